@@ -1,0 +1,63 @@
+// Package edge is the agent's Kafka listener: connections, frames, their memory, and the order of answers. It knows
+// nothing of what a request means beyond which API it is.
+package edge
+
+import (
+	"context"
+	"net"
+	"time"
+)
+
+// Request is one framed Kafka request. Body aliases the frame's buffer and is valid until the handler's Reply is
+// resolved, or until the handler called Release, whichever is first.
+type Request struct {
+	Key           int16
+	Version       int16
+	CorrelationID int32
+	ClientID      string // "" if null
+	Body          []byte // after the header
+	Client        *Client
+	Arrived       time.Time // when the frame was read whole
+	release       func()
+}
+
+// Release gives the frame's memory back before the reply: the handler has copied what it needs. Further calls have
+// no effect.
+func (r *Request) Release() {
+	if r.release != nil {
+		r.release()
+		r.release = nil
+		r.Body = nil
+	}
+}
+
+// Client is what is known of the connection a request came by.
+type Client struct {
+	ID        uint64 // unique in this process
+	Host      string // remote address without port
+	Principal string // "User:ANONYMOUS" until authenticated
+	Listener  string // listener name
+	Node      int    // index of the listener's port, which selects the node id
+}
+
+// Reply is a response without its size and header. It is written Head first, then Tail.
+type Reply struct {
+	Head []byte
+	Tail net.Buffers // record bytes, aliasing cache memory
+	// Release is called once, when the bytes were written or never will be.
+	Release func()
+	// Silent: there is no answer (produce with acks=0).
+	Silent bool
+	// Close closes the connection after the answers before this one were written (bad requests; failed acks=0).
+	Close bool
+}
+
+// Handler answers requests. Start is called by the connection's reader in request order and must not block except
+// where back-pressure is meant (a Produce that waits for write buffers). It returns the function that gives the
+// reply: the edge calls it once, on another goroutine if the API overlaps, and writes replies in request order.
+//
+// Only Produce overlaps Produce; any other request is started after the earlier non-Produce requests of its
+// connection were answered (design.md 4.1). ctx ends when the connection does.
+type Handler interface {
+	Start(ctx context.Context, req *Request) (wait func() Reply)
+}

@@ -1,0 +1,74 @@
+// Package objstore is what Freshet needs of an object store: a bucket of immutable objects, created once, read by
+// range, listed by prefix, deleted in batches. Every provider passes the one contract test of objstoretest.
+package objstore
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+)
+
+// Errors that every provider maps its own to. Test with errors.Is.
+var (
+	// ErrNotFound: the object does not exist.
+	ErrNotFound = errors.New("object not found")
+	// ErrAlreadyExists: a create-only put found the key taken. The object there may be the caller's own, from an
+	// attempt whose answer was lost: compare with Head.
+	ErrAlreadyExists = errors.New("object already exists")
+	// ErrThrottled: the store asks for fewer requests (503 SlowDown, 429). Nothing happened; retry after a pause.
+	ErrThrottled = errors.New("object store throttles")
+	// ErrOutcomeUnknown: the request may or may not have taken effect (time-out, connection lost, 5xx on write).
+	ErrOutcomeUnknown = errors.New("outcome unknown")
+	// ErrConflict: a concurrent create of the same key is under way (409); retry the same put.
+	ErrConflict = errors.New("conflicting request under way")
+	// ErrChecksum: the store refused the bytes because they do not match the checksum given, or bytes read do not.
+	ErrChecksum = errors.New("object checksum mismatch")
+)
+
+// Info describes one object.
+type Info struct {
+	Key      string
+	Size     int64
+	Modified time.Time // by the store's clock
+	CRC32C   uint32    // Castagnoli, of the whole object; valid if HasCRC (Head only)
+	HasCRC   bool
+}
+
+// Body is an object's content as buffers written in order, without copying them together. The buffers must not
+// change until Put returned.
+type Body struct {
+	Buffers [][]byte
+	Size    int64  // sum of the buffers' lengths
+	CRC32C  uint32 // Castagnoli, of the concatenation
+}
+
+// Bucket is one bucket, or the part of one under a prefix. Keys are relative, slash-separated, without a leading
+// slash. Implementations are safe for concurrent use, honour ctx, and do not retry: callers do.
+type Bucket interface {
+	// Put creates the object, never replaces one. It returns nil only when the object is durable. Errors:
+	// ErrAlreadyExists, ErrConflict, ErrThrottled, ErrChecksum, ErrOutcomeUnknown, or the context's. After Put
+	// returned, no goroutine reads the buffers any more, whatever the outcome.
+	Put(ctx context.Context, key string, body Body) error
+
+	// Get opens [offset, offset+length) of the object; length < 0 means to its end. A range that starts at or past
+	// the end is an error; one that ends past it is cut. The caller closes the reader. Errors: ErrNotFound,
+	// ErrThrottled.
+	Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error)
+
+	// Head describes the object, with its checksum where the store keeps one. Errors: ErrNotFound, ErrThrottled.
+	Head(ctx context.Context, key string) (Info, error)
+
+	// List gives the objects under prefix with keys greater than startAfter in key order, at most limit of them
+	// (at most 1000). It is strongly consistent. An empty result means there are no more.
+	List(ctx context.Context, prefix, startAfter string, limit int) ([]Info, error)
+
+	// Delete removes the objects; keys that do not exist are no error. At most 1000 keys.
+	Delete(ctx context.Context, keys []string) error
+
+	// Now is the store's clock (its Date header), for clock-skew checks.
+	Now(ctx context.Context) (time.Time, error)
+
+	// Close releases connections; requests under way fail.
+	Close() error
+}
