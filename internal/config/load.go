@@ -1,0 +1,166 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/knadh/koanf/parsers/yaml"
+	"github.com/knadh/koanf/providers/env/v2"
+	"github.com/knadh/koanf/providers/file"
+	"github.com/knadh/koanf/v2"
+	"github.com/spf13/pflag"
+)
+
+// EnvPrefix begins the name of every environment variable that is a setting.
+const EnvPrefix = "FRESHET_"
+
+// commandLineOnly annotates flags that only make sense on the command line.
+const commandLineOnly = "freshet-command-line-only"
+
+// EnvName is the environment variable of a flag.
+func EnvName(flag string) string {
+	return EnvPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// CommandLineOnly marks flags that are read neither from the environment nor from the file.
+func CommandLineOnly(flags *pflag.FlagSet, names ...string) {
+	for _, name := range names {
+		f := flags.Lookup(name)
+		if f.Annotations == nil {
+			f.Annotations = map[string][]string{}
+		}
+		f.Annotations[commandLineOnly] = nil
+	}
+}
+
+// Sources are where settings come from besides the command line.
+type Sources struct {
+	File    string          // path of a YAML file; "" is none
+	Environ func() []string // as os.Environ
+}
+
+// Load gives every flag that the command line left open its value from the environment, else from the file; what
+// neither names keeps its default. All faults of environment and file are reported in one error.
+func Load(flags *pflag.FlagSet, src Sources) error {
+	fromFile, faults := loadFile(flags, src.File)
+	environ := koanf.New("")
+	// The provider splits names and values; it cannot fail on an environment.
+	if err := environ.Load(env.Provider("", env.Opt{Prefix: EnvPrefix, EnvironFunc: src.Environ}), nil); err != nil {
+		faults = append(faults, fmt.Errorf("read environment: %w", err))
+	}
+	eachSetting(flags, func(f *pflag.Flag) {
+		if f.Changed {
+			return
+		}
+		if name := EnvName(f.Name); environ.Exists(name) {
+			if err := set(f, environ.Get(name)); err != nil {
+				faults = append(faults, fmt.Errorf("environment %s: %w", name, err))
+			}
+			return
+		}
+		if fromFile.Exists(f.Name) {
+			if err := set(f, fromFile.Get(f.Name)); err != nil {
+				faults = append(faults, fmt.Errorf("file %s: %s: %w", src.File, f.Name, err))
+			}
+		}
+	})
+	return errors.Join(faults...)
+}
+
+// loadFile reads the YAML file and lists the keys in it that are no settings.
+func loadFile(flags *pflag.FlagSet, path string) (*koanf.Koanf, []error) {
+	// Setting names have no separator in them, so keys are never split.
+	settings := koanf.New("\x00")
+	if path == "" {
+		return settings, nil
+	}
+	if err := settings.Load(file.Provider(path), yaml.Parser()); err != nil {
+		return settings, []error{fmt.Errorf("configuration file %s: %w", path, err)}
+	}
+	var faults []error
+	for _, key := range sortedKeys(settings.Raw()) {
+		if f := flags.Lookup(key); f == nil || isCommandLineOnly(f) {
+			faults = append(faults, fmt.Errorf("file %s: unknown setting %q%s", path, key, suggestion(flags, key)))
+		}
+	}
+	return settings, faults
+}
+
+func sortedKeys(m map[string]any) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// set gives the flag a value as YAML or the environment hold it, without marking it as changed by the command line.
+func set(f *pflag.Flag, value any) error {
+	text, err := text(value)
+	if err != nil {
+		return err
+	}
+	if err := f.Value.Set(text); err != nil {
+		return fmt.Errorf("invalid value %q: %w", text, err)
+	}
+	return nil
+}
+
+// text writes a YAML scalar or sequence of scalars the way it is written on the command line.
+func text(value any) (string, error) {
+	switch v := value.(type) {
+	case nil:
+		return "", errors.New("has no value")
+	case string:
+		return v, nil
+	case []any:
+		items := make([]string, len(v))
+		for i, item := range v {
+			s, err := text(item)
+			if err != nil {
+				return "", err
+			}
+			items[i] = s
+		}
+		return strings.Join(items, ","), nil
+	case map[string]any:
+		return "", errors.New("want a single value or a list, not a mapping")
+	default:
+		return fmt.Sprint(v), nil
+	}
+}
+
+// eachSetting visits the flags that are settings, in name order.
+func eachSetting(flags *pflag.FlagSet, visit func(*pflag.Flag)) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		if !isCommandLineOnly(f) {
+			visit(f)
+		}
+	})
+}
+
+func isCommandLineOnly(f *pflag.Flag) bool {
+	_, only := f.Annotations[commandLineOnly]
+	return only || f.Name == "help"
+}
+
+// suggestion names a setting that the key may be a slip for: the same letters but for separators and case, or one
+// that it is a part of.
+func suggestion(flags *pflag.FlagSet, key string) string {
+	plain := func(s string) string {
+		return strings.ToLower(strings.NewReplacer("_", "", "-", "", ".", "").Replace(s))
+	}
+	var found string
+	eachSetting(flags, func(f *pflag.Flag) {
+		if plain(f.Name) == plain(key) {
+			found = f.Name
+		}
+	})
+	if found == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (is %q meant?)", found)
+}

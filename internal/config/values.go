@@ -1,0 +1,161 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// Bytes is a size in bytes that is written with a unit: 8MiB, 64KiB, 1GiB (powers of 1024) or 10MB (powers of 1000).
+// A bare number is bytes.
+type Bytes int64
+
+var byteUnits = []struct {
+	suffix string
+	factor int64
+}{
+	// Longest first, so that MiB is not taken for B.
+	{"TiB", 1 << 40},
+	{"GiB", 1 << 30},
+	{"MiB", 1 << 20},
+	{"KiB", 1 << 10},
+	{"TB", 1e12},
+	{"GB", 1e9},
+	{"MB", 1e6},
+	{"kB", 1e3},
+	{"KB", 1e3},
+	{"B", 1},
+}
+
+// ParseBytes reads a size. Fractions are allowed (1.5GiB) and rounded to whole bytes; negative sizes are errors.
+func ParseBytes(s string) (Bytes, error) {
+	number, factor := strings.TrimSpace(s), int64(1)
+	for _, u := range byteUnits {
+		if rest, ok := strings.CutSuffix(number, u.suffix); ok {
+			number, factor = strings.TrimSpace(rest), u.factor
+			break
+		}
+	}
+	if n, err := strconv.ParseInt(number, 10, 64); err == nil {
+		if n < 0 || n > math.MaxInt64/factor {
+			return 0, fmt.Errorf("size %q is out of range", s)
+		}
+		return Bytes(n * factor), nil
+	}
+	f, err := strconv.ParseFloat(number, 64)
+	if err != nil || math.IsNaN(f) {
+		return 0, fmt.Errorf("size %q: want a number with KiB, MiB, GiB, kB, MB or GB", s)
+	}
+	if f < 0 || f*float64(factor) >= math.MaxInt64 {
+		return 0, fmt.Errorf("size %q is out of range", s)
+	}
+	return Bytes(math.Round(f * float64(factor))), nil
+}
+
+// String writes the size in the largest power of 1024 that divides it.
+func (b Bytes) String() string {
+	for _, u := range byteUnits[:4] {
+		if b != 0 && int64(b)%u.factor == 0 {
+			return strconv.FormatInt(int64(b)/u.factor, 10) + u.suffix
+		}
+	}
+	return strconv.FormatInt(int64(b), 10)
+}
+
+// integer is any field type that can hold a size.
+type integer interface {
+	~int | ~int32 | ~int64 | ~uint32 | ~uint64
+}
+
+// sizeValue lets a size flag fill a plain integer field.
+type sizeValue[T integer] struct{ p *T }
+
+// Size is a pflag.Value for an integer field that is written with a unit.
+func Size[T integer](p *T) pflag.Value { return sizeValue[T]{p} }
+
+func (v sizeValue[T]) String() string {
+	if v.p == nil {
+		return "" // pflag asks a zero value for its default
+	}
+	return Bytes(*v.p).String()
+}
+
+func (v sizeValue[T]) Type() string { return "size" }
+
+func (v sizeValue[T]) Set(s string) error {
+	b, err := ParseBytes(s)
+	if err != nil {
+		return err
+	}
+	n := T(b)
+	if n < 0 || Bytes(n) != b {
+		return fmt.Errorf("size %q is too large for this setting", s)
+	}
+	*v.p = n
+	return nil
+}
+
+// listValue is a list of strings, comma-separated; setting it replaces the whole list, given twice on the command
+// line it appends.
+type listValue struct {
+	p       *[]string
+	changed bool
+}
+
+// List is a pflag.Value for a list of strings without commas in them.
+func List(p *[]string) pflag.Value { return &listValue{p: p} }
+
+func (v *listValue) String() string {
+	if v.p == nil {
+		return ""
+	}
+	return strings.Join(*v.p, ",")
+}
+
+func (v *listValue) Type() string { return "list" }
+
+func (v *listValue) Set(s string) error {
+	var items []string
+	for item := range strings.SplitSeq(s, ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			items = append(items, item)
+		}
+	}
+	if !v.changed {
+		*v.p = nil
+	}
+	v.changed = true
+	*v.p = append(*v.p, items...)
+	return nil
+}
+
+// choiceValue is a string out of a fixed set.
+type choiceValue struct {
+	p       *string
+	allowed []string
+}
+
+// Choice is a pflag.Value that accepts only the values named.
+func Choice(p *string, allowed ...string) pflag.Value { return choiceValue{p, allowed} }
+
+func (v choiceValue) String() string {
+	if v.p == nil {
+		return ""
+	}
+	return *v.p
+}
+
+func (v choiceValue) Type() string { return strings.Join(v.allowed, "|") }
+
+func (v choiceValue) Set(s string) error {
+	for _, a := range v.allowed {
+		if s == a {
+			*v.p = s
+			return nil
+		}
+	}
+	return fmt.Errorf("want one of %s", strings.Join(v.allowed, ", "))
+}
