@@ -50,6 +50,8 @@ type Reply struct {
 	Silent bool
 	// Close closes the connection after the answers before this one were written (bad requests; failed acks=0).
 	Close bool
+	// Err says why the connection is closed, for the log; it has no other effect.
+	Err error
 }
 
 // Handler answers requests. Start is called by the connection's reader in request order and must not block except

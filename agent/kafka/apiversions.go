@@ -1,0 +1,93 @@
+package kafka
+
+import (
+	"context"
+	"regexp"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/freshet-io/freshet/agent/edge"
+	"github.com/freshet-io/freshet/kafkaproto"
+)
+
+// ApiVersions, key 18, versions 0-4; any other version is answered in version 0 with UNSUPPORTED_VERSION and the
+// range of ApiVersions itself, so that the client can ask again (KIP-511).
+//
+//	1 adds the throttle time
+//	3 is flexible (never in the response's header), adds the client's software name and version, and features
+//	4 shows features whose lowest version is 0 (KAFKA-17011)
+type apiVersions struct{}
+
+// softwarePattern is what a client's software name and version must match (KIP-511).
+var softwarePattern = regexp.MustCompile(`^[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?$`)
+
+func (apiVersions) Key() int16 { return kafkaproto.KeyApiVersions }
+
+func (apiVersions) Start(_ context.Context, req *edge.Request) func() edge.Reply {
+	if !kafkaproto.Serves(req.Key, req.Version) {
+		return Ready(unsupportedApiVersions())
+	}
+	in := kmsg.NewPtrApiVersionsRequest()
+	if err := Decode(req, in); err != nil {
+		return Malformed(req, err)
+	}
+	out := kmsg.NewPtrApiVersionsResponse()
+	if req.Version >= 3 && !(softwarePattern.MatchString(in.ClientSoftwareName) &&
+		softwarePattern.MatchString(in.ClientSoftwareVersion)) {
+		out.ErrorCode = kerr.InvalidRequest.Code
+		return Ready(Answer(req, out))
+	}
+	out.ApiKeys = advertised()
+	addFeatures(out, req.Version)
+	return Ready(Answer(req, out))
+}
+
+// unsupportedApiVersions answers a version that is not known, in version 0.
+func unsupportedApiVersions() edge.Reply {
+	out := kmsg.NewPtrApiVersionsResponse()
+	out.ErrorCode = kerr.UnsupportedVersion.Code
+	entry, _ := kafkaproto.Lookup(kafkaproto.KeyApiVersions)
+	out.ApiKeys = []kmsg.ApiVersionsResponseApiKey{apiKey(entry)}
+	out.SetVersion(0)
+	return edge.Reply{Head: out.AppendTo(nil)}
+}
+
+func advertised() []kmsg.ApiVersionsResponseApiKey {
+	var keys []kmsg.ApiVersionsResponseApiKey
+	for _, entry := range kafkaproto.Table() {
+		if !entry.Advertised().Empty() {
+			keys = append(keys, apiKey(entry))
+		}
+	}
+	return keys
+}
+
+func apiKey(entry kafkaproto.Entry) kmsg.ApiVersionsResponseApiKey {
+	k := kmsg.NewApiVersionsResponseApiKey()
+	k.ApiKey = entry.Key
+	k.MinVersion, k.MaxVersion = entry.Advertised().Min, entry.Advertised().Max
+	return k
+}
+
+// addFeatures lists the feature levels of the table. A finalized level of 0 is left out, as Kafka does; versions 0-3
+// omit features whose lowest version is 0.
+func addFeatures(out *kmsg.ApiVersionsResponse, version int16) {
+	out.FinalizedFeaturesEpoch = 0
+	for _, f := range kafkaproto.Features() {
+		if version < 4 && f.Min == 0 {
+			continue
+		}
+		s := kmsg.NewApiVersionsResponseSupportedFeature()
+		s.Name, s.MinVersion, s.MaxVersion = f.Name, f.Min, f.Max
+		out.SupportedFeatures = append(out.SupportedFeatures, s)
+	}
+	for _, f := range kafkaproto.Features() {
+		if f.Finalized == 0 {
+			continue
+		}
+		s := kmsg.NewApiVersionsResponseFinalizedFeature()
+		s.Name, s.MinVersionLevel, s.MaxVersionLevel = f.Name, f.Finalized, f.Finalized
+		out.FinalizedFeatures = append(out.FinalizedFeatures, s)
+	}
+}

@@ -1,0 +1,211 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/agent/edge"
+	"github.com/freshet-io/freshet/kafkaproto"
+)
+
+// forwardTimeout bounds how long a forwarded request waits for an owner: below the 30 s that stock clients give a
+// request, so that they get an answer and not a silent connection.
+const forwardTimeout = 20 * time.Second
+
+// Forward is one Kafka request that is the control plane's to answer.
+type Forward struct {
+	Key, Version int16
+	Body         []byte // valid during the call
+	Principal    string
+	ClientID     string
+	Host         string // the client's address
+	Listener     string // name of the listener it came by
+	Node         int    // index of that listener's port, which selects the agent's node id
+	Zone         string // the client's zone
+	Connection   uint64 // unique in this process; requests of one connection keep their order
+}
+
+// Forwarder hands requests to the owner of the virtual cluster and gives the response's body, after its header. It
+// waits for an owner while there is none, as long as ctx allows. An error means that there is no answer.
+type Forwarder interface {
+	Forward(ctx context.Context, f Forward) ([]byte, error)
+}
+
+// forwarded answers one API by asking the control plane. If that cannot be reached in time, the answer is the API's
+// own retriable error (design.md 6, Degraded).
+type forwarded struct {
+	key     int16
+	to      Forwarder
+	zone    string // of this agent
+	timeout time.Duration
+	log     *zap.Logger
+}
+
+func newForwarded(key int16, cfg Config) *forwarded {
+	return &forwarded{key: key, to: cfg.Forwarder, zone: cfg.Zone, timeout: cfg.ForwardTimeout, log: cfg.Log}
+}
+
+func (f *forwarded) Key() int16 { return f.key }
+
+func (f *forwarded) Start(ctx context.Context, req *edge.Request) func() edge.Reply {
+	if err := kafkaproto.CheckBody(req.Key, req.Version, req.Body); err != nil {
+		return Malformed(req, err)
+	}
+	return func() edge.Reply { return f.ask(ctx, req) }
+}
+
+func (f *forwarded) ask(ctx context.Context, req *edge.Request) edge.Reply {
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	body, err := f.to.Forward(ctx, Forward{
+		Key: req.Key, Version: req.Version, Body: req.Body,
+		Principal: req.Client.Principal, ClientID: req.ClientID, Host: req.Client.Host,
+		Listener: req.Client.Listener, Node: req.Client.Node, Zone: ClientZone(req.ClientID, f.zone),
+		Connection: req.Client.ID,
+	})
+	if err == nil {
+		return edge.Reply{Head: body}
+	}
+	if !errors.Is(err, context.Canceled) {
+		f.log.Debug("forwarded request not answered", zap.Int16("api_key", req.Key), zap.Error(err))
+	}
+	out := unavailable(req)
+	if out == nil {
+		return edge.Reply{Close: true, Silent: true, Err: err}
+	}
+	return Answer(req, out)
+}
+
+// unavailable is the answer of an API while the control plane cannot be reached: its retriable error in every place
+// where it has one. Nil if the request cannot be decoded or the API has no such answer.
+func unavailable(req *edge.Request) kmsg.Response {
+	in := kmsg.RequestForKey(req.Key)
+	answer, ok := unavailableAnswers[req.Key]
+	if !ok || in == nil || Decode(req, in) != nil {
+		return nil
+	}
+	return answer(in)
+}
+
+// unavailableAnswers gives each forwarded API's answer without a control plane. The codes are those that stock
+// clients retry: the admin client asks for the controller again on NOT_CONTROLLER, producers repeat InitProducerId on
+// COORDINATOR_LOAD_IN_PROGRESS without looking for a coordinator.
+var unavailableAnswers = map[int16]func(kmsg.Request) kmsg.Response{
+	int16(kmsg.CreateTopics):            unavailableCreateTopics,
+	int16(kmsg.DeleteTopics):            unavailableDeleteTopics,
+	int16(kmsg.CreatePartitions):        unavailableCreatePartitions,
+	int16(kmsg.InitProducerID):          unavailableInitProducerID,
+	int16(kmsg.DescribeConfigs):         unavailableDescribeConfigs,
+	int16(kmsg.AlterConfigs):            unavailableAlterConfigs,
+	int16(kmsg.IncrementalAlterConfigs): unavailableIncrementalAlterConfigs,
+	int16(kmsg.DescribeCluster):         unavailableDescribeCluster,
+	int16(kmsg.DescribeTopicPartitions): unavailableDescribeTopicPartitions,
+	int16(kmsg.DescribeLogDirs):         unavailableDescribeLogDirs,
+}
+
+// unavailableMessage explains the error where the API has room for it.
+const unavailableMessage = "The control plane cannot be reached at the moment."
+
+func unavailableCreateTopics(in kmsg.Request) kmsg.Response {
+	out := kmsg.NewPtrCreateTopicsResponse()
+	for _, topic := range in.(*kmsg.CreateTopicsRequest).Topics {
+		t := kmsg.NewCreateTopicsResponseTopic()
+		t.Topic, t.ErrorCode, t.ErrorMessage = topic.Topic, kerr.NotController.Code, kmsg.StringPtr(unavailableMessage)
+		out.Topics = append(out.Topics, t)
+	}
+	return out
+}
+
+func unavailableDeleteTopics(in kmsg.Request) kmsg.Response {
+	out := kmsg.NewPtrDeleteTopicsResponse()
+	req := in.(*kmsg.DeleteTopicsRequest)
+	add := func(name *string, id [16]byte) {
+		t := kmsg.NewDeleteTopicsResponseTopic()
+		t.Topic, t.TopicID = name, id
+		t.ErrorCode, t.ErrorMessage = kerr.NotController.Code, kmsg.StringPtr(unavailableMessage)
+		out.Topics = append(out.Topics, t)
+	}
+	for _, name := range req.TopicNames {
+		add(&name, [16]byte{})
+	}
+	for _, topic := range req.Topics {
+		add(topic.Topic, topic.TopicID)
+	}
+	return out
+}
+
+func unavailableCreatePartitions(in kmsg.Request) kmsg.Response {
+	out := kmsg.NewPtrCreatePartitionsResponse()
+	for _, topic := range in.(*kmsg.CreatePartitionsRequest).Topics {
+		t := kmsg.NewCreatePartitionsResponseTopic()
+		t.Topic, t.ErrorCode, t.ErrorMessage = topic.Topic, kerr.NotController.Code, kmsg.StringPtr(unavailableMessage)
+		out.Topics = append(out.Topics, t)
+	}
+	return out
+}
+
+func unavailableInitProducerID(kmsg.Request) kmsg.Response {
+	out := kmsg.NewPtrInitProducerIDResponse()
+	out.ErrorCode, out.ProducerID, out.ProducerEpoch = kerr.CoordinatorLoadInProgress.Code, -1, -1
+	return out
+}
+
+func unavailableDescribeConfigs(in kmsg.Request) kmsg.Response {
+	out := kmsg.NewPtrDescribeConfigsResponse()
+	for _, resource := range in.(*kmsg.DescribeConfigsRequest).Resources {
+		r := kmsg.NewDescribeConfigsResponseResource()
+		r.ResourceType, r.ResourceName = resource.ResourceType, resource.ResourceName
+		r.ErrorCode, r.ErrorMessage = kerr.RequestTimedOut.Code, kmsg.StringPtr(unavailableMessage)
+		out.Resources = append(out.Resources, r)
+	}
+	return out
+}
+
+func unavailableAlterConfigs(in kmsg.Request) kmsg.Response {
+	out := kmsg.NewPtrAlterConfigsResponse()
+	for _, resource := range in.(*kmsg.AlterConfigsRequest).Resources {
+		r := kmsg.NewAlterConfigsResponseResource()
+		r.ResourceType, r.ResourceName = resource.ResourceType, resource.ResourceName
+		r.ErrorCode, r.ErrorMessage = kerr.RequestTimedOut.Code, kmsg.StringPtr(unavailableMessage)
+		out.Resources = append(out.Resources, r)
+	}
+	return out
+}
+
+func unavailableIncrementalAlterConfigs(in kmsg.Request) kmsg.Response {
+	out := kmsg.NewPtrIncrementalAlterConfigsResponse()
+	for _, resource := range in.(*kmsg.IncrementalAlterConfigsRequest).Resources {
+		r := kmsg.NewIncrementalAlterConfigsResponseResource()
+		r.ResourceType, r.ResourceName = resource.ResourceType, resource.ResourceName
+		r.ErrorCode, r.ErrorMessage = kerr.RequestTimedOut.Code, kmsg.StringPtr(unavailableMessage)
+		out.Resources = append(out.Resources, r)
+	}
+	return out
+}
+
+func unavailableDescribeCluster(kmsg.Request) kmsg.Response {
+	out := kmsg.NewPtrDescribeClusterResponse()
+	out.ErrorCode, out.ErrorMessage = kerr.RequestTimedOut.Code, kmsg.StringPtr(unavailableMessage)
+	return out
+}
+
+func unavailableDescribeTopicPartitions(in kmsg.Request) kmsg.Response {
+	out := kmsg.NewPtrDescribeTopicPartitionsResponse()
+	for _, topic := range in.(*kmsg.DescribeTopicPartitionsRequest).Topics {
+		t := kmsg.NewDescribeTopicPartitionsResponseTopic()
+		t.Topic, t.ErrorCode = kmsg.StringPtr(topic.Topic), kerr.RequestTimedOut.Code
+		out.Topics = append(out.Topics, t)
+	}
+	return out
+}
+
+func unavailableDescribeLogDirs(kmsg.Request) kmsg.Response {
+	out := kmsg.NewPtrDescribeLogDirsResponse()
+	out.ErrorCode = kerr.RequestTimedOut.Code // version 3 on; before, no directory is answered
+	return out
+}
