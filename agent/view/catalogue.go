@@ -1,0 +1,219 @@
+package view
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tidwall/btree"
+
+	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+// Topic is one topic as clients see it. It does not change; a changed topic is a new value.
+type Topic struct {
+	ID         id.Topic
+	Name       string
+	Partitions int32             // count; partitions are [0, Partitions)
+	Configs    map[string]string // those set explicitly
+}
+
+// Endpoint is one address that clients reach an agent at.
+type Endpoint struct {
+	Listener string // listener name; "" is the default listener
+	Host     string
+	Port     int32
+}
+
+// Member is one agent that Metadata shows. It does not change.
+type Member struct {
+	Session   id.Session
+	Zone      string
+	Endpoints []Endpoint // one per listener port
+	NodeIDs   []int32             // one per endpoint
+}
+
+// Snapshot is the catalogue as of one log index. It is immutable: callers share it and change nothing in it.
+type Snapshot struct {
+	ClusterID string
+	Index     uint64 // log index of the newest Catalogue message in it; 0 before the first
+	Version   uint64 // of the membership; rises with every change, never falls; the leader epoch
+	Members   []*Member
+	// BrokerConfigs holds the cluster-wide broker configs that were set explicitly.
+	BrokerConfigs map[string]string
+
+	byName *btree.Map[string, *Topic] // by name
+	byID   *btree.Map[string, *Topic] // by the 16 bytes of the id
+}
+
+// TopicByName finds a topic by its name.
+func (s *Snapshot) TopicByName(name string) (*Topic, bool) { return s.byName.Get(name) }
+
+// TopicByID finds a topic by its id.
+func (s *Snapshot) TopicByID(topic id.Topic) (*Topic, bool) { return s.byID.Get(string(topic[:])) }
+
+// Topics gives all topics in the order of their names.
+func (s *Snapshot) Topics() iter.Seq[*Topic] {
+	return func(yield func(*Topic) bool) {
+		s.byName.Scan(func(_ string, t *Topic) bool { return yield(t) })
+	}
+}
+
+// TopicCount is the number of topics.
+func (s *Snapshot) TopicCount() int { return s.byName.Len() }
+
+// Prober tells how far the session stream is: client.Session implements it.
+type Prober interface {
+	// Fresh returns once everything that was committed before the call began has come by the stream, and gives its
+	// log index. Calls under way share a probe where that keeps the promise.
+	Fresh(ctx context.Context) (uint64, error)
+}
+
+// Catalogue follows the owner's Catalogue messages. The messages come in stream order from one goroutine; Load and
+// Fresh are for any goroutine.
+type Catalogue struct {
+	now atomic.Pointer[Snapshot]
+
+	mu struct {
+		sync.Mutex
+		first   chan struct{} // closed by the first full catalogue
+		arrived bool
+		changed chan struct{} // closed and replaced by every Catalogue message
+	}
+}
+
+// NewCatalogue makes an empty catalogue: no topics, no members, Index 0.
+func NewCatalogue() *Catalogue {
+	c := &Catalogue{}
+	c.mu.first = make(chan struct{})
+	c.mu.changed = make(chan struct{})
+	c.now.Store(&Snapshot{
+		byName: new(btree.Map[string, *Topic]),
+		byID:   new(btree.Map[string, *Topic]),
+	})
+	return c
+}
+
+// Load gives the newest snapshot. It is never nil.
+func (c *Catalogue) Load() *Snapshot { return c.now.Load() }
+
+// Ready is closed once a full catalogue has arrived; before that the snapshot says nothing.
+func (c *Catalogue) Ready() <-chan struct{} { return c.mu.first }
+
+// Changed gives a channel that is closed by the next Catalogue message: take it, then Load, then wait.
+func (c *Catalogue) Changed() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.changed
+}
+
+// Fresh gives a snapshot that holds everything committed before the call began, so that an absence in it is one
+// (I4). The error is the prober's: nothing is known then.
+func (c *Catalogue) Fresh(ctx context.Context, p Prober) (*Snapshot, error) {
+	if _, err := p.Fresh(ctx); err != nil {
+		return nil, fmt.Errorf("refresh catalogue: %w", err)
+	}
+	// The stream's order is the log's: what the stamp covers was applied before the stamp was delivered.
+	return c.Load(), nil
+}
+
+// OnWelcome takes the cluster's id. Part of client.Handler.
+func (c *Catalogue) OnWelcome(w *api.Welcome) {
+	s := *c.Load()
+	s.ClusterID = w.GetClusterId()
+	c.publish(&s)
+}
+
+// OnCatalogue applies one message: a full one replaces everything, any other what it names. Part of client.Handler.
+func (c *Catalogue) OnCatalogue(m *api.Catalogue) {
+	old := c.Load()
+	s := *old
+	s.Index = max(s.Index, m.GetIndex())
+	if m.GetFull() {
+		s.byName, s.byID = new(btree.Map[string, *Topic]), new(btree.Map[string, *Topic])
+	} else if len(m.GetTopics())+len(m.GetDeletedTopics()) > 0 {
+		s.byName, s.byID = old.byName.Copy(), old.byID.Copy()
+	}
+	for _, raw := range m.GetDeletedTopics() {
+		s.remove(raw)
+	}
+	for _, t := range m.GetTopics() {
+		s.put(t)
+	}
+	if m.GetMembership() != nil {
+		s.Version = m.GetMembership().GetVersion()
+		s.Members = members(m.GetMembership())
+	}
+	if m.GetFull() || m.GetBrokerConfigsSet() {
+		s.BrokerConfigs = maps.Clone(m.GetBrokerConfigs())
+	}
+	c.publish(&s)
+	if m.GetFull() {
+		c.arrived()
+	}
+}
+
+func (c *Catalogue) publish(s *Snapshot) {
+	c.now.Store(s)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	close(c.mu.changed)
+	c.mu.changed = make(chan struct{})
+}
+
+func (c *Catalogue) arrived() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.mu.arrived {
+		c.mu.arrived = true
+		close(c.mu.first)
+	}
+}
+
+// put adds or replaces a topic of a snapshot that is being made.
+func (s *Snapshot) put(m *api.Topic) {
+	t := &Topic{Name: m.GetName(), Partitions: m.GetPartitions(), Configs: maps.Clone(m.GetConfigs())}
+	if copy(t.ID[:], m.GetId()) != len(t.ID) {
+		return // not an id; the owner never sends it
+	}
+	s.remove(t.ID[:])
+	s.byID.Set(string(t.ID[:]), t)
+	s.byName.Set(t.Name, t)
+}
+
+// remove takes a topic out of a snapshot that is being made. Its name may be another topic's by now: a topic deleted
+// and created again comes as one message.
+func (s *Snapshot) remove(topic []byte) {
+	old, ok := s.byID.Delete(string(topic))
+	if !ok {
+		return
+	}
+	if named, ok := s.byName.Get(old.Name); ok && named.ID == old.ID {
+		s.byName.Delete(old.Name)
+	}
+}
+
+// members converts a membership, in the order of sessions.
+func members(m *api.Membership) []*Member {
+	out := make([]*Member, 0, len(m.GetMembers()))
+	for _, a := range m.GetMembers() {
+		member := &Member{
+			Session: id.Session(a.GetSession()),
+			Zone:    a.GetZone(),
+			NodeIDs: slices.Clone(a.GetNodeIds()),
+		}
+		for _, e := range a.GetEndpoints() {
+			member.Endpoints = append(member.Endpoints,
+				Endpoint{Listener: e.GetListener(), Host: e.GetHost(), Port: e.GetPort()})
+		}
+		out = append(out, member)
+	}
+	slices.SortFunc(out, func(a, b *Member) int { return cmp.Compare(a.Session, b.Session) })
+	return out
+}

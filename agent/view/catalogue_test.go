@@ -1,0 +1,110 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+func topicMessage(n byte, name string, partitions int32) *api.Topic {
+	t := id.Topic{n}
+	return &api.Topic{Id: t[:], Name: name, Partitions: partitions, Configs: map[string]string{"n": name}}
+}
+
+func names(s *Snapshot) []string {
+	var out []string
+	for t := range s.Topics() {
+		out = append(out, t.Name)
+	}
+	return out
+}
+
+func TestCatalogue_Full(t *testing.T) {
+	c := NewCatalogue()
+	changed := c.Changed()
+	c.OnWelcome(&api.Welcome{ClusterId: "abc"})
+	c.OnCatalogue(&api.Catalogue{
+		Index: 7, Full: true,
+		Topics: []*api.Topic{topicMessage(2, "b", 3), topicMessage(1, "a", 1)},
+		Membership: &api.Membership{Version: 4, Members: []*api.Member{
+			{Session: 9, Zone: "z2", NodeIds: []int32{5}, Endpoints: []*api.Endpoint{{Host: "h", Port: 9092}}},
+			{Session: 3, Zone: "z1", NodeIds: []int32{1}},
+		}},
+		BrokerConfigs: map[string]string{"log.retention.ms": "5"},
+	})
+	<-changed
+	<-c.Ready()
+	s := c.Load()
+	require.Equal(t, "abc", s.ClusterID)
+	require.Equal(t, uint64(7), s.Index)
+	require.Equal(t, uint64(4), s.Version)
+	require.Equal(t, []string{"a", "b"}, names(s))
+	require.Equal(t, id.Session(3), s.Members[0].Session)
+	require.Equal(t, []Endpoint{{Host: "h", Port: 9092}}, s.Members[1].Endpoints)
+	require.Equal(t, "5", s.BrokerConfigs["log.retention.ms"])
+	b, ok := s.TopicByName("b")
+	require.True(t, ok)
+	same, ok := s.TopicByID(id.Topic{2})
+	require.True(t, ok)
+	require.Same(t, b, same)
+}
+
+func TestCatalogue_Deltas(t *testing.T) {
+	c := NewCatalogue()
+	c.OnCatalogue(&api.Catalogue{Index: 1, Full: true, Topics: []*api.Topic{topicMessage(1, "a", 1), topicMessage(2, "b", 1)}})
+	before := c.Load()
+
+	// "a" is deleted and created again under a new id, in one message.
+	one := id.Topic{1}
+	c.OnCatalogue(&api.Catalogue{
+		Index: 2, DeletedTopics: [][]byte{one[:]},
+		Topics:     []*api.Topic{topicMessage(3, "a", 5), topicMessage(2, "b", 2)},
+		Membership: &api.Membership{Version: 2},
+	})
+	after := c.Load()
+	require.Equal(t, []string{"a", "b"}, names(before), "a snapshot does not change")
+	old, _ := before.TopicByName("a")
+	require.Equal(t, id.Topic{1}, old.ID)
+	a, _ := after.TopicByName("a")
+	require.Equal(t, id.Topic{3}, a.ID)
+	require.Equal(t, int32(5), a.Partitions)
+	_, ok := after.TopicByID(id.Topic{1})
+	require.False(t, ok)
+	require.Equal(t, 2, after.TopicCount())
+	require.Equal(t, uint64(2), after.Index)
+
+	// The deletion of the old id, told late, leaves the new topic of that name alone.
+	c.OnCatalogue(&api.Catalogue{Index: 3, DeletedTopics: [][]byte{one[:]}})
+	_, ok = c.Load().TopicByName("a")
+	require.True(t, ok)
+	require.Equal(t, uint64(2), c.Load().Version)
+
+	// A full one drops what it does not name.
+	c.OnCatalogue(&api.Catalogue{Index: 9, Full: true, Topics: []*api.Topic{topicMessage(4, "z", 1)}})
+	require.Equal(t, []string{"z"}, names(c.Load()))
+}
+
+type proberFunc func(ctx context.Context) (uint64, error)
+
+func (f proberFunc) Fresh(ctx context.Context) (uint64, error) { return f(ctx) }
+
+func TestCatalogue_Fresh(t *testing.T) {
+	c := NewCatalogue()
+	s, err := c.Fresh(t.Context(), proberFunc(func(context.Context) (uint64, error) {
+		// The stream delivers what the stamp covers first.
+		c.OnCatalogue(&api.Catalogue{Index: 5, Full: true, Topics: []*api.Topic{topicMessage(1, "new", 1)}})
+		return 5, nil
+	}))
+	require.NoError(t, err)
+	_, ok := s.TopicByName("new")
+	require.True(t, ok)
+
+	away := errors.New("no owner")
+	_, err = c.Fresh(t.Context(), proberFunc(func(context.Context) (uint64, error) { return 0, away }))
+	require.ErrorIs(t, err, away)
+}
