@@ -1,0 +1,155 @@
+// Package etcdserver runs an etcd member inside this process, for `freshet dev`: one member, its data in a directory,
+// no port open. It is tuned for what Freshet writes: values up to 256 KiB at up to 100 a second, of which at most the
+// log budget (512 MiB) is ever live.
+package etcdserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// Config of an embedded member.
+type Config struct {
+	// Dir holds the member's data; created if absent. Only one process may use it at a time: etcd waits for its
+	// own file lock without end, so callers hold a lock of theirs around it.
+	Dir string
+
+	// QuotaBytes is the backend size at which etcd refuses writes (NOSPACE). Default 2 GiB: four times the log
+	// budget, for what was trimmed but not yet compacted, and for fragmentation.
+	QuotaBytes int64
+
+	// SnapshotCount entries are kept in memory between etcd's own snapshots, and CatchUpEntries beyond one. Default
+	// 500 and 100. etcd's defaults (10000, 5000) are made for small values; at 256 KiB they would hold gigabytes.
+	SnapshotCount  uint64
+	CatchUpEntries uint64
+
+	// StartTimeout bounds how long Start waits for the member to serve. Default 60 s: replaying a long log from a
+	// slow disk takes a while.
+	StartTimeout time.Duration
+}
+
+// ApplyDefaults fills in what is not set.
+func (c *Config) ApplyDefaults() {
+	if c.QuotaBytes == 0 {
+		c.QuotaBytes = 2 << 30
+	}
+	if c.SnapshotCount == 0 {
+		c.SnapshotCount = 500
+	}
+	if c.CatchUpEntries == 0 {
+		c.CatchUpEntries = 100
+	}
+	if c.StartTimeout == 0 {
+		c.StartTimeout = 60 * time.Second
+	}
+}
+
+// Validate reports all faults at once.
+func (c *Config) Validate() error {
+	if c.Dir == "" {
+		return errors.New("embedded etcd: no data directory")
+	}
+	return nil
+}
+
+// Server is a running member.
+type Server struct {
+	etcd   *embed.Etcd
+	client *clientv3.Client
+	failed <-chan error
+}
+
+// Start starts the member and returns when it serves reads and writes. It survives a kill at any moment: etcd syncs
+// its log before it answers. Its log messages are written at warn and above.
+func Start(ctx context.Context, cfg Config, log *zap.Logger) (*Server, error) {
+	cfg.ApplyDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("create etcd directory: %w", err)
+	}
+	logger, started := quiet(log)
+	etcd, err := embed.StartEtcd(embedConfig(cfg, logger))
+	if err != nil {
+		return nil, fmt.Errorf("start embedded etcd in %s: %w", cfg.Dir, err)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, cfg.StartTimeout, errors.New("embedded etcd did not get ready in time"))
+	defer cancel()
+	select {
+	case <-etcd.Server.ReadyNotify():
+	case err := <-etcd.Err():
+		etcd.Close()
+		return nil, fmt.Errorf("start embedded etcd in %s: %w", cfg.Dir, err)
+	case <-ctx.Done():
+		etcd.Close()
+		return nil, context.Cause(ctx)
+	}
+	started()
+	return &Server{etcd: etcd, client: v3client.New(etcd.Server), failed: etcd.Err()}, nil
+}
+
+// Client talks to the member by function calls. It is closed by Close.
+func (s *Server) Client() *clientv3.Client { return s.client }
+
+// Run waits until ctx ends or the member fails, then closes it.
+func (s *Server) Run(ctx context.Context) error {
+	defer s.Close()
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-s.failed:
+		return fmt.Errorf("embedded etcd: %w", err)
+	}
+}
+
+// Close stops the member.
+func (s *Server) Close() {
+	// The client holds no connection; its close only ends its watches and lease renewals, and cannot fail otherwise.
+	_ = s.client.Close()
+	s.etcd.Close()
+}
+
+func embedConfig(cfg Config, log *zap.Logger) *embed.Config {
+	e := embed.NewConfig()
+	e.Name = "dev"
+	e.Dir = filepath.Clean(cfg.Dir)
+	e.QuotaBackendBytes = cfg.QuotaBytes
+	e.SnapshotCount = cfg.SnapshotCount
+	e.SnapshotCatchUpEntries = cfg.CatchUpEntries
+	// The owner decides what is compacted (design.md 6); etcd must not by itself.
+	e.AutoCompactionRetention = "0"
+	// One member elects itself: short ticks make that quick. The election time-out also bounds the shortest lease
+	// (1.5 times, rounded up to a second), far below the 5 s that are used.
+	e.TickMs, e.ElectionMs = 20, 200
+	// Nobody else is in the cluster or calls from outside: no listener at all. The addresses only fill the
+	// membership record.
+	nowhere := url.URL{Scheme: "http", Host: "127.0.0.1:0"}
+	e.ListenPeerUrls, e.ListenClientUrls = nil, nil
+	e.AdvertisePeerUrls, e.AdvertiseClientUrls = []url.URL{nowhere}, []url.URL{nowhere}
+	e.InitialCluster = e.InitialClusterFromName(e.Name)
+	e.ZapLoggerBuilder = embed.NewZapLoggerBuilder(log)
+	return e
+}
+
+// quiet is the logger for etcd, which logs much that is of no use to somebody who did not ask for an etcd: errors
+// while it starts (its start-up warnings are about listeners and tokens that are not in use), warnings from then on.
+func quiet(log *zap.Logger) (logger *zap.Logger, started func()) {
+	log = log.Named("etcd")
+	if !log.Core().Enabled(zapcore.WarnLevel) {
+		return log, func() {} // quiet already; a level cannot be lowered
+	}
+	level := zap.NewAtomicLevelAt(zapcore.ErrorLevel)
+	return log.WithOptions(zap.IncreaseLevel(level)), func() { level.SetLevel(zapcore.WarnLevel) }
+}

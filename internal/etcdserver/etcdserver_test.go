@@ -1,0 +1,65 @@
+package etcdserver_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap/zaptest"
+
+	"github.com/freshet-io/freshet/internal/etcdserver"
+)
+
+func start(t *testing.T, dir string) *etcdserver.Server {
+	t.Helper()
+	s, err := etcdserver.Start(t.Context(), etcdserver.Config{Dir: dir}, zaptest.NewLogger(t))
+	require.NoError(t, err)
+	return s
+}
+
+func TestServer_KeepsDataOverRestart(t *testing.T) {
+	dir := t.TempDir()
+	s := start(t, dir)
+	_, err := s.Client().Put(t.Context(), "log/1", "first")
+	require.NoError(t, err)
+	s.Close()
+
+	s = start(t, dir)
+	defer s.Close()
+	got, err := s.Client().Get(t.Context(), "log/1")
+	require.NoError(t, err)
+	require.Equal(t, "first", string(got.Kvs[0].Value))
+}
+
+func TestServer_ServesTransactionsLeasesAndWatches(t *testing.T) {
+	s := start(t, t.TempDir())
+	defer s.Close()
+	c := s.Client()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	changes := c.Watch(ctx, "owner")
+
+	lease, err := c.Grant(ctx, 5)
+	require.NoError(t, err)
+	txn, err := c.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision("owner"), "=", 0)).
+		Then(clientv3.OpPut("owner", "me", clientv3.WithLease(lease.ID))).Commit()
+	require.NoError(t, err)
+	require.True(t, txn.Succeeded)
+	_, err = c.KeepAliveOnce(ctx, lease.ID)
+	require.NoError(t, err)
+	require.Equal(t, "me", string((<-changes).Events[0].Kv.Value))
+	_, err = c.Revoke(ctx, lease.ID)
+	require.NoError(t, err)
+	require.Equal(t, clientv3.EventTypeDelete, (<-changes).Events[0].Type)
+	_, err = c.Compact(ctx, txn.Header.Revision)
+	require.NoError(t, err)
+}
+
+func TestServer_RunEndsWithItsContext(t *testing.T) {
+	s := start(t, t.TempDir())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.NoError(t, s.Run(ctx))
+}
