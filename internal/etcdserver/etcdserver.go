@@ -16,7 +16,6 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 )
 
 // Config of an embedded member.
@@ -80,8 +79,7 @@ func Start(ctx context.Context, cfg Config, log *zap.Logger) (*Server, error) {
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create etcd directory: %w", err)
 	}
-	logger, started := quiet(log)
-	etcd, err := embed.StartEtcd(embedConfig(cfg, logger))
+	etcd, err := embed.StartEtcd(embedConfig(cfg, quiet(log)))
 	if err != nil {
 		return nil, fmt.Errorf("start embedded etcd in %s: %w", cfg.Dir, err)
 	}
@@ -96,7 +94,6 @@ func Start(ctx context.Context, cfg Config, log *zap.Logger) (*Server, error) {
 		etcd.Close()
 		return nil, context.Cause(ctx)
 	}
-	started()
 	return &Server{etcd: etcd, client: v3client.New(etcd.Server), failed: etcd.Err()}, nil
 }
 
@@ -141,15 +138,4 @@ func embedConfig(cfg Config, log *zap.Logger) *embed.Config {
 	e.InitialCluster = e.InitialClusterFromName(e.Name)
 	e.ZapLoggerBuilder = embed.NewZapLoggerBuilder(log)
 	return e
-}
-
-// quiet is the logger for etcd, which logs much that is of no use to somebody who did not ask for an etcd: errors
-// while it starts (its start-up warnings are about listeners and tokens that are not in use), warnings from then on.
-func quiet(log *zap.Logger) (logger *zap.Logger, started func()) {
-	log = log.Named("etcd")
-	if !log.Core().Enabled(zapcore.WarnLevel) {
-		return log, func() {} // quiet already; a level cannot be lowered
-	}
-	level := zap.NewAtomicLevelAt(zapcore.ErrorLevel)
-	return log.WithOptions(zap.IncreaseLevel(level)), func() { level.SetLevel(zapcore.WarnLevel) }
 }
