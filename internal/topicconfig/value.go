@@ -1,0 +1,199 @@
+package topicconfig
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// ErrInvalid is the base of every validation error. The error's text is the message Kafka gives.
+var ErrInvalid = errors.New("invalid config")
+
+// invalidError is a validation error whose text is shown to clients verbatim.
+type invalidError struct{ message string }
+
+func (e *invalidError) Error() string        { return e.message }
+func (e *invalidError) Is(target error) bool { return target == ErrInvalid }
+
+func invalidf(format string, args ...any) error {
+	return &invalidError{message: fmt.Sprintf(format, args...)}
+}
+
+// invalidValue is Kafka's ConfigException of a name and value.
+func invalidValue(name, value, why string) error {
+	return invalidf("Invalid value %s for configuration %s: %s", value, name, why)
+}
+
+// Type is a config's type, numbered as in DescribeConfigs responses.
+type Type int8
+
+// The types that topic configs and the broker configs shown here have.
+const (
+	Boolean Type = 1
+	String  Type = 2
+	Int     Type = 3
+	Long    Type = 5
+	Double  Type = 6
+	List    Type = 7
+)
+
+var typeNames = map[Type]string{
+	Boolean: "boolean", String: "string", Int: "int", Long: "long", Double: "double", List: "list",
+}
+
+// String gives Kafka's name of the type in lower case.
+func (t Type) String() string { return typeNames[t] }
+
+// parse gives the canonical text of a value, as Kafka shows it, or Kafka's error for a value of another type.
+func (t Type) parse(name, value string) (string, error) {
+	text := strings.TrimSpace(value)
+	switch t {
+	case Boolean:
+		return parseBoolean(name, text)
+	case Int:
+		return parseInteger(name, text, 32, "INT")
+	case Long:
+		return parseInteger(name, text, 64, "LONG")
+	case Double:
+		number, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return "", invalidValue(name, value, "Not a number of type DOUBLE")
+		}
+		return formatDouble(number), nil
+	case List:
+		return strings.Join(SplitList(text), ","), nil
+	default:
+		return text, nil
+	}
+}
+
+func parseBoolean(name, text string) (string, error) {
+	switch strings.ToLower(text) {
+	case "true":
+		return "true", nil
+	case "false":
+		return "false", nil
+	}
+	return "", invalidValue(name, text, "Expected value to be either true or false")
+}
+
+func parseInteger(name, text string, bits int, kind string) (string, error) {
+	number, err := strconv.ParseInt(text, 10, bits)
+	if err != nil {
+		return "", invalidValue(name, text, "Not a number of type "+kind)
+	}
+	return strconv.FormatInt(number, 10), nil
+}
+
+// formatDouble writes a number as Java's Double.toString does for the range configs use: with at least one decimal.
+func formatDouble(number float64) string {
+	text := strconv.FormatFloat(number, 'f', -1, 64)
+	if !strings.Contains(text, ".") {
+		text += ".0"
+	}
+	return text
+}
+
+// SplitList gives the trimmed elements of a list value; the empty string is the empty list.
+func SplitList(value string) []string {
+	value = strings.TrimSpace(value)
+	if value == "" {
+		return nil
+	}
+	elements := strings.Split(value, ",")
+	for i := range elements {
+		elements[i] = strings.TrimSpace(elements[i])
+	}
+	return elements
+}
+
+// rule checks a value that already has its canonical form.
+type rule struct {
+	valid string // as documentation shows it
+	check func(name, value string) error
+}
+
+var anyValue = rule{valid: "", check: func(string, string) error { return nil }}
+
+func atLeast(low int64) rule {
+	return rule{valid: fmt.Sprintf("[%d,...]", low), check: func(name, value string) error {
+		if number, _ := strconv.ParseInt(value, 10, 64); number < low {
+			return invalidValue(name, value, fmt.Sprintf("Value must be at least %d", low))
+		}
+		return nil
+	}}
+}
+
+func between(low, high float64) rule {
+	return rule{valid: fmt.Sprintf("[%g,...,%g]", low, high), check: func(name, value string) error {
+		number, err := strconv.ParseFloat(value, 64)
+		switch {
+		case err != nil || number < low || number != number:
+			return invalidValue(name, value, fmt.Sprintf("Value must be at least %g", low))
+		case number > high:
+			return invalidValue(name, value, fmt.Sprintf("Value must be no more than %g", high))
+		}
+		return nil
+	}}
+}
+
+// gzipLevel is 1 to 9, or -1 for the library's default.
+var gzipLevel = rule{valid: "[1,...,9] or -1", check: func(name, value string) error {
+	if number, _ := strconv.Atoi(value); number > 9 || number < 1 && number != -1 {
+		return invalidValue(name, value, "Value must be between 1 and 9 or equal to -1")
+	}
+	return nil
+}}
+
+func oneOf(values ...string) rule {
+	joined := strings.Join(values, ", ")
+	return rule{valid: "[" + joined + "]", check: func(name, value string) error {
+		for _, v := range values {
+			if v == value {
+				return nil
+			}
+		}
+		return invalidValue(name, value, "String must be one of: "+joined)
+	}}
+}
+
+// listOf takes lists of distinct values out of a set; the empty list is allowed (KIP-1161).
+func listOf(values ...string) rule {
+	element := oneOf(values...)
+	return rule{valid: element.valid, check: func(name, value string) error {
+		seen := map[string]bool{}
+		for _, e := range SplitList(value) {
+			if e == "" {
+				return invalidf("Configuration '%s' values must not be empty.", name)
+			}
+			if seen[e] {
+				return invalidf("Configuration '%s' values must not be duplicated.", name)
+			}
+			seen[e] = true
+			if err := element.check(name, e); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}
+}
+
+var replicaPattern = regexp.MustCompile(`^([0-9]+:[0-9]+)?$`)
+
+var throttledReplicas = rule{
+	valid: "[partitionId]:[brokerId],[partitionId]:[brokerId],...",
+	check: func(name, value string) error {
+		if value == "*" {
+			return nil
+		}
+		for _, e := range SplitList(value) {
+			if !replicaPattern.MatchString(e) {
+				return invalidValue(name, "["+value+"]", name+" must be the literal '*' or a list of replicas in "+
+					"the following format: [partitionId]:[brokerId],[partitionId]:[brokerId],...")
+			}
+		}
+		return nil
+	},
+}
