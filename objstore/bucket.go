@@ -24,7 +24,14 @@ var (
 	ErrConflict = errors.New("conflicting request under way")
 	// ErrChecksum: the store refused the bytes because they do not match the checksum given, or bytes read do not.
 	ErrChecksum = errors.New("object checksum mismatch")
+	// ErrRange: a Get asked for bytes that start at or past the object's end.
+	ErrRange = errors.New("range starts past the object's end")
+	// ErrKey: the key is not one that every store can hold (see CheckKey).
+	ErrKey = errors.New("invalid object key")
 )
+
+// MaxKeys is the largest page that List gives and the largest batch that Delete takes.
+const MaxKeys = 1000
 
 // Info describes one object.
 type Info struct {
@@ -44,7 +51,7 @@ type Body struct {
 }
 
 // Bucket is one bucket, or the part of one under a prefix. Keys are relative, slash-separated, without a leading
-// slash. Implementations are safe for concurrent use, honour ctx, and do not retry: callers do.
+// slash (CheckKey), and no key is the directory part of another. Implementations are safe for concurrent use, honour ctx, and do not retry: callers do.
 type Bucket interface {
 	// Put creates the object, never replaces one. It returns nil only when the object is durable. Errors:
 	// ErrAlreadyExists, ErrConflict, ErrThrottled, ErrChecksum, ErrOutcomeUnknown, or the context's. After Put
@@ -52,7 +59,8 @@ type Bucket interface {
 	Put(ctx context.Context, key string, body Body) error
 
 	// Get opens [offset, offset+length) of the object; length < 0 means to its end. A range that starts at or past
-	// the end is an error; one that ends past it is cut. The caller closes the reader. Errors: ErrNotFound,
+	// the end is an error, unless it is the whole of an empty object; one that ends past it is cut. A length of 0 is
+	// ErrRange too. The caller closes the reader; ctx must live until then. Errors: ErrNotFound, ErrRange,
 	// ErrThrottled.
 	Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error)
 
@@ -60,10 +68,11 @@ type Bucket interface {
 	Head(ctx context.Context, key string) (Info, error)
 
 	// List gives the objects under prefix with keys greater than startAfter in key order, at most limit of them
-	// (at most 1000). It is strongly consistent. An empty result means there are no more.
+	// (1 to MaxKeys). It is strongly consistent. An empty result means there are no more; a short one does not.
 	List(ctx context.Context, prefix, startAfter string, limit int) ([]Info, error)
 
-	// Delete removes the objects; keys that do not exist are no error. At most 1000 keys.
+	// Delete removes the objects; keys that do not exist are no error. At most MaxKeys keys. After
+	// an error any of them may be gone.
 	Delete(ctx context.Context, keys []string) error
 
 	// Now is the store's clock (its Date header), for clock-skew checks.

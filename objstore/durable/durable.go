@@ -1,0 +1,208 @@
+// Package durable turns a bucket's create-only Put, which can fail in ways that leave its outcome open, into one that
+// ends in "the object is there, with exactly these bytes" or in an error.
+//
+// Outcomes of one attempt and what follows (design.md 4.6):
+//
+//	nil                 done
+//	ErrAlreadyExists    Head; same length and checksum: done, it was ours; else ErrForeign, for ever
+//	ErrConflict         the same put again, after a pause
+//	ErrThrottled        the same put again, after a longer pause
+//	ErrOutcomeUnknown   the same put again, after a pause: create-only makes the repetition harmless
+//	ErrChecksum         once more (a flipped bit on the way); then an error
+//	anything else       an error
+package durable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"github.com/freshet-io/freshet/objstore"
+)
+
+// ErrForeign: the key holds an object with other bytes than those put. Keys are names given once, so this is a fault
+// of the caller or of the store, and no retry helps.
+var ErrForeign = errors.New("key holds another object")
+
+// Policy bounds the retries of one put. Zero fields take the defaults.
+type Policy struct {
+	// AttemptTimeout bounds one attempt. Default 20 s.
+	AttemptTimeout time.Duration
+	// FirstPause is the pause after the first failed attempt; it doubles from there, with jitter of a half. Default
+	// 50 ms.
+	FirstPause time.Duration
+	// MaxPause bounds the pause. Default 2 s.
+	MaxPause time.Duration
+	// ThrottlePause is the least pause after ErrThrottled. Default 500 ms.
+	ThrottlePause time.Duration
+	// MaxAttempts bounds the attempts; 0 means only the context bounds them.
+	MaxAttempts int
+	// OnRetry, if set, is told of every failed attempt that will be followed by another.
+	OnRetry func(err error, pause time.Duration)
+}
+
+// ApplyDefaults fills the fields left zero.
+func (p *Policy) ApplyDefaults() {
+	setDefault(&p.AttemptTimeout, 20*time.Second)
+	setDefault(&p.FirstPause, 50*time.Millisecond)
+	setDefault(&p.MaxPause, 2*time.Second)
+	setDefault(&p.ThrottlePause, 500*time.Millisecond)
+}
+
+func setDefault(d *time.Duration, value time.Duration) {
+	if *d == 0 {
+		*d = value
+	}
+}
+
+// PutResolved puts with the default policy until the object is there or ctx ends. The buffers are free when it
+// returns. Errors: ErrForeign; ctx's error together with objstore.ErrOutcomeUnknown and the last attempt's; an error
+// that retries do not heal (access denied).
+func PutResolved(ctx context.Context, b objstore.Bucket, key string, body objstore.Body) error {
+	free := make(chan struct{})
+	err := Policy{}.Put(ctx, b, key, body, func() { close(free) })
+	<-free
+	return err
+}
+
+// Put puts until the object is there, the policy's bounds are reached, or ctx ends. It returns as soon as the outcome
+// is known; released is called once when no attempt reads the buffers any more, before or after that.
+func (p Policy) Put(
+	ctx context.Context, b objstore.Bucket, key string, body objstore.Body, released func(),
+) error {
+	p.ApplyDefaults()
+	r := &resolver{policy: p, bucket: b, key: key, body: body, released: released}
+	r.readers.Store(1)
+	defer r.release()
+	return r.run(ctx)
+}
+
+// resolver is one put on its way to a certain outcome.
+type resolver struct {
+	policy   Policy
+	bucket   objstore.Bucket
+	key      string
+	body     objstore.Body
+	readers  atomic.Int32 // attempts that may read the buffers, plus one while run is under way
+	released func()
+
+	attempts  int
+	checksums int // ErrChecksum answers so far
+}
+
+func (r *resolver) release() {
+	if r.readers.Add(-1) == 0 {
+		r.released()
+	}
+}
+
+func (r *resolver) run(ctx context.Context) error {
+	pauses := &backoff.ExponentialBackOff{
+		InitialInterval: r.policy.FirstPause, MaxInterval: r.policy.MaxPause,
+		Multiplier: 2, RandomizationFactor: 0.5,
+	}
+	pauses.Reset()
+	for {
+		err := r.attempt(ctx)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("put %s: %w, last attempt: %w (%w)", r.key, ctx.Err(), err, objstore.ErrOutcomeUnknown)
+		}
+		if !r.retriable(err) {
+			return fmt.Errorf("put %s: %w", r.key, err)
+		}
+		pause := pauses.NextBackOff()
+		if errors.Is(err, objstore.ErrThrottled) {
+			pause = max(pause, r.policy.ThrottlePause)
+		}
+		if r.policy.OnRetry != nil {
+			r.policy.OnRetry(err, pause)
+		}
+		if !sleep(ctx, pause) {
+			return fmt.Errorf("put %s: %w, last attempt: %w (%w)", r.key, ctx.Err(), err, objstore.ErrOutcomeUnknown)
+		}
+	}
+}
+
+// attempt is one put, and the look at what is there if the key is taken.
+func (r *resolver) attempt(ctx context.Context) error {
+	r.attempts++
+	ctx, cancel := context.WithTimeout(ctx, r.policy.AttemptTimeout)
+	defer cancel()
+	r.readers.Add(1)
+	err := objstore.PutReleasing(ctx, r.bucket, r.key, r.body, r.release)
+	if errors.Is(err, objstore.ErrAlreadyExists) {
+		err = Verify(ctx, r.bucket, r.key, r.body)
+	}
+	if err != nil && ctx.Err() != nil && !errors.Is(err, objstore.ErrOutcomeUnknown) {
+		return fmt.Errorf("%w (%w)", err, objstore.ErrOutcomeUnknown)
+	}
+	return err
+}
+
+func (r *resolver) retriable(err error) bool {
+	if r.policy.MaxAttempts > 0 && r.attempts >= r.policy.MaxAttempts {
+		return false
+	}
+	if errors.Is(err, objstore.ErrChecksum) {
+		r.checksums++
+		return r.checksums == 1
+	}
+	return errors.Is(err, objstore.ErrConflict) || errors.Is(err, objstore.ErrThrottled) ||
+		errors.Is(err, objstore.ErrOutcomeUnknown)
+}
+
+// Verify returns nil if the key's object has the body's length and checksum, ErrForeign if it is another, and
+// otherwise objstore.ErrOutcomeUnknown with the cause: what is there could not be seen. Where the store keeps no
+// checksum the object is read back.
+func Verify(ctx context.Context, b objstore.Bucket, key string, body objstore.Body) error {
+	info, err := b.Head(ctx, key)
+	if err != nil {
+		return fmt.Errorf("look at existing object: %w (%w)", err, objstore.ErrOutcomeUnknown)
+	}
+	if info.Size != body.Size {
+		return fmt.Errorf("%w: %d bytes instead of %d", ErrForeign, info.Size, body.Size)
+	}
+	if !info.HasCRC {
+		if info.CRC32C, err = readChecksum(ctx, b, key); err != nil {
+			return fmt.Errorf("read existing object: %w (%w)", err, objstore.ErrOutcomeUnknown)
+		}
+	}
+	if info.CRC32C != body.CRC32C {
+		return fmt.Errorf("%w: CRC-32C %08x instead of %08x", ErrForeign, info.CRC32C, body.CRC32C)
+	}
+	return nil
+}
+
+func readChecksum(ctx context.Context, b objstore.Bucket, key string) (uint32, error) {
+	r, err := b.Get(ctx, key, 0, -1)
+	if err != nil {
+		return 0, err
+	}
+	defer r.Close()
+	sum := crc32.New(objstore.Castagnoli)
+	if _, err := io.Copy(sum, r); err != nil {
+		return 0, err
+	}
+	return sum.Sum32(), nil
+}
+
+// sleep waits for d and tells whether ctx still lives.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
