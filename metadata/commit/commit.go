@@ -1,5 +1,3 @@
-// Package commit is the columnar form in which an agent hands the sequencer the batches of one bundle, and the form
-// of the answer. The agent encodes, the control plane validates and logs the bytes verbatim, Apply reads them.
 package commit
 
 import (
@@ -41,7 +39,7 @@ type Batch struct {
 	BaseSequence  int32 // meaningful with a producer id
 	ProducerEpoch int16
 	Transactional bool
-	// VerifyTransaction is the transaction protocol version of the produce request: 2 adds the partition to the
+	// TransactionVersion is the transaction protocol version of the produce request: 2 adds the partition to the
 	// producer's transaction implicitly (KIP-890), 1 requires it to be in already.
 	TransactionVersion int8
 }
@@ -67,7 +65,7 @@ const (
 )
 
 // Span is a run of batches of one section with the same outcome. Accepted spans of more than one batch have
-// contiguous offsets; every other outcome has one span per batch.
+// contiguous offsets. NoPartition spans may hold several batches too; every other outcome has one span per batch.
 type Span struct {
 	Batches uint32
 	Outcome Outcome

@@ -1,31 +1,45 @@
 // Package metalog is the durable, replicated log of one virtual cluster's metadata commands, and who may write it.
-// The log lives in etcd; the same contract in memory serves tests. The log knows nothing of what entries mean.
+// The log lives in etcd (etcdlog) or, for tests, in memory (memlog): both are a Store of single transactions, and
+// New puts the one implementation of ownership, fencing and appends over it. The log knows nothing of what entries
+// mean. DESIGN.md beside this file goes through every crash point and every lost answer.
 package metalog
 
 import (
 	"context"
 	"errors"
-	"time"
 )
 
 // Errors of the contract. Test with errors.Is.
 var (
-	// ErrFenced: this tenure is over: another owner was elected, the lease ran out, or the fence has fallen.
-	// Nothing of this tenure's will enter the log from now on (I9).
+	// ErrFenced: this tenure is over: another owner was elected, the lease ran out, the fence has fallen, or it
+	// was resigned. Nothing of this tenure's will enter the log from now on (I9). From Append, whether the entry
+	// entered the log before is unknown.
 	ErrFenced = errors.New("ownership lost")
 	// ErrHeld: somebody else is the owner.
 	ErrHeld = errors.New("ownership is held by another replica")
 	// ErrTrimmed: the entry asked for was trimmed; start from a snapshot.
 	ErrTrimmed = errors.New("log entry was trimmed")
-	// ErrUnavailable: the log's store gave no answer in time. For Append this is resolved inside (see there).
+	// ErrAhead: the reader asked for entries past the tail plus one: it knows more than the log holds. The log's
+	// store lost entries (a restored backup) or the reader follows another log.
+	ErrAhead = errors.New("reader is ahead of the log")
+	// ErrUnavailable: the log's store gave no answer in time.
 	ErrUnavailable = errors.New("metadata log unavailable")
-	// ErrLogFull: the virtual cluster's untrimmed log is at its hard limit (log budget).
+	// ErrCorrupt: what the store holds is not what was written: a checksum or the log's contiguity is broken. It is
+	// never retried.
+	ErrCorrupt = errors.New("metadata log is corrupt")
+	// ErrLogFull: the virtual cluster's untrimmed log is at its hard limit (log budget). Nothing was written.
 	ErrLogFull = errors.New("metadata log budget is used up")
 )
 
 // Entry is one log entry. Index counts from 1 without gaps.
+//
+// A payload larger than Config.EntryBytes spans consecutive entries: First marks the first, Last the last of them;
+// both are set on an entry that is whole by itself. Assembler puts payloads together again.
 type Entry struct {
 	Index   uint64
+	Tenure  int64 // of the owner that wrote it
+	First   bool
+	Last    bool
 	Payload []byte
 }
 
@@ -36,33 +50,49 @@ type Owner struct {
 	Tenure  int64  // the ownership key's create revision: rises with every tenure, never reused
 }
 
-// SnapshotRef points to one snapshot in the bucket.
-type SnapshotRef struct {
-	Index uint64 // the state after this entry
-	Name  string // key prefix in the bucket
-	Bytes int64
-	CRC   uint32 // of the manifest
+// Status is the log at one moment.
+type Status struct {
+	Owner Owner
+	Owned bool   // false: nobody is the owner, and Owner is zero
+	Tail  uint64 // index of the last entry, 0 when the log is empty
 }
 
-// Log is the log of one virtual cluster as any replica sees it.
+// SnapshotRef points to one snapshot in the bucket.
+type SnapshotRef struct {
+	Index uint64 `json:"index"` // the state after this entry
+	Name  string `json:"name"`  // key prefix in the bucket
+	Bytes int64  `json:"bytes"`
+	CRC   uint32 `json:"crc"` // CRC-32C of the manifest
+}
+
+// Candidate is a replica that wants to be the owner.
+type Candidate struct {
+	Replica string
+	Address string
+	// TakeOver removes an ownership key that this same replica id left behind. Only for a process that knows its
+	// former self to be dead: `freshet dev` holding its data directory's lock.
+	TakeOver bool
+}
+
+// Log is the log of one virtual cluster as any replica sees it. Methods are safe for concurrent use.
 type Log interface {
-	// Owner tells the current owner; ok is false when there is none. Linearizable.
-	Owner(ctx context.Context) (owner Owner, ok bool, err error)
+	// Status tells the current owner and the tail, read linearizably. Errors: ErrUnavailable, ErrCorrupt.
+	Status(ctx context.Context) (Status, error)
 
-	// Acquire makes this replica the owner if nobody is, else returns ErrHeld. The tenure's lease is renewed in the
+	// Acquire makes the candidate the owner if nobody is, else returns ErrHeld. The tenure's lease is renewed in the
 	// background until Resign or until it is lost. The tail that Tenure.Tail gives was read linearizably after
-	// acquiring.
-	Acquire(ctx context.Context, replica, address string) (Tenure, error)
+	// acquiring. The caller resigns when done, or leaks the renewals.
+	Acquire(ctx context.Context, c Candidate) (Tenure, error)
 
-	// Read gives entries from index from on, in order, at most about maxBytes of payload (at least one entry), and
-	// the log's tail index at the time of reading (0 when empty). No entries with tail >= from does not happen; no
-	// entries means the reader is at the tail. Errors: ErrTrimmed, ErrUnavailable.
+	// Read gives entries from index from (>= 1) on, in order and without gaps, at most about maxBytes of payload (at
+	// least one entry), and the log's tail at the time of reading (0 when empty). No entries means the reader is at
+	// the tail. Linearizable. Errors: ErrTrimmed, ErrAhead, ErrUnavailable, ErrCorrupt.
 	Read(ctx context.Context, from uint64, maxBytes int) (entries []Entry, tail uint64, err error)
 
 	// Snapshots gives the pointers to the newest snapshots, newest first, at most two.
 	Snapshots(ctx context.Context) ([]SnapshotRef, error)
 
-	// Size is the approximate untrimmed payload bytes, from what this replica wrote or read.
+	// Close releases what the log holds of its own. It does not end a tenure and does not close the store's client.
 	Close() error
 }
 
@@ -78,14 +108,18 @@ type Tenure interface {
 	// since the last successful renewal was sent. Read state first, then check Valid, then answer (I9).
 	Valid() bool
 
-	// Lost is closed when the tenure is over.
+	// Lost is closed when the tenure is over, resigned or lost.
 	Lost() <-chan struct{}
 
-	// Append writes the payload as entry index, which must be the tail plus one. It returns nil when the entry is
-	// durable, and resolves unknown outcomes itself (same transaction again; compare failed: read the entry and
-	// compare owner and nonce). It keeps trying until ctx ends or the tenure is lost. After any error the caller
-	// must not append again under this tenure: the index is unresolved.
-	Append(ctx context.Context, index uint64, payload []byte) error
+	// Append writes the payload as entry index, which must be the tail plus one, and on where it needs several
+	// entries; it returns the index of the last one when all are durable. Unknown outcomes are resolved inside (same
+	// transaction again; compare failed: read the entry and compare owner and nonce). It keeps trying until ctx ends
+	// or the tenure is lost: ErrFenced, ErrUnavailable, or ErrCorrupt. After any error the index is unresolved and
+	// further calls fail.
+	Append(ctx context.Context, index uint64, payload []byte) (last uint64, err error)
+
+	// Bytes is the untrimmed payload in the log, what the log budget limits.
+	Bytes() int64
 
 	// SetSnapshots replaces the pointers (newest first, at most two), if this tenure still stands.
 	SetSnapshots(ctx context.Context, refs []SnapshotRef) error
@@ -93,13 +127,7 @@ type Tenure interface {
 	// Trim deletes entries up to and including index, if this tenure still stands, and lets the store reclaim space.
 	Trim(ctx context.Context, index uint64) error
 
-	// Resign gives ownership up at once, so that another replica need not wait for the lease.
+	// Resign gives ownership up at once, so that another replica need not wait for the lease. Valid is false from
+	// the call's beginning on. An error means that the lease may have to run out.
 	Resign(ctx context.Context) error
-}
-
-// Timing of ownership (design.md 6). Zero fields take the defaults.
-type Timing struct {
-	Lease     time.Duration // 5 s
-	Renew     time.Duration // 500 ms
-	SelfFence time.Duration // 3.5 s, counted from the send time of the last renewal that succeeded
 }

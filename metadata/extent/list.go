@@ -1,0 +1,110 @@
+package extent
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/metadata/internal/wire"
+)
+
+// ErrMalformed is the base of every decoding error.
+var ErrMalformed = errors.New("malformed extent list")
+
+// minEncoded is the least number of bytes an extent takes in a list.
+const minEncoded = 7
+
+// AppendList appends the list encoding of extents that ascend in offset and do not overlap.
+//
+//	field      form    meaning
+//	version    1 byte  1
+//	count      varint
+//	per extent:
+//	gap        varint  base minus the offset after the extent before it (minus 0 for the first)
+//	span       varint  last minus base
+//	timestamp  zigzag  max timestamp minus that of the extent before it
+//	bundle     zigzag  bundle minus that of the extent before it, modulo 2^64
+//	position   varint  <= 2^32-1
+//	length     varint  <= 2^32-1
+//	batches    varint  batches << 2 | kind
+func AppendList(dst []byte, exts []Extent) []byte {
+	var e Encoder
+	dst = append(dst, 1)
+	dst = binary.AppendUvarint(dst, uint64(len(exts)))
+	for i := range exts {
+		dst = e.Append(dst, &exts[i])
+	}
+	return dst
+}
+
+// Encoder appends extents one by one, each relative to the one before. The zero value begins a list.
+type Encoder struct {
+	next      int64
+	timestamp int64
+	bundle    uint64
+}
+
+// Append appends one extent, without version or count.
+func (e *Encoder) Append(dst []byte, x *Extent) []byte {
+	dst = binary.AppendUvarint(dst, uint64(x.Base-e.next))
+	dst = binary.AppendUvarint(dst, uint64(x.Last-x.Base))
+	dst = binary.AppendVarint(dst, x.MaxTimestamp-e.timestamp)
+	dst = binary.AppendVarint(dst, int64(uint64(x.Bundle)-e.bundle))
+	dst = binary.AppendUvarint(dst, uint64(x.Position))
+	dst = binary.AppendUvarint(dst, uint64(x.Length))
+	dst = binary.AppendUvarint(dst, uint64(x.Batches)<<2|uint64(x.Kind))
+	e.next, e.timestamp, e.bundle = x.Last+1, x.MaxTimestamp, uint64(x.Bundle)
+	return dst
+}
+
+// Decoder reads what an Encoder wrote. The zero value begins a list.
+type Decoder struct {
+	next      int64
+	timestamp int64
+	bundle    uint64
+}
+
+// Read reads one extent; what is out of bounds fails the reader.
+func (d *Decoder) Read(w *wire.Reader) Extent {
+	base := d.next + w.Offset()
+	last := base + w.Offset()
+	timestamp := d.timestamp + w.Varint()
+	bundle := d.bundle + uint64(w.Varint())
+	x := Extent{Base: base, Last: last, MaxTimestamp: timestamp, Bundle: id.Bundle(bundle)}
+	x.Position, x.Length = w.Uint32(), w.Uint32()
+	v := w.Uvarint()
+	x.Batches, x.Kind = uint32(v>>2), Kind(v&3)
+	if base < d.next || last < base || last == math.MaxInt64 || timestamp < -1 || v>>2 > math.MaxUint32 || x.Kind > Marker {
+		w.Fail("extent [%d, %d] time %d kind %d", base, last, timestamp, x.Kind)
+		return Extent{}
+	}
+	d.next, d.timestamp, d.bundle = last+1, timestamp, bundle
+	return x
+}
+
+// ParseList reads what AppendList wrote. What it allocates is bounded by a small multiple of len(p). Errors wrap
+// ErrMalformed.
+func ParseList(p []byte) ([]Extent, error) {
+	w := wire.NewReader(p)
+	if v := w.Byte(); v != 1 {
+		w.Fail("version %d", v)
+	}
+	n := w.Count(minEncoded)
+	var exts []Extent
+	if n > 0 {
+		exts = make([]Extent, 0, n)
+	}
+	var d Decoder
+	for range n {
+		exts = append(exts, d.Read(&w))
+		if w.Err() != nil {
+			break
+		}
+	}
+	if err := w.Done(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	return exts, nil
+}

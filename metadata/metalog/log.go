@@ -1,0 +1,219 @@
+package metalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// log is the Log over a Store.
+type log struct {
+	store   Store
+	cfg     Config
+	metrics *metrics
+}
+
+// New gives the log that the store holds. It starts nothing.
+func New(store Store, cfg Config) (Log, error) {
+	cfg.ApplyDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("metadata log: %w", err)
+	}
+	return &log{store: store, cfg: cfg, metrics: newMetrics(cfg.Registerer)}, nil
+}
+
+func (l *log) Close() error { return nil }
+
+func (l *log) Status(ctx context.Context) (Status, error) {
+	v, err := read(ctx, l, "read owner and tail", l.store.View)
+	if err != nil {
+		return Status{}, err
+	}
+	st := Status{Owned: v.Owned, Tail: v.Tail.Index}
+	if v.Owned {
+		st.Owner = Owner{Replica: v.Owner.Replica, Address: v.Owner.Address, Tenure: v.Owner.Tenure}
+	}
+	return st, nil
+}
+
+func (l *log) Snapshots(ctx context.Context) ([]SnapshotRef, error) {
+	return read(ctx, l, "read snapshot pointers", l.store.Snapshots)
+}
+
+func (l *log) Read(ctx context.Context, from uint64, maxBytes int) ([]Entry, uint64, error) {
+	type answer struct {
+		recs []Record
+		tail Tail
+	}
+	limit := max(minReadEntries, maxBytes/l.cfg.EntryBytes)
+	ans, err := read(ctx, l, "read log", func(ctx context.Context) (a answer, err error) {
+		a.recs, a.tail, err = l.store.Range(ctx, from, limit)
+		return a, err
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	tail := ans.tail.Index
+	switch {
+	case from > tail+1:
+		return nil, tail, fmt.Errorf("%w: asked for entry %d, the tail is %d", ErrAhead, from, tail)
+	case from == tail+1 && len(ans.recs) == 0:
+		return nil, tail, nil
+	case len(ans.recs) == 0 || ans.recs[0].Index > from:
+		return nil, tail, fmt.Errorf("%w: entry %d, the tail is %d", ErrTrimmed, from, tail)
+	}
+	entries, err := contiguous(ans.recs, from, tail, limit, maxBytes)
+	return entries, tail, err
+}
+
+// contiguous proves that the records follow each other from index from on and reach either the limit or the tail,
+// and cuts them to maxBytes.
+func contiguous(recs []Record, from, tail uint64, limit, maxBytes int) ([]Entry, error) {
+	for i := range recs {
+		if want := from + uint64(i); recs[i].Index != want || want > tail {
+			return nil, fmt.Errorf("%w: entry %d where %d was expected, the tail is %d", ErrCorrupt, recs[i].Index, want, tail)
+		}
+	}
+	if last := recs[len(recs)-1].Index; len(recs) < limit && last != tail {
+		return nil, fmt.Errorf("%w: entries end at %d, the tail is %d", ErrCorrupt, last, tail)
+	}
+	entries, bytes := make([]Entry, 0, len(recs)), 0
+	for i := range recs {
+		if bytes += len(recs[i].Payload); i > 0 && bytes > maxBytes {
+			break
+		}
+		entries = append(entries, recs[i].Entry)
+	}
+	return entries, nil
+}
+
+func (l *log) Acquire(ctx context.Context, c Candidate) (Tenure, error) {
+	if c.TakeOver {
+		if err := l.evict(ctx, c.Replica); err != nil {
+			return nil, err
+		}
+	}
+	// The fence counts from before the grant was sent: the lease cannot run out earlier than that plus its term.
+	sent := time.Now()
+	lease, err := read(ctx, l, "grant lease", func(ctx context.Context) (Lease, error) {
+		sent = time.Now()
+		return l.store.Grant(ctx, l.cfg.Timing.Lease)
+	})
+	if err != nil {
+		return nil, err
+	}
+	claim := OwnerRecord{Replica: c.Replica, Address: c.Address, Nonce: rand.Uint64()}
+	owner, err := read(ctx, l, "claim ownership", func(ctx context.Context) (OwnerRecord, error) {
+		return l.store.Claim(ctx, lease, claim)
+	})
+	if err == nil && owner.Nonce != claim.Nonce {
+		err = fmt.Errorf("%w: %s", ErrHeld, owner.Replica)
+	}
+	if err != nil {
+		l.revoke(ctx, lease)
+		return nil, err
+	}
+	return l.begin(ctx, lease, owner.Tenure, sent)
+}
+
+// begin starts the tenure's renewals and reads where the log stands, which nobody else can change any more.
+func (l *log) begin(ctx context.Context, lease Lease, id int64, sent time.Time) (Tenure, error) {
+	t := newTenure(l, lease, id, sent)
+	first, err := read(ctx, l, "read first entry", func(ctx context.Context) (r Record, err error) {
+		recs, tail, err := l.store.Range(ctx, 1, 1)
+		if err != nil || len(recs) == 0 {
+			t.tail = tail
+			return Record{Total: tail.Total}, err
+		}
+		t.tail = tail
+		return recs[0], nil
+	})
+	if err == nil && !t.Valid() {
+		err = fmt.Errorf("%w: acquiring took longer than the fence stands", ErrFenced)
+	}
+	if err != nil {
+		_ = t.Resign(context.WithoutCancel(ctx))
+		return nil, fmt.Errorf("begin tenure: %w", err)
+	}
+	t.began = t.tail.Index
+	t.first = max(first.Index, 1)
+	if first.Index == 0 {
+		t.first = t.tail.Index + 1
+	}
+	t.trimmed.Store(first.before())
+	t.total.Store(t.tail.Total)
+	l.cfg.Logger.Info("acquired ownership", zap.Int64("tenure", id), zap.Uint64("tail", t.began),
+		zap.Int64("log_bytes", t.Bytes()))
+	return t, nil
+}
+
+// evict removes the ownership key that this replica's former self left behind.
+func (l *log) evict(ctx context.Context, replica string) error {
+	v, err := read(ctx, l, "read owner", l.store.View)
+	if err != nil || !v.Owned || v.Owner.Replica != replica {
+		return err
+	}
+	_, err = read(ctx, l, "remove own ownership key", func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, l.store.Evict(ctx, v.Owner.Tenure)
+	})
+	return err
+}
+
+// revoke gives back a lease that no tenure uses, best effort: it runs out by itself.
+func (l *log) revoke(ctx context.Context, lease Lease) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.cfg.Timing.Attempt)
+	defer cancel()
+	if err := l.store.Revoke(ctx, lease); err != nil {
+		l.cfg.Logger.Debug("lease not revoked", zap.Error(err))
+	}
+}
+
+// Back-off between attempts at the store.
+const (
+	minBackoff = 20 * time.Millisecond
+	maxBackoff = 500 * time.Millisecond
+)
+
+// read repeats an operation that may be repeated until it is answered, for at most Timing.Read.
+func read[T any](ctx context.Context, l *log, what string, op func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.cfg.Timing.Read)
+	defer cancel()
+	for wait := minBackoff; ; wait = min(2*wait, maxBackoff) {
+		v, err := attempt(ctx, l.cfg.Timing.Attempt, op)
+		if err == nil {
+			return v, nil
+		}
+		l.metrics.failedAttempts.Inc()
+		if final(err) {
+			return v, fmt.Errorf("%s: %w", what, err)
+		}
+		if sleep(ctx, wait) != nil {
+			return v, fmt.Errorf("%s: %w: %w", what, ErrUnavailable, err)
+		}
+	}
+}
+
+func attempt[T any](ctx context.Context, limit time.Duration, op func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return op(ctx)
+}
+
+// final errors are answers: repeating the operation would not change them.
+func final(err error) bool { return errors.Is(err, ErrCorrupt) || errors.Is(err, ErrLeaseGone) }
+
+// sleep waits for d with jitter, or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d/2 + rand.N(d/2+1))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

@@ -1,0 +1,283 @@
+// Package memlog is the metadata log in memory: the transactions of metalog.Store over a few maps, shared by the
+// replicas of one test, with a clock that may be synctest's, and faults by replica: requests lost, answers lost,
+// requests held back and delivered late, a replica cut off.
+package memlog
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/freshet-io/freshet/metadata/metalog"
+)
+
+// Store is one virtual cluster's log in memory. Replicas reach it through Connect.
+type Store struct {
+	mu struct {
+		sync.Mutex
+		revision  int64
+		owner     *metalog.OwnerRecord
+		lease     metalog.Lease // of the ownership key
+		leases    map[metalog.Lease]*lease
+		lastLease metalog.Lease
+		tail      metalog.Tail
+		log       map[uint64][]byte // encoded records
+		snapshots []metalog.SnapshotRef
+	}
+}
+
+type lease struct {
+	ttl      time.Duration
+	deadline time.Time
+}
+
+// New gives an empty log.
+func New() *Store {
+	s := &Store{}
+	s.mu.leases = map[metalog.Lease]*lease{}
+	s.mu.log = map[uint64][]byte{}
+	return s
+}
+
+// ExpireLeases lets every lease run out now, as if the replicas had been silent for the lease's term.
+func (s *Store) ExpireLeases() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.mu.leases)
+	s.mu.owner = nil
+}
+
+// Lose drops every entry after index, as a store restored from an old backup does.
+func (s *Store) Lose(index uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := index + 1; i <= s.mu.tail.Index; i++ {
+		delete(s.mu.log, i)
+	}
+	s.mu.tail = metalog.Tail{Index: index}
+}
+
+// Corrupt flips one bit of the entry's payload.
+func (s *Store) Corrupt(index uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := slices.Clone(s.mu.log[index])
+	p[len(p)-1] ^= 1
+	s.mu.log[index] = p
+}
+
+// Indexes gives the first and the last index that the log holds; 0, 0 when it holds none.
+func (s *Store) Indexes() (first, last uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.mu.log {
+		if first == 0 || i < first {
+			first = i
+		}
+		last = max(last, i)
+	}
+	return first, last
+}
+
+// expire removes leases that ran out and the ownership key with its lease. Called with mu held.
+func (s *Store) expire() {
+	now := time.Now()
+	for id, l := range s.mu.leases {
+		if !now.Before(l.deadline) {
+			delete(s.mu.leases, id)
+		}
+	}
+	if s.mu.owner != nil && s.mu.leases[s.mu.lease] == nil {
+		s.mu.owner = nil
+	}
+}
+
+func (s *Store) view() metalog.View {
+	v := metalog.View{Tail: s.mu.tail}
+	if s.mu.owner != nil {
+		v.Owner, v.Owned = *s.mu.owner, true
+	}
+	return v
+}
+
+func (s *Store) grant(ttl time.Duration) metalog.Lease {
+	s.mu.lastLease++
+	s.mu.leases[s.mu.lastLease] = &lease{ttl: ttl, deadline: time.Now().Add(ttl)}
+	return s.mu.lastLease
+}
+
+func (s *Store) claim(id metalog.Lease, claim metalog.OwnerRecord) (metalog.OwnerRecord, error) {
+	if s.mu.owner == nil {
+		if s.mu.leases[id] == nil {
+			return metalog.OwnerRecord{}, metalog.ErrLeaseGone
+		}
+		s.mu.revision++
+		claim.Tenure = s.mu.revision
+		s.mu.owner, s.mu.lease = &claim, id
+	}
+	return *s.mu.owner, nil
+}
+
+func (s *Store) renew(id metalog.Lease, tenure int64) error {
+	l := s.mu.leases[id]
+	if l == nil {
+		return metalog.ErrLeaseGone
+	}
+	l.deadline = time.Now().Add(l.ttl)
+	if !s.owns(tenure) {
+		return metalog.ErrLeaseGone
+	}
+	return nil
+}
+
+func (s *Store) owns(tenure int64) bool { return s.mu.owner != nil && s.mu.owner.Tenure == tenure }
+
+func (s *Store) append(tenure int64, tail metalog.Tail, rec *metalog.Record) (bool, *metalog.Record, error) {
+	if s.owns(tenure) && s.mu.tail == tail {
+		s.mu.revision++
+		s.mu.log[rec.Index] = metalog.EncodeRecord(rec)
+		s.mu.tail = metalog.Tail{Index: rec.Index, Total: rec.Total}
+		return true, nil, nil
+	}
+	p, ok := s.mu.log[rec.Index]
+	if !ok {
+		return false, nil, nil
+	}
+	existing, err := metalog.DecodeRecord(rec.Index, p)
+	return false, &existing, err
+}
+
+func (s *Store) records(from uint64, limit int) ([]metalog.Record, error) {
+	var recs []metalog.Record
+	for i := from; i <= s.mu.tail.Index && len(recs) < limit; i++ {
+		p, ok := s.mu.log[i]
+		if !ok {
+			continue
+		}
+		rec, err := metalog.DecodeRecord(i, p)
+		if err != nil {
+			return nil, err
+		}
+		recs = append(recs, rec)
+	}
+	return recs, nil
+}
+
+// Open connects a replica and gives its log.
+func (s *Store) Open(replica string, cfg metalog.Config) (metalog.Log, *Replica, error) {
+	r := s.Connect(replica)
+	l, err := metalog.New(r, cfg)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open log in memory: %w", err)
+	}
+	return l, r, nil
+}
+
+// Connect gives one replica's way to the store.
+func (s *Store) Connect(replica string) *Replica { return &Replica{store: s, name: replica} }
+
+var _ metalog.Store = (*Replica)(nil)
+
+// View implements metalog.Store.
+func (r *Replica) View(ctx context.Context) (metalog.View, error) {
+	return do(ctx, r, Op{Kind: OpView}, func() (metalog.View, error) { return r.store.view(), nil })
+}
+
+// Grant implements metalog.Store.
+func (r *Replica) Grant(ctx context.Context, ttl time.Duration) (metalog.Lease, error) {
+	return do(ctx, r, Op{Kind: OpGrant}, func() (metalog.Lease, error) { return r.store.grant(ttl), nil })
+}
+
+// Claim implements metalog.Store.
+func (r *Replica) Claim(ctx context.Context, l metalog.Lease, c metalog.OwnerRecord) (metalog.OwnerRecord, error) {
+	return do(ctx, r, Op{Kind: OpClaim}, func() (metalog.OwnerRecord, error) { return r.store.claim(l, c) })
+}
+
+// Renew implements metalog.Store.
+func (r *Replica) Renew(ctx context.Context, l metalog.Lease, tenure int64) error {
+	_, err := do(ctx, r, Op{Kind: OpRenew}, func() (struct{}, error) { return struct{}{}, r.store.renew(l, tenure) })
+	return err
+}
+
+// Revoke implements metalog.Store.
+func (r *Replica) Revoke(ctx context.Context, l metalog.Lease) error {
+	_, err := do(ctx, r, Op{Kind: OpRevoke}, func() (struct{}, error) {
+		delete(r.store.mu.leases, l)
+		r.store.expire()
+		return struct{}{}, nil
+	})
+	return err
+}
+
+// Evict implements metalog.Store.
+func (r *Replica) Evict(ctx context.Context, tenure int64) error {
+	_, err := do(ctx, r, Op{Kind: OpEvict}, func() (struct{}, error) {
+		if r.store.owns(tenure) {
+			delete(r.store.mu.leases, r.store.mu.lease)
+			r.store.mu.owner = nil
+		}
+		return struct{}{}, nil
+	})
+	return err
+}
+
+// Append implements metalog.Store.
+func (r *Replica) Append(
+	ctx context.Context, tenure int64, tail metalog.Tail, rec *metalog.Record,
+) (bool, *metalog.Record, error) {
+	type answer struct {
+		ok       bool
+		existing *metalog.Record
+	}
+	a, err := do(ctx, r, Op{Kind: OpAppend, Index: rec.Index}, func() (a answer, err error) {
+		a.ok, a.existing, err = r.store.append(tenure, tail, rec)
+		return a, err
+	})
+	return a.ok, a.existing, err
+}
+
+// Range implements metalog.Store.
+func (r *Replica) Range(ctx context.Context, from uint64, limit int) ([]metalog.Record, metalog.Tail, error) {
+	type answer struct {
+		recs []metalog.Record
+		tail metalog.Tail
+	}
+	a, err := do(ctx, r, Op{Kind: OpRange, Index: from}, func() (answer, error) {
+		recs, err := r.store.records(from, limit)
+		return answer{recs, r.store.mu.tail}, err
+	})
+	return a.recs, a.tail, err
+}
+
+// Delete implements metalog.Store.
+func (r *Replica) Delete(ctx context.Context, tenure int64, from, to uint64) (bool, error) {
+	return do(ctx, r, Op{Kind: OpDelete, Index: to}, func() (bool, error) {
+		if !r.store.owns(tenure) {
+			return false, nil
+		}
+		for i := from; i < to; i++ {
+			delete(r.store.mu.log, i)
+		}
+		return true, nil
+	})
+}
+
+// SetSnapshots implements metalog.Store.
+func (r *Replica) SetSnapshots(ctx context.Context, tenure int64, refs []metalog.SnapshotRef) (bool, error) {
+	return do(ctx, r, Op{Kind: OpSetSnapshots}, func() (bool, error) {
+		if !r.store.owns(tenure) {
+			return false, nil
+		}
+		r.store.mu.snapshots = slices.Clone(refs)
+		return true, nil
+	})
+}
+
+// Snapshots implements metalog.Store.
+func (r *Replica) Snapshots(ctx context.Context) ([]metalog.SnapshotRef, error) {
+	return do(ctx, r, Op{Kind: OpSnapshots}, func() ([]metalog.SnapshotRef, error) {
+		return slices.Clone(r.store.mu.snapshots), nil
+	})
+}

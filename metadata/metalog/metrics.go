@@ -1,0 +1,56 @@
+package metalog
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+type metrics struct {
+	appendSeconds  prometheus.Histogram
+	appendedBytes  prometheus.Counter
+	failedAttempts prometheus.Counter
+	failedRenewals prometheus.Counter
+	tenuresLost    prometheus.Counter
+}
+
+// newMetrics registers the metrics, or takes those that another log of this process registered before: the logs of
+// all virtual clusters count together.
+func newMetrics(reg prometheus.Registerer) *metrics {
+	return &metrics{
+		appendSeconds: register(reg, prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "freshet_metalog_append_seconds",
+			Help:    "Time to make one metadata log entry durable, retries included.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14),
+		})),
+		appendedBytes: register(reg, prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "freshet_metalog_appended_bytes_total",
+			Help: "Payload bytes appended to metadata logs.",
+		})),
+		failedAttempts: register(reg, prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "freshet_metalog_failed_attempts_total",
+			Help: "Requests to the metadata log's store that failed or were not answered in time.",
+		})),
+		failedRenewals: register(reg, prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "freshet_metalog_failed_renewals_total",
+			Help: "Renewals of an ownership lease that failed or were not answered in time.",
+		})),
+		tenuresLost: register(reg, prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "freshet_metalog_tenures_lost_total",
+			Help: "Tenures that ended without being resigned.",
+		})),
+	}
+}
+
+func register[C prometheus.Collector](reg prometheus.Registerer, c C) C {
+	if err := reg.Register(c); err != nil {
+		var already prometheus.AlreadyRegisteredError
+		if errors.As(err, &already) {
+			if existing, ok := already.ExistingCollector.(C); ok {
+				return existing
+			}
+		}
+		panic(err) // two metrics of one name: a programming error
+	}
+	return c
+}

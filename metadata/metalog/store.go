@@ -1,0 +1,87 @@
+package metalog
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// ErrLeaseGone is what a Store says of a lease that ran out or was revoked, and of an ownership key that is no longer
+// the tenure's.
+var ErrLeaseGone = errors.New("lease is gone")
+
+// Lease names a lease in the store.
+type Lease int64
+
+// OwnerRecord is the value of the ownership key. Nonce tells one's own claim from anybody else's.
+type OwnerRecord struct {
+	Replica string `json:"replica"`
+	Address string `json:"address"`
+	Nonce   uint64 `json:"nonce,string"`
+	Tenure  int64  `json:"-"` // the key's create revision
+}
+
+// Tail is the value of the tail key: the last index, and the payload bytes ever appended up to it.
+type Tail struct {
+	Index uint64
+	Total int64
+}
+
+// Record is one log entry as the store keeps it. Total counts the payload bytes ever appended, this entry included,
+// so that the untrimmed size follows from the first and the last entry.
+type Record struct {
+	Entry
+	Nonce uint64
+	Total int64
+}
+
+// before is the total up to the entry before this one.
+func (r *Record) before() int64 { return r.Total - int64(len(r.Payload)) }
+
+// View is what one linearizable read of owner and tail shows.
+type View struct {
+	Owner OwnerRecord
+	Owned bool
+	Tail  Tail
+}
+
+// Store is one virtual cluster's keys. Every method is one attempt at one atomic operation: an error other than
+// ErrLeaseGone and ErrCorrupt means that the outcome is unknown, and the caller resolves it. Reads are linearizable.
+// Implementations do not retry.
+type Store interface {
+	// View reads owner and tail.
+	View(ctx context.Context) (View, error)
+
+	// Grant makes a lease.
+	Grant(ctx context.Context, ttl time.Duration) (Lease, error)
+
+	// Claim creates the ownership key under the lease if there is none, and returns the owner as it stands now:
+	// the claim's own record (same nonce), or somebody else's.
+	Claim(ctx context.Context, lease Lease, claim OwnerRecord) (OwnerRecord, error)
+
+	// Renew renews the lease, then checks that the ownership key is the tenure's. ErrLeaseGone if either is not so.
+	Renew(ctx context.Context, lease Lease, tenure int64) error
+
+	// Revoke ends the lease and with it the ownership key. A lease that is gone is no error.
+	Revoke(ctx context.Context, lease Lease) error
+
+	// Evict removes the ownership key of the tenure, if it is still that one, and its lease.
+	Evict(ctx context.Context, tenure int64) error
+
+	// Append, if the owner's tenure and the tail are as given, puts the record and the new tail: ok. Otherwise it
+	// gives what stands at the record's index, nil if nothing.
+	Append(ctx context.Context, tenure int64, tail Tail, rec *Record) (ok bool, existing *Record, err error)
+
+	// Range reads at most limit records from index from on, and the tail, at one moment.
+	Range(ctx context.Context, from uint64, limit int) ([]Record, Tail, error)
+
+	// Delete removes the entries with from <= index < to under the tenure; ok is false when it no longer stands.
+	// It must work in a store that is out of space.
+	Delete(ctx context.Context, tenure int64, from, to uint64) (ok bool, err error)
+
+	// SetSnapshots replaces the pointers under the tenure; ok is false when it no longer stands.
+	SetSnapshots(ctx context.Context, tenure int64, refs []SnapshotRef) (ok bool, err error)
+
+	// Snapshots reads the pointers.
+	Snapshots(ctx context.Context) ([]SnapshotRef, error)
+}
