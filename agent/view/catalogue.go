@@ -36,7 +36,7 @@ type Member struct {
 	Session   id.Session
 	Zone      string
 	Endpoints []Endpoint // one per listener port
-	NodeIDs   []int32             // one per endpoint
+	NodeIDs   []int32    // one per endpoint
 }
 
 // Snapshot is the catalogue as of one log index. It is immutable: callers share it and change nothing in it.

@@ -1,0 +1,93 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/controlplane/api"
+)
+
+// Source asks the owner: client.Session implements it.
+type Source interface {
+	Prober
+	// Lookup asks about partitions as of one log index; answers are in the order asked. It is asked again by the
+	// source itself where the stream breaks; an error means that nothing is known.
+	Lookup(ctx context.Context, partitions []*api.PartitionLookup) (*api.LookupAnswer, error)
+	// Unsubscribe ends notices of the partitions. It does not block on the network, and a Lookup that is called
+	// after it returned reaches the owner after it.
+	Unsubscribe(partitions []*api.PartitionRef)
+}
+
+// Config is what Partitions are made of. Zero values mean the defaults.
+type Config struct {
+	Source Source
+	// WindowExtents and WindowBytes bound one partition's window: what of its newest extents is kept for readers at
+	// the live edge. Defaults 128 extents and 64 MiB of record bytes that they name.
+	WindowExtents int
+	WindowBytes   int64
+	// LookupExtents and LookupBytes bound the extents of one partition in one look-up's answer. Defaults 128 and
+	// 32 MiB, which is also as far as read-ahead goes.
+	LookupExtents int
+	LookupBytes   int64
+	// Subscriptions bounds the partitions with a window; further ones take a look-up per read. Default 50000.
+	Subscriptions int
+	// IdleAfter is how long a partition that nobody reads stays subscribed. Default 1 minute.
+	IdleAfter time.Duration
+	// ProbeInterval is how often the owner is asked for a stamp while fetches are parked. Default 100 ms.
+	ProbeInterval time.Duration
+	// ProbeTimeout bounds the wait for one stamp. Default 2 s.
+	ProbeTimeout time.Duration
+	Log          *zap.Logger
+	Registerer   prometheus.Registerer // nil: a private registry
+}
+
+// ApplyDefaults fills in what is zero.
+func (c *Config) ApplyDefaults() {
+	def(&c.WindowExtents, 128)
+	def(&c.WindowBytes, 64<<20)
+	def(&c.LookupExtents, 128)
+	def(&c.LookupBytes, 32<<20)
+	def(&c.Subscriptions, 50_000)
+	def(&c.IdleAfter, time.Minute)
+	def(&c.ProbeInterval, 100*time.Millisecond)
+	def(&c.ProbeTimeout, 2*time.Second)
+	if c.Log == nil {
+		c.Log = zap.NewNop()
+	}
+	if c.Registerer == nil {
+		c.Registerer = prometheus.NewRegistry()
+	}
+}
+
+func def[T int | int64 | time.Duration](v *T, d T) {
+	if *v == 0 {
+		*v = d
+	}
+}
+
+// Validate gives all faults of the configuration, nil if there is none. Call it after ApplyDefaults.
+func (c *Config) Validate() error {
+	var errs []error
+	if c.Source == nil {
+		errs = append(errs, errors.New("a source is needed"))
+	}
+	for _, n := range []struct {
+		name  string
+		value int64
+	}{
+		{"window extents", int64(c.WindowExtents)}, {"window bytes", c.WindowBytes},
+		{"lookup extents", int64(c.LookupExtents)}, {"lookup bytes", c.LookupBytes},
+		{"subscriptions", int64(c.Subscriptions)}, {"idle after", int64(c.IdleAfter)},
+		{"probe interval", int64(c.ProbeInterval)}, {"probe timeout", int64(c.ProbeTimeout)},
+	} {
+		if n.value < 0 {
+			errs = append(errs, fmt.Errorf("%s must be positive, not %d", n.name, n.value))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,170 @@
+package view
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+// Waiter is one parked fetch: it hears of commits in the partitions it was put to.
+type Waiter struct {
+	ready   chan struct{}
+	missing atomic.Int64
+}
+
+// NewWaiter makes a waiter that is woken by the given number of record bytes, or by any change that needs a new plan.
+func NewWaiter(bytes int64) *Waiter {
+	w := &Waiter{ready: make(chan struct{}, 1)}
+	w.missing.Store(bytes)
+	return w
+}
+
+// Ready receives once there is reason to plan again.
+func (w *Waiter) Ready() <-chan struct{} { return w.ready }
+
+// Reset says how many more bytes are missing.
+func (w *Waiter) Reset(bytes int64) { w.missing.Store(bytes) }
+
+func (w *Waiter) credit(bytes int64) {
+	if w.missing.Add(-bytes) <= 0 {
+		w.wake()
+	}
+}
+
+func (w *Waiter) wake() {
+	select {
+	case w.ready <- struct{}{}:
+	default:
+	}
+}
+
+// Park puts the waiter to a partition whose plan had these marks. If that is no longer how things are, the waiter is
+// ready at once. Leave must follow.
+func (p *Partitions) Park(w *Waiter, tp id.TopicPartition, seen Watermarks) {
+	part := p.find(tp)
+	if part == nil {
+		return // over the bound: only its fetch's deadline ends the wait
+	}
+	part.mu.Lock()
+	defer part.mu.Unlock()
+	if part.mu.waiters == nil {
+		part.mu.waiters = make(map[*Waiter]struct{})
+	}
+	part.mu.waiters[w] = struct{}{}
+	if part.mu.state != live || part.mu.marks != seen {
+		w.wake()
+	}
+}
+
+// Leave takes the waiter from a partition.
+func (p *Partitions) Leave(w *Waiter, tp id.TopicPartition) {
+	if part := p.find(tp); part != nil {
+		part.mu.Lock()
+		defer part.mu.Unlock()
+		delete(part.mu.waiters, w)
+		part.mu.used = time.Now()
+	}
+}
+
+// Parked counts fetches that wait, by +1 and -1: while there are any, the owner is probed for all of them together.
+func (p *Partitions) Parked(delta int64) {
+	n := p.parked.Add(delta)
+	p.metrics.parked.Set(float64(n))
+	if delta > 0 {
+		select {
+		case p.park <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Run probes the owner while fetches are parked, and drops idle partitions, until ctx ends.
+func (p *Partitions) Run(ctx context.Context) error {
+	sweep := time.NewTicker(max(p.cfg.IdleAfter/4, time.Millisecond))
+	defer sweep.Stop()
+	probe := time.NewTicker(p.cfg.ProbeInterval)
+	probe.Stop()
+	probing := false
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-sweep.C:
+			p.sweep(time.Now())
+		case <-p.park:
+			if !probing {
+				probing = true
+				probe.Reset(p.cfg.ProbeInterval)
+			}
+		case <-probe.C:
+			if !p.probe(ctx) {
+				probing = false
+				probe.Stop()
+			}
+		}
+	}
+}
+
+// probe confirms the views once if anyone waits for that, and reports whether someone does.
+func (p *Partitions) probe(ctx context.Context) bool {
+	if p.parked.Load() == 0 {
+		return false
+	}
+	result := "ok"
+	if err := p.Confirm(ctx); err != nil {
+		result = "failed" // fetches that need it ask themselves and answer for it
+	}
+	p.metrics.probes.WithLabelValues(result).Inc()
+	return true
+}
+
+// sweep drops the partitions that nobody read for a while.
+func (p *Partitions) sweep(now time.Time) {
+	var idle []*partition
+	for _, part := range p.all() {
+		if part.idle(now.Add(-p.cfg.IdleAfter)) {
+			idle = append(idle, part)
+		}
+	}
+	if len(idle) == 0 {
+		return
+	}
+	refs := make([]*api.PartitionRef, len(idle))
+	for i, part := range idle {
+		refs[i] = &api.PartitionRef{Topic: part.tp.Topic[:], Partition: part.tp.Partition}
+	}
+	// Nobody looks these partitions up until they are out of the set, so that no later subscription is undone.
+	p.cfg.Source.Unsubscribe(refs)
+	p.drop(idle)
+}
+
+// idle takes a partition out of use if nobody used it since.
+func (p *partition) idle(since time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.mu.waiters) > 0 || p.mu.used.After(since) || p.mu.state != live && p.mu.state != absent {
+		return false
+	}
+	p.mu.state = leaving
+	p.mu.done = make(chan struct{})
+	return true
+}
+
+func (p *Partitions) drop(parts []*partition) {
+	p.mu.Lock()
+	for _, part := range parts {
+		delete(p.mu.parts, part.tp)
+	}
+	p.metrics.subscriptions.Set(float64(len(p.mu.parts)))
+	p.mu.Unlock()
+	for _, part := range parts {
+		part.mu.Lock()
+		part.mu.state = gone
+		part.void()
+		close(part.mu.done)
+		part.mu.Unlock()
+	}
+}
