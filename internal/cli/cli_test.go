@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+func TestParsePosition(t *testing.T) {
+	for in, want := range map[string]position{
+		"earliest": {kind: atEarliest}, "latest": {kind: atLatest}, "0": {kind: atOffset}, "17": {atOffset, 17},
+		"@1700000000123": {atTime, 1700000000123}, "2026-01-31T12:00:00.5+01:00": {atTime, 1769857200500},
+	} {
+		got, err := parsePosition(in)
+		require.NoError(t, err, in)
+		require.Equal(t, want, got, in)
+	}
+	for _, in := range []string{"", "newest", "-1", "@", "@x", "2026-01-31"} {
+		_, err := parsePosition(in)
+		var usage *UsageError
+		require.ErrorAs(t, err, &usage, in)
+	}
+}
+
+func TestEachLine(t *testing.T) {
+	long := strings.Repeat("x", 600<<10) // longer than the reader's buffer
+	var got []string
+	err := eachLine(strings.NewReader("a\n\n"+long+"\r\nlast"), 1<<20, func(b []byte) error {
+		got = append(got, string(b))
+		return nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, []string{"a", "", long + "\r", "last"}, got)
+
+	err = eachLine(strings.NewReader("ok\n"+long), 1<<10, func([]byte) error { return nil })
+	require.ErrorContains(t, err, "line 2: longer than 1024 bytes")
+
+	stop := errors.New("stop")
+	require.ErrorIs(t, eachLine(strings.NewReader("a\nb"), 10, func([]byte) error { return stop }), stop)
+}
+
+func TestProduceConfig_LineParser(t *testing.T) {
+	c := ProduceConfig{Topic: "t", KeySeparator: "::", NullMarker: "NULL", Headers: []string{"h=1=2", "e="}, Partition: -1}
+	parse, err := c.lineParser()
+	require.NoError(t, err)
+
+	r := parse([]byte("k::v::w"))
+	require.Equal(t, "k", string(r.Key))
+	require.Equal(t, "v::w", string(r.Value))
+	require.Equal(t, []kgo.RecordHeader{{Key: "h", Value: []byte("1=2")}, {Key: "e", Value: []byte{}}}, r.Headers)
+
+	r = parse([]byte("NULL::NULL"))
+	require.Nil(t, r.Key)
+	require.Nil(t, r.Value)
+
+	r = parse([]byte("no separator"))
+	require.Nil(t, r.Key)
+	require.Equal(t, "no separator", string(r.Value))
+
+	c.Headers = []string{"=x"}
+	_, err = c.lineParser()
+	require.ErrorContains(t, err, "name=value")
+}
+
+func TestProduceConfig_OptionsRefuseContradictions(t *testing.T) {
+	for fault, c := range map[string]ProduceConfig{
+		"--compression": {Compression: "brotli", Acks: "all"},
+		"--acks":        {Compression: "none", Acks: "2"},
+		"--idempotent":  {Compression: "none", Acks: "1", Idempotent: true},
+	} {
+		_, err := c.options()
+		require.ErrorContains(t, err, fault)
+	}
+}
+
+func TestConsumeConfig_FormatKeepsSeparatorLiteral(t *testing.T) {
+	c := ConsumeConfig{PrintKey: true, KeySeparator: `%k\n`}
+	c.ApplyDefaults()
+	f, err := kgo.NewRecordFormatter(c.Format)
+	require.NoError(t, err)
+	require.Equal(t, `a%k\nb`+"\n", string(f.AppendRecord(nil, &kgo.Record{Key: []byte("a"), Value: []byte("b")})))
+}
+
+func TestExplain(t *testing.T) {
+	require.ErrorContains(t, explain("t", kerr.UnknownTopicOrPartition), "freshet topic create t")
+	require.ErrorIs(t, explain("t", kerr.MessageTooLarge), kerr.MessageTooLarge)
+	require.NoError(t, explain("t", nil))
+}
+
+func TestDial_SaysWhatToDoWhenNothingListens(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	c := ClientConfig{Bootstrap: []string{"127.0.0.1:1"}, Timeout: 2 * time.Second}
+	err := Consume(ctx, ConsumeConfig{ClientConfig: c, Topic: "t"}, Streams{Out: &bytes.Buffer{}})
+	require.ErrorContains(t, err, "nothing answers at 127.0.0.1:1; start `freshet dev`")
+}

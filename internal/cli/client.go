@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Streams are where a command reads and writes.
+type Streams struct {
+	In  io.Reader
+	Out io.Writer
+	Err io.Writer // what was asked for with --verbose; errors are returned instead
+}
+
+// ClientConfig says which cluster to talk to and how.
+type ClientConfig struct {
+	Bootstrap []string      // host:port of one or more agents; default localhost:9092
+	ClientID  string        // as agents see it, may carry a zone (zone=a); default freshet-cli
+	Timeout   time.Duration // for connecting and for each request; default 15 s
+	TLS       bool          // use TLS with the system's trust store
+	CAFile    string        // trust these certificates instead (PEM); implies TLS
+	CertFile  string        // client certificate (PEM); implies TLS
+	KeyFile   string
+}
+
+// ApplyDefaults fills in what is not set.
+func (c *ClientConfig) ApplyDefaults() {
+	if len(c.Bootstrap) == 0 {
+		c.Bootstrap = []string{"localhost:9092"}
+	}
+	if c.ClientID == "" {
+		c.ClientID = "freshet-cli"
+	}
+	if c.Timeout == 0 {
+		c.Timeout = 15 * time.Second
+	}
+}
+
+// UsageError is a fault in how a command was called.
+type UsageError struct{ Message string }
+
+func (e *UsageError) Error() string { return e.Message }
+
+func usagef(format string, args ...any) error {
+	return &UsageError{fmt.Sprintf(format, args...)}
+}
+
+// dial gives a client that has reached the cluster once, so that what follows fails for its own reasons.
+func (c ClientConfig) dial(ctx context.Context, opts ...kgo.Opt) (*kgo.Client, error) {
+	c.ApplyDefaults()
+	base := []kgo.Opt{
+		kgo.SeedBrokers(c.Bootstrap...),
+		kgo.ClientID(c.ClientID),
+		kgo.DialTimeout(min(c.Timeout, 10*time.Second)),
+		kgo.RetryTimeout(c.Timeout),
+	}
+	tlsConfig, err := c.tls()
+	if err != nil {
+		return nil, err
+	}
+	if tlsConfig != nil {
+		base = append(base, kgo.DialTLSConfig(tlsConfig))
+	}
+	client, err := kgo.NewClient(append(base, opts...)...)
+	if err != nil {
+		return nil, fmt.Errorf("create client: %w", err)
+	}
+	pingCtx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	if err := client.Ping(pingCtx); err != nil {
+		client.Close()
+		return nil, c.unreachable(err)
+	}
+	return client, nil
+}
+
+func (c ClientConfig) unreachable(err error) error {
+	at := strings.Join(c.Bootstrap, ",")
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		return fmt.Errorf("nothing answers at %s; start `freshet dev`, or name an agent with --bootstrap: %w", at, err)
+	}
+	return fmt.Errorf("cannot talk to %s: %w", at, err)
+}
+
+func (c ClientConfig) tls() (*tls.Config, error) {
+	if !c.TLS && c.CAFile == "" && c.CertFile == "" && c.KeyFile == "" {
+		return nil, nil //nolint:nilnil // no TLS is a value here, not a failure
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.CAFile != "" {
+		pem, err := os.ReadFile(c.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("read trusted certificates: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("no certificate in %s", c.CAFile)
+		}
+	}
+	if c.CertFile != "" || c.KeyFile != "" {
+		cert, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("read client certificate: %w", err)
+		}
+		config.Certificates = []tls.Certificate{cert}
+	}
+	return config, nil
+}
+
+// explain adds what to do about an error that a newcomer is likely to meet.
+func explain(topic string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, kerr.UnknownTopicOrPartition):
+		return fmt.Errorf("topic %q does not exist; create it with `freshet topic create %s`: %w", topic, topic, err)
+	case errors.Is(err, kerr.TopicAlreadyExists):
+		return fmt.Errorf("topic %q exists already: %w", topic, err)
+	case errors.Is(err, kerr.MessageTooLarge):
+		return fmt.Errorf("a record is larger than topic %q takes; raise it with `freshet topic alter %s --config max.message.bytes=…`: %w",
+			topic, topic, err)
+	case errors.Is(err, kerr.OffsetOutOfRange):
+		return fmt.Errorf("topic %q has no such offset; see `freshet topic describe %s`: %w", topic, topic, err)
+	default:
+		return fmt.Errorf("topic %q: %w", topic, err)
+	}
+}

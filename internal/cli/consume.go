@@ -1,0 +1,237 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// ConsumeConfig is what `freshet consume` is told.
+type ConsumeConfig struct {
+	ClientConfig
+	Topic         string
+	From          string  // earliest, latest, an offset, or a time (RFC 3339, or @ and ms since the epoch); default latest
+	Partitions    []int32 // empty: all
+	Count         int     // stop after so many records; 0: no limit
+	ExitAtEnd     bool    // stop at the ends the partitions have when it starts
+	PrintKey      bool
+	KeySeparator  string // between key and value; default a tab
+	Format        string // overrides PrintKey and KeySeparator; franz-go's record format, as in kcat
+	ReadCommitted bool   // leave out records of open and aborted transactions
+	Verbose       bool
+}
+
+// ApplyDefaults fills in what is not set.
+func (c *ConsumeConfig) ApplyDefaults() {
+	c.ClientConfig.ApplyDefaults()
+	if c.From == "" {
+		c.From = "latest"
+	}
+	if c.KeySeparator == "" {
+		c.KeySeparator = "\t"
+	}
+	if c.Format == "" {
+		c.Format = "%v\n"
+		if c.PrintKey {
+			c.Format = "%k" + escapeFormat(c.KeySeparator) + "%v\n"
+		}
+	}
+}
+
+// escapeFormat makes text stand for itself in a record format.
+func escapeFormat(s string) string {
+	return strings.NewReplacer("%", "%%", `\`, `\\`).Replace(s)
+}
+
+// Consume writes the topic's records to the output until it is told to stop or ctx ends, which is no error.
+func Consume(ctx context.Context, c ConsumeConfig, s Streams) error {
+	c.ApplyDefaults()
+	from, err := parsePosition(c.From)
+	if err != nil {
+		return err
+	}
+	format, err := kgo.NewRecordFormatter(c.Format)
+	if err != nil {
+		return usagef("--format: %v", err)
+	}
+	isolation := kgo.ReadUncommitted()
+	if c.ReadCommitted {
+		isolation = kgo.ReadCommitted()
+	}
+	client, err := c.dial(ctx, kgo.FetchIsolationLevel(isolation), kgo.KeepControlRecords(),
+		// An offset given by number must be there; other positions follow the log when it is trimmed under them.
+		kgo.ConsumeResetOffset(from.reset()))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+
+	k := &consumer{config: c, client: client, format: format, out: bufio.NewWriterSize(s.Out, 256<<10)}
+	if err := k.assign(ctx, from); err != nil {
+		return err
+	}
+	err = k.run(ctx)
+	if c.Verbose {
+		fmt.Fprintf(s.Err, "%d records\n", k.written)
+	}
+	return errors.Join(err, k.out.Flush())
+}
+
+// consumer writes records of assigned partitions.
+type consumer struct {
+	config  ConsumeConfig
+	client  *kgo.Client
+	format  *kgo.RecordFormatter
+	out     *bufio.Writer
+	line    []byte
+	written int
+	// ends are the offsets at which partitions are done, with ExitAtEnd; a partition that is done is not in it.
+	ends map[int32]int64
+}
+
+// assign starts consuming the partitions asked for.
+func (k *consumer) assign(ctx context.Context, from position) error {
+	topic := k.config.Topic
+	admin := kadm.NewClient(k.client)
+	meta, err := admin.Metadata(ctx, topic)
+	if err != nil {
+		return fmt.Errorf("read metadata: %w", err)
+	}
+	if err := meta.Topics[topic].Err; err != nil {
+		return explain(topic, err)
+	}
+	all := meta.Topics[topic].Partitions.Numbers()
+	wanted := k.config.Partitions
+	if len(wanted) == 0 {
+		wanted = all
+	}
+	for _, p := range wanted {
+		if !slices.Contains(all, p) {
+			return fmt.Errorf("topic %q has no partition %d, it has 0 to %d", topic, p, len(all)-1)
+		}
+	}
+	if k.config.ExitAtEnd {
+		if err := k.findEnds(ctx, admin, wanted, from); err != nil {
+			return err
+		}
+	}
+	assignment := make(map[int32]kgo.Offset, len(wanted))
+	for _, p := range wanted {
+		assignment[p] = from.offset()
+	}
+	k.client.AddConsumePartitions(map[string]map[int32]kgo.Offset{topic: assignment})
+	return nil
+}
+
+// findEnds notes where each partition ends now, leaving out those with nothing between start and end.
+func (k *consumer) findEnds(ctx context.Context, admin *kadm.Client, partitions []int32, from position) error {
+	topic := k.config.Topic
+	list := admin.ListEndOffsets
+	if k.config.ReadCommitted {
+		list = admin.ListCommittedOffsets
+	}
+	ends, err := list(ctx, topic)
+	if err == nil {
+		err = ends.Error()
+	}
+	if err != nil {
+		return explain(topic, err)
+	}
+	starts, err := k.startOffsets(ctx, admin, from)
+	if err != nil {
+		return explain(topic, err)
+	}
+	k.ends = map[int32]int64{}
+	for _, p := range partitions {
+		end, _ := ends.Lookup(topic, p)
+		start, _ := starts.Lookup(topic, p)
+		if start.Offset >= 0 && start.Offset < end.Offset {
+			k.ends[p] = end.Offset
+		}
+	}
+	return nil
+}
+
+// startOffsets resolves where each partition begins. A start past the end, or none (-1), leaves nothing to read.
+func (k *consumer) startOffsets(ctx context.Context, admin *kadm.Client, from position) (kadm.ListedOffsets, error) {
+	topic := k.config.Topic
+	var offsets kadm.ListedOffsets
+	var err error
+	switch from.kind {
+	case atEarliest, atOffset:
+		offsets, err = admin.ListStartOffsets(ctx, topic)
+	case atLatest:
+		offsets, err = admin.ListEndOffsets(ctx, topic)
+	case atTime:
+		offsets, err = admin.ListOffsetsAfterMilli(ctx, from.value, topic)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if from.kind == atOffset {
+		for p, o := range offsets[topic] {
+			o.Offset = from.value
+			offsets[topic][p] = o
+		}
+	}
+	return offsets, offsets.Error()
+}
+
+func (k *consumer) run(ctx context.Context) error {
+	for !k.done() {
+		fetches := k.client.PollFetches(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		var failed error
+		fetches.EachError(func(_ string, partition int32, err error) {
+			if failed == nil && !kerr.IsRetriable(err) {
+				failed = fmt.Errorf("partition %d: %w", partition, explain(k.config.Topic, err))
+			}
+		})
+		if failed != nil {
+			return failed
+		}
+		for it := fetches.RecordIter(); !it.Done() && !k.done(); {
+			if err := k.write(it.Next()); err != nil {
+				return err
+			}
+		}
+		if err := k.out.Flush(); err != nil {
+			return fmt.Errorf("write output: %w", err)
+		}
+	}
+	return nil
+}
+
+func (k *consumer) done() bool {
+	return k.config.Count > 0 && k.written >= k.config.Count || k.config.ExitAtEnd && len(k.ends) == 0
+}
+
+func (k *consumer) write(r *kgo.Record) error {
+	if k.config.ExitAtEnd {
+		end, open := k.ends[r.Partition]
+		if r.Offset+1 >= end {
+			delete(k.ends, r.Partition)
+		}
+		if !open || r.Offset >= end {
+			return nil // came after it started
+		}
+	}
+	if r.Attrs.IsControl() {
+		return nil
+	}
+	k.line = k.format.AppendRecord(k.line[:0], r)
+	if _, err := k.out.Write(k.line); err != nil {
+		return fmt.Errorf("write output: %w", err)
+	}
+	k.written++
+	return nil
+}

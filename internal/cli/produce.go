@@ -1,0 +1,231 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// ProduceConfig is what `freshet produce` is told.
+type ProduceConfig struct {
+	ClientConfig
+	Topic        string
+	KeySeparator string   // splits a line into key and value at its first occurrence; "" means no keys
+	NullMarker   string   // a key or value equal to it is null; "" means none is
+	Headers      []string // name=value, put on every record
+	Partition    int32    // produce to this partition only; -1 chooses by key, or by batch where there is none
+	Compression  string   // none, gzip, snappy, lz4, zstd; default none
+	Acks         string   // all, 1, 0; default all
+	Idempotent   bool     // retries never write twice; needs acks all
+	Linger       time.Duration
+	MaxLine      int // longest line in bytes; default 16 MiB
+	Verbose      bool
+}
+
+// ApplyDefaults fills in what is not set.
+func (c *ProduceConfig) ApplyDefaults() {
+	c.ClientConfig.ApplyDefaults()
+	if c.Compression == "" {
+		c.Compression = "none"
+	}
+	if c.Acks == "" {
+		c.Acks = "all"
+	}
+	if c.MaxLine == 0 {
+		c.MaxLine = 16 << 20
+	}
+	if c.Linger == 0 {
+		c.Linger = 5 * time.Millisecond
+	}
+}
+
+// codecs are the values of ProduceConfig.Compression.
+var codecs = map[string]kgo.CompressionCodec{
+	"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(), "snappy": kgo.SnappyCompression(),
+	"lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(),
+}
+
+// Produce sends each line of the input as one record, in order, and returns when all are acknowledged. Lines end
+// with a newline, which is not part of the record; the last may lack one. The first error stops it.
+func Produce(ctx context.Context, c ProduceConfig, s Streams) error {
+	c.ApplyDefaults()
+	opts, err := c.options()
+	if err != nil {
+		return err
+	}
+	line, err := c.lineParser()
+	if err != nil {
+		return err
+	}
+	client, err := c.dial(ctx, opts...)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+
+	p := producer{config: c, client: client}
+	ctx, p.stop = context.WithCancelCause(ctx)
+	defer p.stop(nil)
+	readErr := eachLine(s.In, c.MaxLine, func(b []byte) error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		p.send(ctx, line(b))
+		return nil
+	})
+	flushErr := client.Flush(ctx)
+	acked, failed, first := p.outcome()
+	if c.Verbose {
+		fmt.Fprintf(s.Err, "%d records acknowledged, %d failed\n", acked, failed)
+	}
+	switch {
+	case first != nil:
+		return fmt.Errorf("%d of %d records not acknowledged: %w", failed, acked+failed, explain(c.Topic, first))
+	case readErr != nil:
+		return readErr
+	case flushErr != nil:
+		return fmt.Errorf("wait for acknowledgement: %w", flushErr)
+	}
+	return nil
+}
+
+func (c *ProduceConfig) options() ([]kgo.Opt, error) {
+	codec, ok := codecs[c.Compression]
+	if !ok {
+		return nil, usagef("--compression %q: want none, gzip, snappy, lz4 or zstd", c.Compression)
+	}
+	opts := []kgo.Opt{
+		kgo.DefaultProduceTopic(c.Topic),
+		kgo.AllowAutoTopicCreation(), // whether it happens is the cluster's to decide
+		kgo.ProducerBatchCompression(codec),
+		kgo.ProducerLinger(c.Linger),
+		// One line may fill a batch; more than one line must not pass the size brokers take by default.
+		kgo.ProducerBatchMaxBytes(1 << 20),
+		kgo.RecordDeliveryTimeout(2 * time.Minute),
+		kgo.UnknownTopicRetries(3),
+	}
+	acks := map[string]kgo.Acks{"all": kgo.AllISRAcks(), "-1": kgo.AllISRAcks(), "1": kgo.LeaderAck(), "0": kgo.NoAck()}
+	level, ok := acks[c.Acks]
+	if !ok {
+		return nil, usagef("--acks %q: want all, 1 or 0", c.Acks)
+	}
+	opts = append(opts, kgo.RequiredAcks(level))
+	if c.Idempotent && level != kgo.AllISRAcks() {
+		return nil, usagef("--idempotent needs --acks all; add --idempotent=false")
+	}
+	if !c.Idempotent {
+		opts = append(opts, kgo.DisableIdempotentWrite())
+	}
+	if c.Partition >= 0 {
+		opts = append(opts, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	}
+	return opts, nil
+}
+
+// lineParser gives the function that makes a record of a line.
+func (c *ProduceConfig) lineParser() (func([]byte) *kgo.Record, error) {
+	var headers []kgo.RecordHeader
+	for _, h := range c.Headers {
+		name, value, ok := strings.Cut(h, "=")
+		if !ok || name == "" {
+			return nil, usagef("--header %q: want name=value", h)
+		}
+		headers = append(headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
+	}
+	separator, marker := []byte(c.KeySeparator), []byte(c.NullMarker)
+	nullable := func(b []byte) []byte {
+		if len(marker) > 0 && bytes.Equal(b, marker) {
+			return nil
+		}
+		return b
+	}
+	return func(line []byte) *kgo.Record {
+		r := &kgo.Record{Topic: c.Topic, Partition: c.Partition, Headers: headers}
+		if len(separator) > 0 {
+			if key, value, ok := bytes.Cut(line, separator); ok {
+				r.Key, r.Value = nullable(key), nullable(value)
+				return r
+			}
+		}
+		r.Value = nullable(line)
+		return r
+	}, nil
+}
+
+// producer counts what became of the records sent.
+type producer struct {
+	config ProduceConfig
+	client *kgo.Client
+	stop   context.CancelCauseFunc
+
+	mu struct {
+		sync.Mutex
+		acked, failed int
+		first         error
+	}
+}
+
+func (p *producer) send(ctx context.Context, r *kgo.Record) {
+	p.client.Produce(ctx, r, func(_ *kgo.Record, err error) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if err == nil {
+			p.mu.acked++
+			return
+		}
+		p.mu.failed++
+		if p.mu.first == nil {
+			p.mu.first = err
+			p.stop(err)
+		}
+	})
+}
+
+func (p *producer) outcome() (acked, failed int, first error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.acked, p.mu.failed, p.mu.first
+}
+
+// eachLine gives every line without its newline to fn, in a buffer of its own.
+func eachLine(r io.Reader, limit int, fn func([]byte) error) error {
+	in := bufio.NewReaderSize(r, 256<<10)
+	for n := 1; ; n++ {
+		line, err := readLine(in, limit)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return fmt.Errorf("read line %d: %w", n, err)
+		}
+		if err != nil && len(line) == 0 {
+			return nil
+		}
+		if ferr := fn(bytes.TrimSuffix(line, []byte("\n"))); ferr != nil {
+			return ferr
+		}
+		if err != nil {
+			return nil
+		}
+	}
+}
+
+// readLine reads up to and with the next newline.
+func readLine(in *bufio.Reader, limit int) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := in.ReadSlice('\n')
+		if len(line)+len(part) > limit {
+			return nil, fmt.Errorf("longer than %d bytes (--max-line)", limit)
+		}
+		line = append(line, part...)
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, err
+		}
+	}
+}
