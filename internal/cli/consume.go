@@ -187,8 +187,10 @@ func (k *consumer) startOffsets(ctx context.Context, admin *kadm.Client, from po
 func (k *consumer) run(ctx context.Context) error {
 	for !k.done() {
 		fetches := k.client.PollFetches(ctx)
-		if ctx.Err() != nil {
+		select {
+		case <-ctx.Done():
 			return nil
+		default:
 		}
 		var failed error
 		fetches.EachError(func(_ string, partition int32, err error) {

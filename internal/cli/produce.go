@@ -200,17 +200,15 @@ func eachLine(r io.Reader, limit int, fn func([]byte) error) error {
 	in := bufio.NewReaderSize(r, 256<<10)
 	for n := 1; ; n++ {
 		line, err := readLine(in, limit)
-		if err != nil && !errors.Is(err, io.EOF) {
+		last := errors.Is(err, io.EOF)
+		if err != nil && !last {
 			return fmt.Errorf("read line %d: %w", n, err)
 		}
-		if err != nil && len(line) == 0 {
+		if last && len(line) == 0 {
 			return nil
 		}
-		if ferr := fn(bytes.TrimSuffix(line, []byte("\n"))); ferr != nil {
-			return ferr
-		}
-		if err != nil {
-			return nil
+		if err := fn(bytes.TrimSuffix(line, []byte("\n"))); err != nil || last {
+			return err
 		}
 	}
 }

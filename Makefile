@@ -1,0 +1,83 @@
+# Freshet. `make help` lists what there is.
+
+GO       ?= go
+BIN      := bin
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS  := -X main.version=$(VERSION)
+LINT     := $(GO) tool -modfile=tools/lint/go.mod golangci-lint
+FUZZTIME ?= 20s
+PKGS     ?= ./...
+# The end-to-end tests run real clients against real processes; the other packages need nothing but Go.
+UNIT      = $(shell $(GO) list ./... | grep -v '/test/')
+
+.DEFAULT_GOAL := help
+.PHONY: help
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build bin/freshet
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/freshet ./cmd/freshet
+
+.PHONY: dev
+dev: build ## build and run everything in one process, data in ./data
+	$(BIN)/freshet dev
+
+.PHONY: test
+test: build ## run all tests: units with the race detector, then end to end with real clients
+	$(GO) test -race -timeout 10m $(UNIT)
+	$(GO) test -timeout 14m -count=1 ./test/...
+
+.PHONY: unit
+unit: ## run the unit tests without the race detector (quick)
+	$(GO) test $(UNIT)
+
+.PHONY: race
+race: ## run the unit tests with the race detector
+	$(GO) test -race -timeout 10m $(UNIT)
+
+.PHONY: e2e
+e2e: build ## run the end-to-end tests; RUN=<regexp> selects
+	$(GO) test -timeout 30m -count=1 -v $(if $(RUN),-run '$(RUN)') ./test/...
+
+.PHONY: fuzz
+fuzz: ## run every fuzz target for FUZZTIME (20s)
+	@set -e; $(GO) list -f '{{.Dir}} {{.ImportPath}}' $(PKGS) | while read -r dir pkg; do \
+	  for target in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' $$dir/*_test.go 2>/dev/null | cut -c6-); do \
+	    echo "== $$pkg $$target"; \
+	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg; \
+	  done; \
+	done
+
+.PHONY: bench
+bench: ## run the Go benchmarks
+	$(GO) test -run '^$$' -bench . -benchmem $(PKGS)
+
+.PHONY: lint
+lint: ## vet, linters, formatting
+	$(LINT) run ./...
+	$(LINT) fmt --diff >/dev/null || { echo "not formatted: run make format"; exit 1; }
+
+.PHONY: format
+format: ## format all Go files
+	$(LINT) fmt
+
+.PHONY: generate
+generate: ## regenerate protobuf code and generated documentation
+	$(GO) tool -modfile=tools/generate/go.mod buf generate
+	$(GO) generate ./...
+
+.PHONY: cover
+cover: ## write cover.html from the unit tests
+	$(GO) test -coverprofile=cover.out -coverpkg=./... $(UNIT)
+	$(GO) tool cover -html=cover.out -o cover.html
+	@$(GO) tool cover -func=cover.out | tail -1
+
+.PHONY: cross
+cross: ## check that it builds for other systems
+	GOOS=darwin GOARCH=arm64 $(GO) build -o /dev/null ./cmd/freshet
+	GOOS=linux GOARCH=arm64 $(GO) build -o /dev/null ./cmd/freshet
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf $(BIN) cover.out cover.html test/artifacts
