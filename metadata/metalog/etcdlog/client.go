@@ -1,0 +1,92 @@
+package etcdlog
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+// ClientConfig tells how to reach an external etcd cluster.
+type ClientConfig struct {
+	Endpoints []string // of all members: host:port or URL; one dead member then costs at most an election
+	TLS       *tls.Config
+	Username  string
+	Password  string
+	Logger    *zap.Logger // default: none
+}
+
+// Time-outs of the connections. A dead process is noticed at once by its closed connection; a silent host by TCP
+// within connectionTimeout when something was sent, else by a ping. gRPC refuses to ping more often than every 10 s.
+const (
+	dialTimeout       = 2 * time.Second
+	pingInterval      = 10 * time.Second
+	connectionTimeout = 2 * time.Second
+	// maxSendBytes leaves etcd to decide on its own request limit.
+	maxSendBytes = 16 << 20
+)
+
+// NewClient connects to the cluster, in the background: an unreachable member is no error. Requests go round-robin
+// over the members that are connected; time limits are each request's own.
+func NewClient(cfg ClientConfig) (*clientv3.Client, error) {
+	if len(cfg.Endpoints) == 0 {
+		return nil, errors.New("etcd client: no endpoints")
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = zap.NewNop()
+	}
+	c, err := clientv3.New(clientv3.Config{
+		Endpoints:            cfg.Endpoints,
+		TLS:                  cfg.TLS,
+		Username:             cfg.Username,
+		Password:             cfg.Password,
+		DialTimeout:          dialTimeout,
+		DialKeepAliveTime:    pingInterval,
+		DialKeepAliveTimeout: connectionTimeout,
+		MaxCallSendMsgSize:   maxSendBytes,
+		Logger:               cfg.Logger,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("etcd client: %w", err)
+	}
+	return c, nil
+}
+
+// MinQuota is the least backend quota that holds one virtual cluster's log budget (512 MiB) twice, once live and once
+// deleted but not yet compacted.
+const MinQuota = 1 << 30
+
+// Check looks at every member: it must answer and its backend quota must be at least MinQuota. It returns all faults
+// joined. A member that is down is a fault too; the caller decides whether to start nevertheless.
+func Check(ctx context.Context, client *clientv3.Client) error {
+	var errs []error
+	for _, ep := range endpoints(client) {
+		st, err := status(ctx, client, ep)
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("etcd member %s: %w", ep, err))
+		case st.DbSizeQuota != 0 && st.DbSizeQuota < MinQuota:
+			errs = append(errs, fmt.Errorf("etcd member %s: quota of %d bytes is below %d (--quota-backend-bytes)",
+				ep, st.DbSizeQuota, int64(MinQuota)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func status(ctx context.Context, client *clientv3.Client, endpoint string) (*clientv3.StatusResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	return client.Status(ctx, endpoint)
+}
+
+// endpoints of the members. A client of an embedded member has none and ignores the name.
+func endpoints(client *clientv3.Client) []string {
+	if eps := client.Endpoints(); len(eps) > 0 {
+		return eps
+	}
+	return []string{"embedded"}
+}

@@ -1,0 +1,320 @@
+// Package etcdlog is the metadata log over etcd: the transactions of metalog.Store, and the upkeep of the etcd
+// cluster they run on (Maintainer). Keys, all under <prefix>/<virtual cluster>/<shard>/:
+//
+//	owner      JSON of metalog.OwnerRecord, under the owner's lease; its create revision is the tenure
+//	tail       index and total of the last entry (metalog.EncodeTail); absent while the log is empty
+//	log/<i>    entry i, 16 hex digits (metalog.EncodeRecord)
+//	snapshots  JSON list of metalog.SnapshotRef, newest first, at most two
+package etcdlog
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/freshet-io/freshet/metadata/metalog"
+)
+
+// DefaultPrefix is where all keys of Freshet begin.
+const DefaultPrefix = "/freshet/v1"
+
+// Config names a virtual cluster's log in etcd.
+type Config struct {
+	Client         *clientv3.Client // not closed by the log
+	Prefix         string           // default DefaultPrefix; without a slash at its end
+	VirtualCluster string           // 1 to 249 characters of a-z A-Z 0-9 . _ -
+	Shard          int              // metadata shard, 0 for now
+	Log            metalog.Config
+}
+
+// ApplyDefaults sets the fields that are zero.
+func (c *Config) ApplyDefaults() {
+	if c.Prefix == "" {
+		c.Prefix = DefaultPrefix
+	}
+}
+
+// Validate tells every fault.
+func (c *Config) Validate() error {
+	var errs []error
+	if c.Client == nil {
+		errs = append(errs, errors.New("no etcd client"))
+	}
+	if !strings.HasPrefix(c.Prefix, "/") || strings.HasSuffix(c.Prefix, "/") {
+		errs = append(errs, fmt.Errorf("prefix %q: must begin and must not end with a slash", c.Prefix))
+	}
+	if !validName(c.VirtualCluster) {
+		errs = append(errs, fmt.Errorf("virtual cluster %q: must be 1 to 249 of a-z A-Z 0-9 . _ -", c.VirtualCluster))
+	}
+	if c.Shard < 0 {
+		errs = append(errs, fmt.Errorf("shard %d: must not be negative", c.Shard))
+	}
+	return errors.Join(errs...)
+}
+
+// validName keeps virtual clusters' keys apart: a name is one path element.
+func validName(name string) bool {
+	if name == "" || len(name) > 249 {
+		return false
+	}
+	for _, c := range name {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '.', c == '_', c == '-':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// Open gives a virtual cluster's log. It starts nothing and asks nothing.
+func Open(cfg Config) (metalog.Log, error) {
+	cfg.ApplyDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("metadata log in etcd: %w", err)
+	}
+	return metalog.New(newStore(cfg.Client, keysOf(cfg.Prefix, cfg.VirtualCluster, cfg.Shard)), cfg.Log)
+}
+
+// keys of one virtual cluster's shard.
+type keys struct{ owner, tail, snapshots, log string }
+
+func keysOf(prefix, cluster string, shard int) keys {
+	base := fmt.Sprintf("%s/%s/%d/", prefix, cluster, shard)
+	return keys{owner: base + "owner", tail: base + "tail", snapshots: base + "snapshots", log: base + "log/"}
+}
+
+func (k *keys) entry(index uint64) string { return fmt.Sprintf("%s%016x", k.log, index) }
+
+// store is the transactions of metalog.Store over etcd.
+type store struct {
+	client *clientv3.Client
+	keys   keys
+}
+
+var _ metalog.Store = (*store)(nil)
+
+func newStore(client *clientv3.Client, k keys) *store { return &store{client: client, keys: k} }
+
+func (s *store) View(ctx context.Context) (metalog.View, error) {
+	resp, err := s.client.Txn(ctx).Then(clientv3.OpGet(s.keys.owner), clientv3.OpGet(s.keys.tail)).Commit()
+	if err != nil {
+		return metalog.View{}, err
+	}
+	var v metalog.View
+	if kvs := resp.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 {
+		v.Owned = true
+		if v.Owner, err = decodeOwner(kvs[0]); err != nil {
+			return metalog.View{}, err
+		}
+	}
+	v.Tail, err = decodeTail(resp.Responses[1].GetResponseRange().Kvs)
+	return v, err
+}
+
+func (s *store) Grant(ctx context.Context, ttl time.Duration) (metalog.Lease, error) {
+	resp, err := s.client.Grant(ctx, int64(ttl/time.Second))
+	if err != nil {
+		return 0, err
+	}
+	return metalog.Lease(resp.ID), nil
+}
+
+func (s *store) Claim(
+	ctx context.Context, lease metalog.Lease, claim metalog.OwnerRecord,
+) (metalog.OwnerRecord, error) {
+	value, err := json.Marshal(claim)
+	if err != nil {
+		return metalog.OwnerRecord{}, fmt.Errorf("encode owner: %w", err)
+	}
+	resp, err := s.client.Txn(ctx).
+		If(clientv3.Compare(clientv3.CreateRevision(s.keys.owner), "=", 0)).
+		Then(clientv3.OpPut(s.keys.owner, string(value), clientv3.WithLease(clientv3.LeaseID(lease)))).
+		Else(clientv3.OpGet(s.keys.owner)).
+		Commit()
+	if err != nil {
+		return metalog.OwnerRecord{}, leaseError(err)
+	}
+	if resp.Succeeded {
+		claim.Tenure = resp.Header.Revision
+		return claim, nil
+	}
+	return decodeOwner(resp.Responses[0].GetResponseRange().Kvs[0])
+}
+
+// Renew asks for the key after the lease: the key alone makes an owner, and somebody may have removed it.
+func (s *store) Renew(ctx context.Context, lease metalog.Lease, tenure int64) error {
+	if _, err := s.client.KeepAliveOnce(ctx, clientv3.LeaseID(lease)); err != nil {
+		return leaseError(err)
+	}
+	resp, err := s.client.Get(ctx, s.keys.owner, clientv3.WithKeysOnly())
+	if err != nil {
+		return err
+	}
+	if len(resp.Kvs) == 0 || resp.Kvs[0].CreateRevision != tenure {
+		return fmt.Errorf("%w: the ownership key is not ours", metalog.ErrLeaseGone)
+	}
+	return nil
+}
+
+func (s *store) Revoke(ctx context.Context, lease metalog.Lease) error {
+	_, err := s.client.Revoke(ctx, clientv3.LeaseID(lease))
+	if err = leaseError(err); errors.Is(err, metalog.ErrLeaseGone) {
+		return nil
+	}
+	return err
+}
+
+// Evict revokes the lease, which removes the key with it; the lease is that tenure's alone.
+func (s *store) Evict(ctx context.Context, tenure int64) error {
+	resp, err := s.client.Get(ctx, s.keys.owner)
+	if err != nil || len(resp.Kvs) == 0 || resp.Kvs[0].CreateRevision != tenure {
+		return err
+	}
+	if lease := resp.Kvs[0].Lease; lease != 0 {
+		return s.Revoke(ctx, metalog.Lease(lease))
+	}
+	_, err = s.client.Txn(ctx).If(s.owns(tenure)).Then(clientv3.OpDelete(s.keys.owner)).Commit()
+	return err
+}
+
+func (s *store) owns(tenure int64) clientv3.Cmp {
+	return clientv3.Compare(clientv3.CreateRevision(s.keys.owner), "=", tenure)
+}
+
+func (s *store) tailIs(t metalog.Tail) clientv3.Cmp {
+	if t.Index == 0 {
+		return clientv3.Compare(clientv3.CreateRevision(s.keys.tail), "=", 0)
+	}
+	return clientv3.Compare(clientv3.Value(s.keys.tail), "=", metalog.EncodeTail(t))
+}
+
+func (s *store) Append(
+	ctx context.Context, tenure int64, tail metalog.Tail, rec *metalog.Record,
+) (bool, *metalog.Record, error) {
+	key := s.keys.entry(rec.Index)
+	next := metalog.Tail{Index: rec.Index, Total: rec.Total}
+	resp, err := s.client.Txn(ctx).
+		If(s.owns(tenure), s.tailIs(tail)).
+		Then(clientv3.OpPut(key, string(metalog.EncodeRecord(rec))), clientv3.OpPut(s.keys.tail, metalog.EncodeTail(next))).
+		Else(clientv3.OpGet(key)).
+		Commit()
+	if err != nil {
+		return false, nil, err
+	}
+	if resp.Succeeded {
+		return true, nil, nil
+	}
+	kvs := resp.Responses[0].GetResponseRange().Kvs
+	if len(kvs) == 0 {
+		return false, nil, nil
+	}
+	existing, err := metalog.DecodeRecord(rec.Index, kvs[0].Value)
+	return false, &existing, err
+}
+
+func (s *store) Range(ctx context.Context, from uint64, limit int) ([]metalog.Record, metalog.Tail, error) {
+	end := clientv3.GetPrefixRangeEnd(s.keys.log)
+	resp, err := s.client.Txn(ctx).Then(
+		clientv3.OpGet(s.keys.tail),
+		clientv3.OpGet(s.keys.entry(from), clientv3.WithRange(end), clientv3.WithLimit(int64(limit))),
+	).Commit()
+	if err != nil {
+		return nil, metalog.Tail{}, err
+	}
+	tail, err := decodeTail(resp.Responses[0].GetResponseRange().Kvs)
+	if err != nil {
+		return nil, metalog.Tail{}, err
+	}
+	kvs := resp.Responses[1].GetResponseRange().Kvs
+	recs := make([]metalog.Record, len(kvs))
+	for i, kv := range kvs {
+		if recs[i], err = s.decodeEntry(kv); err != nil {
+			return nil, metalog.Tail{}, err
+		}
+	}
+	return recs, tail, nil
+}
+
+func (s *store) Delete(ctx context.Context, tenure int64, from, to uint64) (bool, error) {
+	resp, err := s.client.Txn(ctx).
+		If(s.owns(tenure)).
+		Then(clientv3.OpDelete(s.keys.entry(from), clientv3.WithRange(s.keys.entry(to)))).
+		Commit()
+	if err != nil {
+		return false, err
+	}
+	return resp.Succeeded, nil
+}
+
+func (s *store) SetSnapshots(ctx context.Context, tenure int64, refs []metalog.SnapshotRef) (bool, error) {
+	value, err := json.Marshal(refs)
+	if err != nil {
+		return false, fmt.Errorf("encode snapshot pointers: %w", err)
+	}
+	resp, err := s.client.Txn(ctx).If(s.owns(tenure)).Then(clientv3.OpPut(s.keys.snapshots, string(value))).Commit()
+	if err != nil {
+		return false, err
+	}
+	return resp.Succeeded, nil
+}
+
+func (s *store) Snapshots(ctx context.Context) ([]metalog.SnapshotRef, error) {
+	resp, err := s.client.Get(ctx, s.keys.snapshots)
+	if err != nil || len(resp.Kvs) == 0 {
+		return nil, err
+	}
+	return decodeSnapshots(resp.Kvs[0])
+}
+
+func decodeOwner(kv *mvccpb.KeyValue) (metalog.OwnerRecord, error) {
+	var o metalog.OwnerRecord
+	if err := json.Unmarshal(kv.Value, &o); err != nil {
+		return o, fmt.Errorf("%w: ownership key: %w", metalog.ErrCorrupt, err)
+	}
+	o.Tenure = kv.CreateRevision
+	return o, nil
+}
+
+func decodeTail(kvs []*mvccpb.KeyValue) (metalog.Tail, error) {
+	if len(kvs) == 0 {
+		return metalog.Tail{}, nil
+	}
+	return metalog.DecodeTail(string(kvs[0].Value))
+}
+
+func decodeSnapshots(kv *mvccpb.KeyValue) ([]metalog.SnapshotRef, error) {
+	var refs []metalog.SnapshotRef
+	if err := json.Unmarshal(kv.Value, &refs); err != nil {
+		return nil, fmt.Errorf("%w: snapshot pointers: %w", metalog.ErrCorrupt, err)
+	}
+	return refs, nil
+}
+
+func (s *store) decodeEntry(kv *mvccpb.KeyValue) (metalog.Record, error) {
+	var index uint64
+	digits := strings.TrimPrefix(string(kv.Key), s.keys.log)
+	if _, err := fmt.Sscanf(digits, "%016x", &index); err != nil {
+		return metalog.Record{}, fmt.Errorf("%w: log key %q: %w", metalog.ErrCorrupt, kv.Key, err)
+	}
+	return metalog.DecodeRecord(index, kv.Value)
+}
+
+// leaseError maps etcd's "lease not found", which comes as a client error or as a gRPC status.
+func leaseError(err error) error {
+	if err == nil {
+		return nil
+	}
+	var e rpctypes.EtcdError
+	if errors.Is(err, rpctypes.ErrLeaseNotFound) || errors.As(err, &e) && e.Error() == rpctypes.ErrLeaseNotFound.Error() {
+		return fmt.Errorf("%w: %w", metalog.ErrLeaseGone, err)
+	}
+	return err
+}

@@ -1,0 +1,126 @@
+package etcdlog_test
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
+
+	"github.com/freshet-io/freshet/metadata/metalog"
+	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
+	"github.com/freshet-io/freshet/metadata/metalog/metalogtest"
+)
+
+// startEtcd starts a member on a free loopback port and gives a client of it over gRPC.
+func startEtcd(t *testing.T, adjust func(*embed.Config)) *clientv3.Client {
+	t.Helper()
+	cfg := embed.NewConfig()
+	cfg.Dir = t.TempDir()
+	cfg.LogLevel = "fatal"
+	cfg.LogOutputs = []string{os.DevNull}
+	cfg.TickMs, cfg.ElectionMs = 10, 100
+	cfg.UnsafeNoFsync = true
+	anyPort := url.URL{Scheme: "http", Host: "127.0.0.1:0"}
+	cfg.ListenPeerUrls, cfg.ListenClientUrls = []url.URL{anyPort}, []url.URL{anyPort}
+	cfg.AdvertisePeerUrls, cfg.AdvertiseClientUrls = []url.URL{anyPort}, []url.URL{anyPort}
+	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
+	if adjust != nil {
+		adjust(cfg)
+	}
+	etcd, err := embed.StartEtcd(cfg)
+	require.NoError(t, err)
+	t.Cleanup(etcd.Close)
+	select {
+	case <-etcd.Server.ReadyNotify():
+	case <-time.After(20 * time.Second):
+		t.Fatal("etcd did not start")
+	}
+	client, err := etcdlog.NewClient(etcdlog.ClientConfig{Endpoints: []string{etcd.Clients[0].Addr().String()}})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+func openLog(t *testing.T, client *clientv3.Client, cluster string, cfg metalog.Config) metalog.Log {
+	t.Helper()
+	l, err := etcdlog.Open(etcdlog.Config{Client: client, VirtualCluster: cluster, Log: cfg})
+	require.NoError(t, err)
+	return l
+}
+
+func TestStore_Contract(t *testing.T) {
+	client := startEtcd(t, nil)
+	var clusters atomic.Int64
+	metalogtest.Run(t, func(*testing.T) metalogtest.Open {
+		cluster := fmt.Sprintf("vc-%d", clusters.Add(1))
+		return func(t *testing.T, cfg metalog.Config) metalog.Log {
+			t.Helper()
+			return openLog(t, client, cluster, cfg)
+		}
+	})
+}
+
+func TestStore_KeysAreWhatOperatorsFind(t *testing.T) {
+	client := startEtcd(t, nil)
+	l := openLog(t, client, "main", metalog.Config{})
+	tenure, err := l.Acquire(t.Context(), metalog.Candidate{Replica: "r1", Address: "r1:7050"})
+	require.NoError(t, err)
+	_, err = tenure.Append(t.Context(), 1, []byte("payload"))
+	require.NoError(t, err)
+	require.NoError(t, tenure.SetSnapshots(t.Context(), []metalog.SnapshotRef{{Index: 1, Name: "s"}}))
+
+	resp, err := client.Get(t.Context(), "/freshet/v1/main/0/", clientv3.WithPrefix())
+	require.NoError(t, err)
+	values := map[string]string{}
+	for _, kv := range resp.Kvs {
+		values[string(kv.Key)] = string(kv.Value)
+	}
+	require.Len(t, values, 4)
+	require.Contains(t, values["/freshet/v1/main/0/owner"], `"replica":"r1","address":"r1:7050"`)
+	require.Equal(t, "0000000000000001.0000000000000007", values["/freshet/v1/main/0/tail"])
+	require.Contains(t, values["/freshet/v1/main/0/log/0000000000000001"], "payload")
+	require.JSONEq(t, `[{"index":1,"name":"s","bytes":0,"crc":0}]`, values["/freshet/v1/main/0/snapshots"])
+	require.NoError(t, tenure.Resign(t.Context()))
+}
+
+func TestStore_TenureEndsWhenTheKeyIsRemoved(t *testing.T) {
+	client := startEtcd(t, nil)
+	l := openLog(t, client, "main", metalog.Config{Timing: metalog.Timing{Renew: 20 * time.Millisecond}})
+	tenure, err := l.Acquire(t.Context(), metalog.Candidate{Replica: "r1"})
+	require.NoError(t, err)
+	_, err = client.Delete(t.Context(), "/freshet/v1/main/0/owner")
+	require.NoError(t, err)
+	<-tenure.Lost()
+	require.False(t, tenure.Valid())
+	require.NoError(t, tenure.Resign(t.Context()))
+}
+
+func TestStore_SeesCorruptEntries(t *testing.T) {
+	client := startEtcd(t, nil)
+	l := openLog(t, client, "main", metalog.Config{})
+	tenure, err := l.Acquire(t.Context(), metalog.Candidate{Replica: "r1"})
+	require.NoError(t, err)
+	_, err = tenure.Append(t.Context(), 1, []byte("payload"))
+	require.NoError(t, err)
+	_, err = client.Put(t.Context(), "/freshet/v1/main/0/log/0000000000000001", "something else")
+	require.NoError(t, err)
+	_, _, err = l.Read(t.Context(), 1, 1<<20)
+	require.ErrorIs(t, err, metalog.ErrCorrupt)
+	require.NoError(t, tenure.Resign(t.Context()))
+}
+
+func TestConfig_Validate(t *testing.T) {
+	for _, name := range []string{"", "a/b", "a b", "ä"} {
+		_, err := etcdlog.Open(etcdlog.Config{VirtualCluster: name, Prefix: "x/", Shard: -1})
+		require.ErrorContains(t, err, "virtual cluster")
+		require.ErrorContains(t, err, "no etcd client")
+		require.ErrorContains(t, err, "slash")
+		require.ErrorContains(t, err, "shard")
+	}
+}

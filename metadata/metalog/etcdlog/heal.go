@@ -1,0 +1,114 @@
+package etcdlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+// heal brings a cluster back that raised NOSPACE: trim every log to its second newest snapshot, compact all history,
+// defragment member by member, disarm. Deletions, compaction and defragmentation work in a full cluster; puts do not.
+func (m *Maintainer) heal(ctx context.Context, members []member) error {
+	m.cfg.Logger.Warn("etcd is out of space, healing", zap.Int("members", len(members)))
+	m.metrics.heals.Inc()
+	if err := m.trimAll(ctx); err != nil {
+		return err
+	}
+	get, err := m.cfg.Client.Get(ctx, m.cfg.Prefix+"/maintainer", clientv3.WithKeysOnly())
+	if err != nil {
+		return fmt.Errorf("read etcd revision: %w", err)
+	}
+	// Physical: the space must be free before defragmentation looks for it.
+	if err := m.compactTo(ctx, get.Header.Revision, clientv3.WithCompactPhysical()); err != nil {
+		return err
+	}
+	for _, mb := range members {
+		if err := m.defrag(ctx, mb); err != nil {
+			return err
+		}
+	}
+	return m.disarm(ctx)
+}
+
+func (m *Maintainer) disarm(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 3*requestTimeout)
+	defer cancel()
+	alarms, err := m.cfg.Client.AlarmList(ctx)
+	if err != nil {
+		return fmt.Errorf("list etcd alarms: %w", err)
+	}
+	for _, a := range alarms.Alarms {
+		if a.Alarm != pb.AlarmType_NOSPACE {
+			continue
+		}
+		if _, err := m.cfg.Client.AlarmDisarm(ctx, (*clientv3.AlarmMember)(a)); err != nil {
+			return fmt.Errorf("disarm etcd alarm: %w", err)
+		}
+	}
+	m.cfg.Logger.Info("etcd has space again")
+	return nil
+}
+
+// trimAll trims every virtual cluster's log to its second newest snapshot, without being its owner: the pointers'
+// revision in the transaction is right enough, for no owner ever needs an entry below them.
+func (m *Maintainer) trimAll(ctx context.Context) error {
+	from, end := m.cfg.Prefix+"/", clientv3.GetPrefixRangeEnd(m.cfg.Prefix+"/")
+	for {
+		resp, err := m.cfg.Client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(1), clientv3.WithKeysOnly())
+		if err != nil {
+			return fmt.Errorf("list virtual clusters: %w", err)
+		}
+		if len(resp.Kvs) == 0 {
+			return nil
+		}
+		key := string(resp.Kvs[0].Key)
+		base, ok := shardBase(m.cfg.Prefix, key)
+		if !ok {
+			from = key + "\x00"
+			continue
+		}
+		if err := m.trimShard(ctx, base); err != nil {
+			return err
+		}
+		from = clientv3.GetPrefixRangeEnd(base)
+	}
+}
+
+// shardBase gives <prefix>/<virtual cluster>/<shard>/ of a key under it.
+func shardBase(prefix, key string) (string, bool) {
+	parts := strings.SplitN(strings.TrimPrefix(key, prefix+"/"), "/", 3)
+	if len(parts) < 3 {
+		return "", false
+	}
+	return prefix + "/" + parts[0] + "/" + parts[1] + "/", true
+}
+
+func (m *Maintainer) trimShard(ctx context.Context, base string) error {
+	k := keys{snapshots: base + "snapshots", log: base + "log/"}
+	resp, err := m.cfg.Client.Get(ctx, k.snapshots)
+	if err != nil || len(resp.Kvs) == 0 {
+		return err
+	}
+	refs, err := decodeSnapshots(resp.Kvs[0])
+	if err != nil || len(refs) < 2 {
+		return err
+	}
+	_, err = m.cfg.Client.Txn(ctx).
+		If(clientv3.Compare(clientv3.ModRevision(k.snapshots), "=", resp.Kvs[0].ModRevision)).
+		Then(clientv3.OpDelete(k.entry(0), clientv3.WithRange(k.entry(refs[1].Index+1)))).
+		Commit()
+	if err != nil {
+		return fmt.Errorf("trim log under %s: %w", base, err)
+	}
+	return nil
+}
+
+func isCompacted(err error) bool {
+	return errors.Is(err, rpctypes.ErrCompacted) || err != nil && err.Error() == rpctypes.ErrCompacted.Error()
+}

@@ -1,0 +1,274 @@
+package etcdlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+// MaintainerConfig configures the upkeep of an etcd cluster that is Freshet's own.
+type MaintainerConfig struct {
+	Client  *clientv3.Client
+	Prefix  string // default DefaultPrefix
+	Replica string // id of this control-plane replica, for operators
+
+	Check        time.Duration // how often the cluster is looked at: 10 s
+	Compact      time.Duration // revisions are compacted at least this often: 1 min
+	CompactBytes int64         // and when the data in use grew by this much: 64 MiB
+	// A member is defragmented when this much of its file is free and that is more than half: 256 MiB.
+	DefragBytes int64
+
+	Logger     *zap.Logger           // default: none
+	Registerer prometheus.Registerer // default: a private one
+}
+
+// ApplyDefaults sets the fields that are zero.
+func (c *MaintainerConfig) ApplyDefaults() {
+	if c.Prefix == "" {
+		c.Prefix = DefaultPrefix
+	}
+	if c.Check == 0 {
+		c.Check = 10 * time.Second
+	}
+	if c.Compact == 0 {
+		c.Compact = time.Minute
+	}
+	if c.CompactBytes == 0 {
+		c.CompactBytes = 64 << 20
+	}
+	if c.DefragBytes == 0 {
+		c.DefragBytes = 256 << 20
+	}
+	if c.Logger == nil {
+		c.Logger = zap.NewNop()
+	}
+	if c.Registerer == nil {
+		c.Registerer = prometheus.NewRegistry()
+	}
+}
+
+// Validate tells every fault.
+func (c *MaintainerConfig) Validate() error {
+	var errs []error
+	if c.Client == nil {
+		errs = append(errs, errors.New("no etcd client"))
+	}
+	if c.Check < 10*time.Millisecond || c.Compact <= 0 {
+		errs = append(errs, fmt.Errorf("check period %v and compaction period %v are too short", c.Check, c.Compact))
+	}
+	return errors.Join(errs...)
+}
+
+// Maintainer keeps the etcd cluster small: of all replicas that run one, the elected one compacts old revisions,
+// gives free space back, and heals a cluster that ran out of space. Doing any of it twice is harmless, so the
+// election is a lease without fencing.
+type Maintainer struct {
+	cfg     MaintainerConfig
+	metrics *metrics
+	lease   clientv3.LeaseID // of the election, 0 when not elected
+
+	compactedAt   time.Time
+	compactedUse  int64 // data in use after the last compaction
+	compactedRev  int64
+	previousCheck int64 // revision seen by the check before this one
+}
+
+// requestTimeout bounds one short request; defragTimeout a defragmentation, which rewrites the member's file.
+const (
+	requestTimeout = 2 * time.Second
+	defragTimeout  = 2 * time.Minute
+)
+
+// NewMaintainer starts nothing.
+func NewMaintainer(cfg MaintainerConfig) (*Maintainer, error) {
+	cfg.ApplyDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("etcd maintainer: %w", err)
+	}
+	return &Maintainer{cfg: cfg, metrics: newMetrics(cfg.Registerer)}, nil
+}
+
+// Run looks after the cluster until ctx ends.
+func (m *Maintainer) Run(ctx context.Context) error {
+	ticker := time.NewTicker(m.cfg.Check)
+	defer ticker.Stop()
+	defer m.stepDown(context.WithoutCancel(ctx))
+	for {
+		if err := m.check(ctx); err != nil && ctx.Err() == nil {
+			m.metrics.failures.Inc()
+			m.cfg.Logger.Warn("etcd upkeep failed", zap.Error(err))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+func (m *Maintainer) check(ctx context.Context) error {
+	elected, err := m.elect(ctx)
+	if err != nil || !elected {
+		return err
+	}
+	members, err := m.members(ctx)
+	if err != nil {
+		return err
+	}
+	full, err := m.outOfSpace(ctx)
+	if err != nil {
+		return err
+	}
+	if full {
+		return m.heal(ctx, members)
+	}
+	return errors.Join(m.compact(ctx, members), m.defragOne(ctx, members))
+}
+
+// elect takes or keeps the maintainer's key. Its lease outlasts three checks.
+func (m *Maintainer) elect(ctx context.Context) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, 3*requestTimeout)
+	defer cancel()
+	if m.lease != 0 {
+		if _, err := m.cfg.Client.KeepAliveOnce(ctx, m.lease); err == nil {
+			return true, nil
+		}
+		m.lease = 0
+	}
+	key := m.cfg.Prefix + "/maintainer"
+	if held, err := m.cfg.Client.Get(ctx, key, clientv3.WithKeysOnly()); err != nil || len(held.Kvs) > 0 {
+		return false, err
+	}
+	ttl := max(int64(3*m.cfg.Check/time.Second), 2)
+	grant, err := m.cfg.Client.Grant(ctx, ttl)
+	if err != nil {
+		return false, fmt.Errorf("grant maintainer's lease: %w", err)
+	}
+	resp, err := m.cfg.Client.Txn(ctx).
+		If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
+		Then(clientv3.OpPut(key, m.cfg.Replica, clientv3.WithLease(grant.ID))).
+		Commit()
+	if err != nil {
+		return false, fmt.Errorf("elect maintainer: %w", err)
+	}
+	if !resp.Succeeded {
+		_, err := m.cfg.Client.Revoke(ctx, grant.ID)
+		return false, err
+	}
+	m.lease = grant.ID
+	return true, nil
+}
+
+func (m *Maintainer) stepDown(ctx context.Context) {
+	if m.lease == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	if _, err := m.cfg.Client.Revoke(ctx, m.lease); err != nil {
+		m.cfg.Logger.Debug("maintainer's lease not revoked", zap.Error(err))
+	}
+}
+
+// member is one etcd member as of this check.
+type member struct {
+	endpoint string
+	leader   bool
+	size     int64 // of the backend file
+	inUse    int64
+	revision int64
+}
+
+// members tells of those that answer, the leader last, so that it is disturbed last.
+func (m *Maintainer) members(ctx context.Context) ([]member, error) {
+	var others, leaders []member
+	var errs []error
+	for _, ep := range endpoints(m.cfg.Client) {
+		st, err := status(ctx, m.cfg.Client, ep)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("status of etcd member %s: %w", ep, err))
+			continue
+		}
+		mb := member{
+			endpoint: ep, leader: st.Leader == st.Header.MemberId,
+			size: st.DbSize, inUse: st.DbSizeInUse, revision: st.Header.Revision,
+		}
+		m.metrics.dbBytes.WithLabelValues(ep).Set(float64(mb.size))
+		if mb.leader {
+			leaders = append(leaders, mb)
+		} else {
+			others = append(others, mb)
+		}
+	}
+	if all := append(others, leaders...); len(all) > 0 {
+		return all, nil
+	}
+	return nil, errors.Join(errs...)
+}
+
+func (m *Maintainer) outOfSpace(ctx context.Context) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	alarms, err := m.cfg.Client.AlarmList(ctx)
+	if err != nil {
+		return false, fmt.Errorf("list etcd alarms: %w", err)
+	}
+	for _, a := range alarms.Alarms {
+		if a.Alarm == pb.AlarmType_NOSPACE {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// compact drops revisions older than the last check: nobody reads the past.
+func (m *Maintainer) compact(ctx context.Context, members []member) error {
+	leader := members[len(members)-1]
+	revision := m.previousCheck
+	m.previousCheck = leader.revision
+	due := time.Since(m.compactedAt) >= m.cfg.Compact || leader.inUse-m.compactedUse >= m.cfg.CompactBytes
+	if revision == 0 || revision <= m.compactedRev || !due {
+		return nil
+	}
+	m.compactedAt, m.compactedUse, m.compactedRev = time.Now(), leader.inUse, revision
+	return m.compactTo(ctx, revision)
+}
+
+func (m *Maintainer) compactTo(ctx context.Context, revision int64, opts ...clientv3.CompactOption) error {
+	ctx, cancel := context.WithTimeout(ctx, defragTimeout)
+	defer cancel()
+	if _, err := m.cfg.Client.Compact(ctx, revision, opts...); err != nil && !isCompacted(err) {
+		return fmt.Errorf("compact etcd to revision %d: %w", revision, err)
+	}
+	m.metrics.compactions.Inc()
+	return nil
+}
+
+// defragOne gives back the free space of at most one member per check.
+func (m *Maintainer) defragOne(ctx context.Context, members []member) error {
+	for _, mb := range members {
+		if free := mb.size - mb.inUse; free >= m.cfg.DefragBytes && free > mb.size/2 {
+			return m.defrag(ctx, mb)
+		}
+	}
+	return nil
+}
+
+func (m *Maintainer) defrag(ctx context.Context, mb member) error {
+	ctx, cancel := context.WithTimeout(ctx, defragTimeout)
+	defer cancel()
+	start := time.Now()
+	if _, err := m.cfg.Client.Defragment(ctx, mb.endpoint); err != nil {
+		return fmt.Errorf("defragment etcd member %s: %w", mb.endpoint, err)
+	}
+	m.metrics.defrags.Inc()
+	m.cfg.Logger.Info("defragmented etcd member", zap.String("endpoint", mb.endpoint),
+		zap.Int64("bytes_before", mb.size), zap.Int64("bytes_in_use", mb.inUse), zap.Duration("took", time.Since(start)))
+	return nil
+}

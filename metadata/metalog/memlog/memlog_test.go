@@ -1,0 +1,26 @@
+package memlog_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/freshet-io/freshet/metadata/metalog"
+	"github.com/freshet-io/freshet/metadata/metalog/memlog"
+	"github.com/freshet-io/freshet/metadata/metalog/metalogtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestStore_Contract(t *testing.T) {
+	metalogtest.Run(t, func(*testing.T) metalogtest.Open {
+		store := memlog.New()
+		return func(t *testing.T, cfg metalog.Config) metalog.Log {
+			t.Helper()
+			l, _, err := store.Open("replica", cfg)
+			require.NoError(t, err)
+			return l
+		}
+	})
+}
