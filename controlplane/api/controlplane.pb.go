@@ -542,7 +542,8 @@ type Hello struct {
 	Zone           string                 `protobuf:"bytes,3,opt,name=zone,proto3" json:"zone,omitempty"`
 	Endpoints      []*Endpoint            `protobuf:"bytes,4,rep,name=endpoints,proto3" json:"endpoints,omitempty"`
 	Version        string                 `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"`
-	Shard          uint32                 `protobuf:"varint,6,opt,name=shard,proto3" json:"shard,omitempty"` // metadata shard, 0 for now
+	Shard          uint32                 `protobuf:"varint,6,opt,name=shard,proto3" json:"shard,omitempty"`     // metadata shard, 0 for now
+	Session        uint32                 `protobuf:"varint,7,opt,name=session,proto3" json:"session,omitempty"` // the session to go on with, refused if it was closed; 0: open one, or the instance's open one
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -615,6 +616,13 @@ func (x *Hello) GetVersion() string {
 func (x *Hello) GetShard() uint32 {
 	if x != nil {
 		return x.Shard
+	}
+	return 0
+}
+
+func (x *Hello) GetSession() uint32 {
+	if x != nil {
+		return x.Session
 	}
 	return 0
 }
@@ -2532,14 +2540,15 @@ const file_controlplane_proto_rawDesc = "" +
 	"\bEndpoint\x12\x1a\n" +
 	"\blistener\x18\x01 \x01(\tR\blistener\x12\x12\n" +
 	"\x04host\x18\x02 \x01(\tR\x04host\x12\x12\n" +
-	"\x04port\x18\x03 \x01(\x05R\x04port\"\xd1\x01\n" +
+	"\x04port\x18\x03 \x01(\x05R\x04port\"\xeb\x01\n" +
 	"\x05Hello\x12'\n" +
 	"\x0fvirtual_cluster\x18\x01 \x01(\tR\x0evirtualCluster\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12\x12\n" +
 	"\x04zone\x18\x03 \x01(\tR\x04zone\x12?\n" +
 	"\tendpoints\x18\x04 \x03(\v2!.freshet.controlplane.v1.EndpointR\tendpoints\x12\x18\n" +
 	"\aversion\x18\x05 \x01(\tR\aversion\x12\x14\n" +
-	"\x05shard\x18\x06 \x01(\rR\x05shard\"\x1d\n" +
+	"\x05shard\x18\x06 \x01(\rR\x05shard\x12\x18\n" +
+	"\asession\x18\a \x01(\rR\asession\"\x1d\n" +
 	"\x05Probe\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\x04R\x05token\"<\n" +
 	"\x06Commit\x12\x18\n" +

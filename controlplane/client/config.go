@@ -1,0 +1,111 @@
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/controlplane/api"
+)
+
+// Config of a Session.
+type Config struct {
+	// Replicas are gRPC addresses (host:port) of control-plane replicas; one is enough to find the others.
+	Replicas []string
+	// VirtualCluster is the name of the virtual cluster this agent serves.
+	VirtualCluster string
+	// AgentKey authenticates the agent (sent as a bearer token).
+	AgentKey string
+	// TLS to the control plane; nil for none.
+	TLS *tls.Config
+
+	// Zone, Endpoints and Version describe the agent to the owner. Each endpoint gets a node id of its own.
+	Zone      string
+	Endpoints []*api.Endpoint
+	Version   string
+
+	// Handler is told what the owner sends.
+	Handler Handler
+
+	// ProbeInterval is the longest time without a probe, the sign of life; default 500 ms, at most 1 s.
+	ProbeInterval time.Duration
+	// StreamTimeout is how long the owner may send nothing before the stream is given up; default 3 s.
+	StreamTimeout time.Duration
+	// DialTimeout bounds Locate and the opening of a stream; default 2 s.
+	DialTimeout time.Duration
+	// RetryMin and RetryMax bound the pause between attempts to reach the owner; default 20 ms and 500 ms.
+	RetryMin, RetryMax time.Duration
+	// MaxPendingBytes bounds unanswered calls; callers wait beyond it. Default 64 MiB.
+	MaxPendingBytes int64
+
+	Log        *zap.Logger
+	Registerer prometheus.Registerer
+
+	// Dial replaces the network, in tests.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
+}
+
+// Bounds of the conversation.
+const (
+	// maxMessageBytes is the largest gRPC message taken (a full catalogue of a big cluster).
+	maxMessageBytes = 64 << 20
+	// batchBytes is about how much is put into one message while an earlier one was being written.
+	batchBytes = 1 << 20
+	// callOverhead is what an unanswered call counts beyond its payload.
+	callOverhead = 256
+	// repeatAfter is the pause before a call that the owner could not answer is sent again on the same stream.
+	repeatAfter = 100 * time.Millisecond
+)
+
+// ApplyDefaults sets what is zero to its default.
+func (c *Config) ApplyDefaults() {
+	setDefault(&c.ProbeInterval, 500*time.Millisecond)
+	setDefault(&c.StreamTimeout, 3*time.Second)
+	setDefault(&c.DialTimeout, 2*time.Second)
+	setDefault(&c.RetryMin, 20*time.Millisecond)
+	setDefault(&c.RetryMax, 500*time.Millisecond)
+	if c.MaxPendingBytes == 0 {
+		c.MaxPendingBytes = 64 << 20
+	}
+	if c.Log == nil {
+		c.Log = zap.NewNop()
+	}
+}
+
+func setDefault(d *time.Duration, to time.Duration) {
+	if *d == 0 {
+		*d = to
+	}
+}
+
+// Validate gives all faults at once.
+func (c *Config) Validate() error {
+	var errs []error
+	if len(c.Replicas) == 0 {
+		errs = append(errs, errors.New("no control-plane address"))
+	}
+	if c.VirtualCluster == "" {
+		errs = append(errs, errors.New("no virtual cluster"))
+	}
+	if len(c.Endpoints) == 0 {
+		errs = append(errs, errors.New("no endpoint that clients reach the agent at"))
+	}
+	if c.Handler == nil {
+		errs = append(errs, errors.New("no handler"))
+	}
+	if c.ProbeInterval < 0 || c.ProbeInterval > time.Second {
+		errs = append(errs, errors.New("probe interval is not within 1s"))
+	}
+	if c.StreamTimeout < c.ProbeInterval {
+		errs = append(errs, errors.New("stream timeout is below the probe interval"))
+	}
+	if c.RetryMin < 0 || c.RetryMax < c.RetryMin {
+		errs = append(errs, errors.New("retry pauses are out of order"))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,160 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/freshet-io/freshet/controlplane/api"
+)
+
+var errNoOwner = errors.New("no replica knows an owner")
+
+// maxReplicas bounds the addresses learned from replicas.
+const maxReplicas = 32
+
+// connections are the gRPC connections to replicas, by address, and what is known of where replicas are.
+type connections struct {
+	cfg Config
+	mu  struct {
+		sync.Mutex
+		conns   map[string]*grpc.ClientConn
+		learned []string // addresses that replicas told of, beyond the configured ones
+	}
+}
+
+func newConnections(cfg Config) *connections {
+	c := &connections{cfg: cfg}
+	c.mu.conns = map[string]*grpc.ClientConn{}
+	return c
+}
+
+// owner asks all known replicas at once which of them is the owner, and takes the first answer that names one.
+func (c *connections) owner(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.DialTimeout)
+	defer cancel()
+	addresses := c.addresses()
+	type located struct {
+		response *api.LocateResponse
+		err      error
+	}
+	answers := make(chan located, len(addresses))
+	for _, address := range addresses {
+		go func() {
+			response, err := c.client(address).Locate(ctx, &api.LocateRequest{VirtualCluster: c.cfg.VirtualCluster})
+			answers <- located{response, err}
+		}()
+	}
+	errs := []error{errNoOwner}
+	for range addresses {
+		a := <-answers
+		if a.err != nil {
+			errs = append(errs, a.err)
+			continue
+		}
+		c.learn(a.response.Replicas)
+		if a.response.OwnerAddress != "" {
+			return a.response.OwnerAddress, nil
+		}
+	}
+	return "", errors.Join(errs...)
+}
+
+func (c *connections) addresses() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append(slices.Clone(c.cfg.Replicas), c.mu.learned...)
+}
+
+// learn replaces the learned addresses by those that a replica knows of.
+func (c *connections) learn(replicas []string) {
+	if len(replicas) == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.learned = c.mu.learned[:0:0]
+	for _, r := range replicas {
+		if !slices.Contains(c.cfg.Replicas, r) && len(c.mu.learned) < maxReplicas {
+			c.mu.learned = append(c.mu.learned, r)
+		}
+	}
+}
+
+// client gives the API at an address, connecting lazily.
+func (c *connections) client(address string) api.ControlPlaneClient {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if conn, ok := c.mu.conns[address]; ok {
+		return api.NewControlPlaneClient(conn)
+	}
+	conn, err := grpc.NewClient("passthrough:///"+address, c.options()...)
+	if err != nil {
+		return failing{fmt.Errorf("address %q: %w", address, err)}
+	}
+	c.mu.conns[address] = conn
+	return api.NewControlPlaneClient(conn)
+}
+
+func (c *connections) options() []grpc.DialOption {
+	transport := insecure.NewCredentials()
+	if c.cfg.TLS != nil {
+		transport = credentials.NewTLS(c.cfg.TLS)
+	}
+	options := []grpc.DialOption{
+		grpc.WithTransportCredentials(transport),
+		grpc.WithPerRPCCredentials(bearer{key: c.cfg.AgentKey}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes), grpc.MaxCallSendMsgSize(maxMessageBytes)),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff: backoff.Config{
+				BaseDelay: c.cfg.RetryMin, Multiplier: 2, Jitter: 0.2, MaxDelay: c.cfg.RetryMax,
+			},
+			MinConnectTimeout: c.cfg.DialTimeout,
+		}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 3 * time.Second}),
+		grpc.WithInitialWindowSize(4 << 20),
+		grpc.WithInitialConnWindowSize(8 << 20),
+	}
+	if c.cfg.Dial != nil {
+		options = append(options, grpc.WithContextDialer(c.cfg.Dial))
+	}
+	return options
+}
+
+func (c *connections) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conn := range c.mu.conns {
+		_ = conn.Close() // nothing is under way any more
+	}
+	clear(c.mu.conns)
+}
+
+// bearer sends the agent key with every call. Without TLS too: whoever configures none trusts the network.
+type bearer struct{ key string }
+
+func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{"authorization": "Bearer " + b.key}, nil
+}
+
+func (bearer) RequireTransportSecurity() bool { return false }
+
+// failing is the API at an address that cannot be one.
+type failing struct{ err error }
+
+func (f failing) Locate(context.Context, *api.LocateRequest, ...grpc.CallOption) (*api.LocateResponse, error) {
+	return nil, f.err
+}
+
+func (f failing) Session(context.Context, ...grpc.CallOption) (grpc.BidiStreamingClient[api.ToOwner, api.ToAgent], error) {
+	return nil, f.err
+}

@@ -1,0 +1,40 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/freshet-io/freshet/controlplane/api"
+)
+
+var (
+	// ErrUnavailable: there was no answer in time. The outcome is unknown; asking again is safe and gives it.
+	ErrUnavailable = errors.New("control plane unavailable")
+	// ErrThrottled: the virtual cluster's log budget is used up; nothing happened. It is an ErrUnavailable.
+	ErrThrottled = fmt.Errorf("%w: metadata log budget is used up", ErrUnavailable)
+	// ErrSessionClosed: the agent session that the call belongs to was closed and the call took no effect (I9).
+	ErrSessionClosed = errors.New("agent session closed")
+	// ErrInvalid: the owner refused the call as malformed; repeating it gives the same answer.
+	ErrInvalid = errors.New("refused by the control plane")
+)
+
+// unavailable wraps the end of a caller's context.
+func unavailable(ctx context.Context) error {
+	return fmt.Errorf("%w: %w", ErrUnavailable, context.Cause(ctx))
+}
+
+// callError translates the error of an answer; nil if there is none.
+func callError(e *api.Error) error {
+	if e == nil {
+		return nil
+	}
+	switch e.Code {
+	case api.Error_INVALID:
+		return fmt.Errorf("%w: %s", ErrInvalid, e.Message)
+	case api.Error_THROTTLED:
+		return ErrThrottled
+	default:
+		return fmt.Errorf("%w: %s", ErrUnavailable, e.Message)
+	}
+}

@@ -1,0 +1,104 @@
+package client
+
+import (
+	"context"
+	"sync"
+
+	"github.com/freshet-io/freshet/controlplane/api"
+)
+
+// prober shares probes between the callers of Fresh: at most one probe with waiters is under way, those who come
+// meanwhile wait for the next one, which is sent when that returns. Every stamp answers a probe that was sent after
+// its waiters began to wait (I4).
+type prober struct {
+	mu struct {
+		sync.Mutex
+		last    uint64    // token of the newest probe
+		flying  []*waiter // of probe last, which has not been answered on this stream
+		inAir   bool
+		waiting []*waiter // for the next probe
+	}
+}
+
+type waiter struct{ stamp chan uint64 } // capacity 1
+
+// Fresh gives the log index of a stamp whose probe was sent after the call began: everything committed before the
+// call is at or below it, and the handler has been given all up to it. Error: ErrUnavailable.
+func (s *Session) Fresh(ctx context.Context) (index uint64, err error) {
+	w := &waiter{stamp: make(chan uint64, 1)}
+	p := &s.probes
+	p.mu.Lock()
+	p.mu.waiting = append(p.mu.waiting, w)
+	p.mu.Unlock()
+	s.probe(false)
+	select {
+	case index = <-w.stamp:
+		return index, nil
+	case <-ctx.Done():
+		p.forget(w)
+		return 0, unavailable(ctx)
+	}
+}
+
+// probe sends the next probe if somebody waits for one and none is under way; always, as a sign of life.
+func (s *Session) probe(always bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.stream == nil {
+		return // the next stream begins with a probe
+	}
+	if token, ok := s.probes.next(always); ok {
+		s.mu.stream.out.push(&api.AgentItem{Item: &api.AgentItem_Probe{Probe: &api.Probe{Token: token}}})
+	}
+}
+
+// next begins a probe; ok is false if none is due.
+func (p *prober) next(always bool) (token uint64, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.mu.inAir || !always && len(p.mu.waiting) == 0 {
+		return 0, false
+	}
+	p.mu.last++
+	p.mu.inAir = true
+	p.mu.flying, p.mu.waiting = p.mu.waiting, nil
+	return p.mu.last, true
+}
+
+// stamped answers the waiters of the probe under way if the stamp is its, and tells whether others wait.
+func (p *prober) stamped(token, index uint64) (more bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.mu.inAir && token >= p.mu.last {
+		for _, w := range p.mu.flying {
+			w.stamp <- index
+		}
+		p.mu.flying, p.mu.inAir = nil, false
+	}
+	return len(p.mu.waiting) > 0
+}
+
+// reset takes the end of a stream: the probe under way gets no answer, its waiters wait for the next.
+func (p *prober) reset() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.waiting = append(p.mu.flying, p.mu.waiting...)
+	p.mu.flying, p.mu.inAir = nil, false
+}
+
+// forget drops a waiter whose caller went away.
+func (p *prober) forget(w *waiter) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.waiting = without(p.mu.waiting, w)
+	p.mu.flying = without(p.mu.flying, w)
+}
+
+func without(ws []*waiter, w *waiter) []*waiter {
+	for i := range ws {
+		if ws[i] == w {
+			return append(ws[:i:i], ws[i+1:]...)
+		}
+	}
+	return ws
+}

@@ -1,0 +1,136 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/metadata/commit"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+// Commit submits a bundle's batches (package commit's encoding) and waits until they are in the log. The bytes are
+// copied. The same submission always gets the same result. Errors: ErrSessionClosed if its session was closed and
+// nothing took effect, ErrUnavailable (outcome unknown: ask again with the same bytes), ErrInvalid.
+func (s *Session) Commit(ctx context.Context, encoded []byte) (*commit.Result, error) {
+	if err := s.checkCommit(encoded); err != nil {
+		return nil, err
+	}
+	return s.settle(ctx, &call{
+		item:   &api.AgentItem{Item: &api.AgentItem_Commit{Commit: &api.Commit{Encoded: bytes.Clone(encoded)}}},
+		weight: int64(len(encoded)),
+	})
+}
+
+// Abandon settles submission n of the open session as one that will not come, and gives its result: Abandoned, or
+// what it had already. Errors as of Commit.
+func (s *Session) Abandon(ctx context.Context, n uint32) (*commit.Result, error) {
+	return s.settle(ctx, &call{item: &api.AgentItem{Item: &api.AgentItem_Abandon{Abandon: &api.Abandon{N: n}}}})
+}
+
+func (s *Session) settle(ctx context.Context, c *call) (*commit.Result, error) {
+	answer, err := s.submit(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	result, err := commit.ParseResult(answer.GetCommit().GetResult())
+	if err != nil {
+		return nil, fmt.Errorf("read the result of a commit: %w", err)
+	}
+	if result.Status == commit.SessionClosed {
+		return nil, ErrSessionClosed
+	}
+	return result, nil
+}
+
+// Lookup asks about partitions as of one log index. Answers are in the order asked. The handler has been given every
+// notice before the answer; see LookupHandler for what comes after it.
+func (s *Session) Lookup(ctx context.Context, partitions []*api.PartitionLookup) (*api.LookupAnswer, error) {
+	c := &call{
+		item:   &api.AgentItem{Item: &api.AgentItem_Lookup{Lookup: &api.Lookup{Partitions: slices.Clone(partitions)}}},
+		weight: int64(len(partitions)) * 48,
+	}
+	if h, ok := s.cfg.Handler.(LookupHandler); ok {
+		c.seen = func(item *api.OwnerItem) { h.OnLookup(partitions, item.GetLookup()) }
+	}
+	answer, err := s.submit(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return answer.GetLookup(), nil
+}
+
+// Unsubscribe ends the notices of partitions. Some may still be on their way.
+func (s *Session) Unsubscribe(partitions []id.TopicPartition) {
+	refs := make([]*api.PartitionRef, len(partitions))
+	for i, p := range partitions {
+		refs[i] = &api.PartitionRef{Topic: bytes.Clone(p.Topic[:]), Partition: p.Partition}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.stream != nil { // a new stream begins without subscriptions
+		s.mu.stream.out.push(&api.AgentItem{Item: &api.AgentItem_Unsubscribe{Unsubscribe: &api.Unsubscribe{Partitions: refs}}})
+	}
+}
+
+// Forward is one Kafka request that is the control plane's to answer.
+type Forward struct {
+	Key, Version int16
+	Body         []byte // after the request's header; copied
+	Principal    string
+	ClientID     string
+	Host         string // the client's address
+	Listener     string // name of the listener it came by
+	Node         int    // index of that listener's port in Config.Endpoints, which selects the node id
+	Zone         string // the client's zone
+	Connection   uint64 // unique in this process; requests of one connection keep their order
+}
+
+// Forward hands a Kafka request to the owner and gives the response's body, after its header. It waits for an owner
+// while there is none, as long as ctx allows. Errors: ErrUnavailable, ErrInvalid.
+func (s *Session) Forward(ctx context.Context, f Forward) ([]byte, error) {
+	node := int32(-1)
+	if ids := s.NodeIDs(); f.Node >= 0 && f.Node < len(ids) {
+		node = ids[f.Node]
+	}
+	answer, err := s.submit(ctx, &call{weight: int64(len(f.Body)), item: &api.AgentItem{Item: &api.AgentItem_Forward{
+		Forward: &api.Forward{
+			ApiKey: int32(f.Key), ApiVersion: int32(f.Version), Body: bytes.Clone(f.Body), Principal: f.Principal,
+			ClientId: f.ClientID, Host: f.Host, Node: node, Zone: f.Zone, Connection: f.Connection, Listener: f.Listener,
+		},
+	}}})
+	if err != nil {
+		return nil, err
+	}
+	return answer.GetForward().GetBody(), nil
+}
+
+// Drain takes the agent out of the membership that clients see, now and in later sessions of this Session. It
+// returns when the owner has done so; commits go on.
+func (s *Session) Drain(ctx context.Context) error {
+	s.mu.Lock()
+	s.mu.draining = true
+	s.mu.Unlock()
+	_, err := s.submit(ctx, drainCall())
+	return err
+}
+
+func drainCall() *call {
+	return &call{item: &api.AgentItem{Item: &api.AgentItem_Drain{Drain: &api.Drain{}}}}
+}
+
+// Goodbye closes the session and ends Run. Everything must be settled before.
+func (s *Session) Goodbye(ctx context.Context) error {
+	c := &call{item: &api.AgentItem{Item: &api.AgentItem_Goodbye{Goodbye: &api.Goodbye{}}}}
+	s.mu.Lock()
+	s.mu.leaving = true
+	opened := s.mu.welcome != nil
+	s.mu.Unlock()
+	if !opened {
+		return nil
+	}
+	_, err := s.submit(ctx, c)
+	return err
+}

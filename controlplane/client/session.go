@@ -1,0 +1,214 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/metadata/commit"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+// Handler is told what the owner sends. Its methods are called on one goroutine, in stream order, and must not block
+// or call the Session's waiting methods.
+type Handler interface {
+	// OnWelcome begins a stream: the session is open (a new one, or the same one going on).
+	OnWelcome(*api.Welcome)
+	// OnCatalogue brings topics, members and configs; the first of a stream is full.
+	OnCatalogue(*api.Catalogue)
+	// OnNotice brings what commits changed in partitions subscribed to on this stream.
+	OnNotice(*api.Notice)
+	// OnDisconnect ends the stream: its subscriptions are gone.
+	OnDisconnect()
+	// OnSessionClosed tells that the session was closed: its commits are refused for ever. A new one is opened.
+	OnSessionClosed()
+}
+
+// LookupHandler is an optional part of a Handler. OnLookup is called in stream order, before the look-up's caller gets
+// the answer, so that a subscription's first answer and the notices that follow it come on one goroutine.
+type LookupHandler interface {
+	OnLookup(asked []*api.PartitionLookup, answer *api.LookupAnswer)
+}
+
+// Session is one agent's standing conversation with the owner of its virtual cluster. Methods are safe for concurrent
+// use. Nothing happens before Run.
+type Session struct {
+	cfg     Config
+	log     *zap.Logger
+	metrics *metrics
+	conns   *connections
+	budget  *semaphore.Weighted
+	probes  prober
+
+	mu struct {
+		sync.Mutex
+		calls    calls
+		stream   *stream // welcomed, or nil
+		instance string  // of the session that is open or being opened
+		welcome  *api.Welcome
+		opened   chan struct{} // closed by the first Welcome
+		draining bool          // Drain was asked for
+		leaving  bool          // Goodbye was asked for
+	}
+}
+
+// New builds a Session. It fails on an invalid configuration.
+func New(cfg Config) (*Session, error) {
+	cfg.ApplyDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("control-plane client: %w", err)
+	}
+	s := &Session{
+		cfg: cfg, log: cfg.Log, metrics: newMetrics(cfg.Registerer), conns: newConnections(cfg),
+		budget: semaphore.NewWeighted(cfg.MaxPendingBytes),
+	}
+	s.mu.calls.pending = map[uint64]*call{}
+	s.mu.opened = make(chan struct{})
+	s.mu.instance = freshInstance()
+	return s, nil
+}
+
+// freshInstance names a session before it has an id: 128 random bits.
+func freshInstance() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
+	return hex.EncodeToString(b[:])
+}
+
+// Run keeps the session until ctx ends or Goodbye was answered. Unanswered calls then end with ErrUnavailable.
+func (s *Session) Run(ctx context.Context) error {
+	defer s.conns.close()
+	defer s.failAll(fmt.Errorf("%w: the agent is shutting down", ErrUnavailable))
+	pause := s.cfg.RetryMin
+	for ctx.Err() == nil && !s.left() {
+		welcomed, err := s.converse(ctx)
+		if ctx.Err() != nil || s.left() {
+			break
+		}
+		if welcomed {
+			pause = s.cfg.RetryMin
+		}
+		s.metrics.reconnects.Inc()
+		s.log.Info("no session stream with the owner", zap.Bool("was_open", welcomed), zap.Duration("retry_in", pause), zap.Error(err))
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, s.cfg.RetryMax)
+	}
+	return nil
+}
+
+// left tells that Goodbye was answered: no further stream is wanted.
+func (s *Session) left() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.leaving && !s.goodbyePending()
+}
+
+// goodbyePending tells whether an unanswered Goodbye waits. Called with mu held.
+func (s *Session) goodbyePending() bool {
+	for _, c := range s.mu.calls.pending {
+		if c.item.GetGoodbye() != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// failAll ends every unanswered call.
+func (s *Session) failAll(err error) {
+	s.mu.Lock()
+	pending := s.mu.calls.inOrder()
+	s.mu.calls.pending = map[uint64]*call{}
+	s.mu.Unlock()
+	for _, c := range pending {
+		s.finish(c, nil, err)
+	}
+}
+
+// finish resolves a call that was taken from the table.
+func (s *Session) finish(c *call, answer *api.OwnerItem, err error) {
+	if err == nil && c.seen != nil {
+		c.seen(answer)
+	}
+	c.answer, c.err = answer, err
+	close(c.done)
+	s.budget.Release(c.weight)
+}
+
+// Opened is closed once a session is open for the first time.
+func (s *Session) Opened() <-chan struct{} { return s.mu.opened }
+
+// Connected tells whether there is a stream with the owner at the moment.
+func (s *Session) Connected() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.stream != nil
+}
+
+// ID is the open session's id; 0 before the first Welcome and between sessions.
+func (s *Session) ID() id.Session {
+	return id.Session(s.lastWelcome().GetSession())
+}
+
+// BundlePrefix is the prefix of this virtual cluster's objects in the bucket; "" before the first Welcome.
+func (s *Session) BundlePrefix() string { return s.lastWelcome().GetBundlePrefix() }
+
+// NodeIDs are the node ids of Config.Endpoints, in their order; nil before the first Welcome and between sessions.
+func (s *Session) NodeIDs() []int32 { return s.lastWelcome().GetNodeIds() }
+
+func (s *Session) lastWelcome() *api.Welcome {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.welcome
+}
+
+// submit registers a call, sends it if there is a stream, and waits for its answer. After ctx ended the call is
+// forgotten here; whether it took effect is unknown.
+func (s *Session) submit(ctx context.Context, c *call) (*api.OwnerItem, error) {
+	c.done = make(chan struct{})
+	c.weight = min(c.weight+callOverhead, s.cfg.MaxPendingBytes)
+	if err := s.budget.Acquire(ctx, c.weight); err != nil {
+		return nil, unavailable(ctx)
+	}
+	s.mu.Lock()
+	s.mu.calls.add(c)
+	if s.mu.stream != nil {
+		s.mu.stream.out.push(c.item)
+	}
+	s.mu.Unlock()
+	select {
+	case <-c.done:
+		return c.answer, c.err
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	mine := s.mu.calls.take(c.id)
+	s.mu.Unlock()
+	if mine == nil { // answered at the same moment
+		<-c.done
+		return c.answer, c.err
+	}
+	s.budget.Release(c.weight)
+	return nil, unavailable(ctx)
+}
+
+// ownCommit tells whether an encoded commit names a session that this Session could have opened.
+func (s *Session) checkCommit(encoded []byte) error {
+	h, err := commit.ParseHeader(encoded)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	if h.Submission.Session == 0 {
+		return fmt.Errorf("%w: commit names no session", ErrInvalid)
+	}
+	return nil
+}

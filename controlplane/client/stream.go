@@ -1,0 +1,281 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/freshet-io/freshet/controlplane/api"
+)
+
+var (
+	errSilent  = errors.New("the owner sent nothing for too long")
+	errRefused = errors.New("stream refused")
+)
+
+// stream is one Session stream: a sender goroutine, and the caller's goroutine that receives.
+type stream struct {
+	rpc    grpc.BidiStreamingClient[api.ToOwner, api.ToAgent]
+	out    *outbox
+	began  time.Time
+	heard  atomic.Int64 // time since began of the last message received
+	cancel context.CancelCauseFunc
+}
+
+// converse finds the owner, opens a stream and stays with it until it ends; welcomed tells whether the session was
+// open on it. Everything the handler hears comes from here.
+func (s *Session) converse(ctx context.Context) (welcomed bool, err error) {
+	address, err := s.conns.owner(ctx)
+	if err != nil {
+		return false, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	st, first, err := s.open(ctx, cancel, address)
+	if err != nil {
+		return false, fmt.Errorf("open a stream with %s: %w", address, err)
+	}
+	switch item := first.Item.(type) {
+	case *api.OwnerItem_Refused:
+		return false, s.refused(item.Refused)
+	case *api.OwnerItem_Welcome:
+	default:
+		return false, fmt.Errorf("%w: the owner did not begin with a welcome", errRefused)
+	}
+	s.log.Debug("session stream opened")
+	return true, s.serve(ctx, st, first.GetWelcome())
+}
+
+// open sends Hello and gives the owner's first item. What came with it in one message is kept for serve.
+func (s *Session) open(ctx context.Context, cancel context.CancelCauseFunc, address string) (*stream, *api.OwnerItem, error) {
+	timer := time.AfterFunc(s.cfg.DialTimeout, func() { cancel(errSilent) })
+	defer timer.Stop()
+	rpc, err := s.conns.client(address).Session(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := rpc.Send(&api.ToOwner{Items: []*api.AgentItem{{Item: &api.AgentItem_Hello{Hello: s.hello()}}}}); err != nil {
+		_, err = rpc.Recv() // the status is there
+		return nil, nil, err
+	}
+	message, err := rpc.Recv()
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(message.Items) != 1 {
+		return nil, nil, fmt.Errorf("%w: the first message has %d items", errRefused, len(message.Items))
+	}
+	return &stream{rpc: rpc, out: newOutbox(), began: time.Now(), cancel: cancel}, message.Items[0], nil
+}
+
+func (s *Session) hello() *api.Hello {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &api.Hello{
+		VirtualCluster: s.cfg.VirtualCluster, Instance: s.mu.instance, Zone: s.cfg.Zone,
+		Endpoints: s.cfg.Endpoints, Version: s.cfg.Version, Session: s.mu.welcome.GetSession(),
+	}
+}
+
+// refused takes the owner's refusal of a stream.
+func (s *Session) refused(r *api.Refused) error {
+	if r.Reason == api.Refused_SESSION_CLOSED {
+		s.sessionClosed()
+	}
+	return fmt.Errorf("%w: %s: %s", errRefused, r.Reason, r.Message)
+}
+
+// sessionClosed ends the session that was open; the next stream opens another.
+func (s *Session) sessionClosed() {
+	s.mu.Lock()
+	had := s.mu.welcome != nil
+	s.mu.welcome = nil
+	s.mu.instance = freshInstance()
+	var gone []*call
+	for _, c := range s.mu.calls.inOrder() {
+		switch {
+		case c.item.GetGoodbye() != nil, c.item.GetAbandon() != nil, c.item.GetDrain() != nil:
+			gone = append(gone, s.mu.calls.take(c.id))
+		}
+	}
+	s.mu.Unlock()
+	for _, c := range gone {
+		s.finish(c, &api.OwnerItem{}, closedCallError(c))
+	}
+	if had {
+		s.metrics.closed.Inc()
+		s.cfg.Handler.OnSessionClosed()
+	}
+}
+
+// closedCallError is what a call about the session itself gets when that turns out to be closed. Commits are not
+// among them: they are asked about by name on the next session.
+func closedCallError(c *call) error {
+	if c.item.GetGoodbye() != nil {
+		return nil // that is what was wanted
+	}
+	return ErrSessionClosed
+}
+
+// serve runs a welcomed stream to its end.
+func (s *Session) serve(ctx context.Context, st *stream, welcome *api.Welcome) error {
+	s.cfg.Handler.OnWelcome(welcome)
+	s.begin(st, welcome)
+	var sender sync.WaitGroup
+	sender.Go(func() { s.send(ctx, st) })
+	err := s.receive(st)
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	s.mu.Lock()
+	s.mu.stream = nil
+	s.mu.Unlock()
+	st.cancel(err)
+	sender.Wait()
+	s.probes.reset()
+	s.metrics.connected.Set(0)
+	s.cfg.Handler.OnDisconnect()
+	var closed *closedError
+	if errors.As(err, &closed) {
+		s.sessionClosed()
+	}
+	return err
+}
+
+// begin makes the stream the session's and sends every unanswered call on it, in order.
+func (s *Session) begin(st *stream, welcome *api.Welcome) {
+	s.metrics.connected.Set(1)
+	s.mu.Lock()
+	newSession := s.mu.welcome.GetSession() != welcome.Session
+	s.mu.welcome = welcome
+	s.mu.stream = st
+	select {
+	case <-s.mu.opened:
+	default:
+		close(s.mu.opened)
+	}
+	for _, c := range s.mu.calls.inOrder() {
+		st.out.push(c.item)
+	}
+	if newSession && s.mu.draining {
+		drain := drainCall()
+		drain.done = make(chan struct{})
+		s.mu.calls.add(drain)
+		st.out.push(drain.item)
+	}
+	s.mu.Unlock()
+	s.probe(true)
+}
+
+// send writes what the outbox holds, many items to a message while one is being written, and keeps signs of life
+// going. It ends the stream if the owner falls silent.
+func (s *Session) send(ctx context.Context, st *stream) {
+	tick := time.NewTicker(s.cfg.ProbeInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if time.Since(st.began)-time.Duration(st.heard.Load()) > s.cfg.StreamTimeout {
+				st.cancel(errSilent)
+				return
+			}
+			s.probe(true)
+		case <-st.out.signal:
+			if err := s.flush(st); err != nil {
+				st.cancel(fmt.Errorf("send: %w", err))
+				return
+			}
+		}
+	}
+}
+
+func (s *Session) flush(st *stream) error {
+	for {
+		items := st.out.take()
+		if len(items) == 0 {
+			return nil
+		}
+		s.metrics.items.Add(float64(len(items)))
+		s.metrics.messages.Inc()
+		if err := st.rpc.Send(&api.ToOwner{Items: items}); err != nil {
+			return err
+		}
+	}
+}
+
+// closedError ends a stream whose session was closed under it.
+type closedError struct{ message string }
+
+func (e *closedError) Error() string { return "session closed: " + e.message }
+
+// receive hands out what comes until the stream ends.
+func (s *Session) receive(st *stream) error {
+	for {
+		message, err := st.rpc.Recv()
+		if err != nil {
+			return fmt.Errorf("receive: %w", err)
+		}
+		st.heard.Store(int64(time.Since(st.began)))
+		for _, item := range message.Items {
+			if err := s.dispatch(st, item); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (s *Session) dispatch(st *stream, item *api.OwnerItem) error {
+	switch i := item.Item.(type) {
+	case *api.OwnerItem_Catalogue:
+		s.cfg.Handler.OnCatalogue(i.Catalogue)
+	case *api.OwnerItem_Notice:
+		s.cfg.Handler.OnNotice(i.Notice)
+	case *api.OwnerItem_Stamp:
+		if s.probes.stamped(i.Stamp.Token, i.Stamp.Index) {
+			s.probe(false)
+		}
+	case *api.OwnerItem_Refused:
+		if i.Refused.Reason == api.Refused_SESSION_CLOSED {
+			return &closedError{message: i.Refused.Message}
+		}
+		return fmt.Errorf("%w: %s: %s", errRefused, i.Refused.Reason, i.Refused.Message)
+	default:
+		s.answer(st, item)
+	}
+	return nil
+}
+
+// answer resolves the call that an item answers. One that the owner could not answer is sent again: on the next
+// stream, or on this one after a pause, until its caller gives up.
+func (s *Session) answer(st *stream, item *api.OwnerItem) {
+	request, fault, ok := answered(item)
+	if !ok {
+		return
+	}
+	if fault.GetCode() == api.Error_UNAVAILABLE {
+		time.AfterFunc(repeatAfter, func() { s.repeat(st, request) })
+		return
+	}
+	s.mu.Lock()
+	c := s.mu.calls.take(request)
+	s.mu.Unlock()
+	if c != nil {
+		s.finish(c, item, callError(fault))
+	}
+}
+
+func (s *Session) repeat(st *stream, request uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.mu.calls.pending[request]; c != nil && s.mu.stream == st {
+		s.metrics.repeats.Inc()
+		st.out.push(c.item)
+	}
+}
