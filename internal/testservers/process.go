@@ -1,0 +1,187 @@
+package testservers
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Ready is how long a server may take to answer after it was started.
+const Ready = 20 * time.Second
+
+// Process is one server process under a test's control. Its output goes to a file, whose end is logged if the test
+// fails.
+type Process struct {
+	t       testing.TB
+	program string
+	args    []string
+	log     string
+	ready   func() error // nil when the server answers
+
+	mu   sync.Mutex
+	cmd  *exec.Cmd
+	done chan struct{} // closed when the process was waited for
+}
+
+// newProcess describes a process; Start runs it.
+func newProcess(t testing.TB, name, program string, args []string, ready func() error) *Process {
+	t.Helper()
+	p := &Process{
+		t: t, program: program, args: args, ready: ready,
+		log: filepath.Join(t.TempDir(), name+".log"),
+	}
+	t.Cleanup(func() {
+		p.Kill()
+		if t.Failed() {
+			t.Logf("end of %s's output:\n%s", name, p.logTail())
+		}
+	})
+	return p
+}
+
+// start runs the process and waits until it answers.
+func (p *Process) start() error {
+	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := exec.Command(p.program, p.args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	endWithParent(cmd)
+	done := make(chan struct{})
+	started := make(chan error, 1)
+	go func() {
+		// The parent-death signal is tied to the thread that started the process, so that thread waits for it.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		defer close(done)
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // how it ended is in its log
+		}
+	}()
+	if err := <-started; err != nil {
+		return err
+	}
+	p.mu.Lock()
+	p.cmd, p.done = cmd, done
+	p.mu.Unlock()
+	return nil
+}
+
+// awaitReady polls until the server answers, it exits, or Ready is over.
+func (p *Process) awaitReady() error {
+	p.mu.Lock()
+	done := p.done
+	p.mu.Unlock()
+	deadline := time.NewTimer(Ready)
+	defer deadline.Stop()
+	poll := time.NewTicker(20 * time.Millisecond)
+	defer poll.Stop()
+	var last error
+	for {
+		select {
+		case <-done:
+			return fmt.Errorf("%s exited: %s", filepath.Base(p.program), p.logTail())
+		case <-deadline.C:
+			return fmt.Errorf("%s does not answer: %w", filepath.Base(p.program), last)
+		case <-poll.C:
+			if last = p.ready(); last == nil {
+				return nil
+			}
+		}
+	}
+}
+
+// Kill ends the process at once (SIGKILL) and waits until it is gone. A process that is not running is left so.
+func (p *Process) Kill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil {
+		return
+	}
+	_ = p.cmd.Process.Kill() // it may have ended by itself
+	<-p.done
+	p.cmd = nil
+}
+
+// Stop pauses the process (SIGSTOP): connections stay open and nothing is answered.
+func (p *Process) Stop() { p.signal(syscall.SIGSTOP) }
+
+// Cont lets a paused process go on (SIGCONT).
+func (p *Process) Cont() { p.signal(syscall.SIGCONT) }
+
+// Launch starts the process again after Kill, on the same ports and data, without waiting until it answers.
+func (p *Process) Launch() {
+	p.t.Helper()
+	if err := p.start(); err != nil {
+		p.t.Fatalf("start %s: %v", p.program, err)
+	}
+}
+
+// Restart kills the process if it runs, starts it again on the same ports and data, and waits until it answers.
+func (p *Process) Restart() {
+	p.t.Helper()
+	p.Kill()
+	p.Launch()
+	p.AwaitReady()
+}
+
+// AwaitReady waits until the server answers.
+func (p *Process) AwaitReady() {
+	p.t.Helper()
+	if err := p.awaitReady(); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// PID is the process id, 0 if it does not run.
+func (p *Process) PID() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil {
+		return 0
+	}
+	return p.cmd.Process.Pid
+}
+
+func (p *Process) signal(s syscall.Signal) {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil {
+		p.t.Fatalf("%s is not running", p.program)
+	}
+	if err := p.cmd.Process.Signal(s); err != nil {
+		p.t.Fatalf("signal %s: %v", p.program, err)
+	}
+}
+
+func (p *Process) logTail() string {
+	const tail = 4 << 10
+	out, err := os.ReadFile(p.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(out[max(0, len(out)-tail):])
+}
+
+// FreePort gives a loopback port that was free a moment ago.
+func FreePort(t testing.TB) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}

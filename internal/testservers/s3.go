@@ -1,0 +1,86 @@
+package testservers
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// Attempts to find ports that are still free when the server binds them.
+const portAttempts = 5
+
+// S3 is a running S3 server. Its objects are files: Dir/<bucket>/<key>.
+type S3 struct {
+	*Process
+	Endpoint  string // http://127.0.0.1:port
+	Region    string
+	AccessKey string
+	SecretKey string
+	Dir       string
+}
+
+// StartS3 starts an S3 server with those buckets in a directory of the test's own.
+func StartS3(t testing.TB, buckets ...string) *S3 {
+	t.Helper()
+	program := Binary(t, "versitygw")
+	s := &S3{Region: "us-east-1", AccessKey: "test-access-key", SecretKey: "test-secret-key", Dir: t.TempDir()}
+	for _, b := range buckets {
+		s.CreateBucket(t, b)
+	}
+	sidecar := t.TempDir() // metadata beside the objects: not every test file system has extended attributes
+	var err error
+	for range portAttempts {
+		address := fmt.Sprintf("127.0.0.1:%d", FreePort(t))
+		s.Endpoint = "http://" + address
+		args := []string{
+			"--port", address, "--access", s.AccessKey, "--secret", s.SecretKey, "--region", s.Region,
+			"--keep-alive", "--quiet", "--health", "/health", "posix", "--sidecar", sidecar, s.Dir,
+		}
+		s.Process = newProcess(t, "versitygw", program, args, healthCheck(http.DefaultClient, s.Endpoint+"/health"))
+		if err = s.start(); err == nil {
+			err = s.awaitReady()
+		}
+		if err == nil {
+			return s
+		}
+		s.Kill()
+	}
+	t.Fatal(err)
+	return nil
+}
+
+// CreateBucket adds a bucket.
+func (s *S3) CreateBucket(t testing.TB, name string) {
+	t.Helper()
+	if err := os.Mkdir(filepath.Join(s.Dir, name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// URL is the bucket's URL for `--bucket`, with credentials. prefix may be empty.
+func (s *S3) URL(bucket, prefix string) string {
+	query := url.Values{
+		"region": {s.Region}, "endpoint": {s.Endpoint}, "path-style": {"true"},
+		"access-key": {s.AccessKey}, "secret-key": {s.SecretKey},
+	}
+	u := url.URL{Scheme: "s3", Host: bucket, Path: prefix, RawQuery: query.Encode()}
+	return u.String()
+}
+
+// healthCheck gives a function that returns nil when a GET of the URL answers 200.
+func healthCheck(client *http.Client, target string) func() error {
+	return func() error {
+		resp, err := client.Get(target)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("%s: %s", target, resp.Status)
+		}
+		return nil
+	}
+}
