@@ -7,7 +7,8 @@ import (
 )
 
 // Command is one change of the state, as it stands in the log. Commands carry every id they introduce; time comes
-// from the batch of commands they arrive in (Batch.Now).
+// from the batch of commands they arrive in (Batch.Now). The pointers to the types below are the commands:
+// &CreateTopic{…}.
 type Command interface {
 	// kind is the command's number in the log, never reused.
 	kind() commandKind
@@ -43,9 +44,8 @@ type (
 		Count int32
 	}
 
-	// ResourceKind says what a config belongs to.
-	// SetConfigs changes configs of one resource. Keys in Delete return to their default. The owner has validated
-	// names and values. Result: nil or ErrUnknownTopic.
+	// SetConfigs changes configs of one resource: first Set, then Delete, whose keys return to their default. The
+	// owner has validated names and values. Result: nil or ErrUnknownTopic.
 	SetConfigs struct {
 		Resource ConfigResource
 		Name     string   // of a broker (node id, "" = cluster default), group or client-metrics resource
@@ -87,7 +87,9 @@ type (
 	// Tick lets time-driven rules run: results of sessions closed longer than 10 minutes and expired producers go.
 	Tick struct{}
 
-	// CheckHash asserts the state's hash as of the entry before this one; a replica that differs must stop.
+	// CheckHash asserts the state's hash after entry Index; a replica that differs must stop. Applying it changes
+	// nothing and compares nothing (a hash costs a walk over everything): it is handed on in Effects.Checks to a
+	// replica that holds a snapshot of that index.
 	CheckHash struct {
 		Index uint64
 		Hash  uint64
@@ -145,9 +147,24 @@ type Effects struct {
 	Partitions []PartitionEffect // commits, trims
 	Closed     []id.Session      // sessions closed
 	Committed  []*commit.Result  // for metrics
+	Checks     []CheckHash       // asserted hashes, to be compared by who has a snapshot of that index
 }
 
-// PartitionEffect is one partition's change by one command.
+// Reset empties the effects for the next use. Slices handed out before stay as they are until then.
+func (fx *Effects) Reset() {
+	clear(fx.Partitions)
+	clear(fx.Committed)
+	*fx = Effects{
+		Topics:     fx.Topics[:0],
+		Partitions: fx.Partitions[:0],
+		Closed:     fx.Closed[:0],
+		Committed:  fx.Committed[:0],
+		Checks:     fx.Checks[:0],
+	}
+}
+
+// PartitionEffect is one partition's change by one section of a commit or by one trim. A commit with several sections
+// of a partition has several effects of it, in order.
 type PartitionEffect struct {
 	Partition id.TopicPartition
 	Watermarks

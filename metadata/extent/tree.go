@@ -120,6 +120,9 @@ func (n *node) append(gen uint64, x *Extent) *node {
 	return &node{gen: gen, kids: []child{e}}
 }
 
+// Empty tells whether there is no extent.
+func (t *Tree) Empty() bool { return t.root == nil }
+
 // Totals of the whole tree, in O(fan-out).
 func (t *Tree) Totals() Totals {
 	if t.root == nil {

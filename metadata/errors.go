@@ -1,0 +1,42 @@
+package metadata
+
+import "errors"
+
+// Errors that commands end in. They are part of the machine's deterministic output: the same log gives the same
+// errors everywhere. Test with errors.Is.
+var (
+	// ErrBootstrapped: the virtual cluster has its cluster id already, and it is another one.
+	ErrBootstrapped = errors.New("already bootstrapped with another cluster id")
+	// ErrVersion: the state machine's version does not go down.
+	ErrVersion = errors.New("state machine version must rise")
+	// ErrTopicExists: a topic of that name or id exists.
+	ErrTopicExists = errors.New("topic exists")
+	// ErrUnknownTopic: there is no such topic.
+	ErrUnknownTopic = errors.New("unknown topic")
+	// ErrUnknownPartition: there is no such topic, or it has no such partition.
+	ErrUnknownPartition = errors.New("unknown partition")
+	// ErrPartitionCount: a topic's partition count is within 1 and MaxPartitions, and only rises.
+	ErrPartitionCount = errors.New("invalid partition count")
+	// ErrOffsetOutOfRange: the offset is below -1 or above the high watermark.
+	ErrOffsetOutOfRange = errors.New("offset out of range")
+	// ErrUnknownSession: no such agent session was ever opened.
+	ErrUnknownSession = errors.New("unknown agent session")
+	// ErrSessionClosed: the agent session was closed.
+	ErrSessionClosed = errors.New("agent session is closed")
+	// ErrEarly: the submission's n is above the next one of its session. Nothing was changed; the owner holds such
+	// submissions back, so that this is not seen in a log.
+	ErrEarly = errors.New("submission is ahead of its session's order")
+	// ErrInvalidCount: the count is below 1 or too large.
+	ErrInvalidCount = errors.New("invalid count")
+)
+
+// Errors of reading logs and snapshots.
+var (
+	// ErrMalformedCommand: the bytes are no batch of commands that this format could have written.
+	ErrMalformedCommand = errors.New("malformed command batch")
+	// ErrMalformedSnapshot: the bytes are no snapshot: cut, damaged or hostile.
+	ErrMalformedSnapshot = errors.New("malformed snapshot")
+	// ErrUnsupported: the log or snapshot was written by a newer version than this program knows. A replica that
+	// sees this must stop applying.
+	ErrUnsupported = errors.New("not supported by this version")
+)

@@ -1,0 +1,217 @@
+package metadata
+
+import (
+	"math"
+
+	"github.com/freshet-io/freshet/metadata/commit"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+const (
+	// window is the number of batches of a producer whose offsets are remembered per partition (Kafka's
+	// ProducerStateEntry.NUM_BATCHES_TO_RETAIN). Clients have at most five requests in flight.
+	window = 5
+	// maxProducers bounds the producers remembered per partition; beyond it the least recently used of a few goes.
+	maxProducers = 16384
+	// evictProbe is the number of producers looked at to find one to evict.
+	evictProbe = 16
+	// producerRetentionMs is how long an idle producer is remembered (Kafka's producer.id.expiration.ms default).
+	producerRetentionMs = 24 * 60 * 60 * 1000
+	// sequenceHalf: sequences wrap at 2^31, so one is behind another if the distance modulo 2^31 is up to half of it.
+	sequenceHalf = 1 << 30
+)
+
+const (
+	// fromZero: the epoch began here with sequence 0, so every sequence below next was committed in it.
+	fromZero = 1 << iota
+	// wrapped: at least 2^30 sequences were committed in this epoch, so every sequence behind next was.
+	wrapped
+)
+
+// producer is what a partition remembers of one idempotent producer: 56 bytes, 64 with its id. Batches of an epoch
+// follow each other in sequence without gaps, so their record counts give their sequences.
+type producer struct {
+	base    int64  // base offset of the newest batch
+	next    int32  // base sequence of the next batch
+	seen    uint32 // command time of the newest batch, seconds since the epoch
+	epoch   int16
+	kept    uint8 // batches remembered, 1..window
+	flags   uint8
+	records [window]uint32     // newest first
+	back    [window - 1]uint32 // base offset of batch i minus that of batch i+1
+}
+
+// committed is the number of sequences before next that are known to have been committed in this epoch, at most
+// sequenceHalf or more.
+func (p *producer) committed() int64 {
+	switch {
+	case p.flags&wrapped != 0:
+		return sequenceHalf
+	case p.flags&fromZero != 0:
+		return int64(p.next)
+	}
+	var n int64
+	for _, r := range p.records[:p.kept] {
+		n += int64(r)
+	}
+	return n
+}
+
+// check decides on a batch of a known producer, as Kafka's ProducerAppendInfo.checkProducerEpoch and checkSequence
+// and ProducerStateEntry.findDuplicateBatch do, except where design.md 4.7 says otherwise: what is ahead is a gap
+// that may still close, and what is provably committed is a duplicate even where its offset is forgotten.
+func (p *producer) check(b *commit.Run) (outcome commit.Outcome, base int64) {
+	if b.ProducerEpoch != p.epoch {
+		switch {
+		case b.ProducerEpoch < p.epoch:
+			return commit.Fenced, -1
+		case b.BaseSequence == 0:
+			return commit.Accepted, -1
+		default:
+			return commit.Gap, -1
+		}
+	}
+	behind := int64((uint32(p.next) - uint32(b.BaseSequence)) & math.MaxInt32)
+	switch {
+	case behind == 0:
+		return commit.Accepted, -1
+	case behind > sequenceHalf:
+		return commit.Gap, -1
+	}
+	if base, ok := p.find(behind, b.Records); ok {
+		return commit.Duplicate, base
+	}
+	if b.Records <= behind && behind <= p.committed() {
+		return commit.Duplicate, -1
+	}
+	return commit.OutOfOrder, -1
+}
+
+// find gives the base offset of the remembered batch that begins the given number of sequences before next.
+func (p *producer) find(behind, records int64) (base int64, ok bool) {
+	base = p.base
+	var from int64
+	for i := range int(p.kept) {
+		if i > 0 {
+			base -= int64(p.back[i-1])
+		}
+		if from += int64(p.records[i]); from >= behind {
+			return base, from == behind && int64(p.records[i]) == records
+		}
+	}
+	return 0, false
+}
+
+// add remembers an accepted batch. A zero producer becomes that of the batch, as does one of an older epoch.
+func (p *producer) add(b *commit.Run, base int64, nowMs int64) {
+	if p.kept == 0 || p.epoch != b.ProducerEpoch {
+		*p = producer{epoch: b.ProducerEpoch}
+		if b.BaseSequence == 0 {
+			p.flags = fromZero
+		}
+	}
+	if distance := base - p.base; p.kept > 0 && distance <= math.MaxUint32 {
+		copy(p.back[1:], p.back[:])
+		copy(p.records[1:], p.records[:])
+		p.back[0] = uint32(distance)
+		p.kept = min(p.kept+1, window)
+	} else {
+		p.kept = 1
+		p.back, p.records = [window - 1]uint32{}, [window]uint32{}
+	}
+	p.records[0] = uint32(b.Records)
+	next := commit.NextSequence(b.BaseSequence, int32(b.Records))
+	if p.flags&fromZero != 0 && (next <= b.BaseSequence || next >= sequenceHalf) {
+		p.flags |= wrapped
+	}
+	p.base, p.next, p.seen = base, next, seconds(nowMs)
+}
+
+func seconds(ms int64) uint32 { return uint32(min(max(ms/1000, 0), math.MaxUint32)) }
+
+// checkSequence decides on an idempotent batch in a partition, nil if it never had a record. known is the producer's
+// state there, zero if none.
+func checkSequence(p *partition, b *commit.Run) (outcome commit.Outcome, base int64, known producer) {
+	if p != nil {
+		if q, ok := p.producers.Get(b.ProducerID); ok {
+			outcome, base = q.check(b)
+			return outcome, base, q
+		}
+		if b.ProducerID <= p.dropped {
+			return commit.Accepted, -1, producer{} // its state may have expired
+		}
+	}
+	if b.BaseSequence == 0 {
+		return commit.Accepted, -1, producer{}
+	}
+	return commit.Gap, -1, producer{}
+}
+
+// remember stores a producer's state after an accepted batch.
+func (p *partition) remember(b *commit.Run, known producer, base, nowMs int64) {
+	if known.kept == 0 && p.producers.Len() >= maxProducers {
+		p.evict()
+	}
+	known.add(b, base, nowMs)
+	p.producers.Set(b.ProducerID, known)
+}
+
+// evict forgets the least recently seen of the next few producers after the hand, like a clock.
+func (p *partition) evict() {
+	victim, oldest, probed := int64(-1), uint32(math.MaxUint32), 0
+	probe := func(producerID int64, q producer) bool {
+		if victim < 0 || q.seen < oldest {
+			victim, oldest = producerID, q.seen
+		}
+		p.hand = producerID + 1
+		probed++
+		return probed < evictProbe
+	}
+	p.producers.Ascend(p.hand, probe)
+	if probed < evictProbe {
+		p.producers.Scan(probe)
+	}
+	p.forget(victim)
+}
+
+// forget drops a producer's state; from now on its id, and those below, are taken at any sequence.
+func (p *partition) forget(producerID int64) {
+	p.producers.Delete(producerID)
+	p.dropped = max(p.dropped, producerID)
+}
+
+// ProducerSequence gives the base sequence that would be accepted next of a producer in a partition. ok is false
+// where no particular sequence is awaited, because any batch gets its final answer now: no such partition, an older
+// epoch, or a producer whose state may have expired.
+func (s *State) ProducerSequence(tp id.TopicPartition, producerID int64, epoch int16) (next int32, ok bool) {
+	p, exists := s.partitionEntry(tp)
+	if !exists {
+		return 0, false
+	}
+	if p == nil {
+		return 0, true
+	}
+	q, known := p.producers.Get(producerID)
+	switch {
+	case !known:
+		return 0, producerID > p.dropped
+	case epoch < q.epoch:
+		return 0, false
+	case epoch > q.epoch:
+		return 0, true
+	}
+	return q.next, true
+}
+
+// AheadOfSequence tells whether a batch would be answered Gap now: it waits for an earlier one.
+func (s *State) AheadOfSequence(tp id.TopicPartition, b *commit.Run) bool {
+	if b.ProducerID < 0 {
+		return false
+	}
+	p, exists := s.partitionEntry(tp)
+	if !exists {
+		return false
+	}
+	outcome, _, _ := checkSequence(p, b)
+	return outcome == commit.Gap
+}

@@ -1,0 +1,236 @@
+package metadata
+
+import (
+	"iter"
+	"slices"
+
+	"github.com/tidwall/btree"
+
+	"github.com/freshet-io/freshet/metadata/commit"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+// maxResults bounds the results kept per session. An agent has far fewer submissions unacknowledged; one that never
+// acknowledges loses the oldest (they become Forgotten).
+const maxResults = 4096
+
+// session is an agent session, open or lately closed.
+type session struct {
+	gen       uint64
+	instance  string
+	zone      string
+	software  string
+	endpoints []Endpoint // never changed in place
+	nodeIDs   []int32    // likewise
+	nextN     uint32     // submissions below are settled
+	draining  bool
+	closed    bool
+	closedAt  int64 // command time
+	results   btree.Map[uint32, *commit.Result]
+}
+
+// SessionInfo describes an agent session.
+type SessionInfo struct {
+	ID        id.Session
+	Instance  string
+	Zone      string
+	Endpoints []Endpoint // not to be changed
+	NodeIDs   []int32    // one per endpoint; not to be changed
+	NextN     uint32     // the n expected next; those below are settled
+	Draining  bool       // left the membership, still commits
+	Closed    bool       // closed within the last ten minutes
+	Version   string     // of the agent's software
+}
+
+func (e *session) info(n id.Session) SessionInfo {
+	return SessionInfo{
+		ID: n, Instance: e.instance, Zone: e.zone, Endpoints: e.endpoints, NodeIDs: e.nodeIDs, NextN: e.nextN,
+		Draining: e.draining, Closed: e.closed, Version: e.software,
+	}
+}
+
+// shown tells whether Metadata shows the session's endpoints.
+func (e *session) shown() bool { return !e.draining && !e.closed }
+
+func (s *State) mutableSession(n id.Session, e *session) *session {
+	if e.gen == s.gen {
+		return e
+	}
+	m := *e
+	m.gen = s.gen
+	m.results = *e.results.Copy()
+	s.sessions.Set(n, &m)
+	return &m
+}
+
+// membershipChanged counts a change of what Metadata shows.
+func (s *State) membershipChanged(fx *Effects) {
+	s.membership++
+	fx.Members = true
+}
+
+func (s *State) openSession(c *OpenSession, fx *Effects) OpenSessionResult {
+	if n, ok := s.instances.Get(c.Instance); ok {
+		if e, _ := s.sessions.Get(n); !e.closed {
+			return OpenSessionResult{Session: n, NodeIDs: e.nodeIDs}
+		}
+	}
+	n := s.nextSession
+	s.nextSession++
+	e := &session{
+		gen: s.gen, instance: c.Instance, zone: c.Zone, software: c.Version,
+		endpoints: slices.Clone(c.Endpoints), nextN: 1,
+	}
+	for range c.Endpoints {
+		e.nodeIDs = append(e.nodeIDs, s.nextNode)
+		s.nextNode++
+	}
+	s.sessions.Set(n, e)
+	s.instances.Set(c.Instance, n)
+	s.membershipChanged(fx)
+	return OpenSessionResult{Session: n, NodeIDs: e.nodeIDs}
+}
+
+// noSession is the error for a session that is not in the table; nil if it was opened once.
+func (s *State) noSession(n id.Session) error {
+	if n == 0 || n >= s.nextSession {
+		return ErrUnknownSession
+	}
+	return nil
+}
+
+func (s *State) drainSession(c *DrainSession, fx *Effects) error {
+	e, ok := s.sessions.Get(c.Session)
+	switch {
+	case !ok && s.noSession(c.Session) != nil:
+		return ErrUnknownSession
+	case !ok || e.closed:
+		return ErrSessionClosed
+	case e.draining:
+		return nil
+	}
+	s.mutableSession(c.Session, e).draining = true
+	s.membershipChanged(fx)
+	return nil
+}
+
+// closeSession closes a session for ever (I9). Closing it again changes nothing.
+func (s *State) closeSession(c *CloseSession, fx *Effects) error {
+	e, ok := s.sessions.Get(c.Session)
+	if !ok {
+		return s.noSession(c.Session)
+	}
+	if e.closed {
+		return nil
+	}
+	if e.shown() {
+		s.membershipChanged(fx)
+	}
+	e = s.mutableSession(c.Session, e)
+	e.closed, e.closedAt = true, s.now
+	fx.Closed = append(fx.Closed, c.Session)
+	return nil
+}
+
+var (
+	resultSessionClosed = &commit.Result{Status: commit.SessionClosed}
+	resultAbandoned     = &commit.Result{Status: commit.Abandoned}
+	resultForgotten     = &commit.Result{Status: commit.Forgotten}
+)
+
+// settled gives the result of a submission if it has one: its own, Forgotten, or SessionClosed. e is its session, nil
+// if that is unknown.
+func (s *State) settled(sub id.Submission, e *session) (*commit.Result, bool) {
+	nextN, closed := uint32(1), true
+	if e != nil {
+		nextN, closed = e.nextN, e.closed
+	} else if n, ok := s.retired.Get(sub.Session); ok {
+		nextN = n
+	} else {
+		return nil, false
+	}
+	switch {
+	case sub.N < nextN:
+		if e != nil {
+			if r, ok := e.results.Get(sub.N); ok {
+				return r, true
+			}
+		}
+		return resultForgotten, true
+	case closed:
+		return resultSessionClosed, true
+	}
+	return nil, false
+}
+
+// settle stores the result of a session's next submission.
+func (e *session) settle(r *commit.Result) {
+	e.results.Set(e.nextN, r)
+	e.nextN++
+	if e.results.Len() > maxResults {
+		e.results.PopMin()
+	}
+}
+
+// acknowledge drops the results that the agent has received.
+func (e *session) acknowledge(acked uint32) {
+	for {
+		n, _, ok := e.results.Min()
+		if !ok || n > acked {
+			return
+		}
+		e.results.PopMin()
+	}
+}
+
+// abandon settles a submission that will never come.
+func (s *State) abandon(c *AbandonSubmission) (*commit.Result, error) {
+	e, _ := s.sessions.Get(c.Submission.Session)
+	if r, ok := s.settled(c.Submission, e); ok {
+		return r, nil
+	}
+	if e == nil {
+		return nil, ErrUnknownSession
+	}
+	if c.Submission.N > e.nextN {
+		return nil, ErrEarly
+	}
+	s.mutableSession(c.Submission.Session, e).settle(resultAbandoned)
+	return resultAbandoned, nil
+}
+
+// Settled gives the result of a submission, if it has one: what it was settled with, Forgotten, or SessionClosed.
+// false means it may still be committed, or its session was never opened.
+func (s *State) Settled(sub id.Submission) (*commit.Result, bool) {
+	e, _ := s.sessions.Get(sub.Session)
+	return s.settled(sub, e)
+}
+
+// Session gives an agent session that is open or was closed in the last ten minutes.
+func (s *State) Session(n id.Session) (SessionInfo, bool) {
+	e, ok := s.sessions.Get(n)
+	if !ok {
+		return SessionInfo{}, false
+	}
+	return e.info(n), true
+}
+
+// SessionByInstance gives the newest session of an agent instance, under the same terms as Session.
+func (s *State) SessionByInstance(instance string) (SessionInfo, bool) {
+	n, ok := s.instances.Get(instance)
+	if !ok {
+		return SessionInfo{}, false
+	}
+	return s.Session(n)
+}
+
+// Sessions gives the sessions that are open or were closed in the last ten minutes, in the order they were opened.
+func (s *State) Sessions() iter.Seq[SessionInfo] {
+	return func(yield func(SessionInfo) bool) {
+		s.sessions.Scan(func(n id.Session, e *session) bool { return yield(e.info(n)) })
+	}
+}
+
+// MembershipVersion rises whenever the membership that Metadata shows changes (sessions neither closed nor draining),
+// and never falls. It serves as the leader epoch.
+func (s *State) MembershipVersion() uint64 { return s.membership }

@@ -1,0 +1,195 @@
+package metadata
+
+import (
+	"math"
+
+	"github.com/tidwall/btree"
+
+	"github.com/freshet-io/freshet/metadata/extent"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+const (
+	// sweepSteps bounds the topics, partitions and producers that one Tick looks at for expired producers.
+	sweepSteps = 4096
+	// cleanupExtents bounds the extents of deleted topics and trimmed fronts that one Tick takes from their bundles.
+	cleanupExtents = 4096
+	// resultRetentionMs is how long the results of a closed session stay readable.
+	resultRetentionMs = 10 * 60 * 1000
+)
+
+// tick does a bounded share of the work that time or earlier commands left to do.
+func (s *State) tick() {
+	s.drainCleanup(cleanupExtents)
+	s.sweepProducers()
+	s.retireSessions()
+}
+
+// cleanupQueue holds what left the tables but still counts in its bundles, first in, first out.
+type cleanupQueue struct {
+	items btree.Map[uint64, cleanupItem]
+	next  uint64 // key of the next item pushed; keys have no meaning beyond their order
+}
+
+// cleanupItem is a tree of extents, then the partitions of a deleted topic; either may be empty. Items in the queue
+// are not changed, only replaced.
+type cleanupItem struct {
+	extents    extent.Tree
+	partitions *btree.Map[int32, *partition] // nil if none
+}
+
+func (q *cleanupQueue) snapshot() cleanupQueue {
+	return cleanupQueue{items: *q.items.Copy(), next: q.next}
+}
+
+func (q *cleanupQueue) push(i cleanupItem) {
+	q.items.Set(q.next, i)
+	q.next++
+}
+
+// scan calls yield for each tree of extents that is left, in the order they are drained.
+func (q *cleanupQueue) scan(yield func(extent.Tree) bool) {
+	q.items.Scan(func(_ uint64, i cleanupItem) bool {
+		more := i.extents.Empty() || yield(i.extents)
+		if more && i.partitions != nil {
+			i.partitions.Scan(func(_ int32, p *partition) bool {
+				more = p.extents.Empty() || yield(p.extents)
+				return more
+			})
+		}
+		return more
+	})
+}
+
+// drainCleanup takes up to limit extents off the queue, and from their bundles.
+func (s *State) drainCleanup(limit int) {
+	for limit > 0 {
+		key, item, ok := s.cleanup.items.PopMin()
+		if !ok {
+			return
+		}
+		if item.partitions != nil {
+			item.partitions = item.partitions.Copy()
+		}
+		for limit > 0 && item.refill() {
+			limit -= s.dropExtents(&item.extents, limit)
+		}
+		if item.refill() {
+			s.cleanup.items.Set(key, item)
+		}
+	}
+}
+
+// refill makes the next extents of the item its tree; false if there are none. It takes partitions off the item's
+// own copy of them.
+func (i *cleanupItem) refill() bool {
+	for i.extents.Empty() {
+		if i.partitions == nil {
+			return false
+		}
+		_, p, ok := i.partitions.PopMin()
+		if !ok {
+			return false
+		}
+		i.extents = p.extents
+	}
+	return true
+}
+
+// dropExtents takes up to limit extents off the front of a tree and from their bundles, and says how many.
+func (s *State) dropExtents(t *extent.Tree, limit int) int {
+	n, end := 0, int64(0)
+	t.Ascend(0, func(x *extent.Extent) bool {
+		s.releaseExtent(x)
+		n, end = n+1, x.Last+1
+		return n < limit
+	})
+	t.TrimFront(s.gen, end)
+	return n
+}
+
+// sweepCursor is where the search for expired producers goes on.
+type sweepCursor struct {
+	topic     string // topicKey, "" at the beginning
+	partition int32
+	producer  int64 // the first one not looked at yet
+}
+
+// sweepProducers looks for producers idle longer than their retention, from where the last Tick stopped, and forgets
+// them. It visits what a Tick's steps allow, or up to the last topic.
+func (s *State) sweepProducers() {
+	steps := sweepSteps
+	s.topics.Copy().Ascend(s.sweep.topic, func(key string, e *topicEntry) bool {
+		if key != s.sweep.topic {
+			s.sweep = sweepCursor{topic: key}
+		}
+		steps--
+		s.sweepTopic(e, &steps)
+		return steps > 0
+	})
+	if steps > 0 {
+		s.sweep = sweepCursor{}
+	}
+}
+
+// sweepTopic sweeps a topic's partitions from the cursor on.
+func (s *State) sweepTopic(e *topicEntry, steps *int) {
+	var expired []expiredProducer
+	e.partitions.Ascend(s.sweep.partition, func(n int32, p *partition) bool {
+		if n != s.sweep.partition {
+			s.sweep.partition, s.sweep.producer = n, 0
+		}
+		*steps--
+		expired = s.sweepPartition(expired, n, p, steps)
+		return *steps > 0
+	})
+	if len(expired) == 0 {
+		return
+	}
+	e = s.mutableTopic(e)
+	for _, x := range expired {
+		p, _ := e.partition(x.partition)
+		s.mutablePartition(e, x.partition, p).forget(x.producer)
+	}
+}
+
+type expiredProducer struct {
+	partition int32
+	producer  int64
+}
+
+// sweepPartition appends the expired producers of a partition, from the cursor on.
+func (s *State) sweepPartition(expired []expiredProducer, n int32, p *partition, steps *int) []expiredProducer {
+	limit := seconds(s.now - producerRetentionMs)
+	p.producers.Ascend(s.sweep.producer, func(producerID int64, q producer) bool {
+		if *steps <= 0 {
+			return false
+		}
+		*steps--
+		if q.seen < limit {
+			expired = append(expired, expiredProducer{n, producerID})
+		}
+		s.sweep.producer = min(producerID, math.MaxInt64-1) + 1
+		return true
+	})
+	return expired
+}
+
+// retireSessions forgets the results of sessions closed long enough ago. It walks the open and lately closed
+// sessions, which are as many as there are agents.
+func (s *State) retireSessions() {
+	var old []id.Session
+	s.sessions.Scan(func(n id.Session, e *session) bool {
+		if e.closed && s.now-e.closedAt >= resultRetentionMs {
+			old = append(old, n)
+		}
+		return true
+	})
+	for _, n := range old {
+		e, _ := s.sessions.Delete(n)
+		s.retired.Set(n, e.nextN)
+		if newest, ok := s.instances.Get(e.instance); ok && newest == n {
+			s.instances.Delete(e.instance)
+		}
+	}
+}

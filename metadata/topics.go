@@ -1,0 +1,167 @@
+package metadata
+
+import (
+	"iter"
+	"maps"
+
+	"github.com/tidwall/btree"
+
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+// MaxPartitions is the most partitions a topic can have.
+const MaxPartitions = 1 << 20
+
+// Topic is a topic as it was at some index. It is immutable: a change makes a new one.
+type Topic struct {
+	ID         id.Topic
+	Name       string
+	Partitions int32
+	Configs    map[string]string // those set explicitly
+	CreatedMs  int64             // command time
+}
+
+// topicEntry is a topic with its partitions. Partitions without a single offset given have no entry.
+type topicEntry struct {
+	gen        uint64
+	topic      *Topic
+	partitions btree.Map[int32, *partition]
+}
+
+// topicKey is the key of the topics table; ids ascend as the bytes do.
+func topicKey(t id.Topic) string { return string(t[:]) }
+
+// mutableTopic gives an entry that may be changed in this generation, given the one in the table.
+func (s *State) mutableTopic(e *topicEntry) *topicEntry {
+	if e.gen == s.gen {
+		return e
+	}
+	m := &topicEntry{gen: s.gen, topic: e.topic, partitions: *e.partitions.Copy()}
+	s.topics.Set(topicKey(e.topic.ID), m)
+	return m
+}
+
+// replaceTopic puts a changed topic in the place of the old one.
+func (s *State) replaceTopic(e *topicEntry, t *Topic, fx *Effects) {
+	s.mutableTopic(e).topic = t
+	fx.Topics = append(fx.Topics, t.ID)
+}
+
+func (s *State) createTopic(c *CreateTopic, fx *Effects) error {
+	if c.Partitions < 1 || c.Partitions > MaxPartitions {
+		return ErrPartitionCount
+	}
+	if _, ok := s.names.Get(c.Name); ok {
+		return ErrTopicExists
+	}
+	if _, ok := s.topics.Get(topicKey(c.ID)); ok || c.ID == (id.Topic{}) {
+		return ErrTopicExists
+	}
+	t := &Topic{ID: c.ID, Name: c.Name, Partitions: c.Partitions, Configs: maps.Clone(c.Configs), CreatedMs: s.now}
+	s.topics.Set(topicKey(c.ID), &topicEntry{gen: s.gen, topic: t})
+	s.names.Set(c.Name, c.ID)
+	fx.Topics = append(fx.Topics, c.ID)
+	return nil
+}
+
+// deleteTopic takes the topic out of the tables; its extents leave their bundles step by step (see cleanupQueue).
+func (s *State) deleteTopic(c *DeleteTopic, fx *Effects) error {
+	e, ok := s.topics.Delete(topicKey(c.ID))
+	if !ok {
+		return ErrUnknownTopic
+	}
+	s.names.Delete(e.topic.Name)
+	s.cleanup.push(cleanupItem{partitions: e.partitions.Copy()})
+	fx.Topics = append(fx.Topics, c.ID)
+	return nil
+}
+
+func (s *State) createPartitions(c *CreatePartitions, fx *Effects) error {
+	e, ok := s.topics.Get(topicKey(c.ID))
+	if !ok {
+		return ErrUnknownTopic
+	}
+	if c.Count <= e.topic.Partitions || c.Count > MaxPartitions {
+		return ErrPartitionCount
+	}
+	t := *e.topic
+	t.Partitions = c.Count
+	s.replaceTopic(e, &t, fx)
+	return nil
+}
+
+// configKey is the key of the configs table.
+func configKey(r ConfigResource, name string) string { return string([]byte{byte(r)}) + name }
+
+func (s *State) setConfigs(c *SetConfigs, fx *Effects) error {
+	if c.Resource == ConfigTopic {
+		e, ok := s.topics.Get(topicKey(c.Topic))
+		if !ok {
+			return ErrUnknownTopic
+		}
+		t := *e.topic
+		t.Configs = changedConfigs(t.Configs, c)
+		s.replaceTopic(e, &t, fx)
+		return nil
+	}
+	key := configKey(c.Resource, c.Name)
+	old, _ := s.configs.Get(key)
+	if changed := changedConfigs(old, c); len(changed) > 0 {
+		s.configs.Set(key, changed)
+	} else {
+		s.configs.Delete(key)
+	}
+	fx.Configs = true
+	return nil
+}
+
+func changedConfigs(old map[string]string, c *SetConfigs) map[string]string {
+	m := make(map[string]string, len(old)+len(c.Set))
+	maps.Copy(m, old)
+	maps.Copy(m, c.Set)
+	for _, k := range c.Delete {
+		delete(m, k)
+	}
+	return m
+}
+
+// Topic gives the topic of an id.
+func (s *State) Topic(t id.Topic) (*Topic, bool) {
+	e, ok := s.topics.Get(topicKey(t))
+	if !ok {
+		return nil, false
+	}
+	return e.topic, true
+}
+
+// TopicByName gives the topic of a name.
+func (s *State) TopicByName(name string) (*Topic, bool) {
+	t, ok := s.names.Get(name)
+	if !ok {
+		return nil, false
+	}
+	return s.Topic(t)
+}
+
+// Topics gives all topics in name order.
+func (s *State) Topics() iter.Seq[*Topic] {
+	return func(yield func(*Topic) bool) {
+		s.names.Scan(func(_ string, t id.Topic) bool {
+			e, _ := s.topics.Get(topicKey(t))
+			return yield(e.topic)
+		})
+	}
+}
+
+// Configs gives the configs set explicitly on a resource: a topic (name = topic name), a broker (name = node id, or
+// "" for the cluster default), a group or a client-metrics subscription. The map must not be changed; nil if none.
+func (s *State) Configs(resource ConfigResource, name string) map[string]string {
+	if resource == ConfigTopic {
+		if t, ok := s.TopicByName(name); ok {
+			return t.Configs
+		}
+		return nil
+	}
+	m, _ := s.configs.Get(configKey(resource, name))
+	return m
+}
