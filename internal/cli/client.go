@@ -129,7 +129,7 @@ func explain(topic string, err error) error {
 	case errors.Is(err, kerr.TopicAlreadyExists):
 		return fmt.Errorf("topic %q exists already: %w", topic, err)
 	case errors.Is(err, kerr.MessageTooLarge):
-		return fmt.Errorf("a record is larger than topic %q takes; raise it with `freshet topic alter %s --config max.message.bytes=…`: %w",
+		return fmt.Errorf("a record is larger than topic %q takes; raise it with `freshet topic alter %s -c max.message.bytes=…`: %w",
 			topic, topic, err)
 	case errors.Is(err, kerr.OffsetOutOfRange):
 		return fmt.Errorf("topic %q has no such offset; see `freshet topic describe %s`: %w", topic, topic, err)

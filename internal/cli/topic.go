@@ -42,7 +42,7 @@ func (c TopicConfig) admin(ctx context.Context) (*kadm.Client, error) {
 // CreateTopics creates the topics and says which.
 func CreateTopics(ctx context.Context, c TopicConfig, s Streams) error {
 	c.ApplyDefaults()
-	configs, err := pairs("--config", c.Configs)
+	configs, err := pairs("--topic-config", c.Configs)
 	if err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func AlterTopics(ctx context.Context, c TopicConfig, s Streams) error {
 		return err
 	}
 	if c.Partitions == 0 && len(changes) == 0 {
-		return usagef("nothing to alter: give --partitions, --config or --delete-config")
+		return usagef("nothing to alter: give --partitions, --topic-config or --delete-topic-config")
 	}
 	admin, err := c.admin(ctx)
 	if err != nil {
@@ -161,7 +161,7 @@ func AlterTopics(ctx context.Context, c TopicConfig, s Streams) error {
 }
 
 func (c TopicConfig) configChanges() ([]kadm.AlterConfig, error) {
-	set, err := pairs("--config", c.Configs)
+	set, err := pairs("--topic-config", c.Configs)
 	if err != nil {
 		return nil, err
 	}

@@ -99,7 +99,10 @@ func sortedKeys(m map[string]any) []string {
 
 // set gives the flag a value as YAML or the environment hold it, without marking it as changed by the command line.
 func set(f *pflag.Flag, value any) error {
-	text, err := text(value)
+	if sequence, ok := value.([]any); ok {
+		return setList(f, sequence)
+	}
+	text, err := scalar(value)
 	if err != nil {
 		return err
 	}
@@ -109,25 +112,33 @@ func set(f *pflag.Flag, value any) error {
 	return nil
 }
 
-// text writes a YAML scalar or sequence of scalars the way it is written on the command line.
-func text(value any) (string, error) {
+func setList(f *pflag.Flag, sequence []any) error {
+	list, ok := f.Value.(pflag.SliceValue)
+	if !ok {
+		return errors.New("want a single value, not a list")
+	}
+	items := make([]string, len(sequence))
+	for i, item := range sequence {
+		var err error
+		if items[i], err = scalar(item); err != nil {
+			return err
+		}
+	}
+	if err := list.Replace(items); err != nil {
+		return fmt.Errorf("invalid list: %w", err)
+	}
+	return nil
+}
+
+// scalar writes a YAML scalar the way it is written on the command line.
+func scalar(value any) (string, error) {
 	switch v := value.(type) {
 	case nil:
 		return "", errors.New("has no value")
 	case string:
 		return v, nil
-	case []any:
-		items := make([]string, len(v))
-		for i, item := range v {
-			s, err := text(item)
-			if err != nil {
-				return "", err
-			}
-			items[i] = s
-		}
-		return strings.Join(items, ","), nil
-	case map[string]any:
-		return "", errors.New("want a single value or a list, not a mapping")
+	case map[string]any, []any:
+		return "", errors.New("want a single value or a list of them, not a mapping")
 	default:
 		return fmt.Sprint(v), nil
 	}

@@ -74,7 +74,7 @@ func TestLoad_ListOnCommandLineReplacesDefaultAndAppends(t *testing.T) {
 
 func TestLoad_ReportsAllFaults(t *testing.T) {
 	var s settings
-	err := load(t, &s, "buckets: x\nflush_bytes: 1\nlog-level: loud\nonly-here: y\nauto: {a: b}\nflush-interval:\n",
+	err := load(t, &s, "buckets: x\nbucket: [a]\nflush_bytes: 1\nlog-level: loud\nonly-here: y\nauto: {a: b}\nflush-interval:\n",
 		[]string{"FRESHET_FLUSH_BYTES=99999GiB"}, nil)
 	require.Error(t, err)
 	for _, want := range []string{
@@ -82,8 +82,9 @@ func TestLoad_ReportsAllFaults(t *testing.T) {
 		`unknown setting "flush_bytes" (is "flush-bytes" meant?)`,
 		`unknown setting "only-here"`,
 		`log-level: invalid value "loud": want one of debug, info`,
-		`auto: want a single value or a list, not a mapping`,
+		`auto: want a single value or a list of them, not a mapping`,
 		`flush-interval: has no value`,
+		`bucket: want a single value, not a list`,
 		`environment FRESHET_FLUSH_BYTES: invalid value "99999GiB"`,
 	} {
 		require.ErrorContains(t, err, want)

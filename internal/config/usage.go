@@ -37,9 +37,15 @@ func writeFlag(b *strings.Builder, f *pflag.Flag) {
 
 // sentence is the flag's help with default and environment variable behind it.
 func sentence(f *pflag.Flag) string {
+	if f.Name == "help" {
+		return f.Usage
+	}
 	facts := "default " + f.DefValue
-	if f.DefValue == "" || f.DefValue == "[]" {
+	switch {
+	case f.DefValue == "" || f.DefValue == "[]":
 		facts = "no default"
+	case strings.TrimSpace(f.DefValue) == "":
+		facts = fmt.Sprintf("default %q", f.DefValue)
 	}
 	if !isCommandLineOnly(f) {
 		facts += "; " + EnvName(f.Name)

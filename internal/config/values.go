@@ -132,6 +132,15 @@ func (v *listValue) Set(s string) error {
 	return nil
 }
 
+// Append, Replace and GetSlice make it a pflag.SliceValue, which YAML sequences fill.
+func (v *listValue) Append(s string) error { *v.p = append(*v.p, s); return nil }
+
+// Replace sets the whole list.
+func (v *listValue) Replace(s []string) error { *v.p = s; return nil }
+
+// GetSlice gives the list.
+func (v *listValue) GetSlice() []string { return *v.p }
+
 // choiceValue is a string out of a fixed set.
 type choiceValue struct {
 	p       *string

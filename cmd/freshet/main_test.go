@@ -1,0 +1,76 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+
+	"github.com/freshet-io/freshet/internal/cli"
+)
+
+// command runs one command line as a shell would and gives what it wrote.
+func command(t *testing.T, environ []string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	p := process{
+		streams: cli.Streams{In: strings.NewReader(""), Out: &out, Err: &errs},
+		environ: func() []string { return environ },
+	}
+	code = p.run(t.Context(), args)
+	return code, out.String(), errs.String()
+}
+
+func TestRun_Version(t *testing.T) {
+	code, out, errs := command(t, nil, "version")
+	require.Equal(t, exitOK, code, errs)
+	require.Regexp(t, `^freshet \S+ go1\.\S+ \S+/\S+\n$`, out)
+}
+
+func TestRun_UsageFaultsExitWith2(t *testing.T) {
+	for fault, args := range map[string][]string{
+		"unknown command bogus":         {"bogus"},
+		"unknown flag: --bogus":         {"topic", "list", "--bogus"},
+		"want one topic":                {"consume"},
+		"nothing to alter":              {"topic", "alter", "t"},
+		"want one of none, gzip":        {"produce", "t", "-z", "brotli"},
+		"--idempotent needs --acks all": {"produce", "t", "--acks", "1", "--idempotent"},
+	} {
+		code, _, errs := command(t, nil, args...)
+		require.Equal(t, exitUsage, code, errs)
+		require.Contains(t, errs, fault)
+		require.Contains(t, errs, "--help")
+	}
+}
+
+func TestRun_FaultsOfEnvironmentAndFileTogether(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "freshet.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("bootstraps: x\n"), 0o600))
+	code, _, errs := command(t, []string{"FRESHET_TIMEOUT=soon", "FRESHET_CONFIG=" + file}, "topic", "list")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, errs, `unknown setting "bootstraps"`)
+	require.Contains(t, errs, "FRESHET_TIMEOUT")
+}
+
+// TestHelp_EveryFlagIsExplained walks all commands: no flag without a sentence, none that shadows another.
+func TestHelp_EveryFlagIsExplained(t *testing.T) {
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		require.NotEmpty(t, c.Short, c.CommandPath())
+		c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+			require.NotEmpty(t, f.Usage, "%s --%s", c.CommandPath(), f.Name)
+			require.Nil(t, c.InheritedFlags().Lookup(f.Name), "%s --%s hides a flag of all commands", c.CommandPath(), f.Name)
+		})
+		for _, child := range c.Commands() {
+			walk(child)
+		}
+	}
+	root := newRoot(process{})
+	walk(root)
+	require.NotEmpty(t, root.Commands())
+}

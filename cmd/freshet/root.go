@@ -1,0 +1,105 @@
+package main
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/freshet-io/freshet/internal/cli"
+	"github.com/freshet-io/freshet/internal/config"
+)
+
+const rootHelp = `Freshet is a Kafka-compatible stream whose only storage is an object store.
+
+Try it:
+  freshet dev                                  everything in one process, on localhost:9092
+  freshet topic create lines --partitions 3
+  seq 10 | freshet produce lines
+  freshet consume lines --from earliest --exit-at-end
+
+Any Kafka client works as well. Every flag can also be set as FRESHET_<NAME> in the environment or as <name> in a
+YAML file given with --config; flags come before environment, environment before file.`
+
+// usageTemplate is cobra's, with flags as package config writes them.
+const usageTemplate = `Usage:{{if .Runnable}}
+  {{.UseLine}}{{end}}{{if .HasAvailableSubCommands}}
+  {{.CommandPath}} [command]{{end}}{{if .HasExample}}
+
+Examples:
+{{.Example}}{{end}}{{if .HasAvailableSubCommands}}
+
+Commands:{{range .Commands}}{{if .IsAvailableCommand}}
+  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{if .HasAvailableLocalFlags}}
+
+Flags:
+{{.LocalFlags | settings}}{{end}}{{if .HasAvailableInheritedFlags}}
+Flags of all commands:
+{{.InheritedFlags | settings}}{{end}}{{if .HasAvailableSubCommands}}
+{{.CommandPath}} [command] --help tells more about a command.{{end}}
+`
+
+func newRoot(p process) *cobra.Command {
+	cobra.AddTemplateFunc("settings", config.Usage)
+	root := parent("freshet", "A Kafka-compatible stream whose only storage is an object store",
+		newTopic(p), newProduce(p), newConsume(p), newVersion(p),
+	)
+	root.Long = rootHelp
+	root.SilenceErrors, root.SilenceUsage = true, true
+	// Runs before every command: what the command line left open comes from environment and file.
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return p.load(cmd.Flags()) }
+	root.SetIn(p.streams.In)
+	root.SetOut(p.streams.Out)
+	root.SetErr(p.streams.Err)
+	root.SetUsageTemplate(usageTemplate)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &cli.UsageError{Message: err.Error()} })
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.PersistentFlags().String("config", "", "YAML file with settings; keys are the names of flags without the dashes")
+	return root
+}
+
+// load completes the flags of the command that is about to run.
+func (p process) load(flags *pflag.FlagSet) error {
+	file := flags.Lookup("config")
+	config.CommandLineOnly(flags, "config")
+	path := file.Value.String()
+	if !file.Changed {
+		path = cmp.Or(p.variable(config.EnvName("config")), path)
+	}
+	if err := config.Load(flags, config.Sources{File: path, Environ: p.environ}); err != nil {
+		return &cli.UsageError{Message: err.Error()}
+	}
+	return nil
+}
+
+func (p process) variable(name string) string {
+	for _, entry := range p.environ() {
+		if value, ok := strings.CutPrefix(entry, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// takes checks the number of arguments and names them in the complaint.
+func takes(least, most int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < least || most >= 0 && len(args) > most {
+			return &cli.UsageError{Message: "want " + what + ": " + cmd.UseLine()}
+		}
+		return nil
+	}
+}
+
+// parent is a command that only holds others.
+func parent(use, short string, children ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.ArbitraryArgs, RunE: func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return &cli.UsageError{Message: "unknown command " + strings.Join(args, " ")}
+		}
+		return cmd.Help()
+	}}
+	cmd.AddCommand(children...)
+	return cmd
+}
