@@ -1,5 +1,12 @@
 // Package edge is the agent's Kafka listener: connections, frames, their memory, and the order of answers. It knows
 // nothing of what a request means beyond which API it is.
+//
+// Each connection has two goroutines. The reader takes frames off the socket and starts each request in order; the
+// writer waits for the answers in the same order and writes them. Nothing else runs per request.
+//
+// Frame memory comes from two budgets, one for Produce and one for everything else, so that produces waiting for a
+// slow store never hold up heartbeats and fetches. A frame reserves its whole size before its body is read and its
+// buffer grows as bytes arrive. While somebody waits for memory, frames that stop arriving lose their connection.
 package edge
 
 import (
@@ -18,16 +25,15 @@ type Request struct {
 	Body          []byte // after the header
 	Client        *Client
 	Arrived       time.Time // when the frame was read whole
-	release       func()
+	frame         *frame
 }
 
 // Release gives the frame's memory back before the reply: the handler has copied what it needs. Further calls have
 // no effect.
 func (r *Request) Release() {
-	if r.release != nil {
-		r.release()
-		r.release = nil
-		r.Body = nil
+	r.Body = nil
+	if r.frame != nil {
+		r.frame.release()
 	}
 }
 
@@ -54,12 +60,23 @@ type Reply struct {
 	Err error
 }
 
+// size is the reply's body in bytes.
+func (r *Reply) size() int {
+	n := len(r.Head)
+	for _, p := range r.Tail {
+		n += len(p)
+	}
+	return n
+}
+
 // Handler answers requests. Start is called by the connection's reader in request order and must not block except
 // where back-pressure is meant (a Produce that waits for write buffers). It returns the function that gives the
-// reply: the edge calls it once, on another goroutine if the API overlaps, and writes replies in request order.
+// reply: the edge calls it once, on the connection's writer, after the replies before it were written, and also when
+// the connection is gone by then, so that it can clean up.
 //
 // Only Produce overlaps Produce; any other request is started after the earlier non-Produce requests of its
-// connection were answered (design.md 4.1). ctx ends when the connection does.
+// connection were answered (design.md 4.1). ctx ends when the connection does: a request whose effect must not be
+// lost with the connection (Produce) has to go on without it.
 type Handler interface {
 	Start(ctx context.Context, req *Request) (wait func() Reply)
 }

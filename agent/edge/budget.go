@@ -1,0 +1,167 @@
+package edge
+
+import (
+	"container/list"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// While frames wait for memory, one that holds memory and stops arriving loses its connection: when it got nothing
+// for stallTimeout, or has not arrived after slowGrace plus its size at slowRate. So the bytes that a half-sent frame
+// holds come free in bounded time, however many there are.
+const (
+	stallTimeout  = 2 * time.Second
+	slowGrace     = 5 * time.Second
+	slowRate      = 512 << 10 // bytes per second
+	evictInterval = 250 * time.Millisecond
+)
+
+var errStopped = errors.New("connection is closing")
+
+// budget bounds the bytes of frames. Waiters get memory in the order they came.
+type budget struct {
+	limit int64
+	used  atomic.Int64 // changed under mu; read by metrics
+	m     *budgetMetrics
+
+	mu struct {
+		sync.Mutex
+		waiters  list.List // of *memoryWaiter
+		arriving map[*arrival]struct{}
+	}
+}
+
+type memoryWaiter struct {
+	bytes   int64
+	arrival *arrival
+	ready   chan struct{}
+}
+
+// arrival is a frame that has memory and whose bytes are still coming.
+type arrival struct {
+	size     int64
+	granted  time.Time
+	progress atomic.Int64 // UnixNano of the last bytes
+	evict    func()       // closes the connection; must not block
+	evicted  bool
+}
+
+func newBudget(limit int64, m *budgetMetrics) *budget {
+	b := &budget{limit: limit, m: m}
+	b.mu.arriving = make(map[*arrival]struct{})
+	return b
+}
+
+// reserve takes bytes of the budget for a frame that begins to arrive, waiting until they are there or stop is
+// closed. Give them back with release; tell the frame's arrival with arrived.
+func (b *budget) reserve(stop <-chan struct{}, bytes int64, a *arrival) error {
+	b.mu.Lock()
+	if b.mu.waiters.Len() == 0 && b.fits(bytes) {
+		b.grant(bytes, a)
+		b.mu.Unlock()
+		return nil
+	}
+	w := &memoryWaiter{bytes: bytes, arrival: a, ready: make(chan struct{})}
+	element := b.mu.waiters.PushBack(w)
+	b.mu.Unlock()
+
+	began := time.Now()
+	b.m.waiting.Inc()
+	defer func() {
+		b.m.waiting.Dec()
+		b.m.waitSeconds.Add(time.Since(began).Seconds())
+	}()
+	return b.wait(stop, w, element)
+}
+
+func (b *budget) wait(stop <-chan struct{}, w *memoryWaiter, element *list.Element) error {
+	tick := time.NewTicker(evictInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-w.ready:
+			return nil
+		case now := <-tick.C:
+			b.evictStalled(now)
+		case <-stop:
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			select {
+			case <-w.ready: // granted meanwhile
+				delete(b.mu.arriving, w.arrival)
+				b.used.Add(-w.bytes)
+			default:
+				b.mu.waiters.Remove(element)
+			}
+			b.admit()
+			return errStopped
+		}
+	}
+}
+
+// fits: a frame larger than the whole budget fits when nothing else is held.
+func (b *budget) fits(bytes int64) bool {
+	used := b.used.Load()
+	return used == 0 || used+bytes <= b.limit
+}
+
+func (b *budget) grant(bytes int64, a *arrival) {
+	b.used.Add(bytes)
+	a.granted = time.Now()
+	a.progress.Store(a.granted.UnixNano())
+	b.mu.arriving[a] = struct{}{}
+}
+
+// admit grants waiters what has come free, in order.
+func (b *budget) admit() {
+	for e := b.mu.waiters.Front(); e != nil; e = b.mu.waiters.Front() {
+		w := e.Value.(*memoryWaiter)
+		if !b.fits(w.bytes) {
+			return
+		}
+		b.mu.waiters.Remove(e)
+		b.grant(w.bytes, w.arrival)
+		close(w.ready)
+	}
+}
+
+// arrived: the frame is whole, or never will be; it is no longer looked at for stalling.
+func (b *budget) arrived(a *arrival) {
+	b.mu.Lock()
+	delete(b.mu.arriving, a)
+	b.mu.Unlock()
+}
+
+// force takes bytes without waiting, for the moment in which a growing frame has two buffers.
+func (b *budget) force(bytes int64) { b.used.Add(bytes) }
+
+// release gives bytes back.
+func (b *budget) release(bytes int64) {
+	b.mu.Lock()
+	b.used.Add(-bytes)
+	if b.mu.waiters.Len() > 0 {
+		b.admit()
+	}
+	b.mu.Unlock()
+}
+
+// evictStalled closes the connections of frames that hold memory others wait for and do not go on.
+func (b *budget) evictStalled(now time.Time) {
+	b.mu.Lock()
+	var stalled []*arrival
+	for a := range b.mu.arriving {
+		idle := now.Sub(time.Unix(0, a.progress.Load()))
+		slow := slowGrace + time.Duration(a.size)*time.Second/slowRate
+		if !a.evicted && (idle >= stallTimeout || now.Sub(a.granted) >= slow) {
+			a.evicted = true
+			stalled = append(stalled, a)
+		}
+	}
+	b.mu.Unlock()
+	for _, a := range stalled {
+		b.m.evicted.Inc()
+		a.evict()
+	}
+}

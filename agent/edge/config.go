@@ -1,0 +1,118 @@
+package edge
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+)
+
+// Defaults of Config.
+const (
+	DefaultMaxRequestBytes = 100 << 20 // Kafka's socket.request.max.bytes
+	DefaultProduceMemory   = 256 << 20
+	DefaultOtherMemory     = 64 << 20
+	DefaultMaxConnections  = 20_000
+	DefaultMaxPipelined    = 256
+	DefaultConnectionBytes = 64 << 20
+	DefaultIdleTimeout     = 10 * time.Minute // Kafka's connections.max.idle.ms
+	DefaultFrameTimeout    = time.Minute
+	DefaultWriteTimeout    = time.Minute
+	DefaultDrainTimeout    = 5 * time.Second
+)
+
+// Listener is one port that clients reach the agent at.
+type Listener struct {
+	Name    string       // as in advertised listeners; a label of metrics
+	Address string       // host:port to listen on; not used if Socket is set
+	Socket  net.Listener // already listening; closed by the Server
+	TLS     *tls.Config  // nil: plaintext
+	Node    int          // index of the port, which selects the node id (Client.Node)
+}
+
+// Config is what a Server is made of. Zero values get the defaults above.
+type Config struct {
+	Listeners []Listener
+	Handler   Handler
+
+	// MaxRequestBytes is the largest frame taken; a larger one closes the connection.
+	MaxRequestBytes int32
+	// ProduceMemory bounds the bytes held in Produce frames, OtherMemory those of all other frames, over all
+	// connections. A frame that does not fit waits; one larger than the bound waits until nothing else is held.
+	ProduceMemory, OtherMemory int64
+	// MaxConnections bounds open connections; further ones are closed at once.
+	MaxConnections int
+	// MaxPipelined bounds the unanswered requests of one connection, ConnectionBytes the frame bytes these hold (at
+	// least one request is always taken). The connection is not read from beyond that.
+	MaxPipelined    int
+	ConnectionBytes int64
+	// IdleTimeout closes a connection without requests.
+	IdleTimeout time.Duration
+	// FrameTimeout closes a connection that sends nothing for so long within a frame or TLS handshake, WriteTimeout
+	// one that takes less than writeChunk of its answer in that time.
+	FrameTimeout, WriteTimeout time.Duration
+	// DrainTimeout bounds how long Run goes on answering after its context ended.
+	DrainTimeout time.Duration
+
+	Log        *zap.Logger
+	Registerer prometheus.Registerer // nil: a private registry
+}
+
+// ApplyDefaults sets what is zero to its default.
+func (c *Config) ApplyDefaults() {
+	setDefault(&c.MaxRequestBytes, DefaultMaxRequestBytes)
+	setDefault(&c.ProduceMemory, DefaultProduceMemory)
+	setDefault(&c.OtherMemory, DefaultOtherMemory)
+	setDefault(&c.MaxConnections, DefaultMaxConnections)
+	setDefault(&c.MaxPipelined, DefaultMaxPipelined)
+	setDefault(&c.ConnectionBytes, DefaultConnectionBytes)
+	setDefault(&c.IdleTimeout, DefaultIdleTimeout)
+	setDefault(&c.FrameTimeout, DefaultFrameTimeout)
+	setDefault(&c.WriteTimeout, DefaultWriteTimeout)
+	setDefault(&c.DrainTimeout, DefaultDrainTimeout)
+	if c.Log == nil {
+		c.Log = zap.NewNop()
+	}
+	if c.Registerer == nil {
+		c.Registerer = prometheus.NewRegistry()
+	}
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Validate reports every fault of the configuration, after ApplyDefaults.
+func (c *Config) Validate() error {
+	var errs []error
+	if len(c.Listeners) == 0 {
+		errs = append(errs, errors.New("no listeners"))
+	}
+	for i, l := range c.Listeners {
+		if l.Address == "" && l.Socket == nil {
+			errs = append(errs, fmt.Errorf("listener %d (%s): no address", i, l.Name))
+		}
+	}
+	if c.Handler == nil {
+		errs = append(errs, errors.New("no handler"))
+	}
+	positive := map[string]int64{
+		"max request bytes": int64(c.MaxRequestBytes), "produce memory": c.ProduceMemory, "other memory": c.OtherMemory,
+		"max connections": int64(c.MaxConnections), "max pipelined": int64(c.MaxPipelined),
+		"connection bytes": c.ConnectionBytes, "idle timeout": int64(c.IdleTimeout),
+		"frame timeout": int64(c.FrameTimeout), "write timeout": int64(c.WriteTimeout), "drain timeout": int64(c.DrainTimeout),
+	}
+	for name, v := range positive {
+		if v < 0 {
+			errs = append(errs, fmt.Errorf("%s is negative: %d", name, v))
+		}
+	}
+	return errors.Join(errs...)
+}

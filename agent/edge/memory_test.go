@@ -1,0 +1,173 @@
+package edge
+
+import (
+	"context"
+	"encoding/binary"
+	"net"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestClassOf(t *testing.T) {
+	last := -1
+	for n := 1; n < 1<<22; n += 1 + n/97 {
+		class, size := classOf(n)
+		require.GreaterOrEqual(t, size, n)
+		if n > 512 {
+			require.LessOrEqual(t, size, n+n/4+1, "at most a quarter larger: %d", n)
+		}
+		again, same := classOf(size)
+		require.Equal(t, class, again)
+		require.Equal(t, size, same)
+		require.GreaterOrEqual(t, class, last)
+		last = class
+	}
+	class, _ := classOf(100 << 20)
+	require.Less(t, class, classes)
+}
+
+// half sends a frame's prefix that claims size bytes, and some of its body.
+func half(size, sent int) []byte {
+	p := make([]byte, 8+sent)
+	binary.BigEndian.PutUint32(p, uint32(size))
+	binary.BigEndian.PutUint16(p[6:], 3) // produce version 3
+	return p
+}
+
+// TestServer_HalfSentFrames: 500 connections hold half-sent frames of 1 MiB at the bound. Memory stays in it, other
+// requests go on, and produces get through after the stalled ones are closed.
+func TestServer_HalfSentFrames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const bound = 32 << 20
+		s, p, stop := start(t, Config{Handler: echo, ProduceMemory: bound})
+		defer stop()
+		for range 500 {
+			c := p.dial()
+			defer c.Close()
+			go func() { _, _ = c.Write(half(1<<20, 512<<10)) }()
+		}
+		synctest.Wait()
+		require.LessOrEqual(t, s.produce.used.Load(), int64(bound)*5/4)
+
+		other := p.dial()
+		defer other.Close()
+		began := time.Now()
+		write(t, other, request(metadata, 1, "m"))
+		requireResponse(t, other, 1, "m")
+		require.Zero(t, time.Since(began), "metadata does not wait")
+
+		producer := p.dial()
+		defer producer.Close()
+		go func() { _, _ = producer.Write(request(produce, 2, "p")) }()
+		requireResponse(t, producer, 2, "p")
+		require.Less(t, time.Since(began), time.Minute, "behind 500 others in line")
+	})
+}
+
+// TestServer_SlowFrameIsTakenWithoutPressure: nobody waits, so a slow sender keeps its connection.
+func TestServer_SlowFrameIsTakenWithoutPressure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, p, stop := start(t, Config{Handler: echo})
+		defer stop()
+		c := p.dial()
+		defer c.Close()
+		frame := request(produce, 1, string(make([]byte, 200_000)))
+		go func() {
+			for ; len(frame) > 20_000; frame = frame[20_000:] {
+				_, _ = c.Write(frame[:20_000])
+				time.Sleep(10 * time.Second) // the sender's pace, on synctest's clock
+			}
+			_, _ = c.Write(frame)
+		}()
+		_, body, err := readResponse(c)
+		require.NoError(t, err)
+		require.Len(t, body, 200_000)
+	})
+}
+
+// TestServer_ClaimAllocatesNothing: a claimed length alone takes one first buffer.
+func TestServer_ClaimAllocatesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, p, stop := start(t, Config{Handler: echo, ProduceMemory: 1 << 40})
+		defer stop()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range 20 {
+			c := p.dial()
+			defer c.Close()
+			write(t, c, half(DefaultMaxRequestBytes, 100))
+		}
+		synctest.Wait()
+		runtime.ReadMemStats(&after)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(20*2*firstBuffer))
+	})
+}
+
+// TestServer_ReleasedFramesLetOthersIn: a handler that holds its frames holds back produces; Release frees them
+// before the answer.
+func TestServer_ReleasedFramesLetOthersIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		type held struct {
+			req    *Request
+			answer chan struct{}
+		}
+		started := make(chan held, 10)
+		h := handlerFunc(func(_ context.Context, req *Request) func() Reply {
+			x := held{req, make(chan struct{})}
+			started <- x
+			return func() Reply { <-x.answer; return Reply{} }
+		})
+		s, p, stop := start(t, Config{Handler: h, ProduceMemory: 1 << 20})
+		defer stop()
+		for range 3 {
+			c := p.dial()
+			defer c.Close()
+			go func() { _, _ = c.Write(request(produce, 1, string(make([]byte, 500<<10)))) }()
+		}
+		synctest.Wait()
+		require.Len(t, started, 2, "two frames of 512 KiB fit")
+		time.Sleep(time.Minute) // whole frames are not evicted
+		require.Len(t, s.connections(), 3)
+		first := <-started
+		first.req.Release()
+		first.req.Release()
+		synctest.Wait()
+		require.Len(t, started, 2, "the third came in")
+		close(first.answer)
+		for range 2 {
+			close((<-started).answer)
+		}
+		synctest.Wait()
+		require.Zero(t, s.produce.used.Load())
+	})
+}
+
+func TestServer_Timeouts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		big := handlerFunc(func(context.Context, *Request) func() Reply {
+			return func() Reply { return Reply{Tail: net.Buffers{make([]byte, 4<<20)}} }
+		})
+		s, p, stop := start(t, Config{Handler: big})
+		defer stop()
+		idle, stalled, slow := p.dial(), p.dial(), p.dial()
+		defer slow.Close()
+		write(t, stalled, half(1000, 10))
+		write(t, slow, request(fetch, 1, "x")) // and never reads
+		time.Sleep(time.Second)
+		require.EqualValues(t, 4<<20, s.UnsentBytes())
+		require.Len(t, s.connections(), 3)
+
+		began := time.Now()
+		requireClosed(t, stalled)
+		require.InDelta(t, time.Minute, time.Since(began), float64(2*sweepInterval))
+		synctest.Wait()
+		require.Len(t, s.connections(), 1, "the slow reader is gone too")
+		require.Zero(t, s.UnsentBytes())
+		requireClosed(t, idle)
+		require.InDelta(t, 10*time.Minute, time.Since(began), float64(2*sweepInterval))
+	})
+}

@@ -1,0 +1,268 @@
+package edge
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/time/rate"
+)
+
+// sweepInterval is how often connections are looked at for time-outs; it bounds how late these take effect.
+const sweepInterval = 5 * time.Second
+
+// Server accepts Kafka connections and hands their requests to the Handler.
+type Server struct {
+	cfg     Config
+	m       *metrics
+	produce *budget
+	others  *budget
+	unsent  atomic.Int64
+	nextID  atomic.Uint64
+	warns   *rate.Limiter
+	muted   atomic.Int64 // warnings not logged since the last one
+
+	mu struct {
+		sync.Mutex
+		sockets []net.Listener // one per Config.Listeners, once listening
+		conns   map[*conn]struct{}
+		closing bool
+	}
+	wg sync.WaitGroup // accept loops and connections
+}
+
+// New builds a Server. It does not listen yet.
+func New(cfg Config) (*Server, error) {
+	cfg.ApplyDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("kafka listener: %w", err)
+	}
+	s := &Server{cfg: cfg, warns: rate.NewLimiter(1, 5)}
+	s.m = newMetrics(cfg.Registerer, s)
+	s.produce = newBudget(cfg.ProduceMemory, s.m.budget("produce"))
+	s.others = newBudget(cfg.OtherMemory, s.m.budget("other"))
+	s.mu.conns = make(map[*conn]struct{})
+	return s, nil
+}
+
+// Listen opens the listeners, so that Addrs is known before Run. Run does it if it was not called.
+func (s *Server) Listen(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.sockets != nil {
+		return nil
+	}
+	var sockets []net.Listener
+	for _, l := range s.cfg.Listeners {
+		socket := l.Socket
+		if socket == nil {
+			var err error
+			if socket, err = new(net.ListenConfig).Listen(ctx, "tcp", l.Address); err != nil {
+				for _, opened := range sockets {
+					_ = opened.Close()
+				}
+				return fmt.Errorf("listen for kafka clients on %s: %w", l.Address, err)
+			}
+		}
+		sockets = append(sockets, socket)
+	}
+	s.mu.sockets = sockets
+	return nil
+}
+
+// Addrs gives the listeners' addresses in the order of Config.Listeners; nil before Listen.
+func (s *Server) Addrs() []net.Addr {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var addrs []net.Addr
+	for _, l := range s.mu.sockets {
+		addrs = append(addrs, l.Addr())
+	}
+	return addrs
+}
+
+// UnsentBytes is how many response bytes wait for their clients to take them.
+func (s *Server) UnsentBytes() int64 { return s.unsent.Load() }
+
+// Run serves until ctx ends. Then it accepts no more, lets the requests that were read be answered for at most
+// DrainTimeout, and closes every connection. It returns an error only if it cannot listen.
+func (s *Server) Run(ctx context.Context) error {
+	if err := s.Listen(ctx); err != nil {
+		return err
+	}
+	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	for i, socket := range s.mu.sockets {
+		s.wg.Go(func() { s.accept(base, socket, s.cfg.Listeners[i]) })
+	}
+	sweeper := time.NewTicker(sweepInterval)
+	defer sweeper.Stop()
+	for {
+		select {
+		case now := <-sweeper.C:
+			s.sweep(now)
+		case <-ctx.Done():
+			s.drain()
+			return nil
+		}
+	}
+}
+
+// accept takes connections of one listener until it is closed.
+func (s *Server) accept(ctx context.Context, socket net.Listener, l Listener) {
+	var backoff time.Duration
+	for {
+		raw, err := socket.Accept()
+		if err == nil {
+			backoff = 0
+			s.admit(ctx, raw, l)
+			continue
+		}
+		if errors.Is(err, net.ErrClosed) || s.isClosing() {
+			return
+		}
+		backoff = min(max(2*backoff, 5*time.Millisecond), time.Second) // out of file descriptors, say
+		s.cfg.Log.Warn("cannot accept kafka connections", zap.String("listener", l.Name), zap.Error(err))
+		time.Sleep(backoff)
+	}
+}
+
+func (s *Server) isClosing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.closing
+}
+
+// admit starts a connection, unless there are too many.
+func (s *Server) admit(ctx context.Context, raw net.Conn, l Listener) {
+	c := s.newConn(ctx, raw, l)
+	s.mu.Lock()
+	refused := s.mu.closing || len(s.mu.conns) >= s.cfg.MaxConnections
+	if !refused {
+		s.mu.conns[c] = struct{}{}
+		s.wg.Add(1)
+	}
+	s.mu.Unlock()
+	if refused {
+		s.m.refused.Inc()
+		s.warn("connection refused: too many", c, zap.Int("max_connections", s.cfg.MaxConnections))
+		c.abort(closeError)
+		return
+	}
+	s.m.accepted.Inc()
+	go func() {
+		defer s.wg.Done()
+		c.serve()
+		s.mu.Lock()
+		delete(s.mu.conns, c)
+		s.mu.Unlock()
+		s.m.closed[*c.reason.Load()].Inc()
+	}()
+}
+
+func (s *Server) newConn(ctx context.Context, raw net.Conn, l Listener) *conn {
+	c := &conn{
+		server: s, raw: raw, nc: raw,
+		client: &Client{
+			ID: s.nextID.Add(1), Host: host(raw.RemoteAddr()), Principal: "User:ANONYMOUS",
+			Listener: l.Name, Node: l.Node,
+		},
+		queue:    newQueue(s.cfg.MaxPipelined, s.cfg.ConnectionBytes),
+		stopping: make(chan struct{}),
+	}
+	if l.TLS != nil {
+		cfg := l.TLS.Clone()
+		cfg.DynamicRecordSizingDisabled = true // answers are large, and already gathered to whole records
+		c.nc = tls.Server(raw, cfg)
+	}
+	c.in = bufio.NewReaderSize(c.nc, readBuffer)
+	c.out = &output{to: c.nc, tls: l.TLS != nil}
+	c.ctx, c.cancel = context.WithCancel(ctx)
+	now := time.Now().UnixNano()
+	c.lastRead.Store(now)
+	c.lastWrite.Store(now)
+	return c
+}
+
+func host(addr net.Addr) string {
+	if addr == nil {
+		return ""
+	}
+	h, _, err := net.SplitHostPort(addr.String())
+	if err != nil {
+		return addr.String()
+	}
+	return h
+}
+
+// sweep closes connections whose time is up. Deadlines on sockets would cost every request a timer.
+func (s *Server) sweep(now time.Time) {
+	for _, c := range s.connections() {
+		if reason := c.expired(now); reason != "" {
+			c.abort(reason)
+		}
+	}
+}
+
+// expired tells which of the connection's time-outs has passed, if any.
+func (c *conn) expired(now time.Time) closeReason {
+	since := func(nanos int64) time.Duration { return now.Sub(time.Unix(0, nanos)) }
+	read, wrote, writing := c.lastRead.Load(), c.lastWrite.Load(), c.writing.Load()
+	switch {
+	case writing != 0 && since(writing) > c.server.cfg.WriteTimeout:
+		return closeSlowReader
+	case c.arriving.Load() && since(read) > c.server.cfg.FrameTimeout:
+		return closeStalled
+	case since(max(read, wrote)) > c.server.cfg.IdleTimeout && c.queue.idle() && writing == 0:
+		return closeIdle
+	}
+	return ""
+}
+
+func (s *Server) connections() []*conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	conns := make([]*conn, 0, len(s.mu.conns))
+	for c := range s.mu.conns {
+		conns = append(conns, c)
+	}
+	return conns
+}
+
+// drain ends the server: nothing new is read, what was read is answered, within DrainTimeout.
+func (s *Server) drain() {
+	s.mu.Lock()
+	s.mu.closing = true
+	sockets := s.mu.sockets
+	s.mu.Unlock()
+	for _, socket := range sockets {
+		_ = socket.Close()
+	}
+	for _, c := range s.connections() {
+		c.stop()
+	}
+	limit := time.AfterFunc(s.cfg.DrainTimeout, func() {
+		for _, c := range s.connections() {
+			c.abort(closeDrain)
+		}
+	})
+	defer limit.Stop()
+	s.wg.Wait()
+}
+
+// warn logs what clients do wrong, at a bounded rate.
+func (s *Server) warn(message string, c *conn, fields ...zap.Field) {
+	if !s.warns.Allow() {
+		s.muted.Add(1)
+		return
+	}
+	s.cfg.Log.Warn(message, append(fields, zap.String("client_host", c.client.Host),
+		zap.String("listener", c.client.Listener), zap.Int64("warnings_not_logged", s.muted.Swap(0)))...)
+}
