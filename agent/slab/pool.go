@@ -88,10 +88,16 @@ func (p *Pool) Held() int64 {
 	return p.mu.held
 }
 
-// Get lends an empty slab of at least n bytes: an ordinary one, or one made to measure if n is larger. At the bound it
-// waits its turn until ctx ends, and then returns the context's error.
-func (p *Pool) Get(ctx context.Context, n int) (*Slab, error) {
-	size := p.sizeFor(n)
+// Get lends an empty ordinary slab. At the bound it waits its turn until ctx ends, and then returns the context's
+// error.
+func (p *Pool) Get(ctx context.Context) (*Slab, error) { return p.get(ctx, int64(p.cfg.SlabBytes)) }
+
+// GetExact is Get for a slab made to measure: n bytes, rounded up to 4 KiB.
+func (p *Pool) GetExact(ctx context.Context, n int) (*Slab, error) {
+	return p.get(ctx, (int64(n)+grain-1)/grain*grain)
+}
+
+func (p *Pool) get(ctx context.Context, size int64) (*Slab, error) {
 	p.mu.Lock()
 	if p.mu.waiters.Len() == 0 && p.fits(size) {
 		s := p.lend(size)
@@ -110,6 +116,14 @@ func (p *Pool) Get(ctx context.Context, n int) (*Slab, error) {
 		p.giveUp(place, w)
 		return nil, ctx.Err()
 	}
+}
+
+// ForceExact lends a slab of exactly n bytes at once, whatever the bound says: whoever calls it copies what lies in
+// larger slabs and releases those, so that less is held afterwards.
+func (p *Pool) ForceExact(n int) *Slab {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.lend(int64(n))
 }
 
 // giveUp takes a waiter out of the queue, or gives back what it was lent meanwhile.
@@ -134,13 +148,6 @@ func (p *Pool) Charge(n int64) {
 	p.trim()
 	p.serve()
 	p.metrics.held.Set(float64(p.mu.held))
-}
-
-func (p *Pool) sizeFor(n int) int64 {
-	if n <= p.cfg.SlabBytes {
-		return int64(p.cfg.SlabBytes)
-	}
-	return (int64(n) + grain - 1) / grain * grain
 }
 
 // fits tells whether a slab of so many bytes may be lent now. Something larger than the budget goes alone.

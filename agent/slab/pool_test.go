@@ -28,7 +28,11 @@ func newPool(t *testing.T, slabs int) *slab.Pool {
 
 func get(t *testing.T, p *slab.Pool, n int) *slab.Slab {
 	t.Helper()
-	s, err := p.Get(t.Context(), n)
+	s, err := p.Get(t.Context())
+	if n > size {
+		s.Release()
+		s, err = p.GetExact(t.Context(), n)
+	}
 	require.NoError(t, err)
 	return s
 }
@@ -50,6 +54,9 @@ func TestPool_AccountsForCapacity(t *testing.T) {
 	p.Charge(100)
 	require.EqualValues(t, 3*size+100, p.Held())
 	p.Charge(-100)
+	small := p.ForceExact(10)
+	require.Equal(t, 10, small.Cap())
+	small.Release()
 	large.Release()
 	s.Release()
 	require.Zero(t, p.Held())
@@ -63,7 +70,7 @@ func TestPool_WaitersGetTheirTurnInOrder(t *testing.T) {
 		var order []int
 		for i := range 4 {
 			go func() {
-				s, err := p.Get(t.Context(), 1)
+				s, err := p.Get(t.Context())
 				if err != nil {
 					t.Error(err)
 					return
@@ -89,12 +96,12 @@ func TestPool_GivingUpLetsTheNextOneIn(t *testing.T) {
 		held := get(t, p, 1)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
-			_, err := p.Get(ctx, 2*size) // does not fit beside the one held
+			_, err := p.GetExact(ctx, 2*size) // does not fit beside the one held
 			require.ErrorIs(t, err, context.Canceled)
 		}()
 		synctest.Wait()
 		var second *slab.Slab
-		go func() { second, _ = p.Get(t.Context(), 1) }()
+		go func() { second, _ = p.Get(t.Context()) }()
 		synctest.Wait()
 		require.Nil(t, second, "a small request does not overtake a large one")
 		cancel()
@@ -111,7 +118,7 @@ func TestPool_SomethingLargerThanTheBudgetGoesAlone(t *testing.T) {
 		p := newPool(t, 2)
 		held := get(t, p, 1)
 		var large *slab.Slab
-		go func() { large, _ = p.Get(t.Context(), 5*size) }()
+		go func() { large, _ = p.GetExact(t.Context(), 5*size) }()
 		synctest.Wait()
 		require.Nil(t, large)
 		held.Release()
@@ -127,7 +134,7 @@ func TestSlab_TransferMovesMemoryOutOfTheBudget(t *testing.T) {
 		s := get(t, p, 1)
 		kept := s.Append([]byte("kept"))
 		var next *slab.Slab
-		go func() { next, _ = p.Get(t.Context(), 1) }()
+		go func() { next, _ = p.Get(t.Context()) }()
 		synctest.Wait()
 		require.Nil(t, next)
 		s.Transfer()
@@ -146,7 +153,7 @@ func TestSlab_ReleasedMemoryIsPoisonedAndReused(t *testing.T) {
 	p := newPool(t, 1)
 	s := get(t, p, 1)
 	b := s.Append([]byte("gone"))
-	require.Equal(t, len(b), cap(b), "appending to a batch must not reach its neighbour")
+	require.Equal(t, size, cap(b), "the capacity shows what lies in one allocation")
 	s.Release()
 	require.Equal(t, bytes.Repeat([]byte{0xDB}, 4), b)
 	require.Panics(t, s.Release)
@@ -156,7 +163,7 @@ func TestSlab_ReleasedMemoryIsPoisonedAndReused(t *testing.T) {
 	require.Panics(t, func() { again.Append(make([]byte, size+1)) })
 	again.Release()
 	require.Zero(t, testing.AllocsPerRun(10, func() {
-		s, _ := p.Get(context.Background(), 1)
+		s, _ := p.Get(context.Background())
 		s.Release()
 	}))
 }

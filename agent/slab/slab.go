@@ -25,14 +25,15 @@ func (s *Slab) Used() int { return len(s.buf) }
 // Cap is the slab's capacity, which is what it is accounted with.
 func (s *Slab) Cap() int { return cap(s.buf) }
 
-// Append copies p to the slab's end and gives the copy, whose capacity ends where it does. p must fit (Room).
+// Append copies p to the slab's end and gives the copy. Its capacity is the rest of the slab, by which readers see that
+// neighbours lie in one allocation; nobody appends to it. p must fit (Room).
 func (s *Slab) Append(p []byte) []byte {
 	at := len(s.buf)
 	if len(p) > cap(s.buf)-at {
 		panic("slab: append beyond the slab's end")
 	}
 	s.buf = append(s.buf, p...)
-	return s.buf[at:len(s.buf):len(s.buf)]
+	return s.buf[at:len(s.buf)]
 }
 
 // Transfer takes the slab out of the pool's budget: its owner accounts for it from now on. Repeating it has no effect.

@@ -1,0 +1,152 @@
+package writer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/agent/slab"
+	"github.com/freshet-io/freshet/metadata/commit"
+	"github.com/freshet-io/freshet/objstore"
+	"github.com/freshet-io/freshet/objstore/durable"
+)
+
+// Committer hands submissions to the sequencer; client.Session implements it. It finds the owner, reconnects and
+// submits again by itself. Errors: client.ErrSessionClosed (the submission took no effect and never will),
+// client.ErrInvalid (repeating it gives the same answer); any other leaves the outcome unknown.
+type Committer interface {
+	// Commit gives the result of an encoded commit (package commit).
+	Commit(ctx context.Context, encoded []byte) (*commit.Result, error)
+	// Abandon settles the open session's n-th submission, which will never be committed.
+	Abandon(ctx context.Context, n uint32) (*commit.Result, error)
+}
+
+// Sink takes bundles once they are committed; the agent's read cache implements it.
+type Sink interface {
+	// OnCommitted is called once per bundle with accepted batches, on any goroutine, when nobody else reads or writes
+	// the bundle's memory any more. The memory has left the write buffers' budget: a sink that wants to keep it calls
+	// Retain before it returns, and accounts for Held bytes until it calls Release.
+	OnCommitted(b *Committed)
+}
+
+// Config says how batches are gathered, stored and committed. Zero fields take the defaults.
+type Config struct {
+	Pool      *slab.Pool      // memory for record bytes
+	Bucket    objstore.Bucket // where bundles go; may be an objstore.ReleasingBucket
+	Committer Committer
+	Sink      Sink // nil: committed memory is released at once
+	// Agents is the number of agents in this zone, this one included: the PUT budget is divided by it. nil means 1.
+	Agents func() int
+	// Retry bounds the attempts of one PUT; its zero value retries until SubmissionDeadline.
+	Retry durable.Policy
+
+	// FlushBytes seals a bundle by size. Default 8 MiB. A bundle is larger only if one batch is.
+	FlushBytes int
+	// FlushBatches seals a bundle by its number of batches. Default 16384, which bounds a commit's size.
+	FlushBatches int
+	// FlushInterval is the longest a batch waits for a PUT token. Default 250 ms.
+	FlushInterval time.Duration
+	// Linger is the shortest a batch waits for company. Default 5 ms.
+	Linger time.Duration
+	// PutRate and PutBurst are the zone's PUT budget: tokens per second and most tokens saved. Default 4 and 4.
+	PutRate, PutBurst float64
+	// MaxPuts bounds the bundles being put at the same time; others wait sealed, or go on gathering. Default 16.
+	MaxPuts int
+	// MaxUnsettled bounds the bundles of a session whose PUT began and that are not settled. Default 256.
+	MaxUnsettled int
+	// SubmissionDeadline bounds a bundle's PUT from its sealing on; then it is abandoned. Default 60 s.
+	SubmissionDeadline time.Duration
+	// GapTimeout bounds how long batches ahead of their producer's sequence are handed in again. Default 10 s.
+	GapTimeout time.Duration
+	// MaxResubmissions bounds the resubmissions under way. Default 256; what is beyond is answered as retriable.
+	MaxResubmissions int
+
+	Log *zap.Logger
+}
+
+// ApplyDefaults fills the fields left zero.
+func (c *Config) ApplyDefaults() {
+	setDefault(&c.FlushBytes, 8<<20)
+	setDefault(&c.FlushBatches, 16384)
+	setDefault(&c.FlushInterval, 250*time.Millisecond)
+	setDefault(&c.Linger, 5*time.Millisecond)
+	setDefault(&c.PutRate, 4)
+	setDefault(&c.PutBurst, 4)
+	setDefault(&c.MaxPuts, 16)
+	setDefault(&c.MaxUnsettled, 256)
+	setDefault(&c.SubmissionDeadline, 60*time.Second)
+	setDefault(&c.GapTimeout, 10*time.Second)
+	setDefault(&c.MaxResubmissions, 256)
+	if c.Agents == nil {
+		c.Agents = func() int { return 1 }
+	}
+	if c.Log == nil {
+		c.Log = zap.NewNop()
+	}
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Validate names every fault of the configuration.
+func (c *Config) Validate() error {
+	var errs []error
+	if c.Pool == nil || c.Bucket == nil || c.Committer == nil {
+		errs = append(errs, errors.New("pool, bucket and committer are required"))
+	}
+	for _, f := range []struct {
+		name  string
+		value float64
+	}{
+		{"flush bytes", float64(c.FlushBytes)},
+		{"flush batches", float64(c.FlushBatches)},
+		{"flush interval", float64(c.FlushInterval)},
+		{"linger", float64(c.Linger)},
+		{"PUT rate", c.PutRate},
+		{"PUTs at once", float64(c.MaxPuts)},
+		{"unsettled bundles", float64(c.MaxUnsettled)},
+		{"submission deadline", float64(c.SubmissionDeadline)},
+		{"gap time-out", float64(c.GapTimeout)},
+		{"resubmissions", float64(c.MaxResubmissions)},
+	} {
+		if f.value <= 0 {
+			errs = append(errs, fmt.Errorf("%s must be above 0, is %v", f.name, f.value))
+		}
+	}
+	if c.PutBurst < 1 {
+		errs = append(errs, fmt.Errorf("PUT burst must be at least 1, is %v", c.PutBurst))
+	}
+	if c.FlushInterval < c.Linger {
+		errs = append(errs, fmt.Errorf("flush interval %v is below the linger %v", c.FlushInterval, c.Linger))
+	}
+	return errors.Join(errs...)
+}
+
+// Errors that a batch can end with instead of an outcome. None of them says that the batch was refused for good.
+var (
+	// ErrSessionClosed: the agent session ended before the batch was settled. Nothing of it is known to have been
+	// committed; the client tries again (NOT_LEADER_OR_FOLLOWER).
+	ErrSessionClosed = errors.New("agent session closed")
+	// ErrStore: the bundle could not be stored and was abandoned; the batch took no effect (KAFKA_STORAGE_ERROR).
+	ErrStore = errors.New("bundle could not be stored")
+	// ErrRefused: the sequencer does not understand the commit; the batch took no effect (UNKNOWN_SERVER_ERROR).
+	ErrRefused = errors.New("commit refused")
+	// ErrGap: an earlier batch of the producer did not arrive in time; the batch took no effect
+	// (NOT_LEADER_OR_FOLLOWER).
+	ErrGap = errors.New("earlier batch of the producer is missing")
+	// ErrUnknownOutcome: the wait ended first; the batch may be committed or not (REQUEST_TIMED_OUT).
+	ErrUnknownOutcome = errors.New("outcome of the batch is not known")
+	// ErrNotTaken: the wait for write buffers or for a session ended first; the batch took no effect.
+	ErrNotTaken = errors.New("batch not taken in")
+	// ErrDraining: the writer takes no more batches (NOT_LEADER_OR_FOLLOWER).
+	ErrDraining = errors.New("writer is draining")
+)
+
+func notTaken(err error) error { return fmt.Errorf("%w: %w", ErrNotTaken, err) }

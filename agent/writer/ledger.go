@@ -1,0 +1,85 @@
+package writer
+
+// The bundles' book-keeping in their session: which are put, handed in, answered and gone.
+
+// putEnded frees a PUT slot.
+func (s *session) putEnded() {
+	s.mu.Lock()
+	s.mu.putting--
+	s.mu.Unlock()
+	s.poke()
+}
+
+// handIn marks the bundle as handed in for commit, unless the session was closed, and gives what results were
+// received up to now. From then on its outcome is the sequencer's to tell.
+func (s *session) handIn(b *sealed) (acked uint32, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.closed {
+		return 0, false
+	}
+	b.submitted = true
+	return s.mu.acked, true
+}
+
+// answered marks the bundle's result as received, and raises the watermark of those.
+func (s *session) answered(b *sealed) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b.answered = true
+	for {
+		next := s.bundle(s.mu.acked + 1)
+		if next == nil || !next.answered {
+			return
+		}
+		s.mu.acked++
+	}
+}
+
+// bundle finds the n-th bundle among those not gone; nil if it is none of them. Called with mu held.
+func (s *session) bundle(n uint32) *sealed {
+	if len(s.mu.bundles) == 0 {
+		return nil
+	}
+	i := int64(n) - int64(s.mu.bundles[0].n)
+	if i < 0 || i >= int64(len(s.mu.bundles)) {
+		return nil
+	}
+	return s.mu.bundles[i]
+}
+
+// gone takes the bundle out: its memory was handed over or released.
+func (s *session) gone(b *sealed, started bool) {
+	s.mu.Lock()
+	b.left = true
+	if started {
+		s.mu.started--
+	}
+	for len(s.mu.bundles) > 0 && s.mu.bundles[0].left && (s.mu.bundles[0].n <= s.mu.acked || s.mu.closed) {
+		s.mu.bundles[0] = nil
+		s.mu.bundles = s.mu.bundles[1:]
+	}
+	s.w.metrics.unsettled.Set(float64(len(s.mu.bundles)))
+	s.checkDrained()
+	s.mu.Unlock()
+	close(b.over)
+	s.poke()
+}
+
+// settling finds a bundle on its way by its n.
+func (s *session) settling(n uint32) (<-chan struct{}, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b := s.bundle(n); b != nil && !b.left {
+		return b.over, true
+	}
+	return nil, false
+}
+
+// resubmitting counts resubmissions under way.
+func (s *session) resubmitting(by int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.resub += by
+	s.checkDrained()
+}

@@ -1,0 +1,93 @@
+package writer
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/freshet-io/freshet/metadata/commit"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+// Batch is one record batch handed in. Bytes is one valid v2 batch whose stored checksum is right; it is read only
+// during Add. The fields of Commit are those of the batch's header.
+type Batch struct {
+	Partition id.TopicPartition
+	Bytes     []byte
+	Commit    commit.Batch
+}
+
+// Result says what became of a batch. Without Err, Outcome is the sequencer's, never Gap.
+type Result struct {
+	Outcome  commit.Outcome
+	Base     int64 // base offset of an accepted batch, and of a duplicate whose offset is still known; else -1
+	LogStart int64 // of the partition; -1 if not known
+	Err      error // one of the package's errors, wrapped; nil if the sequencer answered
+}
+
+// Produce is the batches of one Add on their way. The results come one by one; Wait gives them all.
+type Produce struct {
+	arrived time.Time
+	done    chan struct{} // closed when every batch has its result
+
+	mu struct {
+		sync.Mutex
+		results []Result
+		known   []bool
+		left    int
+	}
+}
+
+func newProduce(batches int) *Produce {
+	p := &Produce{arrived: time.Now(), done: make(chan struct{})}
+	p.mu.results = make([]Result, batches)
+	p.mu.known = make([]bool, batches)
+	p.mu.left = batches
+	if batches == 0 {
+		close(p.done)
+	}
+	return p
+}
+
+// Done is closed when every batch has its result.
+func (p *Produce) Done() <-chan struct{} { return p.done }
+
+// Wait gives one result per batch, in the order of Add, once all are known. When ctx ends first, those not known
+// have ErrUnknownOutcome; the batches go on their way all the same.
+func (p *Produce) Wait(ctx context.Context) []Result {
+	select {
+	case <-p.done:
+		return p.mu.results // nobody writes any more
+	case <-ctx.Done():
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	results := make([]Result, len(p.mu.results))
+	for i := range results {
+		if p.mu.known[i] {
+			results[i] = p.mu.results[i]
+		} else {
+			results[i] = failed(ErrUnknownOutcome)
+		}
+	}
+	return results
+}
+
+// resolve sets the i-th batch's result, the first time; it tells whether that was the last one missing.
+func (p *Produce) resolve(i int32, r Result) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.mu.known[i] {
+		return false
+	}
+	p.mu.known[i] = true
+	p.mu.results[i] = r
+	p.mu.left--
+	if p.mu.left == 0 {
+		close(p.done)
+		return true
+	}
+	return false
+}
+
+func failed(err error) Result { return Result{Base: -1, LogStart: -1, Err: err} }

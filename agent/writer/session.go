@@ -1,0 +1,290 @@
+package writer
+
+import (
+	"context"
+	"math"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/agent/slab"
+	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+// forever is a wait that only a wake-up ends.
+const forever = time.Duration(math.MaxInt64)
+
+// session is the bundles of one agent session, in order of n: sealed and named in the order their batches came, put
+// in any order, handed in for commit in order. Nothing of it outlives the session but commits already handed in,
+// whose true result the client still learns.
+type session struct {
+	w      *Writer
+	id     id.Session
+	prefix string
+	wake   chan struct{} // buffered: loop looks again
+
+	ctx    context.Context // ends with the session
+	cancel context.CancelFunc
+	gaps   context.Context // of resubmissions; ends with the session, or earlier by drain
+	noGaps context.CancelFunc
+
+	mu struct {
+		sync.Mutex
+		closed   bool
+		draining bool
+		drained  chan struct{} // closed when draining and nothing is left
+		budget   putBudget
+		open     *gathering // nil: nothing gathered
+		queue    []*sealed  // sealed, their PUT not begun
+		bundles  []*sealed  // by n, without holes; from the oldest that is not gone
+		last     uint32     // n of the newest bundle
+		acked    uint32     // results up to this n were received
+		putting  int        // PUTs under way
+		started  int        // bundles whose PUT began and that are not gone
+		blocked  bool       // the open bundle is due, but a bound was reached
+		resub    int        // resubmissions under way
+	}
+}
+
+func newSession(w *Writer, m *api.Welcome) *session {
+	s := &session{w: w, id: id.Session(m.GetSession()), prefix: m.GetBundlePrefix(), wake: make(chan struct{}, 1)}
+	s.ctx, s.cancel = context.WithCancel(w.life)
+	s.gaps, s.noGaps = context.WithCancel(s.ctx)
+	s.mu.drained = make(chan struct{})
+	s.mu.last = max(m.GetNextN(), 1) - 1
+	s.mu.acked = s.mu.last
+	return s
+}
+
+func (s *session) poke() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// place copies the batch into the open bundle, sealing that before or after by size. It waits for memory.
+func (s *session) place(ctx context.Context, b *Batch, p *Produce, index int32) error {
+	var fresh *slab.Slab // lent for this batch
+	var shared bool
+	for {
+		placed, replace, err := s.tryPlace(b, p, index, fresh, shared)
+		if err != nil && fresh != nil {
+			fresh.Release()
+		}
+		if placed || err != nil {
+			return err
+		}
+		if fresh, shared, err = lend(ctx, s.w.cfg.Pool, len(b.Bytes), replace); err != nil {
+			return notTaken(err)
+		}
+	}
+}
+
+// tryPlace places the batch in the memory given, or in what the open bundle has left. replace tells that the open
+// bundle's slab has room for smaller batches still.
+func (s *session) tryPlace(b *Batch, p *Produce, index int32, fresh *slab.Slab, shared bool) (placed, replace bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.mu.closed:
+		return false, false, ErrSessionClosed
+	case s.mu.draining:
+		return false, false, ErrDraining
+	}
+	if g := s.mu.open; g != nil && g.size+len(b.Bytes) > s.w.cfg.FlushBytes {
+		s.seal(sealSize)
+	}
+	g := s.mu.open
+	if fresh == nil && (g == nil || g.room(len(b.Bytes)) == nil) {
+		return false, g != nil && g.current != nil, nil
+	}
+	if g == nil {
+		g = newGathering()
+		s.mu.open = g
+		s.poke()
+	}
+	to := fresh
+	if to == nil {
+		to = g.room(len(b.Bytes))
+	} else {
+		g.take(fresh, shared)
+	}
+	g.add(b, to, p, index)
+	switch {
+	case g.size >= s.w.cfg.FlushBytes:
+		s.seal(sealSize)
+	case len(g.entries) >= s.w.cfg.FlushBatches:
+		s.seal(sealBatches)
+	}
+	return true, false, nil
+}
+
+// seal names the open bundle, queues it for its PUT and charges the PUT budget. Called with mu held.
+func (s *session) seal(why reason) {
+	s.refill(time.Now())
+	s.mu.budget.charge()
+	s.w.metrics.seals[why].Inc()
+	s.name()
+	s.poke()
+}
+
+// name gives the open bundle the next n and queues it. Called with mu held.
+func (s *session) name() {
+	g := s.mu.open
+	s.mu.open = nil
+	s.mu.blocked = false
+	s.mu.last++
+	b := newSealed(s, s.mu.last, g)
+	if n := len(s.mu.bundles); n > 0 {
+		b.before = s.mu.bundles[n-1].handedIn
+	}
+	s.mu.queue = append(s.mu.queue, b)
+	s.mu.bundles = append(s.mu.bundles, b)
+	s.w.metrics.unsettled.Set(float64(len(s.mu.bundles)))
+}
+
+func (s *session) refill(now time.Time) (rate float64) {
+	rate, burst := share(&s.w.cfg)
+	s.mu.budget.refill(now, rate, burst)
+	return rate
+}
+
+// loop seals by time and starts PUTs until the session or ctx ends.
+func (s *session) loop(ctx context.Context) {
+	timer := time.NewTimer(forever)
+	defer timer.Stop()
+	for {
+		timer.Reset(s.step())
+		select {
+		case <-s.wake:
+		case <-timer.C:
+		case <-s.ctx.Done():
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// step seals the open bundle if it is due, starts the PUTs that there is room for, and tells when to look again.
+func (s *session) step() time.Duration {
+	s.mu.Lock()
+	if s.mu.closed {
+		s.mu.Unlock()
+		return forever
+	}
+	wait := s.sealDue(time.Now())
+	var start []*sealed
+	for len(s.mu.queue) > 0 && s.roomForPut() {
+		start = append(start, s.mu.queue[0])
+		s.mu.queue = s.mu.queue[1:]
+		s.mu.putting++
+		s.mu.started++
+	}
+	s.mu.Unlock()
+	for _, b := range start {
+		s.w.tasks.Go(b.run)
+	}
+	return wait
+}
+
+// roomForPut tells whether another PUT may begin. Called with mu held.
+func (s *session) roomForPut() bool {
+	return s.mu.putting < s.w.cfg.MaxPuts && s.mu.started < s.w.cfg.MaxUnsettled
+}
+
+// sealDue seals the open bundle by time (design.md 4.5 b and c) and gives the time until that is due. While no PUT
+// could begin the bundle goes on gathering, which costs no latency and saves PUTs. Called with mu held.
+func (s *session) sealDue(now time.Time) time.Duration {
+	g := s.mu.open
+	if g == nil {
+		return forever
+	}
+	rate := s.refill(now)
+	toInterval := s.w.cfg.FlushInterval - now.Sub(g.since)
+	toToken := max(s.w.cfg.Linger-now.Sub(g.since), s.mu.budget.wait(rate))
+	wait := min(toInterval, toToken)
+	switch {
+	case wait > 0 && !s.mu.draining:
+		return wait
+	case len(s.mu.queue) > 0 || !s.roomForPut():
+		s.countBlocked()
+	case s.mu.draining:
+		s.seal(sealDrain)
+	case toToken <= 0:
+		s.seal(sealLinger)
+	default:
+		s.seal(sealInterval)
+	}
+	return forever
+}
+
+// countBlocked counts once per bundle that a bound held its sealing back. Called with mu held.
+func (s *session) countBlocked() {
+	if s.mu.blocked {
+		return
+	}
+	s.mu.blocked = true
+	bound := waitPuts
+	if s.mu.started >= s.w.cfg.MaxUnsettled {
+		bound = waitUnsettled
+	}
+	s.w.metrics.waits.WithLabelValues(bound).Inc()
+}
+
+// close ends the session. Waiters of what was not handed in for commit are told at once; the bundles' own goroutines
+// release the memory once no PUT attempt reads it.
+func (s *session) close() {
+	s.mu.Lock()
+	if s.mu.closed {
+		s.mu.Unlock()
+		return
+	}
+	s.mu.closed = true
+	if s.mu.open != nil {
+		s.name() // so that it ends like the others
+	}
+	queued := s.mu.queue
+	s.mu.queue = nil
+	var lost []*sealed
+	for _, b := range s.mu.bundles {
+		if !b.submitted {
+			lost = append(lost, b)
+		}
+	}
+	s.mu.Unlock()
+	s.cancel()
+	for _, b := range lost {
+		b.fail(ErrSessionClosed)
+	}
+	for _, b := range queued {
+		b.drop()
+	}
+	s.w.log.Info("agent session ended", zap.Uint32("session", uint32(s.id)), zap.Int("bundles_lost", len(lost)))
+}
+
+// drain seals what is gathered and gives a channel that closes when everything is settled.
+func (s *session) drain() <-chan struct{} {
+	s.mu.Lock()
+	s.mu.draining = true
+	s.checkDrained()
+	s.mu.Unlock()
+	s.noGaps()
+	s.poke()
+	return s.mu.drained
+}
+
+// checkDrained is called with mu held, whenever something may have been the last.
+func (s *session) checkDrained() {
+	if !s.mu.draining || s.mu.open != nil || len(s.mu.bundles) > 0 || s.mu.resub > 0 {
+		return
+	}
+	select {
+	case <-s.mu.drained:
+	default:
+		close(s.mu.drained)
+	}
+}
