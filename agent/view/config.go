@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/metadata/id"
 )
 
 // Source asks the owner: client.Session implements it.
@@ -20,7 +21,7 @@ type Source interface {
 	Lookup(ctx context.Context, partitions []*api.PartitionLookup) (*api.LookupAnswer, error)
 	// Unsubscribe ends notices of the partitions. It does not block on the network, and a Lookup that is called
 	// after it returned reaches the owner after it.
-	Unsubscribe(partitions []*api.PartitionRef)
+	Unsubscribe(partitions []id.TopicPartition)
 }
 
 // Config is what Partitions are made of. Zero values mean the defaults.

@@ -124,7 +124,7 @@ func (p *partition) notice(index uint64, n *api.PartitionNotice, cfg *Config, m 
 	if index <= p.mu.index {
 		return nil // covered by the look-up
 	}
-	exts, err := extent.ParseList(n.GetExtents())
+	exts, err := parseExtents(n.GetExtents())
 	if err != nil {
 		return fmt.Errorf("parse extents of notice: %w", err)
 	}
@@ -187,4 +187,12 @@ func (p *partition) credit(bytes int64) {
 	for w := range p.mu.waiters {
 		w.credit(bytes)
 	}
+}
+
+// parseExtents reads a list that may be left out where it is empty.
+func parseExtents(p []byte) ([]extent.Extent, error) {
+	if len(p) == 0 {
+		return nil, nil
+	}
+	return extent.ParseList(p)
 }

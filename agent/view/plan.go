@@ -41,7 +41,7 @@ type Plan struct {
 
 // FreshFor tells whether the plan is no older than a request that arrived then, so that an absence, an end or an
 // emptiness in it may be answered (I4).
-func (p *Plan) FreshFor(arrived time.Time) bool { return !p.AsOf.Before(arrived) }
+func (p Plan) FreshFor(arrived time.Time) bool { return !p.AsOf.Before(arrived) }
 
 // Plan fills plans, one per want in order, from the windows where they reach and else from one look-up for all the
 // rest, which also subscribes. A partition wanted twice is planned twice. The error is the look-up's, or
@@ -158,7 +158,7 @@ func (r *round) lookup(ctx context.Context) error {
 	}
 	for i, q := range r.ask {
 		a := answer.GetPartitions()[i]
-		exts, perr := extent.ParseList(a.GetExtents())
+		exts, perr := parseExtents(a.GetExtents())
 		if perr != nil {
 			err = errors.Join(err, fmt.Errorf("parse extents of look-up: %w", perr))
 			set.settle(q, generation, asked, 0, nil, nil)

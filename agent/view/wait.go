@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
@@ -132,9 +131,9 @@ func (p *Partitions) sweep(now time.Time) {
 	if len(idle) == 0 {
 		return
 	}
-	refs := make([]*api.PartitionRef, len(idle))
+	refs := make([]id.TopicPartition, len(idle))
 	for i, part := range idle {
-		refs[i] = &api.PartitionRef{Topic: part.tp.Topic[:], Partition: part.tp.Partition}
+		refs[i] = part.tp
 	}
 	// Nobody looks these partitions up until they are out of the set, so that no later subscription is undone.
 	p.cfg.Source.Unsubscribe(refs)
