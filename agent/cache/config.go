@@ -1,0 +1,98 @@
+package cache
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/objstore"
+)
+
+// Class says on whose account bytes are read and kept.
+type Class uint8
+
+const (
+	Live    Class = iota // reads at the live edge
+	CatchUp              // reads behind it
+	classes = 2
+)
+
+// String gives the class as metrics show it.
+func (c Class) String() string { return [classes]string{"live", "catch_up"}[c] }
+
+const (
+	// WholeUnit is how much of a bundle's beginning one GET brings: all of a fresh bundle, as a rule.
+	WholeUnit = 16 << 20
+	// PartUnit is the unit of larger objects.
+	PartUnit = 4 << 20
+)
+
+// Bounds of one class.
+type Bounds struct {
+	Bytes int64 // kept and being read together; a quarter is for what is being read, one unit at least
+	Gets  int   // GETs at once
+}
+
+// Config is what a Cache is made of. Zero values mean the defaults.
+type Config struct {
+	Bucket objstore.Bucket
+	// Key names a bundle's object. It is called for every GET.
+	Key     func(id.Bundle) string
+	Live    Bounds // default 256 MiB, 64 GETs
+	CatchUp Bounds // default 64 MiB, 16 GETs
+	// GetTimeout bounds one attempt of a GET, body included. Default 15 s.
+	GetTimeout time.Duration
+	// Attempts bounds the attempts of a GET. Default 4.
+	Attempts int
+	// Backoff is the pause after the first failed attempt; it doubles, with jitter. Default 50 ms.
+	Backoff    time.Duration
+	Log        *zap.Logger
+	Registerer prometheus.Registerer // nil: a private registry
+}
+
+// ApplyDefaults fills in what is zero.
+func (c *Config) ApplyDefaults() {
+	def(&c.Live.Bytes, 256<<20)
+	def(&c.Live.Gets, 64)
+	def(&c.CatchUp.Bytes, 64<<20)
+	def(&c.CatchUp.Gets, 16)
+	def(&c.GetTimeout, 15*time.Second)
+	def(&c.Attempts, 4)
+	def(&c.Backoff, 50*time.Millisecond)
+	if c.Log == nil {
+		c.Log = zap.NewNop()
+	}
+	if c.Registerer == nil {
+		c.Registerer = prometheus.NewRegistry()
+	}
+}
+
+func def[T int | int64 | time.Duration](v *T, d T) {
+	if *v == 0 {
+		*v = d
+	}
+}
+
+// Validate gives all faults of the configuration, nil if there is none. Call it after ApplyDefaults.
+func (c *Config) Validate() error {
+	var errs []error
+	if c.Bucket == nil {
+		errs = append(errs, errors.New("a bucket is needed"))
+	}
+	if c.Key == nil {
+		errs = append(errs, errors.New("a key function is needed"))
+	}
+	for class, b := range map[Class]Bounds{Live: c.Live, CatchUp: c.CatchUp} {
+		if b.Bytes < 1 || b.Gets < 1 {
+			errs = append(errs, fmt.Errorf("%s bounds must be positive: %d bytes, %d gets", class, b.Bytes, b.Gets))
+		}
+	}
+	if c.GetTimeout < 0 || c.Attempts < 1 || c.Backoff < 0 {
+		errs = append(errs, errors.New("get timeout, attempts and backoff must be positive"))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,51 @@
+package cache
+
+import "github.com/prometheus/client_golang/prometheus"
+
+type metrics struct {
+	bytes     *prometheus.GaugeVec
+	hits      *prometheus.CounterVec
+	misses    *prometheus.CounterVec
+	gets      *prometheus.CounterVec
+	readBytes *prometheus.CounterVec
+	evicted   *prometheus.CounterVec
+	handed    prometheus.Counter
+	corrupt   prometheus.Counter
+	latency   prometheus.Histogram
+}
+
+func newMetrics(r prometheus.Registerer) *metrics {
+	class := []string{"class"}
+	m := &metrics{
+		bytes: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "freshet_cache_bytes", Help: "Bytes of bundles kept.",
+		}, class),
+		hits: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "freshet_cache_hits_total", Help: "Extents read from memory.",
+		}, class),
+		misses: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "freshet_cache_misses_total", Help: "Extents whose bytes had to be read from the object store.",
+		}, class),
+		gets: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "freshet_cache_gets_total", Help: "GET attempts by class and result.",
+		}, []string{"class", "result"}),
+		readBytes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "freshet_cache_get_bytes_total", Help: "Bytes read from the object store.",
+		}, class),
+		evicted: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "freshet_cache_evicted_bytes_total", Help: "Bytes dropped because the bound was reached.",
+		}, class),
+		handed: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "freshet_cache_handed_over_bytes_total", Help: "Bytes of own bundles taken from the writer.",
+		}),
+		corrupt: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "freshet_cache_corrupt_extents_total", Help: "Extents whose stored bytes failed verification.",
+		}),
+		latency: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "freshet_cache_get_seconds", Help: "Duration of a GET with its body, retries included.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
+		}),
+	}
+	r.MustRegister(m.bytes, m.hits, m.misses, m.gets, m.readBytes, m.evicted, m.handed, m.corrupt, m.latency)
+	return m
+}
