@@ -1,0 +1,275 @@
+package metadata
+
+import (
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/freshet-io/freshet/metadata/commit"
+	"github.com/freshet-io/freshet/metadata/extent"
+	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/metadata/internal/wire"
+)
+
+// Decode reads what Encode wrote and gives a state to apply to. Memory grows with the bytes read, never by what they
+// claim; each section's checksum is compared before it is used, the hash of everything before Decode returns.
+// Errors: ErrMalformedSnapshot, ErrUnsupported (written by a newer version), or the reader's.
+func Decode(r io.Reader) (*State, error) {
+	f, err := newSectionReader(r)
+	if err != nil {
+		return nil, err
+	}
+	d := snapshotDecoder{s: New()}
+	for {
+		payload, err := f.next()
+		if err != nil {
+			return nil, err
+		}
+		if payload == nil {
+			break
+		}
+		w := wire.NewReader(payload)
+		for w.Len() > 0 {
+			d.record(&w)
+		}
+		if err := w.Err(); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrMalformedSnapshot, err)
+		}
+	}
+	if !d.meta || d.s.version > MaxVersion {
+		return nil, fmt.Errorf("%w: state version %d", ErrUnsupported, d.s.version)
+	}
+	d.endTree()
+	return d.s, nil
+}
+
+// snapshotDecoder is a state being read, and what the records to come belong to.
+type snapshotDecoder struct {
+	s         *State
+	meta      bool
+	topic     *topicEntry
+	partition *partition
+	number    int32 // of the partition
+	session   *session
+	sessionID id.Session
+	result    uint32       // n of the last result of the session
+	tree      *extent.Tree // that extents go to: the partition's or the cleanup item's
+	cleanup   *extent.Tree
+	next      int64 // least base of the next extent
+}
+
+func (d *snapshotDecoder) record(w *wire.Reader) {
+	tag := recordTag(w.Byte())
+	if d.meta == (tag == recordMeta) {
+		w.Fail("record %d out of place", tag)
+		return
+	}
+	switch tag {
+	case recordMeta:
+		d.readMeta(w)
+	case recordTopic:
+		d.readTopic(w)
+	case recordPartition:
+		d.readPartition(w)
+	case recordExtents:
+		d.readExtents(w)
+	case recordProducers:
+		d.readProducers(w)
+	case recordConfig:
+		key, m := w.String(), readStringMap(w)
+		if len(m) == 0 || key == "" {
+			w.Fail("empty configs")
+		}
+		d.s.configs.Set(key, m)
+	case recordSession:
+		d.readSession(w)
+	case recordResult:
+		d.readResult(w)
+	case recordRetired:
+		d.readRetired(w)
+	case recordBundles:
+		d.readBundles(w)
+	case recordDead:
+		d.readDead(w)
+	case recordCleanup:
+		d.endTree()
+		d.cleanup = new(extent.Tree)
+		d.tree, d.next, d.partition = d.cleanup, 0, nil
+	default:
+		w.Fail("record %d", tag)
+	}
+}
+
+func (d *snapshotDecoder) readMeta(w *wire.Reader) {
+	s := d.s
+	d.meta = true
+	s.index = w.Uvarint()
+	s.now = w.Varint()
+	s.version = w.Uint32()
+	s.clusterID = w.String()
+	s.nextProducerID = w.Offset()
+	s.nextSession = id.Session(w.Uint32())
+	node := w.Offset()
+	s.nextNode = int32(node)
+	s.membership = w.Uvarint()
+	s.sweep = sweepCursor{topic: w.String(), partition: w.Int32(), producer: w.Varint()}
+	if s.version == 0 || s.nextSession == 0 || node < 1 || node > math.MaxInt32 {
+		w.Fail("meta")
+	}
+}
+
+func (d *snapshotDecoder) readTopic(w *wire.Reader) {
+	t := &Topic{ID: readTopicID(w), Name: w.String()}
+	count := w.Offset()
+	t.Partitions, t.Configs, t.CreatedMs = int32(count), readStringMap(w), w.Varint()
+	if count < 1 || count > MaxPartitions {
+		w.Fail("topic of %d partitions", count)
+	}
+	d.topic, d.partition, d.tree, d.number = &topicEntry{gen: d.s.gen, topic: t}, nil, nil, -1
+	if _, twice := d.s.topics.Set(topicKey(t.ID), d.topic); twice {
+		w.Fail("topic id twice")
+	}
+	if _, twice := d.s.names.Set(t.Name, t.ID); twice {
+		w.Fail("topic name twice")
+	}
+}
+
+func (d *snapshotDecoder) readPartition(w *wire.Reader) {
+	n := w.Offset()
+	p := &partition{gen: d.s.gen, logStart: w.Offset(), high: w.Offset(), dropped: w.Varint(), hand: w.Varint()}
+	if w.Err() != nil {
+		return
+	}
+	if d.topic == nil || n >= int64(d.topic.topic.Partitions) || n <= int64(d.number) || p.logStart > p.high || p.high < 1 {
+		w.Fail("partition %d [%d, %d)", n, p.logStart, p.high)
+		return
+	}
+	d.topic.partitions.Set(int32(n), p)
+	d.partition, d.number, d.tree, d.next = p, int32(n), &p.extents, 0
+}
+
+func (d *snapshotDecoder) readExtents(w *wire.Reader) {
+	n := w.Count(1)
+	if d.tree == nil {
+		w.Fail("extents of nothing")
+	}
+	var e extent.Decoder
+	for range n {
+		x := e.Read(w)
+		if w.Err() == nil && (x.Base < d.next || d.partition != nil && x.Last >= d.partition.high) {
+			w.Fail("extent [%d, %d]", x.Base, x.Last)
+		}
+		if w.Err() != nil {
+			return
+		}
+		d.tree.Append(d.s.gen, x)
+		d.next = x.Last + 1
+	}
+}
+
+// endTree queues the cleanup tree that was read.
+func (d *snapshotDecoder) endTree() {
+	if d.cleanup != nil && !d.cleanup.Empty() {
+		d.s.cleanup.push(cleanupItem{extents: *d.cleanup})
+	}
+	d.cleanup = nil
+}
+
+func (d *snapshotDecoder) readProducers(w *wire.Reader) {
+	n := w.Count(1)
+	if d.partition == nil {
+		w.Fail("producers of nothing")
+	}
+	for range n {
+		producerID, p := w.Offset(), readProducer(w)
+		if w.Err() != nil {
+			return
+		}
+		if _, twice := d.partition.producers.Set(producerID, p); twice {
+			w.Fail("producer %d twice", producerID)
+		}
+	}
+}
+
+func readProducer(w *wire.Reader) producer {
+	p := producer{base: w.Offset()}
+	next, epoch := w.Uint32(), uint32(0)
+	p.seen, epoch = w.Uint32(), w.Uint32()
+	p.next, p.epoch = int32(next), int16(epoch)
+	p.kept, p.flags = w.Byte(), w.Byte()
+	if next > math.MaxInt32 || epoch > math.MaxInt16 || p.kept < 1 || p.kept > window || p.flags > fromZero|wrapped {
+		w.Fail("producer state")
+		return p
+	}
+	for i := range int(p.kept) {
+		p.records[i] = w.Uint32()
+		if i > 0 {
+			p.back[i-1] = w.Uint32()
+		}
+	}
+	return p
+}
+
+func (d *snapshotDecoder) readSession(w *wire.Reader) {
+	n := id.Session(w.Uint32())
+	e := &session{gen: d.s.gen, instance: w.String(), zone: w.String(), software: w.String(), endpoints: readEndpoints(w)}
+	for range e.endpoints {
+		e.nodeIDs = append(e.nodeIDs, int32(w.Uint32()))
+	}
+	e.nextN, e.draining, e.closed, e.closedAt = w.Uint32(), w.Bool(), w.Bool(), w.Varint()
+	if n <= d.sessionID || n >= d.s.nextSession || e.nextN == 0 {
+		w.Fail("session %d", n)
+	}
+	d.session, d.sessionID, d.result = e, n, 0
+	d.s.sessions.Set(n, e)
+	d.s.instances.Set(e.instance, n)
+}
+
+func (d *snapshotDecoder) readResult(w *wire.Reader) {
+	n := w.Uint32()
+	p := w.Bytes()
+	if w.Err() != nil {
+		return
+	}
+	r, err := commit.ParseResult(p)
+	if err != nil || d.session == nil || n <= d.result || n >= d.session.nextN {
+		w.Fail("result %d: %v", n, err)
+		return
+	}
+	d.session.results.Set(n, r)
+	d.result = n
+}
+
+func (d *snapshotDecoder) readRetired(w *wire.Reader) {
+	for range w.Count(1) {
+		n, nextN := id.Session(w.Uint32()), w.Uint32()
+		if n == 0 || n >= d.s.nextSession || nextN == 0 {
+			w.Fail("retired session %d", n)
+			return
+		}
+		d.s.retired.Set(n, nextN)
+	}
+}
+
+func (d *snapshotDecoder) readBundles(w *wire.Reader) {
+	for range w.Count(1) {
+		b := id.Bundle(w.Uvarint())
+		l := liveBundle{bytes: w.Uint32(), extents: w.Uint32(), liveBytes: w.Uint32()}
+		if l.extents == 0 {
+			w.Fail("live bundle %s without extents", b)
+			return
+		}
+		d.s.bundles.Set(b, l)
+	}
+}
+
+func (d *snapshotDecoder) readDead(w *wire.Reader) {
+	for range w.Count(1) {
+		b := id.Bundle(w.Uvarint())
+		dead := DeadBundle{Bytes: w.Uint32(), Index: w.Uvarint(), AtMs: w.Varint()}
+		if w.Err() != nil {
+			return
+		}
+		d.s.dead.Set(b, dead)
+	}
+}

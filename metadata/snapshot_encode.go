@@ -1,0 +1,217 @@
+package metadata
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+
+	"github.com/tidwall/btree"
+
+	"github.com/freshet-io/freshet/metadata/commit"
+	"github.com/freshet-io/freshet/metadata/extent"
+	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/metadata/internal/wire"
+)
+
+// recordTag begins a record of a snapshot (see DESIGN.md for the order and the fields).
+type recordTag uint8
+
+const (
+	recordMeta      recordTag = iota + 1
+	recordTopic               // a topic; partitions follow
+	recordPartition           // a partition of the topic before; its extents and producers follow
+	recordExtents             // extents of the partition, or of the cleanup tree, before
+	recordProducers           // producers of the partition before
+	recordConfig              // configs of one resource
+	recordSession             // an agent session; its results follow
+	recordResult              // a result of the session before
+	recordRetired             // retired sessions
+	recordBundles             // live bundles
+	recordDead                // dead bundles
+	recordCleanup             // begins a tree of extents to be cleaned up
+)
+
+// Items per record of those tags that hold many.
+const (
+	extentsPerRecord = 1024
+	itemsPerRecord   = 512
+)
+
+// Encode writes the state as a snapshot. Equal states give equal bytes. It walks everything: run it on a Snapshot.
+func (s *State) Encode(w io.Writer) error {
+	_, err := s.encode(w)
+	return err
+}
+
+// Hash is the hash of everything in the state: that of its snapshot's bytes (xxhash64, with which Encode closes). It
+// walks everything: run it on a Snapshot.
+func (s *State) Hash() uint64 {
+	sum, err := s.encode(io.Discard)
+	if err != nil {
+		panic(fmt.Sprintf("metadata: hash: %v", err)) // io.Discard does not fail
+	}
+	return sum
+}
+
+func (s *State) encode(w io.Writer) (uint64, error) {
+	f := newSectionWriter(w)
+	s.encodeMeta(f)
+	s.topics.Scan(func(_ string, e *topicEntry) bool {
+		encodeTopic(f, e)
+		return f.err == nil
+	})
+	s.configs.Scan(func(key string, m map[string]string) bool {
+		f.buf = append(f.buf, byte(recordConfig))
+		f.buf = wire.AppendString(f.buf, key)
+		f.buf = appendStringMap(f.buf, m)
+		f.recordDone()
+		return true
+	})
+	s.sessions.Scan(func(n id.Session, e *session) bool {
+		encodeSession(f, n, e)
+		return f.err == nil
+	})
+	s.encodeBundles(f)
+	s.cleanup.scan(func(t extent.Tree) bool {
+		f.buf = append(f.buf, byte(recordCleanup))
+		encodeExtents(f, &t)
+		return f.err == nil
+	})
+	return f.end()
+}
+
+func (s *State) encodeMeta(f *sectionWriter) {
+	b := append(f.buf, byte(recordMeta))
+	b = binary.AppendUvarint(b, s.index)
+	b = binary.AppendVarint(b, s.now)
+	b = binary.AppendUvarint(b, uint64(s.version))
+	b = wire.AppendString(b, s.clusterID)
+	b = binary.AppendUvarint(b, uint64(s.nextProducerID))
+	b = binary.AppendUvarint(b, uint64(s.nextSession))
+	b = binary.AppendUvarint(b, uint64(s.nextNode))
+	b = binary.AppendUvarint(b, s.membership)
+	b = wire.AppendString(b, s.sweep.topic)
+	b = binary.AppendVarint(b, int64(s.sweep.partition))
+	f.buf = binary.AppendVarint(b, s.sweep.producer)
+	f.recordDone()
+}
+
+func encodeTopic(f *sectionWriter, e *topicEntry) {
+	b := append(f.buf, byte(recordTopic))
+	b = append(b, e.topic.ID[:]...)
+	b = wire.AppendString(b, e.topic.Name)
+	b = binary.AppendUvarint(b, uint64(e.topic.Partitions))
+	b = appendStringMap(b, e.topic.Configs)
+	f.buf = binary.AppendVarint(b, e.topic.CreatedMs)
+	f.recordDone()
+	e.partitions.Scan(func(n int32, p *partition) bool {
+		b := append(f.buf, byte(recordPartition))
+		b = binary.AppendUvarint(b, uint64(n))
+		b = binary.AppendUvarint(b, uint64(p.logStart))
+		b = binary.AppendUvarint(b, uint64(p.high))
+		b = binary.AppendVarint(b, p.dropped)
+		f.buf = binary.AppendVarint(b, p.hand)
+		f.recordDone()
+		encodeExtents(f, &p.extents)
+		encodeItems(f, recordProducers, &p.producers, appendProducer)
+		return f.err == nil
+	})
+}
+
+// encodeExtents writes the extents of a tree in records of their own.
+func encodeExtents(f *sectionWriter, t *extent.Tree) {
+	left := t.Totals().Extents
+	var n int64
+	var e extent.Encoder
+	t.Ascend(0, func(x *extent.Extent) bool {
+		if n == 0 {
+			n, e = min(left, extentsPerRecord), extent.Encoder{}
+			left -= n
+			f.recordDone()
+			f.buf = append(f.buf, byte(recordExtents))
+			f.buf = binary.AppendUvarint(f.buf, uint64(n))
+		}
+		f.buf = e.Append(f.buf, x)
+		n--
+		return f.err == nil
+	})
+	f.recordDone()
+}
+
+// encodeItems writes a table's items, many to a record.
+func encodeItems[K ~int64 | ~uint32 | ~uint64, V any](
+	f *sectionWriter, tag recordTag, items *btree.Map[K, V], add func([]byte, *V) []byte,
+) {
+	left, n := items.Len(), 0
+	items.Scan(func(k K, v V) bool {
+		if n == 0 {
+			n = min(left, itemsPerRecord)
+			left -= n
+			f.recordDone()
+			f.buf = append(f.buf, byte(tag))
+			f.buf = binary.AppendUvarint(f.buf, uint64(n))
+		}
+		f.buf = binary.AppendUvarint(f.buf, uint64(k))
+		f.buf = add(f.buf, &v)
+		n--
+		return f.err == nil
+	})
+	f.recordDone()
+}
+
+func appendProducer(b []byte, p *producer) []byte {
+	b = binary.AppendUvarint(b, uint64(p.base))
+	b = binary.AppendUvarint(b, uint64(p.next))
+	b = binary.AppendUvarint(b, uint64(p.seen))
+	b = binary.AppendUvarint(b, uint64(uint16(p.epoch)))
+	b = append(b, p.kept, p.flags)
+	for i := range int(p.kept) {
+		b = binary.AppendUvarint(b, uint64(p.records[i]))
+		if i > 0 {
+			b = binary.AppendUvarint(b, uint64(p.back[i-1]))
+		}
+	}
+	return b
+}
+
+func encodeSession(f *sectionWriter, n id.Session, e *session) {
+	b := append(f.buf, byte(recordSession))
+	b = binary.AppendUvarint(b, uint64(n))
+	b = wire.AppendString(b, e.instance)
+	b = wire.AppendString(b, e.zone)
+	b = wire.AppendString(b, e.software)
+	b = appendEndpoints(b, e.endpoints)
+	for _, node := range e.nodeIDs {
+		b = binary.AppendUvarint(b, uint64(node))
+	}
+	b = binary.AppendUvarint(b, uint64(e.nextN))
+	b = wire.AppendBool(b, e.draining)
+	b = wire.AppendBool(b, e.closed)
+	f.buf = binary.AppendVarint(b, e.closedAt)
+	f.recordDone()
+	var result []byte
+	e.results.Scan(func(n uint32, r *commit.Result) bool {
+		result = commit.AppendResult(result[:0], r)
+		f.buf = append(f.buf, byte(recordResult))
+		f.buf = binary.AppendUvarint(f.buf, uint64(n))
+		f.buf = wire.AppendBytes(f.buf, result)
+		f.recordDone()
+		return f.err == nil
+	})
+}
+
+func (s *State) encodeBundles(f *sectionWriter) {
+	encodeItems(f, recordRetired, &s.retired, func(b []byte, nextN *uint32) []byte {
+		return binary.AppendUvarint(b, uint64(*nextN))
+	})
+	encodeItems(f, recordBundles, &s.bundles, func(b []byte, l *liveBundle) []byte {
+		b = binary.AppendUvarint(b, uint64(l.bytes))
+		b = binary.AppendUvarint(b, uint64(l.extents))
+		return binary.AppendUvarint(b, uint64(l.liveBytes))
+	})
+	encodeItems(f, recordDead, &s.dead, func(b []byte, d *DeadBundle) []byte {
+		b = binary.AppendUvarint(b, uint64(d.Bytes))
+		b = binary.AppendUvarint(b, d.Index)
+		return binary.AppendVarint(b, d.AtMs)
+	})
+}
