@@ -45,7 +45,7 @@ func (u *unit) makeReady(e *extent.Extent, p pieces) *CorruptError {
 	if u.own != nil {
 		return nil
 	}
-	key := readyKey{position: e.Position, length: e.Length, base: e.Base}
+	key := readyKey{position: e.Position, length: e.Length, base: e.Base, last: e.Last}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if _, ok := u.mu.ready[key]; ok {

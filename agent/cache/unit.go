@@ -74,10 +74,10 @@ type unit struct {
 	next, prev *unit
 }
 
-// readyKey is an extent's place in its bundle and the offset that its first batch was patched with.
+// readyKey is an extent's place in its bundle and its offsets.
 type readyKey struct {
 	position, length uint32
-	base             int64
+	base, last       int64
 }
 
 func (u *unit) retain() { u.refs.Add(1) }
