@@ -1,0 +1,45 @@
+package testservers
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// NewProcess describes a process of the test's own; Launch starts it. ready gives nil when the process serves.
+func NewProcess(t testing.TB, name, program string, args []string, ready func() error) *Process {
+	t.Helper()
+	return newProcess(t, name, program, args, ready)
+}
+
+// Terminate asks the process to end (SIGTERM) and waits until it is gone, for at most limit. It gives how long that
+// took. A process that does not end in time, or with a failure, is an error.
+func (p *Process) Terminate(limit time.Duration) (time.Duration, error) {
+	p.t.Helper()
+	began := time.Now()
+	p.signal(syscall.SIGTERM)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.done:
+	case <-time.After(limit):
+		return time.Since(began), fmt.Errorf("%s still runs %s after SIGTERM", p.program, limit)
+	}
+	cmd := p.cmd
+	p.cmd = nil
+	if code := cmd.ProcessState.ExitCode(); code != 0 {
+		return time.Since(began), fmt.Errorf("%s ended with exit code %d: %s", p.program, code, p.logTail())
+	}
+	return time.Since(began), nil
+}
+
+// Output is what the process has written to standard output and error so far, over all its starts.
+func (p *Process) Output() string {
+	out, err := os.ReadFile(p.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(out)
+}

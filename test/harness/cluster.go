@@ -1,0 +1,165 @@
+package harness
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/freshet-io/freshet/internal/testservers"
+)
+
+// ClusterConfig describes a cluster of several processes. Zero fields take the values named.
+type ClusterConfig struct {
+	Agents        int      // 3
+	ControlPlanes int      // 2
+	EtcdMembers   int      // 1
+	Zones         []string // agents are spread over them in turn; one zone "a"
+	TLS           bool     // between agents and control plane, and to etcd
+	Buckets       int      // 1; all on one S3 server, the cluster uses the first
+	AgentFlags    []string // further flags of every agent
+	ControlFlags  []string // further flags of every control plane
+}
+
+// Cluster is a running cluster: agents and control planes as processes, real etcd, a real S3 server.
+type Cluster struct {
+	Agents        []*Agent
+	ControlPlanes []*ControlPlane
+	Etcd          *testservers.Etcd
+	S3            *testservers.S3
+	AgentKey      string
+	BucketURL     string
+}
+
+// Agent is one `freshet agent` process.
+type Agent struct {
+	*testservers.Process
+	Bootstrap string // host:port of its Kafka listener
+	HTTP      string // http://host:port
+	Zone      string
+}
+
+// ControlPlane is one `freshet controlplane` process.
+type ControlPlane struct {
+	*testservers.Process
+	GRPC string // host:port
+	HTTP string // http://host:port
+}
+
+// virtualCluster is the name of the one that clusters serve.
+const virtualCluster = "main"
+
+// StartCluster starts everything and waits until every process is ready.
+func StartCluster(t testing.TB, cfg ClusterConfig) *Cluster {
+	t.Helper()
+	c := NewCluster(t, cfg)
+	for _, p := range c.ControlPlanes {
+		p.Launch()
+	}
+	for _, a := range c.Agents {
+		a.Launch()
+	}
+	for _, p := range c.ControlPlanes {
+		p.AwaitReady()
+	}
+	for _, a := range c.Agents {
+		a.AwaitReady()
+	}
+	return c
+}
+
+// NewCluster starts etcd and the S3 server, and describes agents and control planes without starting them.
+func NewCluster(t testing.TB, cfg ClusterConfig) *Cluster {
+	t.Helper()
+	cfg.applyDefaults()
+	c := &Cluster{
+		Etcd:     testservers.StartEtcd(t, testservers.EtcdConfig{Members: cfg.EtcdMembers, TLS: cfg.TLS}),
+		S3:       testservers.StartS3(t, "bucket"),
+		AgentKey: "agent-key-of-a-test",
+	}
+	c.BucketURL = c.S3.URL("bucket", "freshet")
+	var files *testservers.TLSFiles
+	if cfg.TLS {
+		files = testservers.NewTLSFiles(t)
+	}
+	for i := range cfg.ControlPlanes {
+		c.ControlPlanes = append(c.ControlPlanes, c.newControlPlane(t, i, cfg, files))
+	}
+	for i := range cfg.Agents {
+		c.Agents = append(c.Agents, c.newAgent(t, i, cfg, files))
+	}
+	return c
+}
+
+func (c *ClusterConfig) applyDefaults() {
+	if c.Agents == 0 {
+		c.Agents = 3
+	}
+	if c.ControlPlanes == 0 {
+		c.ControlPlanes = 2
+	}
+	if c.EtcdMembers == 0 {
+		c.EtcdMembers = 1
+	}
+	if len(c.Zones) == 0 {
+		c.Zones = []string{"a"}
+	}
+}
+
+func (c *Cluster) newControlPlane(t testing.TB, i int, cfg ClusterConfig, files *testservers.TLSFiles) *ControlPlane {
+	t.Helper()
+	p := &ControlPlane{GRPC: address(t)}
+	http := address(t)
+	p.HTTP = "http://" + http
+	var etcd []string
+	for _, m := range c.Etcd.Members {
+		etcd = append(etcd, m.Endpoint)
+	}
+	args := []string{
+		"controlplane", "--etcd", strings.Join(etcd, ","), "--bucket", c.BucketURL, "--virtual-cluster", virtualCluster,
+		"--grpc-listen", p.GRPC, "--advertise", p.GRPC, "--http-listen", http, "--agent-key", c.AgentKey,
+	}
+	if files != nil {
+		args = append(args, "--tls-cert", files.Cert, "--tls-key", files.Key)
+		e := c.Etcd.Files
+		args = append(args, "--etcd-tls-ca", e.CA, "--etcd-tls-cert", e.Cert, "--etcd-tls-key", e.Key)
+	}
+	args = append(args, cfg.ControlFlags...)
+	p.Process = testservers.NewProcess(t, fmt.Sprintf("controlplane-%d", i), Freshet(t), args, ready(p.HTTP))
+	return p
+}
+
+func (c *Cluster) newAgent(t testing.TB, i int, cfg ClusterConfig, files *testservers.TLSFiles) *Agent {
+	t.Helper()
+	a := &Agent{Bootstrap: address(t), Zone: cfg.Zones[i%len(cfg.Zones)]}
+	http := address(t)
+	a.HTTP = "http://" + http
+	var control []string
+	for _, p := range c.ControlPlanes {
+		control = append(control, p.GRPC)
+	}
+	args := []string{
+		"agent", "--bucket", c.BucketURL, "--virtual-cluster", virtualCluster, "--zone", a.Zone,
+		"--control-plane", strings.Join(control, ","), "--agent-key", c.AgentKey,
+		"--kafka-listen", a.Bootstrap, "--http-listen", http, "--memory-limit", "512MiB",
+	}
+	if files != nil {
+		args = append(args, "--control-plane-tls-ca", files.CA)
+	}
+	args = append(args, cfg.AgentFlags...)
+	a.Process = testservers.NewProcess(t, fmt.Sprintf("agent-%d", i), Freshet(t), args, ready(a.HTTP))
+	return a
+}
+
+// Bootstrap names all agents, comma-separated.
+func (c *Cluster) Bootstrap() string {
+	var all []string
+	for _, a := range c.Agents {
+		all = append(all, a.Bootstrap)
+	}
+	return strings.Join(all, ",")
+}
+
+func address(t testing.TB) string {
+	t.Helper()
+	return fmt.Sprintf("127.0.0.1:%d", testservers.FreePort(t))
+}

@@ -1,0 +1,57 @@
+package harness
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/freshet-io/freshet/internal/testservers"
+)
+
+// Dev is one `freshet dev` process.
+type Dev struct {
+	*testservers.Process
+	Bootstrap string // host:port of its Kafka listener
+	HTTP      string // http://host:port of livez, readyz, metrics
+	DataDir   string
+}
+
+// StartDev starts `freshet dev` with empty data and waits until it is ready. Further flags may follow.
+func StartDev(t testing.TB, flags ...string) *Dev {
+	t.Helper()
+	d := NewDev(t, flags...)
+	d.Launch()
+	d.AwaitReady()
+	return d
+}
+
+// NewDev describes a `freshet dev` process without starting it.
+func NewDev(t testing.TB, flags ...string) *Dev {
+	t.Helper()
+	d := &Dev{
+		Bootstrap: fmt.Sprintf("127.0.0.1:%d", testservers.FreePort(t)),
+		DataDir:   t.TempDir(),
+	}
+	http := fmt.Sprintf("127.0.0.1:%d", testservers.FreePort(t))
+	d.HTTP = "http://" + http
+	args := append([]string{"dev", "--data-dir", d.DataDir, "--kafka-listen", d.Bootstrap, "--http-listen", http}, flags...)
+	d.Process = testservers.NewProcess(t, "freshet-dev", Freshet(t), args, ready(d.HTTP))
+	return d
+}
+
+// ready gives a function that returns nil when a process's HTTP address says it is ready.
+func ready(address string) func() error {
+	client := &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	return func() error {
+		resp, err := client.Get(address + "/readyz")
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("%s/readyz: %s", address, resp.Status)
+		}
+		return nil
+	}
+}
