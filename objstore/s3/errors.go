@@ -1,0 +1,123 @@
+package s3
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/freshet-io/freshet/objstore"
+)
+
+// sentinels are the answers' error codes that mean one of the bucket's errors whatever the status.
+var sentinels = map[string]error{
+	"NoSuchKey":                   objstore.ErrNotFound,
+	"NotFound":                    objstore.ErrNotFound,
+	"PreconditionFailed":          objstore.ErrAlreadyExists,
+	"ConditionalRequestConflict":  objstore.ErrConflict,
+	"OperationAborted":            objstore.ErrConflict,
+	"SlowDown":                    objstore.ErrThrottled,
+	"ServiceUnavailable":          objstore.ErrThrottled,
+	"Throttling":                  objstore.ErrThrottled,
+	"ThrottlingException":         objstore.ErrThrottled,
+	"RequestLimitExceeded":        objstore.ErrThrottled,
+	"TooManyRequests":             objstore.ErrThrottled,
+	"TooManyRequestsException":    objstore.ErrThrottled,
+	"BadDigest":                   objstore.ErrChecksum,
+	"XAmzContentChecksumMismatch": objstore.ErrChecksum,
+	"XAmzContentSHA256Mismatch":   objstore.ErrChecksum,
+	"ContentSHA256Mismatch":       objstore.ErrChecksum,
+	"InvalidRange":                objstore.ErrRange,
+	"RequestTimeout":              objstore.ErrOutcomeUnknown, // the server waited for the body
+	"InternalError":               objstore.ErrOutcomeUnknown,
+	"XMinioServerNotInitialized":  objstore.ErrThrottled,
+	"SlowDownRead":                objstore.ErrThrottled,
+	"SlowDownWrite":               objstore.ErrThrottled,
+	"RequestTimeTooSkewed":        ErrClockSkew,
+	"NoSuchBucket":                ErrNoBucket,
+}
+
+// ErrNoBucket: the bucket itself does not exist.
+var ErrNoBucket = errors.New("no such bucket")
+
+// ErrClockSkew: the store refuses requests because this machine's clock is too far off.
+var ErrClockSkew = errors.New("clock differs too much from the object store's")
+
+// byStatus are the sentinels of answers without a known code, such as those to HEAD, which have no body.
+var byStatus = map[int]error{
+	http.StatusNotFound:                     objstore.ErrNotFound,
+	http.StatusPreconditionFailed:           objstore.ErrAlreadyExists,
+	http.StatusConflict:                     objstore.ErrConflict,
+	http.StatusTooManyRequests:              objstore.ErrThrottled,
+	http.StatusServiceUnavailable:           objstore.ErrThrottled,
+	http.StatusRequestedRangeNotSatisfiable: objstore.ErrRange,
+	http.StatusRequestTimeout:               objstore.ErrOutcomeUnknown,
+}
+
+// mapError adds the bucket's sentinel to an error of the SDK. For writes, everything that leaves the outcome open
+// (no answer at all, or a server's fault) is ErrOutcomeUnknown; for reads it stays the error it is.
+func mapError(err error, write bool) error {
+	sentinel := classify(err)
+	switch {
+	case sentinel == nil:
+		return err
+	case errors.Is(sentinel, objstore.ErrOutcomeUnknown) && !write:
+		return err
+	default:
+		return fmt.Errorf("%w: %w", sentinel, err)
+	}
+}
+
+func classify(err error) error {
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		if s, ok := sentinels[api.ErrorCode()]; ok {
+			return s
+		}
+	}
+	var resp *smithyhttp.ResponseError
+	if !errors.As(err, &resp) {
+		if isLocal(err) {
+			return nil
+		}
+		return objstore.ErrOutcomeUnknown // no answer
+	}
+	status := resp.HTTPStatusCode()
+	if s, ok := byStatus[status]; ok {
+		return s
+	}
+	if status >= 500 || status < 300 { // an answer that could not be read says nothing about the request
+		return objstore.ErrOutcomeUnknown
+	}
+	return nil
+}
+
+// isLocal is true for errors from before anything was sent: invalid parameters, no credentials.
+func isLocal(err error) bool {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return false
+	}
+	var send *smithyhttp.RequestSendError
+	return !errors.As(err, &send)
+}
+
+// errorCode is the code of the store's answer, "" if there is none.
+func errorCode(err error) string {
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		return api.ErrorCode()
+	}
+	return ""
+}
+
+// responseOf is the store's answer that an error came from, nil if there was none.
+func responseOf(err error) *http.Response {
+	var resp *smithyhttp.ResponseError
+	if errors.As(err, &resp) && resp.Response != nil {
+		return resp.Response.Response
+	}
+	return nil
+}

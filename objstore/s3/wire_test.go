@@ -1,0 +1,206 @@
+package s3_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/freshet-io/freshet/objstore"
+	"github.com/freshet-io/freshet/objstore/objstoretest"
+	"github.com/freshet-io/freshet/objstore/s3"
+)
+
+// serve gives a bucket whose store is the handler.
+func serve(t *testing.T, handler http.HandlerFunc) *s3.Bucket {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	b, err := s3.New(t.Context(), s3.Config{
+		Bucket: "b", Endpoint: server.URL, PathStyle: true, AccessKey: "k", SecretKey: "s",
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { b.Close() })
+	return b
+}
+
+// TestBucket_PutOnTheWire pins what a put sends: no other bytes than the body's, no waiting for the server's leave.
+func TestBucket_PutOnTheWire(t *testing.T) {
+	data := objstoretest.Bytes(1, 5<<20)
+	body := objstore.NewBody(data[:3], data[3:1<<20], data[1<<20:])
+	var header http.Header
+	var got []byte
+	b := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		header = r.Header.Clone()
+		got, _ = io.ReadAll(r.Body)
+		require.Equal(t, "/b/k/1", r.URL.Path)
+		require.Equal(t, int64(len(data)), r.ContentLength)
+		require.Empty(t, r.TransferEncoding)
+	})
+	require.NoError(t, b.Put(t.Context(), "k/1", body))
+	require.True(t, bytes.Equal(data, got))
+	require.Equal(t, "*", header.Get("If-None-Match"))
+	require.Equal(t, "UNSIGNED-PAYLOAD", header.Get("X-Amz-Content-Sha256"))
+	require.NotEmpty(t, header.Get("X-Amz-Checksum-Crc32c"))
+	require.Contains(t, header.Get("Authorization"), "x-amz-checksum-crc32c", "the checksum is signed")
+	require.Empty(t, header.Get("Expect"))
+	require.Empty(t, header.Get("X-Amz-Trailer"))
+}
+
+func TestBucket_PutErrors(t *testing.T) {
+	answers := []struct {
+		status int
+		code   string
+		want   error
+	}{
+		{412, "PreconditionFailed", objstore.ErrAlreadyExists},
+		{409, "ConditionalRequestConflict", objstore.ErrConflict},
+		{503, "SlowDown", objstore.ErrThrottled},
+		{503, "", objstore.ErrThrottled},
+		{429, "", objstore.ErrThrottled},
+		{400, "BadDigest", objstore.ErrChecksum},
+		{400, "RequestTimeout", objstore.ErrOutcomeUnknown},
+		{500, "InternalError", objstore.ErrOutcomeUnknown},
+		{502, "", objstore.ErrOutcomeUnknown},
+		{504, "", objstore.ErrOutcomeUnknown},
+		{404, "NoSuchBucket", s3.ErrNoBucket},
+		{403, "RequestTimeTooSkewed", s3.ErrClockSkew},
+	}
+	sentinels := []error{
+		objstore.ErrAlreadyExists, objstore.ErrConflict, objstore.ErrThrottled, objstore.ErrChecksum,
+		objstore.ErrOutcomeUnknown, objstore.ErrNotFound, s3.ErrNoBucket, s3.ErrClockSkew,
+	}
+	requests := 0
+	answer := answers[0]
+	b := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		requests++
+		io.Copy(io.Discard, r.Body)
+		w.WriteHeader(answer.status)
+		if answer.code != "" {
+			fmt.Fprintf(w, `<?xml version="1.0"?><Error><Code>%s</Code><Message>m</Message></Error>`, answer.code)
+		}
+	})
+	for i, a := range answers {
+		answer = a
+		err := b.Put(t.Context(), "k", objstore.NewBody([]byte("x")))
+		for _, s := range sentinels {
+			require.Equal(t, s == a.want, errors.Is(err, s), "%d %s: %v is %v", a.status, a.code, err, s)
+		}
+		require.Equal(t, i+1, requests, "the bucket does not retry")
+	}
+	answer.status, answer.code = 403, "AccessDenied"
+	err := b.Put(t.Context(), "k", objstore.NewBody([]byte("x")))
+	for _, s := range sentinels {
+		require.NotErrorIs(t, err, s)
+	}
+}
+
+// TestBucket_BuffersAreFreeAfterEarlyAnswer lets the server answer, hang or hang up before it has read the body. The
+// buffers are overwritten as soon as the put returns: the race detector finds whoever still reads them.
+func TestBucket_BuffersAreFreeAfterEarlyAnswer(t *testing.T) {
+	hang := make(chan struct{})
+	servers := map[string]http.HandlerFunc{
+		"answers at once": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusPreconditionFailed) },
+		"hangs":           func(_ http.ResponseWriter, r *http.Request) { r.Body.Read(make([]byte, 10)); <-hang },
+		"hangs up":        func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+	}
+	for name, handler := range servers {
+		t.Run(name, func(t *testing.T) {
+			b := serve(t, handler)
+			var wg sync.WaitGroup
+			for range 4 {
+				wg.Go(func() {
+					data := make([]byte, 32<<20)
+					ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+					defer cancel()
+					err := b.Put(ctx, "k", objstore.NewBody(data[:1<<20], data[1<<20:]))
+					for i := 0; i < len(data); i += 1000 {
+						data[i] = 1
+					}
+					if err == nil {
+						t.Error("put succeeded")
+					}
+				})
+			}
+			wg.Wait()
+			if name == "hangs" {
+				close(hang)
+			}
+		})
+	}
+}
+
+func TestBucket_StoreWithoutRanges(t *testing.T) {
+	b := serve(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "0123456789") })
+	for _, r := range []struct {
+		offset, length int64
+		want           string
+	}{{0, -1, "0123456789"}, {3, 4, "3456"}, {3, -1, "3456789"}, {8, 100, "89"}, {0, 2, "01"}} {
+		got, err := objstoretest.Get(t.Context(), b, "k", r.offset, r.length)
+		require.NoError(t, err)
+		require.Equal(t, r.want, string(got))
+	}
+	_, err := b.Get(t.Context(), "k", 10, 1)
+	require.ErrorIs(t, err, objstore.ErrRange)
+}
+
+func TestBucket_StoreWithoutBatchDelete(t *testing.T) {
+	var mu sync.Mutex
+	var batches int
+	var deleted []string
+	b := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if r.Method == http.MethodPost {
+			batches++
+			w.WriteHeader(http.StatusNotImplemented)
+			return
+		}
+		deleted = append(deleted, r.URL.Path)
+		if strings.HasSuffix(r.URL.Path, "missing") {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})
+	for range 2 {
+		require.NoError(t, b.Delete(t.Context(), []string{"a", "b", "missing"}))
+	}
+	require.Len(t, deleted, 6)
+	require.Equal(t, 1, batches, "the batch is tried once")
+}
+
+// BenchmarkPut measures the client's side of a put against a server that throws the body away in the same process.
+func BenchmarkPut(b *testing.B) {
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		buf := make([]byte, 1<<20)
+		for {
+			if _, err := r.Body.Read(buf); err != nil {
+				return
+			}
+		}
+	}))
+	defer server.Close()
+	bucket, err := s3.New(b.Context(), s3.Config{Bucket: "b", Endpoint: server.URL, PathStyle: true, AccessKey: "k", SecretKey: "s"})
+	require.NoError(b, err)
+	data := make([]byte, 8<<20)
+	var buffers [][]byte
+	for i := 0; i < len(data); i += 64 << 10 {
+		buffers = append(buffers, data[i:i+64<<10])
+	}
+	body := objstore.NewBody(buffers...)
+	b.SetBytes(body.Size)
+	b.ReportAllocs()
+	for b.Loop() {
+		require.NoError(b, bucket.Put(b.Context(), "k", body))
+	}
+}
