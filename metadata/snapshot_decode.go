@@ -36,7 +36,10 @@ func Decode(r io.Reader) (*State, error) {
 			return nil, fmt.Errorf("%w: %w", ErrMalformedSnapshot, err)
 		}
 	}
-	if !d.meta || d.s.version > MaxVersion {
+	if !d.meta {
+		return nil, fmt.Errorf("%w: empty", ErrMalformedSnapshot)
+	}
+	if d.s.version > MaxVersion {
 		return nil, fmt.Errorf("%w: state version %d", ErrUnsupported, d.s.version)
 	}
 	d.endTree()
@@ -201,10 +204,16 @@ func readProducer(w *wire.Reader) producer {
 		w.Fail("producer state")
 		return p
 	}
+	oldest := p.base
 	for i := range int(p.kept) {
 		p.records[i] = w.Uint32()
 		if i > 0 {
 			p.back[i-1] = w.Uint32()
+			oldest -= int64(p.back[i-1])
+		}
+		if p.records[i] < 1 || p.records[i] > math.MaxInt32 || oldest < 0 {
+			w.Fail("producer's batch of %d at %d", p.records[i], oldest)
+			return p
 		}
 	}
 	return p
