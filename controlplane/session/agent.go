@@ -1,0 +1,277 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+// lastWords is how long a stream that the owner ends may take to send what is left.
+const lastWords = time.Second
+
+var (
+	errReplaced = errors.New("the agent opened another stream")
+	errFinished = errors.New("stream finished")
+)
+
+type rpcStream = grpc.BidiStreamingServer[api.ToOwner, api.ToAgent]
+
+// agent is one stream: an agent that is connected to the owner under its session.
+type agent struct {
+	t       *tenure
+	session id.Session
+	out     *outbox
+	cancel  context.CancelCauseFunc
+	ending  chan struct{} // closed when the outbox will get nothing more that must be sent
+	finish  func()        // closes ending, once
+	chains  *chains
+	commits *sequence // of the session; set by attach
+
+	// Guarded by tenure.mu.
+	since    uint64 // catalogue changes beyond this index go to the agent
+	watching map[id.TopicPartition]struct{}
+	leaving  bool // said goodbye
+}
+
+// converse serves one stream until it ends.
+func (t *tenure) converse(stream rpcStream, hello *api.Hello, rest []*api.AgentItem) error {
+	session, refusal := t.admit(stream.Context(), hello)
+	if refusal != nil {
+		return stream.Send(&api.ToAgent{Items: []*api.OwnerItem{refusal}})
+	}
+	ctx, cancel := context.WithCancelCause(stream.Context())
+	defer cancel(errFinished)
+	defer context.AfterFunc(t.ctx, func() { cancel(context.Cause(t.ctx)) })()
+	a := t.newAgent(session, cancel)
+	defer t.detach(a)
+	welcome, refusal := t.welcome(a)
+	if refusal == nil {
+		refusal = welcome
+	}
+	if err := stream.Send(&api.ToAgent{Items: []*api.OwnerItem{refusal}}); err != nil || welcome == nil {
+		return err
+	}
+	// Sender and receiver end with the stream, at the latest when this function has returned.
+	if !t.spawn(func() { a.send(ctx, stream) }) || !t.spawn(func() { a.receive(ctx, stream, rest) }) {
+		return status.Error(codes.Unavailable, errTenureOver.Error())
+	}
+	<-ctx.Done()
+	return a.outcome(stream, context.Cause(ctx))
+}
+
+// outcome says how a stream ended to its agent.
+func (a *agent) outcome(stream rpcStream, cause error) error {
+	switch {
+	case errors.Is(cause, errFinished), stream.Context().Err() != nil:
+		return nil
+	case errors.Is(cause, errSlow):
+		a.t.metrics.cut.WithLabelValues(cutSlow).Inc()
+		a.t.log.Warn("agent stream cut: it takes messages too slowly", zap.Uint32("session", uint32(a.session)))
+		return status.Error(codes.ResourceExhausted, cause.Error())
+	case errors.Is(cause, errTenureOver):
+		a.t.metrics.cut.WithLabelValues(cutEnded).Inc()
+		return status.Error(codes.Unavailable, cause.Error())
+	default:
+		return status.Error(codes.Aborted, cause.Error())
+	}
+}
+
+func (t *tenure) newAgent(session id.Session, cancel context.CancelCauseFunc) *agent {
+	a := &agent{
+		t: t, session: session, cancel: cancel, ending: make(chan struct{}),
+		watching: map[id.TopicPartition]struct{}{},
+	}
+	a.finish = sync.OnceFunc(func() { close(a.ending) })
+	a.out = newOutbox(t.limits.OutboxBytes, cancel)
+	a.chains = newChains(t.limits.Forwards)
+	return a
+}
+
+// admit finds or opens the session that a Hello means.
+func (t *tenure) admit(ctx context.Context, hello *api.Hello) (id.Session, *api.OwnerItem) {
+	if hello.Session != 0 {
+		return id.Session(hello.Session), nil // welcome finds out whether it is open
+	}
+	if hello.Instance == "" || len(hello.Endpoints) == 0 || len(hello.Endpoints) > maxEndpoints {
+		return 0, refusedItem(api.Refused_INVALID, fmt.Sprintf("a session needs an instance and 1 to %d endpoints", maxEndpoints))
+	}
+	open := &metadata.OpenSession{Instance: hello.Instance, Zone: hello.Zone, Version: hello.Version}
+	for _, e := range hello.Endpoints {
+		open.Endpoints = append(open.Endpoints, metadata.Endpoint{Listener: e.Listener, Host: e.Host, Port: e.Port})
+	}
+	result, err := t.propose(ctx, open)
+	if err == nil {
+		err = result.Err
+	}
+	if err != nil {
+		return 0, refusedItem(api.Refused_NOT_OWNER, "open a session: "+err.Error())
+	}
+	return result.Value.(metadata.OpenSessionResult).Session, nil
+}
+
+// maxEndpoints bounds an agent's listeners.
+const maxEndpoints = 64
+
+// welcome attaches the agent at one log index and prepares its first items: the Welcome, returned, and the full
+// catalogue, first in the outbox.
+func (t *tenure) welcome(a *agent) (welcome, refusal *api.OwnerItem) {
+	var catalogue *api.Catalogue
+	var message *api.Welcome
+	first := a.out.reserve()
+	_, err := t.owner.Read(func(s *metadata.State) {
+		info, ok := s.Session(a.session)
+		if !ok || info.Closed {
+			return
+		}
+		t.noteOpen(info)
+		if !t.attach(a, s.Index()) {
+			return
+		}
+		message = &api.Welcome{
+			Session: uint32(a.session), NodeIds: info.NodeIDs, ClusterId: s.ClusterID(), Index: s.Index(),
+			NextN: info.NextN, BundlePrefix: t.cluster.cfg.BundlePrefix, NowMs: time.Now().UnixMilli(),
+		}
+		catalogue = fullCatalogue(s)
+	})
+	if err != nil {
+		return nil, refusedItem(api.Refused_NOT_OWNER, err.Error())
+	}
+	if message == nil {
+		return nil, refusedItem(api.Refused_SESSION_CLOSED, "the session is not open")
+	}
+	a.out.fill(first, catalogueItem(catalogue))
+	return &api.OwnerItem{Item: &api.OwnerItem_Welcome{Welcome: message}}, nil
+}
+
+// noteOpen keeps a session that is open in the state.
+func (t *tenure) noteOpen(info metadata.SessionInfo) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.mu.sessions[info.ID] == nil {
+		t.mu.sessions[info.ID] = t.newOpenSession(info)
+	}
+}
+
+// send writes what the outbox holds until the stream ends.
+func (a *agent) send(ctx context.Context, stream rpcStream) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.out.signal:
+		case <-a.ending:
+			if a.flush(stream) == nil {
+				a.cancel(errFinished)
+			}
+			return
+		}
+		if err := a.flush(stream); err != nil {
+			a.cancel(fmt.Errorf("send to the agent: %w", err))
+			return
+		}
+	}
+}
+
+func (a *agent) flush(stream rpcStream) error {
+	for {
+		items := a.out.take()
+		if len(items) == 0 {
+			return nil
+		}
+		a.t.metrics.messages.Inc()
+		a.t.metrics.items.Add(float64(len(items)))
+		if err := stream.Send(&api.ToAgent{Items: items}); err != nil {
+			return err
+		}
+	}
+}
+
+// end sends a last item and then ends the stream.
+func (a *agent) end(last *api.OwnerItem) {
+	if !a.leaving {
+		a.out.push(last)
+	}
+	a.finish()
+	time.AfterFunc(lastWords, func() { a.cancel(errFinished) })
+}
+
+// receive handles what the agent sends, in order.
+func (a *agent) receive(ctx context.Context, stream rpcStream, rest []*api.AgentItem) {
+	a.handle(ctx, rest)
+	for {
+		message, err := stream.Recv()
+		if err != nil {
+			a.cancel(fmt.Errorf("receive from the agent: %w", err))
+			return
+		}
+		a.t.heard(a)
+		a.handle(ctx, message.Items)
+	}
+}
+
+// handle takes the items of one message. Probes among them are answered together, by the newest one's stamp.
+func (a *agent) handle(ctx context.Context, items []*api.AgentItem) {
+	var probe *api.Probe
+	for _, item := range items {
+		switch i := item.Item.(type) {
+		case *api.AgentItem_Probe:
+			probe = i.Probe
+		case *api.AgentItem_Commit:
+			a.commit(i.Commit)
+		case *api.AgentItem_Abandon:
+			a.abandon(i.Abandon)
+		case *api.AgentItem_Lookup:
+			a.lookup(i.Lookup)
+		case *api.AgentItem_Unsubscribe:
+			a.unsubscribe(i.Unsubscribe)
+		case *api.AgentItem_Forward:
+			a.forward(ctx, i.Forward)
+		case *api.AgentItem_Drain:
+			a.drain(ctx, i.Drain.Request)
+		case *api.AgentItem_Goodbye:
+			a.goodbye(ctx, i.Goodbye.Request)
+		}
+	}
+	if probe != nil {
+		a.stamp(probe.Token)
+	}
+}
+
+// drain takes the agent out of the membership.
+func (a *agent) drain(ctx context.Context, request uint64) {
+	a.t.spawn(func() {
+		result, err := a.t.propose(ctx, &metadata.DrainSession{Session: a.session})
+		if err == nil {
+			err = result.Err
+		}
+		a.out.push(doneItem(request, commandFault(err)))
+	})
+}
+
+// goodbye closes the session at the agent's wish, answers, and ends the stream.
+func (a *agent) goodbye(ctx context.Context, request uint64) {
+	a.t.mu.Lock()
+	a.leaving = true // it is told by the answer, not by a refusal
+	a.t.mu.Unlock()
+	a.t.spawn(func() {
+		result, err := a.t.propose(context.WithoutCancel(ctx), &metadata.CloseSession{Session: a.session})
+		if err == nil {
+			err = result.Err
+		}
+		a.out.push(doneItem(request, commandFault(err)))
+		if err == nil {
+			a.finish()
+		}
+	})
+}

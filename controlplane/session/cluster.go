@@ -1,0 +1,44 @@
+package session
+
+import (
+	"sync/atomic"
+
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/controlplane/owner"
+)
+
+// Cluster is the session side of one virtual cluster on this replica. It has a tenure while the replica is the owner.
+type Cluster struct {
+	cfg     ClusterConfig
+	log     *zap.Logger
+	metrics *metrics
+	tenure  atomic.Pointer[tenure]
+}
+
+// NewCluster builds a Cluster without a tenure.
+func NewCluster(cfg ClusterConfig) *Cluster {
+	cfg.Limits.ApplyDefaults()
+	if cfg.Log == nil {
+		cfg.Log = zap.NewNop()
+	}
+	return &Cluster{
+		cfg: cfg, log: cfg.Log.With(zap.String("virtual_cluster", cfg.Name)), metrics: newMetrics(cfg.Registerer, cfg.Name),
+	}
+}
+
+// Own begins a tenure: agents are served until the owner is done or stop is called. It must be called before the
+// owner runs. stop returns when every stream has ended.
+func (c *Cluster) Own(o *owner.Owner) (stop func()) {
+	t := newTenure(c, o)
+	o.OnApply(t.announce)
+	// Nothing is applied before the owner runs, so what begin sees is what announce goes on from. Whether the fence
+	// still stands is checked with every answer.
+	_, _ = o.Read(t.begin)
+	t.run()
+	c.tenure.Store(t)
+	return func() {
+		c.tenure.CompareAndSwap(t, nil)
+		t.stop()
+	}
+}

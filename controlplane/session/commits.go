@@ -1,0 +1,81 @@
+package session
+
+import (
+	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/commit"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+// abandonBytes is what a held abandon counts.
+const abandonBytes = 64
+
+// answerTo gives the function that answers a commit or abandon on this stream. Answers to a stream that ended go
+// nowhere: the agent asks again on its next one.
+func (a *agent) answerTo(request uint64) answerFunc {
+	return func(result *commit.Result, index uint64, f *api.Error) {
+		var encoded []byte
+		if f == nil {
+			encoded = commit.AppendResult(nil, result)
+		}
+		a.out.push(commitItem(request, encoded, index, f))
+	}
+}
+
+// commit takes a submission: validated, it goes into the session's order, or to the parking if it is a resubmission.
+func (a *agent) commit(c *api.Commit) {
+	answer := a.answerTo(c.Request)
+	r, err := commit.Parse(c.Encoded)
+	if err != nil {
+		a.t.metrics.commits.WithLabelValues(resultInvalid).Inc()
+		answer(nil, 0, fault(api.Error_INVALID, err.Error()))
+		return
+	}
+	h := r.Header()
+	switch {
+	case h.Submission.Session != a.session:
+		a.elsewhere(h, answer)
+	case h.Resubmit:
+		a.t.resubmit(r, c.Encoded, answer)
+	default:
+		a.commits.submit(h.Submission.N, &metadata.CommitBundle{Encoded: c.Encoded}, len(c.Encoded), answer)
+	}
+}
+
+// elsewhere answers a commit of another session: what it was settled with, if that session was closed (I9). An agent
+// asks this way about commits whose answer was lost with their session.
+func (a *agent) elsewhere(h commit.Header, answer answerFunc) {
+	var result *commit.Result
+	index, err := a.t.owner.Read(func(s *metadata.State) {
+		if info, ok := s.Session(h.Submission.Session); ok && !info.Closed {
+			return
+		}
+		settled, ok := s.Settled(h.Submission)
+		switch {
+		case !ok:
+		case h.Resubmit: // what the first submission got says nothing of the batches handed in again
+			result = &commit.Result{Status: commit.SessionClosed}
+		default:
+			result = settled
+		}
+	})
+	switch {
+	case err != nil:
+		answer(nil, 0, commandFault(err))
+	case result == nil:
+		a.t.metrics.commits.WithLabelValues(resultInvalid).Inc()
+		answer(nil, 0, fault(api.Error_INVALID, "the commit is of a session that is not this stream's"))
+	default:
+		answer(result, index, nil)
+	}
+}
+
+// abandon settles a submission that will not come, in its turn.
+func (a *agent) abandon(c *api.Abandon) {
+	if c.N == 0 {
+		a.answerTo(c.Request)(nil, 0, fault(api.Error_INVALID, "submissions count from 1"))
+		return
+	}
+	command := &metadata.AbandonSubmission{Submission: id.Submission{Session: a.session, N: c.N}}
+	a.commits.submit(c.N, command, abandonBytes, a.answerTo(c.Request))
+}

@@ -1,0 +1,105 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/controlplane/owner"
+)
+
+// Forwards answers forwarded Kafka requests (package admin).
+type Forwards interface {
+	// Handle gives the response's body. An error means that there is no answer for now.
+	Handle(ctx context.Context, f *api.Forward) ([]byte, error)
+}
+
+// ErrBadRequest marks a forwarded request that has no answer and never will: malformed, or of an unknown API.
+var ErrBadRequest = errors.New("bad request")
+
+// Locator tells who owns a virtual cluster and where replicas are.
+type Locator interface {
+	// Owner gives the owner's replica id and gRPC address, empty if there is none.
+	Owner(ctx context.Context) (replica, address string, err error)
+	// Replicas gives the gRPC addresses of the known replicas.
+	Replicas() []string
+}
+
+// ClusterConfig describes one virtual cluster's session side.
+type ClusterConfig struct {
+	// Name of the virtual cluster.
+	Name string
+	// BundlePrefix is the prefix of the virtual cluster's objects in the bucket; agents are told it.
+	BundlePrefix string
+	// Locator answers Locate.
+	Locator Locator
+	// NewForwards makes what answers forwarded requests under one owner.
+	NewForwards func(*owner.Owner) Forwards
+
+	Limits     Limits
+	Log        *zap.Logger
+	Registerer prometheus.Registerer
+}
+
+// Limits are the bounds and times of sessions. Zero fields take the defaults.
+type Limits struct {
+	// SessionTimeout is how long an agent may be silent before its session is closed; 5 s.
+	SessionTimeout time.Duration
+	// HoldTimeout is how long a commit waits for those before it; 60 s.
+	HoldTimeout time.Duration
+	// ParkTimeout is how long a resubmission waits for the batches its producers' sequences need; 10 s.
+	ParkTimeout time.Duration
+	// ProposeTimeout bounds the way of a session's own commands (open, drain, close) into the log; 10 s.
+	ProposeTimeout time.Duration
+	// OutboxBytes is how much may wait to be sent to one agent; beyond it the stream is cut. 64 MiB.
+	OutboxBytes int
+	// HeldBytes and HeldCommits bound the commits of one session that wait for their turn or for the log; 64 MiB, 1024.
+	HeldBytes   int
+	HeldCommits int
+	// Parked bounds the resubmissions waiting in one virtual cluster; 65536.
+	Parked int
+	// Subscriptions bounds the partitions that one stream gets notices of; 2^20.
+	Subscriptions int
+	// Forwards bounds the forwarded requests of one stream that are under way; 4096.
+	Forwards int
+}
+
+// Bounds of single messages.
+const (
+	// maxMessageBytes is the largest gRPC message taken or sent.
+	maxMessageBytes = 64 << 20
+	// batchBytes is about how much goes into one message.
+	batchBytes = 1 << 20
+	// maxLookupPartitions bounds one look-up.
+	maxLookupPartitions = 1 << 17
+	// maxLookupExtents bounds the extents in one answer; once reached, further partitions get one each.
+	maxLookupExtents = 1 << 18
+	// defaultExtents is what a look-up that names no maximum gets of one partition.
+	defaultExtents = 1000
+	// helloTimeout is how long a new stream may take to say Hello.
+	helloTimeout = 10 * time.Second
+)
+
+// ApplyDefaults sets what is zero to its default.
+func (l *Limits) ApplyDefaults() {
+	orDefault(&l.SessionTimeout, 5*time.Second)
+	orDefault(&l.HoldTimeout, 60*time.Second)
+	orDefault(&l.ParkTimeout, 10*time.Second)
+	orDefault(&l.ProposeTimeout, 10*time.Second)
+	orDefault(&l.OutboxBytes, 64<<20)
+	orDefault(&l.HeldBytes, 64<<20)
+	orDefault(&l.HeldCommits, 1024)
+	orDefault(&l.Parked, 1<<16)
+	orDefault(&l.Subscriptions, 1<<20)
+	orDefault(&l.Forwards, 4096)
+}
+
+func orDefault[T int | time.Duration](v *T, to T) {
+	if *v == 0 {
+		*v = to
+	}
+}

@@ -1,0 +1,24 @@
+// Package session is the owner's side of the conversation with agents: it opens, resumes and closes agent sessions,
+// brings commits into the log in their order, answers look-ups and probes, tells agents what changed, and hands
+// forwarded Kafka requests to the admin APIs.
+//
+// A Server is the gRPC service of one replica. It has one Cluster per virtual cluster; a Cluster has a tenure while
+// this replica is the owner, and refuses agents with NOT_OWNER otherwise.
+//
+// # Order
+//
+// What one agent is sent about state is in log order. Three things make it so:
+//
+//   - Every item goes through the agent's outbox, which is sent in order. A place in it can be reserved before its
+//     content is known; nothing behind it is sent until it is filled.
+//   - A look-up takes its index, its subscriptions and its place in the outbox inside owner.Read, where the state does
+//     not change. Effects of a later index therefore find the subscription and go behind the answer; effects of that
+//     index or an earlier one, which the apply goroutine may still be about to announce, are skipped by index. So a
+//     subscription has neither gap nor double. The place is filled only after the fence was checked (I9).
+//   - A stamp of index i waits until the effects of i were announced.
+//
+// # Locks
+//
+// In this order: the owner's state lock, tenure.mu, outbox.mu. Nothing is called out while tenure.mu is held except
+// outboxes.
+package session

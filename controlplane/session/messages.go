@@ -1,0 +1,121 @@
+package session
+
+import (
+	"bytes"
+
+	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/extent"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+// fullCatalogue is everything agents know of besides partitions' contents.
+func fullCatalogue(s *metadata.State) *api.Catalogue {
+	c := &api.Catalogue{
+		Index: s.Index(), Full: true, Membership: membership(s),
+		BrokerConfigs: s.Configs(metadata.ConfigBroker, ""), BrokerConfigsSet: true,
+	}
+	for t := range s.Topics() {
+		c.Topics = append(c.Topics, topicMessage(t))
+	}
+	return c
+}
+
+// catalogueDelta tells what the effects changed; nil if nothing that agents know of.
+func catalogueDelta(s *metadata.State, index uint64, fx *metadata.Effects) *api.Catalogue {
+	if len(fx.Topics) == 0 && !fx.Configs && !fx.Members {
+		return nil
+	}
+	c := &api.Catalogue{Index: index}
+	seen := make(map[id.Topic]bool, len(fx.Topics))
+	for _, topic := range fx.Topics {
+		if seen[topic] {
+			continue
+		}
+		seen[topic] = true
+		if t, ok := s.Topic(topic); ok {
+			c.Topics = append(c.Topics, topicMessage(t))
+		} else {
+			c.DeletedTopics = append(c.DeletedTopics, bytes.Clone(topic[:]))
+		}
+	}
+	if fx.Configs {
+		c.BrokerConfigs, c.BrokerConfigsSet = s.Configs(metadata.ConfigBroker, ""), true
+	}
+	if fx.Members {
+		c.Membership = membership(s)
+	}
+	return c
+}
+
+func topicMessage(t *metadata.Topic) *api.Topic {
+	return &api.Topic{Id: bytes.Clone(t.ID[:]), Name: t.Name, Partitions: t.Partitions, Configs: t.Configs}
+}
+
+func membership(s *metadata.State) *api.Membership {
+	m := &api.Membership{Version: s.MembershipVersion()}
+	for info := range s.Sessions() {
+		if info.Closed || info.Draining {
+			continue
+		}
+		m.Members = append(m.Members, &api.Member{
+			Session: uint32(info.ID), Zone: info.Zone, Endpoints: endpointMessages(info.Endpoints), NodeIds: info.NodeIDs,
+		})
+	}
+	return m
+}
+
+func endpointMessages(endpoints []metadata.Endpoint) []*api.Endpoint {
+	out := make([]*api.Endpoint, len(endpoints))
+	for i, e := range endpoints {
+		out[i] = &api.Endpoint{Listener: e.Listener, Host: e.Host, Port: e.Port}
+	}
+	return out
+}
+
+func partitionNotice(p *metadata.PartitionEffect) *api.PartitionNotice {
+	n := &api.PartitionNotice{
+		Topic: bytes.Clone(p.Partition.Topic[:]), Partition: p.Partition.Partition,
+		LogStart: p.LogStart, HighWatermark: p.HighWatermark, LastStable: p.LastStable,
+	}
+	if len(p.Extents) > 0 {
+		n.Extents = extent.AppendList(nil, p.Extents)
+	}
+	return n
+}
+
+func catalogueItem(c *api.Catalogue) *api.OwnerItem {
+	return &api.OwnerItem{Item: &api.OwnerItem_Catalogue{Catalogue: c}}
+}
+
+func noticeItem(n *api.Notice) *api.OwnerItem {
+	return &api.OwnerItem{Item: &api.OwnerItem_Notice{Notice: n}}
+}
+
+func refusedItem(reason api.Refused_Reason, message string) *api.OwnerItem {
+	return &api.OwnerItem{Item: &api.OwnerItem_Refused{Refused: &api.Refused{Reason: reason, Message: message}}}
+}
+
+func commitItem(request uint64, result []byte, index uint64, fault *api.Error) *api.OwnerItem {
+	return &api.OwnerItem{Item: &api.OwnerItem_Commit{Commit: &api.CommitAnswer{
+		Request: request, Result: result, Index: index, Error: fault,
+	}}}
+}
+
+func doneItem(request uint64, fault *api.Error) *api.OwnerItem {
+	return &api.OwnerItem{Item: &api.OwnerItem_Done{Done: &api.Done{Request: request, Error: fault}}}
+}
+
+func fault(code api.Error_Code, message string) *api.Error {
+	return &api.Error{Code: code, Message: message}
+}
+
+// topicPartition reads a partition's name; ok is false if the topic id has the wrong length.
+func topicPartition(topic []byte, partition int32) (tp id.TopicPartition, ok bool) {
+	if len(topic) != len(tp.Topic) {
+		return tp, false
+	}
+	copy(tp.Topic[:], topic)
+	tp.Partition = partition
+	return tp, true
+}

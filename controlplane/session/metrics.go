@@ -1,0 +1,73 @@
+package session
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// metrics of one virtual cluster's sessions.
+type metrics struct {
+	streams   prometheus.Gauge
+	parked    prometheus.Gauge
+	held      prometheus.Gauge
+	cut       *prometheus.CounterVec
+	notices   prometheus.Counter
+	stamps    prometheus.Counter
+	lookups   prometheus.Counter
+	commits   *prometheus.CounterVec
+	parkTimes *prometheus.CounterVec
+	closed    prometheus.Counter
+	messages  prometheus.Counter
+	items     prometheus.Counter
+}
+
+// Values of the reason label of cut streams.
+const (
+	cutSlow     = "slow"
+	cutReplaced = "replaced"
+	cutEnded    = "owner_ended"
+)
+
+// Values of the result label.
+const (
+	resultSettled  = "settled"
+	resultStored   = "stored"
+	resultInvalid  = "invalid"
+	resultFailed   = "failed"
+	resultTimeout  = "timed_out"
+	resultResumed  = "resumed"
+	resultOverfull = "overfull"
+)
+
+func newMetrics(r prometheus.Registerer, virtualCluster string) *metrics {
+	if r == nil {
+		r = prometheus.NewRegistry()
+	}
+	r = prometheus.WrapRegistererWith(prometheus.Labels{"virtual_cluster": virtualCluster}, r)
+	counter := func(name, help string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Name: "freshet_session_" + name, Help: help})
+		r.MustRegister(c)
+		return c
+	}
+	vector := func(name, help, label string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "freshet_session_" + name, Help: help}, []string{label})
+		r.MustRegister(c)
+		return c
+	}
+	gauge := func(name, help string) prometheus.Gauge {
+		g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "freshet_session_" + name, Help: help})
+		r.MustRegister(g)
+		return g
+	}
+	return &metrics{
+		streams:   gauge("streams", "Agents connected to this replica as the owner."),
+		parked:    gauge("parked_resubmissions", "Resubmitted commits that wait for a sequence gap to close."),
+		held:      gauge("held_commits", "Commits that wait for earlier ones of their session."),
+		cut:       vector("streams_cut_total", "Streams that the owner ended.", "reason"),
+		notices:   counter("notices_total", "Notices sent to agents."),
+		stamps:    counter("stamps_total", "Stamps sent to agents."),
+		lookups:   counter("lookup_partitions_total", "Partitions looked up."),
+		commits:   vector("commits_total", "Commits answered.", "result"),
+		parkTimes: vector("parked_total", "Parked resubmissions answered.", "result"),
+		closed:    counter("closed_total", "Sessions closed because their agent was silent."),
+		messages:  counter("sent_messages_total", "Messages sent to agents."),
+		items:     counter("sent_items_total", "Items sent to agents, several to a message under load."),
+	}
+}

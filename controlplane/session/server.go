@@ -1,0 +1,113 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+
+	"github.com/freshet-io/freshet/controlplane/api"
+)
+
+// Server is the gRPC service that agents talk to. It finds the Cluster a call is for.
+type Server struct {
+	api.UnimplementedControlPlaneServer
+	clusters map[string]*Cluster
+}
+
+// NewServer serves the given virtual clusters.
+func NewServer(clusters ...*Cluster) *Server {
+	s := &Server{clusters: map[string]*Cluster{}}
+	for _, c := range clusters {
+		s.clusters[c.cfg.Name] = c
+	}
+	return s
+}
+
+// ServerOptions are the gRPC options of a server for agents: authentication, bounds, keepalive and buffers.
+func ServerOptions(keys Keys) []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.ChainUnaryInterceptor(keys.UnaryInterceptor()),
+		grpc.ChainStreamInterceptor(keys.StreamInterceptor()),
+		grpc.MaxRecvMsgSize(maxMessageBytes),
+		grpc.MaxSendMsgSize(maxMessageBytes),
+		grpc.InitialWindowSize(4 << 20),
+		grpc.InitialConnWindowSize(8 << 20),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 10 * time.Second, Timeout: 3 * time.Second}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
+		grpc.ConnectionTimeout(10 * time.Second),
+	}
+}
+
+// Locate implements the service.
+func (s *Server) Locate(ctx context.Context, request *api.LocateRequest) (*api.LocateResponse, error) {
+	c, ok := s.clusters[request.VirtualCluster]
+	if !ok || !opens(ctx, request.VirtualCluster) {
+		return nil, status.Errorf(codes.PermissionDenied, "virtual cluster %q is not served for this key", request.VirtualCluster)
+	}
+	response := &api.LocateResponse{Replicas: c.cfg.Locator.Replicas()}
+	replica, address, err := c.cfg.Locator.Owner(ctx)
+	if err != nil {
+		return nil, status.Errorf(codes.Unavailable, "find the owner: %v", err)
+	}
+	response.OwnerReplica, response.OwnerAddress = replica, address
+	return response, nil
+}
+
+// Session implements the service: it refuses, or hands the stream to the tenure and stays until it ends.
+func (s *Server) Session(stream grpc.BidiStreamingServer[api.ToOwner, api.ToAgent]) error {
+	hello, rest, err := receiveHello(stream)
+	if err != nil {
+		return status.Error(codes.InvalidArgument, err.Error())
+	}
+	c, ok := s.clusters[hello.VirtualCluster]
+	if !ok || !opens(stream.Context(), hello.VirtualCluster) {
+		return refuse(stream, api.Refused_INVALID, fmt.Sprintf("virtual cluster %q is not served for this key", hello.VirtualCluster))
+	}
+	if hello.Shard != 0 {
+		return refuse(stream, api.Refused_INVALID, "there is only metadata shard 0")
+	}
+	t := c.tenure.Load()
+	if t == nil {
+		return refuse(stream, api.Refused_NOT_OWNER, "this replica is not the owner")
+	}
+	return t.converse(stream, hello, rest)
+}
+
+func refuse(stream grpc.BidiStreamingServer[api.ToOwner, api.ToAgent], reason api.Refused_Reason, message string) error {
+	return stream.Send(&api.ToAgent{Items: []*api.OwnerItem{refusedItem(reason, message)}})
+}
+
+var errNoHello = errors.New("the stream did not begin with a hello")
+
+// receiveHello takes the first message; rest is what came with it.
+func receiveHello(stream grpc.BidiStreamingServer[api.ToOwner, api.ToAgent]) (hello *api.Hello, rest []*api.AgentItem, err error) {
+	type received struct {
+		message *api.ToOwner
+		err     error
+	}
+	first := make(chan received, 1)
+	go func() { // ends with the stream at the latest
+		m, err := stream.Recv()
+		first <- received{m, err}
+	}()
+	timer := time.NewTimer(helloTimeout)
+	defer timer.Stop()
+	select {
+	case r := <-first:
+		if r.err != nil {
+			return nil, nil, r.err
+		}
+		if len(r.message.Items) == 0 || r.message.Items[0].GetHello() == nil {
+			return nil, nil, errNoHello
+		}
+		return r.message.Items[0].GetHello(), r.message.Items[1:], nil
+	case <-timer.C:
+		return nil, nil, errNoHello
+	}
+}

@@ -1,0 +1,250 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/controlplane/owner"
+	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+// errTenureOver ends the streams when this replica is not the owner any more.
+var errTenureOver = errors.New("this replica is not the owner any more")
+
+// tenure serves agents while this replica owns the virtual cluster. Nothing of it outlives the ownership.
+type tenure struct {
+	cluster  *Cluster
+	owner    *owner.Owner
+	limits   Limits
+	log      *zap.Logger
+	metrics  *metrics
+	forwards Forwards
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	work     sync.WaitGroup
+
+	mu struct {
+		sync.Mutex
+		stopped   bool
+		announced uint64                                  // effects up to this index were announced
+		agents    map[id.Session]*agent                   // connected
+		sessions  map[id.Session]*openSession             // open, connected or not
+		watchers  map[id.TopicPartition]map[*agent]uint64 // index from which on (exclusive) notices go
+		stamps    map[*agent]stamp                        // waiting for announced to reach their index
+		parking   parking
+	}
+}
+
+// openSession is what the tenure keeps of a session that is open in the state.
+type openSession struct {
+	heard   time.Time // last sign of life; the tenure's begin for a session that has not been heard of
+	closing bool      // CloseSession was proposed
+	commits *sequence
+}
+
+func newTenure(c *Cluster, o *owner.Owner) *tenure {
+	t := &tenure{cluster: c, owner: o, limits: c.cfg.Limits, log: c.log, metrics: c.metrics}
+	t.ctx, t.cancel = context.WithCancelCause(context.Background())
+	t.mu.agents = map[id.Session]*agent{}
+	t.mu.sessions = map[id.Session]*openSession{}
+	t.mu.watchers = map[id.TopicPartition]map[*agent]uint64{}
+	t.mu.stamps = map[*agent]stamp{}
+	t.mu.parking = newParking()
+	if c.cfg.NewForwards != nil {
+		t.forwards = c.cfg.NewForwards(o)
+	}
+	return t
+}
+
+// begin takes over the sessions in the state: each has a full time-out to come back.
+func (t *tenure) begin(s *metadata.State) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mu.announced = s.Index()
+	for info := range s.Sessions() {
+		if !info.Closed {
+			t.mu.sessions[info.ID] = t.newOpenSession(info)
+		}
+	}
+}
+
+func (t *tenure) newOpenSession(info metadata.SessionInfo) *openSession {
+	return &openSession{heard: time.Now(), commits: newSequence(t, info.ID, info.NextN)}
+}
+
+func (t *tenure) run() {
+	t.work.Go(t.watchSessions)
+	t.work.Go(func() {
+		select {
+		case <-t.owner.Done():
+			t.cancel(errTenureOver)
+		case <-t.ctx.Done():
+		}
+	})
+}
+
+// stop ends the tenure and waits for what it started.
+func (t *tenure) stop() {
+	t.mu.Lock()
+	t.mu.stopped = true
+	t.mu.Unlock()
+	t.cancel(errTenureOver)
+	t.work.Wait()
+	for _, open := range t.mu.sessions { // nothing else runs any more
+		open.commits.close()
+	}
+	for p := range t.mu.parking.parked {
+		p.timer.Stop()
+		t.metrics.parked.Dec()
+	}
+}
+
+// spawn runs fn as part of the tenure; false if that has ended.
+func (t *tenure) spawn(fn func()) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.mu.stopped {
+		return false
+	}
+	t.work.Go(fn)
+	return true
+}
+
+// propose brings one of the tenure's own commands into the log.
+func (t *tenure) propose(ctx context.Context, c metadata.Command) (metadata.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, t.limits.ProposeTimeout)
+	defer cancel()
+	result, _, err := t.owner.Propose(ctx, c)
+	return result, err
+}
+
+// announce is the owner's apply hook: it tells agents what entry index changed, wakes parked resubmissions, and sends
+// the stamps that waited for it. The cost is that of the partitions touched and of the agents watching them.
+func (t *tenure) announce(s *metadata.State, index uint64, fx *metadata.Effects) {
+	catalogue := catalogueDelta(s, index, fx)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if catalogue != nil {
+		item := catalogueItem(catalogue)
+		for _, a := range t.mu.agents {
+			if index > a.since {
+				a.out.push(item)
+			}
+		}
+	}
+	t.notify(index, fx)
+	for _, session := range fx.Closed {
+		t.sessionClosed(session)
+	}
+	t.mu.announced = index
+	for a, st := range t.mu.stamps {
+		if st.index <= index {
+			a.sendStamp(st)
+			delete(t.mu.stamps, a)
+		}
+	}
+	t.wakeParked(s, fx)
+}
+
+// notify sends each watcher of a touched partition what changed there. Called with mu held.
+func (t *tenure) notify(index uint64, fx *metadata.Effects) {
+	if len(fx.Partitions) == 0 {
+		return
+	}
+	notices := map[*agent]*api.Notice{}
+	for i := range fx.Partitions {
+		effect := &fx.Partitions[i]
+		var message *api.PartitionNotice
+		for a, since := range t.mu.watchers[effect.Partition] {
+			if index <= since {
+				continue
+			}
+			if message == nil {
+				message = partitionNotice(effect)
+			}
+			n := notices[a]
+			if n == nil {
+				n = &api.Notice{Index: index}
+				notices[a] = n
+			}
+			n.Partitions = append(n.Partitions, message)
+		}
+	}
+	for a, n := range notices {
+		t.metrics.notices.Inc()
+		a.out.push(noticeItem(n))
+	}
+}
+
+// sessionClosed ends what the tenure has of a session. Called with mu held.
+func (t *tenure) sessionClosed(session id.Session) {
+	delete(t.mu.sessions, session)
+	if a := t.mu.agents[session]; a != nil {
+		a.end(refusedItem(api.Refused_SESSION_CLOSED, "the session was closed"))
+	}
+}
+
+// attach makes the agent the session's connected one and ends an earlier stream. Called inside owner.Read, so that
+// index is the state's; what is announced beyond it goes to the agent. It returns false if the session is not open.
+func (t *tenure) attach(a *agent, index uint64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	open := t.mu.sessions[a.session]
+	if open == nil || t.mu.stopped {
+		return false
+	}
+	if before := t.mu.agents[a.session]; before != nil {
+		t.metrics.cut.WithLabelValues(cutReplaced).Inc()
+		t.forget(before)
+		before.cancel(errReplaced)
+	}
+	open.heard = time.Now()
+	a.since, a.commits = index, open.commits
+	t.mu.agents[a.session] = a
+	t.metrics.streams.Inc()
+	return true
+}
+
+// detach ends a stream's subscriptions.
+func (t *tenure) detach(a *agent) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.forget(a)
+}
+
+// forget drops everything that would send to the agent. Called with mu held.
+func (t *tenure) forget(a *agent) {
+	if t.mu.agents[a.session] == a {
+		delete(t.mu.agents, a.session)
+		t.metrics.streams.Dec()
+	}
+	for tp := range a.watching {
+		t.unwatch(a, tp)
+	}
+	delete(t.mu.stamps, a)
+}
+
+// unwatch ends one subscription. Called with mu held.
+func (t *tenure) unwatch(a *agent, tp id.TopicPartition) {
+	delete(a.watching, tp)
+	watchers := t.mu.watchers[tp]
+	delete(watchers, a)
+	if len(watchers) == 0 {
+		delete(t.mu.watchers, tp)
+	}
+}
+
+// heard notes a sign of life.
+func (t *tenure) heard(a *agent) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if open := t.mu.sessions[a.session]; open != nil && t.mu.agents[a.session] == a {
+		open.heard = time.Now()
+	}
+}
