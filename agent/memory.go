@@ -1,0 +1,44 @@
+package agent
+
+import "fmt"
+
+// Shares of the memory limit, in percent (design.md 12). What is left is for the program itself and the garbage
+// collector. Write buffers are slabs of record bytes plus the produce frames that wait to be copied into them; the
+// budget of other frames comes out of what is left.
+const (
+	liveCachePercent     = 40
+	slabsPercent         = 18
+	produceFramesPercent = 7
+	catchUpPercent       = 10
+	unsentPercent        = 10
+	otherFramesPercent   = 2
+)
+
+// minMemory is the least an agent can work with: room for a bundle being filled, one being put, and one being read.
+const minMemory = 128 << 20
+
+// budgets are the parts of the memory limit, bytes.
+type budgets struct {
+	live          int64 // cache of what was written or read at the live edge
+	catchUp       int64 // cache of what is read behind it
+	slabs         int64 // record bytes between socket and object store
+	produceFrames int64 // produce requests not yet copied into slabs
+	otherFrames   int64 // all other requests
+	unsent        int64 // record bytes of answers that clients have not taken yet
+}
+
+// divide gives each part its share of the limit.
+func divide(limit int64) (budgets, error) {
+	if limit < minMemory {
+		return budgets{}, fmt.Errorf("memory limit of %d bytes is below the least, %d", limit, minMemory)
+	}
+	share := func(percent int64) int64 { return limit / 100 * percent }
+	return budgets{
+		live:          share(liveCachePercent),
+		catchUp:       share(catchUpPercent),
+		slabs:         share(slabsPercent),
+		produceFrames: share(produceFramesPercent),
+		otherFrames:   share(otherFramesPercent),
+		unsent:        share(unsentPercent),
+	}, nil
+}

@@ -1,0 +1,115 @@
+// Package adminhttp is the HTTP address of a Freshet process for operators and platforms:
+//
+//	/livez          200 while the process runs
+//	/readyz         200 when it serves, else 503 and why not
+//	/metrics        Prometheus metrics
+//	/debug/pprof/   Go profiles
+package adminhttp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.uber.org/zap"
+)
+
+// Bounds of a connection. Profiles and traces take their time, so there is no bound on writing.
+const (
+	headerTimeout = 10 * time.Second
+	idleTimeout   = 2 * time.Minute
+	stopTimeout   = time.Second
+)
+
+// Config of a Server.
+type Config struct {
+	Address  string              // host:port to listen on
+	Ready    func() error        // nil when the process serves; called for every /readyz
+	Gatherer prometheus.Gatherer // what /metrics shows
+	// Handlers are further paths, in http.ServeMux's pattern syntax.
+	Handlers map[string]http.Handler
+	Log      *zap.Logger
+}
+
+// Server answers on the address. Listen opens it, Run serves.
+type Server struct {
+	cfg    Config
+	http   http.Server
+	socket net.Listener
+}
+
+// New builds a Server. It does not listen yet.
+func New(cfg Config) *Server {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if err := cfg.Ready(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
+	mux.Handle("/metrics", promhttp.HandlerFor(cfg.Gatherer, promhttp.HandlerOpts{ErrorLog: zap.NewStdLog(cfg.Log)}))
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	for pattern, h := range cfg.Handlers {
+		mux.Handle(pattern, h)
+	}
+	return &Server{cfg: cfg, http: http.Server{
+		Handler: mux, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, ErrorLog: zap.NewStdLog(cfg.Log),
+	}}
+}
+
+// Listen opens the address, so that a fault shows before anything else starts.
+func (s *Server) Listen(ctx context.Context) error {
+	socket, err := new(net.ListenConfig).Listen(ctx, "tcp", s.cfg.Address)
+	if err != nil {
+		return fmt.Errorf("listen for http on %s: %w", s.cfg.Address, err)
+	}
+	s.socket = socket
+	return nil
+}
+
+// Addr is the address listened on; nil before Listen.
+func (s *Server) Addr() net.Addr {
+	if s.socket == nil {
+		return nil
+	}
+	return s.socket.Addr()
+}
+
+// Run serves until ctx ends.
+func (s *Server) Run(ctx context.Context) error {
+	failed := make(chan error, 1)
+	go func() { failed <- s.http.Serve(s.socket) }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve http: %w", err)
+	case <-ctx.Done():
+	}
+	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	if err := s.http.Shutdown(stopCtx); err != nil {
+		_ = s.http.Close() // a profile that is still being taken is cut
+	}
+	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve http: %w", err)
+	}
+	return nil
+}
+
+// Close gives the address back if Run never ran.
+func (s *Server) Close() {
+	if s.socket != nil {
+		_ = s.socket.Close()
+	}
+}
