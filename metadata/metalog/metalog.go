@@ -63,6 +63,8 @@ type SnapshotRef struct {
 	Name  string `json:"name"`  // key prefix in the bucket
 	Bytes int64  `json:"bytes"`
 	CRC   uint32 `json:"crc"` // CRC-32C of the manifest
+	// Total is about what Tenure.Total was then: how much log is newer follows from it.
+	Total int64 `json:"total"`
 }
 
 // Candidate is a replica that wants to be the owner.
@@ -120,6 +122,9 @@ type Tenure interface {
 
 	// Bytes is the untrimmed payload in the log, what the log budget limits.
 	Bytes() int64
+
+	// Total is the payload ever appended to the log, by all tenures.
+	Total() int64
 
 	// SetSnapshots replaces the pointers (newest first, at most two), if this tenure still stands.
 	SetSnapshots(ctx context.Context, refs []SnapshotRef) error

@@ -48,6 +48,7 @@ func (t *tenure) ID() int64             { return t.id }
 func (t *tenure) Tail() uint64          { return t.began }
 func (t *tenure) Lost() <-chan struct{} { return t.ctx.Done() }
 func (t *tenure) Bytes() int64          { return t.total.Load() - t.trimmed.Load() }
+func (t *tenure) Total() int64          { return t.total.Load() }
 
 func (t *tenure) Valid() bool {
 	return t.ctx.Err() == nil && int64(time.Since(t.base)) < t.fence.Load()

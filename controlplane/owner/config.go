@@ -1,0 +1,95 @@
+package owner
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/metalog"
+)
+
+// Config configures an Owner.
+type Config struct {
+	Tenure metalog.Tenure
+	// State is the state after the last complete command up to the tenure's tail. It is the owner's until Run
+	// returned.
+	State *metadata.State
+	// First are proposed ahead of everything else; nobody waits for their results.
+	First []metadata.Command
+	// Marked is called on the apply goroutine with a snapshot of the state as of each CheckHash command with index
+	// 0, which marks where a snapshot is to be taken. Checked is called with every other one.
+	Marked  func(index uint64, snapshot *metadata.State)
+	Checked func(metadata.CheckHash)
+
+	GroupBytes    int           // commands appended together, encoded: 255 KiB
+	GroupCommands int           // and their number: 4096
+	CommandBytes  int           // largest single command, encoded: 16 MiB
+	QueueBytes    int64         // proposals not answered, encoded, plus a little for each: 64 MiB
+	SoftLogBytes  int64         // untrimmed log from which on commits are delayed: 256 MiB
+	HardLogBytes  int64         // and refused: 512 MiB
+	MaxDelay      time.Duration // of a group, just below HardLogBytes: 1 s
+	Drain         time.Duration // how long Run finishes the append under way after its context ended: 2 s
+
+	Now        func() time.Time      // command time; default time.Now
+	Logger     *zap.Logger           // default: none
+	Registerer prometheus.Registerer // default: a private one
+}
+
+// ApplyDefaults sets the fields that are zero.
+func (c *Config) ApplyDefaults() {
+	setDefault(&c.GroupBytes, metalog.DefaultEntryBytes-1<<10) // with the batch's header one entry, not two
+	setDefault(&c.GroupCommands, 4096)
+	setDefault(&c.CommandBytes, 16<<20)
+	setDefault(&c.QueueBytes, 64<<20)
+	setDefault(&c.SoftLogBytes, 256<<20)
+	setDefault(&c.HardLogBytes, 512<<20)
+	setDefault(&c.MaxDelay, time.Second)
+	setDefault(&c.Drain, 2*time.Second)
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Marked == nil {
+		c.Marked = func(uint64, *metadata.State) {}
+	}
+	if c.Checked == nil {
+		c.Checked = func(metadata.CheckHash) {}
+	}
+	if c.Logger == nil {
+		c.Logger = zap.NewNop()
+	}
+	if c.Registerer == nil {
+		c.Registerer = prometheus.NewRegistry()
+	}
+}
+
+func setDefault[T comparable](p *T, v T) {
+	var zero T
+	if *p == zero {
+		*p = v
+	}
+}
+
+// Validate tells every fault.
+func (c *Config) Validate() error {
+	var errs []error
+	if c.Tenure == nil || c.State == nil {
+		errs = append(errs, errors.New("no tenure or no state"))
+	}
+	if c.GroupBytes < 1 || c.GroupCommands < 1 {
+		errs = append(errs, fmt.Errorf("group bounds %d bytes, %d commands: must be positive", c.GroupBytes, c.GroupCommands))
+	}
+	if c.CommandBytes < 1 || c.CommandBytes > metalog.MaxPayloadBytes/2 {
+		errs = append(errs, fmt.Errorf("command bytes %d: must be 1 to %d", c.CommandBytes, metalog.MaxPayloadBytes/2))
+	}
+	if c.QueueBytes < int64(c.CommandBytes)+proposalOverhead {
+		errs = append(errs, fmt.Errorf("queue bytes %d: must hold a command of %d bytes", c.QueueBytes, c.CommandBytes))
+	}
+	if c.SoftLogBytes < 0 || c.SoftLogBytes >= c.HardLogBytes {
+		errs = append(errs, fmt.Errorf("soft log limit %d must be below the hard one %d", c.SoftLogBytes, c.HardLogBytes))
+	}
+	return errors.Join(errs...)
+}

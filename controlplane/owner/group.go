@@ -1,0 +1,191 @@
+package owner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/metalog"
+)
+
+// group is what one log entry (or span of entries) holds.
+type group struct {
+	proposals []*Proposal
+	batch     metadata.Batch
+	index     uint64 // of its last entry
+	began     time.Time
+}
+
+// errStopped: the owner's context ended between appends.
+var errStopped = errors.New("owner stopped")
+
+// appendGroups is the append loop. It returns errStopped when ctx ended, else why it cannot go on.
+func (o *Owner) appendGroups(ctx context.Context, groups chan<- *group) error {
+	appendCtx, cancel := o.drainable(ctx)
+	defer cancel()
+	for {
+		proposals, err := o.nextProposals(ctx)
+		if err != nil {
+			return err
+		}
+		if proposals = o.refuseIfFull(proposals); len(proposals) == 0 {
+			continue
+		}
+		g, err := o.append(appendCtx, proposals)
+		if err != nil {
+			o.failGroup(proposals, err)
+			return err
+		}
+		groups <- g
+	}
+}
+
+// drainable gives the context of appends: an append under way when ctx ends has Config.Drain left to finish.
+func (o *Owner) drainable(ctx context.Context) (context.Context, context.CancelFunc) {
+	appendCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		timer := time.NewTimer(o.cfg.Drain)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			cancel()
+		case <-appendCtx.Done():
+		}
+	})
+	return appendCtx, func() {
+		stop()
+		cancel()
+	}
+}
+
+// nextProposals waits for proposals, then as long as the log budget asks for, and takes what came meanwhile.
+func (o *Owner) nextProposals(ctx context.Context) ([]*Proposal, error) {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, errStopped
+		case <-o.cfg.Tenure.Lost():
+			return nil, metalog.ErrFenced
+		case <-o.queue.wake:
+		}
+		if err := o.holdBack(ctx); err != nil {
+			o.queue.signal()
+			return nil, err
+		}
+		if ps := o.queue.take(nil, o.cfg.GroupBytes, o.cfg.GroupCommands); len(ps) > 0 {
+			return ps, nil
+		}
+	}
+}
+
+func (o *Owner) holdBack(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return errStopped
+	}
+	if !o.cfg.Tenure.Valid() {
+		return metalog.ErrFenced
+	}
+	d := o.delay()
+	if d == 0 {
+		return nil
+	}
+	o.metrics.delayed.Add(d.Seconds())
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return errStopped
+	case <-o.cfg.Tenure.Lost():
+		return metalog.ErrFenced
+	case <-timer.C:
+		return nil
+	}
+}
+
+// refuseIfFull fails what came into the queue before the log was full, reserved commands excepted.
+func (o *Owner) refuseIfFull(ps []*Proposal) []*Proposal {
+	if !o.logFull() {
+		return ps
+	}
+	var kept, refused []*Proposal
+	for _, p := range ps {
+		if reserved(p.cmd) {
+			kept = append(kept, p)
+			continue
+		}
+		p.fail(metalog.ErrLogFull)
+		refused = append(refused, p)
+	}
+	o.metrics.refused.Add(float64(len(refused)))
+	o.queue.release(refused)
+	return kept
+}
+
+// append makes the proposals durable as one batch.
+func (o *Owner) append(ctx context.Context, proposals []*Proposal) (*group, error) {
+	g := &group{proposals: proposals, began: time.Now()}
+	o.now = max(o.now, o.cfg.Now().UnixMilli())
+	g.batch.Now = o.now
+	g.batch.Commands = make([]metadata.Command, len(proposals))
+	for i, p := range proposals {
+		g.batch.Commands[i] = p.cmd
+	}
+	o.scratch = metadata.AppendBatch(o.scratch[:0], &g.batch)
+	last, err := o.cfg.Tenure.Append(ctx, o.next, o.scratch)
+	if err != nil {
+		return nil, err
+	}
+	o.metrics.groupBytes.Observe(float64(len(o.scratch)))
+	o.metrics.groupCommands.Observe(float64(len(proposals)))
+	if cap(o.scratch) > 4*o.cfg.GroupBytes { // one huge command must not hold its memory for ever
+		o.scratch = nil
+	}
+	g.index, o.next = last, last+1
+	return g, nil
+}
+
+func (o *Owner) failGroup(proposals []*Proposal, err error) {
+	for _, p := range proposals {
+		p.fail(&OutcomeUnknownError{Err: fmt.Errorf("%w: %w", ErrNotOwner, err)})
+	}
+	o.queue.release(proposals)
+}
+
+// apply changes the state, tells the hooks, then answers.
+func (o *Owner) apply(g *group, fx *metadata.Effects) {
+	fx.Reset()
+	results := o.applyLocked(g, fx)
+	for _, hook := range o.hooks {
+		hook(o.state, g.index, fx)
+	}
+	for i, p := range g.proposals {
+		p.succeed(results[i], g.index)
+	}
+	o.queue.release(g.proposals)
+	o.metrics.groupSeconds.Observe(time.Since(g.began).Seconds())
+}
+
+func (o *Owner) applyLocked(g *group, fx *metadata.Effects) []metadata.Result {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	results := o.state.Apply(g.index, &g.batch, fx, make([]metadata.Result, 0, len(g.proposals)))
+	Observe(o.state, g.index, fx, o.cfg.Marked, o.cfg.Checked)
+	return results
+}
+
+// Observe hands the hash commands of one applied entry on, on the owner and on followers alike: marked with a
+// snapshot of the state after the entry, checked with what is asserted of an earlier one.
+func Observe(
+	s *metadata.State, index uint64, fx *metadata.Effects,
+	marked func(uint64, *metadata.State), checked func(metadata.CheckHash),
+) {
+	for _, c := range fx.Checks {
+		if c.Index == 0 {
+			marked(index, s.Snapshot())
+		} else {
+			checked(c)
+		}
+	}
+}

@@ -1,0 +1,183 @@
+// Package owner runs one virtual cluster's state machine on the replica that owns its log: proposals are gathered into
+// groups, each group is one log entry, and what is durable is applied and answered.
+//
+// Two goroutines make a pipeline of depth two: one collects a group and appends it, one append in flight; the other
+// applies the group before it. Nothing is applied or answered past an index whose append is not resolved. When an
+// append fails, the owner ends: the proposals of that group have an unknown outcome, those behind it none.
+package owner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/metalog"
+)
+
+// ApplyFunc is told what the log entry at index changed, in log order, on the apply goroutine, when the entry is
+// durable and applied and before its proposals are answered. Concurrent Reads may already have seen the change. It
+// may read s during the call, must not keep fx or anything reachable from its slices, and must be quick: it holds up
+// every commit.
+type ApplyFunc func(s *metadata.State, index uint64, fx *metadata.Effects)
+
+// Owner is one tenure's state machine. Its state has one writer, the apply goroutine; everybody else reads through
+// Read. It assumes that the tenure fences itself (metalog.Tenure).
+type Owner struct {
+	cfg     Config
+	queue   *queue
+	metrics *metrics
+	hooks   []ApplyFunc
+	done    chan struct{}
+	err     error // why it ended; written before done is closed
+
+	mu    sync.RWMutex
+	state *metadata.State // guarded by mu
+
+	// The append loop's.
+	next    uint64 // index of the next entry
+	now     int64  // command time of the last group, ms
+	scratch []byte
+}
+
+// New gives an owner that has not started: Read works, proposals wait for Run.
+func New(cfg Config) (*Owner, error) {
+	cfg.ApplyDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("owner: %w", err)
+	}
+	o := &Owner{
+		cfg: cfg, queue: newQueue(cfg.QueueBytes), metrics: newMetrics(cfg.Registerer), done: make(chan struct{}),
+		state: cfg.State, next: cfg.Tenure.Tail() + 1, now: cfg.State.Now(),
+	}
+	if o.next <= cfg.State.Index() {
+		return nil, fmt.Errorf("owner: state at %d is past the log's tail %d", cfg.State.Index(), o.next-1)
+	}
+	for _, cmd := range cfg.First {
+		if _, err := o.Enqueue(context.Background(), cmd); err != nil {
+			return nil, fmt.Errorf("owner: first commands: %w", err)
+		}
+	}
+	return o, nil
+}
+
+// OnApply adds a hook. Only before Run.
+func (o *Owner) OnApply(fn ApplyFunc) { o.hooks = append(o.hooks, fn) }
+
+// Done is closed when the owner has ended: every proposal is answered and every further call gives ErrNotOwner.
+func (o *Owner) Done() <-chan struct{} { return o.done }
+
+// Err tells why the owner ended; nil while it has not, and when its context ended.
+func (o *Owner) Err() error {
+	select {
+	case <-o.done:
+		return o.err
+	default:
+		return nil
+	}
+}
+
+// Enqueue hands a command in without waiting for its answer: commands enter the log in the order of their Enqueue
+// calls. The command must not change any more. It blocks while the queue is full. Errors: ErrNotOwner,
+// metalog.ErrLogFull, ErrTooLarge, the context's; none of them leaves an effect.
+func (o *Owner) Enqueue(ctx context.Context, cmd metadata.Command) (*Proposal, error) {
+	p := &Proposal{cmd: cmd, size: encodedSize(cmd), done: make(chan struct{})}
+	if p.size > o.cfg.CommandBytes {
+		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, p.size, o.cfg.CommandBytes)
+	}
+	if o.logFull() && !reserved(cmd) {
+		o.metrics.refused.Inc()
+		return nil, metalog.ErrLogFull
+	}
+	if err := o.queue.put(ctx, p, o.done); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Propose hands a command in and waits for its answer: see Enqueue and Proposal.Wait.
+func (o *Owner) Propose(ctx context.Context, cmd metadata.Command) (metadata.Result, uint64, error) {
+	p, err := o.Enqueue(ctx, cmd)
+	if err != nil {
+		return metadata.Result{}, 0, err
+	}
+	return p.Wait(ctx)
+}
+
+// Read calls fn with the state under a read lock, then checks that this replica still is the owner: only then what fn
+// saw may be told (I9). It gives the index of the entry that the state is after. fn must not keep s, must not call
+// Read, and must be quick. Errors: ErrNotOwner.
+func (o *Owner) Read(fn func(s *metadata.State)) (index uint64, err error) {
+	index = o.readLocked(fn)
+	select {
+	case <-o.done:
+		return 0, ErrNotOwner
+	default:
+	}
+	if !o.cfg.Tenure.Valid() {
+		return 0, ErrNotOwner
+	}
+	return index, nil
+}
+
+func (o *Owner) readLocked(fn func(s *metadata.State)) uint64 {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	fn(o.state)
+	return o.state.Index()
+}
+
+// Run appends and applies until ctx ends or the tenure is over. When ctx ends, the append under way is finished, no
+// further one is begun, and Run returns nil. After Run the state given in Config is the caller's again; it is after
+// the last entry that was applied. The tenure is the caller's to resign.
+func (o *Owner) Run(ctx context.Context) error {
+	groups := make(chan *group)
+	var applying sync.WaitGroup
+	applying.Go(func() {
+		fx := new(metadata.Effects)
+		for g := range groups {
+			o.apply(g, fx)
+		}
+	})
+	err := o.appendGroups(ctx, groups)
+	close(groups)
+	applying.Wait()
+	if errors.Is(err, errStopped) {
+		err = nil
+	}
+	o.finish(err)
+	return err
+}
+
+// finish answers everybody who still waits. None of them was appended.
+func (o *Owner) finish(err error) {
+	o.err = err
+	cause := ErrNotOwner
+	if err != nil {
+		cause = fmt.Errorf("%w: %w", ErrNotOwner, err)
+		o.cfg.Logger.Warn("owner ended", zap.Int64("tenure", o.cfg.Tenure.ID()), zap.Error(err))
+	}
+	left := o.queue.close()
+	close(o.done)
+	for _, p := range left {
+		p.fail(cause)
+	}
+	o.queue.release(left)
+}
+
+// logFull tells whether the log budget is used up.
+func (o *Owner) logFull() bool { return o.cfg.Tenure.Bytes() >= o.cfg.HardLogBytes }
+
+// delay is how long the next group is held back for the log budget: in proportion to what is above the soft limit.
+func (o *Owner) delay() time.Duration {
+	over := o.cfg.Tenure.Bytes() - o.cfg.SoftLogBytes
+	if over <= 0 {
+		return 0
+	}
+	share := float64(over) / float64(o.cfg.HardLogBytes-o.cfg.SoftLogBytes)
+	return time.Duration(min(share, 1) * float64(o.cfg.MaxDelay))
+}

@@ -1,0 +1,117 @@
+package owner
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sync/semaphore"
+)
+
+// queue holds proposals in order until the append loop takes them, bounded by the bytes of all that are not answered.
+type queue struct {
+	space *semaphore.Weighted
+	wake  chan struct{} // holds a token when items may have become non-empty
+
+	mu     sync.Mutex
+	items  []*Proposal // guarded by mu
+	closed bool        // guarded by mu
+}
+
+func newQueue(bytes int64) *queue {
+	return &queue{space: semaphore.NewWeighted(bytes), wake: make(chan struct{}, 1)}
+}
+
+func (p *Proposal) weight() int64 { return int64(p.size) + proposalOverhead }
+
+// put waits for space until ctx ends or closing is closed, then queues the proposal. ErrNotOwner once closed.
+func (q *queue) put(ctx context.Context, p *Proposal, closing <-chan struct{}) error {
+	if !q.space.TryAcquire(p.weight()) {
+		if err := q.waitForSpace(ctx, p, closing); err != nil {
+			return err
+		}
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		q.space.Release(p.weight())
+		return ErrNotOwner
+	}
+	q.items = append(q.items, p)
+	q.signal()
+	return nil
+}
+
+func (q *queue) waitForSpace(ctx context.Context, p *Proposal, closing <-chan struct{}) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := make(chan struct{})
+	defer close(stop)
+	go func() {
+		select {
+		case <-closing:
+			cancel()
+		case <-stop:
+		}
+	}()
+	err := q.space.Acquire(ctx, p.weight())
+	if err == nil {
+		return nil
+	}
+	select {
+	case <-closing:
+		return ErrNotOwner
+	default:
+		return fmt.Errorf("wait for space in the owner's queue: %w", err)
+	}
+}
+
+func (q *queue) signal() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take moves proposals from the queue's head, whose sum of sizes is within maxBytes (at least one) and number within
+// maxCount, to group. Withdrawn ones are dropped.
+func (q *queue) take(group []*Proposal, maxBytes, maxCount int) []*Proposal {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	bytes, n := 0, 0
+	for ; n < len(q.items) && len(group) < maxCount; n++ {
+		p := q.items[n]
+		if len(group) > 0 && bytes+p.size > maxBytes {
+			break
+		}
+		if !p.stay.CompareAndSwap(inQueue, taken) {
+			q.space.Release(p.weight())
+			continue
+		}
+		bytes += p.size
+		group = append(group, p)
+	}
+	clear(q.items[:n])
+	q.items = q.items[n:]
+	if len(q.items) > 0 {
+		q.signal()
+	}
+	return group
+}
+
+// close refuses further proposals and gives those in the queue.
+func (q *queue) close() []*Proposal {
+	q.mu.Lock()
+	q.closed = true
+	q.mu.Unlock()
+	return q.take(nil, int(^uint(0)>>1), int(^uint(0)>>1))
+}
+
+// release gives the space of answered proposals back.
+func (q *queue) release(ps []*Proposal) {
+	var n int64
+	for _, p := range ps {
+		n += p.weight()
+	}
+	q.space.Release(n)
+}

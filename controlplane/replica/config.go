@@ -1,0 +1,124 @@
+package replica
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/controlplane/owner"
+	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/metalog"
+	"github.com/freshet-io/freshet/objstore"
+)
+
+// Config configures a Replica.
+type Config struct {
+	Replica  string // id of this control-plane replica, unique among those that share the log
+	Address  string // its gRPC address for agents
+	TakeOver bool   // see metalog.Candidate
+
+	Log            metalog.Log
+	Bucket         objstore.Bucket // of the virtual cluster
+	SnapshotPrefix string          // of snapshots' keys in the bucket: "snapshots/0/"
+
+	// OnOwner is called when this replica has become the owner, before the first command is taken: it may register
+	// owner.OnApply hooks and keep the owner; it must not wait for a proposal. The function it returns is called
+	// when the owner has ended, before ownership is given up; it should return within StopTimeout.
+	OnOwner func(*owner.Owner) (stop func())
+
+	// ClusterID is given to a new virtual cluster; default: random, as Kafka makes them.
+	ClusterID string
+	// Version is the state machine version that all replicas support now; default metadata.MaxVersion.
+	Version func() uint32
+
+	// Owner holds the bounds of the owner; Tenure, State, First, Marked and Checked are the replica's to set.
+	Owner owner.Config
+
+	Poll          time.Duration // how often ownership and tail are read: 100 ms
+	MaxBackoff    time.Duration // between failed rounds: 2 s
+	ReadBytes     int           // of log read at once: 4 MiB
+	Tick          time.Duration // between Tick commands: 10 s
+	StopTimeout   time.Duration // for OnOwner's stop before ownership is given up regardless: 200 ms
+	ResignTimeout time.Duration // for giving ownership up: 2 s
+
+	MaxSkew    time.Duration // of this machine's clock against the store's: 30 s
+	ClockCheck time.Duration // between comparisons: 30 s
+
+	SnapshotBytes    int64         // log after which a snapshot is taken: 64 MiB
+	SnapshotInterval time.Duration // or time: 5 min
+	SnapshotMinBytes int64         // if there is this much log at all: 64 KiB
+	SnapshotPoll     time.Duration // how often that is looked at: 1 s
+	SnapshotBackoff  time.Duration // after the first failure, doubling up to a minute: 5 s
+
+	Logger     *zap.Logger           // default: none
+	Registerer prometheus.Registerer // default: a private one
+}
+
+// maxSnapshotBackoff bounds the pause after failed snapshots.
+const maxSnapshotBackoff = time.Minute
+
+// ApplyDefaults sets the fields that are zero.
+func (c *Config) ApplyDefaults() {
+	setDefault(&c.Poll, 100*time.Millisecond)
+	setDefault(&c.MaxBackoff, 2*time.Second)
+	setDefault(&c.ReadBytes, 4<<20)
+	setDefault(&c.Tick, 10*time.Second)
+	setDefault(&c.StopTimeout, 200*time.Millisecond)
+	setDefault(&c.ResignTimeout, 2*time.Second)
+	setDefault(&c.MaxSkew, 30*time.Second)
+	setDefault(&c.ClockCheck, 30*time.Second)
+	setDefault(&c.SnapshotBytes, 64<<20)
+	setDefault(&c.SnapshotInterval, 5*time.Minute)
+	setDefault(&c.SnapshotMinBytes, 64<<10)
+	setDefault(&c.SnapshotPoll, time.Second)
+	setDefault(&c.SnapshotBackoff, 5*time.Second)
+	if c.OnOwner == nil {
+		c.OnOwner = func(*owner.Owner) func() { return func() {} }
+	}
+	if c.Version == nil {
+		c.Version = func() uint32 { return metadata.MaxVersion }
+	}
+	if c.Logger == nil {
+		c.Logger = zap.NewNop()
+	}
+	if c.Registerer == nil {
+		c.Registerer = prometheus.NewRegistry()
+	}
+	if c.Owner.Logger == nil {
+		c.Owner.Logger = c.Logger
+	}
+	if c.Owner.Registerer == nil {
+		c.Owner.Registerer = c.Registerer
+	}
+	c.Owner.ApplyDefaults()
+}
+
+func setDefault[T comparable](p *T, v T) {
+	var zero T
+	if *p == zero {
+		*p = v
+	}
+}
+
+// Validate tells every fault.
+func (c *Config) Validate() error {
+	var errs []error
+	if c.Replica == "" {
+		errs = append(errs, errors.New("no replica id"))
+	}
+	if c.Log == nil || c.Bucket == nil {
+		errs = append(errs, errors.New("no log or no bucket"))
+	}
+	if !strings.HasSuffix(c.SnapshotPrefix, "/") || strings.HasPrefix(c.SnapshotPrefix, "/") {
+		errs = append(errs, fmt.Errorf("snapshot prefix %q: must end and must not begin with a slash", c.SnapshotPrefix))
+	}
+	if 3*c.SnapshotBytes > c.Owner.HardLogBytes {
+		errs = append(errs, fmt.Errorf("a snapshot every %d bytes does not fit the log budget of %d, which holds up to two "+
+			"intervals", c.SnapshotBytes, c.Owner.HardLogBytes))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,43 @@
+package replica
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/freshet-io/freshet/controlplane/internal/promreg"
+)
+
+type metrics struct {
+	takeovers       prometheus.Counter
+	failedRounds    prometheus.Counter
+	badSnapshots    prometheus.Counter
+	snapshots       prometheus.Counter
+	failedSnapshots prometheus.Counter
+	snapshotSeconds prometheus.Histogram
+	owning          prometheus.Gauge
+	index           prometheus.Gauge
+	skew            prometheus.Gauge
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	counter := func(name, help string) prometheus.Counter {
+		return promreg.Register(reg, prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help}))
+	}
+	gauge := func(name, help string) prometheus.Gauge {
+		return promreg.Register(reg, prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help}))
+	}
+	return &metrics{
+		takeovers:       counter("freshet_replica_takeovers_total", "Times that this replica became an owner."),
+		failedRounds:    counter("freshet_replica_failed_rounds_total", "Looks at a log that failed."),
+		badSnapshots:    counter("freshet_replica_unreadable_snapshots_total", "Snapshots that could not be read."),
+		snapshots:       counter("freshet_replica_snapshots_total", "Snapshots taken."),
+		failedSnapshots: counter("freshet_replica_failed_snapshots_total", "Snapshots that failed."),
+		snapshotSeconds: promreg.Register(reg, prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "freshet_replica_snapshot_seconds",
+			Help:    "Time to take a snapshot, from its mark until it is pointed to.",
+			Buckets: prometheus.ExponentialBuckets(0.01, 3, 10),
+		})),
+		owning: gauge("freshet_replica_owned_logs", "Logs that this replica owns."),
+		index:  gauge("freshet_replica_followed_index", "Log index that a following replica has applied, of the log seen last."),
+		skew:   gauge("freshet_replica_clock_skew_seconds", "How far this clock is ahead of the object store's."),
+	}
+}

@@ -1,0 +1,167 @@
+package replica
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/controlplane/owner"
+	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/metalog"
+)
+
+// own is this replica's time as owner. It returns when the tenure is over or ctx has ended, with ownership given up;
+// the state is the follower's again.
+func (r *Replica) own(ctx context.Context, tenure metalog.Tenure) error {
+	own, snaps, err := r.prepare(ctx, tenure)
+	if err != nil {
+		r.resign(ctx, tenure)
+		return fmt.Errorf("take over: %w", err)
+	}
+	r.metrics.takeovers.Inc()
+	r.cfg.Logger.Info("owner", zap.Int64("tenure", tenure.ID()), zap.Uint64("index", r.state.Index()))
+	stop := r.cfg.OnOwner(own)
+	r.located.Store(&metalog.Status{
+		Owned: true, Owner: metalog.Owner{Replica: r.cfg.Replica, Address: r.cfg.Address, Tenure: tenure.ID()},
+	})
+	r.owner.Store(own)
+	r.metrics.owning.Inc()
+
+	sideCtx, cancel := context.WithCancel(ctx)
+	var side sync.WaitGroup
+	side.Go(func() { r.tick(sideCtx, own) })
+	side.Go(func() { snaps.run(sideCtx) })
+	err = own.Run(ctx)
+
+	cancel()
+	r.owner.Store(nil)
+	r.metrics.owning.Dec()
+	r.located.Store(&metalog.Status{})
+	stopped := r.stop(stop)
+	r.resign(ctx, tenure)
+	// Hashing a large state takes a while and cannot be stopped: nobody waits for that with ownership in hand.
+	<-stopped
+	side.Wait()
+	r.asm = metalog.NewAssembler(r.state.Index())
+	return err
+}
+
+// prepare brings the state to the tenure's tail, which nobody else can move, and makes the owner.
+func (r *Replica) prepare(ctx context.Context, tenure metalog.Tenure) (*owner.Owner, *snapshots, error) {
+	if err := r.catchUp(ctx, tenure.Tail()); err != nil {
+		return nil, nil, err
+	}
+	if r.asm.Next() != tenure.Tail()+1 {
+		return nil, nil, fmt.Errorf("%w: read to %d, the tenure began at %d", metalog.ErrFenced, r.asm.Next()-1, tenure.Tail())
+	}
+	refs, err := r.cfg.Log.Snapshots(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	first, err := r.firstCommands()
+	if err != nil {
+		return nil, nil, err
+	}
+	snaps := newSnapshots(r, tenure, refs)
+	cfg := r.cfg.Owner
+	cfg.Tenure, cfg.State, cfg.First = tenure, r.state, first
+	cfg.Marked = snaps.offer
+	cfg.Checked = func(metadata.CheckHash) {} // its own
+	own, err := owner.New(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	snaps.owner = own
+	return own, snaps, nil
+}
+
+// firstCommands precede everything that agents ask for.
+func (r *Replica) firstCommands() ([]metadata.Command, error) {
+	var first []metadata.Command
+	if r.state.ClusterID() == "" {
+		id := r.cfg.ClusterID
+		if id == "" {
+			id = newClusterID()
+		}
+		first = append(first, &metadata.Bootstrap{ClusterID: id})
+	}
+	if v := r.cfg.Version(); v > metadata.MaxVersion {
+		return nil, fmt.Errorf("%w: state machine version %d", metadata.ErrUnsupported, v)
+	} else if v > r.state.Version() {
+		first = append(first, &metadata.RaiseVersion{Version: v})
+	}
+	return first, nil
+}
+
+// newClusterID makes a cluster id as Kafka does: 16 random bytes in URL-safe base64, not beginning with a dash
+// (org.apache.kafka.common.Uuid.randomUuid).
+func newClusterID() string {
+	for {
+		var b [16]byte
+		_, _ = rand.Read(b[:]) // never fails
+		if id := base64.RawURLEncoding.EncodeToString(b[:]); id[0] != '-' {
+			return id
+		}
+	}
+}
+
+// stop runs what OnOwner returned, and waits for it no longer than the hand-over may take.
+func (r *Replica) stop(stop func()) (stopped <-chan struct{}) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if stop != nil {
+			stop()
+		}
+	}()
+	timer := time.NewTimer(r.cfg.StopTimeout)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+		r.cfg.Logger.Warn("sessions are slow to end, handing over regardless")
+	}
+	return done
+}
+
+func (r *Replica) resign(ctx context.Context, tenure metalog.Tenure) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.cfg.ResignTimeout)
+	defer cancel()
+	if err := tenure.Resign(ctx); err != nil {
+		r.cfg.Logger.Warn("ownership not given up, its lease will run out", zap.Error(err))
+	}
+}
+
+// tick lets time-driven rules run, and raises the version once all replicas support a higher one.
+func (r *Replica) tick(ctx context.Context, own *owner.Owner) {
+	ticker := time.NewTicker(r.cfg.Tick)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		r.propose(ctx, own, &metadata.Tick{})
+		var version uint32
+		if _, err := own.Read(func(s *metadata.State) { version = s.Version() }); err != nil {
+			continue
+		}
+		if v := min(r.cfg.Version(), metadata.MaxVersion); v > version {
+			r.propose(ctx, own, &metadata.RaiseVersion{Version: v})
+		}
+	}
+}
+
+func (r *Replica) propose(ctx context.Context, own *owner.Owner, cmd metadata.Command) {
+	_, _, err := own.Propose(ctx, cmd)
+	if err != nil && ctx.Err() == nil && !errors.Is(err, owner.ErrNotOwner) {
+		r.cfg.Logger.Warn("housekeeping command failed", zap.Error(err))
+	}
+}

@@ -1,0 +1,151 @@
+// Package replica is one virtual cluster on one control-plane replica. It follows the log, so that its state is warm;
+// when nobody owns the log it tries to; as the owner it runs the state machine (package owner), takes snapshots and
+// trims the log; when it is told to end it hands ownership over.
+//
+// Losing ownership is nothing special: the replica goes on following. What ends it is its context, or knowledge that
+// its state or its log is wrong: ErrHashMismatch, metalog.ErrCorrupt, metalog.ErrAhead, metadata.ErrUnsupported.
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/controlplane/owner"
+	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/metalog"
+)
+
+// ErrHashMismatch: this replica's state differs from the owner's after the same log entry. It must not go on.
+var ErrHashMismatch = errors.New("state differs from the owner's")
+
+// Replica is one virtual cluster on one control-plane replica. Its state belongs to Run's goroutine while it follows,
+// and to the Owner while it owns.
+type Replica struct {
+	cfg     Config
+	metrics *metrics
+	checker *checker
+	clock   *clock
+	owner   atomic.Pointer[owner.Owner]
+	located atomic.Pointer[metalog.Status]
+
+	state *metadata.State    // nil until loaded
+	asm   *metalog.Assembler // where in the log state is
+	fx    metadata.Effects
+	bad   map[string]bool // names of snapshots that were found corrupt
+}
+
+// New gives a replica that has not started.
+func New(cfg Config) (*Replica, error) {
+	cfg.ApplyDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("replica: %w", err)
+	}
+	m := newMetrics(cfg.Registerer)
+	return &Replica{
+		cfg: cfg, metrics: m, checker: newChecker(), bad: map[string]bool{},
+		clock: &clock{bucket: cfg.Bucket, max: cfg.MaxSkew, log: cfg.Logger, metrics: m},
+	}, nil
+}
+
+// Owner gives the running owner, nil when this replica is not the owner.
+func (r *Replica) Owner() *owner.Owner { return r.owner.Load() }
+
+// Located tells who the owner was when this replica last looked, at most a few polls ago; ok is false when it knows of
+// none. It serves to direct agents, not to decide anything.
+func (r *Replica) Located() (o metalog.Owner, ok bool) {
+	st := r.located.Load()
+	if st == nil || !st.Owned {
+		return metalog.Owner{}, false
+	}
+	return st.Owner, true
+}
+
+// Run follows and owns until ctx ends, then hands over and returns nil.
+func (r *Replica) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var background sync.WaitGroup
+	background.Go(func() { r.clock.run(ctx, r.cfg.ClockCheck) })
+	defer func() {
+		cancel()
+		background.Wait()
+		r.checker.wait()
+	}()
+	wait := r.cfg.Poll
+	for {
+		err := r.round(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case fatal(err):
+			r.cfg.Logger.Error("replica stops", zap.Error(err))
+			return fmt.Errorf("replica %s: %w", r.cfg.Replica, err)
+		case err != nil:
+			r.metrics.failedRounds.Inc()
+			r.cfg.Logger.Warn("replica makes no progress", zap.Error(err))
+			wait = min(2*wait, r.cfg.MaxBackoff)
+		default:
+			wait = r.cfg.Poll
+		}
+		if err := r.pause(ctx, wait); err != nil {
+			r.cfg.Logger.Error("replica stops", zap.Error(err))
+			return fmt.Errorf("replica %s: %w", r.cfg.Replica, err)
+		}
+	}
+}
+
+// fatal errors mean that this replica's state or its log cannot be trusted.
+func fatal(err error) bool {
+	for _, target := range []error{
+		ErrHashMismatch, metalog.ErrCorrupt, metalog.ErrAhead, metadata.ErrUnsupported, metadata.ErrMalformedCommand,
+	} {
+		if errors.Is(err, target) {
+			return true
+		}
+	}
+	return false
+}
+
+// pause waits for the next round. An error is what the checker found.
+func (r *Replica) pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case err := <-r.checker.failed:
+		return err
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	return nil
+}
+
+// round looks at the log once: catches up, and owns it if nobody does.
+func (r *Replica) round(ctx context.Context) error {
+	st, err := r.cfg.Log.Status(ctx)
+	if err != nil {
+		return err
+	}
+	r.located.Store(&st)
+	if err := r.catchUp(ctx, st.Tail); err != nil {
+		return err
+	}
+	takeOver := r.cfg.TakeOver && st.Owner.Replica == r.cfg.Replica
+	if st.Owned && !takeOver || !r.clock.mayOwn(ctx) {
+		return nil
+	}
+	tenure, err := r.cfg.Log.Acquire(ctx, metalog.Candidate{
+		Replica: r.cfg.Replica, Address: r.cfg.Address, TakeOver: takeOver,
+	})
+	if errors.Is(err, metalog.ErrHeld) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return r.own(ctx, tenure)
+}

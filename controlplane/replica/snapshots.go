@@ -1,0 +1,175 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/controlplane/owner"
+	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/metalog"
+	"github.com/freshet-io/freshet/metadata/snapshot"
+)
+
+// snapshots takes the snapshots of one tenure and trims the log behind them. One snapshot goes:
+//
+//  1. log a mark (CheckHash of index 0); the apply goroutine takes State.Snapshot right after it
+//  2. hash it, stream it to the bucket, read it back
+//  3. point to it and to the newest one before it
+//  4. trim the log up to that older one, delete the snapshots before it
+//  5. log its hash, so that followers compare theirs of the same mark
+//
+// A failure at any step stops no commit: the log grows to its budget, and the next attempt begins anew.
+type snapshots struct {
+	r      *Replica
+	owner  *owner.Owner
+	tenure metalog.Tenure
+
+	refs    []metalog.SnapshotRef // as pointed to, newest first
+	trimmed uint64                // what Trim was last done up to
+	total   int64                 // tenure.Total when the newest was taken
+	at      time.Time             // and when
+
+	mu    sync.Mutex
+	index uint64          // of taken; guarded by mu
+	taken *metadata.State // at the newest mark; guarded by mu
+}
+
+func newSnapshots(r *Replica, tenure metalog.Tenure, refs []metalog.SnapshotRef) *snapshots {
+	s := &snapshots{r: r, tenure: tenure, refs: refs, at: time.Now()}
+	if len(refs) > 0 {
+		s.total = refs[0].Total
+	}
+	return s
+}
+
+// offer keeps the snapshot taken at a mark. Called on the apply goroutine.
+func (s *snapshots) offer(index uint64, state *metadata.State) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.index, s.taken = index, state
+}
+
+// claim gives the snapshot taken at the mark at index, and forgets it.
+func (s *snapshots) claim(index uint64) (*metadata.State, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.taken == nil || s.index != index {
+		return nil, fmt.Errorf("no snapshot was taken at the mark at %d", index)
+	}
+	state := s.taken
+	s.taken = nil
+	return state, nil
+}
+
+// run takes snapshots when they are due, until ctx ends.
+func (s *snapshots) run(ctx context.Context) {
+	wait := s.r.cfg.SnapshotPoll
+	backoff := s.r.cfg.SnapshotBackoff
+	for {
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		err := s.round(ctx)
+		if err == nil {
+			wait, backoff = s.r.cfg.SnapshotPoll, s.r.cfg.SnapshotBackoff
+			continue
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		s.r.metrics.failedSnapshots.Inc()
+		s.r.cfg.Logger.Warn("snapshot failed", zap.Int64("log_bytes", s.tenure.Bytes()), zap.Error(err))
+		wait, backoff = backoff, min(2*backoff, maxSnapshotBackoff)
+	}
+}
+
+func (s *snapshots) round(ctx context.Context) error {
+	if s.due() {
+		return s.take(ctx)
+	}
+	return s.trim(ctx)
+}
+
+// due: enough log, or enough time with any log worth it. A log above its soft limit is always due: with only one
+// usable snapshot behind it, nothing could be trimmed.
+func (s *snapshots) due() bool {
+	since := s.tenure.Total() - s.total
+	switch cfg := &s.r.cfg; {
+	case since >= cfg.SnapshotBytes, s.tenure.Bytes() >= cfg.Owner.SoftLogBytes:
+		return true
+	default:
+		return since >= cfg.SnapshotMinBytes && time.Since(s.at) >= cfg.SnapshotInterval
+	}
+}
+
+func (s *snapshots) take(ctx context.Context) error {
+	start := time.Now()
+	_, index, err := s.owner.Propose(ctx, &metadata.CheckHash{})
+	if err != nil {
+		return fmt.Errorf("mark: %w", err)
+	}
+	total := s.tenure.Total()
+	state, err := s.claim(index)
+	if err != nil {
+		return err
+	}
+	ref, hash, err := snapshot.Write(ctx, s.r.cfg.Bucket, s.r.cfg.SnapshotPrefix, state)
+	if err != nil {
+		return err
+	}
+	ref.Total = total
+	refs := append([]metalog.SnapshotRef{ref}, s.usable()...)
+	if err := s.tenure.SetSnapshots(ctx, refs); err != nil {
+		return fmt.Errorf("point to snapshot: %w", err)
+	}
+	s.refs, s.total, s.at = refs, total, time.Now()
+	s.r.metrics.snapshots.Inc()
+	s.r.metrics.snapshotSeconds.Observe(time.Since(start).Seconds())
+	s.r.cfg.Logger.Info("took snapshot", zap.String("snapshot", ref.Name), zap.Int64("bytes", ref.Bytes),
+		zap.Duration("took", time.Since(start)))
+	err = s.trim(ctx)
+	if _, _, checkErr := s.owner.Propose(ctx, &metadata.CheckHash{Index: index, Hash: hash}); checkErr != nil {
+		err = errors.Join(err, fmt.Errorf("log the hash: %w", checkErr))
+	}
+	return err
+}
+
+// usable gives the newest snapshot so far that is not known to be corrupt: the log must not be trimmed for one that
+// cannot be read.
+func (s *snapshots) usable() []metalog.SnapshotRef {
+	for _, ref := range s.refs {
+		if !s.r.bad[ref.Name] {
+			return []metalog.SnapshotRef{ref}
+		}
+	}
+	return nil
+}
+
+// trim drops the log up to the second newest snapshot and the snapshots before that, if not done yet.
+func (s *snapshots) trim(ctx context.Context) error {
+	if len(s.refs) < 2 || s.refs[1].Index <= s.trimmed {
+		return nil
+	}
+	older := s.refs[1].Index
+	if err := s.tenure.Trim(ctx, older); err != nil {
+		return fmt.Errorf("trim: %w", err)
+	}
+	s.trimmed = older
+	deleted, err := snapshot.DeleteOlder(ctx, s.r.cfg.Bucket, s.r.cfg.SnapshotPrefix, older)
+	if err != nil {
+		// Trying again next time is soon enough: old snapshots cost space only.
+		s.r.cfg.Logger.Warn("old snapshots not deleted", zap.Error(err))
+	}
+	s.r.cfg.Logger.Info("trimmed log", zap.Uint64("index", older), zap.Int64("log_bytes", s.tenure.Bytes()),
+		zap.Int("objects_deleted", deleted))
+	return nil
+}
