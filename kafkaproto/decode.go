@@ -1,6 +1,7 @@
 package kafkaproto
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -18,3 +19,7 @@ func DecodeBody(version int16, body []byte, in kmsg.Request) error {
 	}
 	return nil
 }
+
+// ErrCorrupt is the base of errors about records that cannot be what was written: bad checksums, bytes that do not
+// decompress, counts that are not true. It is never retried.
+var ErrCorrupt = errors.New("corrupt records")

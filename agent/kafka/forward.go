@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/agent/edge"
+	"github.com/freshet-io/freshet/controlplane/client"
 	"github.com/freshet-io/freshet/kafkaproto"
 )
 
@@ -17,23 +18,11 @@ import (
 // request, so that they get an answer and not a silent connection.
 const forwardTimeout = 20 * time.Second
 
-// Forward is one Kafka request that is the control plane's to answer.
-type Forward struct {
-	Key, Version int16
-	Body         []byte // valid during the call
-	Principal    string
-	ClientID     string
-	Host         string // the client's address
-	Listener     string // name of the listener it came by
-	Node         int    // index of that listener's port, which selects the agent's node id
-	Zone         string // the client's zone
-	Connection   uint64 // unique in this process; requests of one connection keep their order
-}
-
 // Forwarder hands requests to the owner of the virtual cluster and gives the response's body, after its header. It
-// waits for an owner while there is none, as long as ctx allows. An error means that there is no answer.
+// waits for an owner while there is none, as long as ctx allows. client.ErrInvalid says that the owner refused the
+// request as malformed; any other error means that there is no answer. *client.Session is one.
 type Forwarder interface {
-	Forward(ctx context.Context, f Forward) ([]byte, error)
+	Forward(ctx context.Context, f client.Forward) ([]byte, error)
 }
 
 // forwarded answers one API by asking the control plane. If that cannot be reached in time, the answer is the API's
@@ -62,23 +51,31 @@ func (f *forwarded) Start(ctx context.Context, req *edge.Request) func() edge.Re
 func (f *forwarded) ask(ctx context.Context, req *edge.Request) edge.Reply {
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	body, err := f.to.Forward(ctx, Forward{
-		Key: req.Key, Version: req.Version, Body: req.Body,
-		Principal: req.Client.Principal, ClientID: req.ClientID, Host: req.Client.Host,
-		Listener: req.Client.Listener, Node: req.Client.Node, Zone: ClientZone(req.ClientID, f.zone),
-		Connection: req.Client.ID,
-	})
+	body, err := f.to.Forward(ctx, forwardOf(req, f.zone))
 	if err == nil {
 		return edge.Reply{Head: body}
 	}
 	if !errors.Is(err, context.Canceled) {
 		f.log.Debug("forwarded request not answered", zap.Int16("api_key", req.Key), zap.Error(err))
 	}
-	out := unavailable(req)
+	var out kmsg.Response
+	if !errors.Is(err, client.ErrInvalid) {
+		out = unavailable(req)
+	}
 	if out == nil {
 		return edge.Reply{Close: true, Silent: true, Err: err}
 	}
 	return Answer(req, out)
+}
+
+// forwardOf is a request as the control plane gets it. The body is valid during the call.
+func forwardOf(req *edge.Request, zone string) client.Forward {
+	zone, _ = ClientZone(req.ClientID, zone)
+	return client.Forward{
+		Key: req.Key, Version: req.Version, Body: req.Body,
+		Principal: req.Client.Principal, ClientID: req.ClientID, Host: req.Client.Host,
+		Listener: req.Client.Listener, Node: req.Client.Node, Zone: zone, Connection: req.Client.ID,
+	}
 }
 
 // unavailable is the answer of an API while the control plane cannot be reached: its retriable error in every place

@@ -7,19 +7,18 @@ import "strings"
 var zoneTokens = []string{"zone", "freshet_zone", "ws_az", "warpstream_az", "automq_az", "diskless_az"}
 
 // ClientZone gives the zone that a client id names by one of the zoneTokens, as token=zone standing alone between
-// commas, semicolons, ampersands or white space; fallback if it names none.
-func ClientZone(clientID, fallback string) string {
+// commas, semicolons, ampersands or white space; fallback and false if it names none.
+func ClientZone(clientID, fallback string) (zone string, named bool) {
 	if !strings.Contains(clientID, "=") {
-		return fallback
+		return fallback, false
 	}
 	parts := strings.FieldsFunc(clientID, func(r rune) bool { return strings.ContainsRune(",;& \t", r) })
 	for _, token := range zoneTokens {
 		for _, part := range parts {
-			name, zone, ok := strings.Cut(part, "=")
-			if ok && zone != "" && name == token {
-				return zone
+			if name, zone, ok := strings.Cut(part, "="); ok && zone != "" && name == token {
+				return zone, true
 			}
 		}
 	}
-	return fallback
+	return fallback, false
 }

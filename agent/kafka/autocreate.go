@@ -1,0 +1,70 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/freshet-io/freshet/agent/edge"
+)
+
+// autoCreateVersion is the CreateTopics version that auto-creation speaks to the control plane.
+const autoCreateVersion = 7
+
+// AutoCreate creates topics by CreateTopics requests to the control plane, on behalf of the client that asked about
+// them, with the cluster's default partition count and configs.
+type AutoCreate struct {
+	to   Forwarder
+	zone string
+}
+
+// NewAutoCreate builds a TopicCreator over a Forwarder. Zone is this agent's.
+func NewAutoCreate(to Forwarder, zone string) *AutoCreate { return &AutoCreate{to: to, zone: zone} }
+
+// CreateTopics implements TopicCreator. Errors are *kerr.Error as the control plane gave them, or those of the
+// Forwarder.
+func (a *AutoCreate) CreateTopics(ctx context.Context, req *edge.Request, names []string) []error {
+	errs := make([]error, len(names))
+	fail := func(err error) []error {
+		for i := range errs {
+			errs[i] = fmt.Errorf("create topics: %w", err)
+		}
+		return errs
+	}
+	in := kmsg.NewPtrCreateTopicsRequest()
+	in.SetVersion(autoCreateVersion)
+	in.TimeoutMillis = int32(DefaultMetadataTimeout / time.Millisecond)
+	for _, name := range names {
+		t := kmsg.NewCreateTopicsRequestTopic()
+		t.Topic, t.NumPartitions, t.ReplicationFactor = name, -1, -1
+		in.Topics = append(in.Topics, t)
+	}
+	f := forwardOf(req, a.zone)
+	f.Key, f.Version, f.Body = in.Key(), in.Version, in.AppendTo(nil)
+	body, err := a.to.Forward(ctx, f)
+	if err != nil {
+		return fail(err)
+	}
+	out := kmsg.NewPtrCreateTopicsResponse()
+	out.SetVersion(autoCreateVersion)
+	if err := out.ReadFrom(body); err != nil {
+		return fail(err)
+	}
+	byName := make(map[string]error, len(out.Topics))
+	for _, t := range out.Topics {
+		byName[t.Topic] = kerr.ErrorForCode(t.ErrorCode)
+	}
+	for i, name := range names {
+		err, ok := byName[name]
+		switch {
+		case !ok:
+			errs[i] = fmt.Errorf("create topics: no answer for %q", name)
+		case err != nil && ErrorCode(err) != kerr.TopicAlreadyExists.Code:
+			errs[i] = err
+		}
+	}
+	return errs
+}

@@ -1,0 +1,335 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/agent/edge"
+	"github.com/freshet-io/freshet/agent/view"
+	"github.com/freshet-io/freshet/kafkaproto"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+// Bits of what an unrestricted principal may do to a topic and to the cluster, as a broker without an authorizer
+// answers (AclEntry.supportedOperations: bit n is AclOperation n).
+const (
+	allTopicOperations   = 1<<3 | 1<<4 | 1<<5 | 1<<6 | 1<<7 | 1<<8 | 1<<10 | 1<<11
+	allClusterOperations = 1<<5 | 1<<7 | 1<<8 | 1<<9 | 1<<10 | 1<<11 | 1<<12
+)
+
+// DefaultMetadataTimeout bounds how long a Metadata request waits for knowledge it lacks.
+const DefaultMetadataTimeout = 10 * time.Second
+
+// TopicCreator creates topics that a client asked about (auto.create.topics.enable), with the cluster's defaults. It
+// gives one error per name, nil if the topic is there now, whoever created it.
+type TopicCreator interface {
+	CreateTopics(ctx context.Context, req *edge.Request, names []string) []error
+}
+
+// MetadataConfig is what the Metadata API is made of.
+type MetadataConfig struct {
+	Catalogue *view.Catalogue
+	Views     *Views
+	// Prober tells when the catalogue is as new as a request (I4).
+	Prober view.Prober
+	// Creator creates unknown topics; nil: never.
+	Creator TopicCreator
+	// Timeout bounds the wait for the control plane; default DefaultMetadataTimeout.
+	Timeout time.Duration
+	Log     *zap.Logger
+}
+
+// Metadata, key 3, versions 0-13.
+//
+//	0  an empty list asks for all topics; from 1 on null does, and an empty one for none
+//	1  adds racks, the controller, internal topics
+//	2  adds the cluster id; 3 the throttle time; 5 offline replicas; 7 leader epochs
+//	4  says whether topics may be created
+//	8  adds authorized operations (of the cluster up to 10)
+//	9  is flexible
+//	10 adds topic ids to the answer; 12 to the request
+//	13 adds a top-level error
+type Metadata struct{ cfg MetadataConfig }
+
+// NewMetadata builds the Metadata API.
+func NewMetadata(cfg MetadataConfig) *Metadata {
+	if cfg.Timeout == 0 {
+		cfg.Timeout = DefaultMetadataTimeout
+	}
+	if cfg.Log == nil {
+		cfg.Log = zap.NewNop()
+	}
+	return &Metadata{cfg: cfg}
+}
+
+// Key is the API's.
+func (*Metadata) Key() int16 { return kafkaproto.KeyMetadata }
+
+// Start implements API.
+func (m *Metadata) Start(ctx context.Context, req *edge.Request) func() edge.Reply {
+	in := kmsg.NewPtrMetadataRequest()
+	if err := Decode(req, in); err != nil {
+		return Malformed(req, err)
+	}
+	if req.Version < 4 {
+		in.AllowAutoTopicCreation = true
+	}
+	return func() edge.Reply { return Answer(req, m.answer(ctx, req, in)) }
+}
+
+// asked is one topic of a request, by name or by id.
+type asked struct {
+	name string
+	id   id.Topic
+	byID bool
+}
+
+// found is what became of an asked topic: a topic, or the error to answer.
+type found struct {
+	topic *view.Topic
+	err   error
+}
+
+func (m *Metadata) answer(ctx context.Context, req *edge.Request, in *kmsg.MetadataRequest) *kmsg.MetadataResponse {
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.Timeout)
+	defer cancel()
+	s := m.ready(ctx)
+	out := kmsg.NewPtrMetadataResponse()
+	out.Topics = []kmsg.MetadataResponseTopic{}
+	if all := in.Topics == nil || req.Version == 0 && len(in.Topics) == 0; all {
+		zone := m.cfg.Views.of(s, req.ClientID, req.Client.Listener)
+		for t := range s.Topics() {
+			out.Topics = append(out.Topics, topicAnswer(zone, t, in))
+		}
+		m.cluster(out, s, zone, in)
+		return out
+	}
+	if !validTopics(req.Version, in) {
+		m.invalid(out, in)
+		return out
+	}
+	topics := dedupe(in)
+	s, results := m.find(ctx, req, s, topics, in.AllowAutoTopicCreation)
+	zone := m.cfg.Views.of(s, req.ClientID, req.Client.Listener)
+	for i, r := range results {
+		out.Topics = append(out.Topics, resultAnswer(zone, topics[i], r, in))
+	}
+	m.cluster(out, s, zone, in)
+	return out
+}
+
+// ready gives the newest snapshot once there is one, or an empty one when the time is up: clients ask again when an
+// answer has no brokers.
+func (m *Metadata) ready(ctx context.Context) *view.Snapshot {
+	select {
+	case <-m.cfg.Catalogue.Ready():
+	case <-ctx.Done():
+	}
+	return m.cfg.Catalogue.Load()
+}
+
+// cluster fills in what is not about topics.
+func (m *Metadata) cluster(out *kmsg.MetadataResponse, s *view.Snapshot, zone *zoneView, in *kmsg.MetadataRequest) {
+	out.Brokers = zone.brokers
+	out.ControllerID = zone.controller()
+	if s.ClusterID != "" {
+		out.ClusterID = &s.ClusterID
+	}
+	if in.IncludeClusterAuthorizedOperations {
+		out.AuthorizedOperations = allClusterOperations
+	}
+}
+
+// find looks the topics up, with knowledge as new as the request where one is missing (I4), and creates what is to
+// be created. It gives the snapshot that the results are of.
+func (m *Metadata) find(ctx context.Context, req *edge.Request, s *view.Snapshot, topics []asked, create bool) (
+	*view.Snapshot, []found,
+) {
+	results, missing := lookUp(s, topics)
+	if missing == 0 {
+		return s, results
+	}
+	fresh, err := m.cfg.Catalogue.Fresh(ctx, m.cfg.Prober)
+	if err != nil {
+		m.cfg.Log.Debug("metadata of unknown topics not answered", zap.Error(err))
+		for i := range results {
+			if results[i].err != nil && validName(topics[i]) {
+				results[i].err = kerr.LeaderNotAvailable // not known to be absent
+			}
+		}
+		return s, results
+	}
+	results, missing = lookUp(fresh, topics)
+	if missing == 0 || !create || m.cfg.Creator == nil {
+		return fresh, results
+	}
+	return m.create(ctx, req, fresh, topics, results)
+}
+
+// create makes the topics that are missing by name, and looks again.
+func (m *Metadata) create(ctx context.Context, req *edge.Request, s *view.Snapshot, topics []asked, results []found) (
+	*view.Snapshot, []found,
+) {
+	var names []string
+	var at []int
+	for i, r := range results {
+		if r.topic == nil && !topics[i].byID && validName(topics[i]) {
+			names, at = append(names, topics[i].name), append(at, i)
+		}
+	}
+	if len(names) == 0 {
+		return s, results
+	}
+	errs := m.cfg.Creator.CreateTopics(ctx, req, names)
+	fresh, err := m.cfg.Catalogue.Fresh(ctx, m.cfg.Prober)
+	if err != nil {
+		fresh = s
+	}
+	results, _ = lookUp(fresh, topics)
+	for j, i := range at {
+		if results[i].topic == nil {
+			results[i].err = createError(errs[j])
+		}
+	}
+	return fresh, results
+}
+
+// createError is what a topic answers that is not there after it was to be created: a refusal as such, anything else
+// for the client to ask again.
+func createError(err error) error {
+	var refused *kerr.Error
+	if errors.As(err, &refused) && !refused.Retriable {
+		return refused
+	}
+	return kerr.LeaderNotAvailable
+}
+
+// lookUp finds the topics in a snapshot and counts those that are missing and could exist.
+func lookUp(s *view.Snapshot, topics []asked) (results []found, missing int) {
+	results = make([]found, len(topics))
+	for i, t := range topics {
+		r := &results[i]
+		if t.byID {
+			r.topic, _ = s.TopicByID(t.id)
+			r.err = kerr.UnknownTopicID
+		} else {
+			r.topic, _ = s.TopicByName(t.name)
+			r.err = kerr.UnknownTopicOrPartition
+		}
+		switch {
+		case r.topic != nil:
+			r.err = nil
+		case !validName(t):
+			r.err = kerr.InvalidTopicException
+		default:
+			missing++
+		}
+	}
+	return results, missing
+}
+
+// validTopics: a name is there in every version before 12, and ids are not (KafkaApis.handleTopicMetadataRequest).
+func validTopics(version int16, in *kmsg.MetadataRequest) bool {
+	for _, t := range in.Topics {
+		if version < 12 && (t.Topic == nil || t.TopicID != [16]byte{}) {
+			return false
+		}
+		if t.Topic == nil && t.TopicID == [16]byte{} {
+			return false
+		}
+	}
+	return true
+}
+
+// invalid answers every topic with INVALID_REQUEST.
+func (m *Metadata) invalid(out *kmsg.MetadataResponse, in *kmsg.MetadataRequest) {
+	for _, t := range in.Topics {
+		a := kmsg.NewMetadataResponseTopic()
+		a.ErrorCode, a.Topic, a.TopicID = kerr.InvalidRequest.Code, t.Topic, t.TopicID
+		if a.Topic == nil {
+			a.Topic = kmsg.StringPtr("")
+		}
+		a.Partitions = []kmsg.MetadataResponseTopicPartition{}
+		out.Topics = append(out.Topics, a)
+	}
+	out.ErrorCode = kerr.InvalidRequest.Code
+	out.Brokers = []kmsg.MetadataResponseBroker{}
+}
+
+// dedupe gives each asked topic once, in order. If one is asked by id, all are (as Kafka does).
+func dedupe(in *kmsg.MetadataRequest) []asked {
+	byID := false
+	for _, t := range in.Topics {
+		byID = byID || t.TopicID != [16]byte{}
+	}
+	seen := make(map[asked]bool, len(in.Topics))
+	var topics []asked
+	for _, t := range in.Topics {
+		a := asked{byID: byID}
+		if byID {
+			a.id = t.TopicID
+		} else {
+			a.name = *t.Topic
+		}
+		if !seen[a] && (!byID || a.id != id.Topic{}) {
+			seen[a] = true
+			topics = append(topics, a)
+		}
+	}
+	return topics
+}
+
+func resultAnswer(zone *zoneView, t asked, r found, in *kmsg.MetadataRequest) kmsg.MetadataResponseTopic {
+	if r.topic != nil {
+		return topicAnswer(zone, r.topic, in)
+	}
+	a := kmsg.NewMetadataResponseTopic()
+	a.ErrorCode = ErrorCode(r.err)
+	a.TopicID = t.id
+	if !t.byID {
+		a.Topic = &t.name
+	}
+	a.Partitions = []kmsg.MetadataResponseTopicPartition{}
+	return a
+}
+
+func topicAnswer(zone *zoneView, t *view.Topic, in *kmsg.MetadataRequest) kmsg.MetadataResponseTopic {
+	a := kmsg.NewMetadataResponseTopic()
+	a.Topic, a.TopicID = &t.Name, t.ID
+	if len(zone.brokers) == 0 {
+		a.ErrorCode = kerr.LeaderNotAvailable.Code
+		a.Partitions = []kmsg.MetadataResponseTopicPartition{}
+		return a
+	}
+	a.Partitions = zone.partitions(t)
+	if in.IncludeTopicAuthorizedOperations {
+		a.AuthorizedOperations = allTopicOperations
+	}
+	return a
+}
+
+// maxTopicName is Kafka's limit of a topic name's length.
+const maxTopicName = 249
+
+// validName tells whether a topic could have the name (Kafka's Topic.validate). Any id is valid.
+func validName(t asked) bool {
+	if t.byID {
+		return true
+	}
+	if t.name == "" || t.name == "." || t.name == ".." || len(t.name) > maxTopicName {
+		return false
+	}
+	for _, c := range []byte(t.name) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '.', c == '_', c == '-':
+		default:
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,231 @@
+package kafka
+
+import (
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/freshet-io/freshet/agent/assign"
+	"github.com/freshet-io/freshet/agent/view"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+const (
+	// maxViews bounds the views kept of one membership: (zone, listener) pairs that clients asked from.
+	maxViews = 256
+	// maxViewTopics bounds the topics of a view whose assignment is kept; past it they are worked out anew.
+	maxViewTopics = 100_000
+)
+
+// Views are the cluster as clients of a zone see it by a listener: which agents there are and which of them each
+// partition belongs to (design.md 8). A view is a pure function of the membership, so all agents show the same.
+//
+// A client sees the agents of its zone; all of them if the zone has none. If it named its zone itself, it sees one
+// replica per other zone too, so that it can tell racks apart. A client that did not is in the zone of whichever agent
+// it reached: showing it other zones' agents would let it wander.
+type Views struct {
+	catalogue *view.Catalogue
+	zone      string // of this agent
+
+	mu struct {
+		sync.Mutex
+		version uint64
+		members []*view.Member
+		views   map[viewKey]*zoneView
+	}
+}
+
+type viewKey struct {
+	zone     string
+	named    bool
+	listener string
+}
+
+// NewViews builds the views of a catalogue. Zone is this agent's, taken for clients that name none.
+func NewViews(catalogue *view.Catalogue, zone string) *Views {
+	return &Views{catalogue: catalogue, zone: zone}
+}
+
+// of gives a client's view of a snapshot.
+func (v *Views) of(s *view.Snapshot, clientID, listener string) *zoneView {
+	zone, named := ClientZone(clientID, v.zone)
+	key := viewKey{zone, named, listener}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.mu.views == nil || v.mu.version != s.Version || !slices.Equal(v.mu.members, s.Members) ||
+		len(v.mu.views) >= maxViews {
+		v.mu.version, v.mu.members, v.mu.views = s.Version, s.Members, make(map[viewKey]*zoneView)
+	}
+	if v.mu.views[key] == nil {
+		v.mu.views[key] = newZoneView(s, key)
+	}
+	return v.mu.views[key]
+}
+
+// zoneView is one membership as the clients of a zone see it by one listener.
+type zoneView struct {
+	epoch   int32
+	own     group   // agents that partitions are given to
+	others  []group // one per other zone that is shown
+	brokers []kmsg.MetadataResponseBroker
+
+	mu struct {
+		sync.Mutex
+		topics map[id.Topic]topicView
+	}
+}
+
+type topicView struct {
+	partitions int32
+	encoded    []kmsg.MetadataResponseTopicPartition
+}
+
+// group is the agents of one zone that a listener reaches, in the order of sessions.
+type group struct {
+	sessions []uint32
+	ports    [][]port // by agent
+}
+
+// port is one address of an agent, a broker as clients see it.
+type port struct {
+	node int32
+	host string
+	port int32
+	zone string
+}
+
+func newZoneView(s *view.Snapshot, key viewKey) *zoneView {
+	zones := make(map[string]*group)
+	var names []string
+	all := &group{}
+	for _, m := range s.Members {
+		ports := portsOf(m, key.listener)
+		if len(ports) == 0 {
+			continue
+		}
+		if zones[m.Zone] == nil {
+			zones[m.Zone] = &group{}
+			names = append(names, m.Zone)
+		}
+		zones[m.Zone].add(m, ports)
+		all.add(m, ports)
+	}
+	slices.Sort(names)
+	v := &zoneView{epoch: int32(min(s.Version, math.MaxInt32))}
+	v.mu.topics = make(map[id.Topic]topicView)
+	own, found := zones[key.zone]
+	if !found {
+		own = all
+	}
+	v.own = *own
+	for _, name := range names {
+		if found && key.named && name != key.zone {
+			v.others = append(v.others, *zones[name])
+		}
+	}
+	v.brokers = brokersOf(append([]group{v.own}, v.others...))
+	return v
+}
+
+// portsOf gives an agent's addresses by one listener.
+func portsOf(m *view.Member, listener string) []port {
+	var ports []port
+	for i, e := range m.Endpoints {
+		if e.Listener == listener && i < len(m.NodeIDs) {
+			ports = append(ports, port{node: m.NodeIDs[i], host: e.Host, port: e.Port, zone: m.Zone})
+		}
+	}
+	return ports
+}
+
+func (g *group) add(m *view.Member, ports []port) {
+	g.sessions = append(g.sessions, uint32(m.Session))
+	g.ports = append(g.ports, ports)
+}
+
+func brokersOf(groups []group) []kmsg.MetadataResponseBroker {
+	var brokers []kmsg.MetadataResponseBroker
+	for _, g := range groups {
+		for _, ports := range g.ports {
+			for _, p := range ports {
+				b := kmsg.NewMetadataResponseBroker()
+				b.NodeID, b.Host, b.Port = p.node, p.host, p.port
+				if p.zone != "" {
+					b.Rack = &p.zone
+				}
+				brokers = append(brokers, b)
+			}
+		}
+	}
+	return brokers
+}
+
+// controller names a node to send admin requests to; any would do. -1 without agents.
+func (v *zoneView) controller() int32 {
+	if len(v.brokers) == 0 {
+		return -1
+	}
+	return v.brokers[0].NodeID
+}
+
+// coordinator gives the node that a coordinator's key belongs to.
+func (v *zoneView) coordinator(kind int8, key string) (port, bool) {
+	i := assign.Key(byte(kind), key, v.own.sessions)
+	if i < 0 {
+		return port{}, false
+	}
+	return v.own.ports[i][0], true
+}
+
+// partitions gives a topic's partitions as Metadata shows them. The slice is shared: do not change it.
+func (v *zoneView) partitions(t *view.Topic) []kmsg.MetadataResponseTopicPartition {
+	v.mu.Lock()
+	known, ok := v.mu.topics[t.ID]
+	v.mu.Unlock()
+	if ok && known.partitions == t.Partitions {
+		return known.encoded
+	}
+	encoded := v.place(t)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.mu.topics) >= maxViewTopics {
+		clear(v.mu.topics)
+	}
+	v.mu.topics[t.ID] = topicView{t.Partitions, encoded}
+	return encoded
+}
+
+// place works out who each partition of a topic belongs to.
+func (v *zoneView) place(t *view.Topic) []kmsg.MetadataResponseTopicPartition {
+	replicas := make([][]int32, 0, 1+len(v.others)) // by zone, then partition
+	for _, g := range append([]group{v.own}, v.others...) {
+		replicas = append(replicas, g.place(t))
+	}
+	partitions := make([]kmsg.MetadataResponseTopicPartition, t.Partitions)
+	for i := range partitions {
+		p := kmsg.NewMetadataResponseTopicPartition()
+		p.Partition, p.Leader, p.LeaderEpoch = int32(i), replicas[0][i], v.epoch
+		for _, zone := range replicas {
+			p.Replicas = append(p.Replicas, zone[i])
+		}
+		p.ISR = p.Replicas
+		p.OfflineReplicas = []int32{}
+		partitions[i] = p
+	}
+	return partitions
+}
+
+// place gives each partition of a topic its node among the group's agents: the agent by rendezvous hashing, and its
+// ports in turn, so that a topic's partitions use all of them.
+func (g *group) place(t *view.Topic) []int32 {
+	nodes := make([]int32, t.Partitions)
+	turn := make([]int, len(g.sessions))
+	for p, agent := range assign.Partitions(t.ID, t.Partitions, g.sessions) {
+		ports := g.ports[agent]
+		nodes[p] = ports[turn[agent]%len(ports)].node
+		turn[agent]++
+	}
+	return nodes
+}
