@@ -60,11 +60,11 @@ All of Apache Kafka's topic configs are known; any other name gets INVALID_CONFI
 validated, stored and shown; the background work that acts on it is not there yet. *no effect*: validated, stored and
 shown, but nothing here could act on it (there are no segments, replicas or tiers).
 
-| Config | Type | Default | Valid | Effect |
-|---|---|---|---|---|
+| Config | Type | Default | Valid | Effect | What it does |
+|---|---|---|---|---|---|
 `)
 	for _, d := range topicconfig.All() {
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", d.Name, d.Type, cell(d.Default), cell(d.Valid()), d.Effect)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", d.Name, d.Type, cell(d.Default), cell(d.Valid()), d.Effect, d.Doc)
 	}
 	return b.String()
 }
