@@ -1,0 +1,90 @@
+package kafka
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/freshet-io/freshet/kafkaproto"
+)
+
+func apiVersionsRequest() *kmsg.ApiVersionsRequest {
+	in := kmsg.NewPtrApiVersionsRequest()
+	in.ClientSoftwareName, in.ClientSoftwareVersion = "apache-kafka-java", "4.3.1"
+	return in
+}
+
+func TestApiVersions_ListsWhatIsServed(t *testing.T) {
+	for version := int16(0); version <= 4; version++ {
+		out := call[*kmsg.ApiVersionsResponse](t, apiVersions{}, version, apiVersionsRequest(), "")
+		require.Zero(t, out.ErrorCode)
+		listed := map[int16]kafkaproto.Versions{}
+		for _, k := range out.ApiKeys {
+			listed[k.ApiKey] = kafkaproto.Versions{Min: k.MinVersion, Max: k.MaxVersion}
+		}
+		require.Equal(t, kafkaproto.Versions{Min: 0, Max: 13}, listed[kafkaproto.KeyProduce], "KAFKA-18659")
+		require.Equal(t, kafkaproto.Versions{Min: 4, Max: 18}, listed[kafkaproto.KeyFetch])
+		require.NotContains(t, listed, int16(kmsg.JoinGroup))
+		for _, e := range kafkaproto.Table() {
+			if e.By != kafkaproto.ByNobody {
+				require.Contains(t, listed, e.Key, e.Name)
+			}
+		}
+	}
+}
+
+func TestApiVersions_Features(t *testing.T) {
+	names := func(version int16) (supported, finalized []string) {
+		out := call[*kmsg.ApiVersionsResponse](t, apiVersions{}, version, apiVersionsRequest(), "")
+		for _, f := range out.SupportedFeatures {
+			supported = append(supported, f.Name)
+		}
+		for _, f := range out.FinalizedFeatures {
+			finalized = append(finalized, f.Name)
+		}
+		return supported, finalized
+	}
+	supported, finalized := names(3)
+	require.Equal(t, []string{"metadata.version"}, supported, "features from level 0 need version 4 (KAFKA-17011)")
+	require.Equal(t, []string{"metadata.version"}, finalized)
+	supported, _ = names(4)
+	require.Contains(t, supported, "transaction.version")
+	supported, _ = names(2)
+	require.Empty(t, supported)
+}
+
+func TestApiVersions_UnknownVersionIsAnsweredInVersionZero(t *testing.T) {
+	in := apiVersionsRequest()
+	in.SetVersion(5)
+	reply := start(t, apiVersions{}, 5, in, "")()
+	out := kmsg.NewPtrApiVersionsResponse()
+	require.NoError(t, out.ReadFrom(reply.Head))
+	require.Equal(t, kerr.UnsupportedVersion.Code, out.ErrorCode)
+	require.Len(t, out.ApiKeys, 1)
+	require.Equal(t, kafkaproto.KeyApiVersions, out.ApiKeys[0].ApiKey)
+	require.EqualValues(t, 4, out.ApiKeys[0].MaxVersion)
+}
+
+func TestApiVersions_ChecksSoftwareNames(t *testing.T) {
+	for _, test := range []struct {
+		name, version string
+		ok            bool
+	}{
+		{"a", "1", true},
+		{"apache-kafka-java", "4.3.1-rc.1", true},
+		{"", "1", false},
+		{"a", "", false},
+		{"a b", "1", false},
+		{"-a", "1", false},
+		{"a", "1.", false},
+		{"ü", "1", false},
+	} {
+		in := apiVersionsRequest()
+		in.ClientSoftwareName, in.ClientSoftwareVersion = test.name, test.version
+		out := call[*kmsg.ApiVersionsResponse](t, apiVersions{}, 3, in, "")
+		require.Equal(t, !test.ok, out.ErrorCode == kerr.InvalidRequest.Code, "%q %q", test.name, test.version)
+		call[*kmsg.ApiVersionsResponse](t, apiVersions{}, 2, in, "")
+	}
+}

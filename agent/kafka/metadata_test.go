@@ -1,0 +1,299 @@
+package kafka
+
+import (
+	"context"
+	"math"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/freshet-io/freshet/agent/edge"
+	"github.com/freshet-io/freshet/agent/view"
+	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/controlplane/client"
+)
+
+// never is a prober that fails the test: what is known needs no fresh knowledge.
+func never(t *testing.T) view.Prober {
+	return proberFunc(func(context.Context) (uint64, error) {
+		t.Error("asked for fresh knowledge")
+		return 0, errTest
+	})
+}
+
+func metadataOf(c *view.Catalogue, p view.Prober, creator TopicCreator) *Metadata {
+	return NewMetadata(MetadataConfig{Catalogue: c, Views: NewViews(c, "a"), Prober: p, Creator: creator})
+}
+
+// metadataRequest asks for topics by name; none: all topics.
+func metadataRequest(names ...string) *kmsg.MetadataRequest {
+	in := kmsg.NewPtrMetadataRequest()
+	for _, name := range names {
+		t := kmsg.NewMetadataRequestTopic()
+		t.Topic = kmsg.StringPtr(name)
+		in.Topics = append(in.Topics, t)
+	}
+	return in
+}
+
+func nodes(out *kmsg.MetadataResponse) []int32 {
+	var ids []int32
+	for _, b := range out.Brokers {
+		ids = append(ids, b.NodeID)
+	}
+	return ids
+}
+
+func TestMetadata_EveryVersion(t *testing.T) {
+	m := metadataOf(catalogueOf(t), never(t), nil)
+	for version := int16(0); version <= 13; version++ {
+		out := call[*kmsg.MetadataResponse](t, m, version, metadataRequest("beta", "alpha", "beta"), "")
+		require.Len(t, out.Topics, 2, "each once, in order")
+		require.Equal(t, "beta", *out.Topics[0].Topic)
+		require.Equal(t, "alpha", *out.Topics[1].Topic)
+		require.Len(t, out.Topics[1].Partitions, 12)
+		for _, p := range out.Topics[1].Partitions {
+			require.Equal(t, []int32{p.Leader}, p.Replicas)
+			if version >= 7 {
+				require.EqualValues(t, 7, p.LeaderEpoch, "the membership version")
+			}
+		}
+		require.Equal(t, []int32{10, 11, 20, 21}, nodes(out), "both ports of the zone's agents")
+		if version >= 1 {
+			require.EqualValues(t, 10, out.ControllerID)
+			require.Equal(t, "a", *out.Brokers[0].Rack)
+		}
+		if version >= 2 {
+			require.Equal(t, "the-cluster", *out.ClusterID)
+		}
+		if version >= 10 {
+			require.EqualValues(t, topicID(2), out.Topics[0].TopicID[:])
+		}
+	}
+}
+
+func TestMetadata_AllAndNone(t *testing.T) {
+	m := metadataOf(catalogueOf(t), never(t), nil)
+	for version := int16(0); version <= 13; version++ {
+		all := metadataRequest()
+		if version == 0 {
+			all.Topics = []kmsg.MetadataRequestTopic{}
+		}
+		require.Len(t, call[*kmsg.MetadataResponse](t, m, version, all, "").Topics, 2)
+		if version > 0 {
+			none := metadataRequest()
+			none.Topics = []kmsg.MetadataRequestTopic{}
+			require.Empty(t, call[*kmsg.MetadataResponse](t, m, version, none, "").Topics)
+		}
+	}
+}
+
+func TestMetadata_Zones(t *testing.T) {
+	m := metadataOf(catalogueOf(t), never(t), nil)
+	ask := func(clientID string) *kmsg.MetadataResponse {
+		return call[*kmsg.MetadataResponse](t, m, 13, metadataRequest("alpha"), clientID)
+	}
+	b := ask("zone=b")
+	require.Equal(t, []int32{30, 31, 40, 41, 10, 11, 20, 21}, nodes(b))
+	require.EqualValues(t, 30, b.ControllerID)
+	leaders := map[int32]int{}
+	for i, p := range b.Topics[0].Partitions {
+		leaders[p.Leader]++
+		require.Len(t, p.Replicas, 2, "one per zone")
+		require.Equal(t, p.Leader, p.Replicas[0])
+		own := ask("zone=a").Topics[0].Partitions[i]
+		require.Equal(t, p.Replicas[1], own.Leader, "the other zone's own choice")
+		require.Equal(t, ask("").Topics[0].Partitions[i].Leader, own.Leader, "with or without naming the zone")
+	}
+	require.Equal(t, map[int32]int{30: 3, 31: 3, 40: 3, 41: 3}, leaders)
+
+	nowhere := ask("zone=c")
+	require.Len(t, nowhere.Brokers, 8, "all, if the zone has none")
+	require.Len(t, nowhere.Topics[0].Partitions[0].Replicas, 1)
+}
+
+func TestMetadata_ByListener(t *testing.T) {
+	m := metadataOf(catalogueOf(t), never(t), nil)
+	in := metadataRequest("alpha")
+	in.SetVersion(12)
+	reply := m.Start(t.Context(), &edge.Request{
+		Key: 3, Version: 12, Body: in.AppendTo(nil), Client: &edge.Client{Listener: "other"},
+	})()
+	out := kmsg.NewPtrMetadataResponse()
+	out.SetVersion(12)
+	require.NoError(t, out.ReadFrom(reply.Head))
+	require.Equal(t, []int32{12, 22}, nodes(out))
+	main := call[*kmsg.MetadataResponse](t, m, 12, in, "")
+	for i, p := range out.Topics[0].Partitions {
+		require.Equal(t, main.Topics[0].Partitions[i].Leader/10, p.Leader/10, "listeners agree on the agent")
+	}
+}
+
+func TestMetadata_ByID(t *testing.T) {
+	fresh := 0
+	m := metadataOf(catalogueOf(t), proberFunc(func(context.Context) (uint64, error) { fresh++; return 1, nil }), nil)
+	in := metadataRequest()
+	for _, n := range []byte{2, 9, 2} {
+		topic := kmsg.NewMetadataRequestTopic()
+		topic.TopicID = [16]byte(topicID(n))
+		in.Topics = append(in.Topics, topic)
+	}
+	out := call[*kmsg.MetadataResponse](t, m, 12, in, "")
+	require.Len(t, out.Topics, 2)
+	require.Equal(t, "beta", *out.Topics[0].Topic)
+	require.Equal(t, kerr.UnknownTopicID.Code, out.Topics[1].ErrorCode)
+	require.Nil(t, out.Topics[1].Topic)
+	require.Equal(t, 1, fresh)
+
+	out = call[*kmsg.MetadataResponse](t, m, 10, in, "")
+	require.Equal(t, kerr.InvalidRequest.Code, out.Topics[0].ErrorCode, "ids come with version 12")
+}
+
+func TestMetadata_AuthorizedOperations(t *testing.T) {
+	m := metadataOf(catalogueOf(t), never(t), nil)
+	in := metadataRequest("alpha")
+	out := call[*kmsg.MetadataResponse](t, m, 10, in, "")
+	require.EqualValues(t, math.MinInt32, out.AuthorizedOperations)
+	require.EqualValues(t, math.MinInt32, out.Topics[0].AuthorizedOperations)
+	in.IncludeClusterAuthorizedOperations, in.IncludeTopicAuthorizedOperations = true, true
+	out = call[*kmsg.MetadataResponse](t, m, 10, in, "")
+	require.EqualValues(t, 8096, out.AuthorizedOperations)
+	require.EqualValues(t, 3576, out.Topics[0].AuthorizedOperations)
+}
+
+// TestMetadata_UnknownNeedsFreshKnowledge: an absence rests on knowledge as new as the request (I4).
+func TestMetadata_UnknownNeedsFreshKnowledge(t *testing.T) {
+	c := catalogueOf(t)
+	away := metadataOf(c, proberFunc(func(context.Context) (uint64, error) { return 0, errTest }), nil)
+	out := call[*kmsg.MetadataResponse](t, away, 12, metadataRequest("gamma", "beta", "bad name"), "")
+	require.Equal(t, kerr.LeaderNotAvailable.Code, out.Topics[0].ErrorCode, "not known to be absent")
+	require.Zero(t, out.Topics[1].ErrorCode)
+	require.Equal(t, kerr.InvalidTopicException.Code, out.Topics[2].ErrorCode)
+
+	here := metadataOf(c, proberFunc(func(context.Context) (uint64, error) { return 1, nil }), nil)
+	out = call[*kmsg.MetadataResponse](t, here, 12, metadataRequest("gamma"), "")
+	require.Equal(t, kerr.UnknownTopicOrPartition.Code, out.Topics[0].ErrorCode)
+
+	arrives := metadataOf(c, proberFunc(func(context.Context) (uint64, error) {
+		c.OnCatalogue(&api.Catalogue{Index: 2, Topics: []*api.Topic{{Id: topicID(3), Name: "gamma", Partitions: 1}}})
+		return 2, nil
+	}), nil)
+	out = call[*kmsg.MetadataResponse](t, arrives, 12, metadataRequest("gamma"), "")
+	require.Zero(t, out.Topics[0].ErrorCode)
+}
+
+func TestMetadata_AutoCreate(t *testing.T) {
+	c := catalogueOf(t)
+	var created []string
+	to := forwarderFunc(func(_ context.Context, f client.Forward) ([]byte, error) {
+		in := kmsg.NewPtrCreateTopicsRequest()
+		in.SetVersion(f.Version)
+		require.NoError(t, in.ReadFrom(f.Body))
+		out := kmsg.NewPtrCreateTopicsResponse()
+		out.SetVersion(f.Version)
+		for i, topic := range in.Topics {
+			require.EqualValues(t, -1, topic.NumPartitions)
+			require.EqualValues(t, -1, topic.ReplicationFactor)
+			created = append(created, topic.Topic)
+			a := kmsg.NewCreateTopicsResponseTopic()
+			a.Topic = topic.Topic
+			switch topic.Topic {
+			case "refused":
+				a.ErrorCode = kerr.PolicyViolation.Code
+			case "later":
+				a.ErrorCode = kerr.NotController.Code
+			default:
+				c.OnCatalogue(&api.Catalogue{Index: 2, Topics: []*api.Topic{
+					{Id: topicID(byte(50 + i)), Name: topic.Topic, Partitions: 1},
+				}})
+			}
+			out.Topics = append(out.Topics, a)
+		}
+		return out.AppendTo(nil), nil
+	})
+	fresh := proberFunc(func(context.Context) (uint64, error) { return 2, nil })
+	m := metadataOf(c, fresh, NewAutoCreate(to, "a"))
+
+	in := metadataRequest("alpha", "new", "refused", "later", "not valid")
+	in.AllowAutoTopicCreation = false
+	out := call[*kmsg.MetadataResponse](t, m, 4, in, "")
+	require.Empty(t, created)
+	require.Equal(t, kerr.UnknownTopicOrPartition.Code, out.Topics[1].ErrorCode)
+
+	in.AllowAutoTopicCreation = true
+	out = call[*kmsg.MetadataResponse](t, m, 12, in, "")
+	require.Equal(t, []string{"new", "refused", "later"}, created)
+	var got []int16
+	for _, topic := range out.Topics {
+		got = append(got, topic.ErrorCode)
+	}
+	require.Equal(t, []int16{
+		0, 0, kerr.PolicyViolation.Code, kerr.LeaderNotAvailable.Code, kerr.InvalidTopicException.Code,
+	}, got)
+}
+
+// TestMetadata_BeforeTheCatalogue: an agent that does not know anything yet answers so that clients ask again.
+func TestMetadata_BeforeTheCatalogue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := metadataOf(view.NewCatalogue(), proberFunc(func(context.Context) (uint64, error) { return 0, errTest }), nil)
+		began := time.Now()
+		out := call[*kmsg.MetadataResponse](t, m, 12, metadataRequest("alpha"), "")
+		require.Equal(t, DefaultMetadataTimeout, time.Since(began))
+		require.Empty(t, out.Brokers)
+		require.EqualValues(t, -1, out.ControllerID)
+		require.Equal(t, kerr.LeaderNotAvailable.Code, out.Topics[0].ErrorCode)
+	})
+}
+
+// TestViews_FollowTheMembership: a view changes with the membership only, and keeps what it can.
+func TestViews_FollowTheMembership(t *testing.T) {
+	c := catalogueOf(t)
+	m := metadataOf(c, never(t), nil)
+	leaders := func() (out []int32) {
+		for _, p := range call[*kmsg.MetadataResponse](t, m, 12, metadataRequest("alpha"), "zone=a").Topics[0].Partitions {
+			out = append(out, p.Leader)
+		}
+		return out
+	}
+	before := leaders()
+	c.OnCatalogue(&api.Catalogue{Index: 3, Membership: &api.Membership{Version: 8, Members: []*api.Member{
+		member(1, "a"), member(3, "b"),
+	}}})
+	after := leaders()
+	require.NotEqual(t, before, after)
+	require.False(t, slices.ContainsFunc(after, func(n int32) bool { return n != 10 && n != 11 }))
+}
+
+func TestFindCoordinator(t *testing.T) {
+	c := catalogueOf(t)
+	f := NewFindCoordinator(c, NewViews(c, "a"))
+	for version := int16(0); version <= 6; version++ {
+		in := kmsg.NewPtrFindCoordinatorRequest()
+		in.CoordinatorKey, in.CoordinatorKeys = "g1", []string{"g1", "g2"}
+		out := call[*kmsg.FindCoordinatorResponse](t, f, version, in, "zone=b")
+		if version < 4 {
+			require.Zero(t, out.ErrorCode)
+			require.Contains(t, []int32{30, 40}, out.NodeID)
+			require.NotEmpty(t, out.Host)
+			continue
+		}
+		require.Len(t, out.Coordinators, 2)
+		require.Equal(t, "g2", out.Coordinators[1].Key)
+		require.Contains(t, []int32{30, 40}, out.Coordinators[1].NodeID)
+	}
+	share := kmsg.NewPtrFindCoordinatorRequest()
+	share.CoordinatorType, share.CoordinatorKeys = 2, []string{"g:t:0"}
+	out := call[*kmsg.FindCoordinatorResponse](t, f, 6, share, "")
+	require.Equal(t, kerr.InvalidRequest.Code, out.Coordinators[0].ErrorCode)
+
+	empty := view.NewCatalogue()
+	f = NewFindCoordinator(empty, NewViews(empty, "a"))
+	in := kmsg.NewPtrFindCoordinatorRequest()
+	in.CoordinatorKey = "g"
+	require.Equal(t, kerr.CoordinatorNotAvailable.Code, call[*kmsg.FindCoordinatorResponse](t, f, 0, in, "").ErrorCode)
+}
