@@ -14,7 +14,7 @@ import (
 
 func TestPayload_ReadAndVectorsGiveTheSameBytes(t *testing.T) {
 	data := objstoretest.Bytes(1, 3<<20)
-	buffers := [][]byte{data[:10], nil, data[10:2<<20], data[2<<20 : 2<<20+1], data[2<<20+1:]}
+	buffers := [][]byte{data[:10], nil, data[10 : 2<<20], data[2<<20 : 2<<20+1], data[2<<20+1:]}
 	p := &payload{buffers: buffers, size: int64(len(data))}
 	got, err := io.ReadAll(p.reader())
 	require.NoError(t, err)

@@ -1,0 +1,62 @@
+package meter_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+
+	"github.com/freshet-io/freshet/objstore"
+	"github.com/freshet-io/freshet/objstore/mem"
+	"github.com/freshet-io/freshet/objstore/meter"
+	"github.com/freshet-io/freshet/objstore/objstoretest"
+)
+
+func TestBucket_Contract(t *testing.T) {
+	objstoretest.Run(t, func(*testing.T) objstore.Bucket { return meter.New(mem.New(), nil) })
+}
+
+func TestBucket_Counts(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	b := meter.New(mem.New(), reg)
+	require.NoError(t, b.Put(t.Context(), "k", objstore.NewBody([]byte("0123456789"))))
+	require.Error(t, b.Put(t.Context(), "k", objstore.NewBody([]byte("0123456789"))))
+	before := b.Counts()
+	_, err := objstoretest.Get(t.Context(), b, "k", 2, 3)
+	require.NoError(t, err)
+	_, err = b.Head(t.Context(), "missing")
+	require.Error(t, err)
+	require.Equal(t, meter.Count{Requests: 2, Errors: 1, Bytes: 10}, b.Counts()[objstore.OpPut])
+	require.Equal(t, meter.Count{Requests: 1, Bytes: 3}, b.Counts()[objstore.OpGet])
+	require.Equal(t, meter.Count{Requests: 1, Errors: 1}, b.Counts()[objstore.OpHead])
+	require.Zero(t, b.Counts().Sub(before)[objstore.OpPut])
+
+	require.NoError(t, testutil.GatherAndCompare(reg, strings.NewReader(`
+# HELP freshet_objstore_bytes_total Object bytes sent by puts that succeeded and received by gets.
+# TYPE freshet_objstore_bytes_total counter
+freshet_objstore_bytes_total{operation="get"} 3
+freshet_objstore_bytes_total{operation="put"} 10
+# HELP freshet_objstore_errors_total Requests that failed, by kind of error.
+# TYPE freshet_objstore_errors_total counter
+freshet_objstore_errors_total{error="already_exists",operation="put"} 1
+freshet_objstore_errors_total{error="not_found",operation="head"} 1
+# HELP freshet_objstore_requests_in_flight Requests to the object store under way.
+# TYPE freshet_objstore_requests_in_flight gauge
+freshet_objstore_requests_in_flight{operation="delete"} 0
+freshet_objstore_requests_in_flight{operation="get"} 0
+freshet_objstore_requests_in_flight{operation="head"} 0
+freshet_objstore_requests_in_flight{operation="list"} 0
+freshet_objstore_requests_in_flight{operation="now"} 0
+freshet_objstore_requests_in_flight{operation="put"} 0
+# HELP freshet_objstore_requests_total Requests to the object store, hedges and retries included.
+# TYPE freshet_objstore_requests_total counter
+freshet_objstore_requests_total{operation="delete"} 0
+freshet_objstore_requests_total{operation="get"} 1
+freshet_objstore_requests_total{operation="head"} 1
+freshet_objstore_requests_total{operation="list"} 0
+freshet_objstore_requests_total{operation="now"} 0
+freshet_objstore_requests_total{operation="put"} 2
+`), "freshet_objstore_bytes_total", "freshet_objstore_errors_total", "freshet_objstore_requests_in_flight", "freshet_objstore_requests_total"))
+}
