@@ -259,3 +259,13 @@ func (r *round) await(ctx context.Context) error {
 	}
 	return nil
 }
+
+// PlanAnew fills plans from one look-up, whatever is known: for answers that must be fresh when no probe comes back
+// (I4). It subscribes to nothing.
+func (p *Partitions) PlanAnew(ctx context.Context, wants []Want, plans []Plan) error {
+	r := round{set: p, wants: wants, plans: plans}
+	for i := range wants {
+		r.ask = append(r.ask, question{want: i})
+	}
+	return r.lookup(ctx)
+}

@@ -1,0 +1,95 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/agent/cache"
+	"github.com/freshet-io/freshet/agent/view"
+	"github.com/freshet-io/freshet/metadata/extent"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+// Views plans reads: view.Partitions implements it.
+type Views interface {
+	Plan(ctx context.Context, wants []view.Want, plans []view.Plan) error
+	PlanAnew(ctx context.Context, wants []view.Want, plans []view.Plan) error
+	Confirm(ctx context.Context) error
+	Invalidate(id.TopicPartition)
+	Park(w *view.Waiter, tp id.TopicPartition, seen view.Watermarks)
+	Leave(w *view.Waiter, tp id.TopicPartition)
+	Parked(delta int64)
+}
+
+// Bytes gives extents' bytes: cache.Cache implements it.
+type Bytes interface {
+	Resident(*extent.Extent) (*cache.Bytes, bool, error)
+	Read(context.Context, *extent.Extent, cache.Class) (*cache.Bytes, error)
+	Start(*extent.Extent, cache.Class)
+}
+
+// Config is what a Fetcher is made of. Zero values mean the defaults.
+type Config struct {
+	Views Views
+	Bytes Bytes
+	// Pressed tells whether unsent answers have used up their memory: answers shrink to the first batch then. Nil
+	// means never.
+	Pressed func() bool
+	// MaxBytes bounds an answer's record bytes, but for the first batch (Kafka's fetch.max.bytes). Default 55 MiB.
+	MaxBytes int
+	// AskTimeout bounds one look-up or probe. It is waited at most once past a request's max wait. Default 2 s.
+	AskTimeout time.Duration
+	// HoldTimeout bounds the probe for partitions that are empty in an answer which has bytes of others. Default
+	// 250 ms.
+	HoldTimeout time.Duration
+	// ReadTimeout bounds what a fetch waits for the object store. Default 20 s, below clients' request time-out.
+	ReadTimeout time.Duration
+	// ReadAhead bounds the bytes that are read ahead for one sequential reader behind the live edge. Default 32 MiB.
+	ReadAhead  int64
+	Log        *zap.Logger
+	Registerer prometheus.Registerer // nil: a private registry
+}
+
+// ApplyDefaults fills in what is zero.
+func (c *Config) ApplyDefaults() {
+	def(&c.MaxBytes, 55<<20)
+	def(&c.AskTimeout, 2*time.Second)
+	def(&c.HoldTimeout, 250*time.Millisecond)
+	def(&c.ReadTimeout, 20*time.Second)
+	def(&c.ReadAhead, 32<<20)
+	if c.Pressed == nil {
+		c.Pressed = func() bool { return false }
+	}
+	if c.Log == nil {
+		c.Log = zap.NewNop()
+	}
+	if c.Registerer == nil {
+		c.Registerer = prometheus.NewRegistry()
+	}
+}
+
+func def[T int | int64 | time.Duration](v *T, d T) {
+	if *v == 0 {
+		*v = d
+	}
+}
+
+// Validate gives all faults of the configuration, nil if there is none. Call it after ApplyDefaults.
+func (c *Config) Validate() error {
+	var errs []error
+	if c.Views == nil || c.Bytes == nil {
+		errs = append(errs, errors.New("views and bytes are needed"))
+	}
+	if c.MaxBytes < 0 || c.ReadAhead < 0 {
+		errs = append(errs, fmt.Errorf("max bytes and read-ahead must be positive: %d, %d", c.MaxBytes, c.ReadAhead))
+	}
+	if c.AskTimeout < 0 || c.HoldTimeout < 0 || c.ReadTimeout < 0 {
+		errs = append(errs, errors.New("time-outs must be positive"))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,96 @@
+package fetch
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/freshet-io/freshet/agent/view"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+func sampleAnswer(version int16, readCommitted bool) Answer {
+	part := func(topic byte, name string, partition int32, code int16, records ...string) PartitionAnswer {
+		r := &Result{Marks: view.Watermarks{LogStart: 3, HighWatermark: 1 << 40, LastStable: 99}}
+		for _, s := range records {
+			r.Records = append(r.Records, []byte(s))
+			r.Size += len(s)
+		}
+		return PartitionAnswer{TopicID: id.Topic{topic}, Topic: name, Partition: partition, ErrorCode: code, Result: r}
+	}
+	return Answer{Version: version, ErrorCode: 70, SessionID: 12345, ReadCommitted: readCommitted, Partitions: []PartitionAnswer{
+		part(1, "a", 0, 0),
+		part(1, "a", 1, 0, "some", string(make([]byte, 200)), "records"),
+		part(2, "longer name", 7, 1),
+		part(3, "c", 2, 0, "x"),
+		part(3, "c", 3, 0, "y"),
+		part(1, "a", 2, 0, "again"),
+	}}
+}
+
+func viaKmsg(a *Answer) []byte {
+	out := kmsg.FetchResponse{Version: a.Version, ErrorCode: a.ErrorCode, SessionID: a.SessionID}
+	for i, p := range a.Partitions {
+		if i == 0 || a.Partitions[i-1].Topic != p.Topic {
+			t := kmsg.NewFetchResponseTopic()
+			t.Topic, t.TopicID = p.Topic, p.TopicID
+			out.Topics = append(out.Topics, t)
+		}
+		q := kmsg.NewFetchResponseTopicPartition()
+		q.Partition, q.ErrorCode = p.Partition, p.ErrorCode
+		q.HighWatermark, q.LastStableOffset, q.LogStartOffset = p.Marks.HighWatermark, p.Marks.LastStable, p.Marks.LogStart
+		if a.ReadCommitted {
+			q.AbortedTransactions = []kmsg.FetchResponseTopicPartitionAbortedTransaction{}
+		}
+		q.RecordBatches = bytes.Join(p.Records, nil)
+		if q.RecordBatches == nil {
+			q.RecordBatches = []byte{}
+		}
+		t := &out.Topics[len(out.Topics)-1]
+		t.Partitions = append(t.Partitions, q)
+	}
+	return out.AppendTo(nil)
+}
+
+func join(head []byte, tail net.Buffers) []byte {
+	return append(bytes.Clone(head), bytes.Join(tail, nil)...)
+}
+
+func TestAnswer_EncodeEqualsKmsg(t *testing.T) {
+	for version := int16(4); version <= 18; version++ {
+		for _, committed := range []bool{false, true} {
+			t.Run(fmt.Sprint(version, committed), func(t *testing.T) {
+				full := sampleAnswer(version, committed)
+				for n := range len(full.Partitions) + 1 {
+					a := full
+					a.Partitions = full.Partitions[:n]
+					require.Equal(t, viaKmsg(&a), join(a.Encode()), "%d partitions", n)
+				}
+			})
+		}
+	}
+}
+
+func TestAnswer_EncodeCopiesNoRecords(t *testing.T) {
+	a := sampleAnswer(12, false)
+	_, tail := a.Encode()
+	require.Same(t, &a.Partitions[1].Records[0][0], &tail[0][0])
+}
+
+func BenchmarkAnswer_Encode(b *testing.B) {
+	a := Answer{Version: 17}
+	records := net.Buffers{make([]byte, 100_000)}
+	for i := range 32 {
+		a.Partitions = append(a.Partitions, PartitionAnswer{
+			TopicID: id.Topic{1}, Partition: int32(i), Result: &Result{Records: records, Size: 100_000},
+		})
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		a.Encode()
+	}
+}

@@ -1,0 +1,391 @@
+package fetch
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/freshet-io/freshet/agent/cache"
+	"github.com/freshet-io/freshet/agent/view"
+)
+
+// Fetcher answers fetches. Methods are safe for concurrent use.
+type Fetcher struct {
+	cfg     Config
+	metrics *metrics
+	ahead   *readAhead
+	drain   chan struct{}
+	once    sync.Once
+}
+
+// New checks the configuration.
+func New(cfg Config) (*Fetcher, error) {
+	cfg.ApplyDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("fetch: %w", err)
+	}
+	return &Fetcher{
+		cfg: cfg, metrics: newMetrics(cfg.Registerer), ahead: newReadAhead(cfg.ReadAhead), drain: make(chan struct{}),
+	}, nil
+}
+
+// Drain makes parked and later fetches answer at once with what there is, so that clients move on.
+func (f *Fetcher) Drain() { f.once.Do(func() { close(f.drain) }) }
+
+// Bounds of one fetch.
+const (
+	// maxGone bounds how often a fetch that would bring nothing looks up again because objects were gone.
+	maxGone = 3
+	// retryPause is between look-ups while the control plane is away.
+	retryPause = 100 * time.Millisecond
+)
+
+// Fetch reads as Kafka's ReplicaManager.fetchMessages does: it answers once min bytes are there, an error is, or max
+// wait is over. It always gives a response; partitions that could not be read have retriable errors in it.
+func (f *Fetcher) Fetch(ctx context.Context, req *Request) *Response {
+	req.MaxBytes = min(max(req.MaxBytes, 0), f.cfg.MaxBytes)
+	req.MinBytes = min(max(req.MinBytes, 0), req.MaxBytes)
+	a := newAttempt(f, req)
+	defer a.close()
+	for !a.round(ctx) {
+	}
+	f.count(a.resp)
+	return a.resp
+}
+
+func (f *Fetcher) count(r *Response) {
+	result := resultEmpty
+	if r.Bytes > 0 {
+		result = resultData
+	}
+	for i := range r.Results {
+		if err := r.Results[i].Err; err != nil {
+			result = resultError
+			f.metrics.errors.WithLabelValues(err.Message).Inc()
+		}
+	}
+	f.metrics.answers.WithLabelValues(result).Inc()
+}
+
+// attempt is one fetch under way.
+type attempt struct {
+	f        *Fetcher
+	req      *Request
+	deadline time.Time
+	resp     *Response
+
+	read  []int // indexes of the partitions that are read
+	wants []view.Want
+	plans []view.Plan
+	gone  int
+
+	waiter *view.Waiter
+	timer  *time.Timer
+}
+
+func newAttempt(f *Fetcher, req *Request) *attempt {
+	a := &attempt{
+		f: f, req: req, deadline: req.Arrived.Add(req.MaxWait),
+		resp: &Response{Results: make([]Result, len(req.Partitions))},
+	}
+	for i := range req.Partitions {
+		p := &req.Partitions[i]
+		if p.Refused != nil {
+			a.deadline = time.Time{}
+			continue
+		}
+		a.read = append(a.read, i)
+		a.wants = append(a.wants, view.Want{Partition: p.ID, Offset: p.Offset})
+	}
+	a.plans = make([]view.Plan, len(a.wants))
+	if len(a.wants) == 0 {
+		a.deadline = time.Time{}
+	}
+	return a
+}
+
+func (a *attempt) close() {
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+}
+
+// over tells whether there is no waiting any more.
+func (a *attempt) over(ctx context.Context) bool {
+	select {
+	case <-a.f.drain:
+		return true
+	default:
+		return ctx.Err() != nil || !time.Now().Before(a.deadline)
+	}
+}
+
+// round plans, and reads or waits; it reports whether the response is done.
+func (a *attempt) round(ctx context.Context) (done bool) {
+	a.resp.reset()
+	a.refuse()
+	if len(a.wants) == 0 {
+		return true
+	}
+	if err := a.plan(ctx); err != nil {
+		if !a.over(ctx) {
+			a.pause(ctx)
+			return false
+		}
+		a.giveUp()
+		return true
+	}
+	available, settled := a.judge()
+	switch {
+	case !settled && !a.confirm(ctx, a.f.cfg.AskTimeout):
+		a.answerFresh()
+		return true
+	case !settled:
+		if err := a.plan(ctx); err != nil {
+			a.giveUp()
+			return true
+		}
+		if available, settled = a.judge(); !settled {
+			return false // voided in between: look again
+		}
+	}
+	if available < int64(a.req.MinBytes) && !a.failed() && !a.over(ctx) {
+		a.wait(ctx, int64(a.req.MinBytes)-available)
+		return false
+	}
+	return a.answer(ctx)
+}
+
+// plan asks the views, within the time that there is.
+func (a *attempt) plan(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, a.f.cfg.AskTimeout)
+	defer cancel()
+	return a.f.cfg.Views.Plan(ctx, a.wants, a.plans)
+}
+
+// refuse sets the errors that were found before.
+func (a *attempt) refuse() {
+	for i := range a.req.Partitions {
+		if err := a.req.Partitions[i].Refused; err != nil {
+			a.resp.Results[i].fail(err)
+		}
+	}
+}
+
+// giveUp answers for partitions of which nothing is known: the control plane is away.
+func (a *attempt) giveUp() {
+	a.f.metrics.unknown.Inc()
+	for _, i := range a.read {
+		a.resp.Results[i].fail(kerr.NotLeaderForPartition)
+	}
+}
+
+// judge sets marks and errors from the plans and sums up the bytes that may be read. settled is false if an error
+// among them rests on knowledge older than the request (I4).
+func (a *attempt) judge() (available int64, settled bool) {
+	settled = true
+	for n, i := range a.read {
+		plan, r, p := &a.plans[n], &a.resp.Results[i], &a.req.Partitions[i]
+		fresh := plan.FreshFor(a.req.Arrived)
+		*r = Result{Marks: plan.Marks, Confirmed: fresh}
+		switch {
+		case plan.Unknown:
+			settled = settled && fresh
+			r.fail(kerr.UnknownTopicOrPartition)
+		case p.Offset < plan.Marks.LogStart || p.Offset > plan.Marks.HighWatermark:
+			settled = settled && fresh
+			r.fail(kerr.OffsetOutOfRange)
+		default:
+			available += a.available(plan, p)
+		}
+	}
+	return available, settled
+}
+
+// available estimates what a plan brings, as Kafka does: extents count whole.
+func (a *attempt) available(plan *view.Plan, p *Partition) int64 {
+	limit, n := a.req.limit(plan.Marks), int64(0)
+	if p.Offset >= limit {
+		return 0
+	}
+	for i := range plan.Extents {
+		if n >= int64(p.MaxBytes) || plan.Extents[i].Base >= limit {
+			break
+		}
+		n += max(int64(plan.Extents[i].Length), 1)
+	}
+	return max(min(n, int64(p.MaxBytes)), 1)
+}
+
+func (a *attempt) failed() bool {
+	for i := range a.resp.Results {
+		if a.resp.Results[i].Err != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// confirm makes the plans fresh for this request by a probe.
+func (a *attempt) confirm(ctx context.Context, timeout time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return a.f.cfg.Views.Confirm(ctx) == nil
+}
+
+// answer reads, and sees to it that what is empty is so now. It reports whether the response is done.
+func (a *attempt) answer(ctx context.Context) (done bool) {
+	ctx, cancel := context.WithTimeout(ctx, a.f.cfg.ReadTimeout)
+	defer cancel()
+	gone := a.readAll(ctx)
+	if gone && a.resp.Bytes == 0 && !a.failed() && ctx.Err() == nil {
+		if a.gone++; a.gone < maxGone {
+			return false
+		}
+		a.lost()
+		return true
+	}
+	if !a.stale() {
+		return true
+	}
+	timeout := a.f.cfg.AskTimeout
+	if a.resp.Bytes > 0 {
+		timeout = a.f.cfg.HoldTimeout
+	}
+	if a.confirm(ctx, timeout) && a.plan(ctx) == nil {
+		return a.recheck()
+	}
+	a.answerFresh()
+	return true
+}
+
+// stale tells whether a partition is answered as at its end by knowledge older than the request.
+func (a *attempt) stale() bool {
+	for n, i := range a.read {
+		if a.atEnd(n, i) && !a.resp.Results[i].Confirmed {
+			return true
+		}
+	}
+	return false
+}
+
+// atEnd tells whether the answer says that there is nothing after the partition's offset.
+func (a *attempt) atEnd(n, i int) bool {
+	r := &a.resp.Results[i]
+	return r.Err == nil && r.Size == 0 && a.req.Partitions[i].Offset >= a.req.limit(a.plans[n].Marks)
+}
+
+// recheck takes the marks of fresh plans for what was empty. An answer without bytes is planned again if there is
+// something now.
+func (a *attempt) recheck() (done bool) {
+	for n, i := range a.read {
+		r, plan := &a.resp.Results[i], &a.plans[n]
+		if r.Err != nil || r.Size > 0 {
+			continue
+		}
+		switch fresh := plan.FreshFor(a.req.Arrived); {
+		case !fresh, plan.Unknown, a.req.Partitions[i].Offset < plan.Marks.LogStart:
+			return false
+		default:
+			*r = Result{Marks: plan.Marks, Confirmed: fresh}
+		}
+		if a.resp.Bytes == 0 && a.req.Partitions[i].Offset < a.req.limit(plan.Marks) {
+			return false
+		}
+	}
+	return true
+}
+
+// answerFresh is for when no probe came back: one look-up settles what is empty or out of range; if that fails too,
+// nothing is known of it.
+func (a *attempt) answerFresh() {
+	ctx, cancel := context.WithTimeout(context.Background(), a.f.cfg.HoldTimeout)
+	defer cancel()
+	var again []int
+	for n, i := range a.read {
+		if r := &a.resp.Results[i]; r.Size == 0 && (r.Err != nil || a.atEnd(n, i)) {
+			again = append(again, n)
+		}
+	}
+	wants, plans := make([]view.Want, len(again)), make([]view.Plan, len(again))
+	for k, n := range again {
+		wants[k] = a.wants[n]
+	}
+	err := a.f.cfg.Views.PlanAnew(ctx, wants, plans)
+	if err != nil {
+		a.f.metrics.unknown.Inc()
+	}
+	for k, n := range again {
+		r, p := &a.resp.Results[a.read[n]], &a.req.Partitions[a.read[n]]
+		switch plan := &plans[k]; {
+		case err != nil:
+			r.fail(kerr.NotLeaderForPartition)
+		case plan.Unknown:
+			r.fail(kerr.UnknownTopicOrPartition)
+		case p.Offset < plan.Marks.LogStart || p.Offset > plan.Marks.HighWatermark:
+			r.fail(kerr.OffsetOutOfRange)
+		default:
+			*r = Result{Marks: plan.Marks, Confirmed: true}
+			if plan.Extents != nil { // the window missed it
+				a.f.cfg.Views.Invalidate(p.ID)
+			}
+		}
+	}
+}
+
+// lost answers for objects that are gone although the newest plans name them.
+func (a *attempt) lost() {
+	for n, i := range a.read {
+		if r := &a.resp.Results[i]; r.Err == nil && r.Size == 0 && !a.atEnd(n, i) {
+			a.f.cfg.Log.Error("object of a committed extent is missing", zapPartition(a.wants[n].Partition),
+				zapOffset(a.wants[n].Offset))
+			r.fail(kerr.KafkaStorageError)
+		}
+	}
+}
+
+// wait parks the fetch until enough bytes came, something changed, or its time is over.
+func (a *attempt) wait(ctx context.Context, missing int64) {
+	views := a.f.cfg.Views
+	if a.waiter == nil {
+		a.waiter = view.NewWaiter(missing)
+		a.timer = time.NewTimer(time.Until(a.deadline))
+	}
+	a.waiter.Reset(missing)
+	for n := range a.wants {
+		views.Park(a.waiter, a.wants[n].Partition, a.plans[n].Marks)
+	}
+	views.Parked(1)
+	select {
+	case <-a.waiter.Ready():
+	case <-a.timer.C:
+	case <-ctx.Done():
+	case <-a.f.drain:
+	}
+	views.Parked(-1)
+	for n := range a.wants {
+		views.Leave(a.waiter, a.wants[n].Partition)
+	}
+}
+
+// pause waits a little before the control plane is asked again.
+func (a *attempt) pause(ctx context.Context) {
+	t := time.NewTimer(min(retryPause, time.Until(a.deadline)))
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	case <-a.f.drain:
+	}
+}
+
+// class of a plan's reads.
+func class(plan *view.Plan) cache.Class {
+	if plan.Live {
+		return cache.Live
+	}
+	return cache.CatchUp
+}

@@ -1,0 +1,75 @@
+package fetch
+
+import (
+	"net"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/freshet-io/freshet/agent/cache"
+	"github.com/freshet-io/freshet/agent/view"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+// Request is one fetch, its topics resolved.
+type Request struct {
+	Arrived       time.Time // when it had come whole: what is answered about ends is no older (I4)
+	Reader        uint64    // whose sequential reads belong together: the connection
+	MaxWait       time.Duration
+	MinBytes      int
+	MaxBytes      int
+	ReadCommitted bool
+	Partitions    []Partition // read in this order
+}
+
+// Partition is one partition to read.
+type Partition struct {
+	ID       id.TopicPartition
+	Offset   int64
+	MaxBytes int // but for the answer's first batch
+	// Refused is an error that was found before; the partition is not read, and nothing is waited for.
+	Refused *kerr.Error
+}
+
+// Result is what one partition brought.
+type Result struct {
+	Err       *kerr.Error // nil if none; the marks are -1 and there are no records with one
+	Marks     view.Watermarks
+	Records   net.Buffers // whole batches, aliasing cache memory
+	Size      int         // of Records, bytes
+	Confirmed bool        // the marks are no older than the request
+}
+
+// Response is the results in the order of the request's partitions. Release gives the records' memory back, once.
+type Response struct {
+	Results []Result
+	Bytes   int // of all records
+	held    []*cache.Bytes
+}
+
+// Release ends the use of the records.
+func (r *Response) Release() {
+	for _, b := range r.held {
+		b.Release()
+	}
+	r.held = nil
+}
+
+// reset forgets what was read, to read again.
+func (r *Response) reset() {
+	r.Release()
+	clear(r.Results)
+	r.Bytes = 0
+}
+
+var noMarks = view.Watermarks{LogStart: -1, HighWatermark: -1, LastStable: -1}
+
+func (r *Result) fail(err *kerr.Error) { *r = Result{Err: err, Marks: noMarks} }
+
+// limit is the first offset that is not readable.
+func (r *Request) limit(m view.Watermarks) int64 {
+	if r.ReadCommitted {
+		return m.LastStable
+	}
+	return m.HighWatermark
+}

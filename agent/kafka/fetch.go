@@ -1,0 +1,267 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/freshet-io/freshet/agent/edge"
+	"github.com/freshet-io/freshet/agent/fetch"
+	"github.com/freshet-io/freshet/agent/view"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+// Fetch answers Fetch (key 1), versions 4 to 18.
+//
+//	4   isolation level, last stable offset, aborted transactions (KIP-98)
+//	5   log start offset in the response
+//	6   KAFKA_STORAGE_ERROR may be answered
+//	7   fetch sessions (KIP-227)
+//	9   current leader epoch in the request (KIP-320); not looked at: any agent serves any partition
+//	11  rack, preferred read replica (KIP-392); none is preferred
+//	12  flexible; last fetched epoch, diverging epoch (KIP-595); logs never diverge
+//	13  topic ids (KIP-516); UNKNOWN_TOPIC_ID
+//	14  tiered storage's error (KIP-405); never answered
+//	15  replica state instead of replica id (KIP-903)
+//	16  node endpoints (KIP-951); none
+//	17  directory id of followers (KIP-853)
+//	18  high watermark of followers (KIP-1166)
+type Fetch struct{ cfg FetchConfig }
+
+// FetchConfig is what Fetch is made of.
+type FetchConfig struct {
+	Catalogue *view.Catalogue
+	Source    view.Prober
+	Fetcher   *fetch.Fetcher
+	Sessions  *fetch.Sessions
+	// FreshTimeout bounds how long the owner is asked whether an unknown topic exists. Default 2 s.
+	FreshTimeout time.Duration
+}
+
+// freshTimeout is the default of how long the owner is asked whether an unknown topic exists.
+const freshTimeout = 2 * time.Second
+
+// NewFetch checks the configuration.
+func NewFetch(cfg FetchConfig) (*Fetch, error) {
+	if cfg.Catalogue == nil || cfg.Source == nil || cfg.Fetcher == nil || cfg.Sessions == nil {
+		return nil, errors.New("fetch handler: catalogue, source, fetcher and sessions are needed")
+	}
+	if cfg.FreshTimeout == 0 {
+		cfg.FreshTimeout = freshTimeout
+	}
+	return &Fetch{cfg: cfg}, nil
+}
+
+// Key implements API.
+func (*Fetch) Key() int16 { return int16(kmsg.Fetch) }
+
+// Start implements API.
+func (f *Fetch) Start(ctx context.Context, req *edge.Request) func() edge.Reply {
+	in := kmsg.NewPtrFetchRequest()
+	if err := Decode(req, in); err != nil {
+		return Malformed(req, err)
+	}
+	if in.IsolationLevel < 0 || in.IsolationLevel > 1 {
+		return Malformed(req, fmt.Errorf("isolation level %d", in.IsolationLevel))
+	}
+	req.Release()
+	return func() edge.Reply { return f.answer(ctx, req, in) }
+}
+
+func (f *Fetch) answer(ctx context.Context, req *edge.Request, in *kmsg.FetchRequest) edge.Reply {
+	s, err := f.begin(ctx, req, in)
+	if err != nil {
+		return encodeFetch(&fetch.Answer{Version: in.Version, ErrorCode: err.Code}, nil)
+	}
+	if in.ReplicaID >= 0 || in.ReplicaState.ID >= 0 { // there are no followers, and nobody may act as one
+		for i := range s.partitions {
+			s.partitions[i].Refused = kerr.TopicAuthorizationFailed
+		}
+	} else {
+		f.resolve(ctx, in.Version, s)
+	}
+	resp := f.cfg.Fetcher.Fetch(ctx, &fetch.Request{
+		Arrived: req.Arrived, Reader: req.Client.ID, MaxWait: time.Duration(max(in.MaxWaitMillis, 0)) * time.Millisecond,
+		MinBytes: int(in.MinBytes), MaxBytes: int(in.MaxBytes), ReadCommitted: in.IsolationLevel == 1,
+		Partitions: s.partitions,
+	})
+	return encodeFetch(s.finish(in, resp), resp)
+}
+
+// encodeFetch makes the reply, whose records stay held until it was written.
+func encodeFetch(a *fetch.Answer, resp *fetch.Response) edge.Reply {
+	head, tail := a.Encode()
+	reply := edge.Reply{Head: head, Tail: tail}
+	if resp != nil {
+		reply.Release = resp.Release
+	}
+	return reply
+}
+
+// fetching is what one request fetches: within a session, or by itself.
+type fetching struct {
+	session     *fetch.Session // nil: none
+	incremental bool           // only news is answered
+	tracked     []*fetch.Tracked
+	partitions  []fetch.Partition // of tracked, in its order
+	names       []string          // topic names, in the same order
+}
+
+// begin finds or opens the session as FetchManager.newContext does.
+func (f *Fetch) begin(ctx context.Context, req *edge.Request, in *kmsg.FetchRequest) (*fetching, *kerr.Error) {
+	holder := fetch.Holder{Connection: req.Client.ID, Principal: req.Client.Principal}
+	byID := in.Version >= 13
+	asked := tracked(in, byID)
+	switch {
+	case in.SessionEpoch == fetch.EpochFinal || in.SessionEpoch == fetch.EpochInitial:
+		if in.SessionID != 0 {
+			f.cfg.Sessions.Close(in.SessionID, holder)
+		}
+		s := &fetching{tracked: asked}
+		if in.SessionEpoch == fetch.EpochInitial && len(asked) > 0 {
+			var first bool
+			if s.session, first = f.cfg.Sessions.Open(holder, byID, asked); first {
+				context.AfterFunc(ctx, func() { f.cfg.Sessions.Leave(holder.Connection) })
+			}
+		}
+		if s.session != nil {
+			s.tracked = s.session.Partitions()
+		}
+		return s, nil
+	}
+	session, err := f.cfg.Sessions.Get(in.SessionID, in.SessionEpoch, holder, byID)
+	if err != nil {
+		return nil, err
+	}
+	if !f.cfg.Sessions.Update(session, asked, forgotten(in, byID)) {
+		return nil, kerr.FetchSessionIDNotFound // it outgrew the bounds: the client begins anew
+	}
+	if len(session.Partitions()) == 0 {
+		f.cfg.Sessions.Close(session.ID, holder)
+		return &fetching{}, nil
+	}
+	return &fetching{session: session, incremental: true, tracked: session.Partitions()}, nil
+}
+
+func tracked(in *kmsg.FetchRequest, byID bool) []*fetch.Tracked {
+	var out []*fetch.Tracked
+	for i := range in.Topics {
+		t := &in.Topics[i]
+		for j := range t.Partitions {
+			p := &t.Partitions[j]
+			out = append(out, &fetch.Tracked{
+				Key: topicKey(byID, t.TopicID, t.Topic, p.Partition), Offset: p.FetchOffset, MaxBytes: p.PartitionMaxBytes,
+			})
+		}
+	}
+	return out
+}
+
+func forgotten(in *kmsg.FetchRequest, byID bool) []fetch.TopicKey {
+	var out []fetch.TopicKey
+	for i := range in.ForgottenTopics {
+		t := &in.ForgottenTopics[i]
+		for _, p := range t.Partitions {
+			out = append(out, topicKey(byID, t.TopicID, t.Topic, p))
+		}
+	}
+	return out
+}
+
+func topicKey(byID bool, topic [16]byte, name string, partition int32) fetch.TopicKey {
+	if byID {
+		return fetch.TopicKey{ID: topic, Partition: partition}
+	}
+	return fetch.TopicKey{Name: name, Partition: partition}
+}
+
+// resolve finds the partitions' topics. What the catalogue does not know is asked for once (I4).
+func (f *Fetch) resolve(ctx context.Context, version int16, s *fetching) {
+	s.partitions, s.names = make([]fetch.Partition, len(s.tracked)), make([]string, len(s.tracked))
+	missing := s.lookup(f.cfg.Catalogue.Load(), version)
+	if !missing {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, f.cfg.FreshTimeout)
+	defer cancel()
+	snapshot, err := f.cfg.Catalogue.Fresh(ctx, f.cfg.Source)
+	if err == nil {
+		s.lookup(snapshot, version)
+		return
+	}
+	for i := range s.partitions {
+		if s.partitions[i].Refused != nil {
+			s.partitions[i].Refused = kerr.NotLeaderForPartition // retriable: nothing is known
+		}
+	}
+}
+
+// lookup fills the partitions from a catalogue, those that it does not know refused.
+func (s *fetching) lookup(snapshot *view.Snapshot, version int16) (missing bool) {
+	var topic *view.Topic
+	var last fetch.TopicKey
+	found := false
+	for i, t := range s.tracked {
+		if i == 0 || t.Key.ID != last.ID || t.Key.Name != last.Name {
+			topic, found = findTopic(snapshot, version, t.Key)
+		}
+		last = t.Key
+		p := fetch.Partition{Offset: t.Offset, MaxBytes: int(t.MaxBytes)}
+		switch {
+		case !found && version >= 13:
+			p.Refused = kerr.UnknownTopicID
+		case !found, t.Key.Partition < 0, t.Key.Partition >= topic.Partitions:
+			p.Refused = kerr.UnknownTopicOrPartition
+		default:
+			p.ID = id.TopicPartition{Topic: topic.ID, Partition: t.Key.Partition}
+		}
+		if found {
+			s.names[i] = topic.Name
+		}
+		missing = missing || p.Refused != nil
+		s.partitions[i] = p
+	}
+	return missing
+}
+
+func findTopic(snapshot *view.Snapshot, version int16, key fetch.TopicKey) (*view.Topic, bool) {
+	if version >= 13 {
+		return snapshot.TopicByID(key.ID)
+	}
+	return snapshot.TopicByName(key.Name)
+}
+
+// finish makes the answer: everything, or what is news in a session that goes on.
+func (s *fetching) finish(in *kmsg.FetchRequest, resp *fetch.Response) *fetch.Answer {
+	a := &fetch.Answer{Version: in.Version, ReadCommitted: in.IsolationLevel == 1}
+	if s.session != nil {
+		a.SessionID = s.session.ID
+	}
+	for i, t := range s.tracked {
+		r := &resp.Results[i]
+		if s.session != nil && !t.Told(r) && s.incremental {
+			continue
+		}
+		p := fetch.PartitionAnswer{TopicID: t.Key.ID, Topic: t.Key.Name, Partition: t.Key.Partition, Result: r}
+		if r.Err != nil {
+			p.ErrorCode = fetchCode(in.Version, r.Err)
+		}
+		a.Partitions = append(a.Partitions, p)
+	}
+	if s.session != nil && resp.Bytes > 0 {
+		s.session.Rotate(func(i int) bool { return resp.Results[i].Size > 0 })
+	}
+	return a
+}
+
+// fetchCode gives an error as the version knows it.
+func fetchCode(version int16, err *kerr.Error) int16 {
+	if err == kerr.KafkaStorageError && version < 6 {
+		return kerr.NotLeaderForPartition.Code
+	}
+	return err.Code
+}
