@@ -1,0 +1,444 @@
+package owner_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/freshet-io/freshet/controlplane/owner"
+	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/metadata/metalog"
+	"github.com/freshet-io/freshet/metadata/metalog/memlog"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fixture is one owner over a log in memory, and a second replica's view of that log.
+type fixture struct {
+	*owner.Owner
+	store  *memlog.Store
+	net    *memlog.Replica
+	log    metalog.Log // of a follower
+	tenure metalog.Tenure
+	stop   context.CancelFunc
+}
+
+// start runs an owner until the test stops it; bodies run in a synctest bubble.
+func start(t *testing.T, adjust func(*owner.Config)) *fixture {
+	t.Helper()
+	f := &fixture{store: memlog.New()}
+	l, net, err := f.store.Open("a", metalog.Config{})
+	require.NoError(t, err)
+	f.net = net
+	f.log, _, err = f.store.Open("b", metalog.Config{})
+	require.NoError(t, err)
+	f.tenure, err = l.Acquire(t.Context(), metalog.Candidate{Replica: "a"})
+	require.NoError(t, err)
+	cfg := owner.Config{Tenure: f.tenure, State: metadata.New()}
+	if adjust != nil {
+		adjust(&cfg)
+	}
+	f.Owner, err = owner.New(cfg)
+	require.NoError(t, err)
+	return f
+}
+
+// run starts the owner; end waits for it and gives the tenure back.
+func (f *fixture) run(t *testing.T) (end func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	f.stop = cancel
+	ended := make(chan error, 1)
+	go func() { ended <- f.Run(ctx) }()
+	return func() error {
+		cancel()
+		err := <-ended
+		f.net.SetFaults(nil)
+		_ = f.tenure.Resign(context.Background())
+		return err
+	}
+}
+
+func topic(n int) *metadata.CreateTopic {
+	return &metadata.CreateTopic{ID: id.Topic{byte(n), byte(n >> 8), 1}, Name: fmt.Sprintf("topic-%d", n), Partitions: 1}
+}
+
+// replay gives the state that a follower of the log has.
+func replay(t *testing.T, l metalog.Log) *metadata.State {
+	t.Helper()
+	s, asm := metadata.New(), metalog.NewAssembler(0)
+	for {
+		entries, tail, err := l.Read(t.Context(), asm.Next(), 1<<20)
+		require.NoError(t, err)
+		for _, e := range entries {
+			p, done, err := asm.Add(e)
+			require.NoError(t, err)
+			if done {
+				b, err := metadata.ParseBatch(p)
+				require.NoError(t, err)
+				s.Apply(e.Index, b, nil, nil)
+			}
+		}
+		if asm.Next() > tail {
+			return s
+		}
+	}
+}
+
+func names(s *metadata.State) []string {
+	var all []string
+	for topic := range s.Topics() {
+		all = append(all, topic.Name)
+	}
+	return all
+}
+
+func TestOwner_AnswersWhatIsDurableAndApplied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, nil)
+		var seen []uint64
+		f.OnApply(func(s *metadata.State, index uint64, fx *metadata.Effects) {
+			require.Equal(t, index, s.Index())
+			if len(fx.Topics) > 0 {
+				seen = append(seen, index)
+			}
+		})
+		end := f.run(t)
+		for i := 1; i <= 3; i++ {
+			result, index, err := f.Propose(t.Context(), topic(i))
+			require.NoError(t, err)
+			require.NoError(t, result.Err)
+			require.EqualValues(t, i, index)
+			require.Len(t, seen, i, "hooks run before the answer")
+		}
+		result, _, err := f.Propose(t.Context(), &metadata.DeleteTopic{ID: id.Topic{9}})
+		require.NoError(t, err)
+		require.ErrorIs(t, result.Err, metadata.ErrUnknownTopic)
+		var hash uint64
+		index, err := f.Read(func(s *metadata.State) { hash = s.Snapshot().Hash() })
+		require.NoError(t, err)
+		require.EqualValues(t, 4, index)
+		require.Equal(t, replay(t, f.log).Snapshot().Hash(), hash, "followers get the same state")
+		require.NoError(t, end())
+	})
+}
+
+// While one append is in flight, everything else that comes is gathered into the next one.
+func TestOwner_GathersWhileOneAppendIsInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, nil)
+		end := f.run(t)
+		f.net.Stop()
+		var proposals []*owner.Proposal
+		for i := range 100 {
+			p, err := f.Enqueue(t.Context(), topic(i))
+			require.NoError(t, err)
+			proposals = append(proposals, p)
+			synctest.Wait()
+		}
+		f.net.Release()
+		for i, p := range proposals {
+			_, index, err := p.Wait(t.Context())
+			require.NoError(t, err)
+			require.EqualValues(t, min(i, 1)+1, index)
+		}
+		require.NoError(t, end())
+	})
+}
+
+func TestOwner_CommandsKeepTheOrderOfEnqueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, func(c *owner.Config) { c.GroupCommands = 3 })
+		end := f.run(t)
+		var last *owner.Proposal
+		for i := range 50 {
+			var err error
+			last, err = f.Enqueue(t.Context(), &metadata.SetConfigs{
+				Resource: metadata.ConfigBroker, Set: map[string]string{"n": fmt.Sprint(i)},
+			})
+			require.NoError(t, err)
+		}
+		_, index, err := last.Wait(t.Context())
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, index, uint64(17))
+		require.Equal(t, "49", replay(t, f.log).Configs(metadata.ConfigBroker, "")["n"])
+		require.NoError(t, end())
+	})
+}
+
+func TestOwner_LargeCommandSpansEntries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, nil)
+		end := f.run(t)
+		value := strings.Repeat("x", 1<<20)
+		_, index, err := f.Propose(t.Context(), &metadata.SetConfigs{
+			Resource: metadata.ConfigBroker, Set: map[string]string{"large": value},
+		})
+		require.NoError(t, err)
+		require.EqualValues(t, 5, index, "1 MiB and a little takes five entries of 256 KiB")
+		_, index, err = f.Propose(t.Context(), topic(1))
+		require.NoError(t, err)
+		require.EqualValues(t, 6, index)
+		require.Equal(t, value, replay(t, f.log).Configs(metadata.ConfigBroker, "")["large"])
+
+		_, _, err = f.Propose(t.Context(), &metadata.SetConfigs{Set: map[string]string{"a": strings.Repeat("x", 17<<20)}})
+		require.ErrorIs(t, err, owner.ErrTooLarge)
+		require.NoError(t, end())
+	})
+}
+
+// The owner is cut off with one group in flight and one behind it. The first one's outcome is unknown, whether or not
+// it is in the log; the second one never had an effect; nothing of either is applied or shown.
+func TestOwner_EndsWithAnUnresolvedAppend(t *testing.T) {
+	for name, fault := range map[string]memlog.Fault{"in the log": memlog.LoseAnswer, "not in the log": memlog.LoseRequest} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := start(t, nil)
+				end := f.run(t)
+				lost := false
+				f.net.SetFaults(func(op memlog.Op) memlog.Fault {
+					if op.Kind == memlog.OpAppend && !lost {
+						lost = true
+						return fault
+					}
+					return memlog.Hang
+				})
+				inFlight, err := f.Enqueue(t.Context(), topic(1))
+				require.NoError(t, err)
+				synctest.Wait()
+				behind, err := f.Enqueue(t.Context(), topic(2))
+				require.NoError(t, err)
+
+				_, _, err = inFlight.Wait(t.Context())
+				var unknown *owner.OutcomeUnknownError
+				require.ErrorAs(t, err, &unknown)
+				require.ErrorIs(t, err, owner.ErrNotOwner)
+				_, _, err = behind.Wait(t.Context())
+				require.ErrorIs(t, err, owner.ErrNotOwner)
+				require.False(t, errors.As(err, &unknown), "no effect, and known to have none")
+				<-f.Done()
+				require.ErrorIs(t, f.Err(), metalog.ErrFenced)
+				_, err = f.Read(func(s *metadata.State) { require.Empty(t, names(s)) })
+				require.ErrorIs(t, err, owner.ErrNotOwner)
+				_, _, err = f.Propose(t.Context(), topic(3))
+				require.ErrorIs(t, err, owner.ErrNotOwner)
+
+				var want []string
+				if fault == memlog.LoseAnswer {
+					want = []string{"topic-1"}
+				}
+				require.Equal(t, want, names(replay(t, f.log)))
+				require.ErrorIs(t, end(), metalog.ErrFenced)
+			})
+		})
+	}
+}
+
+func TestOwner_RefusesReadsOnceTheFenceHasFallen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, nil)
+		end := f.run(t)
+		_, _, err := f.Propose(t.Context(), topic(1))
+		require.NoError(t, err)
+		f.net.CutOff()
+		time.Sleep(2 * time.Second)
+		_, err = f.Read(func(*metadata.State) {})
+		require.NoError(t, err, "the lease still holds")
+		time.Sleep(1600 * time.Millisecond)
+		_, err = f.Read(func(*metadata.State) {})
+		require.ErrorIs(t, err, owner.ErrNotOwner)
+		require.ErrorIs(t, end(), metalog.ErrFenced)
+	})
+}
+
+// A reader that was stopped between reading and answering finds the fence fallen.
+func TestOwner_ChecksTheFenceAfterReading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, nil)
+		end := f.run(t)
+		f.net.CutOff()
+		_, err := f.Read(func(*metadata.State) { time.Sleep(4 * time.Second) })
+		require.ErrorIs(t, err, owner.ErrNotOwner)
+		require.ErrorIs(t, end(), metalog.ErrFenced)
+	})
+}
+
+func TestOwner_FinishesTheAppendInFlightWhenStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, nil)
+		end := f.run(t)
+		f.net.Stop()
+		inFlight, err := f.Enqueue(t.Context(), topic(1))
+		require.NoError(t, err)
+		synctest.Wait()
+		behind, err := f.Enqueue(t.Context(), topic(2))
+		require.NoError(t, err)
+		f.stop()
+		synctest.Wait()
+		f.net.Release()
+		_, index, err := inFlight.Wait(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, 1, index)
+		_, _, err = behind.Wait(t.Context())
+		require.ErrorIs(t, err, owner.ErrNotOwner)
+		require.NoError(t, end())
+		require.NoError(t, f.Err())
+	})
+}
+
+func TestOwner_StopIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, nil)
+		end := f.run(t)
+		f.net.CutOff()
+		p, err := f.Enqueue(t.Context(), topic(1))
+		require.NoError(t, err)
+		synctest.Wait()
+		begin := time.Now()
+		require.Error(t, end())
+		require.LessOrEqual(t, time.Since(begin), 2*time.Second)
+		_, _, err = p.Wait(t.Context())
+		var unknown *owner.OutcomeUnknownError
+		require.ErrorAs(t, err, &unknown)
+	})
+}
+
+func TestProposal_IsWithdrawnFromTheQueueOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, nil)
+		end := f.run(t)
+		f.net.Stop()
+		inFlight, err := f.Enqueue(t.Context(), topic(1))
+		require.NoError(t, err)
+		synctest.Wait()
+		behind, err := f.Enqueue(t.Context(), topic(2))
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, _, err = behind.Wait(ctx)
+		var unknown *owner.OutcomeUnknownError
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.False(t, errors.As(err, &unknown))
+		_, _, err = inFlight.Wait(ctx)
+		require.ErrorAs(t, err, &unknown)
+		f.net.Release()
+		_, _, err = f.Propose(t.Context(), topic(3))
+		require.NoError(t, err)
+		require.Equal(t, []string{"topic-1", "topic-3"}, names(replay(t, f.log)))
+		require.NoError(t, end())
+	})
+}
+
+func TestOwner_QueueIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, func(c *owner.Config) { c.CommandBytes, c.QueueBytes = 1000, 2000 })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var n int
+		for ; ; n++ {
+			if _, err := f.Enqueue(ctx, topic(n)); err != nil {
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				break
+			}
+		}
+		require.Equal(t, 3, n)
+		end := f.run(t)
+		_, _, err := f.Propose(t.Context(), topic(9))
+		require.NoError(t, err)
+		require.NoError(t, end())
+	})
+}
+
+// Above the soft limit groups are delayed, at the hard limit commands are refused, except the marks without which no
+// snapshot could begin; after trimming everything goes on.
+func TestOwner_KeepsTheLogBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, func(c *owner.Config) { c.SoftLogBytes, c.HardLogBytes, c.MaxDelay = 1000, 2000, time.Second })
+		end := f.run(t)
+		propose := func() (time.Duration, error) {
+			begin := time.Now()
+			_, _, err := f.Propose(t.Context(), &metadata.SetConfigs{
+				Resource: metadata.ConfigBroker, Set: map[string]string{"k": strings.Repeat("v", 200)},
+			})
+			return time.Since(begin), err
+		}
+		var last time.Duration
+		for f.tenure.Bytes() < 2000 {
+			before := f.tenure.Bytes()
+			took, err := propose()
+			require.NoError(t, err)
+			require.GreaterOrEqual(t, took, last, "delays grow")
+			require.Equal(t, before > 1000, took > 0)
+			last = took
+		}
+		_, err := propose()
+		require.ErrorIs(t, err, metalog.ErrLogFull)
+		_, index, err := f.Propose(t.Context(), &metadata.CheckHash{})
+		require.NoError(t, err)
+		require.NoError(t, f.tenure.Trim(t.Context(), index))
+		took, err := propose()
+		require.NoError(t, err)
+		require.Zero(t, took)
+		require.NoError(t, end())
+	})
+}
+
+func TestOwner_TimeNeverGoesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		times := []int64{5000, 4000, 6000}
+		f := start(t, func(c *owner.Config) {
+			c.Now = func() time.Time {
+				now := times[0]
+				times = times[1:]
+				return time.UnixMilli(now)
+			}
+		})
+		end := f.run(t)
+		var got []int64
+		f.mustPropose(t, topic(1), &got)
+		f.mustPropose(t, topic(2), &got)
+		f.mustPropose(t, topic(3), &got)
+		require.Equal(t, []int64{5000, 5000, 6000}, got)
+		require.EqualValues(t, 6000, replay(t, f.log).Now())
+		require.NoError(t, end())
+	})
+}
+
+func (f *fixture) mustPropose(t *testing.T, cmd metadata.Command, times *[]int64) {
+	t.Helper()
+	_, _, err := f.Propose(t.Context(), cmd)
+	require.NoError(t, err)
+	_, err = f.Read(func(s *metadata.State) { *times = append(*times, s.Now()) })
+	require.NoError(t, err)
+}
+
+func TestOwner_HandsHashCommandsOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var marked uint64
+		var checked []metadata.CheckHash
+		f := start(t, func(c *owner.Config) {
+			c.First = []metadata.Command{&metadata.Bootstrap{ClusterID: "first"}}
+			c.Marked = func(index uint64, s *metadata.State) {
+				marked = index
+				require.Equal(t, "first", s.ClusterID())
+			}
+			c.Checked = func(h metadata.CheckHash) { checked = append(checked, h) }
+		})
+		end := f.run(t)
+		_, index, err := f.Propose(t.Context(), &metadata.CheckHash{})
+		require.NoError(t, err)
+		require.Equal(t, index, marked)
+		_, _, err = f.Propose(t.Context(), &metadata.CheckHash{Index: index, Hash: 7})
+		require.NoError(t, err)
+		require.Equal(t, []metadata.CheckHash{{Index: index, Hash: 7}}, checked)
+		require.NoError(t, end())
+	})
+}
