@@ -46,7 +46,7 @@ func (e *topicEntry) partition(n int32) (*partition, bool) {
 // mutablePartition gives a partition of a mutable topic entry to be changed, given its current entry, nil if none.
 func (s *State) mutablePartition(e *topicEntry, n int32, p *partition) *partition {
 	if p == nil {
-		p = &partition{gen: s.gen, dropped: -1}
+		p = &partition{gen: s.gen, dropped: -1, producers: newProducers()}
 		e.partitions.Set(n, p)
 		return p
 	}

@@ -3,6 +3,8 @@ package metadata
 import (
 	"math"
 
+	"github.com/tidwall/btree"
+
 	"github.com/freshet-io/freshet/metadata/commit"
 	"github.com/freshet-io/freshet/metadata/id"
 )
@@ -40,6 +42,12 @@ type producer struct {
 	records [window]uint32     // newest first
 	back    [window - 1]uint32 // base offset of batch i minus that of batch i+1
 }
+
+// producerDegree keeps the nodes of producer tables near 1 KiB (at most 15 producers): the first commit to a partition
+// after a snapshot copies one.
+const producerDegree = 8
+
+func newProducers() btree.Map[int64, producer] { return *btree.NewMap[int64, producer](producerDegree) }
 
 // committed is the number of sequences before next that are known to have been committed in this epoch, at most
 // sequenceHalf or more.

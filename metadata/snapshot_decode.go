@@ -139,7 +139,8 @@ func (d *snapshotDecoder) readTopic(w *wire.Reader) {
 
 func (d *snapshotDecoder) readPartition(w *wire.Reader) {
 	n := w.Offset()
-	p := &partition{gen: d.s.gen, logStart: w.Offset(), high: w.Offset(), dropped: w.Varint(), hand: w.Varint()}
+	p := &partition{gen: d.s.gen, producers: newProducers()}
+	p.logStart, p.high, p.dropped, p.hand = w.Offset(), w.Offset(), w.Varint(), w.Varint()
 	if w.Err() != nil {
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"hash"
 	"hash/crc32"
 	"io"
+	"runtime"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -16,7 +17,7 @@ const (
 	snapshotMagic   = "frshsnap"
 	snapshotVersion = 1
 	// sectionTarget is the payload at which a section is closed; sections end where records end.
-	sectionTarget = 128 << 10
+	sectionTarget = 64 << 10
 	// sectionMax bounds a section that is read: the target and one record, of which the largest is a session's result.
 	sectionMax = 64 << 20
 )
@@ -63,6 +64,8 @@ func (f *sectionWriter) flush() {
 	f.write(head[:])
 	f.write(f.buf)
 	f.buf = f.buf[:0]
+	// A walk is hundreds of milliseconds of CPU; without this, commits on a busy machine wait out time slices of 10 ms.
+	runtime.Gosched()
 }
 
 // end closes the snapshot and gives the hash of everything.

@@ -3,7 +3,7 @@ package extent
 import "sort"
 
 // fanOut is the most extents in a leaf and the most children of an inner node.
-const fanOut = 64
+const fanOut = 32
 
 // Tree is a persistent B+tree of one partition's extents, in offset order and not overlapping, each node knowing
 // the largest timestamp, the extents, batches and bytes below it.

@@ -55,6 +55,8 @@ type Replica struct {
 	store *Store
 	name  string
 
+	hooking sync.Mutex // held while the hook runs
+
 	mu struct {
 		sync.Mutex
 		hook func(Op) Fault
@@ -62,7 +64,8 @@ type Replica struct {
 	}
 }
 
-// SetFaults lets the hook decide about every request from now on; nil delivers all. The hook is called without locks.
+// SetFaults lets the hook decide about every request from now on; nil delivers all. The hook is
+// called for one request at a time.
 func (r *Replica) SetFaults(hook func(Op) Fault) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,6 +96,8 @@ func (r *Replica) fault(op Op) Fault {
 	if hook == nil {
 		return Pass
 	}
+	r.hooking.Lock()
+	defer r.hooking.Unlock()
 	return hook(op)
 }
 
