@@ -15,9 +15,9 @@ func bindClient(f *pflag.FlagSet, c *cli.ClientConfig) {
 	f.StringVar(&c.ClientID, "client-id", c.ClientID, "client id sent with every request; zone=<zone> in it prefers agents of that zone")
 	f.DurationVar(&c.Timeout, "timeout", c.Timeout, "bound for connecting and for each request")
 	f.BoolVar(&c.TLS, "tls", c.TLS, "use TLS")
-	f.StringVar(&c.CAFile, "tls-ca", c.CAFile, "PEM file of certificates to trust instead of the system's; implies --tls")
-	f.StringVar(&c.CertFile, "tls-cert", c.CertFile, "PEM file of the client's certificate; implies --tls")
-	f.StringVar(&c.KeyFile, "tls-key", c.KeyFile, "PEM file of the client's key")
+	f.StringVar(&c.Files.CA, "tls-ca", c.Files.CA, "PEM file of certificates to trust instead of the system's; implies --tls")
+	f.StringVar(&c.Files.Cert, "tls-cert", c.Files.Cert, "PEM file of the client's certificate; implies --tls")
+	f.StringVar(&c.Files.Key, "tls-key", c.Files.Key, "PEM file of the client's key")
 }
 
 func newProduce(p process) *cobra.Command {

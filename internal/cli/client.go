@@ -2,18 +2,18 @@ package cli
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/internal/tlsfiles"
 )
 
 // Streams are where a command reads and writes.
@@ -25,13 +25,11 @@ type Streams struct {
 
 // ClientConfig says which cluster to talk to and how.
 type ClientConfig struct {
-	Bootstrap []string      // host:port of one or more agents; default localhost:9092
-	ClientID  string        // as agents see it, may carry a zone (zone=a); default freshet-cli
-	Timeout   time.Duration // for connecting and for each request; default 15 s
-	TLS       bool          // use TLS with the system's trust store
-	CAFile    string        // trust these certificates instead (PEM); implies TLS
-	CertFile  string        // client certificate (PEM); implies TLS
-	KeyFile   string
+	Bootstrap []string       // host:port of one or more agents; default localhost:9092
+	ClientID  string         // as agents see it, may carry a zone (zone=a); default freshet-cli
+	Timeout   time.Duration  // for connecting and for each request; default 15 s
+	TLS       bool           // use TLS with the system's trust store
+	Files     tlsfiles.Files // certificates of one's own choice; imply TLS
 }
 
 // ApplyDefaults fills in what is not set.
@@ -65,7 +63,7 @@ func (c ClientConfig) dial(ctx context.Context, opts ...kgo.Opt) (*kgo.Client, e
 		kgo.DialTimeout(min(c.Timeout, 10*time.Second)),
 		kgo.RetryTimeout(c.Timeout),
 	}
-	tlsConfig, err := c.tls()
+	tlsConfig, err := c.Files.Client(c.TLS, zap.NewNop())
 	if err != nil {
 		return nil, err
 	}
@@ -92,31 +90,6 @@ func (c ClientConfig) unreachable(err error) error {
 		return fmt.Errorf("nothing answers at %s; start `freshet dev`, or name an agent with --bootstrap: %w", at, err)
 	}
 	return fmt.Errorf("cannot talk to %s: %w", at, err)
-}
-
-func (c ClientConfig) tls() (*tls.Config, error) {
-	if !c.TLS && c.CAFile == "" && c.CertFile == "" && c.KeyFile == "" {
-		return nil, nil //nolint:nilnil // no TLS is a value here, not a failure
-	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if c.CAFile != "" {
-		pem, err := os.ReadFile(c.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("read trusted certificates: %w", err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("no certificate in %s", c.CAFile)
-		}
-	}
-	if c.CertFile != "" || c.KeyFile != "" {
-		cert, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("read client certificate: %w", err)
-		}
-		config.Certificates = []tls.Certificate{cert}
-	}
-	return config, nil
 }
 
 // explain adds what to do about an error that a newcomer is likely to meet.
