@@ -1,0 +1,248 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/freshet-io/freshet/internal/topicconfig"
+	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+// maxConfigValue is the longest value a config can have, in bytes.
+const maxConfigValue = 1<<15 - 1
+
+// resource is a resource whose configs a request changes.
+type resource struct {
+	kind kmsg.ConfigResourceType
+	name string
+}
+
+// configOp is one change of one config. value is nil only for deletions.
+type configOp struct {
+	name  string
+	op    kmsg.IncrementalAlterConfigOp
+	value *string
+}
+
+// configChange is what a request wants of one resource, and what becomes of it.
+type configChange struct {
+	resource
+	ops     []configOp
+	replace bool // configs not named return to their defaults (AlterConfigs)
+	err     *apiError
+	command *metadata.SetConfigs
+}
+
+// changeConfigs checks and makes the changes, each resource by itself, and leaves the errors in them.
+func (c *call) changeConfigs(ctx context.Context, changes []*configChange, validateOnly bool) error {
+	markDuplicates(changes)
+	return c.change(ctx, func() error {
+		_, err := c.owner.Read(func(s *metadata.State) {
+			for _, change := range changes {
+				if change.err == nil {
+					change.err = change.check(c.APIs, s)
+				}
+			}
+		})
+		if err != nil || validateOnly {
+			return err
+		}
+		var commands []metadata.Command
+		var places []*configChange
+		for _, change := range changes {
+			if change.err == nil && change.command != nil {
+				commands, places = append(commands, change.command), append(places, change)
+			}
+		}
+		results, err := c.propose(ctx, commands...)
+		for i, r := range results {
+			places[i].err = commandError(r.Err)
+		}
+		return err
+	})
+}
+
+func markDuplicates(changes []*configChange) {
+	count := map[resource]int{}
+	for _, change := range changes {
+		count[change.resource]++
+	}
+	for _, change := range changes {
+		if count[change.resource] > 1 {
+			change.err = failed(kerr.InvalidRequest, "Each resource must appear at most once.")
+		}
+	}
+}
+
+// check finds the resource, applies the operations to its configs, validates the outcome, and leaves the command; no
+// command if nothing changes.
+func (ch *configChange) check(a *APIs, s *metadata.State) *apiError {
+	if fault := ch.checkForm(); fault != nil {
+		return fault
+	}
+	before, topic, fault := ch.find(a, s)
+	if fault != nil {
+		return fault
+	}
+	brokers := s.Configs(metadata.ConfigBroker, "")
+	after := map[string]string{}
+	if !ch.replace {
+		maps.Copy(after, before)
+	}
+	for _, op := range ch.ops {
+		if fault := ch.apply(op, before, after, brokers); fault != nil {
+			return fault
+		}
+	}
+	if fault := ch.validate(a, after, brokers); fault != nil {
+		return fault
+	}
+	ch.command = setConfigs(ch.resource, topic, before, after)
+	return nil
+}
+
+// checkForm checks what can be told without the state.
+func (ch *configChange) checkForm() *apiError {
+	seen := map[string]bool{}
+	var null []string
+	for _, op := range ch.ops {
+		if seen[op.name] {
+			return failed(kerr.InvalidRequest, "Error due to duplicate config keys")
+		}
+		seen[op.name] = true
+		if op.value == nil && op.op != kmsg.IncrementalAlterConfigOpDelete {
+			null = append(null, op.name)
+		}
+		if op.value != nil && len(*op.value) > maxConfigValue {
+			return failed(kerr.InvalidConfig, "The configuration value cannot be added because it exceeds the maximum value size of "+
+				strconv.Itoa(maxConfigValue)+" bytes.")
+		}
+	}
+	if len(null) > 0 {
+		return failed(kerr.InvalidRequest, "Null value not supported for : "+strings.Join(null, ","))
+	}
+	return nil
+}
+
+// find gives the configs that the resource has now.
+func (ch *configChange) find(a *APIs, s *metadata.State) (before map[string]string, topic id.Topic, fault *apiError) {
+	switch ch.kind {
+	case kmsg.ConfigResourceTypeTopic:
+		if fault := checkTopicName(ch.name); fault != nil {
+			return nil, topic, fault
+		}
+		t, ok := s.TopicByName(ch.name)
+		if !ok {
+			return nil, topic, failed(kerr.UnknownTopicOrPartition, fmt.Sprintf("The topic '%s' does not exist.", ch.name))
+		}
+		return t.Configs, t.ID, nil
+	case kmsg.ConfigResourceTypeBroker:
+		if ch.name != "" {
+			return nil, topic, failed(kerr.InvalidRequest, "Configs of a single broker cannot be set: agents come and go. Set the cluster's default.")
+		}
+		return s.Configs(metadata.ConfigBroker, ""), topic, nil
+	default:
+		return nil, topic, failed(kerr.InvalidRequest, fmt.Sprintf("Unknown resource type %d", ch.kind))
+	}
+}
+
+// def finds the table entry of a config of the resource.
+func (r resource) def(name string) (*topicconfig.Def, bool) {
+	if r.kind == kmsg.ConfigResourceTypeBroker {
+		return topicconfig.LookupBroker(name)
+	}
+	return topicconfig.Lookup(name)
+}
+
+// apply makes one operation.
+func (ch *configChange) apply(op configOp, before, after, brokers map[string]string) *apiError {
+	switch op.op {
+	case kmsg.IncrementalAlterConfigOpSet:
+		after[op.name] = *op.value
+	case kmsg.IncrementalAlterConfigOpDelete:
+		delete(after, op.name)
+	case kmsg.IncrementalAlterConfigOpAppend, kmsg.IncrementalAlterConfigOpSubtract:
+		d, ok := ch.def(op.name)
+		if ok && d.Type != topicconfig.List || !ok {
+			return failed(kerr.InvalidConfig, fmt.Sprintf("Can't %s to key %s because its type is not LIST.", op.op, op.name))
+		}
+		list := topicconfig.SplitList(ch.current(d, before, brokers))
+		for _, element := range strings.Split(*op.value, ",") {
+			at := slices.Index(list, element)
+			switch {
+			case op.op == kmsg.IncrementalAlterConfigOpAppend && at < 0:
+				list = append(list, element)
+			case op.op == kmsg.IncrementalAlterConfigOpSubtract && at >= 0:
+				list = slices.Delete(list, at, at+1)
+			}
+		}
+		after[op.name] = strings.Join(list, ",")
+	default:
+		return failed(kerr.InvalidRequest, fmt.Sprintf("Unknown operations type %d", op.op))
+	}
+	return nil
+}
+
+// current is the value that elements are added to or taken from: the one set, else the default.
+func (ch *configChange) current(d *topicconfig.Def, before, brokers map[string]string) string {
+	if ch.kind == kmsg.ConfigResourceTypeBroker {
+		return topicconfig.Effective(nil, before, d.Name)
+	}
+	return topicconfig.Effective(before, brokers, d.Name)
+}
+
+// validate checks the whole outcome.
+func (ch *configChange) validate(a *APIs, after, brokers map[string]string) *apiError {
+	if ch.kind == kmsg.ConfigResourceTypeTopic {
+		if err := topicconfig.Validate(after, brokers); err != nil {
+			return failed(kerr.InvalidConfig, err.Error())
+		}
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(after)) {
+		d, ok := topicconfig.LookupBroker(name)
+		if !ok && a.staticBrokerConfig(name) {
+			return failed(kerr.InvalidRequest, fmt.Sprintf("Cannot update these configs dynamically: Set(%s)", name))
+		}
+		if !ok {
+			return failed(kerr.InvalidConfig, "Unknown broker config name: "+name)
+		}
+		if _, err := d.NormalizeBroker(after[name]); err != nil {
+			return failed(kerr.InvalidConfig, err.Error())
+		}
+	}
+	if err := topicconfig.Validate(nil, after); err != nil {
+		return failed(kerr.InvalidConfig, err.Error())
+	}
+	return nil
+}
+
+// setConfigs gives the command that takes the resource from before to after; nil if they are equal.
+func setConfigs(r resource, topic id.Topic, before, after map[string]string) *metadata.SetConfigs {
+	if maps.Equal(before, after) {
+		return nil
+	}
+	command := &metadata.SetConfigs{Resource: metadata.ConfigTopic, Topic: topic, Set: map[string]string{}}
+	if r.kind == kmsg.ConfigResourceTypeBroker {
+		command.Resource, command.Name = metadata.ConfigBroker, r.name
+	}
+	for name, value := range after {
+		if old, ok := before[name]; !ok || old != value {
+			command.Set[name] = value
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		if _, ok := after[name]; !ok {
+			command.Delete = append(command.Delete, name)
+		}
+	}
+	return command
+}

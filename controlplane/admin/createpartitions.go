@@ -1,0 +1,108 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/freshet-io/freshet/metadata"
+)
+
+// CreatePartitions, key 37, versions 0-3.
+//
+//	2  is flexible
+
+func (c *call) createPartitions(ctx context.Context, in *kmsg.CreatePartitionsRequest) (*kmsg.CreatePartitionsResponse, error) {
+	out := kmsg.NewPtrCreatePartitionsResponse()
+	err := c.change(ctx, func() error {
+		names, commands, errs, err := c.checkNewPartitions(in)
+		if err != nil {
+			return err
+		}
+		if !in.ValidateOnly {
+			if err := c.proposePartitions(ctx, commands, errs); err != nil {
+				return err
+			}
+		}
+		for i, name := range names {
+			t := kmsg.NewCreatePartitionsResponseTopic()
+			t.Topic, t.ErrorCode, t.ErrorMessage = name, errs[i].code(), errs[i].text()
+			out.Topics = append(out.Topics, t)
+		}
+		return nil
+	})
+	return out, err
+}
+
+// checkNewPartitions gives, for each topic named, the command or why not.
+func (c *call) checkNewPartitions(in *kmsg.CreatePartitionsRequest) (names []string, commands []*metadata.CreatePartitions, errs []*apiError, err error) {
+	count := map[string]int{}
+	for _, t := range in.Topics {
+		count[t.Topic]++
+	}
+	_, err = c.owner.Read(func(s *metadata.State) {
+		for i := range in.Topics {
+			t := &in.Topics[i]
+			if count[t.Topic] == 0 {
+				continue // answered already
+			}
+			names = append(names, t.Topic)
+			if count[t.Topic] > 1 {
+				count[t.Topic] = 0
+				commands, errs = append(commands, nil), append(errs, failed(kerr.InvalidRequest, "Duplicate topic name."))
+				continue
+			}
+			command, fault := newPartitions(s, t)
+			commands, errs = append(commands, command), append(errs, fault)
+		}
+	})
+	return names, commands, errs, err
+}
+
+func newPartitions(s *metadata.State, t *kmsg.CreatePartitionsRequestTopic) (*metadata.CreatePartitions, *apiError) {
+	topic, ok := s.TopicByName(t.Topic)
+	switch {
+	case !ok:
+		return nil, plain(kerr.UnknownTopicOrPartition)
+	case t.Count == topic.Partitions:
+		return nil, failed(kerr.InvalidPartitions, fmt.Sprintf("Topic already has %d partition(s).", topic.Partitions))
+	case t.Count < topic.Partitions:
+		return nil, failed(kerr.InvalidPartitions, fmt.Sprintf("The topic %s currently has %d partition(s); %d would not be an increase.",
+			t.Topic, topic.Partitions, t.Count))
+	case t.Count > metadata.MaxPartitions:
+		return nil, failed(kerr.InvalidPartitions, fmt.Sprintf("A topic has at most %d partitions.", metadata.MaxPartitions))
+	}
+	additional := t.Count - topic.Partitions
+	if additional > maxPartitionsPerRequest {
+		return nil, failed(kerr.PolicyViolation, "Excessively large number of partitions per request.")
+	}
+	if t.Assignment != nil {
+		if len(t.Assignment) != int(additional) {
+			return nil, failed(kerr.InvalidReplicaAssignment, fmt.Sprintf("Attempted to add %d additional partition(s), but only %d "+
+				"assignment(s) were specified.", additional, len(t.Assignment)))
+		}
+		for _, a := range t.Assignment {
+			if fault := checkReplicas(a.Replicas, len(t.Assignment[0].Replicas)); fault != nil {
+				return nil, fault
+			}
+		}
+	}
+	return &metadata.CreatePartitions{ID: topic.ID, Count: t.Count}, nil
+}
+
+func (c *call) proposePartitions(ctx context.Context, creations []*metadata.CreatePartitions, errs []*apiError) error {
+	var commands []metadata.Command
+	var places []int
+	for i, command := range creations {
+		if command != nil {
+			commands, places = append(commands, command), append(places, i)
+		}
+	}
+	results, err := c.propose(ctx, commands...)
+	for i, r := range results {
+		errs[places[i]] = commandError(r.Err)
+	}
+	return err
+}

@@ -1,0 +1,266 @@
+package admin
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/freshet-io/freshet/internal/topicconfig"
+	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+// CreateTopics, key 19, versions 2-7.
+//
+//	2  has validate_only and a throttle time
+//	4  takes -1 for the default partition count and replication factor (taken in every version here, as Kafka does)
+//	5  is flexible; answers partition count, replication factor and configs
+//	7  answers topic ids
+
+// maxPartitionsPerRequest bounds the partitions that one request creates, as Kafka's controller does.
+const maxPartitionsPerRequest = 10_000
+
+// newTopic is a topic of a request that passed all checks.
+type newTopic struct {
+	command     *metadata.CreateTopic
+	replication int16
+}
+
+func (c *call) createTopics(ctx context.Context, in *kmsg.CreateTopicsRequest) (*kmsg.CreateTopicsResponse, error) {
+	out := kmsg.NewPtrCreateTopicsResponse()
+	err := c.change(ctx, func() error {
+		topics, brokers, errs, err := c.checkNewTopics(in)
+		if err != nil {
+			return err
+		}
+		if !in.ValidateOnly {
+			if err := c.proposeTopics(ctx, topics, errs); err != nil {
+				return err
+			}
+		}
+		for i, name := range uniqueTopics(in) {
+			out.Topics = append(out.Topics, createdTopic(name, topics[i], brokers, errs[i]))
+		}
+		return nil
+	})
+	return out, err
+}
+
+// uniqueTopics gives the names in the request's order, each once.
+func uniqueTopics(in *kmsg.CreateTopicsRequest) []string {
+	var names []string
+	for i := range in.Topics {
+		if !slices.Contains(names, in.Topics[i].Topic) {
+			names = append(names, in.Topics[i].Topic)
+		}
+	}
+	return names
+}
+
+// checkNewTopics gives, for each name of the request, the topic to create or why not. brokers are the cluster's
+// config defaults.
+func (c *call) checkNewTopics(in *kmsg.CreateTopicsRequest) (topics []*newTopic, brokers map[string]string, errs []*apiError, err error) {
+	names := uniqueTopics(in)
+	topics, errs = make([]*newTopic, len(names)), make([]*apiError, len(names))
+	exists, collides, zones := map[string]bool{}, map[string]string{}, 1
+	_, err = c.owner.Read(func(s *metadata.State) {
+		for _, name := range names {
+			_, exists[name] = s.TopicByName(name)
+		}
+		collides = colliding(s, names)
+		brokers = s.Configs(metadata.ConfigBroker, "")
+		zones = max(1, zoneCount(s))
+	})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	total := 0
+	for i, name := range names {
+		t := requested(in, name)
+		switch other, clash := collides[unified(name)]; {
+		case t == nil:
+			errs[i] = failed(kerr.InvalidRequest, "Duplicate topic name.")
+		case name == clusterMetadataTopic:
+			errs[i] = failed(kerr.InvalidRequest, "Creation of internal topic "+clusterMetadataTopic+" is prohibited.")
+		case exists[name]:
+			errs[i] = failed(kerr.TopicAlreadyExists, fmt.Sprintf("Topic '%s' already exists.", name))
+		case checkTopicName(name) != nil:
+			errs[i] = checkTopicName(name)
+		case clash && strings.ContainsAny(name, "._"):
+			errs[i] = failed(kerr.InvalidTopicException, fmt.Sprintf("Topic '%s' collides with existing topic: %s", name, other))
+		default:
+			topics[i], errs[i] = c.checkNewTopic(t, brokers, int16(min(zones, 1<<15-1)))
+		}
+		if topics[i] == nil {
+			continue
+		}
+		collides[unified(name)] = name // for later ones of this request
+		if total += int(topics[i].command.Partitions); total > maxPartitionsPerRequest {
+			topics[i], errs[i] = nil, failed(kerr.PolicyViolation, "Excessively large number of partitions per request.")
+		}
+	}
+	return topics, brokers, errs, nil
+}
+
+// requested finds the request's topic of a name; nil if there are several.
+func requested(in *kmsg.CreateTopicsRequest, name string) (found *kmsg.CreateTopicsRequestTopic) {
+	for i := range in.Topics {
+		if in.Topics[i].Topic != name {
+			continue
+		}
+		if found != nil {
+			return nil
+		}
+		found = &in.Topics[i]
+	}
+	return found
+}
+
+// checkNewTopic checks what a topic is to look like; the name is fine already.
+func (c *call) checkNewTopic(t *kmsg.CreateTopicsRequestTopic, brokers map[string]string, zones int16) (*newTopic, *apiError) {
+	configs, fault := newTopicConfigs(t.Configs)
+	if fault != nil {
+		return nil, fault
+	}
+	if err := topicconfig.Validate(configs, brokers); err != nil {
+		return nil, failed(kerr.InvalidConfig, err.Error())
+	}
+	n := &newTopic{
+		command:     &metadata.CreateTopic{ID: newTopicID(), Name: t.Topic, Partitions: t.NumPartitions, Configs: configs},
+		replication: t.ReplicationFactor,
+	}
+	if len(t.ReplicaAssignment) > 0 {
+		return n, n.assigned(t)
+	}
+	switch {
+	case t.ReplicationFactor < -1 || t.ReplicationFactor == 0:
+		return nil, failed(kerr.InvalidReplicationFactor, "Replication factor must be larger than 0, or -1 to use the default value.")
+	case t.NumPartitions < -1 || t.NumPartitions == 0:
+		return nil, failed(kerr.InvalidPartitions, "Number of partitions was set to an invalid non-positive value.")
+	case t.NumPartitions > metadata.MaxPartitions:
+		return nil, failed(kerr.InvalidPartitions, fmt.Sprintf("A topic has at most %d partitions.", metadata.MaxPartitions))
+	}
+	if t.NumPartitions == -1 {
+		n.command.Partitions = c.cfg.DefaultPartitions
+	}
+	if t.ReplicationFactor == -1 {
+		n.replication = zones
+	}
+	return n, nil
+}
+
+// assigned takes the partition count from a manual assignment, which has no other effect.
+func (n *newTopic) assigned(t *kmsg.CreateTopicsRequestTopic) *apiError {
+	switch {
+	case t.ReplicationFactor != -1:
+		return failed(kerr.InvalidRequest, "A manual partition assignment was specified, but replication factor was not set to -1.")
+	case t.NumPartitions != -1:
+		return failed(kerr.InvalidRequest, "A manual partition assignment was specified, but numPartitions was not set to -1.")
+	}
+	seen := map[int32]bool{}
+	for _, a := range t.ReplicaAssignment {
+		if seen[a.Partition] {
+			return failed(kerr.InvalidReplicaAssignment, fmt.Sprintf("Found multiple manual partition assignments for partition %d", a.Partition))
+		}
+		seen[a.Partition] = true
+		if fault := checkReplicas(a.Replicas, len(t.ReplicaAssignment[0].Replicas)); fault != nil {
+			return fault
+		}
+	}
+	for i := range int32(len(seen)) {
+		if !seen[i] {
+			return failed(kerr.InvalidReplicaAssignment, "partitions should be a consecutive 0-based integer sequence")
+		}
+	}
+	n.command.Partitions, n.replication = int32(len(seen)), int16(len(t.ReplicaAssignment[0].Replicas))
+	return nil
+}
+
+// checkReplicas checks the form of one partition's manual assignment.
+func checkReplicas(replicas []int32, factor int) *apiError {
+	switch {
+	case len(replicas) == 0:
+		return failed(kerr.InvalidReplicaAssignment, "The manual partition assignment includes an empty replica list.")
+	case len(replicas) != factor:
+		return failed(kerr.InvalidReplicaAssignment, fmt.Sprintf("The manual partition assignment includes a partition with "+
+			"%d replica(s), but this is not consistent with previous partitions, which have %d replica(s).", len(replicas), factor))
+	}
+	sorted := slices.Sorted(slices.Values(replicas))
+	if sorted[0] < 0 {
+		return failed(kerr.InvalidReplicaAssignment, fmt.Sprintf("The manual partition assignment includes broker %d, "+
+			"but no such broker is registered.", sorted[0]))
+	}
+	for i := 1; i < len(sorted); i++ {
+		if sorted[i] == sorted[i-1] {
+			return failed(kerr.InvalidReplicaAssignment, fmt.Sprintf("The manual partition assignment includes the broker %d more than once.", sorted[i]))
+		}
+	}
+	return nil
+}
+
+func newTopicConfigs(in []kmsg.CreateTopicsRequestTopicConfig) (map[string]string, *apiError) {
+	configs := map[string]string{}
+	var null []string
+	for _, c := range in {
+		if c.Value == nil {
+			null = append(null, c.Name)
+			continue
+		}
+		configs[c.Name] = *c.Value
+	}
+	if len(null) > 0 {
+		return nil, failed(kerr.InvalidConfig, "Null value not supported for topic configs: "+strings.Join(null, ","))
+	}
+	return configs, nil
+}
+
+// newTopicID is a random UUID (version 4). Like Kafka's, its base64 form does not begin with a dash, which command
+// line tools would take for an option.
+func newTopicID() id.Topic {
+	for {
+		var t id.Topic
+		_, _ = rand.Read(t[:]) // never fails (crypto/rand)
+		t[6], t[8] = t[6]&0x0f|0x40, t[8]&0x3f|0x80
+		if t[0]>>2 != 62 { // '-' in URL-safe base64
+			return t
+		}
+	}
+}
+
+// proposeTopics creates what passed the checks.
+func (c *call) proposeTopics(ctx context.Context, topics []*newTopic, errs []*apiError) error {
+	var commands []metadata.Command
+	var places []int
+	for i, t := range topics {
+		if t != nil && errs[i] == nil {
+			commands, places = append(commands, t.command), append(places, i)
+		}
+	}
+	results, err := c.propose(ctx, commands...)
+	for i, r := range results {
+		errs[places[i]] = commandError(r.Err)
+	}
+	return err
+}
+
+func createdTopic(name string, t *newTopic, brokers map[string]string, fault *apiError) kmsg.CreateTopicsResponseTopic {
+	out := kmsg.NewCreateTopicsResponseTopic()
+	out.Topic, out.ErrorCode, out.ErrorMessage = name, fault.code(), fault.text()
+	if fault != nil {
+		return out
+	}
+	out.TopicID = t.command.ID
+	out.NumPartitions, out.ReplicationFactor = t.command.Partitions, t.replication
+	for _, d := range topicconfig.All() {
+		entry := kmsg.NewCreateTopicsResponseTopicConfig()
+		entry.Name, entry.Value = d.Name, kmsg.StringPtr(topicconfig.Effective(t.command.Configs, brokers, d.Name))
+		entry.Source = int8(topicConfigSource(&d, t.command.Configs, brokers))
+		out.Configs = append(out.Configs, entry)
+	}
+	return out
+}

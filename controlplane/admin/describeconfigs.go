@@ -1,0 +1,183 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/freshet-io/freshet/internal/topicconfig"
+	"github.com/freshet-io/freshet/metadata"
+)
+
+// DescribeConfigs, key 32, versions 1-4.
+//
+//	1  has synonyms and sources
+//	3  has documentation and types
+//	4  is flexible
+
+func (c *call) describeConfigs(_ context.Context, in *kmsg.DescribeConfigsRequest) (*kmsg.DescribeConfigsResponse, error) {
+	out := kmsg.NewPtrDescribeConfigsResponse()
+	_, err := c.owner.Read(func(s *metadata.State) {
+		for i := range in.Resources {
+			out.Resources = append(out.Resources, c.describeResource(s, in, &in.Resources[i]))
+		}
+	})
+	return out, err
+}
+
+func (c *call) describeResource(s *metadata.State, in *kmsg.DescribeConfigsRequest, r *kmsg.DescribeConfigsRequestResource) kmsg.DescribeConfigsResponseResource {
+	out := kmsg.NewDescribeConfigsResponseResource()
+	out.ResourceType, out.ResourceName = r.ResourceType, r.ResourceName
+	out.Configs = []kmsg.DescribeConfigsResponseResourceConfig{}
+	d := configDescriber{
+		wanted: r.ConfigNames, synonyms: in.IncludeSynonyms, documentation: in.IncludeDocumentation,
+		brokers: s.Configs(metadata.ConfigBroker, ""),
+	}
+	var fault *apiError
+	switch r.ResourceType {
+	case kmsg.ConfigResourceTypeTopic:
+		fault = d.topic(s, r.ResourceName)
+	case kmsg.ConfigResourceTypeBroker:
+		fault = d.broker(c.APIs, s, r.ResourceName)
+	default:
+		fault = failed(kerr.InvalidRequest, fmt.Sprintf("Unsupported resource type: %s", r.ResourceType))
+	}
+	out.ErrorCode, out.ErrorMessage = fault.code(), fault.text()
+	if fault == nil {
+		out.Configs = append(out.Configs, d.out...)
+	}
+	return out
+}
+
+// configDescriber gathers the configs of one resource.
+type configDescriber struct {
+	wanted                  []string // names; none is all
+	synonyms, documentation bool
+	brokers                 map[string]string // the cluster's defaults set by command
+	out                     []kmsg.DescribeConfigsResponseResourceConfig
+}
+
+func (d *configDescriber) wants(name string) bool {
+	return len(d.wanted) == 0 || slices.Contains(d.wanted, name)
+}
+
+func (d *configDescriber) topic(s *metadata.State, name string) *apiError {
+	if fault := checkTopicName(name); fault != nil {
+		return fault
+	}
+	t, ok := s.TopicByName(name)
+	if !ok {
+		return plain(kerr.UnknownTopicOrPartition)
+	}
+	for i := range topicconfig.All() {
+		def := &topicconfig.All()[i]
+		if !d.wants(def.Name) {
+			continue
+		}
+		entry := d.entry(def.Name, topicconfig.Effective(t.Configs, d.brokers, def.Name), def.Type, def.Doc+" "+effectDoc(def.Effect))
+		var synonyms []kmsg.DescribeConfigsResponseResourceConfigConfigSynonym
+		if _, set := t.Configs[def.Name]; set {
+			synonyms = append(synonyms, synonym(def.Name, *entry.Value, kmsg.ConfigSourceDynamicTopicConfig))
+		}
+		d.add(entry, append(synonyms, d.brokerSynonyms(def)...))
+	}
+	return nil
+}
+
+// effectDoc says what setting a config does here.
+func effectDoc(e topicconfig.Effect) string {
+	switch e {
+	case topicconfig.Active:
+		return "Takes effect at once."
+	case topicconfig.Stored:
+		return "Stored and shown; the work that acts on it is not part of this release."
+	default:
+		return "Accepted without effect."
+	}
+}
+
+// brokerSynonyms gives where a topic config's default can come from, first what wins.
+func (d *configDescriber) brokerSynonyms(def *topicconfig.Def) []kmsg.DescribeConfigsResponseResourceConfigConfigSynonym {
+	var synonyms []kmsg.DescribeConfigsResponseResourceConfigConfigSynonym
+	if def.Broker == "" {
+		return nil
+	}
+	if value, set := d.brokers[def.Broker]; set {
+		synonyms = append(synonyms, synonym(def.Broker, value, kmsg.ConfigSourceDynamicDefaultBrokerConfig))
+	}
+	if !def.BrokerUnset {
+		synonyms = append(synonyms, synonym(def.Broker, def.Default, kmsg.ConfigSourceDefaultConfig))
+	}
+	return synonyms
+}
+
+func synonym(name, value string, source kmsg.ConfigSource) kmsg.DescribeConfigsResponseResourceConfigConfigSynonym {
+	s := kmsg.NewDescribeConfigsResponseResourceConfigConfigSynonym()
+	s.Name, s.Value, s.Source = name, &value, source
+	return s
+}
+
+// broker describes one node, or the cluster's defaults that were set ("").
+func (d *configDescriber) broker(a *APIs, s *metadata.State, name string) *apiError {
+	node, rack := int32(-1), ""
+	if name != "" {
+		number, err := strconv.ParseInt(name, 10, 32)
+		if err != nil {
+			return failed(kerr.InvalidRequest, "Broker id must be an integer, but it is: "+name)
+		}
+		member, ok := memberOf(s, int32(number))
+		if !ok {
+			return failed(kerr.InvalidRequest, "Unexpected broker id, there is no such broker: "+name)
+		}
+		node, rack = int32(number), member.Zone
+	}
+	for _, c := range a.brokerConfigs(node, rack) {
+		if _, set := d.brokers[c.name]; d.wants(c.name) && (node >= 0 || set) {
+			d.brokerEntry(&c)
+		}
+	}
+	return nil
+}
+
+func (d *configDescriber) brokerEntry(c *brokerConfig) {
+	value := c.value
+	if set, ok := d.brokers[c.name]; ok {
+		value = set
+	}
+	entry := d.entry(c.name, value, c.kind, c.doc)
+	entry.ReadOnly = c.fallback == nil
+	switch {
+	case c.fallback != nil:
+		d.add(entry, d.brokerSynonyms(c.fallback))
+	case c.static:
+		d.add(entry, []kmsg.DescribeConfigsResponseResourceConfigConfigSynonym{synonym(c.name, value, kmsg.ConfigSourceStaticBrokerConfig)})
+	default:
+		d.add(entry, []kmsg.DescribeConfigsResponseResourceConfigConfigSynonym{synonym(c.name, value, kmsg.ConfigSourceDefaultConfig)})
+	}
+}
+
+func (d *configDescriber) entry(name, value string, kind topicconfig.Type, doc string) kmsg.DescribeConfigsResponseResourceConfig {
+	entry := kmsg.NewDescribeConfigsResponseResourceConfig()
+	entry.Name, entry.Value, entry.ConfigType = name, &value, kmsg.ConfigType(kind)
+	if d.documentation {
+		entry.Documentation = &doc
+	}
+	return entry
+}
+
+// add appends an entry whose source is that of its first synonym, as Kafka has it.
+func (d *configDescriber) add(entry kmsg.DescribeConfigsResponseResourceConfig, synonyms []kmsg.DescribeConfigsResponseResourceConfigConfigSynonym) {
+	entry.Source = kmsg.ConfigSourceDefaultConfig
+	if len(synonyms) > 0 {
+		entry.Source = synonyms[0].Source
+	}
+	entry.IsDefault = entry.Source == kmsg.ConfigSourceDefaultConfig
+	if d.synonyms {
+		entry.ConfigSynonyms = synonyms
+	}
+	d.out = append(d.out, entry)
+}

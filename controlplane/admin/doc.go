@@ -1,0 +1,19 @@
+// Package admin answers the Kafka admin APIs that agents forward: topics, partitions, configs, cluster and log
+// directory descriptions, producer ids. Each API has one file, which opens with the versions served and what changes
+// between them.
+//
+// Requests are answered on the owner, from its state, with changes by command. An error of Handle means that there is
+// no answer for now (the owner is gone, the log is full); errors that Kafka knows are in the response.
+//
+// # A lost answer
+//
+// A request whose answer was lost with its owner is sent again to the next one, which cannot know that it took effect:
+// creating a topic then gives TOPIC_ALREADY_EXISTS, deleting one UNKNOWN_TOPIC_OR_PARTITION, as a fail-over of
+// Kafka's controller does. The changes of one request are handed to the log together, so that nearly always all or
+// none of them took effect.
+//
+// # What has no meaning here
+//
+// Replica assignments and replication factors are checked for form and then ignored: any agent serves any partition,
+// and the object store replicates. Node ids named in assignments need not exist, since agents come and go.
+package admin

@@ -1,0 +1,52 @@
+package admin
+
+import (
+	"errors"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/freshet-io/freshet/metadata"
+)
+
+// apiError is an error of Kafka's with the message that goes with it. Nil is no error.
+type apiError struct {
+	kafka   *kerr.Error
+	message string
+}
+
+func failed(kafka *kerr.Error, message string) *apiError { return &apiError{kafka, message} }
+
+// plain is an error with Kafka's standard message.
+func plain(kafka *kerr.Error) *apiError { return &apiError{kafka, kafka.Description} }
+
+// code is 0 for no error.
+func (e *apiError) code() int16 {
+	if e == nil {
+		return 0
+	}
+	return e.kafka.Code
+}
+
+// text is nil for no error.
+func (e *apiError) text() *string {
+	if e == nil {
+		return nil
+	}
+	return &e.message
+}
+
+// commandError translates what a command ended in.
+func commandError(err error) *apiError {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, metadata.ErrTopicExists):
+		return plain(kerr.TopicAlreadyExists)
+	case errors.Is(err, metadata.ErrUnknownTopic), errors.Is(err, metadata.ErrUnknownPartition):
+		return plain(kerr.UnknownTopicOrPartition)
+	case errors.Is(err, metadata.ErrPartitionCount):
+		return plain(kerr.InvalidPartitions)
+	default:
+		return failed(kerr.UnknownServerError, err.Error())
+	}
+}

@@ -1,0 +1,131 @@
+package admin
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/freshet-io/freshet/agent/assign"
+	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/metadata"
+)
+
+// clientView is the cluster as one client sees it, the same as agents show in Metadata (design.md 8): the agents of
+// the client's zone, all of them if it has none, and for clients that named their zone one replica per other zone.
+type clientView struct {
+	epoch  int32
+	own    placement
+	others []placement
+}
+
+// placement is the agents that share a topic's partitions, in the order of sessions.
+type placement struct {
+	sessions []uint32
+	nodes    [][]node // by agent
+}
+
+// node is one address of an agent, a broker as clients see it.
+type node struct {
+	id   int32
+	host string
+	port int32
+	zone string
+}
+
+func (p *placement) add(info metadata.SessionInfo, nodes []node) {
+	p.sessions = append(p.sessions, uint32(info.ID))
+	p.nodes = append(p.nodes, nodes)
+}
+
+// viewOf gives the view of the client that a request came from.
+func viewOf(s *metadata.State, f *api.Forward) clientView {
+	zones := map[string]*placement{}
+	all := &placement{}
+	var names []string
+	for info := range s.Sessions() {
+		nodes := nodesOf(info, f.Listener)
+		if info.Closed || info.Draining || len(nodes) == 0 {
+			continue
+		}
+		if zones[info.Zone] == nil {
+			zones[info.Zone] = &placement{}
+			names = append(names, info.Zone)
+		}
+		zones[info.Zone].add(info, nodes)
+		all.add(info, nodes)
+	}
+	slices.Sort(names)
+	v := clientView{epoch: int32(min(s.MembershipVersion(), math.MaxInt32)), own: *all}
+	own, found := zones[f.Zone]
+	if !found {
+		return v
+	}
+	v.own = *own
+	for _, name := range names {
+		if name != f.Zone && namedZone(f) {
+			v.others = append(v.others, *zones[name])
+		}
+	}
+	return v
+}
+
+// namedZone tells whether the zone is one that the client's id names, not the agent's.
+func namedZone(f *api.Forward) bool {
+	return f.Zone != "" && strings.Contains(f.ClientId, "="+f.Zone)
+}
+
+func nodesOf(info metadata.SessionInfo, listener string) []node {
+	var nodes []node
+	for i, e := range info.Endpoints {
+		if e.Listener == listener && i < len(info.NodeIDs) {
+			nodes = append(nodes, node{id: info.NodeIDs[i], host: e.Host, port: e.Port, zone: info.Zone})
+		}
+	}
+	return nodes
+}
+
+// brokers gives every node of the view.
+func (v *clientView) brokers() []node {
+	var all []node
+	for _, p := range append([]placement{v.own}, v.others...) {
+		for _, nodes := range p.nodes {
+			all = append(all, nodes...)
+		}
+	}
+	return all
+}
+
+// replicas gives each partition's nodes, the leader first; none without agents.
+func (v *clientView) replicas(t *metadata.Topic) [][]int32 {
+	replicas := make([][]int32, t.Partitions)
+	for _, p := range append([]placement{v.own}, v.others...) {
+		turn := make([]int, len(p.sessions))
+		for i, agent := range assign.Partitions(t.ID, t.Partitions, p.sessions) {
+			nodes := p.nodes[agent]
+			replicas[i] = append(replicas[i], nodes[turn[agent]%len(nodes)].id)
+			turn[agent]++
+		}
+	}
+	return replicas
+}
+
+// memberOf finds the agent that a node id belongs to.
+func memberOf(s *metadata.State, node int32) (metadata.SessionInfo, bool) {
+	for info := range s.Sessions() {
+		if !info.Closed && slices.Contains(info.NodeIDs, node) {
+			return info, true
+		}
+	}
+	return metadata.SessionInfo{}, false
+}
+
+// zoneCount counts the zones with agents that clients see.
+func zoneCount(s *metadata.State) int {
+	zones := map[string]bool{}
+	for info := range s.Sessions() {
+		if !info.Closed && !info.Draining {
+			zones[info.Zone] = true
+		}
+	}
+	return len(zones)
+}
