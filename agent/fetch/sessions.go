@@ -66,7 +66,7 @@ type Sessions struct {
 		sync.Mutex
 		open       map[int32]*Session
 		held       map[uint64]*Session // by connection, each has one; nil if it is closed
-		partitions int // in all of them
+		partitions int                 // in all of them
 	}
 }
 

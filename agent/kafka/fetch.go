@@ -77,12 +77,11 @@ func (f *Fetch) answer(ctx context.Context, req *edge.Request, in *kmsg.FetchReq
 	if err != nil {
 		return encodeFetch(&fetch.Answer{Version: in.Version, ErrorCode: err.Code}, nil)
 	}
+	f.resolve(ctx, in.Version, s)
 	if in.ReplicaID >= 0 || in.ReplicaState.ID >= 0 { // there are no followers, and nobody may act as one
 		for i := range s.partitions {
 			s.partitions[i].Refused = kerr.TopicAuthorizationFailed
 		}
-	} else {
-		f.resolve(ctx, in.Version, s)
 	}
 	resp := f.cfg.Fetcher.Fetch(ctx, &fetch.Request{
 		Arrived: req.Arrived, Reader: req.Client.ID, MaxWait: time.Duration(max(in.MaxWaitMillis, 0)) * time.Millisecond,
@@ -108,7 +107,6 @@ type fetching struct {
 	incremental bool           // only news is answered
 	tracked     []*fetch.Tracked
 	partitions  []fetch.Partition // of tracked, in its order
-	names       []string          // topic names, in the same order
 }
 
 // begin finds or opens the session as FetchManager.newContext does.
@@ -181,7 +179,7 @@ func topicKey(byID bool, topic [16]byte, name string, partition int32) fetch.Top
 
 // resolve finds the partitions' topics. What the catalogue does not know is asked for once (I4).
 func (f *Fetch) resolve(ctx context.Context, version int16, s *fetching) {
-	s.partitions, s.names = make([]fetch.Partition, len(s.tracked)), make([]string, len(s.tracked))
+	s.partitions = make([]fetch.Partition, len(s.tracked))
 	missing := s.lookup(f.cfg.Catalogue.Load(), version)
 	if !missing {
 		return
@@ -218,9 +216,6 @@ func (s *fetching) lookup(snapshot *view.Snapshot, version int16) (missing bool)
 			p.Refused = kerr.UnknownTopicOrPartition
 		default:
 			p.ID = id.TopicPartition{Topic: topic.ID, Partition: t.Key.Partition}
-		}
-		if found {
-			s.names[i] = topic.Name
 		}
 		missing = missing || p.Refused != nil
 		s.partitions[i] = p

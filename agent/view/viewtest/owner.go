@@ -314,3 +314,38 @@ func (s *Session) Subscribed() int {
 	defer s.owner.mu.Unlock()
 	return len(s.subscribed)
 }
+
+// Replace changes a partition's extents without telling anyone, as compaction does.
+func (o *Owner) Replace(tp id.TopicPartition, exts ...extent.Extent) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.index++
+	o.parts[tp].Extents = exts
+}
+
+// Direct is a source without a stream: calls are answered at once, notices go nowhere.
+func (o *Owner) Direct() Direct { return Direct{o} }
+
+// Direct implements view.Source.
+type Direct struct{ owner *Owner }
+
+// Fresh implements view.Source.
+func (d Direct) Fresh(context.Context) (uint64, error) {
+	d.owner.mu.Lock()
+	defer d.owner.mu.Unlock()
+	return d.owner.index, nil
+}
+
+// Lookup implements view.Source.
+func (d Direct) Lookup(_ context.Context, qs []*api.PartitionLookup) (*api.LookupAnswer, error) {
+	d.owner.mu.Lock()
+	defer d.owner.mu.Unlock()
+	a := &api.LookupAnswer{Index: d.owner.index}
+	for _, q := range qs {
+		a.Partitions = append(a.Partitions, d.owner.answer(q))
+	}
+	return a, nil
+}
+
+// Unsubscribe implements view.Source.
+func (Direct) Unsubscribe([]id.TopicPartition) {}
