@@ -1,6 +1,222 @@
 package kafkaproto
 
-// CheckBody walks a request body by the schema of its API and version without allocating.
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// MaxElements bounds the array elements and tagged fields of one request over all its arrays: decoded, each takes
+// some hundred bytes at most, however few it takes on the wire. A fetch of every partition of the largest clusters
+// stays below it.
+const MaxElements = 1 << 18
+
+// schemas describes the request bodies of the APIs that are served, as the message definitions in the kafka-clients
+// 4.3.1 jar do, down to what is needed to walk them. Fields are separated by spaces:
+//
+//	1 2 4 8 16  so many bytes
+//	s           string          r    bytes or records
+//	[fields]    array of structs
+//	(field)     array of primitives
+//	{fields}    struct that may be null
+//
+// each followed by the versions that have it: @3+, @0-12, or nothing for all. Tagged fields come after the fields of
+// each struct in flexible versions and are skipped as such; none of them holds an array.
+var schemas = map[int16]string{
+	0:  "s 2 4 [s@0-12 16@13+ [4 r]]",                                                                      // Produce
+	1:  "4@0-14 4 4 4 1 4@7+ 4@7+ [s@0-12 16@13+ [4 4@9+ 8 4@12+ 8@5+ 4]] [s@7-12 16@13+ (4)@7+]@7+ s@11+", // Fetch
+	2:  "4 1@2+ [s [4 4@4+ 8]] 4@10+",                                                                      // ListOffsets
+	3:  "[16@10+ s] 1@4+ 1@8-10 1@8+",                                                                      // Metadata
+	10: "s@0-3 1@1+ (s)@4+",                                                                                // FindCoordinator
+	18: "s@3+ s@3+",                                                                                        // ApiVersions
+	19: "[s 4 2 [4 (4)] [s s]] 4 1",                                                                        // CreateTopics
+	20: "[s@6+ 16@6+]@6+ (s)@0-5 4",                                                                        // DeleteTopics
+	22: "s 4 8@3+ 2@3+",                                                                                    // InitProducerId
+	23: "4@3+ [s [4 4 4]]",                                                                                 // OffsetForLeaderEpoch
+	32: "[1 s (s)] 1 1@3+",                                                                                 // DescribeConfigs
+	33: "[1 s [s s]] 1",                                                                                    // AlterConfigs
+	35: "[s (4)]",                                                                                          // DescribeLogDirs
+	37: "[s 4 [(4)]] 4 1",                                                                                  // CreatePartitions
+	44: "[1 s [s 1 s]] 1",                                                                                  // IncrementalAlterConfigs
+	60: "1 1@1+ 1@2+",                                                                                      // DescribeCluster
+	75: "[s] 4 {s 4}",                                                                                      // DescribeTopicPartitions
+}
+
+// CheckBody walks a request body by the schema of its API and version, allocating nothing, so that decoding it
+// afterwards allocates no more than the body justifies: every count and length lies within the body, and there are at
+// most MaxElements elements. The body must end where the schema does. Errors are ErrMalformed.
 func CheckBody(key, version int16, body []byte) error {
+	schema, ok := parsedSchemas()[key]
+	if !ok {
+		return fmt.Errorf("%w: api key %d is not served", ErrMalformed, key)
+	}
+	e, _ := Lookup(key)
+	w := walker{reader: reader{src: body}, version: version, flexible: e.IsFlexible(version)}
+	w.fields(schema)
+	switch {
+	case w.err != nil:
+		return fmt.Errorf("%s version %d: %w", e.Name, version, w.err)
+	case len(w.src) > 0:
+		return fmt.Errorf("%s version %d: %w: %d bytes too many", e.Name, version, ErrMalformed, len(w.src))
+	}
 	return nil
+}
+
+// walker goes through one body.
+type walker struct {
+	reader
+	version  int16
+	flexible bool
+	elements int
+}
+
+// fields walks a struct, or the whole body.
+func (w *walker) fields(fs []schemaField) {
+	for i := range fs {
+		if f := &fs[i]; f.min <= w.version && w.version <= f.max {
+			w.field(f)
+		}
+		if w.err != nil {
+			return
+		}
+	}
+	if w.flexible {
+		w.tags(&w.elements)
+		w.checkElements()
+	}
+}
+
+func (w *walker) field(f *schemaField) {
+	switch f.kind {
+	case 's':
+		w.take(max(0, w.length(2)))
+	case 'r':
+		w.take(max(0, w.length(4)))
+	case '[', '(':
+		w.array(f)
+	case '{':
+		if present := w.take(1); present != nil && int8(present[0]) >= 0 {
+			w.fields(f.sub)
+		}
+	default:
+		w.take(f.size)
+	}
+}
+
+// length reads a length or count: a varint of one more in flexible versions, else an integer of so many bytes.
+// Null is -1.
+func (w *walker) length(size int) int {
+	switch {
+	case w.flexible:
+		n := w.uvarint()
+		if n > math.MaxInt32 {
+			w.fail("length exceeds the message")
+			return 0
+		}
+		return int(n) - 1
+	case size == 2:
+		return int(w.int16())
+	default:
+		return int(w.int32())
+	}
+}
+
+func (w *walker) array(f *schemaField) {
+	n := w.length(4)
+	if n > len(w.src) { // an element takes a byte at least
+		w.fail("count exceeds the message")
+		return
+	}
+	w.elements += max(0, n)
+	w.checkElements()
+	for range max(0, n) {
+		if w.err != nil {
+			return
+		}
+		if f.kind == '(' {
+			w.field(&f.sub[0])
+		} else {
+			w.fields(f.sub)
+		}
+	}
+}
+
+func (w *walker) checkElements() {
+	if w.elements > MaxElements {
+		w.fail("more than " + strconv.Itoa(MaxElements) + " elements")
+	}
+}
+
+// schemaField is one parsed field of a schema.
+type schemaField struct {
+	kind     byte // 's', 'r', '[', '(', '{', or 0 for a fixed size
+	size     int
+	min, max int16
+	sub      []schemaField
+}
+
+var parsedSchemas = sync.OnceValue(func() map[int16][]schemaField {
+	parsed := make(map[int16][]schemaField, len(schemas))
+	for key, s := range schemas {
+		p := schemaParser{src: s}
+		parsed[key] = p.fields(0)
+	}
+	return parsed
+})
+
+// schemaParser reads the schemas of this file; it panics on what is not one.
+type schemaParser struct{ src string }
+
+// fields reads up to the closing byte, or to the end if that is 0.
+func (p *schemaParser) fields(closing byte) []schemaField {
+	var fs []schemaField
+	for {
+		p.src = strings.TrimLeft(p.src, " ")
+		if p.src == "" || p.src[0] == closing {
+			p.src = strings.TrimPrefix(p.src, string(rune(closing)))
+			return fs
+		}
+		fs = append(fs, p.field())
+	}
+}
+
+func (p *schemaParser) field() schemaField {
+	f := schemaField{max: math.MaxInt16}
+	switch c := p.src[0]; c {
+	case '[', '(', '{':
+		f.kind = c
+		p.src = p.src[1:]
+		f.sub = p.fields(map[byte]byte{'[': ']', '(': ')', '{': '}'}[c])
+	case 's', 'r':
+		f.kind = c
+		p.src = p.src[1:]
+	default:
+		f.size = p.number()
+	}
+	if strings.HasPrefix(p.src, "@") {
+		p.src = p.src[1:]
+		f.min = int16(p.number())
+		if p.src[0] == '-' {
+			p.src = p.src[1:]
+			f.max = int16(p.number())
+		} else {
+			p.src = p.src[1:] // +
+		}
+	}
+	return f
+}
+
+func (p *schemaParser) number() int {
+	end := 0
+	for end < len(p.src) && '0' <= p.src[end] && p.src[end] <= '9' {
+		end++
+	}
+	n, err := strconv.Atoi(p.src[:end])
+	if err != nil {
+		panic("kafkaproto: bad schema at " + p.src)
+	}
+	p.src = p.src[end:]
+	return n
 }

@@ -15,7 +15,5 @@
 //
 // A response: size, correlation id, tagged fields if its header is flexible (never for ApiVersions), body.
 //
-// The docs page of the served APIs is generated from the table.
+// The page docs/apis.md is generated from the table.
 package kafkaproto
-
-//go:generate go run ./gendocs ../docs/kafka-apis.md
