@@ -85,6 +85,12 @@ func newEnv(t testing.TB, cfg Config) *env {
 	return e
 }
 
+// hold keeps the stream back from now on: requests arrive later than what was confirmed so far, also by the clock.
+func (e *env) hold() {
+	e.stream.Hold()
+	time.Sleep(time.Millisecond)
+}
+
 // produce stores batches as one bundle and commits them, and gives them as readers must see them.
 func (e *env) produce(t testing.TB, p id.TopicPartition, raws ...[]byte) []byte {
 	t.Helper()
@@ -248,7 +254,7 @@ func TestFetcher_OffsetOutOfRange(t *testing.T) {
 func TestFetcher_BlackHole(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, e *env) {
 		e.fetch(t, request(part(0, 0)))
-		e.stream.Hold()
+		e.hold()
 		e.produce(t, tp(0), batch(10, 1))
 		req := request(part(0, 0))
 		req.MaxWait = 0
@@ -272,7 +278,7 @@ func TestFetcher_NoStampsButLookups(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, e *env) {
 		e.fetch(t, request(part(0, 0), part(1, 0)))
 		e.fetcher.cfg.Views = deaf{e.views, e.owner}
-		e.stream.Hold()
+		e.hold()
 		e.produce(t, tp(0), batch(10, 1))
 		resp := e.fetch(t, request(part(0, 0), part(1, 0)))
 		require.NoError(t, errOf(resp, 0))
@@ -333,7 +339,7 @@ func TestFetcher_EmptyBesideDataIsConfirmed(t *testing.T) {
 		require.NotZero(t, resp.Results[0].Size)
 		require.True(t, resp.Results[1].Confirmed)
 
-		e.stream.Hold()
+		e.hold()
 		e.produce(t, tp(1), batch(10, 1))
 		time.Sleep(time.Second)
 		resp = e.fetch(t, request(part(0, 0), part(1, 0)))
