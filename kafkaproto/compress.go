@@ -1,0 +1,213 @@
+package kafkaproto
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/snappy"
+	"github.com/klauspost/compress/zstd"
+	"github.com/pierrec/lz4/v4"
+)
+
+// maxZstdWindow is the largest window that zstd's levels use.
+const maxZstdWindow = 128 << 20
+
+// xerialMagic starts the framing that snappy-java puts around blocks: magic, version and compatible version (4 bytes
+// each), then blocks with their length (4 bytes) before.
+var xerialMagic = []byte{0x82, 'S', 'N', 'A', 'P', 'P', 'Y', 0}
+
+const xerialHeader = 16
+
+// Codecs are costly to make and are used again.
+var (
+	gzipReaders, gzipWriters = sync.Pool{}, sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
+	lz4Readers               = sync.Pool{New: func() any { return lz4.NewReader(nil) }}
+	lz4Writers               = sync.Pool{New: func() any { return lz4.NewWriter(nil) }}
+	zstdReaders              = sync.Pool{New: func() any { return newZstdReader() }}
+	zstdWriters              = sync.Pool{New: func() any { return newZstdWriter() }}
+)
+
+func newZstdReader() *zstd.Decoder {
+	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxWindow(maxZstdWindow))
+	if err != nil {
+		panic("kafkaproto: zstd decoder options: " + err.Error())
+	}
+	return d
+}
+
+func newZstdWriter() *zstd.Encoder {
+	e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		panic("kafkaproto: zstd encoder options: " + err.Error())
+	}
+	return e
+}
+
+// Decompress gives the uncompressed form of the records of a batch, at most maxBytes of it. Without a codec it is src
+// itself. Memory is taken as output is made, never from a claimed size. Errors are ErrCorrupt.
+func Decompress(codec Codec, src []byte, maxBytes int) ([]byte, error) {
+	var p []byte
+	var err error
+	switch codec {
+	case NoCodec:
+		p = src
+	case Gzip:
+		p, err = gunzip(src, maxBytes)
+	case Snappy:
+		p, err = unsnappy(src, maxBytes)
+	case LZ4:
+		r := lz4Readers.Get().(*lz4.Reader)
+		r.Reset(bytes.NewReader(src))
+		p, err = readBounded(r, maxBytes)
+		r.Reset(nil)
+		lz4Readers.Put(r)
+	case Zstd:
+		p, err = unzstd(src, maxBytes)
+	default:
+		err = fmt.Errorf("unknown codec %d", codec)
+	}
+	if err == nil && len(p) > maxBytes {
+		err = fmt.Errorf("more than %d bytes", maxBytes)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: decompress %s: %w", ErrCorrupt, codec, err)
+	}
+	return p, nil
+}
+
+// readBounded reads all there is, up to one byte more than maxBytes.
+func readBounded(r io.Reader, maxBytes int) ([]byte, error) {
+	return io.ReadAll(io.LimitReader(r, int64(maxBytes)+1))
+}
+
+func gunzip(src []byte, maxBytes int) ([]byte, error) {
+	r, _ := gzipReaders.Get().(*gzip.Reader)
+	if r == nil {
+		r = new(gzip.Reader)
+	}
+	if err := r.Reset(bytes.NewReader(src)); err != nil {
+		return nil, err
+	}
+	defer gzipReaders.Put(r)
+	return readBounded(r, maxBytes)
+}
+
+func unzstd(src []byte, maxBytes int) ([]byte, error) {
+	d := zstdReaders.Get().(*zstd.Decoder)
+	defer zstdReaders.Put(d)
+	if err := d.Reset(bytes.NewReader(src)); err != nil {
+		return nil, err
+	}
+	p, err := readBounded(d, maxBytes)
+	_ = d.Reset(nil) // lets go of src
+	return p, err
+}
+
+func unsnappy(src []byte, maxBytes int) ([]byte, error) {
+	if !bytes.HasPrefix(src, xerialMagic) {
+		return unsnappyBlock(nil, src, maxBytes)
+	}
+	if len(src) < xerialHeader {
+		return nil, io.ErrUnexpectedEOF
+	}
+	var p []byte
+	for src = src[xerialHeader:]; len(src) > 0; {
+		if len(src) < 4 {
+			return nil, io.ErrUnexpectedEOF
+		}
+		n := int64(binary.BigEndian.Uint32(src))
+		src = src[4:]
+		if n > int64(len(src)) {
+			return nil, io.ErrUnexpectedEOF
+		}
+		var err error
+		if p, err = unsnappyBlock(p, src[:n], maxBytes); err != nil {
+			return nil, err
+		}
+		src = src[n:]
+	}
+	return p, nil
+}
+
+// maxSnappyRatio is more than snappy can make of a byte; a block that claims more is not decoded.
+const maxSnappyRatio = 64
+
+// unsnappyBlock appends a block's content to dst.
+func unsnappyBlock(dst, block []byte, maxBytes int) ([]byte, error) {
+	n, err := snappy.DecodedLen(block)
+	if err != nil {
+		return nil, err
+	}
+	if n > maxBytes-len(dst) || n > maxSnappyRatio*len(block) {
+		return nil, fmt.Errorf("block of %d claims %d bytes, of at most %d", len(block), n, maxBytes-len(dst))
+	}
+	if dst == nil {
+		return snappy.Decode(nil, block)
+	}
+	p, err := snappy.Decode(nil, block)
+	return append(dst, p...), err
+}
+
+// compress appends the compressed form of src to dst.
+func compress(dst []byte, codec Codec, src []byte) ([]byte, error) {
+	out := bytes.NewBuffer(dst)
+	switch codec {
+	case NoCodec:
+		return append(dst, src...), nil
+	case Gzip:
+		w := gzipWriters.Get().(*gzip.Writer)
+		defer gzipWriters.Put(w)
+		w.Reset(out)
+		return finish(w, out, src)
+	case Snappy:
+		return append(dst, snappy.Encode(nil, src)...), nil
+	case LZ4:
+		w := lz4Writers.Get().(*lz4.Writer)
+		defer lz4Writers.Put(w)
+		w.Reset(out)
+		return finish(w, out, src)
+	case Zstd:
+		w := zstdWriters.Get().(*zstd.Encoder)
+		defer zstdWriters.Put(w)
+		return w.EncodeAll(src, dst), nil
+	default:
+		return nil, fmt.Errorf("compress: unknown codec %d", codec)
+	}
+}
+
+func finish(w io.WriteCloser, out *bytes.Buffer, src []byte) ([]byte, error) {
+	if _, err := w.Write(src); err != nil {
+		return nil, fmt.Errorf("compress: %w", err)
+	}
+	if err := w.Close(); err != nil {
+		return nil, fmt.Errorf("compress: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+// Recompress gives the batch with its records compressed by another codec (compression.type other than producer), in
+// new memory; with the same codec it gives b itself. At most maxBytes of uncompressed records are taken. Errors are
+// ErrCorrupt where b's records cannot be read.
+func Recompress(b RecordBatch, to Codec, maxBytes int) (RecordBatch, error) {
+	if b.Codec() == to {
+		return b, nil
+	}
+	records, err := Decompress(b.Codec(), b[BatchOverhead:], maxBytes)
+	if err != nil {
+		return nil, err
+	}
+	out, err := compress(append(make([]byte, 0, BatchOverhead+len(records)), b[:BatchOverhead]...), to, records)
+	if err != nil {
+		return nil, err
+	}
+	r := RecordBatch(out)
+	binary.BigEndian.PutUint32(r[posLength:], uint32(len(r)-lengthOverhead))
+	binary.BigEndian.PutUint16(r[posAttributes:], uint16(b.Attributes()&^attrCodec)|uint16(to))
+	r.checksum()
+	return r, nil
+}
