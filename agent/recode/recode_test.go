@@ -1,0 +1,186 @@
+package recode_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kbin"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/freshet-io/freshet/agent/recode"
+	"github.com/freshet-io/freshet/kafkaproto"
+)
+
+var codecs = []kafkaproto.Codec{
+	kafkaproto.NoCodec, kafkaproto.Gzip, kafkaproto.Snappy, kafkaproto.LZ4, kafkaproto.Zstd,
+}
+
+// records encodes n records; those that keyless names have a null key.
+func records(n int, keyless ...int) []byte {
+	var all []byte
+	for i := range n {
+		var r []byte
+		r = append(r, 0)
+		r = kbin.AppendVarint(r, int32(i))
+		r = kbin.AppendVarint(r, int32(i))
+		key := []byte(fmt.Sprintf("key-%d", i))
+		for _, k := range keyless {
+			if k == i {
+				key = nil
+			}
+		}
+		r = kbin.AppendVarintBytes(r, key)
+		r = kbin.AppendVarintBytes(r, bytes.Repeat([]byte("value "), 1+i%50))
+		r = kbin.AppendVarint(r, 0)
+		all = kbin.AppendVarint(all, int32(len(r)))
+		all = append(all, r...)
+	}
+	return all
+}
+
+func batch(t *testing.T, codec kafkaproto.Codec, n int, payload []byte) kafkaproto.RecordBatch {
+	t.Helper()
+	if codec != kafkaproto.NoCodec {
+		c, err := kgo.DefaultCompressor([]kgo.CompressionCodec{
+			kgo.NoCompression(), kgo.GzipCompression(), kgo.SnappyCompression(), kgo.Lz4Compression(), kgo.ZstdCompression(),
+		}[codec])
+		require.NoError(t, err)
+		var used kgo.CompressionCodecType
+		payload, used = c.Compress(new(bytes.Buffer), payload)
+		require.EqualValues(t, codec, used)
+	}
+	return header(codec, n, payload)
+}
+
+func header(codec kafkaproto.Codec, n int, payload []byte) kafkaproto.RecordBatch {
+	b := make(kafkaproto.RecordBatch, kafkaproto.BatchOverhead, kafkaproto.BatchOverhead+len(payload))
+	b = append(b, payload...)
+	binary.BigEndian.PutUint32(b[8:], uint32(len(b)-12))
+	b[16] = 2
+	binary.BigEndian.PutUint16(b[21:], uint16(codec)|0x10)
+	binary.BigEndian.PutUint32(b[23:], uint32(n-1))
+	binary.BigEndian.PutUint64(b[43:], 77)
+	binary.BigEndian.PutUint32(b[57:], uint32(n))
+	binary.BigEndian.PutUint32(b[17:], b.ComputeCRC())
+	return b
+}
+
+func TestRecoder_EveryCodecToEveryOther(t *testing.T) {
+	payload := records(2000)
+	open := kgo.DefaultDecompressor()
+	for _, from := range codecs {
+		for _, to := range codecs {
+			t.Run(from.String()+" to "+to.String(), func(t *testing.T) {
+				in := batch(t, from, 2000, payload)
+				sent := bytes.Clone(in)
+				out, err := recode.New(0).Apply(t.Context(), in, &recode.Rules{
+					Keys: true, Compress: true, Codec: to, Level: map[kafkaproto.Codec]int{
+						kafkaproto.Gzip: -1, kafkaproto.LZ4: 9, kafkaproto.Zstd: 3,
+					}[to], MaxBytes: 1 << 20,
+				})
+				require.NoError(t, err)
+				require.Equal(t, sent, []byte(in), "what was sent is left alone")
+				if from == to {
+					require.Equal(t, sent, []byte(out), "stored verbatim")
+					return
+				}
+				require.Equal(t, to, out.Codec())
+				require.Equal(t, len(out), out.Length())
+				require.Equal(t, out.ComputeCRC(), out.CRC())
+				require.True(t, out.Transactional(), "other attributes stay")
+				require.EqualValues(t, 77, out.ProducerID())
+				require.EqualValues(t, 2000, out.RecordCount())
+				got, err := open.Decompress(out[kafkaproto.BatchOverhead:], kgo.CompressionCodecType(to))
+				require.NoError(t, err)
+				require.True(t, bytes.Equal(payload, got))
+			})
+		}
+	}
+}
+
+func TestRecoder_RecordsWithoutKey(t *testing.T) {
+	rules := &recode.Rules{Keys: true, Partition: "users-3"}
+	for _, codec := range codecs {
+		require.True(t, rules.Needs(codec))
+		_, err := recode.New(0).Apply(t.Context(), batch(t, codec, 10, records(10, 2, 3, 5, 7)), rules)
+		var refused *recode.RecordsError
+		require.ErrorAs(t, err, &refused)
+		require.Equal(t, 4, refused.Total)
+		require.Len(t, refused.Records, 3)
+		require.EqualValues(t, 5, refused.Records[2].Index)
+		require.Equal(t, "Compacted topic cannot accept message without key in topic partition users-3.", refused.Records[0].Message)
+		var code *kerr.Error
+		require.ErrorAs(t, err, &code)
+		require.Equal(t, kerr.InvalidRecord, code)
+	}
+}
+
+func TestRecoder_BrokenRecords(t *testing.T) {
+	good := records(10)
+	for name, b := range map[string]kafkaproto.RecordBatch{
+		"fewer than claimed":   batch(t, kafkaproto.Gzip, 11, good),
+		"more than claimed":    batch(t, kafkaproto.Zstd, 9, good),
+		"cut off":              batch(t, kafkaproto.NoCodec, 10, good[:len(good)-1]),
+		"not compressed":       header(kafkaproto.Gzip, 10, good),
+		"no snappy":            header(kafkaproto.Snappy, 10, []byte{0xff, 0xff, 0xff, 0xff, 0x0f, 0}),
+		"snappy stream cut":    header(kafkaproto.Snappy, 10, []byte{0x82, 'S', 'N', 'A', 'P', 'P', 'Y', 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 9}),
+		"huge record":          header(kafkaproto.NoCodec, 1, kbin.AppendVarlong(nil, 1<<60)),
+		"endless varint":       header(kafkaproto.NoCodec, 1, bytes.Repeat([]byte{0xff}, 20)),
+		"zstd of another kind": header(kafkaproto.Zstd, 1, []byte("not zstd at all")),
+		"lz4 of another kind":  header(kafkaproto.LZ4, 1, []byte("not lz4 at all")),
+		"key beyond record":    header(kafkaproto.NoCodec, 1, []byte{8, 0, 0, 0, 100}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := recode.New(0).Apply(t.Context(), b, &recode.Rules{Keys: true})
+			var refused *kafkaproto.BatchError
+			require.ErrorAs(t, err, &refused)
+			require.Equal(t, kerr.InvalidRecord, refused.Kafka)
+		})
+	}
+}
+
+func TestRecoder_Bounds(t *testing.T) {
+	payload := records(1000)
+	b := batch(t, kafkaproto.Gzip, 1000, payload)
+	for _, c := range []struct {
+		max  int64
+		fits bool
+	}{{int64(len(payload)), true}, {int64(len(payload)) - 1, false}} {
+		_, err := recode.New(c.max).Apply(t.Context(), b, &recode.Rules{Keys: true})
+		require.Equal(t, c.fits, err == nil, err)
+	}
+	_, err := recode.New(0).Apply(t.Context(), b, &recode.Rules{Compress: true, MaxBytes: 10000})
+	var refused *kafkaproto.BatchError
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, kerr.MessageTooLarge, refused.Kafka)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = recode.New(0).Apply(ctx, b, &recode.Rules{Keys: true})
+	require.True(t, errors.Is(err, context.Canceled))
+	require.False(t, (&recode.Rules{Compress: true, Codec: kafkaproto.Gzip}).Needs(kafkaproto.Gzip))
+}
+
+func FuzzRecoder(f *testing.F) {
+	f.Add(byte(0), int32(3), records(3))
+	f.Add(byte(2), int32(1), []byte{0x82, 'S', 'N', 'A', 'P', 'P', 'Y', 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 2, 1, 0})
+	f.Fuzz(func(t *testing.T, codec byte, count int32, payload []byte) {
+		b := header(kafkaproto.Codec(codec%5), int(count), payload)
+		out, err := recode.New(1<<20).Apply(t.Context(), b, &recode.Rules{
+			Keys: true, Compress: true, Codec: kafkaproto.LZ4, Level: 9, MaxBytes: 1 << 20,
+		})
+		if err == nil {
+			// What was taken is taken again.
+			_, err = recode.New(1<<20).Apply(t.Context(), out, &recode.Rules{Keys: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}

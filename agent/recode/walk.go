@@ -1,0 +1,126 @@
+package recode
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// bounded ends with errTooLong once more than left bytes were read.
+type bounded struct {
+	r    io.Reader
+	left int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		// At the bound exactly the end may come.
+		var one [1]byte
+		if n, err := b.r.Read(one[:]); n == 0 {
+			return 0, err
+		}
+		return 0, errTooLong
+	}
+	if int64(len(p)) > b.left {
+		p = p[:b.left]
+	}
+	n, err := b.r.Read(p)
+	b.left -= int64(n)
+	return n, err
+}
+
+// walker reads records (format 2) one after the other:
+//
+//	length of what follows, varint; attributes, 1 byte; timestamp delta, varlong; offset delta, varint;
+//	key length, varint (-1: null), key; value length, varint, value; headers, varint, and their bytes
+//
+// All varints are zigzag. Only the offset delta, the key's length and the overall length are looked at.
+type walker struct {
+	r   io.Reader
+	buf *bufio.Reader
+}
+
+// record reads the i-th record and tells whether it has a key.
+func (w *walker) record(i int32) (hasKey bool, err error) {
+	if w.buf == nil {
+		w.buf = bufio.NewReaderSize(w.r, 32<<10)
+	}
+	length, _, err := w.varint()
+	if err != nil {
+		return false, fmt.Errorf("record %d: %w", i, truncated(err))
+	}
+	if length < 0 {
+		return false, fmt.Errorf("record %d: length %d", i, length)
+	}
+	left := length
+	if _, err := w.buf.Discard(1); err != nil { // attributes
+		return false, fmt.Errorf("record %d: %w", i, truncated(err))
+	}
+	left--
+	var fields [3]int64 // timestamp delta, offset delta, key length
+	for k := range fields {
+		v, n, err := w.varint()
+		if err != nil {
+			return false, fmt.Errorf("record %d: %w", i, truncated(err))
+		}
+		fields[k] = v
+		left -= int64(n)
+	}
+	if offset, key := fields[1], fields[2]; left < 0 || offset != int64(i) || key < -1 || key > left {
+		return false, fmt.Errorf("record %d: offset delta %d, key of %d bytes, %d bytes left", i, offset, key, left)
+	}
+	if err := w.skip(left); err != nil {
+		return false, fmt.Errorf("record %d: %w", i, truncated(err))
+	}
+	return fields[2] >= 0, nil
+}
+
+// skip passes n bytes, however many a record claims.
+func (w *walker) skip(n int64) error {
+	for n > 0 {
+		step := min(n, 1<<30)
+		if _, err := w.buf.Discard(int(step)); err != nil {
+			return err
+		}
+		n -= step
+	}
+	return nil
+}
+
+// end makes sure that nothing follows the last record.
+func (w *walker) end() error {
+	if w.buf == nil {
+		return nil
+	}
+	if _, err := w.buf.ReadByte(); err == nil {
+		return errors.New("bytes after the last record")
+	} else if !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
+}
+
+// varint reads a zigzag varint of at most 64 bits and gives how many bytes it took.
+func (w *walker) varint() (v int64, n int, err error) {
+	var u uint64
+	for shift := 0; shift < 70; shift += 7 {
+		c, err := w.buf.ReadByte()
+		if err != nil {
+			return 0, n, err
+		}
+		n++
+		u |= uint64(c&0x7f) << shift
+		if c < 0x80 {
+			return int64(u>>1) ^ -int64(u&1), n, nil
+		}
+	}
+	return 0, n, errors.New("varint too long")
+}
+
+func truncated(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
