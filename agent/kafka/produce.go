@@ -1,0 +1,263 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/agent/edge"
+	"github.com/freshet-io/freshet/agent/recode"
+	"github.com/freshet-io/freshet/agent/view"
+	"github.com/freshet-io/freshet/agent/writer"
+	"github.com/freshet-io/freshet/kafkaproto"
+	"github.com/freshet-io/freshet/metadata/commit"
+)
+
+const (
+	// DefaultMaxProduceTimeout bounds the wait for a produce's answer, whatever the request says.
+	DefaultMaxProduceTimeout = 60 * time.Second
+	// produceFreshTimeout bounds the wait for the control plane when a topic or partition is not known.
+	produceFreshTimeout = 2 * time.Second
+)
+
+// BatchWriter takes record batches to the object store; writer.Writer implements it.
+type BatchWriter interface {
+	Add(ctx context.Context, batches []writer.Batch) *writer.Produce
+}
+
+// ProduceConfig is what the Produce API is made of.
+type ProduceConfig struct {
+	Catalogue *view.Catalogue
+	Views     *Views
+	// Prober tells when the catalogue is as new as a request (I4).
+	Prober view.Prober
+	Writer BatchWriter
+	// Recoder opens batches of compacted topics and of topics with a compression.type; nil: one with defaults.
+	Recoder *recode.Recoder
+	// Now is the time in ms since the epoch, corrected to the owner's clock; nil: this machine's.
+	Now func() int64
+	// MaxTimeout bounds the wait for an answer; default DefaultMaxProduceTimeout.
+	MaxTimeout time.Duration
+	Log        *zap.Logger
+}
+
+// Produce, key 0, versions 3-13. Lower ones are advertised and refused (KAFKA-18659).
+//
+//	3  adds the transactional id; records are one batch of format 2 per partition
+//	5  adds the log start to the answer; 7 allows zstd
+//	8  adds messages, and the records that were refused (KIP-467)
+//	9  is flexible
+//	10 adds the current leader to the answer where the agent is not the one to ask (KIP-951)
+//	12 implies transaction version 2 (KIP-890)
+//	13 names topics by id
+//
+// acks 1 and -1 are the same: nothing is answered before it is durable (I1). acks 0 takes the same path without an
+// answer; its errors close the connection. timeout.ms bounds the wait for write buffers, PUT and commit together; at
+// its end the outcome is unknown to the client, as in Kafka, and the batches go on their way.
+type Produce struct {
+	cfg    ProduceConfig
+	topics topicRules
+}
+
+// NewProduce builds the Produce API.
+func NewProduce(cfg ProduceConfig) *Produce {
+	if cfg.MaxTimeout == 0 {
+		cfg.MaxTimeout = DefaultMaxProduceTimeout
+	}
+	if cfg.Now == nil {
+		cfg.Now = func() int64 { return time.Now().UnixMilli() }
+	}
+	if cfg.Recoder == nil {
+		cfg.Recoder = recode.New(0)
+	}
+	if cfg.Log == nil {
+		cfg.Log = zap.NewNop()
+	}
+	return &Produce{cfg: cfg}
+}
+
+// Key is the API's.
+func (*Produce) Key() int16 { return kafkaproto.KeyProduce }
+
+// Start implements API. It validates the batches and hands them to the writer, which copies them: the frame's memory
+// is free when it returns. It blocks while write buffers are used up, and, for a topic that is not known, for one
+// question to the control plane.
+func (p *Produce) Start(ctx context.Context, req *edge.Request) func() edge.Reply {
+	in := kmsg.NewPtrProduceRequest()
+	if err := Decode(req, in); err != nil {
+		return Malformed(req, err)
+	}
+	timeout := p.cfg.MaxTimeout
+	if t := time.Duration(in.TimeoutMillis) * time.Millisecond; t > 0 {
+		timeout = min(t, timeout)
+	}
+	ctx, cancel := context.WithDeadline(ctx, req.Arrived.Add(timeout))
+	r := &produceRequest{api: p, req: req, in: in, now: p.cfg.Now()}
+	r.prepare(ctx)
+	r.pending = p.cfg.Writer.Add(ctx, r.batches)
+	r.forget()
+	return func() edge.Reply {
+		defer cancel()
+		return r.reply(ctx)
+	}
+}
+
+// produceRequest is one request on its way.
+type produceRequest struct {
+	api     *Produce
+	req     *edge.Request
+	in      *kmsg.ProduceRequest
+	now     int64 // ms
+	parts   []producePart
+	batches []writer.Batch // those that were valid
+	pending *writer.Produce
+}
+
+// producePart is what became of one partition's batch before it reached the writer.
+type producePart struct {
+	topic      *view.Topic
+	batch      int32 // index into batches; -1 if err
+	err        error
+	appendTime int64 // ms, -1 unless stamped
+}
+
+// prepare checks every partition's batch.
+func (r *produceRequest) prepare(ctx context.Context) {
+	n := 0
+	for i := range r.in.Topics {
+		n += len(r.in.Topics[i].Partitions)
+	}
+	r.parts = make([]producePart, 0, n)
+	r.batches = make([]writer.Batch, 0, n)
+	if !validAcks(r.in.Acks) {
+		r.refuseAll(n, kerr.InvalidRequiredAcks)
+		return
+	}
+	if r.in.TransactionID != nil {
+		r.refuseAll(n, &kafkaproto.BatchError{
+			Kafka: kerr.InvalidTxnState, Record: -1, Detail: "Transactions are not available.",
+		})
+		return
+	}
+	find := r.finder(ctx)
+	for i := range r.in.Topics {
+		t := &r.in.Topics[i]
+		for k := range t.Partitions {
+			r.check(ctx, find, t, &t.Partitions[k])
+		}
+	}
+}
+
+func validAcks(acks int16) bool { return acks >= -1 && acks <= 1 }
+
+func (r *produceRequest) refuseAll(n int, err error) {
+	for range n {
+		r.refuse(nil, err)
+	}
+}
+
+func (r *produceRequest) refuse(t *view.Topic, err error) {
+	r.parts = append(r.parts, producePart{topic: t, batch: -1, err: err, appendTime: -1})
+}
+
+// check validates one partition's batch and makes it ready for the writer.
+func (r *produceRequest) check(ctx context.Context, find finder, t *kmsg.ProduceRequestTopic,
+	in *kmsg.ProduceRequestTopicPartition,
+) {
+	topic, rules, err := find(t, in.Partition)
+	if err != nil {
+		r.refuse(topic, err)
+		return
+	}
+	b, appendTime, err := r.validate(ctx, topic, rules, in)
+	if err != nil {
+		r.refuse(topic, err)
+		return
+	}
+	r.parts = append(r.parts, producePart{topic: topic, batch: int32(len(r.batches)), appendTime: appendTime})
+	r.batches = append(r.batches, r.batchOf(topic, in.Partition, b))
+}
+
+// forget gives the frame's memory back: the writer has copied the records.
+func (r *produceRequest) forget() {
+	for i := range r.in.Topics {
+		for k := range r.in.Topics[i].Partitions {
+			r.in.Topics[i].Partitions[k].Records = nil
+		}
+	}
+	r.batches = nil
+	r.req.Release()
+}
+
+// reply waits for the batches' results, at most until ctx ends, and answers.
+func (r *produceRequest) reply(ctx context.Context) edge.Reply {
+	results := r.pending.Wait(ctx)
+	if r.in.Acks == 0 {
+		return r.silent(results)
+	}
+	return Answer(r.req, r.answer(results))
+}
+
+// silent is what follows a request with acks 0: nothing, unless something failed (KafkaApis.sendNoOpResponse).
+func (r *produceRequest) silent(results []writer.Result) edge.Reply {
+	for i := range r.parts {
+		if err := r.parts[i].outcome(results); err != nil {
+			return edge.Reply{Silent: true, Close: true, Err: err}
+		}
+	}
+	return edge.Reply{Silent: true}
+}
+
+// outcome is the error that the partition's batch ended with, nil if it is committed.
+func (p *producePart) outcome(results []writer.Result) error {
+	if p.batch < 0 {
+		return p.err
+	}
+	return resultError(&results[p.batch])
+}
+
+// resultError translates what the writer says of a batch.
+func resultError(r *writer.Result) error {
+	if r.Err != nil {
+		for _, c := range writerCodes {
+			if errors.Is(r.Err, c.err) {
+				return c.code
+			}
+		}
+		return kerr.UnknownServerError
+	}
+	switch r.Outcome {
+	case commit.Accepted, commit.Duplicate:
+		return nil
+	case commit.Fenced:
+		return kerr.InvalidProducerEpoch
+	case commit.OutOfOrder:
+		return kerr.OutOfOrderSequenceNumber
+	case commit.NoPartition:
+		return kerr.UnknownTopicOrPartition
+	case commit.InvalidTxn:
+		return kerr.InvalidTxnState
+	case commit.Gap:
+		return kerr.NotLeaderForPartition
+	default:
+		return kerr.UnknownServerError
+	}
+}
+
+// writerCodes are the writer's errors as clients see them. All are retriable but the refusal.
+var writerCodes = []struct {
+	err  error
+	code *kerr.Error
+}{
+	{writer.ErrSessionClosed, kerr.NotLeaderForPartition},
+	{writer.ErrDraining, kerr.NotLeaderForPartition},
+	{writer.ErrGap, kerr.NotLeaderForPartition},
+	{writer.ErrStore, kerr.KafkaStorageError},
+	{writer.ErrNotTaken, kerr.RequestTimedOut},
+	{writer.ErrUnknownOutcome, kerr.RequestTimedOut},
+	{writer.ErrRefused, kerr.UnknownServerError},
+}
