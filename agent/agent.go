@@ -1,0 +1,253 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/agent/cache"
+	"github.com/freshet-io/freshet/agent/edge"
+	"github.com/freshet-io/freshet/agent/fetch"
+	"github.com/freshet-io/freshet/agent/kafka"
+	"github.com/freshet-io/freshet/agent/slab"
+	"github.com/freshet-io/freshet/agent/view"
+	"github.com/freshet-io/freshet/agent/writer"
+	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/controlplane/client"
+	"github.com/freshet-io/freshet/internal/adminhttp"
+	"github.com/freshet-io/freshet/objstore"
+	"github.com/freshet-io/freshet/objstore/hedge"
+	"github.com/freshet-io/freshet/objstore/meter"
+	"github.com/freshet-io/freshet/objstore/open"
+)
+
+// Agent is one agent process's parts, built but not running.
+type Agent struct {
+	cfg       Config
+	log       *zap.Logger
+	budgets   budgets
+	addresses []Address // advertised, one per listener
+	sockets   []net.Listener
+
+	bucket    objstore.Bucket
+	session   *client.Session
+	listeners *listeners
+	slabs     *slab.Pool
+	writer    *writer.Writer
+	cache     *cache.Cache
+	fetcher   *fetch.Fetcher
+	edge      *edge.Server
+	http      *adminhttp.Server
+}
+
+// New builds an agent and opens its listeners, so that addresses in use are a fault at once. Nothing else happens
+// before Run: neither the object store nor the control plane need be there. Close or Run gives everything back.
+func New(ctx context.Context, cfg Config) (_ *Agent, err error) {
+	cfg.ApplyDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("agent: %w", err)
+	}
+	a := &Agent{cfg: cfg, log: cfg.Log, listeners: &listeners{catalogue: view.NewCatalogue()}}
+	defer func() {
+		if err != nil {
+			a.Close()
+		}
+	}()
+	if a.budgets, err = divide(cfg.MemoryLimit); err != nil {
+		return nil, err
+	}
+	for _, build := range []func(context.Context) error{
+		a.listen, a.openBucket, a.buildSession, a.buildWriter, a.buildReader, a.buildEdge, a.buildHTTP,
+	} {
+		if err = build(ctx); err != nil {
+			return nil, fmt.Errorf("agent: %w", err)
+		}
+	}
+	return a, nil
+}
+
+// Addresses are what clients are told to connect to, one per port.
+func (a *Agent) Addresses() []Address { return a.addresses }
+
+// HTTPAddress is where /readyz and the like are.
+func (a *Agent) HTTPAddress() net.Addr { return a.http.Addr() }
+
+// Close gives back what New opened, for an agent that never ran.
+func (a *Agent) Close() {
+	for _, s := range a.sockets {
+		_ = s.Close()
+	}
+	if a.http != nil {
+		a.http.Close()
+	}
+	if a.cache != nil {
+		a.cache.Close()
+	}
+	if a.bucket != nil {
+		_ = a.bucket.Close()
+	}
+}
+
+func (a *Agent) listen(ctx context.Context) error {
+	listen, err := ParseListen(a.cfg.Listen)
+	if err != nil {
+		return err
+	}
+	a.addresses, err = Advertised(a.cfg.Advertise, listen, machine())
+	if err != nil {
+		return err
+	}
+	for i, address := range listen {
+		socket, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+		if err != nil {
+			return fmt.Errorf("listen for kafka clients on %s: %w", address, err)
+		}
+		a.sockets = append(a.sockets, socket)
+		if a.addresses[i].Port == 0 {
+			a.addresses[i].Port = int32(socket.Addr().(*net.TCPAddr).Port)
+		}
+	}
+	return nil
+}
+
+func (a *Agent) openBucket(ctx context.Context) error {
+	bucket, err := open.Bucket(ctx, a.cfg.BucketURL)
+	if err != nil {
+		return fmt.Errorf("open bucket: %w", err)
+	}
+	a.bucket = meter.New(bucket, a.cfg.Registry)
+	if a.cfg.Hedge {
+		a.bucket, err = hedge.New(a.bucket, hedge.Config{}, a.cfg.Registry)
+	}
+	return err
+}
+
+func (a *Agent) buildSession(context.Context) (err error) {
+	endpoints := make([]*api.Endpoint, len(a.addresses))
+	for i, address := range a.addresses {
+		endpoints[i] = &api.Endpoint{Host: address.Host, Port: address.Port}
+	}
+	a.session, err = client.New(client.Config{
+		Replicas: a.cfg.ControlPlane, VirtualCluster: a.cfg.VirtualCluster, AgentKey: a.cfg.AgentKey,
+		TLS: a.cfg.ControlPlaneTLS, Zone: a.cfg.Zone, Endpoints: endpoints, Version: a.cfg.Version,
+		Handler: a.listeners, Log: a.log.Named("session"), Registerer: a.cfg.Registry,
+	})
+	return err
+}
+
+func (a *Agent) buildWriter(context.Context) (err error) {
+	if a.slabs, err = slab.NewPool(slab.Config{Budget: a.budgets.slabs}, a.cfg.Registry); err != nil {
+		return err
+	}
+	if a.cache, err = cache.New(cache.Config{
+		Bucket: a.bucket, Key: a.listeners.key,
+		Live:    cache.Bounds{Bytes: a.budgets.live},
+		CatchUp: cache.Bounds{Bytes: a.budgets.catchUp},
+		Log:     a.log.Named("cache"), Registerer: a.cfg.Registry,
+	}); err != nil {
+		return err
+	}
+	a.writer, err = writer.New(writer.Config{
+		Pool: a.slabs, Bucket: a.bucket, Committer: a.session, Sink: sink{a.cache}, Agents: a.agentsInZone,
+		FlushBytes: a.cfg.FlushBytes, FlushInterval: a.cfg.FlushInterval, Linger: a.cfg.Linger,
+		PutRate: a.cfg.PutBudget, PutBurst: max(a.cfg.PutBudget, 1), Log: a.log.Named("writer"),
+	}, a.cfg.Registry)
+	a.listeners.writer = a.writer
+	return err
+}
+
+func (a *Agent) buildReader(context.Context) (err error) {
+	if a.listeners.partitions, err = view.NewPartitions(view.Config{
+		Source: a.session, Log: a.log.Named("view"), Registerer: a.cfg.Registry,
+	}); err != nil {
+		return err
+	}
+	a.fetcher, err = fetch.New(fetch.Config{
+		Views: a.listeners.partitions, Bytes: ownFirst{a.cache, a.writer}, Pressed: a.pressed,
+		Log: a.log.Named("fetch"), Registerer: a.cfg.Registry,
+	})
+	return err
+}
+
+func (a *Agent) buildEdge(context.Context) error {
+	handler, err := a.newHandler()
+	if err != nil {
+		return err
+	}
+	cfg := edge.Config{
+		Handler: handler, MaxRequestBytes: a.cfg.RequestMaxBytes, ProduceMemory: a.budgets.produceFrames,
+		OtherMemory: a.budgets.otherFrames, DrainTimeout: edgeDrainTimeout, Log: a.log.Named("edge"), Registerer: a.cfg.Registry,
+	}
+	for i, socket := range a.sockets {
+		cfg.Listeners = append(cfg.Listeners, edge.Listener{Socket: socket, TLS: a.cfg.KafkaTLS, Node: i})
+	}
+	a.edge, err = edge.New(cfg)
+	return err
+}
+
+func (a *Agent) newHandler() (*kafka.Handler, error) {
+	catalogue, log := a.listeners.catalogue, a.log.Named("kafka")
+	views := kafka.NewViews(catalogue, a.cfg.Zone)
+	metadata := kafka.MetadataConfig{Catalogue: catalogue, Views: views, Prober: a.session, Log: log}
+	if a.cfg.AutoCreateTopics {
+		metadata.Creator = kafka.NewAutoCreate(a.session, a.cfg.Zone)
+	}
+	sessions, err := fetch.NewSessions(fetch.SessionsConfig{Registerer: a.cfg.Registry})
+	if err != nil {
+		return nil, err
+	}
+	fetches, err := kafka.NewFetch(kafka.FetchConfig{
+		Catalogue: catalogue, Source: a.session, Fetcher: a.fetcher, Sessions: sessions,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return kafka.New(kafka.Config{
+		APIs: []kafka.API{
+			kafka.NewMetadata(metadata),
+			kafka.NewFindCoordinator(catalogue, views),
+			kafka.NewProduce(kafka.ProduceConfig{
+				Catalogue: catalogue, Views: views, Prober: a.session, Writer: a.writer, Log: log,
+			}),
+			fetches,
+		},
+		Forwarder: a.session, Zone: a.cfg.Zone, Log: log,
+	})
+}
+
+func (a *Agent) buildHTTP(ctx context.Context) error {
+	a.http = adminhttp.New(adminhttp.Config{
+		Address: a.cfg.HTTPListen, Ready: a.ready, Gatherer: a.cfg.Registry, Log: a.log.Named("http"),
+	})
+	return a.http.Listen(ctx)
+}
+
+// errNoCatalogue: the agent cannot answer anything yet.
+var errNoCatalogue = errors.New("nothing heard from the control plane yet")
+
+// ready tells whether the agent serves. It stays ready while the control plane is away: it serves what it knows.
+func (a *Agent) ready() error {
+	select {
+	case <-a.listeners.catalogue.Ready():
+		return nil
+	default:
+		return errNoCatalogue
+	}
+}
+
+// pressed tells whether unsent answers have used up their memory.
+func (a *Agent) pressed() bool { return a.edge.UnsentBytes() > a.budgets.unsent }
+
+// agentsInZone is how many agents share the zone's PUT budget, this one included.
+func (a *Agent) agentsInZone() int {
+	n := 0
+	for _, m := range a.listeners.catalogue.Load().Members {
+		if m.Zone == a.cfg.Zone {
+			n++
+		}
+	}
+	return max(n, 1)
+}

@@ -1,0 +1,137 @@
+package agent
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+)
+
+// Config is what an agent is made of. Zero fields get the defaults named.
+type Config struct {
+	// VirtualCluster is the one that this agent serves; required.
+	VirtualCluster string
+	// Zone is the availability zone the agent runs in; it may be empty where there is only one.
+	Zone string
+	// Version is the software's, for display.
+	Version string
+
+	// ControlPlane are gRPC addresses (host:port) of control-plane replicas; one is enough to find the others.
+	ControlPlane []string
+	// AgentKey authenticates the agent to the control plane.
+	AgentKey string
+	// ControlPlaneTLS secures the connection to the control plane; nil: plaintext.
+	ControlPlaneTLS *tls.Config
+
+	// BucketURL is where objects are; the same as the control plane's.
+	BucketURL string
+	// HedgePuts and HedgeGets send a second request when the first is slower than most; default true in cmd.
+	Hedge bool
+
+	// Listen are the addresses that Kafka clients reach, host:port or host:first-last; each port is a broker of its
+	// own to clients, because stock clients bound the requests in flight to a broker. Default :9092-9095.
+	Listen []string
+	// Advertise is what clients are told to connect to: one host, or host:port for each port. Default: the host of
+	// Listen, or this machine's name where that is every interface.
+	Advertise []string
+	// KafkaTLS secures the Kafka listeners; nil: plaintext.
+	KafkaTLS *tls.Config
+	// HTTPListen is the address of /livez, /readyz, /metrics, /debug/pprof. Default :8080.
+	HTTPListen string
+
+	// MemoryLimit is what the process may use, in bytes, at least 128 MiB; its parts are design 12's. Required.
+	MemoryLimit int64
+	// RequestMaxBytes is the largest Kafka request taken. Default 100 MiB.
+	RequestMaxBytes int32
+
+	// FlushBytes seals a bundle by size. Default 8 MiB.
+	FlushBytes int
+	// FlushInterval is the longest a batch waits for a PUT token. Default 250 ms.
+	FlushInterval time.Duration
+	// Linger is the shortest a batch waits for company. Default 5 ms.
+	Linger time.Duration
+	// PutBudget is how many PUTs a second the zone makes while bundles are not full, burst the same. Default 4.
+	PutBudget float64
+
+	// AutoCreateTopics creates topics that clients ask about, with the cluster's defaults.
+	AutoCreateTopics bool
+
+	// DrainTimeout bounds what the agent does after it was told to stop: leave the membership, flush, commit, answer,
+	// close its session. Default 5 s.
+	DrainTimeout time.Duration
+
+	Log      *zap.Logger
+	Registry *prometheus.Registry // shown at /metrics; default: a private one
+}
+
+// ApplyDefaults fills in what is zero.
+func (c *Config) ApplyDefaults() {
+	if len(c.Listen) == 0 {
+		c.Listen = []string{":9092-9095"}
+	}
+	setDefault(&c.HTTPListen, ":8080")
+	setDefault(&c.RequestMaxBytes, 100<<20)
+	setDefault(&c.FlushBytes, 8<<20)
+	setDefault(&c.FlushInterval, 250*time.Millisecond)
+	setDefault(&c.Linger, 5*time.Millisecond)
+	setDefault(&c.PutBudget, 4)
+	setDefault(&c.DrainTimeout, 5*time.Second)
+	if c.Log == nil {
+		c.Log = zap.NewNop()
+	}
+	if c.Registry == nil {
+		c.Registry = prometheus.NewRegistry()
+	}
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Validate reports all faults at once. What belongs to a part is checked by that part.
+func (c *Config) Validate() error {
+	var faults []error
+	if c.VirtualCluster == "" {
+		faults = append(faults, errors.New("no virtual cluster"))
+	}
+	if len(c.ControlPlane) == 0 {
+		faults = append(faults, errors.New("no control-plane address"))
+	}
+	if c.AgentKey == "" {
+		faults = append(faults, errors.New("no agent key"))
+	}
+	if c.BucketURL == "" {
+		faults = append(faults, errors.New("no bucket"))
+	}
+	if _, err := divide(c.MemoryLimit); err != nil {
+		faults = append(faults, err)
+	}
+	if listen, err := ParseListen(c.Listen); err != nil {
+		faults = append(faults, err)
+	} else if _, err := Advertised(c.Advertise, listen, ""); err != nil {
+		faults = append(faults, err)
+	}
+	if c.RequestMaxBytes < 1<<10 {
+		faults = append(faults, fmt.Errorf("request size limit of %d bytes is below 1 KiB", c.RequestMaxBytes))
+	}
+	if c.FlushBytes < 64<<10 || int64(c.FlushBytes) > c.MemoryLimit/8 {
+		faults = append(faults, fmt.Errorf("flush size of %d bytes is not between 64 KiB and an eighth of the memory limit", c.FlushBytes))
+	}
+	return errors.Join(faults...)
+}
+
+// machine is the name that clients are told where nothing better is known.
+func machine() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return "localhost"
+	}
+	return name
+}

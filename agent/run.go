@@ -1,0 +1,80 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/internal/service"
+)
+
+// Parts of Config.DrainTimeout. What is not done in its part's time is given up: clients then get retriable errors or
+// ask again, and nothing acknowledged is at stake.
+const (
+	leavePart   = 0.2 // out of the membership that clients see
+	flushPart   = 0.6 // seal, put, commit and answer what was taken in
+	goodbyePart = 0.1 // close the session
+	// edgeDrainTimeout is for writing the last answers to clients.
+	edgeDrainTimeout = 500 * time.Millisecond
+)
+
+// Run serves until ctx ends, then drains within Config.DrainTimeout: out of Metadata, parked fetches and new produce
+// requests sent elsewhere, everything taken in flushed, committed and answered, and only then the session closed, so
+// that the next owner need not wait for it to expire.
+func (a *Agent) Run(ctx context.Context) error {
+	defer a.Close()
+	a.log.Info("agent is starting", zap.String("virtual_cluster", a.cfg.VirtualCluster), zap.String("zone", a.cfg.Zone),
+		zap.Stringers("advertised", a.addresses), zap.String("http", a.HTTPAddress().String()),
+		zap.Int64("memory_limit_bytes", a.cfg.MemoryLimit), zap.String("version", a.cfg.Version))
+	// Stopped from last to first.
+	err := service.Run(ctx, a.log,
+		service.Service{Name: "http", Run: a.http.Run},
+		service.Service{Name: "session", Run: a.runSession},
+		service.Service{Name: "partitions", Run: a.listeners.partitions.Run},
+		service.Service{Name: "writer", Run: a.writer.Run},
+		service.Service{Name: "kafka listener", Run: a.edge.Run},
+		service.Service{Name: "drain", Run: a.drain},
+	)
+	a.log.Info("agent has stopped", zap.Error(err))
+	return err
+}
+
+// drain waits until the agent is to stop, then sees to it that nothing is left behind.
+func (a *Agent) drain(ctx context.Context) error {
+	<-ctx.Done()
+	began := time.Now()
+	err := a.within(ctx, leavePart, a.session.Drain)
+	a.log.Info("left the membership", zap.Duration("took", time.Since(began)), zap.Error(err))
+	a.fetcher.Drain()
+	began = time.Now()
+	err = a.within(ctx, flushPart, a.writer.Drain)
+	a.log.Info("flushed", zap.Duration("took", time.Since(began)), zap.Error(err))
+	return nil
+}
+
+// runSession keeps the session until ctx ends, and closes it then: by now everything that used it has stopped.
+func (a *Agent) runSession(ctx context.Context) error {
+	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- a.session.Run(own) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	if err := a.within(ctx, goodbyePart, a.session.Goodbye); err != nil {
+		a.log.Info("session not closed, it will expire", zap.Error(err))
+	}
+	cancel()
+	return <-ended
+}
+
+// within calls fn with its part of the time there is for draining.
+func (a *Agent) within(ctx context.Context, part float64, fn func(context.Context) error) error {
+	limit := time.Duration(part * float64(a.cfg.DrainTimeout))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	defer cancel()
+	return fn(ctx)
+}

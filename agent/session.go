@@ -1,0 +1,95 @@
+package agent
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/freshet-io/freshet/agent/cache"
+	"github.com/freshet-io/freshet/agent/view"
+	"github.com/freshet-io/freshet/agent/writer"
+	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/metadata/extent"
+	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/objstore/bundle"
+)
+
+// listeners tells the parts what the owner sends. It implements client.Handler; parts are set before the session runs.
+type listeners struct {
+	catalogue  *view.Catalogue
+	partitions *view.Partitions
+	writer     *writer.Writer
+	// prefix of the virtual cluster's objects, from the newest Welcome. It never changes in a cluster's life; between
+	// sessions the last one stands.
+	prefix atomic.Pointer[string]
+}
+
+// OnWelcome begins a stream.
+func (l *listeners) OnWelcome(w *api.Welcome) {
+	prefix := w.GetBundlePrefix()
+	l.prefix.Store(&prefix)
+	l.catalogue.OnWelcome(w)
+	l.writer.OnWelcome(w)
+}
+
+// OnCatalogue brings topics, members and configs.
+func (l *listeners) OnCatalogue(c *api.Catalogue) { l.catalogue.OnCatalogue(c) }
+
+// OnNotice brings what commits changed in partitions.
+func (l *listeners) OnNotice(n *api.Notice) { l.partitions.OnNotice(n) }
+
+// OnDisconnect ends the stream and its subscriptions.
+func (l *listeners) OnDisconnect() { l.partitions.OnDisconnect() }
+
+// OnSessionClosed ends the session.
+func (l *listeners) OnSessionClosed() {
+	l.partitions.OnSessionClosed()
+	l.writer.OnSessionClosed()
+}
+
+// key names a bundle's object. Nothing is read before the first Welcome: no plan names a bundle.
+func (l *listeners) key(b id.Bundle) string {
+	prefix := l.prefix.Load()
+	if prefix == nil {
+		return bundle.Key("", b)
+	}
+	return bundle.Key(*prefix, b)
+}
+
+// sink gives committed bundles to the cache.
+type sink struct{ cache *cache.Cache }
+
+// OnCommitted implements writer.Sink.
+func (s sink) OnCommitted(b *writer.Committed) { s.cache.Put(b.ID, b) }
+
+// handOver bounds the wait for a bundle that is just being handed over; a straggling hedged PUT can hold it longer.
+const handOver = 200 * time.Millisecond
+
+// ownFirst is the cache, except that a bundle which this agent is just handing over is waited for and not read from
+// the object store: the owner's notice of a commit can overtake the writer's last step.
+type ownFirst struct {
+	*cache.Cache
+	writer *writer.Writer
+}
+
+// Read implements fetch.Bytes.
+func (o ownFirst) Read(ctx context.Context, e *extent.Extent, class cache.Class) (*cache.Bytes, error) {
+	if done, ok := o.writer.Settling(e.Bundle); ok {
+		timer := time.NewTimer(handOver)
+		defer timer.Stop()
+		select {
+		case <-done:
+		case <-timer.C:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	return o.Cache.Read(ctx, e, class)
+}
+
+// Start implements fetch.Bytes.
+func (o ownFirst) Start(e *extent.Extent, class cache.Class) {
+	if _, ok := o.writer.Settling(e.Bundle); !ok {
+		o.Cache.Start(e, class)
+	}
+}

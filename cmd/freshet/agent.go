@@ -1,0 +1,118 @@
+package main
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/agent"
+	"github.com/freshet-io/freshet/internal/cli"
+	"github.com/freshet-io/freshet/internal/config"
+	"github.com/freshet-io/freshet/internal/logging"
+	"github.com/freshet-io/freshet/internal/tlsfiles"
+)
+
+// agentSettings are an agent's configuration as flags say it.
+type agentSettings struct {
+	agent.Config
+	log             logging.Config
+	controlPlaneTLS tlsfiles.Files
+	forceTLS        bool
+	kafkaTLS        tlsfiles.Files
+}
+
+func newAgent(p process) *cobra.Command {
+	s := agentSettings{}
+	s.Hedge = true
+	s.ApplyDefaults()
+	cmd := &cobra.Command{
+		Use:   "agent",
+		Short: "Run an agent: a stateless process that serves Kafka clients",
+		Example: `  freshet agent --control-plane cp-1:7050,cp-2:7050 --agent-key "$KEY" --virtual-cluster main \
+      --bucket 's3://name/prefix?region=eu-central-1' --zone eu-central-1a --advertise agent-1.internal`,
+		Args: takes(0, 0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd, p) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&s.BucketURL, "bucket", s.BucketURL, bucketHelp)
+	f.StringVar(&s.VirtualCluster, "virtual-cluster", s.VirtualCluster, "name of the virtual cluster to serve")
+	f.StringVar(&s.Zone, "zone", s.Zone, "availability zone this agent runs in")
+	f.Var(config.List(&s.ControlPlane), "control-plane", "host:port of control-plane replicas; one is enough to find the others")
+	f.StringVar(&s.AgentKey, "agent-key", s.AgentKey, "key that the control plane knows agents by; better given in the environment")
+	f.BoolVar(&s.forceTLS, "control-plane-tls", s.forceTLS, "use TLS to the control plane")
+	f.StringVar(&s.controlPlaneTLS.CA, "control-plane-tls-ca", "", "PEM file of certificates to trust for the control plane; implies --control-plane-tls")
+	f.StringVar(&s.controlPlaneTLS.Cert, "control-plane-tls-cert", "", "PEM file of the certificate shown to the control plane")
+	f.StringVar(&s.controlPlaneTLS.Key, "control-plane-tls-key", "", "PEM file of that certificate's key")
+	bindKafka(f, &s)
+	bindWriting(f, &s.Config)
+	bindLog(f, &s.log)
+	return cmd
+}
+
+const bucketHelp = "object store: s3://bucket/prefix?region=...&endpoint=...&path-style=true, or file:///directory for a single process"
+
+// bindKafka adds the flags of what clients see.
+func bindKafka(f *pflag.FlagSet, s *agentSettings) {
+	f.Var(config.List(&s.Listen), "kafka-listen", "addresses for Kafka clients, host:port or host:first-last; each port is a broker to clients, "+
+		"which lets those that bound their requests per broker have more in flight")
+	f.Var(config.List(&s.Advertise), "advertise", "what clients are told to connect to: one host, or host:port for each port; "+
+		"if not given, the host listened on, or this machine's name")
+	f.StringVar(&s.kafkaTLS.Cert, "kafka-tls-cert", "", "PEM file of the certificate for Kafka clients; turns TLS on")
+	f.StringVar(&s.kafkaTLS.Key, "kafka-tls-key", "", "PEM file of that certificate's key")
+	f.StringVar(&s.kafkaTLS.CA, "kafka-tls-client-ca", "", "PEM file of certificates that clients' certificates must be signed by")
+	f.StringVar(&s.HTTPListen, "http-listen", s.HTTPListen, "address of /livez, /readyz, /metrics and /debug/pprof")
+	f.Var(config.Size(&s.RequestMaxBytes), "request-max-bytes", "largest Kafka request taken")
+	f.BoolVar(&s.AutoCreateTopics, "auto-create-topics", s.AutoCreateTopics, "create topics that clients ask about, with the cluster's defaults")
+}
+
+// bindWriting adds the flags of memory and of how records are written.
+func bindWriting(f *pflag.FlagSet, c *agent.Config) {
+	f.Var(config.Size(&c.MemoryLimit), "memory-limit", "memory to use; 0 is GOMEMLIMIT, else nine tenths of the container's limit or of the machine")
+	f.Var(config.Size(&c.FlushBytes), "flush-bytes", "a bundle of this size is written at once")
+	f.DurationVar(&c.FlushInterval, "flush-interval", c.FlushInterval, "records wait no longer than this to be written")
+	f.DurationVar(&c.Linger, "linger", c.Linger, "records wait at least this long for others to share their bundle")
+	f.Float64Var(&c.PutBudget, "put-budget", c.PutBudget, "PUTs a second and zone while bundles are not full")
+	f.BoolVar(&c.Hedge, "hedge", c.Hedge, "send a second request to the object store when one takes longer than 19 of 20 do")
+	f.DurationVar(&c.DrainTimeout, "drain-timeout", c.DrainTimeout, "bound for flushing, committing and answering after SIGTERM")
+}
+
+// bindLog adds the flags of the log.
+func bindLog(f *pflag.FlagSet, c *logging.Config) {
+	c.ApplyDefaults()
+	f.Var(config.Choice(&c.Level, logging.Levels...), "log-level", "least level logged")
+	f.Var(config.Choice(&c.Format, logging.Formats...), "log-format", "how log lines look; they go to standard error")
+}
+
+func (s *agentSettings) run(cmd *cobra.Command, p process) error {
+	log, err := logging.New(s.log, p.streams.Err)
+	if err != nil {
+		return err
+	}
+	if err := s.complete(log); err != nil {
+		return &cli.UsageError{Message: err.Error()}
+	}
+	s.MemoryLimit = memoryLimit(s.MemoryLimit, math.MaxInt64)
+	if err := s.Validate(); err != nil {
+		return &cli.UsageError{Message: err.Error()}
+	}
+	a, err := agent.New(cmd.Context(), s.Config)
+	if err != nil {
+		return err
+	}
+	return a.Run(cmd.Context())
+}
+
+// complete turns files into what the agent takes.
+func (s *agentSettings) complete(log *zap.Logger) (err error) {
+	s.Log, s.Version = log, versionString()
+	if s.ControlPlaneTLS, err = s.controlPlaneTLS.Client(s.forceTLS, log); err != nil {
+		return fmt.Errorf("TLS to the control plane: %w", err)
+	}
+	if s.KafkaTLS, err = s.kafkaTLS.Server(log); err != nil {
+		return fmt.Errorf("TLS for Kafka clients: %w", err)
+	}
+	return nil
+}

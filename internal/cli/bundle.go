@@ -1,0 +1,155 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/freshet-io/freshet/objstore"
+	"github.com/freshet-io/freshet/objstore/bundle"
+	"github.com/freshet-io/freshet/objstore/open"
+)
+
+// BundleConfig is what `freshet bundle` commands are told.
+type BundleConfig struct {
+	BucketURL string   // "": Names are files
+	Names     []string // keys in the bucket, or files
+	Prefix    string   // list: only keys that begin with it
+}
+
+// InspectBundles writes what each bundle holds, section by section and batch by batch, having checked every checksum.
+// A bundle that is broken is an error, after what could be read of it was written.
+func InspectBundles(ctx context.Context, c BundleConfig, s Streams) error {
+	source, err := c.source(ctx)
+	if err != nil {
+		return err
+	}
+	defer source.close()
+	var faults []error
+	for i, name := range c.Names {
+		if i > 0 {
+			fmt.Fprintln(s.Out)
+		}
+		if err := inspect(ctx, source, name, s.Out); err != nil {
+			faults = append(faults, fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func inspect(ctx context.Context, source bundleSource, name string, out io.Writer) error {
+	r, size, err := source.open(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	description, err := bundle.Inspect(r, size)
+	if description == nil {
+		return err
+	}
+	fmt.Fprintf(out, "%s\n", name)
+	return errors.Join(err, description.Print(out))
+}
+
+// ListBundles writes the objects of a bucket, one a line: size, time, key.
+func ListBundles(ctx context.Context, c BundleConfig, s Streams) error {
+	b, err := open.Bucket(ctx, c.BucketURL)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	for after := ""; ; {
+		page, err := b.List(ctx, c.Prefix, after, 1000)
+		if err != nil {
+			return fmt.Errorf("list objects: %w", err)
+		}
+		if len(page) == 0 {
+			return w.Flush()
+		}
+		for _, object := range page {
+			fmt.Fprintf(w, "%d\t%s\t  %s\n", object.Size, object.Modified.UTC().Format(time.RFC3339), object.Key)
+			after = object.Key
+		}
+	}
+}
+
+// bundleSource opens bundles by name.
+type bundleSource interface {
+	open(ctx context.Context, name string) (r readerAtCloser, size int64, err error)
+	close()
+}
+
+type readerAtCloser interface {
+	io.ReaderAt
+	io.Closer
+}
+
+func (c BundleConfig) source(ctx context.Context) (bundleSource, error) {
+	if c.BucketURL == "" {
+		return fileSource{}, nil
+	}
+	b, err := open.Bucket(ctx, c.BucketURL)
+	if err != nil {
+		return nil, err
+	}
+	return bucketSource{b}, nil
+}
+
+type fileSource struct{}
+
+func (fileSource) open(_ context.Context, name string) (readerAtCloser, int64, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, 0, fmt.Errorf("%w (give --bucket if this is a key in a bucket)", err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		_ = f.Close()
+		return nil, 0, err
+	}
+	return f, info.Size(), nil
+}
+
+func (fileSource) close() {}
+
+type bucketSource struct{ bucket objstore.Bucket }
+
+func (s bucketSource) open(ctx context.Context, name string) (readerAtCloser, int64, error) {
+	info, err := s.bucket.Head(ctx, strings.TrimPrefix(name, "/"))
+	if err != nil {
+		return nil, 0, err
+	}
+	return objectReader{ctx, s.bucket, info.Key}, info.Size, nil
+}
+
+func (s bucketSource) close() { _ = s.bucket.Close() }
+
+// objectReader reads ranges of one object; each ReadAt is one GET.
+type objectReader struct {
+	ctx    context.Context
+	bucket objstore.Bucket
+	key    string
+}
+
+// ReadAt implements io.ReaderAt.
+func (r objectReader) ReadAt(p []byte, offset int64) (int, error) {
+	body, err := r.bucket.Get(r.ctx, r.key, offset, int64(len(p)))
+	if err != nil {
+		return 0, err
+	}
+	defer body.Close()
+	n, err := io.ReadFull(body, p)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (objectReader) Close() error { return nil }
