@@ -1,0 +1,88 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/controlplane/admin"
+	"github.com/freshet-io/freshet/controlplane/owner"
+	"github.com/freshet-io/freshet/controlplane/replica"
+	"github.com/freshet-io/freshet/controlplane/session"
+	"github.com/freshet-io/freshet/metadata/metalog"
+	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
+)
+
+// cluster is one virtual cluster on this replica.
+type cluster struct {
+	name     string
+	registry *registry
+	replica  *replica.Replica
+	sessions *session.Cluster
+	log      *zap.Logger
+	stopped  atomic.Bool // ended by itself
+}
+
+func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
+	built := &cluster{name: vc.Name, registry: c.registry, log: c.cfg.Log.With(zap.String("virtual_cluster", vc.Name))}
+	metadataLog, err := etcdlog.Open(etcdlog.Config{
+		Client: c.cfg.Etcd, Prefix: c.cfg.EtcdPrefix, VirtualCluster: vc.Name,
+		Log: metalog.Config{Timing: c.cfg.Timing, Logger: built.log, Registerer: c.cfg.Registry},
+	})
+	if err != nil {
+		return nil, err
+	}
+	built.sessions = session.NewCluster(session.ClusterConfig{
+		Name: vc.Name, BundlePrefix: BundlePrefix(vc.Name), Locator: built, Limits: c.cfg.Limits,
+		NewForwards: func(o *owner.Owner) session.Forwards {
+			return admin.New(admin.Config{DefaultPartitions: vc.DefaultPartitions, Log: built.log}, o)
+		},
+		Log: c.cfg.Log, Registerer: c.cfg.Registry,
+	})
+	built.replica, err = replica.New(replica.Config{
+		Replica: c.cfg.ReplicaID, Address: c.cfg.Advertise, TakeOver: c.cfg.TakeOver, Log: metadataLog,
+		Bucket: c.cfg.Bucket, SnapshotPrefix: SnapshotPrefix(vc.Name), OnOwner: built.sessions.Own,
+		Logger: built.log, Registerer: c.cfg.Registry,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return built, nil
+}
+
+// Owner implements session.Locator: what this replica saw when it last looked, at most a few polls ago.
+func (c *cluster) Owner(context.Context) (id, address string, err error) {
+	o, ok := c.replica.Located()
+	if !ok {
+		return "", "", nil
+	}
+	return o.Replica, o.Address, nil
+}
+
+// Replicas implements session.Locator.
+func (c *cluster) Replicas() []string { return c.registry.Replicas() }
+
+var errNoOwner = errors.New("no owner at the moment")
+
+func (c *cluster) ready() error {
+	if c.stopped.Load() {
+		return fmt.Errorf("virtual cluster %s: stopped on this replica", c.name)
+	}
+	if _, ok := c.replica.Located(); !ok {
+		return fmt.Errorf("virtual cluster %s: %w", c.name, errNoOwner)
+	}
+	return nil
+}
+
+// run follows and owns until ctx ends. An error means that this replica's state cannot be trusted; it has been logged.
+func (c *cluster) run(ctx context.Context) error {
+	err := c.replica.Run(ctx)
+	c.stopped.Store(err != nil)
+	if err != nil {
+		return fmt.Errorf("virtual cluster %s: %w", c.name, err)
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+package controlplane
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/controlplane/session"
+	"github.com/freshet-io/freshet/metadata/metalog"
+	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
+	"github.com/freshet-io/freshet/objstore"
+)
+
+// Default addresses.
+const (
+	DefaultGRPCListen = ":7050"
+	DefaultHTTPListen = ":8090"
+)
+
+// VirtualCluster is one Kafka cluster as clients see it.
+type VirtualCluster struct {
+	// Name is part of etcd keys and object keys: 1 to 249 characters of a-z A-Z 0-9 . _ -
+	Name string
+	// AgentKeys are the keys that its agents may use; at least one.
+	AgentKeys []string
+	// DefaultPartitions is the partition count of topics created without one; default 1.
+	DefaultPartitions int32
+}
+
+// Config of a control-plane replica.
+type Config struct {
+	// ReplicaID is unique among the replicas and stays the same over restarts.
+	ReplicaID string
+	// GRPCListen is where agents are served; default ":7050". Port 0 takes any.
+	GRPCListen string
+	// Advertise is the address that agents reach GRPCListen at; default: the address listened on.
+	Advertise string
+	// HTTPListen is where /livez, /readyz, /metrics and /debug/pprof are served; default ":8090", "none" for nowhere.
+	HTTPListen string
+	// TLS for agents; nil for none.
+	TLS *tls.Config
+
+	// Etcd holds the metadata logs. It is not closed here.
+	Etcd *clientv3.Client
+	// EtcdPrefix is where all keys begin; default etcdlog.DefaultPrefix.
+	EtcdPrefix string
+	// NoMaintenance leaves compacting and defragmenting etcd to somebody else (see etcdlog.Maintainer).
+	NoMaintenance bool
+	// Bucket holds snapshots, under "<virtual cluster>/snapshots/", and the agents' bundles, under
+	// "<virtual cluster>/bundles/". It is not closed here.
+	Bucket objstore.Bucket
+	// VirtualClusters served; at least one.
+	VirtualClusters []VirtualCluster
+	// TakeOver removes this replica's own old ownership at start instead of waiting for its lease. Only for a process
+	// that holds a lock which proves that its predecessor is gone (freshet dev).
+	TakeOver bool
+
+	// Timing of ownership; zero fields take the defaults.
+	Timing metalog.Timing
+	// Limits of agent sessions; zero fields take the defaults.
+	Limits session.Limits
+
+	Log *zap.Logger
+	// Registry takes the metrics, and is what /metrics shows; default a new one.
+	Registry *prometheus.Registry
+}
+
+// Bounds of a replica's life.
+const (
+	// stopGRPC is how long calls under way get when the replica stops; streams were ended before.
+	stopGRPC = time.Second
+	// registration is the lease of the replica's address in etcd.
+	registration = 10 * time.Second
+	// readRegistry is how often the other replicas' addresses are read.
+	readRegistry = 2 * time.Second
+)
+
+// ApplyDefaults sets what is zero to its default.
+func (c *Config) ApplyDefaults() {
+	if c.GRPCListen == "" {
+		c.GRPCListen = DefaultGRPCListen
+	}
+	if c.HTTPListen == "" {
+		c.HTTPListen = DefaultHTTPListen
+	}
+	if c.EtcdPrefix == "" {
+		c.EtcdPrefix = etcdlog.DefaultPrefix
+	}
+	if c.Log == nil {
+		c.Log = zap.NewNop()
+	}
+	if c.Registry == nil {
+		c.Registry = prometheus.NewRegistry()
+	}
+	c.Timing.ApplyDefaults()
+	c.Limits.ApplyDefaults()
+}
+
+// Validate gives all faults at once.
+func (c *Config) Validate() error {
+	var errs []error
+	if c.ReplicaID == "" {
+		errs = append(errs, errors.New("no replica id"))
+	}
+	if c.Etcd == nil {
+		errs = append(errs, errors.New("no etcd"))
+	}
+	if c.Bucket == nil {
+		errs = append(errs, errors.New("no bucket"))
+	}
+	if len(c.VirtualClusters) == 0 {
+		errs = append(errs, errors.New("no virtual cluster"))
+	}
+	seen := map[string]bool{}
+	for _, vc := range c.VirtualClusters {
+		if seen[vc.Name] {
+			errs = append(errs, fmt.Errorf("virtual cluster %q is given twice", vc.Name))
+		}
+		seen[vc.Name] = true
+		if len(vc.AgentKeys) == 0 {
+			errs = append(errs, fmt.Errorf("virtual cluster %q has no agent key", vc.Name))
+		}
+		for _, key := range vc.AgentKeys {
+			if key == "" {
+				errs = append(errs, fmt.Errorf("virtual cluster %q has an empty agent key", vc.Name))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// SnapshotPrefix and BundlePrefix are where a virtual cluster's objects are in the bucket.
+func SnapshotPrefix(virtualCluster string) string { return virtualCluster + "/snapshots/0/" }
+
+// BundlePrefix is the prefix of a virtual cluster's bundles.
+func BundlePrefix(virtualCluster string) string { return virtualCluster + "/bundles/" }

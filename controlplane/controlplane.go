@@ -1,0 +1,203 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/controlplane/session"
+	"github.com/freshet-io/freshet/internal/adminhttp"
+	"github.com/freshet-io/freshet/internal/service"
+	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
+)
+
+// ControlPlane is one replica. New checks the configuration, Listen opens the addresses, Run serves.
+type ControlPlane struct {
+	cfg      Config
+	socket   net.Listener
+	grpc     *grpc.Server
+	http     *adminhttp.Server
+	registry *registry
+	clusters []*cluster
+}
+
+// New builds a replica. It starts nothing.
+func New(cfg Config) (*ControlPlane, error) {
+	cfg.ApplyDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("control plane: %w", err)
+	}
+	return &ControlPlane{cfg: cfg}, nil
+}
+
+// Listen opens the addresses and builds what serves there, so that a fault shows before anything runs.
+func (c *ControlPlane) Listen(ctx context.Context) error {
+	socket, err := new(net.ListenConfig).Listen(ctx, "tcp", c.cfg.GRPCListen)
+	if err != nil {
+		return fmt.Errorf("listen for agents on %s: %w", c.cfg.GRPCListen, err)
+	}
+	c.socket = socket
+	if c.cfg.Advertise == "" {
+		c.cfg.Advertise = socket.Addr().String()
+	}
+	if err := c.build(ctx); err != nil {
+		c.Close()
+		return err
+	}
+	return nil
+}
+
+// build makes the parts once the address is known.
+func (c *ControlPlane) build(ctx context.Context) error {
+	// A plus is in no virtual cluster's name, so the registry is none's.
+	c.registry = &registry{
+		client: c.cfg.Etcd, prefix: c.cfg.EtcdPrefix + "/+replicas/", replica: c.cfg.ReplicaID, address: c.cfg.Advertise,
+		log: c.cfg.Log,
+	}
+	keys := session.Keys{}
+	var sides []*session.Cluster
+	for _, vc := range c.cfg.VirtualClusters {
+		built, err := c.newCluster(vc)
+		if err != nil {
+			return fmt.Errorf("virtual cluster %s: %w", vc.Name, err)
+		}
+		c.clusters = append(c.clusters, built)
+		sides = append(sides, built.sessions)
+		for _, key := range vc.AgentKeys {
+			keys[vc.Name] = append(keys[vc.Name], session.HashKey(key))
+		}
+	}
+	options := session.ServerOptions(keys)
+	if c.cfg.TLS != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(c.cfg.TLS)))
+	}
+	c.grpc = grpc.NewServer(options...)
+	api.RegisterControlPlaneServer(c.grpc, session.NewServer(sides...))
+	if c.cfg.HTTPListen == "none" {
+		return nil
+	}
+	c.http = adminhttp.New(adminhttp.Config{
+		Address: c.cfg.HTTPListen, Ready: c.Ready, Gatherer: c.cfg.Registry, Log: c.cfg.Log,
+	})
+	return c.http.Listen(ctx)
+}
+
+// Addr is the address that agents are served at; nil before Listen.
+func (c *ControlPlane) Addr() net.Addr {
+	if c.socket == nil {
+		return nil
+	}
+	return c.socket.Addr()
+}
+
+// HTTPAddr is the address of the HTTP side; nil before Listen or without one.
+func (c *ControlPlane) HTTPAddr() net.Addr {
+	if c.http == nil {
+		return nil
+	}
+	return c.http.Addr()
+}
+
+// Close gives the addresses back if Run never ran.
+func (c *ControlPlane) Close() {
+	if c.socket != nil {
+		_ = c.socket.Close() // nothing was served
+	}
+	if c.http != nil {
+		c.http.Close()
+	}
+}
+
+// Ready is nil when every virtual cluster has an owner that this replica knows of. Errors say which has none.
+func (c *ControlPlane) Ready() error {
+	var errs []error
+	for _, built := range c.clusters {
+		errs = append(errs, built.ready())
+	}
+	return errors.Join(errs...)
+}
+
+// Owned tells whether this replica is the owner of a virtual cluster.
+func (c *ControlPlane) Owned(virtualCluster string) bool {
+	for _, built := range c.clusters {
+		if built.name == virtualCluster {
+			return built.replica.Owner() != nil
+		}
+	}
+	return false
+}
+
+// Run serves until ctx ends, then hands ownership over, ends the streams and returns. It listens first if Listen was
+// not called.
+func (c *ControlPlane) Run(ctx context.Context) error {
+	if c.socket == nil {
+		if err := c.Listen(ctx); err != nil {
+			return err
+		}
+	}
+	c.cfg.Log.Info("control plane listens", zap.String("replica", c.cfg.ReplicaID), zap.Stringer("address", c.socket.Addr()),
+		zap.String("advertised", c.cfg.Advertise))
+	services := []service.Service{{Name: "replica registry", Run: c.registry.run}}
+	if !c.cfg.NoMaintenance {
+		maintain, err := c.maintainer()
+		if err != nil {
+			c.Close()
+			return err
+		}
+		services = append(services, maintain)
+	}
+	if c.http != nil {
+		services = append(services, service.Service{Name: "control plane http", Run: c.http.Run})
+	}
+	services = append(services,
+		service.Service{Name: "control plane grpc", Run: c.serve},
+		service.Service{Name: "virtual clusters", Run: c.runClusters},
+	)
+	return service.Run(ctx, c.cfg.Log, services...)
+}
+
+func (c *ControlPlane) maintainer() (service.Service, error) {
+	m, err := etcdlog.NewMaintainer(etcdlog.MaintainerConfig{
+		Client: c.cfg.Etcd, Prefix: c.cfg.EtcdPrefix, Replica: c.cfg.ReplicaID, Logger: c.cfg.Log, Registerer: c.cfg.Registry,
+	})
+	if err != nil {
+		return service.Service{}, fmt.Errorf("control plane: %w", err)
+	}
+	return service.Service{Name: "etcd maintainer", Run: m.Run}, nil
+}
+
+// serve answers agents until ctx ends. The tenures have ended their streams by then.
+func (c *ControlPlane) serve(ctx context.Context) error {
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		<-ctx.Done()
+		hard := time.AfterFunc(stopGRPC, c.grpc.Stop)
+		defer hard.Stop()
+		c.grpc.GracefulStop()
+	}()
+	if err := c.grpc.Serve(c.socket); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("serve agents: %w", err)
+	}
+	<-stopped
+	return nil
+}
+
+// runClusters runs the virtual clusters until ctx ends or none is left. One that stops leaves the others alone (I10).
+func (c *ControlPlane) runClusters(ctx context.Context) error {
+	errs := make([]error, len(c.clusters))
+	var running sync.WaitGroup
+	for i, built := range c.clusters {
+		running.Go(func() { errs[i] = built.run(ctx) })
+	}
+	running.Wait()
+	return errors.Join(errs...)
+}
