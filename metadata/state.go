@@ -2,6 +2,7 @@ package metadata
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/tidwall/btree"
 
@@ -186,7 +187,7 @@ func (s *State) raiseVersion(c *RaiseVersion) error {
 }
 
 func (s *State) allocateProducerIDs(c *AllocateProducerIDs) Result {
-	if c.Count < 1 {
+	if c.Count < 1 || s.nextProducerID > math.MaxInt64-int64(c.Count) {
 		return Result{Err: ErrInvalidCount}
 	}
 	first := s.nextProducerID
