@@ -21,11 +21,11 @@ var packages = map[string]string{
 }
 
 // Binary gives the path of a server's program ("versitygw", "etcd" or "etcdctl"), built if need be.
-func Binary(t testing.TB, name string) string {
-	t.Helper()
+func Binary(tb testing.TB, name string) string {
+	tb.Helper()
 	path, err := Build(name)
 	if err != nil {
-		t.Fatalf("build %s: %v", name, err)
+		tb.Fatalf("build %s: %v", name, err)
 	}
 	return path
 }

@@ -9,9 +9,9 @@ import (
 )
 
 // NewProcess describes a process of the test's own; Launch starts it. ready gives nil when the process serves.
-func NewProcess(t testing.TB, name, program string, args []string, ready func() error) *Process {
-	t.Helper()
-	return newProcess(t, name, program, args, ready)
+func NewProcess(tb testing.TB, name, program string, args []string, ready func() error) *Process {
+	tb.Helper()
+	return newProcess(tb, name, program, args, ready)
 }
 
 // Terminate asks the process to end (SIGTERM) and waits until it is gone, for at most limit. It gives how long that

@@ -36,17 +36,17 @@ type EtcdMember struct {
 }
 
 // StartEtcd starts a cluster with empty data and waits until every member is healthy.
-func StartEtcd(t testing.TB, config EtcdConfig) *Etcd {
-	t.Helper()
-	program := Binary(t, "etcd")
+func StartEtcd(tb testing.TB, config EtcdConfig) *Etcd {
+	tb.Helper()
+	program := Binary(tb, "etcd")
 	var files *TLSFiles
 	if config.TLS {
-		files = NewTLSFiles(t)
+		files = NewTLSFiles(tb)
 	}
 	var err error
 	for range portAttempts {
 		e := &Etcd{Files: files}
-		e.plan(t, program, config)
+		e.plan(tb, program, config)
 		if err = e.start(); err == nil {
 			return e
 		}
@@ -54,30 +54,30 @@ func StartEtcd(t testing.TB, config EtcdConfig) *Etcd {
 			m.Kill()
 		}
 	}
-	t.Fatal(err)
+	tb.Fatal(err)
 	return nil
 }
 
 // plan gives every member its ports and flags.
-func (e *Etcd) plan(t testing.TB, program string, config EtcdConfig) {
-	t.Helper()
+func (e *Etcd) plan(tb testing.TB, program string, config EtcdConfig) {
+	tb.Helper()
 	scheme, client := "http", http.DefaultClient
 	if e.Files != nil {
 		scheme = "https"
 		client = &http.Client{Transport: &http.Transport{TLSClientConfig: e.Files.Config}}
-		t.Cleanup(client.CloseIdleConnections)
+		tb.Cleanup(client.CloseIdleConnections)
 	}
 	var cluster []string
 	for i := range max(config.Members, 1) {
-		m := &EtcdMember{Name: fmt.Sprintf("etcd-%d", i), Endpoint: fmt.Sprintf("127.0.0.1:%d", FreePort(t))}
+		m := &EtcdMember{Name: fmt.Sprintf("etcd-%d", i), Endpoint: fmt.Sprintf("127.0.0.1:%d", FreePort(tb))}
 		m.URL = scheme + "://" + m.Endpoint
-		m.peerURL = fmt.Sprintf("%s://127.0.0.1:%d", scheme, FreePort(t))
+		m.peerURL = fmt.Sprintf("%s://127.0.0.1:%d", scheme, FreePort(tb))
 		cluster = append(cluster, m.Name+"="+m.peerURL)
 		e.Members = append(e.Members, m)
 	}
 	for _, m := range e.Members {
 		args := []string{
-			"--name", m.Name, "--data-dir", t.TempDir(), "--log-level", "warn",
+			"--name", m.Name, "--data-dir", tb.TempDir(), "--log-level", "warn",
 			"--listen-client-urls", m.URL, "--advertise-client-urls", m.URL,
 			"--listen-peer-urls", m.peerURL, "--initial-advertise-peer-urls", m.peerURL,
 			"--initial-cluster", strings.Join(cluster, ","), "--initial-cluster-token", cluster[0],
@@ -89,7 +89,7 @@ func (e *Etcd) plan(t testing.TB, program string, config EtcdConfig) {
 			args = append(args, e.Files.etcdArgs()...)
 		}
 		args = append(args, config.Args...)
-		m.Process = newProcess(t, m.Name, program, args, healthCheck(client, m.URL+"/health"))
+		m.Process = newProcess(tb, m.Name, program, args, healthCheck(client, m.URL+"/health"))
 	}
 }
 
@@ -117,8 +117,8 @@ func (e *Etcd) Endpoints() []string {
 }
 
 // Client gives a client of all members, closed with the test.
-func (e *Etcd) Client(t testing.TB) *clientv3.Client {
-	t.Helper()
+func (e *Etcd) Client(tb testing.TB) *clientv3.Client {
+	tb.Helper()
 	config := clientv3.Config{DialTimeout: 5 * time.Second, Logger: zap.NewNop()}
 	for _, m := range e.Members {
 		config.Endpoints = append(config.Endpoints, m.URL)
@@ -128,22 +128,22 @@ func (e *Etcd) Client(t testing.TB) *clientv3.Client {
 	}
 	client, err := clientv3.New(config)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { client.Close() })
+	tb.Cleanup(func() { client.Close() })
 	return client
 }
 
 // Leader gives the member that leads the raft group, as the members that run tell it.
-func (e *Etcd) Leader(t testing.TB) *EtcdMember {
-	t.Helper()
-	client := e.Client(t)
+func (e *Etcd) Leader(tb testing.TB) *EtcdMember {
+	tb.Helper()
+	client := e.Client(tb)
 	for deadline := time.Now().Add(Ready); time.Now().Before(deadline); {
 		for _, m := range e.Members {
 			if m.PID() == 0 {
 				continue
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			ctx, cancel := context.WithTimeout(tb.Context(), time.Second)
 			status, err := client.Status(ctx, m.URL)
 			cancel()
 			if err == nil && status.Leader != 0 && status.Leader == status.Header.MemberId {
@@ -151,6 +151,6 @@ func (e *Etcd) Leader(t testing.TB) *EtcdMember {
 			}
 		}
 	}
-	t.Fatal("no etcd member leads")
+	tb.Fatal("no etcd member leads")
 	return nil
 }

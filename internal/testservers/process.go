@@ -31,16 +31,16 @@ type Process struct {
 }
 
 // newProcess describes a process; Start runs it.
-func newProcess(t testing.TB, name, program string, args []string, ready func() error) *Process {
-	t.Helper()
+func newProcess(tb testing.TB, name, program string, args []string, ready func() error) *Process {
+	tb.Helper()
 	p := &Process{
-		t: t, program: program, args: args, ready: ready,
-		log: filepath.Join(t.TempDir(), name+".log"),
+		t: tb, program: program, args: args, ready: ready,
+		log: filepath.Join(tb.TempDir(), name+".log"),
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		p.Kill()
-		if t.Failed() {
-			t.Logf("end of %s's output:\n%s", name, p.logTail())
+		if tb.Failed() {
+			tb.Logf("end of %s's output:\n%s", name, p.logTail())
 		}
 	})
 	return p
@@ -176,11 +176,11 @@ func (p *Process) logTail() string {
 }
 
 // FreePort gives a loopback port that was free a moment ago.
-func FreePort(t testing.TB) int {
-	t.Helper()
+func FreePort(tb testing.TB) int {
+	tb.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port

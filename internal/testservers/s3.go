@@ -23,23 +23,23 @@ type S3 struct {
 }
 
 // StartS3 starts an S3 server with those buckets in a directory of the test's own.
-func StartS3(t testing.TB, buckets ...string) *S3 {
-	t.Helper()
-	program := Binary(t, "versitygw")
-	s := &S3{Region: "us-east-1", AccessKey: "test-access-key", SecretKey: "test-secret-key", Dir: t.TempDir()}
+func StartS3(tb testing.TB, buckets ...string) *S3 {
+	tb.Helper()
+	program := Binary(tb, "versitygw")
+	s := &S3{Region: "us-east-1", AccessKey: "test-access-key", SecretKey: "test-secret-key", Dir: tb.TempDir()}
 	for _, b := range buckets {
-		s.CreateBucket(t, b)
+		s.CreateBucket(tb, b)
 	}
-	sidecar := t.TempDir() // metadata beside the objects: not every test file system has extended attributes
+	sidecar := tb.TempDir() // metadata beside the objects: not every test file system has extended attributes
 	var err error
 	for range portAttempts {
-		address := fmt.Sprintf("127.0.0.1:%d", FreePort(t))
+		address := fmt.Sprintf("127.0.0.1:%d", FreePort(tb))
 		s.Endpoint = "http://" + address
 		args := []string{
 			"--port", address, "--access", s.AccessKey, "--secret", s.SecretKey, "--region", s.Region,
 			"--keep-alive", "--quiet", "--health", "/health", "posix", "--sidecar", sidecar, s.Dir,
 		}
-		s.Process = newProcess(t, "versitygw", program, args, healthCheck(http.DefaultClient, s.Endpoint+"/health"))
+		s.Process = newProcess(tb, "versitygw", program, args, healthCheck(http.DefaultClient, s.Endpoint+"/health"))
 		if err = s.start(); err == nil {
 			err = s.awaitReady()
 		}
@@ -48,15 +48,15 @@ func StartS3(t testing.TB, buckets ...string) *S3 {
 		}
 		s.Kill()
 	}
-	t.Fatal(err)
+	tb.Fatal(err)
 	return nil
 }
 
 // CreateBucket adds a bucket.
-func (s *S3) CreateBucket(t testing.TB, name string) {
-	t.Helper()
+func (s *S3) CreateBucket(tb testing.TB, name string) {
+	tb.Helper()
 	if err := os.Mkdir(filepath.Join(s.Dir, name), 0o755); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 }
 

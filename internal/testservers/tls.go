@@ -27,13 +27,13 @@ type TLSFiles struct {
 }
 
 // NewTLSFiles makes an authority and a certificate in a directory of the test's own.
-func NewTLSFiles(t testing.TB) *TLSFiles {
-	t.Helper()
-	dir := t.TempDir()
+func NewTLSFiles(tb testing.TB) *TLSFiles {
+	tb.Helper()
+	dir := tb.TempDir()
 	f := &TLSFiles{
 		CA: filepath.Join(dir, "ca.pem"), Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem"),
 	}
-	caKey, key := newKey(t), newKey(t)
+	caKey, key := newKey(tb), newKey(tb)
 	ca := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
@@ -45,28 +45,28 @@ func NewTLSFiles(t testing.TB) *TLSFiles {
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 		DNSNames:    []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
 	}
-	caDER := sign(t, ca, ca, caKey, caKey)
-	leafDER := sign(t, leaf, ca, key, caKey)
+	caDER := sign(tb, ca, ca, caKey, caKey)
+	leafDER := sign(tb, leaf, ca, key, caKey)
 	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	writePEM(t, f.CA, "CERTIFICATE", caDER)
-	writePEM(t, f.Cert, "CERTIFICATE", leafDER)
-	writePEM(t, f.Key, "PRIVATE KEY", keyDER)
-	f.Config = f.load(t, caDER)
+	writePEM(tb, f.CA, "CERTIFICATE", caDER)
+	writePEM(tb, f.Cert, "CERTIFICATE", leafDER)
+	writePEM(tb, f.Key, "PRIVATE KEY", keyDER)
+	f.Config = f.load(tb, caDER)
 	return f
 }
 
-func (f *TLSFiles) load(t testing.TB, caDER []byte) *tls.Config {
-	t.Helper()
+func (f *TLSFiles) load(tb testing.TB, caDER []byte) *tls.Config {
+	tb.Helper()
 	pair, err := tls.LoadX509KeyPair(f.Cert, f.Key)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	authority, err := x509.ParseCertificate(caDER)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	pool := x509.NewCertPool()
 	pool.AddCert(authority)
@@ -80,28 +80,28 @@ func (f *TLSFiles) etcdArgs() []string {
 	}
 }
 
-func newKey(t testing.TB) *ecdsa.PrivateKey {
-	t.Helper()
+func newKey(tb testing.TB) *ecdsa.PrivateKey {
+	tb.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return key
 }
 
-func sign(t testing.TB, cert, parent *x509.Certificate, key, parentKey *ecdsa.PrivateKey) []byte {
-	t.Helper()
+func sign(tb testing.TB, cert, parent *x509.Certificate, key, parentKey *ecdsa.PrivateKey) []byte {
+	tb.Helper()
 	der, err := x509.CreateCertificate(rand.Reader, cert, parent, &key.PublicKey, parentKey)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return der
 }
 
-func writePEM(t testing.TB, path, kind string, der []byte) {
-	t.Helper()
+func writePEM(tb testing.TB, path, kind string, der []byte) {
+	tb.Helper()
 	data := pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 }

@@ -201,7 +201,7 @@ func FuzzInspect(f *testing.F) {
 	f.Add(bytes.Join(empty.Buffers, nil))
 	e.Reset(name)
 	e.Section(partition(1, 0))
-	e.Batch(batch(1, 3, 10))
+	require.NoError(f, e.Batch(batch(1, 3, 10)))
 	one, _ := e.Finish()
 	f.Add(bytes.Join(one.Buffers, nil))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -232,7 +232,7 @@ func BenchmarkEncoder(b *testing.B) {
 				e.Reset(name)
 				e.Section(partition(1, 1))
 				for range 8 << 20 / size {
-					e.Batch(p)
+					_ = e.Batch(p)
 				}
 				e.Finish()
 			}

@@ -26,7 +26,7 @@ import (
 	"github.com/freshet-io/freshet/objstore"
 )
 
-// ErrForeign: the key holds an object with other bytes than those put. Keys are names given once, so this is a fault
+// ErrForeign means that the key holds an object with other bytes than those put. Keys are names given once, so this is a fault
 // of the caller or of the store, and no retry helps.
 var ErrForeign = errors.New("key holds another object")
 

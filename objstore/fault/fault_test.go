@@ -29,6 +29,7 @@ func TestBucket_Rules(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := fault.New(mem.New(), 42)
 		datadriven.RunTest(t, "testdata/rules.txt", func(t *testing.T, d *datadriven.TestData) string {
+			t.Helper()
 			var out strings.Builder
 			switch d.Cmd {
 			case "rules":

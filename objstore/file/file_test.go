@@ -25,6 +25,7 @@ func open(t *testing.T, dir string) *file.Bucket {
 
 func TestBucket_Contract(t *testing.T) {
 	objstoretest.Run(t, func(t *testing.T) objstore.Bucket {
+		t.Helper()
 		return open(t, filepath.Join(t.TempDir(), "made", "on", "open"))
 	})
 }

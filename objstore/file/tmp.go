@@ -87,7 +87,10 @@ func clearDead(base string) (alive int, err error) {
 func pruneEmpty(dir string) {
 	var dirs []string
 	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || !e.IsDir() {
+		if err != nil {
+			return nil //nolint:nilerr // what cannot be read is not pruned
+		}
+		if !e.IsDir() {
 			return nil
 		}
 		if path == filepath.Join(dir, tmpName) {

@@ -59,6 +59,7 @@ func newStack(t *testing.T, config hedge.Config) stack {
 
 func TestBucket_Contract(t *testing.T) {
 	objstoretest.Run(t, func(t *testing.T) objstore.Bucket {
+		t.Helper()
 		b, err := hedge.New(mem.New(), hedge.Config{MinSamples: 1, MinDelay: time.Nanosecond, MaxShare: 1}, nil)
 		require.NoError(t, err)
 		return b
@@ -137,7 +138,7 @@ func TestPut_NoHedgeWhileThrottled(t *testing.T) {
 		before := s.meter.Counts()
 		require.NoError(t, s.Put(t.Context(), "a", objstore.NewBody()))
 		require.EqualValues(t, 1, s.meter.Counts().Sub(before)[objstore.OpPut].Requests)
-		time.Sleep(10 * time.Second) // simulated: the pause is over
+		time.Sleep(10 * time.Second) //nolint:forbidigo // simulated time: the pause is over
 		require.NoError(t, s.Put(t.Context(), "b", objstore.NewBody()))
 		require.EqualValues(t, 3, s.meter.Counts().Sub(before)[objstore.OpPut].Requests)
 	})
@@ -146,7 +147,7 @@ func TestPut_NoHedgeWhileThrottled(t *testing.T) {
 func TestPut_ForgetsOldDurations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStack(t, hedge.Config{})
-		time.Sleep(6 * time.Minute) // simulated
+		time.Sleep(6 * time.Minute) //nolint:forbidigo // simulated time
 		s.fault.MustAdd("put delay=1s")
 		before := s.meter.Counts()
 		require.NoError(t, s.Put(t.Context(), "k", objstore.NewBody()))
@@ -162,12 +163,12 @@ type lingering struct {
 
 func (l *lingering) Put(ctx context.Context, key string, body objstore.Body) error {
 	if !l.slow(key) {
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond) //nolint:forbidigo // simulated time
 		return l.Bucket.Put(ctx, key, body)
 	}
 	<-ctx.Done()
 	for range 10 {
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond) //nolint:forbidigo // simulated time
 		if objstore.NewBody(body.Buffers...).CRC32C != body.CRC32C {
 			panic("buffers changed while a put reads them")
 		}
@@ -293,7 +294,7 @@ func TestGet_SecondAttemptWinsAndTheOtherIsClosed(t *testing.T) {
 		require.NoError(t, err, "the winner lives until it is closed")
 		require.Equal(t, "content", string(data))
 		require.NoError(t, r.Close())
-		time.Sleep(6 * time.Second) // simulated: the slow attempt has answered
+		time.Sleep(6 * time.Second) //nolint:forbidigo // simulated time: the slow attempt has answered
 		require.Zero(t, inner.open.Load())
 
 		_, err = b.Get(t.Context(), "missing", 0, 1)

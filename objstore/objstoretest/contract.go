@@ -21,6 +21,7 @@ import (
 
 // Run tests the contract on buckets that open gives, an empty one per call.
 func Run(t *testing.T, open func(t *testing.T) objstore.Bucket) {
+	t.Helper()
 	cases := []struct {
 		name string
 		test func(t *testing.T, b objstore.Bucket)
@@ -51,7 +52,7 @@ func Bytes(seed uint64, n int) []byte {
 	var key [32]byte
 	key[0], key[1] = byte(seed), byte(seed>>8)
 	p := make([]byte, n)
-	rand.NewChaCha8(key).Read(p)
+	_, _ = rand.NewChaCha8(key).Read(p) // never fails
 	return p
 }
 
@@ -78,12 +79,20 @@ func mustGet(t *testing.T, b objstore.Bucket, key string, offset, length int64) 
 }
 
 func testRanges(t *testing.T, b objstore.Bucket) {
+	t.Helper()
 	data := Bytes(1, 3<<20)
 	mustPut(t, b, "a/b/object", data[:1], nil, data[1:100], data[100:1<<20], data[1<<20:])
 	size := int64(len(data))
 	ranges := []struct{ offset, length, want int64 }{
-		{0, -1, size}, {0, size, size}, {0, 1, 1}, {1 << 20, 1 << 20, 1 << 20}, {size - 1, -1, 1},
-		{size - 1, 1, 1}, {size - 5, 100, 5}, {0, size + 1, size}, {7, -1, size - 7},
+		{0, -1, size},
+		{0, size, size},
+		{0, 1, 1},
+		{1 << 20, 1 << 20, 1 << 20},
+		{size - 1, -1, 1},
+		{size - 1, 1, 1},
+		{size - 5, 100, 5},
+		{0, size + 1, size},
+		{7, -1, size - 7},
 	}
 	for _, r := range ranges {
 		got := mustGet(t, b, "a/b/object", r.offset, r.length)
@@ -96,6 +105,7 @@ func testRanges(t *testing.T, b objstore.Bucket) {
 }
 
 func testEmpty(t *testing.T, b objstore.Bucket) {
+	t.Helper()
 	mustPut(t, b, "empty")
 	require.Empty(t, mustGet(t, b, "empty", 0, -1))
 	info, err := b.Head(t.Context(), "empty")
@@ -106,6 +116,7 @@ func testEmpty(t *testing.T, b objstore.Bucket) {
 }
 
 func testCreateOnly(t *testing.T, b objstore.Bucket) {
+	t.Helper()
 	mustPut(t, b, "dir/key", []byte("first"))
 	err := b.Put(t.Context(), "dir/key", objstore.NewBody([]byte("second")))
 	require.ErrorIs(t, err, objstore.ErrAlreadyExists)
@@ -115,6 +126,7 @@ func testCreateOnly(t *testing.T, b objstore.Bucket) {
 }
 
 func testConcurrentPuts(t *testing.T, b objstore.Bucket) {
+	t.Helper()
 	const writers = 8
 	errs := make([]error, writers)
 	var wg sync.WaitGroup
@@ -135,6 +147,7 @@ func testConcurrentPuts(t *testing.T, b objstore.Bucket) {
 }
 
 func testChecksum(t *testing.T, b objstore.Bucket) {
+	t.Helper()
 	body := objstore.NewBody([]byte("some bytes"))
 	body.CRC32C ^= 1
 	require.ErrorIs(t, b.Put(t.Context(), "bad", body), objstore.ErrChecksum)
@@ -143,6 +156,7 @@ func testChecksum(t *testing.T, b objstore.Bucket) {
 }
 
 func testSize(t *testing.T, b objstore.Bucket) {
+	t.Helper()
 	for _, delta := range []int64{-1, 1} {
 		body := objstore.NewBody([]byte("some bytes"))
 		body.Size += delta
@@ -153,6 +167,7 @@ func testSize(t *testing.T, b objstore.Bucket) {
 }
 
 func testMissing(t *testing.T, b objstore.Bucket) {
+	t.Helper()
 	mustPut(t, b, "there/x", []byte("x"))
 	for _, key := range []string{"missing", "there/y", "there/z/y"} {
 		_, err := Get(t.Context(), b, key, 0, -1)
@@ -165,6 +180,7 @@ func testMissing(t *testing.T, b objstore.Bucket) {
 }
 
 func testHead(t *testing.T, b objstore.Bucket) {
+	t.Helper()
 	body := objstore.NewBody(Bytes(2, 10_000))
 	require.NoError(t, b.Put(t.Context(), "x/y", body))
 	info, err := b.Head(t.Context(), "x/y")
@@ -211,6 +227,7 @@ func listAll(t *testing.T, b objstore.Bucket, prefix, startAfter string, limit i
 }
 
 func testListPages(t *testing.T, b objstore.Bucket) {
+	t.Helper()
 	page, err := b.List(t.Context(), "", "", 10)
 	require.NoError(t, err)
 	require.Empty(t, page)
@@ -221,6 +238,7 @@ func testListPages(t *testing.T, b objstore.Bucket) {
 }
 
 func testListBounds(t *testing.T, b objstore.Bucket) {
+	t.Helper()
 	keys := putOrdered(t, b)
 	prefixes := []string{"", "a", "a/", "a/0", "a/0/", "ab/c/", "b", "c", "a/zz", "zz/y/"}
 	starts := append([]string{"", "0", "a", "a/", "a/0", "a/0/11", "a/zz", "a.", "ab/c", "zz"}, keys...)
@@ -244,6 +262,7 @@ func testListBounds(t *testing.T, b objstore.Bucket) {
 }
 
 func testDelete(t *testing.T, b objstore.Bucket) {
+	t.Helper()
 	keys := putOrdered(t, b)
 	require.NoError(t, b.Delete(t.Context(), nil))
 	require.NoError(t, b.Delete(t.Context(), []string{"no-such", "no/such"}))
@@ -259,6 +278,7 @@ func testDelete(t *testing.T, b objstore.Bucket) {
 }
 
 func testInvalid(t *testing.T, b objstore.Bucket) {
+	t.Helper()
 	for _, key := range []string{"", "/a", "a/", "a//b", ".", "../a", "a/../b", "a/./b", "a\x00b", strings.Repeat("k", 1025)} {
 		require.ErrorIs(t, b.Put(t.Context(), key, objstore.NewBody()), objstore.ErrKey, "put %q", key)
 		_, err := b.Get(t.Context(), key, 0, -1)
@@ -275,6 +295,7 @@ func testInvalid(t *testing.T, b objstore.Bucket) {
 }
 
 func testContext(t *testing.T, b objstore.Bucket) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, b.Put(ctx, "k", objstore.NewBody([]byte("x"))), context.Canceled)
@@ -290,6 +311,7 @@ func testContext(t *testing.T, b objstore.Bucket) {
 // testBuffersFree overwrites the buffers right after each put returned, some of the puts being cut short: the race
 // detector sees late reads, and objects that exist must have the bytes of before.
 func testBuffersFree(t *testing.T, b objstore.Bucket) {
+	t.Helper()
 	var wg sync.WaitGroup
 	for i := range 12 {
 		wg.Go(func() {
@@ -322,6 +344,7 @@ func testBuffersFree(t *testing.T, b objstore.Bucket) {
 }
 
 func testNow(t *testing.T, b objstore.Bucket) {
+	t.Helper()
 	now, err := b.Now(t.Context())
 	require.NoError(t, err)
 	require.WithinDuration(t, time.Now(), now, time.Minute)

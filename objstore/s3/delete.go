@@ -88,7 +88,6 @@ func isUnsupported(err error) bool {
 	case "NotImplemented", "MethodNotAllowed", "MissingContentMD5":
 		return true
 	}
-	resp := responseOf(err)
-	return resp != nil &&
-		(resp.StatusCode == http.StatusNotImplemented || resp.StatusCode == http.StatusMethodNotAllowed)
+	status := statusOf(err)
+	return status == http.StatusNotImplemented || status == http.StatusMethodNotAllowed
 }

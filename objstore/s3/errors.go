@@ -40,10 +40,10 @@ var sentinels = map[string]error{
 	"NoSuchBucket":                ErrNoBucket,
 }
 
-// ErrNoBucket: the bucket itself does not exist.
+// ErrNoBucket means that the bucket itself does not exist.
 var ErrNoBucket = errors.New("no such bucket")
 
-// ErrClockSkew: the store refuses requests because this machine's clock is too far off.
+// ErrClockSkew means that the store refuses requests because this machine's clock is too far off.
 var ErrClockSkew = errors.New("clock differs too much from the object store's")
 
 // byStatus are the sentinels of answers without a known code, such as those to HEAD, which have no body.
@@ -113,11 +113,20 @@ func errorCode(err error) string {
 	return ""
 }
 
-// responseOf is the store's answer that an error came from, nil if there was none.
-func responseOf(err error) *http.Response {
+// statusOf is the HTTP status of the answer that an error came from, 0 if there was none.
+func statusOf(err error) int {
+	var resp *smithyhttp.ResponseError
+	if errors.As(err, &resp) {
+		return resp.HTTPStatusCode()
+	}
+	return 0
+}
+
+// dateOf is the Date header of the answer that an error came from, "" if there was none.
+func dateOf(err error) string {
 	var resp *smithyhttp.ResponseError
 	if errors.As(err, &resp) && resp.Response != nil {
-		return resp.Response.Response
+		return resp.Response.Header.Get("Date")
 	}
-	return nil
+	return ""
 }

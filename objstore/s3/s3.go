@@ -9,6 +9,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -20,7 +21,6 @@ import (
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
-	"github.com/aws/smithy-go/middleware"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/freshet-io/freshet/objstore"
@@ -175,16 +175,15 @@ func (b *Bucket) List(ctx context.Context, prefix, startAfter string, limit int)
 // Now is the Date header of the answer to a request about the bucket, whatever the answer.
 func (b *Bucket) Now(ctx context.Context) (time.Time, error) {
 	out, err := b.client.HeadBucket(ctx, &awss3.HeadBucketInput{Bucket: b.name})
-	resp := responseOf(err)
-	if err == nil {
-		resp = rawResponse(out.ResultMetadata)
-	}
-	if resp == nil {
-		return time.Time{}, fmt.Errorf("ask for time: no answer: %w", err)
-	}
-	now, err := http.ParseTime(resp.Header.Get("Date"))
+	var date string
 	if err != nil {
-		return time.Time{}, fmt.Errorf("ask for time: %w", err)
+		date = dateOf(err)
+	} else if resp, ok := awsmiddleware.GetRawResponse(out.ResultMetadata).(*smithyhttp.Response); ok {
+		date = resp.Header.Get("Date")
+	}
+	now, dateErr := http.ParseTime(date)
+	if dateErr != nil {
+		return time.Time{}, fmt.Errorf("ask for time: %w", errors.Join(err, dateErr))
 	}
 	return now, nil
 }
@@ -203,13 +202,6 @@ func (b *Bucket) check(ctx context.Context, key string) error {
 }
 
 func (b *Bucket) key(key string) *string { return aws.String(b.prefix + key) }
-
-func rawResponse(m middleware.Metadata) *http.Response {
-	if resp, ok := awsmiddleware.GetRawResponse(m).(*smithyhttp.Response); ok {
-		return resp.Response
-	}
-	return nil
-}
 
 func encodeCRC(crc uint32) string {
 	return base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32(nil, crc))

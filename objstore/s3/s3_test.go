@@ -31,6 +31,7 @@ func TestBucket_Contract(t *testing.T) {
 	server := testservers.StartS3(t, "bucket")
 	var n atomic.Int32
 	objstoretest.Run(t, func(t *testing.T) objstore.Bucket {
+		t.Helper()
 		return open(t, server.URL("bucket", fmt.Sprintf("test/%d", n.Add(1))))
 	})
 	t.Run("prefixes are apart, and the whole bucket shows them", func(t *testing.T) {

@@ -83,7 +83,7 @@ func TestBucket_PutErrors(t *testing.T) {
 	answer := answers[0]
 	b := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		requests++
-		io.Copy(io.Discard, r.Body)
+		_, _ = io.Copy(io.Discard, r.Body)
 		w.WriteHeader(answer.status)
 		if answer.code != "" {
 			fmt.Fprintf(w, `<?xml version="1.0"?><Error><Code>%s</Code><Message>m</Message></Error>`, answer.code)
@@ -93,7 +93,7 @@ func TestBucket_PutErrors(t *testing.T) {
 		answer = a
 		err := b.Put(t.Context(), "k", objstore.NewBody([]byte("x")))
 		for _, s := range sentinels {
-			require.Equal(t, s == a.want, errors.Is(err, s), "%d %s: %v is %v", a.status, a.code, err, s)
+			require.Equal(t, errors.Is(a.want, s), errors.Is(err, s), "%d %s: %v is %v", a.status, a.code, err, s)
 		}
 		require.Equal(t, i+1, requests, "the bucket does not retry")
 	}
@@ -110,7 +110,7 @@ func TestBucket_BuffersAreFreeAfterEarlyAnswer(t *testing.T) {
 	hang := make(chan struct{})
 	servers := map[string]http.HandlerFunc{
 		"answers at once": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusPreconditionFailed) },
-		"hangs":           func(_ http.ResponseWriter, r *http.Request) { r.Body.Read(make([]byte, 10)); <-hang },
+		"hangs":           func(_ http.ResponseWriter, r *http.Request) { _, _ = r.Body.Read(make([]byte, 10)); <-hang },
 		"hangs up":        func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 	}
 	for name, handler := range servers {
@@ -140,7 +140,7 @@ func TestBucket_BuffersAreFreeAfterEarlyAnswer(t *testing.T) {
 }
 
 func TestBucket_StoreWithoutRanges(t *testing.T) {
-	b := serve(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "0123456789") })
+	b := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "0123456789") })
 	for _, r := range []struct {
 		offset, length int64
 		want           string
