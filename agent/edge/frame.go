@@ -28,6 +28,11 @@ func (f *frame) release() {
 		return
 	}
 	if f.buf != nil {
+		if poison {
+			for i := range *f.buf {
+				(*f.buf)[i] = 0xdb
+			}
+		}
 		putBuffer(f.buf)
 	}
 	f.budget.release(f.reserved)

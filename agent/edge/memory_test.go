@@ -79,7 +79,7 @@ func TestServer_SlowFrameIsTakenWithoutPressure(t *testing.T) {
 		go func() {
 			for ; len(frame) > 20_000; frame = frame[20_000:] {
 				_, _ = c.Write(frame[:20_000])
-				time.Sleep(10 * time.Second) // the sender's pace, on synctest's clock
+				<-time.After(10 * time.Second) // the sender's pace, on synctest's clock
 			}
 			_, _ = c.Write(frame)
 		}()
@@ -130,7 +130,7 @@ func TestServer_ReleasedFramesLetOthersIn(t *testing.T) {
 		}
 		synctest.Wait()
 		require.Len(t, started, 2, "two frames of 512 KiB fit")
-		time.Sleep(time.Minute) // whole frames are not evicted
+		<-time.After(time.Minute) // whole frames are not evicted
 		require.Len(t, s.connections(), 3)
 		first := <-started
 		first.req.Release()
@@ -157,7 +157,7 @@ func TestServer_Timeouts(t *testing.T) {
 		defer slow.Close()
 		write(t, stalled, half(1000, 10))
 		write(t, slow, request(fetch, 1, "x")) // and never reads
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		require.EqualValues(t, 4<<20, s.UnsentBytes())
 		require.Len(t, s.connections(), 3)
 

@@ -29,6 +29,8 @@ type Server struct {
 	warns   *rate.Limiter
 	muted   atomic.Int64 // warnings not logged since the last one
 
+	draining chan struct{} // closed when Run's context has ended
+
 	mu struct {
 		sync.Mutex
 		sockets []net.Listener // one per Config.Listeners, once listening
@@ -44,7 +46,7 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("kafka listener: %w", err)
 	}
-	s := &Server{cfg: cfg, warns: rate.NewLimiter(1, 5)}
+	s := &Server{cfg: cfg, warns: rate.NewLimiter(1, 5), draining: make(chan struct{})}
 	s.m = newMetrics(cfg.Registerer, s)
 	s.produce = newBudget(cfg.ProduceMemory, s.m.budget("produce"))
 	s.others = newBudget(cfg.OtherMemory, s.m.budget("other"))
@@ -99,7 +101,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	for i, socket := range s.mu.sockets {
+	for i, socket := range s.mu.sockets { // not changed any more
 		s.wg.Go(func() { s.accept(base, socket, s.cfg.Listeners[i]) })
 	}
 	sweeper := time.NewTicker(sweepInterval)
@@ -125,19 +127,17 @@ func (s *Server) accept(ctx context.Context, socket net.Listener, l Listener) {
 			s.admit(ctx, raw, l)
 			continue
 		}
-		if errors.Is(err, net.ErrClosed) || s.isClosing() {
+		if errors.Is(err, net.ErrClosed) {
 			return
 		}
 		backoff = min(max(2*backoff, 5*time.Millisecond), time.Second) // out of file descriptors, say
 		s.cfg.Log.Warn("cannot accept kafka connections", zap.String("listener", l.Name), zap.Error(err))
-		time.Sleep(backoff)
+		select {
+		case <-time.After(backoff):
+		case <-s.draining:
+			return
+		}
 	}
-}
-
-func (s *Server) isClosing() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.mu.closing
 }
 
 // admit starts a connection, unless there are too many.
@@ -242,6 +242,7 @@ func (s *Server) drain() {
 	s.mu.closing = true
 	sockets := s.mu.sockets
 	s.mu.Unlock()
+	close(s.draining)
 	for _, socket := range sockets {
 		_ = socket.Close()
 	}
