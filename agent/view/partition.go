@@ -124,7 +124,7 @@ func (p *partition) notice(index uint64, n *api.PartitionNotice, cfg *Config, m 
 	if index <= p.mu.index {
 		return nil // covered by the look-up
 	}
-	exts, err := parseExtents(n.GetExtents())
+	exts, err := ParseExtents(n.GetExtents())
 	if err != nil {
 		return fmt.Errorf("parse extents of notice: %w", err)
 	}
@@ -189,8 +189,8 @@ func (p *partition) credit(bytes int64) {
 	}
 }
 
-// parseExtents reads a list that may be left out where it is empty.
-func parseExtents(p []byte) ([]extent.Extent, error) {
+// ParseExtents reads a list of extents as messages carry it, that may be left out where it is empty.
+func ParseExtents(p []byte) ([]extent.Extent, error) {
 	if len(p) == 0 {
 		return nil, nil
 	}

@@ -158,7 +158,7 @@ func (r *round) lookup(ctx context.Context) error {
 	}
 	for i, q := range r.ask {
 		a := answer.GetPartitions()[i]
-		exts, perr := parseExtents(a.GetExtents())
+		exts, perr := ParseExtents(a.GetExtents())
 		if perr != nil {
 			err = errors.Join(err, fmt.Errorf("parse extents of look-up: %w", perr))
 			set.settle(q, generation, asked, 0, nil, nil)

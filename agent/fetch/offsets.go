@@ -1,0 +1,287 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/freshet-io/freshet/agent/cache"
+	"github.com/freshet-io/freshet/agent/view"
+	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/kafkaproto"
+	"github.com/freshet-io/freshet/metadata/extent"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+// Timestamps with a meaning of their own (ListOffsetsRequest).
+const (
+	TimestampLatest                int64 = -1 // the high watermark, or the last stable offset
+	TimestampEarliest              int64 = -2 // the log start
+	TimestampMax                   int64 = -3 // the record with the largest timestamp (KIP-734)
+	TimestampEarliestLocal         int64 = -4 // the log start: nothing is tiered (KIP-405)
+	TimestampLatestTiered          int64 = -5 // none (KIP-1005)
+	TimestampEarliestPendingUpload int64 = -6 // none (KIP-1023)
+)
+
+// Lookuper asks the owner: client.Session implements it.
+type Lookuper interface {
+	Lookup(ctx context.Context, partitions []*api.PartitionLookup) (*api.LookupAnswer, error)
+}
+
+// OffsetsConfig is what Offsets are made of. Zero values mean the defaults.
+type OffsetsConfig struct {
+	Source Lookuper
+	Bytes  Bytes
+	// AskTimeout bounds a look-up. Default 5 s.
+	AskTimeout time.Duration
+	// MaxOpened bounds the uncompressed records of one batch that is opened to find a timestamp. Default 1 GiB.
+	MaxOpened int
+	Log       *zap.Logger
+}
+
+// ApplyDefaults fills in what is zero.
+func (c *OffsetsConfig) ApplyDefaults() {
+	def(&c.AskTimeout, 5*time.Second)
+	def(&c.MaxOpened, 1<<30)
+	if c.Log == nil {
+		c.Log = zap.NewNop()
+	}
+}
+
+// Validate gives all faults of the configuration, nil if there is none. Call it after ApplyDefaults.
+func (c *OffsetsConfig) Validate() error {
+	var errs []error
+	if c.Source == nil || c.Bytes == nil {
+		errs = append(errs, errors.New("source and bytes are needed"))
+	}
+	if c.AskTimeout < 0 || c.MaxOpened < 0 {
+		errs = append(errs, errors.New("ask time-out and opened bytes must be positive"))
+	}
+	return errors.Join(errs...)
+}
+
+// Offsets finds offsets by timestamps. Every answer rests on a look-up of its own, so that none is older than its
+// request (I4).
+type Offsets struct{ cfg OffsetsConfig }
+
+// NewOffsets checks the configuration.
+func NewOffsets(cfg OffsetsConfig) (*Offsets, error) {
+	cfg.ApplyDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("offsets: %w", err)
+	}
+	return &Offsets{cfg: cfg}, nil
+}
+
+// OffsetWant asks for the first offset at or after a timestamp, or for a special one.
+type OffsetWant struct {
+	Partition id.TopicPartition
+	Timestamp int64
+}
+
+// OffsetResult answers it. Offset and Timestamp are -1 if there is no such record; the special offsets but
+// TimestampMax have no timestamp.
+type OffsetResult struct {
+	Err       *kerr.Error
+	Offset    int64
+	Timestamp int64
+}
+
+var noOffset = OffsetResult{Offset: -1, Timestamp: -1}
+
+// Bounds of one List.
+const (
+	// maxSearches bounds the partitions of a request whose batches are read at once.
+	maxSearches = 8
+	// maxSteps bounds the look-ups of one partition's search; more than one are needed only where an object moved,
+	// or a log start or a batch's claimed largest timestamp leads astray.
+	maxSteps = 64
+)
+
+// List finds the offsets, in the order asked. Errors are per partition.
+func (o *Offsets) List(ctx context.Context, wants []OffsetWant, readCommitted bool) []OffsetResult {
+	results := make([]OffsetResult, len(wants))
+	if len(wants) == 0 {
+		return results
+	}
+	questions := make([]*api.PartitionLookup, len(wants))
+	for i := range wants {
+		questions[i] = wants[i].question()
+	}
+	answers, err := o.ask(ctx, questions)
+	if err != nil {
+		for i := range results {
+			results[i] = OffsetResult{Err: kerr.NotLeaderForPartition, Offset: -1, Timestamp: -1}
+		}
+		return results
+	}
+	var searches errgroup.Group
+	searches.SetLimit(maxSearches)
+	for i := range wants {
+		a := answers[i]
+		if a.GetUnknown() {
+			results[i] = OffsetResult{Err: kerr.UnknownTopicOrPartition, Offset: -1, Timestamp: -1}
+			continue
+		}
+		if special, ok := wants[i].special(a, readCommitted); ok {
+			results[i] = special
+			continue
+		}
+		searches.Go(func() error {
+			results[i] = o.search(ctx, &wants[i], a, readCommitted)
+			return nil
+		})
+	}
+	_ = searches.Wait() // results carry the errors
+	return results
+}
+
+func (w *OffsetWant) question() *api.PartitionLookup {
+	q := &api.PartitionLookup{Topic: w.Partition.Topic[:], Partition: w.Partition.Partition, MaxExtents: 1, MaxBytes: 1}
+	if w.Timestamp >= 0 || w.Timestamp == TimestampMax {
+		q.Want = &api.PartitionLookup_Timestamp{Timestamp: w.Timestamp}
+	} else {
+		q.Want = &api.PartitionLookup_ExtentsFrom{ExtentsFrom: 1<<63 - 1} // none: the marks are enough
+	}
+	return q
+}
+
+// special answers from the marks.
+func (w *OffsetWant) special(a *api.PartitionAnswer, readCommitted bool) (OffsetResult, bool) {
+	switch {
+	case w.Timestamp == TimestampLatest:
+		return OffsetResult{Offset: lastFetchable(a, readCommitted), Timestamp: -1}, true
+	case w.Timestamp == TimestampEarliest || w.Timestamp == TimestampEarliestLocal:
+		return OffsetResult{Offset: a.GetLogStart(), Timestamp: -1}, true
+	case w.Timestamp < 0 && w.Timestamp != TimestampMax:
+		return noOffset, true
+	}
+	return OffsetResult{}, false
+}
+
+func lastFetchable(a *api.PartitionAnswer, readCommitted bool) int64 {
+	if readCommitted {
+		return a.GetLastStable()
+	}
+	return a.GetHighWatermark()
+}
+
+func (o *Offsets) ask(ctx context.Context, questions []*api.PartitionLookup) ([]*api.PartitionAnswer, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.cfg.AskTimeout)
+	defer cancel()
+	answer, err := o.cfg.Source.Lookup(ctx, questions)
+	if err != nil {
+		return nil, fmt.Errorf("look up offsets: %w", err)
+	}
+	if len(answer.GetPartitions()) != len(questions) {
+		return nil, fmt.Errorf("look-up of %d partitions answered for %d", len(questions), len(answer.GetPartitions()))
+	}
+	return answer.GetPartitions(), nil
+}
+
+// search finds the record in the extent that the look-up gave. Where it is not in there, the search goes on behind.
+func (o *Offsets) search(ctx context.Context, w *OffsetWant, a *api.PartitionAnswer, readCommitted bool) OffsetResult {
+	lost := 0
+	for range maxSteps {
+		exts, err := view.ParseExtents(a.GetExtents())
+		if err != nil {
+			return o.failed(w, err)
+		}
+		next := a.GetHighWatermark()
+		var gone bool
+		for i := range exts {
+			found, ok, err := o.searchExtent(ctx, w, &exts[i], a.GetLogStart())
+			if gone = errors.Is(err, cache.ErrGone); gone {
+				break
+			}
+			switch {
+			case err != nil:
+				return o.failed(w, err)
+			case ok && found.Offset >= lastFetchable(a, readCommitted):
+				return noOffset
+			case ok:
+				return found
+			}
+			next = exts[i].Last + 1
+		}
+		question := w.question()
+		if gone {
+			if lost++; lost == maxGone {
+				return o.failed(w, cache.ErrGone)
+			}
+		} else { // what the extent promised is not in it: go on behind it
+			if next >= a.GetHighWatermark() || w.Timestamp == TimestampMax {
+				return noOffset
+			}
+			question.Want = &api.PartitionLookup_ExtentsFrom{ExtentsFrom: next}
+			question.MaxExtents, question.MaxBytes = searchExtents, searchBytes
+		}
+		answers, err := o.ask(ctx, []*api.PartitionLookup{question})
+		if err != nil || answers[0].GetUnknown() {
+			return OffsetResult{Err: kerr.NotLeaderForPartition, Offset: -1, Timestamp: -1}
+		}
+		a = answers[0]
+	}
+	return o.failed(w, errors.New("search takes too many look-ups"))
+}
+
+// searchExtents and searchBytes bound one step of a search that goes on.
+const (
+	searchExtents = 128
+	searchBytes   = 1 << 40
+)
+
+func (o *Offsets) failed(w *OffsetWant, err error) OffsetResult {
+	r := OffsetResult{Err: kerr.KafkaStorageError, Offset: -1, Timestamp: -1}
+	switch corrupt := (*cache.CorruptError)(nil); {
+	case errors.As(err, &corrupt), errors.Is(err, kafkaproto.ErrCorrupt):
+		r.Err = kerr.CorruptMessage
+	case errors.Is(err, context.DeadlineExceeded):
+		r.Err = kerr.RequestTimedOut
+	}
+	o.cfg.Log.Warn("offset search failed", zapPartition(w.Partition), zap.Int64("timestamp", w.Timestamp), zap.Error(err))
+	return r
+}
+
+// searchExtent reads an extent and finds the record in its batches. Records below the log start do not count.
+func (o *Offsets) searchExtent(ctx context.Context, w *OffsetWant, e *extent.Extent, logStart int64) (OffsetResult, bool, error) {
+	least, isMax := w.Timestamp, w.Timestamp == TimestampMax
+	if isMax {
+		least, logStart = e.MaxTimestamp, 0
+	}
+	if e.Kind == extent.Marker || e.MaxTimestamp < least || e.MaxTimestamp < 0 {
+		return OffsetResult{}, false, nil
+	}
+	b, err := o.cfg.Bytes.Read(ctx, e, cache.CatchUp)
+	if err != nil {
+		return OffsetResult{}, false, fmt.Errorf("read extent: %w", err)
+	}
+	defer b.Release()
+	var found OffsetResult
+	var ok bool
+	b.Batches(func(batch cache.Batch) bool {
+		if batch.MaxTimestamp >= least && batch.Last >= logStart {
+			found, ok, err = o.searchBatch(b.Copy(batch), least, logStart)
+		}
+		return !ok && err == nil
+	})
+	return found, ok, err
+}
+
+// searchBatch finds the first record of at least this timestamp and offset.
+func (o *Offsets) searchBatch(b kafkaproto.RecordBatch, least, logStart int64) (OffsetResult, bool, error) {
+	for r, err := range kafkaproto.Records(b, o.cfg.MaxOpened) {
+		if err != nil {
+			return OffsetResult{}, false, fmt.Errorf("open batch at offset %d: %w", b.BaseOffset(), err)
+		}
+		if r.Timestamp >= least && r.Offset >= logStart {
+			return OffsetResult{Offset: r.Offset, Timestamp: r.Timestamp}, true, nil
+		}
+	}
+	return OffsetResult{}, false, nil
+}
