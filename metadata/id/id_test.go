@@ -1,0 +1,23 @@
+package id
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestBundle_NamesItsSubmission(t *testing.T) {
+	for _, s := range []Submission{{1, 1}, {1<<32 - 1, 1<<32 - 1}, {7, 0}, {}} {
+		require.Equal(t, s, s.Bundle().Submission())
+	}
+	require.Equal(t, "3/9", Submission{3, 9}.Bundle().String())
+	require.Less(t, Submission{1, 1<<32 - 1}.Bundle(), Submission{2, 1}.Bundle(), "bundles of a session stay together")
+}
+
+func TestTopicPartition_Compare(t *testing.T) {
+	a := TopicPartition{Topic{1}, 5}
+	require.Zero(t, a.Compare(a))
+	require.Negative(t, a.Compare(TopicPartition{Topic{1}, 6}))
+	require.Positive(t, a.Compare(TopicPartition{Topic{0, 255}, 9}))
+	require.Equal(t, "01000000000000000000000000000000-5", a.String())
+}
