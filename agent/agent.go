@@ -11,7 +11,6 @@ import (
 	"github.com/freshet-io/freshet/agent/cache"
 	"github.com/freshet-io/freshet/agent/edge"
 	"github.com/freshet-io/freshet/agent/fetch"
-	"github.com/freshet-io/freshet/agent/kafka"
 	"github.com/freshet-io/freshet/agent/slab"
 	"github.com/freshet-io/freshet/agent/view"
 	"github.com/freshet-io/freshet/agent/writer"
@@ -71,6 +70,9 @@ func New(ctx context.Context, cfg Config) (_ *Agent, err error) {
 
 // Addresses are what clients are told to connect to, one per port.
 func (a *Agent) Addresses() []Address { return a.addresses }
+
+// Ready is closed once the agent can answer clients.
+func (a *Agent) Ready() <-chan struct{} { return a.listeners.catalogue.Ready() }
 
 // HTTPAddress is where /readyz and the like are.
 func (a *Agent) HTTPAddress() net.Addr { return a.http.Addr() }
@@ -188,39 +190,9 @@ func (a *Agent) buildEdge(context.Context) error {
 	return err
 }
 
-func (a *Agent) newHandler() (*kafka.Handler, error) {
-	catalogue, log := a.listeners.catalogue, a.log.Named("kafka")
-	views := kafka.NewViews(catalogue, a.cfg.Zone)
-	metadata := kafka.MetadataConfig{Catalogue: catalogue, Views: views, Prober: a.session, Log: log}
-	if a.cfg.AutoCreateTopics {
-		metadata.Creator = kafka.NewAutoCreate(a.session, a.cfg.Zone)
-	}
-	sessions, err := fetch.NewSessions(fetch.SessionsConfig{Registerer: a.cfg.Registry})
-	if err != nil {
-		return nil, err
-	}
-	fetches, err := kafka.NewFetch(kafka.FetchConfig{
-		Catalogue: catalogue, Source: a.session, Fetcher: a.fetcher, Sessions: sessions,
-	})
-	if err != nil {
-		return nil, err
-	}
-	return kafka.New(kafka.Config{
-		APIs: []kafka.API{
-			kafka.NewMetadata(metadata),
-			kafka.NewFindCoordinator(catalogue, views),
-			kafka.NewProduce(kafka.ProduceConfig{
-				Catalogue: catalogue, Views: views, Prober: a.session, Writer: a.writer, Log: log,
-			}),
-			fetches,
-		},
-		Forwarder: a.session, Zone: a.cfg.Zone, Log: log,
-	})
-}
-
 func (a *Agent) buildHTTP(ctx context.Context) error {
 	a.http = adminhttp.New(adminhttp.Config{
-		Address: a.cfg.HTTPListen, Ready: a.ready, Gatherer: a.cfg.Registry, Log: a.log.Named("http"),
+		Address: a.cfg.HTTPListen, Ready: a.ready, Gatherer: a.cfg.Gatherer, Log: a.log.Named("http"),
 	})
 	return a.http.Listen(ctx)
 }

@@ -29,7 +29,7 @@ type Config struct {
 
 	// BucketURL is where objects are; the same as the control plane's.
 	BucketURL string
-	// HedgePuts and HedgeGets send a second request when the first is slower than most; default true in cmd.
+	// Hedge sends a second request to the object store when one takes longer than most do.
 	Hedge bool
 
 	// Listen are the addresses that Kafka clients reach, host:port or host:first-last; each port is a broker of its
@@ -65,7 +65,8 @@ type Config struct {
 	DrainTimeout time.Duration
 
 	Log      *zap.Logger
-	Registry *prometheus.Registry // shown at /metrics; default: a private one
+	Registry *prometheus.Registry // takes the metrics; default: a private one
+	Gatherer prometheus.Gatherer  // what /metrics shows; default: Registry
 }
 
 // ApplyDefaults fills in what is zero.
@@ -85,6 +86,9 @@ func (c *Config) ApplyDefaults() {
 	}
 	if c.Registry == nil {
 		c.Registry = prometheus.NewRegistry()
+	}
+	if c.Gatherer == nil {
+		c.Gatherer = c.Registry
 	}
 }
 

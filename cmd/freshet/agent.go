@@ -98,6 +98,7 @@ func (s *agentSettings) run(cmd *cobra.Command, p process) error {
 	if err := s.Validate(); err != nil {
 		return &cli.UsageError{Message: err.Error()}
 	}
+	s.Registry = newRegistry()
 	a, err := agent.New(cmd.Context(), s.Config)
 	if err != nil {
 		return err

@@ -1,0 +1,61 @@
+package agent
+
+import (
+	"github.com/freshet-io/freshet/agent/fetch"
+	"github.com/freshet-io/freshet/agent/kafka"
+)
+
+// newHandler builds what answers Kafka requests: the APIs that are the agent's, and the way to the control plane for
+// those that are not.
+func (a *Agent) newHandler() (*kafka.Handler, error) {
+	reads, err := a.readAPIs()
+	if err != nil {
+		return nil, err
+	}
+	catalogue, log := a.listeners.catalogue, a.log.Named("kafka")
+	views := kafka.NewViews(catalogue, a.cfg.Zone)
+	metadata := kafka.MetadataConfig{Catalogue: catalogue, Views: views, Prober: a.session, Log: log}
+	if a.cfg.AutoCreateTopics {
+		metadata.Creator = kafka.NewAutoCreate(a.session, a.cfg.Zone)
+	}
+	return kafka.New(kafka.Config{
+		APIs: append(reads,
+			kafka.NewMetadata(metadata),
+			kafka.NewFindCoordinator(catalogue, views),
+			kafka.NewProduce(kafka.ProduceConfig{
+				Catalogue: catalogue, Views: views, Prober: a.session, Writer: a.writer, Log: log,
+			}),
+		),
+		Forwarder: a.session, Zone: a.cfg.Zone, Log: log,
+	})
+}
+
+// readAPIs are those that plan from the partition views.
+func (a *Agent) readAPIs() ([]kafka.API, error) {
+	catalogue := a.listeners.catalogue
+	sessions, err := fetch.NewSessions(fetch.SessionsConfig{Registerer: a.cfg.Registry})
+	if err != nil {
+		return nil, err
+	}
+	fetches, err := kafka.NewFetch(kafka.FetchConfig{
+		Catalogue: catalogue, Source: a.session, Fetcher: a.fetcher, Sessions: sessions,
+	})
+	if err != nil {
+		return nil, err
+	}
+	offsets, err := fetch.NewOffsets(fetch.OffsetsConfig{
+		Source: a.session, Bytes: ownFirst{a.cache, a.writer}, Log: a.log.Named("offsets"),
+	})
+	if err != nil {
+		return nil, err
+	}
+	list, err := kafka.NewListOffsets(catalogue, a.session, offsets)
+	if err != nil {
+		return nil, err
+	}
+	epochs, err := kafka.NewOffsetForLeaderEpoch(catalogue, a.session, offsets)
+	if err != nil {
+		return nil, err
+	}
+	return []kafka.API{fetches, list, epochs}, nil
+}

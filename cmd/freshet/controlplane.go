@@ -1,0 +1,177 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/controlplane"
+	"github.com/freshet-io/freshet/internal/cli"
+	"github.com/freshet-io/freshet/internal/config"
+	"github.com/freshet-io/freshet/internal/logging"
+	"github.com/freshet-io/freshet/internal/tlsfiles"
+	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
+	"github.com/freshet-io/freshet/objstore/meter"
+	"github.com/freshet-io/freshet/objstore/open"
+)
+
+// controlSettings are a control-plane replica's configuration as flags say it.
+type controlSettings struct {
+	controlplane.Config
+	log               logging.Config
+	memoryLimit       int64
+	bucketURL         string
+	etcd              etcdlog.ClientConfig
+	etcdTLS           tlsfiles.Files
+	forceEtcdTLS      bool
+	tls               tlsfiles.Files
+	virtualClusters   []string
+	agentKeys         []string
+	defaultPartitions int32
+}
+
+// etcdCheck bounds the look at etcd's members at start.
+const etcdCheck = 5 * time.Second
+
+func newControlPlane(p process) *cobra.Command {
+	s := controlSettings{defaultPartitions: 1}
+	s.ApplyDefaults()
+	cmd := &cobra.Command{
+		Use:   "controlplane",
+		Short: "Run a control-plane replica: the sequencer of virtual clusters",
+		Example: `  freshet controlplane --etcd etcd-1:2379,etcd-2:2379,etcd-3:2379 --virtual-cluster main --agent-key "$KEY" \
+      --bucket 's3://name/prefix?region=eu-central-1' --grpc-listen :7050 --advertise cp-1.internal:7050`,
+		Args: takes(0, 0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd.Context(), p) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&s.bucketURL, "bucket", s.bucketURL, bucketHelp)
+	f.Var(config.List(&s.virtualClusters), "virtual-cluster", "names of the virtual clusters to serve")
+	f.Var(config.List(&s.agentKeys), "agent-key", "keys that agents may use, several while one is being replaced; better given in the environment")
+	f.StringVar(&s.ReplicaID, "replica-id", s.ReplicaID, "name of this replica, unique and the same over restarts; "+
+		"if not given, the machine's name and the port of --grpc-listen")
+	f.StringVar(&s.GRPCListen, "grpc-listen", s.GRPCListen, "address for agents")
+	f.StringVar(&s.Advertise, "advertise", s.Advertise, "host:port that agents reach --grpc-listen at; if not given, the address listened on")
+	f.StringVar(&s.HTTPListen, "http-listen", s.HTTPListen, "address of /livez, /readyz, /metrics and /debug/pprof; none for nowhere")
+	f.StringVar(&s.tls.Cert, "tls-cert", "", "PEM file of the certificate for agents; turns TLS on")
+	f.StringVar(&s.tls.Key, "tls-key", "", "PEM file of that certificate's key")
+	f.StringVar(&s.tls.CA, "tls-client-ca", "", "PEM file of certificates that agents' certificates must be signed by")
+	f.Int32Var(&s.defaultPartitions, "default-partitions", s.defaultPartitions, "partitions of topics that are created without a number")
+	f.Var(config.Size(&s.memoryLimit), "memory-limit", "memory to use; 0 is GOMEMLIMIT, else nine tenths of the container's limit or of the machine")
+	s.bindEtcd(f)
+	s.bindTimings(f)
+	bindLog(f, &s.log)
+	return cmd
+}
+
+func (s *controlSettings) bindEtcd(f *pflag.FlagSet) {
+	f.Var(config.List(&s.etcd.Endpoints), "etcd", "host:port of all etcd members")
+	f.StringVar(&s.EtcdPrefix, "etcd-prefix", s.EtcdPrefix, "where all keys in etcd begin")
+	f.StringVar(&s.etcd.Username, "etcd-username", "", "user to etcd")
+	f.StringVar(&s.etcd.Password, "etcd-password", "", "that user's password; better given in the environment")
+	f.BoolVar(&s.forceEtcdTLS, "etcd-tls", s.forceEtcdTLS, "use TLS to etcd")
+	f.StringVar(&s.etcdTLS.CA, "etcd-tls-ca", "", "PEM file of certificates to trust for etcd; implies --etcd-tls")
+	f.StringVar(&s.etcdTLS.Cert, "etcd-tls-cert", "", "PEM file of the certificate shown to etcd")
+	f.StringVar(&s.etcdTLS.Key, "etcd-tls-key", "", "PEM file of that certificate's key")
+	f.BoolVar(&s.NoMaintenance, "no-etcd-maintenance", s.NoMaintenance, "leave compacting and defragmenting etcd to somebody else; it is meant to be Freshet's own")
+}
+
+func (s *controlSettings) bindTimings(f *pflag.FlagSet) {
+	f.DurationVar(&s.Timing.Lease, "lease", s.Timing.Lease, "how long a dead owner keeps its virtual clusters; whole seconds")
+	f.DurationVar(&s.Timing.Renew, "lease-renew", s.Timing.Renew, "how often an owner renews")
+	f.DurationVar(&s.Timing.SelfFence, "self-fence", s.Timing.SelfFence, "an owner that could not renew for so long stops answering")
+	f.DurationVar(&s.Limits.SessionTimeout, "session-timeout", s.Limits.SessionTimeout, "an agent silent for so long is shut out: what it has not committed never will be")
+}
+
+func (s *controlSettings) run(ctx context.Context, p process) error {
+	log, err := logging.New(s.log, p.streams.Err)
+	if err != nil {
+		return err
+	}
+	if err := s.complete(log); err != nil {
+		return &cli.UsageError{Message: err.Error()}
+	}
+	memoryLimit(s.memoryLimit, availableMemory())
+	s.Registry = newRegistry()
+	if s.Etcd, err = etcdlog.NewClient(s.etcd); err != nil {
+		return err
+	}
+	defer s.Etcd.Close()
+	s.checkEtcd(ctx, log)
+	bucket, err := open.Bucket(ctx, s.bucketURL)
+	if err != nil {
+		return err
+	}
+	defer bucket.Close()
+	s.Bucket = meter.New(bucket, s.Registry)
+	plane, err := controlplane.New(s.Config)
+	if err != nil {
+		return &cli.UsageError{Message: err.Error()}
+	}
+	if err := plane.Listen(ctx); err != nil {
+		return err
+	}
+	return plane.Run(ctx)
+}
+
+// complete turns what flags say into what the replica takes, with all faults at once.
+func (s *controlSettings) complete(log *zap.Logger) error {
+	s.Log, s.etcd.Logger = log, log.Named("etcd")
+	var faults []error
+	fault := func(what string, err error) {
+		if err != nil {
+			faults = append(faults, fmt.Errorf("%s: %w", what, err))
+		}
+	}
+	var err error
+	s.TLS, err = s.tls.Server(log)
+	fault("TLS for agents", err)
+	s.etcd.TLS, err = s.etcdTLS.Client(s.forceEtcdTLS, log)
+	fault("TLS to etcd", err)
+	if len(s.etcd.Endpoints) == 0 {
+		faults = append(faults, errors.New("--etcd is needed"))
+	}
+	if s.bucketURL == "" {
+		faults = append(faults, errors.New("--bucket is needed"))
+	}
+	if len(s.agentKeys) == 0 {
+		faults = append(faults, errors.New("--agent-key is needed"))
+	}
+	fault("timings", s.Timing.Validate())
+	s.ReplicaID = cmp.Or(s.ReplicaID, replicaID(s.GRPCListen))
+	for _, name := range s.virtualClusters {
+		s.VirtualClusters = append(s.VirtualClusters, controlplane.VirtualCluster{
+			Name: name, AgentKeys: s.agentKeys, DefaultPartitions: s.defaultPartitions,
+		})
+	}
+	return errors.Join(faults...)
+}
+
+// checkEtcd warns of what is wrong with etcd's members; the replica starts regardless and waits for them.
+func (s *controlSettings) checkEtcd(ctx context.Context, log *zap.Logger) {
+	ctx, cancel := context.WithTimeout(ctx, etcdCheck)
+	defer cancel()
+	if err := etcdlog.Check(ctx, s.Etcd); err != nil {
+		log.Warn("etcd is not as it should be", zap.Error(err))
+	}
+}
+
+// replicaID names a replica by where it runs.
+func replicaID(listen string) string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost"
+	}
+	if i := strings.LastIndexByte(listen, ':'); i >= 0 {
+		host += listen[i:]
+	}
+	return host
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/spf13/cobra"
+
+	"github.com/freshet-io/freshet/internal/cli"
+	"github.com/freshet-io/freshet/internal/dev"
+	"github.com/freshet-io/freshet/internal/logging"
+)
+
+// Defaults that suit one process on a developer's machine.
+const (
+	devMemory    = 1 << 30 // at most, unless --memory-limit says otherwise
+	devPutBudget = 50      // a directory does not charge for PUTs
+)
+
+func newDev(p process) *cobra.Command {
+	s := agentSettings{log: logging.Config{Level: "warn"}}
+	s.Listen, s.HTTPListen = []string{"127.0.0.1:9092"}, "127.0.0.1:8080"
+	s.PutBudget, s.AutoCreateTopics = devPutBudget, true
+	s.ApplyDefaults()
+	d := dev.Config{DataDir: "./data"}
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Run everything in one process, with its data in a directory",
+		Long: "Run everything in one process: embedded etcd, control plane and agent, with all data in one directory.\n" +
+			"What was acknowledged is found again after a restart, and after kill -9.",
+		Example: "  freshet dev --data-dir /var/lib/freshet --kafka-listen :9092 --advertise my-host",
+		Args:    takes(0, 0, "no arguments"),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return s.runDev(cmd, p, d) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&d.DataDir, "data-dir", d.DataDir, "directory for everything; created if absent")
+	f.StringVar(&d.BucketURL, "bucket", d.BucketURL, bucketHelp+"; if not given, a directory under --data-dir")
+	f.StringVar(&s.Zone, "zone", s.Zone, "availability zone that clients are shown")
+	bindKafka(f, &s)
+	bindWriting(f, &s.Config)
+	bindLog(f, &s.log)
+	return cmd
+}
+
+func (s *agentSettings) runDev(cmd *cobra.Command, p process, d dev.Config) error {
+	log, err := logging.New(s.log, p.streams.Err)
+	if err != nil {
+		return err
+	}
+	if err := s.complete(log); err != nil {
+		return &cli.UsageError{Message: err.Error()}
+	}
+	s.MemoryLimit = memoryLimit(s.MemoryLimit, devMemory)
+	s.Registry = newRegistry()
+	d.Agent, d.Log, d.Out = s.Config, log, p.streams.Out
+	if err := dev.Run(cmd.Context(), d); err != nil {
+		return fmt.Errorf("dev: %w", err)
+	}
+	return nil
+}
+
+// newRegistry takes a process's metrics, those of the Go runtime among them.
+func newRegistry() *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return r
+}

@@ -1,0 +1,174 @@
+// Package dev runs all of Freshet in one process, as `freshet dev` does: an embedded etcd member, one control-plane
+// replica and one agent, all of their data under one directory. It is for trying Freshet out, for developing against
+// it, and for small set-ups on one machine; what was acknowledged survives a kill at any moment.
+//
+//	<data dir>/lock      held while the process runs
+//	<data dir>/etcd/     the embedded member
+//	<data dir>/objects/  the bucket, unless another one is given
+package dev
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/agent"
+	"github.com/freshet-io/freshet/controlplane"
+	"github.com/freshet-io/freshet/internal/etcdserver"
+	"github.com/freshet-io/freshet/internal/service"
+	"github.com/freshet-io/freshet/objstore"
+	"github.com/freshet-io/freshet/objstore/open"
+)
+
+// Names of what there is one of.
+const (
+	virtualCluster = "dev"
+	replica        = "dev"
+)
+
+// Config of the process. Agent holds what a user may set; its control plane, key, bucket and version of the
+// virtual cluster are filled in here.
+type Config struct {
+	// DataDir holds everything; created if absent. Only one process can use it.
+	DataDir string
+	// BucketURL is where objects are; default: a directory under DataDir.
+	BucketURL string
+	Agent     agent.Config
+	// Out gets the lines for people: where it listens and how to try it.
+	Out io.Writer
+	Log *zap.Logger
+}
+
+// Validate reports all faults at once.
+func (c *Config) Validate() error {
+	if c.DataDir == "" {
+		return errors.New("no data directory")
+	}
+	return nil
+}
+
+// Run runs everything until ctx ends.
+func Run(ctx context.Context, cfg Config) error {
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	if err := prepare(&cfg); err != nil {
+		return err
+	}
+	unlock, err := lock(cfg.DataDir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	bucket, err := open.Bucket(ctx, cfg.BucketURL)
+	if err != nil {
+		return err
+	}
+	defer bucket.Close()
+	etcd, err := etcdserver.Start(ctx, etcdserver.Config{Dir: filepath.Join(cfg.DataDir, "etcd")}, cfg.Log)
+	if err != nil {
+		return err
+	}
+	key := rand.Text()
+	control, err := startControlPlane(ctx, cfg, etcd, bucket, key)
+	if err != nil {
+		etcd.Close()
+		return err
+	}
+	a, err := agent.New(ctx, agentConfig(cfg, control, key))
+	if err != nil {
+		control.plane.Close()
+		etcd.Close()
+		return err
+	}
+	// Stopped from last to first.
+	return service.Run(ctx, cfg.Log,
+		service.Service{Name: "etcd", Run: etcd.Run},
+		service.Service{Name: "control plane", Run: control.plane.Run},
+		service.Service{Name: "agent", Run: a.Run},
+		service.Service{Name: "greeting", Run: func(ctx context.Context) error { return greet(ctx, cfg.Out, a) }},
+	)
+}
+
+// prepare makes the data directory and fills in what depends on it.
+func prepare(cfg *Config) error {
+	dir, err := filepath.Abs(cfg.DataDir)
+	if err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	cfg.DataDir = dir
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("create data directory: %w", err)
+	}
+	if cfg.BucketURL == "" {
+		objects := filepath.Join(dir, "objects")
+		if err := os.MkdirAll(objects, 0o700); err != nil {
+			return fmt.Errorf("create object directory: %w", err)
+		}
+		cfg.BucketURL = (&url.URL{Scheme: "file", Path: objects}).String()
+	}
+	return nil
+}
+
+// controlPlane is the replica and its metrics.
+type controlPlane struct {
+	plane    *controlplane.ControlPlane
+	registry *prometheus.Registry
+}
+
+func startControlPlane(
+	ctx context.Context, cfg Config, etcd *etcdserver.Server, bucket objstore.Bucket, key string,
+) (*controlPlane, error) {
+	c := &controlPlane{registry: prometheus.NewRegistry()}
+	var err error
+	c.plane, err = controlplane.New(controlplane.Config{
+		ReplicaID: replica, GRPCListen: "127.0.0.1:0", HTTPListen: "none", Etcd: etcd.Client(),
+		Bucket:          bucket,
+		VirtualClusters: []controlplane.VirtualCluster{{Name: virtualCluster, AgentKeys: []string{key}}},
+		// The lock on the data directory proves that the process before this one is gone.
+		TakeOver: true,
+		Log:      cfg.Log.Named("controlplane"), Registry: c.registry,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return c, c.plane.Listen(ctx)
+}
+
+func agentConfig(cfg Config, control *controlPlane, key string) agent.Config {
+	a := cfg.Agent
+	a.VirtualCluster, a.AgentKey = virtualCluster, key
+	a.ControlPlane = []string{control.plane.Addr().String()}
+	a.BucketURL = cfg.BucketURL
+	a.Log = cfg.Log.Named("agent")
+	if a.Registry == nil {
+		a.Registry = prometheus.NewRegistry()
+	}
+	a.Gatherer = prometheus.Gatherers{a.Registry, control.registry}
+	return a
+}
+
+// greet says where the agent listens once it does, and waits for the end.
+func greet(ctx context.Context, out io.Writer, a *agent.Agent) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-a.Ready():
+	}
+	bootstrap := a.Addresses()[0].String()
+	fmt.Fprintf(out, `freshet is ready, bootstrap address %s
+try it:  seq 10 | freshet produce numbers -b %[1]s
+         freshet consume numbers --from earliest -e -b %[1]s
+         kcat -b %[1]s -L
+`, bootstrap)
+	<-ctx.Done()
+	return nil
+}
