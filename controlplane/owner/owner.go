@@ -36,7 +36,7 @@ type Owner struct {
 	err     error // why it ended; written before done is closed
 
 	mu    sync.RWMutex
-	state *metadata.State // guarded by mu
+	state *metadata.State // nil when the owner has ended; guarded by mu
 
 	// The append loop's.
 	next    uint64 // index of the next entry
@@ -112,23 +112,21 @@ func (o *Owner) Propose(ctx context.Context, cmd metadata.Command) (metadata.Res
 // saw may be told (I9). It gives the index of the entry that the state is after. fn must not keep s, must not call
 // Read, and must be quick. Errors: ErrNotOwner.
 func (o *Owner) Read(fn func(s *metadata.State)) (index uint64, err error) {
-	index = o.readLocked(fn)
-	select {
-	case <-o.done:
-		return 0, ErrNotOwner
-	default:
-	}
-	if !o.cfg.Tenure.Valid() {
+	index, ok := o.readLocked(fn)
+	if !ok || !o.cfg.Tenure.Valid() {
 		return 0, ErrNotOwner
 	}
 	return index, nil
 }
 
-func (o *Owner) readLocked(fn func(s *metadata.State)) uint64 {
+func (o *Owner) readLocked(fn func(s *metadata.State)) (index uint64, ok bool) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
+	if o.state == nil {
+		return 0, false
+	}
 	fn(o.state)
-	return o.state.Index()
+	return o.state.Index(), true
 }
 
 // Run appends and applies until ctx ends or the tenure is over. When ctx ends, the append under way is finished, no
@@ -161,6 +159,9 @@ func (o *Owner) finish(err error) {
 		cause = fmt.Errorf("%w: %w", ErrNotOwner, err)
 		o.cfg.Logger.Warn("owner ended", zap.Int64("tenure", o.cfg.Tenure.ID()), zap.Error(err))
 	}
+	o.mu.Lock()
+	o.state = nil // the caller's again
+	o.mu.Unlock()
 	left := o.queue.close()
 	close(o.done)
 	for _, p := range left {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -259,13 +260,33 @@ func TestOwner_RefusesReadsOnceTheFenceHasFallen(t *testing.T) {
 	})
 }
 
+// pausingTenure is stopped for a while whenever the fence is looked at after a read.
+type pausingTenure struct {
+	metalog.Tenure
+	pause atomic.Bool
+}
+
+func (p *pausingTenure) Valid() bool {
+	if p.pause.Load() {
+		time.Sleep(4 * time.Second)
+	}
+	return p.Tenure.Valid()
+}
+
 // A reader that was stopped between reading and answering finds the fence fallen.
 func TestOwner_ChecksTheFenceAfterReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := start(t, nil)
+		tenure := &pausingTenure{}
+		f := start(t, func(c *owner.Config) {
+			tenure.Tenure = c.Tenure
+			c.Tenure = tenure
+		})
 		end := f.run(t)
 		f.net.CutOff()
-		_, err := f.Read(func(*metadata.State) { time.Sleep(4 * time.Second) })
+		tenure.pause.Store(true)
+		read := false
+		_, err := f.Read(func(*metadata.State) { read = true })
+		require.True(t, read)
 		require.ErrorIs(t, err, owner.ErrNotOwner)
 		require.ErrorIs(t, end(), metalog.ErrFenced)
 	})

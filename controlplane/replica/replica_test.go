@@ -1,0 +1,459 @@
+package replica_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/freshet-io/freshet/controlplane/owner"
+	"github.com/freshet-io/freshet/controlplane/replica"
+	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/metalog"
+	"github.com/freshet-io/freshet/metadata/metalog/memlog"
+	"github.com/freshet-io/freshet/objstore"
+)
+
+func TestReplica_BootstrapsAnEmptyLogOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		a := w.start("a")
+		w.waitOwner(a, time.Second)
+		clusterID := func(n *node) (id string) {
+			w.propose(n)
+			_, err := n.Owner().Read(func(s *metadata.State) { id = s.ClusterID() })
+			require.NoError(t, err)
+			return id
+		}
+		id := clusterID(a)
+		require.Regexp(t, `^[A-Za-z0-9_][A-Za-z0-9_-]{21}$`, id)
+		located, ok := a.Located()
+		require.True(t, ok)
+		require.Equal(t, "a:7050", located.Address)
+		w.stop(a)
+
+		b := w.start("b")
+		w.waitOwner(b, time.Second)
+		require.Equal(t, id, clusterID(b))
+		w.stop(b)
+	})
+}
+
+func TestReplica_HandsOverInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		a := w.start("a")
+		w.waitOwner(a, time.Second)
+		b := w.start("b")
+		for range 10 {
+			w.propose(a)
+		}
+		begin := time.Now()
+		a.cancel()
+		w.waitOwner(b, 500*time.Millisecond)
+		require.LessOrEqual(t, time.Since(begin), 500*time.Millisecond)
+		require.NoError(t, <-a.ended)
+		require.Equal(t, wantNames(10), w.names(b))
+		w.stop(b)
+	})
+}
+
+// Sessions that do not end do not keep ownership.
+func TestReplica_HandsOverThoughSessionsHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		w := newWorld(t, func(c *replica.Config) {
+			if c.Replica == "a" {
+				c.OnOwner = func(*owner.Owner) func() { return func() { <-release } }
+			}
+		})
+		a := w.start("a")
+		w.waitOwner(a, time.Second)
+		b := w.start("b")
+		synctest.Wait()
+		a.cancel()
+		w.waitOwner(b, 500*time.Millisecond)
+		close(release)
+		require.NoError(t, <-a.ended)
+		w.stop(b)
+	})
+}
+
+// The owner is cut off with an append in flight, in both outcomes: the other replica owns in time, with everything
+// that was answered; the old owner refuses reads, and follows once it is back.
+func TestReplica_OwnerCutOff(t *testing.T) {
+	for name, fault := range map[string]memlog.Fault{"append arrives": memlog.LoseAnswer, "append lost": memlog.LoseRequest} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, nil)
+				a := w.start("a")
+				w.waitOwner(a, time.Second)
+				b := w.start("b")
+				w.propose(a)
+				w.propose(a)
+				old := a.Owner()
+				seen := false
+				a.net.SetFaults(func(op memlog.Op) memlog.Fault {
+					if op.Kind == memlog.OpAppend && !seen {
+						seen = true
+						return fault
+					}
+					return memlog.Hang
+				})
+				_, _, err := old.Propose(t.Context(), topic(3))
+				var unknown *owner.OutcomeUnknownError
+				require.ErrorAs(t, err, &unknown)
+				took := w.waitOwner(b, 7*time.Second)
+				require.LessOrEqual(t, took, 7*time.Second)
+				_, err = old.Read(func(*metadata.State) {})
+				require.ErrorIs(t, err, owner.ErrNotOwner)
+				want := 2
+				if fault == memlog.LoseAnswer {
+					want = 3
+				}
+				require.Equal(t, wantNames(want), w.names(b))
+				w.topics = want
+				w.propose(b)
+
+				a.net.SetFaults(nil)
+				time.Sleep(10 * time.Second)
+				require.Nil(t, a.Owner())
+				w.stop(b)
+				w.waitOwner(a, time.Second)
+				require.Equal(t, wantNames(want+1), w.names(a))
+				w.stop(a)
+			})
+		})
+	}
+}
+
+// The owner is stopped, requests in its send buffer, until another one owns, then woken.
+func TestReplica_OwnerStoppedPastItsLeaseThenWoken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		a := w.start("a")
+		w.waitOwner(a, time.Second)
+		b := w.start("b")
+		w.propose(a)
+		old := a.Owner()
+		a.net.Stop()
+		stale, err := old.Enqueue(t.Context(), topic(99))
+		require.NoError(t, err)
+		w.waitOwner(b, 7*time.Second)
+		w.propose(b)
+		a.net.Release()
+		_, _, err = stale.Wait(t.Context())
+		require.ErrorIs(t, err, owner.ErrNotOwner)
+		_, err = old.Read(func(*metadata.State) {})
+		require.ErrorIs(t, err, owner.ErrNotOwner)
+		_, _, err = old.Propose(t.Context(), topic(98))
+		require.ErrorIs(t, err, owner.ErrNotOwner)
+		time.Sleep(time.Second)
+		require.Equal(t, wantNames(2), w.names(b))
+		w.stop(b, a)
+	})
+}
+
+// The owner is cut off between the entries of one large command: it never happened, and the log goes on behind it.
+func TestReplica_VoidsACommandCutShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		a := w.start("a")
+		w.waitOwner(a, time.Second)
+		b := w.start("b")
+		w.propose(a)
+		appends := 0
+		a.net.SetFaults(func(op memlog.Op) memlog.Fault {
+			if op.Kind == memlog.OpAppend {
+				appends++
+			}
+			if appends > 2 {
+				return memlog.Hang
+			}
+			return memlog.Pass
+		})
+		_, _, err := a.Owner().Propose(t.Context(), &metadata.SetConfigs{
+			Resource: metadata.ConfigBroker, Set: map[string]string{"large": string(make([]byte, 1<<20))},
+		})
+		require.Error(t, err)
+		w.waitOwner(b, 7*time.Second)
+		w.propose(b)
+		_, err = b.Owner().Read(func(s *metadata.State) { require.Empty(t, s.Configs(metadata.ConfigBroker, "")) })
+		require.NoError(t, err)
+		a.net.SetFaults(nil)
+		time.Sleep(time.Second)
+		w.stop(b)
+		w.waitOwner(a, time.Second)
+		require.Equal(t, wantNames(2), w.names(a))
+		w.stop(a)
+	})
+}
+
+// Two replicas and a network that fails for one, the other, or both, again and again: what was answered stays, in
+// order, once; what failed with a known outcome is not there.
+func TestReplica_Fighting(t *testing.T) {
+	for seed := range uint64(5) {
+		synctest.Test(t, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 1))
+			w := newWorld(t, smallSnapshots)
+			nodes := []*node{w.start("a"), w.start("b")}
+			var answered, unknown, refused []string
+			for i := 1; i < 300; i++ {
+				if rng.IntN(30) == 0 {
+					f := memlog.Fault(rng.IntN(4))
+					nodes[rng.IntN(2)].net.SetFaults(func(memlog.Op) memlog.Fault { return f })
+				}
+				time.Sleep(time.Duration(rng.Int64N(int64(500 * time.Millisecond))))
+				own := nodes[rng.IntN(2)].Owner()
+				if own == nil {
+					continue
+				}
+				name := topic(i).Name
+				_, _, err := own.Propose(t.Context(), topic(i))
+				var u *owner.OutcomeUnknownError
+				switch {
+				case err == nil:
+					answered = append(answered, name)
+				case errors.As(err, &u):
+					unknown = append(unknown, name)
+				default:
+					refused = append(refused, name)
+				}
+			}
+			for _, n := range nodes {
+				n.net.SetFaults(nil)
+			}
+			var own *node
+			w.waitFor("an owner", 20*time.Second, func() bool {
+				for _, n := range nodes {
+					if o := n.Owner(); o != nil && n.owned.Load() > 0 {
+						if _, err := o.Read(func(*metadata.State) {}); err == nil {
+							own = n
+						}
+					}
+				}
+				return own != nil
+			})
+			got := w.names(own)
+			require.Subset(t, got, answered)
+			for _, name := range refused {
+				require.NotContains(t, got, name)
+			}
+			require.LessOrEqual(t, len(got), len(answered)+len(unknown))
+			require.NotEmpty(t, answered)
+			w.stop(nodes...)
+		})
+	}
+}
+
+// A follower that missed so much that the log was trimmed past it starts over from a snapshot, and can own.
+func TestReplica_FollowerBehindTheTrimPoint(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, smallSnapshots)
+		a := w.start("a")
+		w.waitOwner(a, time.Second)
+		b := w.start("b")
+		w.propose(a)
+		time.Sleep(time.Second)
+		b.net.CutOff()
+		for range 5 {
+			w.fill(a, 12_000)
+			w.propose(a)
+			time.Sleep(2 * time.Second)
+		}
+		first, _ := w.store.Indexes()
+		require.Greater(t, first, uint64(20), "the log was trimmed")
+		refs := w.refs()
+		require.Len(t, refs, 2)
+		require.Equal(t, refs[1].Index+1, first, "up to the second newest snapshot")
+
+		b.net.SetFaults(nil)
+		w.stop(a)
+		w.waitOwner(b, 20*time.Second)
+		require.Equal(t, wantNames(6), w.names(b))
+		w.stop(b)
+	})
+}
+
+// The newest snapshot is torn when the log was trimmed behind it already: the second newest serves, and the next
+// snapshot does not count the torn one.
+func TestReplica_NewestSnapshotTorn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, smallSnapshots)
+		a := w.start("a")
+		w.waitOwner(a, time.Second)
+		for range 4 {
+			w.fill(a, 12_000)
+			w.propose(a)
+			time.Sleep(time.Second)
+		}
+		w.propose(a)
+		w.stop(a)
+		refs := w.refs()
+		require.Len(t, refs, 2)
+		require.NoError(t, w.bucket.Delete(t.Context(), []string{refs[0].Name + "/part-00000"}))
+
+		b := w.start("b")
+		w.waitOwner(b, 5*time.Second)
+		require.Equal(t, wantNames(5), w.names(b))
+		w.fill(b, 12_000)
+		time.Sleep(2 * time.Second)
+		now := w.refs()
+		require.Len(t, now, 2)
+		require.Greater(t, now[0].Index, refs[0].Index)
+		require.Equal(t, refs[1], now[1], "the torn one is passed over")
+		w.stop(b)
+	})
+}
+
+func TestReplica_OldSnapshotsAreDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, smallSnapshots)
+		a := w.start("a")
+		w.waitOwner(a, time.Second)
+		for range 6 {
+			w.fill(a, 12_000)
+			time.Sleep(time.Second)
+		}
+		infos, err := w.bucket.List(t.Context(), prefix, "", 1000)
+		require.NoError(t, err)
+		require.Len(t, infos, 4, "two snapshots of a part and a manifest")
+		w.stop(a)
+	})
+}
+
+func TestReplica_SnapshotsByTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(c *replica.Config) { c.SnapshotMinBytes = 5000 })
+		a := w.start("a")
+		w.waitOwner(a, time.Second)
+		time.Sleep(20 * time.Minute)
+		require.Empty(t, w.refs(), "ticks alone are worth no snapshot")
+		w.fill(a, 6000)
+		time.Sleep(2 * time.Second)
+		require.Len(t, w.refs(), 1)
+		w.fill(a, 6000)
+		time.Sleep(4 * time.Minute)
+		require.Len(t, w.refs(), 1)
+		time.Sleep(2 * time.Minute)
+		require.Len(t, w.refs(), 2)
+		w.stop(a)
+	})
+}
+
+// With the bucket down the log grows to its budget and then refuses; it heals when snapshots succeed again.
+func TestReplica_SnapshotsFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, smallSnapshots)
+		a := w.start("a")
+		w.waitOwner(a, time.Second)
+		w.bucket.down.Store(true)
+		var err error
+		n := 0
+		for ; err == nil; n++ {
+			require.Less(t, n, 200, "the budget holds")
+			_, _, err = a.Owner().Propose(t.Context(), &metadata.SetConfigs{
+				Resource: metadata.ConfigBroker, Set: map[string]string{"fill": string(make([]byte, 1000))},
+			})
+		}
+		require.ErrorIs(t, err, metalog.ErrLogFull)
+		require.Greater(t, n, 70)
+		time.Sleep(10 * time.Minute)
+		_, err = a.Owner().Read(func(*metadata.State) {})
+		require.NoError(t, err, "reads go on")
+
+		w.bucket.down.Store(false)
+		w.waitFor("healing", 5*time.Minute, func() bool {
+			_, _, err := a.Owner().Propose(t.Context(), topic(1))
+			return err == nil
+		})
+		w.fill(a, 100_000)
+		w.stop(a)
+	})
+}
+
+func TestReplica_StopsOnHashMismatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, smallSnapshots)
+		a := w.start("a")
+		w.waitOwner(a, time.Second)
+		b := w.start("b")
+		w.fill(a, 30_000)
+		time.Sleep(5 * time.Second)
+		require.NotEmpty(t, w.refs(), "true hashes pass")
+		select {
+		case err := <-b.ended:
+			require.NoError(t, err)
+			t.Fatal("replica ended")
+		default:
+		}
+		_, index, err := a.Owner().Propose(t.Context(), &metadata.CheckHash{})
+		require.NoError(t, err)
+		_, _, err = a.Owner().Propose(t.Context(), &metadata.CheckHash{Index: index, Hash: 1})
+		require.NoError(t, err)
+		require.ErrorIs(t, <-b.ended, replica.ErrHashMismatch)
+		w.stop(a)
+	})
+}
+
+func TestReplica_ClockOffTakesNoOwnership(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.bucket.skew.Store(int64(31 * time.Second))
+		a := w.start("a")
+		time.Sleep(time.Minute)
+		require.Nil(t, a.Owner())
+		w.bucket.skew.Store(int64(-29 * time.Second))
+		w.waitOwner(a, time.Minute)
+		w.stop(a)
+	})
+}
+
+// A process that knows its former self to be dead need not wait for that one's lease.
+func TestReplica_TakesOverItsFormerSelf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(c *replica.Config) { c.TakeOver = true })
+		dead := w.start("a")
+		w.waitOwner(dead, time.Second)
+		w.propose(dead)
+		dead.net.CutOff()
+		again := w.start("a")
+		w.waitOwner(again, 200*time.Millisecond)
+		require.Equal(t, wantNames(1), w.names(again))
+		time.Sleep(10 * time.Second)
+		w.stop(again)
+		// The dead one stays dead in this test: it only gives its lease back.
+		dead.cancel()
+		dead.net.SetFaults(nil)
+		require.NoError(t, <-dead.ended)
+	})
+}
+
+// A log that lost entries which this replica has applied is no log to follow.
+func TestReplica_StopsWhenTheLogLostEntries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		a := w.start("a")
+		w.waitOwner(a, time.Second)
+		b := w.start("b")
+		for range 5 {
+			w.propose(a)
+		}
+		time.Sleep(time.Second)
+		w.store.Lose(2)
+		require.ErrorIs(t, <-b.ended, metalog.ErrAhead)
+		w.stop(a)
+	})
+}
+
+func TestConfig_Validate(t *testing.T) {
+	_, err := replica.New(replica.Config{SnapshotPrefix: "/x", SnapshotBytes: 1 << 40})
+	for _, fault := range []string{"no replica id", "no log or no bucket", "snapshot prefix", "log budget"} {
+		require.ErrorContains(t, err, fault)
+	}
+}
+
+var _ objstore.Bucket = (*bucket)(nil)

@@ -1,0 +1,198 @@
+package replica_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/freshet-io/freshet/controlplane/owner"
+	"github.com/freshet-io/freshet/controlplane/replica"
+	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/metadata/metalog"
+	"github.com/freshet-io/freshet/metadata/metalog/memlog"
+	"github.com/freshet-io/freshet/objstore"
+	"github.com/freshet-io/freshet/objstore/mem"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const prefix = "snapshots/0/"
+
+// world is one virtual cluster: a log, a bucket, and the replicas that a test starts.
+type world struct {
+	t      *testing.T
+	store  *memlog.Store
+	bucket *bucket
+	adjust func(*replica.Config)
+	topics int
+}
+
+// bucket is a bucket in memory whose store may be down or whose clock may be off.
+type bucket struct {
+	*mem.Bucket
+	down atomic.Bool
+	skew atomic.Int64
+}
+
+var errDown = errors.New("bucket is down")
+
+func (b *bucket) Put(ctx context.Context, key string, body objstore.Body) error {
+	if b.down.Load() {
+		return errDown
+	}
+	return b.Bucket.Put(ctx, key, body)
+}
+
+func (b *bucket) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+	if b.down.Load() {
+		return nil, errDown
+	}
+	return b.Bucket.Get(ctx, key, offset, length)
+}
+
+func (b *bucket) Now(context.Context) (time.Time, error) {
+	return time.Now().Add(time.Duration(b.skew.Load())), nil
+}
+
+// node is one running replica.
+type node struct {
+	*replica.Replica
+	net    *memlog.Replica
+	cancel context.CancelFunc
+	ended  chan error
+	owned  atomic.Int64 // times that it became the owner
+}
+
+func newWorld(t *testing.T, adjust func(*replica.Config)) *world {
+	t.Helper()
+	return &world{t: t, store: memlog.New(), bucket: &bucket{Bucket: mem.New()}, adjust: adjust}
+}
+
+func (w *world) start(name string) *node {
+	w.t.Helper()
+	l, net, err := w.store.Open(name, metalog.Config{})
+	require.NoError(w.t, err)
+	n := &node{net: net, ended: make(chan error, 1)}
+	cfg := replica.Config{
+		Replica: name, Address: name + ":7050", Log: l, Bucket: w.bucket, SnapshotPrefix: prefix,
+		OnOwner: func(*owner.Owner) func() {
+			n.owned.Add(1)
+			return func() {}
+		},
+	}
+	if w.adjust != nil {
+		w.adjust(&cfg)
+	}
+	n.Replica, err = replica.New(cfg)
+	require.NoError(w.t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	n.cancel = cancel
+	go func() { n.ended <- n.Run(ctx) }()
+	return n
+}
+
+// stop ends the replica cleanly.
+func (w *world) stop(nodes ...*node) {
+	w.t.Helper()
+	for _, n := range nodes {
+		n.net.SetFaults(nil)
+		n.cancel()
+		require.NoError(w.t, <-n.ended)
+	}
+}
+
+// waitFor waits in the bubble's time.
+func (w *world) waitFor(what string, limit time.Duration, cond func() bool) time.Duration {
+	w.t.Helper()
+	start := time.Now()
+	for !cond() {
+		if time.Since(start) > limit {
+			require.Failf(w.t, "timed out", "%s did not happen within %v", what, limit)
+		}
+		time.Sleep(10 * time.Millisecond)
+		synctest.Wait()
+	}
+	return time.Since(start)
+}
+
+func (w *world) waitOwner(n *node, limit time.Duration) time.Duration {
+	w.t.Helper()
+	return w.waitFor("ownership", limit, func() bool { return n.Owner() != nil })
+}
+
+// propose adds one topic and expects it to succeed.
+func (w *world) propose(n *node) {
+	w.t.Helper()
+	w.topics++
+	own := n.Owner()
+	require.NotNil(w.t, own)
+	result, _, err := own.Propose(w.t.Context(), topic(w.topics))
+	require.NoError(w.t, err)
+	require.NoError(w.t, result.Err)
+}
+
+func topic(n int) *metadata.CreateTopic {
+	return &metadata.CreateTopic{
+		ID: id.Topic{byte(n), byte(n >> 8), 1}, Name: fmt.Sprintf("topic-%05d", n), Partitions: 1,
+	}
+}
+
+// fill writes about bytes of log.
+func (w *world) fill(n *node, bytes int) {
+	w.t.Helper()
+	for written := 0; written < bytes; written += 1000 {
+		_, _, err := n.Owner().Propose(w.t.Context(), &metadata.SetConfigs{
+			Resource: metadata.ConfigBroker, Set: map[string]string{"fill": string(make([]byte, 1000))},
+		})
+		require.NoError(w.t, err)
+	}
+}
+
+// names gives the topics that the owner shows.
+func (w *world) names(n *node) []string {
+	w.t.Helper()
+	var all []string
+	own := n.Owner()
+	require.NotNil(w.t, own)
+	_, err := own.Read(func(s *metadata.State) {
+		for topic := range s.Topics() {
+			all = append(all, topic.Name)
+		}
+	})
+	require.NoError(w.t, err)
+	return all
+}
+
+func wantNames(n int) []string {
+	var all []string
+	for i := range n {
+		all = append(all, topic(i+1).Name)
+	}
+	return all
+}
+
+func (w *world) refs() []metalog.SnapshotRef {
+	w.t.Helper()
+	l, _, err := w.store.Open("observer", metalog.Config{})
+	require.NoError(w.t, err)
+	refs, err := l.Snapshots(w.t.Context())
+	require.NoError(w.t, err)
+	return refs
+}
+
+// smallSnapshots lets snapshots come every few KiB of log.
+func smallSnapshots(c *replica.Config) {
+	c.SnapshotBytes = 10_000
+	c.SnapshotPoll = 100 * time.Millisecond
+	c.SnapshotBackoff = 500 * time.Millisecond
+	c.Owner.SoftLogBytes, c.Owner.HardLogBytes = 40_000, 80_000
+}
