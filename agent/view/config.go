@@ -31,6 +31,9 @@ type Config struct {
 	// the live edge. Defaults 128 extents and 64 MiB of record bytes that they name.
 	WindowExtents int
 	WindowBytes   int64
+	// MaxExtents bounds the extents held for all partitions together; beyond, windows shrink to their newest extent and
+	// nothing is kept behind them. Default 2 million, 112 MiB.
+	MaxExtents int
 	// LookupExtents and LookupBytes bound the extents of one partition in one look-up's answer. Defaults 128 and
 	// 32 MiB, which is also as far as read-ahead goes.
 	LookupExtents int
@@ -51,6 +54,7 @@ type Config struct {
 func (c *Config) ApplyDefaults() {
 	def(&c.WindowExtents, 128)
 	def(&c.WindowBytes, 64<<20)
+	def(&c.MaxExtents, 2_000_000)
 	def(&c.LookupExtents, 128)
 	def(&c.LookupBytes, 32<<20)
 	def(&c.Subscriptions, 50_000)
@@ -82,7 +86,7 @@ func (c *Config) Validate() error {
 		value int64
 	}{
 		{"window extents", int64(c.WindowExtents)}, {"window bytes", c.WindowBytes},
-		{"lookup extents", int64(c.LookupExtents)}, {"lookup bytes", c.LookupBytes},
+		{"max extents", int64(c.MaxExtents)}, {"lookup extents", int64(c.LookupExtents)}, {"lookup bytes", c.LookupBytes},
 		{"subscriptions", int64(c.Subscriptions)}, {"idle after", int64(c.IdleAfter)},
 		{"probe interval", int64(c.ProbeInterval)}, {"probe timeout", int64(c.ProbeTimeout)},
 	} {

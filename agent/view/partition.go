@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/freshet-io/freshet/controlplane/api"
@@ -43,7 +44,8 @@ var errNoticeGap = errors.New("notice does not continue the window")
 // partition is the window of one partition. Slices of window and runs are handed out to readers: elements are never
 // changed, only appended after or dropped from the front.
 type partition struct {
-	tp id.TopicPartition
+	tp    id.TopicPartition
+	total *atomic.Int64 // extents held by all partitions
 
 	mu struct {
 		sync.Mutex
@@ -59,33 +61,47 @@ type partition struct {
 		runs    [][]extent.Extent
 		waiters map[*Waiter]struct{}
 		used    time.Time
+		held    int // extents of window and runs, as counted in total
 	}
+}
+
+// account brings total up to date; call it after window or runs changed.
+func (p *partition) account() {
+	held := len(p.mu.window)
+	for _, run := range p.mu.runs {
+		held += len(run)
+	}
+	p.total.Add(int64(held - p.mu.held))
+	p.mu.held = held
 }
 
 // open begins the window with a look-up's answer: its extents are the window if they reach the high watermark, and
 // else a run behind it.
-func (p *partition) open(index uint64, asked time.Time, marks Watermarks, exts []extent.Extent, more bool) {
+func (p *partition) open(index uint64, asked time.Time, marks Watermarks, exts []extent.Extent, more bool, cfg *Config) {
 	p.mu.index, p.mu.asked, p.mu.marks = index, asked, marks
 	p.mu.window, p.mu.bytes, p.mu.runs = nil, 0, nil
 	if more {
-		p.keepRun(exts)
+		p.keepRun(exts, cfg.MaxExtents)
+		p.account()
 		return
 	}
 	p.mu.window = exts
 	for i := range exts {
 		p.mu.bytes += int64(exts[i].Length)
 	}
+	p.account()
 }
 
 // keepRun remembers extents behind the window.
-func (p *partition) keepRun(exts []extent.Extent) {
-	if len(exts) == 0 {
+func (p *partition) keepRun(exts []extent.Extent, maxExtents int) {
+	if len(exts) == 0 || p.total.Load() > int64(maxExtents) {
 		return
 	}
 	if len(p.mu.runs) >= maxRuns {
 		p.mu.runs = slices.Delete(p.mu.runs, 0, 1)
 	}
 	p.mu.runs = append(p.mu.runs, exts)
+	p.account()
 }
 
 // start is the first offset of the window.
@@ -145,6 +161,7 @@ func (p *partition) notice(index uint64, n *api.PartitionNotice, cfg *Config, m 
 	p.mu.window = append(p.mu.window, exts...)
 	p.mu.bytes += added
 	p.trim(cfg, m)
+	p.account()
 	if moved && added == 0 {
 		p.wake()
 	} else {
@@ -155,10 +172,13 @@ func (p *partition) notice(index uint64, n *api.PartitionNotice, cfg *Config, m 
 
 // trim drops from the window's front what is below the log start or over the bounds.
 func (p *partition) trim(cfg *Config, m *metrics) {
-	n := 0
+	n, window := 0, cfg.WindowExtents
+	if p.total.Load() > int64(cfg.MaxExtents) {
+		window = 1
+	}
 	for n < len(p.mu.window) {
 		e := &p.mu.window[n]
-		over := len(p.mu.window)-n > cfg.WindowExtents || p.mu.bytes > cfg.WindowBytes && n < len(p.mu.window)-1
+		over := len(p.mu.window)-n > window || p.mu.bytes > cfg.WindowBytes && n < len(p.mu.window)-1
 		if e.Last >= p.mu.marks.LogStart && !over {
 			break
 		}
@@ -174,6 +194,7 @@ func (p *partition) trim(cfg *Config, m *metrics) {
 // void forgets what is known and wakes who waits, to look again.
 func (p *partition) void() {
 	p.mu.window, p.mu.bytes, p.mu.runs, p.mu.pending, p.mu.indexes = nil, 0, nil, nil, nil
+	p.account()
 	p.wake()
 }
 

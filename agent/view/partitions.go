@@ -23,6 +23,7 @@ type Partitions struct {
 	// generation counts the streams: an answer that was asked for in another one opens no window.
 	generation atomic.Uint64
 	confirmed  atomic.Pointer[time.Time]
+	extents    atomic.Int64 // held in all windows
 	parked     atomic.Int64
 	park       chan struct{} // capacity 1: a fetch was parked
 
@@ -58,7 +59,7 @@ func (p *Partitions) partition(tp id.TopicPartition) (part *partition, bounded b
 		p.metrics.refused.Inc()
 		return nil, true
 	}
-	part = &partition{tp: tp}
+	part = &partition{tp: tp, total: &p.extents}
 	p.mu.parts[tp] = part
 	p.metrics.subscriptions.Set(float64(len(p.mu.parts)))
 	return part, false

@@ -282,3 +282,24 @@ func TestPartitions_SharedProbes(t *testing.T) {
 		o.Count(func(o *viewtest.Owner) { require.InDelta(t, 10, o.Probes, 1) })
 	})
 }
+
+func TestPartitions_ExtentsBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := owner()
+		p, s := open(t, o, Config{MaxExtents: 6, LookupExtents: 4})
+		for i := range 5 {
+			o.Commit(tp0, ext(uint64(i+1), 1))
+		}
+		plan(t, p, tp0, 0) // a run of 4: the window begins behind it
+		plan(t, p, tp1, 0)
+		for i := range 20 {
+			o.Commit(tp1, ext(uint64(i+10), 1))
+		}
+		synctest.Wait()
+		require.LessOrEqual(t, p.extents.Load(), int64(7))
+		require.Len(t, plan(t, p, tp1, 19).Extents, 1)
+		s.Break()
+		synctest.Wait()
+		require.Zero(t, p.extents.Load())
+	})
+}

@@ -216,7 +216,7 @@ func (p *Partitions) settle(q question, generation uint64, asked time.Time, inde
 	defer q.part.mu.Unlock()
 	if !q.subscribe {
 		if a != nil && q.part.mu.state == live && p.generation.Load() == generation && !a.GetUnknown() {
-			q.part.keepRun(exts)
+			q.part.keepRun(exts, p.cfg.MaxExtents)
 		}
 		return
 	}
@@ -227,7 +227,7 @@ func (p *Partitions) settle(q question, generation uint64, asked time.Time, inde
 	if a == nil || a.GetUnknown() || p.generation.Load() != generation || len(pending) >= maxPending {
 		return
 	}
-	q.part.open(index, asked, marksOf(a), exts, a.GetMore())
+	q.part.open(index, asked, marksOf(a), exts, a.GetMore(), &p.cfg)
 	q.part.mu.state = live
 	for i, n := range pending {
 		p.apply(q.part, indexes[i], n)
