@@ -50,6 +50,8 @@ func fill(r *rand.Rand, v reflect.Value) {
 		v.SetUint(uint64(uint8(r.Uint32())))
 	case reflect.Bool:
 		v.SetBool(r.IntN(2) == 0)
+	default:
+		panic("messages have no " + v.Kind().String())
 	}
 }
 

@@ -32,7 +32,7 @@ func BenchmarkServer_Produce(b *testing.B) {
 				}
 			}
 			require.NoError(b, c.(*net.TCPConn).CloseWrite())
-			<-done
+			require.NoError(b, <-done)
 		})
 	}
 }
@@ -73,7 +73,7 @@ func benchServer(b *testing.B, h Handler) net.Conn {
 	b.Cleanup(func() {
 		_ = c.Close()
 		cancel()
-		<-done
+		require.NoError(b, <-done)
 	})
 	return c
 }

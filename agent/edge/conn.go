@@ -22,6 +22,9 @@ import (
 // readBuffer holds prefixes and small requests; bodies beyond it are read straight into their frames.
 const readBuffer = 4 << 10
 
+// lingerTimeout bounds how long a drained connection waits for its client to close.
+const lingerTimeout = time.Second
+
 // closeReason says why a connection was closed: a label of metrics.
 type closeReason string
 
@@ -92,8 +95,26 @@ func (c *conn) serve() {
 	c.queue.close()
 	<-writer
 	c.setReason(closeDrain)
-	_ = c.nc.Close() // says goodbye under TLS; an aborted socket is closed already
+	if !c.aborted.Load() {
+		c.linger()
+	}
+	_ = c.nc.Close()
 	c.cancel()
+}
+
+// linger says goodbye and waits for the client to close, for lingerTimeout at most. Closing a socket with unread
+// requests in it at once would reset it, and the answers on their way would be lost.
+func (c *conn) linger() {
+	raw, ok := c.raw.(interface{ CloseWrite() error })
+	if !ok {
+		return
+	}
+	if t, ok := c.nc.(*tls.Conn); ok {
+		_ = t.CloseWrite()
+	}
+	_ = raw.CloseWrite()
+	_ = c.raw.SetReadDeadline(time.Now().Add(lingerTimeout))
+	_, _ = io.Copy(io.Discard, c.raw)
 }
 
 // stop ends reading; what was read is still answered.

@@ -29,8 +29,10 @@ func (f *frame) release() {
 	}
 	if f.buf != nil {
 		if poison {
-			for i := range *f.buf {
-				(*f.buf)[i] = 0xdb
+			p := *f.buf
+			p[0] = 0xdb
+			for n := 1; n < len(p); n *= 2 {
+				copy(p[n:], p[:n])
 			}
 		}
 		putBuffer(f.buf)

@@ -48,7 +48,7 @@ func TestServer_HalfSentFrames(t *testing.T) {
 		for range 500 {
 			c := p.dial()
 			defer c.Close()
-			go func() { _, _ = c.Write(half(1<<20, 512<<10)) }()
+			go func() { _, _ = c.Write(half(1<<20, 100<<10)) }()
 		}
 		synctest.Wait()
 		require.LessOrEqual(t, s.produce.used.Load(), int64(bound)*5/4)

@@ -2,6 +2,7 @@ package edge
 
 import (
 	"context"
+	"io"
 	"testing"
 	"testing/synctest"
 
@@ -165,6 +166,36 @@ func TestServer_ContextEndsWithConnection(t *testing.T) {
 		require.Empty(t, s.connections())
 		require.Zero(t, s.others.used.Load())
 	})
+}
+
+// TestServer_DrainKeepsAnswers: requests that nobody reads any more do not cost the client the answers that were sent.
+func TestServer_DrainKeepsAnswers(t *testing.T) {
+	s, err := New(Config{Handler: echo, Listeners: []Listener{{Address: "127.0.0.1:0"}}})
+	require.NoError(t, err)
+	require.NoError(t, s.Listen(t.Context()))
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- s.Run(ctx) }()
+	c := dial(t, s.Addrs()[0].String())
+	go func() {
+		for i := int32(0); ; i++ {
+			if _, err := c.Write(request(produce, i, "p")); err != nil {
+				return
+			}
+		}
+	}()
+	requireResponse(t, c, 0, "p")
+	cancel()
+	for i := int32(1); ; i++ {
+		correlation, _, err := readResponse(c)
+		if err != nil {
+			require.ErrorIs(t, err, io.EOF)
+			break
+		}
+		require.Equal(t, i, correlation)
+	}
+	_ = c.Close()
+	require.NoError(t, <-done)
 }
 
 func TestServer_Drain(t *testing.T) {
