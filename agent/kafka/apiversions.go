@@ -33,8 +33,8 @@ func (apiVersions) Start(_ context.Context, req *edge.Request) func() edge.Reply
 		return Malformed(req, err)
 	}
 	out := kmsg.NewPtrApiVersionsResponse()
-	if req.Version >= 3 && !(softwarePattern.MatchString(in.ClientSoftwareName) &&
-		softwarePattern.MatchString(in.ClientSoftwareVersion)) {
+	named := softwarePattern.MatchString(in.ClientSoftwareName) && softwarePattern.MatchString(in.ClientSoftwareVersion)
+	if req.Version >= 3 && !named {
 		out.ErrorCode = kerr.InvalidRequest.Code
 		return Ready(Answer(req, out))
 	}

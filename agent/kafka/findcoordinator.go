@@ -13,7 +13,7 @@ import (
 // maxCoordinatorKind is the largest key type answered: 0 group, 1 transaction. Share groups (2) are not served.
 const maxCoordinatorKind = 1
 
-// FindCoordinator, key 10, versions 0-6. Every agent forwards coordinator requests to the same owner, so any of the
+// FindCoordinator is key 10, versions 0-6. Every agent forwards coordinator requests to the same owner, so any of the
 // client's zone would do; the key picks one, to spread them.
 //
 //	1 adds the key type, the throttle time and error messages

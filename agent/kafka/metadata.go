@@ -44,7 +44,7 @@ type MetadataConfig struct {
 	Log     *zap.Logger
 }
 
-// Metadata, key 3, versions 0-13.
+// Metadata is key 3, versions 0-13.
 //
 //	0  an empty list asks for all topics; from 1 on null does, and an empty one for none
 //	1  adds racks, the controller, internal topics

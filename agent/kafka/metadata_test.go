@@ -20,6 +20,7 @@ import (
 
 // never is a prober that fails the test: what is known needs no fresh knowledge.
 func never(t *testing.T) view.Prober {
+	t.Helper()
 	return proberFunc(func(context.Context) (uint64, error) {
 		t.Error("asked for fresh knowledge")
 		return 0, errTest
