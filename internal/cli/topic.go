@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -213,7 +214,7 @@ func describeTopic(ctx context.Context, admin *kadm.Client, t kadm.TopicDetail, 
 		return fmt.Errorf("list end offsets: %w", err)
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "topic %s, id %s, %s\n", t.Topic, t.ID, count(int64(len(t.Partitions)), "partition"))
+	fmt.Fprintf(w, "topic %s, id %s, %s\n", t.Topic, base64.RawURLEncoding.EncodeToString(t.ID[:]), count(int64(len(t.Partitions)), "partition"))
 	for _, r := range configs {
 		slices.SortFunc(r.Configs, func(a, b kadm.Config) int { return cmp.Compare(a.Key, b.Key) })
 		for _, cfg := range r.Configs {
