@@ -307,13 +307,9 @@ func (s *store) decodeEntry(kv *mvccpb.KeyValue) (metalog.Record, error) {
 	return metalog.DecodeRecord(index, kv.Value)
 }
 
-// leaseError maps etcd's "lease not found", which comes as a client error or as a gRPC status.
+// leaseError maps etcd's "lease not found".
 func leaseError(err error) error {
-	if err == nil {
-		return nil
-	}
-	var e rpctypes.EtcdError
-	if errors.Is(err, rpctypes.ErrLeaseNotFound) || errors.As(err, &e) && e.Error() == rpctypes.ErrLeaseNotFound.Error() {
+	if isEtcdError(err, rpctypes.ErrLeaseNotFound) {
 		return fmt.Errorf("%w: %w", metalog.ErrLeaseGone, err)
 	}
 	return err

@@ -109,6 +109,13 @@ func (m *Maintainer) trimShard(ctx context.Context, base string) error {
 	return nil
 }
 
-func isCompacted(err error) bool {
-	return errors.Is(err, rpctypes.ErrCompacted) || err != nil && err.Error() == rpctypes.ErrCompacted.Error()
+func isCompacted(err error) bool { return isEtcdError(err, rpctypes.ErrCompacted) }
+
+func isNoSpace(err error) bool { return isEtcdError(err, rpctypes.ErrNoSpace) }
+
+// isEtcdError tells whether err is etcd's target, which comes as that value or, from a gRPC status, as one that reads
+// the same.
+func isEtcdError(err, target error) bool {
+	var e rpctypes.EtcdError
+	return errors.Is(err, target) || errors.As(err, &e) && e.Error() == target.Error()
 }

@@ -1,0 +1,126 @@
+package etcdlog_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap/zaptest"
+
+	"github.com/freshet-io/freshet/metadata/metalog"
+	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
+)
+
+// maintain runs a maintainer until the test ends.
+func maintain(t *testing.T, client *clientv3.Client, replica string) *prometheus.Registry {
+	t.Helper()
+	reg := prometheus.NewRegistry()
+	m, err := etcdlog.NewMaintainer(etcdlog.MaintainerConfig{
+		Client: client, Replica: replica, Check: 50 * time.Millisecond, Compact: 50 * time.Millisecond, Registerer: reg,
+		Logger: zaptest.NewLogger(t),
+	})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- m.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-ended)
+	})
+	return reg
+}
+
+func counter(t *testing.T, reg *prometheus.Registry, name string) float64 {
+	t.Helper()
+	families, err := reg.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	return 0
+}
+
+func TestMaintainer_OneCompacts(t *testing.T) {
+	client := startEtcd(t, nil)
+	a, b := maintain(t, client, "a"), maintain(t, client, "b")
+	const name = "freshet_etcd_compactions_total"
+	for n := 0; counter(t, a, name)+counter(t, b, name) < 2; n++ {
+		_, err := client.Put(t.Context(), "key", fmt.Sprint(n))
+		require.NoError(t, err)
+	}
+	_, err := client.Get(t.Context(), "key", clientv3.WithRev(2))
+	require.ErrorContains(t, err, "compacted")
+	require.Zero(t, min(counter(t, a, name), counter(t, b, name)), "only the elected one does")
+}
+
+// A log fills etcd's quota. Its owner can neither append nor point to snapshots, but keeps its tenure; the maintainer
+// trims to the second newest snapshot, compacts, defragments and disarms, and the append that waited goes through.
+func TestMaintainer_HealsNoSpace(t *testing.T) {
+	client := startEtcd(t, func(c *embed.Config) { c.QuotaBackendBytes = 8 << 20 })
+	l := openLog(t, client, "main", metalog.Config{})
+	tenure, err := l.Acquire(t.Context(), metalog.Candidate{Replica: "r1"})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, tenure.Resign(context.Background())) }()
+	require.NoError(t, tenure.SetSnapshots(t.Context(), []metalog.SnapshotRef{{Index: 12}, {Index: 10}}))
+
+	payload := make([]byte, 256<<10)
+	for index := uint64(1); ; index++ {
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		_, err := client.Put(ctx, "probe", "")
+		cancel()
+		if err != nil {
+			require.ErrorContains(t, err, "space")
+			break
+		}
+		require.Less(t, index, uint64(100))
+		if index > 20 {
+			// Beyond what the log needs live: history, which only compaction gives back.
+			_, err = client.Put(t.Context(), "history", string(payload))
+			if err == nil {
+				index--
+				continue
+			}
+			require.ErrorContains(t, err, "space")
+			break
+		}
+		_, err = tenure.Append(t.Context(), index, payload)
+		require.NoError(t, err)
+	}
+	require.True(t, tenure.Valid())
+	next := tenure.Bytes()/int64(len(payload)) + 1
+	appended := make(chan error, 1)
+	go func() {
+		_, err := tenure.Append(context.Background(), uint64(next), []byte("waits"))
+		appended <- err
+	}()
+	reg := maintain(t, client, "r1")
+	select {
+	case err := <-appended:
+		require.NoError(t, err)
+	case <-time.After(20 * time.Second):
+		t.Fatal("not healed")
+	}
+	require.GreaterOrEqual(t, counter(t, reg, "freshet_etcd_nospace_heals_total"), 1.0)
+	_, _, err = l.Read(t.Context(), 10, 1)
+	require.ErrorIs(t, err, metalog.ErrTrimmed)
+	entries, _, err := l.Read(t.Context(), 11, 1)
+	require.NoError(t, err)
+	require.EqualValues(t, 11, entries[0].Index)
+	problems, err := testutil.GatherAndLint(reg)
+	require.NoError(t, err)
+	require.Empty(t, problems)
+}
+
+func TestCheck_TellsOfSmallQuotas(t *testing.T) {
+	small := startEtcd(t, func(c *embed.Config) { c.QuotaBackendBytes = 8 << 20 })
+	require.ErrorContains(t, etcdlog.Check(t.Context(), small), "quota")
+	require.NoError(t, etcdlog.Check(t.Context(), startEtcd(t, nil)))
+}
