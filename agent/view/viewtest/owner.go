@@ -103,6 +103,21 @@ func (o *Owner) Commit(tp id.TopicPartition, exts ...extent.Extent) []extent.Ext
 	return exts
 }
 
+// Append appends extents that have their offsets already, as the state machine gave them.
+func (o *Owner) Append(tp id.TopicPartition, exts ...extent.Extent) {
+	if len(exts) == 0 {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	p := o.parts[tp]
+	p.Extents = append(p.Extents, exts...)
+	p.HighWatermark = exts[len(exts)-1].Last + 1
+	p.LastStable = p.HighWatermark
+	o.index++
+	o.notify(tp, exts)
+}
+
 // Change sets a partition's truth by fn and tells the streams without extents.
 func (o *Owner) Change(tp id.TopicPartition, fn func(*Partition)) {
 	o.mu.Lock()
