@@ -19,6 +19,9 @@ import (
 
 var errNoOwner = errors.New("no replica knows an owner")
 
+// refreshInterval is how often the addresses of replicas are asked for while there is a stream.
+const refreshInterval = 10 * time.Second
+
 // maxReplicas bounds the addresses learned from replicas.
 const maxReplicas = 32
 
@@ -67,6 +70,21 @@ func (c *connections) owner(ctx context.Context) (string, error) {
 		}
 	}
 	return "", errors.Join(errs...)
+}
+
+// refresh learns of replicas that came or went while there is a stream, so that the next owner is found if those
+// known now are gone by then.
+func (c *connections) refresh(ctx context.Context) {
+	tick := time.NewTicker(refreshInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			_, _ = c.owner(ctx) // the stream tells whether the owner is reached
+		}
+	}
 }
 
 func (c *connections) addresses() []string {

@@ -128,6 +128,7 @@ func (s *Session) serve(ctx context.Context, st *stream, welcome *api.Welcome) e
 	s.begin(st, welcome)
 	var sender sync.WaitGroup
 	sender.Go(func() { s.send(ctx, st) })
+	sender.Go(func() { s.conns.refresh(ctx) })
 	err := s.receive(st)
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause

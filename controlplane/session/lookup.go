@@ -114,9 +114,7 @@ func lookUpPartition(s *metadata.State, tp id.TopicPartition, p *api.PartitionLo
 			exts = []extent.Extent{ext}
 		}
 	}
-	if len(exts) > 0 {
-		answer.Extents = extent.AppendList(nil, exts)
-	}
+	answer.Extents = extent.AppendList(nil, exts)
 	return answer, len(exts)
 }
 

@@ -74,14 +74,11 @@ func endpointMessages(endpoints []metadata.Endpoint) []*api.Endpoint {
 }
 
 func partitionNotice(p *metadata.PartitionEffect) *api.PartitionNotice {
-	n := &api.PartitionNotice{
+	return &api.PartitionNotice{
 		Topic: bytes.Clone(p.Partition.Topic[:]), Partition: p.Partition.Partition,
 		LogStart: p.LogStart, HighWatermark: p.HighWatermark, LastStable: p.LastStable,
+		Extents: extent.AppendList(nil, p.Extents),
 	}
-	if len(p.Extents) > 0 {
-		n.Extents = extent.AppendList(nil, p.Extents)
-	}
-	return n
 }
 
 func catalogueItem(c *api.Catalogue) *api.OwnerItem {
