@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -136,6 +137,7 @@ func (e *env) readAll(t *testing.T, offset int64) []byte {
 	t.Helper()
 	var out []byte
 	for {
+		time.Sleep(time.Millisecond) // of the bubble: later than what was confirmed so far
 		req := request(part(0, offset))
 		req.MaxWait = 0
 		resp := e.fetch(t, req)
