@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 	"time"
 
@@ -141,46 +142,48 @@ func BenchmarkApplyOneBatchPerExtent(b *testing.B) { benchmarkApply(b, 512, 1) }
 func BenchmarkApplySixteenPerExtent(b *testing.B) { benchmarkApply(b, 64, 16) }
 
 // A state of 1 M extents and 1 M producers is encoded over and over in another goroutine, each time from a fresh
-// Snapshot, while commits go on; the longest Apply (with the Snapshot before it) must stay under 20 ms.
+// Snapshot, while commits go on; the longest Apply (with the Snapshot before it) must stay under 20 ms. Wall time counts
+// what the machine gives to others, so the longest in CPU time of the thread is reported beside it.
 func BenchmarkSnapshotWhileCommitting(b *testing.B) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	l := newLoad(10_000, 1_000_000, 500, 1)
 	s := l.state()
 	index := uint64(1)
-	apply := func() time.Duration {
+	apply := func() {
 		index++
-		batch := &Batch{Now: 1_700_000_000_000, Commands: []Command{&CommitBundle{Encoded: l.commit()}}}
-		start := time.Now()
-		s.Apply(index, batch, nil, nil)
-		return time.Since(start)
+		s.Apply(index, &Batch{Now: 1_700_000_000_000, Commands: []Command{&CommitBundle{Encoded: l.commit()}}}, nil, nil)
 	}
 	for range 2000 {
 		apply()
 	}
-	var longest, longestSnapshot time.Duration
-	done := make(chan struct{}, 1)
-	done <- struct{}{}
+	var longest, longestCPU time.Duration
+	encoded := make(chan struct{}, 1)
+	encoded <- struct{}{}
 	snapshots := 0
 	b.ResetTimer()
 	for range b.N {
+		batch := &Batch{Now: 1_700_000_000_000, Commands: []Command{&CommitBundle{Encoded: l.commit()}}}
+		start, startCPU := time.Now(), threadCPU()
 		select {
-		case <-done:
-			start := time.Now()
-			frozen := s.Snapshot()
-			longestSnapshot = max(longestSnapshot, time.Since(start))
+		case <-encoded:
 			snapshots++
+			frozen := s.Snapshot()
 			go func() {
 				if err := frozen.Encode(io.Discard); err != nil {
 					panic(err)
 				}
-				done <- struct{}{}
+				encoded <- struct{}{}
 			}()
 		default:
 		}
-		longest = max(longest, apply())
+		index++
+		s.Apply(index, batch, nil, nil)
+		longest, longestCPU = max(longest, time.Since(start)), max(longestCPU, threadCPU()-startCPU)
 	}
 	b.StopTimer()
-	<-done
+	<-encoded
 	b.ReportMetric(float64(longest.Microseconds())/1000, "max-apply-ms")
-	b.ReportMetric(float64(longestSnapshot.Microseconds())/1000, "max-snapshot-ms")
+	b.ReportMetric(float64(longestCPU.Microseconds())/1000, "max-apply-cpu-ms")
 	b.ReportMetric(float64(snapshots), "snapshots")
 }
