@@ -1,7 +1,7 @@
 package cost
 
 import (
-	"bytes"
+	"bufio"
 	"context"
 	"crypto/tls"
 	"encoding/binary"
@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -27,26 +28,25 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // wants: 'p', and everything it sends is checksummed and put; or 'f' with a count of bytes (uint64, big endian), and
 // that many are sent to it from memory.
 type Floor struct {
-	Endpoint string // URL of the S3 endpoint and bucket, such as http://127.0.0.1:9000/bucket
-	Client   *http.Client
+	Endpoint *url.URL    // S3 endpoint and bucket, such as http://127.0.0.1:9000/bucket
 	TLS      *tls.Config // nil: plain TCP
 	memory   []byte
 	slots    chan []byte // object buffers: their number bounds the PUTs under way
-	objects  chan int
+	conns    chan *storeConn
 }
 
 // NewFloor prepares the buffers that a floor uses for all its connections.
-func NewFloor(endpoint string, client *http.Client, tlsConfig *tls.Config) *Floor {
+func NewFloor(endpoint *url.URL, tlsConfig *tls.Config) *Floor {
 	f := &Floor{
-		Endpoint: endpoint, Client: client, TLS: tlsConfig,
-		memory:  make([]byte, floorObjectBytes),
-		slots:   make(chan []byte, floorPutsAtOnce),
-		objects: make(chan int, 1),
+		Endpoint: endpoint, TLS: tlsConfig,
+		memory: make([]byte, floorObjectBytes),
+		slots:  make(chan []byte, floorPutsAtOnce),
+		conns:  make(chan *storeConn, floorPutsAtOnce),
 	}
-	for range floorPutsAtOnce {
+	for i := range floorPutsAtOnce {
 		f.slots <- make([]byte, floorObjectBytes)
+		f.conns <- &storeConn{number: i}
 	}
-	f.objects <- 0
 	return f
 }
 
@@ -97,11 +97,10 @@ func (f *Floor) receive(ctx context.Context, conn net.Conn) error {
 			crc = crc32.Update(crc, castagnoli, object[n:n+got])
 			n += got
 		}
-		if n == 0 {
-			f.slots <- object
-			return nil
+		var err error
+		if n > 0 {
+			err = f.put(ctx, object[:n], crc)
 		}
-		err := f.put(ctx, object[:n], crc)
 		f.slots <- object
 		if err != nil {
 			return err
@@ -113,18 +112,28 @@ func (f *Floor) receive(ctx context.Context, conn net.Conn) error {
 	}
 }
 
+// put writes the request by hand on a kept connection: header and object, each one write, no copies between. An HTTP
+// client would copy the body once more, and a floor must not.
 func (f *Floor) put(ctx context.Context, object []byte, crc uint32) error {
-	number := <-f.objects
-	f.objects <- number + 1
-	url := fmt.Sprintf("%s/floor/%d", f.Endpoint, number)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPut, url, bytes.NewReader(object))
-	if err != nil {
-		return fmt.Errorf("make request: %w", err)
+	c := <-f.conns
+	defer func() { f.conns <- c }()
+	if c.conn == nil {
+		if err := c.dial(ctx, f.Endpoint); err != nil {
+			return err
+		}
 	}
-	req.Header.Set("X-Amz-Checksum-Crc32c", checksumHeader(crc))
-	resp, err := f.Client.Do(req)
+	c.puts++
+	_, err := fmt.Fprintf(c.conn, "PUT %s/floor/%d-%d HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\nX-Amz-Checksum-Crc32c: %s\r\n\r\n",
+		f.Endpoint.Path, c.number, c.puts, f.Endpoint.Host, len(object), checksumHeader(crc))
 	if err != nil {
 		return fmt.Errorf("put object: %w", err)
+	}
+	if _, err := c.conn.Write(object); err != nil {
+		return fmt.Errorf("put object: %w", err)
+	}
+	resp, err := http.ReadResponse(c.answers, nil)
+	if err != nil {
+		return fmt.Errorf("read answer: %w", err)
 	}
 	defer resp.Body.Close()
 	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
@@ -134,6 +143,29 @@ func (f *Floor) put(ctx context.Context, object []byte, crc uint32) error {
 		return fmt.Errorf("put object: status %s", resp.Status)
 	}
 	return nil
+}
+
+// storeConn is a kept connection to the object store.
+type storeConn struct {
+	number, puts int
+	conn         net.Conn
+	answers      *bufio.Reader
+}
+
+func (c *storeConn) dial(ctx context.Context, endpoint *url.URL) error {
+	conn, err := dialStore(ctx, endpoint)
+	if err != nil {
+		return fmt.Errorf("connect to object store: %w", err)
+	}
+	c.conn, c.answers = conn, bufio.NewReader(conn)
+	return nil
+}
+
+func dialStore(ctx context.Context, endpoint *url.URL) (net.Conn, error) {
+	if endpoint.Scheme == "https" {
+		return (&tls.Dialer{Config: clientTLS()}).DialContext(ctx, "tcp", endpoint.Host)
+	}
+	return (&net.Dialer{}).DialContext(ctx, "tcp", endpoint.Host)
 }
 
 func (f *Floor) send(conn net.Conn) error {

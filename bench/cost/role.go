@@ -8,14 +8,16 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"time"
 )
 
 // The names of the processes of a run, beside the agent.
 const (
-	roleFloor  = "floor"
-	roleNullS3 = "null-s3"
-	roleLoad   = "load"
+	roleFloor   = "floor"
+	roleNullS3  = "null-s3"
+	roleControl = "control-plane"
+	roleLoad    = "load"
 )
 
 // floorRole and nullRole configure the servers; a load is configured by Load.
@@ -36,6 +38,8 @@ func RunRole(ctx context.Context, name, spec string, out io.Writer) error {
 		return runFloorRole(ctx, spec, out)
 	case roleNullS3:
 		return runNullRole(ctx, spec, out)
+	case roleControl:
+		return runControlRole(ctx, spec, out)
 	case roleLoad:
 		return runLoadRole(ctx, spec, out)
 	default:
@@ -52,16 +56,16 @@ func runFloorRole(ctx context.Context, spec string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	transport := &http.Transport{
-		MaxIdleConnsPerHost: floorPutsAtOnce, WriteBufferSize: 256 << 10, DisableCompression: true,
-		TLSClientConfig: clientTLS(),
+	endpoint, err := url.Parse(role.Endpoint)
+	if err != nil {
+		return fmt.Errorf("endpoint: %w", err)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
 	fmt.Fprintln(out, l.Addr())
-	return NewFloor(role.Endpoint, &http.Client{Transport: transport}, tlsConfig).Serve(ctx, l)
+	return NewFloor(endpoint, tlsConfig).Serve(ctx, l)
 }
 
 func runNullRole(ctx context.Context, spec string, out io.Writer) error {
