@@ -18,7 +18,8 @@ type Config struct {
 	// State is the state after the last complete command up to the tenure's tail. It is the owner's until Run
 	// returned.
 	State *metadata.State
-	// First are proposed ahead of everything else; nobody waits for their results.
+	// First are proposed ahead of everything else; nobody waits for their results. At a full log they are refused
+	// like others.
 	First []metadata.Command
 	// Marked is called on the apply goroutine with a snapshot of the state as of each CheckHash command with index
 	// 0, which marks where a snapshot is to be taken. Checked is called with every other one.

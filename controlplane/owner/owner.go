@@ -58,7 +58,8 @@ func New(cfg Config) (*Owner, error) {
 		return nil, fmt.Errorf("owner: state at %d is past the log's tail %d", cfg.State.Index(), o.next-1)
 	}
 	for _, cmd := range cfg.First {
-		if _, err := o.Enqueue(context.Background(), cmd); err != nil {
+		// A full log must not keep an owner from its start: only the owner can trim it.
+		if _, err := o.enqueue(context.Background(), cmd); err != nil {
 			return nil, fmt.Errorf("owner: first commands: %w", err)
 		}
 	}
@@ -85,13 +86,17 @@ func (o *Owner) Err() error {
 // calls. The command must not change any more. It blocks while the queue is full. Errors: ErrNotOwner,
 // metalog.ErrLogFull, ErrTooLarge, the context's; none of them leaves an effect.
 func (o *Owner) Enqueue(ctx context.Context, cmd metadata.Command) (*Proposal, error) {
-	p := &Proposal{cmd: cmd, size: encodedSize(cmd), done: make(chan struct{})}
-	if p.size > o.cfg.CommandBytes {
-		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, p.size, o.cfg.CommandBytes)
-	}
 	if o.logFull() && !reserved(cmd) {
 		o.metrics.refused.Inc()
 		return nil, metalog.ErrLogFull
+	}
+	return o.enqueue(ctx, cmd)
+}
+
+func (o *Owner) enqueue(ctx context.Context, cmd metadata.Command) (*Proposal, error) {
+	p := &Proposal{cmd: cmd, size: encodedSize(cmd), done: make(chan struct{})}
+	if p.size > o.cfg.CommandBytes {
+		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, p.size, o.cfg.CommandBytes)
 	}
 	if err := o.queue.put(ctx, p, o.done); err != nil {
 		return nil, err

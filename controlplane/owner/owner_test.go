@@ -463,3 +463,28 @@ func TestOwner_HandsHashCommandsOn(t *testing.T) {
 		require.NoError(t, end())
 	})
 }
+
+// An owner can begin with a full log, and first commands that do not fit are dropped.
+func TestOwner_BeginsWithAFullLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, nil)
+		_, err := f.tenure.Append(t.Context(), 1, metadata.AppendBatch(nil, &metadata.Batch{}))
+		require.NoError(t, err)
+		require.NoError(t, f.tenure.Resign(t.Context()))
+		l, _, err := f.store.Open("a", metalog.Config{})
+		require.NoError(t, err)
+		f.tenure, err = l.Acquire(t.Context(), metalog.Candidate{Replica: "a"})
+		require.NoError(t, err)
+		s := replay(t, f.log)
+		f.Owner, err = owner.New(owner.Config{
+			Tenure: f.tenure, State: s, SoftLogBytes: 1, HardLogBytes: 2,
+			First: []metadata.Command{&metadata.RaiseVersion{Version: 1}},
+		})
+		require.NoError(t, err)
+		end := f.run(t)
+		_, index, err := f.Propose(t.Context(), &metadata.CheckHash{})
+		require.NoError(t, err)
+		require.EqualValues(t, 2, index)
+		require.NoError(t, end())
+	})
+}

@@ -344,7 +344,8 @@ func TestReplica_SnapshotsByTime(t *testing.T) {
 	})
 }
 
-// With the bucket down the log grows to its budget and then refuses; it heals when snapshots succeed again.
+// With the bucket down the log grows to its budget and then refuses, also under the next owner; it heals when
+// snapshots succeed again.
 func TestReplica_SnapshotsFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, smallSnapshots)
@@ -365,6 +366,10 @@ func TestReplica_SnapshotsFail(t *testing.T) {
 		_, err = a.Owner().Read(func(*metadata.State) {})
 		require.NoError(t, err, "reads go on")
 
+		b := w.start("b")
+		w.stop(a)
+		w.waitOwner(b, time.Second)
+		a = b
 		w.bucket.down.Store(false)
 		w.waitFor("healing", 5*time.Minute, func() bool {
 			_, _, err := a.Owner().Propose(t.Context(), topic(1))
