@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/freshet-io/freshet/controlplane/client"
 	"github.com/freshet-io/freshet/metadata/commit"
 	"github.com/freshet-io/freshet/metadata/id"
 )
+
+// gapPause is the least time between two resubmissions of the same batches, should the sequencer not park them.
+const gapPause = 250 * time.Millisecond
 
 // gap is one producer's batches of one partition that are ahead of its sequence there. They are handed in again on
 // their own: another producer's gap may close at another time.
@@ -74,10 +78,20 @@ func (b *sealed) closeGap(g gap) {
 				g.entries = append(g.entries, b.settleSection(&result.Sections[i], members, false)...)
 			}
 		}
-		if err != nil || ctx.Err() != nil {
+		if err != nil || len(g.entries) > 0 && !pause(ctx, gapPause) {
 			b.failGap(g, gapError(b.s.ctx, err))
 			return
 		}
+	}
+}
+
+// pause waits for d; false if ctx ended first.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
 	}
 }
 
