@@ -42,15 +42,18 @@ func (b *bucket) Get(ctx context.Context, key string, offset, length int64) (io.
 	return r, err
 }
 
-func setup(t testing.TB, cfg Config) (*Cache, *bucket) {
-	t.Helper()
+func setup(tb testing.TB, cfg Config) (*Cache, *bucket) {
+	tb.Helper()
 	b := &bucket{Bucket: mem.New()}
 	cfg.Bucket, cfg.Key = b, cachetest.Key
 	c, err := New(cfg)
-	require.NoError(t, err)
-	t.Cleanup(c.Close)
+	require.NoError(tb, err)
+	tb.Cleanup(c.Close)
 	return c, b
 }
+
+// pass lets time go by in the bubble.
+func pass(d time.Duration) { <-time.After(d) }
 
 func all(b *Bytes) []byte {
 	var out []byte
@@ -102,7 +105,7 @@ func TestCache_ReadPatchesByExtent(t *testing.T) {
 func TestCache_ConcurrentReadersShareOneGet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, b := setup(t, Config{})
-		b.before = func(ctx context.Context, _ int32) error { time.Sleep(50 * time.Millisecond); return nil }
+		b.before = func(ctx context.Context, _ int32) error { pass(50 * time.Millisecond); return nil }
 		bundle := cachetest.NewBundle(1)
 		var exts []extent.Extent
 		var raws [][]byte

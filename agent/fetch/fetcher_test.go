@@ -46,6 +46,7 @@ func (b *faulty) Get(ctx context.Context, key string, offset, length int64) (io.
 }
 
 type env struct {
+	t       *testing.T
 	owner   *viewtest.Owner
 	stream  *viewtest.Session
 	views   *view.Partitions
@@ -62,45 +63,45 @@ type handler struct {
 
 type source struct{ *viewtest.Session }
 
-func newEnv(t testing.TB, cfg Config) *env {
-	t.Helper()
+func newEnv(tb testing.TB, cfg Config) *env {
+	tb.Helper()
 	e := &env{owner: viewtest.NewOwner(), bucket: &faulty{Bucket: mem.New()}}
 	e.owner.CreateTopic(topicA, "a", 8)
 	src := &source{}
 	var err error
 	e.views, err = view.NewPartitions(view.Config{Source: src})
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	e.stream = e.owner.Open(handler{view.NewCatalogue(), e.views})
 	src.Session = e.stream
 	e.cache, err = cache.New(cache.Config{Bucket: e.bucket, Key: cachetest.Key})
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	cfg.Views, cfg.Bytes = e.views, e.cache
 	e.fetcher, err = New(cfg)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { e.stream.Run(ctx) })
 	running.Go(func() { _ = e.views.Run(ctx) })
-	t.Cleanup(func() { cancel(); running.Wait(); e.cache.Close() })
+	tb.Cleanup(func() { cancel(); running.Wait(); e.cache.Close() })
 	return e
 }
 
 // hold keeps the stream back from now on: requests arrive later than what was confirmed so far, also by the clock.
 func (e *env) hold() {
 	e.stream.Hold()
-	time.Sleep(time.Millisecond)
+	pass(time.Millisecond)
 }
 
 // produce stores batches as one bundle and commits them, and gives them as readers must see them.
-func (e *env) produce(t testing.TB, p id.TopicPartition, raws ...[]byte) []byte {
-	t.Helper()
+func (e *env) produce(tb testing.TB, p id.TopicPartition, raws ...[]byte) []byte {
+	tb.Helper()
 	e.bundles++
 	b := cachetest.NewBundle(id.Bundle(e.bundles))
 	var placed []cachetest.Placed
 	for _, raw := range raws {
 		placed = append(placed, b.Add(raw))
 	}
-	b.Store(t, e.bucket)
+	b.Store(tb, e.bucket)
 	x := b.Extent(0, placed...)
 	x.Last++ // number of records
 	x = e.owner.Commit(p, x)[0]
@@ -129,20 +130,29 @@ func part(n int32, offset int64) Partition {
 
 func records(r *Result) []byte { return bytes.Join(r.Records, nil) }
 
-func (e *env) fetch(t testing.TB, req *Request) *Response {
-	t.Helper()
-	resp := e.fetcher.Fetch(t.Context(), req)
-	t.Cleanup(resp.Release)
+func (e *env) fetch(tb testing.TB, req *Request) *Response {
+	tb.Helper()
+	resp := e.fetcher.Fetch(tb.Context(), req)
+	tb.Cleanup(resp.Release)
 	return resp
 }
 
-func bubble(t *testing.T, cfg Config, f func(t *testing.T, e *env)) {
+// pass lets time go by in the bubble.
+func pass(d time.Duration) { <-time.After(d) }
+
+// bubble runs f over an environment in which time is not real; e.t is the bubble's.
+func bubble(t *testing.T, cfg Config, f func(e *env)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { f(t, newEnv(t, cfg)) })
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t, cfg)
+		e.t = t
+		f(e)
+	})
 }
 
 func TestFetcher_ReadsFromTheBatchThatHoldsTheOffset(t *testing.T) {
-	bubble(t, Config{}, func(t *testing.T, e *env) {
+	bubble(t, Config{}, func(e *env) {
+		t := e.t
 		first := e.produce(t, tp(0), batch(10, 1, 2, 3), batch(10, 4, 5))
 		second := e.produce(t, tp(0), batch(10, 6))
 		resp := e.fetch(t, request(part(0, 0)))
@@ -166,7 +176,8 @@ func errOf(r *Response, i int) error {
 }
 
 func TestFetcher_Limits(t *testing.T) {
-	bubble(t, Config{}, func(t *testing.T, e *env) {
+	bubble(t, Config{}, func(e *env) {
+		t := e.t
 		giant := e.produce(t, tp(0), batch(5000, 1), batch(5000, 2))
 		small := e.produce(t, tp(1), batch(100, 1), batch(100, 2), batch(100, 3))
 		one := len(giant) / 2
@@ -189,7 +200,8 @@ func TestFetcher_Limits(t *testing.T) {
 }
 
 func TestFetcher_UnderPressureOnlyTheFirstBatch(t *testing.T) {
-	bubble(t, Config{Pressed: func() bool { return true }}, func(t *testing.T, e *env) {
+	bubble(t, Config{Pressed: func() bool { return true }}, func(e *env) {
+		t := e.t
 		all := e.produce(t, tp(0), batch(100, 1), batch(100, 2))
 		e.produce(t, tp(1), batch(100, 1))
 		resp := e.fetch(t, request(part(0, 0), part(1, 0)))
@@ -199,7 +211,8 @@ func TestFetcher_UnderPressureOnlyTheFirstBatch(t *testing.T) {
 }
 
 func TestFetcher_LongPoll(t *testing.T) {
-	bubble(t, Config{}, func(t *testing.T, e *env) {
+	bubble(t, Config{}, func(e *env) {
+		t := e.t
 		began := time.Now()
 		resp := e.fetch(t, request(part(0, 0)))
 		require.NoError(t, errOf(resp, 0))
@@ -215,7 +228,7 @@ func TestFetcher_LongPoll(t *testing.T) {
 		synctest.Wait()
 		began = time.Now()
 		e.produce(t, tp(0), batch(100, 1))
-		time.Sleep(time.Second)
+		pass(time.Second)
 		select {
 		case <-done:
 			t.Fatal("answered below min bytes")
@@ -236,7 +249,8 @@ func TestFetcher_LongPoll(t *testing.T) {
 }
 
 func TestFetcher_OffsetOutOfRange(t *testing.T) {
-	bubble(t, Config{}, func(t *testing.T, e *env) {
+	bubble(t, Config{}, func(e *env) {
+		t := e.t
 		e.produce(t, tp(0), batch(10, 1, 2, 3, 4))
 		e.owner.Change(tp(0), func(p *viewtest.Partition) { p.LogStart = 2 })
 		for offset, want := range map[int64]error{1: kerr.OffsetOutOfRange, 5: kerr.OffsetOutOfRange, 4: nil, 2: nil} {
@@ -252,7 +266,8 @@ func TestFetcher_OffsetOutOfRange(t *testing.T) {
 
 // A commit made elsewhere, whose notice is held up on its way, must be seen by who asks after its ack (I4).
 func TestFetcher_BlackHole(t *testing.T) {
-	bubble(t, Config{}, func(t *testing.T, e *env) {
+	bubble(t, Config{}, func(e *env) {
+		t := e.t
 		e.fetch(t, request(part(0, 0)))
 		e.hold()
 		e.produce(t, tp(0), batch(10, 1))
@@ -265,7 +280,7 @@ func TestFetcher_BlackHole(t *testing.T) {
 		require.Equal(t, kerr.NotLeaderForPartition, errOf(resp, 0), "never out of range")
 
 		go func() {
-			time.Sleep(300 * time.Millisecond)
+			pass(300 * time.Millisecond)
 			e.stream.Resume()
 		}()
 		resp = e.fetch(t, request(part(0, 0)))
@@ -275,7 +290,8 @@ func TestFetcher_BlackHole(t *testing.T) {
 
 // Notices that never come, on a stream whose stamps do not either: a look-up by another way settles the answer.
 func TestFetcher_NoStampsButLookups(t *testing.T) {
-	bubble(t, Config{}, func(t *testing.T, e *env) {
+	bubble(t, Config{}, func(e *env) {
+		t := e.t
 		e.fetch(t, request(part(0, 0), part(1, 0)))
 		e.fetcher.cfg.Views = deaf{e.views, e.owner}
 		e.hold()
@@ -312,7 +328,8 @@ func (d deaf) PlanAnew(ctx context.Context, wants []view.Want, plans []view.Plan
 }
 
 func TestFetcher_DisconnectInLongPoll(t *testing.T) {
-	bubble(t, Config{}, func(t *testing.T, e *env) {
+	bubble(t, Config{}, func(e *env) {
+		t := e.t
 		done := make(chan *Response)
 		go func() {
 			req := request(part(0, 0))
@@ -330,18 +347,19 @@ func TestFetcher_DisconnectInLongPoll(t *testing.T) {
 }
 
 func TestFetcher_EmptyBesideDataIsConfirmed(t *testing.T) {
-	bubble(t, Config{}, func(t *testing.T, e *env) {
+	bubble(t, Config{}, func(e *env) {
+		t := e.t
 		e.fetch(t, request(part(0, 0), part(1, 0)))
 		e.produce(t, tp(0), batch(10, 1))
 		synctest.Wait()
-		time.Sleep(time.Minute / 2)
+		pass(time.Minute / 2)
 		resp := e.fetch(t, request(part(0, 0), part(1, 0)))
 		require.NotZero(t, resp.Results[0].Size)
 		require.True(t, resp.Results[1].Confirmed)
 
 		e.hold()
 		e.produce(t, tp(1), batch(10, 1))
-		time.Sleep(time.Second)
+		pass(time.Second)
 		resp = e.fetch(t, request(part(0, 0), part(1, 0)))
 		require.NotZero(t, resp.Results[0].Size, "what is known is served")
 		require.Equal(t, kerr.NotLeaderForPartition, errOf(resp, 1))
@@ -350,7 +368,8 @@ func TestFetcher_EmptyBesideDataIsConfirmed(t *testing.T) {
 }
 
 func TestFetcher_GoneObject(t *testing.T) {
-	bubble(t, Config{}, func(t *testing.T, e *env) {
+	bubble(t, Config{}, func(e *env) {
+		t := e.t
 		e.produce(t, tp(0), batch(10, 1, 2))
 		e.fetch(t, request(part(0, 2)))
 		plain := make([]view.Plan, 1)
@@ -377,7 +396,8 @@ func TestFetcher_GoneObject(t *testing.T) {
 }
 
 func TestFetcher_Corrupt(t *testing.T) {
-	bubble(t, Config{}, func(t *testing.T, e *env) {
+	bubble(t, Config{}, func(e *env) {
+		t := e.t
 		e.produce(t, tp(0), batch(100, 1))
 		good := e.produce(t, tp(1), batch(100, 1))
 		e.bucket.get = func(key string, r io.ReadCloser) (io.ReadCloser, error) {
@@ -399,7 +419,8 @@ func TestFetcher_Corrupt(t *testing.T) {
 }
 
 func TestFetcher_StoreAway(t *testing.T) {
-	bubble(t, Config{}, func(t *testing.T, e *env) {
+	bubble(t, Config{}, func(e *env) {
+		t := e.t
 		e.produce(t, tp(0), batch(100, 1))
 		e.bucket.get = func(string, io.ReadCloser) (io.ReadCloser, error) { return nil, objstore.ErrThrottled }
 		require.Equal(t, kerr.KafkaStorageError, errOf(e.fetch(t, request(part(0, 0))), 0))
@@ -408,12 +429,13 @@ func TestFetcher_StoreAway(t *testing.T) {
 
 // A partition whose bytes are slow to come holds up nobody, and is waited for when it comes first.
 func TestFetcher_ColdDoesNotHoldUpHot(t *testing.T) {
-	bubble(t, Config{}, func(t *testing.T, e *env) {
+	bubble(t, Config{}, func(e *env) {
+		t := e.t
 		e.produce(t, tp(0), batch(100, 1))
 		e.fetch(t, request(part(0, 0)))
 		cold := e.produce(t, tp(1), batch(100, 1))
 		e.bucket.get = func(_ string, r io.ReadCloser) (io.ReadCloser, error) {
-			time.Sleep(3 * time.Second)
+			pass(3 * time.Second)
 			return r, nil
 		}
 		began := time.Now()
@@ -429,7 +451,8 @@ func TestFetcher_ColdDoesNotHoldUpHot(t *testing.T) {
 }
 
 func TestFetcher_CatchUpReadsAhead(t *testing.T) {
-	bubble(t, Config{}, func(t *testing.T, e *env) {
+	bubble(t, Config{}, func(e *env) {
+		t := e.t
 		var want []byte
 		for range 200 {
 			want = append(want, e.produce(t, tp(0), batch(1000, 1))...)
@@ -452,7 +475,8 @@ func TestFetcher_CatchUpReadsAhead(t *testing.T) {
 }
 
 func TestFetcher_MarkersAndEmptyRanges(t *testing.T) {
-	bubble(t, Config{}, func(t *testing.T, e *env) {
+	bubble(t, Config{}, func(e *env) {
+		t := e.t
 		data := e.produce(t, tp(0), batch(10, 1))
 		e.owner.Commit(tp(0), extent.Extent{Kind: extent.Marker, Last: 1, MaxTimestamp: -1})
 		resp := e.fetch(t, request(part(0, 0)))
@@ -461,7 +485,8 @@ func TestFetcher_MarkersAndEmptyRanges(t *testing.T) {
 }
 
 func TestFetcher_ReadCommitted(t *testing.T) {
-	bubble(t, Config{}, func(t *testing.T, e *env) {
+	bubble(t, Config{}, func(e *env) {
+		t := e.t
 		one := e.produce(t, tp(0), batch(10, 1))
 		e.produce(t, tp(0), batch(10, 1))
 		e.owner.Change(tp(0), func(p *viewtest.Partition) { p.LastStable = 1 })
@@ -477,7 +502,8 @@ func TestFetcher_ReadCommitted(t *testing.T) {
 }
 
 func TestFetcher_ThousandParked(t *testing.T) {
-	bubble(t, Config{}, func(t *testing.T, e *env) {
+	bubble(t, Config{}, func(e *env) {
+		t := e.t
 		var wg sync.WaitGroup
 		for i := range 1000 {
 			wg.Go(func() {
@@ -498,7 +524,8 @@ func TestFetcher_ThousandParked(t *testing.T) {
 }
 
 func TestFetcher_Drain(t *testing.T) {
-	bubble(t, Config{}, func(t *testing.T, e *env) {
+	bubble(t, Config{}, func(e *env) {
+		t := e.t
 		done := make(chan *Response)
 		go func() {
 			req := request(part(0, 0))
@@ -514,7 +541,8 @@ func TestFetcher_Drain(t *testing.T) {
 }
 
 func TestFetcher_ConnectionGone(t *testing.T) {
-	bubble(t, Config{}, func(t *testing.T, e *env) {
+	bubble(t, Config{}, func(e *env) {
+		t := e.t
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan *Response)
 		go func() {

@@ -12,15 +12,16 @@ import (
 	"github.com/freshet-io/freshet/kafkaproto"
 )
 
-func (e *env) offsets(t testing.TB) *Offsets {
-	t.Helper()
+func (e *env) offsets(tb testing.TB) *Offsets {
+	tb.Helper()
 	o, err := NewOffsets(OffsetsConfig{Source: e.stream, Bytes: e.cache})
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return o
 }
 
 func TestOffsets_List(t *testing.T) {
-	bubble(t, Config{}, func(t *testing.T, e *env) {
+	bubble(t, Config{}, func(e *env) {
+		t := e.t
 		e.produce(t, tp(0), batch(10, 100, 300, 200), batch(10, 150))
 		e.produce(t, tp(0), cachetest.BatchWith(cachetest.Options{Gzip: true}, []byte("v"), 400, 500, 500))
 		e.produce(t, tp(0), cachetest.BatchWith(cachetest.Options{LogAppendTime: true}, []byte("v"), 450, 460))
@@ -57,7 +58,8 @@ func TestOffsets_List(t *testing.T) {
 }
 
 func TestOffsets_LogAppendTime(t *testing.T) {
-	bubble(t, Config{}, func(t *testing.T, e *env) {
+	bubble(t, Config{}, func(e *env) {
+		t := e.t
 		e.produce(t, tp(0), cachetest.BatchWith(cachetest.Options{LogAppendTime: true}, []byte("v"), 450, 460))
 		got := e.offsets(t).List(t.Context(), []OffsetWant{{tp(0), 455}, {tp(0), TimestampMax}}, false)
 		require.Equal(t, []OffsetResult{{nil, 0, 460}, {nil, 0, 460}}, got, "all records have the time of append")
@@ -66,7 +68,8 @@ func TestOffsets_LogAppendTime(t *testing.T) {
 
 // A batch header that promises a timestamp which no record has leads on, not astray.
 func TestOffsets_MisleadingHeader(t *testing.T) {
-	bubble(t, Config{}, func(t *testing.T, e *env) {
+	bubble(t, Config{}, func(e *env) {
+		t := e.t
 		liar := kafkaproto.RecordBatch(batch(10, 100))
 		liar.StampLogAppendTime(900)
 		honest := cachetest.Batch([]byte("v"), 100, 200)
@@ -79,7 +82,8 @@ func TestOffsets_MisleadingHeader(t *testing.T) {
 
 // Ends are always asked of the owner: what the agent's views know plays no part (I4).
 func TestOffsets_NeverStale(t *testing.T) {
-	bubble(t, Config{}, func(t *testing.T, e *env) {
+	bubble(t, Config{}, func(e *env) {
+		t := e.t
 		e.fetch(t, request(part(0, 0)))
 		e.hold()
 		e.produce(t, tp(0), batch(10, 1))
@@ -92,7 +96,8 @@ func TestOffsets_NeverStale(t *testing.T) {
 }
 
 func TestOffsets_Faults(t *testing.T) {
-	bubble(t, Config{}, func(t *testing.T, e *env) {
+	bubble(t, Config{}, func(e *env) {
+		t := e.t
 		e.produce(t, tp(0), batch(10, 1))
 		require.NoError(t, e.bucket.Delete(context.Background(), []string{cachetest.Key(1)}))
 		got := e.offsets(t).List(t.Context(), []OffsetWant{{tp(0), 0}}, false)

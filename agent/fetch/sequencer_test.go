@@ -99,7 +99,8 @@ func (s *sequencer) resubmit(t *testing.T, n, position uint32, raw []byte) {
 // A bundle whose middle batches are a duplicate and a gap: exact bytes and offsets are read, by a reader that had a
 // window and by one that looks up, and also when the gap was closed by a resubmission later.
 func TestFetcher_DuplicateAndGapInTheMiddle(t *testing.T) {
-	bubble(t, Config{}, func(t *testing.T, e *env) {
+	bubble(t, Config{}, func(e *env) {
+		t := e.t
 		s := newSequencer(t, e)
 		warm := e.fetch(t, request(part(0, 0)))
 		require.Zero(t, warm.Bytes)
@@ -137,7 +138,7 @@ func (e *env) readAll(t *testing.T, offset int64) []byte {
 	t.Helper()
 	var out []byte
 	for {
-		time.Sleep(time.Millisecond) // of the bubble: later than what was confirmed so far
+		pass(time.Millisecond) // of the bubble: later than what was confirmed so far
 		req := request(part(0, offset))
 		req.MaxWait = 0
 		resp := e.fetch(t, req)

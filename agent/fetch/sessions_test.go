@@ -101,7 +101,7 @@ func TestSessions_Bounds(t *testing.T) {
 		_, err := s.Get(one.ID, 1, Holder{Connection: 1}, false)
 		require.Equal(t, kerr.FetchSessionIDNotFound, err)
 
-		time.Sleep(3 * time.Minute)
+		pass(3 * time.Minute)
 		_, err = s.Get(two.ID, 1, Holder{Connection: 2}, false)
 		require.Nil(t, err)
 		three, _ = s.Open(Holder{Connection: 3}, false, tracked("a"))

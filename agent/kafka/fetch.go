@@ -114,8 +114,7 @@ func (f *Fetch) begin(ctx context.Context, req *edge.Request, in *kmsg.FetchRequ
 	holder := fetch.Holder{Connection: req.Client.ID, Principal: req.Client.Principal}
 	byID := in.Version >= 13
 	asked := tracked(in, byID)
-	switch {
-	case in.SessionEpoch == fetch.EpochFinal || in.SessionEpoch == fetch.EpochInitial:
+	if in.SessionEpoch == fetch.EpochFinal || in.SessionEpoch == fetch.EpochInitial {
 		if in.SessionID != 0 {
 			f.cfg.Sessions.Close(in.SessionID, holder)
 		}

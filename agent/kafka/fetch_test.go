@@ -3,7 +3,6 @@ package kafka
 import (
 	"bytes"
 	"context"
-	"net"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -88,17 +87,20 @@ func (r *readers) produce(t *testing.T, partition int32, timestamps ...int64) []
 	return cachetest.Patched(p.Raw, x.Base)
 }
 
+// passTime lets time go by in the bubble.
+func passTime(d time.Duration) { <-time.After(d) }
+
 // ask sends a request through a handler and decodes the reply.
 func ask[T kmsg.Response](t *testing.T, ctx context.Context, api API, connection uint64, in kmsg.Request) T {
 	t.Helper()
-	time.Sleep(time.Millisecond) // of the bubble: requests arrive later than what was confirmed before them
+	passTime(time.Millisecond) // of the bubble: requests arrive later than what was confirmed before them
 	req := &edge.Request{
 		Key: in.Key(), Version: in.GetVersion(), Body: in.AppendTo(nil), Arrived: time.Now(),
 		Client: &edge.Client{ID: connection, Principal: "User:ANONYMOUS"},
 	}
 	reply := api.Start(ctx, req)()
 	require.False(t, reply.Close)
-	body := append(bytes.Clone(reply.Head), bytes.Join(net.Buffers(reply.Tail), nil)...)
+	body := append(bytes.Clone(reply.Head), bytes.Join(reply.Tail, nil)...)
 	if reply.Release != nil {
 		reply.Release()
 	}
@@ -166,7 +168,7 @@ func TestFetch_UnknownTopics(t *testing.T) {
 		r.stream.Hold()
 		r.owner.CreateTopic(id.Topic{2}, "new", 1)
 		go func() {
-			time.Sleep(50 * time.Millisecond)
+			passTime(50 * time.Millisecond)
 			r.stream.Resume()
 		}()
 		require.Zero(t, code(byName))

@@ -85,10 +85,15 @@ func (c *Config) Validate() error {
 		name  string
 		value int64
 	}{
-		{"window extents", int64(c.WindowExtents)}, {"window bytes", c.WindowBytes},
-		{"max extents", int64(c.MaxExtents)}, {"lookup extents", int64(c.LookupExtents)}, {"lookup bytes", c.LookupBytes},
-		{"subscriptions", int64(c.Subscriptions)}, {"idle after", int64(c.IdleAfter)},
-		{"probe interval", int64(c.ProbeInterval)}, {"probe timeout", int64(c.ProbeTimeout)},
+		{"window extents", int64(c.WindowExtents)},
+		{"window bytes", c.WindowBytes},
+		{"max extents", int64(c.MaxExtents)},
+		{"lookup extents", int64(c.LookupExtents)},
+		{"lookup bytes", c.LookupBytes},
+		{"subscriptions", int64(c.Subscriptions)},
+		{"idle after", int64(c.IdleAfter)},
+		{"probe interval", int64(c.ProbeInterval)},
+		{"probe timeout", int64(c.ProbeTimeout)},
 	} {
 		if n.value < 0 {
 			errs = append(errs, fmt.Errorf("%s must be positive, not %d", n.name, n.value))

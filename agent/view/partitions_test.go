@@ -37,6 +37,9 @@ func open(t *testing.T, o *viewtest.Owner, cfg Config) (*Partitions, *viewtest.S
 	return p, src.Session
 }
 
+// pass lets time go by in the bubble.
+func pass(d time.Duration) { <-time.After(d) }
+
 var (
 	topicA = id.Topic{0xa}
 	tp0    = id.TopicPartition{Topic: topicA}
@@ -154,7 +157,7 @@ func TestPartitions_Freshness(t *testing.T) {
 		o := owner()
 		p, s := open(t, o, Config{})
 		require.True(t, plan(t, p, tp0, 0).FreshFor(time.Now()))
-		time.Sleep(time.Second)
+		pass(time.Second)
 		arrived := time.Now()
 		got := plan(t, p, tp0, 0)
 		require.False(t, got.FreshFor(arrived))
@@ -254,7 +257,7 @@ func TestPartitions_IdleAndBounds(t *testing.T) {
 		plan(t, p, tp0, 0)
 		require.True(t, plan(t, p, id.TopicPartition{Topic: topicA, Partition: 1}, 0).FreshFor(time.Now()))
 		require.Equal(t, 1, s.Subscribed(), "over the bound a read takes a look-up")
-		time.Sleep(3 * time.Minute)
+		pass(3 * time.Minute)
 		synctest.Wait()
 		require.Equal(t, 0, s.Subscribed())
 		plan(t, p, tp1, 0)
@@ -267,17 +270,17 @@ func TestPartitions_SharedProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := owner()
 		p, _ := open(t, o, Config{})
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		o.Count(func(o *viewtest.Owner) { require.Zero(t, o.Probes, "nobody waits") })
 		p.Parked(1000)
 		arrived := time.Now()
-		time.Sleep(time.Second)
+		pass(time.Second)
 		synctest.Wait()
 		plan(t, p, tp0, 0)
 		o.Count(func(o *viewtest.Owner) { require.InDelta(t, 10, o.Probes, 1) })
 		require.True(t, plan(t, p, tp0, 0).FreshFor(arrived))
 		p.Parked(-1000)
-		time.Sleep(time.Second)
+		pass(time.Second)
 		synctest.Wait()
 		o.Count(func(o *viewtest.Owner) { require.InDelta(t, 10, o.Probes, 1) })
 	})

@@ -13,7 +13,7 @@ import (
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
-// ErrUnsettled: the windows changed under the plan again and again; the caller may try anew.
+// ErrUnsettled says that the windows changed under the plan again and again; the caller may try anew.
 var ErrUnsettled = errors.New("partition views keep changing")
 
 // maxRounds bounds the look-ups of one Plan call; more than two need disconnects in between.
