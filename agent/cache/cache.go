@@ -148,6 +148,10 @@ func (c *Cache) Start(e *extent.Extent, class Class) {
 	}
 }
 
+// ReadAhead is how many bytes one sequential reader may have read ahead: a quarter of what catch-up reads may keep, so
+// that a few readers side by side do not drive out each other's.
+func (c *Cache) ReadAhead() int64 { return c.store.limit[CatchUp] / 4 }
+
 // maxEvictions bounds how often units may be gone again before all of an extent's are there together.
 const maxEvictions = 2
 

@@ -31,6 +31,8 @@ type Bytes interface {
 	Resident(*extent.Extent) (*cache.Bytes, bool, error)
 	Read(context.Context, *extent.Extent, cache.Class) (*cache.Bytes, error)
 	Start(*extent.Extent, cache.Class)
+	// ReadAhead is how many bytes one reader may have read ahead without driving out what others will need.
+	ReadAhead() int64
 }
 
 // Config is what a Fetcher is made of. Zero values mean the defaults.

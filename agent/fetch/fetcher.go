@@ -28,7 +28,8 @@ func New(cfg Config) (*Fetcher, error) {
 		return nil, fmt.Errorf("fetch: %w", err)
 	}
 	return &Fetcher{
-		cfg: cfg, metrics: newMetrics(cfg.Registerer), ahead: newReadAhead(cfg.ReadAhead), drain: make(chan struct{}),
+		cfg: cfg, metrics: newMetrics(cfg.Registerer), ahead: newReadAhead(min(cfg.ReadAhead, cfg.Bytes.ReadAhead())),
+		drain: make(chan struct{}),
 	}, nil
 }
 
