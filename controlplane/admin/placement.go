@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/freshet-io/freshet/agent/assign"
 	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/internal/assign"
 	"github.com/freshet-io/freshet/metadata"
 )
 
