@@ -93,7 +93,7 @@ func (s *Session) refused(r *api.Refused) error {
 // sessionClosed ends the session that was open; the next stream opens another.
 func (s *Session) sessionClosed() {
 	s.mu.Lock()
-	had := s.mu.welcome != nil
+	had := s.mu.welcome != nil && !s.mu.leaving // a goodbye whose answer was lost is no news
 	s.mu.welcome = nil
 	s.mu.instance = freshInstance()
 	var gone []*call

@@ -199,9 +199,7 @@ func (a *agent) flush(stream rpcStream) error {
 
 // end sends a last item and then ends the stream.
 func (a *agent) end(last *api.OwnerItem) {
-	if !a.leaving {
-		a.out.push(last)
-	}
+	a.out.push(last)
 	a.finish()
 	time.AfterFunc(lastWords, func() { a.cancel(errFinished) })
 }
@@ -272,6 +270,7 @@ func (a *agent) goodbye(ctx context.Context, request uint64) {
 		a.out.push(doneItem(request, commandFault(err)))
 		if err == nil {
 			a.finish()
+			time.AfterFunc(lastWords, func() { a.cancel(errFinished) })
 		}
 	})
 }

@@ -185,7 +185,7 @@ func (t *tenure) notify(index uint64, fx *metadata.Effects) {
 // sessionClosed ends what the tenure has of a session. Called with mu held.
 func (t *tenure) sessionClosed(session id.Session) {
 	delete(t.mu.sessions, session)
-	if a := t.mu.agents[session]; a != nil {
+	if a := t.mu.agents[session]; a != nil && !a.leaving { // a goodbye is answered and ends its stream itself
 		a.end(refusedItem(api.Refused_SESSION_CLOSED, "the session was closed"))
 	}
 }
