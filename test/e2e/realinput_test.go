@@ -25,11 +25,16 @@ func TestRealInput_Dev(t *testing.T) {
 // TestRealInput_Cluster does it on three agents, two control planes, three etcd members and an S3 server; what one
 // agent took in another hands out.
 func TestRealInput_Cluster(t *testing.T) {
-	c := harness.StartCluster(t, harness.ClusterConfig{Agents: 3, ControlPlanes: 2, EtcdMembers: 3})
+	c := harness.StartCluster(t, harness.ClusterConfig{
+		Agents: 3, ControlPlanes: 2, EtcdMembers: 3,
+		// A producer with few small batches in flight moves one window per PUT; the server here does not charge for PUTs.
+		AgentFlags: []string{"--put-budget", "100"},
+	})
 	realInput(t, c.Agents[0].Bootstrap, c.Agents[1].Bootstrap)
 }
 
 func realInput(t *testing.T, in, out string) {
+	t.Helper()
 	path := realText(t, realInputBytes)
 	want, err := os.ReadFile(path)
 	require.NoError(t, err)

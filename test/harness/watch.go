@@ -1,0 +1,104 @@
+package harness
+
+import (
+	"bufio"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// settle bounds how long a cluster may take to reach a state that a test waits for.
+const settle = 30 * time.Second
+
+var scraper = &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+
+// Metric reads a metric of a process (its HTTP address, as http://host:port): the sum over its label sets whose text
+// contains every one of the labels given, like `virtual_cluster="main"`. Absent is 0.
+func Metric(address, name string, labels ...string) (float64, error) {
+	resp, err := scraper.Get(address + "/metrics")
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return 0, fmt.Errorf("%s/metrics: %s", address, resp.Status)
+	}
+	sum := 0.0
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		series, value, ok := strings.Cut(lines.Text(), " ")
+		family, set, _ := strings.Cut(series, "{")
+		if !ok || family != name || !containsAll(set, labels) {
+			continue
+		}
+		v, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			return 0, fmt.Errorf("%s/metrics: %s: %w", address, name, err)
+		}
+		sum += v
+	}
+	return sum, lines.Err()
+}
+
+func containsAll(s string, parts []string) bool {
+	for _, p := range parts {
+		if !strings.Contains(s, p) {
+			return false
+		}
+	}
+	return true
+}
+
+// Await polls until the condition holds, and fails the test if it does not within half a minute.
+func Await(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	poll := time.NewTicker(10 * time.Millisecond)
+	defer poll.Stop()
+	for deadline := time.Now().Add(settle); !holds(); <-poll.C {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %s: %s", settle, what)
+		}
+	}
+}
+
+// Owner waits until a control plane says that it owns the virtual cluster, and gives it. Those in except are not
+// asked: a paused owner would not answer.
+func (c *Cluster) Owner(t testing.TB, except ...*ControlPlane) *ControlPlane {
+	t.Helper()
+	var owner *ControlPlane
+	Await(t, "a control plane owns the virtual cluster", func() bool {
+		for _, p := range c.ControlPlanes {
+			if !p.among(except) && p.PID() != 0 && p.Owns() {
+				owner = p
+				return true
+			}
+		}
+		return false
+	})
+	return owner
+}
+
+func (p *ControlPlane) among(others []*ControlPlane) bool {
+	for _, o := range others {
+		if o == p {
+			return true
+		}
+	}
+	return false
+}
+
+// Owns tells whether this control plane believes to be the owner.
+func (p *ControlPlane) Owns() bool {
+	owned, err := Metric(p.HTTP, "freshet_replica_owned_logs")
+	return err == nil && owned > 0
+}
+
+// Connected tells whether the agent has a stream with the owner.
+func (a *Agent) Connected() bool {
+	connected, err := Metric(a.HTTP, "freshet_agent_session_connected")
+	return err == nil && connected > 0
+}
