@@ -101,6 +101,7 @@ func (c *call) checkNewTopics(in *kmsg.CreateTopicsRequest) (topics []*newTopic,
 		}
 		collides[unified(name)] = name // for later ones of this request
 		if total += int(topics[i].command.Partitions); total > maxPartitionsPerRequest {
+			total -= int(topics[i].command.Partitions)
 			topics[i], errs[i] = nil, failed(kerr.PolicyViolation, "Excessively large number of partitions per request.")
 		}
 	}
@@ -135,7 +136,10 @@ func (c *call) checkNewTopic(t *kmsg.CreateTopicsRequestTopic, brokers map[strin
 		replication: t.ReplicationFactor,
 	}
 	if len(t.ReplicaAssignment) > 0 {
-		return n, n.assigned(t)
+		if fault := n.assigned(t); fault != nil {
+			return nil, fault
+		}
+		return n, nil
 	}
 	switch {
 	case t.ReplicationFactor < -1 || t.ReplicationFactor == 0:
