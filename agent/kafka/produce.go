@@ -45,7 +45,7 @@ type ProduceConfig struct {
 	Log        *zap.Logger
 }
 
-// Produce, key 0, versions 3-13. Lower ones are advertised and refused (KAFKA-18659).
+// Produce answers API key 0, versions 3-13. Lower ones are advertised and refused (KAFKA-18659).
 //
 //	3  adds the transactional id; records are one batch of format 2 per partition
 //	5  adds the log start to the answer; 7 allows zstd

@@ -130,7 +130,7 @@ func (h *hedging) PutReleasing(ctx context.Context, key string, body objstore.Bo
 		for _, b := range body.Buffers {
 			half := len(b) / 2
 			crc = crc32.Update(crc, objstore.Castagnoli, b[:half])
-			time.Sleep(h.lag / time.Duration(len(body.Buffers)))
+			<-time.After(h.lag / time.Duration(len(body.Buffers)))
 			crc = crc32.Update(crc, objstore.Castagnoli, b[half:])
 		}
 		if crc != body.CRC32C {
@@ -159,7 +159,7 @@ func TestWriter_LateAttemptsReadWhatWasPut(t *testing.T) {
 				r.sink.releaseAll() // memory is used again, poisoned in between
 			}
 		}
-		time.Sleep(3 * time.Second)
+		<-time.After(3 * time.Second)
 		synctest.Wait()
 		require.Empty(t, h.wrong)
 		for p := range sent {
@@ -337,7 +337,7 @@ func TestWriter_ManyAtOnce(t *testing.T) {
 			})
 		}
 		all.Wait()
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		require.Empty(t, h.wrong)
 		for p := range sent {
 			require.True(t, bytes.Equal(want(sent[p]...), r.stored(int32(p))))

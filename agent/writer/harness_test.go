@@ -57,10 +57,10 @@ func newSequencer(t *testing.T) *sequencer {
 	return q
 }
 
-func (q *sequencer) apply(t testing.TB, c metadata.Command) any {
-	t.Helper()
+func (q *sequencer) apply(tb testing.TB, c metadata.Command) any {
+	tb.Helper()
 	r, err := q.do(c)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return r
 }
 
@@ -75,8 +75,9 @@ func (q *sequencer) do(c metadata.Command) (any, error) {
 	return r[0].Value, r[0].Err
 }
 
-func (q *sequencer) open(t testing.TB, instance string) *api.Welcome {
-	r := q.apply(t, &metadata.OpenSession{Instance: instance, Endpoints: []metadata.Endpoint{{Host: "h", Port: 1}}})
+func (q *sequencer) open(tb testing.TB, instance string) *api.Welcome {
+	tb.Helper()
+	r := q.apply(tb, &metadata.OpenSession{Instance: instance, Endpoints: []metadata.Endpoint{{Host: "h", Port: 1}}})
 	return &api.Welcome{Session: uint32(r.(metadata.OpenSessionResult).Session), BundlePrefix: "vc/", NextN: 1}
 }
 

@@ -151,7 +151,7 @@ func TestWriter_AGapThatClosesInTime(t *testing.T) {
 		first, second, third := batchOf(0, 300, 3, a, 0), batchOf(0, 300, 2, a, 3), batchOf(0, 300, 4, a, 5)
 		other := plain(0, 100)
 		late := r.Add(t.Context(), []writer.Batch{second, other, third})
-		time.Sleep(4 * time.Second)
+		<-time.After(4 * time.Second)
 		// The first batch comes by another agent, as far as this bundle is concerned.
 		require.EqualValues(t, 1, r.accepted(r.add(first)))
 		began := time.Now()
@@ -204,7 +204,7 @@ func TestWriter_DrainEndsTheWaitForGaps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
 		p := r.add(batchOf(0, 300, 1, 1, 5))
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		began := time.Now()
 		require.NoError(t, r.Drain(t.Context()))
 		require.ErrorIs(t, r.result(p).Err, writer.ErrGap)
@@ -219,7 +219,7 @@ func TestWriter_NothingOfAClosedSessionIsCommitted(t *testing.T) {
 		old := []*writer.Produce{r.add(plain(0, 10<<10))}
 		synctest.Wait()
 		old = append(old, r.add(plain(0, 10<<10)), r.add(plain(0, 100)))
-		time.Sleep(time.Second) // the first is being put, the second is stored, the third too
+		<-time.After(time.Second) // the first is being put, the second is stored, the third too
 		r.seq.apply(t, &metadata.CloseSession{Session: 1})
 		began := time.Now()
 		r.OnSessionClosed()
@@ -254,7 +254,7 @@ func TestWriter_ACommitHandedInBeforeTheSessionClosedGetsItsTrueResult(t *testin
 			return nil
 		}
 		p := r.add(plain(0, 100))
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		r.OnSessionClosed()
 		synctest.Wait()
 		close(answer)
@@ -267,7 +267,7 @@ func TestWriter_TheSameWelcomeGoesOn(t *testing.T) {
 		r := newRig(t, nil)
 		r.bucket.before = delay(1, time.Second)
 		p := r.add(plain(0, 100))
-		time.Sleep(500 * time.Millisecond)
+		<-time.After(500 * time.Millisecond)
 		r.OnWelcome(r.seq.open(t, "first"))
 		require.Zero(t, r.accepted(p))
 	})

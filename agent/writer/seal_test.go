@@ -136,11 +136,11 @@ func TestWriter_WhileNoPutCanBeginTheBundleGoesOnGathering(t *testing.T) {
 		r := newRig(t, func(c *writer.Config) { c.MaxPuts = 1 })
 		r.bucket.before = delay(1, 3*time.Second)
 		first := r.add(plain(0, 100))
-		time.Sleep(10 * time.Millisecond)
+		<-time.After(10 * time.Millisecond)
 		var rest []*writer.Produce
 		for range 10 {
 			rest = append(rest, r.add(plain(0, 100)))
-			time.Sleep(100 * time.Millisecond)
+			<-time.After(100 * time.Millisecond)
 		}
 		require.EqualValues(t, 0, r.accepted(first))
 		for i, p := range rest {
