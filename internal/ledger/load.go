@@ -23,6 +23,8 @@ type Load struct {
 		sync.Mutex
 		longest  time.Duration // between one acknowledgement and the next, over all
 		lastAck  time.Time
+		stalled  time.Duration // the same of one writer, the longest of all
+		acks     map[Writer]time.Time
 		failures []error
 	}
 }
@@ -82,6 +84,27 @@ func (l *Load) answered(w Writer, seq int, r *kgo.Record, err error) {
 		l.mu.longest = max(l.mu.longest, now.Sub(l.mu.lastAck))
 	}
 	l.mu.lastAck = now
+	if last, ok := l.mu.acks[w]; ok {
+		l.mu.stalled = max(l.mu.stalled, now.Sub(last))
+	} else if l.mu.acks == nil {
+		l.mu.acks = make(map[Writer]time.Time)
+	}
+	l.mu.acks[w] = now
+}
+
+// LongestWriterStall gives the longest time that any one writer waited between two of its acknowledgements, since the
+// start or the last ResetStalls.
+func (l *Load) LongestWriterStall() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.stalled
+}
+
+// ResetStalls begins the measurement of stalls anew. A wait that is going on now counts whole when it ends.
+func (l *Load) ResetStalls() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.longest, l.mu.stalled = 0, 0
 }
 
 // LongestStall gives the longest time between two acknowledgements so far, over all producers.

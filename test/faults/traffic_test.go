@@ -1,0 +1,122 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/freshet-io/freshet/internal/ledger"
+	"github.com/freshet-io/freshet/test/harness"
+)
+
+const (
+	producers  = 3
+	partitions = 6
+	interval   = 20 * time.Millisecond // between records of one producer to one partition
+
+	// drain is how long producers may take at the end to get rid of what is in flight.
+	drain = 30 * time.Second
+)
+
+var topics atomic.Int32
+
+// traffic is idempotent producers that write into a topic of their own while a test breaks things.
+type traffic struct {
+	t         *testing.T
+	bootstrap string
+	load      *ledger.Load
+	stop      context.CancelFunc
+	ended     chan error
+}
+
+// startTraffic creates a topic, starts producers and waits until every one of them has been answered.
+func startTraffic(t *testing.T, bootstrap ...string) *traffic {
+	t.Helper()
+	require.NotEmpty(t, bootstrap)
+	topic := fmt.Sprintf("faults-%d", topics.Add(1))
+	createTopic(t, topic, partitions, bootstrap...)
+	ctx, stop := context.WithCancel(context.Background())
+	tr := &traffic{
+		t: t, bootstrap: bootstrap[0], stop: stop, ended: make(chan error, 1),
+		load: &ledger.Load{
+			Ledger: ledger.New(), Topic: topic, Partitions: partitions, Producers: producers, Interval: interval,
+			Options: []kgo.Opt{kgo.SeedBrokers(bootstrap...)},
+		},
+	}
+	go func() { tr.ended <- tr.load.Run(ctx, drain) }()
+	t.Cleanup(stop)
+	tr.progress(producers * partitions * 10)
+	tr.load.ResetStalls()
+	return tr
+}
+
+// progress waits until so many further records were acknowledged.
+func (tr *traffic) progress(records int) {
+	tr.t.Helper()
+	want := tr.load.Ledger.Acked() + records
+	harness.Await(tr.t, fmt.Sprintf("%d more records acknowledged", records), func() bool {
+		return tr.load.Ledger.Acked() >= want
+	})
+}
+
+// flows waits until the traffic has got over what was done to it: a second's records.
+func (tr *traffic) flows() {
+	tr.t.Helper()
+	tr.progress(int(time.Second/interval) * producers * partitions)
+}
+
+// finish stops the producers and checks that no client saw an error, and that everything acknowledged is there, in
+// order, once, at the offset it was answered. It gives the longest time that one producer had to wait for an
+// acknowledgement in one partition.
+func (tr *traffic) finish() time.Duration {
+	tr.t.Helper()
+	tr.stop()
+	require.NoError(tr.t, <-tr.ended)
+	require.Empty(tr.t, tr.load.Failures(), "clients must get over the fault by themselves")
+	acked := tr.load.Ledger.Acked()
+	reads := readAll(tr.t, tr.load.Topic, tr.bootstrap)
+	require.Empty(tr.t, tr.load.Ledger.Check(reads, ledger.Rules{}))
+	require.Len(tr.t, reads, acked, "everything sent was acknowledged, so everything is there")
+	stall := tr.load.LongestWriterStall()
+	tr.t.Logf("%d records acknowledged, all there once and in order; longest stall %s", acked, stall.Round(time.Millisecond))
+	return stall
+}
+
+func createTopic(t *testing.T, topic string, partitions int32, bootstrap ...string) {
+	t.Helper()
+	admin := kadm.NewClient(newClient(t, bootstrap...))
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	_, err := admin.CreateTopic(ctx, partitions, 1, nil, topic)
+	require.NoError(t, err)
+}
+
+// readAll reads all of a topic, up to the ends it has now.
+func readAll(t *testing.T, topic string, bootstrap string) []ledger.Read {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	listed, err := kadm.NewClient(newClient(t, bootstrap)).ListEndOffsets(ctx, topic)
+	require.NoError(t, err)
+	require.NoError(t, listed.Error())
+	ends := make(map[int32]int64)
+	listed.Each(func(o kadm.ListedOffset) { ends[o.Partition] = o.Offset })
+	reads, err := ledger.ReadAll(ctx, topic, ends, kgo.SeedBrokers(bootstrap))
+	require.NoError(t, err)
+	return reads
+}
+
+// newClient gives a client that ends with the test.
+func newClient(t *testing.T, bootstrap ...string) *kgo.Client {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(bootstrap...))
+	require.NoError(t, err)
+	t.Cleanup(client.Close)
+	return client
+}
