@@ -1,0 +1,110 @@
+package controlplane_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/controlplane"
+	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/controlplane/client"
+	"github.com/freshet-io/freshet/internal/etcdserver"
+	"github.com/freshet-io/freshet/objstore/mem"
+)
+
+func TestConfig_TellsEveryFault(t *testing.T) {
+	_, err := controlplane.New(controlplane.Config{VirtualClusters: []controlplane.VirtualCluster{{Name: "a"}, {Name: "a"}}})
+	for _, fault := range []string{"no replica id", "no etcd", "no bucket", "given twice", "has no agent key"} {
+		require.ErrorContains(t, err, fault)
+	}
+}
+
+// heard is what an agent hears, on channels.
+type heard struct{ welcomes chan *api.Welcome }
+
+func (h heard) OnWelcome(w *api.Welcome) { h.welcomes <- w }
+func (heard) OnCatalogue(*api.Catalogue) {}
+func (heard) OnNotice(*api.Notice)       {}
+func (heard) OnDisconnect()              {}
+func (heard) OnSessionClosed()           {}
+
+// running is one control-plane replica.
+type running struct {
+	*controlplane.ControlPlane
+	cancel context.CancelFunc
+	ended  chan error
+}
+
+func start(t *testing.T, etcd *etcdserver.Server, bucket *mem.Bucket, name string) *running {
+	t.Helper()
+	plane, err := controlplane.New(controlplane.Config{
+		ReplicaID: name, GRPCListen: "127.0.0.1:0", HTTPListen: "127.0.0.1:0", Etcd: etcd.Client(), Bucket: bucket,
+		VirtualClusters: []controlplane.VirtualCluster{{Name: "one", AgentKeys: []string{"k1"}}, {Name: "two", AgentKeys: []string{"k2"}}},
+	})
+	require.NoError(t, err)
+	require.NoError(t, plane.Listen(t.Context()))
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &running{ControlPlane: plane, cancel: cancel, ended: make(chan error, 1)}
+	go func() { r.ended <- plane.Run(ctx) }()
+	return r
+}
+
+func (r *running) stop(t *testing.T) {
+	t.Helper()
+	r.cancel()
+	require.NoError(t, <-r.ended)
+}
+
+// Two replicas over a real etcd: agents of two virtual clusters find their owners from either, go on when one leaves
+// cleanly, and HTTP says when the replica is ready.
+func TestControlPlane_TwoReplicas(t *testing.T) {
+	etcd, err := etcdserver.Start(t.Context(), etcdserver.Config{Dir: t.TempDir()}, zap.NewNop())
+	require.NoError(t, err)
+	defer etcd.Close()
+	bucket := mem.New()
+	first := start(t, etcd, bucket, "r1")
+	require.Eventually(t, func() bool { return first.Owned("one") && first.Owned("two") }, 20*time.Second, 10*time.Millisecond)
+	second := start(t, etcd, bucket, "r2")
+	require.Eventually(t, func() bool { return second.Ready() == nil }, 20*time.Second, 10*time.Millisecond)
+	require.False(t, second.Owned("one"))
+
+	var sessions []*client.Session
+	var hears []heard
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 2)
+	for i, name := range []string{"one", "two"} {
+		h := heard{welcomes: make(chan *api.Welcome, 8)}
+		s, err := client.New(client.Config{
+			Replicas: []string{second.Addr().String(), first.Addr().String()}, VirtualCluster: name, AgentKey: []string{"k1", "k2"}[i],
+			Endpoints: []*api.Endpoint{{Host: "a", Port: 1}}, Handler: h,
+		})
+		require.NoError(t, err)
+		go func() { ended <- s.Run(ctx) }()
+		require.Equal(t, controlplane.BundlePrefix(name), (<-h.welcomes).BundlePrefix)
+		sessions, hears = append(sessions, s), append(hears, h)
+	}
+	response, err := http.Get("http://" + second.HTTPAddr().String() + "/readyz")
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	require.Equal(t, http.StatusOK, response.StatusCode)
+
+	handOver := time.Now()
+	first.stop(t)
+	for i, h := range hears {
+		again := <-h.welcomes
+		require.Equal(t, uint32(sessions[i].ID()), again.Session, "the same session goes on")
+	}
+	t.Logf("hand-over of both virtual clusters took %v", time.Since(handOver))
+	for _, s := range sessions {
+		_, err := s.Fresh(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, s.Goodbye(t.Context()))
+		require.NoError(t, <-ended)
+	}
+	cancel()
+	second.stop(t)
+}
