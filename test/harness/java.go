@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"os"
@@ -17,14 +18,15 @@ const (
 	TopicCommand    = "org.apache.kafka.tools.TopicCommand"
 )
 
-// kafkaVersion is that of test/java/pom.xml.
-const kafkaVersion = "kafka-4.3.1"
-
 // Jars gives the directory of Apache Kafka's jars with all they depend on.
 func Jars(t testing.TB) string {
 	t.Helper()
 	need(t, "java")
-	return prepared(t, kafkaVersion, func(dir string) error {
+	pom, err := os.ReadFile(filepath.Join(root(), "test", "java", "pom.xml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return prepared(t, fmt.Sprintf("kafka-%x", sha256.Sum256(pom))[:20], func(dir string) error {
 		maven := need(t, "mvn")
 		cmd := exec.Command(maven, "-q", "-B", "dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory="+dir)
 		cmd.Dir = filepath.Join(root(), "test", "java")
@@ -45,10 +47,14 @@ func Java(t testing.TB, in io.Reader, out io.Writer, class string, args ...strin
 // TryJava is Java for runs that may fail.
 func TryJava(t testing.TB, in io.Reader, out io.Writer, class string, args ...string) Result {
 	t.Helper()
-	jars := Jars(t)
-	base := []string{
-		"-Xmx256m", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-		"-cp", filepath.Join(jars, "*") + string(os.PathListSeparator) + jars, class,
+	return runTo(t, in, out, need(t, "java"), append(javaArgs(Jars(t), class), args...)...)
+}
+
+// javaArgs are the arguments of a small JVM that starts quickly. Directories of classes may follow.
+func javaArgs(jars, class string, classes ...string) []string {
+	path := append([]string{filepath.Join(jars, "*"), jars}, classes...)
+	return []string{
+		"-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+		"-cp", strings.Join(path, string(os.PathListSeparator)), class,
 	}
-	return runTo(t, in, out, need(t, "java"), append(base, args...)...)
 }

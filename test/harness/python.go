@@ -13,6 +13,13 @@ import (
 // Python runs a script of test/python with librdkafka's Python client installed, with output to out.
 func Python(t testing.TB, in io.Reader, out io.Writer, script string, args ...string) {
 	t.Helper()
+	path := filepath.Join(root(), "test", "python", script)
+	ok(t, script, runTo(t, in, out, pythonProgram(t), append([]string{path}, args...)...))
+}
+
+// pythonProgram gives a Python that has librdkafka's client.
+func pythonProgram(t testing.TB) string {
+	t.Helper()
 	requirements := filepath.Join(root(), "test", "python", "requirements.txt")
 	content, err := os.ReadFile(requirements)
 	if err != nil {
@@ -29,6 +36,5 @@ func Python(t testing.TB, in io.Reader, out io.Writer, script string, args ...st
 		}
 		return nil
 	})
-	path := filepath.Join(root(), "test", "python", script)
-	ok(t, script, runTo(t, in, out, filepath.Join(venv, "bin", "python"), append([]string{path}, args...)...))
+	return filepath.Join(venv, "bin", "python")
 }
