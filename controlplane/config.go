@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/freshet-io/freshet/controlplane/replica"
 	"github.com/freshet-io/freshet/controlplane/session"
 	"github.com/freshet-io/freshet/metadata/metalog"
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
@@ -64,6 +65,12 @@ type Config struct {
 	Timing metalog.Timing
 	// Limits of agent sessions; zero fields take the defaults.
 	Limits session.Limits
+	// SnapshotBytes and SnapshotInterval are the log and the time after which a snapshot is taken; defaults 64 MiB, 5 min.
+	SnapshotBytes    int64
+	SnapshotInterval time.Duration
+	// SoftLogBytes is the untrimmed log of a virtual cluster from which on its commits are slowed down, HardLogBytes
+	// that from which on they are refused; defaults 256 MiB, 512 MiB.
+	SoftLogBytes, HardLogBytes int64
 
 	Log *zap.Logger
 	// Registry takes the metrics, and is what /metrics shows; default a new one.
@@ -99,6 +106,19 @@ func (c *Config) ApplyDefaults() {
 	}
 	c.Timing.ApplyDefaults()
 	c.Limits.ApplyDefaults()
+	var r replica.Config
+	r.ApplyDefaults()
+	orDefault(&c.SnapshotBytes, r.SnapshotBytes)
+	orDefault(&c.SnapshotInterval, r.SnapshotInterval)
+	orDefault(&c.SoftLogBytes, r.Owner.SoftLogBytes)
+	orDefault(&c.HardLogBytes, r.Owner.HardLogBytes)
+}
+
+func orDefault[T comparable](p *T, v T) {
+	var zero T
+	if *p == zero {
+		*p = v
+	}
 }
 
 // Validate gives all faults at once.

@@ -47,6 +47,7 @@ func (c *connections) owner(ctx context.Context) (string, error) {
 	defer cancel()
 	addresses := c.addresses()
 	type located struct {
+		address  string
 		response *api.LocateResponse
 		err      error
 	}
@@ -54,7 +55,7 @@ func (c *connections) owner(ctx context.Context) (string, error) {
 	for _, address := range addresses {
 		go func() {
 			response, err := c.client(address).Locate(ctx, &api.LocateRequest{VirtualCluster: c.cfg.VirtualCluster})
-			answers <- located{response, err}
+			answers <- located{address, response, err}
 		}()
 	}
 	errs := []error{errNoOwner}
@@ -62,6 +63,9 @@ func (c *connections) owner(ctx context.Context) (string, error) {
 		a := <-answers
 		if a.err != nil {
 			errs = append(errs, a.err)
+			if ctx.Err() != nil {
+				c.drop(a.address)
+			}
 			continue
 		}
 		c.learn(a.response.Replicas)
@@ -121,6 +125,18 @@ func (c *connections) client(address string) api.ControlPlaneClient {
 	}
 	c.mu.conns[address] = conn
 	return api.NewControlPlaneClient(conn)
+}
+
+// drop closes the connection to an address that does not answer on it: the network may have lost it without a sign,
+// and gRPC would notice only after its keepalive. The next client connects anew.
+func (c *connections) drop(address string) {
+	c.mu.Lock()
+	conn := c.mu.conns[address]
+	delete(c.mu.conns, address)
+	c.mu.Unlock()
+	if conn != nil {
+		_ = conn.Close() // nothing is wanted of it any more
+	}
 }
 
 func (c *connections) options() []grpc.DialOption {

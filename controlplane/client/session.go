@@ -82,11 +82,15 @@ func freshInstance() string {
 	return hex.EncodeToString(b[:])
 }
 
+// reportEvery is how often failing attempts to reach the owner are logged.
+const reportEvery = 10 * time.Second
+
 // Run keeps the session until ctx ends or Goodbye was answered. Unanswered calls then end with ErrUnavailable.
 func (s *Session) Run(ctx context.Context) error {
 	defer s.conns.close()
 	defer s.failAll(fmt.Errorf("%w: the agent is shutting down", ErrUnavailable))
 	pause := s.cfg.RetryMin
+	var reported time.Time
 	for ctx.Err() == nil && !s.left() {
 		welcomed, err := s.converse(ctx)
 		if ctx.Err() != nil || s.left() {
@@ -96,7 +100,10 @@ func (s *Session) Run(ctx context.Context) error {
 			pause = s.cfg.RetryMin
 		}
 		s.metrics.reconnects.Inc()
-		s.log.Info("no session stream with the owner", zap.Bool("was_open", welcomed), zap.Duration("retry_in", pause), zap.Error(err))
+		if welcomed || time.Since(reported) > reportEvery {
+			reported = time.Now()
+			s.log.Warn("no session stream with the owner", zap.Bool("was_open", welcomed), zap.Error(err))
+		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause):
@@ -201,7 +208,7 @@ func (s *Session) submit(ctx context.Context, c *call) (*api.OwnerItem, error) {
 	return nil, unavailable(ctx)
 }
 
-// ownCommit tells whether an encoded commit names a session that this Session could have opened.
+// checkCommit tells whether the bytes begin as a commit of some session; the owner validates the rest.
 func (s *Session) checkCommit(encoded []byte) error {
 	h, err := commit.ParseHeader(encoded)
 	if err != nil {

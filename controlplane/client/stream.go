@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.uber.org/zap"
 	"google.golang.org/grpc"
 
 	"github.com/freshet-io/freshet/controlplane/api"
@@ -38,6 +39,9 @@ func (s *Session) converse(ctx context.Context) (welcomed bool, err error) {
 	defer cancel(nil)
 	st, first, err := s.open(ctx, cancel, address)
 	if err != nil {
+		if errors.Is(context.Cause(ctx), errSilent) {
+			s.conns.drop(address)
+		}
 		return false, fmt.Errorf("open a stream with %s: %w", address, err)
 	}
 	switch item := first.Item.(type) {
@@ -47,8 +51,12 @@ func (s *Session) converse(ctx context.Context) (welcomed bool, err error) {
 	default:
 		return false, fmt.Errorf("%w: the owner did not begin with a welcome", errRefused)
 	}
-	s.log.Debug("session stream opened")
-	return true, s.serve(ctx, st, first.GetWelcome())
+	s.log.Info("session stream with the owner opened", zap.String("owner", address), zap.Uint32("session", first.GetWelcome().Session))
+	err = s.serve(ctx, st, first.GetWelcome())
+	if errors.Is(err, errSilent) {
+		s.conns.drop(address)
+	}
+	return true, err
 }
 
 // open sends Hello and gives the owner's first item. What came with it in one message is kept for serve.

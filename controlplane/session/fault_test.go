@@ -139,3 +139,26 @@ func TestSession_ForwardsSurviveAnOwnerChange(t *testing.T) {
 		w.stop(other)
 	})
 }
+
+// The network loses a connection without a sign: the agent notices within seconds, before its session is closed, and
+// what waits for an answer gets it on a new connection.
+func TestSession_LostConnectionHeals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.start("r1")
+		tp := id.TopicPartition{Topic: w.topic(n, "t", 1)}
+		a := w.agent()
+		a.opened()
+		_, err := a.submit(plain(tp))
+		require.NoError(t, err)
+		w.loseConnections()
+		start := time.Now()
+		result, err := a.submit(plain(tp))
+		require.NoError(t, err)
+		require.Equal(t, int64(1), result.Sections[0].Spans[0].Base)
+		require.Less(t, time.Since(start), 5*time.Second)
+		a.read(func() { require.Zero(t, a.closed); require.Equal(t, 2, a.welcomes) })
+		a.leave()
+		w.stop(n)
+	})
+}

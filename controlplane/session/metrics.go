@@ -30,9 +30,7 @@ const (
 	resultSettled  = "settled"
 	resultStored   = "stored"
 	resultInvalid  = "invalid"
-	resultFailed   = "failed"
 	resultTimeout  = "timed_out"
-	resultResumed  = "resumed"
 	resultOverfull = "overfull"
 )
 

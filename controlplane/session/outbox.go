@@ -97,10 +97,3 @@ func (o *outbox) take() []*api.OwnerItem {
 	o.mu.bytes -= size
 	return items
 }
-
-// queued tells how many bytes wait.
-func (o *outbox) queued() int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.mu.bytes
-}

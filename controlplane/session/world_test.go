@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,6 +48,7 @@ type world struct {
 
 	mu    sync.Mutex
 	nodes map[string]*node // by address
+	conns []*lossyConn
 }
 
 // node is one control-plane replica.
@@ -135,7 +137,46 @@ func (w *world) dial(ctx context.Context, address string) (net.Conn, error) {
 	if n == nil {
 		return nil, fmt.Errorf("nobody listens at %s", address)
 	}
-	return n.listen.DialContext(ctx)
+	conn, err := n.listen.DialContext(ctx)
+	if err != nil {
+		return nil, err
+	}
+	lossy := &lossyConn{Conn: conn}
+	w.mu.Lock()
+	w.conns = append(w.conns, lossy)
+	w.mu.Unlock()
+	return lossy, nil
+}
+
+// lossyConn can lose everything from some moment on, without a sign.
+type lossyConn struct {
+	net.Conn
+	lost atomic.Bool
+}
+
+func (c *lossyConn) Write(p []byte) (int, error) {
+	if c.lost.Load() {
+		return len(p), nil
+	}
+	return c.Conn.Write(p)
+}
+
+func (c *lossyConn) Read(p []byte) (int, error) {
+	for {
+		n, err := c.Conn.Read(p)
+		if err != nil || !c.lost.Load() {
+			return n, err
+		}
+	}
+}
+
+// loseConnections makes every connection there is lose everything.
+func (w *world) loseConnections() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.conns {
+		c.lost.Store(true)
+	}
 }
 
 func (w *world) waitFor(what string, cond func() bool) {
