@@ -68,6 +68,7 @@ func newControlPlane(p process) *cobra.Command {
 	f.Var(config.Size(&s.memoryLimit), "memory-limit", "memory to use; 0 is GOMEMLIMIT, else nine tenths of the container's limit or of the machine")
 	s.bindEtcd(f)
 	s.bindTimings(f)
+	s.bindLogBudget(f)
 	bindLog(f, &s.log)
 	return cmd
 }
@@ -89,6 +90,13 @@ func (s *controlSettings) bindTimings(f *pflag.FlagSet) {
 	f.DurationVar(&s.Timing.Renew, "lease-renew", s.Timing.Renew, "how often an owner renews")
 	f.DurationVar(&s.Timing.SelfFence, "self-fence", s.Timing.SelfFence, "an owner that could not renew for so long stops answering")
 	f.DurationVar(&s.Limits.SessionTimeout, "session-timeout", s.Limits.SessionTimeout, "an agent silent for so long is shut out: what it has not committed never will be")
+}
+
+func (s *controlSettings) bindLogBudget(f *pflag.FlagSet) {
+	f.Var(config.Size(&s.SnapshotBytes), "snapshot-bytes", "take a snapshot of a virtual cluster's state after this much of its log")
+	f.DurationVar(&s.SnapshotInterval, "snapshot-interval", s.SnapshotInterval, "and after this much time")
+	f.Var(config.Size(&s.SoftLogBytes), "log-soft-limit", "slow a virtual cluster's commits down when its untrimmed log is larger than this")
+	f.Var(config.Size(&s.HardLogBytes), "log-hard-limit", "and refuse them, retriably, when it is larger than this")
 }
 
 func (s *controlSettings) run(ctx context.Context, p process) error {
@@ -141,6 +149,9 @@ func (s *controlSettings) complete(log *zap.Logger) error {
 	}
 	if s.bucketURL == "" {
 		faults = append(faults, errors.New("--bucket is needed"))
+	}
+	if len(s.virtualClusters) == 0 {
+		faults = append(faults, errors.New("--virtual-cluster is needed"))
 	}
 	if len(s.agentKeys) == 0 {
 		faults = append(faults, errors.New("--agent-key is needed"))

@@ -57,6 +57,20 @@ func TestRun_FaultsOfEnvironmentAndFileTogether(t *testing.T) {
 	require.Contains(t, errs, "FRESHET_TIMEOUT")
 }
 
+// TestRun_PartsTellAllThatIsMissing: one run of a command is enough to see everything it needs.
+func TestRun_PartsTellAllThatIsMissing(t *testing.T) {
+	for name, wants := range map[string][]string{
+		"agent":        {"no virtual cluster", "no control-plane address", "no agent key", "no bucket", "request size limit"},
+		"controlplane": {"--etcd", "--bucket", "--virtual-cluster", "--agent-key", "renewal period"},
+	} {
+		code, _, errs := command(t, []string{"FRESHET_REQUEST_MAX_BYTES=1", "FRESHET_LEASE_RENEW=1h"}, name)
+		require.Equal(t, exitUsage, code, errs)
+		for _, want := range wants {
+			require.Contains(t, errs, want, name)
+		}
+	}
+}
+
 // TestHelp_EveryFlagIsExplained walks all commands: no flag without a sentence, none that shadows another.
 func TestHelp_EveryFlagIsExplained(t *testing.T) {
 	var walk func(c *cobra.Command)
@@ -67,7 +81,9 @@ func TestHelp_EveryFlagIsExplained(t *testing.T) {
 			require.Nil(t, c.InheritedFlags().Lookup(f.Name), "%s --%s hides a flag of all commands", c.CommandPath(), f.Name)
 		})
 		for _, child := range c.Commands() {
-			walk(child)
+			if !child.Hidden {
+				walk(child)
+			}
 		}
 	}
 	root := newRoot(process{})
