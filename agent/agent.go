@@ -115,10 +115,12 @@ func (a *Agent) listen(ctx context.Context) error {
 	return nil
 }
 
-func (a *Agent) openBucket(ctx context.Context) error {
-	bucket, err := open.Bucket(ctx, a.cfg.BucketURL)
-	if err != nil {
-		return fmt.Errorf("open bucket: %w", err)
+func (a *Agent) openBucket(ctx context.Context) (err error) {
+	bucket := a.cfg.Bucket
+	if bucket == nil {
+		if bucket, err = open.Bucket(ctx, a.cfg.BucketURL); err != nil {
+			return fmt.Errorf("open bucket: %w", err)
+		}
 	}
 	a.bucket = meter.New(bucket, a.cfg.Registry)
 	if a.cfg.Hedge {
@@ -135,13 +137,13 @@ func (a *Agent) buildSession(context.Context) (err error) {
 	a.session, err = client.New(client.Config{
 		Replicas: a.cfg.ControlPlane, VirtualCluster: a.cfg.VirtualCluster, AgentKey: a.cfg.AgentKey,
 		TLS: a.cfg.ControlPlaneTLS, Zone: a.cfg.Zone, Endpoints: endpoints, Version: a.cfg.Version,
-		Handler: a.listeners, Log: a.log.Named("session"), Registerer: a.cfg.Registry,
+		Handler: a.listeners, Log: a.log.Named("session"), Registerer: a.cfg.Registry, Dial: a.cfg.DialControlPlane,
 	})
 	return err
 }
 
 func (a *Agent) buildWriter(context.Context) (err error) {
-	if a.slabs, err = slab.NewPool(slab.Config{Budget: a.budgets.slabs}, a.cfg.Registry); err != nil {
+	if a.slabs, err = slab.NewPool(slab.Config{Budget: a.budgets.slabs, Poison: poison}, a.cfg.Registry); err != nil {
 		return err
 	}
 	if a.cache, err = cache.New(cache.Config{

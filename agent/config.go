@@ -1,14 +1,18 @@
 package agent
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/objstore"
 )
 
 // Config is what an agent is made of. Zero fields get the defaults named.
@@ -26,9 +30,13 @@ type Config struct {
 	AgentKey string
 	// ControlPlaneTLS secures the connection to the control plane; nil: plaintext.
 	ControlPlaneTLS *tls.Config
+	// DialControlPlane replaces the network towards the control plane, in tests.
+	DialControlPlane func(ctx context.Context, address string) (net.Conn, error)
 
 	// BucketURL is where objects are; the same as the control plane's.
 	BucketURL string
+	// Bucket is used instead of opening BucketURL if it is set; the agent closes it.
+	Bucket objstore.Bucket
 	// Hedge sends a second request to the object store when one takes longer than most do.
 	Hedge bool
 
@@ -111,7 +119,7 @@ func (c *Config) Validate() error {
 	if c.AgentKey == "" {
 		faults = append(faults, errors.New("no agent key"))
 	}
-	if c.BucketURL == "" {
+	if c.BucketURL == "" && c.Bucket == nil {
 		faults = append(faults, errors.New("no bucket"))
 	}
 	if _, err := divide(c.MemoryLimit); err != nil {
