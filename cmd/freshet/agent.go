@@ -99,6 +99,7 @@ func (s *agentSettings) run(cmd *cobra.Command, p process) error {
 		return &cli.UsageError{Message: err.Error()}
 	}
 	s.Registry = newRegistry()
+	s.Gatherer = s.Registry // the defaults' was another
 	a, err := agent.New(cmd.Context(), s.Config)
 	if err != nil {
 		return err
