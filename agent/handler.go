@@ -24,6 +24,7 @@ func (a *Agent) newHandler() (*kafka.Handler, error) {
 			kafka.NewFindCoordinator(catalogue, views),
 			kafka.NewProduce(kafka.ProduceConfig{
 				Catalogue: catalogue, Views: views, Prober: a.session, Writer: a.writer, Log: log,
+				Now: func() int64 { return a.session.Now().UnixMilli() },
 			}),
 		),
 		Forwarder: a.session, Zone: a.cfg.Zone, Log: log,

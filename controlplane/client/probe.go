@@ -48,6 +48,7 @@ func (s *Session) probe(always bool) {
 		return // the next stream begins with a probe
 	}
 	if token, ok := s.probes.next(always); ok {
+		s.clock.probeSent()
 		s.mu.stream.out.push(&api.AgentItem{Item: &api.AgentItem_Probe{Probe: &api.Probe{Token: token}}})
 	}
 }
@@ -66,16 +67,16 @@ func (p *prober) next(always bool) (token uint64, ok bool) {
 }
 
 // stamped answers the waiters of the probe under way if the stamp is its, and tells whether others wait.
-func (p *prober) stamped(token, index uint64) (more bool) {
+func (p *prober) stamped(token, index uint64) (answered, more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.mu.inAir && token >= p.mu.last {
+	if answered = p.mu.inAir && token >= p.mu.last; answered {
 		for _, w := range p.mu.flying {
 			w.stamp <- index
 		}
 		p.mu.flying, p.mu.inAir = nil, false
 	}
-	return len(p.mu.waiting) > 0
+	return answered, len(p.mu.waiting) > 0
 }
 
 // reset takes the end of a stream: the probe under way gets no answer, its waiters wait for the next.

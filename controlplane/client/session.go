@@ -46,6 +46,7 @@ type Session struct {
 	conns   *connections
 	budget  *semaphore.Weighted
 	probes  prober
+	clock   ownerClock
 
 	mu struct {
 		sync.Mutex

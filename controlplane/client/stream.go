@@ -247,7 +247,11 @@ func (s *Session) dispatch(st *stream, item *api.OwnerItem) error {
 	case *api.OwnerItem_Notice:
 		s.cfg.Handler.OnNotice(i.Notice)
 	case *api.OwnerItem_Stamp:
-		if s.probes.stamped(i.Stamp.Token, i.Stamp.Index) {
+		answered, more := s.probes.stamped(i.Stamp.Token, i.Stamp.Index)
+		if answered {
+			s.clock.stamped(time.UnixMilli(i.Stamp.NowMs))
+		}
+		if more {
 			s.probe(false)
 		}
 	case *api.OwnerItem_Refused:
