@@ -111,7 +111,7 @@ func (p *producer) find(behind, records int64) (base int64, ok bool) {
 }
 
 // add remembers an accepted batch. A zero producer becomes that of the batch, as does one of an older epoch.
-func (p *producer) add(b *commit.Run, base int64, nowMs int64) {
+func (p *producer) add(b *commit.Run, base, nowMs int64) {
 	if p.kept == 0 || p.epoch != b.ProducerEpoch {
 		*p = producer{epoch: b.ProducerEpoch}
 		if b.BaseSequence == 0 {

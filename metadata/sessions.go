@@ -141,7 +141,8 @@ var (
 // settled gives the result of a submission if it has one: its own, Forgotten, or SessionClosed. e is its session, nil
 // if that is unknown.
 func (s *State) settled(sub id.Submission, e *session) (*commit.Result, bool) {
-	nextN, closed := uint32(1), true
+	var nextN uint32
+	closed := true
 	if e != nil {
 		nextN, closed = e.nextN, e.closed
 	} else if n, ok := s.retired.Get(sub.Session); ok {

@@ -197,8 +197,9 @@ func (d *snapshotDecoder) readProducers(w *wire.Reader) {
 
 func readProducer(w *wire.Reader) producer {
 	p := producer{base: w.Offset()}
-	next, epoch := w.Uint32(), uint32(0)
-	p.seen, epoch = w.Uint32(), w.Uint32()
+	next := w.Uint32()
+	p.seen = w.Uint32()
+	epoch := w.Uint32()
 	p.next, p.epoch = int32(next), int16(epoch)
 	p.kept, p.flags = w.Byte(), w.Byte()
 	if next > math.MaxInt32 || epoch > math.MaxInt16 || p.kept < 1 || p.kept > window || p.flags > fromZero|wrapped {

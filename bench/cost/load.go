@@ -291,7 +291,7 @@ func (p *pacer) wait(n int64) {
 	p.sent += n
 	due := time.Duration(float64(p.sent) / float64(p.rate) * float64(time.Second))
 	if ahead := due - time.Since(p.began); ahead > 5*time.Millisecond {
-		time.Sleep(ahead)
+		time.Sleep(ahead) // sleeps: a pace is kept by waiting
 	}
 }
 

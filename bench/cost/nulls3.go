@@ -58,7 +58,7 @@ func (s *NullS3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.serveHead(w, r)
 	case r.Method == http.MethodGet && r.URL.Query().Has("list-type"):
 		w.Header().Set("Content-Type", "application/xml")
-		io.WriteString(w, xml.Header+`<ListBucketResult><IsTruncated>false</IsTruncated><KeyCount>0</KeyCount></ListBucketResult>`)
+		_, _ = io.WriteString(w, xml.Header+`<ListBucketResult><IsTruncated>false</IsTruncated><KeyCount>0</KeyCount></ListBucketResult>`)
 	case r.Method == http.MethodGet:
 		s.gets.Add(1)
 		http.Error(w, xml.Header+`<Error><Code>NoSuchKey</Code></Error>`, http.StatusNotFound)

@@ -99,6 +99,7 @@ func (r *rig) pair(ctx context.Context, floorKind, agentKind LoadKind) (pair, er
 		err = r.freshTopic(ctx)
 	case Fetch:
 		err = r.warmTopic(ctx)
+	default: // the other kinds have their topic
 	}
 	if err != nil {
 		return pair{}, err

@@ -129,7 +129,10 @@ func TestHandle_RefusesWhatItCannotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		run(t, func(c *cluster) {
 			for _, f := range []*api.Forward{
-				{ApiKey: 0}, {ApiKey: 999}, {ApiKey: 19, ApiVersion: 99}, {ApiKey: 19, ApiVersion: -1},
+				{ApiKey: 0},
+				{ApiKey: 999},
+				{ApiKey: 19, ApiVersion: 99},
+				{ApiKey: 19, ApiVersion: -1},
 				{ApiKey: 19, ApiVersion: 7, Body: []byte{0xff, 0xff, 0xff}},
 			} {
 				_, err := c.apis.Handle(t.Context(), f)
@@ -257,9 +260,13 @@ func TestCreatePartitions(t *testing.T) {
 		}
 		in := kmsg.NewPtrCreatePartitionsRequest()
 		in.Topics = []kmsg.CreatePartitionsRequestTopic{
-			{Topic: "grow", Count: 5}, {Topic: "same", Count: 2}, {Topic: "less", Count: 1}, {Topic: "none", Count: 9},
+			{Topic: "grow", Count: 5},
+			{Topic: "same", Count: 2},
+			{Topic: "less", Count: 1},
+			{Topic: "none", Count: 9},
 			{Topic: "assigned", Count: 4, Assignment: []kmsg.CreatePartitionsRequestTopicAssignment{{Replicas: []int32{1}}}},
-			{Topic: "twice", Count: 4}, {Topic: "twice", Count: 4},
+			{Topic: "twice", Count: 4},
+			{Topic: "twice", Count: 4},
 		}
 		out := ask[*kmsg.CreatePartitionsResponse](c, in, version)
 		var got []string

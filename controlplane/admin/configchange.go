@@ -88,7 +88,7 @@ func (ch *configChange) check(a *APIs, s *metadata.State) *apiError {
 	if fault := ch.checkForm(); fault != nil {
 		return fault
 	}
-	before, topic, fault := ch.find(a, s)
+	before, topic, fault := ch.find(s)
 	if fault != nil {
 		return fault
 	}
@@ -133,7 +133,7 @@ func (ch *configChange) checkForm() *apiError {
 }
 
 // find gives the configs that the resource has now.
-func (ch *configChange) find(a *APIs, s *metadata.State) (before map[string]string, topic id.Topic, fault *apiError) {
+func (ch *configChange) find(s *metadata.State) (before map[string]string, topic id.Topic, fault *apiError) {
 	switch ch.kind {
 	case kmsg.ConfigResourceTypeTopic:
 		if fault := checkTopicName(ch.name); fault != nil {

@@ -74,7 +74,7 @@ func (t *tenure) converse(stream rpcStream, hello *api.Hello, rest []*api.AgentI
 func (a *agent) outcome(stream rpcStream, cause error) error {
 	switch {
 	case errors.Is(cause, errFinished), stream.Context().Err() != nil:
-		return nil
+		return nil //nolint:nilerr // the agent ended its stream: there is nobody to tell an error
 	case errors.Is(cause, errSlow):
 		a.t.metrics.cut.WithLabelValues(cutSlow).Inc()
 		a.t.log.Warn("agent stream cut: it takes messages too slowly", zap.Uint32("session", uint32(a.session)))

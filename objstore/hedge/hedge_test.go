@@ -138,7 +138,7 @@ func TestPut_NoHedgeWhileThrottled(t *testing.T) {
 		before := s.meter.Counts()
 		require.NoError(t, s.Put(t.Context(), "a", objstore.NewBody()))
 		require.EqualValues(t, 1, s.meter.Counts().Sub(before)[objstore.OpPut].Requests)
-		time.Sleep(10 * time.Second) //nolint:forbidigo // simulated time: the pause is over
+		time.Sleep(10 * time.Second) // simulated time: the pause is over
 		require.NoError(t, s.Put(t.Context(), "b", objstore.NewBody()))
 		require.EqualValues(t, 3, s.meter.Counts().Sub(before)[objstore.OpPut].Requests)
 	})
@@ -147,7 +147,7 @@ func TestPut_NoHedgeWhileThrottled(t *testing.T) {
 func TestPut_ForgetsOldDurations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStack(t, hedge.Config{})
-		time.Sleep(6 * time.Minute) //nolint:forbidigo // simulated time
+		time.Sleep(6 * time.Minute) // simulated time
 		s.fault.MustAdd("put delay=1s")
 		before := s.meter.Counts()
 		require.NoError(t, s.Put(t.Context(), "k", objstore.NewBody()))
@@ -163,12 +163,12 @@ type lingering struct {
 
 func (l *lingering) Put(ctx context.Context, key string, body objstore.Body) error {
 	if !l.slow(key) {
-		time.Sleep(10 * time.Millisecond) //nolint:forbidigo // simulated time
+		time.Sleep(10 * time.Millisecond) // simulated time
 		return l.Bucket.Put(ctx, key, body)
 	}
 	<-ctx.Done()
 	for range 10 {
-		time.Sleep(100 * time.Millisecond) //nolint:forbidigo // simulated time
+		time.Sleep(100 * time.Millisecond) // simulated time
 		if objstore.NewBody(body.Buffers...).CRC32C != body.CRC32C {
 			panic("buffers changed while a put reads them")
 		}
@@ -294,7 +294,7 @@ func TestGet_SecondAttemptWinsAndTheOtherIsClosed(t *testing.T) {
 		require.NoError(t, err, "the winner lives until it is closed")
 		require.Equal(t, "content", string(data))
 		require.NoError(t, r.Close())
-		time.Sleep(6 * time.Second) //nolint:forbidigo // simulated time: the slow attempt has answered
+		time.Sleep(6 * time.Second) // simulated time: the slow attempt has answered
 		require.Zero(t, inner.open.Load())
 
 		_, err = b.Get(t.Context(), "missing", 0, 1)
