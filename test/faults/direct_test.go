@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 )
 
 // direct speaks with one agent only, whatever Metadata says: any agent takes any partition.
@@ -20,7 +21,8 @@ type direct struct {
 
 func dial(t *testing.T, address string) *direct {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.RetryTimeout(time.Second), kgo.RequestRetries(0))
+	// Versions that name topics instead of giving their ids.
+	client, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.RequestRetries(0), kgo.MaxVersions(kversion.V2_8_0()))
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
 	return &direct{broker: client.SeedBrokers()[0]}
@@ -39,7 +41,7 @@ func request[Resp kmsg.Response](ctx context.Context, d *direct, req kmsg.Reques
 // produce writes one record without a producer id, once, and gives its offset.
 func (d *direct) produce(ctx context.Context, topic string, partition int32, value string) (int64, error) {
 	req := kmsg.NewPtrProduceRequest()
-	req.Version, req.Acks, req.TimeoutMillis = 9, -1, 60_000
+	req.Acks, req.TimeoutMillis = -1, 60_000
 	t := kmsg.NewProduceRequestTopic()
 	t.Topic = topic
 	p := kmsg.NewProduceRequestTopicPartition()
@@ -73,7 +75,7 @@ func recordBatch(value string) []byte {
 // end asks for the latest offset.
 func (d *direct) end(ctx context.Context, topic string, partition int32) (int64, error) {
 	req := kmsg.NewPtrListOffsetsRequest()
-	req.Version, req.ReplicaID = 5, -1
+	req.ReplicaID = -1
 	t := kmsg.NewListOffsetsRequestTopic()
 	t.Topic = topic
 	p := kmsg.NewListOffsetsRequestTopicPartition()
@@ -98,7 +100,7 @@ type fetched struct {
 // fetch reads from an offset, waiting for records at most that long.
 func (d *direct) fetch(ctx context.Context, topic string, partition int32, offset int64, wait time.Duration) (fetched, error) {
 	req := kmsg.NewPtrFetchRequest()
-	req.Version, req.ReplicaID, req.MaxWaitMillis, req.MinBytes = 11, -1, int32(wait.Milliseconds()), 1
+	req.ReplicaID, req.MaxWaitMillis, req.MinBytes = -1, int32(wait.Milliseconds()), 1
 	req.MaxBytes, req.SessionEpoch = 1<<20, -1
 	t := kmsg.NewFetchRequestTopic()
 	t.Topic = topic
