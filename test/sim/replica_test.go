@@ -1,0 +1,160 @@
+package sim
+
+import (
+	"context"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+
+	"github.com/freshet-io/freshet/controlplane/admin"
+	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/controlplane/owner"
+	"github.com/freshet-io/freshet/controlplane/replica"
+	"github.com/freshet-io/freshet/controlplane/session"
+	"github.com/freshet-io/freshet/metadata/metalog"
+	"github.com/freshet-io/freshet/metadata/metalog/memlog"
+)
+
+// One virtual cluster, and the key of its agents.
+const (
+	vc       = "sim"
+	agentKey = "key"
+)
+
+// Prefixes of its objects.
+const (
+	snapshotPrefix = vc + "/snapshots/0/"
+	bundlePrefix   = vc + "/bundles/"
+)
+
+// timing of ownership is a fraction of the real one, so that tests need not wait; leases are whole seconds.
+var timing = metalog.Timing{Lease: 2 * time.Second, Renew: 200 * time.Millisecond, SelfFence: 1400 * time.Millisecond}
+
+// controlPlane is one running replica.
+type controlPlane struct {
+	c       *cluster
+	name    string
+	store   *memlog.Replica // with the faults of its way to the log
+	replica *replica.Replica
+	server  *grpc.Server
+	cancel  context.CancelFunc
+	ended   chan error
+}
+
+// startReplica starts a control-plane replica; its address is its name.
+func (c *cluster) startReplica(name string) *controlPlane {
+	c.t.Helper()
+	log := c.logger.Named(name)
+	metadataLog, way, err := c.log.Open(name, metalog.Config{Timing: timing, Logger: log})
+	require.NoError(c.t, err)
+	p := &controlPlane{c: c, name: name, store: way, ended: make(chan error, 1)}
+	sessions := session.NewCluster(session.ClusterConfig{
+		Name: vc, BundlePrefix: bundlePrefix, Locator: p, Limits: c.opts.limits, Log: log,
+		NewForwards: func(o *owner.Owner) session.Forwards { return admin.New(admin.Config{Log: log}, o) },
+	})
+	cfg := replica.Config{
+		Replica: name, Address: name, Log: metadataLog, Bucket: c.objects, SnapshotPrefix: snapshotPrefix,
+		OnOwner: sessions.Own, Poll: 50 * time.Millisecond, Logger: log,
+	}
+	if c.opts.replica != nil {
+		c.opts.replica(&cfg)
+	}
+	p.replica, err = replica.New(cfg)
+	require.NoError(c.t, err)
+	p.server = grpc.NewServer(session.ServerOptions(session.Keys{vc: {session.HashKey(agentKey)}})...)
+	api.RegisterControlPlaneServer(p.server, session.NewServer(sessions))
+	socket := c.net.listen(name)
+	ctx, cancel := context.WithCancel(context.Background())
+	p.cancel = cancel
+	go func() { _ = p.server.Serve(socket) }()
+	go func() { p.ended <- p.replica.Run(ctx) }()
+	c.replicas[name] = p
+	return p
+}
+
+// Owner implements session.Locator.
+func (p *controlPlane) Owner(context.Context) (id, address string, err error) {
+	o, ok := p.replica.Located()
+	if !ok {
+		return "", "", nil
+	}
+	return o.Replica, o.Address, nil
+}
+
+// Replicas implements session.Locator.
+func (p *controlPlane) Replicas() []string { return p.c.opts.replicaNames }
+
+// owns tells whether the replica is the owner and may still answer.
+func (p *controlPlane) owns() bool { return p.replica.Owner() != nil }
+
+// stop ends the replica in order: ownership is handed over.
+func (p *controlPlane) stop() {
+	p.c.t.Helper()
+	p.cancel()
+	require.NoError(p.c.t, p.wait(), "replica %s", p.name)
+	p.gone()
+}
+
+// crash ends the replica as a kill does: nothing of it reaches the log or the agents any more.
+func (p *controlPlane) crash() {
+	p.c.t.Helper()
+	p.store.CutOff()
+	p.gone()
+	p.cancel()
+	require.NoError(p.c.t, p.wait(), "replica %s", p.name)
+}
+
+func (p *controlPlane) gone() {
+	p.c.net.close(p.name)
+	p.server.Stop()
+	delete(p.c.replicas, p.name)
+}
+
+func (p *controlPlane) wait() error {
+	select {
+	case err := <-p.ended:
+		return err
+	case <-time.After(30 * time.Second):
+		return context.DeadlineExceeded
+	}
+}
+
+// owner waits for a replica that owns the virtual cluster.
+func (c *cluster) owner() *controlPlane {
+	c.t.Helper()
+	var found *controlPlane
+	c.await("an owner", 20*time.Second, func() bool {
+		for _, p := range c.replicas {
+			if p.owns() {
+				found = p
+				return true
+			}
+		}
+		return false
+	})
+	return found
+}
+
+// changeOwner lets the lease of the owner's run out at once, and waits for another owner. The old one learns of it by
+// its next renewal or append.
+func (c *cluster) changeOwner() *controlPlane {
+	c.t.Helper()
+	old := c.owner()
+	old.store.CutOff()
+	c.log.ExpireLeases()
+	var found *controlPlane
+	c.await("another owner", 20*time.Second, func() bool {
+		for _, p := range c.replicas {
+			if p != old && p.owns() {
+				found = p
+				return true
+			}
+		}
+		return false
+	})
+	old.store.SetFaults(nil)
+	c.logger.Info("owner changed", zap.String("from", old.name), zap.String("to", found.name))
+	return found
+}
