@@ -2,9 +2,11 @@ package harness
 
 import (
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 
+	"github.com/freshet-io/freshet/internal/testproxy"
 	"github.com/freshet-io/freshet/internal/testservers"
 )
 
@@ -18,6 +20,7 @@ type ClusterConfig struct {
 	Buckets       int      // 1; all on one S3 server, the cluster uses the first
 	AgentFlags    []string // further flags of every agent
 	ControlFlags  []string // further flags of every control plane
+	Proxied       bool     // agents reach every control plane through its Proxy only
 }
 
 // Cluster is a running cluster: agents and control planes as processes, real etcd, a real S3 server.
@@ -33,6 +36,7 @@ type Cluster struct {
 // Agent is one `freshet agent` process.
 type Agent struct {
 	*testservers.Process
+	Name      string // what proxies call it
 	Bootstrap string // host:port of its Kafka listener
 	HTTP      string // http://host:port
 	Zone      string
@@ -41,8 +45,9 @@ type Agent struct {
 // ControlPlane is one `freshet controlplane` process.
 type ControlPlane struct {
 	*testservers.Process
-	GRPC string // host:port
-	HTTP string // http://host:port
+	GRPC  string           // host:port that agents are told of
+	HTTP  string           // http://host:port
+	Proxy *testproxy.Proxy // between agents and GRPC, with their names as its clients; nil unless Proxied
 }
 
 // virtualCluster is the name of the one that clusters serve.
@@ -107,7 +112,12 @@ func (c *ClusterConfig) applyDefaults() {
 
 func (c *Cluster) newControlPlane(t testing.TB, i int, cfg ClusterConfig, files *testservers.TLSFiles) *ControlPlane {
 	t.Helper()
-	p := &ControlPlane{GRPC: address(t)}
+	listen := address(t)
+	p := &ControlPlane{GRPC: listen}
+	if cfg.Proxied {
+		p.Proxy = testproxy.Start(t, listen, c.agentOf)
+		p.GRPC = p.Proxy.Address()
+	}
 	http := address(t)
 	p.HTTP = "http://" + http
 	var etcd []string
@@ -116,7 +126,7 @@ func (c *Cluster) newControlPlane(t testing.TB, i int, cfg ClusterConfig, files 
 	}
 	args := []string{
 		"controlplane", "--etcd", strings.Join(etcd, ","), "--bucket", c.BucketURL, "--virtual-cluster", virtualCluster,
-		"--grpc-listen", p.GRPC, "--advertise", p.GRPC, "--http-listen", http, "--agent-key", c.AgentKey,
+		"--grpc-listen", listen, "--advertise", p.GRPC, "--http-listen", http, "--agent-key", c.AgentKey,
 	}
 	if files != nil {
 		args = append(args, "--tls-cert", files.Cert, "--tls-key", files.Key)
@@ -130,7 +140,7 @@ func (c *Cluster) newControlPlane(t testing.TB, i int, cfg ClusterConfig, files 
 
 func (c *Cluster) newAgent(t testing.TB, i int, cfg ClusterConfig, files *testservers.TLSFiles) *Agent {
 	t.Helper()
-	a := &Agent{Bootstrap: address(t), Zone: cfg.Zones[i%len(cfg.Zones)]}
+	a := &Agent{Name: fmt.Sprintf("agent-%d", i), Bootstrap: address(t), Zone: cfg.Zones[i%len(cfg.Zones)]}
 	http := address(t)
 	a.HTTP = "http://" + http
 	var control []string
@@ -146,8 +156,18 @@ func (c *Cluster) newAgent(t testing.TB, i int, cfg ClusterConfig, files *testse
 		args = append(args, "--control-plane-tls-ca", files.CA)
 	}
 	args = append(args, cfg.AgentFlags...)
-	a.Process = testservers.NewProcess(t, fmt.Sprintf("agent-%d", i), Freshet(t), args, ready(a.HTTP))
+	a.Process = testservers.NewProcess(t, a.Name, Freshet(t), args, ready(a.HTTP))
 	return a
+}
+
+// agentOf names the agent that made a connection; "" if none of them did.
+func (c *Cluster) agentOf(from net.Addr) string {
+	for _, a := range c.Agents {
+		if a.Dialed(from) {
+			return a.Name
+		}
+	}
+	return ""
 }
 
 // Bootstrap names all agents, comma-separated.

@@ -1,0 +1,197 @@
+// Package testproxy is a TCP proxy that tests put between two processes, to hold back what one says to the other while
+// the connection stays open, as a network that swallows packets does, or to cut the connection.
+package testproxy
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"testing"
+)
+
+// Direction is a way through the proxy.
+type Direction int
+
+// The two directions.
+const (
+	ToServer Direction = iota
+	ToClient
+)
+
+// chunk is how much is read at once; what was read while a direction is blocked is delivered when it is not any more.
+const chunk = 32 << 10
+
+// Proxy listens on a port of its own and passes connections on to its target. It ends with the test.
+type Proxy struct {
+	listener net.Listener
+	target   string
+	identify func(client net.Addr) string
+	wg       sync.WaitGroup
+
+	mu struct {
+		sync.Mutex
+		changed chan struct{} // closed and replaced when blocks change
+		blocks  map[block]bool
+		links   map[*link]bool
+		closed  bool
+	}
+}
+
+// block names what is held back: one client's bytes in one direction, or with client "" everybody's.
+type block struct {
+	direction Direction
+	client    string
+}
+
+type link struct {
+	client  string
+	in, out net.Conn
+}
+
+// Start begins to listen on a free loopback port. identify names the client of a connection by its address; nil: no
+// client has a name.
+func Start(tb testing.TB, target string, identify func(client net.Addr) string) *Proxy {
+	tb.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if identify == nil {
+		identify = func(net.Addr) string { return "" }
+	}
+	p := &Proxy{listener: l, target: target, identify: identify}
+	p.mu.changed = make(chan struct{})
+	p.mu.blocks = make(map[block]bool)
+	p.mu.links = make(map[*link]bool)
+	p.wg.Go(p.accept)
+	tb.Cleanup(p.close)
+	return p
+}
+
+// Address is where the proxy listens, host:port.
+func (p *Proxy) Address() string { return p.listener.Addr().String() }
+
+// Block holds back what goes in a direction to or from a client, on connections there are and on new ones. Client ""
+// is everybody.
+func (p *Proxy) Block(d Direction, client string) { p.set(block{d, client}, true) }
+
+// Unblock ends a Block of the same direction and client: what was held back is delivered.
+func (p *Proxy) Unblock(d Direction, client string) { p.set(block{d, client}, false) }
+
+// Cut closes the connections of a client, or with "" all, without delivering what is held back.
+func (p *Proxy) Cut(client string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.mu.links {
+		if client == "" || l.client == client {
+			l.close()
+		}
+	}
+}
+
+func (p *Proxy) set(b block, on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if on {
+		p.mu.blocks[b] = true
+	} else {
+		delete(p.mu.blocks, b)
+	}
+	close(p.mu.changed)
+	p.mu.changed = make(chan struct{})
+}
+
+func (p *Proxy) accept() {
+	for {
+		in, err := p.listener.Accept()
+		if err != nil {
+			return // closed
+		}
+		p.wg.Go(func() { p.serve(in) })
+	}
+}
+
+// serve passes one connection on until both its directions have ended.
+func (p *Proxy) serve(in net.Conn) {
+	out, err := net.Dial("tcp", p.target)
+	if err != nil {
+		_ = in.Close() // the client sees the target gone
+		return
+	}
+	l := &link{client: p.identify(in.RemoteAddr()), in: in, out: out}
+	if !p.add(l) {
+		l.close()
+		return
+	}
+	var both sync.WaitGroup
+	both.Go(func() { p.pump(ToServer, l.client, in, out) })
+	both.Go(func() { p.pump(ToClient, l.client, out, in) })
+	both.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.mu.links, l)
+	l.close()
+}
+
+func (p *Proxy) add(l *link) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.mu.closed {
+		p.mu.links[l] = true
+	}
+	return !p.mu.closed
+}
+
+// pump copies one direction. Its end is passed on as such: the other direction may go on.
+func (p *Proxy) pump(d Direction, client string, from, to net.Conn) {
+	buffer := make([]byte, chunk)
+	for {
+		n, err := from.Read(buffer)
+		p.pass(d, client)
+		if n > 0 {
+			if _, failed := to.Write(buffer[:n]); failed != nil {
+				err = failed
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			_ = to.(*net.TCPConn).CloseWrite() // gone already, perhaps
+			return
+		}
+		if err != nil {
+			_, _ = from.Close(), to.Close() // reset: the other direction ends too
+			return
+		}
+	}
+}
+
+// pass waits until the direction is open for the client.
+func (p *Proxy) pass(d Direction, client string) {
+	for {
+		p.mu.Lock()
+		held := !p.mu.closed && (p.mu.blocks[block{d, client}] || p.mu.blocks[block{d, ""}])
+		changed := p.mu.changed
+		p.mu.Unlock()
+		if !held {
+			return
+		}
+		<-changed
+	}
+}
+
+func (p *Proxy) close() {
+	_ = p.listener.Close()
+	p.mu.Lock()
+	p.mu.closed = true
+	close(p.mu.changed)
+	p.mu.changed = make(chan struct{})
+	for l := range p.mu.links {
+		l.close()
+	}
+	p.mu.Unlock()
+	p.wg.Wait()
+}
+
+func (l *link) close() {
+	_, _ = l.in.Close(), l.out.Close()
+}

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package testservers
+
+import "net"
+
+// Dialed cannot tell on this system.
+func (p *Process) Dialed(net.Addr) bool { return false }
