@@ -43,3 +43,18 @@ func (p *Process) Output() string {
 	}
 	return string(out)
 }
+
+// Running tells whether the process was started and has not ended, by itself or killed.
+func (p *Process) Running() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil {
+		return false
+	}
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}

@@ -65,6 +65,18 @@ func TestKill(t *testing.T) {
 			serving(t, c)
 		})
 	}
+	t.Run("all agents at once", func(t *testing.T) {
+		tr := startTraffic(t, bootstraps(c)...)
+		for _, a := range c.Agents {
+			a.Kill()
+		}
+		for _, a := range c.Agents {
+			a.Launch()
+		}
+		tr.flows()
+		require.LessOrEqual(t, tr.finish(), crashStall)
+		serving(t, c)
+	})
 }
 
 // serving checks that every part of the cluster takes part again: each agent has its session and answers writes and

@@ -35,8 +35,19 @@ type traffic struct {
 	ended     chan error
 }
 
+// options of producers that must not wait 20 s, as they do by default, for an agent that is there and does not answer.
+func impatient() []kgo.Opt {
+	return []kgo.Opt{kgo.ProduceRequestTimeout(2 * time.Second), kgo.RequestTimeoutOverhead(time.Second)}
+}
+
 // startTraffic creates a topic, starts producers and waits until every one of them has been answered.
 func startTraffic(t *testing.T, bootstrap ...string) *traffic {
+	t.Helper()
+	return startTrafficWith(t, nil, bootstrap...)
+}
+
+// startTrafficWith is startTraffic with further options of the producers.
+func startTrafficWith(t *testing.T, options []kgo.Opt, bootstrap ...string) *traffic {
 	t.Helper()
 	require.NotEmpty(t, bootstrap)
 	topic := fmt.Sprintf("faults-%d", topics.Add(1))
@@ -46,7 +57,7 @@ func startTraffic(t *testing.T, bootstrap ...string) *traffic {
 		t: t, bootstrap: bootstrap[0], stop: stop, ended: make(chan error, 1),
 		load: &ledger.Load{
 			Ledger: ledger.New(), Topic: topic, Partitions: partitions, Producers: producers, Interval: interval,
-			Options: []kgo.Opt{kgo.SeedBrokers(bootstrap...)},
+			Options: append([]kgo.Opt{kgo.SeedBrokers(bootstrap...)}, options...),
 		},
 	}
 	go func() { tr.ended <- tr.load.Run(ctx, drain) }()

@@ -65,6 +65,16 @@ func Await(t testing.TB, what string, holds func() bool) {
 	}
 }
 
+// During polls a check for as long as d, which fails the test by itself if what it checks does not hold. It is for
+// what must stay true while a fault lasts.
+func During(d time.Duration, check func()) {
+	poll := time.NewTicker(50 * time.Millisecond)
+	defer poll.Stop()
+	for deadline := time.Now().Add(d); time.Now().Before(deadline); <-poll.C {
+		check()
+	}
+}
+
 // Owner waits until a control plane says that it owns the virtual cluster, and gives it. Those in except are not
 // asked: a paused owner would not answer.
 func (c *Cluster) Owner(t testing.TB, except ...*ControlPlane) *ControlPlane {

@@ -1,0 +1,270 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/internal/testproxy"
+	"github.com/freshet-io/freshet/test/harness"
+)
+
+// TestCutOff pauses processes and holds back what they say, so that they go on with what they believed before.
+func TestCutOff(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only on Linux can the proxies tell which agent a connection is from")
+	}
+	c := harness.StartCluster(t, harness.ClusterConfig{Agents: 3, ControlPlanes: 2, EtcdMembers: 3, Proxied: true})
+	t.Run("the owner is paused past its lease", func(t *testing.T) { pauseOwner(t, c) })
+	t.Run("an agent is paused between PUT and commit", func(t *testing.T) { pauseAgent(t, c) })
+	t.Run("an agent hears nothing of the owner", func(t *testing.T) { deafAgent(t, c) })
+}
+
+// pauseOwner: another takes over; the old owner, woken, neither writes nor answers from what it knew (I9).
+func pauseOwner(t *testing.T, c *harness.Cluster) {
+	tr := startTrafficWith(t, impatient(), bootstraps(c)...)
+	old := c.Owner(t)
+	takeovers := metric(t, old.HTTP, "freshet_metalog_tenures_lost_total")
+	reader := connect(t, c, old, tr.load.Topic)
+	require.Positive(t, reader.lookup(t), "the stream serves look-ups while its replica owns")
+
+	old.Stop()
+	next := c.Owner(t, old)
+	require.NotSame(t, old, next)
+	tr.flows()
+	reader.ask(t, stale) // read by the old owner when it wakes, before it can have noticed anything
+	old.Cont()
+	reader.mustNotAnswer(t)
+	harness.Await(t, "the old owner knows that it is none", func() bool { return !old.Owns() })
+	require.True(t, old.Running())
+	require.True(t, next.Owns())
+	require.Greater(t, metric(t, old.HTTP, "freshet_metalog_tenures_lost_total"), takeovers)
+	tr.flows()
+	require.LessOrEqual(t, tr.finish(), crashStall)
+	serving(t, c)
+}
+
+func metric(t *testing.T, address, name string) float64 {
+	t.Helper()
+	v, err := harness.Metric(address, name)
+	require.NoError(t, err)
+	return v
+}
+
+// stream speaks with one control-plane replica as an agent does, and stays with it whatever happens.
+type stream struct {
+	rpc   grpc.BidiStreamingClient[api.ToOwner, api.ToAgent]
+	topic []byte
+}
+
+func connect(t *testing.T, c *harness.Cluster, p *harness.ControlPlane, topic string) *stream {
+	t.Helper()
+	details, err := kadm.NewClient(newClient(t, bootstraps(c)...)).ListTopics(t.Context(), topic)
+	require.NoError(t, err)
+	id := details[topic].ID
+	conn, err := grpc.NewClient("passthrough:///"+p.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	t.Cleanup(func() { conn.Close() })
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+c.AgentKey)
+	rpc, err := api.NewControlPlaneClient(conn).Session(ctx)
+	require.NoError(t, err)
+	s := &stream{rpc: rpc, topic: id[:]}
+	// A zone of its own, so that no client is sent to it.
+	s.send(t, &api.AgentItem{Item: &api.AgentItem_Hello{Hello: &api.Hello{
+		VirtualCluster: "main", Instance: "stale-reader", Zone: "elsewhere", Version: "test",
+		Endpoints: []*api.Endpoint{{Host: "127.0.0.1", Port: 1}},
+	}}})
+	return s
+}
+
+func (s *stream) send(t *testing.T, items ...*api.AgentItem) {
+	t.Helper()
+	require.NoError(t, s.rpc.Send(&api.ToOwner{Items: items}))
+}
+
+// Request ids and probe tokens of what is asked while the replica owns, and when it does no more.
+const (
+	rightful = 1
+	stale    = 2
+)
+
+// ask sends a look-up and a probe.
+func (s *stream) ask(t *testing.T, id uint64) {
+	t.Helper()
+	s.send(t,
+		&api.AgentItem{Item: &api.AgentItem_Lookup{Lookup: &api.Lookup{Request: id, Partitions: []*api.PartitionLookup{{
+			Topic: s.topic, Want: &api.PartitionLookup_ExtentsFrom{ExtentsFrom: 0}, MaxExtents: 1, MaxBytes: 1,
+		}}}}},
+		&api.AgentItem{Item: &api.AgentItem_Probe{Probe: &api.Probe{Token: id}}},
+	)
+}
+
+// lookup gives the high watermark of the topic's first partition.
+func (s *stream) lookup(t *testing.T) int64 {
+	t.Helper()
+	s.ask(t, rightful)
+	for {
+		message, err := s.rpc.Recv()
+		require.NoError(t, err)
+		for _, item := range message.Items {
+			if l := item.GetLookup(); l != nil {
+				require.Nil(t, l.Error)
+				return l.Partitions[0].HighWatermark
+			}
+		}
+	}
+}
+
+// mustNotAnswer reads until the stream ends: nothing of what was asked since the pause may be answered.
+func (s *stream) mustNotAnswer(t *testing.T) {
+	t.Helper()
+	for {
+		message, err := s.rpc.Recv()
+		if err != nil {
+			return
+		}
+		for _, item := range message.Items {
+			if l := item.GetLookup(); l != nil && l.Request == stale {
+				require.NotNil(t, l.Error, "a look-up was answered by a replica that is not the owner")
+			}
+			require.NotEqual(t, uint64(stale), item.GetStamp().GetToken(), "a probe was answered by a replica that is not the owner")
+		}
+	}
+}
+
+// pauseAgent: an agent that was paused after its PUT until its session was closed cannot bring the bundle into the
+// log any more; the object stays behind, and clients have written what was in it through others.
+func pauseAgent(t *testing.T, c *harness.Cluster) {
+	const needle = "a record of the agent that was paused"
+	tr := startTrafficWith(t, impatient(), bootstraps(c)...)
+	victim, owner := c.Agents[1], c.Owner(t)
+	closed := metric(t, owner.HTTP, "freshet_session_closed_total")
+	for _, p := range c.ControlPlanes {
+		p.Proxy.Block(testproxy.ToServer, victim.Name)
+	}
+	answer := make(chan error, 1)
+	d := dial(t, victim.Bootstrap)
+	go func() {
+		_, err := d.produce(t.Context(), tr.load.Topic, 0, needle)
+		answer <- err
+	}()
+	harness.Await(t, "the object is stored", func() bool { return len(objectsWith(t, c, needle)) > 0 })
+	victim.Stop()
+	harness.Await(t, "the session is closed", func() bool {
+		now, err := harness.Metric(owner.HTTP, "freshet_session_closed_total")
+		return err == nil && now > closed
+	})
+	tr.flows()
+	victim.Cont()
+	for _, p := range c.ControlPlanes {
+		p.Proxy.Unblock(testproxy.ToServer, victim.Name)
+	}
+	require.Error(t, <-answer, "nobody may be told that the record is there")
+	tr.flows()
+	serving(t, c)
+	stall := tr.finish()
+	require.LessOrEqual(t, stall, crashStall+3*time.Second, "a client's own time-out of 3 s may come on top")
+	require.Len(t, objectsWith(t, c, needle), 1, "the object is left for the sweeper")
+	for _, r := range readAll(t, tr.load.Topic, c.Agents[0].Bootstrap) {
+		require.NotEqual(t, needle, r.Value)
+	}
+}
+
+// objectsWith gives the stored objects that hold a text.
+func objectsWith(t *testing.T, c *harness.Cluster, text string) []string {
+	t.Helper()
+	var found []string
+	require.NoError(t, filepath.WalkDir(c.S3.Dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return nil //nolint:nilerr // a temporary file may go while the directory is walked
+		}
+		if content, err := os.ReadFile(path); err == nil && strings.Contains(string(content), text) {
+			found = append(found, path)
+		}
+		return nil
+	}))
+	return found
+}
+
+// deafAgent: an agent whose stream from the owner delivers nothing, while the connection stays open, answers right, or
+// with an error, or not in time; never with less than what others were told is there (I4).
+func deafAgent(t *testing.T, c *harness.Cluster) {
+	const records = 60
+	topic := fmt.Sprintf("deaf-%d", topics.Add(1))
+	createTopic(t, topic, 1, bootstraps(c)...)
+	writer, deaf := dial(t, c.Agents[0].Bootstrap), c.Agents[1]
+	readers := dial(t, deaf.Bootstrap)
+	right, refused := 0, 0
+	var position int64
+	var got []string
+	check := func(end int64) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		told, err := readers.end(ctx, topic, 0)
+		if err != nil {
+			refused++
+		} else {
+			require.Equal(t, end, told, "ListOffsets answered with an end that others had passed")
+			right++
+		}
+		f, err := readers.fetch(ctx, topic, 0, position, 100*time.Millisecond)
+		if err != nil {
+			refused++
+			readers = dial(t, deaf.Bootstrap) // an unanswered request blocks those behind it
+			return
+		}
+		require.GreaterOrEqual(t, f.highWatermark, end, "Fetch answered with a high watermark that others had passed")
+		require.NotEmpty(t, f.values, "Fetch found nothing where others had been told there is something")
+		right++
+		got = append(got, f.values...)
+		position = f.offsets[len(f.offsets)-1] + 1
+	}
+	write := func(i int) int64 {
+		offset, err := writer.produce(t.Context(), topic, 0, fmt.Sprint(i))
+		require.NoError(t, err)
+		return offset + 1
+	}
+	for i := range 5 {
+		check(write(i))
+	}
+	require.Equal(t, 10, right, "nothing is broken yet")
+	for _, p := range c.ControlPlanes {
+		p.Proxy.Block(testproxy.ToClient, deaf.Name)
+	}
+	next := 5
+	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); next++ {
+		check(write(next))
+	}
+	require.Positive(t, refused, "the agent was not cut off")
+	t.Logf("deaf: %d records written, %d answers refused or late, %d right", next-5, refused, right-10)
+	for _, p := range c.ControlPlanes {
+		p.Proxy.Unblock(testproxy.ToClient, deaf.Name)
+	}
+	harness.Await(t, "the agent has a stream with the owner", deaf.Connected)
+	serving(t, c)
+	for ; next < records; next++ {
+		check(write(next))
+	}
+	for len(got) < next {
+		f, err := readers.fetch(t.Context(), topic, 0, position, time.Second)
+		require.NoError(t, err)
+		got = append(got, f.values...)
+		position = f.offsets[len(f.offsets)-1] + 1
+	}
+	for i, value := range got {
+		require.Equal(t, fmt.Sprint(i), value)
+	}
+}

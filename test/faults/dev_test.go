@@ -1,0 +1,32 @@
+package faults
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/freshet-io/freshet/test/harness"
+)
+
+const (
+	devKills = 5
+	// devStart is how long `freshet dev` may take to be ready after a kill -9: no lease is waited for.
+	devStart = 4 * time.Second
+)
+
+// TestDev_KilledAgainAndAgain kills `freshet dev` with kill -9 while producers write.
+func TestDev_KilledAgainAndAgain(t *testing.T) {
+	d := harness.StartDev(t)
+	tr := startTraffic(t, d.Bootstrap)
+	for range devKills {
+		d.Kill()
+		began := time.Now()
+		d.Restart()
+		took := time.Since(began)
+		t.Logf("ready after %s", took.Round(time.Millisecond))
+		require.Less(t, took, devStart)
+		tr.progress(producers * partitions)
+	}
+	tr.finish()
+}

@@ -1,0 +1,201 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/freshet-io/freshet/internal/testservers"
+	"github.com/freshet-io/freshet/test/harness"
+)
+
+// outage is how long a part that is needed for writing stays away.
+const outage = 10 * time.Second
+
+// TestOutage takes away what the agents depend on, as a whole and for a while.
+func TestOutage(t *testing.T) {
+	c := startCluster(t)
+	t.Run("etcd without quorum", func(t *testing.T) { quorumLost(t, c) })
+	t.Run("no control plane", func(t *testing.T) { controlPlaneAway(t, c) })
+	t.Run("object store refuses connections", func(t *testing.T) {
+		storeAway(t, c, c.S3.Kill, c.S3.Restart)
+	})
+	t.Run("object store answers nothing", func(t *testing.T) {
+		storeAway(t, c, c.S3.Stop, c.S3.Cont)
+	})
+}
+
+// quorumLost pauses two of three members: nothing can be acknowledged, nothing is lost, and it heals by itself.
+func quorumLost(t *testing.T, c *harness.Cluster) {
+	tr := startTraffic(t, bootstraps(c)...)
+	leader := c.Etcd.Leader(t)
+	lost := []*testservers.EtcdMember{leader}
+	for _, m := range c.Etcd.Members {
+		if m != leader && len(lost) < 2 {
+			lost = append(lost, m)
+		}
+	}
+	for _, m := range lost {
+		m.Stop()
+	}
+	stalled(t, tr)
+	for _, m := range lost {
+		m.Cont()
+	}
+	tr.flows()
+	require.LessOrEqual(t, tr.finish(), outage+time.Second+electionStall)
+	serving(t, c)
+}
+
+// stalled waits until nothing is acknowledged any more, and checks that for as long as the outage lasts.
+func stalled(t *testing.T, tr *traffic) {
+	t.Helper()
+	acked, since := tr.load.Ledger.Acked(), time.Now()
+	harness.Await(t, "acknowledgements end", func() bool {
+		if now := tr.load.Ledger.Acked(); now != acked {
+			acked, since = now, time.Now()
+		}
+		return time.Since(since) > time.Second
+	})
+	harness.During(outage, func() {
+		require.Equal(t, acked, tr.load.Ledger.Acked(), "acknowledged without a quorum")
+	})
+}
+
+// controlPlaneAway kills every replica: agents keep their connections and answer what they know, and one that starts
+// meanwhile waits and then serves.
+func controlPlaneAway(t *testing.T, c *harness.Cluster) {
+	tr := startTraffic(t, bootstraps(c)...)
+	known := dial(t, c.Agents[0].Bootstrap)
+	known.metadata(t, tr.load.Topic)
+	connections := metric(t, c.Agents[0].HTTP, "freshet_kafka_connections_closed_total")
+	for _, p := range c.ControlPlanes {
+		p.Kill()
+	}
+	c.Agents[2].Kill()
+	c.Agents[2].Launch()
+	harness.During(outage, func() {
+		known.apiVersions(t)
+		require.Len(t, known.metadata(t, tr.load.Topic).Topics[0].Partitions, partitions)
+		dial(t, c.Agents[1].Bootstrap).apiVersions(t) // a new connection
+		for _, a := range c.Agents {
+			require.True(t, a.Running(), a.Name)
+		}
+	})
+	known.unknownTopic(t)
+	require.Equal(t, connections, metric(t, c.Agents[0].HTTP, "freshet_kafka_connections_closed_total"))
+	for _, p := range c.ControlPlanes {
+		p.Launch()
+	}
+	c.Agents[2].AwaitReady()
+	tr.flows()
+	require.LessOrEqual(t, tr.finish(), outage+crashStall+3*time.Second)
+	serving(t, c)
+}
+
+// storeAway takes the object store away: produces wait, everything else goes on, and it heals.
+func storeAway(t *testing.T, c *harness.Cluster, away, back func()) {
+	tr := startTraffic(t, bootstraps(c)...)
+	d := dial(t, c.Agents[0].Bootstrap)
+	topic := fmt.Sprintf("cached-%d", topics.Add(1))
+	createTopic(t, topic, 1, c.Agents[0].Bootstrap)
+	offset, err := d.produce(t.Context(), topic, 0, "cached")
+	require.NoError(t, err)
+	away()
+	var slowest time.Duration
+	harness.During(outage, func() {
+		began := time.Now()
+		d.apiVersions(t)
+		d.metadata(t, topic)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		f, err := d.fetch(ctx, topic, 0, offset, time.Second)
+		require.NoError(t, err)
+		require.Equal(t, []string{"cached"}, f.values)
+		d.forwarded(t, topic)
+		slowest = max(slowest, time.Since(began))
+		for _, a := range c.Agents {
+			require.True(t, a.Running(), a.Name)
+		}
+		for _, p := range c.ControlPlanes {
+			require.True(t, p.Running())
+		}
+	})
+	t.Logf("ApiVersions, Metadata, a cached Fetch and DescribeConfigs together took at most %s", slowest.Round(time.Millisecond))
+	require.Less(t, slowest, 3*time.Second)
+	back()
+	tr.flows()
+	stall := tr.finish()
+	require.Greater(t, stall, outage/2, "the object store was not away")
+	require.LessOrEqual(t, stall, outage+15*time.Second)
+	serving(t, c)
+}
+
+// ask sends a request that must be answered soon.
+func ask[Resp kmsg.Response](t *testing.T, d *direct, req kmsg.Request) Resp {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	resp, err := request[Resp](ctx, d, req)
+	require.NoError(t, err)
+	return resp
+}
+
+func (d *direct) apiVersions(t *testing.T) {
+	t.Helper()
+	req := kmsg.NewPtrApiVersionsRequest()
+	req.ClientSoftwareName, req.ClientSoftwareVersion = "faults", "1"
+	resp := ask[*kmsg.ApiVersionsResponse](t, d, req)
+	require.Zero(t, resp.ErrorCode)
+	require.NotEmpty(t, resp.ApiKeys)
+}
+
+func metadataOf(topic string) *kmsg.MetadataRequest {
+	req := kmsg.NewPtrMetadataRequest()
+	one := kmsg.NewMetadataRequestTopic()
+	one.Topic = kmsg.StringPtr(topic)
+	req.Topics = append(req.Topics, one)
+	return req
+}
+
+func (d *direct) metadata(t *testing.T, topic string) *kmsg.MetadataResponse {
+	t.Helper()
+	resp := ask[*kmsg.MetadataResponse](t, d, metadataOf(topic))
+	require.NoError(t, kerr.ErrorForCode(resp.Topics[0].ErrorCode))
+	require.NotEmpty(t, resp.Brokers)
+	return resp
+}
+
+// unknownTopic asks for a topic that may have been created since the agent last heard: it must not deny it (I4).
+func (d *direct) unknownTopic(t *testing.T) {
+	t.Helper()
+	resp := ask[*kmsg.MetadataResponse](t, d, metadataOf("nobody-knows"))
+	err := kerr.ErrorForCode(resp.Topics[0].ErrorCode)
+	require.Error(t, err)
+	require.NotErrorIs(t, err, kerr.UnknownTopicOrPartition)
+	require.True(t, kerr.IsRetriable(err), "%v", err)
+}
+
+// forwarded makes a request that the owner answers.
+func (d *direct) forwarded(t *testing.T, topic string) {
+	t.Helper()
+	req := kmsg.NewPtrDescribeConfigsRequest()
+	one := kmsg.NewDescribeConfigsRequestResource()
+	one.ResourceType, one.ResourceName = kmsg.ConfigResourceTypeTopic, topic
+	req.Resources = append(req.Resources, one)
+	resp := ask[*kmsg.DescribeConfigsResponse](t, d, req)
+	require.NoError(t, kerr.ErrorForCode(resp.Resources[0].ErrorCode))
+}
+
+// brokers gives the agents that Metadata shows.
+func brokers(t *testing.T, address string) []kmsg.MetadataResponseBroker {
+	t.Helper()
+	req := kmsg.NewPtrMetadataRequest()
+	req.Topics = []kmsg.MetadataRequestTopic{}
+	return ask[*kmsg.MetadataResponse](t, dial(t, address), req).Brokers
+}

@@ -1,0 +1,118 @@
+package faults
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/freshet-io/freshet/test/harness"
+)
+
+const (
+	// handOverStall is how much longer than otherwise a producer may wait while ownership is handed over.
+	handOverStall = 500 * time.Millisecond
+	// drainTime is how long a terminated agent may take to end.
+	drainTime = 5 * time.Second
+	handOvers = 3
+)
+
+// TestTerminate ends processes with SIGTERM while producers write.
+func TestTerminate(t *testing.T) {
+	c := harness.StartCluster(t, harness.ClusterConfig{
+		Agents: 3, ControlPlanes: 2, EtcdMembers: 3,
+		// Without waiting for PUT tokens what is left of a stall is the hand-over's.
+		AgentFlags: []string{"--put-budget", "100"},
+	})
+	t.Run("the owner hands over", func(t *testing.T) { handOver(t, c) })
+	t.Run("an agent drains", func(t *testing.T) { drainAgent(t, c) })
+}
+
+// handOver compares the longest wait for an acknowledgement around a hand-over with that of quiet times. A machine
+// that stands still for a moment makes either longer: the best of several hand-overs is what a hand-over costs.
+func handOver(t *testing.T, c *harness.Cluster) {
+	tr := startTraffic(t, bootstraps(c)...)
+	var costs []time.Duration
+	for range handOvers {
+		tr.load.ResetStalls()
+		tr.flows()
+		tr.flows()
+		steady := tr.load.LongestWriterStall()
+		tr.load.ResetStalls()
+		owner := c.Owner(t)
+		took, err := owner.Terminate(10 * time.Second)
+		require.NoError(t, err)
+		tr.flows()
+		stall := tr.load.LongestWriterStall()
+		costs = append(costs, stall-steady)
+		t.Logf("longest wait %s, in quiet times %s; the process ended within %s", stall.Round(time.Millisecond),
+			steady.Round(time.Millisecond), took.Round(time.Millisecond))
+		owner.Launch()
+		owner.AwaitReady()
+	}
+	tr.finish()
+	require.Less(t, slices.Min(costs), handOverStall, "all: %v", costs)
+}
+
+// drainAgent terminates an agent that producers write to and a consumer reads from.
+func drainAgent(t *testing.T, c *harness.Cluster) {
+	tr := startTraffic(t, bootstraps(c)...)
+	tail := startTail(t, tr)
+	victim := c.Agents[2]
+	took, err := victim.Terminate(drainTime)
+	require.NoError(t, err)
+	t.Logf("the agent ended within %s", took.Round(time.Millisecond))
+	require.NotContains(t, victim.Output(), "session not closed")
+	tr.flows()
+	// A session that was not closed would still be a member until it expires.
+	require.Len(t, brokers(t, c.Agents[0].Bootstrap), 2)
+	tail.finish()
+	stall := tr.finish()
+	require.Less(t, stall, crashStall, "nobody waits for the session of a drained agent to expire")
+	victim.Launch()
+	victim.AwaitReady()
+	serving(t, c)
+}
+
+// tail is a consumer at the end of a traffic's topic.
+type tail struct {
+	t     *testing.T
+	stop  context.CancelFunc
+	ended chan struct{}
+	errs  []error // after ended
+	read  int     // after ended
+}
+
+func startTail(t *testing.T, tr *traffic) *tail {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(tr.bootstrap), kgo.ConsumeTopics(tr.load.Topic),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()))
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(context.Background())
+	tl := &tail{t: t, stop: stop, ended: make(chan struct{})}
+	t.Cleanup(stop)
+	go func() {
+		defer close(tl.ended)
+		defer client.Close()
+		for ctx.Err() == nil {
+			fetches := client.PollFetches(ctx)
+			tl.read += fetches.NumRecords()
+			if ctx.Err() == nil {
+				fetches.EachError(func(_ string, _ int32, err error) { tl.errs = append(tl.errs, err) })
+			}
+		}
+	}()
+	return tl
+}
+
+// finish checks that the consumer saw records and no error.
+func (tl *tail) finish() {
+	tl.t.Helper()
+	tl.stop()
+	<-tl.ended
+	require.Empty(tl.t, tl.errs)
+	require.NotZero(tl.t, tl.read)
+}
