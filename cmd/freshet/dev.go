@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -53,7 +54,7 @@ func (s *agentSettings) runDev(cmd *cobra.Command, p process, d dev.Config) erro
 	}
 	s.MemoryLimit = memoryLimit(s.MemoryLimit, devMemory)
 	s.Registry = newRegistry()
-	d.Agent, d.Log, d.Out = s.Config, log, p.streams.Out
+	d.Agent, d.Log, d.Out, d.Program = s.Config, log, p.streams.Out, os.Args[0]
 	if err := dev.Run(cmd.Context(), d); err != nil {
 		return fmt.Errorf("dev: %w", err)
 	}

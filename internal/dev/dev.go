@@ -16,6 +16,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
@@ -42,8 +43,9 @@ type Config struct {
 	// BucketURL is where objects are; default: a directory under DataDir.
 	BucketURL string
 	Agent     agent.Config
-	// Out gets the lines for people: where it listens and how to try it.
-	Out io.Writer
+	// Out gets the lines for people: where it listens and how to try it with Program, this program as it was called.
+	Out     io.Writer
+	Program string
 	Log *zap.Logger
 }
 
@@ -93,8 +95,11 @@ func Run(ctx context.Context, cfg Config) error {
 	return service.Run(ctx, cfg.Log,
 		service.Service{Name: "etcd", Run: etcd.Run},
 		service.Service{Name: "control plane", Run: control.plane.Run},
-		service.Service{Name: "agent", Run: a.Run},
-		service.Service{Name: "greeting", Run: func(ctx context.Context) error { return greet(ctx, cfg.Out, a) }},
+		service.Service{Name: "agent", Run: func(ctx context.Context) error {
+			awaitOwner(ctx, control.plane)
+			return a.Run(ctx)
+		}},
+		service.Service{Name: "greeting", Run: func(ctx context.Context) error { return greet(ctx, cfg, a) }},
 	)
 }
 
@@ -156,19 +161,37 @@ func agentConfig(cfg Config, control *controlPlane, key string) agent.Config {
 	return a
 }
 
+// ownerLimit bounds the wait for the control plane at start; an agent waits for it by itself after that.
+const ownerLimit = 5 * time.Second
+
+// awaitOwner waits for the control plane, so that the agent's first try finds it and a start has nothing to warn of.
+func awaitOwner(ctx context.Context, plane *controlplane.ControlPlane) {
+	ctx, cancel := context.WithTimeout(ctx, ownerLimit)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for plane.Ready() != nil {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // greet says where the agent listens once it does, and waits for the end.
-func greet(ctx context.Context, out io.Writer, a *agent.Agent) error {
+func greet(ctx context.Context, cfg Config, a *agent.Agent) error {
 	select {
 	case <-ctx.Done():
 		return nil
 	case <-a.Ready():
 	}
 	bootstrap := a.Addresses()[0].String()
-	fmt.Fprintf(out, `freshet is ready, bootstrap address %s
-try it:  seq 10 | freshet produce numbers -b %[1]s
-         freshet consume numbers --from earliest -e -b %[1]s
+	fmt.Fprintf(cfg.Out, `freshet is ready, bootstrap address %s
+try it:  seq 10 | %[2]s produce numbers -b %[1]s
+         %[2]s consume numbers --from earliest -e -b %[1]s
          kcat -b %[1]s -L
-`, bootstrap)
+`, bootstrap, cfg.Program)
 	<-ctx.Done()
 	return nil
 }

@@ -129,7 +129,11 @@ func TestDev_SecondProcessOnTheSameDataIsRefused(t *testing.T) {
 func TestDev_SaysHowToTryIt(t *testing.T) {
 	d := harness.StartDev(t)
 	require.Contains(t, d.Output(), "freshet is ready, bootstrap address "+d.Bootstrap)
-	require.Contains(t, d.Output(), "freshet produce")
+	require.Contains(t, d.Output(), harness.Freshet(t)+" produce numbers -b "+d.Bootstrap)
+	for line := range strings.Lines(d.Output()) {
+		require.NotContains(t, line, "WARN", "a start on an empty directory has nothing to warn of")
+		require.NotContains(t, line, "ERROR")
+	}
 }
 
 func TestDev_HTTP(t *testing.T) {
