@@ -160,6 +160,8 @@ func TestValidate_Refuses(t *testing.T) {
 		"two batches":            {append(bytes.Clone(good), good...), nil, kerr.InvalidRecord},
 		"trailing byte":          {append(bytes.Clone(good), 0), nil, kerr.InvalidRecord},
 		"magic 1":                {changed(good, func(b RecordBatch) { b[posMagic] = 1 }), nil, kerr.InvalidRecord},
+		"magic 3":                {changed(good, func(b RecordBatch) { b[posMagic] = 3 }), nil, kerr.CorruptMessage},
+		"negative magic":         {changed(good, func(b RecordBatch) { b[posMagic] = 255 }), nil, kerr.CorruptMessage},
 		"tiny length":            {changed(good, put32(posLength, 10)), nil, kerr.CorruptMessage},
 		"negative length":        {changed(good, put32(posLength, -1)), nil, kerr.CorruptMessage},
 		"base offset":            {changed(good, put64(posBaseOffset, 1)), nil, kerr.InvalidRecord},

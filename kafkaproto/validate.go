@@ -80,6 +80,9 @@ func singleBatch(records []byte, version int16) (RecordBatch, error) {
 		return nil, refuse(kerr.InvalidRecord, "Produce requests with version %d must have at least one record batch per partition.", version)
 	}
 	b := RecordBatch(records)
+	if b.Magic() < 0 || b.Magic() > 2 {
+		return nil, refuse(kerr.CorruptMessage, "Invalid magic found in record: %d.", b.Magic())
+	}
 	if b.Magic() != 2 {
 		return nil, refuse(kerr.InvalidRecord, "Produce requests with version %d are only allowed to contain record batches with magic version 2.", version)
 	}

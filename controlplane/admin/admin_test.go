@@ -304,6 +304,11 @@ func TestInitProducerID(t *testing.T) {
 			require.False(c.t, seen[out.ProducerID])
 			seen[out.ProducerID] = true
 		}
+		if version >= 3 {
+			in.ProducerID = 5
+			require.Equal(c.t, kerr.InvalidRequest.Code, ask[*kmsg.InitProducerIDResponse](c, in, version).ErrorCode, "an id without an epoch")
+			in.ProducerID = -1
+		}
 		in.TransactionalID = ptr("txn")
 		require.Equal(c.t, kerr.UnsupportedVersion.Code, ask[*kmsg.InitProducerIDResponse](c, in, version).ErrorCode)
 	})
@@ -320,6 +325,8 @@ func TestDescribeCluster(t *testing.T) {
 		if version >= 1 {
 			in.EndpointType = 2
 			require.Equal(c.t, kerr.MismatchedEndpointType.Code, ask[*kmsg.DescribeClusterResponse](c, in, version).ErrorCode)
+			in.EndpointType = 3
+			require.Equal(c.t, kerr.UnsupportedEndpointType.Code, ask[*kmsg.DescribeClusterResponse](c, in, version).ErrorCode)
 		}
 	})
 }

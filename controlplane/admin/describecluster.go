@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -15,7 +16,8 @@ import (
 //	2  may ask for fenced brokers too; there are none (KIP-1073)
 
 const (
-	brokerEndpoints = int8(1)
+	brokerEndpoints     = int8(1)
+	controllerEndpoints = int8(2)
 	// allClusterOperations are those of a principal without restrictions: create, alter, describe, cluster action,
 	// describe configs, alter configs, idempotent write.
 	allClusterOperations = 1<<5 | 1<<7 | 1<<8 | 1<<9 | 1<<10 | 1<<11 | 1<<12
@@ -25,6 +27,11 @@ const (
 
 func (c *call) describeCluster(_ context.Context, in *kmsg.DescribeClusterRequest) (*kmsg.DescribeClusterResponse, error) {
 	out := kmsg.NewPtrDescribeClusterResponse()
+	if in.EndpointType != brokerEndpoints && in.EndpointType != controllerEndpoints {
+		out.ErrorCode = kerr.UnsupportedEndpointType.Code
+		out.ErrorMessage = kmsg.StringPtr(fmt.Sprintf("Unsupported endpoint type %d", in.EndpointType))
+		return out, nil
+	}
 	if in.EndpointType != brokerEndpoints {
 		out.ErrorCode = kerr.MismatchedEndpointType.Code
 		out.ErrorMessage = kmsg.StringPtr("The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER")

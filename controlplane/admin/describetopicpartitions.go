@@ -92,7 +92,7 @@ func (p *partitionPage) topic(name string, t *metadata.Topic) bool {
 		return false
 	}
 	out := kmsg.NewDescribeTopicPartitionsResponseTopic()
-	out.Topic = &name
+	out.Topic, out.AuthorizedOperations = &name, allTopicOperations // as in Kafka, also of one that does not exist
 	out.Partitions = []kmsg.DescribeTopicPartitionsResponseTopicPartition{}
 	if t == nil {
 		out.ErrorCode = kerr.UnknownTopicOrPartition.Code
@@ -102,7 +102,7 @@ func (p *partitionPage) topic(name string, t *metadata.Topic) bool {
 		p.out.Topics = append(p.out.Topics, out)
 		return true
 	}
-	out.TopicID, out.IsInternal, out.AuthorizedOperations = t.ID, internalTopics[name], allTopicOperations
+	out.TopicID, out.IsInternal = t.ID, internalTopics[name]
 	from := int32(0)
 	if p.cursor != nil && p.cursor.Topic == name {
 		from = min(p.cursor.Partition, t.Partitions)

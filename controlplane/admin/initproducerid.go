@@ -28,7 +28,7 @@ func (c *call) initProducerID(ctx context.Context, in *kmsg.InitProducerIDReques
 	out := kmsg.NewPtrInitProducerIDResponse()
 	out.ProducerID, out.ProducerEpoch = -1, -1
 	switch {
-	case in.TransactionalID != nil && *in.TransactionalID == "":
+	case in.TransactionalID != nil && *in.TransactionalID == "", (in.ProducerID < 0) != (in.ProducerEpoch < 0):
 		out.ErrorCode = kerr.InvalidRequest.Code
 		return out, nil
 	case in.TransactionalID != nil:
