@@ -46,7 +46,7 @@ type Config struct {
 	// Out gets the lines for people: where it listens and how to try it with Program, this program as it was called.
 	Out     io.Writer
 	Program string
-	Log *zap.Logger
+	Log     *zap.Logger
 }
 
 // Validate reports all faults at once.
