@@ -17,7 +17,7 @@ help: ## list the targets
 
 .PHONY: build
 build: ## build bin/freshet
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/freshet ./cmd/freshet
+	$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/freshet ./cmd/freshet
 
 .PHONY: dev
 dev: build ## build and run everything in one process, data in ./data
@@ -53,6 +53,10 @@ fuzz: ## run every fuzz target for FUZZTIME (20s)
 bench: ## run the Go benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem $(PKGS)
 
+.PHONY: bench-cost
+bench-cost: build ## measure CPU per GiB against the floor program; ends with produce_cpu_ratio and fetch_cpu_ratio
+	$(BIN)/freshet bench cost
+
 .PHONY: lint
 lint: ## vet, linters, formatting
 	$(LINT) run ./...
@@ -74,9 +78,8 @@ cover: ## write cover.html from the unit tests
 	@$(GO) tool cover -func=cover.out | tail -1
 
 .PHONY: cross
-cross: ## check that it builds for other systems
+cross: ## check that it builds for macOS, too
 	GOOS=darwin GOARCH=arm64 $(GO) build -o /dev/null ./cmd/freshet
-	GOOS=linux GOARCH=arm64 $(GO) build -o /dev/null ./cmd/freshet
 
 .PHONY: clean
 clean: ## remove what was built
