@@ -7,7 +7,8 @@ LDFLAGS  := -X main.version=$(VERSION)
 LINT     := $(GO) tool -modfile=tools/lint/go.mod golangci-lint
 FUZZTIME ?= 20s
 PKGS     ?= ./...
-# The end-to-end tests run real clients against real processes; the other packages need nothing but Go.
+# The end-to-end tests run real clients against real processes, one package at a time because they measure times;
+# the other packages need nothing but Go.
 UNIT      = $(shell $(GO) list ./... | grep -v '/test/')
 
 .DEFAULT_GOAL := help
@@ -26,7 +27,7 @@ dev: build ## build and run everything in one process, data in ./data
 .PHONY: test
 test: build ## run all tests: units with the race detector, then end to end with real clients
 	$(GO) test -race -timeout 10m $(UNIT)
-	$(GO) test -timeout 14m -count=1 ./test/...
+	$(GO) test -timeout 14m -count=1 -p 1 ./test/...
 
 .PHONY: unit
 unit: ## run the unit tests without the race detector (quick)
@@ -38,7 +39,7 @@ race: ## run the unit tests with the race detector
 
 .PHONY: e2e
 e2e: build ## run the end-to-end tests; RUN=<regexp> selects
-	$(GO) test -timeout 30m -count=1 -v $(if $(RUN),-run '$(RUN)') ./test/...
+	$(GO) test -timeout 30m -count=1 -p 1 -v $(if $(RUN),-run '$(RUN)') ./test/...
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (20s)
