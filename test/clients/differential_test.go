@@ -1,0 +1,72 @@
+package clients
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/freshet-io/freshet/test/harness"
+)
+
+// TestDifferential sends the same requests to Freshet and to Apache Kafka 4.3, in every version that Freshet serves:
+// the answers have the same codes and fields, but for the differences that a step lists with their reasons.
+func TestDifferential(t *testing.T) {
+	kafka := harness.StartKafka(t)
+	dev := harness.StartDev(t, "--auto-create-topics=false")
+	sides := []*side{newSide(t, dev.Bootstrap), newSide(t, kafka.Bootstrap)}
+	for _, s := range sides {
+		req := kmsg.NewPtrCreateTopicsRequest()
+		req.TimeoutMillis = 30_000
+		req.Topics = append(req.Topics,
+			newTopic("plain", 3), newTopic("stamped", 1, "message.timestamp.type", "LogAppendTime"),
+			newTopic("compacted", 1, "cleanup.policy", "compact"), newTopic("small", 1, "max.message.bytes", "200"),
+			newTopic("window", 1, "message.timestamp.before.max.ms", "3600000", "message.timestamp.after.max.ms", "3600000"),
+			newTopic("read", 1), newTopic("empty", 1), newTopic("doomed", 1),
+		)
+		ask[*kmsg.CreateTopicsResponse](t, s.conn, req, 7)
+		s.learn(t)
+	}
+	awaitProducerIDs(t, sides[1])
+	for _, group := range []struct {
+		name  string
+		steps []step
+	}{
+		{"ApiVersions", apiVersionsSteps()},
+		{"Metadata", metadataSteps()},
+		{"Produce", produceSteps()},
+		{"ListOffsets", listOffsetsSteps()},
+		{"Fetch", fetchSteps()},
+		{"Epochs", epochSteps()},
+		{"Topics", topicSteps()},
+		{"Configs", configSteps()},
+		{"Cluster", clusterSteps()},
+	} {
+		t.Run(group.name, func(t *testing.T) {
+			for _, st := range group.steps {
+				t.Run(st.name, func(t *testing.T) { st.run(t, sides[0], sides[1]) })
+			}
+		})
+	}
+}
+
+// newTopic asks for a topic; pairs are configs.
+func newTopic(name string, partitions int32, pairs ...string) kmsg.CreateTopicsRequestTopic {
+	topic := kmsg.NewCreateTopicsRequestTopic()
+	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, partitions, 1
+	for i := 0; i < len(pairs); i += 2 {
+		c := kmsg.NewCreateTopicsRequestTopicConfig()
+		c.Name, c.Value = pairs[i], &pairs[i+1]
+		topic.Configs = append(topic.Configs, c)
+	}
+	return topic
+}
+
+// awaitProducerIDs waits until Kafka has its first block of producer ids: until then it answers a retriable error.
+func awaitProducerIDs(t *testing.T, kafka *side) {
+	require.Eventually(t, func() bool {
+		req := kmsg.NewPtrInitProducerIDRequest()
+		return ask[*kmsg.InitProducerIDResponse](t, kafka.conn, req, 4).ErrorCode == 0
+	}, 20*time.Second, 10*time.Millisecond)
+}
