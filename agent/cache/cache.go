@@ -24,7 +24,7 @@ type Cache struct {
 	cfg     Config
 	metrics *metrics
 	store   *store
-	lanes   [classes]lane
+	lanes   [classes]*lane
 
 	ctx   context.Context // of GETs; ends with Close
 	stop  context.CancelFunc
@@ -142,7 +142,7 @@ func (c *Cache) corrupt(b *Bytes, err *CorruptError) error {
 // nothing: read-ahead must not delay what readers wait for.
 func (c *Cache) Start(e *extent.Extent, class Class) {
 	for _, key := range unitKeys(e) {
-		if !c.store.has(key) && c.lanes[class].idle() {
+		if !c.store.has(key) && c.lanes[class].idle(key.span()) {
 			c.launch(key, class)
 		}
 	}

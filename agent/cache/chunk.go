@@ -13,8 +13,11 @@ const chunkSize = 256 << 10
 var chunks = sync.Pool{New: func() any { return new([chunkSize]byte) }}
 
 // readChunks reads r to its end into segments from position first on. The last, partly filled chunk is copied to its
-// size. It gives the function that returns the chunks to the pool.
-func readChunks(r io.Reader, first uint32) (segments []segment, size int64, free func(), err error) {
+// size. It gives the function that returns the chunks to the pool. reserve is asked before each chunk for the memory
+// of all so far.
+func readChunks(r io.Reader, first uint32, reserve func(size int64) error) (
+	segments []segment, size int64, free func(), err error,
+) {
 	var taken []*[chunkSize]byte
 	free = func() {
 		for _, c := range taken {
@@ -22,6 +25,10 @@ func readChunks(r io.Reader, first uint32) (segments []segment, size int64, free
 		}
 	}
 	for {
+		if err := reserve(size + chunkSize); err != nil {
+			free()
+			return nil, 0, nil, err
+		}
 		c := chunks.Get().(*[chunkSize]byte)
 		n, err := fill(r, c[:])
 		position := first + uint32(size)

@@ -7,53 +7,8 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/freshet-io/freshet/objstore"
 )
-
-// lane bounds the GETs of one class: how many, and the memory they read into.
-type lane struct {
-	gets  *semaphore.Weighted
-	bytes *semaphore.Weighted
-	room  int64 // of bytes
-}
-
-func newLane(gets int, room int64) lane {
-	return lane{gets: semaphore.NewWeighted(int64(gets)), bytes: semaphore.NewWeighted(room), room: room}
-}
-
-// weight is what a GET of span bytes takes of the lane's memory: objects' sizes are not known before they are read.
-func (l *lane) weight(span int64) int64 { return min(span, l.room) }
-
-func (l *lane) acquire(ctx context.Context, span int64) error {
-	if err := l.gets.Acquire(ctx, 1); err != nil {
-		return err
-	}
-	if err := l.bytes.Acquire(ctx, l.weight(span)); err != nil {
-		l.gets.Release(1)
-		return err
-	}
-	return nil
-}
-
-func (l *lane) release(span int64) {
-	l.bytes.Release(l.weight(span))
-	l.gets.Release(1)
-}
-
-// idle tells whether a GET would start at once.
-func (l *lane) idle() bool {
-	if !l.gets.TryAcquire(1) {
-		return false
-	}
-	defer l.gets.Release(1)
-	if !l.bytes.TryAcquire(l.weight(WholeUnit)) {
-		return false
-	}
-	l.bytes.Release(l.weight(WholeUnit))
-	return true
-}
 
 // flight is one GET that readers of the same unit wait for together. It goes on when they leave, for who comes next.
 type flight struct {
@@ -93,8 +48,8 @@ func (c *Cache) takeOff(key unitKey, class Class, waiters int) *flight {
 // fly reads the unit and ends the flight.
 func (c *Cache) fly(f *flight, key unitKey, class Class) {
 	defer c.loads.Done()
-	u, err := c.fetch(key, class)
-	if err == nil {
+	u, kept, err := c.fetch(key, class)
+	if err == nil && !kept {
 		u.retain() // the cache's
 		c.store.put(u, class)
 	}
@@ -128,24 +83,37 @@ func (f *flight) wait(ctx context.Context, c *Cache) (*unit, error) {
 	return nil, fmt.Errorf("await bundle: %w", context.Cause(ctx))
 }
 
-// fetch GETs a unit, within the class's bounds and with retries; its one reference is the caller's.
-func (c *Cache) fetch(key unitKey, class Class) (*unit, error) {
-	l := &c.lanes[class]
-	if err := l.acquire(c.ctx, key.span()); err != nil {
-		return nil, ErrClosed
+// fetch GETs a unit, within the class's bounds and with retries; its one reference is the caller's. kept says that
+// the cache has it already.
+func (c *Cache) fetch(key unitKey, class Class) (_ *unit, kept bool, err error) {
+	g, err := c.lanes[class].acquire(c.ctx, key.span())
+	if err != nil {
+		return nil, false, ErrClosed
 	}
-	defer l.release(key.span())
 	if u := c.store.get(key); u != nil && u.own == nil {
-		return u, nil // it came while this GET waited its turn
+		g.release(0)
+		return u, true, nil // it came while this GET waited its turn
 	} else if u != nil {
 		u.release()
 	}
-	began, pause := time.Now(), c.cfg.Backoff
+	began := time.Now()
+	u, err := c.attempts(key, class, g)
+	if err != nil {
+		g.release(0)
+		return nil, false, err
+	}
+	g.release(u.size)
+	c.metrics.latency.Observe(time.Since(began).Seconds())
+	return u, false, nil
+}
+
+// attempts tries a GET until it succeeds or trying is of no use.
+func (c *Cache) attempts(key unitKey, class Class, g *grant) (*unit, error) {
+	pause := c.cfg.Backoff
 	for attempt := 1; ; attempt++ {
-		u, err := c.get(key, class)
+		u, err := c.get(key, class, g)
 		switch {
 		case err == nil:
-			c.metrics.latency.Observe(time.Since(began).Seconds())
 			return u, nil
 		case errors.Is(err, objstore.ErrNotFound):
 			return nil, fmt.Errorf("get bundle %s: %w", key.bundle, ErrGone)
@@ -171,10 +139,10 @@ const (
 )
 
 // get is one attempt.
-func (c *Cache) get(key unitKey, class Class) (*unit, error) {
+func (c *Cache) get(key unitKey, class Class, g *grant) (*unit, error) {
 	ctx, cancel := context.WithTimeout(c.ctx, c.cfg.GetTimeout)
 	defer cancel()
-	u, err := c.read(ctx, key)
+	u, err := c.read(ctx, key, g)
 	result := resultOK
 	switch {
 	case errors.Is(err, objstore.ErrNotFound):
@@ -188,12 +156,12 @@ func (c *Cache) get(key unitKey, class Class) (*unit, error) {
 	return u, err
 }
 
-func (c *Cache) read(ctx context.Context, key unitKey) (*unit, error) {
+func (c *Cache) read(ctx context.Context, key unitKey, g *grant) (*unit, error) {
 	body, err := c.cfg.Bucket.Get(ctx, c.cfg.Key(key.bundle), int64(key.first), key.span())
 	if err != nil {
 		return nil, err
 	}
-	segments, size, free, err := readChunks(body, key.first)
+	segments, size, free, err := readChunks(body, key.first, func(size int64) error { return g.grow(ctx, size) })
 	if cerr := body.Close(); err == nil && cerr != nil {
 		free()
 		err = cerr
