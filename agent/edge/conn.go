@@ -219,6 +219,10 @@ func (c *conn) request(p kafkaproto.Prefix) error {
 	if overlaps(p.Key) {
 		budget = c.server.produce
 	}
+	// Before the body is read: a request behind a parked fetch holds no memory that others wait for.
+	if !overlaps(p.Key) && !c.queue.turn(c.stopping) {
+		return errStopped
+	}
 	f, frame, err := c.readBody(budget, int(p.Size)-(kafkaproto.PrefixSize-4))
 	if err != nil {
 		return err
@@ -227,10 +231,6 @@ func (c *conn) request(p kafkaproto.Prefix) error {
 	if err != nil {
 		f.release()
 		return err
-	}
-	if !overlaps(p.Key) && !c.queue.turn(c.stopping) {
-		f.release()
-		return errStopped
 	}
 	if string(header.ClientID) != c.clientID {
 		c.clientID = string(header.ClientID)

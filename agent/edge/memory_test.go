@@ -171,3 +171,33 @@ func TestServer_Timeouts(t *testing.T) {
 		require.InDelta(t, 10*time.Minute, time.Since(began), float64(2*sweepInterval))
 	})
 }
+
+// TestServer_RequestsBehindAParkedFetchHoldNoMemory: clients that send large requests behind fetches that wait for
+// ever keep nobody else out.
+func TestServer_RequestsBehindAParkedFetchHoldNoMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		park := handlerFunc(func(ctx context.Context, req *Request) func() Reply {
+			if req.Key == metadata {
+				return echo.Start(ctx, req)
+			}
+			req.Release()
+			return func() Reply { <-ctx.Done(); return Reply{} }
+		})
+		s, p, stop := start(t, Config{Handler: park, OtherMemory: 1 << 20})
+		defer stop()
+		for range 10 {
+			c := p.dial()
+			defer c.Close()
+			write(t, c, request(fetch, 1, "parked"))
+			go func() { _, _ = c.Write(request(metadata, 2, string(make([]byte, 500<<10)))) }()
+		}
+		synctest.Wait()
+		require.Zero(t, s.others.used.Load())
+		other := p.dial()
+		defer other.Close()
+		began := time.Now()
+		write(t, other, request(metadata, 1, "m"))
+		requireResponse(t, other, 1, "m")
+		require.Zero(t, time.Since(began))
+	})
+}
