@@ -26,16 +26,16 @@ dev: build ## build and run everything in one process, data in ./data
 
 .PHONY: test
 test: build ## run all tests: units with the race detector, then end to end with real clients
-	$(GO) test -race -timeout 10m $(UNIT)
+	@$(GO) test -race -timeout 10m $(UNIT)
 	$(GO) test -timeout 14m -count=1 -p 1 ./test/...
 
 .PHONY: unit
 unit: ## run the unit tests without the race detector (quick)
-	$(GO) test $(UNIT)
+	@$(GO) test $(UNIT)
 
 .PHONY: race
 race: ## run the unit tests with the race detector
-	$(GO) test -race -timeout 10m $(UNIT)
+	@$(GO) test -race -timeout 10m $(UNIT)
 
 .PHONY: e2e
 e2e: build ## run the end-to-end tests; RUN=<regexp> selects
