@@ -93,3 +93,16 @@ func listOffset(topic string, partition int32, timestamp int64) *kmsg.ListOffset
 	req.Topics = append(req.Topics, t)
 	return req
 }
+
+// epochOf is an OffsetForLeaderEpoch request of one partition.
+func epochOf(topic string, partition, epoch int32) *kmsg.OffsetForLeaderEpochRequest {
+	req := kmsg.NewPtrOffsetForLeaderEpochRequest()
+	req.ReplicaID = -1
+	t := kmsg.NewOffsetForLeaderEpochRequestTopic()
+	t.Topic = topic
+	p := kmsg.NewOffsetForLeaderEpochRequestTopicPartition()
+	p.Partition, p.LeaderEpoch, p.CurrentLeaderEpoch = partition, epoch, -1
+	t.Partitions = append(t.Partitions, p)
+	req.Topics = append(req.Topics, t)
+	return req
+}

@@ -174,17 +174,7 @@ func fetchSteps() []step {
 
 func epochSteps() []step {
 	ask := func(name, topic string, partition, epoch int32) step {
-		return step{name: name, req: func(*side, int16) kmsg.Request {
-			req := kmsg.NewPtrOffsetForLeaderEpochRequest()
-			req.ReplicaID = -1
-			t := kmsg.NewOffsetForLeaderEpochRequestTopic()
-			t.Topic = topic
-			p := kmsg.NewOffsetForLeaderEpochRequestTopicPartition()
-			p.Partition, p.LeaderEpoch, p.CurrentLeaderEpoch = partition, epoch, -1
-			t.Partitions = append(t.Partitions, p)
-			req.Topics = append(req.Topics, t)
-			return req
-		}}
+		return step{name: name, req: func(*side, int16) kmsg.Request { return epochOf(topic, partition, epoch) }}
 	}
 	return []step{
 		ask("first epoch", "read", 0, 0), ask("unknown topic", "unknown", 0, 0), ask("partition out of range", "read", 1, 0),
