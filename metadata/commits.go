@@ -150,7 +150,7 @@ func (b *bundleCommit) run(c *sectionCommit, in *commit.SectionRuns, run *commit
 	case c.partition != nil && c.partition.high > math.MaxInt64-1-run.Records:
 		outcome = commit.OutOfOrder // the partition's offsets are used up
 	case run.ProducerID >= 0:
-		outcome, base, known = checkSequence(c.partition, run)
+		outcome, base, known = c.topic.checkSequence(c.partition, run)
 	}
 	if outcome != commit.Accepted {
 		b.closeExtent(c)

@@ -13,10 +13,11 @@ type partition struct {
 	gen       uint64
 	logStart  int64
 	high      int64 // next offset to be given
-	dropped   int64 // highest producer id whose state was ever expired or evicted here, -1 if none
+	dropped   int64 // highest producer id that was ever forgotten here, -1 if none
 	hand      int64 // producer id at which the next search for one to evict begins
 	extents   extent.Tree
 	producers btree.Map[int64, producer]
+	resting   *btree.Map[int64, resting] // never in producers too; nil if none
 }
 
 // lastStable is the last stable offset: no open transaction begins below.
@@ -56,6 +57,9 @@ func (s *State) mutablePartition(e *topicEntry, n int32, p *partition) *partitio
 	m := &partition{
 		gen: s.gen, logStart: p.logStart, high: p.high, dropped: p.dropped, hand: p.hand,
 		extents: p.extents, producers: *p.producers.Copy(),
+	}
+	if p.resting != nil {
+		m.resting = p.resting.Copy()
 	}
 	e.partitions.Set(n, m)
 	return m

@@ -17,7 +17,10 @@ const (
 	maxProducers = 16384
 	// evictProbe is the number of producers looked at to find one to evict.
 	evictProbe = 16
-	// producerRetentionMs is how long an idle producer is remembered (Kafka's producer.id.expiration.ms default).
+	// maxResting bounds the producers per partition of which only the next sequence is remembered, after they were idle
+	// for too long or evicted. Beyond it the lowest id goes for good.
+	maxResting = 512
+	// producerRetentionMs is how long an idle producer is remembered whole (Kafka's producer.id.expiration.ms default).
 	producerRetentionMs = 24 * 60 * 60 * 1000
 	// sequenceHalf: sequences wrap at 2^31, so one is behind another if the distance modulo 2^31 is up to half of it.
 	sequenceHalf = 1 << 30
@@ -49,6 +52,11 @@ const producerDegree = 8
 
 func newProducers() btree.Map[int64, producer] { return *btree.NewMap[int64, producer](producerDegree) }
 
+// restingDegree keeps their nodes as small.
+const restingDegree = 24
+
+func newResting() *btree.Map[int64, resting] { return btree.NewMap[int64, resting](restingDegree) }
+
 // committed is the number of sequences before next that are known to have been committed in this epoch, at most
 // sequenceHalf or more.
 func (p *producer) committed() int64 {
@@ -65,9 +73,19 @@ func (p *producer) committed() int64 {
 	return n
 }
 
+// resting is what is left of a producer that was idle for too long or evicted: where it goes on. Kafka forgets it
+// whole and then takes any sequence (ProducerAppendInfo.checkSequence); here that would let a batch in ahead of the one
+// before it, which is on its way through another agent, and that one would then be refused for good.
+type resting struct {
+	next  int32
+	epoch int16
+	flags uint8
+}
+
 // check decides on a batch of a known producer, as Kafka's ProducerAppendInfo.checkProducerEpoch and checkSequence
 // and ProducerStateEntry.findDuplicateBatch do, except where design.md 4.7 says otherwise: what is ahead is a gap
-// that may still close, and what is provably committed is a duplicate even where its offset is forgotten.
+// that may still close (Kafka: OUT_OF_ORDER_SEQUENCE_NUMBER, in a new epoch too), and what is provably committed is a
+// duplicate even where its offset is forgotten.
 func (p *producer) check(b *commit.Run) (outcome commit.Outcome, base int64) {
 	if b.ProducerEpoch != p.epoch {
 		switch {
@@ -110,13 +128,18 @@ func (p *producer) find(behind, records int64) (base int64, ok bool) {
 	return 0, false
 }
 
-// add remembers an accepted batch. A zero producer becomes that of the batch, as does one of an older epoch.
+// add remembers an accepted batch. A zero producer becomes that of the batch, as does one of an older epoch; one at
+// rest goes on with what it knows of its epoch.
 func (p *producer) add(b *commit.Run, base, nowMs int64) {
 	if p.kept == 0 || p.epoch != b.ProducerEpoch {
-		*p = producer{epoch: b.ProducerEpoch}
-		if b.BaseSequence == 0 {
-			p.flags = fromZero
+		flags := p.flags
+		if p.epoch != b.ProducerEpoch {
+			flags = 0
 		}
+		if b.BaseSequence == 0 {
+			flags |= fromZero
+		}
+		*p = producer{epoch: b.ProducerEpoch, flags: flags}
 	}
 	if distance := base - p.base; p.kept > 0 && distance <= math.MaxUint32 {
 		copy(p.back[1:], p.back[:])
@@ -137,28 +160,46 @@ func (p *producer) add(b *commit.Run, base, nowMs int64) {
 
 func seconds(ms int64) uint32 { return uint32(min(max(ms/1000, 0), math.MaxUint32)) }
 
-// checkSequence decides on an idempotent batch in a partition, nil if it never had a record. known is the producer's
-// state there, zero if none.
-func checkSequence(p *partition, b *commit.Run) (outcome commit.Outcome, base int64, known producer) {
-	if p != nil {
-		if q, ok := p.producers.Get(b.ProducerID); ok {
-			outcome, base = q.check(b)
-			return outcome, base, q
-		}
-		if b.ProducerID <= p.dropped {
-			return commit.Accepted, -1, producer{} // its state may have expired
-		}
+// checkSequence decides on an idempotent batch in a topic's partition, nil if it never had a record. known is the
+// producer's state there, zero if none.
+func (e *topicEntry) checkSequence(p *partition, b *commit.Run) (outcome commit.Outcome, base int64, known producer) {
+	if q, ok := p.producer(b.ProducerID); ok {
+		outcome, base = q.check(b)
+		return outcome, base, q
 	}
-	if b.BaseSequence == 0 {
+	if b.BaseSequence == 0 || e.mayHaveForgotten(p, b.ProducerID) {
 		return commit.Accepted, -1, producer{}
 	}
 	return commit.Gap, -1, producer{}
 }
 
+// mayHaveForgotten tells whether a producer without state in a partition may have had some: it was dropped there, or
+// went with an earlier topic of the same name, which clients do not tell apart.
+func (e *topicEntry) mayHaveForgotten(p *partition, producerID int64) bool {
+	return producerID < e.earlier || p != nil && producerID <= p.dropped
+}
+
+// producer gives a producer's state, also that of one at rest, which has no batches. p may be nil.
+func (p *partition) producer(producerID int64) (producer, bool) {
+	if p == nil {
+		return producer{}, false
+	}
+	if q, ok := p.producers.Get(producerID); ok || p.resting == nil {
+		return q, ok
+	}
+	r, ok := p.resting.Get(producerID)
+	return producer{next: r.next, epoch: r.epoch, flags: r.flags}, ok
+}
+
 // remember stores a producer's state after an accepted batch.
 func (p *partition) remember(b *commit.Run, known producer, base, nowMs int64) {
-	if known.kept == 0 && p.producers.Len() >= maxProducers {
-		p.evict()
+	if known.kept == 0 {
+		if p.resting != nil {
+			p.resting.Delete(b.ProducerID)
+		}
+		if p.producers.Len() >= maxProducers {
+			p.evict()
+		}
 	}
 	known.add(b, base, nowMs)
 	p.producers.Set(b.ProducerID, known)
@@ -179,30 +220,36 @@ func (p *partition) evict() {
 	if probed < evictProbe {
 		p.producers.Scan(probe)
 	}
-	p.forget(victim)
+	p.rest(victim)
 }
 
-// forget drops a producer's state; from now on its id, and those below, are taken at any sequence.
-func (p *partition) forget(producerID int64) {
-	p.producers.Delete(producerID)
-	p.dropped = max(p.dropped, producerID)
+// rest keeps of a producer only where it goes on. Where too many rest, the lowest id is dropped: from then on it, and
+// those below, are taken at any sequence.
+func (p *partition) rest(producerID int64) {
+	q, _ := p.producers.Delete(producerID)
+	if p.resting == nil {
+		p.resting = newResting()
+	}
+	p.resting.Set(producerID, resting{next: q.next, epoch: q.epoch, flags: q.flags})
+	if p.resting.Len() > maxResting {
+		lowest, _, _ := p.resting.PopMin()
+		p.dropped = max(p.dropped, lowest)
+	}
 }
 
 // ProducerSequence gives the base sequence that would be accepted next of a producer in a partition. ok is false
 // where no particular sequence is awaited, because any batch gets its final answer now: no such partition, an older
-// epoch, or a producer whose state may have expired.
+// epoch, or a producer whose state may have been forgotten.
 func (s *State) ProducerSequence(tp id.TopicPartition, producerID int64, epoch int16) (next int32, ok bool) {
 	p, exists := s.partitionEntry(tp)
 	if !exists {
 		return 0, false
 	}
-	if p == nil {
-		return 0, true
-	}
-	q, known := p.producers.Get(producerID)
+	e, _ := s.topics.Get(topicKey(tp.Topic))
+	q, known := p.producer(producerID)
 	switch {
 	case !known:
-		return 0, producerID > p.dropped
+		return 0, !e.mayHaveForgotten(p, producerID)
 	case epoch < q.epoch:
 		return 0, false
 	case epoch > q.epoch:
@@ -220,6 +267,7 @@ func (s *State) AheadOfSequence(tp id.TopicPartition, b *commit.Run) bool {
 	if !exists {
 		return false
 	}
-	outcome, _, _ := checkSequence(p, b)
+	e, _ := s.topics.Get(topicKey(tp.Topic))
+	outcome, _, _ := e.checkSequence(p, b)
 	return outcome == commit.Gap
 }

@@ -240,6 +240,12 @@ func (w *world) show(t *testing.T, d *datadriven.TestData) string {
 			fmt.Fprintf(&b, "%d epoch %d next %d base %d records %v\n", n, q.epoch, q.next, q.base, q.records[:q.kept])
 			return true
 		})
+		if p.resting != nil {
+			p.resting.Scan(func(n int64, r resting) bool {
+				fmt.Fprintf(&b, "%d epoch %d next %d at rest\n", n, r.epoch, r.next)
+				return true
+			})
+		}
 	case "show-time":
 		tp := partitionID(t, d.CmdArgs[0].Key)
 		x, ok := s.FindTimestamp(tp, num(t, d, "ts", 0))

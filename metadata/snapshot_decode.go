@@ -98,6 +98,20 @@ func (d *snapshotDecoder) record(w *wire.Reader) {
 		d.endTree()
 		d.cleanup = new(extent.Tree)
 		d.tree, d.next, d.partition = d.cleanup, 0, nil
+	case recordResting:
+		d.readResting(w)
+	case recordEarlier:
+		earlier := w.Offset()
+		if d.topic == nil || d.partition != nil || earlier < 1 {
+			w.Fail("earlier topic")
+			return
+		}
+		d.topic.earlier = earlier
+	case recordGone:
+		name, at := w.String(), w.Varint()
+		if _, twice := d.s.gone.Set(name, at); twice {
+			w.Fail("deleted topic twice")
+		}
 	default:
 		w.Fail("record %d", tag)
 	}
@@ -191,6 +205,31 @@ func (d *snapshotDecoder) readProducers(w *wire.Reader) {
 		}
 		if _, twice := d.partition.producers.Set(producerID, p); twice {
 			w.Fail("producer %d twice", producerID)
+		}
+	}
+}
+
+func (d *snapshotDecoder) readResting(w *wire.Reader) {
+	n := w.Count(1)
+	if d.partition == nil {
+		w.Fail("producers at rest of nothing")
+		return
+	}
+	if d.partition.resting == nil {
+		d.partition.resting = newResting()
+	}
+	for range n {
+		producerID, next, epoch, flags := w.Offset(), w.Uint32(), w.Uint32(), w.Byte()
+		_, awake := d.partition.producers.Get(producerID)
+		if next > math.MaxInt32 || epoch > math.MaxInt16 || flags > fromZero|wrapped || awake {
+			w.Fail("producer %d at rest", producerID)
+		}
+		if w.Err() != nil {
+			return
+		}
+		r := resting{next: int32(next), epoch: int16(epoch), flags: flags}
+		if _, twice := d.partition.resting.Set(producerID, r); twice {
+			w.Fail("producer %d at rest twice", producerID)
 		}
 	}
 }

@@ -29,6 +29,9 @@ const (
 	recordBundles             // live bundles
 	recordDead                // dead bundles
 	recordCleanup             // begins a tree of extents to be cleaned up
+	recordResting             // producers at rest of the partition before
+	recordEarlier             // an earlier topic had the name of the topic before
+	recordGone                // name of a deleted topic
 )
 
 // Items per record of those tags that hold many.
@@ -64,6 +67,13 @@ func (s *State) encode(w io.Writer) (uint64, error) {
 		f.buf = append(f.buf, byte(recordConfig))
 		f.buf = wire.AppendString(f.buf, key)
 		f.buf = appendStringMap(f.buf, m)
+		f.recordDone()
+		return true
+	})
+	s.gone.Scan(func(name string, at int64) bool {
+		f.buf = append(f.buf, byte(recordGone))
+		f.buf = wire.AppendString(f.buf, name)
+		f.buf = binary.AppendVarint(f.buf, at)
 		f.recordDone()
 		return true
 	})
@@ -104,6 +114,10 @@ func encodeTopic(f *sectionWriter, e *topicEntry) {
 	b = appendStringMap(b, e.topic.Configs)
 	f.buf = binary.AppendVarint(b, e.topic.CreatedMs)
 	f.recordDone()
+	if e.earlier > 0 {
+		f.buf = binary.AppendUvarint(append(f.buf, byte(recordEarlier)), uint64(e.earlier))
+		f.recordDone()
+	}
 	e.partitions.Scan(func(n int32, p *partition) bool {
 		b := append(f.buf, byte(recordPartition))
 		b = binary.AppendUvarint(b, uint64(n))
@@ -114,6 +128,9 @@ func encodeTopic(f *sectionWriter, e *topicEntry) {
 		f.recordDone()
 		encodeExtents(f, &p.extents)
 		encodeItems(f, recordProducers, &p.producers, appendProducer)
+		if p.resting != nil {
+			encodeItems(f, recordResting, p.resting, appendResting)
+		}
 		return f.err == nil
 	})
 }
@@ -172,6 +189,12 @@ func appendProducer(b []byte, p *producer) []byte {
 		}
 	}
 	return b
+}
+
+func appendResting(b []byte, r *resting) []byte {
+	b = binary.AppendUvarint(b, uint64(r.next))
+	b = binary.AppendUvarint(b, uint64(uint16(r.epoch)))
+	return append(b, r.flags)
 }
 
 func encodeSession(f *sectionWriter, n id.Session, e *session) {

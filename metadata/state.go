@@ -37,6 +37,7 @@ type State struct {
 	topics  btree.Map[string, *topicEntry] // by the 16 bytes of the id
 	names   btree.Map[string, id.Topic]
 	configs btree.Map[string, map[string]string] // by configKey; values are replaced, never changed
+	gone    btree.Map[string, int64]             // names of topics deleted of late, and the command time of that
 
 	sessions  btree.Map[id.Session, *session] // open, or closed less than resultRetentionMs ago
 	instances btree.Map[string, id.Session]   // newest session of an instance, of those in sessions
@@ -74,6 +75,7 @@ func (s *State) Snapshot() *State {
 	c.topics = *s.topics.Copy()
 	c.names = *s.names.Copy()
 	c.configs = *s.configs.Copy()
+	c.gone = *s.gone.Copy()
 	c.sessions = *s.sessions.Copy()
 	c.instances = *s.instances.Copy()
 	c.retired = *s.retired.Copy()

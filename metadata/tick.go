@@ -23,6 +23,7 @@ func (s *State) tick() {
 	s.drainCleanup(cleanupExtents)
 	s.sweepProducers()
 	s.retireSessions()
+	s.forgetNames()
 }
 
 // cleanupQueue holds what left the tables but still counts in its bundles, first in, first out.
@@ -115,8 +116,8 @@ type sweepCursor struct {
 	producer  int64 // the first one not looked at yet
 }
 
-// sweepProducers looks for producers idle longer than their retention, from where the last Tick stopped, and forgets
-// them. It visits what a Tick's steps allow, or up to the last topic.
+// sweepProducers looks for producers idle longer than their retention, from where the last Tick stopped, and puts
+// them to rest. It visits what a Tick's steps allow, or up to the last topic.
 func (s *State) sweepProducers() {
 	steps := sweepSteps
 	s.topics.Copy().Ascend(s.sweep.topic, func(key string, e *topicEntry) bool {
@@ -149,7 +150,7 @@ func (s *State) sweepTopic(e *topicEntry, steps *int) {
 	e = s.mutableTopic(e)
 	for _, x := range expired {
 		p, _ := e.partition(x.partition)
-		s.mutablePartition(e, x.partition, p).forget(x.producer)
+		s.mutablePartition(e, x.partition, p).rest(x.producer)
 	}
 }
 

@@ -26,6 +26,34 @@ type topicEntry struct {
 	gen        uint64
 	topic      *Topic
 	partitions btree.Map[int32, *partition]
+	// earlier is above the producer ids that may have written to an earlier topic of this name: clients number the
+	// batches of a partition by the topic's name, and go on in this one where they were in that. 0 if there was none.
+	earlier int64
+}
+
+// maxGoneNames bounds the names of deleted topics that are remembered.
+const maxGoneNames = 65536
+
+// rememberName notes that a topic with records was deleted, for as long as its producers would be remembered.
+func (s *State) rememberName(name string) {
+	s.gone.Set(name, s.now)
+	if s.gone.Len() > maxGoneNames {
+		s.gone.PopMin() // any one: what is lost is that its producers go on without a pause
+	}
+}
+
+// forgetNames forgets names of topics deleted long ago.
+func (s *State) forgetNames() {
+	var old []string
+	s.gone.Scan(func(name string, at int64) bool {
+		if s.now-at >= producerRetentionMs {
+			old = append(old, name)
+		}
+		return true
+	})
+	for _, name := range old {
+		s.gone.Delete(name)
+	}
 }
 
 // topicKey is the key of the topics table; ids ascend as the bytes do.
@@ -36,7 +64,7 @@ func (s *State) mutableTopic(e *topicEntry) *topicEntry {
 	if e.gen == s.gen {
 		return e
 	}
-	m := &topicEntry{gen: s.gen, topic: e.topic, partitions: *e.partitions.Copy()}
+	m := &topicEntry{gen: s.gen, topic: e.topic, partitions: *e.partitions.Copy(), earlier: e.earlier}
 	s.topics.Set(topicKey(e.topic.ID), m)
 	return m
 }
@@ -58,7 +86,11 @@ func (s *State) createTopic(c *CreateTopic, fx *Effects) error {
 		return ErrTopicExists
 	}
 	t := &Topic{ID: c.ID, Name: c.Name, Partitions: c.Partitions, Configs: maps.Clone(c.Configs), CreatedMs: s.now}
-	s.topics.Set(topicKey(c.ID), &topicEntry{gen: s.gen, topic: t})
+	e := &topicEntry{gen: s.gen, topic: t}
+	if _, ok := s.gone.Get(c.Name); ok {
+		e.earlier = s.nextProducerID
+	}
+	s.topics.Set(topicKey(c.ID), e)
 	s.names.Set(c.Name, c.ID)
 	fx.Topics = append(fx.Topics, c.ID)
 	return nil
@@ -71,6 +103,9 @@ func (s *State) deleteTopic(c *DeleteTopic, fx *Effects) error {
 		return ErrUnknownTopic
 	}
 	s.names.Delete(e.topic.Name)
+	if e.partitions.Len() > 0 {
+		s.rememberName(e.topic.Name)
+	}
 	s.cleanup.push(cleanupItem{partitions: e.partitions.Copy()})
 	fx.Topics = append(fx.Topics, c.ID)
 	return nil
