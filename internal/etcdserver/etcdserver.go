@@ -14,6 +14,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
+	server "go.etcd.io/etcd/server/v3/etcdserver"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 	"go.uber.org/zap"
 )
@@ -94,7 +95,24 @@ func Start(ctx context.Context, cfg Config, log *zap.Logger) (*Server, error) {
 		etcd.Close()
 		return nil, context.Cause(ctx)
 	}
-	return &Server{etcd: etcd, client: v3client.New(etcd.Server), failed: etcd.Err()}, nil
+	client := v3client.New(etcd.Server)
+	client.Maintenance = maintenance{client.Maintenance, etcd.Server}
+	return &Server{etcd: etcd, client: client, failed: etcd.Err()}, nil
+}
+
+// maintenance defragments without etcd's gRPC service around it: v3client builds that without the health server that
+// it reports to, so that it would panic.
+type maintenance struct {
+	clientv3.Maintenance
+	server *server.EtcdServer
+}
+
+// Defragment rewrites the backend without its free pages; the endpoint is always this member.
+func (m maintenance) Defragment(context.Context, string) (*clientv3.DefragmentResponse, error) {
+	if err := m.server.Defragment(); err != nil {
+		return nil, fmt.Errorf("defragment: %w", err)
+	}
+	return &clientv3.DefragmentResponse{}, nil
 }
 
 // Client talks to the member by function calls. It is closed by Close.

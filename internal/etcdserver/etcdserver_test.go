@@ -2,6 +2,7 @@ package etcdserver_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,6 +56,31 @@ func TestServer_ServesTransactionsLeasesAndWatches(t *testing.T) {
 	require.Equal(t, clientv3.EventTypeDelete, (<-changes).Events[0].Type)
 	_, err = c.Compact(ctx, txn.Header.Revision)
 	require.NoError(t, err)
+}
+
+func TestServer_GivesFreeSpaceBack(t *testing.T) {
+	s := start(t, t.TempDir())
+	defer s.Close()
+	ctx, c := t.Context(), s.Client()
+	value := strings.Repeat("x", 256<<10)
+	var revision int64
+	for range 40 {
+		put, err := c.Put(ctx, "log/1", value)
+		require.NoError(t, err)
+		revision = put.Header.Revision
+	}
+	_, err := c.Compact(ctx, revision, clientv3.WithCompactPhysical())
+	require.NoError(t, err)
+	before, err := c.Status(ctx, "")
+	require.NoError(t, err)
+	_, err = c.Defragment(ctx, "")
+	require.NoError(t, err)
+	after, err := c.Status(ctx, "")
+	require.NoError(t, err)
+	require.Less(t, after.DbSize, before.DbSize/2)
+	got, err := c.Get(ctx, "log/1")
+	require.NoError(t, err)
+	require.Equal(t, value, string(got.Kvs[0].Value))
 }
 
 func TestServer_RunEndsWithItsContext(t *testing.T) {
