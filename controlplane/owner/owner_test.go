@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -408,6 +410,37 @@ func TestOwner_KeepsTheLogBudget(t *testing.T) {
 		took, err := propose()
 		require.NoError(t, err)
 		require.Zero(t, took)
+		require.NoError(t, end())
+	})
+}
+
+// While commits are held back, the mark of a snapshot goes ahead of all that wait, also of those that wait for space in
+// the queue: only a snapshot lets the log be trimmed.
+func TestOwner_ReservedCommandsGoAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, func(c *owner.Config) {
+			c.SoftLogBytes, c.HardLogBytes, c.MaxDelay = 1, 1<<20, time.Hour
+			c.GroupBytes, c.CommandBytes, c.QueueBytes = 300, 300, 3000
+		})
+		end := f.run(t)
+		var waiting sync.WaitGroup
+		ctx, cancel := context.WithCancel(t.Context())
+		for range 20 {
+			waiting.Go(func() {
+				_, _, err := f.Propose(ctx, &metadata.SetConfigs{
+					Resource: metadata.ConfigBroker, Set: map[string]string{"k": strings.Repeat("v", 200)},
+				})
+				if err != nil {
+					assert.ErrorIs(t, err, context.Canceled)
+				}
+			})
+		}
+		synctest.Wait() // the first is in the log, the next held back, some in the queue, some before it
+		_, index, err := f.Propose(t.Context(), &metadata.CheckHash{})
+		require.NoError(t, err)
+		require.EqualValues(t, 2, index)
+		cancel()
+		waiting.Wait()
 		require.NoError(t, end())
 	})
 }

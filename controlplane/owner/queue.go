@@ -9,11 +9,14 @@ import (
 )
 
 // queue holds proposals in order until the append loop takes them, bounded by the bytes of all that are not answered.
+// Reserved ones go ahead of all others and need no space: while commits are held back for the log budget, the snapshot
+// that ends it must not wait behind what they have queued. Only the replica itself makes them, one at a time.
 type queue struct {
 	space *semaphore.Weighted
 	wake  chan struct{} // holds a token when items may have become non-empty
 
 	mu     sync.Mutex
+	urgent []*Proposal // the reserved ones; guarded by mu
 	items  []*Proposal // guarded by mu
 	closed bool        // guarded by mu
 }
@@ -22,11 +25,16 @@ func newQueue(bytes int64) *queue {
 	return &queue{space: semaphore.NewWeighted(bytes), wake: make(chan struct{}, 1)}
 }
 
-func (p *Proposal) weight() int64 { return int64(p.size) + proposalOverhead }
+func (p *Proposal) weight() int64 {
+	if reserved(p.cmd) {
+		return 0
+	}
+	return int64(p.size) + proposalOverhead
+}
 
 // put waits for space until ctx ends or closing is closed, then queues the proposal. ErrNotOwner once closed.
 func (q *queue) put(ctx context.Context, p *Proposal, closing <-chan struct{}) error {
-	if !q.space.TryAcquire(p.weight()) {
+	if w := p.weight(); w > 0 && !q.space.TryAcquire(w) {
 		if err := q.waitForSpace(ctx, p, closing); err != nil {
 			return err
 		}
@@ -37,7 +45,11 @@ func (q *queue) put(ctx context.Context, p *Proposal, closing <-chan struct{}) e
 		q.space.Release(p.weight())
 		return ErrNotOwner
 	}
-	q.items = append(q.items, p)
+	if reserved(p.cmd) {
+		q.urgent = append(q.urgent, p)
+	} else {
+		q.items = append(q.items, p)
+	}
 	q.signal()
 	return nil
 }
@@ -73,11 +85,17 @@ func (q *queue) signal() {
 	}
 }
 
-// take moves proposals from the queue's head, whose sum of sizes is within maxBytes (at least one) and number within
-// maxCount, to group. Withdrawn ones are dropped.
+// take moves the reserved proposals, then those from the queue's head, whose sum of sizes is within maxBytes (at least
+// one) and number within maxCount, to group. Withdrawn ones are dropped.
 func (q *queue) take(group []*Proposal, maxBytes, maxCount int) []*Proposal {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	for _, p := range q.urgent {
+		if p.stay.CompareAndSwap(inQueue, taken) {
+			group = append(group, p)
+		}
+	}
+	q.urgent = nil
 	bytes, n := 0, 0
 	for ; n < len(q.items) && len(group) < maxCount; n++ {
 		p := q.items[n]
