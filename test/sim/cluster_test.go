@@ -193,10 +193,13 @@ func (a *node) metric(name string) float64 {
 	return sum
 }
 
+// patience is how long tests wait for what must happen; machines that build something else at the same time are slow.
+const patience = time.Minute
+
 // await polls until cond holds.
-func (c *cluster) await(what string, limit time.Duration, cond func() bool) {
+func (c *cluster) await(what string, cond func() bool) {
 	c.t.Helper()
-	require.Eventually(c.t, cond, limit, 5*time.Millisecond, what)
+	require.Eventually(c.t, cond, patience, 5*time.Millisecond, what)
 }
 
 // awaitMembers waits until every agent shows all agents.
@@ -204,7 +207,7 @@ func (c *cluster) awaitMembers() {
 	c.t.Helper()
 	for _, a := range c.agents {
 		client := c.pinned(a)
-		c.await("the members at "+a.name, 20*time.Second, func() bool {
+		c.await("the members at "+a.name, func() bool {
 			ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
 			defer cancel()
 			m, err := kadm.NewClient(client).BrokerMetadata(ctx)

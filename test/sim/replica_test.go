@@ -2,6 +2,8 @@ package sim
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -125,7 +127,7 @@ func (p *controlPlane) wait() error {
 func (c *cluster) owner() *controlPlane {
 	c.t.Helper()
 	var found *controlPlane
-	c.await("an owner", 20*time.Second, func() bool {
+	c.await("an owner", func() bool {
 		for _, p := range c.replicas {
 			if p.owns() {
 				found = p
@@ -137,15 +139,29 @@ func (c *cluster) owner() *controlPlane {
 	return found
 }
 
-// changeOwner lets the lease of the owner's run out at once, and waits for another owner. The old one learns of it by
-// its next renewal or append.
-func (c *cluster) changeOwner() *controlPlane {
+// dethrone cuts the owner off the log and lets its lease run out at once. It learns of it by its next renewal or
+// append.
+func (c *cluster) dethrone() *controlPlane {
 	c.t.Helper()
 	old := c.owner()
 	old.store.CutOff()
 	c.log.ExpireLeases()
+	return old
+}
+
+// succeeded waits for another owner than the dethroned one, which may reach the log again then.
+func (c *cluster) succeeded(old *controlPlane) *controlPlane {
+	c.t.Helper()
+	found := c.awaitOther(old)
+	old.store.SetFaults(nil)
+	return found
+}
+
+// awaitOther waits for another owner.
+func (c *cluster) awaitOther(old *controlPlane) *controlPlane {
+	c.t.Helper()
 	var found *controlPlane
-	c.await("another owner", 20*time.Second, func() bool {
+	c.await("another owner", func() bool {
 		for _, p := range c.replicas {
 			if p != old && p.owns() {
 				found = p
@@ -154,7 +170,9 @@ func (c *cluster) changeOwner() *controlPlane {
 		}
 		return false
 	})
-	old.store.SetFaults(nil)
 	c.logger.Info("owner changed", zap.String("from", old.name), zap.String("to", found.name))
 	return found
 }
+
+// replicaList gives the replicas that run.
+func (c *cluster) replicaList() []*controlPlane { return slices.Collect(maps.Values(c.replicas)) }

@@ -78,6 +78,13 @@ func (r *Replica) CutOff() { r.SetFaults(func(Op) Fault { return Hang }) }
 // Stop holds back every request from now on, as when the process is stopped with requests in its send buffers.
 func (r *Replica) Stop() { r.SetFaults(func(Op) Fault { return Hold }) }
 
+// Held is how many requests are held back.
+func (r *Replica) Held() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.mu.held)
+}
+
 // Release delivers the held requests in order, each to the store as it is now, and lets new ones pass.
 func (r *Replica) Release() {
 	r.mu.Lock()
