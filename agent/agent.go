@@ -170,7 +170,7 @@ func (a *Agent) buildReader(context.Context) (err error) {
 		return err
 	}
 	a.fetcher, err = fetch.New(fetch.Config{
-		Views: a.listeners.partitions, Bytes: ownFirst{a.cache, a.writer}, Pressed: a.pressed,
+		Views: a.listeners.partitions, Bytes: ownFirst{a.cache, a.writer}, UnsentBytes: a.budgets.unsent, Pressed: a.pressed,
 		Log: a.log.Named("fetch"), Registerer: a.cfg.Registry,
 	})
 	return err
@@ -212,8 +212,8 @@ func (a *Agent) ready() error {
 	}
 }
 
-// pressed tells whether unsent answers have used up their memory.
-func (a *Agent) pressed() bool { return a.edge.UnsentBytes() > a.budgets.unsent }
+// pressed tells whether unsent answers pin more than their share of memory.
+func (a *Agent) pressed() bool { return a.cache.Pinned() > a.budgets.unsent }
 
 // agentsInZone is how many agents share the zone's PUT budget, this one included.
 func (a *Agent) agentsInZone() int {

@@ -43,7 +43,8 @@ func New(cfg Config) (*Cache, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("cache: %w", err)
 	}
-	c := &Cache{cfg: cfg, metrics: newMetrics(cfg.Registerer)}
+	c := &Cache{cfg: cfg}
+	c.metrics = newMetrics(cfg.Registerer, func() float64 { return float64(c.Pinned()) })
 	var keep [classes]int64
 	for class, b := range [classes]Bounds{Live: cfg.Live, CatchUp: cfg.CatchUp} {
 		room := max(b.Bytes/4, min(WholeUnit, b.Bytes/2))
@@ -55,6 +56,9 @@ func New(cfg Config) (*Cache, error) {
 	c.mu.flights = make(map[unitKey]*flight)
 	return c, nil
 }
+
+// Pinned is the memory of bundles that left the cache and are still held by readers, bytes.
+func (c *Cache) Pinned() int64 { return c.store.pinned.Load() }
 
 // Close ends the GETs under way, waits for them and refuses further ones. Bytes that readers hold stay valid.
 func (c *Cache) Close() {

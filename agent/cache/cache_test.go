@@ -411,3 +411,21 @@ func BenchmarkCache_VerifyAndPatch(b *testing.B) {
 		patch(&e, p)
 	}
 }
+
+func TestCache_PinnedCountsWhatReadersHoldOfDroppedUnits(t *testing.T) {
+	c, b := setup(t, Config{Live: Bounds{Bytes: 10_000, Gets: 1}})
+	bundle := cachetest.NewBundle(1)
+	p := bundle.Add(cachetest.Batch(value(1000), 1))
+	bundle.Store(t, b)
+	e := bundle.Extent(0, p)
+	got, err := c.Read(t.Context(), &e, Live)
+	require.NoError(t, err)
+	require.Zero(t, c.Pinned())
+	for i := range 20 {
+		c.Put(id.Bundle(i+2), &own{bytes: make([]byte, 1000)})
+	}
+	require.Greater(t, c.Pinned(), int64(1000))
+	require.Less(t, c.Pinned(), int64(2000), "others that were dropped are gone")
+	got.Release()
+	require.Zero(t, c.Pinned())
+}

@@ -1,11 +1,15 @@
 package cache
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 // store keeps units within bounds of bytes, per class, dropping the least recently used.
 type store struct {
 	metrics *metrics
 	limit   [classes]int64
+	pinned  atomic.Int64 // bytes of units that left while readers held them
 
 	mu struct {
 		sync.Mutex
@@ -87,8 +91,10 @@ func (s *store) drop(u *unit) {
 	}
 }
 
-// remove takes a unit out; its reference is the caller's then.
+// remove takes a unit out; its reference is the caller's then. Until the last reference is gone it counts as pinned.
 func (s *store) remove(u *unit) *unit {
+	u.pinned = &s.pinned
+	s.pinned.Add(u.size)
 	delete(s.mu.units, u.key)
 	s.mu.bytes[u.class] -= u.size
 	s.unlink(u)

@@ -14,7 +14,7 @@ type metrics struct {
 	latency   prometheus.Histogram
 }
 
-func newMetrics(r prometheus.Registerer) *metrics {
+func newMetrics(r prometheus.Registerer, pinned func() float64) *metrics {
 	class := []string{"class"}
 	m := &metrics{
 		bytes: prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -46,6 +46,9 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
 		}),
 	}
+	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "freshet_cache_pinned_bytes", Help: "Bytes of bundles that were dropped while answers were being sent from them.",
+	}, pinned))
 	r.MustRegister(m.bytes, m.hits, m.misses, m.gets, m.readBytes, m.evicted, m.handed, m.corrupt, m.latency)
 	return m
 }

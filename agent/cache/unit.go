@@ -63,6 +63,7 @@ type unit struct {
 	size     int64     // charged to the cache
 	refs     atomic.Int32
 	free     func()
+	pinned   *atomic.Int64 // where it is counted from when it left the cache; set before the cache's reference goes
 
 	mu struct {
 		sync.Mutex
@@ -83,7 +84,13 @@ type readyKey struct {
 func (u *unit) retain() { u.refs.Add(1) }
 
 func (u *unit) release() {
-	if u.refs.Add(-1) == 0 && u.free != nil {
+	if u.refs.Add(-1) > 0 {
+		return
+	}
+	if u.pinned != nil {
+		u.pinned.Add(-u.size)
+	}
+	if u.free != nil {
 		u.free()
 	}
 }

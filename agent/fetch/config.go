@@ -39,8 +39,10 @@ type Bytes interface {
 type Config struct {
 	Views Views
 	Bytes Bytes
-	// Pressed tells whether unsent answers have used up their memory: answers shrink to the first batch then. Nil
-	// means never.
+	// UnsentBytes bounds the record bytes of answers that clients have not taken yet: beyond, answers shrink to the
+	// first batch; beyond twice as many, fetches wait. Default 64 MiB.
+	UnsentBytes int64
+	// Pressed tells of another reason to shrink answers: what they pin in memory. Nil means never.
 	Pressed func() bool
 	// MaxBytes bounds an answer's record bytes, but for the first batch (Kafka's fetch.max.bytes). Default 55 MiB.
 	MaxBytes int
@@ -64,6 +66,7 @@ func (c *Config) ApplyDefaults() {
 	def(&c.HoldTimeout, 250*time.Millisecond)
 	def(&c.ReadTimeout, 20*time.Second)
 	def(&c.ReadAhead, 32<<20)
+	def(&c.UnsentBytes, 64<<20)
 	if c.Pressed == nil {
 		c.Pressed = func() bool { return false }
 	}
@@ -87,8 +90,9 @@ func (c *Config) Validate() error {
 	if c.Views == nil || c.Bytes == nil {
 		errs = append(errs, errors.New("views and bytes are needed"))
 	}
-	if c.MaxBytes < 0 || c.ReadAhead < 0 {
-		errs = append(errs, fmt.Errorf("max bytes and read-ahead must be positive: %d, %d", c.MaxBytes, c.ReadAhead))
+	if c.MaxBytes < 0 || c.ReadAhead < 0 || c.UnsentBytes < 0 {
+		errs = append(errs, fmt.Errorf("max bytes, read-ahead and unsent bytes must be positive: %d, %d, %d",
+			c.MaxBytes, c.ReadAhead, c.UnsentBytes))
 	}
 	if c.AskTimeout < 0 || c.HoldTimeout < 0 || c.ReadTimeout < 0 {
 		errs = append(errs, errors.New("time-outs must be positive"))

@@ -17,6 +17,7 @@ type Fetcher struct {
 	cfg     Config
 	metrics *metrics
 	ahead   *readAhead
+	unsent  unsent
 	drain   chan struct{}
 	once    sync.Once
 }
@@ -27,10 +28,12 @@ func New(cfg Config) (*Fetcher, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("fetch: %w", err)
 	}
-	return &Fetcher{
-		cfg: cfg, metrics: newMetrics(cfg.Registerer), ahead: newReadAhead(min(cfg.ReadAhead, cfg.Bytes.ReadAhead())),
-		drain: make(chan struct{}),
-	}, nil
+	f := &Fetcher{
+		cfg: cfg, ahead: newReadAhead(min(cfg.ReadAhead, cfg.Bytes.ReadAhead())),
+		unsent: unsent{limit: cfg.UnsentBytes}, drain: make(chan struct{}),
+	}
+	f.metrics = newMetrics(cfg.Registerer, func() float64 { return float64(f.unsent.held.Load()) })
+	return f, nil
 }
 
 // Drain makes parked and later fetches answer at once with what there is, so that clients move on.
@@ -95,7 +98,6 @@ func newAttempt(f *Fetcher, req *Request) *attempt {
 	for i := range req.Partitions {
 		p := &req.Partitions[i]
 		if p.Refused != nil {
-			a.deadline = time.Time{}
 			continue
 		}
 		a.read = append(a.read, i)
@@ -179,6 +181,11 @@ func (a *attempt) refuse() {
 // giveUp answers for partitions of which nothing is known: the control plane is away.
 func (a *attempt) giveUp() {
 	a.f.metrics.unknown.Inc()
+	a.refuseAll()
+}
+
+// refuseAll answers with an error that makes clients ask again.
+func (a *attempt) refuseAll() {
 	for _, i := range a.read {
 		a.resp.Results[i].fail(kerr.NotLeaderForPartition)
 	}
@@ -221,8 +228,10 @@ func (a *attempt) available(plan *view.Plan, p *Partition) int64 {
 	return max(min(n, int64(p.MaxBytes)), 1)
 }
 
+// failed tells whether a partition that is read has an error, which ends the wait. Refused ones do not, as in Kafka:
+// their clients would ask again and again without pause.
 func (a *attempt) failed() bool {
-	for i := range a.resp.Results {
+	for _, i := range a.read {
 		if a.resp.Results[i].Err != nil {
 			return true
 		}
@@ -241,6 +250,11 @@ func (a *attempt) confirm(ctx context.Context, timeout time.Duration) bool {
 func (a *attempt) answer(ctx context.Context) (done bool) {
 	ctx, cancel := context.WithTimeout(ctx, a.f.cfg.ReadTimeout)
 	defer cancel()
+	if !a.f.unsent.await(ctx) {
+		a.f.metrics.noRoom.Inc()
+		a.refuseAll()
+		return true
+	}
 	gone := a.readAll(ctx)
 	if gone && a.resp.Bytes == 0 && !a.failed() && ctx.Err() == nil {
 		if a.gone++; a.gone < maxGone {

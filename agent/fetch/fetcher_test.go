@@ -575,3 +575,53 @@ func BenchmarkFetcher_Hit(b *testing.B) {
 		resp.Release()
 	}
 }
+
+// A partition that is refused does not keep the others from waiting, so that its client does not ask without pause.
+func TestFetcher_WaitsBesideRefused(t *testing.T) {
+	bubble(t, Config{}, func(e *env) {
+		t := e.t
+		began := time.Now()
+		refused := Partition{Refused: kerr.UnknownTopicID}
+		resp := e.fetch(t, request(refused, part(0, 0)))
+		require.Equal(t, 500*time.Millisecond, time.Since(began))
+		require.ErrorIs(t, errOf(resp, 0), kerr.UnknownTopicID)
+		require.NoError(t, errOf(resp, 1))
+		e.fetch(t, request(refused))
+		require.Equal(t, 500*time.Millisecond, time.Since(began), "nothing to wait for")
+	})
+}
+
+// Clients that do not take their answers: those shrink to copied first batches, which pin no bundle, and then
+// fetches wait, and are refused in the end.
+func TestFetcher_UnsentAnswersAreBounded(t *testing.T) {
+	bubble(t, Config{UnsentBytes: 10_000}, func(e *env) {
+		t := e.t
+		all := e.produce(t, tp(0), batch(4000, 1), batch(4000, 2), batch(4000, 3))
+		one := len(all) / 3
+		e.fetch(t, request(part(0, 0))).Release()
+		var held []*Response
+		fetch := func() *Response {
+			held = append(held, e.fetcher.Fetch(t.Context(), request(part(0, 0))))
+			return held[len(held)-1]
+		}
+		require.Equal(t, len(all), fetch().Bytes)
+		require.EqualValues(t, len(all), e.fetcher.unsent.held.Load())
+		for range 2 {
+			small := fetch()
+			require.Equal(t, all[:one], records(&small.Results[0]), "the first batch")
+			require.Empty(t, small.held, "copied")
+		}
+		began := time.Now()
+		require.ErrorIs(t, errOf(fetch(), 0), kerr.NotLeaderForPartition)
+		require.Equal(t, e.fetcher.cfg.ReadTimeout, time.Since(began))
+
+		go func() { pass(time.Second); held[0].Release() }()
+		began = time.Now()
+		require.Positive(t, fetch().Bytes, "once there is room")
+		require.Less(t, time.Since(began), 2*time.Second)
+		for _, r := range held {
+			r.Release()
+		}
+		require.Zero(t, e.fetcher.unsent.held.Load())
+	})
+}

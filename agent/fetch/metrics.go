@@ -9,6 +9,7 @@ type metrics struct {
 	gone      prometheus.Counter
 	shrunk    prometheus.Counter
 	unknown   prometheus.Counter
+	noRoom    prometheus.Counter
 	sessions  prometheus.Gauge
 	noSession prometheus.Counter
 	evicted   prometheus.Counter
@@ -21,7 +22,7 @@ const (
 	resultError = "error"
 )
 
-func newMetrics(r prometheus.Registerer) *metrics {
+func newMetrics(r prometheus.Registerer, held func() float64) *metrics {
 	m := &metrics{
 		answers: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "freshet_fetch_answers_total", Help: "Fetches answered, by what they brought.",
@@ -41,8 +42,14 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		unknown: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "freshet_fetch_unconfirmed_total", Help: "Fetches that could not be confirmed in time.",
 		}),
+		noRoom: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "freshet_fetch_no_room_total", Help: "Fetches refused because clients did not take their answers and memory was full.",
+		}),
 	}
-	r.MustRegister(m.answers, m.bytes, m.errors, m.gone, m.shrunk, m.unknown)
+	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "freshet_fetch_unsent_bytes", Help: "Record bytes of answers that are being read or not taken by clients yet.",
+	}, held))
+	r.MustRegister(m.answers, m.bytes, m.errors, m.gone, m.shrunk, m.unknown, m.noRoom)
 	return m
 }
 

@@ -23,10 +23,6 @@ func zapOffset(offset int64) zap.Field { return zap.Int64("offset", offset) }
 // hot ones, and being first next time they are waited for. It reports whether an object was gone.
 func (a *attempt) readAll(ctx context.Context) (gone bool) {
 	left, single := a.req.MaxBytes, false
-	if a.f.cfg.Pressed() {
-		single = true
-		a.f.metrics.shrunk.Inc()
-	}
 	for n, i := range a.read {
 		p, plan, result := &a.req.Partitions[i], &a.plans[n], &a.resp.Results[i]
 		if result.Err != nil || len(plan.Extents) == 0 || p.Offset >= a.req.limit(plan.Marks) {
@@ -41,6 +37,7 @@ func (a *attempt) readAll(ctx context.Context) (gone bool) {
 			patient: a.resp.Bytes == 0 || a.resp.Bytes < a.req.MinBytes,
 		}
 		err := r.read(ctx)
+		single = r.single
 		a.resp.Bytes += result.Size
 		left -= result.Size
 		a.f.metrics.bytes.WithLabelValues(r.class.String()).Add(float64(result.Size))
@@ -51,6 +48,9 @@ func (a *attempt) readAll(ctx context.Context) (gone bool) {
 		} else if err != nil && result.Size == 0 {
 			result.fail(a.f.translate(err, p))
 		}
+	}
+	if single {
+		a.f.metrics.shrunk.Inc()
 	}
 	return gone
 }
@@ -73,7 +73,7 @@ type reader struct {
 	class     cache.Class
 	budget    int  // bytes that it may bring
 	first     bool // the answer's first batch is given however large it is
-	single    bool // and only that
+	single    bool // and only that: unsent answers press
 	patient   bool // waits for bytes that are not in memory
 	stopped   bool
 }
@@ -101,6 +101,7 @@ func (r *reader) read(ctx context.Context) error {
 		if b == nil {
 			break
 		}
+		r.single = r.single || r.f.pressed()
 		r.take(b, limit)
 	}
 	if r.class == cache.CatchUp && r.result.Size > 0 {
@@ -157,9 +158,7 @@ func (r *reader) take(b *cache.Bytes, limit int64) {
 		b.Release()
 		return
 	}
-	r.result.Records = b.Append(r.result.Records, from, to)
-	r.result.Size += to - from
-	r.resp.held = append(r.resp.held, b)
+	r.keep(b, from, to)
 }
 
 // fits tells whether bytes more may follow what the partition has; beginning says that they are one batch.

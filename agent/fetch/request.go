@@ -27,7 +27,7 @@ type Partition struct {
 	ID       id.TopicPartition
 	Offset   int64
 	MaxBytes int // but for the answer's first batch
-	// Refused is an error that was found before; the partition is not read, and nothing is waited for.
+	// Refused is an error that was found before; the partition is not read. If all are refused nothing is waited for.
 	Refused *kerr.Error
 }
 
@@ -45,6 +45,15 @@ type Response struct {
 	Results []Result
 	Bytes   int // of all records
 	held    []*cache.Bytes
+	unsent  *unsent // where size is counted
+	size    int64
+}
+
+// hold counts record bytes until Release.
+func (r *Response) hold(u *unsent, bytes int) {
+	r.unsent = u
+	r.size += int64(bytes)
+	u.held.Add(int64(bytes))
 }
 
 // Release ends the use of the records.
@@ -53,6 +62,10 @@ func (r *Response) Release() {
 		b.Release()
 	}
 	r.held = nil
+	if r.unsent != nil {
+		r.unsent.held.Add(-r.size)
+		r.size = 0
+	}
 }
 
 // reset forgets what was read, to read again.
