@@ -71,6 +71,9 @@ func (r *Replica) prepare(ctx context.Context, tenure metalog.Tenure) (*owner.Ow
 	snaps := newSnapshots(r, tenure, refs)
 	cfg := r.cfg.Owner
 	cfg.Tenure, cfg.State, cfg.First = tenure, r.state, first
+	if cfg.Now == nil {
+		cfg.Now = r.clock.now
+	}
 	cfg.Marked = snaps.offer
 	cfg.Checked = func(metadata.CheckHash) {} // its own
 	own, err := owner.New(cfg)
@@ -138,7 +141,8 @@ func (r *Replica) resign(ctx context.Context, tenure metalog.Tenure) {
 	}
 }
 
-// tick lets time-driven rules run, and raises the version once all replicas support a higher one.
+// tick lets time-driven rules run, unless the clock cannot be trusted, and raises the version once all replicas support
+// a higher one.
 func (r *Replica) tick(ctx context.Context, own *owner.Owner) {
 	ticker := time.NewTicker(r.cfg.Tick)
 	defer ticker.Stop()
@@ -148,7 +152,9 @@ func (r *Replica) tick(ctx context.Context, own *owner.Owner) {
 			return
 		case <-ticker.C:
 		}
-		r.propose(ctx, own, &metadata.Tick{})
+		if r.clock.near() {
+			r.propose(ctx, own, &metadata.Tick{})
+		}
 		var version uint32
 		if _, err := own.Read(func(s *metadata.State) { version = s.Version() }); err != nil {
 			continue

@@ -49,7 +49,7 @@ func New(cfg Config) (*Replica, error) {
 	m := newMetrics(cfg.Registerer)
 	return &Replica{
 		cfg: cfg, metrics: m, checker: newChecker(), bad: map[string]bool{},
-		clock: &clock{bucket: cfg.Bucket, max: cfg.MaxSkew, log: cfg.Logger, metrics: m},
+		clock: newClock(cfg.Bucket, cfg.MaxSkew, cfg.Logger, m),
 	}, nil
 }
 

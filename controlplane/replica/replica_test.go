@@ -417,6 +417,31 @@ func TestReplica_ClockOffTakesNoOwnership(t *testing.T) {
 	})
 }
 
+// An owner whose clock went off serves on, but nothing expires by it until it is right again.
+func TestReplica_ClockOffExpiresNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		a := w.start("a")
+		w.waitOwner(a, 10*time.Second)
+		_, _, err := a.Owner().Propose(t.Context(), &metadata.OpenSession{Instance: "i"})
+		require.NoError(t, err)
+		_, _, err = a.Owner().Propose(t.Context(), &metadata.CloseSession{Session: 1})
+		require.NoError(t, err)
+		known := func() (ok bool) {
+			_, err := a.Owner().Read(func(s *metadata.State) { _, ok = s.Session(1) })
+			require.NoError(t, err)
+			return ok
+		}
+		w.bucket.skew.Store(int64(-time.Hour))
+		time.Sleep(20 * time.Minute)
+		w.propose(a)
+		require.True(t, known(), "closed for more than ten minutes, by a clock that is off")
+		w.bucket.skew.Store(0)
+		w.waitFor("expiry", time.Minute, func() bool { return !known() })
+		w.stop(a)
+	})
+}
+
 // A process that knows its former self to be dead need not wait for that one's lease.
 func TestReplica_TakesOverItsFormerSelf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
