@@ -35,7 +35,7 @@ func newProcess(tb testing.TB, name, program string, args []string, ready func()
 	tb.Helper()
 	p := &Process{
 		t: tb, program: program, args: args, ready: ready,
-		log: filepath.Join(tb.TempDir(), name+".log"),
+		log: filepath.Join(tb.ArtifactDir(), name+".log"),
 	}
 	tb.Cleanup(func() {
 		p.Kill()
