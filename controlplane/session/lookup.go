@@ -38,18 +38,30 @@ func (a *agent) lookup(request *api.Lookup) {
 }
 
 // subscribe begins notices beyond index for the partitions that ask for them and exist, and reserves the answer's
-// place before any of them. Called inside owner.Read. Nil if the agent has too many.
+// place before any of them. Called inside owner.Read. Nil if the agent would have too many: nothing has changed then,
+// since a subscription that was there must not skip notices for an answer that is not given.
 func (a *agent) subscribe(index uint64, asked []*api.PartitionLookup, answers []*api.PartitionAnswer) *place {
 	a.t.mu.Lock()
 	defer a.t.mu.Unlock()
+	if a.t.mu.agents[a.session] != a {
+		return a.out.reserve()
+	}
+	added := 0
 	for i, p := range asked {
-		if !p.Subscribe || answers[i].Unknown || a.t.mu.agents[a.session] != a {
+		if tp, _ := topicPartition(p.Topic, p.Partition); p.Subscribe && !answers[i].Unknown {
+			if _, ok := a.watching[tp]; !ok {
+				added++
+			}
+		}
+	}
+	if added > 0 && len(a.watching)+added > a.t.limits.Subscriptions {
+		return nil
+	}
+	for i, p := range asked {
+		if !p.Subscribe || answers[i].Unknown {
 			continue
 		}
 		tp, _ := topicPartition(p.Topic, p.Partition)
-		if _, ok := a.watching[tp]; !ok && len(a.watching) >= a.t.limits.Subscriptions {
-			return nil
-		}
 		a.watching[tp] = struct{}{}
 		watchers := a.t.mu.watchers[tp]
 		if watchers == nil {

@@ -60,7 +60,8 @@ func (q *sequence) submit(n uint32, command metadata.Command, bytes int, answer 
 		q.t.spawnOr(func() { q.again(n, command, answer) }, func() { answer(nil, 0, ownerGone) })
 		return
 	}
-	if len(q.mu.held) >= q.t.limits.HeldCommits || q.mu.bytes+bytes > q.t.limits.HeldBytes {
+	full := len(q.mu.held) >= q.t.limits.HeldCommits || q.mu.bytes+bytes > q.t.limits.HeldBytes
+	if full && n != q.mu.next { // the next one is what those that fill the bounds wait for
 		answer(nil, 0, fault(api.Error_THROTTLED, "too many commits are waiting for earlier ones"))
 		return
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/controlplane/client"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/commit"
@@ -211,6 +212,62 @@ func TestSession_EarlySubmissionIsHeldBack(t *testing.T) {
 		result, err = a.Commit(t.Context(), encode(id.Submission{Session: a.ID(), N: 5}, false, plain(tp)))
 		require.NoError(t, err)
 		require.Equal(t, int64(3), result.Sections[0].Spans[0].Base)
+		a.leave()
+		w.stop(n)
+	})
+}
+
+// Early submissions fill the bounds: the one that they wait for is taken all the same.
+func TestSession_EarlySubmissionsDoNotShutOutTheNextOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.limits.HeldCommits = 2
+		n := w.start("r1")
+		tp := id.TopicPartition{Topic: w.topic(n, "t", 1)}
+		a := w.agent()
+		a.opened()
+		errs := make(chan error, 2)
+		commitAs := func(n uint32) error {
+			_, err := a.Commit(t.Context(), encode(id.Submission{Session: a.ID(), N: n}, false, plain(tp)))
+			return err
+		}
+		for i := uint32(2); i <= 3; i++ {
+			go func() { errs <- commitAs(i) }()
+			synctest.Wait()
+		}
+		require.ErrorIs(t, commitAs(4), client.ErrThrottled)
+		require.NoError(t, commitAs(1))
+		require.NoError(t, <-errs)
+		require.NoError(t, <-errs)
+		a.leave()
+		w.stop(n)
+	})
+}
+
+// A look-up that would be one subscription too many begins none of its own.
+func TestSession_LookupOverTheBoundSubscribesToNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.limits.Subscriptions = 1
+		n := w.start("r1")
+		topic := w.topic(n, "t", 2)
+		a := w.agent()
+		a.opened()
+		var asked []*api.PartitionLookup
+		for p := range int32(2) {
+			asked = append(asked, &api.PartitionLookup{Topic: topic[:], Partition: p, Subscribe: true})
+		}
+		_, err := a.Lookup(t.Context(), asked)
+		require.ErrorIs(t, err, client.ErrThrottled)
+		_, err = a.submit(plain(id.TopicPartition{Topic: topic}))
+		require.NoError(t, err)
+		_, err = a.Fresh(t.Context())
+		require.NoError(t, err)
+		a.read(func() { require.Empty(t, a.events, "no notice without an answer before it") })
+		_, err = a.Lookup(t.Context(), asked[:1])
+		require.NoError(t, err)
+		_, err = a.Lookup(t.Context(), asked[:1])
+		require.NoError(t, err, "no more than there were")
 		a.leave()
 		w.stop(n)
 	})
