@@ -6,6 +6,7 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 LDFLAGS  := -X main.version=$(VERSION)
 LINT     := $(GO) tool -modfile=tools/lint/go.mod golangci-lint
 FUZZTIME ?= 20s
+MINUTES  ?= 10
 PKGS     ?= ./...
 # The end-to-end tests run real clients against real processes, one package at a time because they measure times;
 # the other packages need nothing but Go.
@@ -57,6 +58,15 @@ bench: ## run the Go benchmarks
 .PHONY: bench-cost
 bench-cost: build ## measure CPU per GiB against the floor program; ends with produce_cpu_ratio and fetch_cpu_ratio
 	$(BIN)/freshet bench cost
+
+.PHONY: bench-cost
+bench-cost: build ## measure CPU seconds per GiB against the floor; ARGS="--rounds 3 --shapes A" selects
+	$(BIN)/freshet bench cost $(ARGS)
+
+.PHONY: soak-log
+soak-log: build ## load the metadata log for MINUTES (10), then again with snapshots failing
+	$(BIN)/freshet bench log --duration $(MINUTES)m
+	$(BIN)/freshet bench log --duration $(MINUTES)m --failing
 
 .PHONY: lint
 lint: ## vet, linters, formatting
