@@ -12,9 +12,13 @@ import (
 // Parts of Config.DrainTimeout. What is not done in its part's time is given up: clients then get retriable errors or
 // ask again, and nothing acknowledged is at stake.
 const (
-	leavePart   = 0.2 // out of the membership that clients see
-	flushPart   = 0.6 // seal, put, commit and answer what was taken in
-	goodbyePart = 0.1 // close the session
+	leavePart = 0.2 // out of the membership that clients see
+	flushPart = 0.6 // seal, put, commit and answer what was taken in
+	// redirectPart is within flushPart: how long clients are still told where to go after the agent left the
+	// membership. One that has no request under way at the moment would find its connection closed without a word,
+	// and many wait seconds before they ask for Metadata again.
+	redirectPart = 0.2
+	goodbyePart  = 0.1 // close the session
 	// edgeDrainTimeout is for writing the last answers to clients.
 	edgeDrainTimeout = 500 * time.Millisecond
 )
@@ -48,9 +52,19 @@ func (a *Agent) drain(ctx context.Context) error {
 	a.log.Info("left the membership", zap.Duration("took", time.Since(began)), zap.Error(err))
 	a.fetcher.Drain()
 	began = time.Now()
+	redirected := time.After(a.redirectTime())
 	err = a.within(ctx, flushPart, a.writer.Drain)
 	a.log.Info("flushed", zap.Duration("took", time.Since(began)), zap.Error(err))
+	<-redirected
 	return nil
+}
+
+// redirectTime is how long to go on telling clients to go elsewhere: none where there is no other agent.
+func (a *Agent) redirectTime() time.Duration {
+	if len(a.listeners.catalogue.Load().Members) == 0 {
+		return 0
+	}
+	return time.Duration(redirectPart * float64(a.cfg.DrainTimeout))
 }
 
 // runSession keeps the session until ctx ends, and closes it then: by now everything that used it has stopped.

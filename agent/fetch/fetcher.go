@@ -36,7 +36,7 @@ func New(cfg Config) (*Fetcher, error) {
 	return f, nil
 }
 
-// Drain makes parked and later fetches answer at once with what there is, so that clients move on.
+// Drain makes parked fetches answer at once with what there is, and later ones soon, so that clients move on.
 func (f *Fetcher) Drain() { f.once.Do(func() { close(f.drain) }) }
 
 // Bounds of one fetch.
@@ -45,6 +45,8 @@ const (
 	maxGone = 3
 	// retryPause is between look-ups while the control plane is away.
 	retryPause = 100 * time.Millisecond
+	// drainWait bounds the wait of fetches that come while draining. None at all would have clients come back at once.
+	drainWait = 100 * time.Millisecond
 )
 
 // Fetch reads as Kafka's ReplicaManager.fetchMessages does: it answers once min bytes are there, an error is, or max
@@ -79,6 +81,7 @@ type attempt struct {
 	f        *Fetcher
 	req      *Request
 	deadline time.Time
+	drain    <-chan struct{} // ends the wait; nil if it came before the fetch
 	resp     *Response
 
 	read  []int // indexes of the partitions that are read
@@ -92,8 +95,13 @@ type attempt struct {
 
 func newAttempt(f *Fetcher, req *Request) *attempt {
 	a := &attempt{
-		f: f, req: req, deadline: req.Arrived.Add(req.MaxWait),
+		f: f, req: req, deadline: req.Arrived.Add(req.MaxWait), drain: f.drain,
 		resp: &Response{Results: make([]Result, len(req.Partitions))},
+	}
+	select {
+	case <-f.drain:
+		a.drain, a.deadline = nil, req.Arrived.Add(min(req.MaxWait, drainWait))
+	default:
 	}
 	for i := range req.Partitions {
 		p := &req.Partitions[i]
@@ -119,7 +127,7 @@ func (a *attempt) close() {
 // over tells whether there is no waiting any more.
 func (a *attempt) over(ctx context.Context) bool {
 	select {
-	case <-a.f.drain:
+	case <-a.drain:
 		return true
 	default:
 		return ctx.Err() != nil || !time.Now().Before(a.deadline)
@@ -378,7 +386,7 @@ func (a *attempt) wait(ctx context.Context, missing int64) {
 	case <-a.waiter.Ready():
 	case <-a.timer.C:
 	case <-ctx.Done():
-	case <-a.f.drain:
+	case <-a.drain:
 	}
 	views.Parked(-1)
 	for n := range a.wants {
@@ -393,7 +401,7 @@ func (a *attempt) pause(ctx context.Context) {
 	select {
 	case <-t.C:
 	case <-ctx.Done():
-	case <-a.f.drain:
+	case <-a.drain:
 	}
 }
 

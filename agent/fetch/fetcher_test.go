@@ -537,6 +537,11 @@ func TestFetcher_Drain(t *testing.T) {
 		e.fetcher.Drain()
 		require.NoError(t, errOf(<-done, 0))
 		require.Zero(t, time.Since(began))
+
+		req := request(part(0, 0))
+		req.MaxWait = time.Minute
+		require.NoError(t, errOf(e.fetcher.Fetch(t.Context(), req), 0))
+		require.Equal(t, drainWait, time.Since(began), "a fetch that comes while draining neither waits long nor spins")
 	})
 }
 
