@@ -25,6 +25,10 @@ const (
 // DefaultMetadataTimeout bounds how long a Metadata request waits for knowledge it lacks.
 const DefaultMetadataTimeout = 10 * time.Second
 
+// listFreshTimeout bounds how long a list of all topics waits to be as new as its request. While the control plane is
+// away, what is known is listed.
+const listFreshTimeout = time.Second
+
 // TopicCreator creates topics that a client asked about (auto.create.topics.enable), with the cluster's defaults. It
 // gives one error per name, nil if the topic is there now, whoever created it.
 type TopicCreator interface {
@@ -102,6 +106,7 @@ func (m *Metadata) answer(ctx context.Context, req *edge.Request, in *kmsg.Metad
 	out := kmsg.NewPtrMetadataResponse()
 	out.Topics = []kmsg.MetadataResponseTopic{}
 	if all := in.Topics == nil || req.Version == 0 && len(in.Topics) == 0; all {
+		s = m.newest(ctx, s)
 		zone := m.cfg.Views.of(s, req.ClientID, req.Client.Listener)
 		for t := range s.Topics() {
 			out.Topics = append(out.Topics, topicAnswer(zone, t, in))
@@ -131,6 +136,19 @@ func (m *Metadata) ready(ctx context.Context) *view.Snapshot {
 	case <-ctx.Done():
 	}
 	return m.cfg.Catalogue.Load()
+}
+
+// newest gives a snapshot as new as the request, so that the list lacks no topic that its client was told of (I4), or
+// the one there is.
+func (m *Metadata) newest(ctx context.Context, s *view.Snapshot) *view.Snapshot {
+	ctx, cancel := context.WithTimeout(ctx, listFreshTimeout)
+	defer cancel()
+	fresh, err := m.cfg.Catalogue.Fresh(ctx, m.cfg.Prober)
+	if err != nil {
+		m.cfg.Log.Debug("topics listed as last known", zap.Error(err))
+		return s
+	}
+	return fresh
 }
 
 // cluster fills in what is not about topics.

@@ -79,7 +79,7 @@ func TestMetadata_EveryVersion(t *testing.T) {
 }
 
 func TestMetadata_AllAndNone(t *testing.T) {
-	m := metadataOf(catalogueOf(t), never(t), nil)
+	m := metadataOf(catalogueOf(t), proberFunc(func(context.Context) (uint64, error) { return 0, errTest }), nil)
 	for version := int16(0); version <= 13; version++ {
 		all := metadataRequest()
 		if version == 0 {
@@ -186,6 +186,13 @@ func TestMetadata_UnknownNeedsFreshKnowledge(t *testing.T) {
 	}), nil)
 	out = call[*kmsg.MetadataResponse](t, arrives, 12, metadataRequest("gamma"), "")
 	require.Zero(t, out.Topics[0].ErrorCode)
+
+	lists := metadataOf(c, proberFunc(func(context.Context) (uint64, error) {
+		c.OnCatalogue(&api.Catalogue{Index: 3, Topics: []*api.Topic{{Id: topicID(4), Name: "delta", Partitions: 1}}})
+		return 3, nil
+	}), nil)
+	out = call[*kmsg.MetadataResponse](t, lists, 12, metadataRequest(), "")
+	require.Len(t, out.Topics, 4, "a list lacks nothing that was there when it was asked for")
 }
 
 func TestMetadata_AutoCreate(t *testing.T) {
