@@ -21,8 +21,11 @@ type MaintainerConfig struct {
 	Check        time.Duration // how often the cluster is looked at: 10 s
 	Compact      time.Duration // revisions are compacted at least this often: 1 min
 	CompactBytes int64         // and when the data in use grew by this much: 64 MiB
-	// A member is defragmented when this much of its file is free and that is more than half: 256 MiB.
+	// A member is defragmented when this much of its file is free and that is more than half: 256 MiB. It serves
+	// nothing while its data in use is rewritten, and an owner that waits longer than its fence stands loses ownership:
+	// only when no more than DefragInUse must be rewritten is it worth that, 64 MiB. A busy log uses free pages again.
 	DefragBytes int64
+	DefragInUse int64
 
 	Logger     *zap.Logger           // default: none
 	Registerer prometheus.Registerer // default: a private one
@@ -44,6 +47,9 @@ func (c *MaintainerConfig) ApplyDefaults() {
 	}
 	if c.DefragBytes == 0 {
 		c.DefragBytes = 256 << 20
+	}
+	if c.DefragInUse == 0 {
+		c.DefragInUse = 64 << 20
 	}
 	if c.Logger == nil {
 		c.Logger = zap.NewNop()
@@ -257,7 +263,8 @@ func (m *Maintainer) compactTo(ctx context.Context, revision int64, opts ...clie
 // defragOne gives back the free space of at most one member per check.
 func (m *Maintainer) defragOne(ctx context.Context, members []member) error {
 	for _, mb := range members {
-		if free := mb.size - mb.inUse; free >= m.cfg.DefragBytes && free > mb.size/2 {
+		free := mb.size - mb.inUse
+		if free >= m.cfg.DefragBytes && free > mb.size/2 && mb.inUse <= m.cfg.DefragInUse {
 			return m.defrag(ctx, mb)
 		}
 	}

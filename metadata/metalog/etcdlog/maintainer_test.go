@@ -3,6 +3,7 @@ package etcdlog_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,11 +21,14 @@ import (
 // maintain runs a maintainer until the test ends.
 func maintain(t *testing.T, client *clientv3.Client, replica string) *prometheus.Registry {
 	t.Helper()
+	return maintainWith(t, etcdlog.MaintainerConfig{Client: client, Replica: replica})
+}
+
+func maintainWith(t *testing.T, cfg etcdlog.MaintainerConfig) *prometheus.Registry {
+	t.Helper()
 	reg := prometheus.NewRegistry()
-	m, err := etcdlog.NewMaintainer(etcdlog.MaintainerConfig{
-		Client: client, Replica: replica, Check: 50 * time.Millisecond, Compact: 50 * time.Millisecond, Registerer: reg,
-		Logger: zaptest.NewLogger(t),
-	})
+	cfg.Check, cfg.Compact, cfg.Registerer, cfg.Logger = 50*time.Millisecond, 50*time.Millisecond, reg, zaptest.NewLogger(t)
+	m, err := etcdlog.NewMaintainer(cfg)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -59,6 +63,39 @@ func TestMaintainer_OneCompacts(t *testing.T) {
 	_, err := client.Get(t.Context(), "key", clientv3.WithRev(2))
 	require.ErrorContains(t, err, "compacted")
 	require.Zero(t, min(counter(t, a, name), counter(t, b, name)), "only the elected one does")
+}
+
+// Free space is given back only when little is in use: a member serves nothing while it is rewritten.
+func TestMaintainer_DefragmentsWhenLittleIsInUse(t *testing.T) {
+	client := startEtcd(t, nil)
+	value := strings.Repeat("x", 256<<10)
+	for n := range 90 { // 8 MiB stay in use, 15 become history
+		_, err := client.Put(t.Context(), fmt.Sprint(min(n, 30)), value)
+		require.NoError(t, err)
+	}
+	reg := maintainWith(t, etcdlog.MaintainerConfig{Client: client, Replica: "a", DefragBytes: 1 << 20, DefragInUse: 4 << 20})
+	const compactions, defrags = "freshet_etcd_compactions_total", "freshet_etcd_defragmentations_total"
+	await := func(done func() bool) {
+		t.Helper()
+		for n := 0; !done(); n++ {
+			_, err := client.Put(t.Context(), "key", fmt.Sprint(n)) // so that there is something to compact
+			require.NoError(t, err)
+		}
+	}
+	status := func() *clientv3.StatusResponse {
+		t.Helper()
+		status, err := client.Status(t.Context(), client.Endpoints()[0])
+		require.NoError(t, err)
+		return status
+	}
+	await(func() bool { s := status(); return s.DbSizeInUse < s.DbSize/2 })
+	looked := counter(t, reg, compactions)
+	await(func() bool { return counter(t, reg, compactions) >= looked+2 })
+	require.Zero(t, counter(t, reg, defrags), "8 MiB would have to be rewritten")
+	_, err := client.Delete(t.Context(), "1", clientv3.WithRange("9"))
+	require.NoError(t, err)
+	await(func() bool { return counter(t, reg, defrags) >= 1 })
+	require.Less(t, status().DbSize, int64(8<<20))
 }
 
 // A log fills etcd's quota. Its owner can neither append nor point to snapshots, but keeps its tenure; the maintainer
