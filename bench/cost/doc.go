@@ -6,5 +6,6 @@
 // that CPU seconds are the kernel's count for just the one measured; rounds of floor and agent alternate in one run,
 // and ratios are taken pair by pair, which is what survives a noisy machine.
 //
-// "GiB" is 2^30 wire bytes: the record batches as produced or fetched, without protocol framing.
+// "GiB" is 2^30 bytes as they crossed TCP, counted by the loads: for the floor all there are, for the agent those of
+// produce requests and fetch responses, framing included (0.1 % in shape A).
 package cost

@@ -18,6 +18,7 @@ import (
 // process is one measured or helping program of a run.
 type process struct {
 	cmd   *exec.Cmd
+	pid   int
 	lines *bufio.Scanner
 }
 
@@ -53,7 +54,7 @@ func start(ctx context.Context, cmd *exec.Cmd) (*process, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", cmd.Path, err)
 	}
-	p := &process{cmd: cmd, lines: bufio.NewScanner(out)}
+	p := &process{cmd: cmd, pid: cmd.Process.Pid, lines: bufio.NewScanner(out)}
 	context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() })
 	return p, nil
 }
@@ -75,7 +76,7 @@ func (p *process) stop() {
 
 // cpu gives the CPU seconds the process used so far, user and system, from /proc (10 ms steps).
 func (p *process) cpu() (float64, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid))
 	if err != nil {
 		return 0, fmt.Errorf("read CPU time (Linux only): %w", err)
 	}
@@ -102,7 +103,7 @@ func parseCPU(stat string) (float64, error) {
 
 // peakMemory gives the largest resident size of the process so far, in bytes.
 func (p *process) peakMemory() (int64, error) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
 	if err != nil {
 		return 0, fmt.Errorf("read memory (Linux only): %w", err)
 	}
