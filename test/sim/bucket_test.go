@@ -5,29 +5,66 @@ import (
 	"errors"
 	"hash/crc32"
 	"io"
+	"strings"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/freshet-io/freshet/objstore"
 	"github.com/freshet-io/freshet/objstore/mem"
 )
 
-// audited is the store's last stop. It sees every attempt to put, those too that come too late to win, and counts
-// attempts whose bytes are not what their checksum says: somebody reused the buffers.
+// audited is the store's last stop. It sees every attempt to put a bundle, those too that come too late to win, and
+// counts attempts whose bytes are not what their checksum says: somebody reused the buffers.
 type audited struct {
 	*mem.Bucket
-	puts, torn atomic.Int64
+	keep   int64 // bytes of newest bundles kept, for long runs; 0: all
+	dawdle int64 // every such bundle is read slowly, for as long as it takes, whoever gives the put up; 0: none
+
+	puts, torn, dawdled atomic.Int64
+
+	mu   sync.Mutex
+	kept []objstore.Info // in order of their puts, if keep
+	size int64
 }
 
 func (a *audited) Put(ctx context.Context, key string, body objstore.Body) error {
-	a.puts.Add(1)
+	if !strings.HasPrefix(key, bundlePrefix) {
+		return a.Bucket.Put(ctx, key, body)
+	}
+	n := a.puts.Add(1)
+	slow := a.dawdle > 0 && n%a.dawdle == 0
 	sum := uint32(0)
 	for _, b := range body.Buffers {
+		if slow {
+			<-time.After(500 * time.Millisecond / time.Duration(len(body.Buffers)))
+		}
 		sum = crc32.Update(sum, objstore.Castagnoli, b)
+	}
+	if slow {
+		a.dawdled.Add(1)
 	}
 	if sum != body.CRC32C {
 		a.torn.Add(1)
 	}
-	return a.Bucket.Put(ctx, key, body)
+	err := a.Bucket.Put(ctx, key, body)
+	if err == nil && a.keep > 0 {
+		a.forget(objstore.Info{Key: key, Size: body.Size})
+	}
+	return err
+}
+
+// forget deletes the oldest bundles beyond what is kept.
+func (a *audited) forget(added objstore.Info) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.kept = append(a.kept, added)
+	a.size += added.Size
+	for a.size > a.keep {
+		_ = a.Delete(context.Background(), []string{a.kept[0].Key}) // memory refuses nothing
+		a.size -= a.kept[0].Size
+		a.kept = a.kept[1:]
+	}
 }
 
 // tornObjects reads every object and gives the keys of those whose bytes are not what they were put with.

@@ -127,7 +127,11 @@ func (c *cluster) stop() {
 	require.Empty(c.t, torn, "objects that are not what was put")
 }
 
-func (c *cluster) startAgent() *node {
+// startAgent starts a new agent on a port of its own.
+func (c *cluster) startAgent() *node { return c.startAgentAt("127.0.0.1:0") }
+
+// startAgentAt starts a new agent at an address, its predecessor's say.
+func (c *cluster) startAgentAt(address string) *node {
 	c.t.Helper()
 	a := &node{
 		c: c, name: fmt.Sprintf("agent-%d", c.started), link: newLink(c.net), registry: prometheus.NewRegistry(),
@@ -136,7 +140,7 @@ func (c *cluster) startAgent() *node {
 	c.started++
 	cfg := agent.Config{
 		VirtualCluster: vc, ControlPlane: c.opts.replicaNames, AgentKey: agentKey, DialControlPlane: a.link.dial,
-		Bucket: shared{c.objects}, Hedge: c.opts.hedge, Listen: []string{"127.0.0.1:0"}, HTTPListen: "127.0.0.1:0",
+		Bucket: shared{c.objects}, Hedge: c.opts.hedge, Listen: []string{address}, HTTPListen: "127.0.0.1:0",
 		MemoryLimit: c.opts.memory, PutBudget: 50, DrainTimeout: 2 * time.Second,
 		Log: c.logger.Named(a.name), Registry: a.registry,
 	}
@@ -175,6 +179,9 @@ func (a *node) crash() {
 	a.link.setDown(true)
 	a.stop()
 }
+
+// agentList gives the agents that run.
+func (c *cluster) agentList() []*node { return slices.Clone(c.agents) }
 
 // metric sums the samples of a metric of the agent.
 func (a *node) metric(name string) float64 {

@@ -65,7 +65,7 @@ func (c *cluster) startReplica(name string) *controlPlane {
 	}
 	p.replica, err = replica.New(cfg)
 	require.NoError(c.t, err)
-	p.server = grpc.NewServer(session.ServerOptions(session.Keys{vc: {session.HashKey(agentKey)}})...)
+	p.server = grpc.NewServer(session.ServerOptions(session.Keys{vc: {session.HashKey(agentKey)}}, nil, zap.NewNop())...)
 	api.RegisterControlPlaneServer(p.server, session.NewServer(sessions))
 	socket := c.net.listen(name)
 	ctx, cancel := context.WithCancel(context.Background())

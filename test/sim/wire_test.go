@@ -185,6 +185,24 @@ func fetched(t *testing.T, resp *kmsg.FetchResponse, partition int32) kmsg.Fetch
 	return kmsg.FetchResponseTopicPartition{}
 }
 
+// readAll fetches a partition from the offset on until nothing more comes. An answer may leave out what would have to be
+// read from the object store when it has something else to give.
+func (w *wire) readAll(topic string, partition int32, from int64) (out []stored) {
+	w.t.Helper()
+	for {
+		p := fetched(w.t, w.fetch(topic, map[int32]int64{partition: from}), partition)
+		require.Zero(w.t, p.ErrorCode)
+		got := batches(w.t, p.RecordBatches)
+		if len(got) == 0 {
+			require.Equal(w.t, p.HighWatermark, from, "an empty answer before the end")
+			return out
+		}
+		out = append(out, got...)
+		last := []byte(got[len(got)-1].bytes)
+		from = got[len(got)-1].base + int64(binary.BigEndian.Uint32(last[23-16:])) + 1
+	}
+}
+
 // stored is one batch as it was read.
 type stored struct {
 	base  int64

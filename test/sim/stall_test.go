@@ -1,0 +1,93 @@
+package sim
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/freshet-io/freshet/internal/ledger"
+)
+
+// duration is a test's length: what the variable says, or the fallback.
+func duration(t *testing.T, variable string, fallback time.Duration) time.Duration {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return fallback
+	}
+	d, err := time.ParseDuration(text)
+	require.NoError(t, err, variable)
+	return d
+}
+
+// prompt is how long an answer may take that needs no object store; it is generous for busy machines.
+const prompt = 5 * time.Second
+
+// TestStall_BucketStandsStill for FRESHET_SIM_STALL (8 s): with producers pushing as hard as they can, everything that
+// needs no store is answered, write buffers keep to their bound, and afterwards all goes on.
+func TestStall_BucketStandsStill(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, options{seed: 12, memory: 128 << 20})
+	c.createTopic("cached", 1)
+	c.createTopic("flood", 8)
+	sent := batch(nobody, 0, "cached")
+	w := c.dialWire(c.agents[0])
+	require.Zero(t, produced(t, ask[*kmsg.ProduceResponse](w, produceRequest("cached", map[int32][]byte{0: sent}), patience), 0).ErrorCode)
+	l := c.startLoad("t", 3, 2, 20*time.Millisecond)
+	l.more(100)
+	var wires []*wire
+	for _, a := range c.agents {
+		wires = append(wires, c.dialWire(a))
+	}
+	asks := func() {
+		for i, w := range wires {
+			began := time.Now()
+			require.Zero(t, ask[*kmsg.ApiVersionsResponse](w, kmsg.NewPtrApiVersionsRequest(), prompt).ErrorCode)
+			metadata := kmsg.NewPtrMetadataRequest()
+			metadata.Version = 9
+			require.Len(t, ask[*kmsg.MetadataResponse](w, metadata, prompt).Brokers, 2)
+			p := fetched(t, w.fetch("cached", map[int32]int64{0: 0}), 0)
+			require.Equal(t, []stored{{0, string(sent[16:])}}, batches(t, p.RecordBatches), "agent %d", i)
+			configs := kmsg.NewPtrDescribeConfigsRequest()
+			configs.Version = 1
+			configs.Resources = []kmsg.DescribeConfigsRequestResource{{ResourceType: kmsg.ConfigResourceTypeTopic, ResourceName: "t"}}
+			require.Zero(t, ask[*kmsg.DescribeConfigsResponse](w, configs, prompt).Resources[0].ErrorCode)
+			require.Less(t, time.Since(began), prompt, "agent %d", i)
+		}
+	}
+	asks()
+
+	stalled := c.objects.MustAdd("any stall")
+	flood, err := kgo.NewClient(c.clientOptions(kgo.DefaultProduceTopic("flood"), kgo.MaxBufferedRecords(2000), kgo.ProducerBatchMaxBytes(1<<20))...)
+	require.NoError(t, err)
+	defer flood.Close()
+	value := make([]byte, 64<<10)
+	for range 1200 { // 75 MiB towards 2 x 23 MiB of write buffers
+		flood.TryProduce(t.Context(), &kgo.Record{Value: value}, nil)
+	}
+	acked, rounds := 0, 0
+	most := 0.0
+	settled := time.Now().Add(time.Second) // for what the store had just answered
+	for end := time.Now().Add(duration(t, "FRESHET_SIM_STALL", 8*time.Second)); time.Now().Before(end); rounds++ {
+		asks()
+		for _, a := range c.agents {
+			held := a.metric("freshet_write_buffer_held_bytes")
+			most = max(most, held)
+			require.LessOrEqual(t, held, a.metric("freshet_write_buffer_limit_bytes"))
+		}
+		if time.Now().Before(settled) {
+			acked = l.Ledger.Acked()
+		}
+	}
+	require.Equal(t, acked, l.Ledger.Acked(), "nothing is acknowledged that is not stored")
+	require.Positive(t, stalled.Hits())
+	c.objects.Remove(stalled)
+	l.more(200)
+	l.stop(ledger.Rules{})
+	require.NoError(t, flood.Flush(t.Context()))
+	t.Logf("%d rounds of requests answered, at most %.1f MiB of write buffers held", rounds, most/(1<<20))
+}
