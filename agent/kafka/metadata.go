@@ -22,8 +22,10 @@ const (
 	allClusterOperations = 1<<5 | 1<<7 | 1<<8 | 1<<9 | 1<<10 | 1<<11 | 1<<12
 )
 
-// DefaultMetadataTimeout bounds how long a Metadata request waits for knowledge it lacks.
-const DefaultMetadataTimeout = 10 * time.Second
+// DefaultMetadataTimeout bounds how long a Metadata request waits for knowledge it lacks. It is well below the least
+// time-out that common clients have for it (franz-go's, 10 s): a client that gives up closes its connection, and with
+// it everything that is under way there.
+const DefaultMetadataTimeout = 5 * time.Second
 
 // listFreshTimeout bounds how long a list of all topics waits to be as new as its request. While the control plane is
 // away, what is known is listed.
