@@ -10,7 +10,6 @@ import (
 
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 
 	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/controlplane/session"
@@ -75,11 +74,7 @@ func (c *ControlPlane) build(ctx context.Context) error {
 			keys[vc.Name] = append(keys[vc.Name], session.HashKey(key))
 		}
 	}
-	options := session.ServerOptions(keys)
-	if c.cfg.TLS != nil {
-		options = append(options, grpc.Creds(credentials.NewTLS(c.cfg.TLS)))
-	}
-	c.grpc = grpc.NewServer(options...)
+	c.grpc = grpc.NewServer(session.ServerOptions(keys, c.cfg.TLS, c.cfg.Log)...)
 	api.RegisterControlPlaneServer(c.grpc, session.NewServer(sides...))
 	if c.cfg.HTTPListen == "none" {
 		return nil

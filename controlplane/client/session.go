@@ -83,8 +83,12 @@ func freshInstance() string {
 	return hex.EncodeToString(b[:])
 }
 
-// reportEvery is how often failing attempts to reach the owner are logged.
-const reportEvery = 10 * time.Second
+// Failing attempts to reach the owner are logged at once, then after reportFirst, and ever more rarely down to every
+// reportEvery: the first failure is not always the one that tells.
+const (
+	reportFirst = time.Second
+	reportEvery = 10 * time.Second
+)
 
 // Run keeps the session until ctx ends or Goodbye was answered. Unanswered calls then end with ErrUnavailable.
 func (s *Session) Run(ctx context.Context) error {
@@ -92,17 +96,18 @@ func (s *Session) Run(ctx context.Context) error {
 	defer s.failAll(fmt.Errorf("%w: the agent is shutting down", ErrUnavailable))
 	pause := s.cfg.RetryMin
 	var reported time.Time
+	var silence time.Duration
 	for ctx.Err() == nil && !s.left() {
 		welcomed, err := s.converse(ctx)
 		if ctx.Err() != nil || s.left() {
 			break
 		}
 		if welcomed {
-			pause = s.cfg.RetryMin
+			pause, silence = s.cfg.RetryMin, 0
 		}
 		s.metrics.reconnects.Inc()
-		if welcomed || time.Since(reported) > reportEvery {
-			reported = time.Now()
+		if time.Since(reported) > silence {
+			reported, silence = time.Now(), min(max(2*silence, reportFirst), reportEvery)
 			s.log.Warn("no session stream with the owner", zap.Bool("was_open", welcomed), zap.Error(err))
 		}
 		select {

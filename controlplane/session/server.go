@@ -2,12 +2,16 @@ package session
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"time"
 
+	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
@@ -29,9 +33,25 @@ func NewServer(clusters ...*Cluster) *Server {
 	return s
 }
 
-// ServerOptions are the gRPC options of a server for agents: authentication, bounds, keepalive and buffers.
-func ServerOptions(keys Keys) []grpc.ServerOption {
+// Bounds of one gRPC connection. An agent has one stream, and a few short calls beside it.
+const (
+	maxStreams     = 64
+	maxHeaderBytes = 16 << 10
+)
+
+// ServerOptions are the gRPC options of a server for agents: authentication, bounds, keepalive and buffers. secure is
+// nil for no TLS.
+func ServerOptions(keys Keys, secure *tls.Config, log *zap.Logger) []grpc.ServerOption {
+	kept := newStrangers(log)
+	transport := insecure.NewCredentials()
+	if secure != nil {
+		transport = handshakes{credentials.NewTLS(secure), kept}
+	}
 	return []grpc.ServerOption{
+		grpc.Creds(transport),
+		grpc.InTapHandle(kept.tap(keys)),
+		grpc.MaxConcurrentStreams(maxStreams),
+		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.ChainUnaryInterceptor(keys.UnaryInterceptor()),
 		grpc.ChainStreamInterceptor(keys.StreamInterceptor()),
 		grpc.MaxRecvMsgSize(maxMessageBytes),

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/goleak"
+	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/test/bufconn"
 
@@ -105,7 +106,7 @@ func (w *world) start(name string) *node {
 		Replica: name, Address: name + ":7050", Log: log, Bucket: w.bucket, SnapshotPrefix: "s/", OnOwner: cluster.Own,
 	})
 	require.NoError(w.t, err)
-	n.grpc = grpc.NewServer(session.ServerOptions(session.Keys{vcName: {session.HashKey(agentKey)}})...)
+	n.grpc = grpc.NewServer(session.ServerOptions(session.Keys{vcName: {session.HashKey(agentKey)}}, nil, zap.NewNop())...)
 	api.RegisterControlPlaneServer(n.grpc, session.NewServer(cluster))
 	ctx, cancel := context.WithCancel(context.Background())
 	n.cancel = cancel

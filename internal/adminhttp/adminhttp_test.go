@@ -53,6 +53,8 @@ func TestServer_Run(t *testing.T) {
 		require.Equal(t, http.StatusOK, code, path)
 		require.Contains(t, body, want, path)
 	}
+	code, _ = get("/debug/pprof/cmdline")
+	require.Equal(t, http.StatusNotFound, code, "it may hold keys")
 	cancel()
 	require.NoError(t, <-ended)
 }

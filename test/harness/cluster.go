@@ -17,6 +17,7 @@ type ClusterConfig struct {
 	EtcdMembers   int      // 1
 	Zones         []string // agents are spread over them in turn; one zone "a"
 	TLS           bool     // between agents and control plane, and to etcd
+	MutualTLS     bool     // with TLS: agents show certificates
 	Buckets       int      // 1; all on one S3 server, the cluster uses the first
 	AgentFlags    []string // further flags of every agent
 	ControlFlags  []string // further flags of every control plane
@@ -31,6 +32,9 @@ type Cluster struct {
 	S3            *testservers.S3
 	AgentKey      string
 	BucketURL     string
+	Files         *testservers.TLSFiles // between agents and control plane; nil without TLS
+
+	cfg ClusterConfig
 }
 
 // Agent is one `freshet agent` process.
@@ -77,20 +81,20 @@ func NewCluster(t testing.TB, cfg ClusterConfig) *Cluster {
 	t.Helper()
 	cfg.applyDefaults()
 	c := &Cluster{
+		cfg:      cfg,
 		Etcd:     testservers.StartEtcd(t, testservers.EtcdConfig{Members: cfg.EtcdMembers, TLS: cfg.TLS}),
 		S3:       testservers.StartS3(t, "bucket"),
 		AgentKey: "agent-key-of-a-test",
 	}
 	c.BucketURL = c.S3.URL("bucket", "freshet")
-	var files *testservers.TLSFiles
 	if cfg.TLS {
-		files = testservers.NewTLSFiles(t)
+		c.Files = testservers.NewTLSFiles(t)
 	}
 	for i := range cfg.ControlPlanes {
-		c.ControlPlanes = append(c.ControlPlanes, c.newControlPlane(t, i, cfg, files))
+		c.ControlPlanes = append(c.ControlPlanes, c.newControlPlane(t, fmt.Sprintf("controlplane-%d", i), c.controlFlags()))
 	}
 	for i := range cfg.Agents {
-		c.Agents = append(c.Agents, c.newAgent(t, i, cfg, files))
+		c.Agents = append(c.Agents, c.newAgent(t, fmt.Sprintf("agent-%d", i), cfg.Zones[i%len(cfg.Zones)], append(c.tlsFlags(), cfg.AgentFlags...)))
 	}
 	return c
 }
@@ -110,11 +114,50 @@ func (c *ClusterConfig) applyDefaults() {
 	}
 }
 
-func (c *Cluster) newControlPlane(t testing.TB, i int, cfg ClusterConfig, files *testservers.TLSFiles) *ControlPlane {
+// NewAgentWith describes one more agent, not among Agents, that has no TLS flags but those given. Where a flag is there
+// twice the last one holds.
+func (c *Cluster) NewAgentWith(t testing.TB, name string, flags ...string) *Agent {
+	t.Helper()
+	return c.newAgent(t, name, c.cfg.Zones[0], flags)
+}
+
+// NewControlPlaneWith describes one more replica, not among ControlPlanes.
+func (c *Cluster) NewControlPlaneWith(t testing.TB, name string, flags ...string) *ControlPlane {
+	t.Helper()
+	return c.newControlPlane(t, name, append(c.controlFlags(), flags...))
+}
+
+// controlFlags are those of every control plane that are its own in no respect.
+func (c *Cluster) controlFlags() []string {
+	var args []string
+	if c.Files != nil {
+		e := c.Etcd.Files
+		args = append(args, "--tls-cert", c.Files.Cert, "--tls-key", c.Files.Key,
+			"--etcd-tls-ca", e.CA, "--etcd-tls-cert", e.Cert, "--etcd-tls-key", e.Key)
+		if c.cfg.MutualTLS {
+			args = append(args, "--tls-client-ca", c.Files.CA)
+		}
+	}
+	return append(args, c.cfg.ControlFlags...)
+}
+
+// tlsFlags are those that let an agent in.
+func (c *Cluster) tlsFlags() []string {
+	if c.Files == nil {
+		return nil
+	}
+	args := []string{"--control-plane-tls-ca", c.Files.CA}
+	if c.cfg.MutualTLS {
+		args = append(args, "--control-plane-tls-cert", c.Files.Cert, "--control-plane-tls-key", c.Files.Key)
+	}
+	return args
+}
+
+func (c *Cluster) newControlPlane(t testing.TB, name string, flags []string) *ControlPlane {
 	t.Helper()
 	listen := address(t)
 	p := &ControlPlane{GRPC: listen}
-	if cfg.Proxied {
+	if c.cfg.Proxied {
 		p.Proxy = testproxy.Start(t, listen, c.agentOf)
 		p.GRPC = p.Proxy.Address()
 	}
@@ -128,19 +171,14 @@ func (c *Cluster) newControlPlane(t testing.TB, i int, cfg ClusterConfig, files 
 		"controlplane", "--etcd", strings.Join(etcd, ","), "--bucket", c.BucketURL, "--virtual-cluster", virtualCluster,
 		"--grpc-listen", listen, "--advertise", p.GRPC, "--http-listen", http, "--agent-key", c.AgentKey,
 	}
-	if files != nil {
-		args = append(args, "--tls-cert", files.Cert, "--tls-key", files.Key)
-		e := c.Etcd.Files
-		args = append(args, "--etcd-tls-ca", e.CA, "--etcd-tls-cert", e.Cert, "--etcd-tls-key", e.Key)
-	}
-	args = append(args, cfg.ControlFlags...)
-	p.Process = testservers.NewProcess(t, fmt.Sprintf("controlplane-%d", i), Freshet(t), args, ready(p.HTTP))
+	args = append(args, flags...)
+	p.Process = testservers.NewProcess(t, name, Freshet(t), args, ready(p.HTTP))
 	return p
 }
 
-func (c *Cluster) newAgent(t testing.TB, i int, cfg ClusterConfig, files *testservers.TLSFiles) *Agent {
+func (c *Cluster) newAgent(t testing.TB, name, zone string, flags []string) *Agent {
 	t.Helper()
-	a := &Agent{Name: fmt.Sprintf("agent-%d", i), Bootstrap: address(t), Zone: cfg.Zones[i%len(cfg.Zones)]}
+	a := &Agent{Name: name, Bootstrap: address(t), Zone: zone}
 	http := address(t)
 	a.HTTP = "http://" + http
 	var control []string
@@ -152,10 +190,7 @@ func (c *Cluster) newAgent(t testing.TB, i int, cfg ClusterConfig, files *testse
 		"--control-plane", strings.Join(control, ","), "--agent-key", c.AgentKey,
 		"--kafka-listen", a.Bootstrap, "--http-listen", http, "--memory-limit", "512MiB",
 	}
-	if files != nil {
-		args = append(args, "--control-plane-tls-ca", files.CA)
-	}
-	args = append(args, cfg.AgentFlags...)
+	args = append(args, flags...)
 	a.Process = testservers.NewProcess(t, a.Name, Freshet(t), args, ready(a.HTTP))
 	return a
 }

@@ -1,0 +1,73 @@
+package session
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+
+	"go.uber.org/zap"
+	"golang.org/x/time/rate"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/tap"
+)
+
+// strangers are callers that are kept out. They are logged at a bounded rate, without what they sent.
+type strangers struct {
+	log    *zap.Logger
+	warns  *rate.Limiter
+	unsaid atomic.Int64 // warnings not logged since the last one
+}
+
+func newStrangers(log *zap.Logger) *strangers {
+	return &strangers{log: log, warns: rate.NewLimiter(0.2, 5)}
+}
+
+func (s *strangers) warn(message string, from net.Addr, err error) {
+	if !s.warns.Allow() {
+		s.unsaid.Add(1)
+		return
+	}
+	host := ""
+	if from != nil {
+		host = from.String()
+	}
+	s.log.Warn(message, zap.String("from", host), zap.Int64("warnings_not_logged", s.unsaid.Swap(0)), zap.Error(err))
+}
+
+// tap refuses calls without a known agent key before any of their message is read, so that strangers cost no memory.
+// It sets nothing: the interceptors do, on the call's own context.
+func (s *strangers) tap(keys Keys) tap.ServerInHandle {
+	return func(ctx context.Context, info *tap.Info) (context.Context, error) {
+		_, err := keys.authenticate(metadata.NewIncomingContext(ctx, info.Header))
+		if err != nil {
+			var from net.Addr
+			if p, ok := peer.FromContext(ctx); ok {
+				from = p.Addr
+			}
+			s.warn("agent refused", from, err)
+		}
+		return ctx, err
+	}
+}
+
+// handshakes says why TLS handshakes fail: to the agent that is often no more than a closed connection.
+type handshakes struct {
+	credentials.TransportCredentials
+	strangers *strangers
+}
+
+// ServerHandshake implements credentials.TransportCredentials.
+func (h handshakes) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	secured, info, err := h.TransportCredentials.ServerHandshake(c)
+	if err != nil {
+		h.strangers.warn("tls handshake with an agent failed", c.RemoteAddr(), err)
+	}
+	return secured, info, err
+}
+
+// Clone implements credentials.TransportCredentials.
+func (h handshakes) Clone() credentials.TransportCredentials {
+	return handshakes{h.TransportCredentials.Clone(), h.strangers}
+}
