@@ -20,7 +20,12 @@ const (
 
 var errStopped = errors.New("connection is closing")
 
-// budget bounds the bytes of frames. Waiters get memory in the order they came.
+// freshShare: one in so many grants goes to a waiter that is not trusted, while there are both kinds.
+const freshShare = 4
+
+// budget bounds the bytes of frames. Waiters get memory in the order they came, but trusted ones before others:
+// connections that delivered frames of about that size before. So producers at work go on when memory comes free,
+// however many connections that never delivered anything stand in line.
 type budget struct {
 	limit int64
 	used  atomic.Int64 // changed under mu; read by metrics
@@ -28,7 +33,9 @@ type budget struct {
 
 	mu struct {
 		sync.Mutex
-		waiters  list.List // of *memoryWaiter
+		trusted  list.List // of *memoryWaiter, like fresh
+		fresh    list.List
+		turn     int // grants so far that passed over a fresh waiter, modulo freshShare
 		arriving map[*arrival]struct{}
 	}
 }
@@ -44,6 +51,7 @@ type arrival struct {
 	size     int64
 	granted  time.Time
 	progress atomic.Int64 // UnixNano of the last bytes
+	trusted  bool         // its connection has delivered such frames before
 	evict    func()       // closes the connection; must not block
 	evicted  bool
 }
@@ -58,13 +66,14 @@ func newBudget(limit int64, m *budgetMetrics) *budget {
 // closed. Give them back with release; tell the frame's arrival with arrived.
 func (b *budget) reserve(stop <-chan struct{}, bytes int64, a *arrival) error {
 	b.mu.Lock()
-	if b.mu.waiters.Len() == 0 && b.fits(bytes) {
+	if b.waiting() == 0 && b.fits(bytes) {
 		b.grant(bytes, a)
 		b.mu.Unlock()
 		return nil
 	}
 	w := &memoryWaiter{bytes: bytes, arrival: a, ready: make(chan struct{})}
-	element := b.mu.waiters.PushBack(w)
+	element := b.line(a).PushBack(w)
+	b.admit() // it may be let in before those that came earlier
 	b.mu.Unlock()
 
 	began := time.Now()
@@ -93,7 +102,7 @@ func (b *budget) wait(stop <-chan struct{}, w *memoryWaiter, element *list.Eleme
 				delete(b.mu.arriving, w.arrival)
 				b.used.Add(-w.bytes)
 			default:
-				b.mu.waiters.Remove(element)
+				b.line(w.arrival).Remove(element)
 			}
 			b.admit()
 			return errStopped
@@ -114,14 +123,33 @@ func (b *budget) grant(bytes int64, a *arrival) {
 	b.mu.arriving[a] = struct{}{}
 }
 
-// admit grants waiters what has come free, in order.
+// waiting is how many wait. Called with mu held.
+func (b *budget) waiting() int { return b.mu.trusted.Len() + b.mu.fresh.Len() }
+
+// line is where the frame waits.
+func (b *budget) line(a *arrival) *list.List {
+	if a.trusted {
+		return &b.mu.trusted
+	}
+	return &b.mu.fresh
+}
+
+// admit grants waiters what has come free, in order. Called with mu held.
 func (b *budget) admit() {
-	for e := b.mu.waiters.Front(); e != nil; e = b.mu.waiters.Front() {
-		w := e.Value.(*memoryWaiter)
+	for b.waiting() > 0 {
+		line := &b.mu.trusted
+		both := line.Len() > 0 && b.mu.fresh.Len() > 0
+		if line.Len() == 0 || both && b.mu.turn == freshShare-1 {
+			line = &b.mu.fresh
+		}
+		w := line.Front().Value.(*memoryWaiter)
 		if !b.fits(w.bytes) {
 			return
 		}
-		b.mu.waiters.Remove(e)
+		line.Remove(line.Front())
+		if both {
+			b.mu.turn = (b.mu.turn + 1) % freshShare
+		}
 		b.grant(w.bytes, w.arrival)
 		close(w.ready)
 	}
@@ -141,9 +169,7 @@ func (b *budget) force(bytes int64) { b.used.Add(bytes) }
 func (b *budget) release(bytes int64) {
 	b.mu.Lock()
 	b.used.Add(-bytes)
-	if b.mu.waiters.Len() > 0 {
-		b.admit()
-	}
+	b.admit()
 	b.mu.Unlock()
 }
 

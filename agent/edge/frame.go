@@ -46,7 +46,7 @@ func (f *frame) release() {
 func (c *conn) readBody(b *budget, size int) (*frame, []byte, error) {
 	_, capacity := classOf(size)
 	f := &frame{conn: c, budget: b, reserved: int64(capacity)}
-	a := &arrival{size: int64(size), evict: func() { c.abort(closeStalled) }}
+	a := &arrival{size: int64(size), trusted: capacity <= growth*c.proven, evict: func() { c.abort(closeStalled) }}
 	if err := b.reserve(c.stopping, f.reserved, a); err != nil {
 		f.free.Store(true)
 		return nil, nil, err

@@ -68,6 +68,43 @@ func TestServer_HalfSentFrames(t *testing.T) {
 	})
 }
 
+// TestServer_ProducersAtWorkGoFirst: connections that delivered frames before get memory as soon as some comes free,
+// before hundreds that never did; and those are not starved either.
+func TestServer_ProducersAtWorkGoFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, p, stop := start(t, Config{Handler: echo, ProduceMemory: 8 << 20})
+		defer stop()
+		producer := p.dial()
+		defer producer.Close()
+		go func() { _, _ = producer.Write(request(produce, 1, "p")) }()
+		requireResponse(t, producer, 1, "p")
+		for range 500 {
+			c := p.dial()
+			defer c.Close()
+			go func() { _, _ = c.Write(half(1<<20, 100<<10)) }()
+		}
+		synctest.Wait()
+		fresh := p.dial()
+		defer fresh.Close()
+		freshIn := false
+		go func() {
+			_, _ = fresh.Write(request(produce, 1, "f"))
+			_, _, err := readResponse(fresh)
+			freshIn = err == nil
+		}()
+		began := time.Now()
+		for i := range int32(50) {
+			before := time.Now()
+			go func() { _, _ = producer.Write(request(produce, i+2, "p")) }()
+			requireResponse(t, producer, i+2, "p")
+			require.LessOrEqual(t, time.Since(before), 2*(stallTimeout+evictInterval))
+		}
+		<-time.After(5*time.Minute - time.Since(began))
+		synctest.Wait()
+		require.True(t, freshIn, "the last in line got in as well")
+	})
+}
+
 // TestServer_SlowFrameIsTakenWithoutPressure: nobody waits, so a slow sender keeps its connection.
 func TestServer_SlowFrameIsTakenWithoutPressure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
