@@ -1,6 +1,8 @@
 package metadata
 
 import (
+	"fmt"
+	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -13,4 +15,17 @@ func threadCPU() time.Duration {
 		return 0
 	}
 	return time.Duration(ts.Nano())
+}
+
+// threadWait is how long the calling thread was ready to run while the machine ran others.
+func threadWait() time.Duration {
+	stat, err := os.ReadFile("/proc/thread-self/schedstat")
+	var ran, waited int64
+	if err == nil {
+		_, err = fmt.Sscan(string(stat), &ran, &waited)
+	}
+	if err != nil {
+		return 0
+	}
+	return time.Duration(waited)
 }
