@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"hash/crc32"
+	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,16 +18,23 @@ import (
 
 // direct speaks with one agent only, whatever Metadata says: any agent takes any partition.
 type direct struct {
-	broker *kgo.Broker
+	broker      *kgo.Broker
+	connections atomic.Int32 // made so far
 }
+
+// OnBrokerConnect implements kgo.HookBrokerConnect.
+func (d *direct) OnBrokerConnect(kgo.BrokerMetadata, time.Duration, net.Conn, error) { d.connections.Add(1) }
 
 func dial(t *testing.T, address string) *direct {
 	t.Helper()
 	// Versions that name topics instead of giving their ids.
-	client, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.RequestRetries(0), kgo.MaxVersions(kversion.V2_8_0()))
+	d := &direct{}
+	client, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.RequestRetries(0), kgo.MaxVersions(kversion.V2_8_0()),
+		kgo.WithHooks(d))
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
-	return &direct{broker: client.SeedBrokers()[0]}
+	d.broker = client.SeedBrokers()[0]
+	return d
 }
 
 // request sends one request and gives its answer.
