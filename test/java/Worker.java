@@ -133,6 +133,7 @@ public final class Worker {
         Map<String, Object> config = config(job);
         config.put("enable.auto.commit", false);
         config.put("auto.offset.reset", "none");
+        config.put("fetch.max.wait.ms", 20); // an end waits for the fetch under way
         return new KafkaConsumer<>(config, new ByteArrayDeserializer(), new ByteArrayDeserializer());
     }
 

@@ -69,7 +69,7 @@ def produce(job):
 def consumer_of(job):
     return Consumer({
         "bootstrap.servers": job["bootstrap"], "group.id": "unused", "enable.auto.commit": False,
-        "auto.offset.reset": "error", "enable.partition.eof": False, "fetch.message.max.bytes": 1 << 24,
+        "auto.offset.reset": "error", "enable.partition.eof": False, "fetch.wait.max.ms": 20, "fetch.message.max.bytes": 1 << 24,
     })
 
 
@@ -94,7 +94,7 @@ def consume(job):
         while len(records) < job["count"]:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"read {len(records)} of {job['count']} records")
-            for m in consumer.consume(job["count"] - len(records), timeout=0.5):
+            for m in consumer.consume(job["count"] - len(records), timeout=0.05):
                 if m.error():
                     raise KafkaException(m.error())
                 kind, timestamp = m.timestamp()
