@@ -11,6 +11,7 @@ PKGS     ?= ./...
 # The end-to-end tests run real clients against real processes, one package at a time because they measure times;
 # the other packages need nothing but Go.
 UNIT      = $(shell $(GO) list ./... | grep -v '/test/')
+E2E       = $(shell $(GO) list ./test/... | grep -v '/test/sim')
 
 .DEFAULT_GOAL := help
 .PHONY: help
@@ -38,6 +39,18 @@ unit: ## run the unit tests without the race detector (quick)
 race: ## run the unit tests with the race detector
 	@$(GO) test -race -timeout 10m $(UNIT)
 
+.PHONY: sim
+sim: ## break a cluster in one process as SEED says (default: two seeds) for DURATION (5m)
+	FRESHET_SIM_SEED=$(SEED) FRESHET_SIM_DURATION=$(or $(DURATION),5m) $(GO) test -race -timeout 0 -count=1 -v -run '^TestSeed$$' ./test/sim
+
+.PHONY: soak-memory
+soak-memory: ## write 300-byte records with the least memory and full caches for DURATION (10m)
+	FRESHET_SIM_SOAK=$(or $(DURATION),10m) $(GO) test -timeout 0 -count=1 -v -run '^TestMemory_SmallRecordsFullCache$$' ./test/sim
+
+.PHONY: soak-stall
+soak-stall: ## let the object store stand still for DURATION (60s) under load
+	FRESHET_SIM_STALL=$(or $(DURATION),60s) $(GO) test -race -timeout 0 -count=1 -v -run '^TestStall_BucketStandsStill$$' ./test/sim
+
 .PHONY: e2e
 e2e: build ## run the end-to-end tests; RUN=<regexp> selects
 	$(GO) test -timeout 30m -count=1 -p 1 -v $(if $(RUN),-run '$(RUN)') ./test/...
@@ -62,6 +75,10 @@ bench-cost: build ## measure CPU per GiB against the floor program; ends with pr
 .PHONY: bench-cost
 bench-cost: build ## measure CPU seconds per GiB against the floor; ARGS="--rounds 3 --shapes A" selects
 	$(BIN)/freshet bench cost $(ARGS)
+
+.PHONY: bench-latency
+bench-latency: build ## measure what an idle agent adds to the object store's latency
+	$(BIN)/freshet bench latency $(ARGS)
 
 .PHONY: soak-log
 soak-log: build ## load the metadata log for MINUTES (10), then again with snapshots failing

@@ -10,7 +10,7 @@ import (
 )
 
 func newBench(p process) *cobra.Command {
-	return parent("bench", "Measure Freshet", newBenchCost(p), newBenchLog(p), newBenchCostRole(p))
+	return parent("bench", "Measure Freshet", newBenchCost(p), newBenchLatency(p), newBenchLog(p), newBenchCostRole(p))
 }
 
 func newBenchCost(p process) *cobra.Command {
