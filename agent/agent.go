@@ -171,7 +171,7 @@ func (a *Agent) buildReader(context.Context) (err error) {
 	}
 	a.fetcher, err = fetch.New(fetch.Config{
 		Views: a.listeners.partitions, Bytes: ownFirst{a.cache, a.writer}, UnsentBytes: a.budgets.unsent, Pressed: a.pressed,
-		Log: a.log.Named("fetch"), Registerer: a.cfg.Registry,
+		Reclaim: func() { a.edge.Reclaim() }, Log: a.log.Named("fetch"), Registerer: a.cfg.Registry,
 	})
 	return err
 }

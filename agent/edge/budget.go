@@ -28,6 +28,7 @@ const freshShare = 4
 // however many connections that never delivered anything stand in line.
 type budget struct {
 	limit int64
+	small int64        // frames of up to so many bytes never wait: a connection's own buffers take no less
 	used  atomic.Int64 // changed under mu; read by metrics
 	m     *budgetMetrics
 
@@ -66,7 +67,7 @@ func newBudget(limit int64, m *budgetMetrics) *budget {
 // closed. Give them back with release; tell the frame's arrival with arrived.
 func (b *budget) reserve(stop <-chan struct{}, bytes int64, a *arrival) error {
 	b.mu.Lock()
-	if b.waiting() == 0 && b.fits(bytes) {
+	if bytes <= b.small || b.waiting() == 0 && b.fits(bytes) {
 		b.grant(bytes, a)
 		b.mu.Unlock()
 		return nil

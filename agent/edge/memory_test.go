@@ -183,6 +183,54 @@ func TestServer_ReleasedFramesLetOthersIn(t *testing.T) {
 	})
 }
 
+// TestServer_SmallFramesNeverWait: frames that claim much and stop hold up nobody's small requests.
+func TestServer_SmallFramesNeverWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, p, stop := start(t, Config{Handler: echo, OtherMemory: 4 << 20})
+		defer stop()
+		for range 50 {
+			c := p.dial()
+			defer c.Close()
+			p := half(1<<20, 100)
+			p[5] = byte(metadata)
+			p[7] = 0
+			go func() { _, _ = c.Write(p) }()
+		}
+		synctest.Wait()
+		require.Equal(t, int64(4<<20), s.others.used.Load())
+		other := p.dial()
+		defer other.Close()
+		began := time.Now()
+		write(t, other, request(metadata, 1, "m"))
+		requireResponse(t, other, 1, "m")
+		require.Zero(t, time.Since(began))
+	})
+}
+
+// TestServer_Reclaim: when answers press on memory, clients that do not take theirs lose their connections.
+func TestServer_Reclaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		big := handlerFunc(func(context.Context, *Request) func() Reply {
+			return func() Reply { return Reply{Tail: net.Buffers{make([]byte, 4<<20)}} }
+		})
+		s, p, stop := start(t, Config{Handler: big})
+		defer stop()
+		slow, idle := p.dial(), p.dial()
+		defer slow.Close()
+		defer idle.Close()
+		write(t, slow, request(fetch, 1, "x")) // and never reads
+		<-time.After(stallTimeout - time.Millisecond)
+		s.Reclaim()
+		synctest.Wait()
+		require.Len(t, s.connections(), 2)
+		<-time.After(evictInterval)
+		s.Reclaim()
+		synctest.Wait()
+		require.Len(t, s.connections(), 1)
+		require.Zero(t, s.UnsentBytes())
+	})
+}
+
 func TestServer_Timeouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		big := handlerFunc(func(context.Context, *Request) func() Reply {

@@ -28,6 +28,7 @@ type Server struct {
 	nextID  atomic.Uint64
 	warns   *rate.Limiter
 	muted   atomic.Int64 // warnings not logged since the last one
+	reclaim atomic.Int64 // UnixNano of the last Reclaim that looked
 
 	draining chan struct{} // closed when Run's context has ended
 
@@ -50,6 +51,7 @@ func New(cfg Config) (*Server, error) {
 	s.m = newMetrics(cfg.Registerer, s)
 	s.produce = newBudget(cfg.ProduceMemory, s.m.budget("produce"))
 	s.others = newBudget(cfg.OtherMemory, s.m.budget("other"))
+	s.others.small = readBuffer // heartbeats and small fetches go on whoever holds the rest
 	s.mu.conns = make(map[*conn]struct{})
 	return s, nil
 }
@@ -224,6 +226,21 @@ func (c *conn) expired(now time.Time) closeReason {
 		return closeIdle
 	}
 	return ""
+}
+
+// Reclaim closes the connections of clients that do not take their answers, because others wait for the memory that
+// those hold: clients that took less than writeChunk in stallTimeout. It may be called often.
+func (s *Server) Reclaim() {
+	now := time.Now()
+	last := s.reclaim.Load()
+	if now.UnixNano()-last < int64(evictInterval) || !s.reclaim.CompareAndSwap(last, now.UnixNano()) {
+		return
+	}
+	for _, c := range s.connections() {
+		if writing := c.writing.Load(); writing != 0 && now.Sub(time.Unix(0, writing)) >= stallTimeout {
+			c.abort(closeSlowReader)
+		}
+	}
 }
 
 func (s *Server) connections() []*conn {

@@ -44,6 +44,9 @@ type Config struct {
 	UnsentBytes int64
 	// Pressed tells of another reason to shrink answers: what they pin in memory. Nil means never.
 	Pressed func() bool
+	// Reclaim is called, often, while fetches wait because answers hold too much: it is to get rid of clients that do
+	// not take theirs. Nil means nothing.
+	Reclaim func()
 	// MaxBytes bounds an answer's record bytes, but for the first batch (Kafka's fetch.max.bytes). Default 55 MiB.
 	MaxBytes int
 	// AskTimeout bounds one look-up or probe. It is waited at most once past a request's max wait. Default 2 s.
@@ -69,6 +72,9 @@ func (c *Config) ApplyDefaults() {
 	def(&c.UnsentBytes, 64<<20)
 	if c.Pressed == nil {
 		c.Pressed = func() bool { return false }
+	}
+	if c.Reclaim == nil {
+		c.Reclaim = func() {}
 	}
 	if c.Log == nil {
 		c.Log = zap.NewNop()

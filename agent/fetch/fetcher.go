@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"golang.org/x/time/rate"
 
 	"github.com/freshet-io/freshet/agent/cache"
 	"github.com/freshet-io/freshet/agent/view"
@@ -18,6 +20,8 @@ type Fetcher struct {
 	metrics *metrics
 	ahead   *readAhead
 	unsent  unsent
+	warns   *rate.Limiter // of failed reads
+	unsaid  atomic.Int64  // warnings not logged since the last one
 	drain   chan struct{}
 	once    sync.Once
 }
@@ -29,7 +33,7 @@ func New(cfg Config) (*Fetcher, error) {
 		return nil, fmt.Errorf("fetch: %w", err)
 	}
 	f := &Fetcher{
-		cfg: cfg, ahead: newReadAhead(min(cfg.ReadAhead, cfg.Bytes.ReadAhead())),
+		cfg: cfg, warns: rate.NewLimiter(1, 5), ahead: newReadAhead(min(cfg.ReadAhead, cfg.Bytes.ReadAhead())),
 		unsent: unsent{limit: cfg.UnsentBytes}, drain: make(chan struct{}),
 	}
 	f.metrics = newMetrics(cfg.Registerer, func() float64 { return float64(f.unsent.held.Load()) })
@@ -258,7 +262,7 @@ func (a *attempt) confirm(ctx context.Context, timeout time.Duration) bool {
 func (a *attempt) answer(ctx context.Context) (done bool) {
 	ctx, cancel := context.WithTimeout(ctx, a.f.cfg.ReadTimeout)
 	defer cancel()
-	if !a.f.unsent.await(ctx) {
+	if !a.f.unsent.await(ctx, a.f.cfg.Reclaim) {
 		a.f.metrics.noRoom.Inc()
 		a.refuseAll()
 		return true

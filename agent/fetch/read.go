@@ -60,7 +60,12 @@ func (f *Fetcher) translate(err error, p *Partition) *kerr.Error {
 	if corrupt := (*cache.CorruptError)(nil); errors.As(err, &corrupt) {
 		return kerr.CorruptMessage // logged where it was found
 	}
-	f.cfg.Log.Warn("read failed", zapPartition(p.ID), zapOffset(p.Offset), zap.Error(err))
+	if !errors.Is(err, context.Canceled) && f.warns.Allow() { // the client may be gone
+		f.cfg.Log.Warn("read failed", zapPartition(p.ID), zapOffset(p.Offset),
+			zap.Int64("warnings_not_logged", f.unsaid.Swap(0)), zap.Error(err))
+	} else {
+		f.unsaid.Add(1)
+	}
 	return kerr.KafkaStorageError
 }
 

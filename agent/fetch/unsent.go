@@ -19,8 +19,8 @@ type unsent struct {
 // roomPause is between looks for room.
 const roomPause = 50 * time.Millisecond
 
-// await waits until there is room for a first batch; false if ctx ended before.
-func (u *unsent) await(ctx context.Context) bool {
+// await waits until there is room for a first batch, calling reclaim meanwhile; false if ctx ended before.
+func (u *unsent) await(ctx context.Context, reclaim func()) bool {
 	if u.held.Load() < 2*u.limit {
 		return true
 	}
@@ -32,6 +32,7 @@ func (u *unsent) await(ctx context.Context) bool {
 			if u.held.Load() < 2*u.limit {
 				return true
 			}
+			reclaim()
 		case <-ctx.Done():
 			return false
 		}
