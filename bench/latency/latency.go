@@ -1,7 +1,8 @@
 // Package latency measures how long an idle agent takes to acknowledge a single record, next to what the object store
 // took for that record's PUT. The difference is Freshet's own: linger, commit through etcd, scheduling. Everything runs
 // in one process, as `freshet dev` does, over a bucket in memory that is as slow as a model says (objstore/latency); the
-// PUT budget is production's, and records come slower than it, since with more of them latency is the budget's.
+// PUT budget is production's, and records come slower than it, since with more of them latency is the budget's. PUTs are
+// not hedged: each record has one PUT, and medians do not depend on it.
 package latency
 
 import (
@@ -94,7 +95,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 		defer greeted.Close()
 		return dev.Run(ctx, dev.Config{
 			DataDir: dir, BucketURL: "mem://", Out: greeted, Program: "freshet", Log: cfg.Log, Agent: agent.Config{
-				Bucket: bucket, Hedge: true, Listen: []string{"127.0.0.1:0"}, HTTPListen: "127.0.0.1:0",
+				Bucket: bucket, Listen: []string{"127.0.0.1:0"}, HTTPListen: "127.0.0.1:0",
 				MemoryLimit: 512 << 20, AutoCreateTopics: true,
 			},
 		})
