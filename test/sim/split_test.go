@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // TestSplit_NewProducerOverTwoAgents: the first batches of a new producer go through two agents, the second one first.
@@ -36,7 +35,7 @@ func TestSplit_NewProducerOverTwoAgents(t *testing.T) {
 			}
 			want := []stored{{0, string(first[16:])}, {3, string(second[16:])}, {5, string(third[16:])}}
 			for _, w := range []*wire{a, b} {
-				require.Equal(t, want, batches(t, fetched(t, w.fetch("t", map[int32]int64{0: 0}), 0).RecordBatches))
+				require.Equal(t, want, w.readAll("t", 0, 0))
 			}
 		})
 	}
@@ -80,7 +79,7 @@ func TestSplit_TwoProducersCrosswise(t *testing.T) {
 	}
 	total := 0
 	for p := range int32(2) {
-		for i, s := range batches(t, fetched(t, ask[*kmsg.FetchResponse](b, fetchRequest("t", map[int32]int64{p: 0}), patience), p).RecordBatches) {
+		for i, s := range b.readAll("t", p, 0) {
 			require.EqualValues(t, i, s.base)
 			total++
 		}

@@ -62,24 +62,19 @@ func TestStall_BucketStandsStill(t *testing.T) {
 	asks()
 
 	stalled := c.objects.MustAdd("any stall")
-	flood, err := kgo.NewClient(c.clientOptions(kgo.DefaultProduceTopic("flood"), kgo.MaxBufferedRecords(2000), kgo.ProducerBatchMaxBytes(1<<20))...)
-	require.NoError(t, err)
-	defer flood.Close()
-	value := make([]byte, 64<<10)
-	for range 1200 { // 75 MiB towards 2 x 23 MiB of write buffers
-		flood.TryProduce(t.Context(), &kgo.Record{Value: value}, nil)
-	}
+	flood := c.flood("flood")
 	acked, rounds := 0, 0
 	most := 0.0
-	settled := time.Now().Add(time.Second) // for what the store had just answered
-	for end := time.Now().Add(duration(t, "FRESHET_SIM_STALL", 8*time.Second)); time.Now().Before(end); rounds++ {
+	length := duration(t, "FRESHET_SIM_STALL", 8*time.Second)
+	settled := time.Now().Add(length / 2) // for what the store had just answered
+	for end := time.Now().Add(length); time.Now().Before(end); rounds++ {
 		asks()
 		for _, a := range c.agents {
 			held := a.metric("freshet_write_buffer_held_bytes")
 			most = max(most, held)
 			require.LessOrEqual(t, held, a.metric("freshet_write_buffer_limit_bytes"))
 		}
-		if time.Now().Before(settled) {
+		if acked == 0 || time.Now().Before(settled) {
 			acked = l.Ledger.Acked()
 		}
 	}
@@ -88,6 +83,26 @@ func TestStall_BucketStandsStill(t *testing.T) {
 	c.objects.Remove(stalled)
 	l.more(200)
 	l.stop(ledger.Rules{})
-	require.NoError(t, flood.Flush(t.Context()))
+	for _, f := range flood {
+		require.NoError(t, f.Flush(t.Context()))
+	}
+	require.Greater(t, most, float64(16<<20), "the load reached for the bound")
 	t.Logf("%d rounds of requests answered, at most %.1f MiB of write buffers held", rounds, most/(1<<20))
+}
+
+// flood pushes 100 MiB, uncompressed, towards the agents, more than twice their write buffers, by as many requests as brokers take.
+func (c *cluster) flood(topic string) (clients []*kgo.Client) {
+	c.t.Helper()
+	value := make([]byte, 64<<10)
+	for range 4 {
+		client, err := kgo.NewClient(c.clientOptions(append(plain, kgo.DefaultProduceTopic(topic), kgo.ProducerBatchMaxBytes(1<<20),
+			kgo.MaxBufferedRecords(500), kgo.ProducerBatchCompression(kgo.NoCompression()))...)...)
+		require.NoError(c.t, err)
+		c.t.Cleanup(client.Close)
+		for range 400 {
+			client.TryProduce(c.t.Context(), &kgo.Record{Value: value}, nil)
+		}
+		clients = append(clients, client)
+	}
+	return clients
 }
