@@ -70,6 +70,9 @@ func (d *Def) normalizeAs(name, value string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if d.rule.distinct {
+		text = strings.Join(distinct(SplitList(text)), ",")
+	}
 	return text, d.rule.check(name, text)
 }
 

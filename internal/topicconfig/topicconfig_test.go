@@ -30,7 +30,7 @@ func TestValidate(t *testing.T) {
 		{"cleanup.policy", "compact,delete", ""},
 		{"cleanup.policy", " delete , compact ", ""},
 		{"cleanup.policy", "", ""},
-		{"cleanup.policy", "compact,compact", "Configuration 'cleanup.policy' values must not be duplicated."},
+		{"cleanup.policy", "compact,compact", ""},
 		{"cleanup.policy", "keep", "Invalid value keep for configuration cleanup.policy: String must be one of: compact, delete"},
 		{"retention.ms", "-1", ""},
 		{"retention.ms", "-2", "Invalid value -2 for configuration retention.ms: Value must be at least -1"},
@@ -75,6 +75,7 @@ func TestResolve(t *testing.T) {
 		MaxMessageBytes: "100", MessageTimestampType: "LogAppendTime", CompressionType: "zstd", CompressionZstdLevel: "7",
 		CleanupPolicy: "compact", RetentionMs: "-1",
 	}, map[string]string{"message.max.bytes": "200", "log.retention.bytes": "5"})
+	require.Equal(t, "compact,delete", Effective(map[string]string{CleanupPolicy: "compact, delete,compact"}, nil, CleanupPolicy))
 	require.Equal(t, int32(100), v.MaxMessageBytes)
 	require.Equal(t, LogAppendTime, v.TimestampType)
 	require.Equal(t, 7, v.CompressionLevel)

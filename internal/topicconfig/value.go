@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -112,7 +113,9 @@ func SplitList(value string) []string {
 // rule checks a value that already has its canonical form.
 type rule struct {
 	valid string // as documentation shows it
-	check func(name, value string) error
+	// distinct: elements of a list that are there already are dropped, as ConfigDef does where a ValidList checks.
+	distinct bool
+	check    func(name, value string) error
 }
 
 var anyValue = rule{valid: "", check: func(string, string) error { return nil }}
@@ -159,25 +162,31 @@ func oneOf(values ...string) rule {
 	}}
 }
 
-// listOf takes lists of distinct values out of a set; the empty list is allowed (KIP-1161).
+// listOf takes lists of values out of a set, each counted once; the empty list is allowed (KIP-1161).
 func listOf(values ...string) rule {
 	element := oneOf(values...)
-	return rule{valid: element.valid, check: func(name, value string) error {
-		seen := map[string]bool{}
+	return rule{valid: element.valid, distinct: true, check: func(name, value string) error {
 		for _, e := range SplitList(value) {
 			if e == "" {
 				return invalidf("Configuration '%s' values must not be empty.", name)
 			}
-			if seen[e] {
-				return invalidf("Configuration '%s' values must not be duplicated.", name)
-			}
-			seen[e] = true
 			if err := element.check(name, e); err != nil {
 				return err
 			}
 		}
 		return nil
 	}}
+}
+
+// distinct drops elements that are there already.
+func distinct(elements []string) []string {
+	var out []string
+	for _, e := range elements {
+		if !slices.Contains(out, e) {
+			out = append(out, e)
+		}
+	}
+	return out
 }
 
 var replicaPattern = regexp.MustCompile(`^([0-9]+:[0-9]+)?$`)
