@@ -26,6 +26,12 @@ func TestLedger_FindsEachFault(t *testing.T) {
 		{name: "phantom", reads: append(clean[:3:3], Read{3, 5, "a/b/3/9"}), want: "phantom"},
 		{name: "other partition", reads: append(clean[:3:3], Read{4, 0, "a/b/3/3"}), want: "phantom"},
 		{name: "offset reused", reads: append(clean[:3:3], Read{3, 4, "a/b/3/3"}), want: "read after"},
+		{name: "stray", reads: []Read{{3, 0, "a/b/3/0"}, {3, 1, "a/b/3/1"}, {3, 2, "a/b/3/3"}, {3, 4, "a/b/3/2"}}, want: "reordered"},
+		{name: "stray allowed", reads: []Read{{3, 0, "a/b/3/0"}, {3, 1, "a/b/3/1"}, {3, 2, "a/b/3/3"}, {3, 4, "a/b/3/2"}}, rules: Rules{Strays: true}},
+		{
+			name: "strays excuse no other", reads: []Read{{3, 0, "a/b/3/0"}, {3, 1, "a/b/3/2"}, {3, 4, "a/b/3/1"}},
+			rules: Rules{Strays: true}, want: "reordered",
+		},
 		{name: "unanswered may be there", reads: append(clean[:3:3], Read{3, 5, "a/b/3/3"})},
 	}
 	for _, c := range cases {

@@ -37,6 +37,7 @@ func runSeed(t *testing.T, seed uint64, length time.Duration) {
 	idempotent := c.startLoad("idempotent", 3, 3, 20*time.Millisecond)
 	once := c.startLoad("plain", 3, 2, 20*time.Millisecond, plain...).mayFail()
 	idempotent.more(50)
+	watch := startWatch(c, "idempotent")
 	counts := map[string]int{}
 	for end := time.Now().Add(length); time.Now().Before(end); {
 		a := actions[x.rng.IntN(len(actions))]
@@ -48,8 +49,10 @@ func runSeed(t *testing.T, seed uint64, length time.Duration) {
 	t.Logf("done: %v", counts)
 	c.objects.Clear()
 	idempotent.more(100)
+	watch.stop()
 	idempotent.stop(ledger.Rules{})
-	once.stop(ledger.Rules{})
+	// Producers that never try again go on by another connection when an agent goes away.
+	once.stop(ledger.Rules{Strays: true})
 }
 
 // actions are what may happen.

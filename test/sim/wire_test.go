@@ -43,17 +43,24 @@ const (
 
 func (w *wire) send(req kmsg.Request) {
 	w.t.Helper()
+	require.NoError(w.t, w.trySend(req))
+}
+
+func (w *wire) trySend(req kmsg.Request) error {
 	w.next++
 	frame := kmsg.NewRequestFormatter(kmsg.FormatterClientID("wire")).AppendRequest(nil, req, w.next)
-	require.NoError(w.t, w.conn.SetWriteDeadline(time.Now().Add(20*time.Second)))
-	_, err := w.conn.Write(frame)
-	require.NoError(w.t, err)
+	if err := w.conn.SetWriteDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		return err
+	}
+	if _, err := w.conn.Write(frame); err != nil {
+		return err
+	}
 	w.sent = append(w.sent, req)
+	return nil
 }
 
 // receive gives the answer of the oldest unanswered request.
 func (w *wire) receive(limit time.Duration) (kmsg.Response, error) {
-	w.t.Helper()
 	req := w.sent[0]
 	w.sent = w.sent[1:]
 	if err := w.conn.SetReadDeadline(time.Now().Add(limit)); err != nil {
@@ -223,6 +230,12 @@ func batches(t *testing.T, records []byte) (out []stored) {
 // endOffset asks one agent for the end of a partition; a partition's error comes back as its code.
 func endOffset(w *wire, topic string, partition int32, limit time.Duration) (offset int64, code int16) {
 	w.t.Helper()
+	resp := ask[*kmsg.ListOffsetsResponse](w, endRequest(topic, partition), limit)
+	answer := resp.Topics[0].Partitions[0]
+	return answer.Offset, answer.ErrorCode
+}
+
+func endRequest(topic string, partition int32) *kmsg.ListOffsetsRequest {
 	req := kmsg.NewPtrListOffsetsRequest()
 	req.Version, req.ReplicaID = listOffsetsVersion, -1
 	t := kmsg.NewListOffsetsRequestTopic()
@@ -231,9 +244,7 @@ func endOffset(w *wire, topic string, partition int32, limit time.Duration) (off
 	p.Partition, p.Timestamp, p.CurrentLeaderEpoch = partition, -1, -1
 	t.Partitions = append(t.Partitions, p)
 	req.Topics = append(req.Topics, t)
-	resp := ask[*kmsg.ListOffsetsResponse](w, req, limit)
-	answer := resp.Topics[0].Partitions[0]
-	return answer.Offset, answer.ErrorCode
+	return req
 }
 
 // newProducer gets a producer id.
