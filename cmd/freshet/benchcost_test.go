@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestMain lets the test binary stand in for freshet: `bench cost` starts its own executable as floor, agent, control
+// plane, null endpoint and loads.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && (os.Args[1] == "agent" || os.Args[1] == "bench") {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// One small round of everything: the report is complete, and its figures are of work that was done.
+func TestBenchCost_OneSmallRound(t *testing.T) {
+	if _, err := os.Stat("/proc/self/stat"); err != nil {
+		t.Skip("CPU time is read from /proc, which is not here")
+	}
+	t.Setenv("TMPDIR", t.TempDir())
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	var out, errs strings.Builder
+	p := process{environ: os.Environ}
+	p.streams.In, p.streams.Out, p.streams.Err = strings.NewReader(""), &out, &errs
+	code := p.run(ctx, []string{
+		"bench", "cost", "--shapes", "A", "--rounds", "1", "--bytes", "64MiB", "--clients", "2", "--steady", "1s", "--steady-rate", "8MiB",
+	})
+	require.Equal(t, exitOK, code, "%s%s", &out, &errs)
+	t.Log(out.String())
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	for i, name := range []string{"produce_cpu_ratio ", "fetch_cpu_ratio "} {
+		line := lines[len(lines)-2+i]
+		ratio, err := strconv.ParseFloat(strings.TrimPrefix(line, name), 64)
+		require.NoError(t, err, line)
+		require.Positive(t, ratio)
+	}
+	require.Regexp(t, `PUTs of the produce rounds: [1-9]\d* for 0\.06 GiB; GETs of the fetch rounds: 0\n`, out.String(), "fetches were served from memory")
+	require.Regexp(t, `peak memory [1-9]\d* MiB`, out.String())
+	left, err := filepath.Glob(filepath.Join(os.TempDir(), "freshet-bench-*"))
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
