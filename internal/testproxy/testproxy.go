@@ -26,7 +26,7 @@ const chunk = 32 << 10
 type Proxy struct {
 	listener net.Listener
 	target   string
-	identify func(client net.Addr) string
+	identify func(client net.Conn) string
 	wg       sync.WaitGroup
 
 	mu struct {
@@ -49,16 +49,16 @@ type link struct {
 	in, out net.Conn
 }
 
-// Start begins to listen on a free loopback port. identify names the client of a connection by its address; nil: no
+// Start begins to listen on a free loopback port. identify names the client of a connection that was accepted; nil: no
 // client has a name.
-func Start(tb testing.TB, target string, identify func(client net.Addr) string) *Proxy {
+func Start(tb testing.TB, target string, identify func(client net.Conn) string) *Proxy {
 	tb.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatal(err)
 	}
 	if identify == nil {
-		identify = func(net.Addr) string { return "" }
+		identify = func(net.Conn) string { return "" }
 	}
 	p := &Proxy{listener: l, target: target, identify: identify}
 	p.mu.changed = make(chan struct{})
@@ -119,7 +119,7 @@ func (p *Proxy) serve(in net.Conn) {
 		_ = in.Close() // the client sees the target gone
 		return
 	}
-	l := &link{client: p.identify(in.RemoteAddr()), in: in, out: out}
+	l := &link{client: p.identify(in), in: in, out: out}
 	if !p.add(l) {
 		l.close()
 		return

@@ -86,7 +86,7 @@ func TestProxy_BlocksOneClient(t *testing.T) {
 	names, named := make(chan string, 2), make(chan string, 2)
 	names <- "first"
 	names <- "second"
-	p := Start(t, shout(t), func(net.Addr) string {
+	p := Start(t, shout(t), func(net.Conn) string {
 		name := <-names
 		named <- name
 		return name

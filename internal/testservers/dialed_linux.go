@@ -8,15 +8,16 @@ import (
 	"strings"
 )
 
-// Dialed tells whether a TCP connection from that IPv4 address was made by this process, as the kernel knows it: its
-// socket is among the process's open files.
-func (p *Process) Dialed(from net.Addr) bool {
-	addr, ok := from.(*net.TCPAddr)
+// Dialed tells whether a TCP connection over IPv4 that was accepted in this process was made by p's, as the kernel
+// knows it: the socket at the other end is among that process's open files.
+func (p *Process) Dialed(accepted net.Conn) bool {
+	from, ok1 := accepted.RemoteAddr().(*net.TCPAddr)
+	to, ok2 := accepted.LocalAddr().(*net.TCPAddr)
 	pid := p.PID()
-	if !ok || pid == 0 {
+	if !ok1 || !ok2 || pid == 0 {
 		return false
 	}
-	inode := socketInode(addr)
+	inode := socketInode(from, to)
 	if inode == "" {
 		return false
 	}
@@ -32,19 +33,27 @@ func (p *Process) Dialed(from net.Addr) bool {
 	return false
 }
 
-// socketInode looks a local address up in the kernel's table of TCP sockets: its second column is the local address
-// (the IPv4 address as a little-endian number, and the port, in hex), the tenth the inode.
-func socketInode(addr *net.TCPAddr) string {
-	ip := addr.IP.To4()
+// socketInode looks a connection up in the kernel's table of TCP sockets: its second and third column are the local
+// and the remote address, its tenth the inode. One local port may serve connections with several remote ones.
+func socketInode(from, to *net.TCPAddr) string {
+	local, remote := tableAddress(from), tableAddress(to)
 	table, err := os.ReadFile("/proc/net/tcp")
-	if err != nil || ip == nil {
+	if err != nil || local == "" || remote == "" {
 		return ""
 	}
-	local := fmt.Sprintf("%02X%02X%02X%02X:%04X", ip[3], ip[2], ip[1], ip[0], addr.Port)
 	for line := range strings.Lines(string(table)) {
-		if columns := strings.Fields(line); len(columns) > 9 && columns[1] == local {
+		if columns := strings.Fields(line); len(columns) > 9 && columns[1] == local && columns[2] == remote {
 			return columns[9]
 		}
 	}
 	return ""
+}
+
+// tableAddress writes an address as that table does: the IPv4 address as a little-endian number, and the port, in hex.
+func tableAddress(a *net.TCPAddr) string {
+	ip := a.IP.To4()
+	if ip == nil {
+		return ""
+	}
+	return fmt.Sprintf("%02X%02X%02X%02X:%04X", ip[3], ip[2], ip[1], ip[0], a.Port)
 }

@@ -5,4 +5,4 @@ package testservers
 import "net"
 
 // Dialed cannot tell on this system.
-func (p *Process) Dialed(net.Addr) bool { return false }
+func (p *Process) Dialed(net.Conn) bool { return false }

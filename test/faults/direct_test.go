@@ -23,7 +23,9 @@ type direct struct {
 }
 
 // OnBrokerConnect implements kgo.HookBrokerConnect.
-func (d *direct) OnBrokerConnect(kgo.BrokerMetadata, time.Duration, net.Conn, error) { d.connections.Add(1) }
+func (d *direct) OnBrokerConnect(kgo.BrokerMetadata, time.Duration, net.Conn, error) {
+	d.connections.Add(1)
+}
 
 func dial(t *testing.T, address string) *direct {
 	t.Helper()

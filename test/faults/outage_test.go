@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"testing"
 	"time"
@@ -15,20 +16,20 @@ import (
 	"github.com/freshet-io/freshet/test/harness"
 )
 
-// outage is how long a part that is needed for writing stays away.
-const outage = 10 * time.Second
+var outageFlag = flag.Duration("outage", 10*time.Second, "how long a part that is needed for writing stays away in TestOutage")
 
 // TestOutage takes away what the agents depend on, as a whole and for a while.
 func TestOutage(t *testing.T) {
 	c := startCluster(t)
+	outage := *outageFlag
 	for _, o := range []struct {
 		what string
 		test func(t *testing.T)
 	}{
-		{"etcd without quorum", func(t *testing.T) { quorumLost(t, c) }},
-		{"no control plane", func(t *testing.T) { controlPlaneAway(t, c) }},
-		{"object store refuses connections", func(t *testing.T) { storeAway(t, c, c.S3.Kill, c.S3.Restart) }},
-		{"object store answers nothing", func(t *testing.T) { storeAway(t, c, c.S3.Stop, c.S3.Cont) }},
+		{"etcd without quorum", func(t *testing.T) { quorumLost(t, c, outage) }},
+		{"no control plane", func(t *testing.T) { controlPlaneAway(t, c, outage) }},
+		{"object store refuses connections", func(t *testing.T) { storeAway(t, c, outage, c.S3.Kill, c.S3.Restart) }},
+		{"object store answers nothing", func(t *testing.T) { storeAway(t, c, outage, c.S3.Stop, c.S3.Cont) }},
 	} {
 		if !t.Run(o.what, o.test) {
 			return // what was taken away may not be back
@@ -37,7 +38,7 @@ func TestOutage(t *testing.T) {
 }
 
 // quorumLost pauses two of three members: nothing can be acknowledged, nothing is lost, and it heals by itself.
-func quorumLost(t *testing.T, c *harness.Cluster) {
+func quorumLost(t *testing.T, c *harness.Cluster, outage time.Duration) {
 	tr := startTraffic(t, bootstraps(c)...)
 	leader := c.Etcd.Leader(t)
 	lost := []*testservers.EtcdMember{leader}
@@ -49,7 +50,7 @@ func quorumLost(t *testing.T, c *harness.Cluster) {
 	for _, m := range lost {
 		m.Stop()
 	}
-	stalled(t, tr)
+	stalled(t, tr, outage)
 	for _, m := range lost {
 		m.Cont()
 	}
@@ -59,7 +60,7 @@ func quorumLost(t *testing.T, c *harness.Cluster) {
 }
 
 // stalled waits until nothing is acknowledged any more, and checks that for as long as the outage lasts.
-func stalled(t *testing.T, tr *traffic) {
+func stalled(t *testing.T, tr *traffic, outage time.Duration) {
 	t.Helper()
 	acked, since := tr.load.Ledger.Acked(), time.Now()
 	harness.Await(t, "acknowledgements end", func() bool {
@@ -75,7 +76,7 @@ func stalled(t *testing.T, tr *traffic) {
 
 // controlPlaneAway kills every replica: agents keep their connections and answer what they know, and one that starts
 // meanwhile waits and then serves.
-func controlPlaneAway(t *testing.T, c *harness.Cluster) {
+func controlPlaneAway(t *testing.T, c *harness.Cluster, outage time.Duration) {
 	tr := startTraffic(t, bootstraps(c)...)
 	known := dial(t, c.Agents[0].Bootstrap)
 	known.metadata(t, tr.load.Topic)
@@ -108,7 +109,7 @@ func controlPlaneAway(t *testing.T, c *harness.Cluster) {
 }
 
 // storeAway takes the object store away: produces wait, everything else goes on, and it heals.
-func storeAway(t *testing.T, c *harness.Cluster, away, back func()) {
+func storeAway(t *testing.T, c *harness.Cluster, outage time.Duration, away, back func()) {
 	tr := startTraffic(t, bootstraps(c)...)
 	d := dial(t, c.Agents[0].Bootstrap)
 	topic := fmt.Sprintf("cached-%d", topics.Add(1))

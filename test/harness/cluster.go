@@ -195,11 +195,17 @@ func (c *Cluster) newAgent(t testing.TB, name, zone string, flags []string) *Age
 	return a
 }
 
+// lookAgain is how often it is looked who made a connection: the kernel's table is not read in one piece, and while
+// other connections come and go an entry may be passed over.
+const lookAgain = 20
+
 // agentOf names the agent that made a connection; "" if none of them did.
-func (c *Cluster) agentOf(from net.Addr) string {
-	for _, a := range c.Agents {
-		if a.Dialed(from) {
-			return a.Name
+func (c *Cluster) agentOf(accepted net.Conn) string {
+	for range lookAgain {
+		for _, a := range c.Agents {
+			if a.Dialed(accepted) {
+				return a.Name
+			}
 		}
 	}
 	return ""
