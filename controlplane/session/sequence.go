@@ -29,6 +29,8 @@ type sequence struct {
 		held    map[uint32]*heldSubmission
 		bytes   int
 		running bool // a goroutine hands submissions to the log
+		flying  int  // proposals on their way through the log
+		astray  bool // next may not be what the state expects
 	}
 }
 
@@ -57,6 +59,7 @@ func (q *sequence) submit(n uint32, command metadata.Command, bytes int, answer 
 	}
 	if n < q.mu.next {
 		// Settled, or on its way through the log: the command is answered by what the first one got (I3).
+		q.mu.flying++
 		q.t.spawnOr(func() { q.again(n, command, answer) }, func() { answer(nil, 0, ownerGone) })
 		return
 	}
@@ -85,6 +88,7 @@ func (q *sequence) start() {
 // run hands submissions to the log in order as long as the next one is there. The answers are waited for elsewhere,
 // so that later ones join the same or the next log entry.
 func (q *sequence) run() {
+	defer q.mend()
 	for {
 		n, h := q.turn()
 		if h == nil {
@@ -97,6 +101,7 @@ func (q *sequence) run() {
 		}
 		q.mu.Lock()
 		q.mu.next = n + 1
+		q.mu.flying++
 		answers := q.remove(n, h)
 		q.mu.Unlock()
 		q.t.spawnOr(func() { q.await(proposal, answers) }, func() { reply(answers, nil, 0, ownerGone) })
@@ -141,8 +146,8 @@ func (q *sequence) await(proposal *owner.Proposal, answers []answerFunc) {
 		err = result.Err
 	}
 	settled, _ := result.Value.(*commit.Result)
+	q.landed(err == nil && settled != nil)
 	if err != nil || settled == nil {
-		q.resync()
 		reply(answers, nil, 0, commandFault(err))
 		return
 	}
@@ -150,8 +155,25 @@ func (q *sequence) await(proposal *owner.Proposal, answers []answerFunc) {
 	reply(answers, settled, index, nil)
 }
 
-// resync takes the next n from the state, after a submission that was handed to the log was not settled there.
-func (q *sequence) resync() {
+// landed notes that a proposal has come through the log, settled or not.
+func (q *sequence) landed(settled bool) {
+	q.mu.Lock()
+	q.mu.flying--
+	q.mu.astray = q.mu.astray || !settled
+	q.mu.Unlock()
+	q.mend()
+}
+
+// mend takes the next n from the state after a submission that was handed to the log was not settled there (the log was
+// full). Not before everything has landed: what is on its way may settle more.
+func (q *sequence) mend() {
+	due := func() bool { return q.mu.astray && q.mu.flying == 0 && !q.mu.running }
+	q.mu.Lock()
+	now := due()
+	q.mu.Unlock()
+	if !now {
+		return
+	}
 	_, _ = q.t.owner.Read(func(s *metadata.State) {
 		info, ok := s.Session(q.session)
 		if !ok {
@@ -159,7 +181,8 @@ func (q *sequence) resync() {
 		}
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		if !q.mu.running {
+		if due() {
+			q.mu.astray = false
 			q.mu.next = info.NextN
 			q.start()
 		}
@@ -175,6 +198,7 @@ func (q *sequence) again(n uint32, command metadata.Command, answer answerFunc) 
 		stored, _ = s.Settled(id.Submission{Session: q.session, N: n})
 	})
 	if err != nil || stored != nil {
+		q.landed(true)
 		answer(stored, read, commandFault(err))
 		return
 	}
@@ -183,6 +207,7 @@ func (q *sequence) again(n uint32, command metadata.Command, answer answerFunc) 
 		err = result.Err
 	}
 	settled, _ := result.Value.(*commit.Result)
+	q.landed(err == nil && settled != nil)
 	if err != nil || settled == nil {
 		answer(nil, 0, commandFault(err))
 		return

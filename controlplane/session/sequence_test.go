@@ -1,0 +1,106 @@
+package session
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/controlplane/owner"
+	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/commit"
+	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/metadata/metalog"
+	"github.com/freshet-io/freshet/metadata/metalog/memlog"
+)
+
+// sequenceWorld is one session's sequence over an owner whose log entries hold one command each, and come to the log
+// when the test lets them.
+type sequenceWorld struct {
+	*sequence
+	t       *testing.T
+	allowed atomic.Uint64 // log entries up to this index pass
+}
+
+// all lets every log entry pass.
+const all = 1 << 62
+
+func newSequenceWorld(t *testing.T) *sequenceWorld {
+	t.Helper()
+	w := &sequenceWorld{t: t}
+	w.allowed.Store(all)
+	log, network, err := memlog.New().Open("a", metalog.Config{})
+	require.NoError(t, err)
+	network.SetFaults(func(op memlog.Op) memlog.Fault {
+		if op.Kind == memlog.OpAppend && op.Index > w.allowed.Load() {
+			return memlog.LoseRequest
+		}
+		return memlog.Pass
+	})
+	term, err := log.Acquire(t.Context(), metalog.Candidate{Replica: "a"})
+	require.NoError(t, err)
+	own, err := owner.New(owner.Config{Tenure: term, State: metadata.New(), GroupCommands: 1})
+	require.NoError(t, err)
+	tenure := newTenure(NewCluster(ClusterConfig{Name: "vc"}), own)
+	own.OnApply(tenure.announce)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- own.Run(ctx) }()
+	t.Cleanup(func() {
+		w.allowed.Store(all)
+		cancel()
+		require.NoError(t, <-ended)
+		tenure.stop()
+		require.NoError(t, term.Resign(context.Background()))
+	})
+	_, _, err = own.Propose(t.Context(), &metadata.OpenSession{Instance: "i"})
+	require.NoError(t, err)
+	_, err = own.Read(func(s *metadata.State) {
+		info, _ := s.Session(1)
+		tenure.noteOpen(info)
+	})
+	require.NoError(t, err)
+	w.sequence = tenure.mu.sessions[1].commits
+	return w
+}
+
+// settle hands in submission n, one to be abandoned, and gives the channel for its fault, nil once it is settled.
+func (w *sequenceWorld) settle(n uint32) <-chan *api.Error {
+	fault := make(chan *api.Error, 1)
+	command := &metadata.AbandonSubmission{Submission: id.Submission{Session: 1, N: n}}
+	w.submit(n, command, abandonBytes, func(_ *commit.Result, _ uint64, f *api.Error) { fault <- f })
+	synctest.Wait()
+	return fault
+}
+
+// pass lets log entries up to index come, and waits until they were applied.
+func (w *sequenceWorld) pass(index uint64) {
+	w.allowed.Store(index)
+	time.Sleep(time.Second)
+	synctest.Wait()
+}
+
+// The log, full, refused submission 1; trimmed, it took 2, which is too early. 1 comes again before that is known, and
+// is settled after. The order must not wait for 1 once more.
+func TestSequence_GoesOnAfterARefusalAmongThoseUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSequenceWorld(t)
+		w.sequence.mu.next = 2 // 1 was handed over
+		w.pass(1)
+		second := w.settle(2)
+		first := w.settle(1)
+		w.pass(2)
+		require.NotNil(t, <-second, "too early")
+		w.pass(3)
+		require.Nil(t, <-first)
+		w.pass(all)
+		start := time.Now()
+		require.Nil(t, <-w.settle(2))
+		require.Less(t, time.Since(start), time.Second)
+		require.Nil(t, <-w.settle(3))
+	})
+}
