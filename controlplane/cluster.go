@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/controlplane/admin"
@@ -28,9 +29,10 @@ type cluster struct {
 
 func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
 	built := &cluster{name: vc.Name, registry: c.registry, log: c.cfg.Log.With(zap.String("virtual_cluster", vc.Name))}
+	registerer := prometheus.WrapRegistererWith(prometheus.Labels{"virtual_cluster": vc.Name}, c.cfg.Registry)
 	metadataLog, err := etcdlog.Open(etcdlog.Config{
 		Client: c.cfg.Etcd, Prefix: c.cfg.EtcdPrefix, VirtualCluster: vc.Name,
-		Log: metalog.Config{Timing: c.cfg.Timing, Logger: built.log, Registerer: c.cfg.Registry},
+		Log: metalog.Config{Timing: c.cfg.Timing, Logger: built.log, Registerer: registerer},
 	})
 	if err != nil {
 		return nil, err
@@ -47,7 +49,7 @@ func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
 		Bucket: c.cfg.Bucket, SnapshotPrefix: SnapshotPrefix(vc.Name), OnOwner: built.sessions.Own,
 		SnapshotBytes: c.cfg.SnapshotBytes, SnapshotInterval: c.cfg.SnapshotInterval,
 		Owner:  owner.Config{SoftLogBytes: c.cfg.SoftLogBytes, HardLogBytes: c.cfg.HardLogBytes},
-		Logger: built.log, Registerer: c.cfg.Registry,
+		Logger: built.log, Registerer: registerer,
 	})
 	if err != nil {
 		return nil, err

@@ -63,6 +63,14 @@ func newBudget(limit int64, m *budgetMetrics) *budget {
 	return b
 }
 
+// usedBytes is what is held, for metrics, which come to be before the budget.
+func (b *budget) usedBytes() float64 {
+	if b == nil {
+		return 0
+	}
+	return float64(b.used.Load())
+}
+
 // reserve takes bytes of the budget for a frame that begins to arrive, waiting until they are there or stop is
 // closed. Give them back with release; tell the frame's arrival with arrived.
 func (b *budget) reserve(stop <-chan struct{}, bytes int64, a *arrival) error {

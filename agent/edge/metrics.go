@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/freshet-io/freshet/kafkaproto"
 )
@@ -13,6 +14,7 @@ type metrics struct {
 	closed                      map[closeReason]prometheus.Counter
 	requestBytes, responseBytes prometheus.Counter
 	seconds                     [kafkaproto.MaxKey + 1]prometheus.Observer // nil for APIs not served
+	errors                      *prometheus.CounterVec
 	waiting                     *prometheus.GaugeVec
 	waitSeconds                 *prometheus.CounterVec
 	evicted                     *prometheus.CounterVec
@@ -41,6 +43,10 @@ func newMetrics(reg prometheus.Registerer, s *Server) *metrics {
 		requestBytes:  counter("request_bytes_total", "Bytes of whole request frames."),
 		responseBytes: counter("response_bytes_total", "Bytes of response frames."),
 		closed:        make(map[closeReason]prometheus.Counter),
+		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "freshet_kafka_errors_total",
+			Help: "Errors in answers, one per partition, topic or whatever has one, by API and Kafka's name of the error.",
+		}, []string{"api", "error"}),
 		waiting: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "freshet_kafka_request_memory_waiting", Help: "Frames that wait for memory, by budget.",
 		}, []string{"budget"}),
@@ -59,7 +65,7 @@ func newMetrics(reg prometheus.Registerer, s *Server) *metrics {
 		Name: "freshet_kafka_request_seconds", Help: "Time from a request's last byte to its answer's last, by API.",
 		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 	}, []string{"api"})
-	reg.MustRegister(m.waiting, m.waitSeconds, m.evicted, closed, seconds)
+	reg.MustRegister(m.errors, m.waiting, m.waitSeconds, m.evicted, closed, seconds)
 	for _, reason := range closeReasons {
 		m.closed[reason] = closed.WithLabelValues(string(reason))
 	}
@@ -76,9 +82,9 @@ func newMetrics(reg prometheus.Registerer, s *Server) *metrics {
 	gauge("unsent_bytes", "Response bytes that clients have not taken yet.", nil,
 		func() float64 { return float64(s.UnsentBytes()) })
 	gauge("request_memory_bytes", "Bytes held in request frames, by budget.", prometheus.Labels{"budget": "produce"},
-		func() float64 { return float64(s.produce.used.Load()) })
+		func() float64 { return s.produce.usedBytes() })
 	gauge("request_memory_bytes", "Bytes held in request frames, by budget.", prometheus.Labels{"budget": "other"},
-		func() float64 { return float64(s.others.used.Load()) })
+		func() float64 { return s.others.usedBytes() })
 	return m
 }
 
@@ -87,6 +93,21 @@ func (m *metrics) budget(name string) *budgetMetrics {
 		waiting:     m.waiting.WithLabelValues(name),
 		waitSeconds: m.waitSeconds.WithLabelValues(name),
 		evicted:     m.evicted.WithLabelValues(name),
+	}
+}
+
+// failed counts the errors of an answer.
+func (m *metrics) failed(key int16, codes []int16) {
+	for _, code := range codes {
+		entry, ok := kafkaproto.Lookup(key)
+		if !ok {
+			return
+		}
+		name := "UNKNOWN_SERVER_ERROR"
+		if err := kerr.TypedErrorForCode(code); err != nil {
+			name = err.Message
+		}
+		m.errors.WithLabelValues(entry.Name, name).Inc()
 	}
 }
 

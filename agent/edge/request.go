@@ -50,6 +50,8 @@ type Client struct {
 type Reply struct {
 	Head []byte
 	Tail net.Buffers // record bytes, aliasing cache memory
+	// Errors are the error codes in the answer other than 0, for metrics.
+	Errors []int16
 	// Release is called once, when the bytes were written or never will be.
 	Release func()
 	// Silent: there is no answer (produce with acks=0).

@@ -63,6 +63,7 @@ func (c *conn) send(it item, reply *Reply) {
 		}
 	}
 	c.server.m.observe(it.key, time.Since(it.arrived))
+	c.server.m.failed(it.key, reply.Errors)
 	if reply.Close && !c.aborted.Load() {
 		if reply.Err != nil {
 			c.server.warn("connection closed by a request", c, zap.Int16("api_key", it.key),

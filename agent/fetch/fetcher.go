@@ -72,9 +72,8 @@ func (f *Fetcher) count(r *Response) {
 		result = resultData
 	}
 	for i := range r.Results {
-		if err := r.Results[i].Err; err != nil {
+		if r.Results[i].Err != nil {
 			result = resultError
-			f.metrics.errors.WithLabelValues(err.Message).Inc()
 		}
 	}
 	f.metrics.answers.WithLabelValues(result).Inc()

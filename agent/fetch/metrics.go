@@ -5,7 +5,6 @@ import "github.com/prometheus/client_golang/prometheus"
 type metrics struct {
 	answers   *prometheus.CounterVec
 	bytes     *prometheus.CounterVec
-	errors    *prometheus.CounterVec
 	gone      prometheus.Counter
 	shrunk    prometheus.Counter
 	unknown   prometheus.Counter
@@ -30,9 +29,6 @@ func newMetrics(r prometheus.Registerer, held func() float64) *metrics {
 		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "freshet_fetch_record_bytes_total", Help: "Record bytes answered, by class of read.",
 		}, []string{"class"}),
-		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "freshet_fetch_partition_errors_total", Help: "Partitions answered with an error, by Kafka error name.",
-		}, []string{"error"}),
 		gone: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "freshet_fetch_plans_dropped_total", Help: "Plans that named an object which is not there any more.",
 		}),
@@ -49,7 +45,7 @@ func newMetrics(r prometheus.Registerer, held func() float64) *metrics {
 	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "freshet_fetch_unsent_bytes", Help: "Record bytes of answers that are being read or not taken by clients yet.",
 	}, held))
-	r.MustRegister(m.answers, m.bytes, m.errors, m.gone, m.shrunk, m.unknown, m.noRoom)
+	r.MustRegister(m.answers, m.bytes, m.gone, m.shrunk, m.unknown, m.noRoom)
 	return m
 }
 

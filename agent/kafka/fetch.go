@@ -95,6 +95,14 @@ func (f *Fetch) answer(ctx context.Context, req *edge.Request, in *kmsg.FetchReq
 func encodeFetch(a *fetch.Answer, resp *fetch.Response) edge.Reply {
 	head, tail := a.Encode()
 	reply := edge.Reply{Head: head, Tail: tail}
+	if a.ErrorCode != 0 {
+		reply.Errors = append(reply.Errors, a.ErrorCode)
+	}
+	for i := range a.Partitions {
+		if code := a.Partitions[i].ErrorCode; code != 0 {
+			reply.Errors = append(reply.Errors, code)
+		}
+	}
 	if resp != nil {
 		reply.Release = resp.Release
 	}

@@ -53,7 +53,7 @@ func (f *forwarded) ask(ctx context.Context, req *edge.Request) edge.Reply {
 	defer cancel()
 	body, err := f.to.Forward(ctx, forwardOf(req, f.zone))
 	if err == nil {
-		return edge.Reply{Head: body}
+		return edge.Reply{Head: body, Errors: forwardedCodes(req.Key, req.Version, body)}
 	}
 	if !errors.Is(err, context.Canceled) {
 		f.log.Debug("forwarded request not answered", zap.Int16("api_key", req.Key), zap.Error(err))

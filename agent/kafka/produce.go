@@ -206,7 +206,7 @@ func (r *produceRequest) reply(ctx context.Context) edge.Reply {
 func (r *produceRequest) silent(results []writer.Result) edge.Reply {
 	for i := range r.parts {
 		if err := r.parts[i].outcome(results); err != nil {
-			return edge.Reply{Silent: true, Close: true, Err: err}
+			return edge.Reply{Silent: true, Close: true, Err: err, Errors: []int16{ErrorCode(err)}}
 		}
 	}
 	return edge.Reply{Silent: true}

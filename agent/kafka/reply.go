@@ -22,7 +22,7 @@ func Decode(req *edge.Request, in kmsg.Request) error {
 // Answer encodes out in the request's version as a reply. Throttle and error fields are the caller's.
 func Answer(req *edge.Request, out kmsg.Response) edge.Reply {
 	out.SetVersion(req.Version)
-	return edge.Reply{Head: out.AppendTo(nil)}
+	return edge.Reply{Head: out.AppendTo(nil), Errors: errorCodes(out)}
 }
 
 // Ready wraps a reply that is known already, for Start to return.

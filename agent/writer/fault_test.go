@@ -5,13 +5,11 @@ import (
 	"context"
 	"fmt"
 	"hash/crc32"
-	"os"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
 	"github.com/freshet-io/freshet/agent/slab"
@@ -344,12 +342,4 @@ func TestWriter_ManyAtOnce(t *testing.T) {
 		}
 		r.checkObjects()
 	})
-}
-
-func TestMetrics_Golden(t *testing.T) {
-	r := newRig(t, nil)
-	r.stop()
-	golden, err := os.ReadFile("testdata/metrics.txt")
-	require.NoError(t, err)
-	require.NoError(t, testutil.GatherAndCompare(r.reg, bytes.NewReader(golden)))
 }

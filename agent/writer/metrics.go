@@ -66,7 +66,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		resubmissions: counter("freshet_writer_resubmissions_total", "Commits handed in again for a sequence gap."),
 		gaps:          counter("freshet_writer_gaps_total", "Batches answered as retriable for a sequence gap."),
 		abandoned:     counter("freshet_writer_abandoned_bundles_total", "Bundles given up because they could not be stored."),
-		sessionLost:   counter("freshet_writer_sessions_closed_total", "Agent sessions that ended with unsettled bundles or not."),
+		sessionLost:   counter("freshet_writer_sessions_closed_total", "Agent sessions that were closed, after which the writer begins anew."),
 		waits: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "freshet_writer_waits_total", Help: "Times that a bound of the writer was reached, by bound.",
 		}, []string{"bound"}),

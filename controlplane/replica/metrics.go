@@ -15,6 +15,7 @@ type metrics struct {
 	snapshotSeconds prometheus.Histogram
 	owning          prometheus.Gauge
 	index           prometheus.Gauge
+	logBytes        prometheus.Gauge
 	skew            prometheus.Gauge
 }
 
@@ -37,7 +38,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Buckets: prometheus.ExponentialBuckets(0.01, 3, 10),
 		})),
 		owning: gauge("freshet_replica_owned_logs", "Logs that this replica owns."),
-		index:  gauge("freshet_replica_followed_index", "Log index that a following replica has applied, of the log seen last."),
-		skew:   gauge("freshet_replica_clock_skew_seconds", "How far this clock is ahead of the object store's."),
+		index:  gauge("freshet_replica_applied_index", "Log index that this replica has applied."),
+		logBytes: gauge("freshet_replica_untrimmed_log_bytes",
+			"Metadata log that snapshots do not allow to be trimmed yet, what the log limits are about; 0 unless this replica is the owner."),
+		skew: gauge("freshet_replica_clock_skew_seconds", "How far this clock is ahead of the object store's."),
 	}
 }

@@ -48,6 +48,7 @@ func (r *Replica) own(ctx context.Context, tenure metalog.Tenure) error {
 	// Hashing a large state takes a while and cannot be stopped: nobody waits for that with ownership in hand.
 	<-stopped
 	side.Wait()
+	r.metrics.logBytes.Set(0)
 	r.asm = metalog.NewAssembler(r.state.Index())
 	return err
 }

@@ -93,6 +93,10 @@ func (s *snapshots) run(ctx context.Context) {
 }
 
 func (s *snapshots) round(ctx context.Context) error {
+	s.r.metrics.logBytes.Set(float64(s.tenure.Bytes()))
+	if index, err := s.owner.Read(func(*metadata.State) {}); err == nil {
+		s.r.metrics.index.Set(float64(index))
+	}
 	if s.due() {
 		return s.take(ctx)
 	}

@@ -1,6 +1,6 @@
 // Package docs writes the pages of documentation that are generated from tables in code, so that they say what the
-// code does: docs/apis.md (Kafka APIs and versions) and docs/topic-configs.md. `go generate` writes them, a test
-// compares them.
+// code does: docs/apis.md (Kafka APIs and versions), docs/topic-configs.md and docs/metrics.md. `go generate` writes
+// them, a test compares them.
 package docs
 
 import (

@@ -11,7 +11,11 @@ import (
 )
 
 func TestPages_AreWhatIsInTheTree(t *testing.T) {
-	for name, want := range docs.Pages() {
+	pages := docs.Pages()
+	metrics, err := docs.Metrics(filepath.Join("..", ".."))
+	require.NoError(t, err)
+	pages["metrics.md"] = metrics
+	for name, want := range pages {
 		got, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
 		require.NoError(t, err)
 		require.Equal(t, want, string(got), "%s is out of date: run make generate", name)

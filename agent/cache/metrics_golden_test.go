@@ -1,0 +1,13 @@
+package cache
+
+import (
+	"testing"
+
+	"github.com/freshet-io/freshet/internal/metrictest"
+)
+
+func TestMetrics_Golden(t *testing.T) {
+	r := metrictest.NewRegistry()
+	newMetrics(r, func() float64 { return 0 })
+	r.Golden(t)
+}

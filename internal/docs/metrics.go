@@ -1,0 +1,66 @@
+package docs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/freshet-io/freshet/internal/metrictest"
+)
+
+// measured are the packages that have metrics, in the order of the page.
+var measured = []struct{ heading, dir string }{
+	{"Kafka listener (agent)", "agent/edge"},
+	{"Writing (agent)", "agent/writer"},
+	{"Write buffers (agent)", "agent/slab"},
+	{"Fetching (agent)", "agent/fetch"},
+	{"Cache (agent)", "agent/cache"},
+	{"Partition views (agent)", "agent/view"},
+	{"Session with the owner (agent)", "controlplane/client"},
+	{"Object store (agent and control plane)", "objstore/meter"},
+	{"Hedging (agent)", "objstore/hedge"},
+	{"Agents' sessions (control plane, the owner)", "controlplane/session"},
+	{"Owner (control plane)", "controlplane/owner"},
+	{"Replica (control plane)", "controlplane/replica"},
+	{"Metadata log (control plane)", "metadata/metalog"},
+	{"etcd (control plane, the elected maintainer)", "metadata/metalog/etcdlog"},
+}
+
+// Metrics gives docs/metrics.md, made of the golden files that the packages' tests compare with their metrics. root is
+// the repository's directory.
+func Metrics(root string) (string, error) {
+	var b strings.Builder
+	b.WriteString(generated + `# Metrics
+
+Both processes serve them at ` + "`/metrics`" + ` of their HTTP address, with Go's own (` + "`go_*`, `process_*`" + `). Those of the owner, replica and metadata log have a label
+` + "`virtual_cluster`" + ` too. What to look at first:
+
+| Question | Metric |
+|---|---|
+| Do clients get errors, and which? | ` + "`freshet_kafka_errors_total`" + ` |
+| How long do they wait? | ` + "`freshet_kafka_request_seconds`" + ` with ` + "`api`" + ` Produce or Fetch; idle long polls count with their wait |
+| Bytes in and out | ` + "`freshet_kafka_request_bytes_total`, `freshet_kafka_response_bytes_total`" + ` |
+| What will the object store cost? | ` + "`freshet_objstore_requests_total`" + ` by ` + "`operation`" + ` |
+| Is the store slow or failing? | ` + "`freshet_writer_put_seconds`, `freshet_objstore_errors_total`" + ` |
+| Are bundles full? | ` + "`freshet_writer_bundle_bytes`, `freshet_writer_seals_total`" + ` by ` + "`reason`" + ` |
+| Is the agent in touch with the owner? | ` + "`freshet_agent_session_connected`" + ` |
+| Is there exactly one owner? | ` + "`sum by (virtual_cluster) (freshet_replica_owned_logs)`" + ` |
+| Does the metadata log get trimmed? | ` + "`freshet_replica_untrimmed_log_bytes`" + `; slowed at 256 MiB, refused at 512 MiB |
+| Is memory short? | ` + "`freshet_kafka_request_memory_waiting`, `freshet_write_buffer_waits_total`, `freshet_fetch_shrunk_answers_total`" + ` |
+`)
+	for _, m := range measured {
+		golden, err := os.ReadFile(filepath.Join(root, m.dir, metrictest.File))
+		if err != nil {
+			return "", fmt.Errorf("metrics of %s: %w", m.dir, err)
+		}
+		fmt.Fprintf(&b, "\n## %s\n\n| Metric | Kind | Labels | Meaning |\n|---|---|---|---|\n", m.heading)
+		for line := range strings.Lines(string(golden)) {
+			name, rest, _ := strings.Cut(strings.TrimSpace(line), " (")
+			what, help, _ := strings.Cut(rest, "): ")
+			kind, labels, _ := strings.Cut(what, " by ")
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", name, kind, labels, help)
+		}
+	}
+	return b.String(), nil
+}
