@@ -55,6 +55,12 @@ soak-stall: ## let the object store stand still for DURATION (60s) under load
 e2e: build ## run the end-to-end tests; RUN=<regexp> selects
 	$(GO) test -timeout 30m -count=1 -p 1 -v $(if $(RUN),-run '$(RUN)') ./test/...
 
+OUTAGE ?= 10s
+COUNT  ?= 1
+.PHONY: faults
+faults: build ## kill, pause and cut off parts of a real cluster under load; COUNT=5 OUTAGE=20s for longer
+	$(GO) test -timeout 60m -count=$(COUNT) -v ./test/faults -args -outage $(OUTAGE)
+
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (20s)
 	@set -e; $(GO) list -f '{{.Dir}} {{.ImportPath}}' $(PKGS) | while read -r dir pkg; do \

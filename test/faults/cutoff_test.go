@@ -30,8 +30,9 @@ func TestCutOff(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only on Linux can the proxies tell which agent a connection is from")
 	}
-	c := harness.StartCluster(t, harness.ClusterConfig{Agents: 3, ControlPlanes: 2, EtcdMembers: 3, Proxied: true,
-		AgentFlags: []string{"--put-budget", "100"}})
+	c := harness.StartCluster(t, harness.ClusterConfig{
+		Agents: 3, ControlPlanes: 2, EtcdMembers: 3, Proxied: true, AgentFlags: []string{"--put-budget", "100"},
+	})
 	t.Run("the owner is paused past its lease", func(t *testing.T) { pauseOwner(t, c) })
 	t.Run("an agent is paused between PUT and commit", func(t *testing.T) { pauseAgent(t, c) })
 	t.Run("an agent hears nothing of the owner", func(t *testing.T) { cutAgent(t, c, testproxy.ToClient) })
@@ -40,6 +41,7 @@ func TestCutOff(t *testing.T) {
 
 // pauseOwner: another takes over; the old owner, woken, neither writes nor answers from what it knew (I9).
 func pauseOwner(t *testing.T, c *harness.Cluster) {
+	t.Helper()
 	tr := startTrafficWith(t, impatient(), bootstraps(c)...)
 	old := c.Owner(t)
 	reader := connect(t, c, old, tr.load.Topic)
@@ -144,6 +146,7 @@ func (s *stream) mustNotAnswer(t *testing.T) {
 // pauseAgent: an agent that was paused after its PUT until its session was closed cannot bring the bundle into the
 // log any more; the object stays behind, and clients have written what was in it through others.
 func pauseAgent(t *testing.T, c *harness.Cluster) {
+	t.Helper()
 	const needle = "a record of the agent that was paused"
 	tr := startTrafficWith(t, impatient(), bootstraps(c)...)
 	victim := c.Agents[1]
@@ -205,6 +208,7 @@ func objectsWith(t *testing.T, c *harness.Cluster, text string) []string {
 // cutAgent: an agent whose stream with the owner delivers nothing in one direction, while the connection stays open,
 // answers right, or with an error, or not in time; never with less than what others were told is there (I4).
 func cutAgent(t *testing.T, c *harness.Cluster, way testproxy.Direction) {
+	t.Helper()
 	topic := fmt.Sprintf("cut-%d", topics.Add(1))
 	createTopic(t, topic, 1, bootstraps(c)...)
 	writer, cut := dial(t, c.Agents[0].Bootstrap), c.Agents[1]

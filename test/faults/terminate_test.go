@@ -36,6 +36,7 @@ func TestTerminate(t *testing.T) {
 // handOver compares the longest wait for an acknowledgement around a hand-over with that of quiet times. A machine
 // that stands still for a moment makes either longer: the best of several hand-overs is what a hand-over costs.
 func handOver(t *testing.T, c *harness.Cluster) {
+	t.Helper()
 	tr := startTraffic(t, bootstraps(c)...)
 	var costs []time.Duration
 	for range handOvers {
@@ -62,6 +63,7 @@ func handOver(t *testing.T, c *harness.Cluster) {
 // drainAgents terminates one agent after another, as a rolling restart does, while producers write and a consumer
 // reads.
 func drainAgents(t *testing.T, c *harness.Cluster) {
+	t.Helper()
 	tr := startTraffic(t, bootstraps(c)...)
 	tail := startTail(t, tr)
 	for _, victim := range c.Agents {

@@ -109,7 +109,7 @@ func createTopic(t *testing.T, topic string, partitions int32, bootstrap ...stri
 }
 
 // readAll reads all of a topic, up to the ends it has now.
-func readAll(t *testing.T, topic string, bootstrap string) []ledger.Read {
+func readAll(t *testing.T, topic, bootstrap string) []ledger.Read {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
