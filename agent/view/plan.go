@@ -56,7 +56,7 @@ func (p *Partitions) Plan(ctx context.Context, wants []Want, plans []Plan) error
 		for _, i := range todo {
 			r.plan(i)
 		}
-		if len(r.ask) == 0 && len(r.others) == 0 {
+		if len(r.ask) == 0 && len(r.again) == 0 {
 			return nil
 		}
 		if err := r.lookup(ctx); err != nil {

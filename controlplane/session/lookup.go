@@ -31,6 +31,8 @@ func (a *agent) lookup(request *api.Lookup) {
 		answer.Partitions, answer.Error = nil, fault(api.Error_UNAVAILABLE, err.Error())
 	case place == nil:
 		answer.Partitions, answer.Error = nil, fault(api.Error_THROTTLED, "too many subscriptions")
+	}
+	if place == nil { // the owner had ended, or there are too many
 		a.out.push(item)
 		return
 	}

@@ -104,3 +104,28 @@ func TestSequence_GoesOnAfterARefusalAmongThoseUnderWay(t *testing.T) {
 		require.Nil(t, <-w.settle(3))
 	})
 }
+
+// A look-up that comes when the owner has ended, and its stream has not yet, is answered like others.
+func TestAgent_LookupAfterTheOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, _, err := memlog.New().Open("a", metalog.Config{})
+		require.NoError(t, err)
+		term, err := log.Acquire(t.Context(), metalog.Candidate{Replica: "a"})
+		require.NoError(t, err)
+		own, err := owner.New(owner.Config{Tenure: term, State: metadata.New()})
+		require.NoError(t, err)
+		tenure := newTenure(NewCluster(ClusterConfig{Name: "vc"}), own)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.NoError(t, own.Run(ctx))
+		require.NoError(t, term.Resign(t.Context()))
+
+		a := tenure.newAgent(1, func(error) {})
+		a.lookup(&api.Lookup{Request: 7, Partitions: []*api.PartitionLookup{{Subscribe: true}}})
+		items := a.out.take()
+		require.Len(t, items, 1)
+		require.Equal(t, uint64(7), items[0].GetLookup().Request)
+		require.Equal(t, api.Error_UNAVAILABLE, items[0].GetLookup().Error.GetCode())
+		tenure.stop()
+	})
+}
