@@ -98,6 +98,7 @@ func (c *Config) options(ctx context.Context, client *httpClient) (awss3.Options
 		ResponseChecksumValidation: aws.ResponseChecksumValidationWhenRequired,
 		// Waiting for "100 Continue" costs a round trip for each put.
 		ContinueHeaderThresholdBytes: -1,
+		EndpointResolverV2:           newEndpoints(),
 	}
 	if c.Endpoint != "" {
 		options.BaseEndpoint = aws.String(c.Endpoint)
