@@ -142,7 +142,7 @@ func TestMemory_SmallRecordsFullCache(t *testing.T) { // not parallel: it measur
 	require.Zero(t, failed.Load())
 	require.Less(t, stalls, 15*time.Second, "progress never stops")
 	// Both agents, what the store keeps, and the clients.
-	require.Less(t, most, int64(2*limit+c.audit.keep+64<<20))
+	require.Less(t, most, 2*limit+c.audit.keep+64<<20)
 }
 
 // TestMemory_HedgedPutsReadLate: hedged PUTs whose losing attempt goes on reading the buffers long after the winner's

@@ -21,7 +21,7 @@ func TestRead_DamagedAndMissingObjects(t *testing.T) {
 	var keys []string
 	var want [2][]stored
 	for p := range int32(2) { // one bundle each
-		sent := batch(nobody, 0, strings.Repeat("x", 60_000), string(rune('0'+p)))
+		sent := batch(nobody, 0, strings.Repeat("x", 60_000), string('0'+p))
 		require.Zero(t, produced(t, ask[*kmsg.ProduceResponse](w, produceRequest("t", map[int32][]byte{p: sent}), patience), p).ErrorCode)
 		want[p] = []stored{{0, string(sent[16:])}}
 		page, err := c.audit.List(t.Context(), bundlePrefix, "", objstore.MaxKeys)

@@ -45,18 +45,24 @@ func TestStall_BucketStandsStill(t *testing.T) {
 	}
 	asks := func() {
 		for i, w := range wires {
-			began := time.Now()
-			require.Zero(t, ask[*kmsg.ApiVersionsResponse](w, kmsg.NewPtrApiVersionsRequest(), prompt).ErrorCode)
-			metadata := kmsg.NewPtrMetadataRequest()
-			metadata.Version = 9
-			require.Len(t, ask[*kmsg.MetadataResponse](w, metadata, prompt).Brokers, 2)
-			p := fetched(t, w.fetch("cached", map[int32]int64{0: 0}), 0)
-			require.Equal(t, []stored{{0, string(sent[16:])}}, batches(t, p.RecordBatches), "agent %d", i)
-			configs := kmsg.NewPtrDescribeConfigsRequest()
-			configs.Version = 1
-			configs.Resources = []kmsg.DescribeConfigsRequestResource{{ResourceType: kmsg.ConfigResourceTypeTopic, ResourceName: "t"}}
-			require.Zero(t, ask[*kmsg.DescribeConfigsResponse](w, configs, prompt).Resources[0].ErrorCode)
-			require.Less(t, time.Since(began), prompt, "agent %d", i)
+			w.timed("ApiVersions", func() {
+				require.Zero(t, ask[*kmsg.ApiVersionsResponse](w, kmsg.NewPtrApiVersionsRequest(), patience).ErrorCode)
+			})
+			w.timed("Metadata", func() {
+				metadata := kmsg.NewPtrMetadataRequest()
+				metadata.Version = 9
+				require.Len(t, ask[*kmsg.MetadataResponse](w, metadata, patience).Brokers, 2)
+			})
+			w.timed("cached Fetch", func() {
+				p := fetched(t, w.fetch("cached", map[int32]int64{0: 0}), 0)
+				require.Equal(t, []stored{{0, string(sent[16:])}}, batches(t, p.RecordBatches), "agent %d", i)
+			})
+			w.timed("forwarded DescribeConfigs", func() {
+				configs := kmsg.NewPtrDescribeConfigsRequest()
+				configs.Version = 1
+				configs.Resources = []kmsg.DescribeConfigsRequestResource{{ResourceType: kmsg.ConfigResourceTypeTopic, ResourceName: "t"}}
+				require.Zero(t, ask[*kmsg.DescribeConfigsResponse](w, configs, patience).Resources[0].ErrorCode)
+			})
 		}
 	}
 	asks()
@@ -88,6 +94,14 @@ func TestStall_BucketStandsStill(t *testing.T) {
 	}
 	require.Greater(t, most, float64(16<<20), "the load reached for the bound")
 	t.Logf("%d rounds of requests answered, at most %.1f MiB of write buffers held", rounds, most/(1<<20))
+}
+
+// timed sees to it that a request is answered promptly.
+func (w *wire) timed(what string, request func()) {
+	w.t.Helper()
+	began := time.Now()
+	request()
+	require.Less(w.t, time.Since(began), prompt, what)
 }
 
 // flood pushes 100 MiB, uncompressed, towards the agents, more than twice their write buffers, by as many requests as brokers take.
