@@ -61,6 +61,8 @@ type job struct {
 	Idempotent bool     `json:"idempotent"`
 	BatchBytes int      `json:"batchBytes,omitempty"` // 0: the client's default
 	Records    []record `json:"records,omitempty"`
+	PauseMs    int      `json:"pauseMs,omitempty"`    // between records
+	MetadataMs int      `json:"metadataMs,omitempty"` // how old metadata may be; 0: the client's default
 
 	Partition  int32   `json:"partition"`
 	From       string  `json:"from,omitempty"` // earliest, latest, offset, timestamp

@@ -3,6 +3,7 @@ package clients
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 )
 
 // clientLimit bounds one job.
-const clientLimit = 90 * time.Second
+const clientLimit = 40 * time.Second
 
 // franz is franz-go.
 type franz struct{}
@@ -25,7 +26,7 @@ var franzAcks = map[string]kgo.Acks{"0": kgo.NoAck(), "1": kgo.LeaderAck(), "all
 
 func (franz) client(t testing.TB, j job, options ...kgo.Opt) (*kgo.Client, context.Context, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), clientLimit)
-	client, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(j.Bootstrap)}, options...)...)
+	client, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(strings.Split(j.Bootstrap, ",")...)}, options...)...)
 	if err != nil {
 		cancel()
 		return nil, nil, err
@@ -55,6 +56,10 @@ func (f franz) produce(t testing.TB, j job) ([]result, error) {
 	if j.BatchBytes > 0 {
 		options = append(options, kgo.ProducerBatchMaxBytes(int32(j.BatchBytes)))
 	}
+	if j.MetadataMs > 0 {
+		age := time.Duration(j.MetadataMs) * time.Millisecond
+		options = append(options, kgo.MetadataMinAge(age), kgo.MetadataMaxAge(age))
+	}
 	if !j.Idempotent {
 		options = append(options, kgo.DisableIdempotentWrite())
 	}
@@ -77,16 +82,23 @@ func (f franz) produce(t testing.TB, j job) ([]result, error) {
 		at[r] = i
 	}
 	results := make([]result, len(records))
-	for _, p := range client.ProduceSync(ctx, records...) {
-		results[at[p.Record]] = result{Offset: p.Record.Offset, Timestamp: p.Record.Timestamp.UnixMilli()}
-		if p.Err != nil {
-			results[at[p.Record]].Error = p.Err.Error()
+	pause := time.NewTicker(time.Duration(max(j.PauseMs, 1)) * time.Millisecond)
+	defer pause.Stop()
+	for i, r := range records {
+		if i > 0 && j.PauseMs > 0 {
+			<-pause.C
 		}
-		if j.Acks == "0" {
-			results[at[p.Record]].Offset = -1
-		}
+		client.Produce(ctx, r, func(r *kgo.Record, err error) {
+			results[at[r]] = result{Offset: r.Offset, Timestamp: r.Timestamp.UnixMilli()}
+			if err != nil {
+				results[at[r]].Error = err.Error()
+			}
+			if j.Acks == "0" {
+				results[at[r]].Offset = -1
+			}
+		})
 	}
-	return results, nil
+	return results, client.Flush(ctx)
 }
 
 func (f franz) consume(t testing.TB, j job) ([]record, error) {

@@ -95,6 +95,9 @@ public final class Worker {
         config.put("linger.ms", 20);
         config.put("max.request.size", 1 << 25);
         config.put("buffer.memory", 1 << 26);
+        if (job.hasNonNull("metadataMs")) {
+            config.put("metadata.max.age.ms", job.get("metadataMs").asInt());
+        }
         if (job.hasNonNull("batchBytes")) {
             config.put("batch.size", job.get("batchBytes").asInt());
         }
@@ -107,6 +110,9 @@ public final class Worker {
                     headers.add(new RecordHeader(h.get("key").asText(), bytes(h.get("value"))));
                 }
                 Long timestamp = r.path("timestamp").asLong() == 0 ? null : r.get("timestamp").asLong();
+                if (!sent.isEmpty() && job.hasNonNull("pauseMs")) {
+                    Thread.sleep(job.get("pauseMs").asInt());
+                }
                 sent.add(producer.send(new ProducerRecord<>(job.get("topic").asText(), r.get("partition").asInt(), timestamp,
                         bytes(r.get("key")), bytes(r.get("value")), headers)));
             }

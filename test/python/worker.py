@@ -38,6 +38,8 @@ def produce(job):
     }
     if job.get("batchBytes"):
         config["batch.size"] = job["batchBytes"]
+    if job.get("metadataMs"):
+        config["topic.metadata.refresh.interval.ms"] = job["metadataMs"]
     producer = Producer(config)
     results = [None] * len(job["records"])
 
@@ -58,7 +60,7 @@ def produce(job):
             job["topic"], value=to_bytes(r["value"]), key=to_bytes(r["key"]), partition=r["partition"],
             headers=headers, on_delivery=delivered(i), **options,
         )
-        producer.poll(0)
+        producer.poll(job.get("pauseMs", 0) / 1000)
     producer.flush(WAIT)
     for i, result in enumerate(results):
         if result is None:
