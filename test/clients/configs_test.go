@@ -176,6 +176,7 @@ func TestConfigs_Effects(t *testing.T) {
 
 // lastAttributes produces a batch and gives the attributes that it is stored with.
 func lastAttributes(t *testing.T, s *side, spec batchSpec) int16 {
+	t.Helper()
 	produced := ask[*kmsg.ProduceResponse](t, s.conn, produceTo("configs", s.ids["configs"], 0, spec.raw()), 9).Topics[0].Partitions[0]
 	require.Zero(t, produced.ErrorCode, code(produced.ErrorCode))
 	fetched := ask[*kmsg.FetchResponse](t, s.conn, fetchFrom("configs", s.ids["configs"], 0, produced.BaseOffset), 12).Topics[0].Partitions[0]

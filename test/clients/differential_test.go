@@ -65,6 +65,7 @@ func newTopic(name string, partitions int32, pairs ...string) kmsg.CreateTopicsR
 
 // awaitProducerIDs waits until Kafka has its first block of producer ids: until then it answers a retriable error.
 func awaitProducerIDs(t *testing.T, kafka *side) {
+	t.Helper()
 	require.Eventually(t, func() bool {
 		req := kmsg.NewPtrInitProducerIDRequest()
 		return ask[*kmsg.InitProducerIDResponse](t, kafka.conn, req, 4).ErrorCode == 0

@@ -58,6 +58,7 @@ func TestExchange_TwoAgents(t *testing.T) {
 }
 
 func exchange(t *testing.T, in, out string) {
+	t.Helper()
 	all, base := families(t), baseTime()
 	wrote := map[string][][]record{} // by family and codec
 	for name, f := range all {

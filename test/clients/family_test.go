@@ -81,6 +81,7 @@ type family interface {
 
 // families by name. kcat is not one: it cannot say everything a record holds.
 func families(t testing.TB) map[string]family {
+	t.Helper()
 	return map[string]family{
 		"Java":       worker{"Java", harness.JavaWorker(t, "Worker")},
 		"librdkafka": worker{"librdkafka", harness.PythonWorker(t, "worker.py")},
@@ -96,11 +97,13 @@ type worker struct {
 }
 
 func (w worker) create(t testing.TB, j job) error {
+	t.Helper()
 	j.Op = "create"
 	return w.w.Call(t, j, nil)
 }
 
 func (w worker) produce(t testing.TB, j job) ([]result, error) {
+	t.Helper()
 	j.Op = "produce"
 	var out struct{ Results []result }
 	err := w.w.Call(t, j, &out)
@@ -108,6 +111,7 @@ func (w worker) produce(t testing.TB, j job) ([]result, error) {
 }
 
 func (w worker) consume(t testing.TB, j job) ([]record, error) {
+	t.Helper()
 	j.Op = "consume"
 	var out struct{ Records []record }
 	err := w.w.Call(t, j, &out)
@@ -115,6 +119,7 @@ func (w worker) consume(t testing.TB, j job) ([]record, error) {
 }
 
 func (w worker) offsets(t testing.TB, j job) (offsets, error) {
+	t.Helper()
 	j.Op = "offsets"
 	var out offsets
 	err := w.w.Call(t, j, &out)

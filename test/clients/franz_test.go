@@ -25,6 +25,7 @@ var franzCodecs = map[string]kgo.CompressionCodec{
 var franzAcks = map[string]kgo.Acks{"0": kgo.NoAck(), "1": kgo.LeaderAck(), "all": kgo.AllISRAcks()}
 
 func (franz) client(t testing.TB, j job, options ...kgo.Opt) (*kgo.Client, context.Context, error) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), clientLimit)
 	client, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(strings.Split(j.Bootstrap, ",")...)}, options...)...)
 	if err != nil {
@@ -36,6 +37,7 @@ func (franz) client(t testing.TB, j job, options ...kgo.Opt) (*kgo.Client, conte
 }
 
 func (f franz) create(t testing.TB, j job) error {
+	t.Helper()
 	client, ctx, err := f.client(t, j)
 	if err != nil {
 		return err
@@ -49,6 +51,7 @@ func (f franz) create(t testing.TB, j job) error {
 }
 
 func (f franz) produce(t testing.TB, j job) ([]result, error) {
+	t.Helper()
 	options := []kgo.Opt{
 		kgo.ProducerBatchCompression(franzCodecs[j.Codec]), kgo.RequiredAcks(franzAcks[j.Acks]), kgo.ProducerLinger(20 * time.Millisecond),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(32 << 20), kgo.BrokerMaxWriteBytes(64 << 20),
@@ -102,6 +105,7 @@ func (f franz) produce(t testing.TB, j job) ([]result, error) {
 }
 
 func (f franz) consume(t testing.TB, j job) ([]record, error) {
+	t.Helper()
 	start := kgo.NewOffset().AtStart()
 	switch j.From {
 	case "latest":
@@ -138,6 +142,7 @@ func (f franz) consume(t testing.TB, j job) ([]record, error) {
 }
 
 func (f franz) offsets(t testing.TB, j job) (offsets, error) {
+	t.Helper()
 	client, ctx, err := f.client(t, j)
 	if err != nil {
 		return offsets{}, err

@@ -17,6 +17,7 @@ var delays = []time.Duration{500 * time.Millisecond, 1500 * time.Millisecond, 5 
 
 // twoAgents is a cluster of two agents, with the topic given, and a way to each agent.
 func twoAgents(t *testing.T, topic string, partitions int32) (*harness.Cluster, []*side) {
+	t.Helper()
 	c := harness.StartCluster(t, harness.ClusterConfig{
 		Agents: 2, ControlPlanes: 1,
 		AgentFlags: []string{"--put-budget", "100"}, // the server here does not charge for PUTs
@@ -152,9 +153,15 @@ func TestGaps_Crosswise(t *testing.T) {
 func TestGaps_StockClients(t *testing.T) {
 	c, _ := twoAgents(t, "unused", 1)
 	makers := map[string]func(testing.TB) family{
-		"Java":       func(t testing.TB) family { return worker{"Java", harness.JavaWorker(t, "Worker")} },
-		"librdkafka": func(t testing.TB) family { return worker{"librdkafka", harness.PythonWorker(t, "worker.py")} },
-		"franz-go":   func(testing.TB) family { return franz{} },
+		"Java": func(t testing.TB) family {
+			t.Helper()
+			return worker{"Java", harness.JavaWorker(t, "Worker")}
+		},
+		"librdkafka": func(t testing.TB) family {
+			t.Helper()
+			return worker{"librdkafka", harness.PythonWorker(t, "worker.py")}
+		},
+		"franz-go": func(testing.TB) family { return franz{} },
 	}
 	for name, maker := range makers {
 		t.Run(name, func(t *testing.T) {

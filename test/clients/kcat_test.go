@@ -25,7 +25,10 @@ func TestKcat(t *testing.T) {
 	}
 	headers := []header{{"a", []byte("1")}, {"b", []byte{}}, {"null", nil}}
 	want := []record{
-		{Key: []byte("key"), Value: []byte("value")}, {Value: []byte("no key")}, {Key: []byte("no value")}, {},
+		{Key: []byte("key"), Value: []byte("value")},
+		{Value: []byte("no key")},
+		{Key: []byte("no value")},
+		{},
 		{Key: []byte("long"), Value: bytes.Repeat([]byte("x"), 100_000)},
 	}
 	for name, f := range all {

@@ -30,6 +30,7 @@ type mover struct {
 }
 
 func newMover(t *testing.T, c *harness.Cluster, delay time.Duration) *mover {
+	t.Helper()
 	m := &mover{delay: delay}
 	for i, a := range c.Agents[:2] {
 		way, err := net.Listen("tcp", "127.0.0.1:0")

@@ -22,7 +22,7 @@ const (
 )
 
 func produceSteps() []step {
-	produce := func(name string, topic string, partition int32, records []byte) step {
+	produce := func(name, topic string, partition int32, records []byte) step {
 		return step{name: name, req: func(s *side, _ int16) kmsg.Request {
 			id := s.ids[topic]
 			if topic == "unknown" {
