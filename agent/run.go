@@ -12,8 +12,8 @@ import (
 // Parts of Config.DrainTimeout. What is not done in its part's time is given up: clients then get retriable errors or
 // ask again, and nothing acknowledged is at stake.
 const (
-	leavePart = 0.2 // out of the membership that clients see
-	flushPart = 0.6 // seal, put, commit and answer what was taken in
+	leavePart = 0.2  // out of the membership that clients see
+	flushPart = 0.55 // seal, put, commit and answer what was taken in
 	// redirectPart is within flushPart: how long clients are still told where to go after the agent left the
 	// membership. One that has no request under way at the moment would find its connection closed without a word,
 	// and many wait seconds before they ask for Metadata again.
