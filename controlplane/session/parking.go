@@ -43,14 +43,15 @@ func (t *tenure) resubmit(r *commit.Reader, encoded []byte, answer answerFunc) {
 // parkOrRun proposes the resubmission if that can answer one of its batches, else parks it. Both are decided where
 // the state does not change: an effect of a later index finds it parked.
 func (t *tenure) parkOrRun(p *resubmission) {
-	ready, full := false, false
+	ready, full, ended := false, false, true
 	_, err := t.owner.Read(func(s *metadata.State) {
+		ended = false
 		if ready = p.ready(s); !ready {
 			full = !t.park(p)
 		}
 	})
 	switch {
-	case err != nil && (ready || t.unpark(p)):
+	case err != nil && (ended || ready || t.unpark(p)):
 		t.conclude(p, commandFault(err))
 	case full:
 		t.metrics.parkTimes.WithLabelValues(resultOverfull).Inc()

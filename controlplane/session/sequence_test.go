@@ -105,8 +105,8 @@ func TestSequence_GoesOnAfterARefusalAmongThoseUnderWay(t *testing.T) {
 	})
 }
 
-// A look-up that comes when the owner has ended, and its stream has not yet, is answered like others.
-func TestAgent_LookupAfterTheOwner(t *testing.T) {
+// What comes when the owner has ended, and its stream has not yet, is answered like anything else.
+func TestAgent_AfterTheOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, _, err := memlog.New().Open("a", metalog.Config{})
 		require.NoError(t, err)
@@ -126,6 +126,15 @@ func TestAgent_LookupAfterTheOwner(t *testing.T) {
 		require.Len(t, items, 1)
 		require.Equal(t, uint64(7), items[0].GetLookup().Request)
 		require.Equal(t, api.Error_UNAVAILABLE, items[0].GetLookup().Error.GetCode())
+
+		var b commit.Builder
+		b.Reset(commit.Header{Submission: id.Submission{Session: 1, N: 1}, Bytes: 100, Resubmit: true})
+		b.Section(commit.Section{})
+		b.Batch(commit.Batch{Records: 1, Bytes: 100, ProducerID: 5, BaseSequence: 9})
+		a.commit(&api.Commit{Request: 8, Encoded: b.AppendTo(nil)})
+		items = a.out.take()
+		require.Len(t, items, 1, "a resubmission")
+		require.Equal(t, api.Error_UNAVAILABLE, items[0].GetCommit().Error.GetCode())
 		tenure.stop()
 	})
 }
