@@ -80,7 +80,7 @@ type Maintainer struct {
 	lease   clientv3.LeaseID // of the election, 0 when not elected
 
 	compactedAt   time.Time
-	compactedUse  int64 // data in use after the last compaction
+	compactedUse  int64 // least data in use seen since the last compaction, which takes effect after it is answered
 	compactedRev  int64
 	previousCheck int64 // revision seen by the check before this one
 }
@@ -242,6 +242,7 @@ func (m *Maintainer) compact(ctx context.Context, members []member) error {
 	leader := members[len(members)-1]
 	revision := m.previousCheck
 	m.previousCheck = leader.revision
+	m.compactedUse = min(m.compactedUse, leader.inUse)
 	due := time.Since(m.compactedAt) >= m.cfg.Compact || leader.inUse-m.compactedUse >= m.cfg.CompactBytes
 	if revision == 0 || revision <= m.compactedRev || !due {
 		return nil
