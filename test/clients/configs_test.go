@@ -60,6 +60,9 @@ func TestConfigs_Differential(t *testing.T) {
 			}
 			if reason := configDiffers(name, value); reason != "" {
 				require.NotEqual(t, codes[1], codes[0], "no longer different: %s=%q (%s)", name, value, reason)
+				for _, s := range sides {
+					require.Equal(t, "0", unsetConfig(t, s, name))
+				}
 				continue
 			}
 			if codes[0] != codes[1] {

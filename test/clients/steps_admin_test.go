@@ -41,7 +41,11 @@ func topicSteps() []step {
 	}
 	nullValue := newTopic("null-value", 1)
 	nullValue.Configs = []kmsg.CreateTopicsRequestTopicConfig{{Name: "retention.ms"}}
+	replicas := one("more replicas than brokers", with(newTopic("replicated", 1), func(t *kmsg.CreateTopicsRequestTopic) { t.ReplicationFactor = 3 }))
+	replicas.versions = only(4)
+	replicas.differs = map[string]string{`Topics\[replicated\].*`: "the object store replicates"}
 	return append([]step{
+		replicas,
 		effective(create("new", func(v int16) []kmsg.CreateTopicsRequestTopic {
 			return []kmsg.CreateTopicsRequestTopic{newTopic(fmt.Sprint("new-", v), 2, "retention.ms", "1000")}
 		}, false)),

@@ -58,6 +58,10 @@ func produceSteps() []step {
 	}
 	zstd := change("zstd", func(b *kmsg.RecordBatch) { b.Attributes = 4 })
 	zstd.versions = between(kmsg.Produce, 0, 6)
+	garbage := produce("records that are none", "plain", 2, batchSpec{change: func(b *kmsg.RecordBatch) {
+		b.Records = bytes.Repeat([]byte{0xff}, len(b.Records))
+	}}.raw())
+	garbage = differs(garbage, "(ErrorCode|BaseOffset|ErrorRecords.*|ErrorMessage|LogStartOffset)", notOpened)
 	steps := []step{
 		spec("bad checksum", batchSpec{corrupt: true}),
 		produce("too large", "small", 0, batchSpec{records: []kmsg.Record{{Value: make([]byte, 300)}}}.raw()),
@@ -93,6 +97,7 @@ func produceSteps() []step {
 		taken("producer without an epoch", func(b *kmsg.RecordBatch) { b.ProducerID, b.FirstSequence = 5, 0 }, "LogAppendTime", takenAsIs),
 		refused(change("codec 5", func(b *kmsg.RecordBatch) { b.Attributes = 5 }), "ErrorCode", clearerCode),
 		zstd,
+		garbage,
 		produce("good", "plain", 1, good),
 		produce("LogAppendTime", "stamped", 0, good),
 		repeated(spec("first of a producer", batchSpec{producer: 7, timestamp: now})),
@@ -151,6 +156,9 @@ func fetchSteps() []step {
 			return req
 		}}
 	}
+	epoch := fetch("with a leader epoch to come", "read", 0, 0, func(r *kmsg.FetchRequest) { r.Topics[0].Partitions[0].CurrentLeaderEpoch = 9 })
+	epoch.versions = from(kmsg.Fetch, 9)
+	epoch.differs = map[string]string{`Topics\[.*\].Partitions\[0\].*`: "any agent serves any partition"}
 	isolation := fetch("isolation 2", "read", 0, 0, func(r *kmsg.FetchRequest) { r.IsolationLevel = 2 })
 	isolation.differs = map[string]string{".*": "Kafka answers UNKNOWN_SERVER_ERROR, here the connection is closed as for other malformed requests"}
 	part := fetch("one batch and a part", "read", 0, 0, func(r *kmsg.FetchRequest) { r.Topics[0].Partitions[0].PartitionMaxBytes = 80 })
@@ -159,6 +167,7 @@ func fetchSteps() []step {
 	return []step{
 		fetch("from 0", "read", 0, 0), fetch("from 3", "read", 0, 3), fetch("the end", "read", 0, 5), fetch("beyond the end", "read", 0, 6),
 		fetch("negative", "read", 0, -1), fetch("far beyond", "read", 0, 1<<62), fetch("of nothing", "empty", 0, 0),
+		epoch,
 		fetch("nothing, beyond the end", "empty", 0, 1),
 		fetch("unknown topic", "unknown", 0, 0), fetch("partition out of range", "read", 1, 0), fetch("partition negative", "read", -1, 0),
 		fetch("committed", "read", 0, 0, func(r *kmsg.FetchRequest) { r.IsolationLevel = 1 }),
