@@ -96,6 +96,7 @@ func (b *sealed) put(free chan struct{}) error {
 	m := b.s.w.metrics
 	m.putting.Inc()
 	defer m.putting.Dec()
+	defer b.watch()()
 	began := time.Now()
 	err = b.s.w.cfg.Retry.Put(ctx, b.s.w.cfg.Bucket, bundle.Key(b.s.prefix, b.name().Bundle()), body, released)
 	m.putSeconds.Observe(time.Since(began).Seconds())

@@ -167,7 +167,7 @@ func (w *Writer) resolve(p *Produce, index int32, r Result) {
 func (w *Writer) onRetry(also func(error, time.Duration)) func(error, time.Duration) {
 	return func(err error, pause time.Duration) {
 		w.metrics.putRetries.Inc()
-		w.log.Debug("put of a bundle is tried again", zap.Duration("pause", pause), zap.Error(err))
+		w.trouble.warn("object store fails: put of a bundle is tried again", zap.Duration("pause", pause), zap.Error(err))
 		if also != nil {
 			also(err, pause)
 		}

@@ -20,6 +20,7 @@ import (
 type Writer struct {
 	cfg     Config
 	log     *zap.Logger
+	trouble *trouble
 	metrics *metrics
 
 	intake        *semaphore.Weighted // one Add at a time, in order of arrival
@@ -43,7 +44,7 @@ func New(cfg Config, reg prometheus.Registerer) (*Writer, error) {
 		return nil, fmt.Errorf("writer: %w", err)
 	}
 	w := &Writer{
-		cfg: cfg, log: cfg.Log, metrics: newMetrics(reg), intake: semaphore.NewWeighted(1),
+		cfg: cfg, log: cfg.Log, trouble: newTrouble(cfg.Log), metrics: newMetrics(reg), intake: semaphore.NewWeighted(1),
 		resubmissions: semaphore.NewWeighted(int64(cfg.MaxResubmissions)),
 	}
 	w.life, w.end = context.WithCancel(context.Background())

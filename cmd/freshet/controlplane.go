@@ -132,7 +132,8 @@ func (s *controlSettings) run(ctx context.Context, p process) error {
 
 // complete turns what flags say into what the replica takes, with all faults at once.
 func (s *controlSettings) complete(log *zap.Logger) error {
-	s.Log, s.etcd.Logger = log, log.Named("etcd")
+	// The client's warnings repeat, at length, what those who call it log themselves.
+	s.Log, s.etcd.Logger = log, log.Named("etcd").WithOptions(zap.IncreaseLevel(zap.ErrorLevel))
 	var faults []error
 	fault := func(what string, err error) {
 		if err != nil {

@@ -25,7 +25,7 @@ func (r *Replica) own(ctx context.Context, tenure metalog.Tenure) error {
 		return fmt.Errorf("take over: %w", err)
 	}
 	r.metrics.takeovers.Inc()
-	r.cfg.Logger.Info("owner", zap.Int64("tenure", tenure.ID()), zap.Uint64("index", r.state.Index()))
+	r.cfg.Logger.Info("became the owner", zap.Int64("tenure", tenure.ID()), zap.Uint64("index", r.state.Index()))
 	stop := r.cfg.OnOwner(own)
 	r.located.Store(&metalog.Status{
 		Owned: true, Owner: metalog.Owner{Replica: r.cfg.Replica, Address: r.cfg.Address, Tenure: tenure.ID()},
