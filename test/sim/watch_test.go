@@ -20,6 +20,7 @@ type watch struct {
 	done   sync.WaitGroup
 
 	answers, errors int
+	asking, reading time.Duration // longest until an end was told, and until a fetch was answered after that
 	faults          []string
 }
 
@@ -64,10 +65,14 @@ func (w *watch) ask(ctx context.Context, address, topic string, known int64) (in
 	if err := client.trySend(fetchRequest(topic, map[int32]int64{0: from})); err != nil {
 		return 0, err
 	}
+	began := time.Now()
 	answer, err := client.receive(10 * time.Second)
+	w.asking = max(w.asking, time.Since(began))
 	if err != nil {
 		return 0, err
 	}
+	began = time.Now()
+	defer func() { w.reading = max(w.reading, time.Since(began)) }()
 	end := answer.(*kmsg.ListOffsetsResponse).Topics[0].Partitions[0]
 	if answer, err = client.receive(20 * time.Second); err == nil && known > 0 {
 		w.checkFetch(address, answer.(*kmsg.FetchResponse), from)
@@ -96,7 +101,8 @@ func (w *watch) stop() {
 	w.c.t.Helper()
 	w.cancel()
 	w.done.Wait()
-	w.c.t.Logf("%d ends asked for, %d times without an answer", w.answers, w.errors)
+	w.c.t.Logf("%d ends asked for, %d times without an answer, longest %v, a fetch after that %v", w.answers, w.errors,
+		w.asking.Round(time.Millisecond), w.reading.Round(time.Millisecond))
 	require.Empty(w.c.t, w.faults, "answers that rest on old knowledge")
 	require.Positive(w.c.t, w.answers)
 }
