@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/freshet-io/freshet/test/harness"
 )
@@ -228,5 +229,33 @@ func TestLarge(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestAcksZero_Errors: nothing is answered to acks 0; what goes wrong closes the connection, as in Kafka.
+func TestAcksZero_Errors(t *testing.T) {
+	dev := harness.StartDev(t, "--auto-create-topics=false")
+	mustCreate(t, franz{}, job{Bootstrap: dev.Bootstrap, Topic: "zero", Partitions: 1})
+	unanswered := func(w *wire, topic string, spec batchSpec) {
+		req := produceTo(topic, [16]byte{}, 0, spec.raw())
+		req.Acks = 0
+		req.SetVersion(9)
+		require.NoError(t, w.send(req))
+	}
+	good := dial(t, dev.Bootstrap)
+	for range 3 {
+		unanswered(good, "zero", batchSpec{timestamp: 1})
+	}
+	ask[*kmsg.MetadataResponse](t, good, kmsg.NewPtrMetadataRequest(), 9) // the next answer on the connection
+	got := mustConsume(t, franz{}, job{Bootstrap: dev.Bootstrap, Topic: "zero", From: "earliest", Count: 3})
+	require.Len(t, got, 3)
+	for name, fault := range map[string]func(w *wire){
+		"unknown topic": func(w *wire) { unanswered(w, "unknown", batchSpec{}) },
+		"bad checksum":  func(w *wire) { unanswered(w, "zero", batchSpec{corrupt: true}) },
+	} {
+		w := dial(t, dev.Bootstrap)
+		fault(w)
+		_, err := w.frame(0)
+		require.ErrorIs(t, err, errClosed, name)
 	}
 }
