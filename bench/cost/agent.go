@@ -37,7 +37,7 @@ func (r *rig) startAgent(ctx context.Context, dir string) error {
 	env := append(os.Environ(), "FRESHET_AGENT_KEY="+benchKey, "AWS_ACCESS_KEY_ID=bench", "AWS_SECRET_ACCESS_KEY=bench")
 	if r.cert.enabled() {
 		args = append(args, "--kafka-tls-cert", r.cert.CertFile, "--kafka-tls-key", r.cert.KeyFile)
-		env = append(env, "AWS_CA_BUNDLE="+r.cert.CertFile)
+		env = append(env, "SSL_CERT_FILE="+r.cert.CertFile)
 	}
 	cmd := exec.Command(exe, args...)
 	cmd.Env = env

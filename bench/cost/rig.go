@@ -137,7 +137,7 @@ func (r *rig) warmTopic(ctx context.Context) error {
 	if err := r.freshTopic(ctx); err != nil {
 		return err
 	}
-	_, err := measure(ctx, r.agent, r.load(Produce, r.agentAddr, warmBytes))
+	_, err := measure(ctx, r.agent, r.load(Produce, r.agentAddr, min(warmBytes, r.cfg.Bytes)))
 	return err
 }
 

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// One small round of everything: the report is complete, and its figures are of work that was done.
+// One small round, with TLS and without: the report is complete, and its figures are of work that was done.
 func TestBenchCost_OneSmallRound(t *testing.T) {
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		t.Skip("CPU time is read from /proc, which is not here")
@@ -33,7 +33,7 @@ func TestBenchCost_OneSmallRound(t *testing.T) {
 	p := process{environ: os.Environ}
 	p.streams.In, p.streams.Out, p.streams.Err = strings.NewReader(""), &out, &errs
 	code := p.run(ctx, []string{
-		"bench", "cost", "--shapes", "A", "--rounds", "1", "--bytes", "64MiB", "--clients", "2", "--steady", "1s", "--steady-rate", "8MiB",
+		"bench", "cost", "--shapes", "C,A", "--rounds", "1", "--bytes", "32MiB", "--clients", "2", "--steady", "1s", "--steady-rate", "8MiB",
 	})
 	require.Equal(t, exitOK, code, "%s%s", &out, &errs)
 	t.Log(out.String())
@@ -44,7 +44,8 @@ func TestBenchCost_OneSmallRound(t *testing.T) {
 		require.NoError(t, err, line)
 		require.Positive(t, ratio)
 	}
-	require.Regexp(t, `PUTs of the produce rounds: [1-9]\d* for 0\.06 GiB; GETs of the fetch rounds: 0\n`, out.String(), "fetches were served from memory")
+	require.Regexp(t, `PUTs of the produce rounds: [1-9]\d* for 0\.03 GiB; GETs of the fetch rounds: 0\n`, out.String(), "fetches were served from memory")
+	require.Contains(t, out.String(), "shape C: A with TLS")
 	require.Regexp(t, `peak memory [1-9]\d* MiB`, out.String())
 	left, err := filepath.Glob(filepath.Join(os.TempDir(), "freshet-bench-*"))
 	require.NoError(t, err)
