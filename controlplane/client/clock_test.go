@@ -22,11 +22,11 @@ func TestSession_NowFollowsTheOwnersClock(t *testing.T) {
 			s.clock.stamped(stamp)
 		}
 		probe(time.Millisecond, time.Millisecond, time.Hour)
-		require.Equal(t, time.Hour, s.Now().Sub(time.Now()))
+		require.Equal(t, time.Hour, time.Until(s.Now()))
 		probe(time.Millisecond, 900*time.Millisecond, time.Hour)
-		require.Equal(t, time.Hour, s.Now().Sub(time.Now()))
+		require.Equal(t, time.Hour, time.Until(s.Now()))
 		time.Sleep(estimateLife)
 		probe(5*time.Millisecond, 5*time.Millisecond, 2*time.Hour)
-		require.Equal(t, 2*time.Hour, s.Now().Sub(time.Now()))
+		require.Equal(t, 2*time.Hour, time.Until(s.Now()))
 	})
 }
