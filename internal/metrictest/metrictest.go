@@ -3,6 +3,7 @@
 package metrictest
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,6 +18,8 @@ import (
 
 // File is the golden file's path in its package.
 const File = "testdata/metrics.golden"
+
+var write = flag.Bool("golden", false, "write golden files")
 
 // Registry records what is registered with it. It keeps nothing from being registered twice.
 type Registry struct{ lines map[string]bool }
@@ -118,10 +121,10 @@ func (r *Registry) Text() string {
 	return strings.Join(lines, "")
 }
 
-// Golden compares what was registered with the golden file of the package under test. FRESHET_GOLDEN=write writes it.
+// Golden compares what was registered with the golden file of the package under test. The flag -golden writes it.
 func (r *Registry) Golden(t *testing.T) {
 	t.Helper()
-	if os.Getenv("FRESHET_GOLDEN") == "write" {
+	if *write {
 		if err := os.MkdirAll(filepath.Dir(File), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -135,7 +138,7 @@ func (r *Registry) Golden(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := r.Text(); got != string(want) {
-		t.Fatalf("metrics are not those of %s, which FRESHET_GOLDEN=write writes anew; they are now:\n%s", File, got)
+		t.Fatalf("metrics are not those of %s, which go test -golden writes anew; they are now:\n%s", File, got)
 	}
 	for l := range r.lines {
 		if name, _, _ := strings.Cut(l, " "); !strings.HasPrefix(name, "freshet_") || strings.HasSuffix(l, ": ") {

@@ -181,6 +181,9 @@ func (b *Bucket) Now(ctx context.Context) (time.Time, error) {
 	} else if resp, ok := awsmiddleware.GetRawResponse(out.ResultMetadata).(*smithyhttp.Response); ok {
 		date = resp.Header.Get("Date")
 	}
+	if err != nil && date == "" {
+		return time.Time{}, fmt.Errorf("ask for time: %w", err)
+	}
 	now, dateErr := http.ParseTime(date)
 	if dateErr != nil {
 		return time.Time{}, fmt.Errorf("ask for time: %w", errors.Join(err, dateErr))
