@@ -150,7 +150,7 @@ func TestMemory_SmallRecordsFullCache(t *testing.T) { // not parallel: it measur
 	require.Zero(t, failed.Load())
 	require.Less(t, stalls, 15*time.Second, "progress never stops")
 	early, late := slices.Max(tenths[:5]), slices.Max(tenths[5:])
-	require.Less(t, late, int64(2*limit+c.audit.keep)>>20+clientsMiB, "both agents, what the store keeps, and the clients")
+	require.Less(t, late, (2*limit+c.audit.keep)>>20+clientsMiB, "both agents, what the store keeps, and the clients")
 	if length >= 5*time.Minute { // everything is full in the first half
 		require.Less(t, late, early+early/4, "memory goes on growing")
 	}
