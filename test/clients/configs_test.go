@@ -42,6 +42,7 @@ func TestConfigs_Differential(t *testing.T) {
 		create := kmsg.NewPtrCreateTopicsRequest()
 		create.TimeoutMillis, create.Topics = 30_000, append(create.Topics, newTopic("configs", 1))
 		require.Zero(t, ask[*kmsg.CreateTopicsResponse](t, s.conn, create, 7).Topics[0].ErrorCode)
+		awaitLeader(t, s, "configs", 0)
 		names[i] = described(t, s)
 	}
 	delete(names[0], "min.insync.replicas") // its source differs: elr

@@ -25,7 +25,13 @@ func TestDifferential(t *testing.T) {
 			newTopic("window", 1, "message.timestamp.before.max.ms", "3600000", "message.timestamp.after.max.ms", "3600000"),
 			newTopic("read", 1), newTopic("empty", 1), newTopic("doomed", 1),
 		)
-		ask[*kmsg.CreateTopicsResponse](t, s.conn, req, 7)
+		created := ask[*kmsg.CreateTopicsResponse](t, s.conn, req, 7)
+		for _, topic := range created.Topics {
+			require.Zero(t, topic.ErrorCode, code(topic.ErrorCode))
+			for p := range topic.NumPartitions {
+				awaitLeader(t, s, topic.Topic, p)
+			}
+		}
 		s.learn(t)
 	}
 	awaitProducerIDs(t, sides[1])
@@ -66,8 +72,22 @@ func newTopic(name string, partitions int32, pairs ...string) kmsg.CreateTopicsR
 // awaitProducerIDs waits until Kafka has its first block of producer ids: until then it answers a retriable error.
 func awaitProducerIDs(t *testing.T, kafka *side) {
 	t.Helper()
-	require.Eventually(t, func() bool {
-		req := kmsg.NewPtrInitProducerIDRequest()
-		return ask[*kmsg.InitProducerIDResponse](t, kafka.conn, req, 4).ErrorCode == 0
-	}, 20*time.Second, 10*time.Millisecond)
+	t.Helper()
+	end := time.Now().Add(20 * time.Second)
+	for ask[*kmsg.InitProducerIDResponse](t, kafka.conn, kmsg.NewPtrInitProducerIDRequest(), 4).ErrorCode != 0 {
+		require.True(t, time.Now().Before(end), "no producer ids")
+	}
+}
+
+// awaitLeader waits until a partition is served: Kafka's broker begins a moment after the topic was created.
+func awaitLeader(t *testing.T, s *side, topic string, partition int32) {
+	t.Helper()
+	end := time.Now().Add(20 * time.Second)
+	for {
+		resp := ask[*kmsg.ListOffsetsResponse](t, s.conn, listOffset(topic, partition, -1), 7)
+		if resp.Topics[0].Partitions[0].ErrorCode == 0 {
+			return
+		}
+		require.True(t, time.Now().Before(end), "%s %d has no leader", topic, partition)
+	}
 }

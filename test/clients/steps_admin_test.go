@@ -165,7 +165,7 @@ func configSteps() []step {
 
 func describeConfigSteps() []step {
 	describe := func(name string, kind kmsg.ConfigResourceType, resource func(s *side) string, names ...string) step {
-		return step{name: name, req: func(s *side, _ int16) kmsg.Request {
+		return step{name: name, settles: true, req: func(s *side, _ int16) kmsg.Request {
 			req := kmsg.NewPtrDescribeConfigsRequest()
 			req.IncludeSynonyms = true
 			r := kmsg.NewDescribeConfigsRequestResource()
@@ -258,7 +258,7 @@ func alterConfigSteps() []step {
 
 // describeOf describes a topic after changes.
 func describeOf(topic string) step {
-	return effective(step{name: "describe what was set", req: func(*side, int16) kmsg.Request {
+	return effective(step{name: "describe what was set", settles: true, req: func(*side, int16) kmsg.Request {
 		req := kmsg.NewPtrDescribeConfigsRequest()
 		r := kmsg.NewDescribeConfigsRequestResource()
 		r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeTopic, topic
