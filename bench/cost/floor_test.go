@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"sync"
 	"testing"
 
@@ -58,7 +59,7 @@ func serveFloor(t *testing.T, tlsConfig *tls.Config) (string, *objects) {
 	go func() { served <- floor.Serve(ctx, l) }()
 	t.Cleanup(func() {
 		cancel()
-		<-served
+		require.NoError(t, <-served)
 		for range floorPutsAtOnce {
 			if c := <-floor.conns; c.conn != nil {
 				c.conn.Close()
@@ -126,24 +127,28 @@ func TestFloor_ReceiveTellsWhenAnObjectIsNotStored(t *testing.T) {
 func TestNullS3(t *testing.T) {
 	server := httptest.NewServer(NewNullS3())
 	defer server.Close()
-	do := func(method, path, body, sum string) *http.Response {
-		req, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, bytes.NewReader([]byte(body)))
+	do := func(method, path, body string) (status int, header http.Header, size int64, answer []byte) {
+		req, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, strings.NewReader(body))
 		require.NoError(t, err)
-		if sum != "" {
-			req.Header.Set("X-Amz-Checksum-Crc32c", sum)
-		}
+		req.Header.Set("X-Amz-Checksum-Crc32c", "abcd")
 		resp, err := http.DefaultClient.Do(req)
 		require.NoError(t, err)
-		t.Cleanup(func() { resp.Body.Close() })
-		return resp
+		defer resp.Body.Close()
+		answer, err = io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		return resp.StatusCode, resp.Header, resp.ContentLength, answer
 	}
-	require.Equal(t, http.StatusNotFound, do(http.MethodHead, "/bucket/a", "", "").StatusCode)
-	require.Equal(t, http.StatusOK, do(http.MethodPut, "/bucket/a", "12345", "abcd").StatusCode)
-	head := do(http.MethodHead, "/bucket/a", "", "")
-	require.EqualValues(t, 5, head.ContentLength, "as S3 says it, so that a lost answer is resolved")
-	require.Equal(t, "abcd", head.Header.Get("X-Amz-Checksum-Crc32c"))
-	require.Equal(t, http.StatusNotFound, do(http.MethodGet, "/bucket/a", "", "").StatusCode, "it forgets")
+	status, _, _, _ := do(http.MethodHead, "/bucket/a", "")
+	require.Equal(t, http.StatusNotFound, status)
+	status, _, _, _ = do(http.MethodPut, "/bucket/a", "12345")
+	require.Equal(t, http.StatusOK, status)
+	_, header, size, _ := do(http.MethodHead, "/bucket/a", "")
+	require.EqualValues(t, 5, size, "as S3 says it, so that a lost answer is resolved")
+	require.Equal(t, "abcd", header.Get("X-Amz-Checksum-Crc32c"))
+	status, _, _, _ = do(http.MethodGet, "/bucket/a", "")
+	require.Equal(t, http.StatusNotFound, status, "it forgets")
+	_, _, _, answer := do(http.MethodGet, "/counts", "")
 	var counts NullS3Counts
-	require.NoError(t, json.NewDecoder(do(http.MethodGet, "/counts", "", "").Body).Decode(&counts))
+	require.NoError(t, json.Unmarshal(answer, &counts))
 	require.Equal(t, NullS3Counts{Puts: 1, Gets: 1, Bytes: 5}, counts)
 }

@@ -10,6 +10,7 @@ import (
 
 // small is a soak whose bounds are reached in seconds.
 func small(t *testing.T) Config {
+	t.Helper()
 	var out bytes.Buffer
 	t.Cleanup(func() { t.Logf("\n%s", &out) })
 	return Config{
