@@ -6,7 +6,8 @@
 // (durable.Verify), since the winner's answer may be the one that is lost.
 //
 // A second attempt is made when the first has taken as long as 95 % of recent requests of its operation and size class
-// did; for at most 5 % of requests; and not at all while the store throttles, nor before enough was observed.
+// did, or for a fixed time while too few were observed; for at most 5 % of requests; and not at all while the store
+// throttles.
 //
 // A put's attempts read the same buffers. Put returns when all of them have stopped; PutReleasing returns on the
 // first success and tells later when the buffers are free, which is after the losing attempt was cancelled.
@@ -35,8 +36,10 @@ type Config struct {
 	Burst int
 	// Window is how long a duration counts. Default 5 min.
 	Window time.Duration
-	// MinSamples is how many durations are needed before hedging begins. Default 20.
+	// MinSamples is how many durations are needed before their quantile counts. Default 20.
 	MinSamples int
+	// ColdDelay is the time before a hedge until then. Default 2 s, more than a healthy store takes for any request.
+	ColdDelay time.Duration
 	// MinDelay is the least time before a hedge. Default 5 ms.
 	MinDelay time.Duration
 	// ThrottlePause is how long after ErrThrottled nothing is hedged. Default 10 s.
@@ -50,6 +53,7 @@ func (c *Config) ApplyDefaults() {
 	setDefault(&c.Burst, 5)
 	setDefault(&c.Window, 5*time.Minute)
 	setDefault(&c.MinSamples, 20)
+	setDefault(&c.ColdDelay, 2*time.Second)
 	setDefault(&c.MinDelay, 5*time.Millisecond)
 	setDefault(&c.ThrottlePause, 10*time.Second)
 }
@@ -70,7 +74,7 @@ func (c *Config) Validate() error {
 	if c.MaxShare < 0 || c.MaxShare > 1 {
 		faults = append(faults, fmt.Errorf("hedge share %v is not between 0 and 1", c.MaxShare))
 	}
-	if c.Burst < 1 || c.MinSamples < 1 || c.Window <= 0 || c.MinDelay < 0 || c.ThrottlePause < 0 {
+	if c.Burst < 1 || c.MinSamples < 1 || c.Window <= 0 || c.ColdDelay <= 0 || c.MinDelay < 0 || c.ThrottlePause < 0 {
 		faults = append(faults, errors.New("hedge burst, samples, window and pauses are positive"))
 	}
 	return errors.Join(faults...)

@@ -41,12 +41,7 @@ type stack struct {
 
 func newStack(t *testing.T, config hedge.Config) stack {
 	t.Helper()
-	always := []latency.Point{{Size: 1, P50: usual, P99: usual}}
-	s := stack{fault: fault.New(latency.New(mem.New(), latency.Model{Put: always, Get: always}, 1), 1)}
-	s.meter = meter.New(s.fault, nil)
-	var err error
-	s.Bucket, err = hedge.New(s.meter, config, nil)
-	require.NoError(t, err)
+	s := newColdStack(t, config)
 	for i := range 40 {
 		key := fmt.Sprintf("warm/%d", i)
 		require.NoError(t, s.Put(t.Context(), key, objstore.NewBody([]byte("x"))))
@@ -54,6 +49,17 @@ func newStack(t *testing.T, config hedge.Config) stack {
 		require.NoError(t, err)
 	}
 	require.EqualValues(t, 40, s.meter.Counts()[objstore.OpPut].Requests, "nothing was hedged while nothing was slow")
+	return s
+}
+
+func newColdStack(t *testing.T, config hedge.Config) stack {
+	t.Helper()
+	always := []latency.Point{{Size: 1, P50: usual, P99: usual}}
+	s := stack{fault: fault.New(latency.New(mem.New(), latency.Model{Put: always, Get: always}, 1), 1)}
+	s.meter = meter.New(s.fault, nil)
+	var err error
+	s.Bucket, err = hedge.New(s.meter, config, nil)
+	require.NoError(t, err)
 	return s
 }
 
@@ -81,6 +87,17 @@ func TestPut_SecondAttemptWins(t *testing.T) {
 			require.NoError(t, durable.Verify(t.Context(), s, "slow", body))
 		})
 	}
+}
+
+// A process that just started knows no durations yet; a put that hangs must not hold up everything behind it.
+func TestPut_FirstOneEverIsHedgedToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newColdStack(t, hedge.Config{ColdDelay: time.Second})
+		s.fault.MustAdd("put nth=1 stall")
+		start := time.Now()
+		require.NoError(t, s.Put(t.Context(), "first", objstore.NewBody([]byte("content"))))
+		require.Equal(t, time.Second+usual, time.Since(start).Round(10*time.Millisecond))
+	})
 }
 
 func TestPut_FailureBeforeHedgeIsReturned(t *testing.T) {

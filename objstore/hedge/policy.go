@@ -52,20 +52,23 @@ type observed struct {
 	refreshed time.Time // when delay was computed; zero: must be
 }
 
-func newPolicy(config Config) *policy { return &policy{config: config} }
+// newPolicy begins with one hedge saved up, so that the very first request of a process is not at a stuck
+// connection's mercy.
+func newPolicy(config Config) *policy {
+	p := &policy{config: config}
+	if config.MaxShare > 0 {
+		p.mu.tokens = 1
+	}
+	return p
+}
 
-// timer gives a timer that fires when a request that begins now should be hedged; never, if too little is known. It
-// also counts the request, which earns its share of a hedge.
+// timer gives a timer that fires when a request that begins now should be hedged. It also counts the request, which
+// earns its share of a hedge.
 func (p *policy) timer(class int) *time.Timer {
 	p.mu.Lock()
 	p.mu.tokens = min(p.mu.tokens+p.config.MaxShare, float64(p.config.Burst))
-	delay, ok := p.mu.classes[class].hedgeDelay(time.Now(), &p.config)
+	delay := p.mu.classes[class].hedgeDelay(time.Now(), &p.config)
 	p.mu.Unlock()
-	if !ok {
-		t := time.NewTimer(time.Hour)
-		t.Stop()
-		return t
-	}
 	return time.NewTimer(delay)
 }
 
@@ -123,18 +126,19 @@ func (o *observed) rotate(now time.Time, subWindow time.Duration) {
 	o.rotated = now // everything was too old
 }
 
-func (o *observed) hedgeDelay(now time.Time, c *Config) (time.Duration, bool) {
+// hedgeDelay is the quantile of what was observed; while too little was, the fixed ColdDelay.
+func (o *observed) hedgeDelay(now time.Time, c *Config) time.Duration {
 	if o.window == nil {
-		return 0, false
+		return c.ColdDelay
 	}
 	o.rotate(now, c.Window/subWindows)
 	if o.refreshed.IsZero() || now.Sub(o.refreshed) >= refreshEvery {
 		o.refreshed = now
-		o.delay = 0
+		o.delay = c.ColdDelay
 		if all := o.window.Merge(); all.TotalCount() >= int64(c.MinSamples) {
 			micros := all.ValueAtQuantile(c.Quantile * 100)
 			o.delay = max(time.Duration(micros)*time.Microsecond, c.MinDelay)
 		}
 	}
-	return o.delay, o.delay > 0
+	return o.delay
 }
