@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/freshet-io/freshet/controlplane"
 	"github.com/freshet-io/freshet/internal/cli"
@@ -130,10 +131,17 @@ func (s *controlSettings) run(ctx context.Context, p process) error {
 	return plane.Run(ctx)
 }
 
+// seldom thins a log out to one line of each kind in 10 s: etcd's client says why it cannot connect, but with every
+// attempt, and those who call it log their failures themselves.
+func seldom(log *zap.Logger) *zap.Logger {
+	return log.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
+		return zapcore.NewSamplerWithOptions(core, 10*time.Second, 1, 0)
+	}))
+}
+
 // complete turns what flags say into what the replica takes, with all faults at once.
 func (s *controlSettings) complete(log *zap.Logger) error {
-	// The client's warnings repeat, at length, what those who call it log themselves.
-	s.Log, s.etcd.Logger = log, log.Named("etcd").WithOptions(zap.IncreaseLevel(zap.ErrorLevel))
+	s.Log, s.etcd.Logger = log, seldom(log.Named("etcd"))
 	var faults []error
 	fault := func(what string, err error) {
 		if err != nil {

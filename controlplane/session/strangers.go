@@ -15,17 +15,18 @@ import (
 
 // strangers are callers that are kept out. They are logged at a bounded rate, without what they sent.
 type strangers struct {
-	log    *zap.Logger
-	warns  *rate.Limiter
-	unsaid atomic.Int64 // warnings not logged since the last one
+	log        *zap.Logger
+	refusals   *rate.Limiter
+	handshakes *rate.Limiter
+	unsaid     atomic.Int64 // warnings not logged since the last one
 }
 
 func newStrangers(log *zap.Logger) *strangers {
-	return &strangers{log: log, warns: rate.NewLimiter(0.2, 5)}
+	return &strangers{log: log, refusals: rate.NewLimiter(0.2, 5), handshakes: rate.NewLimiter(0.2, 5)}
 }
 
-func (s *strangers) warn(message string, from net.Addr, err error) {
-	if !s.warns.Allow() {
+func (s *strangers) warn(bound *rate.Limiter, message string, from net.Addr, err error) {
+	if !bound.Allow() {
 		s.unsaid.Add(1)
 		return
 	}
@@ -46,7 +47,7 @@ func (s *strangers) tap(keys Keys) tap.ServerInHandle {
 			if p, ok := peer.FromContext(ctx); ok {
 				from = p.Addr
 			}
-			s.warn("agent refused", from, err)
+			s.warn(s.refusals, "agent refused", from, err)
 		}
 		return ctx, err
 	}
@@ -62,7 +63,7 @@ type handshakes struct {
 func (h handshakes) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	secured, info, err := h.TransportCredentials.ServerHandshake(c)
 	if err != nil {
-		h.strangers.warn("tls handshake with an agent failed", c.RemoteAddr(), err)
+		h.strangers.warn(h.strangers.handshakes, "tls handshake with an agent failed", c.RemoteAddr(), err)
 	}
 	return secured, info, err
 }
