@@ -27,9 +27,10 @@ dev: build ## build and run everything in one process, data in ./data
 	$(BIN)/freshet dev
 
 .PHONY: test
-test: build ## run all tests: units with the race detector, then end to end with real clients
+test: build ## run all tests: units and a simulated cluster with the race detector, then real clients
 	@$(GO) test -race -timeout 10m $(UNIT)
-	$(GO) test -timeout 14m -count=1 -p 1 ./test/...
+	$(GO) test -race -timeout 14m -count=1 ./test/sim
+	$(GO) test -timeout 14m -count=1 -p 1 $(E2E)
 
 .PHONY: unit
 unit: ## run the unit tests without the race detector (quick)
@@ -73,10 +74,6 @@ fuzz: ## run every fuzz target for FUZZTIME (20s)
 .PHONY: bench
 bench: ## run the Go benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem $(PKGS)
-
-.PHONY: bench-cost
-bench-cost: build ## measure CPU per GiB against the floor program; ends with produce_cpu_ratio and fetch_cpu_ratio
-	$(BIN)/freshet bench cost
 
 .PHONY: bench-cost
 bench-cost: build ## measure CPU seconds per GiB against the floor; ARGS="--rounds 3 --shapes A" selects
