@@ -128,7 +128,7 @@ func (x Error_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Error_Code.Descriptor instead.
 func (Error_Code) EnumDescriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{27, 0}
+	return file_controlplane_proto_rawDescGZIP(), []int{28, 0}
 }
 
 type LocateRequest struct {
@@ -1054,18 +1054,22 @@ func (x *PartitionRef) GetPartition() int32 {
 
 // Forward hands the owner a Kafka request that is the control plane's to answer.
 type Forward struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Request       uint64                 `protobuf:"varint,1,opt,name=request,proto3" json:"request,omitempty"`
-	ApiKey        int32                  `protobuf:"varint,2,opt,name=api_key,json=apiKey,proto3" json:"api_key,omitempty"`
-	ApiVersion    int32                  `protobuf:"varint,3,opt,name=api_version,json=apiVersion,proto3" json:"api_version,omitempty"`
-	Body          []byte                 `protobuf:"bytes,4,opt,name=body,proto3" json:"body,omitempty"` // the request's body, after its header
-	Principal     string                 `protobuf:"bytes,5,opt,name=principal,proto3" json:"principal,omitempty"`
-	ClientId      string                 `protobuf:"bytes,6,opt,name=client_id,json=clientId,proto3" json:"client_id,omitempty"`
-	Host          string                 `protobuf:"bytes,7,opt,name=host,proto3" json:"host,omitempty"`
-	Node          int32                  `protobuf:"varint,8,opt,name=node,proto3" json:"node,omitempty"`              // node id of the agent's listener that the client reached
-	Zone          string                 `protobuf:"bytes,9,opt,name=zone,proto3" json:"zone,omitempty"`               // the client's zone
-	Connection    uint64                 `protobuf:"varint,10,opt,name=connection,proto3" json:"connection,omitempty"` // unique per agent process; requests of one connection keep their order
-	Listener      string                 `protobuf:"bytes,11,opt,name=listener,proto3" json:"listener,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Request    uint64                 `protobuf:"varint,1,opt,name=request,proto3" json:"request,omitempty"`
+	ApiKey     int32                  `protobuf:"varint,2,opt,name=api_key,json=apiKey,proto3" json:"api_key,omitempty"`
+	ApiVersion int32                  `protobuf:"varint,3,opt,name=api_version,json=apiVersion,proto3" json:"api_version,omitempty"`
+	Body       []byte                 `protobuf:"bytes,4,opt,name=body,proto3" json:"body,omitempty"` // the request's body, after its header
+	Principal  string                 `protobuf:"bytes,5,opt,name=principal,proto3" json:"principal,omitempty"`
+	ClientId   string                 `protobuf:"bytes,6,opt,name=client_id,json=clientId,proto3" json:"client_id,omitempty"`
+	Host       string                 `protobuf:"bytes,7,opt,name=host,proto3" json:"host,omitempty"`
+	Node       int32                  `protobuf:"varint,8,opt,name=node,proto3" json:"node,omitempty"`              // node id of the agent's listener that the client reached
+	Zone       string                 `protobuf:"bytes,9,opt,name=zone,proto3" json:"zone,omitempty"`               // the client's zone
+	Connection uint64                 `protobuf:"varint,10,opt,name=connection,proto3" json:"connection,omitempty"` // unique per agent process; requests of one connection keep their order
+	Listener   string                 `protobuf:"bytes,11,opt,name=listener,proto3" json:"listener,omitempty"`
+	// A log index at or above that of everything committed before the request arrived at the agent; 0: not given. What
+	// ended a transaction above it came after the request, so that a late request is told from one of the next
+	// transaction.
+	AsOf          uint64 `protobuf:"varint,13,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1175,6 +1179,13 @@ func (x *Forward) GetListener() string {
 		return x.Listener
 	}
 	return ""
+}
+
+func (x *Forward) GetAsOf() uint64 {
+	if x != nil {
+		return x.AsOf
+	}
+	return 0
 }
 
 // Drain takes the agent out of the membership; it goes on committing until Goodbye.
@@ -1992,6 +2003,7 @@ type PartitionNotice struct {
 	HighWatermark int64                  `protobuf:"varint,4,opt,name=high_watermark,json=highWatermark,proto3" json:"high_watermark,omitempty"`
 	LastStable    int64                  `protobuf:"varint,5,opt,name=last_stable,json=lastStable,proto3" json:"last_stable,omitempty"`
 	Extents       []byte                 `protobuf:"bytes,6,opt,name=extents,proto3" json:"extents,omitempty"` // appended ones, package extent's list encoding
+	Aborted       []*AbortedTransaction  `protobuf:"bytes,7,rep,name=aborted,proto3" json:"aborted,omitempty"` // those whose marker is in extents, ascending by it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2068,6 +2080,75 @@ func (x *PartitionNotice) GetExtents() []byte {
 	return nil
 }
 
+func (x *PartitionNotice) GetAborted() []*AbortedTransaction {
+	if x != nil {
+		return x.Aborted
+	}
+	return nil
+}
+
+// AbortedTransaction is what one aborted transaction left in a partition. Offsets from first to last that its producer
+// wrote are not for readers of committed records.
+type AbortedTransaction struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ProducerId    int64                  `protobuf:"varint,1,opt,name=producer_id,json=producerId,proto3" json:"producer_id,omitempty"`
+	First         int64                  `protobuf:"varint,2,opt,name=first,proto3" json:"first,omitempty"` // offset of its first record
+	Last          int64                  `protobuf:"varint,3,opt,name=last,proto3" json:"last,omitempty"`   // offset of its marker
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AbortedTransaction) Reset() {
+	*x = AbortedTransaction{}
+	mi := &file_controlplane_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AbortedTransaction) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AbortedTransaction) ProtoMessage() {}
+
+func (x *AbortedTransaction) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AbortedTransaction.ProtoReflect.Descriptor instead.
+func (*AbortedTransaction) Descriptor() ([]byte, []int) {
+	return file_controlplane_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *AbortedTransaction) GetProducerId() int64 {
+	if x != nil {
+		return x.ProducerId
+	}
+	return 0
+}
+
+func (x *AbortedTransaction) GetFirst() int64 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *AbortedTransaction) GetLast() int64 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
 type Stamp struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Token         uint64                 `protobuf:"varint,1,opt,name=token,proto3" json:"token,omitempty"` // of the newest Probe it answers
@@ -2079,7 +2160,7 @@ type Stamp struct {
 
 func (x *Stamp) Reset() {
 	*x = Stamp{}
-	mi := &file_controlplane_proto_msgTypes[26]
+	mi := &file_controlplane_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2091,7 +2172,7 @@ func (x *Stamp) String() string {
 func (*Stamp) ProtoMessage() {}
 
 func (x *Stamp) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[26]
+	mi := &file_controlplane_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2104,7 +2185,7 @@ func (x *Stamp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stamp.ProtoReflect.Descriptor instead.
 func (*Stamp) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{26}
+	return file_controlplane_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Stamp) GetToken() uint64 {
@@ -2139,7 +2220,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_controlplane_proto_msgTypes[27]
+	mi := &file_controlplane_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2151,7 +2232,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[27]
+	mi := &file_controlplane_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2164,7 +2245,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{27}
+	return file_controlplane_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Error) GetCode() Error_Code {
@@ -2193,7 +2274,7 @@ type CommitAnswer struct {
 
 func (x *CommitAnswer) Reset() {
 	*x = CommitAnswer{}
-	mi := &file_controlplane_proto_msgTypes[28]
+	mi := &file_controlplane_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2205,7 +2286,7 @@ func (x *CommitAnswer) String() string {
 func (*CommitAnswer) ProtoMessage() {}
 
 func (x *CommitAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[28]
+	mi := &file_controlplane_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2218,7 +2299,7 @@ func (x *CommitAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitAnswer.ProtoReflect.Descriptor instead.
 func (*CommitAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{28}
+	return file_controlplane_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CommitAnswer) GetRequest() uint64 {
@@ -2261,7 +2342,7 @@ type LookupAnswer struct {
 
 func (x *LookupAnswer) Reset() {
 	*x = LookupAnswer{}
-	mi := &file_controlplane_proto_msgTypes[29]
+	mi := &file_controlplane_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2273,7 +2354,7 @@ func (x *LookupAnswer) String() string {
 func (*LookupAnswer) ProtoMessage() {}
 
 func (x *LookupAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[29]
+	mi := &file_controlplane_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2286,7 +2367,7 @@ func (x *LookupAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupAnswer.ProtoReflect.Descriptor instead.
 func (*LookupAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{29}
+	return file_controlplane_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *LookupAnswer) GetRequest() uint64 {
@@ -2325,13 +2406,15 @@ type PartitionAnswer struct {
 	LastStable    int64                  `protobuf:"varint,4,opt,name=last_stable,json=lastStable,proto3" json:"last_stable,omitempty"`
 	Extents       []byte                 `protobuf:"bytes,5,opt,name=extents,proto3" json:"extents,omitempty"`
 	More          bool                   `protobuf:"varint,6,opt,name=more,proto3" json:"more,omitempty"` // further extents exist below the high watermark
+	// All that reach into extents, ascending by last, as of index: complete for what lies below last_stable.
+	Aborted       []*AbortedTransaction `protobuf:"bytes,7,rep,name=aborted,proto3" json:"aborted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PartitionAnswer) Reset() {
 	*x = PartitionAnswer{}
-	mi := &file_controlplane_proto_msgTypes[30]
+	mi := &file_controlplane_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2343,7 +2426,7 @@ func (x *PartitionAnswer) String() string {
 func (*PartitionAnswer) ProtoMessage() {}
 
 func (x *PartitionAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[30]
+	mi := &file_controlplane_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2356,7 +2439,7 @@ func (x *PartitionAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionAnswer.ProtoReflect.Descriptor instead.
 func (*PartitionAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{30}
+	return file_controlplane_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PartitionAnswer) GetUnknown() bool {
@@ -2401,6 +2484,13 @@ func (x *PartitionAnswer) GetMore() bool {
 	return false
 }
 
+func (x *PartitionAnswer) GetAborted() []*AbortedTransaction {
+	if x != nil {
+		return x.Aborted
+	}
+	return nil
+}
+
 type ForwardAnswer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Request       uint64                 `protobuf:"varint,1,opt,name=request,proto3" json:"request,omitempty"`
@@ -2412,7 +2502,7 @@ type ForwardAnswer struct {
 
 func (x *ForwardAnswer) Reset() {
 	*x = ForwardAnswer{}
-	mi := &file_controlplane_proto_msgTypes[31]
+	mi := &file_controlplane_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2424,7 +2514,7 @@ func (x *ForwardAnswer) String() string {
 func (*ForwardAnswer) ProtoMessage() {}
 
 func (x *ForwardAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[31]
+	mi := &file_controlplane_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2437,7 +2527,7 @@ func (x *ForwardAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardAnswer.ProtoReflect.Descriptor instead.
 func (*ForwardAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{31}
+	return file_controlplane_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ForwardAnswer) GetRequest() uint64 {
@@ -2471,7 +2561,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_controlplane_proto_msgTypes[32]
+	mi := &file_controlplane_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2483,7 +2573,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[32]
+	mi := &file_controlplane_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2496,7 +2586,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{32}
+	return file_controlplane_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Done) GetRequest() uint64 {
@@ -2578,7 +2668,7 @@ const file_controlplane_proto_rawDesc = "" +
 	"partitions\"B\n" +
 	"\fPartitionRef\x12\x14\n" +
 	"\x05topic\x18\x01 \x01(\fR\x05topic\x12\x1c\n" +
-	"\tpartition\x18\x02 \x01(\x05R\tpartition\"\xa4\x02\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\"\xb9\x02\n" +
 	"\aForward\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x12\x17\n" +
 	"\aapi_key\x18\x02 \x01(\x05R\x06apiKey\x12\x1f\n" +
@@ -2594,7 +2684,8 @@ const file_controlplane_proto_rawDesc = "" +
 	"connection\x18\n" +
 	" \x01(\x04R\n" +
 	"connection\x12\x1a\n" +
-	"\blistener\x18\v \x01(\tR\blistener\"!\n" +
+	"\blistener\x18\v \x01(\tR\blistener\x12\x13\n" +
+	"\x05as_of\x18\r \x01(\x04R\x04asOf\"!\n" +
 	"\x05Drain\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\"#\n" +
 	"\aGoodbye\x12\x18\n" +
@@ -2665,7 +2756,7 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12H\n" +
 	"\n" +
 	"partitions\x18\x02 \x03(\v2(.freshet.controlplane.v1.PartitionNoticeR\n" +
-	"partitions\"\xc4\x01\n" +
+	"partitions\"\x8b\x02\n" +
 	"\x0fPartitionNotice\x12\x14\n" +
 	"\x05topic\x18\x01 \x01(\fR\x05topic\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x1b\n" +
@@ -2673,7 +2764,13 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x0ehigh_watermark\x18\x04 \x01(\x03R\rhighWatermark\x12\x1f\n" +
 	"\vlast_stable\x18\x05 \x01(\x03R\n" +
 	"lastStable\x12\x18\n" +
-	"\aextents\x18\x06 \x01(\fR\aextents\"J\n" +
+	"\aextents\x18\x06 \x01(\fR\aextents\x12E\n" +
+	"\aaborted\x18\a \x03(\v2+.freshet.controlplane.v1.AbortedTransactionR\aaborted\"_\n" +
+	"\x12AbortedTransaction\x12\x1f\n" +
+	"\vproducer_id\x18\x01 \x01(\x03R\n" +
+	"producerId\x12\x14\n" +
+	"\x05first\x18\x02 \x01(\x03R\x05first\x12\x12\n" +
+	"\x04last\x18\x03 \x01(\x03R\x04last\"J\n" +
 	"\x05Stamp\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\x04R\x05token\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x15\n" +
@@ -2698,7 +2795,7 @@ const file_controlplane_proto_rawDesc = "" +
 	"\n" +
 	"partitions\x18\x03 \x03(\v2(.freshet.controlplane.v1.PartitionAnswerR\n" +
 	"partitions\x124\n" +
-	"\x05error\x18\x04 \x01(\v2\x1e.freshet.controlplane.v1.ErrorR\x05error\"\xbe\x01\n" +
+	"\x05error\x18\x04 \x01(\v2\x1e.freshet.controlplane.v1.ErrorR\x05error\"\x85\x02\n" +
 	"\x0fPartitionAnswer\x12\x18\n" +
 	"\aunknown\x18\x01 \x01(\bR\aunknown\x12\x1b\n" +
 	"\tlog_start\x18\x02 \x01(\x03R\blogStart\x12%\n" +
@@ -2706,7 +2803,8 @@ const file_controlplane_proto_rawDesc = "" +
 	"\vlast_stable\x18\x04 \x01(\x03R\n" +
 	"lastStable\x12\x18\n" +
 	"\aextents\x18\x05 \x01(\fR\aextents\x12\x12\n" +
-	"\x04more\x18\x06 \x01(\bR\x04more\"s\n" +
+	"\x04more\x18\x06 \x01(\bR\x04more\x12E\n" +
+	"\aaborted\x18\a \x03(\v2+.freshet.controlplane.v1.AbortedTransactionR\aaborted\"s\n" +
 	"\rForwardAnswer\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x12\x12\n" +
 	"\x04body\x18\x02 \x01(\fR\x04body\x124\n" +
@@ -2731,45 +2829,46 @@ func file_controlplane_proto_rawDescGZIP() []byte {
 }
 
 var file_controlplane_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_controlplane_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_controlplane_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_controlplane_proto_goTypes = []any{
-	(Refused_Reason)(0),     // 0: freshet.controlplane.v1.Refused.Reason
-	(Error_Code)(0),         // 1: freshet.controlplane.v1.Error.Code
-	(*LocateRequest)(nil),   // 2: freshet.controlplane.v1.LocateRequest
-	(*LocateResponse)(nil),  // 3: freshet.controlplane.v1.LocateResponse
-	(*ToOwner)(nil),         // 4: freshet.controlplane.v1.ToOwner
-	(*AgentItem)(nil),       // 5: freshet.controlplane.v1.AgentItem
-	(*Endpoint)(nil),        // 6: freshet.controlplane.v1.Endpoint
-	(*Hello)(nil),           // 7: freshet.controlplane.v1.Hello
-	(*Probe)(nil),           // 8: freshet.controlplane.v1.Probe
-	(*Commit)(nil),          // 9: freshet.controlplane.v1.Commit
-	(*Abandon)(nil),         // 10: freshet.controlplane.v1.Abandon
-	(*Lookup)(nil),          // 11: freshet.controlplane.v1.Lookup
-	(*PartitionLookup)(nil), // 12: freshet.controlplane.v1.PartitionLookup
-	(*Unsubscribe)(nil),     // 13: freshet.controlplane.v1.Unsubscribe
-	(*PartitionRef)(nil),    // 14: freshet.controlplane.v1.PartitionRef
-	(*Forward)(nil),         // 15: freshet.controlplane.v1.Forward
-	(*Drain)(nil),           // 16: freshet.controlplane.v1.Drain
-	(*Goodbye)(nil),         // 17: freshet.controlplane.v1.Goodbye
-	(*ToAgent)(nil),         // 18: freshet.controlplane.v1.ToAgent
-	(*OwnerItem)(nil),       // 19: freshet.controlplane.v1.OwnerItem
-	(*Welcome)(nil),         // 20: freshet.controlplane.v1.Welcome
-	(*Refused)(nil),         // 21: freshet.controlplane.v1.Refused
-	(*Catalogue)(nil),       // 22: freshet.controlplane.v1.Catalogue
-	(*Topic)(nil),           // 23: freshet.controlplane.v1.Topic
-	(*Membership)(nil),      // 24: freshet.controlplane.v1.Membership
-	(*Member)(nil),          // 25: freshet.controlplane.v1.Member
-	(*Notice)(nil),          // 26: freshet.controlplane.v1.Notice
-	(*PartitionNotice)(nil), // 27: freshet.controlplane.v1.PartitionNotice
-	(*Stamp)(nil),           // 28: freshet.controlplane.v1.Stamp
-	(*Error)(nil),           // 29: freshet.controlplane.v1.Error
-	(*CommitAnswer)(nil),    // 30: freshet.controlplane.v1.CommitAnswer
-	(*LookupAnswer)(nil),    // 31: freshet.controlplane.v1.LookupAnswer
-	(*PartitionAnswer)(nil), // 32: freshet.controlplane.v1.PartitionAnswer
-	(*ForwardAnswer)(nil),   // 33: freshet.controlplane.v1.ForwardAnswer
-	(*Done)(nil),            // 34: freshet.controlplane.v1.Done
-	nil,                     // 35: freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
-	nil,                     // 36: freshet.controlplane.v1.Topic.ConfigsEntry
+	(Refused_Reason)(0),        // 0: freshet.controlplane.v1.Refused.Reason
+	(Error_Code)(0),            // 1: freshet.controlplane.v1.Error.Code
+	(*LocateRequest)(nil),      // 2: freshet.controlplane.v1.LocateRequest
+	(*LocateResponse)(nil),     // 3: freshet.controlplane.v1.LocateResponse
+	(*ToOwner)(nil),            // 4: freshet.controlplane.v1.ToOwner
+	(*AgentItem)(nil),          // 5: freshet.controlplane.v1.AgentItem
+	(*Endpoint)(nil),           // 6: freshet.controlplane.v1.Endpoint
+	(*Hello)(nil),              // 7: freshet.controlplane.v1.Hello
+	(*Probe)(nil),              // 8: freshet.controlplane.v1.Probe
+	(*Commit)(nil),             // 9: freshet.controlplane.v1.Commit
+	(*Abandon)(nil),            // 10: freshet.controlplane.v1.Abandon
+	(*Lookup)(nil),             // 11: freshet.controlplane.v1.Lookup
+	(*PartitionLookup)(nil),    // 12: freshet.controlplane.v1.PartitionLookup
+	(*Unsubscribe)(nil),        // 13: freshet.controlplane.v1.Unsubscribe
+	(*PartitionRef)(nil),       // 14: freshet.controlplane.v1.PartitionRef
+	(*Forward)(nil),            // 15: freshet.controlplane.v1.Forward
+	(*Drain)(nil),              // 16: freshet.controlplane.v1.Drain
+	(*Goodbye)(nil),            // 17: freshet.controlplane.v1.Goodbye
+	(*ToAgent)(nil),            // 18: freshet.controlplane.v1.ToAgent
+	(*OwnerItem)(nil),          // 19: freshet.controlplane.v1.OwnerItem
+	(*Welcome)(nil),            // 20: freshet.controlplane.v1.Welcome
+	(*Refused)(nil),            // 21: freshet.controlplane.v1.Refused
+	(*Catalogue)(nil),          // 22: freshet.controlplane.v1.Catalogue
+	(*Topic)(nil),              // 23: freshet.controlplane.v1.Topic
+	(*Membership)(nil),         // 24: freshet.controlplane.v1.Membership
+	(*Member)(nil),             // 25: freshet.controlplane.v1.Member
+	(*Notice)(nil),             // 26: freshet.controlplane.v1.Notice
+	(*PartitionNotice)(nil),    // 27: freshet.controlplane.v1.PartitionNotice
+	(*AbortedTransaction)(nil), // 28: freshet.controlplane.v1.AbortedTransaction
+	(*Stamp)(nil),              // 29: freshet.controlplane.v1.Stamp
+	(*Error)(nil),              // 30: freshet.controlplane.v1.Error
+	(*CommitAnswer)(nil),       // 31: freshet.controlplane.v1.CommitAnswer
+	(*LookupAnswer)(nil),       // 32: freshet.controlplane.v1.LookupAnswer
+	(*PartitionAnswer)(nil),    // 33: freshet.controlplane.v1.PartitionAnswer
+	(*ForwardAnswer)(nil),      // 34: freshet.controlplane.v1.ForwardAnswer
+	(*Done)(nil),               // 35: freshet.controlplane.v1.Done
+	nil,                        // 36: freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
+	nil,                        // 37: freshet.controlplane.v1.Topic.ConfigsEntry
 }
 var file_controlplane_proto_depIdxs = []int32{
 	5,  // 0: freshet.controlplane.v1.ToOwner.items:type_name -> freshet.controlplane.v1.AgentItem
@@ -2790,34 +2889,36 @@ var file_controlplane_proto_depIdxs = []int32{
 	21, // 15: freshet.controlplane.v1.OwnerItem.refused:type_name -> freshet.controlplane.v1.Refused
 	22, // 16: freshet.controlplane.v1.OwnerItem.catalogue:type_name -> freshet.controlplane.v1.Catalogue
 	26, // 17: freshet.controlplane.v1.OwnerItem.notice:type_name -> freshet.controlplane.v1.Notice
-	28, // 18: freshet.controlplane.v1.OwnerItem.stamp:type_name -> freshet.controlplane.v1.Stamp
-	30, // 19: freshet.controlplane.v1.OwnerItem.commit:type_name -> freshet.controlplane.v1.CommitAnswer
-	31, // 20: freshet.controlplane.v1.OwnerItem.lookup:type_name -> freshet.controlplane.v1.LookupAnswer
-	33, // 21: freshet.controlplane.v1.OwnerItem.forward:type_name -> freshet.controlplane.v1.ForwardAnswer
-	34, // 22: freshet.controlplane.v1.OwnerItem.done:type_name -> freshet.controlplane.v1.Done
+	29, // 18: freshet.controlplane.v1.OwnerItem.stamp:type_name -> freshet.controlplane.v1.Stamp
+	31, // 19: freshet.controlplane.v1.OwnerItem.commit:type_name -> freshet.controlplane.v1.CommitAnswer
+	32, // 20: freshet.controlplane.v1.OwnerItem.lookup:type_name -> freshet.controlplane.v1.LookupAnswer
+	34, // 21: freshet.controlplane.v1.OwnerItem.forward:type_name -> freshet.controlplane.v1.ForwardAnswer
+	35, // 22: freshet.controlplane.v1.OwnerItem.done:type_name -> freshet.controlplane.v1.Done
 	0,  // 23: freshet.controlplane.v1.Refused.reason:type_name -> freshet.controlplane.v1.Refused.Reason
 	23, // 24: freshet.controlplane.v1.Catalogue.topics:type_name -> freshet.controlplane.v1.Topic
 	24, // 25: freshet.controlplane.v1.Catalogue.membership:type_name -> freshet.controlplane.v1.Membership
-	35, // 26: freshet.controlplane.v1.Catalogue.broker_configs:type_name -> freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
-	36, // 27: freshet.controlplane.v1.Topic.configs:type_name -> freshet.controlplane.v1.Topic.ConfigsEntry
+	36, // 26: freshet.controlplane.v1.Catalogue.broker_configs:type_name -> freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
+	37, // 27: freshet.controlplane.v1.Topic.configs:type_name -> freshet.controlplane.v1.Topic.ConfigsEntry
 	25, // 28: freshet.controlplane.v1.Membership.members:type_name -> freshet.controlplane.v1.Member
 	6,  // 29: freshet.controlplane.v1.Member.endpoints:type_name -> freshet.controlplane.v1.Endpoint
 	27, // 30: freshet.controlplane.v1.Notice.partitions:type_name -> freshet.controlplane.v1.PartitionNotice
-	1,  // 31: freshet.controlplane.v1.Error.code:type_name -> freshet.controlplane.v1.Error.Code
-	29, // 32: freshet.controlplane.v1.CommitAnswer.error:type_name -> freshet.controlplane.v1.Error
-	32, // 33: freshet.controlplane.v1.LookupAnswer.partitions:type_name -> freshet.controlplane.v1.PartitionAnswer
-	29, // 34: freshet.controlplane.v1.LookupAnswer.error:type_name -> freshet.controlplane.v1.Error
-	29, // 35: freshet.controlplane.v1.ForwardAnswer.error:type_name -> freshet.controlplane.v1.Error
-	29, // 36: freshet.controlplane.v1.Done.error:type_name -> freshet.controlplane.v1.Error
-	2,  // 37: freshet.controlplane.v1.ControlPlane.Locate:input_type -> freshet.controlplane.v1.LocateRequest
-	4,  // 38: freshet.controlplane.v1.ControlPlane.Session:input_type -> freshet.controlplane.v1.ToOwner
-	3,  // 39: freshet.controlplane.v1.ControlPlane.Locate:output_type -> freshet.controlplane.v1.LocateResponse
-	18, // 40: freshet.controlplane.v1.ControlPlane.Session:output_type -> freshet.controlplane.v1.ToAgent
-	39, // [39:41] is the sub-list for method output_type
-	37, // [37:39] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	28, // 31: freshet.controlplane.v1.PartitionNotice.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
+	1,  // 32: freshet.controlplane.v1.Error.code:type_name -> freshet.controlplane.v1.Error.Code
+	30, // 33: freshet.controlplane.v1.CommitAnswer.error:type_name -> freshet.controlplane.v1.Error
+	33, // 34: freshet.controlplane.v1.LookupAnswer.partitions:type_name -> freshet.controlplane.v1.PartitionAnswer
+	30, // 35: freshet.controlplane.v1.LookupAnswer.error:type_name -> freshet.controlplane.v1.Error
+	28, // 36: freshet.controlplane.v1.PartitionAnswer.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
+	30, // 37: freshet.controlplane.v1.ForwardAnswer.error:type_name -> freshet.controlplane.v1.Error
+	30, // 38: freshet.controlplane.v1.Done.error:type_name -> freshet.controlplane.v1.Error
+	2,  // 39: freshet.controlplane.v1.ControlPlane.Locate:input_type -> freshet.controlplane.v1.LocateRequest
+	4,  // 40: freshet.controlplane.v1.ControlPlane.Session:input_type -> freshet.controlplane.v1.ToOwner
+	3,  // 41: freshet.controlplane.v1.ControlPlane.Locate:output_type -> freshet.controlplane.v1.LocateResponse
+	18, // 42: freshet.controlplane.v1.ControlPlane.Session:output_type -> freshet.controlplane.v1.ToAgent
+	41, // [41:43] is the sub-list for method output_type
+	39, // [39:41] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_controlplane_proto_init() }
@@ -2857,7 +2958,7 @@ func file_controlplane_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controlplane_proto_rawDesc), len(file_controlplane_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   35,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -86,6 +86,8 @@ type Forward struct {
 	Node         int    // index of that listener's port in Config.Endpoints, which selects the node id
 	Zone         string // the client's zone
 	Connection   uint64 // unique in this process; requests of one connection keep their order
+	// AsOf is a log index learned by a stamp that was asked for after the request arrived; 0: not given.
+	AsOf uint64
 }
 
 // Forward hands a Kafka request to the owner and gives the response's body, after its header. It waits for an owner
@@ -99,6 +101,7 @@ func (s *Session) Forward(ctx context.Context, f Forward) ([]byte, error) {
 		Forward: &api.Forward{
 			ApiKey: int32(f.Key), ApiVersion: int32(f.Version), Body: bytes.Clone(f.Body), Principal: f.Principal,
 			ClientId: f.ClientID, Host: f.Host, Node: node, Zone: f.Zone, Connection: f.Connection, Listener: f.Listener,
+			AsOf: f.AsOf,
 		},
 	}}})
 	if err != nil {
