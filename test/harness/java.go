@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/freshet-io/freshet/internal/testservers"
 )
 
 // Main classes of Apache Kafka's command-line tools.
@@ -48,6 +50,12 @@ func Java(t testing.TB, in io.Reader, out io.Writer, class string, args ...strin
 func TryJava(t testing.TB, in io.Reader, out io.Writer, class string, args ...string) Result {
 	t.Helper()
 	return runTo(t, in, out, need(t, "java"), append(javaArgs(Jars(t), class), args...)...)
+}
+
+// JavaProcess describes a main class of Apache Kafka as a process of its own, not started.
+func JavaProcess(t testing.TB, name string, ready func() error, class string, args ...string) *testservers.Process {
+	t.Helper()
+	return testservers.NewProcess(t, name, need(t, "java"), append(javaArgs(Jars(t), class), args...), ready)
 }
 
 // javaArgs are the arguments of a small JVM that starts quickly. Directories of classes may follow.

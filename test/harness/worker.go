@@ -22,10 +22,12 @@ const workerLimit = 90 * time.Second
 // line of JSON out. Safe for concurrent use: jobs wait for each other.
 type Worker struct {
 	name string
+	cmd  *exec.Cmd
 	mu   sync.Mutex
-	in   io.Writer
+	in   io.WriteCloser
 	out  chan []byte // lines; closed at the end of the output
 	errs *bytes.Buffer
+	done chan struct{} // closed when the process was waited for
 }
 
 // JavaWorker compiles a class of test/java against Apache Kafka's jars and runs it until the test ends.
@@ -56,8 +58,8 @@ func PythonWorker(t testing.TB, script string) *Worker {
 
 func startWorker(t testing.TB, name, program string, args ...string) *Worker {
 	t.Helper()
-	w := &Worker{name: name, out: make(chan []byte), errs: &bytes.Buffer{}}
 	cmd := exec.Command(program, args...)
+	w := &Worker{name: name, cmd: cmd, out: make(chan []byte), errs: &bytes.Buffer{}, done: make(chan struct{})}
 	cmd.Stderr = w.errs
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -88,13 +90,43 @@ func startWorker(t testing.TB, name, program string, args ...string) *Worker {
 			}
 		}
 	})
+	go func() {
+		read.Wait()
+		_ = cmd.Wait() // how it ended is in its state
+		close(w.done)
+	}()
 	t.Cleanup(func() {
 		close(stop)
-		_ = cmd.Process.Kill()
-		read.Wait()
-		_ = cmd.Wait() // it was killed
+		w.Kill()
+		if t.Failed() {
+			t.Logf("%s said:\n%s", name, w.errs)
+		}
 	})
 	return w
+}
+
+// Kill ends the program at once (SIGKILL) and waits until it is gone.
+func (w *Worker) Kill() {
+	_ = w.cmd.Process.Kill() // it may have ended
+	<-w.done
+}
+
+// Close ends the program's input, upon which it ends in good order, and waits until it is gone.
+func (w *Worker) Close(t testing.TB) {
+	t.Helper()
+	if err := w.in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	limit := time.NewTimer(workerLimit)
+	defer limit.Stop()
+	select {
+	case <-w.done:
+		if code := w.cmd.ProcessState.ExitCode(); code != 0 {
+			t.Fatalf("%s ended with exit code %d\n%s", w.name, code, w.errs)
+		}
+	case <-limit.C:
+		t.Fatalf("%s did not end in %s", w.name, workerLimit)
+	}
 }
 
 // Call does one job: job is its JSON, result takes the answer's. A job that the program failed at is an error with

@@ -1,0 +1,72 @@
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.BufferedReader;
+import java.io.ByteArrayOutputStream;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.lang.reflect.InvocationTargetException;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.kafka.common.utils.Exit;
+
+/**
+ * Runs Apache Kafka's command-line tools one after the other in one JVM, each by its main method: a line of JSON in, a line
+ * of JSON out.
+ */
+public final class Tools {
+    private static final ObjectMapper JSON = new ObjectMapper();
+
+    private static Integer code; // what the tool ended with, null if its main method returned
+
+    private Tools() {}
+
+    /** Takes the place of the end of the process. */
+    private static final class Ended extends RuntimeException {
+        private static final long serialVersionUID = 1;
+    }
+
+    public static void main(String[] args) throws Exception {
+        PrintStream out = System.out;
+        Exit.setExitProcedure((status, message) -> end(status));
+        Exit.setHaltProcedure((status, message) -> end(status));
+        Exit.setShutdownHookAdder((name, hook) -> {});
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line = in.readLine(); line != null; line = in.readLine()) {
+            out.println(JSON.writeValueAsString(run(JSON.readTree(line))));
+        }
+    }
+
+    private static void end(int status) {
+        if (code == null) { // a tool may catch what is thrown here, and end again
+            code = status;
+        }
+        throw new Ended();
+    }
+
+    private static ObjectNode run(JsonNode job) throws Exception {
+        List<String> args = new ArrayList<>();
+        job.get("args").forEach(a -> args.add(a.asText()));
+        ByteArrayOutputStream output = new ByteArrayOutputStream();
+        PrintStream stream = new PrintStream(output, true, StandardCharsets.UTF_8);
+        PrintStream out = System.out;
+        PrintStream err = System.err;
+        System.setOut(stream);
+        System.setErr(stream);
+        code = null;
+        try {
+            Class.forName(job.get("tool").asText()).getMethod("main", String[].class)
+                    .invoke(null, (Object) args.toArray(new String[0]));
+        } catch (InvocationTargetException e) {
+            if (code == null) {
+                e.getCause().printStackTrace(stream);
+                code = 1;
+            }
+        } finally {
+            System.setOut(out);
+            System.setErr(err);
+        }
+        return JSON.createObjectNode().put("code", code == null ? 0 : code).put("output", output.toString(StandardCharsets.UTF_8));
+    }
+}
