@@ -82,10 +82,15 @@ func appendCommand(dst []byte, c Command) []byte {
 	case *CheckHash:
 		dst = binary.AppendUvarint(dst, c.Index)
 		return binary.LittleEndian.AppendUint64(dst, c.Hash)
+	case bodyAppender:
+		return c.appendBody(dst)
 	default:
 		panic(fmt.Sprintf("metadata: command %T", c))
 	}
 }
+
+// bodyAppender is a command that has its codec beside it.
+type bodyAppender interface{ appendBody(dst []byte) []byte }
 
 func appendSetConfigs(dst []byte, c *SetConfigs) []byte {
 	dst = append(dst, byte(c.Resource))
@@ -209,7 +214,7 @@ func readCommand(kind commandKind, w *wire.Reader) Command {
 	case kindCheckHash:
 		return &CheckHash{Index: w.Uvarint(), Hash: readUint64(w)}
 	default:
-		return nil
+		return readTransactionCommand(kind, w)
 	}
 }
 

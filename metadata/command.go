@@ -168,7 +168,8 @@ func (fx *Effects) Reset() {
 type PartitionEffect struct {
 	Partition id.TopicPartition
 	Watermarks
-	Extents []extent.Extent // appended, in offset order
+	Extents []extent.Extent  // appended, in offset order; markers among them
+	Aborted []extent.Aborted // transactions that these markers aborted, in marker order
 }
 
 // Watermarks are one partition's bounds as of one log index.

@@ -30,6 +30,25 @@ var (
 	ErrInvalidCount = errors.New("invalid count")
 )
 
+// Errors of transactions. What they become on the wire depends on API and version.
+var (
+	// ErrFencedProducer: the epoch is not the producer's (PRODUCER_FENCED, INVALID_PRODUCER_EPOCH).
+	ErrFencedProducer = errors.New("producer is fenced")
+	// ErrUnknownTransaction: there is no such transactional id, or it has another producer id
+	// (INVALID_PRODUCER_ID_MAPPING).
+	ErrUnknownTransaction = errors.New("unknown transactional id or other producer id")
+	// ErrInvalidTransactionState: the request does not fit the transaction's state, or is late: sent in an earlier
+	// transaction of the same epoch (INVALID_TXN_STATE).
+	ErrInvalidTransactionState = errors.New("invalid transaction state")
+	// ErrConcurrentTransactions: reserved for owners, which may have to ask a client to come again
+	// (CONCURRENT_TRANSACTIONS). The state machine ends a transaction at once and never says so.
+	ErrConcurrentTransactions = errors.New("concurrent transactions")
+	// ErrNotInTransaction: the partition verified is not in the transaction (TRANSACTION_ABORTABLE).
+	ErrNotInTransaction = errors.New("partition is not in the transaction")
+	// ErrNotAttempted: nothing was done, because of an error of another partition (OPERATION_NOT_ATTEMPTED).
+	ErrNotAttempted = errors.New("not attempted")
+)
+
 // Errors of reading logs and snapshots.
 var (
 	// ErrMalformedCommand: the bytes are no batch of commands that this format could have written.

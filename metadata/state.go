@@ -156,6 +156,8 @@ func (s *State) apply(c Command, fx *Effects) Result {
 	case *CheckHash:
 		fx.Checks = append(fx.Checks, *c)
 		return Result{}
+	case transactionCommand:
+		return c.applyTo(s, fx)
 	default:
 		panic(fmt.Sprintf("metadata: command %T", c))
 	}

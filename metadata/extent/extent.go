@@ -12,7 +12,8 @@ const (
 	Relative Kind = iota
 	// Absolute extents hold batches whose stored base offsets are already true (compaction outputs).
 	Absolute
-	// Marker extents are one control batch of a transaction without bytes in any object; readers synthesise it.
+	// Marker extents are one control batch of a transaction without bytes in any object; readers synthesise it from
+	// EndMarker. Their Bundle and Position mean nothing else, their Length is 0.
 	Marker
 )
 
@@ -27,4 +28,7 @@ type Extent struct {
 	Length       uint32 // bytes
 	Batches      uint32 // number of record batches
 	Kind         Kind
+
+	commit bool  // of a marker
+	epoch  int16 // of a marker; in the padding, so that markers cost other extents nothing
 }

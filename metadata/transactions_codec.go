@@ -1,0 +1,101 @@
+package metadata
+
+import (
+	"encoding/binary"
+
+	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/metadata/internal/wire"
+)
+
+func (c *InitTransaction) appendBody(dst []byte) []byte {
+	dst = wire.AppendString(dst, c.TransactionalID)
+	dst = binary.AppendVarint(dst, int64(c.TimeoutMs))
+	dst = binary.AppendVarint(dst, c.ProducerID)
+	dst = binary.AppendVarint(dst, int64(c.ProducerEpoch))
+	return binary.AppendVarint(dst, c.FreshProducerID)
+}
+
+func (c *AddPartitions) appendBody(dst []byte) []byte {
+	dst = appendTransactionRef(dst, &c.TransactionRef)
+	dst = appendPartitions(dst, c.Partitions)
+	return wire.AppendBool(dst, c.VerifyOnly)
+}
+
+func (c *AddOffsets) appendBody(dst []byte) []byte {
+	return wire.AppendString(appendTransactionRef(dst, &c.TransactionRef), c.Group)
+}
+
+func (c *EndTransaction) appendBody(dst []byte) []byte {
+	dst = appendTransactionRef(dst, &c.TransactionRef)
+	dst = wire.AppendBool(dst, c.Commit)
+	return binary.AppendVarint(dst, c.FreshProducerID)
+}
+
+func (c *WriteMarkers) appendBody(dst []byte) []byte {
+	dst = binary.AppendVarint(dst, c.ProducerID)
+	dst = binary.AppendVarint(dst, int64(c.Epoch))
+	dst = wire.AppendBool(dst, c.Commit)
+	dst = binary.AppendVarint(dst, int64(c.CoordinatorEpoch))
+	return appendPartitions(dst, c.Partitions)
+}
+
+// appendTransactionRef is for every command that holds one.
+func appendTransactionRef(dst []byte, r *TransactionRef) []byte {
+	dst = wire.AppendString(dst, r.TransactionalID)
+	dst = binary.AppendVarint(dst, r.ProducerID)
+	dst = binary.AppendVarint(dst, int64(r.Epoch))
+	dst = append(dst, byte(r.Version))
+	return binary.AppendUvarint(dst, r.AsOf)
+}
+
+func readTransactionRef(w *wire.Reader) TransactionRef {
+	return TransactionRef{
+		TransactionalID: w.String(), ProducerID: w.Varint(), Epoch: w.Int16(), Version: int8(w.Byte()), AsOf: w.Uvarint(),
+	}
+}
+
+func appendPartitions(dst []byte, list []id.TopicPartition) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(list)))
+	for _, tp := range list {
+		dst = append(dst, tp.Topic[:]...)
+		dst = binary.AppendVarint(dst, int64(tp.Partition))
+	}
+	return dst
+}
+
+// readPartitions reads partitions, nil if there are none.
+func readPartitions(w *wire.Reader) []id.TopicPartition {
+	n := w.Count(17)
+	if n == 0 {
+		return nil
+	}
+	list := make([]id.TopicPartition, 0, n)
+	for range n {
+		list = append(list, id.TopicPartition{Topic: readTopicID(w), Partition: w.Int32()})
+	}
+	return list
+}
+
+// readTransactionCommand reads the body of a transaction command; nil if the kind is unknown.
+func readTransactionCommand(kind commandKind, w *wire.Reader) Command {
+	switch kind {
+	case kindInitTransaction:
+		return &InitTransaction{
+			TransactionalID: w.String(), TimeoutMs: w.Int32(), ProducerID: w.Varint(), ProducerEpoch: w.Int16(),
+			FreshProducerID: w.Varint(),
+		}
+	case kindAddPartitions:
+		return &AddPartitions{TransactionRef: readTransactionRef(w), Partitions: readPartitions(w), VerifyOnly: w.Bool()}
+	case kindAddOffsets:
+		return &AddOffsets{TransactionRef: readTransactionRef(w), Group: w.String()}
+	case kindEndTransaction:
+		return &EndTransaction{TransactionRef: readTransactionRef(w), Commit: w.Bool(), FreshProducerID: w.Varint()}
+	case kindWriteMarkers:
+		return &WriteMarkers{
+			ProducerID: w.Varint(), Epoch: w.Int16(), Commit: w.Bool(), CoordinatorEpoch: w.Int32(),
+			Partitions: readPartitions(w),
+		}
+	default:
+		return nil
+	}
+}
