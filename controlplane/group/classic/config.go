@@ -1,0 +1,86 @@
+package classic
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// Defaults of Config, Kafka's unless said otherwise.
+const (
+	DefaultMinSession        = 6 * time.Second
+	DefaultMaxSession        = 30 * time.Minute
+	DefaultInitialDelay      = 3 * time.Second
+	DefaultNewMemberTimeout  = 5 * time.Minute
+	DefaultMaxPending        = 10_000 // Kafka has no bound
+	MinRejoinWait            = time.Second
+	maxLoggedReason          = 255 // bytes; what Kafka's clients cut it to (KIP-800)
+	consumerProtocolType     = "consumer"
+	requiresKnownMemberSince = 4 // JoinGroup version (KIP-394)
+	skipsAssignmentSince     = 9 // JoinGroup version (KIP-814)
+	mandatoryProtocolSince   = 5 // SyncGroup version (KIP-559)
+	batchedLeaveSince        = 3 // LeaveGroup version (KIP-345)
+)
+
+// Config is what the groups of one coordinator share.
+type Config struct {
+	MinSession       time.Duration // group.min.session.timeout.ms; default DefaultMinSession
+	MaxSession       time.Duration // group.max.session.timeout.ms; default DefaultMaxSession
+	InitialDelay     time.Duration // group.initial.rebalance.delay.ms; 0 for none, there is no default
+	MaxSize          int           // group.max.size; 0 for no bound
+	NewMemberTimeout time.Duration // how long a first join waits at most; default DefaultNewMemberTimeout
+	MaxPending       int           // ids given out and not yet joined with, a group; default DefaultMaxPending
+
+	// NewMemberID makes a member id of the client id, or of the instance id of a static member: Kafka's are the
+	// prefix, a dash and a random UUID. No two calls may give the same id.
+	NewMemberID func(prefix string) string
+
+	// Log is told of rebalances and lost members; nil for none.
+	Log *zap.Logger
+}
+
+// WithDefaults fills in what is zero and has a default.
+func (c Config) WithDefaults() Config {
+	if c.MinSession == 0 {
+		c.MinSession = DefaultMinSession
+	}
+	if c.MaxSession == 0 {
+		c.MaxSession = DefaultMaxSession
+	}
+	if c.NewMemberTimeout == 0 {
+		c.NewMemberTimeout = DefaultNewMemberTimeout
+	}
+	if c.MaxPending == 0 {
+		c.MaxPending = DefaultMaxPending
+	}
+	if c.Log == nil {
+		c.Log = zap.NewNop()
+	}
+	return c
+}
+
+// Validate tells everything that is wrong at once.
+func (c Config) Validate() error {
+	var errs []error
+	if c.MinSession <= 0 || c.MaxSession < c.MinSession {
+		errs = append(errs, fmt.Errorf("session time-outs %v to %v: must be above 0 and rising", c.MinSession, c.MaxSession))
+	}
+	if c.InitialDelay < 0 {
+		errs = append(errs, fmt.Errorf("initial delay %v: must not be negative", c.InitialDelay))
+	}
+	if c.MaxSize < 0 {
+		errs = append(errs, fmt.Errorf("max size %d: must not be negative", c.MaxSize))
+	}
+	if c.NewMemberTimeout <= 0 {
+		errs = append(errs, fmt.Errorf("new member timeout %v: must be above 0", c.NewMemberTimeout))
+	}
+	if c.MaxPending <= 0 {
+		errs = append(errs, fmt.Errorf("max pending %d: must be above 0", c.MaxPending))
+	}
+	if c.NewMemberID == nil {
+		errs = append(errs, errors.New("no NewMemberID"))
+	}
+	return errors.Join(errs...)
+}
