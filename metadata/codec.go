@@ -213,6 +213,14 @@ func readCommand(kind commandKind, w *wire.Reader) Command {
 		return &Tick{}
 	case kindCheckHash:
 		return &CheckHash{Index: w.Uvarint(), Hash: readUint64(w)}
+	case kindUpdateGroup:
+		return readUpdateGroup(w)
+	case kindDeleteGroup:
+		return &DeleteGroup{Group: w.String()}
+	case kindCommitOffsets:
+		return readCommitOffsets(w)
+	case kindDeleteOffsets:
+		return readDeleteOffsets(w)
 	default:
 		return readTransactionCommand(kind, w)
 	}

@@ -26,6 +26,8 @@ var (
 	// ErrEarly: the submission's n is above the next one of its session. Nothing was changed; the owner holds such
 	// submissions back, so that this is not seen in a log.
 	ErrEarly = errors.New("submission is ahead of its session's order")
+	// ErrUnknownGroup: there is no such group.
+	ErrUnknownGroup = errors.New("unknown group")
 	// ErrInvalidCount: the count is below 1 or too large.
 	ErrInvalidCount = errors.New("invalid count")
 )

@@ -59,6 +59,7 @@ type snapshotDecoder struct {
 	tree      *extent.Tree // that extents go to: the partition's or the cleanup item's
 	cleanup   *extent.Tree
 	next      int64 // least base of the next extent
+	groups    groupDecoder
 }
 
 func (d *snapshotDecoder) record(w *wire.Reader) {
@@ -113,7 +114,9 @@ func (d *snapshotDecoder) record(w *wire.Reader) {
 			w.Fail("deleted topic twice")
 		}
 	default:
-		w.Fail("record %d", tag)
+		if !d.groups.read(tag, d.s, w) {
+			w.Fail("record %d", tag)
+		}
 	}
 }
 

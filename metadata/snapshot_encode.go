@@ -77,6 +77,7 @@ func (s *State) encode(w io.Writer) (uint64, error) {
 		f.recordDone()
 		return true
 	})
+	s.encodeGroups(f)
 	s.sessions.Scan(func(n id.Session, e *session) bool {
 		encodeSession(f, n, e)
 		return f.err == nil
@@ -156,7 +157,7 @@ func encodeExtents(f *sectionWriter, t *extent.Tree) {
 }
 
 // encodeItems writes a table's items, many to a record.
-func encodeItems[K ~int64 | ~uint32 | ~uint64, V any](
+func encodeItems[K ~int32 | ~int64 | ~uint32 | ~uint64, V any](
 	f *sectionWriter, tag recordTag, items *btree.Map[K, V], add func([]byte, *V) []byte,
 ) {
 	left, n := items.Len(), 0

@@ -46,8 +46,13 @@ type State struct {
 	bundles btree.Map[id.Bundle, liveBundle] // with at least one live extent
 	dead    btree.Map[id.Bundle, DeadBundle] // without; objects to be deleted
 
+	groups      btree.Map[string, *groupEntry] // by name; they and their topics are copied once per generation too
+	offsetSweep offsetCursor
+
 	cleanup cleanupQueue
 	sweep   sweepCursor
+
+	position int // of the command being applied in its entry
 
 	scratch *scratch // of the applying goroutine, never in a snapshot
 }
@@ -81,6 +86,7 @@ func (s *State) Snapshot() *State {
 	c.retired = *s.retired.Copy()
 	c.bundles = *s.bundles.Copy()
 	c.dead = *s.dead.Copy()
+	c.groups = *s.groups.Copy()
 	c.cleanup = s.cleanup.snapshot()
 	s.gen++
 	return &c
@@ -116,7 +122,8 @@ func (s *State) Apply(index uint64, b *Batch, fx *Effects, results []Result) []R
 	}
 	s.index = index
 	s.now = max(s.now, b.Now)
-	for _, c := range b.Commands {
+	for i, c := range b.Commands {
+		s.position = i
 		results = append(results, s.apply(c, fx))
 	}
 	return results

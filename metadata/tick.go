@@ -22,6 +22,7 @@ const (
 func (s *State) tick() {
 	s.drainCleanup(cleanupExtents)
 	s.sweepProducers()
+	s.sweepOffsets()
 	s.retireSessions()
 	s.forgetNames()
 }

@@ -1,0 +1,219 @@
+package metadata
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/tidwall/btree"
+
+	"github.com/freshet-io/freshet/metadata/internal/wire"
+)
+
+// Tags of the records of groups and offsets: 30 to 39.
+const (
+	recordGroup          recordTag = iota + 30 // a group; its members and topics follow
+	recordGroupMembers                         // members of the group before
+	recordGroupTopic                           // begins a topic of the group before; its offsets follow
+	recordOffsets                              // offsets of the topic before
+	recordOffsetNotes                          // metadata and expiry of offsets of the topic before
+	recordPendingOffsets                       // pending offsets of one partition of the topic before
+	recordOffsetSweep                          // where the search for offsets of deleted topics goes on; none at the beginning
+)
+
+func (s *State) encodeGroups(f *sectionWriter) {
+	s.groups.Scan(func(name string, g *groupEntry) bool {
+		f.buf = append(f.buf, byte(recordGroup))
+		f.buf = wire.AppendString(f.buf, name)
+		f.buf = append(f.buf, byte(g.kind))
+		f.buf = wire.AppendBytes(f.buf, g.head)
+		f.recordDone()
+		encodeMembers(f, &g.members)
+		g.topics.Scan(func(key string, t *topicOffsets) bool {
+			encodeTopicOffsets(f, key, t)
+			return f.err == nil
+		})
+		return f.err == nil
+	})
+	if s.offsetSweep != (offsetCursor{}) {
+		f.buf = append(f.buf, byte(recordOffsetSweep))
+		f.buf = wire.AppendString(f.buf, s.offsetSweep.group)
+		f.buf = wire.AppendString(f.buf, s.offsetSweep.topic)
+		f.recordDone()
+	}
+}
+
+// encodeMembers writes each member as a record of its own: values may be large.
+func encodeMembers(f *sectionWriter, members *btree.Map[string, []byte]) {
+	members.Scan(func(member string, value []byte) bool {
+		f.buf = append(f.buf, byte(recordGroupMembers))
+		f.buf = wire.AppendString(f.buf, member)
+		f.buf = wire.AppendBytes(f.buf, value)
+		f.recordDone()
+		return f.err == nil
+	})
+}
+
+func encodeTopicOffsets(f *sectionWriter, key string, t *topicOffsets) {
+	f.buf = append(f.buf, byte(recordGroupTopic))
+	f.buf = append(f.buf, key...)
+	f.recordDone()
+	encodeItems(f, recordOffsets, &t.offsets, appendOffset)
+	if t.notes != nil {
+		encodeItems(f, recordOffsetNotes, t.notes, appendOffsetNote)
+	}
+	if t.pending == nil {
+		return
+	}
+	t.pending.Scan(func(n int32, list []pendingOffset) bool {
+		f.buf = append(f.buf, byte(recordPendingOffsets))
+		f.buf = binary.AppendUvarint(f.buf, uint64(n))
+		f.buf = binary.AppendUvarint(f.buf, uint64(len(list)))
+		for i := range list {
+			f.buf = binary.AppendUvarint(f.buf, uint64(list[i].producer))
+			f.buf = appendOffset(f.buf, &list[i].offset)
+			f.buf = appendOffsetNote(f.buf, &list[i].note)
+		}
+		f.recordDone()
+		return f.err == nil
+	})
+}
+
+func appendOffset(b []byte, o *offset) []byte {
+	b = binary.AppendVarint(b, o.offset)
+	b = binary.AppendVarint(b, o.committed)
+	b = binary.AppendUvarint(b, o.order)
+	return binary.AppendVarint(b, int64(o.epoch))
+}
+
+func appendOffsetNote(b []byte, n *offsetNote) []byte {
+	b = wire.AppendString(b, n.metadata)
+	return binary.AppendVarint(b, n.expires)
+}
+
+// groupDecoder is the group and the topic that the records to come belong to.
+type groupDecoder struct {
+	name  string
+	group *groupEntry
+	topic *topicOffsets
+}
+
+// read reads one record of groups and offsets; false if the tag is none of theirs.
+func (d *groupDecoder) read(tag recordTag, s *State, w *wire.Reader) bool {
+	switch {
+	case tag == recordGroup:
+		d.readGroup(s, w)
+	case tag == recordOffsetSweep:
+		s.offsetSweep = offsetCursor{group: w.String(), topic: w.String()}
+	case tag < recordGroup || tag > recordOffsetSweep:
+		return false
+	case d.group == nil:
+		w.Fail("part of no group")
+	case tag == recordGroupMembers:
+		d.readMember(w)
+	case tag == recordGroupTopic:
+		d.readTopic(s, w)
+	case d.topic == nil:
+		w.Fail("offsets of no topic")
+	case tag == recordOffsets:
+		d.readOffsets(w)
+	case tag == recordOffsetNotes:
+		d.readNotes(w)
+	case tag == recordPendingOffsets:
+		d.readPending(w)
+	}
+	return true
+}
+
+func (d *groupDecoder) readGroup(s *State, w *wire.Reader) {
+	d.name, d.group, d.topic = w.String(), &groupEntry{gen: s.gen, kind: GroupKind(w.Byte())}, nil
+	if head := w.Bytes(); len(head) > 0 {
+		d.group.head = slices.Clone(head)
+	}
+	if _, twice := s.groups.Set(d.name, d.group); twice {
+		w.Fail("group twice")
+	}
+}
+
+func (d *groupDecoder) readMember(w *wire.Reader) {
+	member, value := w.String(), append([]byte{}, w.Bytes()...)
+	if _, twice := d.group.members.Set(member, value); twice {
+		w.Fail("group member twice")
+	}
+}
+
+func (d *groupDecoder) readTopic(s *State, w *wire.Reader) {
+	d.topic = &topicOffsets{gen: s.gen, offsets: *btree.NewMap[int32, offset](offsetsDegree)}
+	if _, twice := d.group.topics.Set(topicKey(readTopicID(w)), d.topic); twice {
+		w.Fail("topic of a group twice")
+	}
+}
+
+// readPartitionNumber reads a partition's number as the key that it is of.
+func readPartitionNumber(w *wire.Reader) int32 {
+	n := w.Offset()
+	if n >= MaxPartitions {
+		w.Fail("partition %d", n)
+		return 0
+	}
+	return int32(n)
+}
+
+func readOffset(w *wire.Reader) offset {
+	return offset{offset: w.Varint(), committed: w.Varint(), order: w.Uvarint(), epoch: w.Int32()}
+}
+
+func readOffsetNote(w *wire.Reader) offsetNote {
+	return offsetNote{metadata: w.String(), expires: w.Varint()}
+}
+
+func (d *groupDecoder) readOffsets(w *wire.Reader) {
+	for range w.Count(5) {
+		n, o := readPartitionNumber(w), readOffset(w)
+		if w.Err() != nil {
+			return
+		}
+		if _, twice := d.topic.offsets.Set(n, o); twice {
+			w.Fail("offset twice")
+		}
+	}
+}
+
+func (d *groupDecoder) readNotes(w *wire.Reader) {
+	for range w.Count(3) {
+		n, note := readPartitionNumber(w), readOffsetNote(w)
+		if _, ok := d.topic.offsets.Get(n); !ok || note.empty() {
+			w.Fail("note of no offset")
+		}
+		if w.Err() != nil {
+			return
+		}
+		if d.topic.notes == nil {
+			d.topic.notes = new(btree.Map[int32, offsetNote])
+		}
+		d.topic.notes.Set(n, note)
+	}
+}
+
+func (d *groupDecoder) readPending(w *wire.Reader) {
+	n := readPartitionNumber(w)
+	var list []pendingOffset
+	for range w.Count(7) {
+		list = append(list, pendingOffset{producer: w.Offset(), offset: readOffset(w), note: readOffsetNote(w)})
+	}
+	ascending := slices.IsSortedFunc(list, func(p, q pendingOffset) int {
+		if p.producer <= q.producer { // equal ones are out of order too
+			return -1
+		}
+		return 1
+	})
+	if len(list) == 0 || !ascending {
+		w.Fail("pending offsets")
+	}
+	if w.Err() != nil {
+		return
+	}
+	if d.topic.pending == nil {
+		d.topic.pending = new(btree.Map[int32, []pendingOffset])
+	}
+	d.topic.pending.Set(n, list)
+}
