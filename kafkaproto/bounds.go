@@ -33,14 +33,23 @@ var schemas = map[int16]string{
 	18: "s@3+ s@3+",                                                                                        // ApiVersions
 	19: "[s 4 2 [4 (4)] [s s]] 4 1",                                                                        // CreateTopics
 	20: "[s@6+ 16@6+]@6+ (s)@0-5 4",                                                                        // DeleteTopics
+	21: "[s [4 8]] 4",                                                                                      // DeleteRecords
 	22: "s 4 8@3+ 2@3+",                                                                                    // InitProducerId
 	23: "4@3+ [s [4 4 4]]",                                                                                 // OffsetForLeaderEpoch
 	32: "[1 s (s)] 1 1@3+",                                                                                 // DescribeConfigs
 	33: "[1 s [s s]] 1",                                                                                    // AlterConfigs
+	34: "[s [s (4)]]",                                                                                      // AlterReplicaLogDirs
 	35: "[s (4)]",                                                                                          // DescribeLogDirs
 	37: "[s 4 [(4)]] 4 1",                                                                                  // CreatePartitions
+	43: "1@1+ [s (4)] 4",                                                                                   // ElectLeaders
 	44: "[1 s [s 1 s]] 1",                                                                                  // IncrementalAlterConfigs
+	45: "4 1@1+ [s [4 (4)]]",                                                                               // AlterPartitionReassignments
+	46: "4 [s (4)]",                                                                                        // ListPartitionReassignments
+	55: "[s [4]]",                                                                                          // DescribeQuorum
+	57: "4 [s 2 1] 1@1+",                                                                                   // UpdateFeatures
 	60: "1 1@1+ 1@2+",                                                                                      // DescribeCluster
+	64: "4",                                                                                                // UnregisterBroker
+	74: "(1)@1+",                                                                                           // ListConfigResources
 	75: "[s] 4 {s 4}",                                                                                      // DescribeTopicPartitions
 }
 

@@ -103,6 +103,16 @@ var unavailableAnswers = map[int16]func(kmsg.Request) kmsg.Response{
 	int16(kmsg.DescribeCluster):         unavailableDescribeCluster,
 	int16(kmsg.DescribeTopicPartitions): unavailableDescribeTopicPartitions,
 	int16(kmsg.DescribeLogDirs):         unavailableDescribeLogDirs,
+
+	int16(kmsg.DeleteRecords):              unavailableDeleteRecords,
+	int16(kmsg.ElectLeaders):               unavailableElectLeaders,
+	int16(kmsg.AlterPartitionAssignments):  unavailableAlterPartitionAssignments,
+	int16(kmsg.ListPartitionReassignments): unavailableListPartitionReassignments,
+	int16(kmsg.AlterReplicaLogDirs):        unavailableAlterReplicaLogDirs,
+	int16(kmsg.DescribeQuorum):             unavailableDescribeQuorum,
+	int16(kmsg.UpdateFeatures):             unavailableUpdateFeatures,
+	int16(kmsg.UnregisterBroker):           unavailableUnregisterBroker,
+	int16(kmsg.ListConfigResources):        unavailableListConfigResources,
 }
 
 // unavailableMessage explains the error where the API has room for it.

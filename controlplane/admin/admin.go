@@ -67,16 +67,25 @@ type handler func(c *call, ctx context.Context, in kmsg.Request) (kmsg.Response,
 
 // handlers by API key.
 var handlers = map[int16]handler{
-	int16(kmsg.CreateTopics):            on((*call).createTopics),
-	int16(kmsg.DeleteTopics):            on((*call).deleteTopics),
-	int16(kmsg.CreatePartitions):        on((*call).createPartitions),
-	int16(kmsg.DescribeConfigs):         on((*call).describeConfigs),
-	int16(kmsg.AlterConfigs):            on((*call).alterConfigs),
-	int16(kmsg.IncrementalAlterConfigs): on((*call).incrementalAlterConfigs),
-	int16(kmsg.DescribeCluster):         on((*call).describeCluster),
-	int16(kmsg.DescribeTopicPartitions): on((*call).describeTopicPartitions),
-	int16(kmsg.DescribeLogDirs):         on((*call).describeLogDirs),
-	int16(kmsg.InitProducerID):          on((*call).initProducerID),
+	int16(kmsg.CreateTopics):               on((*call).createTopics),
+	int16(kmsg.DeleteTopics):               on((*call).deleteTopics),
+	int16(kmsg.CreatePartitions):           on((*call).createPartitions),
+	int16(kmsg.DescribeConfigs):            on((*call).describeConfigs),
+	int16(kmsg.AlterConfigs):               on((*call).alterConfigs),
+	int16(kmsg.IncrementalAlterConfigs):    on((*call).incrementalAlterConfigs),
+	int16(kmsg.DescribeCluster):            on((*call).describeCluster),
+	int16(kmsg.DescribeTopicPartitions):    on((*call).describeTopicPartitions),
+	int16(kmsg.DescribeLogDirs):            on((*call).describeLogDirs),
+	int16(kmsg.DeleteRecords):              on((*call).deleteRecords),
+	int16(kmsg.AlterReplicaLogDirs):        on((*call).alterReplicaLogDirs),
+	int16(kmsg.ElectLeaders):               on((*call).electLeaders),
+	int16(kmsg.AlterPartitionAssignments):  on((*call).alterPartitionAssignments),
+	int16(kmsg.ListPartitionReassignments): on((*call).listPartitionReassignments),
+	int16(kmsg.DescribeQuorum):             on((*call).describeQuorum),
+	int16(kmsg.UpdateFeatures):             on((*call).updateFeatures),
+	int16(kmsg.UnregisterBroker):           on((*call).unregisterBroker),
+	int16(kmsg.ListConfigResources):        on((*call).listConfigResources),
+	int16(kmsg.InitProducerID):             on((*call).initProducerID),
 }
 
 // on adapts a handler of one request type.
@@ -87,7 +96,7 @@ func on[In kmsg.Request, Out kmsg.Response](h func(*call, context.Context, In) (
 }
 
 // Keys gives the API keys answered here.
-func Keys() []int16 {
+func (*APIs) Keys() []int16 {
 	keys := make([]int16, 0, len(handlers))
 	for key := range handlers {
 		keys = append(keys, key)

@@ -117,7 +117,7 @@ func ptr(s string) *string { return &s }
 
 func TestAPIs_AnswerWhatIsForwarded(t *testing.T) {
 	keys := map[int16]bool{}
-	for _, key := range admin.Keys() {
+	for _, key := range new(admin.APIs).Keys() {
 		keys[key] = true
 	}
 	for _, entry := range kafkaproto.Table() {

@@ -109,6 +109,14 @@ func (v *clientView) replicas(t *metadata.Topic) [][]int32 {
 	return replicas
 }
 
+// factor is how many replicas each partition shows.
+func (v *clientView) factor() int {
+	if len(v.own.sessions) == 0 {
+		return 0
+	}
+	return 1 + len(v.others)
+}
+
 // memberOf finds the agent that a node id belongs to.
 func memberOf(s *metadata.State, node int32) (metadata.SessionInfo, bool) {
 	for info := range s.Sessions() {
