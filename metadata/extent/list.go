@@ -29,6 +29,12 @@ const minEncoded = 7
 //	position   varint  <= 2^32-1
 //	length     varint  <= 2^32-1
 //	batches    varint  batches << 2 | kind
+//
+// A marker is written with bundle and position of the extent before it, length 0, and after its fields:
+//
+//	producer     varint
+//	end          varint  epoch << 1 | commit
+//	coordinator  zigzag  coordinator epoch
 func AppendList(dst []byte, exts []Extent) []byte {
 	var e Encoder
 	dst = append(dst, 1)
@@ -51,12 +57,30 @@ func (e *Encoder) Append(dst []byte, x *Extent) []byte {
 	dst = binary.AppendUvarint(dst, uint64(x.Base-e.next))
 	dst = binary.AppendUvarint(dst, uint64(x.Last-x.Base))
 	dst = binary.AppendVarint(dst, x.MaxTimestamp-e.timestamp)
+	e.next, e.timestamp = x.Last+1, x.MaxTimestamp
+	if x.Kind == Marker {
+		return appendMarker(dst, x)
+	}
 	dst = binary.AppendVarint(dst, int64(uint64(x.Bundle)-e.bundle))
 	dst = binary.AppendUvarint(dst, uint64(x.Position))
 	dst = binary.AppendUvarint(dst, uint64(x.Length))
 	dst = binary.AppendUvarint(dst, uint64(x.Batches)<<2|uint64(x.Kind))
-	e.next, e.timestamp, e.bundle = x.Last+1, x.MaxTimestamp, uint64(x.Bundle)
+	e.bundle = uint64(x.Bundle)
 	return dst
+}
+
+// appendMarker appends a marker's fields from the bundle on.
+func appendMarker(dst []byte, x *Extent) []byte {
+	m := x.EndMarker()
+	dst = append(dst, 0, 0, 0) // bundle, position, length
+	dst = binary.AppendUvarint(dst, uint64(x.Batches)<<2|uint64(Marker))
+	dst = binary.AppendUvarint(dst, uint64(m.ProducerID))
+	end := uint64(uint16(m.Epoch)) << 1
+	if m.Commit {
+		end |= 1
+	}
+	dst = binary.AppendUvarint(dst, end)
+	return binary.AppendVarint(dst, int64(m.CoordinatorEpoch))
 }
 
 // Decoder reads what an Encoder wrote. The zero value begins a list.
@@ -80,8 +104,25 @@ func (d *Decoder) Read(w *wire.Reader) Extent {
 		w.Fail("extent [%d, %d] time %d kind %d", base, last, timestamp, x.Kind)
 		return Extent{}
 	}
+	if x.Kind == Marker {
+		if x = d.marker(w, x); w.Err() != nil {
+			return Extent{}
+		}
+		bundle = d.bundle
+	}
 	d.next, d.timestamp, d.bundle = last+1, timestamp, bundle
 	return x
+}
+
+// marker reads the rest of a marker, given what the common fields say.
+func (d *Decoder) marker(w *wire.Reader, x Extent) Extent {
+	producerID, end, coordinator := w.Offset(), w.Uvarint(), w.Int32()
+	if x.Base != x.Last || uint64(x.Bundle) != d.bundle || x.Position != 0 || x.Length != 0 || x.Batches != 1 || end > math.MaxUint16 {
+		w.Fail("marker [%d, %d] of %d bytes, epoch %d", x.Base, x.Last, x.Length, end>>1)
+	}
+	return NewMarker(x.Base, x.MaxTimestamp, EndMarker{
+		ProducerID: producerID, Epoch: int16(end >> 1), Commit: end&1 != 0, CoordinatorEpoch: coordinator,
+	})
 }
 
 // ParseList reads what AppendList wrote. What it allocates is bounded by a small multiple of len(p). Errors wrap

@@ -2,9 +2,11 @@ package extent
 
 import (
 	"encoding/hex"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -117,6 +119,11 @@ func checkNode(t *testing.T, n *node) int {
 }
 
 func randomExtent(rng *rand.Rand, base int64) Extent {
+	if rng.IntN(8) == 0 {
+		return NewMarker(base, rng.Int64N(1000)-1, EndMarker{
+			ProducerID: rng.Int64(), Epoch: int16(rng.IntN(1 << 15)), Commit: rng.IntN(2) == 0, CoordinatorEpoch: int32(rng.Uint32()),
+		})
+	}
 	return Extent{
 		Base: base, Last: base + rng.Int64N(20), MaxTimestamp: rng.Int64N(1000) - 1,
 		Bundle: id.Bundle(rng.Uint64()), Position: rng.Uint32(), Length: rng.Uint32N(1 << 20), Batches: 1 + rng.Uint32N(9),
@@ -216,11 +223,11 @@ func TestTree_ReplaceInEmpty(t *testing.T) {
 func TestList_Golden(t *testing.T) {
 	exts := []Extent{
 		{Base: 10, Last: 12, MaxTimestamp: 1000, Bundle: id.Submission{Session: 1, N: 2}.Bundle(), Position: 64, Length: 300, Batches: 2},
-		{Base: 13, Last: 13, MaxTimestamp: -1, Kind: Marker, Batches: 1},
+		NewMarker(13, 1500, EndMarker{ProducerID: 300, Epoch: 4, Commit: true, CoordinatorEpoch: -1}),
 		{Base: 20, Last: 29, MaxTimestamp: 999, Bundle: 5, Position: 1, Length: 2, Batches: 3, Kind: Absolute},
 	}
 	p := AppendList(nil, exts)
-	require.Equal(t, "0103"+"0a02d00f848080802040ac0208"+"0000d10f838080802000"+"0006"+"0609d00f0a01020d", hex.EncodeToString(p))
+	require.Equal(t, "0103"+"0a02d00f848080802040ac0208"+"0000e80700000006ac020901"+"0609e907f9ffffff1f01020d", hex.EncodeToString(p))
 	got, err := ParseList(p)
 	require.NoError(t, err)
 	require.Equal(t, exts, got)
@@ -237,6 +244,29 @@ func TestList_RefusesClaims(t *testing.T) {
 	require.ErrorIs(t, err, ErrMalformed)
 	_, err = ParseList(AppendList(nil, []Extent{{Base: 5, Last: 9, Batches: 1}, {Base: 9, Last: 9, Batches: 1}}))
 	require.ErrorIs(t, err, ErrMalformed)
+}
+
+func TestList_Markers(t *testing.T) {
+	require.Equal(t, uintptr(48), unsafe.Sizeof(Extent{}), "what markers need fits the padding")
+	for _, m := range []EndMarker{
+		{},
+		{ProducerID: math.MaxInt64, Epoch: math.MaxInt16, Commit: true, CoordinatorEpoch: math.MinInt32},
+		{ProducerID: 1, Epoch: 1, CoordinatorEpoch: math.MaxInt32},
+	} {
+		exts := []Extent{{Last: 6, Bundle: 9, Length: 4, Batches: 1}, NewMarker(7, 5, m), {Base: 8, Last: 8, Bundle: 9, Batches: 1}}
+		got, err := ParseList(AppendList(nil, exts))
+		require.NoError(t, err)
+		require.Equal(t, exts, got)
+		require.Equal(t, m, got[1].EndMarker())
+	}
+	long := NewMarker(7, 5, EndMarker{})
+	long.Last = 8
+	many := NewMarker(7, 5, EndMarker{})
+	many.Batches = 2
+	for _, x := range []Extent{long, many, NewMarker(7, 5, EndMarker{ProducerID: -1})} {
+		_, err := ParseList(AppendList(nil, []Extent{x}))
+		require.ErrorIs(t, err, ErrMalformed)
+	}
 }
 
 func FuzzParseList(f *testing.F) {
