@@ -64,7 +64,7 @@ func startCluster(t *testing.T) broker {
 
 func startKafka(t *testing.T) broker {
 	t.Helper()
-	k := harness.StartKafka(t, "group.initial.rebalance.delay.ms=0")
+	k := harness.StartKafka(t, "group.initial.rebalance.delay.ms=0", "transaction.abort.timed.out.transaction.cleanup.interval.ms=1000")
 	restart := func(_ *testing.T, meanwhile func()) {
 		k.Restart()
 		meanwhile()
