@@ -1,0 +1,120 @@
+package consumer
+
+import (
+	"errors"
+	"iter"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/controlplane/group/assignor"
+	"github.com/freshet-io/freshet/controlplane/group/classic"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+// Defaults of Config, Kafka's.
+const (
+	DefaultSessionTimeout     = 45 * time.Second // group.consumer.session.timeout.ms
+	DefaultHeartbeatInterval  = 5 * time.Second  // group.consumer.heartbeat.interval.ms
+	DefaultAssignmentInterval = time.Second      // group.consumer.assignment.interval.ms (KIP-1263)
+)
+
+// regexInterval is the least time between two resolutions of a group's regular expressions
+// (REGEX_BATCH_REFRESH_MIN_INTERVAL_MS).
+const regexInterval = 10 * time.Second
+
+// Migration says which online conversions are allowed: group.consumer.migration.policy.
+type Migration uint8
+
+// The migration policies.
+const (
+	MigrationDisabled Migration = iota
+	MigrationUpgrade
+	MigrationDowngrade
+	MigrationBidirectional
+)
+
+func (m Migration) upgrades() bool   { return m == MigrationUpgrade || m == MigrationBidirectional }
+func (m Migration) downgrades() bool { return m == MigrationDowngrade || m == MigrationBidirectional }
+
+// Config is what the coordinator and the group's own configuration say.
+type Config struct {
+	SessionTimeout    time.Duration // consumer.session.timeout.ms; default DefaultSessionTimeout
+	HeartbeatInterval time.Duration // consumer.heartbeat.interval.ms, told to members; default DefaultHeartbeatInterval
+	// AssignmentInterval is the least time between two computations of the target assignment; 0 for none, there is no
+	// default: DefaultAssignmentInterval is Kafka's.
+	AssignmentInterval time.Duration
+	MaxSize            int      // group.consumer.max.size; 0 for no bound
+	Assignors          []string // group.consumer.assignors, the default one first; default assignor.Names
+
+	Migration         Migration     // group.consumer.migration.policy
+	ClassicMaxSize    int           // group.max.size, for a downgrade; 0 for no bound
+	ClassicMinSession time.Duration // group.min.session.timeout.ms; default classic.DefaultMinSession
+	ClassicMaxSession time.Duration // group.max.session.timeout.ms; default classic.DefaultMaxSession
+
+	// NewMemberID makes an id for a member that brings none. No two calls may give the same.
+	NewMemberID func() string
+
+	// Log is told of members that come, leave and are fenced; nil for none.
+	Log *zap.Logger
+}
+
+// WithDefaults fills in what is zero and has a default.
+func (c Config) WithDefaults() Config {
+	if c.SessionTimeout == 0 {
+		c.SessionTimeout = DefaultSessionTimeout
+	}
+	if c.HeartbeatInterval == 0 {
+		c.HeartbeatInterval = DefaultHeartbeatInterval
+	}
+	if len(c.Assignors) == 0 {
+		c.Assignors = assignor.Names()
+	}
+	if c.ClassicMinSession == 0 {
+		c.ClassicMinSession = classic.DefaultMinSession
+	}
+	if c.ClassicMaxSession == 0 {
+		c.ClassicMaxSession = classic.DefaultMaxSession
+	}
+	if c.Log == nil {
+		c.Log = zap.NewNop()
+	}
+	return c
+}
+
+// Validate tells everything that is wrong at once.
+func (c Config) Validate() error {
+	var errs []error
+	if c.SessionTimeout <= 0 || c.HeartbeatInterval <= 0 || c.HeartbeatInterval >= c.SessionTimeout {
+		errs = append(errs, errors.New("session time-out and heartbeat interval must be above 0, the interval the smaller one"))
+	}
+	if c.AssignmentInterval < 0 {
+		errs = append(errs, errors.New("assignment interval must not be negative"))
+	}
+	if c.MaxSize < 0 || c.ClassicMaxSize < 0 {
+		errs = append(errs, errors.New("max sizes must not be negative"))
+	}
+	if !slices.ContainsFunc(c.Assignors, assignor.Known) {
+		errs = append(errs, errors.New("no known assignor"))
+	}
+	if c.NewMemberID == nil {
+		errs = append(errs, errors.New("no NewMemberID"))
+	}
+	return errors.Join(errs...)
+}
+
+// Client is who a request comes from.
+type Client = classic.Client
+
+// Catalogue is what the group sees of the cluster's topics, at one log index during a call.
+type Catalogue interface {
+	// Topic gives a topic's id and partition count.
+	Topic(name string) (topic id.Topic, partitions int32, ok bool)
+	// TopicName is the name of a topic that exists.
+	TopicName(topic id.Topic) (name string, ok bool)
+	// TopicNames gives all topics' names, in any order.
+	TopicNames() iter.Seq[string]
+	// Version differs whenever a topic came, went or got partitions since.
+	Version() uint64
+}

@@ -1,0 +1,204 @@
+package consumer
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/controlplane/group/step"
+	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+// firstEpoch is the epoch of a group, and of its empty target, before anything happened in it.
+const firstEpoch = 1
+
+// Group is one group of the consumer protocol. It is not safe for concurrent use. What is handed in may be kept and
+// must not change afterwards.
+type Group struct {
+	id  string
+	cfg Config
+
+	// Durable: the head, and of each member what codec.go writes.
+	epoch           int32 // bumped whenever a new target is wanted
+	assignmentEpoch int32 // the group epoch that the target was made for
+	assignedMs      int64 // when it was made; 0 if it never was
+	digest          digest
+	members         map[string]*member
+
+	// Soft, following from the members.
+	static map[string]string            // instance id to member id
+	owners map[id.TopicPartition]string // who is answerable for a partition: at most one member
+	regex  map[string]*expression       // every one that a member subscribes to
+
+	// Soft, following from the catalogue.
+	checked         bool // digest was compared with the catalogue at version
+	version         uint64
+	unresolved      bool      // a regular expression came that was not yet resolved
+	resolvedAt      time.Time // when regular expressions were last resolved
+	resolvedVersion uint64    // and against which catalogue
+
+	wake time.Time // no timer is due before; may be too early
+
+	stored    bool // something was written of it, or read
+	reset     bool // the next write is to replace what is stored under the group's name
+	dirtyHead bool
+	dirty     map[string]struct{} // members whose stored value is to be written, or deleted if they are gone
+
+	downgrade *Downgrade
+}
+
+// New makes a group of which nothing is stored. It comes to be by the first member that joins.
+func New(group string, cfg Config) *Group {
+	return &Group{
+		id: group, cfg: cfg.WithDefaults(), epoch: firstEpoch, assignmentEpoch: firstEpoch, digest: digestOfNothing,
+		members: make(map[string]*member), static: make(map[string]string),
+		owners: make(map[id.TopicPartition]string), regex: make(map[string]*expression),
+		dirty: make(map[string]struct{}),
+	}
+}
+
+// Configure replaces the configuration. Sessions running keep their ends.
+func (g *Group) Configure(cfg Config) { g.cfg = cfg.WithDefaults() }
+
+// Stored tells whether the group exists, on disk or in a Write that a Step gave.
+func (g *Group) Stored() bool { return g.stored }
+
+// Empty tells whether the group has no members.
+func (g *Group) Empty() bool { return len(g.members) == 0 }
+
+// Size is the number of members, static ones that are away included.
+func (g *Group) Size() int { return len(g.members) }
+
+// Epoch is the group epoch.
+func (g *Group) Epoch() int32 { return g.epoch }
+
+// State is the group's state as Kafka's APIs name it. (ConsumerGroup.maybeUpdateGroupState)
+func (g *Group) State() string {
+	switch {
+	case len(g.members) == 0:
+		return "Empty"
+	case g.epoch > g.assignmentEpoch:
+		return "Assigning"
+	}
+	for _, m := range g.members {
+		if !m.reconciledTo(g.assignmentEpoch) {
+			return "Reconciling"
+		}
+	}
+	return "Stable"
+}
+
+// ProtocolType is that of all groups of the consumer protocol.
+func (g *Group) ProtocolType() string { return "consumer" }
+
+// Subscribed tells whether a member subscribes to a topic: its offsets do not expire.
+func (g *Group) Subscribed(topic string) bool {
+	for _, m := range g.members {
+		if _, ok := slices.BinarySearch(m.topics, topic); ok {
+			return true
+		}
+	}
+	for _, e := range g.regex {
+		if e.matches(topic) {
+			return true
+		}
+	}
+	return false
+}
+
+// put makes a member part of the group, in the place of old, which is nil for one that is new and may have another id
+// if a static member comes back.
+func (g *Group) put(old, m *member) {
+	g.useRegex(m.regex) // first, so that one which both use stays resolved
+	if old != nil {
+		g.drop(old)
+	}
+	g.members[m.id] = m
+	if m.instance != "" {
+		g.static[m.instance] = m.id
+	}
+	g.claim(m)
+}
+
+// drop takes a member out.
+func (g *Group) drop(m *member) {
+	delete(g.members, m.id)
+	if g.static[m.instance] == m.id {
+		delete(g.static, m.instance)
+	}
+	g.disclaim(m)
+	g.unuseRegex(m.regex)
+}
+
+// mark has the member's stored value written, or deleted, with the next write.
+func (g *Group) mark(member string) { g.dirty[member] = struct{}{} }
+
+// claim makes the member answerable for its partitions.
+func (g *Group) claim(m *member) {
+	for p := range m.assigned {
+		g.owners[p] = m.id
+	}
+	for p := range m.revoking {
+		g.owners[p] = m.id
+	}
+}
+
+func (g *Group) disclaim(m *member) {
+	for _, set := range []epochs{m.assigned, m.revoking} {
+		for p := range set {
+			if g.owners[p] == m.id {
+				delete(g.owners, p)
+			}
+		}
+	}
+}
+
+func (g *Group) bump() {
+	g.epoch++
+	g.dirtyHead = true
+}
+
+// flush gives what became dirty as one write; nothing if nothing did.
+func (g *Group) flush() step.Step {
+	if g.downgrade != nil {
+		return g.flushDowngrade()
+	}
+	if !g.dirtyHead && len(g.dirty) == 0 {
+		return step.Step{}
+	}
+	w := metadata.UpdateGroup{Group: g.id, Kind: metadata.GroupConsumer, Reset: g.reset}
+	if g.dirtyHead || !g.stored || g.reset {
+		w.Head = g.appendHead(nil)
+	}
+	for _, name := range slices.Sorted(maps.Keys(g.dirty)) {
+		m, ok := g.members[name]
+		switch {
+		case ok:
+			w.Members = append(w.Members, metadata.GroupMember{ID: name, Value: appendMember(nil, m)})
+		case !g.reset:
+			w.Members = append(w.Members, metadata.GroupMember{ID: name})
+		}
+	}
+	g.stored, g.reset, g.dirtyHead = true, false, false
+	clear(g.dirty)
+	return step.Step{Writes: []metadata.UpdateGroup{w}}
+}
+
+// answer gives a step with what became dirty and one answer.
+func (g *Group) answer(fn func()) step.Step {
+	s := g.flush()
+	s.Answer(fn)
+	return s
+}
+
+func (g *Group) log(message string, m *member, fields ...zap.Field) {
+	g.cfg.Log.Info(message, append(fields, zap.String("group", g.id), zap.String("member", m.id),
+		zap.String("instance", m.instance), zap.Int32("epoch", g.epoch))...)
+}
+
+// Unload gives answers to what is parked, before the group is thrown away: nothing, for a group of the consumer
+// protocol never makes a request wait.
+func (g *Group) Unload() step.Step { return step.Step{} }
