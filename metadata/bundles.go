@@ -57,9 +57,12 @@ func (s *State) addExtents(b id.Bundle, size, extents, bytes uint32) {
 
 // releaseExtent takes an extent that left the partitions for good from its bundle.
 func (s *State) releaseExtent(x *extent.Extent) {
+	if x.Kind == extent.Marker {
+		return // it has none
+	}
 	l, ok := s.bundles.Get(x.Bundle)
 	if !ok {
-		return // a marker has no bundle
+		return // of a snapshot that nothing wrote
 	}
 	l.extents--
 	l.liveBytes -= x.Length

@@ -18,10 +18,9 @@ type partition struct {
 	extents   extent.Tree
 	producers btree.Map[int64, producer]
 	resting   *btree.Map[int64, resting] // never in producers too; nil if none
-}
 
-// lastStable is the last stable offset: no open transaction begins below.
-func (p *partition) lastStable() int64 { return p.high }
+	transactions *partitionTransactions // nil if there never was one
+}
 
 func (p *partition) watermarks() Watermarks {
 	return Watermarks{LogStart: p.logStart, HighWatermark: p.high, LastStable: p.lastStable()}
@@ -60,6 +59,9 @@ func (s *State) mutablePartition(e *topicEntry, n int32, p *partition) *partitio
 	}
 	if p.resting != nil {
 		m.resting = p.resting.Copy()
+	}
+	if p.transactions != nil {
+		m.transactions = p.transactions.copy()
 	}
 	e.partitions.Set(n, m)
 	return m
@@ -154,6 +156,7 @@ func (s *State) trim(t Trim, fx *Effects) (logStart int64, err error) {
 	e, _ := s.topics.Get(topicKey(t.Partition.Topic))
 	p = s.mutablePartition(s.mutableTopic(e), t.Partition.Partition, p)
 	p.logStart = t.Offset
+	p.forgetTrimmed(trimmedPerTrim)
 	if removed := p.extents.TrimFront(s.gen, t.Offset); !removed.Empty() {
 		s.cleanup.push(cleanupItem{extents: removed})
 	}

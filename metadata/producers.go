@@ -31,6 +31,10 @@ const (
 	fromZero = 1 << iota
 	// wrapped: at least 2^30 sequences were committed in this epoch, so every sequence behind next was.
 	wrapped
+	// marked: a marker ended a transaction of the producer here.
+	marked
+
+	allFlags = fromZero | wrapped | marked
 )
 
 // producer is what a partition remembers of one idempotent producer: 56 bytes, 64 with its id. Batches of an epoch
@@ -40,7 +44,7 @@ type producer struct {
 	next    int32  // base sequence of the next batch
 	seen    uint32 // command time of the newest batch, seconds since the epoch
 	epoch   int16
-	kept    uint8 // batches remembered, 1..window
+	kept    uint8 // batches remembered, up to window; 0 if a marker raised the epoch
 	flags   uint8
 	records [window]uint32     // newest first
 	back    [window - 1]uint32 // base offset of batch i minus that of batch i+1
@@ -134,7 +138,7 @@ func (p *producer) add(b *commit.Run, base, nowMs int64) {
 	if p.kept == 0 || p.epoch != b.ProducerEpoch {
 		flags := p.flags
 		if p.epoch != b.ProducerEpoch {
-			flags = 0
+			flags &= marked
 		}
 		if b.BaseSequence == 0 {
 			flags |= fromZero
@@ -194,15 +198,44 @@ func (p *partition) producer(producerID int64) (producer, bool) {
 // remember stores a producer's state after an accepted batch.
 func (p *partition) remember(b *commit.Run, known producer, base, nowMs int64) {
 	if known.kept == 0 {
-		if p.resting != nil {
-			p.resting.Delete(b.ProducerID)
-		}
-		if p.producers.Len() >= maxProducers {
-			p.evict()
-		}
+		p.wake(b.ProducerID)
 	}
 	known.add(b, base, nowMs)
 	p.producers.Set(b.ProducerID, known)
+}
+
+// wake makes room for a producer among those that are not at rest.
+func (p *partition) wake(producerID int64) {
+	if p.resting != nil {
+		p.resting.Delete(producerID)
+	}
+	if p.producers.Len() < maxProducers {
+		return
+	}
+	if _, awake := p.producers.Get(producerID); !awake {
+		p.evict()
+	}
+}
+
+// raiseEpoch does to a known producer what a marker does to it: one of a higher epoch fences what is late, and begins
+// sequences anew (Kafka's ProducerStateEntry.maybeUpdateProducerEpoch).
+func (p *partition) raiseEpoch(producerID int64, epoch int16, nowMs int64) {
+	q, awake := p.producers.Get(producerID)
+	if awake {
+		q.flags |= marked
+		if q.epoch < epoch {
+			q = producer{epoch: epoch, flags: fromZero | marked}
+		}
+		q.seen = seconds(nowMs)
+		p.producers.Set(producerID, q)
+		return
+	}
+	if p.resting == nil {
+		return
+	}
+	if r, rests := p.resting.Get(producerID); rests && r.epoch < epoch {
+		p.resting.Set(producerID, resting{epoch: epoch, flags: fromZero | marked})
+	}
 }
 
 // evict forgets the least recently seen of the next few producers after the hand, like a clock.
@@ -268,6 +301,9 @@ func (s *State) AheadOfSequence(tp id.TopicPartition, b *commit.Run) bool {
 		return false
 	}
 	e, _ := s.topics.Get(topicKey(tp.Topic))
-	outcome, _, _ := e.checkSequence(p, b)
+	outcome := s.checkTransaction(tp, p, b)
+	if outcome == commit.Accepted {
+		outcome, _, _ = e.checkSequence(p, b)
+	}
 	return outcome == commit.Gap
 }

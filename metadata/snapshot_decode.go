@@ -60,6 +60,8 @@ type snapshotDecoder struct {
 	cleanup   *extent.Tree
 	next      int64 // least base of the next extent
 	groups    groupDecoder
+
+	transactions transactionDecoder
 }
 
 func (d *snapshotDecoder) record(w *wire.Reader) {
@@ -114,7 +116,7 @@ func (d *snapshotDecoder) record(w *wire.Reader) {
 			w.Fail("deleted topic twice")
 		}
 	default:
-		if !d.groups.read(tag, d.s, w) {
+		if !d.groups.read(tag, d.s, w) && !d.transactions.read(tag, d.s, d.partition, w) {
 			w.Fail("record %d", tag)
 		}
 	}
@@ -224,7 +226,7 @@ func (d *snapshotDecoder) readResting(w *wire.Reader) {
 	for range n {
 		producerID, next, epoch, flags := w.Offset(), w.Uint32(), w.Uint32(), w.Byte()
 		_, awake := d.partition.producers.Get(producerID)
-		if next > math.MaxInt32 || epoch > math.MaxInt16 || flags > fromZero|wrapped || awake {
+		if next > math.MaxInt32 || epoch > math.MaxInt16 || flags > allFlags || awake {
 			w.Fail("producer %d at rest", producerID)
 		}
 		if w.Err() != nil {
@@ -244,7 +246,7 @@ func readProducer(w *wire.Reader) producer {
 	epoch := w.Uint32()
 	p.next, p.epoch = int32(next), int16(epoch)
 	p.kept, p.flags = w.Byte(), w.Byte()
-	if next > math.MaxInt32 || epoch > math.MaxInt16 || p.kept < 1 || p.kept > window || p.flags > fromZero|wrapped {
+	if next > math.MaxInt32 || epoch > math.MaxInt16 || p.kept > window || p.flags > allFlags {
 		w.Fail("producer state")
 		return p
 	}

@@ -77,6 +77,7 @@ func (s *State) encode(w io.Writer) (uint64, error) {
 		f.recordDone()
 		return true
 	})
+	s.encodeTransactions(f)
 	s.encodeGroups(f)
 	s.sessions.Scan(func(n id.Session, e *session) bool {
 		encodeSession(f, n, e)
@@ -131,6 +132,9 @@ func encodeTopic(f *sectionWriter, e *topicEntry) {
 		encodeItems(f, recordProducers, &p.producers, appendProducer)
 		if p.resting != nil {
 			encodeItems(f, recordResting, p.resting, appendResting)
+		}
+		if p.transactions != nil {
+			encodePartitionTransactions(f, p.transactions)
 		}
 		return f.err == nil
 	})

@@ -46,6 +46,8 @@ type State struct {
 	bundles btree.Map[id.Bundle, liveBundle] // with at least one live extent
 	dead    btree.Map[id.Bundle, DeadBundle] // without; objects to be deleted
 
+	transactions transactionTables
+
 	groups      btree.Map[string, *groupEntry] // by name; they and their topics are copied once per generation too
 	offsetSweep offsetCursor
 
@@ -68,7 +70,10 @@ type scratch struct {
 
 // New gives the state before the first log entry.
 func New() *State {
-	return &State{gen: 1, version: MinVersion, nextSession: 1, nextNode: 1, scratch: new(scratch)}
+	return &State{
+		gen: 1, version: MinVersion, nextSession: 1, nextNode: 1,
+		transactions: newTransactionTables(), scratch: new(scratch),
+	}
 }
 
 // Snapshot gives a frozen copy of the state: it can be read, encoded and hashed, not applied to. It costs the number
@@ -86,6 +91,7 @@ func (s *State) Snapshot() *State {
 	c.retired = *s.retired.Copy()
 	c.bundles = *s.bundles.Copy()
 	c.dead = *s.dead.Copy()
+	c.transactions = s.transactions.snapshot()
 	c.groups = *s.groups.Copy()
 	c.cleanup = s.cleanup.snapshot()
 	s.gen++
@@ -158,7 +164,7 @@ func (s *State) apply(c Command, fx *Effects) Result {
 	case *TrimPartitions:
 		return Result{Value: s.trimPartitions(c, fx)}
 	case *Tick:
-		s.tick()
+		s.tick(fx)
 		return Result{}
 	case *CheckHash:
 		fx.Checks = append(fx.Checks, *c)

@@ -19,12 +19,13 @@ const (
 )
 
 // tick does a bounded share of the work that time or earlier commands left to do.
-func (s *State) tick() {
+func (s *State) tick(fx *Effects) {
 	s.drainCleanup(cleanupExtents)
 	s.sweepProducers()
 	s.sweepOffsets()
 	s.retireSessions()
 	s.forgetNames()
+	s.expireTransactions(fx)
 }
 
 // cleanupQueue holds what left the tables but still counts in its bundles, first in, first out.

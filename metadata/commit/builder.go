@@ -11,6 +11,7 @@ const (
 	formatVersion = 1
 
 	flagResubmit = 1
+	flagAsOf     = 2
 )
 
 // Codes of a run's producer (see the package comment).
@@ -30,6 +31,9 @@ type producer struct {
 	version       int8
 }
 
+// hasAsOf tells whether the producer's runs have a value in the column as-of.
+func (p *producer) hasAsOf() bool { return p.transactional && p.version < 2 }
+
 // Builder encodes one commit. Call Reset, then for each section Section and its batches with Batch, in the order
 // they lie in the object, then AppendTo. A Builder is reused for the next commit; it is not safe for concurrent use.
 type Builder struct {
@@ -43,7 +47,8 @@ type Builder struct {
 
 	topic, partition, gap, runs     []uint64
 	code, records, bytes, timestamp []uint64
-	batches, sequence, scratch      []uint64
+	batches, sequence, asOf         []uint64
+	scratch                         []uint64
 	last                            int   // dictionary index of the last idempotent run, -1 if none
 	next                            int32 // the sequence that would continue it
 }
@@ -58,7 +63,7 @@ func (b *Builder) Reset(h Header) {
 	b.header, b.end, b.last = h, 0, -1
 	b.topics, b.producers = b.topics[:0], b.producers[:0]
 	for _, c := range []*[]uint64{
-		&b.topic, &b.partition, &b.gap, &b.runs, &b.code, &b.records, &b.bytes, &b.timestamp, &b.batches, &b.sequence,
+		&b.topic, &b.partition, &b.gap, &b.runs, &b.code, &b.records, &b.bytes, &b.timestamp, &b.batches, &b.sequence, &b.asOf,
 	} {
 		*c = (*c)[:0]
 	}
@@ -124,6 +129,9 @@ func (b *Builder) idempotent(a Batch) {
 	if code != codeContinues {
 		b.sequence = append(b.sequence, uint64(a.BaseSequence))
 	}
+	if p.hasAsOf() {
+		b.asOf = append(b.asOf, a.AsOf)
+	}
 	b.code = append(b.code, code)
 	b.last, b.next = i, NextSequence(a.BaseSequence, a.Records)
 }
@@ -140,6 +148,9 @@ func (b *Builder) AppendTo(dst []byte) []byte {
 	if b.header.Resubmit {
 		flags |= flagResubmit
 	}
+	if len(b.asOf) > 0 {
+		flags |= flagAsOf
+	}
 	dst = append(dst, formatVersion, flags)
 	for _, v := range []uint64{
 		uint64(b.header.Submission.Session), uint64(b.header.Submission.N), uint64(b.header.Acked), uint64(b.header.Bytes),
@@ -147,6 +158,9 @@ func (b *Builder) AppendTo(dst []byte) []byte {
 		uint64(len(b.batches)), uint64(len(b.sequence)),
 	} {
 		dst = binary.AppendUvarint(dst, v)
+	}
+	if len(b.asOf) > 0 {
+		dst = binary.AppendUvarint(dst, uint64(len(b.asOf)))
 	}
 	for i := range b.topics {
 		dst = append(dst, b.topics[i][:]...)
@@ -161,7 +175,8 @@ func (b *Builder) AppendTo(dst []byte) []byte {
 	dst = appendColumn(dst, b.bytes)
 	dst = appendColumn(dst, b.timestamp)
 	dst = appendColumn(dst, b.batches)
-	return appendColumn(dst, b.sequence)
+	dst = appendColumn(dst, b.sequence)
+	return appendColumn(dst, b.asOf)
 }
 
 func (b *Builder) lessOne(values []uint64) []uint64 {

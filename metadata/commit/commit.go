@@ -42,6 +42,9 @@ type Batch struct {
 	// TransactionVersion is the transaction protocol version of the produce request: 2 adds the partition to the
 	// producer's transaction implicitly (KIP-890), 1 requires it to be in already.
 	TransactionVersion int8
+	// AsOf is, for transactional batches of protocol 1 only, a log index that was reached when the agent asked for it,
+	// after the request had arrived: it tells batches of an earlier transaction of the same epoch. 0 if not known.
+	AsOf uint64
 }
 
 // Outcome says what became of a batch.

@@ -45,6 +45,9 @@ func expected(batches []Batch) []Run {
 			ProducerID: a.ProducerID, BaseSequence: a.BaseSequence, ProducerEpoch: a.ProducerEpoch,
 			Transactional: a.Transactional, TransactionVersion: a.TransactionVersion,
 		}
+		if a.Transactional && a.TransactionVersion < 2 {
+			r.AsOf = a.AsOf
+		}
 		if a.ProducerID < 0 {
 			r.BaseSequence, r.ProducerEpoch, r.Transactional, r.TransactionVersion = -1, -1, false, 0
 		}
@@ -102,6 +105,7 @@ func randomCommit(rng *rand.Rand) (Header, []section) {
 					a.BaseSequence = NextSequence(before.BaseSequence, before.Records)
 				}
 				a.Transactional, a.TransactionVersion = rng.IntN(5) == 0, int8(rng.IntN(3))
+				a.AsOf = rng.Uint64() >> rng.IntN(64)
 			}
 			s.batches = append(s.batches, a)
 			position += uint32(a.Bytes)
@@ -168,6 +172,26 @@ func TestCommit_Golden(t *testing.T) {
 	}
 	p := encode(h, sections)
 	require.Equal(t, goldenCommit, hex.EncodeToString(p))
+	r, err := Parse(p)
+	require.NoError(t, err)
+	requireEqual(t, r, h, sections)
+}
+
+const goldenAsOf = "0102" + "020908e807" + "010102010002" + "02" + // header, counts, as-of
+	"00000000000000000000000000000001" + "0000" + "0000" + "0000" + "0100" + // topic, partition, gap, runs
+	"0e00" + "0000" + "0300" + // producers
+	"010208" + "0100" + "6400" + "0a00" + // code, records, bytes, timestamp
+	"000338" + "ffffffff1f0101" // sequences, as-of
+
+// TestCommit_GoldenAsOf pins the column as-of of batches of transaction protocol 1.
+func TestCommit_GoldenAsOf(t *testing.T) {
+	b := Batch{Records: 1, Bytes: 100, MaxTimestamp: 9, ProducerID: 7, Transactional: true, TransactionVersion: 1, AsOf: 1 << 33}
+	late := b
+	late.AsOf, late.BaseSequence = 1<<33-1, 7
+	h := Header{Submission: id.Submission{Session: 2, N: 9}, Acked: 8, Bytes: 1000}
+	sections := []section{{Section{id.TopicPartition{Topic: topic(1)}, 0}, []Batch{b, late}}}
+	p := encode(h, sections)
+	require.Equal(t, goldenAsOf, hex.EncodeToString(p))
 	r, err := Parse(p)
 	require.NoError(t, err)
 	requireEqual(t, r, h, sections)

@@ -7,7 +7,7 @@
 //
 //	field        form               meaning
 //	version      1 byte             1
-//	flags        1 byte             bit 0: resubmit; other bits 0
+//	flags        1 byte             bit 0: resubmit; bit 1: there is a column as-of; other bits 0
 //	session      varint, <= 2^32-1  agent session, >= 1
 //	n            varint, <= 2^32-1  submission within the session, >= 1
 //	acked        varint, <= 2^32-1  results up to this n were received
@@ -18,6 +18,7 @@
 //	producers P  varint             size of the producer dictionary, <= R
 //	plain        varint             runs without producer id
 //	explicit     varint             runs with a sequence of their own
+//	late         varint             runs of transactional producers of a version below 2, >= 1; only with flag bit 1
 //	topic ids    T x 16 bytes
 //	topic        column of S        index into the topic dictionary
 //	partition    column of S        <= 2^31-1
@@ -32,6 +33,7 @@
 //	timestamp    column of R        largest of the run, plus 1 (0: none)
 //	batches      column of plain    batches in the run, minus 1
 //	sequence     column of explicit base sequence, <= 2^31-1
+//	as-of        column of late     log index (Batch.AsOf)
 //
 // A run is one idempotent batch, or any number of adjacent batches without producer id: of these only totals are
 // known, so they cost nothing each. Codes:

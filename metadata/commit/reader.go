@@ -22,6 +22,7 @@ type Run struct {
 	ProducerEpoch      int16
 	Transactional      bool
 	TransactionVersion int8
+	AsOf               uint64 // of a transactional run of version 1, 0 of others
 }
 
 // SectionRuns is a section as the Reader gives it.
@@ -43,6 +44,7 @@ const (
 	colTimestamp
 	colBatches
 	colSequence
+	colAsOf
 	columnCount
 )
 
@@ -77,22 +79,22 @@ type Reader struct {
 // ParseHeader reads the header only and validates nothing else. Errors wrap ErrMalformed.
 func ParseHeader(p []byte) (Header, error) {
 	w := wire.NewReader(p)
-	h := readHeader(&w)
+	h, _ := readHeader(&w)
 	if err := w.Err(); err != nil {
 		return Header{}, fmt.Errorf("%w: header: %w", ErrMalformed, err)
 	}
 	return h, nil
 }
 
-func readHeader(w *wire.Reader) Header {
+func readHeader(w *wire.Reader) (h Header, asOf bool) {
 	if v := w.Byte(); v != formatVersion {
 		w.Fail("version %d", v)
 	}
 	flags := w.Byte()
-	if flags&^flagResubmit != 0 {
+	if flags&^(flagResubmit|flagAsOf) != 0 {
 		w.Fail("flags %x", flags)
 	}
-	h := Header{Resubmit: flags&flagResubmit != 0}
+	h.Resubmit = flags&flagResubmit != 0
 	h.Submission.Session = id.Session(w.Uint32())
 	h.Submission.N = w.Uint32()
 	h.Acked = w.Uint32()
@@ -100,7 +102,7 @@ func readHeader(w *wire.Reader) Header {
 	if w.Err() == nil && (h.Submission.Session == 0 || h.Submission.N == 0) {
 		w.Fail("submission %s", h.Submission)
 	}
-	return h
+	return h, flags&flagAsOf != 0
 }
 
 // Parse validates a whole commit. What it allocates is bounded by a small multiple of len(p). Errors wrap
@@ -116,16 +118,20 @@ func Parse(p []byte) (*Reader, error) {
 // Reset is Parse into an existing Reader. After an error the Reader must not be used before the next Reset.
 func (r *Reader) Reset(p []byte) error {
 	w := wire.NewReader(p)
-	r.header = readHeader(&w)
+	header, asOf := readHeader(&w)
+	r.header = header
 	topics := w.Uvarint()
-	counts := [5]uint64{} // sections, runs, producers, plain, explicit
+	counts := [6]uint64{} // sections, runs, producers, plain, explicit, with as-of
 	for i := range counts {
+		if i == len(counts)-1 && !asOf {
+			break
+		}
 		counts[i] = w.Uvarint()
 		if counts[i] > uint64(len(p))*blockValues {
 			w.Fail("%d values claimed in %d bytes", counts[i], len(p))
 		}
 	}
-	if topics > uint64(w.Len()/16) || counts[0] > counts[1] || counts[2] > counts[1] {
+	if topics > uint64(w.Len()/16) || counts[0] > counts[1] || counts[2] > counts[1] || asOf != (counts[5] > 0) {
 		w.Fail("counts %d %d", topics, counts)
 	}
 	r.topics = w.Take(int(topics) * 16)
@@ -133,7 +139,7 @@ func (r *Reader) Reset(p []byte) error {
 		return fmt.Errorf("%w: header: %w", ErrMalformed, err)
 	}
 	r.sections, r.runs = int(counts[0]), int(counts[1])
-	if err := r.columns(w.Rest(), int(counts[2]), int(counts[3]), int(counts[4])); err != nil {
+	if err := r.columns(w.Rest(), counts); err != nil {
 		return err
 	}
 	r.Rewind()
@@ -141,8 +147,9 @@ func (r *Reader) Reset(p []byte) error {
 }
 
 // columns finds where each column starts and reads the producer dictionary.
-func (r *Reader) columns(p []byte, producers, plain, explicit int) error {
+func (r *Reader) columns(p []byte, counts [6]uint64) error {
 	var dict [3]column
+	producers, plain, explicit := int(counts[2]), int(counts[3]), int(counts[4])
 	plan := [...]struct {
 		col   *column
 		count int
@@ -160,6 +167,7 @@ func (r *Reader) columns(p []byte, producers, plain, explicit int) error {
 		{&r.start[colTimestamp], r.runs},
 		{&r.start[colBatches], plain},
 		{&r.start[colSequence], explicit},
+		{&r.start[colAsOf], int(counts[5])},
 	}
 	for i, c := range plan {
 		rest, ok := skipColumn(p, c.count)
@@ -324,7 +332,7 @@ func (r *Reader) plain(run *Run, records, bytes uint64) bool {
 	}
 	run.Batches = uint32(batches)
 	run.ProducerID, run.ProducerEpoch, run.BaseSequence = NoProducer, -1, -1
-	run.Transactional, run.TransactionVersion = false, 0
+	run.Transactional, run.TransactionVersion, run.AsOf = false, 0, 0
 	return true
 }
 
@@ -359,6 +367,12 @@ func (r *Reader) idempotent(run *Run, code uint64) bool {
 	p := &r.producers[r.last]
 	run.Batches, run.BaseSequence = 1, sequence
 	run.ProducerID, run.ProducerEpoch = p.id, p.epoch
-	run.Transactional, run.TransactionVersion = p.transactional, p.version
+	run.Transactional, run.TransactionVersion, run.AsOf = p.transactional, p.version, 0
+	if p.hasAsOf() {
+		if !r.at[colAsOf].more() {
+			return r.fail("as-of beyond count", code)
+		}
+		run.AsOf = r.at[colAsOf].next()
+	}
 	return true
 }

@@ -1,0 +1,187 @@
+package metadata
+
+import (
+	"github.com/freshet-io/freshet/metadata/commit"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+// named gives the transaction that a request names, if its producer id and epoch are the current ones (Kafka's
+// TransactionCoordinator.handleAddPartitionsToTransaction).
+func (s *State) named(r *TransactionRef) (*transaction, error) {
+	t := s.transaction(r.TransactionalID)
+	switch {
+	case t == nil || t.producerID != r.ProducerID:
+		return nil, ErrUnknownTransaction
+	case t.epoch != r.Epoch:
+		return nil, ErrFencedProducer
+	}
+	return t, nil
+}
+
+// toAdd is named for requests that add something. They may run side by side, the first of them beginning the
+// transaction, so what is late of ProtocolOne is only told by the end before.
+func (s *State) toAdd(r *TransactionRef) (*transaction, error) {
+	t, err := s.named(r)
+	if err == nil && r.Version < ProtocolTwo && r.AsOf < t.ended {
+		return nil, ErrInvalidTransactionState
+	}
+	return t, err
+}
+
+func (c *AddPartitions) applyTo(s *State, _ *Effects) Result {
+	if c.VerifyOnly {
+		errs, err := s.VerifyPartitions(&c.TransactionRef, c.Partitions)
+		return partitionErrors(errs, err)
+	}
+	t, err := s.toAdd(&c.TransactionRef)
+	if err != nil {
+		return Result{Err: err}
+	}
+	errs, ok := s.existing(c.Partitions)
+	if !ok || !t.lacks(c.Partitions) {
+		return partitionErrors(errs, nil)
+	}
+	s.changeTransaction(t, func(t *transaction) {
+		s.begin(t, c.Version)
+		for _, tp := range c.Partitions {
+			if _, in := t.partition(tp); !in {
+				s.addPartition(t, tp)
+			}
+		}
+	})
+	return partitionErrors(errs, nil)
+}
+
+// lacks tells whether any of the partitions is not in the transaction.
+func (t *transaction) lacks(list []id.TopicPartition) bool {
+	for _, tp := range list {
+		if _, in := t.partition(tp); !in {
+			return true
+		}
+	}
+	return false
+}
+
+// partitionErrors keeps a nil slice from becoming the value of an error.
+func partitionErrors(errs []error, err error) Result {
+	if err != nil {
+		return Result{Err: err}
+	}
+	return Result{Value: errs}
+}
+
+// existing gives one error per partition: nil if all of them exist, else ErrUnknownPartition for those that do not
+// and ErrNotAttempted for the others.
+func (s *State) existing(list []id.TopicPartition) (errs []error, ok bool) {
+	errs, ok = make([]error, len(list)), true
+	for i, tp := range list {
+		if _, exists := s.partitionEntry(tp); !exists {
+			errs[i], ok = ErrUnknownPartition, false
+		}
+	}
+	for i := range errs {
+		if !ok && errs[i] == nil {
+			errs[i] = ErrNotAttempted
+		}
+	}
+	return errs, ok
+}
+
+// VerifyPartitions is AddPartitions with VerifyOnly, as a read.
+func (s *State) VerifyPartitions(r *TransactionRef, list []id.TopicPartition) ([]error, error) {
+	t, err := s.named(r)
+	if err != nil {
+		return nil, err
+	}
+	errs, ok := s.existing(list)
+	for i, tp := range list {
+		if _, in := t.partition(tp); ok && !in {
+			errs[i] = ErrNotInTransaction
+		}
+	}
+	return errs, nil
+}
+
+func (c *AddOffsets) applyTo(s *State, _ *Effects) Result {
+	t, err := s.toAdd(&c.TransactionRef)
+	if err == nil {
+		s.joinGroup(t, c.Version, c.Group)
+	}
+	return Result{Err: err}
+}
+
+// joinGroup makes a group part of a transaction, if it is not.
+func (s *State) joinGroup(t *transaction, version int8, group string) {
+	if _, in := t.group(group); in {
+		return
+	}
+	s.changeTransaction(t, func(t *transaction) {
+		s.begin(t, version)
+		s.addGroup(t, group)
+	})
+}
+
+// group gives the log index at which a group was added; false if it is not in the transaction.
+func (t *transaction) group(group string) (index uint64, ok bool) {
+	if t.groups == nil {
+		return 0, false
+	}
+	return t.groups.Get(group)
+}
+
+// checkTransactionOffsets decides whether a transaction may commit offsets of a group, and if so makes the group part
+// of it: under ProtocolTwo implicitly, beginning the transaction if need be; under ProtocolOne it must have been added,
+// as far as the client knew. Errors: ErrUnknownTransaction, ErrFencedProducer, ErrInvalidTransactionState.
+func (s *State) checkTransactionOffsets(r *TransactionRef, group string) error {
+	t, err := s.named(r)
+	if err != nil {
+		return err
+	}
+	if r.Version >= ProtocolTwo {
+		s.joinGroup(t, r.Version, group)
+		return nil
+	}
+	if index, in := t.group(group); !in || r.AsOf < index {
+		return ErrInvalidTransactionState
+	}
+	return nil
+}
+
+// checkTransaction decides whether an idempotent batch fits what its producer has open: Accepted, or else Fenced or
+// InvalidTxn. A batch of ProtocolTwo needs the producer's epoch only, which changes with every transaction; one of
+// ProtocolOne must have been sent by someone who knew that the partition had been added to this transaction. p is the
+// partition, nil if it never had a record.
+func (s *State) checkTransaction(tp id.TopicPartition, p *partition, b *commit.Run) commit.Outcome {
+	if !b.Transactional {
+		if _, open := p.openSince(b.ProducerID); open {
+			return commit.InvalidTxn
+		}
+		return commit.Accepted
+	}
+	t, ok := s.transactions.byProducer.Get(b.ProducerID)
+	switch {
+	case !ok:
+		return commit.InvalidTxn
+	case b.ProducerEpoch != t.epoch:
+		return commit.Fenced
+	case b.TransactionVersion >= ProtocolTwo:
+		return commit.Accepted
+	}
+	if added, in := t.partition(tp); !in || b.AsOf < added.index {
+		return commit.InvalidTxn
+	}
+	return commit.Accepted
+}
+
+// enterTransaction makes an accepted batch part of its producer's transaction.
+func (s *State) enterTransaction(tp id.TopicPartition, p *partition, b *commit.Run, base int64) {
+	p.openTransaction(b.ProducerID, base)
+	t, _ := s.transactions.byProducer.Get(b.ProducerID)
+	if _, in := t.partition(tp); in {
+		return
+	}
+	s.changeTransaction(t, func(t *transaction) {
+		s.begin(t, b.TransactionVersion)
+		s.addPartition(t, tp)
+	})
+}

@@ -1,0 +1,223 @@
+package metadata
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/tidwall/btree"
+
+	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/metadata/internal/wire"
+)
+
+// Tags 16 to 29 are the transactions'.
+const (
+	recordTransaction           recordTag = 16 // a transactional id
+	recordTransactionPartitions recordTag = 17 // partitions of the transaction before
+	recordTransactionGroups     recordTag = 18 // groups of the transaction before
+	recordOpenTransactions      recordTag = 19 // open transactions of the partition before
+	recordAborted               recordTag = 20 // aborted transactions of the partition before
+)
+
+// encodePartitionTransactions writes what a partition knows of transactions, after its producers.
+func encodePartitionTransactions(f *sectionWriter, t *partitionTransactions) {
+	encodeItems(f, recordOpenTransactions, &t.open, func(b []byte, producerID *int64) []byte {
+		return binary.AppendUvarint(b, uint64(*producerID))
+	})
+	encodeItems(f, recordAborted, &t.aborted, func(b []byte, a *abortedTransaction) []byte {
+		b = binary.AppendUvarint(b, uint64(a.producerID))
+		b = binary.AppendUvarint(b, uint64(a.first))
+		return binary.AppendUvarint(b, uint64(a.stable))
+	})
+}
+
+func (s *State) encodeTransactions(f *sectionWriter) {
+	s.transactions.byProducer.Scan(func(_ int64, t *transaction) bool {
+		encodeTransaction(f, t)
+		return f.err == nil
+	})
+}
+
+func encodeTransaction(f *sectionWriter, t *transaction) {
+	b := append(f.buf, byte(recordTransaction))
+	b = binary.AppendUvarint(b, uint64(t.producerID))
+	b = wire.AppendString(b, t.id)
+	b = binary.AppendVarint(b, t.previous)
+	b = binary.AppendVarint(b, int64(t.epoch))
+	b = binary.AppendVarint(b, int64(t.lastEpoch))
+	b = append(b, byte(t.state), byte(t.version))
+	b = binary.AppendVarint(b, int64(t.timeoutMs))
+	b = binary.AppendVarint(b, t.started)
+	b = binary.AppendVarint(b, t.updated)
+	b = binary.AppendUvarint(b, t.began)
+	f.buf = binary.AppendUvarint(b, t.ended)
+	f.recordDone()
+	if t.partitions != nil {
+		encodeAddedPartitions(f, t.partitions)
+	}
+	if t.groups == nil {
+		return
+	}
+	f.buf = append(f.buf, byte(recordTransactionGroups))
+	f.buf = binary.AppendUvarint(f.buf, uint64(t.groups.Len()))
+	t.groups.Scan(func(group string, index uint64) bool {
+		f.buf = wire.AppendString(f.buf, group)
+		f.buf = binary.AppendUvarint(f.buf, index)
+		return true
+	})
+	f.recordDone()
+}
+
+// encodeAddedPartitions writes partitions of a transaction, many to a record.
+func encodeAddedPartitions(f *sectionWriter, partitions *btree.BTreeG[addedPartition]) {
+	left, n := partitions.Len(), 0
+	partitions.Scan(func(p addedPartition) bool {
+		if n == 0 {
+			n = min(left, itemsPerRecord)
+			left -= n
+			f.recordDone()
+			f.buf = append(f.buf, byte(recordTransactionPartitions))
+			f.buf = binary.AppendUvarint(f.buf, uint64(n))
+		}
+		f.buf = append(f.buf, p.Topic[:]...)
+		f.buf = binary.AppendUvarint(f.buf, uint64(p.Partition))
+		f.buf = binary.AppendUvarint(f.buf, p.index)
+		n--
+		return f.err == nil
+	})
+	f.recordDone()
+}
+
+// transactionDecoder reads the records of transactions.
+type transactionDecoder struct {
+	last *transaction // that partitions and groups belong to
+}
+
+// read reads a record; false if the tag is not one of transactions.
+func (d *transactionDecoder) read(tag recordTag, s *State, p *partition, w *wire.Reader) bool {
+	switch tag {
+	case recordTransaction:
+		d.readTransaction(s, w)
+	case recordTransactionPartitions:
+		d.readPartitions(w)
+	case recordTransactionGroups:
+		d.readGroups(w)
+	case recordOpenTransactions:
+		readOpenTransactions(p, w)
+	case recordAborted:
+		readAborted(p, w)
+	default:
+		return false
+	}
+	return true
+}
+
+func (d *transactionDecoder) readTransaction(s *State, w *wire.Reader) {
+	t := &transaction{
+		gen: s.gen, producerID: w.Offset(), id: w.String(), previous: w.Varint(), epoch: w.Int16(), lastEpoch: w.Int16(),
+		state: TransactionState(w.Byte()), version: int8(w.Byte()), timeoutMs: w.Int32(), started: w.Varint(), updated: w.Varint(),
+		began: w.Uvarint(), ended: w.Uvarint(),
+	}
+	_, name := s.transactions.names.Get(t.id)
+	_, number := s.transactions.byProducer.Get(t.producerID)
+	known := t.state == TransactionEmpty || t.state == TransactionOngoing || t.state == TransactionCompleteCommit || t.state == TransactionCompleteAbort
+	if name || number || !known || t.epoch < 0 || t.lastEpoch < noEpoch || t.previous < noProducer || t.producerID >= s.nextProducerID {
+		w.Fail("transactional id %q of producer %d epoch %d", t.id, t.producerID, t.epoch)
+	}
+	if w.Err() == nil {
+		d.last = t
+		s.transactions.add(t)
+	}
+}
+
+func (d *transactionDecoder) readPartitions(w *wire.Reader) {
+	n := w.Count(18)
+	if d.last == nil || d.last.state != TransactionOngoing {
+		w.Fail("partitions of no open transaction")
+		return
+	}
+	if d.last.partitions == nil {
+		d.last.partitions = newAddedPartitions()
+	}
+	for range n {
+		p := addedPartition{TopicPartition: id.TopicPartition{Topic: readTopicID(w)}}
+		number := w.Offset()
+		p.Partition, p.index = int32(number), w.Uvarint()
+		if number > math.MaxInt32 {
+			w.Fail("partition %d", number)
+		}
+		if w.Err() != nil {
+			return
+		}
+		if _, twice := d.last.partitions.Set(p); twice {
+			w.Fail("partition %s twice", p)
+		}
+	}
+}
+
+func (d *transactionDecoder) readGroups(w *wire.Reader) {
+	n := w.Count(2)
+	if d.last == nil || d.last.state != TransactionOngoing {
+		w.Fail("groups of no open transaction")
+		return
+	}
+	if d.last.groups == nil {
+		d.last.groups = new(btree.Map[string, uint64])
+	}
+	for range n {
+		group, index := w.String(), w.Uvarint()
+		if w.Err() != nil {
+			return
+		}
+		if _, twice := d.last.groups.Set(group, index); twice {
+			w.Fail("group %q twice", group)
+		}
+	}
+}
+
+func readOpenTransactions(p *partition, w *wire.Reader) {
+	n := w.Count(2)
+	if p == nil {
+		w.Fail("open transactions of nothing")
+	}
+	for range n {
+		first, producerID := w.Offset(), w.Offset()
+		if w.Err() != nil {
+			return
+		}
+		_, open := p.openSince(producerID)
+		if open || first >= p.high {
+			w.Fail("open transaction of %d at %d", producerID, first)
+			return
+		}
+		p.openTransaction(producerID, first)
+		if p.transactions.open.Len() != p.transactions.first.Len() {
+			w.Fail("two open transactions at %d", first)
+			return
+		}
+	}
+}
+
+func readAborted(p *partition, w *wire.Reader) {
+	n := w.Count(4)
+	if p == nil {
+		w.Fail("aborted transactions of nothing")
+		return
+	}
+	if p.transactions == nil {
+		p.transactions = new(partitionTransactions)
+	}
+	for range n {
+		marker := w.Offset()
+		a := abortedTransaction{producerID: w.Offset(), first: w.Offset(), stable: w.Offset()}
+		if w.Err() == nil && (a.first >= marker || marker >= p.high || a.stable > p.high) {
+			w.Fail("aborted transaction [%d, %d] of %d", a.first, marker, a.producerID)
+		}
+		if w.Err() != nil {
+			return
+		}
+		if _, twice := p.transactions.aborted.Set(marker, a); twice {
+			w.Fail("two markers at %d", marker)
+		}
+	}
+}
