@@ -39,8 +39,10 @@ func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
 	}
 	built.sessions = session.NewCluster(session.ClusterConfig{
 		Name: vc.Name, BundlePrefix: BundlePrefix(vc.Name), Locator: built, Limits: c.cfg.Limits,
-		NewForwards: func(o *owner.Owner) session.Forwards {
-			return admin.New(admin.Config{DefaultPartitions: vc.DefaultPartitions, Log: built.log}, o)
+		NewForwards: func(o *owner.Owner, spawn session.Spawn) session.Forwards {
+			f := newForwards(spawn)
+			f.handle(admin.New(admin.Config{DefaultPartitions: vc.DefaultPartitions, Log: built.log}, o))
+			return f
 		},
 		Log: c.cfg.Log, Registerer: c.cfg.Registry,
 	})

@@ -29,14 +29,14 @@ type rpcStream = grpc.BidiStreamingServer[api.ToOwner, api.ToAgent]
 
 // agent is one stream: an agent that is connected to the owner under its session.
 type agent struct {
-	t       *tenure
-	session id.Session
-	out     *outbox
-	cancel  context.CancelCauseFunc
-	ending  chan struct{} // closed when the outbox will get nothing more that must be sent
-	finish  func()        // closes ending, once
-	chains  *chains
-	commits *sequence // of the session; set by attach
+	t        *tenure
+	session  id.Session
+	out      *outbox
+	cancel   context.CancelCauseFunc
+	ending   chan struct{} // closed when the outbox will get nothing more that must be sent
+	finish   func()        // closes ending, once
+	forwards *forwardQueue
+	commits  *sequence // of the session; set by attach
 
 	// Guarded by tenure.mu.
 	since    uint64 // catalogue changes beyond this index go to the agent
@@ -94,7 +94,7 @@ func (t *tenure) newAgent(session id.Session, cancel context.CancelCauseFunc) *a
 	}
 	a.finish = sync.OnceFunc(func() { close(a.ending) })
 	a.out = newOutbox(t.limits.OutboxBytes, cancel)
-	a.chains = newChains(t.limits.Forwards)
+	a.forwards = newForwardQueue(a)
 	return a
 }
 

@@ -12,11 +12,18 @@ import (
 	"github.com/freshet-io/freshet/controlplane/owner"
 )
 
-// Forwards answers forwarded Kafka requests (package admin).
+// Forwards answers forwarded Kafka requests.
 type Forwards interface {
-	// Handle gives the response's body. An error means that there is no answer for now.
-	Handle(ctx context.Context, f *api.Forward) ([]byte, error)
+	// Start begins to answer f and calls reply exactly once, at once or later, from any goroutine, with the response's
+	// body. An error means that there is no answer for now. Start must not block. ctx is that of the stream that f came
+	// by; when it has ended nobody takes the answer any more, and the agent asks again. Once the tenure is over, reply
+	// need not be called.
+	Start(ctx context.Context, f *api.Forward, reply func(body []byte, err error))
 }
+
+// Spawn runs fn on a goroutine of a tenure, with a context that ends when the tenure does; the tenure waits for it.
+// False, and fn is not run, if the tenure is over.
+type Spawn func(fn func(ctx context.Context)) bool
 
 // ErrBadRequest marks a forwarded request that has no answer and never will: malformed, or of an unknown API.
 var ErrBadRequest = errors.New("bad request")
@@ -37,8 +44,11 @@ type ClusterConfig struct {
 	BundlePrefix string
 	// Locator answers Locate.
 	Locator Locator
-	// NewForwards makes what answers forwarded requests under one owner.
-	NewForwards func(*owner.Owner) Forwards
+	// NewForwards makes what answers forwarded requests under one owner, for one tenure. It is called before the owner
+	// runs.
+	NewForwards func(*owner.Owner, Spawn) Forwards
+	// Waits tells whether the answers of an API wait for what other clients do; nil: none does. They are bounded apart.
+	Waits func(apiKey int32) bool
 
 	Limits     Limits
 	Log        *zap.Logger
@@ -64,8 +74,9 @@ type Limits struct {
 	Parked int
 	// Subscriptions bounds the partitions that one stream gets notices of; 2^20.
 	Subscriptions int
-	// Forwards bounds the forwarded requests of one stream that are under way; 4096.
-	Forwards int
+	// Forwards bounds the forwarded requests of one stream that are under way, those that wait for other clients not
+	// counted; 4096. Waiting bounds those; 65536.
+	Forwards, Waiting int
 }
 
 // Bounds of single messages.
@@ -96,6 +107,7 @@ func (l *Limits) ApplyDefaults() {
 	orDefault(&l.Parked, 1<<16)
 	orDefault(&l.Subscriptions, 1<<20)
 	orDefault(&l.Forwards, 4096)
+	orDefault(&l.Waiting, 1<<16)
 }
 
 func orDefault[T int | time.Duration](v *T, to T) {

@@ -4,27 +4,27 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/controlplane/api"
 )
 
-// forward hands a Kafka request to the admin APIs. Requests of one connection are answered one after the other, in
-// their order; those of different connections overlap.
+// forward hands a Kafka request to what answers it. Requests of one connection are begun one after the other, each when
+// the one before has its answer; those of different connections overlap.
 func (a *agent) forward(ctx context.Context, f *api.Forward) {
 	if a.t.forwards == nil {
 		a.answerForward(f, nil, fault(api.Error_INVALID, "no API is served here"))
 		return
 	}
-	work := func() {
-		body, err := a.t.forwards.Handle(ctx, f)
-		a.answerForward(f, body, a.forwardFault(f, err))
-	}
-	if !a.chains.add(f.Connection, work, a.t.spawn) {
+	if !a.forwards.add(ctx, f, a.t.cluster.waits(f.ApiKey)) {
 		a.answerForward(f, nil, fault(api.Error_UNAVAILABLE, "too many requests under way"))
 	}
 }
+
+// waits tells whether an API's answers wait for what other clients do.
+func (c *Cluster) waits(apiKey int32) bool { return c.cfg.Waits != nil && c.cfg.Waits(apiKey) }
 
 func (a *agent) forwardFault(f *api.Forward, err error) *api.Error {
 	switch {
@@ -41,59 +41,127 @@ func (a *agent) answerForward(f *api.Forward, body []byte, e *api.Error) {
 	a.out.push(&api.OwnerItem{Item: &api.OwnerItem_Forward{Forward: &api.ForwardAnswer{Request: f.Request, Body: body, Error: e}}})
 }
 
-// chains run work one after the other per key, bounded in all.
-type chains struct {
-	limit int
-	mu    struct {
+// forwardQueue keeps the order of one stream's forwarded requests: per connection one is under way and the others wait
+// for its answer. What is answered at once costs no goroutine.
+//
+// Two bounds: Limits.Waiting of requests whose answer waits for what other clients do (JoinGroup, SyncGroup), which may
+// be minutes, and Limits.Forwards of all others, so that members waiting for a rebalance never keep out the requests
+// that end it. Those behind a waiting one of their connection count among the others; an agent sends the next request
+// of a connection when it has the answer to the one before, so they are few.
+type forwardQueue struct {
+	limits Limits
+	start  func(ctx context.Context, f *api.Forward, reply func(body []byte, err error))
+	answer func(f *api.Forward, body []byte, err error)
+	spawn  func(func()) bool
+	mu     struct {
 		sync.Mutex
-		queues map[uint64][]func() // a key is there while its work runs; the slice is what comes after
-		count  int
+		queues  map[uint64][]*forwarding // by connection, there while one is under way; the slice is what comes after
+		waiting int
+		others  int
 	}
 }
 
-func newChains(limit int) *chains {
-	c := &chains{limit: limit}
-	c.mu.queues = map[uint64][]func(){}
-	return c
+// forwarding is one request on its way.
+type forwarding struct {
+	ctx   context.Context //nolint:containedctx // of the stream that it came by, for when its turn comes
+	f     *api.Forward
+	waits bool
+	stage atomic.Int32
 }
 
-// add queues work behind that of its key; false if there is too much or spawn refuses.
-func (c *chains) add(key uint64, work func(), spawn func(func()) bool) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.mu.count >= c.limit {
-		return false
+// Stages of a request under way. Whoever finds that the other side was there first goes on with the connection's next.
+const (
+	starting int32 = iota // start has not returned, there is no answer
+	answered              // there is an answer, start has not returned
+	started               // start has returned, there is no answer
+)
+
+func newForwardQueue(a *agent) *forwardQueue {
+	q := &forwardQueue{limits: a.t.limits, spawn: a.t.spawn}
+	q.answer = func(f *api.Forward, body []byte, err error) { a.answerForward(f, body, a.forwardFault(f, err)) }
+	if a.t.forwards != nil {
+		q.start = a.t.forwards.Start
 	}
-	if queue, running := c.mu.queues[key]; running {
-		c.mu.queues[key] = append(queue, work)
-		c.mu.count++
-		return true
-	}
-	if !spawn(func() { c.run(key, work) }) {
-		return false
-	}
-	c.mu.queues[key] = nil
-	c.mu.count++
-	return true
+	q.mu.queues = map[uint64][]*forwarding{}
+	return q
 }
 
-func (c *chains) run(key uint64, work func()) {
-	for work != nil {
-		work()
-		work = c.next(key)
+// add begins a request or queues it behind those of its connection; false if there are too many.
+func (q *forwardQueue) add(ctx context.Context, f *api.Forward, waits bool) bool {
+	fw := &forwarding{ctx: ctx, f: f, waits: waits}
+	first, ok := q.enter(fw)
+	if first {
+		q.run(fw)
+	}
+	return ok
+}
+
+// enter counts a request; first tells that its connection has none under way.
+func (q *forwardQueue) enter(fw *forwarding) (first, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if count, limit := q.count(fw); *count >= limit {
+		return false, false
+	} else {
+		*count++
+	}
+	queue, busy := q.mu.queues[fw.f.Connection]
+	if !busy {
+		q.mu.queues[fw.f.Connection] = nil
+		return true, true
+	}
+	q.mu.queues[fw.f.Connection] = append(queue, fw)
+	return false, true
+}
+
+// count gives the number that a request counts in, and its bound. Called with mu held.
+func (q *forwardQueue) count(fw *forwarding) (count *int, limit int) {
+	if fw.waits {
+		return &q.mu.waiting, q.limits.Waiting
+	}
+	return &q.mu.others, q.limits.Forwards
+}
+
+// run begins a request, and the next ones of its connection as long as each is answered at once.
+func (q *forwardQueue) run(fw *forwarding) {
+	for fw != nil {
+		q.start(fw.ctx, fw.f, q.reply(fw))
+		if fw.stage.CompareAndSwap(starting, started) {
+			return // reply goes on
+		}
+		fw = q.leave(fw)
 	}
 }
 
-// next takes the key's next work; nil ends its chain.
-func (c *chains) next(key uint64) func() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.mu.count--
-	queue := c.mu.queues[key]
-	if len(queue) == 0 {
-		delete(c.mu.queues, key)
+// reply gives the function that takes a request's answer, once. It may be called while locks of the one who answers
+// are held, so it begins nothing itself.
+func (q *forwardQueue) reply(fw *forwarding) func(body []byte, err error) {
+	return func(body []byte, err error) {
+		q.answer(fw.f, body, err)
+		if fw.stage.CompareAndSwap(starting, answered) {
+			return // run goes on
+		}
+		if next := q.leave(fw); next != nil {
+			q.spawn(func() { q.run(next) }) // refused: the tenure is over, and with it the stream that would be answered
+		}
+	}
+}
+
+// leave takes a request out and gives the connection's next.
+func (q *forwardQueue) leave(fw *forwarding) *forwarding {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	count, _ := q.count(fw)
+	*count--
+	queue := q.mu.queues[fw.f.Connection]
+	if len(queue) == 0 || fw.ctx.Err() != nil { // when the stream has ended, its agent asks again on another
+		for _, dropped := range queue {
+			count, _ := q.count(dropped)
+			*count--
+		}
+		delete(q.mu.queues, fw.f.Connection)
 		return nil
 	}
-	c.mu.queues[key] = queue[1:]
+	q.mu.queues[fw.f.Connection] = queue[1:]
 	return queue[0]
 }

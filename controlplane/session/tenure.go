@@ -57,7 +57,7 @@ func newTenure(c *Cluster, o *owner.Owner) *tenure {
 	t.mu.stamps = map[*agent]stamp{}
 	t.mu.parking = newParking()
 	if c.cfg.NewForwards != nil {
-		t.forwards = c.cfg.NewForwards(o)
+		t.forwards = c.cfg.NewForwards(o, t.spawnWithContext)
 	}
 	return t
 }
@@ -114,6 +114,11 @@ func (t *tenure) spawn(fn func()) bool {
 	}
 	t.work.Go(fn)
 	return true
+}
+
+// spawnWithContext is spawn for what needs to know when the tenure ends.
+func (t *tenure) spawnWithContext(fn func(ctx context.Context)) bool {
+	return t.spawn(func() { fn(t.ctx) })
 }
 
 // propose brings one of the tenure's own commands into the log.

@@ -46,6 +46,8 @@ type world struct {
 	store  *memlog.Store
 	bucket *mem.Bucket
 	limits session.Limits
+	// forwards answers forwarded requests; nil: the admin APIs do.
+	forwards func(*owner.Owner, session.Spawn) session.Forwards
 
 	mu    sync.Mutex
 	nodes map[string]*node // by address
@@ -92,6 +94,16 @@ func (w *world) addresses() []string {
 	return all
 }
 
+// adminForwards has the admin APIs answer on goroutines of the tenure.
+type adminForwards struct {
+	apis  *admin.APIs
+	spawn session.Spawn
+}
+
+func (f *adminForwards) Start(ctx context.Context, r *api.Forward, reply func([]byte, error)) {
+	f.spawn(func(context.Context) { reply(f.apis.Handle(ctx, r)) })
+}
+
 // start runs a replica.
 func (w *world) start(name string) *node {
 	w.t.Helper()
@@ -100,7 +112,13 @@ func (w *world) start(name string) *node {
 	n := &node{name: name, net: network, listen: bufconn.Listen(1 << 20), ended: make(chan error, 2)}
 	cluster := session.NewCluster(session.ClusterConfig{
 		Name: vcName, BundlePrefix: "vc1/bundles/", Locator: locator{w, n}, Limits: w.limits,
-		NewForwards: func(o *owner.Owner) session.Forwards { return admin.New(admin.Config{}, o) },
+		NewForwards: func(o *owner.Owner, spawn session.Spawn) session.Forwards {
+			if w.forwards != nil {
+				return w.forwards(o, spawn)
+			}
+			return &adminForwards{admin.New(admin.Config{}, o), spawn}
+		},
+		Waits: func(apiKey int32) bool { return apiKey == waitingKey },
 	})
 	n.Replica, err = replica.New(replica.Config{
 		Replica: name, Address: name + ":7050", Log: log, Bucket: w.bucket, SnapshotPrefix: "s/", OnOwner: cluster.Own,
