@@ -18,8 +18,9 @@ func (a *Agent) newHandler() (*kafka.Handler, error) {
 	if a.cfg.AutoCreateTopics {
 		metadata.Creator = kafka.NewAutoCreate(a.session, a.cfg.Zone)
 	}
+	apis := append(reads, kafka.NewSecurity()...)
 	return kafka.New(kafka.Config{
-		APIs: append(reads,
+		APIs: append(apis,
 			kafka.NewMetadata(metadata),
 			kafka.NewFindCoordinator(catalogue, views),
 			kafka.NewProduce(kafka.ProduceConfig{

@@ -30,21 +30,34 @@ var schemas = map[int16]string{
 	2:  "4 1@2+ [s [4 4@4+ 8]] 4@10+",                                                                      // ListOffsets
 	3:  "[16@10+ s] 1@4+ 1@8-10 1@8+",                                                                      // Metadata
 	10: "s@0-3 1@1+ (s)@4+",                                                                                // FindCoordinator
+	17: "s",                                                                                                // SaslHandshake
 	18: "s@3+ s@3+",                                                                                        // ApiVersions
 	19: "[s 4 2 [4 (4)] [s s]] 4 1",                                                                        // CreateTopics
 	20: "[s@6+ 16@6+]@6+ (s)@0-5 4",                                                                        // DeleteTopics
 	21: "[s [4 8]] 4",                                                                                      // DeleteRecords
 	22: "s 4 8@3+ 2@3+",                                                                                    // InitProducerId
 	23: "4@3+ [s [4 4 4]]",                                                                                 // OffsetForLeaderEpoch
+	29: "1 s 1 s s 1 1",                                                                                    // DescribeAcls
+	30: "[1 s 1 s s 1 1]",                                                                                  // CreateAcls
+	31: "[1 s 1 s s 1 1]",                                                                                  // DeleteAcls
 	32: "[1 s (s)] 1 1@3+",                                                                                 // DescribeConfigs
 	33: "[1 s [s s]] 1",                                                                                    // AlterConfigs
 	34: "[s [s (4)]]",                                                                                      // AlterReplicaLogDirs
 	35: "[s (4)]",                                                                                          // DescribeLogDirs
+	36: "r",                                                                                                // SaslAuthenticate
 	37: "[s 4 [(4)]] 4 1",                                                                                  // CreatePartitions
+	38: "s@3+ s@3+ [s s] 8",                                                                                // CreateDelegationToken
+	39: "r 8",                                                                                              // RenewDelegationToken
+	40: "r 8",                                                                                              // ExpireDelegationToken
+	41: "[s s]",                                                                                            // DescribeDelegationToken
 	43: "1@1+ [s (4)] 4",                                                                                   // ElectLeaders
 	44: "[1 s [s 1 s]] 1",                                                                                  // IncrementalAlterConfigs
 	45: "4 1@1+ [s [4 (4)]]",                                                                               // AlterPartitionReassignments
 	46: "4 [s (4)]",                                                                                        // ListPartitionReassignments
+	48: "[s 1 s] 1",                                                                                        // DescribeClientQuotas
+	49: "[[s s] [s 8 1]] 1",                                                                                // AlterClientQuotas
+	50: "[s]",                                                                                              // DescribeUserScramCredentials
+	51: "[s 1] [s 1 4 r r]",                                                                                // AlterUserScramCredentials
 	55: "[s [4]]",                                                                                          // DescribeQuorum
 	57: "4 [s 2 1] 1@1+",                                                                                   // UpdateFeatures
 	60: "1 1@1+ 1@2+",                                                                                      // DescribeCluster

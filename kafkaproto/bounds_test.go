@@ -48,6 +48,8 @@ func fill(r *rand.Rand, v reflect.Value) {
 		v.SetInt(int64(int8(r.Uint32())))
 	case reflect.Uint8:
 		v.SetUint(uint64(uint8(r.Uint32())))
+	case reflect.Float64:
+		v.SetFloat(r.NormFloat64())
 	case reflect.Bool:
 		v.SetBool(r.IntN(2) == 0)
 	default:
