@@ -146,6 +146,7 @@ type Effects struct {
 	Members    bool              // the membership that Metadata shows changed
 	Partitions []PartitionEffect // commits, trims
 	Closed     []id.Session      // sessions closed
+	Fenced     []int64           // producers whose transaction ended or whose epoch rose: earlier batches of them are late
 	Committed  []*commit.Result  // for metrics
 	Checks     []CheckHash       // asserted hashes, to be compared by who has a snapshot of that index
 }
@@ -158,6 +159,7 @@ func (fx *Effects) Reset() {
 		Topics:     fx.Topics[:0],
 		Partitions: fx.Partitions[:0],
 		Closed:     fx.Closed[:0],
+		Fenced:     fx.Fenced[:0],
 		Committed:  fx.Committed[:0],
 		Checks:     fx.Checks[:0],
 	}

@@ -32,6 +32,7 @@ func (c *EndTransaction) applyTo(s *State, fx *Effects) Result {
 	if err != nil {
 		return Result{Err: err}
 	}
+	fx.Fenced = append(fx.Fenced, c.ProducerID)
 	return Result{Value: EndTransactionResult{ProducerID: t.producerID, Epoch: t.epoch}}
 }
 
@@ -209,6 +210,7 @@ func (s *State) expireTransactions(fx *Effects) {
 		if t.groups != nil {
 			steps -= t.groups.Len()
 		}
+		fx.Fenced = append(fx.Fenced, t.producerID)
 		s.abortFencing(t, fx)
 	}
 }

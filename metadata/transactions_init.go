@@ -15,7 +15,7 @@ func (c *InitTransaction) applyTo(s *State, fx *Effects) Result {
 	if !t.mayContinue(c) {
 		return Result{Err: ErrFencedProducer}
 	}
-	lastEpoch := noEpoch
+	producerID, lastEpoch := t.producerID, noEpoch
 	if c.ProducerID >= 0 {
 		lastEpoch = c.ProducerEpoch
 	}
@@ -31,6 +31,7 @@ func (c *InitTransaction) applyTo(s *State, fx *Effects) Result {
 	if err != nil {
 		return Result{Err: err}
 	}
+	fx.Fenced = append(fx.Fenced, producerID)
 	return Result{Value: InitTransactionResult{ProducerID: t.producerID, Epoch: t.epoch}}
 }
 
