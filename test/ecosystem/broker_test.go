@@ -21,7 +21,9 @@ const limit = 60 * time.Second
 // broker is what a test talks to.
 type broker struct {
 	bootstrap string
-	faults    []fault // what can happen to it; each ends with everything running again
+	// What can happen to it. Each ends with everything running again.
+	faults      []fault
+	ownerFaults []fault // to the owner of the virtual cluster
 }
 
 // fault is a thing that happens to a broker. meanwhile is called while the broken part is away.
@@ -52,14 +54,25 @@ func startCluster(t *testing.T) broker {
 		meanwhile()
 		c.Agents[1].Restart()
 	}
-	owner := func(t *testing.T, meanwhile func()) {
+	killed := func(t *testing.T, meanwhile func()) {
 		owner := c.Owner(t)
 		owner.Kill()
 		c.Owner(t)
 		meanwhile()
 		owner.Restart()
 	}
-	return broker{bootstrap: c.Bootstrap(), faults: []fault{{"an agent is killed", agent}, {"the owner is killed", owner}}}
+	paused := func(t *testing.T, meanwhile func()) {
+		owner := c.Owner(t)
+		owner.Stop()
+		c.Owner(t, owner)
+		meanwhile()
+		owner.Cont()
+	}
+	return broker{
+		bootstrap:   c.Bootstrap(),
+		faults:      []fault{{"an agent is killed", agent}, {"the owner is killed", killed}},
+		ownerFaults: []fault{{"the owner is killed", killed}, {"the owner is paused past its lease", paused}},
+	}
 }
 
 func startKafka(t *testing.T) broker {
@@ -69,7 +82,8 @@ func startKafka(t *testing.T) broker {
 		k.Restart()
 		meanwhile()
 	}
-	return broker{bootstrap: k.Bootstrap, faults: []fault{{"the broker is killed", restart}}}
+	faults := []fault{{"the broker is killed", restart}}
+	return broker{bootstrap: k.Bootstrap, faults: faults, ownerFaults: faults}
 }
 
 // admin gives an admin client that ends with the test.
