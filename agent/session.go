@@ -29,6 +29,7 @@ func (l *listeners) OnWelcome(w *api.Welcome) {
 	prefix := w.GetBundlePrefix()
 	l.prefix.Store(&prefix)
 	l.catalogue.OnWelcome(w)
+	l.partitions.OnConnect()
 	l.writer.OnWelcome(w)
 }
 

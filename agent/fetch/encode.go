@@ -22,7 +22,7 @@ type Answer struct {
 	Version       int16
 	ErrorCode     int16 // since version 7
 	SessionID     int32 // since version 7
-	ReadCommitted bool  // the list of aborted transactions is there, if empty
+	ReadCommitted bool  // lists of aborted transactions are there, if empty
 	Partitions    []PartitionAnswer
 }
 
@@ -80,7 +80,7 @@ func (a *Answer) topics() int {
 func (a *Answer) sizeHint() int {
 	n := 32
 	for i := range a.Partitions {
-		n += 56
+		n += 56 + 17*len(a.Partitions[i].Aborted)
 		if i == 0 || !a.sameTopic(i-1, i) {
 			n += 24 + len(a.Partitions[i].Topic)
 		}
@@ -124,11 +124,7 @@ func (e *encoder) partition(p *PartitionAnswer, readCommitted bool) {
 	if e.version >= versionLogStart {
 		e.int64(p.Marks.LogStart)
 	}
-	if readCommitted {
-		e.length(0)
-	} else {
-		e.null()
-	}
+	e.aborted(p, readCommitted)
 	if e.version >= versionPreferred {
 		e.int32(-1)
 	}
@@ -137,6 +133,24 @@ func (e *encoder) partition(p *PartitionAnswer, readCommitted bool) {
 		e.cuts = append(e.cuts, cut{at: len(e.buf), records: p.Records})
 	}
 	e.tags()
+}
+
+// aborted transactions are null where they were not asked for and where reading failed, as in Kafka; a partition that
+// was refused before has Kafka's default, none (FetchResponse.partitionResponse).
+func (e *encoder) aborted(p *PartitionAnswer, readCommitted bool) {
+	switch {
+	case p.Err != nil && p.Refused:
+		e.length(0)
+	case p.Err != nil || !readCommitted:
+		e.null()
+	default:
+		e.length(len(p.Aborted))
+		for i := range p.Aborted {
+			e.int64(p.Aborted[i].ProducerID)
+			e.int64(p.Aborted[i].First)
+			e.tags()
+		}
+	}
 }
 
 // finish cuts the buffer at the records.

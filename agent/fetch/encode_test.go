@@ -7,9 +7,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/freshet-io/freshet/agent/view"
+	"github.com/freshet-io/freshet/metadata/extent"
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
@@ -29,7 +31,16 @@ func sampleAnswer(version int16, readCommitted bool) Answer {
 		part(3, "c", 2, 0, "x"),
 		part(3, "c", 3, 0, "y"),
 		part(1, "a", 2, 0, "again"),
+		part(1, "a", 3, 0, "aborted").with(Result{Aborted: []extent.Aborted{{ProducerID: 1 << 40, First: 5, Last: 9}, {ProducerID: 7, First: 1, Last: 10}}}),
+		part(1, "a", 4, 3).with(Result{Err: kerr.UnknownTopicOrPartition, Refused: true}),
+		part(1, "a", 5, 1).with(Result{Err: kerr.OffsetOutOfRange}),
 	}}
+}
+
+// with sets what bears on the list of aborted transactions.
+func (p PartitionAnswer) with(r Result) PartitionAnswer {
+	p.Err, p.Refused, p.Aborted = r.Err, r.Refused, r.Aborted
+	return p
 }
 
 func viaKmsg(a *Answer) []byte {
@@ -43,8 +54,15 @@ func viaKmsg(a *Answer) []byte {
 		q := kmsg.NewFetchResponseTopicPartition()
 		q.Partition, q.ErrorCode = p.Partition, p.ErrorCode
 		q.HighWatermark, q.LastStableOffset, q.LogStartOffset = p.Marks.HighWatermark, p.Marks.LastStable, p.Marks.LogStart
-		if a.ReadCommitted {
+		if a.ReadCommitted && p.Err == nil || p.Refused {
 			q.AbortedTransactions = []kmsg.FetchResponseTopicPartitionAbortedTransaction{}
+		}
+		if a.ReadCommitted {
+			for _, t := range p.Aborted {
+				m := kmsg.NewFetchResponseTopicPartitionAbortedTransaction()
+				m.ProducerID, m.FirstOffset = t.ProducerID, t.First
+				q.AbortedTransactions = append(q.AbortedTransactions, m)
+			}
 		}
 		q.RecordBatches = bytes.Join(p.Records, nil)
 		if q.RecordBatches == nil {

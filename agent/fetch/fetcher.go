@@ -3,6 +3,7 @@ package fetch
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -112,7 +113,7 @@ func newAttempt(f *Fetcher, req *Request) *attempt {
 			continue
 		}
 		a.read = append(a.read, i)
-		a.wants = append(a.wants, view.Want{Partition: p.ID, Offset: p.Offset})
+		a.wants = append(a.wants, view.Want{Partition: p.ID, Offset: p.Offset, Committed: req.ReadCommitted})
 	}
 	a.plans = make([]view.Plan, len(a.wants))
 	if len(a.wants) == 0 {
@@ -166,8 +167,12 @@ func (a *attempt) round(ctx context.Context) (done bool) {
 			return false // voided in between: look again
 		}
 	}
-	if available < int64(a.req.MinBytes) && !a.failed() && !a.over(ctx) {
-		a.wait(ctx, int64(a.req.MinBytes)-available)
+	if missing := int64(a.req.MinBytes) - available; missing > 0 && !a.failed() && !a.over(ctx) {
+		if a.degraded() {
+			a.pause(ctx) // no notice will come
+		} else {
+			a.wait(ctx, missing)
+		}
 		return false
 	}
 	return a.answer(ctx)
@@ -185,6 +190,7 @@ func (a *attempt) refuse() {
 	for i := range a.req.Partitions {
 		if err := a.req.Partitions[i].Refused; err != nil {
 			a.resp.Results[i].fail(err)
+			a.resp.Results[i].Refused = true
 		}
 	}
 }
@@ -211,6 +217,8 @@ func (a *attempt) judge() (available int64, settled bool) {
 		fresh := plan.FreshFor(a.req.Arrived)
 		*r = Result{Marks: plan.Marks, Confirmed: fresh}
 		switch {
+		case plan.Away:
+			r.fail(kerr.NotLeaderForPartition)
 		case plan.Unknown:
 			settled = settled && fresh
 			r.fail(kerr.UnknownTopicOrPartition)
@@ -226,15 +234,15 @@ func (a *attempt) judge() (available int64, settled bool) {
 
 // available estimates what a plan brings, as Kafka does: extents count whole.
 func (a *attempt) available(plan *view.Plan, p *Partition) int64 {
-	limit, n := a.req.limit(plan.Marks), int64(0)
-	if p.Offset >= limit {
+	n := int64(0)
+	if p.Offset >= plan.End {
 		return 0
 	}
 	for i := range plan.Extents {
-		if n >= int64(p.MaxBytes) || plan.Extents[i].Base >= limit {
+		if n >= int64(p.MaxBytes) || plan.Extents[i].Base >= plan.End {
 			break
 		}
-		n += max(int64(plan.Extents[i].Length), 1)
+		n += max(view.Size(&plan.Extents[i]), 1)
 	}
 	return max(min(n, int64(p.MaxBytes)), 1)
 }
@@ -248,6 +256,11 @@ func (a *attempt) failed() bool {
 		}
 	}
 	return false
+}
+
+// degraded tells whether plans are from before the session stream broke.
+func (a *attempt) degraded() bool {
+	return slices.ContainsFunc(a.plans, func(p view.Plan) bool { return p.Stale })
 }
 
 // confirm makes the plans fresh for this request by a probe.
@@ -301,8 +314,11 @@ func (a *attempt) stale() bool {
 // atEnd tells whether the answer says that there is nothing after the partition's offset.
 func (a *attempt) atEnd(n, i int) bool {
 	r := &a.resp.Results[i]
-	return r.Err == nil && r.Size == 0 && a.req.Partitions[i].Offset >= a.req.limit(a.plans[n].Marks)
+	return r.Err == nil && r.Size == 0 && a.req.Partitions[i].Offset >= a.limit(n)
 }
+
+// limit is the first offset that is not readable, as the plan's marks have it.
+func (a *attempt) limit(n int) int64 { return a.plans[n].Marks.Limit(a.req.ReadCommitted) }
 
 // recheck takes the marks of fresh plans for what was empty. An answer without bytes is planned again if there is
 // something now.
@@ -313,12 +329,17 @@ func (a *attempt) recheck() (done bool) {
 			continue
 		}
 		switch fresh := plan.FreshFor(a.req.Arrived); {
+		case plan.Stale: // there is more, and the answer says so
+			continue
+		case plan.Away:
+			r.fail(kerr.NotLeaderForPartition)
+			continue
 		case !fresh, plan.Unknown, a.req.Partitions[i].Offset < plan.Marks.LogStart:
 			return false
 		default:
 			*r = Result{Marks: plan.Marks, Confirmed: fresh}
 		}
-		if a.resp.Bytes == 0 && a.req.Partitions[i].Offset < a.req.limit(plan.Marks) {
+		if a.resp.Bytes == 0 && a.req.Partitions[i].Offset < a.limit(n) {
 			return false
 		}
 	}
@@ -377,7 +398,7 @@ func (a *attempt) lost() {
 func (a *attempt) wait(ctx context.Context, missing int64) {
 	views := a.f.cfg.Views
 	if a.waiter == nil {
-		a.waiter = view.NewWaiter(missing)
+		a.waiter = view.NewWaiter(missing, a.req.ReadCommitted)
 		a.timer = time.NewTimer(time.Until(a.deadline))
 	}
 	a.waiter.Reset(missing)

@@ -474,30 +474,19 @@ func TestFetcher_CatchUpReadsAhead(t *testing.T) {
 	})
 }
 
-func TestFetcher_MarkersAndEmptyRanges(t *testing.T) {
+func TestFetcher_EmptyRanges(t *testing.T) {
 	bubble(t, Config{}, func(e *env) {
 		t := e.t
 		data := e.produce(t, tp(0), batch(10, 1))
-		e.owner.Commit(tp(0), extent.Extent{Kind: extent.Marker, Last: 1, MaxTimestamp: -1})
-		resp := e.fetch(t, request(part(0, 0)))
-		require.Equal(t, append(data, kafkaproto.AppendEmptyBatches(nil, 1, 1)...), records(&resp.Results[0]))
-	})
-}
-
-func TestFetcher_ReadCommitted(t *testing.T) {
-	bubble(t, Config{}, func(e *env) {
-		t := e.t
-		one := e.produce(t, tp(0), batch(10, 1))
-		e.produce(t, tp(0), batch(10, 1))
-		e.owner.Change(tp(0), func(p *viewtest.Partition) { p.LastStable = 1 })
-		req := request(part(0, 0))
-		req.ReadCommitted = true
-		resp := e.fetch(t, req)
-		require.Equal(t, one, records(&resp.Results[0]))
-		req = request(part(0, 1))
-		req.ReadCommitted = true
-		require.Zero(t, e.fetch(t, req).Bytes)
-		require.NotZero(t, e.fetch(t, request(part(0, 1))).Bytes)
+		// Compaction took the last three records' batches.
+		e.owner.Replace(tp(0), extent.Extent{Kind: extent.Absolute, Base: 0, Last: 3, Bundle: 1, Position: 24, Length: uint32(len(data)), Batches: 1})
+		e.owner.Change(tp(0), func(p *viewtest.Partition) { p.HighWatermark, p.LastStable = 4, 4 })
+		resp := e.fetch(t, request(part(0, 1)))
+		require.Equal(t, kafkaproto.AppendEmptyBatches(nil, 1, 3), records(&resp.Results[0]))
+		e.owner.Change(tp(0), func(p *viewtest.Partition) { p.LastStable = 3 })
+		synctest.Wait()
+		resp = e.fetch(t, committed(part(0, 1)))
+		require.Equal(t, kafkaproto.AppendEmptyBatches(nil, 1, 2), records(&resp.Results[0]), "up to the last stable offset")
 	})
 }
 

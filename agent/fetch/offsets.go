@@ -254,8 +254,11 @@ func (o *Offsets) searchExtent(ctx context.Context, w *OffsetWant, e *extent.Ext
 	if isMax {
 		least, logStart = e.MaxTimestamp, 0
 	}
-	if e.Kind == extent.Marker || e.MaxTimestamp < least || e.MaxTimestamp < 0 {
+	if e.MaxTimestamp < least || e.MaxTimestamp < 0 {
 		return OffsetResult{}, false, nil
+	}
+	if e.Kind == extent.Marker { // its control record counts like any other, as in FileRecords.searchForTimestamp
+		return OffsetResult{Offset: e.Base, Timestamp: e.MaxTimestamp}, e.Base >= logStart, nil
 	}
 	b, err := o.cfg.Bytes.Read(ctx, e, cache.CatchUp)
 	if err != nil {

@@ -3,6 +3,7 @@ package fetch
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"go.uber.org/zap"
@@ -25,7 +26,7 @@ func (a *attempt) readAll(ctx context.Context) (gone bool) {
 	left, single := a.req.MaxBytes, false
 	for n, i := range a.read {
 		p, plan, result := &a.req.Partitions[i], &a.plans[n], &a.resp.Results[i]
-		if result.Err != nil || len(plan.Extents) == 0 || p.Offset >= a.req.limit(plan.Marks) {
+		if result.Err != nil || len(plan.Extents) == 0 {
 			continue
 		}
 		if a.resp.Bytes > 0 && (left <= 0 || single) {
@@ -37,6 +38,7 @@ func (a *attempt) readAll(ctx context.Context) (gone bool) {
 			patient: a.resp.Bytes == 0 || a.resp.Bytes < a.req.MinBytes,
 		}
 		err := r.read(ctx)
+		result.Aborted = within(plan.Aborted, r.end) // also of what was read before an error
 		single = r.single
 		a.resp.Bytes += result.Size
 		left -= result.Size
@@ -81,12 +83,12 @@ type reader struct {
 	single    bool // and only that: unsent answers press
 	patient   bool // waits for bytes that are not in memory
 	stopped   bool
+	end       int64 // after the last offset taken
 }
 
 // read appends whole batches from the partition's offset on.
 func (r *reader) read(ctx context.Context) error {
-	exts := r.plan.Extents
-	limit := r.req.limit(r.plan.Marks)
+	exts, limit := r.plan.Extents, r.plan.End
 	r.startAll(exts, limit)
 	last := 0
 	for i := range exts {
@@ -96,7 +98,7 @@ func (r *reader) read(ctx context.Context) error {
 		}
 		last = i + 1
 		if e.Kind == extent.Marker {
-			r.synthesise(max(e.Base, r.partition.Offset), e.Last)
+			r.made(marker(e), e.Last)
 			continue
 		}
 		b, err := r.bytes(ctx, e)
@@ -141,12 +143,17 @@ func (r *reader) bytes(ctx context.Context, e *extent.Extent) (*cache.Bytes, err
 // take appends the batches of one extent that belong into the answer, and keeps the bytes if there are any.
 func (r *reader) take(b *cache.Bytes, limit int64) {
 	from, to, seen := -1, 0, false
+	last := min(b.Extent.Last, limit-1) // of offsets without records
 	b.Batches(func(batch cache.Batch) bool {
 		if batch.Last < r.partition.Offset {
 			return true
 		}
+		if batch.Base >= limit {
+			r.stopped = true
+			return false
+		}
 		seen = true
-		if batch.Base >= limit || !r.fits(to-max(from, 0)+batch.Size, from < 0) {
+		if !r.fits(to-max(from, 0)+batch.Size, from < 0) {
 			r.stopped = true
 			return false
 		}
@@ -154,10 +161,11 @@ func (r *reader) take(b *cache.Bytes, limit int64) {
 			from, to = batch.Position, batch.Position
 		}
 		to += batch.Size
+		r.end = batch.Last + 1
 		return true
 	})
 	if !seen { // compaction took the records at the extent's end
-		r.synthesise(max(b.Extent.Base, r.partition.Offset), b.Extent.Last)
+		r.synthesise(max(b.Extent.Base, r.partition.Offset), last)
 	}
 	if from < 0 {
 		b.Release()
@@ -175,12 +183,36 @@ func (r *reader) fits(bytes int, beginning bool) bool {
 }
 
 // synthesise covers offsets without records by empty batches, so that consumers pass them.
-func (r *reader) synthesise(base, last int64) {
-	empty := kafkaproto.AppendEmptyBatches(nil, base, last)
-	if !r.fits(len(empty), true) {
+func (r *reader) synthesise(base, last int64) { r.made(kafkaproto.AppendEmptyBatches(nil, base, last), last) }
+
+// marker makes the control batch that a marker stands for, the same bytes for every reader. Its leader epoch is -1, as
+// that of all batches read here.
+func marker(e *extent.Extent) []byte {
+	m := e.EndMarker()
+	end := kafkaproto.Abort
+	if m.Commit {
+		end = kafkaproto.Commit
+	}
+	dst := make([]byte, 0, kafkaproto.ControlBatchSize)
+	return kafkaproto.AppendControlBatch(dst, e.Base, e.MaxTimestamp, m.ProducerID, m.Epoch, end, m.CoordinatorEpoch)
+}
+
+// made appends batches that are in no object, up to the offset last.
+func (r *reader) made(batches []byte, last int64) {
+	if !r.fits(len(batches), true) {
 		r.stopped = true
 		return
 	}
-	r.result.Records = append(r.result.Records, empty)
-	r.result.Size += len(empty)
+	r.result.Records = append(r.result.Records, batches)
+	r.result.Size += len(batches)
+	r.end = last + 1
+}
+
+// within gives the aborted transactions that begin below end.
+func within(aborted []extent.Aborted, end int64) []extent.Aborted {
+	beyond := func(a extent.Aborted) bool { return a.First >= end }
+	if !slices.ContainsFunc(aborted, beyond) {
+		return aborted
+	}
+	return slices.DeleteFunc(slices.Clone(aborted), beyond) // plans are shared
 }

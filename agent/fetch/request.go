@@ -8,6 +8,7 @@ import (
 
 	"github.com/freshet-io/freshet/agent/cache"
 	"github.com/freshet-io/freshet/agent/view"
+	"github.com/freshet-io/freshet/metadata/extent"
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
@@ -38,6 +39,9 @@ type Result struct {
 	Records   net.Buffers // whole batches, aliasing cache memory
 	Size      int         // of Records, bytes
 	Confirmed bool        // the marks are no older than the request
+	Refused   bool        // Err is the request's refusal of this partition
+	// Aborted are the aborted transactions that reach into Records, in the order of their markers.
+	Aborted []extent.Aborted
 }
 
 // Response is the results in the order of the request's partitions. Release gives the records' memory back, once.
@@ -78,11 +82,3 @@ func (r *Response) reset() {
 var noMarks = view.Watermarks{LogStart: -1, HighWatermark: -1, LastStable: -1}
 
 func (r *Result) fail(err *kerr.Error) { *r = Result{Err: err, Marks: noMarks} }
-
-// limit is the first offset that is not readable.
-func (r *Request) limit(m view.Watermarks) int64 {
-	if r.ReadCommitted {
-		return m.LastStable
-	}
-	return m.HighWatermark
-}

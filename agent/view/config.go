@@ -31,7 +31,7 @@ type Config struct {
 	// the live edge. Defaults 128 extents and 64 MiB of record bytes that they name.
 	WindowExtents int
 	WindowBytes   int64
-	// MaxExtents bounds the extents held for all partitions together; beyond, windows shrink to their newest extent and
+	// MaxExtents bounds the extents and aborted transactions held for all partitions together; beyond, windows shrink to their newest extent and
 	// nothing is kept behind them. Default 2 million, 112 MiB.
 	MaxExtents int
 	// LookupExtents and LookupBytes bound the extents of one partition in one look-up's answer. Defaults 128 and
@@ -42,6 +42,11 @@ type Config struct {
 	Subscriptions int
 	// IdleAfter is how long a partition that nobody reads stays subscribed. Default 1 minute.
 	IdleAfter time.Duration
+	// StaleFor is how long records that were known when the session stream broke are served while the owner cannot be
+	// asked, counted from when they were last known to be current. It must stay well below the 15 minutes that objects
+	// are kept after their last reader should have gone (the bundle delete grace), and it bounds how long records of a
+	// topic that was deleted meanwhile, or below a log start that moved, can still be read. Default 5 minutes.
+	StaleFor time.Duration
 	// ProbeInterval is how often the owner is asked for a stamp while fetches are parked. Default 100 ms.
 	ProbeInterval time.Duration
 	// ProbeTimeout bounds the wait for one stamp. Default 2 s.
@@ -59,6 +64,7 @@ func (c *Config) ApplyDefaults() {
 	def(&c.LookupBytes, 32<<20)
 	def(&c.Subscriptions, 50_000)
 	def(&c.IdleAfter, time.Minute)
+	def(&c.StaleFor, 5*time.Minute)
 	def(&c.ProbeInterval, 100*time.Millisecond)
 	def(&c.ProbeTimeout, 2*time.Second)
 	if c.Log == nil {
@@ -92,6 +98,7 @@ func (c *Config) Validate() error {
 		{"lookup bytes", c.LookupBytes},
 		{"subscriptions", int64(c.Subscriptions)},
 		{"idle after", int64(c.IdleAfter)},
+		{"stale for", int64(c.StaleFor)},
 		{"probe interval", int64(c.ProbeInterval)},
 		{"probe timeout", int64(c.ProbeTimeout)},
 	} {

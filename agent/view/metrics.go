@@ -11,6 +11,7 @@ type metrics struct {
 	gaps          prometheus.Counter
 	trimmed       prometheus.Counter
 	refused       prometheus.Counter
+	stale         prometheus.Counter
 	probes        *prometheus.CounterVec
 }
 
@@ -40,10 +41,15 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		refused: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "freshet_view_subscriptions_refused_total", Help: "Reads without subscription because the bound was reached.",
 		}),
+		stale: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "freshet_view_stale_plans_total",
+			Help: "Reads planned from what was known before the session stream broke, because the owner could not be asked.",
+		}),
 		probes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "freshet_view_probes_total", Help: "Shared freshness probes by result.",
 		}, []string{"result"}),
 	}
-	r.MustRegister(m.subscriptions, m.parked, m.lookups, m.looked, m.notices, m.gaps, m.trimmed, m.refused, m.probes)
+	r.MustRegister(m.subscriptions, m.parked, m.lookups, m.looked, m.notices, m.gaps, m.trimmed, m.refused, m.stale,
+		m.probes)
 	return m
 }

@@ -3,6 +3,7 @@ package view
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -24,7 +25,7 @@ type Watermarks struct {
 type state uint8
 
 const (
-	absent  state = iota // nothing is known
+	absent  state = iota // nothing is followed; what was known before may still be there, stale
 	filling              // a subscribing look-up is under way; notices are kept for its answer
 	live                 // subscribed: marks and window follow the notices
 	leaving              // an Unsubscribe is being sent
@@ -41,11 +42,11 @@ const (
 
 var errNoticeGap = errors.New("notice does not continue the window")
 
-// partition is the window of one partition. Slices of window and runs are handed out to readers: elements are never
+// partition is the window of one partition. Slices of window, aborted and runs are handed out to readers: elements are never
 // changed, only appended after or dropped from the front.
 type partition struct {
 	tp    id.TopicPartition
-	total *atomic.Int64 // extents held by all partitions
+	total *atomic.Int64 // what all partitions hold
 
 	mu struct {
 		sync.Mutex
@@ -56,51 +57,76 @@ type partition struct {
 		asked   time.Time
 		index   uint64 // of the look-up that opened the window
 		marks   Watermarks
-		window  []extent.Extent // contiguous up to the high watermark
-		bytes   int64           // that window names
-		runs    [][]extent.Extent
+		window  []extent.Extent  // contiguous up to the high watermark
+		aborted []extent.Aborted // that reach into the window, in the order of their markers
+		bytes   int64            // that window names
+		runs    []run
+		stale   time.Time // not zero: marks, window and runs were true until about then, and have not been followed since
 		waiters map[*Waiter]struct{}
 		used    time.Time
-		held    int // extents of window and runs, as counted in total
+		held    int // extents and aborted transactions of window and runs, as counted in total
 	}
 }
 
-// account brings total up to date; call it after window or runs changed.
+// account brings total up to date; call it after window, aborted or runs changed.
 func (p *partition) account() {
-	held := len(p.mu.window)
-	for _, run := range p.mu.runs {
-		held += len(run)
+	held := len(p.mu.window) + len(p.mu.aborted)
+	for i := range p.mu.runs {
+		held += len(p.mu.runs[i].extents) + len(p.mu.runs[i].aborted)
 	}
 	p.total.Add(int64(held - p.mu.held))
 	p.mu.held = held
 }
 
+// answer is one partition's look-up answer.
+type answer struct {
+	unknown bool
+	more    bool // extents end below the high watermark
+	marks   Watermarks
+	run
+}
+
+func parseAnswer(a *api.PartitionAnswer) (*answer, error) {
+	if a.GetUnknown() {
+		return &answer{unknown: true}, nil
+	}
+	exts, err := ParseExtents(a.GetExtents())
+	if err != nil {
+		return nil, err
+	}
+	aborted, err := parseAborted(a.GetAborted())
+	if err != nil {
+		return nil, err
+	}
+	marks := Watermarks{LogStart: a.GetLogStart(), HighWatermark: a.GetHighWatermark(), LastStable: a.GetLastStable()}
+	return &answer{more: a.GetMore(), marks: marks, run: run{extents: exts, aborted: aborted, stable: marks.LastStable}}, nil
+}
+
 // open begins the window with a look-up's answer: its extents are the window if they reach the high watermark, and
-// else a run behind it.
-func (p *partition) open(index uint64, asked time.Time, marks Watermarks, exts []extent.Extent, more bool, cfg *Config) {
-	p.mu.index, p.mu.asked, p.mu.marks = index, asked, marks
-	p.mu.window, p.mu.bytes, p.mu.runs = nil, 0, nil
-	if more {
-		p.keepRun(exts, cfg.MaxExtents)
-		p.account()
+// else a run behind it. What was known before gives way.
+func (p *partition) open(index uint64, asked time.Time, a *answer, cfg *Config) {
+	p.mu.index, p.mu.asked, p.mu.marks, p.mu.stale = index, asked, a.marks, time.Time{}
+	p.forget()
+	if a.more {
+		p.keepRun(a.run, cfg.MaxExtents)
 		return
 	}
-	p.mu.window = exts
-	for i := range exts {
-		p.mu.bytes += int64(exts[i].Length)
+	p.mu.window, p.mu.aborted = a.extents, a.aborted
+	for i := range a.extents {
+		p.mu.bytes += int64(a.extents[i].Length)
 	}
 	p.account()
 }
 
 // keepRun remembers extents behind the window.
-func (p *partition) keepRun(exts []extent.Extent, maxExtents int) {
-	if len(exts) == 0 || p.total.Load() > int64(maxExtents) {
+func (p *partition) keepRun(r run, maxExtents int) {
+	if len(r.extents) == 0 || p.total.Load() > int64(maxExtents) {
 		return
 	}
 	if len(p.mu.runs) >= maxRuns {
 		p.mu.runs = slices.Delete(p.mu.runs, 0, 1)
 	}
-	p.mu.runs = append(p.mu.runs, exts)
+	p.mu.runs = append(p.mu.runs, r)
 	p.account()
 }
 
@@ -112,14 +138,13 @@ func (p *partition) start() int64 {
 	return p.mu.window[0].Base
 }
 
-// behind finds kept extents below the window that begin with the one holding offset.
-func (p *partition) behind(offset int64) []extent.Extent {
-	for i, run := range p.mu.runs {
-		if run[0].Base > offset || run[len(run)-1].Last < offset {
-			continue
+// behind finds a kept run that holds the offset; nil if there is none.
+func (p *partition) behind(offset int64, committed bool) *run {
+	for i := range p.mu.runs {
+		if r := p.mu.runs[i]; r.holds(offset, committed) {
+			p.mu.runs = append(slices.Delete(p.mu.runs, i, i+1), r) // most recently used last
+			return &p.mu.runs[len(p.mu.runs)-1]
 		}
-		p.mu.runs = append(slices.Delete(p.mu.runs, i, i+1), run) // most recently used last
-		return from(run, offset)
 	}
 	return nil
 }
@@ -144,30 +169,72 @@ func (p *partition) notice(index uint64, n *api.PartitionNotice, cfg *Config, m 
 	if err != nil {
 		return fmt.Errorf("parse extents of notice: %w", err)
 	}
-	next, added := p.mu.marks.HighWatermark, int64(0)
+	aborted, err := parseAborted(n.GetAborted())
+	if err != nil {
+		return fmt.Errorf("parse notice: %w", err)
+	}
+	before := p.mu.marks
+	next, added := before.HighWatermark, int64(0)
 	for i := range exts {
 		if exts[i].Base != next {
 			return errNoticeGap
 		}
-		next, added = exts[i].Last+1, added+int64(exts[i].Length)
+		next, added = exts[i].Last+1, added+Size(&exts[i])
 	}
 	if next != n.GetHighWatermark() {
 		return errNoticeGap
 	}
-	moved := p.mu.marks.LogStart != n.GetLogStart() || p.mu.marks.LastStable != n.GetLastStable()
+	if len(aborted) > 0 && (aborted[0].Last < before.HighWatermark || aborted[len(aborted)-1].Last >= next) {
+		return errNoticeGap // their markers are among the extents
+	}
 	p.mu.marks = Watermarks{
 		LogStart: n.GetLogStart(), HighWatermark: n.GetHighWatermark(), LastStable: n.GetLastStable(),
 	}
-	p.mu.window = append(p.mu.window, exts...)
-	p.mu.bytes += added
+	for i := range exts {
+		p.mu.bytes += int64(exts[i].Length)
+	}
+	p.mu.window, p.mu.aborted = append(p.mu.window, exts...), append(p.mu.aborted, aborted...)
+	p.tell(before, added)
 	p.trim(cfg, m)
 	p.account()
-	if moved && added == 0 {
-		p.wake()
-	} else {
-		p.credit(added)
-	}
 	return nil
+}
+
+// tell wakes those who wait for what a notice brought; before are the marks until then.
+func (p *partition) tell(before Watermarks, added int64) {
+	if len(p.mu.waiters) == 0 {
+		return
+	}
+	if p.mu.marks.LogStart != before.LogStart && added == 0 {
+		p.wake()
+		return
+	}
+	decided := added
+	if p.mu.marks.LastStable != p.mu.marks.HighWatermark || before.LastStable != before.HighWatermark {
+		decided = p.decided(before.LastStable)
+	}
+	for w := range p.mu.waiters {
+		if w.committed {
+			w.credit(decided)
+		} else {
+			w.credit(added)
+		}
+	}
+}
+
+// decided is how many bytes the last stable offset has passed on its way from an earlier one, extents counted whole;
+// plenty if the window does not reach back so far.
+func (p *partition) decided(since int64) (bytes int64) {
+	switch {
+	case p.mu.marks.LastStable <= since:
+		return 0
+	case since < p.start():
+		return math.MaxInt32
+	}
+	for exts := from(p.mu.window, since); len(exts) > 0 && exts[0].Base < p.mu.marks.LastStable; exts = exts[1:] {
+		bytes += Size(&exts[0])
+	}
+	return bytes
 }
 
 // trim drops from the window's front what is below the log start or over the bounds.
@@ -188,25 +255,26 @@ func (p *partition) trim(cfg *Config, m *metrics) {
 	if n > 0 {
 		m.trimmed.Add(float64(n))
 		p.mu.window = p.mu.window[n:]
+		p.mu.aborted = reaching(p.mu.aborted, p.start())
 	}
 }
 
 // void forgets what is known and wakes who waits, to look again.
 func (p *partition) void() {
-	p.mu.window, p.mu.bytes, p.mu.runs, p.mu.pending, p.mu.indexes = nil, 0, nil, nil, nil
-	p.account()
+	p.mu.pending, p.mu.indexes, p.mu.stale = nil, nil, time.Time{}
+	p.forget()
 	p.wake()
+}
+
+// forget drops what is named by window and runs.
+func (p *partition) forget() {
+	p.mu.window, p.mu.aborted, p.mu.bytes, p.mu.runs = nil, nil, 0, nil
+	p.account()
 }
 
 func (p *partition) wake() {
 	for w := range p.mu.waiters {
 		w.wake()
-	}
-}
-
-func (p *partition) credit(bytes int64) {
-	for w := range p.mu.waiters {
-		w.credit(bytes)
 	}
 }
 

@@ -14,16 +14,20 @@ import (
 )
 
 // Partitions are the windows of the partitions that are being read. A window opens with a subscribing look-up, goes
-// on from that look-up's log index with the owner's notices, which come in log order, and is voided when the stream
-// breaks: the next reader opens it again. Partitions implements the notice half of client.Handler.
+// on from that look-up's log index with the owner's notices, which come in log order, and is stale when the stream
+// breaks: the next reader opens it again, and only while that fails does it serve what it has. Partitions implements the
+// notice half of client.Handler.
 type Partitions struct {
 	cfg     Config
 	metrics *metrics
 
 	// generation counts the streams: an answer that was asked for in another one opens no window.
 	generation atomic.Uint64
+	connected  atomic.Bool  // there is a stream
+	began      time.Time    // what heard counts from
+	heard      atomic.Int64 // when the newest notice came, ns
 	confirmed  atomic.Pointer[time.Time]
-	extents    atomic.Int64 // held in all windows
+	extents    atomic.Int64 // held for all partitions
 	parked     atomic.Int64
 	park       chan struct{} // capacity 1: a fetch was parked
 
@@ -40,8 +44,9 @@ func NewPartitions(cfg Config) (*Partitions, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("partition views: %w", err)
 	}
-	p := &Partitions{cfg: cfg, metrics: newMetrics(cfg.Registerer), park: make(chan struct{}, 1)}
+	p := &Partitions{cfg: cfg, metrics: newMetrics(cfg.Registerer), park: make(chan struct{}, 1), began: time.Now()}
 	p.mu.parts = make(map[id.TopicPartition]*partition)
+	p.connected.Store(true) // until told otherwise: there is nothing to fall back on anyway
 	return p, nil
 }
 
@@ -79,6 +84,7 @@ func (p *Partitions) all() []*partition {
 
 // OnNotice applies what commits changed. Part of client.Handler: called in stream order, on one goroutine.
 func (p *Partitions) OnNotice(m *api.Notice) {
+	p.heard.Store(int64(time.Since(p.began)))
 	for _, n := range m.GetPartitions() {
 		tp := id.TopicPartition{Partition: n.GetPartition()}
 		copy(tp.Topic[:], n.GetTopic())
@@ -101,36 +107,6 @@ func (p *Partitions) deliver(part *partition, index uint64, n *api.PartitionNoti
 	case live:
 		p.apply(part, index, n)
 	case absent, leaving, gone:
-	}
-}
-
-// OnDisconnect voids every window: notices were missed. Part of client.Handler.
-func (p *Partitions) OnDisconnect() {
-	p.generation.Add(1)
-	for _, part := range p.all() {
-		part.mu.Lock()
-		if part.mu.state == live {
-			part.mu.state = absent
-		}
-		part.void()
-		part.mu.Unlock()
-	}
-}
-
-// OnSessionClosed voids every window. Part of client.Handler.
-func (p *Partitions) OnSessionClosed() { p.OnDisconnect() }
-
-// Invalidate forgets a partition's extents: an object that they name is not there any more. The next Plan looks up.
-func (p *Partitions) Invalidate(tp id.TopicPartition) {
-	part := p.find(tp)
-	if part == nil {
-		return
-	}
-	part.mu.Lock()
-	defer part.mu.Unlock()
-	if part.mu.state == live {
-		part.mu.state = absent
-		part.void()
 	}
 }
 

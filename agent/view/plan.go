@@ -23,19 +23,31 @@ const maxRounds = 5
 type Want struct {
 	Partition id.TopicPartition
 	Offset    int64
+	Committed bool // read no further than the last stable offset (isolation level read_committed)
 }
 
 // Plan says what there is to read, as of one log index.
 type Plan struct {
 	// Unknown: there was no such topic or partition when asked. Nothing else is set then, except AsOf.
 	Unknown bool
-	Marks   Watermarks
-	// Extents are contiguous and begin with the one that holds the wanted offset; they need not reach the high
-	// watermark. None if the offset is outside [log start, high watermark). Not to be changed.
+	// Away: the owner could not be asked, and nothing is known. Nothing else is set then.
+	Away bool
+	// Stale: the plan is of a time before the session stream broke. It has extents, and they are what is there to read
+	// below End; the marks say nothing of now.
+	Stale bool
+	Marks Watermarks
+	// End is the first offset that is not to be read: the high watermark, or what of the last stable offset Aborted
+	// covers.
+	End int64
+	// Extents are contiguous and begin with the one that holds the wanted offset; they need not reach End, and may go
+	// beyond. None if the offset is outside [log start, End). Not to be changed.
 	Extents []extent.Extent
+	// Aborted are the aborted transactions whose marker is at or above the wanted offset, in the order of markers: all
+	// that reach into the extents below End. Only where committed records are wanted. Not to be changed.
+	Aborted []extent.Aborted
 	// Live: the extents come from the window at the live edge; others are catch-up reads.
 	Live bool
-	// AsOf: the plan holds everything committed before this time (I4).
+	// AsOf: the plan holds everything committed before this time (I4). Zero if it is stale.
 	AsOf time.Time
 }
 
@@ -43,10 +55,30 @@ type Plan struct {
 // emptiness in it may be answered (I4).
 func (p Plan) FreshFor(arrived time.Time) bool { return !p.AsOf.Before(arrived) }
 
+// Limit is the first offset that is not readable as of these marks.
+func (w Watermarks) Limit(committed bool) int64 {
+	if committed {
+		return w.LastStable
+	}
+	return w.HighWatermark
+}
+
 // Plan fills plans, one per want in order, from the windows where they reach and else from one look-up for all the
-// rest, which also subscribes. A partition wanted twice is planned twice. The error is the look-up's, or
-// ErrUnsettled; the plans say nothing then.
+// rest, which also subscribes. A partition wanted twice is planned twice. Where the owner cannot be asked, records that
+// were known before are planned (Stale), and partitions without any are Away; if there are none at all, the error is
+// the look-up's, or ErrUnsettled, and the plans say nothing.
 func (p *Partitions) Plan(ctx context.Context, wants []Want, plans []Plan) error {
+	if !p.connected.Load() && p.planKnown(wants, plans) {
+		return nil
+	}
+	err := p.planAll(ctx, wants, plans)
+	if err != nil && p.planKnown(wants, plans) {
+		return nil
+	}
+	return err
+}
+
+func (p *Partitions) planAll(ctx context.Context, wants []Want, plans []Plan) error {
 	todo := make([]int, 0, len(wants))
 	for i := range wants {
 		todo = append(todo, i)
@@ -108,7 +140,7 @@ func (r *round) plan(i int) {
 		part.mu.done = make(chan struct{})
 		r.ask = append(r.ask, question{want: i, part: part, subscribe: true})
 	case live:
-		if !part.plan(want.Offset, confirmed, &r.plans[i]) {
+		if !part.planLive(want, confirmed, &r.plans[i]) {
 			r.ask = append(r.ask, question{want: i, part: part})
 		}
 	case filling, leaving:
@@ -119,22 +151,41 @@ func (r *round) plan(i int) {
 	}
 }
 
-// plan plans from a live window; it reports whether it reaches the offset.
-func (p *partition) plan(offset int64, confirmed time.Time, plan *Plan) bool {
-	*plan = Plan{Marks: p.mu.marks, AsOf: p.mu.asked, Live: true}
+// planLive plans from a live window; it reports whether what is known reaches the offset.
+func (p *partition) planLive(w *Want, confirmed time.Time, plan *Plan) bool {
+	if !p.plan(w, plan) {
+		return false
+	}
+	plan.AsOf = p.mu.asked
 	if confirmed.After(plan.AsOf) {
 		plan.AsOf = confirmed
 	}
+	return true
+}
+
+// plan plans from what is known; it reports whether that reaches the offset.
+func (p *partition) plan(w *Want, plan *Plan) bool {
+	*plan = Plan{Marks: p.mu.marks, End: p.mu.marks.Limit(w.Committed), Live: true}
+	aborted := p.mu.aborted
 	switch {
-	case offset < p.mu.marks.LogStart || offset >= p.mu.marks.HighWatermark:
+	case w.Offset < plan.Marks.LogStart || w.Offset >= plan.End:
 		return true
-	case offset >= p.start():
-		plan.Extents = from(p.mu.window, offset)
-		return true
+	case w.Offset >= p.start():
+		plan.Extents = from(p.mu.window, w.Offset)
+	default:
+		r := p.behind(w.Offset, w.Committed)
+		if r == nil {
+			return false
+		}
+		plan.Live, plan.Extents, aborted = false, from(r.extents, w.Offset), r.aborted
+		if w.Committed {
+			plan.End = min(plan.End, r.stable)
+		}
 	}
-	plan.Live = false
-	plan.Extents = p.behind(offset)
-	return plan.Extents != nil
+	if w.Committed {
+		plan.Aborted = reaching(aborted, w.Offset)
+	}
+	return true
 }
 
 // lookup asks the round's questions in one message and plans from the answers.
@@ -146,26 +197,25 @@ func (r *round) lookup(ctx context.Context) error {
 	set.metrics.lookups.Inc()
 	set.metrics.looked.Add(float64(len(r.ask)))
 	asked, generation := time.Now(), set.generation.Load()
-	answer, err := set.cfg.Source.Lookup(ctx, r.questions())
-	if err == nil && len(answer.GetPartitions()) != len(r.ask) {
-		err = fmt.Errorf("look-up of %d partitions answered for %d", len(r.ask), len(answer.GetPartitions()))
+	reply, err := set.cfg.Source.Lookup(ctx, r.questions())
+	if err == nil && len(reply.GetPartitions()) != len(r.ask) {
+		err = fmt.Errorf("look-up of %d partitions answered for %d", len(r.ask), len(reply.GetPartitions()))
 	}
 	if err != nil {
 		for _, q := range r.ask {
-			set.settle(q, generation, asked, 0, nil, nil)
+			set.settle(q, generation, asked, 0, nil)
 		}
 		return fmt.Errorf("look up partitions: %w", err)
 	}
 	for i, q := range r.ask {
-		a := answer.GetPartitions()[i]
-		exts, perr := ParseExtents(a.GetExtents())
+		a, perr := parseAnswer(reply.GetPartitions()[i])
 		if perr != nil {
-			err = errors.Join(err, fmt.Errorf("parse extents of look-up: %w", perr))
-			set.settle(q, generation, asked, 0, nil, nil)
-			continue
+			err = errors.Join(err, fmt.Errorf("parse look-up: %w", perr))
 		}
-		set.settle(q, generation, asked, answer.GetIndex(), a, exts)
-		r.plans[q.want] = planOf(r.wants[q.want].Offset, asked, a, exts)
+		set.settle(q, generation, asked, reply.GetIndex(), a)
+		if a != nil {
+			r.plans[q.want] = planOf(&r.wants[q.want], asked, a)
+		}
 	}
 	return err
 }
@@ -187,36 +237,32 @@ func (r *round) questions() []*api.PartitionLookup {
 }
 
 // planOf makes a plan of a look-up's answer.
-func planOf(offset int64, asked time.Time, a *api.PartitionAnswer, exts []extent.Extent) Plan {
-	if a.GetUnknown() {
+func planOf(w *Want, asked time.Time, a *answer) Plan {
+	if a.unknown {
 		return Plan{Unknown: true, AsOf: asked}
 	}
-	plan := Plan{Marks: marksOf(a), AsOf: asked, Live: !a.GetMore()}
-	if offset >= plan.Marks.LogStart && offset < plan.Marks.HighWatermark {
-		plan.Extents = from(exts, offset)
+	plan := Plan{Marks: a.marks, End: a.marks.Limit(w.Committed), AsOf: asked, Live: !a.more}
+	if w.Offset < plan.Marks.LogStart || w.Offset >= plan.End {
+		return plan
+	}
+	plan.Extents = from(a.extents, w.Offset)
+	if w.Committed {
+		plan.Aborted = reaching(a.aborted, w.Offset)
 	}
 	return plan
 }
 
-func marksOf(a *api.PartitionAnswer) Watermarks {
-	return Watermarks{
-		LogStart: a.GetLogStart(), HighWatermark: a.GetHighWatermark(), LastStable: a.GetLastStable(),
-	}
-}
-
 // settle ends a question: with an answer the partition goes live (or remembers a run), without one it is absent
 // again. An answer by a stream that broke since is no subscription.
-func (p *Partitions) settle(q question, generation uint64, asked time.Time, index uint64, a *api.PartitionAnswer,
-	exts []extent.Extent,
-) {
+func (p *Partitions) settle(q question, generation uint64, asked time.Time, index uint64, a *answer) {
 	if q.part == nil {
 		return
 	}
 	q.part.mu.Lock()
 	defer q.part.mu.Unlock()
 	if !q.subscribe {
-		if a != nil && q.part.mu.state == live && p.generation.Load() == generation && !a.GetUnknown() {
-			q.part.keepRun(exts, p.cfg.MaxExtents)
+		if a != nil && q.part.mu.state == live && p.generation.Load() == generation && !a.unknown {
+			q.part.keepRun(a.run, p.cfg.MaxExtents)
 		}
 		return
 	}
@@ -224,10 +270,13 @@ func (p *Partitions) settle(q question, generation uint64, asked time.Time, inde
 	q.part.mu.pending, q.part.mu.indexes = nil, nil
 	q.part.mu.state = absent
 	close(q.part.mu.done)
-	if a == nil || a.GetUnknown() || p.generation.Load() != generation || len(pending) >= maxPending {
+	if a != nil && a.unknown {
+		q.part.void() // what was known of it is no more
+	}
+	if a == nil || a.unknown || p.generation.Load() != generation || len(pending) >= maxPending {
 		return
 	}
-	q.part.open(index, asked, marksOf(a), exts, a.GetMore(), &p.cfg)
+	q.part.open(index, asked, a, &p.cfg)
 	q.part.mu.state = live
 	for i, n := range pending {
 		p.apply(q.part, indexes[i], n)

@@ -10,13 +10,15 @@ import (
 
 // Waiter is one parked fetch: it hears of commits in the partitions it was put to.
 type Waiter struct {
-	ready   chan struct{}
-	missing atomic.Int64
+	ready     chan struct{}
+	missing   atomic.Int64
+	committed bool // counts what the last stable offset passes, not what is appended
 }
 
-// NewWaiter makes a waiter that is woken by the given number of record bytes, or by any change that needs a new plan.
-func NewWaiter(bytes int64) *Waiter {
-	w := &Waiter{ready: make(chan struct{}, 1)}
+// NewWaiter makes a waiter that is woken by the given number of record bytes that become readable, below the last
+// stable offset if only committed ones count, or by any change that needs a new plan.
+func NewWaiter(bytes int64, committed bool) *Waiter {
+	w := &Waiter{ready: make(chan struct{}, 1), committed: committed}
 	w.missing.Store(bytes)
 	return w
 }

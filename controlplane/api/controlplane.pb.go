@@ -2406,7 +2406,8 @@ type PartitionAnswer struct {
 	LastStable    int64                  `protobuf:"varint,4,opt,name=last_stable,json=lastStable,proto3" json:"last_stable,omitempty"`
 	Extents       []byte                 `protobuf:"bytes,5,opt,name=extents,proto3" json:"extents,omitempty"`
 	More          bool                   `protobuf:"varint,6,opt,name=more,proto3" json:"more,omitempty"` // further extents exist below the high watermark
-	// All that reach into extents, ascending by last, as of index: complete for what lies below last_stable.
+	// Those that reach into extents, ascending by last, as of index: all of them, or if more is set all that begin below
+	// last_stable.
 	Aborted       []*AbortedTransaction `protobuf:"bytes,7,rep,name=aborted,proto3" json:"aborted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -10,6 +10,10 @@ import (
 // largestTimestamp asks for the record with the largest timestamp (KIP-734).
 const largestTimestamp = -3
 
+// maxLookupAborted bounds the aborted transactions in one answer, about 2 MiB; once reached, further partitions get one
+// extent and what reaches into that.
+const maxLookupAborted = 1 << 16
+
 // lookup answers about partitions as of one index and begins the subscriptions asked for there.
 func (a *agent) lookup(request *api.Lookup) {
 	answer := &api.LookupAnswer{Request: request.Request}
@@ -86,39 +90,46 @@ func (a *agent) unsubscribe(request *api.Unsubscribe) {
 	}
 }
 
-// lookUp answers each partition asked about. Beyond maxLookupExtents in all, each partition gets one extent.
+// room is how much of extents and aborted transactions an answer may still take.
+type room struct{ extents, aborted int }
+
+// lookUp answers each partition asked about. Beyond maxLookupExtents and maxLookupAborted in all, each partition gets
+// one extent and the aborted transactions that reach into it.
 func lookUp(s *metadata.State, asked []*api.PartitionLookup) []*api.PartitionAnswer {
 	answers := make([]*api.PartitionAnswer, len(asked))
-	left := maxLookupExtents
+	left := room{extents: maxLookupExtents, aborted: maxLookupAborted}
 	for i, p := range asked {
 		tp, ok := topicPartition(p.Topic, p.Partition)
 		if !ok {
 			answers[i] = &api.PartitionAnswer{Unknown: true}
 			continue
 		}
-		var n int
-		answers[i], n = lookUpPartition(s, tp, p, max(left, 1))
-		left -= n
+		answers[i] = lookUpPartition(s, tp, p, &left)
 	}
 	return answers
 }
 
-// lookUpPartition answers one partition with at most limit extents, and tells how many it gave.
-func lookUpPartition(s *metadata.State, tp id.TopicPartition, p *api.PartitionLookup, limit int) (*api.PartitionAnswer, int) {
+// lookUpPartition answers one partition, and takes what that needs off what is left.
+func lookUpPartition(s *metadata.State, tp id.TopicPartition, p *api.PartitionLookup, left *room) *api.PartitionAnswer {
 	marks, ok := s.Watermarks(tp)
 	if !ok {
-		return &api.PartitionAnswer{Unknown: true}, 0
+		return &api.PartitionAnswer{Unknown: true}
 	}
 	answer := &api.PartitionAnswer{LogStart: marks.LogStart, HighWatermark: marks.HighWatermark, LastStable: marks.LastStable}
 	var exts []extent.Extent
 	switch want := p.Want.(type) {
 	case *api.PartitionLookup_ExtentsFrom:
+		limit := max(left.extents, 1)
 		if p.MaxExtents > 0 {
 			limit = min(limit, int(p.MaxExtents))
 		} else {
 			limit = min(limit, defaultExtents)
 		}
 		exts, answer.More = s.Extents(tp, want.ExtentsFrom, limit, lookupBytes(p.MaxBytes))
+		var aborted []extent.Aborted
+		exts, answer.More, aborted = lookUpAborted(s, tp, exts, answer.More, left.aborted)
+		answer.Aborted = abortedMessages(aborted)
+		left.aborted -= len(aborted)
 	case *api.PartitionLookup_Timestamp:
 		find := func() (extent.Extent, bool) { return s.FindTimestamp(tp, want.Timestamp) }
 		if want.Timestamp == largestTimestamp {
@@ -129,7 +140,32 @@ func lookUpPartition(s *metadata.State, tp id.TopicPartition, p *api.PartitionLo
 		}
 	}
 	answer.Extents = extent.AppendList(nil, exts)
-	return answer, len(exts)
+	left.extents -= len(exts)
+	return answer
+}
+
+// lookUpAborted gives the aborted transactions that reach into the extents. If more extents follow, only what lies below
+// the last stable offset counts: the rest cannot be read as committed from this answer. If there are more than limit,
+// extents are left off at the end, but never the first.
+func lookUpAborted(s *metadata.State, tp id.TopicPartition, exts []extent.Extent, more bool, limit int) (
+	[]extent.Extent, bool, []extent.Aborted,
+) {
+	marks, _ := s.Watermarks(tp)
+	for len(exts) > 0 {
+		from, to := exts[0].Base, exts[len(exts)-1].Last+1
+		if more {
+			to = min(to, marks.LastStable)
+		}
+		if to <= from {
+			return exts, more, nil
+		}
+		aborted := s.AbortedTransactions(tp, from, to)
+		if len(aborted) <= limit || len(exts) == 1 {
+			return exts, more, aborted
+		}
+		exts, more = exts[:len(exts)/2], true
+	}
+	return nil, more, nil
 }
 
 // lookupBytes is a look-up's byte bound; without one there is none.

@@ -77,8 +77,19 @@ func partitionNotice(p *metadata.PartitionEffect) *api.PartitionNotice {
 	return &api.PartitionNotice{
 		Topic: bytes.Clone(p.Partition.Topic[:]), Partition: p.Partition.Partition,
 		LogStart: p.LogStart, HighWatermark: p.HighWatermark, LastStable: p.LastStable,
-		Extents: extent.AppendList(nil, p.Extents),
+		Extents: extent.AppendList(nil, p.Extents), Aborted: abortedMessages(p.Aborted),
 	}
+}
+
+func abortedMessages(in []extent.Aborted) []*api.AbortedTransaction {
+	if len(in) == 0 {
+		return nil
+	}
+	out := make([]*api.AbortedTransaction, len(in))
+	for i, a := range in {
+		out[i] = &api.AbortedTransaction{ProducerId: a.ProducerID, First: a.First, Last: a.Last}
+	}
+	return out
 }
 
 func catalogueItem(c *api.Catalogue) *api.OwnerItem {

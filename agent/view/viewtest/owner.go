@@ -20,6 +20,7 @@ var ErrUnavailable = errors.New("owner unavailable")
 type Handler interface {
 	OnCatalogue(*api.Catalogue)
 	OnNotice(*api.Notice)
+	OnConnect()
 	OnDisconnect()
 }
 
@@ -27,6 +28,7 @@ type Handler interface {
 type Partition struct {
 	LogStart, HighWatermark, LastStable int64
 	Extents                             []extent.Extent
+	Aborted                             []extent.Aborted // in the order of markers
 }
 
 // Owner holds the truth and its streams.
@@ -108,14 +110,29 @@ func (o *Owner) Append(tp id.TopicPartition, exts ...extent.Extent) {
 	if len(exts) == 0 {
 		return
 	}
+	o.Write(tp, exts[len(exts)-1].Last+1, nil, exts...)
+}
+
+// Write appends extents that have their offsets already, and sets the last stable offset to what it is then. aborted
+// are the transactions that markers among the extents abort.
+func (o *Owner) Write(tp id.TopicPartition, lastStable int64, aborted []extent.Aborted, exts ...extent.Extent) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	p := o.parts[tp]
-	p.Extents = append(p.Extents, exts...)
-	p.HighWatermark = exts[len(exts)-1].Last + 1
-	p.LastStable = p.HighWatermark
+	p.Extents, p.Aborted = append(p.Extents, exts...), append(p.Aborted, aborted...)
+	if len(exts) > 0 {
+		p.HighWatermark = exts[len(exts)-1].Last + 1
+	}
+	p.LastStable = lastStable
 	o.index++
-	o.notify(tp, exts)
+	o.notify(tp, exts, aborted...)
+}
+
+func abortedMessages(in []extent.Aborted) (out []*api.AbortedTransaction) {
+	for _, a := range in {
+		out = append(out, &api.AbortedTransaction{ProducerId: a.ProducerID, First: a.First, Last: a.Last})
+	}
+	return out
 }
 
 // Change sets a partition's truth by fn and tells the streams without extents.
@@ -127,11 +144,11 @@ func (o *Owner) Change(tp id.TopicPartition, fn func(*Partition)) {
 	o.notify(tp, nil)
 }
 
-func (o *Owner) notify(tp id.TopicPartition, exts []extent.Extent) {
+func (o *Owner) notify(tp id.TopicPartition, exts []extent.Extent, aborted ...extent.Aborted) {
 	p := o.parts[tp]
 	n := &api.Notice{Index: o.index, Partitions: []*api.PartitionNotice{{
 		Topic: tp.Topic[:], Partition: tp.Partition, LogStart: p.LogStart, HighWatermark: p.HighWatermark,
-		LastStable: p.LastStable, Extents: extent.AppendList(nil, exts),
+		LastStable: p.LastStable, Extents: extent.AppendList(nil, exts), Aborted: abortedMessages(aborted),
 	}}}
 	for _, s := range o.sessions {
 		if s.subscribed[tp] {
@@ -153,6 +170,11 @@ func (o *Owner) answer(q *api.PartitionLookup) *api.PartitionAnswer {
 		exts, a.More = p.from(q)
 	}
 	a.Extents = extent.AppendList(nil, exts)
+	for _, t := range p.Aborted {
+		if len(exts) > 0 && t.Last >= exts[0].Base && t.First <= exts[len(exts)-1].Last {
+			a.Aborted = append(a.Aborted, abortedMessages([]extent.Aborted{t})...)
+		}
+	}
 	return a
 }
 
@@ -197,6 +219,7 @@ type Session struct {
 	queue []func()
 	held  bool
 	kick  chan struct{}
+	down  chan struct{} // not nil while the stream is cut; closed when it is there again
 }
 
 // Open begins a stream; Run delivers what it brings, beginning with a full catalogue.
@@ -262,21 +285,59 @@ func (s *Session) hold(held bool) {
 	s.poke()
 }
 
-// Break ends the stream: what was on its way is lost, subscriptions too; waiting calls are asked again by themselves.
+// Break ends the stream and begins another: what was on its way is lost, subscriptions too.
 func (s *Session) Break() {
+	s.Cut()
+	s.Mend()
+}
+
+// Cut ends the stream: what was on its way is lost, subscriptions too. Calls wait for Mend.
+func (s *Session) Cut() {
 	s.owner.mu.Lock()
 	defer s.owner.mu.Unlock()
 	clear(s.subscribed)
 	s.mu.Lock()
-	s.queue = nil
+	s.queue, s.down = nil, make(chan struct{})
 	s.mu.Unlock()
 	s.push(s.handler.OnDisconnect)
+}
+
+// Mend begins another stream after Cut.
+func (s *Session) Mend() {
+	s.owner.mu.Lock()
+	defer s.owner.mu.Unlock()
 	m := &api.Catalogue{Index: s.owner.index, Full: true, Topics: slices.Clone(s.owner.topics)}
-	s.push(func() { s.handler.OnCatalogue(m) })
+	s.push(func() {
+		s.handler.OnConnect()
+		s.handler.OnCatalogue(m)
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.down)
+	s.down = nil
+}
+
+// connected waits for a stream.
+func (s *Session) connected(ctx context.Context) error {
+	s.mu.Lock()
+	down := s.down
+	s.mu.Unlock()
+	if down == nil {
+		return nil
+	}
+	select {
+	case <-down:
+		return nil
+	case <-ctx.Done():
+		return ErrUnavailable
+	}
 }
 
 // Fresh implements view.Source.
 func (s *Session) Fresh(ctx context.Context) (uint64, error) {
+	if err := s.connected(ctx); err != nil {
+		return 0, err
+	}
 	ch := make(chan uint64, 1)
 	s.owner.mu.Lock()
 	s.owner.Probes++
@@ -293,6 +354,9 @@ func (s *Session) Fresh(ctx context.Context) (uint64, error) {
 
 // Lookup implements view.Source.
 func (s *Session) Lookup(ctx context.Context, qs []*api.PartitionLookup) (*api.LookupAnswer, error) {
+	if err := s.connected(ctx); err != nil {
+		return nil, err
+	}
 	ch := make(chan *api.LookupAnswer, 1)
 	s.owner.mu.Lock()
 	s.owner.Lookups++
