@@ -63,7 +63,7 @@ func (w *world) run(t *testing.T, d *datadriven.TestData) string {
 	case "close":
 		return w.apply(t, &CloseSession{Session: id.Session(num(t, d, "session", 0))})
 	case "commit":
-		return w.apply(t, &CommitBundle{Encoded: parseCommit(t, d)})
+		return w.apply(t, &CommitBundle{Encoded: parseCommit(t, d, w.index)})
 	case "abandon":
 		return w.apply(t, &AbandonSubmission{Submission: submission(t, d)})
 	case "producer-ids":
@@ -81,6 +81,9 @@ func (w *world) run(t *testing.T, d *datadriven.TestData) string {
 		return w.apply(t, &Bootstrap{ClusterID: arg(d, "cluster")})
 	case "raise-version":
 		return w.apply(t, &RaiseVersion{Version: uint32(num(t, d, "version", 0))})
+	}
+	if out, ok := w.runTransaction(t, d); ok {
+		return out
 	}
 	return w.show(t, d)
 }
@@ -121,8 +124,10 @@ func (w *world) again(t *testing.T, b *Batch, first Result) {
 		if h, err := commit.ParseHeader(cmd.Encoded); err == nil && !h.Resubmit {
 			require.Equal(t, first, second)
 		}
-	case *OpenSession, *CloseSession, *AbandonSubmission, *TrimPartitions:
+	case *OpenSession, *CloseSession, *AbandonSubmission, *TrimPartitions, *AddPartitions, *AddOffsets, *EndTransaction:
 		require.Equal(t, first, second)
+	case *InitTransaction, *WriteMarkers, *CommitOffsets:
+		return // raises the epoch, writes another marker, stores later offsets
 	}
 	require.Equal(t, w.state.Hash(), c.Hash(), "applied twice")
 }
@@ -156,7 +161,9 @@ func describe(s *State, r Result, fx *Effects) string {
 	case OpenSessionResult:
 		fmt.Fprintf(&b, "session %d nodes %v\n", v.Session, v.NodeIDs)
 	default:
-		fmt.Fprintf(&b, "%v\n", v)
+		if !describeValue(&b, v) {
+			fmt.Fprintf(&b, "%v\n", v)
+		}
 	}
 	for _, t := range fx.Topics {
 		fmt.Fprintf(&b, "effect: topic %s\n", topicName(t))
@@ -172,8 +179,14 @@ func describe(s *State, r Result, fx *Effects) string {
 	}
 	for _, p := range fx.Partitions {
 		fmt.Fprintf(&b, "effect: %s/%d [%d, %d)", topicName(p.Partition.Topic), p.Partition.Partition, p.LogStart, p.HighWatermark)
+		if p.LastStable != p.HighWatermark {
+			fmt.Fprintf(&b, " stable %d", p.LastStable)
+		}
 		for _, x := range p.Extents {
 			b.WriteString(" " + describeExtent(&x))
+		}
+		for _, a := range p.Aborted {
+			b.WriteString(" " + describeAborted(a))
 		}
 		b.WriteString("\n")
 	}
@@ -202,6 +215,9 @@ func describeResult(b *strings.Builder, r *commit.Result) {
 }
 
 func describeExtent(x *extent.Extent) string {
+	if x.Kind == extent.Marker {
+		return describeMarker(x)
+	}
 	return fmt.Sprintf("{%d-%d in %s at %d+%d batches %d time %d}",
 		x.Base, x.Last, x.Bundle, x.Position, x.Length, x.Batches, x.MaxTimestamp)
 }
@@ -276,8 +292,8 @@ func (w *world) show(t *testing.T, d *datadriven.TestData) string {
 }
 
 // parseCommit reads lines "section topic/partition [at=position]" and "batch records=… bytes=… ts=… [pid=… epoch=…
-// seq=…] [txn]"; a batch line may begin with a count.
-func parseCommit(t *testing.T, d *datadriven.TestData) []byte {
+// seq=…] [txn [as-of=…] | txn2]". A batch of protocol 1 is as of the newest index unless it says otherwise.
+func parseCommit(t *testing.T, d *datadriven.TestData, index uint64) []byte {
 	t.Helper()
 	h := commit.Header{
 		Submission: submission(t, d), Acked: uint32(num(t, d, "acked", 0)),
@@ -314,8 +330,12 @@ func parseCommit(t *testing.T, d *datadriven.TestData) []byte {
 				a.ProducerEpoch = int16(atoi(t, v))
 			case "seq":
 				a.BaseSequence = int32(atoi(t, v))
-			case "txn":
-				a.Transactional = true
+			case "txn": // of protocol 1
+				a.Transactional, a.TransactionVersion, a.AsOf = true, ProtocolOne, index
+			case "txn2":
+				a.Transactional, a.TransactionVersion = true, ProtocolTwo
+			case "as-of":
+				a.AsOf = uint64(atoi(t, v))
 			default:
 				t.Fatalf("batch field %q", kv)
 			}
