@@ -119,8 +119,15 @@ func (g *Group) take() step.Step {
 }
 
 // write logs the group as it is.
-func (g *Group) write() {
-	r := g.Record()
+func (g *Group) write() { g.writeRecord(g.Record()) }
+
+// create logs that the group exists. Who has joined it meanwhile is not for the log yet.
+func (g *Group) create() {
+	g.stateMs = g.now.UnixMilli()
+	g.writeRecord(Record{StateMs: g.stateMs})
+}
+
+func (g *Group) writeRecord(r Record) {
 	g.stored = true
 	g.out.Writes = append(g.out.Writes, metadata.UpdateGroup{
 		Group: g.id, Kind: metadata.GroupClassic, Head: AppendRecord(nil, &r),

@@ -54,7 +54,9 @@ func (g *Group) Join(now time.Time, c Client, req *kmsg.JoinGroupRequest, reply 
 	return g.take()
 }
 
-func (g *Group) refuseJoin(r *joinRequest, resp *kmsg.JoinGroupResponse) { g.replyJoin(r.Version, resp, r.reply) }
+func (g *Group) refuseJoin(r *joinRequest, resp *kmsg.JoinGroupResponse) {
+	g.replyJoin(r.Version, resp, r.reply)
+}
 
 // join is classicGroupJoinToClassicGroup. A group that did not exist is written, whatever became of the join.
 func (g *Group) join(r *joinRequest) {
@@ -72,7 +74,7 @@ func (g *Group) join(r *joinRequest) {
 		g.joinKnown(r)
 	}
 	if !g.stored {
-		g.write()
+		g.create()
 	}
 }
 

@@ -24,6 +24,7 @@ func (g *Group) replaceStatic(r *joinRequest, m *member, id string) {
 	switch {
 	case g.state == Stable && g.selectProtocol() == g.protocol:
 		g.log("static member replaced", r.reason(), fields...)
+		g.computeTopics() // as the next owner will; Kafka has the former self's until then
 		g.answerReplaced(r, m, oldLeader)
 		g.write()
 	case g.state == Stable:
