@@ -140,7 +140,22 @@ func (b *bundleCommit) section(r *commit.Reader, in *commit.SectionRuns) (logSta
 
 // run decides on one run and gives it offsets if it is accepted.
 func (b *bundleCommit) run(c *sectionCommit, in *commit.SectionRuns, run *commit.Run) {
-	outcome, base, known := b.decide(c, in, run)
+	outcome, base := commit.Accepted, int64(-1)
+	var known producer
+	switch {
+	case !c.exists:
+		outcome = commit.NoPartition
+	case c.partition != nil && c.partition.high > math.MaxInt64-1-run.Records:
+		outcome = commit.OutOfOrder // the partition's offsets are used up
+	case run.ProducerID < 0:
+	case run.Transactional || c.partition != nil && c.partition.transactions != nil:
+		if outcome = b.checkTransaction(in.Partition, c.partition, run); outcome != commit.Accepted {
+			break
+		}
+		fallthrough
+	default:
+		outcome, base, known = c.topic.checkSequence(c.partition, run)
+	}
 	if outcome != commit.Accepted {
 		b.closeExtent(c)
 		b.scratch.spans = append(b.scratch.spans, commit.Span{Batches: run.Batches, Outcome: outcome, Base: base})
@@ -156,22 +171,6 @@ func (b *bundleCommit) run(c *sectionCommit, in *commit.SectionRuns, run *commit
 	}
 	p.high += run.Records
 	b.extend(c, run, base)
-}
-
-// decide says what becomes of a run; known is its producer's state in the partition, zero if none.
-func (b *bundleCommit) decide(c *sectionCommit, in *commit.SectionRuns, run *commit.Run) (outcome commit.Outcome, base int64, known producer) {
-	switch {
-	case !c.exists:
-		return commit.NoPartition, -1, producer{}
-	case c.partition != nil && c.partition.high > math.MaxInt64-1-run.Records:
-		return commit.OutOfOrder, -1, producer{} // the partition's offsets are used up
-	case run.ProducerID < 0:
-		return commit.Accepted, -1, producer{}
-	}
-	if outcome := b.checkTransaction(in.Partition, c.partition, run); outcome != commit.Accepted {
-		return outcome, -1, producer{}
-	}
-	return c.topic.checkSequence(c.partition, run)
 }
 
 // writable gives the section's partition to be changed.
