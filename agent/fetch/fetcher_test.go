@@ -65,11 +65,17 @@ type source struct{ *viewtest.Session }
 
 func newEnv(tb testing.TB, cfg Config) *env {
 	tb.Helper()
+	return newEnvWith(tb, cfg, view.Config{})
+}
+
+func newEnvWith(tb testing.TB, cfg Config, views view.Config) *env {
+	tb.Helper()
 	e := &env{owner: viewtest.NewOwner(), bucket: &faulty{Bucket: mem.New()}}
 	e.owner.CreateTopic(topicA, "a", 8)
 	src := &source{}
 	var err error
-	e.views, err = view.NewPartitions(view.Config{Source: src})
+	views.Source = src
+	e.views, err = view.NewPartitions(views)
 	require.NoError(tb, err)
 	e.stream = e.owner.Open(handler{view.NewCatalogue(), e.views})
 	src.Session = e.stream

@@ -42,7 +42,7 @@ func (s *sequencer) apply(t *testing.T, c metadata.Command) metadata.Result {
 	results := s.state.Apply(s.index, &metadata.Batch{Now: int64(s.index), Commands: []metadata.Command{c}}, &fx, nil)
 	require.NoError(t, results[0].Err)
 	for _, p := range fx.Partitions {
-		s.env.owner.Append(p.Partition, p.Extents...)
+		s.env.owner.Write(p.Partition, p.LastStable, p.Aborted, p.Extents...)
 	}
 	return results[0]
 }
@@ -75,6 +75,7 @@ func (s *sequencer) submit(t *testing.T, raws ...[]byte) *commit.Result {
 		b.Batch(commit.Batch{
 			Records: batch.LastOffsetDelta() + 1, Bytes: int32(len(raw)), MaxTimestamp: batch.MaxTimestamp(),
 			ProducerID: batch.ProducerID(), ProducerEpoch: batch.ProducerEpoch(), BaseSequence: batch.BaseSequence(),
+			Transactional: batch.Transactional(), TransactionVersion: metadata.ProtocolTwo,
 		})
 	}
 	bundle.Store(t, s.env.bucket)
