@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/freshet-io/freshet/internal/groupconfig"
 	"github.com/freshet-io/freshet/internal/topicconfig"
 )
 
@@ -35,6 +36,11 @@ func (a *APIs) brokerConfigs(node int32, rack string) []brokerConfig {
 		}
 	}
 	if node >= 0 {
+		for _, d := range groupconfig.All() {
+			if d.Broker != "" {
+				all = append(all, brokerConfig{name: d.Broker, kind: d.Type, value: d.Default, doc: fmt.Sprintf("Default of the group config %s. %s", d.Name, d.Doc)})
+			}
+		}
 		id := strconv.Itoa(int(node))
 		all = append(all,
 			brokerConfig{name: "broker.id", kind: topicconfig.Int, value: id, static: true, doc: "The node's id, given by the control plane."},

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,6 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/freshet-io/freshet/internal/clientmetrics"
+	"github.com/freshet-io/freshet/internal/groupconfig"
 	"github.com/freshet-io/freshet/internal/topicconfig"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/id"
@@ -149,17 +152,46 @@ func (ch *configChange) find(s *metadata.State) (before map[string]string, topic
 			return nil, topic, failed(kerr.InvalidRequest, "Configs of a single broker cannot be set: agents come and go. Set the cluster's default.")
 		}
 		return s.Configs(metadata.ConfigBroker, ""), topic, nil
+	case kmsg.ConfigResourceTypeGroupConfig:
+		if ch.name == "" {
+			return nil, topic, failed(kerr.InvalidRequest, "Default group resources are not allowed.")
+		}
+		return s.Configs(metadata.ConfigGroup, ch.name), topic, nil
+	case kmsg.ConfigResourceTypeClientMetrics:
+		return s.Configs(metadata.ConfigClientMetrics, ch.name), topic, nil
+	case kmsg.ConfigResourceTypeBrokerLogger:
+		return nil, topic, ch.loggerFault(s)
 	default:
 		return nil, topic, failed(kerr.InvalidRequest, fmt.Sprintf("Unknown resource type %d", ch.kind))
 	}
 }
 
-// def finds the table entry of a config of the resource.
-func (r resource) def(name string) (*topicconfig.Def, bool) {
-	if r.kind == kmsg.ConfigResourceTypeBroker {
-		return topicconfig.LookupBroker(name)
+// loggerFault refuses to change loggers: agents have none by name (ConfigAdminManager.validateLogLevelConfigs).
+func (ch *configChange) loggerFault(s *metadata.State) *apiError {
+	node, err := strconv.ParseInt(ch.name, 10, 32)
+	if err != nil {
+		return failed(kerr.InvalidRequest, "Node id must be an integer, but it is: "+ch.name)
 	}
-	return topicconfig.Lookup(name)
+	if _, ok := memberOf(s, int32(node)); !ok {
+		return failed(kerr.InvalidRequest, "Unexpected node id, there is no such node: "+ch.name)
+	}
+	for _, op := range ch.ops {
+		return failed(kerr.InvalidConfig, fmt.Sprintf("Logger %s does not exist!", op.name))
+	}
+	return nil
+}
+
+// def finds the table entry of a config of the resource. Only topics' and brokers' lists can be appended to, as in
+// Kafka (KafkaConfigSchema).
+func (r resource) def(name string) (*topicconfig.Def, bool) {
+	switch r.kind {
+	case kmsg.ConfigResourceTypeBroker:
+		return topicconfig.LookupBroker(name)
+	case kmsg.ConfigResourceTypeTopic:
+		return topicconfig.Lookup(name)
+	default:
+		return nil, false
+	}
 }
 
 // apply makes one operation.
@@ -201,26 +233,45 @@ func (ch *configChange) current(d *topicconfig.Def, before, brokers map[string]s
 
 // validate checks the whole outcome.
 func (ch *configChange) validate(a *APIs, after, brokers map[string]string) *apiError {
-	if ch.kind == kmsg.ConfigResourceTypeTopic {
-		if err := topicconfig.Validate(after, brokers); err != nil {
-			return failed(kerr.InvalidConfig, err.Error())
+	switch ch.kind {
+	case kmsg.ConfigResourceTypeTopic:
+		return invalidConfig(topicconfig.Validate(after, brokers))
+	case kmsg.ConfigResourceTypeGroupConfig:
+		return invalidConfig(groupconfig.Validate(after))
+	case kmsg.ConfigResourceTypeClientMetrics:
+		_, err := clientmetrics.Parse(ch.name, after)
+		if errors.Is(err, clientmetrics.ErrRequest) {
+			return failed(kerr.InvalidRequest, err.Error())
 		}
+		return invalidConfig(err)
+	default:
+		return a.validateBroker(after)
+	}
+}
+
+func invalidConfig(err error) *apiError {
+	if err == nil {
 		return nil
 	}
+	return failed(kerr.InvalidConfig, err.Error())
+}
+
+// validateBroker checks the cluster's defaults. Bad values are INVALID_REQUEST, as in Kafka (DynamicBrokerConfig).
+func (a *APIs) validateBroker(after map[string]string) *apiError {
 	for _, name := range slices.Sorted(maps.Keys(after)) {
 		d, ok := topicconfig.LookupBroker(name)
 		if !ok && a.staticBrokerConfig(name) {
-			return failed(kerr.InvalidRequest, fmt.Sprintf("Cannot update these configs dynamically: Set(%s)", name))
+			return failed(kerr.InvalidRequest, fmt.Sprintf("Cannot update these configs dynamically: [%s]", name))
 		}
 		if !ok {
 			return failed(kerr.InvalidConfig, "Unknown broker config name: "+name)
 		}
 		if _, err := d.NormalizeBroker(after[name]); err != nil {
-			return failed(kerr.InvalidConfig, err.Error())
+			return failed(kerr.InvalidRequest, err.Error())
 		}
 	}
 	if err := topicconfig.Validate(nil, after); err != nil {
-		return failed(kerr.InvalidConfig, err.Error())
+		return failed(kerr.InvalidRequest, err.Error())
 	}
 	return nil
 }
@@ -230,9 +281,9 @@ func setConfigs(r resource, topic id.Topic, before, after map[string]string) *me
 	if maps.Equal(before, after) {
 		return nil
 	}
-	command := &metadata.SetConfigs{Resource: metadata.ConfigTopic, Topic: topic, Set: map[string]string{}}
-	if r.kind == kmsg.ConfigResourceTypeBroker {
-		command.Resource, command.Name = metadata.ConfigBroker, r.name
+	command := &metadata.SetConfigs{Resource: metadata.ConfigResource(r.kind), Topic: topic, Set: map[string]string{}}
+	if r.kind != kmsg.ConfigResourceTypeTopic {
+		command.Name = r.name
 	}
 	for name, value := range after {
 		if old, ok := before[name]; !ok || old != value {

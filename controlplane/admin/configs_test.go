@@ -58,7 +58,8 @@ func TestDescribeConfigs(t *testing.T) {
 			c.describe(version, kmsg.ConfigResourceTypeBroker, "3", "broker.id", "broker.rack"))
 		require.Equal(c.t, []string{"error 42"}, c.describe(version, kmsg.ConfigResourceTypeBroker, "99"))
 		require.Equal(c.t, []string{"error 42"}, c.describe(version, kmsg.ConfigResourceTypeBroker, "x"))
-		require.Equal(c.t, []string{"error 42"}, c.describe(version, kmsg.ConfigResourceTypeBrokerLogger, "1"))
+		require.Empty(c.t, c.describe(version, kmsg.ConfigResourceTypeBrokerLogger, "1"), "there are no loggers by name")
+		require.Equal(c.t, []string{"error 42"}, c.describe(version, kmsg.ConfigResourceTypeBrokerLogger, "9"))
 	})
 }
 
@@ -87,7 +88,8 @@ func TestIncrementalAlterConfigs(t *testing.T) {
 	const (
 		set, del, add, sub = kmsg.IncrementalAlterConfigOpSet, kmsg.IncrementalAlterConfigOpDelete,
 			kmsg.IncrementalAlterConfigOpAppend, kmsg.IncrementalAlterConfigOpSubtract
-		topic, broker = kmsg.ConfigResourceTypeTopic, kmsg.ConfigResourceTypeBroker
+		topic, broker  = kmsg.ConfigResourceTypeTopic, kmsg.ConfigResourceTypeBroker
+		group, metrics = kmsg.ConfigResourceTypeGroupConfig, kmsg.ConfigResourceTypeClientMetrics
 	)
 	steps := []struct {
 		kind    kmsg.ConfigResourceType
@@ -113,11 +115,21 @@ func TestIncrementalAlterConfigs(t *testing.T) {
 		{topic, "t", set, "retention.ms", ptr(strings.Repeat("1", 40_000)), kerr.InvalidConfig, "", ""},
 		{topic, "none", set, "retention.ms", ptr("1"), kerr.UnknownTopicOrPartition, "The topic 'none' does not exist.", ""},
 		{broker, "", set, "log.retention.ms", ptr("9"), nil, "", "9"},
-		{broker, "", set, "log.retention.ms", ptr("-9"), kerr.InvalidConfig, "Invalid value -9 for configuration log.retention.ms: Value must be at least -1", "9"},
-		{broker, "", set, "num.partitions", ptr("9"), kerr.InvalidRequest, "Cannot update these configs dynamically: Set(num.partitions)", ""},
+		{broker, "", set, "log.retention.ms", ptr("-9"), kerr.InvalidRequest, "Invalid value -9 for configuration log.retention.ms: Value must be at least -1", "9"},
+		{broker, "", set, "num.partitions", ptr("9"), kerr.InvalidRequest, "Cannot update these configs dynamically: [num.partitions]", ""},
 		{broker, "", set, "no.such", ptr("9"), kerr.InvalidConfig, "Unknown broker config name: no.such", ""},
-		{broker, "1", set, "log.retention.ms", ptr("9"), kerr.InvalidRequest, "", "9"},
-		{kmsg.ConfigResourceTypeBrokerLogger, "1", set, "x", ptr("9"), kerr.InvalidRequest, "", ""},
+		{broker, "1", set, "log.retention.ms", ptr("9"), kerr.InvalidRequest, "", ""},
+		{kmsg.ConfigResourceTypeBrokerLogger, "1", set, "x", ptr("9"), kerr.InvalidConfig, "Logger x does not exist!", ""},
+		{kmsg.ConfigResourceTypeBrokerLogger, "9", set, "x", ptr("9"), kerr.InvalidRequest, "", ""},
+		{group, "g", set, "consumer.session.timeout.ms", ptr("50000"), nil, "", "50000"},
+		{group, "g", set, "consumer.session.timeout.ms", ptr("1"), kerr.InvalidConfig, "", "50000"},
+		{group, "g", add, "consumer.session.timeout.ms", ptr("1"), kerr.InvalidConfig, "Can't APPEND to key consumer.session.timeout.ms because its type is not LIST.", "50000"},
+		{group, "", set, "consumer.session.timeout.ms", ptr("50000"), kerr.InvalidRequest, "Default group resources are not allowed.", ""},
+		{group, "g", del, "consumer.session.timeout.ms", nil, nil, "", ""},
+		{metrics, "m", set, "metrics", ptr("*"), nil, "", "*"},
+		{metrics, "m", set, "interval.ms", ptr("1"), kerr.InvalidRequest, "", ""},
+		{metrics, "m", set, "match", ptr("bogus=1"), kerr.InvalidConfig, "Illegal client matching pattern: bogus=1", ""},
+		{metrics, "", set, "metrics", ptr("*"), kerr.InvalidRequest, "Subscription name can't be empty", ""},
 	}
 	test(t, kmsg.IncrementalAlterConfigs, func(c *cluster, version int16) {
 		c.create("t", 1)
@@ -142,8 +154,8 @@ func TestIncrementalAlterConfigs(t *testing.T) {
 			var after string
 			_, err := c.owner.Read(func(state *metadata.State) {
 				after = state.Configs(metadata.ConfigTopic, "t")[s.name]
-				if s.kind == broker {
-					after = state.Configs(metadata.ConfigBroker, "")[s.name]
+				if s.kind != topic {
+					after = state.Configs(metadata.ConfigResource(s.kind), s.on)[s.name]
 				}
 			})
 			require.NoError(c.t, err)

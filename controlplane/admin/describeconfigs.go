@@ -43,6 +43,12 @@ func (c *call) describeResource(s *metadata.State, in *kmsg.DescribeConfigsReque
 		fault = d.topic(s, r.ResourceName)
 	case kmsg.ConfigResourceTypeBroker:
 		fault = d.broker(c.APIs, s, r.ResourceName)
+	case kmsg.ConfigResourceTypeBrokerLogger:
+		fault = d.logger(s, r.ResourceName)
+	case kmsg.ConfigResourceTypeGroupConfig:
+		fault = d.group(s, r.ResourceName)
+	case kmsg.ConfigResourceTypeClientMetrics:
+		fault = d.clientMetrics(s, r.ResourceName)
 	default:
 		fault = failed(kerr.InvalidRequest, fmt.Sprintf("Unsupported resource type: %s", r.ResourceType))
 	}

@@ -66,7 +66,7 @@ func (d *Def) Normalize(value string) (string, error) { return d.normalizeAs(d.N
 func (d *Def) NormalizeBroker(value string) (string, error) { return d.normalizeAs(d.Broker, value) }
 
 func (d *Def) normalizeAs(name, value string) (string, error) {
-	text, err := d.Type.parse(name, value)
+	text, err := d.Type.Parse(name, value)
 	if err != nil {
 		return "", err
 	}

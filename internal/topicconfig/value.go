@@ -22,6 +22,9 @@ func invalidf(format string, args ...any) error {
 	return &invalidError{message: fmt.Sprintf(format, args...)}
 }
 
+// Invalidf is a validation error with a message of Kafka's (errors.Is ErrInvalid), for configs of other resources.
+func Invalidf(format string, args ...any) error { return invalidf(format, args...) }
+
 // invalidValue is Kafka's ConfigException of a name and value.
 func invalidValue(name, value, why string) error {
 	return invalidf("Invalid value %s for configuration %s: %s", value, name, why)
@@ -47,8 +50,8 @@ var typeNames = map[Type]string{
 // String gives Kafka's name of the type in lower case.
 func (t Type) String() string { return typeNames[t] }
 
-// parse gives the canonical text of a value, as Kafka shows it, or Kafka's error for a value of another type.
-func (t Type) parse(name, value string) (string, error) {
+// Parse gives the canonical text of a value, as Kafka shows it, or Kafka's error for a value of another type.
+func (t Type) Parse(name, value string) (string, error) {
 	text := strings.TrimSpace(value)
 	switch t {
 	case Boolean:
