@@ -3,6 +3,7 @@ package ecosystem
 import (
 	"context"
 	"flag"
+	"net"
 	"testing"
 	"time"
 
@@ -23,6 +24,7 @@ type broker struct {
 	bootstrap string
 	// What can happen to it. Each ends with everything running again.
 	faults      []fault
+	shaken      bool    // whether groups may rebalance then: one Kafka broker that restarts takes its topics away
 	ownerFaults []fault // to the owner of the virtual cluster
 }
 
@@ -78,12 +80,20 @@ func startCluster(t *testing.T) broker {
 func startKafka(t *testing.T) broker {
 	t.Helper()
 	k := harness.StartKafka(t, "group.initial.rebalance.delay.ms=0", "transaction.abort.timed.out.transaction.cleanup.interval.ms=1000")
-	restart := func(_ *testing.T, meanwhile func()) {
-		k.Restart()
+	restart := func(t *testing.T, meanwhile func()) {
+		k.Kill()
+		k.Launch()
+		awaitLong(t, "the broker takes connections", func() bool {
+			conn, err := net.DialTimeout("tcp", k.Bootstrap, time.Second)
+			if err != nil {
+				return false
+			}
+			return conn.Close() == nil
+		})
 		meanwhile()
 	}
 	faults := []fault{{"the broker is killed", restart}}
-	return broker{bootstrap: k.Bootstrap, faults: faults, ownerFaults: faults}
+	return broker{bootstrap: k.Bootstrap, faults: faults, ownerFaults: faults, shaken: true}
 }
 
 // admin gives an admin client that ends with the test.

@@ -19,7 +19,8 @@ import (
 
 const (
 	committers   = 8
-	pairsBetween = 20                     // further pairs of each committer before something else happens
+	pairsBetween = 20 // further pairs of each committer before something else happens
+	askAgain     = 20 * time.Millisecond
 	straddling   = 500 * time.Millisecond // a pair that took longer waited for a new owner
 )
 
@@ -34,6 +35,7 @@ func TestCommits_Pipelined(t *testing.T) {
 	for i := range committers {
 		c := &committer{address: strings.Split(b.bootstrap, ",")[0], group: fmt.Sprintf("pipelined-%d", i)}
 		all = append(all, c)
+		commit(t, b, c.group, "t", 0) // by a client that first finds the coordinator, upon which Kafka makes one
 		running.Go(func() {
 			for !stop.Load() && !t.Failed() {
 				c.pair(t)
@@ -43,11 +45,16 @@ func TestCommits_Pipelined(t *testing.T) {
 	t.Cleanup(func() {
 		stop.Store(true)
 		running.Wait()
+		for _, c := range all {
+			t.Logf("%s: %d pairs taken, the last one was answered %v", c.group, c.taken.Load(), c.said.Load())
+		}
 	})
 	more := func() {
 		for _, c := range all {
 			want := c.taken.Load() + pairsBetween
-			awaitLong(t, c.group+" commits further pairs", func() bool { return c.taken.Load() >= want || t.Failed() })
+			awaitLong(t, c.group+" commits further pairs", func() bool {
+				return c.taken.Load() >= want || t.Failed()
+			})
 		}
 	}
 	more()
@@ -72,6 +79,7 @@ type committer struct {
 	known   int64 // the offset found last
 
 	taken     atomic.Int64 // pairs
+	said      atomic.Value // how the last pair was answered
 	straddled atomic.Int64
 }
 
@@ -80,7 +88,8 @@ func (c *committer) pair(t *testing.T) {
 	if c.conn == nil {
 		conn, err := connect(c.address)
 		if err != nil {
-			return // it is away
+			_, _ = c.find(t) // waits until it is back
+			return
 		}
 		c.conn = conn
 	}
@@ -88,6 +97,7 @@ func (c *committer) pair(t *testing.T) {
 	c.sent += 2
 	began := time.Now()
 	codes, err := c.conn.commits(c.group, first, second)
+	c.said.Store(fmt.Sprint(codes, err))
 	if err == nil && time.Since(began) > straddling {
 		c.straddled.Add(1)
 	}
@@ -112,7 +122,9 @@ func (c *committer) pair(t *testing.T) {
 
 // find asks for the group's offset until it is told. Without a connection, there is a new one next time.
 func (c *committer) find(t *testing.T) (int64, bool) {
-	for !t.Failed() {
+	again := time.NewTicker(askAgain)
+	defer again.Stop()
+	for ; !t.Failed(); <-again.C {
 		if c.conn == nil {
 			conn, err := connect(c.address)
 			if err != nil {
@@ -184,7 +196,7 @@ func (c *connection) commits(group string, offsets ...int64) ([]int16, error) {
 func (c *connection) send(reqs ...kmsg.Request) error {
 	var frames []byte
 	for _, req := range reqs {
-		frames = c.format.AppendRequest(frames, req, 0)
+		frames = append(frames, c.format.AppendRequest(nil, req, 0)...)
 	}
 	_, err := c.Write(frames)
 	return err

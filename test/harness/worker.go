@@ -18,6 +18,9 @@ import (
 // workerLimit bounds one job of a worker.
 const workerLimit = 90 * time.Second
 
+// saidTail is how much of a worker's standard error is logged if the test fails, in bytes.
+const saidTail = 4 << 10
+
 // Worker is a client program of another language that stays up and does one job after the other: a line of JSON in, a
 // line of JSON out. Safe for concurrent use: jobs wait for each other.
 type Worker struct {
@@ -99,7 +102,8 @@ func startWorker(t testing.TB, name, program string, args ...string) *Worker {
 		close(stop)
 		w.Kill()
 		if t.Failed() {
-			t.Logf("%s said:\n%s", name, w.errs)
+			said := w.errs.Bytes()
+			t.Logf("end of what %s said:\n%s", name, said[max(0, len(said)-saidTail):])
 		}
 	})
 	return w
