@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/controlplane/admin"
+	"github.com/freshet-io/freshet/controlplane/group"
 	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/controlplane/replica"
 	"github.com/freshet-io/freshet/controlplane/session"
@@ -37,14 +38,21 @@ func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
+	groups := group.Config{Settings: vc.Groups, Log: built.log, Registerer: registerer}
 	built.sessions = session.NewCluster(session.ClusterConfig{
 		Name: vc.Name, BundlePrefix: BundlePrefix(vc.Name), Locator: built, Limits: c.cfg.Limits,
 		NewForwards: func(o *owner.Owner, spawn session.Spawn) session.Forwards {
 			f := newForwards(spawn)
 			f.handle(admin.New(admin.Config{DefaultPartitions: vc.DefaultPartitions, Log: built.log}, o))
+			if coordinator, err := group.New(groups, o, spawn); err == nil {
+				f.start(coordinator)
+			} else {
+				built.log.DPanic("no group coordinator", zap.Error(err)) // Config.Validate has seen to it
+			}
 			return f
 		},
-		Log: c.cfg.Log, Registerer: c.cfg.Registry,
+		Waits: group.Waits,
+		Log:   c.cfg.Log, Registerer: c.cfg.Registry,
 	})
 	built.replica, err = replica.New(replica.Config{
 		Replica: c.cfg.ReplicaID, Address: c.cfg.Advertise, TakeOver: c.cfg.TakeOver, Log: metadataLog,

@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/freshet-io/freshet/controlplane/group"
 	"github.com/freshet-io/freshet/controlplane/replica"
 	"github.com/freshet-io/freshet/controlplane/session"
 	"github.com/freshet-io/freshet/metadata/metalog"
@@ -31,6 +32,8 @@ type VirtualCluster struct {
 	AgentKeys []string
 	// DefaultPartitions is the partition count of topics created without one; default 1.
 	DefaultPartitions int32
+	// Groups is what Kafka's brokers have in their configuration about groups; zero fields take Kafka's defaults.
+	Groups group.Settings
 }
 
 // Config of a control-plane replica.
@@ -142,6 +145,11 @@ func (c *Config) Validate() error {
 			errs = append(errs, fmt.Errorf("virtual cluster %q is given twice", vc.Name))
 		}
 		seen[vc.Name] = true
+		groups := vc.Groups
+		groups.ApplyDefaults()
+		if err := groups.Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("virtual cluster %q: %w", vc.Name, err))
+		}
 		if len(vc.AgentKeys) == 0 {
 			errs = append(errs, fmt.Errorf("virtual cluster %q has no agent key", vc.Name))
 		}

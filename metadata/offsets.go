@@ -222,17 +222,25 @@ func (s *State) Offset(group string, tp id.TopicPartition) (Offset, bool) {
 
 // Offsets gives all offsets that a group has committed for partitions of topics that exist, by topic id, then number.
 func (s *State) Offsets(group string) iter.Seq2[id.TopicPartition, Offset] {
+	return s.OffsetsFrom(group, id.TopicPartition{})
+}
+
+// OffsetsFrom is Offsets from a partition on, for callers that read in several turns.
+func (s *State) OffsetsFrom(group string, from id.TopicPartition) iter.Seq2[id.TopicPartition, Offset] {
 	return func(yield func(id.TopicPartition, Offset) bool) {
 		g, ok := s.groups.Get(group)
 		if !ok {
 			return
 		}
-		g.topics.Scan(func(key string, t *topicOffsets) bool {
+		g.topics.Ascend(topicKey(from.Topic), func(key string, t *topicOffsets) bool {
 			if _, ok := s.topics.Get(key); !ok {
 				return true
 			}
-			more, topic := true, topicOfKey(key)
-			t.offsets.Scan(func(n int32, o offset) bool {
+			more, topic, first := true, topicOfKey(key), int32(0)
+			if topic == from.Topic {
+				first = from.Partition
+			}
+			t.offsets.Ascend(first, func(n int32, o offset) bool {
 				more = yield(id.TopicPartition{Topic: topic, Partition: n}, t.view(n, o))
 				return more
 			})

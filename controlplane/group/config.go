@@ -1,0 +1,109 @@
+package group
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/controlplane/group/classic"
+	"github.com/freshet-io/freshet/controlplane/group/consumer"
+)
+
+// Settings are what Kafka's brokers have in their configuration about groups, under the names given. Zero fields take
+// Kafka's defaults.
+type Settings struct {
+	MinSession             time.Duration // group.min.session.timeout.ms; 6 s
+	MaxSession             time.Duration // group.max.session.timeout.ms; 30 min
+	InitialRebalanceDelay  time.Duration // group.initial.rebalance.delay.ms; 3 s, below 0 for none
+	MaxSize                int           // group.max.size; 0 for no bound
+	ConsumerSession        time.Duration // group.consumer.session.timeout.ms; 45 s
+	ConsumerHeartbeat      time.Duration // group.consumer.heartbeat.interval.ms; 5 s
+	ConsumerAssignment     time.Duration // group.consumer.assignment.interval.ms; 1 s, below 0 for none
+	ConsumerMaxSize        int           // group.consumer.max.size; 0 for no bound
+	OffsetMetadataMaxBytes int           // offset.metadata.max.bytes; 4096
+	OffsetsRetention       time.Duration // offsets.retention.minutes; 7 days
+	OffsetsRetentionCheck  time.Duration // offsets.retention.check.interval.ms; 10 min
+}
+
+// ApplyDefaults sets what is zero to its default.
+func (s *Settings) ApplyDefaults() {
+	orDefault(&s.MinSession, classic.DefaultMinSession)
+	orDefault(&s.MaxSession, classic.DefaultMaxSession)
+	orDefault(&s.InitialRebalanceDelay, classic.DefaultInitialDelay)
+	orDefault(&s.ConsumerSession, consumer.DefaultSessionTimeout)
+	orDefault(&s.ConsumerHeartbeat, consumer.DefaultHeartbeatInterval)
+	orDefault(&s.ConsumerAssignment, consumer.DefaultAssignmentInterval)
+	orDefault(&s.OffsetMetadataMaxBytes, 4096)
+	orDefault(&s.OffsetsRetention, 7*24*time.Hour)
+	orDefault(&s.OffsetsRetentionCheck, 10*time.Minute)
+}
+
+func orDefault[T comparable](p *T, v T) {
+	var zero T
+	if *p == zero {
+		*p = v
+	}
+}
+
+// Validate tells every fault.
+func (s *Settings) Validate() error {
+	var errs []error
+	if s.OffsetMetadataMaxBytes < 0 {
+		errs = append(errs, fmt.Errorf("offset metadata of at most %d bytes", s.OffsetMetadataMaxBytes))
+	}
+	if s.OffsetsRetention < 0 || s.OffsetsRetentionCheck < 0 {
+		errs = append(errs, errors.New("negative retention of offsets"))
+	}
+	errs = append(errs, s.classic(nil).Validate(), s.consumer(nil).Validate())
+	return errors.Join(errs...)
+}
+
+// classic gives what the classic machine has of the settings.
+func (s *Settings) classic(log *zap.Logger) classic.Config {
+	return classic.Config{
+		MinSession: s.MinSession, MaxSession: s.MaxSession, InitialDelay: max(0, s.InitialRebalanceDelay), MaxSize: s.MaxSize,
+		NewMemberID: func(prefix string) string { return prefix + "-" + randomUUID() }, Log: log,
+	}.WithDefaults()
+}
+
+// consumer gives what the consumer machine has of the settings.
+func (s *Settings) consumer(log *zap.Logger) consumer.Config {
+	return consumer.Config{
+		SessionTimeout: s.ConsumerSession, HeartbeatInterval: s.ConsumerHeartbeat,
+		AssignmentInterval: max(0, s.ConsumerAssignment), MaxSize: s.ConsumerMaxSize,
+		Migration: consumer.MigrationBidirectional, ClassicMaxSize: s.MaxSize, ClassicMinSession: s.MinSession,
+		ClassicMaxSession: s.MaxSession, NewMemberID: randomUUID, Log: log,
+	}.WithDefaults()
+}
+
+// randomUUID gives a version 4 UUID in its usual form.
+func randomUUID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	h := hex.EncodeToString(b[:])
+	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+}
+
+// Config of a Coordinator.
+type Config struct {
+	Settings   Settings
+	Log        *zap.Logger
+	Registerer prometheus.Registerer // default: a private one
+}
+
+// ApplyDefaults sets what is zero to its default.
+func (c *Config) ApplyDefaults() {
+	c.Settings.ApplyDefaults()
+	if c.Log == nil {
+		c.Log = zap.NewNop()
+	}
+	if c.Registerer == nil {
+		c.Registerer = prometheus.NewRegistry()
+	}
+}

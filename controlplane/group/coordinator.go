@@ -1,0 +1,180 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/controlplane/group/classic"
+	"github.com/freshet-io/freshet/controlplane/group/consumer"
+	"github.com/freshet-io/freshet/controlplane/group/step"
+	"github.com/freshet-io/freshet/controlplane/owner"
+	"github.com/freshet-io/freshet/controlplane/session"
+	"github.com/freshet-io/freshet/metadata"
+)
+
+// Owner is what the coordinator needs of the owner of the virtual cluster (package owner).
+type Owner interface {
+	Enqueue(ctx context.Context, c metadata.Command) (*owner.Proposal, error)
+	Read(fn func(*metadata.State)) (index uint64, err error)
+	OnApply(fn owner.ApplyFunc)
+}
+
+// Coordinator answers the group and offset APIs for one tenure. Safe for concurrent use. It implements session.Forwards.
+type Coordinator struct {
+	cfg      Config
+	classic  classic.Config
+	consumer consumer.Config
+	owner    Owner
+	spawn    session.Spawn
+	log      *zap.Logger
+	metrics  *metrics
+
+	// enqueueing is a context that has ended: Enqueue then refuses instead of waiting for space in the owner's queue.
+	enqueueing context.Context //nolint:containedctx // see above
+	completed  *completions
+	closed     atomic.Bool
+	topics     atomic.Pointer[catalogue]
+	configs    atomic.Uint64 // counts changes of what is configured besides topics
+	groups     sync.Map      // of *group by name: those loaded, or being looked at
+}
+
+// New gives the coordinator of a tenure that has not begun: the owner does not run yet. What it starts runs by spawn.
+func New(cfg Config, o Owner, spawn session.Spawn) (*Coordinator, error) {
+	cfg.ApplyDefaults()
+	if err := cfg.Settings.Validate(); err != nil {
+		return nil, fmt.Errorf("group coordinator: %w", err)
+	}
+	ended, end := context.WithCancel(context.Background())
+	end()
+	c := &Coordinator{
+		cfg: cfg, owner: o, spawn: spawn, log: cfg.Log, metrics: newMetrics(cfg.Registerer), enqueueing: ended,
+		completed: newCompletions(), classic: cfg.Settings.classic(cfg.Log), consumer: cfg.Settings.consumer(cfg.Log),
+	}
+	if _, err := o.Read(func(s *metadata.State) { c.topics.Store(newCatalogue(s)) }); err != nil {
+		c.topics.Store(new(catalogue)) // the tenure is over before it began: everything will say so
+	}
+	o.OnApply(c.applied)
+	spawn(c.run)
+	return c, nil
+}
+
+// applied is the owner's apply hook.
+func (c *Coordinator) applied(s *metadata.State, _ uint64, fx *metadata.Effects) {
+	if fx.Configs {
+		c.configs.Add(1)
+	}
+	if len(fx.Topics) > 0 {
+		c.topics.Store(c.topics.Load().changed(s, fx.Topics))
+	}
+}
+
+// run does what the tenure needs besides requests, until it is over.
+func (c *Coordinator) run(ctx context.Context) {
+	stop := c.metrics.observe(c)
+	defer stop()
+	var work sync.WaitGroup
+	work.Go(func() { c.completed.run(ctx) })
+	work.Go(func() { c.loadAll(ctx) })
+	work.Go(func() { c.expireOffsets(ctx) })
+	<-ctx.Done()
+	c.closed.Store(true)
+	for _, g := range c.groups.Range {
+		g.(*group).stop()
+	}
+	work.Wait()
+}
+
+// handlers answer decoded requests by API key.
+var handlers = map[int16]func(*call, kmsg.Request){
+	int16(kmsg.JoinGroup):              on((*call).joinGroup),
+	int16(kmsg.SyncGroup):              on((*call).syncGroup),
+	int16(kmsg.Heartbeat):              on((*call).heartbeat),
+	int16(kmsg.LeaveGroup):             on((*call).leaveGroup),
+	int16(kmsg.ConsumerGroupHeartbeat): on((*call).consumerGroupHeartbeat),
+	int16(kmsg.ConsumerGroupDescribe):  on((*call).consumerGroupDescribe),
+	int16(kmsg.DescribeGroups):         on((*call).describeGroups),
+	int16(kmsg.ListGroups):             on((*call).listGroups),
+	int16(kmsg.DeleteGroups):           on((*call).deleteGroups),
+	int16(kmsg.OffsetCommit):           on((*call).offsetCommit),
+	int16(kmsg.TxnOffsetCommit):        on((*call).txnOffsetCommit),
+	int16(kmsg.OffsetFetch):            on((*call).offsetFetch),
+	int16(kmsg.OffsetDelete):           on((*call).offsetDelete),
+}
+
+func on[In kmsg.Request](h func(*call, In)) func(*call, kmsg.Request) {
+	return func(c *call, in kmsg.Request) { h(c, in.(In)) }
+}
+
+// Keys gives the API keys answered here.
+func (*Coordinator) Keys() []int16 {
+	keys := make([]int16, 0, len(handlers))
+	for key := range handlers {
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// Waits tells whether an API's answers wait for what other members do.
+func Waits(apiKey int32) bool {
+	return apiKey == int32(kmsg.JoinGroup) || apiKey == int32(kmsg.SyncGroup)
+}
+
+// Start implements session.Forwards. The reply's error is session.ErrBadRequest if the request cannot be decoded;
+// any other means that there is no answer for now and that asking again is safe.
+func (c *Coordinator) Start(_ context.Context, f *api.Forward, reply func(body []byte, err error)) {
+	handle := handlers[int16(f.ApiKey)]
+	in := kmsg.RequestForKey(int16(f.ApiKey))
+	if handle == nil || in == nil || f.ApiVersion < 0 || f.ApiVersion > int32(in.MaxVersion()) {
+		reply(nil, fmt.Errorf("%w: api key %d version %d is not answered here", session.ErrBadRequest, f.ApiKey, f.ApiVersion))
+		return
+	}
+	in.SetVersion(int16(f.ApiVersion))
+	if err := in.ReadFrom(f.Body); err != nil {
+		reply(nil, fmt.Errorf("%w: %s: %w", session.ErrBadRequest, kmsg.NameForKey(int16(f.ApiKey)), err))
+		return
+	}
+	handle(&call{Coordinator: c, forward: f, in: in, reply: reply}, in)
+}
+
+// lookup gives the entry of a group, a new one if there is none. It may be gone by the time it is locked.
+func (c *Coordinator) lookup(name string) *group {
+	if g, ok := c.groups.Load(name); ok {
+		return g.(*group)
+	}
+	g, _ := c.groups.LoadOrStore(name, newGroup(c, name))
+	return g.(*group)
+}
+
+// with loads a group, calls fn with its entry locked, and carries out the step that fn gives. An error means that the
+// group could not be loaded, and fn was not called. A name that nothing is known of gives a classic group that is not
+// Stored.
+func (c *Coordinator) with(name string, fn func(g *group) step.Step) error {
+	for {
+		g := c.lookup(name)
+		ready, err := g.do(fn)
+		if errors.Is(err, errGone) {
+			continue
+		}
+		for _, answer := range ready {
+			answer()
+		}
+		return err
+	}
+}
+
+// enqueue hands a command to the log without waiting; done is called with its outcome unless the tenure ends first.
+func (c *Coordinator) enqueue(cmd metadata.Command, done func(metadata.Result, error)) error {
+	p, err := c.owner.Enqueue(c.enqueueing, cmd)
+	if err != nil {
+		return err
+	}
+	c.completed.add(completion{p, done})
+	return nil
+}

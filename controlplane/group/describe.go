@@ -1,0 +1,88 @@
+package group
+
+import (
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/freshet-io/freshet/controlplane/group/classic"
+	"github.com/freshet-io/freshet/controlplane/group/step"
+)
+
+// allGroupOperations is what an unrestricted principal may do with a group: the bits of READ, DELETE, DESCRIBE,
+// DESCRIBE_CONFIGS and ALTER_CONFIGS (AclEntry.supportedOperations).
+const allGroupOperations = 1<<3 | 1<<6 | 1<<8 | 1<<10 | 1<<11
+
+// DescribeGroups, key 15, versions 0-6: groups of the classic protocol.
+//
+//	3  can tell the operations allowed
+//	4  tells members' instance ids
+//	5  is flexible
+//	6  tells groups that do not exist by GROUP_ID_NOT_FOUND and a message (KIP-1043), before by state Dead
+
+// describeNotFoundSince is the first version that tells groups that do not exist.
+const describeNotFoundSince = 6
+
+func (c *call) describeGroups(in *kmsg.DescribeGroupsRequest) {
+	out := kmsg.NewPtrDescribeGroupsResponse()
+	for _, name := range in.Groups {
+		var described kmsg.DescribeGroupsResponseGroup
+		err := c.Coordinator.with(name, func(g *group) step.Step {
+			if g.classic != nil && g.classic.Stored() {
+				described = g.classic.Describe()
+				return step.Step{}
+			}
+			described = kmsg.NewDescribeGroupsResponseGroup()
+			described.State = classic.Dead.String()
+			if in.Version >= describeNotFoundSince {
+				fault := groupNotFound(g, "classic")
+				described.ErrorCode, described.ErrorMessage = fault.Code, &fault.Message
+			}
+			return step.Step{}
+		})
+		if err != nil {
+			c.fail(err)
+			return
+		}
+		described.Group = name
+		if in.IncludeAuthorizedOperations && described.ErrorCode == 0 {
+			described.AuthorizedOperations = allGroupOperations
+		}
+		out.Groups = append(out.Groups, described)
+	}
+	c.answer(out)
+}
+
+// ConsumerGroupDescribe, key 69, versions 0-1: groups of the consumer protocol (KIP-848).
+//
+//	1  tells members' kind (KIP-1099)
+
+func (c *call) consumerGroupDescribe(in *kmsg.ConsumerGroupDescribeRequest) {
+	out := kmsg.NewPtrConsumerGroupDescribeResponse()
+	for _, name := range in.Groups {
+		described := kmsg.NewConsumerGroupDescribeResponseGroup()
+		if name == "" {
+			described.ErrorCode = kerr.InvalidGroupID.Code
+			out.Groups = append(out.Groups, described)
+			continue
+		}
+		err := c.Coordinator.with(name, func(g *group) step.Step {
+			if g.consumer != nil && g.consumer.Stored() {
+				described = g.consumer.Describe(c.topics.Load())
+				return step.Step{}
+			}
+			fault := groupNotFound(g, "consumer")
+			described.ErrorCode, described.ErrorMessage = fault.Code, &fault.Message
+			return step.Step{}
+		})
+		if err != nil {
+			c.fail(err)
+			return
+		}
+		described.Group = name
+		if in.IncludeAuthorizedOperations && described.ErrorCode == 0 {
+			described.AuthorizedOperations = allGroupOperations
+		}
+		out.Groups = append(out.Groups, described)
+	}
+	c.answer(out)
+}
