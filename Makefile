@@ -79,6 +79,10 @@ bench: ## run the Go benchmarks
 bench-cost: build ## measure CPU seconds per GiB against the floor; ARGS="--rounds 3 --shapes A" selects
 	$(BIN)/freshet bench cost $(ARGS)
 
+.PHONY: bench-groups
+bench-groups: build ## measure the owner under heartbeats of 10,000 groups, an agent under 10,000 idle connections
+	$(BIN)/freshet bench groups $(ARGS)
+
 .PHONY: bench-latency
 bench-latency: build ## measure what an idle agent adds to the object store's latency
 	$(BIN)/freshet bench latency $(ARGS)

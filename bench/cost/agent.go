@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/freshet-io/freshet/bench/process"
 )
 
 // agentMemory is the memory limit of the measured agent.
@@ -17,12 +19,15 @@ const agentMemory = "480MiB"
 
 // startAgent starts the control plane and the agent, as users start it, and waits until it answers clients.
 func (r *rig) startAgent(ctx context.Context, dir string) error {
-	control, address, err := startRole(ctx, roleControl, controlRole{Dir: dir})
+	control, address, err := process.StartRole(ctx, roleCommand, roleControl, controlRole{Dir: dir})
 	if err != nil {
 		return err
 	}
-	r.others = append(r.others, control)
+	r.control = control
 	if r.agentAddr, err = freeAddress(); err != nil {
+		return err
+	}
+	if r.agentHTTP, err = freeAddress(); err != nil {
 		return err
 	}
 	exe, err := os.Executable()
@@ -32,7 +37,7 @@ func (r *rig) startAgent(ctx context.Context, dir string) error {
 	args := []string{
 		"agent", "--virtual-cluster", benchCluster, "--zone", "a", "--control-plane", address,
 		"--bucket", "s3://bucket/bench?region=local&path-style=true&endpoint=" + r.agentS3,
-		"--kafka-listen", r.agentAddr, "--http-listen", "127.0.0.1:0", "--memory-limit", agentMemory, "--log-level", "warn",
+		"--kafka-listen", r.agentAddr, "--http-listen", r.agentHTTP, "--memory-limit", agentMemory, "--log-level", "warn",
 	}
 	env := append(os.Environ(), "FRESHET_AGENT_KEY="+benchKey, "AWS_ACCESS_KEY_ID=bench", "AWS_SECRET_ACCESS_KEY=bench")
 	if r.cert.enabled() {
@@ -41,7 +46,7 @@ func (r *rig) startAgent(ctx context.Context, dir string) error {
 	}
 	cmd := exec.Command(exe, args...)
 	cmd.Env = env
-	if r.agent, err = start(ctx, cmd); err != nil {
+	if r.agent, err = process.Start(ctx, cmd); err != nil {
 		return err
 	}
 	return r.awaitAgent(ctx)

@@ -9,6 +9,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"github.com/freshet-io/freshet/bench/process"
 )
 
 // Shape is one form of traffic that is measured.
@@ -136,21 +138,21 @@ func runShape(ctx context.Context, cfg Config, shape Shape, dir string) error {
 }
 
 // measure runs the load in a process of its own and takes the server's CPU time around it.
-func measure(ctx context.Context, server *process, load Load) (Sample, error) {
-	before, err := server.cpu()
+func measure(ctx context.Context, server *process.Process, load Load) (Sample, error) {
+	before, err := server.CPU()
 	if err != nil {
 		return Sample{}, err
 	}
-	client, line, err := startRole(ctx, roleLoad, load)
+	client, line, err := process.StartRole(ctx, roleCommand, roleLoad, load)
 	if err != nil {
 		return Sample{}, err
 	}
-	client.stop()
+	client.Stop()
 	var result LoadResult
 	if err := json.Unmarshal([]byte(line), &result); err != nil {
 		return Sample{}, fmt.Errorf("decode result of load: %w", err)
 	}
-	after, err := server.cpu()
+	after, err := server.CPU()
 	if err != nil {
 		return Sample{}, err
 	}

@@ -10,6 +10,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/freshet-io/freshet/bench/process"
 )
 
 const (
@@ -26,11 +28,13 @@ type rig struct {
 	cert      certificate
 	client    *http.Client
 	floorAddr string
-	floor     *process
+	floor     *process.Process
+	control   *process.Process
 	agentAddr string
-	agent     *process
+	agentHTTP string
+	agent     *process.Process
 	agentS3   string
-	others    []*process
+	others    []*process.Process
 	rounds    int // topics made so far
 }
 
@@ -56,14 +60,14 @@ func newRig(ctx context.Context, cfg Config, shape Shape, dir string) (_ *rig, e
 	if r.agentS3, err = r.nullEndpoint(ctx); err != nil {
 		return nil, err
 	}
-	if r.floor, r.floorAddr, err = startRole(ctx, roleFloor, floorRole{Endpoint: floorS3 + "/bucket", Cert: r.cert}); err != nil {
+	if r.floor, r.floorAddr, err = process.StartRole(ctx, roleCommand, roleFloor, floorRole{Endpoint: floorS3 + "/bucket", Cert: r.cert}); err != nil {
 		return nil, err
 	}
 	return r, r.startAgent(ctx, dir)
 }
 
 func (r *rig) nullEndpoint(ctx context.Context) (string, error) {
-	p, address, err := startRole(ctx, roleNullS3, nullRole{Cert: r.cert})
+	p, address, err := process.StartRole(ctx, roleCommand, roleNullS3, nullRole{Cert: r.cert})
 	if err != nil {
 		return "", err
 	}
@@ -76,9 +80,9 @@ func (r *rig) nullEndpoint(ctx context.Context) (string, error) {
 
 // close stops every process, the agent first so that it can say goodbye.
 func (r *rig) close() {
-	for _, p := range append([]*process{r.agent, r.floor}, r.others...) {
+	for _, p := range append([]*process.Process{r.agent, r.control, r.floor}, r.others...) {
 		if p != nil {
-			p.stop()
+			p.Stop()
 		}
 	}
 }
@@ -155,6 +159,6 @@ func (r *rig) steady(ctx context.Context) (memory int64, s steady, err error) {
 	if err := group.Wait(); err != nil {
 		return 0, s, err
 	}
-	memory, err = r.agent.peakMemory()
+	memory, err = r.agent.PeakMemory()
 	return memory, s, err
 }

@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// The names of the processes of a run, beside the agent.
+// The names of the processes of a run, beside the agent, and the command that runs them.
 const (
+	roleCommand = "cost-role"
 	roleFloor   = "floor"
 	roleNullS3  = "null-s3"
 	roleControl = "control-plane"

@@ -10,7 +10,8 @@ import (
 )
 
 func newBench(p process) *cobra.Command {
-	return parent("bench", "Measure Freshet", newBenchCost(p), newBenchLatency(p), newBenchLog(p), newBenchCostRole(p))
+	return parent("bench", "Measure Freshet", newBenchCost(p), newBenchLatency(p), newBenchLog(p), newBenchGroups(p),
+		newBenchCostRole(p), newBenchGroupsRole(p))
 }
 
 func newBenchCost(p process) *cobra.Command {

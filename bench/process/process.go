@@ -1,4 +1,5 @@
-package cost
+// Package process starts the programs of a benchmark and reads from the kernel what each of them costs. Linux only.
+package process
 
 import (
 	"bufio"
@@ -15,15 +16,16 @@ import (
 	"time"
 )
 
-// process is one measured or helping program of a run.
-type process struct {
+// Process is one measured or helping program of a run.
+type Process struct {
 	cmd   *exec.Cmd
 	pid   int
 	lines *bufio.Scanner
 }
 
-// startRole starts this same executable as one of the benchmark's helpers and waits for the line with its address.
-func startRole(ctx context.Context, name string, role any) (*process, string, error) {
+// StartRole starts this same executable as one of a benchmark's helpers, with the arguments "bench COMMAND NAME SPEC",
+// and waits for the line with its address or result.
+func StartRole(ctx context.Context, command, name string, role any) (*Process, string, error) {
 	spec, err := json.Marshal(role)
 	if err != nil {
 		return nil, "", fmt.Errorf("encode %s: %w", name, err)
@@ -32,19 +34,20 @@ func startRole(ctx context.Context, name string, role any) (*process, string, er
 	if err != nil {
 		return nil, "", fmt.Errorf("find own executable: %w", err)
 	}
-	p, err := start(ctx, exec.Command(exe, "bench", "cost-role", name, string(spec)))
+	p, err := Start(ctx, exec.Command(exe, "bench", command, name, string(spec)))
 	if err != nil {
 		return nil, "", err
 	}
-	line, err := p.line()
+	line, err := p.Line()
 	if err != nil {
-		p.stop()
+		p.Stop()
 		return nil, "", fmt.Errorf("start %s: %w", name, err)
 	}
 	return p, line, nil
 }
 
-func start(ctx context.Context, cmd *exec.Cmd) (*process, error) {
+// Start starts a program, whose standard output is read by Line. It is killed when ctx ends.
+func Start(ctx context.Context, cmd *exec.Cmd) (*Process, error) {
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := cmd.StdoutPipe()
@@ -54,28 +57,32 @@ func start(ctx context.Context, cmd *exec.Cmd) (*process, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", cmd.Path, err)
 	}
-	p := &process{cmd: cmd, pid: cmd.Process.Pid, lines: bufio.NewScanner(out)}
+	p := &Process{cmd: cmd, pid: cmd.Process.Pid, lines: bufio.NewScanner(out)}
 	context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() })
 	return p, nil
 }
 
-func (p *process) line() (string, error) {
+// Line waits for the next line of standard output.
+func (p *Process) Line() (string, error) {
 	if !p.lines.Scan() {
 		return "", errors.Join(io.ErrUnexpectedEOF, p.lines.Err())
 	}
 	return p.lines.Text(), nil
 }
 
-// stop ends the process, kindly first.
-func (p *process) stop() {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+// Interrupt asks the process to end and does not wait.
+func (p *Process) Interrupt() { _ = p.cmd.Process.Signal(syscall.SIGTERM) }
+
+// Stop ends the process, kindly first.
+func (p *Process) Stop() {
+	p.Interrupt()
 	force := time.AfterFunc(10*time.Second, func() { _ = p.cmd.Process.Kill() })
 	defer force.Stop()
 	_ = p.cmd.Wait()
 }
 
-// cpu gives the CPU seconds the process used so far, user and system, from /proc (10 ms steps).
-func (p *process) cpu() (float64, error) {
+// CPU gives the CPU seconds the process used so far, user and system, from /proc (10 ms steps).
+func (p *Process) CPU() (float64, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid))
 	if err != nil {
 		return 0, fmt.Errorf("read CPU time (Linux only): %w", err)
@@ -101,17 +108,26 @@ func parseCPU(stat string) (float64, error) {
 	return float64(user+system) / ticksPerSecond, nil
 }
 
-// peakMemory gives the largest resident size of the process so far, in bytes.
-func (p *process) peakMemory() (int64, error) {
+// PeakMemory gives the largest resident size of the process so far, in bytes.
+func (p *Process) PeakMemory() (int64, error) { return p.status("VmHWM") }
+
+// Memory gives the resident size of the process, in bytes.
+func (p *Process) Memory() (int64, error) { return p.status("VmRSS") }
+
+// status reads a size from proc(5) status.
+func (p *Process) status(name string) (int64, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
 	if err != nil {
 		return 0, fmt.Errorf("read memory (Linux only): %w", err)
 	}
 	for line := range strings.Lines(string(status)) {
-		var kib int64
-		if _, err := fmt.Sscanf(line, "VmHWM: %d kB", &kib); err == nil {
+		if rest, ok := strings.CutPrefix(line, name+":"); ok {
+			kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
+			if err != nil {
+				return 0, fmt.Errorf("parse %s of /proc status: %w", name, err)
+			}
 			return kib << 10, nil
 		}
 	}
-	return 0, errors.New("no VmHWM in /proc status")
+	return 0, fmt.Errorf("no %s in /proc status", name)
 }

@@ -1,4 +1,4 @@
-package cost
+package process
 
 import (
 	"os"
@@ -28,33 +28,25 @@ func TestProcess_CPUAndMemoryOfThisOne(t *testing.T) {
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		t.Skip("CPU time is read from /proc, which is not here")
 	}
-	p := &process{pid: os.Getpid()}
-	before, err := p.cpu()
+	p := &Process{pid: os.Getpid()}
+	before, err := p.CPU()
 	require.NoError(t, err)
 	sum := 0
 	for deadline := time.Now().Add(10 * time.Second); ; {
 		for i := range 10_000_000 {
 			sum ^= i
 		}
-		after, err := p.cpu()
+		after, err := p.CPU()
 		require.NoError(t, err)
 		if after-before >= 0.05 {
 			break
 		}
 		require.True(t, time.Now().Before(deadline), "no CPU time was counted (%d)", sum)
 	}
-	memory, err := p.peakMemory()
+	peak, err := p.PeakMemory()
+	require.NoError(t, err)
+	memory, err := p.Memory()
 	require.NoError(t, err)
 	require.Greater(t, memory, int64(1<<20))
-}
-
-func TestMedianRatio(t *testing.T) {
-	of := func(ratios ...float64) (ps []pair) {
-		for _, r := range ratios {
-			ps = append(ps, pair{floor: Sample{CPU: 2, Wire: 1 << 30}, agent: Sample{CPU: 4 * r, Wire: 2 << 30}})
-		}
-		return ps
-	}
-	require.InDelta(t, 3, medianRatio(of(9, 1, 3)), 1e-9, "per GiB, and one outlier does not matter")
-	require.InDelta(t, 2.5, medianRatio(of(9, 1, 3, 2)), 1e-9)
+	require.GreaterOrEqual(t, peak, memory)
 }

@@ -1,0 +1,88 @@
+package groups
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/freshet-io/freshet/bench/cost"
+)
+
+// observation is what the processes of a cluster used over a while.
+type observation struct {
+	agent, control        float64 // share of a core
+	memory, controlMemory int64   // resident bytes at the end
+	heap                  int64   // bytes in use of the agent's heap and stacks at the end
+}
+
+func (o observation) String() string {
+	return fmt.Sprintf("%.2f %% of a core, %.1f MiB resident, %.1f MiB heap and stacks", o.agent*100, mib(o.memory), mib(o.heap))
+}
+
+// observe lets the cluster settle, and measures it for the duration.
+func observe(ctx context.Context, duration time.Duration, cluster *cost.Cluster) (o observation, err error) {
+	if err := sleep(ctx, settle); err != nil {
+		return o, err
+	}
+	began := time.Now()
+	agent, err1 := cluster.Agent().CPU()
+	control, err2 := cluster.Control().CPU()
+	if err := errors.Join(err1, err2, sleep(ctx, duration)); err != nil {
+		return o, err
+	}
+	agentAfter, err1 := cluster.Agent().CPU()
+	controlAfter, err2 := cluster.Control().CPU()
+	took := time.Since(began).Seconds()
+	o.agent, o.control = (agentAfter-agent)/took, (controlAfter-control)/took
+	var err3, err4, err5 error
+	o.memory, err3 = cluster.Agent().Memory()
+	o.controlMemory, err4 = cluster.Control().Memory()
+	o.heap, err5 = heap(ctx, cluster.HTTPAddress())
+	return o, errors.Join(err1, err2, err3, err4, err5)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+// heap asks a process for what its Go runtime has in use.
+func heap(ctx context.Context, address string) (int64, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", http.NoBody)
+	if err != nil {
+		return 0, fmt.Errorf("make request: %w", err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, fmt.Errorf("ask for metrics: %w", err)
+	}
+	defer resp.Body.Close()
+	var total float64
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() {
+		for _, name := range []string{"go_memstats_heap_inuse_bytes ", "go_memstats_stack_inuse_bytes "} {
+			if value, ok := strings.CutPrefix(lines.Text(), name); ok {
+				v, err := strconv.ParseFloat(value, 64)
+				if err != nil {
+					return 0, fmt.Errorf("parse metrics: %w", err)
+				}
+				total += v
+			}
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return 0, fmt.Errorf("read metrics: %w", err)
+	}
+	return int64(total), nil
+}
