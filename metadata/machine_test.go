@@ -147,7 +147,7 @@ func randomCommands(rng *rand.Rand, s *State) []Command {
 	for range 1 + rng.IntN(4) {
 		session := id.Session(1 + rng.IntN(6))
 		info, _ := s.Session(session)
-		switch rng.IntN(24) {
+		switch rng.IntN(40) {
 		case 0:
 			t := topic()
 			list = append(list, &CreateTopic{ID: t, Name: topicName(t), Partitions: 1 + rng.Int32N(40)})
@@ -173,6 +173,10 @@ func randomCommands(rng *rand.Rand, s *State) []Command {
 			}, &SetConfigs{Resource: ConfigBroker, Set: map[string]string{"a": "b"}})
 		case 7:
 			list = append(list, &AbandonSubmission{Submission: id.Submission{Session: session, N: info.NextN}})
+		case 8, 9, 10, 11, 12, 13, 14, 15:
+			list = append(list, randomTransaction(rng, s))
+		case 16, 17, 18, 19, 20, 21, 22, 23:
+			list = append(list, randomTransactional(rng, s, session, info.NextN))
 		default:
 			list = append(list, randomCommit(rng, session, info.NextN))
 		}
@@ -226,6 +230,8 @@ func TestState_RandomHistories(t *testing.T) {
 				require.Equal(t, frozen.Hash(), replica.Hash(), "seed %d index %d", seed, index)
 				replica = restore(t, replica)
 				requireBundlesCount(t, frozen)
+				requireDerived(t, frozen)
+				requireDerived(t, replica)
 			}
 		}
 		for _, k := range snapshots {
@@ -239,6 +245,9 @@ func requireBundlesCount(t *testing.T, s *State) {
 	t.Helper()
 	count := map[id.Bundle]liveBundle{}
 	add := func(x *extent.Extent) bool {
+		if x.Kind == extent.Marker {
+			return true
+		}
 		l := count[x.Bundle]
 		l.extents++
 		l.liveBytes += x.Length
