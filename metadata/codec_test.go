@@ -157,7 +157,12 @@ func FuzzParseBatch(f *testing.F) {
 	for _, c := range all.Commands {
 		f.Add(AppendBatch(nil, &Batch{Now: 5, Commands: []Command{c}}))
 	}
-	base := goldenState(f)
+	transactions := everyTransactionCommand()
+	f.Add(AppendBatch(nil, transactions))
+	for _, c := range transactions.Commands {
+		f.Add(AppendBatch(nil, &Batch{Now: 5, Commands: []Command{c}}))
+	}
+	bases := []*State{goldenState(f), transactionalState(f)}
 	f.Fuzz(func(t *testing.T, p []byte) {
 		b, err := ParseBatch(p)
 		if err != nil {
@@ -168,10 +173,13 @@ func FuzzParseBatch(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, b, again)
 		// Whatever parses can be applied, gives the same twice, and leaves a state that a snapshot holds.
-		s, replica := restore(t, base), restore(t, base)
-		require.Equal(t, s.Apply(9, b, nil, nil), replica.Apply(9, again, nil, nil))
-		require.Equal(t, s.Hash(), replica.Hash())
-		require.Equal(t, s.Hash(), restore(t, s).Hash())
+		for _, base := range bases {
+			s, replica := restore(t, base), restore(t, base)
+			require.Equal(t, s.Apply(9, b, nil, nil), replica.Apply(9, again, nil, nil))
+			require.Equal(t, s.Hash(), replica.Hash())
+			require.Equal(t, s.Hash(), restore(t, s).Hash())
+			requireDerived(t, s)
+		}
 	})
 }
 
@@ -179,6 +187,7 @@ func FuzzParseBatch(f *testing.F) {
 func FuzzDecode(f *testing.F) {
 	s := goldenState(f)
 	f.Add(payload(s))
+	f.Add(payload(transactionalState(f)))
 	f.Add(payload(New()))
 	f.Fuzz(func(t *testing.T, p []byte) {
 		var buf bytes.Buffer
@@ -192,10 +201,12 @@ func FuzzDecode(f *testing.F) {
 		}
 		restored := restore(t, s)
 		require.Equal(t, s.Hash(), restored.Hash())
+		requireDerived(t, s)
 		b := &Batch{Now: s.Now() + 2*producerRetentionMs, Commands: []Command{&Tick{}}}
 		s.Apply(s.index+1, b, nil, nil)
 		restored.Apply(restored.index+1, b, nil, nil)
 		require.Equal(t, s.Hash(), restored.Hash())
+		requireDerived(t, s)
 	})
 }
 

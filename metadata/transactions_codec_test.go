@@ -118,8 +118,12 @@ func TestDecode_RefusesWrongTransactions(t *testing.T) {
 		"open above":                func(_ *State, p *partition, _ *transaction) { p.transactions.open.Set(p.high, 77) },
 		"open twice":                func(_ *State, p *partition, _ *transaction) { p.transactions.open.Set(7, 0) },
 		"aborted above":             func(_ *State, p *partition, _ *transaction) { p.transactions.aborted.Set(p.high, abortedTransaction{}) },
-		"aborted before it began":   func(_ *State, p *partition, _ *transaction) { p.transactions.aborted.Set(8, abortedTransaction{first: 8}) },
-		"aborted, stable above":     func(_ *State, p *partition, _ *transaction) { p.transactions.aborted.Set(8, abortedTransaction{stable: p.high + 1}) },
+		"aborted before it began": func(_ *State, p *partition, _ *transaction) {
+			p.transactions.aborted.Set(8, abortedTransaction{first: 8})
+		},
+		"aborted, stable above": func(_ *State, p *partition, _ *transaction) {
+			p.transactions.aborted.Set(8, abortedTransaction{stable: p.high + 1})
+		},
 	}
 	for name, change := range broken {
 		s := transactionalState(t)
