@@ -49,7 +49,7 @@ func (f *forwarded) Start(ctx context.Context, req *edge.Request) func() edge.Re
 }
 
 func (f *forwarded) ask(ctx context.Context, req *edge.Request) edge.Reply {
-	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	ctx, cancel := context.WithTimeout(ctx, f.timeoutOf(req))
 	defer cancel()
 	body, err := f.to.Forward(ctx, forwardOf(req, f.zone))
 	if err == nil {
@@ -103,6 +103,20 @@ var unavailableAnswers = map[int16]func(kmsg.Request) kmsg.Response{
 	int16(kmsg.DescribeCluster):         unavailableDescribeCluster,
 	int16(kmsg.DescribeTopicPartitions): unavailableDescribeTopicPartitions,
 	int16(kmsg.DescribeLogDirs):         unavailableDescribeLogDirs,
+
+	int16(kmsg.JoinGroup):              unavailableJoinGroup,
+	int16(kmsg.SyncGroup):              unavailableSyncGroup,
+	int16(kmsg.Heartbeat):              unavailableHeartbeat,
+	int16(kmsg.LeaveGroup):             unavailableLeaveGroup,
+	int16(kmsg.ConsumerGroupHeartbeat): unavailableConsumerGroupHeartbeat,
+	int16(kmsg.ConsumerGroupDescribe):  unavailableConsumerGroupDescribe,
+	int16(kmsg.DescribeGroups):         unavailableDescribeGroups,
+	int16(kmsg.ListGroups):             unavailableListGroups,
+	int16(kmsg.DeleteGroups):           unavailableDeleteGroups,
+	int16(kmsg.OffsetCommit):           unavailableOffsetCommit,
+	int16(kmsg.TxnOffsetCommit):        unavailableTxnOffsetCommit,
+	int16(kmsg.OffsetFetch):            unavailableOffsetFetch,
+	int16(kmsg.OffsetDelete):           unavailableOffsetDelete,
 
 	int16(kmsg.DeleteRecords):              unavailableDeleteRecords,
 	int16(kmsg.ElectLeaders):               unavailableElectLeaders,
