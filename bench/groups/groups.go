@@ -25,8 +25,6 @@ const (
 	roleCommand = "groups-role"
 	roleMembers = "members"
 	roleIdle    = "idle"
-	// settle is how long processes are left alone before their CPU is measured.
-	settle = 5 * time.Second
 )
 
 // longAgo as a deadline makes a read give what is there.
@@ -40,6 +38,7 @@ type Config struct {
 	Lane        int           // connections shared by the members of the same place in all groups
 	Interval    time.Duration // between the heartbeats of a member
 	Duration    time.Duration // of each measurement
+	Settle      time.Duration // left alone before each measurement
 	Connections int           // idle ones
 	Out         io.Writer
 }
@@ -60,6 +59,9 @@ func (c *Config) ApplyDefaults() {
 	}
 	if c.Duration == 0 {
 		c.Duration = time.Minute
+	}
+	if c.Settle == 0 {
+		c.Settle = 5 * time.Second
 	}
 	if c.Connections == 0 {
 		c.Connections = 10_000
@@ -122,7 +124,7 @@ func withCluster(ctx context.Context, cfg Config, run func(context.Context, Conf
 
 // runIdle compares the agent with and without connections.
 func runIdle(ctx context.Context, cfg Config, cluster *cost.Cluster) ([]string, error) {
-	before, err := observe(ctx, cfg.Duration, cluster)
+	before, err := observe(ctx, cfg, cluster)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +136,7 @@ func runIdle(ctx context.Context, cfg Config, cluster *cost.Cluster) ([]string, 
 		clients.Stop()
 		return nil, fmt.Errorf("connections: %q", line)
 	}
-	after, err := observe(ctx, cfg.Duration, cluster)
+	after, err := observe(ctx, cfg, cluster)
 	if err != nil {
 		clients.Stop()
 		return nil, err
@@ -173,7 +175,7 @@ func runHeartbeats(ctx context.Context, cfg Config, cluster *cost.Cluster) ([]st
 	began := time.Now()
 	clients, line, err := process.StartRole(ctx, roleCommand, roleMembers, membersRole{
 		Address: cluster.KafkaAddress(), Groups: cfg.Groups, Members: cfg.Members, Lane: cfg.Lane,
-		Interval: cfg.Interval, Duration: 2*settle + cfg.Duration,
+		Interval: cfg.Interval, Duration: 2*cfg.Settle + cfg.Duration,
 	})
 	if err != nil {
 		return nil, err
@@ -183,7 +185,7 @@ func runHeartbeats(ctx context.Context, cfg Config, cluster *cost.Cluster) ([]st
 		return nil, fmt.Errorf("members: %q", line)
 	}
 	joined := time.Since(began)
-	seen, err := observe(ctx, cfg.Duration, cluster)
+	seen, err := observe(ctx, cfg, cluster)
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +199,7 @@ func runHeartbeats(ctx context.Context, cfg Config, cluster *cost.Cluster) ([]st
 	if result.Heartbeats == 0 || result.Faults > 0 {
 		return nil, errors.New("not all heartbeats were answered well: " + line)
 	}
-	rate := float64(result.Heartbeats) / (2*settle + cfg.Duration).Seconds()
+	rate := float64(result.Heartbeats) / (2*cfg.Settle + cfg.Duration).Seconds()
 	fmt.Fprintf(cfg.Out, "\n%d groups of %d members on %d connections, a heartbeat every %v; joined in %v\n",
 		cfg.Groups, cfg.Members, cfg.Members*cfg.Lane, cfg.Interval, joined.Round(time.Second))
 	fmt.Fprintf(cfg.Out, "%.0f heartbeats/s (%.0f asked for), %d late, median %v, p99 %v\n", rate,

@@ -24,15 +24,15 @@ func (o observation) String() string {
 	return fmt.Sprintf("%.2f %% of a core, %.1f MiB resident, %.1f MiB heap and stacks", o.agent*100, mib(o.memory), mib(o.heap))
 }
 
-// observe lets the cluster settle, and measures it for the duration.
-func observe(ctx context.Context, duration time.Duration, cluster *cost.Cluster) (o observation, err error) {
-	if err := sleep(ctx, settle); err != nil {
+// observe lets the cluster settle, and measures it.
+func observe(ctx context.Context, cfg Config, cluster *cost.Cluster) (o observation, err error) {
+	if err := sleep(ctx, cfg.Settle); err != nil {
 		return o, err
 	}
 	began := time.Now()
 	agent, err1 := cluster.Agent().CPU()
 	control, err2 := cluster.Control().CPU()
-	if err := errors.Join(err1, err2, sleep(ctx, duration)); err != nil {
+	if err := errors.Join(err1, err2, sleep(ctx, cfg.Duration)); err != nil {
 		return o, err
 	}
 	agentAfter, err1 := cluster.Agent().CPU()

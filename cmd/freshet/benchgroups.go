@@ -29,6 +29,7 @@ their groups and do nothing but heartbeat. Linux only. The last lines are the fi
 	f.IntVar(&cfg.Lane, "lane", cfg.Lane, "connections that members of the same place in their groups share; more of them join faster")
 	f.DurationVar(&cfg.Interval, "interval", cfg.Interval, "time between two heartbeats of a member")
 	f.DurationVar(&cfg.Duration, "duration", cfg.Duration, "length of each measurement")
+	f.DurationVar(&cfg.Settle, "settle", cfg.Settle, "how long processes are left alone before each measurement")
 	f.IntVar(&cfg.Connections, "connections", cfg.Connections, "idle connections")
 	return cmd
 }

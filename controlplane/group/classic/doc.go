@@ -20,13 +20,17 @@
 // a static member comes back under a new member id without a rebalance, and when a group comes to be. Joins and
 // heartbeats are not. [Restore] makes a group of what was logged; its members have a full new session time-out.
 //
-// Differences from Kafka, all of them about requests and bytes that Kafka loses:
+// # Differences from Kafka
 //
 //   - A join or sync that a second one of the same member displaces, and the sync of a member that leaves, are answered
 //     (REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID). Kafka drops their futures; here the connection would wait for ever.
 //   - The record keeps all protocols of a member, Kafka's only the chosen one. So a follower that joins again after
 //     an owner change is told its generation instead of causing a rebalance.
 //   - A protocol that a member lists twice counts once.
+//   - A static member that takes another's place owes the sync that the other owed. Kafka goes on waiting for the
+//     old id, and rebalances when its time is up. What it subscribes to counts at once, not with the next generation.
+//   - Of protocols with equal votes, the one that the longest member votes for is chosen, and the longest member follows
+//     a leader that is gone. Kafka leaves both to the order of a hash map.
 //   - While no member has rejoined, the next attempt to end the join phase is at least [MinRejoinWait] away.
 //   - Members that were given an id and have not joined with it are bounded ([Config.MaxPending]).
 //
