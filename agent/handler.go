@@ -1,8 +1,11 @@
 package agent
 
 import (
+	"crypto/rand"
+
 	"github.com/freshet-io/freshet/agent/fetch"
 	"github.com/freshet-io/freshet/agent/kafka"
+	"github.com/freshet-io/freshet/agent/telemetry"
 )
 
 // newHandler builds what answers Kafka requests: the APIs that are the agent's, and the way to the control plane for
@@ -19,6 +22,8 @@ func (a *Agent) newHandler() (*kafka.Handler, error) {
 		metadata.Creator = kafka.NewAutoCreate(a.session, a.cfg.Zone)
 	}
 	apis := append(reads, kafka.NewSecurity()...)
+	clients := telemetry.New(telemetry.Config{Random: rand.Reader, Registerer: a.cfg.Registry})
+	apis = append(apis, kafka.NewTelemetry(catalogue, clients)...)
 	return kafka.New(kafka.Config{
 		APIs: append(apis,
 			kafka.NewMetadata(metadata),

@@ -62,6 +62,8 @@ var schemas = map[int16]string{
 	57: "4 [s 2 1] 1@1+",                                                                                   // UpdateFeatures
 	60: "1 1@1+ 1@2+",                                                                                      // DescribeCluster
 	64: "4",                                                                                                // UnregisterBroker
+	71: "16",                                                                                               // GetTelemetrySubscriptions
+	72: "16 4 1 1 r",                                                                                       // PushTelemetry
 	74: "(1)@1+",                                                                                           // ListConfigResources
 	75: "[s] 4 {s 4}",                                                                                      // DescribeTopicPartitions
 }

@@ -12,6 +12,7 @@ package edge
 import (
 	"context"
 	"net"
+	"sync/atomic"
 	"time"
 )
 
@@ -41,9 +42,26 @@ func (r *Request) Release() {
 type Client struct {
 	ID        uint64 // unique in this process
 	Host      string // remote address without port
+	Port      string // of the remote address
 	Principal string // "User:ANONYMOUS" until authenticated
 	Listener  string // listener name
 	Node      int    // index of the listener's port, which selects the node id
+
+	software atomic.Pointer[Software]
+}
+
+// Software is what a client says it is (KIP-511).
+type Software struct{ Name, Version string }
+
+// SetSoftware notes what the client said.
+func (c *Client) SetSoftware(s Software) { c.software.Store(&s) }
+
+// Software gives what the client said it is, "unknown" if it did not.
+func (c *Client) Software() Software {
+	if s := c.software.Load(); s != nil {
+		return *s
+	}
+	return Software{Name: "unknown", Version: "unknown"}
 }
 
 // Reply is a response without its size and header. It is written Head first, then Tail.

@@ -173,7 +173,7 @@ func (s *Server) newConn(ctx context.Context, raw net.Conn, l Listener) *conn {
 	c := &conn{
 		server: s, raw: raw, nc: raw,
 		client: &Client{
-			ID: s.nextID.Add(1), Host: host(raw.RemoteAddr()), Principal: "User:ANONYMOUS",
+			ID: s.nextID.Add(1), Host: host(raw.RemoteAddr()), Port: port(raw.RemoteAddr()), Principal: "User:ANONYMOUS",
 			Listener: l.Name, Node: l.Node,
 		},
 		queue:    newQueue(s.cfg.MaxPipelined, s.cfg.ConnectionBytes),
@@ -191,6 +191,15 @@ func (s *Server) newConn(ctx context.Context, raw net.Conn, l Listener) *conn {
 	c.lastRead.Store(now)
 	c.lastWrite.Store(now)
 	return c
+}
+
+// port is the address's port, "" if it has none.
+func port(addr net.Addr) string {
+	if addr == nil {
+		return ""
+	}
+	_, p, _ := net.SplitHostPort(addr.String())
+	return p
 }
 
 func host(addr net.Addr) string {

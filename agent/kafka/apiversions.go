@@ -38,6 +38,9 @@ func (apiVersions) Start(_ context.Context, req *edge.Request) func() edge.Reply
 		out.ErrorCode = kerr.InvalidRequest.Code
 		return Ready(Answer(req, out))
 	}
+	if named {
+		req.Client.SetSoftware(edge.Software{Name: in.ClientSoftwareName, Version: in.ClientSoftwareVersion})
+	}
 	out.ApiKeys = advertised()
 	addFeatures(out, req.Version)
 	return Ready(Answer(req, out))

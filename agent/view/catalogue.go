@@ -47,6 +47,10 @@ type Snapshot struct {
 	Members   []*Member
 	// BrokerConfigs holds the cluster-wide broker configs that were set explicitly.
 	BrokerConfigs map[string]string
+	// ClientMetrics holds the configs of the client metrics subscriptions by name (KIP-714), MetricsVersion the log
+	// index that they changed at.
+	ClientMetrics  map[string]map[string]string
+	MetricsVersion uint64
 
 	byName *btree.Map[string, *Topic] // by name
 	byID   *btree.Map[string, *Topic] // by the 16 bytes of the id
@@ -153,6 +157,9 @@ func (c *Catalogue) OnCatalogue(m *api.Catalogue) {
 	if m.GetFull() || m.GetBrokerConfigsSet() {
 		s.BrokerConfigs = maps.Clone(m.GetBrokerConfigs())
 	}
+	if m.GetFull() || m.GetClientMetricsSet() {
+		s.subscribe(m)
+	}
 	c.publish(&s)
 	if m.GetFull() {
 		c.arrived()
@@ -173,6 +180,18 @@ func (c *Catalogue) arrived() {
 	if !c.mu.arrived {
 		c.mu.arrived = true
 		close(c.mu.first)
+	}
+}
+
+// subscribe takes the client metrics subscriptions into a snapshot that is being made. The same ones again, as after
+// a reconnect, are no change.
+func (s *Snapshot) subscribe(m *api.Catalogue) {
+	all := make(map[string]map[string]string, len(m.GetClientMetrics()))
+	for _, c := range m.GetClientMetrics() {
+		all[c.GetName()] = maps.Clone(c.GetConfigs())
+	}
+	if !maps.EqualFunc(all, s.ClientMetrics, maps.Equal[map[string]string, map[string]string]) {
+		s.ClientMetrics, s.MetricsVersion = all, m.GetIndex()
 	}
 }
 

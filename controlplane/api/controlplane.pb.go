@@ -128,7 +128,7 @@ func (x Error_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Error_Code.Descriptor instead.
 func (Error_Code) EnumDescriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{28, 0}
+	return file_controlplane_proto_rawDescGZIP(), []int{29, 0}
 }
 
 type LocateRequest struct {
@@ -1671,6 +1671,8 @@ type Catalogue struct {
 	Membership       *Membership            `protobuf:"bytes,5,opt,name=membership,proto3" json:"membership,omitempty"` // absent: unchanged
 	BrokerConfigs    map[string]string      `protobuf:"bytes,6,rep,name=broker_configs,json=brokerConfigs,proto3" json:"broker_configs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	BrokerConfigsSet bool                   `protobuf:"varint,7,opt,name=broker_configs_set,json=brokerConfigsSet,proto3" json:"broker_configs_set,omitempty"`
+	ClientMetrics    []*ClientMetrics       `protobuf:"bytes,8,rep,name=client_metrics,json=clientMetrics,proto3" json:"client_metrics,omitempty"` // all of them, if set
+	ClientMetricsSet bool                   `protobuf:"varint,9,opt,name=client_metrics_set,json=clientMetricsSet,proto3" json:"client_metrics_set,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -1754,6 +1756,73 @@ func (x *Catalogue) GetBrokerConfigsSet() bool {
 	return false
 }
 
+func (x *Catalogue) GetClientMetrics() []*ClientMetrics {
+	if x != nil {
+		return x.ClientMetrics
+	}
+	return nil
+}
+
+func (x *Catalogue) GetClientMetricsSet() bool {
+	if x != nil {
+		return x.ClientMetricsSet
+	}
+	return false
+}
+
+// ClientMetrics is a client metrics subscription (KIP-714).
+type ClientMetrics struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Configs       map[string]string      `protobuf:"bytes,2,rep,name=configs,proto3" json:"configs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // those set explicitly
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClientMetrics) Reset() {
+	*x = ClientMetrics{}
+	mi := &file_controlplane_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClientMetrics) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClientMetrics) ProtoMessage() {}
+
+func (x *ClientMetrics) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClientMetrics.ProtoReflect.Descriptor instead.
+func (*ClientMetrics) Descriptor() ([]byte, []int) {
+	return file_controlplane_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ClientMetrics) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ClientMetrics) GetConfigs() map[string]string {
+	if x != nil {
+		return x.Configs
+	}
+	return nil
+}
+
 type Topic struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            []byte                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1766,7 +1835,7 @@ type Topic struct {
 
 func (x *Topic) Reset() {
 	*x = Topic{}
-	mi := &file_controlplane_proto_msgTypes[21]
+	mi := &file_controlplane_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1778,7 +1847,7 @@ func (x *Topic) String() string {
 func (*Topic) ProtoMessage() {}
 
 func (x *Topic) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[21]
+	mi := &file_controlplane_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1791,7 +1860,7 @@ func (x *Topic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Topic.ProtoReflect.Descriptor instead.
 func (*Topic) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{21}
+	return file_controlplane_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Topic) GetId() []byte {
@@ -1832,7 +1901,7 @@ type Membership struct {
 
 func (x *Membership) Reset() {
 	*x = Membership{}
-	mi := &file_controlplane_proto_msgTypes[22]
+	mi := &file_controlplane_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1844,7 +1913,7 @@ func (x *Membership) String() string {
 func (*Membership) ProtoMessage() {}
 
 func (x *Membership) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[22]
+	mi := &file_controlplane_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1857,7 +1926,7 @@ func (x *Membership) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Membership.ProtoReflect.Descriptor instead.
 func (*Membership) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{22}
+	return file_controlplane_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Membership) GetVersion() uint64 {
@@ -1886,7 +1955,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_controlplane_proto_msgTypes[23]
+	mi := &file_controlplane_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1898,7 +1967,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[23]
+	mi := &file_controlplane_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1911,7 +1980,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{23}
+	return file_controlplane_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Member) GetSession() uint32 {
@@ -1953,7 +2022,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_controlplane_proto_msgTypes[24]
+	mi := &file_controlplane_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1965,7 +2034,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[24]
+	mi := &file_controlplane_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1978,7 +2047,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{24}
+	return file_controlplane_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Notice) GetIndex() uint64 {
@@ -2010,7 +2079,7 @@ type PartitionNotice struct {
 
 func (x *PartitionNotice) Reset() {
 	*x = PartitionNotice{}
-	mi := &file_controlplane_proto_msgTypes[25]
+	mi := &file_controlplane_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2022,7 +2091,7 @@ func (x *PartitionNotice) String() string {
 func (*PartitionNotice) ProtoMessage() {}
 
 func (x *PartitionNotice) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[25]
+	mi := &file_controlplane_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2035,7 +2104,7 @@ func (x *PartitionNotice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionNotice.ProtoReflect.Descriptor instead.
 func (*PartitionNotice) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{25}
+	return file_controlplane_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *PartitionNotice) GetTopic() []byte {
@@ -2100,7 +2169,7 @@ type AbortedTransaction struct {
 
 func (x *AbortedTransaction) Reset() {
 	*x = AbortedTransaction{}
-	mi := &file_controlplane_proto_msgTypes[26]
+	mi := &file_controlplane_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2112,7 +2181,7 @@ func (x *AbortedTransaction) String() string {
 func (*AbortedTransaction) ProtoMessage() {}
 
 func (x *AbortedTransaction) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[26]
+	mi := &file_controlplane_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2125,7 +2194,7 @@ func (x *AbortedTransaction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortedTransaction.ProtoReflect.Descriptor instead.
 func (*AbortedTransaction) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{26}
+	return file_controlplane_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *AbortedTransaction) GetProducerId() int64 {
@@ -2160,7 +2229,7 @@ type Stamp struct {
 
 func (x *Stamp) Reset() {
 	*x = Stamp{}
-	mi := &file_controlplane_proto_msgTypes[27]
+	mi := &file_controlplane_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2172,7 +2241,7 @@ func (x *Stamp) String() string {
 func (*Stamp) ProtoMessage() {}
 
 func (x *Stamp) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[27]
+	mi := &file_controlplane_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2185,7 +2254,7 @@ func (x *Stamp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stamp.ProtoReflect.Descriptor instead.
 func (*Stamp) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{27}
+	return file_controlplane_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Stamp) GetToken() uint64 {
@@ -2220,7 +2289,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_controlplane_proto_msgTypes[28]
+	mi := &file_controlplane_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2232,7 +2301,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[28]
+	mi := &file_controlplane_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2245,7 +2314,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{28}
+	return file_controlplane_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Error) GetCode() Error_Code {
@@ -2274,7 +2343,7 @@ type CommitAnswer struct {
 
 func (x *CommitAnswer) Reset() {
 	*x = CommitAnswer{}
-	mi := &file_controlplane_proto_msgTypes[29]
+	mi := &file_controlplane_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2286,7 +2355,7 @@ func (x *CommitAnswer) String() string {
 func (*CommitAnswer) ProtoMessage() {}
 
 func (x *CommitAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[29]
+	mi := &file_controlplane_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2299,7 +2368,7 @@ func (x *CommitAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitAnswer.ProtoReflect.Descriptor instead.
 func (*CommitAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{29}
+	return file_controlplane_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *CommitAnswer) GetRequest() uint64 {
@@ -2342,7 +2411,7 @@ type LookupAnswer struct {
 
 func (x *LookupAnswer) Reset() {
 	*x = LookupAnswer{}
-	mi := &file_controlplane_proto_msgTypes[30]
+	mi := &file_controlplane_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2354,7 +2423,7 @@ func (x *LookupAnswer) String() string {
 func (*LookupAnswer) ProtoMessage() {}
 
 func (x *LookupAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[30]
+	mi := &file_controlplane_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2367,7 +2436,7 @@ func (x *LookupAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupAnswer.ProtoReflect.Descriptor instead.
 func (*LookupAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{30}
+	return file_controlplane_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *LookupAnswer) GetRequest() uint64 {
@@ -2415,7 +2484,7 @@ type PartitionAnswer struct {
 
 func (x *PartitionAnswer) Reset() {
 	*x = PartitionAnswer{}
-	mi := &file_controlplane_proto_msgTypes[31]
+	mi := &file_controlplane_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2427,7 +2496,7 @@ func (x *PartitionAnswer) String() string {
 func (*PartitionAnswer) ProtoMessage() {}
 
 func (x *PartitionAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[31]
+	mi := &file_controlplane_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2440,7 +2509,7 @@ func (x *PartitionAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionAnswer.ProtoReflect.Descriptor instead.
 func (*PartitionAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{31}
+	return file_controlplane_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PartitionAnswer) GetUnknown() bool {
@@ -2503,7 +2572,7 @@ type ForwardAnswer struct {
 
 func (x *ForwardAnswer) Reset() {
 	*x = ForwardAnswer{}
-	mi := &file_controlplane_proto_msgTypes[32]
+	mi := &file_controlplane_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2515,7 +2584,7 @@ func (x *ForwardAnswer) String() string {
 func (*ForwardAnswer) ProtoMessage() {}
 
 func (x *ForwardAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[32]
+	mi := &file_controlplane_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2528,7 +2597,7 @@ func (x *ForwardAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardAnswer.ProtoReflect.Descriptor instead.
 func (*ForwardAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{32}
+	return file_controlplane_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ForwardAnswer) GetRequest() uint64 {
@@ -2562,7 +2631,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_controlplane_proto_msgTypes[33]
+	mi := &file_controlplane_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2574,7 +2643,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[33]
+	mi := &file_controlplane_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2587,7 +2656,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{33}
+	return file_controlplane_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Done) GetRequest() uint64 {
@@ -2720,7 +2789,7 @@ const file_controlplane_proto_rawDesc = "" +
 	"\vUNSPECIFIED\x10\x00\x12\r\n" +
 	"\tNOT_OWNER\x10\x01\x12\x12\n" +
 	"\x0eSESSION_CLOSED\x10\x02\x12\v\n" +
-	"\aINVALID\x10\x03\"\xa7\x03\n" +
+	"\aINVALID\x10\x03\"\xa4\x04\n" +
 	"\tCatalogue\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x12\n" +
 	"\x04full\x18\x02 \x01(\bR\x04full\x126\n" +
@@ -2730,8 +2799,16 @@ const file_controlplane_proto_rawDesc = "" +
 	"membership\x18\x05 \x01(\v2#.freshet.controlplane.v1.MembershipR\n" +
 	"membership\x12\\\n" +
 	"\x0ebroker_configs\x18\x06 \x03(\v25.freshet.controlplane.v1.Catalogue.BrokerConfigsEntryR\rbrokerConfigs\x12,\n" +
-	"\x12broker_configs_set\x18\a \x01(\bR\x10brokerConfigsSet\x1a@\n" +
+	"\x12broker_configs_set\x18\a \x01(\bR\x10brokerConfigsSet\x12M\n" +
+	"\x0eclient_metrics\x18\b \x03(\v2&.freshet.controlplane.v1.ClientMetricsR\rclientMetrics\x12,\n" +
+	"\x12client_metrics_set\x18\t \x01(\bR\x10clientMetricsSet\x1a@\n" +
 	"\x12BrokerConfigsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xae\x01\n" +
+	"\rClientMetrics\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12M\n" +
+	"\aconfigs\x18\x02 \x03(\v23.freshet.controlplane.v1.ClientMetrics.ConfigsEntryR\aconfigs\x1a:\n" +
+	"\fConfigsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xce\x01\n" +
 	"\x05Topic\x12\x0e\n" +
@@ -2830,7 +2907,7 @@ func file_controlplane_proto_rawDescGZIP() []byte {
 }
 
 var file_controlplane_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_controlplane_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_controlplane_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_controlplane_proto_goTypes = []any{
 	(Refused_Reason)(0),        // 0: freshet.controlplane.v1.Refused.Reason
 	(Error_Code)(0),            // 1: freshet.controlplane.v1.Error.Code
@@ -2855,21 +2932,23 @@ var file_controlplane_proto_goTypes = []any{
 	(*Welcome)(nil),            // 20: freshet.controlplane.v1.Welcome
 	(*Refused)(nil),            // 21: freshet.controlplane.v1.Refused
 	(*Catalogue)(nil),          // 22: freshet.controlplane.v1.Catalogue
-	(*Topic)(nil),              // 23: freshet.controlplane.v1.Topic
-	(*Membership)(nil),         // 24: freshet.controlplane.v1.Membership
-	(*Member)(nil),             // 25: freshet.controlplane.v1.Member
-	(*Notice)(nil),             // 26: freshet.controlplane.v1.Notice
-	(*PartitionNotice)(nil),    // 27: freshet.controlplane.v1.PartitionNotice
-	(*AbortedTransaction)(nil), // 28: freshet.controlplane.v1.AbortedTransaction
-	(*Stamp)(nil),              // 29: freshet.controlplane.v1.Stamp
-	(*Error)(nil),              // 30: freshet.controlplane.v1.Error
-	(*CommitAnswer)(nil),       // 31: freshet.controlplane.v1.CommitAnswer
-	(*LookupAnswer)(nil),       // 32: freshet.controlplane.v1.LookupAnswer
-	(*PartitionAnswer)(nil),    // 33: freshet.controlplane.v1.PartitionAnswer
-	(*ForwardAnswer)(nil),      // 34: freshet.controlplane.v1.ForwardAnswer
-	(*Done)(nil),               // 35: freshet.controlplane.v1.Done
-	nil,                        // 36: freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
-	nil,                        // 37: freshet.controlplane.v1.Topic.ConfigsEntry
+	(*ClientMetrics)(nil),      // 23: freshet.controlplane.v1.ClientMetrics
+	(*Topic)(nil),              // 24: freshet.controlplane.v1.Topic
+	(*Membership)(nil),         // 25: freshet.controlplane.v1.Membership
+	(*Member)(nil),             // 26: freshet.controlplane.v1.Member
+	(*Notice)(nil),             // 27: freshet.controlplane.v1.Notice
+	(*PartitionNotice)(nil),    // 28: freshet.controlplane.v1.PartitionNotice
+	(*AbortedTransaction)(nil), // 29: freshet.controlplane.v1.AbortedTransaction
+	(*Stamp)(nil),              // 30: freshet.controlplane.v1.Stamp
+	(*Error)(nil),              // 31: freshet.controlplane.v1.Error
+	(*CommitAnswer)(nil),       // 32: freshet.controlplane.v1.CommitAnswer
+	(*LookupAnswer)(nil),       // 33: freshet.controlplane.v1.LookupAnswer
+	(*PartitionAnswer)(nil),    // 34: freshet.controlplane.v1.PartitionAnswer
+	(*ForwardAnswer)(nil),      // 35: freshet.controlplane.v1.ForwardAnswer
+	(*Done)(nil),               // 36: freshet.controlplane.v1.Done
+	nil,                        // 37: freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
+	nil,                        // 38: freshet.controlplane.v1.ClientMetrics.ConfigsEntry
+	nil,                        // 39: freshet.controlplane.v1.Topic.ConfigsEntry
 }
 var file_controlplane_proto_depIdxs = []int32{
 	5,  // 0: freshet.controlplane.v1.ToOwner.items:type_name -> freshet.controlplane.v1.AgentItem
@@ -2889,37 +2968,39 @@ var file_controlplane_proto_depIdxs = []int32{
 	20, // 14: freshet.controlplane.v1.OwnerItem.welcome:type_name -> freshet.controlplane.v1.Welcome
 	21, // 15: freshet.controlplane.v1.OwnerItem.refused:type_name -> freshet.controlplane.v1.Refused
 	22, // 16: freshet.controlplane.v1.OwnerItem.catalogue:type_name -> freshet.controlplane.v1.Catalogue
-	26, // 17: freshet.controlplane.v1.OwnerItem.notice:type_name -> freshet.controlplane.v1.Notice
-	29, // 18: freshet.controlplane.v1.OwnerItem.stamp:type_name -> freshet.controlplane.v1.Stamp
-	31, // 19: freshet.controlplane.v1.OwnerItem.commit:type_name -> freshet.controlplane.v1.CommitAnswer
-	32, // 20: freshet.controlplane.v1.OwnerItem.lookup:type_name -> freshet.controlplane.v1.LookupAnswer
-	34, // 21: freshet.controlplane.v1.OwnerItem.forward:type_name -> freshet.controlplane.v1.ForwardAnswer
-	35, // 22: freshet.controlplane.v1.OwnerItem.done:type_name -> freshet.controlplane.v1.Done
+	27, // 17: freshet.controlplane.v1.OwnerItem.notice:type_name -> freshet.controlplane.v1.Notice
+	30, // 18: freshet.controlplane.v1.OwnerItem.stamp:type_name -> freshet.controlplane.v1.Stamp
+	32, // 19: freshet.controlplane.v1.OwnerItem.commit:type_name -> freshet.controlplane.v1.CommitAnswer
+	33, // 20: freshet.controlplane.v1.OwnerItem.lookup:type_name -> freshet.controlplane.v1.LookupAnswer
+	35, // 21: freshet.controlplane.v1.OwnerItem.forward:type_name -> freshet.controlplane.v1.ForwardAnswer
+	36, // 22: freshet.controlplane.v1.OwnerItem.done:type_name -> freshet.controlplane.v1.Done
 	0,  // 23: freshet.controlplane.v1.Refused.reason:type_name -> freshet.controlplane.v1.Refused.Reason
-	23, // 24: freshet.controlplane.v1.Catalogue.topics:type_name -> freshet.controlplane.v1.Topic
-	24, // 25: freshet.controlplane.v1.Catalogue.membership:type_name -> freshet.controlplane.v1.Membership
-	36, // 26: freshet.controlplane.v1.Catalogue.broker_configs:type_name -> freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
-	37, // 27: freshet.controlplane.v1.Topic.configs:type_name -> freshet.controlplane.v1.Topic.ConfigsEntry
-	25, // 28: freshet.controlplane.v1.Membership.members:type_name -> freshet.controlplane.v1.Member
-	6,  // 29: freshet.controlplane.v1.Member.endpoints:type_name -> freshet.controlplane.v1.Endpoint
-	27, // 30: freshet.controlplane.v1.Notice.partitions:type_name -> freshet.controlplane.v1.PartitionNotice
-	28, // 31: freshet.controlplane.v1.PartitionNotice.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
-	1,  // 32: freshet.controlplane.v1.Error.code:type_name -> freshet.controlplane.v1.Error.Code
-	30, // 33: freshet.controlplane.v1.CommitAnswer.error:type_name -> freshet.controlplane.v1.Error
-	33, // 34: freshet.controlplane.v1.LookupAnswer.partitions:type_name -> freshet.controlplane.v1.PartitionAnswer
-	30, // 35: freshet.controlplane.v1.LookupAnswer.error:type_name -> freshet.controlplane.v1.Error
-	28, // 36: freshet.controlplane.v1.PartitionAnswer.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
-	30, // 37: freshet.controlplane.v1.ForwardAnswer.error:type_name -> freshet.controlplane.v1.Error
-	30, // 38: freshet.controlplane.v1.Done.error:type_name -> freshet.controlplane.v1.Error
-	2,  // 39: freshet.controlplane.v1.ControlPlane.Locate:input_type -> freshet.controlplane.v1.LocateRequest
-	4,  // 40: freshet.controlplane.v1.ControlPlane.Session:input_type -> freshet.controlplane.v1.ToOwner
-	3,  // 41: freshet.controlplane.v1.ControlPlane.Locate:output_type -> freshet.controlplane.v1.LocateResponse
-	18, // 42: freshet.controlplane.v1.ControlPlane.Session:output_type -> freshet.controlplane.v1.ToAgent
-	41, // [41:43] is the sub-list for method output_type
-	39, // [39:41] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	24, // 24: freshet.controlplane.v1.Catalogue.topics:type_name -> freshet.controlplane.v1.Topic
+	25, // 25: freshet.controlplane.v1.Catalogue.membership:type_name -> freshet.controlplane.v1.Membership
+	37, // 26: freshet.controlplane.v1.Catalogue.broker_configs:type_name -> freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
+	23, // 27: freshet.controlplane.v1.Catalogue.client_metrics:type_name -> freshet.controlplane.v1.ClientMetrics
+	38, // 28: freshet.controlplane.v1.ClientMetrics.configs:type_name -> freshet.controlplane.v1.ClientMetrics.ConfigsEntry
+	39, // 29: freshet.controlplane.v1.Topic.configs:type_name -> freshet.controlplane.v1.Topic.ConfigsEntry
+	26, // 30: freshet.controlplane.v1.Membership.members:type_name -> freshet.controlplane.v1.Member
+	6,  // 31: freshet.controlplane.v1.Member.endpoints:type_name -> freshet.controlplane.v1.Endpoint
+	28, // 32: freshet.controlplane.v1.Notice.partitions:type_name -> freshet.controlplane.v1.PartitionNotice
+	29, // 33: freshet.controlplane.v1.PartitionNotice.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
+	1,  // 34: freshet.controlplane.v1.Error.code:type_name -> freshet.controlplane.v1.Error.Code
+	31, // 35: freshet.controlplane.v1.CommitAnswer.error:type_name -> freshet.controlplane.v1.Error
+	34, // 36: freshet.controlplane.v1.LookupAnswer.partitions:type_name -> freshet.controlplane.v1.PartitionAnswer
+	31, // 37: freshet.controlplane.v1.LookupAnswer.error:type_name -> freshet.controlplane.v1.Error
+	29, // 38: freshet.controlplane.v1.PartitionAnswer.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
+	31, // 39: freshet.controlplane.v1.ForwardAnswer.error:type_name -> freshet.controlplane.v1.Error
+	31, // 40: freshet.controlplane.v1.Done.error:type_name -> freshet.controlplane.v1.Error
+	2,  // 41: freshet.controlplane.v1.ControlPlane.Locate:input_type -> freshet.controlplane.v1.LocateRequest
+	4,  // 42: freshet.controlplane.v1.ControlPlane.Session:input_type -> freshet.controlplane.v1.ToOwner
+	3,  // 43: freshet.controlplane.v1.ControlPlane.Locate:output_type -> freshet.controlplane.v1.LocateResponse
+	18, // 44: freshet.controlplane.v1.ControlPlane.Session:output_type -> freshet.controlplane.v1.ToAgent
+	43, // [43:45] is the sub-list for method output_type
+	41, // [41:43] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_controlplane_proto_init() }
@@ -2959,7 +3040,7 @@ func file_controlplane_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controlplane_proto_rawDesc), len(file_controlplane_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   36,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

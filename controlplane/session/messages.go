@@ -14,6 +14,7 @@ func fullCatalogue(s *metadata.State) *api.Catalogue {
 	c := &api.Catalogue{
 		Index: s.Index(), Full: true, Membership: membership(s),
 		BrokerConfigs: s.Configs(metadata.ConfigBroker, ""), BrokerConfigsSet: true,
+		ClientMetrics: clientMetrics(s), ClientMetricsSet: true,
 	}
 	for t := range s.Topics() {
 		c.Topics = append(c.Topics, topicMessage(t))
@@ -41,11 +42,21 @@ func catalogueDelta(s *metadata.State, index uint64, fx *metadata.Effects) *api.
 	}
 	if fx.Configs {
 		c.BrokerConfigs, c.BrokerConfigsSet = s.Configs(metadata.ConfigBroker, ""), true
+		c.ClientMetrics, c.ClientMetricsSet = clientMetrics(s), true
 	}
 	if fx.Members {
 		c.Membership = membership(s)
 	}
 	return c
+}
+
+// clientMetrics gives the client metrics subscriptions.
+func clientMetrics(s *metadata.State) []*api.ClientMetrics {
+	var all []*api.ClientMetrics
+	for name := range s.ConfiguredNames(metadata.ConfigClientMetrics) {
+		all = append(all, &api.ClientMetrics{Name: name, Configs: s.Configs(metadata.ConfigClientMetrics, name)})
+	}
+	return all
 }
 
 func topicMessage(t *metadata.Topic) *api.Topic {

@@ -17,6 +17,7 @@ var measured = []struct{ heading, dir string }{
 	{"Fetching (agent)", "agent/fetch"},
 	{"Cache (agent)", "agent/cache"},
 	{"Partition views (agent)", "agent/view"},
+	{"Client telemetry (agent)", "agent/telemetry"},
 	{"Session with the owner (agent)", "controlplane/client"},
 	{"Object store (agent and control plane)", "objstore/meter"},
 	{"Hedging (agent)", "objstore/hedge"},

@@ -1,0 +1,243 @@
+package telemetry
+
+import (
+	"container/list"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/freshet-io/freshet/internal/clientmetrics"
+)
+
+// Bounds. Those with a Kafka name have Kafka's value.
+const (
+	// MaxBytes is the largest push, compressed (telemetry.max.bytes).
+	MaxBytes = 1 << 20
+	// maxInflated bounds a push's metrics uncompressed.
+	maxInflated = 4 << 20
+	// maxClients bounds the clients remembered (CACHE_MAX_SIZE); the one heard of longest ago goes.
+	maxClients = 16384
+	// minExpiry is how long a client is remembered at least (DEFAULT_CACHE_EXPIRY_MS).
+	minExpiry = time.Minute
+	// maxPoints bounds the points read of one push.
+	maxPoints = 4096
+	// maxClientSeries and maxSeries bound the series of a client, and of all of them.
+	maxClientSeries = 512
+	maxSeries       = 16384
+	// maxAttributes bounds the attributes of a point, maxLabel the bytes of a label's value.
+	maxAttributes = 16
+	maxLabel      = 256
+)
+
+// Errors of Get and Push, each of which is one of Kafka's.
+var (
+	ErrThrottled           = errors.New("telemetry: before the next push interval")   // THROTTLING_QUOTA_EXCEEDED
+	ErrTerminated          = errors.New("telemetry: the client has said its last")    // INVALID_REQUEST
+	ErrUnknownSubscription = errors.New("telemetry: the subscription changed")        // UNKNOWN_SUBSCRIPTION_ID
+	ErrTooLarge            = errors.New("telemetry: larger than is taken")            // TELEMETRY_TOO_LARGE
+	ErrInvalid             = errors.New("telemetry: metrics data cannot be read")     // INVALID_RECORD
+	ErrCompression         = errors.New("telemetry: compression type does not exist") // UNSUPPORTED_COMPRESSION_TYPE
+)
+
+// InstanceID is a client's UUID.
+type InstanceID [16]byte
+
+// String writes it as Kafka does.
+func (i InstanceID) String() string { return base64.RawURLEncoding.EncodeToString(i[:]) }
+
+// reserved ids are never given: zero, and one that Kafka keeps for itself (Uuid.RESERVED).
+func (i InstanceID) reserved() bool { return i == InstanceID{} || i == InstanceID{15: 1} }
+
+// Config of Telemetry. Zero values mean the defaults.
+type Config struct {
+	Now        func() time.Time      // default time.Now
+	Random     io.Reader             // of instance ids; no default
+	Registerer prometheus.Registerer // default: none
+}
+
+// Telemetry knows the clients of one agent and what they pushed. Safe for concurrent use.
+type Telemetry struct {
+	cfg     Config
+	metrics *metrics
+	mu      struct {
+		sync.Mutex
+		subscriptions []*clientmetrics.Subscription
+		version       uint64 // of subscriptions
+		clients       map[InstanceID]*client
+		heard         *list.List // of *client, the one heard of longest ago first
+		series        int        // of all clients
+	}
+}
+
+// client is one that asked what to push.
+type client struct {
+	id           InstanceID
+	name         string // id as label
+	label        string // client id as label
+	about        clientmetrics.Client
+	version      uint64 // of the subscriptions that the following is of
+	subscription int32
+	metrics      []string
+	interval     time.Duration
+	lastGet      time.Time
+	lastPush     time.Time
+	terminating  bool
+	expires      time.Time
+	at           *list.Element
+	series       map[series]float64
+}
+
+// series is one number of a client.
+type series struct {
+	metric, attributes string
+	sum                bool
+}
+
+// New makes a Telemetry without subscriptions.
+func New(cfg Config) *Telemetry {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Registerer == nil {
+		cfg.Registerer = prometheus.NewRegistry()
+	}
+	t := &Telemetry{cfg: cfg, metrics: newMetrics(cfg.Registerer)}
+	t.mu.clients, t.mu.heard = map[InstanceID]*client{}, list.New()
+	cfg.Registerer.MustRegister(t)
+	return t
+}
+
+// Subscribe replaces the subscriptions: configs by name, as of a version, which rises with every change; an equal one
+// is no change. A subscription that cannot be parsed, which the owner keeps out, asks for nothing.
+func (t *Telemetry) Subscribe(version uint64, configs map[string]map[string]string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if version <= t.mu.version {
+		return
+	}
+	var all []*clientmetrics.Subscription
+	for name, c := range configs {
+		if s, err := clientmetrics.Parse(name, c); err == nil {
+			all = append(all, s)
+		}
+	}
+	t.mu.subscriptions, t.mu.version = all, version
+}
+
+// Answer tells a client what to push.
+type Answer struct {
+	ID           InstanceID
+	Subscription int32
+	Metrics      []string // prefixes of names, "*" is all; empty is none
+	Interval     time.Duration
+}
+
+// Get answers a client that asks what to push; a zero id gets a new one. Errors: ErrThrottled.
+func (t *Telemetry) Get(id InstanceID, about clientmetrics.Client) (Answer, error) {
+	if id == (InstanceID{}) {
+		var err error
+		if id, err = t.newID(); err != nil {
+			return Answer{}, err
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.cfg.Now()
+	c := t.client(id, about)
+	last := c.lastGet
+	if c.lastPush.After(last) {
+		last = c.lastPush
+	}
+	if now.Sub(last) < c.interval {
+		return Answer{}, ErrThrottled
+	}
+	c.lastGet = now
+	return Answer{ID: id, Subscription: c.subscription, Metrics: c.metrics, Interval: c.interval}, nil
+}
+
+// newID gives a random UUID (version 4).
+func (t *Telemetry) newID() (id InstanceID, err error) {
+	for id.reserved() {
+		if _, err := io.ReadFull(t.cfg.Random, id[:]); err != nil {
+			return id, fmt.Errorf("client instance id: %w", err)
+		}
+	}
+	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
+	return id, nil
+}
+
+// client finds a client, or makes one, brings it up to the subscriptions, and puts its end off. Called with the lock.
+func (t *Telemetry) client(id InstanceID, about clientmetrics.Client) *client {
+	t.expire()
+	c := t.mu.clients[id]
+	if c == nil {
+		about.InstanceID = id.String()
+		c = &client{id: id, name: id.String(), label: label(about.ClientID), about: about, series: map[series]float64{}}
+		c.at = t.mu.heard.PushBack(c)
+		t.mu.clients[id] = c
+		if len(t.mu.clients) > maxClients {
+			t.metrics.evicted.Inc()
+			t.forget(t.mu.heard.Front().Value.(*client))
+		}
+		t.subscribe(c)
+	}
+	if c.version != t.mu.version {
+		c.lastGet, c.lastPush, c.terminating = time.Time{}, time.Time{}, false
+		t.subscribe(c)
+	}
+	c.expires = t.cfg.Now().Add(max(minExpiry, 3*c.interval))
+	t.mu.heard.MoveToBack(c.at)
+	return c
+}
+
+// subscribe finds what a client is to push: the union of the subscriptions that match it, at the shortest interval.
+func (t *Telemetry) subscribe(c *client) {
+	c.version, c.metrics, c.interval = t.mu.version, nil, clientmetrics.DefaultInterval
+	for _, s := range t.mu.subscriptions {
+		if s.Matches(&c.about) {
+			c.metrics = append(c.metrics, s.Metrics...)
+			c.interval = min(c.interval, s.Interval)
+		}
+	}
+	slices.Sort(c.metrics)
+	c.metrics = slices.Compact(c.metrics)
+	if slices.Contains(c.metrics, clientmetrics.Every) {
+		c.metrics = []string{clientmetrics.Every}
+	}
+	sum := crc32.New(crc32.MakeTable(crc32.Castagnoli))
+	_, _ = io.WriteString(sum, strings.Join(c.metrics, ",")) // a hash has no errors
+	_ = binary.Write(sum, binary.BigEndian, int64(c.interval))
+	_, _ = sum.Write(c.id[:])
+	c.subscription = int32(sum.Sum32())
+}
+
+// expire forgets clients whose time is over. Called with the lock. The list is by when they were heard of, and
+// intervals differ: what comes later than one that stays is found later.
+func (t *Telemetry) expire() {
+	now := t.cfg.Now()
+	for e := t.mu.heard.Front(); e != nil; e = t.mu.heard.Front() {
+		c := e.Value.(*client)
+		if c.expires.After(now) {
+			return
+		}
+		t.forget(c)
+	}
+}
+
+func (t *Telemetry) forget(c *client) {
+	t.mu.series -= len(c.series)
+	t.mu.heard.Remove(c.at)
+	delete(t.mu.clients, c.id)
+}
+
+// label bounds a label's value and makes it valid UTF-8.
+func label(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxLabel)], "") }
