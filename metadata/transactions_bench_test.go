@@ -31,7 +31,7 @@ func newTransactionLoad(producers, partitions int) *transactionLoad {
 		commands = append(commands, &InitTransaction{TransactionalID: fmt.Sprint(i), TimeoutMs: 60_000, ProducerID: -1, ProducerEpoch: -1, FreshProducerID: -1})
 		l.ids, l.epochs = append(l.ids, int64(i)), append(l.epochs, 0)
 	}
-	l.apply(AppendBatch(nil, &Batch{Commands: commands}))
+	l.apply(l.entry(commands...))
 	return l
 }
 
