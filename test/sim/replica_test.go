@@ -54,7 +54,9 @@ func (c *cluster) startReplica(name string) *controlPlane {
 	p := &controlPlane{c: c, name: name, store: way, ended: make(chan error, 1)}
 	sessions := session.NewCluster(session.ClusterConfig{
 		Name: vc, BundlePrefix: bundlePrefix, Locator: p, Limits: c.opts.limits, Log: log,
-		NewForwards: func(o *owner.Owner) session.Forwards { return admin.New(admin.Config{Log: log}, o) },
+		NewForwards: func(o *owner.Owner, spawn session.Spawn) session.Forwards {
+			return newForwards(spawn, admin.New(admin.Config{Log: log}, o))
+		},
 	})
 	cfg := replica.Config{
 		Replica: name, Address: name, Log: metadataLog, Bucket: c.objects, SnapshotPrefix: snapshotPrefix,
