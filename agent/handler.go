@@ -33,7 +33,7 @@ func (a *Agent) newHandler() (*kafka.Handler, error) {
 				Now: func() int64 { return a.session.Now().UnixMilli() },
 			}),
 		),
-		Forwarder: a.session, Zone: a.cfg.Zone, Log: log,
+		Forwarder: a.session, Prober: a.session, Zone: a.cfg.Zone, Log: log,
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/controlplane/replica"
 	"github.com/freshet-io/freshet/controlplane/session"
+	"github.com/freshet-io/freshet/controlplane/txn"
 	"github.com/freshet-io/freshet/metadata/metalog"
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
 )
@@ -44,6 +45,7 @@ func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
 		NewForwards: func(o *owner.Owner, spawn session.Spawn) session.Forwards {
 			f := newForwards(spawn)
 			f.handle(admin.New(admin.Config{DefaultPartitions: vc.DefaultPartitions, Log: built.log}, o))
+			f.handle(txn.New(txn.Config{Log: built.log}, o))
 			if coordinator, err := group.New(groups, o, spawn); err == nil {
 				f.start(coordinator)
 			} else {

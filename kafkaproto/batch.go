@@ -100,6 +100,11 @@ func (b RecordBatch) LogAppendTime() bool { return b.Attributes()&attrLogAppendT
 // Transactional tells whether the batch is part of a transaction.
 func (b RecordBatch) Transactional() bool { return b.Attributes()&attrTransactional != 0 }
 
+// IsTransactional tells whether records begin with a transactional batch, valid or not.
+func IsTransactional(records []byte) bool {
+	return len(records) >= BatchOverhead && RecordBatch(records).Magic() == 2 && RecordBatch(records).Transactional()
+}
+
 // Control tells whether the batch is a control batch, which consumers do not see.
 func (b RecordBatch) Control() bool { return b.Attributes()&attrControl != 0 }
 

@@ -37,6 +37,10 @@ var schemas = map[int16]string{
 	21: "[s [4 8]] 4",                                                                                      // DeleteRecords
 	22: "s 4 8@3+ 2@3+",                                                                                    // InitProducerId
 	23: "4@3+ [s [4 4 4]]",                                                                                 // OffsetForLeaderEpoch
+	24: "s@0-3 8@0-3 2@0-3 [s (4)]@0-3 [s 8 2 1 [s (4)]]@4+",                                               // AddPartitionsToTxn
+	25: "s 8 2 s",                                                                                          // AddOffsetsToTxn
+	26: "s 8 2 1",                                                                                          // EndTxn
+	27: "[8 2 1 [s (4)] 4 1@2+]",                                                                           // WriteTxnMarkers
 	29: "1 s 1 s s 1 1",                                                                                    // DescribeAcls
 	30: "[1 s 1 s s 1 1]",                                                                                  // CreateAcls
 	31: "[1 s 1 s s 1 1]",                                                                                  // DeleteAcls
@@ -61,7 +65,10 @@ var schemas = map[int16]string{
 	55: "[s [4]]",                                                                                          // DescribeQuorum
 	57: "4 [s 2 1] 1@1+",                                                                                   // UpdateFeatures
 	60: "1 1@1+ 1@2+",                                                                                      // DescribeCluster
+	61: "[s (4)]",                                                                                          // DescribeProducers
 	64: "4",                                                                                                // UnregisterBroker
+	65: "(s)",                                                                                              // DescribeTransactions
+	66: "(s) (8) 8@1+ s@2+",                                                                                // ListTransactions
 	71: "16",                                                                                               // GetTelemetrySubscriptions
 	72: "16 4 1 1 r",                                                                                       // PushTelemetry
 	74: "(1)@1+",                                                                                           // ListConfigResources

@@ -11,13 +11,12 @@ type Feature struct {
 // what the cluster can do.
 const metadataVersion = 30
 
-// Features gives the feature levels that are spoken. transaction.version and group.version stay at 0 until
-// transactions and the new group protocol are served: a Java producer uses the second transaction protocol only from
-// a finalized transaction.version of 2 on.
+// Features gives the feature levels that are spoken. A Java producer uses the second transaction protocol only from a
+// finalized transaction.version of 2 on (KIP-890). group.version stays at 0 until the new group protocol is served.
 func Features() []Feature { return features }
 
 var features = []Feature{
 	{Name: "metadata.version", Min: 7, Max: metadataVersion, Finalized: metadataVersion},
-	{Name: "transaction.version", Min: 0, Max: 0},
+	{Name: "transaction.version", Min: 0, Max: 2, Finalized: 2},
 	{Name: "group.version", Min: 0, Max: 0},
 }

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/agent/edge"
+	"github.com/freshet-io/freshet/agent/view"
 	"github.com/freshet-io/freshet/controlplane/client"
 	"github.com/freshet-io/freshet/kafkaproto"
 )
@@ -30,13 +31,14 @@ type Forwarder interface {
 type forwarded struct {
 	key     int16
 	to      Forwarder
+	prober  view.Prober
 	zone    string // of this agent
 	timeout time.Duration
 	log     *zap.Logger
 }
 
 func newForwarded(key int16, cfg Config) *forwarded {
-	return &forwarded{key: key, to: cfg.Forwarder, zone: cfg.Zone, timeout: cfg.ForwardTimeout, log: cfg.Log}
+	return &forwarded{key: key, to: cfg.Forwarder, prober: cfg.Prober, zone: cfg.Zone, timeout: cfg.ForwardTimeout, log: cfg.Log}
 }
 
 func (f *forwarded) Key() int16 { return f.key }
@@ -45,13 +47,14 @@ func (f *forwarded) Start(ctx context.Context, req *edge.Request) func() edge.Re
 	if err := kafkaproto.CheckBody(req.Key, req.Version, req.Body); err != nil {
 		return Malformed(req, err)
 	}
-	return func() edge.Reply { return f.ask(ctx, req) }
+	forward := f.stamped(ctx, req)
+	return func() edge.Reply { return f.ask(ctx, req, forward) }
 }
 
-func (f *forwarded) ask(ctx context.Context, req *edge.Request) edge.Reply {
+func (f *forwarded) ask(ctx context.Context, req *edge.Request, forward forwardFunc) edge.Reply {
 	ctx, cancel := context.WithTimeout(ctx, f.timeoutOf(req))
 	defer cancel()
-	body, err := f.to.Forward(ctx, forwardOf(req, f.zone))
+	body, err := forward(ctx, forwardOf(req, f.zone))
 	if err == nil {
 		return edge.Reply{Head: body, Errors: forwardedCodes(req.Key, req.Version, body)}
 	}
@@ -96,13 +99,21 @@ var unavailableAnswers = map[int16]func(kmsg.Request) kmsg.Response{
 	int16(kmsg.CreateTopics):            unavailableCreateTopics,
 	int16(kmsg.DeleteTopics):            unavailableDeleteTopics,
 	int16(kmsg.CreatePartitions):        unavailableCreatePartitions,
-	int16(kmsg.InitProducerID):          unavailableInitProducerID,
 	int16(kmsg.DescribeConfigs):         unavailableDescribeConfigs,
 	int16(kmsg.AlterConfigs):            unavailableAlterConfigs,
 	int16(kmsg.IncrementalAlterConfigs): unavailableIncrementalAlterConfigs,
 	int16(kmsg.DescribeCluster):         unavailableDescribeCluster,
 	int16(kmsg.DescribeTopicPartitions): unavailableDescribeTopicPartitions,
 	int16(kmsg.DescribeLogDirs):         unavailableDescribeLogDirs,
+
+	int16(kmsg.InitProducerID):       unavailableInitProducerID,
+	int16(kmsg.AddPartitionsToTxn):   unavailableAddPartitionsToTxn,
+	int16(kmsg.AddOffsetsToTxn):      unavailableAddOffsetsToTxn,
+	int16(kmsg.EndTxn):               unavailableEndTxn,
+	int16(kmsg.WriteTxnMarkers):      unavailableWriteTxnMarkers,
+	int16(kmsg.DescribeProducers):    unavailableDescribeProducers,
+	int16(kmsg.DescribeTransactions): unavailableDescribeTransactions,
+	int16(kmsg.ListTransactions):     unavailableListTransactions,
 
 	int16(kmsg.JoinGroup):              unavailableJoinGroup,
 	int16(kmsg.SyncGroup):              unavailableSyncGroup,
@@ -167,12 +178,6 @@ func unavailableCreatePartitions(in kmsg.Request) kmsg.Response {
 		t.Topic, t.ErrorCode, t.ErrorMessage = topic.Topic, kerr.NotController.Code, kmsg.StringPtr(unavailableMessage)
 		out.Topics = append(out.Topics, t)
 	}
-	return out
-}
-
-func unavailableInitProducerID(kmsg.Request) kmsg.Response {
-	out := kmsg.NewPtrInitProducerIDResponse()
-	out.ErrorCode, out.ProducerID, out.ProducerEpoch = kerr.CoordinatorLoadInProgress.Code, -1, -1
 	return out
 }
 

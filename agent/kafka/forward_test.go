@@ -61,7 +61,7 @@ func TestForward_Unavailable(t *testing.T) {
 					<-ctx.Done()
 					return nil, client.ErrUnavailable
 				})
-				cfg := Config{Forwarder: to}
+				cfg := Config{Forwarder: to, Prober: proberFunc(func(context.Context) (uint64, error) { return 1, nil })}
 				cfg.ApplyDefaults()
 				began := time.Now()
 				out := call[kmsg.Response](t, newForwarded(e.Key, cfg), version, anyRequest(e.Key), "")
@@ -110,4 +110,43 @@ func TestForward_MalformedClosesTheConnection(t *testing.T) {
 	require.Zero(t, calls, "not passed on")
 	reply = start(t, f, 5, kmsg.NewPtrCreateTopicsRequest(), "")()
 	require.True(t, reply.Close, "refused by the owner")
+}
+
+// TestForward_StampsTheFirstTransactionProtocol: its requests say how new they are, by a stamp asked for after they
+// came, and are not passed on without; those of the second one and of other APIs ask nobody.
+func TestForward_StampsTheFirstTransactionProtocol(t *testing.T) {
+	for key, last := range map[kmsg.Key]int16{kmsg.AddPartitionsToTxn: 3, kmsg.AddOffsetsToTxn: 4, kmsg.EndTxn: 4, kmsg.DescribeCluster: -1} {
+		entry, _ := kafkaproto.Lookup(int16(key))
+		for version := entry.Served.Min; version <= entry.Served.Max; version++ {
+			synctest.Test(t, func(t *testing.T) {
+				var got []client.Forward
+				asked := 0
+				fresh := func(context.Context) (uint64, error) { asked++; return 77, nil }
+				cfg := Config{
+					Forwarder: forwarderFunc(func(_ context.Context, f client.Forward) ([]byte, error) {
+						got = append(got, f)
+						return nil, client.ErrUnavailable
+					}),
+					Prober: proberFunc(func(ctx context.Context) (uint64, error) { return fresh(ctx) }),
+				}
+				cfg.ApplyDefaults()
+				ask := func() kmsg.Response {
+					return call[kmsg.Response](t, newForwarded(int16(key), cfg), version, anyRequest(int16(key)), "")
+				}
+				ask()
+				if version > last {
+					require.Zero(t, asked)
+					require.Zero(t, got[0].AsOf)
+					return
+				}
+				require.Equal(t, 1, asked)
+				require.EqualValues(t, 77, got[0].AsOf)
+				fresh = func(ctx context.Context) (uint64, error) { <-ctx.Done(); return 99, nil }
+				began := time.Now()
+				require.True(t, kerr.TypedErrorForCode(errorCodes(ask())[0]).Retriable)
+				require.Equal(t, stampTimeout, time.Since(began))
+				require.Len(t, got, 1, "not passed on without a stamp")
+			})
+		}
+	}
 }

@@ -31,6 +31,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/agent/edge"
+	"github.com/freshet-io/freshet/agent/view"
 	"github.com/freshet-io/freshet/kafkaproto"
 )
 
@@ -52,6 +53,8 @@ type Config struct {
 	APIs []API
 	// Forwarder carries the requests that are the control plane's to answer.
 	Forwarder Forwarder
+	// Prober tells how new a request is, for those that must not act on a later transaction than theirs.
+	Prober view.Prober
 	// Zone is this agent's, taken for clients that name none.
 	Zone string
 	// ForwardTimeout bounds the wait for the control plane; default 20 s.

@@ -86,7 +86,7 @@ func start(t *testing.T, api API, version int16, in kmsg.Request, clientID strin
 	t.Helper()
 	in.SetVersion(version)
 	return api.Start(t.Context(), &edge.Request{
-		Key: in.Key(), Version: version, ClientID: clientID, Body: in.AppendTo(nil),
+		Key: in.Key(), Version: version, ClientID: clientID, Body: in.AppendTo(nil), Arrived: time.Now(),
 		Client: &edge.Client{ID: 5, Host: "10.0.0.1", Principal: "User:ANONYMOUS", Listener: "main", Node: 1},
 	})
 }

@@ -97,11 +97,13 @@ func (p *Produce) Start(ctx context.Context, req *edge.Request) func() edge.Repl
 	}
 	ctx, cancel := context.WithDeadline(ctx, req.Arrived.Add(timeout))
 	r := &produceRequest{api: p, req: req, in: in, now: p.cfg.Now()}
+	unstamp := r.askStamp(ctx)
 	r.prepare(ctx)
 	r.pending = p.cfg.Writer.Add(ctx, r.batches)
 	r.forget()
 	return func() edge.Reply {
 		defer cancel()
+		defer unstamp()
 		return r.reply(ctx)
 	}
 }
@@ -115,6 +117,7 @@ type produceRequest struct {
 	parts   []producePart
 	batches []writer.Batch // those that were valid
 	pending *writer.Produce
+	stamp   *view.Stamp // of requests of the first transaction protocol
 }
 
 // producePart is what became of one partition's batch before it reached the writer.
@@ -123,6 +126,8 @@ type producePart struct {
 	batch      int32 // index into batches; -1 if err
 	err        error
 	appendTime int64 // ms, -1 unless stamped
+	// transactional: the batch is of a transaction.
+	transactional bool
 }
 
 // prepare checks every partition's batch.
@@ -137,10 +142,8 @@ func (r *produceRequest) prepare(ctx context.Context) {
 		r.refuseAll(n, kerr.InvalidRequiredAcks)
 		return
 	}
-	if r.in.TransactionID != nil {
-		r.refuseAll(n, &kafkaproto.BatchError{
-			Kafka: kerr.InvalidTxnState, Record: -1, Detail: "Transactions are not available.",
-		})
+	if err := r.refuseTransaction(); err != nil {
+		r.refuseAll(n, err)
 		return
 	}
 	find := r.finder(ctx)
@@ -150,6 +153,7 @@ func (r *produceRequest) prepare(ctx context.Context) {
 			r.check(ctx, find, t, &t.Partitions[k])
 		}
 	}
+	r.checkTransactional()
 }
 
 func validAcks(acks int16) bool { return acks >= -1 && acks <= 1 }
@@ -178,7 +182,9 @@ func (r *produceRequest) check(ctx context.Context, find finder, t *kmsg.Produce
 		r.refuse(topic, err)
 		return
 	}
-	r.parts = append(r.parts, producePart{topic: topic, batch: int32(len(r.batches)), appendTime: appendTime})
+	r.parts = append(r.parts, producePart{
+		topic: topic, batch: int32(len(r.batches)), appendTime: appendTime, transactional: b.Transactional(),
+	})
 	r.batches = append(r.batches, r.batchOf(topic, in.Partition, b))
 }
 
@@ -256,6 +262,7 @@ var writerCodes = []struct {
 	{writer.ErrSessionClosed, kerr.NotLeaderForPartition},
 	{writer.ErrDraining, kerr.NotLeaderForPartition},
 	{writer.ErrGap, kerr.NotLeaderForPartition},
+	{writer.ErrNoStamp, kerr.NotEnoughReplicas},
 	{writer.ErrStore, kerr.KafkaStorageError},
 	{writer.ErrNotTaken, kerr.RequestTimedOut},
 	{writer.ErrUnknownOutcome, kerr.RequestTimedOut},

@@ -27,6 +27,9 @@ func (r *produceRequest) answer(results []writer.Result) *kmsg.ProduceResponse {
 			if p.ErrorCode == kerr.NotLeaderForPartition.Code {
 				leaders.add(&p, &r.parts[part])
 			}
+			if p.ErrorCode == kerr.InvalidTxnState.Code {
+				p.ErrorCode = r.transactionCode(&r.parts[part])
+			}
 			if r.in.Version >= topicIDVersion && results != nil && noPartition(&r.parts[part], results) {
 				p.ErrorCode = kerr.UnknownTopicID.Code
 			}

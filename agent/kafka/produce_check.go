@@ -22,9 +22,6 @@ import (
 // topicIDVersion is the first Produce version that names topics by id.
 const topicIDVersion = 13
 
-// implicitTxnVersion is the first Produce version that implies transaction version 2 (KIP-890).
-const implicitTxnVersion = 12
-
 // topicRules are the parsed configs of the topics of one catalogue snapshot, as far as they were asked for.
 type topicRules struct{ of atomic.Pointer[snapshotRules] }
 
@@ -124,11 +121,6 @@ func (r *produceRequest) validate(ctx context.Context, topic *view.Topic, rules 
 	if err != nil {
 		return nil, -1, err
 	}
-	if b.Transactional() {
-		return nil, -1, &kafkaproto.BatchError{
-			Kafka: kerr.InvalidTxnState, Record: -1, Detail: "Transactions are not available.",
-		}
-	}
 	if open := recodeRules(topic, rules, in.Partition); open.Needs(b.Codec()) {
 		if b, err = r.api.cfg.Recoder.Apply(ctx, b, &open); err != nil {
 			return nil, -1, err
@@ -164,11 +156,9 @@ func (r *produceRequest) batchOf(topic *view.Topic, partition int32, b kafkaprot
 	if b.ProducerID() >= 0 {
 		c.ProducerID, c.ProducerEpoch, c.BaseSequence = b.ProducerID(), b.ProducerEpoch(), b.BaseSequence()
 	}
-	if c.Transactional = b.Transactional(); c.Transactional {
-		c.TransactionVersion = 1
-		if r.in.Version >= implicitTxnVersion {
-			c.TransactionVersion = 2
-		}
+	batch := writer.Batch{Partition: id.TopicPartition{Topic: topic.ID, Partition: partition}, Bytes: b, Commit: c}
+	if b.Transactional() {
+		r.transaction(&batch)
 	}
-	return writer.Batch{Partition: id.TopicPartition{Topic: topic.ID, Partition: partition}, Bytes: b, Commit: c}
+	return batch
 }

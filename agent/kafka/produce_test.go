@@ -20,6 +20,7 @@ import (
 	"github.com/freshet-io/freshet/agent/view"
 	"github.com/freshet-io/freshet/agent/writer"
 	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/controlplane/client"
 	"github.com/freshet-io/freshet/kafkaproto"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/commit"
@@ -62,6 +63,7 @@ type produceRig struct {
 	bucket    *mem.Bucket
 	fresh     error // what asking for fresh knowledge gives
 	asked     int
+	stamp     uint64
 	onFresh   func()
 }
 
@@ -69,7 +71,7 @@ const produceNow = 1_700_000_000_000
 
 func newProduceRig(t *testing.T) *produceRig {
 	t.Helper()
-	r := &produceRig{t: t, catalogue: catalogueOf(t), seq: &sequencer{state: metadata.New()}, bucket: mem.New()}
+	r := &produceRig{stamp: 3, t: t, catalogue: catalogueOf(t), seq: &sequencer{state: metadata.New()}, bucket: mem.New()}
 	r.catalogue.OnCatalogue(&api.Catalogue{Index: 2, Topics: []*api.Topic{
 		{Id: topicID(3), Name: "compact", Partitions: 1, Configs: map[string]string{"cleanup.policy": "compact"}},
 		{Id: topicID(4), Name: "stamped", Partitions: 1, Configs: map[string]string{"message.timestamp.type": "LogAppendTime"}},
@@ -94,7 +96,7 @@ func newProduceRig(t *testing.T) *produceRig {
 			if r.onFresh != nil {
 				r.onFresh()
 			}
-			return 3, r.fresh
+			return r.stamp, r.fresh
 		}),
 	})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -229,9 +231,6 @@ func TestProduce_EachPartitionHasItsOwnResult(t *testing.T) {
 		future := recordBatch("x")
 		binary.BigEndian.PutUint64(future[35:], produceNow+2*3600_000)
 		sealed(future)
-		transactional := from(1, 0, recordBatch("x"))
-		transactional[22] |= 0x10
-		sealed(transactional)
 		control := recordBatch("x")
 		control[22] |= 0x20
 		sealed(control)
@@ -245,14 +244,14 @@ func TestProduce_EachPartitionHasItsOwnResult(t *testing.T) {
 			to{1, 3, future},
 			to{6, 0, recordBatch("a", "b", "c", "d")},
 			to{1, 4, append(recordBatch("a"), recordBatch("b")...)},
-			to{1, 5, transactional},
+			to{1, 5, recordBatch()},
 			to{1, 6, control},
 			to{3, 0, recordBatch("a", "", "c", "")},
 			to{1, 7, recordBatch("a")},
 		))
 		want := []*kerr.Error{
 			nil, kerr.UnknownTopicOrPartition, kerr.UnknownTopicOrPartition, kerr.UnknownTopicOrPartition, kerr.CorruptMessage,
-			kerr.InvalidRecord, kerr.InvalidTimestamp, kerr.MessageTooLarge, kerr.InvalidRecord, kerr.InvalidTxnState,
+			kerr.InvalidRecord, kerr.InvalidTimestamp, kerr.MessageTooLarge, kerr.InvalidRecord, kerr.InvalidRecord,
 			kerr.InvalidRecord, kerr.InvalidRecord, nil,
 		}
 		for i, w := range want {
@@ -373,14 +372,130 @@ func TestProduce_Acks(t *testing.T) {
 	})
 }
 
-func TestProduce_Transactions(t *testing.T) {
+// transactional makes the batch part of its producer's transaction.
+func transactional(b kafkaproto.RecordBatch) kafkaproto.RecordBatch {
+	b[22] |= 0x10
+	return sealed(b)
+}
+
+// transact gives a transactional producer, with partitions 0 and 1 of alpha in its transaction.
+func (r *produceRig) transact(name string) (producer int64) {
+	r.t.Helper()
+	v := r.seq.apply(r.t, &metadata.InitTransaction{TransactionalID: name, TimeoutMs: 60_000, ProducerID: -1, ProducerEpoch: -1, FreshProducerID: -1})
+	producer = v.(metadata.InitTransactionResult).ProducerID
+	alpha := id.Topic(topicID(1))
+	r.seq.apply(r.t, &metadata.AddPartitions{
+		TransactionRef: metadata.TransactionRef{TransactionalID: name, ProducerID: producer, Version: metadata.ProtocolOne, AsOf: r.seq.now()},
+		Partitions:     []id.TopicPartition{{Topic: alpha}, {Topic: alpha, Partition: 1}},
+	})
+	return producer
+}
+
+func (q *sequencer) now() uint64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.index
+}
+
+func (q *sequencer) apply(t *testing.T, c metadata.Command) any {
+	t.Helper()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.index++
+	r := q.state.Apply(q.index, &metadata.Batch{Now: 1, Commands: []metadata.Command{c}}, &metadata.Effects{}, nil)
+	require.NoError(t, r[0].Err)
+	return r[0].Value
+}
+
+func TestProduce_TransactionalIDIsWhatAuthorizes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newProduceRig(t)
-		in := produceOf(-1, to{1, 0, recordBatch("a")})
+		for v := int16(3); v <= 13; v++ {
+			in := produceOf(-1, to{1, 0, recordBatch("a")}, to{1, 1, transactional(from(1, 0, recordBatch("b")))})
+			for _, part := range r.send(v, in) {
+				require.Equal(t, kerr.TransactionalIDAuthorizationFailed.Code, part.ErrorCode)
+			}
+			in.TransactionID = kmsg.StringPtr("")
+			got := r.send(v, in)
+			require.Zero(t, got[0].ErrorCode)
+			require.Equal(t, kerr.InvalidRequest.Code, got[1].ErrorCode)
+			in.TransactionID = kmsg.StringPtr("tx")
+			in = produceOf(-1, to{1, 0, transactional(from(1, 0, recordBatch("a")))}, to{1, 1, transactional(from(2, 0, recordBatch("b")))})
+			in.TransactionID = kmsg.StringPtr("tx")
+			for _, part := range r.send(v, in) {
+				require.Equal(t, kerr.InvalidProducerIDMapping.Code, part.ErrorCode, "two producers")
+			}
+		}
+	})
+}
+
+// TestProduce_Transactions: a batch is taken in its transaction only; the code of one that is not depends on what the
+// version knows. Version 12 adds the partition by itself.
+func TestProduce_Transactions(t *testing.T) {
+	for v := int16(3); v <= 13; v++ {
+		synctest.Test(t, func(t *testing.T) {
+			r := newProduceRig(t)
+			producer := r.transact("tx")
+			r.onFresh = func() { r.stamp = r.seq.now() }
+			in := produceOf(-1, to{1, 0, transactional(from(producer, 0, recordBatch("a")))}, to{1, 5, transactional(from(producer, 0, recordBatch("b")))})
+			in.TransactionID = kmsg.StringPtr("tx")
+			got := r.send(v, in)
+			require.Zero(t, got[0].ErrorCode)
+			require.Zero(t, got[0].BaseOffset)
+			switch {
+			case v < 11:
+				require.Equal(t, kerr.InvalidTxnState.Code, got[1].ErrorCode)
+			case v == 11:
+				require.Equal(t, kerr.TransactionAbortable.Code, got[1].ErrorCode)
+			default:
+				require.Zero(t, got[1].ErrorCode)
+				require.Zero(t, r.asked, "the epoch tells what is late")
+			}
+			outside := produceOf(-1, to{1, 0, from(producer, 1, recordBatch("c"))})
+			require.Equal(t, kerr.InvalidTxnState.Code, r.send(v, outside)[0].ErrorCode, "not transactional, though a transaction is open")
+		})
+	}
+}
+
+// TestProduce_LateBatchesOfTheFirstProtocol: what came before the end of its transaction is not taken in the next one,
+// however long its bundle took.
+func TestProduce_LateBatchesOfTheFirstProtocol(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newProduceRig(t)
+		producer := r.transact("tx")
+		r.onFresh = func() { r.stamp = r.seq.now() }
+		in := produceOf(-1, to{1, 0, transactional(from(producer, 0, recordBatch("a")))})
 		in.TransactionID = kmsg.StringPtr("tx")
-		got := r.send(12, in)
-		require.Equal(t, kerr.InvalidTxnState.Code, got[0].ErrorCode)
-		require.Equal(t, "Transactions are not available.", *got[0].ErrorMessage)
+		wait := r.begin(t.Context(), 9, in)
+		synctest.Wait() // stamped, and gathered: its bundle is not sealed yet
+		ref := metadata.TransactionRef{TransactionalID: "tx", ProducerID: producer, Version: metadata.ProtocolOne, AsOf: r.seq.now()}
+		r.seq.apply(t, &metadata.EndTransaction{TransactionRef: ref, FreshProducerID: -1})
+		ref.AsOf = r.seq.now()
+		r.seq.apply(t, &metadata.AddPartitions{TransactionRef: ref, Partitions: []id.TopicPartition{{Topic: id.Topic(topicID(1))}}})
+		reply := wait()
+		out := kmsg.NewPtrProduceResponse()
+		out.SetVersion(9)
+		require.NoError(t, out.ReadFrom(reply.Head))
+		require.Equal(t, kerr.InvalidTxnState.Code, out.Topics[0].Partitions[0].ErrorCode)
+		require.Zero(t, r.send(9, in)[0].ErrorCode, "sent now it is of the transaction that is")
+	})
+}
+
+// TestProduce_NoStamp: without a stamp in time nothing is known of a batch's age, and the client is to try again.
+func TestProduce_NoStamp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newProduceRig(t)
+		producer := r.transact("tx")
+		in := produceOf(-1, to{1, 0, transactional(from(producer, 0, recordBatch("a")))})
+		in.TransactionID = kmsg.StringPtr("tx")
+		r.fresh = client.ErrUnavailable
+		require.Equal(t, kerr.NotEnoughReplicas.Code, r.send(9, in)[0].ErrorCode)
+		r.fresh = nil
+		r.onFresh = func() { time.Sleep(stampTimeout + time.Millisecond) }
+		r.stamp = 1 << 40
+		require.Equal(t, kerr.NotEnoughReplicas.Code, r.send(9, in)[0].ErrorCode, "a stamp that came too late")
+		r.onFresh = func() { r.stamp = r.seq.now() }
+		require.Zero(t, r.send(9, in)[0].ErrorCode)
 	})
 }
 

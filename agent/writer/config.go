@@ -145,6 +145,9 @@ var (
 	ErrUnknownOutcome = errors.New("outcome of the batch is not known")
 	// ErrNotTaken: the wait for write buffers or for a session ended first; the batch took no effect.
 	ErrNotTaken = errors.New("batch not taken in")
+	// ErrNoStamp: the control plane did not say in time how new the request is, which a batch of a transaction of the
+	// first protocol needs; the batch took no effect (NOT_ENOUGH_REPLICAS).
+	ErrNoStamp = errors.New("no stamp for a transactional batch")
 	// ErrDraining: the writer takes no more batches (NOT_LEADER_OR_FOLLOWER).
 	ErrDraining = errors.New("writer is draining")
 )

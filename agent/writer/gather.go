@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/freshet-io/freshet/agent/slab"
+	"github.com/freshet-io/freshet/agent/view"
 	"github.com/freshet-io/freshet/metadata/commit"
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
 const (
 	// entryOverhead is what one batch's bookkeeping costs, bytes; it is charged to the write buffers.
-	entryOverhead = 112
+	entryOverhead = 128
 	// ownSlabShare: a batch larger than this part of a slab gets memory of its own rather than ending the current
 	// slab early, so that at most this part of a slab is wasted.
 	ownSlabShare = 4
@@ -23,10 +24,12 @@ type entry struct {
 	bytes    []byte // in a slab; nil once the bundle's memory is gone
 	meta     commit.Batch
 	owner    *Produce
-	base     int64  // base offset once accepted; -1 before and otherwise
-	position uint32 // in the object, once laid out
-	index    int32  // of the batch in its Produce
-	next     int32  // the partition's next entry in the bundle, -1 if none
+	stamp    *view.Stamp // of batches that need one
+	asOf     uint64      // what it gave
+	base     int64       // base offset once accepted; -1 before and otherwise
+	position uint32      // in the object, once laid out
+	index    int32       // of the batch in its Produce
+	next     int32       // the partition's next entry in the bundle, -1 if none
 }
 
 // group is one partition's batches of a bundle, in order of arrival; it becomes one section.
@@ -73,7 +76,7 @@ func (g *gathering) add(b *Batch, to *slab.Slab, owner *Produce, index int32) {
 	}
 	n := int32(len(g.entries))
 	g.entries = append(g.entries, entry{
-		bytes: to.Append(b.Bytes), meta: b.Commit, owner: owner, base: -1, index: index, next: -1,
+		bytes: to.Append(b.Bytes), meta: b.Commit, owner: owner, stamp: b.Stamp, base: -1, index: index, next: -1,
 	})
 	g.size += len(b.Bytes)
 	i, ok := g.at[b.Partition]

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/freshet-io/freshet/agent/view"
 	"github.com/freshet-io/freshet/metadata/commit"
 	"github.com/freshet-io/freshet/metadata/id"
 )
@@ -15,6 +16,8 @@ type Batch struct {
 	Partition id.TopicPartition
 	Bytes     []byte
 	Commit    commit.Batch
+	// Stamp becomes Commit.AsOf; nil unless the batch is of a transaction of the first protocol.
+	Stamp *view.Stamp
 }
 
 // Result says what became of a batch. Without Err, Outcome is the sequencer's, never Gap.

@@ -71,6 +71,7 @@ func (b *sealed) settle(putErr error, free <-chan struct{}) *commit.Result {
 		b.compact()
 	default: // an attempt still reads; the memory stays as it is
 	}
+	b.awaitStamps()
 	result, err := b.commit()
 	if err == nil {
 		err = statusError(result.Status)

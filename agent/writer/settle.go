@@ -146,6 +146,10 @@ func (b *sealed) settleSection(r *commit.SectionResult, members []int32, note bo
 				base += int64(e.meta.Records)
 			case commit.Duplicate:
 				answer.Base = base
+			case commit.InvalidTxn:
+				if e.unstamped() {
+					answer = failed(ErrNoStamp)
+				}
 			default: // the batch has no offset
 			}
 			b.s.w.resolve(e.owner, e.index, answer)

@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
@@ -44,10 +43,6 @@ type APIs struct {
 	owner Owner
 	// changes lets one request at a time look at the state and change it by what it saw.
 	changes *semaphore.Weighted
-	ids     struct {
-		sync.Mutex
-		next, end int64 // producer ids reserved by this owner and not given out
-	}
 }
 
 // New gives the APIs under one owner.
@@ -85,7 +80,6 @@ var handlers = map[int16]handler{
 	int16(kmsg.UpdateFeatures):             on((*call).updateFeatures),
 	int16(kmsg.UnregisterBroker):           on((*call).unregisterBroker),
 	int16(kmsg.ListConfigResources):        on((*call).listConfigResources),
-	int16(kmsg.InitProducerID):             on((*call).initProducerID),
 }
 
 // on adapts a handler of one request type.

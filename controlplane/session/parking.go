@@ -10,14 +10,35 @@ import (
 )
 
 // parking holds resubmissions whose batches wait for earlier ones of their producers, by the partitions that they
-// wait on. Guarded by tenure.mu.
+// wait on, and by the producers of those in transactions: when such a transaction ends, the batch is late, though
+// nothing of it may ever have come to the partition. Guarded by tenure.mu.
 type parking struct {
-	waiting map[id.TopicPartition]map[*resubmission]struct{}
-	parked  map[*resubmission]struct{}
+	waiting   waiters[id.TopicPartition]
+	producers waiters[int64]
+	parked    map[*resubmission]struct{}
 }
 
 func newParking() parking {
-	return parking{waiting: map[id.TopicPartition]map[*resubmission]struct{}{}, parked: map[*resubmission]struct{}{}}
+	return parking{
+		waiting: waiters[id.TopicPartition]{}, producers: waiters[int64]{}, parked: map[*resubmission]struct{}{},
+	}
+}
+
+// waiters are resubmissions by what they wait on.
+type waiters[K comparable] map[K]map[*resubmission]struct{}
+
+func (w waiters[K]) add(on K, p *resubmission) {
+	if w[on] == nil {
+		w[on] = map[*resubmission]struct{}{}
+	}
+	w[on][p] = struct{}{}
+}
+
+func (w waiters[K]) remove(on K, p *resubmission) {
+	delete(w[on], p)
+	if len(w[on]) == 0 {
+		delete(w, on)
+	}
 }
 
 // resubmission is a commit of batches that were answered Gap. It is proposed as soon as one of its open batches can
@@ -79,14 +100,14 @@ func (t *tenure) park(p *resubmission) bool {
 		return false
 	}
 	t.mu.parking.parked[p] = struct{}{}
-	p.outcome.walk(p.reader, func(tp id.TopicPartition, _ *commit.Run, o commit.Outcome) {
+	p.outcome.walk(p.reader, func(tp id.TopicPartition, run *commit.Run, o commit.Outcome) {
 		if o != commit.Gap {
 			return
 		}
-		if t.mu.parking.waiting[tp] == nil {
-			t.mu.parking.waiting[tp] = map[*resubmission]struct{}{}
+		t.mu.parking.waiting.add(tp, p)
+		if run.Transactional {
+			t.mu.parking.producers.add(run.ProducerID, p)
 		}
-		t.mu.parking.waiting[tp][p] = struct{}{}
 	})
 	t.metrics.parked.Inc()
 	return true
@@ -105,11 +126,9 @@ func (t *tenure) remove(p *resubmission) bool {
 		return false
 	}
 	delete(t.mu.parking.parked, p)
-	p.outcome.walk(p.reader, func(tp id.TopicPartition, _ *commit.Run, _ commit.Outcome) {
-		delete(t.mu.parking.waiting[tp], p)
-		if len(t.mu.parking.waiting[tp]) == 0 {
-			delete(t.mu.parking.waiting, tp)
-		}
+	p.outcome.walk(p.reader, func(tp id.TopicPartition, run *commit.Run, _ commit.Outcome) {
+		t.mu.parking.waiting.remove(tp, p)
+		t.mu.parking.producers.remove(run.ProducerID, p)
 	})
 	t.metrics.parked.Dec()
 	return true
@@ -123,6 +142,11 @@ func (t *tenure) wakeParked(s *metadata.State, fx *metadata.Effects) {
 	touched := map[*resubmission]struct{}{}
 	for i := range fx.Partitions {
 		for p := range t.mu.parking.waiting[fx.Partitions[i].Partition] {
+			touched[p] = struct{}{}
+		}
+	}
+	for _, producer := range fx.Fenced {
+		for p := range t.mu.parking.producers[producer] {
 			touched[p] = struct{}{}
 		}
 	}

@@ -1,0 +1,107 @@
+package kafka
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/freshet-io/freshet/agent/writer"
+	"github.com/freshet-io/freshet/kafkaproto"
+)
+
+// implicitTxnVersion is the first Produce version of the second transaction protocol: the batch adds its partition to
+// the transaction (KIP-890). abortableVersion is the first that knows TRANSACTION_ABORTABLE,
+// and the last that does not add.
+const (
+	implicitTxnVersion = 12
+	abortableVersion   = 11
+)
+
+// refuseTransaction gives the error of a request that has transactional batches and may not, before anything of it is
+// looked at more closely (KafkaApis.handleProduceRequest): a transactional id is what writing in a transaction is
+// authorized by.
+func (r *produceRequest) refuseTransaction() error {
+	if r.in.TransactionID != nil {
+		return nil
+	}
+	for i := range r.in.Topics {
+		for k := range r.in.Topics[i].Partitions {
+			if b := r.in.Topics[i].Partitions[k].Records; kafkaproto.IsTransactional(b) {
+				return kerr.TransactionalIDAuthorizationFailed
+			}
+		}
+	}
+	return nil
+}
+
+// checkTransactional looks at the valid batches together (ReplicaManager.handleProduceAppend): those of transactions
+// are of one producer, and the transactional id has a name.
+func (r *produceRequest) checkTransactional() {
+	first, mixed := -1, false
+	for i := range r.batches {
+		if b := &r.batches[i].Commit; !b.Transactional {
+			continue
+		} else if first < 0 {
+			first = i
+		} else if a := &r.batches[first].Commit; a.ProducerID != b.ProducerID || a.ProducerEpoch != b.ProducerEpoch {
+			mixed = true
+		}
+	}
+	switch {
+	case first < 0:
+	case mixed:
+		n := len(r.parts)
+		r.parts, r.batches = r.parts[:0], r.batches[:0]
+		r.refuseAll(n, &kafkaproto.BatchError{
+			Kafka: kerr.InvalidProducerIDMapping, Record: -1,
+			Detail: "Transactional records contained more than one producer ID",
+		})
+	case *r.in.TransactionID == "":
+		r.dropTransactional(kerr.InvalidRequest)
+	}
+}
+
+// dropTransactional refuses the transactional batches and keeps the others.
+func (r *produceRequest) dropTransactional(err error) {
+	kept := make([]writer.Batch, 0, len(r.batches))
+	for i := range r.parts {
+		p := &r.parts[i]
+		switch {
+		case p.batch < 0:
+		case r.batches[p.batch].Commit.Transactional:
+			p.batch, p.err, p.appendTime = -1, err, -1
+		default:
+			kept = append(kept, r.batches[p.batch])
+			p.batch = int32(len(kept) - 1)
+		}
+	}
+	r.batches = kept
+}
+
+// askStamp asks how new the request is if it may have batches of the first transaction protocol, whose answer comes
+// while they are gathered and put. It is asked for under ctx, which ends with the connection: what its client gave up
+// before the stamp came is not taken.
+func (r *produceRequest) askStamp(ctx context.Context) (cancel context.CancelFunc) {
+	if r.in.TransactionID == nil || r.in.Version >= implicitTxnVersion {
+		return func() {}
+	}
+	r.stamp, cancel = askStamp(ctx, r.api.cfg.Prober, r.req)
+	return cancel
+}
+
+// transaction describes a transactional batch to the sequencer.
+func (r *produceRequest) transaction(b *writer.Batch) {
+	b.Commit.Transactional, b.Commit.TransactionVersion = true, 2
+	if r.in.Version < implicitTxnVersion {
+		b.Commit.TransactionVersion, b.Stamp = 1, r.stamp
+	}
+}
+
+// transactionCode is the code of a batch that does not fit its producer's transaction. Kafka tells clients that know
+// TRANSACTION_ABORTABLE, and that add partitions themselves, to abort (AddPartitionsToTxnManager).
+func (r *produceRequest) transactionCode(p *producePart) int16 {
+	if p.transactional && r.in.Version == abortableVersion {
+		return kerr.TransactionAbortable.Code
+	}
+	return kerr.InvalidTxnState.Code
+}

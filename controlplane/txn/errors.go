@@ -1,0 +1,47 @@
+package txn
+
+import (
+	"errors"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/freshet-io/freshet/metadata"
+)
+
+// codes translates what commands end in.
+var codes = []struct {
+	err  error
+	code *kerr.Error
+}{
+	{metadata.ErrUnknownTransaction, kerr.InvalidProducerIDMapping},
+	{metadata.ErrFencedProducer, kerr.ProducerFenced},
+	{metadata.ErrInvalidTransactionState, kerr.InvalidTxnState},
+	{metadata.ErrConcurrentTransactions, kerr.ConcurrentTransactions},
+	{metadata.ErrNotInTransaction, kerr.TransactionAbortable},
+	{metadata.ErrNotAttempted, kerr.OperationNotAttempted},
+	{metadata.ErrUnknownPartition, kerr.UnknownTopicOrPartition},
+	{metadata.ErrUnknownTopic, kerr.UnknownTopicOrPartition},
+}
+
+// code gives the Kafka error code of a command's error, 0 for nil.
+func code(err error) int16 {
+	if err == nil {
+		return 0
+	}
+	for _, c := range codes {
+		if errors.Is(err, c.err) {
+			return c.code.Code
+		}
+	}
+	return kerr.UnknownServerError.Code
+}
+
+// codeFor is code as a version of an API has it: those below fenced do not know PRODUCER_FENCED and get
+// INVALID_PRODUCER_EPOCH (KIP-588, KafkaApis).
+func codeFor(err error, version, fenced int16) int16 {
+	c := code(err)
+	if c == kerr.ProducerFenced.Code && version < fenced {
+		return kerr.InvalidProducerEpoch.Code
+	}
+	return c
+}
