@@ -29,7 +29,15 @@ var schemas = map[int16]string{
 	1:  "4@0-14 4 4 4 1 4@7+ 4@7+ [s@0-12 16@13+ [4 4@9+ 8 4@12+ 8@5+ 4]] [s@7-12 16@13+ (4)@7+]@7+ s@11+", // Fetch
 	2:  "4 1@2+ [s [4 4@4+ 8]] 4@10+",                                                                      // ListOffsets
 	3:  "[16@10+ s] 1@4+ 1@8-10 1@8+",                                                                      // Metadata
+	8:  "s 4 s s@7+ 8@2-4 [s@0-9 16@10+ [4 8 4@6+ s]]",                                                     // OffsetCommit
+	9:  "s@0-7 [s (4)]@0-7 [s s@9+ 4@9+ [s@0-9 16@10+ (4)]]@8+ 1@7+",                                       // OffsetFetch
 	10: "s@0-3 1@1+ (s)@4+",                                                                                // FindCoordinator
+	11: "s 4 4@1+ s s@5+ s [s r] s@8+",                                                                     // JoinGroup
+	12: "s 4 s s@3+",                                                                                       // Heartbeat
+	13: "s s@0-2 [s s s@5+]@3+",                                                                            // LeaveGroup
+	14: "s 4 s s@3+ s@5+ s@5+ [s r]",                                                                       // SyncGroup
+	15: "(s) 1@3+",                                                                                         // DescribeGroups
+	16: "(s)@4+ (s)@5+",                                                                                    // ListGroups
 	17: "s",                                                                                                // SaslHandshake
 	18: "s@3+ s@3+",                                                                                        // ApiVersions
 	19: "[s 4 2 [4 (4)] [s s]] 4 1",                                                                        // CreateTopics
@@ -41,6 +49,7 @@ var schemas = map[int16]string{
 	25: "s 8 2 s",                                                                                          // AddOffsetsToTxn
 	26: "s 8 2 1",                                                                                          // EndTxn
 	27: "[8 2 1 [s (4)] 4 1@2+]",                                                                           // WriteTxnMarkers
+	28: "s s 8 2 4@3+ s@3+ s@3+ [s [4 8 4@2+ s]]",                                                          // TxnOffsetCommit
 	29: "1 s 1 s s 1 1",                                                                                    // DescribeAcls
 	30: "[1 s 1 s s 1 1]",                                                                                  // CreateAcls
 	31: "[1 s 1 s s 1 1]",                                                                                  // DeleteAcls
@@ -54,10 +63,12 @@ var schemas = map[int16]string{
 	39: "r 8",                                                                                              // RenewDelegationToken
 	40: "r 8",                                                                                              // ExpireDelegationToken
 	41: "[s s]",                                                                                            // DescribeDelegationToken
+	42: "(s)",                                                                                              // DeleteGroups
 	43: "1@1+ [s (4)] 4",                                                                                   // ElectLeaders
 	44: "[1 s [s 1 s]] 1",                                                                                  // IncrementalAlterConfigs
 	45: "4 1@1+ [s [4 (4)]]",                                                                               // AlterPartitionReassignments
 	46: "4 [s (4)]",                                                                                        // ListPartitionReassignments
+	47: "s [s [4]]",                                                                                        // OffsetDelete
 	48: "[s 1 s] 1",                                                                                        // DescribeClientQuotas
 	49: "[[s s] [s 8 1]] 1",                                                                                // AlterClientQuotas
 	50: "[s]",                                                                                              // DescribeUserScramCredentials
@@ -69,6 +80,8 @@ var schemas = map[int16]string{
 	64: "4",                                                                                                // UnregisterBroker
 	65: "(s)",                                                                                              // DescribeTransactions
 	66: "(s) (8) 8@1+ s@2+",                                                                                // ListTransactions
+	68: "s s 4 s s 4 (s) s@1+ s [16 (4)]",                                                                  // ConsumerGroupHeartbeat
+	69: "(s) 1",                                                                                            // ConsumerGroupDescribe
 	71: "16",                                                                                               // GetTelemetrySubscriptions
 	72: "16 4 1 1 r",                                                                                       // PushTelemetry
 	74: "(1)@1+",                                                                                           // ListConfigResources
