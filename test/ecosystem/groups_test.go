@@ -2,35 +2,19 @@ package ecosystem
 
 import (
 	"context"
-	"fmt"
-	"maps"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
-
-	"github.com/freshet-io/freshet/test/harness"
 )
 
 const (
-	commitInterval  = 200 * time.Millisecond // of members
-	groupPartitions = 4
-	membersEach     = 2 // of a group
-	recordInterval  = 20 * time.Millisecond
-	joined          = 2 * time.Second // without a change
-	recordsBetween  = 200             // further records for every group to read and commit before something else happens
+	commitInterval = 200 * time.Millisecond // of members
+	recordInterval = 20 * time.Millisecond
+	recordsBetween = 200 // further records for every group to commit before something else happens
 )
-
-// crew is one group of two members.
-type crew struct {
-	group   group
-	library library
-	members []string
-	shaken  bool            // rebalances are no fault
-	before  map[string]view // when all had joined
-}
 
 // TestGroups_Failures: groups of three client libraries, of the classic and of the consumer protocol, read while an
 // agent is killed and while the owner is killed. No member sees a rebalance, none loses or repeats a record, and offsets
@@ -39,32 +23,21 @@ func TestGroups_Failures(t *testing.T) {
 	b := startCluster(t)
 	b.create(t, "read", groupPartitions)
 	written := writeRecords(t, b, "read")
-	libraries := map[string]library{
-		"java":       foreign{harness.JavaWorker(t, "Members")},
-		"librdkafka": foreign{harness.PythonWorker(t, "members.py")},
-		"franz-go":   franz{members: make(map[string]*franzMember)},
+	var all []*crew
+	for c, l := range crews(b, "read", libraries(t)) {
+		c.join(t, l, "one")
+		c.join(t, l, "two")
+		all = append(all, c)
 	}
-	var crews []*crew
-	for name, l := range libraries {
-		for _, protocol := range []string{"classic", "consumer"} {
-			g := group{Group: name + "-" + protocol, Topic: "read", Protocol: protocol, Bootstrap: b.bootstrap}
-			c := &crew{group: g, library: l, shaken: b.shaken}
-			for i := range membersEach {
-				c.members = append(c.members, fmt.Sprintf("%s-%d", g.Group, i))
-				l.join(t, c.members[i], g)
-			}
-			crews = append(crews, c)
-		}
-	}
-	for _, c := range crews {
-		c.awaitJoined(t)
+	for _, c := range all {
+		c.settle(t)
 	}
 	commit(t, b, "idle", "read", 1, 2, 3, 4)
-	follow(t, b, crews, written)
+	follow(t, b, all, written)
 	for _, f := range b.faults {
 		t.Run(f.what, func(t *testing.T) {
-			f.strike(t, func() { follow(t, b, crews, written) })
-			follow(t, b, crews, written)
+			f.strike(t, func() { follow(t, b, all, written) })
+			follow(t, b, all, written)
 			for p := range int64(groupPartitions) {
 				require.Equal(t, p+1, committedAt(t, b, "idle", "read")[int32(p)])
 			}
@@ -72,49 +45,17 @@ func TestGroups_Failures(t *testing.T) {
 	}
 }
 
-// awaitJoined waits until the partitions are shared evenly and nothing changes any more, and remembers what the members
-// say then.
-func (c *crew) awaitJoined(t *testing.T) {
-	t.Helper()
-	var since time.Time
-	awaitLong(t, c.group.Group+" shares the partitions", func() bool {
-		views, even := make(map[string]view), true
-		for _, m := range c.members {
-			v := c.library.look(t, m)
-			require.Empty(t, v.Failure, m)
-			views[m] = v.rebalances()
-			even = even && v.Assigned == groupPartitions/membersEach && v.Records > 0
-		}
-		if !even || !maps.Equal(views, c.before) {
-			since, c.before = time.Now(), views
-		}
-		return time.Since(since) > joined
-	})
-}
-
-// read gives how many records the group read, and checks that its members are as they were.
-func (c *crew) read(t *testing.T) int {
-	t.Helper()
-	records := 0
-	for _, m := range c.members {
-		v := c.library.look(t, m)
-		require.Empty(t, v.Failure, m)
-		if !c.shaken {
-			require.Equal(t, c.before[m], v.rebalances(), "%s: a rebalance", m)
-		}
-		records += v.Records
-	}
-	return records
-}
-
-// follow waits until further records were written, and every group has read and committed all that was written by then.
+// follow waits until further records were written and every group has committed all that was written by then, without
+// a rebalance. That members keep their partitions and read every record once shows in what they say.
 func follow(t *testing.T, b broker, crews []*crew, written *atomic.Int64) {
 	t.Helper()
 	want := written.Load() + recordsBetween
 	awaitLong(t, "further records are written", func() bool { return written.Load() >= want })
 	for _, c := range crews {
-		awaitLong(t, c.group.Group+" reads them", func() bool { return int64(c.read(t)) >= want })
-		awaitLong(t, c.group.Group+" commits them", func() bool {
+		awaitLong(t, c.group.Group+" reads and commits", func() bool {
+			if !b.shaken {
+				require.Equal(t, c.before, c.look(t), "%s: a rebalance", c.group.Group)
+			}
 			sum := int64(0)
 			for _, at := range committedAt(t, b, c.group.Group, "read") {
 				sum += at

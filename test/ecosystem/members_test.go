@@ -24,12 +24,6 @@ type view struct {
 	Failure     string // what ended it
 }
 
-// rebalances is the part of a view that must not change unless there was a rebalance.
-func (v view) rebalances() view {
-	v.Records, v.Failure = 0, ""
-	return v
-}
-
 // library gives members of one client library.
 type library interface {
 	join(t *testing.T, name string, g group)
@@ -67,6 +61,9 @@ func (f foreign) look(t *testing.T, name string) view {
 type franz struct{ members map[string]*franzMember }
 
 type franzMember struct {
+	client  *kgo.Client
+	reading sync.WaitGroup
+
 	mu   sync.Mutex
 	view view
 	next map[int32]int64
@@ -75,45 +72,51 @@ type franzMember struct {
 func (f franz) join(t *testing.T, name string, g group) {
 	t.Helper()
 	m := &franzMember{next: make(map[int32]int64)}
-	counted := func(calls *int, sign int) func(context.Context, *kgo.Client, map[string][]int32) {
-		return func(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
-			if len(partitions) == 0 {
-				return // a rebalance that took or gave nothing
-			}
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			*calls++
-			for _, p := range partitions {
-				m.view.Assigned += sign * len(p)
-			}
-		}
-	}
 	options := []kgo.Opt{
 		kgo.SeedBrokers(g.Bootstrap), kgo.ConsumerGroup(g.Group), kgo.ConsumeTopics(g.Topic),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.AutoCommitInterval(commitInterval),
-		kgo.OnPartitionsAssigned(counted(&m.view.Assignments, 1)), kgo.OnPartitionsRevoked(counted(&m.view.Revocations, -1)),
-		kgo.OnPartitionsLost(counted(&m.view.Losses, -1)),
+		kgo.OnPartitionsAssigned(m.counted(&m.view.Assignments, 1)), kgo.OnPartitionsRevoked(m.counted(&m.view.Revocations, -1)),
+		kgo.OnPartitionsLost(m.counted(&m.view.Losses, -1)),
 	}
 	if g.Protocol == "consumer" {
 		options = append(options, kgo.ServerSideBalancer())
 	}
-	client, err := kgo.NewClient(options...)
+	var err error
+	m.client, err = kgo.NewClient(options...)
 	require.NoError(t, err)
 	f.members[name] = m
-	var reading sync.WaitGroup
-	reading.Go(func() {
-		for {
-			fetches := client.PollFetches(context.Background())
-			if fetches.IsClientClosed() {
-				return
-			}
-			m.note(client, fetches)
+	m.reading.Go(m.read)
+	t.Cleanup(m.end)
+}
+
+// counted gives a rebalance listener that counts its calls, and the partitions that come (sign 1) or go (-1).
+func (m *franzMember) counted(calls *int, sign int) func(context.Context, *kgo.Client, map[string][]int32) {
+	return func(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
+		if len(partitions) == 0 {
+			return // a rebalance that took or gave nothing
 		}
-	})
-	t.Cleanup(func() {
-		client.Close()
-		reading.Wait()
-	})
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		*calls++
+		for _, p := range partitions {
+			m.view.Assigned += sign * len(p)
+		}
+	}
+}
+
+func (m *franzMember) read() {
+	for {
+		fetches := m.client.PollFetches(context.Background())
+		if fetches.IsClientClosed() {
+			return
+		}
+		m.note(m.client, fetches)
+	}
+}
+
+func (m *franzMember) end() {
+	m.client.Close()
+	m.reading.Wait()
 }
 
 func (m *franzMember) note(client *kgo.Client, fetches kgo.Fetches) {
