@@ -183,7 +183,9 @@ func (r *reader) fits(bytes int, beginning bool) bool {
 }
 
 // synthesise covers offsets without records by empty batches, so that consumers pass them.
-func (r *reader) synthesise(base, last int64) { r.made(kafkaproto.AppendEmptyBatches(nil, base, last), last) }
+func (r *reader) synthesise(base, last int64) {
+	r.made(kafkaproto.AppendEmptyBatches(nil, base, last), last)
+}
 
 // marker makes the control batch that a marker stands for, the same bytes for every reader. Its leader epoch is -1, as
 // that of all batches read here.
