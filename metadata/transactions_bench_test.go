@@ -144,7 +144,9 @@ func TestSnapshot_TransactionsReadWhileApplying(t *testing.T) {
 					frozen.AbortedTransactions(tp, 0, 1000)
 					frozen.Watermarks(tp)
 					frozen.Producers(tp)
-					frozen.VerifyPartitions(&TransactionRef{TransactionalID: x.TransactionalID}, x.Partitions)
+					if _, e := frozen.VerifyPartitions(&TransactionRef{TransactionalID: x.TransactionalID, ProducerID: x.ProducerID, Epoch: x.Epoch}, x.Partitions); e != nil {
+						err = e
+					}
 				}
 			}
 		}
