@@ -158,13 +158,15 @@ func BenchmarkSnapshotWhileCommitting(b *testing.B) {
 	for range 2000 {
 		apply()
 	}
+	groups := manyOffsets(s, 10_000, 100)
+	index = s.Index()
 	var longest, longestOwn, longestCPU time.Duration
 	encoded := make(chan struct{}, 1)
 	encoded <- struct{}{}
 	snapshots := 0
 	b.ResetTimer()
 	for range b.N {
-		batch := &Batch{Now: 1_700_000_000_000, Commands: []Command{&CommitBundle{Encoded: l.commit()}}}
+		batch := &Batch{Now: 1_700_000_000_000, Commands: []Command{&CommitBundle{Encoded: l.commit()}, groups()}}
 		startWait, startCPU, start := threadWait(), threadCPU(), time.Now()
 		select {
 		case <-encoded:

@@ -175,6 +175,8 @@ func randomCommands(rng *rand.Rand, s *State) []Command {
 			list = append(list, &AbandonSubmission{Submission: id.Submission{Session: session, N: info.NextN}})
 		case 8, 9, 10, 11, 12, 13, 14, 15:
 			list = append(list, randomTransaction(rng, s))
+		case 24, 25, 26, 27, 28:
+			list = append(list, randomGroup(rng))
 		case 16, 17, 18, 19, 20, 21, 22, 23:
 			list = append(list, randomTransactional(rng, s, session, info.NextN))
 		default:
@@ -231,6 +233,7 @@ func TestState_RandomHistories(t *testing.T) {
 				replica = restore(t, replica)
 				requireBundlesCount(t, frozen)
 				requireDerived(t, frozen)
+				requireGroupsTidy(t, frozen)
 				requireDerived(t, replica)
 			}
 		}

@@ -85,6 +85,9 @@ func (w *world) run(t *testing.T, d *datadriven.TestData) string {
 	if out, ok := w.runTransaction(t, d); ok {
 		return out
 	}
+	if out, ok := w.runGroup(t, d); ok {
+		return out
+	}
 	return w.show(t, d)
 }
 
