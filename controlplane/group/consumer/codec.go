@@ -18,8 +18,8 @@ const (
 	memberVersion = 1
 )
 
-func (g *Group) appendHead(dst []byte) []byte {
-	dst = append(dst, headVersion)
+func (g *Group) encodeHead() []byte {
+	dst := []byte{headVersion}
 	dst = binary.AppendUvarint(dst, uint64(uint32(g.epoch)))
 	dst = binary.AppendUvarint(dst, uint64(uint32(g.assignmentEpoch)))
 	dst = binary.AppendVarint(dst, g.assignedMs)
@@ -37,8 +37,8 @@ func (g *Group) readHead(b []byte) error {
 	return r.done()
 }
 
-func appendMember(dst []byte, m *member) []byte {
-	dst = append(dst, memberVersion)
+func encodeMember(m *member) []byte {
+	dst := []byte{memberVersion}
 	dst = appendString(dst, m.instance)
 	dst = appendString(dst, m.rack)
 	dst = appendString(dst, m.clientID)

@@ -171,13 +171,13 @@ func (g *Group) flush() step.Step {
 	}
 	w := metadata.UpdateGroup{Group: g.id, Kind: metadata.GroupConsumer, Reset: g.reset}
 	if g.dirtyHead || !g.stored || g.reset {
-		w.Head = g.appendHead(nil)
+		w.Head = g.encodeHead()
 	}
 	for _, name := range slices.Sorted(maps.Keys(g.dirty)) {
 		m, ok := g.members[name]
 		switch {
 		case ok:
-			w.Members = append(w.Members, metadata.GroupMember{ID: name, Value: appendMember(nil, m)})
+			w.Members = append(w.Members, metadata.GroupMember{ID: name, Value: encodeMember(m)})
 		case !g.reset:
 			w.Members = append(w.Members, metadata.GroupMember{ID: name})
 		}

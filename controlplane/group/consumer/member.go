@@ -125,13 +125,6 @@ func (m *member) classicSession() time.Duration {
 	return time.Duration(m.classic.sessionMs) * time.Millisecond
 }
 
-// owns tells whether the member is answerable for a partition, revoked or not.
-func (m *member) owns(p id.TopicPartition) bool {
-	_, assigned := m.assigned[p]
-	_, revoking := m.revoking[p]
-	return assigned || revoking
-}
-
 // move brings the member to an epoch and remembers the one that it leaves.
 func (m *member) move(epoch int32) { m.previous, m.epoch = m.epoch, epoch }
 

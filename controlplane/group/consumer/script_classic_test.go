@@ -72,7 +72,7 @@ func (w *world) classicRequest(t *testing.T, d *datadriven.TestData) {
 	code := func(code int16) bool {
 		answered++
 		if code != 0 {
-			fmt.Fprintln(&w.out, kerr.ErrorForCode(code).(*kerr.Error).Message)
+			fmt.Fprintln(&w.out, kerr.TypedErrorForCode(code).Message)
 		}
 		return code == 0
 	}

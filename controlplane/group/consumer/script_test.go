@@ -154,7 +154,7 @@ func (w *world) owned(partitions []string) reported {
 
 func (w *world) showBeat(resp *kmsg.ConsumerGroupHeartbeatResponse) {
 	if resp.ErrorCode != 0 {
-		fmt.Fprintf(&w.out, "%v: %s\n", kerr.ErrorForCode(resp.ErrorCode).(*kerr.Error).Message, *resp.ErrorMessage)
+		fmt.Fprintf(&w.out, "%v: %s\n", kerr.TypedErrorForCode(resp.ErrorCode).Message, *resp.ErrorMessage)
 		return
 	}
 	fmt.Fprintf(&w.out, "%s at epoch %d", *resp.MemberID, resp.MemberEpoch)
@@ -214,10 +214,10 @@ func (w *world) check(t *testing.T) {
 		return
 	}
 	for _, g := range []*Group{w.group, w.restore(t)} {
-		require.Equal(t, w.head, g.appendHead(nil))
+		require.Equal(t, w.head, g.encodeHead())
 		require.Len(t, g.members, len(w.values))
 		for name, m := range g.members {
-			require.Equal(t, w.values[name], appendMember(nil, m), name)
+			require.Equal(t, w.values[name], encodeMember(m), name)
 		}
 		require.Equal(t, w.group.owners, g.owners)
 		require.Equal(t, w.group.static, g.static)
@@ -305,7 +305,7 @@ func (w *world) code(code int16) {
 		fmt.Fprintln(&w.out, "ok")
 		return
 	}
-	fmt.Fprintln(&w.out, kerr.ErrorForCode(code).(*kerr.Error).Message)
+	fmt.Fprintln(&w.out, kerr.TypedErrorForCode(code).Message)
 }
 
 func (w *world) showDowngrade(t *testing.T, down *Downgrade) {
