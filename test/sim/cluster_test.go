@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/freshet-io/freshet/agent"
+	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/controlplane/replica"
 	"github.com/freshet-io/freshet/controlplane/session"
 	"github.com/freshet-io/freshet/metadata/metalog/memlog"
@@ -52,6 +54,7 @@ type cluster struct {
 	replicas map[string]*controlPlane
 	agents   []*node
 	started  int
+	tenure   atomic.Pointer[owner.Owner] // the newest
 }
 
 // node is one running agent.

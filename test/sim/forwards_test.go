@@ -13,14 +13,24 @@ type part interface {
 	Handle(ctx context.Context, f *api.Forward) ([]byte, error)
 }
 
-// forwards is what a replica here answers for agents.
-type forwards struct {
-	spawn session.Spawn
-	parts map[int32]part
+// starter answers those of some APIs without blocking.
+type starter interface {
+	session.Forwards
+	Keys() []int16
 }
 
-func newForwards(spawn session.Spawn, parts ...part) *forwards {
-	f := &forwards{spawn: spawn, parts: map[int32]part{}}
+// forwards is what a replica here answers for agents.
+type forwards struct {
+	spawn    session.Spawn
+	parts    map[int32]part
+	starters map[int32]starter
+}
+
+func newForwards(spawn session.Spawn, s starter, parts ...part) *forwards {
+	f := &forwards{spawn: spawn, parts: map[int32]part{}, starters: map[int32]starter{}}
+	for _, key := range s.Keys() {
+		f.starters[int32(key)] = s
+	}
 	for _, p := range parts {
 		for _, key := range p.Keys() {
 			f.parts[int32(key)] = p
@@ -30,7 +40,11 @@ func newForwards(spawn session.Spawn, parts ...part) *forwards {
 }
 
 // Start implements session.Forwards.
-func (f *forwards) Start(_ context.Context, r *api.Forward, reply func([]byte, error)) {
+func (f *forwards) Start(ctx context.Context, r *api.Forward, reply func([]byte, error)) {
+	if s := f.starters[r.ApiKey]; s != nil {
+		s.Start(ctx, r, reply)
+		return
+	}
 	p := f.parts[r.ApiKey]
 	if p == nil {
 		reply(nil, session.ErrBadRequest)

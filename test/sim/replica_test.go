@@ -12,9 +12,11 @@ import (
 
 	"github.com/freshet-io/freshet/controlplane/admin"
 	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/controlplane/group"
 	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/controlplane/replica"
 	"github.com/freshet-io/freshet/controlplane/session"
+	"github.com/freshet-io/freshet/controlplane/txn"
 	"github.com/freshet-io/freshet/metadata/metalog"
 	"github.com/freshet-io/freshet/metadata/metalog/memlog"
 )
@@ -55,12 +57,21 @@ func (c *cluster) startReplica(name string) *controlPlane {
 	sessions := session.NewCluster(session.ClusterConfig{
 		Name: vc, BundlePrefix: bundlePrefix, Locator: p, Limits: c.opts.limits, Log: log,
 		NewForwards: func(o *owner.Owner, spawn session.Spawn) session.Forwards {
-			return newForwards(spawn, admin.New(admin.Config{Log: log}, o))
+			groups, err := group.New(group.Config{Log: log}, o, spawn)
+			if err != nil {
+				panic(err) // of defaults
+			}
+			return newForwards(spawn, groups, admin.New(admin.Config{Log: log}, o), txn.New(txn.Config{Log: log}, o))
 		},
+		Waits: group.Waits,
 	})
 	cfg := replica.Config{
 		Replica: name, Address: name, Log: metadataLog, Bucket: c.objects, SnapshotPrefix: snapshotPrefix,
-		OnOwner: sessions.Own, Poll: 50 * time.Millisecond, Logger: log,
+		OnOwner: func(o *owner.Owner) func() {
+			c.tenure.Store(o)
+			return sessions.Own(o)
+		},
+		Poll: 50 * time.Millisecond, Logger: log,
 	}
 	if c.opts.replica != nil {
 		c.opts.replica(&cfg)
