@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -105,7 +106,7 @@ func (b broker) admin(t *testing.T) *kadm.Client {
 // client gives a client that ends with the test.
 func (b broker) client(t *testing.T, options ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	client, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(b.bootstrap)}, options...)...)
+	client, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(strings.Split(b.bootstrap, ",")...)}, options...)...)
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
 	return client

@@ -2,6 +2,7 @@ package ecosystem
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 
@@ -73,7 +74,7 @@ func (f franz) join(t *testing.T, name string, g group) {
 	t.Helper()
 	m := &franzMember{next: make(map[int32]int64)}
 	options := []kgo.Opt{
-		kgo.SeedBrokers(g.Bootstrap), kgo.ConsumerGroup(g.Group), kgo.ConsumeTopics(g.Topic),
+		kgo.SeedBrokers(strings.Split(g.Bootstrap, ",")...), kgo.ConsumerGroup(g.Group), kgo.ConsumeTopics(g.Topic),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.AutoCommitInterval(commitInterval),
 		kgo.OnPartitionsAssigned(m.counted(&m.view.Assignments, 1)), kgo.OnPartitionsRevoked(m.counted(&m.view.Revocations, -1)),
 		kgo.OnPartitionsLost(m.counted(&m.view.Losses, -1)),
