@@ -35,6 +35,8 @@ func (c *Config) ApplyDefaults() {
 type Owner interface {
 	Enqueue(ctx context.Context, c metadata.Command) (*owner.Proposal, error)
 	Read(fn func(*metadata.State)) (index uint64, err error)
+	// ReadFrozen is for a fn that walks over many topics: commits go on meanwhile.
+	ReadFrozen(fn func(*metadata.State)) (index uint64, err error)
 }
 
 // APIs answer forwarded requests under one owner. Safe for concurrent use.

@@ -27,7 +27,7 @@ func (c *call) describeLogDirs(_ context.Context, in *kmsg.DescribeLogDirsReques
 	dir := kmsg.NewDescribeLogDirsResponseDir()
 	dir.Dir, dir.TotalBytes, dir.UsableBytes = logDir, -1, -1
 	dir.Topics = []kmsg.DescribeLogDirsResponseDirTopic{}
-	_, err := c.owner.Read(func(s *metadata.State) {
+	_, err := c.owner.ReadFrozen(func(s *metadata.State) {
 		view := viewOf(s, c.forward)
 		add := func(t *metadata.Topic, asked func(partition int32) bool) {
 			if sizes := c.partitionSizes(s, &view, t, asked); len(sizes) > 0 {

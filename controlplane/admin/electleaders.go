@@ -32,7 +32,7 @@ func (c *call) electLeaders(_ context.Context, in *kmsg.ElectLeadersRequest) (*k
 		}
 		return out, nil
 	}
-	_, err := c.owner.Read(func(s *metadata.State) {
+	_, err := c.owner.ReadFrozen(func(s *metadata.State) {
 		if in.Topics == nil {
 			for t := range s.Topics() {
 				out.Topics = append(out.Topics, electedTopic(kmsg.ElectLeadersRequestTopic{Topic: t.Name}, nil))

@@ -33,7 +33,7 @@ func (c *call) listConfigResources(_ context.Context, in *kmsg.ListConfigResourc
 		out.ErrorCode = kerr.UnsupportedVersion.Code
 		return out, nil
 	}
-	_, err := c.owner.Read(func(s *metadata.State) {
+	_, err := c.owner.ReadFrozen(func(s *metadata.State) {
 		for _, t := range listedResources {
 			if slices.Contains(types, t) {
 				c.listResources(s, t, func(name string) {

@@ -33,6 +33,7 @@ type Config struct {
 	SoftLogBytes  int64         // untrimmed log from which on commits are delayed: 256 MiB
 	HardLogBytes  int64         // and refused: 512 MiB
 	MaxDelay      time.Duration // of a group, just below HardLogBytes: 1 s
+	MaxWait       time.Duration // of a command while groups are delayed; more is refused as by a full log: 10 s
 	Drain         time.Duration // how long Run finishes the append under way after its context ended: 2 s
 
 	Now        func() time.Time      // command time; default time.Now
@@ -49,6 +50,7 @@ func (c *Config) ApplyDefaults() {
 	setDefault(&c.SoftLogBytes, 256<<20)
 	setDefault(&c.HardLogBytes, 512<<20)
 	setDefault(&c.MaxDelay, time.Second)
+	setDefault(&c.MaxWait, 10*time.Second)
 	setDefault(&c.Drain, 2*time.Second)
 	if c.Now == nil {
 		c.Now = time.Now

@@ -30,9 +30,6 @@ func (o *Owner) appendGroups(ctx context.Context, groups chan<- *group) error {
 		if err != nil {
 			return err
 		}
-		if proposals = o.refuseIfFull(proposals); len(proposals) == 0 {
-			continue
-		}
 		g, err := o.append(appendCtx, proposals)
 		if err != nil {
 			o.failGroup(proposals, err)
@@ -74,8 +71,22 @@ func (o *Owner) nextProposals(ctx context.Context) ([]*Proposal, error) {
 			o.queue.signal()
 			return nil, err
 		}
-		if ps := o.queue.take(nil, o.cfg.GroupBytes, o.cfg.GroupCommands); len(ps) > 0 {
+		if ps := o.take(); len(ps) > 0 {
 			return ps, nil
+		}
+	}
+}
+
+// take gives the next group of the queue without what is refused; empty if nothing is left. Refused ones do not count
+// as a group: those behind them are not held back once more.
+func (o *Owner) take() []*Proposal {
+	for {
+		ps := o.queue.take(nil, o.cfg.GroupBytes, o.cfg.GroupCommands)
+		if len(ps) == 0 {
+			return nil
+		}
+		if kept := o.refuseIfFull(ps); len(kept) > 0 {
+			return kept
 		}
 	}
 }
@@ -104,14 +115,16 @@ func (o *Owner) holdBack(ctx context.Context) error {
 	}
 }
 
-// refuseIfFull fails what came into the queue before the log was full, reserved commands excepted.
+// refuseIfFull fails what came into the queue before the log was full, and what waited too long because groups were
+// delayed more and more, reserved commands excepted.
 func (o *Owner) refuseIfFull(ps []*Proposal) []*Proposal {
-	if !o.logFull() {
+	full, delayed := o.logFull(), o.delay() > 0
+	if !full && !delayed {
 		return ps
 	}
 	var kept, refused []*Proposal
 	for _, p := range ps {
-		if reserved(p.cmd) {
+		if reserved(p.cmd) || !full && time.Since(p.came) <= o.cfg.MaxWait {
 			kept = append(kept, p)
 			continue
 		}

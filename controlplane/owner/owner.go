@@ -84,9 +84,11 @@ func (o *Owner) Err() error {
 
 // Enqueue hands a command in without waiting for its answer: commands enter the log in the order of their Enqueue
 // calls. The command must not change any more. It blocks while the queue is full. Errors: ErrNotOwner,
-// metalog.ErrLogFull, ErrTooLarge, the context's; none of them leaves an effect.
+// metalog.ErrLogFull, ErrTooLarge, the context's; none of them leaves an effect. ErrLogFull comes before the log is
+// full if groups are held back so long that the command would wait more than Config.MaxWait: its client would give it
+// up and send it again, behind itself.
 func (o *Owner) Enqueue(ctx context.Context, cmd metadata.Command) (*Proposal, error) {
-	if o.logFull() && !reserved(cmd) {
+	if !reserved(cmd) && (o.logFull() || o.expectedWait() > o.cfg.MaxWait) {
 		o.metrics.refused.Inc()
 		return nil, metalog.ErrLogFull
 	}
@@ -94,7 +96,7 @@ func (o *Owner) Enqueue(ctx context.Context, cmd metadata.Command) (*Proposal, e
 }
 
 func (o *Owner) enqueue(ctx context.Context, cmd metadata.Command) (*Proposal, error) {
-	p := &Proposal{cmd: cmd, size: encodedSize(cmd), done: make(chan struct{})}
+	p := &Proposal{cmd: cmd, size: encodedSize(cmd), came: time.Now(), done: make(chan struct{})}
 	if p.size > o.cfg.CommandBytes {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, p.size, o.cfg.CommandBytes)
 	}
@@ -132,6 +134,42 @@ func (o *Owner) readLocked(fn func(s *metadata.State)) (index uint64, ok bool) {
 	}
 	fn(o.state)
 	return o.state.Index(), true
+}
+
+// Freeze is Read that also gives a frozen copy of the state as fn saw it, for reading at leisure: a walk over many
+// topics under the lock would hold every commit up. fn may be nil. It costs the number of tables, and a copy of what
+// is changed next. What is read of the copy may be told only if the owner is one afterwards: see ReadFrozen.
+func (o *Owner) Freeze(fn func(s *metadata.State)) (*metadata.State, error) {
+	frozen := o.freezeLocked(fn)
+	if frozen == nil || !o.cfg.Tenure.Valid() {
+		return nil, ErrNotOwner
+	}
+	return frozen, nil
+}
+
+func (o *Owner) freezeLocked(fn func(s *metadata.State)) *metadata.State {
+	o.mu.Lock() // a snapshot counts as a change of the tables it shares
+	defer o.mu.Unlock()
+	if o.state == nil {
+		return nil
+	}
+	if fn != nil {
+		fn(o.state)
+	}
+	return o.state.Snapshot()
+}
+
+// ReadFrozen is Read for a fn that takes long: it is called with a frozen copy, without any lock.
+func (o *Owner) ReadFrozen(fn func(s *metadata.State)) (index uint64, err error) {
+	s, err := o.Freeze(nil)
+	if err != nil {
+		return 0, err
+	}
+	fn(s)
+	if !o.cfg.Tenure.Valid() {
+		return 0, ErrNotOwner
+	}
+	return s.Index(), nil
 }
 
 // Run appends and applies until ctx ends or the tenure is over. When ctx ends, the append under way is finished, no
@@ -177,6 +215,17 @@ func (o *Owner) finish(err error) {
 
 // logFull tells whether the log budget is used up.
 func (o *Owner) logFull() bool { return o.cfg.Tenure.Bytes() >= o.cfg.HardLogBytes }
+
+// expectedWait is how long a command that comes now is held back for the log budget, its own group included.
+func (o *Owner) expectedWait() time.Duration {
+	d := o.delay()
+	if d == 0 {
+		return 0
+	}
+	bytes, count := o.queue.ahead()
+	groups := max(bytes/int64(o.cfg.GroupBytes), int64(count/o.cfg.GroupCommands)) + 1
+	return d * time.Duration(groups)
+}
 
 // delay is how long the next group is held back for the log budget: in proportion to what is above the soft limit.
 func (o *Owner) delay() time.Duration {

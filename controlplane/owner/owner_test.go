@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -419,7 +420,7 @@ func TestOwner_KeepsTheLogBudget(t *testing.T) {
 func TestOwner_ReservedCommandsGoAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, func(c *owner.Config) {
-			c.SoftLogBytes, c.HardLogBytes, c.MaxDelay = 1, 1<<20, time.Hour
+			c.SoftLogBytes, c.HardLogBytes, c.MaxDelay, c.MaxWait = 1, 1<<20, time.Hour, 1000*time.Hour
 			c.GroupBytes, c.CommandBytes, c.QueueBytes = 300, 300, 3000
 		})
 		end := f.run(t)
@@ -519,5 +520,69 @@ func TestOwner_BeginsWithAFullLog(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, 2, index)
 		require.NoError(t, end())
+	})
+}
+
+// While groups are delayed for the log budget, a command that would wait longer than clients do is refused as by a full
+// log; what is in the queue already does not wait longer either, however the delay grows.
+func TestOwner_BoundsTheWaitForTheLogBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit = 10 * time.Second
+		f := start(t, func(c *owner.Config) {
+			c.SoftLogBytes, c.HardLogBytes, c.MaxDelay = 1, 100_000, 100*time.Second
+			c.GroupBytes, c.CommandBytes = 300, 300
+		})
+		end := f.run(t)
+		var mu sync.Mutex
+		var waits []time.Duration
+		refused := 0
+		var waiting sync.WaitGroup
+		for range 200 {
+			waiting.Go(func() {
+				began := time.Now()
+				_, _, err := f.Propose(t.Context(), &metadata.SetConfigs{
+					Resource: metadata.ConfigBroker, Set: map[string]string{"k": strings.Repeat("v", 200)},
+				})
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
+					assert.ErrorIs(t, err, metalog.ErrLogFull)
+					refused++
+				}
+				waits = append(waits, time.Since(began))
+			})
+			synctest.Wait()
+		}
+		waiting.Wait()
+		require.Positive(t, refused)
+		require.Less(t, refused, 200, "some are taken")
+		require.LessOrEqual(t, slices.Max(waits), limit+100*time.Second/4, "the last delay, and no queue behind it")
+		require.NoError(t, end())
+	})
+}
+
+// A frozen state stays as it was while commands are applied.
+func TestOwner_FreezesTheState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, nil)
+		end := f.run(t)
+		set := func(value string) {
+			_, _, err := f.Propose(t.Context(), &metadata.SetConfigs{Resource: metadata.ConfigBroker, Set: map[string]string{"k": value}})
+			require.NoError(t, err)
+		}
+		set("1")
+		var seen uint64
+		frozen, err := f.Freeze(func(s *metadata.State) { seen = s.Index() })
+		require.NoError(t, err)
+		require.Equal(t, seen, frozen.Index())
+		_, err = f.ReadFrozen(func(s *metadata.State) {
+			set("2") // no lock is held
+			require.Equal(t, "1", s.Configs(metadata.ConfigBroker, "")["k"])
+		})
+		require.NoError(t, err)
+		require.Equal(t, "1", frozen.Configs(metadata.ConfigBroker, "")["k"])
+		require.NoError(t, end())
+		_, err = f.Freeze(nil)
+		require.ErrorIs(t, err, owner.ErrNotOwner)
 	})
 }

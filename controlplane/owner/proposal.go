@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/freshet-io/freshet/metadata"
 )
@@ -16,6 +17,7 @@ const proposalOverhead = 512
 type Proposal struct {
 	cmd  metadata.Command
 	size int
+	came time.Time    // into the queue, or before it
 	stay atomic.Int32 // where it is
 	done chan struct{}
 

@@ -18,6 +18,7 @@ type queue struct {
 	mu     sync.Mutex
 	urgent []*Proposal // the reserved ones; guarded by mu
 	items  []*Proposal // guarded by mu
+	bytes  int64       // sum of the sizes of items; guarded by mu
 	closed bool        // guarded by mu
 }
 
@@ -49,6 +50,7 @@ func (q *queue) put(ctx context.Context, p *Proposal, closing <-chan struct{}) e
 		q.urgent = append(q.urgent, p)
 	} else {
 		q.items = append(q.items, p)
+		q.bytes += int64(p.size)
 	}
 	q.signal()
 	return nil
@@ -102,6 +104,7 @@ func (q *queue) take(group []*Proposal, maxBytes, maxCount int) []*Proposal {
 		if len(group) > 0 && bytes+p.size > maxBytes {
 			break
 		}
+		q.bytes -= int64(p.size)
 		if !p.stay.CompareAndSwap(inQueue, taken) {
 			q.space.Release(p.weight())
 			continue
@@ -115,6 +118,13 @@ func (q *queue) take(group []*Proposal, maxBytes, maxCount int) []*Proposal {
 		q.signal()
 	}
 	return group
+}
+
+// ahead tells what is in the queue: bytes of commands, and their number.
+func (q *queue) ahead() (bytes int64, count int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.bytes, len(q.items)
 }
 
 // close refuses further proposals and gives those in the queue.

@@ -124,12 +124,12 @@ func (t *tenure) admit(ctx context.Context, hello *api.Hello) (id.Session, *api.
 const maxEndpoints = 64
 
 // welcome attaches the agent at one log index and prepares its first items: the Welcome, returned, and the full
-// catalogue, first in the outbox.
+// catalogue as of that index, first in the outbox. The catalogue is made of a frozen state: with many topics it takes
+// long, and commits go on meanwhile.
 func (t *tenure) welcome(a *agent) (welcome, refusal *api.OwnerItem) {
-	var catalogue *api.Catalogue
 	var message *api.Welcome
 	first := a.out.reserve()
-	_, err := t.owner.Read(func(s *metadata.State) {
+	frozen, err := t.owner.Freeze(func(s *metadata.State) {
 		info, ok := s.Session(a.session)
 		if !ok || info.Closed {
 			return
@@ -142,7 +142,6 @@ func (t *tenure) welcome(a *agent) (welcome, refusal *api.OwnerItem) {
 			Session: uint32(a.session), NodeIds: info.NodeIDs, ClusterId: s.ClusterID(), Index: s.Index(),
 			NextN: info.NextN, BundlePrefix: t.cluster.cfg.BundlePrefix, NowMs: time.Now().UnixMilli(),
 		}
-		catalogue = fullCatalogue(s)
 	})
 	if err != nil {
 		return nil, refusedItem(api.Refused_NOT_OWNER, err.Error())
@@ -150,7 +149,7 @@ func (t *tenure) welcome(a *agent) (welcome, refusal *api.OwnerItem) {
 	if message == nil {
 		return nil, refusedItem(api.Refused_SESSION_CLOSED, "the session is not open")
 	}
-	a.out.fill(first, catalogueItem(catalogue))
+	a.out.fill(first, catalogueItem(fullCatalogue(frozen)))
 	return &api.OwnerItem{Item: &api.OwnerItem_Welcome{Welcome: message}}, nil
 }
 
