@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/commit"
 	"github.com/freshet-io/freshet/metadata/id"
 )
@@ -134,4 +135,70 @@ func TestParking_CrosswiseProducersDoNotDeadlock(t *testing.T) {
 		}
 		w.stop(n)
 	})
+}
+
+// A batch of a transaction waits for the one before it, and the transaction ends without ever having come to that
+// partition: the batch is late, and its agent is told so at once.
+func TestParking_EndOfTheTransactionRefuses(t *testing.T) {
+	for _, protocol := range []int8{metadata.ProtocolOne, metadata.ProtocolTwo} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			n := w.start("r1")
+			tp := id.TopicPartition{Topic: w.topic(n, "t", 1)}
+			a := w.agent()
+			a.opened()
+			propose := func(c metadata.Command) metadata.Result {
+				result, _, err := n.Owner().Propose(t.Context(), c)
+				require.NoError(t, err)
+				require.NoError(t, result.Err)
+				return result
+			}
+			now := func() uint64 {
+				index, err := n.Owner().Read(func(*metadata.State) {})
+				require.NoError(t, err)
+				return index
+			}
+			init := propose(&metadata.InitTransaction{TransactionalID: "x", TimeoutMs: 60_000, ProducerID: -1, ProducerEpoch: -1, FreshProducerID: -1})
+			producer := init.Value.(metadata.InitTransactionResult).ProducerID
+			ref := metadata.TransactionRef{TransactionalID: "x", ProducerID: producer, Version: protocol, AsOf: now()}
+			if protocol == metadata.ProtocolOne {
+				propose(&metadata.AddPartitions{TransactionRef: ref, Partitions: []id.TopicPartition{tp}})
+			}
+			ref.AsOf = now()
+			sub := id.Submission{Session: a.session, N: 1}
+			encode := func(resubmit bool) []byte {
+				var c commit.Builder
+				c.Reset(commit.Header{Submission: sub, Bytes: 1000, Resubmit: resubmit})
+				c.Section(commit.Section{Partition: tp, Position: 64})
+				c.Batch(commit.Batch{
+					Records: 1, Bytes: 100, ProducerID: producer, BaseSequence: 1, Transactional: true,
+					TransactionVersion: protocol, AsOf: ref.AsOf,
+				})
+				return c.AppendTo(nil)
+			}
+			result, err := a.Commit(t.Context(), encode(false))
+			require.NoError(t, err)
+			require.Equal(t, []commit.Outcome{commit.Gap}, outcomes(result))
+			answer := make(chan *commit.Result, 1)
+			go func() {
+				result, err := a.Commit(t.Context(), encode(true))
+				if err != nil {
+					t.Error(err)
+				}
+				answer <- result
+			}()
+			synctest.Wait()
+			require.Empty(t, answer, "parked")
+			began := time.Now()
+			propose(&metadata.EndTransaction{TransactionRef: ref, FreshProducerID: -1})
+			want := commit.InvalidTxn
+			if protocol == metadata.ProtocolTwo {
+				want = commit.Fenced
+			}
+			require.Equal(t, []commit.Outcome{want}, outcomes(<-answer))
+			require.Less(t, time.Since(began), time.Second)
+			a.leave()
+			w.stop(n)
+		})
+	}
 }
