@@ -74,6 +74,9 @@ func (g *group) afterConsumer(now time.Time, s step.Step) step.Step {
 	}
 	g.c.log.Info("consumer group becomes a classic group", zap.String("group", g.name), zap.String("reason", d.Reason))
 	g.classic, g.consumer = classic.Restore(g.name, g.c.classic, now, d.Record), nil
+	if d.Rebalance {
+		s.Add(g.classic.Rebalance(now, d.Reason))
+	}
 	return s
 }
 

@@ -202,5 +202,6 @@ func TestCoordinator_GroupChangesItsProtocol(t *testing.T) {
 			require.Equal(t, metadata.GroupClassic, info.Kind)
 		})
 		require.Zero(t, describe(w, "g").ErrorCode)
+		require.Equal(t, "PreparingRebalance", describe(w, "g").State, "the assignment is out of date")
 	})
 }
