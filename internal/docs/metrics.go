@@ -22,6 +22,7 @@ var measured = []struct{ heading, dir string }{
 	{"Object store (agent and control plane)", "objstore/meter"},
 	{"Hedging (agent)", "objstore/hedge"},
 	{"Agents' sessions (control plane, the owner)", "controlplane/session"},
+	{"Groups (control plane, the owner)", "controlplane/group"},
 	{"Owner (control plane)", "controlplane/owner"},
 	{"Replica (control plane)", "controlplane/replica"},
 	{"Metadata log (control plane)", "metadata/metalog"},
