@@ -26,7 +26,7 @@ func TestApiVersions_ListsWhatIsServed(t *testing.T) {
 		}
 		require.Equal(t, kafkaproto.Versions{Min: 0, Max: 13}, listed[kafkaproto.KeyProduce], "KAFKA-18659")
 		require.Equal(t, kafkaproto.Versions{Min: 4, Max: 18}, listed[kafkaproto.KeyFetch])
-		require.NotContains(t, listed, int16(kmsg.JoinGroup))
+		require.NotContains(t, listed, int16(kmsg.ShareGroupHeartbeat))
 		for _, e := range kafkaproto.Table() {
 			if e.By != kafkaproto.ByNobody {
 				require.Contains(t, listed, e.Key, e.Name)
