@@ -12,11 +12,11 @@ type Feature struct {
 const metadataVersion = 30
 
 // Features gives the feature levels that are spoken. A Java producer uses the second transaction protocol only from a
-// finalized transaction.version of 2 on (KIP-890). group.version stays at 0 until the new group protocol is served.
+// finalized transaction.version of 2 on (KIP-890), and the new group protocol needs a group.version of 1 (KIP-848).
 func Features() []Feature { return features }
 
 var features = []Feature{
 	{Name: "metadata.version", Min: 7, Max: metadataVersion, Finalized: metadataVersion},
 	{Name: "transaction.version", Min: 0, Max: 2, Finalized: 2},
-	{Name: "group.version", Min: 0, Max: 0},
+	{Name: "group.version", Min: 0, Max: 1, Finalized: 1},
 }

@@ -1,0 +1,172 @@
+package clients
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/freshet-io/freshet/test/harness"
+)
+
+// member is how a member of a group is made: by the configuration names that Java and librdkafka share.
+type member struct {
+	Op     string            `json:"op"`
+	Name   string            `json:"name"`
+	Topic  string            `json:"topic"`
+	Regex  string            `json:"regex,omitempty"`
+	Config map[string]string `json:"config"`
+}
+
+// with gives the member with another name and more configuration: names and values in turn.
+func (m member) with(name string, pairs ...string) member {
+	m.Name, m.Config = name, maps.Clone(m.Config)
+	for i := 0; i < len(pairs); i += 2 {
+		m.Config[pairs[i]] = pairs[i+1]
+	}
+	return m
+}
+
+// holding is what a member has and has had.
+type holding struct {
+	Assigned []int32 // numbers of its partitions, ascending
+	Revoked  int     // partitions that it had to give up so far
+	Records  int     // that it read
+	Failure  string
+}
+
+// crew are members of one client library, in one process.
+type crew interface {
+	join(t testing.TB, m member)
+	look(t testing.TB, name string) holding
+	close(t testing.TB, name string)
+	kill(t testing.TB) // all at once, without a word
+}
+
+// foreign is a crew in a worker.
+type foreign struct{ w *harness.Worker }
+
+func javaCrew(t testing.TB) crew {
+	t.Helper()
+	return foreign{harness.JavaWorker(t, "Consumers")}
+}
+
+func pythonCrew(t testing.TB) crew {
+	t.Helper()
+	return foreign{harness.PythonWorker(t, "consumers.py")}
+}
+
+func (f foreign) join(t testing.TB, m member) {
+	t.Helper()
+	m.Op = "join"
+	require.NoError(t, f.w.Call(t, m, nil))
+}
+
+func (f foreign) look(t testing.TB, name string) (h holding) {
+	t.Helper()
+	require.NoError(t, f.w.Call(t, map[string]string{"op": "look", "name": name}, &h))
+	require.Empty(t, h.Failure)
+	return h
+}
+
+func (f foreign) close(t testing.TB, name string) {
+	t.Helper()
+	require.NoError(t, f.w.Call(t, map[string]string{"op": "close", "name": name}, nil))
+}
+
+func (f foreign) kill(testing.TB) { f.w.Kill() }
+
+// franzCrew is a crew of franz-go in this process.
+type franzCrew struct{ members map[string]*franzMember }
+
+type franzMember struct {
+	client *kgo.Client
+	stop   context.CancelFunc
+	done   chan struct{}
+
+	mu  sync.Mutex
+	has map[int32]bool
+	h   holding
+}
+
+func newFranzCrew(testing.TB) crew { return franzCrew{make(map[string]*franzMember)} }
+
+func (f franzCrew) join(t testing.TB, m member) {
+	t.Helper()
+	fm := &franzMember{has: make(map[int32]bool), done: make(chan struct{})}
+	options := []kgo.Opt{
+		kgo.SeedBrokers(m.Config["bootstrap.servers"]), kgo.ConsumerGroup(m.Config["group.id"]), kgo.ConsumeTopics(m.Topic),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.OnPartitionsAssigned(fm.assigned),
+		kgo.OnPartitionsRevoked(fm.revoked), kgo.OnPartitionsLost(fm.revoked), kgo.BlockRebalanceOnPoll(),
+	}
+	if m.Config["group.protocol"] == "consumer" {
+		options = append(options, kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer()))
+	}
+	client, err := kgo.NewClient(options...)
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(context.Background())
+	fm.client, fm.stop = client, stop
+	f.members[m.Name] = fm
+	go fm.read(ctx)
+	t.Cleanup(func() { fm.close() })
+}
+
+func (m *franzMember) read(ctx context.Context) {
+	defer close(m.done)
+	for ctx.Err() == nil {
+		fetches := m.client.PollFetches(ctx)
+		m.mu.Lock()
+		m.h.Records += fetches.NumRecords()
+		m.mu.Unlock()
+		m.client.AllowRebalance()
+	}
+}
+
+func (m *franzMember) close() {
+	m.stop()
+	<-m.done
+	// Of what was polled last, the client commits nothing by itself. Twice is once, and after Close it is refused.
+	_ = m.client.CommitUncommittedOffsets(context.Background())
+	m.client.CloseAllowingRebalance()
+}
+
+func (m *franzMember) assigned(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, numbers := range partitions {
+		for _, p := range numbers {
+			m.has[p] = true
+		}
+	}
+}
+
+func (m *franzMember) revoked(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, numbers := range partitions {
+		m.h.Revoked += len(numbers)
+		for _, p := range numbers {
+			delete(m.has, p)
+		}
+	}
+}
+
+func (f franzCrew) look(_ testing.TB, name string) holding {
+	m := f.members[name]
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	h := m.h
+	h.Assigned = slices.Sorted(maps.Keys(m.has))
+	return h
+}
+
+func (f franzCrew) close(_ testing.TB, name string) { f.members[name].close() }
+
+func (f franzCrew) kill(t testing.TB) {
+	t.Helper()
+	t.Fatal("members of franz-go live in the test's process")
+}
