@@ -48,6 +48,12 @@ func TestDifferential(t *testing.T) {
 		{"Topics", topicSteps()},
 		{"Configs", configSteps()},
 		{"Cluster", clusterSteps()},
+		{"Delete records", deleteRecordSteps()},
+		{"Replicas", replicaSteps()},
+		{"Resources", resourceSteps()},
+		{"Quorum", quorumSteps()},
+		{"Security", securitySteps()},
+		{"Telemetry", telemetrySteps()},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			for _, st := range group.steps {

@@ -117,7 +117,7 @@ func name(v reflect.Value, i int) string {
 	if v.Kind() != reflect.Struct {
 		return fmt.Sprint(i)
 	}
-	for _, field := range []string{"Topic", "Name", "ResourceName", "ApiKey", "Partition"} {
+	for _, field := range []string{"Topic", "Name", "ResourceName", "ApiKey", "User", "Partition"} {
 		f := v.FieldByName(field)
 		if f.IsValid() && f.Kind() == reflect.Pointer && !f.IsNil() {
 			f = f.Elem()

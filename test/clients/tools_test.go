@@ -105,7 +105,8 @@ func TestTools(t *testing.T) {
 		out := run(t, nil, kafkaAPIVersions)
 		require.Contains(t, out, "Produce(0): 0 to 13 [usable: 13]")
 		require.Contains(t, out, "Fetch(1): 4 to 18 [usable: 18]")
-		require.Contains(t, out, "JoinGroup(11): UNSUPPORTED")
+		require.Contains(t, out, "JoinGroup(11): 0 to 9 [usable: 9]")
+		require.Contains(t, out, "ShareFetch(78): UNSUPPORTED")
 	})
 	t.Run("kafka-log-dirs", func(t *testing.T) {
 		require.Regexp(t, `"partition":"by-default-0","size":[1-9]\d*,`, run(t, nil, kafkaLogDirs, "--describe", "--topic-list", "by-default"))
