@@ -25,7 +25,6 @@ type entry struct {
 	meta     commit.Batch
 	owner    *Produce
 	stamp    *view.Stamp // of batches that need one
-	asOf     uint64      // what it gave
 	base     int64       // base offset once accepted; -1 before and otherwise
 	position uint32      // in the object, once laid out
 	index    int32       // of the batch in its Produce

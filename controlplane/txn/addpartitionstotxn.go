@@ -92,7 +92,7 @@ func (c *call) addPartitions(ctx context.Context, ref metadata.TransactionRef, t
 		return nil, err
 	}
 	if result.Err != nil {
-		return repeated(codeFor(result.Err, version, fencedSinceAddPartitions), len(r.ids)), nil
+		return repeated(codeFor(result.Err, version, fencedSinceAddPartitions), len(r.ids)), nil //nolint:nilerr // the codes say it
 	}
 	errs, _ := result.Value.([]error)
 	return codesOf(errs), nil
@@ -116,7 +116,7 @@ func (c *call) verifyPartitions(ref metadata.TransactionRef, topics []named) ([]
 	case readErr != nil:
 		return nil, readErr
 	case err != nil:
-		return repeated(code(err), len(r.ids)), nil
+		return repeated(code(err), len(r.ids)), nil //nolint:nilerr // the codes say it
 	}
 	return codesOf(errs), nil
 }

@@ -37,8 +37,8 @@ func TestTransactions(t *testing.T) {
 	for name, tell := range map[string]func(t *testing.T, j tellerJob) (fenced bool){
 		"Java":                   inWorker(harness.JavaWorker(t, "Tellers")),
 		"librdkafka":             inWorker(harness.PythonWorker(t, "tellers.py")),
-		"franz-go":               func(t *testing.T, j tellerJob) bool { return franzTells(t, j) },
-		"franz-go as Kafka 3.8s": func(t *testing.T, j tellerJob) bool { return franzTells(t, j, kgo.MaxVersions(kversion.V3_8_0())) },
+		"franz-go":               inProcess(),
+		"franz-go as Kafka 3.8s": inProcess(kgo.MaxVersions(kversion.V3_8_0())),
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), transactionLimit)
@@ -81,6 +81,13 @@ func inWorker(w *harness.Worker) func(t *testing.T, j tellerJob) bool {
 		var out struct{ Fenced bool }
 		require.NoError(t, w.Call(t, j, &out))
 		return out.Fenced
+	}
+}
+
+func inProcess(more ...kgo.Opt) func(t *testing.T, j tellerJob) bool {
+	return func(t *testing.T, j tellerJob) bool {
+		t.Helper()
+		return franzTells(t, j, more...)
 	}
 }
 
