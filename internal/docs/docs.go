@@ -24,7 +24,7 @@ func Pages() map[string]string {
 func apis() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s# Kafka APIs\n\nApache Kafka %s's APIs for clients, and which versions Freshet answers.\n", generated, kafkaproto.KafkaVersion)
-	b.WriteString("\n## Served\n\n| Key | API | Kafka | Freshet | Answered by | Note |\n|---|---|---|---|---|---|\n")
+	b.WriteString("\n## Served\n\n| Key | API | Kafka | Freshet | Answered by | Difference and reason |\n|---|---|---|---|---|---|\n")
 	var missing []kafkaproto.Entry
 	for _, e := range kafkaproto.Table() {
 		switch {
@@ -34,9 +34,9 @@ func apis() string {
 			missing = append(missing, e)
 		}
 	}
-	b.WriteString("\n## Not served\n\nNot advertised; a request of them closes the connection, as in Kafka.\n\n| Key | API | Kafka |\n|---|---|---|\n")
+	b.WriteString("\n## Not served\n\nNot advertised; a request of them closes the connection, as in Kafka.\n\n| Key | API | Kafka | Why not |\n|---|---|---|---|\n")
 	for _, e := range missing {
-		fmt.Fprintf(&b, "| %d | %s | %s |\n", e.Key, e.Name, versions(e.Kafka))
+		fmt.Fprintf(&b, "| %d | %s | %s | %s |\n", e.Key, e.Name, versions(e.Kafka), e.Note)
 	}
 	return b.String()
 }
