@@ -144,7 +144,7 @@ type Effects struct {
 	Topics     []id.Topic        // created, changed or deleted
 	Configs    bool              // a non-topic config changed
 	Members    bool              // the membership that Metadata shows changed
-	Partitions []PartitionEffect // commits, trims
+	Partitions []PartitionEffect // commits, markers, trims
 	Closed     []id.Session      // sessions closed
 	Fenced     []int64           // producers whose transaction ended or whose epoch rose: earlier batches of them are late
 	Committed  []*commit.Result  // for metrics
@@ -165,8 +165,8 @@ func (fx *Effects) Reset() {
 	}
 }
 
-// PartitionEffect is one partition's change by one section of a commit or by one trim. A commit with several sections
-// of a partition has several effects of it, in order.
+// PartitionEffect is one partition's change by one section of a commit, one marker or one trim. A command that names a
+// partition several times has several effects of it, in order.
 type PartitionEffect struct {
 	Partition id.TopicPartition
 	Watermarks
