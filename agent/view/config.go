@@ -31,8 +31,8 @@ type Config struct {
 	// the live edge. Defaults 128 extents and 64 MiB of record bytes that they name.
 	WindowExtents int
 	WindowBytes   int64
-	// MaxExtents bounds the extents and aborted transactions held for all partitions together; beyond, windows shrink to their newest extent and
-	// nothing is kept behind them. Default 2 million, 112 MiB.
+	// MaxExtents bounds the extents and aborted transactions held for all partitions together; beyond, windows shrink
+	// to their newest extent and nothing is kept behind them. Default 2 million, 112 MiB.
 	MaxExtents int
 	// LookupExtents and LookupBytes bound the extents of one partition in one look-up's answer. Defaults 128 and
 	// 32 MiB, which is also as far as read-ahead goes.

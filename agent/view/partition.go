@@ -42,8 +42,8 @@ const (
 
 var errNoticeGap = errors.New("notice does not continue the window")
 
-// partition is the window of one partition. Slices of window, aborted and runs are handed out to readers: elements are never
-// changed, only appended after or dropped from the front.
+// partition is the window of one partition. Slices of window, aborted and runs are handed out to readers: elements are
+// never changed, only appended after or dropped from the front.
 type partition struct {
 	tp    id.TopicPartition
 	total *atomic.Int64 // what all partitions hold
