@@ -2,11 +2,13 @@ package ecosystem
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -38,9 +40,7 @@ func TestGroups_Failures(t *testing.T) {
 		t.Run(f.what, func(t *testing.T) {
 			f.strike(t, func() { follow(t, b, all, written) })
 			follow(t, b, all, written)
-			for p := range int64(groupPartitions) {
-				require.Equal(t, p+1, committedAt(t, b, "idle", "read")[int32(p)])
-			}
+			require.Equal(t, map[int32]int64{0: 1, 1: 2, 2: 3, 3: 4}, committedAt(t, b, "idle", "read"))
 		})
 	}
 }
@@ -65,13 +65,17 @@ func follow(t *testing.T, b broker, crews []*crew, written *atomic.Int64) {
 	}
 }
 
-// committedAt gives a group's offsets by partition.
+// committedAt gives a group's offsets by partition; none if the coordinator is said to be at an agent that is away. The
+// client is a new one each time: franz-go goes on asking a coordinator that it once found and cannot reach any more.
 func committedAt(t *testing.T, b broker, group, topic string) map[int32]int64 {
 	t.Helper()
-	client := b.client(t)
-	defer client.Close()
-	committed, err := b.admin(t).FetchOffsets(within(t), group)
+	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(b.bootstrap, ",")...))
 	require.NoError(t, err)
+	defer client.Close()
+	committed, err := kadm.NewClient(client).FetchOffsets(within(t), group)
+	if err != nil {
+		return nil
+	}
 	at := make(map[int32]int64)
 	for p, o := range committed[topic] {
 		require.NoError(t, o.Err)

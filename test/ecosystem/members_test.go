@@ -73,8 +73,12 @@ type franzMember struct {
 func (f franz) join(t *testing.T, name string, g group) {
 	t.Helper()
 	m := &franzMember{next: make(map[int32]int64)}
+	// Of a classic group's heartbeat franz-go makes an error, and gives all partitions up, when it looks for the coordinator
+	// and meets the broker that is away twice, under the address it was given and under the one it learnt. So it is given
+	// another one's only.
+	seed, _, _ := strings.Cut(g.Bootstrap, ",")
 	options := []kgo.Opt{
-		kgo.SeedBrokers(strings.Split(g.Bootstrap, ",")...), kgo.ConsumerGroup(g.Group), kgo.ConsumeTopics(g.Topic),
+		kgo.SeedBrokers(seed), kgo.ConsumerGroup(g.Group), kgo.ConsumeTopics(g.Topic),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.AutoCommitInterval(commitInterval),
 		kgo.OnPartitionsAssigned(m.counted(&m.view.Assignments, 1)), kgo.OnPartitionsRevoked(m.counted(&m.view.Revocations, -1)),
 		kgo.OnPartitionsLost(m.counted(&m.view.Losses, -1)),
