@@ -90,12 +90,12 @@ func (t *transaction) nextEpoch(fresh int64) {
 	t.epoch++
 }
 
-// abortFencing aborts an open transaction without its client having asked for it, and fences that: as Kafka does with
-// clients of every protocol, the epoch rises once to fence and once because a transaction ended
-// (TransactionMetadata.prepareFenceProducerEpoch, then prepareAbortOrCommit), so that the client cannot take it for
-// the answer to an EndTransaction of its own. The last epoch is never given to a client, so it may stay.
+// abortFencing aborts an open transaction without its client having asked for it, and fences that: the epoch rises once,
+// as by any end of ProtocolTwo (Kafka's TransactionMetadata.prepareAbortOrCommit after prepareFenceProducerEpoch, with
+// clients of every protocol), and no last epoch is remembered, so that the client cannot take it for the answer to an
+// EndTransaction of its own. The last epoch is never given to a client, so it may stay.
 func (s *State) abortFencing(t *transaction, fx *Effects) *transaction {
-	epoch := int16(min(int(t.epoch)+2, math.MaxInt16))
+	epoch := int16(min(int(t.epoch)+1, math.MaxInt16))
 	s.endEverywhere(t, t.marker(epoch, false), fx)
 	return s.changeTransaction(t, func(t *transaction) {
 		s.complete(t, false)
