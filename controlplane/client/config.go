@@ -56,6 +56,9 @@ const (
 	maxMessageBytes = 64 << 20
 	// batchBytes is about how much is put into one message while an earlier one was being written.
 	batchBytes = 1 << 20
+	// maxForwardBytes is the largest body forwarded: it has to fit into a message with what else is in its batch. A
+	// message that is too large would end the stream, and with every resubmission the next one.
+	maxForwardBytes = maxMessageBytes - 4*batchBytes
 	// callOverhead is what an unanswered call counts beyond its payload.
 	callOverhead = 256
 	// repeatAfter is the pause before a call that the owner could not answer is sent again on the same stream.

@@ -78,7 +78,7 @@ func (s *Session) Unsubscribe(partitions []id.TopicPartition) {
 // Forward is one Kafka request that is the control plane's to answer.
 type Forward struct {
 	Key, Version int16
-	Body         []byte // after the request's header; copied
+	Body         []byte // after the request's header, at most 60 MiB; copied
 	Principal    string
 	ClientID     string
 	Host         string // the client's address
@@ -91,8 +91,11 @@ type Forward struct {
 }
 
 // Forward hands a Kafka request to the owner and gives the response's body, after its header. It waits for an owner
-// while there is none, as long as ctx allows. Errors: ErrUnavailable, ErrInvalid.
+// while there is none, as long as ctx allows. Errors: ErrUnavailable, ErrInvalid (a body that is too large, too).
 func (s *Session) Forward(ctx context.Context, f Forward) ([]byte, error) {
+	if len(f.Body) > maxForwardBytes {
+		return nil, fmt.Errorf("%w: a request of %d bytes, at most %d", ErrInvalid, len(f.Body), maxForwardBytes)
+	}
 	node := int32(-1)
 	if ids := s.NodeIDs(); f.Node >= 0 && f.Node < len(ids) {
 		node = ids[f.Node]
