@@ -5,6 +5,7 @@ import "github.com/twmb/franz-go/pkg/kerr"
 // Kafka's error codes that a group answers with.
 var (
 	codeUnknownServer        = kerr.UnknownServerError.Code
+	codeCoordinatorLoading   = kerr.CoordinatorLoadInProgress.Code
 	codeCoordinatorGone      = kerr.CoordinatorNotAvailable.Code
 	codeNotCoordinator       = kerr.NotCoordinator.Code
 	codeIllegalGeneration    = kerr.IllegalGeneration.Code

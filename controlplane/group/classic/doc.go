@@ -32,7 +32,8 @@
 //   - Of protocols with equal votes, the one that the longest member votes for is chosen, and the longest member follows
 //     a leader that is gone. Kafka leaves both to the order of a hash map.
 //   - While no member has rejoined, the next attempt to end the join phase is at least [MinRejoinWait] away.
-//   - Members that were given an id and have not joined with it are bounded ([Config.MaxPending]).
+//   - Members that were given an id and have not joined with it are bounded ([Config.MaxPending]); those beyond are
+//     to come again (COORDINATOR_LOAD_IN_PROGRESS).
 //
 // # The record
 //

@@ -110,7 +110,8 @@ func (g *Group) joinNew(r *joinRequest) {
 		return
 	}
 	if len(g.pending) >= g.cfg.MaxPending {
-		g.refuseJoin(r, joinError("", codeGroupFull))
+		// They lapse with their sessions. GROUP_MAX_SIZE_REACHED would end the clients that it is told.
+		g.refuseJoin(r, joinError("", codeCoordinatorLoading))
 		return
 	}
 	id := g.cfg.NewMemberID(r.client.ID)
