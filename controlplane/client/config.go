@@ -40,7 +40,8 @@ type Config struct {
 	DialTimeout time.Duration
 	// RetryMin and RetryMax bound the pause between attempts to reach the owner; default 20 ms and 500 ms.
 	RetryMin, RetryMax time.Duration
-	// MaxPendingBytes bounds unanswered calls; callers wait beyond it. Default 64 MiB.
+	// MaxPendingBytes bounds unanswered calls, and once more unanswered forwarded requests; callers wait beyond it.
+	// Default 64 MiB.
 	MaxPendingBytes int64
 
 	Log        *zap.Logger

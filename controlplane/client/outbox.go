@@ -8,7 +8,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/api"
 )
 
-// outbox holds what one stream has yet to send, in order. Its size is bounded by the session's budget for unanswered
+// outbox holds what one stream has yet to send, in order. Its size is bounded by the session's budgets for unanswered
 // calls: whatever is in it besides them is small and limited in number (one probe, unsubscribes of what was asked).
 type outbox struct {
 	mu struct {

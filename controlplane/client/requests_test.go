@@ -3,25 +3,57 @@ package client
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/freshet-io/freshet/controlplane/api"
 )
 
-// A request larger than a message would end every stream that it is sent on, for all clients of the agent.
-func TestForward_RefusesWhatFitsNoMessage(t *testing.T) {
+// notRun is a session without a stream.
+func notRun(t *testing.T, maxPendingBytes int64) *Session {
+	t.Helper()
 	s, err := New(Config{
-		Handler:        struct{ Handler }{},
-		VirtualCluster: "c",
-		Replicas:       []string{"127.0.0.1:1"},
-		Endpoints:      []*api.Endpoint{{Listener: "l", Host: "h", Port: 1}},
+		Handler:         struct{ Handler }{},
+		VirtualCluster:  "c",
+		Replicas:        []string{"127.0.0.1:1"},
+		Endpoints:       []*api.Endpoint{{Listener: "l", Host: "h", Port: 1}},
+		MaxPendingBytes: maxPendingBytes,
 	})
 	require.NoError(t, err)
+	return s
+}
+
+// A request larger than a message would end every stream that it is sent on, for all clients of the agent.
+func TestForward_RefusesWhatFitsNoMessage(t *testing.T) {
+	s := notRun(t, 0)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // there is no stream
-	_, err = s.Forward(ctx, Forward{Body: make([]byte, maxForwardBytes+1)})
+	_, err := s.Forward(ctx, Forward{Body: make([]byte, maxForwardBytes+1)})
 	require.ErrorIs(t, err, ErrInvalid)
 	_, err = s.Forward(ctx, Forward{Body: make([]byte, maxForwardBytes)})
 	require.ErrorIs(t, err, ErrUnavailable)
+}
+
+// Members that wait for a rebalance leave room for everything that is not forwarded.
+func TestForward_LeavesRoomForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := notRun(t, 2*callOverhead)
+		ctx, cancel := context.WithCancel(t.Context())
+		ask := func(fn func()) {
+			go fn()
+			synctest.Wait()
+		}
+		for range 3 {
+			ask(func() { _, _ = s.Forward(ctx, Forward{}) })
+		}
+		require.Len(t, s.mu.calls.pending, 2, "the third waits")
+		ask(func() { _, _ = s.Abandon(ctx, 1) })
+		require.Len(t, s.mu.calls.pending, 3)
+		cancel()
+		synctest.Wait()
+		require.Empty(t, s.mu.calls.pending)
+		require.True(t, s.budget.TryAcquire(2*callOverhead))
+		require.True(t, s.forwards.TryAcquire(2*callOverhead))
+	})
 }

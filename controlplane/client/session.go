@@ -44,9 +44,11 @@ type Session struct {
 	log     *zap.Logger
 	metrics *metrics
 	conns   *connections
-	budget  *semaphore.Weighted
-	probes  prober
-	clock   ownerClock
+	// Unanswered calls are bounded by these. Members that wait for a rebalance must not keep commits waiting, so
+	// forwarded requests have a bound of their own.
+	budget, forwards *semaphore.Weighted
+	probes           prober
+	clock            ownerClock
 
 	mu struct {
 		sync.Mutex
@@ -68,7 +70,7 @@ func New(cfg Config) (*Session, error) {
 	}
 	s := &Session{
 		cfg: cfg, log: cfg.Log, metrics: newMetrics(cfg.Registerer), conns: newConnections(cfg),
-		budget: semaphore.NewWeighted(cfg.MaxPendingBytes),
+		budget: semaphore.NewWeighted(cfg.MaxPendingBytes), forwards: semaphore.NewWeighted(cfg.MaxPendingBytes),
 	}
 	s.mu.calls.pending = map[uint64]*call{}
 	s.mu.opened = make(chan struct{})
@@ -154,7 +156,7 @@ func (s *Session) finish(c *call, answer *api.OwnerItem, err error) {
 	}
 	c.answer, c.err = answer, err
 	close(c.done)
-	s.budget.Release(c.weight)
+	s.budgetOf(c).Release(c.weight)
 }
 
 // Opened is closed once a session is open for the first time.
@@ -189,7 +191,7 @@ func (s *Session) lastWelcome() *api.Welcome {
 func (s *Session) submit(ctx context.Context, c *call) (*api.OwnerItem, error) {
 	c.done = make(chan struct{})
 	c.weight = min(c.weight+callOverhead, s.cfg.MaxPendingBytes)
-	if err := s.budget.Acquire(ctx, c.weight); err != nil {
+	if err := s.budgetOf(c).Acquire(ctx, c.weight); err != nil {
 		return nil, unavailable(ctx)
 	}
 	s.mu.Lock()
@@ -210,8 +212,15 @@ func (s *Session) submit(ctx context.Context, c *call) (*api.OwnerItem, error) {
 		<-c.done
 		return c.answer, c.err
 	}
-	s.budget.Release(c.weight)
+	s.budgetOf(c).Release(c.weight)
 	return nil, unavailable(ctx)
+}
+
+func (s *Session) budgetOf(c *call) *semaphore.Weighted {
+	if c.item.GetForward() != nil {
+		return s.forwards
+	}
+	return s.budget
 }
 
 // checkCommit tells whether the bytes begin as a commit of some session; the owner validates the rest.
