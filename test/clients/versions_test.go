@@ -92,7 +92,7 @@ func first[T any](all []T, code func(*T) int16) int16 {
 
 func sweeps() map[int16]sweep {
 	all := map[int16]sweep{}
-	for _, group := range []map[int16]sweep{sweepsOfRecords(), sweepsOfTopics(), sweepsOfConfigs(), sweepsOfCluster(), sweepsOfReplicas(), sweepsOfSecurity(), sweepsOfTransactions()} {
+	for _, group := range []map[int16]sweep{sweepsOfRecords(), sweepsOfTopics(), sweepsOfConfigs(), sweepsOfCluster(), sweepsOfReplicas(), sweepsOfSecurity(), sweepsOfTransactions(), sweepsOfGroups()} {
 		for key, s := range group {
 			all[key] = s
 		}
