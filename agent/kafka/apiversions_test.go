@@ -48,7 +48,7 @@ func TestApiVersions_Features(t *testing.T) {
 	}
 	supported, finalized := names(3)
 	require.Equal(t, []string{"metadata.version"}, supported, "features from level 0 need version 4 (KAFKA-17011)")
-	require.Equal(t, []string{"metadata.version", "transaction.version"}, finalized)
+	require.Equal(t, []string{"metadata.version", "transaction.version", "group.version"}, finalized)
 	supported, _ = names(4)
 	require.Contains(t, supported, "transaction.version")
 	supported, _ = names(2)

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -62,7 +63,7 @@ type produceRig struct {
 	writer    *writer.Writer
 	bucket    *mem.Bucket
 	fresh     error // what asking for fresh knowledge gives
-	asked     int
+	asked     atomic.Int32
 	stamp     uint64
 	onFresh   func()
 }
@@ -92,7 +93,7 @@ func newProduceRig(t *testing.T) *produceRig {
 		Catalogue: r.catalogue, Views: NewViews(r.catalogue, "a"), Writer: r.writer,
 		Now: func() int64 { return produceNow },
 		Prober: proberFunc(func(context.Context) (uint64, error) {
-			r.asked++
+			r.asked.Add(1)
 			if r.onFresh != nil {
 				r.onFresh()
 			}
@@ -219,7 +220,7 @@ func TestProduce_EveryVersion(t *testing.T) {
 				require.Zero(t, got[1].LogStartOffset)
 			}
 		}
-		require.Zero(t, r.asked)
+		require.Zero(t, r.asked.Load())
 	})
 }
 
@@ -268,7 +269,7 @@ func TestProduce_EachPartitionHasItsOwnResult(t *testing.T) {
 		require.Len(t, got[11].ErrorRecords, 2, "of the compacted topic")
 		require.EqualValues(t, 1, got[11].ErrorRecords[0].RelativeOffset)
 		require.Equal(t, "Compacted topic cannot accept message without key in topic partition compact-0.", *got[11].ErrorRecords[0].ErrorMessage)
-		require.Equal(t, 1, r.asked, "one question for all that is missing")
+		require.EqualValues(t, 1, r.asked.Load(), "one question for all that is missing")
 
 		byID := r.send(13, produceOf(-1, to{99, 0, recordBatch("a")}))
 		require.Equal(t, kerr.UnknownTopicID.Code, byID[0].ErrorCode)
@@ -449,7 +450,7 @@ func TestProduce_Transactions(t *testing.T) {
 				require.Equal(t, kerr.TransactionAbortable.Code, got[1].ErrorCode)
 			default:
 				require.Zero(t, got[1].ErrorCode)
-				require.Zero(t, r.asked, "the epoch tells what is late")
+				require.Zero(t, r.asked.Load(), "the epoch tells what is late")
 			}
 			outside := produceOf(-1, to{1, 0, from(producer, 1, recordBatch("c"))})
 			require.Equal(t, kerr.InvalidTxnState.Code, r.send(v, outside)[0].ErrorCode, "not transactional, though a transaction is open")
