@@ -37,7 +37,9 @@ func (g *Group) Heartbeat(now time.Time, c Client, req *kmsg.ConsumerGroupHeartb
 		}
 	}
 	if err != nil {
+		// A group just made of a classic one has everything to write yet, and must not come to be by this.
 		resp.ErrorCode, resp.ErrorMessage = err.Code, &err.Message
+		return step.Step{Answers: []func(){func() { reply(resp) }}}
 	}
 	return g.answer(func() { reply(resp) })
 }

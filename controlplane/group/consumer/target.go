@@ -35,10 +35,11 @@ func (g *Group) retarget(now time.Time, cat Catalogue) {
 		zap.String("assignor", name), zap.Int("members", len(g.members)))
 }
 
-// mayAssign holds targets apart, so that many joins at once cause few of them (KIP-1263).
+// mayAssign holds targets apart, so that many joins at once cause few of them (KIP-1263). An owner whose clock is behind
+// the last one's does not wait until it has caught up.
 func (g *Group) mayAssign(now time.Time) bool {
-	return g.assignedMs == 0 || g.cfg.AssignmentInterval == 0 ||
-		now.UnixMilli() >= g.assignedMs+g.cfg.AssignmentInterval.Milliseconds()
+	since := now.UnixMilli() - g.assignedMs
+	return g.assignedMs == 0 || since < 0 || since >= g.cfg.AssignmentInterval.Milliseconds()
 }
 
 // preferredAssignor is what most of the members ask for that ask for any; of equals, the first by name. Without wishes,
