@@ -42,7 +42,7 @@ race: ## run the unit tests with the race detector
 
 .PHONY: sim
 sim: ## break a cluster in one process as SEED says (default: two seeds) for DURATION (5m)
-	FRESHET_SIM_SEED=$(SEED) FRESHET_SIM_DURATION=$(or $(DURATION),5m) $(GO) test -race -timeout 0 -count=1 -v -run '^TestSeed$$' ./test/sim
+	FRESHET_SIM_SEED=$(SEED) FRESHET_SIM_DURATION=$(or $(DURATION),5m) $(GO) test -race -timeout 0 -count=1 -v -run '^Test(Transactions_)?Seed$$' ./test/sim
 
 .PHONY: soak-memory
 soak-memory: ## write 300-byte records with the least memory and full caches for DURATION (10m)
