@@ -53,11 +53,13 @@ func startCluster(t *testing.T) broker {
 	}
 	c := harness.StartCluster(t, harness.ClusterConfig{Agents: 2, ControlPlanes: 2})
 	agent := func(t *testing.T, meanwhile func()) {
+		t.Helper()
 		c.Agents[1].Kill()
 		meanwhile()
 		c.Agents[1].Restart()
 	}
 	killed := func(t *testing.T, meanwhile func()) {
+		t.Helper()
 		owner := c.Owner(t)
 		owner.Kill()
 		c.Owner(t)
@@ -65,6 +67,7 @@ func startCluster(t *testing.T) broker {
 		owner.Restart()
 	}
 	paused := func(t *testing.T, meanwhile func()) {
+		t.Helper()
 		owner := c.Owner(t)
 		owner.Stop()
 		c.Owner(t, owner)
@@ -82,6 +85,7 @@ func startKafka(t *testing.T) broker {
 	t.Helper()
 	k := harness.StartKafka(t, "group.initial.rebalance.delay.ms=0", "transaction.abort.timed.out.transaction.cleanup.interval.ms=1000")
 	restart := func(t *testing.T, meanwhile func()) {
+		t.Helper()
 		k.Kill()
 		k.Launch()
 		awaitLong(t, "the broker takes connections", func() bool {

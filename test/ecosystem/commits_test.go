@@ -85,6 +85,7 @@ type committer struct {
 
 // pair sends two commits in one write, and looks what became of them.
 func (c *committer) pair(t *testing.T) {
+	t.Helper()
 	if c.conn == nil {
 		conn, err := connect(c.address)
 		if err != nil {
@@ -122,6 +123,7 @@ func (c *committer) pair(t *testing.T) {
 
 // find asks for the group's offset until it is told. Without a connection, there is a new one next time.
 func (c *committer) find(t *testing.T) (int64, bool) {
+	t.Helper()
 	again := time.NewTicker(askAgain)
 	defer again.Stop()
 	for ; !t.Failed(); <-again.C {

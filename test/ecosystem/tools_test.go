@@ -101,6 +101,7 @@ func verify(t *testing.T, out string) {
 
 // consoleOfGroup: a second console consumer of a group goes on where the first one ended.
 func consoleOfGroup(t *testing.T, b broker, l tools) {
+	t.Helper()
 	b.create(t, "one", 1)
 	b.produce(t, "one", 0, numbers(10)...)
 	out := l.run(t, harness.ConsoleConsumer, "--topic", "one", "--group", "console", "--from-beginning", "--max-messages", "7")
@@ -113,6 +114,7 @@ func consoleOfGroup(t *testing.T, b broker, l tools) {
 // consumerGroups goes through what kafka-consumer-groups does. The groups "classic" and "modern" have read all of t and
 // are empty.
 func consumerGroups(t *testing.T, b broker, l tools) {
+	t.Helper()
 	live := joinLive(t, b)
 	group := func(name string, args ...string) []string { return append([]string{"--group", name}, args...) }
 	run := func(args ...string) string { return l.run(t, kafkaConsumerGroups, args...) }
