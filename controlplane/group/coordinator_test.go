@@ -94,7 +94,7 @@ func TestCoordinator_RefusesTheEmptyGroup(t *testing.T) {
 	inWorld(t, quick, func(w *world) {
 		want := kerr.InvalidGroupID.Code
 		require.Equal(t, want, ask[*kmsg.JoinGroupResponse](w, kmsg.NewPtrJoinGroupRequest(), 9).ErrorCode)
-		require.Equal(t, want, ask[*kmsg.SyncGroupResponse](w, kmsg.NewPtrSyncGroupRequest(), 5).ErrorCode)
+		require.Equal(t, want, ask[*kmsg.SyncGroupResponse](w, kmsg.NewPtrSyncGroupRequest(), 4).ErrorCode)
 		require.Equal(t, want, ask[*kmsg.HeartbeatResponse](w, kmsg.NewPtrHeartbeatRequest(), 4).ErrorCode)
 		require.Equal(t, want, ask[*kmsg.LeaveGroupResponse](w, kmsg.NewPtrLeaveGroupRequest(), 5).ErrorCode)
 		out := ask[*kmsg.ConsumerGroupHeartbeatResponse](w, kmsg.NewPtrConsumerGroupHeartbeatRequest(), 1)

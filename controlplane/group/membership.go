@@ -21,13 +21,19 @@ import (
 //	8  has a reason (KIP-800)
 //	9  tells a returning static leader to skip the assignment (KIP-814)
 
+// Versions that change something.
+const (
+	joinProtocolTypeSince = 7
+	syncProtocolSince     = 5
+)
+
 func (c *call) joinGroup(in *kmsg.JoinGroupRequest) {
 	if in.Group == "" {
 		c.answer(refusal(in, kerr.InvalidGroupID.Code))
 		return
 	}
 	c.with(in.Group, func(g *group, now time.Time) step.Step {
-		reply := through[*kmsg.JoinGroupResponse](c, g)
+		reply := joinReply(through[*kmsg.JoinGroupResponse](c, g), in.Version)
 		if g.classic != nil {
 			return g.classic.Join(now, c.client(), in, reply)
 		}
@@ -44,6 +50,16 @@ func (c *call) joinGroup(in *kmsg.JoinGroupRequest) {
 	})
 }
 
+// joinReply has errors name no protocol: null from version 7 on, as in Kafka.
+func joinReply(reply func(*kmsg.JoinGroupResponse), version int16) func(*kmsg.JoinGroupResponse) {
+	return func(out *kmsg.JoinGroupResponse) {
+		if version >= joinProtocolTypeSince && out.ErrorCode != 0 {
+			out.Protocol = nil
+		}
+		reply(out)
+	}
+}
+
 // SyncGroup, key 14, versions 0-5.
 //
 //	3  has static members (KIP-345)
@@ -51,6 +67,10 @@ func (c *call) joinGroup(in *kmsg.JoinGroupRequest) {
 //	5  names protocol type and protocol (KIP-559)
 
 func (c *call) syncGroup(in *kmsg.SyncGroupRequest) {
+	if in.Version >= syncProtocolSince && (in.ProtocolType == nil || in.Protocol == nil) {
+		c.answer(refusal(in, kerr.InconsistentGroupProtocol.Code))
+		return
+	}
 	if in.Group == "" {
 		c.answer(refusal(in, kerr.InvalidGroupID.Code))
 		return
