@@ -35,6 +35,7 @@ func TestDifferential(t *testing.T) {
 		s.learn(t)
 	}
 	awaitProducerIDs(t, sides[1])
+	awaitGroups(t, sides[1])
 	for _, group := range []struct {
 		name  string
 		steps []step
@@ -54,6 +55,10 @@ func TestDifferential(t *testing.T) {
 		{"Quorum", quorumSteps()},
 		{"Security", securitySteps()},
 		{"Telemetry", telemetrySteps()},
+		{"Offsets", offsetSteps()},
+		{"Classic groups", classicGroupSteps()},
+		{"Group administration", groupAdminSteps()},
+		{"Consumer groups", consumerGroupSteps()},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			for _, st := range group.steps {

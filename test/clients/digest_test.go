@@ -48,7 +48,12 @@ var words = map[string]func(v any) string{
 	"TopicID":                func(v any) string { return present(v.([16]byte) != [16]byte{}, "an id", "no id") },
 }
 
-func node(v any) string { return present(reflect.ValueOf(v).Int() >= 0, "a node", fmt.Sprint(v)) }
+func node(v any) string {
+	if member, ok := v.(string); ok { // JoinGroup's leader
+		return fmt.Sprintf("%q", member)
+	}
+	return present(reflect.ValueOf(v).Int() >= 0, "a node", fmt.Sprint(v))
+}
 
 // message: whether there is one, not its words.
 func message(v any) string {

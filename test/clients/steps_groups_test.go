@@ -216,6 +216,12 @@ func classicGroupSteps() []step {
 	}
 }
 
+// unordered is a step whose groups come in the order of Kafka's hash tables.
+func unordered(st step) step {
+	st.differs = map[string]string{`Groups\[\d+\]\.Group`: "groups are listed by name here, in the order of hash tables there"}
+	return st
+}
+
 func groupAdminSteps() []step {
 	describe := func(name string, operations bool, groups ...string) step {
 		return anyVersion(name, func() kmsg.Request {
@@ -248,16 +254,16 @@ func groupAdminSteps() []step {
 		})
 	}
 	return []step{
-		describe("describe", true, "simple", "nobody"), describe("describe without operations", false, "simple"),
+		describe("describe", true, "simple"), describe("describe nobody", true, "nobody"), describe("describe without operations", false, "simple"),
 		describe("describe the empty group", false, ""), describe("describe none", false),
-		consumers("describe consumer groups", true, "simple", "nobody"), consumers("describe the empty consumer group", false, ""),
-		list("list", nil, nil, nil), list("list empty ones", from(kmsg.ListGroups, 4), []string{"eMPTY"}, nil),
+		consumers("describe a classic group as a consumer group", true, "simple"), consumers("describe no consumer group", true, "nobody"), consumers("describe the empty consumer group", false, ""),
+		unordered(list("list", nil, nil, nil)), unordered(list("list empty ones", from(kmsg.ListGroups, 4), []string{"eMPTY"}, nil)),
 		list("list stable ones", from(kmsg.ListGroups, 4), []string{"Stable"}, nil),
 		list("list of an unknown state", from(kmsg.ListGroups, 4), []string{"bogus"}, nil),
-		list("list classic ones", from(kmsg.ListGroups, 5), nil, []string{"classic"}),
+		unordered(list("list classic ones", from(kmsg.ListGroups, 5), nil, []string{"classic"})),
 		list("list consumer ones", from(kmsg.ListGroups, 5), nil, []string{"Consumer"}),
 		list("list of an unknown type", from(kmsg.ListGroups, 5), nil, []string{"bogus"}),
-		remove("delete groups", "nobody", "", "negative"), remove("delete no groups"), remove("delete twice", "nobody", "nobody"),
+		remove("delete nobody", "nobody"), remove("delete the empty group", ""), remove("delete", "negative"), remove("delete no groups"), remove("delete twice", "nobody", "nobody"),
 	}
 }
 
