@@ -147,7 +147,7 @@ func (c *call) logCommit(g *group, cmd *metadata.CommitOffsets, all items, place
 		case err != nil:
 			c.fail(err)
 		case result.Err != nil:
-			refuse(transactionCode(result.Err))
+			refuse(transactionCode(result.Err, c.forward.ApiVersion))
 		default:
 			for k, err := range result.Value.([]error) {
 				if err != nil {
@@ -173,16 +173,25 @@ func (g *group) committed() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.commits--
+	if g.classic != nil && !g.classic.Stored() && g.pipe.idle() && g.classic.Deadline().IsZero() {
+		g.classic = nil // it was loaded before there was an offset: now there is a group
+	}
 	g.leaveIfIdle()
 }
 
-// transactionCode translates what a transactional commit ended in.
-func transactionCode(err error) int16 {
+// abortableCommitVersion is the TxnOffsetCommit version whose clients abort on TRANSACTION_ABORTABLE; those before know
+// INVALID_TXN_STATE only (AddPartitionsToTxnManager.txnOffsetCommitRequestVersionToTransactionSupportedOperation).
+const abortableCommitVersion = 4
+
+// transactionCode translates what a TxnOffsetCommit of a version ended in.
+func transactionCode(err error, version int32) int16 {
 	switch {
 	case errors.Is(err, metadata.ErrFencedProducer):
 		return kerr.InvalidProducerEpoch.Code
 	case errors.Is(err, metadata.ErrUnknownTransaction):
 		return kerr.InvalidProducerIDMapping.Code
+	case errors.Is(err, metadata.ErrInvalidTransactionState) && version >= abortableCommitVersion:
+		return kerr.TransactionAbortable.Code
 	case errors.Is(err, metadata.ErrInvalidTransactionState):
 		return kerr.InvalidTxnState.Code
 	case errors.Is(err, metadata.ErrConcurrentTransactions):

@@ -140,7 +140,19 @@ func (c *Coordinator) Start(_ context.Context, f *api.Forward, reply func(body [
 		reply(nil, fmt.Errorf("%w: %s: %w", session.ErrBadRequest, kmsg.NameForKey(int16(f.ApiKey)), err))
 		return
 	}
-	handle(&call{Coordinator: c, forward: f, in: in, reply: reply}, in)
+	answer := func() { handle(&call{Coordinator: c, forward: f, in: in, reply: reply}, in) }
+	if walks[int16(f.ApiKey)] && c.spawn(func(context.Context) { answer() }) {
+		return
+	}
+	answer()
+}
+
+// walks are the APIs whose requests look at many groups: they must not hold up what comes by the same stream.
+var walks = map[int16]bool{
+	int16(kmsg.DescribeGroups):        true,
+	int16(kmsg.ListGroups):            true,
+	int16(kmsg.DeleteGroups):          true,
+	int16(kmsg.ConsumerGroupDescribe): true,
 }
 
 // lookup gives the entry of a group, a new one if there is none. It may be gone by the time it is locked.
@@ -170,11 +182,27 @@ func (c *Coordinator) with(name string, fn func(g *group) step.Step) error {
 }
 
 // enqueue hands a command to the log without waiting; done is called with its outcome unless the tenure ends first.
+// While the owner's queue is full a goroutine waits for room: a group has one write under way, and the commits of
+// offsets are bounded by the requests that are taken in.
 func (c *Coordinator) enqueue(cmd metadata.Command, done func(metadata.Result, error)) error {
 	p, err := c.owner.Enqueue(c.enqueueing, cmd)
+	if errors.Is(err, context.Canceled) && c.spawn(func(ctx context.Context) { c.enqueueWhenFree(ctx, cmd, done) }) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
 	c.completed.add(completion{p, done})
 	return nil
+}
+
+func (c *Coordinator) enqueueWhenFree(ctx context.Context, cmd metadata.Command, done func(metadata.Result, error)) {
+	p, err := c.owner.Enqueue(ctx, cmd)
+	switch {
+	case ctx.Err() != nil: // the tenure is over
+	case err != nil:
+		done(metadata.Result{}, err)
+	default:
+		c.completed.add(completion{p, done})
+	}
 }

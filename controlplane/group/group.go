@@ -19,6 +19,9 @@ import (
 // errGone: the entry was taken out of the table before it was locked.
 var errGone = errors.New("group entry is gone")
 
+// errUnreadable: what is stored of the group is not what this version writes.
+var errUnreadable = errors.New("stored group cannot be read")
+
 // group is one group's entry: its machine, and the pipeline that carries out the machine's steps. It is in the table as
 // long as there is something to remember: a group that is stored, or something under way.
 type group struct {
@@ -101,7 +104,7 @@ func (g *group) load() error {
 	}
 	if err := g.restore(stored, configs); err != nil {
 		g.c.log.Error("stored group cannot be read", zap.String("group", g.name), zap.Error(err))
-		return fmt.Errorf("load group %q: %w", g.name, err)
+		return fmt.Errorf("%w: %q: %w", errUnreadable, g.name, err)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package group
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -59,7 +60,8 @@ func (g *group) listed() (kmsg.ListGroupsResponseGroup, bool) {
 // groupsPerRead bounds the groups that one look at the state gives: it holds up commits.
 const groupsPerRead = 256
 
-// eachStored calls fn for each group in the state, in name order, until it gives an error.
+// eachStored calls fn for each group in the state, in name order, until the tenure is over. A group that cannot be
+// loaded is logged where that is found, and passed over.
 func (c *Coordinator) eachStored(fn func(name string) error) error {
 	for from, more := "", true; more; {
 		var names []string
@@ -67,7 +69,7 @@ func (c *Coordinator) eachStored(fn func(name string) error) error {
 			return err
 		}
 		for _, name := range names {
-			if err := fn(name); err != nil {
+			if err := fn(name); err != nil && !errors.Is(err, errUnreadable) {
 				return err
 			}
 		}

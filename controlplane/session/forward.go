@@ -37,7 +37,13 @@ func (a *agent) forwardFault(f *api.Forward, err error) *api.Error {
 	return commandFault(err)
 }
 
+// answerForward sends an answer. One that fits no message must not end the stream, which would be asked again on the
+// next one: it is refused, which closes the one connection that asked.
 func (a *agent) answerForward(f *api.Forward, body []byte, e *api.Error) {
+	if len(body) > maxAnswerBytes {
+		a.t.log.Warn("answer too large to be sent", zap.Int32("api_key", f.ApiKey), zap.Int("bytes", len(body)))
+		body, e = nil, fault(api.Error_INVALID, "the answer is too large")
+	}
 	a.out.push(&api.OwnerItem{Item: &api.OwnerItem_Forward{Forward: &api.ForwardAnswer{Request: f.Request, Body: body, Error: e}}})
 }
 
@@ -125,6 +131,10 @@ func (q *forwardQueue) count(fw *forwarding) (count *int, limit int) {
 // run begins a request, and the next ones of its connection as long as each is answered at once.
 func (q *forwardQueue) run(fw *forwarding) {
 	for fw != nil {
+		if fw.ctx.Err() != nil { // asked again on the next stream, where later requests must not come before it
+			q.leave(fw)
+			return
+		}
 		q.start(fw.ctx, fw.f, q.reply(fw))
 		if fw.stage.CompareAndSwap(starting, started) {
 			return // reply goes on
