@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"time"
@@ -52,6 +53,13 @@ func (f *forwarded) Start(ctx context.Context, req *edge.Request) func() edge.Re
 }
 
 func (f *forwarded) ask(ctx context.Context, req *edge.Request, forward forwardFunc) edge.Reply {
+	if waitsForOthers(req.Key) {
+		// Its frame would keep out, for minutes, the requests that it waits for: these forwards count in the client's
+		// own bound instead.
+		body := bytes.Clone(req.Body)
+		req.Release()
+		req.Body = body
+	}
 	ctx, cancel := context.WithTimeout(ctx, f.timeoutOf(req))
 	defer cancel()
 	body, err := forward(ctx, forwardOf(req, f.zone))

@@ -16,6 +16,11 @@ const (
 	maxJoinWait = 30 * time.Minute
 )
 
+// waitsForOthers tells whether an API's answers wait for what other members of a group do.
+func waitsForOthers(key int16) bool {
+	return key == int16(kmsg.JoinGroup) || key == int16(kmsg.SyncGroup)
+}
+
 // timeoutOf is how long a request waits for its answer. A JoinGroup waits for the other members: as long as these may
 // take to rejoin, which is what its rebalance time-out says (before version 1: its session time-out).
 func (f *forwarded) timeoutOf(req *edge.Request) time.Duration {
