@@ -29,8 +29,10 @@ func TestGroupCommands_Golden(t *testing.T) {
 			{Partition: other, Offset: -1, LeaderEpoch: 4, Metadata: "m", ExpiresMs: 5},
 		}}, "201e0167000201 01000000000000000000000000000000 0412 0e0601 08 016d 0a"},
 		{&DeleteOffsets{Group: "g", Partitions: []id.TopicPartition{one}}, "2115 016700 01 01000000000000000000000000000000 04"},
-		{&DeleteOffsets{Group: "g", Partitions: []id.TopicPartition{one}, CommittedBefore: []int64{3}},
-			"2116 016701 01 01000000000000000000000000000000 04 06"},
+		{
+			&DeleteOffsets{Group: "g", Partitions: []id.TopicPartition{one}, CommittedBefore: []int64{3}},
+			"2116 016701 01 01000000000000000000000000000000 04 06",
+		},
 	} {
 		want, err := hex.DecodeString(string(bytes.ReplaceAll([]byte(c.bytes), []byte(" "), nil)))
 		require.NoError(t, err)

@@ -69,6 +69,7 @@ func (*DeleteGroup) kind() commandKind   { return kindDeleteGroup }
 func (*CommitOffsets) kind() commandKind { return kindCommitOffsets }
 func (*DeleteOffsets) kind() commandKind { return kindDeleteOffsets }
 
+//nolint:unparam // a groupCommand's result
 func (c *UpdateGroup) applyTo(s *State, _ *Effects) Result {
 	s.updateGroup(c)
 	return Result{}

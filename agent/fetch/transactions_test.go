@@ -130,7 +130,9 @@ func TestFetcher_AbortedWithinTheAnswer(t *testing.T) {
 			bytes  int
 			want   []extent.Aborted
 		}{
-			{0, 1, []extent.Aborted{one}}, {1, 1, []extent.Aborted{one, two}}, {0, 1 << 20, []extent.Aborted{one, two}},
+			{0, 1, []extent.Aborted{one}},
+			{1, 1, []extent.Aborted{one, two}},
+			{0, 1 << 20, []extent.Aborted{one, two}},
 			{3, 1, []extent.Aborted{two}},
 		} {
 			p := part(0, tt.offset)

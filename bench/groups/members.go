@@ -166,7 +166,8 @@ func (l *line) sync(m *member, joined *kmsg.JoinGroupResponse) error {
 	req.Version, req.Group, req.MemberID, req.Generation = syncVersion, m.group, m.id, joined.Generation
 	for _, other := range joined.Members {
 		req.GroupAssignment = append(req.GroupAssignment, kmsg.SyncGroupRequestGroupAssignment{
-			MemberID: other.MemberID, MemberAssignment: make([]byte, 32)})
+			MemberID: other.MemberID, MemberAssignment: make([]byte, 32),
+		})
 	}
 	resp := kmsg.NewPtrSyncGroupResponse()
 	if err := l.wire.ask(req, resp); err != nil {

@@ -72,5 +72,6 @@ func (c *call) listResources(s *metadata.State, t kmsg.ConfigResourceType, add f
 		for name := range s.ConfiguredNames(metadata.ConfigGroup) {
 			add(name)
 		}
+	default: // listedResources are all there are
 	}
 }

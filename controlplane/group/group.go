@@ -73,7 +73,7 @@ func (g *group) leaveIfIdle() {
 	if !g.pipe.idle() || g.commits > 0 || g.consumer != nil && (g.consumer.Stored() || !g.consumer.Deadline().IsZero()) {
 		return
 	}
-	if g.classic != nil && (g.classic.Stored() && !(g.simple && g.classic.Empty()) || !g.classic.Deadline().IsZero()) {
+	if g.classic != nil && (g.classic.Stored() && (!g.simple || !g.classic.Empty()) || !g.classic.Deadline().IsZero()) {
 		return
 	}
 	g.gone = true

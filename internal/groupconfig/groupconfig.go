@@ -128,7 +128,7 @@ func (d *Def) check(value string) error {
 			return topicconfig.Invalidf("Invalid value %s for configuration %s: Value must be at least %d", text, d.Name, d.least)
 		}
 	case topicconfig.String:
-		if !slices.Contains(d.one, text) && !(d.duration && isDuration(text)) {
+		if !slices.Contains(d.one, text) && (!d.duration || !isDuration(text)) {
 			return topicconfig.Invalidf("Invalid value %s for configuration %s: String must be one of: %s", text, d.Name, strings.Join(d.one, ", "))
 		}
 	default:

@@ -295,7 +295,7 @@ func consumerGroupSteps() []step {
 			return offsetCommit(s, "next", "plain", 0, func(r *kmsg.OffsetCommitRequest) { r.MemberID, r.Generation = "m1", epoch })
 		}}
 	}
-	fetch := func(name string, member string, epoch int32) step {
+	fetch := func(name, member string, epoch int32) step {
 		return step{name: name, versions: from(kmsg.OffsetFetch, 9), req: func(s *side, version int16) kmsg.Request {
 			req := offsetFetch(s, version, "next", "plain", 0)
 			req.Groups[0].MemberID, req.Groups[0].MemberEpoch = &member, epoch

@@ -101,8 +101,10 @@ func (g *Group) Size() int { return g.roster.len() }
 
 // Record is what the group is now, members in the order of their joining.
 func (g *Group) Record() Record {
-	r := Record{StateMs: g.stateMs, Generation: g.generation, ProtocolType: g.protocolType,
-		Protocol: g.protocol, Leader: g.leader}
+	r := Record{
+		StateMs: g.stateMs, Generation: g.generation, ProtocolType: g.protocolType,
+		Protocol: g.protocol, Leader: g.leader,
+	}
 	for _, m := range g.roster.list {
 		r.Members = append(r.Members, m.Member)
 	}

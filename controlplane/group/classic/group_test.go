@@ -115,7 +115,8 @@ func syncAll(t testing.TB, g *Group, now time.Time, n int) {
 		if i == 1 {
 			for m := range n {
 				req.GroupAssignment = append(req.GroupAssignment, kmsg.SyncGroupRequestGroupAssignment{
-					MemberID: fmt.Sprintf("c-%d", m+1), MemberAssignment: make([]byte, 64)})
+					MemberID: fmt.Sprintf("c-%d", m+1), MemberAssignment: make([]byte, 64),
+				})
 			}
 		}
 		s := g.Sync(now, Client{}, req, func(*kmsg.SyncGroupResponse) { told++ })
@@ -134,7 +135,8 @@ func join(g *Group, now time.Time, id string, version int16, reply func(*kmsg.Jo
 	req.Version, req.MemberID, req.ProtocolType = version, id, "consumer"
 	req.SessionTimeoutMillis, req.RebalanceTimeoutMillis = 10_000, 60_000
 	req.Protocols = []kmsg.JoinGroupRequestProtocol{
-		{Name: "range", Metadata: subscription("some-topic")}, {Name: "cooperative-sticky", Metadata: subscription("some-topic")}}
+		{Name: "range", Metadata: subscription("some-topic")}, {Name: "cooperative-sticky", Metadata: subscription("some-topic")},
+	}
 	for _, answer := range g.Join(now, Client{ID: "c", Host: "/10.0.0.1"}, req, reply).Answers {
 		answer()
 	}

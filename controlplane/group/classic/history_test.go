@@ -60,6 +60,7 @@ func newHistory(seed uint64) *history {
 }
 
 func (h *history) act(t *testing.T) {
+	t.Helper()
 	h.t = t
 	switch n := h.r.IntN(100); {
 	case n < 30:
@@ -95,7 +96,8 @@ func (h *history) join() {
 	req.ProtocolType = "consumer"
 	for range 1 + h.r.IntN(2) {
 		req.Protocols = append(req.Protocols, kmsg.JoinGroupRequestProtocol{
-			Name: string(rune('p' + h.r.IntN(2))), Metadata: subscription(string(rune('t' + h.r.IntN(2))))})
+			Name: string(rune('p' + h.r.IntN(2))), Metadata: subscription(string(rune('t' + h.r.IntN(2)))),
+		})
 	}
 	h.asked++
 	h.do(h.t, h.group.Join(h.now, Client{ID: "c"}, req, func(resp *kmsg.JoinGroupResponse) {
@@ -128,7 +130,8 @@ func (h *history) sync() {
 	}
 	for range h.r.IntN(3) {
 		req.GroupAssignment = append(req.GroupAssignment, kmsg.SyncGroupRequestGroupAssignment{
-			MemberID: h.member(), MemberAssignment: []byte{byte(h.r.Uint32())}})
+			MemberID: h.member(), MemberAssignment: []byte{byte(h.r.Uint32())},
+		})
 	}
 	h.asked++
 	h.do(h.t, h.group.Sync(h.now, Client{}, req, func(*kmsg.SyncGroupResponse) { h.answer() }))

@@ -106,8 +106,10 @@ func DecodeRecord(p []byte) (Record, error) {
 	if v := in.byte(); v != recordVersion {
 		in.fail("version %d", v)
 	}
-	r := Record{StateMs: in.varint(), Generation: int32(in.bounded(math.MaxInt32)),
-		ProtocolType: in.string(), Protocol: in.string(), Leader: in.string()}
+	r := Record{
+		StateMs: in.varint(), Generation: int32(in.bounded(math.MaxInt32)),
+		ProtocolType: in.string(), Protocol: in.string(), Leader: in.string(),
+	}
 	n := in.count(minMemberBytes)
 	ids := make(map[string]bool, n)
 	for range n {

@@ -171,7 +171,8 @@ func (w *world) sync(t *testing.T, d *datadriven.TestData) {
 	for _, a := range list(d, "assign", "") {
 		member, assignment, _ := strings.Cut(a, "=")
 		req.GroupAssignment = append(req.GroupAssignment, kmsg.SyncGroupRequestGroupAssignment{
-			MemberID: member, MemberAssignment: []byte(assignment)})
+			MemberID: member, MemberAssignment: []byte(assignment),
+		})
 	}
 	w.do(t, w.group.Sync(w.now, Client{}, req, func(resp *kmsg.SyncGroupResponse) {
 		require.Equal(t, req.Version, resp.Version)
