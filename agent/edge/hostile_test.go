@@ -42,7 +42,7 @@ func TestServer_RefusesWhatIsNotServed(t *testing.T) {
 	for name, p := range map[string][]byte{
 		"unknown key":          {0, 0, 0, 10, 0x7f, 0xff, 0, 0, 0, 0, 0, 1, 0xff, 0xff},
 		"produce version 2":    {0, 0, 0, 10, 0, 0, 0, 2, 0, 0, 0, 1, 0xff, 0xff},
-		"join group":           {0, 0, 0, 10, 0, 11, 0, 0, 0, 0, 0, 1, 0xff, 0xff},
+		"share fetch":          {0, 0, 0, 10, 0, 78, 0, 1, 0, 0, 0, 1, 0xff, 0xff},
 		"client id too long":   {0, 0, 0, 10, 0, 3, 0, 0, 0, 0, 0, 1, 0x7f, 0xff},
 		"no room for a header": {0, 0, 0, 8, 0, 3, 0, 0, 0, 0, 0, 1},
 	} {

@@ -38,6 +38,8 @@ func TestRun_TheLogStaysBoundedWhileSnapshotsWork(t *testing.T) {
 func TestRun_CommitsStopAtTheBudgetWhileSnapshotsFailAndGoOnAfter(t *testing.T) {
 	cfg := small(t)
 	cfg.Failing = true
+	// Small enough for a slow machine to reach within the time that snapshots fail.
+	cfg.SoftLogBytes, cfg.HardLogBytes, cfg.SnapshotBytes = 3<<20, 8<<20, 1<<20
 	r, err := Run(t.Context(), cfg)
 	require.NoError(t, err)
 	failing := func(f func(Sample) int64) int64 { return r.Max(0, r.FailedFor, f) }

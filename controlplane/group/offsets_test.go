@@ -190,7 +190,7 @@ func TestOffsets_Expire(t *testing.T) {
 		m := w.join("g")
 		require.Zero(t, commitAs(w, "g", m.id, m.generation, 9))
 		for range 15 {
-			time.Sleep(5 * time.Second)
+			time.Sleep(5 * time.Second) // sleeps: the bubble's time passes at once
 			require.Zero(t, m.heartbeat(w))
 		}
 		_, got := fetch(w, "simple", 9, false, false)
@@ -202,10 +202,10 @@ func TestOffsets_Expire(t *testing.T) {
 		_, got = fetch(w, "g", 9, false, false)
 		require.Equal(t, []fetched{{5, 0}}, got, "a member subscribes")
 		m.leave(w)
-		time.Sleep(50 * time.Second)
+		time.Sleep(50 * time.Second) // sleeps: the bubble's time passes at once
 		_, got = fetch(w, "g", 9, false, false)
 		require.Equal(t, []fetched{{5, 0}}, got, "empty for less than the retention")
-		time.Sleep(25 * time.Second)
+		time.Sleep(25 * time.Second) // sleeps: the bubble's time passes at once
 		w.read(func(s *metadata.State) { require.Zero(t, s.GroupCount()) })
 	})
 }
