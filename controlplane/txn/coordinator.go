@@ -43,6 +43,7 @@ func (c *Config) ApplyDefaults() {
 type Owner interface {
 	Propose(ctx context.Context, c metadata.Command) (metadata.Result, uint64, error)
 	Read(fn func(*metadata.State)) (index uint64, err error)
+	ReadFrozen(fn func(*metadata.State)) (index uint64, err error)
 }
 
 // Coordinator answers forwarded requests under one owner. Safe for concurrent use.

@@ -42,7 +42,7 @@ func (c *call) listTransactions(_ context.Context, in *kmsg.ListTransactionsRequ
 			out.UnknownStateFilters = append(out.UnknownStateFilters, name)
 		}
 	}
-	_, err := c.owner.Read(func(s *metadata.State) {
+	_, err := c.owner.ReadFrozen(func(s *metadata.State) {
 		if !lists(s, c.forward) {
 			return
 		}
