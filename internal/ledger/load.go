@@ -41,7 +41,10 @@ func (l *Load) Run(ctx context.Context, drain time.Duration) error {
 }
 
 func (l *Load) produce(ctx context.Context, name string, drain time.Duration) error {
-	options := append([]kgo.Opt{kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DefaultProduceTopic(l.Topic)}, l.Options...)
+	options := append([]kgo.Opt{
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DefaultProduceTopic(l.Topic),
+		kgo.AlwaysRetryEOF(), // an agent that is killed at a connection's first request is no listener that wants SASL
+	}, l.Options...)
 	client, err := kgo.NewClient(options...)
 	if err != nil {
 		return fmt.Errorf("producer %s: %w", name, err)

@@ -37,7 +37,10 @@ type traffic struct {
 
 // options of producers that must not wait 20 s, as they do by default, for an agent that is there and does not answer.
 func impatient() []kgo.Opt {
-	return []kgo.Opt{kgo.ProduceRequestTimeout(2 * time.Second), kgo.RequestTimeoutOverhead(time.Second)}
+	return []kgo.Opt{
+		kgo.ProduceRequestTimeout(2 * time.Second), kgo.RequestTimeoutOverhead(time.Second),
+		kgo.AlwaysRetryEOF(), // a connection's first request may meet the kill
+	}
 }
 
 // startTraffic creates a topic, starts producers and waits until every one of them has been answered.

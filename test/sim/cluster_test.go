@@ -242,6 +242,7 @@ func (c *cluster) clientOptions(more ...kgo.Opt) []kgo.Opt {
 		kgo.SeedBrokers(c.seeds()...), kgo.MetadataMinAge(100 * time.Millisecond), kgo.MetadataMaxAge(2 * time.Second),
 		kgo.RetryBackoffFn(func(int) time.Duration { return 50 * time.Millisecond }),
 		kgo.FetchMaxWait(200 * time.Millisecond), kgo.ProducerLinger(0),
+		kgo.AlwaysRetryEOF(), // an agent that crashes at a connection's first request is no listener that wants SASL
 	}, more...)
 }
 
