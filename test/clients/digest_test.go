@@ -109,11 +109,20 @@ func flattenSlice(out map[string]string, path string, v reflect.Value) {
 		out[path] = fmt.Sprintf("%d nodes", v.Len())
 		return
 	}
-	out[path+"#"] = fmt.Sprint(v.Len())
+	count := v.Len()
 	for i := range v.Len() {
-		flatten(out, fmt.Sprintf("%s[%s]", path, name(v.Index(i), i)), v.Index(i))
+		name := name(v.Index(i), i)
+		if slices.Contains(brokerTopics, name) {
+			count--
+			continue
+		}
+		flatten(out, fmt.Sprintf("%s[%s]", path, name), v.Index(i))
 	}
+	out[path+"#"] = fmt.Sprint(count)
 }
+
+// brokerTopics are those in which Kafka's brokers keep groups and transactions; they come to be with the first of these.
+var brokerTopics = []string{"__consumer_offsets", "__transaction_state"}
 
 var nodes = regexp.MustCompile(`(Replicas|ISR|LastKnownELR)$`)
 
