@@ -52,7 +52,7 @@ func (c *Config) ApplyDefaults() {
 		c.Members = 5
 	}
 	if c.Lane == 0 {
-		c.Lane = 500
+		c.Lane = 2000
 	}
 	if c.Interval == 0 {
 		c.Interval = 3 * time.Second
