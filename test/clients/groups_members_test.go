@@ -3,9 +3,12 @@ package clients
 import (
 	"context"
 	"maps"
+	"net"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -81,7 +84,31 @@ func (f foreign) close(t testing.TB, name string) {
 func (f foreign) kill(testing.TB) { f.w.Kill() }
 
 // franzCrew is a crew of franz-go in this process.
-type franzCrew struct{ members map[string]*franzMember }
+type franzCrew struct {
+	members map[string]*franzMember
+	network *network
+}
+
+// network is the network of a crew that lives in the test's process: cut, its members are as good as killed.
+type network struct {
+	mu    sync.Mutex
+	cut   bool
+	conns []net.Conn
+}
+
+func (w *network) dial(ctx context.Context, kind, host string) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, kind, host)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.conns = append(w.conns, conn)
+	if w.cut {
+		_ = conn.Close()
+	}
+	return conn, nil
+}
 
 type franzMember struct {
 	client *kgo.Client
@@ -93,7 +120,7 @@ type franzMember struct {
 	h   holding
 }
 
-func newFranzCrew(testing.TB) crew { return franzCrew{make(map[string]*franzMember)} }
+func newFranzCrew(testing.TB) crew { return franzCrew{make(map[string]*franzMember), new(network)} }
 
 func (f franzCrew) join(t testing.TB, m member) {
 	t.Helper()
@@ -102,6 +129,16 @@ func (f franzCrew) join(t testing.TB, m member) {
 		kgo.SeedBrokers(m.Config["bootstrap.servers"]), kgo.ConsumerGroup(m.Config["group.id"]), kgo.ConsumeTopics(m.Topic),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.OnPartitionsAssigned(fm.assigned),
 		kgo.OnPartitionsRevoked(fm.revoked), kgo.OnPartitionsLost(fm.revoked), kgo.BlockRebalanceOnPoll(),
+		kgo.Dialer(f.network.dial),
+	}
+	if ms, err := strconv.Atoi(m.Config["session.timeout.ms"]); err == nil {
+		options = append(options, kgo.SessionTimeout(time.Duration(ms)*time.Millisecond))
+	}
+	if ms, err := strconv.Atoi(m.Config["heartbeat.interval.ms"]); err == nil {
+		options = append(options, kgo.HeartbeatInterval(time.Duration(ms)*time.Millisecond))
+	}
+	if id := m.Config["group.instance.id"]; id != "" {
+		options = append(options, kgo.InstanceID(id))
 	}
 	if m.Config["group.protocol"] == "consumer" {
 		options = append(options, kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer()))
@@ -166,7 +203,11 @@ func (f franzCrew) look(_ testing.TB, name string) holding {
 
 func (f franzCrew) close(_ testing.TB, name string) { f.members[name].close() }
 
-func (f franzCrew) kill(t testing.TB) {
-	t.Helper()
-	t.Fatal("members of franz-go live in the test's process")
+func (f franzCrew) kill(testing.TB) {
+	f.network.mu.Lock()
+	defer f.network.mu.Unlock()
+	f.network.cut = true
+	for _, conn := range f.network.conns {
+		_ = conn.Close()
+	}
 }
