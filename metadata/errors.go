@@ -42,9 +42,6 @@ var (
 	// ErrInvalidTransactionState: the request does not fit the transaction's state, or is late: sent in an earlier
 	// transaction of the same epoch (INVALID_TXN_STATE).
 	ErrInvalidTransactionState = errors.New("invalid transaction state")
-	// ErrConcurrentTransactions: reserved for owners, which may have to ask a client to come again
-	// (CONCURRENT_TRANSACTIONS). The state machine ends a transaction at once and never says so.
-	ErrConcurrentTransactions = errors.New("concurrent transactions")
 	// ErrNotInTransaction: the partition verified is not in the transaction (TRANSACTION_ABORTABLE).
 	ErrNotInTransaction = errors.New("partition is not in the transaction")
 	// ErrNotAttempted: nothing was done, because of an error of another partition (OPERATION_NOT_ATTEMPTED).

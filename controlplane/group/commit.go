@@ -194,8 +194,6 @@ func transactionCode(err error, version int32) int16 {
 		return kerr.TransactionAbortable.Code
 	case errors.Is(err, metadata.ErrInvalidTransactionState):
 		return kerr.InvalidTxnState.Code
-	case errors.Is(err, metadata.ErrConcurrentTransactions):
-		return kerr.ConcurrentTransactions.Code
 	default:
 		return kerr.UnknownServerError.Code
 	}

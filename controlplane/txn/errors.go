@@ -16,7 +16,6 @@ var codes = []struct {
 	{metadata.ErrUnknownTransaction, kerr.InvalidProducerIDMapping},
 	{metadata.ErrFencedProducer, kerr.ProducerFenced},
 	{metadata.ErrInvalidTransactionState, kerr.InvalidTxnState},
-	{metadata.ErrConcurrentTransactions, kerr.ConcurrentTransactions},
 	{metadata.ErrNotInTransaction, kerr.TransactionAbortable},
 	{metadata.ErrNotAttempted, kerr.OperationNotAttempted},
 	{metadata.ErrUnknownPartition, kerr.UnknownTopicOrPartition},
