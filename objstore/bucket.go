@@ -54,7 +54,8 @@ type Body struct {
 // slash (CheckKey), and no key is the directory part of another. Implementations are safe for concurrent use, honour ctx, and do not retry: callers do.
 type Bucket interface {
 	// Put creates the object, never replaces one. It returns nil only when the object is durable. Errors:
-	// ErrAlreadyExists, ErrConflict, ErrThrottled, ErrChecksum, ErrOutcomeUnknown, or the context's. After Put
+	// ErrAlreadyExists, ErrConflict, ErrThrottled, ErrChecksum, ErrOutcomeUnknown, or the context's. A bucket that
+	// sends a request more than once (hedge) takes an object with exactly these bytes for its own. After Put
 	// returned, no goroutine reads the buffers any more, whatever the outcome.
 	Put(ctx context.Context, key string, body Body) error
 

@@ -64,7 +64,7 @@ func newColdStack(t *testing.T, config hedge.Config) stack {
 }
 
 func TestBucket_Contract(t *testing.T) {
-	objstoretest.Run(t, func(t *testing.T) objstore.Bucket {
+	objstoretest.RunRepeating(t, func(t *testing.T) objstore.Bucket {
 		t.Helper()
 		b, err := hedge.New(mem.New(), hedge.Config{MinSamples: 1, MinDelay: time.Nanosecond, MaxShare: 1}, nil)
 		require.NoError(t, err)
