@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/freshet-io/freshet/test/harness"
 )
@@ -111,9 +112,12 @@ func (w *network) dial(ctx context.Context, kind, host string) (net.Conn, error)
 }
 
 type franzMember struct {
-	client *kgo.Client
-	stop   context.CancelFunc
-	done   chan struct{}
+	client   *kgo.Client
+	broker   string
+	group    string
+	instance string // of a static member of the consumer protocol, else empty
+	stop     context.CancelFunc
+	done     chan struct{}
 
 	mu  sync.Mutex
 	has map[int32]bool
@@ -124,7 +128,9 @@ func newFranzCrew(testing.TB) crew { return franzCrew{make(map[string]*franzMemb
 
 func (f franzCrew) join(t testing.TB, m member) {
 	t.Helper()
-	fm := &franzMember{has: make(map[int32]bool), done: make(chan struct{})}
+	fm := &franzMember{
+		broker: m.Config["bootstrap.servers"], group: m.Config["group.id"], has: make(map[int32]bool), done: make(chan struct{}),
+	}
 	options := []kgo.Opt{
 		kgo.SeedBrokers(m.Config["bootstrap.servers"]), kgo.ConsumerGroup(m.Config["group.id"]), kgo.ConsumeTopics(m.Topic),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.OnPartitionsAssigned(fm.assigned),
@@ -142,6 +148,7 @@ func (f franzCrew) join(t testing.TB, m member) {
 	}
 	if m.Config["group.protocol"] == "consumer" {
 		options = append(options, kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer()))
+		fm.instance = m.Config["group.instance.id"]
 	}
 	client, err := kgo.NewClient(options...)
 	require.NoError(t, err)
@@ -168,7 +175,26 @@ func (m *franzMember) close() {
 	<-m.done
 	// Of what was polled last, the client commits nothing by itself. Twice is once, and after Close it is refused.
 	_ = m.client.CommitUncommittedOffsets(context.Background())
+	id, _ := m.client.GroupMetadata()
 	m.client.CloseAllowingRebalance()
+	if m.instance != "" && id != "" {
+		m.leave(id)
+	}
+}
+
+// leave says again that a static member of the consumer protocol goes for a while: the client's own heartbeat of epoch
+// -2 (leave848 of version 1.22.2) lacks the instance id, for which Kafka, too, answers INVALID_REQUEST
+// (GroupCoordinatorService.throwIfConsumerGroupHeartbeatRequestIsInvalid), so that the instance would stay taken until
+// the session ends.
+func (m *franzMember) leave(id string) {
+	client, err := kgo.NewClient(kgo.SeedBrokers(m.broker))
+	if err != nil {
+		return
+	}
+	defer client.Close()
+	req := kmsg.NewPtrConsumerGroupHeartbeatRequest()
+	req.Group, req.MemberID, req.MemberEpoch, req.InstanceID = m.group, id, -2, &m.instance
+	_, _ = req.RequestWith(context.Background(), client) // the successor tells whether it worked
 }
 
 func (m *franzMember) assigned(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {

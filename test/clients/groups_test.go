@@ -48,9 +48,6 @@ func TestGroups(t *testing.T) {
 			name := l.name + " " + protocol
 			t.Run(name+" members join and leave", func(t *testing.T) { t.Parallel(); g.joinAndLeave(t, protocol, l.start) })
 			t.Run(name+" members are missed", func(t *testing.T) { t.Parallel(); g.killed(t, protocol, l.start) })
-			if name == "franz-go consumer" {
-				continue // its second life gets the partitions only after the first one's session, and the others move
-			}
 			t.Run(name+" static members restart", func(t *testing.T) { t.Parallel(); g.static(t, protocol, l.start) })
 		}
 		t.Run(l.name+" cooperative members keep what they have", func(t *testing.T) { t.Parallel(); g.cooperative(t, l.cooperative, l.start) })

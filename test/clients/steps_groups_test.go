@@ -305,6 +305,7 @@ func consumerGroupSteps() []step {
 	return []step{
 		consumerHeartbeat("nobody", "m", 5, nil), consumerHeartbeat("", "m", 0, nil), consumerHeartbeat("next", "", 0, nil),
 		consumerHeartbeat("nobody", "m", -1, nil), consumerHeartbeat("nobody", "m", -3, nil),
+		named("leave for a while without an instance id", consumerHeartbeat("nobody", "m", -2, nil)),
 		named("join without a subscription", consumerHeartbeat("next", "m", 0, func(r *kmsg.ConsumerGroupHeartbeatRequest) {
 			r.SubscribedTopicNames = nil
 		})),
