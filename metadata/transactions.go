@@ -180,14 +180,8 @@ func (s *State) addGroup(t *transaction, group string) {
 	t.groups.Set(group, s.index)
 }
 
-// freshProducerID gives a producer id that was never used: the one reserved for the command if that can be true of
-// it, else the next one. noProducer if all are used up.
-func (s *State) freshProducerID(reserved int64) int64 {
-	if reserved >= 0 && reserved < s.nextProducerID {
-		if _, used := s.transactions.byProducer.Get(reserved); !used {
-			return reserved
-		}
-	}
+// freshProducerID gives a producer id that was never used, noProducer if all are used up.
+func (s *State) freshProducerID() int64 {
 	if s.nextProducerID == math.MaxInt64 {
 		return noProducer
 	}

@@ -29,17 +29,13 @@ func (s *State) toAdd(r *TransactionRef) (*transaction, error) {
 }
 
 func (c *AddPartitions) applyTo(s *State, _ *Effects) Result {
-	if c.VerifyOnly {
-		errs, err := s.VerifyPartitions(&c.TransactionRef, c.Partitions)
-		return partitionErrors(errs, err)
-	}
 	t, err := s.toAdd(&c.TransactionRef)
 	if err != nil {
 		return Result{Err: err}
 	}
 	errs, ok := s.existing(c.Partitions)
 	if !ok || !t.lacks(c.Partitions) {
-		return partitionErrors(errs, nil)
+		return Result{Value: errs}
 	}
 	s.changeTransaction(t, func(t *transaction) {
 		s.begin(t, c.Version)
@@ -49,7 +45,7 @@ func (c *AddPartitions) applyTo(s *State, _ *Effects) Result {
 			}
 		}
 	})
-	return partitionErrors(errs, nil)
+	return Result{Value: errs}
 }
 
 // lacks tells whether any of the partitions is not in the transaction.
@@ -60,14 +56,6 @@ func (t *transaction) lacks(list []id.TopicPartition) bool {
 		}
 	}
 	return false
-}
-
-// partitionErrors keeps a nil slice from becoming the value of an error.
-func partitionErrors(errs []error, err error) Result {
-	if err != nil {
-		return Result{Err: err}
-	}
-	return Result{Value: errs}
 }
 
 // existing gives one error per partition: nil if all of them exist, else ErrUnknownPartition for those that do not
@@ -87,7 +75,8 @@ func (s *State) existing(list []id.TopicPartition) (errs []error, ok bool) {
 	return errs, ok
 }
 
-// VerifyPartitions is AddPartitions with VerifyOnly, as a read.
+// VerifyPartitions tells which partitions are in a transaction: one error per partition, those of AddPartitions and
+// ErrNotInTransaction; or ErrUnknownTransaction, ErrFencedProducer.
 func (s *State) VerifyPartitions(r *TransactionRef, list []id.TopicPartition) ([]error, error) {
 	t, err := s.named(r)
 	if err != nil {

@@ -28,7 +28,7 @@ func newTransactionLoad(producers, partitions int) *transactionLoad {
 		commands = append(commands, &CreateTopic{ID: topicID(name), Name: name, Partitions: int32((partitions + benchTopics - 1) / benchTopics)})
 	}
 	for i := range producers {
-		commands = append(commands, &InitTransaction{TransactionalID: fmt.Sprint(i), TimeoutMs: 60_000, ProducerID: -1, ProducerEpoch: -1, FreshProducerID: -1})
+		commands = append(commands, &InitTransaction{TransactionalID: fmt.Sprint(i), TimeoutMs: 60_000, ProducerID: -1, ProducerEpoch: -1})
 		l.ids, l.epochs = append(l.ids, int64(i)), append(l.epochs, 0)
 	}
 	l.apply(l.entry(commands...))
@@ -79,7 +79,7 @@ func (l *transactionLoad) section(b *commit.Builder, producer, i int) {
 func (l *transactionLoad) end(producer int, doCommit bool) *EndTransaction {
 	c := &EndTransaction{TransactionRef: TransactionRef{
 		TransactionalID: fmt.Sprint(producer), ProducerID: l.ids[producer], Epoch: l.epochs[producer], Version: ProtocolTwo,
-	}, Commit: doCommit, FreshProducerID: -1}
+	}, Commit: doCommit}
 	l.epochs[producer]++
 	return c
 }

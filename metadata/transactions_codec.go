@@ -11,14 +11,12 @@ func (c *InitTransaction) appendBody(dst []byte) []byte {
 	dst = wire.AppendString(dst, c.TransactionalID)
 	dst = binary.AppendVarint(dst, int64(c.TimeoutMs))
 	dst = binary.AppendVarint(dst, c.ProducerID)
-	dst = binary.AppendVarint(dst, int64(c.ProducerEpoch))
-	return binary.AppendVarint(dst, c.FreshProducerID)
+	return binary.AppendVarint(dst, int64(c.ProducerEpoch))
 }
 
 func (c *AddPartitions) appendBody(dst []byte) []byte {
 	dst = appendTransactionRef(dst, &c.TransactionRef)
-	dst = appendPartitions(dst, c.Partitions)
-	return wire.AppendBool(dst, c.VerifyOnly)
+	return appendPartitions(dst, c.Partitions)
 }
 
 func (c *AddOffsets) appendBody(dst []byte) []byte {
@@ -27,8 +25,7 @@ func (c *AddOffsets) appendBody(dst []byte) []byte {
 
 func (c *EndTransaction) appendBody(dst []byte) []byte {
 	dst = appendTransactionRef(dst, &c.TransactionRef)
-	dst = wire.AppendBool(dst, c.Commit)
-	return binary.AppendVarint(dst, c.FreshProducerID)
+	return wire.AppendBool(dst, c.Commit)
 }
 
 func (c *WriteMarkers) appendBody(dst []byte) []byte {
@@ -82,14 +79,13 @@ func readTransactionCommand(kind commandKind, w *wire.Reader) Command {
 	case kindInitTransaction:
 		return &InitTransaction{
 			TransactionalID: w.String(), TimeoutMs: w.Int32(), ProducerID: w.Varint(), ProducerEpoch: w.Int16(),
-			FreshProducerID: w.Varint(),
 		}
 	case kindAddPartitions:
-		return &AddPartitions{TransactionRef: readTransactionRef(w), Partitions: readPartitions(w), VerifyOnly: w.Bool()}
+		return &AddPartitions{TransactionRef: readTransactionRef(w), Partitions: readPartitions(w)}
 	case kindAddOffsets:
 		return &AddOffsets{TransactionRef: readTransactionRef(w), Group: w.String()}
 	case kindEndTransaction:
-		return &EndTransaction{TransactionRef: readTransactionRef(w), Commit: w.Bool(), FreshProducerID: w.Varint()}
+		return &EndTransaction{TransactionRef: readTransactionRef(w), Commit: w.Bool()}
 	case kindWriteMarkers:
 		return &WriteMarkers{
 			ProducerID: w.Varint(), Epoch: w.Int16(), Commit: w.Bool(), CoordinatorEpoch: w.Int32(),

@@ -15,12 +15,12 @@ func everyTransactionCommand() *Batch {
 	one, two := id.TopicPartition{Topic: topicID("t"), Partition: 3}, id.TopicPartition{Topic: topicID("u")}
 	ref := TransactionRef{TransactionalID: "x", ProducerID: 5, Epoch: 2, Version: ProtocolOne, AsOf: 300}
 	return &Batch{Now: 1_700_000_000_000, Commands: []Command{
-		&InitTransaction{TransactionalID: "x", TimeoutMs: 60_000, ProducerID: 5, ProducerEpoch: 1, FreshProducerID: 1000},
-		&InitTransaction{TransactionalID: "y", TimeoutMs: 1, ProducerID: -1, ProducerEpoch: -1, FreshProducerID: -1},
-		&AddPartitions{TransactionRef: ref, Partitions: []id.TopicPartition{one, two}, VerifyOnly: true},
+		&InitTransaction{TransactionalID: "x", TimeoutMs: 60_000, ProducerID: 5, ProducerEpoch: 1},
+		&InitTransaction{TransactionalID: "y", TimeoutMs: 1, ProducerID: -1, ProducerEpoch: -1},
+		&AddPartitions{TransactionRef: ref, Partitions: []id.TopicPartition{one, two}},
 		&AddPartitions{TransactionRef: TransactionRef{Version: ProtocolTwo}},
 		&AddOffsets{TransactionRef: ref, Group: "g"},
-		&EndTransaction{TransactionRef: ref, Commit: true, FreshProducerID: 1001},
+		&EndTransaction{TransactionRef: ref, Commit: true},
 		&WriteMarkers{ProducerID: 6, Epoch: 7, Commit: true, CoordinatorEpoch: -8, Partitions: []id.TopicPartition{two}},
 	}}
 }
@@ -52,7 +52,7 @@ func transactionalState(t testing.TB) *State {
 		return TransactionRef{TransactionalID: id, ProducerID: producer, Epoch: epoch, Version: ProtocolTwo}
 	}
 	begin := func(id string) Command {
-		return &InitTransaction{TransactionalID: id, TimeoutMs: 60_000, ProducerID: -1, ProducerEpoch: -1, FreshProducerID: -1}
+		return &InitTransaction{TransactionalID: id, TimeoutMs: 60_000, ProducerID: -1, ProducerEpoch: -1}
 	}
 	one := id.TopicPartition{Topic: topicID("t")}
 	s.Apply(1, &Batch{Now: 5000, Commands: []Command{
@@ -64,10 +64,10 @@ func transactionalState(t testing.TB) *State {
 			section{"t", 1, []commit.Batch{batch(0, 0, 0), batch(3, 0, 0)}}),
 	}}, nil, nil)
 	s.Apply(2, &Batch{Now: 6000, Commands: []Command{
-		&EndTransaction{TransactionRef: ref("w", 1, 0), FreshProducerID: -1},
-		&EndTransaction{TransactionRef: ref("x", 2, 0), FreshProducerID: -1, Commit: true},
+		&EndTransaction{TransactionRef: ref("w", 1, 0)},
+		&EndTransaction{TransactionRef: ref("x", 2, 0), Commit: true},
 		commitOf(1, 2, 1, section{"t", 0, []commit.Batch{batch(1, 1, 0)}}),
-		&EndTransaction{TransactionRef: ref("w", 1, 1), FreshProducerID: -1},
+		&EndTransaction{TransactionRef: ref("w", 1, 1)},
 	}}, nil, nil)
 	s.Apply(3, &Batch{Now: 7000, Commands: []Command{
 		&AddPartitions{TransactionRef: TransactionRef{TransactionalID: "v", Version: ProtocolOne, AsOf: 2}, Partitions: []id.TopicPartition{{Topic: topicID("t"), Partition: 2}}},

@@ -45,17 +45,15 @@ type (
 		TimeoutMs       int32 // 1 or more
 		ProducerID      int64 // of the producer that wants to go on (KIP-360), -1 if it has none
 		ProducerEpoch   int16 // likewise
-		FreshProducerID int64 // reserved by the owner, taken where a new id is needed; -1: the next one is
 	}
 
 	// AddPartitions adds partitions to a transaction and begins it with the first (AddPartitionsToTxn of clients of
-	// ProtocolOne). VerifyOnly changes nothing: partitions not in the transaction are ErrNotInTransaction.
+	// ProtocolOne).
 	// Result: []error, one per partition (nil, ErrUnknownPartition, and where there is one of those, ErrNotAttempted for
 	// the others), or ErrUnknownTransaction, ErrFencedProducer, ErrInvalidTransactionState (late).
 	AddPartitions struct {
 		TransactionRef
 		Partitions []id.TopicPartition
-		VerifyOnly bool
 	}
 
 	// AddOffsets adds a group to a transaction, whose offsets are to be committed in it, and begins it if it is the
@@ -70,8 +68,7 @@ type (
 	// ErrInvalidTransactionState.
 	EndTransaction struct {
 		TransactionRef
-		Commit          bool
-		FreshProducerID int64 // as of InitTransaction; taken when the epochs of the producer id are used up
+		Commit bool
 	}
 
 	// WriteMarkers ends what a producer has open in some partitions, whatever its coordinator says (KIP-664).

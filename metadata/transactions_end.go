@@ -73,7 +73,7 @@ func (s *State) endRaising(t *transaction, c *EndTransaction, fx *Effects) (*tra
 	}
 	fresh := noProducer
 	if exhausted(t.epoch) {
-		if fresh = s.freshProducerID(c.FreshProducerID); fresh < 0 {
+		if fresh = s.freshProducerID(); fresh < 0 {
 			return nil, ErrInvalidCount
 		}
 	}

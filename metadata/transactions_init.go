@@ -45,7 +45,7 @@ func (s *State) initEpoch(t *transaction, c *InitTransaction, given, lastEpoch i
 	}
 	fresh := noProducer
 	if !again && exhausted(t.epoch) {
-		if fresh = s.freshProducerID(c.FreshProducerID); fresh < 0 {
+		if fresh = s.freshProducerID(); fresh < 0 {
 			return nil, ErrInvalidCount
 		}
 	}
@@ -67,7 +67,7 @@ func (t *transaction) mayContinue(c *InitTransaction) bool {
 
 // newTransaction makes a transactional id known.
 func (s *State) newTransaction(c *InitTransaction) Result {
-	fresh := s.freshProducerID(c.FreshProducerID)
+	fresh := s.freshProducerID()
 	if fresh < 0 {
 		return Result{Err: ErrInvalidCount}
 	}

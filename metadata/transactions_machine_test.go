@@ -19,7 +19,6 @@ func randomTransaction(rng *rand.Rand, s *State) Command {
 	if !known || rng.IntN(12) == 0 {
 		c := &InitTransaction{
 			TransactionalID: name, TimeoutMs: 1 + rng.Int32N(resultRetentionMs), ProducerID: -1, ProducerEpoch: -1,
-			FreshProducerID: rng.Int64N(s.nextProducerID+3) - 1,
 		}
 		if known && rng.IntN(2) == 0 {
 			c.ProducerID, c.ProducerEpoch = info.ProducerID, info.Epoch-int16(rng.IntN(2))
@@ -39,7 +38,7 @@ func randomTransaction(rng *rand.Rand, s *State) Command {
 	}
 	switch rng.IntN(7) {
 	case 0, 1:
-		return &AddPartitions{TransactionRef: ref, Partitions: partitions, VerifyOnly: rng.IntN(5) == 0}
+		return &AddPartitions{TransactionRef: ref, Partitions: partitions}
 	case 2:
 		return &AddOffsets{TransactionRef: ref, Group: fmt.Sprint("g", rng.IntN(3))}
 	case 3:
@@ -52,7 +51,7 @@ func randomTransaction(rng *rand.Rand, s *State) Command {
 			CoordinatorEpoch: rng.Int32N(3), Partitions: partitions,
 		}
 	default:
-		return &EndTransaction{TransactionRef: ref, Commit: rng.IntN(2) == 0, FreshProducerID: -1}
+		return &EndTransaction{TransactionRef: ref, Commit: rng.IntN(2) == 0}
 	}
 }
 
@@ -194,7 +193,7 @@ func (m *interleaving) end(p *modelProducer) {
 	if len(p.added) == 0 {
 		return
 	}
-	c := &EndTransaction{TransactionRef: p.ref(), Commit: doCommit, FreshProducerID: -1}
+	c := &EndTransaction{TransactionRef: p.ref(), Commit: doCommit}
 	if p.protocol == ProtocolTwo && m.accepted[p.transaction(p.ended)] == 0 {
 		c.Commit = false // nothing of it arrived: there is nothing to commit
 	}
@@ -229,7 +228,7 @@ func (m *interleaving) afterAbort(p *modelProducer) {
 }
 
 func (m *interleaving) init(p *modelProducer, producerID int64, epoch int16) {
-	r := m.apply(&InitTransaction{TransactionalID: p.name, TimeoutMs: 60_000, ProducerID: producerID, ProducerEpoch: epoch, FreshProducerID: -1})
+	r := m.apply(&InitTransaction{TransactionalID: p.name, TimeoutMs: 60_000, ProducerID: producerID, ProducerEpoch: epoch})
 	require.NoError(m, r.Err)
 	v := r.Value.(InitTransactionResult)
 	p.id, p.epoch, p.asOf, p.next, p.added = v.ProducerID, v.Epoch, m.index, map[int32]int32{}, map[int32]bool{}
@@ -372,7 +371,7 @@ func TestTick_BoundedTransactions(t *testing.T) {
 	s := New()
 	commands := []Command{&CreateTopic{ID: topicID("t"), Name: "t", Partitions: 10}}
 	for i := range 2*expirySteps + 10 {
-		commands = append(commands, &InitTransaction{TransactionalID: fmt.Sprint(i), TimeoutMs: 1000, ProducerID: -1, ProducerEpoch: -1, FreshProducerID: -1})
+		commands = append(commands, &InitTransaction{TransactionalID: fmt.Sprint(i), TimeoutMs: 1000, ProducerID: -1, ProducerEpoch: -1})
 	}
 	s.Apply(1, &Batch{Commands: commands}, nil, nil)
 	tick := func(index uint64) {

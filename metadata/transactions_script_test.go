@@ -19,10 +19,10 @@ func (w *world) runTransaction(t *testing.T, d *datadriven.TestData) (string, bo
 	case "init":
 		c = &InitTransaction{
 			TransactionalID: arg(d, "id"), TimeoutMs: int32(num(t, d, "timeout", 60_000)), ProducerID: num(t, d, "pid", -1),
-			ProducerEpoch: int16(num(t, d, "epoch", -1)), FreshProducerID: num(t, d, "fresh", -1),
+			ProducerEpoch: int16(num(t, d, "epoch", -1)),
 		}
 	case "add":
-		c = &AddPartitions{TransactionRef: w.ref(t, d), Partitions: partitionList(t, d), VerifyOnly: d.HasArg("verify")}
+		c = &AddPartitions{TransactionRef: w.ref(t, d), Partitions: partitionList(t, d)}
 	case "add-offsets":
 		c = &AddOffsets{TransactionRef: w.ref(t, d), Group: arg(d, "group")}
 	case "txn-offsets":
@@ -31,12 +31,16 @@ func (w *world) runTransaction(t *testing.T, d *datadriven.TestData) (string, bo
 			Partition: partitionList(t, d)[0], Offset: num(t, d, "offset", 0), LeaderEpoch: -1, ExpiresMs: -1,
 		}}}
 	case "end":
-		c = &EndTransaction{TransactionRef: w.ref(t, d), Commit: d.HasArg("commit"), FreshProducerID: num(t, d, "fresh", -1)}
+		c = &EndTransaction{TransactionRef: w.ref(t, d), Commit: d.HasArg("commit")}
 	case "write-markers":
 		c = &WriteMarkers{
 			ProducerID: num(t, d, "pid", 0), Epoch: int16(num(t, d, "epoch", 0)), Commit: d.HasArg("commit"),
 			CoordinatorEpoch: int32(num(t, d, "coordinator", 0)), Partitions: partitionList(t, d),
 		}
+	case "verify":
+		r := w.ref(t, d)
+		errs, err := w.state.VerifyPartitions(&r, partitionList(t, d))
+		return describe(w.state, Result{Value: errs, Err: err}, new(Effects)), true
 	case "set-epoch": // so that scripts need not end 32,767 transactions
 		return w.setEpoch(t, d), true
 	case "show-transactions":

@@ -39,7 +39,7 @@ func newProducers(t *testing.T, e *env, names ...string) *producers {
 	}
 	for _, name := range names {
 		got := p.apply(t, &metadata.InitTransaction{
-			TransactionalID: name, TimeoutMs: 1 << 30, ProducerID: -1, ProducerEpoch: -1, FreshProducerID: -1,
+			TransactionalID: name, TimeoutMs: 1 << 30, ProducerID: -1, ProducerEpoch: -1,
 		}).Value.(metadata.InitTransactionResult)
 		p.refs[name] = &metadata.TransactionRef{
 			TransactionalID: name, ProducerID: got.ProducerID, Epoch: got.Epoch, Version: metadata.ProtocolTwo,
@@ -73,7 +73,7 @@ func (p *producers) plain(t *testing.T) {
 func (p *producers) end(t *testing.T, name string, commits bool) {
 	t.Helper()
 	ref := p.refs[name]
-	got := p.apply(t, &metadata.EndTransaction{TransactionRef: *ref, Commit: commits, FreshProducerID: -1}).
+	got := p.apply(t, &metadata.EndTransaction{TransactionRef: *ref, Commit: commits}).
 		Value.(metadata.EndTransactionResult)
 	ref.ProducerID, ref.Epoch, p.next[name] = got.ProducerID, got.Epoch, 0
 	for _, value := range p.open[name] {

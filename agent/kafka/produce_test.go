@@ -382,7 +382,7 @@ func transactional(b kafkaproto.RecordBatch) kafkaproto.RecordBatch {
 // transact gives a transactional producer, with partitions 0 and 1 of alpha in its transaction.
 func (r *produceRig) transact(name string) (producer int64) {
 	r.t.Helper()
-	v := r.seq.apply(r.t, &metadata.InitTransaction{TransactionalID: name, TimeoutMs: 60_000, ProducerID: -1, ProducerEpoch: -1, FreshProducerID: -1})
+	v := r.seq.apply(r.t, &metadata.InitTransaction{TransactionalID: name, TimeoutMs: 60_000, ProducerID: -1, ProducerEpoch: -1})
 	producer = v.(metadata.InitTransactionResult).ProducerID
 	alpha := id.Topic(topicID(1))
 	r.seq.apply(r.t, &metadata.AddPartitions{
@@ -470,7 +470,7 @@ func TestProduce_LateBatchesOfTheFirstProtocol(t *testing.T) {
 		wait := r.begin(t.Context(), 9, in)
 		synctest.Wait() // stamped, and gathered: its bundle is not sealed yet
 		ref := metadata.TransactionRef{TransactionalID: "tx", ProducerID: producer, Version: metadata.ProtocolOne, AsOf: r.seq.now()}
-		r.seq.apply(t, &metadata.EndTransaction{TransactionRef: ref, FreshProducerID: -1})
+		r.seq.apply(t, &metadata.EndTransaction{TransactionRef: ref})
 		ref.AsOf = r.seq.now()
 		r.seq.apply(t, &metadata.AddPartitions{TransactionRef: ref, Partitions: []id.TopicPartition{{Topic: id.Topic(topicID(1))}}})
 		reply := wait()

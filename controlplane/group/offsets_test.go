@@ -214,7 +214,7 @@ func TestOffsets_Expire(t *testing.T) {
 func TestOffsets_Transactional(t *testing.T) {
 	inWorld(t, quick, func(w *world) {
 		begun := w.propose(&metadata.InitTransaction{
-			TransactionalID: "x", TimeoutMs: 60_000, ProducerID: -1, ProducerEpoch: -1, FreshProducerID: 7,
+			TransactionalID: "x", TimeoutMs: 60_000, ProducerID: -1, ProducerEpoch: -1,
 		}).Value.(metadata.InitTransactionResult)
 		in := kmsg.NewPtrTxnOffsetCommitRequest()
 		in.Group, in.TransactionalID, in.ProducerID, in.ProducerEpoch = "g", "x", begun.ProducerID, begun.Epoch

@@ -34,7 +34,7 @@ func newTransactions(t *testing.T, producers ...string) *transactions {
 	x.apply(&metadata.CreateTopic{ID: x.tp.Topic, Name: "t", Partitions: 1})
 	x.session = x.apply(&metadata.OpenSession{Instance: "i"}).Value.(metadata.OpenSessionResult).Session
 	for _, name := range producers {
-		got := x.apply(&metadata.InitTransaction{TransactionalID: name, TimeoutMs: 1 << 30, ProducerID: -1, ProducerEpoch: -1, FreshProducerID: -1}).
+		got := x.apply(&metadata.InitTransaction{TransactionalID: name, TimeoutMs: 1 << 30, ProducerID: -1, ProducerEpoch: -1}).
 			Value.(metadata.InitTransactionResult)
 		x.refs[name] = &metadata.TransactionRef{
 			TransactionalID: name, ProducerID: got.ProducerID, Epoch: got.Epoch, Version: metadata.ProtocolTwo,
@@ -79,7 +79,7 @@ func (x *transactions) produce(name string, records int32) {
 func (x *transactions) end(name string, commits bool) {
 	x.t.Helper()
 	ref := x.refs[name]
-	got := x.apply(&metadata.EndTransaction{TransactionRef: *ref, Commit: commits, FreshProducerID: -1}).Value.(metadata.EndTransactionResult)
+	got := x.apply(&metadata.EndTransaction{TransactionRef: *ref, Commit: commits}).Value.(metadata.EndTransactionResult)
 	ref.ProducerID, ref.Epoch, x.next[name] = got.ProducerID, got.Epoch, 0
 }
 

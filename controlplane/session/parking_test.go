@@ -158,7 +158,7 @@ func TestParking_EndOfTheTransactionRefuses(t *testing.T) {
 				require.NoError(t, err)
 				return index
 			}
-			init := propose(&metadata.InitTransaction{TransactionalID: "x", TimeoutMs: 60_000, ProducerID: -1, ProducerEpoch: -1, FreshProducerID: -1})
+			init := propose(&metadata.InitTransaction{TransactionalID: "x", TimeoutMs: 60_000, ProducerID: -1, ProducerEpoch: -1})
 			producer := init.Value.(metadata.InitTransactionResult).ProducerID
 			ref := metadata.TransactionRef{TransactionalID: "x", ProducerID: producer, Version: protocol, AsOf: now()}
 			if protocol == metadata.ProtocolOne {
@@ -190,7 +190,7 @@ func TestParking_EndOfTheTransactionRefuses(t *testing.T) {
 			synctest.Wait()
 			require.Empty(t, answer, "parked")
 			began := time.Now()
-			propose(&metadata.EndTransaction{TransactionRef: ref, FreshProducerID: -1})
+			propose(&metadata.EndTransaction{TransactionRef: ref})
 			want := commit.InvalidTxn
 			if protocol == metadata.ProtocolTwo {
 				want = commit.Fenced

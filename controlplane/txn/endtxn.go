@@ -36,7 +36,7 @@ func (c *call) endTxn(ctx context.Context, in *kmsg.EndTxnRequest) (*kmsg.EndTxn
 	}
 	result, _, err := c.owner.Propose(ctx, &metadata.EndTransaction{
 		TransactionRef: c.ref(in.TransactionalID, in.ProducerID, in.ProducerEpoch, protocol),
-		Commit:         in.Commit, FreshProducerID: -1,
+		Commit:         in.Commit,
 	})
 	if err != nil {
 		return nil, err

@@ -40,7 +40,7 @@ func (c *call) initProducerID(ctx context.Context, in *kmsg.InitProducerIDReques
 	}
 	result, _, err := c.owner.Propose(ctx, &metadata.InitTransaction{
 		TransactionalID: *in.TransactionalID, TimeoutMs: in.TransactionTimeoutMillis,
-		ProducerID: in.ProducerID, ProducerEpoch: in.ProducerEpoch, FreshProducerID: -1,
+		ProducerID: in.ProducerID, ProducerEpoch: in.ProducerEpoch,
 	})
 	if err != nil {
 		return nil, err
