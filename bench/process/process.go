@@ -62,6 +62,9 @@ func Start(ctx context.Context, cmd *exec.Cmd) (*Process, error) {
 	return p, nil
 }
 
+// Running is a process that somebody else started: it can be read, not stopped.
+func Running(pid int) *Process { return &Process{pid: pid} }
+
 // Line waits for the next line of standard output.
 func (p *Process) Line() (string, error) {
 	if !p.lines.Scan() {
