@@ -40,13 +40,13 @@ func (c *call) client() classic.Client {
 func through[Out kmsg.Response](c *call, g *group) func(Out) {
 	life := g.life
 	return func(out Out) {
-		switch err := life.failure.Load(); {
+		switch err := life.err(); {
 		case err == nil:
 			c.answer(out)
-		case errors.Is(*err, owner.ErrTooLarge):
+		case errors.Is(err, owner.ErrTooLarge):
 			c.answer(refusal(c.in, kerr.UnknownServerError.Code))
 		default:
-			c.fail(*err)
+			c.fail(err)
 		}
 	}
 }

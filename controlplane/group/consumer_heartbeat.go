@@ -60,7 +60,9 @@ func (g *group) becomeConsumer(
 	if len(s.Writes) == 0 {
 		return s
 	}
-	g.c.log.Info("classic group becomes a consumer group", zap.String("group", g.name), zap.Int("classic_members", g.classic.Size()))
+	if g.stored() {
+		g.c.log.Info("classic group becomes a consumer group", zap.String("group", g.name), zap.Int("classic_members", g.classic.Size()))
+	}
 	s.Answers = append(g.classic.Release(kerr.RebalanceInProgress.Code).Answers, s.Answers...)
 	g.classic, g.consumer, g.configs = nil, next, g.c.configs.Load()
 	return g.afterConsumer(now, s)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
+	"golang.org/x/time/rate"
 
 	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/controlplane/group/classic"
@@ -35,6 +36,7 @@ type Coordinator struct {
 	spawn    session.Spawn
 	log      *zap.Logger
 	metrics  *metrics
+	warns    *rate.Limiter // of failed writes: when the log is full, they fail for every group
 
 	// enqueueing is a context that has ended: Enqueue then refuses instead of waiting for space in the owner's queue.
 	enqueueing context.Context //nolint:containedctx // see above
@@ -54,7 +56,8 @@ func New(cfg Config, o Owner, spawn session.Spawn) (*Coordinator, error) {
 	ended, end := context.WithCancel(context.Background())
 	end()
 	c := &Coordinator{
-		cfg: cfg, owner: o, spawn: spawn, log: cfg.Log, metrics: newMetrics(cfg.Registerer), enqueueing: ended,
+		warns: rate.NewLimiter(1, 5),
+		cfg:   cfg, owner: o, spawn: spawn, log: cfg.Log, metrics: newMetrics(cfg.Registerer), enqueueing: ended,
 		completed: newCompletions(), classic: cfg.Settings.classic(cfg.Log), consumer: cfg.Settings.consumer(cfg.Log),
 	}
 	if _, err := o.Read(func(s *metadata.State) { c.topics.Store(newCatalogue(s)) }); err != nil {
@@ -147,12 +150,13 @@ func (c *Coordinator) Start(_ context.Context, f *api.Forward, reply func(body [
 	answer()
 }
 
-// walks are the APIs whose requests look at many groups: they must not hold up what comes by the same stream.
+// walks are the APIs whose requests look at many groups or offsets: they must not hold up what comes by the same stream.
 var walks = map[int16]bool{
 	int16(kmsg.DescribeGroups):        true,
 	int16(kmsg.ListGroups):            true,
 	int16(kmsg.DeleteGroups):          true,
 	int16(kmsg.ConsumerGroupDescribe): true,
+	int16(kmsg.OffsetFetch):           true,
 }
 
 // lookup gives the entry of a group, a new one if there is none. It may be gone by the time it is locked.
@@ -174,9 +178,7 @@ func (c *Coordinator) with(name string, fn func(g *group) step.Step) error {
 		if errors.Is(err, errGone) {
 			continue
 		}
-		for _, answer := range ready {
-			answer()
-		}
+		give(ready)
 		return err
 	}
 }

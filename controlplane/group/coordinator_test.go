@@ -90,6 +90,70 @@ func TestCoordinator_StartsAnewWhenAWriteFails(t *testing.T) {
 	})
 }
 
+// An answer that waited for one write is given though the write after it fails.
+func TestCoordinator_AnswersWhatWasWrittenBeforeAWriteFails(t *testing.T) {
+	inWorld(t, quick, func(w *world) {
+		w.log.Stop()
+		first := send[*kmsg.ConsumerGroupHeartbeatResponse](w, joining("g", "m1"), 1)
+		second := send[*kmsg.ConsumerGroupHeartbeatResponse](w, joining("g", "m2"), 1)
+		synctest.Wait()
+		_, err := first()
+		require.ErrorIs(t, err, errNoAnswer)
+		w.owner.refuseUpdates(metalog.ErrLogFull)
+		w.log.Release()
+		synctest.Wait()
+		out, err := first()
+		require.NoError(t, err)
+		require.Zero(t, out.ErrorCode)
+		_, err = second()
+		require.ErrorIs(t, err, metalog.ErrLogFull)
+		w.owner.refuseUpdates(nil)
+		described := describeConsumers(w, "g")
+		require.Len(t, described.Members, 1)
+		require.Equal(t, "m1", described.Members[0].MemberID)
+	})
+}
+
+// Who asks about a group is not told of a write that is on its way and may fail.
+func TestCoordinator_DescribesWhatIsWritten(t *testing.T) {
+	inWorld(t, quick, func(w *world) {
+		joinConsumer(w, "g", "m1")
+		w.log.Stop()
+		send[*kmsg.ConsumerGroupHeartbeatResponse](w, joining("g", "m2"), 1)
+		describe, list := kmsg.NewPtrConsumerGroupDescribeRequest(), kmsg.NewPtrListGroupsRequest()
+		describe.Groups = []string{"g"}
+		described := send[*kmsg.ConsumerGroupDescribeResponse](w, describe, 1)
+		listed := send[*kmsg.ListGroupsResponse](w, list, 5)
+		synctest.Wait()
+		_, err := described()
+		require.ErrorIs(t, err, errNoAnswer)
+		_, err = listed()
+		require.ErrorIs(t, err, errNoAnswer)
+		w.log.Release()
+		synctest.Wait()
+		out, err := described()
+		require.NoError(t, err)
+		require.Len(t, out.Groups[0].Members, 2)
+		all, err := listed()
+		require.NoError(t, err)
+		require.Len(t, all.Groups, 1)
+	})
+}
+
+func joining(group, member string) *kmsg.ConsumerGroupHeartbeatRequest {
+	in := kmsg.NewPtrConsumerGroupHeartbeatRequest()
+	in.Group, in.MemberID, in.RebalanceTimeoutMillis = group, member, 60_000
+	in.SubscribedTopicNames, in.Topics = []string{"t"}, []kmsg.ConsumerGroupHeartbeatRequestTopic{}
+	return in
+}
+
+func describeConsumers(w *world, group string) kmsg.ConsumerGroupDescribeResponseGroup {
+	w.t.Helper()
+	in := kmsg.NewPtrConsumerGroupDescribeRequest()
+	in.Groups = []string{group}
+	return ask[*kmsg.ConsumerGroupDescribeResponse](w, in, 1).Groups[0]
+}
+
 func TestCoordinator_RefusesTheEmptyGroup(t *testing.T) {
 	inWorld(t, quick, func(w *world) {
 		want := kerr.InvalidGroupID.Code
@@ -154,10 +218,7 @@ func TestCoordinator_DoesNotDeleteAGroupWithMembers(t *testing.T) {
 // joinConsumer has a member of the consumer protocol join.
 func joinConsumer(w *world, name, memberID string) *kmsg.ConsumerGroupHeartbeatResponse {
 	w.t.Helper()
-	in := kmsg.NewPtrConsumerGroupHeartbeatRequest()
-	in.Group, in.MemberID, in.RebalanceTimeoutMillis = name, memberID, 60_000
-	in.SubscribedTopicNames, in.Topics = []string{"t"}, []kmsg.ConsumerGroupHeartbeatRequestTopic{}
-	return ask[*kmsg.ConsumerGroupHeartbeatResponse](w, in, 1)
+	return ask[*kmsg.ConsumerGroupHeartbeatResponse](w, joining(name, memberID), 1)
 }
 
 func beatConsumer(w *world, name, memberID string, epoch int32) *kmsg.ConsumerGroupHeartbeatResponse {

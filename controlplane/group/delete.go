@@ -1,8 +1,6 @@
 package group
 
 import (
-	"sync/atomic"
-
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
@@ -27,23 +25,18 @@ func (c *call) deleteGroups(in *kmsg.DeleteGroupsRequest) {
 			out.Groups = append(out.Groups, g)
 		}
 	}
-	var left atomic.Int64 // groups without an answer, and this function
-	left.Store(int64(len(out.Groups)) + 1)
-	done := func() {
-		if left.Add(-1) == 0 {
-			c.answer(out)
-		}
-	}
+	all := c.gather(out)
 	for i := range out.Groups {
+		all.add()
 		answer := func(code int16) {
 			out.Groups[i].ErrorCode = code
-			done()
+			all.done(nil)
 		}
 		if err := c.Coordinator.with(out.Groups[i].Group, func(g *group) step.Step { return g.delete(answer) }); err != nil {
 			answer(kerr.CoordinatorNotAvailable.Code)
 		}
 	}
-	done()
+	all.done(nil)
 }
 
 // delete begins to delete the group at an administrator's wish.
@@ -62,7 +55,7 @@ func (g *group) delete(answer func(code int16)) step.Step {
 	life := g.life
 	s := g.remove()
 	s.Answer(func() {
-		if life.failure.Load() != nil {
+		if life.err() != nil {
 			answer(kerr.CoordinatorNotAvailable.Code)
 			return
 		}

@@ -5,7 +5,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/freshet-io/freshet/controlplane/group/classic"
-	"github.com/freshet-io/freshet/controlplane/group/step"
 )
 
 // allGroupOperations is what an unrestricted principal may do with a group: the bits of READ, DELETE, DESCRIBE,
@@ -24,12 +23,13 @@ const describeNotFoundSince = 6
 
 func (c *call) describeGroups(in *kmsg.DescribeGroupsRequest) {
 	out := kmsg.NewPtrDescribeGroupsResponse()
+	all := c.gather(out)
 	for _, name := range in.Groups {
 		var described kmsg.DescribeGroupsResponseGroup
-		err := c.Coordinator.with(name, func(g *group) step.Step {
+		err := all.ask(name, func(g *group) {
 			if g.classic != nil && g.classic.Stored() {
 				described = g.classic.Describe()
-				return step.Step{}
+				return
 			}
 			described = kmsg.NewDescribeGroupsResponseGroup()
 			described.State = classic.Dead.String()
@@ -37,10 +37,9 @@ func (c *call) describeGroups(in *kmsg.DescribeGroupsRequest) {
 				fault := groupNotFound(g, "classic")
 				described.ErrorCode, described.ErrorMessage = fault.Code, &fault.Message
 			}
-			return step.Step{}
 		})
 		if err != nil {
-			c.fail(err)
+			all.done(err)
 			return
 		}
 		described.Group = name
@@ -49,7 +48,7 @@ func (c *call) describeGroups(in *kmsg.DescribeGroupsRequest) {
 		}
 		out.Groups = append(out.Groups, described)
 	}
-	c.answer(out)
+	all.done(nil)
 }
 
 // ConsumerGroupDescribe, key 69, versions 0-1: groups of the consumer protocol (KIP-848).
@@ -58,6 +57,7 @@ func (c *call) describeGroups(in *kmsg.DescribeGroupsRequest) {
 
 func (c *call) consumerGroupDescribe(in *kmsg.ConsumerGroupDescribeRequest) {
 	out := kmsg.NewPtrConsumerGroupDescribeResponse()
+	all := c.gather(out)
 	for _, name := range in.Groups {
 		described := kmsg.NewConsumerGroupDescribeResponseGroup()
 		if name == "" {
@@ -65,17 +65,16 @@ func (c *call) consumerGroupDescribe(in *kmsg.ConsumerGroupDescribeRequest) {
 			out.Groups = append(out.Groups, described)
 			continue
 		}
-		err := c.Coordinator.with(name, func(g *group) step.Step {
+		err := all.ask(name, func(g *group) {
 			if g.consumer != nil && g.consumer.Stored() {
 				described = g.consumer.Describe(c.topics.Load())
-				return step.Step{}
+				return
 			}
 			fault := groupNotFound(g, "consumer")
 			described.ErrorCode, described.ErrorMessage = fault.Code, &fault.Message
-			return step.Step{}
 		})
 		if err != nil {
-			c.fail(err)
+			all.done(err)
 			return
 		}
 		described.Group = name
@@ -84,5 +83,5 @@ func (c *call) consumerGroupDescribe(in *kmsg.ConsumerGroupDescribeRequest) {
 		}
 		out.Groups = append(out.Groups, described)
 	}
-	c.answer(out)
+	all.done(nil)
 }

@@ -44,6 +44,14 @@ type group struct {
 // life is the time between loading a group and throwing it away.
 type life struct{ failure atomic.Pointer[error] } // why it was thrown away; nil as long as it was not
 
+// err tells why the machine was thrown away; nil as long as it was not.
+func (l *life) err() error {
+	if failure := l.failure.Load(); failure != nil {
+		return *failure
+	}
+	return nil
+}
+
 func newGroup(c *Coordinator, name string) *group { return &group{c: c, name: name, life: new(life)} }
 
 // do loads the group, calls fn and takes its step; the answers that are ready are the caller's to call.

@@ -22,19 +22,14 @@ import (
 
 func (c *call) listGroups(in *kmsg.ListGroupsRequest) {
 	out := kmsg.NewPtrListGroupsResponse()
-	err := c.eachStored(func(name string) error {
-		return c.Coordinator.with(name, func(g *group) step.Step {
+	all := c.gather(out)
+	all.done(c.eachStored(func(name string) error {
+		return all.ask(name, func(g *group) {
 			if l, ok := g.listed(); ok && matches(in.StatesFilter, l.GroupState) && matches(in.TypesFilter, l.GroupType) {
 				out.Groups = append(out.Groups, l)
 			}
-			return step.Step{}
 		})
-	})
-	if err != nil {
-		c.fail(err)
-		return
-	}
-	c.answer(out)
+	}))
 }
 
 // matches tells whether a filter lets a value through; an empty one lets all.

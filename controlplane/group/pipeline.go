@@ -26,16 +26,30 @@ type heldAnswers struct {
 
 func (p *pipeline) idle() bool { return !p.inFlight && len(p.queue) == 0 }
 
+// mergeBytes bounds what writes are merged to, far below what a command may have: merging must not make two that are
+// taken into one that is refused.
+const mergeBytes = 1 << 20
+
 // push queues a command.
 func (p *pipeline) push(cmd metadata.Command) {
 	if update, ok := cmd.(*metadata.UpdateGroup); ok && len(p.queue) > 0 {
-		if tail, ok := p.queue[len(p.queue)-1].(*metadata.UpdateGroup); ok {
+		tail, ok := p.queue[len(p.queue)-1].(*metadata.UpdateGroup)
+		if ok && size(tail)+size(update) <= mergeBytes {
 			p.queue[len(p.queue)-1] = merge(tail, update)
 			return
 		}
 	}
 	p.queue = append(p.queue, cmd)
 	p.last++
+}
+
+// size is about what a write takes in the log.
+func size(u *metadata.UpdateGroup) int {
+	n := len(u.Head)
+	for _, m := range u.Members {
+		n += len(m.ID) + len(m.Value)
+	}
+	return n
 }
 
 // merge gives one command with the effect of two.
@@ -108,11 +122,11 @@ func (g *group) written(_ metadata.Result, err error) {
 	ready := g.takeOutcome(err)
 	g.settle()
 	g.mu.Unlock()
-	for _, answer := range ready {
-		answer()
-	}
+	give(ready)
 }
 
+// takeOutcome ends the write in flight and begins the next. Answers that waited for the former are given before the
+// latter can fail, which would make them say that there is none.
 func (g *group) takeOutcome(err error) (ready []func()) {
 	p := &g.pipe
 	p.inFlight = false
@@ -120,13 +134,22 @@ func (g *group) takeOutcome(err error) (ready []func()) {
 		return g.abandon(err)
 	}
 	p.applied = p.last - uint64(len(p.queue))
-	return append(p.release(), g.flush()...)
+	give(p.release())
+	return g.flush()
+}
+
+func give(answers []func()) {
+	for _, answer := range answers {
+		answer()
+	}
 }
 
 // abandon throws the machine away after a write failed: it knows what will never be. The next request loads the group
 // again. Whoever waits gets no answer, and is asked for again by the agent.
 func (g *group) abandon(err error) (ready []func()) {
-	g.c.log.Warn("group write failed, its coordination starts anew", zap.String("group", g.name), zap.Error(err))
+	if g.c.warns.Allow() {
+		g.c.log.Warn("group write failed, its coordination starts anew", zap.String("group", g.name), zap.Error(err))
+	}
 	g.c.metrics.failed.Inc()
 	g.life.failure.Store(&err)
 	switch {

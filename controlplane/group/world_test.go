@@ -37,6 +37,7 @@ type world struct {
 
 // tenure is one owner with its coordinator.
 type tenure struct {
+	log         *memlog.Replica
 	owner       *faultyOwner
 	coordinator *group.Coordinator
 	end         func()
@@ -97,7 +98,7 @@ func (w *world) begin() {
 	w.t.Helper()
 	w.tenures++
 	name := "r" + string(rune('0'+w.tenures))
-	log, _, err := w.store.Open(name, metalog.Config{})
+	log, faults, err := w.store.Open(name, metalog.Config{})
 	require.NoError(w.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	var work sync.WaitGroup
@@ -106,7 +107,7 @@ func (w *world) begin() {
 	r, err := replica.New(replica.Config{
 		Replica: name, Address: name + ":1", Log: log, Bucket: w.bucket, SnapshotPrefix: "s/", ClusterID: "the-cluster",
 		OnOwner: func(o *owner.Owner) func() {
-			tn := &tenure{owner: &faultyOwner{Owner: o}}
+			tn := &tenure{log: faults, owner: &faultyOwner{Owner: o}}
 			var err error
 			tn.coordinator, err = group.New(group.Config{Settings: w.settings}, tn.owner, func(fn func(context.Context)) bool {
 				if over.Err() != nil {
