@@ -1,0 +1,12 @@
+// Package omb runs benchmarks that are written for the OpenMessaging Benchmark framework (openmessaging.cloud) against
+// any Kafka endpoint: the same workload and driver files, the same course of a run, the same lines on the console, and
+// result files with the same fields in the same order, so that results compare and other tools for them go on working.
+//
+// A run makes topics, consumers and producers; sends a probe with each producer and waits until every subscription has
+// seen one; starts the load; warms up; measures. A workload may ask for a backlog (consumers pause until so much has
+// gathered, then catch up) or, with a rate of zero, for the highest rate that the system sustains.
+//
+// Fields that AutoMQ's fork of the framework added are understood too: partitionsPerTopicList, producersPerTopicList,
+// randomTopicNames, producerRateList, logIntervalMillis and the driver's reset. Durations, rates and sizes may have
+// fractions here, so that workloads can be scaled down.
+package omb
