@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"maps"
-	"math"
 	"slices"
 
 	"github.com/freshet-io/freshet/bench/observe"
@@ -83,30 +82,41 @@ func (r *Run) requests() chart {
 	}
 	busiest := slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
 	for i, operation := range busiest[:min(len(busiest), 4)] {
-		x, y := r.sumOfRates(func(s observe.Sample) float64 { return s.Requests[operation] })
+		x, y := sumOfRates(r.Observed.Targets, func(s observe.Sample) float64 { return s.Requests[operation] })
 		c.lines = append(c.lines, line{label: operation, color: i, x: x, y: y})
 	}
 	return c
 }
 
-// sumOfRates adds up a counter's rates of all targets, at the times of the first that has the most samples.
-func (r *Run) sumOfRates(counter func(observe.Sample) float64) (x, y []float64) {
-	var longest *observe.History
-	for i := range r.Observed.Targets {
-		if t := &r.Observed.Targets[i]; longest == nil || len(t.Samples) > len(longest.Samples) {
-			longest = t
+// maxSteps bounds how many points a line of rates has: more of them show noise.
+const maxSteps = 60
+
+// sumOfRates adds up a counter's rates of all targets, over steps of the samples of the first that has the most.
+func sumOfRates(targets []observe.History, counter func(observe.Sample) float64) (x, y []float64) {
+	var times []float64
+	for _, t := range targets {
+		if len(t.Samples) > len(times) {
+			times = steps(t.Samples)
 		}
 	}
-	for i := 1; longest != nil && i < len(longest.Samples); i++ {
-		from, to := longest.Samples[i-1].At, longest.Samples[i].At
+	for i := 1; i < len(times); i++ {
+		from, to := times[i-1], times[i]
 		var sum float64
-		for j := range r.Observed.Targets {
-			samples := r.Observed.Targets[j].Samples
-			sum += max(0, at(samples, to, counter)-at(samples, from, counter))
+		for _, t := range targets {
+			sum += max(0, at(t.Samples, to, counter)-at(t.Samples, from, counter))
 		}
 		x, y = append(x, to), append(y, sum/(to-from))
 	}
 	return x, y
+}
+
+// steps gives the times of every n-th sample, so that there are at most maxSteps of them and one, and of the last one.
+func steps(samples []observe.Sample) (times []float64) {
+	stride := (len(samples)-2)/maxSteps + 1
+	for i := (len(samples) - 1) % stride; i < len(samples); i += stride {
+		times = append(times, samples[i].At)
+	}
+	return times
 }
 
 // at gives a counter at a moment, on the straight line between the samples around it; outside of them the nearest one's.
@@ -127,17 +137,13 @@ func at(samples []observe.Sample, when float64, counter func(observe.Sample) flo
 }
 
 func (r *Run) cpu() chart {
-	return r.perTarget(chart{name: "cpu", title: "CPU", unit: "cores used"}, func(h *observe.History) (x, y []float64) {
-		for i := 1; i < len(h.Samples); i++ {
-			a, b := h.Samples[i-1], h.Samples[i]
-			x, y = append(x, b.At), append(y, math.Max(0, (b.CPU-a.CPU)/(b.At-a.At)))
-		}
-		return x, y
+	return r.perTarget(chart{name: "cpu", title: "CPU", unit: "cores used"}, func(h observe.History) (x, y []float64) {
+		return sumOfRates([]observe.History{h}, func(s observe.Sample) float64 { return s.CPU })
 	})
 }
 
 func (r *Run) memory() chart {
-	return r.perTarget(chart{name: "memory", title: "Memory", unit: "MiB resident"}, func(h *observe.History) (x, y []float64) {
+	return r.perTarget(chart{name: "memory", title: "Memory", unit: "MiB resident"}, func(h observe.History) (x, y []float64) {
 		for _, s := range h.Samples {
 			x, y = append(x, s.At), append(y, float64(s.ResidentBytes)/(1<<20))
 		}
@@ -145,12 +151,12 @@ func (r *Run) memory() chart {
 	})
 }
 
-func (r *Run) perTarget(c chart, values func(*observe.History) (x, y []float64)) chart {
+func (r *Run) perTarget(c chart, values func(observe.History) (x, y []float64)) chart {
 	if r.Observed == nil {
 		return c
 	}
 	for i := range min(len(r.Observed.Targets), len(palette)) {
-		t := &r.Observed.Targets[i]
+		t := r.Observed.Targets[i]
 		x, y := values(t)
 		c.lines = append(c.lines, line{label: t.Name, color: i, dash: t.Apart, x: x, y: y})
 	}

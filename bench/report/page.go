@@ -86,6 +86,7 @@ var pageTemplate = template.Must(template.New("page").Parse(pageText))
 type pageView struct {
 	Page
 	Overview Table
+	Versus   []template.HTML
 	Views    []runView
 }
 
@@ -100,19 +101,31 @@ type runView struct {
 // view draws the charts, once into the page and once into files.
 func (p Page) view(dir string) (pageView, error) {
 	v := pageView{Page: p, Overview: overview(p.Runs)}
+	var err error
+	if v.Versus, err = drawAll(filepath.Join(dir, "versus"), versus(p.Runs)); err != nil {
+		return v, err
+	}
 	for i := range p.Runs {
 		r := &p.Runs[i]
 		rv := runView{Run: *r, Heading: r.title(), AllWarnings: r.allWarnings(), Summary: r.summary()}
-		for _, c := range r.charts() {
-			element, err := c.write(filepath.Join(dir, r.Name+"-"+c.name+".png"))
-			if err != nil {
-				return v, fmt.Errorf("run %s: %w", r.Name, err)
-			}
-			rv.Charts = append(rv.Charts, element)
+		if rv.Charts, err = drawAll(filepath.Join(dir, r.Name), r.charts()); err != nil {
+			return v, fmt.Errorf("run %s: %w", r.Name, err)
 		}
 		v.Views = append(v.Views, rv)
 	}
 	return v, nil
+}
+
+// drawAll draws charts into files whose paths begin with prefix, and as elements of the page.
+func drawAll(prefix string, charts []chart) (elements []template.HTML, err error) {
+	for _, c := range charts {
+		element, err := c.write(prefix + "-" + c.name + ".png")
+		if err != nil {
+			return nil, err
+		}
+		elements = append(elements, element)
+	}
+	return elements, nil
 }
 
 // write writes the chart as a picture and gives it as an element of the page.

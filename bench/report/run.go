@@ -13,6 +13,7 @@ import (
 type Run struct {
 	Name     string // unique in a report; names its chart files: letters, digits, '.', '_' and '-' only
 	Title    string // for people; Name if empty
+	System   string // what was measured, if the report compares systems: it then has charts of all runs that name one
 	Settings []Setting
 	Figures  Figures
 	Observed *observe.Series // of the measured part of the run; nil if nobody watched
@@ -21,9 +22,9 @@ type Run struct {
 
 // Setting is one value that a run was made with.
 type Setting struct {
-	Name      string
-	Original  string // as the workload or driver file gives it; empty if the file does not say
-	Effective string // after scaling, defaults and command line
+	Name      string `json:"name"`
+	Original  string `json:"original,omitempty"` // as the workload or driver file gives it; empty if the file does not say
+	Effective string `json:"effective"`          // after scaling, defaults and command line
 }
 
 // Figures are what a load generator measured, whatever its format. Lists have one value for each of Seconds, or are empty

@@ -54,14 +54,14 @@ func (f *Figures) MeanConsumeRate() float64 { return f.mean(f.ConsumeRate) }
 
 // overview has one row for each run.
 func overview(runs []Run) Table {
-	t := Table{Head: []string{"run", "in", "out", "produce p50", "produce p99", "end to end p50", "end to end p99", "CPU-s/GiB", "warnings"}}
+	t := Table{Head: []string{"run", "in", "out", "produce p50", "produce p99", "end to end p50", "end to end p99", "CPU-s/GiB", "errors", "warnings"}}
 	for i := range runs {
 		r := &runs[i]
 		f := &r.Figures
 		t.Rows = append(t.Rows, []string{
 			r.title(), f.rate(f.mean(f.PublishRate)), f.rate(f.mean(f.ConsumeRate)),
 			ms(f.PublishTotal.P50), ms(f.PublishTotal.P99), ms(f.EndToEndTotal.P50), ms(f.EndToEndTotal.P99),
-			r.cpuPerGiB(), fmt.Sprint(len(r.allWarnings())),
+			r.cpuPerGiB(), number(f.mean(f.PublishErrorRate)) + " msg/s", fmt.Sprint(len(r.allWarnings())),
 		})
 	}
 	return t

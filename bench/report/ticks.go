@@ -7,28 +7,27 @@ import (
 	"gonum.org/v1/plot"
 )
 
-// ticks are the library's places with numbers that people read.
+// ticks are at multiples of 1, 2 or 5 times a power of ten, about five of them.
 type ticks struct{}
 
 // Ticks implements plot.Ticker.
 func (ticks) Ticks(low, high float64) []plot.Tick {
+	step := logCeil((high - low) / 6)
 	var out []plot.Tick
-	for _, t := range (plot.DefaultTicks{}).Ticks(low, high) {
-		if !t.IsMinor() {
-			out = append(out, plot.Tick{Value: t.Value, Label: number(t.Value)})
-		}
+	for i := math.Ceil(low / step); i*step <= high; i++ {
+		out = append(out, plot.Tick{Value: i * step, Label: number(i * step)})
 	}
 	return out
 }
 
-// logTicks are at 1, 2 and 5 of every decade.
+// logTicks are at 1, 2 and 5 of every decade; over more than three decades at 1 only.
 type logTicks struct{}
 
 // Ticks implements plot.Ticker.
 func (logTicks) Ticks(low, high float64) []plot.Tick {
 	var out []plot.Tick
 	many := math.Log10(high/low) > 3
-	for decade := math.Pow(10, math.Floor(math.Log10(low))); decade <= high; decade *= 10 {
+	for decade := decadeOf(low); decade <= high; decade *= 10 {
 		for _, step := range []float64{1, 2, 5} {
 			v := decade * step
 			if v < low*0.999 || v > high*1.001 || many && step != 1 {
@@ -40,9 +39,11 @@ func (logTicks) Ticks(low, high float64) []plot.Tick {
 	return out
 }
 
-// logFloor and logCeil give the next of 1, 2 and 5 times a power of ten.
+func decadeOf(v float64) float64 { return math.Pow(10, math.Floor(math.Log10(v))) }
+
+// logFloor gives the largest of 1, 2 and 5 times a power of ten that is not above v, which is positive.
 func logFloor(v float64) float64 {
-	decade := math.Pow(10, math.Floor(math.Log10(v)))
+	decade := decadeOf(v)
 	for _, step := range []float64{5, 2} {
 		if v >= decade*step {
 			return decade * step
@@ -51,8 +52,9 @@ func logFloor(v float64) float64 {
 	return decade
 }
 
+// logCeil gives the smallest one that is not below v.
 func logCeil(v float64) float64 {
-	decade := math.Pow(10, math.Floor(math.Log10(v)))
+	decade := decadeOf(v)
 	for _, step := range []float64{1, 2, 5} {
 		if v <= decade*step {
 			return decade * step

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/freshet-io/freshet/bench/report"
+)
+
+func newBenchReport(p process) *cobra.Command {
+	var dir, title string
+	var period time.Duration
+	cmd := &cobra.Command{
+		Use:   "report RESULT.json...",
+		Short: "Show results of benchmarks as one page with charts",
+		Long: `Reads results of the OpenMessaging Benchmark (of freshet bench run, or of the original) and of freshet bench perf, and
+writes one page that opens without a network, with charts of latency, throughput and, if RESULT.observed.json was
+written beside RESULT.json, of CPU, memory and requests to the object store. Each chart is also written as a PNG.
+
+  freshet bench report vanity-freshet.json vanity-kafka.json -o report`,
+		Args: takes(1, -1, "result files"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			runs, err := report.LoadAll(args, period)
+			if err != nil {
+				return err
+			}
+			if err := (report.Page{Title: title, Runs: runs}).Write(dir); err != nil {
+				return err
+			}
+			fmt.Fprintln(p.streams.Out, filepath.Join(dir, report.IndexFile))
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&dir, "output", "o", "report", "directory to write to; made if it is not there")
+	f.StringVar(&title, "title", "Benchmark report", "heading of the page")
+	f.DurationVar(&period, "period", 0, "length of a period of OpenMessaging Benchmark results, which do not tell it (default 10s)")
+	return cmd
+}
