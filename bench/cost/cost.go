@@ -41,6 +41,7 @@ type Config struct {
 	Steady      time.Duration // of the memory measurement
 	SteadyRate  int64         // bytes/s in, and as much out, while memory is measured
 	Shapes      []string      // names; all if empty
+	Profiles    string        // an existing directory for profiles of the agent; none if empty
 	Out         io.Writer
 }
 
@@ -120,6 +121,9 @@ func runShape(ctx context.Context, cfg Config, shape Shape, dir string) error {
 	if err != nil {
 		return err
 	}
+	if err := r.profile(ctx, Produce, report.produce[len(report.produce)-1].agent.Rate); err != nil {
+		return err
+	}
 	for range cfg.Rounds {
 		p, err := r.pair(ctx, FloorSend, Fetch)
 		if err != nil {
@@ -128,6 +132,9 @@ func runShape(ctx context.Context, cfg Config, shape Shape, dir string) error {
 		report.fetch = append(report.fetch, p)
 	}
 	if report.afterFetch, err = r.counts(ctx); err != nil {
+		return err
+	}
+	if err := r.profile(ctx, Fetch, report.fetch[len(report.fetch)-1].agent.Rate); err != nil {
 		return err
 	}
 	if report.memory, report.steady, err = r.steady(ctx); err != nil {

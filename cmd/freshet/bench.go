@@ -12,6 +12,8 @@ import (
 func newBench(p process) *cobra.Command {
 	return parent("bench", "Measure Freshet", newBenchCost(p), newBenchLatency(p), newBenchLog(p), newBenchGroups(p),
 		newBenchReport(p),
+		newBenchVerify(p),
+		newBenchTCO(p),
 		newBenchCostRole(p), newBenchGroupsRole(p))
 }
 
@@ -37,6 +39,7 @@ the object store is an endpoint that forgets. Linux only. The last two lines are
 	f.DurationVar(&cfg.Steady, "steady", cfg.Steady.Round(time.Second), "length of the paced load under which memory is measured")
 	f.Var(config.Size(&cfg.SteadyRate), "steady-rate", "bytes a second in, and as many out, of that load")
 	f.Var(config.List(&cfg.Shapes), "shapes", "shapes to measure, of A, B and C; all if not given")
+	f.StringVar(&cfg.Profiles, "profiles", cfg.Profiles, "directory to keep CPU and allocation profiles of the agent in")
 	return cmd
 }
 
