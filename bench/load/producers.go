@@ -89,6 +89,11 @@ func (p *Producers) Probe(ctx context.Context) error {
 	return nil
 }
 
+// SetMessages replaces what is sent; for those who probe before they know. It must come before Start.
+func (p *Producers) SetMessages(keys Keys, payloads Payloads) {
+	p.spec.Keys, p.spec.Payloads = keys, payloads
+}
+
 // Start begins to send what the rate asks for, until Stop. It may be called once.
 func (p *Producers) Start() error {
 	if len(p.spec.Payloads) == 0 {
