@@ -11,6 +11,7 @@ import (
 
 func newBench(p process) *cobra.Command {
 	return parent("bench", "Measure Freshet", newBenchCost(p), newBenchLatency(p), newBenchLog(p), newBenchGroups(p),
+		newBenchPerf(p), newBenchWorkloads(p),
 		newBenchReport(p),
 		newBenchVerify(p),
 		newBenchTCO(p),

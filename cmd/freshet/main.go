@@ -41,7 +41,7 @@ type process struct {
 // run runs one command line and gives the exit code.
 func (p process) run(ctx context.Context, args []string) int {
 	root := newRoot(p)
-	root.SetArgs(args)
+	root.SetArgs(spreadLists(args))
 	command, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
@@ -53,6 +53,10 @@ func (p process) run(ctx context.Context, args []string) int {
 	if errors.As(err, &usage) {
 		fmt.Fprintf(p.streams.Err, "see %s --help\n", command.CommandPath())
 		return exitUsage
+	}
+	var coded *codedError
+	if errors.As(err, &coded) {
+		return coded.code
 	}
 	return exitFailed
 }
