@@ -92,6 +92,10 @@ soak-log: build ## load the metadata log for MINUTES (10), then again with snaps
 	$(BIN)/freshet bench log --duration $(MINUTES)m
 	$(BIN)/freshet bench log --duration $(MINUTES)m --failing
 
+.PHONY: soak-verify
+soak-verify: ## check a cluster for DURATION (30m) while agents and owners are killed as SEED says; ARGS="--rate 2000" for more
+	FRESHET_SOAK=$(or $(DURATION),30m) FRESHET_SOAK_SEED=$(SEED) FRESHET_SOAK_ARGS='$(ARGS)' $(GO) test -timeout 0 -count=1 -v -run '^TestVerify$$' ./test/soak
+
 .PHONY: lint
 lint: ## vet, linters, formatting
 	$(LINT) run ./...

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/bench/verify"
+	"github.com/freshet-io/freshet/internal/cli"
+	"github.com/freshet-io/freshet/internal/config"
+)
+
+// exitNotRun is the exit code of a verification that could not be made: nothing is known of the cluster.
+const exitNotRun = 2
+
+func newBenchVerify(p process) *cobra.Command {
+	cfg, client := verify.Config{}, cli.ClientConfig{ClientID: "freshet-verify"}
+	cfg.ApplyDefaults()
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Check any Kafka endpoint for lost, duplicate, reordered and otherwise wrong records and answers",
+		Long: `Produces numbered records to topics of its own and reads them back in every way there is: at the end, from the
+start again and again, and in groups whose members come and go; asks brokers for ends, offsets and assignments
+meanwhile. Kill brokers as you like: what a client cannot know after a lost answer counts as unknown, not as a fault.
+Faults are told with their evidence as they are found: lost, duplicate, reordered, phantom, aborted-read, torn,
+stale-read, offset-gap, offset-reuse, wrong-offset, lost-commit, two-owners, no-owner, not-finished.
+SIGINT ends producing early; what was written is read, and the verdict given, all the same.
+
+Exit status: 0 clean; 1 faults; 2 it could not run. A run in which some part checked nothing is not clean.`,
+		Example: `  freshet bench verify --bootstrap localhost:9092 --duration 2h --rate 5000 --transactions`,
+		Args:    takes(0, 0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg.Bootstrap, cfg.Out, cfg.Err = client.Bootstrap, p.streams.Out, p.streams.Err
+			tlsConfig, err := client.Files.Client(client.TLS, zap.NewNop())
+			if err != nil {
+				return &codedError{err, exitNotRun}
+			}
+			if tlsConfig != nil {
+				cfg.Options = append(cfg.Options, kgo.DialTLSConfig(tlsConfig))
+			}
+			err = verify.Run(cmd.Context(), cfg)
+			if err != nil && !errors.Is(err, verify.ErrFindings) {
+				err = &codedError{err, exitNotRun}
+			}
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.VarP(config.List(&client.Bootstrap), "bootstrap", "b", "host:port of one or more brokers")
+	f.BoolVar(&client.TLS, "tls", client.TLS, "use TLS")
+	f.StringVar(&client.Files.CA, "tls-ca", "", "PEM file of certificates to trust instead of the system's; implies --tls")
+	f.StringVar(&client.Files.Cert, "tls-cert", "", "PEM file of the client's certificate; implies --tls")
+	f.StringVar(&client.Files.Key, "tls-key", "", "PEM file of the client's key")
+	f.StringVar(&cfg.Prefix, "prefix", cfg.Prefix, "how names of topics, groups and transactional ids begin")
+	f.BoolVar(&cfg.Keep, "keep", false, "leave topics and groups behind")
+	f.DurationVar(&cfg.Duration, "duration", cfg.Duration, "how long to produce")
+	f.DurationVar(&cfg.Patience, "patience", cfg.Patience, "how long reading the rest, and open transactions, may take afterwards")
+	f.Float64Var(&cfg.Rate, "rate", cfg.Rate, "records a second, of all producers together")
+	f.IntVar(&cfg.Size, "size", cfg.Size, "bytes of a record's value, at least 40")
+	f.IntVar(&cfg.Producers, "producers", cfg.Producers, "producers of each topic")
+	f.IntVar(&cfg.Keys, "keys", cfg.Keys, "keys that each producer uses in each partition")
+	f.IntVar(&cfg.Partitions, "partitions", cfg.Partitions, "partitions of each topic")
+	f.IntVar(&cfg.Replication, "replication", cfg.Replication, "replicas of each topic; -1 is what the cluster does by default")
+	f.IntVar(&cfg.Groups, "groups", cfg.Groups, "groups for each topic, every other one with cooperative rebalancing")
+	f.IntVar(&cfg.Members, "members", cfg.Members, "members of each group")
+	f.DurationVar(&cfg.Churn, "churn", cfg.Churn, "how long a member stays, on average, before it leaves and comes back")
+	f.BoolVar(&cfg.Transactions, "transactions", false, "a second topic with transactional producers, which takes half of the rate")
+	f.Float64Var(&cfg.Aborts, "aborts", cfg.Aborts, "share of transactions that are aborted, 0 to 1")
+	f.BoolVar(&cfg.Plain, "plain", false, "producers without idempotence: records that are there again after a retry are counted, not faults")
+	f.Uint64Var(&cfg.Seed, "seed", 0, "what random choices follow from; 0 is by the clock, and printed")
+	f.DurationVar(&cfg.Progress, "progress", cfg.Progress, "time between two lines of progress")
+	f.BoolVar(&cfg.JSON, "json", false, "the report as JSON on standard output, progress on standard error")
+	return cmd
+}
+
+// codedError ends the process with an exit code of its own.
+type codedError struct {
+	error
+	code int
+}
+
+func (e *codedError) Unwrap() error { return e.error }
