@@ -72,7 +72,9 @@ func readMetrics(ctx context.Context, client *http.Client, url string, s *Sample
 	return nil
 }
 
-func value(m *dto.Metric) float64 { return m.GetCounter().GetValue() + m.GetGauge().GetValue() + m.GetUntyped().GetValue() }
+func value(m *dto.Metric) float64 {
+	return m.GetCounter().GetValue() + m.GetGauge().GetValue() + m.GetUntyped().GetValue()
+}
 
 func total(family *dto.MetricFamily) (sum float64) {
 	for _, m := range family.GetMetric() {

@@ -21,6 +21,7 @@ type Process struct {
 	cmd   *exec.Cmd
 	pid   int
 	lines *bufio.Scanner
+	done  chan struct{} // closed when a process of StartLogged has ended; nil for others
 }
 
 // StartRole starts this same executable as one of a benchmark's helpers, with the arguments "bench COMMAND NAME SPEC",
@@ -62,6 +63,33 @@ func Start(ctx context.Context, cmd *exec.Cmd) (*Process, error) {
 	return p, nil
 }
 
+// StartLogged starts a program with all output to a file, which is made or added to. It is killed when ctx ends.
+func StartLogged(ctx context.Context, cmd *exec.Cmd, logFile string) (*Process, error) {
+	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("open log of %s: %w", cmd.Path, err)
+	}
+	defer log.Close()
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", cmd.Path, err)
+	}
+	p := &Process{cmd: cmd, pid: cmd.Process.Pid, done: make(chan struct{})}
+	context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() })
+	go func() {
+		defer close(p.done)
+		_ = cmd.Wait() // how it ended is in its log
+	}()
+	return p, nil
+}
+
+// Done is closed when a process of StartLogged has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// PID is the process id.
+func (p *Process) PID() int { return p.pid }
+
 // Running is a process that somebody else started: it can be read, not stopped.
 func Running(pid int) *Process { return &Process{pid: pid} }
 
@@ -81,6 +109,10 @@ func (p *Process) Stop() {
 	p.Interrupt()
 	force := time.AfterFunc(10*time.Second, func() { _ = p.cmd.Process.Kill() })
 	defer force.Stop()
+	if p.done != nil {
+		<-p.done
+		return
+	}
 	_ = p.cmd.Wait()
 }
 

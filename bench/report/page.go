@@ -107,7 +107,7 @@ func (p Page) view(dir string) (pageView, error) {
 	}
 	for i := range p.Runs {
 		r := &p.Runs[i]
-		rv := runView{Run: *r, Heading: r.title(), AllWarnings: r.allWarnings(), Summary: r.summary()}
+		rv := runView{Run: *r, Heading: r.title(), AllWarnings: r.AllWarnings(), Summary: r.summary()}
 		if rv.Charts, err = drawAll(filepath.Join(dir, r.Name), r.charts()); err != nil {
 			return v, fmt.Errorf("run %s: %w", r.Name, err)
 		}

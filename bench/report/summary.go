@@ -61,7 +61,7 @@ func overview(runs []Run) Table {
 		t.Rows = append(t.Rows, []string{
 			r.title(), f.rate(f.mean(f.PublishRate)), f.rate(f.mean(f.ConsumeRate)),
 			ms(f.PublishTotal.P50), ms(f.PublishTotal.P99), ms(f.EndToEndTotal.P50), ms(f.EndToEndTotal.P99),
-			r.cpuPerGiB(), number(f.mean(f.PublishErrorRate)) + " msg/s", fmt.Sprint(len(r.allWarnings())),
+			r.cpuPerGiB(), number(f.mean(f.PublishErrorRate)) + " msg/s", fmt.Sprint(len(r.AllWarnings())),
 		})
 	}
 	return t
@@ -92,8 +92,8 @@ func (r *Run) cpuPerGiB() string {
 	return number(used.CPU / volume)
 }
 
-// allWarnings are the run's own and those of who watched it.
-func (r *Run) allWarnings() []string {
+// AllWarnings gives the run's own warnings and those of who watched it.
+func (r *Run) AllWarnings() []string {
 	if r.Observed == nil {
 		return r.Warnings
 	}
