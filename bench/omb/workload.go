@@ -97,7 +97,7 @@ func (w *Workload) validateRate(fault func(bool, string, ...any)) {
 	} {
 		fault(!within(v, 0, 1e9), "%s is %v, allowed is 0 to 1e9", name, v)
 	}
-	fault(w.ConsumerBacklogSizeGB > 0 && w.ProducerRate == 0, "consumerBacklogSizeGB needs a producerRate: a backlog cannot be built while looking for the highest rate")
+	fault(w.ConsumerBacklogSizeGB > 0 && w.ProducerRate == 0 && w.ProducerRateList == nil, "consumerBacklogSizeGB needs a producerRate: a backlog cannot be built while looking for the highest rate")
 	fault(w.ConsumerBacklogSizeGB > 0 && w.SubscriptionsPerTopic == 0, "consumerBacklogSizeGB needs subscriptionsPerTopic above 0")
 	fault(w.ProducerRate == 0 && w.SubscriptionsPerTopic == 0 && w.ProducerRateList == nil, "producerRate 0 needs subscriptionsPerTopic above 0: the search compares sent with received")
 	_, err := w.Curve()

@@ -1,0 +1,58 @@
+package omb
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kfake"
+)
+
+// cluster gives the address of a fake cluster, and a driver for it.
+func cluster(t *testing.T) (string, Driver) {
+	t.Helper()
+	c, err := kfake.NewCluster(kfake.NumBrokers(1))
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	return strings.Join(c.ListenAddrs(), ","), Driver{
+		Name: "Kafka", ReplicationFactor: 1, TopicConfig: "min.insync.replicas=1\n",
+		CommonConfig:   "bootstrap.servers=127.0.0.1:1\n", // replaced by the flag
+		ProducerConfig: "acks=all\nlinger.ms=1\n",
+		ConsumerConfig: "auto.offset.reset=earliest\nenable.auto.commit=false\nfetch.max.wait.ms=50\n",
+	}
+}
+
+// small is a workload of two seconds.
+func small() Workload {
+	w := NewWorkload()
+	w.Name, w.Topics, w.PartitionsPerTopic, w.MessageSize = "small", 2, 3, 100
+	w.UseRandomizedPayloads, w.RandomBytesRatio, w.RandomizedPayloadPoolSize = true, 0.5, 10
+	w.SubscriptionsPerTopic, w.ConsumerPerSubscription, w.ProducersPerTopic = 2, 2, 2
+	w.ProducerRate, w.TestDurationMinutes, w.WarmupDurationMinutes, w.LogIntervalMillis = 500, 1.0/60, 0.5/60, 250
+	return w
+}
+
+// A short run against a fake cluster: what was sent is what was received, by both subscriptions, and the result file
+// says what happened.
+func TestRun_EverythingSentIsReceived(t *testing.T) {
+	bootstrap, driver := cluster(t)
+	var out strings.Builder
+	outcome, err := Run(t.Context(), Config{Driver: driver, Workload: small(), Bootstrap: bootstrap, Out: &out})
+	require.NoError(t, err, out.String())
+	t.Log(out.String())
+	totals := outcome.Totals
+	require.Equal(t, 2*totals.Sent, totals.Received)
+	require.Zero(t, totals.Failed)
+	require.Equal(t, 2*(totals.BytesSent+4*10), totals.BytesReceived, "4 probes of 10 bytes are not counted as bytes sent")
+	// 500 messages/s for 1.5 s, and 4 probes; the end of the test may be late.
+	require.InDelta(t, 4+750, totals.Sent, 300)
+	r := outcome.Result
+	require.Len(t, r.PublishRate, 4)
+	require.InDelta(t, 500, mean(r.PublishRate), 60)
+	require.InDelta(t, 1000, mean(r.ConsumeRate), 120)
+	require.Equal(t, "small", r.Workload)
+	require.Equal(t, "Kafka", r.Driver)
+	require.Positive(t, r.AggregatedPublishLatencyAvg)
+	require.GreaterOrEqual(t, r.AggregatedPublishLatency99pct, r.AggregatedPublishLatency50pct)
+	require.InDelta(t, 100, r.AggregatedPublishLatencyQuantiles[len(r.AggregatedPublishLatencyQuantiles)-1].Percentile, 0)
+}
