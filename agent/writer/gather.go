@@ -48,8 +48,20 @@ type gathering struct {
 	current *slab.Slab // the one of slabs that takes the next small batch, or nil
 }
 
-func newGathering() *gathering {
-	return &gathering{at: make(map[id.TopicPartition]int32)}
+// roomBatches bounds the batches that a new bundle has room for from the start: more than a bundle of 16 KiB batches
+// holds, and no more than 256 KiB of bookkeeping for a bundle that stays small.
+const roomBatches = 1024
+
+// fill is how much a bundle held.
+type fill struct{ entries, groups int }
+
+// newGathering begins a bundle with room for what the one before it held.
+func newGathering(before fill) *gathering {
+	groups := min(before.groups, roomBatches)
+	return &gathering{
+		entries: make([]entry, 0, min(before.entries, roomBatches)), groups: make([]group, 0, groups),
+		at: make(map[id.TopicPartition]int32, groups),
+	}
 }
 
 // room gives the slab that takes n bytes, if there is one.

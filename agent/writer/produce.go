@@ -38,16 +38,23 @@ type Produce struct {
 		results []Result
 		known   []bool
 		left    int
+
+		// Room for the most frequent number of batches.
+		oneResult [1]Result
+		oneKnown  [1]bool
 	}
 }
 
 func newProduce(batches int) *Produce {
 	p := &Produce{arrived: time.Now(), done: make(chan struct{})}
-	p.mu.results = make([]Result, batches)
-	p.mu.known = make([]bool, batches)
 	p.mu.left = batches
-	if batches == 0 {
+	switch batches {
+	case 0:
 		close(p.done)
+	case 1:
+		p.mu.results, p.mu.known = p.mu.oneResult[:], p.mu.oneKnown[:]
+	default:
+		p.mu.results, p.mu.known = make([]Result, batches), make([]bool, batches)
 	}
 	return p
 }

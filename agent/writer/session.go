@@ -37,6 +37,7 @@ type session struct {
 		drained  chan struct{} // closed when draining and nothing is left
 		budget   putBudget
 		open     *gathering // nil: nothing gathered
+		before   fill       // of the bundle sealed last
 		queue    []*sealed  // sealed, their PUT not begun
 		bundles  []*sealed  // by n, without holes; from the oldest that is not gone
 		last     uint32     // n of the newest bundle
@@ -102,7 +103,7 @@ func (s *session) tryPlace(b *Batch, p *Produce, index int32, fresh *slab.Slab, 
 		return false, g != nil && g.current != nil, nil
 	}
 	if g == nil {
-		g = newGathering()
+		g = newGathering(s.mu.before)
 		s.mu.open = g
 		s.poke()
 	}
@@ -134,7 +135,7 @@ func (s *session) seal(why reason) {
 // name gives the open bundle the next n and queues it. Called with mu held.
 func (s *session) name() {
 	g := s.mu.open
-	s.mu.open = nil
+	s.mu.open, s.mu.before = nil, fill{len(g.entries), len(g.groups)}
 	s.mu.blocked = false
 	s.mu.last++
 	b := newSealed(s, s.mu.last, g)
