@@ -49,11 +49,16 @@ func (r randomAvro) value(n *avro.SchemaNode, depth int) (any, error) {
 	}
 }
 
-func (r randomAvro) record(n *avro.SchemaNode, depth int) (any, error) {
+// remember keeps a type that has a name, for where it is used again.
+func (r randomAvro) remember(n *avro.SchemaNode) {
 	r.named[n.Name] = n
 	if n.Namespace != "" {
 		r.named[n.Namespace+"."+n.Name] = n
 	}
+}
+
+func (r randomAvro) record(n *avro.SchemaNode, depth int) (any, error) {
+	r.remember(n)
 	fields := map[string]any{}
 	for i := range n.Fields {
 		v, err := r.value(&n.Fields[i].Type, depth+1)
@@ -97,10 +102,10 @@ func (r randomAvro) scalar(n *avro.SchemaNode, depth int) (any, error) {
 	case "bytes":
 		return []byte(randomString(1 + rand.IntN(16))), nil
 	case "enum":
-		r.named[n.Name] = n
+		r.remember(n)
 		return n.Symbols[rand.IntN(len(n.Symbols))], nil
 	case "fixed":
-		r.named[n.Name] = n
+		r.remember(n)
 		return []byte(randomString(n.Size)), nil
 	}
 	if known, ok := r.named[n.Type]; ok {

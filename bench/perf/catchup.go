@@ -23,6 +23,7 @@ func (t *test) catchUp(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	began := time.Now()
+	t.reset(t.backlog())
 	if _, err := t.collect(ctx, lasting(t.cfg.Backlog)); err != nil {
 		return nil, err
 	}

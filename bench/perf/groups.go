@@ -80,7 +80,8 @@ type seen struct {
 	latest    atomic.Int64 // newest timestamp, milliseconds since 1970
 
 	mu         sync.Mutex
-	partitions map[partition]struct{} // while preparing
+	since      int64                  // older records do not count, milliseconds since 1970
+	partitions map[partition]struct{} // with records since then
 }
 
 type partition struct {
@@ -88,11 +89,7 @@ type partition struct {
 	index int32
 }
 
-func newSeen() *seen {
-	s := &seen{partitions: map[partition]struct{}{}}
-	s.preparing.Store(true)
-	return s
-}
+func newSeen() *seen { return &seen{partitions: map[partition]struct{}{}} }
 
 // OnFetchRecordUnbuffered is called by the client as a poll returns the record.
 func (s *seen) OnFetchRecordUnbuffered(r *kgo.Record, polled bool) {
@@ -103,10 +100,25 @@ func (s *seen) OnFetchRecordUnbuffered(r *kgo.Record, polled bool) {
 	for old := s.latest.Load(); at > old && !s.latest.CompareAndSwap(old, at); old = s.latest.Load() {
 	}
 	if s.preparing.Load() {
-		s.mu.Lock()
-		s.partitions[partition{r.Topic, r.Partition}] = struct{}{}
-		s.mu.Unlock()
+		s.add(partition{r.Topic, r.Partition}, at)
 	}
+}
+
+func (s *seen) add(p partition, at int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at >= s.since {
+		s.partitions[p] = struct{}{}
+	}
+}
+
+// prepare begins to count partitions of which records come that are not older than since.
+func (s *seen) prepare(since time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.since = since.UnixMilli()
+	clear(s.partitions)
+	s.preparing.Store(true)
 }
 
 // count gives how many partitions the group has received records of.

@@ -10,8 +10,9 @@ import (
 )
 
 const (
-	readyTimeout  = 2 * time.Minute  // for a record to come through every partition
-	readyInterval = 5 * time.Second  // between probes
+	readyTimeout  = 2 * time.Minute // for a record to come through every partition
+	readyFirst    = time.Second     // patience with the first round of probes; it doubles with every round
+	readyMost     = 8 * time.Second
 	readyPoll     = time.Second / 20 // between looks at what came through
 	readyNoGroups = 30 * time.Second // without consumers, there is nothing to see
 )
@@ -19,8 +20,8 @@ const (
 // ErrNotReady says that records did not come through all partitions.
 var ErrNotReady = errors.New("topics are not ready")
 
-// awaitReady sends a record to every partition, until every group has received one of each; then the partitions are led
-// by someone and the groups have settled.
+// awaitReady sends a record to every partition, again and again, until every group has received those of the last round;
+// then the partitions are led by someone, the groups have settled, and no probe is under way any more.
 func (t *test) awaitReady(ctx context.Context) error {
 	start := time.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, readyTimeout, ErrNotReady)
@@ -30,27 +31,36 @@ func (t *test) awaitReady(ctx context.Context) error {
 		return fmt.Errorf("make client for probes: %w", err)
 	}
 	defer client.Close()
-	for ready := false; !ready; {
+	patience := readyFirst
+	if len(t.groups) == 0 {
+		patience = readyNoGroups
+	}
+	for ready := false; !ready; patience = min(2*patience, readyMost) {
 		if err := t.probe(ctx, client); err != nil {
 			return err
 		}
-		if ready, err = t.awaitProbes(ctx); err != nil {
+		if ready, err = t.awaitProbes(ctx, patience); err != nil {
 			return err
 		}
 	}
 	for _, g := range t.groups {
 		g.seen.preparing.Store(false)
 	}
+	t.reset(0)
 	t.say("Topics are ready, took %d ms", time.Since(start).Milliseconds())
 	return nil
 }
 
 // probe sends a record to every partition and waits until all are acknowledged.
 func (t *test) probe(ctx context.Context, client *kgo.Client) error {
+	now := time.Now()
+	for _, g := range t.groups {
+		g.seen.prepare(now)
+	}
 	var records []*kgo.Record
 	for _, topic := range t.topics {
 		for p := range topic.Partitions {
-			records = append(records, &kgo.Record{Topic: topic.Name, Partition: p, Key: []byte("probe"), Value: []byte{1}})
+			records = append(records, &kgo.Record{Topic: topic.Name, Partition: p, Key: []byte("probe"), Value: []byte{1}, Timestamp: now})
 		}
 	}
 	if err := client.ProduceSync(ctx, records...).FirstErr(); err != nil {
@@ -60,11 +70,7 @@ func (t *test) probe(ctx context.Context, client *kgo.Client) error {
 }
 
 // awaitProbes waits for a while until every group has received records of every partition.
-func (t *test) awaitProbes(ctx context.Context) (bool, error) {
-	patience := readyInterval
-	if len(t.groups) == 0 {
-		patience = readyNoGroups
-	}
+func (t *test) awaitProbes(ctx context.Context, patience time.Duration) (bool, error) {
 	deadline := time.After(patience)
 	poll := time.NewTicker(readyPoll)
 	defer poll.Stop()

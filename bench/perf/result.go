@@ -15,64 +15,64 @@ import (
 // Result is what a test measured. Its JSON has the fields of the tool's file, in its order. Rates are records a second,
 // throughput bytes a second, latencies microseconds, except in the lines.
 type Result struct {
-	Config               Settings  `json:"config"`
-	StartMs              int64     `json:"startMs"` // since 1970
-	ProduceRateTotal     float64   `json:"produceRateTotal"`
-	ProduceBpsTotal      float64   `json:"produceThroughputTotalBps"`
-	Produced             float64   `json:"produceCountTotal"` // records
-	ProducedBytes        float64   `json:"produceSizeTotalBytes"`
-	Failed               float64   `json:"produceErrorTotal"` // records
-	ConsumeRateTotal     float64   `json:"consumeRateTotal"`
-	ConsumeBpsTotal      float64   `json:"consumeThroughputTotalBps"`
-	Consumed             float64   `json:"consumeCountTotal"` // records, by all groups
-	ConsumedBytes        float64   `json:"consumeSizeTotalBytes"`
-	ProduceMeanTotal     float64   `json:"produceLatencyMeanTotalMicros"`
-	ProduceP50thTotal    float64   `json:"produceLatency50thTotalMicros"`
-	ProduceP75thTotal    float64   `json:"produceLatency75thTotalMicros"`
-	ProduceP90thTotal    float64   `json:"produceLatency90thTotalMicros"`
-	ProduceP95thTotal    float64   `json:"produceLatency95thTotalMicros"`
-	ProduceP99thTotal    float64   `json:"produceLatency99thTotalMicros"`
-	ProduceP999thTotal   float64   `json:"produceLatency999thTotalMicros"`
-	ProduceP9999thTotal  float64   `json:"produceLatency9999thTotalMicros"`
-	ProduceMaxTotal      float64   `json:"produceLatencyMaxTotalMicros"`
-	EndToEndMeanTotal    float64   `json:"endToEndLatencyMeanTotalMicros"`
-	EndToEndP50thTotal   float64   `json:"endToEndLatency50thTotalMicros"`
-	EndToEndP75thTotal   float64   `json:"endToEndLatency75thTotalMicros"`
-	EndToEndP90thTotal   float64   `json:"endToEndLatency90thTotalMicros"`
-	EndToEndP95thTotal   float64   `json:"endToEndLatency95thTotalMicros"`
-	EndToEndP99thTotal   float64   `json:"endToEndLatency99thTotalMicros"`
-	EndToEndP999thTotal  float64   `json:"endToEndLatency999thTotalMicros"`
-	EndToEndP9999thTotal float64   `json:"endToEndLatency9999thTotalMicros"`
-	EndToEndMaxTotal     float64   `json:"endToEndLatencyMaxTotalMicros"`
-	TimeSecs             []float64 `json:"timeSecs"` // ends of the periods of what follows, since the test began
-	ProduceRate          []float64 `json:"produceRate"`
-	ProduceBps           []float64 `json:"produceThroughputBps"`
-	ErrorRate            []float64 `json:"errorRate"`
-	ConsumeRate          []float64 `json:"consumeRate"`
-	ConsumeBps           []float64 `json:"consumeThroughputBps"`
-	Backlog              []int64   `json:"backlog"` // records that groups have yet to receive
-	ProduceMean          []float64 `json:"produceLatencyMeanMicros"`
-	ProduceMin           []float64 `json:"produceLatencyMinMicros"`
-	ProduceP50th         []float64 `json:"produceLatency50thMicros"`
-	ProduceP75th         []float64 `json:"produceLatency75thMicros"`
-	ProduceP90th         []float64 `json:"produceLatency90thMicros"`
-	ProduceP95th         []float64 `json:"produceLatency95thMicros"`
-	ProduceP99th         []float64 `json:"produceLatency99thMicros"`
-	ProduceP999th        []float64 `json:"produceLatency999thMicros"`
-	ProduceP9999th       []float64 `json:"produceLatency9999thMicros"`
-	ProduceMax           []float64 `json:"produceLatencyMaxMicros"`
-	ProduceQuantiles     Quantiles `json:"produceLatencyQuantilesMicros"`
-	EndToEndMean         []float64 `json:"endToEndLatencyMeanMicros"`
-	EndToEndMin          []float64 `json:"endToEndLatencyMinMicros"`
-	EndToEndP50th        []float64 `json:"endToEndLatency50thMicros"`
-	EndToEndP75th        []float64 `json:"endToEndLatency75thMicros"`
-	EndToEndP90th        []float64 `json:"endToEndLatency90thMicros"`
-	EndToEndP95th        []float64 `json:"endToEndLatency95thMicros"`
-	EndToEndP99th        []float64 `json:"endToEndLatency99thMicros"`
-	EndToEndP999th       []float64 `json:"endToEndLatency999thMicros"`
-	EndToEndP9999th      []float64 `json:"endToEndLatency9999thMicros"`
-	EndToEndMax          []float64 `json:"endToEndLatencyMaxMicros"`
-	EndToEndQuantiles    Quantiles `json:"endToEndLatencyQuantilesMicros"`
+	Config             Settings  `json:"config"`
+	StartMs            int64     `json:"startMs"` // since 1970
+	ProduceRateTotal   float64   `json:"produceRateTotal"`
+	ProduceBpsTotal    float64   `json:"produceThroughputTotalBps"`
+	Produced           float64   `json:"produceCountTotal"` // records
+	ProducedBytes      float64   `json:"produceSizeTotalBytes"`
+	Failed             float64   `json:"produceErrorTotal"` // records
+	ConsumeRateTotal   float64   `json:"consumeRateTotal"`
+	ConsumeBpsTotal    float64   `json:"consumeThroughputTotalBps"`
+	Consumed           float64   `json:"consumeCountTotal"` // records, by all groups
+	ConsumedBytes      float64   `json:"consumeSizeTotalBytes"`
+	ProduceMeanTotal   float64   `json:"produceLatencyMeanTotalMicros"`
+	ProduceP50Total    float64   `json:"produceLatency50thTotalMicros"`
+	ProduceP75Total    float64   `json:"produceLatency75thTotalMicros"`
+	ProduceP90Total    float64   `json:"produceLatency90thTotalMicros"`
+	ProduceP95Total    float64   `json:"produceLatency95thTotalMicros"`
+	ProduceP99Total    float64   `json:"produceLatency99thTotalMicros"`
+	ProduceP999Total   float64   `json:"produceLatency999thTotalMicros"`
+	ProduceP9999Total  float64   `json:"produceLatency9999thTotalMicros"`
+	ProduceMaxTotal    float64   `json:"produceLatencyMaxTotalMicros"`
+	EndToEndMeanTotal  float64   `json:"endToEndLatencyMeanTotalMicros"`
+	EndToEndP50Total   float64   `json:"endToEndLatency50thTotalMicros"`
+	EndToEndP75Total   float64   `json:"endToEndLatency75thTotalMicros"`
+	EndToEndP90Total   float64   `json:"endToEndLatency90thTotalMicros"`
+	EndToEndP95Total   float64   `json:"endToEndLatency95thTotalMicros"`
+	EndToEndP99Total   float64   `json:"endToEndLatency99thTotalMicros"`
+	EndToEndP999Total  float64   `json:"endToEndLatency999thTotalMicros"`
+	EndToEndP9999Total float64   `json:"endToEndLatency9999thTotalMicros"`
+	EndToEndMaxTotal   float64   `json:"endToEndLatencyMaxTotalMicros"`
+	TimeSecs           []float64 `json:"timeSecs"` // ends of the periods of what follows, since the test began
+	ProduceRate        []float64 `json:"produceRate"`
+	ProduceBps         []float64 `json:"produceThroughputBps"`
+	ErrorRate          []float64 `json:"errorRate"`
+	ConsumeRate        []float64 `json:"consumeRate"`
+	ConsumeBps         []float64 `json:"consumeThroughputBps"`
+	Backlog            []int64   `json:"backlog"` // records that groups have yet to receive
+	ProduceMean        []float64 `json:"produceLatencyMeanMicros"`
+	ProduceMin         []float64 `json:"produceLatencyMinMicros"`
+	ProduceP50         []float64 `json:"produceLatency50thMicros"`
+	ProduceP75         []float64 `json:"produceLatency75thMicros"`
+	ProduceP90         []float64 `json:"produceLatency90thMicros"`
+	ProduceP95         []float64 `json:"produceLatency95thMicros"`
+	ProduceP99         []float64 `json:"produceLatency99thMicros"`
+	ProduceP999        []float64 `json:"produceLatency999thMicros"`
+	ProduceP9999       []float64 `json:"produceLatency9999thMicros"`
+	ProduceMax         []float64 `json:"produceLatencyMaxMicros"`
+	ProduceQuantiles   Quantiles `json:"produceLatencyQuantilesMicros"`
+	EndToEndMean       []float64 `json:"endToEndLatencyMeanMicros"`
+	EndToEndMin        []float64 `json:"endToEndLatencyMinMicros"`
+	EndToEndP50        []float64 `json:"endToEndLatency50thMicros"`
+	EndToEndP75        []float64 `json:"endToEndLatency75thMicros"`
+	EndToEndP90        []float64 `json:"endToEndLatency90thMicros"`
+	EndToEndP95        []float64 `json:"endToEndLatency95thMicros"`
+	EndToEndP99        []float64 `json:"endToEndLatency99thMicros"`
+	EndToEndP999       []float64 `json:"endToEndLatency999thMicros"`
+	EndToEndP9999      []float64 `json:"endToEndLatency9999thMicros"`
+	EndToEndMax        []float64 `json:"endToEndLatencyMaxMicros"`
+	EndToEndQuantiles  Quantiles `json:"endToEndLatencyQuantilesMicros"`
 }
 
 // Settings are the configuration as the result tells it: the fields of the tool's PerfConfig, in its order.
@@ -118,23 +118,23 @@ func (r *Result) addPeriod(elapsed float64, p *period) {
 	r.Backlog = append(r.Backlog, p.backlog)
 	r.ProduceMean = append(r.ProduceMean, p.produce.mean)
 	r.ProduceMin = append(r.ProduceMin, p.produce.min)
-	r.ProduceP50th = append(r.ProduceP50th, p.produce.p50)
-	r.ProduceP75th = append(r.ProduceP75th, p.produce.p75)
-	r.ProduceP90th = append(r.ProduceP90th, p.produce.p90)
-	r.ProduceP95th = append(r.ProduceP95th, p.produce.p95)
-	r.ProduceP99th = append(r.ProduceP99th, p.produce.p99)
-	r.ProduceP999th = append(r.ProduceP999th, p.produce.p999)
-	r.ProduceP9999th = append(r.ProduceP9999th, p.produce.p9999)
+	r.ProduceP50 = append(r.ProduceP50, p.produce.p50)
+	r.ProduceP75 = append(r.ProduceP75, p.produce.p75)
+	r.ProduceP90 = append(r.ProduceP90, p.produce.p90)
+	r.ProduceP95 = append(r.ProduceP95, p.produce.p95)
+	r.ProduceP99 = append(r.ProduceP99, p.produce.p99)
+	r.ProduceP999 = append(r.ProduceP999, p.produce.p999)
+	r.ProduceP9999 = append(r.ProduceP9999, p.produce.p9999)
 	r.ProduceMax = append(r.ProduceMax, p.produce.max)
 	r.EndToEndMean = append(r.EndToEndMean, p.endToEnd.mean)
 	r.EndToEndMin = append(r.EndToEndMin, p.endToEnd.min)
-	r.EndToEndP50th = append(r.EndToEndP50th, p.endToEnd.p50)
-	r.EndToEndP75th = append(r.EndToEndP75th, p.endToEnd.p75)
-	r.EndToEndP90th = append(r.EndToEndP90th, p.endToEnd.p90)
-	r.EndToEndP95th = append(r.EndToEndP95th, p.endToEnd.p95)
-	r.EndToEndP99th = append(r.EndToEndP99th, p.endToEnd.p99)
-	r.EndToEndP999th = append(r.EndToEndP999th, p.endToEnd.p999)
-	r.EndToEndP9999th = append(r.EndToEndP9999th, p.endToEnd.p9999)
+	r.EndToEndP50 = append(r.EndToEndP50, p.endToEnd.p50)
+	r.EndToEndP75 = append(r.EndToEndP75, p.endToEnd.p75)
+	r.EndToEndP90 = append(r.EndToEndP90, p.endToEnd.p90)
+	r.EndToEndP95 = append(r.EndToEndP95, p.endToEnd.p95)
+	r.EndToEndP99 = append(r.EndToEndP99, p.endToEnd.p99)
+	r.EndToEndP999 = append(r.EndToEndP999, p.endToEnd.p999)
+	r.EndToEndP9999 = append(r.EndToEndP9999, p.endToEnd.p9999)
 	r.EndToEndMax = append(r.EndToEndMax, p.endToEnd.max)
 }
 
@@ -144,22 +144,22 @@ func (r *Result) setTotals(t *totals) {
 	r.ConsumeRateTotal, r.ConsumeBpsTotal = t.consumeRate, t.consumeBps
 	r.Consumed, r.ConsumedBytes = t.consumed, t.consumedBytes
 	r.ProduceMeanTotal = t.produce.mean
-	r.ProduceP50thTotal = t.produce.p50
-	r.ProduceP75thTotal = t.produce.p75
-	r.ProduceP90thTotal = t.produce.p90
-	r.ProduceP95thTotal = t.produce.p95
-	r.ProduceP99thTotal = t.produce.p99
-	r.ProduceP999thTotal = t.produce.p999
-	r.ProduceP9999thTotal = t.produce.p9999
+	r.ProduceP50Total = t.produce.p50
+	r.ProduceP75Total = t.produce.p75
+	r.ProduceP90Total = t.produce.p90
+	r.ProduceP95Total = t.produce.p95
+	r.ProduceP99Total = t.produce.p99
+	r.ProduceP999Total = t.produce.p999
+	r.ProduceP9999Total = t.produce.p9999
 	r.ProduceMaxTotal = t.produce.max
 	r.EndToEndMeanTotal = t.endToEnd.mean
-	r.EndToEndP50thTotal = t.endToEnd.p50
-	r.EndToEndP75thTotal = t.endToEnd.p75
-	r.EndToEndP90thTotal = t.endToEnd.p90
-	r.EndToEndP95thTotal = t.endToEnd.p95
-	r.EndToEndP99thTotal = t.endToEnd.p99
-	r.EndToEndP999thTotal = t.endToEnd.p999
-	r.EndToEndP9999thTotal = t.endToEnd.p9999
+	r.EndToEndP50Total = t.endToEnd.p50
+	r.EndToEndP75Total = t.endToEnd.p75
+	r.EndToEndP90Total = t.endToEnd.p90
+	r.EndToEndP95Total = t.endToEnd.p95
+	r.EndToEndP99Total = t.endToEnd.p99
+	r.EndToEndP999Total = t.endToEnd.p999
+	r.EndToEndP9999Total = t.endToEnd.p9999
 	r.EndToEndMaxTotal = t.endToEnd.max
 	r.ProduceQuantiles, r.EndToEndQuantiles = t.produceQuantiles, t.endToEndQuantiles
 }
