@@ -10,9 +10,9 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
-	"github.com/freshet-io/freshet/controlplane/group"
 	"github.com/freshet-io/freshet/controlplane/replica"
 	"github.com/freshet-io/freshet/controlplane/session"
+	"github.com/freshet-io/freshet/internal/brokerconfig"
 	"github.com/freshet-io/freshet/metadata/metalog"
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
 	"github.com/freshet-io/freshet/objstore"
@@ -32,8 +32,8 @@ type VirtualCluster struct {
 	AgentKeys []string
 	// DefaultPartitions is the partition count of topics created without one; default 1.
 	DefaultPartitions int32
-	// Groups is what Kafka's brokers have in their configuration about groups; zero fields take Kafka's defaults.
-	Groups group.Settings
+	// Broker is what Kafka's brokers have in their configuration about groups and transactions.
+	Broker brokerconfig.Settings
 }
 
 // Config of a control-plane replica.
@@ -145,9 +145,7 @@ func (c *Config) Validate() error {
 			errs = append(errs, fmt.Errorf("virtual cluster %q is given twice", vc.Name))
 		}
 		seen[vc.Name] = true
-		groups := vc.Groups
-		groups.ApplyDefaults()
-		if err := groups.Validate(); err != nil {
+		if err := vc.Broker.Validate(); err != nil {
 			errs = append(errs, fmt.Errorf("virtual cluster %q: %w", vc.Name, err))
 		}
 		if len(vc.AgentKeys) == 0 {

@@ -12,13 +12,16 @@ import (
 	"github.com/freshet-io/freshet/controlplane"
 	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/controlplane/client"
+	"github.com/freshet-io/freshet/internal/brokerconfig"
 	"github.com/freshet-io/freshet/internal/etcdserver"
 	"github.com/freshet-io/freshet/objstore/mem"
 )
 
 func TestConfig_TellsEveryFault(t *testing.T) {
-	_, err := controlplane.New(controlplane.Config{VirtualClusters: []controlplane.VirtualCluster{{Name: "a"}, {Name: "a"}}})
-	for _, fault := range []string{"no replica id", "no etcd", "no bucket", "given twice", "has no agent key"} {
+	var broker brokerconfig.Settings
+	require.NoError(t, broker.Set("group.consumer.session.timeout.ms", "1"))
+	_, err := controlplane.New(controlplane.Config{VirtualClusters: []controlplane.VirtualCluster{{Name: "a"}, {Name: "a", Broker: broker}}})
+	for _, fault := range []string{"group.consumer.session.timeout.ms must be greater than", "no replica id", "no etcd", "no bucket", "given twice", "has no agent key"} {
 		require.ErrorContains(t, err, fault)
 	}
 }

@@ -202,7 +202,7 @@ func FuzzDecode(f *testing.F) {
 		restored := restore(t, s)
 		require.Equal(t, s.Hash(), restored.Hash())
 		requireDerived(t, s)
-		b := &Batch{Now: s.Now() + 2*producerRetentionMs, Commands: []Command{&Tick{}}}
+		b := &Batch{Now: s.Now() + 2*ProducerIDExpirationMs, Commands: []Command{&Tick{}}}
 		s.Apply(s.index+1, b, nil, nil)
 		restored.Apply(restored.index+1, b, nil, nil)
 		require.Equal(t, s.Hash(), restored.Hash())

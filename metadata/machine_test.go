@@ -394,7 +394,7 @@ func TestTick_BoundedWork(t *testing.T) {
 	index := uint64(n) + 1
 	tick := func() {
 		index++
-		s.Apply(index, &Batch{Now: producerRetentionMs + 2000, Commands: []Command{&Tick{}}}, nil, nil)
+		s.Apply(index, &Batch{Now: ProducerIDExpirationMs + 2000, Commands: []Command{&Tick{}}}, nil, nil)
 	}
 	left := func() (producers int) {
 		s.topics.Scan(func(_ string, e *topicEntry) bool {

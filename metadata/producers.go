@@ -20,8 +20,8 @@ const (
 	// maxResting bounds the producers per partition of which only the next sequence is remembered, after they were idle
 	// for too long or evicted. Beyond it the lowest id goes for good.
 	maxResting = 512
-	// producerRetentionMs is how long an idle producer is remembered whole (Kafka's producer.id.expiration.ms default).
-	producerRetentionMs = 24 * 60 * 60 * 1000
+	// ProducerIDExpirationMs is how long an idle producer is remembered whole (Kafka's producer.id.expiration.ms default).
+	ProducerIDExpirationMs = 24 * 60 * 60 * 1000
 	// sequenceHalf: sequences wrap at 2^31, so one is behind another if the distance modulo 2^31 is up to half of it.
 	sequenceHalf = 1 << 30
 )

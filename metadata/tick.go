@@ -163,7 +163,7 @@ type expiredProducer struct {
 
 // sweepPartition appends the expired producers of a partition, from the cursor on.
 func (s *State) sweepPartition(expired []expiredProducer, n int32, p *partition, steps *int) []expiredProducer {
-	limit := seconds(s.now - producerRetentionMs)
+	limit := seconds(s.now - ProducerIDExpirationMs)
 	p.producers.Ascend(s.sweep.producer, func(producerID int64, q producer) bool {
 		if *steps <= 0 {
 			return false

@@ -46,7 +46,7 @@ func (s *State) rememberName(name string) {
 func (s *State) forgetNames() {
 	var old []string
 	s.gone.Scan(func(name string, at int64) bool {
-		if s.now-at >= producerRetentionMs {
+		if s.now-at >= ProducerIDExpirationMs {
 			old = append(old, name)
 		}
 		return true

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// transactionRetentionMs is how long a transactional id without an open transaction is remembered (Kafka's
+	// TransactionalIDExpirationMs is how long a transactional id without an open transaction is remembered (Kafka's
 	// transactional.id.expiration.ms default).
-	transactionRetentionMs = 7 * 24 * 60 * 60 * 1000
+	TransactionalIDExpirationMs = 7 * 24 * 60 * 60 * 1000
 	// noProducer stands where there is no producer id, noEpoch where there is no epoch.
 	noProducer int64 = -1
 	noEpoch    int16 = -1
@@ -131,7 +131,7 @@ func (s *State) changeTransaction(t *transaction, change func(t *transaction)) *
 
 // dueKey says when a Tick has to do with the transaction.
 func (t *transaction) dueKey() transactionDue {
-	at, after := t.updated, int64(transactionRetentionMs)
+	at, after := t.updated, int64(TransactionalIDExpirationMs)
 	if t.state == TransactionOngoing {
 		at, after = t.started, int64(t.timeoutMs)+1 // Kafka aborts what is older, not as old
 	}

@@ -375,7 +375,7 @@ func TestTick_BoundedTransactions(t *testing.T) {
 	}
 	s.Apply(1, &Batch{Commands: commands}, nil, nil)
 	tick := func(index uint64) {
-		s.Apply(index, &Batch{Now: transactionRetentionMs, Commands: []Command{&Tick{}}}, nil, nil)
+		s.Apply(index, &Batch{Now: TransactionalIDExpirationMs, Commands: []Command{&Tick{}}}, nil, nil)
 	}
 	tick(2)
 	require.Equal(t, expirySteps+10, s.transactions.byProducer.Len())

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/freshet-io/freshet/controlplane"
+	"github.com/freshet-io/freshet/internal/brokerconfig"
 	"github.com/freshet-io/freshet/internal/cli"
 	"github.com/freshet-io/freshet/internal/config"
 	"github.com/freshet-io/freshet/internal/logging"
@@ -37,6 +38,7 @@ type controlSettings struct {
 	virtualClusters   []string
 	agentKeys         []string
 	defaultPartitions int32
+	broker            brokerconfig.Settings
 }
 
 // etcdCheck bounds the look at etcd's members at start.
@@ -70,6 +72,7 @@ func newControlPlane(p process) *cobra.Command {
 	s.bindEtcd(f)
 	s.bindTimings(f)
 	s.bindLogBudget(f)
+	s.broker.Bind(f)
 	bindLog(f, &s.log)
 	return cmd
 }
@@ -166,10 +169,11 @@ func (s *controlSettings) complete(log *zap.Logger) error {
 		faults = append(faults, errors.New("--agent-key is needed"))
 	}
 	fault("timings", s.Timing.Validate())
+	fault("coordinators", s.broker.Validate())
 	s.ReplicaID = cmp.Or(s.ReplicaID, replicaID(s.GRPCListen))
 	for _, name := range s.virtualClusters {
 		s.VirtualClusters = append(s.VirtualClusters, controlplane.VirtualCluster{
-			Name: name, AgentKeys: s.agentKeys, DefaultPartitions: s.defaultPartitions,
+			Name: name, AgentKeys: s.agentKeys, DefaultPartitions: s.defaultPartitions, Broker: s.broker.Clone(),
 		})
 	}
 	return errors.Join(faults...)

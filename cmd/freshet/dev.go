@@ -40,6 +40,7 @@ func newDev(p process) *cobra.Command {
 	f.StringVar(&s.Zone, "zone", s.Zone, "availability zone that clients are shown")
 	bindKafka(f, &s)
 	bindWriting(f, &s.Config)
+	d.Broker.Bind(f)
 	bindLog(f, &s.log)
 	return cmd
 }
@@ -54,6 +55,9 @@ func (s *agentSettings) runDev(cmd *cobra.Command, p process, d dev.Config) erro
 	}
 	s.MemoryLimit = memoryLimit(s.MemoryLimit, devMemory)
 	s.Registry = newRegistry()
+	if err := d.Validate(); err != nil {
+		return &cli.UsageError{Message: err.Error()}
+	}
 	d.Agent, d.Log, d.Out, d.Program = s.Config, log, p.streams.Out, os.Args[0]
 	if err := dev.Run(cmd.Context(), d); err != nil {
 		return fmt.Errorf("dev: %w", err)

@@ -61,9 +61,12 @@ func TestRun_FaultsOfEnvironmentAndFileTogether(t *testing.T) {
 func TestRun_PartsTellAllThatIsMissing(t *testing.T) {
 	for name, wants := range map[string][]string{
 		"agent":        {"no virtual cluster", "no control-plane address", "no agent key", "no bucket", "request size limit"},
-		"controlplane": {"--etcd", "--bucket", "--virtual-cluster", "--agent-key", "renewal period"},
+		"controlplane": {"--etcd", "--bucket", "--virtual-cluster", "--agent-key", "renewal period", "group.consumer.session.timeout.ms must be"},
+		"dev":          {"group.consumer.session.timeout.ms must be"},
 	} {
-		code, _, errs := command(t, []string{"FRESHET_REQUEST_MAX_BYTES=1", "FRESHET_LEASE_RENEW=1h"}, name)
+		code, _, errs := command(t, []string{
+			"FRESHET_REQUEST_MAX_BYTES=1", "FRESHET_LEASE_RENEW=1h", "FRESHET_GROUP_CONSUMER_SESSION_TIMEOUT_MS=1",
+		}, name)
 		require.Equal(t, exitUsage, code, errs)
 		for _, want := range wants {
 			require.Contains(t, errs, want, name)

@@ -11,6 +11,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/controlplane/session"
+	"github.com/freshet-io/freshet/internal/brokerconfig"
 	"github.com/freshet-io/freshet/metadata"
 )
 
@@ -18,7 +19,9 @@ import (
 type Config struct {
 	// DefaultPartitions is the partition count of topics created without one (num.partitions); default 1.
 	DefaultPartitions int32
-	Log               *zap.Logger
+	// Broker is what the coordinators run with, shown as every broker's.
+	Broker brokerconfig.Settings
+	Log    *zap.Logger
 }
 
 // ApplyDefaults sets what is zero to its default.

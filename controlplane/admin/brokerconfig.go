@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/freshet-io/freshet/internal/brokerconfig"
 	"github.com/freshet-io/freshet/internal/groupconfig"
 	"github.com/freshet-io/freshet/internal/topicconfig"
 )
@@ -19,7 +20,8 @@ type brokerConfig struct {
 	kind     topicconfig.Type
 	value    string // default, or what it is
 	fallback *topicconfig.Def
-	static   bool // as if from the broker's configuration file, not a default
+	static   bool   // as if from the broker's configuration file, not a default
+	base     string // of a static one, the default that it replaces; "" if there is none
 	doc      string
 }
 
@@ -36,11 +38,7 @@ func (a *APIs) brokerConfigs(node int32, rack string) []brokerConfig {
 		}
 	}
 	if node >= 0 {
-		for _, d := range groupconfig.All() {
-			if d.Broker != "" {
-				all = append(all, brokerConfig{name: d.Broker, kind: d.Type, value: d.Default, doc: fmt.Sprintf("Default of the group config %s. %s", d.Name, d.Doc)})
-			}
-		}
+		all = append(all, a.coordinatorConfigs()...)
 		id := strconv.Itoa(int(node))
 		all = append(all,
 			brokerConfig{name: "broker.id", kind: topicconfig.Int, value: id, static: true, doc: "The node's id, given by the control plane."},
@@ -55,6 +53,23 @@ func (a *APIs) brokerConfigs(node int32, rack string) []brokerConfig {
 		)
 	}
 	slices.SortFunc(all, func(x, y brokerConfig) int { return strings.Compare(x.name, y.name) })
+	return all
+}
+
+// coordinatorConfigs gives what groups and transactions are coordinated with, and defaults of groups' configs that nothing
+// here acts on.
+func (a *APIs) coordinatorConfigs() []brokerConfig {
+	var all []brokerConfig
+	for _, d := range brokerconfig.All() {
+		c := brokerConfig{name: d.Name, kind: d.Type, base: d.Default, doc: d.Doc}
+		c.value, c.static = a.cfg.Broker.Value(d.Name)
+		all = append(all, c)
+	}
+	for _, d := range groupconfig.All() {
+		if _, listed := brokerconfig.Lookup(d.Broker); d.Broker != "" && !listed {
+			all = append(all, brokerConfig{name: d.Broker, kind: d.Type, value: d.Default, doc: fmt.Sprintf("Default of the group config %s. %s", d.Name, d.Doc)})
+		}
+	}
 	return all
 }
 

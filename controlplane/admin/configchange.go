@@ -237,7 +237,7 @@ func (ch *configChange) validate(a *APIs, after, brokers map[string]string) *api
 	case kmsg.ConfigResourceTypeTopic:
 		return invalidConfig(topicconfig.Validate(after, brokers))
 	case kmsg.ConfigResourceTypeGroupConfig:
-		return invalidConfig(groupconfig.Validate(after))
+		return invalidConfig(groupconfig.Validate(after, a.cfg.Broker))
 	case kmsg.ConfigResourceTypeClientMetrics:
 		_, err := clientmetrics.Parse(ch.name, after)
 		if errors.Is(err, clientmetrics.ErrRequest) {

@@ -9,6 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/freshet-io/freshet/controlplane/admin"
+	"github.com/freshet-io/freshet/internal/brokerconfig"
 	"github.com/freshet-io/freshet/internal/topicconfig"
 	"github.com/freshet-io/freshet/metadata"
 )
@@ -60,6 +62,43 @@ func TestDescribeConfigs(t *testing.T) {
 		require.Equal(c.t, []string{"error 42"}, c.describe(version, kmsg.ConfigResourceTypeBroker, "x"))
 		require.Empty(c.t, c.describe(version, kmsg.ConfigResourceTypeBrokerLogger, "1"), "there are no loggers by name")
 		require.Equal(c.t, []string{"error 42"}, c.describe(version, kmsg.ConfigResourceTypeBrokerLogger, "9"))
+	})
+}
+
+// TestDescribeConfigs_Coordinators: a broker shows what the coordinators run with, and groups' defaults and bounds are that.
+func TestDescribeConfigs_Coordinators(t *testing.T) {
+	const broker, group = kmsg.ConfigResourceTypeBroker, kmsg.ConfigResourceTypeGroupConfig
+	test(t, kmsg.DescribeConfigs, func(c *cluster, version int16) {
+		var settings brokerconfig.Settings
+		require.NoError(c.t, settings.Set("group.max.size", "200"))
+		require.NoError(c.t, settings.Set("group.consumer.session.timeout.ms", "50000"))
+		require.NoError(c.t, settings.Set("group.consumer.max.session.timeout.ms", "70000"))
+		c.apis = admin.New(admin.Config{Broker: settings}, c.owner)
+		require.Equal(c.t, []string{
+			"group.consumer.migration.policy=bidirectional DEFAULT_CONFIG group.consumer.migration.policy=bidirectional",
+			"group.consumer.session.timeout.ms=50000 STATIC_BROKER_CONFIG group.consumer.session.timeout.ms=50000 group.consumer.session.timeout.ms=45000",
+			"group.max.size=200 STATIC_BROKER_CONFIG group.max.size=200 group.max.size=2147483647",
+			"transactional.id.expiration.ms=604800000 DEFAULT_CONFIG transactional.id.expiration.ms=604800000",
+		}, c.describe(version, broker, "1", "group.max.size", "group.consumer.session.timeout.ms", "group.consumer.migration.policy", "transactional.id.expiration.ms"))
+		for _, d := range brokerconfig.All() {
+			require.Len(c.t, c.describe(version, broker, "1", d.Name), 1, d.Name)
+			require.Empty(c.t, c.describe(version, broker, "", d.Name), d.Name)
+		}
+		require.Equal(c.t, []string{
+			"consumer.heartbeat.interval.ms=5000 DEFAULT_CONFIG group.consumer.heartbeat.interval.ms=5000",
+			"consumer.session.timeout.ms=50000 STATIC_BROKER_CONFIG group.consumer.session.timeout.ms=50000 group.consumer.session.timeout.ms=45000",
+		}, c.describe(version, group, "g", "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"))
+		alter := func(kind kmsg.ConfigResourceType, on, name, value string) int16 {
+			in := kmsg.NewPtrIncrementalAlterConfigsRequest()
+			in.Resources = []kmsg.IncrementalAlterConfigsRequestResource{{
+				ResourceType: kind, ResourceName: on,
+				Configs: []kmsg.IncrementalAlterConfigsRequestResourceConfig{{Name: name, Value: &value}},
+			}}
+			return ask[*kmsg.IncrementalAlterConfigsResponse](c, in, 1).Resources[0].ErrorCode
+		}
+		require.Zero(c.t, alter(group, "g", "consumer.session.timeout.ms", "70000"))
+		require.Equal(c.t, kerr.InvalidConfig.Code, alter(group, "g", "consumer.session.timeout.ms", "70001"))
+		require.Equal(c.t, kerr.InvalidRequest.Code, alter(broker, "", "group.max.size", "5"), "read only")
 	})
 }
 

@@ -46,7 +46,7 @@ func (c *call) describeResource(s *metadata.State, in *kmsg.DescribeConfigsReque
 	case kmsg.ConfigResourceTypeBrokerLogger:
 		fault = d.logger(s, r.ResourceName)
 	case kmsg.ConfigResourceTypeGroupConfig:
-		fault = d.group(s, r.ResourceName)
+		fault = d.group(c.APIs, s, r.ResourceName)
 	case kmsg.ConfigResourceTypeClientMetrics:
 		fault = d.clientMetrics(s, r.ResourceName)
 	default:
@@ -160,7 +160,11 @@ func (d *configDescriber) brokerEntry(c *brokerConfig) {
 	case c.fallback != nil:
 		d.add(entry, d.brokerSynonyms(c.fallback))
 	case c.static:
-		d.add(entry, []kmsg.DescribeConfigsResponseResourceConfigConfigSynonym{synonym(c.name, value, kmsg.ConfigSourceStaticBrokerConfig)})
+		synonyms := []configSynonym{synonym(c.name, value, kmsg.ConfigSourceStaticBrokerConfig)}
+		if c.base != "" {
+			synonyms = append(synonyms, synonym(c.name, c.base, kmsg.ConfigSourceDefaultConfig))
+		}
+		d.add(entry, synonyms)
 	default:
 		d.add(entry, []kmsg.DescribeConfigsResponseResourceConfigConfigSynonym{synonym(c.name, value, kmsg.ConfigSourceDefaultConfig)})
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/freshet-io/freshet/internal/brokerconfig"
 	"github.com/freshet-io/freshet/internal/clientmetrics"
 	"github.com/freshet-io/freshet/internal/groupconfig"
 	"github.com/freshet-io/freshet/metadata"
@@ -16,7 +17,7 @@ import (
 type configSynonym = kmsg.DescribeConfigsResponseResourceConfigConfigSynonym
 
 // group describes a group's configs; a group need not exist for that.
-func (d *configDescriber) group(s *metadata.State, name string) *apiError {
+func (d *configDescriber) group(a *APIs, s *metadata.State, name string) *apiError {
 	if name == "" {
 		return failed(kerr.InvalidRequest, "Group name must not be empty")
 	}
@@ -26,18 +27,29 @@ func (d *configDescriber) group(s *metadata.State, name string) *apiError {
 		if !d.wants(def.Name) {
 			continue
 		}
-		entry := d.entry(def.Name, groupconfig.Effective(set, def.Name), def.Type, def.Doc)
+		entry := d.entry(def.Name, groupconfig.Effective(set, a.cfg.Broker, def.Name), def.Type, def.Doc)
 		var synonyms []configSynonym
 		if _, own := set[def.Name]; own {
 			synonyms = append(synonyms, synonym(def.Name, *entry.Value, kmsg.ConfigSourceGroupConfig))
 		}
-		fallback := def.Name
-		if def.Broker != "" {
-			fallback = def.Broker
-		}
-		d.add(entry, append(synonyms, synonym(fallback, def.Default, kmsg.ConfigSourceDefaultConfig)))
+		d.add(entry, append(synonyms, groupSynonyms(a.cfg.Broker, def)...))
 	}
 	return nil
+}
+
+// groupSynonyms gives where a group config's default comes from, first what wins.
+func groupSynonyms(brokers brokerconfig.Settings, def *groupconfig.Def) []configSynonym {
+	if def.Broker == "" {
+		return []configSynonym{synonym(def.Name, def.Default, kmsg.ConfigSourceDefaultConfig)}
+	}
+	fallback := []configSynonym{synonym(def.Broker, def.Default, kmsg.ConfigSourceDefaultConfig)}
+	if _, ok := brokerconfig.Lookup(def.Broker); !ok {
+		return fallback
+	}
+	if value, set := brokers.Value(def.Broker); set {
+		return append([]configSynonym{synonym(def.Broker, value, kmsg.ConfigSourceStaticBrokerConfig)}, fallback...)
+	}
+	return fallback
 }
 
 // clientMetrics describes a subscription; one that does not exist has the defaults.

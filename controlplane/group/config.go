@@ -12,6 +12,7 @@ import (
 
 	"github.com/freshet-io/freshet/controlplane/group/classic"
 	"github.com/freshet-io/freshet/controlplane/group/consumer"
+	"github.com/freshet-io/freshet/internal/brokerconfig"
 )
 
 // Settings are what Kafka's brokers have in their configuration about groups, under the names given. Zero fields take
@@ -25,9 +26,42 @@ type Settings struct {
 	ConsumerHeartbeat      time.Duration // group.consumer.heartbeat.interval.ms; 5 s
 	ConsumerAssignment     time.Duration // group.consumer.assignment.interval.ms; 1 s, below 0 for none
 	ConsumerMaxSize        int           // group.consumer.max.size; 0 for no bound
+	ConsumerAssignors      []string      // group.consumer.assignors, the default one first; uniform, range
+	ConsumerMigration      string        // group.consumer.migration.policy; bidirectional
 	OffsetMetadataMaxBytes int           // offset.metadata.max.bytes; 4096
 	OffsetsRetention       time.Duration // offsets.retention.minutes; 7 days
 	OffsetsRetentionCheck  time.Duration // offsets.retention.check.interval.ms; 10 min
+}
+
+// migrations are the migration policies by Kafka's names.
+var migrations = map[string]consumer.Migration{
+	brokerconfig.MigrationBidirectional: consumer.MigrationBidirectional, brokerconfig.MigrationDisabled: consumer.MigrationDisabled,
+	brokerconfig.MigrationDowngrade: consumer.MigrationDowngrade, brokerconfig.MigrationUpgrade: consumer.MigrationUpgrade,
+}
+
+// SettingsOf gives what the brokers' configs say.
+func SettingsOf(b brokerconfig.Settings) Settings {
+	return Settings{
+		MinSession: b.Duration(brokerconfig.MinSessionTimeoutMs), MaxSession: b.Duration(brokerconfig.MaxSessionTimeoutMs),
+		InitialRebalanceDelay: noneIfZero(b.Duration(brokerconfig.InitialRebalanceDelayMs)), MaxSize: int(b.Int(brokerconfig.MaxSize)),
+		ConsumerSession:        b.Duration(brokerconfig.ConsumerSessionTimeoutMs),
+		ConsumerHeartbeat:      b.Duration(brokerconfig.ConsumerHeartbeatIntervalMs),
+		ConsumerAssignment:     noneIfZero(b.Duration(brokerconfig.ConsumerAssignmentIntervalMs)),
+		ConsumerMaxSize:        int(b.Int(brokerconfig.ConsumerMaxSize)),
+		ConsumerAssignors:      b.List(brokerconfig.ConsumerAssignors),
+		OffsetMetadataMaxBytes: int(b.Int(brokerconfig.OffsetMetadataMaxBytes)),
+		OffsetsRetention:       time.Duration(b.Int(brokerconfig.OffsetsRetentionMinutes)) * time.Minute,
+		OffsetsRetentionCheck:  b.Duration(brokerconfig.OffsetsRetentionCheckMs),
+		ConsumerMigration:      b.Text(brokerconfig.ConsumerMigrationPolicy),
+	}
+}
+
+// noneIfZero says "none" as Settings does, whose zero is the default.
+func noneIfZero(d time.Duration) time.Duration {
+	if d == 0 {
+		return -1
+	}
+	return d
 }
 
 // ApplyDefaults sets what is zero to its default.
@@ -38,6 +72,7 @@ func (s *Settings) ApplyDefaults() {
 	orDefault(&s.ConsumerSession, consumer.DefaultSessionTimeout)
 	orDefault(&s.ConsumerHeartbeat, consumer.DefaultHeartbeatInterval)
 	orDefault(&s.ConsumerAssignment, consumer.DefaultAssignmentInterval)
+	orDefault(&s.ConsumerMigration, brokerconfig.MigrationBidirectional)
 	orDefault(&s.OffsetMetadataMaxBytes, 4096)
 	orDefault(&s.OffsetsRetention, 7*24*time.Hour)
 	orDefault(&s.OffsetsRetentionCheck, 10*time.Minute)
@@ -59,6 +94,9 @@ func (s *Settings) Validate() error {
 	if s.OffsetsRetention < 0 || s.OffsetsRetentionCheck < 0 {
 		errs = append(errs, errors.New("negative retention of offsets"))
 	}
+	if _, ok := migrations[s.ConsumerMigration]; !ok {
+		errs = append(errs, fmt.Errorf("migration policy %q: there is none of that name", s.ConsumerMigration))
+	}
 	errs = append(errs, s.classic(nil).Validate(), s.consumer(nil).Validate())
 	return errors.Join(errs...)
 }
@@ -76,7 +114,7 @@ func (s *Settings) consumer(log *zap.Logger) consumer.Config {
 	return consumer.Config{
 		SessionTimeout: s.ConsumerSession, HeartbeatInterval: s.ConsumerHeartbeat,
 		AssignmentInterval: max(0, s.ConsumerAssignment), MaxSize: s.ConsumerMaxSize,
-		Migration: consumer.MigrationBidirectional, ClassicMaxSize: s.MaxSize, ClassicMinSession: s.MinSession,
+		Assignors: s.ConsumerAssignors, Migration: migrations[s.ConsumerMigration], ClassicMaxSize: s.MaxSize, ClassicMinSession: s.MinSession,
 		ClassicMaxSession: s.MaxSession, NewMemberID: randomUUID, Log: log,
 	}.WithDefaults()
 }

@@ -23,6 +23,7 @@ import (
 
 	"github.com/freshet-io/freshet/agent"
 	"github.com/freshet-io/freshet/controlplane"
+	"github.com/freshet-io/freshet/internal/brokerconfig"
 	"github.com/freshet-io/freshet/internal/etcdserver"
 	"github.com/freshet-io/freshet/internal/service"
 	"github.com/freshet-io/freshet/objstore"
@@ -43,6 +44,8 @@ type Config struct {
 	// BucketURL is where objects are; default: a directory under DataDir.
 	BucketURL string
 	Agent     agent.Config
+	// Broker is what groups and transactions are coordinated with.
+	Broker brokerconfig.Settings
 	// Out gets the lines for people: where it listens and how to try it with Program, this program as it was called.
 	Out     io.Writer
 	Program string
@@ -51,10 +54,11 @@ type Config struct {
 
 // Validate reports all faults at once.
 func (c *Config) Validate() error {
+	errs := []error{c.Broker.Validate()}
 	if c.DataDir == "" {
-		return errors.New("no data directory")
+		errs = append(errs, errors.New("no data directory"))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // Run runs everything until ctx ends.
@@ -137,7 +141,7 @@ func startControlPlane(
 	c.plane, err = controlplane.New(controlplane.Config{
 		ReplicaID: replica, GRPCListen: "127.0.0.1:0", HTTPListen: "none", Etcd: etcd.Client(),
 		Bucket:          bucket,
-		VirtualClusters: []controlplane.VirtualCluster{{Name: virtualCluster, AgentKeys: []string{key}}},
+		VirtualClusters: []controlplane.VirtualCluster{{Name: virtualCluster, AgentKeys: []string{key}, Broker: cfg.Broker}},
 		// The lock on the data directory proves that the process before this one is gone.
 		TakeOver: true,
 		Log:      cfg.Log.Named("controlplane"), Registry: c.registry,

@@ -6,12 +6,13 @@
 package groupconfig
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
+	"github.com/freshet-io/freshet/internal/brokerconfig"
 	"github.com/freshet-io/freshet/internal/topicconfig"
 )
 
@@ -32,7 +33,7 @@ type Def struct {
 	Doc    string // a sentence
 
 	least    int64    // smallest value of an Int whatever the broker says (ConfigDef)
-	low      int64    // the broker's own bounds of an Int; both 0: none
+	low      int64    // Kafka's default of the brokers' bounds of an Int; both 0: none
 	high     int64    // 0: none
 	one      []string // values that a String can have
 	duration bool     // a String that may also be by_duration:<ISO 8601>
@@ -50,8 +51,9 @@ func Lookup(name string) (*Def, bool) {
 	return &table[i], true
 }
 
-// Effective gives the value that a config has, as canonical text. The name must be one of the table.
-func Effective(group map[string]string, name string) string {
+// Effective gives the value that a config has, as canonical text: the group's own, else the cluster's default that the
+// brokers have. The name must be one of the table.
+func Effective(group map[string]string, brokers brokerconfig.Settings, name string) string {
 	d, ok := Lookup(name)
 	if !ok {
 		panic("groupconfig: unknown name " + name)
@@ -61,34 +63,26 @@ func Effective(group map[string]string, name string) string {
 			return text
 		}
 	}
+	return d.Fallback(brokers)
+}
+
+// Fallback gives the value of groups without one of their own.
+func (d *Def) Fallback(brokers brokerconfig.Settings) string {
+	if _, ok := brokerconfig.Lookup(d.Broker); ok {
+		value, _ := brokers.Value(d.Broker)
+		return value
+	}
 	return d.Default
 }
 
-// Values are the effective configs that have meaning here.
-type Values struct {
-	ConsumerSessionTimeout    time.Duration
-	ConsumerHeartbeatInterval time.Duration
-	// ConsumerAssignmentInterval is the least time between two target assignments of a group.
-	ConsumerAssignmentInterval time.Duration
-}
-
-// Resolve parses a group's effective values; nil is a group without configs of its own.
-func Resolve(group map[string]string) Values {
-	ms := func(name string) time.Duration { return time.Duration(integer(group, name)) * time.Millisecond }
-	return Values{
-		ConsumerSessionTimeout: ms(ConsumerSessionTimeoutMs), ConsumerHeartbeatInterval: ms(ConsumerHeartbeatIntervalMs),
-		ConsumerAssignmentInterval: ms(ConsumerAssignmentIntervalMs),
-	}
-}
-
-func integer(group map[string]string, name string) int64 {
-	n, _ := strconv.ParseInt(Effective(group, name), 10, 64)
+func integer(group map[string]string, brokers brokerconfig.Settings, name string) int64 {
+	n, _ := strconv.ParseInt(Effective(group, brokers, name), 10, 64)
 	return n
 }
 
-// Validate checks a group's own configs. Errors carry Kafka's messages (GroupConfig.validate) and are
+// Validate checks a group's own configs by the bounds that the brokers set. Errors carry Kafka's messages (GroupConfig.validate) and are
 // topicconfig.ErrInvalid.
-func Validate(group map[string]string) error {
+func Validate(group map[string]string, brokers brokerconfig.Settings) error {
 	names := slices.Sorted(maps.Keys(group))
 	for _, name := range names {
 		if _, ok := Lookup(name); !ok {
@@ -103,13 +97,13 @@ func Validate(group map[string]string) error {
 	}
 	for _, name := range names {
 		d, _ := Lookup(name)
-		if err := d.checkBounds(integer(group, name)); err != nil {
+		if err := d.checkBounds(integer(group, brokers, name), brokers); err != nil {
 			return err
 		}
 	}
 	for _, kind := range []string{"consumer", "share", "streams"} {
 		session, heartbeat := kind+".session.timeout.ms", kind+".heartbeat.interval.ms"
-		if integer(group, session) <= integer(group, heartbeat) {
+		if integer(group, brokers, session) <= integer(group, brokers, heartbeat) {
 			return topicconfig.Invalidf("%s must be greater than %s", session, heartbeat)
 		}
 	}
@@ -136,15 +130,20 @@ func (d *Def) check(value string) error {
 	return nil
 }
 
-// checkBounds is the part that Kafka's broker configs decide.
-func (d *Def) checkBounds(n int64) error {
+// checkBounds is the part that broker configs decide: those that there are, else Kafka's defaults.
+func (d *Def) checkBounds(n int64, brokers brokerconfig.Settings) error {
 	kind, rest, _ := strings.Cut(d.Name, ".")
 	rest = strings.TrimPrefix(rest, "num.")
+	least, most := fmt.Sprintf("group.%s.min.%s", kind, rest), fmt.Sprintf("group.%s.max.%s", kind, rest)
+	low, high := d.low, d.high
+	if _, ok := brokerconfig.Lookup(least); ok {
+		low, high = brokers.Int(least), brokers.Int(most)
+	}
 	switch {
-	case d.low != 0 && n < d.low:
-		return topicconfig.Invalidf("%s must be greater than or equal to group.%s.min.%s", d.Name, kind, rest)
-	case d.high != 0 && n > d.high:
-		return topicconfig.Invalidf("%s must be less than or equal to group.%s.max.%s", d.Name, kind, rest)
+	case low != 0 && n < low:
+		return topicconfig.Invalidf("%s must be greater than or equal to %s", d.Name, least)
+	case high != 0 && n > high:
+		return topicconfig.Invalidf("%s must be less than or equal to %s", d.Name, most)
 	}
 	return nil
 }

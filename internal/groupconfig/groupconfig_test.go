@@ -4,17 +4,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/freshet-io/freshet/internal/brokerconfig"
 	"github.com/freshet-io/freshet/internal/topicconfig"
 )
 
 func TestTable(t *testing.T) {
 	require.True(t, slices.IsSortedFunc(table, func(a, b Def) int { return strings.Compare(a.Name, b.Name) }))
 	for _, d := range All() {
-		require.NoError(t, Validate(map[string]string{d.Name: d.Default}), d.Name)
+		require.NoError(t, Validate(map[string]string{d.Name: d.Default}, brokerconfig.Settings{}), d.Name)
 		require.NotEmpty(t, d.Doc, d.Name)
 	}
 }
@@ -33,7 +33,7 @@ func TestValidate(t *testing.T) {
 		{"share.isolation.level", "none", "Invalid value none for configuration share.isolation.level: String must be one of: read_committed, read_uncommitted"},
 		{"bogus", "5", "Unknown group config name: bogus"},
 	} {
-		err := Validate(map[string]string{c.name: c.value})
+		err := Validate(map[string]string{c.name: c.value}, brokerconfig.Settings{})
 		if c.message == "" {
 			require.NoError(t, err, c)
 			continue
@@ -43,8 +43,37 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-func TestResolve(t *testing.T) {
-	require.Equal(t, Values{45 * time.Second, 5 * time.Second, time.Second}, Resolve(nil))
-	v := Resolve(map[string]string{ConsumerSessionTimeoutMs: " 60000"})
-	require.Equal(t, time.Minute, v.ConsumerSessionTimeout)
+func TestEffective(t *testing.T) {
+	var brokers brokerconfig.Settings
+	require.Equal(t, "45000", Effective(nil, brokers, ConsumerSessionTimeoutMs))
+	require.NoError(t, brokers.Set("group.consumer.session.timeout.ms", "50000"))
+	require.Equal(t, "50000", Effective(nil, brokers, ConsumerSessionTimeoutMs))
+	require.Equal(t, "60000", Effective(map[string]string{ConsumerSessionTimeoutMs: " 60000"}, brokers, ConsumerSessionTimeoutMs))
+}
+
+// TestValidate_BrokersBounds: what a group may have, and what it has by default, is the brokers' to say.
+func TestValidate_BrokersBounds(t *testing.T) {
+	var brokers brokerconfig.Settings
+	group := map[string]string{ConsumerSessionTimeoutMs: "9000"}
+	require.EqualError(t, Validate(group, brokers), "consumer.session.timeout.ms must be greater than or equal to group.consumer.min.session.timeout.ms")
+	require.NoError(t, brokers.Set("group.consumer.min.session.timeout.ms", "1000"))
+	require.NoError(t, Validate(group, brokers))
+	require.NoError(t, brokers.Set("group.consumer.heartbeat.interval.ms", "10000"))
+	require.EqualError(t, Validate(group, brokers), "consumer.session.timeout.ms must be greater than consumer.heartbeat.interval.ms")
+	require.NoError(t, brokers.Set("group.consumer.max.session.timeout.ms", "8000"))
+	require.EqualError(t, Validate(group, brokers), "consumer.session.timeout.ms must be less than or equal to group.consumer.max.session.timeout.ms")
+}
+
+// TestTable_BrokerDefaults: the tables say the same of what is in both.
+func TestTable_BrokerDefaults(t *testing.T) {
+	shared := 0
+	for _, d := range All() {
+		if b, ok := brokerconfig.Lookup(d.Broker); ok {
+			shared++
+			require.Equal(t, b.Default, d.Default, d.Name)
+			require.NoError(t, d.checkBounds(d.high, brokerconfig.Settings{}))
+			require.Error(t, d.checkBounds(d.high+1, brokerconfig.Settings{}))
+		}
+	}
+	require.Equal(t, 3, shared)
 }
