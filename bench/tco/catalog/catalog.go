@@ -37,7 +37,7 @@ type Price struct {
 	USD    decimal.Decimal `yaml:"-"`
 	Unit   string          `yaml:"unit"` // as printed behind the price: h, GB-month, PUT
 	Region string          `yaml:"region"`
-	Date   string          `yaml:"date"` // year and month
+	Date   string          `yaml:"date"` // year, or year and month
 	Source string          `yaml:"source"`
 	Note   string          `yaml:"note"`
 

@@ -15,7 +15,7 @@ func TestPrices_EveryPriceSaysWhereAndWhen(t *testing.T) {
 		for _, p := range set.Prices {
 			require.NotEmpty(t, p.Unit, "%s/%s", set.Name, p.Name)
 			require.NotEmpty(t, p.Region, "%s/%s", set.Name, p.Name)
-			require.Regexp(t, `^20\d\d-\d\d$`, p.Date, "%s/%s", set.Name, p.Name)
+			require.Regexp(t, `^20\d\d(-\d\d)?$`, p.Date, "%s/%s", set.Name, p.Name)
 			require.NotEmpty(t, p.Source, "%s/%s", set.Name, p.Name)
 		}
 	}

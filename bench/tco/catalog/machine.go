@@ -73,6 +73,7 @@ type CPU struct {
 	Produce decimal.Decimal `yaml:"-"` // of bytes produced, as they crossed TCP
 	Fetch   decimal.Decimal `yaml:"-"` // of bytes fetched from memory
 	Get     decimal.Decimal `yaml:"-"` // of bytes read from the object store
+	Source  string          `yaml:"-"` // of the measurement
 
 	ProduceAmount string `yaml:"produce"`
 	FetchAmount   string `yaml:"fetch"`
@@ -99,7 +100,7 @@ func LoadMeasured() (*Measured, error) {
 		var errs [2]error
 		s.Produce, errs[0] = decimal.NewFromString(s.ProduceAmount)
 		s.Fetch, errs[1] = decimal.NewFromString(s.FetchAmount)
-		s.Get = get
+		s.Get, s.Source = get, m.Source
 		faults = append(faults, errs[:]...)
 	}
 	if err := errors.Join(faults...); err != nil {
