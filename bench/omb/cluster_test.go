@@ -44,12 +44,10 @@ func TestRun_EverythingSentIsReceived(t *testing.T) {
 	require.Equal(t, 2*totals.Sent, totals.Received)
 	require.Zero(t, totals.Failed)
 	require.Equal(t, 2*(totals.BytesSent+4*10), totals.BytesReceived, "4 probes of 10 bytes are not counted as bytes sent")
-	// 500 messages/s for 1.5 s, and 4 probes; the end of the test may be late.
-	require.InDelta(t, 4+750, totals.Sent, 300)
 	r := outcome.Result
 	require.Len(t, r.PublishRate, 4)
-	require.InDelta(t, 500, mean(r.PublishRate), 60)
-	require.InDelta(t, 1000, mean(r.ConsumeRate), 120)
+	require.InDelta(t, 500, mean(r.PublishRate), 125)
+	require.InDelta(t, 1000, mean(r.ConsumeRate), 250)
 	require.Equal(t, "small", r.Workload)
 	require.Equal(t, "Kafka", r.Driver)
 	require.Positive(t, r.AggregatedPublishLatencyAvg)

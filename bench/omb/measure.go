@@ -37,7 +37,7 @@ func (f *flow) load(ctx, asideCtx context.Context, aside *errgroup.Group, payloa
 		aside.Go(func() error { return f.search(asideCtx) })
 	}
 	if f.w.Warmup() > 0 {
-		f.con.say("----- Starting warm-up traffic (%vm) ------", f.w.WarmupDurationMinutes)
+		f.con.say("----- Starting warm-up traffic (%.4gm) ------", f.w.WarmupDurationMinutes)
 		if err := f.measure(ctx, asideCtx, "warm-up", f.w.Warmup(), nil); err != nil {
 			return err
 		}
@@ -49,7 +49,7 @@ func (f *flow) load(ctx, asideCtx context.Context, aside *errgroup.Group, payloa
 	if err := f.worker.ResetLatencies(ctx); err != nil {
 		return err
 	}
-	f.con.say("----- Starting benchmark traffic (%vm)------", f.w.TestDurationMinutes)
+	f.con.say("----- Starting benchmark traffic (%.4gm)------", f.w.TestDurationMinutes)
 	f.outcome.Began = time.Now()
 	f.outcome.Result = f.emptyResult()
 	return f.measure(ctx, asideCtx, "test", f.w.Test(), &f.outcome.Result)

@@ -52,6 +52,25 @@ func DecodeDriver(from io.Reader, name string) (d Driver, warnings []string, err
 	return d, warnings, err
 }
 
+// ReadWorkers reads the framework's file with addresses of workers.
+func ReadWorkers(path string) ([]string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read workers: %w", err)
+	}
+	defer file.Close()
+	var list struct {
+		Workers []string `yaml:"workers"`
+	}
+	if _, err := decode(file, path, &list); err != nil {
+		return nil, err
+	}
+	if len(list.Workers) == 0 {
+		return nil, fmt.Errorf("%s: no workers in it", path)
+	}
+	return list.Workers, nil
+}
+
 func named(name string, err error) error {
 	if err == nil {
 		return nil

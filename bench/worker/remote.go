@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -31,8 +32,12 @@ type Remote struct {
 var _ Worker = (*Remote)(nil)
 
 // NewRemote takes the address of a worker, such as http://10.0.0.7:8080.
-func NewRemote(address string) *Remote {
-	return &Remote{base: strings.TrimSuffix(address, "/"), client: &http.Client{Transport: &http.Transport{}, Timeout: longestCall}}
+func NewRemote(address string) (*Remote, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, fmt.Errorf("%w address %q: want http://host:port", ErrRemote, address)
+	}
+	return &Remote{base: strings.TrimSuffix(address, "/"), client: &http.Client{Transport: &http.Transport{}, Timeout: longestCall}}, nil
 }
 
 // call posts a request and reads the answer.

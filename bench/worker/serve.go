@@ -10,21 +10,19 @@ import (
 	"net/http"
 	"sync"
 	"time"
-
-	"go.uber.org/zap"
 )
 
 // Server answers for a worker over HTTP.
 type Server struct {
 	worker Worker
-	log    *zap.Logger
+	errs   io.Writer // for the one at the console
 
 	mu     sync.Mutex
 	orphan *time.Timer // ends a run whose conductor is gone; nil without a run
 }
 
-// NewServer makes a server.
-func NewServer(w Worker, log *zap.Logger) *Server { return &Server{worker: w, log: log} }
+// NewServer makes a server. What nobody else is told of goes to errs, as lines.
+func NewServer(w Worker, errs io.Writer) *Server { return &Server{worker: w, errs: errs} }
 
 // Serve answers until ctx ends, and then ends the run, if there is one.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
@@ -108,24 +106,22 @@ func handle[Request, Answer any](s *Server, mux *http.ServeMux, path string, do 
 			err = json.Unmarshal(content, &request)
 		}
 		if err != nil {
-			s.answer(w, http.StatusBadRequest, failure{err.Error()})
+			respond(w, http.StatusBadRequest, failure{err.Error()})
 			return
 		}
 		answer, err := do(r.Context(), request)
 		if err != nil {
-			s.answer(w, http.StatusInternalServerError, failure{err.Error()})
+			respond(w, http.StatusInternalServerError, failure{err.Error()})
 			return
 		}
-		s.answer(w, http.StatusOK, answer)
+		respond(w, http.StatusOK, answer)
 	})
 }
 
-func (s *Server) answer(w http.ResponseWriter, status int, body any) {
+func respond(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	if err := json.NewEncoder(w).Encode(body); err != nil {
-		s.log.Debug("answer not written", zap.Error(err)) // the other side is gone, and watched
-	}
+	_ = json.NewEncoder(w).Encode(body) // if the other side is gone, the watch notices
 }
 
 // watch starts or ends the watch over a run.
@@ -151,10 +147,10 @@ func (s *Server) heard() {
 }
 
 func (s *Server) abandon() {
-	s.log.Warn("nothing heard from who conducts the run, so it ends", zap.Duration("for", orphanedAfter))
+	fmt.Fprintf(s.errs, "nothing heard for %v from who conducts the run, so it ends\n", orphanedAfter)
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	if err := s.worker.Stop(ctx); err != nil {
-		s.log.Error("run ended with errors", zap.Error(err))
+		fmt.Fprintf(s.errs, "the run ended with errors: %v\n", err)
 	}
 }

@@ -10,9 +10,9 @@ import (
 )
 
 func newBench(p process) *cobra.Command {
-	return parent("bench", "Measure Freshet", newBenchCost(p), newBenchLatency(p), newBenchLog(p), newBenchGroups(p),
+	return parent("bench", "Measure Freshet", newBenchRun(p), newBenchWorker(p), newBenchCost(p), newBenchLatency(p), newBenchLog(p), newBenchGroups(p),
 		newBenchPerf(p), newBenchWorkloads(p),
-		newBenchReport(p),
+		newBenchReport(p), newBenchCompare(p), newBenchCompareRole(p),
 		newBenchVerify(p),
 		newBenchTCO(p),
 		newBenchCostRole(p), newBenchGroupsRole(p))
