@@ -39,8 +39,8 @@ func newLoad(partitions, producers, sections, batches int) *load {
 func (l *load) topic(i int) id.Topic { return topicID(fmt.Sprintf("topic-%d", i)) }
 
 // state gives a state with the topics and one session.
-func (l *load) state() *State {
-	s := New()
+func (l *load) state() *machine {
+	s := newMachine()
 	var cmds []Command
 	for i := range benchTopics {
 		cmds = append(cmds, &CreateTopic{
@@ -171,7 +171,7 @@ func BenchmarkSnapshotWhileCommitting(b *testing.B) {
 		select {
 		case <-encoded:
 			snapshots++
-			frozen := s.Snapshot()
+			frozen := s.snapshot()
 			go func() {
 				if err := frozen.Encode(io.Discard); err != nil {
 					panic(err)

@@ -23,13 +23,13 @@ type DeadBundle struct {
 }
 
 // DeadBundles gives the dead bundles in the order of their names.
-func (s *State) DeadBundles() iter.Seq2[id.Bundle, DeadBundle] {
+func (s *machine) DeadBundles() iter.Seq2[id.Bundle, DeadBundle] {
 	return func(yield func(id.Bundle, DeadBundle) bool) { s.dead.Scan(yield) }
 }
 
 // Bundle gives the size of a bundle's object and of what of it is live; false if it is neither live nor dead. Extents
 // of deleted topics and trimmed fronts count as live until Ticks have worked them off.
-func (s *State) Bundle(b id.Bundle) (bytes, liveExtents, liveBytes uint32, ok bool) {
+func (s *machine) Bundle(b id.Bundle) (bytes, liveExtents, liveBytes uint32, ok bool) {
 	if l, ok := s.bundles.Get(b); ok {
 		return l.bytes, l.extents, l.liveBytes, true
 	}
@@ -38,7 +38,7 @@ func (s *State) Bundle(b id.Bundle) (bytes, liveExtents, liveBytes uint32, ok bo
 }
 
 // addExtents counts new extents of a bundle, none or several; the first call for a bundle makes it known.
-func (s *State) addExtents(b id.Bundle, size, extents, bytes uint32) {
+func (s *machine) addExtents(b id.Bundle, size, extents, bytes uint32) {
 	l, ok := s.bundles.Get(b)
 	if !ok {
 		if extents == 0 {
@@ -56,7 +56,7 @@ func (s *State) addExtents(b id.Bundle, size, extents, bytes uint32) {
 }
 
 // releaseExtent takes an extent that left the partitions for good from its bundle.
-func (s *State) releaseExtent(x *extent.Extent) {
+func (s *machine) releaseExtent(x *extent.Extent) {
 	if x.Kind == extent.Marker {
 		return // it has none
 	}

@@ -17,7 +17,7 @@ func TestClaimsAllocateNothing(t *testing.T) {
 		var buf bytes.Buffer
 		require.NoError(t, goldenState(t).Encode(&buf))
 		p := buf.Bytes()
-		hostile.Claims(t, p[:min(len(p), 400)], 1<<20, func(p []byte) { _, _ = Decode(bytes.NewReader(p)) })
+		hostile.Claims(t, p[:min(len(p), 400)], 1<<20, func(p []byte) { _, _ = decode(bytes.NewReader(p)) })
 	})
 	t.Run("snapshot, right checksums", func(t *testing.T) {
 		hostile.Claims(t, payload(goldenState(t)), 1<<20, func(p []byte) {
@@ -25,7 +25,7 @@ func TestClaimsAllocateNothing(t *testing.T) {
 			w := newSectionWriter(&buf)
 			w.buf = append(w.buf, p...)
 			_, _ = w.end()
-			_, _ = Decode(&buf)
+			_, _ = decode(&buf)
 		})
 	})
 }

@@ -79,9 +79,9 @@ func TestParseBatch_RefusesTheUnknown(t *testing.T) {
 }
 
 // goldenState is a state with something in every table.
-func goldenState(t testing.TB) *State {
+func goldenState(t testing.TB) *machine {
 	t.Helper()
-	s := New()
+	s := newMachine()
 	b := everyCommand()
 	b.Commands = b.Commands[:len(b.Commands)-1]
 	for i, r := range s.Apply(3, b, nil, nil) {
@@ -133,20 +133,20 @@ func TestSnapshot_GoldenAndRoundTrip(t *testing.T) {
 	require.Positive(t, s.dead.Len())
 	require.Positive(t, s.cleanup.items.Len())
 	var buf bytes.Buffer
-	require.NoError(t, s.Snapshot().Encode(&buf))
+	require.NoError(t, s.snapshot().Encode(&buf))
 	golden(t, "snapshot-v1.hex", buf.Bytes())
 	p := bytes.Clone(buf.Bytes())
-	got, err := Decode(&buf)
+	got, err := decode(&buf)
 	require.NoError(t, err)
 	require.Equal(t, s.Hash(), got.Hash())
 	require.Equal(t, s.Index(), got.Index())
 
 	for i := range p {
-		_, err := Decode(bytes.NewReader(p[:i]))
+		_, err := decode(bytes.NewReader(p[:i]))
 		require.ErrorIs(t, err, ErrMalformedSnapshot, "cut at %d", i)
 		damaged := bytes.Clone(p)
 		damaged[i] ^= 4
-		_, err = Decode(bytes.NewReader(damaged))
+		_, err = decode(bytes.NewReader(damaged))
 		require.Error(t, err, "byte %d", i)
 	}
 }
@@ -162,7 +162,7 @@ func FuzzParseBatch(f *testing.F) {
 	for _, c := range transactions.Commands {
 		f.Add(AppendBatch(nil, &Batch{Now: 5, Commands: []Command{c}}))
 	}
-	bases := []*State{goldenState(f), transactionalState(f)}
+	bases := []*machine{goldenState(f), transactionalState(f)}
 	f.Fuzz(func(t *testing.T, p []byte) {
 		b, err := ParseBatch(p)
 		if err != nil {
@@ -188,14 +188,14 @@ func FuzzDecode(f *testing.F) {
 	s := goldenState(f)
 	f.Add(payload(s))
 	f.Add(payload(transactionalState(f)))
-	f.Add(payload(New()))
+	f.Add(payload(newMachine()))
 	f.Fuzz(func(t *testing.T, p []byte) {
 		var buf bytes.Buffer
 		w := newSectionWriter(&buf)
 		w.buf = append(w.buf, p...)
 		_, err := w.end()
 		require.NoError(t, err)
-		s, err := Decode(&buf)
+		s, err := decode(&buf)
 		if err != nil {
 			return
 		}
@@ -211,7 +211,7 @@ func FuzzDecode(f *testing.F) {
 }
 
 // payload gives the records of a state without their framing.
-func payload(s *State) []byte {
+func payload(s *machine) []byte {
 	var buf bytes.Buffer
 	if err := s.Encode(&buf); err != nil {
 		panic(err)
@@ -240,7 +240,7 @@ func FuzzDecodeRaw(f *testing.F) {
 	}
 	f.Add(buf.Bytes())
 	f.Fuzz(func(t *testing.T, p []byte) {
-		if s, err := Decode(bytes.NewReader(p)); err == nil {
+		if s, err := decode(bytes.NewReader(p)); err == nil {
 			require.Equal(t, s.Hash(), restore(t, s).Hash())
 		}
 	})

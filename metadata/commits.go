@@ -10,7 +10,7 @@ import (
 
 // commitBundle gives the batches of a bundle their offsets, once (I3): a submission already settled gets the answer
 // it got then.
-func (s *State) commitBundle(c *CommitBundle, fx *Effects) (*commit.Result, error) {
+func (s *machine) commitBundle(c *CommitBundle, fx *Effects) (*commit.Result, error) {
 	r := &s.scratch.reader
 	if err := r.Reset(c.Encoded); err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func (s *State) commitBundle(c *CommitBundle, fx *Effects) (*commit.Result, erro
 
 // bundleCommit is one commit being applied.
 type bundleCommit struct {
-	*State
+	*machine
 	bundle    id.Bundle
 	fx        *Effects
 	extents   []extent.Extent // appended ones, in the order of sections
@@ -68,12 +68,12 @@ type sectionCommit struct {
 }
 
 // sequenceBundle applies all sections of a commit.
-func (s *State) sequenceBundle(r *commit.Reader, fx *Effects) *commit.Result {
+func (s *machine) sequenceBundle(r *commit.Reader, fx *Effects) *commit.Result {
 	sc := s.scratch
 	sc.reset(r.Topics())
 	h := r.Header()
 	b := bundleCommit{
-		State: s, bundle: h.Submission.Bundle(), fx: fx,
+		machine: s, bundle: h.Submission.Bundle(), fx: fx,
 		extents: make([]extent.Extent, 0, r.Sections()),
 	}
 	result := &commit.Result{Sections: make([]commit.SectionResult, r.Sections())}

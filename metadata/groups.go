@@ -35,7 +35,7 @@ func (g *groupEntry) info(name string) GroupInfo {
 func (g *groupEntry) empty() bool { return g.kind == GroupNone && g.topics.Len() == 0 }
 
 // mutableGroup gives a group's entry to be changed, a new one if there is none.
-func (s *State) mutableGroup(name string) *groupEntry {
+func (s *machine) mutableGroup(name string) *groupEntry {
 	g, ok := s.groups.Get(name)
 	switch {
 	case !ok:
@@ -50,13 +50,13 @@ func (s *State) mutableGroup(name string) *groupEntry {
 }
 
 // dropIfEmpty removes a group's entry if it has no reason to be there.
-func (s *State) dropIfEmpty(name string, g *groupEntry) {
+func (s *machine) dropIfEmpty(name string, g *groupEntry) {
 	if g.empty() {
 		s.groups.Delete(name)
 	}
 }
 
-func (s *State) updateGroup(c *UpdateGroup) {
+func (s *machine) updateGroup(c *UpdateGroup) {
 	g := s.mutableGroup(c.Group)
 	g.kind = c.Kind
 	if c.Head != nil {
@@ -81,7 +81,7 @@ func (s *State) updateGroup(c *UpdateGroup) {
 	}
 }
 
-func (s *State) deleteGroup(c *DeleteGroup) error {
+func (s *machine) deleteGroup(c *DeleteGroup) error {
 	if _, ok := s.groups.Delete(c.Group); !ok {
 		return ErrUnknownGroup
 	}
@@ -90,7 +90,7 @@ func (s *State) deleteGroup(c *DeleteGroup) error {
 
 // Group gives a group by name; false if there is none. A group of kind GroupNone has committed offsets without having
 // had members.
-func (s *State) Group(name string) (GroupInfo, bool) {
+func (s *machine) Group(name string) (GroupInfo, bool) {
 	g, ok := s.groups.Get(name)
 	if !ok {
 		return GroupInfo{}, false
@@ -99,17 +99,17 @@ func (s *State) Group(name string) (GroupInfo, bool) {
 }
 
 // Groups gives all groups in name order.
-func (s *State) Groups() iter.Seq[GroupInfo] { return s.GroupsFrom("") }
+func (s *machine) Groups() iter.Seq[GroupInfo] { return s.GroupsFrom("") }
 
 // GroupsFrom gives the groups whose name is at least from, in name order.
-func (s *State) GroupsFrom(from string) iter.Seq[GroupInfo] {
+func (s *machine) GroupsFrom(from string) iter.Seq[GroupInfo] {
 	return func(yield func(GroupInfo) bool) {
 		s.groups.Ascend(from, func(name string, g *groupEntry) bool { return yield(g.info(name)) })
 	}
 }
 
 // GroupCount is the number of groups.
-func (s *State) GroupCount() int { return s.groups.Len() }
+func (s *machine) GroupCount() int { return s.groups.Len() }
 
 // offsetSweepSteps bounds the groups and topics that one Tick looks at for offsets of deleted topics.
 const offsetSweepSteps = 4096
@@ -121,7 +121,7 @@ type offsetCursor struct {
 }
 
 // sweepOffsets drops offsets of deleted topics, from where the last Tick stopped. Until then reads pass over them.
-func (s *State) sweepOffsets() {
+func (s *machine) sweepOffsets() {
 	steps := offsetSweepSteps
 	s.groups.Copy().Ascend(s.offsetSweep.group, func(name string, g *groupEntry) bool {
 		if name != s.offsetSweep.group {
@@ -137,7 +137,7 @@ func (s *State) sweepOffsets() {
 }
 
 // sweepGroup sweeps a group's topics from the cursor on.
-func (s *State) sweepGroup(name string, g *groupEntry, steps *int) {
+func (s *machine) sweepGroup(name string, g *groupEntry, steps *int) {
 	var deleted []string
 	g.topics.Ascend(s.offsetSweep.topic, func(key string, _ *topicOffsets) bool {
 		if *steps <= 0 {

@@ -9,7 +9,7 @@ import (
 )
 
 // manyOffsets gives a state committed offsets, so many groups of so many, and a function that makes the next commit.
-func manyOffsets(s *State, groups, offsets int) func() Command {
+func manyOffsets(s *machine, groups, offsets int) func() Command {
 	topics := make([]*Topic, 0, 16)
 	for t := range s.Topics() {
 		if topics = append(topics, t); len(topics) == cap(topics) {
@@ -37,7 +37,7 @@ func manyOffsets(s *State, groups, offsets int) func() Command {
 
 // BenchmarkCommitOffsets commits twenty offsets of a group at a time, to a state that has a million.
 func BenchmarkCommitOffsets(b *testing.B) {
-	s := New()
+	s := newMachine()
 	s.Apply(1, &Batch{Now: 1, Commands: []Command{&CreateTopic{ID: id.Topic{1}, Name: "t", Partitions: 200}}}, nil, nil)
 	next := manyOffsets(s, 10_000, 100)
 	b.ReportAllocs()

@@ -45,9 +45,9 @@ func TestGroupCommands_Golden(t *testing.T) {
 }
 
 // snapshotWith gives a snapshot of a state whose groups fn has tampered with.
-func snapshotWith(t *testing.T, fn func(s *State)) []byte {
+func snapshotWith(t *testing.T, fn func(s *machine)) []byte {
 	t.Helper()
-	s := New()
+	s := newMachine()
 	s.Apply(1, &Batch{Now: 1, Commands: []Command{
 		&CreateTopic{ID: id.Topic{1}, Name: "t", Partitions: 3},
 		&UpdateGroup{Group: "g", Kind: GroupClassic, Head: []byte("h"), Members: []GroupMember{{ID: "m", Value: []byte{}}}},
@@ -62,23 +62,23 @@ func snapshotWith(t *testing.T, fn func(s *State)) []byte {
 }
 
 func TestDecode_RefusesMalformedGroups(t *testing.T) {
-	topic := func(s *State) *topicOffsets {
+	topic := func(s *machine) *topicOffsets {
 		g, _ := s.groups.Get("g")
 		o, _ := g.topics.Get(topicKey(id.Topic{1}))
 		return o
 	}
-	_, err := Decode(bytes.NewReader(snapshotWith(t, func(*State) {})))
+	_, err := decode(bytes.NewReader(snapshotWith(t, func(*machine) {})))
 	require.NoError(t, err)
-	for name, tamper := range map[string]func(*State){
-		"note of no offset":    func(s *State) { topic(s).offsets.Delete(0); topic(s).offsets.Set(1, offset{}) },
-		"empty note":           func(s *State) { topic(s).notes.Set(0, offsetNote{expires: -1}) },
-		"partition too large":  func(s *State) { topic(s).offsets.Set(MaxPartitions, offset{}) },
-		"pending out of order": func(s *State) { setPending(topic(s), 3, 2) },
-		"pending twice":        func(s *State) { setPending(topic(s), 2, 2) },
-		"nothing pending":      func(s *State) { setPending(topic(s)) },
+	for name, tamper := range map[string]func(*machine){
+		"note of no offset":    func(s *machine) { topic(s).offsets.Delete(0); topic(s).offsets.Set(1, offset{}) },
+		"empty note":           func(s *machine) { topic(s).notes.Set(0, offsetNote{expires: -1}) },
+		"partition too large":  func(s *machine) { topic(s).offsets.Set(MaxPartitions, offset{}) },
+		"pending out of order": func(s *machine) { setPending(topic(s), 3, 2) },
+		"pending twice":        func(s *machine) { setPending(topic(s), 2, 2) },
+		"nothing pending":      func(s *machine) { setPending(topic(s)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Decode(bytes.NewReader(snapshotWith(t, tamper)))
+			_, err := decode(bytes.NewReader(snapshotWith(t, tamper)))
 			require.ErrorIs(t, err, ErrMalformedSnapshot)
 		})
 	}

@@ -69,16 +69,6 @@ func (*DeleteGroup) kind() commandKind   { return kindDeleteGroup }
 func (*CommitOffsets) kind() commandKind { return kindCommitOffsets }
 func (*DeleteOffsets) kind() commandKind { return kindDeleteOffsets }
 
-//nolint:unparam // a groupCommand's result
-func (c *UpdateGroup) applyTo(s *State, _ *Effects) Result {
-	s.updateGroup(c)
-	return Result{}
-}
-
-func (c *DeleteGroup) applyTo(s *State, _ *Effects) Result   { return Result{Err: s.deleteGroup(c)} }
-func (c *CommitOffsets) applyTo(s *State, _ *Effects) Result { return s.commitOffsets(c) }
-func (c *DeleteOffsets) applyTo(s *State, _ *Effects) Result { return s.deleteOffsets(c) }
-
 // Numbers of the commands of groups and offsets in the log: 30 to 39.
 const (
 	kindUpdateGroup commandKind = iota + 30

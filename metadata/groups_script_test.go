@@ -34,7 +34,7 @@ func (w *world) runGroup(t *testing.T, d *datadriven.TestData) (string, bool) {
 		}
 		c = del
 	case "show-groups":
-		return showGroups(w.state.Snapshot()), true
+		return showGroups(w.state.snapshot()), true
 	default:
 		return "", false
 	}
@@ -81,7 +81,7 @@ func offsetLines(t *testing.T, d *datadriven.TestData) (offsets []OffsetCommit) 
 	return offsets
 }
 
-func showGroups(s *State) string {
+func showGroups(s *machine) string {
 	var b strings.Builder
 	for g := range s.Groups() {
 		committed, pending := s.HasOffsets(g.Name)
@@ -145,7 +145,7 @@ func randomGroup(rng *rand.Rand) Command {
 }
 
 // requireGroupsTidy: an entry has a reason to be there, and notes belong to offsets.
-func requireGroupsTidy(t *testing.T, s *State) {
+func requireGroupsTidy(t *testing.T, s *machine) {
 	t.Helper()
 	s.groups.Scan(func(name string, g *groupEntry) bool {
 		require.False(t, g.empty(), "group %s", name)

@@ -20,7 +20,7 @@ const (
 	recordOffsetSweep                          // where the search for offsets of deleted topics goes on; none at the beginning
 )
 
-func (s *State) encodeGroups(f *sectionWriter) {
+func (s *machine) encodeGroups(f *sectionWriter) {
 	s.groups.Scan(func(name string, g *groupEntry) bool {
 		f.buf = append(f.buf, byte(recordGroup))
 		f.buf = wire.AppendString(f.buf, name)
@@ -98,7 +98,7 @@ type groupDecoder struct {
 }
 
 // read reads one record of groups and offsets; false if the tag is none of theirs.
-func (d *groupDecoder) read(tag recordTag, s *State, w *wire.Reader) bool {
+func (d *groupDecoder) read(tag recordTag, s *machine, w *wire.Reader) bool {
 	switch {
 	case tag == recordGroup:
 		d.readGroup(s, w)
@@ -124,7 +124,7 @@ func (d *groupDecoder) read(tag recordTag, s *State, w *wire.Reader) bool {
 	return true
 }
 
-func (d *groupDecoder) readGroup(s *State, w *wire.Reader) {
+func (d *groupDecoder) readGroup(s *machine, w *wire.Reader) {
 	d.name, d.group, d.topic = w.String(), &groupEntry{gen: s.gen, kind: GroupKind(w.Byte())}, nil
 	if head := w.Bytes(); len(head) > 0 {
 		d.group.head = slices.Clone(head)
@@ -141,7 +141,7 @@ func (d *groupDecoder) readMember(w *wire.Reader) {
 	}
 }
 
-func (d *groupDecoder) readTopic(s *State, w *wire.Reader) {
+func (d *groupDecoder) readTopic(s *machine, w *wire.Reader) {
 	d.topic = &topicOffsets{gen: s.gen, offsets: *btree.NewMap[int32, offset](offsetsDegree)}
 	if _, twice := d.group.topics.Set(topicKey(readTopicID(w)), d.topic); twice {
 		w.Fail("topic of a group twice")

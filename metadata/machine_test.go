@@ -67,7 +67,7 @@ func TestProducers_AgainstModel(t *testing.T) {
 	outcomes := map[commit.Outcome]int{}
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 7))
-		s := New()
+		s := newMachine()
 		s.Apply(1, &Batch{Commands: []Command{
 			&CreateTopic{ID: topicID("t"), Name: "t", Partitions: 1}, &OpenSession{Instance: "a"},
 		}}, nil, nil)
@@ -141,7 +141,7 @@ func flatten(s commit.SectionResult, batches []commit.Batch) (spans []commit.Spa
 }
 
 // randomCommands makes commands of every kind over a few names, so that they meet.
-func randomCommands(rng *rand.Rand, s *State) []Command {
+func randomCommands(rng *rand.Rand, s *machine) []Command {
 	var list []Command
 	topic := func() id.Topic { return topicID(fmt.Sprint(rng.IntN(4))) }
 	for range 1 + rng.IntN(4) {
@@ -211,9 +211,9 @@ func randomCommit(rng *rand.Rand, session id.Session, n uint32) *CommitBundle {
 func TestState_RandomHistories(t *testing.T) {
 	for seed := range uint64(6) {
 		rng := rand.New(rand.NewPCG(seed, 3))
-		state, replica := New(), New()
+		state, replica := newMachine(), newMachine()
 		type kept struct {
-			s    *State
+			s    *machine
 			hash uint64
 		}
 		var snapshots []kept
@@ -227,7 +227,7 @@ func TestState_RandomHistories(t *testing.T) {
 			require.Equal(t, state.Apply(index, b, &fx, nil), replica.Apply(index, parsed, &fx2, nil))
 			require.Equal(t, fx, fx2)
 			if rng.IntN(10) == 0 {
-				frozen := state.Snapshot()
+				frozen := state.snapshot()
 				snapshots = append(snapshots, kept{frozen, frozen.Hash()})
 				require.Equal(t, frozen.Hash(), replica.Hash(), "seed %d index %d", seed, index)
 				replica = restore(t, replica)
@@ -244,7 +244,7 @@ func TestState_RandomHistories(t *testing.T) {
 }
 
 // requireBundlesCount counts the extents of every bundle anew.
-func requireBundlesCount(t *testing.T, s *State) {
+func requireBundlesCount(t *testing.T, s *machine) {
 	t.Helper()
 	count := map[id.Bundle]liveBundle{}
 	add := func(x *extent.Extent) bool {
@@ -284,7 +284,7 @@ func TestSnapshot_ReadWhileApplying(t *testing.T) {
 	l := newLoad(200, 2000, 50, 2)
 	s := l.state()
 	index := uint64(1)
-	snapshots := make(chan *State)
+	snapshots := make(chan *machine)
 	result := make(chan error)
 	go func() {
 		var err error
@@ -313,7 +313,7 @@ func TestSnapshot_ReadWhileApplying(t *testing.T) {
 		}
 		s.Apply(index, &Batch{Now: int64(index), Commands: commands}, nil, nil)
 		select {
-		case snapshots <- s.Snapshot():
+		case snapshots <- s.snapshot():
 		default:
 		}
 	}
@@ -322,10 +322,10 @@ func TestSnapshot_ReadWhileApplying(t *testing.T) {
 }
 
 func TestApply_RefusesSnapshotsAndOldEntries(t *testing.T) {
-	s := New()
+	s := newMachine()
 	s.Apply(1, &Batch{}, nil, nil)
 	require.Panics(t, func() { s.Apply(1, &Batch{}, nil, nil) })
-	require.Panics(t, func() { s.Snapshot().Apply(2, &Batch{}, nil, nil) })
+	require.Panics(t, func() { s.snapshot().Apply(2, &Batch{}, nil, nil) })
 	s.Apply(2, &Batch{Now: 50}, nil, nil)
 	s.Apply(3, &Batch{Now: 40}, nil, nil)
 	require.Equal(t, int64(50), s.Now(), "time does not go back")
@@ -377,7 +377,7 @@ func TestProducers_Bounded(t *testing.T) {
 
 // TestTick_BoundedWork expires more producers, and cleans up more extents, than one Tick may look at.
 func TestTick_BoundedWork(t *testing.T) {
-	s := New()
+	s := newMachine()
 	s.Apply(1, &Batch{Commands: []Command{
 		&CreateTopic{ID: topicID("t"), Name: "t", Partitions: 100}, &OpenSession{Instance: "a"},
 	}}, nil, nil)

@@ -46,10 +46,10 @@ type Offset struct {
 
 // order ranks commits by their place in the log: entry, then command. Kafka compares offsets of records to the same
 // end. An entry has fewer than 2^20 commands.
-func (s *State) order() uint64 { return s.index<<20 | uint64(s.position) }
+func (s *machine) order() uint64 { return s.index<<20 | uint64(s.position) }
 
 // mutableOffsets gives what an entry to be changed has of a topic, to be changed.
-func (s *State) mutableOffsets(g *groupEntry, key string) *topicOffsets {
+func (s *machine) mutableOffsets(g *groupEntry, key string) *topicOffsets {
 	t, ok := g.topics.Get(key)
 	switch {
 	case !ok:
@@ -123,7 +123,7 @@ func (t *topicOffsets) view(partition int32, o offset) Offset {
 	return v
 }
 
-func (s *State) commitOffsets(c *CommitOffsets) Result {
+func (s *machine) commitOffsets(c *CommitOffsets) Result {
 	if c.Transaction != nil {
 		if err := s.checkTransactionOffsets(c.Transaction, c.Group); err != nil {
 			return Result{Err: err}
@@ -156,7 +156,7 @@ func (s *State) commitOffsets(c *CommitOffsets) Result {
 	return Result{Value: errs}
 }
 
-func (s *State) deleteOffsets(c *DeleteOffsets) Result {
+func (s *machine) deleteOffsets(c *DeleteOffsets) Result {
 	if _, ok := s.groups.Get(c.Group); !ok {
 		return Result{Err: ErrUnknownGroup}
 	}
@@ -179,7 +179,7 @@ func (s *State) deleteOffsets(c *DeleteOffsets) Result {
 
 // deleteOffset removes an offset and what is pending there; if conditional, only one committed at before or earlier
 // of which nothing is pending.
-func (s *State) deleteOffset(g *groupEntry, tp id.TopicPartition, conditional bool, before int64) {
+func (s *machine) deleteOffset(g *groupEntry, tp id.TopicPartition, conditional bool, before int64) {
 	key := topicKey(tp.Topic)
 	t, ok := g.topics.Get(key)
 	if !ok {
@@ -198,7 +198,7 @@ func (s *State) deleteOffset(g *groupEntry, tp id.TopicPartition, conditional bo
 }
 
 // groupTopic gives what a group has of a topic that exists; nil if nothing.
-func (s *State) groupTopic(group string, topic id.Topic) *topicOffsets {
+func (s *machine) groupTopic(group string, topic id.Topic) *topicOffsets {
 	g, ok := s.groups.Get(group)
 	if !ok {
 		return nil
@@ -212,7 +212,7 @@ func (s *State) groupTopic(group string, topic id.Topic) *topicOffsets {
 }
 
 // Offset gives the offset that a group has committed for a partition; false if none, or if its topic was deleted.
-func (s *State) Offset(group string, tp id.TopicPartition) (Offset, bool) {
+func (s *machine) Offset(group string, tp id.TopicPartition) (Offset, bool) {
 	t := s.groupTopic(group, tp.Topic)
 	if t == nil {
 		return Offset{}, false
@@ -221,12 +221,12 @@ func (s *State) Offset(group string, tp id.TopicPartition) (Offset, bool) {
 }
 
 // Offsets gives all offsets that a group has committed for partitions of topics that exist, by topic id, then number.
-func (s *State) Offsets(group string) iter.Seq2[id.TopicPartition, Offset] {
+func (s *machine) Offsets(group string) iter.Seq2[id.TopicPartition, Offset] {
 	return s.OffsetsFrom(group, id.TopicPartition{})
 }
 
 // OffsetsFrom is Offsets from a partition on, for callers that read in several turns.
-func (s *State) OffsetsFrom(group string, from id.TopicPartition) iter.Seq2[id.TopicPartition, Offset] {
+func (s *machine) OffsetsFrom(group string, from id.TopicPartition) iter.Seq2[id.TopicPartition, Offset] {
 	return func(yield func(id.TopicPartition, Offset) bool) {
 		g, ok := s.groups.Get(group)
 		if !ok {

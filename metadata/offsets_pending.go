@@ -74,7 +74,7 @@ func (t *topicOffsets) takePending(producer int64) (partitions []int32, taken []
 // endPendingOffsets settles what a producer's transaction committed for a group. A pending offset takes effect only
 // where no later commit was stored meanwhile (Kafka: OffsetMetadataManager.replayEndTransactionMarker). The cost is
 // that of the group's topics and of what is pending for them.
-func (s *State) endPendingOffsets(group string, producerID int64, commit bool) {
+func (s *machine) endPendingOffsets(group string, producerID int64, commit bool) {
 	g, ok := s.groups.Get(group)
 	if !ok {
 		return
@@ -107,14 +107,14 @@ func (s *State) endPendingOffsets(group string, producerID int64, commit bool) {
 
 // PendingOffset tells whether an open transaction has committed an offset for a partition: what is read now may
 // change when it ends (KIP-447, require_stable).
-func (s *State) PendingOffset(group string, tp id.TopicPartition) bool {
+func (s *machine) PendingOffset(group string, tp id.TopicPartition) bool {
 	t := s.groupTopic(group, tp.Topic)
 	return t != nil && t.hasPending(tp.Partition)
 }
 
 // HasOffsets tells whether a group has committed offsets for topics that exist, and whether a transaction has some
 // pending there.
-func (s *State) HasOffsets(group string) (committed, pending bool) {
+func (s *machine) HasOffsets(group string) (committed, pending bool) {
 	g, ok := s.groups.Get(group)
 	if !ok {
 		return false, false

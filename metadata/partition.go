@@ -27,7 +27,7 @@ func (p *partition) watermarks() Watermarks {
 }
 
 // partitionEntry gives a partition's entry: nil with true if it exists but never had a record.
-func (s *State) partitionEntry(tp id.TopicPartition) (*partition, bool) {
+func (s *machine) partitionEntry(tp id.TopicPartition) (*partition, bool) {
 	e, ok := s.topics.Get(topicKey(tp.Topic))
 	if !ok {
 		return nil, false
@@ -44,7 +44,7 @@ func (e *topicEntry) partition(n int32) (*partition, bool) {
 }
 
 // mutablePartition gives a partition of a mutable topic entry to be changed, given its current entry, nil if none.
-func (s *State) mutablePartition(e *topicEntry, n int32, p *partition) *partition {
+func (s *machine) mutablePartition(e *topicEntry, n int32, p *partition) *partition {
 	if p == nil {
 		p = &partition{gen: s.gen, dropped: -1, producers: newProducers()}
 		e.partitions.Set(n, p)
@@ -68,7 +68,7 @@ func (s *State) mutablePartition(e *topicEntry, n int32, p *partition) *partitio
 }
 
 // Watermarks gives a partition's bounds; false if there is no such partition.
-func (s *State) Watermarks(tp id.TopicPartition) (Watermarks, bool) {
+func (s *machine) Watermarks(tp id.TopicPartition) (Watermarks, bool) {
 	p, ok := s.partitionEntry(tp)
 	if p == nil {
 		return Watermarks{}, ok
@@ -79,7 +79,7 @@ func (s *State) Watermarks(tp id.TopicPartition) (Watermarks, bool) {
 // Extents gives extents from the one that covers offset from (or the log start, if that is higher) on, at most
 // maxExtents of them and at most about maxBytes, but at least one if there is one. A bound below 1 does not bound.
 // more tells whether further extents follow.
-func (s *State) Extents(tp id.TopicPartition, from int64, maxExtents int, maxBytes int64) (exts []extent.Extent, more bool) {
+func (s *machine) Extents(tp id.TopicPartition, from int64, maxExtents int, maxBytes int64) (exts []extent.Extent, more bool) {
 	p, _ := s.partitionEntry(tp)
 	if p == nil {
 		return nil, false
@@ -99,7 +99,7 @@ func (s *State) Extents(tp id.TopicPartition, from int64, maxExtents int, maxByt
 
 // FindTimestamp gives the first extent at or above the log start with a max timestamp of ts or later. The extent at
 // the log start may be cut by it, and its timestamp be that of a record below: the reader of records decides.
-func (s *State) FindTimestamp(tp id.TopicPartition, ts int64) (extent.Extent, bool) {
+func (s *machine) FindTimestamp(tp id.TopicPartition, ts int64) (extent.Extent, bool) {
 	p, _ := s.partitionEntry(tp)
 	if p == nil {
 		return extent.Extent{}, false
@@ -108,7 +108,7 @@ func (s *State) FindTimestamp(tp id.TopicPartition, ts int64) (extent.Extent, bo
 }
 
 // MaxTimestampExtent gives the first extent with the largest max timestamp of the partition (KIP-734).
-func (s *State) MaxTimestampExtent(tp id.TopicPartition) (extent.Extent, bool) {
+func (s *machine) MaxTimestampExtent(tp id.TopicPartition) (extent.Extent, bool) {
 	p, _ := s.partitionEntry(tp)
 	if p == nil {
 		return extent.Extent{}, false
@@ -117,7 +117,7 @@ func (s *State) MaxTimestampExtent(tp id.TopicPartition) (extent.Extent, bool) {
 }
 
 // PartitionBytes is the size of a partition's extents, those cut by the log start counted whole.
-func (s *State) PartitionBytes(tp id.TopicPartition) int64 {
+func (s *machine) PartitionBytes(tp id.TopicPartition) int64 {
 	p, _ := s.partitionEntry(tp)
 	if p == nil {
 		return 0
@@ -126,7 +126,7 @@ func (s *State) PartitionBytes(tp id.TopicPartition) int64 {
 }
 
 // trimPartitions raises log starts. Extents wholly below leave at once; their bundles are told step by step.
-func (s *State) trimPartitions(c *TrimPartitions, fx *Effects) []TrimResult {
+func (s *machine) trimPartitions(c *TrimPartitions, fx *Effects) []TrimResult {
 	results := make([]TrimResult, 0, len(c.Trims))
 	for _, t := range c.Trims {
 		start, err := s.trim(t, fx)
@@ -135,7 +135,7 @@ func (s *State) trimPartitions(c *TrimPartitions, fx *Effects) []TrimResult {
 	return results
 }
 
-func (s *State) trim(t Trim, fx *Effects) (logStart int64, err error) {
+func (s *machine) trim(t Trim, fx *Effects) (logStart int64, err error) {
 	p, ok := s.partitionEntry(t.Partition)
 	if !ok {
 		return -1, ErrUnknownPartition

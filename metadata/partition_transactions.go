@@ -67,7 +67,7 @@ func (p *partition) openTransaction(producerID, offset int64) {
 
 // writeMarker appends a marker and ends what the producer has open. It gives the marker's extent, and the aborted
 // transaction, if it is one. The offsets must not be used up.
-func (s *State) writeMarker(p *partition, m extent.EndMarker) (x extent.Extent, a extent.Aborted, aborted bool) {
+func (s *machine) writeMarker(p *partition, m extent.EndMarker) (x extent.Extent, a extent.Aborted, aborted bool) {
 	offset := p.high
 	p.high++
 	x = extent.NewMarker(offset, s.now, m)
@@ -113,7 +113,7 @@ func (p *partition) forgetTrimmed(limit int) {
 // begin below to and whose marker is at or above from, in the order of their markers (Kafka's
 // TransactionIndex.collectAbortedTxns). The cost is that of what was aborted from there on until the partition was
 // stable at to.
-func (s *State) AbortedTransactions(tp id.TopicPartition, from, to int64) []extent.Aborted {
+func (s *machine) AbortedTransactions(tp id.TopicPartition, from, to int64) []extent.Aborted {
 	p, _ := s.partitionEntry(tp)
 	if p == nil || p.transactions == nil {
 		return nil

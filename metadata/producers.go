@@ -271,7 +271,7 @@ func (p *partition) rest(producerID int64) {
 }
 
 // AheadOfSequence tells whether a batch would be answered Gap now: it waits for an earlier one.
-func (s *State) AheadOfSequence(tp id.TopicPartition, b *commit.Run) bool {
+func (s *machine) AheadOfSequence(tp id.TopicPartition, b *commit.Run) bool {
 	if b.ProducerID < 0 {
 		return false
 	}

@@ -10,7 +10,7 @@ import (
 
 // Producers gives the producers of a partition that are not at rest, and those with an open transaction, in the order
 // of their ids; false if there is no such partition.
-func (s *State) Producers(tp id.TopicPartition) (iter.Seq[ProducerInfo], bool) {
+func (s *machine) Producers(tp id.TopicPartition) (iter.Seq[ProducerInfo], bool) {
 	p, ok := s.partitionEntry(tp)
 	if !ok {
 		return nil, false

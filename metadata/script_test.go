@@ -20,13 +20,13 @@ import (
 // applied once more to a restored copy, which must change nothing where commands are to take effect once.
 func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata/scripts", func(t *testing.T, path string) {
-		w := &world{state: New(), replica: New(), now: 1_000_000}
+		w := &world{state: newMachine(), replica: newMachine(), now: 1_000_000}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string { return w.run(t, d) })
 	})
 }
 
 type world struct {
-	state, replica *State
+	state, replica *machine
 	now            int64
 	index          uint64
 }
@@ -135,16 +135,16 @@ func (w *world) again(t *testing.T, b *Batch, first Result) {
 	require.Equal(t, w.state.Hash(), c.Hash(), "applied twice")
 }
 
-func restore(t *testing.T, s *State) *State {
+func restore(t *testing.T, s *machine) *machine {
 	t.Helper()
 	var buf bytes.Buffer
-	require.NoError(t, s.Snapshot().Encode(&buf))
-	c, err := Decode(&buf)
+	require.NoError(t, s.snapshot().Encode(&buf))
+	c, err := decode(&buf)
 	require.NoError(t, err)
 	return c
 }
 
-func describe(s *State, r Result, fx *Effects) string {
+func describe(s *machine, r Result, fx *Effects) string {
 	var b strings.Builder
 	if r.Err != nil {
 		fmt.Fprintf(&b, "error: %v\n", r.Err)
@@ -226,7 +226,7 @@ func describeExtent(x *extent.Extent) string {
 }
 
 func (w *world) show(t *testing.T, d *datadriven.TestData) string {
-	s := w.state.Snapshot()
+	s := w.state.snapshot()
 	var b strings.Builder
 	switch d.Cmd {
 	case "show-topics":

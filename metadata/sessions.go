@@ -52,7 +52,7 @@ func (e *session) info(n id.Session) SessionInfo {
 // shown tells whether Metadata shows the session's endpoints.
 func (e *session) shown() bool { return !e.draining && !e.closed }
 
-func (s *State) mutableSession(n id.Session, e *session) *session {
+func (s *machine) mutableSession(n id.Session, e *session) *session {
 	if e.gen == s.gen {
 		return e
 	}
@@ -64,12 +64,12 @@ func (s *State) mutableSession(n id.Session, e *session) *session {
 }
 
 // membershipChanged counts a change of what Metadata shows.
-func (s *State) membershipChanged(fx *Effects) {
+func (s *machine) membershipChanged(fx *Effects) {
 	s.membership++
 	fx.Members = true
 }
 
-func (s *State) openSession(c *OpenSession, fx *Effects) OpenSessionResult {
+func (s *machine) openSession(c *OpenSession, fx *Effects) OpenSessionResult {
 	if n, ok := s.instances.Get(c.Instance); ok {
 		if e, _ := s.sessions.Get(n); !e.closed {
 			return OpenSessionResult{Session: n, NodeIDs: e.nodeIDs}
@@ -92,14 +92,14 @@ func (s *State) openSession(c *OpenSession, fx *Effects) OpenSessionResult {
 }
 
 // noSession is the error for a session that is not in the table; nil if it was opened once.
-func (s *State) noSession(n id.Session) error {
+func (s *machine) noSession(n id.Session) error {
 	if n == 0 || n >= s.nextSession {
 		return ErrUnknownSession
 	}
 	return nil
 }
 
-func (s *State) drainSession(c *DrainSession, fx *Effects) error {
+func (s *machine) drainSession(c *DrainSession, fx *Effects) error {
 	e, ok := s.sessions.Get(c.Session)
 	switch {
 	case !ok && s.noSession(c.Session) != nil:
@@ -115,7 +115,7 @@ func (s *State) drainSession(c *DrainSession, fx *Effects) error {
 }
 
 // closeSession closes a session for ever (I9). Closing it again changes nothing.
-func (s *State) closeSession(c *CloseSession, fx *Effects) error {
+func (s *machine) closeSession(c *CloseSession, fx *Effects) error {
 	e, ok := s.sessions.Get(c.Session)
 	if !ok {
 		return s.noSession(c.Session)
@@ -140,7 +140,7 @@ var (
 
 // settled gives the result of a submission if it has one: its own, Forgotten, or SessionClosed. e is its session, nil
 // if that is unknown.
-func (s *State) settled(sub id.Submission, e *session) (*commit.Result, bool) {
+func (s *machine) settled(sub id.Submission, e *session) (*commit.Result, bool) {
 	var nextN uint32
 	closed := true
 	if e != nil {
@@ -185,7 +185,7 @@ func (e *session) acknowledge(acked uint32) {
 }
 
 // abandon settles a submission that will never come.
-func (s *State) abandon(c *AbandonSubmission) (*commit.Result, error) {
+func (s *machine) abandon(c *AbandonSubmission) (*commit.Result, error) {
 	e, _ := s.sessions.Get(c.Submission.Session)
 	if r, ok := s.settled(c.Submission, e); ok {
 		return r, nil
@@ -202,13 +202,13 @@ func (s *State) abandon(c *AbandonSubmission) (*commit.Result, error) {
 
 // Settled gives the result of a submission, if it has one: what it was settled with, Forgotten, or SessionClosed.
 // false means it may still be committed, or its session was never opened.
-func (s *State) Settled(sub id.Submission) (*commit.Result, bool) {
+func (s *machine) Settled(sub id.Submission) (*commit.Result, bool) {
 	e, _ := s.sessions.Get(sub.Session)
 	return s.settled(sub, e)
 }
 
 // Session gives an agent session that is open or was closed in the last ten minutes.
-func (s *State) Session(n id.Session) (SessionInfo, bool) {
+func (s *machine) Session(n id.Session) (SessionInfo, bool) {
 	e, ok := s.sessions.Get(n)
 	if !ok {
 		return SessionInfo{}, false
@@ -217,7 +217,7 @@ func (s *State) Session(n id.Session) (SessionInfo, bool) {
 }
 
 // SessionByInstance gives the newest session of an agent instance, under the same terms as Session.
-func (s *State) SessionByInstance(instance string) (SessionInfo, bool) {
+func (s *machine) SessionByInstance(instance string) (SessionInfo, bool) {
 	n, ok := s.instances.Get(instance)
 	if !ok {
 		return SessionInfo{}, false
@@ -226,7 +226,7 @@ func (s *State) SessionByInstance(instance string) (SessionInfo, bool) {
 }
 
 // Sessions gives the sessions that are open or were closed in the last ten minutes, in the order they were opened.
-func (s *State) Sessions() iter.Seq[SessionInfo] {
+func (s *machine) Sessions() iter.Seq[SessionInfo] {
 	return func(yield func(SessionInfo) bool) {
 		s.sessions.Scan(func(n id.Session, e *session) bool { return yield(e.info(n)) })
 	}
@@ -234,4 +234,4 @@ func (s *State) Sessions() iter.Seq[SessionInfo] {
 
 // MembershipVersion rises whenever the membership that Metadata shows changes (sessions neither closed nor draining),
 // and never falls. It serves as the leader epoch.
-func (s *State) MembershipVersion() uint64 { return s.membership }
+func (s *machine) MembershipVersion() uint64 { return s.membership }

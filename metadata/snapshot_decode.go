@@ -11,15 +11,13 @@ import (
 	"github.com/freshet-io/freshet/metadata/internal/wire"
 )
 
-// Decode reads what Encode wrote and gives a state to apply to. Memory grows with the bytes read, never by what they
-// claim; each section's checksum is compared before it is used, the hash of everything before Decode returns.
-// Errors: ErrMalformedSnapshot, ErrUnsupported (written by a newer version), or the reader's.
-func Decode(r io.Reader) (*State, error) {
+// decode is Decode.
+func decode(r io.Reader) (*machine, error) {
 	f, err := newSectionReader(r)
 	if err != nil {
 		return nil, err
 	}
-	d := snapshotDecoder{s: New()}
+	d := snapshotDecoder{s: newMachine()}
 	for {
 		payload, err := f.next()
 		if err != nil {
@@ -48,7 +46,7 @@ func Decode(r io.Reader) (*State, error) {
 
 // snapshotDecoder is a state being read, and what the records to come belong to.
 type snapshotDecoder struct {
-	s         *State
+	s         *machine
 	meta      bool
 	topic     *topicEntry
 	partition *partition

@@ -41,14 +41,14 @@ const (
 )
 
 // Encode writes the state as a snapshot. Equal states give equal bytes. It walks everything: run it on a Snapshot.
-func (s *State) Encode(w io.Writer) error {
+func (s *machine) Encode(w io.Writer) error {
 	_, err := s.encode(w)
 	return err
 }
 
 // Hash is the hash of everything in the state: that of its snapshot's bytes (xxhash64, with which Encode closes). It
 // walks everything: run it on a Snapshot.
-func (s *State) Hash() uint64 {
+func (s *machine) Hash() uint64 {
 	sum, err := s.encode(io.Discard)
 	if err != nil {
 		panic(fmt.Sprintf("metadata: hash: %v", err)) // io.Discard does not fail
@@ -56,7 +56,7 @@ func (s *State) Hash() uint64 {
 	return sum
 }
 
-func (s *State) encode(w io.Writer) (uint64, error) {
+func (s *machine) encode(w io.Writer) (uint64, error) {
 	f := newSectionWriter(w)
 	s.encodeMeta(f)
 	s.topics.Scan(func(_ string, e *topicEntry) bool {
@@ -92,7 +92,7 @@ func (s *State) encode(w io.Writer) (uint64, error) {
 	return f.end()
 }
 
-func (s *State) encodeMeta(f *sectionWriter) {
+func (s *machine) encodeMeta(f *sectionWriter) {
 	b := append(f.buf, byte(recordMeta))
 	b = binary.AppendUvarint(b, s.index)
 	b = binary.AppendVarint(b, s.now)
@@ -228,7 +228,7 @@ func encodeSession(f *sectionWriter, n id.Session, e *session) {
 	})
 }
 
-func (s *State) encodeBundles(f *sectionWriter) {
+func (s *machine) encodeBundles(f *sectionWriter) {
 	encodeItems(f, recordRetired, &s.retired, func(b []byte, nextN *uint32) []byte {
 		return binary.AppendUvarint(b, uint64(*nextN))
 	})

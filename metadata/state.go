@@ -1,12 +1,11 @@
 package metadata
 
 import (
-	"fmt"
-	"math"
-
-	"github.com/tidwall/btree"
+	"io"
+	"iter"
 
 	"github.com/freshet-io/freshet/metadata/commit"
+	"github.com/freshet-io/freshet/metadata/extent"
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
@@ -18,196 +17,82 @@ const (
 
 // State is the state of one virtual cluster after some log entry. It is changed by Apply alone, on one goroutine.
 // Snapshot gives a frozen copy in O(number of tables), which other goroutines may read while Apply goes on.
-//
-// Tables are copy-on-write. What hangs below a table by pointer (topicEntry, partition, session) carries the
-// generation it was made in: within that generation it is changed in place, after a Snapshot it is copied first.
-type State struct {
-	index     uint64 // of the last entry applied
-	now       int64  // command time, ms since the epoch; never goes back
-	version   uint32
-	clusterID string
-	gen       uint64 // generation of what may be changed in place; >= 1
-	frozen    bool   // a snapshot: Apply is refused
-
-	nextProducerID int64
-	nextSession    id.Session // the next one to be given; all below were opened
-	nextNode       int32
-	membership     uint64
-
-	topics  btree.Map[string, *topicEntry] // by the 16 bytes of the id
-	names   btree.Map[string, id.Topic]
-	configs btree.Map[string, map[string]string] // by configKey; values are replaced, never changed
-	gone    btree.Map[string, int64]             // names of topics deleted of late, and the command time of that
-
-	sessions  btree.Map[id.Session, *session] // open, or closed less than resultRetentionMs ago
-	instances btree.Map[string, id.Session]   // newest session of an instance, of those in sessions
-	retired   btree.Map[id.Session, uint32]   // closed longer ago: NextN, so that answers stay right for ever
-
-	bundles btree.Map[id.Bundle, liveBundle] // with at least one live extent
-	dead    btree.Map[id.Bundle, DeadBundle] // without; objects to be deleted
-
-	transactions transactionTables
-
-	groups      btree.Map[string, *groupEntry] // by name; they and their topics are copied once per generation too
-	offsetSweep offsetCursor
-
-	cleanup cleanupQueue
-	sweep   sweepCursor
-
-	position int // of the command being applied in its entry
-
-	scratch *scratch // of the applying goroutine, never in a snapshot
-}
-
-// scratch is memory reused between commands.
-type scratch struct {
-	reader commit.Reader
-	topics []*topicEntry // by index of the commit's topic dictionary
-	known  []bool        // whether topics[i] was looked up
-	spans  []commit.Span
-	counts []int // spans per section
-}
+type State struct{ api }
 
 // New gives the state before the first log entry.
-func New() *State {
-	return &State{
-		gen: 1, version: MinVersion, nextSession: 1, nextNode: 1,
-		transactions: newTransactionTables(), scratch: new(scratch),
-	}
-}
-
-// Snapshot gives a frozen copy of the state: it can be read, encoded and hashed, not applied to. It costs the number
-// of tables. Call it from the goroutine that applies.
-func (s *State) Snapshot() *State {
-	c := *s
-	c.frozen = true
-	c.scratch = nil
-	c.topics = *s.topics.Copy()
-	c.names = *s.names.Copy()
-	c.configs = *s.configs.Copy()
-	c.gone = *s.gone.Copy()
-	c.sessions = *s.sessions.Copy()
-	c.instances = *s.instances.Copy()
-	c.retired = *s.retired.Copy()
-	c.bundles = *s.bundles.Copy()
-	c.dead = *s.dead.Copy()
-	c.transactions = s.transactions.snapshot()
-	c.groups = *s.groups.Copy()
-	c.cleanup = s.cleanup.snapshot()
-	s.gen++
-	return &c
-}
-
-// Index is the log index of the last entry applied, 0 before the first.
-func (s *State) Index() uint64 { return s.index }
-
-// Now is the command time: the latest of the times of the entries applied, ms since the epoch.
-func (s *State) Now() int64 { return s.now }
-
-// Version is the state machine's version, raised by RaiseVersion.
-func (s *State) Version() uint32 { return s.version }
-
-// ClusterID is the cluster id as Kafka clients see it, "" before Bootstrap.
-func (s *State) ClusterID() string { return s.clusterID }
-
-// Apply applies the batch of commands of log entry index, which must be above Index, and appends one Result per
-// command to results. What changed is added to fx, which may be nil. Apply keeps no reference into b, except to
-// strings and maps of its commands, which must not change afterwards.
 //
-// Apply panics when the caller breaks the rules: an index that does not rise, a frozen state, a command kind or
-// version that ParseBatch would have refused. It never panics for what agents or clients sent.
-func (s *State) Apply(index uint64, b *Batch, fx *Effects, results []Result) []Result {
-	if s.frozen {
-		panic("metadata: Apply on a snapshot")
-	}
-	if index <= s.index {
-		panic(fmt.Sprintf("metadata: entry %d applied after %d", index, s.index))
-	}
-	if fx == nil {
-		fx = new(Effects)
-	}
-	s.index = index
-	s.now = max(s.now, b.Now)
-	for i, c := range b.Commands {
-		s.position = i
-		results = append(results, s.apply(c, fx))
-	}
-	return results
-}
+//go:noinline // whoever inlines it sees the machine
+func New() *State { return &State{newMachine()} }
 
-func (s *State) apply(c Command, fx *Effects) Result {
-	switch c := c.(type) {
-	case *Bootstrap:
-		return Result{Err: s.bootstrap(c)}
-	case *RaiseVersion:
-		return Result{Err: s.raiseVersion(c)}
-	case *CreateTopic:
-		return Result{Err: s.createTopic(c, fx)}
-	case *DeleteTopic:
-		return Result{Err: s.deleteTopic(c, fx)}
-	case *CreatePartitions:
-		return Result{Err: s.createPartitions(c, fx)}
-	case *SetConfigs:
-		return Result{Err: s.setConfigs(c, fx)}
-	case *OpenSession:
-		return Result{Value: s.openSession(c, fx)}
-	case *DrainSession:
-		return Result{Err: s.drainSession(c, fx)}
-	case *CloseSession:
-		return Result{Err: s.closeSession(c, fx)}
-	case *CommitBundle:
-		return commitResult(s.commitBundle(c, fx))
-	case *AbandonSubmission:
-		return commitResult(s.abandon(c))
-	case *AllocateProducerIDs:
-		return s.allocateProducerIDs(c)
-	case *TrimPartitions:
-		return Result{Value: s.trimPartitions(c, fx)}
-	case *Tick:
-		s.tick(fx)
-		return Result{}
-	case *CheckHash:
-		fx.Checks = append(fx.Checks, *c)
-		return Result{}
-	case transactionCommand:
-		return c.applyTo(s, fx)
-	default:
-		panic(fmt.Sprintf("metadata: command %T", c))
-	}
-}
-
-// commitResult keeps a nil *commit.Result from becoming a non-nil Value.
-func commitResult(r *commit.Result, err error) Result {
+// Decode reads what Encode wrote and gives a state to apply to. Memory grows with the bytes read, never by what they
+// claim; each section's checksum is compared before it is used, the hash of everything before Decode returns.
+// Errors: ErrMalformedSnapshot, ErrUnsupported (written by a newer version), or the reader's.
+//
+//go:noinline // see New
+func Decode(r io.Reader) (*State, error) {
+	s, err := decode(r)
 	if err != nil {
-		return Result{Err: err}
+		return nil, err
 	}
-	return Result{Value: r}
+	return &State{s}, nil
 }
 
-func (s *State) bootstrap(c *Bootstrap) error {
-	if s.clusterID != "" && s.clusterID != c.ClusterID {
-		return ErrBootstrapped
-	}
-	s.clusterID = c.ClusterID
-	return nil
-}
+// api are the methods of a State; each is described at the machine's. An interface, because a package that sees a
+// generic type, be it in an unexported field or method, compiles all its methods: with the machine's trees in sight
+// every package above this one took 5 to 10 s longer, and its tests as long again.
+type api interface {
+	Snapshot() *State
+	Index() uint64
+	Now() int64
+	Version() uint32
+	ClusterID() string
+	Apply(index uint64, b *Batch, fx *Effects, results []Result) []Result
 
-func (s *State) raiseVersion(c *RaiseVersion) error {
-	if c.Version > MaxVersion {
-		panic(fmt.Sprintf("metadata: version %d of at most %d", c.Version, MaxVersion))
-	}
-	if c.Version < s.version {
-		return ErrVersion
-	}
-	s.version = c.Version
-	return nil
-}
+	DeadBundles() iter.Seq2[id.Bundle, DeadBundle]
+	Bundle(b id.Bundle) (bytes, liveExtents, liveBytes uint32, ok bool)
 
-func (s *State) allocateProducerIDs(c *AllocateProducerIDs) Result {
-	if c.Count < 1 || s.nextProducerID > math.MaxInt64-int64(c.Count) {
-		return Result{Err: ErrInvalidCount}
-	}
-	first := s.nextProducerID
-	s.nextProducerID += int64(c.Count)
-	return Result{Value: first}
+	ConfiguredNames(resource ConfigResource) iter.Seq[string]
+
+	Group(name string) (GroupInfo, bool)
+	Groups() iter.Seq[GroupInfo]
+	GroupsFrom(from string) iter.Seq[GroupInfo]
+	GroupCount() int
+
+	Offset(group string, tp id.TopicPartition) (Offset, bool)
+	Offsets(group string) iter.Seq2[id.TopicPartition, Offset]
+	OffsetsFrom(group string, from id.TopicPartition) iter.Seq2[id.TopicPartition, Offset]
+
+	PendingOffset(group string, tp id.TopicPartition) bool
+	HasOffsets(group string) (committed, pending bool)
+
+	Watermarks(tp id.TopicPartition) (Watermarks, bool)
+	Extents(tp id.TopicPartition, from int64, maxExtents int, maxBytes int64) (exts []extent.Extent, more bool)
+	FindTimestamp(tp id.TopicPartition, ts int64) (extent.Extent, bool)
+	MaxTimestampExtent(tp id.TopicPartition) (extent.Extent, bool)
+	PartitionBytes(tp id.TopicPartition) int64
+
+	AbortedTransactions(tp id.TopicPartition, from, to int64) []extent.Aborted
+
+	AheadOfSequence(tp id.TopicPartition, b *commit.Run) bool
+
+	Producers(tp id.TopicPartition) (iter.Seq[ProducerInfo], bool)
+
+	Settled(sub id.Submission) (*commit.Result, bool)
+	Session(n id.Session) (SessionInfo, bool)
+	SessionByInstance(instance string) (SessionInfo, bool)
+	Sessions() iter.Seq[SessionInfo]
+	MembershipVersion() uint64
+
+	Encode(w io.Writer) error
+	Hash() uint64
+
+	Topic(t id.Topic) (*Topic, bool)
+	TopicByName(name string) (*Topic, bool)
+	Topics() iter.Seq[*Topic]
+	Configs(resource ConfigResource, name string) map[string]string
+
+	Transaction(transactionalID string) (TransactionInfo, bool)
+	Transactions() iter.Seq[TransactionInfo]
+
+	VerifyPartitions(r *TransactionRef, list []id.TopicPartition) ([]error, error)
 }

@@ -19,7 +19,7 @@ const (
 )
 
 // tick does a bounded share of the work that time or earlier commands left to do.
-func (s *State) tick(fx *Effects) {
+func (s *machine) tick(fx *Effects) {
 	s.drainCleanup(cleanupExtents)
 	s.sweepProducers()
 	s.sweepOffsets()
@@ -65,7 +65,7 @@ func (q *cleanupQueue) scan(yield func(extent.Tree) bool) {
 }
 
 // drainCleanup takes up to limit extents off the queue, and from their bundles.
-func (s *State) drainCleanup(limit int) {
+func (s *machine) drainCleanup(limit int) {
 	for limit > 0 {
 		key, item, ok := s.cleanup.items.PopMin()
 		if !ok {
@@ -100,7 +100,7 @@ func (i *cleanupItem) refill() bool {
 }
 
 // dropExtents takes up to limit extents off the front of a tree and from their bundles, and says how many.
-func (s *State) dropExtents(t *extent.Tree, limit int) int {
+func (s *machine) dropExtents(t *extent.Tree, limit int) int {
 	n, end := 0, int64(0)
 	t.Ascend(0, func(x *extent.Extent) bool {
 		s.releaseExtent(x)
@@ -120,7 +120,7 @@ type sweepCursor struct {
 
 // sweepProducers looks for producers idle longer than their retention, from where the last Tick stopped, and puts
 // them to rest. It visits what a Tick's steps allow, or up to the last topic.
-func (s *State) sweepProducers() {
+func (s *machine) sweepProducers() {
 	steps := sweepSteps
 	s.topics.Copy().Ascend(s.sweep.topic, func(key string, e *topicEntry) bool {
 		if key != s.sweep.topic {
@@ -136,7 +136,7 @@ func (s *State) sweepProducers() {
 }
 
 // sweepTopic sweeps a topic's partitions from the cursor on.
-func (s *State) sweepTopic(e *topicEntry, steps *int) {
+func (s *machine) sweepTopic(e *topicEntry, steps *int) {
 	var expired []expiredProducer
 	e.partitions.Ascend(s.sweep.partition, func(n int32, p *partition) bool {
 		if n != s.sweep.partition {
@@ -162,7 +162,7 @@ type expiredProducer struct {
 }
 
 // sweepPartition appends the expired producers of a partition, from the cursor on.
-func (s *State) sweepPartition(expired []expiredProducer, n int32, p *partition, steps *int) []expiredProducer {
+func (s *machine) sweepPartition(expired []expiredProducer, n int32, p *partition, steps *int) []expiredProducer {
 	limit := seconds(s.now - ProducerIDExpirationMs)
 	p.producers.Ascend(s.sweep.producer, func(producerID int64, q producer) bool {
 		if *steps <= 0 {
@@ -180,7 +180,7 @@ func (s *State) sweepPartition(expired []expiredProducer, n int32, p *partition,
 
 // retireSessions forgets the results of sessions closed long enough ago. It walks the open and lately closed
 // sessions, which are as many as there are agents.
-func (s *State) retireSessions() {
+func (s *machine) retireSessions() {
 	var old []id.Session
 	s.sessions.Scan(func(n id.Session, e *session) bool {
 		if e.closed && s.now-e.closedAt >= resultRetentionMs {

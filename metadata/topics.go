@@ -35,7 +35,7 @@ type topicEntry struct {
 const maxGoneNames = 65536
 
 // rememberName notes that a topic with records was deleted, for as long as its producers would be remembered.
-func (s *State) rememberName(name string) {
+func (s *machine) rememberName(name string) {
 	s.gone.Set(name, s.now)
 	if s.gone.Len() > maxGoneNames {
 		s.gone.PopMin() // any one: what is lost is that its producers go on without a pause
@@ -43,7 +43,7 @@ func (s *State) rememberName(name string) {
 }
 
 // forgetNames forgets names of topics deleted long ago.
-func (s *State) forgetNames() {
+func (s *machine) forgetNames() {
 	var old []string
 	s.gone.Scan(func(name string, at int64) bool {
 		if s.now-at >= ProducerIDExpirationMs {
@@ -60,7 +60,7 @@ func (s *State) forgetNames() {
 func topicKey(t id.Topic) string { return string(t[:]) }
 
 // mutableTopic gives an entry that may be changed in this generation, given the one in the table.
-func (s *State) mutableTopic(e *topicEntry) *topicEntry {
+func (s *machine) mutableTopic(e *topicEntry) *topicEntry {
 	if e.gen == s.gen {
 		return e
 	}
@@ -70,12 +70,12 @@ func (s *State) mutableTopic(e *topicEntry) *topicEntry {
 }
 
 // replaceTopic puts a changed topic in the place of the old one.
-func (s *State) replaceTopic(e *topicEntry, t *Topic, fx *Effects) {
+func (s *machine) replaceTopic(e *topicEntry, t *Topic, fx *Effects) {
 	s.mutableTopic(e).topic = t
 	fx.Topics = append(fx.Topics, t.ID)
 }
 
-func (s *State) createTopic(c *CreateTopic, fx *Effects) error {
+func (s *machine) createTopic(c *CreateTopic, fx *Effects) error {
 	if c.Partitions < 1 || c.Partitions > MaxPartitions {
 		return ErrPartitionCount
 	}
@@ -97,7 +97,7 @@ func (s *State) createTopic(c *CreateTopic, fx *Effects) error {
 }
 
 // deleteTopic takes the topic out of the tables; its extents leave their bundles step by step (see cleanupQueue).
-func (s *State) deleteTopic(c *DeleteTopic, fx *Effects) error {
+func (s *machine) deleteTopic(c *DeleteTopic, fx *Effects) error {
 	e, ok := s.topics.Delete(topicKey(c.ID))
 	if !ok {
 		return ErrUnknownTopic
@@ -111,7 +111,7 @@ func (s *State) deleteTopic(c *DeleteTopic, fx *Effects) error {
 	return nil
 }
 
-func (s *State) createPartitions(c *CreatePartitions, fx *Effects) error {
+func (s *machine) createPartitions(c *CreatePartitions, fx *Effects) error {
 	e, ok := s.topics.Get(topicKey(c.ID))
 	if !ok {
 		return ErrUnknownTopic
@@ -128,7 +128,7 @@ func (s *State) createPartitions(c *CreatePartitions, fx *Effects) error {
 // configKey is the key of the configs table.
 func configKey(r ConfigResource, name string) string { return string([]byte{byte(r)}) + name }
 
-func (s *State) setConfigs(c *SetConfigs, fx *Effects) error {
+func (s *machine) setConfigs(c *SetConfigs, fx *Effects) error {
 	if c.Resource == ConfigTopic {
 		e, ok := s.topics.Get(topicKey(c.Topic))
 		if !ok {
@@ -161,7 +161,7 @@ func changedConfigs(old map[string]string, c *SetConfigs) map[string]string {
 }
 
 // Topic gives the topic of an id.
-func (s *State) Topic(t id.Topic) (*Topic, bool) {
+func (s *machine) Topic(t id.Topic) (*Topic, bool) {
 	e, ok := s.topics.Get(topicKey(t))
 	if !ok {
 		return nil, false
@@ -170,7 +170,7 @@ func (s *State) Topic(t id.Topic) (*Topic, bool) {
 }
 
 // TopicByName gives the topic of a name.
-func (s *State) TopicByName(name string) (*Topic, bool) {
+func (s *machine) TopicByName(name string) (*Topic, bool) {
 	t, ok := s.names.Get(name)
 	if !ok {
 		return nil, false
@@ -179,7 +179,7 @@ func (s *State) TopicByName(name string) (*Topic, bool) {
 }
 
 // Topics gives all topics in name order.
-func (s *State) Topics() iter.Seq[*Topic] {
+func (s *machine) Topics() iter.Seq[*Topic] {
 	return func(yield func(*Topic) bool) {
 		s.names.Scan(func(_ string, t id.Topic) bool {
 			e, _ := s.topics.Get(topicKey(t))
@@ -190,7 +190,7 @@ func (s *State) Topics() iter.Seq[*Topic] {
 
 // Configs gives the configs set explicitly on a resource: a topic (name = topic name), a broker (name = node id, or
 // "" for the cluster default), a group or a client-metrics subscription. The map must not be changed; nil if none.
-func (s *State) Configs(resource ConfigResource, name string) map[string]string {
+func (s *machine) Configs(resource ConfigResource, name string) map[string]string {
 	if resource == ConfigTopic {
 		if t, ok := s.TopicByName(name); ok {
 			return t.Configs

@@ -19,12 +19,6 @@ const (
 	noEpoch    int16 = -1
 )
 
-// transactionCommand is a command on a transaction.
-type transactionCommand interface {
-	Command
-	applyTo(s *State, fx *Effects) Result
-}
-
 // transaction is a transactional id with its producer and the transaction that is, or was last. Entries of the table
 // are copied once per generation, like partitions.
 type transaction struct {
@@ -91,7 +85,7 @@ func (t *transactionTables) remove(x *transaction) {
 }
 
 // transaction gives a transactional id's entry, nil if there is none.
-func (s *State) transaction(transactionalID string) *transaction {
+func (s *machine) transaction(transactionalID string) *transaction {
 	producerID, ok := s.transactions.names.Get(transactionalID)
 	if !ok {
 		return nil
@@ -101,7 +95,7 @@ func (s *State) transaction(transactionalID string) *transaction {
 }
 
 // changeTransaction lets change work on a transaction that may be changed in this generation, and gives it back.
-func (s *State) changeTransaction(t *transaction, change func(t *transaction)) *transaction {
+func (s *machine) changeTransaction(t *transaction, change func(t *transaction)) *transaction {
 	before, producerID := t.dueKey(), t.producerID
 	if t.gen != s.gen {
 		c := *t
@@ -142,7 +136,7 @@ func (t *transaction) dueKey() transactionDue {
 }
 
 // begin makes the transaction ongoing, if it is not.
-func (s *State) begin(t *transaction, version int8) {
+func (s *machine) begin(t *transaction, version int8) {
 	t.version = version
 	if t.state != TransactionOngoing {
 		t.state, t.started, t.began = TransactionOngoing, s.now, s.index
@@ -159,7 +153,7 @@ func (t *transaction) partition(tp id.TopicPartition) (addedPartition, bool) {
 }
 
 // addPartition adds a partition to a transaction that may be changed.
-func (s *State) addPartition(t *transaction, tp id.TopicPartition) {
+func (s *machine) addPartition(t *transaction, tp id.TopicPartition) {
 	if t.partitions == nil {
 		t.partitions = newAddedPartitions()
 	}
@@ -173,7 +167,7 @@ func newAddedPartitions() *btree.BTreeG[addedPartition] {
 }
 
 // addGroup adds a group to a transaction that may be changed.
-func (s *State) addGroup(t *transaction, group string) {
+func (s *machine) addGroup(t *transaction, group string) {
 	if t.groups == nil {
 		t.groups = new(btree.Map[string, uint64])
 	}
@@ -181,7 +175,7 @@ func (s *State) addGroup(t *transaction, group string) {
 }
 
 // freshProducerID gives a producer id that was never used, noProducer if all are used up.
-func (s *State) freshProducerID() int64 {
+func (s *machine) freshProducerID() int64 {
 	if s.nextProducerID == math.MaxInt64 {
 		return noProducer
 	}
@@ -194,7 +188,7 @@ func (s *State) freshProducerID() int64 {
 func exhausted(epoch int16) bool { return epoch >= math.MaxInt16-1 }
 
 // Transaction gives a transactional id's state.
-func (s *State) Transaction(transactionalID string) (TransactionInfo, bool) {
+func (s *machine) Transaction(transactionalID string) (TransactionInfo, bool) {
 	t := s.transaction(transactionalID)
 	if t == nil {
 		return TransactionInfo{}, false
@@ -203,7 +197,7 @@ func (s *State) Transaction(transactionalID string) (TransactionInfo, bool) {
 }
 
 // Transactions gives all transactional ids in their order.
-func (s *State) Transactions() iter.Seq[TransactionInfo] {
+func (s *machine) Transactions() iter.Seq[TransactionInfo] {
 	return func(yield func(TransactionInfo) bool) {
 		s.transactions.names.Scan(func(_ string, producerID int64) bool {
 			t, _ := s.transactions.byProducer.Get(producerID)

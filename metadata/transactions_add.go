@@ -7,7 +7,7 @@ import (
 
 // named gives the transaction that a request names, if its producer id and epoch are the current ones (Kafka's
 // TransactionCoordinator.handleAddPartitionsToTransaction).
-func (s *State) named(r *TransactionRef) (*transaction, error) {
+func (s *machine) named(r *TransactionRef) (*transaction, error) {
 	t := s.transaction(r.TransactionalID)
 	switch {
 	case t == nil || t.producerID != r.ProducerID:
@@ -20,7 +20,7 @@ func (s *State) named(r *TransactionRef) (*transaction, error) {
 
 // toAdd is named for requests that add something. They may run side by side, the first of them beginning the
 // transaction, so what is late of ProtocolOne is only told by the end before.
-func (s *State) toAdd(r *TransactionRef) (*transaction, error) {
+func (s *machine) toAdd(r *TransactionRef) (*transaction, error) {
 	t, err := s.named(r)
 	if err == nil && r.Version < ProtocolTwo && r.AsOf < t.ended {
 		return nil, ErrInvalidTransactionState
@@ -28,7 +28,7 @@ func (s *State) toAdd(r *TransactionRef) (*transaction, error) {
 	return t, err
 }
 
-func (c *AddPartitions) applyTo(s *State, _ *Effects) Result {
+func (s *machine) addPartitions(c *AddPartitions) Result {
 	t, err := s.toAdd(&c.TransactionRef)
 	if err != nil {
 		return Result{Err: err}
@@ -60,7 +60,7 @@ func (t *transaction) lacks(list []id.TopicPartition) bool {
 
 // existing gives one error per partition: nil if all of them exist, else ErrUnknownPartition for those that do not
 // and ErrNotAttempted for the others.
-func (s *State) existing(list []id.TopicPartition) (errs []error, ok bool) {
+func (s *machine) existing(list []id.TopicPartition) (errs []error, ok bool) {
 	errs, ok = make([]error, len(list)), true
 	for i, tp := range list {
 		if _, exists := s.partitionEntry(tp); !exists {
@@ -77,7 +77,7 @@ func (s *State) existing(list []id.TopicPartition) (errs []error, ok bool) {
 
 // VerifyPartitions tells which partitions are in a transaction: one error per partition, those of AddPartitions and
 // ErrNotInTransaction; or ErrUnknownTransaction, ErrFencedProducer.
-func (s *State) VerifyPartitions(r *TransactionRef, list []id.TopicPartition) ([]error, error) {
+func (s *machine) VerifyPartitions(r *TransactionRef, list []id.TopicPartition) ([]error, error) {
 	t, err := s.named(r)
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (s *State) VerifyPartitions(r *TransactionRef, list []id.TopicPartition) ([
 	return errs, nil
 }
 
-func (c *AddOffsets) applyTo(s *State, _ *Effects) Result {
+func (s *machine) addOffsets(c *AddOffsets) Result {
 	t, err := s.toAdd(&c.TransactionRef)
 	if err == nil {
 		s.joinGroup(t, c.Version, c.Group)
@@ -100,7 +100,7 @@ func (c *AddOffsets) applyTo(s *State, _ *Effects) Result {
 }
 
 // joinGroup makes a group part of a transaction, if it is not.
-func (s *State) joinGroup(t *transaction, version int8, group string) {
+func (s *machine) joinGroup(t *transaction, version int8, group string) {
 	if _, in := t.group(group); in {
 		return
 	}
@@ -121,7 +121,7 @@ func (t *transaction) group(group string) (index uint64, ok bool) {
 // checkTransactionOffsets decides whether a transaction may commit offsets of a group, and if so makes the group part
 // of it: under ProtocolTwo implicitly, beginning the transaction if need be; under ProtocolOne it must have been added,
 // as far as the client knew. Errors: ErrUnknownTransaction, ErrFencedProducer, ErrInvalidTransactionState.
-func (s *State) checkTransactionOffsets(r *TransactionRef, group string) error {
+func (s *machine) checkTransactionOffsets(r *TransactionRef, group string) error {
 	t, err := s.named(r)
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func (s *State) checkTransactionOffsets(r *TransactionRef, group string) error {
 // InvalidTxn. A batch of ProtocolTwo needs the producer's epoch only, which changes with every transaction; one of
 // ProtocolOne must have been sent by someone who knew that the partition had been added to this transaction. p is the
 // partition, nil if it never had a record.
-func (s *State) checkTransaction(tp id.TopicPartition, p *partition, b *commit.Run) commit.Outcome {
+func (s *machine) checkTransaction(tp id.TopicPartition, p *partition, b *commit.Run) commit.Outcome {
 	if !b.Transactional {
 		if _, open := p.openSince(b.ProducerID); open {
 			return commit.InvalidTxn
@@ -163,7 +163,7 @@ func (s *State) checkTransaction(tp id.TopicPartition, p *partition, b *commit.R
 }
 
 // enterTransaction makes an accepted batch part of its producer's transaction.
-func (s *State) enterTransaction(tp id.TopicPartition, p *partition, b *commit.Run, base int64) {
+func (s *machine) enterTransaction(tp id.TopicPartition, p *partition, b *commit.Run, base int64) {
 	p.openTransaction(b.ProducerID, base)
 	t, _ := s.transactions.byProducer.Get(b.ProducerID)
 	if _, in := t.partition(tp); in {

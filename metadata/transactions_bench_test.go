@@ -12,7 +12,7 @@ import (
 
 // transactionLoad has producers that each write to some partitions in every transaction.
 type transactionLoad struct {
-	*State
+	*machine
 	index      uint64
 	n          uint32
 	partitions int
@@ -21,7 +21,7 @@ type transactionLoad struct {
 }
 
 func newTransactionLoad(producers, partitions int) *transactionLoad {
-	l := &transactionLoad{State: New(), partitions: partitions}
+	l := &transactionLoad{machine: newMachine(), partitions: partitions}
 	commands := []Command{&OpenSession{Instance: "a"}}
 	for i := range benchTopics {
 		name := fmt.Sprint(i)
@@ -131,7 +131,7 @@ func BenchmarkEndTransaction(b *testing.B) {
 // race detector must stay silent, and a snapshot must not change.
 func TestSnapshot_TransactionsReadWhileApplying(t *testing.T) {
 	l := newTransactionLoad(50, 60)
-	snapshots := make(chan *State)
+	snapshots := make(chan *machine)
 	result := make(chan error)
 	go func() {
 		var err error
@@ -162,7 +162,7 @@ func TestSnapshot_TransactionsReadWhileApplying(t *testing.T) {
 		}
 		l.apply(l.entry(l.end(producer, i%2 == 0), &Tick{}))
 		select {
-		case snapshots <- l.Snapshot():
+		case snapshots <- l.snapshot():
 		default:
 		}
 	}

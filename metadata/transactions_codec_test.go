@@ -39,9 +39,9 @@ func TestBatch_TransactionsGoldenAndRoundTrip(t *testing.T) {
 }
 
 // transactionalState has transactions in every state, open and aborted ones in partitions, some of them trimmed.
-func transactionalState(t testing.TB) *State {
+func transactionalState(t testing.TB) *machine {
 	t.Helper()
-	s := New()
+	s := newMachine()
 	batch := func(producer int64, epoch int16, sequence int32) commit.Batch {
 		return commit.Batch{
 			Records: 2, Bytes: 61, ProducerID: producer, ProducerEpoch: epoch, BaseSequence: sequence, Transactional: true,
@@ -86,9 +86,9 @@ func TestSnapshot_TransactionsGoldenAndRoundTrip(t *testing.T) {
 	w, _ := s.Watermarks(tp)
 	require.Equal(t, Watermarks{LogStart: 3, HighWatermark: 13, LastStable: 3}, w)
 	var buf bytes.Buffer
-	require.NoError(t, s.Snapshot().Encode(&buf))
+	require.NoError(t, s.snapshot().Encode(&buf))
 	golden(t, "snapshot-transactions-v1.hex", buf.Bytes())
-	got, err := Decode(bytes.NewReader(buf.Bytes()))
+	got, err := decode(bytes.NewReader(buf.Bytes()))
 	require.NoError(t, err)
 	require.Equal(t, s.Hash(), got.Hash())
 	requireDerived(t, s)
@@ -103,25 +103,27 @@ func TestSnapshot_TransactionsGoldenAndRoundTrip(t *testing.T) {
 
 // TestDecode_RefusesWrongTransactions changes one field of a good record each time.
 func TestDecode_RefusesWrongTransactions(t *testing.T) {
-	broken := map[string]func(s *State, p *partition, x *transaction){
-		"two producers of a name": func(s *State, _ *partition, x *transaction) {
+	broken := map[string]func(s *machine, p *partition, x *transaction){
+		"two producers of a name": func(s *machine, _ *partition, x *transaction) {
 			y := *x
 			y.producerID = 2
 			s.transactions.byProducer.Set(2, &y)
 		},
-		"producer id not given yet": func(s *State, _ *partition, _ *transaction) { s.nextProducerID = 1 },
-		"state":                     func(_ *State, _ *partition, x *transaction) { x.state = 2 },
-		"partitions of none":        func(_ *State, _ *partition, x *transaction) { x.state = TransactionCompleteAbort },
-		"epoch":                     func(_ *State, _ *partition, x *transaction) { x.epoch = -1 },
-		"last epoch":                func(_ *State, _ *partition, x *transaction) { x.lastEpoch = -2 },
-		"previous producer":         func(_ *State, _ *partition, x *transaction) { x.previous = -2 },
-		"open above":                func(_ *State, p *partition, _ *transaction) { p.transactions.open.Set(p.high, 77) },
-		"open twice":                func(_ *State, p *partition, _ *transaction) { p.transactions.open.Set(7, 0) },
-		"aborted above":             func(_ *State, p *partition, _ *transaction) { p.transactions.aborted.Set(p.high, abortedTransaction{}) },
-		"aborted before it began": func(_ *State, p *partition, _ *transaction) {
+		"producer id not given yet": func(s *machine, _ *partition, _ *transaction) { s.nextProducerID = 1 },
+		"state":                     func(_ *machine, _ *partition, x *transaction) { x.state = 2 },
+		"partitions of none":        func(_ *machine, _ *partition, x *transaction) { x.state = TransactionCompleteAbort },
+		"epoch":                     func(_ *machine, _ *partition, x *transaction) { x.epoch = -1 },
+		"last epoch":                func(_ *machine, _ *partition, x *transaction) { x.lastEpoch = -2 },
+		"previous producer":         func(_ *machine, _ *partition, x *transaction) { x.previous = -2 },
+		"open above":                func(_ *machine, p *partition, _ *transaction) { p.transactions.open.Set(p.high, 77) },
+		"open twice":                func(_ *machine, p *partition, _ *transaction) { p.transactions.open.Set(7, 0) },
+		"aborted above": func(_ *machine, p *partition, _ *transaction) {
+			p.transactions.aborted.Set(p.high, abortedTransaction{})
+		},
+		"aborted before it began": func(_ *machine, p *partition, _ *transaction) {
 			p.transactions.aborted.Set(8, abortedTransaction{first: 8})
 		},
-		"aborted, stable above": func(_ *State, p *partition, _ *transaction) {
+		"aborted, stable above": func(_ *machine, p *partition, _ *transaction) {
 			p.transactions.aborted.Set(8, abortedTransaction{stable: p.high + 1})
 		},
 	}
@@ -131,13 +133,13 @@ func TestDecode_RefusesWrongTransactions(t *testing.T) {
 		change(s, p, s.transaction("v"))
 		var buf bytes.Buffer
 		require.NoError(t, s.Encode(&buf))
-		_, err := Decode(&buf)
+		_, err := decode(&buf)
 		require.ErrorIs(t, err, ErrMalformedSnapshot, name)
 	}
 }
 
 // requireDerived compares what is derived in a state with what it is derived from.
-func requireDerived(t *testing.T, s *State) {
+func requireDerived(t *testing.T, s *machine) {
 	t.Helper()
 	x := &s.transactions
 	require.Equal(t, x.byProducer.Len(), x.names.Len())

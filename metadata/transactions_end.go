@@ -16,9 +16,9 @@ const (
 	expirySteps = 4096
 )
 
-// applyTo decides as Kafka's TransactionCoordinator.endTransaction and endTransactionWithTV1 do, apart from the states
+// endTransaction decides as Kafka's TransactionCoordinator.endTransaction and endTransactionWithTV1 do, apart from the states
 // between, which do not exist here, and from what is late (see TransactionRef.AsOf).
-func (c *EndTransaction) applyTo(s *State, fx *Effects) Result {
+func (s *machine) endTransaction(c *EndTransaction, fx *Effects) Result {
 	t := s.transaction(c.TransactionalID)
 	if t == nil {
 		return Result{Err: ErrUnknownTransaction}
@@ -37,7 +37,7 @@ func (c *EndTransaction) applyTo(s *State, fx *Effects) Result {
 }
 
 // endKeeping ends a transaction of ProtocolOne, whose epoch goes on.
-func (s *State) endKeeping(t *transaction, c *EndTransaction, fx *Effects) (*transaction, error) {
+func (s *machine) endKeeping(t *transaction, c *EndTransaction, fx *Effects) (*transaction, error) {
 	switch {
 	case t.producerID != c.ProducerID:
 		return nil, ErrUnknownTransaction
@@ -54,7 +54,7 @@ func (s *State) endKeeping(t *transaction, c *EndTransaction, fx *Effects) (*tra
 
 // endRaising ends a transaction of ProtocolTwo: the epoch rises, so that nothing of it fits any more, and a repetition
 // is told by the epoch before. Aborting where nothing was begun raises the epoch too.
-func (s *State) endRaising(t *transaction, c *EndTransaction, fx *Effects) (*transaction, error) {
+func (s *machine) endRaising(t *transaction, c *EndTransaction, fx *Effects) (*transaction, error) {
 	// The epoch before is remembered only where its producer ended a transaction, not where it was fenced.
 	closed := t.state == TransactionCompleteCommit || t.state == TransactionCompleteAbort
 	overflowed := t.previous == c.ProducerID && t.epoch == 0
@@ -97,14 +97,14 @@ func completed(commit bool) TransactionState {
 }
 
 // complete makes an ended transaction complete; its markers are written.
-func (s *State) complete(t *transaction, commit bool) {
+func (s *machine) complete(t *transaction, commit bool) {
 	t.state, t.ended = completed(commit), s.index
 	t.partitions, t.groups = nil, nil
 }
 
 // endEverywhere writes the markers of a transaction and settles its offsets. Partitions of deleted topics are passed
 // over, and so is one whose offsets are used up.
-func (s *State) endEverywhere(t *transaction, m extent.EndMarker, fx *Effects) {
+func (s *machine) endEverywhere(t *transaction, m extent.EndMarker, fx *Effects) {
 	if t.partitions != nil {
 		w := s.markers(m, t.partitions.Len(), fx)
 		t.partitions.Scan(func(p addedPartition) bool {
@@ -121,7 +121,7 @@ func (s *State) endEverywhere(t *transaction, m extent.EndMarker, fx *Effects) {
 
 // markerWriter writes one marker to several partitions.
 type markerWriter struct {
-	*State
+	*machine
 	fx      *Effects
 	marker  extent.EndMarker
 	extents []extent.Extent // room for one a partition, so that effects can refer to it
@@ -129,8 +129,8 @@ type markerWriter struct {
 	topic   *topicEntry // of topicID, nil if there is none
 }
 
-func (s *State) markers(m extent.EndMarker, count int, fx *Effects) markerWriter {
-	return markerWriter{State: s, fx: fx, marker: m, extents: make([]extent.Extent, 0, count)}
+func (s *machine) markers(m extent.EndMarker, count int, fx *Effects) markerWriter {
+	return markerWriter{machine: s, fx: fx, marker: m, extents: make([]extent.Extent, 0, count)}
 }
 
 // find gives a partition that exists, nil if it never had a record.
@@ -163,9 +163,9 @@ func (w *markerWriter) write(tp id.TopicPartition) {
 	w.fx.Partitions = append(w.fx.Partitions, effect)
 }
 
-// applyTo does what Kafka's KafkaApis.handleWriteTxnMarkersRequest and ProducerAppendInfo.appendEndTxnMarker do, save
+// writeMarkers does what Kafka's KafkaApis.handleWriteTxnMarkersRequest and ProducerAppendInfo.appendEndTxnMarker do, save
 // that coordinator epochs do not fence: every marker is applied in the order of the log.
-func (c *WriteMarkers) applyTo(s *State, fx *Effects) Result {
+func (s *machine) writeMarkers(c *WriteMarkers, fx *Effects) Result {
 	errs := make([]error, len(c.Partitions))
 	if c.ProducerID < 0 || c.Epoch < 0 {
 		for i := range errs {
@@ -192,7 +192,7 @@ func (c *WriteMarkers) applyTo(s *State, fx *Effects) Result {
 
 // expireTransactions aborts transactions that are open for longer than their time-out, and forgets transactional ids
 // that were not used for long, both in the order of their time.
-func (s *State) expireTransactions(fx *Effects) {
+func (s *machine) expireTransactions(fx *Effects) {
 	for steps := expirySteps; steps > 0; {
 		due, ok := s.transactions.due.Min()
 		if !ok || due.at > s.now {

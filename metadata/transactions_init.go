@@ -2,12 +2,12 @@ package metadata
 
 import "math"
 
-// applyTo decides as Kafka's TransactionCoordinator.prepareInitProducerIdTransit and TransactionMetadata do (KIP-360
+// initTransaction decides as Kafka's TransactionCoordinator.prepareInitProducerIdTransit and TransactionMetadata do (KIP-360
 // for a given producer id and epoch). Where those abort the open transaction, answer CONCURRENT_TRANSACTIONS and have
 // the client come again, this does both at once, and gives the epoch that the client would get in the end. Two things
 // differ: a producer that gives its current epoch while its own transaction is open goes on (there, its second try is
 // fenced), and one that gives another epoch then is fenced without aborting anything.
-func (c *InitTransaction) applyTo(s *State, fx *Effects) Result {
+func (s *machine) initTransaction(c *InitTransaction, fx *Effects) Result {
 	t := s.transaction(c.TransactionalID)
 	if t == nil {
 		return s.newTransaction(c)
@@ -38,7 +38,7 @@ func (c *InitTransaction) applyTo(s *State, fx *Effects) Result {
 // initEpoch gives a transactional id without an open transaction its next epoch, or the one it has if its producer,
 // which gives the epoch before, missed the answer (Kafka's TransactionMetadata.prepareIncrementProducerEpoch and
 // prepareProducerIdRotation).
-func (s *State) initEpoch(t *transaction, c *InitTransaction, given, lastEpoch int16) (*transaction, error) {
+func (s *machine) initEpoch(t *transaction, c *InitTransaction, given, lastEpoch int16) (*transaction, error) {
 	again := given != noEpoch && given != t.epoch
 	if again && given != t.lastEpoch {
 		return nil, ErrFencedProducer
@@ -66,7 +66,7 @@ func (t *transaction) mayContinue(c *InitTransaction) bool {
 }
 
 // newTransaction makes a transactional id known.
-func (s *State) newTransaction(c *InitTransaction) Result {
+func (s *machine) newTransaction(c *InitTransaction) Result {
 	fresh := s.freshProducerID()
 	if fresh < 0 {
 		return Result{Err: ErrInvalidCount}
@@ -94,7 +94,7 @@ func (t *transaction) nextEpoch(fresh int64) {
 // as by any end of ProtocolTwo (Kafka's TransactionMetadata.prepareAbortOrCommit after prepareFenceProducerEpoch, with
 // clients of every protocol), and no last epoch is remembered, so that the client cannot take it for the answer to an
 // EndTransaction of its own. The last epoch is never given to a client, so it may stay.
-func (s *State) abortFencing(t *transaction, fx *Effects) *transaction {
+func (s *machine) abortFencing(t *transaction, fx *Effects) *transaction {
 	epoch := int16(min(int(t.epoch)+1, math.MaxInt16))
 	s.endEverywhere(t, t.marker(epoch, false), fx)
 	return s.changeTransaction(t, func(t *transaction) {

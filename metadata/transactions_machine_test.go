@@ -13,7 +13,7 @@ import (
 )
 
 // randomTransaction makes a command of transactions over a few names.
-func randomTransaction(rng *rand.Rand, s *State) Command {
+func randomTransaction(rng *rand.Rand, s *machine) Command {
 	name := fmt.Sprint("x", rng.IntN(5))
 	info, known := s.Transaction(name)
 	if !known || rng.IntN(12) == 0 {
@@ -56,7 +56,7 @@ func randomTransaction(rng *rand.Rand, s *State) Command {
 }
 
 // randomTransactional makes batches that fit what producers may send now, more often than not.
-func randomTransactional(rng *rand.Rand, s *State, session id.Session, n uint32) Command {
+func randomTransactional(rng *rand.Rand, s *machine, session id.Session, n uint32) Command {
 	var sections []section
 	for range 1 + rng.IntN(8) {
 		info, known := s.Transaction(fmt.Sprint("x", rng.IntN(5)))
@@ -105,7 +105,7 @@ type modelProducer struct {
 type interleaving struct {
 	*testing.T
 	rng       *rand.Rand
-	state     *State
+	state     *machine
 	index     uint64
 	n         uint32
 	producers []*modelProducer
@@ -290,7 +290,7 @@ func TestTransactions_NoBatchEntersAnother(t *testing.T) {
 	late, requests := map[commit.Outcome]int{}, 0
 	for seed := range uint64(12) {
 		m := &interleaving{
-			T: t, rng: rand.New(rand.NewPCG(seed, 11)), state: New(), accepted: map[string]int{}, outcome: map[string]bool{},
+			T: t, rng: rand.New(rand.NewPCG(seed, 11)), state: newMachine(), accepted: map[string]int{}, outcome: map[string]bool{},
 			spans: map[int32][]acceptedSpan{}, late: late,
 		}
 		m.apply(&CreateTopic{ID: topicID("t"), Name: "t", Partitions: 3})
@@ -333,7 +333,7 @@ func TestTransactions_NoBatchEntersAnother(t *testing.T) {
 func TestAbortedTransactions_AgainstAll(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 5))
-		s := New()
+		s := newMachine()
 		p := &partition{gen: s.gen, dropped: -1, producers: newProducers()}
 		var all []extent.Aborted
 		for range 60 {
@@ -368,7 +368,7 @@ func TestAbortedTransactions_AgainstAll(t *testing.T) {
 
 // TestTick_BoundedTransactions lets more transactional ids come due than one Tick takes.
 func TestTick_BoundedTransactions(t *testing.T) {
-	s := New()
+	s := newMachine()
 	commands := []Command{&CreateTopic{ID: topicID("t"), Name: "t", Partitions: 10}}
 	for i := range 2*expirySteps + 10 {
 		commands = append(commands, &InitTransaction{TransactionalID: fmt.Sprint(i), TimeoutMs: 1000, ProducerID: -1, ProducerEpoch: -1})
@@ -388,7 +388,7 @@ func TestTick_BoundedTransactions(t *testing.T) {
 // TestPartition_ForgetsTrimmedAborts aborts many transactions and trims them away: they go step by step, and readers
 // do not see them meanwhile.
 func TestPartition_ForgetsTrimmedAborts(t *testing.T) {
-	s := New()
+	s := newMachine()
 	p := &partition{gen: s.gen, dropped: -1, producers: newProducers()}
 	abort := func() {
 		p.openTransaction(1, p.high)

@@ -48,7 +48,7 @@ func (w *world) runTransaction(t *testing.T, d *datadriven.TestData) (string, bo
 	case "show-aborted":
 		var b strings.Builder
 		tp := partitionID(t, d.CmdArgs[0].Key)
-		for _, a := range w.state.Snapshot().AbortedTransactions(tp, num(t, d, "from", 0), num(t, d, "to", 1<<40)) {
+		for _, a := range w.state.snapshot().AbortedTransactions(tp, num(t, d, "from", 0), num(t, d, "to", 1<<40)) {
 			fmt.Fprintf(&b, "%s\n", describeAborted(a))
 		}
 		return b.String(), true
@@ -92,7 +92,7 @@ func partitionList(t *testing.T, d *datadriven.TestData) (list []id.TopicPartiti
 // setEpoch changes a transactional id's epoch everywhere, as a long history would have.
 func (w *world) setEpoch(t *testing.T, d *datadriven.TestData) string {
 	t.Helper()
-	for _, s := range []*State{w.state, w.replica} {
+	for _, s := range []*machine{w.state, w.replica} {
 		s.changeTransaction(s.transaction(arg(d, "id")), func(x *transaction) { x.epoch = int16(num(t, d, "epoch", 0)) })
 	}
 	return ""
@@ -100,7 +100,7 @@ func (w *world) setEpoch(t *testing.T, d *datadriven.TestData) string {
 
 func (w *world) showTransactions() string {
 	var b strings.Builder
-	for x := range w.state.Snapshot().Transactions() {
+	for x := range w.state.snapshot().Transactions() {
 		fmt.Fprintf(&b, "%s: producer %d epoch %d %s version %d timeout %d started %d updated %d",
 			x.TransactionalID, x.ProducerID, x.Epoch, x.State, x.Version, x.TimeoutMs, x.StartedMs, x.UpdatedMs)
 		for _, tp := range x.Partitions {
@@ -113,7 +113,7 @@ func (w *world) showTransactions() string {
 
 func (w *world) showActive(t *testing.T, d *datadriven.TestData) string {
 	t.Helper()
-	producers, ok := w.state.Snapshot().Producers(partitionID(t, d.CmdArgs[0].Key))
+	producers, ok := w.state.snapshot().Producers(partitionID(t, d.CmdArgs[0].Key))
 	if !ok {
 		return "no such partition\n"
 	}

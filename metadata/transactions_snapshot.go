@@ -31,7 +31,7 @@ func encodePartitionTransactions(f *sectionWriter, t *partitionTransactions) {
 	})
 }
 
-func (s *State) encodeTransactions(f *sectionWriter) {
+func (s *machine) encodeTransactions(f *sectionWriter) {
 	s.transactions.byProducer.Scan(func(_ int64, t *transaction) bool {
 		encodeTransaction(f, t)
 		return f.err == nil
@@ -94,7 +94,7 @@ type transactionDecoder struct {
 }
 
 // read reads a record; false if the tag is not one of transactions.
-func (d *transactionDecoder) read(tag recordTag, s *State, p *partition, w *wire.Reader) bool {
+func (d *transactionDecoder) read(tag recordTag, s *machine, p *partition, w *wire.Reader) bool {
 	switch tag {
 	case recordTransaction:
 		d.readTransaction(s, w)
@@ -112,7 +112,7 @@ func (d *transactionDecoder) read(tag recordTag, s *State, p *partition, w *wire
 	return true
 }
 
-func (d *transactionDecoder) readTransaction(s *State, w *wire.Reader) {
+func (d *transactionDecoder) readTransaction(s *machine, w *wire.Reader) {
 	t := &transaction{
 		gen: s.gen, producerID: w.Offset(), id: w.String(), previous: w.Varint(), epoch: w.Int16(), lastEpoch: w.Int16(),
 		state: TransactionState(w.Byte()), version: int8(w.Byte()), timeoutMs: w.Int32(), started: w.Varint(), updated: w.Varint(),

@@ -1,0 +1,233 @@
+package metadata
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/tidwall/btree"
+
+	"github.com/freshet-io/freshet/metadata/commit"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+// machine is what is behind a State. No exported type has it in a field or in the signature of a method, for the sake
+// of those who import this package (see api).
+//
+// Tables are copy-on-write. What hangs below a table by pointer (topicEntry, partition, session) carries the
+// generation it was made in: within that generation it is changed in place, after a snapshot it is copied first.
+type machine struct {
+	index     uint64 // of the last entry applied
+	now       int64  // command time, ms since the epoch; never goes back
+	version   uint32
+	clusterID string
+	gen       uint64 // generation of what may be changed in place; >= 1
+	frozen    bool   // a snapshot: Apply is refused
+
+	nextProducerID int64
+	nextSession    id.Session // the next one to be given; all below were opened
+	nextNode       int32
+	membership     uint64
+
+	topics  btree.Map[string, *topicEntry] // by the 16 bytes of the id
+	names   btree.Map[string, id.Topic]
+	configs btree.Map[string, map[string]string] // by configKey; values are replaced, never changed
+	gone    btree.Map[string, int64]             // names of topics deleted of late, and the command time of that
+
+	sessions  btree.Map[id.Session, *session] // open, or closed less than resultRetentionMs ago
+	instances btree.Map[string, id.Session]   // newest session of an instance, of those in sessions
+	retired   btree.Map[id.Session, uint32]   // closed longer ago: NextN, so that answers stay right for ever
+
+	bundles btree.Map[id.Bundle, liveBundle] // with at least one live extent
+	dead    btree.Map[id.Bundle, DeadBundle] // without; objects to be deleted
+
+	transactions transactionTables
+
+	groups      btree.Map[string, *groupEntry] // by name; they and their topics are copied once per generation too
+	offsetSweep offsetCursor
+
+	cleanup cleanupQueue
+	sweep   sweepCursor
+
+	position int // of the command being applied in its entry
+
+	scratch *scratch // of the applying goroutine, never in a snapshot
+}
+
+// scratch is memory reused between commands.
+type scratch struct {
+	reader commit.Reader
+	topics []*topicEntry // by index of the commit's topic dictionary
+	known  []bool        // whether topics[i] was looked up
+	spans  []commit.Span
+	counts []int // spans per section
+}
+
+func newMachine() *machine {
+	return &machine{
+		gen: 1, version: MinVersion, nextSession: 1, nextNode: 1,
+		transactions: newTransactionTables(), scratch: new(scratch),
+	}
+}
+
+// Snapshot gives a frozen copy of the state: it can be read, encoded and hashed, not applied to. It costs the number
+// of tables. Call it from the goroutine that applies.
+func (s *machine) Snapshot() *State { return &State{s.snapshot()} }
+
+func (s *machine) snapshot() *machine {
+	c := *s
+	c.frozen = true
+	c.scratch = nil
+	c.topics = *s.topics.Copy()
+	c.names = *s.names.Copy()
+	c.configs = *s.configs.Copy()
+	c.gone = *s.gone.Copy()
+	c.sessions = *s.sessions.Copy()
+	c.instances = *s.instances.Copy()
+	c.retired = *s.retired.Copy()
+	c.bundles = *s.bundles.Copy()
+	c.dead = *s.dead.Copy()
+	c.transactions = s.transactions.snapshot()
+	c.groups = *s.groups.Copy()
+	c.cleanup = s.cleanup.snapshot()
+	s.gen++
+	return &c
+}
+
+// Index is the log index of the last entry applied, 0 before the first.
+func (s *machine) Index() uint64 { return s.index }
+
+// Now is the command time: the latest of the times of the entries applied, ms since the epoch.
+func (s *machine) Now() int64 { return s.now }
+
+// Version is the state machine's version, raised by RaiseVersion.
+func (s *machine) Version() uint32 { return s.version }
+
+// ClusterID is the cluster id as Kafka clients see it, "" before Bootstrap.
+func (s *machine) ClusterID() string { return s.clusterID }
+
+// Apply applies the batch of commands of log entry index, which must be above Index, and appends one Result per
+// command to results. What changed is added to fx, which may be nil. Apply keeps no reference into b, except to
+// strings and maps of its commands, which must not change afterwards.
+//
+// Apply panics when the caller breaks the rules: an index that does not rise, a frozen state, a command kind or
+// version that ParseBatch would have refused. It never panics for what agents or clients sent.
+func (s *machine) Apply(index uint64, b *Batch, fx *Effects, results []Result) []Result {
+	if s.frozen {
+		panic("metadata: Apply on a snapshot")
+	}
+	if index <= s.index {
+		panic(fmt.Sprintf("metadata: entry %d applied after %d", index, s.index))
+	}
+	if fx == nil {
+		fx = new(Effects)
+	}
+	s.index = index
+	s.now = max(s.now, b.Now)
+	for i, c := range b.Commands {
+		s.position = i
+		results = append(results, s.apply(c, fx))
+	}
+	return results
+}
+
+func (s *machine) apply(c Command, fx *Effects) Result {
+	switch c := c.(type) {
+	case *Bootstrap:
+		return Result{Err: s.bootstrap(c)}
+	case *RaiseVersion:
+		return Result{Err: s.raiseVersion(c)}
+	case *CreateTopic:
+		return Result{Err: s.createTopic(c, fx)}
+	case *DeleteTopic:
+		return Result{Err: s.deleteTopic(c, fx)}
+	case *CreatePartitions:
+		return Result{Err: s.createPartitions(c, fx)}
+	case *SetConfigs:
+		return Result{Err: s.setConfigs(c, fx)}
+	case *OpenSession:
+		return Result{Value: s.openSession(c, fx)}
+	case *DrainSession:
+		return Result{Err: s.drainSession(c, fx)}
+	case *CloseSession:
+		return Result{Err: s.closeSession(c, fx)}
+	case *CommitBundle:
+		return commitResult(s.commitBundle(c, fx))
+	case *AbandonSubmission:
+		return commitResult(s.abandon(c))
+	case *AllocateProducerIDs:
+		return s.allocateProducerIDs(c)
+	case *TrimPartitions:
+		return Result{Value: s.trimPartitions(c, fx)}
+	case *Tick:
+		s.tick(fx)
+		return Result{}
+	case *CheckHash:
+		fx.Checks = append(fx.Checks, *c)
+		return Result{}
+	default:
+		return s.applyCoordination(c, fx)
+	}
+}
+
+// applyCoordination applies the commands of transactions, groups and offsets.
+func (s *machine) applyCoordination(c Command, fx *Effects) Result {
+	switch c := c.(type) {
+	case *InitTransaction:
+		return s.initTransaction(c, fx)
+	case *AddPartitions:
+		return s.addPartitions(c)
+	case *AddOffsets:
+		return s.addOffsets(c)
+	case *EndTransaction:
+		return s.endTransaction(c, fx)
+	case *WriteMarkers:
+		return s.writeMarkers(c, fx)
+	case *UpdateGroup:
+		s.updateGroup(c)
+		return Result{}
+	case *DeleteGroup:
+		return Result{Err: s.deleteGroup(c)}
+	case *CommitOffsets:
+		return s.commitOffsets(c)
+	case *DeleteOffsets:
+		return s.deleteOffsets(c)
+	default:
+		panic(fmt.Sprintf("metadata: command %T", c))
+	}
+}
+
+// commitResult keeps a nil *commit.Result from becoming a non-nil Value.
+func commitResult(r *commit.Result, err error) Result {
+	if err != nil {
+		return Result{Err: err}
+	}
+	return Result{Value: r}
+}
+
+func (s *machine) bootstrap(c *Bootstrap) error {
+	if s.clusterID != "" && s.clusterID != c.ClusterID {
+		return ErrBootstrapped
+	}
+	s.clusterID = c.ClusterID
+	return nil
+}
+
+func (s *machine) raiseVersion(c *RaiseVersion) error {
+	if c.Version > MaxVersion {
+		panic(fmt.Sprintf("metadata: version %d of at most %d", c.Version, MaxVersion))
+	}
+	if c.Version < s.version {
+		return ErrVersion
+	}
+	s.version = c.Version
+	return nil
+}
+
+func (s *machine) allocateProducerIDs(c *AllocateProducerIDs) Result {
+	if c.Count < 1 || s.nextProducerID > math.MaxInt64-int64(c.Count) {
+		return Result{Err: ErrInvalidCount}
+	}
+	first := s.nextProducerID
+	s.nextProducerID += int64(c.Count)
+	return Result{Value: first}
+}
