@@ -17,7 +17,7 @@ import (
 // freshet is one agent and one control plane, over an S3 server.
 type freshet struct {
 	s3Server string // program
-	latency  string // model of an object store to add to the S3 server's; empty: none
+	latency  string // model of an object store to add to the S3 server's; NoLatency: none
 	memory   int64  // bytes, of the agent
 }
 
@@ -118,7 +118,7 @@ func bucketURL(endpoint, latency string) string {
 	query := url.Values{
 		"region": {s3Region}, "endpoint": {endpoint}, "path-style": {"true"}, "access-key": {s3Key}, "secret-key": {s3Secret},
 	}
-	if latency != "" {
+	if latency != NoLatency {
 		query.Set("latency", latency)
 	}
 	u := url.URL{Scheme: "s3", Host: bucketName, Path: bucketPrefix, RawQuery: query.Encode()}

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -90,23 +91,61 @@ func (s *Series) validate() error {
 	return errors.Join(faults...)
 }
 
-// Window gives the part of the series from one moment to another, with times since the first of them and the first
-// sample that is not before it. It shares the samples' maps with s.
+// Window gives the part of the series from one moment to another, with times since the first of them. Where samples reach
+// beyond the moments, the window begins and ends exactly at them, with what lies on the straight line between the samples
+// around them. It shares the samples' maps with s.
 func (s *Series) Window(from, to time.Time) *Series {
 	w := &Series{Start: from, Warnings: s.Warnings}
-	offset := from.Sub(s.Start).Seconds()
+	first, last := from.Sub(s.Start).Seconds(), to.Sub(s.Start).Seconds()
 	for _, t := range s.Targets {
 		part := History{Name: t.Name, Apart: t.Apart}
-		for _, sample := range t.Samples {
-			if sample.At < offset || sample.At > to.Sub(s.Start).Seconds() {
-				continue
-			}
-			sample.At -= offset
+		if sample, ok := t.at(first); ok {
 			part.Samples = append(part.Samples, sample)
+		}
+		for _, sample := range t.Samples {
+			if sample.At > first && sample.At < last {
+				part.Samples = append(part.Samples, sample)
+			}
+		}
+		if sample, ok := t.at(last); ok && last > first {
+			part.Samples = append(part.Samples, sample)
+		}
+		for i := range part.Samples {
+			part.Samples[i].At -= first
 		}
 		w.Targets = append(w.Targets, part)
 	}
 	return w
+}
+
+// at gives what a sample at a moment would have been; false outside of the samples.
+func (h *History) at(moment float64) (Sample, bool) {
+	i, found := slices.BinarySearchFunc(h.Samples, moment, func(s Sample, at float64) int { return cmp.Compare(s.At, at) })
+	if found {
+		return h.Samples[i], true
+	}
+	if i == 0 || i == len(h.Samples) {
+		return Sample{}, false
+	}
+	a, b := h.Samples[i-1], h.Samples[i]
+	share := (moment - a.At) / (b.At - a.At)
+	return Sample{
+		At: moment, CPU: between(a.CPU, b.CPU, share), ResidentBytes: int64(between(float64(a.ResidentBytes), float64(b.ResidentBytes), share)),
+		PeakBytes: a.PeakBytes, Requests: allBetween(a.Requests, b.Requests, share), ObjectBytes: allBetween(a.ObjectBytes, b.ObjectBytes, share),
+	}, true
+}
+
+func between(a, b, share float64) float64 { return a + share*(b-a) }
+
+func allBetween(a, b map[string]float64, share float64) map[string]float64 {
+	if b == nil {
+		return nil
+	}
+	out := make(map[string]float64, len(b))
+	for name, v := range b {
+		out[name] = between(a[name], v, share)
+	}
+	return out
 }
 
 // Usage is what a target used between its first sample and its last.

@@ -25,10 +25,21 @@ func (r *Run) charts() []chart {
 func (r *Run) latency(name, title string, list []Latency) chart {
 	c := chart{name: name, title: title, unit: "milliseconds"}
 	for i, q := range []quantile{p50, p95, p99, p999} {
-		c.lines = append(c.lines, line{label: q.name, color: []int{0, 2, 1, 3}[i], x: r.Figures.Seconds[:len(list)], y: q.column(list)})
+		x, y := r.Figures.over(list, q)
+		c.lines = append(c.lines, line{label: q.name, color: []int{0, 2, 1, 3}[i], x: x, y: y})
 	}
 	c.log = wide(c.lines)
 	return c
+}
+
+// over gives a quantile over time, without the periods in which nothing was measured: formats write zeros for those.
+func (f *Figures) over(list []Latency, q quantile) (x, y []float64) {
+	for i := range list {
+		if list[i].Max > 0 {
+			x, y = append(x, f.Seconds[i]), append(y, q.value(&list[i]))
+		}
+	}
+	return x, y
 }
 
 func (r *Run) throughput() chart {

@@ -44,8 +44,8 @@ func versus(runs []Run) []chart {
 
 func latencyLines(runs []*Run, latencies func(*Figures) []Latency, q quantile) (lines []line) {
 	for _, r := range runs {
-		list := latencies(&r.Figures)
-		lines = append(lines, line{label: r.System, x: r.Figures.Seconds[:len(list)], y: q.column(list)})
+		x, y := r.Figures.over(latencies(&r.Figures), q)
+		lines = append(lines, line{label: r.System, x: x, y: y})
 	}
 	return lines
 }
