@@ -20,7 +20,7 @@ import (
 const (
 	// DefaultMaxProduceTimeout bounds the wait for a produce's answer, whatever the request says.
 	DefaultMaxProduceTimeout = 60 * time.Second
-	// produceFreshTimeout bounds the wait for the control plane when a topic or partition is not known.
+	// produceFreshTimeout bounds the wait for the control plane when a topic, partition or producer is not known.
 	produceFreshTimeout = 2 * time.Second
 )
 
@@ -35,7 +35,9 @@ type ProduceConfig struct {
 	Views     *Views
 	// Prober tells when the catalogue is as new as a request (I4).
 	Prober view.Prober
-	Writer BatchWriter
+	// Forwarder tells whose a producer id is.
+	Forwarder Forwarder
+	Writer    BatchWriter
 	// Recoder opens batches of compacted topics and of topics with a compression.type; nil: one with defaults.
 	Recoder *recode.Recoder
 	// Now is the time in ms since the epoch, corrected to the owner's clock; nil: this machine's.
@@ -59,8 +61,9 @@ type ProduceConfig struct {
 // answer; its errors close the connection. timeout.ms bounds the wait for write buffers, PUT and commit together; at
 // its end the outcome is unknown to the client, as in Kafka, and the batches go on their way.
 type Produce struct {
-	cfg    ProduceConfig
-	topics topicRules
+	cfg       ProduceConfig
+	topics    topicRules
+	producers transactionalIDs
 }
 
 // NewProduce builds the Produce API.
@@ -77,15 +80,15 @@ func NewProduce(cfg ProduceConfig) *Produce {
 	if cfg.Log == nil {
 		cfg.Log = zap.NewNop()
 	}
-	return &Produce{cfg: cfg}
+	return &Produce{cfg: cfg, producers: transactionalIDs{to: cfg.Forwarder}}
 }
 
 // Key is the API's.
 func (*Produce) Key() int16 { return kafkaproto.KeyProduce }
 
 // Start implements API. It validates the batches and hands them to the writer, which copies them: the frame's memory
-// is free when it returns. It blocks while write buffers are used up, and, for a topic that is not known, for one
-// question to the control plane.
+// is free when it returns. It blocks while write buffers are used up, and, for a topic or a transactional producer that is
+// not known, for one question to the control plane.
 func (p *Produce) Start(ctx context.Context, req *edge.Request) func() edge.Reply {
 	in := kmsg.NewPtrProduceRequest()
 	if err := Decode(req, in); err != nil {
@@ -153,7 +156,7 @@ func (r *produceRequest) prepare(ctx context.Context) {
 			r.check(ctx, find, t, &t.Partitions[k])
 		}
 	}
-	r.checkTransactional()
+	r.checkTransactional(ctx)
 }
 
 func validAcks(acks int16) bool { return acks >= -1 && acks <= 1 }

@@ -66,6 +66,8 @@ type produceRig struct {
 	asked     atomic.Int32
 	stamp     uint64
 	onFresh   func()
+	describe  error // what asking for a producer gives
+	described atomic.Int32
 }
 
 const produceNow = 1_700_000_000_000
@@ -91,7 +93,7 @@ func newProduceRig(t *testing.T) *produceRig {
 	require.NoError(t, err)
 	r.Produce = NewProduce(ProduceConfig{
 		Catalogue: r.catalogue, Views: NewViews(r.catalogue, "a"), Writer: r.writer,
-		Now: func() int64 { return produceNow },
+		Now: func() int64 { return produceNow }, Forwarder: forwarderFunc(r.describeTransactions),
 		Prober: proberFunc(func(context.Context) (uint64, error) {
 			r.asked.Add(1)
 			if r.onFresh != nil {

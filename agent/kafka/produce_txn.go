@@ -35,8 +35,8 @@ func (r *produceRequest) refuseTransaction() error {
 }
 
 // checkTransactional looks at the valid batches together (ReplicaManager.handleProduceAppend): those of transactions
-// are of one producer, and the transactional id has a name.
-func (r *produceRequest) checkTransactional() {
+// are of one producer, the transactional id has a name, and the producer is its.
+func (r *produceRequest) checkTransactional(ctx context.Context) {
 	first, mixed := -1, false
 	for i := range r.batches {
 		if b := &r.batches[i].Commit; !b.Transactional {
@@ -58,6 +58,8 @@ func (r *produceRequest) checkTransactional() {
 		})
 	case *r.in.TransactionID == "":
 		r.dropTransactional(kerr.InvalidRequest)
+	default:
+		r.checkProducer(ctx, r.batches[first].Commit.ProducerID)
 	}
 }
 

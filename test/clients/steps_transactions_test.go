@@ -253,6 +253,16 @@ func script() []act {
 		one("add with another producer", func(p *party) kmsg.Request { return p.addTo(p.name, p.id+1000, p.epoch, "t", 0) }),
 		one("add with another name", func(p *party) kmsg.Request { return p.addTo("nobody", p.id, p.epoch, "t", 0) }),
 		one("add without a name", func(p *party) kmsg.Request { return p.addTo("", p.id, p.epoch, "t", 0) }),
+		produced("write with another name", func(p *party) kmsg.Request {
+			req := p.write(0, 0, p.epoch, true).(*kmsg.ProduceRequest)
+			req.TransactionID = kmsg.StringPtr("nobody")
+			return req
+		}),
+		produced("write of another producer", func(p *party) kmsg.Request {
+			other := *p
+			other.id += 1000
+			return other.write(0, 0, p.epoch, true)
+		}),
 		produced("write before adding", func(p *party) kmsg.Request {
 			if p.second() {
 				return nil
