@@ -44,13 +44,13 @@ func (b *book) elasticAutoMQ() Table {
 		Source: automqPaper, Prices: b.use("automq-whitepaper"),
 	}
 	controllers := *t.published("controllers", USDMonth, "127.26", num("1", "").times(b.price("r6in.large"), month730))
-	brokers := *t.given("brokers", USDMonth, "74.20",
+	brokers := *t.given("brokers", "74.20",
 		"read off a bill; on demand it would be 74.20 / 0.17433 = 425.6 hours, 0.58 of one machine, so these are spot prices")
-	ebs := *t.given("EBS", USDMonth, "0.43", "read off a bill: 0.43 / 0.08 = 5.4 GB-months of write-ahead log")
+	ebs := *t.given("EBS", "0.43", "read off a bill: 0.43 / 0.08 = 5.4 GB-months of write-ahead log")
 	l := t.published("stored data", "GB", "6890.625", storedElastic())
 	l.Note = storedElasticNote
 	storage := *t.published("S3 storage", USDMonth, "158.48", dec(l.Shown(), "GB").times(b.price("s3-storage")))
-	api := *t.given("S3 API", USDMonth, "98.47", "numbers of requests are not published: it pays for 19.7 million PUTs, or more GETs than that")
+	api := *t.given("S3 API", "98.47", "numbers of requests are not published: it pays for 19.7 million PUTs, or more GETs than that")
 	l = t.published("total", USDMonth, "458.84", total(controllers, brokers, ebs, storage, api))
 	sum := *l
 	t.published("Apache Kafka's bill over this one", "times", "11.2", num("5149.97", "").over(dec(sum.Shown(), "")))

@@ -14,10 +14,10 @@ func (b *book) azure() Table {
 		"The post names neither region nor unit prices; these are East US"
 	months := []Line{
 		*l,
-		*t.given("blob API", USDMonth, "1101", "neither requests nor unit price are published"),
-		*t.given("blob storage, 7 days", USDMonth, "12029", "tiers and redundancy are not published: $0.0196 for each of 1,040 MiB/s x 604,800 s / 1,024 = 614,250 GiB"),
+		*t.given("blob API", "1101", "neither requests nor unit price are published"),
+		*t.given("blob storage, 7 days", "12029", "tiers and redundancy are not published: $0.0196 for each of 1,040 MiB/s x 604,800 s / 1,024 = 614,250 GiB"),
 		*t.published("cross-zone", USDMonth, "0", num("0", "GB")),
-		*t.given("vendor", USDMonth, "5804", "the price list is not published"),
+		*t.given("vendor", "5804", "the price list is not published"),
 	}
 	t.published("total", USDMonth, "22509", total(months...)).
 		because(Slip, "$65 more than its items; the hourly total is the sum of its own")

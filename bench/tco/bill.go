@@ -39,7 +39,11 @@ type biller struct {
 
 // Bill is Freshet's bill for w, which must be valid.
 func Bill(id string, w Workload, prices *catalog.Prices) (Table, error) {
-	s, cpu, err := chooseMachines(&w)
+	set, err := prices.Set(catalog.Own)
+	if err != nil {
+		return Table{}, err
+	}
+	s, cpu, err := chooseMachines(&w, set)
 	if err != nil {
 		return Table{}, fmt.Errorf("size %s: %w", w.Name, err)
 	}
@@ -48,7 +52,7 @@ func Bill(id string, w Workload, prices *catalog.Prices) (Table, error) {
 		return Table{}, fmt.Errorf("size %s: %w", w.Name, err)
 	}
 	b.t = Table{
-		ID: id, Prices: b.use("freshet"),
+		ID: id, Prices: b.use(catalog.Own),
 		Title: fmt.Sprintf("Freshet, %s: %s, %s, %d zones, retention %s; a month of 730 hours", w.Name, w.Store, s.instance.Name, w.Zones, hours(w.Retention.Hours())),
 	}
 	b.quantities()

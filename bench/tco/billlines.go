@@ -13,24 +13,13 @@ import (
 // computers are agents, control-plane replicas and the disks of etcd.
 func (b *biller) computers() error {
 	w := b.w
-	instances, err := catalog.LoadInstances()
-	if err != nil {
-		return err
-	}
-	control, err := instances.Get(w.ControlInstance)
-	if err != nil {
-		return err
-	}
 	agentHours, note, err := b.agentHours()
 	if err != nil {
 		return err
 	}
-	hourly := func(i catalog.Instance) Expr {
-		return usd(catalog.Price{USD: i.USDPerHour, Unit: "h"})
-	}
-	b.pay("agents", agentHours.times(hourly(b.s.instance))).Note = note
+	b.pay("agents", agentHours.times(b.price(b.s.instance.Name))).Note = note
 	replicas := count(int64(w.ControlReplicas), "")
-	b.pay("control plane", replicas.times(hourly(control), month730)).Note = w.ControlInstance + ", with etcd"
+	b.pay("control plane", replicas.times(b.price(w.ControlInstance), month730)).Note = w.ControlInstance + ", with etcd"
 	b.pay("disks of etcd", replicas.times(count(int64(w.ControlDiskGiB), "GB"), b.price("gp3")))
 	return nil
 }

@@ -148,10 +148,17 @@ func agentHours(stays []stay) float64 {
 const Cheapest = "cheapest"
 
 // chooseMachines gives the sizer of w's instance type, or of the cheapest.
-func chooseMachines(w *Workload) (*sizer, catalog.CPU, error) {
+func chooseMachines(w *Workload, prices *catalog.PriceSet) (*sizer, catalog.CPU, error) {
 	instances, err := catalog.LoadInstances()
 	if err != nil {
 		return nil, catalog.CPU{}, err
+	}
+	for n := range instances.Instances {
+		price, err := prices.Get(instances.Instances[n].Name)
+		if err != nil {
+			return nil, catalog.CPU{}, err
+		}
+		instances.Instances[n].USDPerHour = price.USD
 	}
 	measured, err := catalog.LoadMeasured()
 	if err != nil {

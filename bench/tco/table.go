@@ -18,6 +18,8 @@ const (
 	Rounding Verdict = "rounding"
 	// Slip is an arithmetic slip of the source.
 	Slip Verdict = "slip"
+	// Differs is a figure that does not come out with the prices given, which are not the source's.
+	Differs Verdict = "differs"
 	// Carried is a figure that is made from one with a slip or another rounding.
 	Carried Verdict = "carried on"
 )
@@ -57,6 +59,8 @@ func (l Line) Verdict() Verdict {
 		return Own
 	case l.Difference().IsZero():
 		return Equal
+	case l.Because == Own:
+		return Differs
 	default:
 		return l.Because
 	}
@@ -90,9 +94,9 @@ func (t *Table) published(name, unit, figure string, e Expr) *Line {
 	return l
 }
 
-// given adds a published line that nothing public leads to.
-func (t *Table) given(name, unit, figure, note string) *Line {
-	l := t.published(name, unit, figure, num(figure, ""))
+// given adds a published line, of dollars a month, that nothing public leads to.
+func (t *Table) given(name, figure, note string) *Line {
+	l := t.published(name, USDMonth, figure, num(figure, ""))
 	l.Formula, l.Because, l.Note = "given", Given, note
 	return l
 }

@@ -27,7 +27,7 @@ func (b *book) warpStream() Table {
 	l := t.published("infrastructure", USDMonth, "5327", total(instances, gets, puts))
 	l.Note = "the sum of the figures as printed; unrounded it is $5,327.86. Storage is not in this bill"
 	infrastructure := *l
-	fee := *t.given("control-plane fee", USDMonth, "7541", "the post gives no price list for it")
+	fee := *t.given("control-plane fee", "7541", "the post gives no price list for it")
 	t.published("total", USDMonth, "12868", total(infrastructure, fee))
 	return t
 }

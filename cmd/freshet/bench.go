@@ -11,10 +11,10 @@ import (
 
 func newBench(p process) *cobra.Command {
 	return parent("bench", "Measure Freshet", newBenchRun(p), newBenchWorker(p), newBenchCost(p), newBenchLatency(p), newBenchLog(p), newBenchGroups(p),
-		newBenchPerf(p), newBenchWorkloads(p),
+		newBenchPerf(p), newBenchMatrix(p), newBenchWorkloads(p),
 		newBenchReport(p), newBenchCompare(p), newBenchCompareRole(p),
 		newBenchVerify(p),
-		newBenchTCO(p),
+		newBenchTCO(p), newBenchModel(p),
 		newBenchCostRole(p), newBenchGroupsRole(p))
 }
 

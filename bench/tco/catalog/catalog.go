@@ -4,6 +4,7 @@ package catalog
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -78,11 +79,14 @@ func (p *Prices) Set(name string) (*PriceSet, error) {
 	return nil, fmt.Errorf("%w: no set %q", ErrUnknownPrice, name)
 }
 
+// Own is the set of Freshet's own bill. Instance types are prices of it by their name, an hour.
+const Own = "freshet"
+
 // LoadPrices reads the embedded prices and, if path is not empty, lays those of a file of the same form over them: a
 // price there replaces the one of that set and name, with unit, region, date and source of the file where it has them.
 // All faults of the file are in the one error.
 func LoadPrices(path string) (*Prices, error) {
-	prices, err := parsePrices("prices.yaml", pricesFile)
+	prices, err := builtIn()
 	if err != nil || path == "" {
 		return prices, err
 	}
@@ -94,8 +98,30 @@ func LoadPrices(path string) (*Prices, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := prices.override(over); err != nil {
+	if err := prices.override(over, path); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return prices, nil
+}
+
+// builtIn are the embedded prices, those of instance types among them.
+func builtIn() (*Prices, error) {
+	prices, err := parsePrices("prices.yaml", pricesFile)
+	if err != nil {
+		return nil, err
+	}
+	own, err := prices.Set(Own)
+	if err != nil {
+		return nil, err
+	}
+	types, err := LoadInstances()
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range types.Instances {
+		own.Prices = append(own.Prices, Price{
+			Name: i.Name, USD: i.USDPerHour, Unit: "h", Region: own.Region, Date: own.Date, Source: types.Source, Amount: i.HourAmount,
+		})
 	}
 	return prices, nil
 }
@@ -146,7 +172,8 @@ func parsePrices(name string, data []byte) (*Prices, error) {
 	return prices, errors.Join(faults...)
 }
 
-func (p *Prices) override(over *Prices) error {
+// override replaces prices by those of over, which is from path. Sets say what is not their own any more.
+func (p *Prices) override(over *Prices, path string) error {
 	var faults []error
 	for _, set := range over.Sets {
 		mine, err := p.Set(set.Name)
@@ -166,6 +193,7 @@ func (p *Prices) override(over *Prices) error {
 				faults = append(faults, fmt.Errorf("set %s, price %s: unit %q, want %q", set.Name, price.Name, price.Unit, old.Unit))
 			}
 			mine.Prices[i] = price
+			mine.Source += fmt.Sprintf("; %s: %s", price.Name, cmp.Or(price.Source, path))
 		}
 	}
 	return errors.Join(faults...)
