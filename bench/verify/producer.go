@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -55,7 +56,9 @@ func (t *topic) record(producer int32, txn int64, rng *rand.Rand) (oracle.ID, *k
 func (t *topic) answered(id oracle.ID, r *kgo.Record, err error) {
 	if err != nil {
 		t.history.Failed(id)
-		t.failed("produce", err)
+		if !errors.Is(err, kgo.ErrAborting) { // what the producer wanted
+			t.failed("produce", err)
+		}
 		return
 	}
 	t.history.Acked(id, r.Offset)

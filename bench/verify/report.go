@@ -155,7 +155,7 @@ func (r *run) progress(ctx context.Context) error {
 			held += r.topics[i].history.Held()
 		}
 		r.say("%6s sent %d acked %d read %d unknown %d held %d transactions %d generations %d commits %d passes %d ends %d errors %d FAULTS %d",
-			time.Since(r.began).Round(time.Second), c.Sent, c.Acked, c.Read, c.Unknown, held, c.Begun, p.Rebalances, p.Commits, p.Passes,
+			r.elapsed(), c.Sent, c.Acked, c.Read, c.Unknown, held, c.Begun, p.Rebalances, p.Commits, p.Passes,
 			c.EndsTold, sum(p.Errors), p.Findings)
 	}
 	return nil

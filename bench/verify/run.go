@@ -114,11 +114,15 @@ func (r *run) connect(ctx context.Context) error {
 	return nil
 }
 
+// heartbeat is how soon members notice a rebalance.
+const heartbeat = time.Second
+
 // client makes a client with the user's options and those given. Its buffers are small: there are many clients.
 func (r *run) client(more ...kgo.Opt) (*kgo.Client, error) {
 	options := []kgo.Opt{
 		kgo.SeedBrokers(r.cfg.Bootstrap...), kgo.ClientID("freshet-verify"), kgo.MetadataMinAge(250 * time.Millisecond),
 		kgo.FetchMaxBytes(4 << 20), kgo.FetchMaxPartitionBytes(512 << 10), kgo.DialTimeout(5 * time.Second),
+		kgo.HeartbeatInterval(heartbeat),
 	}
 	options = append(append(options, r.cfg.Options...), more...)
 	client, err := kgo.NewClient(options...)
@@ -150,6 +154,7 @@ func (r *run) work(ctx context.Context) error {
 			t.finish(reading)
 		}
 	}
+	r.say("%v: all is read", r.elapsed())
 	cancelReading()
 	return errors.Join(err, readers.Wait(), r.clean(ctx))
 }
@@ -197,6 +202,7 @@ func (t *topic) finish(ctx context.Context) {
 		do(limited)
 	}
 	step(t.settle)
+	t.say("%s: %v: producers have stopped for good", t.name, t.elapsed())
 	readers := []*oracle.Reader{t.first}
 	for _, g := range t.groups {
 		readers = append(readers, g.reader)
@@ -208,6 +214,7 @@ func (t *topic) finish(ctx context.Context) {
 			r.Judge(true)
 		}
 	})
+	t.say("%s: %v: the first reader and the groups were waited for", t.name, t.elapsed())
 	views := []oracle.View{oracle.Uncommitted}
 	if t.txn {
 		views = append(views, oracle.Committed)
@@ -220,6 +227,8 @@ func (t *topic) finish(ctx context.Context) {
 		})
 	}
 }
+
+func (r *run) elapsed() time.Duration { return time.Since(r.began).Round(time.Second) }
 
 // clean removes what the run made.
 func (r *run) clean(ctx context.Context) error {
