@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/freshet-io/freshet/bench/load"
@@ -95,34 +94,15 @@ func (t *test) removeTopics(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
-	mine := map[string]bool{}
+	mine, groups := map[string]bool{}, []string(nil)
 	for _, topic := range t.topics {
 		mine[topic.Name] = true
+		for g := range t.cfg.Groups {
+			groups = append(groups, groupName(topic.Name, g))
+		}
 	}
 	_, err := load.DeleteTopics(ctx, t.options.admin, func(name string) bool { return mine[name] })
-	return errors.Join(err, t.removeGroups(ctx))
-}
-
-func (t *test) removeGroups(ctx context.Context) error {
-	var names []string
-	for _, topic := range t.topics {
-		for g := range t.cfg.Groups {
-			names = append(names, groupName(topic.Name, g))
-		}
-	}
-	if len(names) == 0 {
-		return nil
-	}
-	answers, err := t.admin.DeleteGroups(ctx, names...)
-	if err != nil {
-		return fmt.Errorf("delete groups: %w", err)
-	}
-	for _, a := range answers.Sorted() {
-		if a.Err != nil && !errors.Is(a.Err, kerr.GroupIDNotFound) {
-			return fmt.Errorf("delete group %s: %w", a.Group, a.Err)
-		}
-	}
-	return nil
+	return errors.Join(err, load.DeleteGroups(ctx, t.options.admin, groups))
 }
 
 // newAdmin makes the client for what tests ask of the cluster besides records.

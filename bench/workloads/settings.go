@@ -9,7 +9,11 @@ import (
 )
 
 // Setting is a value of a workload before and after scaling. Names are those of the file's format.
-type Setting struct{ Name, Original, Effective string }
+type Setting struct {
+	Name      string `json:"name"`
+	Original  string `json:"original"`
+	Effective string `json:"effective"`
+}
 
 func settingsOfWorkload(a, b omb.Workload) []Setting {
 	return []Setting{

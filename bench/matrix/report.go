@@ -1,0 +1,79 @@
+package matrix
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/freshet-io/freshet/bench/report"
+)
+
+// report writes the page of all results.
+func (m *matrix) report() error {
+	page := report.Page{Title: "Published workloads", Lead: m.lead(), Tables: []report.Table{m.table()}}
+	for _, o := range m.outcomes {
+		if o.run != nil {
+			page.Runs = append(page.Runs, *o.run)
+		}
+	}
+	if err := page.Write(m.cfg.Dir); err != nil {
+		return err
+	}
+	fmt.Fprintf(m.cfg.Out, "report: %s\n", filepath.Join(m.cfg.Dir, report.IndexFile))
+	return nil
+}
+
+func (m *matrix) lead() []string {
+	s := m.cfg.Scale
+	size, length := "at the published rates and numbers of clients", "for the published lengths"
+	if s.Factor != 0 && s.Factor != 1 {
+		size = fmt.Sprintf("at %s of the published rates and numbers of clients, which are at least one each", strconv.FormatFloat(s.Factor, 'g', -1, 64))
+	}
+	if s.Duration > 0 {
+		length = fmt.Sprintf("with warm-up, backlog and test compressed into %v", s.Duration)
+	}
+	return []string{
+		fmt.Sprintf("Public workloads of Kafka-compatible systems on object storage, run against %s one after the other %s, %s. "+
+			"Topics, partitions, subscriptions and sizes of messages are the published ones.", m.cfg.Bootstrap, size, length),
+		"Each run lists its settings, as published and as they were. Figures at another scale than the published one are no comparison with published figures.",
+	}
+}
+
+// table tells what became of every workload.
+func (m *matrix) table() report.Table {
+	t := report.Table{Title: "Workloads", Head: []string{"workload", "what", "source", "outcome", "took"}}
+	for _, o := range m.outcomes {
+		t.Rows = append(t.Rows, []string{o.entry.Name, o.entry.About(), o.entry.Source(), o.status(), o.took.Round(100 * time.Millisecond).String()})
+	}
+	for _, e := range m.entries[len(m.outcomes):] {
+		t.Rows = append(t.Rows, []string{e.Name, e.About(), e.Source(), "not run", ""})
+	}
+	return t
+}
+
+func (o *outcome) status() string {
+	switch {
+	case o.err != nil:
+		return "failed: " + strings.ReplaceAll(o.err.Error(), "\n", "; ")
+	case len(o.notes.Warnings) > 0:
+		return fmt.Sprintf("measured, %d warnings", len(o.notes.Warnings))
+	default:
+		return "measured"
+	}
+}
+
+// tell says what became of the workload that ran last.
+func (m *matrix) tell(i int) {
+	o := &m.outcomes[i]
+	m.bar.clear()
+	status := o.status()
+	if o.err == nil {
+		status = o.figures.String()
+	}
+	fmt.Fprintf(m.cfg.Out, "%2d/%d  %-30s %6.1fs  %s\n", i+1, len(m.entries), o.entry.Name, o.took.Seconds(), status)
+	for _, w := range o.notes.Warnings {
+		fmt.Fprintf(m.cfg.Out, "       warning: %s\n", w)
+	}
+}
