@@ -20,6 +20,10 @@ type Stamp struct {
 // only until ctx ends: one that comes later could be newer than the end of the request's transaction.
 func AskStamp(ctx context.Context, p Prober) *Stamp {
 	s := &Stamp{done: make(chan struct{})}
+	if over(ctx) { // the request waited too long before
+		close(s.done)
+		return s
+	}
 	go func() { // ends with ctx at the latest
 		defer close(s.done)
 		if index, err := p.Fresh(ctx); err == nil && !over(ctx) {
@@ -37,6 +41,16 @@ func over(ctx context.Context) bool {
 
 // Done is closed when Index may be called, at the latest when AskStamp's context ends.
 func (s *Stamp) Done() <-chan struct{} { return s.done }
+
+// Missed tells whether it is known that there will be no index.
+func (s *Stamp) Missed() bool {
+	select {
+	case <-s.done:
+		return s.index == 0
+	default:
+		return false
+	}
+}
 
 // Index gives the index, 0 if there is none. Call it after Done.
 func (s *Stamp) Index() uint64 { return s.index }

@@ -24,6 +24,7 @@ type metrics struct {
 	putSeconds    prometheus.Histogram
 	commitSeconds prometheus.Histogram
 	batchSeconds  prometheus.Histogram
+	stampSeconds  prometheus.Histogram
 	putRetries    prometheus.Counter
 	putting       prometheus.Gauge
 	unsettled     prometheus.Gauge
@@ -41,6 +42,7 @@ const (
 	waitPuts          = "puts"
 	waitUnsettled     = "unsettled"
 	waitResubmissions = "resubmissions"
+	waitStamps        = "stamps"
 )
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -58,6 +60,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			latencyBuckets),
 		batchSeconds: histogram("freshet_writer_produce_seconds",
 			"From taking a produce request's batches in to the last one's result.", latencyBuckets),
+		stampSeconds: histogram("freshet_writer_stamp_seconds",
+			"From the end of a bundle's PUT to the stamps of its transactional batches of the first protocol.", latencyBuckets),
 		putRetries: counter("freshet_writer_put_retries_total", "Attempts of PUTs that were followed by another."),
 		putting:    gauge("freshet_writer_puts_in_flight", "Bundles being put."),
 		unsettled:  gauge("freshet_writer_unsettled_bundles", "Bundles sealed and not settled."),
@@ -77,10 +81,10 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	for i, name := range reasonNames {
 		m.seals[i] = seals.WithLabelValues(name)
 	}
-	for _, bound := range []string{waitSession, waitPuts, waitUnsettled, waitResubmissions} {
+	for _, bound := range []string{waitSession, waitPuts, waitUnsettled, waitResubmissions, waitStamps} {
 		m.waits.WithLabelValues(bound)
 	}
-	reg.MustRegister(seals, m.bundleBytes, m.bundleBatches, m.putSeconds, m.commitSeconds, m.batchSeconds, m.putRetries,
+	reg.MustRegister(seals, m.bundleBytes, m.bundleBatches, m.putSeconds, m.commitSeconds, m.batchSeconds, m.stampSeconds, m.putRetries,
 		m.putting, m.unsettled, m.waits, m.compacted, m.resubmissions, m.gaps, m.abandoned, m.sessionLost)
 	return m
 }

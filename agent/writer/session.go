@@ -94,6 +94,8 @@ func (s *session) tryPlace(b *Batch, p *Produce, index int32, fresh *slab.Slab, 
 		return false, false, ErrSessionClosed
 	case s.mu.draining:
 		return false, false, ErrDraining
+	case s.w.missed(b):
+		return false, false, ErrNoStamp
 	}
 	if g := s.mu.open; g != nil && g.size+len(b.Bytes) > s.w.cfg.FlushBytes {
 		s.seal(sealSize)
