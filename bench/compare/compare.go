@@ -3,6 +3,7 @@ package compare
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -19,8 +20,11 @@ import (
 	"github.com/freshet-io/freshet/bench/report"
 )
 
-// TableFile is the name of the Markdown table in the directory of a comparison.
-const TableFile = "compare.md"
+// Files in the directory of a comparison, beside the results and the page.
+const (
+	TableFile   = "compare.md"   // for documents
+	SummaryFile = "summary.json" // for programs
+)
 
 // Run makes the pairs of runs, writes results, table and page into Config.Dir, and the table to Config.Out too. The first
 // run that fails ends it; what was measured before stays in the directory.
@@ -168,10 +172,13 @@ func (c *comparison) keep(s system, round int, outcome *omb.Outcome, series *obs
 	return run, err
 }
 
-// write writes the table and the page.
+// write writes the summary, the table and the page.
 func (c *comparison) write() error {
 	compared, err := rows(c.pairs)
 	if err != nil {
+		return err
+	}
+	if err := c.writeSummary(compared); err != nil {
 		return err
 	}
 	var table bytes.Buffer
@@ -181,19 +188,42 @@ func (c *comparison) write() error {
 	if err := os.WriteFile(filepath.Join(c.cfg.Dir, TableFile), table.Bytes(), 0o644); err != nil {
 		return fmt.Errorf("write table: %w", err)
 	}
+	if err := c.page(compared).Write(c.cfg.Dir); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.cfg.Out, "\n%s\nresults and charts: %s\n", &table, filepath.Join(c.cfg.Dir, report.IndexFile))
+	return nil
+}
+
+func (c *comparison) page(compared []row) report.Page {
 	page := report.Page{
 		Title: "Apache Kafka and Freshet: " + c.facts.Workload,
 		Lead: append([]string{
-			c.facts.Date.Format(time.DateOnly) + ". " + c.facts.Machine + ". " + strings.Join(c.facts.Versions, "; ") + ".", "Command: " + c.facts.Command,
+			c.facts.Date.Format(time.DateOnly) + ". " + c.facts.Machine + ". " + strings.Join(c.facts.Versions, "; ") + ".",
+			"Command: " + c.facts.Command,
 		}, c.facts.Setup...),
 		Tables: []report.Table{{Title: "Median (lowest..highest); ratios pair by pair", Head: headings, Rows: cells(compared)}},
 	}
 	for _, p := range c.pairs {
 		page.Runs = append(page.Runs, p.kafka, p.freshet)
 	}
-	if err := page.Write(c.cfg.Dir); err != nil {
-		return err
+	return page
+}
+
+func (c *comparison) writeSummary(compared []row) error {
+	data, err := json.MarshalIndent(summarize(c.facts, c.pairs, compared), "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode summary: %w", err)
 	}
-	fmt.Fprintf(c.cfg.Out, "\n%s\nresults and charts: %s\n", &table, filepath.Join(c.cfg.Dir, report.IndexFile))
+	data = append(data, '\n')
+	if err := os.WriteFile(filepath.Join(c.cfg.Dir, SummaryFile), data, 0o644); err != nil {
+		return fmt.Errorf("write summary: %w", err)
+	}
+	if c.cfg.JSON == nil {
+		return nil
+	}
+	if _, err := c.cfg.JSON.Write(data); err != nil {
+		return fmt.Errorf("write summary: %w", err)
+	}
 	return nil
 }

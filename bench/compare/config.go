@@ -32,6 +32,7 @@ type Config struct {
 	Version  string    // of Freshet
 	Command  string    // that this was started with
 	Out      io.Writer // progress, then the table
+	JSON     io.Writer // of the summary, as JSON; nil: none
 	Progress io.Writer // of a progress bar, a terminal; nil: none
 }
 

@@ -1,7 +1,6 @@
 package compare
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,16 +13,15 @@ type figure struct {
 	name   string
 	unit   string
 	value  func(*report.Run) float64 // 0: not known
-	digits int
-	higher bool // higher is better
+	digits int                       // after the point
 }
 
 // figures are compared, in this order. Latencies are those of the whole test.
 var figures = []figure{
-	{name: "throughput in", unit: "MiB/s", digits: 1, higher: true, value: func(r *report.Run) float64 {
+	{name: "throughput in", unit: "MiB/s", digits: 1, value: func(r *report.Run) float64 {
 		return r.Figures.MeanPublishRate() * r.Figures.MessageBytes / (1 << 20)
 	}},
-	{name: "throughput out", unit: "MiB/s", digits: 1, higher: true, value: func(r *report.Run) float64 {
+	{name: "throughput out", unit: "MiB/s", digits: 1, value: func(r *report.Run) float64 {
 		return r.Figures.MeanConsumeRate() * r.Figures.MessageBytes / (1 << 20)
 	}},
 	{name: "produce latency p50", unit: "ms", digits: 1, value: func(r *report.Run) float64 { return r.Figures.PublishTotal.P50 }},
@@ -54,26 +52,30 @@ type pair struct {
 	kafkaFirst     bool
 }
 
-// spread is what a figure was over several runs or pairs.
-type spread struct{ median, low, high float64 }
+// Spread is what a figure was over several runs or pairs.
+type Spread struct {
+	Median float64 `json:"median"`
+	Low    float64 `json:"low"`
+	High   float64 `json:"high"`
+}
 
 // errNoFigure means that a run did not give a figure that is to be compared.
 var errNoFigure = errors.New("not measured")
 
 // spreadOf gives the median, in an even number of values the mean of the two in the middle, and the range.
-func spreadOf(values []float64) spread {
+func spreadOf(values []float64) Spread {
 	sorted := slices.Sorted(slices.Values(values))
 	n := len(sorted)
 	if n == 0 {
-		return spread{}
+		return Spread{}
 	}
-	return spread{median: (sorted[(n-1)/2] + sorted[n/2]) / 2, low: sorted[0], high: sorted[n-1]}
+	return Spread{Median: (sorted[(n-1)/2] + sorted[n/2]) / 2, Low: sorted[0], High: sorted[n-1]}
 }
 
 // row is a figure over all pairs. Ratios are Freshet's value by Kafka's, of each pair.
 type row struct {
 	figure
-	kafka, freshet, ratio spread
+	kafka, freshet, ratio Spread
 	ratios                []float64
 }
 
@@ -116,5 +118,5 @@ func errorsOf(pairs []pair, run func(*pair) *report.Run) float64 {
 			sum += rate * (f.Seconds[j] - before)
 		}
 	}
-	return cmp.Or(sum, 0)
+	return sum
 }

@@ -33,15 +33,15 @@ func cells(rows []row) [][]string {
 			ratios[i] = decimal(v, 2)
 		}
 		out = append(out, []string{
-			r.name, r.unit, ranged(r.kafka, r.digits), ranged(r.freshet, r.digits), decimal(r.ratio.median, 2), strings.Join(ratios, " "),
+			r.name, r.unit, ranged(r.kafka, r.digits), ranged(r.freshet, r.digits), decimal(r.ratio.Median, 2), strings.Join(ratios, " "),
 		})
 	}
 	return out
 }
 
 // ranged gives "median (low..high)", or the median alone if all are the same.
-func ranged(s spread, digits int) string {
-	median, low, high := decimal(s.median, digits), decimal(s.low, digits), decimal(s.high, digits)
+func ranged(s Spread, digits int) string {
+	median, low, high := decimal(s.Median, digits), decimal(s.Low, digits), decimal(s.High, digits)
 	if low == high {
 		return median
 	}
@@ -55,7 +55,7 @@ func writeMarkdown(w io.Writer, f facts, pairs []pair, compared []row) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Apache Kafka and Freshet, %s, %s\n\n", f.Workload, f.Date.Format(time.DateOnly))
 	fmt.Fprintf(&b, "- Command: `%s`\n- Machine: %s\n- Versions: %s\n", f.Command, f.Machine, strings.Join(f.Versions, "; "))
-	fmt.Fprintf(&b, "- Runs: %d of each, in pairs, fresh data each time; first in turn: %s\n", len(pairs), order(pairs))
+	fmt.Fprintf(&b, "- Runs: %d of each, in pairs, fresh data each time; first in turn: %s\n", len(pairs), strings.Join(firsts(pairs), ", "))
 	for _, line := range f.Setup {
 		fmt.Fprintf(&b, "- %s\n", line)
 	}
@@ -77,17 +77,6 @@ func writeMarkdown(w io.Writer, f facts, pairs []pair, compared []row) error {
 		return fmt.Errorf("write table: %w", err)
 	}
 	return nil
-}
-
-func order(pairs []pair) string {
-	first := make([]string, len(pairs))
-	for i, p := range pairs {
-		first[i] = nameFreshet
-		if p.kafkaFirst {
-			first[i] = nameKafka
-		}
-	}
-	return strings.Join(first, ", ")
 }
 
 // warnings gives those of the runs, with the run's name.

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -48,12 +49,12 @@ func settingsOfOMB(f *fields) []Setting {
 	return f.settings("messageSize", "topics", "partitions", "producersPerTopic", "consumersPerTopic")
 }
 
-// settings gives those of the named fields that are there.
+// settings gives those of the named fields that are there and say something.
 func (f *fields) settings(names ...string) []Setting {
 	var out []Setting
 	for _, name := range names {
-		if f.has(name) {
-			out = append(out, Setting{Name: name, Effective: strings.Trim(string(f.raw[name]), `"`)})
+		if value := string(f.raw[name]); !slices.Contains([]string{"", "null", "{}", "[]", `""`}, value) {
+			out = append(out, Setting{Name: name, Effective: strings.Trim(value, `"`)})
 		}
 	}
 	return out

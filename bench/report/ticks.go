@@ -7,12 +7,12 @@ import (
 	"gonum.org/v1/plot"
 )
 
-// ticks are at multiples of 1, 2 or 5 times a power of ten, about five of them.
+// ticks are at multiples of 1, 2, 2.5 or 5 times a power of ten, four to seven of them from zero.
 type ticks struct{}
 
 // Ticks implements plot.Ticker.
 func (ticks) Ticks(low, high float64) []plot.Tick {
-	step := logCeil((high - low) / 6)
+	step := ceil((high-low)/6, 1, 2, 2.5, 5)
 	var out []plot.Tick
 	for i := math.Ceil(low / step); i*step <= high; i++ {
 		out = append(out, plot.Tick{Value: i * step, Label: number(i * step)})
@@ -53,11 +53,14 @@ func logFloor(v float64) float64 {
 }
 
 // logCeil gives the smallest one that is not below v.
-func logCeil(v float64) float64 {
+func logCeil(v float64) float64 { return ceil(v, 1, 2, 5) }
+
+// ceil gives the smallest number that is not below v and one of some multiples, below ten and rising, of a power of ten.
+func ceil(v float64, multiples ...float64) float64 {
 	decade := decadeOf(v)
-	for _, step := range []float64{1, 2, 5} {
-		if v <= decade*step {
-			return decade * step
+	for _, m := range multiples {
+		if v <= decade*m {
+			return decade * m
 		}
 	}
 	return decade * 10

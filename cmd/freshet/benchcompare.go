@@ -8,24 +8,32 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/freshet-io/freshet/bench/compare"
+	"github.com/freshet-io/freshet/internal/cli"
 	"github.com/freshet-io/freshet/internal/config"
 )
 
 func newBenchCompare(p process) *cobra.Command {
 	cfg := compare.Config{}
 	cfg.ApplyDefaults()
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "compare",
 		Short: "Measure Apache Kafka and Freshet with the same workload, in turn",
 		Long: `Starts Apache Kafka (one KRaft node, from its official jars) and Freshet (agent, control plane with etcd, and an S3
 server that every byte goes through), one after the other with fresh data, runs the same workload against each, and
 writes a table of ratios, made pair by pair, and a page with charts. Linux only; needs Java. Apache Kafka is fetched
-with Maven and the S3 server with Go unless they are named.
-
-  freshet bench compare --scale 0.02 --duration 2m --rounds 5 --output compare-vanity`,
-		Args: takes(0, 0, "no arguments"),
+with Maven and the S3 server with Go unless they are named.`,
+		Example: "  freshet bench compare --scale 0.02 --duration 2m --rounds 5 --output compare-vanity",
+		Args:    takes(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := cfg.Validate(); err != nil {
+				return &cli.UsageError{Message: err.Error()}
+			}
+			cfg.Progress = terminal(p.streams.Err)
 			cfg.Out, cfg.Version, cfg.Command = p.streams.Out, versionString(), "freshet "+strings.Join(os.Args[1:], " ")
+			if asJSON {
+				cfg.Out, cfg.JSON = p.streams.Err, p.streams.Out
+			}
 			return compare.Run(cmd.Context(), cfg)
 		},
 	}
@@ -43,6 +51,7 @@ with Maven and the S3 server with Go unless they are named.
 	f.StringVar(&cfg.S3Server, "s3-server", "", "versitygw program; if not given, it is looked for in the search path, else "+compare.S3ServerVersion+" is fetched")
 	f.Var(config.Choice(&cfg.Latency, compare.NoLatency, "s3-standard", "s3-express"), "s3-latency", "object store whose latency is added to the S3 server's, by a model")
 	f.Var(config.Size(&cfg.Memory), "memory", "Kafka's heap, and the memory limit of Freshet's agent")
+	f.BoolVar(&asJSON, "json", false, "print a summary as JSON, and the table to standard error")
 	return cmd
 }
 

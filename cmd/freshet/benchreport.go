@@ -18,10 +18,9 @@ func newBenchReport(p process) *cobra.Command {
 		Short: "Show results of benchmarks as one page with charts",
 		Long: `Reads results of the OpenMessaging Benchmark (of freshet bench run, or of the original) and of freshet bench perf, and
 writes one page that opens without a network, with charts of latency, throughput and, if RESULT.observed.json was
-written beside RESULT.json, of CPU, memory and requests to the object store. Each chart is also written as a PNG.
-
-  freshet bench report vanity-freshet.json vanity-kafka.json -o report`,
-		Args: takes(1, -1, "result files"),
+written beside RESULT.json, of CPU, memory and requests to the object store. Each chart is also written as a PNG.`,
+		Example: "  freshet bench report vanity-freshet.json vanity-kafka.json -o report",
+		Args:    takes(1, -1, "result files"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			runs, err := report.LoadAll(args, period)
 			if err != nil {
