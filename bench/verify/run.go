@@ -186,10 +186,13 @@ func (t *topic) startReaders(all *errgroup.Group, ctx, steady context.Context, r
 	}
 }
 
-// judge finds what the first reader has passed over, while it goes on.
+// judge finds what the first reader and the groups have passed over, while they go on.
 func (t *topic) judge(ctx context.Context) error {
 	for pause(ctx, t.cfg.Progress) {
 		t.first.Judge(false)
+		for _, g := range t.groups {
+			g.reader.Judge(false)
+		}
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ func (r *Reader) Judge(end bool) {
 func (r *Reader) missing(stream int, id ID) {
 	h := r.h
 	s := h.mu.streams[stream]
-	if s.pending.has(id.Seq) || s.unknown.has(id.Seq) {
+	if s.pending.has(id.Seq) || s.unknown.has(id.Seq) || r.lost[stream].has(id.Seq) {
 		return
 	}
 	f := h.fateOf(id.Producer, id.Txn)
@@ -61,6 +61,7 @@ func (r *Reader) missing(stream int, id ID) {
 	}
 	h.find(class, id, offset, evidence)
 	r.gaps[stream].remove(id.Seq)
+	r.lost[stream].add(id.Seq, id.Seq+1)
 }
 
 // passed finds acknowledged records at whose offsets the first reader found nothing.
@@ -74,6 +75,11 @@ func (r *Reader) passed() {
 			id := ID{Producer: a.producer, Partition: int32(n), Seq: a.seq, Txn: h.stream(a.producer, int32(n)).txnOf(a.seq)}
 			delete(p.acked, at)
 			delete(p.at, a.ref)
+			lost := &r.lost[a.producer*h.cfg.Partitions+int32(n)]
+			if lost.has(a.seq) {
+				continue
+			}
+			lost.add(a.seq, a.seq+1)
 			h.find(Lost, id, at, fmt.Sprintf("acknowledged at %s; %s passed the offset without it", clock(a.at), r.Name))
 		}
 	}
@@ -104,7 +110,7 @@ func (r *Reader) seen(producer int32, txn int64) (seen, all int64) {
 		from, to := r.h.mu.streams[i].part(txn)
 		all += to - from
 		for seq := from; seq < to; seq++ {
-			if seq < r.next[i] && !r.gaps[i].has(seq) {
+			if seq < r.next[i] && !r.gaps[i].has(seq) && !r.lost[i].has(seq) {
 				seen++
 			}
 		}

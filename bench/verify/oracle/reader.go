@@ -23,6 +23,7 @@ type Reader struct {
 	h          *History
 	next       []int64  // by stream: behind the last sequence number read
 	gaps       []ranges // by stream: below next, and not read
+	lost       []ranges // by stream: told to be lost
 	positions  []position
 	redelivers int64
 }
@@ -51,7 +52,7 @@ func (h *History) NewReader(cfg ReaderConfig) *Reader {
 		r.positions[i].last = -1
 	}
 	streams := len(h.mu.streams)
-	r.next, r.gaps = make([]int64, streams), make([]ranges, streams)
+	r.next, r.gaps, r.lost = make([]int64, streams), make([]ranges, streams), make([]ranges, streams)
 	return r
 }
 
@@ -166,7 +167,7 @@ func (r *Reader) order(id ID, at int64) {
 	case id.Seq >= r.next[i]:
 		r.gaps[i].add(r.next[i], id.Seq)
 		r.next[i] = id.Seq + 1
-	case r.gaps[i].remove(id.Seq):
+	case r.gaps[i].remove(id.Seq), r.lost[i].remove(id.Seq):
 		// One that its producer gave up may come late, by a connection that nothing orders with the next one.
 		if !r.Group && !s.unknown.has(id.Seq) {
 			h.find(Reordered, id, at, fmt.Sprintf("%s read it behind p%d/%d/%d", r.Name, id.Producer, id.Partition, r.next[i]-1))
