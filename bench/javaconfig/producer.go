@@ -43,6 +43,9 @@ func reliability(r *reader) {
 	case !wanted:
 		r.use(kgo.DisableIdempotentWrite(), kgo.MaxProduceRequestsInflightPerBroker(int(inFlight)))
 	}
+	if wanted {
+		r.use(kgo.AllowIdempotentProduceCancellation()) // delivery.timeout.ms holds for what is in flight too
+	}
 	switch acks {
 	case "1":
 		r.use(kgo.RequiredAcks(kgo.LeaderAck()))

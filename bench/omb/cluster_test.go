@@ -45,7 +45,7 @@ func TestRun_EverythingSentIsReceived(t *testing.T) {
 	require.Zero(t, totals.Failed)
 	require.Equal(t, 2*(totals.BytesSent+4*10), totals.BytesReceived, "4 probes of 10 bytes are not counted as bytes sent")
 	r := outcome.Result
-	require.Len(t, r.PublishRate, 4)
+	require.NotEmpty(t, r.PublishRate)
 	require.InDelta(t, 500, mean(r.PublishRate), 125)
 	require.InDelta(t, 1000, mean(r.ConsumeRate), 250)
 	require.Equal(t, "small", r.Workload)
