@@ -26,6 +26,7 @@ type Config struct {
 	Replication  int           // of topics; -1, what the cluster does by default
 	Groups       int           // for each topic; 2, every other one of cooperative members
 	Members      int           // of each group; 3
+	NextGen      bool          // one more group for each topic, of the consumer protocol (KIP-848)
 	Churn        time.Duration // how long members stay, on average, before they leave and come back; 30 s
 	Transactions bool          // a second topic, to which transactional producers write
 	Aborts       float64       // share of transactions that are aborted; 0.25

@@ -26,12 +26,32 @@ const (
 type group struct {
 	*topic
 	*oracle.Group
-	reader      *oracle.Reader
-	cooperative bool
+	reader    *oracle.Reader
+	balancing balancing
 }
 
-func (t *topic) newGroup(n int) *group {
-	g := &group{topic: t, Group: t.history.NewGroup(fmt.Sprintf("%s-%d", t.name, n)), cooperative: n%2 == 1}
+// balancing is how a group shares out partitions.
+type balancing int
+
+const (
+	eager balancing = iota
+	cooperative
+	byCoordinator // the consumer protocol, KIP-848
+)
+
+func (b balancing) options() []kgo.Opt {
+	switch b {
+	case cooperative:
+		return []kgo.Opt{kgo.Balancers(kgo.CooperativeStickyBalancer())}
+	case byCoordinator:
+		return []kgo.Opt{kgo.Balancers(kgo.StickyBalancer()), kgo.ServerSideBalancer()}
+	default:
+		return []kgo.Opt{kgo.Balancers(kgo.RangeBalancer())}
+	}
+}
+
+func (t *topic) newGroup(n int, b balancing) *group {
+	g := &group{topic: t, Group: t.history.NewGroup(fmt.Sprintf("%s-%d", t.name, n)), balancing: b}
 	view := oracle.Uncommitted
 	if t.txn {
 		view = oracle.Committed
@@ -82,16 +102,12 @@ type life struct {
 func (g *group) live(ctx context.Context) error {
 	l := &life{group: g}
 	l.mu.positions, l.mu.owned = make(map[int32]int64), make(map[int32]bool)
-	balancer := kgo.RangeBalancer()
-	if g.cooperative {
-		balancer = kgo.CooperativeStickyBalancer()
-	}
-	client, err := g.topic.client(
+	client, err := g.topic.client(append(g.balancing.options(),
 		kgo.ConsumerGroup(g.Name), kgo.ConsumeTopics(g.name), kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(),
-		kgo.Balancers(balancer), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), isolation(g.reader.View),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), isolation(g.reader.View),
 		kgo.OnPartitionsAssigned(l.assigned), kgo.OnPartitionsRevoked(l.revoked), kgo.OnPartitionsLost(l.lost),
 		kgo.AdjustFetchOffsetsFn(l.starts),
-	)
+	)...)
 	if err != nil {
 		return err
 	}
@@ -194,6 +210,9 @@ func (l *life) assigned(_ context.Context, client *kgo.Client, given map[string]
 	}
 	l.mu.known, l.mu.asked = l.Known(), time.Now()
 	l.mu.Unlock()
+	if l.balancing == byCoordinator { // members pass from epoch to epoch by themselves: only the coordinator's view is whole
+		member, owned = "", nil
+	}
 	l.Assigned(generation, member, owned)
 }
 

@@ -3,7 +3,9 @@ package verify
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -168,16 +170,28 @@ func (g *group) askCommits(ctx context.Context) error {
 	return nil
 }
 
+// askAssignment has the group described. While it is rebalancing there is nothing to check.
 func (g *group) askAssignment(ctx context.Context) error {
-	described, err := g.admin.DescribeGroups(ctx, g.Name)
-	if err != nil {
+	describe := g.describeClassic
+	if g.balancing == byCoordinator {
+		describe = g.describeConsumer
+	}
+	assignment, stable, err := describe(ctx)
+	if err != nil || !stable {
 		return err
 	}
-	d := described[g.Name]
-	if d.Err != nil || d.State != "Stable" {
-		return d.Err
+	g.Described(assignment)
+	g.described.Add(1)
+	return nil
+}
+
+func (g *group) describeClassic(ctx context.Context) (assignment map[string][]int32, stable bool, err error) {
+	all, err := g.admin.DescribeGroups(ctx, g.Name)
+	if err != nil {
+		return nil, false, err
 	}
-	assignment := make(map[string][]int32)
+	d := all[g.Name]
+	assignment = make(map[string][]int32)
 	for _, m := range d.Members {
 		given := []int32{}
 		if a, ok := m.Assigned.AsConsumer(); ok {
@@ -189,7 +203,18 @@ func (g *group) askAssignment(ctx context.Context) error {
 		}
 		assignment[m.MemberID] = given
 	}
-	g.Described(assignment)
-	g.described.Add(1)
-	return nil
+	return assignment, d.State == "Stable", d.Err
+}
+
+func (g *group) describeConsumer(ctx context.Context) (assignment map[string][]int32, stable bool, err error) {
+	all, err := g.admin.DescribeConsumerGroups(ctx, g.Name)
+	if err != nil {
+		return nil, false, err
+	}
+	d := all[g.Name]
+	assignment = make(map[string][]int32)
+	for _, m := range d.Members {
+		assignment[m.MemberID] = slices.Sorted(maps.Keys(m.Assignment[g.name]))
+	}
+	return assignment, d.State == "Stable", d.Err
 }

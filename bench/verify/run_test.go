@@ -72,7 +72,7 @@ func findEach(t *testing.T, faults []planted, transactions bool) {
 
 // Nothing is wrong, and everything is checked.
 func TestRun_Clean(t *testing.T) {
-	report, err := verifyWith(t, &faulty{}, true, nil)
+	report, err := verifyWith(t, &faulty{}, true, func(c *Config) { c.Groups, c.NextGen = 2, true })
 	require.NoError(t, err)
 	require.True(t, report.Clean)
 	require.NotZero(t, report.Passes)
@@ -82,7 +82,11 @@ func TestRun_Clean(t *testing.T) {
 		require.NotZero(t, each.Counts.Compared)
 		require.NotZero(t, each.Counts.EndsTold)
 		require.GreaterOrEqual(t, each.Counts.Read, each.Counts.Acked)
-		require.NotZero(t, each.Groups[0].CommitsChecked)
+		require.Len(t, each.Groups, 3)
+		for _, g := range each.Groups {
+			require.NotZero(t, g.CommitsChecked, g.Group)
+			require.NotZero(t, g.Generations, g.Group)
+		}
 	}
 	require.NotZero(t, report.Topics[1].Counts.Aborted)
 	require.NotZero(t, report.Topics[1].Counts.Committed)

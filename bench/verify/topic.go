@@ -30,7 +30,10 @@ func (r *run) newTopic(kind string) *topic {
 	})
 	t.first = t.history.NewReader(oracle.ReaderConfig{Name: "the first reader", View: oracle.Uncommitted, First: true})
 	for i := range r.cfg.Groups {
-		t.groups = append(t.groups, t.newGroup(i))
+		t.groups = append(t.groups, t.newGroup(i, balancing(i%2)))
+	}
+	if r.cfg.NextGen {
+		t.groups = append(t.groups, t.newGroup(r.cfg.Groups, byCoordinator))
 	}
 	return t
 }

@@ -65,6 +65,7 @@ Exit status: 0 clean; 1 faults; 2 it could not run. A run in which some part che
 	f.IntVar(&cfg.Replication, "replication", cfg.Replication, "replicas of each topic; -1 is what the cluster does by default")
 	f.IntVar(&cfg.Groups, "groups", cfg.Groups, "groups for each topic, every other one with cooperative rebalancing")
 	f.IntVar(&cfg.Members, "members", cfg.Members, "members of each group")
+	f.BoolVar(&cfg.NextGen, "consumer-protocol", false, "one more group for each topic, of the consumer protocol (KIP-848)")
 	f.DurationVar(&cfg.Churn, "churn", cfg.Churn, "how long a member stays, on average, before it leaves and comes back")
 	f.BoolVar(&cfg.Transactions, "transactions", false, "a second topic with transactional producers, which takes half of the rate")
 	f.Float64Var(&cfg.Aborts, "aborts", cfg.Aborts, "share of transactions that are aborted, 0 to 1")
