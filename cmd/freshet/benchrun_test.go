@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/freshet-io/freshet/bench/omb"
+)
+
+// ombFiles gives a workload of a second and a driver, as the framework's files are.
+func ombFiles(t *testing.T) (workload, driver string) {
+	t.Helper()
+	c, err := kfake.NewCluster(kfake.NumBrokers(1))
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	dir := t.TempDir()
+	workload, driver = filepath.Join(dir, "short.yaml"), filepath.Join(dir, "kafka.yaml")
+	require.NoError(t, os.WriteFile(workload, []byte(`name: a short one
+topics: 1
+partitionsPerTopic: 2
+messageSize: 100
+useRandomizedPayloads: true
+randomBytesRatio: 0.5
+randomizedPayloadPoolSize: 10
+subscriptionsPerTopic: 1
+consumerPerSubscription: 2
+producersPerTopic: 2
+producerRate: 400
+testDurationMinutes: 0.01
+warmupDurationMinutes: 0
+logIntervalMillis: 200
+colour: red
+`), 0o600))
+	require.NoError(t, os.WriteFile(driver, []byte(`name: Kafka
+driverClass: io.openmessaging.benchmark.driver.kafka.KafkaBenchmarkDriver
+replicationFactor: 1
+commonConfig: |
+  bootstrap.servers=`+strings.Join(c.ListenAddrs(), ",")+`
+producerConfig: |
+  linger.ms=1
+  max.block.ms=1
+consumerConfig: |
+  auto.offset.reset=earliest
+  enable.auto.commit=false
+`), 0o600))
+	return workload, driver
+}
+
+// freshet runs a command line and gives what it printed.
+func freshet(t *testing.T, args ...string) (code int, out, errs string) {
+	t.Helper()
+	var o, e strings.Builder
+	p := process{environ: func() []string { return nil }}
+	p.streams.In, p.streams.Out, p.streams.Err = strings.NewReader(""), &o, &e
+	return p.run(t.Context(), args), o.String(), e.String()
+}
+
+func TestBenchRun_FilesToResult(t *testing.T) {
+	workload, driver := ombFiles(t)
+	dir := filepath.Join(t.TempDir(), "results")
+	code, out, errs := freshet(t, "bench", "run", "-d", driver, "-o", dir, "--json", workload)
+	require.Equal(t, exitOK, code, errs)
+	require.Contains(t, errs, `line 15: unknown field "colour" is ignored`)
+	require.Contains(t, errs, "warning: producers: max.block.ms has no counterpart")
+	require.Contains(t, errs, "WORKLOAD : a short one --- DRIVER : Kafka-")
+	require.Contains(t, errs, "\nPub rate ")
+	files, err := filepath.Glob(filepath.Join(dir, "short-Kafka-????-??-??-??-??-??.json"))
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	result, err := omb.ReadResult(files[0])
+	require.NoError(t, err)
+	require.Equal(t, "a short one", result.Workload)
+	var printed omb.Result
+	require.NoError(t, json.Unmarshal([]byte(out), &printed))
+	require.Equal(t, result, printed)
+}
+
+// Two workers over HTTP, one of which produces and the other one consumes, give one result.
+func TestBenchRun_TwoWorkers(t *testing.T) {
+	workload, driver := ombFiles(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	addresses := make([]string, 2)
+	ended := make(chan int, len(addresses))
+	for i := range addresses {
+		r, w := io.Pipe()
+		p := process{environ: func() []string { return nil }}
+		p.streams.In, p.streams.Out, p.streams.Err = strings.NewReader(""), w, io.Discard
+		go func() { ended <- p.run(ctx, []string{"bench", "worker", "--listen", "127.0.0.1:0"}) }()
+		_, err := fmt.Fscanf(r, "worker listens on %s\n", &addresses[i])
+		require.NoError(t, err)
+	}
+	dir := t.TempDir()
+	code, out, errs := freshet(t, "bench", "run", "-d", driver, "-o", dir, "-w", strings.Join(addresses, ","), workload)
+	require.Equal(t, exitOK, code, "%s%s", out, errs)
+	var sent, failed, received int
+	_, err := fmt.Sscanf(out[strings.LastIndex(out, "Sent "):], "Sent %d messages, %d failed, %d received", &sent, &failed, &received)
+	require.NoError(t, err, out)
+	require.Greater(t, sent, 100)
+	require.Zero(t, failed)
+	require.Equal(t, sent, received)
+	cancel()
+	for range addresses {
+		require.Equal(t, exitOK, <-ended)
+	}
+}
+
+func TestBenchRun_Misuse(t *testing.T) {
+	workload, driver := ombFiles(t)
+	for want, args := range map[string][]string{
+		"want workload files or names":                                       {},
+		"no driver: give its file with --drivers":                            {workload},
+		"no published workload of the OpenMessaging Benchmark has that name": {"-d", driver, "vanity"},
+		"exclude each other":                                                 {"-d", driver, "-w", "http://a:1", "--workers-file", "x", workload},
+		"want http://host:port":                                              {"-d", driver, "-w", "a:1", workload},
+		"no such file or directory":                                          {"-d", driver + "x", workload},
+	} {
+		code, _, errs := freshet(t, append([]string{"bench", "run"}, args...)...)
+		require.Equal(t, exitUsage, code, want)
+		require.Contains(t, errs, want)
+	}
+}
