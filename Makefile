@@ -79,6 +79,10 @@ bench: ## run the Go benchmarks
 bench-cost: build ## measure CPU seconds per GiB against the floor; ARGS="--rounds 3 --shapes A" selects
 	$(BIN)/freshet bench cost $(ARGS)
 
+.PHONY: bench-compare
+bench-compare: build ## measure Apache Kafka and Freshet in turn (needs Java, Maven); ARGS="--rounds 5 --duration 2m"
+	$(BIN)/freshet bench compare $(ARGS)
+
 .PHONY: bench-groups
 bench-groups: build ## measure the owner under heartbeats of 10,000 groups, an agent under 10,000 idle connections
 	$(BIN)/freshet bench groups $(ARGS)
