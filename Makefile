@@ -91,6 +91,10 @@ bench-groups: build ## measure the owner under heartbeats of 10,000 groups, an a
 bench-latency: build ## measure what an idle agent adds to the object store's latency
 	$(BIN)/freshet bench latency $(ARGS)
 
+.PHONY: bench-matrix
+bench-matrix: build ## run all published workloads against a broker on localhost:9092; ARGS="--scale 0.02 --duration 1m"
+	$(BIN)/freshet bench matrix $(ARGS)
+
 .PHONY: soak-log
 soak-log: build ## load the metadata log for MINUTES (10), then again with snapshots failing
 	$(BIN)/freshet bench log --duration $(MINUTES)m

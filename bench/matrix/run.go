@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"github.com/freshet-io/freshet/bench/observe"
@@ -63,6 +64,7 @@ func Run(ctx context.Context, cfg Config) error {
 		m.bar.begin(fmt.Sprintf("%d/%d %s", i+1, len(entries), e.Name))
 		m.outcomes = append(m.outcomes, m.one(ctx, e))
 		m.bar.end()
+		debug.FreeOSMemory() // histograms and payloads of a workload are large, and the broker may be on this machine
 		m.tell(i)
 	}
 	return errors.Join(m.report(), m.summarize(), ctx.Err(), m.failure())

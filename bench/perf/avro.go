@@ -48,7 +48,7 @@ func (t *test) avroPayloads() (func(topic string) load.Payloads, error) {
 func (t *test) register(topic string) (id int, err error) {
 	url := t.cfg.Producer[registryProperty]
 	if url == "" {
-		return 0, errors.New("--value-schema needs --producer-configs " + registryProperty + "=http://...")
+		return 0, errors.New("--value-schema needs --producer-configs " + registryProperty + "=URL")
 	}
 	client, err := sr.NewClient(sr.URLs(strings.Split(url, ",")...))
 	if err != nil {

@@ -49,8 +49,15 @@ func (l *latencies) short() string {
 
 func (l *latencies) long() string {
 	return columns([]column{
-		{"avg", l.mean}, {"50%", l.p50}, {"75%", l.p75}, {"90%", l.p90}, {"95%", l.p95}, {"99%", l.p99},
-		{"99.9%", l.p999}, {"99.99%", l.p9999}, {"Max", l.max},
+		{"avg", l.mean},
+		{"50%", l.p50},
+		{"75%", l.p75},
+		{"90%", l.p90},
+		{"95%", l.p95},
+		{"99%", l.p99},
+		{"99.9%", l.p999},
+		{"99.99%", l.p9999},
+		{"Max", l.max},
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -53,10 +52,7 @@ func Run(ctx context.Context, cfg Config) (_ *Outcome, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		err = errors.Join(err, t.close(ctx))
-		debug.FreeOSMemory() // histograms and pools are large, and other tests may follow in this process
-	}()
+	defer func() { err = errors.Join(err, t.close(ctx)) }()
 	for _, w := range t.warnings {
 		t.say("warning: %s", w)
 	}
