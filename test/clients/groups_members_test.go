@@ -111,7 +111,15 @@ func (w *network) dial(ctx context.Context, kind, host string) (net.Conn, error)
 	return conn, nil
 }
 
+// mend lets members that are to end say so, which they else try for half a minute.
+func (w *network) mend() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cut = false
+}
+
 type franzMember struct {
+	network  *network
 	client   *kgo.Client
 	broker   string
 	group    string
@@ -128,7 +136,7 @@ func newFranzCrew(testing.TB) crew { return franzCrew{make(map[string]*franzMemb
 
 func (f franzCrew) join(t testing.TB, m member) {
 	t.Helper()
-	fm := &franzMember{
+	fm := &franzMember{network: f.network,
 		broker: m.Config["bootstrap.servers"], group: m.Config["group.id"], has: make(map[int32]bool), done: make(chan struct{}),
 	}
 	options := []kgo.Opt{
@@ -171,6 +179,7 @@ func (m *franzMember) read(ctx context.Context) {
 }
 
 func (m *franzMember) close() {
+	m.network.mend()
 	m.stop()
 	<-m.done
 	// Of what was polled last, the client commits nothing by itself. Twice is once, and after Close it is refused.

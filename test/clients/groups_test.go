@@ -16,9 +16,15 @@ import (
 	"github.com/freshet-io/freshet/test/harness"
 )
 
-// groupLimit bounds how long a group may take to settle. A member of the consumer protocol that is gone without a word
-// is missed after 45 s.
+// groupLimit bounds how long a group may take to settle.
 const groupLimit = 75 * time.Second
+
+// groupSettings let members of the consumer protocol be missed, and told of changes, as soon as those of the classic
+// one: by default that takes 45 s and 5 s.
+var groupSettings = []string{
+	"--group-consumer-session-timeout-ms=6000", "--group-consumer-min-session-timeout-ms=6000",
+	"--group-consumer-heartbeat-interval-ms=500", "--group-consumer-min-heartbeat-interval-ms=500",
+}
 
 // groups is the cluster that all tests of groups share.
 type groups struct {
@@ -28,7 +34,7 @@ type groups struct {
 
 // TestGroups has all its groups at once on one node: they mostly wait.
 func TestGroups(t *testing.T) {
-	dev := harness.StartDev(t)
+	dev := harness.StartDev(t, groupSettings...)
 	client, err := kgo.NewClient(kgo.SeedBrokers(dev.Bootstrap))
 	require.NoError(t, err)
 	t.Cleanup(client.Close)

@@ -22,30 +22,22 @@ const (
 	kafkaConsumerPerf       = "org.apache.kafka.tools.ConsumerPerformance"
 )
 
-// tools runs Apache Kafka's command-line tools in one JVM, against one broker.
-type tools struct {
-	b broker
-	w *harness.Worker
-}
+// tools runs Apache Kafka's command-line tools against one broker.
+type tools struct{ *harness.Tools }
 
 func startTools(t *testing.T, b broker) tools {
 	t.Helper()
-	return tools{b: b, w: harness.JavaWorker(t, "Tools")}
+	return tools{harness.StartTools(t, b.bootstrap)}
 }
 
 // try gives the exit code and all output of a tool.
 func (l tools) try(t *testing.T, tool string, args ...string) (int, string) {
 	t.Helper()
-	var result struct {
-		Code   int
-		Output string
-	}
-	job := map[string]any{"tool": tool, "args": append([]string{"--bootstrap-server", l.b.bootstrap}, args...)}
-	require.NoError(t, l.w.Call(t, job, &result))
-	return result.Code, result.Output
+	r := l.Try(t, tool, args...)
+	return r.Code, r.All
 }
 
-// run gives the output of a tool that ends well.
+// run gives all output of a tool that ends well.
 func (l tools) run(t *testing.T, tool string, args ...string) string {
 	t.Helper()
 	code, out := l.try(t, tool, args...)

@@ -3,7 +3,9 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.BufferedReader;
 import java.io.ByteArrayOutputStream;
+import java.io.IOException;
 import java.io.InputStreamReader;
+import java.io.OutputStream;
 import java.io.PrintStream;
 import java.lang.reflect.InvocationTargetException;
 import java.nio.charset.StandardCharsets;
@@ -25,6 +27,29 @@ public final class Tools {
     /** Takes the place of the end of the process. */
     private static final class Ended extends RuntimeException {
         private static final long serialVersionUID = 1;
+    }
+
+    /** Writes to two streams. */
+    private static final class Both extends OutputStream {
+        private final OutputStream one;
+        private final OutputStream two;
+
+        Both(OutputStream one, OutputStream two) {
+            this.one = one;
+            this.two = two;
+        }
+
+        @Override
+        public void write(int b) throws IOException {
+            one.write(b);
+            two.write(b);
+        }
+
+        @Override
+        public void write(byte[] bytes, int from, int length) throws IOException {
+            one.write(bytes, from, length);
+            two.write(bytes, from, length);
+        }
     }
 
     public static void main(String[] args) throws Exception {
@@ -49,10 +74,11 @@ public final class Tools {
         List<String> args = new ArrayList<>();
         job.get("args").forEach(a -> args.add(a.asText()));
         ByteArrayOutputStream output = new ByteArrayOutputStream();
+        ByteArrayOutputStream standard = new ByteArrayOutputStream();
         PrintStream stream = new PrintStream(output, true, StandardCharsets.UTF_8);
         PrintStream out = System.out;
         PrintStream err = System.err;
-        System.setOut(stream);
+        System.setOut(new PrintStream(new Both(standard, output), true, StandardCharsets.UTF_8));
         System.setErr(stream);
         code = null;
         try {
@@ -67,6 +93,9 @@ public final class Tools {
             System.setOut(out);
             System.setErr(err);
         }
-        return JSON.createObjectNode().put("code", code == null ? 0 : code).put("output", output.toString(StandardCharsets.UTF_8));
+        return JSON.createObjectNode()
+                .put("code", code == null ? 0 : code)
+                .put("out", standard.toString(StandardCharsets.UTF_8))
+                .put("all", output.toString(StandardCharsets.UTF_8));
     }
 }
