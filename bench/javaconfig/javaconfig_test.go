@@ -195,6 +195,12 @@ func TestValuesThatOnlyJavaAllowsAreTakenToTheNearest(t *testing.T) {
 	made(t, append(c.Options, kgo.ConsumerGroup("g"), kgo.ConsumeTopics("t")))
 }
 
+func TestWarningsAreSaidOnce(t *testing.T) {
+	c, err := Producer(parsed(t, "request.timeout.ms=1200000"), 1)
+	require.NoError(t, err)
+	require.Equal(t, []string{"request.timeout.ms=1200000 is taken as 900000, the nearest this client allows"}, c.Warnings)
+}
+
 func TestBadValuesAreErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"linger.ms=x":                     "linger.ms=x: allowed is a whole number of 0 to",

@@ -25,8 +25,11 @@ func newReader(p Properties) *reader { return &reader{props: p, asked: map[strin
 
 func (r *reader) use(opts ...kgo.Opt) { r.options = append(r.options, opts...) }
 
+// warn says a thing once, however many options come of a property.
 func (r *reader) warn(format string, args ...any) {
-	r.warnings = append(r.warnings, fmt.Sprintf(format, args...))
+	if text := fmt.Sprintf(format, args...); !slices.Contains(r.warnings, text) {
+		r.warnings = append(r.warnings, text)
+	}
 }
 
 func (r *reader) fault(name, format string, args ...any) {

@@ -20,6 +20,7 @@ type console struct {
 	out      io.Writer
 	progress io.Writer                // nil without a bar
 	bar      *progressbar.ProgressBar // of the phase, in seconds; nil between phases
+	endless  bool                     // the bar only shows that something goes on
 }
 
 // say writes a line.
@@ -39,21 +40,27 @@ func (c *console) begin(name string, length time.Duration) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	seconds := int64(length / time.Second)
-	if length == 0 {
-		seconds = -1
+	c.endless = length == 0
+	seconds := int64(-1)
+	if !c.endless {
+		seconds = max(1, int64(length/time.Second))
 	}
 	c.bar = progressbar.NewOptions64(seconds,
 		progressbar.OptionSetWriter(c.progress), progressbar.OptionSetDescription(name), progressbar.OptionSetPredictTime(false),
-		progressbar.OptionSetElapsedTime(true), progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(30))
+		progressbar.OptionSetElapsedTime(true), progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(30),
+		progressbar.OptionSetRenderBlankState(true))
 }
 
 // reach moves the bar.
 func (c *console) reach(elapsed time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.bar != nil {
-		_ = c.bar.Set64(min(int64(elapsed/time.Second), max(0, c.bar.GetMax64()))) // of a terminal
+	switch {
+	case c.bar == nil:
+	case c.endless:
+		_ = c.bar.Add(1) // of a terminal
+	default:
+		_ = c.bar.Set64(min(int64(elapsed/time.Second), c.bar.GetMax64()-1)) // the end removes it
 	}
 }
 

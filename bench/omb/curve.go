@@ -39,12 +39,12 @@ func (w *Workload) Curve() (*Curve, error) {
 		}
 		p := point{at: minutes(entry[0]), rate: entry[len(entry)-1]}
 		if c.ofDay {
-			if !within(entry[0], 0, 23) || !within(entry[1], 0, 59) {
+			if !upTo(entry[0], 23) || !upTo(entry[1], 59) {
 				return nil, fmt.Errorf("entry %d is no time of day: %v:%v", i+1, entry[0], entry[1])
 			}
 			p.at = minutes(entry[0]*60 + entry[1])
 		}
-		if p.at < 0 || !within(p.rate, 0, 1e12) {
+		if p.at < 0 || !upTo(p.rate, 1e12) {
 			return nil, fmt.Errorf("entry %d has a negative time, or a rate that is not within 0 and 1e12", i+1)
 		}
 		c.points = append(c.points, p)

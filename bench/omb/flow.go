@@ -189,6 +189,7 @@ func (f *flow) ready(ctx context.Context) error {
 			return nil
 		}
 		if err == nil {
+			f.con.reach(0)
 			err = pause(ctx, readyPoll)
 		}
 		if errors.Is(context.Cause(ctx), ErrNotReady) {

@@ -156,3 +156,25 @@ func TestFileName(t *testing.T) {
 	end := time.Date(2026, 11, 2, 3, 4, 5, 0, time.UTC)
 	require.Equal(t, "1-topic-Kafka-2026-11-02-03-04-05.json", FileName(Stem("workloads/1-topic.yaml"), "Kafka", end))
 }
+
+// The bar goes elsewhere than the lines, and moves; without one nothing is drawn.
+func TestConsole_Progress(t *testing.T) {
+	var out, bar strings.Builder
+	c := console{out: &out, progress: &bar}
+	for name, length := range map[string]time.Duration{"warm-up": 10 * time.Second, "without end": 0, "short": time.Millisecond} {
+		c.begin(name, length)
+		c.reach(5 * time.Second)
+		c.say("line of %s", name)
+		c.reach(time.Hour)
+		c.end()
+		c.end()
+		require.Contains(t, bar.String(), name)
+		require.Contains(t, out.String(), "line of "+name+"\n")
+	}
+	require.Contains(t, bar.String(), " 50% ")
+	require.NotContains(t, out.String(), "%")
+	silent := console{out: &out}
+	silent.begin("x", time.Second)
+	silent.reach(time.Second)
+	silent.end()
+}

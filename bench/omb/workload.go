@@ -82,7 +82,7 @@ func (w *Workload) Validate() error {
 func (w *Workload) validatePayload(fault func(bool, string, ...any)) {
 	fault(w.MessageSize < 1, "messageSize is %d, at least 1 byte is needed", w.MessageSize)
 	if w.UseRandomizedPayloads {
-		fault(!within(w.RandomBytesRatio, 0, 1), "randomBytesRatio is %v, allowed is 0 to 1", w.RandomBytesRatio)
+		fault(!upTo(w.RandomBytesRatio, 1), "randomBytesRatio is %v, allowed is 0 to 1", w.RandomBytesRatio)
 		fault(w.RandomizedPayloadPoolSize < 1, "randomizedPayloadPoolSize is %d, at least 1 is needed", w.RandomizedPayloadPoolSize)
 		return
 	}
@@ -90,12 +90,12 @@ func (w *Workload) validatePayload(fault func(bool, string, ...any)) {
 }
 
 func (w *Workload) validateRate(fault func(bool, string, ...any)) {
-	fault(!within(w.ProducerRate, 0, 1e12), "producerRate is %v, allowed is 0 (look for the highest) to 1e12", w.ProducerRate)
-	fault(!within(w.BacklogDrainRatio, 0, 1), "backlogDrainRatio is %v, allowed is 0 to 1", w.BacklogDrainRatio)
+	fault(!upTo(w.ProducerRate, 1e12), "producerRate is %v, allowed is 0 (look for the highest) to 1e12", w.ProducerRate)
+	fault(!upTo(w.BacklogDrainRatio, 1), "backlogDrainRatio is %v, allowed is 0 to 1", w.BacklogDrainRatio)
 	for name, v := range map[string]float64{
 		"consumerBacklogSizeGB": w.ConsumerBacklogSizeGB, "testDurationMinutes": w.TestDurationMinutes, "warmupDurationMinutes": w.WarmupDurationMinutes,
 	} {
-		fault(!within(v, 0, 1e9), "%s is %v, allowed is 0 to 1e9", name, v)
+		fault(!upTo(v, 1e9), "%s is %v, allowed is 0 to 1e9", name, v)
 	}
 	fault(w.ConsumerBacklogSizeGB > 0 && w.ProducerRate == 0 && w.ProducerRateList == nil, "consumerBacklogSizeGB needs a producerRate: a backlog cannot be built while looking for the highest rate")
 	fault(w.ConsumerBacklogSizeGB > 0 && w.SubscriptionsPerTopic == 0, "consumerBacklogSizeGB needs subscriptionsPerTopic above 0")
@@ -104,7 +104,8 @@ func (w *Workload) validateRate(fault func(bool, string, ...any)) {
 	fault(err != nil, "producerRateList: %v", err)
 }
 
-func within(v, low, high float64) bool { return v >= low && v <= high } // NaN is not
+// upTo says that a number is within 0 and high; NaN is not.
+func upTo(v, high float64) bool { return v >= 0 && v <= high }
 
 // Warmup gives the length of the warm-up.
 func (w *Workload) Warmup() time.Duration { return minutes(w.WarmupDurationMinutes) }

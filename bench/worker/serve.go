@@ -41,7 +41,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	if closed := server.Shutdown(last); closed != nil {
 		err = errors.Join(err, closed, server.Close())
 	}
-	<-served
+	if ended := <-served; !errors.Is(ended, http.ErrServerClosed) {
+		err = errors.Join(err, ended)
+	}
 	return err
 }
 

@@ -47,16 +47,15 @@ func remote(t *testing.T) *Remote {
 
 // All kinds of workers carry out the same run, and count the same.
 func TestWorker_Contract(t *testing.T) {
-	for name, made := range map[string]func(*testing.T) Worker{
-		"local":                 func(*testing.T) Worker { return NewLocal("zone-a") },
-		"remote":                func(t *testing.T) Worker { return remote(t) },
-		"ensemble of one":       func(t *testing.T) Worker { return NewEnsemble([]Worker{remote(t)}, false) },
-		"ensemble of two":       func(t *testing.T) Worker { return NewEnsemble([]Worker{remote(t), remote(t)}, false) },
-		"ensemble of three":     func(t *testing.T) Worker { return NewEnsemble(locals(3), false) },
-		"ensemble of two, more": func(t *testing.T) Worker { return NewEnsemble(locals(2), true) },
+	for name, w := range map[string]Worker{
+		"local":                 NewLocal("zone-a"),
+		"remote":                remote(t),
+		"ensemble of one":       NewEnsemble([]Worker{remote(t)}, false),
+		"ensemble of two":       NewEnsemble([]Worker{remote(t), remote(t)}, false),
+		"ensemble of three":     NewEnsemble(locals(3), false),
+		"ensemble of two, more": NewEnsemble(locals(2), true),
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := made(t)
 			carryOut(t, w)
 			carryOut(t, w) // a worker can be used again
 			require.NoError(t, w.Stop(t.Context()), "twice is once too")
