@@ -145,24 +145,29 @@ func (c *Config) compute() (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Result{source: types.Source}
-	if r.measured, err = catalog.LoadMeasured(); err != nil {
+	measured, err := catalog.LoadMeasured()
+	if err != nil {
 		return nil, err
 	}
+	r := &Result{source: types.Source, measured: measured}
 	var errs [5]error
 	errs[0] = c.Validate()
 	r.clients, errs[1] = named("clients", clients, func(c Client) string { return c.Name }, c.Clients)
 	r.brokers, errs[2] = named("brokers", brokers, func(b Broker) string { return b.Name }, c.Brokers)
-	instances, err := named("instances", types.Instances, func(i catalog.Instance) string { return i.Name }, c.Instances)
-	errs[3] = err
+	types.Instances, errs[3] = named("instances", types.Instances, func(i catalog.Instance) string { return i.Name }, c.Instances)
 	m := c.Machine
-	m.CPU, err = r.measured.Shape(c.Shape)
-	if err != nil {
+	if m.CPU, err = measured.Shape(c.Shape); err != nil {
 		errs[4] = fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
+	r.fill(c, m, types.Instances)
+	return r, nil
+}
+
+// fill computes the tables that are wanted.
+func (r *Result) fill(c *Config, m Machine, instances []catalog.Instance) {
 	if c.Table != TableCapacity {
 		for _, client := range r.clients {
 			for _, broker := range r.brokers {
@@ -175,5 +180,4 @@ func (c *Config) compute() (*Result, error) {
 			r.Capacities = append(r.Capacities, m.Of(i))
 		}
 	}
-	return r, nil
 }
