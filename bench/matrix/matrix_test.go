@@ -147,7 +147,7 @@ func TestOutcome_Status(t *testing.T) {
 	o := outcome{}
 	require.Equal(t, "measured", o.status())
 	o.notes.Warnings = []string{"slow"}
-	require.Equal(t, "measured, 1 warnings", o.status())
+	require.Equal(t, "measured, warnings: 1", o.status())
 	o.err = errors.Join(errTooLong, errLost)
 	require.Equal(t, "failed: took too long; messages lost", o.status())
 }

@@ -3,6 +3,7 @@ package matrix
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -57,11 +58,19 @@ func (o *outcome) status() string {
 	switch {
 	case o.err != nil:
 		return "failed: " + strings.ReplaceAll(o.err.Error(), "\n", "; ")
-	case len(o.notes.Warnings) > 0:
-		return fmt.Sprintf("measured, %d warnings", len(o.notes.Warnings))
+	case len(o.warnings()) > 0:
+		return fmt.Sprintf("measured, warnings: %d", len(o.warnings()))
 	default:
 		return "measured"
 	}
+}
+
+// warnings are those of the run and of what was watched.
+func (o *outcome) warnings() []string {
+	if o.observed == nil {
+		return o.notes.Warnings
+	}
+	return slices.Concat(o.notes.Warnings, o.observed.Warnings)
 }
 
 // tell says what became of the workload that ran last.
@@ -73,7 +82,7 @@ func (m *matrix) tell(i int) {
 		status = o.figures.String()
 	}
 	fmt.Fprintf(m.cfg.Out, "%2d/%d  %-30s %6.1fs  %s\n", i+1, len(m.entries), o.entry.Name, o.took.Seconds(), status)
-	for _, w := range o.notes.Warnings {
+	for _, w := range o.warnings() {
 		fmt.Fprintf(m.cfg.Out, "       warning: %s\n", w)
 	}
 }

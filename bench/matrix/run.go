@@ -121,7 +121,6 @@ func (o *outcome) annotate() error {
 	if o.observed == nil {
 		return report.WriteNotes(o.result, o.notes)
 	}
-	o.notes.Warnings = append(o.notes.Warnings, o.observed.Warnings...)
 	return errors.Join(
 		report.WriteNotes(o.result, o.notes), o.observed.Window(o.began, o.ended).WriteFile(observe.PathFor(o.result)))
 }

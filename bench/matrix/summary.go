@@ -52,7 +52,7 @@ func (m *matrix) summarize() error {
 	all := make([]Summary, len(m.outcomes))
 	for i, o := range m.outcomes {
 		all[i] = Summary{
-			Workload: o.entry.Name, Source: o.entry.Source(), Warnings: o.notes.Warnings, Seconds: o.took.Seconds(),
+			Workload: o.entry.Name, Source: o.entry.Source(), Warnings: o.warnings(), Seconds: o.took.Seconds(),
 			Result: o.result, Figures: o.figures, Settings: []workloads.Setting{},
 		}
 		if o.err != nil {

@@ -109,10 +109,19 @@ func Select(names []string) ([]Entry, error) {
 }
 
 // Source is where the workload was published, as the first line of its file tells.
-func (e Entry) Source() string { return strings.TrimPrefix(e.comment()[0], "Source: ") }
+func (e Entry) Source() string {
+	source, _, _ := strings.Cut(strings.TrimPrefix(e.comment()[0], "Source: "), " Driver: ")
+	return source
+}
 
-// About is what the file says about the workload, without its source.
-func (e Entry) About() string { return strings.Join(e.comment()[1:], " ") }
+// About is what the first paragraph of the file says about the workload, without its source.
+func (e Entry) About() string {
+	lines := e.comment()[1:]
+	if end := slices.Index(lines, ""); end >= 0 {
+		lines = lines[:end]
+	}
+	return strings.Join(lines, " ")
+}
 
 // comment is the lines of comment that the file begins with, without the marks.
 func (e Entry) comment() []string {
