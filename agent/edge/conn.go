@@ -237,7 +237,7 @@ func (c *conn) request(p kafkaproto.Prefix) error {
 	}
 	req := &Request{
 		Key: p.Key, Version: p.Version, CorrelationID: header.CorrelationID, ClientID: c.clientID, Body: body,
-		Client: c.client, Arrived: time.Now(), frame: f,
+		Client: c.client, Arrived: time.Now(), frame: f, over: c.server.over,
 	}
 	c.server.m.requestBytes.Add(float64(p.Size) + 4)
 	it := item{frame: f, key: p.Key, version: p.Version, correlationID: header.CorrelationID, arrived: req.Arrived}

@@ -47,19 +47,20 @@ func signal(c chan struct{}) {
 	}
 }
 
-// until waits on the reader's side until ready, called under the lock, is true. False: stop was closed first.
+// until waits on the reader's side until ready, called under the lock, is true. False: stop was closed before. Where both
+// are true the reader goes on: an answer that cannot be written any more must not hide the requests read with its own.
 func (q *queue) until(stop <-chan struct{}, ready func() bool) bool {
-	for {
+	for stopped := false; ; {
 		q.mu.Lock()
 		ok := ready()
 		q.mu.Unlock()
-		if ok {
-			return true
+		if ok || stopped {
+			return ok
 		}
 		select {
 		case <-q.toReader:
 		case <-stop:
-			return false
+			stopped = true
 		}
 	}
 }

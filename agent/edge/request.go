@@ -27,6 +27,28 @@ type Request struct {
 	Client        *Client
 	Arrived       time.Time // when the frame was read whole
 	frame         *frame
+	over          <-chan struct{} // closed when a draining listener waits no longer; nil: never
+}
+
+// Outlive gives a context for work that goes on when ctx, the one given to Start, ends: for up to d after that, but not
+// for longer than a draining listener waits for its connections. What was read from a connection that its client closed
+// is still done so.
+func (r *Request) Outlive(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		defer cancel()
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-r.over:
+		case <-longer.Done():
+		}
+	})
+	return longer, func() {
+		stop()
+		cancel()
+	}
 }
 
 // Release gives the frame's memory back before the reply: the handler has copied what it needs. Further calls have

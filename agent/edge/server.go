@@ -31,6 +31,7 @@ type Server struct {
 	reclaim atomic.Int64 // UnixNano of the last Reclaim that looked
 
 	draining chan struct{} // closed when Run's context has ended
+	over     chan struct{} // closed when the drain's time is over
 
 	mu struct {
 		sync.Mutex
@@ -47,7 +48,7 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("kafka listener: %w", err)
 	}
-	s := &Server{cfg: cfg, warns: rate.NewLimiter(1, 5), draining: make(chan struct{})}
+	s := &Server{cfg: cfg, warns: rate.NewLimiter(1, 5), draining: make(chan struct{}), over: make(chan struct{})}
 	s.m = newMetrics(cfg.Registerer, s)
 	s.produce = newBudget(cfg.ProduceMemory, s.m.budget("produce"))
 	s.others = newBudget(cfg.OtherMemory, s.m.budget("other"))
@@ -276,6 +277,7 @@ func (s *Server) drain() {
 		c.stop()
 	}
 	limit := time.AfterFunc(s.cfg.DrainTimeout, func() {
+		close(s.over)
 		for _, c := range s.connections() {
 			c.abort(closeDrain)
 		}

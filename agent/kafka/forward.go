@@ -20,6 +20,10 @@ import (
 // request, so that they get an answer and not a silent connection.
 const forwardTimeout = 20 * time.Second
 
+// closedTimeout bounds how long an owner is still waited for with a request whose connection has closed: as long as
+// it takes until there is another owner, as a rule.
+const closedTimeout = 6 * time.Second
+
 // Forwarder hands requests to the owner of the virtual cluster and gives the response's body, after its header. It
 // waits for an owner while there is none, as long as ctx allows. client.ErrInvalid says that the owner refused the
 // request as malformed; any other error means that there is no answer. *client.Session is one.
@@ -60,7 +64,7 @@ func (f *forwarded) ask(ctx context.Context, req *edge.Request, forward forwardF
 		req.Release()
 		req.Body = body
 	}
-	ctx, cancel := context.WithTimeout(ctx, f.timeoutOf(req))
+	ctx, cancel := f.bound(ctx, req)
 	defer cancel()
 	body, err := forward(ctx, forwardOf(req, f.zone))
 	if err == nil {
@@ -77,6 +81,21 @@ func (f *forwarded) ask(ctx context.Context, req *edge.Request, forward forwardF
 		return edge.Reply{Close: true, Silent: true, Err: err}
 	}
 	return Answer(req, out)
+}
+
+// bound gives the context that a request is forwarded under. What a client did not wait for is done all the same, as by
+// Kafka: consumers leave their group and go. Not so what waits for others, whose client would not learn of it.
+func (f *forwarded) bound(ctx context.Context, req *edge.Request) (context.Context, context.CancelFunc) {
+	timeout := f.timeoutOf(req)
+	if waitsForOthers(req.Key) {
+		return context.WithTimeout(ctx, timeout)
+	}
+	ctx, cancel := req.Outlive(ctx, closedTimeout)
+	ctx, expire := context.WithTimeout(ctx, timeout)
+	return ctx, func() {
+		expire()
+		cancel()
+	}
 }
 
 // forwardOf is a request as the control plane gets it. The body is valid during the call.
