@@ -8,10 +8,12 @@ LINT     := $(GO) tool -modfile=tools/lint/go.mod golangci-lint
 FUZZTIME ?= 20s
 MINUTES  ?= 10
 PKGS     ?= ./...
-# The end-to-end tests run real clients against real processes, one package at a time because they measure times;
-# the other packages need nothing but Go.
+# The tests in test/ but sim run real clients against real processes; the other packages need nothing but Go. Most of
+# them wait most of the time, so that more run at once than there are cores. WAITING are the packages that measure no
+# times and share the machine, MEASURING have it for themselves.
 UNIT      = $(shell $(GO) list ./... | grep -v '/test/')
-E2E       = $(shell $(GO) list ./test/... | grep -v '/test/sim')
+WAITING   = ./test/clients ./test/ecosystem
+MEASURING = $(shell $(GO) list ./test/... | grep -v -e '/test/sim' $(WAITING:./%=-e '/%$$'))
 
 .DEFAULT_GOAL := help
 .PHONY: help
@@ -28,9 +30,10 @@ dev: build ## build and run everything in one process, data in ./data
 
 .PHONY: test
 test: build ## run all tests: units and a simulated cluster with the race detector, then real clients
-	@$(GO) test -race -timeout 10m $(UNIT)
-	$(GO) test -race -timeout 14m -count=1 ./test/sim
-	$(GO) test -timeout 14m -count=1 -p 1 $(E2E)
+	@$(GO) test -race -timeout 10m -p 3 $(UNIT)
+	$(GO) test -race -timeout 14m -count=1 -parallel 4 ./test/sim
+	FRESHET_BINARY=$(abspath $(BIN)/freshet) $(GO) test -timeout 14m -count=1 -p 2 -parallel 3 $(WAITING)
+	FRESHET_BINARY=$(abspath $(BIN)/freshet) $(GO) test -timeout 14m -count=1 -p 1 -parallel 2 $(MEASURING)
 
 .PHONY: unit
 unit: ## run the unit tests without the race detector (quick)

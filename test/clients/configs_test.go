@@ -34,6 +34,7 @@ var ordinary = []string{"-3", "-2", "-1", "0", "1", "3", "4", "92233720368547758
 // TestConfigs_Differential: every topic config that Kafka 4.3 has is known here and no other, and each takes and
 // refuses the same values, in creation and in change, and shows the same afterwards.
 func TestConfigs_Differential(t *testing.T) {
+	t.Parallel()
 	kafka := newSide(t, harness.StartKafka(t).Bootstrap)
 	freshet := newSide(t, harness.StartDev(t).Bootstrap)
 	sides := []*side{freshet, kafka}
@@ -133,6 +134,7 @@ func alterConfig(t *testing.T, s *side, c kmsg.IncrementalAlterConfigsRequestRes
 
 // TestConfigs_Effects: the configs that say they act do, at once and after a change; those without effect have none.
 func TestConfigs_Effects(t *testing.T) {
+	t.Parallel()
 	s := newSide(t, harness.StartDev(t).Bootstrap)
 	create := kmsg.NewPtrCreateTopicsRequest()
 	create.TimeoutMillis = 30_000

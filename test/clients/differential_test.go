@@ -13,6 +13,7 @@ import (
 // TestDifferential sends the same requests to Freshet and to Apache Kafka 4.3, in every version that Freshet serves:
 // the answers have the same codes and fields, but for the differences that a step lists with their reasons.
 func TestDifferential(t *testing.T) {
+	t.Parallel()
 	kafka := harness.StartKafka(t)
 	dev := harness.StartDev(t, "--auto-create-topics=false")
 	sides := []*side{newSide(t, dev.Bootstrap), newSide(t, kafka.Bootstrap)}

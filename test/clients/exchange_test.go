@@ -44,12 +44,14 @@ func sample(partition int32, base int64) []record {
 // TestExchange: each client family creates a topic and produces every shape of record with every codec; every family
 // reads what every other wrote, field by field the same.
 func TestExchange(t *testing.T) {
+	t.Parallel()
 	dev := harness.StartDev(t)
 	exchange(t, dev.Bootstrap, dev.Bootstrap)
 }
 
 // TestExchange_TwoAgents: written through one agent, read from another.
 func TestExchange_TwoAgents(t *testing.T) {
+	t.Parallel()
 	c := harness.StartCluster(t, harness.ClusterConfig{
 		Agents: 2, ControlPlanes: 1,
 		AgentFlags: []string{"--put-budget", "100"}, // the server here does not charge for PUTs

@@ -34,6 +34,7 @@ type groups struct {
 
 // TestGroups has all its groups at once on one node: they mostly wait.
 func TestGroups(t *testing.T) {
+	t.Parallel()
 	dev := harness.StartDev(t, groupSettings...)
 	client, err := kgo.NewClient(kgo.SeedBrokers(dev.Bootstrap))
 	require.NoError(t, err)

@@ -15,6 +15,7 @@ import (
 // TestKcat: what kcat can say is read by all families, and what they write is read by kcat. kcat takes text, keys by a
 // delimiter, empty for null, and the same headers for every record; it cannot set timestamps.
 func TestKcat(t *testing.T) {
+	t.Parallel()
 	dev := harness.StartDev(t)
 	all := families(t)
 	mustCreate(t, all["franz-go"], job{Bootstrap: dev.Bootstrap, Topic: "kcat", Partitions: int32(len(codecs))})

@@ -16,6 +16,7 @@ import (
 // TestPositions: every family starts at the earliest, the latest, an offset and a timestamp, and finds the record of a
 // timestamp exactly, within batches too.
 func TestPositions(t *testing.T) {
+	t.Parallel()
 	dev := harness.StartDev(t)
 	all, base := families(t), baseTime()
 	const topic = "positions"
@@ -175,6 +176,7 @@ func TestLogAppendTime(t *testing.T) {
 
 // TestAcks: with and without idempotence, every acks and codec; acks 0 and 1 arrive too.
 func TestAcks(t *testing.T) {
+	t.Parallel()
 	dev := harness.StartDev(t)
 	for name, f := range families(t) {
 		t.Run(name, func(t *testing.T) {
@@ -199,6 +201,7 @@ func TestAcks(t *testing.T) {
 // TestLarge: records up to max.message.bytes are taken, and larger ones refused with the client's own error for it,
 // without harm to the others.
 func TestLarge(t *testing.T) {
+	t.Parallel()
 	dev := harness.StartDev(t)
 	tooLarge := map[string]string{
 		"Java": "RecordTooLargeException", "librdkafka": "MSG_SIZE_TOO_LARGE", "franz-go": "MESSAGE_TOO_LARGE", "sarama": "too large",
@@ -234,6 +237,7 @@ func TestLarge(t *testing.T) {
 
 // TestAcksZero_Errors: nothing is answered to acks 0; what goes wrong closes the connection, as in Kafka.
 func TestAcksZero_Errors(t *testing.T) {
+	t.Parallel()
 	dev := harness.StartDev(t, "--auto-create-topics=false")
 	mustCreate(t, franz{}, job{Bootstrap: dev.Bootstrap, Topic: "zero", Partitions: 1})
 	unanswered := func(w *wire, topic string, spec batchSpec) {

@@ -60,6 +60,7 @@ const (
 // TestDifferential_Transactions plays the same transactions against Freshet and Apache Kafka, in all versions of both
 // protocols: every answer has the same codes, epochs and states.
 func TestDifferential_Transactions(t *testing.T) {
+	t.Parallel()
 	kafka := harness.StartKafka(t)
 	dev := harness.StartDev(t, "--auto-create-topics=false")
 	sides := []*side{newSide(t, dev.Bootstrap), newSide(t, kafka.Bootstrap)}

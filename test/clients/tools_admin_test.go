@@ -32,6 +32,7 @@ func file(t *testing.T, content string) string {
 
 // TestTools_Admin: each tool does its main thing.
 func TestTools_Admin(t *testing.T) {
+	t.Parallel()
 	dev := harness.StartDev(t, "--auto-create-topics=false")
 	k := harness.StartTools(t, dev.Bootstrap)
 	k.Run(t, harness.TopicCommand, "--create", "--topic", "t")

@@ -42,6 +42,7 @@ func process(t *testing.T, bootstrap string, in io.Reader, class string, args ..
 
 // TestTools runs Apache Kafka's command-line tools.
 func TestTools(t *testing.T) {
+	t.Parallel()
 	dev := harness.StartDev(t, "--auto-create-topics=false")
 	k := harness.StartTools(t, dev.Bootstrap)
 	fails := func(t *testing.T, class string, args ...string) string {

@@ -33,6 +33,7 @@ const transactionLimit = 2 * time.Minute
 // TestTransactions: every client family commits, aborts, fences and moves records exactly once. franz-go does so in
 // both protocols, Java in the second, librdkafka in the first.
 func TestTransactions(t *testing.T) {
+	t.Parallel()
 	dev := harness.StartDev(t)
 	for name, tell := range map[string]func(t *testing.T, j tellerJob) (fenced bool){
 		"Java":                   inWorker(harness.JavaWorker(t, "Tellers")),

@@ -22,6 +22,7 @@ type sweep struct {
 // TestVersions_Served sends every API of the version table in every version served: each answer decodes, uses its
 // bytes up, and says that it worked.
 func TestVersions_Served(t *testing.T) {
+	t.Parallel()
 	dev := harness.StartDev(t)
 	conn := dial(t, dev.Bootstrap)
 	create := kmsg.NewPtrCreateTopicsRequest()
@@ -53,6 +54,7 @@ func TestVersions_Served(t *testing.T) {
 
 // TestVersions_Refused: a version or an API that is not served closes the connection, but ApiVersions.
 func TestVersions_Refused(t *testing.T) {
+	t.Parallel()
 	dev := harness.StartDev(t)
 	for _, entry := range kafkaproto.Table() {
 		for _, v := range []int16{entry.Served.Min - 1, entry.Served.Max + 1} {

@@ -16,6 +16,7 @@ import (
 
 // TestCluster_TLSEverywhere: TLS to etcd with client certificates, between agents and control plane, and for clients.
 func TestCluster_TLSEverywhere(t *testing.T) {
+	t.Parallel()
 	files := testservers.NewTLSFiles(t)
 	c := harness.StartCluster(t, harness.ClusterConfig{
 		Agents: 2, ControlPlanes: 2, TLS: true,
@@ -40,6 +41,7 @@ func TestCluster_TLSEverywhere(t *testing.T) {
 
 // TestCluster_AgentNeedsItsKey: an agent with another key is kept out.
 func TestCluster_AgentNeedsItsKey(t *testing.T) {
+	t.Parallel()
 	c := harness.NewCluster(t, harness.ClusterConfig{Agents: 1, ControlPlanes: 1, AgentFlags: []string{"--agent-key", "not the key"}})
 	c.ControlPlanes[0].Launch()
 	c.ControlPlanes[0].AwaitReady()
@@ -50,6 +52,7 @@ func TestCluster_AgentNeedsItsKey(t *testing.T) {
 
 // TestCluster_AgentStartsWithoutControlPlane: it starts, says that it is not ready, and heals by itself.
 func TestCluster_AgentStartsWithoutControlPlane(t *testing.T) {
+	t.Parallel()
 	c := harness.NewCluster(t, harness.ClusterConfig{Agents: 1, ControlPlanes: 1})
 	agent, control := c.Agents[0], c.ControlPlanes[0]
 	agent.Launch()
@@ -65,7 +68,7 @@ func TestCluster_AgentStartsWithoutControlPlane(t *testing.T) {
 
 // TestCluster_StoppingAnAgentLosesNothing: SIGTERM under load: the agent ends within 5 s, and the producer, not even
 // an idempotent one, sees an error.
-func TestCluster_StoppingAnAgentLosesNothing(t *testing.T) {
+func TestCluster_StoppingAnAgentLosesNothing(t *testing.T) { // not parallel: it measures time
 	c := harness.StartCluster(t, harness.ClusterConfig{Agents: 2, ControlPlanes: 1})
 	harness.CLI(t, c.Bootstrap(), nil, "topic", "create", "t", "--partitions", "4")
 	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(c.Bootstrap(), ",")...), kgo.DefaultProduceTopic("t"), kgo.DisableIdempotentWrite())

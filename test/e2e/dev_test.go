@@ -25,6 +25,7 @@ func numbers(first, last int) string {
 
 // TestDev_CommandLineRoundTrip is the README's first minute.
 func TestDev_CommandLineRoundTrip(t *testing.T) {
+	t.Parallel()
 	d := harness.StartDev(t)
 	cli := func(in string, args ...string) string {
 		t.Helper()
@@ -51,6 +52,7 @@ func TestDev_CommandLineRoundTrip(t *testing.T) {
 }
 
 func TestDev_CommandLineFaults(t *testing.T) {
+	t.Parallel()
 	d := harness.StartDev(t, "--auto-create-topics=false")
 	for want, args := range map[string][]string{
 		"freshet topic create absent":      {"consume", "absent"},
@@ -72,6 +74,7 @@ func TestDev_CommandLineFaults(t *testing.T) {
 
 // TestDev_KcatRoundTrip: a topic made by producing to it, every codec kcat has, keys and headers.
 func TestDev_KcatRoundTrip(t *testing.T) {
+	t.Parallel()
 	d := harness.StartDev(t)
 	for _, codec := range []string{"none", "gzip", "snappy", "lz4", "zstd"} {
 		t.Run(codec, func(t *testing.T) {
@@ -90,7 +93,7 @@ func TestDev_KcatRoundTrip(t *testing.T) {
 
 // TestDev_SurvivesRestartAndKill: what was acknowledged is there after a clean end and after kill -9, and a new start
 // serves at once (it need not wait for the dead owner's lease).
-func TestDev_SurvivesRestartAndKill(t *testing.T) {
+func TestDev_SurvivesRestartAndKill(t *testing.T) { // not parallel: it measures time
 	d := harness.StartDev(t)
 	harness.CLI(t, d.Bootstrap, nil, "topic", "create", "kept", "--partitions", "1")
 	next := 1
@@ -120,13 +123,14 @@ func TestDev_SurvivesRestartAndKill(t *testing.T) {
 }
 
 func TestDev_SecondProcessOnTheSameDataIsRefused(t *testing.T) {
+	t.Parallel()
 	d := harness.StartDev(t)
 	other := harness.NewDev(t, "--data-dir", d.DataDir)
 	other.Launch()
 	require.Eventually(t, func() bool { return strings.Contains(other.Output(), "in use by another process") }, 20*time.Second, 20*time.Millisecond)
 }
 
-func TestDev_SaysHowToTryIt(t *testing.T) {
+func TestDev_SaysHowToTryIt(t *testing.T) { // not parallel: etcd warns where a start takes long
 	d := harness.StartDev(t)
 	require.Contains(t, d.Output(), "freshet is ready, bootstrap address "+d.Bootstrap)
 	require.Contains(t, d.Output(), harness.Freshet(t)+" produce numbers -b "+d.Bootstrap)
@@ -137,6 +141,7 @@ func TestDev_SaysHowToTryIt(t *testing.T) {
 }
 
 func TestDev_HTTP(t *testing.T) {
+	t.Parallel()
 	d := harness.StartDev(t)
 	for _, path := range []string{"/livez", "/readyz", "/metrics", "/debug/pprof/"} {
 		resp, err := http.Get(d.HTTP + path)
@@ -148,6 +153,7 @@ func TestDev_HTTP(t *testing.T) {
 
 // TestDev_ObjectsInADirectory: the records are in the bucket given, and nowhere else but there.
 func TestDev_ObjectsInADirectory(t *testing.T) {
+	t.Parallel()
 	bucket := t.TempDir()
 	d := harness.StartDev(t, "--bucket", "file://"+bucket)
 	harness.CLI(t, d.Bootstrap, strings.NewReader("needle in a haystack\n"), "produce", "t")

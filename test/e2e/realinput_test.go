@@ -18,6 +18,7 @@ const realInputBytes = 20 << 20
 // TestRealInput_Dev moves the lines of the Go source tree through `freshet dev`: produced by kcat and consumed by
 // Apache Kafka's console consumer, and the other way round.
 func TestRealInput_Dev(t *testing.T) {
+	t.Parallel()
 	d := harness.StartDev(t)
 	realInput(t, d.Bootstrap, d.Bootstrap)
 }
@@ -25,6 +26,7 @@ func TestRealInput_Dev(t *testing.T) {
 // TestRealInput_Cluster does it on three agents, two control planes, three etcd members and an S3 server; what one
 // agent took in another hands out.
 func TestRealInput_Cluster(t *testing.T) {
+	t.Parallel()
 	c := harness.StartCluster(t, harness.ClusterConfig{
 		Agents: 3, ControlPlanes: 2, EtcdMembers: 3,
 		// A producer with few small batches in flight moves one window per PUT; the server here does not charge for PUTs.

@@ -17,6 +17,7 @@ import (
 // TestSecurity_AgentsThatAreKeptOut: each way in which an agent's credentials can be wrong is a clear warning that
 // does not fill the log, with a process that lives on and says that it is not ready.
 func TestSecurity_AgentsThatAreKeptOut(t *testing.T) {
+	t.Parallel()
 	other := testservers.NewTLSFiles(t)
 	c := harness.NewCluster(t, harness.ClusterConfig{Agents: 1, ControlPlanes: 1, TLS: true, MutualTLS: true})
 	c.ControlPlanes[0].Launch()
@@ -80,6 +81,7 @@ func TestSecurity_AgentsThatAreKeptOut(t *testing.T) {
 // TestSecurity_ControlPlaneThatMayNotUseEtcd: an etcd that does not take the replica's certificate, or whose own the
 // replica does not trust, is a clear warning and no ownership.
 func TestSecurity_ControlPlaneThatMayNotUseEtcd(t *testing.T) {
+	t.Parallel()
 	other := testservers.NewTLSFiles(t)
 	c := harness.NewCluster(t, harness.ClusterConfig{Agents: 1, ControlPlanes: 1, TLS: true})
 	for name, tt := range map[string]struct {

@@ -27,7 +27,7 @@ const (
 
 // TestCommits_Pipelined: connections send two OffsetCommits at once, again and again, while the owner is killed and while
 // it is paused past its lease. Of two that are both taken the later one wins, and nothing goes back afterwards.
-func TestCommits_Pipelined(t *testing.T) {
+func TestCommits_Pipelined(t *testing.T) { // not parallel: it measures time
 	b := startCluster(t)
 	b.create(t, "t", 1)
 	var stop atomic.Bool

@@ -99,6 +99,7 @@ func (b broker) values(t *testing.T, topic string) []string {
 // TestConnect_Standalone: lines of a file go through a topic into another file; after a restart both connectors go on
 // where they were, so nothing is doubled and nothing is lost.
 func TestConnect_Standalone(t *testing.T) {
+	t.Parallel()
 	b := startBroker(t)
 	b.create(t, "piped", 1)
 	dir := t.TempDir()
@@ -133,6 +134,7 @@ func TestConnect_Standalone(t *testing.T) {
 // runs a source that writes records and its offsets in one transaction. It is killed in the middle, and every line is
 // there once.
 func TestConnect_DistributedExactlyOnce(t *testing.T) {
+	t.Parallel()
 	b := startBroker(t)
 	b.create(t, "piped", 1)
 	in := filepath.Join(t.TempDir(), "in")

@@ -22,6 +22,7 @@ const (
 // agent is killed and while the owner is killed. No member sees a rebalance, none loses or repeats a record, and offsets
 // go on from where they were.
 func TestGroups_Failures(t *testing.T) {
+	t.Parallel()
 	b := startCluster(t)
 	b.create(t, "read", groupPartitions)
 	written := writeRecords(t, b, "read")

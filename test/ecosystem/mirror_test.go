@@ -15,6 +15,7 @@ import (
 // TestMirrorMaker moves topics and groups from Apache Kafka to the broker under test: records arrive in order, and the
 // offsets of a group are translated, so that its consumers go on where they were.
 func TestMirrorMaker(t *testing.T) {
+	t.Parallel()
 	source, target := startKafka(t), startBroker(t)
 	source.create(t, "orders", 2)
 	// Offsets at the target are others than at the source, whose first records are gone.

@@ -29,6 +29,7 @@ const (
 // and the brokers are killed under it. Every count goes to the output, so of each word a reader of committed records
 // must see 1, 2, 3 and so on up to the number written, each once.
 func TestStreams_ExactlyOnce(t *testing.T) {
+	t.Parallel()
 	b := startCluster(t)
 	b.create(t, "lines", 4)
 	b.create(t, "counts", 3)

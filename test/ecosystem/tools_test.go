@@ -56,6 +56,7 @@ func numbers(n int) []string {
 
 // TestTools_Groups runs the command-line tools that belong to groups.
 func TestTools_Groups(t *testing.T) {
+	t.Parallel()
 	b := startBroker(t)
 	b.create(t, "t", 2)
 	b.produce(t, "t", 0, numbers(10)...)

@@ -12,6 +12,7 @@ import (
 // TestTools_Transactions runs kafka-transactions on an open transaction: it is listed and described, it is not
 // hanging, and its part in one partition can be aborted from outside.
 func TestTools_Transactions(t *testing.T) {
+	t.Parallel()
 	b := startBroker(t)
 	b.create(t, "t", 2)
 	b.produce(t, "t", 1, numbers(5)...)

@@ -27,6 +27,7 @@ const cutTime = 4 * time.Second
 
 // TestCutOff pauses processes and holds back what they say, so that they go on with what they believed before.
 func TestCutOff(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("only on Linux can the proxies tell which agent a connection is from")
 	}

@@ -20,6 +20,7 @@ var outageFlag = flag.Duration("outage", 10*time.Second, "how long a part that i
 
 // TestOutage takes away what the agents depend on, as a whole and for a while.
 func TestOutage(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t)
 	outage := *outageFlag
 	// What one takes away may not be back if it fails: the others would fail too.

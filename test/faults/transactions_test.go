@@ -194,6 +194,7 @@ func (x *tellers) committed(partition int32) (values []string) {
 
 // TestKill_Transactions kills an agent, the owner, and all agents, while producers commit and abort.
 func TestKill_Transactions(t *testing.T) {
+	t.Parallel()
 	c := harness.StartCluster(t, harness.ClusterConfig{Agents: 3, ControlPlanes: 2})
 	x := startTellers(t, 3, bootstraps(c)...)
 	agent := c.Agents[1].Process

@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // root is this repository's directory.
@@ -22,6 +24,25 @@ var freshet struct {
 	out  []byte
 }
 
+// build builds the binary, once for all test processes that start at the same time: the others find it up to date and
+// leave it alone, so that none runs half of it.
+func build(path string) ([]byte, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
+	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Close() // lets the lock go
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		return nil, err
+	}
+	cmd := exec.Command("go", "build", "-o", path, "./cmd/freshet")
+	cmd.Dir = root()
+	return cmd.CombinedOutput()
+}
+
 // Freshet gives the path of the binary under test, built from this tree once per test process. FRESHET_BINARY names
 // another one (built with -race or -cover, say).
 func Freshet(t testing.TB) string {
@@ -31,9 +52,7 @@ func Freshet(t testing.TB) string {
 			return
 		}
 		freshet.path = filepath.Join(root(), "bin", "freshet-e2e")
-		cmd := exec.Command("go", "build", "-o", freshet.path, "./cmd/freshet")
-		cmd.Dir = root()
-		freshet.out, freshet.err = cmd.CombinedOutput()
+		freshet.out, freshet.err = build(freshet.path)
 	})
 	if freshet.err != nil {
 		t.Fatalf("build freshet: %v\n%s", freshet.err, freshet.out)
