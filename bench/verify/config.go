@@ -11,10 +11,10 @@ import (
 
 // Config of a run. ApplyDefaults gives zero fields the values named.
 type Config struct {
-	Bootstrap []string  // host:port of brokers; localhost:9092
-	Options   []kgo.Opt // further options of every client (TLS, SASL)
-	Prefix    string    // of the names of topics, groups and transactional ids; "freshet-verify"
-	Keep      bool      // leave topics and groups behind
+	Bootstrap []string         // host:port of brokers; localhost:9092
+	Options   func() []kgo.Opt // further options (TLS, SASL), made anew for each client: franz-go changes some; may be nil
+	Prefix    string           // of the names of topics, groups and transactional ids; "freshet-verify"
+	Keep      bool             // leave topics and groups behind
 
 	Duration     time.Duration // of producing; 10 minutes. The end of the context ends it earlier
 	Patience     time.Duration // how long what is there may take to be read, and open transactions to end, afterwards; 1 minute
@@ -58,6 +58,9 @@ func (c *Config) ApplyDefaults() {
 	or(&c.Churn, 30*time.Second)
 	or(&c.Aborts, 0.25)
 	or(&c.Progress, 10*time.Second)
+	if c.Options == nil {
+		c.Options = func() []kgo.Opt { return nil }
+	}
 	if c.Out == nil {
 		c.Out = io.Discard
 	}

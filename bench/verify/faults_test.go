@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/freshet-io/freshet/bench/verify/oracle"
@@ -423,14 +422,16 @@ func assignment(topic string, partition int32) []byte {
 	return a.AppendTo(nil)
 }
 
-func TestRun_FindsFaultsOfWriting(t *testing.T)      { findEach(t, writeFaults, false) }
-func TestRun_FindsFaultsOfReading(t *testing.T)      { findEach(t, readFaults, false) }
+func TestRun_FindsFaultsOfWriting(t *testing.T) { findEach(t, writeFaults, false) }
+
+func TestRun_FindsFaultsOfReading(t *testing.T) { findEach(t, readFaults, false) }
+
 func TestRun_FindsFaultsOfTransactions(t *testing.T) { findEach(t, transactionFaults, true) }
+
 func TestRun_FindsFaultsOfGroups(t *testing.T) {
 	for i := range groupFaults {
 		groupFaults[i].set = func(c *Config) {
 			c.Duration = 6 * time.Second // rebalances and questions take their time
-			c.Options = append(c.Options, kgo.HeartbeatInterval(100*time.Millisecond))
 		}
 	}
 	findEach(t, groupFaults, false)

@@ -18,8 +18,7 @@ import (
 const (
 	commitEvery = 500 * time.Millisecond
 	leaveWithin = 10 * time.Second
-	away        = 5 * time.Second // most that a member stays away
-	groupPoll   = 500             // records
+	groupPoll   = 500 // records
 )
 
 // group is a consumer group whose members come and go.
@@ -77,7 +76,7 @@ func (g *group) member(ctx, steady context.Context, rng *rand.Rand) error {
 			return err
 		}
 		if steady.Err() == nil {
-			pause(steady, time.Duration(rng.Int64N(int64(away))))
+			pause(steady, time.Duration(rng.Float64()*float64(g.cfg.Churn)/4))
 		}
 	}
 	return nil
@@ -139,7 +138,7 @@ func (l *life) consume(ctx context.Context) {
 			next = time.Now().Add(commitEvery)
 		}
 	}
-	l.commit(context.WithoutCancel(ctx), nil)
+	l.commit(ctx, nil)
 	l.client.AllowRebalance()
 }
 
@@ -150,7 +149,8 @@ func (l *life) deliver(r *kgo.Record) {
 	l.mu.positions[r.Partition] = r.Offset + 1
 }
 
-// commit commits what was delivered of the partitions given, all if none are, and forgets it.
+// commit commits what was delivered of the partitions given, all if none are, and forgets it. It goes on when ctx ends:
+// a member commits before it leaves.
 func (l *life) commit(ctx context.Context, only []int32) {
 	offsets := make(map[int32]kgo.EpochOffset)
 	l.mu.Lock()
@@ -169,7 +169,7 @@ func (l *life) commit(ctx context.Context, only []int32) {
 	if len(offsets) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, leaveWithin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWithin)
 	defer cancel()
 	l.client.CommitOffsetsSync(ctx, map[string]map[int32]kgo.EpochOffset{l.name: offsets}, l.committed)
 }

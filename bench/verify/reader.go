@@ -120,7 +120,7 @@ func (t *topic) pass(ctx context.Context, n int, view oracle.View, last bool) er
 		if last {
 			t.stuck("pass %d of %s records: %v", n, view, err)
 		}
-		return nil //nolint:nilerr // the run ended, or the brokers are away: said by ends
+		return nil // the run ended, or the brokers are away: ends has said so
 	}
 	r := t.history.NewReader(oracle.ReaderConfig{Name: fmt.Sprintf("pass %d", n), View: view})
 	began := time.Now()

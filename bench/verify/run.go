@@ -124,7 +124,7 @@ func (r *run) client(more ...kgo.Opt) (*kgo.Client, error) {
 		kgo.FetchMaxBytes(4 << 20), kgo.FetchMaxPartitionBytes(512 << 10), kgo.DialTimeout(5 * time.Second),
 		kgo.HeartbeatInterval(heartbeat),
 	}
-	options = append(append(options, r.cfg.Options...), more...)
+	options = append(append(options, r.cfg.Options()...), more...)
 	client, err := kgo.NewClient(options...)
 	if err != nil {
 		return nil, fmt.Errorf("create client: %w", err)

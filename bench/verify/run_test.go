@@ -3,6 +3,7 @@ package verify
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +18,14 @@ import (
 	"github.com/freshet-io/freshet/bench/verify/oracle"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// Tests wait most of the time, so more of them run at once than there are processors.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // verifyWith runs the checker for a few seconds against a fake cluster, through what may be wrong with it.
 func verifyWith(t *testing.T, f *faulty, transactions bool, set func(*Config)) (Report, error) {
@@ -29,10 +37,15 @@ func verifyWith(t *testing.T, f *faulty, transactions bool, set func(*Config)) (
 	defer f.pumps.Wait()
 	var out, progress strings.Builder
 	cfg := Config{
-		Bootstrap: cluster.ListenAddrs(), Duration: 4 * time.Second, Patience: 5 * time.Second, Rate: 600, Producers: 2, Partitions: 3,
+		Bootstrap: cluster.ListenAddrs(), Duration: 4 * time.Second, Patience: 20 * time.Second, Rate: 600, Producers: 2, Partitions: 3,
 		Groups: 1, Members: 2, Churn: 2 * time.Second, Transactions: transactions, Seed: 1, Size: 60, Progress: time.Second,
 		JSON: true, Out: &out, Err: &progress,
-		Options: []kgo.Opt{kgo.Dialer(f.dial), kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerLinger(20 * time.Millisecond)},
+		Options: func() []kgo.Opt {
+			return []kgo.Opt{
+				kgo.Dialer(f.dial), kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerLinger(20 * time.Millisecond),
+				kgo.HeartbeatInterval(100 * time.Millisecond),
+			}
+		},
 	}
 	if set != nil {
 		set(&cfg)
@@ -72,6 +85,7 @@ func findEach(t *testing.T, faults []planted, transactions bool) {
 
 // Nothing is wrong, and everything is checked.
 func TestRun_Clean(t *testing.T) {
+	t.Parallel()
 	report, err := verifyWith(t, &faulty{}, true, func(c *Config) { c.Groups, c.NextGen = 2, true })
 	require.NoError(t, err)
 	require.True(t, report.Clean)
@@ -109,6 +123,7 @@ func losesAnswers(n int) *faulty {
 
 // A lost answer is no fault: idempotent producers get over it.
 func TestRun_LostAnswers(t *testing.T) {
+	t.Parallel()
 	report, err := verifyWith(t, losesAnswers(10), true, nil)
 	require.NoError(t, err)
 	require.True(t, report.Clean)
@@ -116,6 +131,7 @@ func TestRun_LostAnswers(t *testing.T) {
 
 // Producers without idempotence write again what was not answered: that is counted, and no fault.
 func TestRun_PlainProducersRepeat(t *testing.T) {
+	t.Parallel()
 	report, err := verifyWith(t, losesAnswers(10), false, func(c *Config) { c.Plain = true })
 	require.NoError(t, err)
 	require.NotZero(t, report.Topics[0].Counts.Duplicates)
@@ -123,6 +139,7 @@ func TestRun_PlainProducersRepeat(t *testing.T) {
 
 // The same from an idempotent producer is a fault.
 func TestRun_IdempotenceBroken(t *testing.T) {
+	t.Parallel()
 	f := losesAnswers(10)
 	lose := f.request
 	f.request = func(req kmsg.Request) (kmsg.Response, bool) {
@@ -136,6 +153,7 @@ func TestRun_IdempotenceBroken(t *testing.T) {
 
 // What a producer gave up may be there or not.
 func TestRun_ProducersGiveUp(t *testing.T) {
+	t.Parallel()
 	now := after(late)
 	f := &faulty{answer: func(_ kmsg.Request, resp kmsg.Response) {
 		if r, ok := resp.(*kmsg.ProduceResponse); ok && now() {
@@ -149,6 +167,7 @@ func TestRun_ProducersGiveUp(t *testing.T) {
 
 // A cluster that takes nothing is not clean: nothing was checked.
 func TestRun_NothingAcknowledged(t *testing.T) {
+	t.Parallel()
 	f := &faulty{answer: func(_ kmsg.Request, resp kmsg.Response) {
 		if r, ok := resp.(*kmsg.ProduceResponse); ok {
 			for i := range r.Topics {
@@ -165,6 +184,7 @@ func TestRun_NothingAcknowledged(t *testing.T) {
 
 // The end of the context ends producing early; what was written is judged all the same.
 func TestRun_EndsEarly(t *testing.T) {
+	t.Parallel()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
 	require.NoError(t, err)
 	defer cluster.Close()

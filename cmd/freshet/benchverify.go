@@ -26,7 +26,8 @@ start again and again, and in groups whose members come and go; asks brokers for
 meanwhile. Kill brokers as you like: what a client cannot know after a lost answer counts as unknown, not as a fault.
 Faults are told with their evidence as they are found: lost, duplicate, reordered, phantom, aborted-read, torn,
 stale-read, offset-gap, offset-reuse, wrong-offset, lost-commit, two-owners, no-owner, not-finished.
-SIGINT ends producing early; what was written is read, and the verdict given, all the same.
+Its memory grows by about 10 MiB an hour at the default rate, as records that were read at their offsets are
+forgotten; SIGINT ends producing early; what was written is read, and the verdict given, all the same.
 
 Exit status: 0 clean; 1 faults; 2 it could not run. A run in which some part checked nothing is not clean.`,
 		Example: `  freshet bench verify --bootstrap localhost:9092 --duration 2h --rate 5000 --transactions`,
@@ -38,7 +39,7 @@ Exit status: 0 clean; 1 faults; 2 it could not run. A run in which some part che
 				return &codedError{err, exitNotRun}
 			}
 			if tlsConfig != nil {
-				cfg.Options = append(cfg.Options, kgo.DialTLSConfig(tlsConfig))
+				cfg.Options = func() []kgo.Opt { return []kgo.Opt{kgo.DialTLSConfig(tlsConfig)} }
 			}
 			err = verify.Run(cmd.Context(), cfg)
 			if err != nil && !errors.Is(err, verify.ErrFindings) {

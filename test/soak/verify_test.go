@@ -54,7 +54,7 @@ func TestVerify(t *testing.T) {
 		require.NoError(t, err, "the run is not clean")
 	case <-limit.C:
 		_ = cmd.Process.Signal(syscall.SIGKILL) // it has failed already
-		<-ended
+		t.Log(<-ended)
 		t.Fatal("the verification does not end")
 	}
 }
@@ -86,24 +86,23 @@ func kills(t *testing.T, c *harness.Cluster, ended chan error, duration time.Dur
 	}
 }
 
+// kill kills one process and starts it again, without waiting until it is ready: on a busy machine that may take longer
+// than any bound, and what follows must hold all the same.
 func kill(t *testing.T, c *harness.Cluster, rng *rand.Rand, n int) {
 	t.Helper()
-	away := between(rng, 0, mostAway)
-	var what string
-	var victim interface {
-		Kill()
-		Restart()
-	}
+	away, i := between(rng, 0, mostAway), rng.IntN(len(c.Agents))
+	what, victim := fmt.Sprintf("agent %d", i), c.Agents[i].Process
 	if rng.IntN(3) == 0 {
-		what, victim = "the owner", c.Owner(t)
-	} else {
-		i := rng.IntN(len(c.Agents))
-		what, victim = fmt.Sprintf("agent %d", i), c.Agents[i]
+		for _, p := range c.ControlPlanes {
+			if p.Owns() {
+				what, victim = "the owner", p.Process
+			}
+		}
 	}
 	t.Logf("%s kill %d: %s, away for %s", time.Now().UTC().Format("15:04:05.000"), n, what, away.Round(time.Millisecond))
 	victim.Kill()
 	<-time.After(away)
-	victim.Restart()
+	victim.Launch()
 }
 
 func between(rng *rand.Rand, least, most time.Duration) time.Duration {

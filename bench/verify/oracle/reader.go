@@ -139,7 +139,7 @@ func (r *Reader) closeBlock(partition int32, at *position) {
 func (r *Reader) identify(partition int32, s Seen) (ID, bool) {
 	h := r.h
 	id, err := parse(h.cfg.Run, s.Key, s.Value, h.cfg.Keys)
-	why := ""
+	var why string
 	switch {
 	case err != nil:
 		why = fmt.Sprintf("%v: key %.40q, %d bytes of value %.40q", err, s.Key, len(s.Value), s.Value)
