@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/freshet-io/freshet/internal/brokerconfig"
 )
 
 // elr is why min.insync.replicas differs.
@@ -183,6 +185,14 @@ func describeConfigSteps() []step {
 		`.*Configs\[log.retention.ms\].Value`: "what counts is shown; Kafka has it in hours elsewhere",
 		`.*Configs\[num.partitions\].*Source`: "the control plane is told, by a flag",
 	}
+	var names []string
+	for _, d := range brokerconfig.All() {
+		names = append(names, d.Name)
+	}
+	coordinators := describe("the coordinators of the broker", kmsg.ConfigResourceTypeBroker, func(s *side) string { return fmt.Sprint(s.broker) }, names...)
+	coordinators.differs = map[string]string{
+		`.*Configs\[(group.consumer.assignment.interval|producer.id.expiration).ms\].ReadOnly`: "a flag, and a part of the state machine",
+	}
 	return []step{
 		effective(describe("a topic", kmsg.ConfigResourceTypeTopic, named("window"))),
 		describe("some of a topic", kmsg.ConfigResourceTypeTopic, named("window"), "retention.ms", "cleanup.policy", "bogus"),
@@ -190,7 +200,7 @@ func describeConfigSteps() []step {
 		describe("a bad name", kmsg.ConfigResourceTypeTopic, named("a b")),
 		describe("an unknown broker", kmsg.ConfigResourceTypeBroker, named("99")),
 		describe("a broker that is no number", kmsg.ConfigResourceTypeBroker, named("x")),
-		defaults, broker,
+		defaults, broker, coordinators,
 		describe("a resource that does not exist", 77, named("x")),
 	}
 }
