@@ -66,7 +66,7 @@ func (c *comparison) prepare(ctx context.Context) error {
 	}
 	java, err := exec.LookPath(c.cfg.Java)
 	if err != nil {
-		return fmt.Errorf("Apache Kafka needs Java: %w", err)
+		return fmt.Errorf("find Java, which Apache Kafka needs: %w", err)
 	}
 	jvm, err := javaVersion(java)
 	if err != nil {

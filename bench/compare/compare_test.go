@@ -136,7 +136,7 @@ func TestComparison_SecondRound(t *testing.T) {
 	}
 	var starts, dirs []string
 	var table, summary bytes.Buffer
-	cfg := Config{Dir: t.TempDir(), Work: t.TempDir(), Duration: time.Second, Warmup: 100 * time.Millisecond, Rounds: 2, Scale: 0.001, Out: &table, JSON: &summary}
+	cfg := Config{Dir: t.TempDir(), Work: t.TempDir(), Duration: time.Second, Warmup: 100 * time.Millisecond, Rounds: 2, Scale: 0.0001, Out: &table, JSON: &summary}
 	cfg.ApplyDefaults()
 	work, err := cfg.task()
 	require.NoError(t, err)

@@ -97,7 +97,7 @@ func (c *chart) png() ([]byte, error) {
 // draw puts the title and the legend above the plot, where they cover no line.
 func (c *chart) draw(canvas draw.Canvas) error {
 	p := plot.New()
-	p.BackgroundColor = color.White
+	p.BackgroundColor = nil // the whole canvas gets one
 	c.axes(p)
 	p.Add(grid())
 	for _, l := range c.lines {

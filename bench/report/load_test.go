@@ -130,7 +130,7 @@ func TestLoad_NamesFileAndField(t *testing.T) {
 		{"negative scalar", "omb.json", "messageSize", `-1`, "field messageSize: -1: want a number that is not negative"},
 		{"text for a number", "omb.json", "aggregatedPublishLatencyMax", `"NaN"`, "field aggregatedPublishLatencyMax: want a number"},
 		{"number for a text", "omb.json", "workload", `1`, "field workload: want a string"},
-		{"time goes back", "perf.json", "timeSecs", `[2,1]`, "Seconds[1]: 1 does not follow 2"},
+		{"time goes back", "perf.json", "timeSecs", `[2,1]`, "field Seconds: value 2, 1, does not follow 2"},
 		{"missing total", "perf.json", "produceRateTotal", "", "field produceRateTotal: missing"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

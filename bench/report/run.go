@@ -89,7 +89,7 @@ func (f *Figures) validate() error {
 	}
 	for i := 1; i < len(f.Seconds); i++ {
 		if f.Seconds[i] <= f.Seconds[i-1] {
-			faults = append(faults, fmt.Errorf("Seconds[%d]: %g does not follow %g", i, f.Seconds[i], f.Seconds[i-1]))
+			faults = append(faults, fmt.Errorf("field Seconds: value %d, %g, does not follow %g", i+1, f.Seconds[i], f.Seconds[i-1]))
 			break
 		}
 	}
