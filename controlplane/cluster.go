@@ -11,6 +11,7 @@ import (
 
 	"github.com/freshet-io/freshet/controlplane/admin"
 	"github.com/freshet-io/freshet/controlplane/group"
+	"github.com/freshet-io/freshet/controlplane/lifecycle"
 	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/controlplane/replica"
 	"github.com/freshet-io/freshet/controlplane/session"
@@ -57,9 +58,19 @@ func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
 		Waits: group.Waits,
 		Log:   c.cfg.Log, Registerer: c.cfg.Registry,
 	})
+	work, err := lifecycle.New(lifecycle.Config{
+		Settings: c.cfg.Lifecycle, Bucket: c.cfg.Bucket, BundlePrefix: BundlePrefix(vc.Name),
+		Log: built.log, Registerer: registerer,
+	})
+	if err != nil {
+		return nil, err
+	}
 	built.replica, err = replica.New(replica.Config{
 		Replica: c.cfg.ReplicaID, Address: c.cfg.Advertise, TakeOver: c.cfg.TakeOver, Log: metadataLog,
 		Bucket: c.cfg.Bucket, SnapshotPrefix: SnapshotPrefix(vc.Name), OnOwner: built.sessions.Own,
+		Beside: func(ctx context.Context, t replica.Tenure) {
+			work.Run(ctx, lifecycle.Tenure{Owner: t.Owner, Kept: t.Kept, WantSnapshot: t.WantSnapshot})
+		},
 		SnapshotBytes: c.cfg.SnapshotBytes, SnapshotInterval: c.cfg.SnapshotInterval,
 		Owner:  owner.Config{SoftLogBytes: c.cfg.SoftLogBytes, HardLogBytes: c.cfg.HardLogBytes},
 		Logger: built.log, Registerer: registerer,

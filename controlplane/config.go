@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/freshet-io/freshet/controlplane/lifecycle"
 	"github.com/freshet-io/freshet/controlplane/replica"
 	"github.com/freshet-io/freshet/controlplane/session"
 	"github.com/freshet-io/freshet/internal/brokerconfig"
@@ -74,6 +75,8 @@ type Config struct {
 	// SoftLogBytes is the untrimmed log of a virtual cluster from which on its commits are slowed down, HardLogBytes
 	// that from which on they are refused; defaults 256 MiB, 512 MiB.
 	SoftLogBytes, HardLogBytes int64
+	// Lifecycle says how often retention is looked at and when what is dead is deleted; zero fields take the defaults.
+	Lifecycle lifecycle.Settings
 
 	Log *zap.Logger
 	// Registry takes the metrics, and is what /metrics shows; default a new one.
@@ -109,6 +112,7 @@ func (c *Config) ApplyDefaults() {
 	}
 	c.Timing.ApplyDefaults()
 	c.Limits.ApplyDefaults()
+	c.Lifecycle.ApplyDefaults()
 	var r replica.Config
 	r.ApplyDefaults()
 	orDefault(&c.SnapshotBytes, r.SnapshotBytes)
@@ -157,7 +161,7 @@ func (c *Config) Validate() error {
 			}
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.Lifecycle.Validate())...)
 }
 
 // SnapshotPrefix and BundlePrefix are where a virtual cluster's objects are in the bucket.

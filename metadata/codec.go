@@ -221,6 +221,8 @@ func readCommand(kind commandKind, w *wire.Reader) Command {
 		return readCommitOffsets(w)
 	case kindDeleteOffsets:
 		return readDeleteOffsets(w)
+	case kindForgetBundles:
+		return readForgetBundles(w)
 	default:
 		return readTransactionCommand(kind, w)
 	}

@@ -31,7 +31,7 @@ func (s *machine) commitBundle(c *CommitBundle, fx *Effects) (*commit.Result, er
 	}
 	if h.Resubmit {
 		// The bundle must be one that a commit of this session made known, and still have its object.
-		if size, _, _, ok := s.Bundle(sub.Bundle()); !ok || size != h.Bytes {
+		if size, _, _, ok := s.Bundle(sub.Bundle()); !ok || size != h.Bytes || !s.revivable(sub.Bundle()) {
 			return resultAbandoned, nil
 		}
 	}

@@ -3,6 +3,7 @@ package metadata
 import (
 	"bytes"
 	"encoding/hex"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -34,14 +35,20 @@ func TestGroupCommands_Golden(t *testing.T) {
 			"2116 016701 01 01000000000000000000000000000000 04 06",
 		},
 	} {
-		want, err := hex.DecodeString(string(bytes.ReplaceAll([]byte(c.bytes), []byte(" "), nil)))
-		require.NoError(t, err)
-		got := AppendBatch(nil, &Batch{Commands: []Command{c.command}})
-		require.Equal(t, hex.EncodeToString(want), hex.EncodeToString(got[3:]), "%#v", c.command)
-		parsed, err := ParseBatch(got)
-		require.NoError(t, err)
-		require.Equal(t, got, AppendBatch(nil, parsed))
+		requireCommandBytes(t, c.command, c.bytes)
 	}
+}
+
+// requireCommandBytes compares a command in the log with hex digits, spaces between them aside, and reads it back.
+func requireCommandBytes(t *testing.T, c Command, digits string) {
+	t.Helper()
+	want, err := hex.DecodeString(strings.ReplaceAll(digits, " ", ""))
+	require.NoError(t, err)
+	got := AppendBatch(nil, &Batch{Commands: []Command{c}})
+	require.Equal(t, hex.EncodeToString(want), hex.EncodeToString(got[3:]), "%#v", c)
+	parsed, err := ParseBatch(got)
+	require.NoError(t, err)
+	require.Equal(t, got, AppendBatch(nil, parsed))
 }
 
 // snapshotWith gives a snapshot of a state whose groups fn has tampered with.

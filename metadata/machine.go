@@ -158,6 +158,8 @@ func (s *machine) apply(c Command, fx *Effects) Result {
 		return s.allocateProducerIDs(c)
 	case *TrimPartitions:
 		return Result{Value: s.trimPartitions(c, fx)}
+	case *ForgetBundles:
+		return s.forgetBundles(c)
 	case *Tick:
 		s.tick(fx)
 		return Result{}

@@ -171,6 +171,12 @@ func randomCommands(rng *rand.Rand, s *machine) []Command {
 			list = append(list, &SetConfigs{
 				Resource: ConfigTopic, Topic: topic(), Set: map[string]string{fmt.Sprint(rng.IntN(9)): "x"}, Delete: []string{"3"},
 			}, &SetConfigs{Resource: ConfigBroker, Set: map[string]string{"a": "b"}})
+		case 29:
+			forget := &ForgetBundles{}
+			for b := range s.DeadBundles() {
+				forget.Bundles = append(forget.Bundles, b)
+			}
+			list = append(list, forget)
 		case 7:
 			list = append(list, &AbandonSubmission{Submission: id.Submission{Session: session, N: info.NextN}})
 		case 8, 9, 10, 11, 12, 13, 14, 15:

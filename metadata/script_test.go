@@ -75,6 +75,12 @@ func (w *world) run(t *testing.T, d *datadriven.TestData) string {
 			c.Trims = append(c.Trims, Trim{Partition: partitionID(t, f[0]), Offset: atoi(t, f[1])})
 		}
 		return w.apply(t, c)
+	case "forget":
+		c := &ForgetBundles{}
+		for _, n := range list(d, "n") {
+			c.Bundles = append(c.Bundles, id.Submission{Session: 1, N: uint32(atoi(t, n))}.Bundle())
+		}
+		return w.apply(t, c)
 	case "tick":
 		return w.apply(t, &Tick{})
 	case "bootstrap":
@@ -271,6 +277,9 @@ func (w *world) show(t *testing.T, d *datadriven.TestData) string {
 		fmt.Fprintf(&b, "at or after: %t %s\n", ok, describeExtent(&x))
 		x, ok = s.MaxTimestampExtent(tp)
 		fmt.Fprintf(&b, "max: %t %s\n", ok, describeExtent(&x))
+	case "show-retained":
+		r := Retention{SinceMs: num(t, d, "since", KeepForever), Bytes: num(t, d, "bytes", KeepForever)}
+		fmt.Fprintf(&b, "from %d\n", s.RetainedFrom(partitionID(t, d.CmdArgs[0].Key), r))
 	case "show-bundles":
 		s.bundles.Scan(func(n id.Bundle, l liveBundle) bool {
 			fmt.Fprintf(&b, "%s of %d live %d extents %d bytes\n", n, l.bytes, l.extents, l.liveBytes)

@@ -77,6 +77,8 @@ type api interface {
 
 	Producers(tp id.TopicPartition) (iter.Seq[ProducerInfo], bool)
 
+	RetainedFrom(tp id.TopicPartition, r Retention) (logStart int64)
+
 	Settled(sub id.Submission) (*commit.Result, bool)
 	Session(n id.Session) (SessionInfo, bool)
 	SessionByInstance(instance string) (SessionInfo, bool)

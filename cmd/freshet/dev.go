@@ -25,6 +25,7 @@ func newDev(p process) *cobra.Command {
 	s.PutBudget, s.AutoCreateTopics = devPutBudget, true
 	s.ApplyDefaults()
 	d := dev.Config{DataDir: "./data"}
+	d.Lifecycle.ApplyDefaults()
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run everything in one process, with its data in a directory",
@@ -40,6 +41,7 @@ func newDev(p process) *cobra.Command {
 	f.StringVar(&s.Zone, "zone", s.Zone, "availability zone that clients are shown")
 	bindKafka(f, &s)
 	bindWriting(f, &s.Config)
+	bindLifecycle(f, &d.Lifecycle)
 	d.Broker.Bind(f)
 	bindLog(f, &s.log)
 	return cmd

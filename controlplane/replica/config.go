@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -29,6 +30,8 @@ type Config struct {
 	// owner.OnApply hooks and keep the owner; it must not wait for a proposal. The function it returns is called
 	// when the owner has ended, before ownership is given up; it should return within StopTimeout.
 	OnOwner func(*owner.Owner) (stop func())
+	// Beside runs beside the owner while a tenure lasts. It returns when ctx has ended.
+	Beside func(ctx context.Context, t Tenure)
 
 	// ClusterID is given to a new virtual cluster; default: random, as Kafka makes them.
 	ClusterID string
@@ -58,6 +61,16 @@ type Config struct {
 	Registerer prometheus.Registerer // default: a private one
 }
 
+// Tenure is what Config.Beside works with.
+type Tenure struct {
+	Owner *owner.Owner
+	// Kept gives the log index of the older of the two retained snapshots, 0 while there are fewer: what was so then
+	// is so in every state that can come back.
+	Kept func() uint64
+	// WantSnapshot asks for a snapshot when its interval is over, however little log there is.
+	WantSnapshot func()
+}
+
 // maxSnapshotBackoff bounds the pause after failed snapshots.
 const maxSnapshotBackoff = time.Minute
 
@@ -78,6 +91,9 @@ func (c *Config) ApplyDefaults() {
 	setDefault(&c.SnapshotBackoff, 5*time.Second)
 	if c.OnOwner == nil {
 		c.OnOwner = func(*owner.Owner) func() { return func() {} }
+	}
+	if c.Beside == nil {
+		c.Beside = func(context.Context, Tenure) {}
 	}
 	if c.Version == nil {
 		c.Version = func() uint32 { return metadata.MaxVersion }

@@ -37,6 +37,9 @@ func (r *Replica) own(ctx context.Context, tenure metalog.Tenure) error {
 	var side sync.WaitGroup
 	side.Go(func() { r.tick(sideCtx, own) })
 	side.Go(func() { snaps.run(sideCtx) })
+	side.Go(func() {
+		r.cfg.Beside(sideCtx, Tenure{Owner: own, Kept: snaps.kept.Load, WantSnapshot: func() { snaps.wanted.Store(true) }})
+	})
 	err = own.Run(ctx)
 
 	cancel()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -30,6 +31,8 @@ type snapshots struct {
 	tenure metalog.Tenure
 
 	refs    []metalog.SnapshotRef // as pointed to, newest first
+	kept    atomic.Uint64         // index of the second of refs, 0 if there is none
+	wanted  atomic.Bool           // somebody waits for one, however little log there is
 	trimmed uint64                // what Trim was last done up to
 	total   int64                 // tenure.Total when the newest was taken
 	at      time.Time             // and when
@@ -40,11 +43,19 @@ type snapshots struct {
 }
 
 func newSnapshots(r *Replica, tenure metalog.Tenure, refs []metalog.SnapshotRef) *snapshots {
-	s := &snapshots{r: r, tenure: tenure, refs: refs, at: time.Now()}
+	s := &snapshots{r: r, tenure: tenure, at: time.Now()}
+	s.keep(refs)
 	if len(refs) > 0 {
 		s.total = refs[0].Total
 	}
 	return s
+}
+
+func (s *snapshots) keep(refs []metalog.SnapshotRef) {
+	s.refs = refs
+	if len(refs) > 1 {
+		s.kept.Store(refs[1].Index)
+	}
 }
 
 // offer keeps the snapshot taken at a mark. Called on the apply goroutine.
@@ -111,7 +122,7 @@ func (s *snapshots) due() bool {
 	case since >= cfg.SnapshotBytes, s.tenure.Bytes() >= cfg.Owner.SoftLogBytes:
 		return true
 	default:
-		return since >= cfg.SnapshotMinBytes && time.Since(s.at) >= cfg.SnapshotInterval
+		return (since >= cfg.SnapshotMinBytes || s.wanted.Load()) && time.Since(s.at) >= cfg.SnapshotInterval
 	}
 }
 
@@ -135,7 +146,9 @@ func (s *snapshots) take(ctx context.Context) error {
 	if err := s.tenure.SetSnapshots(ctx, refs); err != nil {
 		return fmt.Errorf("point to snapshot: %w", err)
 	}
-	s.refs, s.total, s.at = refs, total, time.Now()
+	s.keep(refs)
+	s.wanted.Store(false)
+	s.total, s.at = total, time.Now()
 	s.r.metrics.snapshots.Inc()
 	s.r.metrics.snapshotSeconds.Observe(time.Since(start).Seconds())
 	s.r.cfg.Logger.Info("took snapshot", zap.String("snapshot", ref.Name), zap.Int64("bytes", ref.Bytes),

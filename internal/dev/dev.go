@@ -23,6 +23,7 @@ import (
 
 	"github.com/freshet-io/freshet/agent"
 	"github.com/freshet-io/freshet/controlplane"
+	"github.com/freshet-io/freshet/controlplane/lifecycle"
 	"github.com/freshet-io/freshet/internal/brokerconfig"
 	"github.com/freshet-io/freshet/internal/etcdserver"
 	"github.com/freshet-io/freshet/internal/service"
@@ -46,6 +47,8 @@ type Config struct {
 	Agent     agent.Config
 	// Broker is what groups and transactions are coordinated with.
 	Broker brokerconfig.Settings
+	// Lifecycle is when retention and garbage are looked at.
+	Lifecycle lifecycle.Settings
 	// Out gets the lines for people: where it listens and how to try it with Program, this program as it was called.
 	Out     io.Writer
 	Program string
@@ -54,7 +57,7 @@ type Config struct {
 
 // Validate reports all faults at once.
 func (c *Config) Validate() error {
-	errs := []error{c.Broker.Validate()}
+	errs := []error{c.Broker.Validate(), c.Lifecycle.Validate()}
 	if c.DataDir == "" {
 		errs = append(errs, errors.New("no data directory"))
 	}
@@ -142,6 +145,7 @@ func startControlPlane(
 		ReplicaID: replica, GRPCListen: "127.0.0.1:0", HTTPListen: "none", Etcd: etcd.Client(),
 		Bucket:          bucket,
 		VirtualClusters: []controlplane.VirtualCluster{{Name: virtualCluster, AgentKeys: []string{key}, Broker: cfg.Broker}},
+		Lifecycle:       cfg.Lifecycle,
 		// The lock on the data directory proves that the process before this one is gone.
 		TakeOver: true,
 		Log:      cfg.Log.Named("controlplane"), Registry: c.registry,

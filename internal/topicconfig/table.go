@@ -104,9 +104,9 @@ func long(n int64) string { return strconv.FormatInt(n, 10) }
 // table is in the order of names.
 var table = []Def{
 	{
-		Name: CleanupPolicy, Type: List, Default: "delete", Broker: "log.cleanup.policy", Effect: Stored,
+		Name: CleanupPolicy, Type: List, Default: "delete", Broker: "log.cleanup.policy", Effect: Active,
 		rule: listOf("compact", "delete"),
-		Doc:  "What happens to old records: delete drops them by age and size, compact keeps the latest per key, both do both, an empty list keeps everything.",
+		Doc:  "What happens to old records: delete drops them by age and size, compact keeps the latest per key, both do both, an empty list keeps everything. Compaction is not there yet: until then compact keeps everything.",
 	},
 	{
 		Name: CompressionGzipLevel, Type: Int, Default: "-1", Broker: CompressionGzipLevel, Effect: Active, rule: gzipLevel,
@@ -211,11 +211,11 @@ var table = []Def{
 		Doc: "Switches tiering on. Everything is in the object store from the start.",
 	},
 	{
-		Name: RetentionBytes, Type: Long, Default: "-1", Broker: "log.retention.bytes", Effect: Stored, rule: anyValue,
+		Name: RetentionBytes, Type: Long, Default: "-1", Broker: "log.retention.bytes", Effect: Active, rule: anyValue,
 		Doc: "Bytes a partition may hold before its oldest records go with the delete policy; -1 is no limit.",
 	},
 	{
-		Name: RetentionMs, Type: Long, Default: long(7 * day), Broker: "log.retention.ms", BrokerUnset: true, Effect: Stored, rule: atLeast(-1),
+		Name: RetentionMs, Type: Long, Default: long(7 * day), Broker: "log.retention.ms", BrokerUnset: true, Effect: Active, rule: atLeast(-1),
 		Doc: "Time records are kept with the delete policy, in milliseconds; -1 is no limit.",
 	},
 	{

@@ -1,0 +1,12 @@
+// Package lifecycle keeps what a virtual cluster stores bounded. Beside the owner, for the length of a tenure:
+//
+//   - retention raises the log start of partitions whose records are too old or too many (retention.ms,
+//     retention.bytes; cleanup.policy has delete). That is a command like DeleteRecords.
+//   - garbage deletes the objects of dead bundles: those that no extent refers to. An object goes only when its bundle
+//     was dead in the older of the retained snapshots, so that no state that can come back refers to it, and a grace
+//     longer than any reader's plan is over. Objects first, then a command that forgets them: a crash between the two
+//     only repeats the deletion.
+//
+// Both look at a frozen state, so commits go on. An owner that is none any more can do no harm: a command of its is
+// refused, and a bundle that was dead for the grace in the log it knew can never live again (metadata.ForgetBundles).
+package lifecycle

@@ -1,0 +1,67 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// Lifecycle does the work of one virtual cluster, one tenure at a time.
+type Lifecycle struct {
+	cfg     Config
+	metrics *metrics
+}
+
+// New checks the configuration.
+func New(cfg Config) (*Lifecycle, error) {
+	cfg.applyDefaults()
+	if err := cfg.Settings.Validate(); err != nil {
+		return nil, fmt.Errorf("lifecycle: %w", err)
+	}
+	return &Lifecycle{cfg: cfg, metrics: newMetrics(cfg.Registerer)}, nil
+}
+
+// Tenure is the time of one owner.
+type Tenure struct {
+	Owner Owner
+	// Kept gives the log index of the older of the retained snapshots, 0 while there are fewer than two.
+	Kept func() uint64
+	// WantSnapshot asks for a snapshot though there is little log: garbage waits for it.
+	WantSnapshot func()
+}
+
+// Run works until ctx ends. Failures are logged and tried again at the next interval.
+func (l *Lifecycle) Run(ctx context.Context, t Tenure) {
+	var work sync.WaitGroup
+	work.Go(func() {
+		l.every(ctx, l.cfg.Settings.RetentionCheck, "retention failed, it is tried again", func(ctx context.Context) error {
+			return l.retain(ctx, t.Owner)
+		})
+	})
+	work.Go(func() {
+		l.every(ctx, l.cfg.Settings.GarbageCheck, "garbage not deleted, it is tried again", func(ctx context.Context) error {
+			return l.collect(ctx, t)
+		})
+	})
+	work.Wait()
+	l.metrics.garbage(0, 0)
+}
+
+func (l *Lifecycle) every(ctx context.Context, interval time.Duration, failure string, do func(context.Context) error) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err := do(ctx); err != nil && ctx.Err() == nil {
+			l.metrics.failures.Inc()
+			l.cfg.Log.Warn(failure, zap.Error(err)) //nolint:zapconst // one of two constants
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/internal/topicconfig"
+	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+// trimsPerCommand bounds the partitions that one command trims: applying it holds up commits.
+const trimsPerCommand = 256
+
+// retain raises the log start of every partition that has more than its retention keeps.
+func (l *Lifecycle) retain(ctx context.Context, o Owner) error {
+	var trims []metadata.Trim
+	if _, err := o.ReadFrozen(func(s *metadata.State) { trims = dueTrims(s) }); err != nil {
+		return fmt.Errorf("look for what is too old: %w", err)
+	}
+	for chunk := range slices.Chunk(trims, trimsPerCommand) {
+		result, _, err := o.Propose(ctx, &metadata.TrimPartitions{Trims: chunk})
+		if err != nil {
+			return fmt.Errorf("raise log starts: %w", err)
+		}
+		for _, r := range result.Value.([]metadata.TrimResult) {
+			if r.Err == nil { // else the topic was deleted meanwhile
+				l.metrics.trimmed.Inc()
+			}
+		}
+	}
+	if len(trims) > 0 {
+		l.cfg.Log.Info("raised log starts by retention", zap.Int("partitions", len(trims)))
+	}
+	return nil
+}
+
+// dueTrims walks all partitions. Time is the cluster's.
+func dueTrims(s *metadata.State) []metadata.Trim {
+	var trims []metadata.Trim
+	cluster := s.Configs(metadata.ConfigBroker, "")
+	for t := range s.Topics() {
+		r, ok := retentionOf(t.Configs, cluster, s.Now())
+		if !ok {
+			continue
+		}
+		for p := range t.Partitions {
+			tp := id.TopicPartition{Topic: t.ID, Partition: p}
+			w, _ := s.Watermarks(tp)
+			if from := s.RetainedFrom(tp, r); from > w.LogStart {
+				trims = append(trims, metadata.Trim{Partition: tp, Offset: from})
+			}
+		}
+	}
+	return trims
+}
+
+// retentionOf gives what a topic's configs keep; false if everything. Only the delete policy deletes by age or size.
+func retentionOf(topic, cluster map[string]string, now int64) (metadata.Retention, bool) {
+	v := topicconfig.Resolve(topic, cluster)
+	r := metadata.Retention{SinceMs: metadata.KeepForever, Bytes: metadata.KeepForever}
+	if !v.Delete {
+		return r, false
+	}
+	if v.Retention >= 0 {
+		r.SinceMs = now - v.Retention.Milliseconds()
+	}
+	if v.RetentionBytes >= 0 {
+		r.Bytes = v.RetentionBytes
+	}
+	return r, r.SinceMs != metadata.KeepForever || r.Bytes != metadata.KeepForever
+}

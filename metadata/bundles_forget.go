@@ -1,0 +1,67 @@
+package metadata
+
+import (
+	"encoding/binary"
+
+	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/metadata/internal/wire"
+)
+
+const (
+	// reviveMs is how long a dead bundle can be revived by a resubmission, which agents give up after seconds. It
+	// must be well below DeadBundleMinMs: an object that is being deleted must not come to life.
+	reviveMs = 5 * 60 * 1000
+	// DeadBundleMinMs is the least command time since its death after which a bundle's object may be deleted.
+	DeadBundleMinMs = 2 * reviveMs
+)
+
+// ForgetBundles takes dead bundles out of the state, once their objects are deleted. Those that are not dead stay.
+// Result: how many it took out (int64).
+type ForgetBundles struct{ Bundles []id.Bundle }
+
+const kindForgetBundles commandKind = 40
+
+func (*ForgetBundles) kind() commandKind { return kindForgetBundles }
+
+func (s *machine) forgetBundles(c *ForgetBundles) Result {
+	var n int64
+	for _, b := range c.Bundles {
+		if d, ok := s.dead.Get(b); ok && s.now-d.AtMs >= DeadBundleMinMs {
+			s.dead.Delete(b)
+			n++
+		}
+	}
+	return Result{Value: n}
+}
+
+// appendBody writes the bundles as a count and their distances, so they are best in order.
+func (c *ForgetBundles) appendBody(dst []byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(c.Bundles)))
+	before := id.Bundle(0)
+	for _, b := range c.Bundles {
+		dst = binary.AppendUvarint(dst, uint64(b-before))
+		before = b
+	}
+	return dst
+}
+
+func readForgetBundles(w *wire.Reader) *ForgetBundles {
+	c := &ForgetBundles{}
+	n := w.Count(1)
+	if n == 0 {
+		return c
+	}
+	c.Bundles = make([]id.Bundle, 0, n)
+	before := id.Bundle(0)
+	for range n {
+		before += id.Bundle(w.Uvarint())
+		c.Bundles = append(c.Bundles, before)
+	}
+	return c
+}
+
+// revivable tells whether a resubmission may still refer to a bundle.
+func (s *machine) revivable(b id.Bundle) bool {
+	d, dead := s.dead.Get(b)
+	return !dead || s.now-d.AtMs < reviveMs
+}
