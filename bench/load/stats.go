@@ -68,7 +68,7 @@ type half struct {
 	lastError error
 }
 
-// NewStats makes empty statistics; they take about 120 MB, for the histograms' precision.
+// NewStats makes empty statistics.
 func NewStats() *Stats {
 	s := &Stats{period: NewLatencies(), spare: NewLatencies(), total: NewLatencies(), since: time.Now()}
 	s.send.latencies, s.receive.latencies = s.period, s.period

@@ -28,8 +28,8 @@ const (
 const (
 	// largestBody bounds a request: a payload, or a list of many topics.
 	largestBody = 64 << 20
-	// largestAnswer bounds an answer: three histograms, in full about 40 MB before compression.
-	largestAnswer = 256 << 20
+	// largestAnswer bounds an answer: three histograms, in full about 6 MB before compression.
+	largestAnswer = 64 << 20
 	// longestCall bounds a request: making very many topics, or stopping with everything still buffered.
 	longestCall = 10 * time.Minute
 	// orphanedAfter is how long a worker goes on without hearing from who conducts it.
