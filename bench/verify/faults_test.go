@@ -2,7 +2,6 @@ package verify
 
 import (
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -428,11 +427,4 @@ func TestRun_FindsFaultsOfReading(t *testing.T) { findEach(t, readFaults, false)
 
 func TestRun_FindsFaultsOfTransactions(t *testing.T) { findEach(t, transactionFaults, true) }
 
-func TestRun_FindsFaultsOfGroups(t *testing.T) {
-	for i := range groupFaults {
-		groupFaults[i].set = func(c *Config) {
-			c.Duration = 6 * time.Second // rebalances and questions take their time
-		}
-	}
-	findEach(t, groupFaults, false)
-}
+func TestRun_FindsFaultsOfGroups(t *testing.T) { findEach(t, groupFaults, false) }
