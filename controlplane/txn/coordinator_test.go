@@ -376,6 +376,16 @@ func TestDescribeTransactions(t *testing.T) {
 		require.Zero(c.t, c.end(p, 5, true).ErrorCode)
 		require.Equal(c.t, "CompleteCommit", c.describe("x").State)
 		require.Empty(c.t, c.describe("x").Topics)
+
+		many := kmsg.NewPtrDescribeTransactionsRequest()
+		for i := range 100 {
+			many.TransactionalIDs = append(many.TransactionalIDs, fmt.Sprint(i))
+		}
+		many.TransactionalIDs = append(many.TransactionalIDs, "x")
+		out := ask[*kmsg.DescribeTransactionsResponse](c, many, 0)
+		require.Len(c.t, out.TransactionStates, 101)
+		require.Equal(c.t, kerr.TransactionalIDNotFound.Code, out.TransactionStates[99].ErrorCode)
+		require.Equal(c.t, p.id, out.TransactionStates[100].ProducerID)
 	})
 }
 

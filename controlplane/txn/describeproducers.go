@@ -16,7 +16,7 @@ import (
 func (c *call) describeProducers(_ context.Context, in *kmsg.DescribeProducersRequest) (*kmsg.DescribeProducersResponse, error) {
 	out := kmsg.NewPtrDescribeProducersResponse()
 	out.Topics = []kmsg.DescribeProducersResponseTopic{}
-	_, err := c.owner.Read(func(s *metadata.State) {
+	_, err := c.owner.ReadFrozen(func(s *metadata.State) { // a partition may have thousands of producers
 		for i := range in.Topics {
 			out.Topics = append(out.Topics, producersOf(s, &in.Topics[i]))
 		}

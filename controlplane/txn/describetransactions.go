@@ -19,12 +19,19 @@ import (
 const (
 	offsetsTopic      = "__consumer_offsets"
 	offsetsPartitions = 50
+	// manyTransactions is from how many on they are read from a frozen state. Below that it is not worth it: agents ask for
+	// one with each transactional producer that they meet.
+	manyTransactions = 32
 )
 
 func (c *call) describeTransactions(_ context.Context, in *kmsg.DescribeTransactionsRequest) (*kmsg.DescribeTransactionsResponse, error) {
 	out := kmsg.NewPtrDescribeTransactionsResponse()
 	out.TransactionStates = []kmsg.DescribeTransactionsResponseTransactionState{}
-	_, err := c.owner.Read(func(s *metadata.State) {
+	read := c.owner.Read
+	if len(in.TransactionalIDs) >= manyTransactions {
+		read = c.owner.ReadFrozen
+	}
+	_, err := read(func(s *metadata.State) {
 		for _, name := range in.TransactionalIDs {
 			out.TransactionStates = append(out.TransactionStates, describeTransaction(s, name))
 		}

@@ -47,7 +47,7 @@ func (c *call) initProducerID(ctx context.Context, in *kmsg.InitProducerIDReques
 	}
 	if init, ok := result.Value.(metadata.InitTransactionResult); ok && result.Err == nil {
 		out.ProducerID, out.ProducerEpoch = init.ProducerID, init.Epoch
-		c.cfg.Log.Info("transactional producer initialized", zap.String("transactional_id", *in.TransactionalID),
+		c.cfg.Log.Debug("transactional producer initialized", zap.String("transactional_id", *in.TransactionalID),
 			zap.Int64("producer_id", init.ProducerID), zap.Int16("epoch", init.Epoch))
 		return out, nil
 	}
