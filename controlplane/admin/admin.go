@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/controlplane/internal/forwarded"
 	"github.com/freshet-io/freshet/controlplane/owner"
-	"github.com/freshet-io/freshet/controlplane/session"
 	"github.com/freshet-io/freshet/internal/brokerconfig"
 	"github.com/freshet-io/freshet/metadata"
 )
@@ -62,65 +62,34 @@ type call struct {
 	forward *api.Forward
 }
 
-// handler answers one decoded request.
-type handler func(c *call, ctx context.Context, in kmsg.Request) (kmsg.Response, error)
-
 // handlers by API key.
-var handlers = map[int16]handler{
-	int16(kmsg.CreateTopics):               on((*call).createTopics),
-	int16(kmsg.DeleteTopics):               on((*call).deleteTopics),
-	int16(kmsg.CreatePartitions):           on((*call).createPartitions),
-	int16(kmsg.DescribeConfigs):            on((*call).describeConfigs),
-	int16(kmsg.AlterConfigs):               on((*call).alterConfigs),
-	int16(kmsg.IncrementalAlterConfigs):    on((*call).incrementalAlterConfigs),
-	int16(kmsg.DescribeCluster):            on((*call).describeCluster),
-	int16(kmsg.DescribeTopicPartitions):    on((*call).describeTopicPartitions),
-	int16(kmsg.DescribeLogDirs):            on((*call).describeLogDirs),
-	int16(kmsg.DeleteRecords):              on((*call).deleteRecords),
-	int16(kmsg.AlterReplicaLogDirs):        on((*call).alterReplicaLogDirs),
-	int16(kmsg.ElectLeaders):               on((*call).electLeaders),
-	int16(kmsg.AlterPartitionAssignments):  on((*call).alterPartitionAssignments),
-	int16(kmsg.ListPartitionReassignments): on((*call).listPartitionReassignments),
-	int16(kmsg.DescribeQuorum):             on((*call).describeQuorum),
-	int16(kmsg.UpdateFeatures):             on((*call).updateFeatures),
-	int16(kmsg.UnregisterBroker):           on((*call).unregisterBroker),
-	int16(kmsg.ListConfigResources):        on((*call).listConfigResources),
-}
-
-// on adapts a handler of one request type.
-func on[In kmsg.Request, Out kmsg.Response](h func(*call, context.Context, In) (Out, error)) handler {
-	return func(c *call, ctx context.Context, in kmsg.Request) (kmsg.Response, error) {
-		return h(c, ctx, in.(In))
-	}
+var handlers = forwarded.Handlers[*call]{
+	int16(kmsg.CreateTopics):               forwarded.On((*call).createTopics),
+	int16(kmsg.DeleteTopics):               forwarded.On((*call).deleteTopics),
+	int16(kmsg.CreatePartitions):           forwarded.On((*call).createPartitions),
+	int16(kmsg.DescribeConfigs):            forwarded.On((*call).describeConfigs),
+	int16(kmsg.AlterConfigs):               forwarded.On((*call).alterConfigs),
+	int16(kmsg.IncrementalAlterConfigs):    forwarded.On((*call).incrementalAlterConfigs),
+	int16(kmsg.DescribeCluster):            forwarded.On((*call).describeCluster),
+	int16(kmsg.DescribeTopicPartitions):    forwarded.On((*call).describeTopicPartitions),
+	int16(kmsg.DescribeLogDirs):            forwarded.On((*call).describeLogDirs),
+	int16(kmsg.DeleteRecords):              forwarded.On((*call).deleteRecords),
+	int16(kmsg.AlterReplicaLogDirs):        forwarded.On((*call).alterReplicaLogDirs),
+	int16(kmsg.ElectLeaders):               forwarded.On((*call).electLeaders),
+	int16(kmsg.AlterPartitionAssignments):  forwarded.On((*call).alterPartitionAssignments),
+	int16(kmsg.ListPartitionReassignments): forwarded.On((*call).listPartitionReassignments),
+	int16(kmsg.DescribeQuorum):             forwarded.On((*call).describeQuorum),
+	int16(kmsg.UpdateFeatures):             forwarded.On((*call).updateFeatures),
+	int16(kmsg.UnregisterBroker):           forwarded.On((*call).unregisterBroker),
+	int16(kmsg.ListConfigResources):        forwarded.On((*call).listConfigResources),
 }
 
 // Keys gives the API keys answered here.
-func (*APIs) Keys() []int16 {
-	keys := make([]int16, 0, len(handlers))
-	for key := range handlers {
-		keys = append(keys, key)
-	}
-	return keys
-}
+func (*APIs) Keys() []int16 { return handlers.Keys() }
 
-// Handle answers a forwarded request with the response's body. Errors: session.ErrBadRequest if the request cannot be
-// decoded or its API is not answered here; else there is no answer for now.
+// Handle answers a forwarded request with the response's body. Errors: as of forwarded.Handlers.
 func (a *APIs) Handle(ctx context.Context, f *api.Forward) ([]byte, error) {
-	h, ok := handlers[int16(f.ApiKey)]
-	in := kmsg.RequestForKey(int16(f.ApiKey))
-	if !ok || in == nil || f.ApiVersion < 0 || f.ApiVersion > int32(in.MaxVersion()) {
-		return nil, fmt.Errorf("%w: api key %d version %d is not answered here", session.ErrBadRequest, f.ApiKey, f.ApiVersion)
-	}
-	in.SetVersion(int16(f.ApiVersion))
-	if err := in.ReadFrom(f.Body); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", session.ErrBadRequest, kmsg.NameForKey(int16(f.ApiKey)), err)
-	}
-	out, err := h(&call{APIs: a, forward: f}, ctx, in)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", kmsg.NameForKey(int16(f.ApiKey)), err)
-	}
-	out.SetVersion(int16(f.ApiVersion))
-	return out.AppendTo(nil), nil
+	return handlers.Handle(ctx, &call{APIs: a, forward: f}, f)
 }
 
 // change runs fn alone among the requests that change something by what they read.

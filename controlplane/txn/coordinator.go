@@ -2,7 +2,6 @@ package txn
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -10,7 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/controlplane/api"
-	"github.com/freshet-io/freshet/controlplane/session"
+	"github.com/freshet-io/freshet/controlplane/internal/forwarded"
 	"github.com/freshet-io/freshet/metadata"
 )
 
@@ -68,55 +67,24 @@ type call struct {
 	forward *api.Forward
 }
 
-// handler answers one decoded request.
-type handler func(c *call, ctx context.Context, in kmsg.Request) (kmsg.Response, error)
-
 // handlers by API key.
-var handlers = map[int16]handler{
-	int16(kmsg.InitProducerID):       on((*call).initProducerID),
-	int16(kmsg.AddPartitionsToTxn):   on((*call).addPartitionsToTxn),
-	int16(kmsg.AddOffsetsToTxn):      on((*call).addOffsetsToTxn),
-	int16(kmsg.EndTxn):               on((*call).endTxn),
-	int16(kmsg.WriteTxnMarkers):      on((*call).writeTxnMarkers),
-	int16(kmsg.DescribeProducers):    on((*call).describeProducers),
-	int16(kmsg.DescribeTransactions): on((*call).describeTransactions),
-	int16(kmsg.ListTransactions):     on((*call).listTransactions),
-}
-
-// on adapts a handler of one request type.
-func on[In kmsg.Request, Out kmsg.Response](h func(*call, context.Context, In) (Out, error)) handler {
-	return func(c *call, ctx context.Context, in kmsg.Request) (kmsg.Response, error) {
-		return h(c, ctx, in.(In))
-	}
+var handlers = forwarded.Handlers[*call]{
+	int16(kmsg.InitProducerID):       forwarded.On((*call).initProducerID),
+	int16(kmsg.AddPartitionsToTxn):   forwarded.On((*call).addPartitionsToTxn),
+	int16(kmsg.AddOffsetsToTxn):      forwarded.On((*call).addOffsetsToTxn),
+	int16(kmsg.EndTxn):               forwarded.On((*call).endTxn),
+	int16(kmsg.WriteTxnMarkers):      forwarded.On((*call).writeTxnMarkers),
+	int16(kmsg.DescribeProducers):    forwarded.On((*call).describeProducers),
+	int16(kmsg.DescribeTransactions): forwarded.On((*call).describeTransactions),
+	int16(kmsg.ListTransactions):     forwarded.On((*call).listTransactions),
 }
 
 // Keys gives the API keys answered here.
-func (*Coordinator) Keys() []int16 {
-	keys := make([]int16, 0, len(handlers))
-	for key := range handlers {
-		keys = append(keys, key)
-	}
-	return keys
-}
+func (*Coordinator) Keys() []int16 { return handlers.Keys() }
 
-// Handle answers a forwarded request with the response's body. Errors: session.ErrBadRequest if the request cannot be
-// decoded or its API is not answered here; else there is no answer for now.
+// Handle answers a forwarded request with the response's body. Errors: as of forwarded.Handlers.
 func (c *Coordinator) Handle(ctx context.Context, f *api.Forward) ([]byte, error) {
-	h, ok := handlers[int16(f.ApiKey)]
-	in := kmsg.RequestForKey(int16(f.ApiKey))
-	if !ok || in == nil || f.ApiVersion < 0 || f.ApiVersion > int32(in.MaxVersion()) {
-		return nil, fmt.Errorf("%w: api key %d version %d is not answered here", session.ErrBadRequest, f.ApiKey, f.ApiVersion)
-	}
-	in.SetVersion(int16(f.ApiVersion))
-	if err := in.ReadFrom(f.Body); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", session.ErrBadRequest, kmsg.NameForKey(int16(f.ApiKey)), err)
-	}
-	out, err := h(&call{Coordinator: c, forward: f}, ctx, in)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", kmsg.NameForKey(int16(f.ApiKey)), err)
-	}
-	out.SetVersion(int16(f.ApiVersion))
-	return out.AppendTo(nil), nil
+	return handlers.Handle(ctx, &call{Coordinator: c, forward: f}, f)
 }
 
 // ref names the transaction that a client's request is about. protocol is that of the request's version.
