@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/stretchr/testify/require"
 
 	"github.com/freshet-io/freshet/bench/load"
@@ -31,7 +32,7 @@ func golden(t *testing.T, name, got string) {
 func measured() load.Period {
 	p := load.Period{
 		Counters: load.Counters{Sent: 1000, Failed: 3, BytesSent: 1000 << 10, Received: 2000, BytesReceived: 2000 << 10},
-		Elapsed:  2 * time.Second, Latencies: load.NewLatencies(),
+		Elapsed:  2 * time.Second, Latencies: load.Latencies{Publish: hdrhistogram.New(1, 1e8, 5), EndToEnd: hdrhistogram.New(1, 1e8, 5)},
 	}
 	p.Totals = p.Counters
 	for ms := range int64(1000) {
