@@ -31,9 +31,9 @@ dev: build ## build and run everything in one process, data in ./data
 .PHONY: test
 test: build ## run all tests: units and a simulated cluster with the race detector, then real clients
 	@$(GO) test -race -timeout 10m -p 3 $(UNIT)
-	$(GO) test -race -timeout 14m -count=1 -parallel 4 ./test/sim
-	FRESHET_BINARY=$(abspath $(BIN)/freshet) $(GO) test -timeout 14m -count=1 -p 2 -parallel 3 $(WAITING)
-	FRESHET_BINARY=$(abspath $(BIN)/freshet) $(GO) test -timeout 14m -count=1 -p 1 -parallel 2 $(MEASURING)
+	$(GO) test -race -timeout 14m -count=1 -parallel 3 ./test/sim
+	FRESHET_BINARY=$(abspath $(BIN)/freshet) $(GO) test -timeout 14m -count=1 -p 2 $(WAITING)
+	FRESHET_BINARY=$(abspath $(BIN)/freshet) $(GO) test -timeout 14m -count=1 -p 1 $(MEASURING)
 
 .PHONY: unit
 unit: ## run the unit tests without the race detector (quick)

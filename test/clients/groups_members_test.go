@@ -136,8 +136,8 @@ func newFranzCrew(testing.TB) crew { return franzCrew{make(map[string]*franzMemb
 
 func (f franzCrew) join(t testing.TB, m member) {
 	t.Helper()
-	fm := &franzMember{network: f.network,
-		broker: m.Config["bootstrap.servers"], group: m.Config["group.id"], has: make(map[int32]bool), done: make(chan struct{}),
+	fm := &franzMember{
+		network: f.network, broker: m.Config["bootstrap.servers"], group: m.Config["group.id"], has: make(map[int32]bool), done: make(chan struct{}),
 	}
 	options := []kgo.Opt{
 		kgo.SeedBrokers(m.Config["bootstrap.servers"]), kgo.ConsumerGroup(m.Config["group.id"]), kgo.ConsumeTopics(m.Topic),
