@@ -53,7 +53,7 @@ func TestRun_GoesOnAfterAFailure(t *testing.T) {
 
 	page, err := os.ReadFile(filepath.Join(cfg.Dir, "index.html"))
 	require.NoError(t, err)
-	for _, want := range []string{"warpstream-vanity", "failed: create topic", "automq-perf-tail-read", "500", "0.0005 of the published rates"} {
+	for _, want := range []string{"warpstream-vanity", "automq-emergency-scaling failed: create topic", "automq-perf-tail-read", "500", "0.0005 of the published rates"} {
 		require.Contains(t, string(page), want)
 	}
 	var all []Summary
@@ -65,6 +65,7 @@ func TestRun_GoesOnAfterAFailure(t *testing.T) {
 	require.NotEmpty(t, all[1].Error)
 	require.Nil(t, all[1].Figures)
 	require.Positive(t, all[2].Figures.PublishRate)
+	require.Equal(t, "WarpStream, \"Public Benchmarks and TCO Analysis\", March 2024", all[0].Source)
 	for _, i := range []int{0, 2} {
 		require.Contains(t, all[i].Settings, map[int]workloads.Setting{
 			0: {Name: "producerRate", Original: "1000000", Effective: "500"},
@@ -146,8 +147,9 @@ func TestBar_MovesThroughParts(t *testing.T) {
 func TestOutcome_Status(t *testing.T) {
 	o := outcome{}
 	require.Equal(t, "measured", o.status())
-	o.notes.Warnings = []string{"slow"}
-	require.Equal(t, "measured, warnings: 1", o.status())
+	o.notes.Warnings, o.observed = []string{"slow"}, &observe.Series{Warnings: []string{"no metrics"}}
+	require.Equal(t, []string{"slow", "no metrics"}, o.warnings())
 	o.err = errors.Join(errTooLong, errLost)
-	require.Equal(t, "failed: took too long; messages lost", o.status())
+	require.Equal(t, "failed", o.status())
+	require.Equal(t, "failed: took too long; messages lost", o.fault())
 }

@@ -35,34 +35,42 @@ func (m *matrix) lead() []string {
 	if s.Duration > 0 {
 		length = fmt.Sprintf("with warm-up, backlog and test compressed into %v", s.Duration)
 	}
-	return []string{
+	lead := []string{
 		fmt.Sprintf("Public workloads of Kafka-compatible systems on object storage, run against %s one after the other %s, %s. "+
 			"Topics, partitions, subscriptions and sizes of messages are the published ones.", m.cfg.Bootstrap, size, length),
 		"Each run lists its settings, as published and as they were. Figures at another scale than the published one are no comparison with published figures.",
 	}
+	for _, o := range m.outcomes {
+		if o.err != nil {
+			lead = append(lead, o.entry.Name+" "+o.fault())
+		}
+	}
+	return lead
 }
 
-// table tells what became of every workload.
+// table tells what became of every workload. Cells are short: errors are paragraphs, sources are settings of the runs.
 func (m *matrix) table() report.Table {
-	t := report.Table{Title: "Workloads", Head: []string{"workload", "what", "source", "outcome", "took"}}
+	t := report.Table{Title: "Workloads", Head: []string{"workload", "outcome", "warnings", "took"}}
 	for _, o := range m.outcomes {
-		t.Rows = append(t.Rows, []string{o.entry.Name, o.entry.About(), o.entry.Source(), o.status(), o.took.Round(100 * time.Millisecond).String()})
+		took := o.took.Round(100 * time.Millisecond).String()
+		t.Rows = append(t.Rows, []string{o.entry.Name, o.status(), strconv.Itoa(len(o.warnings())), took})
 	}
 	for _, e := range m.entries[len(m.outcomes):] {
-		t.Rows = append(t.Rows, []string{e.Name, e.About(), e.Source(), "not run", ""})
+		t.Rows = append(t.Rows, []string{e.Name, "not run", "", ""})
 	}
 	return t
 }
 
 func (o *outcome) status() string {
-	switch {
-	case o.err != nil:
-		return "failed: " + strings.ReplaceAll(o.err.Error(), "\n", "; ")
-	case len(o.warnings()) > 0:
-		return fmt.Sprintf("measured, warnings: %d", len(o.warnings()))
-	default:
-		return "measured"
+	if o.err != nil {
+		return "failed"
 	}
+	return "measured"
+}
+
+// fault is the error in one line.
+func (o *outcome) fault() string {
+	return fmt.Sprintf("failed: %s", strings.ReplaceAll(o.err.Error(), "\n", "; "))
 }
 
 // warnings are those of the run and of what was watched.
@@ -77,9 +85,9 @@ func (o *outcome) warnings() []string {
 func (m *matrix) tell(i int) {
 	o := &m.outcomes[i]
 	m.bar.clear()
-	status := o.status()
-	if o.err == nil {
-		status = o.figures.String()
+	status := fmt.Sprint(o.figures)
+	if o.err != nil {
+		status = o.fault()
 	}
 	fmt.Fprintf(m.cfg.Out, "%2d/%d  %-30s %6.1fs  %s\n", i+1, len(m.entries), o.entry.Name, o.took.Seconds(), status)
 	for _, w := range o.warnings() {

@@ -40,6 +40,9 @@ func newFigures(f *report.Figures) *Figures {
 }
 
 func (f *Figures) String() string {
+	if f == nil {
+		return "no figures"
+	}
 	return fmt.Sprintf("%9.1f msg/s in %9.1f out, produce p50 %.1f p99 %.1f ms, end to end p50 %.1f p99 %.1f ms",
 		f.PublishRate, f.ConsumeRate, f.PublishP50, f.PublishP99, f.EndToEndP50, f.EndToEndP99)
 }

@@ -88,8 +88,11 @@ func (m *matrix) perf(ctx context.Context, o *outcome, logs io.Writer) {
 
 func (o *outcome) note(period time.Duration, settings []workloads.Setting) {
 	o.notes.PeriodSeconds = period.Seconds()
+	o.notes.Settings = []report.Setting{{Name: "workload", Effective: o.entry.About()}, {Name: "source", Effective: o.entry.Source()}}
 	for _, s := range settings {
-		o.notes.Settings = append(o.notes.Settings, report.Setting(s))
+		if s.Original != "" || s.Effective != "" {
+			o.notes.Settings = append(o.notes.Settings, report.Setting(s))
+		}
 	}
 }
 

@@ -111,7 +111,7 @@ func Select(names []string) ([]Entry, error) {
 // Source is where the workload was published, as the first line of its file tells.
 func (e Entry) Source() string {
 	source, _, _ := strings.Cut(strings.TrimPrefix(e.comment()[0], "Source: "), " Driver: ")
-	return source
+	return strings.TrimSuffix(source, ".")
 }
 
 // About is what the first paragraph of the file says about the workload, without its source.
