@@ -37,7 +37,9 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	c := &comparison{cfg: cfg, task: t, facts: facts{Date: time.Now(), Workload: t.workload.Name, Machine: machine(), Command: cfg.Command, Settings: t.settings}}
+	c := &comparison{cfg: cfg, task: t, load: omb.Run, facts: facts{
+		Date: time.Now(), Workload: t.workload.Name, Machine: machine(), Command: cfg.Command, Settings: t.settings,
+	}}
 	if err := c.prepare(ctx); err != nil {
 		return err
 	}
@@ -56,6 +58,7 @@ type comparison struct {
 	facts   facts
 	kafka   system
 	freshet system
+	load    func(context.Context, omb.Config) (*omb.Outcome, error)
 	pairs   []pair
 }
 
@@ -144,7 +147,7 @@ func (c *comparison) run(ctx context.Context, s system, round int) (_ report.Run
 	if err != nil {
 		return report.Run{}, err
 	}
-	outcome, err := omb.Run(ctx, omb.Config{
+	outcome, err := c.load(ctx, omb.Config{
 		Driver: c.task.driver, Workload: c.task.workload, Bootstrap: started.bootstrap, Progress: c.cfg.Progress,
 	})
 	series := finish()

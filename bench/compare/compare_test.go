@@ -5,15 +5,18 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/freshet-io/freshet/bench/observe"
 	"github.com/freshet-io/freshet/bench/omb"
@@ -110,47 +113,58 @@ func TestWriteMarkdown_Golden(t *testing.T) {
 	require.Equal(t, string(want), out.String())
 }
 
-// fake stands for a system: a broker in this process, observed as this process.
+// fake stands for a system: metrics that grow with each look.
 type fake struct {
-	called string
-	starts *[]string
-	dirs   *[]string
+	called  string
+	metrics string
+	starts  *[]string
+	dirs    *[]string
 }
 
 func (f fake) name() string { return f.called }
 
-func (f fake) start(ctx context.Context, dir string) (*instance, error) {
+func (f fake) start(_ context.Context, dir string) (*instance, error) {
 	*f.starts, *f.dirs = append(*f.starts, f.called), append(*f.dirs, dir)
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.DefaultNumPartitions(2))
-	if err != nil {
-		return nil, err
-	}
-	context.AfterFunc(ctx, cluster.Close)
-	return &instance{bootstrap: cluster.ListenAddrs()[0], targets: []observe.Target{{Name: f.called, PID: os.Getpid()}}}, nil
+	return &instance{bootstrap: f.called + ":9092", targets: []observe.Target{{Name: f.called, Metrics: f.metrics}}}, nil
 }
 
-// An even round over fakes: Freshet first, fresh directories, all files.
+// An even round over fakes: Freshet first, fresh directories, all files, and usage of the measured part only.
 func TestComparison_SecondRound(t *testing.T) {
-	if _, err := os.Stat("/proc/self/stat"); err != nil {
-		t.Skip("CPU time is read from /proc, which is not here")
+	looks := make(chan struct{}, 100)
+	var n atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, "process_cpu_seconds_total %d\nprocess_resident_memory_bytes 1048576\n", n.Add(1))
+		looks <- struct{}{}
+	}))
+	defer server.Close()
+	var starts, dirs, bootstraps []string
+	load := func(_ context.Context, cfg omb.Config) (*omb.Outcome, error) {
+		bootstraps = append(bootstraps, cfg.Bootstrap)
+		for len(looks) > 0 {
+			<-looks // of the run before
+		}
+		<-looks
+		<-looks
+		began := time.Now()
+		<-looks
+		return &omb.Outcome{Result: exampleResult(), Began: began, Ended: time.Now()}, nil
 	}
-	var starts, dirs []string
 	var table, summary bytes.Buffer
-	cfg := Config{Dir: t.TempDir(), Work: t.TempDir(), Duration: time.Second, Warmup: 100 * time.Millisecond, Rounds: 2, Scale: 0.0001, Out: &table, JSON: &summary}
+	cfg := Config{Dir: t.TempDir(), Work: t.TempDir(), Rounds: 2, Out: &table, JSON: &summary}
 	cfg.ApplyDefaults()
 	work, err := cfg.task()
 	require.NoError(t, err)
-	work.workload.PartitionsPerTopic, work.workload.RandomizedPayloadPoolSize = 4, 10
 	c := &comparison{
-		cfg: cfg, task: work, facts: facts{Date: time.Now(), Workload: work.workload.Name, Machine: machine(), Settings: work.settings},
-		kafka: fake{nameKafka, &starts, &dirs}, freshet: fake{nameFreshet, &starts, &dirs},
+		cfg: cfg, task: work, load: load, facts: facts{Date: time.Now(), Workload: work.workload.Name, Machine: machine(), Settings: work.settings},
+		kafka: fake{nameKafka, server.URL, &starts, &dirs}, freshet: fake{nameFreshet, server.URL, &starts, &dirs},
 	}
 	require.NoError(t, c.pair(t.Context(), 2))
 	require.NoError(t, c.write())
 
 	require.Equal(t, []string{nameFreshet, nameKafka}, starts)
-	for i, dir := range dirs {
-		require.NotContains(t, dirs[:i], dir)
+	require.Equal(t, []string{"Freshet:9092", "Apache Kafka:9092"}, bootstraps)
+	require.NotEqual(t, dirs[0], dirs[1])
+	for _, dir := range dirs {
 		require.NoDirExists(t, dir)
 	}
 	for _, name := range []string{
@@ -166,8 +180,22 @@ func TestComparison_SecondRound(t *testing.T) {
 	var s Summary
 	require.NoError(t, json.Unmarshal(summary.Bytes(), &s))
 	require.Len(t, s.Figures, len(figures))
-	require.Len(t, s.Figures[0].Ratios, 1)
-	require.Positive(t, s.Figures[0].Ratio.Low)
+	require.Equal(t, []float64{1}, s.Figures[0].Ratios)
+}
+
+// exampleResult is a test of two periods.
+func exampleResult() omb.Result {
+	floats, whole := []float64{1000, 1000}, []int64{1, 1}
+	return omb.Result{
+		Workload: "w", MessageSize: 1024, PublishRate: floats, PublishErrorRate: floats, ConsumeRate: floats, Backlog: whole,
+		PublishLatencyAvg: floats, PublishLatency50pct: floats, PublishLatency75pct: floats, PublishLatency95pct: floats,
+		PublishLatency99pct: floats, PublishLatency999pct: floats, PublishLatency9999pct: floats, PublishLatencyMax: floats,
+		PublishDelayLatencyAvg: floats, PublishDelayLatency50pct: whole, PublishDelayLatency75pct: whole, PublishDelayLatency95pct: whole,
+		PublishDelayLatency99pct: whole, PublishDelayLatency999pct: whole, PublishDelayLatency9999pct: whole, PublishDelayLatencyMax: whole,
+		EndToEndLatencyAvg: floats, EndToEndLatency50pct: floats, EndToEndLatency75pct: floats, EndToEndLatency95pct: floats,
+		EndToEndLatency99pct: floats, EndToEndLatency999pct: floats, EndToEndLatency9999pct: floats, EndToEndLatencyMax: floats,
+		AggregatedPublishLatency50pct: 1, AggregatedPublishLatency99pct: 2, AggregatedEndToEndLatency50pct: 3, AggregatedEndToEndLatency99pct: 4,
+	}
 }
 
 func TestTask_TellsWhatIsRun(t *testing.T) {
