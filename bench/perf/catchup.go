@@ -23,7 +23,7 @@ func (t *test) catchUp(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	began := time.Now()
-	t.reset(t.backlog())
+	t.measureOn()
 	if _, err := t.collect(ctx, lasting(t.cfg.Backlog)); err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func (t *test) catchUp(ctx context.Context) (*Result, error) {
 	}
 	resumed := t.resumedTopics()
 	t.say("Resuming the consumers of %d topics out of %d", len(resumed), len(t.topics))
-	t.reset(behind)
+	t.measureFrom(behind)
 	t.rate.Set(float64(t.cfg.CatchupRate))
 	if err := t.startGroups(resumed); err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func (t *test) readOldTopics(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.reset(behind)
+	t.measureFrom(behind)
 	if err := t.startGroups(t.topics); err != nil {
 		return nil, err
 	}

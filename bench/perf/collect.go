@@ -14,18 +14,24 @@ func lasting(d time.Duration) stop {
 	return func(elapsed time.Duration) bool { return elapsed >= d }
 }
 
-// reset begins to measure anew; behind is how many records groups have yet to receive.
-func (t *test) reset(behind int64) {
+// measureFrom begins to measure anew, with groups that have yet to receive so many records.
+func (t *test) measureFrom(behind int64) {
 	t.stats.ResetLatencies()
-	t.base = t.stats.Snapshot().Totals
-	t.behind = behind
+	t.base, t.behind = t.stats.Snapshot().Totals, behind
 	t.slow = load.CPUUse{}
 	t.cpu.Use()
 }
 
-// backlog gives how many records groups have yet to receive.
-func (t *test) backlog() int64 { return t.backlogAt(t.stats.Counters()) }
+// measureOn begins to measure anew, with groups as far behind as they are.
+func (t *test) measureOn() {
+	before, behind := t.base, t.behind
+	t.measureFrom(0)
+	sent, received := t.base.Sent-before.Sent, t.base.Received-before.Received
+	t.behind = behind + int64(t.cfg.Groups)*sent - received
+}
 
+// backlogAt gives how many records groups have yet to receive. A record may be received before its acknowledgement is, so
+// the difference can be below zero for a moment.
 func (t *test) backlogAt(totals load.Counters) int64 {
 	sent, received := totals.Sent-t.base.Sent, totals.Received-t.base.Received
 	return max(0, t.behind+int64(t.cfg.Groups)*sent-received)

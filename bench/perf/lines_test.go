@@ -32,7 +32,7 @@ func golden(t *testing.T, name, got string) {
 func measured() load.Period {
 	p := load.Period{
 		Counters: load.Counters{Sent: 1000, Failed: 3, BytesSent: 1000 << 10, Received: 2000, BytesReceived: 2000 << 10},
-		Elapsed:  2 * time.Second, Latencies: load.Latencies{Publish: hdrhistogram.New(1, 1e8, 5), EndToEnd: hdrhistogram.New(1, 1e8, 5)},
+		Elapsed:  2 * time.Second, Latencies: load.Latencies{Publish: hdrhistogram.New(1, 1e7, 3), EndToEnd: hdrhistogram.New(1, 1e7, 3)},
 	}
 	p.Totals = p.Counters
 	for ms := range int64(1000) {
@@ -82,6 +82,6 @@ func TestQuantiles_RiseToTheLongest(t *testing.T) {
 		require.GreaterOrEqual(t, q[i].Micros, q[i-1].Micros)
 	}
 	require.Equal(t, 100.0, q[len(q)-1].Percent)
-	require.InEpsilon(t, 1_000_000, q[len(q)-1].Micros, 1e-4)
+	require.InEpsilon(t, 1_000_000, q[len(q)-1].Micros, 1e-2)
 	require.Empty(t, quantilesOf(load.NewLatencies().Publish))
 }

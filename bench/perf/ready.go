@@ -46,7 +46,7 @@ func (t *test) awaitReady(ctx context.Context) error {
 	for _, g := range t.groups {
 		g.seen.preparing.Store(false)
 	}
-	t.reset(0)
+	t.measureFrom(0)
 	t.say("Topics are ready, took %d ms", time.Since(start).Milliseconds())
 	return nil
 }

@@ -128,7 +128,7 @@ func (t *test) run(ctx context.Context) (*Result, error) {
 		return t.catchUp(ctx)
 	}
 	t.say("Running test for %v...", t.cfg.Test)
-	t.reset(t.backlog())
+	t.measureOn()
 	return t.collect(ctx, lasting(t.cfg.Test))
 }
 
