@@ -38,6 +38,8 @@ func TestRun_UsageFaultsExitWith2(t *testing.T) {
 		"unknown flag: --bogus":         {"topic", "list", "--bogus"},
 		"want one topic":                {"consume"},
 		"nothing to alter":              {"topic", "alter", "t"},
+		"want one or more groups":       {"group", "describe"},
+		`--to "newest": want earliest`:  {"group", "reset-offsets", "g", "--to", "newest"},
 		"want one of none, gzip":        {"produce", "t", "-z", "brotli"},
 		"--idempotent needs --acks all": {"produce", "t", "--acks", "1", "--idempotent"},
 	} {

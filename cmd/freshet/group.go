@@ -1,0 +1,74 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/freshet-io/freshet/internal/cli"
+	"github.com/freshet-io/freshet/internal/config"
+)
+
+func newGroup(p process) *cobra.Command {
+	return parent("group", "List, describe and delete consumer groups, reset their offsets",
+		newGroupList(p), newGroupDescribe(p), newGroupDelete(p), newGroupResetOffsets(p))
+}
+
+func newGroupList(p process) *cobra.Command {
+	var c cli.GroupConfig
+	cmd := &cobra.Command{
+		Use: "list", Short: "List groups with their protocol and state", Args: takes(0, 0, "no arguments"),
+		Example: "  freshet group list --state Stable,Empty",
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cli.ListGroups(cmd.Context(), c, p.streams) },
+	}
+	f := cmd.Flags()
+	bindClient(f, &c.ClientConfig)
+	f.Var(config.List(&c.States), "state", "list groups in these states only, as Empty, Stable, PreparingRebalance")
+	f.BoolVar(&c.JSON, "json", c.JSON, "print JSON")
+	return cmd
+}
+
+func newGroupDescribe(p process) *cobra.Command {
+	var c cli.GroupConfig
+	cmd := &cobra.Command{
+		Use: "describe GROUP...", Short: "Show members, committed offsets and lag of groups", Args: takes(1, -1, "one or more groups"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.Groups = args
+			return cli.DescribeGroups(cmd.Context(), c, p.streams)
+		},
+	}
+	bindClient(cmd.Flags(), &c.ClientConfig)
+	cmd.Flags().BoolVar(&c.JSON, "json", c.JSON, "print JSON")
+	return cmd
+}
+
+func newGroupDelete(p process) *cobra.Command {
+	var c cli.GroupConfig
+	cmd := &cobra.Command{
+		Use: "delete GROUP...", Short: "Delete groups without members, and their offsets", Args: takes(1, -1, "one or more groups"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.Groups = args
+			return cli.DeleteGroups(cmd.Context(), c, p.streams)
+		},
+	}
+	bindClient(cmd.Flags(), &c.ClientConfig)
+	return cmd
+}
+
+func newGroupResetOffsets(p process) *cobra.Command {
+	var c cli.GroupConfig
+	cmd := &cobra.Command{
+		Use: "reset-offsets GROUP", Short: "Commit other offsets for a group without members", Args: takes(1, 1, "one group"),
+		Example: `  freshet group reset-offsets billing --to earliest --dry-run
+  freshet group reset-offsets billing --topic orders --partition 0,2 --to 2026-01-31T12:00:00Z`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.Groups = args
+			return cli.ResetOffsets(cmd.Context(), c, p.streams)
+		},
+	}
+	f := cmd.Flags()
+	bindClient(f, &c.ClientConfig)
+	f.Var(config.List(&c.Topics), "topic", "topics to reset; all that the group has offsets of if none are given")
+	f.Int32SliceVarP(&c.Partitions, "partition", "p", nil, "partitions to reset, comma-separated; all if none are given")
+	f.StringVar(&c.To, "to", c.To, "new position: earliest, latest, an offset, a time (RFC 3339), or @ and milliseconds since the epoch")
+	f.BoolVar(&c.DryRun, "dry-run", c.DryRun, "show the offsets, commit nothing")
+	return cmd
+}

@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// GroupConfig is what `freshet group` commands are told; each uses what concerns it.
+type GroupConfig struct {
+	ClientConfig
+	Groups []string
+	States []string // list: only groups in one of these states; none is all
+	JSON   bool     // list, describe: JSON instead of a table
+
+	Topics     []string // reset-offsets: none is all that the group has offsets of
+	Partitions []int32  // reset-offsets: none is all
+	To         string   // reset-offsets: as of consume --from
+	DryRun     bool     // reset-offsets: show what would be done
+}
+
+func (c GroupConfig) admin(ctx context.Context) (*kadm.Client, error) {
+	return TopicConfig{ClientConfig: c.ClientConfig}.admin(ctx)
+}
+
+// The protocols of groups.
+const (
+	classicGroup  = "classic"
+	consumerGroup = "consumer"
+)
+
+// listedGroup is a group in a list.
+type listedGroup struct {
+	Group    string `json:"group"`
+	Protocol string `json:"protocol"` // classic, consumer
+	Kind     string `json:"kind"`     // of application: consumer, connect, ...
+	State    string `json:"state"`
+}
+
+// ListGroups writes the groups' names, protocols and states.
+func ListGroups(ctx context.Context, c GroupConfig, s Streams) error {
+	c.ApplyDefaults()
+	admin, err := c.admin(ctx)
+	if err != nil {
+		return err
+	}
+	defer admin.Close()
+	groups, err := listGroups(ctx, admin, c.States...)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return writeJSON(s, groups)
+	}
+	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
+	for _, g := range groups {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", g.Group, g.Protocol, g.State)
+	}
+	return w.Flush()
+}
+
+func listGroups(ctx context.Context, admin *kadm.Client, states ...string) ([]listedGroup, error) {
+	all, err := admin.ListGroups(ctx, states...)
+	if err != nil {
+		return nil, fmt.Errorf("list groups: %w", err)
+	}
+	consumers, err := admin.ListGroupsByType(ctx, []string{consumerGroup}, states...)
+	if err != nil {
+		return nil, fmt.Errorf("list groups of the consumer protocol: %w", err)
+	}
+	groups := make([]listedGroup, 0, len(all))
+	for _, g := range all.Sorted() {
+		protocol := classicGroup
+		if _, ok := consumers[g.Group]; ok {
+			protocol = consumerGroup
+		}
+		groups = append(groups, listedGroup{Group: g.Group, Protocol: protocol, Kind: g.ProtocolType, State: g.State})
+	}
+	return groups, nil
+}
+
+// DeleteGroups deletes the groups and says which.
+func DeleteGroups(ctx context.Context, c GroupConfig, s Streams) error {
+	c.ApplyDefaults()
+	admin, err := c.admin(ctx)
+	if err != nil {
+		return err
+	}
+	defer admin.Close()
+	answers, err := admin.DeleteGroups(ctx, c.Groups...)
+	if err != nil {
+		return fmt.Errorf("delete groups: %w", err)
+	}
+	var faults []error
+	for _, a := range answers.Sorted() {
+		if a.Err == nil {
+			fmt.Fprintf(s.Out, "deleted group %s\n", a.Group)
+		} else {
+			faults = append(faults, explainGroup(a.Group, a.Err))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// explainGroup adds what to do about an error that is about a group.
+func explainGroup(group string, err error) error {
+	switch {
+	case errors.Is(err, kerr.GroupIDNotFound):
+		return fmt.Errorf("group %q does not exist; `freshet group list` shows those that do: %w", group, err)
+	case errors.Is(err, kerr.NonEmptyGroup):
+		return fmt.Errorf("group %q has members; stop its consumers first: %w", group, err)
+	default:
+		return fmt.Errorf("group %q: %w", group, err)
+	}
+}
+
+func writeJSON(s Streams, v any) error {
+	e := json.NewEncoder(s.Out)
+	e.SetIndent("", "  ")
+	if err := e.Encode(v); err != nil {
+		return fmt.Errorf("write JSON: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// ResetOffsets commits other offsets for a group without members, and writes them.
+func ResetOffsets(ctx context.Context, c GroupConfig, s Streams) error {
+	c.ApplyDefaults()
+	to, err := parsePosition(c.To)
+	if err != nil {
+		return usagef("--to %q: want earliest, latest, an offset, a time like 2026-01-31T12:00:00Z, or @ and ms since the epoch", c.To)
+	}
+	admin, err := c.admin(ctx)
+	if err != nil {
+		return err
+	}
+	defer admin.Close()
+	group := c.Groups[0]
+	committed, err := admin.FetchOffsets(ctx, group)
+	if err != nil {
+		return explainGroup(group, fmt.Errorf("fetch offsets: %w", err))
+	}
+	topics := c.Topics
+	if len(topics) == 0 {
+		if topics = committed.Offsets().TopicsSet().Topics(); len(topics) == 0 {
+			return fmt.Errorf("group %q has no offsets; name topics with --topic", group)
+		}
+	}
+	offsets, err := c.target(ctx, admin, to, topics)
+	if err != nil {
+		return err
+	}
+	if !c.DryRun {
+		if err := admin.CommitAllOffsets(ctx, group, offsets); err != nil {
+			return explainReset(group, err)
+		}
+	}
+	return writeReset(s, committed, offsets)
+}
+
+// target gives the offsets to commit: those of the position, within what the partitions have.
+func (c GroupConfig) target(ctx context.Context, admin *kadm.Client, to position, topics []string) (kadm.Offsets, error) {
+	starts, err := admin.ListStartOffsets(ctx, topics...)
+	if err = errors.Join(err, listed(starts)); err != nil {
+		return nil, fmt.Errorf("list start offsets: %w", err)
+	}
+	ends, err := admin.ListEndOffsets(ctx, topics...)
+	if err = errors.Join(err, listed(ends)); err != nil {
+		return nil, fmt.Errorf("list end offsets: %w", err)
+	}
+	at := starts
+	switch to.kind {
+	case atLatest:
+		at = ends
+	case atTime:
+		at, err = admin.ListOffsetsAfterMilli(ctx, to.value, topics...)
+		if err = errors.Join(err, listed(at)); err != nil {
+			return nil, fmt.Errorf("list offsets by time: %w", err)
+		}
+	case atEarliest, atOffset:
+	}
+	offsets := kadm.Offsets{}
+	at.Each(func(o kadm.ListedOffset) {
+		if len(c.Partitions) > 0 && !slices.Contains(c.Partitions, o.Partition) {
+			return
+		}
+		offset := o.Offset
+		if to.kind == atOffset {
+			start, _ := starts.Lookup(o.Topic, o.Partition)
+			end, _ := ends.Lookup(o.Topic, o.Partition)
+			offset = min(max(to.value, start.Offset), end.Offset)
+		}
+		offsets.AddOffset(o.Topic, o.Partition, offset, -1)
+	})
+	if len(offsets) == 0 {
+		return nil, errors.New("no such partitions")
+	}
+	return offsets, nil
+}
+
+// listed gives what could not be listed, by topic.
+func listed(l kadm.ListedOffsets) error {
+	var faults []error
+	l.Each(func(o kadm.ListedOffset) {
+		if o.Err != nil {
+			faults = append(faults, explain(o.Topic, o.Err))
+		}
+	})
+	return errors.Join(faults...)
+}
+
+// explainReset: a commit from outside of a group is refused as one by an unknown member while there are members.
+func explainReset(group string, err error) error {
+	if errors.Is(err, kerr.UnknownMemberID) || errors.Is(err, kerr.IllegalGeneration) || errors.Is(err, kerr.RebalanceInProgress) {
+		return explainGroup(group, fmt.Errorf("%w: %w", kerr.NonEmptyGroup, err))
+	}
+	return explainGroup(group, fmt.Errorf("commit offsets: %w", err))
+}
+
+func writeReset(s Streams, before kadm.OffsetResponses, after kadm.Offsets) error {
+	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "topic\tpartition\tbefore\tnow")
+	for _, o := range after.Sorted() {
+		was := int64(-1)
+		if b, ok := before.Lookup(o.Topic, o.Partition); ok {
+			was = b.At
+		}
+		fmt.Fprintf(w, "%s\t%d\t%s\t%d\n", o.Topic, o.Partition, known(was), o.At)
+	}
+	return w.Flush()
+}
