@@ -344,6 +344,55 @@ func TestReplica_SnapshotsByTime(t *testing.T) {
 	})
 }
 
+// The interval between snapshots goes on over changes of the owner, else there were none while owners last less.
+func TestReplica_SnapshotsByTimeOverShortTenures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(c *replica.Config) { c.SnapshotMinBytes = 5000 })
+		for range 12 { // of a minute each
+			n := w.start("a")
+			w.waitOwner(n, time.Second)
+			w.fill(n, 6000)
+			time.Sleep(time.Minute)
+			w.stop(n)
+		}
+		refs := w.refs()
+		require.Len(t, refs, 2)
+		between := time.UnixMilli(refs[0].AtMs).Sub(time.UnixMilli(refs[1].AtMs))
+		require.InDelta(t, 5*time.Minute, between, float64(time.Minute))
+	})
+}
+
+// A replica that replays a long log tells all the while who the owner is now.
+func TestReplica_LocatesWhileCatchingUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(c *replica.Config) { c.ReadBytes = 1 })
+		a := w.start("a")
+		w.waitOwner(a, time.Second)
+		for range 100 {
+			w.propose(a)
+		}
+		w.stop(a)
+		slow := w.start("slow")
+		slow.net.SetFaults(func(op memlog.Op) memlog.Fault {
+			if op.Kind == memlog.OpRange {
+				time.Sleep(time.Second)
+			}
+			return memlog.Pass
+		})
+		time.Sleep(time.Second)
+		_, ok := slow.Located()
+		require.False(t, ok)
+		b := w.start("b")
+		w.waitOwner(b, time.Second)
+		time.Sleep(3 * time.Second)
+		o, ok := slow.Located()
+		require.True(t, ok)
+		require.Equal(t, "b", o.Replica)
+		require.Zero(t, slow.owned.Load())
+		w.stop(slow, b)
+	})
+}
+
 // With the bucket down the log grows to its budget and then refuses, also under the next owner; it heals when
 // snapshots succeed again.
 func TestReplica_SnapshotsFail(t *testing.T) {

@@ -35,7 +35,7 @@ type snapshots struct {
 	wanted  atomic.Bool           // somebody waits for one, however little log there is
 	trimmed uint64                // what Trim was last done up to
 	total   int64                 // tenure.Total when the newest was taken
-	at      time.Time             // and when
+	at      time.Time             // and when; zero if never
 
 	mu    sync.Mutex
 	index uint64          // of taken; guarded by mu
@@ -43,10 +43,12 @@ type snapshots struct {
 }
 
 func newSnapshots(r *Replica, tenure metalog.Tenure, refs []metalog.SnapshotRef) *snapshots {
-	s := &snapshots{r: r, tenure: tenure, at: time.Now()}
+	s := &snapshots{r: r, tenure: tenure}
 	s.keep(refs)
 	if len(refs) > 0 {
-		s.total = refs[0].Total
+		// However often owners change, the interval goes on from the newest snapshot.
+		age := max(r.clock.now().Sub(time.UnixMilli(refs[0].AtMs)), 0)
+		s.total, s.at = refs[0].Total, time.Now().Add(-age)
 	}
 	return s
 }
@@ -141,7 +143,7 @@ func (s *snapshots) take(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ref.Total = total
+	ref.Total, ref.AtMs = total, state.Now()
 	refs := append([]metalog.SnapshotRef{ref}, s.usable()...)
 	if err := s.tenure.SetSnapshots(ctx, refs); err != nil {
 		return fmt.Errorf("point to snapshot: %w", err)

@@ -65,6 +65,8 @@ type SnapshotRef struct {
 	CRC   uint32 `json:"crc"` // CRC-32C of the manifest
 	// Total is about what Tenure.Total was then: how much log is newer follows from it.
 	Total int64 `json:"total"`
+	// AtMs is the state's command time then.
+	AtMs int64 `json:"at_ms"`
 }
 
 // Candidate is a replica that wants to be the owner.

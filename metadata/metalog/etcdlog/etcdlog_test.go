@@ -85,7 +85,7 @@ func TestStore_KeysAreWhatOperatorsFind(t *testing.T) {
 	require.Contains(t, values["/freshet/v1/main/0/owner"], `"replica":"r1","address":"r1:7050"`)
 	require.Equal(t, "0000000000000001.0000000000000007", values["/freshet/v1/main/0/tail"])
 	require.Contains(t, values["/freshet/v1/main/0/log/0000000000000001"], "payload")
-	require.JSONEq(t, `[{"index":1,"name":"s","bytes":0,"crc":0,"total":0}]`, values["/freshet/v1/main/0/snapshots"])
+	require.JSONEq(t, `[{"index":1,"name":"s","bytes":0,"crc":0,"total":0,"at_ms":0}]`, values["/freshet/v1/main/0/snapshots"])
 	require.NoError(t, tenure.Resign(t.Context()))
 }
 
