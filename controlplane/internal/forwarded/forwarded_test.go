@@ -43,7 +43,11 @@ func TestHandlers_AnswerInTheRequestsVersion(t *testing.T) {
 
 func TestHandlers_Refuse(t *testing.T) {
 	for _, f := range []*api.Forward{
-		{ApiKey: 24}, {ApiKey: -1}, {ApiKey: 1<<16 + 26}, {ApiKey: 26, ApiVersion: -1}, {ApiKey: 26, ApiVersion: 99},
+		{ApiKey: 24},
+		{ApiKey: -1},
+		{ApiKey: 1<<16 + 26},
+		{ApiKey: 26, ApiVersion: -1},
+		{ApiKey: 26, ApiVersion: 99},
 		{ApiKey: 26, Body: []byte{1}},
 	} {
 		_, err := handlers.Handle(t.Context(), &part{}, f)
