@@ -50,7 +50,7 @@ func TestProduce_ProducerOfAnotherTransactionalID(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newProduceRig(t)
 			mine, theirs := r.transact("mine"), r.transact("theirs")
-			r.onFresh = func() { r.stamp = r.seq.now() }
+			r.stamp = 1 << 40 // newer than all
 			send := func(name string, producer int64, sequence int32) []kmsg.ProduceResponseTopicPartition {
 				in := produceOf(-1, to{1, 0, transactional(from(producer, sequence, recordBatch("a")))}, to{2, 0, recordBatch("plain")})
 				in.TransactionID = &name
