@@ -17,17 +17,11 @@ func (f *flow) load(ctx, asideCtx context.Context, aside *errgroup.Group, payloa
 	if err != nil {
 		return err
 	}
-	began, first := time.Now(), f.w.ProducerRate
-	switch {
-	case curve != nil:
-		first = curve.At(began, began)
-	case first == 0:
-		first = startRate
-	}
+	began := time.Now()
 	if _, err := f.worker.Period(ctx); err != nil { // what came before is not part of the first period
 		return err
 	}
-	if err := f.worker.StartLoad(ctx, worker.Load{Rate: first, Keys: f.w.KeyDistributor, Payload: payload}); err != nil {
+	if err := f.worker.StartLoad(ctx, worker.Load{Rate: f.firstRate(curve, began), Keys: f.w.KeyDistributor, Payload: payload}); err != nil {
 		return err
 	}
 	switch {
@@ -53,6 +47,17 @@ func (f *flow) load(ctx, asideCtx context.Context, aside *errgroup.Group, payloa
 	f.outcome.Began = time.Now()
 	f.outcome.Result = f.emptyResult()
 	return f.measure(ctx, asideCtx, "test", f.w.Test(), &f.outcome.Result)
+}
+
+// firstRate gives the rate that the load starts with, in messages/s.
+func (f *flow) firstRate(curve *Curve, began time.Time) float64 {
+	switch {
+	case curve != nil:
+		return curve.At(began, began)
+	case f.w.ProducerRate == 0:
+		return startRate
+	}
+	return f.w.ProducerRate
 }
 
 // follow lets the rate follow a curve. What is overdue stays so.
