@@ -46,10 +46,13 @@ func (t *test) catchUp(ctx context.Context) (*Result, error) {
 func (t *test) collectCatchup(ctx context.Context, until time.Time) (*Result, error) {
 	caughtUp := false
 	result, err := t.collect(ctx, func(elapsed time.Duration) bool {
+		if caughtUp {
+			return true // an interval after it was seen: by now the records that showed it are counted
+		}
 		for _, g := range t.groups {
 			caughtUp = caughtUp || g.seen.after(until)
 		}
-		return caughtUp || elapsed >= t.cfg.CatchupLimit
+		return !caughtUp && elapsed >= t.cfg.CatchupLimit
 	})
 	if err == nil && !caughtUp {
 		return nil, fmt.Errorf("%w: in %v", ErrCatchup, t.cfg.CatchupLimit)
