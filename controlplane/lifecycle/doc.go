@@ -7,6 +7,7 @@
 //     longer than any reader's plan is over. Objects first, then a command that forgets them: a crash between the two
 //     only repeats the deletion.
 //
-// Both look at a frozen state, so commits go on. An owner that is none any more can do no harm: a command of its is
+// Both look at a frozen state, so commits go on, and go by the store's clock where the state's time is ahead of it: a
+// wrong clock of the owner's machine deletes nothing. An owner that is none any more can do no harm: a command of its is
 // refused, and a bundle that was dead for the grace in the log it knew can never live again (metadata.ForgetBundles).
 package lifecycle

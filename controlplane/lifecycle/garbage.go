@@ -26,9 +26,13 @@ type dead struct {
 
 // collect deletes the objects of bundles that are dead long enough, and then has them forgotten.
 func (l *Lifecycle) collect(ctx context.Context, t Tenure) error {
+	now, err := l.storeTime(ctx)
+	if err != nil {
+		return err
+	}
 	var found dead
 	kept, grace := t.Kept(), l.cfg.Settings.GarbageGrace.Milliseconds()
-	if _, err := t.Owner.ReadFrozen(func(s *metadata.State) { found = findDead(s, kept, grace) }); err != nil {
+	if _, err := t.Owner.ReadFrozen(func(s *metadata.State) { found = findDead(s, kept, min(now, s.Now())-grace) }); err != nil {
 		return fmt.Errorf("look for dead bundles: %w", err)
 	}
 	l.metrics.garbage(found.count, found.bytes)
@@ -46,12 +50,13 @@ func (l *Lifecycle) collect(ctx context.Context, t Tenure) error {
 	return nil
 }
 
-// findDead looks at all dead bundles. They can go if they were dead in the snapshot at index kept, for the grace.
-func findDead(s *metadata.State, kept uint64, graceMs int64) (found dead) {
+// findDead looks at all dead bundles. They can go if they were dead in the snapshot at index kept, and died at sinceMs or
+// before.
+func findDead(s *metadata.State, kept uint64, sinceMs int64) (found dead) {
 	for name, b := range s.DeadBundles() {
 		found.count++
 		found.bytes += int64(b.Bytes)
-		switch ripe := s.Now()-b.AtMs >= graceMs; {
+		switch ripe := b.AtMs <= sinceMs; {
 		case ripe && b.Index > kept:
 			found.waiting = true
 		case ripe && len(found.ripe) < roundBundles:

@@ -50,6 +50,21 @@ func (l *Lifecycle) Run(ctx context.Context, t Tenure) {
 	l.metrics.garbage(0, 0)
 }
 
+// storeTimeout bounds the question to the store for its time.
+const storeTimeout = 10 * time.Second
+
+// storeTime is the time of the store's clock, in ms since the epoch. What time deletes goes by the earlier one of it and
+// the state's: an owner whose clock was ahead while no store could be asked has aged the state for good.
+func (l *Lifecycle) storeTime(ctx context.Context) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	now, err := l.cfg.Bucket.Now(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("ask the store for the time: %w", err)
+	}
+	return now.UnixMilli(), nil
+}
+
 func (l *Lifecycle) every(ctx context.Context, interval time.Duration, failure string, do func(context.Context) error) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()

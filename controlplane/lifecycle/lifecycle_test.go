@@ -34,7 +34,8 @@ type world struct {
 	stored *mem.Bucket
 	kept   atomic.Uint64
 	wanted atomic.Int64
-	refuse error // commands
+	refuse error         // commands
+	ahead  time.Duration // of the owner's clock
 	bundle uint32
 
 	mu    sync.Mutex
@@ -69,7 +70,7 @@ func (w *world) Propose(_ context.Context, c metadata.Command) (metadata.Result,
 		return metadata.Result{}, 0, w.refuse
 	}
 	index := w.state.Index() + 1
-	results := w.state.Apply(index, &metadata.Batch{Now: time.Now().UnixMilli(), Commands: []metadata.Command{c}}, nil, nil)
+	results := w.state.Apply(index, &metadata.Batch{Now: time.Now().Add(w.ahead).UnixMilli(), Commands: []metadata.Command{c}}, nil, nil)
 	return results[0], index, nil
 }
 
@@ -255,6 +256,31 @@ func TestGarbage_FailuresAreRepeated(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		require.Empty(t, w.dead())
+	})
+}
+
+// An owner whose clock is a week ahead, which it cannot know as long as the store does not answer, ages the state.
+// Nothing is deleted before its time for that.
+func TestClockAhead_DeletesNothing(t *testing.T) {
+	inWorld(t, lifecycle.Settings{}, func(w *world) {
+		kept, gone := w.create("kept", map[string]string{"retention.ms": "3600000"}), w.create("gone", nil)
+		w.produce(kept)
+		w.produce(gone)
+		w.must(&metadata.DeleteTopic{ID: gone.Topic})
+		w.must(&metadata.Tick{})
+		w.keep()
+		w.mu.Lock()
+		w.ahead = 7 * 24 * time.Hour
+		w.mu.Unlock()
+		time.Sleep(12 * time.Minute)
+		synctest.Wait()
+		require.Zero(t, w.logStart(kept))
+		require.Len(t, w.objects(), 2)
+
+		time.Sleep(54 * time.Minute)
+		synctest.Wait()
+		require.EqualValues(t, 10, w.logStart(kept), "their time has come by the store's clock")
+		require.Len(t, w.objects(), 1)
 	})
 }
 

@@ -17,8 +17,12 @@ const trimsPerCommand = 256
 
 // retain raises the log start of every partition that has more than its retention keeps.
 func (l *Lifecycle) retain(ctx context.Context, o Owner) error {
+	now, err := l.storeTime(ctx)
+	if err != nil {
+		return err
+	}
 	var trims []metadata.Trim
-	if _, err := o.ReadFrozen(func(s *metadata.State) { trims = dueTrims(s) }); err != nil {
+	if _, err := o.ReadFrozen(func(s *metadata.State) { trims = dueTrims(s, min(now, s.Now())) }); err != nil {
 		return fmt.Errorf("look for what is too old: %w", err)
 	}
 	for chunk := range slices.Chunk(trims, trimsPerCommand) {
@@ -38,12 +42,12 @@ func (l *Lifecycle) retain(ctx context.Context, o Owner) error {
 	return nil
 }
 
-// dueTrims walks all partitions. Time is the cluster's.
-func dueTrims(s *metadata.State) []metadata.Trim {
+// dueTrims walks all partitions; now is in ms since the epoch.
+func dueTrims(s *metadata.State, now int64) []metadata.Trim {
 	var trims []metadata.Trim
 	cluster := s.Configs(metadata.ConfigBroker, "")
 	for t := range s.Topics() {
-		r, ok := retentionOf(t.Configs, cluster, s.Now())
+		r, ok := retentionOf(t.Configs, cluster, now)
 		if !ok {
 			continue
 		}
