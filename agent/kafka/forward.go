@@ -84,10 +84,11 @@ func (f *forwarded) ask(ctx context.Context, req *edge.Request, forward forwardF
 }
 
 // bound gives the context that a request is forwarded under. What a client did not wait for is done all the same, as by
-// Kafka: consumers leave their group and go. Not so what waits for others, whose client would not learn of it.
+// Kafka: consumers leave their group and go. Not so what waits for others, whose client would not learn of it, and
+// InitProducerId, whose answer is all that its client wants and which, late, would fence the client's next attempt.
 func (f *forwarded) bound(ctx context.Context, req *edge.Request) (context.Context, context.CancelFunc) {
 	timeout := f.timeoutOf(req)
-	if waitsForOthers(req.Key) {
+	if waitsForOthers(req.Key) || req.Key == int16(kmsg.InitProducerID) {
 		return context.WithTimeout(ctx, timeout)
 	}
 	ctx, cancel := req.Outlive(ctx, closedTimeout)

@@ -15,7 +15,7 @@ import (
 )
 
 // TestForward_AfterTheConnectionClosed: a request whose client did not wait reaches the owner, for a bounded time; one
-// that would wait for other members, or whose age is not known, does not.
+// that would wait for other members, or fence its client's next attempt, or whose age is not known, does not.
 func TestForward_AfterTheConnectionClosed(t *testing.T) {
 	for _, c := range []struct {
 		key     kmsg.Key
@@ -29,6 +29,7 @@ func TestForward_AfterTheConnectionClosed(t *testing.T) {
 		{kmsg.EndTxn, 5, true, closedTimeout},
 		{kmsg.EndTxn, 4, false, 0},
 		{kmsg.JoinGroup, 9, true, 0},
+		{kmsg.InitProducerID, 5, true, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
