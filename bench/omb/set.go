@@ -35,6 +35,8 @@ type Set struct {
 	Out       io.Writer     // of the console lines; default: none
 	JSON      io.Writer     // gets the results too, one JSON document after the other; default: none
 	Progress  io.Writer     // of a progress bar, a terminal; default: none
+	// Written, if set, is called when a result was written to path.
+	Written func(path string, p Planned, o *Outcome) error
 }
 
 // Run carries out all runs, also when some fail; the error has all failures. It ends early with the context, and what was
@@ -56,7 +58,7 @@ func (s Set) Run(ctx context.Context) error {
 			Driver: p.Driver, Workload: p.Workload, Bootstrap: s.Bootstrap, Worker: s.Worker, Out: s.Out, Progress: s.Progress,
 		})
 		if outcome != nil {
-			err = errors.Join(err, s.keep(p, &outcome.Result))
+			err = errors.Join(err, s.keep(p, outcome))
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("workload %s with driver %s: %w", p.Name, p.Driver.Name, err))
@@ -69,14 +71,17 @@ func (s Set) Run(ctx context.Context) error {
 }
 
 // keep writes a result where it is asked for.
-func (s Set) keep(p Planned, r *Result) error {
+func (s Set) keep(p Planned, o *Outcome) error {
 	path := filepath.Join(s.Dir, FileName(p.Name, p.Driver.Name, time.Now()))
 	fmt.Fprintf(s.Out, "Writing test result into %s\n", path)
-	err := r.WriteFile(path)
+	err := o.Result.WriteFile(path)
+	if err == nil && s.Written != nil {
+		err = s.Written(path, p, o)
+	}
 	if s.JSON == nil {
 		return err
 	}
-	content, encoded := r.Encode()
+	content, encoded := o.Result.Encode()
 	if encoded == nil {
 		_, encoded = s.JSON.Write(content)
 	}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/freshet-io/freshet/bench/omb"
+	"github.com/freshet-io/freshet/bench/report"
 	"github.com/freshet-io/freshet/bench/worker"
 	"github.com/freshet-io/freshet/bench/workloads"
 	"github.com/freshet-io/freshet/internal/cli"
@@ -22,10 +23,18 @@ type runFlags struct {
 	workersFile, zone string
 	extra, json       bool
 	scale             workloads.Scale
+	settings          map[string][]report.Setting // of the workloads by name, where they are scaled
+}
+
+// annotate leaves beside a result what 'freshet bench report' cannot see in it.
+func (f *runFlags) annotate(path string, p omb.Planned, o *omb.Outcome) error {
+	return report.WriteNotes(path, report.Notes{
+		PeriodSeconds: p.Workload.Interval().Seconds(), Settings: f.settings[p.Name], Warnings: o.Warnings,
+	})
 }
 
 func newBenchRun(p process) *cobra.Command {
-	var flags runFlags
+	flags := runFlags{settings: make(map[string][]report.Setting)}
 	var set omb.Set
 	cmd := &cobra.Command{
 		Use:   "run WORKLOAD...",
@@ -51,7 +60,7 @@ Ctrl-C, it writes what was measured until then.`,
 			if flags.json {
 				set.Out, set.JSON = p.streams.Err, p.streams.Out
 			}
-			set.Progress = terminal(p.streams.Err)
+			set.Progress, set.Written = terminal(p.streams.Err), flags.annotate
 			return set.Run(cmd.Context())
 		},
 	}
@@ -86,7 +95,11 @@ func (f *runFlags) plan(args []string, errs io.Writer) ([]omb.Planned, error) {
 			return nil, &cli.UsageError{Message: err.Error()}
 		}
 		if f.scale != (workloads.Scale{}) {
-			w, _ = f.scale.Workload(w)
+			var scaled []workloads.Setting
+			w, scaled = f.scale.Workload(w)
+			for _, s := range scaled {
+				f.settings[name] = append(f.settings[name], report.Setting(s))
+			}
 		}
 		for _, d := range with {
 			runs = append(runs, omb.Planned{Name: name, Driver: d, Workload: w})

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/freshet-io/freshet/bench/omb"
+	"github.com/freshet-io/freshet/bench/report"
 )
 
 // ombFiles gives a workload of a second and a driver, as the framework's files are.
@@ -82,6 +83,10 @@ func TestBenchRun_FilesToResult(t *testing.T) {
 	var printed omb.Result
 	require.NoError(t, json.Unmarshal([]byte(out), &printed))
 	require.Equal(t, result, printed)
+	notes, err := os.ReadFile(report.NotesPath(files[0]))
+	require.NoError(t, err)
+	require.Contains(t, string(notes), `"period_seconds"`)
+	require.Contains(t, string(notes), "max.block.ms has no counterpart")
 }
 
 // Two workers over HTTP, one of which produces and the other one consumes, give one result.
