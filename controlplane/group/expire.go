@@ -95,6 +95,8 @@ func (x *expiry) read(s *metadata.State, from id.TopicPartition, cmd *metadata.D
 	if _, pending := s.HasOffsets(x.g.name); pending {
 		x.kept = true
 	}
+	// A clock that runs ahead expires nothing: command time does not follow it (package replica).
+	x.now = earlier(x.now, time.UnixMilli(s.Now()))
 	n, topic, subscribed := 0, id.Topic{}, false
 	for tp, o := range s.OffsetsFrom(x.g.name, from) {
 		if n == offsetsPerRead {
@@ -115,6 +117,13 @@ func (x *expiry) read(s *metadata.State, from id.TopicPartition, cmd *metadata.D
 		cmd.CommittedBefore = append(cmd.CommittedBefore, o.CommittedMs)
 	}
 	return id.TopicPartition{Partition: math.MaxInt32}, false
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 func (x *expiry) expired(o metadata.Offset) bool {

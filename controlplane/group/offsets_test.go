@@ -210,6 +210,24 @@ func TestOffsets_Expire(t *testing.T) {
 	})
 }
 
+// The clock of the owner's machine is set ahead. Command time, which knows better, stays, and with it the offsets.
+func TestOffsets_StayWhenTheClockIsAhead(t *testing.T) {
+	settings := quick
+	settings.OffsetsRetention, settings.OffsetsRetentionCheck = time.Minute, 10*time.Second
+	inWorld(t, settings, func(w *world) {
+		commitPlain(w, "simple", "t", 0, 1)
+		now := time.Now()
+		w.stands.Store(&now)
+		time.Sleep(2 * time.Minute) // sleeps: the bubble's time passes at once
+		_, got := fetch(w, "simple", 9, false, false)
+		require.Equal(t, []fetched{{1, 0}}, got)
+		w.stands.Store(nil)
+		time.Sleep(21 * time.Second) // sleeps: until the next Tick and look
+		_, got = fetch(w, "simple", 9, false, false)
+		require.Equal(t, []fetched{{-1, 0}}, got)
+	})
+}
+
 // Offsets of a transaction: pending until it ends.
 func TestOffsets_Transactional(t *testing.T) {
 	inWorld(t, quick, func(w *world) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,6 +32,7 @@ type world struct {
 	bucket   *mem.Bucket
 	settings group.Settings
 	tenures  int
+	stands   atomic.Pointer[time.Time] // what command time stands at, nil: it goes by the clock
 
 	*tenure
 }
@@ -93,6 +95,14 @@ func newWorld(t testing.TB, settings group.Settings) *world {
 	return w
 }
 
+// now is the time of commands.
+func (w *world) now() time.Time {
+	if at := w.stands.Load(); at != nil {
+		return *at
+	}
+	return time.Now()
+}
+
 // begin starts a tenure.
 func (w *world) begin() {
 	w.t.Helper()
@@ -106,6 +116,7 @@ func (w *world) begin() {
 	began := make(chan *tenure, 1)
 	r, err := replica.New(replica.Config{
 		Replica: name, Address: name + ":1", Log: log, Bucket: w.bucket, SnapshotPrefix: "s/", ClusterID: "the-cluster",
+		Owner: owner.Config{Now: w.now},
 		OnOwner: func(o *owner.Owner) func() {
 			tn := &tenure{log: faults, owner: &faultyOwner{Owner: o}}
 			var err error
