@@ -47,7 +47,7 @@ type Config struct {
 	Agent     agent.Config
 	// Broker is what groups and transactions are coordinated with.
 	Broker brokerconfig.Settings
-	// Lifecycle is when retention and garbage are looked at.
+	// Lifecycle is when retention and garbage are looked at; zero fields take the defaults.
 	Lifecycle lifecycle.Settings
 	// Out gets the lines for people: where it listens and how to try it with Program, this program as it was called.
 	Out     io.Writer
@@ -66,6 +66,7 @@ func (c *Config) Validate() error {
 
 // Run runs everything until ctx ends.
 func Run(ctx context.Context, cfg Config) error {
+	cfg.Lifecycle.ApplyDefaults()
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
