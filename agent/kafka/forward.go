@@ -20,9 +20,15 @@ import (
 // request, so that they get an answer and not a silent connection.
 const forwardTimeout = 20 * time.Second
 
-// closedTimeout bounds how long an owner is still waited for with a request whose connection has closed: as long as
-// it takes until there is another owner, as a rule.
-const closedTimeout = 6 * time.Second
+// lastWords are the requests that clients send and then close the connection without waiting: consumers commit, leave
+// and go. They are done all the same, as by Kafka, and this bounds how long an owner is still waited for with them: as
+// long as it takes, as a rule, until there is another one. A commit has less than that: after an owner change it could
+// undo a newer one that the consumer's next life made by way of another agent.
+var lastWords = map[int16]time.Duration{
+	int16(kmsg.LeaveGroup):             6 * time.Second,
+	int16(kmsg.ConsumerGroupHeartbeat): 6 * time.Second,
+	int16(kmsg.OffsetCommit):           time.Second,
+}
 
 // Forwarder hands requests to the owner of the virtual cluster and gives the response's body, after its header. It
 // waits for an owner while there is none, as long as ctx allows. client.ErrInvalid says that the owner refused the
@@ -83,15 +89,14 @@ func (f *forwarded) ask(ctx context.Context, req *edge.Request, forward forwardF
 	return Answer(req, out)
 }
 
-// bound gives the context that a request is forwarded under. What a client did not wait for is done all the same, as by
-// Kafka: consumers leave their group and go. Not so what waits for others, whose client would not learn of it, and
-// InitProducerId, whose answer is all that its client wants and which, late, would fence the client's next attempt.
+// bound gives the context that a request is forwarded under: its connection's, but for lastWords.
 func (f *forwarded) bound(ctx context.Context, req *edge.Request) (context.Context, context.CancelFunc) {
 	timeout := f.timeoutOf(req)
-	if waitsForOthers(req.Key) || req.Key == int16(kmsg.InitProducerID) {
+	after, outlives := lastWords[req.Key]
+	if !outlives {
 		return context.WithTimeout(ctx, timeout)
 	}
-	ctx, cancel := req.Outlive(ctx, closedTimeout)
+	ctx, cancel := req.Outlive(ctx, after)
 	ctx, expire := context.WithTimeout(ctx, timeout)
 	return ctx, func() {
 		expire()

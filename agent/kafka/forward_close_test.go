@@ -23,10 +23,12 @@ func TestForward_AfterTheConnectionClosed(t *testing.T) {
 		passed  bool
 		lasts   time.Duration
 	}{
-		{kmsg.LeaveGroup, 5, true, closedTimeout},
-		{kmsg.OffsetCommit, 9, true, closedTimeout},
-		{kmsg.ConsumerGroupHeartbeat, 1, true, closedTimeout},
-		{kmsg.EndTxn, 5, true, closedTimeout},
+		{kmsg.LeaveGroup, 5, true, 6 * time.Second},
+		{kmsg.OffsetCommit, 9, true, time.Second},
+		{kmsg.ConsumerGroupHeartbeat, 1, true, 6 * time.Second},
+		{kmsg.Heartbeat, 4, true, 0},
+		{kmsg.DescribeGroups, 5, true, 0},
+		{kmsg.EndTxn, 5, true, 0},
 		{kmsg.EndTxn, 4, false, 0},
 		{kmsg.JoinGroup, 9, true, 0},
 		{kmsg.InitProducerID, 5, true, 0},
@@ -94,7 +96,7 @@ func TestForward_PipelinedAndGone(t *testing.T) {
 	conn, err := net.Dial("tcp", server.Addrs()[0].String())
 	require.NoError(t, err)
 	format := kmsg.NewRequestFormatter(kmsg.FormatterClientID("raw"))
-	sent := []kmsg.Key{kmsg.Heartbeat, kmsg.OffsetCommit, kmsg.LeaveGroup}
+	sent := []kmsg.Key{kmsg.OffsetCommit, kmsg.OffsetCommit, kmsg.LeaveGroup}
 	var frames []byte
 	for i, key := range sent {
 		in := anyRequest(int16(key))

@@ -214,7 +214,11 @@ func (t *topic) finish(ctx context.Context) {
 		for _, r := range readers {
 			for r.Behind() > 0 && pause(ctx, 200*time.Millisecond) {
 			}
-			r.Judge(true)
+			behind := r.Behind()
+			if behind > 0 { // late, not lost: the last pass decides
+				t.stuck("%s had %d records to read when the wait for it was over", r.Name, behind)
+			}
+			r.Judge(behind == 0)
 		}
 	})
 	t.say("%s: %v: the first reader and the groups were waited for", t.name, t.elapsed())
