@@ -23,6 +23,7 @@ var measured = []struct{ heading, dir string }{
 	{"Hedging (agent)", "objstore/hedge"},
 	{"Agents' sessions (control plane, the owner)", "controlplane/session"},
 	{"Groups (control plane, the owner)", "controlplane/group"},
+	{"Retention and garbage (control plane, the owner)", "controlplane/lifecycle"},
 	{"Owner (control plane)", "controlplane/owner"},
 	{"Replica (control plane)", "controlplane/replica"},
 	{"Metadata log (control plane)", "metadata/metalog"},
