@@ -24,6 +24,59 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Role is a kind of work that an agent does.
+type Role int32
+
+const (
+	Role_ROLE_UNSPECIFIED Role = 0
+	Role_ROLE_PRODUCE     Role = 1
+	Role_ROLE_FETCH       Role = 2
+	Role_ROLE_JOBS        Role = 3
+)
+
+// Enum value maps for Role.
+var (
+	Role_name = map[int32]string{
+		0: "ROLE_UNSPECIFIED",
+		1: "ROLE_PRODUCE",
+		2: "ROLE_FETCH",
+		3: "ROLE_JOBS",
+	}
+	Role_value = map[string]int32{
+		"ROLE_UNSPECIFIED": 0,
+		"ROLE_PRODUCE":     1,
+		"ROLE_FETCH":       2,
+		"ROLE_JOBS":        3,
+	}
+)
+
+func (x Role) Enum() *Role {
+	p := new(Role)
+	*p = x
+	return p
+}
+
+func (x Role) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Role) Descriptor() protoreflect.EnumDescriptor {
+	return file_controlplane_proto_enumTypes[0].Descriptor()
+}
+
+func (Role) Type() protoreflect.EnumType {
+	return &file_controlplane_proto_enumTypes[0]
+}
+
+func (x Role) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Role.Descriptor instead.
+func (Role) EnumDescriptor() ([]byte, []int) {
+	return file_controlplane_proto_rawDescGZIP(), []int{0}
+}
+
 type Refused_Reason int32
 
 const (
@@ -60,11 +113,11 @@ func (x Refused_Reason) String() string {
 }
 
 func (Refused_Reason) Descriptor() protoreflect.EnumDescriptor {
-	return file_controlplane_proto_enumTypes[0].Descriptor()
+	return file_controlplane_proto_enumTypes[1].Descriptor()
 }
 
 func (Refused_Reason) Type() protoreflect.EnumType {
-	return &file_controlplane_proto_enumTypes[0]
+	return &file_controlplane_proto_enumTypes[1]
 }
 
 func (x Refused_Reason) Number() protoreflect.EnumNumber {
@@ -73,7 +126,7 @@ func (x Refused_Reason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Refused_Reason.Descriptor instead.
 func (Refused_Reason) EnumDescriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{19, 0}
+	return file_controlplane_proto_rawDescGZIP(), []int{22, 0}
 }
 
 type Error_Code int32
@@ -115,11 +168,11 @@ func (x Error_Code) String() string {
 }
 
 func (Error_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_controlplane_proto_enumTypes[1].Descriptor()
+	return file_controlplane_proto_enumTypes[2].Descriptor()
 }
 
 func (Error_Code) Type() protoreflect.EnumType {
-	return &file_controlplane_proto_enumTypes[1]
+	return &file_controlplane_proto_enumTypes[2]
 }
 
 func (x Error_Code) Number() protoreflect.EnumNumber {
@@ -128,7 +181,7 @@ func (x Error_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Error_Code.Descriptor instead.
 func (Error_Code) EnumDescriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{29, 0}
+	return file_controlplane_proto_rawDescGZIP(), []int{32, 0}
 }
 
 type LocateRequest struct {
@@ -293,6 +346,9 @@ type AgentItem struct {
 	//	*AgentItem_Forward
 	//	*AgentItem_Drain
 	//	*AgentItem_Goodbye
+	//	*AgentItem_JobProgress
+	//	*AgentItem_CompleteJob
+	//	*AgentItem_AbortJob
 	Item          isAgentItem_Item `protobuf_oneof:"item"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -416,6 +472,33 @@ func (x *AgentItem) GetGoodbye() *Goodbye {
 	return nil
 }
 
+func (x *AgentItem) GetJobProgress() *JobProgress {
+	if x != nil {
+		if x, ok := x.Item.(*AgentItem_JobProgress); ok {
+			return x.JobProgress
+		}
+	}
+	return nil
+}
+
+func (x *AgentItem) GetCompleteJob() *CompleteJob {
+	if x != nil {
+		if x, ok := x.Item.(*AgentItem_CompleteJob); ok {
+			return x.CompleteJob
+		}
+	}
+	return nil
+}
+
+func (x *AgentItem) GetAbortJob() *AbortJob {
+	if x != nil {
+		if x, ok := x.Item.(*AgentItem_AbortJob); ok {
+			return x.AbortJob
+		}
+	}
+	return nil
+}
+
 type isAgentItem_Item interface {
 	isAgentItem_Item()
 }
@@ -456,6 +539,18 @@ type AgentItem_Goodbye struct {
 	Goodbye *Goodbye `protobuf:"bytes,9,opt,name=goodbye,proto3,oneof"`
 }
 
+type AgentItem_JobProgress struct {
+	JobProgress *JobProgress `protobuf:"bytes,10,opt,name=job_progress,json=jobProgress,proto3,oneof"`
+}
+
+type AgentItem_CompleteJob struct {
+	CompleteJob *CompleteJob `protobuf:"bytes,11,opt,name=complete_job,json=completeJob,proto3,oneof"`
+}
+
+type AgentItem_AbortJob struct {
+	AbortJob *AbortJob `protobuf:"bytes,12,opt,name=abort_job,json=abortJob,proto3,oneof"`
+}
+
 func (*AgentItem_Hello) isAgentItem_Item() {}
 
 func (*AgentItem_Probe) isAgentItem_Item() {}
@@ -473,6 +568,12 @@ func (*AgentItem_Forward) isAgentItem_Item() {}
 func (*AgentItem_Drain) isAgentItem_Item() {}
 
 func (*AgentItem_Goodbye) isAgentItem_Item() {}
+
+func (*AgentItem_JobProgress) isAgentItem_Item() {}
+
+func (*AgentItem_CompleteJob) isAgentItem_Item() {}
+
+func (*AgentItem_AbortJob) isAgentItem_Item() {}
 
 type Endpoint struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -542,8 +643,10 @@ type Hello struct {
 	Zone           string                 `protobuf:"bytes,3,opt,name=zone,proto3" json:"zone,omitempty"`
 	Endpoints      []*Endpoint            `protobuf:"bytes,4,rep,name=endpoints,proto3" json:"endpoints,omitempty"`
 	Version        string                 `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"`
-	Shard          uint32                 `protobuf:"varint,6,opt,name=shard,proto3" json:"shard,omitempty"`     // metadata shard, 0 for now
-	Session        uint32                 `protobuf:"varint,7,opt,name=session,proto3" json:"session,omitempty"` // the session to go on with, refused if it was closed; 0: open one, or the instance's open one
+	Shard          uint32                 `protobuf:"varint,6,opt,name=shard,proto3" json:"shard,omitempty"`                               // metadata shard, 0 for now
+	Session        uint32                 `protobuf:"varint,7,opt,name=session,proto3" json:"session,omitempty"`                           // the session to go on with, refused if it was closed; 0: open one, or the instance's open one
+	PeerAddress    string                 `protobuf:"bytes,8,opt,name=peer_address,json=peerAddress,proto3" json:"peer_address,omitempty"` // host:port at which other agents of its zone ask it for bytes; empty: nowhere
+	Roles          []Role                 `protobuf:"varint,9,rep,packed,name=roles,proto3,enum=freshet.controlplane.v1.Role" json:"roles,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -625,6 +728,20 @@ func (x *Hello) GetSession() uint32 {
 		return x.Session
 	}
 	return 0
+}
+
+func (x *Hello) GetPeerAddress() string {
+	if x != nil {
+		return x.PeerAddress
+	}
+	return ""
+}
+
+func (x *Hello) GetRoles() []Role {
+	if x != nil {
+		return x.Roles
+	}
+	return nil
 }
 
 // Probe asks for a Stamp: the index of everything committed before the owner read it. Every probe is also a sign of
@@ -1278,6 +1395,198 @@ func (x *Goodbye) GetRequest() uint64 {
 	return 0
 }
 
+// JobProgress says that the agent works on a job. Without one for a minute the owner takes the job for lost.
+type JobProgress struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Bytes         uint64                 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"` // of the inputs worked off so far
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobProgress) Reset() {
+	*x = JobProgress{}
+	mi := &file_controlplane_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobProgress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobProgress) ProtoMessage() {}
+
+func (x *JobProgress) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobProgress.ProtoReflect.Descriptor instead.
+func (*JobProgress) Descriptor() ([]byte, []int) {
+	return file_controlplane_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *JobProgress) GetJob() uint32 {
+	if x != nil {
+		return x.Job
+	}
+	return 0
+}
+
+func (x *JobProgress) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+// CompleteJob hands in what a job has done, in one or several parts in their order; Done answers each. A job that has
+// ended takes no part any more, which is no error: what it wrote is never referred to.
+type CompleteJob struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Request       uint64                 `protobuf:"varint,1,opt,name=request,proto3" json:"request,omitempty"`
+	Job           uint32                 `protobuf:"varint,2,opt,name=job,proto3" json:"job,omitempty"`
+	Outcome       []byte                 `protobuf:"bytes,3,opt,name=outcome,proto3" json:"outcome,omitempty"` // package job's outcome encoding
+	Last          bool                   `protobuf:"varint,4,opt,name=last,proto3" json:"last,omitempty"`      // ends the job
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CompleteJob) Reset() {
+	*x = CompleteJob{}
+	mi := &file_controlplane_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CompleteJob) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CompleteJob) ProtoMessage() {}
+
+func (x *CompleteJob) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CompleteJob.ProtoReflect.Descriptor instead.
+func (*CompleteJob) Descriptor() ([]byte, []int) {
+	return file_controlplane_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *CompleteJob) GetRequest() uint64 {
+	if x != nil {
+		return x.Request
+	}
+	return 0
+}
+
+func (x *CompleteJob) GetJob() uint32 {
+	if x != nil {
+		return x.Job
+	}
+	return 0
+}
+
+func (x *CompleteJob) GetOutcome() []byte {
+	if x != nil {
+		return x.Outcome
+	}
+	return nil
+}
+
+func (x *CompleteJob) GetLast() bool {
+	if x != nil {
+		return x.Last
+	}
+	return false
+}
+
+// AbortJob gives a job up.
+type AbortJob struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Request       uint64                 `protobuf:"varint,1,opt,name=request,proto3" json:"request,omitempty"`
+	Job           uint32                 `protobuf:"varint,2,opt,name=job,proto3" json:"job,omitempty"`
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	Corrupt       []uint64               `protobuf:"varint,4,rep,packed,name=corrupt,proto3" json:"corrupt,omitempty"` // names of input bundles that cannot be read
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AbortJob) Reset() {
+	*x = AbortJob{}
+	mi := &file_controlplane_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AbortJob) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AbortJob) ProtoMessage() {}
+
+func (x *AbortJob) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AbortJob.ProtoReflect.Descriptor instead.
+func (*AbortJob) Descriptor() ([]byte, []int) {
+	return file_controlplane_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *AbortJob) GetRequest() uint64 {
+	if x != nil {
+		return x.Request
+	}
+	return 0
+}
+
+func (x *AbortJob) GetJob() uint32 {
+	if x != nil {
+		return x.Job
+	}
+	return 0
+}
+
+func (x *AbortJob) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *AbortJob) GetCorrupt() []uint64 {
+	if x != nil {
+		return x.Corrupt
+	}
+	return nil
+}
+
 type ToAgent struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Items         []*OwnerItem           `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
@@ -1287,7 +1596,7 @@ type ToAgent struct {
 
 func (x *ToAgent) Reset() {
 	*x = ToAgent{}
-	mi := &file_controlplane_proto_msgTypes[16]
+	mi := &file_controlplane_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1299,7 +1608,7 @@ func (x *ToAgent) String() string {
 func (*ToAgent) ProtoMessage() {}
 
 func (x *ToAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[16]
+	mi := &file_controlplane_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1312,7 +1621,7 @@ func (x *ToAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToAgent.ProtoReflect.Descriptor instead.
 func (*ToAgent) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{16}
+	return file_controlplane_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ToAgent) GetItems() []*OwnerItem {
@@ -1335,6 +1644,8 @@ type OwnerItem struct {
 	//	*OwnerItem_Lookup
 	//	*OwnerItem_Forward
 	//	*OwnerItem_Done
+	//	*OwnerItem_Job
+	//	*OwnerItem_CancelJob
 	Item          isOwnerItem_Item `protobuf_oneof:"item"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1342,7 +1653,7 @@ type OwnerItem struct {
 
 func (x *OwnerItem) Reset() {
 	*x = OwnerItem{}
-	mi := &file_controlplane_proto_msgTypes[17]
+	mi := &file_controlplane_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1354,7 +1665,7 @@ func (x *OwnerItem) String() string {
 func (*OwnerItem) ProtoMessage() {}
 
 func (x *OwnerItem) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[17]
+	mi := &file_controlplane_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1367,7 +1678,7 @@ func (x *OwnerItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnerItem.ProtoReflect.Descriptor instead.
 func (*OwnerItem) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{17}
+	return file_controlplane_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *OwnerItem) GetItem() isOwnerItem_Item {
@@ -1458,6 +1769,24 @@ func (x *OwnerItem) GetDone() *Done {
 	return nil
 }
 
+func (x *OwnerItem) GetJob() *Job {
+	if x != nil {
+		if x, ok := x.Item.(*OwnerItem_Job); ok {
+			return x.Job
+		}
+	}
+	return nil
+}
+
+func (x *OwnerItem) GetCancelJob() *CancelJob {
+	if x != nil {
+		if x, ok := x.Item.(*OwnerItem_CancelJob); ok {
+			return x.CancelJob
+		}
+	}
+	return nil
+}
+
 type isOwnerItem_Item interface {
 	isOwnerItem_Item()
 }
@@ -1498,6 +1827,14 @@ type OwnerItem_Done struct {
 	Done *Done `protobuf:"bytes,9,opt,name=done,proto3,oneof"`
 }
 
+type OwnerItem_Job struct {
+	Job *Job `protobuf:"bytes,10,opt,name=job,proto3,oneof"`
+}
+
+type OwnerItem_CancelJob struct {
+	CancelJob *CancelJob `protobuf:"bytes,11,opt,name=cancel_job,json=cancelJob,proto3,oneof"`
+}
+
 func (*OwnerItem_Welcome) isOwnerItem_Item() {}
 
 func (*OwnerItem_Refused) isOwnerItem_Item() {}
@@ -1516,6 +1853,10 @@ func (*OwnerItem_Forward) isOwnerItem_Item() {}
 
 func (*OwnerItem_Done) isOwnerItem_Item() {}
 
+func (*OwnerItem_Job) isOwnerItem_Item() {}
+
+func (*OwnerItem_CancelJob) isOwnerItem_Item() {}
+
 type Welcome struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Session       uint32                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"`
@@ -1531,7 +1872,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_controlplane_proto_msgTypes[18]
+	mi := &file_controlplane_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1543,7 +1884,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[18]
+	mi := &file_controlplane_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1556,7 +1897,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{18}
+	return file_controlplane_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Welcome) GetSession() uint32 {
@@ -1619,7 +1960,7 @@ type Refused struct {
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_controlplane_proto_msgTypes[19]
+	mi := &file_controlplane_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1631,7 +1972,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[19]
+	mi := &file_controlplane_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1644,7 +1985,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{19}
+	return file_controlplane_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Refused) GetReason() Refused_Reason {
@@ -1679,7 +2020,7 @@ type Catalogue struct {
 
 func (x *Catalogue) Reset() {
 	*x = Catalogue{}
-	mi := &file_controlplane_proto_msgTypes[20]
+	mi := &file_controlplane_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1691,7 +2032,7 @@ func (x *Catalogue) String() string {
 func (*Catalogue) ProtoMessage() {}
 
 func (x *Catalogue) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[20]
+	mi := &file_controlplane_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1704,7 +2045,7 @@ func (x *Catalogue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Catalogue.ProtoReflect.Descriptor instead.
 func (*Catalogue) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{20}
+	return file_controlplane_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Catalogue) GetIndex() uint64 {
@@ -1781,7 +2122,7 @@ type ClientMetrics struct {
 
 func (x *ClientMetrics) Reset() {
 	*x = ClientMetrics{}
-	mi := &file_controlplane_proto_msgTypes[21]
+	mi := &file_controlplane_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1793,7 +2134,7 @@ func (x *ClientMetrics) String() string {
 func (*ClientMetrics) ProtoMessage() {}
 
 func (x *ClientMetrics) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[21]
+	mi := &file_controlplane_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1806,7 +2147,7 @@ func (x *ClientMetrics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientMetrics.ProtoReflect.Descriptor instead.
 func (*ClientMetrics) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{21}
+	return file_controlplane_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ClientMetrics) GetName() string {
@@ -1835,7 +2176,7 @@ type Topic struct {
 
 func (x *Topic) Reset() {
 	*x = Topic{}
-	mi := &file_controlplane_proto_msgTypes[22]
+	mi := &file_controlplane_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1847,7 +2188,7 @@ func (x *Topic) String() string {
 func (*Topic) ProtoMessage() {}
 
 func (x *Topic) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[22]
+	mi := &file_controlplane_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1860,7 +2201,7 @@ func (x *Topic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Topic.ProtoReflect.Descriptor instead.
 func (*Topic) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{22}
+	return file_controlplane_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Topic) GetId() []byte {
@@ -1901,7 +2242,7 @@ type Membership struct {
 
 func (x *Membership) Reset() {
 	*x = Membership{}
-	mi := &file_controlplane_proto_msgTypes[23]
+	mi := &file_controlplane_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1913,7 +2254,7 @@ func (x *Membership) String() string {
 func (*Membership) ProtoMessage() {}
 
 func (x *Membership) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[23]
+	mi := &file_controlplane_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1926,7 +2267,7 @@ func (x *Membership) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Membership.ProtoReflect.Descriptor instead.
 func (*Membership) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{23}
+	return file_controlplane_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Membership) GetVersion() uint64 {
@@ -1949,13 +2290,14 @@ type Member struct {
 	Zone          string                 `protobuf:"bytes,2,opt,name=zone,proto3" json:"zone,omitempty"`
 	Endpoints     []*Endpoint            `protobuf:"bytes,3,rep,name=endpoints,proto3" json:"endpoints,omitempty"`
 	NodeIds       []int32                `protobuf:"varint,4,rep,packed,name=node_ids,json=nodeIds,proto3" json:"node_ids,omitempty"`
+	PeerAddress   string                 `protobuf:"bytes,5,opt,name=peer_address,json=peerAddress,proto3" json:"peer_address,omitempty"` // as in Hello
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_controlplane_proto_msgTypes[24]
+	mi := &file_controlplane_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1967,7 +2309,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[24]
+	mi := &file_controlplane_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1980,7 +2322,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{24}
+	return file_controlplane_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Member) GetSession() uint32 {
@@ -2011,6 +2353,13 @@ func (x *Member) GetNodeIds() []int32 {
 	return nil
 }
 
+func (x *Member) GetPeerAddress() string {
+	if x != nil {
+		return x.PeerAddress
+	}
+	return ""
+}
+
 // Notice tells what commits changed in partitions the agent subscribed to.
 type Notice struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2022,7 +2371,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_controlplane_proto_msgTypes[25]
+	mi := &file_controlplane_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2034,7 +2383,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[25]
+	mi := &file_controlplane_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2047,7 +2396,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{25}
+	return file_controlplane_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Notice) GetIndex() uint64 {
@@ -2079,7 +2428,7 @@ type PartitionNotice struct {
 
 func (x *PartitionNotice) Reset() {
 	*x = PartitionNotice{}
-	mi := &file_controlplane_proto_msgTypes[26]
+	mi := &file_controlplane_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2091,7 +2440,7 @@ func (x *PartitionNotice) String() string {
 func (*PartitionNotice) ProtoMessage() {}
 
 func (x *PartitionNotice) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[26]
+	mi := &file_controlplane_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2104,7 +2453,7 @@ func (x *PartitionNotice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionNotice.ProtoReflect.Descriptor instead.
 func (*PartitionNotice) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{26}
+	return file_controlplane_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *PartitionNotice) GetTopic() []byte {
@@ -2169,7 +2518,7 @@ type AbortedTransaction struct {
 
 func (x *AbortedTransaction) Reset() {
 	*x = AbortedTransaction{}
-	mi := &file_controlplane_proto_msgTypes[27]
+	mi := &file_controlplane_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2181,7 +2530,7 @@ func (x *AbortedTransaction) String() string {
 func (*AbortedTransaction) ProtoMessage() {}
 
 func (x *AbortedTransaction) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[27]
+	mi := &file_controlplane_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2194,7 +2543,7 @@ func (x *AbortedTransaction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortedTransaction.ProtoReflect.Descriptor instead.
 func (*AbortedTransaction) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{27}
+	return file_controlplane_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *AbortedTransaction) GetProducerId() int64 {
@@ -2229,7 +2578,7 @@ type Stamp struct {
 
 func (x *Stamp) Reset() {
 	*x = Stamp{}
-	mi := &file_controlplane_proto_msgTypes[28]
+	mi := &file_controlplane_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2241,7 +2590,7 @@ func (x *Stamp) String() string {
 func (*Stamp) ProtoMessage() {}
 
 func (x *Stamp) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[28]
+	mi := &file_controlplane_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2254,7 +2603,7 @@ func (x *Stamp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stamp.ProtoReflect.Descriptor instead.
 func (*Stamp) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{28}
+	return file_controlplane_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Stamp) GetToken() uint64 {
@@ -2289,7 +2638,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_controlplane_proto_msgTypes[29]
+	mi := &file_controlplane_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2301,7 +2650,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[29]
+	mi := &file_controlplane_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2314,7 +2663,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{29}
+	return file_controlplane_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Error) GetCode() Error_Code {
@@ -2343,7 +2692,7 @@ type CommitAnswer struct {
 
 func (x *CommitAnswer) Reset() {
 	*x = CommitAnswer{}
-	mi := &file_controlplane_proto_msgTypes[30]
+	mi := &file_controlplane_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2355,7 +2704,7 @@ func (x *CommitAnswer) String() string {
 func (*CommitAnswer) ProtoMessage() {}
 
 func (x *CommitAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[30]
+	mi := &file_controlplane_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2368,7 +2717,7 @@ func (x *CommitAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitAnswer.ProtoReflect.Descriptor instead.
 func (*CommitAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{30}
+	return file_controlplane_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *CommitAnswer) GetRequest() uint64 {
@@ -2411,7 +2760,7 @@ type LookupAnswer struct {
 
 func (x *LookupAnswer) Reset() {
 	*x = LookupAnswer{}
-	mi := &file_controlplane_proto_msgTypes[31]
+	mi := &file_controlplane_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2423,7 +2772,7 @@ func (x *LookupAnswer) String() string {
 func (*LookupAnswer) ProtoMessage() {}
 
 func (x *LookupAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[31]
+	mi := &file_controlplane_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2436,7 +2785,7 @@ func (x *LookupAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupAnswer.ProtoReflect.Descriptor instead.
 func (*LookupAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{31}
+	return file_controlplane_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *LookupAnswer) GetRequest() uint64 {
@@ -2484,7 +2833,7 @@ type PartitionAnswer struct {
 
 func (x *PartitionAnswer) Reset() {
 	*x = PartitionAnswer{}
-	mi := &file_controlplane_proto_msgTypes[32]
+	mi := &file_controlplane_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2496,7 +2845,7 @@ func (x *PartitionAnswer) String() string {
 func (*PartitionAnswer) ProtoMessage() {}
 
 func (x *PartitionAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[32]
+	mi := &file_controlplane_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2509,7 +2858,7 @@ func (x *PartitionAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionAnswer.ProtoReflect.Descriptor instead.
 func (*PartitionAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{32}
+	return file_controlplane_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *PartitionAnswer) GetUnknown() bool {
@@ -2572,7 +2921,7 @@ type ForwardAnswer struct {
 
 func (x *ForwardAnswer) Reset() {
 	*x = ForwardAnswer{}
-	mi := &file_controlplane_proto_msgTypes[33]
+	mi := &file_controlplane_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2584,7 +2933,7 @@ func (x *ForwardAnswer) String() string {
 func (*ForwardAnswer) ProtoMessage() {}
 
 func (x *ForwardAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[33]
+	mi := &file_controlplane_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2597,7 +2946,7 @@ func (x *ForwardAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardAnswer.ProtoReflect.Descriptor instead.
 func (*ForwardAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{33}
+	return file_controlplane_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ForwardAnswer) GetRequest() uint64 {
@@ -2631,7 +2980,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_controlplane_proto_msgTypes[34]
+	mi := &file_controlplane_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2643,7 +2992,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[34]
+	mi := &file_controlplane_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2656,7 +3005,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{34}
+	return file_controlplane_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Done) GetRequest() uint64 {
@@ -2673,6 +3022,112 @@ func (x *Done) GetError() *Error {
 	return nil
 }
 
+// Job gives an agent with the jobs role work to do, in one or several parts in their order.
+type Job struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Plan          []byte                 `protobuf:"bytes,2,opt,name=plan,proto3" json:"plan,omitempty"` // package job's plan encoding: further partitions
+	Last          bool                   `protobuf:"varint,3,opt,name=last,proto3" json:"last,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Job) Reset() {
+	*x = Job{}
+	mi := &file_controlplane_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Job) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Job) ProtoMessage() {}
+
+func (x *Job) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Job.ProtoReflect.Descriptor instead.
+func (*Job) Descriptor() ([]byte, []int) {
+	return file_controlplane_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *Job) GetJob() uint32 {
+	if x != nil {
+		return x.Job
+	}
+	return 0
+}
+
+func (x *Job) GetPlan() []byte {
+	if x != nil {
+		return x.Plan
+	}
+	return nil
+}
+
+func (x *Job) GetLast() bool {
+	if x != nil {
+		return x.Last
+	}
+	return false
+}
+
+// CancelJob says that a job has ended without its runner: what is not handed in yet is not wanted.
+type CancelJob struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CancelJob) Reset() {
+	*x = CancelJob{}
+	mi := &file_controlplane_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CancelJob) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CancelJob) ProtoMessage() {}
+
+func (x *CancelJob) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CancelJob.ProtoReflect.Descriptor instead.
+func (*CancelJob) Descriptor() ([]byte, []int) {
+	return file_controlplane_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *CancelJob) GetJob() uint32 {
+	if x != nil {
+		return x.Job
+	}
+	return 0
+}
+
 var File_controlplane_proto protoreflect.FileDescriptor
 
 const file_controlplane_proto_rawDesc = "" +
@@ -2685,7 +3140,7 @@ const file_controlplane_proto_rawDesc = "" +
 	"\rowner_address\x18\x02 \x01(\tR\fownerAddress\x12\x1a\n" +
 	"\breplicas\x18\x03 \x03(\tR\breplicas\"C\n" +
 	"\aToOwner\x128\n" +
-	"\x05items\x18\x01 \x03(\v2\".freshet.controlplane.v1.AgentItemR\x05items\"\xb5\x04\n" +
+	"\x05items\x18\x01 \x03(\v2\".freshet.controlplane.v1.AgentItemR\x05items\"\x8d\x06\n" +
 	"\tAgentItem\x126\n" +
 	"\x05hello\x18\x01 \x01(\v2\x1e.freshet.controlplane.v1.HelloH\x00R\x05hello\x126\n" +
 	"\x05probe\x18\x02 \x01(\v2\x1e.freshet.controlplane.v1.ProbeH\x00R\x05probe\x129\n" +
@@ -2695,12 +3150,16 @@ const file_controlplane_proto_rawDesc = "" +
 	"\vunsubscribe\x18\x06 \x01(\v2$.freshet.controlplane.v1.UnsubscribeH\x00R\vunsubscribe\x12<\n" +
 	"\aforward\x18\a \x01(\v2 .freshet.controlplane.v1.ForwardH\x00R\aforward\x126\n" +
 	"\x05drain\x18\b \x01(\v2\x1e.freshet.controlplane.v1.DrainH\x00R\x05drain\x12<\n" +
-	"\agoodbye\x18\t \x01(\v2 .freshet.controlplane.v1.GoodbyeH\x00R\agoodbyeB\x06\n" +
+	"\agoodbye\x18\t \x01(\v2 .freshet.controlplane.v1.GoodbyeH\x00R\agoodbye\x12I\n" +
+	"\fjob_progress\x18\n" +
+	" \x01(\v2$.freshet.controlplane.v1.JobProgressH\x00R\vjobProgress\x12I\n" +
+	"\fcomplete_job\x18\v \x01(\v2$.freshet.controlplane.v1.CompleteJobH\x00R\vcompleteJob\x12@\n" +
+	"\tabort_job\x18\f \x01(\v2!.freshet.controlplane.v1.AbortJobH\x00R\babortJobB\x06\n" +
 	"\x04item\"N\n" +
 	"\bEndpoint\x12\x1a\n" +
 	"\blistener\x18\x01 \x01(\tR\blistener\x12\x12\n" +
 	"\x04host\x18\x02 \x01(\tR\x04host\x12\x12\n" +
-	"\x04port\x18\x03 \x01(\x05R\x04port\"\xeb\x01\n" +
+	"\x04port\x18\x03 \x01(\x05R\x04port\"\xc3\x02\n" +
 	"\x05Hello\x12'\n" +
 	"\x0fvirtual_cluster\x18\x01 \x01(\tR\x0evirtualCluster\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12\x12\n" +
@@ -2708,7 +3167,9 @@ const file_controlplane_proto_rawDesc = "" +
 	"\tendpoints\x18\x04 \x03(\v2!.freshet.controlplane.v1.EndpointR\tendpoints\x12\x18\n" +
 	"\aversion\x18\x05 \x01(\tR\aversion\x12\x14\n" +
 	"\x05shard\x18\x06 \x01(\rR\x05shard\x12\x18\n" +
-	"\asession\x18\a \x01(\rR\asession\"\x1d\n" +
+	"\asession\x18\a \x01(\rR\asession\x12!\n" +
+	"\fpeer_address\x18\b \x01(\tR\vpeerAddress\x123\n" +
+	"\x05roles\x18\t \x03(\x0e2\x1d.freshet.controlplane.v1.RoleR\x05roles\"\x1d\n" +
 	"\x05Probe\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\x04R\x05token\"<\n" +
 	"\x06Commit\x12\x18\n" +
@@ -2759,9 +3220,22 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x05Drain\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\"#\n" +
 	"\aGoodbye\x12\x18\n" +
-	"\arequest\x18\x01 \x01(\x04R\arequest\"C\n" +
+	"\arequest\x18\x01 \x01(\x04R\arequest\"5\n" +
+	"\vJobProgress\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\rR\x03job\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"g\n" +
+	"\vCompleteJob\x12\x18\n" +
+	"\arequest\x18\x01 \x01(\x04R\arequest\x12\x10\n" +
+	"\x03job\x18\x02 \x01(\rR\x03job\x12\x18\n" +
+	"\aoutcome\x18\x03 \x01(\fR\aoutcome\x12\x12\n" +
+	"\x04last\x18\x04 \x01(\bR\x04last\"h\n" +
+	"\bAbortJob\x12\x18\n" +
+	"\arequest\x18\x01 \x01(\x04R\arequest\x12\x10\n" +
+	"\x03job\x18\x02 \x01(\rR\x03job\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x18\n" +
+	"\acorrupt\x18\x04 \x03(\x04R\acorrupt\"C\n" +
 	"\aToAgent\x128\n" +
-	"\x05items\x18\x01 \x03(\v2\".freshet.controlplane.v1.OwnerItemR\x05items\"\xc1\x04\n" +
+	"\x05items\x18\x01 \x03(\v2\".freshet.controlplane.v1.OwnerItemR\x05items\"\xb8\x05\n" +
 	"\tOwnerItem\x12<\n" +
 	"\awelcome\x18\x01 \x01(\v2 .freshet.controlplane.v1.WelcomeH\x00R\awelcome\x12<\n" +
 	"\arefused\x18\x02 \x01(\v2 .freshet.controlplane.v1.RefusedH\x00R\arefused\x12B\n" +
@@ -2771,7 +3245,11 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x06commit\x18\x06 \x01(\v2%.freshet.controlplane.v1.CommitAnswerH\x00R\x06commit\x12?\n" +
 	"\x06lookup\x18\a \x01(\v2%.freshet.controlplane.v1.LookupAnswerH\x00R\x06lookup\x12B\n" +
 	"\aforward\x18\b \x01(\v2&.freshet.controlplane.v1.ForwardAnswerH\x00R\aforward\x123\n" +
-	"\x04done\x18\t \x01(\v2\x1d.freshet.controlplane.v1.DoneH\x00R\x04doneB\x06\n" +
+	"\x04done\x18\t \x01(\v2\x1d.freshet.controlplane.v1.DoneH\x00R\x04done\x120\n" +
+	"\x03job\x18\n" +
+	" \x01(\v2\x1c.freshet.controlplane.v1.JobH\x00R\x03job\x12C\n" +
+	"\n" +
+	"cancel_job\x18\v \x01(\v2\".freshet.controlplane.v1.CancelJobH\x00R\tcancelJobB\x06\n" +
 	"\x04item\"\xc6\x01\n" +
 	"\aWelcome\x12\x18\n" +
 	"\asession\x18\x01 \x01(\rR\asession\x12\x19\n" +
@@ -2824,12 +3302,13 @@ const file_controlplane_proto_rawDesc = "" +
 	"\n" +
 	"Membership\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x129\n" +
-	"\amembers\x18\x02 \x03(\v2\x1f.freshet.controlplane.v1.MemberR\amembers\"\x92\x01\n" +
+	"\amembers\x18\x02 \x03(\v2\x1f.freshet.controlplane.v1.MemberR\amembers\"\xb5\x01\n" +
 	"\x06Member\x12\x18\n" +
 	"\asession\x18\x01 \x01(\rR\asession\x12\x12\n" +
 	"\x04zone\x18\x02 \x01(\tR\x04zone\x12?\n" +
 	"\tendpoints\x18\x03 \x03(\v2!.freshet.controlplane.v1.EndpointR\tendpoints\x12\x19\n" +
-	"\bnode_ids\x18\x04 \x03(\x05R\anodeIds\"h\n" +
+	"\bnode_ids\x18\x04 \x03(\x05R\anodeIds\x12!\n" +
+	"\fpeer_address\x18\x05 \x01(\tR\vpeerAddress\"h\n" +
 	"\x06Notice\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12H\n" +
 	"\n" +
@@ -2889,7 +3368,19 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x05error\x18\x03 \x01(\v2\x1e.freshet.controlplane.v1.ErrorR\x05error\"V\n" +
 	"\x04Done\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x124\n" +
-	"\x05error\x18\x02 \x01(\v2\x1e.freshet.controlplane.v1.ErrorR\x05error2\xbc\x01\n" +
+	"\x05error\x18\x02 \x01(\v2\x1e.freshet.controlplane.v1.ErrorR\x05error\"?\n" +
+	"\x03Job\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\rR\x03job\x12\x12\n" +
+	"\x04plan\x18\x02 \x01(\fR\x04plan\x12\x12\n" +
+	"\x04last\x18\x03 \x01(\bR\x04last\"\x1d\n" +
+	"\tCancelJob\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\rR\x03job*M\n" +
+	"\x04Role\x12\x14\n" +
+	"\x10ROLE_UNSPECIFIED\x10\x00\x12\x10\n" +
+	"\fROLE_PRODUCE\x10\x01\x12\x0e\n" +
+	"\n" +
+	"ROLE_FETCH\x10\x02\x12\r\n" +
+	"\tROLE_JOBS\x10\x032\xbc\x01\n" +
 	"\fControlPlane\x12Y\n" +
 	"\x06Locate\x12&.freshet.controlplane.v1.LocateRequest\x1a'.freshet.controlplane.v1.LocateResponse\x12Q\n" +
 	"\aSession\x12 .freshet.controlplane.v1.ToOwner\x1a .freshet.controlplane.v1.ToAgent(\x010\x01B0Z.github.com/freshet-io/freshet/controlplane/apib\x06proto3"
@@ -2906,101 +3397,113 @@ func file_controlplane_proto_rawDescGZIP() []byte {
 	return file_controlplane_proto_rawDescData
 }
 
-var file_controlplane_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_controlplane_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_controlplane_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_controlplane_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
 var file_controlplane_proto_goTypes = []any{
-	(Refused_Reason)(0),        // 0: freshet.controlplane.v1.Refused.Reason
-	(Error_Code)(0),            // 1: freshet.controlplane.v1.Error.Code
-	(*LocateRequest)(nil),      // 2: freshet.controlplane.v1.LocateRequest
-	(*LocateResponse)(nil),     // 3: freshet.controlplane.v1.LocateResponse
-	(*ToOwner)(nil),            // 4: freshet.controlplane.v1.ToOwner
-	(*AgentItem)(nil),          // 5: freshet.controlplane.v1.AgentItem
-	(*Endpoint)(nil),           // 6: freshet.controlplane.v1.Endpoint
-	(*Hello)(nil),              // 7: freshet.controlplane.v1.Hello
-	(*Probe)(nil),              // 8: freshet.controlplane.v1.Probe
-	(*Commit)(nil),             // 9: freshet.controlplane.v1.Commit
-	(*Abandon)(nil),            // 10: freshet.controlplane.v1.Abandon
-	(*Lookup)(nil),             // 11: freshet.controlplane.v1.Lookup
-	(*PartitionLookup)(nil),    // 12: freshet.controlplane.v1.PartitionLookup
-	(*Unsubscribe)(nil),        // 13: freshet.controlplane.v1.Unsubscribe
-	(*PartitionRef)(nil),       // 14: freshet.controlplane.v1.PartitionRef
-	(*Forward)(nil),            // 15: freshet.controlplane.v1.Forward
-	(*Drain)(nil),              // 16: freshet.controlplane.v1.Drain
-	(*Goodbye)(nil),            // 17: freshet.controlplane.v1.Goodbye
-	(*ToAgent)(nil),            // 18: freshet.controlplane.v1.ToAgent
-	(*OwnerItem)(nil),          // 19: freshet.controlplane.v1.OwnerItem
-	(*Welcome)(nil),            // 20: freshet.controlplane.v1.Welcome
-	(*Refused)(nil),            // 21: freshet.controlplane.v1.Refused
-	(*Catalogue)(nil),          // 22: freshet.controlplane.v1.Catalogue
-	(*ClientMetrics)(nil),      // 23: freshet.controlplane.v1.ClientMetrics
-	(*Topic)(nil),              // 24: freshet.controlplane.v1.Topic
-	(*Membership)(nil),         // 25: freshet.controlplane.v1.Membership
-	(*Member)(nil),             // 26: freshet.controlplane.v1.Member
-	(*Notice)(nil),             // 27: freshet.controlplane.v1.Notice
-	(*PartitionNotice)(nil),    // 28: freshet.controlplane.v1.PartitionNotice
-	(*AbortedTransaction)(nil), // 29: freshet.controlplane.v1.AbortedTransaction
-	(*Stamp)(nil),              // 30: freshet.controlplane.v1.Stamp
-	(*Error)(nil),              // 31: freshet.controlplane.v1.Error
-	(*CommitAnswer)(nil),       // 32: freshet.controlplane.v1.CommitAnswer
-	(*LookupAnswer)(nil),       // 33: freshet.controlplane.v1.LookupAnswer
-	(*PartitionAnswer)(nil),    // 34: freshet.controlplane.v1.PartitionAnswer
-	(*ForwardAnswer)(nil),      // 35: freshet.controlplane.v1.ForwardAnswer
-	(*Done)(nil),               // 36: freshet.controlplane.v1.Done
-	nil,                        // 37: freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
-	nil,                        // 38: freshet.controlplane.v1.ClientMetrics.ConfigsEntry
-	nil,                        // 39: freshet.controlplane.v1.Topic.ConfigsEntry
+	(Role)(0),                  // 0: freshet.controlplane.v1.Role
+	(Refused_Reason)(0),        // 1: freshet.controlplane.v1.Refused.Reason
+	(Error_Code)(0),            // 2: freshet.controlplane.v1.Error.Code
+	(*LocateRequest)(nil),      // 3: freshet.controlplane.v1.LocateRequest
+	(*LocateResponse)(nil),     // 4: freshet.controlplane.v1.LocateResponse
+	(*ToOwner)(nil),            // 5: freshet.controlplane.v1.ToOwner
+	(*AgentItem)(nil),          // 6: freshet.controlplane.v1.AgentItem
+	(*Endpoint)(nil),           // 7: freshet.controlplane.v1.Endpoint
+	(*Hello)(nil),              // 8: freshet.controlplane.v1.Hello
+	(*Probe)(nil),              // 9: freshet.controlplane.v1.Probe
+	(*Commit)(nil),             // 10: freshet.controlplane.v1.Commit
+	(*Abandon)(nil),            // 11: freshet.controlplane.v1.Abandon
+	(*Lookup)(nil),             // 12: freshet.controlplane.v1.Lookup
+	(*PartitionLookup)(nil),    // 13: freshet.controlplane.v1.PartitionLookup
+	(*Unsubscribe)(nil),        // 14: freshet.controlplane.v1.Unsubscribe
+	(*PartitionRef)(nil),       // 15: freshet.controlplane.v1.PartitionRef
+	(*Forward)(nil),            // 16: freshet.controlplane.v1.Forward
+	(*Drain)(nil),              // 17: freshet.controlplane.v1.Drain
+	(*Goodbye)(nil),            // 18: freshet.controlplane.v1.Goodbye
+	(*JobProgress)(nil),        // 19: freshet.controlplane.v1.JobProgress
+	(*CompleteJob)(nil),        // 20: freshet.controlplane.v1.CompleteJob
+	(*AbortJob)(nil),           // 21: freshet.controlplane.v1.AbortJob
+	(*ToAgent)(nil),            // 22: freshet.controlplane.v1.ToAgent
+	(*OwnerItem)(nil),          // 23: freshet.controlplane.v1.OwnerItem
+	(*Welcome)(nil),            // 24: freshet.controlplane.v1.Welcome
+	(*Refused)(nil),            // 25: freshet.controlplane.v1.Refused
+	(*Catalogue)(nil),          // 26: freshet.controlplane.v1.Catalogue
+	(*ClientMetrics)(nil),      // 27: freshet.controlplane.v1.ClientMetrics
+	(*Topic)(nil),              // 28: freshet.controlplane.v1.Topic
+	(*Membership)(nil),         // 29: freshet.controlplane.v1.Membership
+	(*Member)(nil),             // 30: freshet.controlplane.v1.Member
+	(*Notice)(nil),             // 31: freshet.controlplane.v1.Notice
+	(*PartitionNotice)(nil),    // 32: freshet.controlplane.v1.PartitionNotice
+	(*AbortedTransaction)(nil), // 33: freshet.controlplane.v1.AbortedTransaction
+	(*Stamp)(nil),              // 34: freshet.controlplane.v1.Stamp
+	(*Error)(nil),              // 35: freshet.controlplane.v1.Error
+	(*CommitAnswer)(nil),       // 36: freshet.controlplane.v1.CommitAnswer
+	(*LookupAnswer)(nil),       // 37: freshet.controlplane.v1.LookupAnswer
+	(*PartitionAnswer)(nil),    // 38: freshet.controlplane.v1.PartitionAnswer
+	(*ForwardAnswer)(nil),      // 39: freshet.controlplane.v1.ForwardAnswer
+	(*Done)(nil),               // 40: freshet.controlplane.v1.Done
+	(*Job)(nil),                // 41: freshet.controlplane.v1.Job
+	(*CancelJob)(nil),          // 42: freshet.controlplane.v1.CancelJob
+	nil,                        // 43: freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
+	nil,                        // 44: freshet.controlplane.v1.ClientMetrics.ConfigsEntry
+	nil,                        // 45: freshet.controlplane.v1.Topic.ConfigsEntry
 }
 var file_controlplane_proto_depIdxs = []int32{
-	5,  // 0: freshet.controlplane.v1.ToOwner.items:type_name -> freshet.controlplane.v1.AgentItem
-	7,  // 1: freshet.controlplane.v1.AgentItem.hello:type_name -> freshet.controlplane.v1.Hello
-	8,  // 2: freshet.controlplane.v1.AgentItem.probe:type_name -> freshet.controlplane.v1.Probe
-	9,  // 3: freshet.controlplane.v1.AgentItem.commit:type_name -> freshet.controlplane.v1.Commit
-	10, // 4: freshet.controlplane.v1.AgentItem.abandon:type_name -> freshet.controlplane.v1.Abandon
-	11, // 5: freshet.controlplane.v1.AgentItem.lookup:type_name -> freshet.controlplane.v1.Lookup
-	13, // 6: freshet.controlplane.v1.AgentItem.unsubscribe:type_name -> freshet.controlplane.v1.Unsubscribe
-	15, // 7: freshet.controlplane.v1.AgentItem.forward:type_name -> freshet.controlplane.v1.Forward
-	16, // 8: freshet.controlplane.v1.AgentItem.drain:type_name -> freshet.controlplane.v1.Drain
-	17, // 9: freshet.controlplane.v1.AgentItem.goodbye:type_name -> freshet.controlplane.v1.Goodbye
-	6,  // 10: freshet.controlplane.v1.Hello.endpoints:type_name -> freshet.controlplane.v1.Endpoint
-	12, // 11: freshet.controlplane.v1.Lookup.partitions:type_name -> freshet.controlplane.v1.PartitionLookup
-	14, // 12: freshet.controlplane.v1.Unsubscribe.partitions:type_name -> freshet.controlplane.v1.PartitionRef
-	19, // 13: freshet.controlplane.v1.ToAgent.items:type_name -> freshet.controlplane.v1.OwnerItem
-	20, // 14: freshet.controlplane.v1.OwnerItem.welcome:type_name -> freshet.controlplane.v1.Welcome
-	21, // 15: freshet.controlplane.v1.OwnerItem.refused:type_name -> freshet.controlplane.v1.Refused
-	22, // 16: freshet.controlplane.v1.OwnerItem.catalogue:type_name -> freshet.controlplane.v1.Catalogue
-	27, // 17: freshet.controlplane.v1.OwnerItem.notice:type_name -> freshet.controlplane.v1.Notice
-	30, // 18: freshet.controlplane.v1.OwnerItem.stamp:type_name -> freshet.controlplane.v1.Stamp
-	32, // 19: freshet.controlplane.v1.OwnerItem.commit:type_name -> freshet.controlplane.v1.CommitAnswer
-	33, // 20: freshet.controlplane.v1.OwnerItem.lookup:type_name -> freshet.controlplane.v1.LookupAnswer
-	35, // 21: freshet.controlplane.v1.OwnerItem.forward:type_name -> freshet.controlplane.v1.ForwardAnswer
-	36, // 22: freshet.controlplane.v1.OwnerItem.done:type_name -> freshet.controlplane.v1.Done
-	0,  // 23: freshet.controlplane.v1.Refused.reason:type_name -> freshet.controlplane.v1.Refused.Reason
-	24, // 24: freshet.controlplane.v1.Catalogue.topics:type_name -> freshet.controlplane.v1.Topic
-	25, // 25: freshet.controlplane.v1.Catalogue.membership:type_name -> freshet.controlplane.v1.Membership
-	37, // 26: freshet.controlplane.v1.Catalogue.broker_configs:type_name -> freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
-	23, // 27: freshet.controlplane.v1.Catalogue.client_metrics:type_name -> freshet.controlplane.v1.ClientMetrics
-	38, // 28: freshet.controlplane.v1.ClientMetrics.configs:type_name -> freshet.controlplane.v1.ClientMetrics.ConfigsEntry
-	39, // 29: freshet.controlplane.v1.Topic.configs:type_name -> freshet.controlplane.v1.Topic.ConfigsEntry
-	26, // 30: freshet.controlplane.v1.Membership.members:type_name -> freshet.controlplane.v1.Member
-	6,  // 31: freshet.controlplane.v1.Member.endpoints:type_name -> freshet.controlplane.v1.Endpoint
-	28, // 32: freshet.controlplane.v1.Notice.partitions:type_name -> freshet.controlplane.v1.PartitionNotice
-	29, // 33: freshet.controlplane.v1.PartitionNotice.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
-	1,  // 34: freshet.controlplane.v1.Error.code:type_name -> freshet.controlplane.v1.Error.Code
-	31, // 35: freshet.controlplane.v1.CommitAnswer.error:type_name -> freshet.controlplane.v1.Error
-	34, // 36: freshet.controlplane.v1.LookupAnswer.partitions:type_name -> freshet.controlplane.v1.PartitionAnswer
-	31, // 37: freshet.controlplane.v1.LookupAnswer.error:type_name -> freshet.controlplane.v1.Error
-	29, // 38: freshet.controlplane.v1.PartitionAnswer.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
-	31, // 39: freshet.controlplane.v1.ForwardAnswer.error:type_name -> freshet.controlplane.v1.Error
-	31, // 40: freshet.controlplane.v1.Done.error:type_name -> freshet.controlplane.v1.Error
-	2,  // 41: freshet.controlplane.v1.ControlPlane.Locate:input_type -> freshet.controlplane.v1.LocateRequest
-	4,  // 42: freshet.controlplane.v1.ControlPlane.Session:input_type -> freshet.controlplane.v1.ToOwner
-	3,  // 43: freshet.controlplane.v1.ControlPlane.Locate:output_type -> freshet.controlplane.v1.LocateResponse
-	18, // 44: freshet.controlplane.v1.ControlPlane.Session:output_type -> freshet.controlplane.v1.ToAgent
-	43, // [43:45] is the sub-list for method output_type
-	41, // [41:43] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	6,  // 0: freshet.controlplane.v1.ToOwner.items:type_name -> freshet.controlplane.v1.AgentItem
+	8,  // 1: freshet.controlplane.v1.AgentItem.hello:type_name -> freshet.controlplane.v1.Hello
+	9,  // 2: freshet.controlplane.v1.AgentItem.probe:type_name -> freshet.controlplane.v1.Probe
+	10, // 3: freshet.controlplane.v1.AgentItem.commit:type_name -> freshet.controlplane.v1.Commit
+	11, // 4: freshet.controlplane.v1.AgentItem.abandon:type_name -> freshet.controlplane.v1.Abandon
+	12, // 5: freshet.controlplane.v1.AgentItem.lookup:type_name -> freshet.controlplane.v1.Lookup
+	14, // 6: freshet.controlplane.v1.AgentItem.unsubscribe:type_name -> freshet.controlplane.v1.Unsubscribe
+	16, // 7: freshet.controlplane.v1.AgentItem.forward:type_name -> freshet.controlplane.v1.Forward
+	17, // 8: freshet.controlplane.v1.AgentItem.drain:type_name -> freshet.controlplane.v1.Drain
+	18, // 9: freshet.controlplane.v1.AgentItem.goodbye:type_name -> freshet.controlplane.v1.Goodbye
+	19, // 10: freshet.controlplane.v1.AgentItem.job_progress:type_name -> freshet.controlplane.v1.JobProgress
+	20, // 11: freshet.controlplane.v1.AgentItem.complete_job:type_name -> freshet.controlplane.v1.CompleteJob
+	21, // 12: freshet.controlplane.v1.AgentItem.abort_job:type_name -> freshet.controlplane.v1.AbortJob
+	7,  // 13: freshet.controlplane.v1.Hello.endpoints:type_name -> freshet.controlplane.v1.Endpoint
+	0,  // 14: freshet.controlplane.v1.Hello.roles:type_name -> freshet.controlplane.v1.Role
+	13, // 15: freshet.controlplane.v1.Lookup.partitions:type_name -> freshet.controlplane.v1.PartitionLookup
+	15, // 16: freshet.controlplane.v1.Unsubscribe.partitions:type_name -> freshet.controlplane.v1.PartitionRef
+	23, // 17: freshet.controlplane.v1.ToAgent.items:type_name -> freshet.controlplane.v1.OwnerItem
+	24, // 18: freshet.controlplane.v1.OwnerItem.welcome:type_name -> freshet.controlplane.v1.Welcome
+	25, // 19: freshet.controlplane.v1.OwnerItem.refused:type_name -> freshet.controlplane.v1.Refused
+	26, // 20: freshet.controlplane.v1.OwnerItem.catalogue:type_name -> freshet.controlplane.v1.Catalogue
+	31, // 21: freshet.controlplane.v1.OwnerItem.notice:type_name -> freshet.controlplane.v1.Notice
+	34, // 22: freshet.controlplane.v1.OwnerItem.stamp:type_name -> freshet.controlplane.v1.Stamp
+	36, // 23: freshet.controlplane.v1.OwnerItem.commit:type_name -> freshet.controlplane.v1.CommitAnswer
+	37, // 24: freshet.controlplane.v1.OwnerItem.lookup:type_name -> freshet.controlplane.v1.LookupAnswer
+	39, // 25: freshet.controlplane.v1.OwnerItem.forward:type_name -> freshet.controlplane.v1.ForwardAnswer
+	40, // 26: freshet.controlplane.v1.OwnerItem.done:type_name -> freshet.controlplane.v1.Done
+	41, // 27: freshet.controlplane.v1.OwnerItem.job:type_name -> freshet.controlplane.v1.Job
+	42, // 28: freshet.controlplane.v1.OwnerItem.cancel_job:type_name -> freshet.controlplane.v1.CancelJob
+	1,  // 29: freshet.controlplane.v1.Refused.reason:type_name -> freshet.controlplane.v1.Refused.Reason
+	28, // 30: freshet.controlplane.v1.Catalogue.topics:type_name -> freshet.controlplane.v1.Topic
+	29, // 31: freshet.controlplane.v1.Catalogue.membership:type_name -> freshet.controlplane.v1.Membership
+	43, // 32: freshet.controlplane.v1.Catalogue.broker_configs:type_name -> freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
+	27, // 33: freshet.controlplane.v1.Catalogue.client_metrics:type_name -> freshet.controlplane.v1.ClientMetrics
+	44, // 34: freshet.controlplane.v1.ClientMetrics.configs:type_name -> freshet.controlplane.v1.ClientMetrics.ConfigsEntry
+	45, // 35: freshet.controlplane.v1.Topic.configs:type_name -> freshet.controlplane.v1.Topic.ConfigsEntry
+	30, // 36: freshet.controlplane.v1.Membership.members:type_name -> freshet.controlplane.v1.Member
+	7,  // 37: freshet.controlplane.v1.Member.endpoints:type_name -> freshet.controlplane.v1.Endpoint
+	32, // 38: freshet.controlplane.v1.Notice.partitions:type_name -> freshet.controlplane.v1.PartitionNotice
+	33, // 39: freshet.controlplane.v1.PartitionNotice.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
+	2,  // 40: freshet.controlplane.v1.Error.code:type_name -> freshet.controlplane.v1.Error.Code
+	35, // 41: freshet.controlplane.v1.CommitAnswer.error:type_name -> freshet.controlplane.v1.Error
+	38, // 42: freshet.controlplane.v1.LookupAnswer.partitions:type_name -> freshet.controlplane.v1.PartitionAnswer
+	35, // 43: freshet.controlplane.v1.LookupAnswer.error:type_name -> freshet.controlplane.v1.Error
+	33, // 44: freshet.controlplane.v1.PartitionAnswer.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
+	35, // 45: freshet.controlplane.v1.ForwardAnswer.error:type_name -> freshet.controlplane.v1.Error
+	35, // 46: freshet.controlplane.v1.Done.error:type_name -> freshet.controlplane.v1.Error
+	3,  // 47: freshet.controlplane.v1.ControlPlane.Locate:input_type -> freshet.controlplane.v1.LocateRequest
+	5,  // 48: freshet.controlplane.v1.ControlPlane.Session:input_type -> freshet.controlplane.v1.ToOwner
+	4,  // 49: freshet.controlplane.v1.ControlPlane.Locate:output_type -> freshet.controlplane.v1.LocateResponse
+	22, // 50: freshet.controlplane.v1.ControlPlane.Session:output_type -> freshet.controlplane.v1.ToAgent
+	49, // [49:51] is the sub-list for method output_type
+	47, // [47:49] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_controlplane_proto_init() }
@@ -3018,12 +3521,15 @@ func file_controlplane_proto_init() {
 		(*AgentItem_Forward)(nil),
 		(*AgentItem_Drain)(nil),
 		(*AgentItem_Goodbye)(nil),
+		(*AgentItem_JobProgress)(nil),
+		(*AgentItem_CompleteJob)(nil),
+		(*AgentItem_AbortJob)(nil),
 	}
 	file_controlplane_proto_msgTypes[10].OneofWrappers = []any{
 		(*PartitionLookup_ExtentsFrom)(nil),
 		(*PartitionLookup_Timestamp)(nil),
 	}
-	file_controlplane_proto_msgTypes[17].OneofWrappers = []any{
+	file_controlplane_proto_msgTypes[20].OneofWrappers = []any{
 		(*OwnerItem_Welcome)(nil),
 		(*OwnerItem_Refused)(nil),
 		(*OwnerItem_Catalogue)(nil),
@@ -3033,14 +3539,16 @@ func file_controlplane_proto_init() {
 		(*OwnerItem_Lookup)(nil),
 		(*OwnerItem_Forward)(nil),
 		(*OwnerItem_Done)(nil),
+		(*OwnerItem_Job)(nil),
+		(*OwnerItem_CancelJob)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controlplane_proto_rawDesc), len(file_controlplane_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   38,
+			NumEnums:      3,
+			NumMessages:   43,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
