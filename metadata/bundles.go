@@ -12,6 +12,34 @@ type liveBundle struct {
 	bytes     uint32 // size of the object
 	extents   uint32 // live ones
 	liveBytes uint32 // of the live extents
+	level     uint8  // 0: written by an agent for its clients; else by a job
+	index     uint64 // log index of the command that made it live
+}
+
+// BundleInfo describes a live bundle.
+type BundleInfo struct {
+	Bytes       uint32 // size of the object
+	LiveExtents uint32
+	LiveBytes   uint32 // of the live extents
+	Level       uint8  // 0: written by an agent for its clients; else the level of the job that wrote it
+	Index       uint64 // log index of the command that made it live, 0 if unknown; lower is older
+}
+
+// Bundles gives the live bundles in the order of their names.
+func (s *machine) Bundles() iter.Seq2[id.Bundle, BundleInfo] {
+	return func(yield func(id.Bundle, BundleInfo) bool) {
+		s.bundles.Scan(func(b id.Bundle, l liveBundle) bool { return yield(b, l.info()) })
+	}
+}
+
+// BundleLevel gives the level of a live bundle; false if it is not live.
+func (s *machine) BundleLevel(b id.Bundle) (level uint8, ok bool) {
+	l, ok := s.bundles.Get(b)
+	return l.level, ok
+}
+
+func (l *liveBundle) info() BundleInfo {
+	return BundleInfo{Bytes: l.bytes, LiveExtents: l.extents, LiveBytes: l.liveBytes, Level: l.level, Index: l.index}
 }
 
 // DeadBundle is a bundle that no extent refers to any more. Its object can be deleted once it was dead before the
@@ -37,18 +65,20 @@ func (s *machine) Bundle(b id.Bundle) (bytes, liveExtents, liveBytes uint32, ok 
 	return d.Bytes, 0, 0, ok
 }
 
-// addExtents counts new extents of a bundle, none or several; the first call for a bundle makes it known.
-func (s *machine) addExtents(b id.Bundle, size, extents, bytes uint32) {
+// addExtents counts new extents of a bundle, none or several; the first call for a bundle makes it known, with that size.
+func (s *machine) addExtents(b id.Bundle, size uint32, level uint8, extents, bytes uint32) {
 	l, ok := s.bundles.Get(b)
 	if !ok {
+		d, dead := s.dead.Get(b)
+		if !dead {
+			d = DeadBundle{Bytes: size, Index: s.index, AtMs: s.now}
+		}
 		if extents == 0 {
-			if _, ok := s.dead.Get(b); !ok {
-				s.dead.Set(b, DeadBundle{Bytes: size, Index: s.index, AtMs: s.now})
-			}
+			s.dead.Set(b, d)
 			return
 		}
 		s.dead.Delete(b)
-		l.bytes = size
+		l.bytes, l.level, l.index = d.Bytes, level, s.index
 	}
 	l.extents += extents
 	l.liveBytes += bytes
@@ -60,16 +90,21 @@ func (s *machine) releaseExtent(x *extent.Extent) {
 	if x.Kind == extent.Marker {
 		return // it has none
 	}
-	l, ok := s.bundles.Get(x.Bundle)
+	s.releaseExtents(x.Bundle, 1, x.Length)
+}
+
+// releaseExtents takes so many extents of so many bytes from their bundle.
+func (s *machine) releaseExtents(b id.Bundle, extents, bytes uint32) {
+	l, ok := s.bundles.Get(b)
 	if !ok {
 		return // of a snapshot that nothing wrote
 	}
-	l.extents--
-	l.liveBytes -= x.Length
+	l.extents -= extents
+	l.liveBytes -= bytes
 	if l.extents > 0 {
-		s.bundles.Set(x.Bundle, l)
+		s.bundles.Set(b, l)
 		return
 	}
-	s.bundles.Delete(x.Bundle)
-	s.dead.Set(x.Bundle, DeadBundle{Bytes: l.bytes, Index: s.index, AtMs: s.now})
+	s.bundles.Delete(b)
+	s.dead.Set(b, DeadBundle{Bytes: l.bytes, Index: s.index, AtMs: s.now})
 }

@@ -1,11 +1,6 @@
 package metadata
 
-import (
-	"encoding/binary"
-
-	"github.com/freshet-io/freshet/metadata/id"
-	"github.com/freshet-io/freshet/metadata/internal/wire"
-)
+import "github.com/freshet-io/freshet/metadata/id"
 
 const (
 	// reviveMs is how long a dead bundle can be revived by a resubmission, which agents give up after seconds. It
@@ -34,31 +29,7 @@ func (s *machine) forgetBundles(c *ForgetBundles) Result {
 	return Result{Value: n}
 }
 
-// appendBody writes the bundles as a count and their distances, so they are best in order.
-func (c *ForgetBundles) appendBody(dst []byte) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(c.Bundles)))
-	before := id.Bundle(0)
-	for _, b := range c.Bundles {
-		dst = binary.AppendUvarint(dst, uint64(b-before))
-		before = b
-	}
-	return dst
-}
-
-func readForgetBundles(w *wire.Reader) *ForgetBundles {
-	c := &ForgetBundles{}
-	n := w.Count(1)
-	if n == 0 {
-		return c
-	}
-	c.Bundles = make([]id.Bundle, 0, n)
-	before := id.Bundle(0)
-	for range n {
-		before += id.Bundle(w.Uvarint())
-		c.Bundles = append(c.Bundles, before)
-	}
-	return c
-}
+func (c *ForgetBundles) appendBody(dst []byte) []byte { return appendBundles(dst, c.Bundles) }
 
 // revivable tells whether a resubmission may still refer to a bundle.
 func (s *machine) revivable(b id.Bundle) bool {

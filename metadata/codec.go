@@ -65,7 +65,12 @@ func appendCommand(dst []byte, c Command) []byte {
 		dst = wire.AppendString(dst, c.Instance)
 		dst = wire.AppendString(dst, c.Zone)
 		dst = appendEndpoints(dst, c.Endpoints)
-		return wire.AppendString(dst, c.Version)
+		dst = wire.AppendString(dst, c.Version)
+		if c.kind() == kindOpenSession {
+			return dst
+		}
+		dst = wire.AppendString(dst, c.Peer)
+		return append(dst, byte(c.Roles))
 	case *DrainSession:
 		return binary.AppendUvarint(dst, uint64(c.Session))
 	case *CloseSession:
@@ -133,7 +138,7 @@ func appendEndpoints(dst []byte, endpoints []Endpoint) []byte {
 	return dst
 }
 
-// ParseBatch reads what AppendBatch wrote. CommitBundle.Encoded aliases p; everything else is copied. What it
+// ParseBatch reads what AppendBatch wrote. CommitBundle.Encoded and CompleteJob.Outcome alias p; everything else is copied. What it
 // allocates is bounded by a small multiple of len(p). Errors: ErrMalformedCommand; ErrUnsupported for kinds and
 // versions that this program does not know, upon which a replica must stop. The commits inside are not looked into.
 func ParseBatch(p []byte) (*Batch, error) {
@@ -198,7 +203,11 @@ func readCommand(kind commandKind, w *wire.Reader) Command {
 	case kindSetConfigs:
 		return readSetConfigs(w)
 	case kindOpenSession:
-		return &OpenSession{Instance: w.String(), Zone: w.String(), Endpoints: readEndpoints(w), Version: w.String()}
+		return readOpenSession(w)
+	case kindOpenSessionOfRoles:
+		c := readOpenSession(w)
+		c.Peer, c.Roles = w.String(), Roles(w.Byte())
+		return c
 	case kindDrainSession:
 		return &DrainSession{Session: id.Session(w.Uint32())}
 	case kindCloseSession:
@@ -222,10 +231,20 @@ func readCommand(kind commandKind, w *wire.Reader) Command {
 	case kindDeleteOffsets:
 		return readDeleteOffsets(w)
 	case kindForgetBundles:
-		return readForgetBundles(w)
+		return &ForgetBundles{Bundles: readBundles(w)}
+	case kindStartJob:
+		return readStartJob(w)
+	case kindCompleteJob:
+		return &CompleteJob{Job: id.Session(w.Uint32()), Last: w.Bool(), Outcome: w.Bytes()}
+	case kindAbortJob:
+		return &AbortJob{Job: id.Session(w.Uint32())}
 	default:
 		return readTransactionCommand(kind, w)
 	}
+}
+
+func readOpenSession(w *wire.Reader) *OpenSession {
+	return &OpenSession{Instance: w.String(), Zone: w.String(), Endpoints: readEndpoints(w), Version: w.String()}
 }
 
 func readSetConfigs(w *wire.Reader) *SetConfigs {

@@ -127,6 +127,23 @@ func encodeCommit(h commit.Header, sections ...section) []byte {
 	return b.AppendTo(nil)
 }
 
+// Snapshots of before bundles had levels are read, as level 0 of unknown age.
+func TestSnapshot_OfBeforeJobs(t *testing.T) {
+	for _, name := range []string{"snapshot-v1-before-jobs.hex", "snapshot-transactions-v1-before-jobs.hex"} {
+		text, err := os.ReadFile(filepath.Join("testdata", name))
+		require.NoError(t, err)
+		p, err := hex.DecodeString(string(bytes.TrimSpace(text)))
+		require.NoError(t, err)
+		s, err := decode(bytes.NewReader(p))
+		require.NoError(t, err)
+		require.Positive(t, s.bundles.Len())
+		for _, b := range s.Bundles() {
+			require.Zero(t, b.Level)
+			require.Zero(t, b.Index)
+		}
+	}
+}
+
 func TestSnapshot_GoldenAndRoundTrip(t *testing.T) {
 	s := goldenState(t)
 	require.Positive(t, s.retired.Len())

@@ -61,6 +61,8 @@ type (
 		Zone      string
 		Endpoints []Endpoint // one node id is assigned to each
 		Version   string     // of the agent's software, for display
+		Peer      string     // host:port at which agents of its zone ask it for bytes, "" if nowhere
+		Roles     Roles
 	}
 
 	// DrainSession takes an agent out of the membership that Metadata shows; its commits go on.
@@ -106,6 +108,19 @@ const (
 	ConfigClientMetrics ConfigResource = 16
 	ConfigGroup         ConfigResource = 32
 )
+
+// Roles are the kinds of work that an agent does, a set of bits. None means an agent that serves clients alone.
+type Roles uint8
+
+// The roles.
+const (
+	RoleProduce Roles = 1 << iota
+	RoleFetch
+	RoleJobs
+)
+
+// ServesClients tells whether clients are to be sent to an agent of these roles.
+func (r Roles) ServesClients() bool { return r == 0 || r&(RoleProduce|RoleFetch) != 0 }
 
 // Endpoint is one address that clients reach an agent at, per listener name.
 type Endpoint struct {

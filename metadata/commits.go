@@ -88,7 +88,7 @@ func (s *machine) sequenceBundle(r *commit.Reader, fx *Effects) *commit.Result {
 	for i, n := range sc.counts {
 		result.Sections[i].Spans, spans = spans[:n:n], spans[n:]
 	}
-	s.addExtents(b.bundle, h.Bytes, uint32(len(b.extents)), b.liveBytes)
+	s.addExtents(b.bundle, h.Bytes, 0, uint32(len(b.extents)), b.liveBytes)
 	return result
 }
 

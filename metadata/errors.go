@@ -28,6 +28,12 @@ var (
 	ErrEarly = errors.New("submission is ahead of its session's order")
 	// ErrUnknownGroup: there is no such group.
 	ErrUnknownGroup = errors.New("unknown group")
+	// ErrUnknownJob: there is no such open job: it was completed or aborted, or never was.
+	ErrUnknownJob = errors.New("unknown or ended job")
+	// ErrJobConflict: another job cleans one of the partitions.
+	ErrJobConflict = errors.New("another job cleans the same partition")
+	// ErrInvalidOutcome: what the job hands in is malformed or not of the job.
+	ErrInvalidOutcome = errors.New("invalid job outcome")
 	// ErrInvalidCount: the count is below 1 or too large.
 	ErrInvalidCount = errors.New("invalid count")
 )

@@ -27,7 +27,6 @@ func (*CreateTopic) kind() commandKind         { return kindCreateTopic }
 func (*DeleteTopic) kind() commandKind         { return kindDeleteTopic }
 func (*CreatePartitions) kind() commandKind    { return kindCreatePartitions }
 func (*SetConfigs) kind() commandKind          { return kindSetConfigs }
-func (*OpenSession) kind() commandKind         { return kindOpenSession }
 func (*DrainSession) kind() commandKind        { return kindDrainSession }
 func (*CloseSession) kind() commandKind        { return kindCloseSession }
 func (*CommitBundle) kind() commandKind        { return kindCommitBundle }
@@ -36,3 +35,13 @@ func (*AllocateProducerIDs) kind() commandKind { return kindAllocateProducerIDs 
 func (*TrimPartitions) kind() commandKind      { return kindTrimPartitions }
 func (*Tick) kind() commandKind                { return kindTick }
 func (*CheckHash) kind() commandKind           { return kindCheckHash }
+
+// kindOpenSessionOfRoles is an OpenSession with roles or a peer address.
+const kindOpenSessionOfRoles commandKind = 41
+
+func (c *OpenSession) kind() commandKind {
+	if c.Roles != 0 || c.Peer != "" {
+		return kindOpenSessionOfRoles
+	}
+	return kindOpenSession
+}

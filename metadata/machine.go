@@ -42,6 +42,8 @@ type machine struct {
 
 	transactions transactionTables
 
+	jobs btree.Map[id.Session, *openJob] // values are never changed
+
 	groups      btree.Map[string, *groupEntry] // by name; they and their topics are copied once per generation too
 	offsetSweep offsetCursor
 
@@ -87,6 +89,7 @@ func (s *machine) snapshot() *machine {
 	c.bundles = *s.bundles.Copy()
 	c.dead = *s.dead.Copy()
 	c.transactions = s.transactions.snapshot()
+	c.jobs = *s.jobs.Copy()
 	c.groups = *s.groups.Copy()
 	c.cleanup = s.cleanup.snapshot()
 	s.gen++
@@ -160,6 +163,12 @@ func (s *machine) apply(c Command, fx *Effects) Result {
 		return Result{Value: s.trimPartitions(c, fx)}
 	case *ForgetBundles:
 		return s.forgetBundles(c)
+	case *StartJob:
+		return s.startJob(c)
+	case *CompleteJob:
+		return s.completeJob(c)
+	case *AbortJob:
+		return Result{Err: s.abortJob(c)}
 	case *Tick:
 		s.tick(fx)
 		return Result{}

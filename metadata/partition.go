@@ -15,6 +15,7 @@ type partition struct {
 	high      int64 // next offset to be given
 	dropped   int64 // highest producer id that was ever forgotten here, -1 if none
 	hand      int64 // producer id at which the next search for one to evict begins
+	cleaned   int64 // offset below which a Clean job has been; 0 if none
 	extents   extent.Tree
 	producers btree.Map[int64, producer]
 	resting   *btree.Map[int64, resting] // never in producers too; nil if none
@@ -54,7 +55,7 @@ func (s *machine) mutablePartition(e *topicEntry, n int32, p *partition) *partit
 		return p
 	}
 	m := &partition{
-		gen: s.gen, logStart: p.logStart, high: p.high, dropped: p.dropped, hand: p.hand,
+		gen: s.gen, logStart: p.logStart, high: p.high, dropped: p.dropped, hand: p.hand, cleaned: p.cleaned,
 		extents: p.extents, producers: *p.producers.Copy(),
 	}
 	if p.resting != nil {
@@ -95,6 +96,23 @@ func (s *machine) Extents(tp id.TopicPartition, from int64, maxExtents int, maxB
 		return true
 	})
 	return exts, more
+}
+
+// AscendExtents calls yield for each extent with offsets at or above from, those cut by the log start included, until it
+// returns false. The extent is the state's own: it must not be changed or kept.
+func (s *machine) AscendExtents(tp id.TopicPartition, from int64, yield func(*extent.Extent) bool) {
+	if p, _ := s.partitionEntry(tp); p != nil {
+		p.extents.Ascend(max(from, p.logStart), yield)
+	}
+}
+
+// CleanedTo is the offset below which a partition of a compacted topic was cleaned, 0 if it never was.
+func (s *machine) CleanedTo(tp id.TopicPartition) int64 {
+	p, _ := s.partitionEntry(tp)
+	if p == nil {
+		return 0
+	}
+	return p.cleaned
 }
 
 // FindTimestamp gives the first extent at or above the log start with a max timestamp of ts or later. The extent at

@@ -20,6 +20,8 @@ type session struct {
 	instance  string
 	zone      string
 	software  string
+	peer      string
+	roles     Roles
 	endpoints []Endpoint // never changed in place
 	nodeIDs   []int32    // likewise
 	nextN     uint32     // submissions below are settled
@@ -40,17 +42,20 @@ type SessionInfo struct {
 	Draining  bool       // left the membership, still commits
 	Closed    bool       // closed within the last ten minutes
 	Version   string     // of the agent's software
+	Peer      string     // host:port at which agents of its zone ask it for bytes, "" if nowhere
+	Roles     Roles
 }
 
 func (e *session) info(n id.Session) SessionInfo {
 	return SessionInfo{
 		ID: n, Instance: e.instance, Zone: e.zone, Endpoints: e.endpoints, NodeIDs: e.nodeIDs, NextN: e.nextN,
 		Draining: e.draining, Closed: e.closed, Version: e.software,
+		Peer: e.peer, Roles: e.roles,
 	}
 }
 
 // shown tells whether Metadata shows the session's endpoints.
-func (e *session) shown() bool { return !e.draining && !e.closed }
+func (e *session) shown() bool { return !e.draining && !e.closed && e.roles.ServesClients() }
 
 func (s *machine) mutableSession(n id.Session, e *session) *session {
 	if e.gen == s.gen {
@@ -79,7 +84,7 @@ func (s *machine) openSession(c *OpenSession, fx *Effects) OpenSessionResult {
 	s.nextSession++
 	e := &session{
 		gen: s.gen, instance: c.Instance, zone: c.Zone, software: c.Version,
-		endpoints: slices.Clone(c.Endpoints), nextN: 1,
+		peer: c.Peer, roles: c.Roles, endpoints: slices.Clone(c.Endpoints), nextN: 1,
 	}
 	for range c.Endpoints {
 		e.nodeIDs = append(e.nodeIDs, s.nextNode)
@@ -87,7 +92,9 @@ func (s *machine) openSession(c *OpenSession, fx *Effects) OpenSessionResult {
 	}
 	s.sessions.Set(n, e)
 	s.instances.Set(c.Instance, n)
-	s.membershipChanged(fx)
+	if e.shown() {
+		s.membershipChanged(fx)
+	}
 	return OpenSessionResult{Session: n, NodeIDs: e.nodeIDs}
 }
 
@@ -109,8 +116,10 @@ func (s *machine) drainSession(c *DrainSession, fx *Effects) error {
 	case e.draining:
 		return nil
 	}
+	if e.shown() {
+		s.membershipChanged(fx)
+	}
 	s.mutableSession(c.Session, e).draining = true
-	s.membershipChanged(fx)
 	return nil
 }
 
@@ -128,6 +137,7 @@ func (s *machine) closeSession(c *CloseSession, fx *Effects) error {
 	}
 	e = s.mutableSession(c.Session, e)
 	e.closed, e.closedAt = true, s.now
+	s.abortJobsOf(c.Session)
 	fx.Closed = append(fx.Closed, c.Session)
 	return nil
 }

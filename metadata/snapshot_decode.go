@@ -113,6 +113,14 @@ func (d *snapshotDecoder) record(w *wire.Reader) {
 		if _, twice := d.s.gone.Set(name, at); twice {
 			w.Fail("deleted topic twice")
 		}
+	case recordCleaned:
+		d.readCleaned(w)
+	case recordRoles:
+		d.readRoles(w)
+	case recordBundleLevels:
+		d.readBundleLevels(w)
+	case recordJob:
+		d.readJob(w)
 	default:
 		if !d.groups.read(tag, d.s, w) && !d.transactions.read(tag, d.s, d.partition, w) {
 			w.Fail("record %d", tag)

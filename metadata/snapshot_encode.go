@@ -34,6 +34,14 @@ const (
 	recordGone                // name of a deleted topic
 )
 
+// Records that came later: kinds of other parts lie between.
+const (
+	recordBundleLevels recordTag = iota + 21 // level and age of live bundles
+	recordCleaned                            // the partition before was cleaned
+	recordRoles                              // roles and peer address of the session before
+	recordJob                                // an open job
+)
+
 // Items per record of those tags that hold many.
 const (
 	extentsPerRecord = 1024
@@ -84,6 +92,7 @@ func (s *machine) encode(w io.Writer) (uint64, error) {
 		return f.err == nil
 	})
 	s.encodeBundles(f)
+	s.encodeJobs(f)
 	s.cleanup.scan(func(t extent.Tree) bool {
 		f.buf = append(f.buf, byte(recordCleanup))
 		encodeExtents(f, &t)
@@ -128,6 +137,10 @@ func encodeTopic(f *sectionWriter, e *topicEntry) {
 		b = binary.AppendVarint(b, p.dropped)
 		f.buf = binary.AppendVarint(b, p.hand)
 		f.recordDone()
+		if p.cleaned > 0 {
+			f.buf = binary.AppendUvarint(append(f.buf, byte(recordCleaned)), uint64(p.cleaned))
+			f.recordDone()
+		}
 		encodeExtents(f, &p.extents)
 		encodeItems(f, recordProducers, &p.producers, appendProducer)
 		if p.resting != nil {
@@ -217,6 +230,11 @@ func encodeSession(f *sectionWriter, n id.Session, e *session) {
 	b = wire.AppendBool(b, e.closed)
 	f.buf = binary.AppendVarint(b, e.closedAt)
 	f.recordDone()
+	if e.peer != "" || e.roles != 0 {
+		f.buf = append(f.buf, byte(recordRoles), byte(e.roles))
+		f.buf = wire.AppendString(f.buf, e.peer)
+		f.recordDone()
+	}
 	var result []byte
 	e.results.Scan(func(n uint32, r *commit.Result) bool {
 		result = commit.AppendResult(result[:0], r)
@@ -236,6 +254,9 @@ func (s *machine) encodeBundles(f *sectionWriter) {
 		b = binary.AppendUvarint(b, uint64(l.bytes))
 		b = binary.AppendUvarint(b, uint64(l.extents))
 		return binary.AppendUvarint(b, uint64(l.liveBytes))
+	})
+	encodeItems(f, recordBundleLevels, &s.bundles, func(b []byte, l *liveBundle) []byte {
+		return append(binary.AppendUvarint(b, l.index), l.level)
 	})
 	encodeItems(f, recordDead, &s.dead, func(b []byte, d *DeadBundle) []byte {
 		b = binary.AppendUvarint(b, uint64(d.Bytes))

@@ -50,6 +50,12 @@ type api interface {
 
 	DeadBundles() iter.Seq2[id.Bundle, DeadBundle]
 	Bundle(b id.Bundle) (bytes, liveExtents, liveBytes uint32, ok bool)
+	Bundles() iter.Seq2[id.Bundle, BundleInfo]
+	BundleLevel(b id.Bundle) (level uint8, ok bool)
+
+	Jobs() iter.Seq[JobInfo]
+	Job(n id.Session) (JobInfo, bool)
+	CleanedTo(tp id.TopicPartition) int64
 
 	ConfiguredNames(resource ConfigResource) iter.Seq[string]
 
@@ -67,6 +73,7 @@ type api interface {
 
 	Watermarks(tp id.TopicPartition) (Watermarks, bool)
 	Extents(tp id.TopicPartition, from int64, maxExtents int, maxBytes int64) (exts []extent.Extent, more bool)
+	AscendExtents(tp id.TopicPartition, from int64, yield func(*extent.Extent) bool)
 	FindTimestamp(tp id.TopicPartition, ts int64) (extent.Extent, bool)
 	MaxTimestampExtent(tp id.TopicPartition) (extent.Extent, bool)
 	PartitionBytes(tp id.TopicPartition) int64

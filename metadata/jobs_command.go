@@ -1,0 +1,99 @@
+package metadata
+
+import (
+	"encoding/binary"
+
+	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/metadata/internal/wire"
+	"github.com/freshet-io/freshet/metadata/job"
+)
+
+type (
+	// StartJob opens a background job that an agent is to run. Result: its id (id.Session), of the counter of agent
+	// sessions; ErrSessionClosed if its runner's is not open; ErrJobConflict if another job cleans a partition in its
+	// bounds and it is one that cleans.
+	StartJob struct {
+		Kind        job.Kind
+		Level       uint8 // of the bundles that it will write
+		Runner      id.Session
+		First, Last id.TopicPartition // bounds of the partitions that it touches
+		Inputs      []id.Bundle       // of a Compact job: bundles whose extents it replaces, ascending
+	}
+
+	// CompleteJob takes over a part of what a job has done: Outcome is package job's encoding. Handing the same part in
+	// again changes nothing. Result: JobResult; ErrUnknownJob if the job has ended; ErrInvalidOutcome.
+	CompleteJob struct {
+		Job     id.Session
+		Last    bool // ends the job
+		Outcome []byte
+	}
+
+	// AbortJob ends a job: what it wrote is not referred to. Result: nil or ErrUnknownJob.
+	AbortJob struct{ Job id.Session }
+)
+
+const (
+	kindStartJob commandKind = iota + 50
+	kindCompleteJob
+	kindAbortJob
+)
+
+func (*StartJob) kind() commandKind    { return kindStartJob }
+func (*CompleteJob) kind() commandKind { return kindCompleteJob }
+func (*AbortJob) kind() commandKind    { return kindAbortJob }
+
+func (c *StartJob) appendBody(dst []byte) []byte {
+	dst = append(dst, byte(c.Kind), c.Level)
+	dst = binary.AppendUvarint(dst, uint64(c.Runner))
+	dst = appendPartition(dst, c.First)
+	dst = appendPartition(dst, c.Last)
+	return appendBundles(dst, c.Inputs)
+}
+
+func readStartJob(w *wire.Reader) *StartJob {
+	return &StartJob{
+		Kind: job.Kind(w.Byte()), Level: w.Byte(), Runner: id.Session(w.Uint32()),
+		First: readPartition(w), Last: readPartition(w), Inputs: readBundles(w),
+	}
+}
+
+func (c *CompleteJob) appendBody(dst []byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(c.Job))
+	dst = wire.AppendBool(dst, c.Last)
+	return wire.AppendBytes(dst, c.Outcome)
+}
+
+func (c *AbortJob) appendBody(dst []byte) []byte { return binary.AppendUvarint(dst, uint64(c.Job)) }
+
+func appendPartition(dst []byte, p id.TopicPartition) []byte {
+	dst = append(dst, p.Topic[:]...)
+	return binary.AppendVarint(dst, int64(p.Partition))
+}
+
+func readPartition(w *wire.Reader) id.TopicPartition {
+	return id.TopicPartition{Topic: readTopicID(w), Partition: w.Int32()}
+}
+
+// appendBundles writes bundles as a count and their distances, so they are best in order.
+func appendBundles(dst []byte, bundles []id.Bundle) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(bundles)))
+	before := id.Bundle(0)
+	for _, b := range bundles {
+		dst = binary.AppendUvarint(dst, uint64(b-before))
+		before = b
+	}
+	return dst
+}
+
+func readBundles(w *wire.Reader) []id.Bundle {
+	n := w.Count(1)
+	if n == 0 {
+		return nil
+	}
+	bundles, before := make([]id.Bundle, 0, n), id.Bundle(0)
+	for range n {
+		before += id.Bundle(w.Uvarint())
+		bundles = append(bundles, before)
+	}
+	return bundles
+}
