@@ -46,6 +46,9 @@ type SessionInfo struct {
 	Roles     Roles
 }
 
+// Shown tells whether the session is in the membership: clients are sent to it.
+func (i *SessionInfo) Shown() bool { return !i.Closed && !i.Draining && i.Roles.ServesClients() }
+
 func (e *session) info(n id.Session) SessionInfo {
 	return SessionInfo{
 		ID: n, Instance: e.instance, Zone: e.zone, Endpoints: e.endpoints, NodeIDs: e.nodeIDs, NextN: e.nextN,
@@ -91,6 +94,7 @@ func (s *machine) openSession(c *OpenSession, fx *Effects) OpenSessionResult {
 		s.nextNode++
 	}
 	s.sessions.Set(n, e)
+	s.openWriter(n, false)
 	s.instances.Set(c.Instance, n)
 	if e.shown() {
 		s.membershipChanged(fx)
@@ -137,6 +141,7 @@ func (s *machine) closeSession(c *CloseSession, fx *Effects) error {
 	}
 	e = s.mutableSession(c.Session, e)
 	e.closed, e.closedAt = true, s.now
+	s.endWriter(c.Session)
 	s.abortJobsOf(c.Session)
 	fx.Closed = append(fx.Closed, c.Session)
 	return nil

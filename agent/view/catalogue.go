@@ -37,6 +37,7 @@ type Member struct {
 	Zone      string
 	Endpoints []Endpoint // one per listener port
 	NodeIDs   []int32    // one per endpoint
+	Peer      string     // host:port at which it answers agents of its zone, "" if nowhere
 }
 
 // Snapshot is the catalogue as of one log index. It is immutable: callers share it and change nothing in it.
@@ -226,6 +227,7 @@ func members(m *api.Membership) []*Member {
 			Session: id.Session(a.GetSession()),
 			Zone:    a.GetZone(),
 			NodeIDs: slices.Clone(a.GetNodeIds()),
+			Peer:    a.GetPeerAddress(),
 		}
 		for _, e := range a.GetEndpoints() {
 			member.Endpoints = append(member.Endpoints,

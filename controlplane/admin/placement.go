@@ -44,7 +44,7 @@ func viewOf(s *metadata.State, f *api.Forward) clientView {
 	var names []string
 	for info := range s.Sessions() {
 		nodes := nodesOf(info, f.Listener)
-		if info.Closed || info.Draining || len(nodes) == 0 {
+		if !info.Shown() || len(nodes) == 0 {
 			continue
 		}
 		if zones[info.Zone] == nil {
@@ -131,7 +131,7 @@ func memberOf(s *metadata.State, node int32) (metadata.SessionInfo, bool) {
 func zoneCount(s *metadata.State) int {
 	zones := map[string]bool{}
 	for info := range s.Sessions() {
-		if !info.Closed && !info.Draining {
+		if info.Shown() {
 			zones[info.Zone] = true
 		}
 	}

@@ -24,10 +24,13 @@ type Config struct {
 	// TLS to the control plane; nil for none.
 	TLS *tls.Config
 
-	// Zone, Endpoints and Version describe the agent to the owner. Each endpoint gets a node id of its own.
+	// Zone, Endpoints, Version, Peer and Roles describe the agent to the owner. Each endpoint gets a node id of its own.
+	// Peer is host:port at which agents of the zone ask it for bytes, "" if nowhere.
 	Zone      string
 	Endpoints []*api.Endpoint
 	Version   string
+	Peer      string
+	Roles     []api.Role
 
 	// Handler is told what the owner sends.
 	Handler Handler

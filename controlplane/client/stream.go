@@ -87,6 +87,7 @@ func (s *Session) hello() *api.Hello {
 	return &api.Hello{
 		VirtualCluster: s.cfg.VirtualCluster, Instance: s.mu.instance, Zone: s.cfg.Zone,
 		Endpoints: s.cfg.Endpoints, Version: s.cfg.Version, Session: s.mu.welcome.GetSession(),
+		PeerAddress: s.cfg.Peer, Roles: s.cfg.Roles,
 	}
 }
 

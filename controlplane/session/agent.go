@@ -106,7 +106,9 @@ func (t *tenure) admit(ctx context.Context, hello *api.Hello) (id.Session, *api.
 	if hello.Instance == "" || len(hello.Endpoints) == 0 || len(hello.Endpoints) > maxEndpoints {
 		return 0, refusedItem(api.Refused_INVALID, fmt.Sprintf("a session needs an instance and 1 to %d endpoints", maxEndpoints))
 	}
-	open := &metadata.OpenSession{Instance: hello.Instance, Zone: hello.Zone, Version: hello.Version}
+	open := &metadata.OpenSession{
+		Instance: hello.Instance, Zone: hello.Zone, Version: hello.Version, Peer: hello.PeerAddress, Roles: rolesOf(hello),
+	}
 	for _, e := range hello.Endpoints {
 		open.Endpoints = append(open.Endpoints, metadata.Endpoint{Listener: e.Listener, Host: e.Host, Port: e.Port})
 	}
@@ -118,6 +120,22 @@ func (t *tenure) admit(ctx context.Context, hello *api.Hello) (id.Session, *api.
 		return 0, refusedItem(api.Refused_NOT_OWNER, "open a session: "+err.Error())
 	}
 	return result.Value.(metadata.OpenSessionResult).Session, nil
+}
+
+// rolesOf gives the roles in a Hello; ones that this program does not know are left out.
+func rolesOf(hello *api.Hello) (roles metadata.Roles) {
+	for _, r := range hello.Roles {
+		switch r {
+		case api.Role_ROLE_PRODUCE:
+			roles |= metadata.RoleProduce
+		case api.Role_ROLE_FETCH:
+			roles |= metadata.RoleFetch
+		case api.Role_ROLE_JOBS:
+			roles |= metadata.RoleJobs
+		default:
+		}
+	}
+	return roles
 }
 
 // maxEndpoints bounds an agent's listeners.

@@ -66,11 +66,12 @@ func topicMessage(t *metadata.Topic) *api.Topic {
 func membership(s *metadata.State) *api.Membership {
 	m := &api.Membership{Version: s.MembershipVersion()}
 	for info := range s.Sessions() {
-		if info.Closed || info.Draining {
+		if !info.Shown() {
 			continue
 		}
 		m.Members = append(m.Members, &api.Member{
 			Session: uint32(info.ID), Zone: info.Zone, Endpoints: endpointMessages(info.Endpoints), NodeIds: info.NodeIDs,
+			PeerAddress: info.Peer,
 		})
 	}
 	return m

@@ -82,7 +82,7 @@ func (f *filter) takes(t *metadata.TransactionInfo) bool {
 func lists(s *metadata.State, f *api.Forward) bool {
 	first, own, shown := int32(-1), false, false
 	for info := range s.Sessions() {
-		if info.Closed || info.Draining {
+		if !info.Shown() {
 			continue
 		}
 		inZone := info.Zone == f.Zone
