@@ -60,6 +60,10 @@ func setRequest(item *api.AgentItem, id uint64) {
 		i.Drain.Request = id
 	case *api.AgentItem_Goodbye:
 		i.Goodbye.Request = id
+	case *api.AgentItem_CompleteJob:
+		i.CompleteJob.Request = id
+	case *api.AgentItem_AbortJob:
+		i.AbortJob.Request = id
 	}
 }
 

@@ -3,8 +3,8 @@
 //
 // # What survives what
 //
-//	stream lost, owner changed   the same session goes on; unanswered commits, abandons, look-ups and forwards are
-//	                             sent again in their original order, probes anew
+//	stream lost, owner changed   the same session goes on; unanswered commits, abandons, look-ups, forwards and
+//	                             parts of jobs are sent again in their original order, probes anew
 //	session closed by the owner  OnSessionClosed is called, a new session is opened under a fresh instance name.
 //	                             Unanswered commits of the closed session are asked about by name on the new one:
 //	                             the answer is their true result, or ErrSessionClosed if nothing of them took effect

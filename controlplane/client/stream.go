@@ -26,6 +26,7 @@ type stream struct {
 	began  time.Time
 	heard  atomic.Int64 // time since began of the last message received
 	cancel context.CancelCauseFunc
+	plans  plans // of the receiving goroutine
 }
 
 // converse finds the owner, opens a stream and stays with it until it ends; welcomed tells whether the session was
@@ -247,6 +248,10 @@ func (s *Session) dispatch(st *stream, item *api.OwnerItem) error {
 		s.cfg.Handler.OnCatalogue(i.Catalogue)
 	case *api.OwnerItem_Notice:
 		s.cfg.Handler.OnNotice(i.Notice)
+	case *api.OwnerItem_Job:
+		s.job(st, i.Job)
+	case *api.OwnerItem_CancelJob:
+		s.cancelJob(i.CancelJob)
 	case *api.OwnerItem_Stamp:
 		answered, more := s.probes.stamped(i.Stamp.Token, i.Stamp.Index)
 		if answered {
