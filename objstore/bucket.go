@@ -51,7 +51,8 @@ type Body struct {
 }
 
 // Bucket is one bucket, or the part of one under a prefix. Keys are relative, slash-separated, without a leading
-// slash (CheckKey), and no key is the directory part of another. Implementations are safe for concurrent use, honour ctx, and do not retry: callers do.
+// slash (CheckKey), and no key is the directory part of another. Implementations are safe for concurrent use, honour ctx,
+// and do not retry: callers do.
 type Bucket interface {
 	// Put creates the object, never replaces one. It returns nil only when the object is durable. Errors:
 	// ErrAlreadyExists, ErrConflict, ErrThrottled, ErrChecksum, ErrOutcomeUnknown, or the context's. A bucket that
@@ -75,6 +76,19 @@ type Bucket interface {
 	// Delete removes the objects; keys that do not exist are no error. At most MaxKeys keys. After
 	// an error any of them may be gone.
 	Delete(ctx context.Context, keys []string) error
+
+	// Create begins an upload in parts, for objects that do not fit into memory. The key may be taken already, and other
+	// uploads of it may be under way: Complete decides. Errors: ErrThrottled, ErrOutcomeUnknown (an upload may be left
+	// behind, see Uploads), or the context's.
+	Create(ctx context.Context, key string) (Upload, error)
+
+	// Uploads gives the uploads under prefix that were neither completed nor aborted, of keys greater than startAfter, in
+	// key order, at most limit of them (1 to MaxKeys). An empty result means there are no more; a short one does not.
+	// Uploads of one key are shown together, or, where they do not fit, the rest when those shown are gone.
+	Uploads(ctx context.Context, prefix, startAfter string, limit int) ([]UploadInfo, error)
+
+	// AbortUpload drops an upload that Uploads gave. Errors as for Upload.Abort.
+	AbortUpload(ctx context.Context, upload UploadInfo) error
 
 	// Now is the store's clock (its Date header), for clock-skew checks.
 	Now(ctx context.Context) (time.Time, error)

@@ -10,6 +10,8 @@
 //	ErrOutcomeUnknown   the same put again, after a pause: create-only makes the repetition harmless
 //	ErrChecksum         once more (a flipped bit on the way); then an error
 //	anything else       an error
+//
+// Uploads in parts are retried request by request in the same way (Policy.Create).
 package durable
 
 import (
@@ -21,8 +23,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
-
 	"github.com/freshet-io/freshet/objstore"
 )
 
@@ -30,7 +30,7 @@ import (
 // of the caller or of the store, and no retry helps.
 var ErrForeign = errors.New("key holds another object")
 
-// Policy bounds the retries of one put. Zero fields take the defaults.
+// Policy bounds the retries of one put, or of each request of an upload. Zero fields take the defaults.
 type Policy struct {
 	// AttemptTimeout bounds one attempt. Default 20 s.
 	AttemptTimeout time.Duration
@@ -80,7 +80,7 @@ func (p Policy) Put(
 	r := &resolver{policy: p, bucket: b, key: key, body: body, released: released}
 	r.readers.Store(1)
 	defer r.release()
-	return r.run(ctx)
+	return p.retry(ctx, "put "+key, r.attempt)
 }
 
 // resolver is one put on its way to a certain outcome.
@@ -91,9 +91,6 @@ type resolver struct {
 	body     objstore.Body
 	readers  atomic.Int32 // attempts that may read the buffers, plus one while run is under way
 	released func()
-
-	attempts  int
-	checksums int // ErrChecksum answers so far
 }
 
 func (r *resolver) release() {
@@ -102,62 +99,14 @@ func (r *resolver) release() {
 	}
 }
 
-func (r *resolver) run(ctx context.Context) error {
-	pauses := &backoff.ExponentialBackOff{
-		InitialInterval: r.policy.FirstPause, MaxInterval: r.policy.MaxPause,
-		Multiplier: 2, RandomizationFactor: 0.5,
-	}
-	pauses.Reset()
-	for {
-		err := r.attempt(ctx)
-		if err == nil {
-			return nil
-		}
-		if ctx.Err() != nil {
-			return fmt.Errorf("put %s: %w, last attempt: %w (%w)", r.key, ctx.Err(), err, objstore.ErrOutcomeUnknown)
-		}
-		if !r.retriable(err) {
-			return fmt.Errorf("put %s: %w", r.key, err)
-		}
-		pause := pauses.NextBackOff()
-		if errors.Is(err, objstore.ErrThrottled) {
-			pause = max(pause, r.policy.ThrottlePause)
-		}
-		if r.policy.OnRetry != nil {
-			r.policy.OnRetry(err, pause)
-		}
-		if !sleep(ctx, pause) {
-			return fmt.Errorf("put %s: %w, last attempt: %w (%w)", r.key, ctx.Err(), err, objstore.ErrOutcomeUnknown)
-		}
-	}
-}
-
 // attempt is one put, and the look at what is there if the key is taken.
 func (r *resolver) attempt(ctx context.Context) error {
-	r.attempts++
-	ctx, cancel := context.WithTimeout(ctx, r.policy.AttemptTimeout)
-	defer cancel()
 	r.readers.Add(1)
 	err := objstore.PutReleasing(ctx, r.bucket, r.key, r.body, r.release)
 	if errors.Is(err, objstore.ErrAlreadyExists) {
-		err = Verify(ctx, r.bucket, r.key, r.body)
-	}
-	if err != nil && ctx.Err() != nil && !errors.Is(err, objstore.ErrOutcomeUnknown) {
-		return fmt.Errorf("%w (%w)", err, objstore.ErrOutcomeUnknown)
+		return Verify(ctx, r.bucket, r.key, r.body)
 	}
 	return err
-}
-
-func (r *resolver) retriable(err error) bool {
-	if r.policy.MaxAttempts > 0 && r.attempts >= r.policy.MaxAttempts {
-		return false
-	}
-	if errors.Is(err, objstore.ErrChecksum) {
-		r.checksums++
-		return r.checksums == 1
-	}
-	return errors.Is(err, objstore.ErrConflict) || errors.Is(err, objstore.ErrThrottled) ||
-		errors.Is(err, objstore.ErrOutcomeUnknown)
 }
 
 // Verify returns nil if the key's object has the body's length and checksum, ErrForeign if it is another, and
@@ -193,16 +142,4 @@ func readChecksum(ctx context.Context, b objstore.Bucket, key string) (uint32, e
 		return 0, err
 	}
 	return sum.Sum32(), nil
-}
-
-// sleep waits for d and tells whether ctx still lives.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -7,7 +7,8 @@
 //	get delay=3s
 //	put throttle p=0.1
 //
-// Operations: put, get, head, list, delete, now, any. (For list, the key is the prefix; for delete, any of the keys.)
+// Operations: put, get, head, list, delete, now, create_upload, put_part, complete_upload, abort_upload, list_uploads,
+// any. (For lists, the key is the prefix; for delete, any of the keys.)
 //
 //	condition     the rule affects a request only if
 //	key~x         the key contains x
@@ -32,7 +33,7 @@
 //	corrupt                 one bit of a get's body is flipped
 //	truncate                a get's body ends half way with io.ErrUnexpectedEOF
 //
-// All rules that take a request count it; delays add up, and of several effects the first rule's happens. A put whose
+// All rules that take a request count it; delays add up, and of several effects the first rule's happens. A write whose
 // context ends while it waits has an unknown outcome.
 package fault
 
@@ -153,7 +154,7 @@ func (p plan) is(e effect) bool { return p.rule != nil && p.rule.effect == e }
 // do carries one request out under the rules.
 func (p plan) do(ctx context.Context, op objstore.Op, request func() error) error {
 	if err := p.before(ctx); err != nil {
-		if ctx.Err() != nil && (op == objstore.OpPut || op == objstore.OpDelete) {
+		if ctx.Err() != nil && op.Writes() {
 			return fmt.Errorf("%s: %w: %w", op, objstore.ErrOutcomeUnknown, err)
 		}
 		return fmt.Errorf("%s: %w", op, err)

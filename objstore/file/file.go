@@ -4,9 +4,10 @@
 // shows a torn object, also after a power failure. Every open bucket writes to a directory of its own below .tmp,
 // which it keeps locked; opening a bucket clears the directories whose owner is gone:
 //
-//	.tmp/lock             held while a bucket is opened
-//	.tmp/<random>/lock    held by the bucket that owns the directory, for as long as it is open
-//	.tmp/<random>/<n>     an object being written
+//	.tmp/lock                 held while a bucket is opened
+//	.tmp/<random>/lock        held by the bucket that owns the directory, for as long as it is open
+//	.tmp/<random>/<n>         an object being written, whole or in parts
+//	.tmp/<random>/<n>.upload  its key, if in parts
 //
 // Key segments become file names: at most 255 bytes each, and the first one is not ".tmp".
 package file
@@ -93,9 +94,13 @@ func (b *Bucket) put(ctx context.Context, key string, body objstore.Body) error 
 	if err := writeSynced(ctx, tmp, body); err != nil {
 		return err
 	}
+	return b.publish(tmp, key)
+}
+
+// publish gives a synced file its key. Errors: ErrAlreadyExists, ErrOutcomeUnknown, the file system's otherwise.
+func (b *Bucket) publish(tmp, key string) error {
 	name := b.path(key)
-	parent := parentOf(key)
-	linkErr := b.link(tmp, name, parent)
+	linkErr := b.link(tmp, name, parentOf(key))
 	if linkErr != nil && !errors.Is(linkErr, fs.ErrExist) {
 		return linkErr
 	}
@@ -117,6 +122,17 @@ func writeSynced(ctx context.Context, path string, body objstore.Body) error {
 		return err
 	}
 	defer f.Close()
+	if err := write(ctx, f, body); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// write writes the body where the file stands and compares checksums.
+func write(ctx context.Context, f *os.File, body objstore.Body) error {
 	var crc uint32
 	for _, buf := range body.Buffers {
 		for len(buf) > 0 {
@@ -137,10 +153,7 @@ func writeSynced(ctx context.Context, path string, body objstore.Body) error {
 	if crc != body.CRC32C {
 		return fmt.Errorf("%w: given %08x, bytes have %08x", objstore.ErrChecksum, body.CRC32C, crc)
 	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	return f.Close()
+	return nil
 }
 
 // link gives the file its name, in a directory made durable.

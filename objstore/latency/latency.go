@@ -7,10 +7,12 @@
 //	s3-standard   put, delete       64 KiB     60   200
 //	              put, delete        8 MiB    130   350
 //	              get first byte    any        30   150   90 MiB/s
-//	              head, list, now              30   150
+//	              head, lists, now             30   150
 //	s3-express    put, delete       any         8    20
 //	              get first byte    any         5    15   250 MiB/s
-//	              head, list, now               5    15
+//	              head, lists, now              5    15
+//
+// A part of an upload takes the time of a put, and so do its beginning and its end, as of the least size.
 //
 // Between sizes, both percentiles are interpolated along the logarithms of size and time; below the smallest and
 // above the largest size they stay as there. The wrapped bucket's own time counts as part of the model's: a request
@@ -71,12 +73,7 @@ func sleepUntil(ctx context.Context, end time.Time) error {
 
 // Put puts and holds the answer back.
 func (b *Bucket) Put(ctx context.Context, key string, body objstore.Body) error {
-	wait := b.begin(ctx, objstore.OpPut, body.Size)
-	err := b.inner.Put(ctx, key, body)
-	if waitErr := wait(); waitErr != nil {
-		return fmt.Errorf("put %s: %w: %w", key, objstore.ErrOutcomeUnknown, waitErr)
-	}
-	return err
+	return b.write(ctx, objstore.OpPut, key, body.Size, func() error { return b.inner.Put(ctx, key, body) })
 }
 
 // Get holds the first byte back and gives the others at the model's rate.

@@ -21,7 +21,7 @@ type Point struct {
 // Model is the latency of a store. Between points, both percentiles are interpolated along the logarithms of size
 // and time; beyond the first and the last they stay as there.
 type Model struct {
-	Put []Point // by object size, ascending
+	Put []Point // by object or part size, ascending; also of delete and of beginning and ending an upload
 	Get []Point // time to the first byte, by bytes asked for; also of head, list and now
 	// BytesPerSecond is the rate at which one get's body arrives after its first byte; 0 is unbounded. A put's time
 	// includes its transfer.
@@ -62,7 +62,7 @@ func Preset(name string) (Model, error) {
 // sample gives the duration of one request, z being a standard normal sample.
 func (m *Model) sample(op objstore.Op, size int64, z float64) time.Duration {
 	points := m.Get
-	if op == objstore.OpPut || op == objstore.OpDelete {
+	if op.Writes() {
 		points = m.Put
 	}
 	if len(points) == 0 {

@@ -20,7 +20,9 @@ import (
 type Bucket struct {
 	mu struct {
 		sync.RWMutex
-		objects btree.Map[string, object]
+		objects    btree.Map[string, object]
+		uploads    map[string]*upload // under way, by id
+		nextUpload uint64
 	}
 }
 

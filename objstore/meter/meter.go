@@ -29,7 +29,7 @@ type counter struct{ requests, errors, bytes, inFlight atomic.Int64 }
 type Count struct {
 	Requests int64 // begun
 	Errors   int64 // of them failed
-	Bytes    int64 // object bytes sent by puts that succeeded, received by gets
+	Bytes    int64 // object bytes sent by puts and parts that succeeded, received by gets
 	InFlight int64 // under way now
 }
 

@@ -26,7 +26,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	}, []string{"operation"})
 	bytes := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "freshet_objstore_bytes_total",
-		Help: "Object bytes sent by puts that succeeded and received by gets.",
+		Help: "Object bytes sent by puts and parts that succeeded and received by gets.",
 	}, []string{"operation"})
 	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "freshet_objstore_request_duration_seconds",
@@ -47,7 +47,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		m.seconds[op] = seconds.WithLabelValues(op.String())
 		m.inFlight[op] = inFlight.WithLabelValues(op.String())
 	}
-	for _, op := range []objstore.Op{objstore.OpPut, objstore.OpGet} {
+	for _, op := range []objstore.Op{objstore.OpPut, objstore.OpGet, objstore.OpPutPart} {
 		m.bytes[op] = bytes.WithLabelValues(op.String())
 	}
 	return m

@@ -30,10 +30,7 @@ func Run(t *testing.T, open func(t *testing.T) objstore.Bucket) {
 // from what their own first request made.
 func RunRepeating(t *testing.T, open func(t *testing.T) objstore.Bucket) {
 	t.Helper()
-	cases := []struct {
-		name string
-		test func(t *testing.T, b objstore.Bucket)
-	}{
+	cases := append([]contractCase{
 		{"put of several buffers, read by range", testRanges},
 		{"empty object", testEmpty},
 		{"put never replaces", testCreateOnly},
@@ -49,10 +46,15 @@ func RunRepeating(t *testing.T, open func(t *testing.T) objstore.Bucket) {
 		{"a context that ended", testContext},
 		{"buffers are free after put", testBuffersFree},
 		{"clock", testNow},
-	}
+	}, uploadCases...)
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) { c.test(t, open(t)) })
 	}
+}
+
+type contractCase struct {
+	name string
+	test func(t *testing.T, b objstore.Bucket)
 }
 
 // Bytes gives n pseudo-random bytes, the same for the same seed.

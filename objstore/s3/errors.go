@@ -16,6 +16,7 @@ import (
 var sentinels = map[string]error{
 	"NoSuchKey":                   objstore.ErrNotFound,
 	"NotFound":                    objstore.ErrNotFound,
+	"NoSuchUpload":                objstore.ErrNotFound,
 	"PreconditionFailed":          objstore.ErrAlreadyExists,
 	"ConditionalRequestConflict":  objstore.ErrConflict,
 	"OperationAborted":            objstore.ErrConflict,

@@ -1,10 +1,13 @@
 package s3
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
 	"sync"
+
+	"github.com/freshet-io/freshet/objstore"
 )
 
 // errDetached ends the reading of a payload whose put has returned.
@@ -22,6 +25,16 @@ type payload struct {
 	mu      sync.Mutex
 	buffers [][]byte // nil once detached
 	gone    bool
+}
+
+// withPayload calls send with a context whose request has the body as its payload. When it returns nothing reads the
+// buffers any more.
+func withPayload(ctx context.Context, body objstore.Body, send func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	p := &payload{buffers: body.Buffers, size: body.Size}
+	defer p.detach()
+	defer cancel() // before detach: the connection of a put that is over is closed, so that detach need not wait
+	return send(context.WithValue(ctx, payloadKey{}, p))
 }
 
 // detach takes the buffers away from all readers. It waits for at most one read or one vectored write; the latter

@@ -1,8 +1,9 @@
 // Package s3 is a bucket of Amazon S3 or of a store that speaks its API.
 //
 // A put is one PutObject with If-None-Match: *, the CRC-32C in a header and an unsigned payload, sent from the
-// caller's buffers without copying them (payload). Nothing is retried and no multipart upload is made: objects are up
-// to 5 GiB, S3's bound on one put.
+// caller's buffers without copying them (payload). An upload in parts is a multipart upload with a CRC-32C for each part
+// and for the whole (full object), completed with If-None-Match: * too; stores that refuse that header there are asked by
+// HEAD first (upload). Nothing is retried.
 package s3
 
 import (
@@ -34,6 +35,7 @@ type Bucket struct {
 	prefix string // empty, or ending in a slash
 
 	singleDeletes atomic.Bool // the store knows no DeleteObjects
+	plainComplete atomic.Bool // the store takes no If-None-Match when an upload is completed
 }
 
 var _ objstore.Bucket = (*Bucket)(nil)
@@ -63,15 +65,14 @@ func (b *Bucket) Put(ctx context.Context, key string, body objstore.Body) error 
 	if err := body.CheckSize(); err != nil {
 		return fmt.Errorf("put %s: %w", key, err)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	p := &payload{buffers: body.Buffers, size: body.Size}
-	defer p.detach()
-	defer cancel() // before detach: the connection of a put that is over is closed, so that detach need not wait
 	input := &awss3.PutObjectInput{
 		Bucket: b.name, Key: b.key(key), Body: stream{body.Size}, ContentLength: aws.Int64(body.Size),
 		IfNoneMatch: aws.String("*"), ChecksumCRC32C: aws.String(encodeCRC(body.CRC32C)),
 	}
-	_, err := b.client.PutObject(context.WithValue(ctx, payloadKey{}, p), input, unsignedPayload)
+	err := withPayload(ctx, body, func(ctx context.Context) error {
+		_, err := b.client.PutObject(ctx, input, unsignedPayload)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("put %s: %w", key, mapError(err, true))
 	}

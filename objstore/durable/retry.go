@@ -1,0 +1,86 @@
+package durable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"github.com/freshet-io/freshet/objstore"
+)
+
+// retry makes attempts until one succeeds, the policy's bounds are reached, or ctx ends.
+func (p Policy) retry(ctx context.Context, what string, attempt func(context.Context) error) error {
+	r := retries{policy: p}
+	pauses := &backoff.ExponentialBackOff{
+		InitialInterval: p.FirstPause, MaxInterval: p.MaxPause, Multiplier: 2, RandomizationFactor: 0.5,
+	}
+	pauses.Reset()
+	for {
+		err := r.bounded(ctx, attempt)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("%s: %w, last attempt: %w (%w)", what, ctx.Err(), err, objstore.ErrOutcomeUnknown)
+		}
+		if !r.retriable(err) {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		pause := pauses.NextBackOff()
+		if errors.Is(err, objstore.ErrThrottled) {
+			pause = max(pause, p.ThrottlePause)
+		}
+		if p.OnRetry != nil {
+			p.OnRetry(err, pause)
+		}
+		if !sleep(ctx, pause) {
+			return fmt.Errorf("%s: %w, last attempt: %w (%w)", what, ctx.Err(), err, objstore.ErrOutcomeUnknown)
+		}
+	}
+}
+
+// retries are the failed attempts at one request so far.
+type retries struct {
+	policy    Policy
+	attempts  int
+	checksums int // ErrChecksum answers
+}
+
+// bounded makes one attempt; one that is cut short has an unknown outcome.
+func (r *retries) bounded(ctx context.Context, attempt func(context.Context) error) error {
+	r.attempts++
+	ctx, cancel := context.WithTimeout(ctx, r.policy.AttemptTimeout)
+	defer cancel()
+	err := attempt(ctx)
+	if err != nil && ctx.Err() != nil && !errors.Is(err, objstore.ErrOutcomeUnknown) {
+		return fmt.Errorf("%w (%w)", err, objstore.ErrOutcomeUnknown)
+	}
+	return err
+}
+
+func (r *retries) retriable(err error) bool {
+	if r.policy.MaxAttempts > 0 && r.attempts >= r.policy.MaxAttempts {
+		return false
+	}
+	if errors.Is(err, objstore.ErrChecksum) {
+		r.checksums++
+		return r.checksums == 1
+	}
+	return errors.Is(err, objstore.ErrConflict) || errors.Is(err, objstore.ErrThrottled) ||
+		errors.Is(err, objstore.ErrOutcomeUnknown)
+}
+
+// sleep waits for d and tells whether ctx still lives.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,82 @@
+package durable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/freshet-io/freshet/objstore"
+)
+
+// Upload is an upload whose requests are repeated until their outcome is certain. It is used by one goroutine at a
+// time.
+type Upload struct {
+	policy Policy
+	bucket objstore.Bucket
+	key    string
+	inner  objstore.Upload
+	parts  objstore.Parts
+}
+
+var _ objstore.Upload = (*Upload)(nil)
+
+// Create begins an upload. An attempt whose answer is lost leaves an empty upload behind, for objstore.Bucket.Uploads to
+// find.
+func (p Policy) Create(ctx context.Context, b objstore.Bucket, key string) (*Upload, error) {
+	p.ApplyDefaults()
+	u := &Upload{policy: p, bucket: b, key: key}
+	err := p.retry(ctx, "create upload of "+key, func(ctx context.Context) (err error) {
+		u.inner, err = b.Create(ctx, key)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return u, nil
+}
+
+// Part gives a part until the store has it. Errors: objstore.ErrNotFound (the upload was aborted); ctx's together with
+// objstore.ErrOutcomeUnknown and the last attempt's; those that retries do not heal.
+func (u *Upload) Part(ctx context.Context, number int, body objstore.Body) error {
+	err := u.policy.retry(ctx, fmt.Sprintf("put part %d of %s", number, u.key), func(ctx context.Context) error {
+		return u.inner.Part(ctx, number, body)
+	})
+	if err == nil {
+		u.parts.Add(number, body)
+	}
+	return err
+}
+
+// Complete completes until the object is there, with exactly the parts' bytes. What an attempt that is not the first one
+// answers may be due to an earlier one whose answer was lost, so the object itself is looked at then. Errors:
+// ErrForeign; objstore.ErrNotFound (the upload was aborted, and there is no object); ctx's together with
+// objstore.ErrOutcomeUnknown and the last attempt's; those that retries do not heal.
+func (u *Upload) Complete(ctx context.Context) error {
+	first := true
+	return u.policy.retry(ctx, "complete upload of "+u.key, func(ctx context.Context) error {
+		err := u.inner.Complete(ctx)
+		sure := first && err == nil
+		first = false
+		switch {
+		case sure:
+			return nil
+		case err == nil, errors.Is(err, objstore.ErrAlreadyExists):
+			return u.verify(ctx)
+		case errors.Is(err, objstore.ErrNotFound):
+			// Either a Complete took effect, which shows at once, or the upload was aborted, which no retry heals.
+			if verifyErr := u.verify(ctx); !errors.Is(verifyErr, objstore.ErrNotFound) {
+				return verifyErr
+			}
+		}
+		return err
+	})
+}
+
+func (u *Upload) verify(ctx context.Context) error {
+	return Verify(ctx, u.bucket, u.key, objstore.Body{Size: u.parts.Size, CRC32C: u.parts.CRC32C})
+}
+
+// Abort drops the parts, until they are gone or ctx ends.
+func (u *Upload) Abort(ctx context.Context) error {
+	return u.policy.retry(ctx, "abort upload of "+u.key, u.inner.Abort)
+}
