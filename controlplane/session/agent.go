@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -36,7 +37,8 @@ type agent struct {
 	ending   chan struct{} // closed when the outbox will get nothing more that must be sent
 	finish   func()        // closes ending, once
 	forwards *forwardQueue
-	commits  *sequence // of the session; set by attach
+	commits  *sequence    // of the session; set by attach
+	jobCalls atomic.Int32 // about jobs, without an answer yet
 
 	// Guarded by tenure.mu.
 	since    uint64 // catalogue changes beyond this index go to the agent
@@ -256,6 +258,12 @@ func (a *agent) handle(ctx context.Context, items []*api.AgentItem) {
 			a.drain(ctx, i.Drain.Request)
 		case *api.AgentItem_Goodbye:
 			a.goodbye(ctx, i.Goodbye.Request)
+		case *api.AgentItem_JobProgress:
+			a.jobProgress(i.JobProgress)
+		case *api.AgentItem_CompleteJob:
+			a.completeJob(ctx, i.CompleteJob)
+		case *api.AgentItem_AbortJob:
+			a.abortJob(ctx, i.AbortJob)
 		}
 	}
 	if probe != nil {

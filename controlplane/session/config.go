@@ -49,6 +49,9 @@ type ClusterConfig struct {
 	NewForwards func(*owner.Owner, Spawn) Forwards
 	// Waits tells whether the answers of an API wait for what other clients do; nil: none does. They are bounded apart.
 	Waits func(apiKey int32) bool
+	// NewJobs makes what plans background jobs under one owner, for one tenure; nil for none. It is called before the
+	// owner runs.
+	NewJobs func(*owner.Owner, Runners) Jobs
 
 	Limits     Limits
 	Log        *zap.Logger

@@ -25,6 +25,7 @@ type tenure struct {
 	log      *zap.Logger
 	metrics  *metrics
 	forwards Forwards
+	jobs     Jobs // nil if none are run
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	work     sync.WaitGroup
@@ -59,11 +60,17 @@ func newTenure(c *Cluster, o *owner.Owner) *tenure {
 	if c.cfg.NewForwards != nil {
 		t.forwards = c.cfg.NewForwards(o, t.spawnWithContext)
 	}
+	if c.cfg.NewJobs != nil {
+		t.jobs = c.cfg.NewJobs(o, t)
+	}
 	return t
 }
 
 // begin takes over the sessions in the state: each has a full time-out to come back.
 func (t *tenure) begin(s *metadata.State) {
+	if t.jobs != nil {
+		t.jobs.Begin(s)
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.mu.announced = s.Index()
@@ -80,6 +87,9 @@ func (t *tenure) newOpenSession(info metadata.SessionInfo) *openSession {
 
 func (t *tenure) run() {
 	t.work.Go(t.watchSessions)
+	if t.jobs != nil {
+		t.work.Go(func() { t.jobs.Run(t.ctx) })
+	}
 	t.work.Go(func() {
 		select {
 		case <-t.owner.Done():

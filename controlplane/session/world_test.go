@@ -48,6 +48,7 @@ type world struct {
 	limits session.Limits
 	// forwards answers forwarded requests; nil: the admin APIs do.
 	forwards func(*owner.Owner, session.Spawn) session.Forwards
+	jobs     func(*owner.Owner, session.Runners) session.Jobs
 
 	mu    sync.Mutex
 	nodes map[string]*node // by address
@@ -118,7 +119,8 @@ func (w *world) start(name string) *node {
 			}
 			return &adminForwards{admin.New(admin.Config{}, o), spawn}
 		},
-		Waits: func(apiKey int32) bool { return apiKey == waitingKey },
+		Waits:   func(apiKey int32) bool { return apiKey == waitingKey },
+		NewJobs: w.jobs,
 	})
 	n.Replica, err = replica.New(replica.Config{
 		Replica: name, Address: name + ":7050", Log: log, Bucket: w.bucket, SnapshotPrefix: "s/", OnOwner: cluster.Own,
