@@ -35,6 +35,14 @@ func (p piece) end() uint32 { return p.position + uint32(len(p.bytes)) }
 // Held is the memory the bundle holds by capacity, bytes.
 func (c *Committed) Held() int64 { return c.held }
 
+// Pieces calls yield with all bytes there are, in the order of their positions in the object. The caller holds a
+// reference for as long as it uses them.
+func (c *Committed) Pieces(yield func(position uint32, bytes []byte)) {
+	for _, p := range c.pieces {
+		yield(p.position, p.bytes)
+	}
+}
+
 // Retain adds a reference. The caller holds one already, or is in OnCommitted.
 func (c *Committed) Retain() {
 	if c.refs.Add(1) <= 1 {
