@@ -79,7 +79,9 @@ func (s *machine) addExtents(b id.Bundle, size uint32, level uint8, extents, byt
 		}
 		s.dead.Delete(b)
 		l.bytes, l.level, l.index = d.Bytes, level, s.index
+		s.load.count(&l, 1)
 	}
+	s.load.Extents += int64(extents)
 	l.extents += extents
 	l.liveBytes += bytes
 	s.bundles.Set(b, l)
@@ -88,6 +90,7 @@ func (s *machine) addExtents(b id.Bundle, size uint32, level uint8, extents, byt
 // releaseExtent takes an extent that left the partitions for good from its bundle.
 func (s *machine) releaseExtent(x *extent.Extent) {
 	if x.Kind == extent.Marker {
+		s.load.Extents--
 		return // it has none
 	}
 	s.releaseExtents(x.Bundle, 1, x.Length)
@@ -101,10 +104,12 @@ func (s *machine) releaseExtents(b id.Bundle, extents, bytes uint32) {
 	}
 	l.extents -= extents
 	l.liveBytes -= bytes
+	s.load.Extents -= int64(extents)
 	if l.extents > 0 {
 		s.bundles.Set(b, l)
 		return
 	}
+	s.load.count(&l, -1)
 	s.bundles.Delete(b)
 	s.dead.Set(b, DeadBundle{Bytes: l.bytes, Index: s.index, AtMs: s.now})
 }

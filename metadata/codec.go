@@ -55,7 +55,11 @@ func appendCommand(dst []byte, c Command) []byte {
 		dst = binary.AppendVarint(dst, int64(c.Partitions))
 		return appendStringMap(dst, c.Configs)
 	case *DeleteTopic:
-		return append(dst, c.ID[:]...)
+		dst = append(dst, c.ID[:]...)
+		if c.kind() == kindDeleteTopic {
+			return dst
+		}
+		return binary.AppendVarint(dst, c.KeepMs)
 	case *CreatePartitions:
 		dst = append(dst, c.ID[:]...)
 		return binary.AppendVarint(dst, int64(c.Count))
@@ -232,6 +236,16 @@ func readCommand(kind commandKind, w *wire.Reader) Command {
 		return readDeleteOffsets(w)
 	case kindForgetBundles:
 		return &ForgetBundles{Bundles: readBundles(w)}
+	case kindRecordSweep:
+		return readRecordSweep(w)
+	case kindRecordScrub:
+		return &RecordScrub{To: id.Bundle(w.Uvarint())}
+	case kindDeleteTopicKeeping:
+		return readDeleteTopicKeeping(w)
+	case kindUndeleteTopic:
+		return &UndeleteTopic{ID: readTopicID(w), Name: w.String()}
+	case kindPurgeTopics:
+		return readPurgeTopics(w)
 	case kindStartJob:
 		return readStartJob(w)
 	case kindCompleteJob:

@@ -130,18 +130,36 @@ func encodeCommit(h commit.Header, sections ...section) []byte {
 // Snapshots of before bundles had levels are read, as level 0 of unknown age.
 func TestSnapshot_OfBeforeJobs(t *testing.T) {
 	for _, name := range []string{"snapshot-v1-before-jobs.hex", "snapshot-transactions-v1-before-jobs.hex"} {
-		text, err := os.ReadFile(filepath.Join("testdata", name))
-		require.NoError(t, err)
-		p, err := hex.DecodeString(string(bytes.TrimSpace(text)))
-		require.NoError(t, err)
-		s, err := decode(bytes.NewReader(p))
-		require.NoError(t, err)
+		s := goldenSnapshot(t, name)
 		require.Positive(t, s.bundles.Len())
 		for _, b := range s.Bundles() {
 			require.Zero(t, b.Level)
 			require.Zero(t, b.Index)
 		}
 	}
+}
+
+// Sessions closed before they were to be swept never are: nobody knows when they began.
+func TestSnapshot_OfBeforeSweeps(t *testing.T) {
+	for _, name := range []string{"snapshot-v1-before-sweeps.hex", "snapshot-transactions-v1-before-sweeps.hex"} {
+		s := goldenSnapshot(t, name)
+		require.Positive(t, s.sessions.Len())
+		for _, e := range s.sessions.Keys() {
+			s.Apply(s.index+1, &Batch{Commands: []Command{&CloseSession{Session: e}}}, nil, nil)
+		}
+		require.Zero(t, s.writers.Len())
+	}
+}
+
+func goldenSnapshot(t *testing.T, name string) *machine {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", name))
+	require.NoError(t, err)
+	p, err := hex.DecodeString(string(bytes.TrimSpace(text)))
+	require.NoError(t, err)
+	s, err := decode(bytes.NewReader(p))
+	require.NoError(t, err)
+	return s
 }
 
 func TestSnapshot_GoldenAndRoundTrip(t *testing.T) {
@@ -179,7 +197,10 @@ func FuzzParseBatch(f *testing.F) {
 	for _, c := range transactions.Commands {
 		f.Add(AppendBatch(nil, &Batch{Now: 5, Commands: []Command{c}}))
 	}
-	bases := []*machine{goldenState(f), transactionalState(f)}
+	for _, c := range everyLifecycleCommand() {
+		f.Add(AppendBatch(nil, &Batch{Now: 5, Commands: []Command{c}}))
+	}
+	bases := []*machine{goldenState(f), transactionalState(f), lifecycleState(f)}
 	f.Fuzz(func(t *testing.T, p []byte) {
 		b, err := ParseBatch(p)
 		if err != nil {
@@ -192,7 +213,7 @@ func FuzzParseBatch(f *testing.F) {
 		// Whatever parses can be applied, gives the same twice, and leaves a state that a snapshot holds.
 		for _, base := range bases {
 			s, replica := restore(t, base), restore(t, base)
-			require.Equal(t, s.Apply(9, b, nil, nil), replica.Apply(9, again, nil, nil))
+			require.Equal(t, s.Apply(s.index+1, b, nil, nil), replica.Apply(replica.index+1, again, nil, nil))
 			require.Equal(t, s.Hash(), replica.Hash())
 			require.Equal(t, s.Hash(), restore(t, s).Hash())
 			requireDerived(t, s)
@@ -205,6 +226,7 @@ func FuzzDecode(f *testing.F) {
 	s := goldenState(f)
 	f.Add(payload(s))
 	f.Add(payload(transactionalState(f)))
+	f.Add(payload(lifecycleState(f)))
 	f.Add(payload(newMachine()))
 	f.Fuzz(func(t *testing.T, p []byte) {
 		var buf bytes.Buffer

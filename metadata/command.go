@@ -35,8 +35,13 @@ type (
 		Configs    map[string]string // only those set explicitly
 	}
 
-	// DeleteTopic removes a topic logically. Result: nil or ErrUnknownTopic.
-	DeleteTopic struct{ ID id.Topic }
+	// DeleteTopic removes a topic logically: it is unknown at once, and its name is free. Result: nil or
+	// ErrUnknownTopic.
+	DeleteTopic struct {
+		ID id.Topic
+		// KeepMs is how long it can be taken back (UndeleteTopic); 0: it is purged at once.
+		KeepMs int64
+	}
 
 	// CreatePartitions raises a topic's partition count to Count. Result: nil, ErrUnknownTopic, ErrPartitionCount.
 	CreatePartitions struct {

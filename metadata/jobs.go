@@ -70,6 +70,7 @@ func (s *machine) startJob(c *StartJob) Result {
 	}
 	n := s.nextSession
 	s.nextSession++
+	s.openWriter(n, true)
 	s.jobs.Set(n, &openJob{
 		kind: c.Kind, level: c.Level, runner: c.Runner, first: c.First, last: c.Last, inputs: c.Inputs, startedMs: s.now,
 	})
@@ -108,7 +109,10 @@ func (s *machine) abortJobsOf(runner id.Session) {
 }
 
 // endJob forgets a job, after which nothing in its name is taken any more.
-func (s *machine) endJob(n id.Session) { s.jobs.Delete(n) }
+func (s *machine) endJob(n id.Session) {
+	s.jobs.Delete(n)
+	s.endWriter(n)
+}
 
 // completeJob takes over what a job hands in, partition by partition: each is replaced where its extents still are what
 // the job rewrote, and stays as it is elsewhere. The same again changes nothing.
@@ -225,6 +229,7 @@ func (w *swap) matches(p *partition, r *job.Replacement) bool {
 // free notes that an extent is not referred to any more.
 func (w *swap) free(x *extent.Extent) {
 	if x.Kind == extent.Marker {
+		w.load.Extents--
 		return
 	}
 	c, ok := w.freed[x.Bundle]

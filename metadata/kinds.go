@@ -24,7 +24,6 @@ const (
 func (*Bootstrap) kind() commandKind           { return kindBootstrap }
 func (*RaiseVersion) kind() commandKind        { return kindRaiseVersion }
 func (*CreateTopic) kind() commandKind         { return kindCreateTopic }
-func (*DeleteTopic) kind() commandKind         { return kindDeleteTopic }
 func (*CreatePartitions) kind() commandKind    { return kindCreatePartitions }
 func (*SetConfigs) kind() commandKind          { return kindSetConfigs }
 func (*DrainSession) kind() commandKind        { return kindDrainSession }

@@ -44,6 +44,11 @@ type machine struct {
 
 	jobs btree.Map[id.Session, *openJob] // values are never changed
 
+	writers btree.Map[id.Session, writer] // whose objects are still to be swept for orphans
+	deleted deletedTopics
+	load    Load // derived
+	scrub   id.Bundle
+
 	groups      btree.Map[string, *groupEntry] // by name; they and their topics are copied once per generation too
 	offsetSweep offsetCursor
 
@@ -90,6 +95,8 @@ func (s *machine) snapshot() *machine {
 	c.dead = *s.dead.Copy()
 	c.transactions = s.transactions.snapshot()
 	c.jobs = *s.jobs.Copy()
+	c.writers = *s.writers.Copy()
+	c.deleted = s.deleted.snapshot()
 	c.groups = *s.groups.Copy()
 	c.cleanup = s.cleanup.snapshot()
 	s.gen++
@@ -169,6 +176,16 @@ func (s *machine) apply(c Command, fx *Effects) Result {
 		return s.completeJob(c)
 	case *AbortJob:
 		return Result{Err: s.abortJob(c)}
+	case *RecordSweep:
+		s.recordSweep(c)
+		return Result{}
+	case *RecordScrub:
+		s.scrub = c.To
+		return Result{}
+	case *UndeleteTopic:
+		return Result{Err: s.undeleteTopic(c, fx)}
+	case *PurgeTopics:
+		return s.purgeTopics(c)
 	case *Tick:
 		s.tick(fx)
 		return Result{}

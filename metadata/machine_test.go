@@ -153,7 +153,7 @@ func randomCommands(rng *rand.Rand, s *machine) []Command {
 			list = append(list, &CreateTopic{ID: t, Name: topicName(t), Partitions: 1 + rng.Int32N(40)})
 		case 1:
 			if rng.IntN(4) == 0 {
-				list = append(list, &DeleteTopic{ID: topic()})
+				list = append(list, &DeleteTopic{ID: topic(), KeepMs: rng.Int64N(2) * 1000})
 			}
 		case 2:
 			list = append(list, &OpenSession{Instance: fmt.Sprint(rng.IntN(3)), Endpoints: make([]Endpoint, rng.IntN(3))})
@@ -171,6 +171,8 @@ func randomCommands(rng *rand.Rand, s *machine) []Command {
 			list = append(list, &SetConfigs{
 				Resource: ConfigTopic, Topic: topic(), Set: map[string]string{fmt.Sprint(rng.IntN(9)): "x"}, Delete: []string{"3"},
 			}, &SetConfigs{Resource: ConfigBroker, Set: map[string]string{"a": "b"}})
+		case 30:
+			list = append(list, randomLifecycle(rng, s)...)
 		case 29:
 			forget := &ForgetBundles{}
 			for b := range s.DeadBundles() {
@@ -190,6 +192,28 @@ func randomCommands(rng *rand.Rand, s *machine) []Command {
 		}
 	}
 	return list
+}
+
+// randomLifecycle takes deletions back or purges them, and sweeps and scrubs.
+func randomLifecycle(rng *rand.Rand, s *machine) []Command {
+	purge := &PurgeTopics{}
+	var list []Command
+	for d := range s.DeletedTopics() {
+		switch rng.IntN(4) {
+		case 0:
+			purge.Topics = append(purge.Topics, PurgedTopic{ID: d.ID, Index: d.Index - rng.Uint64N(2)})
+		case 1:
+			list = append(list, &UndeleteTopic{ID: d.ID})
+		case 2:
+			list = append(list, &UndeleteTopic{ID: d.ID, Name: fmt.Sprint(rng.IntN(9))})
+		}
+	}
+	for w := range s.EndedWriters() {
+		if rng.IntN(3) == 0 {
+			list = append(list, &RecordSweep{Writers: []id.Session{w.ID, w.ID + 1}, Last: w.Swept})
+		}
+	}
+	return append(list, purge, &RecordScrub{To: id.Bundle(rng.Uint64N(1 << 40))})
 }
 
 func randomCommit(rng *rand.Rand, session id.Session, n uint32) *CommitBundle {
@@ -263,18 +287,14 @@ func requireBundlesCount(t *testing.T, s *machine) {
 		count[x.Bundle] = l
 		return true
 	}
-	s.topics.Scan(func(_ string, e *topicEntry) bool {
-		e.partitions.Scan(func(_ int32, p *partition) bool {
-			p.extents.Ascend(0, add)
-			return true
-		})
-		return true
-	})
-	s.cleanup.scan(func(tree extent.Tree) bool {
+	s.everyTree(func(tree extent.Tree) bool {
 		tree.Ascend(0, add)
 		return true
 	})
 	require.Equal(t, len(count), s.bundles.Len())
+	load := s.Load()
+	s.countLoad()
+	require.Equal(t, s.Load(), load)
 	s.bundles.Scan(func(b id.Bundle, l liveBundle) bool {
 		require.Equal(t, count[b].extents, l.extents)
 		require.Equal(t, count[b].liveBytes, l.liveBytes)

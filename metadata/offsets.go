@@ -45,8 +45,10 @@ type Offset struct {
 }
 
 // order ranks commits by their place in the log: entry, then command. Kafka compares offsets of records to the same
-// end. An entry has fewer than 2^20 commands.
-func (s *machine) order() uint64 { return s.index<<20 | uint64(s.position) }
+// end. An entry has fewer than 2^orderBits commands.
+func (s *machine) order() uint64 { return s.index<<orderBits | uint64(s.position) }
+
+const orderBits = 20
 
 // mutableOffsets gives what an entry to be changed has of a topic, to be changed.
 func (s *machine) mutableOffsets(g *groupEntry, key string) *topicOffsets {

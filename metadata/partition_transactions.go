@@ -72,6 +72,7 @@ func (s *machine) writeMarker(p *partition, m extent.EndMarker) (x extent.Extent
 	p.high++
 	x = extent.NewMarker(offset, s.now, m)
 	p.extents.Append(s.gen, x)
+	s.load.Extents++
 	p.raiseEpoch(m.ProducerID, m.Epoch, s.now)
 	first, open := p.openSince(m.ProducerID)
 	if !open {

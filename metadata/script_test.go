@@ -2,6 +2,7 @@ package metadata
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -39,11 +40,17 @@ func (w *world) run(t *testing.T, d *datadriven.TestData) string {
 		w.now += ms
 		return ""
 	case "topic":
-		c := &CreateTopic{ID: topicID(name(t, d)), Name: name(t, d), Partitions: int32(num(t, d, "partitions", 1))}
+		c := &CreateTopic{ID: topicID(cmp.Or(arg(d, "id"), name(t, d))), Name: name(t, d), Partitions: int32(num(t, d, "partitions", 1))}
 		c.Configs = pairs(d, "config")
 		return w.apply(t, c)
 	case "delete-topic":
-		return w.apply(t, &DeleteTopic{ID: topicID(name(t, d))})
+		return w.apply(t, &DeleteTopic{ID: topicID(name(t, d)), KeepMs: num(t, d, "keep", 0)})
+	case "undelete-topic":
+		return w.apply(t, &UndeleteTopic{ID: topicID(name(t, d)), Name: arg(d, "as")})
+	case "purge-topic":
+		return w.apply(t, &PurgeTopics{Topics: []PurgedTopic{{ID: topicID(name(t, d)), Index: uint64(num(t, d, "deleted", 0))}}})
+	case "sweep":
+		return w.apply(t, &RecordSweep{Writers: []id.Session{id.Session(num(t, d, "writer", 0))}, Last: d.HasArg("last")})
 	case "partitions":
 		return w.apply(t, &CreatePartitions{ID: topicID(name(t, d)), Count: int32(num(t, d, "count", 0))})
 	case "configs":
@@ -288,6 +295,15 @@ func (w *world) show(t *testing.T, d *datadriven.TestData) string {
 		for n, dead := range s.DeadBundles() {
 			fmt.Fprintf(&b, "%s of %d dead since entry %d\n", n, dead.Bytes, dead.Index)
 		}
+	case "show-deleted":
+		for x := range s.DeletedTopics() {
+			fmt.Fprintf(&b, "%s %s: by entry %d at %d for %d ms, %d bytes\n", topicName(x.ID), x.Name, x.Index, x.AtMs, x.KeepMs, x.Bytes)
+		}
+	case "show-writers":
+		for x := range s.EndedWriters() {
+			fmt.Fprintf(&b, "%d from %d to %d swept %t job %t next %d\n", x.ID, x.OpenedMs, x.EndedMs, x.Swept, x.Job, x.NextN)
+		}
+		fmt.Fprintf(&b, "%d in all\n", s.writers.Len())
 	case "show-settled":
 		r, ok := s.Settled(submission(t, d))
 		fmt.Fprintf(&b, "%t\n", ok)

@@ -40,7 +40,11 @@ func decode(r io.Reader) (*machine, error) {
 	if d.s.version > MaxVersion {
 		return nil, fmt.Errorf("%w: state version %d", ErrUnsupported, d.s.version)
 	}
+	if d.deletion != nil {
+		return nil, fmt.Errorf("%w: deletion of nothing", ErrMalformedSnapshot)
+	}
 	d.endTree()
+	d.s.countLoad()
 	return d.s, nil
 }
 
@@ -58,6 +62,7 @@ type snapshotDecoder struct {
 	cleanup   *extent.Tree
 	next      int64 // least base of the next extent
 	groups    groupDecoder
+	deletion  *deletion // of the topic to come; nil if that is not deleted
 
 	transactions transactionDecoder
 }
@@ -108,6 +113,12 @@ func (d *snapshotDecoder) record(w *wire.Reader) {
 			return
 		}
 		d.topic.earlier = earlier
+	case recordDeleted:
+		d.readDeleted(w)
+	case recordWriters:
+		d.s.readWriters(w)
+	case recordScrub:
+		d.s.scrub = id.Bundle(w.Uvarint())
 	case recordGone:
 		name, at := w.String(), w.Varint()
 		if _, twice := d.s.gone.Set(name, at); twice {
@@ -154,12 +165,7 @@ func (d *snapshotDecoder) readTopic(w *wire.Reader) {
 		w.Fail("topic of %d partitions", count)
 	}
 	d.topic, d.partition, d.tree, d.number = &topicEntry{gen: d.s.gen, topic: t}, nil, nil, -1
-	if _, twice := d.s.topics.Set(topicKey(t.ID), d.topic); twice {
-		w.Fail("topic id twice")
-	}
-	if _, twice := d.s.names.Set(t.Name, t.ID); twice {
-		w.Fail("topic name twice")
-	}
+	d.placeTopic(w, d.topic)
 }
 
 func (d *snapshotDecoder) readPartition(w *wire.Reader) {

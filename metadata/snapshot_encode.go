@@ -85,6 +85,7 @@ func (s *machine) encode(w io.Writer) (uint64, error) {
 		f.recordDone()
 		return true
 	})
+	s.encodeDeletedTopics(f)
 	s.encodeTransactions(f)
 	s.encodeGroups(f)
 	s.sessions.Scan(func(n id.Session, e *session) bool {
@@ -93,6 +94,8 @@ func (s *machine) encode(w io.Writer) (uint64, error) {
 	})
 	s.encodeBundles(f)
 	s.encodeJobs(f)
+	s.encodeWriters(f)
+	s.encodeScrub(f)
 	s.cleanup.scan(func(t extent.Tree) bool {
 		f.buf = append(f.buf, byte(recordCleanup))
 		encodeExtents(f, &t)

@@ -53,6 +53,14 @@ type api interface {
 	Bundles() iter.Seq2[id.Bundle, BundleInfo]
 	BundleLevel(b id.Bundle) (level uint8, ok bool)
 
+	BundlesFrom(from id.Bundle) iter.Seq2[id.Bundle, BundleInfo]
+	Load() Load
+	Scrubbed() id.Bundle
+
+	EndedWriters() iter.Seq[EndedWriter]
+	EndedWriter(n id.Session) (EndedWriter, bool)
+	DeletedTopics() iter.Seq[DeletedTopic]
+
 	Jobs() iter.Seq[JobInfo]
 	Job(n id.Session) (JobInfo, bool)
 	CleanedTo(tp id.TopicPartition) int64

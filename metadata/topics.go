@@ -82,7 +82,7 @@ func (s *machine) createTopic(c *CreateTopic, fx *Effects) error {
 	if _, ok := s.names.Get(c.Name); ok {
 		return ErrTopicExists
 	}
-	if _, ok := s.topics.Get(topicKey(c.ID)); ok || c.ID == (id.Topic{}) {
+	if _, ok := s.topics.Get(topicKey(c.ID)); ok || c.ID == (id.Topic{}) || s.deleted.has(topicKey(c.ID)) {
 		return ErrTopicExists
 	}
 	t := &Topic{ID: c.ID, Name: c.Name, Partitions: c.Partitions, Configs: maps.Clone(c.Configs), CreatedMs: s.now}
@@ -96,7 +96,8 @@ func (s *machine) createTopic(c *CreateTopic, fx *Effects) error {
 	return nil
 }
 
-// deleteTopic takes the topic out of the tables; its extents leave their bundles step by step (see cleanupQueue).
+// deleteTopic takes the topic out of the tables. It can be taken back for a while, or else its extents leave their bundles
+// step by step (see cleanupQueue).
 func (s *machine) deleteTopic(c *DeleteTopic, fx *Effects) error {
 	e, ok := s.topics.Delete(topicKey(c.ID))
 	if !ok {
@@ -106,7 +107,11 @@ func (s *machine) deleteTopic(c *DeleteTopic, fx *Effects) error {
 	if e.partitions.Len() > 0 {
 		s.rememberName(e.topic.Name)
 	}
-	s.cleanup.push(cleanupItem{partitions: e.partitions.Copy()})
+	if c.KeepMs > 0 {
+		s.keepDeleted(e, c.KeepMs)
+	} else {
+		s.cleanup.push(cleanupItem{partitions: e.partitions.Copy()})
+	}
 	fx.Topics = append(fx.Topics, c.ID)
 	return nil
 }

@@ -157,13 +157,26 @@ func requireDerived(t *testing.T, s *machine) {
 		}
 		return true
 	})
-	s.topics.Scan(func(_ string, e *topicEntry) bool {
+	entry := func(e *topicEntry) {
 		e.partitions.Scan(func(_ int32, p *partition) bool {
 			if p.transactions != nil {
 				requirePartitionDerived(t, p)
 			}
 			return true
 		})
+	}
+	s.topics.Scan(func(_ string, e *topicEntry) bool {
+		entry(e)
+		return true
+	})
+	require.Equal(t, s.deleted.byOrder.Len(), s.deleted.byID.Len())
+	s.deleted.byOrder.Scan(func(order uint64, d deletedTopic) bool {
+		entry(d.entry)
+		got, ok := s.deleted.byID.Get(topicKey(d.entry.topic.ID))
+		require.True(t, ok)
+		require.Equal(t, order, got)
+		_, ok = s.topics.Get(topicKey(d.entry.topic.ID))
+		require.False(t, ok, "deleted and there")
 		return true
 	})
 }

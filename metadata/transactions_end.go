@@ -102,8 +102,8 @@ func (s *machine) complete(t *transaction, commit bool) {
 	t.partitions, t.groups = nil, nil
 }
 
-// endEverywhere writes the markers of a transaction and settles its offsets. Partitions of deleted topics are passed
-// over, and so is one whose offsets are used up.
+// endEverywhere writes the markers of a transaction and settles its offsets. Partitions of topics deleted
+// for good are passed over, and so is one whose offsets are used up.
 func (s *machine) endEverywhere(t *transaction, m extent.EndMarker, fx *Effects) {
 	if t.partitions != nil {
 		w := s.markers(m, t.partitions.Len(), fx)
@@ -148,7 +148,11 @@ func (w *markerWriter) find(tp id.TopicPartition) (*partition, bool) {
 // write writes the marker to a partition, if that exists.
 func (w *markerWriter) write(tp id.TopicPartition) {
 	p, ok := w.find(tp)
-	if !ok || !p.hasRoom() {
+	if !ok {
+		w.writeDeleted(tp)
+		return
+	}
+	if !p.hasRoom() {
 		return
 	}
 	w.topic = w.mutableTopic(w.topic)

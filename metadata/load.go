@@ -1,0 +1,100 @@
+package metadata
+
+import (
+	"encoding/binary"
+	"iter"
+
+	"github.com/freshet-io/freshet/metadata/extent"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+// Load is how much there is of what the memory and the snapshots of a virtual cluster grow with. Compaction, retention and
+// deletion take it down.
+type Load struct {
+	Extents int64 // of all partitions, markers among them, those of deleted topics too
+	Bundles int   // live ones
+	Fresh   int   // live ones of level 0: not compacted yet
+}
+
+// Load costs nothing.
+func (s *machine) Load() Load {
+	l := s.load
+	l.Bundles = s.bundles.Len()
+	return l
+}
+
+// count adds a bundle that becomes live, or takes one that dies.
+func (l *Load) count(b *liveBundle, n int) {
+	if b.level == 0 {
+		l.Fresh += n
+	}
+}
+
+// countLoad counts anew, after a snapshot was read.
+func (s *machine) countLoad() {
+	s.load = Load{}
+	s.bundles.Scan(func(_ id.Bundle, b liveBundle) bool {
+		s.load.Extents += int64(b.extents)
+		s.load.count(&b, 1)
+		return true
+	})
+	markers := func(t extent.Tree) bool {
+		t.Ascend(0, func(x *extent.Extent) bool {
+			if x.Kind == extent.Marker {
+				s.load.Extents++
+			}
+			return true
+		})
+		return true
+	}
+	s.everyTree(markers)
+}
+
+// everyTree calls yield for the extents of every partition, those of deleted topics too, and for what is left to clean up,
+// until it returns false.
+func (s *machine) everyTree(yield func(extent.Tree) bool) {
+	more := true
+	ofTopic := func(e *topicEntry) bool {
+		e.partitions.Scan(func(_ int32, p *partition) bool {
+			more = yield(p.extents)
+			return more
+		})
+		return more
+	}
+	s.topics.Scan(func(_ string, e *topicEntry) bool { return ofTopic(e) })
+	if more {
+		s.deleted.byOrder.Scan(func(_ uint64, d deletedTopic) bool { return ofTopic(d.entry) })
+	}
+	if more {
+		s.cleanup.scan(yield)
+	}
+}
+
+// RecordScrub notes up to which bundle the live ones were checked, so that the next owner goes on there. Result: none.
+type RecordScrub struct{ To id.Bundle }
+
+const kindRecordScrub commandKind = 46
+
+func (*RecordScrub) kind() commandKind { return kindRecordScrub }
+
+func (c *RecordScrub) appendBody(dst []byte) []byte { return binary.AppendUvarint(dst, uint64(c.To)) }
+
+// Scrubbed gives the bundle up to which the live ones were checked, 0 at the beginning.
+func (s *machine) Scrubbed() id.Bundle { return s.scrub }
+
+// recordScrub is where the scrubber is; none at the beginning.
+const recordScrub recordTag = 39
+
+func (s *machine) encodeScrub(f *sectionWriter) {
+	if s.scrub != 0 {
+		f.buf = binary.AppendUvarint(append(f.buf, byte(recordScrub)), uint64(s.scrub))
+		f.recordDone()
+	}
+}
+
+// BundlesFrom gives the live bundles from a name on, in the order of their names.
+func (s *machine) BundlesFrom(from id.Bundle) iter.Seq2[id.Bundle, BundleInfo] {
+	return func(yield func(id.Bundle, BundleInfo) bool) {
+		s.bundles.Ascend(from, func(b id.Bundle, l liveBundle) bool { return yield(b, l.info()) })
+	}
+}
