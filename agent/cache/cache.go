@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"go.uber.org/zap"
+	"golang.org/x/time/rate"
 
 	"github.com/freshet-io/freshet/metadata/extent"
 	"github.com/freshet-io/freshet/metadata/id"
@@ -25,6 +27,7 @@ type Cache struct {
 	metrics *metrics
 	store   *store
 	lanes   [classes]*lane
+	budgets [classes]*rate.Limiter // of GETs
 
 	ctx   context.Context // of GETs; ends with Close
 	stop  context.CancelFunc
@@ -32,7 +35,7 @@ type Cache struct {
 
 	mu struct {
 		sync.Mutex
-		flights map[unitKey]*flight
+		flights map[flightKey]*flight
 		closed  bool
 	}
 }
@@ -50,10 +53,11 @@ func New(cfg Config) (*Cache, error) {
 		room := max(b.Bytes/4, min(WholeUnit, b.Bytes/2))
 		keep[class] = b.Bytes - room
 		c.lanes[class] = newLane(b.Gets, room)
+		c.budgets[class] = rate.NewLimiter(b.limit(), b.Gets)
 	}
 	c.store = newStore(keep[Live], keep[CatchUp], c.metrics)
 	c.ctx, c.stop = context.WithCancel(context.Background())
-	c.mu.flights = make(map[unitKey]*flight)
+	c.mu.flights = make(map[flightKey]*flight)
 	return c, nil
 }
 
@@ -76,11 +80,15 @@ func (c *Cache) Put(bundle id.Bundle, own Own) {
 	u := &unit{key: unitKey{bundle: bundle}, own: own, size: own.Held(), free: own.Release}
 	u.retain()
 	c.metrics.handed.Add(float64(u.size))
-	c.store.put(u, Live)
+	c.store.put(u, Live, false)
 }
 
-// errAbsent: not all of the extent is in memory.
-var errAbsent = errors.New("not in memory")
+var (
+	// errAbsent: not all of the extent is in memory.
+	errAbsent = errors.New("not in memory")
+	// errUnfit: what the writer or another agent left of the bundle does not serve the extent. Only the object does.
+	errUnfit = fmt.Errorf("object needed: %w", errAbsent)
+)
 
 // Resident gives an extent's bytes if they are all in memory. The error is a *CorruptError.
 func (c *Cache) Resident(e *extent.Extent) (*Bytes, bool, error) {
@@ -115,17 +123,32 @@ func (c *Cache) gather(e *extent.Extent, keys []unitKey, find func(unitKey) (*un
 			continue
 		}
 		defer b.Release()
-		if u.own != nil { // a batch that was not accepted with the bundle's first commit
-			c.store.drop(u)
-			return nil, errAbsent
+		if u.own != nil || u.foreign { // a batch that was not accepted with the bundle's first commit
+			return nil, c.unfit(b.units, UnfitIncomplete)
 		}
 		return nil, c.corrupt(b, &CorruptError{Position: int64(from), Offset: e.Base, Reason: "object ends before the extent"})
 	}
 	if err := makeReady(b.units, e, b.pieces); err != nil {
 		defer b.Release()
+		if slices.ContainsFunc(b.units, func(u *unit) bool { return u.foreign }) {
+			return nil, c.unfit(b.units, UnfitCorrupt)
+		}
 		return nil, c.corrupt(b, err)
 	}
 	return b, nil
+}
+
+// unfit forgets units from elsewhere than the object store.
+func (c *Cache) unfit(units []*unit, why Unfit) error {
+	for _, u := range units {
+		if u.own != nil || u.foreign {
+			c.store.drop(u)
+		}
+		if u.foreign {
+			c.cfg.Zone.Unfit(why)
+		}
+	}
+	return errUnfit
 }
 
 // corrupt reports bytes that failed and forgets their units, so that the next reader gets them anew.
@@ -145,11 +168,13 @@ func (c *Cache) corrupt(b *Bytes, err *CorruptError) error {
 // Start begins to read what an extent needs and memory lacks, without waiting. Above the class's bounds it does
 // nothing: read-ahead must not delay what readers wait for.
 func (c *Cache) Start(e *extent.Extent, class Class) {
+	var keys []unitKey
 	for _, key := range unitKeys(e) {
 		if !c.store.has(key) && c.lanes[class].idle(key.span()) {
-			c.launch(key, class)
+			keys = append(keys, key)
 		}
 	}
+	c.launch(keys, account{class: class})
 }
 
 // ReadAhead is how many bytes one sequential reader may have read ahead: a quarter of what catch-up reads may keep, so
@@ -162,40 +187,58 @@ const maxEvictions = 2
 // Read gives an extent's bytes, reading what is missing on the class's account; the caller releases them. Errors:
 // ErrGone, a *CorruptError, ErrClosed, the context's, or the last one of the object store.
 func (c *Cache) Read(ctx context.Context, e *extent.Extent, class Class) (*Bytes, error) {
+	return c.read(ctx, e, account{class: class})
+}
+
+func (c *Cache) read(ctx context.Context, e *extent.Extent, to account) (*Bytes, error) {
 	keys := unitKeys(e)
-	if b, err := c.gather(e, keys, c.stored); !errors.Is(err, errAbsent) {
-		c.metrics.hits.WithLabelValues(class.String()).Inc()
+	b, err := c.gather(e, keys, c.stored)
+	if !errors.Is(err, errAbsent) {
+		c.metrics.hits.WithLabelValues(to.class.String()).Inc()
 		return b, err
 	}
-	c.metrics.misses.WithLabelValues(class.String()).Inc()
+	c.metrics.misses.WithLabelValues(to.class.String()).Inc()
+	direct := errors.Is(err, errUnfit)
 	for range maxEvictions {
-		if err := c.load(ctx, keys, class); err != nil {
+		if err := c.load(ctx, keys, to, direct); err != nil {
 			return nil, err
 		}
-		if b, err := c.gather(e, keys, c.stored); !errors.Is(err, errAbsent) {
+		if b, err = c.gather(e, keys, c.stored); !errors.Is(err, errAbsent) {
 			return b, err
 		}
+		direct = direct || errors.Is(err, errUnfit)
 	}
 	// The extent does not stay in memory for long enough, because it is larger than the class's bound or that is in
-	// great demand: take the units from their GETs.
-	return c.gather(e, keys, func(key unitKey) (*unit, error) {
+	// great demand: take the units from their flights.
+	if b, err = c.gather(e, keys, c.flown(ctx, to, direct)); errors.Is(err, errUnfit) {
+		b, err = c.gather(e, keys, c.flown(ctx, to, true))
+	}
+	return b, err
+}
+
+// flown finds units in memory or waits for their reading; direct leaves out what is not the object store's.
+func (c *Cache) flown(ctx context.Context, to account, direct bool) func(unitKey) (*unit, error) {
+	return func(key unitKey) (*unit, error) {
 		if u := c.store.get(key); u != nil {
-			return u, nil
+			if !direct || !u.partial() {
+				return u, nil
+			}
+			u.release()
 		}
-		return c.join(key, class).wait(ctx, c)
-	})
+		return c.join([]unitKey{key}, to, direct)[0].wait(ctx, c)
+	}
 }
 
 // load reads the units that are not in memory, all at once.
-func (c *Cache) load(ctx context.Context, keys []unitKey, class Class) error {
-	flights := make([]*flight, 0, len(keys))
+func (c *Cache) load(ctx context.Context, keys []unitKey, to account, direct bool) error {
+	absent := make([]unitKey, 0, len(keys))
 	for _, key := range keys {
 		if !c.store.has(key) {
-			flights = append(flights, c.join(key, class))
+			absent = append(absent, key)
 		}
 	}
 	var first error
-	for _, f := range flights { // all of them: each has this waiter counted
+	for _, f := range c.join(absent, to, direct) { // all of them: each has this waiter counted
 		u, err := f.wait(ctx, c)
 		if err == nil {
 			u.release()

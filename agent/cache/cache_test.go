@@ -153,9 +153,10 @@ func (o *own) Slices(dst [][]byte, position, length uint32) ([][]byte, bool) {
 	}
 	return append(dst, o.bytes[position-o.position:][:length]), true
 }
-func (o *own) Held() int64 { return int64(len(o.bytes)) }
-func (o *own) Retain()     { o.refs.Add(1) }
-func (o *own) Release()    { o.refs.Add(-1) }
+func (o *own) Pieces(yield func(uint32, []byte)) { yield(o.position, o.bytes) }
+func (o *own) Held() int64                       { return int64(len(o.bytes)) }
+func (o *own) Retain()                           { o.refs.Add(1) }
+func (o *own) Release()                          { o.refs.Add(-1) }
 
 func TestCache_OwnBundles(t *testing.T) {
 	c, b := setup(t, Config{Live: Bounds{Bytes: 10_000, Gets: 1}})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+	"golang.org/x/time/rate"
 
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/objstore"
@@ -35,16 +36,27 @@ const (
 type Bounds struct {
 	Bytes int64 // kept and being read together; a quarter is for what is being read, one unit at least
 	Gets  int   // GETs at once
+	Rate  int   // GETs per second, after a burst of as many as may be at once; 0: no bound
+}
+
+func (b *Bounds) limit() rate.Limit {
+	if b.Rate == 0 {
+		return rate.Inf
+	}
+	return rate.Limit(b.Rate)
 }
 
 // Config is what a Cache is made of. Zero values mean the defaults.
 type Config struct {
 	Bucket objstore.Bucket
 	// Key names a bundle's object. It is called for every GET.
-	Key     func(id.Bundle) string
+	Key func(id.Bundle) string
+	// Zone is asked before the object store is read; nil: nobody is.
+	Zone    Zone
 	Live    Bounds // default 256 MiB, 64 GETs
-	CatchUp Bounds // default 64 MiB, 16 GETs
-	// GetTimeout bounds one attempt of a GET, body included. Default 15 s.
+	CatchUp Bounds // default 64 MiB, 16 GETs, 500 a second
+	// GetTimeout bounds what one attempt of a GET takes for its first bytes and one unit, or for a further unit.
+	// Default 15 s.
 	GetTimeout time.Duration
 	// Attempts bounds the attempts of a GET. Default 4.
 	Attempts int
@@ -60,6 +72,7 @@ func (c *Config) ApplyDefaults() {
 	def(&c.Live.Gets, 64)
 	def(&c.CatchUp.Bytes, 64<<20)
 	def(&c.CatchUp.Gets, 16)
+	def(&c.CatchUp.Rate, 500)
 	def(&c.GetTimeout, 15*time.Second)
 	def(&c.Attempts, 4)
 	def(&c.Backoff, 50*time.Millisecond)
@@ -87,8 +100,9 @@ func (c *Config) Validate() error {
 		errs = append(errs, errors.New("a key function is needed"))
 	}
 	for class, b := range map[Class]Bounds{Live: c.Live, CatchUp: c.CatchUp} {
-		if b.Bytes < 1 || b.Gets < 1 {
-			errs = append(errs, fmt.Errorf("%s bounds must be positive: %d bytes, %d gets", class, b.Bytes, b.Gets))
+		if b.Bytes < 1 || b.Gets < 1 || b.Rate < 0 {
+			errs = append(errs, fmt.Errorf("%s bounds must be positive: %d bytes, %d gets, %d a second", class, b.Bytes,
+				b.Gets, b.Rate))
 		}
 	}
 	if c.GetTimeout < 0 || c.Attempts < 1 || c.Backoff < 0 {

@@ -81,7 +81,7 @@ func TestCache_SmallBundlesOverlap(t *testing.T) {
 		}
 		began := time.Now()
 		for i := range exts {
-			c.launch(unitKeys(&exts[i])[0], CatchUp)
+			c.launch(unitKeys(&exts[i]), account{class: CatchUp})
 		}
 		for i := range exts {
 			got, err := c.Read(t.Context(), &exts[i], CatchUp)
@@ -106,7 +106,7 @@ func TestCache_UnitThatCameMeanwhileIsCountedOnce(t *testing.T) {
 	require.NoError(t, err)
 	got.Release()
 	before := c.store.mu.bytes
-	u, err := c.join(unitKeys(&e)[0], CatchUp).wait(t.Context(), c)
+	u, err := c.join(unitKeys(&e), account{class: CatchUp}, true)[0].wait(t.Context(), c)
 	require.NoError(t, err)
 	u.release()
 	require.Equal(t, int32(1), b.gets.Load())

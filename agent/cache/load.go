@@ -2,66 +2,114 @@ package cache
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math/rand/v2"
-	"time"
-
-	"github.com/freshet-io/freshet/objstore"
+	"io"
 )
 
-// flight is one GET that readers of the same unit wait for together. It goes on when they leave, for who comes next.
+// flightKey names a flight. Direct ones read the object store, others ask the zone's agents first.
+type flightKey struct {
+	unitKey
+	direct bool
+}
+
+// flight is one reading of a unit that its readers wait for together. It goes on when they leave, for who comes next.
 type flight struct {
-	done chan struct{}
-	unit *unit // one reference for each waiter
-	err  error
+	key    flightKey
+	class  Class
+	reader uint64 // on whose account
+	run    *run   // the GET that it is part of; nil: none
+	done   chan struct{}
+	unit   *unit // one reference for each waiter
+	err    error
 
 	waiters int // guarded by the cache's lock
-	ended   bool
 }
 
-// join waits with others for a unit's GET, or begins it. Each join is followed by one wait.
-func (c *Cache) join(key unitKey, class Class) *flight { return c.takeOff(key, class, 1) }
+// account is on whose account units are read: readers of a class share its bounds evenly. Reader 0 are all those that
+// have no number.
+type account struct {
+	class  Class
+	reader uint64
+}
 
-// launch begins a unit's GET if there is none.
-func (c *Cache) launch(key unitKey, class Class) { c.takeOff(key, class, 0) }
+// join waits with others for units of one bundle, or begins to read them. Each flight is to be waited for once. direct
+// says that the zone's agents are of no use.
+func (c *Cache) join(keys []unitKey, to account, direct bool) []*flight {
+	return c.takeOff(keys, to, direct, 1)
+}
 
-func (c *Cache) takeOff(key unitKey, class Class, waiters int) *flight {
+// launch begins to read units of one bundle that nobody reads yet: by one GET where they adjoin.
+func (c *Cache) launch(keys []unitKey, to account) { c.takeOff(keys, to, false, 0) }
+
+func (c *Cache) takeOff(keys []unitKey, to account, direct bool, waiters int) []*flight {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if f := c.mu.flights[key]; f != nil {
+	flights := make([]*flight, len(keys))
+	var begun []*flight
+	for i, key := range keys {
+		f := c.underWay(key, direct)
+		if f == nil {
+			f = &flight{
+				key: flightKey{key, direct}, class: to.class, reader: to.reader, done: make(chan struct{}),
+			}
+			if c.mu.closed {
+				f.err = ErrClosed
+				close(f.done)
+			} else {
+				c.mu.flights[f.key] = f
+				begun = append(begun, f)
+			}
+		}
 		f.waiters += waiters
-		return f
+		if f.run != nil && waiters > 0 {
+			f.run.poke()
+		}
+		flights[i] = f
 	}
-	f := &flight{done: make(chan struct{}), waiters: waiters}
-	if c.mu.closed {
-		f.err, f.ended = ErrClosed, true
-		close(f.done)
-		return f
-	}
-	c.mu.flights[key] = f
-	c.loads.Add(1)
-	go c.fly(f, key, class)
-	return f
+	c.depart(begun, direct)
+	return flights
 }
 
-// fly reads the unit and ends the flight.
-func (c *Cache) fly(f *flight, key unitKey, class Class) {
-	defer c.loads.Done()
-	u, kept, err := c.fetch(key, class)
+// underWay finds a flight that serves who wants a unit. The lock is held.
+func (c *Cache) underWay(key unitKey, direct bool) *flight {
+	if f := c.mu.flights[flightKey{key, true}]; f != nil || direct {
+		return f
+	}
+	return c.mu.flights[flightKey{key, false}]
+}
+
+// depart starts flights of one bundle. The lock is held.
+func (c *Cache) depart(flights []*flight, direct bool) {
+	if c.cfg.Zone != nil && !direct && len(flights) > 0 {
+		c.loads.Go(func() { c.flyByZone(flights) })
+		return
+	}
+	for len(flights) > 0 {
+		n := 1
+		for n < len(flights) && flights[n].key.follows(flights[n-1].key.unitKey) {
+			n++
+		}
+		r := newRun(c, flights[:n:n])
+		c.loads.Go(r.fly)
+		flights = flights[n:]
+	}
+}
+
+// land ends a flight. The one reference of u is land's now; kept says that the cache has it already.
+func (c *Cache) land(f *flight, u *unit, kept bool, err error) {
 	if err == nil && !kept {
 		u.retain() // the cache's
-		c.store.put(u, class)
+		c.store.put(u, f.class, !c.wanted([]*flight{f}))
 	}
 	c.mu.Lock()
-	delete(c.mu.flights, key)
-	f.unit, f.err, f.ended = u, err, true
+	delete(c.mu.flights, f.key)
+	f.unit, f.err = u, err
 	if u != nil {
 		u.refs.Add(int32(f.waiters))
 	}
 	c.mu.Unlock()
 	if u != nil {
-		u.release() // this goroutine's
+		u.release()
 	}
 	close(f.done)
 }
@@ -83,93 +131,8 @@ func (f *flight) wait(ctx context.Context, c *Cache) (*unit, error) {
 	return nil, fmt.Errorf("await bundle: %w", context.Cause(ctx))
 }
 
-// fetch GETs a unit, within the class's bounds and with retries; its one reference is the caller's. kept says that
-// the cache has it already.
-func (c *Cache) fetch(key unitKey, class Class) (_ *unit, kept bool, err error) {
-	g, err := c.lanes[class].acquire(c.ctx, key.span())
-	if err != nil {
-		return nil, false, ErrClosed
-	}
-	if u := c.store.get(key); u != nil && u.own == nil {
-		g.release(0)
-		return u, true, nil // it came while this GET waited its turn
-	} else if u != nil {
-		u.release()
-	}
-	began := time.Now()
-	u, err := c.attempts(key, class, g)
-	if err != nil {
-		g.release(0)
-		return nil, false, err
-	}
-	g.release(u.size)
-	c.metrics.latency.Observe(time.Since(began).Seconds())
-	return u, false, nil
-}
-
-// attempts tries a GET until it succeeds or trying is of no use.
-func (c *Cache) attempts(key unitKey, class Class, g *grant) (*unit, error) {
-	pause := c.cfg.Backoff
-	for attempt := 1; ; attempt++ {
-		u, err := c.get(key, class, g)
-		switch {
-		case err == nil:
-			return u, nil
-		case errors.Is(err, objstore.ErrNotFound):
-			return nil, fmt.Errorf("get bundle %s: %w", key.bundle, ErrGone)
-		case c.ctx.Err() != nil:
-			return nil, ErrClosed
-		case attempt == c.cfg.Attempts:
-			return nil, fmt.Errorf("get bundle %s, attempt %d: %w", key.bundle, attempt, err)
-		}
-		select {
-		case <-time.After(pause + rand.N(pause/2+1)):
-			pause *= 2
-		case <-c.ctx.Done():
-			return nil, ErrClosed
-		}
-	}
-}
-
-// Results of a GET attempt, as metrics show them.
-const (
-	resultOK       = "ok"
-	resultNotFound = "not_found"
-	resultFailed   = "failed"
-)
-
-// get is one attempt.
-func (c *Cache) get(key unitKey, class Class, g *grant) (*unit, error) {
-	ctx, cancel := context.WithTimeout(c.ctx, c.cfg.GetTimeout)
-	defer cancel()
-	u, err := c.read(ctx, key, g)
-	result := resultOK
-	switch {
-	case errors.Is(err, objstore.ErrNotFound):
-		result = resultNotFound
-	case err != nil:
-		result = resultFailed
-	default:
-		c.metrics.readBytes.WithLabelValues(class.String()).Add(float64(u.size))
-	}
-	c.metrics.gets.WithLabelValues(class.String(), result).Inc()
-	return u, err
-}
-
-func (c *Cache) read(ctx context.Context, key unitKey, g *grant) (*unit, error) {
-	body, err := c.cfg.Bucket.Get(ctx, c.cfg.Key(key.bundle), int64(key.first), key.span())
-	if err != nil {
-		return nil, err
-	}
-	segments, size, free, err := readChunks(body, key.first, func(size int64) error { return g.grow(ctx, size) })
-	if cerr := body.Close(); err == nil && cerr != nil {
-		free()
-		err = cerr
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read object: %w", err)
-	}
-	u := &unit{key: key, segments: segments, size: size, free: free}
-	u.retain()
-	return u, nil
+// open begins to read the bytes of one unit, or of several that adjoin, from first's position on: at most length bytes,
+// fewer where the object ends. ctx lives until the body is closed. Errors are objstore's.
+func (c *Cache) open(ctx context.Context, first unitKey, length int64) (io.ReadCloser, error) {
+	return c.cfg.Bucket.Get(ctx, c.cfg.Key(first.bundle), int64(first.first), length)
 }

@@ -3,9 +3,11 @@ package cache
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
-// store keeps units within bounds of bytes, per class, dropping the least recently used.
+// store keeps units within bounds of bytes, per class, dropping the least recently used. Units that were read ahead and
+// not used yet stay, up to half of the bound, until nothing else is left to drop or they are too old.
 type store struct {
 	metrics *metrics
 	limit   [classes]int64
@@ -15,20 +17,33 @@ type store struct {
 		sync.Mutex
 		units map[unitKey]*unit
 		bytes [classes]int64
-		// ring heads: next is the most, prev the least recently used
-		rings [classes]*unit
+		// ring heads: next is the most, prev the least recently used, or the one that came first
+		used, ahead [classes]*unit
+		aheadBytes  [classes]int64
+		// of units in ahead, by the reader they were read for
+		aheadOf [classes]map[uint64]int64
+		freed   chan struct{} // closed when a unit leaves ahead
 	}
 }
+
+// maxAhead is how long a unit that was read ahead and not used is kept before others.
+const maxAhead = 15 * time.Second
 
 func newStore(live, catchUp int64, m *metrics) *store {
 	s := &store{metrics: m, limit: [classes]int64{Live: live, CatchUp: catchUp}}
 	s.mu.units = make(map[unitKey]*unit)
-	for i := range s.mu.rings {
-		head := &unit{}
-		head.next, head.prev = head, head
-		s.mu.rings[i] = head
+	s.mu.freed = make(chan struct{})
+	for i := range classes {
+		s.mu.used[i], s.mu.ahead[i] = newRing(), newRing()
+		s.mu.aheadOf[i] = make(map[uint64]int64)
 	}
 	return s
+}
+
+func newRing() *unit {
+	head := &unit{}
+	head.next, head.prev = head, head
+	return head
 }
 
 // get finds a unit and pins it: the caller releases it.
@@ -39,6 +54,7 @@ func (s *store) get(key unitKey) *unit {
 	if u != nil {
 		u.retain()
 		s.unlink(u)
+		u.unread = false
 		s.link(u)
 	}
 	return u
@@ -52,9 +68,9 @@ func (s *store) has(key unitKey) bool {
 }
 
 // put takes over the caller's reference to u. A unit of the same key is replaced. What is over the bound goes; a unit
-// larger than the bound is dropped at once.
-func (s *store) put(u *unit, class Class) {
-	u.class = class
+// larger than the bound is dropped at once. ahead says that nobody waits for it yet.
+func (s *store) put(u *unit, class Class, ahead bool) {
+	u.class, u.unread, u.since = class, ahead && class == CatchUp, time.Now()
 	s.mu.Lock()
 	var out []*unit
 	if old := s.mu.units[u.key]; old != nil {
@@ -64,9 +80,10 @@ func (s *store) put(u *unit, class Class) {
 	s.mu.bytes[class] += u.size
 	s.link(u)
 	evicted := int64(0)
-	for ring := s.mu.rings[class]; s.mu.bytes[class] > s.limit[class] && ring.prev != ring; {
-		evicted += ring.prev.size
-		out = append(out, s.remove(ring.prev))
+	for s.mu.bytes[class] > s.limit[class] {
+		last := s.last(class)
+		evicted += last.size
+		out = append(out, s.remove(last))
 	}
 	s.metrics.bytes.WithLabelValues(class.String()).Set(float64(s.mu.bytes[class]))
 	s.mu.Unlock()
@@ -75,6 +92,41 @@ func (s *store) put(u *unit, class Class) {
 	}
 	for _, old := range out { // after the lock: releasing may call out
 		old.release()
+	}
+}
+
+// last is the unit to drop next. The class has one. The lock is held.
+func (s *store) last(class Class) *unit {
+	used, ahead := s.mu.used[class], s.mu.ahead[class]
+	if ahead.prev != ahead && (used.prev == used || s.mu.aheadBytes[class] > s.limit[class]/2) {
+		return ahead.prev
+	}
+	return used.prev
+}
+
+// roomAhead tells whether size more bytes may be read ahead for a reader: all readers share half of what the class keeps
+// evenly. If not, freed is closed when that may have changed.
+func (s *store) roomAhead(class Class, reader uint64, size int64) (ok bool, freed <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.age(class)
+	half, of := s.limit[class]/2, s.mu.aheadOf[class]
+	readers := int64(len(of))
+	if of[reader] == 0 {
+		readers++
+	}
+	fits := s.mu.aheadBytes[class]+size <= half && of[reader]+size <= max(half/readers, size)
+	return class == Live || s.mu.aheadBytes[class] == 0 || fits, s.mu.freed
+}
+
+// age moves what was read ahead long ago to what goes first. The lock is held.
+func (s *store) age(class Class) {
+	ahead, used := s.mu.ahead[class], s.mu.used[class]
+	for u := ahead.prev; u != ahead && time.Since(u.since) > maxAhead; u = ahead.prev {
+		s.unlink(u)
+		u.unread = false
+		u.next, u.prev = used, used.prev // the least recently used
+		used.prev.next, used.prev = u, u
 	}
 }
 
@@ -102,7 +154,12 @@ func (s *store) remove(u *unit) *unit {
 }
 
 func (s *store) link(u *unit) {
-	head := s.mu.rings[u.class]
+	head := s.mu.used[u.class]
+	if u.unread {
+		head = s.mu.ahead[u.class]
+		s.mu.aheadBytes[u.class] += u.size
+		s.mu.aheadOf[u.class][u.reader] += u.size
+	}
 	u.prev, u.next = head, head.next
 	head.next.prev, head.next = u, u
 }
@@ -110,4 +167,14 @@ func (s *store) link(u *unit) {
 func (s *store) unlink(u *unit) {
 	u.prev.next, u.next.prev = u.next, u.prev
 	u.prev, u.next = nil, nil
+	if !u.unread {
+		return
+	}
+	s.mu.aheadBytes[u.class] -= u.size
+	of := s.mu.aheadOf[u.class]
+	if of[u.reader] -= u.size; of[u.reader] <= 0 {
+		delete(of, u.reader)
+	}
+	close(s.mu.freed)
+	s.mu.freed = make(chan struct{})
 }

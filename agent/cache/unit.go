@@ -4,6 +4,7 @@ import (
 	"sort"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/freshet-io/freshet/metadata/extent"
 	"github.com/freshet-io/freshet/metadata/id"
@@ -14,6 +15,11 @@ type unitKey struct {
 	bundle id.Bundle
 	first  uint32
 	part   bool
+}
+
+// follows tells whether the unit begins where the other one ends.
+func (k unitKey) follows(other unitKey) bool {
+	return k.bundle == other.bundle && k.part && other.part && uint64(k.first) == uint64(other.first)+PartUnit
 }
 
 func (k unitKey) span() int64 {
@@ -51,6 +57,8 @@ type Own interface {
 	Slices(dst [][]byte, position, length uint32) (_ [][]byte, ok bool)
 	// Held is the memory by capacity, bytes.
 	Held() int64
+	// Pieces calls yield with all the bytes there are, in the order of their positions in the object.
+	Pieces(yield func(position uint32, bytes []byte))
 	Retain()
 	Release()
 }
@@ -61,8 +69,11 @@ type unit struct {
 	own      Own       // nil if read
 	segments []segment // in the order of positions, adjoining
 	size     int64     // charged to the cache
+	reader   uint64    // on whose account it was read
 	refs     atomic.Int32
 	free     func()
+	foreign  bool          // another agent sent it
+	gaps     bool          // that one had not all of the object's bytes
 	pinned   *atomic.Int64 // where it is counted from when it left the cache; set before the cache's reference goes
 
 	mu struct {
@@ -70,8 +81,10 @@ type unit struct {
 		ready map[readyKey]struct{}
 	}
 
-	// Guarded by the cache's lock.
+	// Guarded by the store's lock.
 	class      Class
+	unread     bool // read ahead, and not used since
+	since      time.Time
 	next, prev *unit
 }
 
@@ -80,6 +93,9 @@ type readyKey struct {
 	position, length uint32
 	base, last       int64
 }
+
+// partial tells that bytes of the object are left out, so that an extent may lack some.
+func (u *unit) partial() bool { return u.own != nil || u.gaps }
 
 func (u *unit) retain() { u.refs.Add(1) }
 
