@@ -18,6 +18,7 @@ type openJob struct {
 	first, last id.TopicPartition // it touches no partition outside
 	inputs      []id.Bundle       // of a Compact job, ascending
 	startedMs   int64             // command time
+	handedMs    int64             // command time of the first part of its outcome, 0 before
 }
 
 // JobInfo describes an open job.
@@ -115,15 +116,25 @@ func (s *machine) endJob(n id.Session) {
 }
 
 // completeJob takes over what a job hands in, partition by partition: each is replaced where its extents still are what
-// the job rewrote, and stays as it is elsewhere. The same again changes nothing.
+// the job rewrote, and stays as it is elsewhere. The same again changes nothing. A bundle of the job may die at once, so
+// the parts must come before its object could be deleted: later ones end the job.
 func (s *machine) completeJob(c *CompleteJob) Result {
 	j, ok := s.jobs.Get(c.Job)
+	if ok && j.handedMs > 0 && s.now-j.handedMs >= reviveMs {
+		s.endJob(c.Job)
+		ok = false
+	}
 	if !ok {
 		return Result{Err: ErrUnknownJob}
 	}
 	o, err := job.ParseOutcome(c.Outcome)
 	if err != nil || !j.owns(c.Job, o) {
 		return Result{Err: ErrInvalidOutcome}
+	}
+	if j.handedMs == 0 {
+		begun := *j
+		begun.handedMs = max(s.now, 1)
+		s.jobs.Set(c.Job, &begun)
 	}
 	sw := swap{machine: s, job: j, freed: make(map[id.Bundle]counts)}
 	for _, b := range o.Bundles {

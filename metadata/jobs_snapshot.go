@@ -17,7 +17,8 @@ func (s *machine) encodeJobs(f *sectionWriter) {
 		b = appendPartition(b, j.first)
 		b = appendPartition(b, j.last)
 		b = appendBundles(b, j.inputs)
-		f.buf = binary.AppendVarint(b, j.startedMs)
+		b = binary.AppendVarint(b, j.startedMs)
+		f.buf = binary.AppendVarint(b, j.handedMs)
 		f.recordDone()
 		return f.err == nil
 	})
@@ -27,7 +28,7 @@ func (d *snapshotDecoder) readJob(w *wire.Reader) {
 	n := id.Session(w.Uint32())
 	j := &openJob{
 		kind: job.Kind(w.Byte()), level: w.Byte(), runner: id.Session(w.Uint32()),
-		first: readPartition(w), last: readPartition(w), inputs: readBundles(w), startedMs: w.Varint(),
+		first: readPartition(w), last: readPartition(w), inputs: readBundles(w), startedMs: w.Varint(), handedMs: w.Varint(),
 	}
 	if n == 0 || n >= d.s.nextSession {
 		w.Fail("job %d", n)

@@ -147,7 +147,7 @@ func randomCommands(rng *rand.Rand, s *machine) []Command {
 	for range 1 + rng.IntN(4) {
 		session := id.Session(1 + rng.IntN(6))
 		info, _ := s.Session(session)
-		switch rng.IntN(40) {
+		switch rng.IntN(44) {
 		case 0:
 			t := topic()
 			list = append(list, &CreateTopic{ID: t, Name: topicName(t), Partitions: 1 + rng.Int32N(40)})
@@ -183,6 +183,8 @@ func randomCommands(rng *rand.Rand, s *machine) []Command {
 			list = append(list, &AbandonSubmission{Submission: id.Submission{Session: session, N: info.NextN}})
 		case 8, 9, 10, 11, 12, 13, 14, 15:
 			list = append(list, randomTransaction(rng, s))
+		case 31, 32, 33:
+			list = append(list, randomJob(rng, s))
 		case 24, 25, 26, 27, 28:
 			list = append(list, randomGroup(rng))
 		case 16, 17, 18, 19, 20, 21, 22, 23:
@@ -262,6 +264,7 @@ func TestState_RandomHistories(t *testing.T) {
 				require.Equal(t, frozen.Hash(), replica.Hash(), "seed %d index %d", seed, index)
 				replica = restore(t, replica)
 				requireBundlesCount(t, frozen)
+				requireWhole(t, frozen)
 				requireDerived(t, frozen)
 				requireGroupsTidy(t, frozen)
 				requireDerived(t, replica)

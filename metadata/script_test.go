@@ -101,6 +101,9 @@ func (w *world) run(t *testing.T, d *datadriven.TestData) string {
 	if out, ok := w.runGroup(t, d); ok {
 		return out
 	}
+	if out, ok := w.runJob(t, d); ok {
+		return out
+	}
 	return w.show(t, d)
 }
 
@@ -142,6 +145,8 @@ func (w *world) again(t *testing.T, b *Batch, first Result) {
 		}
 	case *OpenSession, *CloseSession, *AbandonSubmission, *TrimPartitions, *AddPartitions, *AddOffsets, *EndTransaction:
 		require.Equal(t, first, second)
+	case *StartJob:
+		return // opens another
 	case *InitTransaction, *WriteMarkers, *CommitOffsets:
 		return // raises the epoch, writes another marker, stores later offsets
 	}
