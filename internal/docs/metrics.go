@@ -16,6 +16,7 @@ var measured = []struct{ heading, dir string }{
 	{"Write buffers (agent)", "agent/slab"},
 	{"Fetching (agent)", "agent/fetch"},
 	{"Cache (agent)", "agent/cache"},
+	{"Background jobs (agent)", "agent/job/runner"},
 	{"Partition views (agent)", "agent/view"},
 	{"Client telemetry (agent)", "agent/telemetry"},
 	{"Session with the owner (agent)", "controlplane/client"},
