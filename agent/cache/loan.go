@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-
-	"github.com/freshet-io/freshet/metadata/id"
 )
 
 // ErrAbsent: the unit is not in memory.
@@ -27,22 +25,46 @@ type Stretch struct {
 	pieces   pieces
 }
 
-// Lend gives a unit. One that is not in memory is read from the object store if read says so, never from another
-// agent, so that agents do not wait for each other in a ring. Errors: ErrAbsent, ErrGone, ErrClosed, the context's, the
-// last one of the object store.
-func (c *Cache) Lend(ctx context.Context, bundle id.Bundle, unit Unit, class Class, read bool) (*Loan, error) {
-	key := unitKey{bundle: bundle, first: unit.First, part: unit.Part}
+// Order is what another agent asks for.
+type Order struct {
+	Ask
+	Read bool   // from the object store, what is not in memory; never from a third agent: nobody waits in a ring
+	By   uint64 // a number for the agent, other than those of readers
+}
+
+// Prepare begins to read an order's units that are not in memory, by one GET where they adjoin.
+func (c *Cache) Prepare(o *Order) {
+	if !o.Read || len(o.Units) == 1 {
+		return // Lend will do
+	}
+	var absent []unitKey
+	for i := range o.Units {
+		if key := o.key(i); !c.store.has(key) {
+			absent = append(absent, key)
+		}
+	}
+	c.takeOff(absent, account{o.Class, o.By}, true, 0)
+}
+
+// Lend gives a unit of an order, by its index. Errors: ErrAbsent, ErrGone, ErrClosed, the context's, the last one of
+// the object store.
+func (c *Cache) Lend(ctx context.Context, o *Order, unit int) (*Loan, error) {
+	key := o.key(unit)
 	if u := c.store.get(key); u != nil {
 		return newLoan(u), nil
 	}
-	if !read {
-		return nil, fmt.Errorf("bundle %s: %w", bundle, ErrAbsent)
+	if !o.Read {
+		return nil, fmt.Errorf("bundle %s: %w", o.Bundle, ErrAbsent)
 	}
-	u, err := c.join([]unitKey{key}, account{class: class}, true)[0].wait(ctx, c)
+	u, err := c.join([]unitKey{key}, account{o.Class, o.By}, true)[0].wait(ctx, c)
 	if err != nil {
 		return nil, err
 	}
 	return newLoan(u), nil
+}
+
+func (o *Order) key(unit int) unitKey {
+	return unitKey{bundle: o.Bundle, first: o.Units[unit].First, part: o.Units[unit].Part}
 }
 
 func newLoan(u *unit) *Loan {

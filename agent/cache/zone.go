@@ -26,10 +26,11 @@ type Ask struct {
 
 // Zone is the other agents of this agent's zone: peer.Zone implements it.
 type Zone interface {
-	// Fetch asks those agents for units that may have them, or should read them for all. It calls take for each unit
-	// of the ask, by its index, from any goroutine: with bytes, and again with nil if that failed; with nil alone where
-	// this agent is to read the object store. It returns when all are taken; ctx ends it early.
-	Fetch(ctx context.Context, a Ask, take func(unit int, in Incoming) error)
+	// Fetch asks those agents for units that may have them, or should read them for all. It calls take with each unit
+	// that comes, by its index in the ask, and leave with those that this agent is to read from the object store, in
+	// order, as soon as that is known; a unit that take failed for may be tried again or left. The calls come from any
+	// goroutine. It returns when all units are taken or left, soon after ctx ends at the latest.
+	Fetch(ctx context.Context, a Ask, take func(unit int, in Incoming) error, leave func(units []int))
 	// Unfit is told that what an agent gave was of no use: it lacked an extent, or failed verification.
 	Unfit(reason Unfit)
 }
@@ -61,32 +62,52 @@ func (c *Cache) flyByZone(flights []*flight) {
 	for i, f := range flights {
 		a.Units[i] = Unit{First: f.key.first, Part: f.key.part}
 	}
-	c.cfg.Zone.Fetch(c.ctx, a, func(i int, in Incoming) error {
-		if in == nil {
-			c.loads.Go(func() { c.divert(flights[i]) })
-			return nil
-		}
+	take := func(i int, in Incoming) error {
 		u, err := c.takeIn(flights[i], in)
 		if err != nil {
 			return err
 		}
 		c.land(flights[i], u, false, nil)
 		return nil
+	}
+	c.cfg.Zone.Fetch(c.ctx, a, take, func(units []int) {
+		left := make([]*flight, len(units))
+		for k, i := range units {
+			left[k] = flights[i]
+		}
+		c.divert(left)
 	})
 }
 
-// divert ends a flight by way of the object store.
-func (c *Cache) divert(f *flight) {
-	direct := c.join([]unitKey{f.key.unitKey}, account{f.class, f.reader}, true)[0]
-	u, err := direct.wait(context.Background(), c) // ends with the cache
-	c.land(f, u, true, err)
+// divert lets flights go on by way of the object store: as direct ones, or behind those that there are.
+func (c *Cache) divert(flights []*flight) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var alone []*flight
+	for _, f := range flights {
+		key := flightKey{f.key.unitKey, true}
+		if ahead := c.mu.flights[key]; ahead != nil {
+			ahead.waiters++
+			ahead.run.poke()
+			c.loads.Go(func() {
+				u, err := ahead.wait(context.Background(), c) // it ends with the cache
+				c.land(f, u, true, err)
+			})
+			continue
+		}
+		delete(c.mu.flights, f.key)
+		f.key = key
+		c.mu.flights[key] = f
+		alone = append(alone, f)
+	}
+	c.depart(alone, true)
 }
 
 // takeIn reads a unit that another agent sends, within the class's bounds. Its one reference is the caller's.
 func (c *Cache) takeIn(f *flight, in Incoming) (*unit, error) {
 	size := in.Size()
 	if size <= 0 || size > f.key.span() {
-		return nil, fmt.Errorf("%w: a unit of %d bytes", errStretches, size)
+		return nil, fmt.Errorf("%w: a unit of %d bytes", ErrStretches, size)
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, roomTimeout)
 	defer cancel()
@@ -101,13 +122,16 @@ func (c *Cache) takeIn(f *flight, in Incoming) (*unit, error) {
 		return nil, fmt.Errorf("take in unit: %w", err)
 	}
 	g.release(size)
-	u := &unit{key: f.key.unitKey, segments: p.segments, size: size, free: p.free, foreign: true, gaps: in.Partial()}
+	u := &unit{
+		key: f.key.unitKey, segments: p.segments, size: size, reader: f.reader, free: p.free,
+		foreign: true, gaps: in.Partial(),
+	}
 	u.retain()
 	return u, nil
 }
 
-// errStretches: what another agent sends is not a unit.
-var errStretches = errors.New("stretches do not make up the unit")
+// ErrStretches: what another agent sends is not a unit.
+var ErrStretches = errors.New("stretches do not make up the unit")
 
 // packer reads stretches into chunks, one behind the other whatever lies between them in the object.
 type packer struct {
@@ -139,7 +163,7 @@ func (p *packer) readAll(in Incoming) error {
 		}
 		end := uint64(position) + uint64(length)
 		if uint64(position) < at || end > uint64(p.key.first)+uint64(p.key.span()) || int64(length) > p.left || n == most {
-			return fmt.Errorf("%w: [%d, %d) after %d", errStretches, position, end, at)
+			return fmt.Errorf("%w: [%d, %d) after %d", ErrStretches, position, end, at)
 		}
 		if err := p.read(in, position, int(length)); err != nil {
 			return err
