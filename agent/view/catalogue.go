@@ -43,8 +43,9 @@ type Member struct {
 // Snapshot is the catalogue as of one log index. It is immutable: callers share it and change nothing in it.
 type Snapshot struct {
 	ClusterID string
-	Index     uint64 // log index of the newest Catalogue message in it; 0 before the first
-	Version   uint64 // of the membership; rises with every change, never falls; the leader epoch
+	Session   id.Session // this agent's, as of the newest Welcome
+	Index     uint64     // log index of the newest Catalogue message in it; 0 before the first
+	Version   uint64     // of the membership; rises with every change, never falls; the leader epoch
 	Members   []*Member
 	// BrokerConfigs holds the cluster-wide broker configs that were set explicitly.
 	BrokerConfigs map[string]string
@@ -128,10 +129,10 @@ func (c *Catalogue) Fresh(ctx context.Context, p Prober) (*Snapshot, error) {
 	return c.Load(), nil
 }
 
-// OnWelcome takes the cluster's id. Part of client.Handler.
+// OnWelcome takes the cluster's id and the agent's session. Part of client.Handler.
 func (c *Catalogue) OnWelcome(w *api.Welcome) {
 	s := *c.Load()
-	s.ClusterID = w.GetClusterId()
+	s.ClusterID, s.Session = w.GetClusterId(), id.Session(w.GetSession())
 	c.publish(&s)
 }
 
