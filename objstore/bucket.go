@@ -60,7 +60,8 @@ type Bucket interface {
 	// returned, no goroutine reads the buffers any more, whatever the outcome.
 	Put(ctx context.Context, key string, body Body) error
 
-	// Get opens [offset, offset+length) of the object; length < 0 means to its end. A range that starts at or past
+	// Get opens [offset, offset+length) of the object; length < 0 means to its end. A negative offset means the object's
+	// last -offset bytes, all of them if it has fewer; length must be negative then. A range that starts at or past
 	// the end is an error, unless it is the whole of an empty object; one that ends past it is cut. A length of 0 is
 	// ErrRange too. The caller closes the reader; ctx must live until then. Errors: ErrNotFound, ErrRange,
 	// ErrThrottled.

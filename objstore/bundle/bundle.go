@@ -8,13 +8,16 @@
 //	header      24  see below
 //	batches      n  record batches (format 2) back to back, grouped by section
 //	footer    32·s  one entry per section
-//	trailer     32  see below
+//	seek      24·k  version 2: one entry per chunk of long sections
+//	trailer     32  version 1, see below; 40 in version 2
+//
+// Agents write version 1 (Encoder), background jobs version 2 (Writer).
 //
 // Header:
 //
 //	offset  size  field
 //	0          8  magic "frshbndl"
-//	8          1  version, 1
+//	8          1  version, 1 or 2
 //	9          3  reserved, 0
 //	12         4  agent session
 //	16         4  n: the submission's number in its session
@@ -29,7 +32,17 @@
 //	24         4  length in bytes
 //	28         4  number of record batches, at least 1
 //
-// Trailer, the object's last bytes:
+// Seek entry, in the order of positions. A chunk ends with the first batch that ends 1 MiB or more after the chunk's
+// beginning, or with its section; a section of a single chunk has no entry. So an offset is found by the entries' first
+// offsets, a time by their timestamps: no batch of a chunk is later than its entry says (Seek):
+//
+//	offset  size  field
+//	0          4  position of the chunk's first batch in the object
+//	4          4  length in bytes
+//	8          8  base offset of the chunk's first batch
+//	16         8  largest max timestamp of the chunk's batches, ms since the epoch; -1 if none
+//
+// Trailer of version 1, the object's last bytes:
 //
 //	offset  size  field
 //	0          4  position of the footer
@@ -40,9 +53,23 @@
 //	20         4  version, 1
 //	24         8  magic "frshfoot"
 //
-// Batches are the producers' bytes as they were sent: base offsets are not the true ones (package extent), and the
-// leader epoch is the producer's. A batch carries its own CRC-32C of everything from its byte 21 on, from which the
-// checksum of the whole object is combined without reading the records again.
+// Trailer of version 2, the object's last bytes. The seek table and the trailer can be checked without the footer:
+//
+//	offset  size  field
+//	0          4  position of the footer
+//	4          4  number of sections
+//	8          4  number of seek entries
+//	12         4  CRC-32C of all batch bytes
+//	16         4  CRC-32C of the footer
+//	20         4  CRC-32C of the seek table
+//	24         4  CRC-32C of bytes 0-23
+//	28         4  version, 2
+//	32         8  magic "frshfoot"
+//
+// In version 1 batches are the producers' bytes as they were sent: base offsets are not the true ones (package extent), and
+// the leader epoch is the producer's. In version 2 base offsets are true and the leader epoch is -1, sections ascend by
+// partition and their batches by offset, and batches that were not accepted are left out. A batch carries its own CRC-32C of
+// everything from its byte 21 on, from which the checksum of the whole object is combined without reading the records again.
 package bundle
 
 import (
@@ -51,13 +78,18 @@ import (
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
-// Version is the only version of the format so far.
-const Version = 1
+// Version and Version2 are those of the format: of what agents write, and of what background jobs do.
+const (
+	Version  = 1
+	Version2 = 2
+)
 
 const (
-	headerSize  = 24
-	entrySize   = 32
-	trailerSize = 32
+	headerSize    = 24
+	entrySize     = 32
+	seekEntrySize = 24
+	trailerSize   = 32
+	trailer2Size  = 40
 
 	headerMagic  = "frshbndl"
 	trailerMagic = "frshfoot"
@@ -69,7 +101,7 @@ const HeaderSize = headerSize
 // MaxSize is the largest bundle in bytes: positions are 32 bits wide.
 const MaxSize = 1<<32 - 1
 
-// Overhead is how many bytes a bundle with that many sections has besides its batches.
+// Overhead is how many bytes a bundle of version 1 with that many sections has besides its batches.
 func Overhead(sections int) int64 { return headerSize + trailerSize + int64(sections)*entrySize }
 
 var (

@@ -31,8 +31,13 @@ func batch(seed uint64, records int32, payload int) []byte {
 	binary.BigEndian.PutUint64(p[35:], 1_700_000_000_000)
 	binary.BigEndian.PutUint64(p[43:], seed)
 	binary.BigEndian.PutUint32(p[57:], uint32(records))
-	binary.BigEndian.PutUint32(p[17:], crc32.Checksum(p[21:], objstore.Castagnoli))
+	checksum(p)
 	return p
+}
+
+// checksum sets the checksum of a batch that was changed.
+func checksum(p []byte) {
+	binary.BigEndian.PutUint32(p[17:], crc32.Checksum(p[21:], objstore.Castagnoli))
 }
 
 func partition(topic byte, n int32) id.TopicPartition {

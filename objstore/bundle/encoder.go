@@ -35,12 +35,7 @@ type Encoder struct {
 
 // Reset begins the bundle of that submission and forgets the one before.
 func (e *Encoder) Reset(name id.Submission) {
-	header := make([]byte, 0, headerSize)
-	header = append(header, headerMagic...)
-	header = append(header, Version, 0, 0, 0)
-	header = binary.BigEndian.AppendUint32(header, uint32(name.Session))
-	header = binary.BigEndian.AppendUint32(header, name.N)
-	header = binary.BigEndian.AppendUint32(header, crc32.Checksum(header, objstore.Castagnoli))
+	header := appendHeader(make([]byte, 0, headerSize), name, Version)
 
 	e.name = name
 	e.buffers = append(make([][]byte, 0, max(e.lastBuffers, 16)), header)
@@ -91,11 +86,7 @@ func (e *Encoder) Finish() (objstore.Body, []Section) {
 	e.dropEmptySection()
 	tail := make([]byte, 0, len(e.sections)*entrySize+trailerSize)
 	for _, s := range e.sections {
-		tail = append(tail, s.Partition.Topic[:]...)
-		tail = binary.BigEndian.AppendUint32(tail, uint32(s.Partition.Partition))
-		tail = binary.BigEndian.AppendUint32(tail, s.Position)
-		tail = binary.BigEndian.AppendUint32(tail, s.Length)
-		tail = binary.BigEndian.AppendUint32(tail, s.Batches)
+		tail = appendSection(tail, s)
 	}
 	tail = binary.BigEndian.AppendUint32(tail, uint32(e.size))
 	tail = binary.BigEndian.AppendUint32(tail, uint32(len(e.sections)))

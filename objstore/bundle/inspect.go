@@ -18,6 +18,15 @@ type Description struct {
 	Size     int64
 	CRC32C   uint32 // of the whole object
 	Sections []SectionDescription
+	Seek     []SeekDescription // of version 2
+}
+
+// SeekDescription is an entry of the seek table: a chunk of a section.
+type SeekDescription struct {
+	Position     uint32 // of the chunk's first byte in the object
+	Length       uint32 // bytes
+	First        int64  // base offset of its first batch
+	MaxTimestamp int64  // largest of its batches, ms since the epoch; -1 if none
 }
 
 // SectionDescription is a section with its batches.
@@ -30,6 +39,7 @@ type SectionDescription struct {
 type BatchDescription struct {
 	Position      uint32 // of its first byte in the object
 	Length        uint32 // bytes, header included
+	BaseOffset    int64  // as stored: the true one in version 2
 	Attributes    int16
 	Records       int32 // last offset delta + 1
 	BaseTimestamp int64 // ms since the epoch
@@ -74,6 +84,9 @@ func Inspect(r io.ReaderAt, size int64) (*Description, error) {
 	if broken == nil && w.crc != trailer.batchesCRC {
 		broken = fmt.Errorf("%w: batches have CRC-32C %08x, trailer says %08x", ErrMalformed, w.crc, trailer.batchesCRC)
 	}
+	if broken == nil {
+		broken = checkSeek(d)
+	}
 	whole = objstore.CombineCRC32C(whole, w.crc, int64(trailer.footerAt)-headerSize)
 	d.CRC32C = crc32.Update(whole, objstore.Castagnoli, trailer.tail)
 	return d, broken
@@ -92,13 +105,6 @@ func ReadSections(r io.ReaderAt, size int64) (id.Submission, []Section, error) {
 	return d.Name, sections, nil
 }
 
-type trailer struct {
-	footerAt   uint32
-	sections   uint32
-	batchesCRC uint32
-	tail       []byte // footer and trailer
-}
-
 // readFrame reads and checks everything but the batches.
 func readFrame(r io.ReaderAt, size int64) (*Description, trailer, error) {
 	if size < headerSize+trailerSize || size > MaxSize {
@@ -112,11 +118,16 @@ func readFrame(r io.ReaderAt, size int64) (*Description, trailer, error) {
 	if err := parseHeader(d, head); err != nil {
 		return nil, trailer{}, err
 	}
-	t, err := readTrailer(r, size)
+	t, err := readEnd(r, size, d.Version)
 	if err != nil {
 		return nil, trailer{}, err
 	}
-	d.Sections, err = parseFooter(t)
+	if d.Sections, err = parseFooter(t); err != nil {
+		return nil, trailer{}, err
+	}
+	if d.Version == Version2 {
+		err = describeSeek(d, t)
+	}
 	return d, t, err
 }
 
@@ -124,8 +135,8 @@ func parseHeader(d *Description, p []byte) error {
 	if string(p[:8]) != headerMagic {
 		return fmt.Errorf("%w: starts with %q", ErrMalformed, p[:8])
 	}
-	if p[8] != Version {
-		return fmt.Errorf("%w: version %d, this program knows %d", ErrMalformed, p[8], Version)
+	if p[8] != Version && p[8] != Version2 {
+		return fmt.Errorf("%w: version %d, this program knows %d and %d", ErrMalformed, p[8], Version, Version2)
 	}
 	if stored, crc := binary.BigEndian.Uint32(p[20:]), crc32.Checksum(p[:20], objstore.Castagnoli); stored != crc {
 		return fmt.Errorf("%w: header has CRC-32C %08x, says %08x", ErrMalformed, crc, stored)
@@ -136,34 +147,6 @@ func parseHeader(d *Description, p []byte) error {
 		N:       binary.BigEndian.Uint32(p[16:]),
 	}
 	return nil
-}
-
-func readTrailer(r io.ReaderAt, size int64) (trailer, error) {
-	p := make([]byte, trailerSize)
-	if err := readAt(r, p, size-trailerSize); err != nil {
-		return trailer{}, err
-	}
-	if string(p[24:]) != trailerMagic || binary.BigEndian.Uint32(p[20:]) != Version {
-		return trailer{}, fmt.Errorf("%w: ends with %q, cut short?", ErrMalformed, p[24:])
-	}
-	t := trailer{
-		footerAt:   binary.BigEndian.Uint32(p),
-		sections:   binary.BigEndian.Uint32(p[4:]),
-		batchesCRC: binary.BigEndian.Uint32(p[8:]),
-	}
-	footer := size - trailerSize - int64(t.footerAt)
-	if t.footerAt < headerSize || footer != int64(t.sections)*entrySize {
-		return trailer{}, fmt.Errorf("%w: footer of %d sections at %d of %d bytes", ErrMalformed, t.sections, t.footerAt, size)
-	}
-	t.tail = make([]byte, footer+trailerSize)
-	if err := readAt(r, t.tail, int64(t.footerAt)); err != nil {
-		return trailer{}, err
-	}
-	stored, crc := binary.BigEndian.Uint32(p[16:]), crc32.Checksum(t.tail[:footer+16], objstore.Castagnoli)
-	if stored != crc {
-		return trailer{}, fmt.Errorf("%w: footer has CRC-32C %08x, trailer says %08x", ErrMalformed, crc, stored)
-	}
-	return t, nil
 }
 
 // parseFooter checks that the sections cover the batches' bytes without gap or overlap.
@@ -253,6 +236,7 @@ func (w *walker) batch(at, end int64) (BatchDescription, error) {
 
 func parseBatchHeader(p []byte) BatchDescription {
 	return BatchDescription{
+		BaseOffset:    int64(binary.BigEndian.Uint64(p)),
 		CRC32C:        binary.BigEndian.Uint32(p[batchCRCAt:]),
 		Attributes:    int16(binary.BigEndian.Uint16(p[21:])),
 		Records:       int32(binary.BigEndian.Uint32(p[23:])) + 1,

@@ -9,7 +9,7 @@ import (
 // codecs are the names of the compression types in the lowest three bits of a batch's attributes.
 var codecs = [8]string{"none", "gzip", "snappy", "lz4", "zstd", "5", "6", "7"}
 
-// Print writes the description for people, one line per section and one per batch.
+// Print writes the description for people, one line per section, one per batch and one per seek entry.
 func (d *Description) Print(out io.Writer) error {
 	w := bufio.NewWriter(out)
 	fmt.Fprintf(w, "bundle %s  version %d  size %d  crc32c %08x  sections %d\n",
@@ -17,8 +17,15 @@ func (d *Description) Print(out io.Writer) error {
 	for _, s := range d.Sections {
 		fmt.Fprintf(w, "section %s  position %d  length %d  batches %d\n", s.Partition, s.Position, s.Length, s.Batches)
 		for _, b := range s.Contents {
+			if d.Version != Version {
+				fmt.Fprintf(w, "  offset %d", b.BaseOffset) // in version 1 it is the producer's, and means nothing
+			}
 			b.print(w)
 		}
+	}
+	for _, e := range d.Seek {
+		fmt.Fprintf(w, "seek  position %d  length %d  first_offset %d  max_timestamp %d\n",
+			e.Position, e.Length, e.First, e.MaxTimestamp)
 	}
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("print bundle: %w", err)

@@ -65,8 +65,13 @@ func setDefault(d *time.Duration, value time.Duration) {
 // returns. Errors: ErrForeign; ctx's error together with objstore.ErrOutcomeUnknown and the last attempt's; an error
 // that retries do not heal (access denied).
 func PutResolved(ctx context.Context, b objstore.Bucket, key string, body objstore.Body) error {
+	return Policy{}.PutResolved(ctx, b, key, body)
+}
+
+// PutResolved is Put, except that the buffers are free when it returns.
+func (p Policy) PutResolved(ctx context.Context, b objstore.Bucket, key string, body objstore.Body) error {
 	free := make(chan struct{})
-	err := Policy{}.Put(ctx, b, key, body, func() { close(free) })
+	err := p.Put(ctx, b, key, body, func() { close(free) })
 	<-free
 	return err
 }

@@ -170,15 +170,12 @@ func (b *Bucket) Get(ctx context.Context, key string, offset, length int64) (io.
 	if err != nil {
 		return nil, fmt.Errorf("get %s: %w", key, err)
 	}
-	whole := offset == 0 && length < 0
-	if !whole && (offset < 0 || offset >= info.Size() || length == 0) {
+	from, n, ok := objstore.Range(offset, length, info.Size())
+	if !ok {
 		f.Close()
 		return nil, fmt.Errorf("get %s at %d: %w", key, offset, objstore.ErrRange)
 	}
-	if length < 0 || length > info.Size()-offset {
-		length = info.Size() - offset
-	}
-	return &reader{SectionReader: io.NewSectionReader(f, offset, length), ctx: ctx, file: f}, nil
+	return &reader{SectionReader: io.NewSectionReader(f, from, n), ctx: ctx, file: f}, nil
 }
 
 // reader reads a range until its context ends.

@@ -65,15 +65,11 @@ func (b *Bucket) Get(ctx context.Context, key string, offset, length int64) (io.
 	if err != nil {
 		return nil, fmt.Errorf("get: %w", err)
 	}
-	whole := offset == 0 && length < 0
-	if !whole && (offset < 0 || offset >= int64(len(o.data)) || length == 0) {
+	from, n, ok := objstore.Range(offset, length, int64(len(o.data)))
+	if !ok {
 		return nil, fmt.Errorf("get %s at %d: %w", key, offset, objstore.ErrRange)
 	}
-	data := o.data[offset:]
-	if length >= 0 && length < int64(len(data)) {
-		data = data[:length]
-	}
-	return io.NopCloser(bytes.NewReader(data)), nil
+	return io.NopCloser(bytes.NewReader(o.data[from : from+n])), nil
 }
 
 // Head describes the object.

@@ -108,7 +108,11 @@ func testRanges(t *testing.T, b objstore.Bucket) {
 		got := mustGet(t, b, "a/b/object", r.offset, r.length)
 		require.True(t, bytes.Equal(data[r.offset:r.offset+r.want], got), "range %+v", r)
 	}
-	for _, r := range [][2]int64{{size, 1}, {size, -1}, {size + 10, 5}, {3, 0}} {
+	for _, last := range []int64{1, 1000, size, size + 1} {
+		want := data[size-min(last, size):]
+		require.True(t, bytes.Equal(want, mustGet(t, b, "a/b/object", -last, -1)), "last %d bytes", last)
+	}
+	for _, r := range [][2]int64{{size, 1}, {size, -1}, {size + 10, 5}, {3, 0}, {-5, 0}, {-5, 5}} {
 		_, err := Get(t.Context(), b, "a/b/object", r[0], r[1])
 		require.ErrorIs(t, err, objstore.ErrRange, "range %v", r)
 	}
@@ -121,8 +125,10 @@ func testEmpty(t *testing.T, b objstore.Bucket) {
 	info, err := b.Head(t.Context(), "empty")
 	require.NoError(t, err)
 	require.Zero(t, info.Size)
-	_, err = Get(t.Context(), b, "empty", 0, 1)
-	require.ErrorIs(t, err, objstore.ErrRange)
+	for _, r := range [][2]int64{{0, 1}, {-1, -1}} {
+		_, err = Get(t.Context(), b, "empty", r[0], r[1])
+		require.ErrorIs(t, err, objstore.ErrRange)
+	}
 }
 
 func testCreateOnly(t *testing.T, b objstore.Bucket) {

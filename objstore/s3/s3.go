@@ -92,6 +92,8 @@ func (b *Bucket) Get(ctx context.Context, key string, offset, length int64) (io.
 	}
 	input := &awss3.GetObjectInput{Bucket: b.name, Key: b.key(key)}
 	switch {
+	case offset < 0 && length < 0:
+		input.Range = aws.String(fmt.Sprintf("bytes=%d", offset))
 	case offset < 0 || length == 0:
 		return nil, fmt.Errorf("get %s at %d: %w", key, offset, objstore.ErrRange)
 	case length > 0:
@@ -111,21 +113,19 @@ func (b *Bucket) Get(ctx context.Context, key string, offset, length int64) (io.
 
 // cutRange takes the range out of an answer with the whole object, from a store that knows no ranges.
 func cutRange(out *awss3.GetObjectOutput, key string, offset, length int64) (io.ReadCloser, error) {
-	if aws.ToInt64(out.ContentLength) <= offset {
+	from, n, ok := objstore.Range(offset, length, aws.ToInt64(out.ContentLength))
+	if !ok {
 		out.Body.Close()
 		return nil, fmt.Errorf("get %s at %d: %w", key, offset, objstore.ErrRange)
 	}
-	if _, err := io.CopyN(io.Discard, out.Body, offset); err != nil {
+	if _, err := io.CopyN(io.Discard, out.Body, from); err != nil {
 		out.Body.Close()
 		return nil, fmt.Errorf("get %s: %w", key, err)
-	}
-	if length < 0 {
-		return out.Body, nil
 	}
 	return struct {
 		io.Reader
 		io.Closer
-	}{io.LimitReader(out.Body, length), out.Body}, nil
+	}{io.LimitReader(out.Body, n), out.Body}, nil
 }
 
 // Head describes the object, with its checksum if the store tells that.
