@@ -27,13 +27,13 @@ func names(s *Snapshot) []string {
 func TestCatalogue_Full(t *testing.T) {
 	c := NewCatalogue()
 	changed := c.Changed()
-	c.OnWelcome(&api.Welcome{ClusterId: "abc"})
+	c.OnWelcome(&api.Welcome{ClusterId: "abc", Session: 7})
 	c.OnCatalogue(&api.Catalogue{
 		Index: 7, Full: true,
 		Topics: []*api.Topic{topicMessage(2, "b", 3), topicMessage(1, "a", 1)},
 		Membership: &api.Membership{Version: 4, Members: []*api.Member{
 			{Session: 9, Zone: "z2", NodeIds: []int32{5}, Endpoints: []*api.Endpoint{{Host: "h", Port: 9092}}},
-			{Session: 3, Zone: "z1", NodeIds: []int32{1}},
+			{Session: 3, Zone: "z1", NodeIds: []int32{1}, PeerAddress: "h:7080"},
 		}},
 		BrokerConfigs: map[string]string{"log.retention.ms": "5"},
 	})
@@ -41,10 +41,13 @@ func TestCatalogue_Full(t *testing.T) {
 	<-c.Ready()
 	s := c.Load()
 	require.Equal(t, "abc", s.ClusterID)
+	require.Equal(t, id.Session(7), s.Session)
 	require.Equal(t, uint64(7), s.Index)
 	require.Equal(t, uint64(4), s.Version)
 	require.Equal(t, []string{"a", "b"}, names(s))
 	require.Equal(t, id.Session(3), s.Members[0].Session)
+	require.Equal(t, "h:7080", s.Members[0].Peer)
+	require.Empty(t, s.Members[1].Peer)
 	require.Equal(t, []Endpoint{{Host: "h", Port: 9092}}, s.Members[1].Endpoints)
 	require.Equal(t, "5", s.BrokerConfigs["log.retention.ms"])
 	b, ok := s.TopicByName("b")
