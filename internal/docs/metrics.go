@@ -17,6 +17,7 @@ var measured = []struct{ heading, dir string }{
 	{"Fetching (agent)", "agent/fetch"},
 	{"Cache (agent)", "agent/cache"},
 	{"Background jobs (agent)", "agent/job/runner"},
+	{"Cleaning of compacted topics (agent)", "agent/job/clean"},
 	{"Partition views (agent)", "agent/view"},
 	{"Client telemetry (agent)", "agent/telemetry"},
 	{"Session with the owner (agent)", "controlplane/client"},
