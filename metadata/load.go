@@ -98,3 +98,9 @@ func (s *machine) BundlesFrom(from id.Bundle) iter.Seq2[id.Bundle, BundleInfo] {
 		s.bundles.Ascend(from, func(b id.Bundle, l liveBundle) bool { return yield(b, l.info()) })
 	}
 }
+
+// NewestBundle gives the live bundle with the highest name, 0 if there is none.
+func (s *machine) NewestBundle() id.Bundle {
+	b, _, _ := s.bundles.Max()
+	return b
+}

@@ -54,6 +54,7 @@ type api interface {
 	BundleLevel(b id.Bundle) (level uint8, ok bool)
 
 	BundlesFrom(from id.Bundle) iter.Seq2[id.Bundle, BundleInfo]
+	NewestBundle() id.Bundle
 	Load() Load
 	Scrubbed() id.Bundle
 

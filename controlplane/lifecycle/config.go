@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,8 +17,19 @@ import (
 // Owner is what is needed of the owner of the virtual cluster (package owner).
 type Owner interface {
 	Propose(ctx context.Context, c metadata.Command) (metadata.Result, uint64, error)
+	Read(fn func(*metadata.State)) (index uint64, err error)
 	ReadFrozen(fn func(*metadata.State)) (index uint64, err error)
 }
+
+// SweepMode says what is done with orphans: objects of ended agent sessions and jobs that no commit made known.
+type SweepMode string
+
+// The modes.
+const (
+	SweepDelete SweepMode = "delete"
+	SweepReport SweepMode = "report" // they are counted and logged
+	SweepOff    SweepMode = "off"    // nobody looks for them
+)
 
 // Settings are what an operator can set. Zero fields take the defaults.
 type Settings struct {
@@ -28,6 +40,17 @@ type Settings struct {
 	// GarbageGrace is how long a bundle is dead before its object is deleted, by the cluster's time. It must be longer
 	// than agents go on reading by what they knew (5 min). Default 15 min, at least 10.
 	GarbageGrace time.Duration
+	// OrphanSweep is what is done with orphans; default SweepDelete.
+	OrphanSweep SweepMode
+	// OrphanFirst and OrphanLast are how long after the end of a session or job its objects are listed, the first time
+	// and the last: a PUT of an agent that was paused can come late. Defaults 10 min, 24 h.
+	OrphanFirst, OrphanLast time.Duration
+	// TopicUndelete is how long the deletion of a topic can be taken back; default 24 h, negative: not at all.
+	TopicUndelete time.Duration
+	// ScrubInterval is the time between two live bundles that are looked up in the store; default 1 s, negative: none is.
+	ScrubInterval time.Duration
+	// ScrubBytes bounds the bytes a second that are read to check their checksums; default 1 MiB, negative: none are.
+	ScrubBytes int64
 }
 
 // ApplyDefaults fills the fields left zero.
@@ -35,11 +58,21 @@ func (s *Settings) ApplyDefaults() {
 	setDefault(&s.RetentionCheck, 5*time.Minute)
 	setDefault(&s.GarbageCheck, time.Minute)
 	setDefault(&s.GarbageGrace, 15*time.Minute)
+	setDefault(&s.OrphanSweep, SweepDelete)
+	setDefault(&s.OrphanFirst, 10*time.Minute)
+	setDefault(&s.OrphanLast, 24*time.Hour)
+	setDefault(&s.TopicUndelete, 24*time.Hour)
+	setDefault(&s.ScrubInterval, time.Second)
+	setDefault(&s.ScrubBytes, 1<<20)
 }
 
-func setDefault(d *time.Duration, value time.Duration) {
-	if *d == 0 {
-		*d = value
+// UndeleteMs is TopicUndelete as commands have it.
+func (s *Settings) UndeleteMs() int64 { return max(0, s.TopicUndelete.Milliseconds()) }
+
+func setDefault[T comparable](p *T, value T) {
+	var zero T
+	if *p == zero {
+		*p = value
 	}
 }
 
@@ -51,6 +84,12 @@ func (s *Settings) Validate() error {
 	}
 	if least := metadata.DeadBundleMinMs * time.Millisecond; s.GarbageGrace < least {
 		errs = append(errs, fmt.Errorf("garbage grace %v: at least %v, or readers would miss what they are reading", s.GarbageGrace, least))
+	}
+	if !slices.Contains([]SweepMode{SweepDelete, SweepReport, SweepOff}, s.OrphanSweep) {
+		errs = append(errs, fmt.Errorf("orphan sweep %q: %s, %s or %s", s.OrphanSweep, SweepDelete, SweepReport, SweepOff))
+	}
+	if s.OrphanFirst < 0 || s.OrphanLast < s.OrphanFirst {
+		errs = append(errs, fmt.Errorf("orphans are swept %v after the end of a session and last after %v: not in order", s.OrphanFirst, s.OrphanLast))
 	}
 	return errors.Join(errs...)
 }

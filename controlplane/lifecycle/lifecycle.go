@@ -7,12 +7,16 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/time/rate"
 )
 
 // Lifecycle does the work of one virtual cluster, one tenure at a time.
 type Lifecycle struct {
-	cfg     Config
-	metrics *metrics
+	cfg      Config
+	metrics  *metrics
+	lists    *rate.Limiter // of LIST requests of the sweep
+	reported reported
+	damage   damage
 }
 
 // New checks the configuration.
@@ -21,7 +25,7 @@ func New(cfg Config) (*Lifecycle, error) {
 	if err := cfg.Settings.Validate(); err != nil {
 		return nil, fmt.Errorf("lifecycle: %w", err)
 	}
-	return &Lifecycle{cfg: cfg, metrics: newMetrics(cfg.Registerer)}, nil
+	return &Lifecycle{cfg: cfg, metrics: newMetrics(cfg.Registerer), lists: rate.NewLimiter(listsPerSecond, 1)}, nil
 }
 
 // Tenure is the time of one owner.
@@ -46,8 +50,19 @@ func (l *Lifecycle) Run(ctx context.Context, t Tenure) {
 			return l.collect(ctx, t)
 		})
 	})
+	work.Go(func() {
+		l.every(ctx, l.cfg.Settings.GarbageCheck, "orphans not swept, it is tried again", func(ctx context.Context) error {
+			return l.sweep(ctx, t.Owner)
+		})
+	})
+	work.Go(func() {
+		l.every(ctx, l.cfg.Settings.GarbageCheck, "deleted topics not purged, it is tried again", func(ctx context.Context) error {
+			return l.purge(ctx, t.Owner)
+		})
+	})
+	work.Go(func() { l.scrub(ctx, t.Owner) })
 	work.Wait()
-	l.metrics.garbage(0, 0)
+	l.metrics.forget()
 }
 
 // storeTimeout bounds the question to the store for its time.
@@ -76,7 +91,7 @@ func (l *Lifecycle) every(ctx context.Context, interval time.Duration, failure s
 		}
 		if err := do(ctx); err != nil && ctx.Err() == nil {
 			l.metrics.failures.Inc()
-			l.cfg.Log.Warn(failure, zap.Error(err)) //nolint:zapconst // one of two constants
+			l.cfg.Log.Warn(failure, zap.Error(err)) //nolint:zapconst // one of a few constants
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -38,6 +39,9 @@ type world struct {
 	ahead  time.Duration // of the owner's clock
 	bundle uint32
 
+	lifecycle *lifecycle.Lifecycle
+	metrics   *prometheus.Registry
+
 	mu    sync.Mutex
 	state *metadata.State
 }
@@ -48,8 +52,13 @@ func inWorld(t *testing.T, settings lifecycle.Settings, fn func(w *world)) {
 		stored := mem.New()
 		w := &world{t: t, stored: stored, bucket: fault.New(stored, 1), state: metadata.New()}
 		w.must(&metadata.OpenSession{Instance: "i"})
-		l, err := lifecycle.New(lifecycle.Config{Settings: settings, Bucket: w.bucket, BundlePrefix: prefix})
+		if settings.ScrubInterval == 0 && settings.ScrubBytes == 0 {
+			settings.ScrubInterval, settings.ScrubBytes = -1, -1
+		}
+		w.metrics = prometheus.NewRegistry()
+		l, err := lifecycle.New(lifecycle.Config{Settings: settings, Bucket: w.bucket, BundlePrefix: prefix, Registerer: w.metrics})
 		require.NoError(t, err)
+		w.lifecycle = l
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
@@ -62,16 +71,20 @@ func inWorld(t *testing.T, settings lifecycle.Settings, fn func(w *world)) {
 	})
 }
 
-// Propose applies.
+// Propose applies, unless commands are refused.
 func (w *world) Propose(_ context.Context, c metadata.Command) (metadata.Result, uint64, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.refuse != nil {
 		return metadata.Result{}, 0, w.refuse
 	}
-	index := w.state.Index() + 1
-	results := w.state.Apply(index, &metadata.Batch{Now: time.Now().Add(w.ahead).UnixMilli(), Commands: []metadata.Command{c}}, nil, nil)
-	return results[0], index, nil
+	result := w.applyLocked(c)
+	return result, w.state.Index(), nil
+}
+
+func (w *world) applyLocked(c metadata.Command) metadata.Result {
+	b := &metadata.Batch{Now: time.Now().Add(w.ahead).UnixMilli(), Commands: []metadata.Command{c}}
+	return w.state.Apply(w.state.Index()+1, b, nil, nil)[0]
 }
 
 // ReadFrozen reads after a Tick, as owners have them every few seconds.
@@ -84,18 +97,20 @@ func (w *world) ReadFrozen(fn func(*metadata.State)) (uint64, error) {
 	return s.Index(), nil
 }
 
+// Read reads the state itself.
+func (w *world) Read(fn func(*metadata.State)) (uint64, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	fn(w.state)
+	return w.state.Index(), nil
+}
+
 func (w *world) must(c metadata.Command) metadata.Result {
 	w.t.Helper()
 	w.mu.Lock()
-	refuse := w.refuse
-	w.refuse = nil
-	w.mu.Unlock()
-	result, _, err := w.Propose(w.t.Context(), c)
-	require.NoError(w.t, err)
+	defer w.mu.Unlock()
+	result := w.applyLocked(c)
 	require.NoError(w.t, result.Err)
-	w.mu.Lock()
-	w.refuse = refuse
-	w.mu.Unlock()
 	return result
 }
 

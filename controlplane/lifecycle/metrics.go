@@ -12,6 +12,22 @@ type metrics struct {
 	deadBytes prometheus.Gauge
 	deleted   prometheus.Counter
 	failures  prometheus.Counter
+
+	orphans       prometheus.Counter
+	orphanBytes   prometheus.Counter
+	orphansFound  prometheus.Counter
+	orphansOdd    prometheus.Counter
+	uploads       prometheus.Counter
+	unswept       prometheus.Gauge
+	reportOnly    prometheus.Gauge
+	deletedTopics prometheus.Gauge
+	deletedBytes  prometheus.Gauge
+	purged        prometheus.Counter
+
+	scrubbed      prometheus.Counter
+	scrubbedBytes prometheus.Counter
+	scrubCycles   prometheus.Counter
+	damaged       prometheus.Gauge
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -26,7 +42,31 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		dead:      gauge("dead_bundles", "Bundles that nothing refers to and whose objects are still there."),
 		deadBytes: gauge("dead_bytes", "Bytes of those objects."),
 		deleted:   counter("deleted_bundles_total", "Bundles deleted from the object store."),
-		failures:  counter("failures_total", "Rounds of retention or garbage that failed and are tried again."),
+		failures:  counter("failures_total", "Rounds of retention, garbage, sweeping or scrubbing that failed and are tried again."),
+
+		orphans:       counter("orphans_deleted_total", "Objects deleted that an ended agent session or job had put and no commit made known."),
+		orphanBytes:   counter("orphan_bytes_deleted_total", "Bytes of those objects."),
+		orphansFound:  counter("orphans_reported_total", "Orphans found while --orphan-sweep is report; they are left where they are."),
+		orphansOdd:    counter("orphans_left_total", "Unknown objects under the prefix of an ended session that do not look like orphans of it, and are left where they are (see the log)."),
+		uploads:       counter("uploads_aborted_total", "Unfinished uploads of ended agent sessions and jobs that were aborted."),
+		unswept:       gauge("unswept_writers", "Ended agent sessions and jobs whose objects are still to be swept for orphans."),
+		reportOnly:    gauge("orphan_sweep_reports_only", "1 while orphans are reported and not deleted."),
+		deletedTopics: gauge("deleted_topics", "Topics whose deletion can still be taken back."),
+		deletedBytes:  gauge("deleted_topic_bytes", "Bytes of their records."),
+		purged:        counter("purged_topics_total", "Deleted topics given up for good."),
+
+		scrubbed:      counter("scrubbed_bundles_total", "Live bundles looked up in the object store."),
+		scrubbedBytes: counter("scrubbed_bytes_total", "Bytes of live bundles read and checked."),
+		scrubCycles:   counter("scrub_cycles_total", "Times that every live bundle was looked up."),
+		damaged:       gauge("damaged_bundles", "Live bundles known to be missing from the object store or broken; the log and freshet scrub name them."),
+	}
+}
+
+// forget takes back what only an owner knows.
+func (m *metrics) forget() {
+	m.garbage(0, 0)
+	for _, g := range []prometheus.Gauge{m.unswept, m.reportOnly, m.deletedTopics, m.deletedBytes, m.damaged} {
+		g.Set(0)
 	}
 }
 
@@ -34,4 +74,13 @@ func newMetrics(r prometheus.Registerer) *metrics {
 func (m *metrics) garbage(bundles int, bytes int64) {
 	m.dead.Set(float64(bundles))
 	m.deadBytes.Set(float64(bytes))
+}
+
+// sweep sets how many ended sessions and jobs are to be swept.
+func (m *metrics) sweep(writers int, mode SweepMode) {
+	m.unswept.Set(float64(writers))
+	m.reportOnly.Set(0)
+	if mode == SweepReport {
+		m.reportOnly.Set(1)
+	}
 }

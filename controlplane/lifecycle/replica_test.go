@@ -31,7 +31,9 @@ func TestReplica_GarbageGoesWithoutTraffic(t *testing.T) {
 		begin := func(name string) (o *owner.Owner, end func()) {
 			log, _, err := store.Open(name, metalog.Config{})
 			require.NoError(t, err)
-			work, err := lifecycle.New(lifecycle.Config{Bucket: bucket, BundlePrefix: prefix})
+			work, err := lifecycle.New(lifecycle.Config{
+				Settings: lifecycle.Settings{ScrubInterval: -1, ScrubBytes: -1}, Bucket: bucket, BundlePrefix: prefix,
+			})
 			require.NoError(t, err)
 			owned := make(chan *owner.Owner, 1)
 			r, err := replica.New(replica.Config{

@@ -1,0 +1,263 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/objstore"
+	"github.com/freshet-io/freshet/objstore/bundle"
+)
+
+const (
+	// listsPerSecond bounds the LIST requests of sweeps, which cost as much as PUTs.
+	listsPerSecond = 2
+	// roundWriters bounds the ended sessions and jobs that one round sweeps; more wait for the next.
+	roundWriters = 100
+	// maxUncommitted bounds the unknown objects behind the last settled submission of a session. An owner holds no more
+	// commits of one, and an agent that is ahead of its owner by so many waits: more means that this state is older than
+	// the bucket, and that they are records somebody may miss.
+	maxUncommitted = 1024
+	// clockSlack is by how much an object may seem older than the session that put it.
+	clockSlack = time.Minute
+	// loggedKeys bounds the keys that one round logs.
+	loggedKeys = 20
+)
+
+// sweep looks for orphans of the sessions and jobs that are due. Sessions end for ever (I9), so what no commit has made
+// known by then never will be; no clock is involved in telling that. The times serve late PUTs only: the last sweep comes
+// when no request of an agent can be under way any more.
+func (l *Lifecycle) sweep(ctx context.Context, o Owner) error {
+	mode := l.cfg.Settings.OrphanSweep
+	if mode == SweepOff {
+		return nil
+	}
+	now, err := l.storeTime(ctx)
+	if err != nil {
+		return err
+	}
+	var due []metadata.EndedWriter
+	var count int
+	_, err = o.ReadFrozen(func(s *metadata.State) {
+		now = min(now, s.Now())
+		due, count = l.due(s, now)
+	})
+	if err != nil {
+		return fmt.Errorf("look for ended sessions: %w", err)
+	}
+	l.metrics.sweep(count, mode)
+	for _, w := range due {
+		if err := l.sweepWriter(ctx, o, w, now); err != nil {
+			return fmt.Errorf("sweep session or job %d: %w", w.ID, err)
+		}
+	}
+	return nil
+}
+
+// due gives the ended writers whose first or last sweep is due at now (ms), and how many are to be swept in all.
+func (l *Lifecycle) due(s *metadata.State, now int64) (due []metadata.EndedWriter, count int) {
+	for w := range s.EndedWriters() {
+		count++
+		if len(due) < roundWriters && (!w.Swept && now >= w.EndedMs+l.cfg.Settings.OrphanFirst.Milliseconds() || l.isLast(w, now)) &&
+			!l.reported.recently(w, now) {
+			due = append(due, w)
+		}
+	}
+	return due, count
+}
+
+func (l *Lifecycle) isLast(w metadata.EndedWriter, now int64) bool {
+	return now >= w.EndedMs+l.cfg.Settings.OrphanLast.Milliseconds()
+}
+
+// sweepWriter deletes the orphans of one session or job, page by page, and notes that it did.
+func (l *Lifecycle) sweepWriter(ctx context.Context, o Owner, w metadata.EndedWriter, now int64) error {
+	s := sweeper{l: l, owner: o, writer: w, prefix: bundle.SessionPrefix(l.cfg.BundlePrefix, w.ID)}
+	if err := s.objects(ctx); err != nil {
+		return err
+	}
+	if err := s.uploads(ctx); err != nil {
+		return err
+	}
+	s.log()
+	if l.cfg.Settings.OrphanSweep != SweepDelete {
+		l.reported.note(w, now) // the state forgets no writer whose orphans are still there
+		return nil
+	}
+	if _, _, err := o.Propose(ctx, &metadata.RecordSweep{Writers: []id.Session{w.ID}, Last: l.isLast(w, now)}); err != nil {
+		return fmt.Errorf("note the sweep: %w", err)
+	}
+	return nil
+}
+
+// sweeper sweeps one ended session or job.
+type sweeper struct {
+	l      *Lifecycle
+	owner  Owner
+	writer metadata.EndedWriter
+	prefix string
+
+	behind  []objstore.Info // unknown objects behind the last settled submission of a session
+	count   int             // orphans
+	bytes   int64
+	odd     int // what is left though it is unknown
+	aborted int // uploads
+	keys    []string
+}
+
+// objects lists all of the writer's objects and deletes the orphans among them. Those behind the last submission that was
+// settled come last in the list, and are deleted when it is known how many they are.
+func (s *sweeper) objects(ctx context.Context) error {
+	for after := ""; ; {
+		if err := s.l.lists.Wait(ctx); err != nil {
+			return fmt.Errorf("wait to list: %w", err)
+		}
+		page, err := s.l.cfg.Bucket.List(ctx, s.prefix, after, objstore.MaxKeys)
+		if err != nil {
+			return fmt.Errorf("list %s: %w", s.prefix, err)
+		}
+		if len(page) == 0 {
+			break
+		}
+		after = page[len(page)-1].Key
+		orphans, err := s.orphans(page)
+		if err != nil {
+			return err
+		}
+		if err := s.remove(ctx, orphans); err != nil {
+			return err
+		}
+		if len(s.behind) > maxUncommitted {
+			s.odd += len(s.behind)
+			s.l.cfg.Log.Error("a session has put far more than was committed: its objects are left, this state may be older than the bucket",
+				zap.Uint32("session", uint32(s.writer.ID)), zap.String("prefix", s.prefix), zap.Uint32("settled_below", s.writer.NextN))
+			return nil
+		}
+	}
+	return s.remove(ctx, s.behind)
+}
+
+// orphans gives the objects of a page that can go now, and puts aside those behind the last settled submission.
+func (s *sweeper) orphans(page []objstore.Info) (orphans []objstore.Info, err error) {
+	_, err = s.owner.Read(func(state *metadata.State) {
+		w, ok := state.EndedWriter(s.writer.ID)
+		if !ok {
+			return // swept for the last time: by an owner after this one, which then is none
+		}
+		for _, object := range page {
+			b, err := bundle.ParseKey(s.l.cfg.BundlePrefix, object.Key)
+			if err != nil || b.Submission().Session != w.ID || object.Modified.UnixMilli() < w.OpenedMs-clockSlack.Milliseconds() {
+				s.odd++ // nothing that this session can have put
+				continue
+			}
+			if _, _, _, known := state.Bundle(b); known {
+				continue
+			}
+			if !w.Job && b.Submission().N >= w.NextN {
+				s.behind = append(s.behind, object)
+			} else {
+				orphans = append(orphans, object)
+			}
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("compare with the state: %w", err)
+	}
+	return orphans, nil
+}
+
+// remove deletes orphans, or counts them if they are only to be reported.
+func (s *sweeper) remove(ctx context.Context, orphans []objstore.Info) error {
+	if len(orphans) == 0 {
+		return nil
+	}
+	for start := 0; start < len(orphans); start += objstore.MaxKeys {
+		chunk := orphans[start:min(start+objstore.MaxKeys, len(orphans))]
+		var keys []string
+		var bytes int64
+		for _, object := range chunk {
+			keys, bytes = append(keys, object.Key), bytes+object.Size
+		}
+		if s.l.cfg.Settings.OrphanSweep == SweepDelete {
+			if err := s.l.cfg.Bucket.Delete(ctx, keys); err != nil {
+				return fmt.Errorf("delete %d orphans: %w", len(keys), err)
+			}
+			s.l.metrics.orphans.Add(float64(len(keys)))
+			s.l.metrics.orphanBytes.Add(float64(bytes))
+		} else {
+			s.l.metrics.orphansFound.Add(float64(len(keys)))
+		}
+		s.count, s.bytes = s.count+len(keys), s.bytes+bytes
+		s.keys = append(s.keys, keys[:min(len(keys), loggedKeys-len(s.keys))]...)
+	}
+	return nil
+}
+
+// uploads aborts the writer's unfinished uploads.
+func (s *sweeper) uploads(ctx context.Context) error {
+	for after := ""; ; {
+		if err := s.l.lists.Wait(ctx); err != nil {
+			return fmt.Errorf("wait to list: %w", err)
+		}
+		page, err := s.l.cfg.Bucket.Uploads(ctx, s.prefix, after, objstore.MaxKeys)
+		if err != nil {
+			return fmt.Errorf("list uploads of %s: %w", s.prefix, err)
+		}
+		if len(page) == 0 {
+			return nil
+		}
+		for _, u := range page {
+			if _, err := bundle.ParseKey(s.l.cfg.BundlePrefix, u.Key); err != nil || s.l.cfg.Settings.OrphanSweep != SweepDelete {
+				continue
+			}
+			if err := s.l.cfg.Bucket.AbortUpload(ctx, u); err != nil {
+				return fmt.Errorf("abort the upload of %s: %w", u.Key, err)
+			}
+			s.aborted++
+			s.l.metrics.uploads.Inc()
+		}
+		after = page[len(page)-1].Key
+	}
+}
+
+func (s *sweeper) log() {
+	s.l.metrics.orphansOdd.Add(float64(s.odd))
+	if s.count+s.odd+s.aborted == 0 {
+		return
+	}
+	s.l.cfg.Log.Info("swept orphans", zap.Uint32("session", uint32(s.writer.ID)), zap.Bool("job", s.writer.Job),
+		zap.String("mode", string(s.l.cfg.Settings.OrphanSweep)), zap.Int("objects", s.count), zap.Int64("bytes", s.bytes),
+		zap.Int("left", s.odd), zap.Int("uploads_aborted", s.aborted), zap.Strings("keys", s.keys))
+}
+
+// reported remembers which writers were swept without deleting anything, so that each is counted twice, not in every
+// round. It is as large as the table of ended writers.
+type reported struct {
+	mu    sync.Mutex
+	times map[id.Session]int64 // ms
+}
+
+// recently tells whether a writer was reported, and what is due now was due then.
+func (r *reported) recently(w metadata.EndedWriter, now int64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at, ok := r.times[w.ID]
+	return ok && now-at < reportAgain.Milliseconds()
+}
+
+// reportAgain is how often the orphans of a session are reported that nobody deletes.
+const reportAgain = 24 * time.Hour
+
+func (r *reported) note(w metadata.EndedWriter, now int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.times == nil {
+		r.times = map[id.Session]int64{}
+	}
+	r.times[w.ID] = now
+}

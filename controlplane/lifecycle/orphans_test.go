@@ -1,0 +1,228 @@
+package lifecycle_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/freshet-io/freshet/controlplane/lifecycle"
+	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/metadata/job"
+	"github.com/freshet-io/freshet/objstore"
+	"github.com/freshet-io/freshet/objstore/bundle"
+)
+
+func name(session id.Session, n uint32) id.Bundle { return id.Submission{Session: session, N: n}.Bundle() }
+
+// put puts an object that no commit knows.
+func (w *world) put(key string) string {
+	w.t.Helper()
+	require.NoError(w.t, w.stored.Put(w.t.Context(), key, objstore.NewBody(make([]byte, 100))))
+	return key
+}
+
+func (w *world) orphan(session id.Session, n uint32) string {
+	w.t.Helper()
+	return w.put(bundle.Key(prefix, name(session, n)))
+}
+
+func (w *world) metric(name string) float64 {
+	w.t.Helper()
+	families, err := w.metrics.Gather()
+	require.NoError(w.t, err)
+	for _, f := range families {
+		if f.GetName() == "freshet_lifecycle_"+name {
+			return f.Metric[0].GetCounter().GetValue() + f.Metric[0].GetGauge().GetValue()
+		}
+	}
+	w.t.Fatalf("no metric %q", name)
+	return 0
+}
+
+// unswept counts the ended writers that the state still knows.
+func (w *world) unswept() (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for range w.state.EndedWriters() {
+		n++
+	}
+	return n
+}
+
+func sleep(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// Every object of a closed session that no commit made known goes, and nothing else: not what lives, nor what is dead and
+// waits for its grace, nor what is another session's or no bundle.
+func TestOrphans_AreAllFoundAndNothingElse(t *testing.T) {
+	inWorld(t, lifecycle.Settings{GarbageGrace: 48 * time.Hour}, func(w *world) {
+		w.must(&metadata.OpenSession{Instance: "other"})
+		a, b := w.create("a", nil), w.create("b", nil)
+		live, dead := bundle.Key(prefix, w.produce(a)), bundle.Key(prefix, w.produce(b))
+		w.must(&metadata.DeleteTopic{ID: b.Topic})
+		w.must(&metadata.AbandonSubmission{Submission: id.Submission{Session: 1, N: 3}})
+		w.orphan(1, 3) // given up after its PUT
+		w.orphan(1, 4) // killed between PUT and commit
+		w.orphan(1, 7)
+		kept := []string{live, dead, w.orphan(2, 1), w.put(bundle.SessionPrefix(prefix, 1) + "readme"), w.put("vc/snapshots/0/1")}
+		upload, err := w.stored.Create(t.Context(), bundle.Key(prefix, name(1, 9)))
+		require.NoError(t, err)
+		require.NoError(t, upload.Part(t.Context(), 1, objstore.NewBody(make([]byte, 10))))
+		sleep(48 * time.Hour)
+		require.Len(t, w.objects(), 8, "the session is open")
+
+		w.must(&metadata.CloseSession{Session: 1})
+		sleep(9 * time.Minute)
+		require.Len(t, w.objects(), 8)
+		sleep(3 * time.Minute)
+		require.ElementsMatch(t, kept, w.objects())
+		require.ErrorIs(t, upload.Complete(t.Context()), objstore.ErrNotFound)
+		require.EqualValues(t, 3, w.metric("orphans_deleted_total"))
+		require.EqualValues(t, 300, w.metric("orphan_bytes_deleted_total"))
+		require.EqualValues(t, 1, w.metric("uploads_aborted_total"))
+		require.EqualValues(t, 1, w.metric("orphans_left_total"), "the one that is no bundle")
+
+		w.orphan(1, 8) // its agent was paused before the PUT, and wakes
+		sleep(20 * time.Hour)
+		require.Len(t, w.objects(), len(kept)+1)
+		require.EqualValues(t, 1, w.metric("unswept_writers"))
+		sleep(4 * time.Hour)
+		require.ElementsMatch(t, kept, w.objects())
+		require.Zero(t, w.unswept())
+	})
+}
+
+// What a job wrote before it was aborted goes too, however much it is; what it handed in does not.
+func TestOrphans_OfJobs(t *testing.T) {
+	inWorld(t, lifecycle.Settings{}, func(w *world) {
+		started := w.must(&metadata.StartJob{Kind: job.Compact, Level: 1, Runner: 1})
+		w.orphan(started.Value.(id.Session), 1)
+		w.must(&metadata.CloseSession{Session: 1}) // and with it its jobs
+		sleep(12 * time.Minute)
+		require.Empty(t, w.objects())
+		require.Equal(t, 2, w.unswept())
+	})
+}
+
+// A crash or a failure at any step only repeats the sweep.
+func TestOrphans_FailuresAreRepeated(t *testing.T) {
+	for _, rule := range []string{
+		"list nth=1 fail", "delete nth=1 outcome-unknown-before", "delete nth=1 outcome-unknown-after", "list_uploads nth=1 fail",
+	} {
+		t.Run(rule, func(t *testing.T) {
+			inWorld(t, lifecycle.Settings{}, func(w *world) {
+				w.orphan(1, 1)
+				w.must(&metadata.CloseSession{Session: 1})
+				w.bucket.MustAdd(rule)
+				sleep(10*time.Minute + time.Second)
+				require.EqualValues(t, 1, w.metric("failures_total"))
+				sleep(time.Minute)
+				require.Empty(t, w.objects())
+				w.mu.Lock()
+				w.refuse = errors.New("no owner")
+				w.mu.Unlock()
+				sleep(24 * time.Hour)
+				require.Equal(t, 1, w.unswept(), "nothing was noted")
+				w.orphan(1, 2)
+				w.mu.Lock()
+				w.refuse = nil
+				w.mu.Unlock()
+				sleep(time.Minute)
+				require.Empty(t, w.objects())
+				require.Zero(t, w.unswept())
+			})
+		})
+	}
+}
+
+// In report mode nothing is deleted and nothing is forgotten, so that the mode can be changed later.
+func TestOrphans_ReportOnly(t *testing.T) {
+	inWorld(t, lifecycle.Settings{OrphanSweep: lifecycle.SweepReport}, func(w *world) {
+		w.orphan(1, 1)
+		w.must(&metadata.CloseSession{Session: 1})
+		sleep(12 * time.Minute)
+		require.Len(t, w.objects(), 1)
+		require.EqualValues(t, 1, w.metric("orphans_reported_total"))
+		require.EqualValues(t, 1, w.metric("orphan_sweep_reports_only"))
+		sleep(47 * time.Hour)
+		require.EqualValues(t, 2, w.metric("orphans_reported_total"))
+		require.Len(t, w.objects(), 1)
+		require.Equal(t, 1, w.unswept())
+	})
+	inWorld(t, lifecycle.Settings{OrphanSweep: lifecycle.SweepOff}, func(w *world) {
+		w.orphan(1, 1)
+		w.must(&metadata.CloseSession{Session: 1})
+		sleep(48 * time.Hour)
+		require.Len(t, w.objects(), 1)
+		require.Zero(t, w.metric("orphans_reported_total"))
+	})
+}
+
+// A state that is older than the bucket: its sessions have put far more than it knows of, or it gives ids to sessions that
+// others had before. Nothing of that is an orphan.
+func TestOrphans_BucketNewerThanTheState(t *testing.T) {
+	inWorld(t, lifecycle.Settings{}, func(w *world) {
+		w.orphan(2, 1) // of an earlier life of the cluster
+		sleep(time.Hour)
+		w.must(&metadata.OpenSession{Instance: "second"})
+		for n := range uint32(1100) {
+			w.orphan(1, n+1) // their commits are not in this state
+		}
+		w.orphan(3, 1) // of a session that this state has not opened
+		w.must(&metadata.CloseSession{Session: 1})
+		w.must(&metadata.CloseSession{Session: 2})
+		sleep(48 * time.Hour)
+		infos, err := w.stored.List(t.Context(), "", "", 1000)
+		require.NoError(t, err)
+		more, err := w.stored.List(t.Context(), "", infos[len(infos)-1].Key, 1000)
+		require.NoError(t, err)
+		require.Equal(t, 1102, len(infos)+len(more))
+		require.Zero(t, w.metric("orphans_deleted_total"))
+		require.Positive(t, w.metric("orphans_left_total"))
+	})
+}
+
+// A clock that is a week ahead sweeps nothing for the last time before its time.
+func TestOrphans_ClockAhead(t *testing.T) {
+	inWorld(t, lifecycle.Settings{}, func(w *world) {
+		w.must(&metadata.CloseSession{Session: 1})
+		w.mu.Lock()
+		w.ahead = 7 * 24 * time.Hour
+		w.mu.Unlock()
+		sleep(23 * time.Hour)
+		require.Equal(t, 1, w.unswept())
+	})
+}
+
+func TestDeletedTopics_ArePurgedAfterTheirTime(t *testing.T) {
+	inWorld(t, lifecycle.Settings{}, func(w *world) {
+		a, b := w.create("a", nil), w.create("b", nil)
+		w.produce(a)
+		w.produce(b)
+		w.keep()
+		for _, tp := range []id.TopicPartition{a, b} {
+			w.must(&metadata.DeleteTopic{ID: tp.Topic, KeepMs: (24 * time.Hour).Milliseconds()})
+		}
+		w.mu.Lock()
+		w.ahead = 7 * 24 * time.Hour // as its deletion ages by the store's clock alone
+		w.mu.Unlock()
+		sleep(23 * time.Hour)
+		require.EqualValues(t, 2, w.metric("deleted_topics"))
+		require.EqualValues(t, 200, w.metric("deleted_topic_bytes"))
+		require.Empty(t, w.dead())
+		w.must(&metadata.UndeleteTopic{ID: b.Topic})
+		sleep(2 * time.Hour)
+		require.EqualValues(t, 1, w.metric("purged_topics_total"))
+		sleep(time.Minute)
+		require.Zero(t, w.metric("deleted_topics"))
+		w.keep()
+		sleep(8 * 24 * time.Hour)
+		require.Len(t, w.objects(), 1, "b's")
+	})
+}

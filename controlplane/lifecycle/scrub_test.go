@@ -1,0 +1,130 @@
+package lifecycle_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"hash/crc32"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/freshet-io/freshet/controlplane/lifecycle"
+	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/commit"
+	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/objstore"
+	"github.com/freshet-io/freshet/objstore/bundle"
+)
+
+// damaged gives what the scrubber has found.
+func (w *world) damaged() (what []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, d := range w.lifecycle.Damaged(w.state) {
+		what = append(what, d.Key+": "+d.What)
+	}
+	return what
+}
+
+// sealed is a bundle of one batch.
+func sealed(t *testing.T, name id.Submission, tp id.TopicPartition) []byte {
+	t.Helper()
+	batch := make([]byte, 100)
+	binary.BigEndian.PutUint32(batch[8:], uint32(len(batch)-12))
+	batch[16] = 2
+	binary.BigEndian.PutUint32(batch[17:], crc32.Checksum(batch[21:], objstore.Castagnoli))
+	var e bundle.Encoder
+	e.Reset(name)
+	e.Section(tp)
+	require.NoError(t, e.Batch(batch))
+	body, _ := e.Finish()
+	return bytes.Join(body.Buffers, nil)
+}
+
+// seal puts and commits such a bundle, with what damage makes of its bytes.
+func (w *world) seal(tp id.TopicPartition, damage func([]byte) []byte) id.Bundle {
+	w.t.Helper()
+	w.bundle++
+	name := id.Submission{Session: 1, N: w.bundle}
+	data := sealed(w.t, name, tp)
+	size := uint32(len(data))
+	if data = damage(data); data != nil {
+		require.NoError(w.t, w.stored.Put(w.t.Context(), bundle.Key(prefix, name.Bundle()), objstore.NewBody(data)))
+	}
+	var b commit.Builder
+	b.Reset(commit.Header{Submission: name, Bytes: size})
+	b.Section(commit.Section{Partition: tp, Position: bundle.HeaderSize})
+	b.Batch(commit.Batch{Records: 1, Bytes: 100, MaxTimestamp: time.Now().UnixMilli(), ProducerID: -1})
+	w.must(&metadata.CommitBundle{Encoded: b.AppendTo(nil)})
+	return name.Bundle()
+}
+
+func whole(p []byte) []byte { return p }
+
+// The scrubber finds what is missing, of another size, broken inside, or another bundle, names it and deletes nothing. What
+// no records are in any more is forgotten, and what is repaired is fine again.
+func TestScrub_FindsDamage(t *testing.T) {
+	inWorld(t, lifecycle.Settings{ScrubInterval: time.Second, ScrubBytes: 1 << 20, RetentionCheck: time.Hour}, func(w *world) {
+		tp, gone := w.create("t", nil), w.create("gone", nil)
+		w.seal(tp, whole)
+		absent := w.seal(tp, func([]byte) []byte { return nil })
+		short := w.seal(tp, func(p []byte) []byte { return p[:len(p)-1] })
+		flipped := w.seal(tp, func(p []byte) []byte { p[80] ^= 1; return p })
+		swapped := w.seal(tp, func([]byte) []byte { return sealed(t, id.Submission{Session: 1, N: 99}, tp) })
+		w.seal(gone, func([]byte) []byte { return nil })
+		objects := w.objects()
+		sleep(5 * time.Minute)
+		require.Len(t, w.damaged(), 5)
+		require.EqualValues(t, 5, w.metric("damaged_bundles"))
+		require.Greater(t, w.metric("scrub_cycles_total"), 5.0)
+		require.Equal(t, objects, w.objects(), "nothing is deleted")
+		found := w.damaged()
+		for i, want := range []string{
+			bundle.Key(prefix, absent) + ": missing", bundle.Key(prefix, short) + ": ",
+			bundle.Key(prefix, flipped) + ": malformed", bundle.Key(prefix, swapped) + ": it is bundle 1/99",
+		} {
+			require.Contains(t, found[i], want)
+		}
+
+		w.must(&metadata.DeleteTopic{ID: gone.Topic})
+		w.must(&metadata.Tick{})
+		w.put0(absent, tp)
+		sleep(3 * time.Minute)
+		require.Len(t, w.damaged(), 3)
+		require.EqualValues(t, 3, w.metric("damaged_bundles"))
+	})
+}
+
+// put0 puts a bundle where it was missing.
+func (w *world) put0(name id.Bundle, tp id.TopicPartition) {
+	w.t.Helper()
+	require.NoError(w.t, w.stored.Put(w.t.Context(), bundle.Key(prefix, name), objstore.NewBody(sealed(w.t, name.Submission(), tp))))
+}
+
+// Its rate is the one set, and the next owner goes on where this one was.
+func TestScrub_RateAndResumption(t *testing.T) {
+	inWorld(t, lifecycle.Settings{ScrubInterval: time.Second, ScrubBytes: -1, RetentionCheck: 24 * time.Hour}, func(w *world) {
+		tp := w.create("t", nil)
+		for range 2500 {
+			w.produce(tp)
+		}
+		sleep(1500 * time.Second)
+		require.InDelta(t, 1500, w.metric("scrubbed_bundles_total"), 3)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		require.InDelta(t, 1000, float64(w.state.Scrubbed().Submission().N), 3)
+	})
+}
+
+// A store that does not answer is no damage.
+func TestScrub_StoreAway(t *testing.T) {
+	inWorld(t, lifecycle.Settings{ScrubInterval: time.Second, ScrubBytes: 1 << 20}, func(w *world) {
+		w.seal(w.create("t", nil), whole)
+		w.bucket.MustAdd("head fail")
+		w.bucket.MustAdd("get fail")
+		sleep(10 * time.Minute)
+		require.Empty(t, w.damaged())
+		require.Positive(t, w.metric("failures_total"))
+	})
+}
