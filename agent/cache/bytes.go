@@ -7,12 +7,14 @@ import (
 	"github.com/freshet-io/freshet/metadata/extent"
 )
 
-// Bytes are an extent's batches in memory, offsets true and leader epochs -1. They stay valid and unchanged until
+// Bytes are batches of an extent in memory, offsets true and leader epochs -1. They stay valid and unchanged until
 // Release.
 type Bytes struct {
-	Extent extent.Extent
-	units  []*unit
-	pieces pieces
+	Extent   extent.Extent
+	Position uint32 // of the first byte in the object
+	More     bool   // the extent has batches behind these
+	units    []*unit
+	pieces   pieces
 }
 
 // Release ends the use of the bytes, once.

@@ -28,6 +28,7 @@ type Cache struct {
 	store   *store
 	lanes   [classes]*lane
 	budgets [classes]*rate.Limiter // of GETs
+	seeks   seeks
 
 	ctx   context.Context // of GETs; ends with Close
 	stop  context.CancelFunc
@@ -108,7 +109,7 @@ func (c *Cache) stored(key unitKey) (*unit, error) {
 
 // gather puts an extent together from its units, which find gives pinned, and makes it readable.
 func (c *Cache) gather(e *extent.Extent, keys []unitKey, find func(unitKey) (*unit, error)) (*Bytes, error) {
-	b := &Bytes{Extent: *e, units: make([]*unit, 0, len(keys))}
+	b := &Bytes{Extent: *e, Position: e.Position, units: make([]*unit, 0, len(keys))}
 	end := uint64(e.Position) + uint64(e.Length)
 	for _, key := range keys {
 		u, err := find(key)
@@ -176,10 +177,6 @@ func (c *Cache) Start(e *extent.Extent, class Class) {
 	}
 	c.launch(keys, account{class: class})
 }
-
-// ReadAhead is how many bytes one sequential reader may have read ahead: a quarter of what catch-up reads may keep, so
-// that a few readers side by side do not drive out each other's.
-func (c *Cache) ReadAhead() int64 { return c.store.limit[CatchUp] / 4 }
 
 // maxEvictions bounds how often units may be gone again before all of an extent's are there together.
 const maxEvictions = 2

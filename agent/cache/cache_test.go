@@ -24,12 +24,16 @@ import (
 type bucket struct {
 	objstore.Bucket
 	gets   atomic.Int32
+	asked  func(offset, length int64)
 	before func(ctx context.Context, get int32) error
 	body   func(get int32, r io.ReadCloser) io.ReadCloser
 }
 
 func (b *bucket) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
 	n := b.gets.Add(1)
+	if b.asked != nil {
+		b.asked(offset, length)
+	}
 	if b.before != nil {
 		if err := b.before(ctx, n); err != nil {
 			return nil, err

@@ -73,6 +73,13 @@ func (l *lane) reserve(span int64) int64 {
 	return min(max(typical, minReserve), span, l.room)
 }
 
+// expected is what a unit of at most span bytes will probably have.
+func (l *lane) expected(span int64) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return min(max(l.mu.typical, minReserve), span)
+}
+
 // acquire is acquireFor for readers that have no number.
 func (l *lane) acquire(ctx context.Context, span int64) (*grant, error) {
 	return l.acquireFor(ctx, 0, span)

@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/freshet-io/freshet/metadata/extent"
 )
 
 // store keeps units within bounds of bytes, per class, dropping the least recently used. Units that were read ahead and
@@ -65,6 +67,20 @@ func (s *store) has(key unitKey) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mu.units[key] != nil
+}
+
+// mark gives the last batch's position that the unit remembers of an extent at or before an offset; 0 if there is none.
+func (s *store) mark(key unitKey, e *extent.Extent, offset int64) uint32 {
+	s.mu.Lock()
+	u := s.mu.units[key]
+	if u == nil {
+		s.mu.Unlock()
+		return 0
+	}
+	u.retain()
+	s.mu.Unlock()
+	defer u.release()
+	return u.mark(e, offset)
 }
 
 // put takes over the caller's reference to u. A unit of the same key is replaced. What is over the bound goes; a unit

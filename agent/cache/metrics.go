@@ -7,6 +7,7 @@ type metrics struct {
 	hits      *prometheus.CounterVec
 	misses    *prometheus.CounterVec
 	gets      *prometheus.CounterVec
+	seeks     *prometheus.CounterVec
 	readBytes *prometheus.CounterVec
 	evicted   *prometheus.CounterVec
 	handed    prometheus.Counter
@@ -29,6 +30,9 @@ func newMetrics(r prometheus.Registerer, pinned func() float64) *metrics {
 		gets: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "freshet_cache_gets_total", Help: "GET attempts by class and result.",
 		}, []string{"class", "result"}),
+		seeks: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "freshet_cache_seek_table_reads_total", Help: "Seek tables of bundles read from the object store, by result.",
+		}, []string{"result"}),
 		readBytes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "freshet_cache_get_bytes_total", Help: "Bytes read from the object store.",
 		}, class),
@@ -49,6 +53,6 @@ func newMetrics(r prometheus.Registerer, pinned func() float64) *metrics {
 	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "freshet_cache_pinned_bytes", Help: "Bytes of bundles that were dropped while answers were being sent from them.",
 	}, pinned))
-	r.MustRegister(m.bytes, m.hits, m.misses, m.gets, m.readBytes, m.evicted, m.handed, m.corrupt, m.latency)
+	r.MustRegister(m.bytes, m.hits, m.misses, m.gets, m.seeks, m.readBytes, m.evicted, m.handed, m.corrupt, m.latency)
 	return m
 }

@@ -170,6 +170,9 @@ func (r *run) stream(ctx context.Context, g *grant, stall *time.Timer) error {
 		if n > 0 && !r.goOn(ctx, stall) {
 			return nil
 		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		u, err := r.read(ctx, body, g)
 		if err != nil {
 			return fmt.Errorf("read object: %w", err)
@@ -219,7 +222,7 @@ func (r *run) goOn(ctx context.Context, stall *time.Timer) bool {
 		case <-c.lanes[r.to.class].contended():
 			over = true
 		case <-ctx.Done():
-			return true // reading fails, and tells
+			return true
 		}
 		if over && c.leave(r.flights) {
 			r.flights = nil

@@ -79,6 +79,9 @@ type unit struct {
 	mu struct {
 		sync.Mutex
 		ready map[readyKey]struct{}
+		// of absolute extents, ascending by position
+		checked []stretch
+		marks   []mark
 	}
 
 	// Guarded by the store's lock.

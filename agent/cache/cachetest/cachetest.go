@@ -15,6 +15,7 @@ import (
 	"github.com/freshet-io/freshet/metadata/extent"
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/objstore"
+	"github.com/freshet-io/freshet/objstore/bundle"
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -89,7 +90,7 @@ func (b *Bundle) Add(raw []byte) Placed {
 }
 
 // Key is where the bundle's object lies.
-func Key(b id.Bundle) string { return "bundle/" + b.String() }
+func Key(b id.Bundle) string { return bundle.Key("", b) }
 
 // Bytes is the object as it is so far.
 func (b *Bundle) Bytes() []byte { return b.bytes }
