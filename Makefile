@@ -9,8 +9,8 @@ FUZZTIME ?= 20s
 MINUTES  ?= 10
 PKGS     ?= ./...
 # The tests in test/ but sim run real clients against real processes; the other packages need nothing but Go. Most of
-# them wait most of the time, so that more run at once than there are cores. WAITING are the packages that measure no
-# times and share the machine, MEASURING have it for themselves.
+# them wait most of the time, so that more run at once than there are cores, and sim beside them. WAITING are the packages
+# that measure no times and share the machine, MEASURING have it for themselves.
 UNIT      = $(shell $(GO) list ./... | grep -v '/test/')
 WAITING   = ./test/clients ./test/ecosystem
 MEASURING = $(shell $(GO) list ./test/... | grep -v -e '/test/sim' $(WAITING:./%=-e '/%$$'))
@@ -30,10 +30,16 @@ dev: build ## build and run everything in one process, data in ./data
 
 .PHONY: test
 test: build ## run all tests: units and a simulated cluster with the race detector, then real clients
-	@$(GO) test -race -timeout 10m -p 3 $(UNIT)
-	$(GO) test -race -timeout 14m -count=1 -parallel 3 ./test/sim
+	@$(MAKE) --no-print-directory -j2 test-unit test-sim
 	FRESHET_BINARY=$(abspath $(BIN)/freshet) $(GO) test -timeout 14m -count=1 -p 2 $(WAITING)
 	FRESHET_BINARY=$(abspath $(BIN)/freshet) $(GO) test -timeout 14m -count=1 -p 1 $(MEASURING)
+
+.PHONY: test-unit test-sim
+test-unit:
+	@$(GO) test -race -timeout 14m -p 3 $(UNIT)
+
+test-sim:
+	@$(GO) test -race -timeout 14m -count=1 -parallel 3 ./test/sim
 
 .PHONY: unit
 unit: ## run the unit tests without the race detector (quick)
@@ -81,6 +87,10 @@ bench: ## run the Go benchmarks
 .PHONY: bench-cost
 bench-cost: build ## measure CPU seconds per GiB against the floor; ARGS="--rounds 3 --shapes A" selects
 	$(BIN)/freshet bench cost $(ARGS)
+
+.PHONY: bench-curve
+bench-curve: ## print how metadata grow in 6 hours at 24 bundles a second, and in 7 days at one (driven clock, no bytes)
+	FRESHET_CURVE=1 GOGC=400 $(GO) test -timeout 0 -count=1 -v ./bench/curve
 
 .PHONY: bench-compare
 bench-compare: build ## measure Apache Kafka and Freshet in turn (needs Java, Maven); ARGS="--rounds 5 --duration 2m"
