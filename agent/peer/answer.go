@@ -1,0 +1,99 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/freshet-io/freshet/agent/cache"
+)
+
+// answer writes the units out, each as soon as it is there.
+func (s *Server) answer(ctx context.Context, w http.ResponseWriter, o *cache.Order) error {
+	out := &paced{w: w, deadline: http.NewResponseController(w).SetWriteDeadline, each: s.cfg.WriteTimeout}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.WriteHeader(http.StatusOK)
+	if err := http.NewResponseController(w).Flush(); err != nil {
+		return fmt.Errorf("send headers: %w", err)
+	}
+	s.cfg.Units.Prepare(o)
+	for i, u := range o.Units {
+		if err := s.send(ctx, out, o, i); err != nil {
+			return fmt.Errorf("send unit %s: %w", unitName(u), err)
+		}
+	}
+	return nil
+}
+
+// send lends one unit and writes it out.
+func (s *Server) send(ctx context.Context, out *paced, o *cache.Order, unit int) error {
+	lendCtx, cancel := context.WithTimeout(ctx, s.cfg.LendTimeout)
+	defer cancel()
+	loan, err := s.cfg.Units.Lend(lendCtx, o, unit)
+	if err != nil {
+		return out.flushed(head{result: resultOf(err)}.encode())
+	}
+	defer loan.Release()
+	room := min(loan.Size(), s.cfg.UnsentBytes)
+	if err := s.unsent.Acquire(lendCtx, room); err != nil {
+		return out.flushed(head{result: resultFailed}.encode())
+	}
+	defer s.unsent.Release(room)
+	s.metrics.unsent.Add(float64(loan.Size()))
+	defer s.metrics.unsent.Sub(float64(loan.Size()))
+	if _, err := out.Write(head{partial: loan.Partial(), size: loan.Size()}.encode()); err != nil {
+		return err
+	}
+	stretches := loan.Stretches()
+	for i := range stretches {
+		if err := s.sendStretch(out, &stretches[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Server) sendStretch(out *paced, stretch *cache.Stretch) error {
+	if _, err := out.Write(encodeStretch(stretch.Position, stretch.Length)); err != nil {
+		return err
+	}
+	n, err := stretch.WriteTo(out)
+	s.metrics.bytes.Add(float64(n))
+	return err
+}
+
+// resultOf is how an asker is told of an error.
+func resultOf(err error) result {
+	switch {
+	case errors.Is(err, cache.ErrAbsent):
+		return resultAbsent
+	case errors.Is(err, cache.ErrGone):
+		return resultGone
+	}
+	return resultFailed
+}
+
+// paced writes to an asker that must take each write within a time.
+type paced struct {
+	w        http.ResponseWriter
+	deadline func(time.Time) error
+	each     time.Duration
+}
+
+// Write implements io.Writer.
+func (p *paced) Write(b []byte) (int, error) {
+	if err := p.deadline(time.Now().Add(p.each)); err != nil {
+		return 0, fmt.Errorf("set write deadline: %w", err)
+	}
+	return p.w.Write(b)
+}
+
+// flushed writes what may be followed by a wait.
+func (p *paced) flushed(b []byte) error {
+	if _, err := p.Write(b); err != nil {
+		return err
+	}
+	return http.NewResponseController(p.w).Flush()
+}

@@ -1,0 +1,140 @@
+package peer
+
+import (
+	"encoding/binary"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/agent/cache"
+	"github.com/freshet-io/freshet/agent/view"
+	"github.com/freshet-io/freshet/internal/assign"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+// peer is another agent of the zone.
+type peer struct {
+	session id.Session
+	address string // host:port
+}
+
+// directory is the zone's agents as of one snapshot of the catalogue. It does not change.
+type directory struct {
+	snapshot *view.Snapshot
+	peers    map[id.Session]peer // the others that can be asked
+	owners   []uint32            // sessions of all that may own units, this agent's among them; ascending
+}
+
+// current gives the directory of the newest snapshot.
+func (z *Zone) current() *directory {
+	snapshot := z.cfg.Catalogue.Load()
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	if z.mu.directory != nil && z.mu.directory.snapshot == snapshot {
+		return z.mu.directory
+	}
+	d := &directory{snapshot: snapshot, peers: make(map[id.Session]peer)}
+	for _, m := range snapshot.Members { // in the order of sessions
+		if m.Zone != z.cfg.Zone || m.Peer == "" {
+			continue
+		}
+		d.owners = append(d.owners, uint32(m.Session))
+		if m.Session != snapshot.Session {
+			d.peers[m.Session] = peer{m.Session, m.Peer}
+		}
+	}
+	for session := range z.mu.evicted {
+		if _, ok := d.peers[session]; !ok {
+			delete(z.mu.evicted, session)
+		}
+	}
+	z.mu.directory = d
+	return d
+}
+
+// ownedTogether is how much of an object has one owner, so that units that adjoin can be read by one GET.
+const ownedTogether = 16 << 20
+
+// owner is the agent that reads a unit for all of the zone, as this agent sees it: 0, or its own session, is this agent.
+// An agent that is left out owns nothing.
+func (z *Zone) owner(d *directory, bundle id.Bundle, u cache.Unit) id.Session {
+	owners := z.asked(d)
+	if len(owners) == 0 {
+		return 0
+	}
+	name := binary.BigEndian.AppendUint64(make([]byte, 0, 12), uint64(bundle))
+	name = binary.BigEndian.AppendUint32(name, u.First/ownedTogether)
+	return id.Session(owners[assign.Key(ownerKind, string(name), owners)])
+}
+
+// ownerKind tells the hash of units from those of other names.
+const ownerKind = 'u'
+
+// asked gives the owners without those left out.
+func (z *Zone) asked(d *directory) []uint32 {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	z.forgive()
+	if len(z.mu.out) == 0 {
+		return d.owners
+	}
+	return slices.DeleteFunc(slices.Clone(d.owners), func(s uint32) bool {
+		_, out := z.mu.out[id.Session(s)]
+		return out
+	})
+}
+
+// writer is the agent that wrote a bundle, if it is another one that lives and may have it in memory.
+func (z *Zone) writer(d *directory, a *cache.Ask) (peer, bool) {
+	name := a.Bundle.Submission()
+	p, ok := d.peers[name.Session]
+	if !ok {
+		return peer{}, false
+	}
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	z.forgive()
+	if _, out := z.mu.out[p.session]; out {
+		return peer{}, false
+	}
+	evicted, some := z.mu.evicted[p.session]
+	return p, !some || name.N > evicted
+}
+
+// noteEvicted remembers that a writer has a bundle in memory no more.
+func (z *Zone) noteEvicted(bundle id.Bundle) {
+	name := bundle.Submission()
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	z.mu.evicted[name.Session] = max(z.mu.evicted[name.Session], name.N)
+}
+
+// leaveOut does not ask an agent for a while.
+func (z *Zone) leaveOut(p peer, reason string, err error) {
+	z.mu.Lock()
+	_, already := z.mu.out[p.session]
+	z.mu.out[p.session] = time.Now().Add(z.cfg.LeaveOut)
+	z.mu.Unlock()
+	if !already { // once in a while for each agent, however many requests fail together
+		z.cfg.Log.Warn("an agent of the zone is left out of the shared cache for a while", zap.Uint32("session", uint32(p.session)),
+			zap.String("address", p.address), zap.String("reason", reason), zap.Error(err))
+	}
+}
+
+// forgive ends what was long enough. The lock is held.
+func (z *Zone) forgive() {
+	for session, until := range z.mu.out {
+		if !time.Now().Before(until) {
+			delete(z.mu.out, session)
+		}
+	}
+}
+
+// leftOut is how many agents are not asked.
+func (z *Zone) leftOut() int {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	z.forgive()
+	return len(z.mu.out)
+}

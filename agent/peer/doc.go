@@ -1,0 +1,44 @@
+// Package peer makes the caches of a zone's agents one: an agent that lacks a unit of a bundle asks the agent that wrote
+// the bundle, whose memory has what it committed, or else the unit's owner, which is found by rendezvous hashing and
+// reads it from the object store once for all. So a bundle costs at most one GET in each zone but the writer's (I7).
+//
+// Nothing rests on it. An agent that cannot be reached, does not answer in time, says no or sends what is no unit costs
+// a bounded wait and one GET of the asker's own; it is then left out for a while, and its share falls to the others.
+// Agents never ask on behalf of each other: who is asked reads its memory or the object store, so there are no rings.
+//
+// # Who is asked
+//
+// All agents know the membership, and compute the same owner from it. A change moves only the share of the agent that
+// came or went. While agents have heard of it at different times, each of two owners may make a GET; that is all.
+// Agents of other zones are not in the computation, and refuse requests that come all the same (I6).
+//
+// # Protocol
+//
+// HTTP/1.1 with connections kept, over TLS where configured.
+//
+//	GET /v1/bundles/{session}/{n}?unit=…&unit=…&class=live|catch_up&read=true|false
+//	Authorization: Bearer {agent key}
+//	Freshet-Cluster: {cluster id}
+//	Freshet-Zone: {zone}
+//	Freshet-Agent: {asker's session}
+//
+// A unit is "whole" or the position that it begins at; one request asks for at most 16 of one bundle. read tells whether
+// what is not in memory is to be read from the object store. The answer's headers come at once, so that silence tells
+// an agent that hangs from one that reads; its body has the units in the order asked. Integers are big endian.
+//
+//	part      size  content
+//	head        12  see below
+//	stretches    n  if the result is 0: 4 bytes position in the object, 4 bytes length, the bytes; repeated until the
+//	                size is reached
+//
+// Head of a unit:
+//
+//	offset  size  field
+//	0          1  result: 0 here it is, 1 not in memory, 2 no such object, 3 failed
+//	1          1  flags: 1 some of the object's bytes are left out
+//	2          2  reserved, 0
+//	4          8  size of all its stretches' bytes
+//
+// Bytes may have been patched (package cache); the asker verifies and patches as if they came from the object store,
+// which changes nothing where it was done. What fails verification there is read from the object store.
+package peer

@@ -1,0 +1,302 @@
+package peer
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/freshet-io/freshet/agent/cache"
+	"github.com/freshet-io/freshet/agent/cache/cachetest"
+)
+
+// unforgiving leaves agents out for good.
+func unforgiving(c *Config) { c.LeaveOut = time.Hour }
+
+// impatient has time-outs for tests that wait for them.
+func impatient(c *Config) {
+	unforgiving(c)
+	c.DialTimeout, c.SilenceTimeout, c.UnitTimeout, c.StallTimeout = 100*time.Millisecond, 100*time.Millisecond,
+		100*time.Millisecond, 100*time.Millisecond
+}
+
+// An agent that does not give what it is asked for costs a bounded time and one GET, never an error, and is left out
+// where it would cost that again.
+func TestZone_BadOwner(t *testing.T) {
+	made, hang := cachetest.NewBundle(1), make(chan struct{})
+	made.Add(cachetest.Batch(make([]byte, 50_000), 0))
+	object := made.Bytes()
+	defer close(hang)
+	send := func(parts ...[]byte) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			for _, p := range parts {
+				_, _ = w.Write(p)
+			}
+		}
+	}
+	good := head{size: int64(len(object))}.encode()
+	damaged := append([]byte{}, object...)
+	damaged[len(damaged)-1] ^= 1
+	for name, tt := range map[string]struct {
+		handler http.HandlerFunc
+		reason  string
+		stays   bool // goes on being asked
+		hangs   bool // is waited for
+	}{
+		"accepts and never answers": {
+			handler: func(http.ResponseWriter, *http.Request) { <-hang },
+			reason:  askedSilent, hangs: true,
+		},
+		"answers and then hangs": {
+			handler: func(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush(); <-hang },
+			reason:  askedSlow, stays: true, hangs: true,
+		},
+		"stalls in a unit": {
+			handler: func(w http.ResponseWriter, _ *http.Request) {
+				send(good, encodeStretch(0, uint32(len(object))), object[:1000])(w, nil)
+				_ = http.NewResponseController(w).Flush()
+				<-hang
+			},
+			reason: askedBroken, hangs: true,
+		},
+		"cut off in a unit": {
+			handler: send(good, encodeStretch(0, uint32(len(object))), object[:1000]), reason: askedBroken,
+		},
+		"sends nothing": {handler: send(), reason: askedBroken},
+		"sends more than it said": {
+			handler: send(good, encodeStretch(0, uint32(len(object)+1)), object, object), reason: askedBroken,
+		},
+		"sends a unit that is too large": {
+			handler: send(head{size: cache.WholeUnit + 1}.encode()), reason: askedBroken,
+		},
+		"sends stretches in disorder": {
+			handler: send(good, encodeStretch(100, 100), object[100:200], encodeStretch(0, 100), object[:100]), reason: askedBroken,
+		},
+		"sends damaged bytes": {
+			handler: send(good, encodeStretch(0, uint32(len(object))), damaged), reason: unfitCorrupt, stays: true,
+		},
+		"sends an object that ends early": {
+			handler: send(head{size: 100}.encode(), encodeStretch(0, 100), object[:100]), reason: unfitIncomplete, stays: true,
+		},
+		"finds no object": {handler: send(head{result: resultGone}.encode()), reason: askedFailed, stays: true},
+		"cannot read it":  {handler: send(head{result: resultFailed}.encode()), reason: askedFailed, stays: true},
+		"has other ideas": {handler: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }, reason: askedRefused},
+		"points elsewhere": {
+			handler: func(w http.ResponseWriter, r *http.Request) {
+				http.Redirect(w, r, "http://elsewhere.invalid/", http.StatusFound)
+			},
+			reason: askedRefused,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &cluster{t: t, bucket: &counted{Bucket: newBucket()}, next: 1, asks: unforgiving}
+			if tt.hangs {
+				c.asks = impatient
+			}
+			bad, reader := c.start(testZone), c.start(testZone)
+			other := httptest.NewServer(tt.handler)
+			defer other.CloseClientConnections()
+			bad.address = strings.TrimPrefix(other.URL, "http://")
+			c.tell()
+			b := c.owned(bad, reader, written(900, 1))
+			made.ID = b
+			made.Store(t, c.bucket)
+			e := made.Extent(100, made.Batches[0])
+			began := time.Now()
+			c.read(reader, made, &e)
+			require.Less(t, time.Since(began), 5*time.Second)
+			require.Equal(t, 1, reader.metric(t, "freshet_peer_fallbacks_total", tt.reason))
+			require.Equal(t, int32(1), c.bucket.gets.Load())
+			require.Equal(t, map[bool]int{true: 0, false: 1}[tt.stays], reader.metric(t, "freshet_peer_left_out"))
+			if !tt.stays {
+				require.Equal(t, reader.session, reader.asks.owner(reader.asks.current(), b, cache.Unit{}), "its share falls to others")
+			}
+		})
+	}
+}
+
+func TestZone_Unreachable(t *testing.T) {
+	c := &cluster{t: t, bucket: &counted{Bucket: newBucket()}, next: 1, asks: unforgiving}
+	dead, reader := c.start(testZone), c.start(testZone)
+	made, extents := c.bundle(c.owned(dead, reader, written(900, 1)), 1, 100)
+	dead.kill()
+	c.read(reader, made, &extents[0])
+	require.Equal(t, 1, reader.metric(t, "freshet_peer_fallbacks_total", askedUnreachable))
+	require.Equal(t, 1, reader.metric(t, "freshet_peer_left_out"))
+}
+
+// An agent that was left out is asked again later.
+func TestZone_Forgives(t *testing.T) {
+	c := &cluster{t: t, bucket: &counted{Bucket: newBucket()}, next: 1, asks: func(cfg *Config) {
+		cfg.LeaveOut = time.Millisecond
+	}}
+	dead, reader := c.start(testZone), c.start(testZone)
+	b := c.owned(dead, reader, written(900, 1))
+	dead.kill()
+	made, extents := c.bundle(b, 1, 100)
+	c.read(reader, made, &extents[0])
+	c.serve(dead)
+	c.tell()
+	require.Eventually(t, func() bool {
+		return reader.asks.owner(reader.asks.current(), b, cache.Unit{}) == dead.session
+	}, 10*time.Second, time.Millisecond)
+	b = c.owned(dead, reader, b+1)
+	made, extents = c.bundle(b, 1, 100)
+	c.read(reader, made, &extents[0])
+	require.Equal(t, 1, reader.metric(t, "freshet_peer_requests_total", askedOK))
+}
+
+func TestServer_Refusals(t *testing.T) {
+	c := newCluster(t, 1)
+	a := c.agents[0]
+	made, _ := c.bundle(written(900, 1), 1, 100)
+	path := bundlePath + made.ID.String()
+	for name, tt := range map[string]struct {
+		change func(*http.Request)
+		query  string
+		body   string
+		status int
+	}{
+		"right":            {status: http.StatusOK},
+		"no key":           {change: func(r *http.Request) { r.Header.Del("Authorization") }, status: http.StatusUnauthorized},
+		"wrong key":        {change: func(r *http.Request) { r.Header.Set("Authorization", "Bearer guess") }, status: http.StatusUnauthorized},
+		"other zone":       {change: func(r *http.Request) { r.Header.Set(zoneHeader, "zone-b") }, status: http.StatusMisdirectedRequest},
+		"other cluster":    {change: func(r *http.Request) { r.Header.Set(clusterHeader, "x") }, status: http.StatusMisdirectedRequest},
+		"no agent":         {change: func(r *http.Request) { r.Header.Del(agentHeader) }, status: http.StatusBadRequest},
+		"a body":           {body: "x", status: http.StatusRequestEntityTooLarge},
+		"too many units":   {query: strings.Repeat("&unit=0", maxUnits), status: http.StatusBadRequest},
+		"unaligned unit":   {query: "&unit=5", status: http.StatusBadRequest},
+		"oversized":        {query: strings.Repeat("x", 2*maxHeaderBytes), status: http.StatusRequestHeaderFieldsTooLarge},
+		"other method":     {change: func(r *http.Request) { r.Method = http.MethodPut }, status: http.StatusMethodNotAllowed},
+		"other path":       {change: func(r *http.Request) { r.URL.Path = "/" }, status: http.StatusNotFound},
+		"bundle no number": {change: func(r *http.Request) { r.URL.Path = bundlePath + "1/x" }, status: http.StatusBadRequest},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+				"http://"+a.address+path+"?unit=whole&read=true&class=live"+tt.query, strings.NewReader(tt.body))
+			require.NoError(t, err)
+			for k, v := range map[string]string{
+				"Authorization": "Bearer " + testKey, clusterHeader: testCluster, zoneHeader: testZone, agentHeader: "5",
+			} {
+				r.Header.Set(k, v)
+			}
+			if tt.change != nil {
+				tt.change(r)
+			}
+			response, err := http.DefaultClient.Do(r)
+			if tt.status == http.StatusRequestHeaderFieldsTooLarge && err != nil {
+				return // the connection was closed with bytes unread
+			}
+			require.NoError(t, err)
+			defer response.Body.Close()
+			require.Equal(t, tt.status, response.StatusCode)
+			body, err := io.ReadAll(io.LimitReader(response.Body, 100))
+			if tt.status != http.StatusRequestHeaderFieldsTooLarge {
+				require.NoError(t, err)
+			}
+			require.Equal(t, tt.status == http.StatusOK, len(body) == 100)
+		})
+	}
+	require.Equal(t, 2, a.metric(t, "freshet_peer_served_total", servedUnauthorized))
+	require.Equal(t, 2, a.metric(t, "freshet_peer_served_total", servedMisdirected))
+	require.Equal(t, 1, a.metric(t, "freshet_peer_served_total", servedOK))
+}
+
+// An asker whose key is wrong reads the object store.
+func TestZone_WrongKey(t *testing.T) {
+	c := newCluster(t, 1)
+	c.asks = func(cfg *Config) { cfg.Key = "wrong" }
+	reader := c.start(testZone)
+	made, extents := c.bundle(c.owned(c.agents[0], reader, written(900, 1)), 1, 100)
+	c.read(reader, made, &extents[0])
+	require.Equal(t, 1, c.agents[0].metric(t, "freshet_peer_served_total", servedUnauthorized))
+	require.Equal(t, 1, reader.metric(t, "freshet_peer_fallbacks_total", askedRefused))
+	require.Zero(t, c.agents[0].metric(t, "freshet_cache_gets_total"))
+}
+
+// More than an agent answers at once is refused, and read from the object store.
+func TestServer_Busy(t *testing.T) {
+	c := &cluster{t: t, bucket: &counted{Bucket: newBucket()}, next: 1, server: func(cfg *ServerConfig) { cfg.Requests = 1 }}
+	owner, reader, other := c.start(testZone), c.start(testZone), c.start(testZone)
+	held, release := make(chan struct{}, 1), make(chan struct{})
+	first := c.owned(owner, reader, written(900, 1))
+	c.bucket.hold = func(context.Context) error {
+		select {
+		case held <- struct{}{}:
+			<-release
+		default: // only the first one
+		}
+		return nil
+	}
+	made, extents := c.bundle(first, 1, 100)
+	var all sync.WaitGroup
+	all.Go(func() { c.read(reader, made, &extents[0]) })
+	<-held
+	made2, extents2 := c.bundle(c.owned(owner, other, first+1), 1, 100)
+	held <- struct{}{}
+	c.read(other, made2, &extents2[0])
+	require.Equal(t, 1, other.metric(t, "freshet_peer_fallbacks_total", askedBusy))
+	require.Zero(t, other.metric(t, "freshet_peer_left_out"))
+	close(release)
+	all.Wait()
+	require.Zero(t, reader.metric(t, "freshet_peer_fallbacks_total"))
+}
+
+// A server that is to stop finishes what it has begun, and refuses what comes then.
+func TestServer_Drains(t *testing.T) {
+	c := &cluster{t: t, bucket: &counted{Bucket: newBucket()}, next: 1, server: func(cfg *ServerConfig) { cfg.StopTimeout = time.Minute }}
+	owner, reader := c.start(testZone), c.start(testZone)
+	held, release := make(chan struct{}), make(chan struct{})
+	c.bucket.hold = func(context.Context) error { close(held); <-release; return nil }
+	made, extents := c.bundle(c.owned(owner, reader, written(900, 1)), 1, 100_000)
+	var all sync.WaitGroup
+	all.Go(func() { c.read(reader, made, &extents[0]) })
+	<-held
+	c.bucket.hold = nil
+	all.Go(owner.stop)
+	require.Eventually(t, owner.server.draining.Load, 10*time.Second, time.Millisecond)
+	made2, extents2 := c.bundle(c.owned(owner, reader, made.ID+1), 1, 100)
+	c.read(reader, made2, &extents2[0]) // refused, or no connection any more
+	fallbacks := reader.metric(t, "freshet_peer_fallbacks_total")
+	require.Equal(t, 1, fallbacks)
+	close(release)
+	all.Wait()
+	require.Equal(t, 1, reader.metric(t, "freshet_peer_requests_total", askedOK))
+	require.Equal(t, 1, reader.metric(t, "freshet_peer_fallbacks_total"))
+}
+
+// The object is gone: the asker hears so from the object store itself.
+func TestZone_Gone(t *testing.T) {
+	c := newCluster(t, 2)
+	reader := c.agents[1]
+	made, extents := c.bundle(c.owned(c.agents[0], reader, written(900, 1)), 1, 100)
+	require.NoError(t, c.bucket.Delete(t.Context(), []string{cachetest.Key(made.ID)}))
+	_, err := reader.cache.Read(t.Context(), &extents[0], cache.Live)
+	require.ErrorIs(t, err, cache.ErrGone)
+	require.Equal(t, int32(2), c.bucket.gets.Load())
+}
+
+// An owner that cannot keep the unit reads it again for the next one who asks.
+func TestZone_OwnerEvicted(t *testing.T) {
+	c := &cluster{t: t, bucket: &counted{Bucket: newBucket()}, next: 1, cache: func(cfg *cache.Config) {
+		cfg.Live.Bytes = 1 << 20
+	}}
+	owner, reader, late := c.start(testZone), c.start(testZone), c.start(testZone)
+	made, extents := c.bundle(c.owned(owner, reader, written(900, 1)), 1, 100_000)
+	c.read(reader, made, &extents[0])
+	for b, n := made.ID+1, 0; n < 20; n++ {
+		b = c.owned(owner, reader, b+1)
+		m, e := c.bundle(b, 1, 200_000)
+		c.read(owner, m, &e[0])
+	}
+	before := c.bucket.gets.Load()
+	c.read(late, made, &extents[0])
+	require.Equal(t, before+1, c.bucket.gets.Load())
+	require.Zero(t, late.metric(t, "freshet_peer_fallbacks_total"))
+}

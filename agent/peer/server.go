@@ -1,0 +1,232 @@
+package peer
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+	"golang.org/x/net/netutil"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/freshet-io/freshet/agent/cache"
+)
+
+// Lender gives units to send: cache.Cache implements it.
+type Lender interface {
+	Prepare(o *cache.Order)
+	Lend(ctx context.Context, o *cache.Order, unit int) (*cache.Loan, error)
+}
+
+// ServerConfig is what a Server is made of. Zero values mean the defaults.
+type ServerConfig struct {
+	Address string // host:port to listen on
+	Key     string // that askers must show
+	Zone    string // that askers must be in
+	// Cluster gives the cluster's id, which askers must name; "" while it is not known.
+	Cluster func() string
+	TLS     *tls.Config // nil: plaintext
+	Units   Lender
+	// Requests bounds those answered at once; further ones are refused. Default 128.
+	Requests int
+	// Connections bounds those open at once; further ones wait to be accepted. Default 512.
+	Connections int
+	// UnsentBytes bounds the units that are being sent, one unit at least. Default 64 MiB.
+	UnsentBytes int64
+	// LendTimeout bounds the wait for a unit, from the object store perhaps, and for room among the unsent bytes.
+	// Default 5 s.
+	LendTimeout time.Duration
+	// WriteTimeout bounds the wait for an asker to take the next bytes, at most 256 KiB or a slab. Default 10 s.
+	WriteTimeout time.Duration
+	// StopTimeout bounds the sending of what was begun when the server is to stop. Default 500 ms.
+	StopTimeout time.Duration
+	Log         *zap.Logger
+	Registerer  prometheus.Registerer // nil: a private registry
+}
+
+// ApplyDefaults fills in what is zero.
+func (c *ServerConfig) ApplyDefaults() {
+	def(&c.Requests, 128)
+	def(&c.Connections, 512)
+	def(&c.UnsentBytes, 64<<20)
+	def(&c.LendTimeout, 5*time.Second)
+	def(&c.WriteTimeout, 10*time.Second)
+	def(&c.StopTimeout, 500*time.Millisecond)
+	if c.Log == nil {
+		c.Log = zap.NewNop()
+	}
+	if c.Registerer == nil {
+		c.Registerer = prometheus.NewRegistry()
+	}
+}
+
+func def[T int | int64 | time.Duration](v *T, d T) {
+	if *v == 0 {
+		*v = d
+	}
+}
+
+// Validate gives all faults of the configuration, nil if there is none. Call it after ApplyDefaults.
+func (c *ServerConfig) Validate() error {
+	var errs []error
+	if c.Key == "" {
+		errs = append(errs, errors.New("a key is needed"))
+	}
+	if c.Cluster == nil || c.Units == nil {
+		errs = append(errs, errors.New("cluster and units are needed"))
+	}
+	if c.Requests < 1 || c.Connections < 1 || c.UnsentBytes < 1 {
+		errs = append(errs, errors.New("bounds must be positive"))
+	}
+	if c.LendTimeout < 0 || c.WriteTimeout < 0 || c.StopTimeout < 0 {
+		errs = append(errs, errors.New("time-outs must be positive"))
+	}
+	return errors.Join(errs...)
+}
+
+// Server answers the other agents of the zone. Listen opens its address, Run serves.
+type Server struct {
+	cfg      ServerConfig
+	key      [sha256.Size]byte
+	metrics  *serverMetrics
+	requests *semaphore.Weighted
+	unsent   *semaphore.Weighted
+	http     http.Server
+	socket   net.Listener
+	draining atomic.Bool
+}
+
+// NewServer checks the configuration and builds a Server. It does not listen yet.
+func NewServer(cfg ServerConfig) (*Server, error) {
+	cfg.ApplyDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("peer server: %w", err)
+	}
+	s := &Server{
+		cfg: cfg, key: sha256.Sum256([]byte(cfg.Key)), metrics: newServerMetrics(cfg.Registerer),
+		requests: semaphore.NewWeighted(int64(cfg.Requests)), unsent: semaphore.NewWeighted(cfg.UnsentBytes),
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+bundlePath+"{session}/{n}", s.serve)
+	s.http = http.Server{
+		Handler: mux, TLSConfig: cfg.TLS, MaxHeaderBytes: maxHeaderBytes, ReadHeaderTimeout: headerTimeout,
+		WriteTimeout: cfg.WriteTimeout, IdleTimeout: idleTimeout,
+		ErrorLog: zap.NewStdLog(cfg.Log),
+	}
+	return s, nil
+}
+
+// Bounds of a connection between requests.
+const (
+	headerTimeout = 10 * time.Second
+	idleTimeout   = 2 * time.Minute
+)
+
+// Listen opens the address, so that a fault shows before anything else starts.
+func (s *Server) Listen(ctx context.Context) error {
+	socket, err := new(net.ListenConfig).Listen(ctx, "tcp", s.cfg.Address)
+	if err != nil {
+		return fmt.Errorf("listen for other agents on %s: %w", s.cfg.Address, err)
+	}
+	s.socket = netutil.LimitListener(socket, s.cfg.Connections)
+	return nil
+}
+
+// Addr is the address listened on; nil before Listen.
+func (s *Server) Addr() net.Addr {
+	if s.socket == nil {
+		return nil
+	}
+	return s.socket.Addr()
+}
+
+// Run serves until ctx ends; then it refuses, and finishes what it has begun within StopTimeout.
+func (s *Server) Run(ctx context.Context) error {
+	failed := make(chan error, 1)
+	go func() {
+		if s.cfg.TLS != nil {
+			failed <- s.http.ServeTLS(s.socket, "", "")
+		} else {
+			failed <- s.http.Serve(s.socket)
+		}
+	}()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve other agents: %w", err)
+	case <-ctx.Done():
+	}
+	s.draining.Store(true)
+	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.StopTimeout)
+	defer cancel()
+	if err := s.http.Shutdown(stopCtx); err != nil {
+		_ = s.http.Close() // askers read the object store
+	}
+	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve other agents: %w", err)
+	}
+	return nil
+}
+
+// Close gives the address back if Run never ran.
+func (s *Server) Close() {
+	if s.socket != nil {
+		_ = s.socket.Close()
+	}
+}
+
+// serve answers one request.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	status, result := s.refuse(r)
+	if status == 0 && !s.requests.TryAcquire(1) {
+		status, result = http.StatusServiceUnavailable, servedBusy
+	}
+	if status != 0 {
+		s.metrics.requests.WithLabelValues(result).Inc()
+		w.Header().Set(reasonHeader, result)
+		w.WriteHeader(status)
+		return
+	}
+	defer s.requests.Release(1)
+	order, err := parse(r)
+	if err != nil {
+		s.metrics.requests.WithLabelValues(servedMalformed).Inc()
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	s.metrics.serving.Inc()
+	defer s.metrics.serving.Dec()
+	if err := s.answer(r.Context(), w, order); err != nil {
+		s.metrics.requests.WithLabelValues(servedBroken).Inc()
+		s.cfg.Log.Debug("answer to another agent broken off", zap.Stringer("bundle", order.Bundle), zap.Error(err))
+		return
+	}
+	s.metrics.requests.WithLabelValues(servedOK).Inc()
+}
+
+// refuse gives the status and the reason that a request is refused with before it is read, 0 if it is not.
+func (s *Server) refuse(r *http.Request) (status int, reason string) {
+	key, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	sum := sha256.Sum256([]byte(key))
+	if subtle.ConstantTimeCompare(sum[:], s.key[:]) != 1 {
+		return http.StatusUnauthorized, servedUnauthorized
+	}
+	cluster := s.cfg.Cluster()
+	switch {
+	case s.draining.Load():
+		return http.StatusServiceUnavailable, servedDraining
+	case cluster == "" || r.Header.Get(clusterHeader) != cluster || r.Header.Get(zoneHeader) != s.cfg.Zone:
+		return http.StatusMisdirectedRequest, servedMisdirected
+	case r.ContentLength != 0:
+		return http.StatusRequestEntityTooLarge, servedMalformed
+	}
+	return 0, ""
+}

@@ -1,0 +1,175 @@
+package peer
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/freshet-io/freshet/agent/cache"
+	"github.com/freshet-io/freshet/agent/view"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+// Config is what a Zone is made of. Zero values mean the defaults.
+type Config struct {
+	Zone string // this agent's
+	Key  string // that agents know each other by
+	TLS  *tls.Config
+	// Catalogue gives the membership, and which of its agents this one is.
+	Catalogue Catalogue
+	// Dial replaces the network, in tests.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Requests bounds those under way; further ones read the object store. Default 128.
+	Requests int
+	// DialTimeout bounds connecting. Default 250 ms.
+	DialTimeout time.Duration
+	// SilenceTimeout bounds the wait for an answer's headers, which a healthy agent sends at once. Default 500 ms.
+	SilenceTimeout time.Duration
+	// UnitTimeout bounds the wait for a unit, which the other agent may have to read from the object store. Default 2 s.
+	UnitTimeout time.Duration
+	// StallTimeout bounds the wait for each next piece of a unit. Default 1 s.
+	StallTimeout time.Duration
+	// LeaveOut is how long an agent that failed is not asked. Default 5 s.
+	LeaveOut   time.Duration
+	Log        *zap.Logger
+	Registerer prometheus.Registerer // nil: a private registry
+}
+
+// Catalogue is what is known of the cluster: view.Catalogue implements it.
+type Catalogue interface{ Load() *view.Snapshot }
+
+// ApplyDefaults fills in what is zero.
+func (c *Config) ApplyDefaults() {
+	def(&c.Requests, 128)
+	def(&c.DialTimeout, 250*time.Millisecond)
+	def(&c.SilenceTimeout, 500*time.Millisecond)
+	def(&c.UnitTimeout, 2*time.Second)
+	def(&c.StallTimeout, time.Second)
+	def(&c.LeaveOut, 5*time.Second)
+	if c.Dial == nil {
+		c.Dial = (&net.Dialer{Timeout: c.DialTimeout, KeepAlive: 15 * time.Second}).DialContext
+	}
+	if c.Log == nil {
+		c.Log = zap.NewNop()
+	}
+	if c.Registerer == nil {
+		c.Registerer = prometheus.NewRegistry()
+	}
+}
+
+// Validate gives all faults of the configuration, nil if there is none. Call it after ApplyDefaults.
+func (c *Config) Validate() error {
+	var errs []error
+	if c.Catalogue == nil || c.Key == "" {
+		errs = append(errs, errors.New("catalogue and key are needed"))
+	}
+	if c.Requests < 1 {
+		errs = append(errs, errors.New("requests must be positive"))
+	}
+	if c.DialTimeout < 0 || c.SilenceTimeout < 0 || c.UnitTimeout < 0 || c.StallTimeout < 0 || c.LeaveOut < 0 {
+		errs = append(errs, errors.New("time-outs must be positive"))
+	}
+	return errors.Join(errs...)
+}
+
+// Zone is the other agents of this agent's zone. It implements cache.Zone. Methods are safe for concurrent use.
+type Zone struct {
+	cfg      Config
+	metrics  *zoneMetrics
+	client   *http.Client
+	requests *semaphore.Weighted
+
+	mu struct {
+		sync.Mutex
+		directory *directory
+		out       map[id.Session]time.Time // agents left out, until when
+		// evicted is the newest bundle of each writer that it said to have in memory no more. What it wrote before is
+		// not asked of it: memory goes in about the order of writing.
+		evicted map[id.Session]uint32
+	}
+}
+
+// New checks the configuration and makes a Zone. It connects to nobody yet.
+func New(cfg Config) (*Zone, error) {
+	cfg.ApplyDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("peer zone: %w", err)
+	}
+	z := &Zone{cfg: cfg, requests: semaphore.NewWeighted(int64(cfg.Requests))}
+	z.metrics = newZoneMetrics(cfg.Registerer, func() float64 { return float64(z.leftOut()) })
+	z.client = &http.Client{Transport: &http.Transport{
+		DialContext: cfg.Dial, TLSClientConfig: cfg.TLS, TLSHandshakeTimeout: cfg.SilenceTimeout,
+		DisableCompression: true, MaxIdleConnsPerHost: idleConnections, IdleConnTimeout: idleTimeout,
+		ResponseHeaderTimeout: cfg.SilenceTimeout, MaxResponseHeaderBytes: maxHeaderBytes, ReadBufferSize: readBuffer,
+	}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	z.mu.out = make(map[id.Session]time.Time)
+	z.mu.evicted = make(map[id.Session]uint32)
+	return z, nil
+}
+
+const (
+	idleConnections = 16 // kept to each agent
+	readBuffer      = 32 << 10
+)
+
+// Close lets the connections go. Requests under way end with their contexts.
+func (z *Zone) Close() { z.client.CloseIdleConnections() }
+
+// Unfit implements cache.Zone.
+func (z *Zone) Unfit(why cache.Unfit) {
+	reason := unfitIncomplete
+	if why == cache.UnfitCorrupt {
+		reason = unfitCorrupt
+	}
+	z.metrics.fallbacks.WithLabelValues(reason).Inc()
+}
+
+// Fetch implements cache.Zone: first the writer's memory, then each unit's owner.
+func (z *Zone) Fetch(ctx context.Context, a cache.Ask, take func(int, cache.Incoming) error, leave func([]int)) {
+	rest := make([]int, len(a.Units))
+	for i := range rest {
+		rest[i] = i
+	}
+	d := z.current()
+	if writer, ok := z.writer(d, &a); ok {
+		owns := !slices.ContainsFunc(a.Units, func(u cache.Unit) bool { return z.owner(d, a.Bundle, u) != writer.session })
+		if rest, _ = z.ask(ctx, writer, ask{&a, rest, owns}, take); len(rest) == 0 {
+			return
+		}
+	}
+	var all sync.WaitGroup
+	for session, units := range z.byOwner(d, &a, rest) {
+		p, ok := d.peers[session]
+		if !ok { // this agent
+			leave(units)
+			continue
+		}
+		all.Go(func() {
+			if rest, reason := z.ask(ctx, p, ask{&a, units, true}, take); len(rest) > 0 {
+				z.metrics.fallbacks.WithLabelValues(reason).Add(float64(len(rest)))
+				leave(rest)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// byOwner groups units, by their index, by the agent that is to read them for all.
+func (z *Zone) byOwner(d *directory, a *cache.Ask, units []int) map[id.Session][]int {
+	groups := make(map[id.Session][]int, 1)
+	for _, i := range units {
+		owner := z.owner(d, a.Bundle, a.Units[i])
+		groups[owner] = append(groups[owner], i)
+	}
+	return groups
+}
