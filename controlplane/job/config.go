@@ -1,0 +1,150 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+// Owner is what is needed of the owner of the virtual cluster (package owner).
+type Owner interface {
+	Propose(ctx context.Context, c metadata.Command) (metadata.Result, uint64, error)
+	Read(fn func(*metadata.State)) (index uint64, err error)
+	ReadFrozen(fn func(*metadata.State)) (index uint64, err error)
+}
+
+// Runners are the agents connected to the owner (package session, where the methods are described).
+type Runners interface {
+	Connected(runner id.Session) bool
+	Give(runner, job id.Session, plan []byte, last bool) bool
+	Cancel(runner, job id.Session)
+}
+
+// Settings are what an operator can set. Zero fields take the defaults.
+type Settings struct {
+	// Off starts no jobs; those that are open go on.
+	Off bool
+	// Interval is how often work is looked for, besides when a job has ended. Default 10 s.
+	Interval time.Duration
+	// PerAgent is how many jobs an agent runs at once. Default 1.
+	PerAgent int
+	// Lease is how long a runner may be silent about a job. Default 1 min.
+	Lease time.Duration
+	// First and Second say when to compact.
+	First  FirstLevel
+	Second SecondLevel
+}
+
+// FirstLevel says when bundles as agents wrote them are compacted.
+type FirstLevel struct {
+	Bundles int           // so many are one job; also the most. Default 64.
+	Bytes   int64         // so many live bytes of them are one job. Default 512 MiB.
+	Age     time.Duration // two are one job once the oldest is so old. Default 10 min.
+}
+
+// SecondLevel says when what the first level left is compacted: averages over the partitions of a job.
+type SecondLevel struct {
+	Bytes      int64         // for each partition. Default 16 MiB.
+	Extents    int           // or so many extents. Default 64.
+	Age        time.Duration // or two, once the oldest is so old. Default 6 h.
+	JobBytes   int64         // of one job at most. Default 4 GiB.
+	FinalBytes int64         // extents so long need not be compacted again. Default 16 MiB.
+}
+
+// ApplyDefaults fills the fields left zero.
+func (s *Settings) ApplyDefaults() {
+	setDefault(&s.Interval, 10*time.Second)
+	setDefault(&s.PerAgent, 1)
+	setDefault(&s.Lease, time.Minute)
+	setDefault(&s.First.Bundles, 64)
+	setDefault(&s.First.Bytes, 512<<20)
+	setDefault(&s.First.Age, 10*time.Minute)
+	setDefault(&s.Second.Bytes, 16<<20)
+	setDefault(&s.Second.Extents, 64)
+	setDefault(&s.Second.Age, 6*time.Hour)
+	setDefault(&s.Second.JobBytes, 4<<30)
+	setDefault(&s.Second.FinalBytes, 16<<20)
+}
+
+func setDefault[T comparable](p *T, value T) {
+	var zero T
+	if *p == zero {
+		*p = value
+	}
+}
+
+// Validate gives all faults at once.
+func (s *Settings) Validate() error {
+	var errs []error
+	if s.Interval < 0 || s.First.Age < 0 || s.Second.Age < 0 {
+		errs = append(errs, errors.New("jobs: times must be positive"))
+	}
+	if s.PerAgent < 1 || s.PerAgent > maxPerAgent {
+		errs = append(errs, fmt.Errorf("jobs at once per agent %d: 1 to %d", s.PerAgent, maxPerAgent))
+	}
+	if s.Lease < minLease {
+		errs = append(errs, fmt.Errorf("job lease %v: at least %v, runners speak every few seconds", s.Lease, minLease))
+	}
+	if s.First.Bundles < 2 || s.First.Bundles > maxFanIn || s.First.Bytes < 1 {
+		errs = append(errs, fmt.Errorf("jobs of the first level: 2 to %d bundles, and bytes", maxFanIn))
+	}
+	if s.Second.Bytes < 1 || s.Second.Extents < 2 || s.Second.FinalBytes < 1 || s.Second.JobBytes < s.Second.Bytes {
+		errs = append(errs, errors.New("jobs of the second level: bytes, at least 2 extents, and a job that holds a partition's bytes"))
+	}
+	return errors.Join(errs...)
+}
+
+// Bounds.
+const (
+	maxPerAgent = 64
+	// maxFanIn bounds the inputs that a runner reads at once in a job of the first level.
+	maxFanIn = 64
+	// maxInputs bounds the inputs of a job of the second level.
+	maxInputs = 256
+	// jobExtents bounds the extents in one plan: 16 MiB of memory.
+	jobExtents = 1 << 18
+	// roundExtents bounds the extents in all plans of one round.
+	roundExtents = 1 << 19
+	// roundBundles bounds the candidates of the first level that one round looks at; the oldest.
+	roundBundles = 1024
+	// roundJobs bounds the jobs that one round starts.
+	roundJobs = 16
+	// partExtents is about how many extents of a plan are sent in one part.
+	partExtents = 1 << 14
+	// minLease is the least lease: runners speak every 5 s.
+	minLease = 15 * time.Second
+	// startLease is the lease of a job that its runner has not spoken of: the plan may have been lost with the stream.
+	startLease = 20 * time.Second
+	// leaseCheck is how often leases are looked at.
+	leaseCheck = time.Second
+	// minPause is the least time between the ends of rounds and the next: many jobs may end at once.
+	minPause = time.Second
+	// load is the share of one core that rounds may take: as one in so many.
+	load = 20
+	// proposeTimeout bounds the way of one of the planner's commands into the log.
+	proposeTimeout = 10 * time.Second
+)
+
+// Config of the planner of one virtual cluster.
+type Config struct {
+	Settings   Settings
+	Log        *zap.Logger
+	Registerer prometheus.Registerer
+}
+
+func (c *Config) applyDefaults() {
+	c.Settings.ApplyDefaults()
+	if c.Log == nil {
+		c.Log = zap.NewNop()
+	}
+	if c.Registerer == nil {
+		c.Registerer = prometheus.NewRegistry()
+	}
+}

@@ -1,0 +1,41 @@
+// Package job plans the background jobs of one virtual cluster, hands them to agents and takes what becomes of them. It
+// works beside the owner, for the length of a tenure; nothing of it outlives that but metrics.
+//
+// # Rounds
+//
+// A round looks at a frozen state, so commits go on, and proposes commands; a planner whose replica is not the owner any
+// more does no harm, since its commands are refused (I9). There are three kinds of work:
+//
+//	level 1   the oldest bundles that agents wrote, in the order of their commits, all partitions: one Compact job for
+//	          FirstLevel.Bundles of them, or FirstLevel.Bytes, or for two once the oldest is FirstLevel.Age old
+//	level 2   a range of partitions in the order of their names with all that level 1 left there: one Compact job, when a
+//	          partition of the range has SecondLevel.Bytes on average, or SecondLevel.Extents, or two and the oldest is
+//	          SecondLevel.Age old; of at most SecondLevel.JobBytes, so that its GETs are large
+//	cleaning  one partition of a compacted topic, by the policy of package cleaning
+//
+// The next free runner goes to the kind with the fewest open jobs, in turn among equals: no backlog starves the others.
+// What an open job covers is planned by nobody else, and what its bundles hold is left alone until it has ended.
+//
+// # What is final
+//
+// An extent is final, and never compacted again, when it lies in a bundle of level 2, or when it is long
+// (SecondLevel.FinalBytes) and lies in a bundle of level 1 three quarters of which are such extents. That follows from
+// lengths and levels in the state, so there is no mark. The second condition is for the storage: extents that stay where
+// they are keep their whole object. A round walks from where everything below is final, which is known per partition
+// after a first walk over everything; so it costs the partitions and the extents that are not final.
+//
+// Memory of a round: roundBundles candidates, plans of roundExtents extents, 24 bytes for each bundle of level 1; and 16
+// bytes for each partition that stay between rounds.
+//
+// # Leases
+//
+// A job's id is its fencing token: once the state has no such job, whatever comes in its name has no effect. A job is
+// aborted when its runner was silent for Settings.Lease, when the runner's session was closed (the state machine does
+// that), or when the runner gives it up. A new owner finds open jobs in the state and gives each a full lease: runners
+// that come back go on.
+//
+// # Setbacks
+//
+// What a failed job was to read waits, longer each time, and comes again in ever smaller jobs, until what makes them fail
+// is alone. Bundles that a runner found corrupt are left out by this owner; what else was to be rewritten is.
+package job

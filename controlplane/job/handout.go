@@ -1,0 +1,114 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/metadata/job"
+)
+
+// handOut opens a job and sends its plan. The job comes first: a plan that is lost is a job that expires, a plan without
+// a job would be work for nothing.
+func (t *Tenure) handOut(ctx context.Context, o *order, runners []runner) error {
+	r := t.pick(runners)
+	if r == nil {
+		return nil
+	}
+	o.start.Runner = r.session
+	proposing, cancel := context.WithTimeout(ctx, proposeTimeout)
+	defer cancel()
+	result, _, err := t.owner.Propose(proposing, o.start)
+	switch {
+	case err != nil:
+		return fmt.Errorf("start a job: %w", err)
+	case errors.Is(result.Err, metadata.ErrSessionClosed), errors.Is(result.Err, metadata.ErrJobConflict):
+		return nil // things have changed: the next round sees it
+	case result.Err != nil:
+		return fmt.Errorf("start a job: %w", result.Err)
+	}
+	r.jobs++
+	l := t.opened(result.Value.(id.Session), o)
+	t.metrics.startedJob(&l.JobInfo)
+	t.log.Info("background job started", append(describe(l), zap.Int("partitions", len(o.partitions)))...)
+	if t.send(l, o) {
+		return nil
+	}
+	if err := t.abort(proposing, l.ID); err != nil {
+		return err
+	}
+	t.drop(l, false, "its runner was gone")
+	t.metrics.aborted.WithLabelValues(abortedBySession).Inc()
+	return nil
+}
+
+// pick gives the runner with the fewest jobs, of equals the one that was given one longest ago; nil if none is free.
+func (t *Tenure) pick(runners []runner) (best *runner) {
+	for i := range runners {
+		r := &runners[i]
+		switch {
+		case r.jobs >= t.settings.PerAgent:
+		case best == nil, r.jobs < best.jobs, r.jobs == best.jobs && t.given[r.session] < t.given[best.session]:
+			best = r
+		}
+	}
+	if best != nil {
+		t.turns++
+		t.given[best.session] = t.turns
+	}
+	return best
+}
+
+// opened keeps a job that was just started. Its runner has to speak soon.
+func (t *Tenure) opened(n id.Session, o *order) *lease {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	l := &lease{
+		JobInfo: metadata.JobInfo{
+			ID: n, Kind: o.start.Kind, Level: o.start.Level, Runner: o.start.Runner, First: o.start.First, Last: o.start.Last,
+			Inputs: o.start.Inputs, StartedMs: now.UnixMilli(),
+		},
+		bytes: o.bytes, heard: now, until: now.Add(min(startLease, t.settings.Lease)),
+	}
+	t.mu.leases[n] = l
+	return l
+}
+
+// send gives the runner the plan part by part; false if it is gone.
+func (t *Tenure) send(l *lease, o *order) bool {
+	for part := range parts(o.partitions) {
+		encoded := job.AppendPlan(nil, &job.Plan{ID: l.ID, Kind: l.Kind, Level: l.Level, Partitions: part})
+		last := &part[len(part)-1] == &o.partitions[len(o.partitions)-1]
+		if !t.runners.Give(l.Runner, l.ID, encoded, last) {
+			return false
+		}
+	}
+	return true
+}
+
+// parts cuts partitions into runs of about partExtents extents.
+func parts(partitions []job.Partition) func(yield func([]job.Partition) bool) {
+	return func(yield func([]job.Partition) bool) {
+		for len(partitions) > 0 {
+			extents := 0
+			n := 1 + slices.IndexFunc(partitions, func(p job.Partition) bool {
+				extents += len(p.Extents)
+				return extents >= partExtents
+			})
+			if n == 0 {
+				n = len(partitions)
+			}
+			if !yield(partitions[:n]) {
+				return
+			}
+			partitions = partitions[n:]
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/controlplane/session"
+	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/metadata/job"
+)
+
+// Complete implements session.Jobs: the part goes through the log, where a job that has ended takes nothing.
+func (t *Tenure) Complete(ctx context.Context, n id.Session, outcome []byte, last bool) error {
+	parsed, err := job.ParseOutcome(outcome)
+	if err != nil {
+		return t.invalid(ctx, n, err)
+	}
+	l := t.lease(n)
+	result, _, err := t.owner.Propose(ctx, &metadata.CompleteJob{Job: n, Outcome: outcome, Last: last})
+	switch {
+	case err != nil:
+		return fmt.Errorf("complete job %d: %w", n, err)
+	case errors.Is(result.Err, metadata.ErrUnknownJob):
+		// Its end may be the part before whose answer was lost, or this one's first copy.
+		t.ended(l, last)
+		return nil
+	case result.Err != nil:
+		return t.invalid(ctx, n, result.Err)
+	}
+	t.taken(l, parsed, result.Value.(metadata.JobResult))
+	if last {
+		t.ended(l, true)
+	}
+	return nil
+}
+
+// invalid aborts a job whose outcome is none.
+func (t *Tenure) invalid(ctx context.Context, n id.Session, why error) error {
+	if err := t.Abort(ctx, n, why.Error(), nil); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: outcome of job %d: %w", session.ErrBadRequest, n, why)
+}
+
+// taken counts a part that was taken. l is nil if the job was not known here.
+func (t *Tenure) taken(l *lease, o *job.Outcome, r metadata.JobResult) {
+	t.metrics.replaced.Add(float64(r.Replaced))
+	t.metrics.kept.Add(float64(r.Kept))
+	if l == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l.wrote(o)
+	l.renew(time.Now(), t.settings.Lease)
+}
+
+// ended drops the lease of a job that was completed, or that had ended before.
+func (t *Tenure) ended(l *lease, completed bool) {
+	if l == nil {
+		return
+	}
+	was, dropped := t.drop(l, completed, "")
+	if !dropped {
+		return
+	}
+	if completed {
+		t.metrics.completed(&was)
+		t.log.Info("background job completed", describe(l)...)
+	}
+	t.wake()
+}
+
+// drop removes a lease and remembers how the job ended; false if somebody else did.
+func (t *Tenure) drop(l *lease, completed bool, reason string) (was lease, dropped bool) {
+	now := time.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.mu.leases[l.ID] != l {
+		return lease{}, false
+	}
+	delete(t.mu.leases, l.ID)
+	if completed {
+		t.mu.setbacks.succeed(&l.JobInfo)
+	}
+	t.mu.history = append(t.mu.history, endedJob{lease: *l, at: now, completed: completed, reason: reason})
+	if len(t.mu.history) > maxHistory {
+		t.mu.history = slices.Delete(t.mu.history, 0, 1)
+	}
+	return *l, true
+}
+
+// Abort implements session.Jobs.
+func (t *Tenure) Abort(ctx context.Context, n id.Session, reason string, corrupt []id.Bundle) error {
+	l := t.lease(n)
+	if err := t.abort(ctx, n); err != nil {
+		return err
+	}
+	if l == nil {
+		return nil
+	}
+	t.noteCorrupt(l, corrupt)
+	t.failed(l, abortedByRunner, reason)
+	return nil
+}
+
+// abort ends a job in the state; one that has ended is no error.
+func (t *Tenure) abort(ctx context.Context, n id.Session) error {
+	result, _, err := t.owner.Propose(ctx, &metadata.AbortJob{Job: n})
+	if err == nil && !errors.Is(result.Err, metadata.ErrUnknownJob) {
+		err = result.Err
+	}
+	if err != nil {
+		return fmt.Errorf("abort job %d: %w", n, err)
+	}
+	return nil
+}
+
+// failed drops the lease of a job that came to nothing.
+func (t *Tenure) failed(l *lease, how, reason string) {
+	if _, dropped := t.drop(l, false, reason); !dropped {
+		return
+	}
+	t.mu.Lock()
+	t.mu.setbacks.fail(&l.JobInfo, time.Now())
+	t.mu.Unlock()
+	t.metrics.aborted.WithLabelValues(how).Inc()
+	t.log.Warn("background job aborted", append(describe(l), zap.String("how", how), zap.String("reason", reason))...)
+	t.wake()
+}
+
+// noteCorrupt leaves bundles that a runner found corrupt out of further jobs. Only inputs are believed.
+func (t *Tenure) noteCorrupt(l *lease, corrupt []id.Bundle) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, b := range corrupt {
+		_, input := slices.BinarySearch(l.Inputs, b)
+		if !input || t.mu.setbacks.corrupt[b] || len(t.mu.setbacks.corrupt) >= maxSetbacks {
+			continue
+		}
+		t.mu.setbacks.corrupt[b] = true
+		t.metrics.corrupt.Inc()
+		t.log.Error("corrupt bundle, left out of background jobs", zap.Stringer("bundle", b), zap.Uint32("job", uint32(l.ID)))
+	}
+}
+
+func describe(l *lease) []zap.Field {
+	return []zap.Field{
+		zap.Uint32("job", uint32(l.ID)), zap.Stringer("kind", l.Kind), zap.Uint8("level", l.Level),
+		zap.Uint32("runner", uint32(l.Runner)), zap.Int("inputs", len(l.Inputs)), zap.Int64("bytes", l.bytes),
+		zap.Duration("took", time.Since(l.started())),
+	}
+}

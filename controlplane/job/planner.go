@@ -1,0 +1,38 @@
+package job
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+// Planner plans the background jobs of one virtual cluster on this replica, one tenure at a time.
+type Planner struct {
+	cfg     Config
+	metrics *metrics
+	tenure  atomic.Pointer[Tenure] // the newest
+}
+
+// New checks the configuration.
+func New(cfg Config) (*Planner, error) {
+	cfg.applyDefaults()
+	if err := cfg.Settings.Validate(); err != nil {
+		return nil, fmt.Errorf("job planner: %w", err)
+	}
+	return &Planner{cfg: cfg, metrics: newMetrics(cfg.Registerer)}, nil
+}
+
+// Tenure begins to plan under an owner: Begin, then Run.
+func (p *Planner) Tenure(o Owner, r Runners) *Tenure {
+	t := &Tenure{
+		settings: p.cfg.Settings, log: p.cfg.Log.With(zap.String("part", "jobs")), metrics: p.metrics, owner: o, runners: r,
+		kick: make(chan struct{}, 1), frontiers: newFrontiers(), judged: map[id.Bundle]bool{}, given: map[id.Session]uint64{},
+	}
+	t.mu.leases = map[id.Session]*lease{}
+	t.mu.setbacks = newSetbacks()
+	p.tenure.Store(t)
+	return t
+}

@@ -1,0 +1,235 @@
+package job
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/metadata/job"
+)
+
+// The kinds of work that runners are shared between.
+const (
+	classFirst = iota
+	classSecond
+	classClean
+	classes
+)
+
+func classOf(kind job.Kind, level uint8) int {
+	switch {
+	case kind == job.Clean:
+		return classClean
+	case level == 1:
+		return classFirst
+	default:
+		return classSecond
+	}
+}
+
+// order is a job to be started.
+type order struct {
+	start      *metadata.StartJob // without its runner
+	partitions []job.Partition
+	bytes      int64 // of the inputs
+}
+
+// plans is what a round comes to.
+type plans struct {
+	orders  []order
+	runners []runner
+	vacant  []id.Bundle
+	ended   []*lease // of jobs whose runner's session was closed
+}
+
+// runner is an agent that jobs can be given to.
+type runner struct {
+	session id.Session
+	jobs    int
+}
+
+// plan looks at a frozen state and decides what to start.
+func (t *Tenure) plan(ctx context.Context, s *metadata.State) plans {
+	now := time.Now()
+	t.ages.note(s.Index(), now)
+	open := surveyJobs(s)
+	p := plans{ended: t.reconcile(s, open), runners: t.freeRunners(s, open)}
+	maps.DeleteFunc(t.given, func(session id.Session, _ uint64) bool { _, ok := s.Session(session); return !ok })
+	free := 0
+	for _, r := range p.runners {
+		free += t.settings.PerAgent - r.jobs
+	}
+	free = min(free, roundJobs)
+	v := t.surveyBundles(s, open, now)
+	w := t.newWalk(s, open, v, v.groups(t.settings.First, free, t.old(t.settings.First.Age, now)), now)
+	if !w.all(ctx, t.frontiers) {
+		return plans{}
+	}
+	t.frontiers.next()
+	w.judge()
+	t.metrics.backlog(v.fresh, v.freshBytes, w.backlog)
+	p.vacant = w.vacant()
+	p.orders = t.choose(w, free)
+	return p
+}
+
+// old gives what tells whether an entry of the log is so old.
+func (t *Tenure) old(age time.Duration, now time.Time) func(index uint64) bool {
+	return func(index uint64) bool { return t.ages.age(index, now) >= age }
+}
+
+// reconcile compares leases with the state: jobs that this owner does not know are taken over, those of closed sessions
+// have ended.
+func (t *Tenure) reconcile(s *metadata.State, open *openJobs) (ended []*lease) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, j := range open.all {
+		t.adopt(j)
+	}
+	for n, l := range t.mu.leases {
+		if _, still := open.all[n]; still {
+			continue
+		}
+		if info, ok := s.Session(l.Runner); !ok || info.Closed {
+			ended = append(ended, l)
+		}
+	}
+	return ended
+}
+
+// freeRunners gives the connected agents with the jobs role that have not enough to do.
+func (t *Tenure) freeRunners(s *metadata.State, open *openJobs) (free []runner) {
+	for info := range s.Sessions() {
+		if info.Closed || info.Draining || info.Roles&metadata.RoleJobs == 0 || open.load[info.ID] >= t.settings.PerAgent {
+			continue
+		}
+		if t.runners.Connected(info.ID) {
+			free = append(free, runner{info.ID, open.load[info.ID]})
+		}
+	}
+	return free
+}
+
+// choose takes from each class in turn what runners are free for.
+func (t *Tenure) choose(w *walk, free int) (orders []order) {
+	next := [classes]func() (order, bool){classFirst: w.firstOrders(), classSecond: w.secondOrders(t), classClean: w.cleanOrders()}
+	var exhausted [classes]bool
+	for len(orders) < free {
+		class := t.turn(w.open.class, exhausted)
+		if class == none {
+			break
+		}
+		o, ok := next[class]()
+		if !ok {
+			exhausted[class] = true
+			continue
+		}
+		t.turns++
+		t.served[class] = t.turns
+		w.open.add(metadata.JobInfo{
+			Kind: o.start.Kind, Level: o.start.Level, First: o.start.First, Last: o.start.Last, Inputs: o.start.Inputs,
+		})
+		orders = append(orders, o)
+	}
+	return orders
+}
+
+// turn gives the class with the fewest jobs, of equals the one that was served longest ago; none if all are exhausted.
+func (t *Tenure) turn(count [classes]int, exhausted [classes]bool) int {
+	best := none
+	for c := range classes {
+		switch {
+		case exhausted[c]:
+		case best == none, count[c] < count[best], count[c] == count[best] && t.served[c] < t.served[best]:
+			best = c
+		}
+	}
+	return best
+}
+
+// firstOrders gives the jobs of the first level that the walk made.
+func (w *walk) firstOrders() func() (order, bool) {
+	i := 0
+	return func() (order, bool) {
+		for i < len(w.plans) {
+			p := &w.plans[i]
+			i++
+			if len(p.partitions) == 0 {
+				continue
+			}
+			return orderOf(startOf(job.Compact, 1, p.partitions, sortedKeys(p.found)), p.partitions), true
+		}
+		return order{}, false
+	}
+}
+
+// secondOrders plans the ranges that are due, the largest first.
+func (w *walk) secondOrders(t *Tenure) func() (order, bool) {
+	i := 0
+	return func() (order, bool) {
+		for i < len(w.segments.due) {
+			g := w.segments.due[i]
+			i++
+			p := w.plan(t.frontiers, g, t.settings.Second.JobBytes>>g.halves)
+			if len(p.partitions) == 0 {
+				continue
+			}
+			return orderOf(p.start(), p.partitions), true
+		}
+		return order{}, false
+	}
+}
+
+// cleanOrders plans the partitions that are due, the dirtiest first, but those that a job of this round compacts.
+func (w *walk) cleanOrders() func() (order, bool) {
+	i := 0
+	return func() (order, bool) {
+		for i < len(w.dirt.due) {
+			d := &w.dirt.due[i]
+			i++
+			if covered(d.tp, w.open.seconds) {
+				continue
+			}
+			p := d.plan(w.s)
+			if p == nil {
+				continue
+			}
+			partitions := []job.Partition{*p}
+			return orderOf(startOf(job.Clean, 2, partitions, nil), partitions), true
+		}
+		return order{}, false
+	}
+}
+
+func orderOf(start *metadata.StartJob, partitions []job.Partition) order {
+	o := order{start: start, partitions: partitions}
+	for i := range partitions {
+		for j := range partitions[i].Extents {
+			o.bytes += int64(partitions[i].Extents[j].Length)
+		}
+	}
+	return o
+}
+
+func startOf(kind job.Kind, level uint8, partitions []job.Partition, inputs []id.Bundle) *metadata.StartJob {
+	return &metadata.StartJob{
+		Kind: kind, Level: level, Inputs: inputs, First: partitions[0].ID, Last: partitions[len(partitions)-1].ID,
+	}
+}
+
+func sortedKeys[V any](m map[id.Bundle]V) []id.Bundle { return slices.Sorted(maps.Keys(m)) }
+
+// vacant gives the bundles of groups that no partition has an extent of.
+func (w *walk) vacant() (vacant []id.Bundle) {
+	for i := range w.plans {
+		for _, b := range w.plans[i].bundles {
+			if !w.plans[i].found[b.name] {
+				vacant = append(vacant, b.name)
+			}
+		}
+	}
+	return vacant
+}

@@ -1,0 +1,128 @@
+package job
+
+import (
+	"slices"
+	"time"
+
+	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/metadata/job"
+)
+
+// Pauses after failures, doubling from the first to the last.
+const (
+	firstPause = 10 * time.Second
+	lastPause  = time.Hour
+	// vacantPause is how long bundles are passed over of which no partition has an extent: those of topics that can be
+	// taken back, or that no Tick has worked off.
+	vacantPause = 10 * time.Minute
+	// maxSetbacks bounds the bundles, and the ranges, that setbacks are remembered of.
+	maxSetbacks = 4096
+)
+
+// setback is what is remembered of a failure.
+type setback struct {
+	failures int
+	until    time.Time
+}
+
+func (s setback) again(now time.Time) setback {
+	pause := lastPause
+	if s.failures < 16 {
+		pause = min(firstPause<<s.failures, lastPause)
+	}
+	return setback{failures: s.failures + 1, until: now.Add(pause)}
+}
+
+// halves tells how often what failed is to be halved: a first failure may be anything.
+func (s setback) halves() int { return max(s.failures-1, 0) }
+
+// setbacks remembers what jobs failed on, so that it waits, and comes again in smaller jobs, while the rest goes on. Jobs
+// of the first level are remembered by their inputs, others by their ranges of partitions. Guarded by Tenure.mu.
+type setbacks struct {
+	bundles map[id.Bundle]setback
+	ranges  []rangeSetback
+	corrupt map[id.Bundle]bool // left out while this owner is one
+}
+
+type rangeSetback struct {
+	kind        job.Kind
+	first, last id.TopicPartition
+	setback
+}
+
+func newSetbacks() *setbacks {
+	return &setbacks{bundles: map[id.Bundle]setback{}, corrupt: map[id.Bundle]bool{}}
+}
+
+// fail remembers that a job failed.
+func (s *setbacks) fail(j *metadata.JobInfo, now time.Time) {
+	if firstLevel(j) {
+		for _, b := range j.Inputs {
+			if len(s.bundles) < maxSetbacks {
+				s.bundles[b] = s.bundles[b].again(now)
+			}
+		}
+		return
+	}
+	failed := rangeSetback{kind: j.Kind, first: j.First, last: j.Last, setback: s.of(j.Kind, j.First, j.Last).again(now)}
+	s.ranges = append(s.without(j), failed)
+	if len(s.ranges) > maxSetbacks {
+		s.ranges = s.ranges[1:]
+	}
+}
+
+// succeed forgets the setbacks of what a job has done.
+func (s *setbacks) succeed(j *metadata.JobInfo) {
+	if firstLevel(j) {
+		for _, b := range j.Inputs {
+			delete(s.bundles, b)
+		}
+		return
+	}
+	s.ranges = s.without(j)
+}
+
+// without gives the ranges but those that lie within the job's.
+func (s *setbacks) without(j *metadata.JobInfo) []rangeSetback {
+	return slices.DeleteFunc(s.ranges, func(r rangeSetback) bool {
+		return r.kind == j.Kind && j.Covers(r.first) && j.Covers(r.last)
+	})
+}
+
+// vacant passes a bundle over for a while: there is nothing to be done with it.
+func (s *setbacks) vacant(b id.Bundle, now time.Time) {
+	if len(s.bundles) < maxSetbacks {
+		s.bundles[b] = setback{failures: s.bundles[b].failures, until: now.Add(vacantPause)}
+	}
+}
+
+// of gives the worst setback of a range of partitions.
+func (s *setbacks) of(kind job.Kind, first, last id.TopicPartition) (worst setback) {
+	for _, r := range s.ranges {
+		if r.kind == kind && r.first.Compare(last) <= 0 && first.Compare(r.last) <= 0 {
+			worst.failures = max(worst.failures, r.failures)
+			if r.until.After(worst.until) {
+				worst.until = r.until
+			}
+		}
+	}
+	return worst
+}
+
+// prune forgets what can be forgotten: bundles that are not live any more, or whose vacancy is over.
+func (s *setbacks) prune(live func(id.Bundle) bool, now time.Time) {
+	for b, set := range s.bundles {
+		if !live(b) || set.failures == 0 && now.After(set.until) {
+			delete(s.bundles, b)
+		}
+	}
+	for b := range s.corrupt {
+		if !live(b) {
+			delete(s.corrupt, b)
+		}
+	}
+	s.ranges = slices.DeleteFunc(s.ranges, func(r rangeSetback) bool { return now.Sub(r.until) > 2*lastPause })
+}
+
+func firstLevel(j *metadata.JobInfo) bool { return j.Kind == job.Compact && j.Level == 1 }

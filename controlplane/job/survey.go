@@ -1,0 +1,179 @@
+package job
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/metadata/job"
+)
+
+// openJobs are those in the state, by what they cover.
+type openJobs struct {
+	byInput map[id.Bundle][]metadata.JobInfo // Compact jobs
+	cleans  []metadata.JobInfo
+	seconds []metadata.JobInfo // Compact jobs of the second level
+	all     map[id.Session]metadata.JobInfo
+	load    map[id.Session]int // jobs of each runner
+	class   [classes]int       // jobs of each class
+}
+
+func surveyJobs(s *metadata.State) *openJobs {
+	o := &openJobs{
+		byInput: map[id.Bundle][]metadata.JobInfo{}, all: map[id.Session]metadata.JobInfo{}, load: map[id.Session]int{},
+	}
+	for j := range s.Jobs() {
+		o.add(j)
+	}
+	return o
+}
+
+func (o *openJobs) add(j metadata.JobInfo) {
+	o.all[j.ID] = j
+	o.load[j.Runner]++
+	o.class[classOf(j.Kind, j.Level)]++
+	if j.Kind == job.Clean {
+		o.cleans = append(o.cleans, j)
+		return
+	}
+	if j.Level == 2 {
+		o.seconds = append(o.seconds, j)
+	}
+	for _, b := range j.Inputs {
+		o.byInput[b] = append(o.byInput[b], j)
+	}
+}
+
+// rewrites tells whether an open Compact job rewrites what a bundle holds of a partition.
+func (o *openJobs) rewrites(tp id.TopicPartition, b id.Bundle) bool {
+	for _, j := range o.byInput[b] {
+		if j.Covers(tp) {
+			return true
+		}
+	}
+	return false
+}
+
+// writes tells whether a bundle is of a job that is still open: its other extents may follow.
+func (o *openJobs) writes(b id.Bundle) bool {
+	_, open := o.all[b.Submission().Session]
+	return open
+}
+
+func covered(tp id.TopicPartition, jobs []metadata.JobInfo) bool {
+	return slices.ContainsFunc(jobs, func(j metadata.JobInfo) bool { return j.Covers(tp) })
+}
+
+// candidate is a bundle of level 0 that may be compacted.
+type candidate struct {
+	name    id.Bundle
+	index   uint64 // its commit's
+	bytes   int64  // live ones
+	extents int    // live ones
+	halves  int    // how often a job with it is halved
+}
+
+// firstBundle is what is known of a bundle of level 1.
+type firstBundle struct {
+	index uint64
+	size  int64 // of the object
+	large int64 // bytes of extents that are long enough to be final
+}
+
+// survey is what a round sees of the live bundles.
+type survey struct {
+	candidates []candidate // the oldest, by commit; at most roundBundles
+	first      map[id.Bundle]*firstBundle
+	fresh      int   // bundles of level 0
+	freshBytes int64 // live ones
+}
+
+// surveyBundles walks over the live bundles.
+func (t *Tenure) surveyBundles(s *metadata.State, open *openJobs, now time.Time) *survey {
+	v := &survey{first: map[id.Bundle]*firstBundle{}}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for name, b := range s.Bundles() {
+		switch b.Level {
+		case 0:
+			v.fresh++
+			v.freshBytes += int64(b.LiveBytes)
+			set := t.mu.setbacks.bundles[name]
+			if len(open.byInput[name]) > 0 || t.mu.setbacks.corrupt[name] || now.Before(set.until) {
+				continue
+			}
+			v.add(candidate{
+				name: name, index: b.Index, bytes: int64(b.LiveBytes), extents: int(b.LiveExtents), halves: set.halves(),
+			})
+		case 1:
+			v.first[name] = &firstBundle{index: b.Index, size: int64(b.Bytes)}
+		}
+	}
+	v.cut()
+	t.mu.setbacks.prune(func(b id.Bundle) bool { _, _, _, ok := s.Bundle(b); return ok }, now)
+	return v
+}
+
+// add keeps a candidate; of many the oldest.
+func (v *survey) add(c candidate) {
+	if v.candidates = append(v.candidates, c); len(v.candidates) == 2*roundBundles {
+		v.cut()
+	}
+}
+
+func (v *survey) cut() {
+	slices.SortFunc(v.candidates, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.index, b.index), cmp.Compare(a.name, b.name))
+	})
+	v.candidates = v.candidates[:min(len(v.candidates), roundBundles)]
+}
+
+// group is what one job of the first level takes.
+type group struct {
+	bundles []candidate
+	bytes   int64
+	extents int
+	halves  int
+	full    bool
+}
+
+// groups gives the jobs of the first level that are due, oldest first, at most limit of them and of roundExtents.
+func (v *survey) groups(f FirstLevel, limit int, old func(index uint64) bool) []group {
+	var due []group
+	extents := 0
+	var g group
+	for _, c := range v.candidates {
+		if !g.fits(f, c) {
+			g.full = true
+			if due, extents = append(due, g), extents+g.extents; len(due) == limit || extents+c.extents > roundExtents {
+				return due[:min(len(due), limit)]
+			}
+			g = group{}
+		}
+		g.add(c)
+	}
+	if n := len(g.bundles); n > 0 && limit > 0 && extents+g.extents <= roundExtents {
+		g.full = n >= g.limit(f) || g.bytes >= f.Bytes
+		if g.full || n > 1 && old(g.bundles[0].index) {
+			due = append(due, g)
+		}
+	}
+	return due
+}
+
+func (g *group) limit(f FirstLevel) int { return max(f.Bundles>>g.halves, 1) }
+
+func (g *group) fits(f FirstLevel, c candidate) bool {
+	with := group{halves: max(g.halves, c.halves)}
+	return len(g.bundles) == 0 ||
+		len(g.bundles) < with.limit(f) && g.bytes < f.Bytes && g.extents+c.extents <= jobExtents
+}
+
+func (g *group) add(c candidate) {
+	g.bundles = append(g.bundles, c)
+	g.bytes += c.bytes
+	g.extents += c.extents
+	g.halves = max(g.halves, c.halves)
+}

@@ -1,0 +1,124 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/controlplane/owner"
+	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+// Tenure plans for the length of one ownership (session.Jobs).
+type Tenure struct {
+	settings Settings
+	log      *zap.Logger
+	metrics  *metrics
+	owner    Owner
+	runners  Runners
+	kick     chan struct{} // holds a token when there may be something to start
+
+	// Of the goroutine of Run.
+	ages      ages
+	frontiers *frontiers
+	judged    map[id.Bundle]bool // bundles of level 1: whether their long extents are final
+	turns     uint64
+	served    [classes]uint64       // the turn at which a class was served last
+	given     map[id.Session]uint64 // the turn at which a runner was last given a job
+
+	mu struct {
+		sync.Mutex
+		leases   map[id.Session]*lease
+		setbacks *setbacks
+		history  []endedJob // oldest first, at most maxHistory
+	}
+}
+
+// wake has a round begin soon.
+func (t *Tenure) wake() {
+	select {
+	case t.kick <- struct{}{}:
+	default:
+	}
+}
+
+// Run implements session.Jobs: it plans, hands out and watches leases until ctx ends. Failures are logged and tried again
+// in the next round.
+func (t *Tenure) Run(ctx context.Context) {
+	defer t.metrics.clear()
+	check := time.NewTicker(leaseCheck)
+	defer check.Stop()
+	next := time.Now().Add(minPause)
+	soonest := next
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.kick:
+			if soonest.Before(next) {
+				next = soonest
+			}
+		case <-check.C:
+			t.expire(ctx)
+			t.show()
+		}
+		began := time.Now()
+		if t.settings.Off || began.Before(next) {
+			continue
+		}
+		if err := t.round(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, owner.ErrNotOwner) {
+			t.log.Warn("planning of background jobs failed, it is tried again", zap.Error(err))
+		}
+		took := time.Since(began)
+		t.metrics.rounds.Observe(took.Seconds())
+		soonest = time.Now().Add(max(minPause, load*took))
+		next = began.Add(max(t.settings.Interval, load*took))
+	}
+}
+
+// round plans on a frozen state and starts what it came to.
+func (t *Tenure) round(ctx context.Context) error {
+	var p plans
+	if _, err := t.owner.ReadFrozen(func(s *metadata.State) { p = t.plan(ctx, s) }); err != nil {
+		return err
+	}
+	for _, l := range p.ended {
+		t.failed(l, abortedBySession, "the session of its runner was closed")
+	}
+	t.mu.Lock()
+	for _, b := range p.vacant {
+		t.mu.setbacks.vacant(b, time.Now())
+	}
+	t.mu.Unlock()
+	for i := range p.orders {
+		if err := t.handOut(ctx, &p.orders[i], p.runners); err != nil {
+			return err
+		}
+		p.orders[i] = order{} // a plan takes memory
+	}
+	return nil
+}
+
+// expire aborts the jobs of runners that were silent for too long.
+func (t *Tenure) expire(ctx context.Context) {
+	for _, n := range t.overdue(time.Now()) {
+		proposing, cancel := context.WithTimeout(ctx, proposeTimeout)
+		err := t.abort(proposing, n)
+		cancel()
+		if err != nil {
+			return // it is tried again
+		}
+		t.mu.Lock()
+		l := t.mu.leases[n]
+		t.mu.Unlock()
+		if l == nil {
+			continue // it has come to an end meanwhile
+		}
+		t.failed(l, abortedByTime, "its runner was silent")
+		t.runners.Cancel(l.Runner, n)
+	}
+}
