@@ -26,6 +26,7 @@ var measured = []struct{ heading, dir string }{
 	{"Agents' sessions (control plane, the owner)", "controlplane/session"},
 	{"Groups (control plane, the owner)", "controlplane/group"},
 	{"Retention and garbage (control plane, the owner)", "controlplane/lifecycle"},
+	{"Background jobs (control plane, the owner)", "controlplane/job"},
 	{"Owner (control plane)", "controlplane/owner"},
 	{"Replica (control plane)", "controlplane/replica"},
 	{"Metadata log (control plane)", "metadata/metalog"},
