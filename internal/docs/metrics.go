@@ -17,6 +17,7 @@ var measured = []struct{ heading, dir string }{
 	{"Fetching (agent)", "agent/fetch"},
 	{"Cache (agent)", "agent/cache"},
 	{"Background jobs (agent)", "agent/job/runner"},
+	{"Merging bundles (agent)", "agent/job/merge"},
 	{"Cleaning of compacted topics (agent)", "agent/job/clean"},
 	{"Partition views (agent)", "agent/view"},
 	{"Client telemetry (agent)", "agent/telemetry"},

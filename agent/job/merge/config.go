@@ -1,0 +1,113 @@
+package merge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/objstore"
+	"github.com/freshet-io/freshet/objstore/bundle"
+	"github.com/freshet-io/freshet/objstore/durable"
+)
+
+// Defaults.
+const (
+	DefaultExtentBytes  = 16 << 20
+	DefaultBundleBytes  = 1 << 30
+	DefaultBuffersBytes = 32 << 20
+	DefaultStallTimeout = 30 * time.Second
+)
+
+// Bounds.
+const (
+	minBuffer = 16 << 10  // per input
+	maxBuffer = 256 << 10 // per input
+	// skipBytes is the largest stretch that is read and thrown away rather than left out by another GET.
+	skipBytes = 4 << 20
+	// openAtOnce bounds the first GETs that are under way side by side.
+	openAtOnce = 8
+	// maxMargin is what a bundle may grow past BundleBytes by its last batch, and more.
+	maxMargin = 256 << 20
+)
+
+// Warm is what an agent has in memory.
+type Warm interface {
+	// Warm gives the bytes [position, position+length) of a bundle in chunks, in order, if all of them are in memory. Base
+	// offsets and leader epochs of batches may be the true ones already. The chunks must not be changed, nor used after
+	// release, which is called once.
+	Warm(b id.Bundle, position, length uint32) (chunks [][]byte, release func(), ok bool)
+}
+
+// Env is what runs use. Zero fields take the defaults named.
+type Env struct {
+	Bucket objstore.Bucket
+	Prefix string // of the virtual cluster's bundles: empty, or ending in a slash
+	Warm   Warm   // default: nothing is
+	// ExtentBytes and BundleBytes are the sizes from which on an extent and a bundle of the output end, at the next batch.
+	// Defaults 16 MiB and 1 GiB.
+	ExtentBytes, BundleBytes int64
+	// PartBytes is the size of the parts that the output is uploaded in. Default bundle.DefaultPartBytes.
+	PartBytes int
+	// BuffersBytes bounds the buffers of all inputs together, but for 16 KiB for each. Default 32 MiB.
+	BuffersBytes int
+	// StallTimeout is how long a read may bring nothing before its connection is made again. Default 30 s.
+	StallTimeout time.Duration
+	// Retry bounds the retries of each write; the context does by default.
+	Retry durable.Policy
+	// Limit, if set, is waited for before n bytes are copied, some tens of KiB and more at a time.
+	Limit   func(ctx context.Context, n int) error
+	Log     *zap.Logger
+	Metrics *Metrics // default: not registered
+}
+
+// ApplyDefaults fills in what is zero.
+func (e *Env) ApplyDefaults() {
+	setDefault(&e.ExtentBytes, DefaultExtentBytes)
+	setDefault(&e.BundleBytes, DefaultBundleBytes)
+	setDefault(&e.PartBytes, bundle.DefaultPartBytes)
+	setDefault(&e.BuffersBytes, DefaultBuffersBytes)
+	setDefault(&e.StallTimeout, DefaultStallTimeout)
+	if e.Warm == nil {
+		e.Warm = cold{}
+	}
+	if e.Limit == nil {
+		e.Limit = func(context.Context, int) error { return nil }
+	}
+	if e.Log == nil {
+		e.Log = zap.NewNop()
+	}
+	if e.Metrics == nil {
+		e.Metrics = NewMetrics(nil)
+	}
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Validate gives all faults at once. Call it after ApplyDefaults.
+func (e *Env) Validate() error {
+	var faults []error
+	if e.Bucket == nil {
+		faults = append(faults, errors.New("no bucket"))
+	}
+	if e.ExtentBytes < 1 || e.BundleBytes < 1 || e.BundleBytes > bundle.MaxSize-maxMargin {
+		faults = append(faults, fmt.Errorf("extents of %d bytes in bundles of %d", e.ExtentBytes, e.BundleBytes))
+	}
+	if e.BuffersBytes < 0 || e.StallTimeout < 0 {
+		faults = append(faults, errors.New("buffers and the stall timeout are positive"))
+	}
+	return errors.Join(faults...)
+}
+
+// cold is no memory.
+type cold struct{}
+
+func (cold) Warm(id.Bundle, uint32, uint32) ([][]byte, func(), bool) { return nil, nil, false }

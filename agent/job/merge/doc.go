@@ -1,0 +1,23 @@
+// Package merge runs Compact jobs: it copies what bundles hold of partitions into fewer bundles in which what belongs to
+// a partition lies together. Records stay as they are.
+//
+// Sections of all bundles ascend by partition, so one pass over the plan reads each input once, from front to back: one
+// GET for the stretch of the object that the plan needs, read as slowly as the merge goes, with a bounded buffer. What
+// is in memory anyway is taken from there (Warm), and then costs no GET at all.
+//
+//	what is read           what becomes of it
+//	batch of an extent     copied, its checksum compared, its base offset made true, its leader epoch -1
+//	batch of no extent     skipped: it was not accepted, or is no longer of any partition
+//	marker extent          written as the control batch that it stands for
+//	offsets without batch  covered by the extents around them; a run without any batch by an empty batch
+//
+// What happens, and what follows:
+//
+//	a connection breaks or stalls     made again from there
+//	an input is gone (404)            its extents have left the state: runs that hold one are left out, and stay as they are
+//	a batch is not what it should be  read again once; then a CorruptError, which names the bundle
+//	the store refuses for long        an error
+//	an error, or the context's end    the bundle being written is aborted; those complete are orphans, as after a crash
+//
+// Memory: two parts of the output, a buffer per input (all of them together bounded), one batch.
+package merge

@@ -1,0 +1,34 @@
+package merge
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+// ErrPlan says that a plan is none that Run can carry out.
+var ErrPlan = errors.New("plan cannot be merged by")
+
+// CorruptError says that what is stored of an extent is not what it should be. Reading again does not help.
+type CorruptError struct {
+	Bundle   id.Bundle
+	Key      string // of the object
+	Position uint32 // of the batch in the object
+	Offset   int64  // that the batch has, or should have
+	Stored   uint32 // checksum that the batch has; both are 0 if it is not the checksum that is wrong
+	Computed uint32 // checksum of the bytes read
+	Reason   string
+}
+
+// Error tells all of it.
+func (e *CorruptError) Error() string {
+	checksums := ""
+	if e.Stored != e.Computed {
+		checksums = fmt.Sprintf(", checksum stored %08x, computed %08x", e.Stored, e.Computed)
+	}
+	return fmt.Sprintf("corrupt batch at %d of %s, offset %d: %s%s", e.Position, e.Key, e.Offset, e.Reason, checksums)
+}
+
+// CorruptInputs names the bundle, as runner.CorruptInputs asks.
+func (e *CorruptError) CorruptInputs() []id.Bundle { return []id.Bundle{e.Bundle} }

@@ -1,0 +1,172 @@
+package merge
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/freshet-io/freshet/metadata/extent"
+	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/metadata/job"
+	"github.com/freshet-io/freshet/objstore/bundle"
+)
+
+// input is one bundle to be read, from front to back.
+type input struct {
+	bundle id.Bundle
+	stream stream
+	buf    *bufio.Reader // nil before the first read from the store
+	gone   bool          // the store has it no more
+}
+
+// at is the position of the next byte that the input gives.
+func (in *input) at() int64 {
+	if in.buf == nil {
+		return in.stream.at
+	}
+	return in.stream.at - int64(in.buf.Buffered())
+}
+
+// close gives up the connection and the buffer.
+func (in *input) close() {
+	in.stream.close()
+	in.buf = nil
+}
+
+// inputs are those of a plan.
+type inputs struct {
+	env        *Env
+	ctx        context.Context
+	byBundle   map[id.Bundle]*input
+	inOrder    []*input // of their first extents
+	side       stream   // see aside
+	bufferSize int
+}
+
+// newInputs finds out which stretch of each bundle the plan needs: from its first extent to the last byte of any.
+func newInputs(ctx context.Context, env *Env, plan *job.Plan) *inputs {
+	ins := &inputs{env: env, ctx: ctx, byBundle: make(map[id.Bundle]*input)}
+	for i := range plan.Partitions {
+		for x := range stored(&plan.Partitions[i]) {
+			in := ins.byBundle[x.Bundle]
+			if in == nil {
+				in = &input{bundle: x.Bundle, stream: stream{
+					ctx: ctx, env: env, key: bundle.Key(env.Prefix, x.Bundle), at: int64(x.Position),
+				}}
+				ins.byBundle[x.Bundle] = in
+				ins.inOrder = append(ins.inOrder, in)
+			}
+			in.stream.end = max(in.stream.end, end(x))
+		}
+	}
+	ins.bufferSize = min(max(env.BuffersBytes/max(len(ins.inOrder), 1), minBuffer), maxBuffer)
+	return ins
+}
+
+// stored gives a partition's extents whose bytes are in objects.
+func stored(p *job.Partition) func(yield func(*extent.Extent) bool) {
+	return func(yield func(*extent.Extent) bool) {
+		for i := range p.Extents {
+			if p.Extents[i].Kind != extent.Marker && !yield(&p.Extents[i]) {
+				return
+			}
+		}
+	}
+}
+
+func end(x *extent.Extent) int64 { return int64(x.Position) + int64(x.Length) }
+
+// open makes the GETs of the inputs that are not in memory, some at a time: one after the other, when the merge comes to
+// each, they would take a round trip each. Those that fail are made again when they are read.
+func (ins *inputs) open(plan *job.Plan) {
+	first := make(map[id.Bundle]bool, len(ins.inOrder))
+	var group errgroup.Group
+	group.SetLimit(openAtOnce)
+	for i := range plan.Partitions {
+		for x := range stored(&plan.Partitions[i]) {
+			if first[x.Bundle] {
+				continue
+			}
+			first[x.Bundle] = true
+			if _, release, ok := ins.env.Warm.Warm(x.Bundle, x.Position, x.Length); ok {
+				release()
+				continue
+			}
+			in := ins.byBundle[x.Bundle]
+			group.Go(func() error {
+				_ = in.stream.open()
+				return nil
+			})
+		}
+	}
+	_ = group.Wait() // none fails
+}
+
+// reader gives a reader that stands at the extent's first byte.
+func (ins *inputs) reader(x *extent.Extent) (io.Reader, error) {
+	in := ins.byBundle[x.Bundle]
+	gap := int64(x.Position) - in.at()
+	if gap < 0 {
+		return ins.aside(x, int64(x.Position)), nil
+	}
+	if in.buf == nil {
+		in.buf = bufio.NewReaderSize(&in.stream, ins.bufferSize)
+	}
+	if gap > skipBytes || in.stream.body == nil && gap > int64(in.buf.Buffered()) {
+		in.stream.close()
+		in.stream.at = int64(x.Position)
+		in.buf.Reset(&in.stream)
+		return in.buf, nil
+	}
+	if _, err := in.buf.Discard(int(gap)); err != nil {
+		return nil, fmt.Errorf("skip %d bytes: %w", gap, err)
+	}
+	return in.buf, nil
+}
+
+// aside reads an extent from that position on by a GET of its own. It is for what lies before the bytes that the input
+// gave already: a batch that was handed in again after a gap in its producer's sequence has a later offset than those
+// behind it. And for second looks. The reader is good until the next such call.
+func (ins *inputs) aside(x *extent.Extent, position int64) io.Reader {
+	ins.side.close()
+	ins.side = stream{
+		ctx: ins.ctx, env: ins.env, key: ins.byBundle[x.Bundle].stream.key, at: position, end: end(x),
+	}
+	return &ins.side
+}
+
+// done gives up what an input holds once its last extent was read.
+func (ins *inputs) done(x *extent.Extent) {
+	if in := ins.byBundle[x.Bundle]; in.at() >= in.stream.end {
+		in.close()
+	}
+}
+
+// close gives up what all inputs hold.
+func (ins *inputs) close() {
+	ins.side.close()
+	for _, in := range ins.inOrder {
+		in.close()
+	}
+}
+
+// chunks reads memory that is not in one piece.
+type chunks [][]byte
+
+func (c *chunks) Read(p []byte) (int, error) {
+	n := 0
+	for n < len(p) && len(*c) > 0 {
+		got := copy(p[n:], (*c)[0])
+		n += got
+		if (*c)[0] = (*c)[0][got:]; len((*c)[0]) == 0 {
+			*c = (*c)[1:]
+		}
+	}
+	if n == 0 && len(p) > 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}

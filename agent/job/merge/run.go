@@ -1,0 +1,244 @@
+package merge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/kafkaproto"
+	"github.com/freshet-io/freshet/metadata/extent"
+	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/metadata/job"
+	"github.com/freshet-io/freshet/objstore"
+)
+
+// How many bytes are copied between two looks at the limit, and between two words about progress.
+const (
+	limitStep    = 64 << 10
+	progressStep = 1 << 20
+)
+
+// Run copies what a plan names into bundles of the job, and says what became of it: one replacement for each run of
+// extents, but for those that hold an extent of a bundle that is gone. All objects that the outcome names are durable
+// when it returns. progress is told the bytes of extents worked off so far.
+//
+// Errors: ErrPlan; *CorruptError; durable.ErrForeign if somebody else has written under the job's names; those of the
+// store; the context's. After an error nothing of what was written is of use.
+func Run(ctx context.Context, plan *job.Plan, progress func(bytes int64), env Env) (job.Outcome, error) {
+	env.ApplyDefaults()
+	if err := errors.Join(env.Validate(), check(plan)); err != nil {
+		return job.Outcome{}, fmt.Errorf("merge: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r := &run{
+		env: &env, inputs: newInputs(ctx, &env, plan), output: output{env: &env, job: plan.ID}, progress: progress,
+	}
+	defer r.inputs.close()
+	defer r.output.abort(ctx)
+	r.inputs.open(plan)
+	var o job.Outcome
+	for i := range plan.Partitions {
+		p := &plan.Partitions[i]
+		for exts := range p.Runs {
+			replacement, ok, err := r.merge(ctx, p.ID, exts)
+			if err != nil {
+				return job.Outcome{}, fmt.Errorf("merge partition %s: %w", p.ID, err)
+			}
+			if ok {
+				o.Partitions = append(o.Partitions, replacement)
+			}
+		}
+	}
+	if err := r.output.roll(ctx); err != nil {
+		return job.Outcome{}, fmt.Errorf("merge: %w", err)
+	}
+	r.progress(r.done)
+	o.Bundles = r.output.bundles
+	return o, nil
+}
+
+// check tells whether a plan makes sense.
+func check(plan *job.Plan) error {
+	if plan.Kind != job.Compact {
+		return fmt.Errorf("%w: kind %s", ErrPlan, plan.Kind)
+	}
+	for i := range plan.Partitions {
+		p := &plan.Partitions[i]
+		if i > 0 && plan.Partitions[i-1].ID.Compare(p.ID) >= 0 {
+			return fmt.Errorf("%w: partition %s after %s", ErrPlan, p.ID, plan.Partitions[i-1].ID)
+		}
+		next := int64(0)
+		for j := range p.Extents {
+			x := &p.Extents[j]
+			if x.Base < next || x.Last < x.Base {
+				return fmt.Errorf("%w: extent [%d, %d] of %s after %d", ErrPlan, x.Base, x.Last, p.ID, next)
+			}
+			next = x.Last + 1
+		}
+	}
+	return nil
+}
+
+// run is one run of a plan.
+type run struct {
+	env      *Env
+	inputs   *inputs
+	output   output
+	progress func(bytes int64)
+	done     int64  // bytes of extents worked off
+	told     int64  // of them progress knows
+	unpaid   int    // bytes copied that the limit was not asked for yet
+	buf      []byte // for a batch
+}
+
+// goneError: an input is not there any more.
+type goneError struct{ bundle id.Bundle }
+
+func (e *goneError) Error() string { return "bundle " + e.bundle.String() + " is gone" }
+
+// merge copies one run of extents without a hole between them; ok is false if it is left out.
+func (r *run) merge(ctx context.Context, tp id.TopicPartition, exts []extent.Extent) (_ job.Replacement, ok bool, _ error) {
+	if i := slices.IndexFunc(exts, r.isGone); i >= 0 {
+		r.leaveOut(exts, r.done)
+		return job.Replacement{}, false, nil
+	}
+	before := r.done
+	r.output.begin(tp, exts[0].Base)
+	for i := range exts {
+		err := r.copy(ctx, &exts[i])
+		if gone := (*goneError)(nil); errors.As(err, &gone) {
+			r.noteGone(gone.bundle, tp)
+			r.output.drop()
+			r.leaveOut(exts, before)
+			return job.Replacement{}, false, nil
+		}
+		if err != nil {
+			return job.Replacement{}, false, err
+		}
+	}
+	to := exts[len(exts)-1].Last
+	merged, err := r.output.finish(ctx, to)
+	if err != nil {
+		return job.Replacement{}, false, err
+	}
+	return job.Replacement{ID: tp, From: exts[0].Base, To: to, Extents: merged}, true, nil
+}
+
+// isGone tells whether an extent is of a bundle that is known to be gone.
+func (r *run) isGone(x extent.Extent) bool {
+	return x.Kind != extent.Marker && r.inputs.byBundle[x.Bundle].gone
+}
+
+// noteGone: whoever deleted the bundle knew that nothing refers to it any more.
+func (r *run) noteGone(b id.Bundle, tp id.TopicPartition) {
+	in := r.inputs.byBundle[b]
+	in.gone = true
+	in.close()
+	r.env.Metrics.gone.Inc()
+	r.env.Log.Info("input of a merge is gone", zap.Stringer("bundle", b), zap.Stringer("partition", tp))
+}
+
+// leaveOut gives a run up; before are the bytes that were worked off before it.
+func (r *run) leaveOut(exts []extent.Extent, before int64) {
+	r.env.Metrics.leftOut.Inc()
+	r.done = before
+	for i := range exts {
+		r.done += int64(exts[i].Length)
+	}
+}
+
+// copy copies one extent.
+func (r *run) copy(ctx context.Context, x *extent.Extent) error {
+	if x.Kind == extent.Marker {
+		r.buf = control(r.buf, x)
+		return r.output.batch(ctx, r.buf)
+	}
+	s := batches{extent: x, next: x.Base}
+	chunked, release, ok := r.env.Warm.Warm(x.Bundle, x.Position, x.Length)
+	if ok {
+		defer release()
+		memory := chunks(slices.Clone(chunked))
+		s.source = &memory
+		r.env.Metrics.readCache.Add(float64(x.Length))
+	} else {
+		r.env.Metrics.readStore.Add(float64(x.Length))
+	}
+	for s.left() > 0 {
+		b, err := r.next(ctx, &s)
+		if err != nil {
+			return err
+		}
+		if err := r.output.batch(ctx, b); err != nil {
+			return err
+		}
+		if err := r.account(ctx, len(b)); err != nil {
+			return err
+		}
+	}
+	r.inputs.done(x)
+	return r.judge(s.complete(), &s)
+}
+
+// next reads a batch. One that is not what it should be is read once more, from the store: memory and network err too.
+func (r *run) next(ctx context.Context, s *batches) (kafkaproto.RecordBatch, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if s.source == nil {
+		source, err := r.inputs.reader(s.extent)
+		if err != nil {
+			return nil, r.judge(err, s)
+		}
+		s.source = source
+	}
+	b, err := s.read(r.buf)
+	if wrong := (*errBatch)(nil); errors.As(err, &wrong) {
+		s.source = r.inputs.aside(s.extent, int64(s.extent.Position)+s.at)
+		b, err = s.read(r.buf)
+	}
+	if err != nil {
+		return nil, r.judge(err, s)
+	}
+	r.buf = b[:cap(b)]
+	return b, nil
+}
+
+// judge makes what reading says an error of the run.
+func (r *run) judge(err error, s *batches) error {
+	wrong := (*errBatch)(nil)
+	if errors.Is(err, objstore.ErrRange) {
+		err = &errBatch{reason: "the object ends before it"}
+	}
+	switch {
+	case errors.As(err, &wrong):
+		r.env.Metrics.corrupt.Inc()
+		return &CorruptError{
+			Bundle: s.extent.Bundle, Key: r.inputs.byBundle[s.extent.Bundle].stream.key,
+			Position: s.extent.Position + uint32(s.at), Offset: s.next,
+			Stored: wrong.stored, Computed: wrong.computed, Reason: wrong.reason,
+		}
+	case errors.Is(err, objstore.ErrNotFound):
+		return &goneError{s.extent.Bundle}
+	default:
+		return err
+	}
+}
+
+// account counts a batch that was copied.
+func (r *run) account(ctx context.Context, n int) error {
+	r.done += int64(n)
+	if r.done-r.told >= progressStep {
+		r.told = r.done
+		r.progress(r.done)
+	}
+	r.unpaid += n
+	if r.unpaid < limitStep {
+		return nil
+	}
+	n, r.unpaid = r.unpaid, 0
+	return r.env.Limit(ctx, n)
+}
