@@ -73,9 +73,9 @@ type ownFirst struct {
 	writer *writer.Writer
 }
 
-// Read implements fetch.Bytes.
-func (o ownFirst) Read(ctx context.Context, e *extent.Extent, class cache.Class) (*cache.Bytes, error) {
-	if done, ok := o.writer.Settling(e.Bundle); ok {
+// ReadPart implements fetch.Bytes.
+func (o ownFirst) ReadPart(ctx context.Context, p cache.Part, class cache.Class) (*cache.Bytes, error) {
+	if done, ok := o.writer.Settling(p.Extent.Bundle); ok {
 		timer := time.NewTimer(handOver)
 		defer timer.Stop()
 		select {
@@ -85,7 +85,7 @@ func (o ownFirst) Read(ctx context.Context, e *extent.Extent, class cache.Class)
 			return nil, context.Cause(ctx)
 		}
 	}
-	return o.Cache.Read(ctx, e, class)
+	return o.Cache.ReadPart(ctx, p, class)
 }
 
 // Start implements fetch.Bytes.

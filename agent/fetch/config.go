@@ -28,11 +28,15 @@ type Views interface {
 
 // Bytes gives extents' bytes: cache.Cache implements it.
 type Bytes interface {
-	Resident(*extent.Extent) (*cache.Bytes, bool, error)
-	Read(context.Context, *extent.Extent, cache.Class) (*cache.Bytes, error)
+	ResidentPart(cache.Part) (*cache.Bytes, bool, error)
+	ReadPart(context.Context, cache.Part, cache.Class) (*cache.Bytes, error)
 	Start(*extent.Extent, cache.Class)
+	// Ahead begins what a reader behind the live edge will want, and tells where the first of each partition is.
+	Ahead(reader uint64, nexts []cache.Next) []cache.State
 	// ReadAhead is how many bytes one reader may have read ahead without driving out what others will need.
 	ReadAhead() int64
+	// SeekTime gives a position to begin at to find a timestamp in an extent.
+	SeekTime(ctx context.Context, e *extent.Extent, ts int64, class cache.Class) (uint32, error)
 }
 
 // Config is what a Fetcher is made of. Zero values mean the defaults.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/freshet-io/freshet/agent/cache"
 	"github.com/freshet-io/freshet/agent/view"
+	"github.com/freshet-io/freshet/metadata/extent"
 )
 
 // Fetcher answers fetches. Methods are safe for concurrent use.
@@ -429,9 +430,9 @@ func (a *attempt) pause(ctx context.Context) {
 	}
 }
 
-// class of a plan's reads.
+// class of a plan's reads. What was compacted is history, though it be an idle partition's newest.
 func class(plan *view.Plan) cache.Class {
-	if plan.Live {
+	if plan.Live && plan.Extents[0].Kind != extent.Absolute {
 		return cache.Live
 	}
 	return cache.CatchUp

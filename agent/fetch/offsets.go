@@ -260,13 +260,31 @@ func (o *Offsets) searchExtent(ctx context.Context, w *OffsetWant, e *extent.Ext
 	if e.Kind == extent.Marker { // its control record counts like any other, as in FileRecords.searchForTimestamp
 		return OffsetResult{Offset: e.Base, Timestamp: e.MaxTimestamp}, e.Base >= logStart, nil
 	}
-	b, err := o.cfg.Bytes.Read(ctx, e, cache.CatchUp)
+	position, err := o.cfg.Bytes.SeekTime(ctx, e, least, cache.CatchUp)
 	if err != nil {
-		return OffsetResult{}, false, fmt.Errorf("read extent: %w", err)
+		return OffsetResult{}, false, fmt.Errorf("find time in extent: %w", err)
 	}
-	defer b.Release()
-	var found OffsetResult
-	var ok bool
+	p := cache.Part{Extent: e, Offset: e.Base, Position: position, Bytes: searchPart}
+	for uint64(p.Position) < uint64(e.Position)+uint64(e.Length) {
+		b, err := o.cfg.Bytes.ReadPart(ctx, p, cache.CatchUp)
+		if err != nil {
+			return OffsetResult{}, false, fmt.Errorf("read extent: %w", err)
+		}
+		found, ok, err := o.searchBytes(b, least, logStart)
+		p.Position = b.Position + uint32(b.Size())
+		b.Release()
+		if ok || err != nil {
+			return found, ok, err
+		}
+	}
+	return OffsetResult{}, false, nil
+}
+
+// searchPart is how much of a long extent is looked through at a time.
+const searchPart = 1 << 20
+
+// searchBytes finds the record in the batches.
+func (o *Offsets) searchBytes(b *cache.Bytes, least, logStart int64) (found OffsetResult, ok bool, err error) {
 	b.Batches(func(batch cache.Batch) bool {
 		if batch.MaxTimestamp >= least && batch.Last >= logStart {
 			found, ok, err = o.searchBatch(b.Copy(batch), least, logStart)

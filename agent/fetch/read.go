@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -21,40 +22,82 @@ func zapOffset(offset int64) zap.Field { return zap.Int64("offset", offset) }
 
 // readAll reads the planned partitions in order within the request's bounds. Once there is enough to answer, a
 // partition whose bytes are not in memory is left for the next fetch, its read begun: cold partitions do not hold up
-// hot ones, and being first next time they are waited for. It reports whether an object was gone.
+// hot ones. At the live edge the first one is waited for, as it is next time what was left; behind it those go first
+// whose bytes are there or on their way, so that what was read is used before more is. It reports whether an object was
+// gone.
 func (a *attempt) readAll(ctx context.Context) (gone bool) {
-	left, single := a.req.MaxBytes, false
-	for n, i := range a.read {
-		p, plan, result := &a.req.Partitions[i], &a.plans[n], &a.resp.Results[i]
-		if result.Err != nil || len(plan.Extents) == 0 {
-			continue
-		}
-		if a.resp.Bytes > 0 && (left <= 0 || single) {
-			continue
-		}
-		r := reader{
-			attempt: a, partition: p, plan: plan, result: result, class: class(plan),
-			budget: min(left, p.MaxBytes), first: a.resp.Bytes == 0, single: single,
-			patient: a.resp.Bytes == 0 || a.resp.Bytes < a.req.MinBytes,
-		}
-		err := r.read(ctx)
-		result.Aborted = within(plan.Aborted, r.end) // also of what was read before an error
-		single = r.single
-		a.resp.Bytes += result.Size
-		left -= result.Size
-		a.f.metrics.bytes.WithLabelValues(r.class.String()).Add(float64(result.Size))
-		if errors.Is(err, cache.ErrGone) {
-			a.f.metrics.gone.Inc()
-			a.f.cfg.Views.Invalidate(p.ID)
-			gone = true
-		} else if err != nil && result.Size == 0 {
-			result.fail(a.f.translate(err, p))
+	readers := a.readers()
+	a.ahead(readers)
+	b := bounds{left: a.req.MaxBytes}
+	var cold []*reader
+	for _, r := range readers {
+		if r.class == cache.CatchUp {
+			gone = a.readOne(ctx, r, &b, false) || gone
+			cold = append(cold, r)
+		} else {
+			gone = a.readOne(ctx, r, &b, true) || gone
 		}
 	}
-	if single {
+	slices.SortStableFunc(cold, func(x, y *reader) int { return cmp.Compare(y.state, x.state) })
+	for _, r := range cold {
+		if r.result.Size > 0 || r.result.Err != nil || r.gone {
+			continue
+		}
+		if a.resp.Bytes > 0 && a.resp.Bytes >= a.req.MinBytes {
+			break
+		}
+		gone = a.readOne(ctx, r, &b, true) || gone
+	}
+	if b.single {
 		a.f.metrics.shrunk.Inc()
 	}
 	return gone
+}
+
+// bounds of what may still be read for an answer.
+type bounds struct {
+	left   int  // bytes
+	single bool // only one batch: unsent answers press
+}
+
+// readers are the partitions that there is something to read of.
+func (a *attempt) readers() []*reader {
+	var list []*reader
+	for n, i := range a.read {
+		plan, result := &a.plans[n], &a.resp.Results[i]
+		if result.Err != nil || len(plan.Extents) == 0 || plan.Extents[0].Base >= plan.End {
+			continue
+		}
+		list = append(list, &reader{
+			attempt: a, partition: &a.req.Partitions[i], plan: plan, result: result, class: class(plan),
+		})
+	}
+	return list
+}
+
+// readOne reads one partition. patient readers wait for bytes that are not in memory while the answer has too few.
+func (a *attempt) readOne(ctx context.Context, r *reader, b *bounds, patient bool) (gone bool) {
+	if a.resp.Bytes > 0 && (b.left <= 0 || b.single) {
+		return false
+	}
+	r.budget, r.first, r.single = min(b.left, r.partition.MaxBytes), a.resp.Bytes == 0, b.single
+	r.patient = patient && (a.resp.Bytes == 0 || a.resp.Bytes < a.req.MinBytes)
+	err := r.read(ctx)
+	r.result.Aborted = within(r.plan.Aborted, r.end) // also of what was read before an error
+	b.single = r.single
+	a.resp.Bytes += r.result.Size
+	b.left -= r.result.Size
+	a.f.metrics.bytes.WithLabelValues(r.class.String()).Add(float64(r.result.Size))
+	if errors.Is(err, cache.ErrGone) {
+		a.f.metrics.gone.Inc()
+		a.f.cfg.Views.Invalidate(r.partition.ID)
+		r.gone = true
+		return true
+	}
+	if err != nil && r.result.Size == 0 {
+		r.result.fail(a.f.translate(err, r.partition))
+	}
+	return false
 }
 
 // translate gives the Kafka error of a failed read.
@@ -82,61 +125,79 @@ type reader struct {
 	first     bool // the answer's first batch is given however large it is
 	single    bool // and only that: unsent answers press
 	patient   bool // waits for bytes that are not in memory
+	gone      bool // an object that the plan names is not there
 	stopped   bool
-	end       int64 // after the last offset taken
+	state     cache.State // of the first unit, of partitions behind the live edge
+	at        place       // where the next batch is
+	end       int64       // after the last offset taken
 }
 
 // read appends whole batches from the partition's offset on.
 func (r *reader) read(ctx context.Context) error {
-	exts, limit := r.plan.Extents, r.plan.End
-	r.startAll(exts, limit)
-	last := 0
+	exts, limit := r.below(), r.plan.End
+	if r.class == cache.Live {
+		r.startAll(exts)
+	}
 	for i := range exts {
-		e := &exts[i]
-		if e.Base >= limit || r.stopped {
+		if r.stopped {
 			break
 		}
-		last = i + 1
-		if e.Kind == extent.Marker {
-			r.made(marker(e), e.Last)
+		if exts[i].Kind == extent.Marker {
+			r.made(marker(&exts[i]), exts[i].Last)
 			continue
 		}
-		b, err := r.bytes(ctx, e)
+		whole, err := r.readExtent(ctx, &exts[i], limit)
 		if err != nil {
 			return err
 		}
-		if b == nil {
+		if !whole {
 			break
 		}
-		r.single = r.single || r.f.pressed()
-		r.take(b, limit)
 	}
 	if r.class == cache.CatchUp && r.result.Size > 0 {
-		r.f.ahead.extend(r.req.Reader, r.partition, exts[last:], exts[last-1].Last+1, r.f.cfg.Bytes)
+		r.f.ahead.note(r.req.Reader, r.partition, place{offset: r.end, bundle: r.at.bundle, position: r.at.position})
 	}
 	return nil
 }
 
+// readExtent appends an extent's batches, part by part; whole tells that none is left of them.
+func (r *reader) readExtent(ctx context.Context, e *extent.Extent, limit int64) (whole bool, err error) {
+	for offset := r.partition.Offset; ; offset = r.end {
+		b, err := r.bytes(ctx, cache.Part{
+			Extent: e, Offset: offset, Position: r.at.in(e, offset), Bytes: r.budget - r.result.Size, Reader: r.req.Reader,
+		})
+		if b == nil || err != nil {
+			return false, err
+		}
+		r.single = r.single || r.f.pressed()
+		more := b.More
+		r.take(b, limit)
+		if r.stopped || !more {
+			return !r.stopped, nil
+		}
+	}
+}
+
 // startAll begins the reads of what the budget lets this answer bring, side by side.
-func (r *reader) startAll(exts []extent.Extent, limit int64) {
+func (r *reader) startAll(exts []extent.Extent) {
 	n := 0
 	for i := range exts {
-		if n >= max(r.budget, 1) || exts[i].Base >= limit {
+		if n >= max(r.budget, 1) {
 			return
 		}
 		n += int(exts[i].Length)
-		if exts[i].Kind != extent.Marker {
+		if exts[i].Kind == extent.Relative {
 			r.f.cfg.Bytes.Start(&exts[i], r.class)
 		}
 	}
 }
 
-// bytes gives an extent's bytes; nil if they are not in memory and this answer does not wait for them.
-func (r *reader) bytes(ctx context.Context, e *extent.Extent) (*cache.Bytes, error) {
-	if r.patient && r.result.Size == 0 || r.resp.Bytes+r.result.Size < r.req.MinBytes {
-		return r.f.cfg.Bytes.Read(ctx, e, r.class)
+// bytes gives bytes of an extent; nil if they are not in memory and this answer does not wait for them.
+func (r *reader) bytes(ctx context.Context, p cache.Part) (*cache.Bytes, error) {
+	if r.patient && (r.result.Size == 0 || r.resp.Bytes+r.result.Size < r.req.MinBytes) {
+		return r.f.cfg.Bytes.ReadPart(ctx, p, r.class)
 	}
-	b, _, err := r.f.cfg.Bytes.Resident(e)
+	b, _, err := r.f.cfg.Bytes.ResidentPart(p)
 	return b, err
 }
 
@@ -164,9 +225,10 @@ func (r *reader) take(b *cache.Bytes, limit int64) {
 		r.end = batch.Last + 1
 		return true
 	})
-	if !seen { // compaction took the records at the extent's end
-		r.synthesise(max(b.Extent.Base, r.partition.Offset), last)
+	if !seen && !b.More { // compaction took the records at the extent's end
+		r.synthesise(max(b.Extent.Base, r.partition.Offset, r.end), last)
 	}
+	r.at = place{offset: r.end, bundle: b.Extent.Bundle, position: b.Position + uint32(max(to, 0))}
 	if from < 0 {
 		b.Release()
 		return

@@ -35,9 +35,12 @@ type Config struct {
 	// to their newest extent and nothing is kept behind them. Default 2 million, 112 MiB.
 	MaxExtents int
 	// LookupExtents and LookupBytes bound the extents of one partition in one look-up's answer. Defaults 128 and
-	// 32 MiB, which is also as far as read-ahead goes.
+	// 32 MiB. What does not reach the high watermark within them is read as history, not at the live edge.
 	LookupExtents int
 	LookupBytes   int64
+	// BehindBytes is LookupBytes for readers that go on through history: so far as read-ahead knows its way. Default
+	// 256 MiB.
+	BehindBytes int64
 	// Subscriptions bounds the partitions with a window; further ones take a look-up per read. Default 50000.
 	Subscriptions int
 	// IdleAfter is how long a partition that nobody reads stays subscribed. Default 1 minute.
@@ -62,6 +65,7 @@ func (c *Config) ApplyDefaults() {
 	def(&c.MaxExtents, 2_000_000)
 	def(&c.LookupExtents, 128)
 	def(&c.LookupBytes, 32<<20)
+	def(&c.BehindBytes, 256<<20)
 	def(&c.Subscriptions, 50_000)
 	def(&c.IdleAfter, time.Minute)
 	def(&c.StaleFor, 5*time.Minute)
@@ -96,6 +100,7 @@ func (c *Config) Validate() error {
 		{"max extents", int64(c.MaxExtents)},
 		{"lookup extents", int64(c.LookupExtents)},
 		{"lookup bytes", c.LookupBytes},
+		{"behind bytes", c.BehindBytes},
 		{"subscriptions", int64(c.Subscriptions)},
 		{"idle after", int64(c.IdleAfter)},
 		{"stale for", int64(c.StaleFor)},

@@ -36,8 +36,8 @@ const (
 const (
 	// maxPending bounds the notices kept while a look-up is under way; more and the window is not opened.
 	maxPending = 1024
-	// maxRuns bounds the stretches behind the window that are kept for catch-up readers.
-	maxRuns = 4
+	// maxRuns bounds the stretches behind the window that are kept for catch-up readers: one each of several groups.
+	maxRuns = 8
 )
 
 var errNoticeGap = errors.New("notice does not continue the window")

@@ -121,6 +121,9 @@ type question struct {
 	subscribe bool // the partition is in state filling, to be ended by this round
 }
 
+// behind tells whether there is a window, which the wanted offset lies behind.
+func (q *question) behind() bool { return q.part != nil && !q.subscribe }
+
 // plan plans one want from what is known, or notes what to ask.
 func (r *round) plan(i int) {
 	want := &r.wants[i]
@@ -214,7 +217,7 @@ func (r *round) lookup(ctx context.Context) error {
 		}
 		set.settle(q, generation, asked, reply.GetIndex(), a)
 		if a != nil {
-			r.plans[q.want] = planOf(&r.wants[q.want], asked, a)
+			r.plans[q.want] = planOf(&r.wants[q.want], asked, a, q.behind())
 		}
 	}
 	return err
@@ -223,13 +226,16 @@ func (r *round) lookup(ctx context.Context) error {
 func (r *round) questions() []*api.PartitionLookup {
 	out := make([]*api.PartitionLookup, len(r.ask))
 	for i, q := range r.ask {
-		want := &r.wants[q.want]
+		want, bytes := &r.wants[q.want], r.set.cfg.LookupBytes
+		if q.behind() {
+			bytes = r.set.cfg.BehindBytes
+		}
 		out[i] = &api.PartitionLookup{
 			Topic:      want.Partition.Topic[:],
 			Partition:  want.Partition.Partition,
 			Want:       &api.PartitionLookup_ExtentsFrom{ExtentsFrom: want.Offset},
 			MaxExtents: uint32(r.set.cfg.LookupExtents),
-			MaxBytes:   uint64(r.set.cfg.LookupBytes),
+			MaxBytes:   uint64(bytes),
 			Subscribe:  q.subscribe,
 		}
 	}
@@ -237,11 +243,11 @@ func (r *round) questions() []*api.PartitionLookup {
 }
 
 // planOf makes a plan of a look-up's answer.
-func planOf(w *Want, asked time.Time, a *answer) Plan {
+func planOf(w *Want, asked time.Time, a *answer, behind bool) Plan {
 	if a.unknown {
 		return Plan{Unknown: true, AsOf: asked}
 	}
-	plan := Plan{Marks: a.marks, End: a.marks.Limit(w.Committed), AsOf: asked, Live: !a.more}
+	plan := Plan{Marks: a.marks, End: a.marks.Limit(w.Committed), AsOf: asked, Live: !a.more && !behind}
 	if w.Offset < plan.Marks.LogStart || w.Offset >= plan.End {
 		return plan
 	}
