@@ -12,6 +12,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/admin"
 	"github.com/freshet-io/freshet/controlplane/group"
 	"github.com/freshet-io/freshet/controlplane/lifecycle"
+	"github.com/freshet-io/freshet/controlplane/operator"
 	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/controlplane/replica"
 	"github.com/freshet-io/freshet/controlplane/session"
@@ -27,6 +28,7 @@ type cluster struct {
 	registry *registry
 	replica  *replica.Replica
 	sessions *session.Cluster
+	work     *lifecycle.Lifecycle
 	log      *zap.Logger
 	stopped  atomic.Bool // ended by itself
 }
@@ -46,7 +48,7 @@ func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
 		Name: vc.Name, BundlePrefix: BundlePrefix(vc.Name), Locator: built, Limits: c.cfg.Limits,
 		NewForwards: func(o *owner.Owner, spawn session.Spawn) session.Forwards {
 			f := newForwards(spawn)
-			f.handle(admin.New(admin.Config{DefaultPartitions: vc.DefaultPartitions, Broker: vc.Broker, Log: built.log}, o))
+			f.handle(admin.New(admin.Config{DefaultPartitions: vc.DefaultPartitions, Broker: vc.Broker, UndeleteMs: c.cfg.Lifecycle.UndeleteMs(), Log: built.log}, o))
 			f.handle(txn.New(txn.Config{MaxTimeout: vc.Broker.Duration(brokerconfig.TransactionMaxTimeoutMs), Log: built.log}, o))
 			if coordinator, err := group.New(groups, o, spawn); err == nil {
 				f.start(coordinator)
@@ -65,6 +67,7 @@ func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
+	built.work = work
 	built.replica, err = replica.New(replica.Config{
 		Replica: c.cfg.ReplicaID, Address: c.cfg.Advertise, TakeOver: c.cfg.TakeOver, Log: metadataLog,
 		Bucket: c.cfg.Bucket, SnapshotPrefix: SnapshotPrefix(vc.Name), OnOwner: built.sessions.Own,
@@ -92,6 +95,17 @@ func (c *cluster) Owner(context.Context) (id, address string, err error) {
 
 // Replicas implements session.Locator.
 func (c *cluster) Replicas() []string { return c.registry.Replicas() }
+
+// operator gives what operators are answered from.
+func (c *cluster) operator() operator.Cluster {
+	return operator.Cluster{
+		Owner: c.replica.Owner, Damaged: c.work.Damaged,
+		Located: func() (id, address string) {
+			id, address, _ = c.Owner(context.Background()) // it has no errors
+			return id, address
+		},
+	}
+}
 
 var errNoOwner = errors.New("no owner at the moment")
 

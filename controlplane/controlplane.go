@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/controlplane/operator"
 	"github.com/freshet-io/freshet/controlplane/session"
 	"github.com/freshet-io/freshet/internal/adminhttp"
 	"github.com/freshet-io/freshet/internal/service"
@@ -62,6 +64,7 @@ func (c *ControlPlane) build(ctx context.Context) error {
 		log: c.cfg.Log,
 	}
 	keys := session.Keys{}
+	operated := operator.Config{Open: keys.Open, Clusters: map[string]operator.Cluster{}}
 	var sides []*session.Cluster
 	for _, vc := range c.cfg.VirtualClusters {
 		built, err := c.newCluster(vc)
@@ -70,6 +73,7 @@ func (c *ControlPlane) build(ctx context.Context) error {
 		}
 		c.clusters = append(c.clusters, built)
 		sides = append(sides, built.sessions)
+		operated.Clusters[vc.Name] = built.operator()
 		for _, key := range vc.AgentKeys {
 			keys[vc.Name] = append(keys[vc.Name], session.HashKey(key))
 		}
@@ -81,6 +85,7 @@ func (c *ControlPlane) build(ctx context.Context) error {
 	}
 	c.http = adminhttp.New(adminhttp.Config{
 		Address: c.cfg.HTTPListen, Ready: c.Ready, Gatherer: c.cfg.Registry, Log: c.cfg.Log,
+		Handlers: map[string]http.Handler{operator.Prefix: operator.Handler(operated)},
 	})
 	return c.http.Listen(ctx)
 }

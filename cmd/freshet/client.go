@@ -84,8 +84,8 @@ func newConsume(p process) *cobra.Command {
 }
 
 func newTopic(p process) *cobra.Command {
-	return parent("topic", "Create, list, describe, alter and delete topics",
-		newTopicCreate(p), newTopicList(p), newTopicDescribe(p), newTopicAlter(p), newTopicDelete(p))
+	return parent("topic", "Create, list, describe, alter, delete and undelete topics",
+		newTopicCreate(p), newTopicList(p), newTopicDescribe(p), newTopicAlter(p), newTopicDelete(p), newTopicUndelete(p))
 }
 
 func newTopicCreate(p process) *cobra.Command {
@@ -108,11 +108,20 @@ func newTopicCreate(p process) *cobra.Command {
 
 func newTopicList(p process) *cobra.Command {
 	var c cli.TopicConfig
+	var o cli.OperatorConfig
+	var deleted bool
 	cmd := &cobra.Command{
 		Use: "list", Short: "List topics with their number of partitions", Args: takes(0, 0, "no arguments"),
-		RunE: func(cmd *cobra.Command, _ []string) error { return cli.ListTopics(cmd.Context(), c, p.streams) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.Timeout = c.Timeout; deleted {
+				return cli.ListDeletedTopics(cmd.Context(), o, p.streams)
+			}
+			return cli.ListTopics(cmd.Context(), c, p.streams)
+		},
 	}
 	bindClient(cmd.Flags(), &c.ClientConfig)
+	bindOperated(cmd.Flags(), &o)
+	cmd.Flags().BoolVar(&deleted, "deleted", deleted, "list topics whose deletion can be taken back; asks the control plane, not an agent")
 	cmd.Flags().BoolVar(&c.Internal, "internal", c.Internal, "list internal topics too")
 	return cmd
 }

@@ -15,7 +15,6 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/freshet-io/freshet/controlplane"
-	"github.com/freshet-io/freshet/controlplane/lifecycle"
 	"github.com/freshet-io/freshet/internal/brokerconfig"
 	"github.com/freshet-io/freshet/internal/cli"
 	"github.com/freshet-io/freshet/internal/config"
@@ -103,11 +102,6 @@ func (s *controlSettings) bindLogBudget(f *pflag.FlagSet) {
 	f.DurationVar(&s.SnapshotInterval, "snapshot-interval", s.SnapshotInterval, "and after this much time")
 	f.Var(config.Size(&s.SoftLogBytes), "log-soft-limit", "slow a virtual cluster's commits down when its untrimmed log is larger than this")
 	f.Var(config.Size(&s.HardLogBytes), "log-hard-limit", "and refuse them, retriably, when it is larger than this")
-}
-
-func bindLifecycle(f *pflag.FlagSet, s *lifecycle.Settings) {
-	f.DurationVar(&s.RetentionCheck, "retention-check-interval", s.RetentionCheck, "how often retention.ms and retention.bytes are looked at")
-	f.DurationVar(&s.GarbageGrace, "garbage-grace", s.GarbageGrace, "how long objects that nothing refers to any more are kept; at least 10m")
 }
 
 func (s *controlSettings) run(ctx context.Context, p process) error {

@@ -21,7 +21,9 @@ type Config struct {
 	DefaultPartitions int32
 	// Broker is what the coordinators run with, shown as every broker's.
 	Broker brokerconfig.Settings
-	Log    *zap.Logger
+	// UndeleteMs is how long the deletion of a topic can be taken back; 0: not at all.
+	UndeleteMs int64
+	Log        *zap.Logger
 }
 
 // ApplyDefaults sets what is zero to its default.

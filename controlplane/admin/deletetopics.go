@@ -109,7 +109,7 @@ func (c *call) proposeDeletes(ctx context.Context, refs []*topicRef) error {
 	var places []*topicRef
 	for _, ref := range refs {
 		if ref.err == nil {
-			commands, places = append(commands, &metadata.DeleteTopic{ID: ref.id}), append(places, ref)
+			commands, places = append(commands, &metadata.DeleteTopic{ID: ref.id, KeepMs: c.cfg.UndeleteMs}), append(places, ref)
 		}
 	}
 	results, err := c.propose(ctx, commands...)

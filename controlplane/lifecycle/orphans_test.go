@@ -16,7 +16,9 @@ import (
 	"github.com/freshet-io/freshet/objstore/bundle"
 )
 
-func name(session id.Session, n uint32) id.Bundle { return id.Submission{Session: session, N: n}.Bundle() }
+func name(session id.Session, n uint32) id.Bundle {
+	return id.Submission{Session: session, N: n}.Bundle()
+}
 
 // put puts an object that no commit knows.
 func (w *world) put(key string) string {

@@ -86,3 +86,6 @@ type authenticated struct {
 }
 
 func (a *authenticated) Context() context.Context { return a.ctx }
+
+// Open tells whether a key is one of the virtual cluster's.
+func (k Keys) Open(virtualCluster, key string) bool { return k.virtualClusters(key)[virtualCluster] }

@@ -5,6 +5,7 @@
 //	<data dir>/lock      held while the process runs
 //	<data dir>/etcd/     the embedded member
 //	<data dir>/objects/  the bucket, unless another one is given
+//	<data dir>/operator.json  how commands of the same user reach its control plane (package access)
 package dev
 
 import (
@@ -24,6 +25,7 @@ import (
 	"github.com/freshet-io/freshet/agent"
 	"github.com/freshet-io/freshet/controlplane"
 	"github.com/freshet-io/freshet/controlplane/lifecycle"
+	"github.com/freshet-io/freshet/internal/access"
 	"github.com/freshet-io/freshet/internal/brokerconfig"
 	"github.com/freshet-io/freshet/internal/etcdserver"
 	"github.com/freshet-io/freshet/internal/service"
@@ -143,7 +145,7 @@ func startControlPlane(
 	c := &controlPlane{registry: prometheus.NewRegistry()}
 	var err error
 	c.plane, err = controlplane.New(controlplane.Config{
-		ReplicaID: replica, GRPCListen: "127.0.0.1:0", HTTPListen: "none", Etcd: etcd.Client(),
+		ReplicaID: replica, GRPCListen: "127.0.0.1:0", HTTPListen: "127.0.0.1:0", Etcd: etcd.Client(),
 		Bucket:          bucket,
 		VirtualClusters: []controlplane.VirtualCluster{{Name: virtualCluster, AgentKeys: []string{key}, Broker: cfg.Broker}},
 		Lifecycle:       cfg.Lifecycle,
@@ -154,7 +156,15 @@ func startControlPlane(
 	if err != nil {
 		return nil, err
 	}
-	return c, c.plane.Listen(ctx)
+	if err := c.plane.Listen(ctx); err != nil {
+		return nil, err
+	}
+	a := access.Access{URL: "http://" + c.plane.HTTPAddr().String(), VirtualCluster: virtualCluster, Key: key}
+	if err := a.Write(cfg.DataDir); err != nil {
+		c.plane.Close()
+		return nil, err
+	}
+	return c, nil
 }
 
 func agentConfig(cfg Config, control *controlPlane, key string) agent.Config {

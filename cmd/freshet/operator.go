@@ -1,0 +1,114 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/freshet-io/freshet/controlplane/lifecycle"
+	"github.com/freshet-io/freshet/internal/cli"
+	"github.com/freshet-io/freshet/internal/config"
+)
+
+// bindOperator adds the flags of commands that ask the control plane.
+func bindOperator(f *pflag.FlagSet, c *cli.OperatorConfig) {
+	c.ApplyDefaults()
+	bindOperated(f, c)
+	f.DurationVar(&c.Timeout, "timeout", c.Timeout, "bound for each request")
+}
+
+// bindOperated adds those that say which control plane.
+func bindOperated(f *pflag.FlagSet, c *cli.OperatorConfig) {
+	f.Var(config.List(&c.ControlPlane), "control-plane-http", "host:port or URL of the HTTP addresses of the control-plane replicas; the owner among them answers")
+	f.StringVar(&c.VirtualCluster, "virtual-cluster", c.VirtualCluster, "name of the virtual cluster")
+	f.StringVar(&c.AgentKey, "agent-key", c.AgentKey, "an agent key of it; better given in the environment")
+	f.StringVar(&c.DataDir, "data-dir", c.DataDir, "data directory of a freshet dev on this machine, instead of these")
+}
+
+func newTopicUndelete(p process) *cobra.Command {
+	var c cli.OperatorConfig
+	var as string
+	cmd := &cobra.Command{
+		Use: "undelete TOPIC", Short: "Take the deletion of a topic back", Args: takes(1, 1, "the name or id of one deleted topic"),
+		Long: "Take the deletion of a topic back, for 24 hours (--topic-undelete of the control plane): records, configs, offsets of\n" +
+			"groups and the topic's id are as they were. freshet topic list --deleted shows what can be taken back.",
+		Example: "  freshet topic undelete orders --data-dir ./data\n" +
+			"  freshet topic undelete orders --as orders-old --control-plane-http cp-1:8090,cp-2:8090 --virtual-cluster main",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return cli.UndeleteTopic(cmd.Context(), c, args[0], as, p.streams)
+		},
+	}
+	bindOperator(cmd.Flags(), &c)
+	cmd.Flags().StringVar(&as, "as", "", "name to bring it back under, if its own was taken meanwhile")
+	return cmd
+}
+
+func newScrub(p process) *cobra.Command {
+	var c cli.OperatorConfig
+	cmd := &cobra.Command{
+		Use: "scrub", Short: "Show what the scrubber of bundles has found", Args: takes(0, 0, "no arguments"),
+		Long: "Show how far the scrubber is, which looks every bundle up that records are in, and the bundles it found missing or broken.\n" +
+			"The exit code is not 0 if there are any.",
+		RunE: func(cmd *cobra.Command, _ []string) error { return cli.Scrub(cmd.Context(), c, p.streams) },
+	}
+	bindOperator(cmd.Flags(), &c)
+	return cmd
+}
+
+func bindLifecycle(f *pflag.FlagSet, s *lifecycle.Settings) {
+	f.DurationVar(&s.RetentionCheck, "retention-check-interval", s.RetentionCheck, "how often retention.ms and retention.bytes are looked at")
+	f.DurationVar(&s.GarbageGrace, "garbage-grace", s.GarbageGrace, "how long objects that nothing refers to any more are kept; at least 10m")
+	f.Var(config.Choice((*string)(&s.OrphanSweep), string(lifecycle.SweepDelete), string(lifecycle.SweepReport), string(lifecycle.SweepOff)),
+		"orphan-sweep", "what is done with objects that closed agent sessions put and nothing refers to")
+	f.DurationVar(&s.OrphanFirst, "orphan-first-sweep", s.OrphanFirst, "how long after the end of an agent session they are looked for")
+	f.DurationVar(&s.OrphanLast, "orphan-last-sweep", s.OrphanLast, "and how long after it for the last time: a PUT can come late")
+	f.Var((*orNone)(&s.TopicUndelete), "topic-undelete", "how long the deletion of a topic can be taken back; 0: it is deleted at once")
+	f.Var((*orNone)(&s.ScrubInterval), "scrub-interval", "time between two bundles that are looked up in the object store; 0: none is")
+	f.Var(sizeOrNone{&s.ScrubBytes}, "scrub-bytes", "bytes a second that are read to check what is in bundles; 0: none are")
+}
+
+// orNone is a duration whose 0 says "not at all"; settings have a negative one for that, since 0 takes their default.
+type orNone time.Duration
+
+func (d *orNone) String() string { return time.Duration(max(0, *d)).String() }
+
+func (d *orNone) Type() string { return "duration" }
+
+func (d *orNone) Set(s string) error {
+	v, err := time.ParseDuration(s)
+	switch {
+	case err != nil:
+		return fmt.Errorf("want a duration such as 24h: %w", err)
+	case v < 0:
+		return fmt.Errorf("want a duration such as 24h, or 0")
+	case v == 0:
+		v = -1
+	}
+	*d = orNone(v)
+	return nil
+}
+
+// sizeOrNone is the same for a size.
+type sizeOrNone struct{ p *int64 }
+
+func (v sizeOrNone) String() string {
+	if v.p == nil {
+		return ""
+	}
+	n := max(0, *v.p)
+	return config.Size(&n).String()
+}
+
+func (v sizeOrNone) Type() string { return "size" }
+
+func (v sizeOrNone) Set(s string) error {
+	if err := config.Size(v.p).Set(s); err != nil {
+		return err
+	}
+	if *v.p == 0 {
+		*v.p = -1
+	}
+	return nil
+}

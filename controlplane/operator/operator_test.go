@@ -1,0 +1,129 @@
+package operator_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/freshet-io/freshet/controlplane/lifecycle"
+	"github.com/freshet-io/freshet/controlplane/operator"
+	"github.com/freshet-io/freshet/controlplane/owner"
+	"github.com/freshet-io/freshet/controlplane/replica"
+	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/metadata/metalog"
+	"github.com/freshet-io/freshet/metadata/metalog/memlog"
+	"github.com/freshet-io/freshet/objstore/mem"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// owned runs fn with a handler beside an owner.
+func owned(t *testing.T, fn func(t *testing.T, o *owner.Owner, ask func(method, path, key string) (int, map[string]any))) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		log, _, err := memlog.New().Open("a", metalog.Config{})
+		require.NoError(t, err)
+		ready := make(chan *owner.Owner, 1)
+		r, err := replica.New(replica.Config{
+			Replica: "a", Address: "a:7050", Log: log, Bucket: mem.New(), SnapshotPrefix: "vc/snapshots/0/",
+			OnOwner: func(o *owner.Owner) func() { ready <- o; return func() {} },
+		})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- r.Run(ctx) }()
+		o := <-ready
+		handler := operator.Handler(operator.Config{
+			Open: func(cluster, key string) bool { return cluster == "vc" && key == "secret" || key == "both" },
+			Clusters: map[string]operator.Cluster{
+				"vc": {
+					Owner:   func() *owner.Owner { return o },
+					Located: func() (string, string) { return "b", "b:7050" },
+					Damaged: func(*metadata.State) []lifecycle.Damage { return []lifecycle.Damage{{Key: "k", What: "missing"}} },
+				},
+				"away": {Owner: func() *owner.Owner { return nil }, Located: func() (string, string) { return "b", "b:7050" }},
+			},
+		})
+		fn(t, o, func(method, path, key string) (int, map[string]any) {
+			w := httptest.NewRecorder()
+			q := httptest.NewRequestWithContext(t.Context(), method, "http://cp"+path, nil)
+			q.Header.Set("Authorization", "Bearer "+key)
+			handler.ServeHTTP(w, q)
+			var body map[string]any
+			if w.Header().Get("Content-Type") == "application/json" {
+				require.NoError(t, json.Unmarshal(w.Body.Bytes(), &body))
+			}
+			return w.Code, body
+		})
+		cancel()
+		require.NoError(t, <-ended)
+	})
+}
+
+func TestHandler_UndeletesTopics(t *testing.T) {
+	owned(t, func(t *testing.T, o *owner.Owner, ask func(method, path, key string) (int, map[string]any)) {
+		const topics = "/v1/clusters/vc/deleted-topics"
+		for _, c := range []metadata.Command{
+			&metadata.CreateTopic{ID: id.Topic{1}, Name: "t", Partitions: 3},
+			&metadata.DeleteTopic{ID: id.Topic{1}, KeepMs: 1000},
+			&metadata.CreateTopic{ID: id.Topic{2}, Name: "taken", Partitions: 3},
+		} {
+			_, _, err := o.Propose(t.Context(), c)
+			require.NoError(t, err)
+		}
+		code, body := ask(http.MethodGet, topics, "secret")
+		require.Equal(t, http.StatusOK, code)
+		require.Len(t, body["topics"], 1)
+		require.Equal(t, "t", body["topics"].([]any)[0].(map[string]any)["name"])
+
+		for _, c := range []struct {
+			method, path string
+			code         int
+		}{
+			{http.MethodGet, topics + "/t/undelete", http.StatusMethodNotAllowed},
+			{http.MethodPost, topics + "/other/undelete", http.StatusNotFound},
+			{http.MethodPost, topics + "/t/undelete?as=taken", http.StatusConflict},
+			{http.MethodPost, topics + "/t/undelete?as=%2F", http.StatusBadRequest},
+			{http.MethodPost, topics + "/t/undelete?as=back", http.StatusOK},
+			{http.MethodPost, topics + "/t/undelete", http.StatusNotFound},
+		} {
+			code, _ := ask(c.method, c.path, "secret")
+			require.Equal(t, c.code, code, "%s %s", c.method, c.path)
+		}
+		_, err := o.Read(func(s *metadata.State) {
+			_, ok := s.TopicByName("back")
+			require.True(t, ok)
+		})
+		require.NoError(t, err)
+	})
+}
+
+func TestHandler_KeysAndOwners(t *testing.T) {
+	owned(t, func(t *testing.T, _ *owner.Owner, ask func(method, path, key string) (int, map[string]any)) {
+		for _, c := range []struct {
+			path, key string
+			code      int
+		}{
+			{"/v1/clusters/vc/scrub", "", http.StatusUnauthorized},
+			{"/v1/clusters/vc/scrub", "wrong", http.StatusUnauthorized},
+			{"/v1/clusters/away/scrub", "secret", http.StatusUnauthorized},
+			{"/v1/clusters/none/scrub", "both", http.StatusUnauthorized},
+			{"/v1/clusters/away/scrub", "both", http.StatusMisdirectedRequest},
+			{"/v1/clusters/vc/jobs", "secret", http.StatusOK},
+		} {
+			code, _ := ask(http.MethodGet, c.path, c.key)
+			require.Equal(t, c.code, code, "%s with key %q", c.path, c.key)
+		}
+		_, body := ask(http.MethodGet, "/v1/clusters/away/scrub", "both")
+		require.Equal(t, "b:7050", body["owner_address"])
+		_, body = ask(http.MethodGet, "/v1/clusters/vc/scrub", "secret")
+		require.Equal(t, "missing", body["damaged"].([]any)[0].(map[string]any)["what"])
+	})
+}

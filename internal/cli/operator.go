@@ -1,0 +1,197 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/freshet-io/freshet/internal/access"
+)
+
+// OperatorConfig says which control plane to ask, and about which virtual cluster: for what Kafka has no request for.
+type OperatorConfig struct {
+	ControlPlane   []string // HTTP addresses of the replicas: host:port or URL
+	VirtualCluster string
+	AgentKey       string
+	DataDir        string        // of a freshet dev on this machine, instead of the three above
+	Timeout        time.Duration // of each request; default 15 s
+}
+
+// ApplyDefaults fills in what is not set.
+func (c *OperatorConfig) ApplyDefaults() {
+	if c.Timeout == 0 {
+		c.Timeout = 15 * time.Second
+	}
+}
+
+// complete reads what is in the data directory.
+func (c *OperatorConfig) complete() error {
+	c.ApplyDefaults()
+	if c.DataDir != "" {
+		a, err := access.Read(c.DataDir)
+		if err != nil {
+			return err
+		}
+		c.ControlPlane, c.VirtualCluster, c.AgentKey = []string{a.URL}, a.VirtualCluster, a.Key
+	}
+	if len(c.ControlPlane) == 0 || c.VirtualCluster == "" || c.AgentKey == "" {
+		return usagef("want --control-plane-http, --virtual-cluster and --agent-key, or --data-dir of a freshet dev")
+	}
+	return nil
+}
+
+// maxAnswer bounds an answer, in bytes.
+const maxAnswer = 64 << 20
+
+// notOwner is what a replica says that is not the owner.
+type notOwner struct {
+	Owner   string `json:"owner"`
+	Address string `json:"owner_address"`
+}
+
+func (e *notOwner) Error() string {
+	if e.Owner == "" {
+		return "the virtual cluster has no owner at the moment, try again"
+	}
+	return fmt.Sprintf("the owner is replica %s, which serves agents at %s: give its HTTP address too", e.Owner, e.Address)
+}
+
+// ask asks one replica after the other until the owner answers.
+func (c *OperatorConfig) ask(ctx context.Context, method, path string, into any) error {
+	var faults []error
+	for _, replica := range c.ControlPlane {
+		err := c.askReplica(ctx, replica, method, path, into)
+		var other *notOwner
+		if err == nil || !errors.As(err, &other) && !errors.Is(err, errUnreachable) {
+			return err
+		}
+		faults = append(faults, err)
+	}
+	return errors.Join(faults...)
+}
+
+var errUnreachable = errors.New("control plane not reached")
+
+func (c *OperatorConfig) askReplica(ctx context.Context, replica, method, path string, into any) error {
+	if !strings.Contains(replica, "://") {
+		replica = "http://" + replica
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	target := strings.TrimSuffix(replica, "/") + "/v1/clusters/" + url.PathEscape(c.VirtualCluster) + path
+	request, err := http.NewRequestWithContext(ctx, method, target, nil)
+	if err != nil {
+		return usagef("%v", err)
+	}
+	request.Header.Set("Authorization", "Bearer "+c.AgentKey)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errUnreachable, err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return fmt.Errorf("%w: %w", errUnreachable, err)
+	}
+	switch response.StatusCode {
+	case http.StatusOK:
+		if err := json.Unmarshal(body, into); err != nil {
+			return fmt.Errorf("answer of %s: %w", replica, err)
+		}
+		return nil
+	case http.StatusMisdirectedRequest:
+		other := &notOwner{}
+		_ = json.Unmarshal(body, other) // what it does not say stays empty
+		return other
+	}
+	var failure struct {
+		Error string `json:"error"`
+	}
+	if json.Unmarshal(body, &failure) != nil || failure.Error == "" {
+		failure.Error = response.Status
+	}
+	return errors.New(failure.Error)
+}
+
+// deletedTopic is a topic as the control plane tells it.
+type deletedTopic struct {
+	Name       string    `json:"name"`
+	ID         string    `json:"id"`
+	Partitions int32     `json:"partitions"`
+	Bytes      int64     `json:"bytes"`
+	Deleted    time.Time `json:"deleted"`
+	Until      time.Time `json:"until"`
+}
+
+// ListDeletedTopics writes the topics whose deletion can be taken back.
+func ListDeletedTopics(ctx context.Context, c OperatorConfig, s Streams) error {
+	if err := c.complete(); err != nil {
+		return err
+	}
+	var answer struct {
+		Topics []deletedTopic `json:"topics"`
+	}
+	if err := c.ask(ctx, http.MethodGet, "/deleted-topics", &answer); err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
+	for _, t := range answer.Topics {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\tdeleted %s\tuntil %s\n", t.Name, t.ID, count(int64(t.Partitions), "partition"),
+			count(t.Bytes, "byte"), t.Deleted.Format(time.RFC3339), t.Until.Format(time.RFC3339))
+	}
+	return w.Flush()
+}
+
+// UndeleteTopic takes the deletion of a topic back, named by name or id, under another name if as is not empty.
+func UndeleteTopic(ctx context.Context, c OperatorConfig, topic, as string, s Streams) error {
+	if err := c.complete(); err != nil {
+		return err
+	}
+	path := "/deleted-topics/" + url.PathEscape(topic) + "/undelete"
+	if as != "" {
+		path += "?as=" + url.QueryEscape(as)
+	}
+	var t deletedTopic
+	if err := c.ask(ctx, http.MethodPost, path, &t); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.Out, "topic %s is back with %s\n", t.Name, count(int64(t.Partitions), "partition"))
+	return nil
+}
+
+// Scrub writes how far the scrubber is and what it has found. Damaged bundles are an error.
+func Scrub(ctx context.Context, c OperatorConfig, s Streams) error {
+	if err := c.complete(); err != nil {
+		return err
+	}
+	var answer struct {
+		Position string `json:"position"`
+		Bundles  int    `json:"bundles"`
+		Damaged  []struct {
+			Key  string `json:"key"`
+			What string `json:"what"`
+		} `json:"damaged"`
+	}
+	if err := c.ask(ctx, http.MethodGet, "/scrub", &answer); err != nil {
+		return err
+	}
+	at := "at the beginning"
+	if answer.Position != "" {
+		at = "at bundle " + answer.Position
+	}
+	fmt.Fprintf(s.Out, "%s, the scrubber is %s, %d damaged\n", count(int64(answer.Bundles), "live bundle"), at, len(answer.Damaged))
+	for _, d := range answer.Damaged {
+		fmt.Fprintf(s.Out, "%s: %s\n", d.Key, d.What)
+	}
+	if len(answer.Damaged) > 0 {
+		return fmt.Errorf("%s", count(int64(len(answer.Damaged)), "damaged bundle"))
+	}
+	return nil
+}
