@@ -11,6 +11,7 @@ import (
 	"github.com/freshet-io/freshet/agent/cache"
 	"github.com/freshet-io/freshet/agent/edge"
 	"github.com/freshet-io/freshet/agent/fetch"
+	"github.com/freshet-io/freshet/agent/peer"
 	"github.com/freshet-io/freshet/agent/slab"
 	"github.com/freshet-io/freshet/agent/view"
 	"github.com/freshet-io/freshet/agent/writer"
@@ -30,8 +31,12 @@ type Agent struct {
 	budgets   budgets
 	addresses []Address // advertised, one per listener
 	sockets   []net.Listener
+	// peerAddress is what other agents are told; "" where bytes are not shared.
+	peerAddress string
 
 	bucket    objstore.Bucket
+	zone      *peer.Zone   // nil: bytes are not shared
+	peers     *peer.Server // nil with it
 	session   *client.Session
 	listeners *listeners
 	slabs     *slab.Pool
@@ -59,7 +64,7 @@ func New(ctx context.Context, cfg Config) (_ *Agent, err error) {
 		return nil, err
 	}
 	for _, build := range []func(context.Context) error{
-		a.listen, a.openBucket, a.buildSession, a.buildWriter, a.buildReader, a.buildEdge, a.buildHTTP,
+		a.listen, a.openBucket, a.buildPeers, a.buildSession, a.buildWriter, a.buildReader, a.buildEdge, a.buildHTTP,
 	} {
 		if err = build(ctx); err != nil {
 			return nil, fmt.Errorf("agent: %w", err)
@@ -88,6 +93,7 @@ func (a *Agent) Close() {
 	if a.cache != nil {
 		a.cache.Close()
 	}
+	a.closePeers()
 	if a.bucket != nil {
 		_ = a.bucket.Close()
 	}
@@ -136,7 +142,7 @@ func (a *Agent) buildSession(context.Context) (err error) {
 	}
 	a.session, err = client.New(client.Config{
 		Replicas: a.cfg.ControlPlane, VirtualCluster: a.cfg.VirtualCluster, AgentKey: a.cfg.AgentKey,
-		TLS: a.cfg.ControlPlaneTLS, Zone: a.cfg.Zone, Endpoints: endpoints, Version: a.cfg.Version,
+		TLS: a.cfg.ControlPlaneTLS, Zone: a.cfg.Zone, Endpoints: endpoints, Version: a.cfg.Version, Peer: a.peerAddress,
 		Handler: a.listeners, Log: a.log.Named("session"), Registerer: a.cfg.Registry, Dial: a.cfg.DialControlPlane,
 	})
 	return err
@@ -147,7 +153,7 @@ func (a *Agent) buildWriter(context.Context) (err error) {
 		return err
 	}
 	if a.cache, err = cache.New(cache.Config{
-		Bucket: a.bucket, Key: a.listeners.key,
+		Bucket: a.bucket, Key: a.listeners.key, Zone: a.cacheZone(),
 		Live:    cache.Bounds{Bytes: a.budgets.live},
 		CatchUp: cache.Bounds{Bytes: a.budgets.catchUp},
 		Log:     a.log.Named("cache"), Registerer: a.cfg.Registry,

@@ -46,6 +46,8 @@ type Config struct {
 	// Advertise is what clients are told to connect to: one host, or host:port for each port. Default: the host of
 	// Listen, or this machine's name where that is every interface.
 	Advertise []string
+	// Peers is how agents of the zone share what they have in memory.
+	Peers PeerConfig
 	// KafkaTLS secures the Kafka listeners; nil: plaintext.
 	KafkaTLS *tls.Config
 	// HTTPListen is the address of /livez, /readyz, /metrics, /debug/pprof. Default :8080.
@@ -128,6 +130,9 @@ func (c *Config) Validate() error {
 	if listen, err := ParseListen(c.Listen); err != nil {
 		faults = append(faults, err)
 	} else if _, err := Advertised(c.Advertise, listen, ""); err != nil {
+		faults = append(faults, err)
+	}
+	if err := c.Peers.validate(); err != nil {
 		faults = append(faults, err)
 	}
 	if c.RequestMaxBytes < 1<<10 {

@@ -29,11 +29,12 @@ const (
 func (a *Agent) Run(ctx context.Context) error {
 	defer a.Close()
 	a.log.Info("agent is starting", zap.String("virtual_cluster", a.cfg.VirtualCluster), zap.String("zone", a.cfg.Zone),
-		zap.Stringers("advertised", a.addresses), zap.String("http", a.HTTPAddress().String()),
+		zap.Stringers("advertised", a.addresses), zap.String("peer_address", a.peerAddress), zap.String("http", a.HTTPAddress().String()),
 		zap.Int64("memory_limit_bytes", a.cfg.MemoryLimit), zap.String("version", a.cfg.Version))
 	// Stopped from last to first.
 	err := service.Run(ctx, a.log,
 		service.Service{Name: "http", Run: a.http.Run},
+		service.Service{Name: "peers", Run: a.runPeers},
 		service.Service{Name: "session", Run: a.runSession},
 		service.Service{Name: "partitions", Run: a.listeners.partitions.Run},
 		service.Service{Name: "writer", Run: a.writer.Run},

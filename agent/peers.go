@@ -1,0 +1,147 @@
+package agent
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/freshet-io/freshet/agent/cache"
+	"github.com/freshet-io/freshet/agent/peer"
+)
+
+// PeerConfig is how the agents of a zone share their caches.
+type PeerConfig struct {
+	// Listen is the address, host:port, at which other agents of the zone ask for bytes; "": nowhere, and this agent
+	// asks nobody either.
+	Listen string
+	// Advertise is the host:port that they are told, or a host alone. Default: the host of Listen, or this machine's name
+	// where that is every interface.
+	Advertise string
+	// ServerTLS and ClientTLS secure both sides; nil: plaintext.
+	ServerTLS, ClientTLS *tls.Config
+	// Dial replaces the network towards other agents, in tests.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// advertised is what other agents are told, host:port. port is the one listened on, fallback the host told where that is
+// every address.
+func (c *PeerConfig) advertised(port int, fallback string) (string, error) {
+	host, own, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return "", fmt.Errorf("address for peers %q: want host:port", c.Listen)
+	}
+	if _, err := strconv.ParseUint(own, 10, 16); err != nil {
+		return "", fmt.Errorf("address for peers %q: port is not a number up to 65535", c.Listen)
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = fallback
+	}
+	told := c.Advertise
+	if told == "" {
+		told = host
+	}
+	if _, _, err := net.SplitHostPort(told); err == nil {
+		return told, nil
+	}
+	return net.JoinHostPort(strings.Trim(told, "[]"), strconv.Itoa(port)), nil
+}
+
+func (c *PeerConfig) validate() error {
+	if c.Listen == "" {
+		if c.Advertise != "" {
+			return errors.New("peers: an address advertised, but none to listen on")
+		}
+		return nil
+	}
+	_, err := c.advertised(0, "")
+	return err
+}
+
+// peersDrainTimeout is for sending other agents what they were promised. They ask no more by then: the agent has left
+// the membership.
+const peersDrainTimeout = 200 * time.Millisecond
+
+// buildPeers opens the address for other agents. What it serves from is built later, and asked for when it runs.
+func (a *Agent) buildPeers(ctx context.Context) (err error) {
+	cfg := &a.cfg.Peers
+	if cfg.Listen == "" {
+		return nil
+	}
+	if a.zone, err = peer.New(peer.Config{
+		Zone: a.cfg.Zone, Key: a.cfg.AgentKey, TLS: cfg.ClientTLS, Catalogue: a.listeners.catalogue, Dial: cfg.Dial,
+		Log: a.log.Named("peers"), Registerer: a.cfg.Registry,
+	}); err != nil {
+		return err
+	}
+	if a.peers, err = peer.NewServer(peer.ServerConfig{
+		Address: cfg.Listen, Key: a.cfg.AgentKey, Zone: a.cfg.Zone, TLS: cfg.ServerTLS, Units: lender{a},
+		Cluster:     func() string { return a.listeners.catalogue.Load().ClusterID },
+		UnsentBytes: a.budgets.unsent, StopTimeout: peersDrainTimeout, Log: a.log.Named("peers"), Registerer: a.cfg.Registry,
+	}); err != nil {
+		return err
+	}
+	if err = a.peers.Listen(ctx); err != nil {
+		return err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost"
+	}
+	a.peerAddress, err = cfg.advertised(a.peers.Addr().(*net.TCPAddr).Port, host)
+	return err
+}
+
+// runPeers answers other agents until ctx ends.
+func (a *Agent) runPeers(ctx context.Context) error {
+	if a.peers == nil {
+		<-ctx.Done()
+		return nil
+	}
+	return a.peers.Run(ctx)
+}
+
+// closePeers gives back what buildPeers opened.
+func (a *Agent) closePeers() {
+	if a.peers != nil {
+		a.peers.Close()
+	}
+	if a.zone != nil {
+		a.zone.Close()
+	}
+}
+
+// cacheZone is what the cache asks before the object store; nil where nobody is asked.
+func (a *Agent) cacheZone() cache.Zone {
+	if a.zone == nil {
+		return nil
+	}
+	return a.zone
+}
+
+// lender lends units to other agents: those of bundles that this agent is just handing over are waited for, since they
+// may have heard of the commit before the writer has finished.
+type lender struct{ *Agent }
+
+// Prepare implements peer.Lender.
+func (l lender) Prepare(o *cache.Order) { l.cache.Prepare(o) }
+
+// Lend implements peer.Lender.
+func (l lender) Lend(ctx context.Context, o *cache.Order, unit int) (*cache.Loan, error) {
+	if done, ok := l.writer.Settling(o.Bundle); ok {
+		timer := time.NewTimer(handOver)
+		defer timer.Stop()
+		select {
+		case <-done:
+		case <-timer.C:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	return l.cache.Lend(ctx, o, unit)
+}
