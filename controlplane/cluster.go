@@ -11,6 +11,7 @@ import (
 
 	"github.com/freshet-io/freshet/controlplane/admin"
 	"github.com/freshet-io/freshet/controlplane/group"
+	"github.com/freshet-io/freshet/controlplane/job"
 	"github.com/freshet-io/freshet/controlplane/lifecycle"
 	"github.com/freshet-io/freshet/controlplane/operator"
 	"github.com/freshet-io/freshet/controlplane/owner"
@@ -29,6 +30,7 @@ type cluster struct {
 	replica  *replica.Replica
 	sessions *session.Cluster
 	work     *lifecycle.Lifecycle
+	jobs     *job.Planner
 	log      *zap.Logger
 	stopped  atomic.Bool // ended by itself
 }
@@ -40,6 +42,10 @@ func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
 		Client: c.cfg.Etcd, Prefix: c.cfg.EtcdPrefix, VirtualCluster: vc.Name,
 		Log: metalog.Config{Timing: c.cfg.Timing, Logger: built.log, Registerer: registerer},
 	})
+	if err != nil {
+		return nil, err
+	}
+	built.jobs, err = job.New(job.Config{Settings: c.cfg.Jobs, Log: built.log, Registerer: registerer})
 	if err != nil {
 		return nil, err
 	}
@@ -57,8 +63,9 @@ func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
 			}
 			return f
 		},
-		Waits: group.Waits,
-		Log:   c.cfg.Log, Registerer: c.cfg.Registry,
+		Waits:   group.Waits,
+		NewJobs: func(o *owner.Owner, r session.Runners) session.Jobs { return built.jobs.Tenure(o, r) },
+		Log:     c.cfg.Log, Registerer: c.cfg.Registry,
 	})
 	work, err := lifecycle.New(lifecycle.Config{
 		Settings: c.cfg.Lifecycle, Bucket: c.cfg.Bucket, BundlePrefix: BundlePrefix(vc.Name),
@@ -75,7 +82,7 @@ func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
 			work.Run(ctx, lifecycle.Tenure{Owner: t.Owner, Kept: t.Kept, WantSnapshot: t.WantSnapshot})
 		},
 		SnapshotBytes: c.cfg.SnapshotBytes, SnapshotInterval: c.cfg.SnapshotInterval,
-		Owner:  owner.Config{SoftLogBytes: c.cfg.SoftLogBytes, HardLogBytes: c.cfg.HardLogBytes},
+		Owner:  owner.Config{SoftLogBytes: c.cfg.SoftLogBytes, HardLogBytes: c.cfg.HardLogBytes, MaxExtents: c.cfg.maxExtents(), MaxFresh: c.cfg.MaxFreshBundles},
 		Logger: built.log, Registerer: registerer,
 	})
 	if err != nil {
@@ -100,6 +107,7 @@ func (c *cluster) Replicas() []string { return c.registry.Replicas() }
 func (c *cluster) operator() operator.Cluster {
 	return operator.Cluster{
 		Owner: c.replica.Owner, Damaged: c.work.Damaged,
+		Jobs: func() (any, error) { return c.jobs.List() },
 		Located: func() (id, address string) {
 			id, address, _ = c.Owner(context.Background()) // it has no errors
 			return id, address

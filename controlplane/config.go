@@ -4,12 +4,15 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"math"
+	"runtime/debug"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/freshet-io/freshet/controlplane/job"
 	"github.com/freshet-io/freshet/controlplane/lifecycle"
 	"github.com/freshet-io/freshet/controlplane/replica"
 	"github.com/freshet-io/freshet/controlplane/session"
@@ -75,8 +78,15 @@ type Config struct {
 	// SoftLogBytes is the untrimmed log of a virtual cluster from which on its commits are slowed down, HardLogBytes
 	// that from which on they are refused; defaults 256 MiB, 512 MiB.
 	SoftLogBytes, HardLogBytes int64
+	// MaxExtents and MaxFreshBundles bound the live extents of a virtual cluster and its bundles that were not compacted
+	// yet: from 3/4 of either on its commits are slowed down, at the bound they are refused. Defaults: a quarter of the
+	// memory limit (GOMEMLIMIT) over the virtual clusters, 64 bytes an extent, or 4 Mi if there is none; 100,000.
+	MaxExtents      int64
+	MaxFreshBundles int
 	// Lifecycle says how often retention is looked at and when what is dead is deleted; zero fields take the defaults.
 	Lifecycle lifecycle.Settings
+	// Jobs says when background jobs are planned and how they are shared out; zero fields take the defaults.
+	Jobs job.Settings
 
 	Log *zap.Logger
 	// Registry takes the metrics, and is what /metrics shows; default a new one.
@@ -113,12 +123,25 @@ func (c *Config) ApplyDefaults() {
 	c.Timing.ApplyDefaults()
 	c.Limits.ApplyDefaults()
 	c.Lifecycle.ApplyDefaults()
+	c.Jobs.ApplyDefaults()
 	var r replica.Config
 	r.ApplyDefaults()
 	orDefault(&c.SnapshotBytes, r.SnapshotBytes)
 	orDefault(&c.SnapshotInterval, r.SnapshotInterval)
 	orDefault(&c.SoftLogBytes, r.Owner.SoftLogBytes)
 	orDefault(&c.HardLogBytes, r.Owner.HardLogBytes)
+}
+
+// extentBytes is about what an extent takes in memory, with its share of the tree.
+const extentBytes = 64
+
+// maxExtents is the bound of live extents of one virtual cluster; 0 for the owner's default.
+func (c *Config) maxExtents() int64 {
+	limit := debug.SetMemoryLimit(-1)
+	if c.MaxExtents != 0 || limit == math.MaxInt64 {
+		return c.MaxExtents
+	}
+	return max(1, limit/4/extentBytes/int64(max(1, len(c.VirtualClusters))))
 }
 
 func orDefault[T comparable](p *T, v T) {
@@ -161,7 +184,7 @@ func (c *Config) Validate() error {
 			}
 		}
 	}
-	return errors.Join(append(errs, c.Lifecycle.Validate())...)
+	return errors.Join(append(errs, c.Lifecycle.Validate(), c.Jobs.Validate())...)
 }
 
 // SnapshotPrefix and BundlePrefix are where a virtual cluster's objects are in the bucket.

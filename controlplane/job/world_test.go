@@ -216,6 +216,20 @@ func (r *replica) rounds(n int) []*job.Plan {
 	return r.plans()
 }
 
+// await waits until jobs are started, for a few minutes.
+func (r *replica) await() []*job.Plan {
+	r.t.Helper()
+	for range 100 {
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if all := r.plans(); len(all) > 0 {
+			return all
+		}
+	}
+	require.Fail(r.t, "no job was started")
+	return nil
+}
+
 // agent opens a session that runs jobs.
 func (w *world) agent() id.Session {
 	w.t.Helper()

@@ -1,0 +1,144 @@
+package job_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	planner "github.com/freshet-io/freshet/controlplane/job"
+	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/metadata/job"
+)
+
+// of gives the plans of a kind.
+func of(kind job.Kind, plans []*job.Plan) (some []*job.Plan) {
+	for _, p := range plans {
+		if p.Kind == kind {
+			some = append(some, p)
+		}
+	}
+	return some
+}
+
+func TestClean_TheDirtiestFirst(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		a, b := w.agent(), w.agent()
+		topic := w.topic(1, 2, "cleanup.policy", "compact", "delete.retention.ms", "5000")
+		plain := w.topic(2, 1)
+		r := w.own(a)
+		r.fill(a, 1, 100, tp(topic, 0), tp(topic, 1), tp(plain, 0))
+		p := r.next()
+		require.Equal(t, job.Clean, p.Kind)
+		require.EqualValues(t, 2, p.Level)
+		require.Equal(t, tp(topic, 0), p.Partitions[0].ID)
+		require.Len(t, p.Partitions, 1)
+		spec := p.Partitions[0].Clean
+		require.EqualValues(t, 0, spec.FirstDirty)
+		require.EqualValues(t, 5000, spec.DeleteRetentionMs)
+		require.EqualValues(t, 1<<20+12, spec.MaxBatchBytes)
+		require.InDelta(t, time.Now().UnixMilli(), spec.NowMs, 60_000)
+		r.finish(p)
+		require.EqualValues(t, 40, w.frozen().CleanedTo(tp(topic, 0)))
+		r.stop()
+
+		// Partition 1 is all dirty, the other one is half clean, and not due.
+		r = w.own(a, b)
+		defer r.stop()
+		for range 4 {
+			w.commit(a, 70, tp(topic, 0), tp(topic, 1))
+		}
+		plans := r.rounds(1)
+		require.Len(t, of(job.Compact, plans), 1)
+		cleans := of(job.Clean, plans)
+		require.Len(t, cleans, 1)
+		require.Equal(t, tp(topic, 1), cleans[0].Partitions[0].ID)
+		require.Len(t, cleans[0].Partitions[0].Extents, 1, "level 0 is not cleaned")
+		for _, p := range plans {
+			r.finish(p)
+		}
+		all := r.run()
+		for _, p := range of(job.Clean, all) {
+			require.NotEqual(t, tp(topic, 0), p.Partitions[0].ID)
+		}
+		w.extents(tp(topic, 0))
+		w.extents(tp(topic, 1))
+	})
+}
+
+// A partition is never cleaned and compacted by level 2 at the same time, in whatever order they are due.
+func TestClean_NeverBesideSecond(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		var agents []id.Session
+		for range 6 {
+			agents = append(agents, w.agent())
+		}
+		topic := w.topic(1, 3, "cleanup.policy", "compact", "min.cleanable.dirty.ratio", "0.3")
+		r := w.own(agents...)
+		defer r.stop()
+		kinds := map[job.Kind]int{}
+		var held []*job.Plan
+		for i := range 60 {
+			w.four(agents[0], tp(topic, 0), tp(topic, 1), tp(topic, 2))
+			plans := r.rounds(1)
+			open := w.openJobs()
+			for _, c := range open {
+				for _, j := range open {
+					overlap := j.Covers(c.First) && j.ID != c.ID
+					require.False(t, c.Kind == job.Clean && overlap && (j.Kind == job.Clean || j.Level == 2))
+				}
+			}
+			for _, p := range append(held, plans...) {
+				kinds[p.Kind] += int(p.Level)
+			}
+			for j, p := range append(held, plans...) {
+				if info, ok := w.frozen().Job(p.ID); ok && (i+j)%3 == 0 {
+					r.speak(p)
+					_ = info
+					continue
+				}
+				require.NoError(t, r.Complete(t.Context(), p.ID, job.AppendOutcome(nil, work(p, 2000)), true))
+			}
+			held = nil
+		}
+		require.Positive(t, kinds[job.Clean])
+		for n := range int32(3) {
+			w.extents(tp(topic, n))
+		}
+	})
+}
+
+// One runner and work of every kind: none starves.
+func TestChoose_NobodyStarves(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		a := w.agent()
+		plain := w.topic(1, 8)
+		dirty := w.topic(2, 4, "cleanup.policy", "compact", "min.cleanable.dirty.ratio", "0")
+		var all []id.TopicPartition
+		for n := range int32(8) {
+			all = append(all, tp(plain, n))
+		}
+		for n := range int32(4) {
+			all = append(all, tp(dirty, n))
+		}
+		r := w.own(a)
+		defer r.stop()
+		var kinds []string
+		for range 20 {
+			for range 12 { // three times what a round can do
+				w.commit(a, 100, all...)
+			}
+			for _, p := range r.rounds(1) {
+				kinds = append(kinds, p.Kind.String()+string('0'+rune(p.Level)))
+				r.finish(p)
+			}
+		}
+		count := map[string]int{}
+		for _, k := range kinds[6:] {
+			count[k]++
+		}
+		require.GreaterOrEqual(t, count["compact1"], 4, "%v", kinds)
+		require.GreaterOrEqual(t, count["compact2"], 3, "%v", kinds)
+		require.GreaterOrEqual(t, count["clean2"], 3, "%v", kinds)
+	}, func(s *planner.Settings) { s.Second.JobBytes = 2000; s.Second.Extents = 2 })
+}

@@ -1,0 +1,401 @@
+package job_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	planner "github.com/freshet-io/freshet/controlplane/job"
+	"github.com/freshet-io/freshet/controlplane/session"
+	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/metadata/job"
+)
+
+// four commits four bundles, which are a job.
+func (w *world) four(session id.Session, partitions ...id.TopicPartition) {
+	w.t.Helper()
+	for range 4 {
+		w.commit(session, 100, partitions...)
+	}
+}
+
+func (r *replica) cancelled() []id.Session {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.dropped)
+}
+
+// states gives the states of the jobs listed, by id.
+func (r *replica) states() map[id.Session]string {
+	r.t.Helper()
+	list, err := r.p.List()
+	require.NoError(r.t, err)
+	states := map[id.Session]string{}
+	for _, i := range list {
+		states[id.Session(i.ID)] = i.State
+	}
+	return states
+}
+
+func TestLease_OfARunnerThatIsSilent(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		a := w.agent()
+		topic := w.topic(1, 1)
+		w.four(a, tp(topic, 0))
+		r := w.own(a)
+		defer r.stop()
+		p := r.next()
+		require.True(t, r.Progress(a, p.ID, 0))
+		for range 12 {
+			time.Sleep(50 * time.Second)
+			require.True(t, r.Progress(a, p.ID, 10), "as long as it speaks")
+		}
+		time.Sleep(59 * time.Second)
+		require.Len(t, w.openJobs(), 1)
+		time.Sleep(3 * time.Second)
+		require.Equal(t, []id.Session{p.ID}, r.cancelled())
+		require.Equal(t, planner.StateAborted, r.states()[p.ID])
+
+		again := r.await()
+		require.Len(t, again, 1)
+		require.Greater(t, again[0].ID, p.ID, "a new token")
+		// The old runner comes late.
+		require.False(t, r.Progress(a, p.ID, 20))
+		require.NoError(t, r.Complete(t.Context(), p.ID, job.AppendOutcome(nil, work(p, 2000)), true), "which is no error")
+		require.Equal(t, 4, w.levels()[0], "and without effect")
+		r.finish(again[0])
+		require.Equal(t, [3]int{0, 1, 0}, w.levels())
+	})
+}
+
+// A plan may be lost with the stream that it was sent by: its runner never speaks of it.
+func TestLease_OfAJobThatNeverBegan(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		a := w.agent()
+		topic := w.topic(1, 1)
+		w.four(a, tp(topic, 0))
+		r := w.own(a)
+		defer r.stop()
+		p := r.next()
+		time.Sleep(25 * time.Second)
+		require.NotEqual(t, p.ID, append(w.openJobs(), metadata.JobInfo{})[0].ID)
+	})
+}
+
+func TestLease_EndsWithTheSession(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		a, b := w.agent(), w.agent()
+		topic := w.topic(1, 1)
+		w.four(a, tp(topic, 0))
+		r := w.own(a, b)
+		defer r.stop()
+		p := r.next()
+		runner := w.openJobs()[0].Runner
+		w.must(&metadata.CloseSession{Session: runner})
+		require.Empty(t, w.openJobs(), "by the command itself")
+		again := r.await()
+		require.Len(t, again, 1)
+		require.NotEqual(t, runner, w.openJobs()[0].Runner)
+		require.Equal(t, planner.StateAborted, r.states()[p.ID])
+		require.False(t, r.Progress(runner, p.ID, 1))
+	})
+}
+
+// Who is not connected, drains or has no such role gets no job.
+func TestHandOut_ToThoseWhoCan(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		away, drains, able := w.agent(), w.agent(), w.agent()
+		plain := w.must(&metadata.OpenSession{
+			Instance: "plain", Roles: metadata.RoleProduce, Endpoints: []metadata.Endpoint{{Host: "h", Port: 1}},
+		}).Value.(metadata.OpenSessionResult).Session
+		topic := w.topic(1, 1)
+		w.must(&metadata.DrainSession{Session: drains})
+		for range 4 {
+			w.four(able, tp(topic, 0))
+		}
+		r := w.own(drains, able, plain)
+		defer r.stop()
+		_ = away
+		r.speak(r.rounds(1)...)
+		open := w.openJobs()
+		require.Len(t, open, 1)
+		require.Equal(t, able, open[0].Runner)
+	})
+}
+
+func TestHandOut_SeveralPerAgent(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		a, b := w.agent(), w.agent()
+		topic := w.topic(1, 1)
+		for range 3 {
+			w.four(a, tp(topic, 0))
+		}
+		r := w.own(a, b)
+		defer r.stop()
+		require.Len(t, r.rounds(1), 3)
+		load := map[id.Session]int{}
+		for _, j := range w.openJobs() {
+			load[j.Runner]++
+		}
+		require.Len(t, load, 2, "least loaded first")
+	}, func(s *planner.Settings) { s.PerAgent = 2 })
+}
+
+// A plan with many extents goes in parts.
+func TestHandOut_InParts(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		a := w.agent()
+		topic := w.topic(1, 5000)
+		var all []id.TopicPartition
+		for p := range int32(5000) {
+			all = append(all, tp(topic, p))
+		}
+		for range 4 {
+			w.commit(a, 61, all...)
+		}
+		r := w.own(a)
+		defer r.stop()
+		p := r.next()
+		require.Len(t, p.Partitions, 5000)
+		r.finish(p)
+		require.Equal(t, [3]int{0, 1, 0}, w.levels())
+	})
+}
+
+// An owner change in the midst of a job: its runner goes on and hands in to the next owner.
+func TestOwners_TakeOpenJobsOver(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		a := w.agent()
+		topic := w.topic(1, 1)
+		w.four(a, tp(topic, 0))
+		w.four(a, tp(topic, 0))
+		first := w.own(a)
+		p := first.next()
+		second := w.own(a)
+		defer second.stop()
+		first.stop()
+		require.Empty(t, second.rounds(4), "48 s without a word, and nothing is planned twice")
+		require.True(t, second.Progress(a, p.ID, 1))
+		time.Sleep(55 * time.Second)
+		require.Len(t, w.openJobs(), 1, "a full lease more")
+		second.finish(p)
+		require.Equal(t, [3]int{4, 1, 0}, w.levels())
+		require.Len(t, second.rounds(1), 1)
+	})
+}
+
+// A replica that lost ownership without knowing it plans and hands out nothing that counts.
+func TestOwners_TwoAtOnce(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		a := w.agent()
+		topic := w.topic(1, 1)
+		first := w.own(a)
+		defer first.stop()
+		second := w.own(a)
+		defer second.stop()
+		w.four(a, tp(topic, 0))
+		plans := second.rounds(1)
+		require.Len(t, plans, 1)
+		second.speak(plans...)
+		require.Empty(t, first.rounds(1))
+		require.False(t, first.Progress(a, plans[0].ID, 1))
+		require.Error(t, first.Complete(t.Context(), plans[0].ID, job.AppendOutcome(nil, work(plans[0], 2000)), true))
+		require.Error(t, first.Abort(t.Context(), plans[0].ID, "", nil))
+		require.Len(t, w.openJobs(), 1)
+		_, err := first.p.List()
+		require.Error(t, err)
+		second.finish(plans[0])
+	})
+}
+
+// The answer to StartJob is lost: the job is open, and nobody runs it. It expires.
+func TestOwners_StartWithUnknownOutcome(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		a := w.agent()
+		topic := w.topic(1, 1)
+		w.four(a, tp(topic, 0))
+		r := w.own(a)
+		defer r.stop()
+		r.mu.Lock()
+		r.lose = 1
+		r.mu.Unlock()
+		require.Empty(t, r.rounds(1))
+		lost := w.openJobs()
+		require.Len(t, lost, 1)
+		again := r.await()
+		require.NotEqual(t, lost[0].ID, again[0].ID)
+		open := w.openJobs()
+		require.Len(t, open, 1, "never two of the same")
+	})
+}
+
+func TestComplete_AnswersTwice(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		a := w.agent()
+		topic := w.topic(1, 3)
+		w.four(a, tp(topic, 0), tp(topic, 1), tp(topic, 2))
+		r := w.own(a)
+		defer r.stop()
+		p := r.next()
+		whole := work(p, 2000)
+		part := func(from, to int) []byte {
+			return job.AppendOutcome(nil, &job.Outcome{Bundles: whole.Bundles, Partitions: whole.Partitions[from:to]})
+		}
+		ctx := context.Background()
+		for range 2 {
+			require.NoError(t, r.Complete(ctx, p.ID, part(0, 1), false))
+		}
+		r.mu.Lock()
+		r.lose = 1
+		r.mu.Unlock()
+		require.Error(t, r.Complete(ctx, p.ID, part(1, 2), false), "the answer is lost")
+		require.NoError(t, r.Complete(ctx, p.ID, part(1, 2), false))
+		r.mu.Lock()
+		r.lose = 1
+		r.mu.Unlock()
+		require.Error(t, r.Complete(ctx, p.ID, part(2, 3), true))
+		require.Empty(t, w.openJobs())
+		for range 2 {
+			require.NoError(t, r.Complete(ctx, p.ID, part(2, 3), true))
+			require.NoError(t, r.Complete(ctx, p.ID, part(0, 1), false))
+		}
+		require.Equal(t, [3]int{0, 1, 0}, w.levels())
+		require.Equal(t, planner.StateCompleted, r.states()[p.ID])
+		for n := range int32(3) {
+			require.Len(t, w.extents(tp(topic, n)), 1)
+		}
+	})
+}
+
+// What is no outcome of the job ends it, and its inputs are planned anew.
+func TestComplete_RefusesWhatIsNone(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		a := w.agent()
+		topic := w.topic(1, 2)
+		w.four(a, tp(topic, 0))
+		r := w.own(a)
+		defer r.stop()
+		for _, spoil := range []func(p *job.Plan) []byte{
+			func(*job.Plan) []byte { return []byte{9, 9} },
+			func(p *job.Plan) []byte {
+				o := work(p, 2000)
+				o.Partitions[0].ID.Partition = 1
+				return job.AppendOutcome(nil, o)
+			},
+		} {
+			for _, p := range r.await() {
+				require.ErrorIs(t, r.Complete(t.Context(), p.ID, spoil(p), true), session.ErrBadRequest)
+			}
+			require.Empty(t, w.openJobs())
+			require.Equal(t, 4, w.levels()[0])
+		}
+	})
+}
+
+// What happens to partitions while they are rewritten voids nothing but itself.
+func TestComplete_AfterOtherChanges(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		a := w.agent()
+		gone, topic := w.topic(1, 1), w.topic(2, 3)
+		w.four(a, tp(gone, 0), tp(topic, 0), tp(topic, 1), tp(topic, 2))
+		r := w.own(a)
+		defer r.stop()
+		p := r.next()
+		w.must(&metadata.DeleteTopic{ID: gone})
+		w.must(&metadata.TrimPartitions{Trims: []metadata.Trim{
+			{Partition: tp(topic, 0), Offset: 15}, {Partition: tp(topic, 1), Offset: -1},
+		}})
+		w.commit(a, 100, tp(topic, 1))
+		r.finish(p)
+		w.must(&metadata.Tick{})
+		require.Equal(t, [3]int{1, 1, 0}, w.levels())
+		require.Len(t, w.extents(tp(topic, 0)), 1)
+		require.Len(t, w.extents(tp(topic, 1)), 1, "the new one")
+		require.Len(t, w.extents(tp(topic, 2)), 1)
+		require.Empty(t, r.rounds(2))
+	})
+}
+
+func TestAbort_ComesAgainInHalves(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		a := w.agent()
+		topic := w.topic(1, 1)
+		var names []id.Bundle
+		for range 8 {
+			names = append(names, w.commit(a, 100, tp(topic, 0)))
+		}
+		poison := names[1]
+		r := w.own(a)
+		defer r.stop()
+		began := time.Now()
+		var sizes []string
+		for w.levels()[0] > 1 {
+			for _, p := range r.rounds(1) {
+				inputs := bundles(p, tp(topic, 0))
+				if slices.Contains(inputs, poison) {
+					sizes = append(sizes, fmt.Sprint(len(inputs)))
+					require.NoError(t, r.Abort(t.Context(), p.ID, "out of memory", nil))
+					continue
+				}
+				r.finish(p)
+			}
+			require.Less(t, time.Since(began), time.Hour)
+		}
+		require.Equal(t, []string{"4", "4", "2"}, sizes)
+		_, _, _, live := w.frozen().Bundle(poison)
+		require.True(t, live)
+		w.extents(tp(topic, 0))
+		tries := 0
+		for range 24 * 30 {
+			for _, p := range r.rounds(1) {
+				if p.Level == 2 {
+					r.finish(p)
+					continue
+				}
+				require.Equal(t, []id.Bundle{poison}, bundles(p, tp(topic, 0)))
+				tries++
+				require.NoError(t, r.Abort(t.Context(), p.ID, "out of memory", nil))
+			}
+		}
+		require.Positive(t, tries)
+		require.Less(t, tries, 12, "in more than two hours")
+	})
+}
+
+// A corrupt bundle is left out; what lies around it is compacted.
+func TestAbort_CorruptInputs(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		a := w.agent()
+		topic := w.topic(1, 2)
+		var names []id.Bundle
+		for range 5 {
+			names = append(names, w.commit(a, 100, tp(topic, 0), tp(topic, 1)))
+		}
+		r := w.own(a)
+		defer r.stop()
+		p := r.next()
+		require.NoError(t, r.Abort(t.Context(), p.ID, "checksum", []id.Bundle{names[1], 12345}))
+		p = r.await()[0]
+		require.Equal(t, []id.Bundle{names[0], names[2], names[3], names[4]}, bundles(p, tp(topic, 0)))
+		runs := 0
+		for range p.Partitions[0].Runs {
+			runs++
+		}
+		require.Equal(t, 2, runs)
+		r.finish(p)
+		require.Equal(t, [3]int{1, 1, 0}, w.levels())
+		require.Len(t, w.extents(tp(topic, 0)), 3)
+		// Later levels go on around it.
+		for range 3 {
+			w.four(a, tp(topic, 0), tp(topic, 1))
+			r.run()
+		}
+		require.Equal(t, 1, w.levels()[0])
+		require.Positive(t, w.levels()[2])
+	})
+}

@@ -1,0 +1,193 @@
+package job_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	planner "github.com/freshet-io/freshet/controlplane/job"
+	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/extent"
+	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/metadata/job"
+)
+
+// fill commits bundles for jobs of the first level and has those run. Every bundle has bytes of each partition.
+func (r *replica) fill(session id.Session, jobs, bytes int, partitions ...id.TopicPartition) {
+	r.t.Helper()
+	for range jobs {
+		for range 4 {
+			r.commit(session, bytes, partitions...)
+		}
+		p := r.next()
+		require.EqualValues(r.t, 1, p.Level)
+		r.finish(p)
+	}
+}
+
+func TestSecond_AverageBytesOfARange(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		a := w.agent()
+		topic := w.topic(1, 2)
+		r := w.own(a)
+		defer r.stop()
+		r.fill(a, 2, 100, tp(topic, 0), tp(topic, 1))
+		require.Empty(t, r.rounds(2), "800 of each")
+		r.fill(a, 1, 100, tp(topic, 0), tp(topic, 1))
+		p := r.next()
+		require.Equal(t, job.Compact, p.Kind)
+		require.EqualValues(t, 2, p.Level)
+		require.Len(t, p.Partitions, 2)
+		require.Len(t, p.Partitions[1].Extents, 3)
+		open := w.openJobs()
+		require.Len(t, open, 1)
+		require.Len(t, open[0].Inputs, 3)
+		require.Equal(t, tp(topic, 0), open[0].First)
+		require.Equal(t, tp(topic, 1), open[0].Last)
+		r.finish(p)
+		require.Equal(t, [3]int{0, 0, 1}, w.levels())
+		require.Len(t, w.extents(tp(topic, 1)), 1)
+		require.Empty(t, r.rounds(3), "level 2 is final")
+	})
+}
+
+func TestSecond_ExtentsOrAge(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		a := w.agent()
+		topic := w.topic(1, 1)
+		r := w.own(a)
+		defer r.stop()
+		r.fill(a, 4, 70, tp(topic, 0))
+		p := r.next()
+		require.EqualValues(t, 2, p.Level, "four extents")
+		r.finish(p)
+		r.fill(a, 1, 70, tp(topic, 0))
+		time.Sleep(2 * time.Hour)
+		require.Empty(t, r.plans(), "one alone, however old")
+		r.fill(a, 1, 70, tp(topic, 0))
+		p = r.next()
+		require.EqualValues(t, 2, p.Level, "two, the older of which is old")
+		require.Len(t, p.Partitions[0].Extents, 2)
+	}, func(s *planner.Settings) { s.Second.Bytes = 1 << 20 })
+}
+
+// What is long is left where it is, if little else is in its object.
+func TestSecond_LongExtentsAreFinal(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		a := w.agent()
+		topic := w.topic(1, 2)
+		r := w.own(a)
+		defer r.stop()
+		for range 4 {
+			r.fill(a, 1, 1000, tp(topic, 0))
+		}
+		require.Empty(t, r.rounds(3), "extents of 2000 bytes")
+		require.Equal(t, [3]int{0, 4, 0}, w.levels())
+		require.Len(t, w.extents(tp(topic, 0)), 8)
+	})
+}
+
+// Long extents that share their object with as much that is not long are compacted with it: they would keep the whole
+// object alive.
+func TestSecond_LongExtentsKeepNoObjectAlive(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		a := w.agent()
+		topic := w.topic(1, 5)
+		r := w.own(a)
+		defer r.stop()
+		var short []id.TopicPartition
+		for p := range int32(4) {
+			short = append(short, tp(topic, p+1))
+		}
+		var last []*job.Plan
+		for range 4 {
+			for range 2 {
+				w.commit(a, 1000, tp(topic, 0))
+				w.commit(a, 250, short...)
+			}
+			last = r.run()
+		}
+		require.Equal(t, [3]int{0, 0, 2}, w.levels())
+		require.EqualValues(t, 2, last[len(last)-1].Level)
+		require.Len(t, last[len(last)-1].Partitions, 5)
+	})
+}
+
+// Ranges are cut by a job's bytes, and jobs of one round do not overlap.
+func TestSecond_RangesAreCut(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		a, b := w.agent(), w.agent()
+		topic := w.topic(1, 4)
+		all := []id.TopicPartition{tp(topic, 0), tp(topic, 1), tp(topic, 2), tp(topic, 3)}
+		r := w.own(a, b)
+		defer r.stop()
+		r.fill(a, 3, 100, all...)
+		plans := r.rounds(1)
+		require.Len(t, plans, 2)
+		require.Len(t, plans[0].Partitions, 2)
+		require.Len(t, plans[1].Partitions, 2)
+		r.finish(plans[1])
+		r.finish(plans[0])
+		require.Equal(t, [3]int{0, 0, 2}, w.levels())
+		for _, p := range all {
+			require.Len(t, w.extents(p), 1)
+		}
+	}, func(s *planner.Settings) { s.Second.JobBytes = 2400 })
+}
+
+// Level 2 takes what is done of level 1 while more of it is under way.
+func TestSecond_BesideFirst(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		a, b := w.agent(), w.agent()
+		topic := w.topic(1, 1)
+		r := w.own(a, b)
+		defer r.stop()
+		r.fill(a, 2, 100, tp(topic, 0))
+		mark := func() {
+			w.must(&metadata.WriteMarkers{ProducerID: 7, Partitions: []id.TopicPartition{tp(topic, 0)}})
+		}
+		mark()
+		for range 4 {
+			w.commit(a, 100, tp(topic, 0))
+		}
+		first := r.next()
+		require.Len(t, first.Partitions[0].Extents, 5)
+		r.speak(first)
+		w.must(&metadata.TrimPartitions{Trims: []metadata.Trim{{Partition: tp(topic, 0), Offset: 5}}})
+		r.finish(first)
+		for range 4 {
+			w.commit(a, 100, tp(topic, 0))
+		}
+		plans := r.rounds(1)
+		require.Len(t, plans, 2)
+		for i := len(plans) - 1; i >= 0; i-- {
+			r.finish(plans[i])
+		}
+		require.Equal(t, [3]int{0, 1, 1}, w.levels())
+		exts := w.extents(tp(topic, 0))
+		require.Len(t, exts, 2)
+		require.Equal(t, extent.Absolute, exts[0].Kind)
+	})
+}
+
+func TestSecond_RoundsStartWhereAllIsFinal(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		a := w.agent()
+		topic := w.topic(1, 1)
+		r := w.own(a)
+		for range 5 {
+			r.fill(a, 3, 100, tp(topic, 0))
+			r.finish(r.next())
+		}
+		r.stop()
+		require.Equal(t, [3]int{0, 0, 5}, w.levels())
+		// A new owner walks over all of it, and goes on in the same way.
+		r = w.own(a)
+		defer r.stop()
+		r.fill(a, 3, 100, tp(topic, 0))
+		p := r.next()
+		require.EqualValues(t, 600, p.Partitions[0].Extents[0].Base)
+		require.EqualValues(t, 719, p.Partitions[0].Extents[2].Last)
+	})
+}
