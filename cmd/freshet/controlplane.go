@@ -102,6 +102,9 @@ func (s *controlSettings) bindLogBudget(f *pflag.FlagSet) {
 	f.DurationVar(&s.SnapshotInterval, "snapshot-interval", s.SnapshotInterval, "and after this much time")
 	f.Var(config.Size(&s.SoftLogBytes), "log-soft-limit", "slow a virtual cluster's commits down when its untrimmed log is larger than this")
 	f.Var(config.Size(&s.HardLogBytes), "log-hard-limit", "and refuse them, retriably, when it is larger than this")
+	f.Int64Var(&s.MaxExtents, "max-extents", s.MaxExtents, "bound of a virtual cluster's live extents: commits slow down from 3/4 of it on, and are refused, retriably, at it; "+
+		"0 takes a quarter of --memory-limit, 64 bytes an extent")
+	f.IntVar(&s.MaxFreshBundles, "max-fresh-bundles", s.MaxFreshBundles, "likewise bound of its bundles that were not compacted yet; 0 takes 100,000")
 }
 
 func (s *controlSettings) run(ctx context.Context, p process) error {

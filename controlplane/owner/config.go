@@ -33,6 +33,8 @@ type Config struct {
 	SoftLogBytes  int64         // untrimmed log from which on commits are delayed: 256 MiB
 	HardLogBytes  int64         // and refused: 512 MiB
 	MaxDelay      time.Duration // of a group, just below HardLogBytes: 1 s
+	MaxExtents    int64         // live extents from 3/4 of which on commits are delayed, by up to MaxDelay each, and at which they are refused: 4 Mi
+	MaxFresh      int           // likewise live bundles that were not compacted yet: 100,000
 	MaxWait       time.Duration // of a command while groups are delayed; more is refused as by a full log: 10 s
 	Drain         time.Duration // how long Run finishes the append under way after its context ended: 2 s
 
@@ -50,6 +52,8 @@ func (c *Config) ApplyDefaults() {
 	setDefault(&c.SoftLogBytes, 256<<20)
 	setDefault(&c.HardLogBytes, 512<<20)
 	setDefault(&c.MaxDelay, time.Second)
+	setDefault(&c.MaxExtents, 4<<20)
+	setDefault(&c.MaxFresh, 100_000)
 	setDefault(&c.MaxWait, 10*time.Second)
 	setDefault(&c.Drain, 2*time.Second)
 	if c.Now == nil {
@@ -93,6 +97,9 @@ func (c *Config) Validate() error {
 	}
 	if c.SoftLogBytes < 0 || c.SoftLogBytes >= c.HardLogBytes {
 		errs = append(errs, fmt.Errorf("soft log limit %d must be below the hard one %d", c.SoftLogBytes, c.HardLogBytes))
+	}
+	if c.MaxExtents < 1 || c.MaxFresh < 1 {
+		errs = append(errs, fmt.Errorf("bounds of %d extents, %d bundles not compacted: must be positive", c.MaxExtents, c.MaxFresh))
 	}
 	return errors.Join(errs...)
 }

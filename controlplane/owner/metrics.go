@@ -12,6 +12,13 @@ type metrics struct {
 	groupCommands prometheus.Histogram
 	refused       prometheus.Counter
 	delayed       prometheus.Counter
+
+	extents    prometheus.Gauge
+	bundles    prometheus.Gauge
+	fresh      prometheus.Gauge
+	share      prometheus.Gauge
+	slowed     prometheus.Counter
+	overloaded prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -39,5 +46,28 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "freshet_owner_delayed_seconds_total",
 			Help: "Time that groups were held back because the log was above its soft limit.",
 		})),
+		extents: gauge(reg, "live_extents", "Extents of all partitions, on the owner."),
+		bundles: gauge(reg, "live_bundles", "Bundles that extents refer to, on the owner."),
+		fresh:   gauge(reg, "fresh_bundles", "Those of them that were not compacted yet, on the owner."),
+		share:   gauge(reg, "metadata_share", "Share of the bound of extents or bundles not compacted that is used, the larger one; from 0.75 on commits are delayed, at 1 refused."),
+		slowed: promreg.Register(reg, prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "freshet_owner_slowed_seconds_total",
+			Help: "Time that commits were delayed because metadata was near its bound.",
+		})),
+		overloaded: promreg.Register(reg, prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "freshet_owner_overloaded_commits_total",
+			Help: "Commits refused, retriably, because metadata was at its bound.",
+		})),
+	}
+}
+
+func gauge(reg prometheus.Registerer, name, help string) prometheus.Gauge {
+	return promreg.Register(reg, prometheus.NewGauge(prometheus.GaugeOpts{Name: "freshet_owner_" + name, Help: help}))
+}
+
+// forget takes back what only an owner knows.
+func (m *metrics) forget() {
+	for _, g := range []prometheus.Gauge{m.extents, m.bundles, m.fresh, m.share} {
+		g.Set(0)
 	}
 }

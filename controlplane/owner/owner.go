@@ -31,6 +31,7 @@ type Owner struct {
 	cfg     Config
 	queue   *queue
 	metrics *metrics
+	load    load
 	hooks   []ApplyFunc
 	done    chan struct{}
 	err     error // why it ended; written before done is closed
@@ -57,6 +58,7 @@ func New(cfg Config) (*Owner, error) {
 	if o.next <= cfg.State.Index() {
 		return nil, fmt.Errorf("owner: state at %d is past the log's tail %d", cfg.State.Index(), o.next-1)
 	}
+	o.weigh(cfg.State.Load())
 	for _, cmd := range cfg.First {
 		// A full log must not keep an owner from its start: only the owner can trim it.
 		if _, err := o.enqueue(context.Background(), cmd); err != nil {
@@ -84,13 +86,16 @@ func (o *Owner) Err() error {
 
 // Enqueue hands a command in without waiting for its answer: commands enter the log in the order of their Enqueue
 // calls. The command must not change any more. It blocks while the queue is full. Errors: ErrNotOwner,
-// metalog.ErrLogFull, ErrTooLarge, the context's; none of them leaves an effect. ErrLogFull comes before the log is
+// metalog.ErrLogFull, ErrOverloaded, ErrTooLarge, the context's; none of them leaves an effect. ErrLogFull comes before the log is
 // full if groups are held back so long that the command would wait more than Config.MaxWait: its client would give it
 // up and send it again, behind itself.
 func (o *Owner) Enqueue(ctx context.Context, cmd metadata.Command) (*Proposal, error) {
 	if !reserved(cmd) && (o.logFull() || o.expectedWait() > o.cfg.MaxWait) {
 		o.metrics.refused.Inc()
 		return nil, metalog.ErrLogFull
+	}
+	if err := o.admit(ctx, cmd); err != nil {
+		return nil, err
 	}
 	return o.enqueue(ctx, cmd)
 }
@@ -205,6 +210,7 @@ func (o *Owner) finish(err error) {
 	o.mu.Lock()
 	o.state = nil // the caller's again
 	o.mu.Unlock()
+	o.metrics.forget()
 	left := o.queue.close()
 	close(o.done)
 	for _, p := range left {

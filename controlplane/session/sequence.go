@@ -252,7 +252,7 @@ func commandFault(err error) *api.Error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, metalog.ErrLogFull):
+	case errors.Is(err, metalog.ErrLogFull), errors.Is(err, owner.ErrOverloaded):
 		return fault(api.Error_THROTTLED, err.Error())
 	case errors.Is(err, owner.ErrTooLarge), errors.Is(err, commit.ErrMalformed):
 		return fault(api.Error_INVALID, err.Error())
