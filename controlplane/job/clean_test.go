@@ -1,6 +1,8 @@
 package job_test
 
 import (
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -76,32 +78,34 @@ func TestClean_NeverBesideSecond(t *testing.T) {
 		topic := w.topic(1, 3, "cleanup.policy", "compact", "min.cleanable.dirty.ratio", "0.3")
 		r := w.own(agents...)
 		defer r.stop()
-		kinds := map[job.Kind]int{}
-		var held []*job.Plan
+		kinds := map[string]int{}
+		held := map[id.Session]*job.Plan{}
 		for i := range 60 {
 			w.four(agents[0], tp(topic, 0), tp(topic, 1), tp(topic, 2))
-			plans := r.rounds(1)
-			open := w.openJobs()
-			for _, c := range open {
-				for _, j := range open {
-					overlap := j.Covers(c.First) && j.ID != c.ID
-					require.False(t, c.Kind == job.Clean && overlap && (j.Kind == job.Clean || j.Level == 2))
+			for _, p := range r.rounds(1) {
+				kinds[p.Kind.String()+string('0'+rune(p.Level))]++
+				held[p.ID] = p
+			}
+			cleaned := map[id.TopicPartition]bool{}
+			for _, p := range of(job.Clean, slices.Collect(maps.Values(held))) {
+				require.False(t, cleaned[p.Partitions[0].ID])
+				cleaned[p.Partitions[0].ID] = true
+			}
+			for _, p := range held {
+				for _, q := range p.Partitions {
+					require.False(t, p.Kind == job.Compact && p.Level == 2 && cleaned[q.ID])
 				}
 			}
-			for _, p := range append(held, plans...) {
-				kinds[p.Kind] += int(p.Level)
-			}
-			for j, p := range append(held, plans...) {
-				if info, ok := w.frozen().Job(p.ID); ok && (i+j)%3 == 0 {
-					r.speak(p)
-					_ = info
-					continue
+			for n, p := range held {
+				r.speak(p)
+				if (i+int(n))%3 == 0 {
+					r.finish(p)
+					delete(held, n)
 				}
-				require.NoError(t, r.Complete(t.Context(), p.ID, job.AppendOutcome(nil, work(p, 2000)), true))
 			}
-			held = nil
 		}
-		require.Positive(t, kinds[job.Clean])
+		require.Positive(t, kinds["compact2"], "%v", kinds)
+		require.Positive(t, kinds["clean2"], "%v", kinds)
 		for n := range int32(3) {
 			w.extents(tp(topic, n))
 		}
