@@ -94,7 +94,7 @@ func (f *freshet) startAgent(ctx context.Context, i *instance, dir string, a age
 	if err != nil {
 		return fmt.Errorf("find own executable: %w", err)
 	}
-	cmd := exec.Command(exe, "agent", "--virtual-cluster", virtualCluster, "--zone", "a", "--control-plane", a.control,
+	cmd := exec.Command(exe, "agent", "--virtual-cluster", virtualCluster, "--zone", "a", "--peer-listen", "none", "--control-plane", a.control,
 		"--bucket", a.bucket, "--kafka-listen", strings.Join(a.kafka, ","), "--http-listen", a.http,
 		"--memory-limit", strconv.FormatInt(f.memory, 10))
 	cmd.Env = append(os.Environ(), "FRESHET_AGENT_KEY="+agentKey)

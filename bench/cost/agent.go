@@ -35,7 +35,7 @@ func (r *rig) startAgent(ctx context.Context, dir string) error {
 		return fmt.Errorf("find own executable: %w", err)
 	}
 	args := []string{
-		"agent", "--virtual-cluster", benchCluster, "--zone", "a", "--control-plane", address,
+		"agent", "--virtual-cluster", benchCluster, "--zone", "a", "--peer-listen", "none", "--control-plane", address,
 		"--bucket", "s3://bucket/bench?region=local&path-style=true&endpoint=" + r.agentS3,
 		"--kafka-listen", r.agentAddr, "--http-listen", r.agentHTTP, "--memory-limit", agentMemory, "--log-level", "warn",
 	}

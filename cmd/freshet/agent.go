@@ -22,6 +22,7 @@ type agentSettings struct {
 	controlPlaneTLS tlsfiles.Files
 	forceTLS        bool
 	kafkaTLS        tlsfiles.Files
+	peerTLS         tlsfiles.Files
 }
 
 func newAgent(p process) *cobra.Command {
@@ -47,6 +48,7 @@ func newAgent(p process) *cobra.Command {
 	f.StringVar(&s.controlPlaneTLS.Cert, "control-plane-tls-cert", "", "PEM file of the certificate shown to the control plane")
 	f.StringVar(&s.controlPlaneTLS.Key, "control-plane-tls-key", "", "PEM file of that certificate's key")
 	bindKafka(f, &s)
+	bindPeers(f, &s)
 	bindWriting(f, &s.Config)
 	bindLog(f, &s.log)
 	return cmd
@@ -116,5 +118,5 @@ func (s *agentSettings) complete(log *zap.Logger) (err error) {
 	if s.KafkaTLS, err = s.kafkaTLS.Server(log); err != nil {
 		return fmt.Errorf("TLS for Kafka clients: %w", err)
 	}
-	return nil
+	return s.completePeers(log)
 }
