@@ -92,8 +92,7 @@ type consumer struct {
 	out     *bufio.Writer
 	line    []byte
 	written int
-	// ends are the offsets at which partitions are done, with ExitAtEnd; a partition that is done is not in it.
-	ends map[int32]int64
+	ends    ends // with ExitAtEnd
 }
 
 // assign starts consuming the partitions asked for.
@@ -137,9 +136,9 @@ func (k *consumer) findEnds(ctx context.Context, admin *kadm.Client, partitions 
 	if k.config.ReadCommitted {
 		list = admin.ListCommittedOffsets
 	}
-	ends, err := list(ctx, topic)
+	listed, err := list(ctx, topic)
 	if err == nil {
-		err = ends.Error()
+		err = listed.Error()
 	}
 	if err != nil {
 		return explain(topic, err)
@@ -148,12 +147,12 @@ func (k *consumer) findEnds(ctx context.Context, admin *kadm.Client, partitions 
 	if err != nil {
 		return explain(topic, err)
 	}
-	k.ends = map[int32]int64{}
+	k.ends = ends{topic: topic, committed: k.config.ReadCommitted, open: make(map[int32]*end)}
 	for _, p := range partitions {
-		end, _ := ends.Lookup(topic, p)
+		last, _ := listed.Lookup(topic, p)
 		start, _ := starts.Lookup(topic, p)
-		if start.Offset >= 0 && start.Offset < end.Offset {
-			k.ends[p] = end.Offset
+		if start.Offset >= 0 && start.Offset < last.Offset {
+			k.ends.open[p] = &end{next: start.Offset, until: last.Offset}
 		}
 	}
 	return nil
@@ -186,11 +185,17 @@ func (k *consumer) startOffsets(ctx context.Context, admin *kadm.Client, from po
 
 func (k *consumer) run(ctx context.Context) error {
 	for !k.done() {
-		fetches := k.client.PollFetches(ctx)
+		fetches := k.poll(ctx)
 		select {
 		case <-ctx.Done():
 			return nil
 		default:
+		}
+		if k.config.ExitAtEnd && len(fetches) == 0 {
+			if err := k.ends.look(ctx, k.client); err != nil {
+				return explain(k.config.Topic, err)
+			}
+			continue
 		}
 		var failed error
 		fetches.EachError(func(_ string, partition int32, err error) {
@@ -213,19 +218,27 @@ func (k *consumer) run(ctx context.Context) error {
 	return nil
 }
 
+// poll waits for records; where it is to exit at the end, for a moment only.
+func (k *consumer) poll(ctx context.Context) kgo.Fetches {
+	if !k.config.ExitAtEnd {
+		return k.client.PollFetches(ctx)
+	}
+	soon, cancel := context.WithTimeout(ctx, endPause)
+	defer cancel()
+	fetches := k.client.PollFetches(soon)
+	if err := fetches.Err0(); err != nil && soon.Err() != nil && errors.Is(err, soon.Err()) {
+		return nil
+	}
+	return fetches
+}
+
 func (k *consumer) done() bool {
-	return k.config.Count > 0 && k.written >= k.config.Count || k.config.ExitAtEnd && len(k.ends) == 0
+	return k.config.Count > 0 && k.written >= k.config.Count || k.config.ExitAtEnd && len(k.ends.open) == 0
 }
 
 func (k *consumer) write(r *kgo.Record) error {
-	if k.config.ExitAtEnd {
-		end, open := k.ends[r.Partition]
-		if r.Offset+1 >= end {
-			delete(k.ends, r.Partition)
-		}
-		if !open || r.Offset >= end {
-			return nil // came after it started
-		}
+	if k.config.ExitAtEnd && !k.ends.saw(r.Partition, r.Offset) {
+		return nil // came after it started
 	}
 	if r.Attrs.IsControl() {
 		return nil
