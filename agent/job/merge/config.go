@@ -8,7 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/metadata/extent"
 	"github.com/freshet-io/freshet/objstore"
 	"github.com/freshet-io/freshet/objstore/bundle"
 	"github.com/freshet-io/freshet/objstore/durable"
@@ -36,10 +36,9 @@ const (
 
 // Warm is what an agent has in memory.
 type Warm interface {
-	// Warm gives the bytes [position, position+length) of a bundle in chunks, in order, if all of them are in memory. Base
-	// offsets and leader epochs of batches may be the true ones already. The chunks must not be changed, nor used after
-	// release, which is called once.
-	Warm(b id.Bundle, position, length uint32) (chunks [][]byte, release func(), ok bool)
+	// Warm gives an extent's bytes in chunks, in order, if all of them are in memory. Base offsets and leader epochs of
+	// batches may be the true ones already; nobody changes the chunks until release, which is called once.
+	Warm(x *extent.Extent) (chunks [][]byte, release func(), ok bool)
 }
 
 // Env is what runs use. Zero fields take the defaults named.
@@ -110,4 +109,4 @@ func (e *Env) Validate() error {
 // cold is no memory.
 type cold struct{}
 
-func (cold) Warm(id.Bundle, uint32, uint32) ([][]byte, func(), bool) { return nil, nil, false }
+func (cold) Warm(*extent.Extent) ([][]byte, func(), bool) { return nil, nil, false }

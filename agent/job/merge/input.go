@@ -91,7 +91,7 @@ func (ins *inputs) open(plan *job.Plan) {
 				continue
 			}
 			first[x.Bundle] = true
-			if _, release, ok := ins.env.Warm.Warm(x.Bundle, x.Position, x.Length); ok {
+			if _, release, ok := ins.env.Warm.Warm(x); ok {
 				release()
 				continue
 			}

@@ -158,7 +158,7 @@ func (r *run) copy(ctx context.Context, x *extent.Extent) error {
 		return r.output.batch(ctx, r.buf)
 	}
 	s := batches{extent: x, next: x.Base}
-	chunked, release, ok := r.env.Warm.Warm(x.Bundle, x.Position, x.Length)
+	chunked, release, ok := r.env.Warm.Warm(x)
 	if ok {
 		defer release()
 		memory := chunks(slices.Clone(chunked))
@@ -196,15 +196,22 @@ func (r *run) next(ctx context.Context, s *batches) (kafkaproto.RecordBatch, err
 		s.source = source
 	}
 	b, err := s.read(r.buf)
-	if wrong := (*errBatch)(nil); errors.As(err, &wrong) {
-		s.source = r.inputs.aside(s.extent, int64(s.extent.Position)+s.at)
-		b, err = s.read(r.buf)
-	}
 	if err != nil {
-		return nil, r.judge(err, s)
+		if b, err = r.again(err, s); err != nil {
+			return nil, r.judge(err, s)
+		}
 	}
 	r.buf = b[:cap(b)]
 	return b, nil
+}
+
+// again reads a batch that is not what it should be by a GET of its own, as all that follows of the extent.
+func (r *run) again(err error, s *batches) (kafkaproto.RecordBatch, error) {
+	if wrong := (*errBatch)(nil); !errors.As(err, &wrong) {
+		return nil, err
+	}
+	s.source = r.inputs.aside(s.extent, int64(s.extent.Position)+s.at)
+	return s.read(r.buf)
 }
 
 // judge makes what reading says an error of the run.

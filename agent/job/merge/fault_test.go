@@ -1,0 +1,393 @@
+package merge_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/freshet-io/freshet/agent/job/merge"
+	"github.com/freshet-io/freshet/metadata/extent"
+	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/objstore"
+	"github.com/freshet-io/freshet/objstore/bundle"
+	"github.com/freshet-io/freshet/objstore/fault"
+	"github.com/freshet-io/freshet/objstore/mem"
+	"github.com/freshet-io/freshet/objstore/meter"
+	"github.com/freshet-io/freshet/objstore/objstoretest"
+)
+
+// breaking ends each body after some bytes: with an error, without one, or by bringing nothing more.
+type breaking struct {
+	objstore.Bucket
+	after int64
+	how   error // nil: the body just ends; errHang: it brings nothing
+}
+
+var errHang = errors.New("hang")
+
+func (b breaking) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+	r, err := b.Bucket.Get(ctx, key, offset, length)
+	if err != nil {
+		return nil, err
+	}
+	return &breakingBody{ReadCloser: r, ctx: ctx, left: b.after, how: b.how}, nil
+}
+
+type breakingBody struct {
+	io.ReadCloser
+	ctx  context.Context
+	left int64
+	how  error
+}
+
+func (b *breakingBody) Read(p []byte) (int, error) {
+	if b.left > 0 {
+		n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
+		b.left -= int64(n)
+		return n, err
+	}
+	switch {
+	case b.how == nil:
+		return 0, io.EOF
+	case errors.Is(b.how, errHang):
+		<-b.ctx.Done()
+		return 0, b.ctx.Err()
+	default:
+		return 0, b.how
+	}
+}
+
+func TestRun_StreamsBreakEverywhere(t *testing.T) {
+	for _, how := range []error{nil, io.ErrUnexpectedEOF, errHang} {
+		for _, after := range []int64{1, 7, 60, 61, 62, 1000, 4096, 5000} {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, uint64(after))
+				w.batchBytes = 300
+				if after == 1 {
+					w.batchBytes = 10
+				}
+				w.random(6, 4, 6)
+				plan := w.plan(1000)
+				metered := meter.New(breaking{w.bucket, after, how}, nil)
+				o, err := merge.Run(t.Context(), plan, ignore, env(metered))
+				require.NoError(t, err)
+				w.requireOutcome(w.bucket, plan, &o)
+				if after <= 1000 {
+					require.Greater(t, int(metered.Counts()[objstore.OpGet].Requests), len(inputsOf(plan)))
+				}
+			})
+		}
+	}
+}
+
+func TestRun_StoreFailsForAWhileOrForGood(t *testing.T) {
+	for _, rule := range []string{
+		"get times=15 throttle", "get p=0.3 truncate", "get every=3 stall", "get p=0.2 corrupt", "put every=2 outcome-unknown-after",
+		"put every=2 throttle",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, 3).random(8, 6, 8)
+			plan := w.plan(1000)
+			b := fault.New(w.bucket, 1)
+			b.MustAdd(rule)
+			o, err := merge.Run(t.Context(), plan, ignore, env(b))
+			require.NoError(t, err, rule)
+			w.requireOutcome(w.bucket, plan, &o)
+		})
+	}
+	for _, rule := range []string{"get throttle", "get fail", "put fail"} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, 3).random(8, 6, 8)
+			b := fault.New(w.bucket, 1)
+			b.MustAdd(rule)
+			start := time.Now()
+			_, err := merge.Run(t.Context(), w.plan(1000), ignore, env(b))
+			require.ErrorIs(t, err, fault.ErrInjected, rule)
+			require.Less(t, time.Since(start), time.Minute)
+		})
+	}
+}
+
+// changed is a copy of a bucket in which one object has other bytes.
+func changed(t *testing.T, from *mem.Bucket, key string, change func([]byte) []byte) *mem.Bucket {
+	t.Helper()
+	to := mem.New()
+	page, err := from.List(t.Context(), "", "", 1000)
+	require.NoError(t, err)
+	for _, info := range page {
+		data, err := objstoretest.Get(t.Context(), from, info.Key, 0, -1)
+		require.NoError(t, err)
+		if info.Key == key {
+			data = change(bytes.Clone(data))
+		}
+		require.NoError(t, to.Put(t.Context(), info.Key, objstore.NewBody(data)))
+	}
+	return to
+}
+
+// TestRun_CorruptBytes flips a bit at every few bytes of an extent, and cuts the object there.
+func TestRun_CorruptBytes(t *testing.T) {
+	w := newWorld(t, 4)
+	w.batchBytes = 100
+	for range 3 {
+		w.bundle([]id.TopicPartition{tp(1, 0), tp(1, 1)}, 8)
+	}
+	plan := w.plan(1000)
+	x := w.log(tp(1, 1)).extents[0]
+	key := bundle.Key(prefix, x.Bundle)
+	found := 0
+	for at := x.Position; at < x.Position+x.Length; at += 3 {
+		synctest.Test(t, func(t *testing.T) {
+			b := changed(t, w.bucket, key, func(data []byte) []byte {
+				data[at] ^= 1
+				return data
+			})
+			o, err := merge.Run(t.Context(), plan, ignore, env(b))
+			if err == nil { // base offset or leader epoch, which are made right anyway
+				w.requireOutcome(b, plan, &o)
+			} else {
+				found++
+				requireCorrupt(t, err, key, &x, at)
+				requireOnlyInputs(t, b, w.bucket)
+			}
+			b = changed(t, w.bucket, key, func(data []byte) []byte { return data[:at] })
+			_, err = merge.Run(t.Context(), plan, ignore, env(b))
+			requireCorrupt(t, err, key, &x, at)
+			require.ErrorContains(t, err, "ends")
+		})
+	}
+	require.Greater(t, found, int(x.Length)/3*8/10)
+	b := changed(t, w.bucket, key, func(data []byte) []byte {
+		data[x.Position+70] ^= 1
+		return data
+	})
+	_, err := merge.Run(t.Context(), plan, ignore, env(b))
+	require.ErrorContains(t, err, "checksum stored ")
+	require.ErrorContains(t, err, key)
+}
+
+// requireCorrupt: the error says which batch of the extent it is, where byte at is wrong.
+func requireCorrupt(t *testing.T, err error, key string, x *extent.Extent, at uint32) {
+	t.Helper()
+	corrupt := (*merge.CorruptError)(nil)
+	require.ErrorAs(t, err, &corrupt, "byte %d", at)
+	require.Equal(t, []id.Bundle{x.Bundle}, corrupt.CorruptInputs())
+	require.Equal(t, key, corrupt.Key)
+	require.LessOrEqual(t, corrupt.Position, at)
+	require.GreaterOrEqual(t, corrupt.Position, x.Position)
+	require.GreaterOrEqual(t, corrupt.Offset, x.Base)
+	require.LessOrEqual(t, corrupt.Offset, x.Last)
+	require.ErrorContains(t, err, "partition "+tp(1, 1).String())
+}
+
+// requireOnlyInputs: nothing is in the bucket but what was there before.
+func requireOnlyInputs(t *testing.T, b, before objstore.Bucket) {
+	t.Helper()
+	keys := func(b objstore.Bucket) (keys []string) {
+		page, err := b.List(t.Context(), "", "", 1000)
+		require.NoError(t, err)
+		for _, info := range page {
+			keys = append(keys, info.Key)
+		}
+		return keys
+	}
+	require.Equal(t, keys(before), keys(b))
+}
+
+func TestRun_OffsetsThatDoNotAddUp(t *testing.T) {
+	w := newWorld(t, 4)
+	w.bundle([]id.TopicPartition{tp(1, 0)}, 20)
+	for _, delta := range []int64{-1, 1} {
+		plan := w.plan(1000)
+		exts := plan.Partitions[0].Extents[:1]
+		exts[0].Last += delta
+		plan.Partitions[0].Extents = exts
+		_, err := merge.Run(t.Context(), plan, ignore, env(w.bucket))
+		corrupt := (*merge.CorruptError)(nil)
+		require.ErrorAs(t, err, &corrupt)
+		require.NotContains(t, err.Error(), "checksum")
+	}
+}
+
+// TestRun_InputsGone: their extents left the state, with a topic that was deleted, so runs that have one are left out and
+// all others are merged.
+func TestRun_InputsGone(t *testing.T) {
+	for _, rule := range []string{"get key=%s not-found", "get key=%s every=2 not-found", "get key=%s nth=1 truncate\nget key=%s nth=2 not-found"} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, 9)
+			w.random(4, 8, 6)
+			lost := w.bundle([]id.TopicPartition{tp(0, 2), tp(1, 0), tp(1, 1)}, 9)
+			w.random(4, 8, 6)
+			plan := w.plan(1000)
+			b := fault.New(w.bucket, 1)
+			_, err := b.Add(strings.ReplaceAll(rule, "%s", bundle.Key(prefix, lost)))
+			require.NoError(t, err)
+			told := int64(0)
+			o, err := merge.Run(t.Context(), plan, func(n int64) { told = n }, env(b))
+			require.NoError(t, err)
+			w.requireOutcome(w.bucket, plan, &o)
+			require.Equal(t, bytesOf(plan), told)
+			merged := map[id.TopicPartition]bool{}
+			for _, r := range o.Partitions {
+				merged[r.ID] = true
+			}
+			for _, p := range plan.Partitions {
+				holds := false
+				for _, x := range p.Extents {
+					holds = holds || x.Kind != extent.Marker && x.Bundle == lost
+				}
+				if !holds {
+					require.True(t, merged[p.ID], "%s", p.ID)
+				} else if rule == "get key=%s not-found" {
+					require.False(t, merged[p.ID], "%s", p.ID)
+				}
+			}
+			require.Less(t, len(merged), len(plan.Partitions))
+		})
+	}
+}
+
+// counting cancels a run when it makes its n-th request.
+type counting struct {
+	*fault.Bucket
+	n      atomic.Int64
+	at     int64
+	cancel context.CancelFunc
+}
+
+func (c *counting) step() {
+	if c.n.Add(1) == c.at {
+		c.cancel()
+	}
+}
+
+func (c *counting) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+	c.step()
+	r, err := c.Bucket.Get(ctx, key, offset, length)
+	if err != nil {
+		return nil, err
+	}
+	return &countingBody{r, c, ctx}, nil
+}
+
+type countingBody struct {
+	io.ReadCloser
+	*counting
+	ctx context.Context
+}
+
+func (b *countingBody) Read(p []byte) (int, error) {
+	b.step()
+	if err := b.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return b.ReadCloser.Read(p)
+}
+
+func (c *counting) Put(ctx context.Context, key string, body objstore.Body) error {
+	c.step()
+	return c.Bucket.Put(ctx, key, body)
+}
+
+func (c *counting) Create(ctx context.Context, key string) (objstore.Upload, error) {
+	c.step()
+	u, err := c.Bucket.Create(ctx, key)
+	return &countingUpload{u, c}, err
+}
+
+type countingUpload struct {
+	objstore.Upload
+	*counting
+}
+
+func (u *countingUpload) Part(ctx context.Context, number int, body objstore.Body) error {
+	u.step()
+	return u.Upload.Part(ctx, number, body)
+}
+
+func (u *countingUpload) Complete(ctx context.Context) error {
+	u.step()
+	return u.Upload.Complete(ctx)
+}
+
+// TestRun_CancelledAnywhere ends the context at each request and read of a run that uploads in parts: it ends with the
+// context's error, no upload is left, no goroutine, and nothing in the bucket but inputs and whole bundles of the job.
+func TestRun_CancelledAnywhere(t *testing.T) {
+	w := newWorld(t, 11)
+	w.batchBytes = 200_000
+	for range 5 {
+		w.bundle([]id.TopicPartition{tp(1, 0), tp(1, 1), tp(2, 0)}, 14)
+	}
+	plan := w.plan(1000)
+	run := func(at int64) (steps int64, err error) {
+		b := changed(t, w.bucket, "", nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		c := &counting{Bucket: fault.New(b, 1), at: at, cancel: cancel}
+		e := env(c)
+		e.BundleBytes = 9 << 20
+		o, err := merge.Run(ctx, plan, ignore, e)
+		left, listErr := b.Uploads(t.Context(), "", "", 10)
+		require.NoError(t, listErr)
+		require.Empty(t, left)
+		if err == nil {
+			w.requireOutcome(b, plan, &o)
+			require.Len(t, o.Bundles, 2)
+			return c.n.Load(), nil
+		}
+		page, listErr := b.List(t.Context(), bundle.SessionPrefix(prefix, plan.ID), "", 10)
+		require.NoError(t, listErr)
+		for _, info := range page {
+			data, err := objstoretest.Get(t.Context(), b, info.Key, 0, -1)
+			require.NoError(t, err)
+			_, err = bundle.Inspect(bytes.NewReader(data), info.Size)
+			require.NoError(t, err)
+		}
+		return c.n.Load(), err
+	}
+	steps, err := run(-1)
+	require.NoError(t, err)
+	require.Greater(t, steps, int64(20))
+	for at := int64(1); at <= steps; at += 1 + steps/150 {
+		_, err := run(at)
+		if at < steps { // at the last one the answer may come before the end is seen
+			require.ErrorIs(t, err, context.Canceled, "at %d of %d", at, steps)
+		}
+	}
+}
+
+func TestRun_PartsAreCounted(t *testing.T) {
+	w := newWorld(t, 12)
+	w.batchBytes = 200_000
+	for range 8 {
+		w.bundle([]id.TopicPartition{tp(1, 0), tp(1, 1), tp(2, 0)}, 20)
+	}
+	plan := w.plan(1000)
+	metered := meter.New(w.bucket, nil)
+	e := env(metered)
+	e.BundleBytes, e.ExtentBytes = 12<<20, 1<<20
+	o, err := merge.Run(t.Context(), plan, ignore, e)
+	require.NoError(t, err)
+	w.requireOutcome(w.bucket, plan, &o)
+	counts := metered.Counts()
+	large, parts := int64(0), int64(0)
+	for _, b := range o.Bundles {
+		if b.Bytes > objstore.MinPart {
+			large++
+			parts += int64(b.Bytes)/objstore.MinPart + 1
+		}
+	}
+	require.Greater(t, large, int64(1))
+	require.Equal(t, large, counts[objstore.OpCreateUpload].Requests)
+	require.Equal(t, large, counts[objstore.OpCompleteUpload].Requests)
+	require.LessOrEqual(t, counts[objstore.OpPutPart].Requests, parts)
+	require.EqualValues(t, len(o.Bundles)-int(large), counts[objstore.OpPut].Requests)
+}
