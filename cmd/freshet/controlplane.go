@@ -73,6 +73,7 @@ func newControlPlane(p process) *cobra.Command {
 	s.bindTimings(f)
 	s.bindLogBudget(f)
 	bindLifecycle(f, &s.Lifecycle)
+	bindJobs(f, &s.Jobs)
 	s.broker.Bind(f)
 	bindLog(f, &s.log)
 	return cmd

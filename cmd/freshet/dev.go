@@ -26,6 +26,7 @@ func newDev(p process) *cobra.Command {
 	s.ApplyDefaults()
 	d := dev.Config{DataDir: "./data"}
 	d.Lifecycle.ApplyDefaults()
+	d.Jobs.ApplyDefaults()
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run everything in one process, with its data in a directory",
@@ -42,6 +43,7 @@ func newDev(p process) *cobra.Command {
 	bindKafka(f, &s)
 	bindWriting(f, &s.Config)
 	bindLifecycle(f, &d.Lifecycle)
+	bindJobs(f, &d.Jobs)
 	d.Broker.Bind(f)
 	bindLog(f, &s.log)
 	return cmd

@@ -24,6 +24,7 @@ import (
 
 	"github.com/freshet-io/freshet/agent"
 	"github.com/freshet-io/freshet/controlplane"
+	"github.com/freshet-io/freshet/controlplane/job"
 	"github.com/freshet-io/freshet/controlplane/lifecycle"
 	"github.com/freshet-io/freshet/internal/access"
 	"github.com/freshet-io/freshet/internal/brokerconfig"
@@ -51,6 +52,8 @@ type Config struct {
 	Broker brokerconfig.Settings
 	// Lifecycle is when retention and garbage are looked at; zero fields take the defaults.
 	Lifecycle lifecycle.Settings
+	// Jobs is when background jobs are planned; zero fields take the defaults.
+	Jobs job.Settings
 	// Out gets the lines for people: where it listens and how to try it with Program, this program as it was called.
 	Out     io.Writer
 	Program string
@@ -59,7 +62,7 @@ type Config struct {
 
 // Validate reports all faults at once.
 func (c *Config) Validate() error {
-	errs := []error{c.Broker.Validate(), c.Lifecycle.Validate()}
+	errs := []error{c.Broker.Validate(), c.Lifecycle.Validate(), c.Jobs.Validate()}
 	if c.DataDir == "" {
 		errs = append(errs, errors.New("no data directory"))
 	}
@@ -69,6 +72,7 @@ func (c *Config) Validate() error {
 // Run runs everything until ctx ends.
 func Run(ctx context.Context, cfg Config) error {
 	cfg.Lifecycle.ApplyDefaults()
+	cfg.Jobs.ApplyDefaults()
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
@@ -149,6 +153,7 @@ func startControlPlane(
 		Bucket:          bucket,
 		VirtualClusters: []controlplane.VirtualCluster{{Name: virtualCluster, AgentKeys: []string{key}, Broker: cfg.Broker}},
 		Lifecycle:       cfg.Lifecycle,
+		Jobs:            cfg.Jobs,
 		// The lock on the data directory proves that the process before this one is gone.
 		TakeOver: true,
 		Log:      cfg.Log.Named("controlplane"), Registry: c.registry,

@@ -1,0 +1,32 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/freshet-io/freshet/controlplane/job"
+	"github.com/freshet-io/freshet/internal/cli"
+)
+
+func newJob(p process) *cobra.Command {
+	return parent("job", "Show the background jobs that rewrite what is stored", newJobList(p))
+}
+
+func newJobList(p process) *cobra.Command {
+	var c cli.OperatorConfig
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "list", Short: "List the jobs that are open or ended of late", Args: takes(0, 0, "no arguments"),
+		Example: "  freshet job list --data-dir ./data\n" +
+			"  freshet job list --control-plane-http cp-1:8090,cp-2:8090 --virtual-cluster main",
+		RunE: func(cmd *cobra.Command, _ []string) error { return cli.ListJobs(cmd.Context(), c, asJSON, p.streams) },
+	}
+	bindOperator(cmd.Flags(), &c)
+	cmd.Flags().BoolVar(&asJSON, "json", asJSON, "print JSON")
+	return cmd
+}
+
+func bindJobs(f *pflag.FlagSet, s *job.Settings) {
+	f.BoolVar(&s.Off, "no-jobs", s.Off, "start no background jobs: nothing is compacted or cleaned")
+	f.DurationVar(&s.First.Age, "compact-after", s.First.Age, "compact what agents wrote when it is so old, however little it is")
+}
