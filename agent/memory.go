@@ -4,7 +4,7 @@ import "fmt"
 
 // Shares of the memory limit, in percent (design.md 12). What is left is for the program itself and the garbage
 // collector. Write buffers are slabs of record bytes plus the produce frames that wait to be copied into them; the
-// budget of other frames comes out of what is left.
+// budgets of other frames and of background jobs come out of what is left.
 const (
 	liveCachePercent     = 40
 	slabsPercent         = 18
@@ -12,6 +12,7 @@ const (
 	catchUpPercent       = 10
 	unsentPercent        = 10
 	otherFramesPercent   = 2
+	jobsPercent          = 3
 )
 
 // minMemory is the least an agent can work with: room for a bundle being filled, one being put, and one being read.
@@ -25,6 +26,7 @@ type budgets struct {
 	produceFrames int64 // produce requests not yet copied into slabs
 	otherFrames   int64 // all other requests
 	unsent        int64 // record bytes of answers that clients have not taken yet
+	jobs          int64 // background jobs: inputs, keys, parts of outputs
 }
 
 // divide gives each part its share of the limit.
@@ -40,5 +42,6 @@ func divide(limit int64) (budgets, error) {
 		produceFrames: share(produceFramesPercent),
 		otherFrames:   share(otherFramesPercent),
 		unsent:        share(unsentPercent),
+		jobs:          share(jobsPercent),
 	}, nil
 }

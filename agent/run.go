@@ -37,6 +37,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		service.Service{Name: "peers", Run: a.runPeers},
 		service.Service{Name: "session", Run: a.runSession},
 		service.Service{Name: "partitions", Run: a.listeners.partitions.Run},
+		service.Service{Name: "jobs", Run: a.runJobs},
 		service.Service{Name: "writer", Run: a.writer.Run},
 		service.Service{Name: "kafka listener", Run: a.edge.Run},
 		service.Service{Name: "drain", Run: a.drain},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/freshet-io/freshet/agent/cache"
+	"github.com/freshet-io/freshet/agent/job/runner"
 	"github.com/freshet-io/freshet/agent/view"
 	"github.com/freshet-io/freshet/agent/writer"
 	"github.com/freshet-io/freshet/controlplane/api"
@@ -19,6 +20,7 @@ type listeners struct {
 	catalogue  *view.Catalogue
 	partitions *view.Partitions
 	writer     *writer.Writer
+	runner     *runner.Runner // nil without the jobs role
 	// prefix of the virtual cluster's objects, from the newest Welcome. It never changes in a cluster's life; between
 	// sessions the last one stands.
 	prefix atomic.Pointer[string]
@@ -49,12 +51,14 @@ func (l *listeners) OnSessionClosed() {
 }
 
 // key names a bundle's object. Nothing is read before the first Welcome: no plan names a bundle.
-func (l *listeners) key(b id.Bundle) string {
-	prefix := l.prefix.Load()
-	if prefix == nil {
-		return bundle.Key("", b)
+func (l *listeners) key(b id.Bundle) string { return bundle.Key(l.bundlePrefix(), b) }
+
+// bundlePrefix is the prefix of the virtual cluster's objects, "" before the first Welcome.
+func (l *listeners) bundlePrefix() string {
+	if prefix := l.prefix.Load(); prefix != nil {
+		return *prefix
 	}
-	return bundle.Key(*prefix, b)
+	return ""
 }
 
 // sink gives committed bundles to the cache.
