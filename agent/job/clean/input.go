@@ -12,6 +12,7 @@ import (
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/objstore"
 	"github.com/freshet-io/freshet/objstore/bundle"
+	"github.com/freshet-io/freshet/objstore/resume"
 )
 
 // ErrUncleanable is the base of errors that lie in what is stored of a partition: reading again does not help.
@@ -91,10 +92,8 @@ func adjacent(exts []extent.Extent) (n int, bytes int64) {
 
 // eachIn reads extents that lie one behind the other, by one request.
 func (in *input) eachIn(ctx context.Context, exts []extent.Extent, size int64, do func(kafkaproto.RecordBatch) error) error {
-	source := &stream{
-		ctx: ctx, bucket: in.bucket, key: bundle.Key(in.prefix, exts[0].Bundle), at: int64(exts[0].Position), left: size,
-	}
-	defer source.close()
+	source := resume.New(ctx, in.bucket, bundle.Key(in.prefix, exts[0].Bundle), int64(exts[0].Position), size)
+	defer source.Close()
 	in.buf.Reset(source)
 	for i := range exts {
 		if err := in.eachOf(ctx, &exts[i], do); err != nil {
