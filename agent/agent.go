@@ -64,7 +64,7 @@ func New(ctx context.Context, cfg Config) (_ *Agent, err error) {
 		return nil, err
 	}
 	for _, build := range []func(context.Context) error{
-		a.listen, a.openBucket, a.buildPeers, a.buildSession, a.buildWriter, a.buildReader, a.buildEdge, a.buildHTTP,
+		a.listen, a.openBucket, a.buildPeers, a.buildSession, a.buildWriter, a.buildReader, a.buildJobs, a.buildEdge, a.buildHTTP,
 	} {
 		if err = build(ctx); err != nil {
 			return nil, fmt.Errorf("agent: %w", err)
@@ -104,14 +104,14 @@ func (a *Agent) listen(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.addresses, err = Advertised(a.cfg.Advertise, listen, machine())
+	a.addresses, err = Advertised(a.cfg.Advertise, listen, placeOf(a.cfg.Zone))
 	if err != nil {
 		return err
 	}
-	for i, address := range listen {
-		socket, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	for i, l := range listen {
+		socket, err := new(net.ListenConfig).Listen(ctx, "tcp", l.Address)
 		if err != nil {
-			return fmt.Errorf("listen for kafka clients on %s: %w", address, err)
+			return fmt.Errorf("listen for kafka clients on %s: %w", l.Address, err)
 		}
 		a.sockets = append(a.sockets, socket)
 		if a.addresses[i].Port == 0 {
@@ -138,12 +138,12 @@ func (a *Agent) openBucket(ctx context.Context) (err error) {
 func (a *Agent) buildSession(context.Context) (err error) {
 	endpoints := make([]*api.Endpoint, len(a.addresses))
 	for i, address := range a.addresses {
-		endpoints[i] = &api.Endpoint{Host: address.Host, Port: address.Port}
+		endpoints[i] = &api.Endpoint{Listener: address.Listener, Host: address.Host, Port: address.Port}
 	}
 	a.session, err = client.New(client.Config{
 		Replicas: a.cfg.ControlPlane, VirtualCluster: a.cfg.VirtualCluster, AgentKey: a.cfg.AgentKey,
 		TLS: a.cfg.ControlPlaneTLS, Zone: a.cfg.Zone, Endpoints: endpoints, Version: a.cfg.Version, Peer: a.peerAddress,
-		Handler: a.listeners, Log: a.log.Named("session"), Registerer: a.cfg.Registry, Dial: a.cfg.DialControlPlane,
+		Roles: a.cfg.wireRoles(), Handler: a.listeners, Log: a.log.Named("session"), Registerer: a.cfg.Registry, Dial: a.cfg.DialControlPlane,
 	})
 	return err
 }
@@ -192,7 +192,7 @@ func (a *Agent) buildEdge(context.Context) error {
 		OtherMemory: a.budgets.otherFrames, DrainTimeout: edgeDrainTimeout, Log: a.log.Named("edge"), Registerer: a.cfg.Registry,
 	}
 	for i, socket := range a.sockets {
-		cfg.Listeners = append(cfg.Listeners, edge.Listener{Socket: socket, TLS: a.cfg.KafkaTLS, Node: i})
+		cfg.Listeners = append(cfg.Listeners, edge.Listener{Name: a.addresses[i].Listener, Socket: socket, TLS: a.cfg.KafkaTLS, Node: i})
 	}
 	a.edge, err = edge.New(cfg)
 	return err

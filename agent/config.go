@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"github.com/freshet-io/freshet/agent/kafka"
 	"github.com/freshet-io/freshet/objstore"
 )
 
@@ -40,12 +40,17 @@ type Config struct {
 	// Hedge sends a second request to the object store when one takes longer than most do.
 	Hedge bool
 
-	// Listen are the addresses that Kafka clients reach, host:port or host:first-last; each port is a broker of its
-	// own to clients, because stock clients bound the requests in flight to a broker. Default :9092-9095.
+	// Listen are the addresses that Kafka clients reach, [name=]host:port or [name=]host:first-last; each port is a broker
+	// of its own to clients, because stock clients bound the requests in flight to a broker. Default :9092-9095.
 	Listen []string
-	// Advertise is what clients are told to connect to: one host, or host:port for each port. Default: the host of
-	// Listen, or this machine's name where that is every interface.
+	// Advertise is what clients of a listener are told to connect to: [name=] and one host, or host:port for each port
+	// of it, with {zone}, {hostname} and {ip} filled in. Default: the host of Listen, or this machine's name where that
+	// is every interface.
 	Advertise []string
+	// ClientNetworks are the zones of clients by network, prefix=zone, for those that do not name theirs.
+	ClientNetworks []string
+	// ListenerZones are the zones of clients by the listener that they reached, name=zone, for what is left.
+	ListenerZones []string
 	// Peers is how agents of the zone share what they have in memory.
 	Peers PeerConfig
 	// KafkaTLS secures the Kafka listeners; nil: plaintext.
@@ -66,6 +71,9 @@ type Config struct {
 	Linger time.Duration
 	// PutBudget is how many PUTs a second the zone makes while bundles are not full, burst the same. Default 4.
 	PutBudget float64
+
+	// Roles are the kinds of work that the agent does (Roles). Default: all.
+	Roles []string
 
 	// AutoCreateTopics creates topics that clients ask about, with the cluster's defaults.
 	AutoCreateTopics bool
@@ -91,6 +99,9 @@ func (c *Config) ApplyDefaults() {
 	setDefault(&c.Linger, 5*time.Millisecond)
 	setDefault(&c.PutBudget, 4)
 	setDefault(&c.DrainTimeout, 5*time.Second)
+	if len(c.Roles) == 0 {
+		c.Roles = Roles()
+	}
 	if c.Log == nil {
 		c.Log = zap.NewNop()
 	}
@@ -107,6 +118,11 @@ func setDefault[T comparable](field *T, value T) {
 	if *field == zero {
 		*field = value
 	}
+}
+
+// zones tells where clients are.
+func (c *Config) zones() (*kafka.Zones, error) {
+	return kafka.NewZones(c.Zone, c.ClientNetworks, c.ListenerZones)
 }
 
 // Validate reports all faults at once. What belongs to a part is checked by that part.
@@ -129,7 +145,13 @@ func (c *Config) Validate() error {
 	}
 	if listen, err := ParseListen(c.Listen); err != nil {
 		faults = append(faults, err)
-	} else if _, err := Advertised(c.Advertise, listen, ""); err != nil {
+	} else if _, err := Advertised(c.Advertise, listen, placeOf(c.Zone)); err != nil {
+		faults = append(faults, err)
+	}
+	if _, err := c.zones(); err != nil {
+		faults = append(faults, err)
+	}
+	if err := checkRoles(c.Roles); err != nil {
 		faults = append(faults, err)
 	}
 	if err := c.Peers.validate(); err != nil {
@@ -142,13 +164,4 @@ func (c *Config) Validate() error {
 		faults = append(faults, fmt.Errorf("flush size of %d bytes is not between 64 KiB and an eighth of the memory limit", c.FlushBytes))
 	}
 	return errors.Join(faults...)
-}
-
-// machine is the name that clients are told where nothing better is known.
-func machine() string {
-	name, err := os.Hostname()
-	if err != nil {
-		return "localhost"
-	}
-	return name
 }

@@ -16,10 +16,14 @@ func (a *Agent) newHandler() (*kafka.Handler, error) {
 		return nil, err
 	}
 	catalogue, log := a.listeners.catalogue, a.log.Named("kafka")
-	views := kafka.NewViews(catalogue, a.cfg.Zone)
+	zones, err := a.cfg.zones()
+	if err != nil {
+		return nil, err
+	}
+	views := kafka.NewViews(catalogue, zones)
 	metadata := kafka.MetadataConfig{Catalogue: catalogue, Views: views, Prober: a.session, Log: log}
 	if a.cfg.AutoCreateTopics {
-		metadata.Creator = kafka.NewAutoCreate(a.session, a.cfg.Zone)
+		metadata.Creator = kafka.NewAutoCreate(a.session, zones)
 	}
 	apis := append(reads, kafka.NewSecurity()...)
 	clients := telemetry.New(telemetry.Config{Random: rand.Reader, Registerer: a.cfg.Registry})
@@ -33,7 +37,7 @@ func (a *Agent) newHandler() (*kafka.Handler, error) {
 				Now: func() int64 { return a.session.Now().UnixMilli() },
 			}),
 		),
-		Forwarder: a.session, Prober: a.session, Zone: a.cfg.Zone, Log: log,
+		Forwarder: a.session, Prober: a.session, Zones: zones, Log: log,
 	})
 }
 

@@ -25,8 +25,8 @@ type PeerConfig struct {
 	Advertise string
 	// ServerTLS and ClientTLS secure both sides; nil: plaintext.
 	ServerTLS, ClientTLS *tls.Config
-	// Dial replaces the network towards other agents, in tests.
-	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Configure changes how other agents are asked, in tests; nil: nothing.
+	Configure func(*peer.Config)
 }
 
 // advertised is what other agents are told, host:port. port is the one listened on, fallback the host told where that is
@@ -73,10 +73,14 @@ func (a *Agent) buildPeers(ctx context.Context) (err error) {
 	if cfg.Listen == "" {
 		return nil
 	}
-	if a.zone, err = peer.New(peer.Config{
-		Zone: a.cfg.Zone, Key: a.cfg.AgentKey, TLS: cfg.ClientTLS, Catalogue: a.listeners.catalogue, Dial: cfg.Dial,
+	asking := peer.Config{
+		Zone: a.cfg.Zone, Key: a.cfg.AgentKey, TLS: cfg.ClientTLS, Catalogue: a.listeners.catalogue,
 		Log: a.log.Named("peers"), Registerer: a.cfg.Registry,
-	}); err != nil {
+	}
+	if cfg.Configure != nil {
+		cfg.Configure(&asking)
+	}
+	if a.zone, err = peer.New(asking); err != nil {
 		return err
 	}
 	if a.peers, err = peer.NewServer(peer.ServerConfig{

@@ -17,12 +17,12 @@ const autoCreateVersion = 7
 // AutoCreate creates topics by CreateTopics requests to the control plane, on behalf of the client that asked about
 // them, with the cluster's default partition count and configs.
 type AutoCreate struct {
-	to   Forwarder
-	zone string
+	to    Forwarder
+	zones *Zones
 }
 
-// NewAutoCreate builds a TopicCreator over a Forwarder. Zone is this agent's.
-func NewAutoCreate(to Forwarder, zone string) *AutoCreate { return &AutoCreate{to: to, zone: zone} }
+// NewAutoCreate builds a TopicCreator over a Forwarder.
+func NewAutoCreate(to Forwarder, zones *Zones) *AutoCreate { return &AutoCreate{to: to, zones: zones} }
 
 // CreateTopics implements TopicCreator. Errors are *kerr.Error as the control plane gave them, or those of the
 // Forwarder.
@@ -42,7 +42,7 @@ func (a *AutoCreate) CreateTopics(ctx context.Context, req *edge.Request, names 
 		t.Topic, t.NumPartitions, t.ReplicationFactor = name, -1, -1
 		in.Topics = append(in.Topics, t)
 	}
-	f := forwardOf(req, a.zone)
+	f := forwardOf(req, a.zones)
 	f.Key, f.Version, f.Body = in.Key(), in.Version, in.AppendTo(nil)
 	body, err := a.to.Forward(ctx, f)
 	if err != nil {

@@ -39,7 +39,7 @@ func (f *FindCoordinator) Start(_ context.Context, req *edge.Request) func() edg
 	if err := Decode(req, in); err != nil {
 		return Malformed(req, err)
 	}
-	zone := f.views.of(f.catalogue.Load(), req.ClientID, req.Client.Listener)
+	zone := f.views.of(f.catalogue.Load(), req)
 	out := kmsg.NewPtrFindCoordinatorResponse()
 	out.Coordinators = []kmsg.FindCoordinatorResponseCoordinator{}
 	if req.Version < 4 {

@@ -43,13 +43,13 @@ type forwarded struct {
 	key     int16
 	to      Forwarder
 	prober  view.Prober
-	zone    string // of this agent
+	zones   *Zones
 	timeout time.Duration
 	log     *zap.Logger
 }
 
 func newForwarded(key int16, cfg Config) *forwarded {
-	return &forwarded{key: key, to: cfg.Forwarder, prober: cfg.Prober, zone: cfg.Zone, timeout: cfg.ForwardTimeout, log: cfg.Log}
+	return &forwarded{key: key, to: cfg.Forwarder, prober: cfg.Prober, zones: cfg.Zones, timeout: cfg.ForwardTimeout, log: cfg.Log}
 }
 
 func (f *forwarded) Key() int16 { return f.key }
@@ -72,7 +72,7 @@ func (f *forwarded) ask(ctx context.Context, req *edge.Request, forward forwardF
 	}
 	ctx, cancel := f.bound(ctx, req)
 	defer cancel()
-	body, err := forward(ctx, forwardOf(req, f.zone))
+	body, err := forward(ctx, forwardOf(req, f.zones))
 	if err == nil {
 		return edge.Reply{Head: body, Errors: forwardedCodes(req.Key, req.Version, body)}
 	}
@@ -105,8 +105,8 @@ func (f *forwarded) bound(ctx context.Context, req *edge.Request) (context.Conte
 }
 
 // forwardOf is a request as the control plane gets it. The body is valid during the call.
-func forwardOf(req *edge.Request, zone string) client.Forward {
-	zone, _ = ClientZone(req.ClientID, zone)
+func forwardOf(req *edge.Request, zones *Zones) client.Forward {
+	zone, _ := zones.Of(req)
 	return client.Forward{
 		Key: req.Key, Version: req.Version, Body: req.Body,
 		Principal: req.Client.Principal, ClientID: req.ClientID, Host: req.Client.Host,

@@ -88,7 +88,7 @@ func TestForward_PassesBytesAndOrigin(t *testing.T) {
 		got.Body = append([]byte(nil), f.Body...)
 		return []byte("answer"), nil
 	})
-	cfg := Config{Forwarder: to, Zone: "here"}
+	cfg := Config{Forwarder: to, Zones: zonesOf(t, "here")}
 	cfg.ApplyDefaults()
 	in := kmsg.NewPtrDescribeClusterRequest()
 	reply := start(t, newForwarded(in.Key(), cfg), 1, in, "me")()

@@ -55,8 +55,8 @@ type Config struct {
 	Forwarder Forwarder
 	// Prober tells how new a request is, for those that must not act on a later transaction than theirs.
 	Prober view.Prober
-	// Zone is this agent's, taken for clients that name none.
-	Zone string
+	// Zones tells the zones of clients. Default: none is known.
+	Zones *Zones
 	// ForwardTimeout bounds the wait for the control plane; default 20 s.
 	ForwardTimeout time.Duration
 	Log            *zap.Logger
@@ -66,6 +66,9 @@ type Config struct {
 func (c *Config) ApplyDefaults() {
 	if c.ForwardTimeout == 0 {
 		c.ForwardTimeout = forwardTimeout
+	}
+	if c.Zones == nil {
+		c.Zones = new(Zones)
 	}
 	if c.Log == nil {
 		c.Log = zap.NewNop()

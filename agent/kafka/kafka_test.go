@@ -131,7 +131,7 @@ func TestNew_WantsEveryAPIOnce(t *testing.T) {
 // requests.
 func TestHandler_FranzGo(t *testing.T) {
 	catalogue := view.NewCatalogue()
-	views := NewViews(catalogue, "a")
+	views := NewViews(catalogue, zonesOf(t, "a"))
 	to := forwarderFunc(func(_ context.Context, f client.Forward) ([]byte, error) {
 		require.Equal(t, int16(kmsg.CreateTopics), f.Key)
 		require.Equal(t, "me,zone=b", f.ClientID)
@@ -154,7 +154,7 @@ func TestHandler_FranzGo(t *testing.T) {
 			NewMetadata(MetadataConfig{Catalogue: catalogue, Views: views, Prober: fresh}),
 			NewFindCoordinator(catalogue, views),
 		),
-		Forwarder: to, Zone: "a",
+		Forwarder: to, Zones: zonesOf(t, "a"),
 	})
 	require.NoError(t, err)
 	server, err := edge.New(edge.Config{Handler: handler, Listeners: []edge.Listener{{Name: "main", Address: "127.0.0.1:0"}}})

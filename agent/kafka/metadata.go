@@ -109,7 +109,7 @@ func (m *Metadata) answer(ctx context.Context, req *edge.Request, in *kmsg.Metad
 	out.Topics = []kmsg.MetadataResponseTopic{}
 	if all := in.Topics == nil || req.Version == 0 && len(in.Topics) == 0; all {
 		s = m.newest(ctx, s)
-		zone := m.cfg.Views.of(s, req.ClientID, req.Client.Listener)
+		zone := m.cfg.Views.of(s, req)
 		for t := range s.Topics() {
 			out.Topics = append(out.Topics, topicAnswer(zone, t, in))
 		}
@@ -122,7 +122,7 @@ func (m *Metadata) answer(ctx context.Context, req *edge.Request, in *kmsg.Metad
 	}
 	topics := dedupe(in)
 	s, results := m.find(ctx, req, s, topics, in.AllowAutoTopicCreation)
-	zone := m.cfg.Views.of(s, req.ClientID, req.Client.Listener)
+	zone := m.cfg.Views.of(s, req)
 	for i, r := range results {
 		out.Topics = append(out.Topics, resultAnswer(zone, topics[i], r, in))
 	}

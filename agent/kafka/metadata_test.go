@@ -28,7 +28,7 @@ func never(t *testing.T) view.Prober {
 }
 
 func metadataOf(c *view.Catalogue, p view.Prober, creator TopicCreator) *Metadata {
-	return NewMetadata(MetadataConfig{Catalogue: c, Views: NewViews(c, "a"), Prober: p, Creator: creator})
+	return NewMetadata(MetadataConfig{Catalogue: c, Views: NewViews(c, &Zones{own: "a"}), Prober: p, Creator: creator})
 }
 
 // metadataRequest asks for topics by name; none: all topics.
@@ -225,7 +225,7 @@ func TestMetadata_AutoCreate(t *testing.T) {
 		return out.AppendTo(nil), nil
 	})
 	fresh := proberFunc(func(context.Context) (uint64, error) { return 2, nil })
-	m := metadataOf(c, fresh, NewAutoCreate(to, "a"))
+	m := metadataOf(c, fresh, NewAutoCreate(to, zonesOf(t, "a")))
 
 	in := metadataRequest("alpha", "new", "refused", "later", "not valid")
 	in.AllowAutoTopicCreation = false
@@ -279,7 +279,7 @@ func TestViews_FollowTheMembership(t *testing.T) {
 
 func TestFindCoordinator(t *testing.T) {
 	c := catalogueOf(t)
-	f := NewFindCoordinator(c, NewViews(c, "a"))
+	f := NewFindCoordinator(c, NewViews(c, zonesOf(t, "a")))
 	for version := int16(0); version <= 6; version++ {
 		in := kmsg.NewPtrFindCoordinatorRequest()
 		in.CoordinatorKey, in.CoordinatorKeys = "g1", []string{"g1", "g2"}
@@ -300,7 +300,7 @@ func TestFindCoordinator(t *testing.T) {
 	require.Equal(t, kerr.InvalidRequest.Code, out.Coordinators[0].ErrorCode)
 
 	empty := view.NewCatalogue()
-	f = NewFindCoordinator(empty, NewViews(empty, "a"))
+	f = NewFindCoordinator(empty, NewViews(empty, zonesOf(t, "a")))
 	in := kmsg.NewPtrFindCoordinatorRequest()
 	in.CoordinatorKey = "g"
 	require.Equal(t, kerr.CoordinatorNotAvailable.Code, call[*kmsg.FindCoordinatorResponse](t, f, 0, in, "").ErrorCode)

@@ -98,7 +98,7 @@ func (l *leaderHints) add(a *kmsg.ProduceResponseTopicPartition, p *producePart)
 		return
 	}
 	if l.zone == nil {
-		l.zone = r.api.cfg.Views.of(r.api.cfg.Catalogue.Load(), r.req.ClientID, r.req.Client.Listener)
+		l.zone = r.api.cfg.Views.of(r.api.cfg.Catalogue.Load(), r.req)
 		l.named = make(map[int32]bool)
 	}
 	if a.Partition < 0 || a.Partition >= p.topic.Partitions || len(l.zone.brokers) == 0 {

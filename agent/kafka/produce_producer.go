@@ -69,7 +69,7 @@ func (t *transactionalIDs) learn(producerID int64, name string) {
 func (t *transactionalIDs) ask(ctx context.Context, req *edge.Request, name string) (int64, error) {
 	in := kmsg.NewPtrDescribeTransactionsRequest()
 	in.TransactionalIDs = []string{name}
-	f := forwardOf(req, "")
+	f := forwardOf(req, new(Zones))
 	f.Key, f.Version, f.Body = in.Key(), in.Version, in.AppendTo(nil)
 	body, err := t.to.Forward(ctx, f)
 	if err != nil {

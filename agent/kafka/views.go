@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/freshet-io/freshet/agent/edge"
 	"github.com/freshet-io/freshet/agent/view"
 	"github.com/freshet-io/freshet/internal/assign"
 	"github.com/freshet-io/freshet/metadata/id"
@@ -22,12 +23,12 @@ const (
 // Views are the cluster as clients of a zone see it by a listener: which agents there are and which of them each
 // partition belongs to (design.md 8). A view is a pure function of the membership, so all agents show the same.
 //
-// A client sees the agents of its zone; all of them if the zone has none. If it named its zone itself, it sees one
-// replica per other zone too, so that it can tell racks apart. A client that did not is in the zone of whichever agent
-// it reached: showing it other zones' agents would let it wander.
+// A client sees the agents of its zone; all of them if the zone has none. If its zone is known wherever it calls, it sees one
+// replica per other zone too, so that it can tell racks apart. One of which nothing is known is in the zone of whichever
+// agent it reached: showing it other zones' agents would let it wander.
 type Views struct {
 	catalogue *view.Catalogue
-	zone      string // of this agent
+	zones     *Zones
 
 	mu struct {
 		sync.Mutex
@@ -43,15 +44,15 @@ type viewKey struct {
 	listener string
 }
 
-// NewViews builds the views of a catalogue. Zone is this agent's, taken for clients that name none.
-func NewViews(catalogue *view.Catalogue, zone string) *Views {
-	return &Views{catalogue: catalogue, zone: zone}
+// NewViews builds the views of a catalogue.
+func NewViews(catalogue *view.Catalogue, zones *Zones) *Views {
+	return &Views{catalogue: catalogue, zones: zones}
 }
 
-// of gives a client's view of a snapshot.
-func (v *Views) of(s *view.Snapshot, clientID, listener string) *zoneView {
-	zone, named := ClientZone(clientID, v.zone)
-	key := viewKey{zone, named, listener}
+// of gives the view that a request's client has of a snapshot.
+func (v *Views) of(s *view.Snapshot, req *edge.Request) *zoneView {
+	zone, named := v.zones.Of(req)
+	key := viewKey{zone, named, req.Client.Listener}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.mu.views == nil || v.mu.version != s.Version || !slices.Equal(v.mu.members, s.Members) ||

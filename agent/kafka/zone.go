@@ -1,16 +1,96 @@
 package kafka
 
-import "strings"
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/freshet-io/freshet/agent/edge"
+)
 
 // zoneTokens are the client-id tokens that name a client's zone, those of other systems among them, so that a client
 // set up for one of these needs no change (design.md 8). Earlier ones win.
 var zoneTokens = []string{"zone", "freshet_zone", "ws_az", "warpstream_az", "automq_az", "diskless_az"}
 
-// ClientZone gives the zone that a client id names by one of the zoneTokens, as token=zone standing alone between
-// commas, semicolons, ampersands or white space; fallback and false if it names none.
-func ClientZone(clientID, fallback string) (zone string, named bool) {
+// Zones tells in which zone a client is. The zero value knows none.
+type Zones struct {
+	own       string
+	networks  []network // longest prefixes first
+	listeners map[string]string
+}
+
+type network struct {
+	prefix netip.Prefix
+	zone   string
+}
+
+// NewZones makes the zones of an agent in zone own. networks are entries prefix=zone (10.0.1.0/24=eu-1a), which should be
+// the same on all agents; listeners are entries listener=zone, for listeners that one zone's clients alone reach. The
+// error gives all faults.
+func NewZones(own string, networks, listeners []string) (*Zones, error) {
+	z := &Zones{own: own, listeners: make(map[string]string)}
+	var faults []error
+	for _, entry := range networks {
+		text, zone, ok := strings.Cut(entry, "=")
+		prefix, err := netip.ParsePrefix(text)
+		if !ok || zone == "" || err != nil {
+			faults = append(faults, fmt.Errorf("client network %q: want prefix=zone, as 10.0.1.0/24=eu-1a", entry))
+			continue
+		}
+		z.networks = append(z.networks, network{prefix.Masked(), zone})
+	}
+	for _, entry := range listeners {
+		name, zone, ok := strings.Cut(entry, "=")
+		if !ok || zone == "" {
+			faults = append(faults, fmt.Errorf("listener's zone %q: want listener=zone", entry))
+			continue
+		}
+		z.listeners[name] = zone
+	}
+	slices.SortStableFunc(z.networks, func(a, b network) int { return cmp.Compare(b.prefix.Bits(), a.prefix.Bits()) })
+	return z, errors.Join(faults...)
+}
+
+// Of gives a client's zone: what its client id says, else the network that it calls from, else the listener that it
+// reached, else the agent's own (design.md 8). named tells whether every agent would say the same, whatever listener
+// of which the client reached: by its client id or its network.
+func (z *Zones) Of(req *edge.Request) (zone string, named bool) {
+	if zone, named = tokenZone(req.ClientID); named {
+		return zone, true
+	}
+	if len(z.networks) > 0 {
+		if zone, named = z.networkZone(req.Client.Host); named {
+			return zone, true
+		}
+	}
+	if zone, bound := z.listeners[req.Client.Listener]; bound {
+		return zone, false
+	}
+	return z.own, false
+}
+
+func (z *Zones) networkZone(host string) (zone string, found bool) {
+	address, err := netip.ParseAddr(host)
+	if err != nil {
+		return "", false
+	}
+	address = address.Unmap().WithZone("")
+	for _, n := range z.networks {
+		if n.prefix.Contains(address) {
+			return n.zone, true
+		}
+	}
+	return "", false
+}
+
+// tokenZone gives the zone that a client id names by one of the zoneTokens, as token=zone standing alone between
+// commas, semicolons, ampersands or white space.
+func tokenZone(clientID string) (zone string, named bool) {
 	if !strings.Contains(clientID, "=") {
-		return fallback, false
+		return "", false
 	}
 	parts := strings.FieldsFunc(clientID, func(r rune) bool { return strings.ContainsRune(",;& \t", r) })
 	for _, token := range zoneTokens {
@@ -20,5 +100,5 @@ func ClientZone(clientID, fallback string) (zone string, named bool) {
 			}
 		}
 	}
-	return fallback, false
+	return "", false
 }

@@ -4,7 +4,17 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/freshet-io/freshet/agent/edge"
 )
+
+// zonesOf are the zones of an agent that knows nothing but its own.
+func zonesOf(t *testing.T, own string) *Zones {
+	t.Helper()
+	z, err := NewZones(own, nil, nil)
+	require.NoError(t, err)
+	return z
+}
 
 func TestClientZone(t *testing.T) {
 	for clientID, want := range map[string]string{
@@ -24,7 +34,7 @@ func TestClientZone(t *testing.T) {
 		"svc-zone=a":                  "",
 		"app=x,zone=with=equals,more": "with=equals",
 	} {
-		zone, named := ClientZone(clientID, "here")
+		zone, named := zonesOf(t, "here").Of(&edge.Request{ClientID: clientID, Client: &edge.Client{Host: "10.0.0.1"}})
 		if want == "" {
 			require.Equal(t, "here", zone, clientID)
 			require.False(t, named, clientID)
@@ -33,4 +43,31 @@ func TestClientZone(t *testing.T) {
 		require.Equal(t, want, zone, clientID)
 		require.True(t, named, clientID)
 	}
+}
+
+func TestZones_NetworksAndListeners(t *testing.T) {
+	z, err := NewZones("own", []string{"10.0.0.0/8=wide", "10.0.1.77/24=a", "2001:db8::/32=six"}, []string{"external=lb"})
+	require.NoError(t, err)
+	for _, c := range []struct {
+		clientID, host, listener string
+		zone                     string
+		named                    bool
+	}{
+		{"", "10.0.1.5", "", "a", true},
+		{"", "10.9.9.9", "", "wide", true},
+		{"", "::ffff:10.0.1.5", "", "a", true},
+		{"", "2001:db8::1", "", "six", true},
+		{"zone=b", "10.0.1.5", "external", "b", true},
+		{"", "10.0.1.5", "external", "a", true},
+		{"", "192.168.1.1", "external", "lb", false},
+		{"", "192.168.1.1", "", "own", false},
+		{"", "no address", "", "own", false},
+	} {
+		zone, named := z.Of(&edge.Request{ClientID: c.clientID, Client: &edge.Client{Host: c.host, Listener: c.listener}})
+		require.Equal(t, c.zone, zone, "%+v", c)
+		require.Equal(t, c.named, named, "%+v", c)
+	}
+	_, err = NewZones("", []string{"10.0.0.0=a", "10.0.0.0/8", "10.0.0.0/8="}, []string{"x", "y="})
+	require.ErrorContains(t, err, `"10.0.0.0=a"`)
+	require.ErrorContains(t, err, `"y="`)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"math"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/freshet-io/freshet/internal/config"
 	"github.com/freshet-io/freshet/internal/logging"
 	"github.com/freshet-io/freshet/internal/tlsfiles"
+	"github.com/freshet-io/freshet/internal/zone"
 )
 
 // agentSettings are an agent's configuration as flags say it.
@@ -40,8 +42,9 @@ func newAgent(p process) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&s.BucketURL, "bucket", s.BucketURL, bucketHelp)
 	f.StringVar(&s.VirtualCluster, "virtual-cluster", s.VirtualCluster, "name of the virtual cluster to serve")
-	f.StringVar(&s.Zone, "zone", s.Zone, "availability zone this agent runs in")
+	f.StringVar(&s.Zone, "zone", s.Zone, "availability zone this agent runs in; auto: ask the platform (ECS task metadata, instance metadata of AWS, GCP, Azure)")
 	f.Var(config.List(&s.ControlPlane), "control-plane", "host:port of control-plane replicas; one is enough to find the others")
+	f.Var(config.List(&s.Roles), "roles", "work that the agent does: produce and fetch (clients are sent to it) and jobs (compaction in the background)")
 	f.StringVar(&s.AgentKey, "agent-key", s.AgentKey, "key that the control plane knows agents by; better given in the environment")
 	f.BoolVar(&s.forceTLS, "control-plane-tls", s.forceTLS, "use TLS to the control plane")
 	f.StringVar(&s.controlPlaneTLS.CA, "control-plane-tls-ca", "", "PEM file of certificates to trust for the control plane; implies --control-plane-tls")
@@ -58,10 +61,13 @@ const bucketHelp = "object store: s3://bucket/prefix?region=...&endpoint=...&pat
 
 // bindKafka adds the flags of what clients see.
 func bindKafka(f *pflag.FlagSet, s *agentSettings) {
-	f.Var(config.List(&s.Listen), "kafka-listen", "addresses for Kafka clients, host:port or host:first-last; each port is a broker to clients, "+
+	f.Var(config.List(&s.Listen), "kafka-listen", "addresses for Kafka clients, [listener=]host:port or [listener=]host:first-last; each port is a broker to clients, "+
 		"which lets those that bound their requests per broker have more in flight")
-	f.Var(config.List(&s.Advertise), "advertise", "what clients are told to connect to: one host, or host:port for each port; "+
-		"if not given, the host listened on, or this machine's name")
+	f.Var(config.List(&s.Advertise), "advertise", "what clients are told to connect to: [listener=] and one host, or host:port for each port; "+
+		"{zone}, {hostname} and {ip} are filled in; if not given, the host listened on, or this machine's name")
+	f.Var(config.List(&s.ClientNetworks), "client-zones", "zones of clients by network, as 10.0.1.0/24=eu-1a, for clients that do not name theirs in the client id; "+
+		"the same on all agents")
+	f.Var(config.List(&s.ListenerZones), "listener-zones", "zones of clients by the listener they reach, as external=eu-1a, for all others")
 	f.StringVar(&s.kafkaTLS.Cert, "kafka-tls-cert", "", "PEM file of the certificate for Kafka clients; turns TLS on")
 	f.StringVar(&s.kafkaTLS.Key, "kafka-tls-key", "", "PEM file of that certificate's key")
 	f.StringVar(&s.kafkaTLS.CA, "kafka-tls-client-ca", "", "PEM file of certificates that clients' certificates must be signed by")
@@ -96,6 +102,9 @@ func (s *agentSettings) run(cmd *cobra.Command, p process) error {
 	if err := s.complete(log); err != nil {
 		return &cli.UsageError{Message: err.Error()}
 	}
+	if err := s.findZone(cmd.Context()); err != nil {
+		return err
+	}
 	s.MemoryLimit = memoryLimit(s.MemoryLimit, math.MaxInt64)
 	if err := s.Validate(); err != nil {
 		return &cli.UsageError{Message: err.Error()}
@@ -107,6 +116,21 @@ func (s *agentSettings) run(cmd *cobra.Command, p process) error {
 		return err
 	}
 	return a.Run(cmd.Context())
+}
+
+// zoneAuto as the zone asks the platform for it.
+const zoneAuto = "auto"
+
+// findZone asks the platform for the zone, if that is wanted. Not to know it is an error: an agent in the wrong zone, or
+// in none, would have its clients pay for traffic between zones.
+func (s *agentSettings) findZone(ctx context.Context) (err error) {
+	if s.Zone != zoneAuto {
+		return nil
+	}
+	if s.Zone, err = (zone.Detector{}).Detect(ctx); err != nil {
+		return fmt.Errorf("--zone auto: %w; name it by --zone or FRESHET_ZONE", err)
+	}
+	return nil
 }
 
 // complete turns files into what the agent takes.
