@@ -83,8 +83,8 @@ func setDefault[T comparable](p *T, value T) {
 // Validate gives all faults at once.
 func (s *Settings) Validate() error {
 	var errs []error
-	if s.Interval < 0 || s.First.Age < 0 || s.Second.Age < 0 {
-		errs = append(errs, errors.New("jobs: times must be positive"))
+	if s.Interval < minInterval || s.First.Age < 0 || s.Second.Age < 0 {
+		errs = append(errs, fmt.Errorf("jobs: times must be positive, the interval of planning at least %v", minInterval))
 	}
 	if s.PerAgent < 1 || s.PerAgent > maxPerAgent {
 		errs = append(errs, fmt.Errorf("jobs at once per agent %d: 1 to %d", s.PerAgent, maxPerAgent))
@@ -122,6 +122,8 @@ const (
 	minLease = 15 * time.Second
 	// startLease is the lease of a job that its runner has not spoken of: the plan may have been lost with the stream.
 	startLease = 20 * time.Second
+	// minInterval is the least interval of planning: each round has the next commits copy what they change.
+	minInterval = 50 * time.Millisecond
 	// leaseCheck is how often leases are looked at.
 	leaseCheck = time.Second
 	// minPause is the least time between the ends of rounds and the next: many jobs may end at once.

@@ -50,9 +50,10 @@ func (t *Tenure) wake() {
 // in the next round.
 func (t *Tenure) Run(ctx context.Context) {
 	defer t.metrics.clear()
-	check := time.NewTicker(leaseCheck)
+	pause := min(minPause, t.settings.Interval)
+	check := time.NewTicker(min(leaseCheck, t.settings.Interval))
 	defer check.Stop()
-	next := time.Now().Add(minPause)
+	next := time.Now().Add(pause)
 	soonest := next
 	for {
 		select {
@@ -75,7 +76,7 @@ func (t *Tenure) Run(ctx context.Context) {
 		}
 		took := time.Since(began)
 		t.metrics.rounds.Observe(took.Seconds())
-		soonest = time.Now().Add(max(minPause, load*took))
+		soonest = time.Now().Add(max(pause, load*took))
 		next = began.Add(max(t.settings.Interval, load*took))
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/freshet-io/freshet/agent"
+	"github.com/freshet-io/freshet/controlplane/job"
 	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/controlplane/replica"
 	"github.com/freshet-io/freshet/controlplane/session"
@@ -33,11 +34,13 @@ type options struct {
 	seed     uint64
 	replicas int // default 2
 	agents   int // default 2
+	zones    int // agents are placed in them in turn and share caches; 0: none, and nothing is shared
 	hedge    bool
 	memory   int64 // per agent; default 256 MiB
 	limits   session.Limits
 	replica  func(*replica.Config)
 	agent    func(*agent.Config)
+	jobs     *job.Settings // of background jobs; nil: none are planned
 
 	replicaNames []string
 }
@@ -61,6 +64,7 @@ type cluster struct {
 type node struct {
 	c        *cluster
 	name     string
+	zone     string
 	agent    *agent.Agent
 	link     *link
 	registry *prometheus.Registry
@@ -140,12 +144,19 @@ func (c *cluster) startAgentAt(address string) *node {
 		c: c, name: fmt.Sprintf("agent-%d", c.started), link: newLink(c.net), registry: prometheus.NewRegistry(),
 		ended: make(chan error, 1),
 	}
+	if c.opts.zones > 0 {
+		a.zone = fmt.Sprintf("zone-%d", c.started%c.opts.zones)
+	}
 	c.started++
 	cfg := agent.Config{
+		Zone: a.zone,
 		VirtualCluster: vc, ControlPlane: c.opts.replicaNames, AgentKey: agentKey, DialControlPlane: a.link.dial,
 		Bucket: shared{c.objects}, Hedge: c.opts.hedge, Listen: []string{address}, HTTPListen: "127.0.0.1:0",
 		MemoryLimit: c.opts.memory, PutBudget: 50, DrainTimeout: 2 * time.Second,
 		Log: c.logger.Named(a.name), Registry: a.registry,
+	}
+	if c.opts.zones > 0 {
+		cfg.Peers.Listen = "127.0.0.1:0"
 	}
 	if c.opts.agent != nil {
 		c.opts.agent(&cfg)
@@ -212,16 +223,21 @@ func (c *cluster) await(what string, cond func() bool) {
 	require.Eventually(c.t, cond, patience, 5*time.Millisecond, what)
 }
 
-// awaitMembers waits until every agent shows all agents.
+// awaitMembers waits until every agent shows all agents of its zone.
 func (c *cluster) awaitMembers() {
 	c.t.Helper()
 	for _, a := range c.agents {
-		client := c.pinned(a)
+		client, all := c.pinned(a), 0
+		for _, other := range c.agents {
+			if other.zone == a.zone {
+				all++
+			}
+		}
 		c.await("the members at "+a.name, func() bool {
 			ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
 			defer cancel()
 			m, err := kadm.NewClient(client).BrokerMetadata(ctx)
-			return err == nil && len(m.Brokers) == len(c.agents)
+			return err == nil && len(m.Brokers) == all
 		})
 		client.Close()
 	}

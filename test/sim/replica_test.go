@@ -13,6 +13,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/admin"
 	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/controlplane/group"
+	"github.com/freshet-io/freshet/controlplane/job"
 	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/controlplane/replica"
 	"github.com/freshet-io/freshet/controlplane/session"
@@ -42,6 +43,7 @@ type controlPlane struct {
 	name    string
 	store   *memlog.Replica // with the faults of its way to the log
 	replica *replica.Replica
+	jobs    *job.Planner // nil if none are planned
 	server  *grpc.Server
 	cancel  context.CancelFunc
 	ended   chan error
@@ -54,7 +56,7 @@ func (c *cluster) startReplica(name string) *controlPlane {
 	metadataLog, way, err := c.log.Open(name, metalog.Config{Timing: timing, Logger: log})
 	require.NoError(c.t, err)
 	p := &controlPlane{c: c, name: name, store: way, ended: make(chan error, 1)}
-	sessions := session.NewCluster(session.ClusterConfig{
+	sides := session.ClusterConfig{
 		Name: vc, BundlePrefix: bundlePrefix, Locator: p, Limits: c.opts.limits, Log: log,
 		NewForwards: func(o *owner.Owner, spawn session.Spawn) session.Forwards {
 			groups, err := group.New(group.Config{Log: log}, o, spawn)
@@ -64,7 +66,13 @@ func (c *cluster) startReplica(name string) *controlPlane {
 			return newForwards(spawn, groups, admin.New(admin.Config{Log: log}, o), txn.New(txn.Config{Log: log}, o))
 		},
 		Waits: group.Waits,
-	})
+	}
+	if c.opts.jobs != nil {
+		p.jobs, err = job.New(job.Config{Settings: *c.opts.jobs, Log: log})
+		require.NoError(c.t, err)
+		sides.NewJobs = func(o *owner.Owner, r session.Runners) session.Jobs { return p.jobs.Tenure(o, r) }
+	}
+	sessions := session.NewCluster(sides)
 	cfg := replica.Config{
 		Replica: name, Address: name, Log: metadataLog, Bucket: c.objects, SnapshotPrefix: snapshotPrefix,
 		OnOwner: func(o *owner.Owner) func() {
