@@ -209,6 +209,7 @@ func FuzzInspect(f *testing.F) {
 	require.NoError(f, e.Batch(batch(1, 3, 10)))
 	one, _ := e.Finish()
 	f.Add(bytes.Join(one.Buffers, nil))
+	f.Add(longTable(3))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		d, err := bundle.Inspect(bytes.NewReader(data), int64(len(data)))
 		if err != nil {

@@ -21,4 +21,8 @@ func TestClaimsAllocateNothing(t *testing.T) {
 	hostile.Claims(t, bytes.Join(sealed.Buffers, nil), 256<<10, func(p []byte) {
 		_, _ = bundle.Inspect(bytes.NewReader(p), int64(len(p)))
 	})
+	hostile.Claims(t, longTable(3), 256<<10, func(p []byte) {
+		_, _ = bundle.Inspect(bytes.NewReader(p), int64(len(p)))
+		_, _, _ = bundle.ParseSeek(p)
+	})
 }

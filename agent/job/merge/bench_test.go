@@ -67,7 +67,7 @@ func uniform(n, size, partitions, batchBytes int) (same, *job.Plan) {
 
 // TestRun_MemoryIsBounded merges much more than it may hold.
 func TestRun_MemoryIsBounded(t *testing.T) {
-	const inputs, size, part = 64, 8 << 20, 8 << 20
+	const inputs, size, part = 32, 8 << 20, 8 << 20
 	b, plan := uniform(inputs, size, 16, 16<<10)
 	heap := func() int64 {
 		runtime.GC()
@@ -76,9 +76,9 @@ func TestRun_MemoryIsBounded(t *testing.T) {
 		return int64(m.HeapAlloc)
 	}
 	before, most, looked := heap(), int64(0), int64(0)
-	e := merge.Env{Bucket: b, Prefix: prefix, PartBytes: part, BundleBytes: 200 << 20, BuffersBytes: 8 << 20}
+	e := merge.Env{Bucket: b, Prefix: prefix, PartBytes: part, BundleBytes: 100 << 20, BuffersBytes: 8 << 20}
 	_, err := merge.Run(t.Context(), plan, func(n int64) {
-		if n-looked > 20<<20 {
+		if n-looked > 15<<20 {
 			looked = n
 			most = max(most, heap()-before)
 		}
