@@ -1,0 +1,379 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/freshet-io/freshet/controlplane/lifecycle"
+	"github.com/freshet-io/freshet/controlplane/replica"
+	"github.com/freshet-io/freshet/controlplane/session"
+	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/extent"
+	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/metadata/job"
+	"github.com/freshet-io/freshet/objstore"
+	"github.com/freshet-io/freshet/objstore/bundle"
+)
+
+// driven is a clock that a test can advance.
+type driven struct{ ahead atomic.Int64 }
+
+func (d *driven) now() time.Time          { return time.Now().Add(time.Duration(d.ahead.Load())) }
+func (d *driven) advance(t time.Duration) { d.ahead.Add(int64(t)) }
+
+// drivenBucket is the store as of that clock.
+type drivenBucket struct {
+	objstore.Bucket
+	clock *driven
+}
+
+func (b drivenBucket) Now(context.Context) (time.Time, error) { return b.clock.now(), nil }
+
+func (b drivenBucket) List(ctx context.Context, prefix, startAfter string, limit int) ([]objstore.Info, error) {
+	page, err := b.Bucket.List(ctx, prefix, startAfter, limit)
+	for i := range page {
+		page[i].Modified = page[i].Modified.Add(time.Duration(b.clock.ahead.Load()))
+	}
+	return page, err
+}
+
+// newLivingCluster is a cluster with retention, garbage and sweeps, whose time is the clock's.
+func newLivingCluster(t *testing.T, clock *driven) (c *cluster, undamaged func()) {
+	t.Helper()
+	var works []*lifecycle.Lifecycle
+	c = newCluster(t, options{
+		limits: session.Limits{SessionTimeout: time.Second},
+		replica: func(cfg *replica.Config) {
+			cfg.Owner.Now, cfg.Tick = clock.now, 50*time.Millisecond
+			cfg.SnapshotInterval, cfg.SnapshotPoll = 100*time.Millisecond, 50*time.Millisecond
+			work, err := lifecycle.New(lifecycle.Config{
+				Settings: lifecycle.Settings{
+					RetentionCheck: 100 * time.Millisecond, GarbageCheck: 100 * time.Millisecond, ScrubInterval: 10 * time.Millisecond,
+				},
+				Bucket: drivenBucket{cfg.Bucket, clock}, BundlePrefix: bundlePrefix, Log: cfg.Logger,
+			})
+			require.NoError(t, err)
+			works = append(works, work)
+			cfg.Beside = func(ctx context.Context, tn replica.Tenure) {
+				work.Run(ctx, lifecycle.Tenure{Owner: tn.Owner, Kept: tn.Kept, WantSnapshot: tn.WantSnapshot})
+			}
+		},
+	})
+	return c, func() {
+		t.Helper()
+		c.state(func(s *metadata.State) {
+			for _, work := range works {
+				require.Empty(t, work.Damaged(s), "found by the scrubber")
+			}
+		})
+	}
+}
+
+// bundles gives the keys of the bundles in the store.
+func (c *cluster) bundles() (keys []string) {
+	c.t.Helper()
+	for after := bundlePrefix; ; {
+		page, err := c.audit.List(c.t.Context(), bundlePrefix, after, objstore.MaxKeys)
+		require.NoError(c.t, err)
+		if len(page) == 0 {
+			return keys
+		}
+		for _, info := range page {
+			keys, after = append(keys, info.Key), info.Key
+		}
+	}
+}
+
+// known tells whether the state knows of a bundle, live or dead.
+func (c *cluster) known(key string) (known bool) {
+	c.t.Helper()
+	b, err := bundle.ParseKey(bundlePrefix, key)
+	require.NoError(c.t, err)
+	c.state(func(s *metadata.State) { _, _, _, known = s.Bundle(b) })
+	return known
+}
+
+func (c *cluster) state(fn func(s *metadata.State)) {
+	c.t.Helper()
+	_, err := c.tenure.Load().Read(fn)
+	require.NoError(c.t, err)
+}
+
+// orphans counts the bundles that the state does not know.
+func (c *cluster) orphans() (n int) {
+	c.t.Helper()
+	for _, key := range c.bundles() {
+		if !c.known(key) {
+			n++
+		}
+	}
+	return n
+}
+
+func (c *cluster) propose(cmd metadata.Command) metadata.Result {
+	c.t.Helper()
+	result, _, err := c.tenure.Load().Propose(c.t.Context(), cmd)
+	require.NoError(c.t, err)
+	require.NoError(c.t, result.Err)
+	return result
+}
+
+func (c *cluster) topicID(name string) (topic id.Topic) {
+	c.t.Helper()
+	c.state(func(s *metadata.State) {
+		t, ok := s.TopicByName(name)
+		require.True(c.t, ok, name)
+		topic = t.ID
+	})
+	return topic
+}
+
+// produceLines writes numbered lines, one a batch.
+func produceLines(t *testing.T, client *kgo.Client, topic string, from, to int) {
+	t.Helper()
+	for i := from; i < to; i++ {
+		r := &kgo.Record{Topic: topic, Value: fmt.Appendf(nil, "%d", i)}
+		require.NoError(t, client.ProduceSync(t.Context(), r).FirstErr())
+	}
+}
+
+// consumeLines reads so many records of a topic from its beginning. Not one fetch may end in an error.
+func (c *cluster) consumeLines(a *node, topic string, count int) (values []string) {
+	c.t.Helper()
+	client := c.pinned(a, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
+	defer cancel()
+	for len(values) < count {
+		fetches := client.PollFetches(ctx)
+		require.NoError(c.t, fetches.Err())
+		fetches.EachRecord(func(r *kgo.Record) { values = append(values, string(r.Value)) })
+	}
+	return values
+}
+
+func lines(from, to int) (want []string) {
+	for i := from; i < to; i++ {
+		want = append(want, fmt.Sprint(i))
+	}
+	return want
+}
+
+// Agents are killed between the PUT of a bundle and its commit: the sweep finds what they left, and nothing else. A topic
+// comes back after its deletion as it was. And when all topics are deleted and the time is over, the bucket is empty but
+// for snapshots, and so are the state's tables.
+func TestLifecycle_NothingLeaks(t *testing.T) {
+	clock := &driven{}
+	c, undamaged := newLivingCluster(t, clock)
+	c.createTopic("t", 1)
+	c.createTopic("other", 1)
+	client := c.pinned(c.agents[0])
+	produceLines(t, client, "t", 0, 20)
+	produceLines(t, client, "other", 0, 3)
+
+	victim := c.agents[1]
+	doomed := c.pinned(victim, kgo.DisableIdempotentWrite(), kgo.RequiredAcks(kgo.LeaderAck()), kgo.MaxProduceRequestsInflightPerBroker(8))
+	produceLines(t, doomed, "t", 20, 21)
+	victim.link.setDown(true)
+	before := len(c.bundles())
+	for range 5 {
+		doomed.Produce(t.Context(), &kgo.Record{Topic: "t", Value: []byte("lost")}, func(*kgo.Record, error) {})
+	}
+	c.await("a PUT without a commit", func() bool { return len(c.bundles()) > before })
+	require.Positive(t, c.orphans())
+	victim.crash()
+	doomed.CloseAllowingRebalance()
+	c.await("the session to end", func() bool {
+		ended := 0
+		c.state(func(s *metadata.State) {
+			for range s.EndedWriters() {
+				ended++
+			}
+		})
+		return ended == 1
+	})
+	known := len(c.bundles()) - c.orphans()
+	clock.advance(11 * time.Minute)
+	c.await("the sweep", func() bool { return c.orphans() == 0 })
+	require.Len(t, c.bundles(), known, "nothing else went")
+
+	topic := c.topicID("t")
+	c.propose(&metadata.DeleteTopic{ID: topic, KeepMs: (24 * time.Hour).Milliseconds()})
+	c.await("the deletion at the agent", func() bool {
+		listed, err := kadm.NewClient(client).ListTopics(t.Context())
+		return err == nil && !listed.Has("t")
+	})
+	clock.advance(23 * time.Hour)
+	c.propose(&metadata.Tick{})
+	c.propose(&metadata.UndeleteTopic{ID: topic})
+	c.await("the topic at the agent", func() bool {
+		listed, err := kadm.NewClient(client).ListTopics(t.Context())
+		return err == nil && listed.Has("t")
+	})
+	require.Equal(t, lines(0, 21), c.consumeLines(c.agents[0], "t", 21))
+	undamaged()
+
+	for _, name := range []string{"t", "other"} {
+		c.propose(&metadata.DeleteTopic{ID: c.topicID(name), KeepMs: (24 * time.Hour).Milliseconds()})
+	}
+	client.Close()
+	for _, a := range c.agentList() {
+		a.stop()
+	}
+	c.await("the sessions to end", func() (ended bool) {
+		c.state(func(s *metadata.State) {
+			ended = true
+			for e := range s.Sessions() {
+				ended = ended && e.Closed
+			}
+		})
+		return ended
+	})
+	clock.advance(23 * time.Hour)
+	c.await("ticks", func() bool { return c.ticked(clock) })
+	require.NotEmpty(t, c.bundles(), "their deletion can be taken back")
+	clock.advance(2 * time.Hour)
+	c.await("the purge", func() (purged bool) {
+		c.state(func(s *metadata.State) { purged = s.Load() == metadata.Load{} })
+		return purged
+	})
+	clock.advance(20 * time.Minute)
+	c.await("an empty bucket", func() bool { return len(c.bundles()) == 0 })
+	c.await("empty tables", func() (empty bool) {
+		c.state(func(s *metadata.State) {
+			empty = s.Load() == metadata.Load{}
+			for range s.EndedWriters() {
+				empty = false
+			}
+			for range s.DeletedTopics() {
+				empty = false
+			}
+			for range s.DeadBundles() {
+				empty = false
+			}
+		})
+		return empty
+	})
+	infos, err := c.audit.List(t.Context(), "", "", objstore.MaxKeys)
+	require.NoError(t, err)
+	for _, info := range infos {
+		require.True(t, strings.HasPrefix(info.Key, snapshotPrefix), info.Key)
+	}
+}
+
+// ticked tells whether the state has reached the clock's time.
+func (c *cluster) ticked(clock *driven) (reached bool) {
+	at := clock.now().Add(-500 * time.Millisecond).UnixMilli()
+	c.state(func(s *metadata.State) { reached = s.Now() >= at })
+	return reached
+}
+
+// An agent is cut off from the control plane for longer than the grace, while what it knows of is compacted and the objects
+// are deleted. Back again it reads on: it looks up anew, and its client sees no error and every record.
+func TestLifecycle_AgentCutOffLongerThanTheGrace(t *testing.T) {
+	clock := &driven{}
+	c, undamaged := newLivingCluster(t, clock)
+	c.createTopic("t", 1)
+	cut := c.agents[1]
+	client := c.pinned(c.agents[0])
+	defer client.Close()
+	produceLines(t, client, "t", 0, 1)
+	require.Equal(t, lines(0, 1), c.consumeLines(cut, "t", 1)) // it has a window of the partition
+	produceLines(t, client, "t", 1, 10)
+	tp := id.TopicPartition{Topic: c.topicID("t")}
+	old := c.bundles()
+
+	cut.link.setDown(true)
+	c.compactByHand(tp)
+	clock.advance(16 * time.Minute)
+	c.await("the old bundles to be deleted", func() bool { return len(c.bundles()) == 1 })
+	require.NotContains(t, old, c.bundles()[0])
+
+	read := make(chan []string, 1)
+	reader := c.pinned(cut, kgo.ConsumeTopics("t"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	defer reader.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	go func() {
+		var values []string
+		for len(values) < 10 && ctx.Err() == nil {
+			fetches := reader.PollFetches(ctx)
+			fetches.EachError(func(_ string, _ int32, err error) { values = append(values, err.Error()) })
+			fetches.EachRecord(func(r *kgo.Record) { values = append(values, string(r.Value)) })
+		}
+		read <- values
+	}()
+	cut.link.setDown(false)
+	require.Equal(t, lines(0, 10), <-read)
+	undamaged()
+}
+
+// compactByHand replaces all extents of a partition by those of one new bundle.
+func (c *cluster) compactByHand(tp id.TopicPartition) {
+	c.t.Helper()
+	var exts []extent.Extent
+	var runner id.Session
+	var inputs []id.Bundle
+	c.state(func(s *metadata.State) {
+		exts, _ = s.Extents(tp, 0, 0, 0)
+		for e := range s.Sessions() {
+			if !e.Closed {
+				runner = e.ID
+				break
+			}
+		}
+		for b := range s.Bundles() {
+			inputs = append(inputs, b)
+		}
+	})
+	started := c.propose(&metadata.StartJob{Kind: job.Compact, Level: 1, Runner: runner, First: tp, Last: tp, Inputs: inputs})
+	name := id.Submission{Session: started.Value.(id.Session), N: 1}
+	var e bundle.Encoder
+	e.Reset(name)
+	position := e.Section(tp)
+	out := extent.Extent{Kind: extent.Absolute, Bundle: name.Bundle(), Position: position, Base: exts[0].Base, Last: exts[len(exts)-1].Last}
+	for i := range exts {
+		batches := c.read(&exts[i])
+		for at, base := 0, exts[i].Base; at < len(batches); {
+			length := 12 + int(binary.BigEndian.Uint32(batches[at+8:]))
+			batch := batches[at : at+length]
+			binary.BigEndian.PutUint64(batch, uint64(base))
+			binary.BigEndian.PutUint32(batch[12:], 1<<32-1) // no leader epoch
+			base += int64(binary.BigEndian.Uint32(batch[57:]))
+			require.NoError(c.t, e.Batch(batch))
+			at += length
+		}
+		out.Batches += exts[i].Batches
+		out.Length += exts[i].Length
+		out.MaxTimestamp = max(out.MaxTimestamp, exts[i].MaxTimestamp)
+	}
+	body, _ := e.Finish()
+	require.NoError(c.t, c.audit.Bucket.Put(c.t.Context(), bundle.Key(bundlePrefix, name.Bundle()), objstore.NewBody(bytes.Join(body.Buffers, nil))))
+	outcome := &job.Outcome{
+		Bundles:    []job.Bundle{{N: 1, Bytes: uint32(body.Size)}},
+		Partitions: []job.Replacement{{ID: tp, From: out.Base, To: out.Last, Extents: []extent.Extent{out}}},
+	}
+	result := c.propose(&metadata.CompleteJob{Job: name.Session, Last: true, Outcome: job.AppendOutcome(nil, outcome)})
+	require.Equal(c.t, metadata.JobResult{Replaced: 1}, result.Value)
+}
+
+func (c *cluster) read(x *extent.Extent) []byte {
+	c.t.Helper()
+	r, err := c.audit.Get(c.t.Context(), bundle.Key(bundlePrefix, x.Bundle), int64(x.Position), int64(x.Length))
+	require.NoError(c.t, err)
+	defer r.Close()
+	p, err := io.ReadAll(r)
+	require.NoError(c.t, err)
+	return p
+}
