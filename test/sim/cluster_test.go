@@ -38,6 +38,7 @@ type options struct {
 	hedge    bool
 	memory   int64 // per agent; default 256 MiB
 	limits   session.Limits
+	work     *work // what runs beside owners; nil: nothing does
 	replica  func(*replica.Config)
 	agent    func(*agent.Config)
 	jobs     *job.Settings // of background jobs; nil: none are planned
@@ -149,7 +150,7 @@ func (c *cluster) startAgentAt(address string) *node {
 	}
 	c.started++
 	cfg := agent.Config{
-		Zone: a.zone,
+		Zone:           a.zone,
 		VirtualCluster: vc, ControlPlane: c.opts.replicaNames, AgentKey: agentKey, DialControlPlane: a.link.dial,
 		Bucket: shared{c.objects}, Hedge: c.opts.hedge, Listen: []string{address}, HTTPListen: "127.0.0.1:0",
 		MemoryLimit: c.opts.memory, PutBudget: 50, DrainTimeout: 2 * time.Second,
