@@ -24,25 +24,24 @@ const (
 )
 
 // Ahead begins to read what a reader behind the live edge will want, partition by partition in the order given, without
-// waiting, up to what may be read ahead for a reader. It begins once half of that is used up, so that GETs are long:
-// units of one object that adjoin are one GET. It tells of each partition where its first unit was.
+// waiting. Units of one object that adjoin are one GET, up to 32 MiB. Another one begins when little is left of those
+// before: how little, readers share, as they share the memory that is read ahead into. It tells of each partition where
+// its first unit was.
 func (c *Cache) Ahead(reader uint64, nexts []Next) []State {
 	a := ahead{cache: c, seen: make(map[unitKey]State, len(nexts)), whole: c.lanes[CatchUp].expected(WholeUnit)}
-	states, budget := make([]State, len(nexts)), int64(0)
+	states := make([]State, len(nexts))
 	for i := range nexts {
 		states[i] = a.collect(&nexts[i])
-		budget += nexts[i].Bytes
 	}
-	budget = max(min(budget, c.ReadAhead()), PartUnit)
-	if a.occupied <= budget/2 || a.occupied < PartUnit {
-		a.launch(account{class: CatchUp, reader: reader}, budget-a.occupied)
+	if share := c.store.aheadShare(CatchUp, reader); a.occupied <= share && len(a.absent) > 0 {
+		a.launch(account{class: CatchUp, reader: reader}, min(share, maxReadAhead/2))
 	}
 	return states
 }
 
-// ReadAhead is how many bytes may be read ahead for one reader. What of it is in memory at a time is less where readers
-// are many.
-func (c *Cache) ReadAhead() int64 { return min(maxReadAhead, c.cfg.CatchUp.Bytes/2) }
+// ReadAhead is how many bytes may be read ahead for one reader, by one GET. What of it is in memory at a time is less
+// where readers are many.
+func (c *Cache) ReadAhead() int64 { return min(maxReadAhead, c.cfg.CatchUp.Bytes) }
 
 // maxReadAhead bounds what is read ahead for one reader, and so one GET.
 const maxReadAhead = 32 << 20
@@ -80,25 +79,29 @@ func (a *ahead) collect(n *Next) State {
 			if begun && (key == last || left <= 0) {
 				continue
 			}
-			state := a.look(key)
+			used := int64(0) // of the first unit
+			if !begun && key.part {
+				used = int64(e.Position - key.first)
+			}
+			state := a.look(key, used)
 			if !begun {
 				first, begun = state, true
 			}
 			last = key
-			left -= a.cost(key)
+			left -= a.cost(key) - used
 		}
 	}
 	return first
 }
 
-// look finds out where a unit is, once.
-func (a *ahead) look(key unitKey) State {
+// look finds out where a unit is, once. used is how much of it is not wanted any more, bytes.
+func (a *ahead) look(key unitKey, used int64) State {
 	state, ok := a.seen[key]
 	if ok {
 		return state
 	}
 	switch {
-	case a.cache.store.has(key):
+	case a.cache.store.keep(key):
 		state = Resident
 	case a.cache.flying(key):
 		state = Coming
@@ -107,30 +110,47 @@ func (a *ahead) look(key unitKey) State {
 	if state == Absent {
 		a.absent = append(a.absent, key)
 	} else {
-		a.occupied += a.cost(key)
+		a.occupied += a.cost(key) - used
 	}
 	return state
 }
 
-// launch begins to read what is absent, up to room bytes.
-func (a *ahead) launch(to account, room int64) {
-	n := 0
-	for n < len(a.absent) && (room > 0 || n == 0) {
-		room -= a.cost(a.absent[n])
-		n++
+// launch begins to read what is absent, what is wanted first before the rest, until more than enough is on its way.
+func (a *ahead) launch(to account, enough int64) {
+	for _, keys := range a.runs() {
+		if a.occupied > enough {
+			return
+		}
+		a.cache.launch(keys, to)
+		for _, key := range keys {
+			a.occupied += a.cost(key)
+		}
 	}
-	keys := a.absent[:n]
-	slices.SortStableFunc(keys, func(x, y unitKey) int {
+}
+
+// runs are the absent units that adjoin, in the order of the first one wanted of each.
+func (a *ahead) runs() [][]unitKey {
+	order := make(map[unitKey]int, len(a.absent))
+	for i, key := range a.absent {
+		order[key] = i
+	}
+	sorted := slices.SortedFunc(slices.Values(a.absent), func(x, y unitKey) int {
 		return cmp.Or(cmp.Compare(x.bundle, y.bundle), cmp.Compare(x.first, y.first))
 	})
-	for len(keys) > 0 {
-		n := slices.IndexFunc(keys, func(k unitKey) bool { return k.bundle != keys[0].bundle })
-		if n < 0 {
-			n = len(keys)
+	var runs [][]unitKey
+	firsts := make(map[unitKey]int)
+	for i := 0; i < len(sorted); {
+		first, n := order[sorted[i]], i+1
+		for n < len(sorted) && sorted[n].follows(sorted[n-1]) && n-i < maxReadAhead/PartUnit {
+			first = min(first, order[sorted[n]])
+			n++
 		}
-		a.cache.launch(keys[:n:n], to)
-		keys = keys[n:]
+		firsts[sorted[i]] = first
+		runs = append(runs, sorted[i:n:n])
+		i = n
 	}
+	slices.SortFunc(runs, func(x, y []unitKey) int { return cmp.Compare(firsts[x[0]], firsts[y[0]]) })
+	return runs
 }
 
 // flying tells whether the unit is on its way.

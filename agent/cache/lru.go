@@ -69,6 +69,18 @@ func (s *store) has(key unitKey) bool {
 	return s.mu.units[key] != nil
 }
 
+// keep is has, and lets the unit stay for longer: somebody will use it.
+func (s *store) keep(key unitKey) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u := s.mu.units[key]
+	if u != nil && !u.unread {
+		s.unlink(u)
+		s.link(u)
+	}
+	return u != nil
+}
+
 // mark gives the last batch's position that the unit remembers of an extent at or before an offset; 0 if there is none.
 func (s *store) mark(key unitKey, e *extent.Extent, offset int64) uint32 {
 	s.mu.Lock()
@@ -120,19 +132,33 @@ func (s *store) last(class Class) *unit {
 	return used.prev
 }
 
-// roomAhead tells whether size more bytes may be read ahead for a reader: all readers share half of what the class keeps
-// evenly. If not, freed is closed when that may have changed.
+// roomAhead tells whether size more bytes may be read ahead for a reader. If not, freed is closed when that may have
+// changed.
 func (s *store) roomAhead(class Class, reader uint64, size int64) (ok bool, freed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.age(class)
-	half, of := s.limit[class]/2, s.mu.aheadOf[class]
+	fits := s.mu.aheadBytes[class]+size <= s.limit[class]/2 &&
+		s.mu.aheadOf[class][reader]+size <= max(s.share(class, reader), size)
+	return class == Live || s.mu.aheadBytes[class] == 0 || fits, s.mu.freed
+}
+
+// aheadShare is a reader's part of what may be read ahead, bytes.
+func (s *store) aheadShare(class Class, reader uint64) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.age(class)
+	return s.share(class, reader)
+}
+
+// share is aheadShare under the lock: all readers that have something ahead share half of what the class keeps evenly.
+func (s *store) share(class Class, reader uint64) int64 {
+	of := s.mu.aheadOf[class]
 	readers := int64(len(of))
 	if of[reader] == 0 {
 		readers++
 	}
-	fits := s.mu.aheadBytes[class]+size <= half && of[reader]+size <= max(half/readers, size)
-	return class == Live || s.mu.aheadBytes[class] == 0 || fits, s.mu.freed
+	return s.limit[class] / 2 / readers
 }
 
 // age moves what was read ahead long ago to what goes first. The lock is held.

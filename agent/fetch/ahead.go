@@ -11,7 +11,7 @@ import (
 // Bounds of read-ahead.
 const (
 	// firstAhead is how far a reader's second fetch in sequence reads ahead; it doubles with each further one.
-	firstAhead = 4 << 20
+	firstAhead = 8 << 20
 	// maxStreams bounds the sequential readers that are remembered; beyond, some are forgotten.
 	maxStreams = 50_000
 )
@@ -23,7 +23,8 @@ type readAhead struct {
 
 	mu struct {
 		sync.Mutex
-		streams map[streamKey]stream
+		streams map[streamKey]place // after what the last answer brought
+		depths  map[uint64]int64    // by reader, bytes
 	}
 }
 
@@ -47,47 +48,45 @@ func (p *place) in(e *extent.Extent, offset int64) uint32 {
 	return p.position
 }
 
-type stream struct {
-	next  place // after what the last answer brought
-	depth int64 // bytes
-}
-
 func newReadAhead(limit int64) *readAhead {
 	r := &readAhead{limit: limit}
-	r.mu.streams = make(map[streamKey]stream)
+	r.mu.streams, r.mu.depths = make(map[streamKey]place), make(map[uint64]int64)
 	return r
 }
 
-// place gives where a fetch goes on that continues a sequence, and how far to read ahead of it; zero values for others.
+// place gives where a fetch goes on that continues a sequence, and how far its reader reads ahead; zero values for others.
 func (r *readAhead) place(reader uint64, p *Partition) (at place, depth int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s, ok := r.mu.streams[streamKey{reader: reader, partition: p.ID}]
-	if !ok || s.next.offset != p.Offset {
+	at, ok := r.mu.streams[streamKey{reader: reader, partition: p.ID}]
+	if ok && at.offset != p.Offset {
 		return place{}, 0
 	}
-	return s.next, s.depth
+	return at, r.mu.depths[reader]
 }
 
-// note remembers where a fetch ended that brought something.
+// note remembers where a fetch ended that brought something. A reader that goes on where it was in one partition is
+// taken to do so in its others; one that does not begins anew.
 func (r *readAhead) note(reader uint64, p *Partition, next place) {
 	key := streamKey{reader: reader, partition: p.ID}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s, ok := r.mu.streams[key]
+	at, ok := r.mu.streams[key]
 	switch {
-	case !ok && len(r.mu.streams) >= maxStreams:
+	case !ok:
 		for old := range r.mu.streams {
+			if len(r.mu.streams) < maxStreams {
+				break
+			}
 			delete(r.mu.streams, old)
-			break
+			delete(r.mu.depths, old.reader)
 		}
-	case ok && s.next.offset == p.Offset:
-		s.depth = min(max(2*s.depth, firstAhead), r.limit)
+	case at.offset == p.Offset:
+		r.mu.depths[reader] = min(max(2*r.mu.depths[reader], firstAhead), r.limit)
 	default:
-		s.depth = 0
+		delete(r.mu.depths, reader)
 	}
-	s.next = next
-	r.mu.streams[key] = s
+	r.mu.streams[key] = next
 }
 
 // ahead begins the reads of what this and the next fetches of partitions behind the live edge will bring, and notes
@@ -106,8 +105,8 @@ func (a *attempt) ahead(readers []*reader) {
 		if exts[0].Kind == extent.Absolute && position == 0 && r.partition.Offset > exts[0].Base && exts[0].Length > cache.PartUnit {
 			continue // where it is in the extent will be known once it was read
 		}
-		nexts = append(nexts, cache.Next{Extents: exts, Position: position, Bytes: max(depth, 1)})
-		of = append(of, r)
+		r.next = cache.Next{Extents: exts, Position: position, Bytes: max(depth, 1)}
+		nexts, of = append(nexts, r.next), append(of, r)
 	}
 	if len(nexts) == 0 {
 		return

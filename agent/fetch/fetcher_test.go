@@ -32,12 +32,16 @@ func tp(n int32) id.TopicPartition { return id.TopicPartition{Topic: topicA, Par
 // faulty is a bucket whose GETs a test may change.
 type faulty struct {
 	objstore.Bucket
-	gets atomic.Int32
-	get  func(key string, r io.ReadCloser) (io.ReadCloser, error)
+	gets  atomic.Int32
+	asked func(key string, offset, length int64)
+	get   func(key string, r io.ReadCloser) (io.ReadCloser, error)
 }
 
 func (b *faulty) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
 	b.gets.Add(1)
+	if b.asked != nil {
+		b.asked(key, offset, length)
+	}
 	r, err := b.Bucket.Get(ctx, key, offset, length)
 	if b.get != nil && err == nil {
 		return b.get(key, r)
@@ -70,8 +74,13 @@ func newEnv(tb testing.TB, cfg Config) *env {
 
 func newEnvWith(tb testing.TB, cfg Config, views view.Config) *env {
 	tb.Helper()
+	return newEnvOver(tb, cfg, views, cache.Config{}, 8)
+}
+
+func newEnvOver(tb testing.TB, cfg Config, views view.Config, store cache.Config, partitions int32) *env {
+	tb.Helper()
 	e := &env{owner: viewtest.NewOwner(), bucket: &faulty{Bucket: mem.New()}}
-	e.owner.CreateTopic(topicA, "a", 8)
+	e.owner.CreateTopic(topicA, "a", partitions)
 	src := &source{}
 	var err error
 	views.Source = src
@@ -79,7 +88,8 @@ func newEnvWith(tb testing.TB, cfg Config, views view.Config) *env {
 	require.NoError(tb, err)
 	e.stream = e.owner.Open(handler{view.NewCatalogue(), e.views})
 	src.Session = e.stream
-	e.cache, err = cache.New(cache.Config{Bucket: e.bucket, Key: cachetest.Key})
+	store.Bucket, store.Key = e.bucket, cachetest.Key
+	e.cache, err = cache.New(store)
 	require.NoError(tb, err)
 	cfg.Views, cfg.Bytes = e.views, e.cache
 	e.fetcher, err = New(cfg)

@@ -46,6 +46,9 @@ func (a *attempt) readAll(ctx context.Context) (gone bool) {
 		if a.resp.Bytes > 0 && a.resp.Bytes >= a.req.MinBytes {
 			break
 		}
+		if len(r.next.Extents) > 0 { // what is read now is a long GET too, whatever was begun for others
+			a.f.cfg.Bytes.Ahead(a.req.Reader, []cache.Next{r.next})
+		}
 		gone = a.readOne(ctx, r, &b, true) || gone
 	}
 	if b.single {
@@ -127,7 +130,8 @@ type reader struct {
 	patient   bool // waits for bytes that are not in memory
 	gone      bool // an object that the plan names is not there
 	stopped   bool
-	state     cache.State // of the first unit, of partitions behind the live edge
+	next      cache.Next  // what is worth reading ahead, behind the live edge
+	state     cache.State // of its first unit
 	at        place       // where the next batch is
 	end       int64       // after the last offset taken
 }
