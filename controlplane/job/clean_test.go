@@ -24,7 +24,8 @@ func of(kind job.Kind, plans []*job.Plan) (some []*job.Plan) {
 }
 
 func TestClean_TheDirtiestFirst(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	in(t, func(w *world) {
+		t := w.t
 		a, b := w.agent(), w.agent()
 		topic := w.topic(1, 2, "cleanup.policy", "compact", "delete.retention.ms", "5000")
 		plain := w.topic(2, 1)
@@ -70,7 +71,8 @@ func TestClean_TheDirtiestFirst(t *testing.T) {
 
 // A partition is never cleaned and compacted by level 2 at the same time, in whatever order they are due.
 func TestClean_NeverBesideSecond(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	in(t, func(w *world) {
+		t := w.t
 		var agents []id.Session
 		for range 6 {
 			agents = append(agents, w.agent())
@@ -114,7 +116,8 @@ func TestClean_NeverBesideSecond(t *testing.T) {
 
 // One runner and work of every kind: none starves.
 func TestChoose_NobodyStarves(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	in(t, func(w *world) {
+		t := w.t
 		a := w.agent()
 		plain := w.topic(1, 8)
 		dirty := w.topic(2, 4, "cleanup.policy", "compact", "min.cleanable.dirty.ratio", "0")

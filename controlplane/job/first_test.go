@@ -15,15 +15,16 @@ import (
 )
 
 // in runs a test in a bubble, with a world that small settings apply to.
-func in(t *testing.T, fn func(t *testing.T, w *world), adjust ...func(*planner.Settings)) {
+func in(t *testing.T, fn func(w *world), adjust ...func(*planner.Settings)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		fn(t, newWorld(t, append([]func(*planner.Settings){small}, adjust...)...))
+		fn(newWorld(t, append([]func(*planner.Settings){small}, adjust...)...))
 	})
 }
 
 func TestFirst_TakesTheOldestByCommit(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	in(t, func(w *world) {
+		t := w.t
 		a, b := w.agent(), w.agent()
 		topic := w.topic(1, 3)
 		// Names do not tell the order: the younger session commits first.
@@ -52,7 +53,8 @@ func TestFirst_TakesTheOldestByCommit(t *testing.T) {
 }
 
 func TestFirst_WaitsForAge(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	in(t, func(w *world) {
+		t := w.t
 		a := w.agent()
 		topic := w.topic(1, 1)
 		r := w.own(a)
@@ -67,7 +69,8 @@ func TestFirst_WaitsForAge(t *testing.T) {
 }
 
 func TestFirst_BytesMakeAJob(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	in(t, func(w *world) {
+		t := w.t
 		a := w.agent()
 		topic := w.topic(1, 1)
 		for range 3 {
@@ -81,7 +84,8 @@ func TestFirst_BytesMakeAJob(t *testing.T) {
 
 // A backlog is worked off by all runners at once, in order, without one bundle in two jobs.
 func TestFirst_Backlog(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	in(t, func(w *world) {
+		t := w.t
 		var agents []id.Session
 		for range 3 {
 			agents = append(agents, w.agent())
@@ -117,7 +121,8 @@ func TestFirst_Backlog(t *testing.T) {
 }
 
 func TestFirst_MarkersGoWithTheirRuns(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	in(t, func(w *world) {
+		t := w.t
 		a := w.agent()
 		topic := w.topic(1, 2)
 		mark := func(p int32) {
@@ -159,7 +164,8 @@ func TestFirst_MarkersGoWithTheirRuns(t *testing.T) {
 
 // Bundles of a topic that was deleted but is not gone yet have nothing to be rewritten: they hold up nobody.
 func TestFirst_VacantBundlesArePassedOver(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	in(t, func(w *world) {
+		t := w.t
 		a := w.agent()
 		gone, topic := w.topic(1, 1), w.topic(2, 1)
 		for range 9 {
@@ -178,7 +184,8 @@ func TestFirst_VacantBundlesArePassedOver(t *testing.T) {
 }
 
 func TestFirst_Off(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	in(t, func(w *world) {
+		t := w.t
 		a := w.agent()
 		topic := w.topic(1, 1)
 		for range 9 {

@@ -43,7 +43,8 @@ func (r *replica) states() map[id.Session]string {
 }
 
 func TestLease_OfARunnerThatIsSilent(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	in(t, func(w *world) {
+		t := w.t
 		a := w.agent()
 		topic := w.topic(1, 1)
 		w.four(a, tp(topic, 0))
@@ -75,7 +76,8 @@ func TestLease_OfARunnerThatIsSilent(t *testing.T) {
 
 // A plan may be lost with the stream that it was sent by: its runner never speaks of it.
 func TestLease_OfAJobThatNeverBegan(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	in(t, func(w *world) {
+		t := w.t
 		a := w.agent()
 		topic := w.topic(1, 1)
 		w.four(a, tp(topic, 0))
@@ -88,7 +90,8 @@ func TestLease_OfAJobThatNeverBegan(t *testing.T) {
 }
 
 func TestLease_EndsWithTheSession(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	in(t, func(w *world) {
+		t := w.t
 		a, b := w.agent(), w.agent()
 		topic := w.topic(1, 1)
 		w.four(a, tp(topic, 0))
@@ -108,7 +111,8 @@ func TestLease_EndsWithTheSession(t *testing.T) {
 
 // Who is not connected, drains or has no such role gets no job.
 func TestHandOut_ToThoseWhoCan(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	in(t, func(w *world) {
+		t := w.t
 		away, drains, able := w.agent(), w.agent(), w.agent()
 		plain := w.must(&metadata.OpenSession{
 			Instance: "plain", Roles: metadata.RoleProduce, Endpoints: []metadata.Endpoint{{Host: "h", Port: 1}},
@@ -129,7 +133,8 @@ func TestHandOut_ToThoseWhoCan(t *testing.T) {
 }
 
 func TestHandOut_SeveralPerAgent(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	in(t, func(w *world) {
+		t := w.t
 		a, b := w.agent(), w.agent()
 		topic := w.topic(1, 1)
 		for range 3 {
@@ -148,7 +153,8 @@ func TestHandOut_SeveralPerAgent(t *testing.T) {
 
 // A plan with many extents goes in parts.
 func TestHandOut_InParts(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	in(t, func(w *world) {
+		t := w.t
 		a := w.agent()
 		topic := w.topic(1, 5000)
 		var all []id.TopicPartition
@@ -169,7 +175,8 @@ func TestHandOut_InParts(t *testing.T) {
 
 // An owner change in the midst of a job: its runner goes on and hands in to the next owner.
 func TestOwners_TakeOpenJobsOver(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	in(t, func(w *world) {
+		t := w.t
 		a := w.agent()
 		topic := w.topic(1, 1)
 		w.four(a, tp(topic, 0))
@@ -191,7 +198,8 @@ func TestOwners_TakeOpenJobsOver(t *testing.T) {
 
 // A replica that lost ownership without knowing it plans and hands out nothing that counts.
 func TestOwners_TwoAtOnce(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	in(t, func(w *world) {
+		t := w.t
 		a := w.agent()
 		topic := w.topic(1, 1)
 		first := w.own(a)
@@ -215,7 +223,8 @@ func TestOwners_TwoAtOnce(t *testing.T) {
 
 // The answer to StartJob is lost: the job is open, and nobody runs it. It expires.
 func TestOwners_StartWithUnknownOutcome(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	in(t, func(w *world) {
+		t := w.t
 		a := w.agent()
 		topic := w.topic(1, 1)
 		w.four(a, tp(topic, 0))
@@ -235,7 +244,8 @@ func TestOwners_StartWithUnknownOutcome(t *testing.T) {
 }
 
 func TestComplete_AnswersTwice(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	in(t, func(w *world) {
+		t := w.t
 		a := w.agent()
 		topic := w.topic(1, 3)
 		w.four(a, tp(topic, 0), tp(topic, 1), tp(topic, 2))
@@ -274,7 +284,8 @@ func TestComplete_AnswersTwice(t *testing.T) {
 
 // What is no outcome of the job ends it, and its inputs are planned anew.
 func TestComplete_RefusesWhatIsNone(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	in(t, func(w *world) {
+		t := w.t
 		a := w.agent()
 		topic := w.topic(1, 2)
 		w.four(a, tp(topic, 0))
@@ -299,7 +310,8 @@ func TestComplete_RefusesWhatIsNone(t *testing.T) {
 
 // What happens to partitions while they are rewritten voids nothing but itself.
 func TestComplete_AfterOtherChanges(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	in(t, func(w *world) {
+		t := w.t
 		a := w.agent()
 		gone, topic := w.topic(1, 1), w.topic(2, 3)
 		w.four(a, tp(gone, 0), tp(topic, 0), tp(topic, 1), tp(topic, 2))
@@ -322,7 +334,8 @@ func TestComplete_AfterOtherChanges(t *testing.T) {
 }
 
 func TestAbort_ComesAgainInHalves(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	in(t, func(w *world) {
+		t := w.t
 		a := w.agent()
 		topic := w.topic(1, 1)
 		var names []id.Bundle
@@ -369,7 +382,8 @@ func TestAbort_ComesAgainInHalves(t *testing.T) {
 
 // A corrupt bundle is left out; what lies around it is compacted.
 func TestAbort_CorruptInputs(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	in(t, func(w *world) {
+		t := w.t
 		a := w.agent()
 		topic := w.topic(1, 2)
 		var names []id.Bundle

@@ -27,7 +27,8 @@ func (r *replica) fill(session id.Session, jobs, bytes int, partitions ...id.Top
 }
 
 func TestSecond_AverageBytesOfARange(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	in(t, func(w *world) {
+		t := w.t
 		a := w.agent()
 		topic := w.topic(1, 2)
 		r := w.own(a)
@@ -53,7 +54,8 @@ func TestSecond_AverageBytesOfARange(t *testing.T) {
 }
 
 func TestSecond_ExtentsOrAge(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	in(t, func(w *world) {
+		t := w.t
 		a := w.agent()
 		topic := w.topic(1, 1)
 		r := w.own(a)
@@ -74,7 +76,8 @@ func TestSecond_ExtentsOrAge(t *testing.T) {
 
 // What is long is left where it is, if little else is in its object.
 func TestSecond_LongExtentsAreFinal(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	in(t, func(w *world) {
+		t := w.t
 		a := w.agent()
 		topic := w.topic(1, 2)
 		r := w.own(a)
@@ -91,7 +94,8 @@ func TestSecond_LongExtentsAreFinal(t *testing.T) {
 // Long extents that share their object with as much that is not long are compacted with it: they would keep the whole
 // object alive.
 func TestSecond_LongExtentsKeepNoObjectAlive(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	in(t, func(w *world) {
+		t := w.t
 		a := w.agent()
 		topic := w.topic(1, 5)
 		r := w.own(a)
@@ -116,7 +120,8 @@ func TestSecond_LongExtentsKeepNoObjectAlive(t *testing.T) {
 
 // Ranges are cut by a job's bytes, and jobs of one round do not overlap.
 func TestSecond_RangesAreCut(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	in(t, func(w *world) {
+		t := w.t
 		a, b := w.agent(), w.agent()
 		topic := w.topic(1, 4)
 		all := []id.TopicPartition{tp(topic, 0), tp(topic, 1), tp(topic, 2), tp(topic, 3)}
@@ -138,7 +143,8 @@ func TestSecond_RangesAreCut(t *testing.T) {
 
 // Level 2 takes what is done of level 1 while more of it is under way.
 func TestSecond_BesideFirst(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	in(t, func(w *world) {
+		t := w.t
 		a, b := w.agent(), w.agent()
 		topic := w.topic(1, 1)
 		r := w.own(a, b)
@@ -172,7 +178,8 @@ func TestSecond_BesideFirst(t *testing.T) {
 }
 
 func TestSecond_RoundsStartWhereAllIsFinal(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	in(t, func(w *world) {
+		t := w.t
 		a := w.agent()
 		topic := w.topic(1, 1)
 		r := w.own(a)

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // world is a state machine with a planner beside it, in a bubble of synctest; runners are in the test's hands.
 type world struct {
-	t        testing.TB
+	t        *testing.T
 	settings planner.Settings
 	registry *prometheus.Registry
 
@@ -39,7 +39,8 @@ type world struct {
 	n map[id.Session]uint32 // submissions of sessions
 }
 
-func newWorld(t testing.TB, adjust ...func(*planner.Settings)) *world {
+func newWorld(t *testing.T, adjust ...func(*planner.Settings)) *world {
+	t.Helper()
 	w := &world{t: t, state: metadata.New(), n: map[id.Session]uint32{}, registry: prometheus.NewRegistry()}
 	for _, f := range adjust {
 		f(&w.settings)

@@ -24,11 +24,10 @@ import (
 type jobsWorld struct {
 	runners session.Runners
 
-	mu      sync.Mutex
-	heard   []string
-	hang    chan struct{} // Complete waits for it, if it is not nil
-	open    map[id.Session]bool
-	tenures int
+	mu    sync.Mutex
+	heard []string
+	hang  chan struct{} // Complete waits for it, if it is not nil
+	open  map[id.Session]bool
 }
 
 func (j *jobsWorld) note(format string, args ...any) {
