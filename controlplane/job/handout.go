@@ -36,7 +36,7 @@ func (t *Tenure) handOut(ctx context.Context, o *order, runners []runner) error 
 	r.jobs++
 	l := t.opened(result.Value.(id.Session), o)
 	t.metrics.startedJob(&l.JobInfo)
-	t.log.Info("background job started", append(describe(l), zap.Int("partitions", len(o.partitions)))...)
+	t.log.Debug("background job started", append(describe(l), zap.Int("partitions", len(o.partitions)))...)
 	if t.send(l, o) {
 		return nil
 	}

@@ -72,7 +72,7 @@ func (t *Tenure) ended(l *lease, completed bool) {
 	}
 	if completed {
 		t.metrics.completed(&was)
-		t.log.Info("background job completed", describe(l)...)
+		t.log.Debug("background job completed", describe(l)...)
 	}
 	t.wake()
 }
@@ -87,6 +87,7 @@ func (t *Tenure) drop(l *lease, completed bool, reason string) (was lease, dropp
 	}
 	delete(t.mu.leases, l.ID)
 	if completed {
+		l.done = max(l.done, l.bytes)
 		t.mu.setbacks.succeed(&l.JobInfo)
 	}
 	t.mu.history = append(t.mu.history, endedJob{lease: *l, at: now, completed: completed, reason: reason})
