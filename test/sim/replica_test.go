@@ -68,7 +68,7 @@ func (c *cluster) startReplica(name string) *controlPlane {
 		Waits: group.Waits,
 	}
 	if c.opts.jobs != nil {
-		p.jobs, err = job.New(job.Config{Settings: *c.opts.jobs, Log: log})
+		p.jobs, err = job.New(job.Config{Settings: *c.opts.jobs, Log: log, Registerer: c.opts.work.registry()})
 		require.NoError(c.t, err)
 		sides.NewJobs = func(o *owner.Owner, r session.Runners) session.Jobs { return p.jobs.Tenure(o, r) }
 	}
@@ -81,6 +81,7 @@ func (c *cluster) startReplica(name string) *controlPlane {
 		},
 		Poll: 50 * time.Millisecond, Logger: log,
 	}
+	c.opts.work.join(c, &cfg)
 	if c.opts.replica != nil {
 		c.opts.replica(&cfg)
 	}

@@ -27,13 +27,14 @@ func TestSeed(t *testing.T) {
 // chaos is one seeded run.
 type chaos struct {
 	*cluster
-	rng *rand.Rand
+	rng         *rand.Rand
+	storeFaults []string
 }
 
 func runSeed(t *testing.T, seed uint64, length time.Duration) {
 	t.Helper()
 	c := newCluster(t, options{seed: seed, replicas: 3, agents: 3, hedge: true, replica: smallSnapshots})
-	x := &chaos{cluster: c, rng: rand.New(rand.NewPCG(seed, 0))}
+	x := &chaos{cluster: c, rng: rand.New(rand.NewPCG(seed, 0)), storeFaults: storeFaults}
 	idempotent := c.startLoad("idempotent", 3, 3, 20*time.Millisecond)
 	once := c.startLoad("plain", 3, 2, 20*time.Millisecond, plain...).mayFail()
 	idempotent.more(50)
@@ -108,7 +109,7 @@ var storeFaults = []string{
 }
 
 func (x *chaos) breakStore() {
-	x.objects.MustAdd(storeFaults[x.rng.IntN(len(storeFaults))])
+	x.objects.MustAdd(x.storeFaults[x.rng.IntN(len(x.storeFaults))])
 	if rules := x.objects.Rules(); len(rules) > 4 {
 		x.objects.Remove(rules[0])
 	}

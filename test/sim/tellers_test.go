@@ -113,7 +113,7 @@ func (x *tellers) client(more ...kgo.Opt) (*kgo.Client, error) {
 // transactional makes a client; old ones speak the first protocol.
 func (x *tellers) transactional(name string, old bool) (*kgo.Client, error) {
 	opts := []kgo.Opt{
-		kgo.TransactionalID(name), kgo.TransactionTimeout(20 * time.Second), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.TransactionalID(name), kgo.TransactionTimeout(x.opts.work.stretch(20 * time.Second)), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.RetryTimeout(20 * time.Second), kgo.RecordDeliveryTimeout(15 * time.Second),
 	}
 	if old {
