@@ -74,6 +74,26 @@ func (r *Reader) Read(p []byte) (int, error) {
 	}
 }
 
+// Open makes the first GET already, so that Read need not wait for it. What goes wrong is left to Read.
+func (r *Reader) Open() {
+	if r.body == nil && r.left > 0 {
+		_ = r.open()
+	}
+}
+
+// At is the offset in the object of what Read gives next.
+func (r *Reader) At() int64 { return r.at }
+
+// Connected tells whether a connection is there that brings what comes next.
+func (r *Reader) Connected() bool { return r.body != nil }
+
+// SkipTo goes on at a later offset, by another GET. Skipping a little by reading is cheaper.
+func (r *Reader) SkipTo(offset int64) {
+	r.disconnect()
+	r.left -= offset - r.at
+	r.at, r.begun = offset, false
+}
+
 // Close ends the connection, if there is one. It always succeeds.
 func (r *Reader) Close() error {
 	r.disconnect()

@@ -13,6 +13,7 @@ import (
 	"github.com/freshet-io/freshet/objstore"
 	"github.com/freshet-io/freshet/objstore/fault"
 	"github.com/freshet-io/freshet/objstore/mem"
+	"github.com/freshet-io/freshet/objstore/meter"
 	"github.com/freshet-io/freshet/objstore/resume"
 )
 
@@ -77,4 +78,26 @@ func TestReader_EndsWithItsContext(t *testing.T) {
 		_, err := io.ReadAll(r)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	})
+}
+
+func TestReader_OpenAndSkip(t *testing.T) {
+	b := meter.New(faulty(t, ""), nil)
+	r := resume.New(t.Context(), b, "k", 10, 1000)
+	require.False(t, r.Connected())
+	r.Open()
+	r.Open()
+	require.True(t, r.Connected())
+	_, err := io.ReadFull(r, make([]byte, 5))
+	require.NoError(t, err)
+	require.EqualValues(t, 15, r.At())
+	require.EqualValues(t, 1, b.Counts()[objstore.OpGet].Requests)
+	r.SkipTo(900)
+	require.False(t, r.Connected())
+	rest, err := io.ReadAll(r)
+	require.NoError(t, err)
+	require.Equal(t, content[900:1010], rest)
+	require.EqualValues(t, 2, b.Counts()[objstore.OpGet].Requests)
+	require.NoError(t, r.Close())
+	r.Open()
+	require.False(t, r.Connected(), "nothing is left to read")
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/freshet-io/freshet/objstore"
 	"github.com/freshet-io/freshet/objstore/bundle"
 	"github.com/freshet-io/freshet/objstore/durable"
+	"github.com/freshet-io/freshet/objstore/resume"
 )
 
 // Defaults.
@@ -19,7 +20,6 @@ const (
 	DefaultExtentBytes  = 16 << 20
 	DefaultBundleBytes  = 1 << 30
 	DefaultBuffersBytes = 32 << 20
-	DefaultStallTimeout = 30 * time.Second
 )
 
 // Bounds.
@@ -53,7 +53,8 @@ type Env struct {
 	PartBytes int
 	// BuffersBytes bounds the buffers of all inputs together, but for 16 KiB for each. Default 32 MiB.
 	BuffersBytes int
-	// StallTimeout is how long a read may bring nothing before its connection is made again. Default 30 s.
+	// StallTimeout is how long a read may bring nothing before its connection is made again. Default
+	// resume.DefaultStallTimeout.
 	StallTimeout time.Duration
 	// Retry bounds the retries of each write; the context does by default.
 	Retry durable.Policy
@@ -69,7 +70,7 @@ func (e *Env) ApplyDefaults() {
 	setDefault(&e.BundleBytes, DefaultBundleBytes)
 	setDefault(&e.PartBytes, bundle.DefaultPartBytes)
 	setDefault(&e.BuffersBytes, DefaultBuffersBytes)
-	setDefault(&e.StallTimeout, DefaultStallTimeout)
+	setDefault(&e.StallTimeout, resume.DefaultStallTimeout)
 	if e.Warm == nil {
 		e.Warm = cold{}
 	}

@@ -12,27 +12,29 @@ import (
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/metadata/job"
 	"github.com/freshet-io/freshet/objstore/bundle"
+	"github.com/freshet-io/freshet/objstore/resume"
 )
 
 // input is one bundle to be read, from front to back.
 type input struct {
-	bundle id.Bundle
-	stream stream
-	buf    *bufio.Reader // nil before the first read from the store
-	gone   bool          // the store has it no more
+	key        string
+	first, end int64          // the stretch of the object that is needed
+	stream     *resume.Reader // of that stretch
+	buf        *bufio.Reader  // nil before the first read from the store
+	gone       bool           // the store has it no more
 }
 
 // at is the position of the next byte that the input gives.
 func (in *input) at() int64 {
 	if in.buf == nil {
-		return in.stream.at
+		return in.stream.At()
 	}
-	return in.stream.at - int64(in.buf.Buffered())
+	return in.stream.At() - int64(in.buf.Buffered())
 }
 
-// close gives up the connection and the buffer.
+// close gives up the connection and the buffer, for good.
 func (in *input) close() {
-	in.stream.close()
+	_ = in.stream.Close() // never fails
 	in.buf = nil
 }
 
@@ -41,8 +43,8 @@ type inputs struct {
 	env        *Env
 	ctx        context.Context
 	byBundle   map[id.Bundle]*input
-	inOrder    []*input // of their first extents
-	side       stream   // see aside
+	inOrder    []*input       // of their first extents
+	side       *resume.Reader // see aside
 	bufferSize int
 }
 
@@ -53,17 +55,24 @@ func newInputs(ctx context.Context, env *Env, plan *job.Plan) *inputs {
 		for x := range stored(&plan.Partitions[i]) {
 			in := ins.byBundle[x.Bundle]
 			if in == nil {
-				in = &input{bundle: x.Bundle, stream: stream{
-					ctx: ctx, env: env, key: bundle.Key(env.Prefix, x.Bundle), at: int64(x.Position),
-				}}
+				in = &input{key: bundle.Key(env.Prefix, x.Bundle), first: int64(x.Position)}
 				ins.byBundle[x.Bundle] = in
 				ins.inOrder = append(ins.inOrder, in)
 			}
-			in.stream.end = max(in.stream.end, end(x))
+			in.end = max(in.end, end(x))
 		}
+	}
+	for _, in := range ins.inOrder {
+		in.stream = ins.stream(in.key, in.first, in.end)
 	}
 	ins.bufferSize = min(max(env.BuffersBytes/max(len(ins.inOrder), 1), minBuffer), maxBuffer)
 	return ins
+}
+
+func (ins *inputs) stream(key string, from, to int64) *resume.Reader {
+	r := resume.New(ins.ctx, ins.env.Bucket, key, from, to-from)
+	r.StallTimeout, r.OnResume = ins.env.StallTimeout, ins.env.Metrics.resumed.Inc
+	return r
 }
 
 // stored gives a partition's extents whose bytes are in objects.
@@ -97,7 +106,7 @@ func (ins *inputs) open(plan *job.Plan) {
 			}
 			in := ins.byBundle[x.Bundle]
 			group.Go(func() error {
-				_ = in.stream.open()
+				in.stream.Open()
 				return nil
 			})
 		}
@@ -113,12 +122,11 @@ func (ins *inputs) reader(x *extent.Extent) (io.Reader, error) {
 		return ins.aside(x, int64(x.Position)), nil
 	}
 	if in.buf == nil {
-		in.buf = bufio.NewReaderSize(&in.stream, ins.bufferSize)
+		in.buf = bufio.NewReaderSize(in.stream, ins.bufferSize)
 	}
-	if gap > skipBytes || in.stream.body == nil && gap > int64(in.buf.Buffered()) {
-		in.stream.close()
-		in.stream.at = int64(x.Position)
-		in.buf.Reset(&in.stream)
+	if gap > skipBytes || !in.stream.Connected() && gap > int64(in.buf.Buffered()) {
+		in.stream.SkipTo(int64(x.Position))
+		in.buf.Reset(in.stream)
 		return in.buf, nil
 	}
 	if _, err := in.buf.Discard(int(gap)); err != nil {
@@ -131,23 +139,27 @@ func (ins *inputs) reader(x *extent.Extent) (io.Reader, error) {
 // gave already: a batch that was handed in again after a gap in its producer's sequence has a later offset than those
 // behind it. And for second looks. The reader is good until the next such call.
 func (ins *inputs) aside(x *extent.Extent, position int64) io.Reader {
-	ins.side.close()
-	ins.side = stream{
-		ctx: ins.ctx, env: ins.env, key: ins.byBundle[x.Bundle].stream.key, at: position, end: end(x),
+	ins.closeSide()
+	ins.side = ins.stream(ins.byBundle[x.Bundle].key, position, end(x))
+	return ins.side
+}
+
+func (ins *inputs) closeSide() {
+	if ins.side != nil {
+		_ = ins.side.Close() // never fails
 	}
-	return &ins.side
 }
 
 // done gives up what an input holds once its last extent was read.
 func (ins *inputs) done(x *extent.Extent) {
-	if in := ins.byBundle[x.Bundle]; in.at() >= in.stream.end {
+	if in := ins.byBundle[x.Bundle]; in.at() >= in.end {
 		in.close()
 	}
 }
 
 // close gives up what all inputs hold.
 func (ins *inputs) close() {
-	ins.side.close()
+	ins.closeSide()
 	for _, in := range ins.inOrder {
 		in.close()
 	}

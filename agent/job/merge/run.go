@@ -224,7 +224,7 @@ func (r *run) judge(err error, s *batches) error {
 	case errors.As(err, &wrong):
 		r.env.Metrics.corrupt.Inc()
 		return &CorruptError{
-			Bundle: s.extent.Bundle, Key: r.inputs.byBundle[s.extent.Bundle].stream.key,
+			Bundle: s.extent.Bundle, Key: r.inputs.byBundle[s.extent.Bundle].key,
 			Position: s.extent.Position + uint32(s.at), Offset: s.next,
 			Stored: wrong.stored, Computed: wrong.computed, Reason: wrong.reason,
 		}
