@@ -33,7 +33,7 @@ type chaos struct {
 
 func runSeed(t *testing.T, seed uint64, length time.Duration) {
 	t.Helper()
-	c := newCluster(t, options{seed: seed, replicas: 3, agents: 3, hedge: true, replica: smallSnapshots})
+	c := newCluster(t, options{seed: seed, replicas: 3, agents: 3, zones: 1, hedge: true, replica: smallSnapshots})
 	x := &chaos{cluster: c, rng: rand.New(rand.NewPCG(seed, 0)), storeFaults: storeFaults}
 	idempotent := c.startLoad("idempotent", 3, 3, 20*time.Millisecond)
 	once := c.startLoad("plain", 3, 2, 20*time.Millisecond, plain...).mayFail()
