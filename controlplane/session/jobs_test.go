@@ -93,7 +93,7 @@ func (r *runner) OnCancelJob(n id.Session) { r.canceled <- n }
 
 func (w *world) runner() *runner {
 	r := &runner{plans: make(chan *job.Plan, 8), canceled: make(chan id.Session, 8)}
-	r.agent = w.agent(func(c *client.Config) {
+	w.agent(func(c *client.Config) {
 		r.agent = c.Handler.(*agent)
 		c.Handler = r
 	})
