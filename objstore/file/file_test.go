@@ -88,6 +88,50 @@ func TestOpen_ClearsOnlyDeadWriters(t *testing.T) {
 	require.FileExists(t, filepath.Join(dir, "x", "y"))
 }
 
+// TestBucket_UploadsOfOthers: who has the directory open too sees an upload and can abort it; who died leaves none.
+func TestBucket_UploadsOfOthers(t *testing.T) {
+	dir := t.TempDir()
+	mine, other := open(t, dir), open(t, dir)
+	u, err := mine.Create(t.Context(), "a/b")
+	require.NoError(t, err)
+	require.NoError(t, u.Part(t.Context(), 1, objstore.NewBody([]byte("part"))))
+	page, err := other.Uploads(t.Context(), "a/", "", 10)
+	require.NoError(t, err)
+	require.Len(t, page, 1)
+	require.Equal(t, "a/b", page[0].Key)
+	require.NoError(t, other.AbortUpload(t.Context(), page[0]))
+	require.ErrorIs(t, u.Part(t.Context(), 1, objstore.NewBody([]byte("part"))), objstore.ErrNotFound)
+	require.ErrorIs(t, u.Complete(t.Context()), objstore.ErrNotFound)
+	unfinished := func() []string {
+		names, err := filepath.Glob(filepath.Join(dir, ".tmp", "*", "[0-9]*"))
+		require.NoError(t, err)
+		return names
+	}
+	require.Empty(t, unfinished())
+
+	for _, id := range []string{"../a", "x", filepath.Base(filepath.Dir(someLock(t, dir))) + "/lock"} {
+		_ = mine.AbortUpload(t.Context(), objstore.UploadInfo{Key: "k", ID: id})
+	}
+	require.FileExists(t, someLock(t, dir), "what is no upload stays")
+
+	_, err = mine.Create(t.Context(), "a/c")
+	require.NoError(t, err)
+	require.Len(t, unfinished(), 2)
+	require.NoError(t, mine.Close())
+	page, err = other.Uploads(t.Context(), "", "", 10)
+	require.NoError(t, err)
+	require.Empty(t, page)
+}
+
+// someLock gives the lock of an open bucket.
+func someLock(t *testing.T, dir string) string {
+	t.Helper()
+	locks, err := filepath.Glob(filepath.Join(dir, ".tmp", "*", "lock"))
+	require.NoError(t, err)
+	require.NotEmpty(t, locks)
+	return locks[0]
+}
+
 // TestBucket_KilledWriter kills a process that puts objects of one repeated byte as fast as it can: whatever has its
 // final name is whole, and the next open leaves nothing unfinished behind.
 func TestBucket_KilledWriter(t *testing.T) {

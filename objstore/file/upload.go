@@ -162,9 +162,11 @@ func (u *upload) remove() {
 	removeUpload(u.path)
 }
 
+// removeUpload removes both files of an upload, and nothing that is none.
 func removeUpload(path string) {
-	os.Remove(path + uploadSuffix)
-	os.Remove(path)
+	if os.Remove(path+uploadSuffix) == nil {
+		os.Remove(path)
+	}
 }
 
 // Uploads gives one page of uploads under way, those of other buckets that are open on the directory too. Those of
