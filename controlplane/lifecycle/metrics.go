@@ -45,14 +45,14 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		failures:  counter("failures_total", "Rounds of retention, garbage, sweeping or scrubbing that failed and are tried again."),
 
 		orphans:       counter("orphans_deleted_total", "Objects deleted that an ended agent session or job had put and no commit made known."),
-		orphanBytes:   counter("orphan_bytes_deleted_total", "Bytes of those objects."),
+		orphanBytes:   counter("orphan_bytes_deleted_total", "Bytes of the orphans deleted."),
 		orphansFound:  counter("orphans_reported_total", "Orphans found while --orphan-sweep is report; they are left where they are."),
 		orphansOdd:    counter("orphans_left_total", "Unknown objects under the prefix of an ended session that do not look like orphans of it, and are left where they are (see the log)."),
 		uploads:       counter("uploads_aborted_total", "Unfinished uploads of ended agent sessions and jobs that were aborted."),
 		unswept:       gauge("unswept_writers", "Ended agent sessions and jobs whose objects are still to be swept for orphans."),
 		reportOnly:    gauge("orphan_sweep_reports_only", "1 while orphans are reported and not deleted."),
 		deletedTopics: gauge("deleted_topics", "Topics whose deletion can still be taken back."),
-		deletedBytes:  gauge("deleted_topic_bytes", "Bytes of their records."),
+		deletedBytes:  gauge("deleted_topic_bytes", "Bytes of the records of topics whose deletion can still be taken back."),
 		purged:        counter("purged_topics_total", "Deleted topics given up for good."),
 
 		scrubbed:      counter("scrubbed_bundles_total", "Live bundles looked up in the object store."),

@@ -24,8 +24,15 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// asked is a handler beside an owner.
+type asked struct {
+	t   *testing.T // the bubble's
+	o   *owner.Owner
+	ask func(method, path, key string) (int, map[string]any)
+}
+
 // owned runs fn with a handler beside an owner.
-func owned(t *testing.T, fn func(t *testing.T, o *owner.Owner, ask func(method, path, key string) (int, map[string]any))) {
+func owned(t *testing.T, fn func(x asked)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		log, _, err := memlog.New().Open("a", metalog.Config{})
@@ -51,7 +58,7 @@ func owned(t *testing.T, fn func(t *testing.T, o *owner.Owner, ask func(method, 
 				"away": {Owner: func() *owner.Owner { return nil }, Located: func() (string, string) { return "b", "b:7050" }},
 			},
 		})
-		fn(t, o, func(method, path, key string) (int, map[string]any) {
+		fn(asked{t, o, func(method, path, key string) (int, map[string]any) {
 			w := httptest.NewRecorder()
 			q := httptest.NewRequestWithContext(t.Context(), method, "http://cp"+path, nil)
 			q.Header.Set("Authorization", "Bearer "+key)
@@ -61,27 +68,27 @@ func owned(t *testing.T, fn func(t *testing.T, o *owner.Owner, ask func(method, 
 				require.NoError(t, json.Unmarshal(w.Body.Bytes(), &body))
 			}
 			return w.Code, body
-		})
+		}})
 		cancel()
 		require.NoError(t, <-ended)
 	})
 }
 
 func TestHandler_UndeletesTopics(t *testing.T) {
-	owned(t, func(t *testing.T, o *owner.Owner, ask func(method, path, key string) (int, map[string]any)) {
+	owned(t, func(x asked) {
 		const topics = "/v1/clusters/vc/deleted-topics"
 		for _, c := range []metadata.Command{
 			&metadata.CreateTopic{ID: id.Topic{1}, Name: "t", Partitions: 3},
 			&metadata.DeleteTopic{ID: id.Topic{1}, KeepMs: 1000},
 			&metadata.CreateTopic{ID: id.Topic{2}, Name: "taken", Partitions: 3},
 		} {
-			_, _, err := o.Propose(t.Context(), c)
-			require.NoError(t, err)
+			_, _, err := x.o.Propose(x.t.Context(), c)
+			require.NoError(x.t, err)
 		}
-		code, body := ask(http.MethodGet, topics, "secret")
-		require.Equal(t, http.StatusOK, code)
-		require.Len(t, body["topics"], 1)
-		require.Equal(t, "t", body["topics"].([]any)[0].(map[string]any)["name"])
+		code, body := x.ask(http.MethodGet, topics, "secret")
+		require.Equal(x.t, http.StatusOK, code)
+		require.Len(x.t, body["topics"], 1)
+		require.Equal(x.t, "t", body["topics"].([]any)[0].(map[string]any)["name"])
 
 		for _, c := range []struct {
 			method, path string
@@ -94,19 +101,19 @@ func TestHandler_UndeletesTopics(t *testing.T) {
 			{http.MethodPost, topics + "/t/undelete?as=back", http.StatusOK},
 			{http.MethodPost, topics + "/t/undelete", http.StatusNotFound},
 		} {
-			code, _ := ask(c.method, c.path, "secret")
-			require.Equal(t, c.code, code, "%s %s", c.method, c.path)
+			code, _ := x.ask(c.method, c.path, "secret")
+			require.Equal(x.t, c.code, code, "%s %s", c.method, c.path)
 		}
-		_, err := o.Read(func(s *metadata.State) {
+		_, err := x.o.Read(func(s *metadata.State) {
 			_, ok := s.TopicByName("back")
-			require.True(t, ok)
+			require.True(x.t, ok)
 		})
-		require.NoError(t, err)
+		require.NoError(x.t, err)
 	})
 }
 
 func TestHandler_KeysAndOwners(t *testing.T) {
-	owned(t, func(t *testing.T, _ *owner.Owner, ask func(method, path, key string) (int, map[string]any)) {
+	owned(t, func(x asked) {
 		for _, c := range []struct {
 			path, key string
 			code      int
@@ -118,12 +125,12 @@ func TestHandler_KeysAndOwners(t *testing.T) {
 			{"/v1/clusters/away/scrub", "both", http.StatusMisdirectedRequest},
 			{"/v1/clusters/vc/jobs", "secret", http.StatusOK},
 		} {
-			code, _ := ask(http.MethodGet, c.path, c.key)
-			require.Equal(t, c.code, code, "%s with key %q", c.path, c.key)
+			code, _ := x.ask(http.MethodGet, c.path, c.key)
+			require.Equal(x.t, c.code, code, "%s with key %q", c.path, c.key)
 		}
-		_, body := ask(http.MethodGet, "/v1/clusters/away/scrub", "both")
-		require.Equal(t, "b:7050", body["owner_address"])
-		_, body = ask(http.MethodGet, "/v1/clusters/vc/scrub", "secret")
-		require.Equal(t, "missing", body["damaged"].([]any)[0].(map[string]any)["what"])
+		_, body := x.ask(http.MethodGet, "/v1/clusters/away/scrub", "both")
+		require.Equal(x.t, "b:7050", body["owner_address"])
+		_, body = x.ask(http.MethodGet, "/v1/clusters/vc/scrub", "secret")
+		require.Equal(x.t, "missing", body["damaged"].([]any)[0].(map[string]any)["what"])
 	})
 }

@@ -48,7 +48,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		})),
 		extents: gauge(reg, "live_extents", "Extents of all partitions, on the owner."),
 		bundles: gauge(reg, "live_bundles", "Bundles that extents refer to, on the owner."),
-		fresh:   gauge(reg, "fresh_bundles", "Those of them that were not compacted yet, on the owner."),
+		fresh:   gauge(reg, "fresh_bundles", "Live bundles that were not compacted yet, on the owner."),
 		share:   gauge(reg, "metadata_share", "Share of the bound of extents or bundles not compacted that is used, the larger one; from 0.75 on commits are delayed, at 1 refused."),
 		slowed: promreg.Register(reg, prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "freshet_owner_slowed_seconds_total",

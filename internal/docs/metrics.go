@@ -26,7 +26,7 @@ var measured = []struct{ heading, dir string }{
 	{"Hedging (agent)", "objstore/hedge"},
 	{"Agents' sessions (control plane, the owner)", "controlplane/session"},
 	{"Groups (control plane, the owner)", "controlplane/group"},
-	{"Retention and garbage (control plane, the owner)", "controlplane/lifecycle"},
+	{"Retention, garbage and scrubbing (control plane, the owner)", "controlplane/lifecycle"},
 	{"Background jobs (control plane, the owner)", "controlplane/job"},
 	{"Owner (control plane)", "controlplane/owner"},
 	{"Replica (control plane)", "controlplane/replica"},
@@ -54,6 +54,8 @@ Both processes serve them at ` + "`/metrics`" + ` of their HTTP address, with Go
 | Is the agent in touch with the owner? | ` + "`freshet_agent_session_connected`" + ` |
 | Is there exactly one owner? | ` + "`sum by (virtual_cluster) (freshet_replica_owned_logs)`" + ` |
 | Does the metadata log get trimmed? | ` + "`freshet_replica_untrimmed_log_bytes`" + `; slowed at 256 MiB, refused at 512 MiB |
+| Does background work keep up? | ` + "`freshet_owner_metadata_share`" + `; slowed at 0.75, refused at 1 |
+| Is an object missing or broken? | ` + "`freshet_lifecycle_damaged_bundles`" + `; ` + "`freshet scrub`" + ` names them |
 | Is memory short? | ` + "`freshet_kafka_request_memory_waiting`, `freshet_write_buffer_waits_total`, `freshet_fetch_shrunk_answers_total`" + ` |
 `)
 	for _, m := range measured {

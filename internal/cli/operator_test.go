@@ -1,0 +1,79 @@
+package cli_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/freshet-io/freshet/internal/access"
+	"github.com/freshet-io/freshet/internal/cli"
+)
+
+// plane is a replica that answers everything with a status and a body, and checks how it was asked.
+func plane(t *testing.T, status int, body string, asked *string) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer key" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		*asked = r.Method + " " + r.URL.RequestURI()
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(body))
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func TestOperator_AsksUntilTheOwnerAnswers(t *testing.T) {
+	var asked, ignored string
+	other := plane(t, http.StatusMisdirectedRequest, `{"error":"x","owner":"b","owner_address":"b:7050"}`, &ignored)
+	owner := plane(t, http.StatusOK, `{"name":"new","partitions":3}`, &asked)
+	dead := "127.0.0.1:1"
+	var out strings.Builder
+	c := cli.OperatorConfig{ControlPlane: []string{dead, other, strings.TrimPrefix(owner, "http://")}, VirtualCluster: "vc", AgentKey: "key"}
+	require.NoError(t, cli.UndeleteTopic(t.Context(), c, "a/b", "new", cli.Streams{Out: &out}))
+	require.Equal(t, "POST /v1/clusters/vc/deleted-topics/a%2Fb/undelete?as=new", asked)
+	require.Equal(t, "topic new is back with 3 partitions\n", out.String())
+
+	c.ControlPlane = []string{dead, other}
+	require.ErrorContains(t, cli.UndeleteTopic(t.Context(), c, "a", "", cli.Streams{Out: &out}), "the owner is replica b")
+	c.ControlPlane = []string{plane(t, http.StatusConflict, `{"error":"the name is taken"}`, &ignored)}
+	require.EqualError(t, cli.UndeleteTopic(t.Context(), c, "a", "", cli.Streams{Out: &out}), "the name is taken")
+	c.AgentKey = "wrong"
+	require.ErrorContains(t, cli.UndeleteTopic(t.Context(), c, "a", "", cli.Streams{Out: &out}), "401")
+	var usage *cli.UsageError
+	require.ErrorAs(t, cli.UndeleteTopic(t.Context(), cli.OperatorConfig{}, "a", "", cli.Streams{Out: &out}), &usage)
+}
+
+func TestOperator_ByDataDirectory(t *testing.T) {
+	dir := t.TempDir()
+	var asked string
+	url := plane(t, http.StatusOK, `{"topics":[{"name":"t","id":"I","partitions":1,"bytes":5,"deleted":"2026-01-01T00:00:00Z","until":"2026-01-02T00:00:00Z"}]}`, &asked)
+	c := cli.OperatorConfig{DataDir: dir}
+	require.ErrorIs(t, cli.ListDeletedTopics(t.Context(), c, cli.Streams{}), os.ErrNotExist)
+	require.NoError(t, access.Access{URL: "http://gone", VirtualCluster: "old", Key: "old"}.Write(dir))
+	require.NoError(t, access.Access{URL: url, VirtualCluster: "dev", Key: "key"}.Write(dir))
+	info, err := os.Stat(filepath.Join(dir, "operator.json"))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	var out strings.Builder
+	require.NoError(t, cli.ListDeletedTopics(t.Context(), c, cli.Streams{Out: &out}))
+	require.Equal(t, "GET /v1/clusters/dev/deleted-topics", asked)
+	require.Equal(t, "t  I  1 partition  5 bytes  deleted 2026-01-01T00:00:00Z  until 2026-01-02T00:00:00Z\n", out.String())
+}
+
+func TestOperator_ScrubFailsOnDamage(t *testing.T) {
+	var asked string
+	c := cli.OperatorConfig{VirtualCluster: "vc", AgentKey: "key", Timeout: time.Second}
+	c.ControlPlane = []string{plane(t, http.StatusOK, `{"position":"1/7","bundles":9,"damaged":[{"key":"k","what":"missing"}]}`, &asked)}
+	var out strings.Builder
+	require.EqualError(t, cli.Scrub(t.Context(), c, cli.Streams{Out: &out}), "1 damaged bundle")
+	require.Equal(t, "9 live bundles, the scrubber is at bundle 1/7, 1 damaged\nk: missing\n", out.String())
+}
