@@ -24,8 +24,9 @@
 // they are keep their whole object. A round walks from where everything below is final, which is known per partition
 // after a first walk over everything; so it costs the partitions and the extents that are not final.
 //
-// Memory of a round: roundBundles candidates, plans of roundExtents extents, 24 bytes for each bundle of level 1; and 16
-// bytes for each partition that stay between rounds.
+// Memory of a round: roundBundles candidates, about 100 bytes for each bundle of level 1, and plans of less than
+// 2*roundExtents + 2*jobExtents extents, 88 MiB, if there is that much to do. Eight bytes for each partition stay between
+// rounds.
 //
 // # Leases
 //

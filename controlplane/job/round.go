@@ -35,6 +35,7 @@ type order struct {
 	start      *metadata.StartJob // without its runner
 	partitions []job.Partition
 	bytes      int64 // of the inputs
+	extents    int
 }
 
 // plans is what a round comes to.
@@ -113,11 +114,18 @@ func (t *Tenure) freeRunners(s *metadata.State, open *openJobs) (free []runner) 
 	return free
 }
 
-// choose takes from each class in turn what runners are free for.
+// choose takes from each class in turn what runners are free for, as far as one round's memory goes.
 func (t *Tenure) choose(w *walk, free int) (orders []order) {
+	extents := 0
 	next := [classes]func() (order, bool){classFirst: w.firstOrders(), classSecond: w.secondOrders(t), classClean: w.cleanOrders()}
 	var exhausted [classes]bool
 	for len(orders) < free {
+		if extents >= roundExtents/2 {
+			t.wake() // for the rest
+		}
+		if extents >= roundExtents {
+			break
+		}
 		class := t.turn(w.open.class, exhausted)
 		if class == none {
 			break
@@ -133,6 +141,7 @@ func (t *Tenure) choose(w *walk, free int) (orders []order) {
 			Kind: o.start.Kind, Level: o.start.Level, First: o.start.First, Last: o.start.Last, Inputs: o.start.Inputs,
 		})
 		orders = append(orders, o)
+		extents += o.extents
 	}
 	return orders
 }
@@ -207,6 +216,7 @@ func (w *walk) cleanOrders() func() (order, bool) {
 func orderOf(start *metadata.StartJob, partitions []job.Partition) order {
 	o := order{start: start, partitions: partitions}
 	for i := range partitions {
+		o.extents += len(partitions[i].Extents)
 		for j := range partitions[i].Extents {
 			o.bytes += int64(partitions[i].Extents[j].Length)
 		}

@@ -2,6 +2,7 @@ package job
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -94,14 +95,16 @@ type survey struct {
 func (t *Tenure) surveyBundles(s *metadata.State, open *openJobs, now time.Time) *survey {
 	v := &survey{first: map[id.Bundle]*firstBundle{}}
 	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.mu.setbacks.prune(func(b id.Bundle) bool { _, _, _, ok := s.Bundle(b); return ok }, now)
+	sets, spoilt := maps.Clone(t.mu.setbacks.bundles), maps.Clone(t.mu.setbacks.corrupt)
+	t.mu.Unlock()
 	for name, b := range s.Bundles() {
 		switch b.Level {
 		case 0:
 			v.fresh++
 			v.freshBytes += int64(b.LiveBytes)
-			set := t.mu.setbacks.bundles[name]
-			if len(open.byInput[name]) > 0 || t.mu.setbacks.corrupt[name] || now.Before(set.until) {
+			set := sets[name]
+			if len(open.byInput[name]) > 0 || spoilt[name] || now.Before(set.until) {
 				continue
 			}
 			v.add(candidate{
@@ -112,7 +115,6 @@ func (t *Tenure) surveyBundles(s *metadata.State, open *openJobs, now time.Time)
 		}
 	}
 	v.cut()
-	t.mu.setbacks.prune(func(b id.Bundle) bool { _, _, _, ok := s.Bundle(b); return ok }, now)
 	return v
 }
 
@@ -136,31 +138,33 @@ type group struct {
 	bytes   int64
 	extents int
 	halves  int
-	full    bool
 }
 
 // groups gives the jobs of the first level that are due, oldest first, at most limit of them and of roundExtents.
 func (v *survey) groups(f FirstLevel, limit int, old func(index uint64) bool) []group {
 	var due []group
-	extents := 0
+	left := roundExtents
 	var g group
 	for _, c := range v.candidates {
 		if !g.fits(f, c) {
-			g.full = true
-			if due, extents = append(due, g), extents+g.extents; len(due) == limit || extents+c.extents > roundExtents {
-				return due[:min(len(due), limit)]
+			if len(due) == limit || g.extents > left {
+				return due
 			}
+			due, left = append(due, g), left-g.extents
 			g = group{}
 		}
 		g.add(c)
 	}
-	if n := len(g.bundles); n > 0 && limit > 0 && extents+g.extents <= roundExtents {
-		g.full = n >= g.limit(f) || g.bytes >= f.Bytes
-		if g.full || n > 1 && old(g.bundles[0].index) {
-			due = append(due, g)
-		}
+	if len(due) < limit && g.extents <= left && g.due(f, old) {
+		due = append(due, g)
 	}
 	return due
+}
+
+// due tells whether a group that all candidates fit into is a job.
+func (g *group) due(f FirstLevel, old func(index uint64) bool) bool {
+	n := len(g.bundles)
+	return n > 0 && (n >= g.limit(f) || g.bytes >= f.Bytes || n > 1 && old(g.bundles[0].index))
 }
 
 func (g *group) limit(f FirstLevel) int { return max(f.Bundles>>g.halves, 1) }

@@ -95,6 +95,9 @@ func (t *Tenure) round(ctx context.Context) error {
 		t.mu.setbacks.vacant(b, time.Now())
 	}
 	t.mu.Unlock()
+	if len(p.vacant) > 0 {
+		t.wake() // others wait behind them
+	}
 	for i := range p.orders {
 		if err := t.handOut(ctx, &p.orders[i], p.runners); err != nil {
 			return err

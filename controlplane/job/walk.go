@@ -281,8 +281,8 @@ func (v *visit) end() {
 
 // emit adds the run to its group's plan.
 func (v *visit) emit() {
-	if v.walk.extents+len(v.run.extents) > 2*roundExtents {
-		return // with so many markers beside them
+	if v.walk.extents+len(v.run.extents) > roundExtents+jobExtents {
+		return // there are so many markers between them; they wait for the next job
 	}
 	v.walk.extents += len(v.run.extents)
 	p := &v.plans[v.run.group]
