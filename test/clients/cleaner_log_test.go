@@ -18,13 +18,19 @@ type storedLog struct {
 	aborted []extent.Aborted // of which the marker is among the batches
 }
 
-// fetchAll reads partition 0 of a topic from an offset to its end, in batches as they are stored.
+// fetchAll is fetchPartition of partition 0.
 func fetchAll(t *testing.T, w *wire, topic string, from int64) storedLog {
+	t.Helper()
+	return fetchPartition(t, w, topic, 0, from)
+}
+
+// fetchPartition reads a partition from an offset to its end, in batches as they are stored.
+func fetchPartition(t *testing.T, w *wire, topic string, partition int32, from int64) storedLog {
 	t.Helper()
 	var l storedLog
 	firsts := make(map[[2]int64]bool) // producer and first offset
 	for next := from; ; {
-		req := fetchFrom(topic, [16]byte{}, 0, next)
+		req := fetchFrom(topic, [16]byte{}, partition, next)
 		req.IsolationLevel = 1
 		p := ask[*kmsg.FetchResponse](t, w, req, 12).Topics[0].Partitions[0]
 		require.Zero(t, p.ErrorCode, code(p.ErrorCode))
