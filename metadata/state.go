@@ -79,6 +79,7 @@ type api interface {
 
 	PendingOffset(group string, tp id.TopicPartition) bool
 	HasOffsets(group string) (committed, pending bool)
+	HasDeletedOffsets(group string) bool
 
 	Watermarks(tp id.TopicPartition) (Watermarks, bool)
 	Extents(tp id.TopicPartition, from int64, maxExtents int, maxBytes int64) (exts []extent.Extent, more bool)

@@ -165,3 +165,16 @@ func (s *machine) DeletedTopics() iter.Seq[DeletedTopic] {
 		})
 	}
 }
+
+// HasDeletedOffsets tells whether a group has offsets, committed or pending, of topics whose deletion can be taken back.
+func (s *machine) HasDeletedOffsets(group string) (found bool) {
+	g, ok := s.groups.Get(group)
+	if !ok || s.deleted.byID.Len() == 0 {
+		return false
+	}
+	g.topics.Scan(func(key string, _ *topicOffsets) bool {
+		found = s.deleted.has(key)
+		return !found
+	})
+	return found
+}

@@ -92,8 +92,8 @@ func (x *expiry) find() error {
 
 // read looks at some offsets from a partition on, adds the expired ones to cmd, and gives where to go on.
 func (x *expiry) read(s *metadata.State, from id.TopicPartition, cmd *metadata.DeleteOffsets) (next id.TopicPartition, more bool) {
-	if _, pending := s.HasOffsets(x.g.name); pending {
-		x.kept = true
+	if _, pending := s.HasOffsets(x.g.name); pending || s.HasDeletedOffsets(x.g.name) {
+		x.kept = true // offsets of a deleted topic come back with it
 	}
 	// A clock that runs ahead expires nothing: command time does not follow it (package replica).
 	x.now = earlier(x.now, time.UnixMilli(s.Now()))

@@ -210,6 +210,29 @@ func TestOffsets_Expire(t *testing.T) {
 	})
 }
 
+// A group outlives the deletion of the only topic it has offsets of, as long as that can be taken back.
+func TestOffsets_ComeBackWithTheirTopic(t *testing.T) {
+	settings := quick
+	settings.OffsetsRetention, settings.OffsetsRetentionCheck = time.Hour, 10*time.Second
+	inWorld(t, settings, func(w *world) {
+		commitPlain(w, "simple", "t", 0, 1)
+		var topic id.Topic
+		w.read(func(s *metadata.State) {
+			found, ok := s.TopicByName("t")
+			require.True(t, ok)
+			topic = found.ID
+		})
+		for _, c := range []metadata.Command{
+			&metadata.DeleteTopic{ID: topic, KeepMs: 1_000_000}, &metadata.Tick{}, &metadata.UndeleteTopic{ID: topic},
+		} {
+			w.propose(c)
+			time.Sleep(time.Minute) // sleeps: the bubble's time passes at once
+		}
+		_, got := fetch(w, "simple", 9, false, false)
+		require.Equal(t, []fetched{{1, 0}}, got)
+	})
+}
+
 // The clock of the owner's machine is set ahead. Command time, which knows better, stays, and with it the offsets.
 func TestOffsets_StayWhenTheClockIsAhead(t *testing.T) {
 	settings := quick
