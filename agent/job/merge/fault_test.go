@@ -323,24 +323,24 @@ func (u *countingUpload) Complete(ctx context.Context) error {
 func TestRun_CancelledAnywhere(t *testing.T) {
 	w := newWorld(t, 11)
 	w.batchBytes = 200_000
-	for range 5 {
+	for range 4 {
 		w.bundle([]id.TopicPartition{tp(1, 0), tp(1, 1), tp(2, 0)}, 14)
 	}
-	plan := w.plan(1000)
+	plan, b := w.plan(1000), w.bucket
 	run := func(at int64) (steps int64, err error) {
-		b := changed(t, w.bucket, "", nil)
+		plan.ID++
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		c := &counting{Bucket: fault.New(b, 1), at: at, cancel: cancel}
 		e := env(c)
-		e.BundleBytes = 9 << 20
+		e.BundleBytes = 6 << 20
 		o, err := merge.Run(ctx, plan, ignore, e)
 		left, listErr := b.Uploads(t.Context(), "", "", 10)
 		require.NoError(t, listErr)
 		require.Empty(t, left)
 		if err == nil {
 			w.requireOutcome(b, plan, &o)
-			require.Len(t, o.Bundles, 2)
+			require.Greater(t, len(o.Bundles), 1)
 			return c.n.Load(), nil
 		}
 		page, listErr := b.List(t.Context(), bundle.SessionPrefix(prefix, plan.ID), "", 10)
