@@ -51,7 +51,7 @@ race: ## run the unit tests with the race detector
 
 .PHONY: sim
 sim: ## break a cluster in one process as SEED says (default: two seeds) for DURATION (5m)
-	FRESHET_SIM_SEED=$(SEED) FRESHET_SIM_DURATION=$(or $(DURATION),5m) $(GO) test -race -timeout 0 -count=1 -v -run '^Test(Transactions_)?Seed$$' ./test/sim
+	FRESHET_SIM_SEED=$(SEED) FRESHET_SIM_DURATION=$(or $(DURATION),5m) $(GO) test -race -timeout 0 -count=1 -v -run '^Test(Transactions_|Fire_)?Seed$$' ./test/sim
 
 .PHONY: soak-memory
 soak-memory: ## write 300-byte records with the least memory and full caches for DURATION (10m)
@@ -83,6 +83,10 @@ fuzz: ## run every fuzz target for FUZZTIME (20s)
 .PHONY: bench
 bench: ## run the Go benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem $(PKGS)
+
+.PHONY: bench-catchup
+bench-catchup: build ## measure the live edge while three groups read a backlog; ARGS="--backlog 512MiB --pairs 1" for less
+	$(BIN)/freshet bench catchup $(ARGS)
 
 .PHONY: bench-cost
 bench-cost: build ## measure CPU seconds per GiB against the floor; ARGS="--rounds 3 --shapes A" selects

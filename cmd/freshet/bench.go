@@ -11,6 +11,7 @@ import (
 
 func newBench(p process) *cobra.Command {
 	return parent("bench", "Measure Freshet", newBenchRun(p), newBenchWorker(p), newBenchCost(p), newBenchLatency(p), newBenchLog(p), newBenchGroups(p),
+		newBenchCatchup(p), newBenchCatchupRole(p),
 		newBenchPerf(p), newBenchMatrix(p), newBenchWorkloads(p),
 		newBenchReport(p), newBenchCompare(p), newBenchCompareRole(p),
 		newBenchVerify(p),

@@ -1,0 +1,111 @@
+package catchup
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/controlplane"
+	"github.com/freshet-io/freshet/controlplane/job"
+	"github.com/freshet-io/freshet/internal/etcdserver"
+	"github.com/freshet-io/freshet/internal/service"
+	"github.com/freshet-io/freshet/objstore/file"
+)
+
+// The names of the processes of a run, beside the agent, and the command that runs them.
+const (
+	roleCommand = "catchup-role"
+	roleControl = "control-plane"
+	roleFill    = "fill"
+	roleTurn    = "turn"
+)
+
+// What the agent and its control plane have to agree on.
+const (
+	benchCluster = "bench"
+	benchKey     = "bench-key"
+)
+
+// RunRole is what a helper process runs: it prints its addresses as one line and serves, or does its load and prints the
+// result as one line of JSON.
+func RunRole(ctx context.Context, name, spec string, out io.Writer) error {
+	switch name {
+	case roleControl:
+		return runControl(ctx, spec, out)
+	case roleFill:
+		return runLoad(ctx, spec, out, (*load).fill)
+	case roleTurn:
+		return runLoad(ctx, spec, out, (*load).turn)
+	default:
+		return fmt.Errorf("unknown benchmark role %q", name)
+	}
+}
+
+// controlRole runs a control plane with an embedded etcd, all under Dir.
+type controlRole struct {
+	Dir string `json:"dir"`
+}
+
+// objects is where the bucket is that agent and control plane share.
+func objects(dir string) string { return filepath.Join(dir, "objects") }
+
+// compactAge is the age at which the backlog's newest bundles are compacted: soon, for it is to be history.
+const compactAge = 5 * time.Second
+
+func runControl(ctx context.Context, spec string, out io.Writer) error {
+	var role controlRole
+	if err := json.Unmarshal([]byte(spec), &role); err != nil {
+		return fmt.Errorf("decode role: %w", err)
+	}
+	bucket, err := file.Open(objects(role.Dir))
+	if err != nil {
+		return fmt.Errorf("open bucket: %w", err)
+	}
+	defer bucket.Close()
+	log := zap.NewNop()
+	etcd, err := etcdserver.Start(ctx, etcdserver.Config{Dir: filepath.Join(role.Dir, "etcd")}, log)
+	if err != nil {
+		return err
+	}
+	plane, err := controlplane.New(controlplane.Config{
+		ReplicaID: "bench", GRPCListen: "127.0.0.1:0", HTTPListen: "127.0.0.1:0", Etcd: etcd.Client(), Bucket: bucket,
+		VirtualClusters: []controlplane.VirtualCluster{{Name: benchCluster, AgentKeys: []string{benchKey}}},
+		Jobs:            job.Settings{Interval: time.Second, First: job.FirstLevel{Age: compactAge}},
+		Log:             log,
+	})
+	if err == nil {
+		err = plane.Listen(ctx)
+	}
+	if err != nil {
+		etcd.Close()
+		return fmt.Errorf("start control plane: %w", err)
+	}
+	fmt.Fprintln(out, plane.Addr(), plane.HTTPAddr())
+	return service.Run(ctx, log,
+		service.Service{Name: "etcd", Run: etcd.Run}, service.Service{Name: "control plane", Run: plane.Run})
+}
+
+func runLoad(ctx context.Context, spec string, out io.Writer, run func(*load, context.Context) (*result, error)) error {
+	var l load
+	if err := json.Unmarshal([]byte(spec), &l); err != nil {
+		return fmt.Errorf("decode load: %w", err)
+	}
+	r, err := run(&l, ctx)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(out).Encode(r)
+}
+
+func makeDirs(dir string) error {
+	if err := os.MkdirAll(objects(dir), 0o700); err != nil {
+		return fmt.Errorf("create object directory: %w", err)
+	}
+	return nil
+}

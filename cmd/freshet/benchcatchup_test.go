@@ -1,0 +1,40 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// One small pair of turns through real processes: the groups read all of a compacted backlog, and the report is whole.
+func TestBenchCatchup_OneSmallPair(t *testing.T) {
+	if _, err := os.Stat("/proc/self/stat"); err != nil {
+		t.Skip("CPU time is read from /proc, which is not here")
+	}
+	t.Setenv("TMPDIR", t.TempDir())
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	var out, errs strings.Builder
+	p := process{environ: os.Environ}
+	p.streams.In, p.streams.Out, p.streams.Err = strings.NewReader(""), &out, &errs
+	code := p.run(ctx, []string{
+		"bench", "catchup", "--backlog", "16MiB", "--rate", "1MiB", "--gap", "200ms", "--pairs", "1", "--duration", "2s",
+		"--warm-up", "200ms", "--partitions", "2", "--model", "s3-express", "--memory", "256MiB",
+	})
+	require.Equal(t, exitOK, code, "%s%s", &out, &errs)
+	t.Log(out.String())
+	require.Regexp(t, `pair 1 with .* catch-up +[1-9]\d*\.\d MiB/s .* GETs [1-9]\d*, [1-9]\d* MiB\n`, out.String())
+	for _, name := range []string{
+		"catchup_over_produce_rate", "produce_p99_ratio", "tail_p99_ratio", "cpu_share", "gets_over_backlog_units",
+	} {
+		require.Regexp(t, `(?m)^`+name+` +\d+\.\d\d  \(`, out.String())
+	}
+	left, err := filepath.Glob(filepath.Join(os.TempDir(), "freshet-bench-*"))
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
