@@ -28,8 +28,8 @@ type Ask struct {
 type Zone interface {
 	// Fetch asks those agents for units that may have them, or should read them for all. It calls take with each unit
 	// that comes, by its index in the ask, and leave with those that this agent is to read from the object store, in
-	// order, as soon as that is known; a unit that take failed for may be tried again or left. The calls come from any
-	// goroutine. It returns when all units are taken or left, soon after ctx ends at the latest.
+	// order, as soon as that is known; a unit that take failed for may be tried again or left. take may wait for a while.
+	// The calls come from any goroutine. It returns when all units are taken or left, soon after ctx ends at the latest.
 	Fetch(ctx context.Context, a Ask, take func(unit int, in Incoming) error, leave func(units []int))
 	// Unfit is told that what an agent gave was of no use: it lacked an extent, or failed verification.
 	Unfit(reason Unfit)
@@ -63,6 +63,9 @@ func (c *Cache) flyByZone(flights []*flight) {
 		a.Units[i] = Unit{First: f.key.first, Part: f.key.part}
 	}
 	take := func(i int, in Incoming) error {
+		if !c.awaitUse(flights[i]) {
+			return ErrUnwanted
+		}
 		u, err := c.takeIn(flights[i], in)
 		if err != nil {
 			return err
@@ -79,12 +82,26 @@ func (c *Cache) flyByZone(flights []*flight) {
 	})
 }
 
+// awaitUse waits until a unit that is there is wanted or there is room to read it ahead, as a run does between its units;
+// false if the flight was given up instead.
+func (c *Cache) awaitUse(f *flight) bool {
+	c.mu.Lock()
+	r := newRun(c, []*flight{f})
+	c.mu.Unlock()
+	idle := time.NewTimer(0) // a run's GET may stall; here the agents' time-outs hold
+	defer idle.Stop()
+	return r.goOn(c.ctx, idle)
+}
+
 // divert lets flights go on by way of the object store: as direct ones, or behind those that there are.
 func (c *Cache) divert(flights []*flight) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var alone []*flight
 	for _, f := range flights {
+		if c.mu.flights[f.key] != f {
+			continue // given up
+		}
 		key := flightKey{f.key.unitKey, true}
 		if ahead := c.mu.flights[key]; ahead != nil {
 			ahead.waiters++
@@ -129,6 +146,9 @@ func (c *Cache) takeIn(f *flight, in Incoming) (*unit, error) {
 	u.retain()
 	return u, nil
 }
+
+// ErrUnwanted: the unit was read ahead for a reader who did not come, and there is no room for it.
+var ErrUnwanted = errors.New("unit is not wanted")
 
 // ErrStretches: what another agent sends is not a unit.
 var ErrStretches = errors.New("stretches do not make up the unit")

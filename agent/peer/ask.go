@@ -200,6 +200,8 @@ func (in *answer) spurned(err error) *fault {
 		return in.cut(askedBroken, in.err)
 	case errors.Is(err, cache.ErrStretches):
 		return &fault{askedBroken, true, err}
+	case errors.Is(err, cache.ErrUnwanted):
+		return &fault{askedUnwanted, false, err}
 	}
 	return &fault{askedBusy, false, err}
 }

@@ -53,8 +53,8 @@ func (z *Zone) current() *directory {
 	return d
 }
 
-// ownedTogether is how much of an object has one owner, so that units that adjoin can be read by one GET.
-const ownedTogether = 16 << 20
+// ownedTogether is how much of an object has one owner, so that what is read ahead by one GET still is.
+const ownedTogether = 32 << 20
 
 // owner is the agent that reads a unit for all of the zone, as this agent sees it: 0, or its own session, is this agent.
 // An agent that is left out owns nothing.

@@ -11,9 +11,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/agent/cache"
 	"github.com/freshet-io/freshet/agent/cache/cachetest"
+	"github.com/freshet-io/freshet/internal/testservers"
+	"github.com/freshet-io/freshet/internal/tlsfiles"
 )
 
 // unforgiving leaves agents out for good.
@@ -299,4 +302,30 @@ func TestZone_OwnerEvicted(t *testing.T) {
 	c.read(late, made, &extents[0])
 	require.Equal(t, before+1, c.bucket.gets.Load())
 	require.Zero(t, late.metric(t, "freshet_peer_fallbacks_total"))
+}
+
+// With TLS both sides show certificates; who shows none is not even heard.
+func TestZone_TLS(t *testing.T) {
+	made := testservers.NewTLSFiles(t)
+	files := tlsfiles.Files{CA: made.CA, Cert: made.Cert, Key: made.Key}
+	server, err := files.Server(zap.NewNop())
+	require.NoError(t, err)
+	client, err := files.Client(false, zap.NewNop())
+	require.NoError(t, err)
+	c := &cluster{t: t, bucket: &counted{Bucket: newBucket()}, next: 1}
+	c.server = func(cfg *ServerConfig) { cfg.TLS = server }
+	c.asks = func(cfg *Config) { cfg.TLS = client }
+	owner, reader := c.start(testZone), c.start(testZone)
+	c.asks = func(cfg *Config) { cfg.TLS, _ = tlsfiles.Files{CA: made.CA}.Client(false, zap.NewNop()) }
+	stranger := c.start(testZone)
+
+	b := c.owned(owner, reader, written(900, 1))
+	bundle, extents := c.bundle(b, 3, 100_000)
+	c.read(reader, bundle, &extents[1])
+	require.Equal(t, 1, reader.metric(t, "freshet_peer_requests_total", askedOK))
+	require.Equal(t, 1, owner.metric(t, "freshet_cache_gets_total"))
+	c.read(stranger, bundle, &extents[1])
+	require.Zero(t, stranger.metric(t, "freshet_peer_requests_total", askedOK))
+	require.Equal(t, 1, stranger.metric(t, "freshet_cache_gets_total"))
+	require.Equal(t, 1, owner.metric(t, "freshet_peer_served_total"))
 }

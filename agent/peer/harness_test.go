@@ -3,7 +3,6 @@ package peer
 import (
 	"context"
 	"io"
-	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -60,6 +59,7 @@ type agent struct {
 	server    *Server
 	stop      func()
 	kill      func()
+	ran       error
 	registry  prometheus.Gatherers // the server's is added at each start
 }
 
@@ -133,10 +133,10 @@ func (c *cluster) serve(a *agent) {
 	require.NoError(c.t, a.server.Listen(c.t.Context()))
 	a.address = a.server.Addr().String()
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- a.server.Run(ctx) }()
-	end := sync.OnceFunc(func() { cancel(); <-ended })
-	a.stop, a.kill = end, func() { _ = a.server.http.Close(); end() }
+	var running sync.WaitGroup
+	running.Go(func() { a.ran = a.server.Run(ctx) })
+	a.stop = func() { cancel(); running.Wait(); require.NoError(c.t, a.ran) }
+	a.kill = func() { _ = a.server.http.Close(); cancel(); running.Wait(); a.ran = nil }
 }
 
 // tell lets every agent know all agents.
@@ -223,15 +223,6 @@ func (c *cluster) requests() int {
 		n += a.metric(c.t, "freshet_peer_requests_total")
 	}
 	return n
-}
-
-// silent accepts connections and never answers.
-func silent(t testing.TB) string {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = l.Close() })
-	return l.Addr().String() // the backlog takes them
 }
 
 // owned finds a bundle whose whole unit an agent owns, as another one sees it.

@@ -24,6 +24,7 @@ const (
 	askedSilent      = "silent"      // no headers in time
 	askedSlow        = "slow"        // no unit in time
 	askedUnreachable = "unreachable" // no connection
+	askedUnwanted    = "unwanted"    // read ahead for a reader who did not come; no reason of fallbacks
 )
 
 // Reasons of fallbacks that show when the unit is read.

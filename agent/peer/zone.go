@@ -155,10 +155,14 @@ func (z *Zone) Fetch(ctx context.Context, a cache.Ask, take func(int, cache.Inco
 			continue
 		}
 		all.Go(func() {
-			if rest, reason := z.ask(ctx, p, ask{&a, units, true}, take); len(rest) > 0 {
-				z.metrics.fallbacks.WithLabelValues(reason).Add(float64(len(rest)))
-				leave(rest)
+			rest, reason := z.ask(ctx, p, ask{&a, units, true}, take)
+			if len(rest) == 0 {
+				return
 			}
+			if reason != askedUnwanted {
+				z.metrics.fallbacks.WithLabelValues(reason).Add(float64(len(rest)))
+			}
+			leave(rest)
 		})
 	}
 	all.Wait()
