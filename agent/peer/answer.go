@@ -36,11 +36,11 @@ func (s *Server) send(ctx context.Context, out *paced, o *cache.Order, unit int)
 		return out.flushed(head{result: resultOf(err)}.encode())
 	}
 	defer loan.Release()
-	room := min(loan.Size(), s.cfg.UnsentBytes)
-	if err := s.unsent.Acquire(lendCtx, room); err != nil {
+	room, unsent := min(loan.Size(), max(s.cfg.UnsentBytes/2, 1)), s.unsent.of(o.Class)
+	if err := unsent.Acquire(lendCtx, room); err != nil {
 		return out.flushed(head{result: resultFailed}.encode())
 	}
-	defer s.unsent.Release(room)
+	defer unsent.Release(room)
 	s.metrics.unsent.Add(float64(loan.Size()))
 	defer s.metrics.unsent.Sub(float64(loan.Size()))
 	if _, err := out.Write(head{partial: loan.Partial(), size: loan.Size()}.encode()); err != nil {

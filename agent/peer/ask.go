@@ -57,10 +57,11 @@ func (z *Zone) ask(ctx context.Context, p peer, a ask, take func(int, cache.Inco
 
 // request is one request; it counts it, and leaves the agent out where that is due.
 func (z *Zone) request(ctx context.Context, p peer, a ask, take func(int, cache.Incoming) error) ([]int, *fault) {
-	if !z.requests.TryAcquire(1) {
+	requests := z.requests.of(a.Class)
+	if !requests.TryAcquire(1) {
 		return a.units, &fault{result: askedBusy}
 	}
-	defer z.requests.Release(1)
+	defer requests.Release(1)
 	began := time.Now()
 	missing, f := z.exchange(ctx, p, a, take)
 	z.metrics.seconds.Observe(time.Since(began).Seconds())

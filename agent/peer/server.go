@@ -36,11 +36,12 @@ type ServerConfig struct {
 	Cluster func() string
 	TLS     *tls.Config // nil: plaintext
 	Units   Lender
-	// Requests bounds those answered at once; further ones are refused. Default 128.
+	// Requests bounds those answered at once, half as many more of catch-up reads; further ones are refused. Default 128.
 	Requests int
 	// Connections bounds those open at once; further ones wait to be accepted. Default 512.
 	Connections int
-	// UnsentBytes bounds the units that are being sent, one unit at least. Default 64 MiB.
+	// UnsentBytes bounds the units that are being sent, half as much more for catch-up reads; one unit at least.
+	// Default 64 MiB.
 	UnsentBytes int64
 	// LendTimeout bounds the wait for a unit, from the object store perhaps, and for room among the unsent bytes.
 	// Default 5 s.
@@ -98,8 +99,8 @@ type Server struct {
 	cfg      ServerConfig
 	key      [sha256.Size]byte
 	metrics  *serverMetrics
-	requests *semaphore.Weighted
-	unsent   *semaphore.Weighted
+	requests byClass
+	unsent   byClass
 	http     http.Server
 	socket   net.Listener
 	draining atomic.Bool
@@ -113,7 +114,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, key: sha256.Sum256([]byte(cfg.Key)), metrics: newServerMetrics(cfg.Registerer),
-		requests: semaphore.NewWeighted(int64(cfg.Requests)), unsent: semaphore.NewWeighted(cfg.UnsentBytes),
+		requests: newByClass(int64(cfg.Requests)), unsent: newByClass(cfg.UnsentBytes),
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+bundlePath+"{session}/{n}", s.serve)
@@ -185,23 +186,21 @@ func (s *Server) Close() {
 
 // serve answers one request.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	status, result := s.refuse(r)
-	if status == 0 && !s.requests.TryAcquire(1) {
-		status, result = http.StatusServiceUnavailable, servedBusy
-	}
-	if status != 0 {
-		s.metrics.requests.WithLabelValues(result).Inc()
-		w.Header().Set(reasonHeader, result)
-		w.WriteHeader(status)
+	if status, reason := s.refuse(r); status != 0 {
+		s.refused(w, status, reason)
 		return
 	}
-	defer s.requests.Release(1)
 	order, err := parse(r)
 	if err != nil {
-		s.metrics.requests.WithLabelValues(servedMalformed).Inc()
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		s.refused(w, http.StatusBadRequest, servedMalformed)
 		return
 	}
+	requests := s.requests.of(order.Class)
+	if !requests.TryAcquire(1) {
+		s.refused(w, http.StatusServiceUnavailable, servedBusy)
+		return
+	}
+	defer requests.Release(1)
 	s.metrics.serving.Inc()
 	defer s.metrics.serving.Dec()
 	if err := s.answer(r.Context(), w, order); err != nil {
@@ -210,6 +209,27 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.metrics.requests.WithLabelValues(servedOK).Inc()
+}
+
+func (s *Server) refused(w http.ResponseWriter, status int, reason string) {
+	s.metrics.requests.WithLabelValues(reason).Inc()
+	w.Header().Set(reasonHeader, reason)
+	w.WriteHeader(status)
+}
+
+// byClass bounds live reads, and catch-up reads at half of it: those may stand still while their readers are slow, and
+// must not be in the way of the others.
+type byClass struct{ live, catchUp *semaphore.Weighted }
+
+func newByClass(n int64) byClass {
+	return byClass{semaphore.NewWeighted(n), semaphore.NewWeighted(max(n/2, 1))}
+}
+
+func (b byClass) of(c cache.Class) *semaphore.Weighted {
+	if c == cache.CatchUp {
+		return b.catchUp
+	}
+	return b.live
 }
 
 // refuse gives the status and the reason that a request is refused with before it is read, 0 if it is not.

@@ -13,7 +13,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/freshet-io/freshet/agent/cache"
 	"github.com/freshet-io/freshet/agent/view"
@@ -29,7 +28,8 @@ type Config struct {
 	Catalogue Catalogue
 	// Dial replaces the network, in tests.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Requests bounds those under way; further ones read the object store. Default 128.
+	// Requests bounds those under way, half as many more of catch-up reads; further ones read the object store.
+	// Default 128.
 	Requests int
 	// DialTimeout bounds connecting. Default 250 ms.
 	DialTimeout time.Duration
@@ -87,7 +87,7 @@ type Zone struct {
 	cfg      Config
 	metrics  *zoneMetrics
 	client   *http.Client
-	requests *semaphore.Weighted
+	requests byClass
 
 	mu struct {
 		sync.Mutex
@@ -105,7 +105,7 @@ func New(cfg Config) (*Zone, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("peer zone: %w", err)
 	}
-	z := &Zone{cfg: cfg, requests: semaphore.NewWeighted(int64(cfg.Requests))}
+	z := &Zone{cfg: cfg, requests: newByClass(int64(cfg.Requests))}
 	z.metrics = newZoneMetrics(cfg.Registerer, func() float64 { return float64(z.leftOut()) })
 	z.client = &http.Client{Transport: &http.Transport{
 		DialContext: cfg.Dial, TLSClientConfig: cfg.TLS, TLSHandshakeTimeout: cfg.SilenceTimeout,
