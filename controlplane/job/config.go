@@ -108,10 +108,10 @@ const (
 	maxFanIn = 64
 	// maxInputs bounds the inputs of a job of the second level.
 	maxInputs = 256
-	// jobExtents bounds the extents in one plan: 16 MiB of memory.
-	jobExtents = 1 << 18
-	// roundExtents bounds the extents in all plans of one round.
-	roundExtents = 1 << 19
+	// jobExtents bounds the extents in one plan, 18 MiB of memory: 64 bundles of 5,000 partitions each.
+	jobExtents = 5 << 16
+	// roundExtents is the number of extents from which on a round plans no further job. The next one follows at once.
+	roundExtents = jobExtents
 	// roundBundles bounds the candidates of the first level that one round looks at; the oldest.
 	roundBundles = 1024
 	// roundJobs bounds the jobs that one round starts.

@@ -25,7 +25,7 @@
 // after a first walk over everything; so it costs the partitions and the extents that are not final.
 //
 // Memory of a round: roundBundles candidates, about 100 bytes for each bundle of level 1, and plans of less than
-// 2*roundExtents + 2*jobExtents extents, 88 MiB, if there is that much to do. Eight bytes for each partition stay between
+// 2*roundExtents + 2*jobExtents extents, 73 MiB, if there is that much to do. Eight bytes for each partition stay between
 // rounds.
 //
 // # Leases
