@@ -22,18 +22,18 @@ type both struct {
 // source lets the stream and the views know each other.
 type source struct{ *viewtest.Session }
 
-func open(t *testing.T, o *viewtest.Owner, cfg Config) (*Partitions, *viewtest.Session) {
-	t.Helper()
+func open(tb testing.TB, o *viewtest.Owner, cfg Config) (*Partitions, *viewtest.Session) {
+	tb.Helper()
 	src := &source{}
 	cfg.Source = src
 	p, err := NewPartitions(cfg)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	src.Session = o.Open(both{NewCatalogue(), p})
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(tb.Context())
 	done := make(chan struct{}, 2)
 	go func() { src.Run(ctx); done <- struct{}{} }()
 	go func() { _ = p.Run(ctx); done <- struct{}{} }()
-	t.Cleanup(func() { cancel(); <-done; <-done })
+	tb.Cleanup(func() { cancel(); <-done; <-done })
 	return p, src.Session
 }
 
