@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/freshet-io/freshet/agent"
 	"github.com/freshet-io/freshet/controlplane/session"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/metalog/memlog"
@@ -30,7 +31,7 @@ func TestFire_Seed(t *testing.T) {
 	t.Logf("seed %d; again with: make sim SEED=%[1]d", s)
 	f := startFire(t, s)
 	counts := map[string]int{}
-	for end := time.Now().Add(duration(t, "FRESHET_SIM_DURATION", 20*time.Second)); time.Now().Before(end); {
+	for end := time.Now().Add(duration(t, "FRESHET_SIM_DURATION", 15*time.Second)); time.Now().Before(end); {
 		a := fires[f.rng.IntN(len(fires))]
 		counts[a.name]++
 		f.logger.Warn("action: " + a.name)
@@ -59,7 +60,8 @@ type fire struct {
 func startFire(t *testing.T, seed uint64) *fire {
 	t.Helper()
 	c := newCluster(t, options{seed: seed, replicas: 3, agents: 3, replica: smallSnapshots, work: hasty(), jobs: incessantJobs(),
-		limits: session.Limits{SessionTimeout: 2 * time.Second}})
+		limits: session.Limits{SessionTimeout: 2 * time.Second}, agent: func(cfg *agent.Config) { cfg.PutBudget = 8 },
+	})
 	f := &fire{chaos: chaos{cluster: c, rng: rand.New(rand.NewPCG(seed, 2))}, base: c.clientOptions(), seats: c.seeds()}
 	f.storeFaults = append(slices.Clone(storeFaults), uploadFaults...)
 	f.journals = []*journal{
@@ -111,7 +113,7 @@ func (f *fire) create(topic string, partitions int32, configs map[string]string)
 
 // reread reads a topic again and again, each time through another agent. What cannot be read under fire is tried again.
 func (f *fire) reread(ctx context.Context, j *journal, rng *rand.Rand) {
-	for ; ctx.Err() == nil; pause(ctx, 100*time.Millisecond) {
+	for ; ctx.Err() == nil; pause(ctx, 300*time.Millisecond) {
 		to := f.seats[rng.IntN(len(f.seats))]
 		options := append(slices.Clone(f.base), kgo.SeedBrokers(to), kgo.Dialer(func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, network, to)
@@ -219,12 +221,18 @@ func (f *fire) loseAppends(what memlog.Fault) {
 // them one that has nothing in memory.
 func (f *fire) stop() {
 	f.t.Helper()
+	began := time.Now()
+	step := func(what string) { f.t.Logf("%6v: %s", time.Since(began).Round(100*time.Millisecond), what) }
 	before := f.done("", "")
 	f.await("jobs after all that", func() bool { return f.done("", "") > before+5 })
 	f.cancel()
+	step("jobs went on")
 	f.load.Wait()
+	step("the load has ended")
 	f.tellers.stop()
+	step("transactions are whole")
 	f.await("everything is compacted", func() bool { return f.fresh() < 2 })
+	step("all is compacted")
 	f.startAgent()
 	f.awaitMembers()
 	for _, j := range f.journals {
@@ -232,9 +240,14 @@ func (f *fire) stop() {
 	}
 	f.tellers.checkTransactions()
 	f.tellers.checkCopies()
+	step("all is there")
 	f.await("dead bundles deleted", func() bool { return f.garbage() < 64 })
+	step("dead bundles are deleted")
 	for _, j := range f.journals {
 		j.mustBe(f.cluster)
+	}
+	for _, topic := range []string{"trimmed", "retained"} {
+		require.Positive(f.t, f.start(topic), "something is gone from %s", topic)
 	}
 	require.NotZero(f.t, f.deleted.Load(), "topics deleted")
 	require.NotZero(f.t, f.readings.Load(), "full reads under fire")
@@ -242,6 +255,16 @@ func (f *fire) stop() {
 	f.t.Logf("%v jobs of level 1, %v of level 2, %v that clean; %v given up; runs: %v replaced, %v in vain; %d full reads under fire, %d topics deleted",
 		f.done("level", "1"), f.done("level", "2"), f.done("kind", "clean"), f.counted("freshet_jobs_aborted_total", "", ""),
 		f.counted("freshet_jobs_runs_replaced_total", "", ""), f.counted("freshet_jobs_runs_kept_total", "", ""), f.readings.Load(), f.deleted.Load())
+}
+
+// start gives the highest log start of a topic's partitions.
+func (f *fire) start(topic string) (highest int64) {
+	f.t.Helper()
+	listed, err := kadm.NewClient(f.client).ListStartOffsets(f.t.Context(), topic)
+	require.NoError(f.t, err)
+	require.NoError(f.t, listed.Error())
+	listed.Each(func(o kadm.ListedOffset) { highest = max(highest, o.Offset) })
+	return highest
 }
 
 // fresh counts the live bundles as agents wrote them.

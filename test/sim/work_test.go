@@ -42,7 +42,7 @@ func hasty() *work {
 func incessantJobs() *job.Settings {
 	return &job.Settings{
 		Interval: 500 * time.Millisecond, Lease: 15 * time.Second,
-		First:  job.FirstLevel{Bundles: 8, Bytes: 64 << 10, Age: time.Second},
+		First:  job.FirstLevel{Bundles: 16, Bytes: 64 << 10, Age: time.Second},
 		Second: job.SecondLevel{Bytes: 4 << 10, Extents: 4, Age: 3 * time.Second, JobBytes: 256 << 10, FinalBytes: 16 << 10},
 	}
 }
