@@ -2,6 +2,7 @@ package bundle
 
 import (
 	"hash/crc32"
+	"sync"
 
 	"github.com/freshet-io/freshet/objstore"
 )
@@ -9,10 +10,12 @@ import (
 // partChunk is the size of the pieces of memory that a part is made of: small bundles take little.
 const partChunk = 1 << 20
 
+// partChunks are spare: bundles follow each other, and their parts.
+var partChunks = sync.Pool{New: func() any { return new([partChunk]byte) }}
+
 // part is bytes on their way to the store.
 type part struct {
-	chunks [][]byte // filled in order
-	spare  [][]byte // memory for more
+	chunks [][]byte // filled in order, each of partChunk bytes of capacity
 	size   int
 	crc    uint32
 }
@@ -23,7 +26,7 @@ func (p *part) append(b []byte) {
 	p.crc = crc32.Update(p.crc, objstore.Castagnoli, b)
 	for len(b) > 0 {
 		if n := len(p.chunks); n == 0 || len(p.chunks[n-1]) == partChunk {
-			p.chunks = append(p.chunks, p.chunk())
+			p.chunks = append(p.chunks, partChunks.Get().(*[partChunk]byte)[:0])
 		}
 		last := &p.chunks[len(p.chunks)-1]
 		n := min(len(b), partChunk-len(*last))
@@ -32,14 +35,12 @@ func (p *part) append(b []byte) {
 	}
 }
 
-func (p *part) chunk() []byte {
-	n := len(p.spare)
-	if n == 0 {
-		return make([]byte, 0, partChunk)
+// free gives the memory back. Nobody may read it any more.
+func (p *part) free() {
+	for _, c := range p.chunks {
+		partChunks.Put((*[partChunk]byte)(c[:partChunk]))
 	}
-	c := p.spare[n-1]
-	p.spare = p.spare[:n-1]
-	return c[:0]
+	*p = part{}
 }
 
 func (p *part) body() objstore.Body {

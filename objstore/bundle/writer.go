@@ -17,7 +17,7 @@ var ErrOrder = errors.New("batches out of order")
 // Defaults of a Writer.
 const (
 	DefaultPartBytes = 64 << 20
-	abortTimeout     = 30 * time.Second
+	abortTimeout     = time.Second     // agents that end do not wait for long
 	partTimeout      = 2 * time.Minute // of one attempt at a part: half a MiB a second
 )
 
@@ -49,15 +49,15 @@ type Writer struct {
 	crc    uint32 // CRC-32C of the parts before it
 	upload *durable.Upload
 
-	sending chan sent // of the part under way; nil if there is none
+	sending chan sent // tells of the part under way; nil if there is none
 	cancel  context.CancelFunc
 	err     error // why nothing more can be written
 	ended   bool
 }
 
 type sent struct {
-	part part // its memory, free again
-	err  error
+	bytes int
+	err   error
 }
 
 // NewWriter begins a bundle. Nothing is sent yet.
@@ -111,6 +111,7 @@ func (w *Writer) Finish(ctx context.Context) (bytes uint32, err error) {
 		return 0, w.err
 	}
 	w.ended = true
+	w.part.free()
 	return uint32(size), nil
 }
 
@@ -137,8 +138,8 @@ func (w *Writer) finish(ctx context.Context) error {
 	return nil
 }
 
-// Abort gives the bundle up, and returns when nothing of it is under way any more. It may take half a minute longer than
-// ctx to tell the store; what it cannot abort, the sweep of orphans does. After Finish or Abort it does nothing.
+// Abort gives the bundle up, and returns when nothing of it is under way any more. It takes up to a second to tell the
+// store, even if ctx is over; what it cannot abort, the sweep of orphans does. After Finish or Abort it does nothing.
 func (w *Writer) Abort(ctx context.Context) {
 	if w.ended {
 		return
@@ -149,7 +150,7 @@ func (w *Writer) Abort(ctx context.Context) {
 		<-w.sending
 		w.sending = nil
 	}
-	w.part = part{}
+	w.part.free()
 	if w.upload == nil {
 		return
 	}
@@ -181,8 +182,7 @@ func (w *Writer) send(ctx context.Context) error {
 	}
 	full, number := w.part, w.number
 	w.crc = objstore.CombineCRC32C(w.crc, full.crc, int64(full.size))
-	w.part, w.number = part{spare: w.part.spare}, w.number+1
-	full.spare = nil
+	w.part, w.number = part{}, w.number+1
 	ctx, w.cancel = context.WithCancel(ctx)
 	w.sending = make(chan sent, 1)
 	go func(results chan<- sent) {
@@ -190,7 +190,9 @@ func (w *Writer) send(ctx context.Context) error {
 		if err == nil {
 			err = w.upload.Part(ctx, number, full.body())
 		}
-		results <- sent{full, err}
+		n := full.size
+		full.free()
+		results <- sent{n, err}
 	}(w.sending)
 	return nil
 }
@@ -206,8 +208,7 @@ func (w *Writer) await() error {
 	if result.err != nil {
 		return fmt.Errorf("write bundle %s: %w", w.config.Name, result.err)
 	}
-	w.told(result.part.size)
-	w.part.spare = result.part.chunks
+	w.told(result.bytes)
 	return nil
 }
 
