@@ -16,6 +16,7 @@ var measured = []struct{ heading, dir string }{
 	{"Write buffers (agent)", "agent/slab"},
 	{"Fetching (agent)", "agent/fetch"},
 	{"Cache (agent)", "agent/cache"},
+	{"Cache of the zone (agent)", "agent/peer"},
 	{"Background jobs (agent)", "agent/job/runner"},
 	{"Merging bundles (agent)", "agent/job/merge"},
 	{"Cleaning of compacted topics (agent)", "agent/job/clean"},
@@ -53,6 +54,7 @@ Both processes serve them at ` + "`/metrics`" + ` of their HTTP address, with Go
 | Are bundles full? | ` + "`freshet_writer_bundle_bytes`, `freshet_writer_seals_total`" + ` by ` + "`reason`" + ` |
 | Is the agent in touch with the owner? | ` + "`freshet_agent_session_connected`" + ` |
 | Is there exactly one owner? | ` + "`sum by (virtual_cluster) (freshet_replica_owned_logs)`" + ` |
+| Do the agents of a zone share what they read? | ` + "`freshet_peer_fallbacks_total`" + ` by ` + "`reason`" + `, beside ` + "`freshet_cache_gets_total`" + ` |
 | Does the metadata log get trimmed? | ` + "`freshet_replica_untrimmed_log_bytes`" + `; slowed at 256 MiB, refused at 512 MiB |
 | Does background work keep up? | ` + "`freshet_owner_metadata_share`" + `; slowed at 0.75, refused at 1 |
 | Is an object missing or broken? | ` + "`freshet_lifecycle_damaged_bundles`" + `; ` + "`freshet scrub`" + ` names them |
