@@ -8,6 +8,9 @@ import (
 	"github.com/freshet-io/freshet/objstore"
 )
 
+// maxConflicts bounds the attempts to complete one upload that end in objstore.ErrConflict.
+const maxConflicts = 10
+
 // Upload is an upload whose requests are repeated until their outcome is certain. It is used by one goroutine at a
 // time.
 type Upload struct {
@@ -52,7 +55,7 @@ func (u *Upload) Part(ctx context.Context, number int, body objstore.Body) error
 // ErrForeign; objstore.ErrNotFound (the upload was aborted, and there is no object); ctx's together with
 // objstore.ErrOutcomeUnknown and the last attempt's; those that retries do not heal.
 func (u *Upload) Complete(ctx context.Context) error {
-	first := true
+	first, conflicts := true, 0
 	return u.policy.retry(ctx, "complete upload of "+u.key, func(ctx context.Context) error {
 		err := u.inner.Complete(ctx)
 		sure := first && err == nil
@@ -62,6 +65,11 @@ func (u *Upload) Complete(ctx context.Context) error {
 			return nil
 		case err == nil, errors.Is(err, objstore.ErrAlreadyExists):
 			return u.verify(ctx)
+		case errors.Is(err, objstore.ErrConflict):
+			// Of an attempt whose answer was lost, which ends; or of somebody else, and then S3 wants a new upload.
+			if conflicts++; conflicts > maxConflicts {
+				return fmt.Errorf("%d conflicts: %s", conflicts, err.Error())
+			}
 		case errors.Is(err, objstore.ErrNotFound):
 			// Either a Complete took effect, which shows at once, or the upload was aborted, which no retry heals.
 			if verifyErr := u.verify(ctx); !errors.Is(verifyErr, objstore.ErrNotFound) {

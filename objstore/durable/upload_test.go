@@ -87,6 +87,16 @@ func TestUpload_FinalErrors(t *testing.T) {
 	})
 }
 
+func TestUpload_ConflictsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStack("complete_upload conflict")
+		start := time.Now()
+		_, _, err := uploadParts(t.Context(), t, s)
+		require.ErrorContains(t, err, "conflicts")
+		require.Less(t, time.Since(start), time.Minute)
+	})
+}
+
 func TestUpload_AbortedByOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStack()
