@@ -13,14 +13,12 @@ type Effect uint8
 const (
 	// None: accepted, stored and shown, without effect: there is nothing here that it could act on.
 	None Effect = iota
-	// Stored: accepted, stored and shown; the background work that acts on it comes with its own release.
-	Stored
-	// Active: acts at once.
+	// Active: acts, at once or on the next background work.
 	Active
 )
 
 // String says the effect in a word or two, for documentation.
-func (e Effect) String() string { return [...]string{"no effect", "stored", "active"}[e] }
+func (e Effect) String() string { return [...]string{"no effect", "active"}[e] }
 
 // Names of configs that code refers to.
 const (
@@ -106,7 +104,7 @@ var table = []Def{
 	{
 		Name: CleanupPolicy, Type: List, Default: "delete", Broker: "log.cleanup.policy", Effect: Active,
 		rule: listOf("compact", "delete"),
-		Doc:  "What happens to old records: delete drops them by age and size, compact keeps the latest per key, both do both, an empty list keeps everything. Compaction is not there yet: until then compact keeps everything.",
+		Doc:  "What happens to old records: delete drops them by age and size, compact keeps the latest per key, both do both, an empty list keeps everything.",
 	},
 	{
 		Name: CompressionGzipLevel, Type: Int, Default: "-1", Broker: CompressionGzipLevel, Effect: Active, rule: gzipLevel,
@@ -126,8 +124,8 @@ var table = []Def{
 		Doc: "Compression level where compression.type is zstd.",
 	},
 	{
-		Name: DeleteRetentionMs, Type: Long, Default: long(day), Broker: "log.cleaner.delete.retention.ms", Effect: Stored, rule: atLeast(0),
-		Doc: "How long tombstones of compacted topics are kept, in milliseconds.",
+		Name: DeleteRetentionMs, Type: Long, Default: long(day), Broker: "log.cleaner.delete.retention.ms", Effect: Active, rule: atLeast(0),
+		Doc: "How long tombstones of compacted topics, and markers of transactions without records left, are kept from when they are first cleaned, in milliseconds.",
 	},
 	{
 		Name: "file.delete.delay.ms", Type: Long, Default: "60000", Broker: "log.segment.delete.delay.ms", Effect: None, rule: atLeast(0),
@@ -162,7 +160,7 @@ var table = []Def{
 		Doc: "Time kept locally with tiered storage. Agents keep no records; everything is in the object store.",
 	},
 	{
-		Name: MaxCompactionLagMs, Type: Long, Default: long(maxLong), Broker: "log.cleaner.max.compaction.lag.ms", Effect: Stored, rule: atLeast(1),
+		Name: MaxCompactionLagMs, Type: Long, Default: long(maxLong), Broker: "log.cleaner.max.compaction.lag.ms", Effect: Active, rule: atLeast(1),
 		Doc: "Longest time a record of a compacted topic stays uncompacted, in milliseconds.",
 	},
 	{
@@ -183,11 +181,11 @@ var table = []Def{
 		Doc:  "Whose clock records carry: the producer's (CreateTime) or the agent's when it took them (LogAppendTime).",
 	},
 	{
-		Name: MinCleanableDirtyRatio, Type: Double, Default: "0.5", Broker: "log.cleaner.min.cleanable.ratio", Effect: Stored, rule: between(0, 1),
+		Name: MinCleanableDirtyRatio, Type: Double, Default: "0.5", Broker: "log.cleaner.min.cleanable.ratio", Effect: Active, rule: between(0, 1),
 		Doc: "Share of uncompacted bytes at which a compacted partition is compacted again.",
 	},
 	{
-		Name: MinCompactionLagMs, Type: Long, Default: "0", Broker: "log.cleaner.min.compaction.lag.ms", Effect: Stored, rule: atLeast(0),
+		Name: MinCompactionLagMs, Type: Long, Default: "0", Broker: "log.cleaner.min.compaction.lag.ms", Effect: Active, rule: atLeast(0),
 		Doc: "Shortest time a record of a compacted topic stays uncompacted, in milliseconds.",
 	},
 	{

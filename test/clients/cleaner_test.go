@@ -37,11 +37,11 @@ func TestDifferential_Cleaner(t *testing.T) {
 	dir := t.TempDir()
 	kafka := harness.StartKafka(t, "log.dirs="+dir, "log.cleaner.backoff.ms=100", "log.cleaner.dedupe.buffer.size=4194304")
 	topics := []*cleanedTopic{
-		newCleanedTopic(t, kafka, dir, "short", shortRetention),
-		newCleanedTopic(t, kafka, dir, "long", 24*time.Hour),
-		newCleanedTopic(t, kafka, dir, "recompressed", shortRetention, "compression.type", "zstd"),
-		newCleanedTopic(t, kafka, dir, "both", shortRetention, "cleanup.policy", "compact,delete"),
-		newCleanedTopic(t, kafka, dir, "stamped", shortRetention, "message.timestamp.type", "LogAppendTime"),
+		newCleanedTopic(t, kafka.Bootstrap, dir, "short", shortRetention),
+		newCleanedTopic(t, kafka.Bootstrap, dir, "long", 24*time.Hour),
+		newCleanedTopic(t, kafka.Bootstrap, dir, "recompressed", shortRetention, "compression.type", "zstd"),
+		newCleanedTopic(t, kafka.Bootstrap, dir, "both", shortRetention, "cleanup.policy", "compact,delete"),
+		newCleanedTopic(t, kafka.Bootstrap, dir, "stamped", shortRetention, "message.timestamp.type", "LogAppendTime"),
 	}
 	for round := range cleanerRounds {
 		began := time.Now()
@@ -65,7 +65,7 @@ func TestDifferential_Cleaner(t *testing.T) {
 // cleanedTopic is a topic of one partition, in Kafka and as it would be stored here.
 type cleanedTopic struct {
 	name      string
-	kafka     *wire
+	conn      *wire
 	admin     *kadm.Client
 	dir       string // Kafka's log directory
 	retention time.Duration
@@ -81,14 +81,14 @@ type cleanedTopic struct {
 	removed int
 }
 
-func newCleanedTopic(t *testing.T, kafka *harness.Kafka, dir, name string, retention time.Duration, configs ...string) *cleanedTopic {
+func newCleanedTopic(t *testing.T, bootstrap, dir, name string, retention time.Duration, configs ...string) *cleanedTopic {
 	t.Helper()
 	c := &cleanedTopic{
-		name: name, kafka: dial(t, kafka.Bootstrap), dir: dir, retention: retention, log: cleantest.New(), bounded: cleantest.New(),
+		name: name, conn: dial(t, bootstrap), dir: dir, retention: retention, log: cleantest.New(), bounded: cleantest.New(),
 		rand: rand.New(rand.NewPCG(uint64(len(name)), 1)), at: time.Now().Add(-10 * time.Minute),
 	}
 	client := func(more ...kgo.Opt) *kgo.Client {
-		client, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(kafka.Bootstrap), kgo.DefaultProduceTopic(name)}, more...)...)
+		client, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(bootstrap), kgo.DefaultProduceTopic(name)}, more...)...)
 		require.NoError(t, err)
 		t.Cleanup(client.Close)
 		return client
@@ -123,6 +123,20 @@ func newCleanedTopic(t *testing.T, kafka *harness.Kafka, dir, name string, reten
 func (c *cleanedTopic) write(t *testing.T) {
 	t.Helper()
 	c.configure(t, "1")
+	c.history(t)
+	// Enough later that the segment ends: Kafka never cleans the last one.
+	c.at = c.at.Add(time.Second)
+	if c.name == "stamped" {
+		time.Sleep(500 * time.Millisecond) // sleeps: segment.ms by the broker's clock
+	}
+	c.produce(t, c.plain[0], 1)
+	c.mirror(t)
+	c.configure(t, "0")
+}
+
+// history appends batches, plain and of transactions, all of which have ended then.
+func (c *cleanedTopic) history(t *testing.T) {
+	t.Helper()
 	for range cleanerSteps {
 		i := c.rand.IntN(len(c.tellers))
 		switch c.rand.IntN(3) {
@@ -137,27 +151,21 @@ func (c *cleanedTopic) write(t *testing.T) {
 	for i := range c.tellers { // what is open keeps Kafka from cleaning what comes after
 		c.end(t, i)
 	}
-	c.awaitStable(t)
-	// Enough later that the segment ends: Kafka never cleans the last one.
-	c.at = c.at.Add(time.Second)
-	if c.name == "stamped" {
-		time.Sleep(500 * time.Millisecond) // sleeps: segment.ms by the broker's clock
-	}
-	c.produce(t, c.plain[0], 1)
-	c.mirror(t)
-	c.configure(t, "0")
 }
 
-// awaitStable waits until Kafka has written the markers: it does so after it has answered.
-func (c *cleanedTopic) awaitStable(t *testing.T) {
+// last appends a record of a key of its own, which no cleaning removes, whether it gets there or not.
+func (c *cleanedTopic) last(t *testing.T) {
 	t.Helper()
-	for end := time.Now().Add(cleanerLimit); ; {
-		p := ask[*kmsg.FetchResponse](t, c.kafka, fetchFrom(c.name, [16]byte{}, 0, c.log.High), 12).Topics[0].Partitions[0]
-		if p.ErrorCode == 0 && p.LastStableOffset == p.HighWatermark {
-			return
-		}
-		require.True(t, time.Now().Before(end), "markers of %s", c.name)
-	}
+	r := &kgo.Record{Key: []byte("last"), Value: []byte("last"), Timestamp: c.at}
+	require.NoError(t, c.plain[0].ProduceSync(t.Context(), r).FirstErr())
+}
+
+// high gives the partition's high watermark.
+func (c *cleanedTopic) high(t *testing.T) int64 {
+	t.Helper()
+	resp := ask[*kmsg.ListOffsetsResponse](t, c.conn, listOffset(c.name, 0, -1), 7)
+	require.Zero(t, resp.Topics[0].Partitions[0].ErrorCode)
+	return resp.Topics[0].Partitions[0].Offset
 }
 
 func (c *cleanedTopic) configure(t *testing.T, ratio string) {
@@ -182,8 +190,12 @@ func (c *cleanedTopic) end(t *testing.T, i int) {
 	if !c.open[i] {
 		return
 	}
+	before := c.high(t)
 	require.NoError(t, c.tellers[i].EndTransaction(t.Context(), kgo.TransactionEndTry(c.rand.IntN(2) == 0)))
 	c.open[i] = false
+	for end := time.Now().Add(cleanerLimit); c.high(t) == before; { // Kafka writes the marker after it has answered
+		require.True(t, time.Now().Before(end), "marker in %s", c.name)
+	}
 }
 
 func (c *cleanedTopic) produce(t *testing.T, client *kgo.Client, n int) {
@@ -208,7 +220,7 @@ func (c *cleanedTopic) produce(t *testing.T, client *kgo.Client, n int) {
 // mirror takes over the batches that Kafka got since the last time.
 func (c *cleanedTopic) mirror(t *testing.T) {
 	t.Helper()
-	stored := fetchAll(t, c.kafka, c.name, c.log.High)
+	stored := fetchAll(t, c.conn, c.name, c.log.High)
 	for _, l := range []*cleantest.Log{c.log, c.bounded} {
 		for _, b := range stored.batches {
 			l.AppendAbsolute(t, b)
@@ -264,7 +276,7 @@ func (c *cleanedTopic) compare(t *testing.T, round int, upTo int64) {
 		env.MapBytes = 24 * 12
 		c.run(t, c.bounded, upTo, spec, env)
 	}
-	kafka := fetchAll(t, c.kafka, c.name, 0)
+	kafka := fetchAll(t, c.conn, c.name, 0)
 	want := list(t, kafka.batches, records)
 	require.Equal(t, want, list(t, c.log.Batches(t), records), "%s, round %d", c.name, round)
 	require.Equal(t, want, list(t, c.bounded.Batches(t), records), "%s, round %d, by parts", c.name, round)

@@ -90,7 +90,7 @@ func goneTopic(t *testing.T, dev *harness.Dev, topic string) (left []string) {
 	write(false, 1, "d", "f", "g")
 	keyless(2) // nothing at all
 	require.NoError(t, alter(t, admin, topic, "cleanup.policy", "compact"))
-	awaitClean(t, dev, map[string]float64{"superseded": 2, "keyless": 12, "aborted": 3})
+	awaitClean(t, dev, 2+12+3)
 	for partition := range int32(3) {
 		l := fetchPartition(t, dial(t, dev.Bootstrap), topic, partition, 0)
 		require.True(t, isClean(t, l), "partition %d: %q", partition, list(t, l.batches, records))
@@ -107,9 +107,9 @@ func alter(t *testing.T, admin *kadm.Client, topic, name, value string) error {
 	return answers[0].Err
 }
 
-// awaitClean waits until cleaning has removed so many records, by reason. Agents go on reading what they know for a
+// awaitClean waits until cleaning has removed so many records. Agents go on reading what they know for a
 // while, which is sound, so the process is started again.
-func awaitClean(t *testing.T, dev *harness.Dev, removed map[string]float64) {
+func awaitClean(t *testing.T, dev *harness.Dev, removed float64) {
 	t.Helper()
 	reached := func(name string, want float64, labels ...string) {
 		for end := time.Now().Add(cleaningLimit); ; {
@@ -122,9 +122,7 @@ func awaitClean(t *testing.T, dev *harness.Dev, removed map[string]float64) {
 			time.Sleep(200 * time.Millisecond) // sleeps: background jobs run by their own clock
 		}
 	}
-	for reason, n := range removed {
-		reached("freshet_clean_records_removed_total", n, `reason="`+reason+`"`)
-	}
+	reached("freshet_clean_records_removed_total", removed)
 	ran, err := harness.Metric(dev.HTTP, "freshet_clean_partitions_total")
 	require.NoError(t, err)
 	reached("freshet_jobs_completed_total", ran, `kind="clean"`) // handed in
