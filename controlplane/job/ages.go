@@ -10,7 +10,11 @@ const maxMoments = 4096
 
 // ages tells how old log indexes are at least, by when this owner saw them. The state has no times of bundles, and a new
 // owner begins anew: what waits for an age then waits a little longer.
-type ages struct{ moments []moment }
+type ages struct {
+	spacing time.Duration // between moments: ages are too low by so much
+	cover   time.Duration // greater ages need not be told apart
+	moments []moment
+}
 
 // moment is a log index and a time at which that was reached.
 type moment struct {
@@ -18,18 +22,21 @@ type moment struct {
 	at    time.Time
 }
 
-// note remembers the index of now. Of many moments every second one is forgotten.
+// newAges is for telling ages up to longest, and shortest to an eighth.
+func newAges(shortest, longest time.Duration) ages {
+	return ages{spacing: max(shortest/8, longest/maxMoments), cover: longest}
+}
+
+// note remembers the index of now, if the last moment is long ago.
 func (a *ages) note(index uint64, now time.Time) {
-	if n := len(a.moments); n > 0 && a.moments[n-1].index >= index {
+	if n := len(a.moments); n > 0 && (a.moments[n-1].index >= index || now.Sub(a.moments[n-1].at) < a.spacing) {
 		return
 	}
-	if len(a.moments) == maxMoments {
-		for i := range maxMoments / 2 {
-			a.moments[i] = a.moments[2*i+1]
-		}
-		a.moments = a.moments[:maxMoments/2]
+	old := 0
+	for old+1 < len(a.moments) && now.Sub(a.moments[old+1].at) >= a.cover {
+		old++
 	}
-	a.moments = append(a.moments, moment{index, now})
+	a.moments = append(slices.Delete(a.moments, 0, old), moment{index, now})
 }
 
 // age is how long ago the entry was in the log already.

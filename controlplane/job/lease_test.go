@@ -413,3 +413,25 @@ func TestAbort_CorruptInputs(t *testing.T) {
 		require.Positive(t, w.levels()[2])
 	})
 }
+
+// What waits after a setback holds nothing up that was committed later.
+func TestAbort_OthersGoAhead(t *testing.T) {
+	in(t, func(w *world) {
+		t := w.t
+		a := w.agent()
+		topic := w.topic(1, 1)
+		r := w.own(a)
+		defer r.stop()
+		for range 64 {
+			w.commit(a, 100, tp(topic, 0))
+		}
+		for range 2 {
+			require.NoError(t, r.Abort(t.Context(), r.await()[0].ID, "", nil))
+		}
+		var want []id.Bundle
+		for range 64 {
+			want = append(want, w.commit(a, 100, tp(topic, 0)))
+		}
+		require.Equal(t, want, bundles(r.await()[0], tp(topic, 0)))
+	}, func(s *planner.Settings) { s.First.Bundles = 64 })
+}

@@ -59,9 +59,7 @@ func newSetbacks() *setbacks {
 func (s *setbacks) fail(j *metadata.JobInfo, now time.Time) {
 	if firstLevel(j) {
 		for _, b := range j.Inputs {
-			if len(s.bundles) < maxSetbacks {
-				s.bundles[b] = s.bundles[b].again(now)
-			}
+			s.set(b, s.bundles[b].again(now))
 		}
 		return
 	}
@@ -92,8 +90,12 @@ func (s *setbacks) without(j *metadata.JobInfo) []rangeSetback {
 
 // vacant passes a bundle over for a while: there is nothing to be done with it.
 func (s *setbacks) vacant(b id.Bundle, now time.Time) {
-	if len(s.bundles) < maxSetbacks {
-		s.bundles[b] = setback{failures: s.bundles[b].failures, until: now.Add(vacantPause)}
+	s.set(b, setback{failures: s.bundles[b].failures, until: now.Add(vacantPause)})
+}
+
+func (s *setbacks) set(b id.Bundle, to setback) {
+	if _, known := s.bundles[b]; known || len(s.bundles) < maxSetbacks {
+		s.bundles[b] = to
 	}
 }
 

@@ -85,7 +85,8 @@ type firstBundle struct {
 
 // survey is what a round sees of the live bundles.
 type survey struct {
-	candidates []candidate // the oldest, by commit; at most roundBundles
+	candidates []candidate        // the oldest, by commit; at most roundBundles
+	waiting    map[id.Bundle]bool // of level 0, after a setback
 	first      map[id.Bundle]*firstBundle
 	fresh      int   // bundles of level 0
 	freshBytes int64 // live ones
@@ -93,7 +94,7 @@ type survey struct {
 
 // surveyBundles walks over the live bundles.
 func (t *Tenure) surveyBundles(s *metadata.State, open *openJobs, now time.Time) *survey {
-	v := &survey{first: map[id.Bundle]*firstBundle{}}
+	v := &survey{first: map[id.Bundle]*firstBundle{}, waiting: map[id.Bundle]bool{}}
 	t.mu.Lock()
 	t.mu.setbacks.prune(func(b id.Bundle) bool { _, _, _, ok := s.Bundle(b); return ok }, now)
 	sets, spoilt := maps.Clone(t.mu.setbacks.bundles), maps.Clone(t.mu.setbacks.corrupt)
@@ -104,7 +105,11 @@ func (t *Tenure) surveyBundles(s *metadata.State, open *openJobs, now time.Time)
 			v.fresh++
 			v.freshBytes += int64(b.LiveBytes)
 			set := sets[name]
-			if len(open.byInput[name]) > 0 || spoilt[name] || now.Before(set.until) {
+			switch {
+			case len(open.byInput[name]) > 0, spoilt[name]:
+				continue
+			case now.Before(set.until):
+				v.waiting[name] = true
 				continue
 			}
 			v.add(candidate{

@@ -24,7 +24,7 @@ const (
 	marker              // of a transaction; part of what it lies between
 	left                // of level 1, to be compacted
 	long                // of level 1; whether it is final turns out at the end of this walk
-	busy                // of an open job
+	busy                // of an open job, or of one that failed and waits
 	spoilt              // of a corrupt bundle: passed over
 	chosen              // of level 0 and of a group
 	later               // of level 0 and of none
@@ -132,7 +132,7 @@ func (w *walk) classify(tp id.TopicPartition, x *extent.Extent) (c class, group 
 		if g, ok := w.group[x.Bundle]; ok {
 			return chosen, g
 		}
-		if w.open.rewrites(tp, x.Bundle) {
+		if w.survey.waiting[x.Bundle] || w.open.rewrites(tp, x.Bundle) {
 			return busy, none
 		}
 		return later, none
