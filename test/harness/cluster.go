@@ -188,7 +188,7 @@ func (c *Cluster) newAgent(t testing.TB, name, zone string, flags []string) *Age
 	args := []string{
 		"agent", "--bucket", c.BucketURL, "--virtual-cluster", virtualCluster, "--zone", a.Zone,
 		"--control-plane", strings.Join(control, ","), "--agent-key", c.AgentKey,
-		"--kafka-listen", a.Bootstrap, "--http-listen", http, "--memory-limit", "512MiB", "--peer-listen", "127.0.0.1:0",
+		"--kafka-listen", a.Bootstrap, "--http-listen", http, "--memory-limit", "512MiB", "--peer-listen", address(t),
 	}
 	args = append(args, flags...)
 	a.Process = testservers.NewProcess(t, a.Name, Freshet(t), args, ready(a.HTTP))
