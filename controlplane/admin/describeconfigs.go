@@ -96,14 +96,10 @@ func (d *configDescriber) topic(s *metadata.State, name string) *apiError {
 
 // effectDoc says what setting a config does here.
 func effectDoc(e topicconfig.Effect) string {
-	switch e {
-	case topicconfig.Active:
+	if e == topicconfig.Active {
 		return "Takes effect at once."
-	case topicconfig.Stored:
-		return "Stored and shown; the work that acts on it is not part of this release."
-	default:
-		return "Accepted without effect."
 	}
+	return "Accepted without effect."
 }
 
 // brokerSynonyms gives where a topic config's default can come from, first what wins.

@@ -58,9 +58,9 @@ func topicConfigs() string {
 	var b strings.Builder
 	b.WriteString(generated + `# Topic configs
 
-All of Apache Kafka's topic configs are known; any other name gets INVALID_CONFIG. *active*: acts at once. *stored*:
-validated, stored and shown; the background work that acts on it is not there yet. *no effect*: validated, stored and
-shown, but nothing here could act on it (there are no segments, replicas or tiers).
+All of Apache Kafka's topic configs are known; any other name gets INVALID_CONFIG. *active*: acts, at once or with the
+next background work. *no effect*: validated, stored and shown, but nothing here could act on it (there are no segments,
+replicas or tiers).
 
 | Config | Type | Default | Valid | Effect | What it does |
 |---|---|---|---|---|---|
