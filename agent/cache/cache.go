@@ -175,7 +175,9 @@ func (c *Cache) Start(e *extent.Extent, class Class) {
 			keys = append(keys, key)
 		}
 	}
-	c.launch(keys, account{class: class})
+	if len(keys) > 0 {
+		c.launch(keys, account{class: class})
+	}
 }
 
 // maxEvictions bounds how often units may be gone again before all of an extent's are there together.
@@ -191,10 +193,10 @@ func (c *Cache) read(ctx context.Context, e *extent.Extent, to account) (*Bytes,
 	keys := unitKeys(e)
 	b, err := c.gather(e, keys, c.stored)
 	if !errors.Is(err, errAbsent) {
-		c.metrics.hits.WithLabelValues(to.class.String()).Inc()
+		c.metrics.hits[to.class].Inc()
 		return b, err
 	}
-	c.metrics.misses.WithLabelValues(to.class.String()).Inc()
+	c.metrics.misses[to.class].Inc()
 	direct := errors.Is(err, errUnfit)
 	for range maxEvictions {
 		if err := c.load(ctx, keys, to, direct); err != nil {

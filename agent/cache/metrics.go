@@ -4,8 +4,8 @@ import "github.com/prometheus/client_golang/prometheus"
 
 type metrics struct {
 	bytes     *prometheus.GaugeVec
-	hits      *prometheus.CounterVec
-	misses    *prometheus.CounterVec
+	hits      [classes]prometheus.Counter
+	misses    [classes]prometheus.Counter
 	gets      *prometheus.CounterVec
 	seeks     *prometheus.CounterVec
 	readBytes *prometheus.CounterVec
@@ -17,15 +17,15 @@ type metrics struct {
 
 func newMetrics(r prometheus.Registerer, pinned func() float64) *metrics {
 	class := []string{"class"}
+	hits := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "freshet_cache_hits_total", Help: "Extents, or parts of them, read from memory.",
+	}, class)
+	misses := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "freshet_cache_misses_total", Help: "Extents, or parts of them, whose bytes had to be read from elsewhere.",
+	}, class)
 	m := &metrics{
 		bytes: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "freshet_cache_bytes", Help: "Bytes of bundles kept.",
-		}, class),
-		hits: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "freshet_cache_hits_total", Help: "Extents read from memory.",
-		}, class),
-		misses: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "freshet_cache_misses_total", Help: "Extents whose bytes had to be read from the object store.",
 		}, class),
 		gets: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "freshet_cache_gets_total", Help: "GET attempts by class and result.",
@@ -50,9 +50,12 @@ func newMetrics(r prometheus.Registerer, pinned func() float64) *metrics {
 			Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
 		}),
 	}
+	for c := range Class(classes) { // looked up once: they count at every read
+		m.hits[c], m.misses[c] = hits.WithLabelValues(c.String()), misses.WithLabelValues(c.String())
+	}
 	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "freshet_cache_pinned_bytes", Help: "Bytes of bundles that were dropped while answers were being sent from them.",
 	}, pinned))
-	r.MustRegister(m.bytes, m.hits, m.misses, m.gets, m.seeks, m.readBytes, m.evicted, m.handed, m.corrupt, m.latency)
+	r.MustRegister(m.bytes, hits, misses, m.gets, m.seeks, m.readBytes, m.evicted, m.handed, m.corrupt, m.latency)
 	return m
 }

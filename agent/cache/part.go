@@ -45,10 +45,10 @@ func (c *Cache) ReadPart(ctx context.Context, p Part, class Class) (*Bytes, erro
 	}
 	b, ok, err := c.ResidentPart(p)
 	if ok || err != nil && !errors.Is(err, errAbsent) {
-		c.metrics.hits.WithLabelValues(class.String()).Inc()
+		c.metrics.hits[class].Inc()
 		return b, err
 	}
-	c.metrics.misses.WithLabelValues(class.String()).Inc()
+	c.metrics.misses[class].Inc()
 	for _, direct := range []bool{false, true} {
 		b, err = c.walk(p, c.flown(ctx, to, direct), func(p *Part) (uint32, error) { return c.located(ctx, p, to) })
 		if !errors.Is(err, errUnfit) {

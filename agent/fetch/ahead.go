@@ -91,10 +91,11 @@ func (r *readAhead) note(reader uint64, p *Partition, next place) {
 
 // ahead begins the reads of what this and the next fetches of partitions behind the live edge will bring, and notes
 // which of them can be answered first.
-func (a *attempt) ahead(readers []*reader) {
+func (a *attempt) ahead(readers []reader) {
 	var nexts []cache.Next
 	var of []*reader
-	for _, r := range readers {
+	for i := range readers {
+		r := &readers[i]
 		if r.class != cache.CatchUp {
 			continue
 		}

@@ -1,10 +1,14 @@
 package fetch
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/freshet-io/freshet/agent/cache"
+)
 
 type metrics struct {
 	answers   *prometheus.CounterVec
-	bytes     *prometheus.CounterVec
+	bytes     [2]prometheus.Counter // by cache.Class
 	gone      prometheus.Counter
 	shrunk    prometheus.Counter
 	unknown   prometheus.Counter
@@ -22,13 +26,13 @@ const (
 )
 
 func newMetrics(r prometheus.Registerer, held func() float64) *metrics {
+	bytes := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "freshet_fetch_record_bytes_total", Help: "Record bytes answered, by class of read.",
+	}, []string{"class"})
 	m := &metrics{
 		answers: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "freshet_fetch_answers_total", Help: "Fetches answered, by what they brought.",
 		}, []string{"result"}),
-		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "freshet_fetch_record_bytes_total", Help: "Record bytes answered, by class of read.",
-		}, []string{"class"}),
 		gone: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "freshet_fetch_plans_dropped_total", Help: "Plans that named an object which is not there any more.",
 		}),
@@ -42,10 +46,13 @@ func newMetrics(r prometheus.Registerer, held func() float64) *metrics {
 			Name: "freshet_fetch_no_room_total", Help: "Fetches refused because clients did not take their answers and memory was full.",
 		}),
 	}
+	for _, class := range []cache.Class{cache.Live, cache.CatchUp} { // looked up once: they count at every read
+		m.bytes[class] = bytes.WithLabelValues(class.String())
+	}
 	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "freshet_fetch_unsent_bytes", Help: "Record bytes of answers that are being read or not taken by clients yet.",
 	}, held))
-	r.MustRegister(m.answers, m.bytes, m.gone, m.shrunk, m.unknown, m.noRoom)
+	r.MustRegister(m.answers, bytes, m.gone, m.shrunk, m.unknown, m.noRoom)
 	return m
 }
 

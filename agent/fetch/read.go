@@ -30,7 +30,8 @@ func (a *attempt) readAll(ctx context.Context) (gone bool) {
 	a.ahead(readers)
 	b := bounds{left: a.req.MaxBytes}
 	var cold []*reader
-	for _, r := range readers {
+	for i := range readers {
+		r := &readers[i]
 		if r.class == cache.CatchUp {
 			gone = a.readOne(ctx, r, &b, false) || gone
 			cold = append(cold, r)
@@ -64,14 +65,14 @@ type bounds struct {
 }
 
 // readers are the partitions that there is something to read of.
-func (a *attempt) readers() []*reader {
-	var list []*reader
+func (a *attempt) readers() []reader {
+	list := make([]reader, 0, len(a.read))
 	for n, i := range a.read {
 		plan, result := &a.plans[n], &a.resp.Results[i]
 		if result.Err != nil || len(plan.Extents) == 0 || plan.Extents[0].Base >= plan.End {
 			continue
 		}
-		list = append(list, &reader{
+		list = append(list, reader{
 			attempt: a, partition: &a.req.Partitions[i], plan: plan, result: result, class: class(plan),
 		})
 	}
@@ -90,7 +91,7 @@ func (a *attempt) readOne(ctx context.Context, r *reader, b *bounds, patient boo
 	b.single = r.single
 	a.resp.Bytes += r.result.Size
 	b.left -= r.result.Size
-	a.f.metrics.bytes.WithLabelValues(r.class.String()).Add(float64(r.result.Size))
+	a.f.metrics.bytes[r.class].Add(float64(r.result.Size))
 	if errors.Is(err, cache.ErrGone) {
 		a.f.metrics.gone.Inc()
 		a.f.cfg.Views.Invalidate(r.partition.ID)
