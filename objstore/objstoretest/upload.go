@@ -253,7 +253,7 @@ func testUploadsOfOneKey(t *testing.T, b objstore.Bucket) {
 func testPartBuffersFree(t *testing.T, b objstore.Bucket) {
 	t.Helper()
 	u := mustCreate(t, b, "k")
-	for i := range 4 {
+	for i := range 3 {
 		data := Bytes(uint64(i), objstore.MinPart)
 		ctx, cancel := context.WithCancel(t.Context())
 		stop := time.AfterFunc(time.Duration(i)*time.Millisecond, cancel)
@@ -266,12 +266,12 @@ func testPartBuffersFree(t *testing.T, b objstore.Bucket) {
 		}
 		stop.Stop()
 		cancel()
-		for j := range data {
-			data[j] = 0xdb
+		for j := 0; j < len(data); j += 61 {
+			data[j] ^= 0xdb
 		}
 	}
 	require.NoError(t, u.Complete(t.Context()))
-	for i := range 4 {
+	for i := range 3 {
 		got := mustGet(t, b, "k", int64(i)*objstore.MinPart, objstore.MinPart)
 		require.True(t, bytes.Equal(Bytes(uint64(i), objstore.MinPart), got), fmt.Sprintf("part %d is torn", i))
 	}
