@@ -107,6 +107,12 @@ func (s *machine) undeleteTopic(c *UndeleteTopic, fx *Effects) error {
 		s.forgetProducers(e)
 	}
 	fx.Topics = append(fx.Topics, c.ID)
+	e.partitions.Scan(func(n int32, p *partition) bool { // markers may have come that nobody was told of
+		fx.Partitions = append(fx.Partitions, PartitionEffect{
+			Partition: id.TopicPartition{Topic: c.ID, Partition: n}, Watermarks: p.watermarks(),
+		})
+		return true
+	})
 	return nil
 }
 

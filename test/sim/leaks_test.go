@@ -377,3 +377,35 @@ func (c *cluster) read(x *extent.Extent) []byte {
 	require.NoError(c.t, err)
 	return p
 }
+
+// A topic is deleted while a transaction is open in it and readers wait at its last stable offset. The transaction ends, the
+// topic comes back, and they read on though nothing else is written.
+func TestLifecycle_TransactionEndsWhileItsTopicIsDeleted(t *testing.T) {
+	c, _ := newLivingCluster(t, &driven{})
+	c.createTopic("t", 1)
+	a := c.agents[0]
+	producer := c.pinned(a, kgo.TransactionalID("x"))
+	defer producer.Close()
+	require.NoError(t, producer.BeginTransaction())
+	require.NoError(t, producer.ProduceSync(t.Context(), &kgo.Record{Topic: "t", Value: []byte("0")}).FirstErr())
+	reader := c.pinned(a, kgo.ConsumeTopics("t"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	defer reader.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	require.Empty(t, reader.PollFetches(ctx).Records(), "the agent has a window, and nothing is stable in it")
+
+	topic := c.topicID("t")
+	c.propose(&metadata.DeleteTopic{ID: topic, KeepMs: (24 * time.Hour).Milliseconds()})
+	require.NoError(t, producer.EndTransaction(t.Context(), kgo.TryCommit))
+	c.propose(&metadata.UndeleteTopic{ID: topic})
+	ctx, cancel = context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for {
+		fetches := reader.PollFetches(ctx)
+		require.NoError(t, ctx.Err(), "what was committed is not read")
+		if records := fetches.Records(); len(records) > 0 {
+			require.Equal(t, "0", string(records[0].Value))
+			return
+		}
+	}
+}
