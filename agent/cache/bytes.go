@@ -39,7 +39,7 @@ func (b *Bytes) Batches(yield func(Batch) bool) {
 	var scratch [kafkaproto.BatchOverhead]byte
 	c := cursor{rest: b.pieces}
 	for at := 0; ; {
-		h := kafkaproto.RecordBatch(c.peek(kafkaproto.BatchOverhead, scratch[:]))
+		h := kafkaproto.RecordBatch(c.peek(scratch[:]))
 		if h == nil {
 			return
 		}

@@ -80,11 +80,6 @@ func (l *lane) expected(span int64) int64 {
 	return min(max(l.mu.typical, minReserve), span)
 }
 
-// acquire is acquireFor for readers that have no number.
-func (l *lane) acquire(ctx context.Context, span int64) (*grant, error) {
-	return l.acquireFor(ctx, 0, span)
-}
-
 // acquireFor waits for a GET's turn. Readers are told apart by their number; 0 are all those that have none. The grant
 // is given back by release.
 func (l *lane) acquireFor(ctx context.Context, reader uint64, span int64) (*grant, error) {

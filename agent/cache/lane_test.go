@@ -24,9 +24,9 @@ func (l *lane) usedBytes() int64 {
 func TestLane_OnlyTheOldestExceedsTheBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLane(8, 4<<20)
-		first, err := l.acquire(t.Context(), WholeUnit)
+		first, err := l.acquireFor(t.Context(), 0, WholeUnit)
 		require.NoError(t, err)
-		second, err := l.acquire(t.Context(), WholeUnit)
+		second, err := l.acquireFor(t.Context(), 0, WholeUnit)
 		require.NoError(t, err)
 		require.NoError(t, first.grow(t.Context(), 2<<20))
 
@@ -42,7 +42,7 @@ func TestLane_OnlyTheOldestExceedsTheBound(t *testing.T) {
 
 		begun := atomic.Bool{}
 		go func() {
-			if g, err := l.acquire(t.Context(), WholeUnit); err == nil {
+			if g, err := l.acquireFor(t.Context(), 0, WholeUnit); err == nil {
 				begun.Store(true)
 				g.release(0)
 			}
@@ -53,7 +53,7 @@ func TestLane_OnlyTheOldestExceedsTheBound(t *testing.T) {
 
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err = l.acquire(ctx, WholeUnit)
+		_, err = l.acquireFor(ctx, 0, WholeUnit)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 
 		first.release(8 << 20)

@@ -21,9 +21,6 @@ type Part struct {
 	Reader uint64
 }
 
-// errLost: a unit was gone again before it could be used.
-var errLost = errors.New("unit was dropped")
-
 // ResidentPart gives a part's bytes, as far as the first of them are in memory. The error is a *CorruptError.
 func (c *Cache) ResidentPart(p Part) (*Bytes, bool, error) {
 	if p.Extent.Kind != extent.Absolute {
@@ -228,7 +225,7 @@ func (w *walk) header() (batch, error) {
 		return batch{}, err
 	}
 	c := cursor{rest: p}
-	h := kafkaproto.RecordBatch(c.peek(kafkaproto.BatchOverhead, w.scratch[:]))
+	h := kafkaproto.RecordBatch(c.peek(w.scratch[:]))
 	if reason := faulty(h, w.part.Extent, int64(w.end-w.at)); reason != "" {
 		return batch{}, w.corrupt(w.fault(reason))
 	}

@@ -24,22 +24,23 @@ type cursor struct {
 	at   int // in rest[0]
 }
 
-// peek gives the next n bytes, from the pieces themselves if they lie together and else copied into scratch; nil if
-// there are fewer. n is at most len(scratch).
-func (c *cursor) peek(n int, scratch []byte) []byte {
+// peek gives as many of the next bytes as scratch has, from the pieces themselves if they lie together and else copied
+// into scratch; nil if there are fewer.
+func (c *cursor) peek(scratch []byte) []byte {
 	c.settle()
+	n := len(scratch)
 	if len(c.rest) > 0 && len(c.rest[0])-c.at >= n {
 		return c.rest[0][c.at : c.at+n]
 	}
 	got, at := 0, c.at
 	for _, b := range c.rest {
-		got += copy(scratch[got:n], b[at:])
+		got += copy(scratch[got:], b[at:])
 		at = 0
 	}
 	if got < n {
 		return nil
 	}
-	return scratch[:n]
+	return scratch
 }
 
 // skip goes n bytes on; false if there are fewer.

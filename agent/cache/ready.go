@@ -71,7 +71,7 @@ func verify(e *extent.Extent, p pieces) *CorruptError {
 		return &CorruptError{Position: int64(e.Position) + at, Offset: next, Reason: reason}
 	}
 	for n := uint32(0); left > 0; n++ {
-		h := kafkaproto.RecordBatch(c.peek(kafkaproto.BatchOverhead, scratch[:]))
+		h := kafkaproto.RecordBatch(c.peek(scratch[:]))
 		switch {
 		case h == nil || left < kafkaproto.BatchOverhead:
 			return fault("shorter than a batch")
@@ -114,7 +114,7 @@ func patch(e *extent.Extent, p pieces) {
 	var scratch [kafkaproto.BatchOverhead]byte
 	c := cursor{rest: p}
 	for next, left := e.Base, int(e.Length); left > 0; {
-		h := kafkaproto.RecordBatch(c.peek(kafkaproto.BatchOverhead, scratch[:]))
+		h := kafkaproto.RecordBatch(c.peek(scratch[:]))
 		size, delta := h.Length(), int64(h.LastOffsetDelta())
 		if e.Kind == extent.Absolute {
 			next = h.BaseOffset()

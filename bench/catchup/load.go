@@ -224,8 +224,10 @@ func (t *turn) tailClient(ctx context.Context) (*kgo.Client, error) {
 func (t *turn) follow(ctx context.Context, client *kgo.Client) error {
 	for {
 		fetches := client.PollFetches(ctx)
-		if ctx.Err() != nil {
+		select {
+		case <-ctx.Done(): // all is produced
 			return nil
+		default:
 		}
 		if err := fetches.Err(); err != nil {
 			return fmt.Errorf("follow: %w", err)
