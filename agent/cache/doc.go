@@ -1,36 +1,41 @@
 // Package cache holds bytes of bundles in memory: those that this agent wrote, handed over once they are committed,
-// and those that it read from the object store or got from
-// another agent of its zone.
+// and those that it read from the object store.
 //
 // The unit of caching is the whole bundle, where an extent lies in the first 16 MiB of a bundle as producers' batches
 // were written, so that one GET serves every reader of it (I7); and 4 MiB pieces otherwise (compacted outputs, giant
 // batches). Concurrent readers share one GET.
 //
-// # The zone
+// # Bytes become readable by extents, or by batches
 //
-// What is not in memory is asked of the zone's other agents first (Zone, which package peer implements): the bundle's
-// writer, or the unit's owner, which makes one GET for all of the zone. A flight is either of that kind or direct, which
-// is a GET; a unit that no agent gives goes on as a direct flight. Units that are lent to other agents are read by direct
-// flights alone, so no agent waits for one that waits for it. What another agent sent is checked and patched like
-// what was read, and where it lacks an extent (a writer keeps accepted batches only) or is damaged, the object is read.
+// Stored batches of fresh bundles have the base offsets that producers sent. What they are is known per extent only: a
+// batch that was answered as a duplicate in the middle of a bundle belongs to no extent. So the first reader of an extent
+// in a unit checks the CRC-32C of the extent's batches and patches their base offsets and leader epochs (-1), under the
+// unit's lock; the unit remembers that. A batch has one true offset, so whichever extents name it, it is written at most
+// once, and only before any reader got it: bytes that a socket reads never change.
 //
-// # Bytes become readable by extents
+// What jobs wrote (kind Absolute) has true offsets, in extents of 16 MiB and more. It is read by parts: from the batch
+// that holds an offset, to what is wanted or the end of a unit. A unit remembers which of its batches were verified, and
+// the offset of one in 64 KiB. Where an offset's batch is, is known from the reader, who went on from there; from units
+// in memory; or from the bundle's seek table, which one GET brings.
 //
-// Stored batches have the base offsets that producers sent. What they are is known per extent only: a batch that was
-// answered as a duplicate in the middle of a bundle belongs to no extent. So the first reader of an extent in a unit
-// checks the CRC-32C of the extent's batches and patches their base offsets and leader epochs (-1), under the unit's
-// lock; the unit remembers that. A batch has one true offset, so whichever extents name it, it is written at most
-// once, and only before any reader got it: bytes that a client's socket reads never change. Units lent to another agent
-// may be patched meanwhile, and are copied out under the lock therefore; the writer's are not, since they are final.
+// # GETs
+//
+// Units that adjoin are one GET (run.go), each readable as soon as its bytes are there. Of a GET that reads ahead, only
+// the part is taken in that there is room for; then it stands still until the reader has used what came before, for five
+// seconds at most, and gives its place up if others need it. So memory bounds how far a GET is ahead of its reader, not
+// how long it is. A reader's next GET begins when it has used up its share of that room.
 //
 // # Lifetime
 //
 // A unit is counted: one reference is the cache's, one each is of the Bytes that readers hold until their answer was
 // written. Eviction drops the cache's reference only; memory goes back (to the chunk pool, or to the writer) with the
-// last one.
+// last one. What was used longest ago goes first, but what was read ahead stays until it is used, up to half of the
+// class's memory and for 15 seconds.
 //
-// # Isolation
+// # Isolation and fairness
 //
-// Reads behind the live edge have a part of their own: memory, and GETs at once. They do not evict what live readers
-// share, and cannot use up their requests.
+// Reads behind the live edge have a part of their own: memory, GETs at once and a second. They do not evict what live
+// readers share, and cannot use up their requests. Within a class, places for GETs go to the reader (a connection) that
+// had the fewest bytes since it began to ask, none has more than half of them, and the room for reading ahead is shared
+// evenly by those that do.
 package cache
