@@ -359,7 +359,7 @@ func TestAbort_ComesAgainInHalves(t *testing.T) {
 			}
 			require.Less(t, time.Since(began), time.Hour)
 		}
-		require.Equal(t, []string{"4", "4", "2"}, sizes)
+		require.Equal(t, []string{"4", "4", "2"}, sizes[:3])
 		_, _, _, live := w.frozen().Bundle(poison)
 		require.True(t, live)
 		w.extents(tp(topic, 0))
@@ -418,9 +418,9 @@ func TestAbort_CorruptInputs(t *testing.T) {
 func TestAbort_OthersGoAhead(t *testing.T) {
 	in(t, func(w *world) {
 		t := w.t
-		a := w.agent()
+		a, b, c := w.agent(), w.agent(), w.agent()
 		topic := w.topic(1, 1)
-		r := w.own(a)
+		r := w.own(a, b, c)
 		defer r.stop()
 		for range 64 {
 			w.commit(a, 100, tp(topic, 0))
@@ -434,4 +434,31 @@ func TestAbort_OthersGoAhead(t *testing.T) {
 		}
 		require.Equal(t, want, bundles(r.await()[0], tp(topic, 0)))
 	}, func(s *planner.Settings) { s.First.Bundles = 64 })
+}
+
+// A runner that fails pauses, longer each time, so that one that can do nothing spoils little; work goes to others.
+func TestAbort_TheRunnerPauses(t *testing.T) {
+	in(t, func(w *world) {
+		t := w.t
+		broken, able := w.agent(), w.agent()
+		topic := w.topic(1, 1)
+		r := w.own(broken, able)
+		defer r.stop()
+		fails, done := 0, 0
+		for range 60 {
+			w.four(able, tp(topic, 0))
+			for _, p := range r.rounds(1) {
+				if j, _ := w.frozen().Job(p.ID); j.Runner == broken {
+					fails++
+					require.NoError(t, r.Abort(t.Context(), p.ID, "no disk", nil))
+					continue
+				}
+				r.finish(p)
+				done++
+			}
+		}
+		require.Positive(t, fails)
+		require.Less(t, fails, 9, "in twelve minutes")
+		require.Greater(t, done, 50)
+	})
 }

@@ -57,8 +57,7 @@ func (t *Tenure) plan(ctx context.Context, s *metadata.State) plans {
 	now := time.Now()
 	t.ages.note(s.Index(), now)
 	open := surveyJobs(s)
-	p := plans{ended: t.reconcile(s, open), runners: t.freeRunners(s, open)}
-	maps.DeleteFunc(t.given, func(session id.Session, _ uint64) bool { _, ok := s.Session(session); return !ok })
+	p := plans{ended: t.reconcile(s, open), runners: t.freeRunners(s, open, now)}
 	free := 0
 	for _, r := range p.runners {
 		free += t.settings.PerAgent - r.jobs
@@ -101,13 +100,19 @@ func (t *Tenure) reconcile(s *metadata.State, open *openJobs) (ended []*lease) {
 	return ended
 }
 
-// freeRunners gives the connected agents with the jobs role that have not enough to do.
-func (t *Tenure) freeRunners(s *metadata.State, open *openJobs) (free []runner) {
+// freeRunners gives the connected agents with the jobs role that have not enough to do, and have not just failed.
+func (t *Tenure) freeRunners(s *metadata.State, open *openJobs, now time.Time) (free []runner) {
+	maps.DeleteFunc(t.given, func(session id.Session, _ uint64) bool { _, ok := s.Session(session); return !ok })
+	t.mu.Lock()
+	paused := t.mu.setbacks.runners
+	maps.DeleteFunc(paused, func(session id.Session, _ setback) bool { _, ok := s.Session(session); return !ok })
+	paused = maps.Clone(paused)
+	t.mu.Unlock()
 	for info := range s.Sessions() {
 		if info.Closed || info.Draining || info.Roles&metadata.RoleJobs == 0 || open.load[info.ID] >= t.settings.PerAgent {
 			continue
 		}
-		if t.runners.Connected(info.ID) {
+		if !now.Before(paused[info.ID].until) && t.runners.Connected(info.ID) {
 			free = append(free, runner{info.ID, open.load[info.ID]})
 		}
 	}

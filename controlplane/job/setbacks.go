@@ -13,11 +13,14 @@ import (
 const (
 	firstPause = 10 * time.Second
 	lastPause  = time.Hour
+	// runnerPause is the longest pause of a runner: it may be what fails.
+	runnerPause = 5 * time.Minute
 	// vacantPause is how long bundles are passed over of which no partition has an extent: those of topics that can be
 	// taken back, or that no Tick has worked off.
 	vacantPause = 10 * time.Minute
-	// maxSetbacks bounds the bundles, and the ranges, that setbacks are remembered of.
+	// maxSetbacks bounds the bundles that setbacks are remembered of, maxRanges the ranges of partitions.
 	maxSetbacks = 4096
+	maxRanges   = 256
 )
 
 // setback is what is remembered of a failure.
@@ -26,11 +29,9 @@ type setback struct {
 	until    time.Time
 }
 
-func (s setback) again(now time.Time) setback {
-	pause := lastPause
-	if s.failures < 16 {
-		pause = min(firstPause<<s.failures, lastPause)
-	}
+// again is the setback after one more failure.
+func (s setback) again(now time.Time, longest time.Duration) setback {
+	pause := min(firstPause<<min(s.failures, 16), longest)
 	return setback{failures: s.failures + 1, until: now.Add(pause)}
 }
 
@@ -38,11 +39,13 @@ func (s setback) again(now time.Time) setback {
 func (s setback) halves() int { return max(s.failures-1, 0) }
 
 // setbacks remembers what jobs failed on, so that it waits, and comes again in smaller jobs, while the rest goes on. Jobs
-// of the first level are remembered by their inputs, others by their ranges of partitions. Guarded by Tenure.mu.
+// of the first level are remembered by their inputs, others by their ranges of partitions. The runner pauses too, or one
+// that cannot do anything would fail at everything. Guarded by Tenure.mu.
 type setbacks struct {
 	bundles map[id.Bundle]setback
 	ranges  []rangeSetback
 	corrupt map[id.Bundle]bool // left out while this owner is one
+	runners map[id.Session]setback
 }
 
 type rangeSetback struct {
@@ -52,26 +55,28 @@ type rangeSetback struct {
 }
 
 func newSetbacks() *setbacks {
-	return &setbacks{bundles: map[id.Bundle]setback{}, corrupt: map[id.Bundle]bool{}}
+	return &setbacks{bundles: map[id.Bundle]setback{}, corrupt: map[id.Bundle]bool{}, runners: map[id.Session]setback{}}
 }
 
 // fail remembers that a job failed.
 func (s *setbacks) fail(j *metadata.JobInfo, now time.Time) {
+	s.runners[j.Runner] = s.runners[j.Runner].again(now, runnerPause)
 	if firstLevel(j) {
 		for _, b := range j.Inputs {
-			s.set(b, s.bundles[b].again(now))
+			s.set(b, s.bundles[b].again(now, lastPause))
 		}
 		return
 	}
-	failed := rangeSetback{kind: j.Kind, first: j.First, last: j.Last, setback: s.of(j.Kind, j.First, j.Last).again(now)}
-	s.ranges = append(s.without(j), failed)
-	if len(s.ranges) > maxSetbacks {
+	set := s.of(j.Kind, j.First, j.Last).again(now, lastPause)
+	s.ranges = append(s.without(j), rangeSetback{kind: j.Kind, first: j.First, last: j.Last, setback: set})
+	if len(s.ranges) > maxRanges {
 		s.ranges = s.ranges[1:]
 	}
 }
 
 // succeed forgets the setbacks of what a job has done.
 func (s *setbacks) succeed(j *metadata.JobInfo) {
+	delete(s.runners, j.Runner)
 	if firstLevel(j) {
 		for _, b := range j.Inputs {
 			delete(s.bundles, b)
