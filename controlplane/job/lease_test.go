@@ -53,12 +53,12 @@ func TestLease_OfARunnerThatIsSilent(t *testing.T) {
 		p := r.next()
 		require.True(t, r.Progress(a, p.ID, 0))
 		for range 12 {
-			time.Sleep(50 * time.Second)
+			w.pass(50 * time.Second)
 			require.True(t, r.Progress(a, p.ID, 10), "as long as it speaks")
 		}
-		time.Sleep(59 * time.Second)
+		w.pass(59 * time.Second)
 		require.Len(t, w.openJobs(), 1)
-		time.Sleep(3 * time.Second)
+		w.pass(3 * time.Second)
 		require.Equal(t, []id.Session{p.ID}, r.cancelled())
 		require.Equal(t, planner.StateAborted, r.states()[p.ID])
 
@@ -84,7 +84,7 @@ func TestLease_OfAJobThatNeverBegan(t *testing.T) {
 		r := w.own(a)
 		defer r.stop()
 		p := r.next()
-		time.Sleep(25 * time.Second)
+		w.pass(25 * time.Second)
 		require.NotEqual(t, p.ID, append(w.openJobs(), metadata.JobInfo{})[0].ID)
 	})
 }
@@ -188,7 +188,7 @@ func TestOwners_TakeOpenJobsOver(t *testing.T) {
 		first.stop()
 		require.Empty(t, second.rounds(4), "48 s without a word, and nothing is planned twice")
 		require.True(t, second.Progress(a, p.ID, 1))
-		time.Sleep(55 * time.Second)
+		w.pass(55 * time.Second)
 		require.Len(t, w.openJobs(), 1, "a full lease more")
 		second.finish(p)
 		require.Equal(t, [3]int{4, 1, 0}, w.levels())

@@ -65,7 +65,7 @@ func TestSecond_ExtentsOrAge(t *testing.T) {
 		require.EqualValues(t, 2, p.Level, "four extents")
 		r.finish(p)
 		r.fill(a, 1, 70, tp(topic, 0))
-		time.Sleep(2 * time.Hour)
+		w.pass(2 * time.Hour)
 		require.Empty(t, r.plans(), "one alone, however old")
 		r.fill(a, 1, 70, tp(topic, 0))
 		p = r.next()

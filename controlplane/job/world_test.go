@@ -217,6 +217,12 @@ func (r *replica) rounds(n int) []*job.Plan {
 	return r.plans()
 }
 
+// pass lets the bubble's time pass.
+func (w *world) pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 // await waits until jobs are started, for a few minutes.
 func (r *replica) await() []*job.Plan {
 	r.t.Helper()
