@@ -216,8 +216,10 @@ func TestCache_SeekTime(t *testing.T) {
 	require.Equal(t, exts[0].Position+exts[0].Length, at, "none in this extent")
 	require.Equal(t, []string{"-1+-1"}, asked.take(), "one look at the table")
 	require.NoError(t, b.Delete(t.Context(), []string{bundle.Key("", 7)}))
-	c.seeks = seeks{}
-	_, err = c.SeekTime(t.Context(), &exts[0], 1, CatchUp)
+	another, err := New(Config{Bucket: b, Key: cachetest.Key})
+	require.NoError(t, err)
+	defer another.Close()
+	_, err = another.SeekTime(t.Context(), &exts[0], 1, CatchUp)
 	require.ErrorIs(t, err, ErrGone)
 }
 
