@@ -31,7 +31,7 @@ dev: build ## build and run everything in one process, data in ./data
 .PHONY: test
 test: build ## run all tests: units and a simulated cluster with the race detector, then real clients
 	@$(MAKE) --no-print-directory -j2 test-unit test-sim
-	FRESHET_BINARY=$(abspath $(BIN)/freshet) $(GO) test -timeout 14m -count=1 -p 2 $(WAITING)
+	FRESHET_BINARY=$(abspath $(BIN)/freshet) $(GO) test -timeout 14m -count=1 -p 2 -parallel 3 $(WAITING)
 	FRESHET_BINARY=$(abspath $(BIN)/freshet) $(GO) test -timeout 14m -count=1 -p 1 $(MEASURING)
 
 .PHONY: test-unit test-sim

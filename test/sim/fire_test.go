@@ -59,7 +59,8 @@ type fire struct {
 
 func startFire(t *testing.T, seed uint64) *fire {
 	t.Helper()
-	c := newCluster(t, options{seed: seed, replicas: 3, agents: 3, replica: smallSnapshots, work: hasty(), jobs: incessantJobs(),
+	c := newCluster(t, options{
+		seed: seed, replicas: 3, agents: 3, replica: smallSnapshots, work: hasty(), jobs: incessantJobs(),
 		limits: session.Limits{SessionTimeout: 2 * time.Second}, agent: func(cfg *agent.Config) { cfg.PutBudget = 8 },
 	})
 	f := &fire{chaos: chaos{cluster: c, rng: rand.New(rand.NewPCG(seed, 2))}, base: c.clientOptions(), seats: c.seeds()}
