@@ -1,12 +1,12 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -20,8 +20,8 @@ type PeerConfig struct {
 	// Listen is the address, host:port, at which other agents of the zone ask for bytes; "": nowhere, and this agent
 	// asks nobody either.
 	Listen string
-	// Advertise is the host:port that they are told, or a host alone. Default: the host of Listen, or this machine's name
-	// where that is every interface.
+	// Advertise is the host:port that they are told, or a host alone; {zone}, {hostname} and {ip} are filled in. Default:
+	// the host of Listen, or where that is every interface this machine's IP address, with TLS its name.
 	Advertise string
 	// ServerTLS and ClientTLS secure both sides; nil: plaintext.
 	ServerTLS, ClientTLS *tls.Config
@@ -29,9 +29,8 @@ type PeerConfig struct {
 	Configure func(*peer.Config)
 }
 
-// advertised is what other agents are told, host:port. port is the one listened on, fallback the host told where that is
-// every address.
-func (c *PeerConfig) advertised(port int, fallback string) (string, error) {
+// advertised is what other agents are told, host:port. port is the one listened on.
+func (c *PeerConfig) advertised(port int, place Place) (string, error) {
 	host, own, err := net.SplitHostPort(c.Listen)
 	if err != nil {
 		return "", fmt.Errorf("address for peers %q: want host:port", c.Listen)
@@ -40,11 +39,14 @@ func (c *PeerConfig) advertised(port int, fallback string) (string, error) {
 		return "", fmt.Errorf("address for peers %q: port is not a number up to 65535", c.Listen)
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = fallback
+		host = cmp.Or(place.IP, place.Hostname)
+		if c.ServerTLS != nil {
+			host = place.Hostname
+		}
 	}
-	told := c.Advertise
-	if told == "" {
-		told = host
+	told, err := place.fill(cmp.Or(c.Advertise, host))
+	if err != nil {
+		return "", fmt.Errorf("address for peers: %w", err)
 	}
 	if _, _, err := net.SplitHostPort(told); err == nil {
 		return told, nil
@@ -59,7 +61,7 @@ func (c *PeerConfig) validate() error {
 		}
 		return nil
 	}
-	_, err := c.advertised(0, "")
+	_, err := c.advertised(0, Place{Zone: "zone", Hostname: "host", IP: "192.0.2.1"})
 	return err
 }
 
@@ -93,11 +95,7 @@ func (a *Agent) buildPeers(ctx context.Context) (err error) {
 	if err = a.peers.Listen(ctx); err != nil {
 		return err
 	}
-	host, err := os.Hostname()
-	if err != nil {
-		host = "localhost"
-	}
-	a.peerAddress, err = cfg.advertised(a.peers.Addr().(*net.TCPAddr).Port, host)
+	a.peerAddress, err = cfg.advertised(a.peers.Addr().(*net.TCPAddr).Port, placeOf(a.cfg.Zone))
 	return err
 }
 

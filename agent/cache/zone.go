@@ -58,6 +58,10 @@ const roomTimeout = 5 * time.Second
 
 // flyByZone reads units of one bundle from the zone's agents, and those that none of them has from the object store.
 func (c *Cache) flyByZone(flights []*flight) {
+	flights = c.unkept(flights)
+	if len(flights) == 0 {
+		return
+	}
 	a := Ask{Bundle: flights[0].key.bundle, Class: flights[0].class, Units: make([]Unit, len(flights))}
 	for i, f := range flights {
 		a.Units[i] = Unit{First: f.key.first, Part: f.key.part}
@@ -80,6 +84,19 @@ func (c *Cache) flyByZone(flights []*flight) {
 		}
 		c.divert(left)
 	})
+}
+
+// unkept ends the flights of units that came just before they began, and gives the others.
+func (c *Cache) unkept(flights []*flight) []*flight {
+	var rest []*flight
+	for _, f := range flights {
+		if u := c.store.get(f.key.unitKey); u != nil {
+			c.land(f, u, true, nil)
+		} else {
+			rest = append(rest, f)
+		}
+	}
+	return rest
 }
 
 // awaitUse waits until a unit that is there is wanted or there is room to read it ahead, as a run does between its units;

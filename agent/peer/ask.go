@@ -222,7 +222,9 @@ func (in *answer) next() error {
 func (in *answer) full(p []byte, within time.Duration) error {
 	in.timer.Reset(within)
 	defer in.timer.Stop()
-	if _, err := io.ReadFull(in.body, p); err != nil {
+	if _, err := io.ReadFull(in.body, p); errors.Is(err, io.EOF) {
+		in.err = fmt.Errorf("read answer: %w", io.ErrUnexpectedEOF) // the end is not due
+	} else if err != nil {
 		in.err = fmt.Errorf("read answer: %w", err)
 	}
 	return in.err
@@ -263,9 +265,12 @@ func (in *answer) Read(p []byte) (int, error) {
 	in.timer.Stop()
 	in.open -= uint32(n)
 	in.zone.metrics.bytes.Add(float64(n))
-	if err != nil && n < len(p) {
-		in.err = fmt.Errorf("read answer: %w", err)
-		return n, in.err
+	switch {
+	case err == nil || n == len(p):
+		return n, nil
+	case errors.Is(err, io.EOF):
+		err = io.ErrUnexpectedEOF
 	}
-	return n, nil
+	in.err = fmt.Errorf("read answer: %w", err)
+	return n, in.err
 }

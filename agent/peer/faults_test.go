@@ -32,10 +32,9 @@ func impatient(c *Config) {
 // An agent that does not give what it is asked for costs a bounded time and one GET, never an error, and is left out
 // where it would cost that again.
 func TestZone_BadOwner(t *testing.T) {
-	made, hang := cachetest.NewBundle(1), make(chan struct{})
+	made := cachetest.NewBundle(1)
 	made.Add(cachetest.Batch(make([]byte, 50_000), 0))
 	object := made.Bytes()
-	defer close(hang)
 	send := func(parts ...[]byte) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			for _, p := range parts {
@@ -53,18 +52,21 @@ func TestZone_BadOwner(t *testing.T) {
 		hangs   bool // is waited for
 	}{
 		"accepts and never answers": {
-			handler: func(http.ResponseWriter, *http.Request) { <-hang },
+			handler: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
 			reason:  askedSilent, hangs: true,
 		},
 		"answers and then hangs": {
-			handler: func(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush(); <-hang },
-			reason:  askedSlow, stays: true, hangs: true,
+			handler: func(w http.ResponseWriter, r *http.Request) {
+				_ = http.NewResponseController(w).Flush()
+				<-r.Context().Done()
+			},
+			reason: askedSlow, stays: true, hangs: true,
 		},
 		"stalls in a unit": {
-			handler: func(w http.ResponseWriter, _ *http.Request) {
+			handler: func(w http.ResponseWriter, r *http.Request) {
 				send(good, encodeStretch(0, uint32(len(object))), object[:1000])(w, nil)
 				_ = http.NewResponseController(w).Flush()
-				<-hang
+				<-r.Context().Done()
 			},
 			reason: askedBroken, hangs: true,
 		},
@@ -104,6 +106,7 @@ func TestZone_BadOwner(t *testing.T) {
 			}
 			bad, reader := c.start(testZone), c.start(testZone)
 			other := httptest.NewServer(tt.handler)
+			defer other.Close()
 			defer other.CloseClientConnections()
 			bad.address = strings.TrimPrefix(other.URL, "http://")
 			c.tell()
@@ -152,7 +155,7 @@ func TestZone_Forgives(t *testing.T) {
 	b = c.owned(dead, reader, b+1)
 	made, extents = c.bundle(b, 1, 100)
 	c.read(reader, made, &extents[0])
-	require.Equal(t, 1, reader.metric(t, "freshet_peer_requests_total", askedOK))
+	reader.await(t, 1, "freshet_peer_requests_total", askedOK)
 }
 
 func TestServer_Refusals(t *testing.T) {
@@ -160,6 +163,7 @@ func TestServer_Refusals(t *testing.T) {
 	a := c.agents[0]
 	made, _ := c.bundle(written(900, 1), 1, 100)
 	path := bundlePath + made.ID.String()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for name, tt := range map[string]struct {
 		change func(*http.Request)
 		query  string
@@ -192,7 +196,7 @@ func TestServer_Refusals(t *testing.T) {
 			if tt.change != nil {
 				tt.change(r)
 			}
-			response, err := http.DefaultClient.Do(r)
+			response, err := client.Do(r)
 			if tt.status == http.StatusRequestHeaderFieldsTooLarge && err != nil {
 				return // the connection was closed with bytes unread
 			}
@@ -208,7 +212,7 @@ func TestServer_Refusals(t *testing.T) {
 	}
 	require.Equal(t, 2, a.metric(t, "freshet_peer_served_total", servedUnauthorized))
 	require.Equal(t, 2, a.metric(t, "freshet_peer_served_total", servedMisdirected))
-	require.Equal(t, 1, a.metric(t, "freshet_peer_served_total", servedOK))
+	a.await(t, 1, "freshet_peer_served_total", servedOK)
 }
 
 // An asker whose key is wrong reads the object store.
@@ -270,7 +274,7 @@ func TestServer_Drains(t *testing.T) {
 	require.Equal(t, 1, fallbacks)
 	close(release)
 	all.Wait()
-	require.Equal(t, 1, reader.metric(t, "freshet_peer_requests_total", askedOK))
+	reader.await(t, 1, "freshet_peer_requests_total", askedOK)
 	require.Equal(t, 1, reader.metric(t, "freshet_peer_fallbacks_total"))
 }
 
@@ -322,10 +326,10 @@ func TestZone_TLS(t *testing.T) {
 	b := c.owned(owner, reader, written(900, 1))
 	bundle, extents := c.bundle(b, 3, 100_000)
 	c.read(reader, bundle, &extents[1])
-	require.Equal(t, 1, reader.metric(t, "freshet_peer_requests_total", askedOK))
+	reader.await(t, 1, "freshet_peer_requests_total", askedOK)
 	require.Equal(t, 1, owner.metric(t, "freshet_cache_gets_total"))
 	c.read(stranger, bundle, &extents[1])
 	require.Zero(t, stranger.metric(t, "freshet_peer_requests_total", askedOK))
 	require.Equal(t, 1, stranger.metric(t, "freshet_cache_gets_total"))
-	require.Equal(t, 1, owner.metric(t, "freshet_peer_served_total"))
+	owner.await(t, 1, "freshet_peer_served_total")
 }

@@ -216,13 +216,25 @@ func (a *agent) metric(t testing.TB, name string, value ...string) int {
 	return int(sum)
 }
 
-// requests is how many requests the agents sent to each other.
-func (c *cluster) requests() int {
-	n := 0
-	for _, a := range c.agents {
-		n += a.metric(c.t, "freshet_peer_requests_total")
+// await waits until a metric has a value: requests are counted when they end, a little after their bytes are readable.
+func (a *agent) await(t testing.TB, want int, name string, value ...string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return a.metric(t, name, value...) >= want }, 10*time.Second, time.Millisecond, name)
+	require.Equal(t, want, a.metric(t, name, value...))
+}
+
+// awaitRequests waits until the agents have sent so many requests to each other.
+func (c *cluster) awaitRequests(n int) {
+	c.t.Helper()
+	count := func() int {
+		sum := 0
+		for _, a := range c.agents {
+			sum += a.metric(c.t, "freshet_peer_requests_total")
+		}
+		return sum
 	}
-	return n
+	require.Eventually(c.t, func() bool { return count() >= n }, 10*time.Second, time.Millisecond)
+	require.Equal(c.t, n, count())
 }
 
 // owned finds a bundle whose whole unit an agent owns, as another one sees it.

@@ -26,7 +26,7 @@ func TestZone_OneGetForAll(t *testing.T) {
 	}
 	all.Wait()
 	require.Equal(t, int32(bundles), c.bucket.gets.Load())
-	require.Equal(t, bundles*3, c.requests())
+	c.awaitRequests(bundles * 3)
 	owners := 0
 	for _, a := range c.agents {
 		require.Zero(t, a.metric(t, "freshet_peer_fallbacks_total"))
@@ -84,7 +84,7 @@ func TestZone_WritersMemoryFirst(t *testing.T) {
 		}
 	}
 	require.Zero(t, c.bucket.gets.Load())
-	require.Equal(t, 20*2, c.requests())
+	c.awaitRequests(20 * 2)
 }
 
 // A batch that the writer's memory lacks, because it was committed later than its bundle, is read from the object; the
@@ -106,7 +106,7 @@ func TestZone_WriterLacksABatch(t *testing.T) {
 	c.read(reader, made, &extents[0])
 	c.read(reader, made, &extents[2])
 	require.Equal(t, int32(1), c.bucket.gets.Load(), "the object replaced the writer's part")
-	require.Equal(t, 1, c.requests())
+	c.awaitRequests(1)
 }
 
 // A writer that has a bundle no more sends its askers to the owner, and is not asked for older ones again.
@@ -120,12 +120,12 @@ func TestZone_WriterEvicted(t *testing.T) {
 	made, extents := c.bundle(written(writer.session, n), 1, 5000)
 	c.read(reader, made, &extents[0])
 	require.Equal(t, int32(1), c.bucket.gets.Load())
-	require.Equal(t, 1, reader.metric(t, "freshet_peer_requests_total", askedAbsent))
+	reader.await(t, 1, "freshet_peer_requests_total", askedAbsent)
 	for older := range n - 1 {
 		made, extents := c.bundle(written(writer.session, older+1), 1, 100)
 		c.read(reader, made, &extents[0])
 	}
-	require.Equal(t, 1, reader.metric(t, "freshet_peer_requests_total", askedAbsent))
+	reader.await(t, 1, "freshet_peer_requests_total", askedAbsent)
 	require.Equal(t, int32(n), c.bucket.gets.Load())
 }
 
