@@ -10,20 +10,23 @@ import (
 
 // Config is one run.
 type Config struct {
-	Backlog     int64         // bytes of values; default 4 GiB
-	Rate        int64         // bytes/s produced while measuring; default 20 MiB/s
-	Groups      int           // that read the backlog; default 3
-	Gap         time.Duration // between their starts; default 30 s
-	GroupRate   int64         // bytes/s that a group reads at most; 0 for no bound; default 80 MiB/s
-	Pairs       int           // of turns without and with groups; default 5
-	Duration    time.Duration // of a turn without groups, and the least of one with; default 1 min
-	WarmUp      time.Duration // at the beginning of a turn, not measured; default 5 s
-	Settle      time.Duration // bound of the wait for compaction; 0: the backlog is read as it was written; default 10 min
-	Partitions  int           // default 8
-	RecordBytes int           // default 4 KiB
-	Memory      string        // limit of the agent; default 1GiB
-	Model       string        // of the object store; default s3-standard
-	Out         io.Writer     // default: standard output
+	Backlog   int64         // bytes of values; default 4 GiB
+	Rate      int64         // bytes/s produced while measuring; default 20 MiB/s
+	Groups    int           // that read the backlog; default 3
+	Gap       time.Duration // between their starts; default 30 s
+	GroupRate int64         // bytes/s that a group reads at most; 0 for no bound; default 80 MiB/s
+	Pairs     int           // of turns without and with groups; default 5
+	Duration  time.Duration // of a turn without groups, and the least of one with; default 1 min
+	WarmUp    time.Duration // at the beginning of a turn, not measured; default 5 s
+	Settle    time.Duration // bound of the wait for compaction; 0: the backlog is read as it was written; default 10 min
+	// CompactAfter is the age at which the newest bundles are compacted, few as they are: the backlog's, when no more come.
+	// Default 30 s, later than a steady rate has enough of them.
+	CompactAfter time.Duration
+	Partitions   int       // default 8
+	RecordBytes  int       // default 4 KiB
+	Memory       string    // limit of the agent; default 1GiB
+	Model        string    // of the object store; default s3-standard
+	Out          io.Writer // default: standard output
 }
 
 // ApplyDefaults fills what is zero, but for what zero means something.
@@ -35,6 +38,7 @@ func (c *Config) ApplyDefaults() {
 	setDefault(&c.Pairs, 5)
 	setDefault(&c.Duration, time.Minute)
 	setDefault(&c.WarmUp, 5*time.Second)
+	setDefault(&c.CompactAfter, 30*time.Second)
 	setDefault(&c.Partitions, 8)
 	setDefault(&c.RecordBytes, 4<<10)
 	setDefault(&c.Memory, "1GiB")

@@ -43,7 +43,7 @@ func newRig(ctx context.Context, cfg *Config, dir string) (_ *rig, err error) {
 		return nil, err
 	}
 	var line string
-	if r.control, line, err = process.StartRole(ctx, roleCommand, roleControl, controlRole{Dir: dir}); err != nil {
+	if r.control, line, err = process.StartRole(ctx, roleCommand, roleControl, controlRole{Dir: dir, CompactAfter: cfg.CompactAfter}); err != nil {
 		return nil, err
 	}
 	grpc, controlHTTP, ok := strings.Cut(line, " ")
@@ -128,15 +128,22 @@ func (r *rig) settle(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, r.cfg.Settle, errors.New("the backlog was not compacted in time"))
 	defer cancel()
+	quiet := 0
 	return until(ctx, time.Second, func() (bool, error) {
 		var open, fresh, read float64
 		var errs [3]error
 		read, errs[0] = scrape(ctx, r.controlHTTP, "freshet_jobs_input_bytes_total", "level", "1")
 		fresh, errs[1] = scrape(ctx, r.controlHTTP, "freshet_jobs_backlog_bundles")
 		open, errs[2] = scrape(ctx, r.controlHTTP, "freshet_jobs_open")
-		return read >= float64(r.cfg.Backlog)*leastCompacted && fresh < 2 && open == 0, errors.Join(errs[:]...)
+		if quiet++; read < float64(r.cfg.Backlog)*leastCompacted || fresh >= 2 || open > 0 {
+			quiet = 0
+		}
+		return quiet == leastQuiet, errors.Join(errs[:]...)
 	})
 }
+
+// leastQuiet is for how many seconds there must be no job: the second level begins some time after the first.
+const leastQuiet = 5
 
 // leastCompacted is the part of the backlog that jobs must have read: figures of the planner are of its last round.
 const leastCompacted = 0.9

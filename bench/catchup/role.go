@@ -49,14 +49,12 @@ func RunRole(ctx context.Context, name, spec string, out io.Writer) error {
 
 // controlRole runs a control plane with an embedded etcd, all under Dir.
 type controlRole struct {
-	Dir string `json:"dir"`
+	Dir          string        `json:"dir"`
+	CompactAfter time.Duration `json:"compact_after"`
 }
 
 // objects is where the bucket is that agent and control plane share.
 func objects(dir string) string { return filepath.Join(dir, "objects") }
-
-// compactAge is the age at which the backlog's newest bundles are compacted: soon, for it is to be history.
-const compactAge = 5 * time.Second
 
 func runControl(ctx context.Context, spec string, out io.Writer) error {
 	var role controlRole
@@ -76,7 +74,7 @@ func runControl(ctx context.Context, spec string, out io.Writer) error {
 	plane, err := controlplane.New(controlplane.Config{
 		ReplicaID: "bench", GRPCListen: "127.0.0.1:0", HTTPListen: "127.0.0.1:0", Etcd: etcd.Client(), Bucket: bucket,
 		VirtualClusters: []controlplane.VirtualCluster{{Name: benchCluster, AgentKeys: []string{benchKey}}},
-		Jobs:            job.Settings{Interval: time.Second, First: job.FirstLevel{Age: compactAge}},
+		Jobs:            job.Settings{Interval: time.Second, First: job.FirstLevel{Age: role.CompactAfter}},
 		Log:             log,
 	})
 	if err == nil {

@@ -32,6 +32,7 @@ in processes of its own over a bucket that is as slow as a model of a real objec
 	f.DurationVar(&cfg.Duration, "duration", cfg.Duration, "length of a turn without groups, and the least of one with")
 	f.DurationVar(&cfg.WarmUp, "warm-up", cfg.WarmUp, "beginning of a turn that is not measured")
 	f.DurationVar(&cfg.Settle, "settle", cfg.Settle, "bound of the wait until the backlog is compacted; 0: it is read as it was written")
+	f.DurationVar(&cfg.CompactAfter, "compact-after", cfg.CompactAfter, "age at which bundles are compacted, however few")
 	f.IntVar(&cfg.Partitions, "partitions", cfg.Partitions, "partitions of the topic")
 	f.IntVar(&cfg.RecordBytes, "record-bytes", cfg.RecordBytes, "size of a record's value")
 	f.StringVar(&cfg.Memory, "memory", cfg.Memory, "memory limit of the agent")

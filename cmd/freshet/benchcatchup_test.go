@@ -24,7 +24,7 @@ func TestBenchCatchup_OneSmallPair(t *testing.T) {
 	p.streams.In, p.streams.Out, p.streams.Err = strings.NewReader(""), &out, &errs
 	code := p.run(ctx, []string{
 		"bench", "catchup", "--backlog", "16MiB", "--rate", "1MiB", "--gap", "200ms", "--pairs", "1", "--duration", "2s",
-		"--warm-up", "200ms", "--partitions", "2", "--model", "s3-express", "--memory", "256MiB",
+		"--warm-up", "200ms", "--partitions", "2", "--model", "s3-express", "--compact-after", "2s", "--memory", "256MiB",
 	})
 	require.Equal(t, exitOK, code, "%s%s", &out, &errs)
 	t.Log(out.String())
