@@ -72,6 +72,8 @@ func (c *Codecs) openZstd() (io.Reader, error) {
 const (
 	defaultGzipLevel = -1
 	defaultZstdLevel = 3
+	// defaultZstdWindow is that level's, in bytes.
+	defaultZstdWindow = 2 << 20
 )
 
 // Writer compresses records to w at the codec's default level, as Kafka's cleaner does (MemoryRecords
@@ -99,8 +101,9 @@ func (c *Codecs) Writer(codec kafkaproto.Codec, w io.Writer) (io.WriteCloser, er
 			c.zstdWriter.Reset(w)
 			return c.zstdWriter, nil
 		}
-		z, err := writer(codec, defaultZstdLevel, w)
-		c.zstdWriter, _ = z.(*zstd.Encoder)
+		z, err := zstd.NewWriter(w, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true),
+			zstd.WithEncoderLevel(zstd.EncoderLevelFromZstd(defaultZstdLevel)), zstd.WithWindowSize(defaultZstdWindow))
+		c.zstdWriter = z
 		return z, err
 	default:
 		return writer(codec, 0, w)

@@ -26,18 +26,20 @@ func ignore(int64) {}
 // starts that rise, clocks that advance, cleanings that get as far as little memory lets them. After each cleaning, what
 // is stored must be what Kafka's rules leave of it.
 func TestRun_LikeTheModel(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range uint64(20) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			h := &history{
 				rand: rand.New(rand.NewPCG(seed, 5)), log: cleantest.New(), model: newModel(), open: make(map[int64]int64),
 				now: 1_700_000_000_000, keys: 3 + int(seed)%20, retention: int64(seed%3) * 5000,
 			}
-			for range 120 {
+			for range 80 {
 				h.step(t)
 			}
+			h.endAll(true)
 			for range 3 { // so that everything that may go can go
 				h.now += 20_000
 				h.produce(t)
+				h.endAll(false)
 				h.clean(t)
 			}
 			require.Positive(t, h.cleanings)
@@ -121,14 +123,14 @@ func (h *history) record() cleantest.Record {
 		Key:       fmt.Appendf(nil, "key-%d", h.rand.IntN(h.keys)),
 		Value:     bytes.Repeat([]byte{byte(h.rand.IntN(256))}, h.rand.IntN(300)),
 	}
-	switch h.rand.IntN(60) {
+	switch h.rand.IntN(200) {
 	case 0:
 		r.Key = nil
 	case 1:
 		r.Key = []byte{}
 	case 2: // more than buffers hold
-		r.Key = bytes.Repeat(r.Key, 20_000)
-		r.Value = bytes.Repeat([]byte{1}, 200_000)
+		r.Key = bytes.Repeat(r.Key, 14_000)
+		r.Value = bytes.Repeat([]byte{1}, 80_000)
 	case 3, 4, 5, 6, 7, 8:
 		r.Value = nil
 	case 9:
@@ -141,6 +143,14 @@ func (h *history) end(producer int64, commit bool) {
 	first := h.model.end(h.log.High, producer, commit)
 	h.log.AppendMarker(producer, commit, first, h.now)
 	delete(h.open, producer)
+}
+
+func (h *history) endAll(commit bool) {
+	for producer := range int64(5) {
+		if _, open := h.open[producer]; open {
+			h.end(producer, commit)
+		}
+	}
 }
 
 func (h *history) trim() {

@@ -179,10 +179,10 @@ func TestRun_AbortedNotListed(t *testing.T) {
 	require.ErrorIs(t, err, clean.ErrUncleanable, "else aborted records would become committed ones")
 }
 
-// TestRun_KeysBeyondMemory cleans 500 keys with room for nine: each time a part, until all is clean.
+// TestRun_KeysBeyondMemory cleans 200 keys with room for nine: each time a part, until all is clean.
 func TestRun_KeysBeyondMemory(t *testing.T) {
 	l := cleantest.New()
-	const keys = 500
+	const keys = 200
 	for round := range 2 {
 		for i := 0; i < keys; i += 10 {
 			var kv []string
@@ -204,7 +204,7 @@ func TestRun_KeysBeyondMemory(t *testing.T) {
 	require.Greater(t, rounds, keys*2/10)
 	left := shown(t, l)
 	require.Len(t, left, keys)
-	require.Equal(t, "500:0=1", left[0])
+	require.Equal(t, "200:0=1", left[0])
 }
 
 func TestRun_SeveralPartitions(t *testing.T) {

@@ -67,12 +67,14 @@ func (l *Log) read(tb testing.TB, x *extent.Extent) []kafkaproto.RecordBatch {
 	return batches
 }
 
+var decompressor = kgo.DefaultDecompressor()
+
 // Open gives a batch's records as another implementation reads them, franz-go's.
 func Open(tb testing.TB, b kafkaproto.RecordBatch) []Record {
 	tb.Helper()
 	var head kmsg.RecordBatch
 	require.NoError(tb, head.ReadFrom(b))
-	p, err := kgo.DefaultDecompressor().Decompress(head.Records, kgo.CompressionCodecType(b.Codec()))
+	p, err := decompressor.Decompress(head.Records, kgo.CompressionCodecType(b.Codec()))
 	require.NoError(tb, err)
 	var records []Record
 	for range head.NumRecords {
