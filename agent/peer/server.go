@@ -119,7 +119,8 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+bundlePath+"{session}/{n}", s.serve)
 	s.http = http.Server{
-		Handler: mux, TLSConfig: cfg.TLS, MaxHeaderBytes: maxHeaderBytes, ReadHeaderTimeout: headerTimeout,
+		Handler: mux, TLSConfig: cfg.TLS.Clone(), // the server writes to it
+		MaxHeaderBytes: maxHeaderBytes, ReadHeaderTimeout: headerTimeout,
 		WriteTimeout: cfg.WriteTimeout, IdleTimeout: idleTimeout,
 		ErrorLog: zap.NewStdLog(cfg.Log),
 	}
