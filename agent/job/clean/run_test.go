@@ -384,3 +384,26 @@ func TestRun_StoreFails(t *testing.T) {
 		require.Less(t, time.Since(began), time.Minute)
 	})
 }
+
+// TestRun_WriteFails: an answer that is lost costs a repetition; a store that refuses ends the run.
+func TestRun_WriteFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := cleantest.New()
+		l.Append(t, (&cleantest.Batch{Records: pairs("a", "1", "a", "2")}).Make(t))
+		faulty := fault.New(l.Bucket, 1)
+		_, err := faulty.Add("put nth=1 outcome-unknown-after\nput nth=2 throttle")
+		require.NoError(t, err)
+		env := l.Env()
+		env.Bucket = faulty
+		o, err := clean.Run(t.Context(), l.Plan(l.High, spec), ignore, env)
+		require.NoError(t, err)
+		l.Apply(t, &o)
+		require.Equal(t, []string{"1:a=2"}, shown(t, l))
+
+		l.Append(t, (&cleantest.Batch{Records: pairs("a", "3")}).Make(t))
+		_, err = faulty.Add("put fail")
+		require.NoError(t, err)
+		_, err = clean.Run(t.Context(), l.Plan(l.High, spec), ignore, env)
+		require.ErrorIs(t, err, fault.ErrInjected)
+	})
+}
