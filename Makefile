@@ -94,7 +94,7 @@ bench-cost: build ## measure CPU seconds per GiB against the floor; ARGS="--roun
 
 .PHONY: bench-curve
 bench-curve: ## print how metadata grow in 6 hours at 24 bundles a second, and in 7 days at one (driven clock, no bytes)
-	FRESHET_CURVE=1 GOGC=400 $(GO) test -timeout 0 -count=1 -v ./bench/curve
+	FRESHET_CURVE=1 GOGC=400 $(GO) test -timeout 0 -count=1 -v -run "$(or $(RUN),.)" ./bench/curve
 
 .PHONY: bench-compare
 bench-compare: build ## measure Apache Kafka and Freshet in turn (needs Java, Maven); ARGS="--rounds 5 --duration 2m"
