@@ -506,6 +506,27 @@ func TestFetcher_EmptyRanges(t *testing.T) {
 	})
 }
 
+// Compaction took the batches right below the last stable offset, and an open transaction goes on for longer than one part
+// of the extent: committed readers still reach that offset.
+func TestFetcher_EmptyRangeBelowAnOpenTransaction(t *testing.T) {
+	bubble(t, Config{}, func(e *env) {
+		t := e.t
+		b := cachetest.NewBundle(1)
+		var placed []cachetest.Placed
+		for i, base := range []int64{0, 4, 5} {
+			placed = append(placed, b.Add(cachetest.Patched(batch(1000, int64(i)), base)))
+		}
+		b.Store(t, e.bucket)
+		x := b.Extent(0, placed...)
+		x.Kind, x.Last = extent.Absolute, 5
+		e.owner.Write(tp(0), 4, nil, x)
+		req := committed(part(0, 1))
+		req.Partitions[0].MaxBytes = 1500
+		resp := e.fetch(t, req)
+		require.Equal(t, kafkaproto.AppendEmptyBatches(nil, 1, 3), records(&resp.Results[0]))
+	})
+}
+
 func TestFetcher_ThousandParked(t *testing.T) {
 	bubble(t, Config{}, func(e *env) {
 		t := e.t

@@ -208,14 +208,14 @@ func (r *reader) bytes(ctx context.Context, p cache.Part) (*cache.Bytes, error) 
 
 // take appends the batches of one extent that belong into the answer, and keeps the bytes if there are any.
 func (r *reader) take(b *cache.Bytes, limit int64) {
-	from, to, seen := -1, 0, false
+	from, to, seen, beyond := -1, 0, false, !b.More
 	last := min(b.Extent.Last, limit-1) // of offsets without records
 	b.Batches(func(batch cache.Batch) bool {
 		if batch.Last < r.partition.Offset {
 			return true
 		}
 		if batch.Base >= limit {
-			r.stopped = true
+			r.stopped, beyond = true, true
 			return false
 		}
 		seen = true
@@ -230,7 +230,7 @@ func (r *reader) take(b *cache.Bytes, limit int64) {
 		r.end = batch.Last + 1
 		return true
 	})
-	if !seen && !b.More { // compaction took the records at the extent's end
+	if !seen && beyond { // compaction took the records at the extent's end, or up to the limit
 		r.synthesise(max(b.Extent.Base, r.partition.Offset, r.end), last)
 	}
 	r.at = place{offset: r.end, bundle: b.Extent.Bundle, position: b.Position + uint32(max(to, 0))}
@@ -251,7 +251,9 @@ func (r *reader) fits(bytes int, beginning bool) bool {
 
 // synthesise covers offsets without records by empty batches, so that consumers pass them.
 func (r *reader) synthesise(base, last int64) {
-	r.made(kafkaproto.AppendEmptyBatches(nil, base, last), last)
+	if base <= last {
+		r.made(kafkaproto.AppendEmptyBatches(nil, base, last), last)
+	}
 }
 
 // marker makes the control batch that a marker stands for, the same bytes for every reader. Its leader epoch is -1, as
