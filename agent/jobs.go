@@ -31,7 +31,7 @@ func (a *Agent) buildJobs(context.Context) (err error) {
 		Work: map[job.Kind]runner.Work{
 			job.Compact: func(ctx context.Context, p *job.Plan, progress func(int64)) (job.Outcome, error) {
 				return merge.Run(ctx, p, progress, merge.Env{
-					Bucket: a.bucket, Prefix: a.listeners.bundlePrefix(), Warm: warm{a.cache}, PartBytes: part(40),
+					Bucket: a.inputs(p), Prefix: a.listeners.bundlePrefix(), Warm: warm{a.cache}, PartBytes: part(40),
 					BuffersBytes: int(a.budgets.jobs / 100 * 20), Log: a.log.Named("merge"), Metrics: merges,
 				})
 			},

@@ -143,7 +143,7 @@ func (z *Zone) Fetch(ctx context.Context, a cache.Ask, take func(int, cache.Inco
 	d := z.current()
 	if writer, ok := z.writer(d, &a); ok {
 		owns := !slices.ContainsFunc(a.Units, func(u cache.Unit) bool { return z.owner(d, a.Bundle, u) != writer.session })
-		if rest, _ = z.ask(ctx, writer, ask{&a, rest, owns}, take); len(rest) == 0 {
+		if rest, _ = z.ask(ctx, writer, ask{Ask: &a, units: rest, read: owns}, take); len(rest) == 0 {
 			return
 		}
 	}
@@ -155,7 +155,7 @@ func (z *Zone) Fetch(ctx context.Context, a cache.Ask, take func(int, cache.Inco
 			continue
 		}
 		all.Go(func() {
-			rest, reason := z.ask(ctx, p, ask{&a, units, true}, take)
+			rest, reason := z.ask(ctx, p, ask{Ask: &a, units: units, read: true}, take)
 			if len(rest) == 0 {
 				return
 			}
