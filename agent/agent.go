@@ -104,7 +104,7 @@ func (a *Agent) listen(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.addresses, err = Advertised(a.cfg.Advertise, listen, placeOf(a.cfg.Zone))
+	a.addresses, err = Advertised(a.cfg.Advertise, listen, placeOf(&a.cfg))
 	if err != nil {
 		return err
 	}

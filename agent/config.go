@@ -47,6 +47,8 @@ type Config struct {
 	// of it, with {zone}, {hostname} and {ip} filled in. Default: the host of Listen, or this machine's name where that
 	// is every interface.
 	Advertise []string
+	// PodIP is the agent's address as {ip}; "": one of this machine's.
+	PodIP string
 	// ClientNetworks are the zones of clients by network, prefix=zone, for those that do not name theirs.
 	ClientNetworks []string
 	// ListenerZones are the zones of clients by the listener that they reached, name=zone, for what is left.
@@ -145,7 +147,7 @@ func (c *Config) Validate() error {
 	}
 	if listen, err := ParseListen(c.Listen); err != nil {
 		faults = append(faults, err)
-	} else if _, err := Advertised(c.Advertise, listen, placeOf(c.Zone)); err != nil {
+	} else if _, err := Advertised(c.Advertise, listen, placeOf(c)); err != nil {
 		faults = append(faults, err)
 	}
 	if _, err := c.zones(); err != nil {

@@ -181,10 +181,10 @@ func splitAddress(address string) (host string, port int32, err error) {
 	return host, int32(n), nil
 }
 
-// placeOf finds out where the agent runs. The address is that of the pod where POD_IP says it, else the first one of
-// this machine that others can reach.
-func placeOf(zone string) Place {
-	return Place{Zone: zone, Hostname: machine(), IP: cmp.Or(os.Getenv("POD_IP"), firstIP())}
+// placeOf finds out where the agent runs. The address is the pod's where that is known, else the first one of this
+// machine that others can reach.
+func placeOf(c *Config) Place {
+	return Place{Zone: c.Zone, Hostname: machine(), IP: cmp.Or(c.PodIP, firstIP())}
 }
 
 // machine is the name that clients are told where nothing better is known.

@@ -59,5 +59,5 @@ func TestAdvertised_Listeners(t *testing.T) {
 		_, err := Advertised([]string{spec}, listen, Place{Hostname: "here"})
 		require.ErrorContains(t, err, fault)
 	}
-	require.NotEmpty(t, placeOf("").Hostname)
+	require.NotEmpty(t, placeOf(&Config{}).Hostname)
 }

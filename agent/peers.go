@@ -95,7 +95,7 @@ func (a *Agent) buildPeers(ctx context.Context) (err error) {
 	if err = a.peers.Listen(ctx); err != nil {
 		return err
 	}
-	a.peerAddress, err = cfg.advertised(a.peers.Addr().(*net.TCPAddr).Port, placeOf(a.cfg.Zone))
+	a.peerAddress, err = cfg.advertised(a.peers.Addr().(*net.TCPAddr).Port, placeOf(&a.cfg))
 	return err
 }
 

@@ -124,7 +124,7 @@ func (c *Cache) gather(e *extent.Extent, keys []unitKey, find func(unitKey) (*un
 			continue
 		}
 		defer b.Release()
-		if u.own != nil || u.foreign { // a batch that was not accepted with the bundle's first commit
+		if u.secondHand() { // a batch that was not accepted with the bundle's first commit
 			return nil, c.unfit(b.units, UnfitIncomplete)
 		}
 		return nil, c.corrupt(b, &CorruptError{Position: int64(from), Offset: e.Base, Reason: "object ends before the extent"})
@@ -142,7 +142,7 @@ func (c *Cache) gather(e *extent.Extent, keys []unitKey, find func(unitKey) (*un
 // unfit forgets units from elsewhere than the object store.
 func (c *Cache) unfit(units []*unit, why Unfit) error {
 	for _, u := range units {
-		if u.own != nil || u.foreign {
+		if u.secondHand() {
 			c.store.drop(u)
 		}
 		if u.foreign {
@@ -219,7 +219,7 @@ func (c *Cache) read(ctx context.Context, e *extent.Extent, to account) (*Bytes,
 func (c *Cache) flown(ctx context.Context, to account, direct bool) func(unitKey) (*unit, error) {
 	return func(key unitKey) (*unit, error) {
 		if u := c.store.get(key); u != nil {
-			if !direct || !u.partial() {
+			if !direct || !u.secondHand() {
 				return u, nil
 			}
 			u.release()

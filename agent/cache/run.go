@@ -139,7 +139,7 @@ func (r *run) landKept() {
 		if u == nil {
 			return
 		}
-		if u.partial() { // it may lack what is asked for
+		if u.secondHand() { // it may lack what is asked for, or be damaged
 			u.release()
 			return
 		}

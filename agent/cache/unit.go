@@ -100,6 +100,9 @@ type readyKey struct {
 // partial tells that bytes of the object are left out, so that an extent may lack some.
 func (u *unit) partial() bool { return u.own != nil || u.gaps }
 
+// secondHand tells that the bytes are not the object store's: who needs the object does not take them.
+func (u *unit) secondHand() bool { return u.own != nil || u.foreign }
+
 func (u *unit) retain() { u.refs.Add(1) }
 
 func (u *unit) release() {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/freshet-io/freshet/agent/cache/cachetest"
+	"github.com/freshet-io/freshet/metadata/extent"
 )
 
 // zone is another agent, as the cache sees it.
@@ -207,6 +208,43 @@ func TestZone_UnfitUnits(t *testing.T) {
 			require.Equal(t, int32(1), b.gets.Load())
 			require.Equal(t, int32(1), z.unfits[tt.why].Load())
 		})
+	}
+}
+
+// relapsing is a zone of which another reader takes the same unit again, when it was found to be of no use.
+type relapsing struct {
+	*zone
+	again func()
+}
+
+func (r *relapsing) Unfit(why Unfit) {
+	r.zone.Unfit(why)
+	r.again()
+}
+
+// Who goes to the object store takes nothing that came from another agent meanwhile.
+func TestZone_UnfitAgain(t *testing.T) {
+	bundle := cachetest.NewBundle(1)
+	p := bundle.Add(cachetest.Patched(cachetest.Batch(value(1000), 1), 7))
+	damaged := bytes.Clone(bundle.Bytes())
+	damaged[len(damaged)-1] ^= 1
+	for _, kind := range []extent.Kind{extent.Absolute, extent.Relative} {
+		z := &relapsing{zone: &zone{fetch: give(damaged)}}
+		c, b := setup(t, Config{Zone: z})
+		bundle.Store(t, b)
+		e := bundle.Extent(7, p)
+		e.Kind = kind
+		z.again = func() {
+			u := &unit{key: unitKeys(&e)[0], segments: []segment{{bytes: bytes.Clone(damaged)}}, foreign: true}
+			u.size = int64(len(damaged))
+			u.retain()
+			c.store.put(u, CatchUp, false)
+		}
+		got, err := c.ReadPart(t.Context(), Part{Extent: &e, Offset: 7, Bytes: 1 << 20}, CatchUp)
+		require.NoError(t, err)
+		require.Equal(t, p.Raw, all(got))
+		got.Release()
+		require.Equal(t, int32(1), b.gets.Load())
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"os"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -105,6 +106,7 @@ func (s *agentSettings) run(cmd *cobra.Command, p process) error {
 	if err := s.findZone(cmd.Context()); err != nil {
 		return err
 	}
+	s.PodIP = os.Getenv("POD_IP")
 	s.MemoryLimit = memoryLimit(s.MemoryLimit, math.MaxInt64)
 	if err := s.Validate(); err != nil {
 		return &cli.UsageError{Message: err.Error()}
@@ -127,7 +129,7 @@ func (s *agentSettings) findZone(ctx context.Context) (err error) {
 	if s.Zone != zoneAuto {
 		return nil
 	}
-	if s.Zone, err = (zone.Detector{}).Detect(ctx); err != nil {
+	if s.Zone, err = (zone.Detector{Getenv: os.Getenv}).Detect(ctx); err != nil {
 		return fmt.Errorf("--zone auto: %w; name it by --zone or FRESHET_ZONE", err)
 	}
 	return nil

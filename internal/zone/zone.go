@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"path"
 	"strings"
 	"time"
@@ -27,10 +26,9 @@ const timeout = 2 * time.Second
 // maxAnswer bounds an answer that is read, bytes.
 const maxAnswer = 1 << 20
 
-// Detector asks for the zone. The zero value asks this machine's platform.
+// Detector asks for the zone. Without endpoints of its own it asks this machine's platform.
 type Detector struct {
-	// Getenv reads the environment; nil: os.Getenv.
-	Getenv func(string) string
+	Getenv func(string) string // reads the environment
 	// Endpoints of instance metadata; empty: the platform's.
 	AWS, GCP, Azure string
 	HTTP            *http.Client // nil: one without proxies
@@ -52,9 +50,6 @@ func (d Detector) Detect(ctx context.Context) (string, error) {
 }
 
 func (d *Detector) applyDefaults() {
-	if d.Getenv == nil {
-		d.Getenv = os.Getenv
-	}
 	if d.GCP == "" {
 		d.GCP = "http://metadata.google.internal"
 	}

@@ -34,10 +34,10 @@ func detector(t *testing.T) zone.Detector {
 
 func TestDetect(t *testing.T) {
 	for name, c := range map[string]struct {
-		set  func(t *testing.T, d *zone.Detector)
+		set  func(d *zone.Detector)
 		want string
 	}{
-		"ECS": {func(t *testing.T, d *zone.Detector) {
+		"ECS": {func(d *zone.Detector) {
 			url := serve(t, map[string]string{"GET /v4/task": `{"Family":"f","AvailabilityZone":"eu-central-1b"}`}, "", "")
 			d.Getenv = func(name string) string {
 				if name == "ECS_CONTAINER_METADATA_URI_V4" {
@@ -46,22 +46,22 @@ func TestDetect(t *testing.T) {
 				return ""
 			}
 		}, "eu-central-1b"},
-		"AWS": {func(t *testing.T, d *zone.Detector) {
+		"AWS": {func(d *zone.Detector) {
 			d.AWS = serve(t, map[string]string{
 				"PUT /latest/api/token":                             "token",
 				"GET /latest/meta-data/placement/availability-zone": "us-east-1c",
 			}, "X-Aws-Ec2-Metadata-Token", "token")
 		}, "us-east-1c"},
-		"GCP": {func(t *testing.T, d *zone.Detector) {
+		"GCP": {func(d *zone.Detector) {
 			d.GCP = serve(t, map[string]string{"GET /computeMetadata/v1/instance/zone": `"projects/12/zones/europe-west3-a"`}, "Metadata-Flavor", "Google")
 		}, "europe-west3-a"},
-		"Azure": {func(t *testing.T, d *zone.Detector) {
+		"Azure": {func(d *zone.Detector) {
 			d.Azure = serve(t, map[string]string{"GET /metadata/instance/compute": `{"location":"westeurope","zone":"2"}`}, "Metadata", "true")
 		}, "westeurope-2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := detector(t)
-			c.set(t, &d)
+			c.set(&d)
 			got, err := d.Detect(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, c.want, got)

@@ -22,6 +22,7 @@ type Runner struct {
 	mu struct {
 		sync.Mutex
 		running map[id.Session]context.CancelCauseFunc
+		working int             // of them, those whose outcome is not there yet
 		ctx     context.Context // of jobs; nil before Run, ended after it
 		jobs    sync.WaitGroup
 	}
@@ -73,7 +74,7 @@ func (r *Runner) OnJob(plan *job.Plan) {
 	var refusal error
 	work := r.cfg.Work[plan.Kind]
 	switch {
-	case len(r.mu.running) >= r.cfg.AtOnce:
+	case r.mu.working >= r.cfg.AtOnce:
 		refusal = errBusy
 	case work == nil:
 		refusal = errUnknown
@@ -84,6 +85,7 @@ func (r *Runner) OnJob(plan *job.Plan) {
 	}
 	ctx, cancel := context.WithCancelCause(r.mu.ctx)
 	r.mu.running[plan.ID] = cancel
+	r.mu.working++
 	r.mu.jobs.Go(func() {
 		r.run(ctx, plan, work)
 		cancel(nil)
@@ -109,6 +111,7 @@ func (r *Runner) run(ctx context.Context, plan *job.Plan, work Work) {
 	told := make(chan struct{})
 	keep := r.keepTelling(plan.ID, &done, told)
 	outcome, err := work(ctx, plan, func(bytes int64) { done.Store(bytes) })
+	r.worked()
 	if err == nil {
 		err = r.handIn(ctx, plan.ID, &outcome)
 	}
@@ -127,6 +130,14 @@ func (r *Runner) run(ctx context.Context, plan *job.Plan, work Work) {
 		err = cause
 	}
 	r.giveUp(plan, err)
+}
+
+// worked makes room for another job: the owner gives one as soon as it has taken the last part of an outcome, which is
+// before the runner hears of that.
+func (r *Runner) worked() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.working--
 }
 
 // keepTelling tells the owner in intervals that a job goes on, until told is closed.

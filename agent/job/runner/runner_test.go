@@ -131,6 +131,29 @@ func TestRunner_HandsInByPartsUntilAnswered(t *testing.T) {
 	})
 }
 
+// The owner gives the next job once it has the last part of an outcome, before the runner has the answer.
+func TestRunner_TakesTheNextWhileHandingIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r *Runner
+		o := &owner{}
+		o.fail = func(call int) error {
+			if call == 1 {
+				r.OnJob(compact(8))
+			}
+			return nil
+		}
+		var stop func()
+		r, stop = start(t, o, func(_ context.Context, p *job.Plan, _ func(int64)) (job.Outcome, error) {
+			return outcome(p.ID, 1, 1), nil
+		})
+		r.OnJob(compact(7))
+		synctest.Wait()
+		stop()
+		require.Empty(t, o.aborted)
+		require.Equal(t, 2, o.last)
+	})
+}
+
 type corrupt struct{ bundles []id.Bundle }
 
 func (c corrupt) Error() string              { return "checksum" }
