@@ -52,7 +52,7 @@ type FirstLevel struct {
 // SecondLevel says when what the first level left is compacted: averages over the partitions of a job.
 type SecondLevel struct {
 	Bytes      int64         // for each partition. Default 16 MiB.
-	Extents    int           // or so many extents. Default 64.
+	Extents    int           // or so many extents. Default 96.
 	Age        time.Duration // or two, once the oldest is so old. Default 6 h.
 	JobBytes   int64         // of one job at most. Default 4 GiB.
 	FinalBytes int64         // extents so long need not be compacted again. Default 16 MiB.
@@ -67,7 +67,7 @@ func (s *Settings) ApplyDefaults() {
 	setDefault(&s.First.Bytes, 512<<20)
 	setDefault(&s.First.Age, 10*time.Minute)
 	setDefault(&s.Second.Bytes, 16<<20)
-	setDefault(&s.Second.Extents, 64)
+	setDefault(&s.Second.Extents, 96)
 	setDefault(&s.Second.Age, 6*time.Hour)
 	setDefault(&s.Second.JobBytes, 4<<30)
 	setDefault(&s.Second.FinalBytes, 16<<20)

@@ -81,7 +81,7 @@ func (w *walk) plan(f *frontiers, g segment, limit int64) *secondPlan {
 		offsets := f.of(topic)
 		for n := range topic.Partitions {
 			tp := id.TopicPartition{Topic: topic.ID, Partition: n}
-			if g.first.Compare(tp) <= 0 && tp.Compare(g.last) <= 0 && !covered(tp, w.open.cleans) {
+			if g.first.Compare(tp) <= 0 && tp.Compare(g.last) <= 0 && !covered(tp, w.open.cleans) && !w.passed[tp] {
 				p.partition(tp, offsets[n])
 			}
 		}
@@ -105,6 +105,10 @@ func (p *secondPlan) partition(tp id.TopicPartition, from int64) {
 			}
 		case chosen, later:
 			return false
+		case busy:
+			if x.Kind == extent.Relative {
+				return false // what lies behind would be a run of its own
+			}
 		default:
 		}
 		markers = markers[:0]

@@ -45,6 +45,7 @@ type walk struct {
 	ranges  []rangeSetback
 	extents int // in plans
 
+	passed   map[id.TopicPartition]bool // with too little for a job of the second level
 	segments segments
 	dirt     dirt
 	backlog  int64 // bytes that level 1 left
@@ -61,7 +62,7 @@ type firstPlan struct {
 func (t *Tenure) newWalk(s *metadata.State, open *openJobs, v *survey, groups []group, now time.Time) *walk {
 	w := &walk{
 		s: s, open: open, survey: v, judged: t.judged, final: t.settings.Second.FinalBytes, now: now,
-		group: map[id.Bundle]int{},
+		group: map[id.Bundle]int{}, passed: map[id.TopicPartition]bool{},
 	}
 	t.mu.Lock()
 	w.spoilt, w.ranges = maps.Clone(t.mu.setbacks.corrupt), slices.Clone(t.mu.setbacks.ranges)
@@ -103,6 +104,8 @@ func (w *walk) partition(tp id.TopicPartition, from *int64) {
 	w.backlog += v.bytes
 	switch set := w.setback(job.Compact, tp); {
 	case v.extents == 0:
+	case w.few(&v):
+		w.passed[tp] = true
 	case cleans, w.now.Before(set.until):
 		w.segments.end() // a job's range must not reach over it
 	default:
@@ -111,6 +114,13 @@ func (w *walk) partition(tp id.TopicPartition, from *int64) {
 	if w.dirt.compacted && !cleans && !covered(tp, w.open.seconds) && !w.now.Before(w.setback(job.Clean, tp).until) {
 		w.dirt.consider(w.s, tp)
 	}
+}
+
+// few tells whether a partition has less than half of what makes a job of the second level. It waits: ranges are due by
+// their average, and an extent of level 2 stays as short as it is written.
+func (w *walk) few(v *visit) bool {
+	r := &w.segments.rules
+	return v.extents < r.Extents/2 && v.bytes < r.Bytes/2 && !w.segments.old(v.oldest)
 }
 
 func (w *walk) setback(kind job.Kind, tp id.TopicPartition) setback {
@@ -232,6 +242,9 @@ func (v *visit) extent(x *extent.Extent) (more bool) {
 
 // left counts an extent that the second level is to compact.
 func (v *visit) left(x *extent.Extent) {
+	if v.fresh {
+		return // a job would leave a hole before it, and two extents of level 2 where one will do
+	}
 	if index := v.survey.first[x.Bundle].index; v.extents == 0 || index < v.oldest {
 		v.oldest = index
 	}
