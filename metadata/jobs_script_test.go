@@ -144,7 +144,7 @@ func randomOutcome(rng *rand.Rand, s *machine, j JobInfo) *job.Outcome {
 			x := extent.Extent{Base: r.From, Last: r.To, Kind: extent.Absolute, Bundle: name, Length: 61, Batches: 1}
 			r.Extents = append(r.Extents, x)
 			for a := range slices.Values(s.AbortedTransactions(tp, r.From, r.To+1)) {
-				if j.Kind == job.Clean && rng.IntN(2) == 0 {
+				if j.Kind == job.Clean && a.Last <= r.To && rng.IntN(2) == 0 {
 					r.DroppedAborted = append(r.DroppedAborted, a.Last)
 				}
 			}

@@ -148,6 +148,9 @@ func ParseOutcome(b []byte) (*Outcome, error) {
 		if w.Err() == nil && !r.covers(o.Bundles) {
 			w.Fail("partition %s: extents do not cover [%d, %d] in bundles of the job", r.ID, r.From, r.To)
 		}
+		if w.Err() == nil && !r.within() {
+			w.Fail("partition %s: cleaned to %d, or markers dropped, outside [%d, %d]", r.ID, r.CleanedTo, r.From, r.To)
+		}
 		if w.Err() != nil {
 			break
 		}
@@ -200,6 +203,17 @@ func (r *Replacement) covers(bundles []Bundle) bool {
 		next = x.Last + 1
 	}
 	return r.To >= r.From && next == r.To+1
+}
+
+// within tells whether what the replacement says of the partition besides is of the offsets that it replaces: a snapshot of a
+// partition that was cleaned beyond its end could not be read, and an aborted transaction forgotten elsewhere would show.
+func (r *Replacement) within() bool {
+	for _, marker := range r.DroppedAborted {
+		if marker < r.From || marker > r.To {
+			return false
+		}
+	}
+	return r.CleanedTo >= 0 && r.CleanedTo <= r.To+1
 }
 
 func holds(bundles []Bundle, n uint32, x *extent.Extent) bool {

@@ -105,6 +105,10 @@ func TestOutcome_RefusesWhatDoesNotCover(t *testing.T) {
 		"two jobs":         func(o *Outcome) { o.Partitions[0].Extents[1].Bundle = bundle(8, 2) },
 		"bundles unsorted": func(o *Outcome) { o.Bundles[1].N = 1 },
 		"partitions":       func(o *Outcome) { o.Partitions[2].ID = partition(0, 1) },
+		"cleaned beyond":   func(o *Outcome) { o.Partitions[2].CleanedTo = o.Partitions[2].To + 2 },
+		"cleaned to -1":    func(o *Outcome) { o.Partitions[2].CleanedTo = -1 },
+		"dropped below":    func(o *Outcome) { o.Partitions[2].DroppedAborted = []int64{o.Partitions[2].From - 1} },
+		"dropped above":    func(o *Outcome) { o.Partitions[2].DroppedAborted = []int64{o.Partitions[2].To + 1} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := outcome()
