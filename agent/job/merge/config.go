@@ -46,8 +46,8 @@ type Env struct {
 	Bucket objstore.Bucket
 	Prefix string // of the virtual cluster's bundles: empty, or ending in a slash
 	Warm   Warm   // default: nothing is
-	// ExtentBytes and BundleBytes are the sizes from which on an extent and a bundle of the output end, at the next batch.
-	// Defaults 16 MiB and 1 GiB.
+	// ExtentBytes and BundleBytes are the sizes from which on an extent and a bundle of the output end, at the next batch;
+	// an extent takes less than half of another's bytes along that would be left of its run. Defaults 16 MiB and 1 GiB.
 	ExtentBytes, BundleBytes int64
 	// PartBytes is the size of the parts that the output is uploaded in. Default bundle.DefaultPartBytes.
 	PartBytes int

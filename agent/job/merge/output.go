@@ -24,11 +24,12 @@ type output struct {
 	open      bool            // the last of exts may grow
 	next      int64           // after the last offset that exts cover
 	bytes     int64           // of the run's batches
+	whole     int64           // about what they come to: the bytes of its extents
 }
 
-// begin begins with a run: the offsets from there on are to be covered.
-func (o *output) begin(partition id.TopicPartition, from int64) {
-	o.partition, o.exts, o.open, o.next, o.bytes = partition, nil, false, from, 0
+// begin begins with a run: the offsets from there on are to be covered, by batches of so many bytes.
+func (o *output) begin(partition id.TopicPartition, from, bytes int64) {
+	o.partition, o.exts, o.open, o.next, o.bytes, o.whole = partition, nil, false, from, 0, bytes
 }
 
 // batch copies a batch. Its offsets are above those of the batch before.
@@ -54,7 +55,8 @@ func (o *output) batch(ctx context.Context, b kafkaproto.RecordBatch) error {
 	x.Last, x.Length, x.Batches = b.LastOffset(), x.Length+uint32(len(b)), x.Batches+1
 	x.MaxTimestamp = max(x.MaxTimestamp, b.MaxTimestamp())
 	o.next = x.Last + 1
-	o.open = int64(x.Length) < o.env.ExtentBytes
+	// What is left of the run may be too little for an extent of its own: it costs metadata for good.
+	o.open = int64(x.Length) < o.env.ExtentBytes || o.whole-o.bytes < o.env.ExtentBytes/2
 	if o.writer.Size() >= o.env.BundleBytes {
 		return o.roll(ctx)
 	}

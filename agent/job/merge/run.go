@@ -107,7 +107,7 @@ func (r *run) merge(ctx context.Context, tp id.TopicPartition, exts []extent.Ext
 		return job.Replacement{}, false, nil
 	}
 	before := r.done
-	r.output.begin(tp, exts[0].Base)
+	r.output.begin(tp, exts[0].Base, bytesOf(exts))
 	for i := range exts {
 		err := r.copy(ctx, &exts[i])
 		if gone := (*goneError)(nil); errors.As(err, &gone) {
@@ -126,6 +126,16 @@ func (r *run) merge(ctx context.Context, tp id.TopicPartition, exts []extent.Ext
 		return job.Replacement{}, false, err
 	}
 	return job.Replacement{ID: tp, From: exts[0].Base, To: to, Extents: merged}, true, nil
+}
+
+// bytesOf is what the batches of extents come to.
+func bytesOf(exts []extent.Extent) (n int64) {
+	for i := range exts {
+		if n += int64(exts[i].Length); exts[i].Kind == extent.Marker {
+			n += kafkaproto.ControlBatchSize
+		}
+	}
+	return n
 }
 
 // isGone tells whether an extent is of a bundle that is known to be gone.
