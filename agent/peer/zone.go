@@ -141,10 +141,15 @@ func (z *Zone) Fetch(ctx context.Context, a cache.Ask, take func(int, cache.Inco
 		rest[i] = i
 	}
 	d := z.current()
+	var asked id.Session // for all that it can give
+	reason := ""
 	if writer, ok := z.writer(d, &a); ok {
 		owns := !slices.ContainsFunc(a.Units, func(u cache.Unit) bool { return z.owner(d, a.Bundle, u) != writer.session })
-		if rest, _ = z.ask(ctx, writer, ask{Ask: &a, units: rest, read: owns}, take); len(rest) == 0 {
+		if rest, reason = z.ask(ctx, writer, ask{Ask: &a, units: rest, read: owns}, take); len(rest) == 0 {
 			return
+		}
+		if owns {
+			asked = writer.session
 		}
 	}
 	var all sync.WaitGroup
@@ -154,18 +159,27 @@ func (z *Zone) Fetch(ctx context.Context, a cache.Ask, take func(int, cache.Inco
 			leave(units)
 			continue
 		}
+		if session == asked {
+			z.fallBack(units, reason, leave)
+			continue
+		}
 		all.Go(func() {
 			rest, reason := z.ask(ctx, p, ask{Ask: &a, units: units, read: true}, take)
-			if len(rest) == 0 {
-				return
-			}
-			if reason != askedUnwanted {
-				z.metrics.fallbacks.WithLabelValues(reason).Add(float64(len(rest)))
-			}
-			leave(rest)
+			z.fallBack(rest, reason, leave)
 		})
 	}
 	all.Wait()
+}
+
+// fallBack leaves what another agent did not give.
+func (z *Zone) fallBack(units []int, reason string, leave func([]int)) {
+	if len(units) == 0 {
+		return
+	}
+	if reason != askedUnwanted {
+		z.metrics.fallbacks.WithLabelValues(reason).Add(float64(len(units)))
+	}
+	leave(units)
 }
 
 // byOwner groups units, by their index, by the agent that is to read them for all.

@@ -1,7 +1,11 @@
 package peer
 
 import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -220,4 +224,25 @@ func TestZone_KilledAndStartedMidStream(t *testing.T) {
 	require.GreaterOrEqual(t, gets, 60)
 	require.LessOrEqual(t, gets, 60+fallbacks, "each bundle once, and once more where the killed agent may have begun")
 	require.Positive(t, fallbacks)
+}
+
+// A writer that owns its bundle too is asked once, whatever comes of it.
+func TestZone_WriterThatOwnsIsAskedOnce(t *testing.T) {
+	c := &cluster{t: t, bucket: &counted{Bucket: newBucket()}, next: 1, asks: impatient}
+	writer, reader := c.start(testZone), c.start(testZone)
+	var asked atomic.Int32
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	defer other.Close()
+	defer other.CloseClientConnections()
+	writer.address = strings.TrimPrefix(other.URL, "http://")
+	c.tell()
+	made, extents := c.bundle(c.owned(writer, reader, written(writer.session, 1)), 1, 100)
+	c.read(reader, made, &extents[0])
+	require.Equal(t, int32(1), asked.Load())
+	require.Equal(t, int32(1), c.bucket.gets.Load())
+	require.Equal(t, 1, reader.metric(t, "freshet_peer_fallbacks_total", askedSlow))
 }
