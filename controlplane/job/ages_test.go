@@ -51,9 +51,6 @@ func TestSetbacks_AreBoundedAndForgotten(t *testing.T) {
 	require.Len(t, s.bundles, maxSetbacks, "what failed is remembered as long as it lives")
 	s.prune(func(b id.Bundle) bool { return b == 1 }, now)
 	require.Len(t, s.bundles, 1)
-	s.vacant(7, now)
-	s.prune(everything, now.Add(2*vacantPause))
-	require.Len(t, s.bundles, 1)
 
 	tp := func(n int32) id.TopicPartition { return id.TopicPartition{Partition: n} }
 	second := func(from, to int32) *metadata.JobInfo {

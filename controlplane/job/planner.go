@@ -3,6 +3,7 @@ package job
 import (
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -30,7 +31,8 @@ func (p *Planner) Tenure(o Owner, r Runners) *Tenure {
 	t := &Tenure{
 		settings: p.cfg.Settings, log: p.cfg.Log.With(zap.String("part", "jobs")), metrics: p.metrics, owner: o, runners: r,
 		kick: make(chan struct{}, 1), frontiers: newFrontiers(), judged: map[id.Bundle]bool{}, given: map[id.Session]uint64{},
-		ages: newAges(p.cfg.Settings.First.Age, p.cfg.Settings.Second.Age),
+		vacant: map[id.Bundle]time.Time{},
+		ages:   newAges(p.cfg.Settings.First.Age, p.cfg.Settings.Second.Age),
 	}
 	t.mu.leases = map[id.Session]*lease{}
 	t.mu.setbacks = newSetbacks()

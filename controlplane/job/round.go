@@ -63,8 +63,12 @@ func (t *Tenure) plan(ctx context.Context, s *metadata.State) plans {
 		free += t.settings.PerAgent - r.jobs
 	}
 	free = min(free, roundJobs)
+	limit := free
+	if t.hidden && free > 0 {
+		limit = roundJobs // more than can be started, so that one round passes over many
+	}
 	v := t.surveyBundles(s, open, now)
-	w := t.newWalk(s, open, v, v.groups(t.settings.First, free, t.old(t.settings.First.Age, now)), now)
+	w := t.newWalk(s, open, v, v.groups(t.settings.First, limit, t.old(t.settings.First.Age, now)), now)
 	if !w.all(ctx, t.frontiers) {
 		return plans{}
 	}

@@ -93,11 +93,6 @@ func (s *setbacks) without(j *metadata.JobInfo) []rangeSetback {
 	})
 }
 
-// vacant passes a bundle over for a while: there is nothing to be done with it.
-func (s *setbacks) vacant(b id.Bundle, now time.Time) {
-	s.set(b, setback{failures: s.bundles[b].failures, until: now.Add(vacantPause)})
-}
-
 func (s *setbacks) set(b id.Bundle, to setback) {
 	if _, known := s.bundles[b]; known || len(s.bundles) < maxSetbacks {
 		s.bundles[b] = to
@@ -117,10 +112,10 @@ func (s *setbacks) of(kind job.Kind, first, last id.TopicPartition) (worst setba
 	return worst
 }
 
-// prune forgets what can be forgotten: bundles that are not live any more, or whose vacancy is over.
+// prune forgets what can be forgotten: bundles that are not live any more.
 func (s *setbacks) prune(live func(id.Bundle) bool, now time.Time) {
-	for b, set := range s.bundles {
-		if !live(b) || set.failures == 0 && now.After(set.until) {
+	for b := range s.bundles {
+		if !live(b) {
 			delete(s.bundles, b)
 		}
 	}

@@ -86,7 +86,7 @@ type firstBundle struct {
 // survey is what a round sees of the live bundles.
 type survey struct {
 	candidates []candidate        // the oldest, by commit; at most roundBundles
-	waiting    map[id.Bundle]bool // of level 0, after a setback
+	waiting    map[id.Bundle]bool // of level 0, after a setback or vacant
 	first      map[id.Bundle]*firstBundle
 	fresh      int   // bundles of level 0
 	freshBytes int64 // live ones
@@ -95,8 +95,10 @@ type survey struct {
 // surveyBundles walks over the live bundles.
 func (t *Tenure) surveyBundles(s *metadata.State, open *openJobs, now time.Time) *survey {
 	v := &survey{first: map[id.Bundle]*firstBundle{}, waiting: map[id.Bundle]bool{}}
+	live := func(b id.Bundle) bool { _, _, _, ok := s.Bundle(b); return ok }
+	maps.DeleteFunc(t.vacant, func(b id.Bundle, until time.Time) bool { return !now.Before(until) || !live(b) })
 	t.mu.Lock()
-	t.mu.setbacks.prune(func(b id.Bundle) bool { _, _, _, ok := s.Bundle(b); return ok }, now)
+	t.mu.setbacks.prune(live, now)
 	sets, spoilt := maps.Clone(t.mu.setbacks.bundles), maps.Clone(t.mu.setbacks.corrupt)
 	t.mu.Unlock()
 	for name, b := range s.Bundles() {
@@ -105,10 +107,11 @@ func (t *Tenure) surveyBundles(s *metadata.State, open *openJobs, now time.Time)
 			v.fresh++
 			v.freshBytes += int64(b.LiveBytes)
 			set := sets[name]
+			_, vacant := t.vacant[name]
 			switch {
 			case len(open.byInput[name]) > 0, spoilt[name]:
 				continue
-			case now.Before(set.until):
+			case vacant, now.Before(set.until):
 				v.waiting[name] = true
 				continue
 			}

@@ -29,6 +29,10 @@ type Tenure struct {
 	turns     uint64
 	served    [classes]uint64       // the turn at which a class was served last
 	given     map[id.Session]uint64 // the turn at which a runner was last given a job
+	// vacant are live bundles of which no partition has an extent, and until when they are passed over: one forgotten would
+	// hide those behind it, so there is no bound but that of live bundles.
+	vacant map[id.Bundle]time.Time
+	hidden bool // the last round found such: there may be many more before those to be compacted
 
 	mu struct {
 		sync.Mutex
@@ -90,12 +94,10 @@ func (t *Tenure) round(ctx context.Context) error {
 	for _, l := range p.ended {
 		t.failed(l, abortedBySession, "the session of its runner was closed")
 	}
-	t.mu.Lock()
 	for _, b := range p.vacant {
-		t.mu.setbacks.vacant(b, time.Now())
+		t.vacant[b] = time.Now().Add(vacantPause)
 	}
-	t.mu.Unlock()
-	if len(p.vacant) > 0 {
+	if t.hidden = len(p.vacant) > 0; t.hidden {
 		t.wake() // others wait behind them
 	}
 	for i := range p.orders {
