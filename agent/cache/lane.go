@@ -31,7 +31,8 @@ type lane struct {
 		typical int64    // size of recent units, bytes
 		active  []*grant // oldest first
 		freed   chan struct{}
-		wanted  chan struct{} // closed when somebody begins to wait for a place
+		wanted  chan struct{} // closed when somebody begins to wait for a place or memory
+		starved int           // GETs under way that wait for memory
 		clock   int64         // bytes that the reader served last had, in fair queueing's virtual time
 		readers map[uint64]*share
 	}
@@ -89,8 +90,7 @@ func (l *lane) acquireFor(ctx context.Context, reader uint64, span int64) (*gran
 	s.waiting = append(s.waiting, t)
 	l.dispatch()
 	if t.grant == nil {
-		close(l.mu.wanted)
-		l.mu.wanted = make(chan struct{})
+		l.want()
 	}
 	l.mu.Unlock()
 	select {
@@ -164,11 +164,20 @@ func (l *lane) next() (first *share) {
 	return first
 }
 
-// contended is closed when somebody begins to wait for a place: who does not need its own gives it up. It is closed
-// already if somebody waits.
+// want tells who does not need its place that somebody waits. The lock is held.
+func (l *lane) want() {
+	close(l.mu.wanted)
+	l.mu.wanted = make(chan struct{})
+}
+
+// contended is closed when somebody begins to wait for a place or for memory, which the oldest alone has without bound:
+// who does not need its own place gives it up. It is closed already if somebody waits.
 func (l *lane) contended() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.mu.starved > 0 {
+		return alreadyClosed
+	}
 	for _, s := range l.mu.readers {
 		if len(s.waiting) > 0 {
 			return alreadyClosed
@@ -193,14 +202,22 @@ func (g *grant) grow(ctx context.Context, size int64) error {
 		if ok && more > 0 {
 			g.take(more)
 		}
-		freed := l.mu.freed
-		l.mu.Unlock()
 		if ok {
+			l.mu.Unlock()
 			return nil
 		}
+		freed := l.mu.freed
+		l.mu.starved++
+		l.want()
+		l.mu.Unlock()
 		select {
 		case <-freed:
 		case <-ctx.Done():
+		}
+		l.mu.Lock()
+		l.mu.starved--
+		l.mu.Unlock()
+		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 	}

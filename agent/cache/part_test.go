@@ -3,6 +3,7 @@ package cache
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -262,7 +263,11 @@ type slow struct{ io.ReadCloser }
 
 func (s *slow) Read(p []byte) (int, error) {
 	pass(unitPause)
-	return io.ReadFull(s.ReadCloser, p[:min(len(p), 256<<10)])
+	n, err := io.ReadFull(s.ReadCloser, p[:min(len(p), 256<<10)])
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = io.EOF
+	}
+	return n, err
 }
 
 // Units that nobody waits for come no faster than those before are used, within the bound; a GET whose reader has left
@@ -293,6 +298,35 @@ func TestCache_AheadWaitsForItsReader(t *testing.T) {
 		require.Empty(t, c.mu.flights, "given up")
 		require.Zero(t, c.lanes[CatchUp].usedBytes())
 		require.True(t, bytes.Equal(patched(s, 0), readOn(t, c, &exts[0], 0, 1<<20)), "which harms nobody")
+	})
+}
+
+// A GET that stands still is the oldest, which alone may exceed the bound: it makes way for those that wait for memory.
+func TestCache_StandingStillHoldsUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, b, _ := setupRanges(t, Config{CatchUp: Bounds{Bytes: 48 << 20}})
+		exts := cachetest.Compact(t, b, 7, 1<<30, long(0, 240, 100_000))[0]
+		c.Ahead(1, []Next{{Extents: exts, Bytes: 24 << 20}})
+		synctest.Wait()
+		b.body = func(_ int32, r io.ReadCloser) io.ReadCloser { return &slow{r} }
+		began := time.Now()
+		var readers sync.WaitGroup
+		for n := range 2 {
+			bundle := cachetest.NewBundle(id.Bundle(n + 1))
+			e := bundle.Extent(0, bundle.Add(cachetest.Batch(value(12<<20), 1)))
+			bundle.Store(t, b)
+			readers.Go(func() {
+				got, err := c.ReadPart(t.Context(), Part{Extent: &e, Reader: uint64(n + 2)}, CatchUp)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				got.Release()
+			})
+		}
+		readers.Wait()
+		require.Less(t, time.Since(began), time.Second)
+		require.Zero(t, c.lanes[CatchUp].usedBytes())
 	})
 }
 
