@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/time/rate"
 
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/id"
@@ -15,10 +16,14 @@ import (
 )
 
 const (
-	// listsPerSecond bounds the LIST requests of sweeps, which cost as much as PUTs.
+	// listsPerSecond bounds the LIST requests of sweeps, which cost as much as PUTs, where few sessions and jobs end;
+	// listsPerWriter is how many each takes, of two sweeps.
 	listsPerSecond = 2
-	// roundWriters bounds the ended sessions and jobs that one round sweeps; more wait for the next.
-	roundWriters = 100
+	listsPerWriter = 6
+	// roundWriters bounds the ended sessions and jobs that one round sweeps where few end; more wait for the next.
+	// maxRoundWriters bounds them anyway.
+	roundWriters    = 100
+	maxRoundWriters = 10_000
 	// maxUncommitted bounds the unknown objects behind the last settled submission of a session. An owner holds no more
 	// commits of one, and an agent that is ahead of its owner by so many waits: more means that this state is older than
 	// the bucket, and that they are records somebody may miss.
@@ -51,7 +56,9 @@ func (l *Lifecycle) sweep(ctx context.Context, o Owner) error {
 		return fmt.Errorf("look for ended sessions: %w", err)
 	}
 	l.metrics.sweep(count, mode)
-	for _, w := range due {
+	l.lists.SetLimit(rate.Limit(max(listsPerSecond, listsPerWriter*l.pace(count))))
+	round := max(roundWriters, int(2*l.pace(count)*l.cfg.Settings.GarbageCheck.Seconds()))
+	for _, w := range due[:min(len(due), round)] {
 		if err := l.sweepWriter(ctx, o, w, now); err != nil {
 			return fmt.Errorf("sweep session or job %d: %w", w.ID, err)
 		}
@@ -59,11 +66,17 @@ func (l *Lifecycle) sweep(ctx context.Context, o Owner) error {
 	return nil
 }
 
+// pace is how many of so many ended writers are to be swept a second, twice each, so that the table of them stays bounded
+// however many jobs end: twice as many as end, if all of them are of the time until the last sweep.
+func (l *Lifecycle) pace(count int) float64 {
+	return 2 * float64(count) / max(l.cfg.Settings.OrphanLast, time.Minute).Seconds()
+}
+
 // due gives the ended writers whose first or last sweep is due at now (ms), and how many are to be swept in all.
 func (l *Lifecycle) due(s *metadata.State, now int64) (due []metadata.EndedWriter, count int) {
 	for w := range s.EndedWriters() {
 		count++
-		if len(due) < roundWriters && (!w.Swept && now >= w.EndedMs+l.cfg.Settings.OrphanFirst.Milliseconds() || l.isLast(w, now)) &&
+		if len(due) < maxRoundWriters && (!w.Swept && now >= w.EndedMs+l.cfg.Settings.OrphanFirst.Milliseconds() || l.isLast(w, now)) &&
 			!l.reported.recently(w, now) {
 			due = append(due, w)
 		}

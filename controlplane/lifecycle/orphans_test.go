@@ -112,6 +112,20 @@ func TestOrphans_OfJobs(t *testing.T) {
 	})
 }
 
+// However many jobs end, the table of those to be swept is no longer than the time until the last sweep makes it.
+func TestOrphans_SweepsKeepUp(t *testing.T) {
+	inWorld(t, lifecycle.Settings{OrphanFirst: time.Minute, OrphanLast: 15 * time.Minute}, func(w *world) {
+		for range 3 * 3600 { // three a second
+			n := w.must(&metadata.StartJob{Kind: job.Compact, Level: 1, Runner: 1}).Value.(id.Session)
+			w.must(&metadata.AbortJob{Job: n})
+			time.Sleep(time.Second / 3)
+		}
+		require.Less(t, w.unswept(), 2*15*60*3)
+		sleep(time.Hour)
+		require.Zero(t, w.unswept())
+	})
+}
+
 // A crash or a failure at any step only repeats the sweep.
 func TestOrphans_FailuresAreRepeated(t *testing.T) {
 	for _, rule := range []string{
