@@ -136,6 +136,7 @@ func TestSnapshot_OfBeforeJobs(t *testing.T) {
 			require.Zero(t, b.Level)
 			require.Zero(t, b.Index)
 		}
+		require.Zero(t, s.Load().Fresh, "however many there are, they hold up no commit")
 	}
 }
 

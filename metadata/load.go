@@ -13,7 +13,7 @@ import (
 type Load struct {
 	Extents int64 // of all partitions, markers among them, those of deleted topics too
 	Bundles int   // live ones
-	Fresh   int   // live ones of level 0: not compacted yet
+	Fresh   int   // live ones of level 0: not compacted yet; but for those of before anything was compacted
 }
 
 // Load costs nothing.
@@ -23,9 +23,10 @@ func (s *machine) Load() Load {
 	return l
 }
 
-// count adds a bundle that becomes live, or takes one that dies.
+// count adds a bundle that becomes live, or takes one that dies. Those of unknown age are of a state in which nothing was
+// compacted yet: it may have any number of them, and must not refuse commits until jobs have worked them off.
 func (l *Load) count(b *liveBundle, n int) {
-	if b.level == 0 {
+	if b.level == 0 && b.index > 0 {
 		l.Fresh += n
 	}
 }
