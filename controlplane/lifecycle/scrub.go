@@ -54,6 +54,7 @@ func (l *Lifecycle) scrub(ctx context.Context, o Owner) {
 func (l *Lifecycle) scrubPresence(ctx context.Context, o Owner) {
 	var at id.Bundle
 	_, _ = o.Read(func(s *metadata.State) { at = s.Scrubbed() }) // else from the beginning
+	noted := at
 	for n := 1; l.pause(ctx, l.cfg.Settings.ScrubInterval); n++ {
 		name, info, ok, err := nextBundle(o, at+1)
 		switch {
@@ -69,8 +70,10 @@ func (l *Lifecycle) scrubPresence(ctx context.Context, o Owner) {
 				at = name
 			}
 		}
-		if err == nil && (n%scrubNote == 0 || !ok && n > 1) {
-			_, _, err = o.Propose(ctx, &metadata.RecordScrub{To: at})
+		if err == nil && at != noted && (n%scrubNote == 0 || !ok) {
+			if _, _, err = o.Propose(ctx, &metadata.RecordScrub{To: at}); err == nil {
+				noted = at
+			}
 		}
 		if err != nil && ctx.Err() == nil {
 			l.metrics.failures.Inc()

@@ -117,6 +117,21 @@ func TestScrub_RateAndResumption(t *testing.T) {
 	})
 }
 
+// Few bundles are looked up over and over without a word in the log.
+func TestScrub_FewBundlesLeaveTheLogAlone(t *testing.T) {
+	inWorld(t, lifecycle.Settings{ScrubInterval: time.Second, ScrubBytes: -1, RetentionCheck: 24 * time.Hour, GarbageCheck: 24 * time.Hour}, func(w *world) {
+		w.produce(w.create("t", nil))
+		w.mu.Lock()
+		before := w.state.Index()
+		w.mu.Unlock()
+		sleep(10 * time.Minute)
+		require.Greater(t, w.metric("scrub_cycles_total"), 5.0)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		require.Equal(t, before, w.state.Index())
+	})
+}
+
 // A store that does not answer is no damage.
 func TestScrub_StoreAway(t *testing.T) {
 	inWorld(t, lifecycle.Settings{ScrubInterval: time.Second, ScrubBytes: 1 << 20}, func(w *world) {
