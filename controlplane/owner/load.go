@@ -52,7 +52,8 @@ func (o *Owner) weigh(l metadata.Load) {
 	}
 	if level > o.load.warned {
 		o.cfg.Logger.Warn("metadata grows towards its bound: from 0.75 of it commits are delayed, at 1 refused; "+
-			"let more agents do background jobs, shorten retention, delete topics, or raise --max-extents and --max-fresh-bundles",
+			"let more agents do background jobs, shorten retention, delete topics (they count until --topic-undelete is over), "+
+			"or raise --max-extents and --max-fresh-bundles",
 			zap.Float64("share", share), zap.Int64("extents", l.Extents), zap.Int64("max_extents", o.cfg.MaxExtents),
 			zap.Int("fresh_bundles", l.Fresh), zap.Int("max_fresh_bundles", o.cfg.MaxFresh))
 	}
