@@ -37,6 +37,7 @@ type Cache struct {
 	mu struct {
 		sync.Mutex
 		flights map[flightKey]*flight
+		seeking map[id.Bundle]struct{} // whose seek tables are being read for whom comes next
 		closed  bool
 	}
 }
@@ -59,6 +60,7 @@ func New(cfg Config) (*Cache, error) {
 	c.store = newStore(keep[Live], keep[CatchUp], c.metrics)
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.mu.flights = make(map[flightKey]*flight)
+	c.mu.seeking = make(map[id.Bundle]struct{})
 	return c, nil
 }
 

@@ -98,6 +98,28 @@ func (c *Cache) located(ctx context.Context, p *Part, to account) (uint32, error
 	return t.Offset(p.Extent.Position, p.Extent.Length, p.Offset), nil
 }
 
+// Locate gives a position in an extent of kind Absolute for a part to begin at, if that is known. If not it begins to
+// find out, without waiting.
+func (c *Cache) Locate(p Part) (position uint32, known bool) {
+	at, bundle := c.recalled(&p), p.Extent.Bundle
+	if at > p.Extent.Position || p.Offset <= p.Extent.Base || p.Extent.Length <= PartUnit || c.seeks.get(bundle) != nil {
+		return at, true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, seeking := c.mu.seeking[bundle]; seeking || c.mu.closed {
+		return 0, false
+	}
+	c.mu.seeking[bundle] = struct{}{}
+	c.loads.Go(func() {
+		_, _ = c.seekTable(c.ctx, bundle, account{CatchUp, p.Reader}) // what is wrong shows when it is read on
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.mu.seeking, bundle)
+	})
+	return 0, false
+}
+
 // SeekTime gives a position in an extent of kind Absolute to begin reading at for the first batch whose largest
 // timestamp is ts or later: no such batch lies before it. It is the extent's end if there is none. Errors are those of
 // Read.

@@ -103,8 +103,14 @@ func (a *attempt) ahead(readers []reader) {
 		r.at, depth = a.f.ahead.place(a.req.Reader, r.partition)
 		exts := r.below()
 		position := r.at.in(&exts[0], r.partition.Offset)
-		if exts[0].Kind == extent.Absolute && position == 0 && r.partition.Offset > exts[0].Base && exts[0].Length > cache.PartUnit {
-			continue // where it is in the extent will be known once it was read
+		if exts[0].Kind == extent.Absolute && position == 0 {
+			var known bool
+			position, known = a.f.cfg.Bytes.Locate(cache.Part{
+				Extent: &exts[0], Offset: r.partition.Offset, Reader: a.req.Reader,
+			})
+			if !known {
+				continue // it will be soon
+			}
 		}
 		r.next = cache.Next{Extents: exts, Position: position, Bytes: max(depth, 1)}
 		nexts, of = append(nexts, r.next), append(of, r)

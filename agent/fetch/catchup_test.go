@@ -299,6 +299,33 @@ func TestCatchUp_FromTheMiddle(t *testing.T) {
 	})
 }
 
+// A consumer that goes on in the middle of long extents, where it committed, makes progress in all of its partitions.
+func TestCatchUp_FromTheMiddleOfAll(t *testing.T) {
+	history(t, 128<<20, 4, func(e *env) {
+		t := e.t
+		e.compacted(3, 4, 160, 100_000)
+		c := e.consumer(1, 480, upTo(4)...)
+		for i := range c.parts {
+			c.parts[i].Offset = 100
+		}
+		for begun := make(map[id.TopicPartition]bool); len(begun) < 4; {
+			for _, p := range c.parts {
+				require.Less(t, p.Offset, int64(300), "%d of 4 have begun", len(begun))
+			}
+			req := request(c.parts...)
+			req.Reader = 1
+			resp := e.fetch(t, req)
+			for i := range resp.Results {
+				if resp.Results[i].Size > 0 {
+					begun[req.Partitions[i].ID] = true
+				}
+				c.take(&resp.Results[i], &req.Partitions[i])
+			}
+			pass(c.pause)
+		}
+	})
+}
+
 // Answers that nobody takes hold what they count, also of long extents, and shrink to copies of first batches.
 func TestCatchUp_UnsentAnswersOfLongExtents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -33,6 +33,8 @@ type Bytes interface {
 	Start(*extent.Extent, cache.Class)
 	// Ahead begins what a reader behind the live edge will want, and tells where the first of each partition is.
 	Ahead(reader uint64, nexts []cache.Next) []cache.State
+	// Locate gives a position for a part to begin at, or begins to find out.
+	Locate(cache.Part) (position uint32, known bool)
 	// ReadAhead is how many bytes one reader may have read ahead without driving out what others will need.
 	ReadAhead() int64
 	// SeekTime gives a position to begin at to find a timestamp in an extent.
