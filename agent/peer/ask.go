@@ -153,12 +153,16 @@ type answer struct {
 	zone  *Zone
 	ctx   context.Context // of the request
 	body  *bufio.Reader
-	timer *time.Timer // ends ctx
-	now   head        // of the unit being taken
-	left  int64       // of its bytes, in stretches to come
-	open  uint32      // left of the stretch
-	err   error       // what ended the body
+	timer *time.Timer   // ends ctx
+	now   head          // of the unit being taken
+	left  int64         // of its bytes, in stretches to come
+	open  uint32        // left of the stretch
+	err   error         // what ended the body
+	time  time.Duration // left for the unit's bytes; waiting for memory here is not counted
 }
+
+// leastRate is how fast a unit's bytes must come on the whole, per second, or the object store is faster.
+const leastRate = 2 << 20
 
 // takeAll hands the units out that are there.
 func (in *answer) takeAll(a ask, take func(int, cache.Incoming) error) (missing []int, f *fault) {
@@ -217,6 +221,7 @@ func (in *answer) next() error {
 	}
 	in.now = decodeHead(raw)
 	in.left = in.now.size
+	in.time = in.zone.cfg.UnitTimeout + time.Duration(min(in.now.size, cache.WholeUnit))*time.Second/leastRate
 	return nil
 }
 
@@ -244,9 +249,11 @@ func (in *answer) Next() (position, length uint32, err error) {
 		return 0, 0, io.EOF
 	}
 	var raw [stretchSize]byte
-	if err := in.full(raw[:], in.zone.cfg.StallTimeout); err != nil {
+	began := time.Now()
+	if err := in.full(raw[:], min(in.zone.cfg.StallTimeout, max(in.time, 0))); err != nil {
 		return 0, 0, err
 	}
+	in.time -= time.Since(began)
 	position, length = decodeStretch(raw)
 	if in.open > 0 || length == 0 || int64(length) > in.left {
 		in.err = fmt.Errorf("%w: a stretch of %d bytes, %d left", errAnswer, length, in.left)
@@ -262,9 +269,11 @@ func (in *answer) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, io.EOF
 	}
-	in.timer.Reset(in.zone.cfg.StallTimeout)
+	began := time.Now()
+	in.timer.Reset(min(in.zone.cfg.StallTimeout, max(in.time, 0)))
 	n, err := in.body.Read(p)
 	in.timer.Stop()
+	in.time -= time.Since(began)
 	in.open -= uint32(n)
 	in.zone.metrics.bytes.Add(float64(n))
 	switch {

@@ -70,6 +70,17 @@ func TestZone_BadOwner(t *testing.T) {
 			},
 			reason: askedBroken, hangs: true,
 		},
+		"sends a unit drop by drop": {
+			handler: func(w http.ResponseWriter, r *http.Request) {
+				send(good, encodeStretch(0, uint32(len(object))))(w, nil)
+				for i := 0; i < len(object) && r.Context().Err() == nil; i++ {
+					_, _ = w.Write(object[i : i+1])
+					_ = http.NewResponseController(w).Flush()
+					time.Sleep(10 * time.Millisecond)
+				}
+			},
+			reason: askedBroken, hangs: true,
+		},
 		"cut off in a unit": {
 			handler: send(good, encodeStretch(0, uint32(len(object))), object[:1000]), reason: askedBroken,
 		},

@@ -37,7 +37,8 @@ type Config struct {
 	SilenceTimeout time.Duration
 	// UnitTimeout bounds the wait for a unit, which the other agent may have to read from the object store. Default 2 s.
 	UnitTimeout time.Duration
-	// StallTimeout bounds the wait for each next piece of a unit. Default 1 s.
+	// StallTimeout bounds the wait for each next piece of a unit. Default 1 s. All of them together may take UnitTimeout
+	// and a second for each 2 MiB.
 	StallTimeout time.Duration
 	// LeaveOut is how long an agent that failed is not asked. Default 5 s.
 	LeaveOut   time.Duration
