@@ -76,7 +76,7 @@ func TestZone_BadOwner(t *testing.T) {
 				for i := 0; i < len(object) && r.Context().Err() == nil; i++ {
 					_, _ = w.Write(object[i : i+1])
 					_ = http.NewResponseController(w).Flush()
-					time.Sleep(10 * time.Millisecond)
+					time.Sleep(10 * time.Millisecond) // sleeps: drops take time
 				}
 			},
 			reason: askedBroken, hangs: true,
