@@ -41,9 +41,14 @@ func TestRun_EverythingSentIsReceived(t *testing.T) {
 	require.NoError(t, err, out.String())
 	t.Log(out.String())
 	totals := outcome.Totals
-	require.Equal(t, 2*totals.Sent, totals.Received)
+	again := totals.Received - 2*totals.Sent
 	require.Zero(t, totals.Failed)
-	require.Equal(t, 2*(totals.BytesSent+4*10), totals.BytesReceived, "4 probes of 10 bytes are not counted as bytes sent")
+	require.GreaterOrEqual(t, again, int64(0))
+	if again > 0 { // on a busy machine a group may rebalance, and read again what nobody committed
+		require.Contains(t, out.String(), "messages more were received than were acknowledged")
+		require.Less(t, again, totals.Sent/10)
+	}
+	require.InDelta(t, 2*(totals.BytesSent+4*10), totals.BytesReceived, float64(again*100), "4 probes of 10 bytes are not counted as bytes sent")
 	r := outcome.Result
 	require.NotEmpty(t, r.PublishRate)
 	require.InDelta(t, 500, mean(r.PublishRate), 125)

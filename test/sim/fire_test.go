@@ -226,6 +226,13 @@ func (f *fire) stop() {
 	step := func(what string) { f.t.Logf("%6v: %s", time.Since(began).Round(100*time.Millisecond), what) }
 	before := f.done("", "")
 	f.await("jobs after all that", func() bool { return f.done("", "") > before+5 })
+	f.await("something of everything", func() bool {
+		if f.start("trimmed") == 0 { // chance may not have chosen it
+			f.journal("trimmed").deleteRecords(f.t.Context(), f.client, f.rng)
+		}
+		return f.start("trimmed") > 0 && f.start("retained") > 0 && f.deleted.Load() > 0 && f.readings.Load() > 0 &&
+			f.done("kind", "clean") > 0
+	})
 	f.cancel()
 	step("jobs went on")
 	f.load.Wait()
