@@ -105,7 +105,7 @@ func (w *world) drive(ctx context.Context, each func(sample)) {
 		load.Go(func() { w.write(ctx, i, end) })
 	}
 	for range samples {
-		time.Sleep(w.load.length / samples)
+		time.Sleep(w.load.length / samples) // sleeps: in a synctest bubble, whose clock it drives
 		each(w.sample(end))
 	}
 	load.Wait()
@@ -126,8 +126,8 @@ func (w *world) write(ctx context.Context, writer int, end time.Time) {
 	rng := rand.New(rand.NewPCG(1, uint64(writer)))
 	period := time.Duration(float64(time.Second) * max(1, writers/w.load.rate))
 	bundles := max(1, int(w.load.rate/writers))
-	time.Sleep(period * time.Duration(writer) / writers)
-	for n := uint32(1); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(period) {
+	time.Sleep(period * time.Duration(writer) / writers)                                 // sleeps: as above
+	for n := uint32(1); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(period) { // sleeps: as above
 		for range bundles {
 			encoded := w.load.commit(&b, id.Submission{Session: opened.Session, N: n}, rng)
 			w.propose(&metadata.CommitBundle{Encoded: encoded})
