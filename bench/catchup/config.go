@@ -14,7 +14,7 @@ type Config struct {
 	Rate      int64         // bytes/s produced while measuring; default 20 MiB/s
 	Groups    int           // that read the backlog; default 3
 	Gap       time.Duration // between their starts; default 30 s
-	GroupRate int64         // bytes/s that a group reads at most; 0 for no bound; default 80 MiB/s
+	GroupRate int64         // bytes/s that a group reads at most; 0 for no bound; default 120 MiB/s
 	Pairs     int           // of turns without and with groups; default 5
 	Duration  time.Duration // of a turn without groups, and the least of one with; default 1 min
 	WarmUp    time.Duration // at the beginning of a turn, not measured; default 5 s
@@ -50,7 +50,7 @@ func (c *Config) ApplyDefaults() {
 
 // Default is what the command starts from.
 func Default() Config {
-	c := Config{GroupRate: 80 << 20, Settle: 10 * time.Minute}
+	c := Config{GroupRate: 120 << 20, Settle: 10 * time.Minute}
 	c.ApplyDefaults()
 	return c
 }
