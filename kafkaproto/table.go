@@ -163,7 +163,7 @@ var table = [MaxKey + 1]Entry{
 	{61, "DescribeProducers", Versions{0, 0}, Versions{0, 0}, ByControlPlane, 0, ""},
 	{62, "BrokerRegistration", None, None, ByNobody, 0, "between Kafka's brokers and controllers"},
 	{63, "BrokerHeartbeat", None, None, ByNobody, 0, "between Kafka's brokers and controllers"},
-	{64, "UnregisterBroker", Versions{0, 0}, Versions{0, 0}, ByControlPlane, 0, "takes the agent out of Metadata; agents that are gone leave by themselves"},
+	{64, "UnregisterBroker", Versions{0, 0}, Versions{0, 0}, ByControlPlane, 0, "agents that are gone leave by themselves; one that runs is refused"},
 	{65, "DescribeTransactions", Versions{0, 0}, Versions{0, 0}, ByControlPlane, 0, ""},
 	{66, "ListTransactions", Versions{0, 2}, Versions{0, 2}, ByControlPlane, 0, "one agent of those that a client sees lists all; patterns are RE2"},
 	{67, "AllocateProducerIds", None, None, ByNobody, 0, "between Kafka's brokers and controllers"},

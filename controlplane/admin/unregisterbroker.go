@@ -12,21 +12,21 @@ import (
 
 // UnregisterBroker, key 64, version 0 (KIP-631).
 //
-// The agent that has the node is taken out of what Metadata shows, as one that stops, until it is started again: what
-// Kafka's controller does to a broker that still runs. One that is gone leaves by itself, with its session.
+// It is for brokers that are gone for good. Here they leave by themselves, with their sessions, so there is nothing to
+// unregister: a node that is known is one of an agent that runs. Kafka's controller takes such a broker out as well, and
+// it stays in limbo until somebody restarts it; here the request, which any client may send, could take all agents away
+// from clients while they serve them. So it is refused.
 
-func (c *call) unregisterBroker(ctx context.Context, in *kmsg.UnregisterBrokerRequest) (*kmsg.UnregisterBrokerResponse, error) {
-	out := kmsg.NewPtrUnregisterBrokerResponse()
-	var member metadata.SessionInfo
+func (c *call) unregisterBroker(_ context.Context, in *kmsg.UnregisterBrokerRequest) (*kmsg.UnregisterBrokerResponse, error) {
 	found := false
-	if _, err := c.owner.Read(func(s *metadata.State) { member, found = memberOf(s, in.BrokerID) }); err != nil {
+	if _, err := c.owner.Read(func(s *metadata.State) { _, found = memberOf(s, in.BrokerID) }); err != nil {
 		return nil, err
 	}
-	if !found {
-		fault := failed(kerr.BrokerIDNotRegistered, fmt.Sprintf("Broker ID %d is not currently registered", in.BrokerID))
-		out.ErrorCode, out.ErrorMessage = fault.code(), fault.text()
-		return out, nil
+	fault := failed(kerr.BrokerIDNotRegistered, fmt.Sprintf("Broker ID %d is not currently registered", in.BrokerID))
+	if found {
+		fault = failed(kerr.InvalidRequest, fmt.Sprintf("Broker ID %d is an agent that runs: it leaves when it is stopped.", in.BrokerID))
 	}
-	_, err := c.propose(ctx, &metadata.DrainSession{Session: member.ID})
-	return out, err
+	out := kmsg.NewPtrUnregisterBrokerResponse()
+	out.ErrorCode, out.ErrorMessage = fault.code(), fault.text()
+	return out, nil
 }

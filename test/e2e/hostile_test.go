@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -43,6 +44,7 @@ func TestHostile_OthersAreServed(t *testing.T) {
 		served  int // round trips of the honest client, at least
 	}{
 		"noise":               {8, noise, 5},
+		"unregister brokers":  {2, unregister, 5},
 		"broken requests":     {8, brokenRequests, 5},
 		"connections for fun": {16, func(*rand.Rand, net.Conn) {}, 5},
 		// These hold memory that others wait for, each until it has stood still for 2 s.
@@ -185,6 +187,22 @@ func brokenRequests(r *rand.Rand, c net.Conn) {
 	}
 	_ = c.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
 	_, _ = c.Read(make([]byte, 4096))
+}
+
+// unregister asks for every broker there may be to be taken out of the cluster.
+func unregister(_ *rand.Rand, c net.Conn) {
+	for node := range int32(10) {
+		request := kmsg.NewPtrUnregisterBrokerRequest()
+		request.BrokerID = node
+		body := binary.BigEndian.AppendUint32(nil, uint32(node)) // correlation id
+		body = append(body, 0xff, 0xff, 0)                       // no client id, no tags
+		body = request.AppendTo(body)
+		if !write(c, frame(request.Key(), 0, int32(4+len(body)), body)) {
+			return
+		}
+	}
+	_ = c.SetReadDeadline(time.Now().Add(time.Second))
+	_, _ = io.ReadFull(c, make([]byte, 256))
 }
 
 // halfSent claims up to 100 MiB, sends a part, and waits to be thrown out.
