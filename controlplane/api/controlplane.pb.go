@@ -126,7 +126,7 @@ func (x Refused_Reason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Refused_Reason.Descriptor instead.
 func (Refused_Reason) EnumDescriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{22, 0}
+	return file_controlplane_proto_rawDescGZIP(), []int{24, 0}
 }
 
 type Error_Code int32
@@ -181,7 +181,7 @@ func (x Error_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Error_Code.Descriptor instead.
 func (Error_Code) EnumDescriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{32, 0}
+	return file_controlplane_proto_rawDescGZIP(), []int{34, 0}
 }
 
 type LocateRequest struct {
@@ -349,6 +349,7 @@ type AgentItem struct {
 	//	*AgentItem_JobProgress
 	//	*AgentItem_CompleteJob
 	//	*AgentItem_AbortJob
+	//	*AgentItem_Load
 	Item          isAgentItem_Item `protobuf_oneof:"item"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -499,6 +500,15 @@ func (x *AgentItem) GetAbortJob() *AbortJob {
 	return nil
 }
 
+func (x *AgentItem) GetLoad() *Load {
+	if x != nil {
+		if x, ok := x.Item.(*AgentItem_Load); ok {
+			return x.Load
+		}
+	}
+	return nil
+}
+
 type isAgentItem_Item interface {
 	isAgentItem_Item()
 }
@@ -551,6 +561,10 @@ type AgentItem_AbortJob struct {
 	AbortJob *AbortJob `protobuf:"bytes,12,opt,name=abort_job,json=abortJob,proto3,oneof"`
 }
 
+type AgentItem_Load struct {
+	Load *Load `protobuf:"bytes,13,opt,name=load,proto3,oneof"`
+}
+
 func (*AgentItem_Hello) isAgentItem_Item() {}
 
 func (*AgentItem_Probe) isAgentItem_Item() {}
@@ -574,6 +588,8 @@ func (*AgentItem_JobProgress) isAgentItem_Item() {}
 func (*AgentItem_CompleteJob) isAgentItem_Item() {}
 
 func (*AgentItem_AbortJob) isAgentItem_Item() {}
+
+func (*AgentItem_Load) isAgentItem_Item() {}
 
 type Endpoint struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1587,6 +1603,84 @@ func (x *AbortJob) GetCorrupt() []uint64 {
 	return nil
 }
 
+// Load says how much an agent has to do, on the average of the last seconds. Agents send it once a second; it never
+// reaches the log. Shares are of what the process may use: 1 is all of it; 0 is also said where it is not known.
+type Load struct {
+	state                 protoimpl.MessageState `protogen:"open.v1"`
+	Cpu                   float64                `protobuf:"fixed64,1,opt,name=cpu,proto3" json:"cpu,omitempty"`
+	Network               float64                `protobuf:"fixed64,2,opt,name=network,proto3" json:"network,omitempty"`
+	Buffers               float64                `protobuf:"fixed64,3,opt,name=buffers,proto3" json:"buffers,omitempty"`                                                              // the fullest of its memory budgets whose bound makes clients wait
+	ProduceBytesPerSecond float64                `protobuf:"fixed64,4,opt,name=produce_bytes_per_second,json=produceBytesPerSecond,proto3" json:"produce_bytes_per_second,omitempty"` // of the batches that its clients sent, written by itself or by another agent
+	TakesBatches          bool                   `protobuf:"varint,5,opt,name=takes_batches,json=takesBatches,proto3" json:"takes_batches,omitempty"`                                 // it writes other agents' batches, at its peer address, and hands over its own
+	unknownFields         protoimpl.UnknownFields
+	sizeCache             protoimpl.SizeCache
+}
+
+func (x *Load) Reset() {
+	*x = Load{}
+	mi := &file_controlplane_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Load) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Load) ProtoMessage() {}
+
+func (x *Load) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Load.ProtoReflect.Descriptor instead.
+func (*Load) Descriptor() ([]byte, []int) {
+	return file_controlplane_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *Load) GetCpu() float64 {
+	if x != nil {
+		return x.Cpu
+	}
+	return 0
+}
+
+func (x *Load) GetNetwork() float64 {
+	if x != nil {
+		return x.Network
+	}
+	return 0
+}
+
+func (x *Load) GetBuffers() float64 {
+	if x != nil {
+		return x.Buffers
+	}
+	return 0
+}
+
+func (x *Load) GetProduceBytesPerSecond() float64 {
+	if x != nil {
+		return x.ProduceBytesPerSecond
+	}
+	return 0
+}
+
+func (x *Load) GetTakesBatches() bool {
+	if x != nil {
+		return x.TakesBatches
+	}
+	return false
+}
+
 type ToAgent struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Items         []*OwnerItem           `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
@@ -1596,7 +1690,7 @@ type ToAgent struct {
 
 func (x *ToAgent) Reset() {
 	*x = ToAgent{}
-	mi := &file_controlplane_proto_msgTypes[19]
+	mi := &file_controlplane_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1608,7 +1702,7 @@ func (x *ToAgent) String() string {
 func (*ToAgent) ProtoMessage() {}
 
 func (x *ToAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[19]
+	mi := &file_controlplane_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1621,7 +1715,7 @@ func (x *ToAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToAgent.ProtoReflect.Descriptor instead.
 func (*ToAgent) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{19}
+	return file_controlplane_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ToAgent) GetItems() []*OwnerItem {
@@ -1646,6 +1740,7 @@ type OwnerItem struct {
 	//	*OwnerItem_Done
 	//	*OwnerItem_Job
 	//	*OwnerItem_CancelJob
+	//	*OwnerItem_ZoneWriter
 	Item          isOwnerItem_Item `protobuf_oneof:"item"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1653,7 +1748,7 @@ type OwnerItem struct {
 
 func (x *OwnerItem) Reset() {
 	*x = OwnerItem{}
-	mi := &file_controlplane_proto_msgTypes[20]
+	mi := &file_controlplane_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1665,7 +1760,7 @@ func (x *OwnerItem) String() string {
 func (*OwnerItem) ProtoMessage() {}
 
 func (x *OwnerItem) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[20]
+	mi := &file_controlplane_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1678,7 +1773,7 @@ func (x *OwnerItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnerItem.ProtoReflect.Descriptor instead.
 func (*OwnerItem) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{20}
+	return file_controlplane_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *OwnerItem) GetItem() isOwnerItem_Item {
@@ -1787,6 +1882,15 @@ func (x *OwnerItem) GetCancelJob() *CancelJob {
 	return nil
 }
 
+func (x *OwnerItem) GetZoneWriter() *ZoneWriter {
+	if x != nil {
+		if x, ok := x.Item.(*OwnerItem_ZoneWriter); ok {
+			return x.ZoneWriter
+		}
+	}
+	return nil
+}
+
 type isOwnerItem_Item interface {
 	isOwnerItem_Item()
 }
@@ -1835,6 +1939,10 @@ type OwnerItem_CancelJob struct {
 	CancelJob *CancelJob `protobuf:"bytes,11,opt,name=cancel_job,json=cancelJob,proto3,oneof"`
 }
 
+type OwnerItem_ZoneWriter struct {
+	ZoneWriter *ZoneWriter `protobuf:"bytes,12,opt,name=zone_writer,json=zoneWriter,proto3,oneof"`
+}
+
 func (*OwnerItem_Welcome) isOwnerItem_Item() {}
 
 func (*OwnerItem_Refused) isOwnerItem_Item() {}
@@ -1857,6 +1965,8 @@ func (*OwnerItem_Job) isOwnerItem_Item() {}
 
 func (*OwnerItem_CancelJob) isOwnerItem_Item() {}
 
+func (*OwnerItem_ZoneWriter) isOwnerItem_Item() {}
+
 type Welcome struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Session       uint32                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"`
@@ -1872,7 +1982,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_controlplane_proto_msgTypes[21]
+	mi := &file_controlplane_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1884,7 +1994,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[21]
+	mi := &file_controlplane_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1897,7 +2007,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{21}
+	return file_controlplane_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Welcome) GetSession() uint32 {
@@ -1949,6 +2059,60 @@ func (x *Welcome) GetNowMs() int64 {
 	return 0
 }
 
+// ZoneWriter tells an agent which agent of its zone writes the batches that its clients send. It holds until the next
+// one, also while there is no owner; an agent that was told nothing writes them itself.
+type ZoneWriter struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Session       uint32                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"`                    // the writer's; the agent's own: it writes them itself
+	PutShare      float64                `protobuf:"fixed64,2,opt,name=put_share,json=putShare,proto3" json:"put_share,omitempty"` // the part of the zone's PUT budget that the agent has for what it writes, above 0, at most 1
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ZoneWriter) Reset() {
+	*x = ZoneWriter{}
+	mi := &file_controlplane_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ZoneWriter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ZoneWriter) ProtoMessage() {}
+
+func (x *ZoneWriter) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ZoneWriter.ProtoReflect.Descriptor instead.
+func (*ZoneWriter) Descriptor() ([]byte, []int) {
+	return file_controlplane_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ZoneWriter) GetSession() uint32 {
+	if x != nil {
+		return x.Session
+	}
+	return 0
+}
+
+func (x *ZoneWriter) GetPutShare() float64 {
+	if x != nil {
+		return x.PutShare
+	}
+	return 0
+}
+
 // Refused ends the stream. An agent whose session was closed opens a new one with a new instance.
 type Refused struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1960,7 +2124,7 @@ type Refused struct {
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_controlplane_proto_msgTypes[22]
+	mi := &file_controlplane_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1972,7 +2136,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[22]
+	mi := &file_controlplane_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1985,7 +2149,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{22}
+	return file_controlplane_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Refused) GetReason() Refused_Reason {
@@ -2020,7 +2184,7 @@ type Catalogue struct {
 
 func (x *Catalogue) Reset() {
 	*x = Catalogue{}
-	mi := &file_controlplane_proto_msgTypes[23]
+	mi := &file_controlplane_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2032,7 +2196,7 @@ func (x *Catalogue) String() string {
 func (*Catalogue) ProtoMessage() {}
 
 func (x *Catalogue) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[23]
+	mi := &file_controlplane_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2045,7 +2209,7 @@ func (x *Catalogue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Catalogue.ProtoReflect.Descriptor instead.
 func (*Catalogue) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{23}
+	return file_controlplane_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Catalogue) GetIndex() uint64 {
@@ -2122,7 +2286,7 @@ type ClientMetrics struct {
 
 func (x *ClientMetrics) Reset() {
 	*x = ClientMetrics{}
-	mi := &file_controlplane_proto_msgTypes[24]
+	mi := &file_controlplane_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2134,7 +2298,7 @@ func (x *ClientMetrics) String() string {
 func (*ClientMetrics) ProtoMessage() {}
 
 func (x *ClientMetrics) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[24]
+	mi := &file_controlplane_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2147,7 +2311,7 @@ func (x *ClientMetrics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientMetrics.ProtoReflect.Descriptor instead.
 func (*ClientMetrics) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{24}
+	return file_controlplane_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ClientMetrics) GetName() string {
@@ -2176,7 +2340,7 @@ type Topic struct {
 
 func (x *Topic) Reset() {
 	*x = Topic{}
-	mi := &file_controlplane_proto_msgTypes[25]
+	mi := &file_controlplane_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2188,7 +2352,7 @@ func (x *Topic) String() string {
 func (*Topic) ProtoMessage() {}
 
 func (x *Topic) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[25]
+	mi := &file_controlplane_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2201,7 +2365,7 @@ func (x *Topic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Topic.ProtoReflect.Descriptor instead.
 func (*Topic) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{25}
+	return file_controlplane_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Topic) GetId() []byte {
@@ -2242,7 +2406,7 @@ type Membership struct {
 
 func (x *Membership) Reset() {
 	*x = Membership{}
-	mi := &file_controlplane_proto_msgTypes[26]
+	mi := &file_controlplane_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2254,7 +2418,7 @@ func (x *Membership) String() string {
 func (*Membership) ProtoMessage() {}
 
 func (x *Membership) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[26]
+	mi := &file_controlplane_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2267,7 +2431,7 @@ func (x *Membership) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Membership.ProtoReflect.Descriptor instead.
 func (*Membership) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{26}
+	return file_controlplane_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Membership) GetVersion() uint64 {
@@ -2297,7 +2461,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_controlplane_proto_msgTypes[27]
+	mi := &file_controlplane_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2309,7 +2473,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[27]
+	mi := &file_controlplane_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2322,7 +2486,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{27}
+	return file_controlplane_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Member) GetSession() uint32 {
@@ -2371,7 +2535,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_controlplane_proto_msgTypes[28]
+	mi := &file_controlplane_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2383,7 +2547,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[28]
+	mi := &file_controlplane_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2396,7 +2560,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{28}
+	return file_controlplane_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Notice) GetIndex() uint64 {
@@ -2428,7 +2592,7 @@ type PartitionNotice struct {
 
 func (x *PartitionNotice) Reset() {
 	*x = PartitionNotice{}
-	mi := &file_controlplane_proto_msgTypes[29]
+	mi := &file_controlplane_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2440,7 +2604,7 @@ func (x *PartitionNotice) String() string {
 func (*PartitionNotice) ProtoMessage() {}
 
 func (x *PartitionNotice) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[29]
+	mi := &file_controlplane_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2453,7 +2617,7 @@ func (x *PartitionNotice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionNotice.ProtoReflect.Descriptor instead.
 func (*PartitionNotice) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{29}
+	return file_controlplane_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PartitionNotice) GetTopic() []byte {
@@ -2518,7 +2682,7 @@ type AbortedTransaction struct {
 
 func (x *AbortedTransaction) Reset() {
 	*x = AbortedTransaction{}
-	mi := &file_controlplane_proto_msgTypes[30]
+	mi := &file_controlplane_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2530,7 +2694,7 @@ func (x *AbortedTransaction) String() string {
 func (*AbortedTransaction) ProtoMessage() {}
 
 func (x *AbortedTransaction) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[30]
+	mi := &file_controlplane_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2543,7 +2707,7 @@ func (x *AbortedTransaction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortedTransaction.ProtoReflect.Descriptor instead.
 func (*AbortedTransaction) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{30}
+	return file_controlplane_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *AbortedTransaction) GetProducerId() int64 {
@@ -2578,7 +2742,7 @@ type Stamp struct {
 
 func (x *Stamp) Reset() {
 	*x = Stamp{}
-	mi := &file_controlplane_proto_msgTypes[31]
+	mi := &file_controlplane_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2590,7 +2754,7 @@ func (x *Stamp) String() string {
 func (*Stamp) ProtoMessage() {}
 
 func (x *Stamp) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[31]
+	mi := &file_controlplane_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2603,7 +2767,7 @@ func (x *Stamp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stamp.ProtoReflect.Descriptor instead.
 func (*Stamp) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{31}
+	return file_controlplane_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Stamp) GetToken() uint64 {
@@ -2638,7 +2802,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_controlplane_proto_msgTypes[32]
+	mi := &file_controlplane_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2650,7 +2814,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[32]
+	mi := &file_controlplane_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2663,7 +2827,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{32}
+	return file_controlplane_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Error) GetCode() Error_Code {
@@ -2692,7 +2856,7 @@ type CommitAnswer struct {
 
 func (x *CommitAnswer) Reset() {
 	*x = CommitAnswer{}
-	mi := &file_controlplane_proto_msgTypes[33]
+	mi := &file_controlplane_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2704,7 +2868,7 @@ func (x *CommitAnswer) String() string {
 func (*CommitAnswer) ProtoMessage() {}
 
 func (x *CommitAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[33]
+	mi := &file_controlplane_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2717,7 +2881,7 @@ func (x *CommitAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitAnswer.ProtoReflect.Descriptor instead.
 func (*CommitAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{33}
+	return file_controlplane_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *CommitAnswer) GetRequest() uint64 {
@@ -2760,7 +2924,7 @@ type LookupAnswer struct {
 
 func (x *LookupAnswer) Reset() {
 	*x = LookupAnswer{}
-	mi := &file_controlplane_proto_msgTypes[34]
+	mi := &file_controlplane_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2772,7 +2936,7 @@ func (x *LookupAnswer) String() string {
 func (*LookupAnswer) ProtoMessage() {}
 
 func (x *LookupAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[34]
+	mi := &file_controlplane_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2785,7 +2949,7 @@ func (x *LookupAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupAnswer.ProtoReflect.Descriptor instead.
 func (*LookupAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{34}
+	return file_controlplane_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *LookupAnswer) GetRequest() uint64 {
@@ -2833,7 +2997,7 @@ type PartitionAnswer struct {
 
 func (x *PartitionAnswer) Reset() {
 	*x = PartitionAnswer{}
-	mi := &file_controlplane_proto_msgTypes[35]
+	mi := &file_controlplane_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2845,7 +3009,7 @@ func (x *PartitionAnswer) String() string {
 func (*PartitionAnswer) ProtoMessage() {}
 
 func (x *PartitionAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[35]
+	mi := &file_controlplane_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2858,7 +3022,7 @@ func (x *PartitionAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionAnswer.ProtoReflect.Descriptor instead.
 func (*PartitionAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{35}
+	return file_controlplane_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *PartitionAnswer) GetUnknown() bool {
@@ -2921,7 +3085,7 @@ type ForwardAnswer struct {
 
 func (x *ForwardAnswer) Reset() {
 	*x = ForwardAnswer{}
-	mi := &file_controlplane_proto_msgTypes[36]
+	mi := &file_controlplane_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2933,7 +3097,7 @@ func (x *ForwardAnswer) String() string {
 func (*ForwardAnswer) ProtoMessage() {}
 
 func (x *ForwardAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[36]
+	mi := &file_controlplane_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2946,7 +3110,7 @@ func (x *ForwardAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardAnswer.ProtoReflect.Descriptor instead.
 func (*ForwardAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{36}
+	return file_controlplane_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ForwardAnswer) GetRequest() uint64 {
@@ -2980,7 +3144,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_controlplane_proto_msgTypes[37]
+	mi := &file_controlplane_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2992,7 +3156,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[37]
+	mi := &file_controlplane_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3005,7 +3169,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{37}
+	return file_controlplane_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Done) GetRequest() uint64 {
@@ -3034,7 +3198,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_controlplane_proto_msgTypes[38]
+	mi := &file_controlplane_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3046,7 +3210,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[38]
+	mi := &file_controlplane_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3059,7 +3223,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{38}
+	return file_controlplane_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Job) GetJob() uint32 {
@@ -3093,7 +3257,7 @@ type CancelJob struct {
 
 func (x *CancelJob) Reset() {
 	*x = CancelJob{}
-	mi := &file_controlplane_proto_msgTypes[39]
+	mi := &file_controlplane_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3105,7 +3269,7 @@ func (x *CancelJob) String() string {
 func (*CancelJob) ProtoMessage() {}
 
 func (x *CancelJob) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[39]
+	mi := &file_controlplane_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3118,7 +3282,7 @@ func (x *CancelJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelJob.ProtoReflect.Descriptor instead.
 func (*CancelJob) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{39}
+	return file_controlplane_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *CancelJob) GetJob() uint32 {
@@ -3140,7 +3304,7 @@ const file_controlplane_proto_rawDesc = "" +
 	"\rowner_address\x18\x02 \x01(\tR\fownerAddress\x12\x1a\n" +
 	"\breplicas\x18\x03 \x03(\tR\breplicas\"C\n" +
 	"\aToOwner\x128\n" +
-	"\x05items\x18\x01 \x03(\v2\".freshet.controlplane.v1.AgentItemR\x05items\"\x8d\x06\n" +
+	"\x05items\x18\x01 \x03(\v2\".freshet.controlplane.v1.AgentItemR\x05items\"\xc2\x06\n" +
 	"\tAgentItem\x126\n" +
 	"\x05hello\x18\x01 \x01(\v2\x1e.freshet.controlplane.v1.HelloH\x00R\x05hello\x126\n" +
 	"\x05probe\x18\x02 \x01(\v2\x1e.freshet.controlplane.v1.ProbeH\x00R\x05probe\x129\n" +
@@ -3154,7 +3318,8 @@ const file_controlplane_proto_rawDesc = "" +
 	"\fjob_progress\x18\n" +
 	" \x01(\v2$.freshet.controlplane.v1.JobProgressH\x00R\vjobProgress\x12I\n" +
 	"\fcomplete_job\x18\v \x01(\v2$.freshet.controlplane.v1.CompleteJobH\x00R\vcompleteJob\x12@\n" +
-	"\tabort_job\x18\f \x01(\v2!.freshet.controlplane.v1.AbortJobH\x00R\babortJobB\x06\n" +
+	"\tabort_job\x18\f \x01(\v2!.freshet.controlplane.v1.AbortJobH\x00R\babortJob\x123\n" +
+	"\x04load\x18\r \x01(\v2\x1d.freshet.controlplane.v1.LoadH\x00R\x04loadB\x06\n" +
 	"\x04item\"N\n" +
 	"\bEndpoint\x12\x1a\n" +
 	"\blistener\x18\x01 \x01(\tR\blistener\x12\x12\n" +
@@ -3233,9 +3398,15 @@ const file_controlplane_proto_rawDesc = "" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\rR\x03job\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x18\n" +
-	"\acorrupt\x18\x04 \x03(\x04R\acorrupt\"C\n" +
+	"\acorrupt\x18\x04 \x03(\x04R\acorrupt\"\xaa\x01\n" +
+	"\x04Load\x12\x10\n" +
+	"\x03cpu\x18\x01 \x01(\x01R\x03cpu\x12\x18\n" +
+	"\anetwork\x18\x02 \x01(\x01R\anetwork\x12\x18\n" +
+	"\abuffers\x18\x03 \x01(\x01R\abuffers\x127\n" +
+	"\x18produce_bytes_per_second\x18\x04 \x01(\x01R\x15produceBytesPerSecond\x12#\n" +
+	"\rtakes_batches\x18\x05 \x01(\bR\ftakesBatches\"C\n" +
 	"\aToAgent\x128\n" +
-	"\x05items\x18\x01 \x03(\v2\".freshet.controlplane.v1.OwnerItemR\x05items\"\xb8\x05\n" +
+	"\x05items\x18\x01 \x03(\v2\".freshet.controlplane.v1.OwnerItemR\x05items\"\x80\x06\n" +
 	"\tOwnerItem\x12<\n" +
 	"\awelcome\x18\x01 \x01(\v2 .freshet.controlplane.v1.WelcomeH\x00R\awelcome\x12<\n" +
 	"\arefused\x18\x02 \x01(\v2 .freshet.controlplane.v1.RefusedH\x00R\arefused\x12B\n" +
@@ -3249,7 +3420,9 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x03job\x18\n" +
 	" \x01(\v2\x1c.freshet.controlplane.v1.JobH\x00R\x03job\x12C\n" +
 	"\n" +
-	"cancel_job\x18\v \x01(\v2\".freshet.controlplane.v1.CancelJobH\x00R\tcancelJobB\x06\n" +
+	"cancel_job\x18\v \x01(\v2\".freshet.controlplane.v1.CancelJobH\x00R\tcancelJob\x12F\n" +
+	"\vzone_writer\x18\f \x01(\v2#.freshet.controlplane.v1.ZoneWriterH\x00R\n" +
+	"zoneWriterB\x06\n" +
 	"\x04item\"\xc6\x01\n" +
 	"\aWelcome\x12\x18\n" +
 	"\asession\x18\x01 \x01(\rR\asession\x12\x19\n" +
@@ -3259,7 +3432,11 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x05index\x18\x04 \x01(\x04R\x05index\x12\x15\n" +
 	"\x06next_n\x18\x05 \x01(\rR\x05nextN\x12#\n" +
 	"\rbundle_prefix\x18\x06 \x01(\tR\fbundlePrefix\x12\x15\n" +
-	"\x06now_ms\x18\a \x01(\x03R\x05nowMs\"\xaf\x01\n" +
+	"\x06now_ms\x18\a \x01(\x03R\x05nowMs\"C\n" +
+	"\n" +
+	"ZoneWriter\x12\x18\n" +
+	"\asession\x18\x01 \x01(\rR\asession\x12\x1b\n" +
+	"\tput_share\x18\x02 \x01(\x01R\bputShare\"\xaf\x01\n" +
 	"\aRefused\x12?\n" +
 	"\x06reason\x18\x01 \x01(\x0e2'.freshet.controlplane.v1.Refused.ReasonR\x06reason\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\"I\n" +
@@ -3398,7 +3575,7 @@ func file_controlplane_proto_rawDescGZIP() []byte {
 }
 
 var file_controlplane_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_controlplane_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
+var file_controlplane_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
 var file_controlplane_proto_goTypes = []any{
 	(Role)(0),                  // 0: freshet.controlplane.v1.Role
 	(Refused_Reason)(0),        // 1: freshet.controlplane.v1.Refused.Reason
@@ -3422,30 +3599,32 @@ var file_controlplane_proto_goTypes = []any{
 	(*JobProgress)(nil),        // 19: freshet.controlplane.v1.JobProgress
 	(*CompleteJob)(nil),        // 20: freshet.controlplane.v1.CompleteJob
 	(*AbortJob)(nil),           // 21: freshet.controlplane.v1.AbortJob
-	(*ToAgent)(nil),            // 22: freshet.controlplane.v1.ToAgent
-	(*OwnerItem)(nil),          // 23: freshet.controlplane.v1.OwnerItem
-	(*Welcome)(nil),            // 24: freshet.controlplane.v1.Welcome
-	(*Refused)(nil),            // 25: freshet.controlplane.v1.Refused
-	(*Catalogue)(nil),          // 26: freshet.controlplane.v1.Catalogue
-	(*ClientMetrics)(nil),      // 27: freshet.controlplane.v1.ClientMetrics
-	(*Topic)(nil),              // 28: freshet.controlplane.v1.Topic
-	(*Membership)(nil),         // 29: freshet.controlplane.v1.Membership
-	(*Member)(nil),             // 30: freshet.controlplane.v1.Member
-	(*Notice)(nil),             // 31: freshet.controlplane.v1.Notice
-	(*PartitionNotice)(nil),    // 32: freshet.controlplane.v1.PartitionNotice
-	(*AbortedTransaction)(nil), // 33: freshet.controlplane.v1.AbortedTransaction
-	(*Stamp)(nil),              // 34: freshet.controlplane.v1.Stamp
-	(*Error)(nil),              // 35: freshet.controlplane.v1.Error
-	(*CommitAnswer)(nil),       // 36: freshet.controlplane.v1.CommitAnswer
-	(*LookupAnswer)(nil),       // 37: freshet.controlplane.v1.LookupAnswer
-	(*PartitionAnswer)(nil),    // 38: freshet.controlplane.v1.PartitionAnswer
-	(*ForwardAnswer)(nil),      // 39: freshet.controlplane.v1.ForwardAnswer
-	(*Done)(nil),               // 40: freshet.controlplane.v1.Done
-	(*Job)(nil),                // 41: freshet.controlplane.v1.Job
-	(*CancelJob)(nil),          // 42: freshet.controlplane.v1.CancelJob
-	nil,                        // 43: freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
-	nil,                        // 44: freshet.controlplane.v1.ClientMetrics.ConfigsEntry
-	nil,                        // 45: freshet.controlplane.v1.Topic.ConfigsEntry
+	(*Load)(nil),               // 22: freshet.controlplane.v1.Load
+	(*ToAgent)(nil),            // 23: freshet.controlplane.v1.ToAgent
+	(*OwnerItem)(nil),          // 24: freshet.controlplane.v1.OwnerItem
+	(*Welcome)(nil),            // 25: freshet.controlplane.v1.Welcome
+	(*ZoneWriter)(nil),         // 26: freshet.controlplane.v1.ZoneWriter
+	(*Refused)(nil),            // 27: freshet.controlplane.v1.Refused
+	(*Catalogue)(nil),          // 28: freshet.controlplane.v1.Catalogue
+	(*ClientMetrics)(nil),      // 29: freshet.controlplane.v1.ClientMetrics
+	(*Topic)(nil),              // 30: freshet.controlplane.v1.Topic
+	(*Membership)(nil),         // 31: freshet.controlplane.v1.Membership
+	(*Member)(nil),             // 32: freshet.controlplane.v1.Member
+	(*Notice)(nil),             // 33: freshet.controlplane.v1.Notice
+	(*PartitionNotice)(nil),    // 34: freshet.controlplane.v1.PartitionNotice
+	(*AbortedTransaction)(nil), // 35: freshet.controlplane.v1.AbortedTransaction
+	(*Stamp)(nil),              // 36: freshet.controlplane.v1.Stamp
+	(*Error)(nil),              // 37: freshet.controlplane.v1.Error
+	(*CommitAnswer)(nil),       // 38: freshet.controlplane.v1.CommitAnswer
+	(*LookupAnswer)(nil),       // 39: freshet.controlplane.v1.LookupAnswer
+	(*PartitionAnswer)(nil),    // 40: freshet.controlplane.v1.PartitionAnswer
+	(*ForwardAnswer)(nil),      // 41: freshet.controlplane.v1.ForwardAnswer
+	(*Done)(nil),               // 42: freshet.controlplane.v1.Done
+	(*Job)(nil),                // 43: freshet.controlplane.v1.Job
+	(*CancelJob)(nil),          // 44: freshet.controlplane.v1.CancelJob
+	nil,                        // 45: freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
+	nil,                        // 46: freshet.controlplane.v1.ClientMetrics.ConfigsEntry
+	nil,                        // 47: freshet.controlplane.v1.Topic.ConfigsEntry
 }
 var file_controlplane_proto_depIdxs = []int32{
 	6,  // 0: freshet.controlplane.v1.ToOwner.items:type_name -> freshet.controlplane.v1.AgentItem
@@ -3461,49 +3640,51 @@ var file_controlplane_proto_depIdxs = []int32{
 	19, // 10: freshet.controlplane.v1.AgentItem.job_progress:type_name -> freshet.controlplane.v1.JobProgress
 	20, // 11: freshet.controlplane.v1.AgentItem.complete_job:type_name -> freshet.controlplane.v1.CompleteJob
 	21, // 12: freshet.controlplane.v1.AgentItem.abort_job:type_name -> freshet.controlplane.v1.AbortJob
-	7,  // 13: freshet.controlplane.v1.Hello.endpoints:type_name -> freshet.controlplane.v1.Endpoint
-	0,  // 14: freshet.controlplane.v1.Hello.roles:type_name -> freshet.controlplane.v1.Role
-	13, // 15: freshet.controlplane.v1.Lookup.partitions:type_name -> freshet.controlplane.v1.PartitionLookup
-	15, // 16: freshet.controlplane.v1.Unsubscribe.partitions:type_name -> freshet.controlplane.v1.PartitionRef
-	23, // 17: freshet.controlplane.v1.ToAgent.items:type_name -> freshet.controlplane.v1.OwnerItem
-	24, // 18: freshet.controlplane.v1.OwnerItem.welcome:type_name -> freshet.controlplane.v1.Welcome
-	25, // 19: freshet.controlplane.v1.OwnerItem.refused:type_name -> freshet.controlplane.v1.Refused
-	26, // 20: freshet.controlplane.v1.OwnerItem.catalogue:type_name -> freshet.controlplane.v1.Catalogue
-	31, // 21: freshet.controlplane.v1.OwnerItem.notice:type_name -> freshet.controlplane.v1.Notice
-	34, // 22: freshet.controlplane.v1.OwnerItem.stamp:type_name -> freshet.controlplane.v1.Stamp
-	36, // 23: freshet.controlplane.v1.OwnerItem.commit:type_name -> freshet.controlplane.v1.CommitAnswer
-	37, // 24: freshet.controlplane.v1.OwnerItem.lookup:type_name -> freshet.controlplane.v1.LookupAnswer
-	39, // 25: freshet.controlplane.v1.OwnerItem.forward:type_name -> freshet.controlplane.v1.ForwardAnswer
-	40, // 26: freshet.controlplane.v1.OwnerItem.done:type_name -> freshet.controlplane.v1.Done
-	41, // 27: freshet.controlplane.v1.OwnerItem.job:type_name -> freshet.controlplane.v1.Job
-	42, // 28: freshet.controlplane.v1.OwnerItem.cancel_job:type_name -> freshet.controlplane.v1.CancelJob
-	1,  // 29: freshet.controlplane.v1.Refused.reason:type_name -> freshet.controlplane.v1.Refused.Reason
-	28, // 30: freshet.controlplane.v1.Catalogue.topics:type_name -> freshet.controlplane.v1.Topic
-	29, // 31: freshet.controlplane.v1.Catalogue.membership:type_name -> freshet.controlplane.v1.Membership
-	43, // 32: freshet.controlplane.v1.Catalogue.broker_configs:type_name -> freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
-	27, // 33: freshet.controlplane.v1.Catalogue.client_metrics:type_name -> freshet.controlplane.v1.ClientMetrics
-	44, // 34: freshet.controlplane.v1.ClientMetrics.configs:type_name -> freshet.controlplane.v1.ClientMetrics.ConfigsEntry
-	45, // 35: freshet.controlplane.v1.Topic.configs:type_name -> freshet.controlplane.v1.Topic.ConfigsEntry
-	30, // 36: freshet.controlplane.v1.Membership.members:type_name -> freshet.controlplane.v1.Member
-	7,  // 37: freshet.controlplane.v1.Member.endpoints:type_name -> freshet.controlplane.v1.Endpoint
-	32, // 38: freshet.controlplane.v1.Notice.partitions:type_name -> freshet.controlplane.v1.PartitionNotice
-	33, // 39: freshet.controlplane.v1.PartitionNotice.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
-	2,  // 40: freshet.controlplane.v1.Error.code:type_name -> freshet.controlplane.v1.Error.Code
-	35, // 41: freshet.controlplane.v1.CommitAnswer.error:type_name -> freshet.controlplane.v1.Error
-	38, // 42: freshet.controlplane.v1.LookupAnswer.partitions:type_name -> freshet.controlplane.v1.PartitionAnswer
-	35, // 43: freshet.controlplane.v1.LookupAnswer.error:type_name -> freshet.controlplane.v1.Error
-	33, // 44: freshet.controlplane.v1.PartitionAnswer.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
-	35, // 45: freshet.controlplane.v1.ForwardAnswer.error:type_name -> freshet.controlplane.v1.Error
-	35, // 46: freshet.controlplane.v1.Done.error:type_name -> freshet.controlplane.v1.Error
-	3,  // 47: freshet.controlplane.v1.ControlPlane.Locate:input_type -> freshet.controlplane.v1.LocateRequest
-	5,  // 48: freshet.controlplane.v1.ControlPlane.Session:input_type -> freshet.controlplane.v1.ToOwner
-	4,  // 49: freshet.controlplane.v1.ControlPlane.Locate:output_type -> freshet.controlplane.v1.LocateResponse
-	22, // 50: freshet.controlplane.v1.ControlPlane.Session:output_type -> freshet.controlplane.v1.ToAgent
-	49, // [49:51] is the sub-list for method output_type
-	47, // [47:49] is the sub-list for method input_type
-	47, // [47:47] is the sub-list for extension type_name
-	47, // [47:47] is the sub-list for extension extendee
-	0,  // [0:47] is the sub-list for field type_name
+	22, // 13: freshet.controlplane.v1.AgentItem.load:type_name -> freshet.controlplane.v1.Load
+	7,  // 14: freshet.controlplane.v1.Hello.endpoints:type_name -> freshet.controlplane.v1.Endpoint
+	0,  // 15: freshet.controlplane.v1.Hello.roles:type_name -> freshet.controlplane.v1.Role
+	13, // 16: freshet.controlplane.v1.Lookup.partitions:type_name -> freshet.controlplane.v1.PartitionLookup
+	15, // 17: freshet.controlplane.v1.Unsubscribe.partitions:type_name -> freshet.controlplane.v1.PartitionRef
+	24, // 18: freshet.controlplane.v1.ToAgent.items:type_name -> freshet.controlplane.v1.OwnerItem
+	25, // 19: freshet.controlplane.v1.OwnerItem.welcome:type_name -> freshet.controlplane.v1.Welcome
+	27, // 20: freshet.controlplane.v1.OwnerItem.refused:type_name -> freshet.controlplane.v1.Refused
+	28, // 21: freshet.controlplane.v1.OwnerItem.catalogue:type_name -> freshet.controlplane.v1.Catalogue
+	33, // 22: freshet.controlplane.v1.OwnerItem.notice:type_name -> freshet.controlplane.v1.Notice
+	36, // 23: freshet.controlplane.v1.OwnerItem.stamp:type_name -> freshet.controlplane.v1.Stamp
+	38, // 24: freshet.controlplane.v1.OwnerItem.commit:type_name -> freshet.controlplane.v1.CommitAnswer
+	39, // 25: freshet.controlplane.v1.OwnerItem.lookup:type_name -> freshet.controlplane.v1.LookupAnswer
+	41, // 26: freshet.controlplane.v1.OwnerItem.forward:type_name -> freshet.controlplane.v1.ForwardAnswer
+	42, // 27: freshet.controlplane.v1.OwnerItem.done:type_name -> freshet.controlplane.v1.Done
+	43, // 28: freshet.controlplane.v1.OwnerItem.job:type_name -> freshet.controlplane.v1.Job
+	44, // 29: freshet.controlplane.v1.OwnerItem.cancel_job:type_name -> freshet.controlplane.v1.CancelJob
+	26, // 30: freshet.controlplane.v1.OwnerItem.zone_writer:type_name -> freshet.controlplane.v1.ZoneWriter
+	1,  // 31: freshet.controlplane.v1.Refused.reason:type_name -> freshet.controlplane.v1.Refused.Reason
+	30, // 32: freshet.controlplane.v1.Catalogue.topics:type_name -> freshet.controlplane.v1.Topic
+	31, // 33: freshet.controlplane.v1.Catalogue.membership:type_name -> freshet.controlplane.v1.Membership
+	45, // 34: freshet.controlplane.v1.Catalogue.broker_configs:type_name -> freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
+	29, // 35: freshet.controlplane.v1.Catalogue.client_metrics:type_name -> freshet.controlplane.v1.ClientMetrics
+	46, // 36: freshet.controlplane.v1.ClientMetrics.configs:type_name -> freshet.controlplane.v1.ClientMetrics.ConfigsEntry
+	47, // 37: freshet.controlplane.v1.Topic.configs:type_name -> freshet.controlplane.v1.Topic.ConfigsEntry
+	32, // 38: freshet.controlplane.v1.Membership.members:type_name -> freshet.controlplane.v1.Member
+	7,  // 39: freshet.controlplane.v1.Member.endpoints:type_name -> freshet.controlplane.v1.Endpoint
+	34, // 40: freshet.controlplane.v1.Notice.partitions:type_name -> freshet.controlplane.v1.PartitionNotice
+	35, // 41: freshet.controlplane.v1.PartitionNotice.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
+	2,  // 42: freshet.controlplane.v1.Error.code:type_name -> freshet.controlplane.v1.Error.Code
+	37, // 43: freshet.controlplane.v1.CommitAnswer.error:type_name -> freshet.controlplane.v1.Error
+	40, // 44: freshet.controlplane.v1.LookupAnswer.partitions:type_name -> freshet.controlplane.v1.PartitionAnswer
+	37, // 45: freshet.controlplane.v1.LookupAnswer.error:type_name -> freshet.controlplane.v1.Error
+	35, // 46: freshet.controlplane.v1.PartitionAnswer.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
+	37, // 47: freshet.controlplane.v1.ForwardAnswer.error:type_name -> freshet.controlplane.v1.Error
+	37, // 48: freshet.controlplane.v1.Done.error:type_name -> freshet.controlplane.v1.Error
+	3,  // 49: freshet.controlplane.v1.ControlPlane.Locate:input_type -> freshet.controlplane.v1.LocateRequest
+	5,  // 50: freshet.controlplane.v1.ControlPlane.Session:input_type -> freshet.controlplane.v1.ToOwner
+	4,  // 51: freshet.controlplane.v1.ControlPlane.Locate:output_type -> freshet.controlplane.v1.LocateResponse
+	23, // 52: freshet.controlplane.v1.ControlPlane.Session:output_type -> freshet.controlplane.v1.ToAgent
+	51, // [51:53] is the sub-list for method output_type
+	49, // [49:51] is the sub-list for method input_type
+	49, // [49:49] is the sub-list for extension type_name
+	49, // [49:49] is the sub-list for extension extendee
+	0,  // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_controlplane_proto_init() }
@@ -3524,12 +3705,13 @@ func file_controlplane_proto_init() {
 		(*AgentItem_JobProgress)(nil),
 		(*AgentItem_CompleteJob)(nil),
 		(*AgentItem_AbortJob)(nil),
+		(*AgentItem_Load)(nil),
 	}
 	file_controlplane_proto_msgTypes[10].OneofWrappers = []any{
 		(*PartitionLookup_ExtentsFrom)(nil),
 		(*PartitionLookup_Timestamp)(nil),
 	}
-	file_controlplane_proto_msgTypes[20].OneofWrappers = []any{
+	file_controlplane_proto_msgTypes[21].OneofWrappers = []any{
 		(*OwnerItem_Welcome)(nil),
 		(*OwnerItem_Refused)(nil),
 		(*OwnerItem_Catalogue)(nil),
@@ -3541,6 +3723,7 @@ func file_controlplane_proto_init() {
 		(*OwnerItem_Done)(nil),
 		(*OwnerItem_Job)(nil),
 		(*OwnerItem_CancelJob)(nil),
+		(*OwnerItem_ZoneWriter)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -3548,7 +3731,7 @@ func file_controlplane_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controlplane_proto_rawDesc), len(file_controlplane_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   43,
+			NumMessages:   45,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
