@@ -1,5 +1,5 @@
 // Package meter counts what a bucket is asked for: the requests that an object store bills, their bytes, errors and
-// durations. It belongs right around the provider, below hedging, so that every request is seen.
+// durations, and what that costs. It belongs right around the provider, below hedging, so that every request is seen.
 package meter
 
 import (
@@ -12,12 +12,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/freshet-io/freshet/objstore"
+	"github.com/freshet-io/freshet/objstore/price"
 )
 
 // Bucket counts requests to another bucket.
 type Bucket struct {
 	inner   objstore.Bucket
 	metrics *metrics
+	costs   *costs
 	counts  [objstore.NumOps]counter
 }
 
@@ -36,10 +38,18 @@ type Count struct {
 // Counts are the counts of all operations.
 type Counts [objstore.NumOps]Count
 
-// New meters a bucket. A nil registerer means a private registry. Two metered buckets need different registerers
-// (prometheus.WrapRegistererWith).
+// New meters a bucket, whose requests cost nothing. A nil registerer means a private registry. Two metered buckets need
+// different registerers (prometheus.WrapRegistererWith).
 func New(inner objstore.Bucket, reg prometheus.Registerer) *Bucket {
-	return &Bucket{inner: inner, metrics: newMetrics(reg)}
+	return NewPriced(inner, price.Table{}, reg)
+}
+
+// NewPriced is New for a bucket whose requests have prices.
+func NewPriced(inner objstore.Bucket, prices price.Table, reg prometheus.Registerer) *Bucket {
+	if reg == nil {
+		reg = prometheus.NewRegistry()
+	}
+	return &Bucket{inner: inner, metrics: newMetrics(reg), costs: newCosts(prices, reg)}
 }
 
 // Counts gives the counts so far. Operations are not counted at the same instant.
@@ -136,6 +146,9 @@ func (b *Bucket) measure(op objstore.Op, request func() error) error {
 	c.requests.Add(1)
 	c.inFlight.Add(1)
 	b.metrics.requests[op].Inc()
+	if charge, ok := price.Of(op); ok {
+		b.costs.add(charge, 1)
+	}
 	b.metrics.inFlight[op].Inc()
 	start := time.Now()
 	defer func() {
@@ -154,6 +167,11 @@ func (b *Bucket) measure(op objstore.Op, request func() error) error {
 func (b *Bucket) addBytes(op objstore.Op, n int64) {
 	b.counts[op].bytes.Add(n)
 	b.metrics.bytes[op].Add(float64(n))
+	if op == objstore.OpGet {
+		b.costs.add(price.Retrieval, n)
+	} else {
+		b.costs.add(price.Upload, n)
+	}
 }
 
 // kinds are the label values of errors, the first that matches counts.

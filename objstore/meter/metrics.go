@@ -15,11 +15,8 @@ type metrics struct {
 	errors   *prometheus.CounterVec
 }
 
-// newMetrics registers the metrics; a nil registerer means a private registry.
+// newMetrics registers the metrics.
 func newMetrics(reg prometheus.Registerer) *metrics {
-	if reg == nil {
-		reg = prometheus.NewRegistry()
-	}
 	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "freshet_objstore_requests_total",
 		Help: "Requests to the object store, hedges and retries included.",
