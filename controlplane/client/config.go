@@ -34,6 +34,10 @@ type Config struct {
 
 	// Handler is told what the owner sends.
 	Handler Handler
+	// Load tells how much this agent has to do; nil: the owner is told nothing, and takes it for an agent that knows no
+	// zone writers. It is asked at the beginning of each stream and then once a second, on the goroutine that sends, so
+	// it must not block. A nil answer is not sent.
+	Load func() *api.Load
 
 	// ProbeInterval is the longest time without a probe, the sign of life; default 500 ms, at most 1 s.
 	ProbeInterval time.Duration

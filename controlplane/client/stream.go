@@ -27,6 +27,8 @@ type stream struct {
 	heard  atomic.Int64 // time since began of the last message received
 	cancel context.CancelCauseFunc
 	plans  plans // of the receiving goroutine
+	// told is when the owner was last told the load. Of begin, then of the sending goroutine.
+	told time.Time
 }
 
 // converse finds the owner, opens a stream and stays with it until it ends; welcomed tells whether the session was
@@ -181,6 +183,7 @@ func (s *Session) begin(st *stream, welcome *api.Welcome) {
 	}
 	s.mu.Unlock()
 	s.probe(true)
+	s.tellLoad(st)
 }
 
 // send writes what the outbox holds, many items to a message while one is being written, and keeps signs of life
@@ -198,6 +201,9 @@ func (s *Session) send(ctx context.Context, st *stream) {
 				return
 			}
 			s.probe(true)
+			if s.loadDue(st) {
+				s.tellLoad(st)
+			}
 		case <-st.out.signal:
 			if err := s.flush(st); err != nil {
 				st.cancel(fmt.Errorf("send: %w", err))
@@ -252,6 +258,8 @@ func (s *Session) dispatch(st *stream, item *api.OwnerItem) error {
 		s.job(st, i.Job)
 	case *api.OwnerItem_CancelJob:
 		s.cancelJob(i.CancelJob)
+	case *api.OwnerItem_ZoneWriter:
+		s.zoneWriter(i.ZoneWriter)
 	case *api.OwnerItem_Stamp:
 		answered, more := s.probes.stamped(i.Stamp.Token, i.Stamp.Index)
 		if answered {

@@ -38,6 +38,7 @@ type agent struct {
 	finish   func()        // closes ending, once
 	forwards *forwardQueue
 	commits  *sequence    // of the session; set by attach
+	zone     string       // of the session; set by welcome
 	jobCalls atomic.Int32 // about jobs, without an answer yet
 
 	// Guarded by tenure.mu.
@@ -155,6 +156,7 @@ func (t *tenure) welcome(a *agent) (welcome, refusal *api.OwnerItem) {
 			return
 		}
 		t.noteOpen(info)
+		a.zone = info.Zone
 		if !t.attach(a, s.Index()) {
 			return
 		}
@@ -258,6 +260,8 @@ func (a *agent) handle(ctx context.Context, items []*api.AgentItem) {
 			a.drain(ctx, i.Drain.Request)
 		case *api.AgentItem_Goodbye:
 			a.goodbye(ctx, i.Goodbye.Request)
+		case *api.AgentItem_Load:
+			a.load(i.Load)
 		case *api.AgentItem_JobProgress:
 			a.jobProgress(i.JobProgress)
 		case *api.AgentItem_CompleteJob:

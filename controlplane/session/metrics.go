@@ -16,6 +16,8 @@ type metrics struct {
 	closed    prometheus.Counter
 	messages  prometheus.Counter
 	items     prometheus.Counter
+
+	refusedLoads prometheus.Counter
 }
 
 // Values of the reason label of cut streams.
@@ -67,5 +69,7 @@ func newMetrics(r prometheus.Registerer, virtualCluster string) *metrics {
 		closed:    counter("closed_total", "Sessions closed because their agent was silent."),
 		messages:  counter("sent_messages_total", "Messages sent to agents."),
 		items:     counter("sent_items_total", "Items sent to agents, several to a message under load."),
+
+		refusedLoads: counter("refused_loads_total", "Reports of agents about their load that were not taken: impossible figures, or too many agents."),
 	}
 }

@@ -42,7 +42,7 @@ func TestMetrics_NamesAreWellFormed(t *testing.T) {
 		"freshet_session_held_commits",
 		"freshet_session_lookup_partitions_total",
 		"freshet_session_notices_total",
-		"freshet_session_parked_resubmissions",
+		"freshet_session_parked_resubmissions", "freshet_session_refused_loads_total",
 		"freshet_session_sent_items_total",
 		"freshet_session_sent_messages_total",
 		"freshet_session_stamps_total",

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/controlplane/load"
 	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/id"
@@ -26,6 +27,7 @@ type tenure struct {
 	metrics  *metrics
 	forwards Forwards
 	jobs     Jobs // nil if none are run
+	loads    load.Table
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	work     sync.WaitGroup
@@ -44,9 +46,10 @@ type tenure struct {
 
 // openSession is what the tenure keeps of a session that is open in the state.
 type openSession struct {
-	heard   time.Time // last sign of life; the tenure's begin for a session that has not been heard of
-	closing bool      // CloseSession was proposed
-	commits *sequence
+	heard    time.Time // last sign of life; the tenure's begin for a session that has not been heard of
+	closing  bool      // CloseSession was proposed
+	draining bool      // left the membership
+	commits  *sequence
 }
 
 func newTenure(c *Cluster, o *owner.Owner) *tenure {
@@ -82,7 +85,7 @@ func (t *tenure) begin(s *metadata.State) {
 }
 
 func (t *tenure) newOpenSession(info metadata.SessionInfo) *openSession {
-	return &openSession{heard: time.Now(), commits: newSequence(t, info.ID, info.NextN)}
+	return &openSession{heard: time.Now(), draining: info.Draining, commits: newSequence(t, info.ID, info.NextN)}
 }
 
 func (t *tenure) run() {
@@ -143,6 +146,10 @@ func (t *tenure) propose(ctx context.Context, c metadata.Command) (metadata.Resu
 // the stamps that waited for it. The cost is that of the partitions touched and of the agents watching them.
 func (t *tenure) announce(s *metadata.State, index uint64, fx *metadata.Effects) {
 	catalogue := catalogueDelta(s, index, fx)
+	var draining []id.Session
+	if fx.Members {
+		draining = drainingSessions(s)
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if catalogue != nil {
@@ -154,6 +161,9 @@ func (t *tenure) announce(s *metadata.State, index uint64, fx *metadata.Effects)
 		}
 	}
 	t.notify(index, fx)
+	for _, session := range draining {
+		t.drained(session)
+	}
 	for _, session := range fx.Closed {
 		t.sessionClosed(session)
 	}
@@ -200,6 +210,7 @@ func (t *tenure) notify(index uint64, fx *metadata.Effects) {
 // sessionClosed ends what the tenure has of a session. Called with mu held.
 func (t *tenure) sessionClosed(session id.Session) {
 	delete(t.mu.sessions, session)
+	t.loads.Forget(session)
 	if a := t.mu.agents[session]; a != nil && !a.leaving { // a goodbye is answered and ends its stream itself
 		a.end(refusedItem(api.Refused_SESSION_CLOSED, "the session was closed"))
 	}

@@ -58,12 +58,13 @@ type world struct {
 // node is one control-plane replica.
 type node struct {
 	*replica.Replica
-	name   string
-	net    *memlog.Replica
-	listen *bufconn.Listener
-	grpc   *grpc.Server
-	cancel context.CancelFunc
-	ended  chan error
+	name     string
+	net      *memlog.Replica
+	sessions *session.Cluster
+	listen   *bufconn.Listener
+	grpc     *grpc.Server
+	cancel   context.CancelFunc
+	ended    chan error
 }
 
 func newWorld(t *testing.T) *world {
@@ -122,6 +123,7 @@ func (w *world) start(name string) *node {
 		Waits:   func(apiKey int32) bool { return apiKey == waitingKey },
 		NewJobs: w.jobs,
 	})
+	n.sessions = cluster
 	n.Replica, err = replica.New(replica.Config{
 		Replica: name, Address: name + ":7050", Log: log, Bucket: w.bucket, SnapshotPrefix: "s/", OnOwner: cluster.Own,
 	})
