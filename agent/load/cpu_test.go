@@ -28,7 +28,7 @@ func TestQuota(t *testing.T) {
 			"sys/fs/cgroup/other/cpu.max": "1000 50000\n",
 		}, 4},
 		"version 1": {map[string]string{
-			"proc/self/cgroup": "4:memory:/m\n3:cpu,cpuacct:/a\n2:cpuset:/\n",
+			"proc/self/cgroup":                     "4:memory:/m\n3:cpu,cpuacct:/a\n2:cpuset:/\n",
 			"sys/fs/cgroup/cpu/a/cpu.cfs_quota_us": "50000\n", "sys/fs/cgroup/cpu/a/cpu.cfs_period_us": "100000\n",
 			"sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1\n", "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n",
 		}, 0.5},

@@ -49,10 +49,10 @@ func TestParse_ByBucket(t *testing.T) {
 	for url, want := range map[string]price.Table{
 		"s3://bucket/prefix?region=eu-central-1":         price.Standard(),
 		"s3://bucket--use1-az5--x-s3/p?region=us-east-1": price.Express(),
-		"file:///data":                                   {},
-		"mem://":                                         {},
-		"":                                               {},
-		"s3://%zz broken":                                {},
+		"file:///data":    {},
+		"mem://":          {},
+		"":                {},
+		"s3://%zz broken": {},
 	} {
 		for _, spec := range []string{"", "auto"} {
 			got, err := price.Parse(spec, url)

@@ -1,0 +1,236 @@
+package scale
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/controlplane/load"
+	"github.com/freshet-io/freshet/controlplane/owner"
+	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// plane is an owner, and what agents tell it, in a bubble.
+type plane struct {
+	t *testing.T
+	*Scaler
+	registry *prometheus.Registry
+	table    *load.Table // of the tenure
+
+	mu     sync.Mutex
+	state  *metadata.State
+	fenced bool
+	silent map[id.Session]bool
+	loads  map[id.Session]*api.Load
+	zones  map[id.Session]string
+}
+
+// owned runs fn beside a Scaler of an owner.
+func owned(t *testing.T, fn func(p *plane)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		p := &plane{
+			t: t, registry: prometheus.NewPedanticRegistry(), state: metadata.New(),
+			silent: map[id.Session]bool{}, loads: map[id.Session]*api.Load{}, zones: map[id.Session]string{},
+		}
+		var err error
+		p.Scaler, err = New(Config{Registerer: p.registry})
+		require.NoError(t, err)
+		_, err = p.List()
+		require.ErrorIs(t, err, owner.ErrNotOwner, "before the tenure")
+		p.tenure(func() { fn(p) })
+		_, err = p.List()
+		require.ErrorIs(t, err, owner.ErrNotOwner, "after it")
+		p.shows("")
+	})
+}
+
+// tenure runs fn while this replica is the owner.
+func (p *plane) tenure(fn func()) {
+	p.table = &load.Table{}
+	ctx, cancel := context.WithCancel(p.t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		p.Run(ctx, p, func() *load.Table { return p.table })
+	}()
+	synctest.Wait()
+	fn()
+	cancel()
+	<-ended
+}
+
+// Read implements Owner.
+func (p *plane) Read(fn func(*metadata.State)) (uint64, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.fenced {
+		return 0, owner.ErrNotOwner
+	}
+	fn(p.state)
+	return p.state.Index(), nil
+}
+
+func (p *plane) apply(c metadata.Command) metadata.Result {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.state.Apply(p.state.Index()+1, &metadata.Batch{Now: time.Now().UnixMilli(), Commands: []metadata.Command{c}}, nil, nil)[0]
+	require.NoError(p.t, r.Err)
+	return r
+}
+
+// agent opens the session of one that serves clients, and runs jobs.
+func (p *plane) agent(zone string, roles metadata.Roles, cpu float64) id.Session {
+	p.t.Helper()
+	r := p.apply(&metadata.OpenSession{
+		Instance: fmt.Sprint("agent ", len(p.loads)), Zone: zone, Roles: roles, Endpoints: []metadata.Endpoint{{Host: "h", Port: 1}},
+	})
+	session := r.Value.(metadata.OpenSessionResult).Session
+	p.loads[session], p.zones[session] = &api.Load{Cpu: cpu}, zone
+	return session
+}
+
+const serves = metadata.RoleProduce | metadata.RoleFetch
+
+// pass lets seconds pass, in which agents tell their loads.
+func (p *plane) pass(seconds int) {
+	for range seconds {
+		for session, l := range p.loads {
+			if !p.silent[session] {
+				p.table.Heard(session, p.zones[session], l, time.Now())
+			}
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+	}
+}
+
+func (p *plane) list() []Info {
+	p.t.Helper()
+	list, err := p.List()
+	require.NoError(p.t, err)
+	return list
+}
+
+// shows compares what is exported, without help and types.
+func (p *plane) shows(want string) {
+	p.t.Helper()
+	n := 0
+	for _, name := range []string{"freshet_zone_agents", "freshet_zone_desired_replicas", "freshet_zone_utilization_ratio"} {
+		count, err := testutil.GatherAndCount(p.registry, name)
+		require.NoError(p.t, err)
+		n += count
+	}
+	if want == "" {
+		require.Zero(p.t, n, "a replica that is not the owner exports no figures")
+		return
+	}
+	families, err := p.registry.Gather()
+	require.NoError(p.t, err)
+	var lines []string
+	for _, f := range families {
+		for _, m := range f.Metric {
+			lines = append(lines, fmt.Sprintf("%s{%s} %v", strings.TrimPrefix(f.GetName(), "freshet_zone_"), m.Label[0].GetValue(), m.GetGauge().GetValue()))
+		}
+	}
+	require.Equal(p.t, want, strings.Join(lines, "\n"))
+}
+
+func TestScaler_FiguresOfZones(t *testing.T) {
+	owned(t, func(p *plane) {
+		require.Empty(p.t, p.list(), "no zones yet")
+		p.agent("a", serves, 0.85)
+		draining := p.agent("a", serves|metadata.RoleJobs, 0.85)
+		p.agent("a", metadata.RoleJobs, 0.99) // clients are not sent to it
+		b := p.agent("b", serves, 0.6)
+		p.silent[b] = true
+		p.pass(2)
+		p.shows("agents{a} 2\nagents{b} 1\ndesired_replicas{a} 3\nutilization_ratio{a} 0.85")
+		list := p.list()
+		require.Len(p.t, list, 2)
+		require.Len(p.t, list[0].Loads, 2)
+		text, err := json.Marshal(list[1])
+		require.NoError(p.t, err)
+		require.JSONEq(p.t, `{"zone":"b","desired_replicas":null,"agents":1,"utilization":0,"reason":"silent","loads":[]}`, string(text))
+
+		delete(p.silent, b)
+		p.apply(&metadata.DrainSession{Session: draining})
+		p.pass(2)
+		p.shows("agents{a} 1\nagents{b} 1\ndesired_replicas{a} 3\ndesired_replicas{b} 1\nutilization_ratio{a} 0.85\nutilization_ratio{b} 0.6")
+	})
+}
+
+// An owner that was cut off stops exporting by itself, whoever is the owner now.
+func TestScaler_FencedOwnerExportsNothing(t *testing.T) {
+	owned(t, func(p *plane) {
+		p.agent("a", serves, 0.6)
+		p.pass(2)
+		p.shows("agents{a} 1\ndesired_replicas{a} 1\nutilization_ratio{a} 0.6")
+		p.mu.Lock()
+		p.fenced = true
+		p.mu.Unlock()
+		_, err := p.List()
+		require.ErrorIs(p.t, err, owner.ErrNotOwner)
+		p.pass(1)
+		p.shows("")
+		p.mu.Lock()
+		p.fenced = false
+		p.mu.Unlock()
+		p.pass(1)
+		p.shows("agents{a} 1\ndesired_replicas{a} 1\nutilization_ratio{a} 0.6")
+	})
+}
+
+func TestScaler_ZonesComeAndGo(t *testing.T) {
+	owned(t, func(p *plane) {
+		a := p.agent("a", serves, 0.6)
+		p.agent("b", serves, 0.6)
+		p.pass(60)
+		p.apply(&metadata.CloseSession{Session: a})
+		delete(p.loads, a)
+		p.pass(295)
+		p.shows("agents{a} 0\nagents{b} 1\ndesired_replicas{a} 1\ndesired_replicas{b} 1\nutilization_ratio{a} 0\nutilization_ratio{b} 0.6")
+		p.pass(10)
+		require.Equal(p.t, 0, *p.list()[0].Desired)
+		p.pass(300)
+		p.shows("agents{b} 1\ndesired_replicas{b} 1\nutilization_ratio{b} 0.6")
+		p.agent("a", serves, 0.3)
+		p.pass(2)
+		require.Equal(p.t, 1, *p.list()[0].Desired)
+	})
+}
+
+// The next tenure on the same replica begins without the figures of the one before.
+func TestScaler_NextTenure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := New(Config{})
+		require.NoError(t, err)
+		p := &plane{t: t, Scaler: s, registry: prometheus.NewRegistry(), state: metadata.New(), loads: map[id.Session]*api.Load{}, zones: map[id.Session]string{}}
+		p.tenure(func() {
+			p.agent("a", serves, 0.85)
+			p.pass(2)
+			require.Equal(t, 2, *p.list()[0].Desired)
+		})
+		p.tenure(func() {
+			require.Empty(t, p.list())
+			clear(p.loads)
+			p.pass(10)
+			require.Nil(t, p.list()[0].Desired, "nobody has told this owner anything")
+		})
+	})
+}
