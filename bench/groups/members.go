@@ -11,6 +11,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/freshet-io/freshet/bench/wire"
 )
 
 // The versions spoken: the last ones with the old headers.
@@ -50,7 +52,7 @@ type member struct {
 
 // line is a connection with the members on it.
 type line struct {
-	wire    *wire
+	wire    *wire.Conn
 	members []*member
 	result  heartbeatResult
 	took    []time.Duration
@@ -67,7 +69,7 @@ func runMembersRole(ctx context.Context, spec string, out io.Writer) error {
 	}
 	defer func() {
 		for _, l := range lines {
-			l.wire.close()
+			_ = l.wire.Close()
 		}
 	}()
 	joining, joinCtx := errgroup.WithContext(ctx)
@@ -94,7 +96,7 @@ func runMembersRole(ctx context.Context, spec string, out io.Writer) error {
 func (r membersRole) connect(ctx context.Context) ([]*line, error) {
 	lines := make([]*line, 0, r.Members*r.Lane)
 	for range r.Members * r.Lane {
-		w, err := dial(ctx, r.Address)
+		w, err := wire.Dial(ctx, r.Address)
 		if err != nil {
 			return lines, err
 		}
@@ -151,7 +153,7 @@ func (l *line) enter(ctx context.Context, m *member, size int) error {
 	subscription.Topics = []string{"bench"}
 	req.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "range", Metadata: subscription.AppendTo(nil)}}
 	joined := kmsg.NewPtrJoinGroupResponse()
-	if err := l.wire.ask(req, joined); err != nil {
+	if err := l.wire.Ask(req, joined); err != nil {
 		return err
 	}
 	m.id, m.generation = joined.MemberID, joined.Generation
@@ -170,7 +172,7 @@ func (l *line) sync(m *member, joined *kmsg.JoinGroupResponse) error {
 		})
 	}
 	resp := kmsg.NewPtrSyncGroupResponse()
-	if err := l.wire.ask(req, resp); err != nil {
+	if err := l.wire.Ask(req, resp); err != nil {
 		return err
 	}
 	if resp.ErrorCode != 0 {
@@ -184,7 +186,7 @@ func (l *line) leave(m *member) error {
 	req := kmsg.NewPtrLeaveGroupRequest()
 	req.Version, req.Group = leaveVersion, m.group
 	req.Members = []kmsg.LeaveGroupRequestMember{{MemberID: m.id}}
-	return l.wire.ask(req, kmsg.NewPtrLeaveGroupResponse())
+	return l.wire.Ask(req, kmsg.NewPtrLeaveGroupResponse())
 }
 
 // stay heartbeats for all members, evenly over the interval, until the context ends.
@@ -214,7 +216,7 @@ func (l *line) beat(m *member) (int16, error) {
 	req := kmsg.NewPtrHeartbeatRequest()
 	req.Version, req.Group, req.MemberID, req.Generation = heartbeatVersion, m.group, m.id, m.generation
 	resp := kmsg.NewPtrHeartbeatResponse()
-	err := l.wire.ask(req, resp)
+	err := l.wire.Ask(req, resp)
 	return resp.ErrorCode, err
 }
 
