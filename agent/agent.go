@@ -124,7 +124,7 @@ func (a *Agent) listen(ctx context.Context) error {
 func (a *Agent) openBucket(ctx context.Context) (err error) {
 	bucket := a.cfg.Bucket
 	if bucket == nil {
-		if bucket, err = open.Bucket(ctx, a.cfg.BucketURL); err != nil {
+		if bucket, err = open.Bucket(ctx, a.cfg.BucketURL, open.AllowOneZone(a.cfg.OneZoneDurability)); err != nil {
 			return fmt.Errorf("open bucket: %w", err)
 		}
 	}

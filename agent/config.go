@@ -35,6 +35,8 @@ type Config struct {
 
 	// BucketURL is where objects are; the same as the control plane's.
 	BucketURL string
+	// OneZoneDurability allows a bucket that keeps objects in one availability zone, and loses them with it.
+	OneZoneDurability bool
 	// Bucket is used instead of opening BucketURL if it is set; the agent closes it.
 	Bucket objstore.Bucket
 	// Hedge sends a second request to the object store when one takes longer than most do.

@@ -42,6 +42,7 @@ func newAgent(p process) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&s.BucketURL, "bucket", s.BucketURL, bucketHelp)
+	f.BoolVar(&s.OneZoneDurability, "one-zone-durability", s.OneZoneDurability, oneZoneHelp)
 	f.StringVar(&s.VirtualCluster, "virtual-cluster", s.VirtualCluster, "name of the virtual cluster to serve")
 	f.StringVar(&s.Zone, "zone", s.Zone, "availability zone this agent runs in; auto: ask the platform (ECS task metadata, instance metadata of AWS, GCP, Azure)")
 	f.Var(config.List(&s.ControlPlane), "control-plane", "host:port of control-plane replicas; one is enough to find the others")
@@ -59,6 +60,9 @@ func newAgent(p process) *cobra.Command {
 }
 
 const bucketHelp = "object store: s3://bucket/prefix?region=...&endpoint=...&path-style=true, or file:///directory for a single process"
+
+const oneZoneHelp = "allow a directory bucket (S3 Express One Zone), which keeps objects in one availability zone: " +
+	"acknowledged records are lost with that zone"
 
 // bindKafka adds the flags of what clients see.
 func bindKafka(f *pflag.FlagSet, s *agentSettings) {

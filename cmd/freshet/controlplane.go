@@ -31,6 +31,7 @@ type controlSettings struct {
 	log               logging.Config
 	memoryLimit       int64
 	bucketURL         string
+	oneZone           bool
 	etcd              etcdlog.ClientConfig
 	etcdTLS           tlsfiles.Files
 	forceEtcdTLS      bool
@@ -57,6 +58,7 @@ func newControlPlane(p process) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&s.bucketURL, "bucket", s.bucketURL, bucketHelp)
+	f.BoolVar(&s.oneZone, "one-zone-durability", s.oneZone, oneZoneHelp)
 	f.Var(config.List(&s.virtualClusters), "virtual-cluster", "names of the virtual clusters to serve")
 	f.Var(config.List(&s.agentKeys), "agent-key", "keys that agents may use, several while one is being replaced; better given in the environment")
 	f.StringVar(&s.ReplicaID, "replica-id", s.ReplicaID, "name of this replica, unique and the same over restarts; "+
@@ -118,16 +120,16 @@ func (s *controlSettings) run(ctx context.Context, p process) error {
 	}
 	memoryLimit(s.memoryLimit, availableMemory())
 	s.Registry = newRegistry()
+	bucket, err := open.Bucket(ctx, s.bucketURL, open.AllowOneZone(s.oneZone))
+	if err != nil {
+		return err
+	}
+	defer bucket.Close()
 	if s.Etcd, err = etcdlog.NewClient(s.etcd); err != nil {
 		return err
 	}
 	defer s.Etcd.Close()
 	s.checkEtcd(ctx, log)
-	bucket, err := open.Bucket(ctx, s.bucketURL)
-	if err != nil {
-		return err
-	}
-	defer bucket.Close()
 	s.Bucket = meter.New(bucket, s.Registry)
 	plane, err := controlplane.New(s.Config)
 	if err != nil {

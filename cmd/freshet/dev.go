@@ -39,6 +39,7 @@ func newDev(p process) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&d.DataDir, "data-dir", d.DataDir, "directory for everything; created if absent")
 	f.StringVar(&d.BucketURL, "bucket", d.BucketURL, bucketHelp+"; if not given, a directory under --data-dir")
+	f.BoolVar(&s.OneZoneDurability, "one-zone-durability", s.OneZoneDurability, oneZoneHelp)
 	f.StringVar(&s.Zone, "zone", s.Zone, "availability zone that clients are shown")
 	bindKafka(f, &s)
 	bindWriting(f, &s.Config)

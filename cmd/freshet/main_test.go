@@ -77,6 +77,19 @@ func TestRun_PartsTellAllThatIsMissing(t *testing.T) {
 }
 
 // TestHelp_EveryFlagIsExplained walks all commands: no flag without a sentence, none that shadows another.
+func TestRun_OneZoneDurabilityIsAskedForByName(t *testing.T) {
+	bucket := "--bucket=s3://records--use1-az4--x-s3?region=us-east-1&access-key=k&secret-key=s"
+	for _, args := range [][]string{
+		{"agent", "--control-plane", "127.0.0.1:1", "--agent-key", "k", "--virtual-cluster", "v", "--zone", "a", "--peer-listen", "none"},
+		{"controlplane", "--etcd", "127.0.0.1:1", "--agent-key", "k", "--virtual-cluster", "v"},
+		{"dev", "--data-dir", t.TempDir()},
+	} {
+		code, _, errs := command(t, nil, append(args, bucket, "--http-listen=127.0.0.1:0")...)
+		require.NotEqual(t, exitOK, code)
+		require.Contains(t, errs, "--one-zone-durability", args[0])
+	}
+}
+
 func TestHelp_EveryFlagIsExplained(t *testing.T) {
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {

@@ -58,7 +58,7 @@ func inspect(ctx context.Context, source bundleSource, name string, out io.Write
 
 // ListBundles writes the objects of a bucket, one a line: size, time, key.
 func ListBundles(ctx context.Context, c BundleConfig, s Streams) error {
-	b, err := open.Bucket(ctx, c.BucketURL)
+	b, err := open.Bucket(ctx, c.BucketURL, open.AllowOneZone(true))
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (c BundleConfig) source(ctx context.Context) (bundleSource, error) {
 	if c.BucketURL == "" {
 		return fileSource{}, nil
 	}
-	b, err := open.Bucket(ctx, c.BucketURL)
+	b, err := open.Bucket(ctx, c.BucketURL, open.AllowOneZone(true))
 	if err != nil {
 		return nil, err
 	}

@@ -84,7 +84,7 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer unlock()
-	bucket, err := open.Bucket(ctx, cfg.BucketURL)
+	bucket, err := open.Bucket(ctx, cfg.BucketURL, open.AllowOneZone(cfg.Agent.OneZoneDurability))
 	if err != nil {
 		return err
 	}

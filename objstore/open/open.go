@@ -6,6 +6,8 @@
 //
 // Credentials for S3 come from the AWS SDK's default chain unless the URL has them. Any URL takes
 // latency=s3-standard or latency=s3-express (package latency), with latency-seed=n to repeat a run.
+//
+// A bucket that keeps objects in one availability zone is opened only by those who allow it (AllowOneZone).
 package open
 
 import (
@@ -24,8 +26,26 @@ import (
 	"github.com/freshet-io/freshet/objstore/s3"
 )
 
-// Bucket opens the bucket at the URL. It makes no request to an S3 store yet. The error does not show secrets.
-func Bucket(ctx context.Context, rawURL string) (objstore.Bucket, error) {
+// ErrOneZone refuses a bucket whose objects are lost with one availability zone: acknowledged records are as durable as
+// the bucket (I1), so that has to be asked for by name.
+var ErrOneZone = errors.New("a directory bucket (S3 Express One Zone) keeps objects in one availability zone, and acknowledged records " +
+	"are lost with it: give --one-zone-durability if that is wanted")
+
+// Option changes what Bucket opens.
+type Option func(*options)
+
+type options struct{ oneZone bool }
+
+// AllowOneZone opens buckets that keep objects in one availability zone too, if allowed is true.
+func AllowOneZone(allowed bool) Option { return func(o *options) { o.oneZone = allowed } }
+
+// Bucket opens the bucket at the URL. It makes no request to an S3 store yet. The error does not show secrets; it is
+// ErrOneZone for a bucket that was not allowed.
+func Bucket(ctx context.Context, rawURL string, opts ...Option) (objstore.Bucket, error) {
+	var allowed options
+	for _, opt := range opts {
+		opt(&allowed)
+	}
 	u, err := url.Parse(rawURL)
 	if err != nil {
 		var parse *url.Error // it repeats the URL, with its secrets
@@ -38,19 +58,22 @@ func Bucket(ctx context.Context, rawURL string) (objstore.Bucket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bucket URL: %w", err)
 	}
-	b, err := provider(ctx, u)
+	b, err := provider(ctx, u, allowed)
 	if err != nil {
 		return nil, fmt.Errorf("bucket URL %s: %w", Redact(rawURL), err)
 	}
 	return slow(b), nil
 }
 
-func provider(ctx context.Context, u *url.URL) (objstore.Bucket, error) {
+func provider(ctx context.Context, u *url.URL, allowed options) (objstore.Bucket, error) {
 	switch u.Scheme {
 	case "s3":
 		config, err := s3.ParseURL(u)
 		if err != nil {
 			return nil, err
+		}
+		if s3.IsDirectory(config.Bucket) && !allowed.oneZone {
+			return nil, ErrOneZone
 		}
 		return s3.New(ctx, config)
 	case "file":

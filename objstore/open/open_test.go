@@ -53,6 +53,27 @@ func TestBucket_Faults(t *testing.T) {
 	}
 }
 
+func TestBucket_OneZoneIsAskedForByName(t *testing.T) {
+	for _, name := range []string{"records--use1-az4--x-s3", "records--euw1-az1--xa-s3"} {
+		raw := "s3://" + name + "/prefix?region=us-east-1&access-key=k&secret-key=s"
+		for _, opts := range [][]open.Option{nil, {open.AllowOneZone(false)}} {
+			_, err := open.Bucket(t.Context(), raw, opts...)
+			require.ErrorIs(t, err, open.ErrOneZone)
+			require.ErrorContains(t, err, "--one-zone-durability")
+		}
+		_, err := open.Bucket(t.Context(), raw+"&latency=s3-express")
+		require.ErrorIs(t, err, open.ErrOneZone, "a model around it makes it no safer")
+		b, err := open.Bucket(t.Context(), raw, open.AllowOneZone(true))
+		require.NoError(t, err)
+		require.NoError(t, b.Close())
+	}
+	for _, name := range []string{"records", "x-s3", "records--x-s3-old"} {
+		b, err := open.Bucket(t.Context(), "s3://"+name+"?region=us-east-1&access-key=k&secret-key=s")
+		require.NoError(t, err, name)
+		require.NoError(t, b.Close())
+	}
+}
+
 func TestErrorsAndRedactHideSecrets(t *testing.T) {
 	for _, raw := range []string{
 		"s3://b?access-key=k&secret-key=hush&bad=1", "s3://b:x?secret-key=hush", "gs://b?secret-key=hush", "s3://user:hush@b?bad=1",

@@ -4,6 +4,9 @@
 // caller's buffers without copying them (payload). An upload in parts is a multipart upload with a CRC-32C for each part
 // and for the whole (full object), completed with If-None-Match: * too; stores that refuse that header there are asked by
 // HEAD first (upload). Nothing is retried.
+//
+// Directory buckets (S3 Express One Zone, IsDirectory) are used by the same requests, signed with the key of a session that
+// the SDK opens and renews (CreateSession). They list in no order, which is made up for (directory).
 package s3
 
 import (
@@ -34,6 +37,7 @@ type Bucket struct {
 	name   *string
 	prefix string // empty, or ending in a slash
 
+	isDirectory   bool        // lists in no order, see listDirectory
 	singleDeletes atomic.Bool // the store knows no DeleteObjects
 	plainComplete atomic.Bool // the store takes no If-None-Match when an upload is completed
 }
@@ -50,7 +54,7 @@ func New(ctx context.Context, config Config) (*Bucket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("s3 bucket %s: %w", config.Bucket, err)
 	}
-	b := &Bucket{client: awss3.New(options), http: client, name: aws.String(config.Bucket)}
+	b := &Bucket{client: awss3.New(options), http: client, name: aws.String(config.Bucket), isDirectory: IsDirectory(config.Bucket)}
 	if config.Prefix != "" {
 		b.prefix = config.Prefix + "/"
 	}
@@ -153,6 +157,9 @@ func (b *Bucket) List(ctx context.Context, prefix, startAfter string, limit int)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("list %s: %w", prefix, err)
+	}
+	if b.isDirectory {
+		return b.listDirectory(ctx, prefix, startAfter, limit)
 	}
 	input := &awss3.ListObjectsV2Input{
 		Bucket: b.name, Prefix: b.key(prefix), MaxKeys: aws.Int32(int32(limit)),

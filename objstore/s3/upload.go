@@ -126,6 +126,9 @@ func (b *Bucket) Uploads(ctx context.Context, prefix, startAfter string, limit i
 	if err := errors.Join(ctx.Err(), objstore.CheckLimit(limit)); err != nil {
 		return nil, fmt.Errorf("list uploads %s: %w", prefix, err)
 	}
+	if b.isDirectory {
+		return b.uploadsOfDirectory(ctx, prefix, startAfter, limit)
+	}
 	input := &awss3.ListMultipartUploadsInput{Bucket: b.name, Prefix: b.key(prefix), MaxUploads: aws.Int32(int32(limit))}
 	if startAfter != "" {
 		input.KeyMarker = b.key(startAfter)
@@ -143,9 +146,14 @@ func (b *Bucket) Uploads(ctx context.Context, prefix, startAfter string, limit i
 	if !aws.ToBool(out.IsTruncated) {
 		return page, nil
 	}
-	// The last key's uploads may go on in the next page, which begins after that key.
+	return wholeKeys(page), nil
+}
+
+// wholeKeys leaves out the last key of a page, if it is not the only one: its uploads may go on in the next page, which
+// begins after that key.
+func wholeKeys(page []objstore.UploadInfo) []objstore.UploadInfo {
 	if whole := objstore.DropLastKey(page); len(whole) > 0 {
-		return whole, nil
+		return whole
 	}
-	return page, nil
+	return page
 }
