@@ -1,8 +1,14 @@
-// Package latency measures how long an idle agent takes to acknowledge a single record, next to what the object store
-// took for that record's PUT. The difference is Freshet's own: linger, commit through etcd, scheduling. Everything runs
-// in one process, as `freshet dev` does, over a bucket in memory that is as slow as a model says (objstore/latency); the
-// PUT budget is production's, and records come slower than it, since with more of them latency is the budget's. PUTs are
-// not hedged: each record has one PUT, and medians do not depend on it.
+// Package latency measures how long producers wait for their acknowledgement, and how long records take to a consumer, over
+// a bucket that is as slow as a model of an object store says (objstore/latency): idle and under load, for several PUT
+// budgets, each beside what the design allows, and beside what that many PUTs cost.
+//
+// Everything of Freshet runs in one process, as `freshet dev` does, over a bucket in memory. Background jobs are off: they
+// would read the bucket, which forgets what is no longer read. Producers are idempotent and have at most five requests in
+// flight, as clients do by default; so that this is no bound of what is measured, many of them take turns, each handing in a
+// burst of records every burstEvery, and records of a burst share a batch.
+//
+// Every record is numbered. At the end each was acknowledged once, with the offset at which the consumer found it, and the
+// consumer found it once; else the run fails.
 package latency
 
 import (
@@ -10,46 +16,72 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"slices"
-	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/zap"
-	"golang.org/x/sync/errgroup"
 
-	"github.com/freshet-io/freshet/agent"
-	"github.com/freshet-io/freshet/internal/dev"
-	"github.com/freshet-io/freshet/objstore"
+	"github.com/freshet-io/freshet/bench/tco/catalog"
 	model "github.com/freshet-io/freshet/objstore/latency"
-	"github.com/freshet-io/freshet/objstore/mem"
 )
 
-// Config of a run.
+// Names of models, as of objstore/latency.
+const (
+	ModelStandard = "s3-standard"
+	ModelExpress  = "s3-express"
+)
+
+// Config of a run, which measures every combination of model, budget and load.
 type Config struct {
-	Records  int           // measured; default 200
-	Interval time.Duration // mean time between them, drawn from half to one and a half of it; default 400 ms
-	Bytes    int           // of a record; default 1024
-	Model    string        // of the object store; default s3-standard
-	Seed     uint64        // of model and intervals; default 1
-	Out      io.Writer     // default: standard output
-	Log      *zap.Logger   // default: none
+	Models      []string              // default: both
+	Budgets     []float64             // PUTs a second; default: what the bounds of each model are stated for (DefaultBudgets)
+	Loads       []int64               // bytes a second, 0 for idle; default 0, 10 and 60 MiB/s
+	Duration    time.Duration         // of each measurement; default 20 s
+	WarmUp      time.Duration         // before each; default 3 s
+	RecordBytes int                   // default 1024
+	Partitions  int                   // default 16
+	Producers   int                   // of loads; default 64
+	Hedge       bool                  // send slow PUTs a second time, as agents do by default
+	Seed        uint64                // of models and idle intervals; default 1
+	Chart       string                // file to draw a chart into, by its ending: .svg, .png, .html; "": none
+	Out         io.Writer             // default: standard output
+	Log         *zap.Logger           // default: none
+	Progress    func(Point, *Figures) // told of each measurement; default: nobody
 }
+
+// DefaultBudgets are the PUT budgets that latencies over a model are stated for.
+func DefaultBudgets(model string) []float64 {
+	if model == ModelExpress {
+		return []float64{40}
+	}
+	return []float64{4, 8, 16}
+}
+
+const mib = 1 << 20
 
 // ApplyDefaults fills what is zero.
 func (c *Config) ApplyDefaults() {
-	setDefault(&c.Records, 200)
-	setDefault(&c.Interval, 400*time.Millisecond)
-	setDefault(&c.Bytes, 1024)
-	setDefault(&c.Model, "s3-standard")
+	if len(c.Models) == 0 {
+		c.Models = []string{ModelStandard, ModelExpress}
+	}
+	if len(c.Loads) == 0 {
+		c.Loads = []int64{0, 10 * mib, 60 * mib}
+	}
+	setDefault(&c.Duration, 20*time.Second)
+	setDefault(&c.WarmUp, 3*time.Second)
+	setDefault(&c.RecordBytes, 1024)
+	setDefault(&c.Partitions, 16)
+	setDefault(&c.Producers, 64)
 	setDefault(&c.Seed, 1)
 	if c.Out == nil {
 		c.Out = os.Stdout
 	}
 	if c.Log == nil {
 		c.Log = zap.NewNop()
+	}
+	if c.Progress == nil {
+		c.Progress = func(Point, *Figures) {}
 	}
 }
 
@@ -60,146 +92,106 @@ func setDefault[T comparable](p *T, v T) {
 	}
 }
 
-// Result is what each record took, and its PUT, in the same order.
-type Result struct{ Produce, Put []time.Duration }
+// Validate reports all faults at once.
+func (c *Config) Validate() error {
+	var faults []error
+	for _, name := range c.Models {
+		_, err := model.Preset(name)
+		faults = append(faults, err)
+	}
+	for _, budget := range c.Budgets {
+		if budget <= 0 {
+			faults = append(faults, fmt.Errorf("a PUT budget of %g a second", budget))
+		}
+	}
+	for _, load := range c.Loads {
+		if load < 0 || load > 0 && load < int64(c.RecordBytes) {
+			faults = append(faults, fmt.Errorf("a load of %d bytes a second is less than one record", load))
+		}
+	}
+	if c.RecordBytes < headBytes {
+		faults = append(faults, fmt.Errorf("records of %d bytes hold no number and time: want %d", c.RecordBytes, headBytes))
+	}
+	if c.Duration <= 0 || c.WarmUp < 0 || c.Partitions <= 0 || c.Producers <= 0 {
+		faults = append(faults, errors.New("duration, partitions and producers are positive, the warm-up is not negative"))
+	}
+	return errors.Join(append(faults, checkChart(c.Chart))...)
+}
 
-// Percentile gives the q-quantile (0 to 1) of durations; they need not be sorted.
-func Percentile(ds []time.Duration, q float64) time.Duration {
+// Point is one combination that is measured.
+type Point struct {
+	Model  string
+	Budget float64 // PUTs a second
+	Load   int64   // bytes a second of values; 0: one record at a time, slower than the budget
+}
+
+// points are all combinations.
+func (c *Config) points() (points []Point) {
+	for _, name := range c.Models {
+		budgets := c.Budgets
+		if len(budgets) == 0 {
+			budgets = DefaultBudgets(name)
+		}
+		for _, budget := range budgets {
+			for _, load := range c.Loads {
+				points = append(points, Point{Model: name, Budget: budget, Load: load})
+			}
+		}
+	}
+	return points
+}
+
+// Run measures all points, one after the other, and prints them as a table. Figures over their bounds are marked and are
+// no error; the error is of a run that failed, or of records that were lost, doubled or misplaced.
+func Run(ctx context.Context, cfg Config) ([]*Figures, error) {
+	cfg.ApplyDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	prices, err := catalog.LoadPrices("")
+	if err != nil {
+		return nil, fmt.Errorf("prices: %w", err)
+	}
+	var all []*Figures
+	for _, p := range cfg.points() {
+		price, err := priceOf(prices, p.Model)
+		if err != nil {
+			return nil, err
+		}
+		f, err := measure(ctx, &cfg, p)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", p, err)
+		}
+		f.USDPuts, f.USDBytes = price.month(f.Puts, f.Rate)
+		cfg.Progress(p, f)
+		all = append(all, f)
+	}
+	if err := printTable(cfg.Out, all); err != nil {
+		return nil, err
+	}
+	if cfg.Chart == "" {
+		return all, nil
+	}
+	return all, writeChart(cfg.Chart, all)
+}
+
+// String names the point.
+func (p Point) String() string {
+	return fmt.Sprintf("%s, %g PUTs/s, %s", p.Model, p.Budget, p.load())
+}
+
+func (p Point) load() string {
+	if p.Load == 0 {
+		return "idle"
+	}
+	return fmt.Sprintf("%g MiB/s", float64(p.Load)/mib)
+}
+
+// quantile gives the q-quantile (0 to 1) of durations, which it sorts.
+func quantile(ds []time.Duration, q float64) time.Duration {
 	if len(ds) == 0 {
 		return 0
 	}
-	sorted := slices.Sorted(slices.Values(ds))
-	return sorted[int(q*float64(len(sorted)-1)+0.5)]
-}
-
-const warmUp = 5 // records before those that are measured: connections, topic, producer id
-
-// Run measures and prints percentiles. The last line is the difference of the medians in milliseconds.
-func Run(ctx context.Context, cfg Config) (*Result, error) {
-	cfg.ApplyDefaults()
-	preset, err := model.Preset(cfg.Model)
-	if err != nil {
-		return nil, err
-	}
-	dir, err := os.MkdirTemp("", "freshet-bench-")
-	if err != nil {
-		return nil, fmt.Errorf("make directory: %w", err)
-	}
-	defer os.RemoveAll(dir)
-	bucket := &timedBucket{Bucket: model.New(mem.New(), preset, cfg.Seed)}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	greeting, greeted := io.Pipe()
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		defer greeted.Close()
-		return dev.Run(ctx, dev.Config{
-			DataDir: dir, BucketURL: "mem://", Out: greeted, Program: "freshet", Log: cfg.Log, Agent: agent.Config{
-				Bucket: bucket, Listen: []string{"127.0.0.1:0"}, HTTPListen: "127.0.0.1:0",
-				MemoryLimit: 512 << 20, AutoCreateTopics: true,
-			},
-		})
-	})
-	var result *Result
-	group.Go(func() (err error) {
-		defer cancel()
-		var address string
-		if _, err := fmt.Fscanf(greeting, "freshet is ready, bootstrap address %s\n", &address); err != nil {
-			return fmt.Errorf("start: %w", err)
-		}
-		go func() { _, _ = io.Copy(io.Discard, greeting) }() // ends when dev.Run does
-		result, err = produce(ctx, cfg, address, bucket)
-		return err
-	})
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
-	result.print(cfg.Out)
-	return result, nil
-}
-
-// produce sends one record at a time.
-func produce(ctx context.Context, cfg Config, address string, bucket *timedBucket) (*Result, error) {
-	client, err := kgo.NewClient(
-		kgo.SeedBrokers(address), kgo.DefaultProduceTopic("latency"), kgo.ProducerLinger(0), kgo.AllowAutoTopicCreation(),
-		kgo.ProducerBatchCompression(kgo.NoCompression()),
-	)
-	if err != nil {
-		return nil, fmt.Errorf("make client: %w", err)
-	}
-	defer client.Close()
-	rng := rand.New(rand.NewPCG(cfg.Seed, cfg.Seed))
-	r := &Result{}
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for i := range warmUp + cfg.Records {
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-		timer.Reset(cfg.Interval/2 + time.Duration(rng.Int64N(int64(cfg.Interval))))
-		bucket.take()
-		value := make([]byte, cfg.Bytes)
-		for j := range value {
-			value[j] = byte(rng.Uint32())
-		}
-		began := time.Now()
-		if err := client.ProduceSync(ctx, &kgo.Record{Value: value}).FirstErr(); err != nil {
-			return nil, fmt.Errorf("produce: %w", err)
-		}
-		took := time.Since(began)
-		puts := bucket.take()
-		if len(puts) == 0 {
-			return nil, errors.New("a record was acknowledged without a PUT")
-		}
-		if i >= warmUp {
-			r.Produce, r.Put = append(r.Produce, took), append(r.Put, slices.Min(puts))
-		}
-	}
-	return r, nil
-}
-
-func (r *Result) print(w io.Writer) {
-	ms := func(ds []time.Duration, q float64) float64 { return float64(Percentile(ds, q).Microseconds()) / 1000 }
-	own := make([]time.Duration, len(r.Produce))
-	for i := range own {
-		own[i] = r.Produce[i] - r.Put[i]
-	}
-	fmt.Fprintf(w, "%d records\n%-22s %8s %8s %8s\n", len(r.Produce), "ms", "p50", "p90", "p99")
-	for _, line := range []struct {
-		what string
-		ds   []time.Duration
-	}{{"produce", r.Produce}, {"its PUT", r.Put}, {"produce less its PUT", own}} {
-		fmt.Fprintf(w, "%-22s %8.1f %8.1f %8.1f\n", line.what, ms(line.ds, 0.5), ms(line.ds, 0.9), ms(line.ds, 0.99))
-	}
-	fmt.Fprintf(w, "idle_p50_over_put_ms %.1f\n", ms(r.Produce, 0.5)-ms(r.Put, 0.5))
-}
-
-// timedBucket notes how long each PUT took.
-type timedBucket struct {
-	objstore.Bucket
-	mu   sync.Mutex
-	puts []time.Duration
-}
-
-// Put notes its duration.
-func (b *timedBucket) Put(ctx context.Context, key string, body objstore.Body) error {
-	began := time.Now()
-	err := b.Bucket.Put(ctx, key, body)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if err == nil {
-		b.puts = append(b.puts, time.Since(began))
-	}
-	return err
-}
-
-// take gives the durations since the last take.
-func (b *timedBucket) take() []time.Duration {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	puts := b.puts
-	b.puts = nil
-	return puts
+	slices.Sort(ds)
+	return ds[int(q*float64(len(ds)-1)+0.5)]
 }

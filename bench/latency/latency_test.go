@@ -2,32 +2,120 @@ package latency
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/freshet-io/freshet/bench/tco/catalog"
 )
 
 func TestRun_EveryRecordWaitsForItsPut(t *testing.T) {
 	var out bytes.Buffer
-	r, err := Run(t.Context(), Config{Records: 10, Interval: 260 * time.Millisecond, Model: "s3-express", Out: &out})
+	chart := filepath.Join(t.TempDir(), "chart.html")
+	all, err := Run(t.Context(), Config{
+		Models: []string{ModelExpress}, Loads: []int64{0, mib}, Producers: 8,
+		WarmUp: 300 * time.Millisecond, Duration: time.Second, Chart: chart, Out: &out,
+	})
 	require.NoError(t, err)
-	require.Len(t, r.Produce, 10)
-	for i := range r.Produce {
-		require.GreaterOrEqual(t, r.Put[i], time.Millisecond, "the model's store is slow")
-		require.Greater(t, r.Produce[i], r.Put[i], "no answer before the record is durable (I1)")
+	require.Len(t, all, 2)
+	for _, f := range all {
+		require.Positive(t, f.Records)
+		require.Greater(t, f.PutP50, time.Millisecond, "the model's store is slow")
+		require.Greater(t, f.Produce.P99, f.PutP50, "no answer before the record is durable (I1)")
+		require.Greater(t, f.EndToEnd.P99, f.PutP50, "and no read")
+		require.LessOrEqual(t, f.Seals, 2*f.Budget, "the budget, and a second of it at once")
+		require.Positive(t, f.USDPuts)
+		require.Regexp(t, `s3-express +40 +`+f.load()+` +`, out.String())
 	}
-	require.Regexp(t, `idle_p50_over_put_ms \d+\.\d\n$`, out.String())
+	require.InEpsilon(t, mib, all[1].Rate, 0.3)
+	page, err := os.ReadFile(chart)
+	require.NoError(t, err)
+	require.Contains(t, string(page), "<svg")
+	require.Contains(t, string(page), "1 MiB/s, p99")
 	t.Log("\n" + out.String())
 }
 
-func TestPercentile(t *testing.T) {
-	require.Zero(t, Percentile(nil, 0.5))
+func TestConfig_ReportsAllFaults(t *testing.T) {
+	_, err := Run(t.Context(), Config{Models: []string{"tape"}, Budgets: []float64{-1}, Loads: []int64{5}, RecordBytes: 8, Chart: "x.gif"})
+	for _, fault := range []string{`"tape"`, "budget of -1", "5 bytes a second", "8 bytes hold no number", `"x.gif"`} {
+		require.ErrorContains(t, err, fault)
+	}
+}
+
+func TestFigures_Bounds(t *testing.T) {
+	msec := time.Millisecond
+	idle := Figures{Point: Point{Model: ModelStandard, Budget: 4}, PutP50: 60 * msec, Seals: 2}
+	require.Equal(t, 90*msec, idle.Bounds().Produce.P50)
+	loaded := Figures{Point: Point{Model: ModelStandard, Budget: 4, Load: mib}, PutP50: 100 * msec, Seals: 4}
+	require.Equal(t, Bounds{Quantiles{245 * msec, 500 * msec}, Quantiles{500 * msec, 900 * msec}}, loaded.Bounds())
+	express := Figures{Point: Point{Model: ModelExpress, Budget: 40, Load: mib}, PutP50: 8 * msec, Seals: 40}
+	require.Equal(t, Quantiles{40 * msec, 80 * msec}, express.Bounds().Produce)
+	require.Equal(t, "91.0 (90.0)!", beside(91*msec, idle.Bounds().Produce.P50))
+}
+
+func TestPrices_OfAMonth(t *testing.T) {
+	prices, err := catalog.LoadPrices("")
+	require.NoError(t, err)
+	standard, err := priceOf(prices, ModelStandard)
+	require.NoError(t, err)
+	puts, bytes := standard.month(4, mib)
+	require.InDelta(t, 52.56, puts, 0.01, "4 x 2,628,000 x 0.000005")
+	require.Zero(t, bytes)
+	express, err := priceOf(prices, ModelExpress)
+	require.NoError(t, err)
+	puts, bytes = express.month(40, 10*mib)
+	require.InDelta(t, 118.79, puts, 0.01, "40 x 2,628,000 x 0.00000113")
+	require.InDelta(t, 82.13, bytes, 0.01, "10 / 1,024 x 2,628,000 x 0.0032")
+}
+
+func TestLedger_FindsWhatIsWrong(t *testing.T) {
+	record := func(l *ledger, partition int32, offset int64) *kgo.Record {
+		r := &kgo.Record{Partition: partition, Offset: offset, Value: make([]byte, headBytes)}
+		require.NoError(t, l.number(r.Value))
+		return r
+	}
+	found := func(r *kgo.Record, offset int64) kgo.Fetches {
+		copied := *r
+		copied.Offset = offset
+		return kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: topic, Partitions: []kgo.FetchPartition{{Records: []*kgo.Record{&copied}}}}}}}
+	}
+	for name, c := range map[string]struct {
+		act   func(l *ledger, r *kgo.Record)
+		fault string
+	}{
+		"all well":         {func(l *ledger, r *kgo.Record) { l.acknowledged(r, nil); l.read(found(r, 7)) }, ""},
+		"not acknowledged": {func(l *ledger, r *kgo.Record) { l.read(found(r, 7)) }, "acknowledged at nowhere"},
+		"lost":             {func(l *ledger, r *kgo.Record) { l.acknowledged(r, nil) }, "read at nowhere"},
+		"misplaced":        {func(l *ledger, r *kgo.Record) { l.acknowledged(r, nil); l.read(found(r, 8)) }, "read at partition 3 offset 8"},
+		"doubled": {func(l *ledger, r *kgo.Record) {
+			l.acknowledged(r, nil)
+			l.read(found(r, 7))
+			l.read(found(r, 9))
+		}, "at partition 3 offset 7 and partition 3 offset 9"},
+	} {
+		l := newLedger(0)
+		r := record(l, 3, 7)
+		c.act(l, r)
+		if c.fault == "" {
+			require.NoError(t, l.check(), name)
+			continue
+		}
+		require.ErrorIs(t, l.check(), errRecords, name)
+		require.ErrorContains(t, l.check(), c.fault, name)
+	}
+}
+
+func TestQuantile(t *testing.T) {
+	require.Zero(t, quantile(nil, 0.5))
 	var ds []time.Duration
 	for i := range 101 {
 		ds = append(ds, time.Duration(100-i))
 	}
-	require.EqualValues(t, 50, Percentile(ds, 0.5))
-	require.EqualValues(t, 99, Percentile(ds, 0.99))
-	require.EqualValues(t, 100, Percentile(ds, 1))
+	require.EqualValues(t, 50, quantile(ds, 0.5))
+	require.EqualValues(t, 99, quantile(ds, 0.99))
+	require.EqualValues(t, 100, quantile(ds, 1))
 }

@@ -1,0 +1,218 @@
+package latency
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/freshet-io/freshet/agent"
+	"github.com/freshet-io/freshet/internal/dev"
+	model "github.com/freshet-io/freshet/objstore/latency"
+	"github.com/freshet-io/freshet/objstore/mem"
+)
+
+const (
+	topic       = "latency"
+	agentMemory = 1 << 30
+	// readyLimit bounds how long an agent takes to serve a new topic, and drainLimit how long what was acknowledged takes to
+	// the consumer at the end.
+	readyLimit = 30 * time.Second
+	drainLimit = 15 * time.Second
+)
+
+// measure starts an agent of its own for the point.
+func measure(ctx context.Context, cfg *Config, p Point) (*Figures, error) {
+	preset, err := model.Preset(p.Model)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "freshet-bench-")
+	if err != nil {
+		return nil, fmt.Errorf("make directory: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	store := mem.New()
+	bucket := &putBucket{Bucket: model.New(store, preset, cfg.Seed), store: store}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	greeting, greeted := io.Pipe()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		defer greeted.Close()
+		return dev.Run(ctx, dev.Config{
+			DataDir: dir, BucketURL: "mem://", Out: greeted, Program: "freshet", Log: cfg.Log, Agent: agent.Config{
+				Bucket: bucket, Hedge: cfg.Hedge, PutBudget: p.Budget, Listen: []string{"127.0.0.1:0"}, HTTPListen: "127.0.0.1:0",
+				MemoryLimit: agentMemory, Roles: []string{agent.RoleProduce, agent.RoleFetch},
+			},
+		})
+	})
+	var figures *Figures
+	group.Go(func() (err error) {
+		defer cancel()
+		var address string
+		if _, err := fmt.Fscanf(greeting, "freshet is ready, bootstrap address %s\n", &address); err != nil {
+			return fmt.Errorf("start: %w", err)
+		}
+		go func() { _, _ = io.Copy(io.Discard, greeting) }() // ends when dev.Run does
+		run := run{cfg: cfg, point: p, address: address, bucket: bucket}
+		figures, err = run.measure(ctx)
+		return err
+	})
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	return figures, nil
+}
+
+// run is the clients of one measurement.
+type run struct {
+	cfg     *Config
+	point   Point
+	address string
+	bucket  *putBucket
+	ledger  *ledger
+}
+
+// measure produces and consumes for the warm-up and the duration, and checks every record.
+func (r *run) measure(ctx context.Context) (*Figures, error) {
+	consumer, err := r.prepare(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer consumer.Close()
+	r.ledger = newLedger(r.cfg.WarmUp)
+	group, ctx := errgroup.WithContext(ctx)
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	group.Go(func() error { return r.follow(reading, consumer) })
+	var seen puts
+	group.Go(func() error {
+		defer stop()
+		var err error
+		if seen, err = r.produceMeasured(ctx); err != nil {
+			return err
+		}
+		return r.awaitConsumer(ctx)
+	})
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	if err := r.ledger.check(); err != nil {
+		return nil, err
+	}
+	return r.figures(seen)
+}
+
+func (r *run) figures(seen puts) (*Figures, error) {
+	if len(seen.durations) == 0 || r.ledger.measured == 0 {
+		return nil, errors.New("nothing was acknowledged in the time measured")
+	}
+	f := &Figures{Point: r.point, Records: r.ledger.measured, PutP50: quantile(seen.durations, 0.5)}
+	seconds := r.cfg.Duration.Seconds()
+	f.Rate, f.Seals, f.Puts = float64(r.ledger.bytes)/seconds, float64(seen.bundles)/seconds, float64(seen.begun)/seconds
+	f.Produce, f.EndToEnd = r.ledger.quantiles()
+	return f, nil
+}
+
+// produceMeasured produces and gives the PUTs of the time measured.
+func (r *run) produceMeasured(ctx context.Context) (seen puts, err error) {
+	producing, stop := context.WithTimeout(ctx, r.cfg.WarmUp+r.cfg.Duration)
+	defer stop()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		if r.point.Load == 0 {
+			return r.idle(ctx, producing)
+		}
+		return r.load(ctx, producing)
+	})
+	group.Go(func() error {
+		err := sleep(ctx, r.cfg.WarmUp)
+		r.bucket.take()
+		err = errors.Join(err, sleep(ctx, r.cfg.Duration))
+		seen = r.bucket.take()
+		return err
+	})
+	err = group.Wait()
+	return seen, err
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// prepare makes the topic and a consumer at its end.
+func (r *run) prepare(ctx context.Context) (*kgo.Client, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, readyLimit, errors.New("the agent did not get ready"))
+	defer cancel()
+	admin, err := r.client()
+	if err != nil {
+		return nil, err
+	}
+	defer admin.Close()
+	if _, err := kadm.NewClient(admin).CreateTopic(ctx, int32(r.cfg.Partitions), -1, nil, topic); err != nil {
+		return nil, fmt.Errorf("create topic: %w", err)
+	}
+	from := map[int32]kgo.Offset{}
+	for p := range r.cfg.Partitions {
+		from[int32(p)] = kgo.NewOffset().At(0)
+	}
+	return r.client(kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}))
+}
+
+// client has no compression: records do not compress.
+func (r *run) client(opts ...kgo.Opt) (*kgo.Client, error) {
+	client, err := kgo.NewClient(append([]kgo.Opt{
+		kgo.SeedBrokers(r.address), kgo.DefaultProduceTopic(topic), kgo.ProducerBatchCompression(kgo.NoCompression()),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()),
+	}, opts...)...)
+	if err != nil {
+		return nil, fmt.Errorf("make client: %w", err)
+	}
+	return client, nil
+}
+
+// follow enters what the consumer finds.
+func (r *run) follow(ctx context.Context, client *kgo.Client) error {
+	for {
+		fetches := client.PollFetches(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err := fetches.Err(); err != nil {
+			return fmt.Errorf("consume: %w", err)
+		}
+		r.ledger.read(fetches)
+	}
+}
+
+// awaitConsumer waits until the consumer has found everything; what it lacks after the limit is told by the ledger.
+func (r *run) awaitConsumer(ctx context.Context) error {
+	limit := time.NewTimer(drainLimit)
+	defer limit.Stop()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !r.ledger.complete() {
+		select {
+		case <-tick.C:
+		case <-limit.C:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
