@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync/atomic"
 
 	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/agent/cache"
 	"github.com/freshet-io/freshet/agent/edge"
 	"github.com/freshet-io/freshet/agent/fetch"
+	"github.com/freshet-io/freshet/agent/load"
 	"github.com/freshet-io/freshet/agent/peer"
 	"github.com/freshet-io/freshet/agent/slab"
 	"github.com/freshet-io/freshet/agent/view"
@@ -22,6 +24,7 @@ import (
 	"github.com/freshet-io/freshet/objstore/hedge"
 	"github.com/freshet-io/freshet/objstore/meter"
 	"github.com/freshet-io/freshet/objstore/open"
+	"github.com/freshet-io/freshet/objstore/price"
 )
 
 // Agent is one agent process's parts, built but not running.
@@ -35,6 +38,7 @@ type Agent struct {
 	peerAddress string
 
 	bucket    objstore.Bucket
+	requests  *meter.Bucket // below bucket
 	zone      *peer.Zone   // nil: bytes are not shared
 	peers     *peer.Server // nil with it
 	session   *client.Session
@@ -45,6 +49,8 @@ type Agent struct {
 	fetcher   *fetch.Fetcher
 	edge      *edge.Server
 	http      *adminhttp.Server
+	load      *load.Meter
+	produced  atomic.Int64 // bytes of the batches that clients sent
 }
 
 // New builds an agent and opens its listeners, so that addresses in use are a fault at once. Nothing else happens
@@ -64,7 +70,7 @@ func New(ctx context.Context, cfg Config) (_ *Agent, err error) {
 		return nil, err
 	}
 	for _, build := range []func(context.Context) error{
-		a.listen, a.openBucket, a.buildPeers, a.buildSession, a.buildWriter, a.buildReader, a.buildJobs, a.buildEdge, a.buildHTTP,
+		a.listen, a.openBucket, a.buildPeers, a.buildSession, a.buildWriter, a.buildReader, a.buildJobs, a.buildEdge, a.buildLoad, a.buildHTTP,
 	} {
 		if err = build(ctx); err != nil {
 			return nil, fmt.Errorf("agent: %w", err)
@@ -128,7 +134,13 @@ func (a *Agent) openBucket(ctx context.Context) (err error) {
 			return fmt.Errorf("open bucket: %w", err)
 		}
 	}
-	a.bucket = meter.New(bucket, a.cfg.Registry)
+	prices, err := price.Parse(a.cfg.RequestPrices, a.cfg.BucketURL)
+	if err != nil {
+		_ = bucket.Close()
+		return err
+	}
+	a.requests = meter.NewPriced(bucket, prices, a.cfg.Registry)
+	a.bucket = a.requests
 	if a.cfg.Hedge {
 		a.bucket, err = hedge.New(a.bucket, hedge.Config{}, a.cfg.Registry)
 	}
@@ -143,7 +155,7 @@ func (a *Agent) buildSession(context.Context) (err error) {
 	a.session, err = client.New(client.Config{
 		Replicas: a.cfg.ControlPlane, VirtualCluster: a.cfg.VirtualCluster, AgentKey: a.cfg.AgentKey,
 		TLS: a.cfg.ControlPlaneTLS, Zone: a.cfg.Zone, Endpoints: endpoints, Version: a.cfg.Version, Peer: a.peerAddress,
-		Roles: a.cfg.wireRoles(), Handler: a.listeners, Log: a.log.Named("session"), Registerer: a.cfg.Registry, Dial: a.cfg.DialControlPlane,
+		Roles: a.cfg.wireRoles(), Handler: a.listeners, Load: a.currentLoad, Log: a.log.Named("session"), Registerer: a.cfg.Registry, Dial: a.cfg.DialControlPlane,
 	})
 	return err
 }

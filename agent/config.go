@@ -13,6 +13,7 @@ import (
 
 	"github.com/freshet-io/freshet/agent/kafka"
 	"github.com/freshet-io/freshet/objstore"
+	"github.com/freshet-io/freshet/objstore/price"
 )
 
 // Config is what an agent is made of. Zero fields get the defaults named.
@@ -76,6 +77,11 @@ type Config struct {
 	// PutBudget is how many PUTs a second the zone makes while bundles are not full, burst the same. Default 4.
 	PutBudget float64
 
+	// NetworkLimit is how many bytes a second the network carries in each direction; 0: not known.
+	NetworkLimit int64
+	// RequestPrices are what the object store charges for requests, as price.Parse reads them. Default: by BucketURL.
+	RequestPrices string
+
 	// Roles are the kinds of work that the agent does (Roles). Default: all.
 	Roles []string
 
@@ -103,6 +109,7 @@ func (c *Config) ApplyDefaults() {
 	setDefault(&c.Linger, 5*time.Millisecond)
 	setDefault(&c.PutBudget, 4)
 	setDefault(&c.DrainTimeout, 5*time.Second)
+	setDefault(&c.RequestPrices, price.Auto)
 	if len(c.Roles) == 0 {
 		c.Roles = Roles()
 	}
@@ -157,6 +164,12 @@ func (c *Config) Validate() error {
 	}
 	if err := checkRoles(c.Roles); err != nil {
 		faults = append(faults, err)
+	}
+	if _, err := price.Parse(c.RequestPrices, c.BucketURL); err != nil {
+		faults = append(faults, err)
+	}
+	if c.NetworkLimit < 0 {
+		faults = append(faults, fmt.Errorf("network limit of %d bytes a second is negative", c.NetworkLimit))
 	}
 	if err := c.Peers.validate(); err != nil {
 		faults = append(faults, err)

@@ -35,6 +35,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	err := service.Run(ctx, a.log,
 		service.Service{Name: "http", Run: a.http.Run},
 		service.Service{Name: "peers", Run: a.runPeers},
+		service.Service{Name: "load", Run: a.load.Run},
 		service.Service{Name: "session", Run: a.runSession},
 		service.Service{Name: "partitions", Run: a.listeners.partitions.Run},
 		service.Service{Name: "jobs", Run: a.runJobs},

@@ -55,6 +55,7 @@ func newAgent(p process) *cobra.Command {
 	bindKafka(f, &s)
 	bindPeers(f, &s)
 	bindWriting(f, &s.Config)
+	bindLoad(f, &s.Config)
 	bindLog(f, &s.log)
 	return cmd
 }

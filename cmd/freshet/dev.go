@@ -43,6 +43,7 @@ func newDev(p process) *cobra.Command {
 	f.StringVar(&s.Zone, "zone", s.Zone, "availability zone that clients are shown")
 	bindKafka(f, &s)
 	bindWriting(f, &s.Config)
+	bindLoad(f, &s.Config)
 	bindLifecycle(f, &d.Lifecycle)
 	bindJobs(f, &d.Jobs)
 	d.Broker.Bind(f)
