@@ -35,10 +35,11 @@ type Proxy struct {
 		blocks  map[block]bool
 		links   map[*link]bool
 		closed  bool
+		passed  map[block]int64 // bytes by direction and client
 	}
 }
 
-// block names what is held back: one client's bytes in one direction, or with client "" everybody's.
+// block names bytes: one client's in one direction; where it says what is held back, with client "" everybody's.
 type block struct {
 	direction Direction
 	client    string
@@ -53,7 +54,13 @@ type link struct {
 // client has a name.
 func Start(tb testing.TB, target string, identify func(client net.Conn) string) *Proxy {
 	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	return StartAt(tb, "127.0.0.1", target, identify)
+}
+
+// StartAt is Start on a free port of another address of this machine.
+func StartAt(tb testing.TB, host, target string, identify func(client net.Conn) string) *Proxy {
+	tb.Helper()
+	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -64,6 +71,7 @@ func Start(tb testing.TB, target string, identify func(client net.Conn) string) 
 	p.mu.changed = make(chan struct{})
 	p.mu.blocks = make(map[block]bool)
 	p.mu.links = make(map[*link]bool)
+	p.mu.passed = make(map[block]int64)
 	p.wg.Go(p.accept)
 	tb.Cleanup(p.close)
 	return p
@@ -88,6 +96,19 @@ func (p *Proxy) Cut(client string) {
 			l.close()
 		}
 	}
+}
+
+// Passed gives how many bytes went in a direction to or from each client so far, by its name.
+func (p *Proxy) Passed(d Direction) map[string]int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	bytes := make(map[string]int64)
+	for b, n := range p.mu.passed {
+		if b.direction == d {
+			bytes[b.client] = n
+		}
+	}
+	return bytes
 }
 
 func (p *Proxy) set(b block, on bool) {
@@ -148,7 +169,7 @@ func (p *Proxy) pump(d Direction, client string, from, to net.Conn) {
 	buffer := make([]byte, chunk)
 	for {
 		n, err := from.Read(buffer)
-		p.pass(d, client)
+		p.pass(d, client, n)
 		if n > 0 {
 			if _, failed := to.Write(buffer[:n]); failed != nil {
 				err = failed
@@ -165,12 +186,15 @@ func (p *Proxy) pump(d Direction, client string, from, to net.Conn) {
 	}
 }
 
-// pass waits until the direction is open for the client.
-func (p *Proxy) pass(d Direction, client string) {
+// pass waits until the direction is open for the client, and counts n bytes then.
+func (p *Proxy) pass(d Direction, client string, n int) {
 	for {
 		p.mu.Lock()
 		held := !p.mu.closed && (p.mu.blocks[block{d, client}] || p.mu.blocks[block{d, ""}])
 		changed := p.mu.changed
+		if !held {
+			p.mu.passed[block{d, client}] += int64(n)
+		}
 		p.mu.Unlock()
 		if !held {
 			return

@@ -1,7 +1,9 @@
 package testservers
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"os"
 	"syscall"
 	"testing"
@@ -11,7 +13,36 @@ import (
 // NewProcess describes a process of the test's own; Launch starts it. ready gives nil when the process serves.
 func NewProcess(tb testing.TB, name, program string, args []string, ready func() error) *Process {
 	tb.Helper()
-	return newProcess(tb, name, program, args, ready)
+	return newProcess(tb, Place{}, name, program, args, ready)
+}
+
+// NewProcessAt is NewProcess for one that runs elsewhere.
+func NewProcessAt(tb testing.TB, place Place, name, program string, args []string, ready func() error) *Process {
+	tb.Helper()
+	return newProcess(tb, place, name, program, args, ready)
+}
+
+// Pipe gives the process a standard input, and its standard output to out, from its next start on. Either may be nil:
+// there is no input then, and the output goes to where errors go. Both are done with when the process has ended.
+func (p *Process) Pipe(in io.Reader, out io.Writer) { p.in, p.out = in, out }
+
+// Await waits until the process ends by itself. One that fails, or does not end before ctx, is an error.
+func (p *Process) Await(ctx context.Context) error {
+	p.mu.Lock()
+	cmd, done := p.cmd, p.done
+	p.mu.Unlock()
+	if cmd == nil {
+		return fmt.Errorf("%s does not run", p.program)
+	}
+	select {
+	case <-done:
+	case <-ctx.Done():
+		return fmt.Errorf("%s still runs: %w", p.program, context.Cause(ctx))
+	}
+	if code := cmd.ProcessState.ExitCode(); code != 0 {
+		return fmt.Errorf("%s ended with exit code %d: %s", p.program, code, p.logTail())
+	}
+	return nil
 }
 
 // Terminate asks the process to end (SIGTERM) and waits until it is gone, for at most limit. It gives how long that

@@ -10,15 +10,31 @@ import (
 
 // Dialed tells whether a TCP connection over IPv4 that was accepted in this process was made by p's, as the kernel
 // knows it: the socket at the other end is among that process's open files.
-func (p *Process) Dialed(accepted net.Conn) bool {
+func (p *Process) Dialed(accepted net.Conn) bool { return Dialer(accepted, p) != nil }
+
+// Dialer gives the one of some processes that made a connection, as Dialed has it; nil: none of them did.
+func Dialer(accepted net.Conn, among ...*Process) *Process {
 	from, ok1 := accepted.RemoteAddr().(*net.TCPAddr)
 	to, ok2 := accepted.LocalAddr().(*net.TCPAddr)
-	pid := p.PID()
-	if !ok1 || !ok2 || pid == 0 {
-		return false
+	if !ok1 || !ok2 {
+		return nil
 	}
 	inode := socketInode(from, to)
 	if inode == "" {
+		return nil
+	}
+	for _, p := range among {
+		if p.opened(inode) {
+			return p
+		}
+	}
+	return nil
+}
+
+// opened tells whether a socket is among the process's open files.
+func (p *Process) opened(inode string) bool {
+	pid := p.PID()
+	if pid == 0 {
 		return false
 	}
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
@@ -33,12 +49,24 @@ func (p *Process) Dialed(accepted net.Conn) bool {
 	return false
 }
 
-// socketInode looks a connection up in the kernel's table of TCP sockets: its second and third column are the local
-// and the remote address, its tenth the inode. One local port may serve connections with several remote ones.
+// socketInode looks a connection up in the kernel's tables of TCP sockets: the second and third column are the local
+// and the remote address, the tenth is the inode. One local port may serve connections with several remote ones. Sockets
+// of IPv6 that speak IPv4, as the JVM's do, are in the other table.
 func socketInode(from, to *net.TCPAddr) string {
 	local, remote := tableAddress(from), tableAddress(to)
-	table, err := os.ReadFile("/proc/net/tcp")
-	if err != nil || local == "" || remote == "" {
+	if local == "" || remote == "" {
+		return ""
+	}
+	const mapped = "0000000000000000FFFF0000"
+	if inode := tableInode("/proc/net/tcp", local, remote); inode != "" {
+		return inode
+	}
+	return tableInode("/proc/net/tcp6", mapped+local, mapped+remote)
+}
+
+func tableInode(path, local, remote string) string {
+	table, err := os.ReadFile(path)
+	if err != nil {
 		return ""
 	}
 	for line := range strings.Lines(string(table)) {

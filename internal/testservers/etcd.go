@@ -3,6 +3,7 @@ package testservers
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 )
 
 // EtcdConfig describes an etcd cluster. The zero value is one member without TLS.
@@ -18,12 +20,14 @@ type EtcdConfig struct {
 	TLS     bool     // for clients and peers, with client certificates required
 	Fsync   bool     // off by default: a killed process loses nothing without it, and tests run faster
 	Args    []string // further flags of every member
+	Place   Place    // of every member
 }
 
 // Etcd is a running etcd cluster.
 type Etcd struct {
 	Members []*EtcdMember
 	Files   *TLSFiles // nil without TLS
+	place   Place
 }
 
 // EtcdMember is one member: a Process that can be killed, paused and restarted by itself.
@@ -45,7 +49,7 @@ func StartEtcd(tb testing.TB, config EtcdConfig) *Etcd {
 	}
 	var err error
 	for range portAttempts {
-		e := &Etcd{Files: files}
+		e := &Etcd{Files: files, place: config.Place}
 		e.plan(tb, program, config)
 		if err = e.start(); err == nil {
 			return e
@@ -61,17 +65,16 @@ func StartEtcd(tb testing.TB, config EtcdConfig) *Etcd {
 // plan gives every member its ports and flags.
 func (e *Etcd) plan(tb testing.TB, program string, config EtcdConfig) {
 	tb.Helper()
-	scheme, client := "http", http.DefaultClient
+	scheme, client := "http", e.place.HTTP(healthTimeout)
 	if e.Files != nil {
 		scheme = "https"
-		client = &http.Client{Transport: &http.Transport{TLSClientConfig: e.Files.Config}}
-		tb.Cleanup(client.CloseIdleConnections)
+		client.Transport.(*http.Transport).TLSClientConfig = e.Files.Config
 	}
 	var cluster []string
 	for i := range max(config.Members, 1) {
-		m := &EtcdMember{Name: fmt.Sprintf("etcd-%d", i), Endpoint: fmt.Sprintf("127.0.0.1:%d", FreePort(tb))}
+		m := &EtcdMember{Name: fmt.Sprintf("etcd-%d", i), Endpoint: e.place.FreeAddress(tb)}
 		m.URL = scheme + "://" + m.Endpoint
-		m.peerURL = fmt.Sprintf("%s://127.0.0.1:%d", scheme, FreePort(tb))
+		m.peerURL = scheme + "://" + e.place.FreeAddress(tb)
 		cluster = append(cluster, m.Name+"="+m.peerURL)
 		e.Members = append(e.Members, m)
 	}
@@ -89,7 +92,7 @@ func (e *Etcd) plan(tb testing.TB, program string, config EtcdConfig) {
 			args = append(args, e.Files.etcdArgs()...)
 		}
 		args = append(args, config.Args...)
-		m.Process = newProcess(tb, m.Name, program, args, healthCheck(client, m.URL+"/health"))
+		m.Process = newProcess(tb, e.place, m.Name, program, args, healthCheck(client, m.URL+"/health"))
 	}
 }
 
@@ -120,6 +123,11 @@ func (e *Etcd) Endpoints() []string {
 func (e *Etcd) Client(tb testing.TB) *clientv3.Client {
 	tb.Helper()
 	config := clientv3.Config{DialTimeout: 5 * time.Second, Logger: zap.NewNop()}
+	if e.place.Namespace != "" {
+		config.DialOptions = append(config.DialOptions, grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			return e.place.Dial(ctx, "tcp", address)
+		}))
+	}
 	for _, m := range e.Members {
 		config.Endpoints = append(config.Endpoints, m.URL)
 	}

@@ -2,6 +2,7 @@ package testservers
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -21,10 +22,13 @@ const Ready = time.Minute
 // fails.
 type Process struct {
 	t       testing.TB
+	place   Place
 	program string
 	args    []string
 	log     string
 	ready   func() error // nil when the server answers
+	in      io.Reader
+	out     io.Writer // nil: log
 
 	mu   sync.Mutex
 	cmd  *exec.Cmd
@@ -32,10 +36,10 @@ type Process struct {
 }
 
 // newProcess describes a process; Start runs it.
-func newProcess(tb testing.TB, name, program string, args []string, ready func() error) *Process {
+func newProcess(tb testing.TB, place Place, name, program string, args []string, ready func() error) *Process {
 	tb.Helper()
 	p := &Process{
-		t: tb, program: program, args: args, ready: ready,
+		t: tb, place: place, program: program, args: args, ready: ready,
 		log: filepath.Join(tb.ArtifactDir(), name+".log"),
 	}
 	tb.Cleanup(func() {
@@ -54,8 +58,13 @@ func (p *Process) start() error {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command(p.program, p.args...)
-	cmd.Stdout, cmd.Stderr = log, log
+	program, args := p.place.command(p.program, p.args)
+	cmd := exec.Command(program, args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.in, log, log
+	if p.out != nil {
+		cmd.Stdout = p.out
+	}
+	cmd.WaitDelay = time.Second // for an input that has more to give than a process that was killed takes
 	endWithParent(cmd)
 	done := make(chan struct{})
 	started := make(chan error, 1)

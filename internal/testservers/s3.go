@@ -7,10 +7,14 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 // Attempts to find ports that are still free when the server binds them.
 const portAttempts = 5
+
+// healthTimeout bounds one question whether a server serves.
+const healthTimeout = 5 * time.Second
 
 // S3 is a running S3 server. Its objects are files: Dir/<bucket>/<key>.
 type S3 struct {
@@ -25,6 +29,12 @@ type S3 struct {
 // StartS3 starts an S3 server with those buckets in a directory of the test's own.
 func StartS3(tb testing.TB, buckets ...string) *S3 {
 	tb.Helper()
+	return StartS3At(tb, Place{}, buckets...)
+}
+
+// StartS3At is StartS3 elsewhere.
+func StartS3At(tb testing.TB, place Place, buckets ...string) *S3 {
+	tb.Helper()
 	program := Binary(tb, "versitygw")
 	s := &S3{Region: "us-east-1", AccessKey: "test-access-key", SecretKey: "test-secret-key", Dir: tb.TempDir()}
 	for _, b := range buckets {
@@ -33,13 +43,13 @@ func StartS3(tb testing.TB, buckets ...string) *S3 {
 	sidecar := tb.TempDir() // metadata beside the objects: not every test file system has extended attributes
 	var err error
 	for range portAttempts {
-		address := fmt.Sprintf("127.0.0.1:%d", FreePort(tb))
+		address := place.FreeAddress(tb)
 		s.Endpoint = "http://" + address
 		args := []string{
 			"--port", address, "--access", s.AccessKey, "--secret", s.SecretKey, "--region", s.Region,
 			"--keep-alive", "--quiet", "--health", "/health", "posix", "--sidecar", sidecar, s.Dir,
 		}
-		s.Process = newProcess(tb, "versitygw", program, args, healthCheck(http.DefaultClient, s.Endpoint+"/health"))
+		s.Process = newProcess(tb, place, "versitygw", program, args, healthCheck(place.HTTP(healthTimeout), s.Endpoint+"/health"))
 		if err = s.start(); err == nil {
 			err = s.awaitReady()
 		}

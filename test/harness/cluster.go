@@ -16,12 +16,18 @@ type ClusterConfig struct {
 	ControlPlanes int      // 2
 	EtcdMembers   int      // 1
 	Zones         []string // agents are spread over them in turn; one zone "a"
+	Ports         int      // of each agent, a broker each to clients; 1
 	TLS           bool     // between agents and control plane, and to etcd
 	MutualTLS     bool     // with TLS: agents show certificates
 	Buckets       int      // 1; all on one S3 server, the cluster uses the first
 	AgentFlags    []string // further flags of every agent
 	ControlFlags  []string // further flags of every control plane
 	Proxied       bool     // agents reach every control plane through its Proxy only
+
+	// Place says where each process runs, by name: etcd, s3, controlplane-0, agent-0. nil: all on 127.0.0.1.
+	Place func(process string) testservers.Place
+	// Front gives the address that others are told instead of one that a process listens at. nil: that one.
+	Front func(process, address string) string
 }
 
 // Cluster is a running cluster: agents and control planes as processes, real etcd, a real S3 server.
@@ -42,16 +48,18 @@ type Agent struct {
 	*testservers.Process
 	Name      string // what proxies call it
 	Bootstrap string // host:port of its Kafka listener
-	HTTP      string // http://host:port
+	HTTP      string // http://host:port, where the agent runs
 	Zone      string
+	place     testservers.Place
 }
 
 // ControlPlane is one `freshet controlplane` process.
 type ControlPlane struct {
 	*testservers.Process
 	GRPC  string           // host:port that agents are told of
-	HTTP  string           // http://host:port
+	HTTP  string           // http://host:port, where the control plane runs
 	Proxy *testproxy.Proxy // between agents and GRPC, with their names as its clients; nil unless Proxied
+	place testservers.Place
 }
 
 // virtualCluster is the name of the one that clusters serve.
@@ -82,10 +90,11 @@ func NewCluster(t testing.TB, cfg ClusterConfig) *Cluster {
 	cfg.applyDefaults()
 	c := &Cluster{
 		cfg:      cfg,
-		Etcd:     testservers.StartEtcd(t, testservers.EtcdConfig{Members: cfg.EtcdMembers, TLS: cfg.TLS}),
-		S3:       testservers.StartS3(t, "bucket"),
+		Etcd:     testservers.StartEtcd(t, testservers.EtcdConfig{Members: cfg.EtcdMembers, TLS: cfg.TLS, Place: cfg.Place("etcd")}),
+		S3:       testservers.StartS3At(t, cfg.Place("s3"), "bucket"),
 		AgentKey: "agent-key-of-a-test",
 	}
+	c.S3.Endpoint = "http://" + cfg.Front("s3", strings.TrimPrefix(c.S3.Endpoint, "http://"))
 	c.BucketURL = c.S3.URL("bucket", "freshet")
 	if cfg.TLS {
 		c.Files = testservers.NewTLSFiles(t)
@@ -111,6 +120,15 @@ func (c *ClusterConfig) applyDefaults() {
 	}
 	if len(c.Zones) == 0 {
 		c.Zones = []string{"a"}
+	}
+	if c.Ports == 0 {
+		c.Ports = 1
+	}
+	if c.Place == nil {
+		c.Place = func(string) testservers.Place { return testservers.Place{} }
+	}
+	if c.Front == nil {
+		c.Front = func(_, address string) string { return address }
 	}
 }
 
@@ -155,32 +173,31 @@ func (c *Cluster) tlsFlags() []string {
 
 func (c *Cluster) newControlPlane(t testing.TB, name string, flags []string) *ControlPlane {
 	t.Helper()
-	listen := address(t)
-	p := &ControlPlane{GRPC: listen}
+	p := &ControlPlane{place: c.cfg.Place(name)}
+	listen, http := p.place.FreeAddress(t), p.place.FreeAddress(t)
+	p.GRPC, p.HTTP = c.cfg.Front(name, listen), "http://"+http
 	if c.cfg.Proxied {
 		p.Proxy = testproxy.Start(t, listen, c.agentOf)
 		p.GRPC = p.Proxy.Address()
 	}
-	http := address(t)
-	p.HTTP = "http://" + http
 	var etcd []string
 	for _, m := range c.Etcd.Members {
-		etcd = append(etcd, m.Endpoint)
+		etcd = append(etcd, c.cfg.Front("etcd", m.Endpoint))
 	}
 	args := []string{
 		"controlplane", "--etcd", strings.Join(etcd, ","), "--bucket", c.BucketURL, "--virtual-cluster", virtualCluster,
 		"--grpc-listen", listen, "--advertise", p.GRPC, "--http-listen", http, "--agent-key", c.AgentKey,
 	}
 	args = append(args, flags...)
-	p.Process = testservers.NewProcess(t, name, Freshet(t), args, ready(p.HTTP))
+	p.Process = testservers.NewProcessAt(t, p.place, name, Freshet(t), args, readyAt(p.place, p.HTTP))
 	return p
 }
 
 func (c *Cluster) newAgent(t testing.TB, name, zone string, flags []string) *Agent {
 	t.Helper()
-	a := &Agent{Name: name, Bootstrap: address(t), Zone: zone}
-	http := address(t)
-	a.HTTP = "http://" + http
+	a := &Agent{Name: name, Zone: zone, place: c.cfg.Place(name)}
+	listen, http, peers := a.place.FreeAddress(t), a.place.FreeAddress(t), a.place.FreeAddress(t)
+	a.Bootstrap, a.HTTP = c.cfg.Front(name, listen), "http://"+http
 	var control []string
 	for _, p := range c.ControlPlanes {
 		control = append(control, p.GRPC)
@@ -188,10 +205,13 @@ func (c *Cluster) newAgent(t testing.TB, name, zone string, flags []string) *Age
 	args := []string{
 		"agent", "--bucket", c.BucketURL, "--virtual-cluster", virtualCluster, "--zone", a.Zone,
 		"--control-plane", strings.Join(control, ","), "--agent-key", c.AgentKey,
-		"--kafka-listen", a.Bootstrap, "--http-listen", http, "--memory-limit", "512MiB", "--peer-listen", address(t),
+		"--kafka-listen", listen, "--http-listen", http, "--memory-limit", "512MiB", "--peer-listen", peers,
+	}
+	if a.Bootstrap != listen {
+		args = append(args, "--advertise", a.Bootstrap, "--peer-advertise", c.cfg.Front(name, peers))
 	}
 	args = append(args, flags...)
-	a.Process = testservers.NewProcess(t, a.Name, Freshet(t), args, ready(a.HTTP))
+	a.Process = testservers.NewProcessAt(t, a.place, a.Name, Freshet(t), args, readyAt(a.place, a.HTTP))
 	return a
 }
 

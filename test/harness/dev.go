@@ -41,8 +41,11 @@ func NewDev(t testing.TB, flags ...string) *Dev {
 }
 
 // ready gives a function that returns nil when a process's HTTP address says it is ready.
-func ready(address string) func() error {
-	client := &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+func ready(address string) func() error { return readyAt(testservers.Place{}, address) }
+
+// readyAt is ready for one that runs elsewhere.
+func readyAt(place testservers.Place, address string) func() error {
+	client := place.HTTP(2 * time.Second)
 	return func() error {
 		resp, err := client.Get(address + "/readyz")
 		if err != nil {

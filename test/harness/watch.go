@@ -18,7 +18,16 @@ var scraper = &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{
 // Metric reads a metric of a process (its HTTP address, as http://host:port): the sum over its label sets whose text
 // contains every one of the labels given, like `virtual_cluster="main"`. Absent is 0.
 func Metric(address, name string, labels ...string) (float64, error) {
-	resp, err := scraper.Get(address + "/metrics")
+	return metric(scraper, address, name, labels...)
+}
+
+// Metric is Metric of this agent, wherever it runs.
+func (a *Agent) Metric(name string, labels ...string) (float64, error) {
+	return metric(a.place.HTTP(scraper.Timeout), a.HTTP, name, labels...)
+}
+
+func metric(client *http.Client, address, name string, labels ...string) (float64, error) {
+	resp, err := client.Get(address + "/metrics")
 	if err != nil {
 		return 0, err
 	}
@@ -103,12 +112,12 @@ func (p *ControlPlane) among(others []*ControlPlane) bool {
 
 // Owns tells whether this control plane believes to be the owner.
 func (p *ControlPlane) Owns() bool {
-	owned, err := Metric(p.HTTP, "freshet_replica_owned_logs")
+	owned, err := metric(p.place.HTTP(scraper.Timeout), p.HTTP, "freshet_replica_owned_logs")
 	return err == nil && owned > 0
 }
 
 // Connected tells whether the agent has a stream with the owner.
 func (a *Agent) Connected() bool {
-	connected, err := Metric(a.HTTP, "freshet_agent_session_connected")
+	connected, err := a.Metric("freshet_agent_session_connected")
 	return err == nil && connected > 0
 }
