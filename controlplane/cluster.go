@@ -13,11 +13,13 @@ import (
 	"github.com/freshet-io/freshet/controlplane/group"
 	"github.com/freshet-io/freshet/controlplane/job"
 	"github.com/freshet-io/freshet/controlplane/lifecycle"
+	"github.com/freshet-io/freshet/controlplane/load"
 	"github.com/freshet-io/freshet/controlplane/operator"
 	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/controlplane/replica"
 	"github.com/freshet-io/freshet/controlplane/session"
 	"github.com/freshet-io/freshet/controlplane/txn"
+	"github.com/freshet-io/freshet/controlplane/zonewriter"
 	"github.com/freshet-io/freshet/internal/brokerconfig"
 	"github.com/freshet-io/freshet/metadata/metalog"
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
@@ -31,6 +33,7 @@ type cluster struct {
 	sessions *session.Cluster
 	work     *lifecycle.Lifecycle
 	jobs     *job.Planner
+	writers  *zonewriter.Planner
 	log      *zap.Logger
 	stopped  atomic.Bool // ended by itself
 }
@@ -49,6 +52,7 @@ func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
+	built.writers = zonewriter.New(zonewriter.Config{Log: built.log, Registerer: registerer})
 	groups := group.Config{Settings: group.SettingsOf(vc.Broker), Log: built.log, Registerer: registerer}
 	built.sessions = session.NewCluster(session.ClusterConfig{
 		Name: vc.Name, BundlePrefix: BundlePrefix(vc.Name), Locator: built, Limits: c.cfg.Limits,
@@ -65,7 +69,10 @@ func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
 		},
 		Waits:   group.Waits,
 		NewJobs: func(o *owner.Owner, r session.Runners) session.Jobs { return built.jobs.Tenure(o, r) },
-		Log:     c.cfg.Log, Registerer: c.cfg.Registry,
+		NewZoneWriters: func(l *load.Table, a session.ZoneAgents) session.ZoneWriters {
+			return built.writers.Tenure(l, a)
+		},
+		Log: c.cfg.Log, Registerer: c.cfg.Registry,
 	})
 	work, err := lifecycle.New(lifecycle.Config{
 		Settings: c.cfg.Lifecycle, Bucket: c.cfg.Bucket, BundlePrefix: BundlePrefix(vc.Name),

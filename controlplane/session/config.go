@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/controlplane/load"
 	"github.com/freshet-io/freshet/controlplane/owner"
 )
 
@@ -52,6 +53,8 @@ type ClusterConfig struct {
 	// NewJobs makes what plans background jobs under one owner, for one tenure; nil for none. It is called before the
 	// owner runs.
 	NewJobs func(*owner.Owner, Runners) Jobs
+	// NewZoneWriters makes what plans zone writers by what agents say of their load, for one tenure; nil for none.
+	NewZoneWriters func(*load.Table, ZoneAgents) ZoneWriters
 
 	Limits     Limits
 	Log        *zap.Logger

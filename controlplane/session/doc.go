@@ -20,5 +20,5 @@
 // # Locks
 //
 // In this order: the owner's state lock, tenure.mu, outbox.mu. Nothing is called out while tenure.mu is held except
-// outboxes and the table of loads, which call nothing.
+// outboxes, the table of loads and zone writers, which call nothing back.
 package session

@@ -28,6 +28,10 @@ func (a *agent) load(l *api.Load) {
 	}
 	if !t.loads.Heard(a.session, a.zone, l, time.Now()) {
 		t.metrics.refusedLoads.Inc()
+		return
+	}
+	if t.writers != nil {
+		t.writers.Heard(a.session, l.TakesBatches)
 	}
 }
 

@@ -28,6 +28,7 @@ type tenure struct {
 	forwards Forwards
 	jobs     Jobs // nil if none are run
 	loads    load.Table
+	writers  ZoneWriters // nil if none are planned
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	work     sync.WaitGroup
@@ -66,6 +67,9 @@ func newTenure(c *Cluster, o *owner.Owner) *tenure {
 	if c.cfg.NewJobs != nil {
 		t.jobs = c.cfg.NewJobs(o, t)
 	}
+	if c.cfg.NewZoneWriters != nil {
+		t.writers = c.cfg.NewZoneWriters(&t.loads, t)
+	}
 	return t
 }
 
@@ -73,6 +77,9 @@ func newTenure(c *Cluster, o *owner.Owner) *tenure {
 func (t *tenure) begin(s *metadata.State) {
 	if t.jobs != nil {
 		t.jobs.Begin(s)
+	}
+	if t.writers != nil {
+		t.writers.Members(s)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -92,6 +99,9 @@ func (t *tenure) run() {
 	t.work.Go(t.watchSessions)
 	if t.jobs != nil {
 		t.work.Go(func() { t.jobs.Run(t.ctx) })
+	}
+	if t.writers != nil {
+		t.work.Go(func() { t.writers.Run(t.ctx) })
 	}
 	t.work.Go(func() {
 		select {
@@ -142,9 +152,17 @@ func (t *tenure) propose(ctx context.Context, c metadata.Command) (metadata.Resu
 	return result, err
 }
 
-// announce is the owner's apply hook: it tells agents what entry index changed, wakes parked resubmissions, and sends
-// the stamps that waited for it. The cost is that of the partitions touched and of the agents watching them.
+// announce is the owner's apply hook. Zone writers come after the members that they are among.
 func (t *tenure) announce(s *metadata.State, index uint64, fx *metadata.Effects) {
+	t.tell(s, index, fx)
+	if fx.Members && t.writers != nil {
+		t.writers.Members(s)
+	}
+}
+
+// tell tells agents what entry index changed, wakes parked resubmissions, and sends the stamps that waited for it. The
+// cost is that of the partitions touched and of the agents watching them.
+func (t *tenure) tell(s *metadata.State, index uint64, fx *metadata.Effects) {
 	catalogue := catalogueDelta(s, index, fx)
 	var draining []id.Session
 	if fx.Members {
@@ -233,6 +251,9 @@ func (t *tenure) attach(a *agent, index uint64) bool {
 	open.heard = time.Now()
 	a.since, a.commits = index, open.commits
 	t.mu.agents[a.session] = a
+	if t.writers != nil {
+		t.writers.Connected(a.session)
+	}
 	t.metrics.streams.Inc()
 	return true
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/admin"
 	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/controlplane/client"
+	"github.com/freshet-io/freshet/controlplane/load"
 	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/controlplane/replica"
 	"github.com/freshet-io/freshet/controlplane/session"
@@ -49,6 +50,7 @@ type world struct {
 	// forwards answers forwarded requests; nil: the admin APIs do.
 	forwards func(*owner.Owner, session.Spawn) session.Forwards
 	jobs     func(*owner.Owner, session.Runners) session.Jobs
+	writers  func(*load.Table, session.ZoneAgents) session.ZoneWriters
 
 	mu    sync.Mutex
 	nodes map[string]*node // by address
@@ -121,7 +123,7 @@ func (w *world) start(name string) *node {
 			return &adminForwards{admin.New(admin.Config{}, o), spawn}
 		},
 		Waits:   func(apiKey int32) bool { return apiKey == waitingKey },
-		NewJobs: w.jobs,
+		NewJobs: w.jobs, NewZoneWriters: w.writers,
 	})
 	n.sessions = cluster
 	n.Replica, err = replica.New(replica.Config{

@@ -13,6 +13,7 @@ import (
 var measured = []struct{ heading, dir string }{
 	{"Kafka listener (agent)", "agent/edge"},
 	{"Writing (agent)", "agent/writer"},
+	{"Writers of the zone (agent)", "agent/zonewriter"},
 	{"Write buffers (agent)", "agent/slab"},
 	{"Fetching (agent)", "agent/fetch"},
 	{"Cache (agent)", "agent/cache"},
@@ -26,6 +27,7 @@ var measured = []struct{ heading, dir string }{
 	{"Object store (agent and control plane)", "objstore/meter"},
 	{"Hedging (agent)", "objstore/hedge"},
 	{"Agents' sessions (control plane, the owner)", "controlplane/session"},
+	{"Zone writers (control plane, the owner)", "controlplane/zonewriter"},
 	{"Groups (control plane, the owner)", "controlplane/group"},
 	{"Retention, garbage and scrubbing (control plane, the owner)", "controlplane/lifecycle"},
 	{"Background jobs (control plane, the owner)", "controlplane/job"},

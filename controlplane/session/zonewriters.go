@@ -1,0 +1,36 @@
+package session
+
+import (
+	"context"
+
+	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+// ZoneWriters plans which agents of a zone write and which hand over to them, for one tenure (package
+// controlplane/zonewriter). Its methods, but for Run, must not block, and must not call ZoneAgents.
+type ZoneWriters interface {
+	// Members takes the agents as the state has them: at the beginning, and when the membership has changed.
+	Members(s *metadata.State)
+	// Connected notes that an agent has a new stream, on which it was told nothing yet.
+	Connected(agent id.Session)
+	// Heard notes that an agent's load is in the table; takes tells whether it takes batches.
+	Heard(agent id.Session, takes bool)
+	// Run plans and tells agents until ctx ends.
+	Run(ctx context.Context)
+}
+
+// ZoneAgents are the agents connected to the owner as those who are told their writers.
+type ZoneAgents interface {
+	// TellZoneWriter tells an agent its writer and its part of the zone's PUT budget; false if the agent is not
+	// connected. What is told may still be lost with its stream.
+	TellZoneWriter(agent, writer id.Session, share float64) bool
+}
+
+// TellZoneWriter implements ZoneAgents.
+func (t *tenure) TellZoneWriter(agent, writer id.Session, share float64) bool {
+	return t.sendTo(agent, &api.OwnerItem{Item: &api.OwnerItem_ZoneWriter{
+		ZoneWriter: &api.ZoneWriter{Session: uint32(writer), PutShare: share},
+	}})
+}
