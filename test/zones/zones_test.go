@@ -1,0 +1,205 @@
+package zones
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/freshet-io/freshet/internal/config"
+	"github.com/freshet-io/freshet/internal/testservers"
+	"github.com/freshet-io/freshet/test/harness"
+)
+
+const (
+	agentsPerZone = 2
+	// perSecond is what is produced in a zone, in records.
+	perSecond  = 16 << 10
+	partitions = 12
+	// slack is how much longer than its rate says a run may take.
+	slack = 4
+	// controlShare bounds what a zone and the control plane say to each other, of the bytes of the zone's records.
+	controlShare = 0.005
+	// storeShare bounds what zone and store say to each other beyond each record put once by its zone, and got once by
+	// each other zone: headers, acknowledgements, a GET of what left memory before everybody had it.
+	storeShare = 0.15
+	// hastyShare bounds it where agents did not wait for each other, or for the store, as they do on a busy machine: then each
+	// of them may get for itself, and put again.
+	hastyShare = 1
+	// leaked is how much a client reads in another zone, in records, to show that it is seen.
+	leaked = 1024
+)
+
+// TestZones: FRESHET_ZONES is how much is produced in each zone.
+func TestZones(t *testing.T) {
+	amount := config.Bytes(64 << 20)
+	if s := os.Getenv("FRESHET_ZONES"); s != "" {
+		var err error
+		amount, err = config.ParseBytes(s)
+		require.NoError(t, err)
+	}
+	measure(t, newNetwork(t, forcedLoopback()), int64(amount))
+}
+
+// TestZones_Loopback counts the same in the way that needs no namespaces.
+func TestZones_Loopback(t *testing.T) {
+	measure(t, newNetwork(t, true), 16<<20)
+}
+
+// measure produces and consumes in every zone and checks who said how much to whom.
+func measure(t *testing.T, n network, amount int64) {
+	t.Helper()
+	l := load{records: amount / recordBytes, perSecond: perSecond}
+	c := start(t, n)
+	began, before := time.Now(), n.count()
+	work(t, n, c, l)
+	m, took := n.count().since(before), time.Since(began)
+	hasty := haste(t, c)
+	report(t.Output(), n, m, l, took, hasty)
+	checkSilence(t, m)
+	checkControl(t, m, l)
+	checkStore(t, m, l, hasty)
+	checkLeakIsSeen(t, n, c)
+}
+
+// start runs a cluster with a topic. Nothing is compacted: that would get and put the same records again.
+func start(t *testing.T, n network) *harness.Cluster {
+	t.Helper()
+	c := harness.NewCluster(t, harness.ClusterConfig{
+		Agents: agentsPerZone * len(zones), ControlPlanes: 1, Zones: zones,
+		ControlFlags: []string{"--no-jobs"},
+		Place:        func(process string) testservers.Place { return n.place(home(process)) },
+		Front: func(process, address string) string {
+			node, _ := home(process)
+			return n.front(node, address)
+		},
+	})
+	n.belongs(control, c.ControlPlanes[0].Process)
+	c.ControlPlanes[0].Launch()
+	for _, a := range c.Agents {
+		n.belongs(a.Zone, a.Process)
+		a.Launch()
+	}
+	for _, a := range c.Agents {
+		a.AwaitReady()
+	}
+	create := harness.FreshetAt(t, n.place(zones[0], 0), "create", "topic", "create", topic,
+		"--partitions", strconv.Itoa(partitions), "--bootstrap", c.Agents[0].Bootstrap)
+	run(t, n, zones[0], create)
+	return c
+}
+
+// run runs a zone's client to its end.
+func run(t *testing.T, n network, zone string, p *testservers.Process) {
+	t.Helper()
+	n.belongs(zone, p)
+	p.Launch()
+	ctx, cancel := context.WithTimeout(t.Context(), testservers.Ready)
+	defer cancel()
+	require.NoError(t, p.Await(ctx))
+}
+
+// work runs the clients of all zones.
+func work(t *testing.T, n network, c *harness.Cluster, l load) {
+	t.Helper()
+	limit := time.Minute + slack*time.Second*time.Duration(l.records/l.perSecond)
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	var all []zoneClients
+	for i, zone := range zones {
+		clients := startClients(t, zone, n.place(zone, 0), c.Agents[i].Bootstrap, l)
+		for _, p := range []*testservers.Process{clients.consumer, clients.producer} {
+			n.belongs(zone, p)
+			p.Launch()
+		}
+		all = append(all, clients)
+	}
+	for _, clients := range all {
+		require.NoError(t, clients.producer.Await(ctx))
+	}
+	for _, clients := range all {
+		require.NoError(t, clients.consumer.Await(ctx))
+		clients.check(t)
+	}
+}
+
+// report prints the matrix and what is promised of it.
+func report(w io.Writer, n network, m matrix, l load, took time.Duration, hasty map[string]int) {
+	fmt.Fprintf(w, "\n%s\n%s of records of %d bytes produced in each of %d zones, all of them consumed in each, in %s:\n\n",
+		n, size(l.bytes()), recordBytes, len(zones), took.Round(100*time.Millisecond))
+	m.print(w)
+	fmt.Fprintln(w)
+	for _, zone := range zones {
+		own := float64(l.bytes())
+		fmt.Fprintf(w, "%s: control plane %.3f %% of its records (%.3f %% up, %.3f %% down); put %.2f, got %.2f times its records; "+
+			"%d requests made again or elsewhere because they took long\n", zone,
+			100*float64(m.both(zone, control))/own, 100*float64(m[zone][control])/own, 100*float64(m[control][zone])/own,
+			float64(m[zone][store])/own, float64(m[store][zone])/own, hasty[zone])
+	}
+}
+
+// checkSilence: zones say nothing to each other, and nothing to etcd.
+func checkSilence(t *testing.T, m matrix) {
+	t.Helper()
+	for i, a := range zones {
+		for _, b := range append(zones[i+1:], etcd) {
+			require.Zero(t, m.both(a, b), "%s and %s", a, b)
+		}
+	}
+}
+
+// checkControl: agents and control plane speak of records, not in them.
+func checkControl(t *testing.T, m matrix, l load) {
+	t.Helper()
+	for _, zone := range zones {
+		require.Positive(t, m[zone][control])
+		require.Less(t, float64(m.both(zone, control)), controlShare*float64(l.bytes()), "%s and the control plane", zone)
+	}
+	require.Less(t, float64(m.both(control, store)), controlShare*float64(l.bytes()), "snapshots")
+}
+
+// checkStore: each record is put once, by its zone, and got once by every other one.
+func checkStore(t *testing.T, m matrix, l load, hasty map[string]int) {
+	t.Helper()
+	others := int64(len(zones) - 1)
+	for _, zone := range zones {
+		share := 1 + storeShare
+		if hasty[zone] > 0 {
+			share = 1 + hastyShare
+		}
+		require.GreaterOrEqual(t, m[zone][store], l.bytes(), "put by %s", zone)
+		require.Less(t, float64(m[zone][store]), share*float64(l.bytes()), "put by %s", zone)
+		require.GreaterOrEqual(t, m[store][zone], others*l.bytes(), "got by %s", zone)
+		require.Less(t, float64(m[store][zone]), share*float64(others*l.bytes()), "got by %s", zone)
+	}
+}
+
+// haste counts, by zone, what its agents asked the store because another agent did not answer in time, and asked the store
+// again because it did not.
+func haste(t *testing.T, c *harness.Cluster) map[string]int {
+	t.Helper()
+	counts := make(map[string]int)
+	for _, a := range c.Agents {
+		for _, name := range []string{"freshet_peer_fallbacks_total", "freshet_objstore_hedges_total", "freshet_writer_put_retries_total"} {
+			n, err := a.Metric(name)
+			require.NoError(t, err)
+			counts[a.Zone] += int(n)
+		}
+	}
+	return counts
+}
+
+// checkLeakIsSeen: a client that reads in another zone is counted.
+func checkLeakIsSeen(t *testing.T, n network, c *harness.Cluster) {
+	t.Helper()
+	before, from, to := n.count(), zones[1], zones[0]
+	p := harness.KcatAt(t, n.place(to, 0), "stray", "-C", "-q", "-b", c.Agents[1].Bootstrap, "-t", topic, "-o", "beginning",
+		"-c", strconv.Itoa(leaked))
+	run(t, n, to, p)
+	require.GreaterOrEqual(t, n.count().since(before)[from][to], int64(leaked*recordBytes))
+}
