@@ -36,6 +36,8 @@ type ServerConfig struct {
 	Cluster func() string
 	TLS     *tls.Config // nil: plaintext
 	Units   Lender
+	// Listener replaces the network, in tests; nil: Address is listened on.
+	Listener func(ctx context.Context) (net.Listener, error)
 	// Requests bounds those answered at once, half as many more of catch-up reads; further ones are refused. Default 128.
 	Requests int
 	// Connections bounds those open at once; further ones wait to be accepted. Default 512.
@@ -135,7 +137,13 @@ const (
 
 // Listen opens the address, so that a fault shows before anything else starts.
 func (s *Server) Listen(ctx context.Context) error {
-	socket, err := new(net.ListenConfig).Listen(ctx, "tcp", s.cfg.Address)
+	listen := s.cfg.Listener
+	if listen == nil {
+		listen = func(ctx context.Context) (net.Listener, error) {
+			return new(net.ListenConfig).Listen(ctx, "tcp", s.cfg.Address)
+		}
+	}
+	socket, err := listen(ctx)
 	if err != nil {
 		return fmt.Errorf("listen for other agents on %s: %w", s.cfg.Address, err)
 	}
