@@ -1,0 +1,237 @@
+package requests
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/freshet-io/freshet/objstore"
+	"github.com/freshet-io/freshet/objstore/mem"
+)
+
+// prefix is that of bundles.
+const prefix = "vc/bundles/"
+
+// zeros are the bytes that objects are made of.
+var zeros [1 << 20]byte
+
+// bucket keeps of bundles what is not zero, and everything else as it is.
+type bucket struct {
+	*mem.Bucket
+	uploads int64 // bytes a second of a part; 0: no time
+	mu      sync.RWMutex
+	objects map[string]*object
+}
+
+func newBucket(uploads int64) *bucket {
+	return &bucket{Bucket: mem.New(), uploads: uploads, objects: map[string]*object{}}
+}
+
+// object is its size and the stretches that are not zero.
+type object struct {
+	size    int64
+	crc     uint32
+	written []stretch // ascending
+}
+
+type stretch struct {
+	at    int64
+	bytes []byte
+}
+
+func (s *stretch) end() int64 { return s.at + int64(len(s.bytes)) }
+
+// How finely what is not zero is looked for: whole grains first, then cells of those that are not.
+const (
+	grain = 4 << 10
+	cell  = 64
+)
+
+func (o *object) append(b []byte) {
+	for len(b) > 0 {
+		n := min(len(b), grain)
+		if !bytes.Equal(b[:n], zeros[:n]) {
+			o.note(b[:n])
+		}
+		o.size += int64(n)
+		b = b[n:]
+	}
+}
+
+// note keeps the cells that are not zero.
+func (o *object) note(b []byte) {
+	for at := o.size; len(b) > 0; {
+		n := min(len(b), cell)
+		if !bytes.Equal(b[:n], zeros[:n]) {
+			if k := len(o.written); k == 0 || o.written[k-1].end() != at {
+				o.written = append(o.written, stretch{at: at})
+			}
+			last := &o.written[len(o.written)-1]
+			last.bytes = append(last.bytes, b[:n]...)
+		}
+		at, b = at+int64(n), b[n:]
+	}
+}
+
+// chunks gives the bytes [from, to) without copying: nobody changes them.
+func (o *object) chunks(from, to int64) (chunks [][]byte) {
+	pad := func(to int64) {
+		for from < to {
+			n := min(to-from, int64(len(zeros)))
+			chunks, from = append(chunks, zeros[:n]), from+n
+		}
+	}
+	for i := o.after(from); i < len(o.written) && o.written[i].at < to; i++ {
+		s := &o.written[i]
+		pad(s.at)
+		upTo := min(s.end(), to)
+		chunks, from = append(chunks, s.bytes[from-s.at:upTo-s.at]), upTo
+	}
+	pad(to)
+	return chunks
+}
+
+// after gives the first stretch that ends after a position.
+func (o *object) after(at int64) int {
+	lo, hi := 0, len(o.written)
+	for lo < hi {
+		if m := (lo + hi) / 2; o.written[m].end() > at {
+			hi = m
+		} else {
+			lo = m + 1
+		}
+	}
+	return lo
+}
+
+func (b *bucket) find(key string) *object {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.objects[key]
+}
+
+// create adds an object; false if there is one.
+func (b *bucket) create(key string, o *object) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.objects[key] != nil {
+		return false
+	}
+	b.objects[key] = o
+	return true
+}
+
+// Put implements objstore.Bucket. It trusts the checksum.
+func (b *bucket) Put(ctx context.Context, key string, body objstore.Body) error {
+	if !strings.HasPrefix(key, prefix) {
+		return b.Bucket.Put(ctx, key, body)
+	}
+	o := &object{crc: body.CRC32C}
+	for _, p := range body.Buffers {
+		o.append(p)
+	}
+	if !b.create(key, o) {
+		return fmt.Errorf("put %s: %w", key, objstore.ErrAlreadyExists)
+	}
+	return nil
+}
+
+// Get implements objstore.Bucket.
+func (b *bucket) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+	o := b.find(key)
+	if o == nil {
+		return b.Bucket.Get(ctx, key, offset, length)
+	}
+	from, n, ok := objstore.Range(offset, length, o.size)
+	if !ok {
+		return nil, fmt.Errorf("get %s at %d: %w", key, offset, objstore.ErrRange)
+	}
+	return &reader{object: o, at: from, end: from + n, next: o.after(from)}, nil
+}
+
+// reader reads a range.
+type reader struct {
+	object  *object
+	at, end int64
+	next    int // the first stretch that ends after at
+}
+
+func (r *reader) Read(p []byte) (int, error) {
+	p = p[:min(int64(len(p)), r.end-r.at)]
+	if len(p) == 0 {
+		return 0, io.EOF
+	}
+	clear(p)
+	to := r.at + int64(len(p))
+	for ; r.next < len(r.object.written); r.next++ {
+		s := &r.object.written[r.next]
+		if s.at >= to {
+			break
+		}
+		from := max(s.at, r.at)
+		copy(p[from-r.at:], s.bytes[from-s.at:])
+		if s.end() > to {
+			break
+		}
+	}
+	r.at = to
+	return len(p), nil
+}
+
+func (*reader) Close() error { return nil }
+
+// Head implements objstore.Bucket.
+func (b *bucket) Head(ctx context.Context, key string) (objstore.Info, error) {
+	o := b.find(key)
+	if o == nil {
+		return b.Bucket.Head(ctx, key)
+	}
+	return objstore.Info{Key: key, Size: o.size, CRC32C: o.crc, HasCRC: true}, nil
+}
+
+// Create implements objstore.Bucket.
+func (b *bucket) Create(ctx context.Context, key string) (objstore.Upload, error) {
+	if !strings.HasPrefix(key, prefix) {
+		return b.Bucket.Create(ctx, key)
+	}
+	return &upload{bucket: b, key: key}, nil
+}
+
+// upload is an object on its way in parts.
+type upload struct {
+	bucket *bucket
+	key    string
+	object object
+	parts  objstore.Parts
+}
+
+func (u *upload) Part(_ context.Context, number int, body objstore.Body) error {
+	if number != u.parts.Count+1 {
+		return fmt.Errorf("part %d after %d", number, u.parts.Count)
+	}
+	if err := u.parts.Check(number, body); err != nil {
+		return err
+	}
+	for _, p := range body.Buffers {
+		u.object.append(p)
+	}
+	u.parts.Add(number, body)
+	if rate := u.bucket.uploads; rate > 0 {
+		time.Sleep(time.Duration(float64(body.Size) / float64(rate) * float64(time.Second))) // sleeps: in a synctest bubble
+	}
+	return nil
+}
+
+func (u *upload) Complete(context.Context) error {
+	u.object.crc = u.parts.CRC32C
+	if !u.bucket.create(u.key, &u.object) {
+		return objstore.ErrAlreadyExists
+	}
+	return nil
+}
+
+func (u *upload) Abort(context.Context) error { return nil }

@@ -1,0 +1,102 @@
+package requests
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// load is what is written and read, by whom.
+type load struct {
+	rate       int64 // bytes a second on the wire
+	zones      int
+	agents     int   // of all zones
+	memory     int64 // of each agent
+	partitions int32
+	batch      int   // bytes, as a producer sends it
+	bundle     int   // bytes of a full one
+	part       int   // bytes of an upload's parts
+	fanout     int   // groups in each zone that read everything
+	uploads    int64 // bytes a second of an upload's part; 0: as fast as package latency says
+
+	live, jobs bool          // which half runs
+	planning   time.Duration // between the planner's rounds where no job ends; 0: its default
+	warmUp     time.Duration // before anything is counted
+	length     time.Duration // of what is counted
+}
+
+// published is WarpStream's load: 1 GiB/s, of which 490 MiB/s are on the wire, in 288 partitions, batches of at most
+// 100,000 bytes before compression, on six agents with 64 GiB each.
+func published(bundle int) load {
+	return load{
+		rate: 490 << 20, zones: 3, agents: 6, memory: 64 << 30, partitions: 288, batch: 50_000, bundle: bundle, part: 64 << 20,
+		fanout: 1,
+	}
+}
+
+// Shares of an agent's memory, as package agent divides it, in percent; of the live cache three quarters keep what was
+// read.
+const (
+	liveCachePercent = 40
+	keptPercent      = 75
+)
+
+// remembered is how long agents have a bundle in memory as it was written. Each agent of a zone reads a part of each
+// bundle, and so has all of them.
+func (l *load) remembered() time.Duration {
+	kept := l.memory / 100 * liveCachePercent / 100 * keptPercent
+	return time.Duration(float64(kept) / float64(l.rate) * float64(time.Second))
+}
+
+// run lets the load run in a bubble.
+func (l load) run(t *testing.T) (f figures) {
+	t.Helper()
+	began := time.Now()
+	synctest.Test(t, func(t *testing.T) {
+		t.Helper()
+		w, stop := newWorld(t, l)
+		stopAgents := w.startAgents()
+		f = w.measure()
+		synctest.Wait()
+		time.Sleep(lateAttempts) // sleeps: as above
+		stopAgents()
+		stop()
+	})
+	f.took = time.Since(began)
+	return f
+}
+
+// lateAttempts is how long hedged requests that lost, and pauses, may still take.
+const lateAttempts = 10 * time.Second
+
+// measure drives the load and gives what was counted while it went on. Of the live half requests are counted up to the
+// last read, and how much is in a bundle while it went on: some are short before and behind.
+func (w *world) measure() figures {
+	ctx, cancel := context.WithCancel(w.t.Context())
+	var producers sync.WaitGroup
+	for _, a := range w.agents {
+		producers.Go(func() { a.produce(ctx, float64(w.load.rate)/float64(w.load.agents)) })
+	}
+	time.Sleep(w.load.warmUp) // sleeps: in a synctest bubble, whose clock it drives
+	before := w.figures()
+	time.Sleep(w.load.length) // sleeps: as above
+	f := w.figures().sub(before)
+	f.bundleBytes = float64(f.written) / float64(f.bundles)
+	cancel()
+	producers.Wait()
+	for _, a := range w.agents {
+		require.NoError(w.t, a.writer.Drain(context.Background()))
+	}
+	w.reads.Wait()
+	if w.load.live {
+		require.Equal(w.t, w.written.Load()*int64(w.load.zones*w.load.fanout), w.read.Load(), "every group reads everything")
+		whole := w.figures()
+		whole.bundleBytes = f.bundleBytes
+		return whole
+	}
+	return f
+}

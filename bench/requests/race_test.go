@@ -1,0 +1,6 @@
+//go:build race
+
+package requests
+
+// race tells that the race detector watches.
+const race = true
