@@ -37,6 +37,7 @@ test: build ## run all tests: units and a simulated cluster with the race detect
 .PHONY: test-unit test-sim
 test-unit:
 	@$(GO) test -race -timeout 14m -p 3 $(UNIT)
+	@$(GO) test -timeout 14m ./bench/requests # gigabytes, which the race detector is too slow for
 
 test-sim:
 	@$(GO) test -race -timeout 14m -count=1 -parallel 3 ./test/sim
@@ -111,6 +112,10 @@ bench-latency: build ## measure what an idle agent adds to the object store's la
 .PHONY: bench-matrix
 bench-matrix: build ## run all published workloads against a broker on localhost:9092; ARGS="--scale 0.02 --duration 1m"
 	$(BIN)/freshet bench matrix $(ARGS)
+
+.PHONY: bench-requests
+bench-requests: ## print what 490 MiB/s in three zones asks of the object store (driven clock, sizes only)
+	FRESHET_REQUESTS=1 $(GO) test -timeout 0 -count=1 -v ./bench/requests
 
 .PHONY: soak-log
 soak-log: build ## load the metadata log for MINUTES (10), then again with snapshots failing
