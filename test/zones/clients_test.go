@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/time/rate"
@@ -31,6 +32,11 @@ type load struct {
 }
 
 func (l load) bytes() int64 { return l.records * recordBytes }
+
+// duration is how long producers take by their rate.
+func (l load) duration() time.Duration {
+	return time.Duration(float64(l.records) / float64(l.perSecond) * float64(time.Second))
+}
 
 // everywhere is the number of records of all zones.
 func (l load) everywhere() int64 { return l.records * int64(len(zones)) }

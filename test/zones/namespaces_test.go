@@ -20,7 +20,7 @@ import (
 const (
 	// namePrefix begins the names of all namespaces of this package; the process id follows.
 	namePrefix = "freshet-zones-"
-	// clientHost is the last part of the address that a namespace's clients have, and agentsMost the largest one of servers.
+	// clientHost is the last part of the address that a namespace's clients have, serversMost the largest one of servers.
 	clientHost, serversMost = 100, 2
 )
 

@@ -21,10 +21,13 @@ const (
 	// perSecond is what is produced in a zone, in records.
 	perSecond  = 16 << 10
 	partitions = 12
-	// slack is how much longer than its rate says a run may take.
-	slack = 4
-	// controlShare bounds what a zone and the control plane say to each other, of the bytes of the zone's records.
+	// slack is how many times as long as its rate says a run may take, and a minute: the machine may be busy.
+	slack = 15
+	// controlShare bounds what a zone and the control plane say to each other, of the bytes that are produced in the zone.
 	controlShare = 0.005
+	// controlRate is what an agent and the control plane say to each other in a second that brings no records, while
+	// consumers wait there: probes and stamps, ten times. A run that a busy machine stretches has more of these seconds.
+	controlRate = 5 << 10
 	// storeShare bounds what zone and store say to each other beyond each record put once by its zone, and got once by
 	// each other zone: headers, acknowledgements, a GET of what left memory before everybody had it.
 	storeShare = 0.15
@@ -62,7 +65,7 @@ func measure(t *testing.T, n network, amount int64) {
 	hasty := haste(t, c)
 	report(t.Output(), n, m, l, took, hasty)
 	checkSilence(t, m)
-	checkControl(t, m, l)
+	checkControl(t, m, l, took)
 	checkStore(t, m, l, hasty)
 	checkLeakIsSeen(t, n, c)
 }
@@ -107,8 +110,7 @@ func run(t *testing.T, n network, zone string, p *testservers.Process) {
 // work runs the clients of all zones.
 func work(t *testing.T, n network, c *harness.Cluster, l load) {
 	t.Helper()
-	limit := time.Minute + slack*time.Second*time.Duration(l.records/l.perSecond)
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute+slack*l.duration())
 	defer cancel()
 	var all []zoneClients
 	for i, zone := range zones {
@@ -130,8 +132,8 @@ func work(t *testing.T, n network, c *harness.Cluster, l load) {
 
 // report prints the matrix and what is promised of it.
 func report(w io.Writer, n network, m matrix, l load, took time.Duration, hasty map[string]int) {
-	fmt.Fprintf(w, "\n%s\n%s of records of %d bytes produced in each of %d zones, all of them consumed in each, in %s:\n\n",
-		n, size(l.bytes()), recordBytes, len(zones), took.Round(100*time.Millisecond))
+	fmt.Fprintf(w, "\n%s\n%s of records of %d bytes produced in each of %d zones, all of them consumed in each, in %s (%s at the rate asked for):\n\n",
+		n, size(l.bytes()), recordBytes, len(zones), took.Round(100*time.Millisecond), l.duration())
 	m.print(w)
 	fmt.Fprintln(w)
 	for _, zone := range zones {
@@ -154,11 +156,13 @@ func checkSilence(t *testing.T, m matrix) {
 }
 
 // checkControl: agents and control plane speak of records, not in them.
-func checkControl(t *testing.T, m matrix, l load) {
+func checkControl(t *testing.T, m matrix, l load, took time.Duration) {
 	t.Helper()
+	late := max(took-l.duration(), 0).Seconds()
 	for _, zone := range zones {
 		require.Positive(t, m[zone][control])
-		require.Less(t, float64(m.both(zone, control)), controlShare*float64(l.bytes()), "%s and the control plane", zone)
+		require.Less(t, float64(m.both(zone, control)), controlShare*float64(l.bytes())+controlRate*agentsPerZone*late,
+			"%s and the control plane", zone)
 	}
 	require.Less(t, float64(m.both(control, store)), controlShare*float64(l.bytes()), "snapshots")
 }
