@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidwall/btree"
 
+	"github.com/freshet-io/freshet/internal/assign"
 	"github.com/freshet-io/freshet/metadata/commit"
 	"github.com/freshet-io/freshet/metadata/id"
 )
@@ -47,7 +48,9 @@ type machine struct {
 	writers btree.Map[id.Session, writer] // whose objects are still to be swept for orphans
 	deleted deletedTopics
 	load    Load // derived
-	scrub   id.Bundle
+
+	audiences audiences // as of the last entry; derived. None below epochsVersion
+	scrub     id.Bundle
 
 	groups      btree.Map[string, *groupEntry] // by name; they and their topics are copied once per generation too
 	offsetSweep offsetCursor
@@ -67,6 +70,9 @@ type scratch struct {
 	known  []bool        // whether topics[i] was looked up
 	spans  []commit.Span
 	counts []int // spans per section
+
+	before, after assign.Placer
+	moved         []bool // partitions of a topic
 }
 
 func newMachine() *machine {
@@ -133,9 +139,13 @@ func (s *machine) Apply(index uint64, b *Batch, fx *Effects, results []Result) [
 	}
 	s.index = index
 	s.now = max(s.now, b.Now)
+	members := s.membership
 	for i, c := range b.Commands {
 		s.position = i
 		results = append(results, s.apply(c, fx))
+	}
+	if s.membership != members {
+		s.settleEpochs()
 	}
 	return results
 }
@@ -145,7 +155,7 @@ func (s *machine) apply(c Command, fx *Effects) Result {
 	case *Bootstrap:
 		return Result{Err: s.bootstrap(c)}
 	case *RaiseVersion:
-		return Result{Err: s.raiseVersion(c)}
+		return Result{Err: s.raiseVersion(c, fx)}
 	case *CreateTopic:
 		return Result{Err: s.createTopic(c, fx)}
 	case *DeleteTopic:
@@ -240,14 +250,18 @@ func (s *machine) bootstrap(c *Bootstrap) error {
 	return nil
 }
 
-func (s *machine) raiseVersion(c *RaiseVersion) error {
+func (s *machine) raiseVersion(c *RaiseVersion, fx *Effects) error {
 	if c.Version > MaxVersion {
 		panic(fmt.Sprintf("metadata: version %d of at most %d", c.Version, MaxVersion))
 	}
 	if c.Version < s.version {
 		return ErrVersion
 	}
+	begins := s.version < epochsVersion && c.Version >= epochsVersion
 	s.version = c.Version
+	if begins {
+		s.beginEpochs(fx)
+	}
 	return nil
 }
 

@@ -12,7 +12,7 @@ import (
 // MaxVersion is the newest state machine version that this program can run. New states start at MinVersion.
 const (
 	MinVersion uint32 = 1
-	MaxVersion uint32 = 1
+	MaxVersion uint32 = 2
 )
 
 // State is the state of one virtual cluster after some log entry. It is changed by Apply alone, on one goroutine.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidwall/btree"
 
+	"github.com/freshet-io/freshet/internal/assign"
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
@@ -19,6 +20,8 @@ type Topic struct {
 	Partitions int32
 	Configs    map[string]string // those set explicitly
 	CreatedMs  int64             // command time
+	// LeaderEpochs are those of all partitions; nil below version 2 of the state, when each is the membership version.
+	LeaderEpochs assign.Epochs
 }
 
 // topicEntry is a topic with its partitions. Partitions without a single offset given have no entry.
@@ -85,7 +88,10 @@ func (s *machine) createTopic(c *CreateTopic, fx *Effects) error {
 	if _, ok := s.topics.Get(topicKey(c.ID)); ok || c.ID == (id.Topic{}) || s.deleted.has(topicKey(c.ID)) {
 		return ErrTopicExists
 	}
-	t := &Topic{ID: c.ID, Name: c.Name, Partitions: c.Partitions, Configs: maps.Clone(c.Configs), CreatedMs: s.now}
+	t := &Topic{
+		ID: c.ID, Name: c.Name, Partitions: c.Partitions, Configs: maps.Clone(c.Configs), CreatedMs: s.now,
+		LeaderEpochs: s.newEpochs(c.Partitions),
+	}
 	e := &topicEntry{gen: s.gen, topic: t}
 	if _, ok := s.gone.Get(c.Name); ok {
 		e.earlier = s.nextProducerID
@@ -125,7 +131,7 @@ func (s *machine) createPartitions(c *CreatePartitions, fx *Effects) error {
 		return ErrPartitionCount
 	}
 	t := *e.topic
-	t.Partitions = c.Count
+	t.Partitions, t.LeaderEpochs = c.Count, s.grow(e.topic, c.Count, fx)
 	s.replaceTopic(e, &t, fx)
 	return nil
 }

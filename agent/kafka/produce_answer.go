@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/freshet-io/freshet/agent/recode"
+	"github.com/freshet-io/freshet/agent/view"
 	"github.com/freshet-io/freshet/agent/writer"
 	"github.com/freshet-io/freshet/kafkaproto"
 )
@@ -86,10 +87,11 @@ func addErrorRecord(a *kmsg.ProduceResponseTopicPartition, index int32, message 
 
 // leaderHints tell a client where to go instead, from version 10 on (KIP-951): to the agent that Metadata shows now.
 type leaderHints struct {
-	request *produceRequest
-	out     *kmsg.ProduceResponse
-	zone    *zoneView
-	named   map[int32]bool
+	request  *produceRequest
+	out      *kmsg.ProduceResponse
+	snapshot *view.Snapshot
+	zone     *zoneView
+	named    map[int32]bool
 }
 
 func (l *leaderHints) add(a *kmsg.ProduceResponseTopicPartition, p *producePart) {
@@ -98,14 +100,17 @@ func (l *leaderHints) add(a *kmsg.ProduceResponseTopicPartition, p *producePart)
 		return
 	}
 	if l.zone == nil {
-		l.zone = r.api.cfg.Views.of(r.api.cfg.Catalogue.Load(), r.req)
+		l.snapshot = r.api.cfg.Catalogue.Load()
+		l.zone = r.api.cfg.Views.of(l.snapshot, r.req)
 		l.named = make(map[int32]bool)
 	}
-	if a.Partition < 0 || a.Partition >= p.topic.Partitions || len(l.zone.brokers) == 0 {
+	topic, ok := l.snapshot.TopicByID(p.topic.ID)
+	if !ok || a.Partition < 0 || a.Partition >= topic.Partitions || len(l.zone.brokers) == 0 {
 		return
 	}
-	leader := l.zone.partitions(p.topic)[a.Partition].Leader
-	a.CurrentLeader.LeaderID, a.CurrentLeader.LeaderEpoch = leader, l.zone.epoch
+	shown := &l.zone.partitions(topic)[a.Partition]
+	leader := shown.Leader
+	a.CurrentLeader.LeaderID, a.CurrentLeader.LeaderEpoch = leader, shown.LeaderEpoch
 	if l.named[leader] {
 		return
 	}

@@ -1,7 +1,6 @@
 package kafka
 
 import (
-	"math"
 	"slices"
 	"sync"
 
@@ -67,7 +66,7 @@ func (v *Views) of(s *view.Snapshot, req *edge.Request) *zoneView {
 
 // zoneView is one membership as the clients of a zone see it by one listener.
 type zoneView struct {
-	epoch   int32
+	version uint64
 	own     group   // agents that partitions are given to
 	others  []group // one per other zone that is shown
 	brokers []kmsg.MetadataResponseBroker
@@ -79,14 +78,14 @@ type zoneView struct {
 }
 
 type topicView struct {
-	partitions int32
-	encoded    []kmsg.MetadataResponseTopicPartition
+	topic   *view.Topic
+	encoded []kmsg.MetadataResponseTopicPartition
 }
 
 // group is the agents of one zone that a listener reaches, in the order of sessions.
 type group struct {
-	sessions []uint32
-	ports    [][]port // by agent
+	agents []assign.Agent
+	ports  [][]port // by agent
 }
 
 // port is one address of an agent, a broker as clients see it.
@@ -114,7 +113,7 @@ func newZoneView(s *view.Snapshot, key viewKey) *zoneView {
 		all.add(m, ports)
 	}
 	slices.Sort(names)
-	v := &zoneView{epoch: int32(min(s.Version, math.MaxInt32))}
+	v := &zoneView{version: s.Version}
 	v.mu.topics = make(map[id.Topic]topicView)
 	own, found := zones[key.zone]
 	if !found {
@@ -142,7 +141,7 @@ func portsOf(m *view.Member, listener string) []port {
 }
 
 func (g *group) add(m *view.Member, ports []port) {
-	g.sessions = append(g.sessions, uint32(m.Session))
+	g.agents = append(g.agents, assign.Agent{ID: uint32(m.Session), Ports: int32(len(ports))})
 	g.ports = append(g.ports, ports)
 }
 
@@ -173,19 +172,24 @@ func (v *zoneView) controller() int32 {
 
 // coordinator gives the node that a coordinator's key belongs to.
 func (v *zoneView) coordinator(kind int8, key string) (port, bool) {
-	i := assign.Key(byte(kind), key, v.own.sessions)
+	sessions := make([]uint32, len(v.own.agents))
+	for i, a := range v.own.agents {
+		sessions[i] = a.ID
+	}
+	i := assign.Key(byte(kind), key, sessions)
 	if i < 0 {
 		return port{}, false
 	}
 	return v.own.ports[i][0], true
 }
 
-// partitions gives a topic's partitions as Metadata shows them. The slice is shared: do not change it.
+// partitions gives a topic's partitions as Metadata shows them. The topic is one of the snapshot that the view is
+// of. The slice is shared: do not change it.
 func (v *zoneView) partitions(t *view.Topic) []kmsg.MetadataResponseTopicPartition {
 	v.mu.Lock()
 	known, ok := v.mu.topics[t.ID]
 	v.mu.Unlock()
-	if ok && known.partitions == t.Partitions {
+	if ok && known.topic == t {
 		return known.encoded
 	}
 	encoded := v.place(t)
@@ -194,7 +198,7 @@ func (v *zoneView) partitions(t *view.Topic) []kmsg.MetadataResponseTopicPartiti
 	if len(v.mu.topics) >= maxViewTopics {
 		clear(v.mu.topics)
 	}
-	v.mu.topics[t.ID] = topicView{t.Partitions, encoded}
+	v.mu.topics[t.ID] = topicView{t, encoded}
 	return encoded
 }
 
@@ -207,7 +211,7 @@ func (v *zoneView) place(t *view.Topic) []kmsg.MetadataResponseTopicPartition {
 	partitions := make([]kmsg.MetadataResponseTopicPartition, t.Partitions)
 	for i := range partitions {
 		p := kmsg.NewMetadataResponseTopicPartition()
-		p.Partition, p.Leader, p.LeaderEpoch = int32(i), replicas[0][i], v.epoch
+		p.Partition, p.Leader, p.LeaderEpoch = int32(i), replicas[0][i], t.LeaderEpoch(int32(i), v.version)
 		for _, zone := range replicas {
 			p.Replicas = append(p.Replicas, zone[i])
 		}
@@ -218,15 +222,11 @@ func (v *zoneView) place(t *view.Topic) []kmsg.MetadataResponseTopicPartition {
 	return partitions
 }
 
-// place gives each partition of a topic its node among the group's agents: the agent by rendezvous hashing, and its
-// ports in turn, so that a topic's partitions use all of them.
+// place gives each partition of a topic its node among the group's agents.
 func (g *group) place(t *view.Topic) []int32 {
 	nodes := make([]int32, t.Partitions)
-	turn := make([]int, len(g.sessions))
-	for p, agent := range assign.Partitions(t.ID, t.Partitions, g.sessions) {
-		ports := g.ports[agent]
-		nodes[p] = ports[turn[agent]%len(ports)].node
-		turn[agent]++
+	for p, at := range assign.Places(t.ID, t.Partitions, g.agents) {
+		nodes[p] = g.ports[at.Index][at.Port].node
 	}
 	return nodes
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/tidwall/btree"
 
 	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/internal/assign"
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
@@ -22,6 +23,8 @@ type Topic struct {
 	Name       string
 	Partitions int32             // count; partitions are [0, Partitions)
 	Configs    map[string]string // those set explicitly
+	// Epochs are the leader epochs of the partitions, all of which are known or none is (see LeaderEpoch).
+	Epochs assign.Epochs
 }
 
 // Endpoint is one address that clients reach an agent at.
@@ -45,7 +48,7 @@ type Snapshot struct {
 	ClusterID string
 	Session   id.Session // this agent's, as of the newest Welcome
 	Index     uint64     // log index of the newest Catalogue message in it; 0 before the first
-	Version   uint64     // of the membership; rises with every change, never falls; the leader epoch
+	Version   uint64     // of the membership; rises with every change, never falls
 	Members   []*Member
 	// BrokerConfigs holds the cluster-wide broker configs that were set explicitly.
 	BrokerConfigs map[string]string
@@ -143,7 +146,7 @@ func (c *Catalogue) OnCatalogue(m *api.Catalogue) {
 	s.Index = max(s.Index, m.GetIndex())
 	if m.GetFull() {
 		s.byName, s.byID = new(btree.Map[string, *Topic]), new(btree.Map[string, *Topic])
-	} else if len(m.GetTopics())+len(m.GetDeletedTopics()) > 0 {
+	} else if len(m.GetTopics())+len(m.GetDeletedTopics()) > 0 || m.GetMembership() != nil {
 		s.byName, s.byID = old.byName.Copy(), old.byID.Copy()
 	}
 	for _, raw := range m.GetDeletedTopics() {
@@ -155,6 +158,9 @@ func (c *Catalogue) OnCatalogue(m *api.Catalogue) {
 	if m.GetMembership() != nil {
 		s.Version = m.GetMembership().GetVersion()
 		s.Members = members(m.GetMembership())
+		if !m.GetFull() {
+			s.move(m.GetMoved())
+		}
 	}
 	if m.GetFull() || m.GetBrokerConfigsSet() {
 		s.BrokerConfigs = maps.Clone(m.GetBrokerConfigs())
@@ -199,7 +205,9 @@ func (s *Snapshot) subscribe(m *api.Catalogue) {
 
 // put adds or replaces a topic of a snapshot that is being made.
 func (s *Snapshot) put(m *api.Topic) {
-	t := &Topic{Name: m.GetName(), Partitions: m.GetPartitions(), Configs: maps.Clone(m.GetConfigs())}
+	t := &Topic{
+		Name: m.GetName(), Partitions: m.GetPartitions(), Configs: maps.Clone(m.GetConfigs()), Epochs: epochs(m),
+	}
 	if copy(t.ID[:], m.GetId()) != len(t.ID) {
 		return // not an id; the owner never sends it
 	}

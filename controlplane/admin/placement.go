@@ -13,15 +13,15 @@ import (
 // clientView is the cluster as one client sees it, the same as agents show in Metadata (design.md 8): the agents of
 // the client's zone, all of them if it has none, and for clients that named their zone one replica per other zone.
 type clientView struct {
-	epoch  int32
+	epoch  int32 // the membership version
 	own    placement
 	others []placement
 }
 
 // placement is the agents that share a topic's partitions, in the order of sessions.
 type placement struct {
-	sessions []uint32
-	nodes    [][]node // by agent
+	agents []assign.Agent
+	nodes  [][]node // by agent
 }
 
 // node is one address of an agent, a broker as clients see it.
@@ -33,7 +33,7 @@ type node struct {
 }
 
 func (p *placement) add(info metadata.SessionInfo, nodes []node) {
-	p.sessions = append(p.sessions, uint32(info.ID))
+	p.agents = append(p.agents, assign.Agent{ID: uint32(info.ID), Ports: int32(len(nodes))})
 	p.nodes = append(p.nodes, nodes)
 }
 
@@ -99,19 +99,24 @@ func (v *clientView) brokers() []node {
 func (v *clientView) replicas(t *metadata.Topic) [][]int32 {
 	replicas := make([][]int32, t.Partitions)
 	for _, p := range append([]placement{v.own}, v.others...) {
-		turn := make([]int, len(p.sessions))
-		for i, agent := range assign.Partitions(t.ID, t.Partitions, p.sessions) {
-			nodes := p.nodes[agent]
-			replicas[i] = append(replicas[i], nodes[turn[agent]%len(nodes)].id)
-			turn[agent]++
+		for i, at := range assign.Places(t.ID, t.Partitions, p.agents) {
+			replicas[i] = append(replicas[i], p.nodes[at.Index][at.Port].id)
 		}
 	}
 	return replicas
 }
 
+// leaderEpoch gives a partition's leader epoch, the same in every view.
+func (v *clientView) leaderEpoch(t *metadata.Topic, partition int32) int32 {
+	if len(t.LeaderEpochs) == 0 {
+		return v.epoch
+	}
+	return t.LeaderEpochs.At(partition)
+}
+
 // factor is how many replicas each partition shows.
 func (v *clientView) factor() int {
-	if len(v.own.sessions) == 0 {
+	if len(v.own.agents) == 0 {
 		return 0
 	}
 	return 1 + len(v.others)
