@@ -12,7 +12,7 @@ PKGS     ?= ./...
 # them wait most of the time, so that more run at once than there are cores, and sim beside them. WAITING are the packages
 # that measure no times and share the machine, MEASURING have it for themselves.
 UNIT      = $(shell $(GO) list ./... | grep -v '/test/')
-WAITING   = ./test/clients ./test/ecosystem
+WAITING   = ./test/clients ./test/ecosystem ./test/zones
 MEASURING = $(shell $(GO) list ./test/... | grep -v -e '/test/sim' $(WAITING:./%=-e '/%$$'))
 
 .DEFAULT_GOAL := help
@@ -125,6 +125,10 @@ soak-log: build ## load the metadata log for MINUTES (10), then again with snaps
 .PHONY: soak-verify
 soak-verify: ## check a cluster for DURATION (30m) while agents and owners are killed as SEED says; ARGS="--rate 2000" for more
 	FRESHET_SOAK=$(or $(DURATION),30m) FRESHET_SOAK_SEED=$(SEED) FRESHET_SOAK_ARGS='$(ARGS)' $(GO) test -timeout 0 -count=1 -v -run '^TestVerify$$' ./test/soak
+
+.PHONY: zones
+zones: ## count what goes between zones, each a network namespace that produces SIZE (1GiB); LOOPBACK=1 does without them
+	FRESHET_ZONES=$(or $(SIZE),1GiB) FRESHET_ZONES_LOOPBACK=$(LOOPBACK) $(GO) test -timeout 0 -count=1 -v -run '^TestZones$$' ./test/zones
 
 .PHONY: lint
 lint: ## vet, linters, formatting
