@@ -83,6 +83,9 @@ func (w *world) measure() figures {
 	}
 	time.Sleep(w.load.warmUp) // sleeps: in a synctest bubble, whose clock it drives
 	before := w.figures()
+	w.mu.Lock()
+	w.mu.oldest = 0
+	w.mu.Unlock()
 	time.Sleep(w.load.length) // sleeps: as above
 	f := w.figures().sub(before)
 	f.bundleBytes = float64(f.written) / float64(f.bundles)

@@ -110,7 +110,7 @@ func (b *biller) quantities() {
 	var l *Line
 	b.compactPuts, l = b.quantity("compaction, written", "PUT/s", 2,
 		rewritten.over(mebibytes(w.ObjectBytes)).times(rounded(b.s.partsOfObject(), 0, "PUT/object")))
-	l.Note = "parts of multipart uploads, and what begins and ends them, are charged as PUTs"
+	l.Note = fmt.Sprintf("parts of multipart uploads, %.0f MiB each, and what begins and ends them are charged as PUTs", b.s.partBytes()/mib)
 	b.compactGets, _ = b.quantity("compaction, read", "GET/s", 2, b.compactionReads())
 }
 
@@ -155,16 +155,29 @@ func (b *biller) liveReads() Expr {
 	}
 }
 
-// compactionReads are every bundle once, and for each further rewrite the objects of the one before.
+// compactionReads are the objects of the level before for each rewrite but the first, which finds bundles in memory where
+// they were read as they came. Where nobody reads, what was written in other zones has to be fetched.
 func (b *biller) compactionReads() Expr {
-	if b.w.Rewrites <= 0 {
+	w := b.w
+	if w.Rewrites <= 0 {
 		return num("0", "times")
 	}
-	first := b.puts.times(rounded(unitsOf(b.w.BundleBytes), 0, "GET/bundle"))
-	if b.w.Rewrites == 1 {
-		return first
+	again := b.wire.times(several(w.Rewrites-1, "time")).over(mebibytes(w.ObjectBytes)).times(count(rangesOfObject, "GET/object"))
+	if w.Fanout > 0 {
+		return again
 	}
-	return first.plus(b.wire.times(several(b.w.Rewrites-1, "time")).over(mebibytes(cacheUnit)))
+	zones := several(w.Zones, "zone")
+	return b.puts.times(several(w.Zones-1, "other zone")).over(zones).times(rounded(unitsOf(w.BundleBytes), 0, "GET/bundle")).plus(again)
+}
+
+// rereads is MiB a second that compaction takes out of the store.
+func (b *biller) rereads() Expr {
+	w := b.w
+	times := float64(max(w.Rewrites-1, 0))
+	if w.Rewrites > 0 && w.Fanout <= 0 {
+		times += float64(w.Zones-1) / float64(w.Zones)
+	}
+	return b.wire.times(rounded(times, 2, "reads"))
 }
 
 func mebibytes(bytes int64) Expr { return rounded(float64(bytes)/mib, 4, "MiB") }

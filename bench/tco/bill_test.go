@@ -171,14 +171,35 @@ func bill(t *testing.T, change func(*Workload)) map[string]Line {
 	return lines
 }
 
-func TestBill_CompactionReadsBundlesAndThenObjects(t *testing.T) {
-	for rewrites, want := range map[int]string{-1: "0", 1: "12", 3: "14"} { // 3 x 4 bundles/s; 4 MiB/s in units of 4 MiB
-		lines := bill(t, func(w *Workload) { w.Throughput, w.Rewrites = 4<<20, rewrites })
-		require.Equal(t, want, lines["compaction, read"].Computed.String(), "%d rewrites", rewrites)
+func TestBill_CompactionReadsObjectsAndWhatNobodyHasInMemory(t *testing.T) {
+	for _, c := range []struct {
+		rewrites int
+		fanout   float64
+		want     string
+	}{
+		{-1, 1, "0"},
+		{1, 1, "0"},  // bundles are in memory
+		{1, -1, "8"}, // 12 bundles/s, two thirds of them of other zones
+		{3, 1, "4"},  // 512 MiB/s twice, in objects of 512 MiB that two jobs read
+	} {
+		lines := bill(t, func(w *Workload) {
+			w.Throughput, w.Rewrites, w.Fanout = 512<<20, c.rewrites, c.fanout
+			if w.Fanout < 0 {
+				w.Throughput = 4 << 20
+			}
+		})
+		require.Equal(t, c.want, lines["compaction, read"].Computed.String(), "%d rewrites, %v groups", c.rewrites, c.fanout)
 	}
-	// An object of 64 MiB takes four parts, and two requests around them; one of 16 MiB is a plain PUT.
-	parts := bill(t, func(w *Workload) { w.Throughput = 64 << 20 })
-	require.Equal(t, "6", parts["compaction, written"].Computed.String())
-	plain := bill(t, func(w *Workload) { w.Throughput, w.ObjectBytes = 64<<20, 16<<20 })
-	require.Equal(t, "4", plain["compaction, written"].Computed.String())
+	// An object of 512 MiB takes eight parts, and two requests around them; one of 64 MiB is a plain PUT. Where an agent has
+	// 4 GiB of memory, parts have 49 MiB.
+	for _, c := range []struct {
+		instance string
+		object   int64
+		want     string
+	}{{"m6in.4xlarge", 512 << 20, "10"}, {"m6in.4xlarge", 64 << 20, "8"}, {"c7gn.large", 512 << 20, "13"}} {
+		lines := bill(t, func(w *Workload) {
+			w.Throughput, w.Rewrites, w.Instance, w.ObjectBytes = 512<<20, 1, c.instance, c.object
+		})
+		require.Equal(t, c.want, lines["compaction, written"].Computed.String(), "%+v", c)
+	}
 }

@@ -77,7 +77,7 @@ func (b *biller) expressBytes(hedged, copies Expr) {
 	rewritten := b.wire.times(several(max(b.w.Rewrites, 0), "time"))
 	in := b.copied(b.wire.times(hedged).plus(rewritten), copies)
 	b.pay("Express, bytes in", in.times(monthSeconds).over(gib).times(b.price("express-upload")))
-	out := b.readBytes().plus(rewritten)
+	out := b.readBytes().plus(b.rereads())
 	b.pay("Express, bytes out", out.times(monthSeconds).over(gib).times(b.price("express-retrieval")))
 }
 
@@ -115,8 +115,8 @@ func (b *biller) transfer() {
 		return
 	}
 	hedged := rounded(1+w.HedgedPuts, 4, "hedged")
-	rewritten := b.wire.times(count(int64(2*max(w.Rewrites, 0)), "ways"))
-	bytes := b.wire.times(hedged).plus(b.readBytes(), rewritten)
+	rewritten := b.wire.times(several(max(w.Rewrites, 0), "time"))
+	bytes := b.wire.times(hedged).plus(b.readBytes(), rewritten, b.rereads())
 	b.pay("way to the object store", bytes.times(monthSeconds).over(num("1024", "")).times(b.price("nat-gb")).
 		plus(zones.times(b.price("nat-hour"), month730))).Note = "NAT gateways; a gateway endpoint costs nothing"
 }
@@ -150,7 +150,7 @@ func (b *biller) notes(cpu catalog.CPU) []string {
 	notes := []string{
 		fmt.Sprintf("CPU: shape %s (%s), %s CPU-s/GiB produced and %s fetched, measured (%s); %s read from the store, not measured: the floor of produce. %v of CPU and %v of network stay free at the peak.",
 			cpu.Name, cpu.What, cpu.Produce, cpu.Fetch, cpu.Source, cpu.Get, percent(w.CPUHeadroom), percent(w.NetworkHeadroom)),
-		"Compaction's requests are by its design; storage is at the price of the first 50 TB.",
+		"Requests are by formulas, which bench/requests holds to the code itself (bench/results/2026-11-22-requests.md); storage is at the price of the first 50 TB.",
 	}
 	if w.Sharing == ShareZone {
 		notes = append(notes, "Agents of a zone share writers, which is the design and not built yet (they share their caches); --sharing agent is what each for itself costs.")

@@ -2,10 +2,13 @@ package tco
 
 import "math"
 
-// wholeBundle is the largest bundle that one GET fetches; cacheUnit is what larger objects are fetched in.
+// wholeBundle is the largest bundle that one GET fetches; cacheUnit is what larger objects are fetched in. rangesOfObject
+// is how many jobs read a range of what one of the level before wrote, by a GET each: so many at 288 partitions
+// (bench/results/2026-11-22-requests.md).
 const (
-	wholeBundle = 16 << 20
-	cacheUnit   = 4 << 20
+	wholeBundle    = 16 << 20
+	cacheUnit      = 4 << 20
+	rangesOfObject = 2
 )
 
 // rates are requests and bytes a second, as means over the day.
@@ -54,9 +57,17 @@ func (s *sizer) getsPerPut(n int) float64 {
 	}
 }
 
+// partShare is the share of an agent's memory that a part of an upload may take, which bounds it on small machines.
+const partShare = 0.03 * 0.4
+
+// partBytes is the size of a part.
+func (s *sizer) partBytes() float64 {
+	return min(float64(s.w.PartBytes), float64(s.instance.MemoryGiB)*(1<<30)*partShare)
+}
+
 // partsOfObject is the PUTs that one object of compaction takes.
 func (s *sizer) partsOfObject() float64 {
-	parts := math.Ceil(float64(s.w.ObjectBytes) / float64(s.w.PartBytes))
+	parts := math.Ceil(float64(s.w.ObjectBytes) / s.partBytes())
 	if parts > 1 {
 		parts += 2 // CreateMultipartUpload and CompleteMultipartUpload are charged as PUTs
 	}

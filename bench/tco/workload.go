@@ -63,9 +63,9 @@ type Setup struct {
 	FlushInterval time.Duration // default 250 ms
 	PutBudget     float64       // PUTs a second and zone while bundles are not full; default 4
 	HedgedPuts    float64       // share of PUTs made twice; default 0.05, which is the most
-	Rewrites      int           // times that compaction writes a byte again; default 1, negative means none
-	ObjectBytes   int64         // of what compaction writes; default 64 MiB
-	PartBytes     int64         // of its multipart uploads; default 16 MiB
+	Rewrites      int           // times that compaction writes a byte again; default 2, negative means none
+	ObjectBytes   int64         // of what compaction writes; default 512 MiB
+	PartBytes     int64         // of its multipart uploads, less on machines with little memory; default 64 MiB
 
 	Store    string // default s3-standard
 	Copies   int    // zones that Express keeps a bundle in; default 1
@@ -100,9 +100,9 @@ func (s *Setup) applyDefaults() {
 	setDefault(&s.FlushInterval, 250*time.Millisecond)
 	setDefault(&s.PutBudget, 4)
 	setDefault(&s.HedgedPuts, 0.05)
-	setDefault(&s.Rewrites, 1)
-	setDefault(&s.ObjectBytes, 64<<20)
-	setDefault(&s.PartBytes, 16<<20)
+	setDefault(&s.Rewrites, 2)
+	setDefault(&s.ObjectBytes, 512<<20)
+	setDefault(&s.PartBytes, 64<<20)
 	setDefault(&s.Store, S3Standard)
 	setDefault(&s.Copies, 1)
 	setDefault(&s.Sharing, ShareZone)
