@@ -39,8 +39,8 @@ type Agent struct {
 
 	bucket    objstore.Bucket
 	requests  *meter.Bucket // below bucket
-	zone      *peer.Zone   // nil: bytes are not shared
-	peers     *peer.Server // nil with it
+	zone      *peer.Zone    // nil: bytes are not shared
+	peers     *peer.Server  // nil with it
 	session   *client.Session
 	listeners *listeners
 	slabs     *slab.Pool

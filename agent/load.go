@@ -40,7 +40,9 @@ func (a *Agent) traffic() (in, out int64) {
 }
 
 // counting counts the bytes of the batches that clients send, on their way to a writer.
-func (a *Agent) counting(to kafka.BatchWriter) kafka.BatchWriter { return countingWriter{to, &a.produced} }
+func (a *Agent) counting(to kafka.BatchWriter) kafka.BatchWriter {
+	return countingWriter{to, &a.produced}
+}
 
 type countingWriter struct {
 	kafka.BatchWriter

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,6 +18,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/operator"
 	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/controlplane/replica"
+	"github.com/freshet-io/freshet/controlplane/scale"
 	"github.com/freshet-io/freshet/controlplane/session"
 	"github.com/freshet-io/freshet/controlplane/txn"
 	"github.com/freshet-io/freshet/controlplane/zonewriter"
@@ -33,6 +35,7 @@ type cluster struct {
 	sessions *session.Cluster
 	work     *lifecycle.Lifecycle
 	jobs     *job.Planner
+	scaler   *scale.Scaler
 	writers  *zonewriter.Planner
 	log      *zap.Logger
 	stopped  atomic.Bool // ended by itself
@@ -49,6 +52,10 @@ func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
 		return nil, err
 	}
 	built.jobs, err = job.New(job.Config{Settings: c.cfg.Jobs, Log: built.log, Registerer: registerer})
+	if err != nil {
+		return nil, err
+	}
+	built.scaler, err = scale.New(scale.Config{Settings: c.cfg.Scale, Log: built.log, Registerer: registerer})
 	if err != nil {
 		return nil, err
 	}
@@ -85,9 +92,7 @@ func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
 	built.replica, err = replica.New(replica.Config{
 		Replica: c.cfg.ReplicaID, Address: c.cfg.Advertise, TakeOver: c.cfg.TakeOver, Log: metadataLog,
 		Bucket: c.cfg.Bucket, SnapshotPrefix: SnapshotPrefix(vc.Name), OnOwner: built.sessions.Own,
-		Beside: func(ctx context.Context, t replica.Tenure) {
-			work.Run(ctx, lifecycle.Tenure{Owner: t.Owner, Kept: t.Kept, WantSnapshot: t.WantSnapshot})
-		},
+		Beside:        built.beside,
 		SnapshotBytes: c.cfg.SnapshotBytes, SnapshotInterval: c.cfg.SnapshotInterval,
 		Owner:  owner.Config{SoftLogBytes: c.cfg.SoftLogBytes, HardLogBytes: c.cfg.HardLogBytes, MaxExtents: c.cfg.maxExtents(), MaxFresh: c.cfg.MaxFreshBundles},
 		Logger: built.log, Registerer: registerer,
@@ -96,6 +101,14 @@ func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
 		return nil, err
 	}
 	return built, nil
+}
+
+// beside runs what runs beside the owner, until ctx ends.
+func (c *cluster) beside(ctx context.Context, t replica.Tenure) {
+	var others sync.WaitGroup
+	defer others.Wait()
+	others.Go(func() { c.scaler.Run(ctx, t.Owner, c.sessions.Loads) })
+	c.work.Run(ctx, lifecycle.Tenure{Owner: t.Owner, Kept: t.Kept, WantSnapshot: t.WantSnapshot})
 }
 
 // Owner implements session.Locator: what this replica saw when it last looked, at most a few polls ago.
@@ -114,7 +127,8 @@ func (c *cluster) Replicas() []string { return c.registry.Replicas() }
 func (c *cluster) operator() operator.Cluster {
 	return operator.Cluster{
 		Owner: c.replica.Owner, Damaged: c.work.Damaged,
-		Jobs: func() (any, error) { return c.jobs.List() },
+		Jobs:  func() (any, error) { return c.jobs.List() },
+		Zones: func() (any, error) { return c.scaler.List() },
 		Located: func() (id, address string) {
 			id, address, _ = c.Owner(context.Background()) // it has no errors
 			return id, address

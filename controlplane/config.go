@@ -15,6 +15,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/job"
 	"github.com/freshet-io/freshet/controlplane/lifecycle"
 	"github.com/freshet-io/freshet/controlplane/replica"
+	"github.com/freshet-io/freshet/controlplane/scale"
 	"github.com/freshet-io/freshet/controlplane/session"
 	"github.com/freshet-io/freshet/internal/brokerconfig"
 	"github.com/freshet-io/freshet/metadata/metalog"
@@ -87,6 +88,8 @@ type Config struct {
 	Lifecycle lifecycle.Settings
 	// Jobs says when background jobs are planned and how they are shared out; zero fields take the defaults.
 	Jobs job.Settings
+	// Scale says how many agents zones should have; zero fields take the defaults.
+	Scale scale.Settings
 
 	Log *zap.Logger
 	// Registry takes the metrics, and is what /metrics shows; default a new one.
@@ -124,6 +127,7 @@ func (c *Config) ApplyDefaults() {
 	c.Limits.ApplyDefaults()
 	c.Lifecycle.ApplyDefaults()
 	c.Jobs.ApplyDefaults()
+	c.Scale.ApplyDefaults()
 	var r replica.Config
 	r.ApplyDefaults()
 	orDefault(&c.SnapshotBytes, r.SnapshotBytes)
@@ -184,7 +188,7 @@ func (c *Config) Validate() error {
 			}
 		}
 	}
-	return errors.Join(append(errs, c.Lifecycle.Validate(), c.Jobs.Validate())...)
+	return errors.Join(append(errs, c.Lifecycle.Validate(), c.Jobs.Validate(), c.Scale.Validate())...)
 }
 
 // SnapshotPrefix and BundlePrefix are where a virtual cluster's objects are in the bucket.

@@ -23,6 +23,7 @@ import (
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
 	"github.com/freshet-io/freshet/objstore/meter"
 	"github.com/freshet-io/freshet/objstore/open"
+	"github.com/freshet-io/freshet/objstore/price"
 )
 
 // controlSettings are a control-plane replica's configuration as flags say it.
@@ -31,6 +32,7 @@ type controlSettings struct {
 	log               logging.Config
 	memoryLimit       int64
 	bucketURL         string
+	requestPrices     string
 	oneZone           bool
 	etcd              etcdlog.ClientConfig
 	etcdTLS           tlsfiles.Files
@@ -38,6 +40,7 @@ type controlSettings struct {
 	tls               tlsfiles.Files
 	virtualClusters   []string
 	agentKeys         []string
+	prices            price.Table
 	defaultPartitions int32
 	broker            brokerconfig.Settings
 }
@@ -46,7 +49,7 @@ type controlSettings struct {
 const etcdCheck = 5 * time.Second
 
 func newControlPlane(p process) *cobra.Command {
-	s := controlSettings{defaultPartitions: 1}
+	s := controlSettings{defaultPartitions: 1, requestPrices: price.Auto}
 	s.ApplyDefaults()
 	cmd := &cobra.Command{
 		Use:   "controlplane",
@@ -59,6 +62,7 @@ func newControlPlane(p process) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&s.bucketURL, "bucket", s.bucketURL, bucketHelp)
 	f.BoolVar(&s.oneZone, "one-zone-durability", s.oneZone, oneZoneHelp)
+	bindPrices(f, &s.requestPrices)
 	f.Var(config.List(&s.virtualClusters), "virtual-cluster", "names of the virtual clusters to serve")
 	f.Var(config.List(&s.agentKeys), "agent-key", "keys that agents may use, several while one is being replaced; better given in the environment")
 	f.StringVar(&s.ReplicaID, "replica-id", s.ReplicaID, "name of this replica, unique and the same over restarts; "+
@@ -76,6 +80,7 @@ func newControlPlane(p process) *cobra.Command {
 	s.bindLogBudget(f)
 	bindLifecycle(f, &s.Lifecycle)
 	bindJobs(f, &s.Jobs)
+	bindTarget(f, &s.Scale)
 	s.broker.Bind(f)
 	bindLog(f, &s.log)
 	return cmd
@@ -130,7 +135,7 @@ func (s *controlSettings) run(ctx context.Context, p process) error {
 	}
 	defer s.Etcd.Close()
 	s.checkEtcd(ctx, log)
-	s.Bucket = meter.New(bucket, s.Registry)
+	s.Bucket = meter.NewPriced(bucket, s.prices, s.Registry)
 	plane, err := controlplane.New(s.Config)
 	if err != nil {
 		return &cli.UsageError{Message: err.Error()}
@@ -175,6 +180,8 @@ func (s *controlSettings) complete(log *zap.Logger) error {
 	if len(s.agentKeys) == 0 {
 		faults = append(faults, errors.New("--agent-key is needed"))
 	}
+	s.prices, err = price.Parse(s.requestPrices, s.bucketURL)
+	fault("--request-prices", err)
 	fault("timings", s.Timing.Validate())
 	fault("coordinators", s.broker.Validate())
 	s.ReplicaID = cmp.Or(s.ReplicaID, replicaID(s.GRPCListen))

@@ -44,7 +44,7 @@ func newRoot(p process) *cobra.Command {
 	cobra.AddTemplateFunc("settings", config.Usage)
 	root := parent("freshet", "A Kafka-compatible stream whose only storage is an object store",
 		newDev(p), newAgent(p), newControlPlane(p),
-		newTopic(p), newGroup(p), newProduce(p), newConsume(p), newBundle(p), newJob(p), newScrub(p), newBench(p), newVersion(p),
+		newTopic(p), newGroup(p), newProduce(p), newConsume(p), newBundle(p), newJob(p), newZone(p), newScrub(p), newBench(p), newVersion(p),
 	)
 	root.Long = rootHelp
 	root.SilenceErrors, root.SilenceUsage = true, true

@@ -6,6 +6,7 @@
 //	POST /v1/clusters/{cluster}/deleted-topics/{topic}/undelete?as=NAME  takes it back; topic is a name or an id
 //	GET  /v1/clusters/{cluster}/scrub                                    how far the scrubber is, damaged bundles
 //	GET  /v1/clusters/{cluster}/jobs                                     background jobs
+//	GET  /v1/clusters/{cluster}/zones                                    how busy zones are, and how many agents they should have
 //
 // A failure is {"error": "..."} with 400 (what was asked for cannot be), 401 (also for a virtual cluster that is not there), 404 (unknown topic), 409
 // (the name is taken), 421 or 503 (try again).
@@ -37,6 +38,8 @@ type Cluster struct {
 	Damaged func(s *metadata.State) []lifecycle.Damage
 	// Jobs gives the background jobs; nil for none.
 	Jobs func() (any, error)
+	// Zones gives how many agents each zone should have; nil for none.
+	Zones func() (any, error)
 }
 
 // Config of a Handler.
@@ -66,13 +69,21 @@ func Handler(cfg Config) http.Handler {
 		return scrub(c, o)
 	})
 	on("GET "+Prefix+"{cluster}/jobs", func(_ context.Context, c Cluster, _ *owner.Owner, _ *http.Request) (any, error) {
-		if c.Jobs == nil {
-			return map[string]any{"jobs": []string{}}, nil
-		}
-		list, err := c.Jobs()
-		return map[string]any{"jobs": list}, err
+		return listed("jobs", c.Jobs)
+	})
+	on("GET "+Prefix+"{cluster}/zones", func(_ context.Context, c Cluster, _ *owner.Owner, _ *http.Request) (any, error) {
+		return listed("zones", c.Zones)
 	})
 	return mux
+}
+
+// listed is a list under its name; a nil one is empty.
+func listed(name string, list func() (any, error)) (any, error) {
+	if list == nil {
+		return map[string]any{name: []string{}}, nil
+	}
+	all, err := list()
+	return map[string]any{name: all}, err
 }
 
 // serve authenticates, finds the owner, and writes what fn gives.

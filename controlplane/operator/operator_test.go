@@ -54,6 +54,7 @@ func owned(t *testing.T, fn func(x asked)) {
 					Owner:   func() *owner.Owner { return o },
 					Located: func() (string, string) { return "b", "b:7050" },
 					Damaged: func(*metadata.State) []lifecycle.Damage { return []lifecycle.Damage{{Key: "k", What: "missing"}} },
+					Zones:   func() (any, error) { return []map[string]string{{"zone": "a"}}, nil },
 				},
 				"away": {Owner: func() *owner.Owner { return nil }, Located: func() (string, string) { return "b", "b:7050" }},
 			},
@@ -124,6 +125,9 @@ func TestHandler_KeysAndOwners(t *testing.T) {
 			{"/v1/clusters/none/scrub", "both", http.StatusUnauthorized},
 			{"/v1/clusters/away/scrub", "both", http.StatusMisdirectedRequest},
 			{"/v1/clusters/vc/jobs", "secret", http.StatusOK},
+			{"/v1/clusters/vc/zones", "secret", http.StatusOK},
+			{"/v1/clusters/vc/zones", "wrong", http.StatusUnauthorized},
+			{"/v1/clusters/away/zones", "both", http.StatusMisdirectedRequest},
 		} {
 			code, _ := x.ask(http.MethodGet, c.path, c.key)
 			require.Equal(x.t, c.code, code, "%s with key %q", c.path, c.key)
@@ -132,5 +136,7 @@ func TestHandler_KeysAndOwners(t *testing.T) {
 		require.Equal(x.t, "b:7050", body["owner_address"])
 		_, body = x.ask(http.MethodGet, "/v1/clusters/vc/scrub", "secret")
 		require.Equal(x.t, "missing", body["damaged"].([]any)[0].(map[string]any)["what"])
+		_, body = x.ask(http.MethodGet, "/v1/clusters/vc/zones", "secret")
+		require.Equal(x.t, []any{map[string]any{"zone": "a"}}, body["zones"])
 	})
 }
