@@ -11,16 +11,16 @@ import (
 // newHandler builds what answers Kafka requests: the APIs that are the agent's, and the way to the control plane for
 // those that are not.
 func (a *Agent) newHandler() (*kafka.Handler, error) {
-	reads, err := a.readAPIs()
-	if err != nil {
-		return nil, err
-	}
 	catalogue, log := a.listeners.catalogue, a.log.Named("kafka")
 	zones, err := a.cfg.zones()
 	if err != nil {
 		return nil, err
 	}
 	views := kafka.NewViews(catalogue, zones)
+	reads, err := a.readAPIs(views)
+	if err != nil {
+		return nil, err
+	}
 	metadata := kafka.MetadataConfig{Catalogue: catalogue, Views: views, Prober: a.session, Log: log}
 	if a.cfg.AutoCreateTopics {
 		metadata.Creator = kafka.NewAutoCreate(a.session, zones)
@@ -42,14 +42,14 @@ func (a *Agent) newHandler() (*kafka.Handler, error) {
 }
 
 // readAPIs are those that plan from the partition views.
-func (a *Agent) readAPIs() ([]kafka.API, error) {
+func (a *Agent) readAPIs(views *kafka.Views) ([]kafka.API, error) {
 	catalogue := a.listeners.catalogue
 	sessions, err := fetch.NewSessions(fetch.SessionsConfig{Registerer: a.cfg.Registry})
 	if err != nil {
 		return nil, err
 	}
 	fetches, err := kafka.NewFetch(kafka.FetchConfig{
-		Catalogue: catalogue, Source: a.session, Fetcher: a.fetcher, Sessions: sessions,
+		Catalogue: catalogue, Views: views, Source: a.session, Fetcher: a.fetcher, Sessions: sessions,
 	})
 	if err != nil {
 		return nil, err

@@ -14,16 +14,32 @@ const (
 	versionPreferred = 11
 	versionFlexible  = 12
 	versionTopicID   = 13
+	versionEndpoints = 16
 )
 
-// Answer is a Fetch response that is to be encoded. Fields that name another leader, a preferred replica or a
-// diverging epoch keep their defaults: any agent serves any partition, and logs never diverge.
+// Answer is a Fetch response that is to be encoded. Fields that name a preferred replica or a diverging epoch keep their
+// defaults: any agent serves any partition, and logs never diverge.
 type Answer struct {
 	Version       int16
 	ErrorCode     int16 // since version 7
 	SessionID     int32 // since version 7
 	ReadCommitted bool  // lists of aborted transactions are there, if empty
 	Partitions    []PartitionAnswer
+	Endpoints     []Endpoint // of the leaders that partitions name; sent since version 16 (KIP-951)
+}
+
+// Leader is who to ask for a partition instead.
+type Leader struct {
+	NodeID int32
+	Epoch  int32
+}
+
+// Endpoint is where a node is.
+type Endpoint struct {
+	NodeID int32
+	Host   string
+	Port   int32
+	Rack   *string
 }
 
 // PartitionAnswer is one partition of an Answer. Partitions of one topic that follow each other share its header.
@@ -32,6 +48,7 @@ type PartitionAnswer struct {
 	Topic     string   // sent before
 	Partition int32
 	ErrorCode int16
+	Leader    *Leader // nil: none is named; sent since version 16
 	*Result
 }
 
@@ -62,7 +79,7 @@ func (a *Answer) Encode() (head []byte, tail net.Buffers) {
 		e.topic(a, i, end)
 		i = end
 	}
-	e.tags()
+	e.endpoints(a.Endpoints)
 	return e.finish()
 }
 
@@ -84,6 +101,9 @@ func (a *Answer) sizeHint() int {
 		if i == 0 || !a.sameTopic(i-1, i) {
 			n += 24 + len(a.Partitions[i].Topic)
 		}
+	}
+	for i := range a.Endpoints {
+		n += 32 + len(a.Endpoints[i].Host)
 	}
 	return n
 }
@@ -132,7 +152,50 @@ func (e *encoder) partition(p *PartitionAnswer, readCommitted bool) {
 	if p.Size > 0 {
 		e.cuts = append(e.cuts, cut{at: len(e.buf), records: p.Records})
 	}
+	e.leader(p.Leader)
+}
+
+// Numbers of tagged fields, and the size of the fixed one.
+const (
+	tagEndpoints  = 0 // of the response
+	tagLeader     = 1 // of a partition
+	leaderTagSize = 4 + 4 + 1
+)
+
+// leader ends a partition: the leader as a tagged field, if there is one.
+func (e *encoder) leader(l *Leader) {
+	if l == nil || e.version < versionEndpoints {
+		e.tags()
+		return
+	}
+	e.buf = append(e.buf, 1, tagLeader, leaderTagSize)
+	e.int32(l.NodeID)
+	e.int32(l.Epoch)
 	e.tags()
+}
+
+// endpoints ends the response: the endpoints as a tagged field, if there are any.
+func (e *encoder) endpoints(all []Endpoint) {
+	if len(all) == 0 || e.version < versionEndpoints {
+		e.tags()
+		return
+	}
+	field := encoder{version: e.version}
+	field.length(len(all))
+	for i := range all {
+		field.int32(all[i].NodeID)
+		field.string(all[i].Host)
+		field.int32(all[i].Port)
+		if all[i].Rack == nil {
+			field.null()
+		} else {
+			field.string(*all[i].Rack)
+		}
+		field.tags()
+	}
+	e.buf = append(e.buf, 1, tagEndpoints)
+	e.buf = binary.AppendUvarint(e.buf, uint64(len(field.buf)))
+	e.buf = append(e.buf, field.buf...)
 }
 
 // aborted transactions are null where they were not asked for and where reading failed, as in Kafka; a partition that

@@ -34,7 +34,17 @@ func sampleAnswer(version int16, readCommitted bool) Answer {
 		part(1, "a", 3, 0, "aborted").with(Result{Aborted: []extent.Aborted{{ProducerID: 1 << 40, First: 5, Last: 9}, {ProducerID: 7, First: 1, Last: 10}}}),
 		part(1, "a", 4, 3).with(Result{Err: kerr.UnknownTopicOrPartition, Refused: true}),
 		part(1, "a", 5, 1).with(Result{Err: kerr.OffsetOutOfRange}),
+		part(1, "a", 6, 6).with(Result{Err: kerr.NotLeaderForPartition, Refused: true}).at(&Leader{NodeID: 9, Epoch: 300}),
+		part(1, "a", 7, 0, "served here"),
+	}, Endpoints: []Endpoint{
+		{NodeID: 9, Host: "some.host.example", Port: 9092, Rack: kmsg.StringPtr("zone-b")}, {NodeID: 10, Host: "h", Port: 1},
 	}}
+}
+
+// at names another leader.
+func (p PartitionAnswer) at(l *Leader) PartitionAnswer {
+	p.Leader = l
+	return p
 }
 
 // with sets what bears on the list of aborted transactions.
@@ -45,6 +55,11 @@ func (p PartitionAnswer) with(r Result) PartitionAnswer {
 
 func viaKmsg(a *Answer) []byte {
 	out := kmsg.FetchResponse{Version: a.Version, ErrorCode: a.ErrorCode, SessionID: a.SessionID}
+	for _, e := range a.Endpoints {
+		if a.Version >= 16 {
+			out.Brokers = append(out.Brokers, kmsg.FetchResponseBroker{NodeID: e.NodeID, Host: e.Host, Port: e.Port, Rack: e.Rack})
+		}
+	}
 	for i, p := range a.Partitions {
 		if i == 0 || a.Partitions[i-1].Topic != p.Topic {
 			t := kmsg.NewFetchResponseTopic()
@@ -63,6 +78,9 @@ func viaKmsg(a *Answer) []byte {
 				m.ProducerID, m.FirstOffset = t.ProducerID, t.First
 				q.AbortedTransactions = append(q.AbortedTransactions, m)
 			}
+		}
+		if p.Leader != nil && a.Version >= 16 {
+			q.CurrentLeader.LeaderID, q.CurrentLeader.LeaderEpoch = p.Leader.NodeID, p.Leader.Epoch
 		}
 		q.RecordBatches = bytes.Join(p.Records, nil)
 		if q.RecordBatches == nil {

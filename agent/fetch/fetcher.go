@@ -45,6 +45,16 @@ func New(cfg Config) (*Fetcher, error) {
 // Drain makes parked fetches answer at once with what there is, and later ones soon, so that clients move on.
 func (f *Fetcher) Drain() { f.once.Do(func() { close(f.drain) }) }
 
+// Draining tells whether Drain was called.
+func (f *Fetcher) Draining() bool {
+	select {
+	case <-f.drain:
+		return true
+	default:
+		return false
+	}
+}
+
 // Bounds of one fetch.
 const (
 	// maxGone bounds how often a fetch that would bring nothing looks up again because objects were gone.

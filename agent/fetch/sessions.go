@@ -110,6 +110,7 @@ type Tracked struct {
 	Key      TopicKey
 	Offset   int64
 	MaxBytes int32
+	Epoch    int32 // of the leader that the client knows, -1 if it says none
 
 	marks view.Watermarks
 }
@@ -224,7 +225,7 @@ func (s *Sessions) Close(sid int32, holder Holder) {
 func (s *Sessions) Update(session *Session, changed []*Tracked, forgotten []TopicKey) bool {
 	for _, t := range changed {
 		if old := session.tracked[t.Key]; old != nil {
-			old.Offset, old.MaxBytes = t.Offset, t.MaxBytes
+			old.Offset, old.MaxBytes, old.Epoch = t.Offset, t.MaxBytes, t.Epoch
 			continue
 		}
 		t.marks = noMarks // what it has is news

@@ -21,13 +21,13 @@ import (
 //	5   log start offset in the response
 //	6   KAFKA_STORAGE_ERROR may be answered
 //	7   fetch sessions (KIP-227)
-//	9   current leader epoch in the request (KIP-320); not looked at: any agent serves any partition
+//	9   current leader epoch in the request (KIP-320); any agent serves any partition, but see fetch_redirect.go
 //	11  rack, preferred read replica (KIP-392); none is preferred
 //	12  flexible; last fetched epoch, diverging epoch (KIP-595); logs never diverge
 //	13  topic ids (KIP-516); UNKNOWN_TOPIC_ID
 //	14  tiered storage's error (KIP-405); never answered
 //	15  replica state instead of replica id (KIP-903)
-//	16  node endpoints (KIP-951); none
+//	16  the current leader and its endpoint (KIP-951), while the agent drains
 //	17  directory id of followers (KIP-853)
 //	18  high watermark of followers (KIP-1166)
 type Fetch struct{ cfg FetchConfig }
@@ -35,9 +35,11 @@ type Fetch struct{ cfg FetchConfig }
 // FetchConfig is what Fetch is made of.
 type FetchConfig struct {
 	Catalogue *view.Catalogue
-	Source    view.Prober
-	Fetcher   *fetch.Fetcher
-	Sessions  *fetch.Sessions
+	// Views tell clients where to go while the agent drains; nil: they find out by Metadata.
+	Views   *Views
+	Source  view.Prober
+	Fetcher *fetch.Fetcher
+	Sessions *fetch.Sessions
 	// FreshTimeout bounds how long the owner is asked whether an unknown topic exists. Default 2 s.
 	FreshTimeout time.Duration
 }
@@ -83,12 +85,13 @@ func (f *Fetch) answer(ctx context.Context, req *edge.Request, in *kmsg.FetchReq
 			s.partitions[i].Refused = kerr.TopicAuthorizationFailed
 		}
 	}
+	elsewhere := f.redirect(req, in.Version, s)
 	resp := f.cfg.Fetcher.Fetch(ctx, &fetch.Request{
 		Arrived: req.Arrived, Reader: req.Client.ID, MaxWait: time.Duration(max(in.MaxWaitMillis, 0)) * time.Millisecond,
 		MinBytes: int(in.MinBytes), MaxBytes: int(in.MaxBytes), ReadCommitted: in.IsolationLevel == 1,
 		Partitions: s.partitions,
 	})
-	return encodeFetch(s.finish(in, resp), resp)
+	return encodeFetch(s.finish(in, resp, elsewhere), resp)
 }
 
 // encodeFetch makes the reply, whose records stay held until it was written.
@@ -160,6 +163,7 @@ func tracked(in *kmsg.FetchRequest, byID bool) []*fetch.Tracked {
 			p := &t.Partitions[j]
 			out = append(out, &fetch.Tracked{
 				Key: topicKey(byID, t.TopicID, t.Topic, p.Partition), Offset: p.FetchOffset, MaxBytes: p.PartitionMaxBytes,
+				Epoch: p.CurrentLeaderEpoch,
 			})
 		}
 	}
@@ -238,8 +242,8 @@ func findTopic(snapshot *view.Snapshot, version int16, key fetch.TopicKey) (*vie
 }
 
 // finish makes the answer: everything, or what is news in a session that goes on.
-func (s *fetching) finish(in *kmsg.FetchRequest, resp *fetch.Response) *fetch.Answer {
-	a := &fetch.Answer{Version: in.Version, ReadCommitted: in.IsolationLevel == 1}
+func (s *fetching) finish(in *kmsg.FetchRequest, resp *fetch.Response, to elsewhere) *fetch.Answer {
+	a := &fetch.Answer{Version: in.Version, ReadCommitted: in.IsolationLevel == 1, Endpoints: to.endpoints}
 	if s.session != nil {
 		a.SessionID = s.session.ID
 	}
@@ -248,7 +252,7 @@ func (s *fetching) finish(in *kmsg.FetchRequest, resp *fetch.Response) *fetch.An
 		if s.session != nil && !t.Told(r) && s.incremental {
 			continue
 		}
-		p := fetch.PartitionAnswer{TopicID: t.Key.ID, Topic: t.Key.Name, Partition: t.Key.Partition, Result: r}
+		p := fetch.PartitionAnswer{TopicID: t.Key.ID, Topic: t.Key.Name, Partition: t.Key.Partition, Leader: to.leaders[i], Result: r}
 		if r.Err != nil {
 			p.ErrorCode = fetchCode(in.Version, r.Err)
 		}
