@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -17,9 +18,11 @@ import (
 	"github.com/freshet-io/freshet/agent/slab"
 	"github.com/freshet-io/freshet/agent/view"
 	"github.com/freshet-io/freshet/agent/writer"
+	"github.com/freshet-io/freshet/agent/zonewriter"
 	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/controlplane/client"
 	"github.com/freshet-io/freshet/internal/adminhttp"
+	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/objstore"
 	"github.com/freshet-io/freshet/objstore/hedge"
 	"github.com/freshet-io/freshet/objstore/meter"
@@ -45,6 +48,8 @@ type Agent struct {
 	listeners *listeners
 	slabs     *slab.Pool
 	writer    *writer.Writer
+	route     *zonewriter.Route // where clients' batches go: to writer, or to another agent's
+	taker     *zonewriter.Taker // what other agents' batches come by
 	cache     *cache.Cache
 	fetcher   *fetch.Fetcher
 	edge      *edge.Server
@@ -173,12 +178,33 @@ func (a *Agent) buildWriter(context.Context) (err error) {
 		return err
 	}
 	a.writer, err = writer.New(writer.Config{
-		Pool: a.slabs, Bucket: a.bucket, Committer: a.session, Sink: sink{a.cache}, Agents: a.agentsInZone,
+		Pool: a.slabs, Bucket: a.bucket, Committer: a.session, Sink: sink{a.cache}, Share: func() float64 { return a.route.Share() },
 		FlushBytes: a.cfg.FlushBytes, FlushInterval: a.cfg.FlushInterval, Linger: a.cfg.Linger,
-		PutRate: a.cfg.PutBudget, PutBurst: max(a.cfg.PutBudget, 1), Log: a.log.Named("writer"),
+		PutRate: a.cfg.PutBudget, PutBurst: max(a.cfg.PutBudget, 1), FastPutRate: a.cfg.FastPutBudget,
+		Log: a.log.Named("writer"),
 	}, a.cfg.Registry)
-	a.listeners.writer = a.writer
-	return err
+	if err != nil {
+		return err
+	}
+	a.buildRoute()
+	a.listeners.writer, a.listeners.route = a.writer, a.route
+	return nil
+}
+
+// buildRoute builds what takes clients' batches to the zone's writer, and takes other agents' in.
+func (a *Agent) buildRoute() {
+	log := a.log.Named("zonewriter")
+	cfg := zonewriter.Config{
+		Own: a.writer, Session: func() id.Session { return a.listeners.catalogue.Load().Session }, Agents: a.agentsInZone,
+		Log: log, Registerer: a.cfg.Registry,
+	}
+	if a.zone != nil {
+		cfg.Dial = func(ctx context.Context, to id.Session) (net.Conn, *bufio.Reader, error) {
+			return a.zone.Stream(ctx, to, zonewriter.Protocol)
+		}
+	}
+	a.route = zonewriter.New(cfg)
+	a.taker = zonewriter.NewTaker(a.writer, log, a.cfg.Registry)
 }
 
 func (a *Agent) buildReader(context.Context) (err error) {

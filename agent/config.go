@@ -76,6 +76,8 @@ type Config struct {
 	Linger time.Duration
 	// PutBudget is how many PUTs a second the zone makes while bundles are not full, burst the same. Default 4.
 	PutBudget float64
+	// FastPutBudget is how many more PUTs a second the zone makes for topics with freshet.latency=fast. Default 40.
+	FastPutBudget float64
 
 	// NetworkLimit is how many bytes a second the network carries in each direction; 0: not known.
 	NetworkLimit int64
@@ -108,6 +110,7 @@ func (c *Config) ApplyDefaults() {
 	setDefault(&c.FlushInterval, 250*time.Millisecond)
 	setDefault(&c.Linger, 5*time.Millisecond)
 	setDefault(&c.PutBudget, 4)
+	setDefault(&c.FastPutBudget, 40)
 	setDefault(&c.DrainTimeout, 5*time.Second)
 	setDefault(&c.RequestPrices, price.Auto)
 	if len(c.Roles) == 0 {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/freshet-io/freshet/agent/cache"
 	"github.com/freshet-io/freshet/agent/peer"
+	"github.com/freshet-io/freshet/agent/zonewriter"
+	"github.com/freshet-io/freshet/metadata/id"
 )
 
 // PeerConfig is how the agents of a zone share their caches.
@@ -87,6 +90,7 @@ func (a *Agent) buildPeers(ctx context.Context) (err error) {
 	}
 	if a.peers, err = peer.NewServer(peer.ServerConfig{
 		Address: cfg.Listen, Key: a.cfg.AgentKey, Zone: a.cfg.Zone, TLS: cfg.ServerTLS, Units: lender{a},
+		Upgrades:    map[string]peer.Upgrade{zonewriter.Protocol: func(conn net.Conn, in *bufio.Reader, from id.Session) { a.taker.Serve(conn, in, from) }},
 		Cluster:     func() string { return a.listeners.catalogue.Load().ClusterID },
 		UnsentBytes: a.budgets.unsent, StopTimeout: peersDrainTimeout, Log: a.log.Named("peers"), Registerer: a.cfg.Registry,
 	}); err != nil {
@@ -105,6 +109,7 @@ func (a *Agent) runPeers(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
+	defer a.taker.Close()
 	return a.peers.Run(ctx)
 }
 

@@ -2,6 +2,8 @@ package agent
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -12,9 +14,12 @@ import (
 // Parts of Config.DrainTimeout. What is not done in its part's time is given up: clients then get retriable errors or
 // ask again, and nothing acknowledged is at stake.
 const (
-	leavePart = 0.2  // out of the membership that clients see
-	flushPart = 0.55 // seal, put, commit and answer what was taken in
-	// redirectPart is within flushPart: how long clients are still told where to go after the agent left the
+	leavePart = 0.2 // out of the membership that clients see
+	// handOverPart is for what other agents of the zone write for this one, and for those that this one writes for to
+	// turn to another writer.
+	handOverPart = 0.2
+	flushPart    = 0.4 // seal, put, commit and answer what was taken in
+	// redirectPart is within the two before: how long clients are still told where to go after the agent left the
 	// membership. One that has no request under way at the moment would find its connection closed without a word,
 	// and many wait seconds before they ask for Metadata again.
 	redirectPart = 0.2
@@ -40,6 +45,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		service.Service{Name: "partitions", Run: a.listeners.partitions.Run},
 		service.Service{Name: "jobs", Run: a.runJobs},
 		service.Service{Name: "writer", Run: a.writer.Run},
+		service.Service{Name: "zone's writer", Run: a.route.Run},
 		service.Service{Name: "kafka listener", Run: a.edge.Run},
 		service.Service{Name: "drain", Run: a.drain},
 	)
@@ -56,10 +62,20 @@ func (a *Agent) drain(ctx context.Context) error {
 	a.fetcher.Drain()
 	began = time.Now()
 	redirected := time.After(a.redirectTime())
-	err = a.within(ctx, flushPart, a.writer.Drain)
+	err = errors.Join(a.within(ctx, handOverPart, a.handOver), a.within(ctx, flushPart, a.writer.Drain))
 	a.log.Info("flushed", zap.Duration("took", time.Since(began)), zap.Error(err))
 	<-redirected
 	return nil
+}
+
+// handOver ends the handing over of batches, both ways.
+func (a *Agent) handOver(ctx context.Context) error {
+	var taken error
+	var waiting sync.WaitGroup
+	waiting.Go(func() { taken = a.taker.Drain(ctx) })
+	handed := a.route.Drain(ctx)
+	waiting.Wait()
+	return errors.Join(handed, taken)
 }
 
 // redirectTime is how long to go on telling clients to go elsewhere: none where there is no other agent.

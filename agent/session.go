@@ -9,6 +9,7 @@ import (
 	"github.com/freshet-io/freshet/agent/job/runner"
 	"github.com/freshet-io/freshet/agent/view"
 	"github.com/freshet-io/freshet/agent/writer"
+	"github.com/freshet-io/freshet/agent/zonewriter"
 	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/metadata/extent"
 	"github.com/freshet-io/freshet/metadata/id"
@@ -20,6 +21,7 @@ type listeners struct {
 	catalogue  *view.Catalogue
 	partitions *view.Partitions
 	writer     *writer.Writer
+	route      *zonewriter.Route
 	runner     *runner.Runner // nil without the jobs role
 	// prefix of the virtual cluster's objects, from the newest Welcome. It never changes in a cluster's life; between
 	// sessions the last one stands.
@@ -48,7 +50,11 @@ func (l *listeners) OnDisconnect() { l.partitions.OnDisconnect() }
 func (l *listeners) OnSessionClosed() {
 	l.partitions.OnSessionClosed()
 	l.writer.OnSessionClosed()
+	l.route.OnSessionClosed()
 }
+
+// OnZoneWriter tells who writes in this zone.
+func (l *listeners) OnZoneWriter(z *api.ZoneWriter) { l.route.OnZoneWriter(z) }
 
 // key names a bundle's object. Nothing is read before the first Welcome: no plan names a bundle.
 func (l *listeners) key(b id.Bundle) string { return bundle.Key(l.bundlePrefix(), b) }

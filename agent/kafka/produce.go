@@ -188,7 +188,7 @@ func (r *produceRequest) check(ctx context.Context, find finder, t *kmsg.Produce
 	r.parts = append(r.parts, producePart{
 		topic: topic, batch: int32(len(r.batches)), appendTime: appendTime, transactional: b.Transactional(),
 	})
-	r.batches = append(r.batches, r.batchOf(topic, in.Partition, b))
+	r.batches = append(r.batches, r.batchOf(topic, rules, in.Partition, b))
 }
 
 // forget gives the frame's memory back: the writer has copied the records.

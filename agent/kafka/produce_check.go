@@ -15,7 +15,6 @@ import (
 	"github.com/freshet-io/freshet/agent/writer"
 	"github.com/freshet-io/freshet/internal/topicconfig"
 	"github.com/freshet-io/freshet/kafkaproto"
-	"github.com/freshet-io/freshet/metadata/commit"
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
@@ -145,18 +144,13 @@ func recodeRules(topic *view.Topic, v *topicconfig.Values, partition int32) reco
 	return rules
 }
 
+// latencies by freshet.latency; what is not here is the standard.
+var latencies = map[string]writer.Latency{"fast": writer.Fast, "economy": writer.Economy}
+
 // batchOf describes a valid batch to the writer and the sequencer.
-func (r *produceRequest) batchOf(topic *view.Topic, partition int32, b kafkaproto.RecordBatch) writer.Batch {
-	c := commit.Batch{
-		Records:      b.LastOffsetDelta() + 1,
-		Bytes:        int32(len(b)),
-		MaxTimestamp: max(b.MaxTimestamp(), -1),
-		ProducerID:   commit.NoProducer,
-	}
-	if b.ProducerID() >= 0 {
-		c.ProducerID, c.ProducerEpoch, c.BaseSequence = b.ProducerID(), b.ProducerEpoch(), b.BaseSequence()
-	}
-	batch := writer.Batch{Partition: id.TopicPartition{Topic: topic.ID, Partition: partition}, Bytes: b, Commit: c}
+func (r *produceRequest) batchOf(topic *view.Topic, rules *topicconfig.Values, partition int32, b kafkaproto.RecordBatch) writer.Batch {
+	batch := writer.BatchOf(id.TopicPartition{Topic: topic.ID, Partition: partition}, b)
+	batch.Latency = latencies[rules.Latency]
 	if b.Transactional() {
 		r.transaction(&batch)
 	}

@@ -117,12 +117,17 @@ func (z *Zone) newRequest(ctx context.Context, p peer, a ask) (*http.Request, er
 	if err != nil {
 		return nil, fmt.Errorf("make request to %s: %w", p.address, err)
 	}
+	z.introduce(r)
+	return r, nil
+}
+
+// introduce says who asks.
+func (z *Zone) introduce(r *http.Request) {
 	r.Header.Set("Authorization", "Bearer "+z.cfg.Key)
 	snapshot := z.cfg.Catalogue.Load()
 	r.Header.Set(clusterHeader, snapshot.ClusterID)
 	r.Header.Set(agentHeader, strconv.FormatUint(uint64(snapshot.Session), 10))
 	r.Header.Set(zoneHeader, z.cfg.Zone)
-	return r, nil
 }
 
 // unanswered is the result of a request that no headers came for.

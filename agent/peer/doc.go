@@ -39,6 +39,12 @@
 //	2          2  reserved, 0
 //	4          8  size of all its stretches' bytes
 //
+//	GET /v1/streams
+//	Connection: Upgrade
+//	Upgrade: {protocol}
+//
+// with the same headers makes the connection a stream of another protocol (package zonewriter).
+//
 // Bytes may have been patched (package cache); the asker verifies and patches as if they came from the object store,
 // which changes nothing where it was done. What fails verification there is read from the object store.
 package peer

@@ -329,7 +329,7 @@ func TestZone_TLS(t *testing.T) {
 	require.NoError(t, err)
 	c := &cluster{t: t, bucket: &counted{Bucket: newBucket()}, next: 1}
 	c.server = func(cfg *ServerConfig) { cfg.TLS = server }
-	c.asks = func(cfg *Config) { cfg.TLS = client }
+	c.asks = func(cfg *Config) { cfg.TLS, cfg.SilenceTimeout = client, time.Minute } // handshakes take long on a busy machine
 	owner, reader := c.start(testZone), c.start(testZone)
 	c.asks = func(cfg *Config) { cfg.TLS, _ = tlsfiles.Files{CA: made.CA}.Client(false, zap.NewNop()) }
 	stranger := c.start(testZone)

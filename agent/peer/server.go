@@ -38,6 +38,9 @@ type ServerConfig struct {
 	Units   Lender
 	// Listener replaces the network, in tests; nil: Address is listened on.
 	Listener func(ctx context.Context) (net.Listener, error)
+	// Upgrades are the streams that other agents can open, by protocol. Each is called with a connection that is its own
+	// from then on, and must end when the agent does.
+	Upgrades map[string]Upgrade
 	// Requests bounds those answered at once, half as many more of catch-up reads; further ones are refused. Default 128.
 	Requests int
 	// Connections bounds those open at once; further ones wait to be accepted. Default 512.
@@ -120,6 +123,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+bundlePath+"{session}/{n}", s.serve)
+	mux.HandleFunc("GET "+streamPath, s.upgrade)
 	s.http = http.Server{
 		Handler: mux, TLSConfig: cfg.TLS.Clone(), // the server writes to it
 		MaxHeaderBytes: maxHeaderBytes, ReadHeaderTimeout: headerTimeout,

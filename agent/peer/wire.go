@@ -14,6 +14,7 @@ import (
 
 const (
 	bundlePath    = "/v1/bundles/"
+	streamPath    = "/v1/streams"
 	clusterHeader = "Freshet-Cluster"
 	zoneHeader    = "Freshet-Zone"
 	agentHeader   = "Freshet-Agent"

@@ -2,18 +2,18 @@ package writer
 
 import "time"
 
+// leastShare is the least part of the zone's PUT budget that a writer goes by.
+const leastShare = 1e-4
+
+// fastBurst is the time in which the PUTs that fast batches did not use are saved.
+const fastBurst = 250 * time.Millisecond
+
 // putBudget is this agent's share of the zone's PUT budget: a token bucket. Seals that cannot wait (by size, by
 // interval) charge it into debt, so that the bill keeps its bound on average; the debt ends at one burst, so that a
 // time of heavy load does not delay what comes after it for longer than that.
 type putBudget struct {
 	tokens float64
 	at     time.Time // when tokens was right
-}
-
-// share gives this agent's rate per second and burst. An agent's burst is at least one PUT.
-func share(c *Config) (rate, burst float64) {
-	n := float64(max(c.Agents(), 1))
-	return c.PutRate / n, max(c.PutBurst/n, 1)
 }
 
 // refill brings the bucket up to now. A new bucket is full.

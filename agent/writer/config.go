@@ -38,8 +38,9 @@ type Config struct {
 	Bucket    objstore.Bucket // where bundles go; may be an objstore.ReleasingBucket
 	Committer Committer
 	Sink      Sink // nil: committed memory is released at once
-	// Agents is the number of agents in this zone, this one included: the PUT budget is divided by it. nil means 1.
-	Agents func() int
+	// Share is the part of the zone's PUT budgets that this writer has, above 0, at most 1. It is asked for often. nil
+	// means all of it.
+	Share func() float64
 	// Retry bounds the attempts of one PUT; its zero value retries until SubmissionDeadline.
 	Retry durable.Policy
 
@@ -53,6 +54,13 @@ type Config struct {
 	Linger time.Duration
 	// PutRate and PutBurst are the zone's PUT budget: tokens per second and most tokens saved. Default 4 and 4.
 	PutRate, PutBurst float64
+	// FastPutRate is the zone's budget of PUTs that only batches of topics with freshet.latency=fast ask for: tokens per
+	// second, beyond PutRate. Default 40.
+	FastPutRate float64
+	// EconomyInterval and EconomyBytes are FlushInterval and FlushBytes of bundles with no other than economy batches.
+	// Default 1 s and 16 MiB, at least FlushInterval and FlushBytes.
+	EconomyInterval time.Duration
+	EconomyBytes    int
 	// MaxPuts bounds the bundles being put at the same time; others wait sealed, or go on gathering. Default 16.
 	MaxPuts int
 	// MaxUnsettled bounds the bundles of a session whose PUT began and that are not settled. Default 256.
@@ -75,13 +83,16 @@ func (c *Config) ApplyDefaults() {
 	setDefault(&c.Linger, 5*time.Millisecond)
 	setDefault(&c.PutRate, 4)
 	setDefault(&c.PutBurst, 4)
+	setDefault(&c.FastPutRate, 40)
+	setDefault(&c.EconomyInterval, max(time.Second, c.FlushInterval))
+	setDefault(&c.EconomyBytes, max(16<<20, c.FlushBytes))
 	setDefault(&c.MaxPuts, 16)
 	setDefault(&c.MaxUnsettled, 256)
 	setDefault(&c.SubmissionDeadline, 60*time.Second)
 	setDefault(&c.GapTimeout, 10*time.Second)
 	setDefault(&c.MaxResubmissions, 256)
-	if c.Agents == nil {
-		c.Agents = func() int { return 1 }
+	if c.Share == nil {
+		c.Share = func() float64 { return 1 }
 	}
 	if c.Log == nil {
 		c.Log = zap.NewNop()
@@ -110,6 +121,7 @@ func (c *Config) Validate() error {
 		{"flush interval", float64(c.FlushInterval)},
 		{"linger", float64(c.Linger)},
 		{"PUT rate", c.PutRate},
+		{"PUT rate of fast topics", c.FastPutRate},
 		{"PUTs at once", float64(c.MaxPuts)},
 		{"unsettled bundles", float64(c.MaxUnsettled)},
 		{"submission deadline", float64(c.SubmissionDeadline)},
@@ -122,6 +134,10 @@ func (c *Config) Validate() error {
 	}
 	if c.PutBurst < 1 {
 		errs = append(errs, fmt.Errorf("PUT burst must be at least 1, is %v", c.PutBurst))
+	}
+	if c.EconomyInterval < c.FlushInterval || c.EconomyBytes < c.FlushBytes {
+		errs = append(errs, fmt.Errorf("economy interval %v and bytes %d must be at least those of others, %v and %d",
+			c.EconomyInterval, c.EconomyBytes, c.FlushInterval, c.FlushBytes))
 	}
 	if c.FlushInterval < c.Linger {
 		errs = append(errs, fmt.Errorf("flush interval %v is below the linger %v", c.FlushInterval, c.Linger))

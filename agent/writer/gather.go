@@ -39,8 +39,9 @@ type group struct {
 
 // gathering is a bundle that still takes batches. It belongs to its session and is guarded by the session's lock.
 type gathering struct {
-	since   time.Time // when the first batch came
-	size    int       // bytes of batches
+	since   ages
+	flush   bool // to be sealed without further waiting
+	size    int  // bytes of batches
 	entries []entry
 	groups  []group
 	at      map[id.TopicPartition]int32 // index into groups
@@ -82,9 +83,7 @@ func (g *gathering) take(s *slab.Slab, shared bool) {
 
 // add copies the batch to the slab's end and appends it to its partition.
 func (g *gathering) add(b *Batch, to *slab.Slab, owner *Produce, index int32) {
-	if len(g.entries) == 0 {
-		g.since = time.Now()
-	}
+	g.since.note(b.Latency, time.Now())
 	n := int32(len(g.entries))
 	g.entries = append(g.entries, entry{
 		bytes: to.Append(b.Bytes), meta: b.Commit, owner: owner, stamp: b.Stamp, base: -1, index: index, next: -1,

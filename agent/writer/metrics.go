@@ -13,9 +13,11 @@ const (
 	sealLinger
 	sealInterval
 	sealDrain
+	sealFast
+	sealFlush
 )
 
-var reasonNames = [...]string{"size", "batches", "linger", "interval", "drain"}
+var reasonNames = [...]string{"size", "batches", "linger", "interval", "drain", "fast", "flush"}
 
 type metrics struct {
 	seals         [len(reasonNames)]prometheus.Counter

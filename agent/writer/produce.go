@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/freshet-io/freshet/agent/view"
+	"github.com/freshet-io/freshet/kafkaproto"
 	"github.com/freshet-io/freshet/metadata/commit"
 	"github.com/freshet-io/freshet/metadata/id"
 )
@@ -18,6 +19,23 @@ type Batch struct {
 	Commit    commit.Batch
 	// Stamp becomes Commit.AsOf; nil unless the batch is of a transaction of the first protocol.
 	Stamp *view.Stamp
+	// Latency says how long the batch may wait for company.
+	Latency Latency
+}
+
+// BatchOf describes one valid v2 batch: what the sequencer is told of it is taken from its header.
+func BatchOf(tp id.TopicPartition, b kafkaproto.RecordBatch) Batch {
+	c := commit.Batch{
+		Records:       b.LastOffsetDelta() + 1,
+		Bytes:         int32(len(b)),
+		MaxTimestamp:  max(b.MaxTimestamp(), -1),
+		ProducerID:    commit.NoProducer,
+		Transactional: b.Transactional(),
+	}
+	if b.ProducerID() >= 0 {
+		c.ProducerID, c.ProducerEpoch, c.BaseSequence = b.ProducerID(), b.ProducerEpoch(), b.BaseSequence()
+	}
+	return Batch{Partition: tp, Bytes: b, Commit: c}
 }
 
 // Result says what became of a batch. Without Err, Outcome is the sequencer's, never Gap.
@@ -38,6 +56,7 @@ type Produce struct {
 		results []Result
 		known   []bool
 		left    int
+		then    func() // called when every batch has its result; may be nil
 
 		// Room for the most frequent number of batches.
 		oneResult [1]Result
@@ -45,7 +64,9 @@ type Produce struct {
 	}
 }
 
-func newProduce(batches int) *Produce {
+// NewProduce makes the Produce of so many batches, for whoever has them written somewhere else: Resolve gives it each
+// batch's result.
+func NewProduce(batches int) *Produce {
 	p := &Produce{arrived: time.Now(), done: make(chan struct{})}
 	p.mu.left = batches
 	switch batches {
@@ -58,6 +79,23 @@ func newProduce(batches int) *Produce {
 	}
 	return p
 }
+
+// OnDone has fn called once every batch has its result: at once, or by whoever brings the last one, so that fn must be
+// quick and take no lock that is held while a writer is called. Call it once.
+func (p *Produce) OnDone(fn func()) {
+	p.mu.Lock()
+	known := p.mu.left == 0
+	if !known {
+		p.mu.then = fn
+	}
+	p.mu.Unlock()
+	if known {
+		fn()
+	}
+}
+
+// Results gives what Wait does. Call it when Done is closed.
+func (p *Produce) Results() []Result { return p.mu.results }
 
 // Done is closed when every batch has its result.
 func (p *Produce) Done() <-chan struct{} { return p.done }
@@ -77,27 +115,36 @@ func (p *Produce) Wait(ctx context.Context) []Result {
 		if p.mu.known[i] {
 			results[i] = p.mu.results[i]
 		} else {
-			results[i] = failed(ErrUnknownOutcome)
+			results[i] = Failed(ErrUnknownOutcome)
 		}
 	}
 	return results
 }
 
-// resolve sets the i-th batch's result, the first time; it tells whether that was the last one missing.
-func (p *Produce) resolve(i int32, r Result) bool {
+// Resolve sets the i-th batch's result, the first time; it tells whether that was the last one missing.
+func (p *Produce) Resolve(i int32, r Result) (last bool) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	if p.mu.known[i] {
+		p.mu.Unlock()
 		return false
 	}
 	p.mu.known[i] = true
 	p.mu.results[i] = r
 	p.mu.left--
-	if p.mu.left == 0 {
-		close(p.done)
-		return true
+	last, then := p.mu.left == 0, p.mu.then
+	p.mu.Unlock()
+	if !last {
+		return false
 	}
-	return false
+	close(p.done)
+	if then != nil {
+		then()
+	}
+	return true
 }
 
-func failed(err error) Result { return Result{Base: -1, LogStart: -1, Err: err} }
+// Arrived is when the batches were handed in.
+func (p *Produce) Arrived() time.Time { return p.arrived }
+
+// Failed is the result of a batch that ended with one of the package's errors.
+func Failed(err error) Result { return Result{Base: -1, LogStart: -1, Err: err} }

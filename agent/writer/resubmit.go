@@ -107,7 +107,7 @@ func gapError(session context.Context, err error) error {
 func (b *sealed) failGap(g gap, err error) {
 	for _, i := range g.entries {
 		b.s.w.metrics.gaps.Inc()
-		b.s.w.resolve(b.entries[i].owner, b.entries[i].index, failed(err))
+		b.s.w.resolve(b.entries[i].owner, b.entries[i].index, Failed(err))
 	}
 }
 

@@ -44,18 +44,18 @@ func TestWriter_TokensPaceSeals(t *testing.T) {
 	})
 }
 
-func TestWriter_TheBudgetIsDividedByTheZonesAgents(t *testing.T) {
+func TestWriter_HasItsShareOfTheZonesBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		agents := 4
+		share := 0.25
 		r := newRig(t, func(c *writer.Config) {
 			c.FlushInterval = time.Hour
-			c.Agents = func() int { return agents }
+			c.Share = func() float64 { return share }
 		})
 		r.accepted(r.add(plain(0, 100)))
 		began := time.Now()
 		r.accepted(r.add(plain(0, 100)))
 		require.InDelta(t, time.Second, time.Since(began), float64(10*time.Millisecond), "one token a second")
-		agents = 2
+		share = 0.5
 		began = time.Now()
 		r.accepted(r.add(plain(0, 100)))
 		require.InDelta(t, time.Second/2, time.Since(began), float64(10*time.Millisecond))
@@ -64,7 +64,7 @@ func TestWriter_TheBudgetIsDividedByTheZonesAgents(t *testing.T) {
 
 func TestWriter_TheFlushIntervalSealsWithoutToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(c *writer.Config) { c.Agents = func() int { return 100 } })
+		r := newRig(t, func(c *writer.Config) { c.Share = func() float64 { return 0.01 } })
 		r.accepted(r.add(plain(0, 100)))
 		for range 5 {
 			began := time.Now()
@@ -180,5 +180,68 @@ func TestWriter_DrainEndsWithItsContext(t *testing.T) {
 		require.ErrorIs(t, r.Drain(ctx), context.DeadlineExceeded)
 		r.stop()
 		require.ErrorIs(t, r.result(p).Err, writer.ErrSessionClosed)
+	})
+}
+
+// ofLatency is a batch of a topic that asks for it.
+func ofLatency(l writer.Latency, b writer.Batch) writer.Batch {
+	b.Latency = l
+	return b
+}
+
+// TestWriter_FastBatches do not wait for the zone's budget as long as their own lasts; then they are as others.
+func TestWriter_FastBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(c *writer.Config) { c.FastPutRate = 20 })
+		waited := func(l writer.Latency) time.Duration {
+			began := time.Now()
+			r.accepted(r.add(ofLatency(l, plain(0, 100))))
+			return time.Since(began).Round(time.Millisecond)
+		}
+		linger := 5 * time.Millisecond
+		for range 4 + 5 { // the zone's burst, and a quarter of a second's of their own
+			require.Equal(t, linger, waited(writer.Fast))
+		}
+		for range 20 {
+			require.LessOrEqual(t, waited(writer.Fast), time.Second/20+linger, "one after the other at their own rate")
+		}
+		require.Greater(t, waited(writer.Standard), 100*time.Millisecond, "the zone's budget was not saved for others")
+	})
+}
+
+// TestWriter_EconomyBatches wait a second, for others that are in a hurry, or for 16 MiB.
+func TestWriter_EconomyBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(c *writer.Config) { c.FlushBytes, c.EconomyBytes = 1000, 2000 })
+		began := time.Now()
+		p := r.add(ofLatency(writer.Economy, plain(0, 100)))
+		r.accepted(p)
+		require.Equal(t, time.Second, time.Since(began), "though there are tokens")
+
+		began = time.Now()
+		p = r.add(ofLatency(writer.Economy, plain(0, 100)))
+		time.Sleep(100 * time.Millisecond)
+		r.accepted(r.add(plain(1, 100)))
+		r.accepted(p)
+		require.Equal(t, 105*time.Millisecond, time.Since(began), "in one bundle with what does not wait")
+
+		began = time.Now()
+		var all []*writer.Produce
+		for range 10 { // below EconomyBytes
+			all = append(all, r.add(ofLatency(writer.Economy, plain(0, 150))))
+		}
+		time.Sleep(100 * time.Millisecond)
+		select {
+		case <-all[0].Done():
+			t.Fatal("sealed at FlushBytes")
+		default:
+		}
+		p = r.add(plain(1, 150)) // of another topic makes it a bundle that is full, and begins the next
+		for _, economy := range all {
+			r.accepted(economy)
+		}
+		require.Equal(t, 100*time.Millisecond, time.Since(began))
+		r.accepted(p)
+		require.Equal(t, 105*time.Millisecond, time.Since(began))
 	})
 }

@@ -162,9 +162,9 @@ func (b *sealed) drop() {
 
 // fail ends every batch that has no result yet.
 func (b *sealed) fail(err error) {
-	r := failed(err)
+	r := Failed(err)
 	if b.s.ctx.Err() != nil && !errors.Is(err, ErrUnknownOutcome) {
-		r = failed(ErrSessionClosed)
+		r = Failed(ErrSessionClosed)
 	}
 	for i := range b.entries {
 		b.s.w.resolve(b.entries[i].owner, b.entries[i].index, r)

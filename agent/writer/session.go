@@ -36,6 +36,7 @@ type session struct {
 		draining bool
 		drained  chan struct{} // closed when draining and nothing is left
 		budget   putBudget
+		fast     putBudget  // for seals that only fast batches ask for
 		open     *gathering // nil: nothing gathered
 		before   fill       // of the bundle sealed last
 		queue    []*sealed  // sealed, their PUT not begun
@@ -97,7 +98,7 @@ func (s *session) tryPlace(b *Batch, p *Produce, index int32, fresh *slab.Slab, 
 	case s.w.missed(b):
 		return false, false, ErrNoStamp
 	}
-	if g := s.mu.open; g != nil && g.size+len(b.Bytes) > s.w.cfg.FlushBytes {
+	if g := s.mu.open; g != nil && g.size+len(b.Bytes) > s.flushBytes(g, b.Latency) {
 		s.seal(sealSize)
 	}
 	g := s.mu.open
@@ -107,7 +108,9 @@ func (s *session) tryPlace(b *Batch, p *Produce, index int32, fresh *slab.Slab, 
 	if g == nil {
 		g = newGathering(s.mu.before)
 		s.mu.open = g
-		s.poke()
+	}
+	if g.since[b.Latency].IsZero() {
+		s.poke() // it may be due earlier than it was
 	}
 	to := fresh
 	if to == nil {
@@ -117,7 +120,7 @@ func (s *session) tryPlace(b *Batch, p *Produce, index int32, fresh *slab.Slab, 
 	}
 	g.add(b, to, p, index)
 	switch {
-	case g.size >= s.w.cfg.FlushBytes:
+	case g.size >= s.flushBytes(g, b.Latency):
 		s.seal(sealSize)
 	case len(g.entries) >= s.w.cfg.FlushBatches:
 		s.seal(sealBatches)
@@ -128,7 +131,11 @@ func (s *session) tryPlace(b *Batch, p *Produce, index int32, fresh *slab.Slab, 
 // seal names the open bundle, queues it for its PUT and charges the PUT budget. Called with mu held.
 func (s *session) seal(why reason) {
 	s.refill(time.Now())
-	s.mu.budget.charge()
+	if why == sealFast {
+		s.mu.fast.charge()
+	} else {
+		s.mu.budget.charge()
+	}
 	s.w.metrics.seals[why].Inc()
 	s.name()
 	s.poke()
@@ -149,10 +156,14 @@ func (s *session) name() {
 	s.w.metrics.unsettled.Set(float64(len(s.mu.bundles)))
 }
 
-func (s *session) refill(now time.Time) (rate float64) {
-	rate, burst := share(&s.w.cfg)
-	s.mu.budget.refill(now, rate, burst)
-	return rate
+// refill brings both budgets up to now. Called with mu held.
+func (s *session) refill(now time.Time) (rate, fastRate float64) {
+	cfg := &s.w.cfg
+	share := min(max(cfg.Share(), leastShare), 1)
+	rate, fastRate = cfg.PutRate*share, cfg.FastPutRate*share
+	s.mu.budget.refill(now, rate, max(cfg.PutBurst*share, 1))
+	s.mu.fast.refill(now, fastRate, max(fastRate*fastBurst.Seconds(), 1))
+	return rate, fastRate
 }
 
 // loop seals by time and starts PUTs until the session or ctx ends.
@@ -206,23 +217,31 @@ func (s *session) sealDue(now time.Time) time.Duration {
 	if g == nil {
 		return forever
 	}
-	rate := s.refill(now)
-	toInterval := s.w.cfg.FlushInterval - now.Sub(g.since)
-	toToken := max(s.w.cfg.Linger-now.Sub(g.since), s.mu.budget.wait(rate))
-	wait := min(toInterval, toToken)
+	rate, fastRate := s.refill(now)
+	d := s.dueIn(g, now, rate, fastRate)
 	switch {
-	case wait > 0 && !s.mu.draining:
-		return wait
+	case d.wait > 0 && !s.mu.draining && !g.flush:
+		return d.wait
 	case len(s.mu.queue) > 0 || !s.roomForPut():
 		s.countBlocked()
 	case s.mu.draining:
 		s.seal(sealDrain)
-	case toToken <= 0:
-		s.seal(sealLinger)
+	case g.flush && d.wait > 0:
+		s.seal(sealFlush)
 	default:
-		s.seal(sealInterval)
+		s.seal(d.why)
 	}
 	return forever
+}
+
+// flush has what is gathered sealed as soon as a PUT can begin.
+func (s *session) flush() {
+	s.mu.Lock()
+	if s.mu.open != nil {
+		s.mu.open.flush = true
+	}
+	s.mu.Unlock()
+	s.poke()
 }
 
 // countBlocked counts once per bundle that a bound held its sealing back. Called with mu held.

@@ -148,7 +148,7 @@ func (b *sealed) settleSection(r *commit.SectionResult, members []int32, note bo
 				answer.Base = base
 			case commit.InvalidTxn:
 				if e.unstamped() {
-					answer = failed(ErrNoStamp)
+					answer = Failed(ErrNoStamp)
 				}
 			default: // the batch has no offset
 			}
@@ -156,14 +156,14 @@ func (b *sealed) settleSection(r *commit.SectionResult, members []int32, note bo
 		}
 	}
 	for _, i := range members { // the sequencer answers every batch; this is a fault of it
-		b.s.w.resolve(b.entries[i].owner, b.entries[i].index, failed(ErrUnknownOutcome))
+		b.s.w.resolve(b.entries[i].owner, b.entries[i].index, Failed(ErrUnknownOutcome))
 	}
 	return gapped
 }
 
 // resolve sets one batch's result.
 func (w *Writer) resolve(p *Produce, index int32, r Result) {
-	if p.resolve(index, r) {
+	if p.Resolve(index, r) {
 		w.metrics.batchSeconds.Observe(time.Since(p.arrived).Seconds())
 	}
 }

@@ -58,7 +58,7 @@ func New(cfg Config, reg prometheus.Registerer) (*Writer, error) {
 // when ctx ends meanwhile the batches not yet taken in end with ErrNotTaken. Batches of one partition are committed in
 // the order of the Adds that brought them (I2).
 func (w *Writer) Add(ctx context.Context, batches []Batch) *Produce {
-	p := newProduce(len(batches))
+	p := NewProduce(len(batches))
 	if err := w.intake.Acquire(ctx, 1); err != nil {
 		w.refuse(p, 0, fmt.Errorf("%w: %w", ErrNotTaken, err))
 		return p
@@ -78,7 +78,7 @@ func (w *Writer) Add(ctx context.Context, batches []Batch) *Produce {
 // refuse ends the batches from the i-th on.
 func (w *Writer) refuse(p *Produce, from int, err error) {
 	for i := from; i < len(p.mu.known); i++ {
-		w.resolve(p, int32(i), failed(err))
+		w.resolve(p, int32(i), Failed(err))
 	}
 }
 
@@ -204,6 +204,16 @@ func (w *Writer) Drain(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("drain writer: %w", ctx.Err())
+	}
+}
+
+// Flush has what is gathered now stored without further waiting, for whoever waits until what it handed in is settled.
+func (w *Writer) Flush() {
+	w.mu.Lock()
+	s := w.mu.session
+	w.mu.Unlock()
+	if s != nil {
+		s.flush()
 	}
 }
 

@@ -89,6 +89,7 @@ func bindWriting(f *pflag.FlagSet, c *agent.Config) {
 	f.DurationVar(&c.FlushInterval, "flush-interval", c.FlushInterval, "records wait no longer than this to be written")
 	f.DurationVar(&c.Linger, "linger", c.Linger, "records wait at least this long for others to share their bundle")
 	f.Float64Var(&c.PutBudget, "put-budget", c.PutBudget, "PUTs a second and zone while bundles are not full")
+	f.Float64Var(&c.FastPutBudget, "fast-put-budget", c.FastPutBudget, "PUTs a second and zone beyond that for topics with freshet.latency=fast")
 	f.BoolVar(&c.Hedge, "hedge", c.Hedge, "send a second request to the object store when one takes longer than 19 of 20 do")
 	f.DurationVar(&c.DrainTimeout, "drain-timeout", c.DrainTimeout, "bound for flushing, committing and answering after SIGTERM")
 }

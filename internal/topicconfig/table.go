@@ -29,6 +29,7 @@ const (
 	CompressionZstdLevel     = "compression.zstd.level"
 	DeleteRetentionMs        = "delete.retention.ms"
 	MaxCompactionLagMs       = "max.compaction.lag.ms"
+	FreshetLatency           = "freshet.latency"
 	MaxMessageBytes          = "max.message.bytes"
 	MessageTimestampAfterMs  = "message.timestamp.after.max.ms"
 	MessageTimestampBeforeMs = "message.timestamp.before.max.ms"
@@ -142,6 +143,12 @@ var table = []Def{
 	{
 		Name: "follower.replication.throttled.replicas", Type: List, Default: "", Effect: None, rule: throttledReplicas,
 		Doc: "Replicas throttled on the follower side. There is no replication between agents.",
+	},
+	{
+		Name: FreshetLatency, Type: String, Default: "standard", Broker: FreshetLatency, Effect: Active,
+		rule: oneOf("fast", "standard", "economy"),
+		Doc: "How long records wait for company before they are stored, which costs a request. standard: for a token of the zone's PUT budget, " +
+			"at most --flush-interval; fast: hardly, as long as --fast-put-budget lasts; economy: up to 1 s or 16 MiB.",
 	},
 	{
 		Name: "index.interval.bytes", Type: Int, Default: "4096", Broker: "log.index.interval.bytes", Effect: None, rule: atLeast(0),

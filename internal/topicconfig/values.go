@@ -82,6 +82,7 @@ type Values struct {
 	MinCompactionLag   time.Duration
 	MaxCompactionLag   time.Duration
 	MinDirtyRatio      float64
+	Latency            string // "standard", "fast", "economy"
 }
 
 // Resolve parses the effective values of a topic from its explicit configs and the cluster's defaults (broker config
@@ -93,6 +94,7 @@ func Resolve(topic, broker map[string]string) Values {
 		TimestampBeforeMax: number(MessageTimestampBeforeMs),
 		TimestampAfterMax:  number(MessageTimestampAfterMs),
 		CompressionType:    Effective(topic, broker, CompressionType),
+		Latency:            Effective(topic, broker, FreshetLatency),
 		Retention:          milliseconds(number(RetentionMs)),
 		RetentionBytes:     number(RetentionBytes),
 		DeleteRetention:    milliseconds(number(DeleteRetentionMs)),

@@ -1,0 +1,88 @@
+package writer
+
+import "time"
+
+// Latency is how long a batch waits for company before it is stored: what its topic asks for (freshet.latency). A bundle
+// is as urgent as the most urgent of its batches.
+type Latency uint8
+
+const (
+	// Standard batches wait for a token of the PUT budget, at most FlushInterval.
+	Standard Latency = iota
+	// Fast batches wait for the linger alone, as long as the budget for them lasts (FastPutRate); then as Standard.
+	Fast
+	// Economy batches wait up to EconomyInterval, or for EconomyBytes.
+	Economy
+
+	latencies
+)
+
+var latencyNames = [latencies]string{"standard", "fast", "economy"}
+
+// String gives the value of freshet.latency.
+func (l Latency) String() string { return latencyNames[l] }
+
+// Known tells whether there is such a latency.
+func (l Latency) Known() bool { return l < latencies }
+
+// ages are when the first batch of each latency came to a bundle; zero if none did.
+type ages [latencies]time.Time
+
+func (a *ages) note(l Latency, now time.Time) {
+	if a[l].IsZero() {
+		a[l] = now
+	}
+}
+
+// only tells whether every batch is of one latency.
+func (a *ages) only(l Latency) bool {
+	for i, t := range a {
+		if Latency(i) != l && !t.IsZero() {
+			return false
+		}
+	}
+	return true
+}
+
+// due is the time until a bundle is to be sealed, and why.
+type due struct {
+	wait time.Duration
+	why  reason
+	fast bool // a token of the budget of fast batches pays
+}
+
+// sooner keeps the earlier of two; of those that are due already the one that costs less comes first.
+func (d *due) sooner(than due) {
+	if than.wait < d.wait && d.wait > 0 {
+		*d = than
+	}
+}
+
+// dueIn says when the bundle is to be sealed by time (design.md 4.5 b and c; freshet.latency). Called with mu held,
+// after refill.
+func (s *session) dueIn(g *gathering, now time.Time, rate, fastRate float64) due {
+	cfg := &s.w.cfg
+	d := due{wait: forever}
+	left := func(since time.Time, limit time.Duration) time.Duration { return max(limit-now.Sub(since), 0) }
+	if since := g.since[Fast]; !since.IsZero() {
+		d.sooner(due{max(left(since, cfg.Linger), s.mu.budget.wait(rate)), sealLinger, false})
+		d.sooner(due{max(left(since, cfg.Linger), s.mu.fast.wait(fastRate)), sealFast, true})
+		d.sooner(due{left(since, cfg.FlushInterval), sealInterval, false})
+	}
+	if since := g.since[Standard]; !since.IsZero() {
+		d.sooner(due{max(left(since, cfg.Linger), s.mu.budget.wait(rate)), sealLinger, false})
+		d.sooner(due{left(since, cfg.FlushInterval), sealInterval, false})
+	}
+	if since := g.since[Economy]; !since.IsZero() {
+		d.sooner(due{left(since, cfg.EconomyInterval), sealInterval, false})
+	}
+	return d
+}
+
+// flushBytes is the size at which the bundle is sealed, with a batch of latency l in it.
+func (s *session) flushBytes(g *gathering, l Latency) int {
+	if l == Economy && (g == nil || g.since.only(Economy)) {
+		return s.w.cfg.EconomyBytes
+	}
+	return s.w.cfg.FlushBytes
+}

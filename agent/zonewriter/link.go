@@ -1,0 +1,310 @@
+package zonewriter
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/freshet-io/freshet/agent/writer"
+	"github.com/freshet-io/freshet/metadata/commit"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+// errBroken: the stream to the writer is gone.
+var errBroken = errors.New("stream to the zone's writer is broken")
+
+// link is a stream to another agent's writer. Its sending side belongs to whoever holds the route's intake.
+type link struct {
+	session id.Session // the writer's
+	conn    net.Conn
+	in      *bufio.Reader
+	window  *semaphore.Weighted
+	wake    chan struct{} // capacity 1: there may be bytes to flush
+	broken  chan struct{} // closed when the stream is gone
+	// draining is closed when the writer says that it takes no more.
+	draining     chan struct{}
+	saysDraining sync.Once
+
+	send struct {
+		sync.Mutex
+		out     *bufio.Writer
+		scratch []byte
+	}
+	mu struct {
+		sync.Mutex
+		err     error
+		last    uint32           // number of the newest frame
+		frames  map[uint32]*sent // without all their results
+		untaken []untaken        // in order
+	}
+}
+
+// sent is a frame of batches that waits for results: those from first on of a Produce.
+type sent struct {
+	produce *writer.Produce
+	first   int32
+	count   int
+}
+
+// untaken is what a frame holds of the window.
+type untaken struct {
+	number uint32
+	weight int64
+}
+
+const (
+	// window bounds the bytes handed over that the writer has not taken in. In-zone round trips are below a
+	// millisecond, so that it does not bound the rate; it is what a writer holds for a sender beyond its own budget.
+	window = 512 << 10
+	// sendBuffer is how much is written at once at least, when much is to be sent.
+	sendBuffer = 64 << 10
+	// aliveEvery and silence: each side says that often that it lives, and believes the other dead after that long.
+	aliveEvery = 500 * time.Millisecond
+	silence    = 3 * time.Second
+)
+
+func newLink(session id.Session, conn net.Conn, in *bufio.Reader) *link {
+	l := &link{
+		session: session, conn: conn, in: in, window: semaphore.NewWeighted(window),
+		wake: make(chan struct{}, 1), broken: make(chan struct{}), draining: make(chan struct{}),
+	}
+	l.send.out = bufio.NewWriterSize(conn, sendBuffer)
+	l.mu.frames = make(map[uint32]*sent)
+	return l
+}
+
+// run receives until the stream is gone; everything without a result then has one. It gives what ended it.
+func (l *link) run() error {
+	var flusher sync.WaitGroup
+	flusher.Go(l.flushes)
+	l.fail(l.receive())
+	flusher.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.err
+}
+
+// alive tells whether the stream stands.
+func (l *link) alive() bool {
+	select {
+	case <-l.broken:
+		return false
+	default:
+		return true
+	}
+}
+
+// fail gives the stream up: what was on its way is not known.
+func (l *link) fail(err error) {
+	l.mu.Lock()
+	if l.mu.err != nil {
+		l.mu.Unlock()
+		return
+	}
+	l.mu.err = fmt.Errorf("%w: %w", errBroken, err)
+	frames := l.mu.frames
+	l.mu.frames = nil
+	close(l.broken)
+	l.mu.Unlock()
+	_ = l.conn.Close()
+	lost := writer.Failed(fmt.Errorf("%w: %w", writer.ErrUnknownOutcome, l.mu.err))
+	for _, f := range frames {
+		for i := range f.count {
+			f.produce.Resolve(f.first+int32(i), lost)
+		}
+	}
+}
+
+// add hands the batches over, in order. It waits while the writer does not take in what it has been sent; what is not
+// sent when ctx ends has no effect. Callers come one after the other.
+func (l *link) add(ctx context.Context, batches []writer.Batch, p *writer.Produce) {
+	for first := 0; first < len(batches); {
+		n, bytes := 1, len(batches[first].Bytes)
+		for first+n < len(batches) && n < maxFrameBatches && bytes+len(batches[first+n].Bytes) <= frameBytes {
+			bytes += len(batches[first+n].Bytes)
+			n++
+		}
+		if err := l.frame(ctx, batches[first:first+n], bytes, p, int32(first)); err != nil {
+			for i := first; i < len(batches); i++ {
+				p.Resolve(int32(i), writer.Failed(err))
+			}
+			return
+		}
+		first += n
+	}
+}
+
+// frame sends one frame of batches. An error says that none of it takes effect.
+func (l *link) frame(ctx context.Context, batches []writer.Batch, bytes int, p *writer.Produce, first int32) error {
+	weight := min(int64(bytes+frameOverhead), window)
+	if err := l.acquire(ctx, weight); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	if l.mu.err != nil {
+		l.mu.Unlock()
+		return fmt.Errorf("%w: %w", writer.ErrNotTaken, errBroken)
+	}
+	l.mu.last++
+	number := l.mu.last
+	l.mu.frames[number] = &sent{p, first, len(batches)}
+	l.mu.untaken = append(l.mu.untaken, untaken{number, weight})
+	l.mu.Unlock()
+	if err := l.write(head{kindBatches, uint16(len(batches)), number}, batches); err != nil {
+		l.fail(err) // which answers for this frame too
+	}
+	return nil
+}
+
+// acquire waits for room in the window.
+func (l *link) acquire(ctx context.Context, weight int64) error {
+	if l.window.TryAcquire(weight) {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-l.broken:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	if err := l.window.Acquire(ctx, weight); err != nil {
+		return fmt.Errorf("%w: the zone's writer takes in nothing: %w", writer.ErrNotTaken, err)
+	}
+	return nil
+}
+
+// write puts a frame into the buffer, and what does not fit there on the wire.
+func (l *link) write(h head, batches []writer.Batch) error {
+	l.send.Lock()
+	defer l.send.Unlock()
+	_ = l.conn.SetWriteDeadline(time.Now().Add(silence))
+	l.send.scratch = h.append(l.send.scratch[:0])
+	if _, err := l.send.out.Write(l.send.scratch); err != nil {
+		return fmt.Errorf("hand batches over: %w", err)
+	}
+	for i := range batches {
+		l.send.scratch = appendBatchHead(l.send.scratch[:0], &batches[i])
+		if _, err := l.send.out.Write(l.send.scratch); err != nil {
+			return fmt.Errorf("hand batches over: %w", err)
+		}
+		if _, err := l.send.out.Write(batches[i].Bytes); err != nil {
+			return fmt.Errorf("hand batches over: %w", err)
+		}
+	}
+	l.poke()
+	return nil
+}
+
+func (l *link) poke() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// flush has the writer seal what it has gathered.
+func (l *link) flush() {
+	if err := l.write(head{kind: kindFlush}, nil); err != nil {
+		l.fail(err)
+	}
+}
+
+// flushes writes what the buffer holds as soon as the one before is written, so that what came meanwhile goes together,
+// and a sign of life when there is nothing else.
+func (l *link) flushes() {
+	tick := time.NewTicker(aliveEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-l.broken:
+			return
+		case <-tick.C:
+			if err := l.write(head{kind: kindAlive}, nil); err != nil {
+				l.fail(err)
+			}
+			continue
+		case <-l.wake:
+		}
+		l.send.Lock()
+		_ = l.conn.SetWriteDeadline(time.Now().Add(silence))
+		err := l.send.out.Flush()
+		l.send.Unlock()
+		if err != nil {
+			l.fail(fmt.Errorf("hand batches over: %w", err))
+		}
+	}
+}
+
+// receive takes results in until the stream ends.
+func (l *link) receive() error {
+	for {
+		_ = l.conn.SetReadDeadline(time.Now().Add(silence))
+		h, err := readHead(l.in)
+		if err != nil {
+			return err
+		}
+		switch h.kind {
+		case kindAlive:
+			l.taken(h.number)
+		case kindResults:
+			if err := l.results(h); err != nil {
+				return err
+			}
+		default:
+			return fmt.Errorf("%w: frame of kind %d", errProtocol, h.kind)
+		}
+	}
+}
+
+// taken gives the window back what frames up to a number held.
+func (l *link) taken(number uint32) {
+	l.mu.Lock()
+	var weight int64
+	for len(l.mu.untaken) > 0 && l.mu.untaken[0].number <= number {
+		weight += l.mu.untaken[0].weight
+		l.mu.untaken = l.mu.untaken[1:]
+	}
+	l.mu.Unlock()
+	if weight > 0 {
+		l.window.Release(weight)
+	}
+}
+
+func (l *link) results(h head) error {
+	l.mu.Lock()
+	f := l.mu.frames[h.number]
+	delete(l.mu.frames, h.number)
+	l.mu.Unlock()
+	if f == nil || f.count != int(h.count) {
+		return fmt.Errorf("%w: results of a frame that is not waited for", errProtocol)
+	}
+	for i := range f.count {
+		var raw [resultSize]byte
+		if _, err := io.ReadFull(l.in, raw[:]); err != nil {
+			lost := writer.Failed(fmt.Errorf("%w: %w", writer.ErrUnknownOutcome, err))
+			for ; i < f.count; i++ {
+				f.produce.Resolve(f.first+int32(i), lost)
+			}
+			return fmt.Errorf("read results: %w", err)
+		}
+		r := decodeResult(raw[:])
+		if r.Err == nil && (r.Outcome > commit.InvalidTxn || r.Outcome == commit.Gap) {
+			r = writer.Failed(fmt.Errorf("%w: outcome %d", writer.ErrUnknownOutcome, r.Outcome))
+		}
+		if errors.Is(r.Err, writer.ErrDraining) {
+			l.saysDraining.Do(func() { close(l.draining) })
+		}
+		f.produce.Resolve(f.first+int32(i), r)
+	}
+	return nil
+}

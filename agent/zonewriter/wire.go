@@ -1,0 +1,161 @@
+package zonewriter
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/freshet-io/freshet/agent/writer"
+	"github.com/freshet-io/freshet/kafkaproto"
+	"github.com/freshet-io/freshet/metadata/commit"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+// Protocol is what a connection is upgraded to.
+const Protocol = "freshet-batches/1"
+
+const (
+	kindBatches byte = 1
+	kindResults byte = 1
+	kindFlush   byte = 2
+	kindAlive   byte = 3
+
+	frameHead  = 8
+	batchHead  = 36
+	resultSize = 24
+
+	// maxFrameBatches and frameBytes bound a frame: a larger batch comes alone.
+	maxFrameBatches = 64
+	frameBytes      = 64 << 10
+	// frameOverhead is what a frame counts in the window beyond its batches.
+	frameOverhead = 256
+	// maxBatchBytes is the largest batch taken: the largest request that an agent can be set to take.
+	maxBatchBytes = 1 << 30
+)
+
+// errProtocol: the other side does not keep to the protocol.
+var errProtocol = errors.New("not of the protocol " + Protocol)
+
+// head begins a frame.
+type head struct {
+	kind   byte
+	count  uint16
+	number uint32
+}
+
+func (h head) append(p []byte) []byte {
+	p = append(p, h.kind, 0)
+	p = binary.BigEndian.AppendUint16(p, h.count)
+	return binary.BigEndian.AppendUint32(p, h.number)
+}
+
+func readHead(r io.Reader) (h head, err error) {
+	var raw [frameHead]byte
+	if _, err := io.ReadFull(r, raw[:]); err != nil {
+		return h, fmt.Errorf("read frame: %w", err)
+	}
+	return head{raw[0], binary.BigEndian.Uint16(raw[2:]), binary.BigEndian.Uint32(raw[4:])}, nil
+}
+
+// appendBatchHead encodes what precedes a batch's bytes. The stamp has been waited for.
+func appendBatchHead(p []byte, b *writer.Batch) []byte {
+	p = append(p, b.Partition.Topic[:]...)
+	p = binary.BigEndian.AppendUint32(p, uint32(b.Partition.Partition))
+	p = binary.BigEndian.AppendUint32(p, uint32(len(b.Bytes)))
+	p = append(p, byte(b.Latency), byte(b.Commit.TransactionVersion), 0, 0)
+	return binary.BigEndian.AppendUint64(p, b.Commit.AsOf)
+}
+
+// readBatch reads one batch; its bytes are appended to buf, which is given back. What arrives is checked as far as the
+// bundle rests on it: its form, and its checksum, of which the object's is made.
+func readBatch(r io.Reader, buf []byte) (b writer.Batch, _ []byte, err error) {
+	var raw [batchHead]byte
+	if _, err := io.ReadFull(r, raw[:]); err != nil {
+		return b, buf, fmt.Errorf("read batch: %w", err)
+	}
+	tp := id.TopicPartition{Topic: id.Topic(raw[:16]), Partition: int32(binary.BigEndian.Uint32(raw[16:]))}
+	size := binary.BigEndian.Uint32(raw[20:])
+	latency, version := writer.Latency(raw[24]), int8(raw[25])
+	if size > maxBatchBytes || !latency.Known() || version < 0 || version > 2 || tp.Partition < 0 {
+		return b, buf, fmt.Errorf("%w: a batch of %d bytes, latency %d, transaction version %d", errProtocol, size, latency, version)
+	}
+	from := len(buf)
+	if buf, err = readFull(r, buf, int(size)); err != nil {
+		return b, buf, err
+	}
+	batch, rest, err := kafkaproto.NextBatch(buf[from:])
+	switch {
+	case err != nil || len(rest) > 0:
+		return b, buf, fmt.Errorf("%w: what came is no batch", errProtocol)
+	case batch.ComputeCRC() != batch.CRC():
+		return b, buf, fmt.Errorf("%w: a batch came damaged", errProtocol)
+	}
+	b = writer.BatchOf(tp, batch)
+	b.Latency, b.Commit.TransactionVersion, b.Commit.AsOf = latency, version, binary.BigEndian.Uint64(raw[28:])
+	return b, buf, nil
+}
+
+// growth is how much memory a batch gets before its bytes are there: it is never claimed by a length alone.
+const growth = 256 << 10
+
+// readFull appends n bytes to buf.
+func readFull(r io.Reader, buf []byte, n int) ([]byte, error) {
+	for n > 0 {
+		step := min(n, growth)
+		at := len(buf)
+		if cap(buf)-at < step {
+			buf = append(make([]byte, 0, max(2*cap(buf), at+step)), buf...)
+		}
+		buf = buf[:at+step]
+		if _, err := io.ReadFull(r, buf[at:]); err != nil {
+			return buf, fmt.Errorf("read batch: %w", err)
+		}
+		n -= step
+	}
+	return buf, nil
+}
+
+// fault is a writer's error as it goes over the wire.
+type fault byte
+
+// faults in the order of their numbers, from 1 on. A number that is not known is an outcome that is not known.
+var faults = []error{
+	writer.ErrSessionClosed, writer.ErrStore, writer.ErrRefused, writer.ErrGap, writer.ErrUnknownOutcome, writer.ErrNotTaken,
+	writer.ErrNoStamp, writer.ErrDraining,
+}
+
+func faultOf(err error) fault {
+	for i, known := range faults {
+		if errors.Is(err, known) {
+			return fault(i + 1)
+		}
+	}
+	return faultOf(writer.ErrUnknownOutcome)
+}
+
+func (f fault) err() error {
+	if int(f) > len(faults) {
+		return fmt.Errorf("%w: error %d of another agent", writer.ErrUnknownOutcome, f)
+	}
+	return fmt.Errorf("another agent's writer: %w", faults[f-1])
+}
+
+func appendResult(p []byte, r *writer.Result) []byte {
+	var f fault
+	if r.Err != nil {
+		f = faultOf(r.Err)
+	}
+	p = append(p, byte(r.Outcome), byte(f), 0, 0, 0, 0, 0, 0)
+	p = binary.BigEndian.AppendUint64(p, uint64(r.Base))
+	return binary.BigEndian.AppendUint64(p, uint64(r.LogStart))
+}
+
+func decodeResult(p []byte) writer.Result {
+	if f := fault(p[1]); f != 0 {
+		return writer.Failed(f.err())
+	}
+	return writer.Result{
+		Outcome: commit.Outcome(p[0]), Base: int64(binary.BigEndian.Uint64(p[8:])), LogStart: int64(binary.BigEndian.Uint64(p[16:])),
+	}
+}
