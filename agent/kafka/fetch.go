@@ -36,9 +36,9 @@ type Fetch struct{ cfg FetchConfig }
 type FetchConfig struct {
 	Catalogue *view.Catalogue
 	// Views tell clients where to go while the agent drains; nil: they find out by Metadata.
-	Views   *Views
-	Source  view.Prober
-	Fetcher *fetch.Fetcher
+	Views    *Views
+	Source   view.Prober
+	Fetcher  *fetch.Fetcher
 	Sessions *fetch.Sessions
 	// FreshTimeout bounds how long the owner is asked whether an unknown topic exists. Default 2 s.
 	FreshTimeout time.Duration
