@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync/atomic"
 
 	"go.uber.org/zap"
 
@@ -55,7 +54,6 @@ type Agent struct {
 	edge      *edge.Server
 	http      *adminhttp.Server
 	load      *load.Meter
-	produced  atomic.Int64 // bytes of the batches that clients sent
 }
 
 // New builds an agent and opens its listeners, so that addresses in use are a fault at once. Nothing else happens

@@ -33,7 +33,7 @@ func (a *Agent) newHandler() (*kafka.Handler, error) {
 			kafka.NewMetadata(metadata),
 			kafka.NewFindCoordinator(catalogue, views),
 			kafka.NewProduce(kafka.ProduceConfig{
-				Catalogue: catalogue, Views: views, Prober: a.session, Forwarder: a.session, Writer: a.counting(a.writer), Log: log,
+				Catalogue: catalogue, Views: views, Prober: a.session, Forwarder: a.session, Writer: a.route, Log: log,
 				Now: func() int64 { return a.session.Now().UnixMilli() },
 			}),
 		),

@@ -2,11 +2,8 @@ package agent
 
 import (
 	"context"
-	"sync/atomic"
 
-	"github.com/freshet-io/freshet/agent/kafka"
 	"github.com/freshet-io/freshet/agent/load"
-	"github.com/freshet-io/freshet/agent/writer"
 	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/objstore"
 )
@@ -14,7 +11,8 @@ import (
 // buildLoad builds what measures how busy the agent is.
 func (a *Agent) buildLoad(context.Context) (err error) {
 	a.load, err = load.New(load.Config{
-		Network: a.traffic, NetworkLimit: a.cfg.NetworkLimit, Produced: a.produced.Load,
+		Network: a.traffic, NetworkLimit: a.cfg.NetworkLimit, Produced: a.route.Bytes,
+		TakesBatches: func() bool { return a.zone != nil && a.cfg.hasRole(RoleProduce) },
 		Budgets: []load.Budget{
 			{Name: "write buffers", Use: func() (held, bound int64) { return a.slabs.Held(), a.budgets.slabs }},
 			{Name: "produce frames", Use: a.edge.ProduceMemory},
@@ -37,24 +35,4 @@ func (a *Agent) traffic() (in, out int64) {
 	}
 	counts := a.requests.Counts()
 	return in + counts[objstore.OpGet].Bytes, out + counts[objstore.OpPut].Bytes + counts[objstore.OpPutPart].Bytes
-}
-
-// counting counts the bytes of the batches that clients send, on their way to a writer.
-func (a *Agent) counting(to kafka.BatchWriter) kafka.BatchWriter {
-	return countingWriter{to, &a.produced}
-}
-
-type countingWriter struct {
-	kafka.BatchWriter
-	bytes *atomic.Int64
-}
-
-// Add implements kafka.BatchWriter.
-func (w countingWriter) Add(ctx context.Context, batches []writer.Batch) *writer.Produce {
-	n := 0
-	for i := range batches {
-		n += len(batches[i].Bytes)
-	}
-	w.bytes.Add(int64(n))
-	return w.BatchWriter.Add(ctx, batches)
 }

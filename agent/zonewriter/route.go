@@ -61,7 +61,7 @@ type Route struct {
 	metrics *routeMetrics
 	intake  *semaphore.Weighted // one Add or turn at a time, in order of arrival
 	changed chan struct{}       // capacity 1: told or drained changed
-	bytes   atomic.Uint64
+	bytes   atomic.Int64
 	// handsOver tells whether another agent is the writer; the intake guards changes.
 	handsOver atomic.Bool
 	tasks     sync.WaitGroup // links
@@ -157,7 +157,7 @@ func (r *Route) count(batches []writer.Batch) {
 	for i := range batches {
 		n += len(batches[i].Bytes)
 	}
-	r.bytes.Add(uint64(n))
+	r.bytes.Add(int64(n))
 	to := handedOwn
 	if r.link != nil {
 		to = handedOther
@@ -166,7 +166,7 @@ func (r *Route) count(batches []writer.Batch) {
 }
 
 // Bytes is how many bytes of batches were taken in so far.
-func (r *Route) Bytes() uint64 { return r.bytes.Load() }
+func (r *Route) Bytes() int64 { return r.bytes.Load() }
 
 // OnZoneWriter takes what the control plane tells. Part of client.ZoneWriterHandler.
 func (r *Route) OnZoneWriter(m *api.ZoneWriter) { r.tell(m) }
