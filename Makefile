@@ -85,6 +85,10 @@ fuzz: ## run every fuzz target for FUZZTIME (20s)
 bench: ## run the Go benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem $(PKGS)
 
+.PHONY: bench-batches
+bench-batches: build ## measure what batches of one record cost: 64 producers over 288 partitions
+	$(BIN)/freshet bench batches $(ARGS)
+
 .PHONY: bench-catchup
 bench-catchup: build ## measure the live edge while three groups read a backlog; ARGS="--backlog 512MiB --pairs 1" for less
 	$(BIN)/freshet bench catchup $(ARGS)
@@ -106,12 +110,16 @@ bench-groups: build ## measure the owner under heartbeats of 10,000 groups, an a
 	$(BIN)/freshet bench groups $(ARGS)
 
 .PHONY: bench-latency
-bench-latency: build ## measure what an idle agent adds to the object store's latency
+bench-latency: build ## measure latency by object store, PUT budget and load; ARGS="--models s3-express --chart latency.svg"
 	$(BIN)/freshet bench latency $(ARGS)
 
 .PHONY: bench-matrix
 bench-matrix: build ## run all published workloads against a broker on localhost:9092; ARGS="--scale 0.02 --duration 1m"
 	$(BIN)/freshet bench matrix $(ARGS)
+
+.PHONY: bench-scale
+bench-scale: build ## measure 100,000 partitions and 10,000 idle clients while agents come and go
+	$(BIN)/freshet bench scale $(ARGS)
 
 .PHONY: bench-requests
 bench-requests: ## print what 490 MiB/s in three zones asks of the object store (driven clock, sizes only)

@@ -16,7 +16,7 @@ func newBench(p process) *cobra.Command {
 		newBenchReport(p), newBenchCompare(p), newBenchCompareRole(p),
 		newBenchVerify(p),
 		newBenchTCO(p), newBenchModel(p),
-		newBenchCostRole(p), newBenchGroupsRole(p))
+		newBenchCostRole(p), newBenchGroupsRole(p), newBenchBatches(p), newBenchBatchesRole(p), newBenchClusterRole(p), newBenchScale(p), newBenchScaleRole(p))
 }
 
 func newBenchCost(p process) *cobra.Command {

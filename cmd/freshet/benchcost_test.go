@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMain lets the test binary stand in for freshet: `bench cost` starts its own executable as floor, agent, control
-// plane, null endpoint and loads.
+// TestMain lets the test binary stand in for freshet: benchmarks start their own executable as agent, control plane and
+// helpers.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && (os.Args[1] == "agent" || os.Args[1] == "bench") {
+	if len(os.Args) > 1 && (os.Args[1] == "agent" || os.Args[1] == "controlplane" || os.Args[1] == "bench") {
 		main()
 	}
 	os.Exit(m.Run())

@@ -1,0 +1,197 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/freshet-io/freshet/bench/process"
+)
+
+const (
+	name = "bench"     // of the virtual cluster
+	key  = "bench-key" // of agents
+
+	readyLimit = 60 * time.Second
+)
+
+// Config of a cluster.
+type Config struct {
+	Dir         string   // for the files of etcd and the control plane
+	Model       string   // of the object store as agents see it, of objstore/latency; "": answers at once
+	AgentMemory string   // memory limit of each agent; default 512MiB
+	AgentArgs   []string // more of each agent's flags
+}
+
+// Cluster is one that runs.
+type Cluster struct {
+	cfg     Config
+	etcd    *process.Process
+	store   *process.Process
+	control *process.Process
+	agents  []*Agent
+
+	storeAddr, grpc, controlHTTP string
+}
+
+// Agent is a process with the addresses of its Kafka clients and of its metrics.
+type Agent struct {
+	*process.Process
+	Kafka, HTTP string
+	stopped     bool
+}
+
+// Start starts all but the agents.
+func Start(ctx context.Context, cfg Config) (_ *Cluster, err error) {
+	if cfg.AgentMemory == "" {
+		cfg.AgentMemory = "512MiB"
+	}
+	c := &Cluster{cfg: cfg}
+	defer func() {
+		if err != nil {
+			c.Close()
+		}
+	}()
+	var etcd string
+	if c.etcd, etcd, err = process.StartRole(ctx, roleCommand, roleEtcd, etcdRole{Dir: filepath.Join(cfg.Dir, "etcd")}); err != nil {
+		return nil, err
+	}
+	if c.store, c.storeAddr, err = process.StartRole(ctx, roleCommand, roleStore, struct{}{}); err != nil {
+		return nil, err
+	}
+	return c, c.startControl(ctx, etcd)
+}
+
+func (c *Cluster) startControl(ctx context.Context, etcd string) (err error) {
+	objects := filepath.Join(c.cfg.Dir, "objects")
+	if err := os.MkdirAll(objects, 0o700); err != nil {
+		return fmt.Errorf("create object directory: %w", err)
+	}
+	if c.grpc, err = freeAddress(ctx); err != nil {
+		return err
+	}
+	if c.controlHTTP, err = freeAddress(ctx); err != nil {
+		return err
+	}
+	// Its snapshots are in a directory: the store could not give them back. Nor could it give bundles to a scrubber.
+	c.control, err = c.freshet(ctx, "controlplane", "--etcd", etcd, "--virtual-cluster", name, "--bucket", "file://"+objects,
+		"--grpc-listen", c.grpc, "--http-listen", c.controlHTTP,
+		"--scrub-interval", "0", "--scrub-bytes", "0", "--orphan-sweep", "off")
+	return err
+}
+
+// freshet starts this program as users do.
+func (c *Cluster) freshet(ctx context.Context, args ...string) (*process.Process, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find own executable: %w", err)
+	}
+	cmd := exec.Command(exe, append(args, "--log-level", "error")...)
+	cmd.Env = append(os.Environ(), "FRESHET_AGENT_KEY="+key, "AWS_ACCESS_KEY_ID=bench", "AWS_SECRET_ACCESS_KEY=bench")
+	return process.Start(ctx, cmd)
+}
+
+// StartAgent starts an agent of the one zone there is and waits until it answers clients.
+func (c *Cluster) StartAgent(ctx context.Context) (*Agent, error) {
+	a := &Agent{}
+	var peer string
+	for _, address := range []*string{&a.Kafka, &a.HTTP, &peer} {
+		var err error
+		if *address, err = freeAddress(ctx); err != nil {
+			return nil, err
+		}
+	}
+	store := url.Values{"region": {"local"}, "path-style": {"true"}, "endpoint": {"http://" + c.storeAddr}}
+	if c.cfg.Model != "" {
+		store.Set("latency", c.cfg.Model)
+	}
+	var err error
+	a.Process, err = c.freshet(ctx, append([]string{
+		"agent", "--virtual-cluster", name, "--zone", "a", "--control-plane", c.grpc, "--bucket", "s3://bucket/bench?" + store.Encode(),
+		"--kafka-listen", a.Kafka, "--http-listen", a.HTTP, "--peer-listen", peer, "--memory-limit", c.cfg.AgentMemory,
+		// Jobs would read what the store has forgotten.
+		"--roles", "produce,fetch",
+	}, c.cfg.AgentArgs...)...)
+	if err != nil {
+		return nil, err
+	}
+	c.agents = append(c.agents, a)
+	return a, awaitAgent(ctx, a.Kafka)
+}
+
+func awaitAgent(ctx context.Context, address string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, readyLimit, errors.New("the agent did not get ready"))
+	defer cancel()
+	client, err := kgo.NewClient(kgo.SeedBrokers(address))
+	if err != nil {
+		return fmt.Errorf("make client: %w", err)
+	}
+	defer client.Close()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for client.Ping(ctx) != nil {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+// StopAgent ends an agent kindly and waits for its end.
+func (c *Cluster) StopAgent(a *Agent) {
+	if !a.stopped {
+		a.stopped = true
+		a.Stop()
+	}
+}
+
+// Agents are those that run.
+func (c *Cluster) Agents() (running []*Agent) {
+	for _, a := range c.agents {
+		if !a.stopped {
+			running = append(running, a)
+		}
+	}
+	return running
+}
+
+// Control is the control plane's process, Etcd that of etcd.
+func (c *Cluster) Control() *process.Process { return c.control }
+
+// Etcd is the process of etcd.
+func (c *Cluster) Etcd() *process.Process { return c.etcd }
+
+// ControlHTTP is where the control plane shows its metrics.
+func (c *Cluster) ControlHTTP() string { return c.controlHTTP }
+
+// Close stops all processes, agents first so that they can say goodbye.
+func (c *Cluster) Close() {
+	for _, a := range c.agents {
+		c.StopAgent(a)
+	}
+	for _, p := range []*process.Process{c.control, c.store, c.etcd} {
+		if p != nil {
+			p.Stop()
+		}
+	}
+}
+
+// freeAddress gives a loopback address that nobody listens on at the moment.
+func freeAddress(ctx context.Context) (string, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("find a free port: %w", err)
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// bench runs one small benchmark and gives what it printed.
+func bench(t *testing.T, args ...string) string {
+	t.Helper()
+	if _, err := os.Stat("/proc/self/stat"); err != nil {
+		t.Skip("CPU time is read from /proc, which is not here")
+	}
+	t.Setenv("TMPDIR", t.TempDir())
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	var out, errs strings.Builder
+	p := process{environ: os.Environ}
+	p.streams.In, p.streams.Out, p.streams.Err = strings.NewReader(""), &out, &errs
+	code := p.run(ctx, append([]string{"bench"}, args...))
+	require.Equal(t, exitOK, code, "%s%s", &out, &errs)
+	t.Log(out.String())
+	return out.String()
+}
+
+// figure finds "name value" in what was printed.
+func figure(t *testing.T, printed, name string) float64 {
+	t.Helper()
+	found := regexp.MustCompile(`(?m)^` + name + ` (\S+)`).FindStringSubmatch(printed)
+	require.NotNil(t, found, name)
+	value, err := strconv.ParseFloat(found[1], 64)
+	require.NoError(t, err)
+	return value
+}
+
+// A few batches: every record is one of its own, and each is counted.
+func TestBenchBatches_AFew(t *testing.T) {
+	out := bench(t, "batches", "--producers", "4", "--partitions", "12", "--rate", "400", "--warm-up", "1s", "--duration", "2s", "--model", "s3-express")
+	require.InDelta(t, 400, figure(t, out, "batches_per_second"), 200)
+	require.Positive(t, figure(t, out, "log_bytes_per_batch"))
+	require.GreaterOrEqual(t, figure(t, out, "owner_cores_per_100000_batches_per_second"), 0.0)
+	records := regexp.MustCompile(`([0-9.]+) records a batch`).FindStringSubmatch(out)
+	require.NotNil(t, records)
+	each, err := strconv.ParseFloat(records[1], 64)
+	require.NoError(t, err)
+	require.InDelta(t, 1, each, 0.5)
+}
+
+// A few partitions and clients: an agent comes and one goes, and every client has its answer both times.
+func TestBenchScale_AFew(t *testing.T) {
+	out := bench(t, "scale", "--agents", "2", "--topics", "6", "--partitions", "5", "--clients", "30", "--fetchers", "10", "--rate", "100",
+		"--duration", "1s", "--window", "500ms", "--settle", "200ms")
+	require.Positive(t, figure(t, out, "owner_resident_mib"))
+	figure(t, out, "metadata_cpu_seconds_per_agent_and_change")
+	figure(t, out, "produce_p99_growth_percent")
+	require.Regexp(t, `(?m)^an agent comes +3 .* 30 +[0-9.]+ +[0-9.]+$`, out)
+	require.Regexp(t, `(?m)^an agent goes +2 .* 30 +[0-9.]+ +[0-9.]+$`, out)
+}
