@@ -20,6 +20,7 @@ import (
 
 	"github.com/freshet-io/freshet/agent"
 	"github.com/freshet-io/freshet/controlplane/job"
+	controlload "github.com/freshet-io/freshet/controlplane/load"
 	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/controlplane/replica"
 	"github.com/freshet-io/freshet/controlplane/session"
@@ -42,6 +43,8 @@ type options struct {
 	replica  func(*replica.Config)
 	agent    func(*agent.Config)
 	jobs     *job.Settings // of background jobs; nil: none are planned
+	// zoneWriters plans who writes in a zone; nil: what the product does.
+	zoneWriters func(*controlload.Table, session.ZoneAgents) session.ZoneWriters
 
 	replicaNames []string
 }

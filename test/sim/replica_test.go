@@ -14,10 +14,12 @@ import (
 	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/controlplane/group"
 	"github.com/freshet-io/freshet/controlplane/job"
+	controlload "github.com/freshet-io/freshet/controlplane/load"
 	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/controlplane/replica"
 	"github.com/freshet-io/freshet/controlplane/session"
 	"github.com/freshet-io/freshet/controlplane/txn"
+	"github.com/freshet-io/freshet/controlplane/zonewriter"
 	"github.com/freshet-io/freshet/metadata/metalog"
 	"github.com/freshet-io/freshet/metadata/metalog/memlog"
 )
@@ -71,6 +73,11 @@ func (c *cluster) startReplica(name string) *controlPlane {
 		p.jobs, err = job.New(job.Config{Settings: *c.opts.jobs, Log: log, Registerer: c.opts.work.registry()})
 		require.NoError(c.t, err)
 		sides.NewJobs = func(o *owner.Owner, r session.Runners) session.Jobs { return p.jobs.Tenure(o, r) }
+	}
+	sides.NewZoneWriters = c.opts.zoneWriters
+	if sides.NewZoneWriters == nil {
+		planner := zonewriter.New(zonewriter.Config{Log: log})
+		sides.NewZoneWriters = func(l *controlload.Table, a session.ZoneAgents) session.ZoneWriters { return planner.Tenure(l, a) }
 	}
 	sessions := session.NewCluster(sides)
 	cfg := replica.Config{
