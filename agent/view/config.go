@@ -50,7 +50,8 @@ type Config struct {
 	// are kept after their last reader should have gone (the bundle delete grace), and it bounds how long records of a
 	// topic that was deleted meanwhile, or below a log start that moved, can still be read. Default 5 minutes.
 	StaleFor time.Duration
-	// ProbeInterval is how often the owner is asked for a stamp while fetches are parked. Default 100 ms.
+	// ProbeInterval is how often the owner is asked for a stamp while fetches are being parked; where all have waited for
+	// longer it is asked once a second. Default 100 ms.
 	ProbeInterval time.Duration
 	// ProbeTimeout bounds the wait for one stamp. Default 2 s.
 	ProbeTimeout time.Duration

@@ -24,11 +24,12 @@ type Partitions struct {
 	// generation counts the streams: an answer that was asked for in another one opens no window.
 	generation atomic.Uint64
 	connected  atomic.Bool  // there is a stream
-	began      time.Time    // what heard counts from
+	began      time.Time    // what heard and parkedLast count from
 	heard      atomic.Int64 // when the newest notice came, ns
 	confirmed  atomic.Pointer[time.Time]
 	extents    atomic.Int64 // held for all partitions
 	parked     atomic.Int64
+	parkedLast atomic.Int64  // when the newest fetch was parked, ns
 	park       chan struct{} // capacity 1: a fetch was parked
 
 	mu struct {

@@ -277,12 +277,12 @@ func TestPartitions_SharedProbes(t *testing.T) {
 		pass(time.Second)
 		synctest.Wait()
 		plan(t, p, tp0, 0)
-		o.Count(func(o *viewtest.Owner) { require.InDelta(t, 10, o.Probes, 1) })
+		o.Count(func(o *viewtest.Owner) { require.Equal(t, 1, o.Probes) })
 		require.True(t, plan(t, p, tp0, 0).FreshFor(arrived))
 		p.Parked(-1000)
 		pass(time.Second)
 		synctest.Wait()
-		o.Count(func(o *viewtest.Owner) { require.InDelta(t, 10, o.Probes, 1) })
+		o.Count(func(o *viewtest.Owner) { require.Equal(t, 1, o.Probes) })
 	})
 }
 

@@ -8,6 +8,10 @@ import (
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
+// calmProbeInterval is how often the owner is asked while fetches are parked all of which have a stamp from after they came:
+// what is known when the stream breaks is no older than that.
+const calmProbeInterval = time.Second
+
 // Waiter is one parked fetch: it hears of commits in the partitions it was put to.
 type Waiter struct {
 	ready     chan struct{}
@@ -70,11 +74,12 @@ func (p *Partitions) Leave(w *Waiter, tp id.TopicPartition) {
 	}
 }
 
-// Parked counts fetches that wait, by +1 and -1: while there are any, the owner is probed for all of them together.
+// Parked counts fetches that wait, by +1 and -1: once they came, the owner is probed for all of them together.
 func (p *Partitions) Parked(delta int64) {
 	n := p.parked.Add(delta)
 	p.metrics.parked.Set(float64(n))
 	if delta > 0 {
+		p.parkedLast.Store(int64(time.Since(p.began)))
 		select {
 		case p.park <- struct{}{}:
 		default:
@@ -109,10 +114,13 @@ func (p *Partitions) Run(ctx context.Context) error {
 	}
 }
 
-// probe confirms the views once if anyone waits for that, and reports whether someone does.
+// probe confirms the views once if anyone waits for that, and reports whether fetches are parked.
 func (p *Partitions) probe(ctx context.Context) bool {
 	if p.parked.Load() == 0 {
 		return false
+	}
+	if confirmed := p.confirmedAt(); time.Since(confirmed) < calmProbeInterval && !confirmed.Before(p.newestParked()) {
+		return true
 	}
 	result := "ok"
 	if err := p.Confirm(ctx); err != nil {
@@ -121,6 +129,9 @@ func (p *Partitions) probe(ctx context.Context) bool {
 	p.metrics.probes.WithLabelValues(result).Inc()
 	return true
 }
+
+// newestParked is when the newest fetch was parked.
+func (p *Partitions) newestParked() time.Time { return p.began.Add(time.Duration(p.parkedLast.Load())) }
 
 // sweep drops the partitions that nobody read for a while.
 func (p *Partitions) sweep(now time.Time) {
