@@ -1,6 +1,7 @@
 package requests
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/freshet-io/freshet/agent/cache"
@@ -20,6 +22,7 @@ import (
 	"github.com/freshet-io/freshet/agent/slab"
 	"github.com/freshet-io/freshet/agent/view"
 	"github.com/freshet-io/freshet/agent/writer"
+	"github.com/freshet-io/freshet/agent/zonewriter"
 	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/commit"
@@ -46,6 +49,8 @@ type agent struct {
 	registry *prometheus.Registry
 	bucket   objstore.Bucket // hedged, and counted below that
 	writer   *writer.Writer
+	route    *zonewriter.Route
+	taker    *zonewriter.Taker // nil in the half with jobs, as what follows
 	cache    *cache.Cache
 	runner   *runner.Runner
 	parts    job.Plan // parts given of the plan to come
@@ -70,7 +75,9 @@ func (w *world) newAgent(number int) *agent {
 		address: fmt.Sprintf("agent-%d:1", number),
 	}
 	a.order.turn, a.order.next = sync.NewCond(&a.order), 1
-	opened := w.propose(&metadata.OpenSession{Instance: a.address, Zone: a.zone, Roles: metadata.RoleJobs | metadata.RoleProduce | metadata.RoleFetch})
+	opened := w.propose(&metadata.OpenSession{
+		Instance: a.address, Zone: a.zone, Peer: a.address, Roles: metadata.RoleJobs | metadata.RoleProduce | metadata.RoleFetch,
+	})
 	a.session = opened.(metadata.OpenSessionResult).Session
 	var err error
 	a.bucket, err = hedge.New(w.sorted, hedge.Config{}, a.registry)
@@ -86,16 +93,31 @@ func (w *world) newAgent(number int) *agent {
 func (a *agent) buildWriter() {
 	pool, err := slab.NewPool(slab.Config{Budget: slabBytes}, a.registry)
 	require.NoError(a.w.t, err)
-	budget := 4 / float64(a.w.load.agents/a.w.load.zones) // of the zone, whose agents each fill their own bundles
 	cfg := writer.Config{
-		Pool: pool, Bucket: a.bucket, Committer: a, FlushBytes: a.w.load.bundle, PutRate: budget, PutBurst: max(budget, 1),
+		Pool: pool, Bucket: a.bucket, Committer: a, FlushBytes: a.w.load.bundle, Share: func() float64 { return a.route.Share() },
 	}
 	if a.cache != nil {
 		cfg.Sink = a
 	}
 	a.writer, err = writer.New(cfg, a.registry)
 	require.NoError(a.w.t, err)
+	a.buildRoute()
 	a.writer.OnWelcome(&api.Welcome{Session: uint32(a.session), BundlePrefix: prefix, NextN: 1})
+}
+
+// buildRoute builds what takes batches to the zone's writer.
+func (a *agent) buildRoute() {
+	cfg := zonewriter.Config{
+		Own: a.writer, Session: func() id.Session { return a.session }, Agents: func() int { return a.w.load.agents / a.w.load.zones },
+		Registerer: a.registry,
+	}
+	if a.asks != nil {
+		cfg.Dial = func(ctx context.Context, to id.Session) (net.Conn, *bufio.Reader, error) {
+			return a.asks.Stream(ctx, to, zonewriter.Protocol)
+		}
+		a.taker = zonewriter.NewTaker(a.writer, zap.NewNop(), a.registry)
+	}
+	a.route = zonewriter.New(cfg)
 }
 
 func (a *agent) buildCache() {
@@ -113,6 +135,9 @@ func (a *agent) buildCache() {
 	a.server, err = peer.NewServer(peer.ServerConfig{
 		Key: agentKey, Zone: a.zone, Cluster: func() string { return clusterID }, Units: a, Registerer: a.registry,
 		Listener: func(context.Context) (net.Listener, error) { return socket, nil },
+		Upgrades: map[string]peer.Upgrade{zonewriter.Protocol: func(conn net.Conn, in *bufio.Reader, from id.Session) {
+			a.taker.Serve(conn, in, from)
+		}},
 	})
 	require.NoError(a.w.t, err)
 	require.NoError(a.w.t, a.server.Listen(a.w.t.Context()))
@@ -124,12 +149,15 @@ func (a *agent) run(ctx context.Context) (stop func()) {
 	var all sync.WaitGroup
 	all.Go(func() { _ = a.writer.Run(ctx) })
 	all.Go(func() { _ = a.runner.Run(ctx) })
+	all.Go(func() { _ = a.route.Run(ctx) })
+	all.Go(func() { a.report(ctx) })
 	if a.server != nil {
 		all.Go(func() { _ = a.server.Run(ctx) })
 	}
 	return func() {
 		cancel()
 		if a.cache != nil {
+			a.taker.Close()
 			a.asks.Close()
 			a.cache.Close()
 		}
@@ -211,6 +239,26 @@ func (a *agent) Abandon(context.Context, uint32) (*commit.Result, error) {
 	return nil, context.Canceled
 }
 
+// report tells the planner of zone writers what this agent's clients send, as package load does.
+func (a *agent) report(ctx context.Context) {
+	ticker := time.NewTicker(reportEvery)
+	defer ticker.Stop()
+	rate, before := float64(a.w.load.rate)/float64(a.w.load.agents), a.route.Bytes()
+	for {
+		a.w.loads.Heard(a.session, a.zone, &api.Load{ProduceBytesPerSecond: rate, TakesBatches: true}, time.Now())
+		a.w.writers.Heard(a.session, true)
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		bytes := a.route.Bytes()
+		rate, before = float64(bytes-before)/reportEvery.Seconds(), bytes
+	}
+}
+
+const reportEvery = time.Second
+
 // tick is how often an agent takes batches in.
 const tick = 5 * time.Millisecond
 
@@ -226,7 +274,7 @@ func (a *agent) produce(ctx context.Context, bytesPerSecond float64) {
 			batches = append(batches, a.w.producerBatch(rng.Int32N(a.w.load.partitions)))
 		}
 		if len(batches) > 0 {
-			a.writer.Add(ctx, batches)
+			a.route.Add(ctx, batches)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 // figures are what a run came to.
 type figures struct {
-	load        load
+	load        workload
 	counts      counts
 	written     int64   // bytes committed
 	bundles     int64   // committed

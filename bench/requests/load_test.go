@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// load is what is written and read, by whom.
-type load struct {
+// workload is what is written and read, by whom.
+type workload struct {
 	rate       int64 // bytes a second on the wire
 	zones      int
 	agents     int   // of all zones
@@ -31,8 +31,8 @@ type load struct {
 
 // published is WarpStream's load: 1 GiB/s, of which 490 MiB/s are on the wire, in 288 partitions, batches of at most
 // 100,000 bytes before compression, on six agents with 64 GiB each.
-func published(bundle int) load {
-	return load{
+func published(bundle int) workload {
+	return workload{
 		rate: 490 << 20, zones: 3, agents: 6, memory: 64 << 30, partitions: 288, batch: 50_000, bundle: bundle, part: 64 << 20,
 		fanout: 1,
 	}
@@ -47,13 +47,13 @@ const (
 
 // remembered is how long agents have a bundle in memory as it was written. Each agent of a zone reads a part of each
 // bundle, and so has all of them.
-func (l *load) remembered() time.Duration {
+func (l *workload) remembered() time.Duration {
 	kept := l.memory / 100 * liveCachePercent / 100 * keptPercent
 	return time.Duration(float64(kept) / float64(l.rate) * float64(time.Second))
 }
 
 // run lets the load run in a bubble.
-func (l load) run(t *testing.T) (f figures) {
+func (l workload) run(t *testing.T) (f figures) {
 	t.Helper()
 	began := time.Now()
 	synctest.Test(t, func(t *testing.T) {

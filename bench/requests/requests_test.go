@@ -23,7 +23,7 @@ func notUnderRace(t *testing.T) {
 }
 
 // liveHalf runs agents that take in and serve, and nothing else.
-func (l load) liveHalf(t *testing.T) figures {
+func (l workload) liveHalf(t *testing.T) figures {
 	t.Helper()
 	l.live, l.warmUp, l.length = true, time.Second, time.Second
 	if full() {
@@ -34,7 +34,7 @@ func (l load) liveHalf(t *testing.T) figures {
 
 // jobsHalf runs agents that take in and compact. The first job of level 2 begins after ten seconds, when there are 16 MiB
 // of each partition; a short run looks for it at once.
-func (l load) jobsHalf(t *testing.T) figures {
+func (l workload) jobsHalf(t *testing.T) figures {
 	t.Helper()
 	l.jobs, l.planning, l.length = true, time.Second, 15*time.Second
 	if full() {
@@ -85,10 +85,10 @@ func TestRequests_Variants(t *testing.T) {
 	if !full() {
 		t.Skip("only by make bench-requests: nothing is held to a bound")
 	}
-	for name, change := range map[string]func(*load){
-		"agents of 16 GiB":  func(l *load) { l.memory = 16 << 30 },
-		"agents of 4 GiB":   func(l *load) { l.memory = 4 << 30 },
-		"parts at 90 MiB/s": func(l *load) { l.uploads = 90 << 20 },
+	for name, change := range map[string]func(*workload){
+		"agents of 16 GiB":  func(l *workload) { l.memory = 16 << 30 },
+		"agents of 4 GiB":   func(l *workload) { l.memory = 4 << 30 },
+		"parts at 90 MiB/s": func(l *workload) { l.uploads = 90 << 20 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := published(8 << 20)
@@ -96,5 +96,30 @@ func TestRequests_Variants(t *testing.T) {
 			f := l.jobsHalf(t)
 			t.Logf("%s; level 1 asked for %.1f GET/s", f.steady(), f.perSecond(f.counts.agents[fresh][objstore.OpGet].Requests, float64(f.uploaded(first))))
 		})
+	}
+}
+
+// TestRequests_MoreAgents: the same low load on ever more agents in each zone costs the same: the PUT budget of the zones,
+// whoever writes, and a GET of each bundle for each other zone.
+func TestRequests_MoreAgents(t *testing.T) {
+	notUnderRace(t)
+	var first line
+	for _, n := range []int{1, 2, 4, 8} {
+		l := published(8 << 20)
+		l.rate, l.agents, l.batch, l.partitions = 3<<20, 3*n, 16<<10, 48
+		l.live, l.warmUp, l.length = true, 4*time.Second, 8*time.Second
+		if full() {
+			l.length = 30 * time.Second
+		}
+		f := l.run(t)
+		got := line{fmt.Sprintf("%d agents in each zone", n), f.forBundles(f.bundles), f.forBundles(f.liveGets())}
+		t.Logf("1 MiB/s in each of 3 zones, %s: %.2f PUT/s, %.2f GET/s, %d and %d hedged of %d and %d in all; %v",
+			got.name, got.puts, got.gets, f.hedges[objstore.OpPut], f.hedges[objstore.OpGet], f.bundles, f.liveGets(), f.took.Round(time.Second))
+		if n == 1 {
+			first = got
+		}
+		require.InDelta(t, 4*float64(l.zones), got.puts, 0.2*4*float64(l.zones), "PUT/s: the budget of the zones")
+		require.InEpsilon(t, first.puts, got.puts, 0.2, "PUT/s")
+		require.InEpsilon(t, first.gets, got.gets, 0.2, "GET/s")
 	}
 }

@@ -13,10 +13,13 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/freshet-io/freshet/agent/view"
+	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/controlplane/job"
 	"github.com/freshet-io/freshet/controlplane/lifecycle"
+	"github.com/freshet-io/freshet/controlplane/load"
 	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/controlplane/replica"
+	"github.com/freshet-io/freshet/controlplane/zonewriter"
 	"github.com/freshet-io/freshet/internal/assign"
 	"github.com/freshet-io/freshet/kafkaproto"
 	"github.com/freshet-io/freshet/metadata"
@@ -42,7 +45,7 @@ var topic = id.Topic{15: 1}
 // world is one replica that owns a virtual cluster, and agents of some zones, over one store. Its time is the bubble's.
 type world struct {
 	t       *testing.T
-	load    load
+	load    workload
 	batch   []byte // that producers send, over and over
 	store   *bucket
 	sorted  *sorted
@@ -50,6 +53,8 @@ type world struct {
 	owner   *owner.Owner
 	jobs    *job.Tenure
 	agents  []*agent
+	loads   load.Table // what agents said
+	writers *zonewriter.Tenure
 	reads   sync.WaitGroup
 	sockets map[string]*bufconn.Listener // of agents, for each other
 	started atomic.Bool                  // agents, all of them
@@ -67,7 +72,7 @@ type world struct {
 }
 
 // newWorld starts the control plane; stop ends it.
-func newWorld(t *testing.T, l load) (w *world, stop func()) {
+func newWorld(t *testing.T, l workload) (w *world, stop func()) {
 	t.Helper()
 	w = &world{t: t, load: l, batch: newBatch(l.batch), store: newBucket(l.uploads)}
 	w.sockets = map[string]*bufconn.Listener{}
@@ -221,7 +226,18 @@ func (w *world) startAgents() (stop func()) {
 		zones[a.zone] = append(zones[a.zone], a.session)
 		members = append(members, &view.Member{Session: a.session, Zone: a.zone, Peer: a.address})
 	}
-	var stops []func()
+	w.writers = zonewriter.New(zonewriter.Config{
+		Rates: zonewriter.Rates{Fill: float64(w.load.bundle) / flushInterval.Seconds()},
+	}).Tenure(&w.loads, w)
+	_, err := w.owner.Read(w.writers.Members)
+	require.NoError(w.t, err)
+	ctx, cancel := context.WithCancel(w.t.Context())
+	var planning sync.WaitGroup
+	planning.Go(func() { w.writers.Run(ctx) })
+	stops := []func(){func() {
+		cancel()
+		planning.Wait()
+	}}
 	for _, a := range w.agents {
 		a.catalogue.Store(&view.Snapshot{ClusterID: clusterID, Session: a.session, Members: members})
 		a.serves = serving(zones[a.zone], w.load.partitions)[a.session]
@@ -233,4 +249,13 @@ func (w *world) startAgents() (stop func()) {
 			stop()
 		}
 	}
+}
+
+// flushInterval is the default that writers have, by which the planner tells who fills whole bundles alone.
+const flushInterval = 250 * time.Millisecond
+
+// TellZoneWriter implements zonewriter.Agents.
+func (w *world) TellZoneWriter(to, writer id.Session, share float64) bool {
+	w.of(to).route.OnZoneWriter(&api.ZoneWriter{Session: uint32(writer), PutShare: share})
+	return true
 }
