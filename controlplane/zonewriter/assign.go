@@ -151,8 +151,8 @@ func (p *placing) count() int {
 	least := max(1, int(math.Ceil(rate/p.rates.Writer)))
 	most := int(rate/(fallBelow*p.rates.Writer)) + 1
 	n := min(max(p.before.pooled(), least), max(least, most))
-	n = min(max(n, len(p.writers)), len(p.writers)+len(p.rest))
-	p.even = rate / float64(max(1, n))
+	n = max(n, len(p.writers)) // there may be fewer agents: then nobody hands anything over
+	p.even = rate / float64(n)
 	return n
 }
 

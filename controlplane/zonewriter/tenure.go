@@ -135,14 +135,15 @@ func (t *Tenure) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-t.kick:
-		case now := <-ticker.C:
-			if now.Sub(last) > 2*tick {
-				// The process stood still, and what agents said meanwhile may be waiting to be read.
-				t.startOver(now, now.Sub(last)-tick)
-			}
-			last = now
+		case <-ticker.C:
 		}
-		t.round(time.Now())
+		now := time.Now()
+		if lost := now.Sub(last) - tick; lost > tick {
+			// The process stood still, and what agents said meanwhile may be waiting to be read.
+			t.startOver(now, lost)
+		}
+		last = now
+		t.round(now)
 	}
 }
 
