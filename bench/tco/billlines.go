@@ -153,7 +153,7 @@ func (b *biller) notes(cpu catalog.CPU) []string {
 		"Requests are by formulas, which bench/requests holds to the code itself (bench/results/2026-11-22-requests.md); storage is at the price of the first 50 TB.",
 	}
 	if w.Sharing == ShareZone {
-		notes = append(notes, "Agents of a zone share writers, which is the design and not built yet (they share their caches); --sharing agent is what each for itself costs.")
+		notes = append(notes, "Agents of a zone share writers and caches; --sharing agent is what each for itself would cost.")
 	}
 	if w.Store == S3Express && w.Copies == 1 {
 		notes = append(notes, "A directory bucket lives in one zone: --express-copies 2 keeps every bundle in another one too.")
