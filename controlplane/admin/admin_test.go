@@ -346,6 +346,20 @@ func TestDescribeTopicPartitions(t *testing.T) {
 	})
 }
 
+// TestDescribeTopicPartitions_Epochs: they are the state's, one number for the clients of all zones.
+func TestDescribeTopicPartitions_Epochs(t *testing.T) {
+	test(t, kmsg.DescribeTopicPartitions, func(c *cluster, version int16) {
+		c.create("t", 40)
+		c.propose(&metadata.OpenSession{Instance: "c", Zone: "a", Endpoints: []metadata.Endpoint{{Host: "c", Port: 4}}})
+		seen := map[int32]int{}
+		for _, p := range ask[*kmsg.DescribeTopicPartitionsResponse](c, kmsg.NewPtrDescribeTopicPartitionsRequest(), version).Topics[0].Partitions {
+			require.Equal(c.t, c.topic("t").LeaderEpochs.At(p.Partition), p.LeaderEpoch)
+			seen[p.LeaderEpoch]++
+		}
+		require.Len(c.t, seen, 2, "some have moved, some have not: %v", seen)
+	})
+}
+
 func TestDescribeLogDirs_NodesAddUpToWhatIsStored(t *testing.T) {
 	test(t, kmsg.DescribeLogDirs, func(c *cluster, version int16) {
 		c.create("a", 4)
