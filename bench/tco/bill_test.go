@@ -123,22 +123,28 @@ func TestSizer_AgentsGrowWithTheResourceThatBinds(t *testing.T) {
 	cpu := catalog.CPU{Produce: decimal.NewFromInt(1), Fetch: decimal.NewFromInt(1), Get: decimal.NewFromInt(1)}
 	for _, c := range []struct {
 		instance catalog.Instance
+		groups   float64
 		agents   int
 		binds    string
 	}{
-		// One zone, one group, 1 GiB/s: 2 CPU seconds, 1 GiB in and out a second, 10 GiB to be held; half stays free.
-		{catalog.Instance{VCPU: 4, Gbps: 100, MemoryGiB: 100}, 1, "the least a zone has"},
-		{catalog.Instance{VCPU: 1, Gbps: 1000, MemoryGiB: 1000}, 8, "CPU"}, // with what they pass on to one another 2 + 2 (n-1)/n
-		{catalog.Instance{VCPU: 4, Gbps: 100, MemoryGiB: 5}, 5, "memory"},
-		{catalog.Instance{VCPU: 100, Gbps: 8.589934592, MemoryGiB: 1000}, 6, "network"}, // out: 2 + (n-1)/n
+		// One zone, one group, 1 GiB/s: 2 CPU seconds, 1 GiB in and out a second, 5 GiB to be held; half stays free.
+		{catalog.Instance{VCPU: 4, Gbps: 100, MemoryGiB: 100}, 1, 1, "the least a zone has"},
+		{catalog.Instance{VCPU: 1, Gbps: 1000, MemoryGiB: 1000}, 1, 8, "CPU"}, // with what they pass on to one another 2 + 2 (n-1)/n
+		{catalog.Instance{VCPU: 4, Gbps: 100, MemoryGiB: 5}, -1, 3, "memory"},
+		{catalog.Instance{VCPU: 100, Gbps: 8.589934592, MemoryGiB: 1000}, 1, 6, "network"}, // out: 2 + (n-1)/n
 	} {
-		w := Workload{Throughput: 1 << 30, Zones: 1, Setup: Setup{MinAgents: 1, NetworkHeadroom: 0.5}}
+		w := Workload{Throughput: 1 << 30, Zones: 1, Fanout: c.groups, Setup: Setup{MinAgents: 1, NetworkHeadroom: 0.5}}
 		w.ApplyDefaults()
 		n, binds, err := newSizer(&w, c.instance, cpu).agents(1 << 30)
 		require.NoError(t, err)
 		require.Equal(t, c.binds, binds)
 		require.Equal(t, c.agents, n, c.binds)
 	}
+	// What is read is in each agent's memory, so that more agents do not help.
+	w := Workload{Throughput: 1 << 30}
+	w.ApplyDefaults()
+	_, _, err := newSizer(&w, catalog.Instance{VCPU: 4, Gbps: 100, MemoryGiB: 8}, cpu).agents(1 << 30)
+	require.ErrorIs(t, err, ErrTooLarge)
 }
 
 func TestBill_TooLargeForTheInstance(t *testing.T) {
@@ -196,9 +202,9 @@ func TestBill_CompactionReadsObjectsAndWhatNobodyHasInMemory(t *testing.T) {
 		instance string
 		object   int64
 		want     string
-	}{{"m6in.4xlarge", 512 << 20, "10"}, {"m6in.4xlarge", 64 << 20, "8"}, {"c7gn.large", 512 << 20, "13"}} {
+	}{{"m6in.4xlarge", 512 << 20, "5"}, {"m6in.4xlarge", 64 << 20, "4"}, {"c7gn.large", 512 << 20, "6.5"}} {
 		lines := bill(t, func(w *Workload) {
-			w.Throughput, w.Rewrites, w.Instance, w.ObjectBytes = 512<<20, 1, c.instance, c.object
+			w.Throughput, w.Rewrites, w.Instance, w.ObjectBytes = 256<<20, 1, c.instance, c.object
 		})
 		require.Equal(t, c.want, lines["compaction, written"].Computed.String(), "%+v", c)
 	}

@@ -11,11 +11,12 @@ import (
 // writerBytes is the rate above which a zone has another writer (design: clamp(ceil(zone bytes/s / 64 MiB), 1, agents)).
 const writerBytes = 64 << 20
 
-// liveCache is the share of an agent's memory for what was just written, and liveSeconds how much of the stream the
-// zone's caches are to hold, so that readers a little behind still read from memory.
+// liveCache is the share of an agent's memory for what was just written, and liveSeconds how much of the stream it is to
+// hold: readers a little behind find it there, and compaction, which reads a bundle within three seconds
+// (bench/results/2026-11-22-requests.md). Whoever reads a part of a bundle at the live edge has all of it in memory.
 const (
 	liveCache   = 0.4
-	liveSeconds = 10
+	liveSeconds = 5
 )
 
 // maxAgents bounds the search for a number of agents in a zone.
@@ -57,10 +58,10 @@ func (s *sizer) zone(wire float64, n int) load {
 	copies := 1.0 // of what is live in the zone's caches
 	if w.Fanout > 0 {
 		others := float64(n-1) / float64(n)
+		copies = float64(n)
 		switch w.Sharing {
 		case ShareAgent: // each agent gets all bundles but its own
 			got = wire * (float64(n) - 1/zones)
-			copies = float64(n)
 		default: // one get a zone; then from agent to agent
 			got = wire - mine
 			passed = wire * others
