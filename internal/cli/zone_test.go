@@ -31,7 +31,7 @@ a       2       3        85%          90%  80%      20%      1.5 MiB/s  load
 `, out.String())
 	out.Reset()
 	require.NoError(t, ListZones(t.Context(), c, false, true, Streams{Out: &out}))
-	require.Contains(t, out.String(), "  session 9                    80%          30%  80%      10%      0.5 MiB/s")
+	require.Contains(t, out.String(), "  session 9                   80%          30%  80%      10%      0.5 MiB/s")
 	out.Reset()
 	require.NoError(t, ListZones(t.Context(), c, true, true, Streams{Out: &out}))
 	require.Contains(t, out.String(), `"further": 1`, "what the control plane says, whole")
