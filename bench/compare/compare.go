@@ -60,6 +60,7 @@ type comparison struct {
 	freshet system
 	load    func(context.Context, omb.Config) (*omb.Outcome, error)
 	pairs   []pair
+	dpi     int // of the pictures of the page; 0: the usual
 }
 
 // prepare finds, or fetches, what runs.
@@ -206,6 +207,7 @@ func (c *comparison) page(compared []row) report.Page {
 			"Command: " + c.facts.Command,
 		}, c.facts.Setup...),
 		Tables: []report.Table{{Title: "Median (lowest..highest); ratios pair by pair", Head: headings, Rows: cells(compared)}},
+		DPI:    c.dpi,
 	}
 	for _, p := range c.pairs {
 		page.Runs = append(page.Runs, p.kafka, p.freshet)

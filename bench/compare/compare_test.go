@@ -157,6 +157,7 @@ func TestComparison_SecondRound(t *testing.T) {
 	c := &comparison{
 		cfg: cfg, task: work, load: load, facts: facts{Date: time.Now(), Workload: work.workload.Name, Machine: machine(), Settings: work.settings},
 		kafka: fake{nameKafka, server.URL, &starts, &dirs}, freshet: fake{nameFreshet, server.URL, &starts, &dirs},
+		dpi: 36, // the detector of races makes each pixel dear
 	}
 	require.NoError(t, c.pair(t.Context(), 2))
 	require.NoError(t, c.write())

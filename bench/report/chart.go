@@ -17,7 +17,7 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// Size of a chart, in points, and of its PNG form.
+// Size of a chart, in points, and of its PNG form if nobody asks for another.
 const (
 	chartWidth  vg.Length = 520
 	chartHeight vg.Length = 270
@@ -82,8 +82,8 @@ func (c *chart) svg() (string, error) {
 }
 
 // png gives the chart as a picture.
-func (c *chart) png() ([]byte, error) {
-	canvas := vgimg.NewWith(vgimg.UseWH(chartWidth, chartHeight), vgimg.UseDPI(pngDPI))
+func (c *chart) png(dpi int) ([]byte, error) {
+	canvas := vgimg.NewWith(vgimg.UseWH(chartWidth, chartHeight), vgimg.UseDPI(dpi))
 	if err := c.draw(draw.New(canvas)); err != nil {
 		return nil, err
 	}

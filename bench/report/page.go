@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ type Page struct {
 	Lead   []string // paragraphs
 	Tables []Table
 	Runs   []Run
+	DPI    int // of the pictures; default 144
 }
 
 // Table is a table as it is shown.
@@ -100,15 +102,16 @@ type runView struct {
 
 // view draws the charts, once into the page and once into files.
 func (p Page) view(dir string) (pageView, error) {
+	dpi := cmp.Or(p.DPI, pngDPI)
 	v := pageView{Page: p, Overview: overview(p.Runs)}
 	var err error
-	if v.Versus, err = drawAll(filepath.Join(dir, "versus"), versus(p.Runs)); err != nil {
+	if v.Versus, err = drawAll(filepath.Join(dir, "versus"), versus(p.Runs), dpi); err != nil {
 		return v, err
 	}
 	for i := range p.Runs {
 		r := &p.Runs[i]
 		rv := runView{Run: *r, Heading: r.title(), AllWarnings: r.AllWarnings(), Summary: r.summary()}
-		if rv.Charts, err = drawAll(filepath.Join(dir, r.Name), r.charts()); err != nil {
+		if rv.Charts, err = drawAll(filepath.Join(dir, r.Name), r.charts(), dpi); err != nil {
 			return v, fmt.Errorf("run %s: %w", r.Name, err)
 		}
 		v.Views = append(v.Views, rv)
@@ -117,9 +120,9 @@ func (p Page) view(dir string) (pageView, error) {
 }
 
 // drawAll draws charts into files whose paths begin with prefix, and as elements of the page.
-func drawAll(prefix string, charts []chart) (elements []template.HTML, err error) {
+func drawAll(prefix string, charts []chart, dpi int) (elements []template.HTML, err error) {
 	for _, c := range charts {
-		element, err := c.write(prefix + "-" + c.name + ".png")
+		element, err := c.write(prefix+"-"+c.name+".png", dpi)
 		if err != nil {
 			return nil, err
 		}
@@ -129,8 +132,8 @@ func drawAll(prefix string, charts []chart) (elements []template.HTML, err error
 }
 
 // write writes the chart as a picture and gives it as an element of the page.
-func (c *chart) write(path string) (template.HTML, error) {
-	picture, err := c.png()
+func (c *chart) write(path string, dpi int) (template.HTML, error) {
+	picture, err := c.png(dpi)
 	if err != nil {
 		return "", err
 	}

@@ -46,12 +46,14 @@ func example(name, system string) Run {
 	return r
 }
 
+const coarse = 36 // DPI: the detector of races makes each pixel dear
+
 func TestWrite_PageStandsForItself(t *testing.T) {
 	other := Run{Name: "two", System: "Freshet", Figures: Figures{Seconds: []float64{1}, PublishRate: []float64{1}}}
 	dir := filepath.Join(t.TempDir(), "made", "report")
 	page := Page{
 		Title: "Title", Lead: []string{"a lead"}, Tables: []Table{{Title: "T", Head: []string{"a", "b"}, Rows: [][]string{{"1", "2"}}}},
-		Runs: []Run{example("one", "Apache Kafka"), other},
+		Runs: []Run{example("one", "Apache Kafka"), other}, DPI: coarse,
 	}
 	require.NoError(t, page.Write(dir))
 	data, err := os.ReadFile(filepath.Join(dir, IndexFile))
@@ -73,24 +75,25 @@ func TestWrite_PageStandsForItself(t *testing.T) {
 	both := []string{"produce-p50", "produce-p99", "end-to-end-p50", "end-to-end-p99", "in", "cpu"}
 	require.Equal(t, len(own)+len(both)+1, strings.Count(html, "<svg"))
 	for _, name := range own {
-		requirePicture(t, filepath.Join(dir, "one-"+name+".png"))
+		requirePicture(t, filepath.Join(dir, "one-"+name+".png"), 260)
 	}
 	for _, name := range both {
 		require.FileExists(t, filepath.Join(dir, "versus-"+name+".png"))
 	}
 }
 
-// requirePicture checks that a chart is a PNG of the size said, and not blank.
-func requirePicture(t *testing.T, path string) {
+// requirePicture checks that a chart is a PNG of the width said, in pixels, and not blank.
+func requirePicture(t *testing.T, path string, width int) {
 	t.Helper()
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
 	picture, err := png.Decode(bytes.NewReader(data))
 	require.NoError(t, err)
-	require.Equal(t, 1040, picture.Bounds().Dx())
+	require.Equal(t, width, picture.Bounds().Dx())
 	colours := map[[3]uint32]bool{}
-	for x := 0; x < picture.Bounds().Dx(); x += 10 {
-		for y := 0; y < picture.Bounds().Dy(); y += 10 {
+	step := width / 104
+	for x := 0; x < picture.Bounds().Dx(); x += step {
+		for y := 0; y < picture.Bounds().Dy(); y += step {
 			r, g, b, _ := picture.At(x, y).RGBA()
 			colours[[3]uint32{r, g, b}] = true
 		}
@@ -123,7 +126,9 @@ func TestRun_ChartsOnlyWhatWasMeasured(t *testing.T) {
 	require.Len(t, charts, 2)
 	require.Equal(t, []float64{2}, charts[0].lines[0].x, "a period without measurements is no point at zero")
 	require.Equal(t, "messages a second", charts[1].unit, "without a message size there are no bytes")
-	require.NoError(t, Write(t.TempDir(), []Run{run}))
+	dir := t.TempDir()
+	require.NoError(t, Write(dir, []Run{run}))
+	requirePicture(t, filepath.Join(dir, "x-produce-latency.png"), 1040)
 }
 
 func TestRates_AreOfTheCountersAndFew(t *testing.T) {

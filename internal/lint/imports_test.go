@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -163,24 +165,32 @@ func find(pkgs map[string]pkg, from string, b ban) []string {
 	return nil
 }
 
-// list gives the module's packages by path relative to it.
+// list gives the module's packages by path relative to it. Tests do not change them.
 func list(t *testing.T) map[string]pkg {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-e", "-json=ImportPath,Dir,Imports,GoFiles", module+"/...").Output()
+	pkgs, err := listed()
 	require.NoError(t, err)
-	pkgs := map[string]pkg{}
-	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
-		var p pkg
-		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		pkgs[relative(p.ImportPath)] = p
-	}
 	require.NotEmpty(t, pkgs)
 	return pkgs
 }
+
+// listed asks the go command once, for all tests.
+var listed = sync.OnceValues(func() (map[string]pkg, error) {
+	out, err := exec.Command("go", "list", "-e", "-json=ImportPath,Dir,Imports,GoFiles", module+"/...").Output()
+	if err != nil {
+		return nil, err
+	}
+	pkgs := map[string]pkg{}
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p pkg
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return pkgs, nil
+		} else if err != nil {
+			return nil, err
+		}
+		pkgs[relative(p.ImportPath)] = p
+	}
+})
 
 func relative(importPath string) string {
 	if importPath == module {

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,10 +27,18 @@ type source struct {
 	text string
 }
 
+// sources gives all files. Tests do not change them.
 func sources(t *testing.T) []source {
 	t.Helper()
-	var all []source
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+	all, err := parsed()
+	require.NoError(t, err)
+	require.NotEmpty(t, all)
+	return all
+}
+
+// parsed reads and parses once, for all tests.
+var parsed = sync.OnceValues(func() (all []source, err error) {
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -54,10 +63,8 @@ func sources(t *testing.T) []source {
 		}
 		return err
 	})
-	require.NoError(t, err)
-	require.NotEmpty(t, all)
-	return all
-}
+	return all, err
+})
 
 func TestPackagesHaveComments(t *testing.T) {
 	documented := map[string]bool{}
