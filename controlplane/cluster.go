@@ -127,8 +127,9 @@ func (c *cluster) Replicas() []string { return c.registry.Replicas() }
 func (c *cluster) operator() operator.Cluster {
 	return operator.Cluster{
 		Owner: c.replica.Owner, Damaged: c.work.Damaged,
-		Jobs:  func() (any, error) { return c.jobs.List() },
-		Zones: func() (any, error) { return c.scaler.List() },
+		Jobs:    func() (any, error) { return c.jobs.List() },
+		Zones:   func() (any, error) { return c.scaler.List() },
+		Writers: func() (any, error) { return c.writers.List() },
 		Located: func() (id, address string) {
 			id, address, _ = c.Owner(context.Background()) // it has no errors
 			return id, address

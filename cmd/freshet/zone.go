@@ -7,7 +7,7 @@ import (
 )
 
 func newZone(p process) *cobra.Command {
-	return parent("zone", "Show how busy availability zones are, and how many agents they should have", newZoneList(p))
+	return parent("zone", "Show how busy availability zones are, and how many agents they should have", newZoneList(p), newZoneWriters(p))
 }
 
 func newZoneList(p process) *cobra.Command {
@@ -25,6 +25,24 @@ func newZoneList(p process) *cobra.Command {
 	}
 	bindOperator(cmd.Flags(), &c)
 	cmd.Flags().BoolVar(&agents, "agents", agents, "list each agent too")
+	cmd.Flags().BoolVar(&asJSON, "json", asJSON, "print JSON")
+	return cmd
+}
+
+func newZoneWriters(p process) *cobra.Command {
+	var c cli.OperatorConfig
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "writers", Short: "List which agents of each zone write, and which hand over to them", Args: takes(0, 0, "no arguments"),
+		Long: "List the agents of each zone with who writes what their clients send. Most of a zone's agents hand over to few writers,\n" +
+			"so that the number of PUTs follows the bytes. The PUT share is a writer's part of the zone's --put-budget.",
+		Example: "  freshet zone writers --data-dir ./data\n" +
+			"  freshet zone writers --control-plane-http cp-1:8090,cp-2:8090 --virtual-cluster main",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return cli.ListWriters(cmd.Context(), c, asJSON, p.streams)
+		},
+	}
+	bindOperator(cmd.Flags(), &c)
 	cmd.Flags().BoolVar(&asJSON, "json", asJSON, "print JSON")
 	return cmd
 }

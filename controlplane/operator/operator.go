@@ -7,6 +7,7 @@
 //	GET  /v1/clusters/{cluster}/scrub                                    how far the scrubber is, damaged bundles
 //	GET  /v1/clusters/{cluster}/jobs                                     background jobs
 //	GET  /v1/clusters/{cluster}/zones                                    how busy zones are, and how many agents they should have
+//	GET  /v1/clusters/{cluster}/writers                                  what each agent writes
 //
 // A failure is {"error": "..."} with 400 (what was asked for cannot be), 401 (also for a virtual cluster that is not there), 404 (unknown topic), 409
 // (the name is taken), 421 or 503 (try again).
@@ -40,6 +41,8 @@ type Cluster struct {
 	Jobs func() (any, error)
 	// Zones gives how many agents each zone should have; nil for none.
 	Zones func() (any, error)
+	// Writers gives what each agent writes; nil for none.
+	Writers func() (any, error)
 }
 
 // Config of a Handler.
@@ -73,6 +76,9 @@ func Handler(cfg Config) http.Handler {
 	})
 	on("GET "+Prefix+"{cluster}/zones", func(_ context.Context, c Cluster, _ *owner.Owner, _ *http.Request) (any, error) {
 		return listed("zones", c.Zones)
+	})
+	on("GET "+Prefix+"{cluster}/writers", func(_ context.Context, c Cluster, _ *owner.Owner, _ *http.Request) (any, error) {
+		return listed("agents", c.Writers)
 	})
 	return mux
 }

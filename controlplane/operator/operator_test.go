@@ -55,6 +55,7 @@ func owned(t *testing.T, fn func(x asked)) {
 					Located: func() (string, string) { return "b", "b:7050" },
 					Damaged: func(*metadata.State) []lifecycle.Damage { return []lifecycle.Damage{{Key: "k", What: "missing"}} },
 					Zones:   func() (any, error) { return []map[string]string{{"zone": "a"}}, nil },
+					Writers: func() (any, error) { return nil, owner.ErrNotOwner },
 				},
 				"away": {Owner: func() *owner.Owner { return nil }, Located: func() (string, string) { return "b", "b:7050" }},
 			},
@@ -136,6 +137,8 @@ func TestHandler_KeysAndOwners(t *testing.T) {
 		require.Equal(x.t, "b:7050", body["owner_address"])
 		_, body = x.ask(http.MethodGet, "/v1/clusters/vc/scrub", "secret")
 		require.Equal(x.t, "missing", body["damaged"].([]any)[0].(map[string]any)["what"])
+		code, _ := x.ask(http.MethodGet, "/v1/clusters/vc/writers", "secret")
+		require.Equal(x.t, http.StatusMisdirectedRequest, code, "what lists them knows better")
 		_, body = x.ask(http.MethodGet, "/v1/clusters/vc/zones", "secret")
 		require.Equal(x.t, []any{map[string]any{"zone": "a"}}, body["zones"])
 	})

@@ -138,10 +138,21 @@ func TestAssign_WhoDoesNotTakeBatchesIsApart(t *testing.T) {
 
 func TestAssign_MoreWritersAtOnceFewerLate(t *testing.T) {
 	p := Assign(same(8, 1), Plan{}, Rates{})
-	for _, step := range []struct{ each, writers float64 }{
-		{8, 1}, {8.01, 2}, {16, 2}, {16.01, 3},
-		{15.9, 3}, {12.1, 3}, {11.9, 2}, // 3 until below 75 % of what 2 carry
-		{8, 2}, {6.1, 2}, {5.9, 1}, {7.9, 1}, {24, 3}, {0, 1},
+	type step struct{ each, writers float64 }
+	for _, step := range []step{
+		{8, 1},
+		{8.01, 2},
+		{16, 2},
+		{16.01, 3},
+		{15.9, 3},
+		{12.1, 3},
+		{11.9, 2}, // 75 % of what 2 carry
+		{8, 2},
+		{6.1, 2},
+		{5.9, 1},
+		{7.9, 1},
+		{24, 3},
+		{0, 1},
 	} {
 		zone := same(8, step.each)
 		p = Assign(zone, p, Rates{})

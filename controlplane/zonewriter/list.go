@@ -10,13 +10,14 @@ import (
 
 // Info says what one agent writes, for operators.
 type Info struct {
-	Session id.Session
-	Zone    string
-	Rate    float64       // bytes per second that its clients send, smoothed
-	Silence time.Duration // since it last said its load; -1: it never did
-	// Place and Share are what the plan has; zero while the zone has none, or the agent has just come.
-	Place Place
-	Share float64
+	Session id.Session `json:"session"`
+	Zone    string     `json:"zone"`
+	Peer    string     `json:"peer_address,omitempty"`
+	Rate    float64    `json:"produce_bytes_per_second"` // that its clients send, smoothed
+	Silence *float64   `json:"silence_seconds"`          // since it last said its load; nil: it never did
+	Kind    Kind       `json:"writes"`                   // 0 while the zone has no plan, or the agent has just come
+	Writer  id.Session `json:"writer"`                   // of its batches; 0 likewise
+	Share   float64    `json:"put_share"`                // of the zone's PUT budget, for what it writes
 }
 
 // infos gives the agents that may write, by zone and session.
@@ -25,12 +26,14 @@ func (t *Tenure) infos() []Info {
 	t.mu.Lock()
 	all := make([]Info, 0, len(t.mu.members))
 	for session, m := range t.mu.members {
-		info := Info{Session: session, Zone: m.zone, Rate: m.rate, Silence: -1}
+		info := Info{Session: session, Zone: m.zone, Peer: m.peer, Rate: m.rate}
 		if !m.heard.IsZero() {
-			info.Silence = now.Sub(m.heard)
+			silence := now.Sub(m.heard).Seconds()
+			info.Silence = &silence
 		}
-		if plan := t.mu.plans[m.zone]; plan.Of[session] != (Place{}) {
-			info.Place, info.Share = plan.Of[session], plan.Share
+		plan := t.mu.plans[m.zone]
+		if place, ok := plan.Of[session]; ok {
+			info.Kind, info.Writer, info.Share = place.Kind, place.Writer, plan.Share
 		}
 		all = append(all, info)
 	}
@@ -56,3 +59,6 @@ func (k Kind) String() string {
 		return ""
 	}
 }
+
+// MarshalText names a kind in JSON.
+func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }

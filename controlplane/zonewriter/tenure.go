@@ -53,7 +53,7 @@ type Tenure struct {
 // member is an agent that writes.
 type member struct {
 	zone  string
-	peer  bool      // other agents can reach it
+	peer  string    // where other agents reach it, "" if nowhere
 	since time.Time // when it became one
 	takes bool      // as it said last
 	heard time.Time // when it did; zero: not in this tenure
@@ -89,7 +89,7 @@ func (t *Tenure) Members(s *metadata.State) {
 		}
 		m := before[info.ID]
 		if m == nil {
-			m = &member{zone: info.Zone, peer: info.Peer != "", since: time.Now()}
+			m = &member{zone: info.Zone, peer: info.Peer, since: time.Now()}
 		}
 		t.mu.members[info.ID] = m
 	}
@@ -222,7 +222,7 @@ func (t *Tenure) zones(now time.Time) map[string][]Agent {
 		if m.heard.IsZero() && now.Sub(m.since) < joining {
 			continue
 		}
-		takes := m.takes && m.peer && now.Sub(m.heard) <= silence
+		takes := m.takes && m.peer != "" && now.Sub(m.heard) <= silence
 		zones[m.zone] = append(zones[m.zone], Agent{Session: session, Rate: m.rate, Takes: takes})
 	}
 	return zones

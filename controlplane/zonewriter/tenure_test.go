@@ -250,15 +250,15 @@ func (c *cluster) checkWriters() {
 	require.NoError(c.t, err)
 	shares := map[string]float64{}
 	for _, info := range infos {
-		if info.Place == (Place{}) {
+		if info.Kind == 0 {
 			continue
 		}
-		if info.Place.Kind != Hands {
+		if info.Kind != Hands {
 			shares[info.Zone] += info.Share
 			continue
 		}
-		w := c.agents[info.Place.Writer]
-		require.NotNil(c.t, w, "agent %d: writer %d is gone", info.Session, info.Place.Writer)
+		w := c.agents[info.Writer]
+		require.NotNil(c.t, w, "agent %d: writer %d is gone", info.Session, info.Writer)
 		require.False(c.t, w.draining)
 		require.Equal(c.t, info.Zone, w.zone)
 	}
@@ -273,10 +273,10 @@ func (c *cluster) checkTold() {
 	infos, err := c.plan.List()
 	require.NoError(c.t, err)
 	for _, info := range infos {
-		require.NotZero(c.t, info.Place, "every agent has a place")
-		require.Equal(c.t, told{info.Place.Writer, info.Share}, c.last(info.Session))
-		w := c.agents[info.Place.Writer]
-		require.Equal(c.t, info.Place.Kind == Apart, !c.agents[info.Session].takes)
+		require.NotZero(c.t, info.Kind, "every agent has a place")
+		require.Equal(c.t, told{info.Writer, info.Share}, c.last(info.Session))
+		w := c.agents[info.Writer]
+		require.Equal(c.t, info.Kind == Apart, !c.agents[info.Session].takes)
 		require.True(c.t, w == c.agents[info.Session] || w.takes)
 	}
 }
@@ -340,7 +340,7 @@ func TestTenure_CountsWhyPlansChange(t *testing.T) {
 		infos, err := c.plan.List()
 		require.NoError(t, err)
 		require.InDelta(t, 60, infos[0].Rate/mib, 5)
-		require.Equal(t, "fills bundles", infos[0].Place.Kind.String())
+		require.Equal(t, "fills bundles", infos[0].Kind.String())
 
 		c.stop()
 		require.Zero(t, testutil.CollectAndCount(m.writers))

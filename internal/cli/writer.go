@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"text/tabwriter"
+	"time"
+)
+
+// writer is what one agent writes, as the control plane tells it.
+type writer struct {
+	Session uint32   `json:"session"`
+	Zone    string   `json:"zone"`
+	Peer    string   `json:"peer_address"`
+	Rate    float64  `json:"produce_bytes_per_second"`
+	Silence *float64 `json:"silence_seconds"`
+	Writes  string   `json:"writes"`
+	Writer  uint32   `json:"writer"`
+	Share   float64  `json:"put_share"`
+}
+
+// ListWriters writes which agents of each zone write and which hand over to them, as a table or as the control plane's
+// JSON.
+func ListWriters(ctx context.Context, c OperatorConfig, asJSON bool, s Streams) error {
+	if err := c.complete(); err != nil {
+		return err
+	}
+	var answer struct {
+		Agents []json.RawMessage `json:"agents"`
+	}
+	if err := c.ask(ctx, http.MethodGet, "/writers", &answer); err != nil {
+		return err
+	}
+	if asJSON {
+		out := json.NewEncoder(s.Out)
+		out.SetIndent("", "  ")
+		return out.Encode(answer.Agents)
+	}
+	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "ZONE\tAGENT\tPEER ADDRESS\tPRODUCED\tHEARD\tWRITES\tWRITER\tPUT SHARE")
+	for _, raw := range answer.Agents {
+		var a writer
+		if err := json.Unmarshal(raw, &a); err != nil {
+			return fmt.Errorf("an agent in the answer: %w", err)
+		}
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", cmp.Or(a.Zone, "(none)"), a.Session, cmp.Or(a.Peer, "-"),
+			rate(a.Rate), a.heard(), cmp.Or(a.Writes, "-"), a.writer(), a.share())
+	}
+	return w.Flush()
+}
+
+// heard tells when the agent last said its load.
+func (a *writer) heard() string {
+	if a.Silence == nil {
+		return "never"
+	}
+	return time.Duration(*a.Silence * float64(time.Second)).Round(time.Second).String()
+}
+
+// writer is the session of who writes; "-" while there is no plan.
+func (a *writer) writer() string {
+	if a.Writer == 0 {
+		return "-"
+	}
+	return strconv.FormatUint(uint64(a.Writer), 10)
+}
+
+// share is the part of the PUT budget of an agent that writes.
+func (a *writer) share() string {
+	if a.Writer != a.Session || a.Writer == 0 {
+		return "-"
+	}
+	return percent(a.Share)
+}
