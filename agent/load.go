@@ -30,8 +30,8 @@ func (a *Agent) currentLoad() *api.Load { return a.load.Load() }
 func (a *Agent) traffic() (in, out int64) {
 	in, out = a.edge.Traffic()
 	if a.zone != nil {
-		in += a.zone.ReceivedBytes()
-		out += a.peers.SentBytes()
+		in += a.zone.ReceivedBytes() + a.taker.TakenBytes()
+		out += a.peers.SentBytes() + a.route.HandedBytes()
 	}
 	counts := a.requests.Counts()
 	return in + counts[objstore.OpGet].Bytes, out + counts[objstore.OpPut].Bytes + counts[objstore.OpPutPart].Bytes
