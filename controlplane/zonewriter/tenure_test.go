@@ -129,6 +129,13 @@ func (c *cluster) connect(session id.Session) {
 	c.report(session)
 }
 
+// change changes an agent.
+func (c *cluster) change(session id.Session, fn func(a *fake)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	fn(c.agents[session])
+}
+
 func (c *cluster) report(session id.Session) {
 	c.mu.Lock()
 	a := *c.agents[session]
@@ -189,8 +196,8 @@ func TestTenure_Histories(t *testing.T) {
 				synctest.Wait()
 				c.checkWriters()
 				if r.IntN(4) == 0 {
-					for _, a := range c.agents {
-						a.reports, a.connected = true, true
+					for _, session := range c.sessions() {
+						c.change(session, func(a *fake) { a.reports, a.connected = true, true })
 					}
 					c.pass(5)
 					c.checkTold()
@@ -216,20 +223,19 @@ func (c *cluster) happen(r *rand.Rand) {
 		c.close(all[r.IntN(len(all))])
 	case 3:
 		session := all[r.IntN(len(all))]
-		c.agents[session].draining = true
+		c.change(session, func(a *fake) { a.draining = true })
 		c.apply(&metadata.DrainSession{Session: session})
 		c.loads.Forget(session)
 	case 4:
-		c.agents[all[r.IntN(len(all))]].connected = false
+		c.change(all[r.IntN(len(all))], func(a *fake) { a.connected = false })
 		c.pass(r.IntN(4))
 	case 5:
 		c.connect(all[r.IntN(len(all))])
 	case 6:
-		c.agents[all[r.IntN(len(all))]].reports = false
+		c.change(all[r.IntN(len(all))], func(a *fake) { a.reports = false })
 		c.pass(r.IntN(4))
 	case 7:
-		a := c.agents[all[r.IntN(len(all))]]
-		a.rate, a.takes = r.Float64()*120*mib, r.IntN(6) > 0
+		c.change(all[r.IntN(len(all))], func(a *fake) { a.rate, a.takes = r.Float64()*120*mib, r.IntN(6) > 0 })
 	case 8:
 		c.stop()
 		c.own()
@@ -326,13 +332,15 @@ func TestTenure_CountsWhyPlansChange(t *testing.T) {
 		require.Positive(t, base[0])
 		require.InDelta(t, 1, testutil.ToFloat64(m.writers.WithLabelValues("a")), 0)
 
-		c.agents[second].takes = false
+		c.change(second, func(a *fake) { a.takes = false })
 		c.pass(2)
 		require.Equal(t, [3]float64{base[0], base[1] + 1, 0}, counts())
 		require.InDelta(t, 2, testutil.ToFloat64(m.writers.WithLabelValues("a")), 0)
-		c.agents[second].takes = true
+		c.change(second, func(a *fake) { a.takes = true })
 		c.pass(2)
-		c.agents[first].rate, c.agents[second].rate = 60*mib, 60*mib
+		for _, session := range []id.Session{first, second} {
+			c.change(session, func(a *fake) { a.rate = 60 * mib })
+		}
 		c.pass(30)
 		after := counts()
 		require.Equal(t, [2]float64{base[0], base[1] + 2}, [2]float64(after[:2]))
@@ -369,8 +377,8 @@ func TestTenure_FollowsFallingRatesNowAndThen(t *testing.T) {
 			c.open(fake{zone: "a", rate: 60 * mib, takes: true})
 		}
 		c.pass(30)
-		for _, a := range c.agents {
-			a.rate = mib
+		for _, session := range c.sessions() {
+			c.change(session, func(a *fake) { a.rate = mib })
 		}
 		rates := c.plan.metrics.changes.WithLabelValues(reasonRates)
 		changes := 0
