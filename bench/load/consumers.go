@@ -21,7 +21,7 @@ type Subscription struct {
 type ConsumerSpec struct {
 	Subscriptions  []Subscription // one consumer, with a client of its own, for each
 	Options        []kgo.Opt      // of each client: bootstrap addresses, fetch sizes, offset reset
-	CommitPolled   bool           // commit what was polled after each poll, without waiting; needs kgo.DisableAutoCommit
+	CommitPolled   bool           // commit what was polled after each poll, without waiting; needs kgo.DisableAutoCommit; see poll
 	MaxPollRecords int            // of one poll; default: all there are
 	Limit          *rate.Limiter  // of messages that all these consumers take, together; default: none
 	SendTimeHeader string         // as ProducerSpec's: latency is counted from it rather than from the timestamp
@@ -49,8 +49,7 @@ func StartConsumers(spec ConsumerSpec, stats *Stats) (*Consumers, error) {
 	close(c.gate)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	for _, sub := range spec.Subscriptions {
-		opts := append([]kgo.Opt{kgo.ConsumeTopics(sub.Topic), kgo.ConsumerGroup(sub.Group)}, spec.Options...)
-		client, err := kgo.NewClient(opts...)
+		client, err := kgo.NewClient(c.options(sub)...)
 		if err != nil {
 			c.Close()
 			return nil, fmt.Errorf("make consumer of topic %s in group %s: %w", sub.Topic, sub.Group, err)
@@ -61,27 +60,44 @@ func StartConsumers(spec ConsumerSpec, stats *Stats) (*Consumers, error) {
 	return c, nil
 }
 
+// options are those of one consumer's client.
+func (c *Consumers) options(sub Subscription) []kgo.Opt {
+	var joined sync.Once // a group tells its members at each rebalance what they have, though it be nothing
+	return append([]kgo.Opt{
+		kgo.ConsumeTopics(sub.Topic), kgo.ConsumerGroup(sub.Group), kgo.BlockRebalanceOnPoll(),
+		kgo.OnPartitionsAssigned(func(context.Context, *kgo.Client, map[string][]int32) { joined.Do(c.stats.Joined) }),
+	}, c.spec.Options...)
+}
+
 // poll takes what one client fetched, as long as the consumers live.
 func (c *Consumers) poll(client *kgo.Client) {
 	for c.open() {
-		fetches := client.PollRecords(c.ctx, c.spec.MaxPollRecords)
-		if c.ctx.Err() != nil {
+		n, err := c.take(client)
+		if err != nil {
 			return
-		}
-		fetches.EachError(func(topic string, partition int32, err error) {
-			c.stats.FetchFailed(fmt.Errorf("fetch %s/%d: %w", topic, partition, err))
-		})
-		n := c.record(fetches)
-		if n == 0 {
-			continue
-		}
-		if c.spec.CommitPolled {
-			client.CommitOffsets(c.ctx, client.UncommittedOffsets(), nil)
 		}
 		if err := c.limit(n); err != nil {
 			return
 		}
 	}
+}
+
+// take polls once, counts what came and commits it. Its group must not rebalance between: who gets a partition would
+// begin before what was counted here, and count it again. A commit under way is not overtaken, the client waits for it
+// before it joins.
+func (c *Consumers) take(client *kgo.Client) (n int, err error) {
+	defer client.AllowRebalance()
+	fetches := client.PollRecords(c.ctx, c.spec.MaxPollRecords)
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	fetches.EachError(func(topic string, partition int32, err error) {
+		c.stats.FetchFailed(fmt.Errorf("fetch %s/%d: %w", topic, partition, err))
+	})
+	if n = c.record(fetches); n > 0 && c.spec.CommitPolled {
+		client.CommitOffsets(c.ctx, client.UncommittedOffsets(), nil)
+	}
+	return n, nil
 }
 
 // open waits while the consumers are paused, and is false when they are closed.

@@ -3,6 +3,8 @@ package load
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -67,6 +69,58 @@ func TestLoad_EverythingSentIsReceivedByEachGroup(t *testing.T) {
 	require.EqualValues(t, 50*(period.Counters.Sent-3), period.Counters.BytesSent)
 	require.Equal(t, period.Counters.Sent-3, period.Latencies.Publish.TotalCount())
 	require.Positive(t, period.Latencies.EndToEnd.Min(), "latency of less than a millisecond is seen by the header")
+}
+
+// polledRecords counts what consumers polled.
+type polledRecords struct{ atomic.Int64 }
+
+func (p *polledRecords) OnFetchRecordUnbuffered(_ *kgo.Record, polled bool) {
+	if polled {
+		p.Add(1)
+	}
+}
+
+// A second consumer joins while the first has polled records but not yet counted them: the group waits, and each record
+// is counted once.
+func TestConsumers_RebalanceCountsNothingTwice(t *testing.T) {
+	cluster, opts := fake(t)
+	var joins, beats atomic.Int64
+	var polled polledRecords
+	member := append(slices.Clone(opts), kgo.DisableAutoCommit(), kgo.HeartbeatInterval(20*time.Millisecond), kgo.WithHooks(&polled))
+	for key, n := range map[kmsg.Key]*atomic.Int64{kmsg.JoinGroup: &joins, kmsg.Heartbeat: &beats} {
+		cluster.ControlKey(int16(key), func(kmsg.Request) (kmsg.Response, error, bool) {
+			cluster.KeepControl()
+			n.Add(1)
+			return nil, nil, false
+		})
+	}
+	stats := NewStats()
+	join := func() *Consumers {
+		c, err := StartConsumers(ConsumerSpec{Subscriptions: []Subscription{{"t", "a"}}, Options: member, CommitPolled: true}, stats)
+		require.NoError(t, err)
+		return c
+	}
+	first := join()
+	p := producers(t, opts, NewRate(1), stats, "t", "t", "t", "t")
+	require.NoError(t, p.Probe(t.Context()))
+	eventually(t, func() bool { return stats.Counters() == Counters{Sent: 4, Received: 4, BytesReceived: 40, Joined: 1} })
+
+	counting := stats.Receive() // nobody else counts
+	require.NoError(t, p.Probe(t.Context()))
+	eventually(t, func() bool { return polled.Load() > 4 })
+	before, beaten := joins.Load(), beats.Load()
+	second := join()
+	const oneJoin = 2 // requests: to be given a name, and with it
+	eventually(t, func() bool {
+		return joins.Load() > before+oneJoin || joins.Load() == before+oneJoin && beats.Load() > beaten+5
+	})
+	counting.Done()
+	eventually(t, func() bool { return stats.Counters().Joined == 2 })
+	require.NoError(t, p.Probe(t.Context()))
+	eventually(t, func() bool { return stats.Counters().Received >= 12 })
+	require.NoError(t, p.Stop(t.Context()))
+	require.NoError(t, errors.Join(first.Close(), second.Close()))
+	require.EqualValues(t, 12, stats.Counters().Received)
 }
 
 func TestConsumers_PauseAndResume(t *testing.T) {

@@ -12,20 +12,21 @@ type Counters struct {
 	BytesSent     int64 `json:"bytesSent"`
 	Received      int64 `json:"received"` // messages, by all subscriptions together
 	BytesReceived int64 `json:"bytesReceived"`
+	Joined        int64 `json:"joined"` // consumers that their groups have told what they read
 }
 
 // Add adds up the counters of workers.
 func (c Counters) Add(o Counters) Counters {
 	return Counters{
 		Sent: c.Sent + o.Sent, Failed: c.Failed + o.Failed, BytesSent: c.BytesSent + o.BytesSent,
-		Received: c.Received + o.Received, BytesReceived: c.BytesReceived + o.BytesReceived,
+		Received: c.Received + o.Received, BytesReceived: c.BytesReceived + o.BytesReceived, Joined: c.Joined + o.Joined,
 	}
 }
 
 func (c Counters) minus(o Counters) Counters {
 	return Counters{
 		Sent: c.Sent - o.Sent, Failed: c.Failed - o.Failed, BytesSent: c.BytesSent - o.BytesSent,
-		Received: c.Received - o.Received, BytesReceived: c.BytesReceived - o.BytesReceived,
+		Received: c.Received - o.Received, BytesReceived: c.BytesReceived - o.BytesReceived, Joined: c.Joined - o.Joined,
 	}
 }
 
@@ -101,6 +102,13 @@ func (s *Stats) Probed() {
 	s.send.mu.Lock()
 	defer s.send.mu.Unlock()
 	s.send.counters.Sent++
+}
+
+// Joined counts a consumer that is in its group.
+func (s *Stats) Joined() {
+	s.receive.mu.Lock()
+	defer s.receive.mu.Unlock()
+	s.receive.counters.Joined++
 }
 
 // FetchFailed keeps the error of a fetch, for the next snapshot.

@@ -16,6 +16,7 @@ type fakeWorker struct {
 	subscriptions       float64
 	cpu                 load.CPUUse
 	deaf                bool  // probes do not arrive
+	outside             int   // consumers whose groups do not take them
 	rateErr             error // of SetRate
 
 	mu             sync.Mutex
@@ -58,7 +59,7 @@ func (f *fakeWorker) call(name string) func() {
 }
 
 func (f *fakeWorker) counters() load.Counters {
-	return load.Counters{Sent: int64(f.sent), Received: int64(f.received)}
+	return load.Counters{Sent: int64(f.sent), Received: int64(f.received), Joined: int64(len(f.consumers) - f.outside)}
 }
 
 func (f *fakeWorker) Init(context.Context, worker.Setup) ([]string, error) {

@@ -37,6 +37,7 @@ type flow struct {
 	worker   worker.Worker
 	con      console
 	outcome  Outcome
+	members  int64       // consumers of this run
 	draining atomic.Bool // the backlog is being built or caught up with: the test goes on
 }
 
@@ -154,6 +155,7 @@ func (f *flow) createConsumers(ctx context.Context, topics []string) error {
 	if err := f.worker.CreateConsumers(ctx, all); err != nil {
 		return err
 	}
+	f.members = int64(len(all))
 	f.con.say("Created %d consumers in %d ms", len(all), time.Since(began).Milliseconds())
 	return nil
 }
@@ -174,8 +176,8 @@ func (f *flow) createProducers(ctx context.Context, topics []string) error {
 	return nil
 }
 
-// ready sends a probe with each producer and waits until all subscriptions have them all: only then have all consumers
-// partitions.
+// ready sends a probe with each producer and waits until all subscriptions have them all, and all consumers are in their
+// groups: the first of a group may read the probes alone, and the others' joining would fall into the test.
 func (f *flow) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyTimeout, ErrNotReady)
 	defer cancel()
@@ -184,7 +186,8 @@ func (f *flow) ready(ctx context.Context) error {
 	}
 	for {
 		c, err := f.worker.Counters(ctx)
-		if err == nil && c.Received >= c.Sent*int64(f.w.SubscriptionsPerTopic) {
+		probes := c.Sent * int64(f.w.SubscriptionsPerTopic)
+		if err == nil && c.Received >= probes && c.Joined >= f.members {
 			f.con.say("All consumers are ready")
 			return nil
 		}
@@ -193,8 +196,8 @@ func (f *flow) ready(ctx context.Context) error {
 			err = pause(ctx, readyPoll)
 		}
 		if errors.Is(context.Cause(ctx), ErrNotReady) {
-			return fmt.Errorf("%w: %d probes sent, %d of %d received in %v; without auto.offset.reset=earliest they may be missed",
-				ErrNotReady, c.Sent, c.Received, c.Sent*int64(f.w.SubscriptionsPerTopic), readyTimeout)
+			return fmt.Errorf("%w: %d probes sent, %d of %d received, %d of %d consumers in their groups in %v; without auto.offset.reset=earliest probes may be missed",
+				ErrNotReady, c.Sent, c.Received, probes, c.Joined, f.members, readyTimeout)
 		}
 		if err != nil {
 			return err

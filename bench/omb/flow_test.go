@@ -182,7 +182,18 @@ func TestRun_ProbesThatDoNotArrive(t *testing.T) {
 		f.deaf = true
 		_, _, err := conduct(t, f, big())
 		require.ErrorIs(t, err, ErrNotReady)
-		require.ErrorContains(t, err, "8 probes sent, 0 of 16 received in 1m0s")
+		require.ErrorContains(t, err, "8 probes sent, 0 of 16 received, 12 of 12 consumers in their groups in 1m0s")
+	})
+}
+
+// The others of a group have read the probes: the run waits all the same.
+func TestRun_ConsumerThatDoesNotJoin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(1e9, 1e9, 2)
+		f.outside = 1
+		_, _, err := conduct(t, f, big())
+		require.ErrorIs(t, err, ErrNotReady)
+		require.ErrorContains(t, err, "8 probes sent, 16 of 16 received, 11 of 12 consumers in their groups in 1m0s")
 	})
 }
 
