@@ -3,6 +3,7 @@ package fetch
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"io"
 	"slices"
 	"sync"
@@ -53,6 +54,7 @@ func (p *paced) Read(b []byte) (int, error) {
 // compacted makes objects that each hold the next records of all partitions, as compaction of the first level leaves
 // them: sections of so many batches of size bytes. It gives the bytes in all.
 func (e *env) compacted(objects int, partitions int32, batches, size int) (total int64) {
+	like := batch(size, 0)
 	for range objects {
 		e.bundles++
 		sections := make([]cachetest.Section, partitions)
@@ -61,7 +63,7 @@ func (e *env) compacted(objects int, partitions int32, batches, size int) (total
 			e.owner.Change(tp(int32(p)), func(q *viewtest.Partition) { base = q.HighWatermark })
 			sections[p] = cachetest.Section{Partition: tp(int32(p)), Base: base}
 			for i := range batches {
-				sections[p].Batches = append(sections[p].Batches, batch(size, base+int64(i)))
+				sections[p].Batches = append(sections[p].Batches, stamped(like, base+int64(i)))
 			}
 		}
 		for p, exts := range cachetest.Compact(e.t, e.bucket, id.Bundle(e.bundles), 16<<20, sections...) {
@@ -72,6 +74,15 @@ func (e *env) compacted(objects int, partitions int32, batches, size int) (total
 		}
 	}
 	return total
+}
+
+// stamped gives a batch of one record with another timestamp: a copy, which is cheaper than making it.
+func stamped(like []byte, timestamp int64) []byte {
+	raw := bytes.Clone(like)
+	binary.BigEndian.PutUint64(raw[27:], uint64(timestamp)) // first
+	binary.BigEndian.PutUint64(raw[35:], uint64(timestamp)) // largest
+	binary.BigEndian.PutUint32(raw[17:], kafkaproto.RecordBatch(raw).ComputeCRC())
+	return raw
 }
 
 // consumer reads partitions from their beginning to their end as a fetch session does: what brought records goes behind
@@ -222,8 +233,9 @@ func (e *env) fresh(bundles int, partitions int32, size int) {
 		e.bundles++
 		b := cachetest.NewBundle(id.Bundle(e.bundles))
 		var exts []extent.Extent
+		raw := batch(size, int64(i))
 		for range partitions {
-			exts = append(exts, b.Extent(int64(i), b.Add(batch(size, int64(i)))))
+			exts = append(exts, b.Extent(int64(i), b.Add(raw)))
 		}
 		b.Store(e.t, e.bucket)
 		for p := range exts {

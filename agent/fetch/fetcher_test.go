@@ -144,7 +144,12 @@ func part(n int32, offset int64) Partition {
 	return Partition{ID: tp(n), Offset: offset, MaxBytes: 1 << 20}
 }
 
-func records(r *Result) []byte { return bytes.Join(r.Records, nil) }
+func records(r *Result) []byte {
+	if len(r.Records) == 1 {
+		return r.Records[0]
+	}
+	return bytes.Join(r.Records, nil)
+}
 
 func (e *env) fetch(tb testing.TB, req *Request) *Response {
 	tb.Helper()

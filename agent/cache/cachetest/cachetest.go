@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/binary"
 	"hash/crc32"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -34,11 +35,14 @@ func Batch(value []byte, timestamps ...int64) []byte {
 
 // BatchWith is Batch with options.
 func BatchWith(o Options, value []byte, timestamps ...int64) []byte {
+	const overhead = 64 // of a record or a batch, more than bytes
 	largest := timestamps[0]
-	var records []byte
+	records := make([]byte, 0, len(timestamps)*(len(value)+overhead))
+	var body []byte
 	for i, ts := range timestamps {
 		r := kmsg.Record{TimestampDelta64: ts - timestamps[0], OffsetDelta: int32(i), Value: value}
-		body := r.AppendTo(nil)[1:] // its length is 0 so far, one byte
+		body = r.AppendTo(slices.Grow(body[:0], len(value)+overhead))
+		body := body[1:] // its length is 0 so far, one byte
 		records = binary.AppendVarint(records, int64(len(body)))
 		records = append(records, body...)
 		largest = max(largest, ts)
@@ -60,7 +64,7 @@ func BatchWith(o Options, value []byte, timestamps ...int64) []byte {
 		LastOffsetDelta: int32(len(timestamps) - 1), FirstTimestamp: timestamps[0], MaxTimestamp: largest,
 		ProducerID: -1, ProducerEpoch: -1, FirstSequence: -1, NumRecords: int32(len(timestamps)), Records: records,
 	}
-	raw := b.AppendTo(nil)
+	raw := b.AppendTo(make([]byte, 0, len(records)+overhead))
 	binary.BigEndian.PutUint32(raw[17:], crc32.Checksum(raw[21:], castagnoli))
 	return raw
 }
@@ -120,7 +124,11 @@ func (b *Bundle) Extent(base int64, batches ...Placed) extent.Extent {
 // Patched is a batch as readers must see it.
 func Patched(raw []byte, base int64) []byte {
 	out := bytes.Clone(raw)
-	binary.BigEndian.PutUint64(out, uint64(base))
-	binary.BigEndian.PutUint32(out[12:], 1<<32-1)
+	patch(out, base)
 	return out
+}
+
+func patch(raw []byte, base int64) {
+	binary.BigEndian.PutUint64(raw, uint64(base))
+	binary.BigEndian.PutUint32(raw[12:], 1<<32-1)
 }

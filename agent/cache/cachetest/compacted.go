@@ -28,10 +28,13 @@ func Compact(tb testing.TB, bucket objstore.Bucket, name id.Bundle, cut int, sec
 	w, err := bundle.NewWriter(bundle.WriterConfig{Bucket: bucket, Name: name.Submission()})
 	require.NoError(tb, err)
 	all := make([][]extent.Extent, len(sections))
+	var patched []byte // of one after the other: the writer copies
 	for i, s := range sections {
 		next := s.Base
 		for _, raw := range s.Batches {
-			position, err := w.Batch(context.Background(), s.Partition, Patched(raw, next))
+			patched = append(patched[:0], raw...)
+			patch(patched, next)
+			position, err := w.Batch(context.Background(), s.Partition, patched)
 			require.NoError(tb, err)
 			all[i] = extend(all[i], cut, extent.Extent{
 				Kind: extent.Absolute, Base: next, Last: next + int64(binary.BigEndian.Uint32(raw[23:])), Bundle: name,
