@@ -24,11 +24,17 @@ const (
 	chartHeight = 380 * vg.Inch / 72
 )
 
+// legendRoom leaves the top of the chart to the legend.
+const legendRoom = 1.4
+
 // palette is Okabe and Ito's, as of bench/report.
 var palette = []color.Color{
-	color.RGBA{R: 0x00, G: 0x72, B: 0xB2, A: 0xFF}, color.RGBA{R: 0xE6, G: 0x9F, B: 0x00, A: 0xFF},
-	color.RGBA{R: 0x00, G: 0x9E, B: 0x73, A: 0xFF}, color.RGBA{R: 0xD5, G: 0x5E, B: 0x00, A: 0xFF},
-	color.RGBA{R: 0xCC, G: 0x79, B: 0xA7, A: 0xFF}, color.RGBA{R: 0x56, G: 0xB4, B: 0xE9, A: 0xFF},
+	color.RGBA{R: 0x00, G: 0x72, B: 0xB2, A: 0xFF},
+	color.RGBA{R: 0xE6, G: 0x9F, B: 0x00, A: 0xFF},
+	color.RGBA{R: 0x00, G: 0x9E, B: 0x73, A: 0xFF},
+	color.RGBA{R: 0xD5, G: 0x5E, B: 0x00, A: 0xFF},
+	color.RGBA{R: 0xCC, G: 0x79, B: 0xA7, A: 0xFF},
+	color.RGBA{R: 0x56, G: 0xB4, B: 0xE9, A: 0xFF},
 }
 
 // chartFormats are the endings of charts' files, and how they are drawn.
@@ -110,6 +116,7 @@ func draw(all []*Figures) (*plot.Plot, error) {
 			p.Legend.Add(s.name+", "+q.name, line)
 		}
 	}
+	p.Y.Max *= legendRoom
 	return p, nil
 }
 

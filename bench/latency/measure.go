@@ -189,8 +189,10 @@ func (r *run) client(opts ...kgo.Opt) (*kgo.Client, error) {
 func (r *run) follow(ctx context.Context, client *kgo.Client) error {
 	for {
 		fetches := client.PollFetches(ctx)
-		if ctx.Err() != nil {
+		select {
+		case <-ctx.Done(): // everything was found, or the run failed
 			return nil
+		default:
 		}
 		if err := fetches.Err(); err != nil {
 			return fmt.Errorf("consume: %w", err)

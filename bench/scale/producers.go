@@ -62,8 +62,11 @@ func (p *producers) produce(ctx context.Context, client *kgo.Client) error {
 	rate := load.NewRate(float64(p.Rate))
 	value := make([]byte, recordBytes)
 	for {
-		if _, err := rate.Take(ctx); err != nil {
-			return nil // the end
+		_, _ = rate.Take(ctx) // fails only when ctx has ended
+		select {
+		case <-ctx.Done():
+			return nil
+		default:
 		}
 		sent := time.Now()
 		client.Produce(ctx, &kgo.Record{Value: value}, func(_ *kgo.Record, err error) {
