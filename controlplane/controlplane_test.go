@@ -2,7 +2,9 @@ package controlplane_test
 
 import (
 	"context"
+	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,8 +64,24 @@ func (r *running) stop(t *testing.T) {
 	require.NoError(t, <-r.ended)
 }
 
+const zonesOfOne = "/v1/clusters/one/zones"
+
+// get asks the replica's HTTP side and gives the answer's body.
+func (r *running) get(t *testing.T, path string) string {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+r.HTTPAddr().String()+path, nil)
+	require.NoError(t, err)
+	request.Header.Set("Authorization", "Bearer k1")
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	return string(body)
+}
+
 // Two replicas over a real etcd: agents of two virtual clusters find their owners from either, go on when one leaves
-// cleanly, and HTTP says when the replica is ready.
+// cleanly, and HTTP says when the replica is ready. Figures for autoscalers are the owner's alone.
 func TestControlPlane_TwoReplicas(t *testing.T) {
 	etcd, err := etcdserver.Start(t.Context(), etcdserver.Config{Dir: t.TempDir()}, zap.NewNop())
 	require.NoError(t, err)
@@ -83,7 +101,8 @@ func TestControlPlane_TwoReplicas(t *testing.T) {
 		h := heard{welcomes: make(chan *api.Welcome, 8)}
 		s, err := client.New(client.Config{
 			Replicas: []string{second.Addr().String(), first.Addr().String()}, VirtualCluster: name, AgentKey: []string{"k1", "k2"}[i],
-			Endpoints: []*api.Endpoint{{Host: "a", Port: 1}}, Handler: h,
+			Endpoints: []*api.Endpoint{{Host: "a", Port: 1}}, Handler: h, Zone: "z", Roles: []api.Role{api.Role_ROLE_PRODUCE, api.Role_ROLE_FETCH},
+			Load: func() *api.Load { return &api.Load{Cpu: 0.85} },
 		})
 		require.NoError(t, err)
 		go func() { ended <- s.Run(ctx) }()
@@ -95,6 +114,12 @@ func TestControlPlane_TwoReplicas(t *testing.T) {
 	require.NoError(t, response.Body.Close())
 	require.Equal(t, http.StatusOK, response.StatusCode)
 
+	require.Eventually(t, func() bool { return strings.Contains(first.get(t, zonesOfOne), `"desired_replicas":2`) }, 20*time.Second, 10*time.Millisecond)
+	require.Contains(t, second.get(t, zonesOfOne), "not the owner")
+	const figure = `freshet_zone_desired_replicas{virtual_cluster="one",zone="z"} 2`
+	require.Contains(t, first.get(t, "/metrics"), figure)
+	require.NotContains(t, second.get(t, "/metrics"), "freshet_zone_desired_replicas{")
+
 	handOver := time.Now()
 	first.stop(t)
 	for i, h := range hears {
@@ -102,6 +127,7 @@ func TestControlPlane_TwoReplicas(t *testing.T) {
 		require.Equal(t, uint32(sessions[i].ID()), again.Session, "the same session goes on")
 	}
 	t.Logf("hand-over of both virtual clusters took %v", time.Since(handOver))
+	require.Eventually(t, func() bool { return strings.Contains(second.get(t, "/metrics"), figure) }, 20*time.Second, 10*time.Millisecond)
 	for _, s := range sessions {
 		_, err := s.Fresh(t.Context())
 		require.NoError(t, err)

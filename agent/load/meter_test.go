@@ -3,6 +3,7 @@ package load
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,6 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // machine is what a Meter measures, in a bubble; what it does in each second is set.
 type machine struct {
 	*Meter
+	mu                     sync.Mutex // held while what the Meter reads changes: a timer alone orders nothing
 	cores                  float64
 	cpu, in, out, produced float64 // in each second: CPUs, bytes
 	used                   time.Duration
@@ -33,13 +35,15 @@ func measured(t *testing.T, registry prometheus.Registerer, fn func(m *machine))
 	synctest.Test(t, func(t *testing.T) {
 		m := &machine{cores: 4}
 		budget := func(i int, bound int64) func() (int64, int64) {
-			return func() (int64, int64) { return m.held[i], bound }
+			return func() (int64, int64) { defer m.lock()(); return m.held[i], bound }
 		}
 		var err error
 		m.Meter, err = New(Config{
-			CPU: func() time.Duration { return m.used }, Cores: func() float64 { return m.cores },
-			Network:      func() (int64, int64) { return int64(m.received), int64(m.sent) },
-			NetworkLimit: 100 * mib, Produced: func() int64 { return int64(m.taken) },
+			CPU:          func() time.Duration { defer m.lock()(); return m.used },
+			Cores:        func() float64 { defer m.lock()(); return m.cores },
+			Network:      func() (int64, int64) { defer m.lock()(); return int64(m.received), int64(m.sent) },
+			Produced:     func() int64 { defer m.lock()(); return int64(m.taken) },
+			NetworkLimit: 100 * mib,
 			Budgets:      []Budget{{"a", budget(0, 1000)}, {"b", budget(1, 10)}, {"none", func() (int64, int64) { return 5, 0 }}},
 			TakesBatches: func() bool { return true },
 			Registerer:   registry,
@@ -55,23 +59,41 @@ func measured(t *testing.T, registry prometheus.Registerer, fn func(m *machine))
 	})
 }
 
+// lock locks mu and gives what unlocks it.
+func (m *machine) lock() (unlock func()) {
+	m.mu.Lock()
+	return m.mu.Unlock
+}
+
+// set changes what the Meter reads.
+func (m *machine) set(change func()) {
+	defer m.lock()()
+	change()
+}
+
 // pass lets seconds pass, each with what is set.
 func (m *machine) pass(seconds int) {
 	for range seconds {
-		m.used += time.Duration(m.cpu * float64(time.Second))
-		m.received += m.in
-		m.sent += m.out
-		m.taken += m.produced
+		m.set(m.work)
 		time.Sleep(Interval)
 		synctest.Wait()
 	}
+}
+
+// work is what one second uses.
+func (m *machine) work() {
+	m.used += time.Duration(m.cpu * float64(time.Second))
+	m.received += m.in
+	m.sent += m.out
+	m.taken += m.produced
 }
 
 func TestMeter_SharesOfWhatMayBeUsed(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	measured(t, reg, func(m *machine) {
 		require.Zero(t, m.Load().Utilization(), "nothing was measured yet")
-		m.cpu, m.in, m.out, m.produced, m.held = 1, 20*mib, 50*mib, 15*mib, [2]int64{250, 1}
+		m.cpu, m.in, m.out, m.produced = 1, 20*mib, 50*mib, 15*mib
+		m.set(func() { m.held = [2]int64{250, 1} })
 		m.pass(1)
 		require.InDelta(t, 0.25, m.Load().Cpu, 1e-9, "the first second counts at once")
 		m.pass(10)
@@ -92,7 +114,7 @@ freshet_agent_load_ratio{resource="network"} 0.5
 # TYPE freshet_agent_utilization_ratio gauge
 freshet_agent_utilization_ratio 0.5
 `)))
-		m.held[1] = 10
+		m.set(func() { m.held[1] = 10 })
 		m.pass(10)
 		require.InDelta(t, 10.0/11+0.25/11, m.Load().Buffers, 1e-9)
 	})
@@ -121,7 +143,7 @@ func TestMeter_CoresChange(t *testing.T) {
 		m.cpu = 2
 		m.pass(20)
 		require.InDelta(t, 0.5, m.Load().Cpu, 1e-9)
-		m.cores = 2
+		m.set(func() { m.cores = 2 })
 		m.pass(5)
 		require.InDelta(t, 20.0/30, m.Load().Cpu, 1e-9, "of 5 s with 4 CPUs and 5 s with 2")
 		m.pass(5)
