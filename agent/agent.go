@@ -194,7 +194,7 @@ func (a *Agent) buildRoute() {
 	log := a.log.Named("zonewriter")
 	cfg := zonewriter.Config{
 		Own: a.writer, Session: func() id.Session { return a.listeners.catalogue.Load().Session }, Agents: a.agentsInZone,
-		Log: log, Registerer: a.cfg.Registry,
+		Silence: a.cfg.Peers.Silence, Log: log, Registerer: a.cfg.Registry,
 	}
 	if a.zone != nil {
 		cfg.Dial = func(ctx context.Context, to id.Session) (net.Conn, *bufio.Reader, error) {
@@ -202,7 +202,7 @@ func (a *Agent) buildRoute() {
 		}
 	}
 	a.route = zonewriter.New(cfg)
-	a.taker = zonewriter.NewTaker(a.writer, log, a.cfg.Registry)
+	a.taker = zonewriter.NewTaker(a.writer, a.cfg.Peers.Silence, log, a.cfg.Registry)
 }
 
 func (a *Agent) buildReader(context.Context) (err error) {

@@ -28,6 +28,8 @@ type PeerConfig struct {
 	Advertise string
 	// ServerTLS and ClientTLS secure both sides; nil: plaintext.
 	ServerTLS, ClientTLS *tls.Config
+	// Silence is how long an agent may say nothing on a stream of batches before it is given up. Default 3 s.
+	Silence time.Duration
 	// Configure changes how other agents are asked, in tests; nil: nothing.
 	Configure func(*peer.Config)
 }

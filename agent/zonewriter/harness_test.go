@@ -140,7 +140,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, mine: &own{}, its: &own{}, ended: make(chan struct{}), transmit: func(c net.Conn) net.Conn { return c }}
-	w.taker = NewTaker(w.its, nopLog(), nil)
+	w.taker = NewTaker(w.its, 0, nopLog(), nil)
 	w.route = New(Config{
 		Own: w.mine, Session: func() id.Session { return me }, Agents: func() int { return 2 }, Dial: w.dial,
 	})

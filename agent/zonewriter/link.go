@@ -23,6 +23,7 @@ var errBroken = errors.New("stream to the zone's writer is broken")
 // link is a stream to another agent's writer. Its sending side belongs to whoever holds the route's intake.
 type link struct {
 	session id.Session // the writer's
+	silence time.Duration
 	conn    net.Conn
 	in      *bufio.Reader
 	window  *semaphore.Weighted
@@ -65,14 +66,14 @@ const (
 	window = 512 << 10
 	// sendBuffer is how much is written at once at least, when much is to be sent.
 	sendBuffer = 64 << 10
-	// aliveEvery and silence: each side says that often that it lives, and believes the other dead after that long.
-	aliveEvery = 500 * time.Millisecond
-	silence    = 3 * time.Second
+	// aliveEvery and DefaultSilence: each side says that often that it lives, and believes the other dead after that long.
+	aliveEvery     = 500 * time.Millisecond
+	DefaultSilence = 3 * time.Second
 )
 
-func newLink(session id.Session, conn net.Conn, in *bufio.Reader) *link {
+func newLink(session id.Session, conn net.Conn, in *bufio.Reader, silence time.Duration) *link {
 	l := &link{
-		session: session, conn: conn, in: in, window: semaphore.NewWeighted(window),
+		session: session, silence: silence, conn: conn, in: in, window: semaphore.NewWeighted(window),
 		wake: make(chan struct{}, 1), broken: make(chan struct{}), draining: make(chan struct{}),
 	}
 	l.send.out = bufio.NewWriterSize(conn, sendBuffer)
@@ -187,7 +188,7 @@ func (l *link) acquire(ctx context.Context, weight int64) error {
 func (l *link) write(h head, batches []writer.Batch) error {
 	l.send.Lock()
 	defer l.send.Unlock()
-	_ = l.conn.SetWriteDeadline(time.Now().Add(silence))
+	_ = l.conn.SetWriteDeadline(time.Now().Add(l.silence))
 	l.send.scratch = h.append(l.send.scratch[:0])
 	if _, err := l.send.out.Write(l.send.scratch); err != nil {
 		return fmt.Errorf("hand batches over: %w", err)
@@ -236,7 +237,7 @@ func (l *link) flushes() {
 		case <-l.wake:
 		}
 		l.send.Lock()
-		_ = l.conn.SetWriteDeadline(time.Now().Add(silence))
+		_ = l.conn.SetWriteDeadline(time.Now().Add(l.silence))
 		err := l.send.out.Flush()
 		l.send.Unlock()
 		if err != nil {
@@ -248,7 +249,7 @@ func (l *link) flushes() {
 // receive takes results in until the stream ends.
 func (l *link) receive() error {
 	for {
-		_ = l.conn.SetReadDeadline(time.Now().Add(silence))
+		_ = l.conn.SetReadDeadline(time.Now().Add(l.silence))
 		h, err := readHead(l.in)
 		if err != nil {
 			return err

@@ -31,6 +31,8 @@ type Config struct {
 	Dial func(ctx context.Context, to id.Session) (net.Conn, *bufio.Reader, error)
 	// Patience is how long a turn to another writer waits for batches with producer ids. Default 1 s.
 	Patience time.Duration
+	// Silence is how long a writer may say nothing before it is given up. Default DefaultSilence.
+	Silence time.Duration
 	// RetryMin and RetryMax bound the pause between attempts to reach a writer. Default 100 ms and 5 s.
 	RetryMin, RetryMax time.Duration
 	Log                *zap.Logger
@@ -40,6 +42,7 @@ type Config struct {
 // ApplyDefaults fills in what is zero.
 func (c *Config) ApplyDefaults() {
 	def(&c.Patience, time.Second)
+	def(&c.Silence, DefaultSilence)
 	def(&c.RetryMin, 100*time.Millisecond)
 	def(&c.RetryMax, 5*time.Second)
 	if c.Log == nil {
@@ -301,7 +304,7 @@ func (r *Route) connect(ctx context.Context, to id.Session) (*link, error) {
 		r.log.Info("the zone's writer cannot be reached; this agent writes itself", zap.Uint32("session", uint32(to)), zap.Error(err))
 		return nil, err
 	}
-	l := newLink(to, conn, in)
+	l := newLink(to, conn, in, r.cfg.Silence)
 	stop := context.AfterFunc(ctx, func() { l.fail(ctx.Err()) })
 	r.tasks.Go(func() {
 		defer stop()

@@ -164,7 +164,7 @@ func TestRoute_SilentWriter(t *testing.T) {
 		silent.Store(true)
 		w.unreached = true
 		w.mu.Unlock()
-		time.Sleep(2 * silence)
+		time.Sleep(2 * DefaultSilence)
 		require.ErrorIs(t, settledAs(t, p)[0].Err, writer.ErrUnknownOutcome)
 		w.its.take()
 		p = w.add(batch(0, 1, 1, 1))

@@ -25,6 +25,7 @@ type Own interface {
 // Taker adds the batches of other agents to this agent's writer.
 type Taker struct {
 	own     Own
+	silence time.Duration
 	log     *zap.Logger
 	metrics *takerMetrics
 
@@ -36,9 +37,11 @@ type Taker struct {
 	}
 }
 
-// NewTaker makes a Taker for the agent's own writer.
-func NewTaker(own Own, log *zap.Logger, reg prometheus.Registerer) *Taker {
-	t := &Taker{own: own, log: log, metrics: newTakerMetrics(reg)}
+// NewTaker makes a Taker for the agent's own writer. silence is how long another agent may say nothing before it is given
+// up; 0: DefaultSilence.
+func NewTaker(own Own, silence time.Duration, log *zap.Logger, reg prometheus.Registerer) *Taker {
+	def(&silence, DefaultSilence)
+	t := &Taker{own: own, silence: silence, log: log, metrics: newTakerMetrics(reg)}
 	t.mu.streams = make(map[*intake]struct{})
 	t.mu.none = make(chan struct{})
 	return t
@@ -110,18 +113,31 @@ func (t *Taker) Drain(ctx context.Context) error {
 	}
 }
 
-// Close ends the streams that are left.
+// Close ends the streams that are left, each when it has sent all its results, for which the writer has been stopped; or
+// when that takes too long.
 func (t *Taker) Close() {
 	t.mu.Lock()
 	t.mu.draining = true
 	t.checkNone()
 	for s := range t.mu.streams {
-		s.cancel(errEnded)
-		_ = s.conn.Close()
+		s.finish()
+	}
+	t.mu.Unlock()
+	select {
+	case <-t.mu.none:
+		return
+	case <-time.After(lastResults):
+	}
+	t.mu.Lock()
+	for s := range t.mu.streams {
+		s.end(errEnded)
 	}
 	t.mu.Unlock()
 	<-t.mu.none
 }
+
+// lastResults bounds the sending of results when the agent stops.
+const lastResults = 500 * time.Millisecond
 
 var errEnded = errors.New("stream ended")
 
@@ -137,9 +153,25 @@ type intake struct {
 
 	mu struct {
 		sync.Mutex
-		taken   uint32 // last frame added
-		settled []settled
+		taken     uint32 // last frame added
+		pending   int    // frames added whose results are not known
+		settled   []settled
+		finishing bool // to end when all results are sent
 	}
+}
+
+// end ends the stream at once.
+func (s *intake) end(why error) {
+	s.cancel(why)
+	_ = s.conn.Close()
+}
+
+// finish ends the stream when all results are sent.
+func (s *intake) finish() {
+	s.mu.Lock()
+	s.mu.finishing = true
+	s.mu.Unlock()
+	s.poke()
 }
 
 // frame is batches that came, or a wish to have them sealed.
@@ -162,7 +194,7 @@ var buffers = sync.Pool{New: func() any { b := make([]byte, 0, frameBytes); retu
 func (s *intake) read() {
 	defer close(s.frames)
 	for {
-		_ = s.conn.SetReadDeadline(time.Now().Add(silence))
+		_ = s.conn.SetReadDeadline(time.Now().Add(s.taker.silence))
 		h, err := readHead(s.in)
 		if err != nil {
 			s.cancel(err)
@@ -227,6 +259,7 @@ func (s *intake) add() {
 		s.taker.metrics.bytes.Add(float64(bytes))
 		s.mu.Lock()
 		s.mu.taken = f.number
+		s.mu.pending++
 		s.mu.Unlock()
 		number := f.number
 		p.OnDone(func() { s.settle(settled{number, p}) })
@@ -236,6 +269,7 @@ func (s *intake) add() {
 
 func (s *intake) settle(r settled) {
 	s.mu.Lock()
+	s.mu.pending--
 	s.mu.settled = append(s.mu.settled, r)
 	s.mu.Unlock()
 	s.poke()
@@ -263,6 +297,7 @@ func (s *intake) answer() {
 		s.mu.Lock()
 		known, taken := s.mu.settled, s.mu.taken
 		s.mu.settled = nil
+		last := s.mu.finishing && s.mu.pending == 0
 		s.mu.Unlock()
 		out = head{kind: kindAlive, number: taken}.append(out[:0])
 		for _, k := range known {
@@ -272,10 +307,13 @@ func (s *intake) answer() {
 				out = appendResult(out, &results[i])
 			}
 		}
-		_ = s.conn.SetWriteDeadline(time.Now().Add(silence))
+		_ = s.conn.SetWriteDeadline(time.Now().Add(s.taker.silence))
 		if _, err := s.conn.Write(out); err != nil {
-			s.cancel(fmt.Errorf("send results: %w", err))
-			_ = s.conn.Close()
+			s.end(fmt.Errorf("send results: %w", err))
+			return
+		}
+		if last {
+			s.end(errEnded)
 			return
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 // patient does not take a busy machine for a hanging agent.
 func patient(cfg *agent.Config) {
+	cfg.Peers.Silence = patience
 	cfg.Peers.Configure = func(p *peer.Config) {
 		p.DialTimeout, p.SilenceTimeout, p.UnitTimeout, p.StallTimeout = patience, patience, patience, patience
 	}

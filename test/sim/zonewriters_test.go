@@ -131,6 +131,7 @@ func TestZoneWriters_Dies(t *testing.T) {
 type peerWays struct{ deaf atomic.Bool }
 
 func (w *peerWays) configure(cfg *agent.Config) {
+	cfg.Peers.Silence = 10 * time.Second
 	cfg.Peers.Configure = func(p *peer.Config) {
 		p.DialTimeout, p.SilenceTimeout, p.UnitTimeout, p.StallTimeout = patience, patience, patience, patience
 		p.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -172,8 +173,10 @@ func TestZoneWriters_Turn(t *testing.T) {
 			for _, a := range agents {
 				plan.appoint(a, a)
 			}
+			c.await("all to write themselves", func() bool { return total(agents, "freshet_zonewriter_streams") == 0 })
 		default:
 			plan.appoint(agents[i%3], agents...)
+			c.await("the others to hand over", func() bool { return agents[i%3].metric("freshet_zonewriter_streams") == 2 })
 		}
 	}
 	l.stop(ledger.Rules{})
@@ -186,11 +189,11 @@ func TestZoneWriters_Turn(t *testing.T) {
 }
 
 // TestZoneWriters_Planned: with the product's own planner, the agents of a zone have one writer at a low load. It stops in
-// order: clients hear of nothing, and another one writes for all.
+// order, and another one writes for all.
 func TestZoneWriters_Planned(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, options{agents: 4, zones: 1, agent: patient})
-	l := c.startLoad("t", 3, 4, 10*time.Millisecond, kgo.DisableIdempotentWrite(), kgo.RecordRetries(5))
+	l := c.startLoad("t", 3, 4, 10*time.Millisecond)
 	l.more(100)
 	c.await("one writer", func() bool {
 		writers := 0
