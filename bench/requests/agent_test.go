@@ -115,7 +115,7 @@ func (a *agent) buildRoute() {
 		cfg.Dial = func(ctx context.Context, to id.Session) (net.Conn, *bufio.Reader, error) {
 			return a.asks.Stream(ctx, to, zonewriter.Protocol)
 		}
-		a.taker = zonewriter.NewTaker(a.writer, zap.NewNop(), a.registry)
+		a.taker = zonewriter.NewTaker(a.writer, 0, zap.NewNop(), a.registry)
 	}
 	a.route = zonewriter.New(cfg)
 }
