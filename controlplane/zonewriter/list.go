@@ -23,12 +23,18 @@ type Info struct {
 // infos gives the agents that may write, by zone and session.
 func (t *Tenure) infos() []Info {
 	now := time.Now()
+	heard := map[id.Session]time.Time{} // later than what the last round has seen
+	for _, zone := range t.loads.Zones(now) {
+		for _, a := range zone.Agents {
+			heard[a.Session] = a.Heard
+		}
+	}
 	t.mu.Lock()
 	all := make([]Info, 0, len(t.mu.members))
 	for session, m := range t.mu.members {
 		info := Info{Session: session, Zone: m.zone, Peer: m.peer, Rate: m.rate}
-		if !m.heard.IsZero() {
-			silence := now.Sub(m.heard).Seconds()
+		if at := later(m.heard, heard[session]); !at.IsZero() {
+			silence := now.Sub(at).Seconds()
 			info.Silence = &silence
 		}
 		plan := t.mu.plans[m.zone]
@@ -42,6 +48,13 @@ func (t *Tenure) infos() []Info {
 		return cmp.Or(cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.Session, b.Session))
 	})
 	return all
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // String names a kind.

@@ -348,6 +348,7 @@ func TestTenure_CountsWhyPlansChange(t *testing.T) {
 		infos, err := c.plan.List()
 		require.NoError(t, err)
 		require.InDelta(t, 60, infos[0].Rate/mib, 5)
+		require.InDelta(t, 0, *infos[0].Silence, 0.01, "it has just reported")
 		require.Equal(t, "fills bundles", infos[0].Kind.String())
 
 		c.stop()
