@@ -105,6 +105,8 @@ func (a *ahead) look(key unitKey, used int64) State {
 		state = Resident
 	case a.cache.flying(key):
 		state = Coming
+	case a.cache.store.keep(key): // it landed between the two looks: units are kept before their flights end
+		state = Resident
 	}
 	a.seen[key] = state
 	if state == Absent {
