@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"golang.org/x/sync/errgroup"
 
@@ -162,7 +163,7 @@ func (c *client) stay(ctx context.Context) error {
 		if c.fetches && c.fetch() == nil {
 			continue
 		}
-		// Without a fetch, or with one that failed: its agent went away, which the next round finds out.
+		// Without a fetch, or with one that failed: its agent goes away, which the next round finds out.
 		select {
 		case <-next:
 		case <-ctx.Done():
@@ -200,7 +201,10 @@ func (r *round) add(size int, took time.Duration, err error) {
 	_ = r.took.RecordValue(took.Microseconds()) // what is longer than the range is of no interest
 }
 
-var errMetadata = errors.New("metadata without the topic's partitions")
+var (
+	errMetadata = errors.New("metadata without the topic's partitions")
+	errFetch    = errors.New("fetch answered without the partition")
+)
 
 // metadata asks for the client's topic, and looks into the answer or only gives its size.
 func (c *client) metadata(look bool) (size int, err error) {
@@ -221,7 +225,7 @@ func (c *client) metadata(look bool) (size int, err error) {
 	return len(resp.AppendTo(nil)), nil
 }
 
-// fetch waits at the end of a partition, where nothing comes.
+// fetch waits at the end of a partition, where nothing comes. An agent that is about to go answers with an error.
 func (c *client) fetch() error {
 	req := kmsg.NewPtrFetchRequest()
 	req.Version = fetchVersion
@@ -232,6 +236,12 @@ func (c *client) fetch() error {
 	topic := kmsg.NewFetchRequestTopic()
 	topic.Topic, topic.Partitions = c.topic(), []kmsg.FetchRequestTopicPartition{partition}
 	req.Topics = []kmsg.FetchRequestTopic{topic}
-	_, err := c.conn.AskUnread(req)
-	return err
+	resp := kmsg.NewPtrFetchResponse()
+	if err := c.conn.Ask(req, resp); err != nil {
+		return err
+	}
+	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
+		return fmt.Errorf("%w: %d", errFetch, resp.ErrorCode)
+	}
+	return kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode)
 }
