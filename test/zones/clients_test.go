@@ -48,7 +48,8 @@ type zoneClients struct {
 	check              func(t *testing.T) // that all records were read, when the consumer has ended
 }
 
-func startClients(t *testing.T, zone string, place testservers.Place, bootstrap string, l load) zoneClients {
+// newClients describes a zone's clients, without starting them.
+func newClients(t *testing.T, zone string, place testservers.Place, bootstrap string, l load) zoneClients {
 	t.Helper()
 	switch zone {
 	case zones[0]:

@@ -14,8 +14,6 @@ const (
 	store   = "store"
 	control = "control"
 	etcd    = "etcd"
-	// nobody is a client that the kernel did not name any more, on loopback addresses only.
-	nobody = "?"
 )
 
 // zones are the first of the nodes.
@@ -48,14 +46,10 @@ func (m matrix) both(a, b string) int64 { return m[a][b] + m[b][a] }
 // print writes the matrix as a table: from left to top.
 func (m matrix) print(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	all := nodes
-	if len(m[nobody]) > 0 {
-		all = append(append([]string{}, nodes...), nobody)
-	}
-	fmt.Fprintf(t, "from \\ to\t%s\t\n", strings.Join(all, "\t"))
-	for _, from := range all {
+	fmt.Fprintf(t, "from \\ to\t%s\t\n", strings.Join(nodes, "\t"))
+	for _, from := range nodes {
 		fmt.Fprintf(t, "%s\t", from)
-		for _, to := range all {
+		for _, to := range nodes {
 			fmt.Fprintf(t, "%s\t", size(m[from][to]))
 		}
 		fmt.Fprintln(t)
