@@ -10,9 +10,9 @@ MINUTES  ?= 10
 PKGS     ?= ./...
 # The tests in test/ but sim run real clients against real processes; the other packages need nothing but Go. Most of
 # them wait most of the time, so that more run at once than there are cores, and sim beside them. WAITING are the packages
-# that measure no times and share the machine, MEASURING have it for themselves.
+# that measure no times and share the machine, MEASURING have it for themselves. The longest come first.
 UNIT      = $(shell $(GO) list ./... | grep -v '/test/')
-WAITING   = ./test/clients ./test/ecosystem ./test/zones
+WAITING   = ./test/clients ./test/ecosystem ./test/e2e ./test/soak ./test/zones ./test/elastic
 MEASURING = $(shell $(GO) list ./test/... | grep -v -e '/test/sim' $(WAITING:./%=-e '/%$$'))
 
 .DEFAULT_GOAL := help
@@ -133,6 +133,10 @@ soak-log: build ## load the metadata log for MINUTES (10), then again with snaps
 .PHONY: soak-verify
 soak-verify: ## check a cluster for DURATION (30m) while agents and owners are killed as SEED says; ARGS="--rate 2000" for more
 	FRESHET_SOAK=$(or $(DURATION),30m) FRESHET_SOAK_SEED=$(SEED) FRESHET_SOAK_ARGS='$(ARGS)' $(GO) test -timeout 0 -count=1 -v -run '^TestVerify$$' ./test/soak
+
+.PHONY: elastic
+elastic: ## grow and shrink a cluster under stock clients for DURATION (5m); print stalls and start-up times beside their bounds
+	FRESHET_ELASTIC=$(or $(DURATION),5m) $(GO) test -timeout 0 -count=1 -v -run '^TestElastic$$' ./test/elastic
 
 .PHONY: zones
 zones: ## count what goes between zones, each a network namespace that produces SIZE (1GiB); LOOPBACK=1 does without them

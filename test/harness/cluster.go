@@ -207,6 +207,9 @@ func (c *Cluster) newAgent(t testing.TB, name, zone string, flags []string) *Age
 		"--control-plane", strings.Join(control, ","), "--agent-key", c.AgentKey,
 		"--kafka-listen", listen, "--http-listen", http, "--memory-limit", "512MiB", "--peer-listen", peers,
 	}
+	for range c.cfg.Ports - 1 {
+		args = append(args, "--kafka-listen", a.place.FreeAddress(t))
+	}
 	if a.Bootstrap != listen {
 		args = append(args, "--advertise", a.Bootstrap, "--peer-advertise", c.cfg.Front(name, peers))
 	}

@@ -1,0 +1,229 @@
+package elastic
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/freshet-io/freshet/internal/ledger"
+	"github.com/freshet-io/freshet/test/harness"
+)
+
+const (
+	topic      = "elastic"
+	partitions = 6
+	intervalMs = 50 // between two records of a producer in one partition
+	// refreshMs is how old clients let Metadata get: how long after agents came some load has come to them.
+	refreshMs = 5000
+	// finishing bounds what is to be done at the end: the last acknowledgements, reading all again.
+	finishing = time.Minute
+)
+
+// zones of the agents in turn: agents 0 and 3 are in a, 1 and 4 in b, 2 and 5 in c.
+var zones = []string{"a", "b", "c"}
+
+// TestElastic grows and shrinks a cluster while stock clients write and read. FRESHET_ELASTIC is how long (one round if
+// it is not set).
+func TestElastic(t *testing.T) {
+	s := &scene{short: true, hold: time.Second, still: 2 * time.Second, moved: 6 * time.Second}
+	var until time.Time
+	if d := os.Getenv("FRESHET_ELASTIC"); d != "" {
+		duration, err := time.ParseDuration(d)
+		require.NoError(t, err)
+		s.short, s.hold, s.still, s.moved = false, 10*time.Second, 10*time.Second, 10*time.Second
+		until = time.Now().Add(duration)
+	}
+	s.set(t)
+	for round := 1; round == 1 || time.Now().Before(until); round++ {
+		s.round()
+	}
+	s.end()
+}
+
+// scene is a run: a cluster, the clients, and what was measured.
+type scene struct {
+	t        *testing.T
+	fleet    *fleet
+	admin    *kadm.Client
+	families map[string]family
+	groups   []*group
+	short    bool
+	hold     time.Duration      // how long a phase goes on after what happened in it
+	still    time.Duration      // how long a phase is in which nothing happens
+	moved    time.Duration      // hold where clients are to find new agents: more than refreshMs
+	marked   map[string][]int64 // latencies of this phase so far
+	figures  figures
+}
+
+// set starts one agent and the clients.
+func (s *scene) set(t *testing.T) {
+	t.Helper()
+	s.t, s.marked = t, make(map[string][]int64)
+	c := harness.NewCluster(t, harness.ClusterConfig{Agents: 6, ControlPlanes: 2, EtcdMembers: 1, Zones: zones, Ports: 4})
+	for _, p := range c.ControlPlanes {
+		p.Launch()
+	}
+	for _, p := range c.ControlPlanes {
+		p.AwaitReady()
+	}
+	s.fleet = &fleet{Cluster: c, t: t}
+	s.fleet.Agents[0].Launch()
+	s.fleet.Agents[0].AwaitReady()
+	s.admin = kadm.NewClient(s.fleet.client())
+	for name, n := range map[string]int32{topic: partitions, probeTopic: 1} {
+		_, err := s.admin.CreateTopic(t.Context(), n, 1, nil, name)
+		require.NoError(t, err)
+	}
+	s.families = map[string]family{
+		"java":       foreign{harness.JavaWorker(t, "Elastic")},
+		"librdkafka": foreign{harness.PythonWorker(t, "elastic.py")},
+		"franz-go":   newFranz(),
+	}
+	s.readers()
+	for i, name := range s.names() {
+		s.families[name].write(t, job{
+			Name: name, Topic: topic, Partitions: partitions, IntervalMs: intervalMs,
+			Config: s.config(name, map[string]string{"client.id": "writer,zone=" + zones[i], "enable.idempotence": "true"}),
+		})
+	}
+	s.flows()
+	s.mark() // connections were made meanwhile
+}
+
+// names are the families', always in the same order.
+func (s *scene) names() []string { return slices.Sorted(maps.Keys(s.families)) }
+
+// config is a client's configuration with what all have.
+func (s *scene) config(family string, own map[string]string) map[string]string {
+	all := maps.Clone(own)
+	all["bootstrap.servers"] = s.fleet.Bootstrap()
+	all["metadata.max.age.ms"] = fmt.Sprint(refreshMs)
+	if family == "librdkafka" {
+		all["topic.metadata.refresh.interval.ms"] = fmt.Sprint(refreshMs)
+	}
+	return all
+}
+
+// round is one way up and down. It begins and ends with one agent, in zone a.
+func (s *scene) round() {
+	s.phase("1 agent", steady, s.still, func() {})
+	s.phase("1 to 6 agents", clean, s.moved, func() {
+		s.fleet.start(1, 2, 3, 4, 5)
+		s.zonesChange() // b and c have agents
+	})
+	s.phase("6 agents", steady, s.still, func() {})
+	s.phase("kill -9 of one of 6 agents", rough, s.hold, func() {
+		s.fleet.Agents[4].Kill()
+	})
+	s.phase("it comes back", clean, s.hold, func() { s.fleet.start(4) })
+	s.phase("6 to 3 agents", clean, s.hold, func() { s.fleet.stop(3, 4, 5) })
+	s.phase("zone a empties", clean, s.hold, func() {
+		s.fleet.stop(0)
+		s.zonesChange()
+	})
+	s.phase("zone a refills", clean, s.hold, func() {
+		s.fleet.start(0)
+		s.zonesChange()
+		s.fleet.serves(0) // its clients come back
+	})
+	s.phase("3 agents", steady, s.still, func() {})
+	s.phase("3 to 1 agents", clean, s.hold, func() {
+		s.fleet.stop(1, 2)
+		s.zonesChange()
+	})
+	s.phase("1 to 0 to 1 agents", away, s.hold, func() {
+		s.fleet.stop(0)
+		s.zonesChange()
+		s.fleet.start(0)
+		s.zonesChange()
+	})
+}
+
+// zonesChange notes that a zone has got its first agent or lost its last one.
+func (s *scene) zonesChange() {
+	for _, g := range s.groups {
+		g.zonesChanged++
+	}
+}
+
+// phase lets something happen, waits, and measures. Groups must not have noticed.
+func (s *scene) phase(name string, k kind, hold time.Duration, happens func()) {
+	s.t.Helper()
+	happens()
+	<-time.After(hold) // the measurement's length, no wait for anything
+	s.flows()
+	all := s.mark()
+	for _, family := range s.names() {
+		f := newFigure(name, k, family, all[family])
+		s.figures = append(s.figures, f)
+		s.t.Log(f)
+	}
+	for _, g := range s.groups {
+		g.quiet(s.t, name, k)
+	}
+}
+
+// mark takes every producer's latencies since the last mark.
+func (s *scene) mark() map[string][]int64 {
+	s.t.Helper()
+	all := s.marked
+	s.marked = make(map[string][]int64)
+	for _, name := range s.names() {
+		m := s.families[name].mark(s.t)
+		require.Empty(s.t, m.Failures, name)
+		all[name] = append(all[name], m.Micros...)
+	}
+	return all
+}
+
+// flows waits until every producer has got everything through that it sent before, and measures on.
+func (s *scene) flows() {
+	s.t.Helper()
+	began := time.Now()
+	for _, name := range s.names() {
+		harness.Await(s.t, "records of "+name+" are acknowledged", func() bool {
+			m := s.families[name].mark(s.t)
+			require.Empty(s.t, m.Failures, name)
+			s.marked[name] = append(s.marked[name], m.Micros...)
+			return len(s.marked[name]) > 0 && m.Oldest < time.Since(began).Microseconds()
+		})
+	}
+}
+
+// end stops everything and checks.
+func (s *scene) end() {
+	s.t.Helper()
+	all := &sent{ledger: ledger.New(), counts: make(map[stream]int)}
+	for _, name := range s.names() {
+		all.add(s.t, name, s.families[name].finish(s.t))
+	}
+	all.stored(s.t, s.fleet.client(), topic)
+	for _, g := range s.groups {
+		g.finish(s.t, all)
+	}
+	s.t.Logf("%d records, all there once and in order, read by %d groups and readers\n%s\n%s", all.total(), len(s.groups),
+		s.figures.table(), startTable(s.fleet.served))
+}
+
+// commitStart gives a group the offsets to begin at, so that no reader ever needs a reset.
+func (s *scene) commitStart(groups ...string) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), finishing)
+	defer cancel()
+	var begin kadm.Offsets
+	for p := range int32(partitions) {
+		begin.AddOffset(topic, p, 0, -1)
+	}
+	for _, g := range groups {
+		committed, err := s.admin.CommitOffsets(ctx, g, begin)
+		require.NoError(s.t, err)
+		require.NoError(s.t, committed.Error())
+	}
+}
