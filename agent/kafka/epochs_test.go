@@ -1,11 +1,14 @@
 package kafka
 
 import (
+	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/freshet-io/freshet/agent/edge"
 	"github.com/freshet-io/freshet/agent/view"
 	"github.com/freshet-io/freshet/controlplane/api"
 )
@@ -75,4 +78,36 @@ func TestMetadata_NodesStay(t *testing.T) {
 	}
 	require.GreaterOrEqual(t, moved, 4)
 	require.Less(t, moved, 12)
+}
+
+// BenchmarkViews_ScaleEvent is what an agent does when another comes or goes, with 100,000 partitions: it takes the change
+// in and works out all of one view.
+func BenchmarkViews_ScaleEvent(b *testing.B) {
+	const topics, partitions = 1000, 100
+	full := &api.Catalogue{Index: 1, Full: true, Membership: &api.Membership{Version: 1}}
+	for i := range topics {
+		full.Topics = append(full.Topics, &api.Topic{
+			Id: append(make([]byte, 14), byte(i>>8), byte(i)), Name: strconv.Itoa(i), Partitions: partitions,
+			LeaderEpochs: []int32{partitions, 1},
+		})
+	}
+	c := view.NewCatalogue()
+	c.OnCatalogue(full)
+	views := NewViews(c, &Zones{own: "a"})
+	moved := slices.Repeat([]int32{6, 1}, topics*partitions/7)
+	moved = append(moved, topics*partitions-7*(topics*partitions/7)+1)
+	version := uint64(1)
+	for b.Loop() {
+		version++
+		m := &api.Membership{Version: version}
+		for i := range 6 + uint32(version%2) {
+			m.Members = append(m.Members, member(i+1, "a"))
+		}
+		c.OnCatalogue(&api.Catalogue{Index: version, Membership: m, Moved: moved})
+		s := c.Load()
+		v := views.of(s, &edge.Request{Client: &edge.Client{Listener: "main"}})
+		for t := range s.Topics() {
+			v.partitions(t)
+		}
+	}
 }
