@@ -27,7 +27,7 @@
 //	0          1  kind: 1 batches, 2 flush: seal what is gathered, 3 alive
 //	1          1  reserved, 0
 //	2          2  number of batches
-//	4          4  number of the frame of batches, rising by 1 from 1
+//	4          8  number of the frame of batches, rising by 1 from 1
 //
 // and for each batch
 //
@@ -45,7 +45,7 @@
 //	0          1  kind: 1 results, 3 alive
 //	1          1  reserved, 0
 //	2          2  number of results
-//	4          4  results: number of the frame that they are of; alive: number of the last frame that was taken in
+//	4          8  results: number of the frame that they are of; alive: number of the last frame that was taken in
 //
 // and for each result
 //

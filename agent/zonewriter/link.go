@@ -41,8 +41,8 @@ type link struct {
 	mu struct {
 		sync.Mutex
 		err     error
-		last    uint32           // number of the newest frame
-		frames  map[uint32]*sent // without all their results
+		last    uint64           // number of the newest frame
+		frames  map[uint64]*sent // without all their results
 		untaken []untaken        // in order
 	}
 }
@@ -56,7 +56,7 @@ type sent struct {
 
 // untaken is what a frame holds of the window.
 type untaken struct {
-	number uint32
+	number uint64
 	weight int64
 }
 
@@ -77,7 +77,7 @@ func newLink(session id.Session, conn net.Conn, in *bufio.Reader, silence time.D
 		wake: make(chan struct{}, 1), broken: make(chan struct{}), draining: make(chan struct{}),
 	}
 	l.send.out = bufio.NewWriterSize(conn, sendBuffer)
-	l.mu.frames = make(map[uint32]*sent)
+	l.mu.frames = make(map[uint64]*sent)
 	return l
 }
 
@@ -268,7 +268,7 @@ func (l *link) receive() error {
 }
 
 // taken gives the window back what frames up to a number held.
-func (l *link) taken(number uint32) {
+func (l *link) taken(number uint64) {
 	l.mu.Lock()
 	var weight int64
 	for len(l.mu.untaken) > 0 && l.mu.untaken[0].number <= number {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/freshet-io/freshet/agent/writer"
 	"github.com/freshet-io/freshet/metadata/id"
@@ -29,6 +30,8 @@ type Taker struct {
 	log     *zap.Logger
 	metrics *takerMetrics
 
+	large *semaphore.Weighted // bytes of large batches on their way into the writer's memory
+
 	mu struct {
 		sync.Mutex
 		draining bool
@@ -41,7 +44,7 @@ type Taker struct {
 // up; 0: DefaultSilence.
 func NewTaker(own Own, silence time.Duration, log *zap.Logger, reg prometheus.Registerer) *Taker {
 	def(&silence, DefaultSilence)
-	t := &Taker{own: own, silence: silence, log: log, metrics: newTakerMetrics(reg)}
+	t := &Taker{own: own, silence: silence, log: log, metrics: newTakerMetrics(reg), large: semaphore.NewWeighted(largeBytes)}
 	t.mu.streams = make(map[*intake]struct{})
 	t.mu.none = make(chan struct{})
 	return t
@@ -139,6 +142,9 @@ func (t *Taker) Close() {
 // lastResults bounds the sending of results when the agent stops.
 const lastResults = 500 * time.Millisecond
 
+// largeBytes bounds the bytes of batches above window that are being taken in, of all streams; one batch at least.
+const largeBytes = 64 << 20
+
 var errEnded = errors.New("stream ended")
 
 // intake is one stream.
@@ -153,7 +159,7 @@ type intake struct {
 
 	mu struct {
 		sync.Mutex
-		taken     uint32 // last frame added
+		taken     uint64 // last frame added
 		pending   int    // frames added whose results are not known
 		settled   []settled
 		finishing bool // to end when all results are sent
@@ -176,14 +182,15 @@ func (s *intake) finish() {
 
 // frame is batches that came, or a wish to have them sealed.
 type frame struct {
-	number  uint32
+	number  uint64
 	batches []writer.Batch
 	buffer  *[]byte // under the batches
+	large   int64   // bytes that it holds of Taker.large
 }
 
 // settled is a frame whose results are known.
 type settled struct {
-	number uint32
+	number uint64
 	done   *writer.Produce
 }
 
@@ -230,7 +237,15 @@ func (s *intake) readBatches(h head) (f frame, err error) {
 	f = frame{number: h.number, batches: make([]writer.Batch, h.count), buffer: buffers.Get().(*[]byte)}
 	buf := (*f.buffer)[:0]
 	for i := range f.batches {
-		if f.batches[i], buf, err = readBatch(s.in, buf); err != nil {
+		var to place
+		if to, err = readPlace(s.in); err == nil && to.size > window {
+			err = s.admit(&f, int64(to.size))
+		}
+		if err == nil {
+			f.batches[i], buf, err = to.readBatch(s.in, buf)
+		}
+		if err != nil {
+			s.taker.large.Release(f.large)
 			return f, err
 		}
 	}
@@ -240,10 +255,21 @@ func (s *intake) readBatches(h head) (f frame, err error) {
 	return f, nil
 }
 
+// admit waits until a large batch may be read.
+func (s *intake) admit(f *frame, bytes int64) error {
+	weight := min(bytes, largeBytes-f.large)
+	if err := s.taker.large.Acquire(s.ctx, weight); err != nil {
+		return fmt.Errorf("wait to take a large batch in: %w", err)
+	}
+	f.large += weight
+	return nil
+}
+
 // add hands the frames to the writer, in order, which may hold it up.
 func (s *intake) add() {
 	for f := range s.frames {
 		if s.ctx.Err() != nil {
+			s.taker.large.Release(f.large)
 			continue // its sender has given it up, and may be writing what follows already
 		}
 		if f.batches == nil {
@@ -256,6 +282,7 @@ func (s *intake) add() {
 		}
 		p := s.taker.own.Add(s.ctx, f.batches)
 		buffers.Put(f.buffer)
+		s.taker.large.Release(f.large)
 		s.taker.metrics.bytes.Add(float64(bytes))
 		s.mu.Lock()
 		s.mu.taken = f.number

@@ -21,7 +21,7 @@ const (
 	kindFlush   byte = 2
 	kindAlive   byte = 3
 
-	frameHead  = 8
+	frameHead  = 12
 	batchHead  = 36
 	resultSize = 24
 
@@ -41,13 +41,13 @@ var errProtocol = errors.New("not of the protocol " + Protocol)
 type head struct {
 	kind   byte
 	count  uint16
-	number uint32
+	number uint64
 }
 
 func (h head) append(p []byte) []byte {
 	p = append(p, h.kind, 0)
 	p = binary.BigEndian.AppendUint16(p, h.count)
-	return binary.BigEndian.AppendUint32(p, h.number)
+	return binary.BigEndian.AppendUint64(p, h.number)
 }
 
 func readHead(r io.Reader) (h head, err error) {
@@ -55,7 +55,7 @@ func readHead(r io.Reader) (h head, err error) {
 	if _, err := io.ReadFull(r, raw[:]); err != nil {
 		return h, fmt.Errorf("read frame: %w", err)
 	}
-	return head{raw[0], binary.BigEndian.Uint16(raw[2:]), binary.BigEndian.Uint32(raw[4:])}, nil
+	return head{raw[0], binary.BigEndian.Uint16(raw[2:]), binary.BigEndian.Uint64(raw[4:])}, nil
 }
 
 // appendBatchHead encodes what precedes a batch's bytes. The stamp has been waited for.
@@ -67,21 +67,36 @@ func appendBatchHead(p []byte, b *writer.Batch) []byte {
 	return binary.BigEndian.AppendUint64(p, b.Commit.AsOf)
 }
 
-// readBatch reads one batch; its bytes are appended to buf, which is given back. What arrives is checked as far as the
-// bundle rests on it: its form, and its checksum, of which the object's is made.
-func readBatch(r io.Reader, buf []byte) (b writer.Batch, _ []byte, err error) {
+// place is what precedes a batch's bytes.
+type place struct {
+	partition id.TopicPartition
+	size      uint32
+	latency   writer.Latency
+	version   int8 // of the transaction protocol
+	asOf      uint64
+}
+
+func readPlace(r io.Reader) (p place, err error) {
 	var raw [batchHead]byte
 	if _, err := io.ReadFull(r, raw[:]); err != nil {
-		return b, buf, fmt.Errorf("read batch: %w", err)
+		return p, fmt.Errorf("read batch: %w", err)
 	}
-	tp := id.TopicPartition{Topic: id.Topic(raw[:16]), Partition: int32(binary.BigEndian.Uint32(raw[16:]))}
-	size := binary.BigEndian.Uint32(raw[20:])
-	latency, version := writer.Latency(raw[24]), int8(raw[25])
-	if size > maxBatchBytes || !latency.Known() || version < 0 || version > 2 || tp.Partition < 0 {
-		return b, buf, fmt.Errorf("%w: a batch of %d bytes, latency %d, transaction version %d", errProtocol, size, latency, version)
+	p = place{
+		partition: id.TopicPartition{Topic: id.Topic(raw[:16]), Partition: int32(binary.BigEndian.Uint32(raw[16:]))},
+		size:      binary.BigEndian.Uint32(raw[20:]), latency: writer.Latency(raw[24]), version: int8(raw[25]),
+		asOf: binary.BigEndian.Uint64(raw[28:]),
 	}
+	if p.size > maxBatchBytes || !p.latency.Known() || p.version < 0 || p.version > 2 || p.partition.Partition < 0 {
+		return p, fmt.Errorf("%w: a batch of %d bytes, latency %d, transaction version %d", errProtocol, p.size, p.latency, p.version)
+	}
+	return p, nil
+}
+
+// readBatch reads the batch itself; its bytes are appended to buf, which is given back. What arrives is checked as far as
+// the bundle rests on it: its form, and its checksum, of which the object's is made.
+func (p *place) readBatch(r io.Reader, buf []byte) (b writer.Batch, _ []byte, err error) {
 	from := len(buf)
-	if buf, err = readFull(r, buf, int(size)); err != nil {
+	if buf, err = readFull(r, buf, int(p.size)); err != nil {
 		return b, buf, err
 	}
 	batch, rest, err := kafkaproto.NextBatch(buf[from:])
@@ -91,8 +106,8 @@ func readBatch(r io.Reader, buf []byte) (b writer.Batch, _ []byte, err error) {
 	case batch.ComputeCRC() != batch.CRC():
 		return b, buf, fmt.Errorf("%w: a batch came damaged", errProtocol)
 	}
-	b = writer.BatchOf(tp, batch)
-	b.Latency, b.Commit.TransactionVersion, b.Commit.AsOf = latency, version, binary.BigEndian.Uint64(raw[28:])
+	b = writer.BatchOf(p.partition, batch)
+	b.Latency, b.Commit.TransactionVersion, b.Commit.AsOf = p.latency, p.version, p.asOf
 	return b, buf, nil
 }
 

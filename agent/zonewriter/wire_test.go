@@ -1,0 +1,59 @@
+package zonewriter
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/freshet-io/freshet/agent/writer"
+)
+
+func encoded(b writer.Batch) []byte { return append(appendBatchHead(nil, &b), b.Bytes...) }
+
+func decode(p []byte) (writer.Batch, error) {
+	r := bytes.NewReader(p)
+	to, err := readPlace(r)
+	if err != nil {
+		return writer.Batch{}, err
+	}
+	b, _, err := to.readBatch(r, nil)
+	return b, err
+}
+
+func TestWire_Batch(t *testing.T) {
+	b := batch(3, 7, 9, 1000)
+	b.Latency, b.Commit.TransactionVersion, b.Commit.AsOf = writer.Economy, 1, 1<<40
+	got, err := decode(encoded(b))
+	require.NoError(t, err)
+	require.Equal(t, b, got)
+}
+
+// TestWire_NoMemoryByClaim: a length that is claimed and not sent costs no more than growth.
+func TestWire_NoMemoryByClaim(t *testing.T) {
+	b := batch(0, -1, 0, 100)
+	p := encoded(b)
+	p[20] = 0x3f // the size's first byte: about 1 GiB
+	allocated := testing.Benchmark(func(tb *testing.B) {
+		for range tb.N {
+			_, err := decode(p)
+			require.Error(tb, err)
+		}
+	}).AllocedBytesPerOp()
+	require.Less(t, allocated, int64(2*growth))
+}
+
+// FuzzBatch: whatever comes is refused, or a batch that the writer can rely on.
+func FuzzBatch(f *testing.F) {
+	f.Add(encoded(batch(0, -1, 0, 10)))
+	f.Add(encoded(batch(1, 5, 6, 300)))
+	f.Fuzz(func(t *testing.T, p []byte) {
+		b, err := decode(p)
+		if err != nil {
+			return
+		}
+		again, err := decode(encoded(b))
+		require.NoError(t, err)
+		require.Equal(t, b, again)
+	})
+}
