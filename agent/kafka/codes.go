@@ -27,6 +27,8 @@ func errorCodes(out kmsg.Response) (codes []int16) {
 				add(out.Topics[i].Partitions[j].ErrorCode)
 			}
 		}
+	case *kmsg.ApiVersionsResponse: // has many structs and one code, and is the first of every connection
+		add(out.ErrorCode)
 	case *kmsg.MetadataResponse:
 		add(out.ErrorCode)
 		for i := range out.Topics {

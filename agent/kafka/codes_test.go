@@ -23,4 +23,8 @@ func TestErrorCodes(t *testing.T) {
 	epochs.Topics = []kmsg.OffsetForLeaderEpochResponseTopic{{Partitions: []kmsg.OffsetForLeaderEpochResponseTopicPartition{{ErrorCode: 3}}}}
 	require.Equal(t, []int16{3}, errorCodes(epochs))
 	require.Empty(t, errorCodes(kmsg.NewPtrMetadataResponse()))
+
+	versions := kmsg.NewPtrApiVersionsResponse()
+	versions.ErrorCode = 35
+	require.Equal(t, []int16{35}, errorCodes(versions))
 }
