@@ -61,6 +61,7 @@ type puts struct {
 	durations []time.Duration // of those that succeeded
 	begun     int
 	bundles   int // different keys
+	seconds   float64
 }
 
 // take gives the PUTs since the last take.

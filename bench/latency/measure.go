@@ -115,8 +115,8 @@ func (r *run) figures(seen puts) (*Figures, error) {
 		return nil, errors.New("nothing was acknowledged in the time measured")
 	}
 	f := &Figures{Point: r.point, Records: r.ledger.measured, PutP50: quantile(seen.durations, 0.5)}
-	seconds := r.cfg.Duration.Seconds()
-	f.Rate, f.Seals, f.Puts = float64(r.ledger.bytes)/seconds, float64(seen.bundles)/seconds, float64(seen.begun)/seconds
+	f.Rate = float64(r.ledger.bytes) / r.cfg.Duration.Seconds()
+	f.Seals, f.Puts = float64(seen.bundles)/seen.seconds, float64(seen.begun)/seen.seconds
 	f.Produce, f.EndToEnd = r.ledger.quantiles()
 	return f, nil
 }
@@ -135,8 +135,10 @@ func (r *run) produceMeasured(ctx context.Context) (seen puts, err error) {
 	group.Go(func() error {
 		err := sleep(ctx, r.cfg.WarmUp)
 		r.bucket.take()
+		began := time.Now()
 		err = errors.Join(err, sleep(ctx, r.cfg.Duration))
 		seen = r.bucket.take()
+		seen.seconds = time.Since(began).Seconds() // a busy machine wakes late
 		return err
 	})
 	err = group.Wait()
