@@ -2,10 +2,8 @@ package requests
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -13,7 +11,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/freshet-io/freshet/agent/cache"
@@ -25,7 +22,6 @@ import (
 	"github.com/freshet-io/freshet/agent/zonewriter"
 	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/metadata"
-	"github.com/freshet-io/freshet/metadata/commit"
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/metadata/job"
 	"github.com/freshet-io/freshet/objstore"
@@ -105,21 +101,6 @@ func (a *agent) buildWriter() {
 	a.writer.OnWelcome(&api.Welcome{Session: uint32(a.session), BundlePrefix: prefix, NextN: 1})
 }
 
-// buildRoute builds what takes batches to the zone's writer.
-func (a *agent) buildRoute() {
-	cfg := zonewriter.Config{
-		Own: a.writer, Session: func() id.Session { return a.session }, Agents: func() int { return a.w.load.agents / a.w.load.zones },
-		Registerer: a.registry,
-	}
-	if a.asks != nil {
-		cfg.Dial = func(ctx context.Context, to id.Session) (net.Conn, *bufio.Reader, error) {
-			return a.asks.Stream(ctx, to, zonewriter.Protocol)
-		}
-		a.taker = zonewriter.NewTaker(a.writer, 0, zap.NewNop(), a.registry)
-	}
-	a.route = zonewriter.New(cfg)
-}
-
 func (a *agent) buildCache() {
 	a.catalogue.Store(&view.Snapshot{})
 	var err error
@@ -187,146 +168,5 @@ func (a *agent) handedOver(b id.Bundle) {
 		case <-done:
 		case <-time.After(200 * time.Millisecond):
 		}
-	}
-}
-
-// Commit implements writer.Committer: in order, as package session does.
-func (a *agent) Commit(ctx context.Context, encoded []byte) (*commit.Result, error) {
-	h, err := commit.ParseHeader(encoded)
-	if err != nil {
-		return nil, err
-	}
-	encoded = bytes.Clone(encoded)
-	p, err := a.inTurn(h.Submission.N, func() (proposal, error) {
-		return a.w.owner.Enqueue(ctx, &metadata.CommitBundle{Encoded: encoded})
-	})
-	if err != nil {
-		return nil, err
-	}
-	r, _, err := p.Wait(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if r.Err != nil {
-		return nil, r.Err
-	}
-	result := r.Value.(*commit.Result)
-	a.w.committed(encoded, result)
-	return result, nil
-}
-
-// proposal is *owner.Proposal.
-type proposal interface {
-	Wait(ctx context.Context) (metadata.Result, uint64, error)
-}
-
-// inTurn hands a submission in when those before it were.
-func (a *agent) inTurn(n uint32, hand func() (proposal, error)) (proposal, error) {
-	a.order.Lock()
-	defer a.order.Unlock()
-	for a.order.next != n {
-		a.order.turn.Wait()
-	}
-	p, err := hand()
-	a.order.next++
-	a.order.turn.Broadcast()
-	return p, err
-}
-
-// Abandon implements writer.Committer.
-func (a *agent) Abandon(context.Context, uint32) (*commit.Result, error) {
-	a.w.t.Error("a bundle was abandoned")
-	return nil, context.Canceled
-}
-
-// report tells the planner of zone writers what this agent's clients send, as package load does.
-func (a *agent) report(ctx context.Context) {
-	ticker := time.NewTicker(reportEvery)
-	defer ticker.Stop()
-	rate, before := float64(a.w.load.rate)/float64(a.w.load.agents), a.route.Bytes()
-	for {
-		a.w.loads.Heard(a.session, a.zone, &api.Load{ProduceBytesPerSecond: rate, TakesBatches: true}, time.Now())
-		a.w.writers.Heard(a.session, true)
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return
-		}
-		bytes := a.route.Bytes()
-		rate, before = float64(bytes-before)/reportEvery.Seconds(), bytes
-	}
-}
-
-const reportEvery = time.Second
-
-// tick is how often an agent takes batches in.
-const tick = 5 * time.Millisecond
-
-// produce takes batches in at a rate until ctx ends: what clients send, in partitions chosen evenly.
-func (a *agent) produce(ctx context.Context, bytesPerSecond float64) {
-	rng := rand.New(rand.NewPCG(seed, uint64(a.number)))
-	began, sent := time.Now(), 0
-	for ctx.Err() == nil {
-		time.Sleep(tick) // sleeps: in a synctest bubble, whose clock it drives
-		due := int(time.Since(began).Seconds() * bytesPerSecond / float64(a.w.load.batch))
-		var batches []writer.Batch
-		for ; sent < due; sent++ {
-			batches = append(batches, a.w.producerBatch(rng.Int32N(a.w.load.partitions)))
-		}
-		if len(batches) > 0 {
-			a.route.Add(ctx, batches)
-		}
-	}
-}
-
-// producerBatch is what a client sends to a partition.
-func (w *world) producerBatch(partition int32) writer.Batch {
-	return writer.Batch{
-		Partition: id.TopicPartition{Topic: topic, Partition: partition}, Bytes: w.batch,
-		Commit: commit.Batch{
-			Records: int32(w.load.batch / recordBytes), Bytes: int32(w.load.batch), MaxTimestamp: time.Now().UnixMilli(),
-			ProducerID: commit.NoProducer,
-		},
-	}
-}
-
-// announced has the groups read what this agent serves of a bundle. They come one after the other, as their fetches do.
-func (a *agent) announced(exts []placed) {
-	var mine []placed
-	for _, x := range exts {
-		if a.serves[x.partition] {
-			mine = append(mine, x)
-		}
-	}
-	for group := range a.w.load.fanout {
-		a.w.reads.Go(func() {
-			time.Sleep(noticeTime + time.Duration(group)*groupsApart) // sleeps: as above
-			a.consume(mine)
-		})
-	}
-}
-
-// How long after a commit its notice has come, and how far behind each other groups read.
-const (
-	noticeTime  = 2 * time.Millisecond
-	groupsApart = 20 * time.Millisecond
-)
-
-// consume reads extents as fetches at the live edge do.
-func (a *agent) consume(exts []placed) {
-	for i := range exts {
-		if _, settling := a.writer.Settling(exts[i].extent.Bundle); !settling {
-			a.cache.Start(&exts[i].extent, cache.Live)
-		}
-	}
-	for i := range exts {
-		a.handedOver(exts[i].extent.Bundle)
-		b, err := a.cache.Read(context.Background(), &exts[i].extent, cache.Live)
-		if err != nil {
-			a.w.t.Errorf("read: %v", err)
-			return
-		}
-		a.w.read.Add(int64(b.Size()))
-		b.Release()
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/freshet-io/freshet/agent/view"
-	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/controlplane/job"
 	"github.com/freshet-io/freshet/controlplane/lifecycle"
 	"github.com/freshet-io/freshet/controlplane/load"
@@ -226,18 +225,7 @@ func (w *world) startAgents() (stop func()) {
 		zones[a.zone] = append(zones[a.zone], a.session)
 		members = append(members, &view.Member{Session: a.session, Zone: a.zone, Peer: a.address})
 	}
-	w.writers = zonewriter.New(zonewriter.Config{
-		Rates: zonewriter.Rates{Fill: float64(w.load.bundle) / flushInterval.Seconds()},
-	}).Tenure(&w.loads, w)
-	_, err := w.owner.Read(w.writers.Members)
-	require.NoError(w.t, err)
-	ctx, cancel := context.WithCancel(w.t.Context())
-	var planning sync.WaitGroup
-	planning.Go(func() { w.writers.Run(ctx) })
-	stops := []func(){func() {
-		cancel()
-		planning.Wait()
-	}}
+	stops := []func(){w.planWriters()}
 	for _, a := range w.agents {
 		a.catalogue.Store(&view.Snapshot{ClusterID: clusterID, Session: a.session, Members: members})
 		a.serves = serving(zones[a.zone], w.load.partitions)[a.session]
@@ -249,13 +237,4 @@ func (w *world) startAgents() (stop func()) {
 			stop()
 		}
 	}
-}
-
-// flushInterval is the default that writers have, by which the planner tells who fills whole bundles alone.
-const flushInterval = 250 * time.Millisecond
-
-// TellZoneWriter implements zonewriter.Agents.
-func (w *world) TellZoneWriter(to, writer id.Session, share float64) bool {
-	w.of(to).route.OnZoneWriter(&api.ZoneWriter{Session: uint32(writer), PutShare: share})
-	return true
 }
