@@ -13,8 +13,8 @@ import (
 )
 
 // looks is how often it is looked whose a connection is: the kernel's table is not read in one piece, and while other
-// connections come and go an entry may be passed over.
-const looks = 20
+// connections come and go an entry may be passed over. Each look reads all of the table.
+const looks = 4
 
 // nobody is the node of a connection whose process is not known.
 const nobody = "nobody"

@@ -21,8 +21,9 @@ const (
 	// perSecond is what is produced in a zone, in records.
 	perSecond  = 16 << 10
 	partitions = 12
-	// slack is how many times as long as its rate says a run may take, and a minute: the machine may be busy.
-	slack = 15
+	// slack is how many times as long as its rate says a run may take, beyond starting: the machine may be busy.
+	slack    = 15
+	starting = 3 * time.Minute
 	// controlShare bounds what a zone and the control plane say to each other, of the bytes that are produced in the zone.
 	controlShare = 0.005
 	// controlRate is what an agent and the control plane say to each other in a second however little is written: ten probes
@@ -108,7 +109,7 @@ func run(t *testing.T, n network, zone string, p *testservers.Process) {
 // work runs the clients of all zones.
 func work(t *testing.T, n network, c *harness.Cluster, l load) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute+slack*l.duration())
+	ctx, cancel := context.WithTimeout(t.Context(), starting+slack*l.duration())
 	defer cancel()
 	var all []zoneClients
 	for i, zone := range zones {
