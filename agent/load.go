@@ -3,6 +3,8 @@ package agent
 import (
 	"context"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/freshet-io/freshet/agent/load"
 	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/objstore"
@@ -24,7 +26,11 @@ func (a *Agent) buildLoad(context.Context) (err error) {
 }
 
 // currentLoad is what the owner is told.
-func (a *Agent) currentLoad() *api.Load { return a.load.Load() }
+func (a *Agent) currentLoad() *api.Load {
+	l := proto.Clone(a.load.Load()).(*api.Load)
+	l.ZoneWriter = uint32(a.route.Told())
+	return l
+}
 
 // traffic is the bytes received and sent so far: from and to clients, other agents, and the object store.
 func (a *Agent) traffic() (in, out int64) {

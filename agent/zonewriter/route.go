@@ -191,6 +191,13 @@ func (r *Route) poke() {
 	}
 }
 
+// Told is the writer that the control plane named last, 0 if it named none in this session.
+func (r *Route) Told() id.Session {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return id.Session(r.mu.told.GetSession())
+}
+
 // Share is the part of the zone's PUT budget that this agent's writer has: what it was told, or its share among all
 // agents while it writes though it was not told to.
 func (r *Route) Share() float64 {

@@ -1612,6 +1612,7 @@ type Load struct {
 	Buffers               float64                `protobuf:"fixed64,3,opt,name=buffers,proto3" json:"buffers,omitempty"`                                                              // the fullest of its memory budgets whose bound makes clients wait
 	ProduceBytesPerSecond float64                `protobuf:"fixed64,4,opt,name=produce_bytes_per_second,json=produceBytesPerSecond,proto3" json:"produce_bytes_per_second,omitempty"` // of the batches that its clients sent, written by itself or by another agent
 	TakesBatches          bool                   `protobuf:"varint,5,opt,name=takes_batches,json=takesBatches,proto3" json:"takes_batches,omitempty"`                                 // it writes other agents' batches, at its peer address, and hands over its own
+	ZoneWriter            uint32                 `protobuf:"varint,6,opt,name=zone_writer,json=zoneWriter,proto3" json:"zone_writer,omitempty"`                                       // the writer that it was told last, whoever was the owner; 0: none
 	unknownFields         protoimpl.UnknownFields
 	sizeCache             protoimpl.SizeCache
 }
@@ -1679,6 +1680,13 @@ func (x *Load) GetTakesBatches() bool {
 		return x.TakesBatches
 	}
 	return false
+}
+
+func (x *Load) GetZoneWriter() uint32 {
+	if x != nil {
+		return x.ZoneWriter
+	}
+	return 0
 }
 
 type ToAgent struct {
@@ -3418,13 +3426,15 @@ const file_controlplane_proto_rawDesc = "" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\rR\x03job\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x18\n" +
-	"\acorrupt\x18\x04 \x03(\x04R\acorrupt\"\xaa\x01\n" +
+	"\acorrupt\x18\x04 \x03(\x04R\acorrupt\"\xcb\x01\n" +
 	"\x04Load\x12\x10\n" +
 	"\x03cpu\x18\x01 \x01(\x01R\x03cpu\x12\x18\n" +
 	"\anetwork\x18\x02 \x01(\x01R\anetwork\x12\x18\n" +
 	"\abuffers\x18\x03 \x01(\x01R\abuffers\x127\n" +
 	"\x18produce_bytes_per_second\x18\x04 \x01(\x01R\x15produceBytesPerSecond\x12#\n" +
-	"\rtakes_batches\x18\x05 \x01(\bR\ftakesBatches\"C\n" +
+	"\rtakes_batches\x18\x05 \x01(\bR\ftakesBatches\x12\x1f\n" +
+	"\vzone_writer\x18\x06 \x01(\rR\n" +
+	"zoneWriter\"C\n" +
 	"\aToAgent\x128\n" +
 	"\x05items\x18\x01 \x03(\v2\".freshet.controlplane.v1.OwnerItemR\x05items\"\x80\x06\n" +
 	"\tOwnerItem\x12<\n" +

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/controlplane/client"
@@ -36,9 +37,10 @@ type writing struct {
 	*agent
 	reporter
 
-	mu    sync.Mutex
-	told  []assigned
-	times []time.Time
+	mu     sync.Mutex
+	told   []assigned
+	times  []time.Time
+	writer id.Session // told last
 }
 
 func (r *writing) OnZoneWriter(m *api.ZoneWriter) {
@@ -46,6 +48,13 @@ func (r *writing) OnZoneWriter(m *api.ZoneWriter) {
 	defer r.mu.Unlock()
 	r.told = append(r.told, assigned{id.Session(m.Session), m.PutShare})
 	r.times = append(r.times, time.Now())
+	r.writer = id.Session(m.Session)
+}
+
+func (r *writing) lastWriter() id.Session {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.writer
 }
 
 // now is what the agent was told last, zero if nothing.
@@ -75,7 +84,14 @@ func (w *world) writing(zone string, mibPerSecond float64) *writing {
 	w.agent(func(c *client.Config) {
 		r.agent = c.Handler.(*agent)
 		c.Handler, c.Zone, c.Peer = r, zone, "agent:7070"
-		r.configure(c)
+		c.Load = func() *api.Load {
+			l := r.load.Load()
+			if l != nil {
+				l = proto.Clone(l).(*api.Load)
+				l.ZoneWriter = uint32(r.lastWriter())
+			}
+			return l
+		}
 	})
 	r.opened()
 	return r
@@ -337,6 +353,38 @@ func TestZoneWriters_SurviveOwners(t *testing.T) {
 		leaveAll(agents...)
 		w.stop(second)
 	})
+}
+
+// A new owner goes on from what the agents were told: the plan depends on who came first, and it was not there.
+func TestZoneWriters_NextOwnerGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.withZoneWriters()
+		first := w.start("a")
+		w.waitFor("ownership", func() bool { return first.Owner() != nil })
+		second := w.start("b")
+		agents := w.manyWriting(2, "a", 1)
+		writer, _ := split(t, agents, 1)
+		for planned(agents) == writer.ID() { // until somebody comes who would have been chosen
+			require.Less(t, len(agents), 30)
+			agents = append(agents, w.manyWriting(1, "a", 1)...)
+		}
+		w.stop(first)
+		time.Sleep(20 * time.Second)
+		again, _ := split(t, agents, 1)
+		require.Equal(t, writer, again)
+		leaveAll(agents...)
+		w.stop(second)
+	})
+}
+
+// planned is the writer of agents that nobody had a plan for.
+func planned(agents []*writing) id.Session {
+	var zone []zonewriter.Agent
+	for _, a := range agents {
+		zone = append(zone, zonewriter.Agent{Session: a.ID(), Rate: mib, Takes: true})
+	}
+	return zonewriter.Assign(zone, zonewriter.Plan{}, zonewriter.Rates{}).Of[agents[0].ID()].Writer
 }
 
 // An owner change and a death at once: the new owner waits for the dead agent for 3 s, and tells nobody anything before.

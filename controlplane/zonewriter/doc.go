@@ -4,7 +4,8 @@
 // # What the plan is made of
 //
 // The members are the open agents of a zone that take produce requests and do not drain. Once a second they say what
-// their clients send (package load); the plan goes by the mean over about 10 s. [Assign] is the plan, a pure function of
+// their clients send (package load), on the mean of some seconds; the plan follows what rises at once, and what falls over
+// about 10 s. [Assign] is the plan, a pure function of
 // the members, their rates and the plan before:
 //
 //	who                                   writes
@@ -31,6 +32,7 @@
 // its writer or its part of the budget has changed, and once on every new stream.
 //
 // Nothing of it is in the log. A new owner knows no rates, and the agents keep what they were told last: it tells the
-// agents of a zone nothing before all of them have said their load, or 3 s have passed. An agent that has never said it
+// agents of a zone nothing before all of them have said their load, or 3 s have passed. They say with it which writer they
+// were told, so that it goes on from the plan of the owner before. An agent that has never said it
 // knows no writers, and is never told one.
 package zonewriter

@@ -17,7 +17,7 @@ func (t *Tenure) round(now time.Time) {
 	zones, due := t.look(now)
 	plans := make(map[string]Plan, len(zones))
 	for _, name := range slices.Sorted(maps.Keys(zones)) {
-		plans[name] = t.plan(name, zones[name], due)
+		plans[name] = t.plan(name, *zones[name], due)
 	}
 	t.metrics.show(plans)
 	for _, m := range t.adopt(plans) {
@@ -33,8 +33,15 @@ type message struct {
 	told
 }
 
-// look gives the agents of each zone that can be planned, and whether plans are to follow the rates.
-func (t *Tenure) look(now time.Time) (zones map[string][]Agent, due bool) {
+// outlook is what a zone's next plan is made of.
+type outlook struct {
+	agents  []Agent
+	before  Plan // if there is none in this tenure: what the agents say that they were told by the owner before
+	planned bool // in this tenure
+}
+
+// look gives the zones that can be planned, and whether plans are to follow the rates.
+func (t *Tenure) look(now time.Time) (zones map[string]*outlook, due bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.sample(now)
@@ -42,7 +49,7 @@ func (t *Tenure) look(now time.Time) (zones map[string][]Agent, due bool) {
 		t.mu.planned = now
 	}
 	zones = t.zones(now)
-	maps.DeleteFunc(zones, func(name string, _ []Agent) bool { return !t.settled(name, now) })
+	maps.DeleteFunc(zones, func(name string, z *outlook) bool { return !z.planned && !t.settled(name, now) })
 	return zones, due
 }
 
@@ -63,7 +70,8 @@ func (t *Tenure) adopt(plans map[string]Plan) (messages []message) {
 	return messages
 }
 
-// sample takes what agents have said since the last round into their mean rates.
+// sample takes what agents have said since the last round: a rate that rises as it is, since agents say the mean of some
+// seconds, one that falls by and by.
 func (t *Tenure) sample(now time.Time) {
 	for _, zone := range t.loads.Zones(now) {
 		for _, a := range zone.Agents {
@@ -72,32 +80,48 @@ func (t *Tenure) sample(now time.Time) {
 				continue
 			}
 			weight := 1.0
-			if !m.heard.IsZero() {
+			if a.Load.ProduceBytesPerSecond < m.rate {
 				weight = -math.Expm1(-a.Heard.Sub(m.heard).Seconds() / smoothing.Seconds())
 			}
 			m.rate += weight * (a.Load.ProduceBytesPerSecond - m.rate)
-			m.heard, m.takes = a.Heard, a.Load.TakesBatches
+			m.heard, m.takes, m.writer = a.Heard, a.Load.TakesBatches, id.Session(a.Load.ZoneWriter)
 		}
 	}
 }
 
-// zones gives the agents of each zone as Assign takes them. One that has just come is left out until it says its load,
+// zones gives each zone with its agents as Assign takes them. One that has just come is left out until it says its load,
 // which is a matter of milliseconds, so that coming makes one plan and not two.
-func (t *Tenure) zones(now time.Time) map[string][]Agent {
-	zones := map[string][]Agent{}
+func (t *Tenure) zones(now time.Time) map[string]*outlook {
+	zones := map[string]*outlook{}
 	for session, m := range t.mu.members {
 		if m.heard.IsZero() && now.Sub(m.since) < joining {
 			continue
 		}
+		z := zones[m.zone]
+		if z == nil {
+			z = &outlook{}
+			if z.before, z.planned = t.mu.plans[m.zone]; !z.planned {
+				z.before.Of = map[id.Session]Place{}
+			}
+			zones[m.zone] = z
+		}
 		takes := m.takes && m.peer != "" && now.Sub(m.heard) <= silence
-		zones[m.zone] = append(zones[m.zone], Agent{Session: session, Rate: m.rate, Takes: takes})
+		z.agents = append(z.agents, Agent{Session: session, Rate: m.rate, Takes: takes})
+		if !z.planned && takes && m.writer != 0 {
+			place := Place{Writer: m.writer, Kind: Hands}
+			if m.writer == session {
+				place.Kind = Writes
+			}
+			z.before.Of[session] = place
+		}
 	}
 	return zones
 }
 
-// settled tells whether enough is known of a zone to plan it. Until then its agents keep what the owner before told them.
+// settled tells whether enough is known of a zone for its first plan. Until then its agents keep what the owner before
+// told them.
 func (t *Tenure) settled(zone string, now time.Time) bool {
-	if _, planned := t.mu.plans[zone]; planned || now.Sub(t.mu.begun) >= learning {
+	if now.Sub(t.mu.begun) >= learning {
 		return true
 	}
 	for _, m := range t.mu.members {
@@ -110,20 +134,19 @@ func (t *Tenure) settled(zone string, now time.Time) bool {
 
 // plan gives the plan of one zone: another one at once if other agents than before take batches or write, or if more
 // writers are needed, else if it is due.
-func (t *Tenure) plan(name string, agents []Agent, due bool) Plan {
-	before := t.mu.plans[name] // only this goroutine sets them
-	next := Assign(agents, before, t.rates)
-	reason := reasonOf(agents, before)
-	if reason == reasonRates && !due && next.Writers() <= before.Writers() {
-		return before
+func (t *Tenure) plan(name string, z outlook, due bool) Plan {
+	next := Assign(z.agents, z.before, t.rates)
+	reason := reasonOf(z.agents, z.before)
+	if z.planned && reason == reasonRates && !due && next.Writers() <= z.before.Writers() {
+		return z.before
 	}
-	if next.Share == before.Share && maps.Equal(next.Of, before.Of) {
-		return before
+	if next.Share == z.before.Share && maps.Equal(next.Of, z.before.Of) {
+		return z.before
 	}
-	moved := next.movedFrom(before)
+	moved := next.movedFrom(z.before)
 	t.metrics.changed(reason, moved)
 	t.log.Debug("zone writers changed", zap.String("zone", name), zap.String("reason", reason),
-		zap.Int("agents", len(agents)), zap.Int("writers", next.Writers()), zap.Int("moved", moved))
+		zap.Int("agents", len(z.agents)), zap.Int("writers", next.Writers()), zap.Int("moved", moved))
 	return next
 }
 

@@ -18,7 +18,7 @@ const (
 	tick = time.Second
 	// planInterval is how often plans follow the rates, unless more writers are needed.
 	planInterval = 10 * time.Second
-	// smoothing is the time constant of the mean that plans go by.
+	// smoothing is the time constant of rates that fall.
 	smoothing = 10 * time.Second
 	// learning is how long a new owner waits for the agents of a zone to say their load.
 	learning = 3 * time.Second
@@ -52,10 +52,12 @@ type member struct {
 	zone  string
 	peer  string    // where other agents reach it, "" if nowhere
 	since time.Time // when it became one
-	takes bool      // as it said last
-	heard time.Time // when it did; zero: not in this tenure
-	rate  float64   // smoothed, bytes per second
-	told  told      // on its stream; zero: nothing
+	takes bool      // as it said last, as what follows
+	// writer is the one that it was told last, whoever was the owner; 0: none.
+	writer id.Session
+	heard  time.Time // when it did; zero: not in this tenure
+	rate   float64   // bytes per second; see sample
+	told   told      // on its stream; zero: nothing
 }
 
 // told is what an agent was told.
