@@ -26,10 +26,20 @@ const xerialHeader = 16
 var (
 	gzipReaders, gzipWriters = sync.Pool{}, sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
 	lz4Readers               = sync.Pool{New: func() any { return lz4.NewReader(nil) }}
-	lz4Writers               = sync.Pool{New: func() any { return lz4.NewWriter(nil) }}
+	lz4Writers               = sync.Pool{New: func() any { return newLZ4Writer() }}
 	zstdReaders              = sync.Pool{New: func() any { return newZstdReader() }}
 	zstdWriters              = sync.Pool{New: func() any { return newZstdWriter() }}
 )
+
+// newLZ4Writer makes blocks of 64 KiB, as Kafka's Lz4BlockOutputStream does: writers and readers, clients' too, set aside
+// as much as a frame's blocks may have, and by default that is 4 MiB.
+func newLZ4Writer() *lz4.Writer {
+	w := lz4.NewWriter(nil)
+	if err := w.Apply(lz4.BlockSizeOption(lz4.Block64Kb)); err != nil {
+		panic("kafkaproto: lz4 writer options: " + err.Error())
+	}
+	return w
+}
 
 func newZstdReader() *zstd.Decoder {
 	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
