@@ -37,7 +37,7 @@ func (a *Agent) newHandler() (*kafka.Handler, error) {
 				Now: func() int64 { return a.session.Now().UnixMilli() },
 			}),
 		),
-		Forwarder: a.session, Prober: a.session, Zones: zones, Log: log,
+		Forwarder: a.session, Prober: a.session, Zones: zones, Left: a.left, Log: log,
 	})
 }
 

@@ -3,11 +3,13 @@ package agent
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/freshet-io/freshet/agent/view"
 	"github.com/freshet-io/freshet/internal/service"
 )
 
@@ -84,6 +86,13 @@ func (a *Agent) redirectTime() time.Duration {
 		return 0
 	}
 	return time.Duration(redirectPart * float64(a.cfg.DrainTimeout))
+}
+
+// left tells whether the agent drains, clients see that, and there are other agents for them to go to.
+func (a *Agent) left() bool {
+	s := a.listeners.catalogue.Load()
+	return a.fetcher.Draining() && len(s.Members) > 0 &&
+		!slices.ContainsFunc(s.Members, func(m *view.Member) bool { return m.Session == s.Session })
 }
 
 // runSession keeps the session until ctx ends, and closes it then: by now everything that used it has stopped.

@@ -45,11 +45,14 @@ type forwarded struct {
 	prober  view.Prober
 	zones   *Zones
 	timeout time.Duration
+	left    func() bool // nil: never
 	log     *zap.Logger
 }
 
 func newForwarded(key int16, cfg Config) *forwarded {
-	return &forwarded{key: key, to: cfg.Forwarder, prober: cfg.Prober, zones: cfg.Zones, timeout: cfg.ForwardTimeout, log: cfg.Log}
+	return &forwarded{
+		key: key, to: cfg.Forwarder, prober: cfg.Prober, zones: cfg.Zones, timeout: cfg.ForwardTimeout, left: cfg.Left, log: cfg.Log,
+	}
 }
 
 func (f *forwarded) Key() int16 { return f.key }
@@ -57,6 +60,9 @@ func (f *forwarded) Key() int16 { return f.key }
 func (f *forwarded) Start(ctx context.Context, req *edge.Request) func() edge.Reply {
 	if err := kafkaproto.CheckBody(req.Key, req.Version, req.Body); err != nil {
 		return Malformed(req, err)
+	}
+	if out := f.sendOn(req); out != nil {
+		return Ready(Answer(req, out))
 	}
 	forward := f.stamped(ctx, req)
 	return func() edge.Reply { return f.ask(ctx, req, forward) }

@@ -59,7 +59,10 @@ type Config struct {
 	Zones *Zones
 	// ForwardTimeout bounds the wait for the control plane; default 20 s.
 	ForwardTimeout time.Duration
-	Log            *zap.Logger
+	// Left tells whether the agent has left the membership and there are others: members of groups are sent to these.
+	// Nil: never.
+	Left func() bool
+	Log  *zap.Logger
 }
 
 // ApplyDefaults sets what is zero to its default.
