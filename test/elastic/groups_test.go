@@ -27,8 +27,7 @@ type group struct {
 	settled state
 	// rebalances counts what happened to the group, zonesChanged what may have been the reason.
 	rebalances, zonesChanged int
-	// again: a member took its partitions for lost while there was no agent, as franz-go does, joined again and read on
-	// from what had been committed.
+	// again: a member took its partitions for lost, joined again and read on from what had been committed. See givesUp.
 	again bool
 }
 
@@ -39,6 +38,13 @@ const rackRebalances = 2
 // followsRacks tells whether the group's clients rebalance by themselves when a partition's racks change, as classic ones
 // with a rack do: the racks are the zones that have agents.
 func (g *group) followsRacks() bool { return g.kind == "classic" && g.rack }
+
+// givesUp tells whether a group's members may take their partitions for lost: if there was no agent for a while, and those
+// of franz-go's classic protocol if all agents of a zone have gone, which may be all that they know.
+func (g *group) givesUp(k kind) bool {
+	_, franzGo := g.family.(*franz)
+	return k == away || franzGo && g.kind == "classic" && g.zonesChanged > 0
+}
 
 // state is what changes when a group rebalances.
 type state struct {
@@ -169,7 +175,7 @@ func (g *group) quiet(t testing.TB, phase string, k kind) {
 	t.Logf("%s: group %s rebalanced: %+v before, %+v now", phase, g.name, g.settled, now)
 	before := g.settled
 	g.settled = now
-	if k == away && now.losses > before.losses {
+	if now.losses > before.losses && g.givesUp(k) {
 		g.again = true
 		return
 	}
