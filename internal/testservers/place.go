@@ -2,8 +2,12 @@ package testservers
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
+	"strconv"
+	"sync"
 	"testing"
 	"time"
 )
@@ -32,17 +36,30 @@ func (p Place) Host() string {
 	return p.Address
 }
 
+// Ports that FreeAddress gives are below those that the kernel gives to connections, so that they are still free when a
+// server is started much later. Each is given once in a process.
+const firstPort, lastPort = 10_000, 32_000
+
+var givenPorts sync.Map
+
 // FreeAddress gives an address and port, host:port, that was free a moment ago.
 func (p Place) FreeAddress(tb testing.TB) string {
 	tb.Helper()
 	var address string
 	err := p.enter(func() error {
-		l, err := new(net.ListenConfig).Listen(tb.Context(), "tcp", net.JoinHostPort(p.Host(), "0"))
-		if err != nil {
-			return err
+		var err error
+		for range portAttempts * 20 {
+			port := firstPort + rand.IntN(lastPort-firstPort)
+			if _, given := givenPorts.LoadOrStore(port, true); given {
+				continue
+			}
+			var l net.Listener
+			if l, err = new(net.ListenConfig).Listen(tb.Context(), "tcp", net.JoinHostPort(p.Host(), strconv.Itoa(port))); err == nil {
+				address = l.Addr().String()
+				return l.Close()
+			}
 		}
-		address = l.Addr().String()
-		return l.Close()
+		return fmt.Errorf("no port is free: %w", err)
 	})
 	if err != nil {
 		tb.Fatal(err)
