@@ -190,19 +190,25 @@ func (s *session) step() time.Duration {
 		s.mu.Unlock()
 		return forever
 	}
+	start := s.begin(nil) // first, since what waits to begin holds the sealing back
 	wait := s.sealDue(time.Now())
-	var start []*sealed
+	start = s.begin(start)
+	s.mu.Unlock()
+	for _, b := range start {
+		s.w.tasks.Go(b.run)
+	}
+	return wait
+}
+
+// begin takes the bundles off the queue whose PUTs there is room for, and appends them to start. Called with mu held.
+func (s *session) begin(start []*sealed) []*sealed {
 	for len(s.mu.queue) > 0 && s.roomForPut() {
 		start = append(start, s.mu.queue[0])
 		s.mu.queue = s.mu.queue[1:]
 		s.mu.putting++
 		s.mu.started++
 	}
-	s.mu.Unlock()
-	for _, b := range start {
-		s.w.tasks.Go(b.run)
-	}
-	return wait
+	return start
 }
 
 // roomForPut tells whether another PUT may begin. Called with mu held.
