@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 
 	"go.uber.org/zap"
 
@@ -194,7 +195,7 @@ func (a *Agent) buildRoute() {
 	log := a.log.Named("zonewriter")
 	cfg := zonewriter.Config{
 		Own: a.writer, Session: func() id.Session { return a.listeners.catalogue.Load().Session }, Agents: a.agentsInZone,
-		Silence: a.cfg.Peers.Silence, Log: log, Registerer: a.cfg.Registry,
+		Member: a.isMember, Silence: a.cfg.Peers.Silence, Log: log, Registerer: a.cfg.Registry,
 	}
 	if a.zone != nil {
 		cfg.Dial = func(ctx context.Context, to id.Session) (net.Conn, *bufio.Reader, error) {
@@ -266,4 +267,9 @@ func (a *Agent) agentsInZone() int {
 		}
 	}
 	return max(n, 1)
+}
+
+// isMember tells whether the session is of an agent that clients are shown.
+func (a *Agent) isMember(session id.Session) bool {
+	return slices.ContainsFunc(a.listeners.catalogue.Load().Members, func(m *view.Member) bool { return m.Session == session })
 }

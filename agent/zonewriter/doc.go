@@ -9,7 +9,10 @@
 //
 // An agent hands all it takes to one writer at a time. Before it turns to another it has what it handed over sealed and
 // waits until that is settled, so that what follows cannot overtake it (I2). Batches with producer ids are waited for
-// only a while: their sequence numbers keep their order, whatever way they take.
+// only a while: their sequence numbers keep their order, whatever way they take. Others are waited for until their
+// clients have been answered that the outcome is unknown, which is 60 s; or for 3 s if the writer is no agent of the zone
+// any more, since what a closed session has not committed it never will. The stream is then given up as if it were lost:
+// a writer that is cut off from the control plane, and cannot tell what became of its commits, holds nobody up for longer.
 //
 // # Loss
 //

@@ -284,11 +284,12 @@ func (l *link) taken(number uint64) {
 func (l *link) results(h head) error {
 	l.mu.Lock()
 	f := l.mu.frames[h.number]
+	if f == nil || f.count != int(h.count) {
+		l.mu.Unlock()
+		return fmt.Errorf("%w: %d results of frame %d, which is not waited for", errProtocol, h.count, h.number)
+	}
 	delete(l.mu.frames, h.number)
 	l.mu.Unlock()
-	if f == nil || f.count != int(h.count) {
-		return fmt.Errorf("%w: results of a frame that is not waited for", errProtocol)
-	}
 	for i := range f.count {
 		var raw [resultSize]byte
 		if _, err := io.ReadFull(l.in, raw[:]); err != nil {

@@ -27,6 +27,8 @@ type Config struct {
 	Session func() id.Session
 	// Agents is the number of agents in the zone, this one included.
 	Agents func() int
+	// Member tells whether another agent is one of the zone; nil: it always is.
+	Member func(id.Session) bool
 	// Dial opens a stream of Protocol to another agent of the zone; nil: there are none to hand over to.
 	Dial func(ctx context.Context, to id.Session) (net.Conn, *bufio.Reader, error)
 	// Patience is how long a turn to another writer waits for batches with producer ids. Default 1 s.
@@ -45,6 +47,9 @@ func (c *Config) ApplyDefaults() {
 	def(&c.Silence, DefaultSilence)
 	def(&c.RetryMin, 100*time.Millisecond)
 	def(&c.RetryMax, 5*time.Second)
+	if c.Member == nil {
+		c.Member = func(id.Session) bool { return true }
+	}
 	if c.Log == nil {
 		c.Log = zap.NewNop()
 	}
@@ -242,7 +247,7 @@ func (r *Route) Run(ctx context.Context) error {
 		case want == sessionOf(now) && (now == nil || now.usable()):
 			pauses.Reset()
 		case want == 0 || now != nil:
-			if err := r.turn(ctx, nil); err != nil {
+			if err := r.leave(ctx, now); err != nil {
 				return nil //nolint:nilerr // ctx ended
 			}
 			now = nil
@@ -350,6 +355,43 @@ func (r *Route) turn(ctx context.Context, l *link) error {
 	r.use(l)
 	return nil
 }
+
+// leave turns to the agent's own writer. A stream whose writer settles nothing meanwhile is given up: it may be cut off
+// from the control plane, and never learn what became of its commits.
+func (r *Route) leave(ctx context.Context, from *link) error {
+	if from != nil {
+		left := make(chan struct{})
+		defer close(left)
+		r.tasks.Go(func() { r.hurry(from, left) })
+	}
+	return r.turn(ctx, nil)
+}
+
+// hurry gives the stream up after leaveTimeout; and as soon as its writer is no agent of the zone any more, but not
+// within Silence: one that drains has the time to settle, and what a closed session has not committed it never will (I9).
+func (r *Route) hurry(from *link, left <-chan struct{}) {
+	began, tick := time.Now(), time.NewTicker(r.cfg.Silence)
+	defer tick.Stop()
+	for {
+		select {
+		case <-left:
+			return
+		case <-from.broken:
+			return
+		case <-tick.C:
+		}
+		if !r.cfg.Member(from.session) || time.Since(began) >= leaveTimeout {
+			from.fail(errStuck)
+			return
+		}
+	}
+}
+
+// leaveTimeout is the longest that a turn waits for another agent's writer: by then all clients have been answered that
+// the outcome is not known.
+const leaveTimeout = 60 * time.Second
+
+var errStuck = errors.New("the zone's writer settles nothing")
 
 // use changes the writer. Called with the intake held.
 func (r *Route) use(l *link) {
