@@ -52,7 +52,10 @@ func NewTaker(own Own, silence time.Duration, log *zap.Logger, reg prometheus.Re
 
 // Serve takes what comes on one stream until it ends; the connection is closed then. from is the other agent.
 func (t *Taker) Serve(conn net.Conn, in *bufio.Reader, from id.Session) {
-	s := &intake{taker: t, conn: conn, in: in, frames: make(chan frame, window/frameOverhead), wake: make(chan struct{}, 1)}
+	s := &intake{
+		taker: t, conn: conn, in: in, frames: make(chan frame, window/frameOverhead), window: semaphore.NewWeighted(window),
+		wake: make(chan struct{}, 1),
+	}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	if !t.enter(s) {
 		_ = conn.Close()
@@ -154,8 +157,9 @@ type intake struct {
 	in     *bufio.Reader
 	ctx    context.Context // ends with the stream
 	cancel context.CancelCauseFunc
-	frames chan frame    // read and not added: the sender's window bounds them
-	wake   chan struct{} // capacity 1: there may be something to answer
+	frames chan frame          // read and not added
+	window *semaphore.Weighted // of the bytes of those: as the sender counts them
+	wake   chan struct{}       // capacity 1: there may be something to answer
 
 	mu struct {
 		sync.Mutex
@@ -185,6 +189,8 @@ type frame struct {
 	number  uint64
 	batches []writer.Batch
 	buffer  *[]byte // under the batches
+	bytes   int     // of the batches
+	window  int64   // what it holds of intake.window
 	large   int64   // bytes that it holds of Taker.large
 }
 
@@ -225,6 +231,7 @@ func (s *intake) read() {
 		select {
 		case s.frames <- f:
 		case <-s.ctx.Done():
+			s.taker.large.Release(f.large)
 			return
 		}
 	}
@@ -238,8 +245,8 @@ func (s *intake) readBatches(h head) (f frame, err error) {
 	buf := (*f.buffer)[:0]
 	for i := range f.batches {
 		var to place
-		if to, err = readPlace(s.in); err == nil && to.size > window {
-			err = s.admit(&f, int64(to.size))
+		if to, err = readPlace(s.in); err == nil {
+			err = s.admit(&f, to.size)
 		}
 		if err == nil {
 			f.batches[i], buf, err = to.readBatch(s.in, buf)
@@ -255,13 +262,26 @@ func (s *intake) readBatches(h head) (f frame, err error) {
 	return f, nil
 }
 
-// admit waits until a large batch may be read.
-func (s *intake) admit(f *frame, bytes int64) error {
-	weight := min(bytes, largeBytes-f.large)
-	if err := s.taker.large.Acquire(s.ctx, weight); err != nil {
+// admit tells whether the next batch of a frame may be read: the bytes of frames that are not added are bounded, and a
+// large batch comes alone, and waits for its turn.
+func (s *intake) admit(f *frame, size uint32) error {
+	f.bytes += int(size)
+	if len(f.batches) > 1 && f.bytes > frameBytes {
+		return fmt.Errorf("%w: %d batches of %d bytes or more in a frame", errProtocol, len(f.batches), f.bytes)
+	}
+	weight := min(int64(f.bytes+frameOverhead), window) - f.window
+	if !s.window.TryAcquire(weight) {
+		return fmt.Errorf("%w: more than the window", errProtocol)
+	}
+	f.window += weight
+	if size <= window {
+		return nil
+	}
+	large := min(int64(size), largeBytes)
+	if err := s.taker.large.Acquire(s.ctx, large); err != nil {
 		return fmt.Errorf("wait to take a large batch in: %w", err)
 	}
-	f.large += weight
+	f.large = large
 	return nil
 }
 
@@ -276,14 +296,11 @@ func (s *intake) add() {
 			s.taker.own.Flush()
 			continue
 		}
-		bytes := 0
-		for i := range f.batches {
-			bytes += len(f.batches[i].Bytes)
-		}
 		p := s.taker.own.Add(s.ctx, f.batches)
 		buffers.Put(f.buffer)
+		s.window.Release(f.window)
 		s.taker.large.Release(f.large)
-		s.taker.metrics.bytes.Add(float64(bytes))
+		s.taker.metrics.bytes.Add(float64(f.bytes))
 		s.mu.Lock()
 		s.mu.taken = f.number
 		s.mu.pending++
