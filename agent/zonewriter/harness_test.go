@@ -8,7 +8,6 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -122,19 +121,18 @@ func accepted(base int64) writer.Result {
 
 // world is two agents: a route at the one, a taker at the other.
 type world struct {
-	t          *testing.T
-	mine, its  *own
-	route      *Route
-	taker      *Taker
-	stop       context.CancelFunc
-	ended      chan struct{}
-	serving    sync.WaitGroup
-	mu         sync.Mutex
-	unreached  bool
-	dials      int
-	conns      []net.Conn // the route's ends
-	transmit   func(net.Conn) net.Conn
-	retryAfter time.Duration
+	t         *testing.T
+	mine, its *own
+	route     *Route
+	taker     *Taker
+	stop      context.CancelFunc
+	ended     chan struct{}
+	serving   sync.WaitGroup
+	mu        sync.Mutex
+	unreached bool
+	dials     int
+	conns     []net.Conn // the route's ends
+	transmit  func(net.Conn) net.Conn
 }
 
 func newWorld(t *testing.T) *world {

@@ -248,7 +248,7 @@ func (r *Route) Run(ctx context.Context) error {
 			pauses.Reset()
 		case want == 0 || now != nil:
 			if err := r.leave(ctx, now); err != nil {
-				return nil //nolint:nilerr // ctx ended
+				return nil // ctx ended
 			}
 			now = nil
 			if want != 0 {

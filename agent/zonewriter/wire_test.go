@@ -31,13 +31,12 @@ func TestWire_Batch(t *testing.T) {
 
 // TestWire_NoMemoryByClaim: a length that is claimed and not sent costs no more than growth.
 func TestWire_NoMemoryByClaim(t *testing.T) {
-	b := batch(0, -1, 0, 100)
-	p := encoded(b)
+	p := encoded(batch(0, -1, 0, 100))
 	p[20] = 0x3f // the size's first byte: about 1 GiB
-	allocated := testing.Benchmark(func(tb *testing.B) {
-		for range tb.N {
+	allocated := testing.Benchmark(func(b *testing.B) {
+		for range b.N {
 			_, err := decode(p)
-			require.Error(tb, err)
+			require.Error(b, err)
 		}
 	}).AllocedBytesPerOp()
 	require.Less(t, allocated, int64(2*growth))
