@@ -14,7 +14,7 @@ import (
 func (a *Agent) buildLoad(context.Context) (err error) {
 	a.load, err = load.New(load.Config{
 		Network: a.traffic, NetworkLimit: a.cfg.NetworkLimit, Produced: a.route.Bytes,
-		TakesBatches: func() bool { return a.zone != nil && a.cfg.hasRole(RoleProduce) },
+		TakesBatches: func() bool { return a.zone != nil && a.cfg.hasRole(RoleProduce) && !a.writer.Stuck() },
 		Budgets: []load.Budget{
 			{Name: "write buffers", Use: func() (held, bound int64) { return a.slabs.Held(), a.budgets.slabs }},
 			{Name: "produce frames", Use: a.edge.ProduceMemory},

@@ -343,3 +343,22 @@ func TestWriter_ManyAtOnce(t *testing.T) {
 		r.checkObjects()
 	})
 }
+
+// TestWriter_Stuck: a writer whose bundles do not get to the object store says so, until they do.
+func TestWriter_Stuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		require.False(t, r.Stuck())
+		r.accepted(r.add(plain(0, 100)))
+		time.Sleep(time.Minute)
+		require.False(t, r.Stuck(), "nothing is on its way")
+		r.bucket.before = delay(2, 30*time.Second)
+		p := r.add(plain(0, 100))
+		time.Sleep(9 * time.Second)
+		require.False(t, r.Stuck())
+		time.Sleep(2 * time.Second)
+		require.True(t, r.Stuck())
+		r.accepted(p)
+		require.False(t, r.Stuck())
+	})
+}

@@ -1,5 +1,7 @@
 package writer
 
+import "time"
+
 // The bundles' book-keeping in their session: which are put, handed in, answered and gone.
 
 // putEnded frees a PUT slot.
@@ -82,4 +84,20 @@ func (s *session) resubmitting(by int) {
 	defer s.mu.Unlock()
 	s.mu.resub += by
 	s.checkDrained()
+}
+
+// stuckAfter is how long a bundle may be on its way to the object store: a writer that takes longer is none to hand
+// batches to. Slow stores take a second or two.
+const stuckAfter = 10 * time.Second
+
+// stuck tells whether the oldest bundle that is not stored yet was sealed longer than stuckAfter ago.
+func (s *session) stuck(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, b := range s.mu.bundles {
+		if !b.submitted && !b.answered && !b.left {
+			return now.Sub(b.at) > stuckAfter
+		}
+	}
+	return false
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
@@ -215,6 +216,15 @@ func (w *Writer) Flush() {
 	if s != nil {
 		s.flush()
 	}
+}
+
+// Stuck tells whether bundles have been on their way to the object store for so long that others should not hand their
+// batches to this writer: it may be this agent alone that does not reach the store.
+func (w *Writer) Stuck() bool {
+	w.mu.Lock()
+	s := w.mu.session
+	w.mu.Unlock()
+	return s != nil && s.stuck(time.Now())
 }
 
 // Settling tells whether the bundle is one that this writer has under way: its memory is handed to the Sink, or
