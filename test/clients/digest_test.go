@@ -112,7 +112,7 @@ func flattenSlice(out map[string]string, path string, v reflect.Value) {
 	count := v.Len()
 	for i := range v.Len() {
 		name := name(v.Index(i), i)
-		if slices.Contains(brokerTopics, name) {
+		if slices.Contains(brokerTopics, name) || strings.HasSuffix(path, "Configs") && strings.HasPrefix(name, ownConfigs) {
 			count--
 			continue
 		}
@@ -120,6 +120,9 @@ func flattenSlice(out map[string]string, path string, v reflect.Value) {
 	}
 	out[path+"#"] = fmt.Sprint(count)
 }
+
+// ownConfigs is how the names of topic configs begin that Kafka has not.
+const ownConfigs = "freshet."
 
 // brokerTopics are those in which Kafka's brokers keep groups and transactions; they come to be with the first of these.
 var brokerTopics = []string{"__consumer_offsets", "__transaction_state"}

@@ -21,15 +21,15 @@ func TestZone_Shares(t *testing.T) {
 	c := harness.StartCluster(t, harness.ClusterConfig{Agents: 2, ControlPlanes: 1, AgentFlags: []string{
 		"--peer-tls-cert", files.Cert, "--peer-tls-key", files.Key, "--peer-tls-ca", files.CA,
 	}})
-	writer, reader := c.Agents[0], c.Agents[1]
-	harness.CLI(t, writer.Bootstrap, nil, "topic", "create", "t", "--partitions", "1")
+	harness.CLI(t, c.Agents[0].Bootstrap, nil, "topic", "create", "t", "--partitions", "1")
+	writer, reader := zoneWriter(t, c)
 	metric := func(name string, labels ...string) float64 {
 		t.Helper()
 		n, err := harness.Metric(reader.HTTP, name, labels...)
 		require.NoError(t, err)
 		return n
 	}
-	in := pinned(t, writer.Bootstrap)
+	in := pinned(t, reader.Bootstrap) // whose batches the writer writes
 	defer in.Close()
 	write := func(value string) {
 		t.Helper()
@@ -49,6 +49,7 @@ func TestZone_Shares(t *testing.T) {
 		return values
 	}
 	write("first")
+	require.Zero(t, metric("freshet_objstore_requests_total", `operation="put"`), "the agent hands its batches over")
 	require.Equal(t, []string{"first"}, read(1))
 	require.Positive(t, metric("freshet_peer_requests_total", `result="ok"`))
 	require.Zero(t, metric("freshet_objstore_requests_total", `operation="get"`))
@@ -59,6 +60,20 @@ func TestZone_Shares(t *testing.T) {
 	require.Equal(t, []string{"first", "second"}, read(2))
 	require.Positive(t, metric("freshet_peer_fallbacks_total")+metric("freshet_peer_left_out"))
 	require.Positive(t, metric("freshet_objstore_requests_total", `operation="get"`))
+}
+
+// zoneWriter waits until one of two agents writes for both, and gives that one and the other.
+func zoneWriter(t *testing.T, c *harness.Cluster) (writer, other *harness.Agent) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		for i, a := range c.Agents {
+			if n, err := harness.Metric(a.HTTP, "freshet_zonewriter_streams"); err == nil && n > 0 {
+				writer, other = a, c.Agents[1-i]
+			}
+		}
+		return writer != nil
+	}, 30*time.Second, 20*time.Millisecond)
+	return writer, other
 }
 
 // pinned is a client whose every connection goes to one agent.
