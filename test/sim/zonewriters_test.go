@@ -120,9 +120,9 @@ func TestZoneWriters_Dies(t *testing.T) {
 			mend()
 			l.more(300)
 			plan.appoint(others[0], others...)
+			c.await("another writer to take batches", func() bool { return others[0].metric("freshet_zonewriter_taken_bytes_total") > 0 })
 			l.more(300)
 			l.stop(ledger.Rules{})
-			require.Positive(t, others[0].metric("freshet_zonewriter_taken_bytes_total"))
 		})
 	}
 }
