@@ -372,8 +372,7 @@ func TestReplica_LocatesWhileCatchingUp(t *testing.T) {
 			w.propose(a)
 		}
 		w.stop(a)
-		slow := w.start("slow")
-		slow.net.SetFaults(func(op memlog.Op) memlog.Fault {
+		slow := w.startFaulty("slow", func(op memlog.Op) memlog.Fault {
 			if op.Kind == memlog.OpRange {
 				time.Sleep(time.Second)
 			}

@@ -77,10 +77,14 @@ func newWorld(t *testing.T, adjust func(*replica.Config)) *world {
 	return &world{t: t, store: memlog.New(), bucket: &bucket{Bucket: mem.New()}, adjust: adjust}
 }
 
-func (w *world) start(name string) *node {
+func (w *world) start(name string) *node { return w.startFaulty(name, nil) }
+
+// startFaulty starts a replica whose way to the log has faults from the beginning.
+func (w *world) startFaulty(name string, faults func(memlog.Op) memlog.Fault) *node {
 	w.t.Helper()
 	l, net, err := w.store.Open(name, metalog.Config{})
 	require.NoError(w.t, err)
+	net.SetFaults(faults)
 	n := &node{net: net, ended: make(chan error, 1)}
 	cfg := replica.Config{
 		Replica: name, Address: name + ":7050", Log: l, Bucket: w.bucket, SnapshotPrefix: prefix,
