@@ -150,7 +150,7 @@ func pauseAgent(t *testing.T, c *harness.Cluster) {
 	t.Helper()
 	const needle = "a record of the agent that was paused"
 	tr := startTrafficWith(t, impatient(), bootstraps(c)...)
-	victim := c.Agents[1]
+	victim, other := zoneWriter(t, c)
 	for _, p := range c.ControlPlanes {
 		p.Proxy.Block(testproxy.ToServer, victim.Name)
 	}
@@ -162,7 +162,7 @@ func pauseAgent(t *testing.T, c *harness.Cluster) {
 	}()
 	harness.Await(t, "the object is stored", func() bool { return len(objectsWith(t, c, needle)) > 0 })
 	victim.Stop()
-	harness.Await(t, "the session is closed", func() bool { return !shown(t, c.Agents[0], victim) })
+	harness.Await(t, "the session is closed", func() bool { return !shown(t, other, victim) })
 	tr.flows()
 	victim.Cont()
 	for _, p := range c.ControlPlanes {
@@ -174,9 +174,24 @@ func pauseAgent(t *testing.T, c *harness.Cluster) {
 	stall := tr.finish()
 	require.LessOrEqual(t, stall, crashStall+3*time.Second, "a client's own time-out of 3 s may come on top")
 	require.Len(t, objectsWith(t, c, needle), 1, "the object is left for the sweeper")
-	for _, r := range readAll(t, tr.load.Topic, c.Agents[0].Bootstrap) {
+	for _, r := range readAll(t, tr.load.Topic, other.Bootstrap) {
 		require.NotEqual(t, needle, r.Value)
 	}
+}
+
+// zoneWriter gives the agent that writes for the others, and one of those.
+func zoneWriter(t *testing.T, c *harness.Cluster) (writer, other *harness.Agent) {
+	t.Helper()
+	harness.Await(t, "an agent writes for the others", func() bool {
+		for i, a := range c.Agents {
+			if n, err := harness.Metric(a.HTTP, "freshet_zonewriter_streams"); err == nil && int(n) == len(c.Agents)-1 {
+				writer, other = a, c.Agents[(i+1)%len(c.Agents)]
+				return true
+			}
+		}
+		return false
+	})
+	return writer, other
 }
 
 // shown tells whether one agent's Metadata names another: as long as that one's session is open.

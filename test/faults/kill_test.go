@@ -48,7 +48,8 @@ func TestKill(t *testing.T) {
 		victim func() *testservers.Process
 		limit  time.Duration
 	}{
-		{"an agent", func() *testservers.Process { return c.Agents[1].Process }, crashStall},
+		{"the agent that writes for its zone", func() *testservers.Process { writer, _ := zoneWriter(t, c); return writer.Process }, crashStall},
+		{"an agent that hands over to it", func() *testservers.Process { _, other := zoneWriter(t, c); return other.Process }, crashStall},
 		{"the owner", func() *testservers.Process { return c.Owner(t).Process }, crashStall},
 		{"an etcd follower", func() *testservers.Process { return follower().Process }, crashStall},
 		{"the etcd leader", func() *testservers.Process { return c.Etcd.Leader(t).Process }, electionStall},
