@@ -2,9 +2,7 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"text/tabwriter"
 	"time"
 )
@@ -28,31 +26,11 @@ type job struct {
 
 // ListJobs writes the background jobs that are open or ended of late, as a table or as the control plane's JSON.
 func ListJobs(ctx context.Context, c OperatorConfig, asJSON bool, s Streams) error {
-	if err := c.complete(); err != nil {
-		return err
-	}
-	var answer struct {
-		Jobs []json.RawMessage `json:"jobs"`
-	}
-	if err := c.ask(ctx, http.MethodGet, "/jobs", &answer); err != nil {
-		return err
-	}
-	if asJSON {
-		out := json.NewEncoder(s.Out)
-		out.SetIndent("", "  ")
-		return out.Encode(answer.Jobs)
-	}
-	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "JOB\tSTATE\tKIND\tLEVEL\tRUNNER\tZONE\tAGE\tINPUTS\tBYTES\tDONE\tPARTITIONS\tREASON")
-	for _, raw := range answer.Jobs {
-		var j job
-		if err := json.Unmarshal(raw, &j); err != nil {
-			return fmt.Errorf("a job in the answer: %w", err)
-		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%d\t%s\t%v\t%d\t%d\t%d\t%s\t%s\n", j.ID, j.State, j.Kind, j.Level, j.Runner, j.Zone,
-			time.Duration(j.Age*float64(time.Second)).Round(time.Second), j.Inputs, j.InputBytes, j.BytesDone, j.partitions(), j.Reason)
-	}
-	return w.Flush()
+	return listing(ctx, c, "/jobs", "jobs", asJSON, "JOB\tSTATE\tKIND\tLEVEL\tRUNNER\tZONE\tAGE\tINPUTS\tBYTES\tDONE\tPARTITIONS\tREASON",
+		func(w *tabwriter.Writer, j *job) {
+			fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%d\t%s\t%v\t%d\t%d\t%d\t%s\t%s\n", j.ID, j.State, j.Kind, j.Level, j.Runner, j.Zone,
+				time.Duration(j.Age*float64(time.Second)).Round(time.Second), j.Inputs, j.InputBytes, j.BytesDone, j.partitions(), j.Reason)
+		}, s)
 }
 
 // partitions is the range that a job touches.

@@ -3,9 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"strconv"
 	"text/tabwriter"
 	"time"
@@ -26,31 +24,11 @@ type writer struct {
 // ListWriters writes which agents of each zone write and which hand over to them, as a table or as the control plane's
 // JSON.
 func ListWriters(ctx context.Context, c OperatorConfig, asJSON bool, s Streams) error {
-	if err := c.complete(); err != nil {
-		return err
-	}
-	var answer struct {
-		Agents []json.RawMessage `json:"agents"`
-	}
-	if err := c.ask(ctx, http.MethodGet, "/writers", &answer); err != nil {
-		return err
-	}
-	if asJSON {
-		out := json.NewEncoder(s.Out)
-		out.SetIndent("", "  ")
-		return out.Encode(answer.Agents)
-	}
-	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ZONE\tAGENT\tPEER ADDRESS\tPRODUCED\tHEARD\tWRITES\tWRITER\tPUT SHARE")
-	for _, raw := range answer.Agents {
-		var a writer
-		if err := json.Unmarshal(raw, &a); err != nil {
-			return fmt.Errorf("an agent in the answer: %w", err)
-		}
-		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", cmp.Or(a.Zone, "(none)"), a.Session, cmp.Or(a.Peer, "-"),
-			rate(a.Rate), a.heard(), cmp.Or(a.Writes, "-"), a.writer(), a.share())
-	}
-	return w.Flush()
+	return listing(ctx, c, "/writers", "agents", asJSON, "ZONE\tAGENT\tPEER ADDRESS\tPRODUCED\tHEARD\tWRITES\tWRITER\tPUT SHARE",
+		func(w *tabwriter.Writer, a *writer) {
+			fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", cmp.Or(a.Zone, "(none)"), a.Session, cmp.Or(a.Peer, "-"),
+				rate(a.Rate), a.heard(), cmp.Or(a.Writes, "-"), a.writer(), a.share())
+		}, s)
 }
 
 // heard tells when the agent last said its load.

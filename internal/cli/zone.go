@@ -2,9 +2,7 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"strconv"
 	"text/tabwriter"
 )
@@ -29,30 +27,8 @@ type zone struct {
 // ListZones writes how busy zones are and how many agents they should have, as a table or as the control plane's JSON.
 // With agents the table has a line for each agent too.
 func ListZones(ctx context.Context, c OperatorConfig, asJSON, agents bool, s Streams) error {
-	if err := c.complete(); err != nil {
-		return err
-	}
-	var answer struct {
-		Zones []json.RawMessage `json:"zones"`
-	}
-	if err := c.ask(ctx, http.MethodGet, "/zones", &answer); err != nil {
-		return err
-	}
-	if asJSON {
-		out := json.NewEncoder(s.Out)
-		out.SetIndent("", "  ")
-		return out.Encode(answer.Zones)
-	}
-	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ZONE\tAGENTS\tDESIRED\tUTILIZATION\tCPU\tNETWORK\tBUFFERS\tPRODUCED\tREASON")
-	for _, raw := range answer.Zones {
-		var z zone
-		if err := json.Unmarshal(raw, &z); err != nil {
-			return fmt.Errorf("a zone in the answer: %w", err)
-		}
-		z.print(w, agents)
-	}
-	return w.Flush()
+	return listing(ctx, c, "/zones", "zones", asJSON, "ZONE\tAGENTS\tDESIRED\tUTILIZATION\tCPU\tNETWORK\tBUFFERS\tPRODUCED\tREASON",
+		func(w *tabwriter.Writer, z *zone) { z.print(w, agents) }, s)
 }
 
 // print writes the zone's line, with its agents' most used resources, and theirs.
