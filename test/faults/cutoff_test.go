@@ -36,8 +36,10 @@ func TestCutOff(t *testing.T) {
 	})
 	t.Run("the owner is paused past its lease", func(t *testing.T) { pauseOwner(t, c) })
 	t.Run("an agent is paused between PUT and commit", func(t *testing.T) { pauseAgent(t, c) })
-	t.Run("an agent hears nothing of the owner", func(t *testing.T) { cutAgent(t, c, testproxy.ToClient) })
-	t.Run("the owner hears nothing of an agent", func(t *testing.T) { cutAgent(t, c, testproxy.ToServer) })
+	t.Run("an agent hears nothing of the owner", func(t *testing.T) { cutAgent(t, c, testproxy.ToClient, false) })
+	t.Run("the owner hears nothing of an agent", func(t *testing.T) { cutAgent(t, c, testproxy.ToServer, false) })
+	t.Run("the zone's writer hears nothing of the owner", func(t *testing.T) { cutAgent(t, c, testproxy.ToClient, true) })
+	t.Run("the owner hears nothing of the zone's writer", func(t *testing.T) { cutAgent(t, c, testproxy.ToServer, true) })
 }
 
 // pauseOwner: another takes over; the old owner, woken, neither writes nor answers from what it knew (I9).
@@ -151,9 +153,8 @@ func pauseAgent(t *testing.T, c *harness.Cluster) {
 	const needle = "a record of the agent that was paused"
 	tr := startTrafficWith(t, impatient(), bootstraps(c)...)
 	victim, other := zoneWriter(t, c)
-	for _, p := range c.ControlPlanes {
-		p.Proxy.Block(testproxy.ToServer, victim.Name)
-	}
+	reconnect := cutOff(c, testproxy.ToServer, victim)
+	defer reconnect()
 	answer := make(chan error, 1)
 	d := dial(t, victim.Bootstrap)
 	go func() {
@@ -165,9 +166,7 @@ func pauseAgent(t *testing.T, c *harness.Cluster) {
 	harness.Await(t, "the session is closed", func() bool { return !shown(t, other, victim) })
 	tr.flows()
 	victim.Cont()
-	for _, p := range c.ControlPlanes {
-		p.Proxy.Unblock(testproxy.ToServer, victim.Name)
-	}
+	reconnect()
 	require.Error(t, <-answer, "nobody may be told that the record is there")
 	tr.flows()
 	serving(t, c)
@@ -222,75 +221,131 @@ func objectsWith(t *testing.T, c *harness.Cluster, text string) []string {
 }
 
 // cutAgent: an agent whose stream with the owner delivers nothing in one direction, while the connection stays open,
-// answers right, or with an error, or not in time; never with less than what others were told is there (I4).
-func cutAgent(t *testing.T, c *harness.Cluster, way testproxy.Direction) {
+// answers right, or with an error, or not in time; never with less than what others were told is there (I4). The others
+// write on. Where the agent is the one that they hand their batches to, some of these writes may be answered with an
+// error, and what was answered with an offset is there at that offset.
+func cutAgent(t *testing.T, c *harness.Cluster, way testproxy.Direction, asWriter bool) {
 	t.Helper()
-	topic := fmt.Sprintf("cut-%d", topics.Add(1))
-	createTopic(t, topic, 1, bootstraps(c)...)
-	writer, cut := dial(t, c.Agents[0].Bootstrap), c.Agents[1]
-	readers := dial(t, cut.Bootstrap)
-	right, refused := 0, 0
-	var position int64
-	var got []string
-	check := func(end int64) {
-		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		defer cancel()
-		told, err := readers.end(ctx, topic, 0)
-		if err != nil {
-			refused++
-			readers = dial(t, cut.Bootstrap) // an unanswered request blocks those behind it
-		} else {
-			require.Equal(t, end, told, "ListOffsets answered with an end that others had passed")
-			right++
+	writer, cut := zoneWriter(t, c)
+	if asWriter {
+		writer, cut = cut, writer
+	}
+	r := &witness{t: t, topic: fmt.Sprintf("cut-%d", topics.Add(1)), agent: cut, acked: map[int64]string{}, got: map[int64]string{}}
+	createTopic(t, r.topic, 1, bootstraps(c)...)
+	r.redial()
+	w, next := dial(t, writer.Bootstrap), 0
+	write := func() error {
+		value := fmt.Sprint(next)
+		next++
+		offset, err := w.produce(t.Context(), r.topic, 0, value)
+		if err == nil {
+			r.acked[offset], r.end = value, offset+1
 		}
-		ctx, cancel = context.WithTimeout(t.Context(), 300*time.Millisecond)
-		defer cancel()
-		f, err := readers.fetch(ctx, topic, 0, position, 100*time.Millisecond)
-		if err != nil {
-			refused++
-			readers = dial(t, cut.Bootstrap)
-			return
+		return err
+	}
+	for range 5 {
+		require.NoError(t, write())
+		r.check()
+	}
+	require.Equal(t, 10, r.right, "nothing is broken yet")
+	reconnect := cutOff(c, way, cut)
+	defer reconnect() // those that come after want it whole
+	failed := 0
+	for began := time.Now(); time.Since(began) < cutTime || len(r.acked) < 10; {
+		require.Less(t, time.Since(began), 5*cutTime, "the others write on while the agent is cut off")
+		if err := write(); err != nil {
+			require.True(t, asWriter, "an agent that is cut off is in nobody's way: %v", err)
+			failed++
 		}
-		require.GreaterOrEqual(t, f.highWatermark, end, "Fetch answered with a high watermark that others had passed")
-		require.NotEmpty(t, f.values, "Fetch found nothing where others had been told there is something")
-		right++
-		got = append(got, f.values...)
-		position = f.offsets[len(f.offsets)-1] + 1
+		r.check()
 	}
-	write := func(i int) int64 {
-		offset, err := writer.produce(t.Context(), topic, 0, fmt.Sprint(i))
-		require.NoError(t, err)
-		return offset + 1
-	}
-	for i := range 5 {
-		check(write(i))
-	}
-	require.Equal(t, 10, right, "nothing is broken yet")
-	for _, p := range c.ControlPlanes {
-		p.Proxy.Block(way, cut.Name)
-	}
-	next := 5
-	for deadline := time.Now().Add(cutTime); time.Now().Before(deadline); next++ {
-		check(write(next))
-	}
-	require.Positive(t, refused, "the agent was not cut off")
-	t.Logf("cut off: %d records written, %d answers refused or late, %d right", next-5, refused, right-10)
-	for _, p := range c.ControlPlanes {
-		p.Proxy.Unblock(way, cut.Name)
-	}
+	require.Positive(t, r.refused, "the agent was not cut off")
+	t.Logf("cut off: %d writes, %d of them failed; %d answers refused or late, %d right", next-5, failed, r.refused, r.right-10)
+	reconnect()
 	harness.Await(t, "the agent has a stream with the owner", cut.Connected)
 	serving(t, c)
 	for range 5 {
-		check(write(next))
-		next++
+		require.NoError(t, write())
+		r.check()
 	}
-	for len(got) < next {
-		f, err := readers.fetch(t.Context(), topic, 0, position, time.Second)
-		require.NoError(t, err)
-		got = append(got, f.values...)
-		position = f.offsets[len(f.offsets)-1] + 1
+	r.readOn()
+	for offset, value := range r.acked {
+		require.Equal(t, value, r.got[offset], "the record acknowledged at offset %d", offset)
 	}
-	for i, value := range got {
-		require.Equal(t, fmt.Sprint(i), value)
+	require.LessOrEqual(t, len(r.got), len(r.acked)+failed, "nothing is there twice")
+}
+
+// cutOff holds back what the owner and an agent say to each other in one direction, until what it gives is called.
+func cutOff(c *harness.Cluster, way testproxy.Direction, agent *harness.Agent) (reconnect func()) {
+	for _, p := range c.ControlPlanes {
+		p.Proxy.Block(way, agent.Name)
+	}
+	return func() {
+		for _, p := range c.ControlPlanes {
+			p.Proxy.Unblock(way, agent.Name)
+		}
+	}
+}
+
+// witness reads a topic through one agent and compares with what writers were told.
+type witness struct {
+	t        *testing.T
+	topic    string
+	agent    *harness.Agent
+	conn     *direct
+	acked    map[int64]string // what writers were told: values by offset
+	end      int64            // behind the last of it
+	got      map[int64]string // what was read
+	position int64
+
+	right, refused int // answers
+}
+
+func (w *witness) redial() { w.conn = dial(w.t, w.agent.Bootstrap) }
+
+// check asks the agent for the end and for records: both have to be there once a writer was told so, or refused.
+func (w *witness) check() {
+	w.t.Helper()
+	const patience = 300 * time.Millisecond
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	defer cancel()
+	if told, err := w.conn.end(ctx, w.topic, 0); err != nil {
+		w.refused++
+		w.redial() // an unanswered request blocks those behind it
+	} else {
+		require.GreaterOrEqual(w.t, told, w.end, "ListOffsets answered with an end that others had passed")
+		w.right++
+	}
+	if w.position >= w.end {
+		return
+	}
+	ctx, cancel = context.WithTimeout(w.t.Context(), patience)
+	defer cancel()
+	f, err := w.conn.fetch(ctx, w.topic, 0, w.position, 100*time.Millisecond)
+	if err != nil {
+		w.refused++
+		w.redial()
+		return
+	}
+	require.GreaterOrEqual(w.t, f.highWatermark, w.end, "Fetch answered with a high watermark that others had passed")
+	require.NotEmpty(w.t, f.values, "Fetch found nothing where others had been told there is something")
+	w.right++
+	w.keep(f)
+}
+
+// readOn reads up to the end.
+func (w *witness) readOn() {
+	w.t.Helper()
+	for w.position < w.end {
+		f, err := w.conn.fetch(w.t.Context(), w.topic, 0, w.position, time.Second)
+		require.NoError(w.t, err)
+		w.keep(f)
+	}
+}
+
+func (w *witness) keep(f fetched) {
+	for i, offset := range f.offsets {
+		w.got[offset] = f.values[i]
+		w.position = offset + 1
 	}
 }
