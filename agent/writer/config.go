@@ -161,6 +161,8 @@ var (
 	ErrUnknownOutcome = errors.New("outcome of the batch is not known")
 	// ErrNotTaken: the wait for write buffers or for a session ended first; the batch took no effect.
 	ErrNotTaken = errors.New("batch not taken in")
+	// ErrWithdrawn: who handed the batch over counts on it no more; it took no effect (REQUEST_TIMED_OUT).
+	ErrWithdrawn = fmt.Errorf("%w: withdrawn", ErrNotTaken)
 	// ErrNoStamp: the control plane did not say in time how new the request is, which a batch of a transaction of the
 	// first protocol needs; the batch took no effect (NOT_ENOUGH_REPLICAS).
 	ErrNoStamp = errors.New("no stamp for a transactional batch")

@@ -11,7 +11,7 @@ const (
 	Standard Latency = iota
 	// Fast batches wait for the linger alone, as long as the budget for them lasts (FastPutRate); then as Standard.
 	Fast
-	// Economy batches wait up to EconomyInterval, or for EconomyBytes.
+	// Economy batches wait up to EconomyInterval, or for EconomyBytes; as Standard while write buffers are short.
 	Economy
 
 	latencies
@@ -77,6 +77,16 @@ func (s *session) dueIn(g *gathering, now time.Time, rate, fastRate float64) due
 		d.sooner(due{left(since, cfg.EconomyInterval), sealInterval, false})
 	}
 	return d
+}
+
+// hasten has gathered economy batches wait no longer than others: they hold memory that is waited for.
+func (s *session) hasten() {
+	s.mu.Lock()
+	if g := s.mu.open; g != nil && g.since.only(Economy) {
+		g.since.note(Standard, g.since[Economy])
+		s.poke()
+	}
+	s.mu.Unlock()
 }
 
 // flushBytes is the size at which the bundle is sealed, with a batch of latency l in it.

@@ -87,8 +87,8 @@ func (s *session) resubmitting(by int) {
 }
 
 // stuckAfter is how long a bundle may be on its way to the object store: a writer that takes longer is none to hand
-// batches to. Slow stores take a second or two.
-const stuckAfter = 10 * time.Second
+// batches to. Slow stores take a second or two; clients of other agents wait that long and about 2 s more.
+const stuckAfter = 3 * time.Second
 
 // stuck tells whether the oldest bundle that is not stored yet was sealed longer than stuckAfter ago.
 func (s *session) stuck(now time.Time) bool {

@@ -35,6 +35,7 @@ type metrics struct {
 	resubmissions prometheus.Counter
 	gaps          prometheus.Counter
 	abandoned     prometheus.Counter
+	withdrawn     prometheus.Counter
 	sessionLost   prometheus.Counter
 }
 
@@ -72,7 +73,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		resubmissions: counter("freshet_writer_resubmissions_total", "Commits handed in again for a sequence gap."),
 		gaps:          counter("freshet_writer_gaps_total", "Batches answered as retriable for a sequence gap."),
 		abandoned:     counter("freshet_writer_abandoned_bundles_total", "Bundles given up because they could not be stored."),
-		sessionLost:   counter("freshet_writer_sessions_closed_total", "Agent sessions that were closed, after which the writer begins anew."),
+		withdrawn: counter("freshet_writer_withdrawn_batches_total",
+			"Batches of other agents left out of their commit because those had given them up."),
+		sessionLost: counter("freshet_writer_sessions_closed_total", "Agent sessions that were closed, after which the writer begins anew."),
 		waits: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "freshet_writer_waits_total", Help: "Times that a bound of the writer was reached, by bound.",
 		}, []string{"bound"}),
@@ -87,7 +90,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		m.waits.WithLabelValues(bound)
 	}
 	reg.MustRegister(seals, m.bundleBytes, m.bundleBatches, m.putSeconds, m.commitSeconds, m.batchSeconds, m.stampSeconds, m.putRetries,
-		m.putting, m.unsettled, m.waits, m.compacted, m.resubmissions, m.gaps, m.abandoned, m.sessionLost)
+		m.putting, m.unsettled, m.waits, m.compacted, m.resubmissions, m.gaps, m.abandoned, m.withdrawn, m.sessionLost)
 	return m
 }
 

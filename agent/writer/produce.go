@@ -21,7 +21,14 @@ type Batch struct {
 	Stamp *view.Stamp
 	// Latency says how long the batch may wait for company.
 	Latency Latency
+	// Lease is what a batch is handed in for commit by, if it came from another agent; nil: at any time. The batches of
+	// one Add have the same.
+	Lease Lease
 }
+
+// Lease tells whether another agent still counts on what it handed over. Once it has ended that agent may have told its
+// clients that it failed, and be writing what follows. Holds must not block.
+type Lease interface{ Holds() bool }
 
 // BatchOf describes one valid v2 batch: what the sequencer is told of it is taken from its header.
 func BatchOf(tp id.TopicPartition, b kafkaproto.RecordBatch) Batch {
@@ -49,20 +56,30 @@ type Result struct {
 // Produce is the batches of one Add on their way. The results come one by one; Wait gives them all.
 type Produce struct {
 	arrived time.Time
+	lease   Lease         // nil: none
 	done    chan struct{} // closed when every batch has its result
 
 	mu struct {
 		sync.Mutex
 		results []Result
-		known   []bool
+		stages  []stage
 		left    int
 		then    func() // called when every batch has its result; may be nil
 
 		// Room for the most frequent number of batches.
 		oneResult [1]Result
-		oneKnown  [1]bool
+		oneStage  [1]stage
 	}
 }
+
+// stage is how far a batch is.
+type stage uint8
+
+const (
+	onItsWay stage = iota
+	handedIn       // for commit, if it has a lease: its outcome is the sequencer's to tell
+	known          // it has its result
+)
 
 // NewProduce makes the Produce of so many batches, for whoever has them written somewhere else: Resolve gives it each
 // batch's result.
@@ -73,9 +90,9 @@ func NewProduce(batches int) *Produce {
 	case 0:
 		close(p.done)
 	case 1:
-		p.mu.results, p.mu.known = p.mu.oneResult[:], p.mu.oneKnown[:]
+		p.mu.results, p.mu.stages = p.mu.oneResult[:], p.mu.oneStage[:]
 	default:
-		p.mu.results, p.mu.known = make([]Result, batches), make([]bool, batches)
+		p.mu.results, p.mu.stages = make([]Result, batches), make([]stage, batches)
 	}
 	return p
 }
@@ -112,7 +129,7 @@ func (p *Produce) Wait(ctx context.Context) []Result {
 	defer p.mu.Unlock()
 	results := make([]Result, len(p.mu.results))
 	for i := range results {
-		if p.mu.known[i] {
+		if p.mu.stages[i] == known {
 			results[i] = p.mu.results[i]
 		} else {
 			results[i] = Failed(ErrUnknownOutcome)
@@ -124,23 +141,67 @@ func (p *Produce) Wait(ctx context.Context) []Result {
 // Resolve sets the i-th batch's result, the first time; it tells whether that was the last one missing.
 func (p *Produce) Resolve(i int32, r Result) (last bool) {
 	p.mu.Lock()
-	if p.mu.known[i] {
-		p.mu.Unlock()
-		return false
+	last, then := p.resolve(i, r)
+	p.mu.Unlock()
+	p.finish(last, then)
+	return last
+}
+
+// resolve is called with mu held, and finish thereafter without.
+func (p *Produce) resolve(i int32, r Result) (last bool, then func()) {
+	if p.mu.stages[i] == known {
+		return false, nil
 	}
-	p.mu.known[i] = true
+	p.mu.stages[i] = known
 	p.mu.results[i] = r
 	p.mu.left--
-	last, then := p.mu.left == 0, p.mu.then
-	p.mu.Unlock()
+	return p.mu.left == 0, p.mu.then
+}
+
+func (p *Produce) finish(last bool, then func()) {
 	if !last {
-		return false
+		return
 	}
 	close(p.done)
 	if then != nil {
 		then()
 	}
-	return true
+}
+
+// Withdraw ends, with an error, those batches that have no result and are not handed in for commit: they never will be.
+// The batches must have a lease.
+func (p *Produce) Withdraw(err error) {
+	var last bool
+	var then func()
+	p.mu.Lock()
+	for i, s := range p.mu.stages {
+		if s == onItsWay {
+			last, then = p.resolve(int32(i), Failed(err))
+		}
+	}
+	p.mu.Unlock()
+	p.finish(last, then)
+}
+
+// handIn tells whether the i-th batch may become part of a commit. One whose lease has ended is over.
+func (p *Produce) handIn(i int32) bool {
+	if p.lease == nil {
+		return true
+	}
+	var last bool
+	var then func()
+	p.mu.Lock()
+	switch holds := p.lease.Holds(); {
+	case p.mu.stages[i] == known:
+	case holds:
+		p.mu.stages[i] = handedIn
+	default:
+		last, then = p.resolve(i, Failed(ErrWithdrawn))
+	}
+	in := p.mu.stages[i] == handedIn
+	p.mu.Unlock()
+	p.finish(last, then)
+	return in
 }
 
 // Arrived is when the batches were handed in.

@@ -79,6 +79,9 @@ func (s *session) place(ctx context.Context, b *Batch, p *Produce, index int32) 
 		if placed || err != nil {
 			return err
 		}
+		if s.w.cfg.Pool.Short(len(b.Bytes)) {
+			s.hasten()
+		}
 		if fresh, shared, err = lend(ctx, s.w.cfg.Pool, len(b.Bytes), replace); err != nil {
 			return notTaken(err)
 		}

@@ -45,6 +45,12 @@ func (b *sealed) commit() (*commit.Result, error) {
 	if !ok {
 		return nil, ErrSessionClosed
 	}
+	b.leaveOut()
+	if len(b.groups) == 0 {
+		close(b.handedIn)
+		b.giveUp()
+		return nil, ErrWithdrawn
+	}
 	encoded := b.encode(acked)
 	close(b.handedIn)
 	began := time.Now()
@@ -61,7 +67,7 @@ func (b *sealed) commit() (*commit.Result, error) {
 	return result, err
 }
 
-// giveUp settles a bundle that was refused, so that those after it are not held back.
+// giveUp settles a bundle that was refused, or of which nothing is wanted any more, so that those after it are not held back.
 func (b *sealed) giveUp() {
 	_, _ = again(b.s.ctx, func() (*commit.Result, error) { return b.s.w.cfg.Committer.Abandon(b.s.ctx, b.n) })
 }

@@ -60,6 +60,9 @@ func New(cfg Config, reg prometheus.Registerer) (*Writer, error) {
 // the order of the Adds that brought them (I2).
 func (w *Writer) Add(ctx context.Context, batches []Batch) *Produce {
 	p := NewProduce(len(batches))
+	if len(batches) > 0 {
+		p.lease = batches[0].Lease
+	}
 	if err := w.intake.Acquire(ctx, 1); err != nil {
 		w.refuse(p, 0, fmt.Errorf("%w: %w", ErrNotTaken, err))
 		return p
@@ -78,7 +81,7 @@ func (w *Writer) Add(ctx context.Context, batches []Batch) *Produce {
 
 // refuse ends the batches from the i-th on.
 func (w *Writer) refuse(p *Produce, from int, err error) {
-	for i := from; i < len(p.mu.known); i++ {
+	for i := from; i < len(p.mu.stages); i++ {
 		w.resolve(p, int32(i), Failed(err))
 	}
 }

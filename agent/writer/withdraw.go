@@ -1,0 +1,54 @@
+package writer
+
+// leaveOut takes those batches out of the groups that may not be committed any more: they were handed over by an agent
+// that has given them up. Their bytes are in the object like those of batches that the sequencer refuses. What came before
+// such a batch in its partition and what came after it become two groups, since they are not adjacent.
+func (b *sealed) leaveOut() {
+	var kept []group // nil: nothing is left out so far
+	for k, g := range b.groups {
+		parts, whole := b.split(g)
+		switch {
+		case whole && kept == nil:
+			continue
+		case whole:
+			parts = append(parts, g)
+		case kept == nil:
+			kept = append(make([]group, 0, len(b.groups)+len(parts)), b.groups[:k]...)
+		}
+		kept = append(kept, parts...)
+	}
+	if kept != nil {
+		b.groups = kept
+	}
+}
+
+// split gives the stretches of a group that are to be committed; whole if that is all of it.
+func (b *sealed) split(g group) (parts []group, whole bool) {
+	part, open := group{partition: g.partition}, false
+	whole = true
+	for i := g.first; i >= 0; {
+		e := &b.entries[i]
+		next := e.next
+		switch in := e.owner.handIn(e.index); {
+		case in && !open:
+			part.first, part.last, open = i, i, true
+		case in:
+			part.last = i
+		default:
+			whole = false
+			b.s.w.metrics.withdrawn.Inc()
+			if open {
+				b.entries[part.last].next = -1
+				parts, open = append(parts, part), false
+			}
+		}
+		i = next
+	}
+	if whole {
+		return nil, true
+	}
+	if open {
+		parts = append(parts, part)
+	}
+	return parts, false
+}

@@ -1,0 +1,119 @@
+package writer_test
+
+import (
+	"bytes"
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/freshet-io/freshet/agent/slab"
+	"github.com/freshet-io/freshet/agent/writer"
+	"github.com/freshet-io/freshet/metadata/commit"
+)
+
+// lease is another agent's that counts on its batches until it is ended.
+type lease struct{ over atomic.Bool }
+
+func (l *lease) Holds() bool { return !l.over.Load() }
+
+func held(l *lease, b writer.Batch) writer.Batch {
+	b.Lease = l
+	return b
+}
+
+// TestWriter_WithdrawnBatchesAreNotCommitted: of a bundle that is on its way to the object store, what other agents have
+// given up meanwhile is left out of the commit, wherever it lies; all else is committed, and read from memory as it is
+// from the object store.
+func TestWriter_WithdrawnBatchesAreNotCommitted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.bucket.before = delay(1, 2*time.Second)
+		given, ended, kept := &lease{}, &lease{}, &lease{}
+		b := []writer.Batch{
+			plain(0, 3000), held(given, plain(0, 3000)), plain(0, 3000), held(kept, plain(0, 3000)), held(ended, plain(0, 3000)),
+			held(ended, plain(1, 3000)), held(given, plain(2, 3000)), plain(2, 3000), plain(3, 3000), plain(3, 3000),
+		}
+		var on []*writer.Produce
+		for i := range b {
+			on = append(on, r.add(b[i]))
+		}
+		time.Sleep(time.Second)
+		require.Equal(t, 1, r.bucket.count())
+		for _, i := range []int{1, 6} {
+			on[i].Withdraw(writer.ErrWithdrawn)
+			require.ErrorIs(t, r.result(on[i]).Err, writer.ErrWithdrawn, "at once")
+		}
+		ended.over.Store(true)
+		for _, i := range []int{4, 5} {
+			require.ErrorIs(t, r.result(on[i]).Err, writer.ErrNotTaken)
+		}
+		for i, base := range map[int]int64{0: 0, 2: 30, 3: 60, 7: 0, 8: 0, 9: 30} {
+			require.Equal(t, base, r.accepted(on[i]), "batch %d", i)
+		}
+		on[3].Withdraw(writer.ErrWithdrawn) // too late
+		require.Equal(t, commit.Accepted, r.result(on[3]).Outcome)
+		require.True(t, bytes.Equal(want(b[0], b[2], b[3]), r.stored(0)))
+		require.Empty(t, r.stored(1))
+		require.True(t, bytes.Equal(want(b[7]), r.stored(2)))
+		require.True(t, bytes.Equal(want(b[8], b[9]), r.stored(3)))
+		for p := range int32(4) {
+			r.checkMemory(p)
+		}
+		r.checkObjects()
+	})
+}
+
+// TestWriter_WithdrawnWhole: a bundle of which nothing is wanted is abandoned, and holds nobody up.
+func TestWriter_WithdrawnWhole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		ended := &lease{}
+		ended.over.Store(true)
+		require.ErrorIs(t, r.result(r.add(held(ended, plain(0, 100)))).Err, writer.ErrNotTaken)
+		require.Zero(t, r.accepted(r.add(plain(0, 100))))
+		require.Len(t, r.extents(0), 1)
+	})
+}
+
+// TestWriter_WithdrawnAfterHandIn: what was handed in for commit is the sequencer's: its result is the true one, though
+// the answer takes until after the withdrawal.
+func TestWriter_WithdrawnAfterHandIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		l := &lease{}
+		var p *writer.Produce
+		r.seq.after = func(commit.Header, *commit.Result) error {
+			l.over.Store(true)
+			p.Withdraw(writer.ErrWithdrawn)
+			return nil
+		}
+		p = r.add(held(l, plain(0, 100)))
+		require.Zero(t, r.accepted(p))
+	})
+}
+
+// TestWriter_EconomyGivesMemoryUp: on an agent with little memory, gathered economy batches are sealed when others wait
+// for memory, as soon as a token allows, and not after a second.
+func TestWriter_EconomyGivesMemoryUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(c *writer.Config) {
+			pool, err := slab.NewPool(slab.Config{Budget: 4*testSlab + 1000, SlabBytes: testSlab, Poison: true}, nil)
+			require.NoError(t, err)
+			c.Pool = pool
+			c.EconomyInterval = 10 * time.Second
+		})
+		var on []*writer.Produce
+		began := time.Now()
+		for range 12 {
+			on = append(on, r.Add(context.Background(), []writer.Batch{ofLatency(writer.Economy, plain(0, testSlab-1000))}))
+		}
+		require.Less(t, time.Since(began), 3*time.Second)
+		for _, p := range on {
+			r.accepted(p)
+		}
+	})
+}
