@@ -18,6 +18,7 @@ import (
 	"github.com/freshet-io/freshet/internal/adminhttp"
 	"github.com/freshet-io/freshet/internal/service"
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
+	"github.com/freshet-io/freshet/objstore/probe"
 )
 
 // ControlPlane is one replica. New checks the configuration, Listen opens the addresses, Run serves.
@@ -145,7 +146,10 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 	}
 	c.cfg.Log.Info("control plane listens", zap.String("replica", c.cfg.ReplicaID), zap.Stringer("address", c.socket.Addr()),
 		zap.String("advertised", c.cfg.Advertise))
-	services := []service.Service{{Name: "replica registry", Run: c.registry.run}}
+	services := []service.Service{
+		{Name: "replica registry", Run: c.registry.run},
+		{Name: "object store probe", Run: c.probeStore},
+	}
 	if !c.cfg.NoMaintenance {
 		maintain, err := c.maintainer()
 		if err != nil {
@@ -172,6 +176,19 @@ func (c *ControlPlane) maintainer() (service.Service, error) {
 		return service.Service{}, fmt.Errorf("control plane: %w", err)
 	}
 	return service.Service{Name: "etcd maintainer", Run: m.Run}, nil
+}
+
+// probeStore ends the replica if the bucket replaces objects, and else waits for the end of ctx. It does not hold up the start:
+// a store that cannot be reached yet has its own ways of showing.
+func (c *ControlPlane) probeStore(ctx context.Context) error {
+	err := probe.CreateOnly(ctx, c.cfg.Bucket, func(err error, pause time.Duration) {
+		c.cfg.Log.Warn("object store does not answer", zap.Error(err), zap.Duration("again_in", pause))
+	})
+	if errors.Is(err, probe.ErrReplaces) {
+		return err
+	}
+	<-ctx.Done()
+	return nil
 }
 
 // serve answers agents until ctx ends. The tenures have ended their streams by then.

@@ -16,7 +16,9 @@ import (
 	"github.com/freshet-io/freshet/controlplane/client"
 	"github.com/freshet-io/freshet/internal/brokerconfig"
 	"github.com/freshet-io/freshet/internal/etcdserver"
+	"github.com/freshet-io/freshet/objstore"
 	"github.com/freshet-io/freshet/objstore/mem"
+	"github.com/freshet-io/freshet/objstore/probe"
 )
 
 func TestConfig_TellsEveryFault(t *testing.T) {
@@ -44,7 +46,26 @@ type running struct {
 	ended  chan error
 }
 
-func start(t *testing.T, etcd *etcdserver.Server, bucket *mem.Bucket, name string) *running {
+// forgetful replaces objects, as a store does that ignores If-None-Match.
+type forgetful struct{ objstore.Bucket }
+
+func (f forgetful) Put(ctx context.Context, key string, body objstore.Body) error {
+	if err := f.Delete(ctx, []string{key}); err != nil {
+		return err
+	}
+	return f.Bucket.Put(ctx, key, body)
+}
+
+func TestControlPlane_RefusesAStoreThatReplaces(t *testing.T) {
+	etcd, err := etcdserver.Start(t.Context(), etcdserver.Config{Dir: t.TempDir()}, zap.NewNop())
+	require.NoError(t, err)
+	defer etcd.Close()
+	r := start(t, etcd, forgetful{mem.New()}, "cp-1")
+	defer r.cancel()
+	require.ErrorIs(t, <-r.ended, probe.ErrReplaces)
+}
+
+func start(t *testing.T, etcd *etcdserver.Server, bucket objstore.Bucket, name string) *running {
 	t.Helper()
 	plane, err := controlplane.New(controlplane.Config{
 		ReplicaID: name, GRPCListen: "127.0.0.1:0", HTTPListen: "127.0.0.1:0", Etcd: etcd.Client(), Bucket: bucket,

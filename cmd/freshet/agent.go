@@ -60,7 +60,7 @@ func newAgent(p process) *cobra.Command {
 	return cmd
 }
 
-const bucketHelp = "object store: s3://bucket/prefix?region=...&endpoint=...&path-style=true, or file:///directory for a single process"
+const bucketHelp = "object store: s3://bucket/prefix?region=...&endpoint=...&path-style=true&ca-file=..., or file:///directory for a single process"
 
 const oneZoneHelp = "allow a directory bucket (S3 Express One Zone), which keeps objects in one availability zone: " +
 	"acknowledged records are lost with that zone"

@@ -1,6 +1,6 @@
 // Package open opens buckets by URL:
 //
-//	s3://bucket/prefix?region=…&endpoint=…&path-style=true&access-key=…&secret-key=…
+//	s3://bucket/prefix?region=…&endpoint=…&path-style=true&ca-file=…&access-key=…&secret-key=…
 //	file:///absolute/directory    file:relative/directory
 //	mem://                        a new, empty bucket in this process's memory
 //

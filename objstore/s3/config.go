@@ -29,12 +29,14 @@ type Config struct {
 	Endpoint string
 	// PathStyle puts the bucket in the path instead of the host name.
 	PathStyle bool
+	// CAFile is a PEM file of the authorities that the endpoint's certificate is checked with. Empty: the system's.
+	CAFile string
 	// AccessKey and SecretKey are credentials. Empty: the SDK's default chain (environment, files, instance role).
 	AccessKey, SecretKey string
 }
 
-// ParseURL reads s3://bucket/prefix?region=…&endpoint=…&path-style=true&access-key=…&secret-key=…. Parameters not of
-// this list are an error.
+// ParseURL reads s3://bucket/prefix?region=…&endpoint=…&path-style=true&ca-file=…&access-key=…&secret-key=…. Parameters
+// not of this list are an error.
 func ParseURL(u *url.URL) (Config, error) {
 	c := Config{Bucket: u.Host, Prefix: strings.Trim(u.Path, "/")}
 	var faults []error
@@ -45,6 +47,8 @@ func ParseURL(u *url.URL) (Config, error) {
 			c.Region = value
 		case "endpoint":
 			c.Endpoint = value
+		case "ca-file":
+			c.CAFile = value
 		case "access-key":
 			c.AccessKey = value
 		case "secret-key":

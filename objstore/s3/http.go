@@ -7,6 +7,10 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/internal/tlsfiles"
 )
 
 // Bounds of the HTTP client.
@@ -25,7 +29,13 @@ type httpClient struct {
 	transport *http.Transport
 }
 
-func newHTTPClient() *httpClient {
+// newHTTPClient checks certificates with the authorities of a PEM file, or the system's if it is named "".
+func newHTTPClient(caFile string) (*httpClient, error) {
+	trust, err := tlsfiles.Files{CA: caFile}.Client(true, zap.NewNop())
+	if err != nil {
+		return nil, err
+	}
+	trust.ClientSessionCache = tls.NewLRUClientSessionCache(0)
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}
 	transport := &http.Transport{
 		Proxy: http.ProxyFromEnvironment,
@@ -36,7 +46,7 @@ func newHTTPClient() *httpClient {
 			}
 			return conn, err
 		},
-		TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12, ClientSessionCache: tls.NewLRUClientSessionCache(0)},
+		TLSClientConfig:     trust,
 		TLSHandshakeTimeout: dialTimeout,
 		MaxIdleConnsPerHost: idleConnections,
 		IdleConnTimeout:     idleTimeout,
@@ -52,7 +62,7 @@ func newHTTPClient() *httpClient {
 			Transport:     transport,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-	}
+	}, nil
 }
 
 // Do sends the request, with the payload of its context as body.

@@ -49,7 +49,10 @@ func New(ctx context.Context, config Config) (*Bucket, error) {
 	if err := config.Validate(); err != nil {
 		return nil, fmt.Errorf("s3 bucket: %w", err)
 	}
-	client := newHTTPClient()
+	client, err := newHTTPClient(config.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("s3 bucket %s: %w", config.Bucket, err)
+	}
 	options, err := config.options(ctx, client)
 	if err != nil {
 		return nil, fmt.Errorf("s3 bucket %s: %w", config.Bucket, err)

@@ -2,9 +2,13 @@ package s3
 
 import (
 	"bytes"
+	"encoding/pem"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,7 +17,7 @@ import (
 	"github.com/freshet-io/freshet/objstore/objstoretest"
 )
 
-// TestBucket_PutOverTLS sends a body where vectored writes are not possible.
+// TestBucket_PutOverTLS sends a body where vectored writes are not possible, to a store whose authority is given by file.
 func TestBucket_PutOverTLS(t *testing.T) {
 	var got []byte
 	var header http.Header
@@ -23,10 +27,19 @@ func TestBucket_PutOverTLS(t *testing.T) {
 	}))
 	defer server.Close()
 	config := Config{Bucket: "b", Endpoint: server.URL, PathStyle: true, AccessKey: "k", SecretKey: "s"}
+	stranger, err := New(t.Context(), config)
+	require.NoError(t, err)
+	defer stranger.Close()
+	require.ErrorContains(t, stranger.Put(t.Context(), "k", objstore.NewBody()), "certificate signed by unknown authority")
+
+	config.CAFile = filepath.Join(t.TempDir(), "ca.pem")
+	_, err = New(t.Context(), config)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	block := &pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}
+	require.NoError(t, os.WriteFile(config.CAFile, pem.EncodeToMemory(block), 0o600))
 	b, err := New(t.Context(), config)
 	require.NoError(t, err)
 	defer b.Close()
-	b.http.transport.TLSClientConfig.RootCAs = server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
 	data := objstoretest.Bytes(3, 3<<20)
 	require.NoError(t, b.Put(t.Context(), "k", objstore.NewBody(data[:7], data[7:])))
 	require.True(t, bytes.Equal(data, got))

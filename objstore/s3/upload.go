@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
@@ -18,7 +19,10 @@ type upload struct {
 	bucket *Bucket
 	info   objstore.UploadInfo
 	parts  objstore.Parts
-	sent   []types.CompletedPart
+	mu     struct {
+		sync.Mutex
+		sent map[int]types.CompletedPart // by number
+	}
 }
 
 // Create begins a multipart upload whose checksum will be that of the whole object, not of its parts' checksums.
@@ -33,12 +37,14 @@ func (b *Bucket) Create(ctx context.Context, key string) (objstore.Upload, error
 	if err != nil {
 		return nil, fmt.Errorf("create upload of %s: %w", key, mapError(err, true))
 	}
-	return &upload{bucket: b, info: objstore.UploadInfo{Key: key, ID: aws.ToString(out.UploadId)}}, nil
+	u := &upload{bucket: b, info: objstore.UploadInfo{Key: key, ID: aws.ToString(out.UploadId)}}
+	u.mu.sent = make(map[int]types.CompletedPart)
+	return u, nil
 }
 
 // Part sends one part, as Put sends an object.
-func (u *upload) Part(ctx context.Context, number int, body objstore.Body) error {
-	if err := errors.Join(ctx.Err(), u.parts.Check(number, body)); err != nil {
+func (u *upload) Part(ctx context.Context, number int, offset int64, body objstore.Body) error {
+	if err := errors.Join(ctx.Err(), u.parts.Check(number, offset, body)); err != nil {
 		return fmt.Errorf("put part %d of %s: %w", number, u.info.Key, err)
 	}
 	crc := aws.String(encodeCRC(body.CRC32C))
@@ -54,19 +60,26 @@ func (u *upload) Part(ctx context.Context, number int, body objstore.Body) error
 	if err != nil {
 		return fmt.Errorf("put part %d of %s: %w", number, u.info.Key, mapError(err, true))
 	}
-	u.sent = append(u.sent[:number-1], types.CompletedPart{ETag: out.ETag, PartNumber: aws.Int32(int32(number)), ChecksumCRC32C: crc})
-	u.parts.Add(number, body)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.mu.sent[number] = types.CompletedPart{ETag: out.ETag, PartNumber: aws.Int32(int32(number)), ChecksumCRC32C: crc}
+	u.parts.Add(number, offset, body)
 	return nil
 }
 
 // Complete asks the store to join the parts, if the key is free.
 func (u *upload) Complete(ctx context.Context) error {
-	if err := errors.Join(ctx.Err(), u.parts.CheckComplete()); err != nil {
+	count, size, crc, err := u.parts.Whole()
+	if err = errors.Join(ctx.Err(), err); err != nil {
 		return fmt.Errorf("complete upload of %s: %w", u.info.Key, err)
 	}
-	var err error
+	request := &awss3.CompleteMultipartUploadInput{
+		Bucket: u.bucket.name, Key: u.bucket.key(u.info.Key), UploadId: aws.String(u.info.ID),
+		MultipartUpload: &types.CompletedMultipartUpload{Parts: u.sent(count)},
+		ChecksumCRC32C:  aws.String(encodeCRC(crc)), ChecksumType: types.ChecksumTypeFullObject, MpuObjectSize: aws.Int64(size),
+	}
 	if !u.bucket.plainComplete.Load() {
-		if err = u.complete(ctx, aws.String("*")); !refusesCondition(err) {
+		if err = u.complete(ctx, request, aws.String("*")); !refusesCondition(err) {
 			return err
 		}
 		u.bucket.plainComplete.Store(true)
@@ -80,17 +93,23 @@ func (u *upload) Complete(ctx context.Context) error {
 	case !errors.Is(err, objstore.ErrNotFound):
 		return fmt.Errorf("complete upload of %s: is the key free: %w", u.info.Key, err)
 	}
-	return u.complete(ctx, nil)
+	return u.complete(ctx, request, nil)
 }
 
-func (u *upload) complete(ctx context.Context, ifNoneMatch *string) error {
-	_, err := u.bucket.client.CompleteMultipartUpload(ctx, &awss3.CompleteMultipartUploadInput{
-		Bucket: u.bucket.name, Key: u.bucket.key(u.info.Key), UploadId: aws.String(u.info.ID),
-		MultipartUpload: &types.CompletedMultipartUpload{Parts: u.sent}, IfNoneMatch: ifNoneMatch,
-		ChecksumCRC32C: aws.String(encodeCRC(u.parts.CRC32C)), ChecksumType: types.ChecksumTypeFullObject,
-		MpuObjectSize: aws.Int64(u.parts.Size),
-	})
-	if err != nil {
+// sent are the parts that the store has, in order.
+func (u *upload) sent(count int) []types.CompletedPart {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	list := make([]types.CompletedPart, count)
+	for i := range list {
+		list[i] = u.mu.sent[i+1]
+	}
+	return list
+}
+
+func (u *upload) complete(ctx context.Context, request *awss3.CompleteMultipartUploadInput, ifNoneMatch *string) error {
+	request.IfNoneMatch = ifNoneMatch
+	if _, err := u.bucket.client.CompleteMultipartUpload(ctx, request); err != nil {
 		return fmt.Errorf("complete upload of %s: %w", u.info.Key, mapError(err, true))
 	}
 	return nil

@@ -59,7 +59,7 @@ func upload(t *testing.T, b *s3.Bucket) error {
 	t.Helper()
 	u, err := b.Create(t.Context(), "k")
 	require.NoError(t, err)
-	require.NoError(t, u.Part(t.Context(), 1, objstore.NewBody([]byte("by"), []byte("tes"))))
+	require.NoError(t, u.Part(t.Context(), 1, 0, objstore.NewBody([]byte("by"), []byte("tes"))))
 	return u.Complete(t.Context())
 }
 
