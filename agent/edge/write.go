@@ -32,6 +32,7 @@ func (c *conn) write() {
 			c.queue.answered(it)
 			continue
 		}
+		label(it.key)
 		reply, ok := c.resolve(it)
 		it.frame.release()
 		c.queue.answered(it)

@@ -66,7 +66,7 @@ func (r *rig) run(ctx context.Context) (phases []phase, err error) {
 	if err := add(r.still(ctx, "with idle clients")); err != nil {
 		return nil, err
 	}
-	if err := add(r.change(ctx, "an agent comes", func() error {
+	if err := add(r.change(ctx, "an agent comes", r.cluster.Agents(), func() error {
 		_, err := r.cluster.StartAgent(ctx)
 		return err
 	})); err != nil {
@@ -75,8 +75,9 @@ func (r *rig) run(ctx context.Context) (phases []phase, err error) {
 	if err := add(r.still(ctx, "after that")); err != nil {
 		return nil, err
 	}
-	err = add(r.change(ctx, "an agent goes", func() error {
-		r.cluster.StopAgent(r.cluster.Agents()[0])
+	agents := r.cluster.Agents()
+	err = add(r.change(ctx, "an agent goes", agents[1:], func() error {
+		r.cluster.StopAgent(agents[0])
 		return nil
 	}))
 	return phases, err
@@ -152,10 +153,16 @@ func (r *rig) still(ctx context.Context, name string) (p phase, err error) {
 	return r.measured(ctx, name, func() error { return sleep(ctx, r.cfg.Duration) })
 }
 
-// change measures from the start of a change of the membership until every client has refreshed, and a while on.
-func (r *rig) change(ctx context.Context, name string, change func() error) (phase, error) {
+// change measures from the start of a change of the membership until every client has refreshed. stay are the agents that
+// run before it and after it, of which profiles are taken.
+func (r *rig) change(ctx context.Context, name string, stay []*cluster.Agent, change func() error) (phase, error) {
 	var done refreshed
 	before := r.quiet
+	profiles, err := startProfiles(ctx, stay)
+	if err != nil {
+		return phase{}, err
+	}
+	defer profiles.close()
 	p, err := r.measured(ctx, name, func() error {
 		if err := change(); err != nil {
 			return err
@@ -170,9 +177,30 @@ func (r *rig) change(ctx context.Context, name string, change func() error) (pha
 	}
 	p.refreshed = &done
 	for a, cores := range r.quiet {
-		p.metadata = max(p.metadata, (cores-before[a])*p.seconds)
+		p.beyond = max(p.beyond, (cores-before[a])*p.seconds)
 	}
-	return p, nil
+	return p, r.profiled(&p, profiles)
+}
+
+// profiled ends the profiles of a change and notes the one with the most Metadata.
+func (r *rig) profiled(p *phase, profiles profiling) error {
+	for a := range profiles {
+		taken, err := profiles.end(a)
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+		s, err := spentOf(taken)
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+		if err := keep(taken, r.cfg.Profiles, fmt.Sprintf("%s-%d", p.name, a.PID())); err != nil {
+			return err
+		}
+		if p.spent == nil || s.metadata > p.spent.metadata {
+			p.spent = &s
+		}
+	}
+	return nil
 }
 
 // measured gives what processes used, and what producers saw, while act ran.
