@@ -85,7 +85,14 @@ func (m *Metadata) Start(ctx context.Context, req *edge.Request) func() edge.Rep
 	if req.Version < 4 {
 		in.AllowAutoTopicCreation = true
 	}
-	return func() edge.Reply { return Answer(req, m.answer(ctx, req, in)) }
+	return func() edge.Reply {
+		out := m.answer(ctx, req, in)
+		if len(out.Brokers) == 0 && out.ErrorCode == 0 {
+			// librdkafka (from 2.10 on) drops the brokers that an answer does not name, and stands still without any.
+			return closed()
+		}
+		return Answer(req, out)
+	}
 }
 
 // asked is one topic of a request, by name or by id.
@@ -130,8 +137,7 @@ func (m *Metadata) answer(ctx context.Context, req *edge.Request, in *kmsg.Metad
 	return out
 }
 
-// ready gives the newest snapshot once there is one, or an empty one when the time is up: clients ask again when an
-// answer has no brokers.
+// ready gives the newest snapshot once there is one, or an empty one when the time is up.
 func (m *Metadata) ready(ctx context.Context) *view.Snapshot {
 	select {
 	case <-m.cfg.Catalogue.Ready():
@@ -321,11 +327,6 @@ func resultAnswer(zone *zoneView, t asked, r found, in *kmsg.MetadataRequest) km
 func topicAnswer(zone *zoneView, t *view.Topic, in *kmsg.MetadataRequest) kmsg.MetadataResponseTopic {
 	a := kmsg.NewMetadataResponseTopic()
 	a.Topic, a.TopicID = &t.Name, t.ID
-	if len(zone.brokers) == 0 {
-		a.ErrorCode = kerr.LeaderNotAvailable.Code
-		a.Partitions = []kmsg.MetadataResponseTopicPartition{}
-		return a
-	}
 	a.Partitions = zone.partitions(t)
 	if in.IncludeTopicAuthorizedOperations {
 		a.AuthorizedOperations = allTopicOperations

@@ -245,17 +245,28 @@ func TestMetadata_AutoCreate(t *testing.T) {
 	}, got)
 }
 
-// TestMetadata_BeforeTheCatalogue: an agent that does not know anything yet answers so that clients ask again.
+// TestMetadata_BeforeTheCatalogue: an agent that does not know anything yet shows no cluster without brokers, which clients
+// would believe.
 func TestMetadata_BeforeTheCatalogue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := metadataOf(view.NewCatalogue(), proberFunc(func(context.Context) (uint64, error) { return 0, errTest }), nil)
 		began := time.Now()
-		out := call[*kmsg.MetadataResponse](t, m, 12, metadataRequest("alpha"), "")
+		require.True(t, start(t, m, 12, metadataRequest("alpha"), "")().Close)
 		require.Equal(t, DefaultMetadataTimeout, time.Since(began))
-		require.Empty(t, out.Brokers)
-		require.EqualValues(t, -1, out.ControllerID)
-		require.Equal(t, kerr.LeaderNotAvailable.Code, out.Topics[0].ErrorCode)
 	})
+}
+
+// TestMetadata_LastAgentDrains: while the last agents drain, clients are shown them as before.
+func TestMetadata_LastAgentDrains(t *testing.T) {
+	c := catalogueOf(t)
+	m := metadataOf(c, never(t), nil)
+	before := call[*kmsg.MetadataResponse](t, m, 12, metadataRequest("alpha"), "zone=a")
+	require.NotEmpty(t, before.Brokers)
+	c.OnCatalogue(&api.Catalogue{Index: 3, Membership: &api.Membership{Version: 8}})
+	after := call[*kmsg.MetadataResponse](t, m, 12, metadataRequest("alpha"), "zone=a")
+	require.Equal(t, before.Brokers, after.Brokers)
+	require.Zero(t, after.Topics[0].ErrorCode)
+	require.Equal(t, before.Topics[0].Partitions[0].Leader, after.Topics[0].Partitions[0].Leader)
 }
 
 // TestViews_FollowTheMembership: a view changes with the membership only, and keeps what it can.

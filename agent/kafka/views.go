@@ -54,9 +54,9 @@ func (v *Views) of(s *view.Snapshot, req *edge.Request) *zoneView {
 	key := viewKey{zone, named, req.Client.Listener}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.mu.views == nil || v.mu.version != s.Version || !slices.Equal(v.mu.members, s.Members) ||
+	if v.mu.views == nil || v.mu.version != s.Version || !slices.Equal(v.mu.members, s.Shown()) ||
 		len(v.mu.views) >= maxViews {
-		v.mu.version, v.mu.members, v.mu.views = s.Version, s.Members, make(map[viewKey]*zoneView)
+		v.mu.version, v.mu.members, v.mu.views = s.Version, s.Shown(), make(map[viewKey]*zoneView)
 	}
 	if v.mu.views[key] == nil {
 		v.mu.views[key] = newZoneView(s, key)
@@ -100,7 +100,7 @@ func newZoneView(s *view.Snapshot, key viewKey) *zoneView {
 	zones := make(map[string]*group)
 	var names []string
 	all := &group{}
-	for _, m := range s.Members {
+	for _, m := range s.Shown() {
 		ports := portsOf(m, key.listener)
 		if len(ports) == 0 {
 			continue

@@ -49,7 +49,8 @@ type Snapshot struct {
 	Session   id.Session // this agent's, as of the newest Welcome
 	Index     uint64     // log index of the newest Catalogue message in it; 0 before the first
 	Version   uint64     // of the membership; rises with every change, never falls
-	Members   []*Member
+	Members   []*Member  // in the order of sessions; none while all agents drain
+	Last      []*Member  // of the newest membership that had any
 	// BrokerConfigs holds the cluster-wide broker configs that were set explicitly.
 	BrokerConfigs map[string]string
 	// ClientMetrics holds the configs of the client metrics subscriptions by name (KIP-714), MetricsVersion the log
@@ -66,6 +67,15 @@ func (s *Snapshot) TopicByName(name string) (*Topic, bool) { return s.byName.Get
 
 // TopicByID finds a topic by its id.
 func (s *Snapshot) TopicByID(topic id.Topic) (*Topic, bool) { return s.byID.Get(string(topic[:])) }
+
+// Shown are the agents that clients are shown. They are the last ones there were if there is none: who answers is among
+// them and still takes requests, and librdkafka forgets every broker, and the cluster with it, on an answer without any.
+func (s *Snapshot) Shown() []*Member {
+	if len(s.Members) == 0 {
+		return s.Last
+	}
+	return s.Members
+}
 
 // Topics gives all topics in the order of their names.
 func (s *Snapshot) Topics() iter.Seq[*Topic] {
@@ -158,6 +168,9 @@ func (c *Catalogue) OnCatalogue(m *api.Catalogue) {
 	if m.GetMembership() != nil {
 		s.Version = m.GetMembership().GetVersion()
 		s.Members = members(m.GetMembership())
+		if len(s.Members) > 0 {
+			s.Last = s.Members
+		}
 		if !m.GetFull() {
 			s.move(m.GetMoved())
 		}
