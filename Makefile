@@ -124,7 +124,7 @@ bench-scale: build ## measure 100,000 partitions and 10,000 idle clients while a
 
 .PHONY: bench-requests
 bench-requests: ## print what 490 MiB/s in three zones asks of the object store (driven clock, sizes only)
-	FRESHET_REQUESTS=1 $(GO) test -timeout 0 -count=1 -v ./bench/requests
+	FRESHET_REQUESTS=1 $(GO) test -timeout 0 -count=1 -v -run 'Requests|Rate' ./bench/requests ./agent/job/merge
 
 .PHONY: soak-log
 soak-log: build ## load the metadata log for MINUTES (10), then again with snapshots failing

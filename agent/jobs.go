@@ -15,30 +15,54 @@ import (
 	"github.com/freshet-io/freshet/objstore/bundle"
 )
 
-// buildJobs builds what runs background jobs, if the agent has the role. A job's memory is two parts of its upload, one
-// being filled and one on its way, and buffers of its inputs, or keys. Compaction moves much, in parts as large as may
-// be, since they are what it costs; cleaning goes over its inputs the fewer times the more keys it can note.
+// Shares of a job's memory, in percent. Compaction has parts of its upload and buffers of its inputs, half of them windows
+// on other agents' memory; cleaning goes over its inputs the fewer times the more keys it can note.
+const (
+	mergePartsPercent   = 80
+	mergeBuffersPercent = 100 - mergePartsPercent - windowsPercent
+	cleanKeysPercent    = 70
+	cleanPartsPercent   = 100 - cleanKeysPercent
+)
+
+// How many parts of an upload go side by side. At the rate of a connection, 85 MiB/s and less, one of them is half of what
+// an agent must rewrite that takes in as much; two keep pace with it, and four with twice that.
+const (
+	fewestParts = 2
+	mostParts   = 4
+)
+
+// partsWithin divides memory between the parts of an upload. Parts are as large as may be, since they are what compaction
+// costs; more than two go side by side only where they are as large as that.
+func partsWithin(bytes int64) (size, inFlight int) {
+	inFlight = int(min(max(bytes/bundle.DefaultPartBytes-1, fewestParts), mostParts))
+	if bytes < objstore.MinPart*(fewestParts+1) {
+		inFlight = 1
+	}
+	return int(min(max(bytes/int64(inFlight+1), objstore.MinPart), bundle.DefaultPartBytes)), inFlight
+}
+
+// buildJobs builds what runs background jobs, if the agent has the role.
 func (a *Agent) buildJobs(context.Context) (err error) {
 	if !a.cfg.hasRole(RoleJobs) {
 		return nil
 	}
-	part := func(percent int64) int {
-		return int(min(max(a.budgets.jobs/100*percent, objstore.MinPart), bundle.DefaultPartBytes))
-	}
+	share := func(percent int64) int64 { return a.budgets.jobs / 100 * percent }
+	part, inFlight := partsWithin(share(mergePartsPercent))
+	cleanPart := int(min(max(share(cleanPartsPercent)/2, objstore.MinPart), bundle.DefaultPartBytes))
 	merges, cleans := merge.NewMetrics(a.cfg.Registry), clean.NewMetrics(a.cfg.Registry)
 	a.listeners.runner, err = runner.New(runner.Config{
 		Owner: a.session, Log: a.log.Named("jobs"), Registerer: a.cfg.Registry,
 		Work: map[job.Kind]runner.Work{
 			job.Compact: func(ctx context.Context, p *job.Plan, progress func(int64)) (job.Outcome, error) {
 				return merge.Run(ctx, p, progress, merge.Env{
-					Bucket: a.inputs(p), Prefix: a.listeners.bundlePrefix(), Warm: warm{a.cache}, PartBytes: part(40),
-					BuffersBytes: int(a.budgets.jobs / 100 * 20), Log: a.log.Named("merge"), Metrics: merges,
+					Bucket: a.inputs(p), Prefix: a.listeners.bundlePrefix(), Warm: warm{a.cache}, PartBytes: part,
+					InFlight: inFlight, BuffersBytes: int(share(mergeBuffersPercent)), Log: a.log.Named("merge"), Metrics: merges,
 				})
 			},
 			job.Clean: func(ctx context.Context, p *job.Plan, progress func(int64)) (job.Outcome, error) {
 				return clean.Run(ctx, p, progress, clean.Env{
-					Bucket: a.bucket, Prefix: a.listeners.bundlePrefix(), Output: bundle.WriterConfig{PartBytes: part(15)},
-					MapBytes: a.budgets.jobs / 100 * 70, Log: a.log.Named("clean"), Metrics: cleans,
+					Bucket: a.bucket, Prefix: a.listeners.bundlePrefix(), Output: bundle.WriterConfig{PartBytes: cleanPart},
+					MapBytes: share(cleanKeysPercent), Log: a.log.Named("clean"), Metrics: cleans,
 				})
 			},
 		},

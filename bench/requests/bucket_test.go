@@ -7,7 +7,6 @@ import (
 	"io"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/freshet-io/freshet/objstore"
 	"github.com/freshet-io/freshet/objstore/mem"
@@ -22,14 +21,11 @@ var zeros [1 << 20]byte
 // bucket keeps of bundles what is not zero, and everything else as it is.
 type bucket struct {
 	*mem.Bucket
-	uploads int64 // bytes a second of a part; 0: no time
 	mu      sync.RWMutex
 	objects map[string]*object
 }
 
-func newBucket(uploads int64) *bucket {
-	return &bucket{Bucket: mem.New(), uploads: uploads, objects: map[string]*object{}}
-}
+func newBucket() *bucket { return &bucket{Bucket: mem.New(), objects: map[string]*object{}} }
 
 // object is its size and the stretches that are not zero.
 type object struct {
@@ -75,6 +71,14 @@ func (o *object) note(b []byte) {
 		}
 		at, b = at+int64(n), b[n:]
 	}
+}
+
+// join takes what comes behind.
+func (o *object) join(next *object) {
+	for _, s := range next.written {
+		o.written = append(o.written, stretch{at: o.size + s.at, bytes: s.bytes})
+	}
+	o.size += next.size
 }
 
 // chunks gives the bytes [from, to) without copying: nobody changes them.
@@ -198,37 +202,43 @@ func (b *bucket) Create(ctx context.Context, key string) (objstore.Upload, error
 	if !strings.HasPrefix(key, prefix) {
 		return b.Bucket.Create(ctx, key)
 	}
-	return &upload{bucket: b, key: key}, nil
+	return &upload{bucket: b, key: key, sent: map[int]*object{}}, nil
 }
 
 // upload is an object on its way in parts.
 type upload struct {
 	bucket *bucket
 	key    string
-	object object
 	parts  objstore.Parts
+	mu     sync.Mutex
+	sent   map[int]*object
 }
 
-func (u *upload) Part(_ context.Context, number int, body objstore.Body) error {
-	if number != u.parts.Count+1 {
-		return fmt.Errorf("part %d after %d", number, u.parts.Count)
-	}
-	if err := u.parts.Check(number, body); err != nil {
+func (u *upload) Part(_ context.Context, number int, offset int64, body objstore.Body) error {
+	if err := u.parts.Check(number, offset, body); err != nil {
 		return err
 	}
+	part := &object{}
 	for _, p := range body.Buffers {
-		u.object.append(p)
+		part.append(p)
 	}
-	u.parts.Add(number, body)
-	if rate := u.bucket.uploads; rate > 0 {
-		time.Sleep(time.Duration(float64(body.Size) / float64(rate) * float64(time.Second))) // sleeps: in a synctest bubble
-	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.sent[number] = part
+	u.parts.Add(number, offset, body)
 	return nil
 }
 
 func (u *upload) Complete(context.Context) error {
-	u.object.crc = u.parts.CRC32C
-	if !u.bucket.create(u.key, &u.object) {
+	count, _, crc, err := u.parts.Whole()
+	if err != nil {
+		return err
+	}
+	whole := &object{crc: crc}
+	for number := 1; number <= count; number++ {
+		whole.join(u.sent[number])
+	}
+	if !u.bucket.create(u.key, whole) {
 		return objstore.ErrAlreadyExists
 	}
 	return nil

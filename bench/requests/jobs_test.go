@@ -30,6 +30,7 @@ func (a *agent) compact(ctx context.Context, p *job.Plan, progress func(int64)) 
 	w.sorted.job(p.ID, p.Level)
 	outcome, err := merge.Run(ctx, p, progress, merge.Env{
 		Bucket: a.bucket, Prefix: prefix, Warm: memory{w, kind(p.Level)}, PartBytes: w.load.part,
+		InFlight: w.load.inFlight,
 	})
 	if err == nil {
 		for i := range p.Partitions {

@@ -17,11 +17,11 @@ type workload struct {
 	agents     int   // of all zones
 	memory     int64 // of each agent
 	partitions int32
-	batch      int   // bytes, as a producer sends it
-	bundle     int   // bytes of a full one
-	part       int   // bytes of an upload's parts
-	fanout     int   // groups in each zone that read everything
-	uploads    int64 // bytes a second of an upload's part; 0: as fast as package latency says
+	batch      int // bytes, as a producer sends it
+	bundle     int // bytes of a full one
+	part       int // bytes of an upload's parts
+	inFlight   int // parts of an upload side by side
+	fanout     int // groups in each zone that read everything
 
 	live, jobs bool          // which half runs
 	planning   time.Duration // between the planner's rounds where no job ends; 0: its default
@@ -34,7 +34,7 @@ type workload struct {
 func published(bundle int) workload {
 	return workload{
 		rate: 490 << 20, zones: 3, agents: 6, memory: 64 << 30, partitions: 288, batch: 50_000, bundle: bundle, part: 64 << 20,
-		fanout: 1,
+		inFlight: 4, fanout: 1,
 	}
 }
 

@@ -58,6 +58,9 @@ func TestRequests_Published(t *testing.T) {
 			sum := table.total()
 			if full() {
 				sum = table.most()
+				for level := first; level <= second; level++ {
+					require.Greater(t, float64(jobs.uploaded(level)), 0.95*float64(jobs.written), "what level %d wrote of what came", level)
+				}
 			}
 			require.LessOrEqual(t, sum.puts, c.puts, "PUT/s")
 			require.LessOrEqual(t, sum.gets, c.gets, "GET/s")
@@ -79,16 +82,16 @@ func TestRequests_FanOut(t *testing.T) {
 	require.Equal(t, f.bundles*int64(l.zones-1), f.liveGets())
 }
 
-// TestRequests_Variants prints what becomes of compaction with less memory, and where a part of an upload takes as long as
-// its bytes at the rate of one GET, which package latency does not say.
+// TestRequests_Variants prints what becomes of compaction with less memory, and with fewer parts of an upload side by side.
 func TestRequests_Variants(t *testing.T) {
 	if !full() {
 		t.Skip("only by make bench-requests: nothing is held to a bound")
 	}
 	for name, change := range map[string]func(*workload){
-		"agents of 16 GiB":  func(l *workload) { l.memory = 16 << 30 },
-		"agents of 4 GiB":   func(l *workload) { l.memory = 4 << 30 },
-		"parts at 90 MiB/s": func(l *workload) { l.uploads = 90 << 20 },
+		"agents of 16 GiB":    func(l *workload) { l.memory = 16 << 30 },
+		"agents of 4 GiB":     func(l *workload) { l.memory = 4 << 30 },
+		"one part at a time":  func(l *workload) { l.inFlight = 1 },
+		"two parts at a time": func(l *workload) { l.inFlight = 2 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := published(8 << 20)

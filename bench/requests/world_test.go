@@ -73,7 +73,7 @@ type world struct {
 // newWorld starts the control plane; stop ends it.
 func newWorld(t *testing.T, l workload) (w *world, stop func()) {
 	t.Helper()
-	w = &world{t: t, load: l, batch: newBatch(l.batch), store: newBucket(l.uploads)}
+	w = &world{t: t, load: l, batch: newBatch(l.batch), store: newBucket()}
 	w.sockets = map[string]*bufconn.Listener{}
 	w.mu.commits = map[id.Bundle]time.Time{}
 	model, err := latency.Preset("s3-standard")

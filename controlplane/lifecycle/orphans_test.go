@@ -75,7 +75,7 @@ func TestOrphans_AreAllFoundAndNothingElse(t *testing.T) {
 		kept := []string{live, dead, w.orphan(2, 1), w.put(bundle.SessionPrefix(prefix, 1) + "readme"), w.put("vc/snapshots/0/1")}
 		upload, err := w.stored.Create(t.Context(), bundle.Key(prefix, name(1, 9)))
 		require.NoError(t, err)
-		require.NoError(t, upload.Part(t.Context(), 1, objstore.NewBody(make([]byte, 10))))
+		require.NoError(t, upload.Part(t.Context(), 1, 0, objstore.NewBody(make([]byte, 10))))
 		sleep(48 * time.Hour)
 		require.Len(t, w.objects(), 8, "the session is open")
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/objstore"
 	"github.com/freshet-io/freshet/objstore/durable"
@@ -19,6 +21,7 @@ const (
 	DefaultPartBytes = 64 << 20
 	abortTimeout     = time.Second     // agents that end do not wait for long
 	partTimeout      = 2 * time.Minute // of one attempt at a part: half a MiB a second
+	maxInFlight      = 64
 )
 
 // WriterConfig says where a bundle goes.
@@ -26,38 +29,32 @@ type WriterConfig struct {
 	Bucket objstore.Bucket
 	Prefix string // of the virtual cluster's keys: empty, or ending in a slash
 	Name   id.Submission
-	// PartBytes is the size from which a part is sent, and about half of the memory that a Writer takes. Default 64 MiB,
-	// at least objstore.MinPart.
+	// PartBytes is the size of the parts but the last. Default 64 MiB, at least objstore.MinPart.
 	PartBytes int
+	// InFlight is how many parts are sent side by side, while another is filled. Default 1.
+	InFlight int
 	// Retry bounds the retries of requests. Its default gives each attempt two minutes.
 	Retry durable.Policy
-	// Limit, if set, is waited for before n bytes are sent.
-	Limit func(ctx context.Context, n int) error
-	// OnPart, if set, is told of the bytes of each part or object sent.
-	OnPart func(n int)
 }
 
 // Writer writes one bundle of version 2 as a stream: it copies batches into a part, sends the part when it is full, and
-// fills another meanwhile, so that it holds two parts at most. What is smaller than a part is one Put. It is used by one
-// goroutine at a time, and must be ended by Finish that succeeded, or by Abort.
+// fills another meanwhile, so that it holds one part more than are under way. What is smaller than a part is one
+// Put. It is used by one goroutine at a time, and must be ended by Finish that succeeded, or by Abort.
 type Writer struct {
 	config WriterConfig
 	key    string
 	frame  frame
 	part   part   // being filled
 	number int    // of the part being filled, from 1
+	offset int64  // of the part being filled
 	crc    uint32 // CRC-32C of the parts before it
 	upload *durable.Upload
 
-	sending chan sent // tells of the part under way; nil if there is none
+	sending *errgroup.Group // sends parts; nil before the first
+	ctx     context.Context // of sending: it ends with the first part that fails
 	cancel  context.CancelFunc
 	err     error // why nothing more can be written
 	ended   bool
-}
-
-type sent struct {
-	bytes int
-	err   error
 }
 
 // NewWriter begins a bundle. Nothing is sent yet.
@@ -67,6 +64,12 @@ func NewWriter(config WriterConfig) (*Writer, error) {
 	}
 	if config.PartBytes < objstore.MinPart || config.PartBytes > objstore.MaxPart {
 		return nil, fmt.Errorf("bundle parts of %d bytes, want %d to %d", config.PartBytes, objstore.MinPart, objstore.MaxPart)
+	}
+	if config.InFlight == 0 {
+		config.InFlight = 1
+	}
+	if config.InFlight < 1 || config.InFlight > maxInFlight {
+		return nil, fmt.Errorf("%d parts side by side, want 1 to %d", config.InFlight, maxInFlight)
 	}
 	if config.Retry.AttemptTimeout == 0 {
 		config.Retry.AttemptTimeout = partTimeout
@@ -78,7 +81,8 @@ func NewWriter(config WriterConfig) (*Writer, error) {
 
 // Batch appends a copy of one whole record batch with its true base offset, and gives its position. The partition is
 // that of the batch before, or follows it. The batch's checksum must be right. Errors: ErrOrder, ErrShortBatch,
-// ErrTooLarge, after which the bundle is as before; those of sending a part, after which only Abort is left.
+// ErrTooLarge, after which the bundle is as before; those of sending parts, after which only Abort is left. Parts go out
+// under the context of the call that sends the first of them.
 func (w *Writer) Batch(ctx context.Context, partition id.TopicPartition, batch []byte) (position uint32, err error) {
 	if err := w.usable(); err != nil {
 		return 0, err
@@ -87,8 +91,12 @@ func (w *Writer) Batch(ctx context.Context, partition id.TopicPartition, batch [
 	if err != nil {
 		return 0, fmt.Errorf("write bundle %s: %w", w.config.Name, err)
 	}
-	w.part.append(batch)
-	if w.part.size >= w.config.PartBytes {
+	for len(batch) > 0 {
+		n := min(len(batch), w.config.PartBytes-w.part.size)
+		w.part.append(batch[:n])
+		if batch = batch[n:]; w.part.size < w.config.PartBytes {
+			break
+		}
 		if w.err = w.send(ctx); w.err != nil {
 			return 0, w.err
 		}
@@ -117,13 +125,9 @@ func (w *Writer) Finish(ctx context.Context) (bytes uint32, err error) {
 
 func (w *Writer) finish(ctx context.Context) error {
 	if w.number == 1 {
-		if err := w.limit(ctx, w.part.size); err != nil {
-			return err
-		}
 		if err := w.config.Retry.PutResolved(ctx, w.config.Bucket, w.key, w.part.body()); err != nil {
 			return fmt.Errorf("write bundle %s: %w", w.config.Name, err)
 		}
-		w.told(w.part.size)
 		return nil
 	}
 	if err := w.send(ctx); err != nil {
@@ -147,8 +151,7 @@ func (w *Writer) Abort(ctx context.Context) {
 	w.ended = true
 	if w.sending != nil {
 		w.cancel()
-		<-w.sending
-		w.sending = nil
+		_ = w.sending.Wait() // what it failed by was told, or does not matter any more
 	}
 	w.part.free()
 	if w.upload == nil {
@@ -168,7 +171,7 @@ func (w *Writer) usable() error {
 	return w.err
 }
 
-// send waits for the part under way and sends the one that is full beside what comes next.
+// send sends the part that is full beside what comes next, once fewer than InFlight are under way.
 func (w *Writer) send(ctx context.Context) error {
 	if w.upload == nil {
 		upload, err := w.config.Retry.Create(ctx, w.config.Bucket, w.key)
@@ -176,51 +179,27 @@ func (w *Writer) send(ctx context.Context) error {
 			return fmt.Errorf("write bundle %s: %w", w.config.Name, err)
 		}
 		w.upload = upload
+		ctx, w.cancel = context.WithCancel(ctx)
+		w.sending, w.ctx = errgroup.WithContext(ctx)
+		w.sending.SetLimit(w.config.InFlight)
 	}
-	if err := w.await(); err != nil {
-		return err
-	}
-	full, number := w.part, w.number
+	full, number, offset := w.part, w.number, w.offset
+	w.part, w.number, w.offset = part{}, number+1, offset+int64(full.size)
 	w.crc = objstore.CombineCRC32C(w.crc, full.crc, int64(full.size))
-	w.part, w.number = part{}, w.number+1
-	ctx, w.cancel = context.WithCancel(ctx)
-	w.sending = make(chan sent, 1)
-	go func(results chan<- sent) {
-		err := w.limit(ctx, full.size)
-		if err == nil {
-			err = w.upload.Part(ctx, number, full.body())
-		}
-		n := full.size
-		full.free()
-		results <- sent{n, err}
-	}(w.sending)
+	w.sending.Go(func() error {
+		defer full.free()
+		return w.upload.Part(w.ctx, number, offset, full.body())
+	})
+	if w.ctx.Err() != nil {
+		return w.await() // one has failed
+	}
 	return nil
 }
 
-// await waits for the part under way.
+// await waits for the parts under way.
 func (w *Writer) await() error {
-	if w.sending == nil {
-		return nil
+	if err := w.sending.Wait(); err != nil {
+		return fmt.Errorf("write bundle %s: %w", w.config.Name, err)
 	}
-	result := <-w.sending
-	w.sending = nil
-	w.cancel()
-	if result.err != nil {
-		return fmt.Errorf("write bundle %s: %w", w.config.Name, result.err)
-	}
-	w.told(result.bytes)
 	return nil
-}
-
-func (w *Writer) limit(ctx context.Context, n int) error {
-	if w.config.Limit == nil {
-		return nil
-	}
-	return w.config.Limit(ctx, n)
-}
-
-func (w *Writer) told(n int) {
-	if w.config.OnPart != nil {
-		w.config.OnPart(n)
-	}
 }

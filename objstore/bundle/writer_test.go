@@ -9,9 +9,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -39,7 +42,15 @@ func placed(seed uint64, base, timestamp int64, records int32, payload int) []by
 
 func newWriter(t testing.TB, b objstore.Bucket) *bundle.Writer {
 	t.Helper()
-	w, err := bundle.NewWriter(bundle.WriterConfig{Bucket: b, Prefix: "vc/", Name: name, PartBytes: objstore.MinPart})
+	return newWideWriter(t, b, 1)
+}
+
+// newWideWriter sends some parts side by side.
+func newWideWriter(t testing.TB, b objstore.Bucket, inFlight int) *bundle.Writer {
+	t.Helper()
+	w, err := bundle.NewWriter(bundle.WriterConfig{
+		Bucket: b, Prefix: "vc/", Name: name, PartBytes: objstore.MinPart, InFlight: inFlight,
+	})
 	require.NoError(t, err)
 	return w
 }
@@ -84,22 +95,18 @@ func TestWriter_SmallBundleIsOnePut(t *testing.T) {
 }
 
 func TestWriter_LargeBundleIsUploadedInParts(t *testing.T) {
-	for _, size := range []int{objstore.MinPart, objstore.MinPart + 1000, 3*objstore.MinPart - 100} {
-		var told int
+	sizes := []int{objstore.MinPart, objstore.MinPart + 1000, 3*objstore.MinPart - 100, 8*objstore.MinPart + 7}
+	for i, size := range append(sizes, sizes...) {
 		b := meter.New(mem.New(), nil)
-		w, err := bundle.NewWriter(bundle.WriterConfig{
-			Bucket: b, Prefix: "vc/", Name: name, PartBytes: objstore.MinPart, OnPart: func(n int) { told += n },
-		})
-		require.NoError(t, err)
+		w := newWideWriter(t, b, 1+i/len(sizes)*2)
 		all, err := fill(t.Context(), t, w, 100_000, 2_500_000, size)
 		require.NoError(t, err)
 		n, err := w.Finish(t.Context())
 		require.NoError(t, err)
-		require.EqualValues(t, n, told)
 		requireBundle(t, b, all)
 		counts := b.Counts()
 		require.EqualValues(t, n, counts[objstore.OpPutPart].Bytes)
-		require.LessOrEqual(t, counts[objstore.OpPutPart].Requests, int64(n)/objstore.MinPart+1)
+		require.Equal(t, int64(n-1)/objstore.MinPart+1, counts[objstore.OpPutPart].Requests, "parts of the same size")
 		require.EqualValues(t, 1, counts[objstore.OpCompleteUpload].Requests)
 		require.Zero(t, counts[objstore.OpPut].Requests)
 	}
@@ -147,15 +154,16 @@ func TestWriter_RefusesDisorder(t *testing.T) {
 // the key, nothing is left in the store once the writer is aborted, and no goroutine stays.
 func TestWriter_EveryFailure(t *testing.T) {
 	for _, op := range []string{"create_upload", "put_part", "complete_upload"} {
-		for nth := 1; nth <= 3; nth++ {
+		for nth := range 6 {
 			for _, effect := range []string{"fail", "stall"} {
+				nth, inFlight := nth/2+1, nth%2*2+1
 				synctest.Test(t, func(t *testing.T) {
 					inner := mem.New()
 					b := fault.New(inner, 1)
 					rule := b.MustAdd(fmt.Sprintf("%s nth=%d %s", op, nth, effect))
 					ctx, cancel := context.WithCancel(t.Context())
 					defer cancel()
-					w := newWriter(t, b)
+					w := newWideWriter(t, b, inFlight)
 					done := make(chan error, 1)
 					go func() {
 						_, err := fill(ctx, t, w, 200_000, 4_000_000, 2*objstore.MinPart+100_000)
@@ -188,14 +196,15 @@ func TestWriter_EveryFailure(t *testing.T) {
 }
 
 func TestWriter_LostAnswersHarmNothing(t *testing.T) {
-	for _, rule := range []string{
+	rules := []string{
 		"put_part every=2 outcome-unknown-after", "put_part every=2 throttle", "complete_upload nth=1 outcome-unknown-after",
 		"create_upload nth=1 outcome-unknown-before", "put_part nth=1 stall-after",
-	} {
+	}
+	for i, rule := range slices.Concat(rules, rules) {
 		synctest.Test(t, func(t *testing.T) {
 			b := fault.New(mem.New(), 1)
 			b.MustAdd(rule)
-			w := newWriter(t, b)
+			w := newWideWriter(t, b, 1+i%2*2)
 			all, err := fill(t.Context(), t, w, 100_000, 3_000_000, 12<<20)
 			require.NoError(t, err)
 			_, err = w.Finish(t.Context())
@@ -204,6 +213,54 @@ func TestWriter_LostAnswersHarmNothing(t *testing.T) {
 			requireBundle(t, b, all)
 		})
 	}
+}
+
+// slowParts is a bucket whose parts take a second each, and which notes how many are under way at most.
+type slowParts struct {
+	objstore.Bucket
+	under, most atomic.Int32
+}
+
+func (b *slowParts) Create(ctx context.Context, key string) (objstore.Upload, error) {
+	u, err := b.Bucket.Create(ctx, key)
+	return &slowUpload{u, b}, err
+}
+
+type slowUpload struct {
+	objstore.Upload
+	bucket *slowParts
+}
+
+func (u *slowUpload) Part(ctx context.Context, number int, offset int64, body objstore.Body) error {
+	n := u.bucket.under.Add(1)
+	defer u.bucket.under.Add(-1)
+	for most := u.bucket.most.Load(); n > most && !u.bucket.most.CompareAndSwap(most, n); most = u.bucket.most.Load() {
+	}
+	time.Sleep(time.Second) // sleeps: in a synctest bubble
+	return u.Upload.Part(ctx, number, offset, body)
+}
+
+// TestWriter_PartsSideBySide: as many parts are under way as are allowed, and no more, and a batch larger than several
+// parts is cut.
+func TestWriter_PartsSideBySide(t *testing.T) {
+	for _, inFlight := range []int{1, 2, 4} {
+		synctest.Test(t, func(t *testing.T) {
+			b := &slowParts{Bucket: mem.New()}
+			w := newWideWriter(t, b, inFlight)
+			began := time.Now()
+			large, err := fill(t.Context(), t, w, 4*objstore.MinPart+1, 1, 4*objstore.MinPart)
+			require.NoError(t, err)
+			_, err = w.Batch(t.Context(), partition(1, 0), placed(1, 1000, 1, 1, 0))
+			require.NoError(t, err)
+			_, err = w.Finish(t.Context())
+			require.NoError(t, err)
+			require.EqualValues(t, inFlight, b.most.Load())
+			require.Equal(t, time.Duration((5+inFlight-1)/inFlight)*time.Second, time.Since(began))
+			requireBundle(t, b, append(large, placed(1, 1000, 1, 1, 0)))
+		})
+	}
+	_, err := bundle.NewWriter(bundle.WriterConfig{InFlight: 1000})
+	require.Error(t, err)
 }
 
 func TestWriter_KeyTakenByOthers(t *testing.T) {
@@ -332,7 +389,7 @@ type discard struct{ objstore.Bucket }
 
 func (d discard) Create(context.Context, string) (objstore.Upload, error) { return d, nil }
 
-func (discard) Part(context.Context, int, objstore.Body) error { return nil }
+func (discard) Part(context.Context, int, int64, objstore.Body) error { return nil }
 
 func (discard) Complete(context.Context) error { return nil }
 

@@ -11,8 +11,7 @@ import (
 // maxConflicts bounds the attempts to complete one upload that end in objstore.ErrConflict.
 const maxConflicts = 10
 
-// Upload is an upload whose requests are repeated until their outcome is certain. It is used by one goroutine at a
-// time.
+// Upload is an upload whose requests are repeated until their outcome is certain.
 type Upload struct {
 	policy Policy
 	bucket objstore.Bucket
@@ -40,12 +39,12 @@ func (p Policy) Create(ctx context.Context, b objstore.Bucket, key string) (*Upl
 
 // Part gives a part until the store has it. Errors: objstore.ErrNotFound (the upload was aborted); ctx's together with
 // objstore.ErrOutcomeUnknown and the last attempt's; those that retries do not heal.
-func (u *Upload) Part(ctx context.Context, number int, body objstore.Body) error {
+func (u *Upload) Part(ctx context.Context, number int, offset int64, body objstore.Body) error {
 	err := u.policy.retry(ctx, fmt.Sprintf("put part %d of %s", number, u.key), func(ctx context.Context) error {
-		return u.inner.Part(ctx, number, body)
+		return u.inner.Part(ctx, number, offset, body)
 	})
 	if err == nil {
-		u.parts.Add(number, body)
+		u.parts.Add(number, offset, body)
 	}
 	return err
 }
@@ -81,7 +80,11 @@ func (u *Upload) Complete(ctx context.Context) error {
 }
 
 func (u *Upload) verify(ctx context.Context) error {
-	return Verify(ctx, u.bucket, u.key, objstore.Body{Size: u.parts.Size, CRC32C: u.parts.CRC32C})
+	_, size, crc, err := u.parts.Whole()
+	if err != nil {
+		return err
+	}
+	return Verify(ctx, u.bucket, u.key, objstore.Body{Size: size, CRC32C: crc})
 }
 
 // Abort drops the parts, until they are gone or ctx ends.

@@ -23,7 +23,7 @@ func uploadParts(ctx context.Context, t *testing.T, s stack) ([]byte, *durable.U
 		return data, nil, err
 	}
 	for i, p := range [][]byte{data[:objstore.MinPart], data[objstore.MinPart:]} {
-		if err := u.Part(ctx, i+1, objstore.NewBody(p)); err != nil {
+		if err := u.Part(ctx, i+1, int64(i)*objstore.MinPart, objstore.NewBody(p)); err != nil {
 			return data, u, err
 		}
 	}
@@ -102,12 +102,12 @@ func TestUpload_AbortedByOthers(t *testing.T) {
 		s := newStack()
 		u, err := durable.Policy{}.Create(t.Context(), s, "k")
 		require.NoError(t, err)
-		require.NoError(t, u.Part(t.Context(), 1, body))
+		require.NoError(t, u.Part(t.Context(), 1, 0, body))
 		left, err := s.Uploads(t.Context(), "", "", 10)
 		require.NoError(t, err)
 		require.NoError(t, s.AbortUpload(t.Context(), left[0]))
 		require.ErrorIs(t, u.Complete(t.Context()), objstore.ErrNotFound)
-		require.ErrorIs(t, u.Part(t.Context(), 1, body), objstore.ErrNotFound)
+		require.ErrorIs(t, u.Part(t.Context(), 1, 0, body), objstore.ErrNotFound)
 		require.NoError(t, u.Abort(t.Context()))
 	})
 }

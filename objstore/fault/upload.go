@@ -26,8 +26,8 @@ func (b *Bucket) Create(ctx context.Context, key string) (u objstore.Upload, err
 }
 
 // Part puts a part under the rules.
-func (u *upload) Part(ctx context.Context, number int, body objstore.Body) error {
-	return u.do(ctx, objstore.OpPutPart, func() error { return u.inner.Part(ctx, number, body) })
+func (u *upload) Part(ctx context.Context, number int, offset int64, body objstore.Body) error {
+	return u.do(ctx, objstore.OpPutPart, func() error { return u.inner.Part(ctx, number, offset, body) })
 }
 
 // Complete completes under the rules.

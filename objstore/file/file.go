@@ -131,8 +131,8 @@ func writeSynced(ctx context.Context, path string, body objstore.Body) error {
 	return f.Close()
 }
 
-// write writes the body where the file stands and compares checksums.
-func write(ctx context.Context, f *os.File, body objstore.Body) error {
+// write writes the body and compares checksums.
+func write(ctx context.Context, w io.Writer, body objstore.Body) error {
 	var crc uint32
 	for _, buf := range body.Buffers {
 		for len(buf) > 0 {
@@ -141,7 +141,7 @@ func write(ctx context.Context, f *os.File, body objstore.Body) error {
 			}
 			piece := buf[:min(len(buf), writeBytes)]
 			crc = crc32.Update(crc, objstore.Castagnoli, piece)
-			if _, err := f.Write(piece); err != nil {
+			if _, err := w.Write(piece); err != nil {
 				return err
 			}
 			buf = buf[len(piece):]

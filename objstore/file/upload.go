@@ -56,19 +56,19 @@ func (b *Bucket) createUpload(ctx context.Context, key string) (*upload, error) 
 	return u, nil
 }
 
-// Part writes the part behind those before it. What a part that failed left is overwritten by the next.
-func (u *upload) Part(ctx context.Context, number int, body objstore.Body) error {
-	if err := u.part(ctx, number, body); err != nil {
+// Part writes the part where it belongs. What one that failed left is overwritten when it comes again.
+func (u *upload) Part(ctx context.Context, number int, offset int64, body objstore.Body) error {
+	if err := u.part(ctx, number, offset, body); err != nil {
 		return fmt.Errorf("put part %d of %s: %w", number, u.key, err)
 	}
 	return nil
 }
 
-func (u *upload) part(ctx context.Context, number int, body objstore.Body) error {
+func (u *upload) part(ctx context.Context, number int, offset int64, body objstore.Body) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := u.parts.Check(number, body); err != nil {
+	if err := u.parts.Check(number, offset, body); err != nil {
 		return err
 	}
 	if err := u.check(); err != nil {
@@ -77,13 +77,10 @@ func (u *upload) part(ctx context.Context, number int, body objstore.Body) error
 	if u.file == nil {
 		return errors.New("a part after Complete")
 	}
-	if _, err := u.file.Seek(u.parts.Offset(number), io.SeekStart); err != nil {
+	if err := write(ctx, io.NewOffsetWriter(u.file, offset), body); err != nil {
 		return err
 	}
-	if err := write(ctx, u.file, body); err != nil {
-		return err
-	}
-	u.parts.Add(number, body)
+	u.parts.Add(number, offset, body)
 	return nil
 }
 
@@ -110,16 +107,17 @@ func (u *upload) complete(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := u.parts.CheckComplete(); err != nil {
+	_, size, _, err := u.parts.Whole()
+	if err != nil {
 		return err
 	}
 	if err := u.check(); err != nil {
 		return err
 	}
-	if err := u.closeSynced(); err != nil {
+	if err := u.closeSynced(size); err != nil {
 		return err
 	}
-	err := u.bucket.publish(u.path, u.key)
+	err = u.bucket.publish(u.path, u.key)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %w", objstore.ErrNotFound, err) // aborted meanwhile
 	}
@@ -131,11 +129,11 @@ func (u *upload) complete(ctx context.Context) error {
 }
 
 // closeSynced makes the bytes durable, once. What a failed last part left behind the others is cut off.
-func (u *upload) closeSynced() error {
+func (u *upload) closeSynced(size int64) error {
 	if u.file == nil {
 		return u.sync
 	}
-	if err := u.file.Truncate(u.parts.Size); err != nil {
+	if err := u.file.Truncate(size); err != nil {
 		return err
 	}
 	u.sync = errors.Join(u.file.Sync(), u.file.Close())

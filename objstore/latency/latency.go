@@ -12,7 +12,8 @@
 //	              get first byte    any         5    15   250 MiB/s
 //	              head, lists, now              5    15
 //
-// A part of an upload takes the time of a put, and so do its beginning and its end, as of the least size.
+// A part of an upload takes the time of a put, and what it has beyond 8 MiB comes at the rate of a get: a connection
+// carries no more. Its beginning and its end take the time of a put of the least size.
 //
 // Between sizes, both percentiles are interpolated along the logarithms of size and time; below the smallest and
 // above the largest size they stay as there. The wrapped bucket's own time counts as part of the model's: a request

@@ -35,6 +35,12 @@ func (discard) Put(context.Context, string, objstore.Body) error { return nil }
 
 func (discard) Get(context.Context, string, int64, int64) (io.ReadCloser, error) { return empty{}, nil }
 
+func (d discard) Create(context.Context, string) (objstore.Upload, error) { return d, nil }
+
+func (discard) Part(context.Context, int, int64, objstore.Body) error { return nil }
+func (discard) Complete(context.Context) error                        { return nil }
+func (discard) Abort(context.Context) error                           { return nil }
+
 type empty struct{}
 
 func (empty) Read([]byte) (int, error) { return 0, io.EOF }
@@ -42,6 +48,7 @@ func (empty) Close() error             { return nil }
 
 func TestPreset_Percentiles(t *testing.T) {
 	const samples = 6_000
+	const part, express = 130 + 56_000./90, 8 + 56_000./250 // ms of 64 MiB
 	cases := []struct {
 		preset   string
 		op       objstore.Op
@@ -53,6 +60,9 @@ func TestPreset_Percentiles(t *testing.T) {
 		{"s3-standard", objstore.OpPut, 100, 60, 200},
 		{"s3-standard", objstore.OpPut, 724077, 88.3, 264.6}, // half way between the logarithms of the sizes
 		{"s3-standard", objstore.OpPut, 64 << 20, 130, 350},
+		{"s3-standard", objstore.OpPutPart, 8 << 20, 130, 350},
+		{"s3-standard", objstore.OpPutPart, 64 << 20, part, part + 220},
+		{"s3-express", objstore.OpPutPart, 64 << 20, express, express + 12},
 		{"s3-standard", objstore.OpGet, 1 << 20, 30, 150},
 		{"s3-express", objstore.OpPut, 8 << 20, 8, 20},
 		{"s3-express", objstore.OpGet, 1, 5, 15},
@@ -63,9 +73,15 @@ func TestPreset_Percentiles(t *testing.T) {
 			took := make([]float64, samples)
 			for i := range took {
 				start := time.Now()
-				if c.op == objstore.OpPut {
+				switch c.op {
+				case objstore.OpPut:
 					require.NoError(t, b.Put(t.Context(), "k", objstore.Body{Size: c.size}))
-				} else {
+				case objstore.OpPutPart:
+					u, err := b.Create(t.Context(), "k")
+					require.NoError(t, err)
+					start = time.Now()
+					require.NoError(t, u.Part(t.Context(), 1, 0, objstore.Body{Size: c.size}))
+				default:
 					r, err := b.Get(t.Context(), "k", 0, c.size)
 					require.NoError(t, err)
 					r.Close()

@@ -23,8 +23,8 @@ type Point struct {
 type Model struct {
 	Put []Point // by object or part size, ascending; also of delete and of beginning and ending an upload
 	Get []Point // time to the first byte, by bytes asked for; also of head, list and now
-	// BytesPerSecond is the rate at which one get's body arrives after its first byte; 0 is unbounded. A put's time
-	// includes its transfer.
+	// BytesPerSecond is the rate at which one get's body arrives after its first byte, and at which a part of an upload goes
+	// beyond its first 8 MiB; 0 is unbounded. A put's time includes its transfer.
 	BytesPerSecond int64
 }
 
@@ -32,6 +32,9 @@ const (
 	kib = 1 << 10
 	mib = 1 << 20
 )
+
+// partAsPut is how much of a part takes no longer than a put of so much.
+const partAsPut = 8 * mib
 
 // presets are the models that have names. They are the numbers that Freshet's latency targets are stated against.
 var presets = map[string]Model{
@@ -70,7 +73,11 @@ func (m *Model) sample(op objstore.Op, size int64, z float64) time.Duration {
 	}
 	p50, p99 := interpolate(points, size)
 	sigma := math.Log(p99/p50) / quantile99
-	return time.Duration(p50 * math.Exp(sigma*z))
+	took := time.Duration(p50 * math.Exp(sigma*z))
+	if op == objstore.OpPutPart && size > partAsPut && m.BytesPerSecond > 0 {
+		took += time.Duration(float64(size-partAsPut) / float64(m.BytesPerSecond) * float64(time.Second))
+	}
+	return took
 }
 
 // interpolate gives the percentiles at a size, in nanoseconds.

@@ -27,8 +27,8 @@ func (b *Bucket) Create(ctx context.Context, key string) (u objstore.Upload, err
 }
 
 // Part puts a part and holds the answer back.
-func (u *upload) Part(ctx context.Context, number int, body objstore.Body) error {
-	return u.bucket.write(ctx, objstore.OpPutPart, u.key, body.Size, func() error { return u.inner.Part(ctx, number, body) })
+func (u *upload) Part(ctx context.Context, number int, offset int64, body objstore.Body) error {
+	return u.bucket.write(ctx, objstore.OpPutPart, u.key, body.Size, func() error { return u.inner.Part(ctx, number, offset, body) })
 }
 
 // Complete completes and holds the answer back.

@@ -12,12 +12,12 @@ import (
 	"github.com/freshet-io/freshet/objstore"
 )
 
-// upload is an object under way. The bucket's lock guards whether it is registered, parts are its user's alone.
+// upload is an object under way. The bucket's lock guards whether it is registered, and its data.
 type upload struct {
 	bucket *Bucket
 	info   objstore.UploadInfo
 	parts  objstore.Parts
-	data   [][]byte // of the parts
+	data   map[int][]byte // by number of the part
 }
 
 // Create begins an upload.
@@ -28,7 +28,7 @@ func (b *Bucket) Create(ctx context.Context, key string) (objstore.Upload, error
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.mu.nextUpload++
-	u := &upload{bucket: b, info: objstore.UploadInfo{
+	u := &upload{bucket: b, data: make(map[int][]byte), info: objstore.UploadInfo{
 		Key: key, ID: strconv.FormatUint(b.mu.nextUpload, 10), Initiated: time.Now(),
 	}}
 	if b.mu.uploads == nil {
@@ -39,31 +39,31 @@ func (b *Bucket) Create(ctx context.Context, key string) (objstore.Upload, error
 }
 
 // Part copies the buffers.
-func (u *upload) Part(ctx context.Context, number int, body objstore.Body) error {
-	if err := u.part(ctx, number, body); err != nil {
+func (u *upload) Part(ctx context.Context, number int, offset int64, body objstore.Body) error {
+	if err := u.part(ctx, number, offset, body); err != nil {
 		return fmt.Errorf("put part %d of %s: %w", number, u.info.Key, err)
 	}
 	return nil
 }
 
-func (u *upload) part(ctx context.Context, number int, body objstore.Body) error {
+func (u *upload) part(ctx context.Context, number int, offset int64, body objstore.Body) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := u.parts.Check(number, body); err != nil {
+	if err := u.parts.Check(number, offset, body); err != nil {
 		return err
 	}
 	data := bytes.Join(body.Buffers, nil)
 	if crc := crc32.Checksum(data, objstore.Castagnoli); crc != body.CRC32C {
 		return fmt.Errorf("%w: given %08x, bytes have %08x", objstore.ErrChecksum, body.CRC32C, crc)
 	}
-	u.bucket.mu.RLock()
-	defer u.bucket.mu.RUnlock()
+	u.bucket.mu.Lock()
+	defer u.bucket.mu.Unlock()
 	if u.bucket.mu.uploads[u.info.ID] != u {
 		return objstore.ErrNotFound
 	}
-	u.data = append(u.data[:number-1], data)
-	u.parts.Add(number, body)
+	u.data[number] = data
+	u.parts.Add(number, offset, body)
 	return nil
 }
 
@@ -79,7 +79,8 @@ func (u *upload) complete(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := u.parts.CheckComplete(); err != nil {
+	count, size, crc, err := u.parts.Whole()
+	if err != nil {
 		return err
 	}
 	b := u.bucket
@@ -91,7 +92,11 @@ func (u *upload) complete(ctx context.Context) error {
 	if _, taken := b.mu.objects.Get(u.info.Key); taken {
 		return objstore.ErrAlreadyExists
 	}
-	b.mu.objects.Set(u.info.Key, object{data: bytes.Join(u.data, nil), modified: time.Now(), crc: u.parts.CRC32C})
+	data := make([]byte, 0, size)
+	for number := 1; number <= count; number++ {
+		data = append(data, u.data[number]...)
+	}
+	b.mu.objects.Set(u.info.Key, object{data: data, modified: time.Now(), crc: crc})
 	delete(b.mu.uploads, u.info.ID)
 	u.data = nil
 	return nil
@@ -99,7 +104,6 @@ func (u *upload) complete(ctx context.Context) error {
 
 // Abort drops the parts.
 func (u *upload) Abort(ctx context.Context) error {
-	u.data = nil
 	return u.bucket.AbortUpload(ctx, u.info)
 }
 

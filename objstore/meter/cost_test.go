@@ -64,7 +64,7 @@ func TestCosts_AreCountsTimesPrices(t *testing.T) {
 	} {
 		u, err := b.Create(t.Context(), "parts")
 		require.NoError(t, err)
-		require.NoError(t, u.Part(t.Context(), 1, body))
+		require.NoError(t, u.Part(t.Context(), 1, 0, body))
 		require.NoError(t, end(u))
 	}
 	require.NoError(t, b.Delete(t.Context(), []string{"k"}))

@@ -39,7 +39,7 @@ func TestBucket_Counts(t *testing.T) {
 	} {
 		u, err := b.Create(t.Context(), "parts")
 		require.NoError(t, err)
-		require.NoError(t, u.Part(t.Context(), 1, objstore.NewBody([]byte("01234"))))
+		require.NoError(t, u.Part(t.Context(), 1, 0, objstore.NewBody([]byte("01234"))))
 		require.NoError(t, end(u))
 	}
 	_, err = b.Uploads(t.Context(), "", "", 1)

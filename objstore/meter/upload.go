@@ -25,9 +25,9 @@ func (b *Bucket) Create(ctx context.Context, key string) (u objstore.Upload, err
 }
 
 // Part puts a part and counts.
-func (u *upload) Part(ctx context.Context, number int, body objstore.Body) error {
+func (u *upload) Part(ctx context.Context, number int, offset int64, body objstore.Body) error {
 	return u.bucket.measure(objstore.OpPutPart, func() error {
-		err := u.inner.Part(ctx, number, body)
+		err := u.inner.Part(ctx, number, offset, body)
 		if err == nil {
 			u.bucket.addBytes(objstore.OpPutPart, body.Size)
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ var uploadCases = []contractCase{
 	{"an upload shows nothing before it is complete", testUploadInvisible},
 	{"an upload never replaces", testUploadCreateOnly},
 	{"one of many concurrent uploads wins", testConcurrentUploads},
+	{"parts side by side", testPartsSideBySide},
 	{"wrong parts are refused", testWrongParts},
 	{"a part given again replaces what it was", testPartAgain},
 	{"an aborted upload is gone", testUploadAborted},
@@ -39,8 +41,10 @@ func mustCreate(t *testing.T, b objstore.Bucket, key string) objstore.Upload {
 func mustUpload(t *testing.T, b objstore.Bucket, key string, parts ...[]byte) objstore.Upload {
 	t.Helper()
 	u := mustCreate(t, b, key)
+	offset := int64(0)
 	for i, p := range parts {
-		require.NoError(t, u.Part(t.Context(), i+1, objstore.NewBody(p)))
+		require.NoError(t, u.Part(t.Context(), i+1, offset, objstore.NewBody(p)))
+		offset += int64(len(p))
 	}
 	return u
 }
@@ -50,9 +54,9 @@ func testUpload(t *testing.T, b objstore.Bucket) {
 	data := Bytes(3, 2*objstore.MinPart+1000)
 	u := mustCreate(t, b, "up/load")
 	first := data[:objstore.MinPart]
-	require.NoError(t, u.Part(t.Context(), 1, objstore.NewBody(first[:7], nil, first[7:])))
-	require.NoError(t, u.Part(t.Context(), 2, objstore.NewBody(data[objstore.MinPart:2*objstore.MinPart])))
-	require.NoError(t, u.Part(t.Context(), 3, objstore.NewBody(data[2*objstore.MinPart:])))
+	require.NoError(t, u.Part(t.Context(), 1, 0, objstore.NewBody(first[:7], nil, first[7:])))
+	require.NoError(t, u.Part(t.Context(), 2, objstore.MinPart, objstore.NewBody(data[objstore.MinPart:2*objstore.MinPart])))
+	require.NoError(t, u.Part(t.Context(), 3, 2*objstore.MinPart, objstore.NewBody(data[2*objstore.MinPart:])))
 	require.NoError(t, u.Complete(t.Context()))
 	require.True(t, bytes.Equal(data, mustGet(t, b, "up/load", 0, -1)))
 	require.True(t, bytes.Equal(data[len(data)-1500:], mustGet(t, b, "up/load", int64(len(data)-1500), -1)))
@@ -135,37 +139,85 @@ func testConcurrentUploads(t *testing.T, b objstore.Bucket) {
 	require.True(t, bytes.Equal(Bytes(uint64(winner), 10_000), mustGet(t, b, "new/raced", 0, -1)))
 }
 
+// testPartsSideBySide gives parts of several sizes at once, the last ones first, each overwriting its buffer when its
+// part is there.
+func testPartsSideBySide(t *testing.T, b objstore.Bucket) {
+	t.Helper()
+	sizes := []int{objstore.MinPart, objstore.MinPart + 4097, objstore.MinPart, objstore.MinPart + 1, 999}
+	u := mustCreate(t, b, "side/by/side")
+	var group sync.WaitGroup
+	errs := make([]error, len(sizes))
+	offset := int64(0)
+	var starts []func()
+	for i, size := range sizes {
+		at := offset
+		offset += int64(size)
+		starts = append(starts, func() {
+			group.Go(func() {
+				data := Bytes(uint64(i), size)
+				errs[i] = u.Part(t.Context(), i+1, at, objstore.NewBody(data[:100], data[100:]))
+				clear(data)
+			})
+		})
+	}
+	for _, start := range slices.Backward(starts) {
+		start()
+	}
+	group.Wait()
+	require.NoError(t, errors.Join(errs...))
+	require.NoError(t, u.Complete(t.Context()))
+	offset = 0
+	for i, size := range sizes {
+		require.True(t, bytes.Equal(Bytes(uint64(i), size), mustGet(t, b, "side/by/side", offset, int64(size))), "part %d", i+1)
+		offset += int64(size)
+	}
+	info, err := b.Head(t.Context(), "side/by/side")
+	require.NoError(t, err)
+	require.Equal(t, offset, info.Size)
+}
+
 func testWrongParts(t *testing.T, b objstore.Bucket) {
 	t.Helper()
 	u := mustCreate(t, b, "k")
 	require.Error(t, u.Complete(t.Context()), "no parts")
-	require.Error(t, u.Part(t.Context(), 1, objstore.NewBody()), "an empty part")
+	require.Error(t, u.Part(t.Context(), 1, 0, objstore.NewBody()), "an empty part")
 	good := objstore.NewBody([]byte("good"))
-	for _, number := range []int{-1, 0, 2} {
-		require.Error(t, u.Part(t.Context(), number, good), "part %d first", number)
+	for _, number := range []int{-1, 0, objstore.MaxParts + 1} {
+		require.Error(t, u.Part(t.Context(), number, 0, good), "part %d", number)
 	}
+	require.Error(t, u.Part(t.Context(), 1, 1, good), "a first part behind the beginning")
+	require.Error(t, u.Part(t.Context(), 2, objstore.MinPart-1, good), "behind a short part")
 	flipped, longer := good, good
 	flipped.CRC32C ^= 1
 	longer.Size++
-	require.ErrorIs(t, u.Part(t.Context(), 1, flipped), objstore.ErrChecksum)
-	require.Error(t, u.Part(t.Context(), 1, longer))
-	require.NoError(t, u.Part(t.Context(), 1, good))
-	require.Error(t, u.Part(t.Context(), 2, good), "after a short part")
+	require.ErrorIs(t, u.Part(t.Context(), 1, 0, flipped), objstore.ErrChecksum)
+	require.Error(t, u.Part(t.Context(), 1, 0, longer))
+	require.NoError(t, u.Part(t.Context(), 2, objstore.MinPart, good))
+	require.Error(t, u.Complete(t.Context()), "part 1 is missing")
+	require.NoError(t, u.Part(t.Context(), 1, 0, good))
+	require.Error(t, u.Complete(t.Context()), "part 1 is short")
+	require.NoError(t, u.Part(t.Context(), 1, 0, objstore.NewBody(Bytes(1, objstore.MinPart))))
 	require.NoError(t, u.Complete(t.Context()))
-	require.Equal(t, "good", string(mustGet(t, b, "k", 0, -1)))
+	require.Equal(t, "good", string(mustGet(t, b, "k", objstore.MinPart, -1)))
+
+	u = mustCreate(t, b, "overlap")
+	require.NoError(t, u.Part(t.Context(), 1, 0, objstore.NewBody(Bytes(1, objstore.MinPart+1))))
+	require.NoError(t, u.Part(t.Context(), 2, objstore.MinPart, good))
+	require.Error(t, u.Complete(t.Context()), "part 1 reaches into part 2")
+	require.NoError(t, u.Abort(t.Context()))
 }
 
 func testPartAgain(t *testing.T, b objstore.Bucket) {
 	t.Helper()
 	first := Bytes(1, objstore.MinPart)
 	u := mustUpload(t, b, "k", Bytes(2, objstore.MinPart+77))
-	require.NoError(t, u.Part(t.Context(), 1, objstore.NewBody(first)))
+	require.NoError(t, u.Part(t.Context(), 1, 0, objstore.NewBody(first)))
 	wrong := objstore.NewBody(Bytes(3, 9_000))
 	wrong.CRC32C ^= 1
-	require.ErrorIs(t, u.Part(t.Context(), 2, wrong), objstore.ErrChecksum)
-	require.NoError(t, u.Part(t.Context(), 2, objstore.NewBody(Bytes(3, 500))))
-	require.NoError(t, u.Part(t.Context(), 2, objstore.NewBody([]byte("end"))))
-	require.Error(t, u.Part(t.Context(), 1, objstore.NewBody(first)), "only the last part")
+	require.ErrorIs(t, u.Part(t.Context(), 2, objstore.MinPart, wrong), objstore.ErrChecksum)
+	require.NoError(t, u.Part(t.Context(), 2, objstore.MinPart, objstore.NewBody(Bytes(3, 500))))
+	require.NoError(t, u.Part(t.Context(), 2, objstore.MinPart, objstore.NewBody([]byte("end"))))
+	require.NoError(t, u.Part(t.Context(), 1, 0, objstore.NewBody(first)), "an earlier part")
 	require.NoError(t, u.Complete(t.Context()))
 	require.True(t, bytes.Equal(append(first, "end"...), mustGet(t, b, "k", 0, -1)))
 }
@@ -176,7 +228,7 @@ func testUploadAborted(t *testing.T, b objstore.Bucket) {
 	for range 2 {
 		require.NoError(t, u.Abort(t.Context()))
 	}
-	require.ErrorIs(t, u.Part(t.Context(), 2, objstore.NewBody([]byte("x"))), objstore.ErrNotFound)
+	require.ErrorIs(t, u.Part(t.Context(), 2, objstore.MinPart, objstore.NewBody([]byte("x"))), objstore.ErrNotFound)
 	require.ErrorIs(t, u.Complete(t.Context()), objstore.ErrNotFound)
 	_, err := b.Head(t.Context(), "k")
 	require.ErrorIs(t, err, objstore.ErrNotFound)
@@ -258,7 +310,7 @@ func testPartBuffersFree(t *testing.T, b objstore.Bucket) {
 		ctx, cancel := context.WithCancel(t.Context())
 		stop := time.AfterFunc(time.Duration(i)*time.Millisecond, cancel)
 		for err := context.Canceled; errors.Is(err, context.Canceled); {
-			err = u.Part(ctx, i+1, objstore.NewBody(data[:1000], data[1000:]))
+			err = u.Part(ctx, i+1, int64(i)*objstore.MinPart, objstore.NewBody(data[:1000], data[1000:]))
 			if err != nil {
 				require.ErrorIs(t, err, context.Canceled)
 				ctx = t.Context()
@@ -284,7 +336,7 @@ func testUploadContext(t *testing.T, b objstore.Bucket) {
 	cancel()
 	_, err := b.Create(ctx, "k")
 	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorIs(t, u.Part(ctx, 1, objstore.NewBody([]byte("y"))), context.Canceled)
+	require.ErrorIs(t, u.Part(ctx, 1, 0, objstore.NewBody([]byte("y"))), context.Canceled)
 	require.ErrorIs(t, u.Complete(ctx), context.Canceled)
 	require.ErrorIs(t, u.Abort(ctx), context.Canceled)
 	_, err = b.Uploads(ctx, "", "", 1)

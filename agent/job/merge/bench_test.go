@@ -35,7 +35,7 @@ func (s same) Put(context.Context, string, objstore.Body) error { return nil }
 
 func (s same) Create(context.Context, string) (objstore.Upload, error) { return s, nil }
 
-func (same) Part(context.Context, int, objstore.Body) error { return nil }
+func (same) Part(context.Context, int, int64, objstore.Body) error { return nil }
 
 func (same) Complete(context.Context) error { return nil }
 

@@ -49,8 +49,9 @@ type Env struct {
 	// ExtentBytes and BundleBytes are the sizes from which on an extent and a bundle of the output end, at the next batch;
 	// an extent takes less than half of another's bytes along that would be left of its run. Defaults 16 MiB and 1 GiB.
 	ExtentBytes, BundleBytes int64
-	// PartBytes is the size of the parts that the output is uploaded in. Default bundle.DefaultPartBytes.
-	PartBytes int
+	// PartBytes is the size of the parts that the output is uploaded in, InFlight how many go side by side. Defaults
+	// bundle.DefaultPartBytes and 1.
+	PartBytes, InFlight int
 	// BuffersBytes bounds the buffers of all inputs together, but for 16 KiB for each. Default 32 MiB.
 	BuffersBytes int
 	// StallTimeout is how long a read may bring nothing before its connection is made again. Default

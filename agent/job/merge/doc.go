@@ -19,5 +19,5 @@
 //	the store refuses for long        an error
 //	an error, or the context's end    the bundle being written is aborted; those complete are orphans, as after a crash
 //
-// Memory: two parts of the output, a buffer per input (all of them together bounded), one batch.
+// Memory: the parts of the output that are under way and one being filled, a buffer per input (all of them together bounded), one batch.
 package merge

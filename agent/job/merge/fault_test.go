@@ -260,17 +260,18 @@ type counting struct {
 	*fault.Bucket
 	n      atomic.Int64
 	at     int64
+	only   objstore.Op // which requests count; OpPut: all, and reads of bodies too
 	cancel context.CancelFunc
 }
 
-func (c *counting) step() {
-	if c.n.Add(1) == c.at {
+func (c *counting) step(op objstore.Op) {
+	if (c.only == objstore.OpPut || c.only == op) && c.n.Add(1) == c.at {
 		c.cancel()
 	}
 }
 
 func (c *counting) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
-	c.step()
+	c.step(objstore.OpGet)
 	r, err := c.Bucket.Get(ctx, key, offset, length)
 	if err != nil {
 		return nil, err
@@ -285,7 +286,7 @@ type countingBody struct {
 }
 
 func (b *countingBody) Read(p []byte) (int, error) {
-	b.step()
+	b.step(objstore.OpGet)
 	if err := b.ctx.Err(); err != nil {
 		return 0, err
 	}
@@ -293,12 +294,12 @@ func (b *countingBody) Read(p []byte) (int, error) {
 }
 
 func (c *counting) Put(ctx context.Context, key string, body objstore.Body) error {
-	c.step()
+	c.step(objstore.OpPut)
 	return c.Bucket.Put(ctx, key, body)
 }
 
 func (c *counting) Create(ctx context.Context, key string) (objstore.Upload, error) {
-	c.step()
+	c.step(objstore.OpCreateUpload)
 	u, err := c.Bucket.Create(ctx, key)
 	return &countingUpload{u, c}, err
 }
@@ -308,22 +309,22 @@ type countingUpload struct {
 	*counting
 }
 
-func (u *countingUpload) Part(ctx context.Context, number int, body objstore.Body) error {
-	u.step()
-	return u.Upload.Part(ctx, number, body)
+func (u *countingUpload) Part(ctx context.Context, number int, offset int64, body objstore.Body) error {
+	u.step(objstore.OpPutPart)
+	return u.Upload.Part(ctx, number, offset, body)
 }
 
 func (u *countingUpload) Complete(ctx context.Context) error {
-	u.step()
+	u.step(objstore.OpCompleteUpload)
 	return u.Upload.Complete(ctx)
 }
 
-// TestRun_CancelledAnywhere ends the context at each request and read of a run that uploads in parts: it ends with the
-// context's error, no upload is left, no goroutine, and nothing in the bucket but inputs and whole bundles of the job.
+// TestRun_CancelledAnywhere ends the context at each request and read of a run that uploads parts side by side, as the end
+// of the job's lease does, and the agent's: it ends with the context's error, no upload is left, no goroutine, and nothing in the bucket but inputs and whole bundles of the job.
 func TestRun_CancelledAnywhere(t *testing.T) {
 	w := newWorld(t, 11)
 	w.batchBytes = 200_000
-	for range 4 {
+	for range 10 {
 		w.bundle([]id.TopicPartition{tp(1, 0), tp(1, 1), tp(2, 0)}, 14)
 	}
 	plan, b := w.plan(1000), w.bucket
@@ -333,7 +334,7 @@ func TestRun_CancelledAnywhere(t *testing.T) {
 		defer cancel()
 		c := &counting{Bucket: fault.New(b, 1), at: at, cancel: cancel}
 		e := env(c)
-		e.BundleBytes = 6 << 20
+		e.BundleBytes, e.InFlight = 16<<20, 3
 		o, err := merge.Run(ctx, plan, ignore, e)
 		left, listErr := b.Uploads(t.Context(), "", "", 10)
 		require.NoError(t, listErr)
@@ -362,6 +363,42 @@ func TestRun_CancelledAnywhere(t *testing.T) {
 			require.ErrorIs(t, err, context.Canceled, "at %d of %d", at, steps)
 		}
 	}
+}
+
+// TestRun_SweptMidway: whoever was taken for dead and comes back finds its upload aborted. Nothing shows under its name,
+// whichever parts were there.
+func TestRun_SweptMidway(t *testing.T) {
+	w := newWorld(t, 13)
+	w.batchBytes = 200_000
+	for range 8 {
+		w.bundle([]id.TopicPartition{tp(1, 0), tp(1, 1), tp(2, 0)}, 20)
+	}
+	plan, swept := w.plan(1000), 0
+	for nth := int64(1); nth < 8; nth++ {
+		plan.ID++
+		c := &counting{Bucket: fault.New(w.bucket, 1), at: nth, only: objstore.OpPutPart}
+		c.cancel = func() {
+			page, err := w.bucket.Uploads(t.Context(), "", "", 10)
+			require.NoError(t, err)
+			require.NotEmpty(t, page)
+			swept++
+			for _, u := range page {
+				require.NoError(t, w.bucket.AbortUpload(t.Context(), u))
+			}
+		}
+		e := env(c)
+		e.BundleBytes, e.InFlight = 100<<20, 3
+		_, err := merge.Run(t.Context(), plan, ignore, e)
+		if c.n.Load() < nth {
+			require.NoError(t, err)
+			break
+		}
+		require.ErrorIs(t, err, objstore.ErrNotFound, "swept before part %d", nth)
+		written, err := w.bucket.List(t.Context(), bundle.SessionPrefix(prefix, plan.ID), "", 10)
+		require.NoError(t, err)
+		require.Empty(t, written)
+	}
+	require.Greater(t, swept, 2)
 }
 
 func TestRun_PartsAreCounted(t *testing.T) {

@@ -28,7 +28,7 @@ func TestRun_OnS3(t *testing.T) {
 
 	w := newWorld(t, 31)
 	w.batchBytes = 100_000
-	for range 6 {
+	for range 12 {
 		w.bundle([]id.TopicPartition{tp(1, 0), tp(1, 1), tp(2, 0)}, 20)
 	}
 	plan := w.plan(1000)
@@ -44,7 +44,7 @@ func TestRun_OnS3(t *testing.T) {
 	}
 	metered := meter.New(store, nil)
 	e := env(metered)
-	e.BundleBytes, e.ExtentBytes = 6<<20, 1<<20
+	e.BundleBytes, e.ExtentBytes, e.InFlight = 16<<20, 1<<20, 3
 	o, err := merge.Run(t.Context(), plan, ignore, e)
 	require.NoError(t, err)
 	w.requireOutcome(store, plan, &o)
