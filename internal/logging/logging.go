@@ -4,6 +4,7 @@ package logging
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -52,5 +53,38 @@ func New(c Config, w io.Writer) (*zap.Logger, error) {
 	default:
 		return nil, fmt.Errorf("log format %q: want console or json", c.Format)
 	}
-	return zap.New(zapcore.NewCore(enc, zapcore.Lock(zapcore.AddSync(w)), level), zap.ErrorOutput(zapcore.AddSync(w))), nil
+	core := oneLine{zapcore.NewCore(enc, zapcore.Lock(zapcore.AddSync(w)), level)}
+	return zap.New(core, zap.ErrorOutput(zapcore.AddSync(w))), nil
+}
+
+// oneLine writes errors that were joined, one to a line, as one line that people can read.
+type oneLine struct{ zapcore.Core }
+
+func (c oneLine) With(fields []zapcore.Field) zapcore.Core {
+	return oneLine{c.Core.With(flat(fields))}
+}
+
+func (c oneLine) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if c.Enabled(e.Level) {
+		return ce.AddCore(e, c)
+	}
+	return ce
+}
+
+func (c oneLine) Write(e zapcore.Entry, fields []zapcore.Field) error {
+	return c.Core.Write(e, flat(fields))
+}
+
+// flat gives the fields with every error of several lines as text with semicolons between them.
+func flat(fields []zapcore.Field) []zapcore.Field {
+	for i, f := range fields {
+		err, ok := f.Interface.(error)
+		if !ok || f.Type != zapcore.ErrorType {
+			continue
+		}
+		if text := err.Error(); strings.Contains(text, "\n") {
+			fields[i] = zap.String(f.Key, strings.ReplaceAll(text, "\n", "; "))
+		}
+	}
+	return fields
 }

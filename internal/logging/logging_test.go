@@ -3,6 +3,8 @@ package logging_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,6 +26,16 @@ func TestNew_WritesJSONAboveLevel(t *testing.T) {
 	require.Equal(t, "warn", line["level"])
 	require.Equal(t, "1.5s", line["waited"])
 	require.NotEmpty(t, line["time"])
+}
+
+func TestNew_WritesJoinedErrorsAsOneLine(t *testing.T) {
+	var out bytes.Buffer
+	log, err := logging.New(logging.Config{}, &out)
+	require.NoError(t, err)
+	both := errors.Join(errors.New("one"), errors.New("two"))
+	log.With(zap.NamedError("before", both)).Info("failed", zap.Error(both))
+	require.Contains(t, out.String(), `{"before": "one; two", "error": "one; two"}`)
+	require.Equal(t, 1, strings.Count(out.String(), "\n"))
 }
 
 func TestNew_RefusesUnknownValues(t *testing.T) {
