@@ -236,6 +236,8 @@ func readCommand(kind commandKind, w *wire.Reader) Command {
 		return readDeleteOffsets(w)
 	case kindForgetBundles:
 		return &ForgetBundles{Bundles: readBundles(w)}
+	case kindHideSession:
+		return &HideSession{Session: id.Session(w.Uint32()), Hidden: w.Bool()}
 	case kindRecordSweep:
 		return readRecordSweep(w)
 	case kindRecordScrub:

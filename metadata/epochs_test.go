@@ -88,6 +88,8 @@ func (h *epochHistory) command() Command {
 		return &DrainSession{Session: open[h.rng.IntN(len(open))]}
 	case k < 10 && len(open) > 0:
 		return &CloseSession{Session: open[h.rng.IntN(len(open))]}
+	case k == 15 && len(open) > 0 && h.s.Version() >= HidingVersion:
+		return &HideSession{Session: open[h.rng.IntN(len(open))], Hidden: h.rng.IntN(2) == 0}
 	case k == 10 && len(topics) < 6:
 		h.created++
 		return &CreateTopic{ID: topicID(fmt.Sprint(h.created)), Name: fmt.Sprint("t", h.rng.IntN(4), h.created%3), Partitions: 1 + h.rng.Int32N(30)}

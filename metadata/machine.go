@@ -168,6 +168,8 @@ func (s *machine) apply(c Command, fx *Effects) Result {
 		return Result{Value: s.openSession(c, fx)}
 	case *DrainSession:
 		return Result{Err: s.drainSession(c, fx)}
+	case *HideSession:
+		return Result{Err: s.hideSession(c, fx)}
 	case *CloseSession:
 		return Result{Err: s.closeSession(c, fx)}
 	case *CommitBundle:

@@ -67,6 +67,8 @@ func (w *world) run(t *testing.T, d *datadriven.TestData) string {
 		return w.apply(t, c)
 	case "drain":
 		return w.apply(t, &DrainSession{Session: id.Session(num(t, d, "session", 0))})
+	case "hide":
+		return w.apply(t, &HideSession{Session: id.Session(num(t, d, "session", 0)), Hidden: arg(d, "hidden") != "no"})
 	case "close":
 		return w.apply(t, &CloseSession{Session: id.Session(num(t, d, "session", 0))})
 	case "commit":
@@ -265,6 +267,10 @@ func (w *world) show(t *testing.T, d *datadriven.TestData) string {
 		for e := range s.Sessions() {
 			fmt.Fprintf(&b, "%d %s zone %s nodes %v next %d draining %t closed %t\n",
 				e.ID, e.Instance, e.Zone, e.NodeIDs, e.NextN, e.Draining, e.Closed)
+		}
+	case "show-emptied-zones":
+		for e := range s.EmptiedZones() {
+			fmt.Fprintf(&b, "%s: session %d\n", e.Zone, e.ID)
 		}
 	case "show-partition":
 		tp := partitionID(t, d.CmdArgs[0].Key)

@@ -26,6 +26,7 @@ type session struct {
 	nodeIDs   []int32    // likewise
 	nextN     uint32     // submissions below are settled
 	draining  bool
+	hidden    bool
 	closed    bool
 	closedAt  int64 // command time
 	results   btree.Map[uint32, *commit.Result]
@@ -40,25 +41,26 @@ type SessionInfo struct {
 	NodeIDs   []int32    // one per endpoint; not to be changed
 	NextN     uint32     // the n expected next; those below are settled
 	Draining  bool       // left the membership, still commits
-	Closed    bool       // closed within the last ten minutes
+	Hidden    bool       // lost sight of: not shown, still commits
+	Closed    bool       // closed within the last ten minutes, or a day where no other agent of the zone came after it
 	Version   string     // of the agent's software
 	Peer      string     // host:port at which agents of its zone ask it for bytes, "" if nowhere
 	Roles     Roles
 }
 
 // Shown tells whether the session is in the membership: clients are sent to it.
-func (i *SessionInfo) Shown() bool { return !i.Closed && !i.Draining && i.Roles.ServesClients() }
+func (i *SessionInfo) Shown() bool { return !i.Closed && !i.Draining && !i.Hidden && i.Roles.ServesClients() }
 
 func (e *session) info(n id.Session) SessionInfo {
 	return SessionInfo{
 		ID: n, Instance: e.instance, Zone: e.zone, Endpoints: e.endpoints, NodeIDs: e.nodeIDs, NextN: e.nextN,
-		Draining: e.draining, Closed: e.closed, Version: e.software,
+		Draining: e.draining, Hidden: e.hidden, Closed: e.closed, Version: e.software,
 		Peer: e.peer, Roles: e.roles,
 	}
 }
 
 // shown tells whether Metadata shows the session's endpoints.
-func (e *session) shown() bool { return !e.draining && !e.closed && e.roles.ServesClients() }
+func (e *session) shown() bool { return !e.draining && !e.hidden && !e.closed && e.roles.ServesClients() }
 
 func (s *machine) mutableSession(n id.Session, e *session) *session {
 	if e.gen == s.gen {

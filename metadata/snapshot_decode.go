@@ -133,6 +133,8 @@ func (d *snapshotDecoder) record(w *wire.Reader) {
 		d.readCleaned(w)
 	case recordRoles:
 		d.readRoles(w)
+	case recordHidden:
+		d.readHidden(w)
 	case recordBundleLevels:
 		d.readBundleLevels(w)
 	case recordJob:

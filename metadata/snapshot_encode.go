@@ -239,6 +239,7 @@ func encodeSession(f *sectionWriter, n id.Session, e *session) {
 		f.buf = wire.AppendString(f.buf, e.peer)
 		f.recordDone()
 	}
+	encodeHidden(f, e)
 	var result []byte
 	e.results.Scan(func(n uint32, r *commit.Result) bool {
 		result = commit.AppendResult(result[:0], r)

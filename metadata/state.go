@@ -12,7 +12,7 @@ import (
 // MaxVersion is the newest state machine version that this program can run. New states start at MinVersion.
 const (
 	MinVersion uint32 = 1
-	MaxVersion uint32 = 2
+	MaxVersion uint32 = 3
 )
 
 // State is the state of one virtual cluster after some log entry. It is changed by Apply alone, on one goroutine.
@@ -46,6 +46,7 @@ type api interface {
 	Now() int64
 	Version() uint32
 	ClusterID() string
+	EmptiedZones() iter.Seq[SessionInfo]
 	Apply(index uint64, b *Batch, fx *Effects, results []Result) []Result
 
 	DeadBundles() iter.Seq2[id.Bundle, DeadBundle]

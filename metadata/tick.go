@@ -5,6 +5,7 @@ import (
 
 	"github.com/tidwall/btree"
 
+	"github.com/freshet-io/freshet/metadata/commit"
 	"github.com/freshet-io/freshet/metadata/extent"
 	"github.com/freshet-io/freshet/metadata/id"
 )
@@ -23,7 +24,7 @@ func (s *machine) tick(fx *Effects) {
 	s.drainCleanup(cleanupExtents)
 	s.sweepProducers()
 	s.sweepOffsets()
-	s.retireSessions()
+	s.retireSessions(fx)
 	s.forgetNames()
 	s.expireTransactions(fx)
 }
@@ -178,9 +179,9 @@ func (s *machine) sweepPartition(expired []expiredProducer, n int32, p *partitio
 	return expired
 }
 
-// retireSessions forgets the results of sessions closed long enough ago. It walks the open and lately closed
-// sessions, which are as many as there are agents.
-func (s *machine) retireSessions() {
+// retireSessions forgets the results of sessions closed long enough ago, and the sessions themselves but for those by which
+// their zones are remembered. It walks the open and lately closed sessions, which are as many as there are agents.
+func (s *machine) retireSessions(fx *Effects) {
 	var old []id.Session
 	s.sessions.Scan(func(n id.Session, e *session) bool {
 		if e.closed && s.now-e.closedAt >= resultRetentionMs {
@@ -188,11 +189,23 @@ func (s *machine) retireSessions() {
 		}
 		return true
 	})
+	if len(old) == 0 {
+		return
+	}
+	newest := s.newestByZone()
 	for _, n := range old {
-		e, _ := s.sessions.Delete(n)
+		e, _ := s.sessions.Get(n)
+		if s.retainsZone(n, e, newest) {
+			if e.results.Len() > 0 {
+				s.mutableSession(n, e).results = btree.Map[uint32, *commit.Result]{}
+			}
+			continue
+		}
+		s.sessions.Delete(n)
 		s.retired.Set(n, e.nextN)
-		if newest, ok := s.instances.Get(e.instance); ok && newest == n {
+		if last, ok := s.instances.Get(e.instance); ok && last == n {
 			s.instances.Delete(e.instance)
 		}
+		fx.Members = fx.Members || newest[e.zone] == n // a zone is forgotten
 	}
 }

@@ -1,0 +1,108 @@
+package metadata
+
+import (
+	"encoding/binary"
+	"iter"
+
+	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/metadata/internal/wire"
+)
+
+// HidingVersion is the version of the state from which on sessions can be hidden, and the last session of a zone is
+// remembered for longer than others. No HideSession may be in a log before: earlier replicas do not know it.
+const HidingVersion = 3
+
+// zoneRetentionMs is how long a zone without agents is remembered: as long as node ids are not used again.
+const zoneRetentionMs = 24 * 60 * 60 * 1000
+
+// HideSession takes an agent out of the membership that Metadata shows, or brings it back; nothing else changes for its
+// session. It is for agents that the owner has lost sight of and that may be dead, or come back. Result: none.
+type HideSession struct {
+	Session id.Session
+	Hidden  bool
+}
+
+const kindHideSession commandKind = 47
+
+func (*HideSession) kind() commandKind { return kindHideSession }
+
+func (c *HideSession) appendBody(dst []byte) []byte {
+	return wire.AppendBool(binary.AppendUvarint(dst, uint64(c.Session)), c.Hidden)
+}
+
+// hideSession changes nothing for a session that is not open, or that is the only one shown: Metadata without agents
+// would send clients nowhere, and an agent that may be alive is better than none.
+func (s *machine) hideSession(c *HideSession, fx *Effects) error {
+	e, ok := s.sessions.Get(c.Session)
+	switch {
+	case !ok && s.noSession(c.Session) != nil:
+		return ErrUnknownSession
+	case !ok || e.closed:
+		return ErrSessionClosed
+	case e.hidden == c.Hidden, c.Hidden && s.lastShown(c.Session):
+		return nil
+	}
+	before := e.shown()
+	e = s.mutableSession(c.Session, e)
+	e.hidden = c.Hidden
+	if e.shown() != before {
+		s.membershipChanged(fx)
+	}
+	return nil
+}
+
+// lastShown tells whether no other session is shown.
+func (s *machine) lastShown(n id.Session) bool {
+	last := true
+	s.sessions.Scan(func(other id.Session, e *session) bool {
+		last = other == n || !e.shown()
+		return last
+	})
+	return last
+}
+
+// recordHidden says that the session before is hidden.
+const recordHidden recordTag = 41
+
+func encodeHidden(f *sectionWriter, e *session) {
+	if e.hidden {
+		f.buf = append(f.buf, byte(recordHidden))
+		f.recordDone()
+	}
+}
+
+func (d *snapshotDecoder) readHidden(w *wire.Reader) {
+	if d.session == nil || d.session.hidden || d.s.version < HidingVersion {
+		w.Fail("hidden session out of place")
+		return
+	}
+	d.session.hidden = true
+}
+
+// EmptiedZones gives, of each zone without an agent that is shown, the newest session that served clients, in the order
+// of the sessions. A zone is remembered for 24 hours after its last session was closed.
+func (s *machine) EmptiedZones() iter.Seq[SessionInfo] {
+	return func(yield func(SessionInfo) bool) {
+		newest := s.newestByZone()
+		s.sessions.Scan(func(n id.Session, e *session) bool {
+			return newest[e.zone] != n || e.shown() || yield(e.info(n))
+		})
+	}
+}
+
+// newestByZone gives the session that stands for each zone: the newest that is shown, else the newest that served clients.
+func (s *machine) newestByZone() map[string]id.Session {
+	newest, shown := make(map[string]id.Session), make(map[string]bool)
+	s.sessions.Scan(func(n id.Session, e *session) bool {
+		if e.roles.ServesClients() && (e.shown() || !shown[e.zone]) {
+			newest[e.zone], shown[e.zone] = n, e.shown()
+		}
+		return true
+	})
+	return newest
+}
+
+// retainsZone tells whether a closed session, which would be forgotten, is kept because its zone is remembered by it.
+func (s *machine) retainsZone(n id.Session, e *session, newest map[string]id.Session) bool {
+	return s.version >= HidingVersion && newest[e.zone] == n && s.now-e.closedAt < zoneRetentionMs
+}

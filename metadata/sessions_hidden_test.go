@@ -1,0 +1,42 @@
+package metadata
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestHideSession_Codec: the bytes are kept for ever.
+func TestHideSession_Codec(t *testing.T) {
+	for _, c := range []struct {
+		command *HideSession
+		golden  string
+	}{
+		{&HideSession{Session: 300, Hidden: true}, "\xac\x02\x01"},
+		{&HideSession{Session: 1}, "\x01\x00"},
+	} {
+		require.Equal(t, c.golden, string(c.command.appendBody(nil)))
+		b := &Batch{Commands: []Command{c.command}}
+		parsed, err := ParseBatch(AppendBatch(nil, b))
+		require.NoError(t, err)
+		require.Equal(t, b.Commands, parsed.Commands)
+	}
+}
+
+// TestHidden_OnlyFromItsVersionOn: a snapshot of an earlier version has no hidden sessions.
+func TestHidden_OnlyFromItsVersionOn(t *testing.T) {
+	s := newMachine()
+	s.Apply(1, &Batch{Commands: []Command{openInZone(0), openInZone(1), &RaiseVersion{Version: HidingVersion}, &HideSession{Session: 1, Hidden: true}}}, nil, nil)
+	var buf bytes.Buffer
+	require.NoError(t, s.Encode(&buf))
+	restored, err := decode(&buf)
+	require.NoError(t, err)
+	info, _ := restored.Session(1)
+	require.True(t, info.Hidden)
+	s.version = HidingVersion - 1
+	buf.Reset()
+	require.NoError(t, s.Encode(&buf))
+	_, err = decode(&buf)
+	require.ErrorIs(t, err, ErrMalformedSnapshot)
+}
