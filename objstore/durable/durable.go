@@ -109,7 +109,9 @@ func (r *resolver) attempt(ctx context.Context) error {
 	r.readers.Add(1)
 	err := objstore.PutReleasing(ctx, r.bucket, r.key, r.body, r.release)
 	if errors.Is(err, objstore.ErrAlreadyExists) {
-		return Verify(ctx, r.bucket, r.key, r.body)
+		if err = Verify(ctx, r.bucket, r.key, r.body); err != nil {
+			return fmt.Errorf("put %s: %w", r.key, err)
+		}
 	}
 	return err
 }

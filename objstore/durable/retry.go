@@ -27,7 +27,7 @@ func (p Policy) retry(ctx context.Context, what string, attempt func(context.Con
 			return fmt.Errorf("%s: %w, last attempt: %w (%w)", what, ctx.Err(), err, objstore.ErrOutcomeUnknown)
 		}
 		if !r.retriable(err) {
-			return fmt.Errorf("%s: %w", what, err)
+			return err // which names what and the key itself
 		}
 		pause := pauses.NextBackOff()
 		if errors.Is(err, objstore.ErrThrottled) {

@@ -84,7 +84,10 @@ func (u *Upload) verify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return Verify(ctx, u.bucket, u.key, objstore.Body{Size: size, CRC32C: crc})
+	if err := Verify(ctx, u.bucket, u.key, objstore.Body{Size: size, CRC32C: crc}); err != nil {
+		return fmt.Errorf("complete upload of %s: %w", u.key, err)
+	}
+	return nil
 }
 
 // Abort drops the parts, until they are gone or ctx ends.

@@ -62,6 +62,7 @@ var byStatus = map[int]error{
 // (no answer at all, or a server's fault) is ErrOutcomeUnknown; for reads it stays the error it is.
 func mapError(err error, write bool) error {
 	sentinel := classify(err)
+	err = brief{err}
 	switch {
 	case sentinel == nil:
 		return err
@@ -72,7 +73,45 @@ func mapError(err error, write bool) error {
 	}
 }
 
+// brief is an error of the SDK with what a reader wants of its text: the store's code, message and request id, or why
+// there was no answer.
+type brief struct{ error }
+
+func (b brief) Unwrap() error { return b.error }
+
+func (b brief) Error() string {
+	var operation *smithy.OperationError
+	if isOther(b.error) {
+		errors.As(b.error, &operation)
+		return operation.Err.Error()
+	}
+	var api smithy.APIError
+	if errors.As(b.error, &api) {
+		return fmt.Sprintf("%s: %s (status %d, request id %s)", api.ErrorCode(), api.ErrorMessage(), statusOf(b.error), requestID(b.error))
+	}
+	var send *smithyhttp.RequestSendError
+	if errors.As(b.error, &send) {
+		return send.Err.Error()
+	}
+	if errors.As(b.error, &operation) {
+		return operation.Err.Error()
+	}
+	return b.error.Error()
+}
+
+// requestID is what the store's operators ask for, "none" if the answer has none.
+func requestID(err error) string {
+	var answer interface{ ServiceRequestID() string }
+	if errors.As(err, &answer) && answer.ServiceRequestID() != "" {
+		return answer.ServiceRequestID()
+	}
+	return "none"
+}
+
 func classify(err error) error {
+	if isOther(err) {
+		return nil
+	}
 	var api smithy.APIError
 	if errors.As(err, &api) {
 		if s, ok := sentinels[api.ErrorCode()]; ok {
@@ -105,6 +144,13 @@ func isLocal(err error) bool {
 	return !errors.As(err, &send)
 }
 
+// isOther is true for errors of a request to another service that the SDK made first, for credentials: what it answered, an
+// instance without a role with 404, says nothing about the object.
+func isOther(err error) bool {
+	var operation, first *smithy.OperationError
+	return errors.As(err, &operation) && errors.As(operation.Err, &first)
+}
+
 // errorCode is the code of the store's answer, "" if there is none.
 func errorCode(err error) string {
 	var api smithy.APIError
@@ -126,7 +172,7 @@ func statusOf(err error) int {
 // dateOf is the Date header of the answer that an error came from, "" if there was none.
 func dateOf(err error) string {
 	var resp *smithyhttp.ResponseError
-	if errors.As(err, &resp) && resp.Response != nil {
+	if !isOther(err) && errors.As(err, &resp) && resp.Response != nil {
 		return resp.Response.Header.Get("Date")
 	}
 	return ""

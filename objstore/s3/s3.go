@@ -193,7 +193,7 @@ func (b *Bucket) Now(ctx context.Context) (time.Time, error) {
 		date = resp.Header.Get("Date")
 	}
 	if err != nil && date == "" {
-		return time.Time{}, fmt.Errorf("ask for time: %w", err)
+		return time.Time{}, fmt.Errorf("ask for time: %w", brief{err})
 	}
 	now, dateErr := http.ParseTime(date)
 	if dateErr != nil {

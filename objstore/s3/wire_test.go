@@ -102,6 +102,38 @@ func TestBucket_PutErrors(t *testing.T) {
 	for _, s := range sentinels {
 		require.NotErrorIs(t, err, s)
 	}
+	require.EqualError(t, err, "put k: AccessDenied: m (status 403, request id none)")
+}
+
+func TestBucket_SaysWhyThereIsNoAnswer(t *testing.T) {
+	nobody := httptest.NewServer(http.NotFoundHandler())
+	nobody.Close()
+	b, err := s3.New(t.Context(), s3.Config{Bucket: "b", Endpoint: nobody.URL, PathStyle: true, AccessKey: "k", SecretKey: "s"})
+	require.NoError(t, err)
+	defer b.Close()
+	address := nobody.Listener.Addr().String()
+	_, err = b.Now(t.Context())
+	require.EqualError(t, err, fmt.Sprintf(`ask for time: Head "http://%[1]s/b": dial tcp %[1]s: connect: connection refused`, address))
+}
+
+// An instance without a role answers a request for credentials with 404.
+func TestBucket_NoCredentialsAreNoMissingObject(t *testing.T) {
+	metadata := httptest.NewServer(http.NotFoundHandler())
+	defer metadata.Close()
+	for name, value := range map[string]string{
+		"AWS_EC2_METADATA_SERVICE_ENDPOINT": metadata.URL, "AWS_EC2_METADATA_DISABLED": "", "AWS_CONFIG_FILE": "/dev/null",
+		"AWS_SHARED_CREDENTIALS_FILE": "/dev/null", "AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "AWS_PROFILE": "",
+	} {
+		t.Setenv(name, value)
+	}
+	b, err := s3.New(t.Context(), s3.Config{Bucket: "b", Region: "r", Endpoint: "http://127.0.0.1:1", PathStyle: true})
+	require.NoError(t, err)
+	defer b.Close()
+	_, err = b.Head(t.Context(), "k")
+	require.ErrorContains(t, err, "credentials")
+	require.NotErrorIs(t, err, objstore.ErrNotFound)
+	_, err = b.Now(t.Context())
+	require.ErrorContains(t, err, "credentials")
 }
 
 // TestBucket_BuffersAreFreeAfterEarlyAnswer lets the server answer, hang or hang up before it has read the body. The
