@@ -62,7 +62,7 @@ func (c *connections) owner(ctx context.Context) (string, error) {
 	for range addresses {
 		a := <-answers
 		if a.err != nil {
-			errs = append(errs, a.err)
+			errs = append(errs, fmt.Errorf("%s: %w", a.address, plain{a.err}))
 			if ctx.Err() != nil {
 				c.drop(a.address)
 			}

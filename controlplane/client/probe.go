@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/freshet-io/freshet/controlplane/api"
 )
@@ -17,6 +18,7 @@ type prober struct {
 		flying  []*waiter // of probe last, which has not been answered on this stream
 		inAir   bool
 		waiting []*waiter // for the next probe
+		heard   time.Time // when a probe was answered last
 	}
 }
 
@@ -75,6 +77,7 @@ func (p *prober) stamped(token, index uint64) (answered, more bool) {
 			w.stamp <- index
 		}
 		p.mu.flying, p.mu.inAir = nil, false
+		p.mu.heard = time.Now()
 	}
 	return answered, len(p.mu.waiting) > 0
 }
@@ -85,6 +88,14 @@ func (p *prober) reset() {
 	defer p.mu.Unlock()
 	p.mu.waiting = append(p.mu.flying, p.mu.waiting...)
 	p.mu.flying, p.mu.inAir = nil, false
+}
+
+// Hears tells whether the owner has answered a probe within a time, which should be above Config.ProbeInterval: both ways
+// to it were open then.
+func (s *Session) Hears(within time.Duration) bool {
+	s.probes.mu.Lock()
+	defer s.probes.mu.Unlock()
+	return !s.probes.mu.heard.IsZero() && time.Since(s.probes.mu.heard) <= within
 }
 
 // forget drops a waiter whose caller went away.

@@ -45,7 +45,7 @@ func (s *Session) converse(ctx context.Context) (welcomed bool, err error) {
 		if errors.Is(context.Cause(ctx), errSilent) {
 			s.conns.drop(address)
 		}
-		return false, fmt.Errorf("open a stream with %s: %w", address, err)
+		return false, fmt.Errorf("open a stream with %s: %w", address, plain{err})
 	}
 	switch item := first.Item.(type) {
 	case *api.OwnerItem_Refused:
@@ -206,7 +206,7 @@ func (s *Session) send(ctx context.Context, st *stream) {
 			}
 		case <-st.out.signal:
 			if err := s.flush(st); err != nil {
-				st.cancel(fmt.Errorf("send: %w", err))
+				st.cancel(fmt.Errorf("send: %w", plain{err}))
 				return
 			}
 		}
@@ -237,7 +237,7 @@ func (s *Session) receive(st *stream) error {
 	for {
 		message, err := st.rpc.Recv()
 		if err != nil {
-			return fmt.Errorf("receive: %w", err)
+			return fmt.Errorf("receive: %w", plain{err})
 		}
 		st.heard.Store(int64(time.Since(st.began)))
 		for _, item := range message.Items {
