@@ -1,0 +1,30 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+func TestPlain_TellsWhatHappened(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{status.Error(codes.PermissionDenied, "not served for this key"), "not served for this key"},
+		{
+			status.Error(codes.Unavailable, `connection error: desc = "transport: Error while dialing: dial tcp 127.0.0.1:1: connect: connection refused"`),
+			"Error while dialing: dial tcp 127.0.0.1:1: connect: connection refused",
+		},
+		{status.Error(codes.DeadlineExceeded, "latest balancer error"), "no answer in time"},
+		{fmt.Errorf("read: %w", io.EOF), "read: EOF"},
+	} {
+		require.EqualError(t, plain{c.err}, c.want)
+		require.True(t, errors.Is(plain{c.err}, c.err))
+	}
+}
