@@ -81,7 +81,7 @@ func TestMetadata_NodesStay(t *testing.T) {
 }
 
 // BenchmarkViews_ScaleEvent is what an agent does when another comes or goes, with 100,000 partitions: it takes the change
-// in and works out all of one view.
+// in, and works out and encodes all of one view.
 func BenchmarkViews_ScaleEvent(b *testing.B) {
 	const topics, partitions = 1000, 100
 	full := &api.Catalogue{Index: 1, Full: true, Membership: &api.Membership{Version: 1}}
@@ -107,7 +107,7 @@ func BenchmarkViews_ScaleEvent(b *testing.B) {
 		s := c.Load()
 		v := views.of(s, &edge.Request{Client: &edge.Client{Listener: "main"}})
 		for t := range s.Topics() {
-			v.partitions(t)
+			v.encodedTopic(t, 12, false)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -78,8 +79,13 @@ func call[R kmsg.Response](t *testing.T, api API, version int16, in kmsg.Request
 	require.False(t, reply.Close, "connection closed: %v", reply.Err)
 	out := in.ResponseKind()
 	out.SetVersion(version)
-	require.NoError(t, out.ReadFrom(reply.Head))
+	require.NoError(t, out.ReadFrom(whole(reply)))
 	return out.(R)
+}
+
+// whole is a reply's bytes.
+func whole(reply edge.Reply) []byte {
+	return slices.Concat(append([][]byte{reply.Head}, reply.Tail...)...)
 }
 
 func start(t *testing.T, api API, version int16, in kmsg.Request, clientID string) func() edge.Reply {

@@ -17,8 +17,7 @@ func (v *zoneView) leader(t *view.Topic, partition int32) (leader, bool) {
 	if partition < 0 || partition >= t.Partitions || len(v.brokers) == 0 {
 		return leader{}, false
 	}
-	p := &v.partitions(t)[partition]
-	return leader{p.Leader, p.LeaderEpoch}, true
+	return leader{v.nodes(t)[0][partition], t.LeaderEpoch(partition, v.version)}, true
 }
 
 // broker finds a node; nil if the view does not show it.

@@ -86,12 +86,10 @@ func (m *Metadata) Start(ctx context.Context, req *edge.Request) func() edge.Rep
 		in.AllowAutoTopicCreation = true
 	}
 	return func() edge.Reply {
-		out := m.answer(ctx, req, in)
-		if len(out.Brokers) == 0 && out.ErrorCode == 0 {
-			// librdkafka (from 2.10 on) drops the brokers that an answer does not name, and stands still without any.
-			return closed()
+		if !validTopics(req.Version, in) {
+			return Answer(req, invalidTopics(in))
 		}
-		return Answer(req, out)
+		return m.answer(ctx, req, in)
 	}
 }
 
@@ -108,33 +106,27 @@ type found struct {
 	err   error
 }
 
-func (m *Metadata) answer(ctx context.Context, req *edge.Request, in *kmsg.MetadataRequest) *kmsg.MetadataResponse {
+func (m *Metadata) answer(ctx context.Context, req *edge.Request, in *kmsg.MetadataRequest) edge.Reply {
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.Timeout)
 	defer cancel()
 	s := m.ready(ctx)
-	out := kmsg.NewPtrMetadataResponse()
-	out.Topics = []kmsg.MetadataResponseTopic{}
+	var topics []asked
+	var results []found
 	if all := in.Topics == nil || req.Version == 0 && len(in.Topics) == 0; all {
 		s = m.newest(ctx, s)
-		zone := m.cfg.Views.of(s, req)
 		for t := range s.Topics() {
-			out.Topics = append(out.Topics, topicAnswer(zone, t, in))
+			results = append(results, found{topic: t})
 		}
-		m.cluster(out, s, zone, in)
-		return out
+	} else {
+		topics = dedupe(in)
+		s, results = m.find(ctx, req, s, topics, in.AllowAutoTopicCreation)
 	}
-	if !validTopics(req.Version, in) {
-		m.invalid(out, in)
-		return out
-	}
-	topics := dedupe(in)
-	s, results := m.find(ctx, req, s, topics, in.AllowAutoTopicCreation)
 	zone := m.cfg.Views.of(s, req)
-	for i, r := range results {
-		out.Topics = append(out.Topics, resultAnswer(zone, topics[i], r, in))
+	if len(zone.brokers) == 0 {
+		// librdkafka (from 2.10 on) drops the brokers that an answer does not name, and stands still without any.
+		return closed()
 	}
-	m.cluster(out, s, zone, in)
-	return out
+	return encodeMetadata(in, s, zone, topics, results)
 }
 
 // ready gives the newest snapshot once there is one, or an empty one when the time is up.
@@ -157,18 +149,6 @@ func (m *Metadata) newest(ctx context.Context, s *view.Snapshot) *view.Snapshot 
 		return s
 	}
 	return fresh
-}
-
-// cluster fills in what is not about topics.
-func (m *Metadata) cluster(out *kmsg.MetadataResponse, s *view.Snapshot, zone *zoneView, in *kmsg.MetadataRequest) {
-	out.Brokers = zone.brokers
-	out.ControllerID = zone.controller()
-	if s.ClusterID != "" {
-		out.ClusterID = &s.ClusterID
-	}
-	if in.IncludeClusterAuthorizedOperations {
-		out.AuthorizedOperations = allClusterOperations
-	}
 }
 
 // find looks the topics up, with knowledge as new as the request where one is missing (I4), and creates what is to
@@ -272,19 +252,19 @@ func validTopics(version int16, in *kmsg.MetadataRequest) bool {
 	return true
 }
 
-// invalid answers every topic with INVALID_REQUEST.
-func (m *Metadata) invalid(out *kmsg.MetadataResponse, in *kmsg.MetadataRequest) {
+// invalidTopics answers every topic with INVALID_REQUEST.
+func invalidTopics(in *kmsg.MetadataRequest) *kmsg.MetadataResponse {
+	out := kmsg.NewPtrMetadataResponse()
 	for _, t := range in.Topics {
 		a := kmsg.NewMetadataResponseTopic()
 		a.ErrorCode, a.Topic, a.TopicID = kerr.InvalidRequest.Code, t.Topic, t.TopicID
 		if a.Topic == nil {
 			a.Topic = kmsg.StringPtr("")
 		}
-		a.Partitions = []kmsg.MetadataResponseTopicPartition{}
 		out.Topics = append(out.Topics, a)
 	}
 	out.ErrorCode = kerr.InvalidRequest.Code
-	out.Brokers = []kmsg.MetadataResponseBroker{}
+	return out
 }
 
 // dedupe gives each asked topic once, in order. If one is asked by id, all are (as Kafka does).
@@ -310,26 +290,13 @@ func dedupe(in *kmsg.MetadataRequest) []asked {
 	return topics
 }
 
-func resultAnswer(zone *zoneView, t asked, r found, in *kmsg.MetadataRequest) kmsg.MetadataResponseTopic {
-	if r.topic != nil {
-		return topicAnswer(zone, r.topic, in)
-	}
+// refusedTopic answers an asked topic with an error.
+func refusedTopic(t asked, err error) kmsg.MetadataResponseTopic {
 	a := kmsg.NewMetadataResponseTopic()
-	a.ErrorCode = ErrorCode(r.err)
+	a.ErrorCode = ErrorCode(err)
 	a.TopicID = t.id
 	if !t.byID {
 		a.Topic = &t.name
-	}
-	a.Partitions = []kmsg.MetadataResponseTopicPartition{}
-	return a
-}
-
-func topicAnswer(zone *zoneView, t *view.Topic, in *kmsg.MetadataRequest) kmsg.MetadataResponseTopic {
-	a := kmsg.NewMetadataResponseTopic()
-	a.Topic, a.TopicID = &t.Name, t.ID
-	a.Partitions = zone.partitions(t)
-	if in.IncludeTopicAuthorizedOperations {
-		a.AuthorizedOperations = allTopicOperations
 	}
 	return a
 }

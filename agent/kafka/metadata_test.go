@@ -127,7 +127,7 @@ func TestMetadata_ByListener(t *testing.T) {
 	})()
 	out := kmsg.NewPtrMetadataResponse()
 	out.SetVersion(12)
-	require.NoError(t, out.ReadFrom(reply.Head))
+	require.NoError(t, out.ReadFrom(whole(reply)))
 	require.Equal(t, []int32{12, 22}, nodes(out))
 	main := call[*kmsg.MetadataResponse](t, m, 12, in, "")
 	for i, p := range out.Topics[0].Partitions {

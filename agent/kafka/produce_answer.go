@@ -105,21 +105,21 @@ func (l *leaderHints) add(a *kmsg.ProduceResponseTopicPartition, p *producePart)
 		l.named = make(map[int32]bool)
 	}
 	topic, ok := l.snapshot.TopicByID(p.topic.ID)
-	if !ok || a.Partition < 0 || a.Partition >= topic.Partitions || len(l.zone.brokers) == 0 {
+	if !ok {
 		return
 	}
-	shown := &l.zone.partitions(topic)[a.Partition]
-	leader := shown.Leader
-	a.CurrentLeader.LeaderID, a.CurrentLeader.LeaderEpoch = leader, shown.LeaderEpoch
-	if l.named[leader] {
+	shown, ok := l.zone.leader(topic, a.Partition)
+	if !ok {
 		return
 	}
-	for _, b := range l.zone.brokers {
-		if b.NodeID == leader {
-			e := kmsg.NewProduceResponseBroker()
-			e.NodeID, e.Host, e.Port, e.Rack = b.NodeID, b.Host, b.Port, b.Rack
-			l.out.Brokers = append(l.out.Brokers, e)
-			l.named[leader] = true
-		}
+	a.CurrentLeader.LeaderID, a.CurrentLeader.LeaderEpoch = shown.node, shown.epoch
+	if l.named[shown.node] {
+		return
+	}
+	if b := l.zone.broker(shown.node); b != nil {
+		e := kmsg.NewProduceResponseBroker()
+		e.NodeID, e.Host, e.Port, e.Rack = b.NodeID, b.Host, b.Port, b.Rack
+		l.out.Brokers = append(l.out.Brokers, e)
+		l.named[shown.node] = true
 	}
 }

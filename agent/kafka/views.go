@@ -34,6 +34,7 @@ type Views struct {
 		version uint64
 		members []*view.Member
 		views   map[viewKey]*zoneView
+		parts   *metadataParts // of these views
 	}
 }
 
@@ -57,29 +58,26 @@ func (v *Views) of(s *view.Snapshot, req *edge.Request) *zoneView {
 	if v.mu.views == nil || v.mu.version != s.Version || !slices.Equal(v.mu.members, s.Shown()) ||
 		len(v.mu.views) >= maxViews {
 		v.mu.version, v.mu.members, v.mu.views = s.Version, s.Shown(), make(map[viewKey]*zoneView)
+		v.mu.parts = new(metadataParts)
 	}
 	if v.mu.views[key] == nil {
-		v.mu.views[key] = newZoneView(s, key)
+		v.mu.views[key] = newZoneView(s, key, v.mu.parts)
 	}
 	return v.mu.views[key]
 }
 
-// zoneView is one membership as the clients of a zone see it by one listener.
+// zoneView is one membership as the clients of a zone see it by one listener. What it shows does not change.
 type zoneView struct {
 	version uint64
 	own     group   // agents that partitions are given to
 	others  []group // one per other zone that is shown
 	brokers []kmsg.MetadataResponseBroker
+	parts   *metadataParts // shared with the other views of the membership
 
 	mu struct {
 		sync.Mutex
-		topics map[id.Topic]topicView
+		places map[id.Topic][][]int32 // nodes of topics, by zone, then partition
 	}
-}
-
-type topicView struct {
-	topic   *view.Topic
-	encoded []kmsg.MetadataResponseTopicPartition
 }
 
 // group is the agents of one zone that a listener reaches, in the order of sessions.
@@ -96,7 +94,7 @@ type port struct {
 	zone string
 }
 
-func newZoneView(s *view.Snapshot, key viewKey) *zoneView {
+func newZoneView(s *view.Snapshot, key viewKey, parts *metadataParts) *zoneView {
 	zones := make(map[string]*group)
 	var names []string
 	all := &group{}
@@ -113,8 +111,8 @@ func newZoneView(s *view.Snapshot, key viewKey) *zoneView {
 		all.add(m, ports)
 	}
 	slices.Sort(names)
-	v := &zoneView{version: s.Version}
-	v.mu.topics = make(map[id.Topic]topicView)
+	v := &zoneView{version: s.Version, parts: parts}
+	v.mu.places = make(map[id.Topic][][]int32)
 	own, found := zones[key.zone]
 	if !found {
 		own = all
@@ -183,43 +181,46 @@ func (v *zoneView) coordinator(kind int8, key string) (port, bool) {
 	return v.own.ports[i][0], true
 }
 
-// partitions gives a topic's partitions as Metadata shows them. The topic is one of the snapshot that the view is
-// of. The slice is shared: do not change it.
-func (v *zoneView) partitions(t *view.Topic) []kmsg.MetadataResponseTopicPartition {
+// nodes gives who each partition of a topic belongs to, by zone, the client's first. The slices are shared: do not change
+// them.
+func (v *zoneView) nodes(t *view.Topic) [][]int32 {
 	v.mu.Lock()
-	known, ok := v.mu.topics[t.ID]
+	known, ok := v.mu.places[t.ID]
 	v.mu.Unlock()
-	if ok && known.topic == t {
-		return known.encoded
+	if ok && len(known[0]) == int(t.Partitions) {
+		return known
 	}
-	encoded := v.place(t)
+	nodes := make([][]int32, 0, 1+len(v.others))
+	for _, g := range append([]group{v.own}, v.others...) {
+		nodes = append(nodes, g.place(t))
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if len(v.mu.topics) >= maxViewTopics {
-		clear(v.mu.topics)
+	if len(v.mu.places) >= maxViewTopics {
+		clear(v.mu.places)
 	}
-	v.mu.topics[t.ID] = topicView{t, encoded}
-	return encoded
+	v.mu.places[t.ID] = nodes
+	return nodes
 }
 
-// place works out who each partition of a topic belongs to.
-func (v *zoneView) place(t *view.Topic) []kmsg.MetadataResponseTopicPartition {
-	replicas := make([][]int32, 0, 1+len(v.others)) // by zone, then partition
-	for _, g := range append([]group{v.own}, v.others...) {
-		replicas = append(replicas, g.place(t))
-	}
-	partitions := make([]kmsg.MetadataResponseTopicPartition, t.Partitions)
-	for i := range partitions {
-		p := kmsg.NewMetadataResponseTopicPartition()
-		p.Partition, p.Leader, p.LeaderEpoch = int32(i), replicas[0][i], t.LeaderEpoch(int32(i), v.version)
-		for _, zone := range replicas {
-			p.Replicas = append(p.Replicas, zone[i])
+// topic gives a topic as Metadata shows it. It is one of the snapshot that the view is of.
+func (v *zoneView) topic(t *view.Topic) kmsg.MetadataResponseTopic {
+	a := kmsg.NewMetadataResponseTopic()
+	a.Topic, a.TopicID = &t.Name, t.ID
+	a.Partitions = make([]kmsg.MetadataResponseTopicPartition, t.Partitions)
+	nodes := v.nodes(t)
+	replicas := make([]int32, 0, len(nodes)*int(t.Partitions))
+	for i := range a.Partitions {
+		first := len(replicas)
+		for _, zone := range nodes {
+			replicas = append(replicas, zone[i])
 		}
-		p.ISR = p.Replicas
-		p.OfflineReplicas = []int32{}
-		partitions[i] = p
+		p := kmsg.NewMetadataResponseTopicPartition()
+		p.Partition, p.Leader, p.LeaderEpoch = int32(i), nodes[0][i], t.LeaderEpoch(int32(i), v.version)
+		p.Replicas, p.ISR = replicas[first:], replicas[first:]
+		a.Partitions[i] = p
 	}
-	return partitions
+	return a
 }
 
 // place gives each partition of a topic its node among the group's agents.

@@ -1,0 +1,279 @@
+package kafka
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/freshet-io/freshet/agent/edge"
+	"github.com/freshet-io/freshet/agent/view"
+	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/internal/assign"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+// model answers Metadata plainly, by kmsg's structs and from nothing but a snapshot of the default listener, "main".
+type model struct{ s *view.Snapshot }
+
+// group is the agents of a zone; of all zones, if it is "".
+func (m model) group(zone string) (agents []assign.Agent, members []*view.Member) {
+	for _, a := range m.s.Members {
+		if zone == "" || a.Zone == zone {
+			agents, members = append(agents, assign.Agent{ID: uint32(a.Session), Ports: 2}), append(members, a)
+		}
+	}
+	return agents, members
+}
+
+// groups are those that a client of a zone is shown, its own first.
+func (m model) groups(zone string, named bool) []string {
+	var zones []string
+	for _, a := range m.s.Members {
+		zones = append(zones, a.Zone)
+	}
+	slices.Sort(zones)
+	if !slices.Contains(zones, zone) {
+		return []string{""}
+	}
+	shown := []string{zone}
+	for _, other := range slices.Compact(zones) {
+		if named && other != zone {
+			shown = append(shown, other)
+		}
+	}
+	return shown
+}
+
+func (m model) topic(t *view.Topic, groups []string) kmsg.MetadataResponseTopic {
+	out := kmsg.NewMetadataResponseTopic()
+	out.Topic, out.TopicID = &t.Name, t.ID
+	for i := range t.Partitions {
+		p := kmsg.NewMetadataResponseTopicPartition()
+		p.Partition, p.LeaderEpoch = i, t.LeaderEpoch(i, m.s.Version)
+		out.Partitions = append(out.Partitions, p)
+	}
+	for _, zone := range groups {
+		agents, members := m.group(zone)
+		for i, at := range assign.Places(t.ID, t.Partitions, agents) {
+			p := &out.Partitions[i]
+			p.Replicas = append(p.Replicas, members[at.Index].NodeIDs[at.Port])
+			p.Leader, p.ISR = p.Replicas[0], p.Replicas
+		}
+	}
+	return out
+}
+
+func (m model) answer(in *kmsg.MetadataRequest, zone string, named bool) *kmsg.MetadataResponse {
+	out := kmsg.NewPtrMetadataResponse()
+	out.Version, out.ClusterID = in.Version, &m.s.ClusterID
+	groups := m.groups(zone, named)
+	for _, g := range groups {
+		_, members := m.group(g)
+		for _, a := range members {
+			for port := range 2 {
+				b := kmsg.NewMetadataResponseBroker()
+				b.NodeID, b.Host, b.Port, b.Rack = a.NodeIDs[port], a.Endpoints[port].Host, a.Endpoints[port].Port, &a.Zone
+				out.Brokers = append(out.Brokers, b)
+			}
+		}
+	}
+	out.ControllerID = out.Brokers[0].NodeID
+	if in.IncludeClusterAuthorizedOperations {
+		out.AuthorizedOperations = 8096
+	}
+	add := func(t *view.Topic) {
+		a := m.topic(t, groups)
+		if in.IncludeTopicAuthorizedOperations {
+			a.AuthorizedOperations = 3576
+		}
+		out.Topics = append(out.Topics, a)
+	}
+	if in.Topics == nil || in.Version == 0 && len(in.Topics) == 0 {
+		for t := range m.s.Topics() {
+			add(t)
+		}
+		return out
+	}
+	for _, asked := range in.Topics {
+		refused := kmsg.NewMetadataResponseTopic()
+		var t *view.Topic
+		var ok bool
+		if asked.Topic != nil {
+			t, ok = m.s.TopicByName(*asked.Topic)
+			refused.Topic, refused.ErrorCode = asked.Topic, kerr.UnknownTopicOrPartition.Code
+			if strings.Contains(*asked.Topic, " ") {
+				refused.ErrorCode = kerr.InvalidTopicException.Code
+			}
+		} else {
+			t, ok = m.s.TopicByID(asked.TopicID)
+			refused.TopicID, refused.ErrorCode = asked.TopicID, kerr.UnknownTopicID.Code
+		}
+		if ok {
+			add(t)
+		} else {
+			out.Topics = append(out.Topics, refused)
+		}
+	}
+	return out
+}
+
+// someCatalogue has topics of all sizes, by name and by what of them moved, and agents in three zones.
+func someCatalogue(r *rand.Rand) *view.Catalogue {
+	c := view.NewCatalogue()
+	c.OnWelcome(&api.Welcome{ClusterId: "the-cluster"})
+	full := &api.Catalogue{Index: 1, Full: true}
+	for i, partitions := range []int32{1, 3, 1 + r.Int32N(10), 40, 100 + r.Int32N(100), 1000} {
+		full.Topics = append(full.Topics, &api.Topic{
+			Id: topicID(byte(i + 1)), Name: fmt.Sprintf("t%d%s", i, strings.Repeat("x", r.IntN(200))), Partitions: partitions,
+		})
+	}
+	full.Membership = someMembership(r, 1)
+	c.OnCatalogue(full)
+	return c
+}
+
+func someMembership(r *rand.Rand, version uint64) *api.Membership {
+	m := &api.Membership{Version: version}
+	for i := range 1 + r.Uint32N(7) {
+		m.Members = append(m.Members, member(1+i*3, string(rune('a'+r.IntN(3)))))
+	}
+	return m
+}
+
+// someRequest asks for all topics, none, or some by name or by id, among them ones that are not there.
+func someRequest(r *rand.Rand, version int16, s *view.Snapshot) *kmsg.MetadataRequest {
+	in := metadataRequest()
+	in.Version = version
+	in.IncludeTopicAuthorizedOperations, in.IncludeClusterAuthorizedOperations = r.IntN(3) == 0, r.IntN(3) == 0
+	kind := r.IntN(5)
+	if kind == 0 {
+		return in
+	}
+	in.Topics = []kmsg.MetadataRequestTopic{}
+	byID := version >= 12 && kind == 1
+	add := func(name string, topic id.Topic) {
+		t := kmsg.NewMetadataRequestTopic()
+		if byID {
+			t.TopicID = topic
+		} else {
+			t.Topic = &name
+		}
+		in.Topics = append(in.Topics, t)
+	}
+	for t := range s.Topics() {
+		if r.IntN(2) == 0 {
+			add(t.Name, t.ID)
+		}
+	}
+	if kind == 2 {
+		add("bad name", [16]byte{98})
+	}
+	if kind >= 3 || byID {
+		add("unknown", [16]byte{99})
+	}
+	r.Shuffle(len(in.Topics), func(i, j int) { in.Topics[i], in.Topics[j] = in.Topics[j], in.Topics[i] })
+	return in
+}
+
+// TestMetadata_EncodesAsKmsg: whatever is asked in whatever version, with parts kept or not, the bytes are those that kmsg
+// makes of the answer, and so after every change of the membership and of topics.
+func TestMetadata_EncodesAsKmsg(t *testing.T) {
+	for seed := range uint64(3) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		c := someCatalogue(r)
+		prober := proberFunc(func(context.Context) (uint64, error) { return c.Load().Index, nil })
+		m := NewMetadata(MetadataConfig{Catalogue: c, Views: NewViews(c, zonesOf(t, "a")), Prober: prober})
+		for index := uint64(2); index < 5; index++ {
+			for range 6 {
+				for version := range int16(14) {
+					compare(t, r, m, c.Load(), version)
+				}
+			}
+			change := &api.Catalogue{Index: index, Moved: []int32{0, r.Int32N(100)}}
+			if index%2 == 0 {
+				change.Membership = someMembership(r, index)
+			} else {
+				change.Topics = []*api.Topic{{Id: topicID(4), Name: "renamed", Partitions: 60, LeaderEpochs: []int32{20, 1, 40, 2}}}
+			}
+			c.OnCatalogue(change)
+		}
+	}
+}
+
+func compare(t *testing.T, r *rand.Rand, m *Metadata, s *view.Snapshot, version int16) {
+	t.Helper()
+	in := someRequest(r, version, s)
+	zone, named, clientID := "a", false, "me"
+	if r.IntN(2) == 0 {
+		zone, named = string(rune('a'+r.IntN(4))), true
+		clientID = "zone=" + zone
+	}
+	want := model{s}.answer(in, zone, named)
+	reply := start(t, m, version, in, clientID)()
+	require.True(t, bytes.Equal(want.AppendTo(nil), whole(reply)), "version %d, zone %s, asked %+v", version, zone, in)
+	require.Equal(t, errorCodes(want), reply.Errors)
+	if version == 0 && len(in.Topics) == 0 || in.Topics == nil {
+		require.NotEmpty(t, reply.Tail, "large topics are not copied")
+	}
+}
+
+// TestMetadata_PartsAreBounded: however much is asked, and what is forgotten is encoded anew.
+func TestMetadata_PartsAreBounded(t *testing.T) {
+	var parts metadataParts
+	encoded := 0
+	get := func(version int16, size int) {
+		t.Helper()
+		part := parts.get(partKey{version: version}, func() []byte { encoded++; return make([]byte, size) })
+		require.Len(t, part, size)
+		require.LessOrEqual(t, parts.mu.bytes, maxPartBytes)
+	}
+	for version := range int16(7) {
+		get(version, maxPartBytes/8)
+		get(version, maxPartBytes/8)
+	}
+	require.Equal(t, 7, encoded, "kept")
+	get(7, maxPartBytes/8)
+	require.Len(t, parts.mu.kept, 1, "no room: all forgotten")
+	get(8, maxPartBytes)
+	get(8, maxPartBytes)
+	require.Equal(t, 10, encoded, "what can never fit is not kept")
+	get(7, maxPartBytes/8)
+	require.Equal(t, 10, encoded, "and does not drive out what can")
+}
+
+// BenchmarkMetadata is a request for one topic of 100 partitions, and one for 1,000 of them, by one client of twelve nodes.
+func BenchmarkMetadata(b *testing.B) {
+	full := &api.Catalogue{Index: 1, Full: true, Membership: &api.Membership{Version: 1}}
+	for i := range 1000 {
+		full.Topics = append(full.Topics, &api.Topic{
+			Id: append(make([]byte, 14), byte(i>>8), byte(i)), Name: fmt.Sprintf("idle-%05d", i), Partitions: 100,
+			LeaderEpochs: []int32{100, 1},
+		})
+	}
+	for i := range uint32(6) {
+		full.Membership.Members = append(full.Membership.Members, member(i+1, "a"))
+	}
+	c := view.NewCatalogue()
+	c.OnWelcome(&api.Welcome{ClusterId: "the-cluster"})
+	c.OnCatalogue(full)
+	fresh := proberFunc(func(context.Context) (uint64, error) { return 1, nil })
+	m := NewMetadata(MetadataConfig{Catalogue: c, Views: NewViews(c, &Zones{own: "a"}), Prober: fresh})
+	for name, in := range map[string]*kmsg.MetadataRequest{"one": metadataRequest("idle-00007"), "all": metadataRequest()} {
+		b.Run(name, func(b *testing.B) {
+			in.Version = 8
+			body := in.AppendTo(nil)
+			b.ReportAllocs()
+			for b.Loop() {
+				m.Start(b.Context(), &edge.Request{Key: 3, Version: 8, Body: body, Client: &edge.Client{Listener: "main"}})()
+			}
+		})
+	}
+}
