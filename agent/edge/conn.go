@@ -244,6 +244,7 @@ func (c *conn) request(p kafkaproto.Prefix) error {
 	c.server.m.requestBytes.Add(float64(p.Size) + 4)
 	it := item{frame: f, key: p.Key, version: p.Version, correlationID: header.CorrelationID, arrived: req.Arrived}
 	it.wait = c.start(req)
+	it.done = req.Answered
 	c.queue.push(it)
 	return nil
 }

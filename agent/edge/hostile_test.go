@@ -125,6 +125,7 @@ func TestOutput_FillsRecordsUnderTLS(t *testing.T) {
 	}
 	tail = append(tail, make([]byte, 100_000), make([]byte, 3<<20))
 	require.NoError(t, o.write(new(conn), make([]byte, 50), tail))
+	require.NoError(t, o.flush(new(conn)))
 	total := 0
 	for i, n := range w.sizes {
 		total += n
@@ -146,6 +147,7 @@ func TestOutput_WritesEverythingOnceInChunks(t *testing.T) {
 			want += len(p)
 		}
 		require.NoError(t, o.write(new(conn), make([]byte, head), tail))
+		require.NoError(t, o.flush(new(conn)))
 		total := 0
 		for _, n := range w.sizes {
 			total += n

@@ -7,7 +7,8 @@ import (
 
 // item is a request between its start and its answer.
 type item struct {
-	wait          func() Reply // nil: close the connection here
+	wait          func() Reply    // nil: close the connection here
+	done          <-chan struct{} // closed when wait returns at once; nil: not known
 	frame         *frame
 	key           int16
 	version       int16
@@ -108,6 +109,21 @@ func (q *queue) next() (item, bool) {
 			return item{}, false
 		}
 		<-q.toWriter
+	}
+}
+
+// ready tells whether the oldest request is there and has its answer.
+func (q *queue) ready() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.mu.head == len(q.mu.items) {
+		return false
+	}
+	select {
+	case <-q.mu.items[q.mu.head].done:
+		return true
+	default:
+		return false
 	}
 }
 

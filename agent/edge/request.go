@@ -26,8 +26,12 @@ type Request struct {
 	Body          []byte // after the header
 	Client        *Client
 	Arrived       time.Time // when the frame was read whole
-	frame         *frame
-	over          <-chan struct{} // closed when a draining listener waits no longer; nil: never
+	// Answered, which Start may set, is closed when the reply needs no more waiting: replies that are there together are
+	// written together.
+	Answered <-chan struct{}
+
+	frame *frame
+	over  <-chan struct{} // closed when a draining listener waits no longer; nil: never
 }
 
 // Outlive gives a context for work that goes on when ctx, the one given to Start, ends: for up to d after that, but not

@@ -13,7 +13,7 @@ import (
 const (
 	// writeChunk bounds one write call, so that a slow client's progress is seen between calls.
 	writeChunk = 1 << 20
-	// smallReply is up to what size pieces are copied together for one write.
+	// smallReply is up to what size pieces, and small answers, are copied together for one write.
 	smallReply = 4 << 10
 	// tlsRecord is the largest TLS record; smaller pieces are gathered to it.
 	tlsRecord = 16 << 10
@@ -58,7 +58,7 @@ func (c *conn) send(it item, reply *Reply) {
 	if reply.Release != nil {
 		defer reply.Release()
 	}
-	if !reply.Silent && !c.aborted.Load() {
+	if !c.aborted.Load() {
 		if err := c.writeReply(it, reply); err != nil {
 			c.abort(closeError)
 		}
@@ -74,49 +74,76 @@ func (c *conn) send(it item, reply *Reply) {
 	}
 }
 
+// writeReply writes the reply, or leaves it to be written with the next one, if that is there already: a commit answers
+// several produces of a connection at once, and each write wakes the client.
 func (c *conn) writeReply(it item, reply *Reply) error {
-	size := reply.size()
-	c.server.unsent.Add(int64(size))
-	defer c.server.unsent.Add(-int64(size))
-	c.out.header = kafkaproto.AppendResponseHeader(c.out.header[:0], it.key, it.version, it.correlationID, size)
-	err := c.out.write(c, reply.Head, reply.Tail)
-	c.server.m.responseBytes.Add(float64(size + len(c.out.header)))
-	return err
+	if !reply.Silent {
+		size := reply.size()
+		c.server.unsent.Add(int64(size))
+		defer c.server.unsent.Add(-int64(size))
+		c.out.header = kafkaproto.AppendResponseHeader(c.out.header[:0], it.key, it.version, it.correlationID, size)
+		c.server.m.responseBytes.Add(float64(size + len(c.out.header)))
+		if err := c.out.write(c, reply.Head, reply.Tail); err != nil {
+			return err
+		}
+	}
+	if !reply.Close && c.queue.ready() {
+		return nil
+	}
+	return c.out.flush(c)
 }
 
 // output writes replies to a connection: several pieces by one system call, or gathered to whole records under TLS.
+// What is gathered is written by flush at the latest.
 type output struct {
 	to      io.Writer
 	tls     bool
 	header  []byte
-	gather  []byte      // small pieces copied together
+	gather  []byte      // small pieces and answers copied together, not written yet
 	pieces  net.Buffers // of the chunk being written
 	vectors net.Buffers // the same, consumed by WriteTo
 }
 
-// write sends the header, head and tail.
+// write sends what is gathered, the header, head and tail. The end, copied, may stay gathered: answers of less than
+// smallReply bytes, less than a record under TLS.
 func (o *output) write(c *conn, head []byte, tail net.Buffers) error {
 	if o.tls {
 		return o.writeRecords(c, head, tail)
 	}
+	o.gather = append(o.gather, o.header...)
 	if len(head) <= smallReply {
-		o.gather = append(append(o.gather[:0], o.header...), head...)
-		if len(tail) == 0 {
-			return o.timed(c, func() error { _, err := o.to.Write(o.gather); return err })
+		o.gather = append(o.gather, head...)
+		head = nil
+		switch {
+		case len(tail) > 0:
+		case len(o.gather) < smallReply:
+			return nil
+		default:
+			return o.flush(c)
 		}
-		o.pieces = append(o.pieces[:0], o.gather)
-	} else {
-		o.pieces = append(o.pieces[:0], o.header)
-		if err := o.add(c, head); err != nil {
-			return err
-		}
+	}
+	o.pieces = append(o.pieces[:0], o.gather)
+	if err := o.add(c, head); err != nil {
+		return err
 	}
 	for _, p := range tail {
 		if err := o.add(c, p); err != nil {
 			return err
 		}
 	}
-	return o.flush(c)
+	err := o.writePieces(c)
+	o.gather = o.gather[:0]
+	return err
+}
+
+// flush writes what is gathered.
+func (o *output) flush(c *conn) error {
+	if len(o.gather) == 0 {
+		return nil
+	}
+	err := o.timed(c, func() error { _, err := o.to.Write(o.gather); return err })
+	o.gather = o.gather[:0]
+	return err
 }
 
 // add queues a piece, writing whenever a chunk is full.
@@ -124,7 +151,7 @@ func (o *output) add(c *conn, p []byte) error {
 	for len(p) > 0 {
 		n := min(len(p), writeChunk)
 		if o.queued()+n > writeChunk && len(o.pieces) > 0 {
-			if err := o.flush(c); err != nil {
+			if err := o.writePieces(c); err != nil {
 				return err
 			}
 		}
@@ -142,7 +169,7 @@ func (o *output) queued() int {
 	return n
 }
 
-func (o *output) flush(c *conn) error {
+func (o *output) writePieces(c *conn) error {
 	if len(o.pieces) == 0 {
 		return nil
 	}
@@ -155,7 +182,9 @@ func (o *output) flush(c *conn) error {
 
 // writeRecords gathers pieces so that TLS records are full: each Write of a TLS connection ends a record.
 func (o *output) writeRecords(c *conn, head []byte, tail net.Buffers) error {
-	o.gather = append(o.gather[:0], o.header...)
+	if err := o.gatherRecord(c, o.header); err != nil {
+		return err
+	}
 	if err := o.gatherRecord(c, head); err != nil {
 		return err
 	}
@@ -164,7 +193,7 @@ func (o *output) writeRecords(c *conn, head []byte, tail net.Buffers) error {
 			return err
 		}
 	}
-	return o.writeRecord(c, o.gather)
+	return nil
 }
 
 func (o *output) gatherRecord(c *conn, p []byte) error {

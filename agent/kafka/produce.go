@@ -103,6 +103,7 @@ func (p *Produce) Start(ctx context.Context, req *edge.Request) func() edge.Repl
 	unstamp := r.askStamp(ctx)
 	r.prepare(ctx)
 	r.pending = p.cfg.Writer.Add(ctx, r.batches)
+	req.Answered = r.pending.Done()
 	r.forget()
 	return func() edge.Reply {
 		defer cancel()
