@@ -32,18 +32,30 @@ func (apiVersions) Start(_ context.Context, req *edge.Request) func() edge.Reply
 	if err := Decode(req, in); err != nil {
 		return Malformed(req, err)
 	}
-	out := kmsg.NewPtrApiVersionsResponse()
 	named := softwarePattern.MatchString(in.ClientSoftwareName) && softwarePattern.MatchString(in.ClientSoftwareVersion)
 	if req.Version >= 3 && !named {
+		out := kmsg.NewPtrApiVersionsResponse()
 		out.ErrorCode = kerr.InvalidRequest.Code
 		return Ready(Answer(req, out))
 	}
 	if named {
 		req.Client.SetSoftware(edge.Software{Name: in.ClientSoftwareName, Version: in.ClientSoftwareVersion})
 	}
-	out.ApiKeys = advertised()
-	addFeatures(out, req.Version)
-	return Ready(Answer(req, out))
+	return Ready(edge.Reply{Head: supported[req.Version]})
+}
+
+// supported are the answers by version. They are the same for everybody, and the first of every connection.
+var supported = encodeSupported()
+
+func encodeSupported() (answers [][]byte) {
+	entry, _ := kafkaproto.Lookup(kafkaproto.KeyApiVersions)
+	for version := range entry.Served.Max + 1 {
+		out := kmsg.NewPtrApiVersionsResponse()
+		out.Version, out.ApiKeys = version, advertised()
+		addFeatures(out, version)
+		answers = append(answers, out.AppendTo(nil))
+	}
+	return answers
 }
 
 // unsupportedApiVersions answers a version that is not known, in version 0.
