@@ -75,7 +75,9 @@ func TestPrices_OfAMonth(t *testing.T) {
 func TestLedger_FindsWhatIsWrong(t *testing.T) {
 	record := func(l *ledger, partition int32, offset int64) *kgo.Record {
 		r := &kgo.Record{Partition: partition, Offset: offset, Value: make([]byte, headBytes)}
-		require.NoError(t, l.number(r.Value))
+		number, err := l.number(1)
+		require.NoError(t, err)
+		l.head(r.Value, number)
 		return r
 	}
 	found := func(r *kgo.Record, offset int64) kgo.Fetches {
@@ -84,22 +86,27 @@ func TestLedger_FindsWhatIsWrong(t *testing.T) {
 		return kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: topic, Partitions: []kgo.FetchPartition{{Records: []*kgo.Record{&copied}}}}}}}
 	}
 	for name, c := range map[string]struct {
-		act   func(l *ledger, r *kgo.Record)
+		act   func(l *ledger, told *tally, r *kgo.Record)
 		fault string
 	}{
-		"all well":         {func(l *ledger, r *kgo.Record) { l.acknowledged(r, nil); l.read(found(r, 7)) }, ""},
-		"not acknowledged": {func(l *ledger, r *kgo.Record) { l.read(found(r, 7)) }, "acknowledged at nowhere"},
-		"lost":             {func(l *ledger, r *kgo.Record) { l.acknowledged(r, nil) }, "read at nowhere"},
-		"misplaced":        {func(l *ledger, r *kgo.Record) { l.acknowledged(r, nil); l.read(found(r, 8)) }, "read at partition 3 offset 8"},
-		"doubled": {func(l *ledger, r *kgo.Record) {
-			l.acknowledged(r, nil)
+		"all well":         {func(l *ledger, told *tally, r *kgo.Record) { told.acknowledged(r, nil); l.read(found(r, 7)) }, ""},
+		"not acknowledged": {func(l *ledger, told *tally, r *kgo.Record) { l.read(found(r, 7)) }, "acknowledged at nowhere"},
+		"lost":             {func(l *ledger, told *tally, r *kgo.Record) { told.acknowledged(r, nil) }, "read at nowhere"},
+		"misplaced":        {func(l *ledger, told *tally, r *kgo.Record) { told.acknowledged(r, nil); l.read(found(r, 8)) }, "read at partition 3 offset 8"},
+		"told twice": {func(l *ledger, told *tally, r *kgo.Record) {
+			told.acknowledged(r, nil)
+			told.acknowledged(r, nil)
+			l.read(found(r, 7))
+		}, "acknowledged at partition 3 offset 7 and"},
+		"doubled": {func(l *ledger, told *tally, r *kgo.Record) {
+			told.acknowledged(r, nil)
 			l.read(found(r, 7))
 			l.read(found(r, 9))
 		}, "at partition 3 offset 7 and partition 3 offset 9"},
 	} {
 		l := newLedger(0)
 		r := record(l, 3, 7)
-		c.act(l, r)
+		c.act(l, l.producer(), r)
 		if c.fault == "" {
 			require.NoError(t, l.check(), name)
 			continue

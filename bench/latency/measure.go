@@ -111,13 +111,14 @@ func (r *run) measure(ctx context.Context) (*Figures, error) {
 }
 
 func (r *run) figures(seen puts) (*Figures, error) {
-	if len(seen.durations) == 0 || r.ledger.measured == 0 {
+	m := r.ledger.measured()
+	if len(seen.durations) == 0 || m.records == 0 {
 		return nil, errors.New("nothing was acknowledged in the time measured")
 	}
-	f := &Figures{Point: r.point, Records: r.ledger.measured, PutP50: quantile(seen.durations, 0.5)}
-	f.Rate = float64(r.ledger.bytes) / r.cfg.Duration.Seconds()
+	f := &Figures{Point: r.point, Records: m.records, PutP50: quantile(seen.durations, 0.5)}
+	f.Rate = float64(m.bytes) / r.cfg.Duration.Seconds()
 	f.Seals, f.Puts = float64(seen.bundles)/seen.seconds, float64(seen.begun)/seen.seconds
-	f.Produce, f.EndToEnd = r.ledger.quantiles()
+	f.Produce, f.EndToEnd = m.produce, m.endToEnd
 	return f, nil
 }
 

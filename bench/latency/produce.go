@@ -30,6 +30,7 @@ func (r *run) idle(ctx, producing context.Context) error {
 		return err
 	}
 	defer client.Close()
+	told := r.ledger.producer()
 	rng := rand.New(rand.NewPCG(r.cfg.Seed, r.cfg.Seed))
 	mean := time.Duration(idlePace / r.point.Budget * float64(time.Second))
 	timer := time.NewTimer(0)
@@ -41,7 +42,7 @@ func (r *run) idle(ctx, producing context.Context) error {
 			return context.Cause(ctx)
 		}
 		timer.Reset(mean/2 + time.Duration(rng.Int64N(int64(mean))))
-		if err := r.send(ctx, client, partition%int32(r.cfg.Partitions), 1, rng); err != nil {
+		if err := r.send(ctx, client, told, partition%int32(r.cfg.Partitions), 1, rng); err != nil {
 			return err
 		}
 		if err := client.Flush(ctx); err != nil {
@@ -81,6 +82,7 @@ func (r *run) load(ctx, producing context.Context) error {
 // bursts are one producer's. Its turn comes at its own place in each burstEvery, whenever that is served: what comes late is
 // not made up for by a longer pause.
 func (r *run) bursts(ctx, producing context.Context, client *kgo.Client, i int, each float64) error {
+	told := r.ledger.producer()
 	rng := rand.New(rand.NewPCG(r.cfg.Seed, uint64(i)))
 	start := time.Now().Add(burstEvery * time.Duration(i) / time.Duration(r.cfg.Producers))
 	timer := time.NewTimer(time.Until(start))
@@ -95,24 +97,26 @@ func (r *run) bursts(ctx, producing context.Context, client *kgo.Client, i int, 
 		owed += each
 		n := int(owed)
 		owed -= float64(n)
-		if err := r.send(ctx, client, int32((i+turn)%r.cfg.Partitions), n, rng); err != nil {
+		if err := r.send(ctx, client, told, int32((i+turn)%r.cfg.Partitions), n, rng); err != nil {
 			return err
 		}
 		timer.Reset(time.Until(start.Add(time.Duration(turn) * burstEvery)))
 	}
 }
 
-// send hands n records of a partition to a client.
-func (r *run) send(ctx context.Context, client *kgo.Client, partition int32, n int, rng *rand.Rand) error {
+// send hands n records of a partition to a client, whose answers go to told.
+func (r *run) send(ctx context.Context, client *kgo.Client, told *tally, partition int32, n int, rng *rand.Rand) error {
 	values := make([]byte, n*r.cfg.RecordBytes)
 	copy(values, noise()[rng.IntN(len(noise())/2):])
-	for ; n > 0; n-- {
+	first, err := r.ledger.number(n)
+	if err != nil {
+		return err
+	}
+	for i := range int64(n) {
 		value := values[:r.cfg.RecordBytes:r.cfg.RecordBytes]
 		values = values[r.cfg.RecordBytes:]
-		if err := r.ledger.number(value); err != nil {
-			return err
-		}
-		client.Produce(ctx, &kgo.Record{Partition: partition, Value: value}, r.ledger.acknowledged)
+		r.ledger.head(value, first+i)
+		client.Produce(ctx, &kgo.Record{Partition: partition, Value: value}, told.acknowledged)
 	}
 	return nil
 }
