@@ -22,7 +22,7 @@ import (
 // profileLimit bounds a CPU profile that nobody ends.
 const profileLimit = 10 * time.Minute
 
-// spent is the CPU seconds of an agent by what it spent them for, from a CPU profile: samples are 10 ms.
+// spent is the CPU seconds of an agent by what it spent them for.
 type spent struct {
 	metadata    float64 // requests of Metadata
 	connections float64 // accepting and closing them, and ApiVersions
@@ -79,8 +79,8 @@ func (p profiling) close() {
 
 var errNoCPU = errors.New("the profile tells no CPU time")
 
-// spentOf adds up a profile by the labels of agent/edge.
-func spentOf(p *profile.Profile) (s spent, err error) {
+// spentOf divides CPU seconds as a profile does by the labels of agent/edge.
+func spentOf(p *profile.Profile, seconds float64) (s spent, err error) {
 	value := -1
 	for i, t := range p.SampleType {
 		if t.Type == "cpu" && t.Unit == "nanoseconds" {
@@ -90,17 +90,21 @@ func spentOf(p *profile.Profile) (s spent, err error) {
 	if value < 0 {
 		return s, errNoCPU
 	}
+	total := 0.0
 	for _, sample := range p.Sample {
-		seconds := time.Duration(sample.Value[value]).Seconds()
+		total += float64(sample.Value[value])
+	}
+	for _, sample := range p.Sample {
+		part := seconds * float64(sample.Value[value]) / total
 		switch strings.Join(sample.Label[edge.LabelKey], "") {
 		case apiName(kafkaproto.KeyMetadata):
-			s.metadata += seconds
+			s.metadata += part
 		case edge.LabelConnection, apiName(kafkaproto.KeyApiVersions):
-			s.connections += seconds
+			s.connections += part
 		case apiName(kafkaproto.KeyProduce), apiName(kafkaproto.KeyFetch):
-			s.records += seconds
+			s.records += part
 		default:
-			s.other += seconds
+			s.other += part
 		}
 	}
 	return s, nil

@@ -29,15 +29,15 @@ func TestSpentOf(t *testing.T) {
 		}
 		p.Sample = append(p.Sample, s)
 	}
-	s, err := spentOf(p)
+	s, err := spentOf(p, 19.3)
 	require.NoError(t, err)
-	require.InDelta(t, 0.070, s.metadata, 1e-9)
-	require.InDelta(t, 0.030, s.connections, 1e-9)
-	require.InDelta(t, 0.090, s.records, 1e-9)
-	require.InDelta(t, 0.003, s.other, 1e-9)
+	require.InDelta(t, 7, s.metadata, 1e-9)
+	require.InDelta(t, 3, s.connections, 1e-9)
+	require.InDelta(t, 9, s.records, 1e-9)
+	require.InDelta(t, 0.3, s.other, 1e-9)
 
 	p.SampleType[1].Type = "alloc_space"
-	_, err = spentOf(p)
+	_, err = spentOf(p, 1)
 	require.ErrorIs(t, err, errNoCPU)
 }
 
@@ -52,7 +52,7 @@ func TestProfiling(t *testing.T) {
 	runtimepprof.Do(t.Context(), runtimepprof.Labels(edge.LabelKey, "Metadata"), func(context.Context) { burn(t, 0.1) })
 	taken, err := taking.end(a)
 	require.NoError(t, err)
-	s, err := spentOf(taken)
+	s, err := spentOf(taken, 1)
 	require.NoError(t, err)
 	require.Positive(t, s.metadata)
 }

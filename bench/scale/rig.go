@@ -182,14 +182,15 @@ func (r *rig) change(ctx context.Context, name string, stay []*cluster.Agent, ch
 	return p, r.profiled(&p, profiles)
 }
 
-// profiled ends the profiles of a change and notes the one with the most Metadata.
+// profiled ends the profiles of a change and notes the one with the most Metadata. They give shares of the seconds that the
+// kernel counted: on a busy machine they miss some.
 func (r *rig) profiled(p *phase, profiles profiling) error {
 	for a := range profiles {
 		taken, err := profiles.end(a)
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
-		s, err := spentOf(taken)
+		s, err := spentOf(taken, r.quiet[a]*p.seconds)
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}

@@ -151,7 +151,7 @@ func report(w io.Writer, cfg *Config, phases []phase) error {
 // reportSpent prints what an agent spent its CPU for in each change.
 func reportSpent(w io.Writer, phases []phase) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "CPU-s by an agent's profile\tMetadata\tconnections\tproduce and fetch\tother")
+	fmt.Fprintln(t, "CPU-s of an agent in all, by its profile\tMetadata\tconnections\tproduce and fetch\tother")
 	for _, p := range phases {
 		if s := p.spent; s != nil {
 			fmt.Fprintf(t, "%s\t%.2f\t%.2f\t%.2f\t%.2f\n", p.name, s.metadata, s.connections, s.records, s.other)
