@@ -35,14 +35,16 @@ func (r *registry) run(ctx context.Context) error {
 	tick := time.NewTicker(readRegistry)
 	defer tick.Stop()
 	var lease clientv3.LeaseID
+	failing := false
 	for {
 		var err error
 		if lease, err = r.renew(ctx, lease); err == nil {
 			err = r.read(ctx)
 		}
-		if err != nil && ctx.Err() == nil {
-			r.log.Warn("replica registry cannot be reached", zap.Error(err))
+		if err != nil && ctx.Err() == nil && !failing { // what else needs etcd goes on telling
+			r.log.Warn("registry of replicas in etcd cannot be reached", zap.Error(err))
 		}
+		failing = err != nil
 		select {
 		case <-ctx.Done():
 			return r.leave(lease)

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 
 	"github.com/freshet-io/freshet/controlplane"
 	"github.com/freshet-io/freshet/internal/brokerconfig"
@@ -123,6 +122,8 @@ func (s *controlSettings) run(ctx context.Context, p process) error {
 	if err := s.complete(log); err != nil {
 		return &cli.UsageError{Message: err.Error()}
 	}
+	log.Info("control plane is starting", zap.String("replica", s.ReplicaID), zap.Strings("virtual_clusters", s.virtualClusters),
+		zap.Strings("etcd", s.etcd.Endpoints), zap.String("version", versionString()))
 	memoryLimit(s.memoryLimit, availableMemory())
 	s.Registry = newRegistry()
 	bucket, err := open.Bucket(ctx, s.bucketURL, open.AllowOneZone(s.oneZone))
@@ -146,17 +147,9 @@ func (s *controlSettings) run(ctx context.Context, p process) error {
 	return plane.Run(ctx)
 }
 
-// seldom thins a log out to one line of each kind in 10 s: etcd's client says why it cannot connect, but with every
-// attempt, and those who call it log their failures themselves.
-func seldom(log *zap.Logger) *zap.Logger {
-	return log.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
-		return zapcore.NewSamplerWithOptions(core, 10*time.Second, 1, 0)
-	}))
-}
-
 // complete turns what flags say into what the replica takes, with all faults at once.
 func (s *controlSettings) complete(log *zap.Logger) error {
-	s.Log, s.etcd.Logger = log, seldom(log.Named("etcd"))
+	s.Log, s.etcd.Logger = log, log.Named("etcd")
 	var faults []error
 	fault := func(what string, err error) {
 		if err != nil {

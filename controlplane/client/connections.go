@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/internal/grpcerr"
 )
 
 var errNoOwner = errors.New("no replica knows an owner")
@@ -62,7 +63,7 @@ func (c *connections) owner(ctx context.Context) (string, error) {
 	for range addresses {
 		a := <-answers
 		if a.err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", a.address, plain{a.err}))
+			errs = append(errs, fmt.Errorf("%s: %w", a.address, grpcerr.Plain(a.err)))
 			if ctx.Err() != nil {
 				c.drop(a.address)
 			}

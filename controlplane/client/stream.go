@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/internal/grpcerr"
 )
 
 var (
@@ -45,7 +46,7 @@ func (s *Session) converse(ctx context.Context) (welcomed bool, err error) {
 		if errors.Is(context.Cause(ctx), errSilent) {
 			s.conns.drop(address)
 		}
-		return false, fmt.Errorf("open a stream with %s: %w", address, plain{err})
+		return false, fmt.Errorf("open a stream with %s: %w", address, grpcerr.Plain(err))
 	}
 	switch item := first.Item.(type) {
 	case *api.OwnerItem_Refused:
@@ -206,7 +207,7 @@ func (s *Session) send(ctx context.Context, st *stream) {
 			}
 		case <-st.out.signal:
 			if err := s.flush(st); err != nil {
-				st.cancel(fmt.Errorf("send: %w", plain{err}))
+				st.cancel(fmt.Errorf("send: %w", grpcerr.Plain(err)))
 				return
 			}
 		}
@@ -237,7 +238,7 @@ func (s *Session) receive(st *stream) error {
 	for {
 		message, err := st.rpc.Recv()
 		if err != nil {
-			return fmt.Errorf("receive: %w", plain{err})
+			return fmt.Errorf("receive: %w", grpcerr.Plain(err))
 		}
 		st.heard.Store(int64(time.Since(st.began)))
 		for _, item := range message.Items {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -65,12 +67,22 @@ func (t *tenure) converse(stream rpcStream, hello *api.Hello, rest []*api.AgentI
 	if err := stream.Send(&api.ToAgent{Items: []*api.OwnerItem{refusal}}); err != nil || welcome == nil {
 		return err
 	}
+	t.log.Info("agent is here", zap.Uint32("session", uint32(session)), zap.String("zone", hello.Zone),
+		zap.String("address", firstAddress(hello)), zap.String("version", hello.Version), zap.Bool("new", hello.Session == 0))
 	// Sender and receiver end with the stream, at the latest when this function has returned.
 	if !t.spawn(func() { a.send(ctx, stream) }) || !t.spawn(func() { a.receive(ctx, stream, rest) }) {
 		return status.Error(codes.Unavailable, errTenureOver.Error())
 	}
 	<-ctx.Done()
 	return a.outcome(stream, context.Cause(ctx))
+}
+
+// firstAddress is what people know an agent by: where the clients of its first port connect to.
+func firstAddress(hello *api.Hello) string {
+	for _, e := range hello.Endpoints {
+		return net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port)))
+	}
+	return ""
 }
 
 // outcome says how a stream ended to its agent.
@@ -298,6 +310,7 @@ func (a *agent) goodbye(ctx context.Context, request uint64) {
 		}
 		a.out.push(doneItem(request, commandFault(err)))
 		if err == nil {
+			a.t.log.Info("agent has left", zap.Uint32("session", uint32(a.session)))
 			a.finish()
 			time.AfterFunc(lastWords, func() { a.cancel(errFinished) })
 		}

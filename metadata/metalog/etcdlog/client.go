@@ -17,7 +17,7 @@ type ClientConfig struct {
 	TLS       *tls.Config
 	Username  string
 	Password  string
-	Logger    *zap.Logger // default: none
+	Logger    *zap.Logger // of etcd's client; default: none
 }
 
 // Time-outs of the connections. A dead process is noticed at once by its closed connection; a silent host by TCP
@@ -48,7 +48,7 @@ func NewClient(cfg ClientConfig) (*clientv3.Client, error) {
 		DialKeepAliveTime:    pingInterval,
 		DialKeepAliveTimeout: connectionTimeout,
 		MaxCallSendMsgSize:   maxSendBytes,
-		Logger:               cfg.Logger,
+		Logger:               seldom(cfg.Logger),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("etcd client: %w", err)
@@ -67,6 +67,8 @@ func Check(ctx context.Context, client *clientv3.Client) error {
 	for _, ep := range endpoints(client) {
 		st, err := status(ctx, client, ep)
 		switch {
+		case errors.Is(err, context.DeadlineExceeded):
+			errs = append(errs, fmt.Errorf("etcd member %s: no answer in %s: %w", ep, requestTimeout, err))
 		case err != nil:
 			errs = append(errs, fmt.Errorf("etcd member %s: %w", ep, err))
 		case st.DbSizeQuota != 0 && st.DbSizeQuota < MinQuota:

@@ -1,7 +1,6 @@
-package client
+package grpcerr_test
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"testing"
@@ -9,6 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/freshet-io/freshet/internal/grpcerr"
 )
 
 func TestPlain_TellsWhatHappened(t *testing.T) {
@@ -21,10 +22,15 @@ func TestPlain_TellsWhatHappened(t *testing.T) {
 			status.Error(codes.Unavailable, `connection error: desc = "transport: Error while dialing: dial tcp 127.0.0.1:1: connect: connection refused"`),
 			"Error while dialing: dial tcp 127.0.0.1:1: connect: connection refused",
 		},
-		{status.Error(codes.DeadlineExceeded, "latest balancer error"), "no answer in time"},
+		{
+			status.Error(codes.DeadlineExceeded, `latest balancer error: connection error: desc = "transport: Error while dialing: dial tcp: lookup x: no such host"`),
+			"Error while dialing: dial tcp: lookup x: no such host",
+		},
+		{status.Error(codes.DeadlineExceeded, "context deadline exceeded"), "no answer in time"},
 		{fmt.Errorf("read: %w", io.EOF), "read: EOF"},
 	} {
-		require.EqualError(t, plain{c.err}, c.want)
-		require.True(t, errors.Is(plain{c.err}, c.err))
+		require.EqualError(t, grpcerr.Plain(c.err), c.want)
+		require.ErrorIs(t, grpcerr.Plain(c.err), c.err)
 	}
+	require.NoError(t, grpcerr.Plain(nil))
 }

@@ -1,4 +1,5 @@
-package client
+// Package grpcerr gives errors of gRPC calls text that tells what happened, for logs that people read.
+package grpcerr
 
 import (
 	"strings"
@@ -7,7 +8,14 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// plain is an error of a call with text that tells what happened, without gRPC's words around it.
+// Plain gives an error with the same cause, without gRPC's words around what happened. nil stays nil.
+func Plain(err error) error {
+	if err == nil {
+		return nil
+	}
+	return plain{err}
+}
+
 type plain struct{ error }
 
 func (p plain) Unwrap() error { return p.error }
