@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -193,8 +194,9 @@ func (a *Agent) buildWriter(context.Context) (err error) {
 // buildRoute builds what takes clients' batches to the zone's writer, and takes other agents' in.
 func (a *Agent) buildRoute() {
 	log := a.log.Named("zonewriter")
+	fit := func() bool { return !a.writer.Stuck() && a.session.Hears(ownerSilence) }
 	cfg := zonewriter.Config{
-		Own: a.writer, Session: func() id.Session { return a.listeners.catalogue.Load().Session }, Agents: a.agentsInZone,
+		Own: a.writer, Fit: fit, Session: func() id.Session { return a.listeners.catalogue.Load().Session }, Agents: a.agentsInZone,
 		Member: a.isMember, Silence: a.cfg.Peers.Silence, Log: log, Registerer: a.cfg.Registry,
 	}
 	if a.zone != nil {
@@ -203,8 +205,14 @@ func (a *Agent) buildRoute() {
 		}
 	}
 	a.route = zonewriter.New(cfg)
-	a.taker = zonewriter.NewTaker(a.writer, a.cfg.Peers.Silence, log, a.cfg.Registry)
+	a.taker = zonewriter.NewTaker(zonewriter.TakerConfig{
+		Own: a.writer, Fit: fit, Silence: a.cfg.Peers.Silence, Log: log, Registerer: a.cfg.Registry,
+	})
 }
+
+// ownerSilence is how long the owner may leave the agent's probes, two a second, unanswered before other agents are told
+// to write themselves.
+const ownerSilence = 1500 * time.Millisecond
 
 func (a *Agent) buildReader(context.Context) (err error) {
 	if a.listeners.partitions, err = view.NewPartitions(view.Config{

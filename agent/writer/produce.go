@@ -82,9 +82,9 @@ const (
 )
 
 // NewProduce makes the Produce of so many batches, for whoever has them written somewhere else: Resolve gives it each
-// batch's result.
-func NewProduce(batches int) *Produce {
-	p := &Produce{arrived: time.Now(), done: make(chan struct{})}
+// batch's result. lease is that of the batches, nil if they have none.
+func NewProduce(batches int, lease Lease) *Produce {
+	p := &Produce{arrived: time.Now(), lease: lease, done: make(chan struct{})}
 	p.mu.left = batches
 	switch batches {
 	case 0:
@@ -169,8 +169,11 @@ func (p *Produce) finish(last bool, then func()) {
 }
 
 // Withdraw ends, with an error, those batches that have no result and are not handed in for commit: they never will be.
-// The batches must have a lease.
+// It does nothing if the batches have no lease.
 func (p *Produce) Withdraw(err error) {
+	if p.lease == nil {
+		return
+	}
 	var last bool
 	var then func()
 	p.mu.Lock()

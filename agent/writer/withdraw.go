@@ -1,5 +1,13 @@
 package writer
 
+// leaseOf gives the lease that the batches of one Add share; nil without one.
+func leaseOf(batches []Batch) Lease {
+	if len(batches) == 0 {
+		return nil
+	}
+	return batches[0].Lease
+}
+
 // leaveOut takes those batches out of the groups that may not be committed any more: they were handed over by an agent
 // that has given them up. Their bytes are in the object like those of batches that the sequencer refuses. What came before
 // such a batch in its partition and what came after it become two groups, since they are not adjacent.

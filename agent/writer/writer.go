@@ -59,10 +59,7 @@ func New(cfg Config, reg prometheus.Registerer) (*Writer, error) {
 // when ctx ends meanwhile the batches not yet taken in end with ErrNotTaken. Batches of one partition are committed in
 // the order of the Adds that brought them (I2).
 func (w *Writer) Add(ctx context.Context, batches []Batch) *Produce {
-	p := NewProduce(len(batches))
-	if len(batches) > 0 {
-		p.lease = batches[0].Lease
-	}
+	p := NewProduce(len(batches), leaseOf(batches))
 	if err := w.intake.Acquire(ctx, 1); err != nil {
 		w.refuse(p, 0, fmt.Errorf("%w: %w", ErrNotTaken, err))
 		return p

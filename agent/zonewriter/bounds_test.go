@@ -2,19 +2,15 @@ package zonewriter
 
 import (
 	"bufio"
-	"bytes"
 	"context"
-	"io"
 	"net"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/require"
-	"golang.org/x/sync/semaphore"
-
 	"github.com/freshet-io/freshet/agent/writer"
+	"github.com/stretchr/testify/require"
 )
 
 // TestTaker_KeepsToTheWindow: who sends more than the window allows, or large batches not alone, is no agent of this
@@ -25,14 +21,14 @@ func TestTaker_KeepsToTheWindow(t *testing.T) {
 		allowed int // frames
 	}{
 		"window":    {[]writer.Batch{batch(0, -1, 0, 60<<10)}, 1 + window/(60<<10)},
-		"large":     {[]writer.Batch{batch(0, -1, 0, 2*window)}, 2},
+		"not asked": {[]writer.Batch{batch(0, -1, 0, 2*window)}, 0},
 		"overhead":  {[]writer.Batch{batch(0, -1, 0, 1)}, 1 + window/frameOverhead},
 		"not alone": {[]writer.Batch{batch(0, -1, 0, 40<<10), batch(1, -1, 0, 40<<10)}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				blocked := &own{closed: make(chan struct{})}
-				taker := NewTaker(blocked, time.Hour, nopLog(), nil)
+				taker := NewTaker(TakerConfig{Own: blocked, Silence: time.Hour})
 				mine, its := net.Pipe()
 				var serving sync.WaitGroup
 				serving.Go(func() { taker.Serve(its, bufio.NewReader(its), me) })
@@ -61,26 +57,63 @@ type discard struct{}
 
 func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
-// TestTaker_ForgetsALargeBatchOfAStreamThatEnds: what was read when the stream ended holds nothing of what others wait for.
-func TestTaker_ForgetsALargeBatchOfAStreamThatEnds(t *testing.T) {
-	taker := NewTaker(&own{}, 0, nopLog(), nil)
-	b := batch(0, -1, 0, 2*window)
-	raw := append(appendBatchHead(head{kindBatches, 1, 1}.append(nil), &b), b.Bytes...)
-	mine, its := net.Pipe()
-	defer func() { _, _ = mine.Close(), its.Close() }()
-	s := &intake{taker: taker, conn: its, frames: make(chan frame), window: semaphore.NewWeighted(window)}
-	s.ctx, s.cancel = context.WithCancelCause(t.Context())
-	first, last := raw[:len(raw)-1], raw[len(raw)-1:]
-	ends := endsAt(func() { s.cancel(errEnded) })
-	s.in = bufio.NewReader(io.MultiReader(bytes.NewReader(first), ends, bytes.NewReader(last)))
-	s.read()
-	require.True(t, taker.large.TryAcquire(largeBytes), "the batch that was dropped holds its part")
+// TestTaker_LargeBatchesWaitForRoom: a batch above the window waits for room for longer than a stream may be silent, and
+// nothing is lost; one whose client has gone holds nothing of it.
+func TestTaker_LargeBatchesWaitForRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.tell(other)
+		require.NoError(t, w.taker.large.Acquire(t.Context(), largeBytes))
+		first := w.add(batch(0, -1, 0, 1))
+		ctx, cancel := context.WithTimeout(t.Context(), 4*DefaultSilence)
+		gone := w.route.Add(ctx, []writer.Batch{batch(0, -1, 1, 2*window)})
+		cancel()
+		require.ErrorIs(t, settledAs(t, gone)[0].Err, writer.ErrNotTaken)
+		large := make(chan *writer.Produce, 1)
+		go func() { large <- w.route.Add(t.Context(), []writer.Batch{batch(0, -1, 2, 3*window)}) }()
+		time.Sleep(4 * DefaultSilence)
+		require.Empty(t, large)
+		w.taker.large.Release(largeBytes)
+		last := w.add(batch(0, -1, 3, 1))
+		synctest.Wait()
+		came := w.its.take()
+		require.Len(t, came, 3)
+		require.Len(t, came[1].batch.Bytes, len(batch(0, -1, 2, 3*window).Bytes))
+		for i, p := range []*writer.Produce{first, <-large, last} {
+			came[i].settle(accepted(int64(i)))
+			require.Equal(t, accepted(int64(i)), settledAs(t, p)[0])
+		}
+		require.Empty(t, w.mine.take())
+		require.True(t, w.taker.large.TryAcquire(largeBytes), "all room is given back")
+		w.taker.large.Release(largeBytes)
+	})
 }
 
-// endsAt is a reader of nothing that calls what it is told.
-type endsAt func()
-
-func (f endsAt) Read([]byte) (int, error) {
-	f()
-	return 0, io.EOF
+// TestTaker_ForgetsALargeBatchOfAStreamThatEnds: neither what was asked for nor what was read when the stream ended holds
+// anything of what others wait for.
+func TestTaker_ForgetsALargeBatchOfAStreamThatEnds(t *testing.T) {
+	for name, sent := range map[string]int{"asked for": 0, "half sent": window, "sent": 3 * window} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				blocked := &own{closed: make(chan struct{})}
+				taker := NewTaker(TakerConfig{Own: blocked})
+				mine, its := net.Pipe()
+				var serving sync.WaitGroup
+				serving.Go(func() { taker.Serve(its, bufio.NewReader(its), me) })
+				go func() { _, _ = bufio.NewReader(mine).WriteTo(discard{}) }()
+				b := batch(0, -1, 0, 2*window)
+				_, err := mine.Write(head{kindAsk, 1, uint64(len(b.Bytes))}.append(nil))
+				require.NoError(t, err)
+				synctest.Wait()
+				require.False(t, taker.large.TryAcquire(largeBytes), "there is room for it")
+				raw := append(appendBatchHead(head{kindBatches, 1, 1}.append(nil), &b), b.Bytes...)
+				_, err = mine.Write(raw[:min(sent, len(raw))])
+				require.NoError(t, err)
+				synctest.Wait()
+				_ = mine.Close()
+				serving.Wait()
+				require.True(t, taker.large.TryAcquire(largeBytes), "the batch that was dropped holds its part")
+			})
+		})
+	}
 }

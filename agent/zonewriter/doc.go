@@ -8,11 +8,11 @@
 // # Order
 //
 // An agent hands all it takes to one writer at a time. Before it turns to another it has what it handed over sealed and
-// waits until that is settled, so that what follows cannot overtake it (I2). Batches with producer ids are waited for
-// only a while: their sequence numbers keep their order, whatever way they take. Others are waited for until their
-// clients have been answered that the outcome is unknown, which is 60 s; or for 3 s if the writer is no agent of the zone
-// any more, since what a closed session has not committed it never will. The stream is then given up as if it were lost:
-// a writer that is cut off from the control plane, and cannot tell what became of its commits, holds nobody up for longer.
+// waits until that is settled, so that what follows cannot overtake it (I2). After a second (Patience) it asks for what is
+// not settled back: the writer leaves it out of its commits (package writer), and says so. What is handed in for commit by
+// then only the sequencer can tell of. Batches with producer ids are not waited for: their sequence numbers keep their
+// order, whatever way they take. Others are waited for, until the writer is no agent of the zone any more, since what a
+// closed session has not committed it never will (I9); or for 5 s.
 //
 // # Loss
 //
@@ -21,16 +21,39 @@
 // is told of another writer. Nothing rests on who writes: when agents hear of a change at different times, there are a
 // few more PUTs for a moment.
 //
+// Clients without sequence numbers may send the next batch, or the same again, as soon as they have that error. So the
+// other side must not commit what was lost with the stream later than that, whatever made it late: it has a lease, which
+// ends before the stream is given up (lease.go), also if it was paused and wakes with everything in its memory. What
+// remains is a commit that is under way to the owner at that moment. As with Apache Kafka, such a batch had an error, and
+// may be there all the same, and twice if its client tried again; acknowledged ones keep their order.
+//
+// # How long a zone stands still
+//
+// For clients of the agents that hand over, from the fault until their batches are acknowledged again; a batch under way
+// at the fault is answered within the same time, as not taken or not known. Measured in test/sim (TestStall_ZoneWriter)
+// and, for a paused process, in test/faults.
+//
+//	the zone's writer                    with producer ids   without   because
+//	is killed                            at once             at once   the connection ends
+//	is paused, or its machine is gone    3 s                 3 s       silence on the stream
+//	hears the other agents no more       3 s                 3 s       it gives the streams up
+//	is heard by them no more             3 s                 3 s       they do
+//	is cut off from the owner            3 s                 5 s       it says so after 1.5 s; Patience; its session closes
+//	hears nothing of the owner           3 s                 7 s       the same; its session outlives the 5 s above
+//	does not reach the object store      4.5 s               4.5 s     it says so after 3 s; Patience
+//
 // # Stream
 //
-// A connection to the peer port that was upgraded to the protocol freshet-batches/1. Integers are big endian. Frames of
+// A connection to the peer port that was upgraded to the protocol freshet-batches/2. Integers are big endian. Frames of
 // the agent that hands over:
 //
 //	offset  size  field
-//	0          1  kind: 1 batches, 2 flush: seal what is gathered, 3 alive
+//	0          1  kind: 1 batches; 2 flush: seal what is gathered; 3 alive; 4 withdraw: give back what is not handed in
+//	              for commit; 5 ask for room for a batch above the window
 //	1          1  reserved, 0
-//	2          2  number of batches
-//	4          8  number of the frame of batches, rising by 1 from 1
+//	2          2  batches: how many; ask: its number, rising
+//	4          8  number of the frame of batches, rising by 1 from 1; alive: number of the last beat heard; ask: size of
+//	              the batch, 0 if it is not wanted any more
 //
 // and for each batch
 //
@@ -45,10 +68,12 @@
 //
 // Frames of the writer:
 //
-//	0          1  kind: 1 results, 3 alive
+//	0          1  kind: 1 results, 3 alive, 4 beat, 5 there is room
 //	1          1  reserved, 0
-//	2          2  number of results
-//	4          8  results: number of the frame that they are of; alive: number of the last frame that was taken in
+//	2          2  results: how many; beat: 1 if this agent is cut off from the object store or the owner; room: number of
+//	              the ask
+//	4          8  results: number of the frame that they are of; alive: number of the last frame that was taken in;
+//	              beat: its number, rising by 1 from 1
 //
 // and for each result
 //
@@ -58,7 +83,8 @@
 //	8          8  base offset
 //	16         8  log start
 //
-// Results come in any order. An alive frame is sent whenever frames were taken in, and at least every half second by
-// both sides: who hears nothing for three gives the stream up. The bytes of frames that were not taken in are bounded by
-// a window, so that a writer without memory holds its senders up and never a socket.
+// Results come in any order. An alive frame is sent whenever frames were taken in, and beats and signs of life every half
+// second: who hears nothing for three gives the stream up. Batches are handed over from the first beat on. The bytes of
+// frames that were not taken in are bounded by a window, and a batch larger than that is sent when there is room for it, so
+// that a writer without memory holds its senders up and never a socket.
 package zonewriter

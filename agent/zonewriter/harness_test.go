@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -67,6 +68,7 @@ type own struct {
 	flushes int
 	closed  chan struct{} // nil: Add goes through; else it waits until it is closed
 	refuse  error
+	slow    bool // what is added is long on its way to the object store
 }
 
 type added struct {
@@ -75,10 +77,14 @@ type added struct {
 }
 
 func (o *own) Add(ctx context.Context, batches []writer.Batch) *writer.Produce {
-	p := writer.NewProduce(len(batches))
 	o.mu.Lock()
 	closed, refuse := o.closed, o.refuse
+	var lease writer.Lease // without one, batches are as if handed in for commit: nobody can withdraw them
+	if o.slow {
+		lease = batches[0].Lease
+	}
 	o.mu.Unlock()
+	p := writer.NewProduce(len(batches), lease)
 	if closed != nil {
 		select {
 		case <-closed:
@@ -130,15 +136,17 @@ type world struct {
 	serving   sync.WaitGroup
 	mu        sync.Mutex
 	unreached bool
+	unfit     atomic.Bool // what the taker's agent says
 	dials     int
-	conns     []net.Conn // the route's ends
-	transmit  func(net.Conn) net.Conn
+	conns     []net.Conn              // the route's ends
+	transmit  func(net.Conn) net.Conn // the route's end
+	receive   func(net.Conn) net.Conn // the taker's
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, mine: &own{}, its: &own{}, ended: make(chan struct{}), transmit: func(c net.Conn) net.Conn { return c }}
-	w.taker = NewTaker(w.its, 0, nopLog(), nil)
+	w := &world{t: t, mine: &own{}, its: &own{}, ended: make(chan struct{}), transmit: asItIs, receive: asItIs}
+	w.taker = NewTaker(TakerConfig{Own: w.its, Fit: func() bool { return !w.unfit.Load() }})
 	w.route = New(Config{
 		Own: w.mine, Session: func() id.Session { return me }, Agents: func() int { return 2 }, Dial: w.dial,
 	})
@@ -151,6 +159,8 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(w.close)
 	return w
 }
+
+func asItIs(c net.Conn) net.Conn { return c }
 
 func (w *world) close() {
 	w.stop()
@@ -167,7 +177,7 @@ func (w *world) dial(context.Context, id.Session) (net.Conn, *bufio.Reader, erro
 		return nil, nil, errors.New("nobody there")
 	}
 	a, b := net.Pipe()
-	a = w.transmit(a)
+	a, b = w.transmit(a), w.receive(b)
 	w.conns = append(w.conns, a)
 	w.serving.Go(func() { w.taker.Serve(b, bufio.NewReader(b), me) })
 	return a, bufio.NewReader(a), nil

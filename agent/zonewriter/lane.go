@@ -43,20 +43,26 @@ func (l *lane) enter(p *writer.Produce, batches []writer.Batch) {
 	})
 }
 
-// settle waits until nothing is under way; after patience, only for what no sequence number keeps in order.
-func (l *lane) settle(ctx context.Context, patience time.Duration) error {
-	timer := time.NewTimer(patience)
+// settle waits until nothing is under way; not all after patience.
+func (l *lane) settle(ctx context.Context, patience time.Duration) (all bool, err error) {
+	timer := time.NewTimer(max(patience, 0))
 	defer timer.Stop()
-	patient := true
+	return l.await(ctx, timer.C, func() bool { return l.mu.all == 0 })
+}
+
+// settlePlain waits until nothing is under way that no sequence number keeps in order.
+func (l *lane) settlePlain(ctx context.Context) error {
+	_, err := l.await(ctx, nil, func() bool { return l.mu.plain == 0 })
+	return err
+}
+
+// await waits for a condition, which it asks for with mu held; not met once late brings something.
+func (l *lane) await(ctx context.Context, late <-chan time.Time, condition func() bool) (met bool, err error) {
 	for {
 		l.mu.Lock()
-		left := l.mu.plain
-		if patient {
-			left = l.mu.all
-		}
-		if left == 0 {
+		if condition() {
 			l.mu.Unlock()
-			return nil
+			return true, nil
 		}
 		if l.mu.changed == nil {
 			l.mu.changed = make(chan struct{})
@@ -65,10 +71,10 @@ func (l *lane) settle(ctx context.Context, patience time.Duration) error {
 		l.mu.Unlock()
 		select {
 		case <-changed:
-		case <-timer.C:
-			patient = false
+		case <-late:
+			return false, nil
 		case <-ctx.Done():
-			return ctx.Err()
+			return false, ctx.Err()
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -17,8 +18,12 @@ import (
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
-// errBroken: the stream to the writer is gone.
-var errBroken = errors.New("stream to the zone's writer is broken")
+var (
+	// errBroken: the stream to the writer is gone.
+	errBroken = errors.New("stream to the zone's writer is broken")
+	// errLeft: this agent turns to another writer.
+	errLeft = errors.New("the zone's writer is left")
+)
 
 // link is a stream to another agent's writer. Its sending side belongs to whoever holds the route's intake.
 type link struct {
@@ -32,6 +37,14 @@ type link struct {
 	// draining is closed when the writer says that it takes no more.
 	draining     chan struct{}
 	saysDraining sync.Once
+	// leaving is closed when nobody is to wait for the writer any more.
+	leaving  chan struct{}
+	leaveNow sync.Once
+	first    chan struct{} // closed by the writer's first beat
+	beat     atomic.Uint64 // the writer's last one
+	unfit    atomic.Bool   // what it says with it: it does not reach the object store or the owner
+	onUnfit  func()        // called with each such beat once the stream is used
+	used     atomic.Bool   // batches were handed over
 
 	send struct {
 		sync.Mutex
@@ -44,6 +57,8 @@ type link struct {
 		last    uint64           // number of the newest frame
 		frames  map[uint64]*sent // without all their results
 		untaken []untaken        // in order
+		asks    uint16           // number of the last
+		room    chan struct{}    // closed when there is room for a large batch; nil: none is asked for
 	}
 }
 
@@ -71,10 +86,11 @@ const (
 	DefaultSilence = 3 * time.Second
 )
 
-func newLink(session id.Session, conn net.Conn, in *bufio.Reader, silence time.Duration) *link {
+func newLink(session id.Session, conn net.Conn, in *bufio.Reader, silence time.Duration, onUnfit func()) *link {
 	l := &link{
 		session: session, silence: silence, conn: conn, in: in, window: semaphore.NewWeighted(window),
 		wake: make(chan struct{}, 1), broken: make(chan struct{}), draining: make(chan struct{}),
+		leaving: make(chan struct{}), first: make(chan struct{}), onUnfit: onUnfit,
 	}
 	l.send.out = bufio.NewWriterSize(conn, sendBuffer)
 	l.mu.frames = make(map[uint64]*sent)
@@ -87,6 +103,11 @@ func (l *link) run() error {
 	flusher.Go(l.flushes)
 	l.fail(l.receive())
 	flusher.Wait()
+	return l.failure()
+}
+
+// failure gives what ended the stream.
+func (l *link) failure() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.mu.err
@@ -148,6 +169,12 @@ func (l *link) frame(ctx context.Context, batches []writer.Batch, bytes int, p *
 	if err := l.acquire(ctx, weight); err != nil {
 		return err
 	}
+	if bytes > window {
+		if err := l.reserve(ctx, bytes); err != nil {
+			l.window.Release(weight)
+			return err
+		}
+	}
 	l.mu.Lock()
 	if l.mu.err != nil {
 		l.mu.Unlock()
@@ -175,6 +202,8 @@ func (l *link) acquire(ctx context.Context, weight int64) error {
 		select {
 		case <-l.broken:
 			cancel()
+		case <-l.leaving:
+			cancel()
 		case <-ctx.Done():
 		}
 	}()
@@ -182,6 +211,59 @@ func (l *link) acquire(ctx context.Context, weight int64) error {
 		return fmt.Errorf("%w: the zone's writer takes in nothing: %w", writer.ErrNotTaken, err)
 	}
 	return nil
+}
+
+// reserve asks for room for a batch above the window, and waits for it: bytes that the writer does not take in would hold
+// up the signs of life behind them.
+func (l *link) reserve(ctx context.Context, bytes int) error {
+	room := make(chan struct{})
+	l.mu.Lock()
+	l.mu.asks = max(l.mu.asks+1, 1)
+	number := l.mu.asks
+	l.mu.room = room
+	l.mu.Unlock()
+	if err := l.write(head{kindAsk, number, uint64(bytes)}, nil); err != nil {
+		l.fail(err)
+	}
+	why := errBroken
+	select {
+	case <-room:
+		return nil
+	case <-l.broken:
+	case <-l.leaving:
+		why = errLeft
+	case <-ctx.Done():
+		why = ctx.Err()
+	}
+	l.mu.Lock()
+	l.mu.asks++ // what is answered to the ask before means nothing any more
+	number = l.mu.asks
+	l.mu.room = nil
+	l.mu.Unlock()
+	if err := l.write(head{kindAsk, number, 0}, nil); err != nil {
+		l.fail(err)
+	}
+	return fmt.Errorf("%w: the zone's writer has no room for a large batch: %w", writer.ErrNotTaken, why)
+}
+
+// hasRoom takes the answer to an ask.
+func (l *link) hasRoom(number uint16) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.room != nil && number == l.mu.asks {
+		close(l.mu.room)
+		l.mu.room = nil
+	}
+}
+
+// leave has nobody wait for the writer to take something in any more.
+func (l *link) leave() { l.leaveNow.Do(func() { close(l.leaving) }) }
+
+// withdraw has the writer give back what it has not handed in for commit.
+func (l *link) withdraw() {
+	if err := l.write(head{kind: kindWithdraw}, nil); err != nil {
+		l.fail(err)
+	}
 }
 
 // write puts a frame into the buffer, and what does not fit there on the wire.
@@ -230,7 +312,7 @@ func (l *link) flushes() {
 		case <-l.broken:
 			return
 		case <-tick.C:
-			if err := l.write(head{kind: kindAlive}, nil); err != nil {
+			if err := l.write(head{kind: kindAlive, number: l.beat.Load()}, nil); err != nil {
 				l.fail(err)
 			}
 			continue
@@ -257,6 +339,13 @@ func (l *link) receive() error {
 		switch h.kind {
 		case kindAlive:
 			l.taken(h.number)
+		case kindBeat:
+			if h.number == 0 {
+				return fmt.Errorf("%w: beat 0", errProtocol)
+			}
+			l.beats(h)
+		case kindRoom:
+			l.hasRoom(h.count)
 		case kindResults:
 			if err := l.results(h); err != nil {
 				return err
@@ -264,6 +353,17 @@ func (l *link) receive() error {
 		default:
 			return fmt.Errorf("%w: frame of kind %d", errProtocol, h.kind)
 		}
+	}
+}
+
+// beats takes a beat. It is told to the writer that it came: see lease.
+func (l *link) beats(h head) {
+	l.unfit.Store(h.count == beatUnfit)
+	if l.beat.Swap(h.number) == 0 {
+		close(l.first)
+	}
+	if h.count == beatUnfit && l.used.Load() {
+		l.onUnfit()
 	}
 }
 

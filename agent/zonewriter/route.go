@@ -29,9 +29,12 @@ type Config struct {
 	Agents func() int
 	// Member tells whether another agent is one of the zone; nil: it always is.
 	Member func(id.Session) bool
+	// Fit tells whether this agent reaches the object store and the owner: it turns away from a writer that says that it
+	// does not, unless neither does. nil: it always does.
+	Fit func() bool
 	// Dial opens a stream of Protocol to another agent of the zone; nil: there are none to hand over to.
 	Dial func(ctx context.Context, to id.Session) (net.Conn, *bufio.Reader, error)
-	// Patience is how long a turn to another writer waits for batches with producer ids. Default 1 s.
+	// Patience is how long a turn to another writer waits for all that is under way. Default 1 s.
 	Patience time.Duration
 	// Silence is how long a writer may say nothing before it is given up. Default DefaultSilence.
 	Silence time.Duration
@@ -49,6 +52,9 @@ func (c *Config) ApplyDefaults() {
 	def(&c.RetryMax, 5*time.Second)
 	if c.Member == nil {
 		c.Member = func(id.Session) bool { return true }
+	}
+	if c.Fit == nil {
+		c.Fit = func() bool { return true }
 	}
 	if c.Log == nil {
 		c.Log = zap.NewNop()
@@ -116,7 +122,7 @@ func (r *Route) Add(ctx context.Context, batches []writer.Batch) *writer.Produce
 		r.lane.enter(p, batches)
 		return p
 	}
-	p := writer.NewProduce(len(batches))
+	p := writer.NewProduce(len(batches), nil)
 	r.lane.enter(p, batches)
 	r.hand(ctx, batches, p)
 	return p
@@ -153,7 +159,7 @@ func awaitStamps(ctx context.Context, batches []writer.Batch) bool {
 }
 
 func refused(n int, err error) *writer.Produce {
-	p := writer.NewProduce(n)
+	p := writer.NewProduce(n, nil)
 	for i := range n {
 		p.Resolve(int32(i), writer.Failed(err))
 	}
@@ -244,7 +250,7 @@ func (r *Route) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		want, pause := r.wanted(), time.Duration(0)
 		switch {
-		case want == sessionOf(now) && (now == nil || now.usable()):
+		case want == sessionOf(now) && (now == nil || r.usable(now)):
 			pauses.Reset()
 		case want == 0 || now != nil:
 			if err := r.leave(ctx, now); err != nil {
@@ -257,7 +263,7 @@ func (r *Route) Run(ctx context.Context) error {
 		default:
 			l, err := r.connect(ctx, want)
 			if err == nil {
-				err = r.turn(ctx, l)
+				err = r.turn(ctx, l, time.Now())
 			}
 			if err != nil {
 				pause = pauses.NextBackOff()
@@ -279,12 +285,12 @@ func sessionOf(l *link) id.Session {
 }
 
 // usable tells whether the stream stands and its writer takes batches.
-func (l *link) usable() bool {
+func (r *Route) usable(l *link) bool {
 	select {
 	case <-l.draining:
 		return false
 	default:
-		return l.alive()
+		return l.alive() && !(l.unfit.Load() && r.cfg.Fit())
 	}
 }
 
@@ -308,30 +314,52 @@ func (r *Route) wait(ctx context.Context, now *link, pause time.Duration) {
 	}
 }
 
-// connect opens a stream to another agent.
+// connect opens a stream to another agent that takes batches.
 func (r *Route) connect(ctx context.Context, to id.Session) (*link, error) {
-	conn, in, err := r.cfg.Dial(ctx, to)
-	if err != nil {
+	l, err := r.open(ctx, to)
+	if err != nil && ctx.Err() == nil {
 		r.metrics.failures.Inc()
 		r.log.Info("the zone's writer cannot be reached; this agent writes itself", zap.Uint32("session", uint32(to)), zap.Error(err))
+	}
+	return l, err
+}
+
+func (r *Route) open(ctx context.Context, to id.Session) (*link, error) {
+	conn, in, err := r.cfg.Dial(ctx, to)
+	if err != nil {
 		return nil, err
 	}
-	l := newLink(to, conn, in, r.cfg.Silence)
+	l := newLink(to, conn, in, r.cfg.Silence, r.poke)
 	stop := context.AfterFunc(ctx, func() { l.fail(ctx.Err()) })
 	r.tasks.Go(func() {
 		defer stop()
-		if err := l.run(); !errors.Is(err, errTurned) && ctx.Err() == nil {
+		err := l.run()
+		if l.used.Load() && !errors.Is(err, errTurned) && ctx.Err() == nil {
 			r.metrics.failures.Inc()
 			r.log.Warn("stream to the zone's writer is lost; this agent writes itself", zap.Uint32("session", uint32(to)), zap.Error(err))
 		}
 	})
+	select {
+	case <-l.first:
+	case <-l.broken:
+		return nil, l.failure()
+	}
+	if !r.usable(l) {
+		l.fail(errUnfit)
+		return nil, errUnfit
+	}
 	return l, nil
 }
 
+// errUnfit: the zone's writer says that it does not reach the object store or the owner.
+var errUnfit = errors.New("the zone's writer is cut off")
+
 var errTurned = errors.New("turned to another writer")
 
-// turn has all that comes from now on handed to l, nil being the agent's own writer, once what went before is settled.
-func (r *Route) turn(ctx context.Context, l *link) error {
+// turn has all that comes from now on handed to l, nil being the agent's own writer, once what went before is settled. What
+// another agent has after Patience, counted from began, and has not handed in for commit, it gives back; what is handed in
+// and no sequence number keeps in order is waited for.
+func (r *Route) turn(ctx context.Context, l *link, began time.Time) error {
 	if err := r.intake.Acquire(ctx, 1); err != nil {
 		return fmt.Errorf("wait to turn to another writer: %w", err)
 	}
@@ -339,13 +367,7 @@ func (r *Route) turn(ctx context.Context, l *link) error {
 	if l == r.link {
 		return nil
 	}
-	began := time.Now()
-	if r.link != nil {
-		r.link.flush()
-	} else {
-		r.cfg.Own.Flush()
-	}
-	if err := r.lane.settle(ctx, r.cfg.Patience); err != nil {
+	if err := r.empty(ctx, began); err != nil {
 		if l != nil {
 			l.fail(err)
 		}
@@ -356,40 +378,61 @@ func (r *Route) turn(ctx context.Context, l *link) error {
 	return nil
 }
 
-// leave turns to the agent's own writer. A stream whose writer settles nothing meanwhile is given up: it may be cut off
-// from the control plane, and never learn what became of its commits.
-func (r *Route) leave(ctx context.Context, from *link) error {
-	if from != nil {
-		left := make(chan struct{})
-		defer close(left)
-		r.tasks.Go(func() { r.hurry(from, left) })
+// empty waits until nothing is under way that what follows could overtake. Called with the intake held.
+func (r *Route) empty(ctx context.Context, began time.Time) error {
+	if r.link != nil {
+		r.link.flush()
+	} else {
+		r.cfg.Own.Flush()
 	}
-	return r.turn(ctx, nil)
+	all, err := r.lane.settle(ctx, r.cfg.Patience-time.Since(began))
+	if err != nil || all {
+		return err
+	}
+	if r.link != nil {
+		r.link.withdraw()
+	}
+	return r.lane.settlePlain(ctx)
 }
 
-// hurry gives the stream up after leaveTimeout; and as soon as its writer is no agent of the zone any more, but not
-// within Silence: one that drains has the time to settle, and what a closed session has not committed it never will (I9).
-func (r *Route) hurry(from *link, left <-chan struct{}) {
-	began, tick := time.Now(), time.NewTicker(r.cfg.Silence)
+// leave turns to the agent's own writer.
+func (r *Route) leave(ctx context.Context, from *link) error {
+	if from != nil {
+		r.tasks.Go(func() { r.hurry(from) })
+	}
+	return r.turn(ctx, nil, time.Now())
+}
+
+// hurry sees to it that a stream that is left ends, whatever its writer does: after Patience nobody waits for it to take
+// something in; soon after that it is given up if its writer is no agent of the zone any more, since what a closed session
+// has not committed it never will (I9); and after leaveTimeout in any case.
+func (r *Route) hurry(from *link) {
+	began, tick := time.Now(), time.NewTicker(hurryEvery)
 	defer tick.Stop()
 	for {
 		select {
-		case <-left:
-			return
 		case <-from.broken:
 			return
 		case <-tick.C:
 		}
-		if !r.cfg.Member(from.session) || time.Since(began) >= leaveTimeout {
+		switch took := time.Since(began); {
+		case took < r.cfg.Patience:
+			continue
+		case took >= leaveTimeout, took >= r.cfg.Patience+lastResults && !r.cfg.Member(from.session):
 			from.fail(errStuck)
 			return
 		}
+		from.leave()
 	}
 }
 
-// leaveTimeout is the longest that a turn waits for another agent's writer: by then all clients have been answered that
-// the outcome is not known.
-const leaveTimeout = 60 * time.Second
+const (
+	// hurryEvery is how often a stream that is left is looked at.
+	hurryEvery = 100 * time.Millisecond
+	// leaveTimeout is the longest that a stream is kept that is left. An agent that the owner hears nothing of has lost
+	// its session by then; one that hears nothing of the owner has had its commits settled.
+	leaveTimeout = 5 * time.Second
+)
 
 var errStuck = errors.New("the zone's writer settles nothing")
 
@@ -403,23 +446,19 @@ func (r *Route) use(l *link) {
 	to := handedOwn
 	if l != nil {
 		to = handedOther
+		l.used.Store(true)
 	}
 	r.metrics.turns.WithLabelValues(to).Inc()
 	r.log.Info("batches go to another writer of the zone", zap.Uint32("session", uint32(sessionOf(l))), zap.Bool("own", l == nil))
 }
 
-// retire lets the stream go when what is still on its way, if anything, is settled.
+// retire lets the stream go when what is still on its way, if anything, is settled; leaveTimeout bounds that.
 func (r *Route) retire(l *link, on *lane) {
 	r.tasks.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), retirement)
-		defer cancel()
-		_ = on.settle(ctx, retirement) // at once if the stream broke: everything is settled then
+		_, _ = on.settle(context.Background(), leaveTimeout) // at once if the stream broke: everything is settled then
 		l.fail(errTurned)
 	})
 }
-
-// retirement bounds the life of a stream that nothing is handed over by any more: as long as a gap is waited for.
-const retirement = 15 * time.Second
 
 // Drain takes no more batches and waits until all that were handed over are settled, or ctx ends.
 func (r *Route) Drain(ctx context.Context) error {
@@ -434,8 +473,7 @@ func (r *Route) Drain(ctx context.Context) error {
 	if r.link == nil {
 		return nil // the agent's own writer is drained by itself
 	}
-	r.link.flush()
-	if err := r.lane.settle(ctx, r.cfg.Patience); err != nil {
+	if err := r.empty(ctx, time.Now()); err != nil {
 		return fmt.Errorf("drain: %w", err)
 	}
 	return nil

@@ -46,6 +46,8 @@ func TestRoute_HandsOver(t *testing.T) {
 		came := w.its.take()
 		require.Len(t, came, 3)
 		for i := range came {
+			require.NotNil(t, came[i].batch.Lease)
+			came[i].batch.Lease = nil
 			require.Equal(t, sent[i], came[i].batch, "batch %d", i)
 		}
 		came[2].settle(writer.Result{Outcome: commit.Duplicate, Base: 77, LogStart: 5})
@@ -95,7 +97,7 @@ func TestRoute_TurnsInOrder(t *testing.T) {
 		w.tell(me)
 		require.Equal(t, 1, w.its.flushes)
 		go func() { second <- w.route.Add(t.Context(), []writer.Batch{batch(0, -1, 2, 1)}) }()
-		time.Sleep(20 * time.Second)
+		time.Sleep(leaveTimeout - time.Second)
 		synctest.Wait()
 		require.Empty(t, w.mine.take(), "overtakes")
 		before.settle(accepted(1))

@@ -13,17 +13,25 @@ import (
 )
 
 // Protocol is what a connection is upgraded to.
-const Protocol = "freshet-batches/1"
+const Protocol = "freshet-batches/2"
 
+// Kinds of frames, of both sides.
 const (
-	kindBatches byte = 1
-	kindResults byte = 1
-	kindFlush   byte = 2
-	kindAlive   byte = 3
+	kindBatches  byte = 1
+	kindResults  byte = 1
+	kindFlush    byte = 2
+	kindAlive    byte = 3
+	kindBeat     byte = 4
+	kindWithdraw byte = 4
+	kindAsk      byte = 5
+	kindRoom     byte = 5
 
 	frameHead  = 12
 	batchHead  = 36
 	resultSize = 24
+
+	// beatUnfit is the count of a beat whose agent does not reach the object store or the owner.
+	beatUnfit = 1
 
 	// maxFrameBatches and frameBytes bound a frame: a larger batch comes alone.
 	maxFrameBatches = 64
