@@ -25,19 +25,16 @@ const (
 )
 
 // How many parts of an upload go side by side. At the rate of a connection, 85 MiB/s and less, one of them is half of what
-// an agent must rewrite that takes in as much; two keep pace with it, and four with twice that.
+// an agent must rewrite that takes in as much, and two are a little too few (bench/requests).
 const (
-	fewestParts = 2
+	fewestParts = 3
 	mostParts   = 4
 )
 
 // partsWithin divides memory between the parts of an upload. Parts are as large as may be, since they are what compaction
-// costs; more than two go side by side only where they are as large as that.
+// costs: four go side by side only where there is room for that many of them, three where they are as large as the least.
 func partsWithin(bytes int64) (size, inFlight int) {
-	inFlight = int(min(max(bytes/bundle.DefaultPartBytes-1, fewestParts), mostParts))
-	if bytes < objstore.MinPart*(fewestParts+1) {
-		inFlight = 1
-	}
+	inFlight = int(min(max(bytes/bundle.DefaultPartBytes-1, fewestParts), mostParts, max(bytes/objstore.MinPart-1, 1)))
 	return int(min(max(bytes/int64(inFlight+1), objstore.MinPart), bundle.DefaultPartBytes)), inFlight
 }
 

@@ -28,8 +28,12 @@ type load struct {
 	retention  time.Duration // 0: for ever
 	runners    int
 	speed      int64 // bytes of input a second, of one runner
+	maxExtents int64 // the bound of live extents
 	settings   plan.Settings
 }
+
+// defaultExtents is the bound of live extents by default.
+const defaultExtents = 4 << 20
 
 // samples are taken at equal distances.
 const samples = 12
@@ -44,7 +48,7 @@ func full() bool { return os.Getenv("FRESHET_CURVE") != "" }
 func busy(partitions, sections int, length, retention time.Duration) load {
 	return load{
 		name: fmt.Sprintf("%d partitions", partitions), partitions: partitions, sections: sections, rate: 24, bundle: 8 << 20,
-		length: length, retention: retention, runners: 6, speed: 100 << 20,
+		length: length, retention: retention, runners: 6, speed: 100 << 20, maxExtents: defaultExtents,
 	}
 }
 
@@ -66,7 +70,7 @@ func TestCurve_Slow(t *testing.T) {
 	t.Parallel()
 	l := load{
 		name: "one bundle a second", partitions: 64, sections: 64, rate: 1, bundle: 8 << 20, length: 7 * 24 * time.Hour,
-		retention: 3 * 24 * time.Hour, runners: 2, speed: 100 << 20,
+		retention: 3 * 24 * time.Hour, runners: 2, speed: 100 << 20, maxExtents: defaultExtents,
 	}
 	if !full() {
 		l.length, l.retention = time.Hour, 15*time.Minute
@@ -75,6 +79,29 @@ func TestCurve_Slow(t *testing.T) {
 	if full() {
 		require.Less(t, last.perGiB(), float64(promised))
 	}
+}
+
+// TestCurve_ManyActivePartitions: partitions that get a batch in half a minute make as many extents as bundles have
+// sections, and the first level merges few of them. The second takes them before commits are slowed for their number: in
+// full, a sixteenth of 100,000 partitions at 192 MiB/s, which lie in as many bundles as a job takes after half of the time;
+// else a 64th of it, four times as fast, where extents come to half of their bound before.
+func TestCurve_ManyActivePartitions(t *testing.T) {
+	t.Parallel()
+	l := load{
+		name: "many active partitions", partitions: 100_000 / 64, sections: 8, rate: 24, bundle: 512 << 10, length: 8 * time.Minute,
+		runners: 6, speed: 100 << 20, maxExtents: defaultExtents / 64,
+	}
+	if full() {
+		l.partitions, l.length, l.maxExtents = 100_000/16, 24*time.Minute, defaultExtents/16
+	}
+	list := l.collect(t)
+	for _, s := range list {
+		require.Less(t, s.share(), 0.75, "of the bound of extents, from where on commits are slowed")
+	}
+	last := list[len(list)-1]
+	require.InEpsilon(t, last.written, last.bytes, 0.01, "bytes committed")
+	mean := last.levels[2].bytes / int64(last.levels[2].extents)
+	require.GreaterOrEqual(t, mean, int64(4*l.bundle/l.sections), "bytes of an extent of level 2")
 }
 
 // TestCurve_Partitions prints what ever more partitions cost, after 24 minutes of 24 bundles a second in batches of 64 KiB,
@@ -94,6 +121,9 @@ func TestCurve_Partitions(t *testing.T) {
 		fmt.Fprintf(&lines, "%10d %s\n", partitions, last)
 		if partitions == 288 || partitions == 4608 {
 			require.Less(t, last.afterSixHours(), float64(promised), "KiB of metadata for each GiB in %d partitions", partitions)
+		}
+		for _, s := range list {
+			require.Less(t, s.share(), 0.75, "of the bound of extents after %v, with %d partitions", s.at, partitions)
 		}
 	}
 	t.Logf("\npartitions %s\n%s", header, &lines)
@@ -117,6 +147,11 @@ type level struct {
 	bundles, extents int
 	bytes            int64 // of records
 	encoded          int64 // bytes of the extents in a snapshot
+}
+
+// share is that of the bound of extents.
+func (s sample) share() float64 {
+	return float64(s.levels[0].extents+s.levels[1].extents+s.levels[2].extents) / float64(s.load.maxExtents)
 }
 
 // perGiB is the metadata in KiB for each GiB of records.

@@ -61,11 +61,12 @@ func (l load) run(t *testing.T, each func(sample)) {
 	settings := lifecycle.Settings{RetentionCheck: time.Minute, ScrubInterval: -1, ScrubBytes: -1}
 	work, err := lifecycle.New(lifecycle.Config{Settings: settings, Bucket: bucket, BundlePrefix: "vc/bundles/"})
 	require.NoError(t, err)
-	planner, err := plan.New(plan.Config{Settings: l.settings})
+	planner, err := plan.New(plan.Config{Settings: l.settings, MaxExtents: l.maxExtents})
 	require.NoError(t, err)
 	owned := make(chan struct{})
 	r, err := replica.New(replica.Config{
 		Replica: "a", Address: "a:1", Log: log, Bucket: bucket, SnapshotPrefix: "vc/snapshots/0/", Poll: time.Second,
+		Owner: owner.Config{MaxExtents: l.maxExtents},
 		OnOwner: func(o *owner.Owner) func() {
 			w.owner, w.jobs = o, planner.Tenure(o, w)
 			return func() {}

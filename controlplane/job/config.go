@@ -49,7 +49,8 @@ type FirstLevel struct {
 	Age     time.Duration // two are one job once the oldest is so old. Default 10 min.
 }
 
-// SecondLevel says when what the first level left is compacted: averages over the partitions of a job.
+// SecondLevel says when what the first level left is compacted: averages over the partitions of a job. It is compacted
+// before that too where waiting brings nothing, or there is no room to wait in (package comment).
 type SecondLevel struct {
 	Bytes      int64         // for each partition. Default 16 MiB.
 	Extents    int           // or so many extents. Default 96.
@@ -108,6 +109,8 @@ const (
 	maxFanIn = 64
 	// maxInputs bounds the inputs of a job of the second level.
 	maxInputs = 256
+	// worthwhile is how many extents of a partition, on average, are worth to be made one before they are due.
+	worthwhile = 4
 	// jobExtents bounds the extents in one plan, 18 MiB of memory: 64 bundles of 5,000 partitions each.
 	jobExtents = 5 << 16
 	// roundExtents is the number of extents from which on a round plans no further job. The next one follows at once.
@@ -136,13 +139,16 @@ const (
 
 // Config of the planner of one virtual cluster.
 type Config struct {
-	Settings   Settings
+	Settings Settings
+	// MaxExtents is how many live extents the virtual cluster may have, as the owner's (owner.Config). Default 4 Mi.
+	MaxExtents int64
 	Log        *zap.Logger
 	Registerer prometheus.Registerer
 }
 
 func (c *Config) applyDefaults() {
 	c.Settings.ApplyDefaults()
+	setDefault(&c.MaxExtents, 4<<20)
 	if c.Log == nil {
 		c.Log = zap.NewNop()
 	}

@@ -29,7 +29,7 @@ func New(cfg Config) (*Planner, error) {
 // Tenure begins to plan under an owner: Begin, then Run.
 func (p *Planner) Tenure(o Owner, r Runners) *Tenure {
 	t := &Tenure{
-		settings: p.cfg.Settings, log: p.cfg.Log.With(zap.String("part", "jobs")), metrics: p.metrics, owner: o, runners: r,
+		settings: p.cfg.Settings, maxExtents: p.cfg.MaxExtents, log: p.cfg.Log.With(zap.String("part", "jobs")), metrics: p.metrics, owner: o, runners: r,
 		kick: make(chan struct{}, 1), frontiers: newFrontiers(), judged: map[id.Bundle]bool{}, given: map[id.Session]uint64{},
 		vacant: map[id.Bundle]time.Time{},
 		ages:   newAges(p.cfg.Settings.First.Age, p.cfg.Settings.Second.Age),

@@ -74,6 +74,7 @@ func (t *Tenure) plan(ctx context.Context, s *metadata.State) plans {
 	}
 	t.frontiers.next()
 	w.judge()
+	t.backlog = w.left()
 	t.metrics.backlog(v.fresh, v.freshBytes, w.backlog)
 	p.vacant = w.vacant()
 	p.orders = t.choose(w, free)

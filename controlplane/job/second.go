@@ -2,6 +2,7 @@ package job
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/freshet-io/freshet/metadata"
@@ -21,72 +22,117 @@ type segment struct {
 	extents     int
 	oldest      uint64 // log index of the oldest bundle
 	halves      int    // how often a job here is halved
+	wide        int    // partitions that fill a job's inputs
+}
+
+// part is what level 1 left of one partition.
+type part struct {
+	bytes   int64
+	extents int
+	oldest  uint64
+	halves  int
+	wide    bool
 }
 
 // segments cuts the partitions, which come in their order, into ranges that are a job each, and keeps those that are due.
 type segments struct {
-	rules SecondLevel
-	old   func(index uint64) bool
-	open  segment
-	due   []segment // the largest
+	rules   SecondLevel
+	old     func(index uint64) bool
+	pressed bool // extents are to become fewer
+	open    segment
+	due     []segment // the largest, or those with the most extents of a partition
 }
 
-func (s *segments) add(tp id.TopicPartition, bytes int64, extents int, oldest uint64, halves int) {
+func (s *segments) add(tp id.TopicPartition, p part) {
 	o := &s.open
-	limit := s.rules.JobBytes >> max(o.halves, halves)
-	if o.partitions > 0 && (o.bytes+bytes > limit || o.extents+extents > jobExtents) {
+	limit := s.rules.JobBytes >> max(o.halves, p.halves)
+	if o.partitions > 0 && (o.bytes+p.bytes > limit || o.extents+p.extents > jobExtents) {
 		s.end()
 	}
 	if o.partitions == 0 {
-		o.first, o.oldest = tp, oldest
+		o.first, o.oldest = tp, p.oldest
 	}
 	o.last = tp
 	o.partitions++
-	o.bytes += bytes
-	o.extents += extents
-	o.oldest = min(o.oldest, oldest)
-	o.halves = max(o.halves, halves)
+	o.bytes += p.bytes
+	o.extents += p.extents
+	o.oldest = min(o.oldest, p.oldest)
+	o.halves = max(o.halves, p.halves)
+	if p.wide {
+		o.wide++
+	}
 }
 
 // end closes the open range.
 func (s *segments) end() {
-	if o := s.open; o.due(s.rules, s.old) {
-		s.due = append(s.due, o)
-		slices.SortStableFunc(s.due, func(a, b segment) int { return cmp.Compare(b.bytes, a.bytes) })
+	if s.isDue(&s.open) {
+		s.due = append(s.due, s.open)
+		slices.SortStableFunc(s.due, s.compare)
 		s.due = s.due[:min(len(s.due), maxSegments)]
 	}
 	s.open = segment{}
 }
 
-func (s *segment) due(r SecondLevel, old func(index uint64) bool) bool {
-	n := s.partitions
-	return n > 0 && s.extents > n && (s.bytes >= int64(n)*r.Bytes || s.extents >= n*r.Extents ||
-		s.extents >= 2*n && old(s.oldest))
+func (s *segments) compare(a, b segment) int {
+	if s.pressed {
+		return cmp.Compare(int64(b.extents)*int64(a.partitions), int64(a.extents)*int64(b.partitions))
+	}
+	return cmp.Compare(b.bytes, a.bytes)
+}
+
+func (s *segments) isDue(g *segment) bool {
+	r, n := &s.rules, g.partitions
+	if n == 0 || g.extents <= n {
+		return false
+	}
+	return g.bytes >= int64(n)*r.Bytes || g.extents >= n*r.Extents || g.extents >= 2*n && s.old(g.oldest) ||
+		2*g.wide >= n || s.pressed && g.extents >= n*worthwhile
 }
 
 // secondPlan collects the plan of a range: all that is left there, as far as a job goes.
 type secondPlan struct {
 	*walk
 	limit      int64
+	newest     uint64 // log index of the newest bundle that is taken
 	inputs     map[id.Bundle]struct{}
 	partitions []job.Partition
 	bytes      int64
 	extents    int
 }
 
-// plan makes the plan of a range by a second walk over it.
+// plan makes the plan of a range by two more walks over it. The first finds the bundles: of too many the oldest are
+// taken, which is how far each partition goes, and not those that the first partitions happen to name.
 func (w *walk) plan(f *frontiers, g segment, limit int64) *secondPlan {
 	p := &secondPlan{walk: w, limit: limit, inputs: map[id.Bundle]struct{}{}}
+	named := map[uint64]struct{}{}
+	w.within(f, g, func(tp id.TopicPartition, from int64) {
+		w.s.AscendExtents(tp, from, func(x *extent.Extent) bool {
+			if c, _ := w.classify(tp, x); c == left {
+				named[w.survey.first[x.Bundle].index] = struct{}{}
+			}
+			return x.Kind != extent.Relative
+		})
+	})
+	oldest := slices.Sorted(maps.Keys(named))
+	if len(oldest) == 0 {
+		return p
+	}
+	p.newest = oldest[min(len(oldest), maxInputs)-1]
+	w.within(f, g, p.partition)
+	return p
+}
+
+// within visits the partitions of a range that jobs of the second level take, from where they are not final on.
+func (w *walk) within(f *frontiers, g segment, visit func(tp id.TopicPartition, from int64)) {
 	for _, topic := range topicsInOrder(w.s) {
 		offsets := f.of(topic)
 		for n := range topic.Partitions {
 			tp := id.TopicPartition{Topic: topic.ID, Partition: n}
 			if g.first.Compare(tp) <= 0 && tp.Compare(g.last) <= 0 && !covered(tp, w.open.cleans) && !w.passed[tp] {
-				p.partition(tp, offsets[n])
+				visit(tp, offsets[n])
 			}
 		}
 	}
-	return p
 }
 
 // partition takes what is left of one. Markers are taken between extents, not at the end of a run: there they may be in
@@ -122,7 +168,7 @@ func (p *secondPlan) partition(tp id.TopicPartition, from int64) {
 func (p *secondPlan) take(to *job.Partition, markers []extent.Extent, x *extent.Extent) bool {
 	_, known := p.inputs[x.Bundle]
 	full := p.bytes > 0 && p.bytes+int64(x.Length) > p.limit || p.extents+1+len(markers) > jobExtents ||
-		!known && len(p.inputs) == maxInputs
+		!known && len(p.inputs) == maxInputs || p.survey.first[x.Bundle].index > p.newest
 	if full {
 		return false
 	}

@@ -198,3 +198,78 @@ func TestSecond_RoundsStartWhereAllIsFinal(t *testing.T) {
 		require.EqualValues(t, 719, p.Partitions[0].Extents[2].Last)
 	})
 }
+
+// patient never has the second level due by what there is.
+func patient(s *planner.Settings) {
+	s.First.Bundles = 2
+	s.Second.Bytes, s.Second.Extents, s.Second.JobBytes = 1<<30, 1<<20, 1<<40
+}
+
+// Half of the bound makes the second level due, unless most extents are final: the more of those there are, the more of
+// the others are merged at a time.
+func TestSecond_NearTheBoundOfExtents(t *testing.T) {
+	in(t, func(w *world) {
+		t := w.t
+		a := w.agent()
+		topic := w.topic(1, 2)
+		// merge has jobs run until one of the second level has, and gives the extents that it took of each partition.
+		merge := func(r *replica) (extents int) {
+			for i := 0; extents == 0; i++ {
+				require.Less(t, i, 20)
+				w.commit(a, 70, tp(topic, 0), tp(topic, 1))
+				w.commit(a, 70, tp(topic, 0), tp(topic, 1))
+				for _, p := range r.run() {
+					if p.Level == 2 {
+						require.Len(t, p.Partitions, 2)
+						require.Len(t, p.Partitions[1].Extents, len(p.Partitions[0].Extents))
+						extents = len(p.Partitions[0].Extents)
+					}
+				}
+			}
+			return extents
+		}
+		w.bound = 40
+		r := w.own(a)
+		require.Equal(t, 8, merge(r), "16 extents, and 4 that agents have just written")
+		r.stop()
+		w.bound = 2 // long passed
+		r = w.own(a)
+		defer r.stop()
+		for _, extents := range []int{4, 4, 4, 4, 5, 6} {
+			require.Equal(t, extents, merge(r))
+		}
+	}, patient)
+}
+
+// A range is due when it lies in as many bundles as a job takes, and the job takes the oldest of them, of each partition
+// the same time.
+func TestSecond_AsManyInputsAsAJobTakes(t *testing.T) {
+	in(t, func(w *world) {
+		t := w.t
+		a := w.agent()
+		topic := w.topic(1, 3)
+		r := w.own(a)
+		defer r.stop()
+		var second *job.Plan
+		for i := 0; second == nil; i++ {
+			require.Less(t, i, 300)
+			for range 2 {
+				w.commit(a, 70, tp(topic, int32(i%3)))
+			}
+			for _, p := range r.await() {
+				if p.Level == 2 {
+					require.GreaterOrEqual(t, i, 255)
+					second = p
+					continue
+				}
+				r.finish(p)
+			}
+		}
+		inputs := w.openJobs()[0].Inputs
+		require.Len(t, inputs, 256)
+		require.Len(t, second.Partitions, 3)
+		for _, p := range second.Partitions {
+			require.InDelta(t, 256./3, len(p.Extents), 1)
+		}
+	}, patient)
+}

@@ -15,17 +15,19 @@ import (
 
 // Tenure plans for the length of one ownership (session.Jobs).
 type Tenure struct {
-	settings Settings
-	log      *zap.Logger
-	metrics  *metrics
-	owner    Owner
-	runners  Runners
-	kick     chan struct{} // holds a token when there may be something to start
+	settings   Settings
+	maxExtents int64
+	log        *zap.Logger
+	metrics    *metrics
+	owner      Owner
+	runners    Runners
+	kick       chan struct{} // holds a token when there may be something to start
 
 	// Of the goroutine of Run.
 	ages      ages
 	frontiers *frontiers
 	judged    map[id.Bundle]bool // bundles of level 1: whether their long extents are final
+	backlog   backlog            // as of the last round
 	turns     uint64
 	served    [classes]uint64       // the turn at which a class was served last
 	given     map[id.Session]uint64 // the turn at which a runner was last given a job

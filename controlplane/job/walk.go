@@ -45,6 +45,7 @@ type walk struct {
 	ranges  []rangeSetback
 	extents int // in plans
 
+	before   *backlog                   // as of the last round
 	passed   map[id.TopicPartition]bool // with too little for a job of the second level
 	segments segments
 	dirt     dirt
@@ -62,7 +63,7 @@ type firstPlan struct {
 func (t *Tenure) newWalk(s *metadata.State, open *openJobs, v *survey, groups []group, now time.Time) *walk {
 	w := &walk{
 		s: s, open: open, survey: v, judged: t.judged, final: t.settings.Second.FinalBytes, now: now,
-		group: map[id.Bundle]int{}, passed: map[id.TopicPartition]bool{},
+		group: map[id.Bundle]int{}, before: &t.backlog, passed: map[id.TopicPartition]bool{},
 	}
 	t.mu.Lock()
 	w.spoilt, w.ranges = maps.Clone(t.mu.setbacks.corrupt), slices.Clone(t.mu.setbacks.ranges)
@@ -73,7 +74,9 @@ func (t *Tenure) newWalk(s *metadata.State, open *openJobs, v *survey, groups []
 			w.group[b.name] = i
 		}
 	}
-	w.segments = segments{rules: t.settings.Second, old: t.old(t.settings.Second.Age, now)}
+	w.segments = segments{
+		rules: t.settings.Second, old: t.old(t.settings.Second.Age, now), pressed: t.backlog.presses(s.Load().Extents, t.maxExtents),
+	}
 	w.dirt = newDirt(s)
 	return w
 }
@@ -109,7 +112,9 @@ func (w *walk) partition(tp id.TopicPartition, from *int64) {
 	case cleans, w.now.Before(set.until):
 		w.segments.end() // a job's range must not reach over it
 	default:
-		w.segments.add(tp, v.bytes, v.extents, v.oldest, set.halves())
+		w.segments.add(tp, part{
+			bytes: v.bytes, extents: v.extents, oldest: v.oldest, halves: set.halves(), wide: w.before.fills(maxInputs, v.extents, v.oldest),
+		})
 	}
 	if w.dirt.compacted && !cleans && !covered(tp, w.open.seconds) && !w.now.Before(w.setback(job.Clean, tp).until) {
 		w.dirt.consider(w.s, tp)
@@ -117,10 +122,15 @@ func (w *walk) partition(tp id.TopicPartition, from *int64) {
 }
 
 // few tells whether a partition has less than half of what makes a job of the second level. It waits: ranges are due by
-// their average, and an extent of level 2 stays as short as it is written.
+// their average, and an extent of level 2 stays as short as it is written. What nearly fills a job's inputs does not wait
+// for those whose first bundle was an earlier one.
 func (w *walk) few(v *visit) bool {
 	r := &w.segments.rules
-	return v.extents < r.Extents/2 && v.bytes < r.Bytes/2 && !w.segments.old(v.oldest)
+	least := r.Extents / 2
+	if w.segments.pressed {
+		least = min(least, worthwhile)
+	}
+	return v.extents < least && v.bytes < r.Bytes/2 && !w.segments.old(v.oldest) && !w.before.fills(maxInputs*3/4, v.extents, v.oldest)
 }
 
 func (w *walk) setback(kind job.Kind, tp id.TopicPartition) setback {
@@ -245,8 +255,10 @@ func (v *visit) left(x *extent.Extent) {
 	if v.fresh {
 		return // a job would leave a hole before it, and two extents of level 2 where one will do
 	}
-	if index := v.survey.first[x.Bundle].index; v.extents == 0 || index < v.oldest {
-		v.oldest = index
+	b := v.survey.first[x.Bundle]
+	b.left++
+	if v.extents == 0 || b.index < v.oldest {
+		v.oldest = b.index
 	}
 	v.bytes += int64(x.Length)
 	v.extents += 1 + v.held

@@ -30,6 +30,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type world struct {
 	t        *testing.T
 	settings planner.Settings
+	bound    int64 // of extents
 	registry *prometheus.Registry
 
 	mu    sync.Mutex
@@ -161,7 +162,7 @@ func (r *replica) Cancel(_, n id.Session) {
 // own begins a term. agents are connected.
 func (w *world) own(agents ...id.Session) *replica {
 	w.t.Helper()
-	p, err := planner.New(planner.Config{Settings: w.settings, Registerer: w.registry})
+	p, err := planner.New(planner.Config{Settings: w.settings, MaxExtents: w.bound, Registerer: w.registry})
 	require.NoError(w.t, err)
 	w.mu.Lock()
 	w.term++
