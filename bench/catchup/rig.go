@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -19,8 +18,6 @@ import (
 
 	"github.com/freshet-io/freshet/bench/process"
 )
-
-const readyLimit = 30 * time.Second
 
 // rig is an agent, which is its zone's only one, and a control plane.
 type rig struct {
@@ -54,13 +51,12 @@ func newRig(ctx context.Context, cfg *Config, dir string) (_ *rig, err error) {
 	return r, r.startAgent(ctx, dir, grpc)
 }
 
-func (r *rig) startAgent(ctx context.Context, dir, grpc string) (err error) {
-	if r.address, err = freeAddress(); err != nil {
+func (r *rig) startAgent(ctx context.Context, dir, grpc string) error {
+	addresses, err := process.FreeAddresses(2)
+	if err != nil {
 		return err
 	}
-	if r.agentHTTP, err = freeAddress(); err != nil {
-		return err
-	}
+	r.address, r.agentHTTP = addresses[0], addresses[1]
 	exe, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find own executable: %w", err)
@@ -72,14 +68,7 @@ func (r *rig) startAgent(ctx context.Context, dir, grpc string) (err error) {
 	if r.agent, err = process.Start(ctx, cmd); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, readyLimit, errors.New("the agent did not get ready"))
-	defer cancel()
-	client, err := kgo.NewClient(kgo.SeedBrokers(r.address))
-	if err != nil {
-		return fmt.Errorf("make client: %w", err)
-	}
-	defer client.Close()
-	return until(ctx, 100*time.Millisecond, func() (bool, error) { return client.Ping(ctx) == nil, nil })
+	return process.AwaitBroker(ctx, kgo.SeedBrokers(r.address))
 }
 
 // until asks again and again.
@@ -187,14 +176,4 @@ func scrape(ctx context.Context, address, name string, label ...string) (sum flo
 		}
 	}
 	return sum, nil
-}
-
-// freeAddress gives a loopback address that nobody listens on at the moment.
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
 }

@@ -2,14 +2,11 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -19,8 +16,6 @@ import (
 const (
 	name = "bench"     // of the virtual cluster
 	key  = "bench-key" // of agents
-
-	readyLimit = 60 * time.Second
 )
 
 // Config of a cluster.
@@ -75,12 +70,11 @@ func (c *Cluster) startControl(ctx context.Context, etcd string) (err error) {
 	if err := os.MkdirAll(objects, 0o700); err != nil {
 		return fmt.Errorf("create object directory: %w", err)
 	}
-	if c.grpc, err = freeAddress(ctx); err != nil {
+	addresses, err := process.FreeAddresses(2)
+	if err != nil {
 		return err
 	}
-	if c.controlHTTP, err = freeAddress(ctx); err != nil {
-		return err
-	}
+	c.grpc, c.controlHTTP = addresses[0], addresses[1]
 	// Its snapshots are in a directory: the store could not give them back. Nor could it give bundles to a scrubber.
 	c.control, err = c.freshet(ctx, "controlplane", "--etcd", etcd, "--virtual-cluster", name, "--bucket", "file://"+objects,
 		"--grpc-listen", c.grpc, "--http-listen", c.controlHTTP,
@@ -101,22 +95,18 @@ func (c *Cluster) freshet(ctx context.Context, args ...string) (*process.Process
 
 // StartAgent starts an agent of the one zone there is and waits until it answers clients.
 func (c *Cluster) StartAgent(ctx context.Context) (*Agent, error) {
-	a := &Agent{}
-	var peer string
-	for _, address := range []*string{&a.Kafka, &a.HTTP, &peer} {
-		var err error
-		if *address, err = freeAddress(ctx); err != nil {
-			return nil, err
-		}
+	addresses, err := process.FreeAddresses(3)
+	if err != nil {
+		return nil, err
 	}
+	a := &Agent{Kafka: addresses[0], HTTP: addresses[1]}
 	store := url.Values{"region": {"local"}, "path-style": {"true"}, "endpoint": {"http://" + c.storeAddr}}
 	if c.cfg.Model != "" {
 		store.Set("latency", c.cfg.Model)
 	}
-	var err error
 	a.Process, err = c.freshet(ctx, append([]string{
 		"agent", "--virtual-cluster", name, "--zone", "a", "--control-plane", c.grpc, "--bucket", "s3://bucket/bench?" + store.Encode(),
-		"--kafka-listen", a.Kafka, "--http-listen", a.HTTP, "--peer-listen", peer, "--memory-limit", c.cfg.AgentMemory,
+		"--kafka-listen", a.Kafka, "--http-listen", a.HTTP, "--peer-listen", addresses[2], "--memory-limit", c.cfg.AgentMemory,
 		// Jobs would read what the store has forgotten.
 		"--roles", "produce,fetch",
 	}, c.cfg.AgentArgs...)...)
@@ -124,27 +114,7 @@ func (c *Cluster) StartAgent(ctx context.Context) (*Agent, error) {
 		return nil, err
 	}
 	c.agents = append(c.agents, a)
-	return a, awaitAgent(ctx, a.Kafka)
-}
-
-func awaitAgent(ctx context.Context, address string) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, readyLimit, errors.New("the agent did not get ready"))
-	defer cancel()
-	client, err := kgo.NewClient(kgo.SeedBrokers(address))
-	if err != nil {
-		return fmt.Errorf("make client: %w", err)
-	}
-	defer client.Close()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for client.Ping(ctx) != nil {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-tick.C:
-		}
-	}
-	return nil
+	return a, process.AwaitBroker(ctx, kgo.SeedBrokers(a.Kafka))
 }
 
 // StopAgent ends an agent kindly and waits for its end.
@@ -184,14 +154,4 @@ func (c *Cluster) Close() {
 			p.Stop()
 		}
 	}
-}
-
-// freeAddress gives a loopback address that nobody listens on at the moment.
-func freeAddress(ctx context.Context) (string, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
 }

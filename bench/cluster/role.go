@@ -7,12 +7,12 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"time"
 
-	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/bench/cost"
+	"github.com/freshet-io/freshet/internal/etcdserver"
 )
 
 // The helper processes, and the command that runs them.
@@ -46,34 +46,12 @@ func runEtcd(ctx context.Context, spec string, out io.Writer) error {
 	if err := json.Unmarshal([]byte(spec), &role); err != nil {
 		return fmt.Errorf("decode role: %w", err)
 	}
-	cfg := embed.NewConfig()
-	cfg.Dir, cfg.QuotaBackendBytes, cfg.LogLevel = role.Dir, etcdQuota, "fatal" // an error is how it ends
-	cfg.AutoCompactionRetention = "0"                                           // the owner compacts
-	// What internal/etcdserver takes, and for its reason: values are large.
-	cfg.SnapshotCount, cfg.SnapshotCatchUpEntries = 500, 100
-	clients := url.URL{Scheme: "http", Host: "127.0.0.1:0"}
-	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{clients}, []url.URL{clients}
-	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = nil, []url.URL{clients}
-	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
-	etcd, err := embed.StartEtcd(cfg)
+	etcd, err := etcdserver.Start(ctx, etcdserver.Config{Dir: role.Dir, QuotaBytes: etcdQuota, ClientListen: "127.0.0.1:0"}, zap.NewNop())
 	if err != nil {
-		return fmt.Errorf("start etcd: %w", err)
+		return err
 	}
-	defer etcd.Close()
-	select {
-	case <-etcd.Server.ReadyNotify():
-	case err := <-etcd.Err():
-		return fmt.Errorf("start etcd: %w", err)
-	case <-ctx.Done():
-		return nil
-	}
-	fmt.Fprintln(out, etcd.Clients[0].Addr())
-	select {
-	case err := <-etcd.Err():
-		return fmt.Errorf("etcd: %w", err)
-	case <-ctx.Done():
-		return nil
-	}
+	fmt.Fprintln(out, etcd.Addr())
+	return etcd.Run(ctx)
 }
 
 func runStore(ctx context.Context, out io.Writer) error {

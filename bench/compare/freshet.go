@@ -44,7 +44,7 @@ func (f *freshet) start(ctx context.Context, dir string) (_ *instance, err error
 			i.stop()
 		}
 	}()
-	addresses, err := freeAddresses(agentPorts + 3)
+	addresses, err := process.FreeAddresses(agentPorts + 3)
 	if err != nil {
 		return nil, err
 	}

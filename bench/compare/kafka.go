@@ -24,7 +24,7 @@ func (k *kafka) name() string { return nameKafka }
 const clusterID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 func (k *kafka) start(ctx context.Context, dir string) (*instance, error) {
-	addresses, err := freeAddresses(2)
+	addresses, err := process.FreeAddresses(2)
 	if err != nil {
 		return nil, err
 	}

@@ -2,9 +2,7 @@ package compare
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -94,23 +92,4 @@ func pings(bootstrap string) func(context.Context) error {
 		defer client.Close()
 		return client.Ping(ctx)
 	}
-}
-
-// freeAddresses gives loopback addresses that nobody listens on at the moment.
-func freeAddresses(n int) (addresses []string, err error) {
-	listeners := make([]net.Listener, 0, n)
-	defer func() {
-		for _, l := range listeners {
-			err = errors.Join(err, l.Close())
-		}
-	}()
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, fmt.Errorf("find a free port: %w", err)
-		}
-		listeners = append(listeners, l)
-		addresses = append(addresses, l.Addr().String())
-	}
-	return addresses, nil
 }

@@ -2,12 +2,9 @@ package cost
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -24,12 +21,11 @@ func (r *rig) startAgent(ctx context.Context, dir string) error {
 		return err
 	}
 	r.control = control
-	if r.agentAddr, err = freeAddress(); err != nil {
+	addresses, err := process.FreeAddresses(2)
+	if err != nil {
 		return err
 	}
-	if r.agentHTTP, err = freeAddress(); err != nil {
-		return err
-	}
+	r.agentAddr, r.agentHTTP = addresses[0], addresses[1]
 	exe, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find own executable: %w", err)
@@ -49,28 +45,7 @@ func (r *rig) startAgent(ctx context.Context, dir string) error {
 	if r.agent, err = process.Start(ctx, cmd); err != nil {
 		return err
 	}
-	return r.awaitAgent(ctx)
-}
-
-// awaitAgent pings until the agent answers.
-func (r *rig) awaitAgent(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, readyLimit, errors.New("the agent did not get ready"))
-	defer cancel()
-	client, err := kgo.NewClient(r.clientOptions()...)
-	if err != nil {
-		return fmt.Errorf("make client: %w", err)
-	}
-	defer client.Close()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for client.Ping(ctx) != nil {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-tick.C:
-		}
-	}
-	return nil
+	return process.AwaitBroker(ctx, r.clientOptions()...)
 }
 
 func (r *rig) clientOptions() []kgo.Opt {
@@ -79,14 +54,4 @@ func (r *rig) clientOptions() []kgo.Opt {
 		options = append(options, kgo.DialTLSConfig(clientTLS()))
 	}
 	return options
-}
-
-// freeAddress gives a loopback address that nobody listens on at the moment.
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -15,8 +14,7 @@ import (
 )
 
 const (
-	rigTopic   = "cost"
-	readyLimit = 30 * time.Second
+	rigTopic = "cost"
 	// warmBytes of the topic are what fetch rounds read again and again: less than the agent's cache holds.
 	warmBytes = 96 << 20
 )

@@ -1,5 +1,5 @@
 // Package etcdserver runs an etcd member inside this process, for `freshet dev`: one member, its data in a directory,
-// no port open. It is tuned for what Freshet writes: values up to 256 KiB at up to 100 a second, of which at most the
+// no port open unless one is asked for. It is tuned for what Freshet writes: values up to 256 KiB at up to 100 a second, of which at most the
 // log budget (512 MiB) is ever live.
 package etcdserver
 
@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -33,6 +34,10 @@ type Config struct {
 	// 500 and 100. etcd's defaults (10000, 5000) are made for small values; at 256 KiB they would hold gigabytes.
 	SnapshotCount  uint64
 	CatchUpEntries uint64
+
+	// ClientListen is the host:port at which others may use the member, without authentication: for benchmarks, where it
+	// is a process of its own. Default: nowhere.
+	ClientListen string
 
 	// StartTimeout bounds how long Start waits for the member to serve. Default 60 s: replaying a long log from a
 	// slow disk takes a while.
@@ -80,7 +85,7 @@ func Start(ctx context.Context, cfg Config, log *zap.Logger) (*Server, error) {
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create etcd directory: %w", err)
 	}
-	etcd, err := embed.StartEtcd(embedConfig(cfg, quiet(log)))
+	etcd, err := startMember(embedConfig(cfg, quiet(log)))
 	if err != nil {
 		return nil, fmt.Errorf("start embedded etcd in %s: %w", cfg.Dir, err)
 	}
@@ -100,6 +105,16 @@ func Start(ctx context.Context, cfg Config, log *zap.Logger) (*Server, error) {
 	return &Server{etcd: etcd, client: client, failed: etcd.Err()}, nil
 }
 
+// startMember is embed.StartEtcd, which panics when the disk is full, as an error.
+func startMember(cfg *embed.Config) (_ *embed.Etcd, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%v", p)
+		}
+	}()
+	return embed.StartEtcd(cfg)
+}
+
 // maintenance defragments without etcd's gRPC service around it: v3client builds that without the health server that
 // it reports to, so that it would panic.
 type maintenance struct {
@@ -113,6 +128,14 @@ func (m maintenance) Defragment(context.Context, string) (*clientv3.DefragmentRe
 		return nil, fmt.Errorf("defragment: %w", err)
 	}
 	return &clientv3.DefragmentResponse{}, nil
+}
+
+// Addr is where others reach the member, nil if nowhere.
+func (s *Server) Addr() net.Addr {
+	if len(s.etcd.Clients) == 0 {
+		return nil
+	}
+	return s.etcd.Clients[0].Addr()
 }
 
 // Client talks to the member by function calls. It is closed by Close.
@@ -148,10 +171,13 @@ func embedConfig(cfg Config, log *zap.Logger) *embed.Config {
 	// One member elects itself: short ticks make that quick. The election time-out also bounds the shortest lease
 	// (1.5 times, rounded up to a second), far below the 5 s that are used.
 	e.TickMs, e.ElectionMs = 20, 200
-	// Nobody else is in the cluster or calls from outside: no listener at all. The addresses only fill the
-	// membership record.
+	// Nobody else is in the cluster or, by default, calls from outside: no listener at all. The addresses advertised
+	// only fill the membership record.
 	nowhere := url.URL{Scheme: "http", Host: "127.0.0.1:0"}
 	e.ListenPeerUrls, e.ListenClientUrls = nil, nil
+	if cfg.ClientListen != "" {
+		e.ListenClientUrls = []url.URL{{Scheme: "http", Host: cfg.ClientListen}}
+	}
 	e.AdvertisePeerUrls, e.AdvertiseClientUrls = []url.URL{nowhere}, []url.URL{nowhere}
 	e.InitialCluster = e.InitialClusterFromName(e.Name)
 	e.ZapLoggerBuilder = embed.NewZapLoggerBuilder(log)
