@@ -36,6 +36,6 @@ written beside RESULT.json, of CPU, memory and requests to the object store. Eac
 	f := cmd.Flags()
 	f.StringVarP(&dir, "output", "o", "report", "directory to write to; made if it is not there")
 	f.StringVar(&title, "title", "Benchmark report", "heading of the page")
-	f.DurationVar(&period, "period", 0, "length of a period of OpenMessaging Benchmark results, which do not tell it (default 10s)")
+	f.DurationVar(&period, "period", 0, "length of a period of OpenMessaging Benchmark results, which do not tell it; 0: what the notes beside them say, else 10s")
 	return cmd
 }

@@ -18,6 +18,7 @@ const exitNotRun = 2
 func newBenchVerify(p process) *cobra.Command {
 	cfg, client := verify.Config{}, cli.ClientConfig{ClientID: "freshet-verify"}
 	cfg.ApplyDefaults()
+	client.ApplyDefaults()
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Check any Kafka endpoint for lost, duplicate, reordered and otherwise wrong records and answers",

@@ -70,7 +70,7 @@ func newConsume(p process) *cobra.Command {
 	}
 	f := cmd.Flags()
 	bindClient(f, &c.ClientConfig)
-	f.StringVar(&c.From, "from", c.From, "where to start: earliest, latest, an offset, a time (RFC 3339), or @ and milliseconds since the epoch")
+	f.StringVar(&c.From, "from", c.From, "where to start: earliest, latest, an offset, a time (RFC 3339, or @ and milliseconds since the epoch), or how long ago, as 90m")
 	f.Int32SliceVarP(&c.Partitions, "partition", "p", nil, "partitions to read, comma-separated; all if none are given")
 	f.IntVarP(&c.Count, "count", "n", c.Count, "stop after so many records; 0 is no limit")
 	f.BoolVarP(&c.ExitAtEnd, "exit-at-end", "e", c.ExitAtEnd, "stop at the ends that partitions have when it starts")

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
 
+	"github.com/freshet-io/freshet/internal/access"
 	"github.com/freshet-io/freshet/internal/cli"
 	"github.com/freshet-io/freshet/internal/dev"
 	"github.com/freshet-io/freshet/internal/logging"
@@ -24,7 +25,7 @@ func newDev(p process) *cobra.Command {
 	s.Listen, s.HTTPListen = []string{"127.0.0.1:9092"}, "127.0.0.1:8080"
 	s.PutBudget, s.AutoCreateTopics = devPutBudget, true
 	s.ApplyDefaults()
-	d := dev.Config{DataDir: "./data"}
+	d := dev.Config{DataDir: access.DefaultDir}
 	d.Lifecycle.ApplyDefaults()
 	d.Jobs.ApplyDefaults()
 	cmd := &cobra.Command{

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"syscall"
 
 	"github.com/freshet-io/freshet/internal/cli"
 )
@@ -48,6 +49,9 @@ func (p process) run(ctx context.Context, args []string) int {
 	}
 	for line := range strings.SplitSeq(err.Error(), "\n") {
 		fmt.Fprintf(p.streams.Err, "freshet: %s\n", line)
+	}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		fmt.Fprintln(p.streams.Err, "freshet: another process listens there: stop it, or choose another address (--kafka-listen, --http-listen and the like)")
 	}
 	var usage *cli.UsageError
 	if errors.As(err, &usage) {

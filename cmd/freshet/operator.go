@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/freshet-io/freshet/controlplane/lifecycle"
+	"github.com/freshet-io/freshet/internal/access"
 	"github.com/freshet-io/freshet/internal/cli"
 	"github.com/freshet-io/freshet/internal/config"
 )
@@ -24,7 +25,7 @@ func bindOperated(f *pflag.FlagSet, c *cli.OperatorConfig) {
 	f.Var(config.List(&c.ControlPlane), "control-plane-http", "host:port or URL of the HTTP addresses of the control-plane replicas; the owner among them answers")
 	f.StringVar(&c.VirtualCluster, "virtual-cluster", c.VirtualCluster, "name of the virtual cluster")
 	f.StringVar(&c.AgentKey, "agent-key", c.AgentKey, "an agent key of it; better given in the environment")
-	f.StringVar(&c.DataDir, "data-dir", c.DataDir, "data directory of a freshet dev on this machine, instead of these")
+	f.StringVar(&c.DataDir, "data-dir", c.DataDir, "data directory of a freshet dev on this machine, instead of these; if nothing is given, "+access.DefaultDir)
 }
 
 func newTopicUndelete(p process) *cobra.Command {

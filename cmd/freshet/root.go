@@ -47,6 +47,8 @@ func newRoot(p process) *cobra.Command {
 		newTopic(p), newGroup(p), newProduce(p), newConsume(p), newBundle(p), newJob(p), newZone(p), newScrub(p), newBench(p), newVersion(p),
 	)
 	root.Long = rootHelp
+	root.Version = versionLine()
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SilenceErrors, root.SilenceUsage = true, true
 	// Runs before every command: what the command line left open comes from environment and file.
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return p.load(cmd.Flags()) }
@@ -97,10 +99,15 @@ func takes(least, most int, what string) cobra.PositionalArgs {
 func parent(use, short string, children ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.ArbitraryArgs, RunE: func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return &cli.UsageError{Message: "unknown command " + strings.Join(args, " ")}
+			message := "unknown command " + strings.Join(args, " ")
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				message += "; is " + strings.Join(near, " or ") + " meant?"
+			}
+			return &cli.UsageError{Message: message}
 		}
 		return cmd.Help()
 	}}
+	cmd.SuggestionsMinimumDistance = 2
 	cmd.AddCommand(children...)
 	return cmd
 }

@@ -26,11 +26,15 @@ func versionString() string {
 	return "dev"
 }
 
+func versionLine() string {
+	return fmt.Sprintf("freshet %s %s %s/%s", versionString(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
 func newVersion(p process) *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Show the version", Args: takes(0, 0, "no arguments"),
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(p.streams.Out, "freshet %s %s %s/%s\n", versionString(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintln(p.streams.Out, versionLine())
 			return err
 		},
 	}

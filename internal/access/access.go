@@ -9,6 +9,9 @@ import (
 	"path/filepath"
 )
 
+// DefaultDir is the data directory of `freshet dev` that is given none.
+const DefaultDir = "./data"
+
 // file is its name in the data directory.
 const file = "operator.json"
 

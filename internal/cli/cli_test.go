@@ -17,15 +17,17 @@ func TestParsePosition(t *testing.T) {
 	for in, want := range map[string]position{
 		"earliest": {kind: atEarliest}, "latest": {kind: atLatest}, "0": {kind: atOffset}, "17": {atOffset, 17},
 		"@1700000000123": {atTime, 1700000000123}, "2026-01-31T12:00:00.5+01:00": {atTime, 1769857200500},
+		"90m": {atTime, 1700000000000 - 90*60*1000},
 	} {
-		got, err := parsePosition(in)
+		got, err := parsePosition(in, "--from", time.UnixMilli(1700000000000))
 		require.NoError(t, err, in)
 		require.Equal(t, want, got, in)
 	}
-	for _, in := range []string{"", "newest", "-1", "@", "@x", "2026-01-31"} {
-		_, err := parsePosition(in)
+	for _, in := range []string{"", "newest", "-1", "@", "@x", "2026-01-31", "-2h"} {
+		_, err := parsePosition(in, "--to", time.Now())
 		var usage *UsageError
 		require.ErrorAs(t, err, &usage, in)
+		require.ErrorContains(t, err, "--to")
 	}
 }
 

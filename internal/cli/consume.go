@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -17,7 +19,7 @@ import (
 type ConsumeConfig struct {
 	ClientConfig
 	Topic         string
-	From          string  // earliest, latest, an offset, or a time (RFC 3339, or @ and ms since the epoch); default latest
+	From          string  // earliest, latest, an offset, or a time (RFC 3339, @ and ms since the epoch, how long ago); default latest
 	Partitions    []int32 // empty: all
 	Count         int     // stop after so many records; 0: no limit
 	ExitAtEnd     bool    // stop at the ends the partitions have when it starts
@@ -53,7 +55,7 @@ func escapeFormat(s string) string {
 // Consume writes the topic's records to the output until it is told to stop or ctx ends, which is no error.
 func Consume(ctx context.Context, c ConsumeConfig, s Streams) error {
 	c.ApplyDefaults()
-	from, err := parsePosition(c.From)
+	from, err := parsePosition(c.From, "--from", time.Now())
 	if err != nil {
 		return err
 	}
@@ -65,7 +67,7 @@ func Consume(ctx context.Context, c ConsumeConfig, s Streams) error {
 	if c.ReadCommitted {
 		isolation = kgo.ReadCommitted()
 	}
-	client, err := c.dial(ctx, kgo.FetchIsolationLevel(isolation), kgo.KeepControlRecords(),
+	client, err := c.dial(ctx, kgo.FetchIsolationLevel(isolation), kgo.KeepControlRecords(), kgo.KeepRetryableFetchErrors(),
 		// An offset given by number must be there; other positions follow the log when it is trimmed under them.
 		kgo.ConsumeResetOffset(from.reset()))
 	if err != nil {
@@ -73,7 +75,7 @@ func Consume(ctx context.Context, c ConsumeConfig, s Streams) error {
 	}
 	defer client.Close()
 
-	k := &consumer{config: c, client: client, format: format, out: bufio.NewWriterSize(s.Out, 256<<10)}
+	k := &consumer{config: c, client: client, format: format, out: bufio.NewWriterSize(s.Out, 256<<10), errs: s.Err}
 	if err := k.assign(ctx, from); err != nil {
 		return err
 	}
@@ -90,9 +92,11 @@ type consumer struct {
 	client  *kgo.Client
 	format  *kgo.RecordFormatter
 	out     *bufio.Writer
+	errs    io.Writer
 	line    []byte
 	written int
 	ends    ends // with ExitAtEnd
+	stall   stall
 }
 
 // assign starts consuming the partitions asked for.
@@ -197,14 +201,8 @@ func (k *consumer) run(ctx context.Context) error {
 			}
 			continue
 		}
-		var failed error
-		fetches.EachError(func(_ string, partition int32, err error) {
-			if failed == nil && !kerr.IsRetriable(err) {
-				failed = fmt.Errorf("partition %d: %w", partition, explain(k.config.Topic, err))
-			}
-		})
-		if failed != nil {
-			return failed
+		if err := k.faults(fetches); err != nil {
+			return err
 		}
 		for it := fetches.RecordIter(); !it.Done() && !k.done(); {
 			if err := k.write(it.Next()); err != nil {
@@ -216,6 +214,51 @@ func (k *consumer) run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// faults gives the first error that trying again does not heal. The others are the client's to try again; it is said on
+// standard error when nothing else came for the time-out, which is also how long ExitAtEnd waits for them.
+func (k *consumer) faults(fetches kgo.Fetches) error {
+	var failed, again error
+	fetches.EachError(func(_ string, partition int32, err error) {
+		told := fmt.Errorf("partition %d: %w", partition, explain(k.config.Topic, err))
+		switch {
+		case kerr.IsRetriable(err):
+			again = told
+		case failed == nil:
+			failed = told
+		}
+	})
+	if failed != nil {
+		return failed
+	}
+	if !fetches.Empty() {
+		k.stall = stall{}
+	}
+	err := k.stall.note(again, time.Now(), k.config.Timeout)
+	if err == nil || k.config.ExitAtEnd {
+		return err
+	}
+	fmt.Fprintf(k.errs, "freshet: %v, it is tried again\n", err)
+	return nil
+}
+
+// stall is the time since which there were errors alone.
+type stall struct{ since time.Time }
+
+// note takes an error, or none, and gives it back once there was nothing else for so long; then the time begins anew.
+func (s *stall) note(err error, now time.Time, limit time.Duration) error {
+	switch {
+	case err == nil:
+		return nil
+	case s.since.IsZero():
+		s.since = now
+		return nil
+	case now.Sub(s.since) < limit:
+		return nil
+	}
+	s.since = now
+	return fmt.Errorf("nothing could be read for %s: %w", limit, err)
 }
 
 // poll waits for records; where it is to exit at the end, for a moment only.

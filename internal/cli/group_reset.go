@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"text/tabwriter"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -14,7 +15,7 @@ import (
 // ResetOffsets commits other offsets for a group without members, and writes them.
 func ResetOffsets(ctx context.Context, c GroupConfig, s Streams) error {
 	c.ApplyDefaults()
-	to, err := parsePosition(c.To)
+	to, err := parsePosition(c.To, "--to", time.Now())
 	if err != nil {
 		return usagef("--to %q: want earliest, latest, an offset, a time like 2026-01-31T12:00:00Z, or @ and ms since the epoch", c.To)
 	}

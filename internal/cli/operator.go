@@ -20,7 +20,7 @@ type OperatorConfig struct {
 	ControlPlane   []string // HTTP addresses of the replicas: host:port or URL
 	VirtualCluster string
 	AgentKey       string
-	DataDir        string        // of a freshet dev on this machine, instead of the three above
+	DataDir        string        // of a freshet dev on this machine, instead of the three above; with none of them access.DefaultDir
 	Timeout        time.Duration // of each request; default 15 s
 }
 
@@ -34,15 +34,21 @@ func (c *OperatorConfig) ApplyDefaults() {
 // complete reads what is in the data directory.
 func (c *OperatorConfig) complete() error {
 	c.ApplyDefaults()
-	if c.DataDir != "" {
-		a, err := access.Read(c.DataDir)
-		if err != nil {
+	dir := c.DataDir
+	if dir == "" && len(c.ControlPlane) == 0 {
+		dir = access.DefaultDir
+	}
+	if dir != "" {
+		a, err := access.Read(dir)
+		switch {
+		case err == nil:
+			c.DataDir, c.ControlPlane, c.VirtualCluster, c.AgentKey = dir, []string{a.URL}, a.VirtualCluster, a.Key
+		case c.DataDir != "":
 			return err
 		}
-		c.ControlPlane, c.VirtualCluster, c.AgentKey = []string{a.URL}, a.VirtualCluster, a.Key
 	}
 	if len(c.ControlPlane) == 0 || c.VirtualCluster == "" || c.AgentKey == "" {
-		return usagef("want --control-plane-http, --virtual-cluster and --agent-key, or --data-dir of a freshet dev")
+		return usagef("want --control-plane-http, --virtual-cluster and --agent-key, or --data-dir of a freshet dev (%s, if there is one)", access.DefaultDir)
 	}
 	return nil
 }
@@ -73,6 +79,9 @@ func (c *OperatorConfig) ask(ctx context.Context, method, path string, into any)
 			return err
 		}
 		faults = append(faults, err)
+	}
+	if c.DataDir != "" && errors.Is(errors.Join(faults...), errUnreachable) {
+		return fmt.Errorf("%w; does freshet dev run on %s?", faults[0], c.DataDir)
 	}
 	return errors.Join(faults...)
 }

@@ -23,8 +23,9 @@ const (
 	atTime // the first record of that time or later
 )
 
-// parsePosition reads earliest, latest, an offset, a time as RFC 3339, or @ and ms since the epoch.
-func parsePosition(s string) (position, error) {
+// parsePosition reads what a flag says: earliest, latest, an offset, a time as RFC 3339, @ and ms since the epoch, or how
+// long before now.
+func parsePosition(s, flag string, now time.Time) (position, error) {
 	switch s {
 	case "earliest":
 		return position{kind: atEarliest}, nil
@@ -42,7 +43,11 @@ func parsePosition(s string) (position, error) {
 	if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
 		return position{atTime, t.UnixMilli()}, nil
 	}
-	return position{}, usagef("--from %q: want earliest, latest, an offset, a time like 2026-01-31T12:00:00Z, or @ and ms since the epoch", s)
+	if ago, err := time.ParseDuration(s); err == nil && ago > 0 {
+		return position{atTime, now.Add(-ago).UnixMilli()}, nil
+	}
+	return position{}, usagef("%s %q: want earliest, latest, an offset, a time like 2026-01-31T12:00:00Z, how long ago, like 90m, "+
+		"or @ and ms since the epoch", flag, s)
 }
 
 func (p position) offset() kgo.Offset {

@@ -89,6 +89,10 @@ func Produce(ctx context.Context, c ProduceConfig, s Streams) error {
 	switch {
 	case first != nil:
 		return fmt.Errorf("%d of %d records not acknowledged: %w", failed, acked+failed, explain(c.Topic, first))
+	case ctx.Err() != nil && client.BufferedProduceRecords() > 0:
+		return fmt.Errorf("stopped: %d records not acknowledged", client.BufferedProduceRecords())
+	case ctx.Err() != nil:
+		return nil // stopped between two lines
 	case readErr != nil:
 		return readErr
 	case flushErr != nil:

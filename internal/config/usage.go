@@ -29,10 +29,23 @@ func writeFlag(b *strings.Builder, f *pflag.Flag) {
 	}
 	b.WriteString("--" + f.Name)
 	if kind := f.Value.Type(); kind != "bool" {
-		b.WriteString(" " + kind)
+		b.WriteString(" " + kindOf(kind))
 	}
 	b.WriteByte('\n')
 	wrap(b, sentence(f), "        ")
+}
+
+// kindOf says what a value is in a reader's words, where pflag says it in Go's.
+func kindOf(kind string) string {
+	switch {
+	case strings.HasSuffix(kind, "Slice"):
+		return "list"
+	case kind == "stringArray":
+		return "string"
+	case strings.HasPrefix(kind, "int"), strings.HasPrefix(kind, "uint"), strings.HasPrefix(kind, "float"):
+		return "number"
+	}
+	return kind
 }
 
 // sentence is the flag's help with default and environment variable behind it.
