@@ -186,7 +186,7 @@ func parseCommand(kind commandKind, body []byte) (Command, error) {
 		return nil, fmt.Errorf("%w: kind %d: %w", ErrMalformedCommand, kind, err)
 	}
 	if v, ok := c.(*RaiseVersion); ok && v.Version > MaxVersion {
-		return nil, fmt.Errorf("%w: state machine version %d", ErrUnsupported, v.Version)
+		return nil, unsupportedVersion(v.Version)
 	}
 	return c, nil
 }

@@ -1,6 +1,9 @@
 package metadata
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // Errors that commands end in. They are part of the machine's deterministic output: the same log gives the same
 // errors everywhere. Test with errors.Is.
@@ -64,3 +67,9 @@ var (
 	// sees this must stop applying.
 	ErrUnsupported = errors.New("not supported by this version")
 )
+
+// unsupportedVersion is ErrUnsupported for a state above MaxVersion.
+func unsupportedVersion(version uint32) error {
+	return fmt.Errorf("%w: the state has version %d, this program runs versions %d to %d: start a newer program; "+
+		"a state's version never falls", ErrUnsupported, version, MinVersion, MaxVersion)
+}

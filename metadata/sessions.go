@@ -49,7 +49,10 @@ type SessionInfo struct {
 }
 
 // Shown tells whether the session is in the membership: clients are sent to it.
-func (i *SessionInfo) Shown() bool { return !i.Closed && !i.Draining && !i.Hidden && i.Roles.ServesClients() }
+func (i *SessionInfo) Shown() bool { return i.Serves() && !i.Hidden }
+
+// Serves tells whether the session's agent may take what clients send, though they may not be sent there.
+func (i *SessionInfo) Serves() bool { return !i.Closed && !i.Draining && i.Roles.ServesClients() }
 
 func (e *session) info(n id.Session) SessionInfo {
 	return SessionInfo{
@@ -60,7 +63,9 @@ func (e *session) info(n id.Session) SessionInfo {
 }
 
 // shown tells whether Metadata shows the session's endpoints.
-func (e *session) shown() bool { return !e.draining && !e.hidden && !e.closed && e.roles.ServesClients() }
+func (e *session) shown() bool {
+	return !e.draining && !e.hidden && !e.closed && e.roles.ServesClients()
+}
 
 func (s *machine) mutableSession(n id.Session, e *session) *session {
 	if e.gen == s.gen {
@@ -122,11 +127,18 @@ func (s *machine) drainSession(c *DrainSession, fx *Effects) error {
 	case e.draining:
 		return nil
 	}
+	s.leaves(e, fx)
+	s.mutableSession(c.Session, e).draining = true
+	return nil
+}
+
+// leaves counts that a session leaves the membership. One that is hidden has left it before; who follows the sessions is to
+// know all the same.
+func (s *machine) leaves(e *session, fx *Effects) {
 	if e.shown() {
 		s.membershipChanged(fx)
 	}
-	s.mutableSession(c.Session, e).draining = true
-	return nil
+	fx.Members = fx.Members || e.hidden
 }
 
 // closeSession closes a session for ever (I9). Closing it again changes nothing.
@@ -138,9 +150,7 @@ func (s *machine) closeSession(c *CloseSession, fx *Effects) error {
 	if e.closed {
 		return nil
 	}
-	if e.shown() {
-		s.membershipChanged(fx)
-	}
+	s.leaves(e, fx)
 	e = s.mutableSession(c.Session, e)
 	e.closed, e.closedAt = true, s.now
 	s.endWriter(c.Session)

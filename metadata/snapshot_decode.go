@@ -38,7 +38,7 @@ func decode(r io.Reader) (*machine, error) {
 		return nil, fmt.Errorf("%w: empty", ErrMalformedSnapshot)
 	}
 	if d.s.version > MaxVersion {
-		return nil, fmt.Errorf("%w: state version %d", ErrUnsupported, d.s.version)
+		return nil, unsupportedVersion(d.s.version)
 	}
 	if d.deletion != nil {
 		return nil, fmt.Errorf("%w: deletion of nothing", ErrMalformedSnapshot)

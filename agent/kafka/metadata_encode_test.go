@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -40,10 +42,10 @@ func (m model) groups(zone string, named bool) []string {
 		zones = append(zones, a.Zone)
 	}
 	slices.Sort(zones)
-	if !slices.Contains(zones, zone) {
-		return []string{""}
-	}
 	shown := []string{zone}
+	if !slices.Contains(zones, zone) {
+		shown[0] = ""
+	}
 	for _, other := range slices.Compact(zones) {
 		if named && other != zone {
 			shown = append(shown, other)
@@ -52,7 +54,7 @@ func (m model) groups(zone string, named bool) []string {
 	return shown
 }
 
-func (m model) topic(t *view.Topic, groups []string) kmsg.MetadataResponseTopic {
+func (m model) topic(t *view.Topic, groups []string, standIns int) kmsg.MetadataResponseTopic {
 	out := kmsg.NewMetadataResponseTopic()
 	out.Topic, out.TopicID = &t.Name, t.ID
 	for i := range t.Partitions {
@@ -60,37 +62,69 @@ func (m model) topic(t *view.Topic, groups []string) kmsg.MetadataResponseTopic 
 		p.Partition, p.LeaderEpoch = i, t.LeaderEpoch(i, m.s.Version)
 		out.Partitions = append(out.Partitions, p)
 	}
-	for _, zone := range groups {
+	leaders := make([]string, t.Partitions) // their zones
+	for g, zone := range groups {
 		agents, members := m.group(zone)
 		for i, at := range assign.Places(t.ID, t.Partitions, agents) {
 			p := &out.Partitions[i]
+			if g == 0 {
+				leaders[i] = members[at.Index].Zone
+			} else if leaders[i] == zone {
+				continue
+			}
 			p.Replicas = append(p.Replicas, members[at.Index].NodeIDs[at.Port])
-			p.Leader, p.ISR = p.Replicas[0], p.Replicas
 		}
 	}
+	for i := range out.Partitions {
+		p := &out.Partitions[i]
+		for k := range standIns {
+			p.Replicas = append(p.Replicas, math.MaxInt32-int32(k))
+		}
+		p.Leader, p.ISR = p.Replicas[0], p.Replicas
+	}
 	return out
+}
+
+// gone are the zones that have stand-ins, by their names; the memberships of the test have all in that order.
+func (m model) gone(named bool) (zones []string) {
+	for _, a := range m.s.Gone {
+		if named {
+			zones = append(zones, a.Zone)
+		}
+	}
+	return zones
 }
 
 func (m model) answer(in *kmsg.MetadataRequest, zone string, named bool) *kmsg.MetadataResponse {
 	out := kmsg.NewPtrMetadataResponse()
 	out.Version, out.ClusterID = in.Version, &m.s.ClusterID
-	groups := m.groups(zone, named)
-	for _, g := range groups {
+	groups, gone := m.groups(zone, named), m.gone(named)
+	for i, g := range groups {
 		_, members := m.group(g)
 		for _, a := range members {
 			for port := range 2 {
+				if i > 0 && groups[0] == "" {
+					continue // already
+				}
 				b := kmsg.NewMetadataResponseBroker()
 				b.NodeID, b.Host, b.Port, b.Rack = a.NodeIDs[port], a.Endpoints[port].Host, a.Endpoints[port].Port, &a.Zone
 				out.Brokers = append(out.Brokers, b)
 			}
 		}
 	}
+	_, own := m.group(groups[0])
+	for i := range gone {
+		b := kmsg.NewMetadataResponseBroker()
+		at := own[len(own)-1].Endpoints[1]
+		b.NodeID, b.Host, b.Port, b.Rack = math.MaxInt32-int32(i), at.Host, at.Port, &gone[i]
+		out.Brokers = append(out.Brokers, b)
+	}
 	out.ControllerID = out.Brokers[0].NodeID
 	if in.IncludeClusterAuthorizedOperations {
 		out.AuthorizedOperations = 8096
 	}
 	add := func(t *view.Topic) {
-		a := m.topic(t, groups)
+		a := m.topic(t, groups, len(gone))
 		if in.IncludeTopicAuthorizedOperations {
 			a.AuthorizedOperations = 3576
 		}
@@ -144,6 +178,11 @@ func someMembership(r *rand.Rand, version uint64) *api.Membership {
 	m := &api.Membership{Version: version}
 	for i := range 1 + r.Uint32N(7) {
 		m.Members = append(m.Members, member(1+i*3, string(rune('a'+r.IntN(3)))))
+	}
+	for i := range r.Uint32N(3) {
+		gone := member(2+i*3, string(rune('d'+i)))
+		gone.NodeIds = nil
+		m.Gone = append(m.Gone, gone)
 	}
 	return m
 }
@@ -227,7 +266,7 @@ func compare(t *testing.T, r *rand.Rand, m *Metadata, s *view.Snapshot, version 
 
 // TestMetadata_PartsAreBounded: however much is asked, and what is forgotten is encoded anew.
 func TestMetadata_PartsAreBounded(t *testing.T) {
-	var parts metadataParts
+	parts := newMetadataParts(newMetrics(prometheus.NewRegistry()))
 	encoded := 0
 	get := func(version int16, size int) {
 		t.Helper()

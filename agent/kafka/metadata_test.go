@@ -115,7 +115,77 @@ func TestMetadata_Zones(t *testing.T) {
 
 	nowhere := ask("zone=c")
 	require.Len(t, nowhere.Brokers, 8, "all, if the zone has none")
-	require.Len(t, nowhere.Topics[0].Partitions[0].Replicas, 1)
+	require.Len(t, nowhere.Topics[0].Partitions[0].Replicas, 2, "still one per zone")
+}
+
+// racksOf gives the racks of each of a topic's replicas, as clients make them: sorted, each once.
+func racksOf(t *testing.T, out *kmsg.MetadataResponse) (racks [][]string) {
+	t.Helper()
+	rackOf := map[int32]string{}
+	for _, b := range out.Brokers {
+		require.NotContains(t, rackOf, b.NodeID, "each node once")
+		rackOf[b.NodeID] = *b.Rack
+	}
+	for _, p := range out.Topics[0].Partitions {
+		var of []string
+		for _, node := range p.Replicas {
+			require.Contains(t, rackOf, node)
+			of = append(of, rackOf[node])
+		}
+		slices.Sort(of)
+		require.Equal(t, slices.Compact(slices.Clone(of)), of, "one replica per rack")
+		racks = append(racks, of)
+	}
+	return racks
+}
+
+// TestMetadata_RacksStay: the racks of partitions are the same for clients of every zone while zones empty and refill, and
+// leaders and coordinators are agents that there are.
+func TestMetadata_RacksStay(t *testing.T) {
+	c := catalogueOf(t)
+	m, find := metadataOf(c, never(t), nil), NewFindCoordinator(c, NewViews(c, zonesOf(t, "a")))
+	gone := func(session uint32, zone string) *api.Member {
+		m := member(session, zone)
+		m.NodeIds = nil
+		return m
+	}
+	var before [][]string
+	for i, membership := range []*api.Membership{
+		{Members: []*api.Member{member(1, "a"), member(2, "a"), member(3, "b"), member(4, "c")}},
+		{Members: []*api.Member{member(1, "a"), member(3, "b")}, Gone: []*api.Member{gone(4, "c")}},
+		{Members: []*api.Member{member(3, "b"), member(5, "b")}, Gone: []*api.Member{gone(1, "a"), gone(4, "c")}},
+		{Members: []*api.Member{member(6, "c")}, Gone: []*api.Member{gone(1, "a"), gone(5, "b")}},
+		{Gone: []*api.Member{gone(1, "a"), gone(5, "b"), gone(6, "c")}}, // the last one drains
+		{Members: []*api.Member{member(7, "a")}, Gone: []*api.Member{gone(5, "b"), gone(6, "c")}},
+		{Members: []*api.Member{member(7, "a"), member(8, "b"), member(9, "c")}},
+	} {
+		membership.Version = uint64(20 + i)
+		c.OnCatalogue(&api.Catalogue{Index: membership.Version, Membership: membership})
+		real := map[int32]bool{}
+		for _, member := range c.Load().Shown() {
+			for _, node := range member.NodeIDs {
+				real[node] = true
+			}
+		}
+		for _, zone := range []string{"a", "b", "c"} {
+			out := call[*kmsg.MetadataResponse](t, m, 12, metadataRequest("alpha"), "zone="+zone)
+			racks := racksOf(t, out)
+			if before == nil {
+				before = racks
+			}
+			require.Equal(t, before, racks, "zone %s, membership %d", zone, i)
+			require.True(t, real[out.ControllerID])
+			for _, p := range out.Topics[0].Partitions {
+				require.True(t, real[p.Leader])
+				require.Equal(t, p.Leader, p.Replicas[0])
+			}
+			in := kmsg.NewPtrFindCoordinatorRequest()
+			in.CoordinatorKeys = []string{"g"}
+			require.True(t, real[call[*kmsg.FindCoordinatorResponse](t, find, 6, in, "zone="+zone).Coordinators[0].NodeID])
+		}
+		unnamed := call[*kmsg.MetadataResponse](t, m, 12, metadataRequest("alpha"), "")
+		require.Len(t, unnamed.Topics[0].Partitions[0].Replicas, 1, "who may wander is shown its own zone alone")
+	}
 }
 
 func TestMetadata_ByListener(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/freshet-io/freshet/agent/edge"
@@ -23,11 +24,13 @@ const (
 // partition belongs to (design.md 8). A view is a pure function of the membership, so all agents show the same.
 //
 // A client sees the agents of its zone; all of them if the zone has none. If its zone is known wherever it calls, it sees one
-// replica per other zone too, so that it can tell racks apart. One of which nothing is known is in the zone of whichever
+// replica per other zone too, so that it can tell racks apart, and one of those zones that have no agent at the moment
+// (standIns). One of which nothing is known is in the zone of whichever
 // agent it reached: showing it other zones' agents would let it wander.
 type Views struct {
 	catalogue *view.Catalogue
 	zones     *Zones
+	m         *metrics
 
 	mu struct {
 		sync.Mutex
@@ -44,10 +47,13 @@ type viewKey struct {
 	listener string
 }
 
-// NewViews builds the views of a catalogue.
+// NewViews builds the views of a catalogue, without metrics.
 func NewViews(catalogue *view.Catalogue, zones *Zones) *Views {
-	return &Views{catalogue: catalogue, zones: zones}
+	return &Views{catalogue: catalogue, zones: zones, m: newMetrics(prometheus.NewRegistry())}
 }
+
+// Register shows the views' metrics. It is called before the first request, at most once.
+func (v *Views) Register(r prometheus.Registerer) { v.m = newMetrics(r) }
 
 // of gives the view that a request's client has of a snapshot.
 func (v *Views) of(s *view.Snapshot, req *edge.Request) *zoneView {
@@ -58,7 +64,7 @@ func (v *Views) of(s *view.Snapshot, req *edge.Request) *zoneView {
 	if v.mu.views == nil || v.mu.version != s.Version || !slices.Equal(v.mu.members, s.Shown()) ||
 		len(v.mu.views) >= maxViews {
 		v.mu.version, v.mu.members, v.mu.views = s.Version, s.Shown(), make(map[viewKey]*zoneView)
-		v.mu.parts = new(metadataParts)
+		v.mu.parts = newMetadataParts(v.m)
 	}
 	if v.mu.views[key] == nil {
 		v.mu.views[key] = newZoneView(s, key, v.mu.parts)
@@ -69,6 +75,7 @@ func (v *Views) of(s *view.Snapshot, req *edge.Request) *zoneView {
 // zoneView is one membership as the clients of a zone see it by one listener. What it shows does not change.
 type zoneView struct {
 	version uint64
+	home    bool    // whether the clients' zone has agents
 	own     group   // agents that partitions are given to
 	others  []group // one per other zone that is shown
 	brokers []kmsg.MetadataResponseBroker
@@ -82,6 +89,7 @@ type zoneView struct {
 
 // group is the agents of one zone that a listener reaches, in the order of sessions.
 type group struct {
+	zone   string // "" if of all zones
 	agents []assign.Agent
 	ports  [][]port // by agent
 }
@@ -104,7 +112,7 @@ func newZoneView(s *view.Snapshot, key viewKey, parts *metadataParts) *zoneView 
 			continue
 		}
 		if zones[m.Zone] == nil {
-			zones[m.Zone] = &group{}
+			zones[m.Zone] = &group{zone: m.Zone}
 			names = append(names, m.Zone)
 		}
 		zones[m.Zone].add(m, ports)
@@ -117,13 +125,23 @@ func newZoneView(s *view.Snapshot, key viewKey, parts *metadataParts) *zoneView 
 	if !found {
 		own = all
 	}
-	v.own = *own
-	for _, name := range names {
-		if found && key.named && name != key.zone {
-			v.others = append(v.others, *zones[name])
+	v.home, v.own = found, *own
+	if key.named {
+		for _, name := range names {
+			if name != key.zone {
+				v.others = append(v.others, *zones[name])
+			}
 		}
 	}
-	v.brokers = brokersOf(append([]group{v.own}, v.others...))
+	shown := []group{v.own}
+	if found {
+		shown = append(shown, v.others...) // else they are among the own ones
+	}
+	if key.named {
+		standIns := v.standIns(s.Gone, zones, key.listener)
+		v.others, shown = append(v.others, standIns...), append(shown, standIns...)
+	}
+	v.brokers = brokersOf(shown)
 	return v
 }
 
@@ -194,6 +212,9 @@ func (v *zoneView) nodes(t *view.Topic) [][]int32 {
 	for _, g := range append([]group{v.own}, v.others...) {
 		nodes = append(nodes, g.place(t))
 	}
+	if !v.home {
+		v.apart(nodes)
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if len(v.mu.places) >= maxViewTopics {
@@ -213,7 +234,9 @@ func (v *zoneView) topic(t *view.Topic) kmsg.MetadataResponseTopic {
 	for i := range a.Partitions {
 		first := len(replicas)
 		for _, zone := range nodes {
-			replicas = append(replicas, zone[i])
+			if zone[i] != noReplica {
+				replicas = append(replicas, zone[i])
+			}
 		}
 		p := kmsg.NewMetadataResponseTopicPartition()
 		p.Partition, p.Leader, p.LeaderEpoch = int32(i), nodes[0][i], t.LeaderEpoch(int32(i), v.version)

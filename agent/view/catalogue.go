@@ -51,6 +51,7 @@ type Snapshot struct {
 	Version   uint64     // of the membership; rises with every change, never falls
 	Members   []*Member  // in the order of sessions; none while all agents drain
 	Last      []*Member  // of the newest membership that had any
+	Gone      []*Member  // of each zone that has no member any more, the last one there, without node ids
 	// BrokerConfigs holds the cluster-wide broker configs that were set explicitly.
 	BrokerConfigs map[string]string
 	// ClientMetrics holds the configs of the client metrics subscriptions by name (KIP-714), MetricsVersion the log
@@ -167,7 +168,7 @@ func (c *Catalogue) OnCatalogue(m *api.Catalogue) {
 	}
 	if m.GetMembership() != nil {
 		s.Version = m.GetMembership().GetVersion()
-		s.Members = members(m.GetMembership())
+		s.Members, s.Gone = members(m.GetMembership().GetMembers()), members(m.GetMembership().GetGone())
 		if len(s.Members) > 0 {
 			s.Last = s.Members
 		}
@@ -241,10 +242,10 @@ func (s *Snapshot) remove(topic []byte) {
 	}
 }
 
-// members converts a membership, in the order of sessions.
-func members(m *api.Membership) []*Member {
-	out := make([]*Member, 0, len(m.GetMembers()))
-	for _, a := range m.GetMembers() {
+// members converts members, in the order of sessions.
+func members(all []*api.Member) []*Member {
+	out := make([]*Member, 0, len(all))
+	for _, a := range all {
 		member := &Member{
 			Session: id.Session(a.GetSession()),
 			Zone:    a.GetZone(),

@@ -2425,9 +2425,11 @@ func (x *Topic) GetLeaderEpochs() []int32 {
 }
 
 type Membership struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Version       uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"` // rises with every change, never falls
-	Members       []*Member              `protobuf:"bytes,2,rep,name=members,proto3" json:"members,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Version uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"` // rises with every change, never falls
+	Members []*Member              `protobuf:"bytes,2,rep,name=members,proto3" json:"members,omitempty"`
+	// Of each zone that has no member, and had one within a day, the last one there, without its node ids.
+	Gone          []*Member `protobuf:"bytes,3,rep,name=gone,proto3" json:"gone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2472,6 +2474,13 @@ func (x *Membership) GetVersion() uint64 {
 func (x *Membership) GetMembers() []*Member {
 	if x != nil {
 		return x.Members
+	}
+	return nil
+}
+
+func (x *Membership) GetGone() []*Member {
+	if x != nil {
+		return x.Gone
 	}
 	return nil
 }
@@ -3508,11 +3517,12 @@ const file_controlplane_proto_rawDesc = "" +
 	"\rleader_epochs\x18\x05 \x03(\x05R\fleaderEpochs\x1a:\n" +
 	"\fConfigsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"a\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x96\x01\n" +
 	"\n" +
 	"Membership\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x129\n" +
-	"\amembers\x18\x02 \x03(\v2\x1f.freshet.controlplane.v1.MemberR\amembers\"\xb5\x01\n" +
+	"\amembers\x18\x02 \x03(\v2\x1f.freshet.controlplane.v1.MemberR\amembers\x123\n" +
+	"\x04gone\x18\x03 \x03(\v2\x1f.freshet.controlplane.v1.MemberR\x04gone\"\xb5\x01\n" +
 	"\x06Member\x12\x18\n" +
 	"\asession\x18\x01 \x01(\rR\asession\x12\x12\n" +
 	"\x04zone\x18\x02 \x01(\tR\x04zone\x12?\n" +
@@ -3699,25 +3709,26 @@ var file_controlplane_proto_depIdxs = []int32{
 	46, // 36: freshet.controlplane.v1.ClientMetrics.configs:type_name -> freshet.controlplane.v1.ClientMetrics.ConfigsEntry
 	47, // 37: freshet.controlplane.v1.Topic.configs:type_name -> freshet.controlplane.v1.Topic.ConfigsEntry
 	32, // 38: freshet.controlplane.v1.Membership.members:type_name -> freshet.controlplane.v1.Member
-	7,  // 39: freshet.controlplane.v1.Member.endpoints:type_name -> freshet.controlplane.v1.Endpoint
-	34, // 40: freshet.controlplane.v1.Notice.partitions:type_name -> freshet.controlplane.v1.PartitionNotice
-	35, // 41: freshet.controlplane.v1.PartitionNotice.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
-	2,  // 42: freshet.controlplane.v1.Error.code:type_name -> freshet.controlplane.v1.Error.Code
-	37, // 43: freshet.controlplane.v1.CommitAnswer.error:type_name -> freshet.controlplane.v1.Error
-	40, // 44: freshet.controlplane.v1.LookupAnswer.partitions:type_name -> freshet.controlplane.v1.PartitionAnswer
-	37, // 45: freshet.controlplane.v1.LookupAnswer.error:type_name -> freshet.controlplane.v1.Error
-	35, // 46: freshet.controlplane.v1.PartitionAnswer.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
-	37, // 47: freshet.controlplane.v1.ForwardAnswer.error:type_name -> freshet.controlplane.v1.Error
-	37, // 48: freshet.controlplane.v1.Done.error:type_name -> freshet.controlplane.v1.Error
-	3,  // 49: freshet.controlplane.v1.ControlPlane.Locate:input_type -> freshet.controlplane.v1.LocateRequest
-	5,  // 50: freshet.controlplane.v1.ControlPlane.Session:input_type -> freshet.controlplane.v1.ToOwner
-	4,  // 51: freshet.controlplane.v1.ControlPlane.Locate:output_type -> freshet.controlplane.v1.LocateResponse
-	23, // 52: freshet.controlplane.v1.ControlPlane.Session:output_type -> freshet.controlplane.v1.ToAgent
-	51, // [51:53] is the sub-list for method output_type
-	49, // [49:51] is the sub-list for method input_type
-	49, // [49:49] is the sub-list for extension type_name
-	49, // [49:49] is the sub-list for extension extendee
-	0,  // [0:49] is the sub-list for field type_name
+	32, // 39: freshet.controlplane.v1.Membership.gone:type_name -> freshet.controlplane.v1.Member
+	7,  // 40: freshet.controlplane.v1.Member.endpoints:type_name -> freshet.controlplane.v1.Endpoint
+	34, // 41: freshet.controlplane.v1.Notice.partitions:type_name -> freshet.controlplane.v1.PartitionNotice
+	35, // 42: freshet.controlplane.v1.PartitionNotice.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
+	2,  // 43: freshet.controlplane.v1.Error.code:type_name -> freshet.controlplane.v1.Error.Code
+	37, // 44: freshet.controlplane.v1.CommitAnswer.error:type_name -> freshet.controlplane.v1.Error
+	40, // 45: freshet.controlplane.v1.LookupAnswer.partitions:type_name -> freshet.controlplane.v1.PartitionAnswer
+	37, // 46: freshet.controlplane.v1.LookupAnswer.error:type_name -> freshet.controlplane.v1.Error
+	35, // 47: freshet.controlplane.v1.PartitionAnswer.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
+	37, // 48: freshet.controlplane.v1.ForwardAnswer.error:type_name -> freshet.controlplane.v1.Error
+	37, // 49: freshet.controlplane.v1.Done.error:type_name -> freshet.controlplane.v1.Error
+	3,  // 50: freshet.controlplane.v1.ControlPlane.Locate:input_type -> freshet.controlplane.v1.LocateRequest
+	5,  // 51: freshet.controlplane.v1.ControlPlane.Session:input_type -> freshet.controlplane.v1.ToOwner
+	4,  // 52: freshet.controlplane.v1.ControlPlane.Locate:output_type -> freshet.controlplane.v1.LocateResponse
+	23, // 53: freshet.controlplane.v1.ControlPlane.Session:output_type -> freshet.controlplane.v1.ToAgent
+	52, // [52:54] is the sub-list for method output_type
+	50, // [50:52] is the sub-list for method input_type
+	50, // [50:50] is the sub-list for extension type_name
+	50, // [50:50] is the sub-list for extension extendee
+	0,  // [0:50] is the sub-list for field type_name
 }
 
 func init() { file_controlplane_proto_init() }

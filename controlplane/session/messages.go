@@ -108,6 +108,9 @@ func membership(s *metadata.State) *api.Membership {
 			PeerAddress: info.Peer,
 		})
 	}
+	for info := range s.EmptiedZones() {
+		m.Gone = append(m.Gone, &api.Member{Session: uint32(info.ID), Zone: info.Zone, Endpoints: endpointMessages(info.Endpoints)})
+	}
 	return m
 }
 

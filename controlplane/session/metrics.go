@@ -14,6 +14,7 @@ type metrics struct {
 	commits   *prometheus.CounterVec
 	parkTimes *prometheus.CounterVec
 	closed    prometheus.Counter
+	hidden    prometheus.Counter
 	messages  prometheus.Counter
 	items     prometheus.Counter
 
@@ -67,6 +68,7 @@ func newMetrics(r prometheus.Registerer, virtualCluster string) *metrics {
 		commits:   vector("commits_total", "Commits answered.", "result"),
 		parkTimes: vector("parked_total", "Parked resubmissions answered.", "result"),
 		closed:    counter("closed_total", "Sessions closed because their agent was silent."),
+		hidden:    counter("hidden_total", "Agents taken out of Metadata because their stream broke and did not come back at once."),
 		messages:  counter("sent_messages_total", "Messages sent to agents."),
 		items:     counter("sent_items_total", "Items sent to agents, several to a message under load."),
 

@@ -40,6 +40,7 @@ func TestMetrics_NamesAreWellFormed(t *testing.T) {
 		"freshet_agent_sessions_closed_total",
 		"freshet_session_closed_total",
 		"freshet_session_held_commits",
+		"freshet_session_hidden_total",
 		"freshet_session_lookup_partitions_total",
 		"freshet_session_notices_total",
 		"freshet_session_parked_resubmissions", "freshet_session_refused_loads_total",

@@ -50,6 +50,10 @@ type openSession struct {
 	heard    time.Time // last sign of life; the tenure's begin for a session that has not been heard of
 	closing  bool      // CloseSession was proposed
 	draining bool      // left the membership
+	serves   bool      // clients are sent to it
+	hidden   bool      // from clients, as of the last change of the membership
+	hiding   bool      // HideSession was proposed
+	lost     time.Time // when its stream with this owner broke, or later (see unseen); zero: it has one, or had none yet
 	commits  *sequence
 }
 
@@ -92,11 +96,12 @@ func (t *tenure) begin(s *metadata.State) {
 }
 
 func (t *tenure) newOpenSession(info metadata.SessionInfo) *openSession {
-	return &openSession{heard: time.Now(), draining: info.Draining, commits: newSequence(t, info.ID, info.NextN)}
+	return &openSession{heard: time.Now(), draining: info.Draining, hidden: info.Hidden, serves: info.Roles.ServesClients(), commits: newSequence(t, info.ID, info.NextN)}
 }
 
 func (t *tenure) run() {
 	t.work.Go(t.watchSessions)
+	t.work.Go(t.watchStreams)
 	if t.jobs != nil {
 		t.work.Go(func() { t.jobs.Run(t.ctx) })
 	}
@@ -165,8 +170,9 @@ func (t *tenure) announce(s *metadata.State, index uint64, fx *metadata.Effects)
 func (t *tenure) tell(s *metadata.State, index uint64, fx *metadata.Effects) {
 	catalogue := catalogueDelta(s, index, fx)
 	var draining []id.Session
+	var hidden map[id.Session]bool
 	if fx.Members {
-		draining = drainingSessions(s)
+		draining, hidden = drainingSessions(s), hiddenSessions(s)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -181,6 +187,9 @@ func (t *tenure) tell(s *metadata.State, index uint64, fx *metadata.Effects) {
 	t.notify(index, fx)
 	for _, session := range draining {
 		t.drained(session)
+	}
+	if fx.Members {
+		t.noteHidden(hidden)
 	}
 	for _, session := range fx.Closed {
 		t.sessionClosed(session)
@@ -248,7 +257,7 @@ func (t *tenure) attach(a *agent, index uint64) bool {
 		t.forget(before)
 		before.cancel(errReplaced)
 	}
-	open.heard = time.Now()
+	open.heard, open.lost = time.Now(), time.Time{}
 	a.since, a.commits = index, open.commits
 	t.mu.agents[a.session] = a
 	if t.writers != nil {
@@ -269,6 +278,9 @@ func (t *tenure) detach(a *agent) {
 func (t *tenure) forget(a *agent) {
 	if t.mu.agents[a.session] == a {
 		delete(t.mu.agents, a.session)
+		if open := t.mu.sessions[a.session]; open != nil {
+			open.lost = time.Now()
+		}
 		t.metrics.streams.Dec()
 	}
 	for tp := range a.watching {

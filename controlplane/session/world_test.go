@@ -47,6 +47,8 @@ type world struct {
 	store  *memlog.Store
 	bucket *mem.Bucket
 	limits session.Limits
+	// version of the state that all replicas support; nil: the newest.
+	version func() uint32
 	// forwards answers forwarded requests; nil: the admin APIs do.
 	forwards func(*owner.Owner, session.Spawn) session.Forwards
 	jobs     func(*owner.Owner, session.Runners) session.Jobs
@@ -128,6 +130,7 @@ func (w *world) start(name string) *node {
 	n.sessions = cluster
 	n.Replica, err = replica.New(replica.Config{
 		Replica: name, Address: name + ":7050", Log: log, Bucket: w.bucket, SnapshotPrefix: "s/", OnOwner: cluster.Own,
+		Version: w.version,
 	})
 	require.NoError(w.t, err)
 	n.grpc = grpc.NewServer(session.ServerOptions(session.Keys{vcName: {session.HashKey(agentKey)}}, nil, zap.NewNop())...)
@@ -228,6 +231,7 @@ type agent struct {
 	events   []string
 	topics   map[string]*api.Topic
 	members  int
+	gone     []*api.Member               // as the newest membership has them
 	marks    map[id.TopicPartition]int64 // high watermark by notices and look-ups
 	extents  map[id.TopicPartition][]extent.Extent
 	session  id.Session
@@ -296,7 +300,7 @@ func (a *agent) OnCatalogue(m *api.Catalogue) {
 		}
 	}
 	if m.Membership != nil {
-		a.members = len(m.Membership.Members)
+		a.members, a.gone = len(m.Membership.Members), m.Membership.Gone
 	}
 }
 

@@ -83,7 +83,7 @@ func (t *Tenure) Members(s *metadata.State) {
 	before := t.mu.members
 	t.mu.members = make(map[id.Session]*member, len(before))
 	for info := range s.Sessions() {
-		if !info.Shown() || info.Roles != 0 && info.Roles&metadata.RoleProduce == 0 {
+		if !info.Serves() || info.Roles != 0 && info.Roles&metadata.RoleProduce == 0 {
 			continue
 		}
 		m := before[info.ID]

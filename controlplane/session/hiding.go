@@ -1,0 +1,109 @@
+package session
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+const (
+	// hideAfter is how long an agent whose stream broke may take to come back before Metadata shows it no more. A process
+	// that is killed takes its stream with it, and clients would go on to be sent there until its session expires. One
+	// that lives is back in a tenth of that.
+	hideAfter = time.Second
+	// lookEvery is how often the streams are looked at.
+	lookEvery = hideAfter / 4
+)
+
+// watchStreams hides agents whose stream with this owner broke, and shows those again that have come back. Their sessions
+// stay as they are (I9). An agent that this owner has not had a stream with yet may be on its way to it.
+func (t *tenure) watchStreams() {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	last := time.Now()
+	for {
+		select {
+		case <-t.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := time.Now()
+		// As in watchSessions: nobody could come back to a process that was stopped.
+		late := max(0, now.Sub(last)-2*lookEvery)
+		last = now
+		if changes := t.unseen(now, late); len(changes) > 0 {
+			t.spawn(func() { t.hide(changes) })
+		}
+	}
+}
+
+// unseen gives the sessions to hide or to show again. While no agent that clients are sent to is connected, nobody's time
+// runs: what broke then is rather the owner's network, or there is nobody to send clients to instead.
+func (t *tenure) unseen(now time.Time, late time.Duration) (changes []*metadata.HideSession) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	others := false
+	for session, open := range t.mu.sessions {
+		others = others || open.mayBeShown() && t.mu.agents[session] != nil
+	}
+	for session, open := range t.mu.sessions {
+		connected := t.mu.agents[session] != nil
+		switch {
+		case open.lost.IsZero():
+		case others:
+			open.lost = open.lost.Add(late)
+		default:
+			open.lost = now
+		}
+		gone := !connected && !open.lost.IsZero() && now.Sub(open.lost) >= hideAfter
+		hide, show := gone && !open.hidden, connected && open.hidden
+		if open.mayBeShown() && !open.hiding && (hide || show) {
+			open.hiding = true
+			changes = append(changes, &metadata.HideSession{Session: session, Hidden: hide})
+		}
+	}
+	return changes
+}
+
+// mayBeShown tells whether a session is one that clients are sent to unless it is hidden.
+func (o *openSession) mayBeShown() bool { return o.serves && !o.draining && !o.closing }
+
+// hide brings the changes into the log, if the state's version has them. What fails is tried again by the next look.
+func (t *tenure) hide(changes []*metadata.HideSession) {
+	var version uint32
+	_, err := t.owner.Read(func(s *metadata.State) { version = s.Version() })
+	for _, c := range changes {
+		if err == nil && version >= metadata.HidingVersion {
+			t.log.Info("agent hidden from clients, or shown again", zap.Uint32("session", uint32(c.Session)), zap.Bool("hidden", c.Hidden))
+			if _, failed := t.propose(t.ctx, c); failed == nil && c.Hidden {
+				t.metrics.hidden.Inc()
+			}
+		}
+		t.mu.Lock()
+		if open := t.mu.sessions[c.Session]; open != nil {
+			open.hiding = false
+		}
+		t.mu.Unlock()
+	}
+}
+
+// hiddenSessions gives the sessions that clients are not shown.
+func hiddenSessions(s *metadata.State) map[id.Session]bool {
+	hidden := make(map[id.Session]bool)
+	for info := range s.Sessions() {
+		if info.Hidden {
+			hidden[info.ID] = true
+		}
+	}
+	return hidden
+}
+
+// noteHidden takes what the state says. Called with mu held.
+func (t *tenure) noteHidden(hidden map[id.Session]bool) {
+	for session, open := range t.mu.sessions {
+		open.hidden = hidden[session]
+	}
+}
