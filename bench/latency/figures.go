@@ -22,6 +22,7 @@ type Figures struct {
 	Records  int // acknowledged in the measured time
 	Rate     float64
 	Produce  Quantiles // from handing a record to its client to the acknowledgement
+	Floor    Quantiles // of Produce, as the PUTs were; of a load
 	EndToEnd Quantiles // from there to a consumer
 	PutP50   time.Duration
 	Seals    float64 // bundles a second
@@ -92,18 +93,20 @@ func (p storePrice) month(puts, bytes float64) (usdPuts, usdBytes float64) {
 // printTable prints a line for each point, figures in ms, bounds in brackets, and what is over its bound with a "!".
 func printTable(w io.Writer, all []*Figures) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "store\tbudget\tload\trecords\tproduce p50\tp99\tend to end p50\tp99\tPUT p50\tseals/s\tPUTs/s\tUSD of PUTs\tof bytes")
+	fmt.Fprintln(t, "store\tbudget\tload\trecords\tproduce p50\tp99\tfloor p50\tp99\tend to end p50\tp99\tPUT p50\tseals/s\tPUTs/s\tUSD of PUTs\tof bytes")
 	for _, f := range all {
 		b := f.Bounds()
-		fmt.Fprintf(t, "%s\t%g\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%.1f\t%.1f\t%.0f\t%.0f\n", f.Model, f.Budget, f.load(), f.Records,
+		fmt.Fprintf(t, "%s\t%g\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.1f\t%.1f\t%.0f\t%.0f\n", f.Model, f.Budget, f.load(), f.Records,
 			beside(f.Produce.P50, b.Produce.P50), beside(f.Produce.P99, b.Produce.P99),
+			floor(f.Floor.P50), floor(f.Floor.P99),
 			beside(f.EndToEnd.P50, b.EndToEnd.P50), beside(f.EndToEnd.P99, b.EndToEnd.P99),
 			beside(f.PutP50, 0), f.Seals, f.Puts, f.USDPuts, f.USDBytes)
 	}
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("print table: %w", err)
 	}
-	fmt.Fprintln(w, "latencies in ms (bound), ! over it; USD a zone and month of 730 hours")
+	fmt.Fprintln(w, "latencies in ms (bound), ! over it; floor: the wait for a PUT, that PUT and those before it, and nothing else")
+	fmt.Fprintln(w, "USD a zone and month of 730 hours")
 	return nil
 }
 
@@ -117,6 +120,13 @@ func beside(d, bound time.Duration) string {
 		text += "!"
 	}
 	return text
+}
+
+func floor(d time.Duration) string {
+	if d == 0 {
+		return "-"
+	}
+	return ms(d)
 }
 
 func ms(d time.Duration) string { return fmt.Sprintf("%.1f", float64(d.Microseconds())/1000) }

@@ -3,7 +3,9 @@
 // budgets, each beside what the design allows, and beside what that many PUTs cost.
 //
 // Everything of Freshet runs in one process, as `freshet dev` does, over a bucket in memory. Background jobs are off: they
-// would read the bucket, which forgets what is no longer read. Producers are idempotent and have at most five requests in
+// would read the bucket, which forgets what is no longer read. The process has as many threads as two would have, one of the
+// agent's and one of the clients': the scheduler of one process looks at the network last, so that clients would read no answer
+// before the agent has written all of them. Producers are idempotent and have at most five requests in
 // flight, as clients do by default; so that this is no bound of what is measured, many of them take turns, each handing in a
 // burst of records every burstEvery, and records of a burst share a batch.
 //
@@ -17,6 +19,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"slices"
 	"time"
 
@@ -37,7 +40,8 @@ type Config struct {
 	Models      []string              // default: both
 	Budgets     []float64             // PUTs a second; default: what the bounds of each model are stated for (DefaultBudgets)
 	Loads       []int64               // bytes a second, 0 for idle; default 0, 10 and 60 MiB/s
-	Duration    time.Duration         // of each measurement; default 20 s
+	Duration    time.Duration         // of each measurement, at least; default 20 s
+	Puts        int                   // of the budget, that each measurement lasts at least; default 400
 	WarmUp      time.Duration         // before each; default 3 s
 	RecordBytes int                   // default 1024
 	Partitions  int                   // default 16
@@ -69,6 +73,7 @@ func (c *Config) ApplyDefaults() {
 		c.Loads = []int64{0, 10 * mib, 60 * mib}
 	}
 	setDefault(&c.Duration, 20*time.Second)
+	setDefault(&c.Puts, 400)
 	setDefault(&c.WarmUp, 3*time.Second)
 	setDefault(&c.RecordBytes, 1024)
 	setDefault(&c.Partitions, 16)
@@ -112,8 +117,8 @@ func (c *Config) Validate() error {
 	if c.RecordBytes < headBytes {
 		faults = append(faults, fmt.Errorf("records of %d bytes hold no number and time: want %d", c.RecordBytes, headBytes))
 	}
-	if c.Duration <= 0 || c.WarmUp < 0 || c.Partitions <= 0 || c.Producers <= 0 {
-		faults = append(faults, errors.New("duration, partitions and producers are positive, the warm-up is not negative"))
+	if c.Duration <= 0 || c.Puts <= 0 || c.WarmUp < 0 || c.Partitions <= 0 || c.Producers <= 0 {
+		faults = append(faults, errors.New("duration, PUTs, partitions and producers are positive, the warm-up is not negative"))
 	}
 	return errors.Join(append(faults, checkChart(c.Chart))...)
 }
@@ -152,6 +157,7 @@ func Run(ctx context.Context, cfg Config) ([]*Figures, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prices: %w", err)
 	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2 * runtime.NumCPU()))
 	var all []*Figures
 	for _, p := range cfg.points() {
 		price, err := priceOf(prices, p.Model)

@@ -18,12 +18,13 @@ func TestRun_EveryRecordWaitsForItsPut(t *testing.T) {
 	chart := filepath.Join(t.TempDir(), "chart.html")
 	all, err := Run(t.Context(), Config{
 		Models: []string{ModelExpress}, Loads: []int64{0, mib}, Producers: 8,
-		WarmUp: 300 * time.Millisecond, Duration: time.Second, Chart: chart, Out: &out,
+		WarmUp: 300 * time.Millisecond, Duration: time.Second, Puts: 1, Chart: chart, Out: &out,
 	})
 	require.NoError(t, err)
 	require.Len(t, all, 2)
 	for _, f := range all {
 		require.Positive(t, f.Records)
+		require.Equal(t, f.Load > 0, f.Floor.P50 > time.Millisecond, "a load waits for PUTs")
 		require.Greater(t, f.PutP50, time.Millisecond, "the model's store is slow")
 		require.Greater(t, f.Produce.P99, f.PutP50, "no answer before the record is durable (I1)")
 		require.Greater(t, f.EndToEnd.P99, f.PutP50, "and no read")
@@ -113,6 +114,25 @@ func TestLedger_FindsWhatIsWrong(t *testing.T) {
 		}
 		require.ErrorIs(t, l.check(), errRecords, name)
 		require.ErrorContains(t, l.check(), c.fault, name)
+	}
+}
+
+func TestPuts_Floor(t *testing.T) {
+	var began time.Time
+	at := func(ms int) time.Time { return began.Add(time.Hour + time.Duration(ms)*time.Millisecond) }
+	for name, c := range map[string]struct {
+		bundles  []stored
+		p50, p99 float64 // ms
+	}{
+		"no PUT":              {nil, 0, 0},
+		"even":                {[]stored{{at(0), at(50)}, {at(100), at(150)}, {at(200), at(250)}}, 100, 149},
+		"unfinished, too":     {[]stored{{at(0), at(50)}, {at(100), at(150)}, {at(150), time.Time{}}, {time.Time{}, at(20)}}, 100, 149},
+		"waits for its order": {[]stored{{at(200), at(210)}, {at(100), at(400)}, {at(0), at(10)}}, 300, 399},
+	} {
+		p := puts{bundles: c.bundles}
+		f := p.floor()
+		require.InDelta(t, c.p50, f.P50.Seconds()*1000, 2, name)
+		require.InDelta(t, c.p99, f.P99.Seconds()*1000, 2, name)
 	}
 }
 

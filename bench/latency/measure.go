@@ -116,15 +116,23 @@ func (r *run) figures(seen puts) (*Figures, error) {
 		return nil, errors.New("nothing was acknowledged in the time measured")
 	}
 	f := &Figures{Point: r.point, Records: m.records, PutP50: quantile(seen.durations, 0.5)}
-	f.Rate = float64(m.bytes) / r.cfg.Duration.Seconds()
-	f.Seals, f.Puts = float64(seen.bundles)/seen.seconds, float64(seen.begun)/seen.seconds
+	f.Rate = float64(m.bytes) / r.lasts().Seconds()
+	if r.point.Load > 0 {
+		f.Floor = seen.floor()
+	}
+	f.Seals, f.Puts = float64(seen.sealed())/seen.seconds, float64(seen.begun)/seen.seconds
 	f.Produce, f.EndToEnd = m.produce, m.endToEnd
 	return f, nil
 }
 
+// lasts is how long the measurement takes: with few PUTs, their median and that of records are a matter of luck.
+func (r *run) lasts() time.Duration {
+	return max(r.cfg.Duration, time.Duration(float64(r.cfg.Puts)/r.point.Budget*float64(time.Second)))
+}
+
 // produceMeasured produces and gives the PUTs of the time measured.
 func (r *run) produceMeasured(ctx context.Context) (seen puts, err error) {
-	producing, stop := context.WithTimeout(ctx, r.cfg.WarmUp+r.cfg.Duration)
+	producing, stop := context.WithTimeout(ctx, r.cfg.WarmUp+r.lasts())
 	defer stop()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
@@ -137,7 +145,7 @@ func (r *run) produceMeasured(ctx context.Context) (seen puts, err error) {
 		err := sleep(ctx, r.cfg.WarmUp)
 		r.bucket.take()
 		began := time.Now()
-		err = errors.Join(err, sleep(ctx, r.cfg.Duration))
+		err = errors.Join(err, sleep(ctx, r.lasts()))
 		seen = r.bucket.take()
 		seen.seconds = time.Since(began).Seconds() // a busy machine wakes late
 		return err

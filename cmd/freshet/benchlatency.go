@@ -21,7 +21,7 @@ func newBenchLatency(p process) *cobra.Command {
 		Short: "Measure produce and end-to-end latency by object store, PUT budget and load",
 		Long: `Measures over a bucket in memory that is as slow as a model of a real object store says, each latency beside its
 bound, and beside what the PUTs cost. Idle is one record at a time, slower than the PUT budget. Every record's offset is
-checked. A measurement of each combination takes --warm-up and --duration.`,
+checked. A measurement of each combination takes --warm-up and then --duration, or longer at low budgets (--puts).`,
 		Example: "  freshet bench latency --models s3-standard --budgets 4,8,16 --loads 0,10MiB,60MiB --chart latency.svg",
 		Args:    takes(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -48,7 +48,8 @@ checked. A measurement of each combination takes --warm-up and --duration.`,
 	f.Var(config.List(&cfg.Models), "models", "object stores to model, of s3-standard and s3-express")
 	f.Var(config.List(&budgets), "budgets", "PUTs a second; if not given, 4, 8 and 16, with s3-express 40")
 	f.Var(config.List(&loads), "loads", "bytes a second to produce, 0 for idle; if not given, 0, 10MiB and 60MiB")
-	f.DurationVar(&cfg.Duration, "duration", cfg.Duration, "length of each measurement")
+	f.DurationVar(&cfg.Duration, "duration", cfg.Duration, "least length of each measurement")
+	f.IntVar(&cfg.Puts, "puts", cfg.Puts, "PUTs of the budget that each measurement lasts at least: medians of few are luck")
 	f.DurationVar(&cfg.WarmUp, "warm-up", cfg.WarmUp, "time before each measurement")
 	f.IntVar(&cfg.RecordBytes, "record-bytes", cfg.RecordBytes, "size of a record")
 	f.IntVar(&cfg.Partitions, "partitions", cfg.Partitions, "partitions that are produced to")
