@@ -18,6 +18,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/scale"
 	"github.com/freshet-io/freshet/controlplane/session"
 	"github.com/freshet-io/freshet/internal/brokerconfig"
+	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/metalog"
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
 	"github.com/freshet-io/freshet/objstore"
@@ -68,6 +69,10 @@ type Config struct {
 	// TakeOver removes this replica's own old ownership at start instead of waiting for its lease. Only for a process
 	// that holds a lock which proves that its predecessor is gone (freshet dev).
 	TakeOver bool
+
+	// StateVersion is the newest version that states may rise to while this replica is there, for upgrades that are to be
+	// taken back: a state's version never falls. 0: the newest that this program knows.
+	StateVersion uint32
 
 	// Timing of ownership; zero fields take the defaults.
 	Timing metalog.Timing
@@ -166,6 +171,9 @@ func (c *Config) Validate() error {
 	}
 	if c.Bucket == nil {
 		errs = append(errs, errors.New("no bucket"))
+	}
+	if v := c.stateVersion(); v < metadata.MinVersion || v > metadata.MaxVersion {
+		errs = append(errs, fmt.Errorf("state version %d: this program knows %d to %d", v, metadata.MinVersion, metadata.MaxVersion))
 	}
 	if len(c.VirtualClusters) == 0 {
 		errs = append(errs, errors.New("no virtual cluster"))

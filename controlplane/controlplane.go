@@ -62,7 +62,11 @@ func (c *ControlPlane) build(ctx context.Context) error {
 	// A plus is in no virtual cluster's name, so the registry is none's.
 	c.registry = &registry{
 		client: c.cfg.Etcd, prefix: c.cfg.EtcdPrefix + "/+replicas/", replica: c.cfg.ReplicaID, address: c.cfg.Advertise,
-		log: c.cfg.Log,
+		log: c.cfg.Log, known: make(chan struct{}),
+		versions: &versions{
+			client: c.cfg.Etcd, prefix: c.cfg.EtcdPrefix + "/+versions/", replicas: c.cfg.EtcdPrefix + "/+replicas/",
+			replica: c.cfg.ReplicaID, own: c.cfg.stateVersion(),
+		},
 	}
 	keys := session.Keys{}
 	operated := operator.Config{Open: keys.Open, Clusters: map[string]operator.Cluster{}}
@@ -208,8 +212,14 @@ func (c *ControlPlane) serve(ctx context.Context) error {
 	return nil
 }
 
-// runClusters runs the virtual clusters until ctx ends or none is left. One that stops leaves the others alone (I10).
+// runClusters runs the virtual clusters until ctx ends or none is left. One that stops leaves the others alone (I10). They
+// begin when it is known what the other replicas can run, and those know it of this one.
 func (c *ControlPlane) runClusters(ctx context.Context) error {
+	select {
+	case <-c.registry.known:
+	case <-ctx.Done():
+		return nil
+	}
 	errs := make([]error, len(c.clusters))
 	var running sync.WaitGroup
 	for i, built := range c.clusters {

@@ -67,10 +67,20 @@ func TestControlPlane_RefusesAStoreThatReplaces(t *testing.T) {
 
 func start(t *testing.T, etcd *etcdserver.Server, bucket objstore.Bucket, name string) *running {
 	t.Helper()
-	plane, err := controlplane.New(controlplane.Config{
+	return startAs(t, etcd, bucket, name, nil)
+}
+
+// startAs starts a replica whose configuration is changed; nil: it is not.
+func startAs(t *testing.T, etcd *etcdserver.Server, bucket objstore.Bucket, name string, change func(*controlplane.Config)) *running {
+	t.Helper()
+	cfg := controlplane.Config{
 		ReplicaID: name, GRPCListen: "127.0.0.1:0", HTTPListen: "127.0.0.1:0", Etcd: etcd.Client(), Bucket: bucket,
 		VirtualClusters: []controlplane.VirtualCluster{{Name: "one", AgentKeys: []string{"k1"}}, {Name: "two", AgentKeys: []string{"k2"}}},
-	})
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	plane, err := controlplane.New(cfg)
 	require.NoError(t, err)
 	require.NoError(t, plane.Listen(t.Context()))
 	ctx, cancel := context.WithCancel(context.Background())

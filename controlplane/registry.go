@@ -2,8 +2,10 @@ package controlplane
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -12,7 +14,7 @@ import (
 )
 
 // registry keeps this replica's address in etcd under a lease, and knows those of the others. Agents are told them,
-// nothing is decided by them.
+// nothing is decided by them; and their versions, by which the states' rise.
 type registry struct {
 	client    *clientv3.Client
 	prefix    string // of all replicas' keys, ends with a slash
@@ -20,6 +22,8 @@ type registry struct {
 	address   string
 	log       *zap.Logger
 	addresses atomic.Pointer[[]string]
+	versions  *versions
+	known     chan struct{} // closed when the others' versions were read for the first time
 }
 
 // Replicas gives the addresses of the replicas that are registered, this one's among them.
@@ -35,11 +39,15 @@ func (r *registry) run(ctx context.Context) error {
 	tick := time.NewTicker(readRegistry)
 	defer tick.Stop()
 	var lease clientv3.LeaseID
+	known := sync.OnceFunc(func() { close(r.known) })
 	failing := false
 	for {
 		var err error
 		if lease, err = r.renew(ctx, lease); err == nil {
-			err = r.read(ctx)
+			err = errors.Join(r.read(ctx), r.versions.round(ctx))
+		}
+		if err == nil {
+			known()
 		}
 		if err != nil && ctx.Err() == nil && !failing { // what else needs etcd goes on telling
 			r.log.Warn("registry of replicas in etcd cannot be reached", zap.Error(err))

@@ -66,6 +66,7 @@ func newControlPlane(p process) *cobra.Command {
 	f.Var(config.List(&s.agentKeys), "agent-key", "keys that agents may use, several while one is being replaced; better given in the environment")
 	f.StringVar(&s.ReplicaID, "replica-id", s.ReplicaID, "name of this replica, unique and the same over restarts; "+
 		"if not given, the machine's name and the port of --grpc-listen")
+	f.Uint32Var(&s.StateVersion, "state-version", s.StateVersion, "newest version that the metadata may rise to, for an upgrade that is to be taken back; 0 is the newest that this program knows")
 	f.StringVar(&s.GRPCListen, "grpc-listen", s.GRPCListen, "address for agents")
 	f.StringVar(&s.Advertise, "advertise", s.Advertise, "host:port that agents reach --grpc-listen at; if not given, the address listened on")
 	f.StringVar(&s.HTTPListen, "http-listen", s.HTTPListen, "address of /livez, /readyz, /metrics and /debug/pprof; none for nowhere")

@@ -35,7 +35,8 @@ type Config struct {
 
 	// ClusterID is given to a new virtual cluster; default: random, as Kafka makes them.
 	ClusterID string
-	// Version is the state machine version that all replicas support now; default metadata.MaxVersion.
+	// Version is the state machine version that all replicas support now, 0 if that is not known; default
+	// metadata.MaxVersion.
 	Version func() uint32
 
 	// Owner holds the bounds of the owner; Tenure, State, First, Marked and Checked are the replica's to set.

@@ -52,6 +52,7 @@ func (r *Replica) catchUp(ctx context.Context, tail uint64) error {
 		tail = now
 	}
 	r.metrics.index.Set(float64(r.state.Index()))
+	r.metrics.version.Set(float64(r.state.Version()))
 	return nil
 }
 

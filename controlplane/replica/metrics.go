@@ -15,6 +15,7 @@ type metrics struct {
 	snapshotSeconds prometheus.Histogram
 	owning          prometheus.Gauge
 	index           prometheus.Gauge
+	version         prometheus.Gauge
 	logBytes        prometheus.Gauge
 	skew            prometheus.Gauge
 }
@@ -39,6 +40,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		})),
 		owning: gauge("freshet_replica_owned_logs", "Logs that this replica owns."),
 		index:  gauge("freshet_replica_applied_index", "Log index that this replica has applied."),
+		version: gauge("freshet_replica_state_version",
+			"Version of the state machine; it rises when every replica of the last 10 minutes can run the next."),
 		logBytes: gauge("freshet_replica_untrimmed_log_bytes",
 			"Metadata log that snapshots do not allow to be trimmed yet, what the log limits are about; 0 unless this replica is the owner."),
 		skew: gauge("freshet_replica_clock_skew_seconds", "How far this clock is ahead of the object store's."),

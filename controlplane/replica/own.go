@@ -163,7 +163,9 @@ func (r *Replica) tick(ctx context.Context, own *owner.Owner) {
 		if _, err := own.Read(func(s *metadata.State) { version = s.Version() }); err != nil {
 			continue
 		}
+		r.metrics.version.Set(float64(version))
 		if v := min(r.cfg.Version(), metadata.MaxVersion); v > version {
+			r.cfg.Logger.Info("state version rises: all replicas can run it", zap.Uint32("from", version), zap.Uint32("to", v))
 			r.propose(ctx, own, &metadata.RaiseVersion{Version: v})
 		}
 	}

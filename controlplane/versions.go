@@ -1,0 +1,99 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/freshet-io/freshet/metadata"
+)
+
+// versions is the newest state machine version that each replica can run, in etcd. A state's version rises to the lowest
+// of them, and never falls: so it rises only when no replica is left that could not read what is then logged. Each
+// replica's word has a lease that outlives the replica by versionMemory, so that one which is just being restarted counts
+// with the version that it had. etcd decides its own cluster version in the same way, by the lowest of its members
+// (etcd-io/etcd server/etcdserver/version/monitor.go); Kafka has its metadata.version raised by hand (KIP-584, KIP-778),
+// for which Config.StateVersion is there.
+type versions struct {
+	client   *clientv3.Client
+	prefix   string // of all replicas' keys, ends with a slash
+	replicas string // the same of their addresses
+	replica  string
+	own      uint32
+	lease    clientv3.LeaseID
+	lowest   atomic.Uint32
+}
+
+const (
+	// versionMemory is how long a replica that is gone still counts: longer than a restart takes.
+	versionMemory = 10 * time.Minute
+	// unsaidVersion is the newest version of programs from before replicas said theirs.
+	unsaidVersion uint32 = 2
+)
+
+// Lowest gives the version that all replicas can run, as of a moment ago; 0 if that is not known.
+func (v *versions) Lowest() uint32 { return v.lowest.Load() }
+
+// round says this replica's version and reads the others'.
+func (v *versions) round(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readRegistry)
+	defer cancel()
+	if err := v.say(ctx); err != nil {
+		return err
+	}
+	said, err := v.client.Get(ctx, v.prefix, clientv3.WithPrefix())
+	if err != nil {
+		return fmt.Errorf("read the replicas' versions: %w", err)
+	}
+	lowest, known := v.own, map[string]bool{}
+	for _, kv := range said.Kvs {
+		version, err := strconv.ParseUint(string(kv.Value), 10, 32)
+		if err != nil {
+			return fmt.Errorf("version of replica %s: %w", kv.Key, err)
+		}
+		known[path.Base(string(kv.Key))] = true
+		lowest = min(lowest, uint32(version))
+	}
+	there, err := v.client.Get(ctx, v.replicas, clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	if err != nil {
+		return fmt.Errorf("read the replicas: %w", err)
+	}
+	for _, kv := range there.Kvs {
+		if !known[path.Base(string(kv.Key))] {
+			lowest = min(lowest, unsaidVersion)
+		}
+	}
+	v.lowest.Store(lowest)
+	return nil
+}
+
+// say keeps this replica's version in etcd.
+func (v *versions) say(ctx context.Context) error {
+	if v.lease != 0 {
+		if _, err := v.client.KeepAliveOnce(ctx, v.lease); err == nil {
+			return nil
+		}
+	}
+	granted, err := v.client.Grant(ctx, int64(versionMemory/time.Second))
+	if err != nil {
+		return fmt.Errorf("lease for the replica's version: %w", err)
+	}
+	if _, err := v.client.Put(ctx, v.prefix+v.replica, strconv.FormatUint(uint64(v.own), 10), clientv3.WithLease(granted.ID)); err != nil {
+		return fmt.Errorf("say the replica's version: %w", err)
+	}
+	v.lease = granted.ID
+	return nil
+}
+
+// stateVersion is the newest version that states may rise to with this replica.
+func (c *Config) stateVersion() uint32 {
+	if c.StateVersion == 0 {
+		return metadata.MaxVersion
+	}
+	return c.StateVersion
+}

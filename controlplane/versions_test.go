@@ -1,0 +1,82 @@
+package controlplane_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/controlplane"
+	"github.com/freshet-io/freshet/internal/etcdserver"
+	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
+	"github.com/freshet-io/freshet/objstore/mem"
+)
+
+// TestControlPlane_RollingUpgrade: while a replica of an earlier program is there, or was a moment ago, the state keeps the
+// version that it can run, through restarts and owner changes; when the last one has been replaced it rises.
+func TestControlPlane_RollingUpgrade(t *testing.T) {
+	t.Parallel()
+	etcd, err := etcdserver.Start(t.Context(), etcdserver.Config{Dir: t.TempDir()}, zap.NewNop())
+	require.NoError(t, err)
+	defer etcd.Close()
+	bucket := mem.New()
+	earlier := func(c *controlplane.Config) { c.StateVersion = metadata.MinVersion }
+	first := startAs(t, etcd, bucket, "r1", earlier)
+	await(t, func() bool { return first.Owned("one") && first.at(t, metadata.MinVersion) })
+	second := startAs(t, etcd, bucket, "r2", earlier)
+	await(t, func() bool { return second.Ready() == nil })
+
+	first.stop(t) // the second one owns, and the first one comes back with the next program
+	await(t, func() bool { return second.Owned("one") && second.Owned("two") })
+	first = startAs(t, etcd, bucket, "r1", nil)
+	await(t, func() bool { return first.Ready() == nil })
+	second.stop(t) // so nobody of the earlier program is left, but for a moment only
+	await(t, func() bool { return first.Owned("one") && first.Owned("two") })
+	require.True(t, first.at(t, metadata.MinVersion))
+	said, err := etcd.Client().Get(t.Context(), etcdlog.DefaultPrefix+"/+versions/r2")
+	require.NoError(t, err)
+	require.Len(t, said.Kvs, 1, "it still counts")
+	lease, err := etcd.Client().TimeToLive(t.Context(), clientv3.LeaseID(said.Kvs[0].Lease))
+	require.NoError(t, err)
+	require.Greater(t, lease.TTL, int64(9*60))
+
+	second = startAs(t, etcd, bucket, "r2", nil)
+	await(t, func() bool { return first.at(t, metadata.MaxVersion) && second.at(t, metadata.MaxVersion) })
+	second.stop(t)
+	first.stop(t)
+}
+
+// TestControlPlane_UnsaidVersion: a replica that is registered and says no version is of a program from before they did.
+func TestControlPlane_UnsaidVersion(t *testing.T) {
+	t.Parallel()
+	etcd, err := etcdserver.Start(t.Context(), etcdserver.Config{Dir: t.TempDir()}, zap.NewNop())
+	require.NoError(t, err)
+	defer etcd.Close()
+	old, err := etcd.Client().Grant(t.Context(), 3600)
+	require.NoError(t, err)
+	_, err = etcd.Client().Put(t.Context(), etcdlog.DefaultPrefix+"/+replicas/old", "127.0.0.1:1", clientv3.WithLease(old.ID))
+	require.NoError(t, err)
+	r := startAs(t, etcd, mem.New(), "r1", nil)
+	await(t, func() bool { return r.Owned("one") && r.at(t, 2) })
+	_, err = etcd.Client().Revoke(context.WithoutCancel(t.Context()), old.ID)
+	require.NoError(t, err)
+	await(t, func() bool { return r.at(t, metadata.MaxVersion) })
+	r.stop(t)
+}
+
+func await(t *testing.T, cond func() bool) {
+	t.Helper()
+	require.Eventually(t, cond, time.Minute, 50*time.Millisecond)
+}
+
+// at tells whether the state of the first virtual cluster has a version.
+func (r *running) at(t *testing.T, version uint32) bool {
+	t.Helper()
+	return strings.Contains(r.get(t, "/metrics"), fmt.Sprintf("freshet_replica_state_version{virtual_cluster=\"one\"} %d\n", version))
+}
