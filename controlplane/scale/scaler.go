@@ -115,7 +115,7 @@ func (s *Scaler) say(zone string, before, figure Figure) {
 	if before.Replicas == figure.Replicas {
 		return
 	}
-	s.cfg.Log.Info("zone should have another number of agents", zap.String("zone", zone), zap.Int("desired", figure.Replicas),
+	s.cfg.Log.Info("agents that the zone should have", zap.String("zone", zone), zap.Int("desired", figure.Replicas),
 		zap.Int("desired_before", before.Replicas), zap.Int("agents", figure.Agents),
 		zap.Float64("utilization", figure.Utilization), zap.String("reason", string(figure.Reason)))
 }

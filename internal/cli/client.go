@@ -106,6 +106,8 @@ func explain(topic string, err error) error {
 			topic, topic, err)
 	case errors.Is(err, kerr.OffsetOutOfRange):
 		return fmt.Errorf("topic %q has no such offset; see `freshet topic describe %s`: %w", topic, topic, err)
+	case errors.Is(err, kerr.KafkaStorageError):
+		return fmt.Errorf("an agent cannot read what topic %q has in the object store; its log tells why: %w", topic, err)
 	default:
 		return fmt.Errorf("topic %q: %w", topic, err)
 	}
