@@ -18,11 +18,20 @@ const (
 // on: views and topics do not change, a changed one is another. So nothing here is ever out of date, only unused, and
 // goes with the membership.
 type metadataParts struct {
+	m *metrics
+
 	mu struct {
 		sync.Mutex
 		kept  map[partKey][]byte
 		bytes int
 	}
+}
+
+func newMetadataParts(m *metrics) *metadataParts {
+	p := &metadataParts{m: m}
+	p.mu.kept = make(map[partKey][]byte)
+	m.kept.Set(0)
+	return p
 }
 
 // partKey names a part: a topic, or what comes before the topics.
@@ -52,10 +61,13 @@ func (m *metadataParts) get(key partKey, encode func() []byte) []byte {
 	if size > maxPartBytes {
 		return part
 	}
-	if m.mu.kept == nil || m.mu.bytes+size > maxPartBytes {
-		m.mu.kept, m.mu.bytes = make(map[partKey][]byte), 0
+	if m.mu.bytes+size > maxPartBytes {
+		clear(m.mu.kept)
+		m.mu.bytes = 0
+		m.m.forgotten.Inc()
 	}
 	m.mu.kept[key] = part
 	m.mu.bytes += size
+	m.m.kept.Set(float64(m.mu.bytes))
 	return part
 }

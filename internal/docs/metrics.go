@@ -12,6 +12,7 @@ import (
 // measured are the packages that have metrics, in the order of the page.
 var measured = []struct{ heading, dir string }{
 	{"Kafka listener (agent)", "agent/edge"},
+	{"Metadata (agent)", "agent/kafka"},
 	{"Writing (agent)", "agent/writer"},
 	{"Writers of the zone (agent)", "agent/zonewriter"},
 	{"Write buffers (agent)", "agent/slab"},
