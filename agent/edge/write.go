@@ -101,6 +101,7 @@ type output struct {
 	header  []byte
 	gather  []byte      // small pieces and answers copied together, not written yet
 	pieces  net.Buffers // of the chunk being written
+	queued  int         // their bytes
 	vectors net.Buffers // the same, consumed by WriteTo
 }
 
@@ -122,7 +123,7 @@ func (o *output) write(c *conn, head []byte, tail net.Buffers) error {
 			return o.flush(c)
 		}
 	}
-	o.pieces = append(o.pieces[:0], o.gather)
+	o.pieces, o.queued = append(o.pieces[:0], o.gather), len(o.gather)
 	if err := o.add(c, head); err != nil {
 		return err
 	}
@@ -150,23 +151,15 @@ func (o *output) flush(c *conn) error {
 func (o *output) add(c *conn, p []byte) error {
 	for len(p) > 0 {
 		n := min(len(p), writeChunk)
-		if o.queued()+n > writeChunk && len(o.pieces) > 0 {
+		if o.queued+n > writeChunk && len(o.pieces) > 0 {
 			if err := o.writePieces(c); err != nil {
 				return err
 			}
 		}
-		o.pieces = append(o.pieces, p[:n])
+		o.pieces, o.queued = append(o.pieces, p[:n]), o.queued+n
 		p = p[n:]
 	}
 	return nil
-}
-
-func (o *output) queued() int {
-	n := 0
-	for _, p := range o.pieces {
-		n += len(p)
-	}
-	return n
 }
 
 func (o *output) writePieces(c *conn) error {
@@ -176,7 +169,7 @@ func (o *output) writePieces(c *conn) error {
 	o.vectors = o.pieces
 	err := o.timed(c, func() error { _, err := o.vectors.WriteTo(o.to); return err })
 	clear(o.pieces) // do not keep cache memory alive
-	o.pieces = o.pieces[:0]
+	o.pieces, o.queued = o.pieces[:0], 0
 	return err
 }
 
