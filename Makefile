@@ -8,13 +8,16 @@ LINT     := $(GO) tool -modfile=tools/lint/go.mod golangci-lint
 FUZZTIME ?= 20s
 MINUTES  ?= 10
 PKGS     ?= ./...
-# The tests in test/ but sim run real clients against real processes; the other packages need nothing but Go. Most of
-# them wait most of the time, so that more run at once than there are cores, and sim beside them. WAITING are the packages
-# that measure no times and share the machine, MEASURING have it for themselves. The longest come first. test/elastic, which
-# still finds what is not understood (bench/results has it), runs by `make elastic` alone.
+# The tests in test/ but sim run real clients against real processes; the other packages need nothing but Go. WAITING are
+# the packages that measure no times and mostly wait, MEASURING those that do; the longest come first. `nice` stands before
+# what gives way to them: units, which compile and write most, beside those that wait, and sim, which needs no disk, beside
+# those that measure. test/elastic, which still finds what is not understood (bench/results has it), runs by `make elastic` alone.
 UNIT      = $(shell $(GO) list ./... | grep -v '/test/')
-WAITING   = ./test/clients ./test/ecosystem ./test/e2e ./test/soak ./test/zones
+WAITING   = ./test/clients ./test/ecosystem ./test/e2e ./test/zones ./test/soak
 MEASURING = $(shell $(GO) list ./test/... | grep -v -e '/test/sim' -e '/test/elastic' $(WAITING:./%=-e '/%$$'))
+# Vet is make lint's.
+TEST      = $(GO) test -vet=off -timeout 14m
+REAL      = FRESHET_BINARY=$(abspath $(BIN)/freshet) $(TEST) -count=1
 
 .DEFAULT_GOAL := help
 .PHONY: help
@@ -30,18 +33,23 @@ dev: build ## build and run everything in one process, data in ./data
 	$(BIN)/freshet dev
 
 .PHONY: test
-test: build ## run all tests: units and a simulated cluster with the race detector, then real clients
-	@$(MAKE) --no-print-directory -j2 test-unit test-sim
-	FRESHET_BINARY=$(abspath $(BIN)/freshet) $(GO) test -timeout 14m -count=1 -p 2 -parallel 3 $(WAITING)
-	FRESHET_BINARY=$(abspath $(BIN)/freshet) $(GO) test -timeout 14m -count=1 -p 1 $(MEASURING)
+test: build ## run all tests: units and a simulated cluster with the race detector, and real clients
+	@$(MAKE) --no-print-directory -j2 test-unit test-waiting
+	@$(MAKE) --no-print-directory -j2 test-sim test-measuring
 
-.PHONY: test-unit test-sim
+.PHONY: test-unit test-waiting test-sim test-measuring
 test-unit:
-	@$(GO) test -race -timeout 14m -p 3 $(UNIT)
-	@$(GO) test -timeout 14m ./bench/requests # gigabytes, which the race detector is too slow for
+	@nice $(TEST) -race -p 3 $(UNIT)
+	@nice $(TEST) ./bench/requests # gigabytes, which the race detector is too slow for
+
+test-waiting:
+	$(REAL) -p 2 -parallel 3 $(WAITING)
 
 test-sim:
-	@$(GO) test -race -timeout 14m -count=1 -parallel 3 ./test/sim
+	@nice $(TEST) -race -count=1 -parallel 3 ./test/sim
+
+test-measuring:
+	$(REAL) -p 1 $(MEASURING)
 
 .PHONY: unit
 unit: ## run the unit tests without the race detector (quick)
