@@ -56,6 +56,7 @@ type link struct {
 
 	mu    sync.Mutex
 	down  bool
+	deaf  chan struct{} // gate of connections to come; nil: none
 	conns map[*conn]struct{}
 }
 
@@ -72,9 +73,9 @@ func (l *link) dial(ctx context.Context, address string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{Conn: inner, link: l, closed: make(chan struct{})}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	c := &conn{Conn: inner, link: l, closed: make(chan struct{}), gate: l.deaf}
 	l.conns[c] = struct{}{}
 	return c, nil
 }
@@ -110,6 +111,26 @@ func (l *link) blackhole() (release func()) {
 		c.setGate(gate)
 	}
 	return sync.OnceFunc(func() { close(gate) })
+}
+
+// deafen lets nothing arrive that the control plane sends, on any connection, until hear is called.
+func (l *link) deafen() {
+	l.mu.Lock()
+	l.deaf = make(chan struct{})
+	gate := l.deaf
+	l.mu.Unlock()
+	for _, c := range l.all() {
+		c.setGate(gate)
+	}
+}
+
+func (l *link) hear() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.deaf != nil {
+		close(l.deaf)
+		l.deaf = nil
+	}
 }
 
 // conn is a connection whose incoming bytes can be held back.
