@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -11,15 +12,19 @@ import (
 )
 
 // clientView is the cluster as one client sees it, the same as agents show in Metadata (design.md 8): the agents of
-// the client's zone, all of them if it has none, and for clients that named their zone one replica per other zone.
+// the client's zone, all of them if it has none, and for clients that named their zone one replica per other zone, those
+// that have no agent any more included (agent/kafka tells why).
 type clientView struct {
-	epoch  int32 // the membership version
-	own    placement
-	others []placement
+	epoch    int32 // the membership version
+	home     bool  // whether the client's zone has agents
+	own      placement
+	others   []placement
+	standIns []node // for zones without agents
 }
 
 // placement is the agents that share a topic's partitions, in the order of sessions.
 type placement struct {
+	zone   string // "" if of all
 	agents []assign.Agent
 	nodes  [][]node // by agent
 }
@@ -48,7 +53,7 @@ func viewOf(s *metadata.State, f *api.Forward) clientView {
 			continue
 		}
 		if zones[info.Zone] == nil {
-			zones[info.Zone] = &placement{}
+			zones[info.Zone] = &placement{zone: info.Zone}
 			names = append(names, info.Zone)
 		}
 		zones[info.Zone].add(info, nodes)
@@ -56,17 +61,36 @@ func viewOf(s *metadata.State, f *api.Forward) clientView {
 	}
 	slices.Sort(names)
 	v := clientView{epoch: int32(min(s.MembershipVersion(), math.MaxInt32)), own: *all}
-	own, found := zones[f.Zone]
-	if !found {
+	if own := zones[f.Zone]; own != nil {
+		v.home, v.own = true, *own
+	}
+	if !namedZone(f) {
 		return v
 	}
-	v.own = *own
 	for _, name := range names {
-		if name != f.Zone && namedZone(f) {
+		if name != f.Zone {
 			v.others = append(v.others, *zones[name])
 		}
 	}
+	v.standIn(s, f.Listener)
 	return v
+}
+
+// standIn adds the nodes that stand for zones without agents.
+func (v *clientView) standIn(s *metadata.State, listener string) {
+	if len(v.own.agents) == 0 {
+		return
+	}
+	gone := slices.SortedFunc(s.EmptiedZones(), func(a, b metadata.SessionInfo) int { return cmp.Compare(a.Zone, b.Zone) })
+	for i, info := range gone {
+		if info.Zone == "" || len(nodesOf(info, listener)) == 0 {
+			continue
+		}
+		last := v.own.nodes[len(v.own.nodes)-1]
+		at := last[len(last)-1]
+		at.id, at.zone = math.MaxInt32-int32(i), info.Zone
+		v.standIns = append(v.standIns, at)
+	}
 }
 
 // namedZone tells whether the zone is one that the client's id names, not the agent's.
@@ -87,20 +111,36 @@ func nodesOf(info metadata.SessionInfo, listener string) []node {
 // brokers gives every node of the view.
 func (v *clientView) brokers() []node {
 	var all []node
-	for _, p := range append([]placement{v.own}, v.others...) {
+	shown := []placement{v.own}
+	if v.home {
+		shown = append(shown, v.others...) // else they are among the own ones
+	}
+	for _, p := range shown {
 		for _, nodes := range p.nodes {
 			all = append(all, nodes...)
 		}
 	}
-	return all
+	return append(all, v.standIns...)
 }
 
 // replicas gives each partition's nodes, the leader first; none without agents.
 func (v *clientView) replicas(t *metadata.Topic) [][]int32 {
 	replicas := make([][]int32, t.Partitions)
-	for _, p := range append([]placement{v.own}, v.others...) {
+	leaders := make([]string, t.Partitions) // their zones
+	for i, at := range assign.Places(t.ID, t.Partitions, v.own.agents) {
+		leader := v.own.nodes[at.Index][at.Port]
+		replicas[i], leaders[i] = append(replicas[i], leader.id), leader.zone
+	}
+	for _, p := range v.others {
 		for i, at := range assign.Places(t.ID, t.Partitions, p.agents) {
-			replicas[i] = append(replicas[i], p.nodes[at.Index][at.Port].id)
+			if leaders[i] != p.zone {
+				replicas[i] = append(replicas[i], p.nodes[at.Index][at.Port].id)
+			}
+		}
+	}
+	for i := range replicas {
+		for _, n := range v.standIns {
+			replicas[i] = append(replicas[i], n.id)
 		}
 	}
 	return replicas
@@ -119,7 +159,11 @@ func (v *clientView) factor() int {
 	if len(v.own.agents) == 0 {
 		return 0
 	}
-	return 1 + len(v.others)
+	factor := len(v.others) + len(v.standIns)
+	if v.home || len(v.others) == 0 {
+		factor++ // the leader is in none of the others' zones
+	}
+	return factor
 }
 
 // memberOf finds the agent that a node id belongs to.
