@@ -100,9 +100,13 @@ func (c *Cache) unkept(flights []*flight) []*flight {
 }
 
 // awaitUse waits until a unit that is there is wanted or there is room to read it ahead, as a run does between its units;
-// false if the flight was given up instead.
+// false if the flight was given up instead, now or when another agent had the unit.
 func (c *Cache) awaitUse(f *flight) bool {
 	c.mu.Lock()
+	if c.mu.flights[f.key] != f {
+		c.mu.Unlock()
+		return false
+	}
 	r := newRun(c, []*flight{f})
 	c.mu.Unlock()
 	idle := time.NewTimer(0) // a run's GET may stall; here the agents' time-outs hold

@@ -183,6 +183,45 @@ func TestZone_ReadAheadWaitsForReaders(t *testing.T) {
 	})
 }
 
+// A unit that was given up while one agent had it to send is not taken from the next one that is asked, though there is
+// room by then.
+func TestZone_GivenUpIsNotTakenFromTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z := &zone{}
+		c, b := setup(t, Config{Zone: z, CatchUp: Bounds{Bytes: 40 << 20, Gets: 16}})
+		object := make([]byte, 8*PartUnit)
+		var keys []unitKey
+		for i := range uint32(8) {
+			keys = append(keys, unitKey{bundle: 1, first: i * PartUnit, part: true})
+		}
+		var again []error
+		z.fetch = func(ctx context.Context, a Ask, take func(int, Incoming) error, leave func([]int)) {
+			give(object)(ctx, a, take, func(rest []int) {
+				for _, key := range keys {
+					if u := c.store.get(key); u != nil { // readers come after all
+						u.release()
+					}
+				}
+				for _, i := range rest[:2] {
+					first := a.Units[i].First
+					again = append(again, take(i, &sent{position: first, bytes: object[first : first+PartUnit]}))
+				}
+				leave(rest)
+			})
+		}
+		c.launch(keys, account{class: CatchUp, reader: 1})
+		pass(time.Minute)
+		synctest.Wait()
+		require.Len(t, again, 2)
+		require.ErrorIs(t, again[0], ErrUnwanted)
+		require.NoError(t, again[1], "nobody gave this one up")
+		require.Positive(t, b.gets.Load(), "the rest is left to the object store")
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		require.Empty(t, c.mu.flights)
+	})
+}
+
 func TestZone_UnfitUnits(t *testing.T) {
 	bundle := cachetest.NewBundle(1)
 	p := bundle.Add(cachetest.Batch(value(1000), 1))
