@@ -107,19 +107,23 @@ type found struct {
 }
 
 func (m *Metadata) answer(ctx context.Context, req *edge.Request, in *kmsg.MetadataRequest) edge.Reply {
-	ctx, cancel := context.WithTimeout(ctx, m.cfg.Timeout)
-	defer cancel()
-	s := m.ready(ctx)
+	until := time.Now().Add(m.cfg.Timeout) // no timer for those who need not wait
+	s := m.ready(ctx, until)
 	var topics []asked
 	var results []found
 	if all := in.Topics == nil || req.Version == 0 && len(in.Topics) == 0; all {
-		s = m.newest(ctx, s)
+		s = m.newest(ctx, until, s)
 		for t := range s.Topics() {
 			results = append(results, found{topic: t})
 		}
 	} else {
 		topics = dedupe(in)
-		s, results = m.find(ctx, req, s, topics, in.AllowAutoTopicCreation)
+		var missing int
+		if results, missing = lookUp(s, topics); missing > 0 {
+			ctx, cancel := context.WithDeadline(ctx, until)
+			defer cancel()
+			s, results = m.find(ctx, req, s, topics, results, in.AllowAutoTopicCreation)
+		}
 	}
 	zone := m.cfg.Views.of(s, req)
 	if len(zone.brokers) == 0 {
@@ -130,7 +134,14 @@ func (m *Metadata) answer(ctx context.Context, req *edge.Request, in *kmsg.Metad
 }
 
 // ready gives the newest snapshot once there is one, or an empty one when the time is up.
-func (m *Metadata) ready(ctx context.Context) *view.Snapshot {
+func (m *Metadata) ready(ctx context.Context, until time.Time) *view.Snapshot {
+	select {
+	case <-m.cfg.Catalogue.Ready():
+		return m.cfg.Catalogue.Load()
+	default:
+	}
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
 	select {
 	case <-m.cfg.Catalogue.Ready():
 	case <-ctx.Done():
@@ -140,8 +151,8 @@ func (m *Metadata) ready(ctx context.Context) *view.Snapshot {
 
 // newest gives a snapshot as new as the request, so that the list lacks no topic that its client was told of (I4), or
 // the one there is.
-func (m *Metadata) newest(ctx context.Context, s *view.Snapshot) *view.Snapshot {
-	ctx, cancel := context.WithTimeout(ctx, listFreshTimeout)
+func (m *Metadata) newest(ctx context.Context, until time.Time, s *view.Snapshot) *view.Snapshot {
+	ctx, cancel := context.WithTimeout(ctx, min(listFreshTimeout, time.Until(until)))
 	defer cancel()
 	fresh, err := m.cfg.Catalogue.Fresh(ctx, m.cfg.Prober)
 	if err != nil {
@@ -151,15 +162,11 @@ func (m *Metadata) newest(ctx context.Context, s *view.Snapshot) *view.Snapshot 
 	return fresh
 }
 
-// find looks the topics up, with knowledge as new as the request where one is missing (I4), and creates what is to
-// be created. It gives the snapshot that the results are of.
-func (m *Metadata) find(ctx context.Context, req *edge.Request, s *view.Snapshot, topics []asked, create bool) (
-	*view.Snapshot, []found,
-) {
-	results, missing := lookUp(s, topics)
-	if missing == 0 {
-		return s, results
-	}
+// find looks topics up that a snapshot lacks, with knowledge as new as the request (I4), and creates what is to be created.
+// It gives the snapshot that the results are of.
+func (m *Metadata) find(
+	ctx context.Context, req *edge.Request, s *view.Snapshot, topics []asked, results []found, create bool,
+) (*view.Snapshot, []found) {
 	fresh, err := m.cfg.Catalogue.Fresh(ctx, m.cfg.Prober)
 	if err != nil {
 		m.cfg.Log.Debug("metadata of unknown topics not answered", zap.Error(err))
@@ -170,7 +177,7 @@ func (m *Metadata) find(ctx context.Context, req *edge.Request, s *view.Snapshot
 		}
 		return s, results
 	}
-	results, missing = lookUp(fresh, topics)
+	results, missing := lookUp(fresh, topics)
 	if missing == 0 || !create || m.cfg.Creator == nil {
 		return fresh, results
 	}
