@@ -39,7 +39,7 @@ func measure(ctx context.Context, cfg *Config, p Point) (*Figures, error) {
 	}
 	defer os.RemoveAll(dir)
 	store := mem.New()
-	bucket := &putBucket{Bucket: model.New(store, preset, cfg.Seed), store: store}
+	bucket := &putBucket{Bucket: model.New(store, preset, cfg.Seed+p.seed()), store: store}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	greeting, greeted := io.Pipe()
