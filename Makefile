@@ -11,10 +11,10 @@ PKGS     ?= ./...
 # The tests in test/ but sim run real clients against real processes; the other packages need nothing but Go. WAITING are
 # the packages that measure no times and mostly wait, MEASURING those that do; the longest come first. `nice` stands before
 # what gives way to them: units, which compile and write most, beside those that wait, and sim, which needs no disk, beside
-# those that measure. test/elastic, which still finds what is not understood (bench/results has it), runs by `make elastic` alone.
+# those that measure.
 UNIT      = $(shell $(GO) list ./... | grep -v '/test/')
-WAITING   = ./test/clients ./test/ecosystem ./test/e2e ./test/zones ./test/soak
-MEASURING = $(shell $(GO) list ./test/... | grep -v -e '/test/sim' -e '/test/elastic' $(WAITING:./%=-e '/%$$'))
+WAITING   = ./test/clients ./test/ecosystem ./test/e2e ./test/zones ./test/elastic ./test/soak
+MEASURING = $(shell $(GO) list ./test/... | grep -v -e '/test/sim' $(WAITING:./%=-e '/%$$'))
 # Vet is make lint's.
 TEST      = $(GO) test -vet=off -timeout 14m
 REAL      = FRESHET_BINARY=$(abspath $(BIN)/freshet) $(TEST) -count=1

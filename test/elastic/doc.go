@@ -4,6 +4,7 @@
 // family and both protocols, with and without client.rack, and readers without a group follow.
 //
 // In the end every record must be there once, in order, at the offset that its producer was told; every reader must have
-// read all of it in order without a reset; no group may have rebalanced. Times are printed, not asserted: `make elastic
+// read all of it in order without a reset; no group may have rebalanced but those that follow racks, when a zone had its
+// first agent ever. Times are printed, not asserted: `make elastic
 // DURATION=10m` runs the same longer and prints the figures beside the bounds.
 package elastic

@@ -25,25 +25,26 @@ type group struct {
 	fleet   *fleet
 	members []string
 	settled state
-	// rebalances counts what happened to the group, zonesChanged what may have been the reason.
-	rebalances, zonesChanged int
+	// rebalances counts what happened to the group; newZones, the zones that have got their first agent ever, and zonesChanged,
+	// those that have got one or lost their last, what may have been the reason.
+	rebalances, newZones, zonesChanged int
 	// again: a member took its partitions for lost, joined again and read on from what had been committed. See givesUp.
 	again bool
 }
 
-// rackRebalances is how often a group that follows racks may rebalance for each zone that empties or refills: its leader
-// sees the racks change, and, if the group has another leader then, that one sees those of another zone's view.
+// rackRebalances is how often a group that follows racks may rebalance for each zone that has its first agent ever: its
+// leader sees the racks change, and, if the group has another leader then, that one sees those of another zone's view.
 const rackRebalances = 2
 
 // followsRacks tells whether the group's clients rebalance by themselves when a partition's racks change, as classic ones
-// with a rack do: the racks are the zones that have agents.
+// with a rack do: the racks are the zones that have, or had, agents.
 func (g *group) followsRacks() bool { return g.kind == "classic" && g.rack }
 
-// givesUp tells whether a group's members may take their partitions for lost: if there was no agent for a while, and those
-// of franz-go's classic protocol if all agents of a zone have gone, which may be all that they know.
-func (g *group) givesUp(k kind) bool {
+// givesUp tells whether a group's members may take their partitions for lost: those of franz-go's classic protocol if all
+// agents of a zone have gone, which are all that they know. They try one of their seeds for every round of those.
+func (g *group) givesUp() bool {
 	_, franzGo := g.family.(*franz)
-	return k == away || franzGo && g.kind == "classic" && g.zonesChanged > 0
+	return franzGo && g.kind == "classic" && g.zonesChanged > 0
 }
 
 // state is what changes when a group rebalances.
@@ -168,20 +169,21 @@ func (g *group) quiet(t testing.TB, phase string, k kind) {
 	if g.kind == "" {
 		return
 	}
-	now := g.now(t)
-	if now == g.settled {
+	before, now := g.settled, g.now(t)
+	if now == before {
 		return
 	}
-	t.Logf("%s: group %s rebalanced: %+v before, %+v now", phase, g.name, g.settled, now)
-	before := g.settled
+	t.Logf("%s: group %s rebalanced: %+v before, %+v now", phase, g.name, before, now)
 	g.settled = now
-	if now.losses > before.losses && g.givesUp(k) {
+	// A client that reaches nobody starts anew from its seeds, and may take its topics for changed (Java's does; KIP-899).
+	if k == away || now.losses > before.losses && g.givesUp() {
 		g.again = true
+		g.settle(t)
 		return
 	}
 	g.rebalances += before.since(now)
-	if !g.followsRacks() || g.rebalances > rackRebalances*g.zonesChanged {
-		t.Errorf("group %s has rebalanced %d times; zones have emptied or filled %d times", g.name, g.rebalances, g.zonesChanged)
+	if !g.followsRacks() || g.rebalances > rackRebalances*g.newZones {
+		t.Errorf("group %s has rebalanced %d times; %d zones were new", g.name, g.rebalances, g.newZones)
 	}
 }
 
