@@ -67,6 +67,9 @@ func (z *Zone) request(ctx context.Context, p peer, a ask, take func(int, cache.
 	began := time.Now()
 	missing, f := z.exchange(ctx, p, a, take)
 	z.metrics.seconds.Observe(time.Since(began).Seconds())
+	if f == nil || !f.exclude {
+		z.welcome(p)
+	}
 	if f == nil {
 		z.metrics.requests.WithLabelValues(askedOK).Inc()
 		return missing, nil

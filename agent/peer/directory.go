@@ -2,6 +2,7 @@ package peer
 
 import (
 	"encoding/binary"
+	"maps"
 	"slices"
 	"time"
 
@@ -44,11 +45,12 @@ func (z *Zone) current() *directory {
 			d.peers[m.Session] = peer{m.Session, m.Peer}
 		}
 	}
-	for session := range z.mu.evicted {
-		if _, ok := d.peers[session]; !ok {
-			delete(z.mu.evicted, session)
-		}
+	gone := func(session id.Session) bool {
+		_, there := d.peers[session]
+		return !there
 	}
+	maps.DeleteFunc(z.mu.evicted, func(session id.Session, _ uint32) bool { return gone(session) })
+	maps.DeleteFunc(z.mu.out, func(session id.Session, _ time.Time) bool { return gone(session) })
 	z.mu.directory = d
 	return d
 }
@@ -75,14 +77,10 @@ const ownerKind = 'u'
 func (z *Zone) asked(d *directory) []uint32 {
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	z.forgive()
 	if len(z.mu.out) == 0 {
 		return d.owners
 	}
-	return slices.DeleteFunc(slices.Clone(d.owners), func(s uint32) bool {
-		_, out := z.mu.out[id.Session(s)]
-		return out
-	})
+	return slices.DeleteFunc(slices.Clone(d.owners), func(s uint32) bool { return z.isOut(id.Session(s)) })
 }
 
 // writer is the agent that wrote a bundle, if it is another one that lives and may have it in memory.
@@ -94,8 +92,7 @@ func (z *Zone) writer(d *directory, a *cache.Ask) (peer, bool) {
 	}
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	z.forgive()
-	if _, out := z.mu.out[p.session]; out {
+	if z.isOut(p.session) {
 		return peer{}, false
 	}
 	evicted, some := z.mu.evicted[p.session]
@@ -122,19 +119,31 @@ func (z *Zone) leaveOut(p peer, reason string, err error) {
 	}
 }
 
-// forgive ends what was long enough. The lock is held.
-func (z *Zone) forgive() {
-	for session, until := range z.mu.out {
-		if !time.Now().Before(until) {
-			delete(z.mu.out, session)
-		}
+// welcome asks an agent again that has answered.
+func (z *Zone) welcome(p peer) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	delete(z.mu.out, p.session)
+}
+
+// isOut tells whether an agent is not to be asked. When it was left out for long enough, one caller is told that it is,
+// and the others go on without it until it has answered that one. The lock is held.
+func (z *Zone) isOut(session id.Session) bool {
+	until, out := z.mu.out[session]
+	if !out {
+		return false
 	}
+	now := time.Now()
+	if now.Before(until) {
+		return true
+	}
+	z.mu.out[session] = now.Add(z.cfg.SilenceTimeout)
+	return false
 }
 
 // leftOut is how many agents are not asked.
 func (z *Zone) leftOut() int {
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	z.forgive()
 	return len(z.mu.out)
 }

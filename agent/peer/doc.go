@@ -3,7 +3,10 @@
 // reads it from the object store once for all. So a bundle costs at most one GET in each zone but the writer's (I7).
 //
 // Nothing rests on it. An agent that cannot be reached, does not answer in time, says no or sends what is no unit costs
-// a bounded wait and one GET of the asker's own; it is then left out for a while, and its share falls to the others.
+// a bounded wait; it is then left out, its share falls to the others, and whoever waited for it asks the one that has it
+// now, so that the zone still makes one GET. Only if that fails too does the asker read the object store itself. After 5 s
+// single requests try whether the agent answers again; all others go on without it until it does.
+//
 // Agents never ask on behalf of each other: who is asked reads its memory or the object store, so there are no rings.
 //
 // # Who is asked

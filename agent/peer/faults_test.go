@@ -17,6 +17,7 @@ import (
 	"github.com/freshet-io/freshet/agent/cache/cachetest"
 	"github.com/freshet-io/freshet/internal/testservers"
 	"github.com/freshet-io/freshet/internal/tlsfiles"
+	"github.com/freshet-io/freshet/metadata/id"
 )
 
 // unforgiving leaves agents out for good.
@@ -148,25 +149,48 @@ func TestZone_Unreachable(t *testing.T) {
 	require.Equal(t, 1, reader.metric(t, "freshet_peer_left_out"))
 }
 
-// An agent that was left out is asked again later.
+// An agent that was left out for long enough is asked again by one request, and by all when that was answered.
 func TestZone_Forgives(t *testing.T) {
-	c := &cluster{t: t, bucket: &counted{Bucket: newBucket()}, next: 1, asks: func(cfg *Config) {
-		cfg.LeaveOut = time.Millisecond
-	}}
+	c := &cluster{t: t, bucket: &counted{Bucket: newBucket()}, next: 1, asks: unforgiving}
 	dead, reader := c.start(testZone), c.start(testZone)
-	b := c.owned(dead, reader, written(900, 1))
+	first := c.owned(dead, reader, written(900, 1))
+	second := c.owned(dead, reader, first+1)
 	dead.kill()
-	made, extents := c.bundle(b, 1, 100)
+	made, extents := c.bundle(first, 1, 100)
 	c.read(reader, made, &extents[0])
+	require.Equal(t, 1, reader.metric(t, "freshet_peer_left_out"))
 	c.serve(dead)
 	c.tell()
-	require.Eventually(t, func() bool {
-		return reader.asks.owner(reader.asks.current(), b, cache.Unit{}) == dead.session
-	}, 10*time.Second, time.Millisecond)
-	b = c.owned(dead, reader, b+1)
-	made, extents = c.bundle(b, 1, 100)
+	forgive := func() {
+		reader.asks.mu.Lock()
+		defer reader.asks.mu.Unlock()
+		reader.asks.mu.out[dead.session] = time.Now()
+	}
+	owner := func() id.Session { return reader.asks.owner(reader.asks.current(), second, cache.Unit{}) }
+	require.Equal(t, reader.session, owner())
+	forgive()
+	require.Equal(t, dead.session, owner(), "one request tries")
+	require.Equal(t, reader.session, owner(), "the next one goes on without it")
+	forgive()
+	made, extents = c.bundle(second, 1, 100)
 	c.read(reader, made, &extents[0])
 	reader.await(t, 1, "freshet_peer_requests_total", askedOK)
+	require.Zero(t, reader.metric(t, "freshet_peer_left_out"))
+	require.Equal(t, dead.session, owner())
+	require.Equal(t, dead.session, owner())
+}
+
+// While an agent does not answer, all others ask the same one in its place: one GET for the zone, as before.
+func TestZone_OneReadsInPlaceOfAnother(t *testing.T) {
+	c := &cluster{t: t, bucket: &counted{Bucket: newBucket()}, next: 1, asks: unforgiving}
+	dead := c.start(testZone)
+	readers := []*agent{c.start(testZone), c.start(testZone), c.start(testZone), c.start(testZone)}
+	made, extents := c.bundle(c.owned(dead, readers[0], written(900, 1)), 1, 100)
+	dead.kill()
+	for _, r := range readers {
+		c.read(r, made, &extents[0])
+	}
+	require.Equal(t, int32(1), c.bucket.gets.Load())
 }
 
 func TestServer_Refusals(t *testing.T) {

@@ -40,7 +40,8 @@ type Config struct {
 	// StallTimeout bounds the wait for each next piece of a unit. Default 1 s. All of them together may take UnitTimeout
 	// and a second for each 2 MiB.
 	StallTimeout time.Duration
-	// LeaveOut is how long an agent that failed is not asked. Default 5 s.
+	// LeaveOut is how long an agent that failed is not asked; then one request every SilenceTimeout tries whether it
+	// answers again, before all others do. Default 5 s.
 	LeaveOut   time.Duration
 	Log        *zap.Logger
 	Registerer prometheus.Registerer // nil: a private registry
@@ -93,7 +94,7 @@ type Zone struct {
 	mu struct {
 		sync.Mutex
 		directory *directory
-		out       map[id.Session]time.Time // agents left out, until when
+		out       map[id.Session]time.Time // agents left out, until when nobody tries
 		// evicted is the newest bundle of each writer that it said to have in memory no more. What it wrote before is
 		// not asked of it: memory goes in about the order of writing.
 		evicted map[id.Session]uint32
@@ -166,10 +167,35 @@ func (z *Zone) Fetch(ctx context.Context, a cache.Ask, take func(int, cache.Inco
 		}
 		all.Go(func() {
 			rest, reason := z.ask(ctx, p, ask{Ask: &a, units: units, read: true}, take)
-			z.fallBack(rest, reason, leave)
+			z.next(ctx, d, &a, rest, missing{session, reason}, take, leave)
 		})
 	}
 	all.Wait()
+}
+
+// missing is why units are missing.
+type missing struct {
+	of     id.Session // who did not give them
+	reason string
+}
+
+// next asks those who own units now that an owner has been left out, once: they are the same for all agents of the zone,
+// which else would make a GET each.
+func (z *Zone) next(
+	ctx context.Context, d *directory, a *cache.Ask, units []int, why missing, take func(int, cache.Incoming) error, leave func([]int),
+) {
+	if len(units) == 0 {
+		return
+	}
+	for session, units := range z.byOwner(d, a, units) {
+		p, other := d.peers[session]
+		if !other || session == why.of { // this agent; or it is not left out, and has said that it cannot
+			z.fallBack(units, why.reason, leave)
+			continue
+		}
+		rest, reason := z.ask(ctx, p, ask{Ask: a, units: units, read: true}, take)
+		z.fallBack(rest, reason, leave)
+	}
 }
 
 // fallBack leaves what another agent did not give.
