@@ -3,10 +3,13 @@ package agent
 import (
 	"context"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/freshet-io/freshet/agent/cache"
 	"github.com/freshet-io/freshet/agent/job/clean"
 	"github.com/freshet-io/freshet/agent/job/merge"
 	"github.com/freshet-io/freshet/agent/job/runner"
+	"github.com/freshet-io/freshet/agent/job/scrub"
 	"github.com/freshet-io/freshet/controlplane/client"
 	"github.com/freshet-io/freshet/metadata/extent"
 	"github.com/freshet-io/freshet/metadata/id"
@@ -44,6 +47,7 @@ func (a *Agent) buildJobs(context.Context) (err error) {
 		return nil
 	}
 	share := func(percent int64) int64 { return a.budgets.jobs / 100 * percent }
+	a.listeners.scrubber = scrub.New(a.bucket, a.listeners.key, a.session.BundleChecked)
 	part, inFlight := partsWithin(share(mergePartsPercent))
 	cleanPart := int(min(max(share(cleanPartsPercent)/2, objstore.MinPart), bundle.DefaultPartBytes))
 	merges, cleans := merge.NewMetrics(a.cfg.Registry), clean.NewMetrics(a.cfg.Registry)
@@ -73,10 +77,16 @@ func (a *Agent) runJobs(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	return a.listeners.runner.Run(ctx)
+	var work errgroup.Group
+	work.Go(func() error { return a.listeners.scrubber.Run(ctx) })
+	work.Go(func() error { return a.listeners.runner.Run(ctx) })
+	return work.Wait()
 }
 
-var _ client.JobHandler = (*listeners)(nil)
+var (
+	_ client.JobHandler   = (*listeners)(nil)
+	_ client.CheckHandler = (*listeners)(nil)
+)
 
 // OnJob brings a background job.
 func (l *listeners) OnJob(plan *job.Plan) {
@@ -89,6 +99,13 @@ func (l *listeners) OnJob(plan *job.Plan) {
 func (l *listeners) OnCancelJob(n id.Session) {
 	if l.runner != nil {
 		l.runner.OnCancelJob(n)
+	}
+}
+
+// OnCheckBundle asks for a bundle to be read through.
+func (l *listeners) OnCheckBundle(name id.Bundle, bytes uint32) {
+	if l.scrubber != nil {
+		l.scrubber.OnCheckBundle(name, bytes)
 	}
 }
 

@@ -82,7 +82,7 @@ func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
 		Log: c.cfg.Log, Registerer: c.cfg.Registry,
 	})
 	work, err := lifecycle.New(lifecycle.Config{
-		Settings: c.cfg.Lifecycle, Bucket: c.cfg.Bucket, BundlePrefix: BundlePrefix(vc.Name),
+		Settings: c.cfg.Lifecycle, Bucket: c.cfg.Bucket, BundlePrefix: BundlePrefix(vc.Name), Checker: built.sessions,
 		Log: built.log, Registerer: registerer,
 	})
 	if err != nil {

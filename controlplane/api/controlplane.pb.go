@@ -77,6 +77,58 @@ func (Role) EnumDescriptor() ([]byte, []int) {
 	return file_controlplane_proto_rawDescGZIP(), []int{0}
 }
 
+type BundleChecked_Verdict int32
+
+const (
+	BundleChecked_UNREADABLE BundleChecked_Verdict = 0 // nobody knows: the object store or the agent does not answer as it should
+	BundleChecked_INTACT     BundleChecked_Verdict = 1
+	BundleChecked_MISSING    BundleChecked_Verdict = 2 // there is no such object, or not all of it
+	BundleChecked_BROKEN     BundleChecked_Verdict = 3 // it is not what was written
+)
+
+// Enum value maps for BundleChecked_Verdict.
+var (
+	BundleChecked_Verdict_name = map[int32]string{
+		0: "UNREADABLE",
+		1: "INTACT",
+		2: "MISSING",
+		3: "BROKEN",
+	}
+	BundleChecked_Verdict_value = map[string]int32{
+		"UNREADABLE": 0,
+		"INTACT":     1,
+		"MISSING":    2,
+		"BROKEN":     3,
+	}
+)
+
+func (x BundleChecked_Verdict) Enum() *BundleChecked_Verdict {
+	p := new(BundleChecked_Verdict)
+	*p = x
+	return p
+}
+
+func (x BundleChecked_Verdict) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (BundleChecked_Verdict) Descriptor() protoreflect.EnumDescriptor {
+	return file_controlplane_proto_enumTypes[1].Descriptor()
+}
+
+func (BundleChecked_Verdict) Type() protoreflect.EnumType {
+	return &file_controlplane_proto_enumTypes[1]
+}
+
+func (x BundleChecked_Verdict) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use BundleChecked_Verdict.Descriptor instead.
+func (BundleChecked_Verdict) EnumDescriptor() ([]byte, []int) {
+	return file_controlplane_proto_rawDescGZIP(), []int{20, 0}
+}
+
 type Refused_Reason int32
 
 const (
@@ -113,11 +165,11 @@ func (x Refused_Reason) String() string {
 }
 
 func (Refused_Reason) Descriptor() protoreflect.EnumDescriptor {
-	return file_controlplane_proto_enumTypes[1].Descriptor()
+	return file_controlplane_proto_enumTypes[2].Descriptor()
 }
 
 func (Refused_Reason) Type() protoreflect.EnumType {
-	return &file_controlplane_proto_enumTypes[1]
+	return &file_controlplane_proto_enumTypes[2]
 }
 
 func (x Refused_Reason) Number() protoreflect.EnumNumber {
@@ -126,7 +178,7 @@ func (x Refused_Reason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Refused_Reason.Descriptor instead.
 func (Refused_Reason) EnumDescriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{24, 0}
+	return file_controlplane_proto_rawDescGZIP(), []int{25, 0}
 }
 
 type Error_Code int32
@@ -168,11 +220,11 @@ func (x Error_Code) String() string {
 }
 
 func (Error_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_controlplane_proto_enumTypes[2].Descriptor()
+	return file_controlplane_proto_enumTypes[3].Descriptor()
 }
 
 func (Error_Code) Type() protoreflect.EnumType {
-	return &file_controlplane_proto_enumTypes[2]
+	return &file_controlplane_proto_enumTypes[3]
 }
 
 func (x Error_Code) Number() protoreflect.EnumNumber {
@@ -181,7 +233,7 @@ func (x Error_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Error_Code.Descriptor instead.
 func (Error_Code) EnumDescriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{34, 0}
+	return file_controlplane_proto_rawDescGZIP(), []int{35, 0}
 }
 
 type LocateRequest struct {
@@ -350,6 +402,7 @@ type AgentItem struct {
 	//	*AgentItem_CompleteJob
 	//	*AgentItem_AbortJob
 	//	*AgentItem_Load
+	//	*AgentItem_BundleChecked
 	Item          isAgentItem_Item `protobuf_oneof:"item"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -509,6 +562,15 @@ func (x *AgentItem) GetLoad() *Load {
 	return nil
 }
 
+func (x *AgentItem) GetBundleChecked() *BundleChecked {
+	if x != nil {
+		if x, ok := x.Item.(*AgentItem_BundleChecked); ok {
+			return x.BundleChecked
+		}
+	}
+	return nil
+}
+
 type isAgentItem_Item interface {
 	isAgentItem_Item()
 }
@@ -565,6 +627,10 @@ type AgentItem_Load struct {
 	Load *Load `protobuf:"bytes,13,opt,name=load,proto3,oneof"`
 }
 
+type AgentItem_BundleChecked struct {
+	BundleChecked *BundleChecked `protobuf:"bytes,14,opt,name=bundle_checked,json=bundleChecked,proto3,oneof"`
+}
+
 func (*AgentItem_Hello) isAgentItem_Item() {}
 
 func (*AgentItem_Probe) isAgentItem_Item() {}
@@ -590,6 +656,8 @@ func (*AgentItem_CompleteJob) isAgentItem_Item() {}
 func (*AgentItem_AbortJob) isAgentItem_Item() {}
 
 func (*AgentItem_Load) isAgentItem_Item() {}
+
+func (*AgentItem_BundleChecked) isAgentItem_Item() {}
 
 type Endpoint struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -663,6 +731,7 @@ type Hello struct {
 	Session        uint32                 `protobuf:"varint,7,opt,name=session,proto3" json:"session,omitempty"`                           // the session to go on with, refused if it was closed; 0: open one, or the instance's open one
 	PeerAddress    string                 `protobuf:"bytes,8,opt,name=peer_address,json=peerAddress,proto3" json:"peer_address,omitempty"` // host:port at which other agents of its zone ask it for bytes; empty: nowhere
 	Roles          []Role                 `protobuf:"varint,9,rep,packed,name=roles,proto3,enum=freshet.controlplane.v1.Role" json:"roles,omitempty"`
+	ChecksBundles  bool                   `protobuf:"varint,10,opt,name=checks_bundles,json=checksBundles,proto3" json:"checks_bundles,omitempty"` // it answers CheckBundle
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -758,6 +827,13 @@ func (x *Hello) GetRoles() []Role {
 		return x.Roles
 	}
 	return nil
+}
+
+func (x *Hello) GetChecksBundles() bool {
+	if x != nil {
+		return x.ChecksBundles
+	}
+	return false
 }
 
 // Probe asks for a Stamp: the index of everything committed before the owner read it. Every probe is also a sign of
@@ -1689,6 +1765,75 @@ func (x *Load) GetZoneWriter() uint32 {
 	return 0
 }
 
+// BundleChecked answers CheckBundle.
+type BundleChecked struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Bundle        uint64                 `protobuf:"varint,1,opt,name=bundle,proto3" json:"bundle,omitempty"`
+	Verdict       BundleChecked_Verdict  `protobuf:"varint,2,opt,name=verdict,proto3,enum=freshet.controlplane.v1.BundleChecked_Verdict" json:"verdict,omitempty"`
+	What          string                 `protobuf:"bytes,3,opt,name=what,proto3" json:"what,omitempty"`  // for people; empty if it is intact
+	Read          uint64                 `protobuf:"varint,4,opt,name=read,proto3" json:"read,omitempty"` // bytes
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BundleChecked) Reset() {
+	*x = BundleChecked{}
+	mi := &file_controlplane_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BundleChecked) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BundleChecked) ProtoMessage() {}
+
+func (x *BundleChecked) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BundleChecked.ProtoReflect.Descriptor instead.
+func (*BundleChecked) Descriptor() ([]byte, []int) {
+	return file_controlplane_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *BundleChecked) GetBundle() uint64 {
+	if x != nil {
+		return x.Bundle
+	}
+	return 0
+}
+
+func (x *BundleChecked) GetVerdict() BundleChecked_Verdict {
+	if x != nil {
+		return x.Verdict
+	}
+	return BundleChecked_UNREADABLE
+}
+
+func (x *BundleChecked) GetWhat() string {
+	if x != nil {
+		return x.What
+	}
+	return ""
+}
+
+func (x *BundleChecked) GetRead() uint64 {
+	if x != nil {
+		return x.Read
+	}
+	return 0
+}
+
 type ToAgent struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Items         []*OwnerItem           `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
@@ -1698,7 +1843,7 @@ type ToAgent struct {
 
 func (x *ToAgent) Reset() {
 	*x = ToAgent{}
-	mi := &file_controlplane_proto_msgTypes[20]
+	mi := &file_controlplane_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1710,7 +1855,7 @@ func (x *ToAgent) String() string {
 func (*ToAgent) ProtoMessage() {}
 
 func (x *ToAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[20]
+	mi := &file_controlplane_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1723,7 +1868,7 @@ func (x *ToAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToAgent.ProtoReflect.Descriptor instead.
 func (*ToAgent) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{20}
+	return file_controlplane_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ToAgent) GetItems() []*OwnerItem {
@@ -1749,6 +1894,7 @@ type OwnerItem struct {
 	//	*OwnerItem_Job
 	//	*OwnerItem_CancelJob
 	//	*OwnerItem_ZoneWriter
+	//	*OwnerItem_CheckBundle
 	Item          isOwnerItem_Item `protobuf_oneof:"item"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1756,7 +1902,7 @@ type OwnerItem struct {
 
 func (x *OwnerItem) Reset() {
 	*x = OwnerItem{}
-	mi := &file_controlplane_proto_msgTypes[21]
+	mi := &file_controlplane_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1768,7 +1914,7 @@ func (x *OwnerItem) String() string {
 func (*OwnerItem) ProtoMessage() {}
 
 func (x *OwnerItem) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[21]
+	mi := &file_controlplane_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1781,7 +1927,7 @@ func (x *OwnerItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnerItem.ProtoReflect.Descriptor instead.
 func (*OwnerItem) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{21}
+	return file_controlplane_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *OwnerItem) GetItem() isOwnerItem_Item {
@@ -1899,6 +2045,15 @@ func (x *OwnerItem) GetZoneWriter() *ZoneWriter {
 	return nil
 }
 
+func (x *OwnerItem) GetCheckBundle() *CheckBundle {
+	if x != nil {
+		if x, ok := x.Item.(*OwnerItem_CheckBundle); ok {
+			return x.CheckBundle
+		}
+	}
+	return nil
+}
+
 type isOwnerItem_Item interface {
 	isOwnerItem_Item()
 }
@@ -1951,6 +2106,10 @@ type OwnerItem_ZoneWriter struct {
 	ZoneWriter *ZoneWriter `protobuf:"bytes,12,opt,name=zone_writer,json=zoneWriter,proto3,oneof"`
 }
 
+type OwnerItem_CheckBundle struct {
+	CheckBundle *CheckBundle `protobuf:"bytes,13,opt,name=check_bundle,json=checkBundle,proto3,oneof"`
+}
+
 func (*OwnerItem_Welcome) isOwnerItem_Item() {}
 
 func (*OwnerItem_Refused) isOwnerItem_Item() {}
@@ -1975,6 +2134,8 @@ func (*OwnerItem_CancelJob) isOwnerItem_Item() {}
 
 func (*OwnerItem_ZoneWriter) isOwnerItem_Item() {}
 
+func (*OwnerItem_CheckBundle) isOwnerItem_Item() {}
+
 type Welcome struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Session       uint32                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"`
@@ -1990,7 +2151,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_controlplane_proto_msgTypes[22]
+	mi := &file_controlplane_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2002,7 +2163,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[22]
+	mi := &file_controlplane_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2015,7 +2176,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{22}
+	return file_controlplane_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Welcome) GetSession() uint32 {
@@ -2079,7 +2240,7 @@ type ZoneWriter struct {
 
 func (x *ZoneWriter) Reset() {
 	*x = ZoneWriter{}
-	mi := &file_controlplane_proto_msgTypes[23]
+	mi := &file_controlplane_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2091,7 +2252,7 @@ func (x *ZoneWriter) String() string {
 func (*ZoneWriter) ProtoMessage() {}
 
 func (x *ZoneWriter) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[23]
+	mi := &file_controlplane_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2104,7 +2265,7 @@ func (x *ZoneWriter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ZoneWriter.ProtoReflect.Descriptor instead.
 func (*ZoneWriter) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{23}
+	return file_controlplane_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ZoneWriter) GetSession() uint32 {
@@ -2132,7 +2293,7 @@ type Refused struct {
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_controlplane_proto_msgTypes[24]
+	mi := &file_controlplane_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2144,7 +2305,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[24]
+	mi := &file_controlplane_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2157,7 +2318,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{24}
+	return file_controlplane_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Refused) GetReason() Refused_Reason {
@@ -2196,7 +2357,7 @@ type Catalogue struct {
 
 func (x *Catalogue) Reset() {
 	*x = Catalogue{}
-	mi := &file_controlplane_proto_msgTypes[25]
+	mi := &file_controlplane_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2208,7 +2369,7 @@ func (x *Catalogue) String() string {
 func (*Catalogue) ProtoMessage() {}
 
 func (x *Catalogue) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[25]
+	mi := &file_controlplane_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2221,7 +2382,7 @@ func (x *Catalogue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Catalogue.ProtoReflect.Descriptor instead.
 func (*Catalogue) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{25}
+	return file_controlplane_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Catalogue) GetIndex() uint64 {
@@ -2305,7 +2466,7 @@ type ClientMetrics struct {
 
 func (x *ClientMetrics) Reset() {
 	*x = ClientMetrics{}
-	mi := &file_controlplane_proto_msgTypes[26]
+	mi := &file_controlplane_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2317,7 +2478,7 @@ func (x *ClientMetrics) String() string {
 func (*ClientMetrics) ProtoMessage() {}
 
 func (x *ClientMetrics) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[26]
+	mi := &file_controlplane_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2330,7 +2491,7 @@ func (x *ClientMetrics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientMetrics.ProtoReflect.Descriptor instead.
 func (*ClientMetrics) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{26}
+	return file_controlplane_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ClientMetrics) GetName() string {
@@ -2361,7 +2522,7 @@ type Topic struct {
 
 func (x *Topic) Reset() {
 	*x = Topic{}
-	mi := &file_controlplane_proto_msgTypes[27]
+	mi := &file_controlplane_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2373,7 +2534,7 @@ func (x *Topic) String() string {
 func (*Topic) ProtoMessage() {}
 
 func (x *Topic) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[27]
+	mi := &file_controlplane_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2386,7 +2547,7 @@ func (x *Topic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Topic.ProtoReflect.Descriptor instead.
 func (*Topic) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{27}
+	return file_controlplane_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Topic) GetId() []byte {
@@ -2436,7 +2597,7 @@ type Membership struct {
 
 func (x *Membership) Reset() {
 	*x = Membership{}
-	mi := &file_controlplane_proto_msgTypes[28]
+	mi := &file_controlplane_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2448,7 +2609,7 @@ func (x *Membership) String() string {
 func (*Membership) ProtoMessage() {}
 
 func (x *Membership) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[28]
+	mi := &file_controlplane_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2461,7 +2622,7 @@ func (x *Membership) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Membership.ProtoReflect.Descriptor instead.
 func (*Membership) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{28}
+	return file_controlplane_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Membership) GetVersion() uint64 {
@@ -2498,7 +2659,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_controlplane_proto_msgTypes[29]
+	mi := &file_controlplane_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2510,7 +2671,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[29]
+	mi := &file_controlplane_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2523,7 +2684,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{29}
+	return file_controlplane_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Member) GetSession() uint32 {
@@ -2572,7 +2733,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_controlplane_proto_msgTypes[30]
+	mi := &file_controlplane_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2584,7 +2745,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[30]
+	mi := &file_controlplane_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2597,7 +2758,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{30}
+	return file_controlplane_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Notice) GetIndex() uint64 {
@@ -2629,7 +2790,7 @@ type PartitionNotice struct {
 
 func (x *PartitionNotice) Reset() {
 	*x = PartitionNotice{}
-	mi := &file_controlplane_proto_msgTypes[31]
+	mi := &file_controlplane_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2641,7 +2802,7 @@ func (x *PartitionNotice) String() string {
 func (*PartitionNotice) ProtoMessage() {}
 
 func (x *PartitionNotice) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[31]
+	mi := &file_controlplane_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2654,7 +2815,7 @@ func (x *PartitionNotice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionNotice.ProtoReflect.Descriptor instead.
 func (*PartitionNotice) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{31}
+	return file_controlplane_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PartitionNotice) GetTopic() []byte {
@@ -2719,7 +2880,7 @@ type AbortedTransaction struct {
 
 func (x *AbortedTransaction) Reset() {
 	*x = AbortedTransaction{}
-	mi := &file_controlplane_proto_msgTypes[32]
+	mi := &file_controlplane_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2731,7 +2892,7 @@ func (x *AbortedTransaction) String() string {
 func (*AbortedTransaction) ProtoMessage() {}
 
 func (x *AbortedTransaction) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[32]
+	mi := &file_controlplane_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2744,7 +2905,7 @@ func (x *AbortedTransaction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortedTransaction.ProtoReflect.Descriptor instead.
 func (*AbortedTransaction) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{32}
+	return file_controlplane_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *AbortedTransaction) GetProducerId() int64 {
@@ -2779,7 +2940,7 @@ type Stamp struct {
 
 func (x *Stamp) Reset() {
 	*x = Stamp{}
-	mi := &file_controlplane_proto_msgTypes[33]
+	mi := &file_controlplane_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2791,7 +2952,7 @@ func (x *Stamp) String() string {
 func (*Stamp) ProtoMessage() {}
 
 func (x *Stamp) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[33]
+	mi := &file_controlplane_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2804,7 +2965,7 @@ func (x *Stamp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stamp.ProtoReflect.Descriptor instead.
 func (*Stamp) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{33}
+	return file_controlplane_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Stamp) GetToken() uint64 {
@@ -2839,7 +3000,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_controlplane_proto_msgTypes[34]
+	mi := &file_controlplane_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2851,7 +3012,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[34]
+	mi := &file_controlplane_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2864,7 +3025,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{34}
+	return file_controlplane_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Error) GetCode() Error_Code {
@@ -2893,7 +3054,7 @@ type CommitAnswer struct {
 
 func (x *CommitAnswer) Reset() {
 	*x = CommitAnswer{}
-	mi := &file_controlplane_proto_msgTypes[35]
+	mi := &file_controlplane_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2905,7 +3066,7 @@ func (x *CommitAnswer) String() string {
 func (*CommitAnswer) ProtoMessage() {}
 
 func (x *CommitAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[35]
+	mi := &file_controlplane_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2918,7 +3079,7 @@ func (x *CommitAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitAnswer.ProtoReflect.Descriptor instead.
 func (*CommitAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{35}
+	return file_controlplane_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *CommitAnswer) GetRequest() uint64 {
@@ -2961,7 +3122,7 @@ type LookupAnswer struct {
 
 func (x *LookupAnswer) Reset() {
 	*x = LookupAnswer{}
-	mi := &file_controlplane_proto_msgTypes[36]
+	mi := &file_controlplane_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2973,7 +3134,7 @@ func (x *LookupAnswer) String() string {
 func (*LookupAnswer) ProtoMessage() {}
 
 func (x *LookupAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[36]
+	mi := &file_controlplane_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2986,7 +3147,7 @@ func (x *LookupAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupAnswer.ProtoReflect.Descriptor instead.
 func (*LookupAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{36}
+	return file_controlplane_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *LookupAnswer) GetRequest() uint64 {
@@ -3034,7 +3195,7 @@ type PartitionAnswer struct {
 
 func (x *PartitionAnswer) Reset() {
 	*x = PartitionAnswer{}
-	mi := &file_controlplane_proto_msgTypes[37]
+	mi := &file_controlplane_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3046,7 +3207,7 @@ func (x *PartitionAnswer) String() string {
 func (*PartitionAnswer) ProtoMessage() {}
 
 func (x *PartitionAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[37]
+	mi := &file_controlplane_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3059,7 +3220,7 @@ func (x *PartitionAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionAnswer.ProtoReflect.Descriptor instead.
 func (*PartitionAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{37}
+	return file_controlplane_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *PartitionAnswer) GetUnknown() bool {
@@ -3122,7 +3283,7 @@ type ForwardAnswer struct {
 
 func (x *ForwardAnswer) Reset() {
 	*x = ForwardAnswer{}
-	mi := &file_controlplane_proto_msgTypes[38]
+	mi := &file_controlplane_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3134,7 +3295,7 @@ func (x *ForwardAnswer) String() string {
 func (*ForwardAnswer) ProtoMessage() {}
 
 func (x *ForwardAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[38]
+	mi := &file_controlplane_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3147,7 +3308,7 @@ func (x *ForwardAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardAnswer.ProtoReflect.Descriptor instead.
 func (*ForwardAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{38}
+	return file_controlplane_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ForwardAnswer) GetRequest() uint64 {
@@ -3181,7 +3342,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_controlplane_proto_msgTypes[39]
+	mi := &file_controlplane_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3193,7 +3354,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[39]
+	mi := &file_controlplane_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3206,7 +3367,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{39}
+	return file_controlplane_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Done) GetRequest() uint64 {
@@ -3235,7 +3396,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_controlplane_proto_msgTypes[40]
+	mi := &file_controlplane_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3247,7 +3408,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[40]
+	mi := &file_controlplane_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3260,7 +3421,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{40}
+	return file_controlplane_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Job) GetJob() uint32 {
@@ -3284,6 +3445,60 @@ func (x *Job) GetLast() bool {
 	return false
 }
 
+// CheckBundle asks an agent to read a bundle through and to compare every checksum in it. The control plane reads none
+// itself. It asks for one at a time and waits for the answer for minutes; nothing hangs on an answer that never comes.
+type CheckBundle struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Bundle        uint64                 `protobuf:"varint,1,opt,name=bundle,proto3" json:"bundle,omitempty"`
+	Bytes         uint32                 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"` // that it should have
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckBundle) Reset() {
+	*x = CheckBundle{}
+	mi := &file_controlplane_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckBundle) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckBundle) ProtoMessage() {}
+
+func (x *CheckBundle) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckBundle.ProtoReflect.Descriptor instead.
+func (*CheckBundle) Descriptor() ([]byte, []int) {
+	return file_controlplane_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *CheckBundle) GetBundle() uint64 {
+	if x != nil {
+		return x.Bundle
+	}
+	return 0
+}
+
+func (x *CheckBundle) GetBytes() uint32 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
 // CancelJob says that a job has ended without its runner: what is not handed in yet is not wanted.
 type CancelJob struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3294,7 +3509,7 @@ type CancelJob struct {
 
 func (x *CancelJob) Reset() {
 	*x = CancelJob{}
-	mi := &file_controlplane_proto_msgTypes[41]
+	mi := &file_controlplane_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3306,7 +3521,7 @@ func (x *CancelJob) String() string {
 func (*CancelJob) ProtoMessage() {}
 
 func (x *CancelJob) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[41]
+	mi := &file_controlplane_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3319,7 +3534,7 @@ func (x *CancelJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelJob.ProtoReflect.Descriptor instead.
 func (*CancelJob) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{41}
+	return file_controlplane_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *CancelJob) GetJob() uint32 {
@@ -3341,7 +3556,7 @@ const file_controlplane_proto_rawDesc = "" +
 	"\rowner_address\x18\x02 \x01(\tR\fownerAddress\x12\x1a\n" +
 	"\breplicas\x18\x03 \x03(\tR\breplicas\"C\n" +
 	"\aToOwner\x128\n" +
-	"\x05items\x18\x01 \x03(\v2\".freshet.controlplane.v1.AgentItemR\x05items\"\xc2\x06\n" +
+	"\x05items\x18\x01 \x03(\v2\".freshet.controlplane.v1.AgentItemR\x05items\"\x93\a\n" +
 	"\tAgentItem\x126\n" +
 	"\x05hello\x18\x01 \x01(\v2\x1e.freshet.controlplane.v1.HelloH\x00R\x05hello\x126\n" +
 	"\x05probe\x18\x02 \x01(\v2\x1e.freshet.controlplane.v1.ProbeH\x00R\x05probe\x129\n" +
@@ -3356,12 +3571,13 @@ const file_controlplane_proto_rawDesc = "" +
 	" \x01(\v2$.freshet.controlplane.v1.JobProgressH\x00R\vjobProgress\x12I\n" +
 	"\fcomplete_job\x18\v \x01(\v2$.freshet.controlplane.v1.CompleteJobH\x00R\vcompleteJob\x12@\n" +
 	"\tabort_job\x18\f \x01(\v2!.freshet.controlplane.v1.AbortJobH\x00R\babortJob\x123\n" +
-	"\x04load\x18\r \x01(\v2\x1d.freshet.controlplane.v1.LoadH\x00R\x04loadB\x06\n" +
+	"\x04load\x18\r \x01(\v2\x1d.freshet.controlplane.v1.LoadH\x00R\x04load\x12O\n" +
+	"\x0ebundle_checked\x18\x0e \x01(\v2&.freshet.controlplane.v1.BundleCheckedH\x00R\rbundleCheckedB\x06\n" +
 	"\x04item\"N\n" +
 	"\bEndpoint\x12\x1a\n" +
 	"\blistener\x18\x01 \x01(\tR\blistener\x12\x12\n" +
 	"\x04host\x18\x02 \x01(\tR\x04host\x12\x12\n" +
-	"\x04port\x18\x03 \x01(\x05R\x04port\"\xc3\x02\n" +
+	"\x04port\x18\x03 \x01(\x05R\x04port\"\xea\x02\n" +
 	"\x05Hello\x12'\n" +
 	"\x0fvirtual_cluster\x18\x01 \x01(\tR\x0evirtualCluster\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12\x12\n" +
@@ -3371,7 +3587,9 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x05shard\x18\x06 \x01(\rR\x05shard\x12\x18\n" +
 	"\asession\x18\a \x01(\rR\asession\x12!\n" +
 	"\fpeer_address\x18\b \x01(\tR\vpeerAddress\x123\n" +
-	"\x05roles\x18\t \x03(\x0e2\x1d.freshet.controlplane.v1.RoleR\x05roles\"\x1d\n" +
+	"\x05roles\x18\t \x03(\x0e2\x1d.freshet.controlplane.v1.RoleR\x05roles\x12%\n" +
+	"\x0echecks_bundles\x18\n" +
+	" \x01(\bR\rchecksBundles\"\x1d\n" +
 	"\x05Probe\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\x04R\x05token\"<\n" +
 	"\x06Commit\x12\x18\n" +
@@ -3443,9 +3661,22 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x18produce_bytes_per_second\x18\x04 \x01(\x01R\x15produceBytesPerSecond\x12#\n" +
 	"\rtakes_batches\x18\x05 \x01(\bR\ftakesBatches\x12\x1f\n" +
 	"\vzone_writer\x18\x06 \x01(\rR\n" +
-	"zoneWriter\"C\n" +
+	"zoneWriter\"\xd9\x01\n" +
+	"\rBundleChecked\x12\x16\n" +
+	"\x06bundle\x18\x01 \x01(\x04R\x06bundle\x12H\n" +
+	"\averdict\x18\x02 \x01(\x0e2..freshet.controlplane.v1.BundleChecked.VerdictR\averdict\x12\x12\n" +
+	"\x04what\x18\x03 \x01(\tR\x04what\x12\x12\n" +
+	"\x04read\x18\x04 \x01(\x04R\x04read\">\n" +
+	"\aVerdict\x12\x0e\n" +
+	"\n" +
+	"UNREADABLE\x10\x00\x12\n" +
+	"\n" +
+	"\x06INTACT\x10\x01\x12\v\n" +
+	"\aMISSING\x10\x02\x12\n" +
+	"\n" +
+	"\x06BROKEN\x10\x03\"C\n" +
 	"\aToAgent\x128\n" +
-	"\x05items\x18\x01 \x03(\v2\".freshet.controlplane.v1.OwnerItemR\x05items\"\x80\x06\n" +
+	"\x05items\x18\x01 \x03(\v2\".freshet.controlplane.v1.OwnerItemR\x05items\"\xcb\x06\n" +
 	"\tOwnerItem\x12<\n" +
 	"\awelcome\x18\x01 \x01(\v2 .freshet.controlplane.v1.WelcomeH\x00R\awelcome\x12<\n" +
 	"\arefused\x18\x02 \x01(\v2 .freshet.controlplane.v1.RefusedH\x00R\arefused\x12B\n" +
@@ -3461,7 +3692,8 @@ const file_controlplane_proto_rawDesc = "" +
 	"\n" +
 	"cancel_job\x18\v \x01(\v2\".freshet.controlplane.v1.CancelJobH\x00R\tcancelJob\x12F\n" +
 	"\vzone_writer\x18\f \x01(\v2#.freshet.controlplane.v1.ZoneWriterH\x00R\n" +
-	"zoneWriterB\x06\n" +
+	"zoneWriter\x12I\n" +
+	"\fcheck_bundle\x18\r \x01(\v2$.freshet.controlplane.v1.CheckBundleH\x00R\vcheckBundleB\x06\n" +
 	"\x04item\"\xc6\x01\n" +
 	"\aWelcome\x12\x18\n" +
 	"\asession\x18\x01 \x01(\rR\asession\x12\x19\n" +
@@ -3592,7 +3824,10 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x03Job\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x12\n" +
 	"\x04plan\x18\x02 \x01(\fR\x04plan\x12\x12\n" +
-	"\x04last\x18\x03 \x01(\bR\x04last\"\x1d\n" +
+	"\x04last\x18\x03 \x01(\bR\x04last\";\n" +
+	"\vCheckBundle\x12\x16\n" +
+	"\x06bundle\x18\x01 \x01(\x04R\x06bundle\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\rR\x05bytes\"\x1d\n" +
 	"\tCancelJob\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job*M\n" +
 	"\x04Role\x12\x14\n" +
@@ -3617,118 +3852,124 @@ func file_controlplane_proto_rawDescGZIP() []byte {
 	return file_controlplane_proto_rawDescData
 }
 
-var file_controlplane_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_controlplane_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
+var file_controlplane_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_controlplane_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
 var file_controlplane_proto_goTypes = []any{
 	(Role)(0),                  // 0: freshet.controlplane.v1.Role
-	(Refused_Reason)(0),        // 1: freshet.controlplane.v1.Refused.Reason
-	(Error_Code)(0),            // 2: freshet.controlplane.v1.Error.Code
-	(*LocateRequest)(nil),      // 3: freshet.controlplane.v1.LocateRequest
-	(*LocateResponse)(nil),     // 4: freshet.controlplane.v1.LocateResponse
-	(*ToOwner)(nil),            // 5: freshet.controlplane.v1.ToOwner
-	(*AgentItem)(nil),          // 6: freshet.controlplane.v1.AgentItem
-	(*Endpoint)(nil),           // 7: freshet.controlplane.v1.Endpoint
-	(*Hello)(nil),              // 8: freshet.controlplane.v1.Hello
-	(*Probe)(nil),              // 9: freshet.controlplane.v1.Probe
-	(*Commit)(nil),             // 10: freshet.controlplane.v1.Commit
-	(*Abandon)(nil),            // 11: freshet.controlplane.v1.Abandon
-	(*Lookup)(nil),             // 12: freshet.controlplane.v1.Lookup
-	(*PartitionLookup)(nil),    // 13: freshet.controlplane.v1.PartitionLookup
-	(*Unsubscribe)(nil),        // 14: freshet.controlplane.v1.Unsubscribe
-	(*PartitionRef)(nil),       // 15: freshet.controlplane.v1.PartitionRef
-	(*Forward)(nil),            // 16: freshet.controlplane.v1.Forward
-	(*Drain)(nil),              // 17: freshet.controlplane.v1.Drain
-	(*Goodbye)(nil),            // 18: freshet.controlplane.v1.Goodbye
-	(*JobProgress)(nil),        // 19: freshet.controlplane.v1.JobProgress
-	(*CompleteJob)(nil),        // 20: freshet.controlplane.v1.CompleteJob
-	(*AbortJob)(nil),           // 21: freshet.controlplane.v1.AbortJob
-	(*Load)(nil),               // 22: freshet.controlplane.v1.Load
-	(*ToAgent)(nil),            // 23: freshet.controlplane.v1.ToAgent
-	(*OwnerItem)(nil),          // 24: freshet.controlplane.v1.OwnerItem
-	(*Welcome)(nil),            // 25: freshet.controlplane.v1.Welcome
-	(*ZoneWriter)(nil),         // 26: freshet.controlplane.v1.ZoneWriter
-	(*Refused)(nil),            // 27: freshet.controlplane.v1.Refused
-	(*Catalogue)(nil),          // 28: freshet.controlplane.v1.Catalogue
-	(*ClientMetrics)(nil),      // 29: freshet.controlplane.v1.ClientMetrics
-	(*Topic)(nil),              // 30: freshet.controlplane.v1.Topic
-	(*Membership)(nil),         // 31: freshet.controlplane.v1.Membership
-	(*Member)(nil),             // 32: freshet.controlplane.v1.Member
-	(*Notice)(nil),             // 33: freshet.controlplane.v1.Notice
-	(*PartitionNotice)(nil),    // 34: freshet.controlplane.v1.PartitionNotice
-	(*AbortedTransaction)(nil), // 35: freshet.controlplane.v1.AbortedTransaction
-	(*Stamp)(nil),              // 36: freshet.controlplane.v1.Stamp
-	(*Error)(nil),              // 37: freshet.controlplane.v1.Error
-	(*CommitAnswer)(nil),       // 38: freshet.controlplane.v1.CommitAnswer
-	(*LookupAnswer)(nil),       // 39: freshet.controlplane.v1.LookupAnswer
-	(*PartitionAnswer)(nil),    // 40: freshet.controlplane.v1.PartitionAnswer
-	(*ForwardAnswer)(nil),      // 41: freshet.controlplane.v1.ForwardAnswer
-	(*Done)(nil),               // 42: freshet.controlplane.v1.Done
-	(*Job)(nil),                // 43: freshet.controlplane.v1.Job
-	(*CancelJob)(nil),          // 44: freshet.controlplane.v1.CancelJob
-	nil,                        // 45: freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
-	nil,                        // 46: freshet.controlplane.v1.ClientMetrics.ConfigsEntry
-	nil,                        // 47: freshet.controlplane.v1.Topic.ConfigsEntry
+	(BundleChecked_Verdict)(0), // 1: freshet.controlplane.v1.BundleChecked.Verdict
+	(Refused_Reason)(0),        // 2: freshet.controlplane.v1.Refused.Reason
+	(Error_Code)(0),            // 3: freshet.controlplane.v1.Error.Code
+	(*LocateRequest)(nil),      // 4: freshet.controlplane.v1.LocateRequest
+	(*LocateResponse)(nil),     // 5: freshet.controlplane.v1.LocateResponse
+	(*ToOwner)(nil),            // 6: freshet.controlplane.v1.ToOwner
+	(*AgentItem)(nil),          // 7: freshet.controlplane.v1.AgentItem
+	(*Endpoint)(nil),           // 8: freshet.controlplane.v1.Endpoint
+	(*Hello)(nil),              // 9: freshet.controlplane.v1.Hello
+	(*Probe)(nil),              // 10: freshet.controlplane.v1.Probe
+	(*Commit)(nil),             // 11: freshet.controlplane.v1.Commit
+	(*Abandon)(nil),            // 12: freshet.controlplane.v1.Abandon
+	(*Lookup)(nil),             // 13: freshet.controlplane.v1.Lookup
+	(*PartitionLookup)(nil),    // 14: freshet.controlplane.v1.PartitionLookup
+	(*Unsubscribe)(nil),        // 15: freshet.controlplane.v1.Unsubscribe
+	(*PartitionRef)(nil),       // 16: freshet.controlplane.v1.PartitionRef
+	(*Forward)(nil),            // 17: freshet.controlplane.v1.Forward
+	(*Drain)(nil),              // 18: freshet.controlplane.v1.Drain
+	(*Goodbye)(nil),            // 19: freshet.controlplane.v1.Goodbye
+	(*JobProgress)(nil),        // 20: freshet.controlplane.v1.JobProgress
+	(*CompleteJob)(nil),        // 21: freshet.controlplane.v1.CompleteJob
+	(*AbortJob)(nil),           // 22: freshet.controlplane.v1.AbortJob
+	(*Load)(nil),               // 23: freshet.controlplane.v1.Load
+	(*BundleChecked)(nil),      // 24: freshet.controlplane.v1.BundleChecked
+	(*ToAgent)(nil),            // 25: freshet.controlplane.v1.ToAgent
+	(*OwnerItem)(nil),          // 26: freshet.controlplane.v1.OwnerItem
+	(*Welcome)(nil),            // 27: freshet.controlplane.v1.Welcome
+	(*ZoneWriter)(nil),         // 28: freshet.controlplane.v1.ZoneWriter
+	(*Refused)(nil),            // 29: freshet.controlplane.v1.Refused
+	(*Catalogue)(nil),          // 30: freshet.controlplane.v1.Catalogue
+	(*ClientMetrics)(nil),      // 31: freshet.controlplane.v1.ClientMetrics
+	(*Topic)(nil),              // 32: freshet.controlplane.v1.Topic
+	(*Membership)(nil),         // 33: freshet.controlplane.v1.Membership
+	(*Member)(nil),             // 34: freshet.controlplane.v1.Member
+	(*Notice)(nil),             // 35: freshet.controlplane.v1.Notice
+	(*PartitionNotice)(nil),    // 36: freshet.controlplane.v1.PartitionNotice
+	(*AbortedTransaction)(nil), // 37: freshet.controlplane.v1.AbortedTransaction
+	(*Stamp)(nil),              // 38: freshet.controlplane.v1.Stamp
+	(*Error)(nil),              // 39: freshet.controlplane.v1.Error
+	(*CommitAnswer)(nil),       // 40: freshet.controlplane.v1.CommitAnswer
+	(*LookupAnswer)(nil),       // 41: freshet.controlplane.v1.LookupAnswer
+	(*PartitionAnswer)(nil),    // 42: freshet.controlplane.v1.PartitionAnswer
+	(*ForwardAnswer)(nil),      // 43: freshet.controlplane.v1.ForwardAnswer
+	(*Done)(nil),               // 44: freshet.controlplane.v1.Done
+	(*Job)(nil),                // 45: freshet.controlplane.v1.Job
+	(*CheckBundle)(nil),        // 46: freshet.controlplane.v1.CheckBundle
+	(*CancelJob)(nil),          // 47: freshet.controlplane.v1.CancelJob
+	nil,                        // 48: freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
+	nil,                        // 49: freshet.controlplane.v1.ClientMetrics.ConfigsEntry
+	nil,                        // 50: freshet.controlplane.v1.Topic.ConfigsEntry
 }
 var file_controlplane_proto_depIdxs = []int32{
-	6,  // 0: freshet.controlplane.v1.ToOwner.items:type_name -> freshet.controlplane.v1.AgentItem
-	8,  // 1: freshet.controlplane.v1.AgentItem.hello:type_name -> freshet.controlplane.v1.Hello
-	9,  // 2: freshet.controlplane.v1.AgentItem.probe:type_name -> freshet.controlplane.v1.Probe
-	10, // 3: freshet.controlplane.v1.AgentItem.commit:type_name -> freshet.controlplane.v1.Commit
-	11, // 4: freshet.controlplane.v1.AgentItem.abandon:type_name -> freshet.controlplane.v1.Abandon
-	12, // 5: freshet.controlplane.v1.AgentItem.lookup:type_name -> freshet.controlplane.v1.Lookup
-	14, // 6: freshet.controlplane.v1.AgentItem.unsubscribe:type_name -> freshet.controlplane.v1.Unsubscribe
-	16, // 7: freshet.controlplane.v1.AgentItem.forward:type_name -> freshet.controlplane.v1.Forward
-	17, // 8: freshet.controlplane.v1.AgentItem.drain:type_name -> freshet.controlplane.v1.Drain
-	18, // 9: freshet.controlplane.v1.AgentItem.goodbye:type_name -> freshet.controlplane.v1.Goodbye
-	19, // 10: freshet.controlplane.v1.AgentItem.job_progress:type_name -> freshet.controlplane.v1.JobProgress
-	20, // 11: freshet.controlplane.v1.AgentItem.complete_job:type_name -> freshet.controlplane.v1.CompleteJob
-	21, // 12: freshet.controlplane.v1.AgentItem.abort_job:type_name -> freshet.controlplane.v1.AbortJob
-	22, // 13: freshet.controlplane.v1.AgentItem.load:type_name -> freshet.controlplane.v1.Load
-	7,  // 14: freshet.controlplane.v1.Hello.endpoints:type_name -> freshet.controlplane.v1.Endpoint
-	0,  // 15: freshet.controlplane.v1.Hello.roles:type_name -> freshet.controlplane.v1.Role
-	13, // 16: freshet.controlplane.v1.Lookup.partitions:type_name -> freshet.controlplane.v1.PartitionLookup
-	15, // 17: freshet.controlplane.v1.Unsubscribe.partitions:type_name -> freshet.controlplane.v1.PartitionRef
-	24, // 18: freshet.controlplane.v1.ToAgent.items:type_name -> freshet.controlplane.v1.OwnerItem
-	25, // 19: freshet.controlplane.v1.OwnerItem.welcome:type_name -> freshet.controlplane.v1.Welcome
-	27, // 20: freshet.controlplane.v1.OwnerItem.refused:type_name -> freshet.controlplane.v1.Refused
-	28, // 21: freshet.controlplane.v1.OwnerItem.catalogue:type_name -> freshet.controlplane.v1.Catalogue
-	33, // 22: freshet.controlplane.v1.OwnerItem.notice:type_name -> freshet.controlplane.v1.Notice
-	36, // 23: freshet.controlplane.v1.OwnerItem.stamp:type_name -> freshet.controlplane.v1.Stamp
-	38, // 24: freshet.controlplane.v1.OwnerItem.commit:type_name -> freshet.controlplane.v1.CommitAnswer
-	39, // 25: freshet.controlplane.v1.OwnerItem.lookup:type_name -> freshet.controlplane.v1.LookupAnswer
-	41, // 26: freshet.controlplane.v1.OwnerItem.forward:type_name -> freshet.controlplane.v1.ForwardAnswer
-	42, // 27: freshet.controlplane.v1.OwnerItem.done:type_name -> freshet.controlplane.v1.Done
-	43, // 28: freshet.controlplane.v1.OwnerItem.job:type_name -> freshet.controlplane.v1.Job
-	44, // 29: freshet.controlplane.v1.OwnerItem.cancel_job:type_name -> freshet.controlplane.v1.CancelJob
-	26, // 30: freshet.controlplane.v1.OwnerItem.zone_writer:type_name -> freshet.controlplane.v1.ZoneWriter
-	1,  // 31: freshet.controlplane.v1.Refused.reason:type_name -> freshet.controlplane.v1.Refused.Reason
-	30, // 32: freshet.controlplane.v1.Catalogue.topics:type_name -> freshet.controlplane.v1.Topic
-	31, // 33: freshet.controlplane.v1.Catalogue.membership:type_name -> freshet.controlplane.v1.Membership
-	45, // 34: freshet.controlplane.v1.Catalogue.broker_configs:type_name -> freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
-	29, // 35: freshet.controlplane.v1.Catalogue.client_metrics:type_name -> freshet.controlplane.v1.ClientMetrics
-	46, // 36: freshet.controlplane.v1.ClientMetrics.configs:type_name -> freshet.controlplane.v1.ClientMetrics.ConfigsEntry
-	47, // 37: freshet.controlplane.v1.Topic.configs:type_name -> freshet.controlplane.v1.Topic.ConfigsEntry
-	32, // 38: freshet.controlplane.v1.Membership.members:type_name -> freshet.controlplane.v1.Member
-	32, // 39: freshet.controlplane.v1.Membership.gone:type_name -> freshet.controlplane.v1.Member
-	7,  // 40: freshet.controlplane.v1.Member.endpoints:type_name -> freshet.controlplane.v1.Endpoint
-	34, // 41: freshet.controlplane.v1.Notice.partitions:type_name -> freshet.controlplane.v1.PartitionNotice
-	35, // 42: freshet.controlplane.v1.PartitionNotice.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
-	2,  // 43: freshet.controlplane.v1.Error.code:type_name -> freshet.controlplane.v1.Error.Code
-	37, // 44: freshet.controlplane.v1.CommitAnswer.error:type_name -> freshet.controlplane.v1.Error
-	40, // 45: freshet.controlplane.v1.LookupAnswer.partitions:type_name -> freshet.controlplane.v1.PartitionAnswer
-	37, // 46: freshet.controlplane.v1.LookupAnswer.error:type_name -> freshet.controlplane.v1.Error
-	35, // 47: freshet.controlplane.v1.PartitionAnswer.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
-	37, // 48: freshet.controlplane.v1.ForwardAnswer.error:type_name -> freshet.controlplane.v1.Error
-	37, // 49: freshet.controlplane.v1.Done.error:type_name -> freshet.controlplane.v1.Error
-	3,  // 50: freshet.controlplane.v1.ControlPlane.Locate:input_type -> freshet.controlplane.v1.LocateRequest
-	5,  // 51: freshet.controlplane.v1.ControlPlane.Session:input_type -> freshet.controlplane.v1.ToOwner
-	4,  // 52: freshet.controlplane.v1.ControlPlane.Locate:output_type -> freshet.controlplane.v1.LocateResponse
-	23, // 53: freshet.controlplane.v1.ControlPlane.Session:output_type -> freshet.controlplane.v1.ToAgent
-	52, // [52:54] is the sub-list for method output_type
-	50, // [50:52] is the sub-list for method input_type
-	50, // [50:50] is the sub-list for extension type_name
-	50, // [50:50] is the sub-list for extension extendee
-	0,  // [0:50] is the sub-list for field type_name
+	7,  // 0: freshet.controlplane.v1.ToOwner.items:type_name -> freshet.controlplane.v1.AgentItem
+	9,  // 1: freshet.controlplane.v1.AgentItem.hello:type_name -> freshet.controlplane.v1.Hello
+	10, // 2: freshet.controlplane.v1.AgentItem.probe:type_name -> freshet.controlplane.v1.Probe
+	11, // 3: freshet.controlplane.v1.AgentItem.commit:type_name -> freshet.controlplane.v1.Commit
+	12, // 4: freshet.controlplane.v1.AgentItem.abandon:type_name -> freshet.controlplane.v1.Abandon
+	13, // 5: freshet.controlplane.v1.AgentItem.lookup:type_name -> freshet.controlplane.v1.Lookup
+	15, // 6: freshet.controlplane.v1.AgentItem.unsubscribe:type_name -> freshet.controlplane.v1.Unsubscribe
+	17, // 7: freshet.controlplane.v1.AgentItem.forward:type_name -> freshet.controlplane.v1.Forward
+	18, // 8: freshet.controlplane.v1.AgentItem.drain:type_name -> freshet.controlplane.v1.Drain
+	19, // 9: freshet.controlplane.v1.AgentItem.goodbye:type_name -> freshet.controlplane.v1.Goodbye
+	20, // 10: freshet.controlplane.v1.AgentItem.job_progress:type_name -> freshet.controlplane.v1.JobProgress
+	21, // 11: freshet.controlplane.v1.AgentItem.complete_job:type_name -> freshet.controlplane.v1.CompleteJob
+	22, // 12: freshet.controlplane.v1.AgentItem.abort_job:type_name -> freshet.controlplane.v1.AbortJob
+	23, // 13: freshet.controlplane.v1.AgentItem.load:type_name -> freshet.controlplane.v1.Load
+	24, // 14: freshet.controlplane.v1.AgentItem.bundle_checked:type_name -> freshet.controlplane.v1.BundleChecked
+	8,  // 15: freshet.controlplane.v1.Hello.endpoints:type_name -> freshet.controlplane.v1.Endpoint
+	0,  // 16: freshet.controlplane.v1.Hello.roles:type_name -> freshet.controlplane.v1.Role
+	14, // 17: freshet.controlplane.v1.Lookup.partitions:type_name -> freshet.controlplane.v1.PartitionLookup
+	16, // 18: freshet.controlplane.v1.Unsubscribe.partitions:type_name -> freshet.controlplane.v1.PartitionRef
+	1,  // 19: freshet.controlplane.v1.BundleChecked.verdict:type_name -> freshet.controlplane.v1.BundleChecked.Verdict
+	26, // 20: freshet.controlplane.v1.ToAgent.items:type_name -> freshet.controlplane.v1.OwnerItem
+	27, // 21: freshet.controlplane.v1.OwnerItem.welcome:type_name -> freshet.controlplane.v1.Welcome
+	29, // 22: freshet.controlplane.v1.OwnerItem.refused:type_name -> freshet.controlplane.v1.Refused
+	30, // 23: freshet.controlplane.v1.OwnerItem.catalogue:type_name -> freshet.controlplane.v1.Catalogue
+	35, // 24: freshet.controlplane.v1.OwnerItem.notice:type_name -> freshet.controlplane.v1.Notice
+	38, // 25: freshet.controlplane.v1.OwnerItem.stamp:type_name -> freshet.controlplane.v1.Stamp
+	40, // 26: freshet.controlplane.v1.OwnerItem.commit:type_name -> freshet.controlplane.v1.CommitAnswer
+	41, // 27: freshet.controlplane.v1.OwnerItem.lookup:type_name -> freshet.controlplane.v1.LookupAnswer
+	43, // 28: freshet.controlplane.v1.OwnerItem.forward:type_name -> freshet.controlplane.v1.ForwardAnswer
+	44, // 29: freshet.controlplane.v1.OwnerItem.done:type_name -> freshet.controlplane.v1.Done
+	45, // 30: freshet.controlplane.v1.OwnerItem.job:type_name -> freshet.controlplane.v1.Job
+	47, // 31: freshet.controlplane.v1.OwnerItem.cancel_job:type_name -> freshet.controlplane.v1.CancelJob
+	28, // 32: freshet.controlplane.v1.OwnerItem.zone_writer:type_name -> freshet.controlplane.v1.ZoneWriter
+	46, // 33: freshet.controlplane.v1.OwnerItem.check_bundle:type_name -> freshet.controlplane.v1.CheckBundle
+	2,  // 34: freshet.controlplane.v1.Refused.reason:type_name -> freshet.controlplane.v1.Refused.Reason
+	32, // 35: freshet.controlplane.v1.Catalogue.topics:type_name -> freshet.controlplane.v1.Topic
+	33, // 36: freshet.controlplane.v1.Catalogue.membership:type_name -> freshet.controlplane.v1.Membership
+	48, // 37: freshet.controlplane.v1.Catalogue.broker_configs:type_name -> freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
+	31, // 38: freshet.controlplane.v1.Catalogue.client_metrics:type_name -> freshet.controlplane.v1.ClientMetrics
+	49, // 39: freshet.controlplane.v1.ClientMetrics.configs:type_name -> freshet.controlplane.v1.ClientMetrics.ConfigsEntry
+	50, // 40: freshet.controlplane.v1.Topic.configs:type_name -> freshet.controlplane.v1.Topic.ConfigsEntry
+	34, // 41: freshet.controlplane.v1.Membership.members:type_name -> freshet.controlplane.v1.Member
+	34, // 42: freshet.controlplane.v1.Membership.gone:type_name -> freshet.controlplane.v1.Member
+	8,  // 43: freshet.controlplane.v1.Member.endpoints:type_name -> freshet.controlplane.v1.Endpoint
+	36, // 44: freshet.controlplane.v1.Notice.partitions:type_name -> freshet.controlplane.v1.PartitionNotice
+	37, // 45: freshet.controlplane.v1.PartitionNotice.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
+	3,  // 46: freshet.controlplane.v1.Error.code:type_name -> freshet.controlplane.v1.Error.Code
+	39, // 47: freshet.controlplane.v1.CommitAnswer.error:type_name -> freshet.controlplane.v1.Error
+	42, // 48: freshet.controlplane.v1.LookupAnswer.partitions:type_name -> freshet.controlplane.v1.PartitionAnswer
+	39, // 49: freshet.controlplane.v1.LookupAnswer.error:type_name -> freshet.controlplane.v1.Error
+	37, // 50: freshet.controlplane.v1.PartitionAnswer.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
+	39, // 51: freshet.controlplane.v1.ForwardAnswer.error:type_name -> freshet.controlplane.v1.Error
+	39, // 52: freshet.controlplane.v1.Done.error:type_name -> freshet.controlplane.v1.Error
+	4,  // 53: freshet.controlplane.v1.ControlPlane.Locate:input_type -> freshet.controlplane.v1.LocateRequest
+	6,  // 54: freshet.controlplane.v1.ControlPlane.Session:input_type -> freshet.controlplane.v1.ToOwner
+	5,  // 55: freshet.controlplane.v1.ControlPlane.Locate:output_type -> freshet.controlplane.v1.LocateResponse
+	25, // 56: freshet.controlplane.v1.ControlPlane.Session:output_type -> freshet.controlplane.v1.ToAgent
+	55, // [55:57] is the sub-list for method output_type
+	53, // [53:55] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_controlplane_proto_init() }
@@ -3750,12 +3991,13 @@ func file_controlplane_proto_init() {
 		(*AgentItem_CompleteJob)(nil),
 		(*AgentItem_AbortJob)(nil),
 		(*AgentItem_Load)(nil),
+		(*AgentItem_BundleChecked)(nil),
 	}
 	file_controlplane_proto_msgTypes[10].OneofWrappers = []any{
 		(*PartitionLookup_ExtentsFrom)(nil),
 		(*PartitionLookup_Timestamp)(nil),
 	}
-	file_controlplane_proto_msgTypes[21].OneofWrappers = []any{
+	file_controlplane_proto_msgTypes[22].OneofWrappers = []any{
 		(*OwnerItem_Welcome)(nil),
 		(*OwnerItem_Refused)(nil),
 		(*OwnerItem_Catalogue)(nil),
@@ -3768,14 +4010,15 @@ func file_controlplane_proto_init() {
 		(*OwnerItem_Job)(nil),
 		(*OwnerItem_CancelJob)(nil),
 		(*OwnerItem_ZoneWriter)(nil),
+		(*OwnerItem_CheckBundle)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controlplane_proto_rawDesc), len(file_controlplane_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   45,
+			NumEnums:      4,
+			NumMessages:   47,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

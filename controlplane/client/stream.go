@@ -91,7 +91,7 @@ func (s *Session) hello() *api.Hello {
 	return &api.Hello{
 		VirtualCluster: s.cfg.VirtualCluster, Instance: s.mu.instance, Zone: s.cfg.Zone,
 		Endpoints: s.cfg.Endpoints, Version: s.cfg.Version, Session: s.mu.welcome.GetSession(),
-		PeerAddress: s.cfg.Peer, Roles: s.cfg.Roles,
+		PeerAddress: s.cfg.Peer, Roles: s.cfg.Roles, ChecksBundles: s.checks(),
 	}
 }
 
@@ -259,6 +259,8 @@ func (s *Session) dispatch(st *stream, item *api.OwnerItem) error {
 		s.job(st, i.Job)
 	case *api.OwnerItem_CancelJob:
 		s.cancelJob(i.CancelJob)
+	case *api.OwnerItem_CheckBundle:
+		s.checkBundle(i.CheckBundle)
 	case *api.OwnerItem_ZoneWriter:
 		s.zoneWriter(i.ZoneWriter)
 	case *api.OwnerItem_Stamp:

@@ -49,7 +49,8 @@ type Settings struct {
 	TopicUndelete time.Duration
 	// ScrubInterval is the time between two live bundles that are looked up in the store; default 1 s, negative: none is.
 	ScrubInterval time.Duration
-	// ScrubBytes bounds the bytes a second that are read to check their checksums; default 1 MiB, negative: none are.
+	// ScrubBytes bounds the bytes a second, on average, that agents read to check their checksums; default 1 MiB,
+	// negative: none are.
 	ScrubBytes int64
 }
 
@@ -98,7 +99,8 @@ func (s *Settings) Validate() error {
 type Config struct {
 	Settings     Settings
 	Bucket       objstore.Bucket
-	BundlePrefix string // of the keys of its bundles
+	BundlePrefix string  // of the keys of its bundles
+	Checker      Checker // nil: no bundle is read through
 	Log          *zap.Logger
 	Registerer   prometheus.Registerer
 }

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/time/rate"
 
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/id"
@@ -21,12 +19,26 @@ import (
 const (
 	// scrubNote is after how many bundles the state is told where the scrubber is, for the owner after this one.
 	scrubNote = 1000
-	// scrubWindow is how much of a bundle's content one GET brings.
-	scrubWindow = 4 << 20
+	// nobodyPause is the pause where there is no agent to ask.
+	nobodyPause = 5 * time.Second
+	// checkTimeout is how long an agent may take for a bundle, of at most 4 GiB.
+	checkTimeout = 10 * time.Minute
 	// scrubPause is the pause after a failure, and where there is nothing to look at.
 	scrubPause = time.Minute
 	// maxDamage bounds the damaged bundles that are remembered by name; the log has them all.
 	maxDamage = 1000
+)
+
+// Checker has agents read bundles through: the control plane reads no records (I8).
+type Checker interface {
+	// CheckBundle gives what an agent found of a bundle, Unreadable if there is no answer before ctx ends; false if there is
+	// no agent to ask.
+	CheckBundle(ctx context.Context, name id.Bundle, bytes uint32) (f bundle.Finding, asked bool)
+}
+
+var (
+	errNobody     = errors.New("no agent checks bundles")
+	errUnreadable = errors.New("nobody knows what is stored of it")
 )
 
 // Damage is a live bundle that is missing from the store, or not what it should be. Nobody deletes it.
@@ -37,7 +49,7 @@ type Damage struct {
 	FoundMs int64 // by the store's clock or, where that does not answer, 0
 }
 
-// scrub looks all live bundles up in the store, one after the other at a set rate, and reads them at another. The first
+// scrub looks all live bundles up in the store, one after the other at a set rate, and has them read at another. The first
 // walk is in the order of names and goes on over changes of owners; the second begins somewhere, since a tenure may be
 // shorter than it takes.
 func (l *Lifecycle) scrub(ctx context.Context, o Owner) {
@@ -45,7 +57,7 @@ func (l *Lifecycle) scrub(ctx context.Context, o Owner) {
 	if l.cfg.Settings.ScrubInterval > 0 {
 		work.Go(func() { l.scrubPresence(ctx, o) })
 	}
-	if l.cfg.Settings.ScrubBytes > 0 {
+	if l.cfg.Settings.ScrubBytes > 0 && l.cfg.Checker != nil {
 		work.Go(func() { l.scrubContents(ctx, o) })
 	}
 	work.Wait()
@@ -83,10 +95,9 @@ func (l *Lifecycle) scrubPresence(ctx context.Context, o Owner) {
 	}
 }
 
+// scrubContents has bundles read through, each after a pause that its bytes are worth: it is read at once then.
 func (l *Lifecycle) scrubContents(ctx context.Context, o Owner) {
-	limit := rate.NewLimiter(rate.Limit(l.cfg.Settings.ScrubBytes), scrubWindow)
-	limit.AllowN(time.Now(), scrubWindow) // nothing was saved up
-	at := id.Bundle(rand.Uint64())        //nolint:gosec // where to begin
+	at := id.Bundle(rand.Uint64()) //nolint:gosec // where to begin
 	var newest id.Bundle
 	_, _ = o.Read(func(s *metadata.State) { newest = s.NewestBundle() }) // else from the beginning
 	at %= newest + 1
@@ -98,14 +109,19 @@ func (l *Lifecycle) scrubContents(ctx context.Context, o Owner) {
 			at = 0
 			l.prune(o)
 			l.pause(ctx, scrubPause)
+		case !l.pause(ctx, time.Duration(float64(info.Bytes)/float64(l.cfg.Settings.ScrubBytes)*float64(time.Second))):
 		default:
-			if err = l.read(ctx, o, limit, name, info); err == nil {
+			if err = l.read(ctx, o, name, info); err == nil {
 				at = name + 1
 			}
 		}
-		if err != nil && ctx.Err() == nil {
+		switch {
+		case err == nil, ctx.Err() != nil:
+		case errors.Is(err, errNobody): // none runs jobs, which is somebody's will, or none is there yet
+			l.pause(ctx, nobodyPause)
+		default:
 			l.metrics.failures.Inc()
-			l.cfg.Log.Warn("scrubber cannot read a bundle, it tries again", zap.Error(err))
+			l.cfg.Log.Warn("scrubber cannot have a bundle read, it tries again", zap.Error(err))
 			l.pause(ctx, scrubPause)
 		}
 	}
@@ -152,75 +168,24 @@ func (l *Lifecycle) lookUp(ctx context.Context, o Owner, name id.Bundle, known m
 	return nil
 }
 
-// read checks every checksum in a bundle.
-func (l *Lifecycle) read(ctx context.Context, o Owner, limit *rate.Limiter, name id.Bundle, known metadata.BundleInfo) error {
-	r := &rangeReader{ctx: ctx, l: l, limit: limit, key: bundle.Key(l.cfg.BundlePrefix, name), size: int64(known.Bytes)}
-	got, err := bundle.Check(r, r.size)
-	switch {
-	case errors.Is(err, bundle.ErrMalformed) || errors.Is(err, objstore.ErrChecksum):
-		l.found(ctx, o, broken, name, err.Error())
-	case errors.Is(err, objstore.ErrNotFound):
-		l.found(ctx, o, missing, name, "missing")
-	case errors.Is(err, objstore.ErrRange):
-		l.found(ctx, o, missing, name, fmt.Sprintf("less than the %d bytes expected", r.size))
-	case err != nil:
-		return fmt.Errorf("check %s: %w", r.key, err)
-	case got != name.Submission():
-		l.found(ctx, o, broken, name, fmt.Sprintf("it is bundle %d/%d", got.Session, got.N))
-	default:
+// read has an agent check every checksum in a bundle, and notes what it finds.
+func (l *Lifecycle) read(ctx context.Context, o Owner, name id.Bundle, known metadata.BundleInfo) error {
+	asking, cancel := context.WithTimeout(ctx, checkTimeout)
+	f, asked := l.cfg.Checker.CheckBundle(asking, name, known.Bytes)
+	cancel()
+	if !asked {
+		return errNobody
+	}
+	l.metrics.scrubbedBytes.Add(float64(f.Read))
+	switch f.Verdict {
+	case bundle.Intact:
 		l.clear(broken, name)
+	case bundle.Missing:
+		l.found(ctx, o, missing, name, f.What)
+	case bundle.Broken:
+		l.found(ctx, o, broken, name, f.What)
+	default:
+		return fmt.Errorf("check %s: %w: %s", bundle.Key(l.cfg.BundlePrefix, name), errUnreadable, f.What)
 	}
-	return nil
-}
-
-// rangeReader reads an object by ranges of scrubWindow, at the scrubber's rate. It implements io.ReaderAt for one reader
-// at a time.
-type rangeReader struct {
-	ctx   context.Context //nolint:containedctx // an io.ReaderAt has none
-	l     *Lifecycle
-	limit *rate.Limiter
-	key   string
-	size  int64
-
-	from int64
-	data []byte // of the object from there on
-}
-
-// ReadAt implements io.ReaderAt.
-func (r *rangeReader) ReadAt(p []byte, at int64) (n int, err error) {
-	for n < len(p) {
-		if at >= r.size {
-			return n, io.EOF
-		}
-		if at < r.from || at >= r.from+int64(len(r.data)) {
-			if err := r.fetch(at); err != nil {
-				return n, err
-			}
-		}
-		c := copy(p[n:], r.data[at-r.from:])
-		n, at = n+c, at+int64(c)
-	}
-	return n, nil
-}
-
-func (r *rangeReader) fetch(at int64) error {
-	want := min(scrubWindow, r.size-at)
-	if err := r.limit.WaitN(r.ctx, int(want)); err != nil {
-		return fmt.Errorf("wait to read: %w", err)
-	}
-	body, err := r.l.cfg.Bucket.Get(r.ctx, r.key, at, want)
-	if err != nil {
-		return fmt.Errorf("get: %w", err)
-	}
-	defer body.Close()
-	data, err := io.ReadAll(io.LimitReader(body, want))
-	if err != nil {
-		return fmt.Errorf("read: %w", err)
-	}
-	if len(data) == 0 {
-		return io.ErrUnexpectedEOF
-	}
-	r.l.metrics.scrubbedBytes.Add(float64(len(data)))
-	r.from, r.data = at, data
 	return nil
 }

@@ -2,6 +2,7 @@ package lifecycle_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"hash/crc32"
 	"testing"
@@ -16,6 +17,15 @@ import (
 	"github.com/freshet-io/freshet/objstore"
 	"github.com/freshet-io/freshet/objstore/bundle"
 )
+
+// CheckBundle implements lifecycle.Checker as an agent does.
+func (w *world) CheckBundle(ctx context.Context, name id.Bundle, bytes uint32) (bundle.Finding, bool) {
+	if w.absent.Load() {
+		return bundle.Finding{}, false
+	}
+	unlimited := func(context.Context, int) error { return nil }
+	return bundle.CheckStored(ctx, w.agents, bundle.Key(prefix, name), name, int64(bytes), unlimited), true
+}
 
 // damaged gives what the scrubber has found.
 func (w *world) damaged() (what []string) {
@@ -66,6 +76,7 @@ func whole(p []byte) []byte { return p }
 // no records are in any more is forgotten, and what is repaired is fine again.
 func TestScrub_FindsDamage(t *testing.T) {
 	inWorld(t, lifecycle.Settings{ScrubInterval: time.Second, ScrubBytes: 1 << 20, RetentionCheck: time.Hour}, func(w *world) {
+		gets := w.bucket.MustAdd("get fail")
 		tp, gone := w.create("t", nil), w.create("gone", nil)
 		w.seal(tp, whole)
 		absent := w.seal(tp, func([]byte) []byte { return nil })
@@ -79,6 +90,7 @@ func TestScrub_FindsDamage(t *testing.T) {
 		require.EqualValues(t, 5, w.metric("damaged_bundles"))
 		require.Greater(t, w.metric("scrub_cycles_total"), 5.0)
 		require.Equal(t, objects, w.objects(), "nothing is deleted")
+		require.Zero(t, gets.Hits(), "the control plane reads no records")
 		found := w.damaged()
 		for i, want := range []string{
 			bundle.Key(prefix, absent) + ": missing", bundle.Key(prefix, short) + ": ",
@@ -137,9 +149,29 @@ func TestScrub_StoreAway(t *testing.T) {
 	inWorld(t, lifecycle.Settings{ScrubInterval: time.Second, ScrubBytes: 1 << 20}, func(w *world) {
 		w.seal(w.create("t", nil), whole)
 		w.bucket.MustAdd("head fail")
-		w.bucket.MustAdd("get fail")
+		w.agents.MustAdd("get fail")
 		sleep(10 * time.Minute)
 		require.Empty(t, w.damaged())
 		require.Positive(t, w.metric("failures_total"))
+	})
+}
+
+// Without agents that check bundles none is read, which is no failure; once there are some they are asked. What is read in a
+// burst is paused for before.
+func TestScrub_AgentsReadAtTheSetRate(t *testing.T) {
+	inWorld(t, lifecycle.Settings{ScrubInterval: -1, ScrubBytes: 100, RetentionCheck: time.Hour}, func(w *world) {
+		tp := w.create("t", nil)
+		for range 50 {
+			w.seal(tp, whole)
+		}
+		w.absent.Store(true)
+		sleep(10 * time.Minute)
+		require.Zero(t, w.metric("scrubbed_bytes_total"))
+		require.Zero(t, w.metric("failures_total"))
+		w.absent.Store(false)
+		sleep(10 * time.Minute)
+		read := w.metric("scrubbed_bytes_total")
+		require.LessOrEqual(t, read, 600*100.)
+		require.Greater(t, read, 600*100*0.5, "but for a minute between two walks")
 	})
 }

@@ -42,6 +42,7 @@ type agent struct {
 	commits  *sequence    // of the session; set by attach
 	zone     string       // of the session; set by welcome
 	jobCalls atomic.Int32 // about jobs, without an answer yet
+	checks   bool         // it answers CheckBundle
 
 	// Guarded by tenure.mu.
 	since    uint64 // catalogue changes beyond this index go to the agent
@@ -59,6 +60,7 @@ func (t *tenure) converse(stream rpcStream, hello *api.Hello, rest []*api.AgentI
 	defer cancel(errFinished)
 	defer context.AfterFunc(t.ctx, func() { cancel(context.Cause(t.ctx)) })()
 	a := t.newAgent(session, cancel)
+	a.checks = hello.ChecksBundles
 	defer t.detach(a)
 	welcome, refusal := t.welcome(a)
 	if refusal == nil {
@@ -280,6 +282,8 @@ func (a *agent) handle(ctx context.Context, items []*api.AgentItem) {
 			a.completeJob(ctx, i.CompleteJob)
 		case *api.AgentItem_AbortJob:
 			a.abortJob(ctx, i.AbortJob)
+		case *api.AgentItem_BundleChecked:
+			a.bundleChecked(i.BundleChecked)
 		}
 	}
 	if probe != nil {

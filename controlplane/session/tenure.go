@@ -42,6 +42,7 @@ type tenure struct {
 		watchers  map[id.TopicPartition]map[*agent]uint64 // index from which on (exclusive) notices go
 		stamps    map[*agent]stamp                        // waiting for announced to reach their index
 		parking   parking
+		checks    map[id.Bundle]*check // asked for and not answered yet
 	}
 }
 
@@ -65,6 +66,7 @@ func newTenure(c *Cluster, o *owner.Owner) *tenure {
 	t.mu.watchers = map[id.TopicPartition]map[*agent]uint64{}
 	t.mu.stamps = map[*agent]stamp{}
 	t.mu.parking = newParking()
+	t.mu.checks = map[id.Bundle]*check{}
 	if c.cfg.NewForwards != nil {
 		t.forwards = c.cfg.NewForwards(o, t.spawnWithContext)
 	}
@@ -287,6 +289,7 @@ func (t *tenure) forget(a *agent) {
 		t.unwatch(a, tp)
 	}
 	delete(t.mu.stamps, a)
+	t.answerFor(a)
 }
 
 // unwatch ends one subscription. Called with mu held.
