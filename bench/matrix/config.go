@@ -27,6 +27,8 @@ type Config struct {
 	Out         io.Writer        // a few lines for each workload
 	JSON        io.Writer        // of a summary at the end; nil for none
 	Progress    io.Writer        // of a progress bar: a terminal; nil for none
+
+	dpi int // of the pictures of the report; 0: the usual
 }
 
 // ApplyDefaults fills what is not set.

@@ -42,7 +42,7 @@ func TestRun_GoesOnAfterAFailure(t *testing.T) {
 	cfg := Config{
 		Bootstrap: addresses, Only: []string{"automq-emergency-scaling", "azure-1g", "automq-perf-tail-read"},
 		Scale: workloads.Scale{Factor: 0.0005, Duration: leastDuration}, Dir: filepath.Join(t.TempDir(), "out"), Out: &out, JSON: &summary,
-		Targets: []observe.Target{{Name: "me", PID: os.Getpid()}},
+		Targets: []observe.Target{{Name: "me", PID: os.Getpid()}}, dpi: 36, // the detector of races makes each pixel dear
 	}
 	err := Run(ctx, cfg)
 	require.ErrorIs(t, err, ErrFailed)

@@ -13,7 +13,7 @@ import (
 
 // report writes the page of all results.
 func (m *matrix) report() error {
-	page := report.Page{Title: "Published workloads", Lead: m.lead(), Tables: []report.Table{m.table()}}
+	page := report.Page{Title: "Published workloads", Lead: m.lead(), Tables: []report.Table{m.table()}, DPI: m.cfg.dpi}
 	for _, o := range m.outcomes {
 		if o.run != nil {
 			page.Runs = append(page.Runs, *o.run)

@@ -13,6 +13,7 @@ import (
 func newBenchReport(p process) *cobra.Command {
 	var dir, title string
 	var period time.Duration
+	var dpi int
 	cmd := &cobra.Command{
 		Use:   "report RESULT.json...",
 		Short: "Show results of benchmarks as one page with charts",
@@ -26,7 +27,7 @@ written beside RESULT.json, of CPU, memory and requests to the object store. Eac
 			if err != nil {
 				return err
 			}
-			if err := (report.Page{Title: title, Runs: runs}).Write(dir); err != nil {
+			if err := (report.Page{Title: title, Runs: runs, DPI: dpi}).Write(dir); err != nil {
 				return err
 			}
 			fmt.Fprintln(p.streams.Out, filepath.Join(dir, report.IndexFile))
@@ -36,6 +37,7 @@ written beside RESULT.json, of CPU, memory and requests to the object store. Eac
 	f := cmd.Flags()
 	f.StringVarP(&dir, "output", "o", "report", "directory to write to; made if it is not there")
 	f.StringVar(&title, "title", "Benchmark report", "heading of the page")
+	f.IntVar(&dpi, "dpi", 144, "resolution of the PNGs, dots per inch")
 	f.DurationVar(&period, "period", 0, "length of a period of OpenMessaging Benchmark results, which do not tell it; 0: what the notes beside them say, else 10s")
 	return cmd
 }

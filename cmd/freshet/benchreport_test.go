@@ -12,7 +12,7 @@ func TestBenchReport_WritesThePage(t *testing.T) {
 	results := filepath.Join("..", "..", "bench", "report", "testdata")
 	dir := filepath.Join(t.TempDir(), "report")
 	code, out, errs := command(t, nil, "bench", "report", filepath.Join(results, "omb.json"), filepath.Join(results, "perf.json"),
-		"-o", dir, "--title", "Two results", "--period", "1s")
+		"-o", dir, "--title", "Two results", "--period", "1s", "--dpi", "36")
 	require.Equal(t, exitOK, code, errs)
 	require.Equal(t, filepath.Join(dir, "index.html")+"\n", out)
 	page, err := os.ReadFile(filepath.Join(dir, "index.html"))
