@@ -49,7 +49,7 @@ test-sim:
 	@nice $(TEST) -race -count=1 -parallel 3 ./test/sim
 
 test-measuring:
-	$(REAL) -p 1 $(MEASURING)
+	$(REAL) -p 1 -parallel 3 $(MEASURING)
 
 .PHONY: unit
 unit: ## run the unit tests without the race detector (quick)

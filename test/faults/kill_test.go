@@ -33,6 +33,7 @@ func bootstraps(c *harness.Cluster) []string {
 
 // TestKill kills one process after another of a cluster with kill -9, each while producers write, and starts it again.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t)
 	follower := func() *testservers.EtcdMember {
 		leader := c.Etcd.Leader(t)
