@@ -85,14 +85,18 @@ func TestWriter_WithdrawnAfterHandIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
 		l := &lease{}
-		var p *writer.Produce
+		added := make(chan *writer.Produce, 1)
 		r.seq.after = func(commit.Header, *commit.Result) error {
 			l.over.Store(true)
+			p := <-added
 			p.Withdraw(writer.ErrWithdrawn)
+			added <- p
 			return nil
 		}
-		p = r.add(held(l, plain(0, 100)))
-		require.Zero(t, r.accepted(p))
+		added <- r.add(held(l, plain(0, 100)))
+		synctest.Wait()
+		time.Sleep(time.Second)
+		require.Zero(t, r.accepted(<-added))
 	})
 }
 

@@ -9,8 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/freshet-io/freshet/agent/writer"
 	"github.com/stretchr/testify/require"
+
+	"github.com/freshet-io/freshet/agent/writer"
 )
 
 // TestTaker_KeepsToTheWindow: who sends more than the window allows, or large batches not alone, is no agent of this

@@ -290,7 +290,7 @@ func (r *Route) usable(l *link) bool {
 	case <-l.draining:
 		return false
 	default:
-		return l.alive() && !(l.unfit.Load() && r.cfg.Fit())
+		return l.alive() && (!l.unfit.Load() || !r.cfg.Fit())
 	}
 }
 

@@ -12,14 +12,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/agent/writer"
 	"github.com/freshet-io/freshet/metadata/commit"
 	"github.com/freshet-io/freshet/metadata/id"
 )
-
-func nopLog() *zap.Logger { return zap.NewNop() }
 
 func TestRoute_WritesItselfUntilItIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
