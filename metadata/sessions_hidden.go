@@ -90,11 +90,11 @@ func (s *machine) EmptiedZones() iter.Seq[SessionInfo] {
 	}
 }
 
-// newestByZone gives the session that stands for each zone: the newest that is shown, else the newest that served clients.
+// newestByZone gives the session that stands for each zone that has a name: the newest that is shown, else the newest that served clients.
 func (s *machine) newestByZone() map[string]id.Session {
 	newest, shown := make(map[string]id.Session), make(map[string]bool)
 	s.sessions.Scan(func(n id.Session, e *session) bool {
-		if e.roles.ServesClients() && (e.shown() || !shown[e.zone]) {
+		if e.zone != "" && e.roles.ServesClients() && (e.shown() || !shown[e.zone]) {
 			newest[e.zone], shown[e.zone] = n, e.shown()
 		}
 		return true
