@@ -16,6 +16,7 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
+	vgdraw "gonum.org/v1/plot/vg/draw"
 	_ "gonum.org/v1/plot/vg/vgimg" // draws PNG
 	_ "gonum.org/v1/plot/vg/vgsvg" // draws SVG
 )
@@ -31,6 +32,9 @@ const (
 	legendRoom = 1.4
 	// rightMargin is the part of the axis that is added behind the last budget, whose label is centred there.
 	rightMargin = 0.08
+	// margin is around everything, and legendGap between two lines of the legend: text touches them otherwise.
+	margin    = 6
+	legendGap = 2
 )
 
 // palette is Okabe and Ito's, as of bench/report.
@@ -65,10 +69,11 @@ func writeChart(file string, all []*Figures) error {
 		return fmt.Errorf("draw chart: %w", err)
 	}
 	format := chartFormats[filepath.Ext(file)]
-	picture, err := p.WriterTo(chartWidth, chartHeight, format)
+	picture, err := vgdraw.NewFormattedCanvas(chartWidth, chartHeight, format)
 	if err != nil {
 		return fmt.Errorf("draw chart: %w", err)
 	}
+	p.Draw(vgdraw.Crop(vgdraw.New(picture), margin, -margin, margin, -margin))
 	var out bytes.Buffer
 	if _, err := picture.WriteTo(&out); err != nil {
 		return fmt.Errorf("draw chart: %w", err)
@@ -114,6 +119,7 @@ func draw(all []*Figures) (*plot.Plot, error) {
 	p.X.Tick.Marker = budgetTicks(all)
 	p.Y.Min = 0
 	p.Legend.Top, p.Legend.Left, p.Legend.XOffs = true, true, chartWidth/2 // latency falls to the right
+	p.Legend.Padding, p.Title.Padding = legendGap, margin
 	p.Add(plotter.NewGrid())
 	for i, s := range seriesOf(all) {
 		for _, q := range []struct {

@@ -32,8 +32,12 @@ func Load(path string, period time.Duration) (Run, error) {
 	return run, nil
 }
 
-// LoadAll reads several results. Those whose files have the same name are told apart by a number.
+// LoadAll reads several results. Those whose files have the same name are told apart by a number. What is beside a result,
+// and comes along where a shell lists all files, is left out.
 func LoadAll(paths []string, period time.Duration) ([]Run, error) {
+	paths = slices.DeleteFunc(slices.Clone(paths), func(path string) bool {
+		return strings.HasSuffix(path, notesSuffix) || strings.HasSuffix(path, observe.Suffix)
+	})
 	runs, faults := make([]Run, len(paths)), []error(nil)
 	taken := map[string]bool{}
 	for i, path := range paths {
@@ -140,7 +144,9 @@ type Notes struct {
 }
 
 // NotesPath gives the path of the notes of a result, "x.notes.json" for "x.json".
-func NotesPath(result string) string { return strings.TrimSuffix(result, ".json") + ".notes.json" }
+func NotesPath(result string) string { return strings.TrimSuffix(result, ".json") + notesSuffix }
+
+const notesSuffix = ".notes.json"
 
 // WriteNotes writes notes beside a result.
 func WriteNotes(result string, notes Notes) error {

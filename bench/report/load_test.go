@@ -113,8 +113,9 @@ func TestLoad_TakesWhatIsBeside(t *testing.T) {
 
 func TestLoadAll_TellsSameNamesApart(t *testing.T) {
 	path := filepath.Join("testdata", "omb.json")
-	runs, err := report.LoadAll([]string{path, path, path}, 0)
+	runs, err := report.LoadAll([]string{path, "omb.notes.json", path, "omb.observed.json", path}, 0)
 	require.NoError(t, err)
+	require.Len(t, runs, 3, "what is beside results is left out")
 	require.Equal(t, []string{"omb", "omb-2", "omb-3"}, []string{runs[0].Name, runs[1].Name, runs[2].Name})
 }
 

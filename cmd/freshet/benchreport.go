@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/freshet-io/freshet/bench/report"
+	"github.com/freshet-io/freshet/internal/cli"
 )
 
 func newBenchReport(p process) *cobra.Command {
@@ -26,6 +27,9 @@ written beside RESULT.json, of CPU, memory and requests to the object store. Eac
 			runs, err := report.LoadAll(args, period)
 			if err != nil {
 				return err
+			}
+			if len(runs) == 0 {
+				return &cli.UsageError{Message: "want result files: these are notes and series, which are read beside theirs"}
 			}
 			if err := (report.Page{Title: title, Runs: runs, DPI: dpi}).Write(dir); err != nil {
 				return err
