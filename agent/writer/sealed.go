@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"go.uber.org/zap"
@@ -55,6 +56,7 @@ func (b *sealed) run() {
 	b.s.putEnded()
 	result := b.settle(err, free)
 	<-free
+	runtime.Gosched() // those just answered go first: readers of megabytes are about to be woken
 	b.handOver(result)
 }
 
