@@ -224,3 +224,20 @@ func TestZoneWriters_Planned(t *testing.T) {
 	}
 	l.stop(ledger.Rules{})
 }
+
+// TestZoneWriters_OwnerChanges: while agents hand over to a writer, ownership passes on again and again. All of them lose the
+// owner then, and none turns away from the writer for that: producers without sequence numbers, which never try again,
+// keep their order, and none of them gets an error (I2).
+func TestZoneWriters_OwnerChanges(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, options{seed: 1, agents: 3, zones: 1, agent: patient})
+	l := c.startLoad("t", 3, 4, 20*time.Millisecond, kgo.DisableIdempotentWrite(), kgo.MaxProduceRequestsInflightPerBroker(5),
+		kgo.RecordRetries(0), kgo.ProduceRequestTimeout(30*time.Second))
+	c.zoneWriter()
+	for range 3 {
+		l.more(150)
+		c.succeeded(c.dethrone())
+		l.more(150)
+	}
+	l.stop(ledger.Rules{})
+}
