@@ -29,11 +29,10 @@ type Upload interface {
 	Part(ctx context.Context, number int, offset int64, body Body) error
 
 	// Complete makes an object of the parts, at least one, each beginning where the one before it ends, and never replaces
-	// an object. It returns nil only when the object
-	// is durable. Errors: ErrAlreadyExists, after which only Abort makes sense; ErrNotFound (the upload was aborted, or
-	// a Complete before this one took effect); ErrConflict, ErrThrottled, ErrOutcomeUnknown, after which it may be
-	// called again; or the context's. Called again after it took effect it answers nil, ErrAlreadyExists or ErrNotFound:
-	// only Head tells (durable).
+	// an object. It returns nil only when the object is durable. Errors: ErrAlreadyExists, after which only Abort makes
+	// sense; ErrNotFound (the upload was aborted, or a Complete before this one took effect); ErrConflict, ErrThrottled,
+	// ErrOutcomeUnknown, after which it may be called again; or the context's. Called again after it took effect it answers
+	// nil, ErrAlreadyExists or ErrNotFound: only Head tells (durable).
 	Complete(ctx context.Context) error
 
 	// Abort drops the parts. An upload that is gone already, completed or aborted, is no error. Errors: ErrThrottled,
