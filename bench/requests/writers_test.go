@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/agent/zonewriter"
 	"github.com/freshet-io/freshet/controlplane/api"
@@ -51,7 +50,7 @@ func (a *agent) buildRoute() {
 		cfg.Dial = func(ctx context.Context, to id.Session) (net.Conn, *bufio.Reader, error) {
 			return a.asks.Stream(ctx, to, zonewriter.Protocol)
 		}
-		a.taker = zonewriter.NewTaker(a.writer, 0, zap.NewNop(), a.registry)
+		a.taker = zonewriter.NewTaker(zonewriter.TakerConfig{Own: a.writer, Registerer: a.registry})
 	}
 	a.route = zonewriter.New(cfg)
 }
