@@ -40,11 +40,21 @@ func TestRun_CommitsStopAtTheBudgetWhileSnapshotsFailAndGoOnAfter(t *testing.T) 
 	cfg.Failing = true
 	// Small enough for a slow machine to reach within the time that snapshots fail.
 	cfg.SoftLogBytes, cfg.HardLogBytes, cfg.SnapshotBytes = 3<<20, 8<<20, 1<<20
-	r, err := Run(t.Context(), cfg)
-	require.NoError(t, err)
+	var r *Result
 	failing := func(f func(Sample) int64) int64 { return r.Max(0, r.FailedFor, f) }
+	logOf := func(s Sample) int64 { return s.Log }
+	// A busy machine may not come to the budget in a short run.
+	for _, length := range []time.Duration{cfg.Duration, 20 * time.Second, time.Minute} {
+		var err error
+		cfg.Dir, cfg.Duration = t.TempDir(), length
+		r, err = Run(t.Context(), cfg)
+		require.NoError(t, err)
+		if failing(logOf) > cfg.SoftLogBytes {
+			break
+		}
+	}
 	require.Zero(t, failing(func(s Sample) int64 { return int64(s.Snapshot) }))
-	logBytes := failing(func(s Sample) int64 { return s.Log })
+	logBytes := failing(logOf)
 	require.Greater(t, logBytes, cfg.SoftLogBytes, "the budget was reached: the test is about that")
 	require.LessOrEqual(t, logBytes, cfg.HardLogBytes+1<<20)
 	require.Positive(t, r.HealedAfter, "commits go on once snapshots work")

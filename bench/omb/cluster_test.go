@@ -1,8 +1,10 @@
 package omb
 
 import (
+	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -22,24 +24,32 @@ func cluster(t *testing.T) (string, Driver) {
 	}
 }
 
-// small is a workload of two seconds.
-func small() Workload {
+// small is a workload of two seconds, or one that goes on for longer.
+func small(length time.Duration) Workload {
 	w := NewWorkload()
 	w.Name, w.Topics, w.PartitionsPerTopic, w.MessageSize = "small", 2, 3, 100
 	w.UseRandomizedPayloads, w.RandomBytesRatio, w.RandomizedPayloadPoolSize = true, 0.5, 10
 	w.SubscriptionsPerTopic, w.ConsumerPerSubscription, w.ProducersPerTopic = 2, 2, 2
-	w.ProducerRate, w.TestDurationMinutes, w.WarmupDurationMinutes, w.LogIntervalMillis = 500, 1.0/60, 0.5/60, 250
+	w.ProducerRate, w.TestDurationMinutes, w.WarmupDurationMinutes, w.LogIntervalMillis = 500, length.Minutes(), 0.5/60, 250
 	return w
 }
 
 // A short run against a fake cluster: what was sent is what was received, by both subscriptions, and the result file
 // says what happened.
 func TestRun_EverythingSentIsReceived(t *testing.T) {
-	bootstrap, driver := cluster(t)
-	var out strings.Builder
-	outcome, err := Run(t.Context(), Config{Driver: driver, Workload: small(), Bootstrap: bootstrap, Out: &out})
-	require.NoError(t, err, out.String())
-	t.Log(out.String())
+	var outcome *Outcome
+	// A busy machine makes up for moments when it stood still: the longer the run, the less that is of its rate.
+	for _, length := range []time.Duration{time.Second, 5 * time.Second, 20 * time.Second} {
+		bootstrap, driver := cluster(t)
+		var out strings.Builder
+		var err error
+		outcome, err = Run(t.Context(), Config{Driver: driver, Workload: small(length), Bootstrap: bootstrap, Out: &out})
+		require.NoError(t, err, out.String())
+		t.Log(out.String())
+		if rate := mean(outcome.Result.PublishRate); math.Abs(rate-500) < 125 {
+			break
+		}
+	}
 	totals := outcome.Totals
 	require.Equal(t, 2*totals.Sent, totals.Received)
 	require.Zero(t, totals.Failed)
