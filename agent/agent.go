@@ -197,7 +197,7 @@ func (a *Agent) buildRoute() {
 	fit := func() bool { return !a.writer.Stuck() && a.session.Hears(ownerSilence) }
 	cfg := zonewriter.Config{
 		Own: a.writer, Fit: fit, Session: func() id.Session { return a.listeners.catalogue.Load().Session }, Agents: a.agentsInZone,
-		Member: a.isMember, Silence: a.cfg.Peers.Silence, Log: log, Registerer: a.cfg.Registry,
+		Open: a.isOpen, Silence: a.cfg.Peers.Silence, Log: log, Registerer: a.cfg.Registry,
 	}
 	if a.zone != nil {
 		cfg.Dial = func(ctx context.Context, to id.Session) (net.Conn, *bufio.Reader, error) {
@@ -277,7 +277,9 @@ func (a *Agent) agentsInZone() int {
 	return max(n, 1)
 }
 
-// isMember tells whether the session is of an agent that clients are shown.
-func (a *Agent) isMember(session id.Session) bool {
-	return slices.ContainsFunc(a.listeners.catalogue.Load().Members, func(m *view.Member) bool { return m.Session == session })
+// isOpen tells whether another agent's session may still commit, as far as this agent has been told.
+func (a *Agent) isOpen(session id.Session) bool {
+	known := a.listeners.catalogue.Load()
+	return slices.ContainsFunc(known.Members, func(m *view.Member) bool { return m.Session == session }) ||
+		slices.Contains(known.Unshown, uint32(session))
 }

@@ -52,6 +52,7 @@ type Snapshot struct {
 	Members   []*Member  // in the order of sessions; none while all agents drain
 	Last      []*Member  // of the newest membership that had any
 	Gone      []*Member  // of each zone that has no member any more, the last one there, without node ids
+	Unshown   []uint32   // open sessions that are no members: their agents drain or are hidden, and may still commit
 	// BrokerConfigs holds the cluster-wide broker configs that were set explicitly.
 	BrokerConfigs map[string]string
 	// ClientMetrics holds the configs of the client metrics subscriptions by name (KIP-714), MetricsVersion the log
@@ -169,6 +170,7 @@ func (c *Catalogue) OnCatalogue(m *api.Catalogue) {
 	if m.GetMembership() != nil {
 		s.Version = m.GetMembership().GetVersion()
 		s.Members, s.Gone = members(m.GetMembership().GetMembers()), members(m.GetMembership().GetGone())
+		s.Unshown = m.GetMembership().GetUnshown()
 		if len(s.Members) > 0 {
 			s.Last = s.Members
 		}

@@ -11,8 +11,8 @@
 // waits until that is settled, so that what follows cannot overtake it (I2). After a second (Patience) it asks for what is
 // not settled back: the writer leaves it out of its commits (package writer), and says so. What is handed in for commit by
 // then only the sequencer can tell of. Batches with producer ids are not waited for: their sequence numbers keep their
-// order, whatever way they take. Others are waited for, until the writer is no agent of the zone any more, since what a
-// closed session has not committed it never will (I9); or for 5 s.
+// order, whatever way they take. Others are waited for, until the writer's session is closed, since what a closed session
+// has not committed it never will (I9); or for 5 s.
 //
 // # Loss
 //
@@ -38,8 +38,8 @@
 //	is paused                            3.1 s     3.5 s    silence on the stream
 //	hears the other agents no more       3.1 s     3.5 s    it hears silence, and gives the streams up
 //	is heard by them no more             3.1 s     3.5 s    they do
-//	is cut off from the owner            2.8 s     5.5 s    it says so after 1.5 s; Patience; the end of its session
-//	hears nothing of the owner           4.4 s     7 s      the same; leaveTimeout
+//	is cut off from the owner            5.3 s     6 s      it says so after 1.5 s; Patience; the end of its session
+//	hears nothing of the owner           6.2 s     7 s      the same; leaveTimeout
 //	does not reach the object store      4.4 s     5 s      it says so after 3 s; Patience
 //
 // # Stream

@@ -27,8 +27,8 @@ type Config struct {
 	Session func() id.Session
 	// Agents is the number of agents in the zone, this one included.
 	Agents func() int
-	// Member tells whether another agent is one of the zone; nil: it always is.
-	Member func(id.Session) bool
+	// Open tells whether another agent's session may still commit; nil: it always may.
+	Open func(id.Session) bool
 	// Fit tells whether this agent reaches the object store and the owner: it turns away from a writer that says that it
 	// does not, unless neither does. nil: it always does.
 	Fit func() bool
@@ -50,8 +50,8 @@ func (c *Config) ApplyDefaults() {
 	def(&c.Silence, DefaultSilence)
 	def(&c.RetryMin, 100*time.Millisecond)
 	def(&c.RetryMax, 5*time.Second)
-	if c.Member == nil {
-		c.Member = func(id.Session) bool { return true }
+	if c.Open == nil {
+		c.Open = func(id.Session) bool { return true }
 	}
 	if c.Fit == nil {
 		c.Fit = func() bool { return true }
@@ -404,8 +404,8 @@ func (r *Route) leave(ctx context.Context, from *link) error {
 }
 
 // hurry sees to it that a stream that is left ends, whatever its writer does: after Patience nobody waits for it to take
-// something in; soon after that it is given up if its writer is no agent of the zone any more, since what a closed session
-// has not committed it never will (I9); and after leaveTimeout in any case.
+// something in; soon after that it is given up if its writer's session is closed, since what such a session has not committed
+// it never will (I9), and not if its writer is hidden or drains; and after leaveTimeout in any case.
 func (r *Route) hurry(from *link) {
 	began, tick := time.Now(), time.NewTicker(hurryEvery)
 	defer tick.Stop()
@@ -418,7 +418,7 @@ func (r *Route) hurry(from *link) {
 		switch took := time.Since(began); {
 		case took < r.cfg.Patience:
 			continue
-		case took >= leaveTimeout, took >= r.cfg.Patience+lastResults && !r.cfg.Member(from.session):
+		case took >= leaveTimeout, took >= r.cfg.Patience+lastResults && !r.cfg.Open(from.session):
 			from.fail(errStuck)
 			return
 		}

@@ -37,17 +37,17 @@ func TestLink_ResultsThatDoNotFit(t *testing.T) {
 }
 
 // TestRoute_LeavesAWriterThatSettlesNothing: a writer that lives and is cut off from the control plane never learns what
-// became of its commits. Once it is no agent of the zone any more nothing of it will be committed, and it is waited for a
-// moment only; before that, for as long as it takes the owner to close its session.
+// became of its commits. Once its session is closed nothing of it will be committed, and it is waited for a moment only;
+// before that, for as long as it takes the owner to close it.
 func TestRoute_LeavesAWriterThatSettlesNothing(t *testing.T) {
 	for name, c := range map[string]struct {
-		member bool
-		bound  time.Duration
-	}{"gone": {false, 2 * time.Second}, "there": {true, leaveTimeout + hurryEvery}} {
+		open  bool
+		bound time.Duration
+	}{"closed": {false, 2 * time.Second}, "open": {true, leaveTimeout + hurryEvery}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				w.route.cfg.Member = func(id.Session) bool { return c.member }
+				w.route.cfg.Open = func(id.Session) bool { return c.open }
 				w.tell(other)
 				p := w.add(batch(0, -1, 0, 1))
 				stuck := w.one(w.its)

@@ -2590,7 +2590,10 @@ type Membership struct {
 	Version uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"` // rises with every change, never falls
 	Members []*Member              `protobuf:"bytes,2,rep,name=members,proto3" json:"members,omitempty"`
 	// Of each zone that has no member, and had one within a day, the last one there, without its node ids.
-	Gone          []*Member `protobuf:"bytes,3,rep,name=gone,proto3" json:"gone,omitempty"`
+	Gone []*Member `protobuf:"bytes,3,rep,name=gone,proto3" json:"gone,omitempty"`
+	// Open sessions that are no members, since their agents drain or are hidden: they may still commit. When one that only
+	// drains is closed, agents are told with the next change.
+	Unshown       []uint32 `protobuf:"varint,4,rep,packed,name=unshown,proto3" json:"unshown,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2642,6 +2645,13 @@ func (x *Membership) GetMembers() []*Member {
 func (x *Membership) GetGone() []*Member {
 	if x != nil {
 		return x.Gone
+	}
+	return nil
+}
+
+func (x *Membership) GetUnshown() []uint32 {
+	if x != nil {
+		return x.Unshown
 	}
 	return nil
 }
@@ -3749,12 +3759,13 @@ const file_controlplane_proto_rawDesc = "" +
 	"\rleader_epochs\x18\x05 \x03(\x05R\fleaderEpochs\x1a:\n" +
 	"\fConfigsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x96\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb0\x01\n" +
 	"\n" +
 	"Membership\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x129\n" +
 	"\amembers\x18\x02 \x03(\v2\x1f.freshet.controlplane.v1.MemberR\amembers\x123\n" +
-	"\x04gone\x18\x03 \x03(\v2\x1f.freshet.controlplane.v1.MemberR\x04gone\"\xb5\x01\n" +
+	"\x04gone\x18\x03 \x03(\v2\x1f.freshet.controlplane.v1.MemberR\x04gone\x12\x18\n" +
+	"\aunshown\x18\x04 \x03(\rR\aunshown\"\xb5\x01\n" +
 	"\x06Member\x12\x18\n" +
 	"\asession\x18\x01 \x01(\rR\asession\x12\x12\n" +
 	"\x04zone\x18\x02 \x01(\tR\x04zone\x12?\n" +

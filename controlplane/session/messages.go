@@ -101,6 +101,9 @@ func membership(s *metadata.State) *api.Membership {
 	m := &api.Membership{Version: s.MembershipVersion()}
 	for info := range s.Sessions() {
 		if !info.Shown() {
+			if !info.Closed && info.Roles.ServesClients() {
+				m.Unshown = append(m.Unshown, uint32(info.ID))
+			}
 			continue
 		}
 		m.Members = append(m.Members, &api.Member{

@@ -28,7 +28,7 @@ func TestStall_ZoneWriter(t *testing.T) {
 		bound   time.Duration // as the package documentation of zonewriter has it
 		planned bool          // another one writes in its place
 	}{
-		"owner":           {func(w *node, _ *cutWays, _ *atomic.Bool) { w.link.setDown(true) }, 5500 * time.Millisecond, true},
+		"owner":           {func(w *node, _ *cutWays, _ *atomic.Bool) { w.link.setDown(true) }, 6 * time.Second, true},
 		"hears no owner":  {func(w *node, _ *cutWays, _ *atomic.Bool) { w.link.deafen() }, 7 * time.Second, true},
 		"object store":    {func(_ *node, _ *cutWays, lost *atomic.Bool) { lost.Store(true) }, 5 * time.Second, true},
 		"hears no peers":  {func(_ *node, ways *cutWays, _ *atomic.Bool) { ways.out.Store(true) }, 3500 * time.Millisecond, false},
