@@ -61,6 +61,22 @@ const ownedTogether = 32 << 20
 // owner is the agent that reads a unit for all of the zone, as this agent sees it: 0, or its own session, is this agent.
 // An agent that is left out owns nothing.
 func (z *Zone) owner(d *directory, bundle id.Bundle, u cache.Unit) id.Session {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	return z.ownerOf(d, bundle, u)
+}
+
+// toAsk is the owner of a unit for a caller who asks it now.
+func (z *Zone) toAsk(d *directory, bundle id.Bundle, u cache.Unit) id.Session {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	session := z.ownerOf(d, bundle, u)
+	z.tries(session)
+	return session
+}
+
+// ownerOf is owner with the lock held.
+func (z *Zone) ownerOf(d *directory, bundle id.Bundle, u cache.Unit) id.Session {
 	owners := z.asked(d)
 	if len(owners) == 0 {
 		return 0
@@ -73,17 +89,16 @@ func (z *Zone) owner(d *directory, bundle id.Bundle, u cache.Unit) id.Session {
 // ownerKind tells the hash of units from those of other names.
 const ownerKind = 'u'
 
-// asked gives the owners without those left out.
+// asked gives the owners without those left out. The lock is held.
 func (z *Zone) asked(d *directory) []uint32 {
-	z.mu.Lock()
-	defer z.mu.Unlock()
 	if len(z.mu.out) == 0 {
 		return d.owners
 	}
 	return slices.DeleteFunc(slices.Clone(d.owners), func(s uint32) bool { return z.isOut(id.Session(s)) })
 }
 
-// writer is the agent that wrote a bundle, if it is another one that lives and may have it in memory.
+// writer is the agent that wrote a bundle, if it is another one that lives and may have it in memory, for a caller who asks
+// it now.
 func (z *Zone) writer(d *directory, a *cache.Ask) (peer, bool) {
 	name := a.Bundle.Submission()
 	p, ok := d.peers[name.Session]
@@ -95,8 +110,11 @@ func (z *Zone) writer(d *directory, a *cache.Ask) (peer, bool) {
 	if z.isOut(p.session) {
 		return peer{}, false
 	}
-	evicted, some := z.mu.evicted[p.session]
-	return p, !some || name.N > evicted
+	if evicted, some := z.mu.evicted[p.session]; some && name.N <= evicted {
+		return peer{}, false
+	}
+	z.tries(p.session)
+	return p, true
 }
 
 // noteEvicted remembers that a writer has a bundle in memory no more.
@@ -126,19 +144,18 @@ func (z *Zone) welcome(p peer) {
 	delete(z.mu.out, p.session)
 }
 
-// isOut tells whether an agent is not to be asked. When it was left out for long enough, one caller is told that it is,
-// and the others go on without it until it has answered that one. The lock is held.
+// isOut tells whether an agent is not to be asked. The lock is held.
 func (z *Zone) isOut(session id.Session) bool {
 	until, out := z.mu.out[session]
-	if !out {
-		return false
+	return out && time.Now().Before(until)
+}
+
+// tries notes that an agent is asked. If it was left out for long enough, that one request finds out whether it answers, and
+// the others go on without it until it has. The lock is held.
+func (z *Zone) tries(session id.Session) {
+	if _, out := z.mu.out[session]; out {
+		z.mu.out[session] = time.Now().Add(z.cfg.SilenceTimeout)
 	}
-	now := time.Now()
-	if now.Before(until) {
-		return true
-	}
-	z.mu.out[session] = now.Add(z.cfg.SilenceTimeout)
-	return false
 }
 
 // leftOut is how many agents are not asked.

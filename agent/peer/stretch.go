@@ -25,7 +25,7 @@ func (z *Zone) ReadAt(ctx context.Context, b id.Bundle, p []byte, position uint3
 			return true
 		}
 	}
-	owner, ok := d.peers[z.owner(d, b, a.Units[0])]
+	owner, ok := d.peers[z.toAsk(d, b, a.Units[0])]
 	return ok && owner.session != asked && z.fill(ctx, owner, &a, p, position)
 }
 

@@ -213,7 +213,7 @@ func (z *Zone) fallBack(units []int, reason string, leave func([]int)) {
 func (z *Zone) byOwner(d *directory, a *cache.Ask, units []int) map[id.Session][]int {
 	groups := make(map[id.Session][]int, 1)
 	for _, i := range units {
-		owner := z.owner(d, a.Bundle, a.Units[i])
+		owner := z.toAsk(d, a.Bundle, a.Units[i])
 		groups[owner] = append(groups[owner], i)
 	}
 	return groups
