@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -95,10 +94,9 @@ func TestWriter_SmallBundleIsOnePut(t *testing.T) {
 }
 
 func TestWriter_LargeBundleIsUploadedInParts(t *testing.T) {
-	sizes := []int{objstore.MinPart, objstore.MinPart + 1000, 3*objstore.MinPart - 100, 8*objstore.MinPart + 7}
-	for i, size := range append(sizes, sizes...) {
+	for i, size := range []int{objstore.MinPart, objstore.MinPart + 1000, 3*objstore.MinPart - 100, 5*objstore.MinPart + 7} {
 		b := meter.New(mem.New(), nil)
-		w := newWideWriter(t, b, 1+i/len(sizes)*2)
+		w := newWideWriter(t, b, 1+i)
 		all, err := fill(t.Context(), t, w, 100_000, 2_500_000, size)
 		require.NoError(t, err)
 		n, err := w.Finish(t.Context())
@@ -154,16 +152,15 @@ func TestWriter_RefusesDisorder(t *testing.T) {
 // the key, nothing is left in the store once the writer is aborted, and no goroutine stays.
 func TestWriter_EveryFailure(t *testing.T) {
 	for _, op := range []string{"create_upload", "put_part", "complete_upload"} {
-		for nth := range 6 {
+		for nth := 1; nth <= 3; nth++ {
 			for _, effect := range []string{"fail", "stall"} {
-				nth, inFlight := nth/2+1, nth%2*2+1
 				synctest.Test(t, func(t *testing.T) {
 					inner := mem.New()
 					b := fault.New(inner, 1)
 					rule := b.MustAdd(fmt.Sprintf("%s nth=%d %s", op, nth, effect))
 					ctx, cancel := context.WithCancel(t.Context())
 					defer cancel()
-					w := newWideWriter(t, b, inFlight)
+					w := newWideWriter(t, b, 3)
 					done := make(chan error, 1)
 					go func() {
 						_, err := fill(ctx, t, w, 200_000, 4_000_000, 2*objstore.MinPart+100_000)
@@ -196,15 +193,14 @@ func TestWriter_EveryFailure(t *testing.T) {
 }
 
 func TestWriter_LostAnswersHarmNothing(t *testing.T) {
-	rules := []string{
+	for i, rule := range []string{
 		"put_part every=2 outcome-unknown-after", "put_part every=2 throttle", "complete_upload nth=1 outcome-unknown-after",
 		"create_upload nth=1 outcome-unknown-before", "put_part nth=1 stall-after",
-	}
-	for i, rule := range slices.Concat(rules, rules) {
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			b := fault.New(mem.New(), 1)
 			b.MustAdd(rule)
-			w := newWideWriter(t, b, 1+i%2*2)
+			w := newWideWriter(t, b, 1+i)
 			all, err := fill(t.Context(), t, w, 100_000, 3_000_000, 12<<20)
 			require.NoError(t, err)
 			_, err = w.Finish(t.Context())
