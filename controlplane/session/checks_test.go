@@ -62,8 +62,10 @@ func TestChecks_AreAskedAndAnswered(t *testing.T) {
 
 		c := w.checker(api.Role_ROLE_PRODUCE, api.Role_ROLE_JOBS)
 		for _, f := range []bundle.Finding{
-			{Verdict: bundle.Intact, Read: 100}, {Verdict: bundle.Missing, What: "missing"},
-			{Verdict: bundle.Broken, What: "torn", Read: 7}, {What: "the store is away"},
+			{Verdict: bundle.Intact, Read: 100},
+			{Verdict: bundle.Missing, What: "missing"},
+			{Verdict: bundle.Broken, What: "torn", Read: 7},
+			{What: "the store is away"},
 		} {
 			answer := n.check(t.Context(), 1)
 			require.Equal(t, id.Bundle(1), <-c.asked)
