@@ -18,14 +18,21 @@ type lane struct {
 	}
 }
 
+// isPlain tells whether no sequence number keeps some of the batches in order.
+func isPlain(batches []writer.Batch) bool {
+	for i := range batches {
+		if batches[i].Commit.ProducerID == commit.NoProducer {
+			return true
+		}
+	}
+	return false
+}
+
 // enter counts a produce until it is settled.
 func (l *lane) enter(p *writer.Produce, batches []writer.Batch) {
 	plain := 0
-	for i := range batches {
-		if batches[i].Commit.ProducerID == commit.NoProducer {
-			plain = 1
-			break
-		}
+	if isPlain(batches) {
+		plain = 1
 	}
 	l.mu.Lock()
 	l.mu.all++

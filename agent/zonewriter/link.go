@@ -67,6 +67,7 @@ type sent struct {
 	produce *writer.Produce
 	first   int32
 	count   int
+	plain   bool // see isPlain
 }
 
 // untaken is what a frame holds of the window.
@@ -136,11 +137,31 @@ func (l *link) fail(err error) {
 	close(l.broken)
 	l.mu.Unlock()
 	_ = l.conn.Close()
-	lost := writer.Failed(fmt.Errorf("%w: %w", writer.ErrUnknownOutcome, l.mu.err))
 	for _, f := range frames {
-		for i := range f.count {
-			f.produce.Resolve(f.first+int32(i), lost)
+		f.lose(l.mu.err)
+	}
+}
+
+// lose ends the frame's batches that have no result: what became of them is not known.
+func (f *sent) lose(why error) {
+	lost := writer.Failed(fmt.Errorf("%w: %w", writer.ErrUnknownOutcome, why))
+	for i := range f.count {
+		f.produce.Resolve(f.first+int32(i), lost)
+	}
+}
+
+// loseSequenced ends the wait for what sequence numbers keep in order, whichever way it comes again.
+func (l *link) loseSequenced() {
+	var lost []*sent
+	l.mu.Lock()
+	for _, f := range l.mu.frames {
+		if !f.plain {
+			lost = append(lost, f) // and stays: its results may come
 		}
+	}
+	l.mu.Unlock()
+	for _, f := range lost {
+		f.lose(errStuck)
 	}
 }
 
@@ -182,7 +203,7 @@ func (l *link) frame(ctx context.Context, batches []writer.Batch, bytes int, p *
 	}
 	l.mu.last++
 	number := l.mu.last
-	l.mu.frames[number] = &sent{p, first, len(batches)}
+	l.mu.frames[number] = &sent{p, first, len(batches), isPlain(batches)}
 	l.mu.untaken = append(l.mu.untaken, untaken{number, weight})
 	l.mu.Unlock()
 	if err := l.write(head{kindBatches, uint16(len(batches)), number}, batches); err != nil {

@@ -404,8 +404,9 @@ func (r *Route) leave(ctx context.Context, from *link) error {
 }
 
 // hurry sees to it that a stream that is left ends, whatever its writer does: after Patience nobody waits for it to take
-// something in; soon after that it is given up if its writer's session is closed, since what such a session has not committed
-// it never will (I9), and not if its writer is hidden or drains; and after leaveTimeout in any case.
+// something in; soon after that nobody waits for what sequence numbers keep in order, and it is given up if its writer's
+// session is closed, since what such a session has not committed it never will (I9), but not if its writer is hidden or
+// drains; and after leaveTimeout in any case.
 func (r *Route) hurry(from *link) {
 	began, tick := time.Now(), time.NewTicker(hurryEvery)
 	defer tick.Stop()
@@ -415,14 +416,19 @@ func (r *Route) hurry(from *link) {
 			return
 		case <-tick.C:
 		}
-		switch took := time.Since(began); {
-		case took < r.cfg.Patience:
+		took := time.Since(began)
+		if took < r.cfg.Patience {
 			continue
-		case took >= leaveTimeout, took >= r.cfg.Patience+lastResults && !r.cfg.Open(from.session):
+		}
+		from.leave()
+		if took < r.cfg.Patience+lastResults {
+			continue
+		}
+		if took >= leaveTimeout || !r.cfg.Open(from.session) {
 			from.fail(errStuck)
 			return
 		}
-		from.leave()
+		from.loseSequenced()
 	}
 }
 

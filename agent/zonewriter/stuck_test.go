@@ -64,6 +64,27 @@ func TestRoute_LeavesAWriterThatSettlesNothing(t *testing.T) {
 	}
 }
 
+// TestRoute_LeavesSequencedBatchesToTheirNumbers: of what a writer that is left has handed in and cannot tell of, only
+// batches without sequence numbers are waited for; clients of the others may try again at once. What is told later is
+// too late for those, and in time for the first.
+func TestRoute_LeavesSequencedBatchesToTheirNumbers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.tell(other)
+		sequenced, plain, both := w.add(batch(0, 7, 0, 1)), w.add(batch(0, -1, 0, 1)), w.add(batch(1, 7, 0, 1), batch(1, -1, 0, 1))
+		w.tell(me)
+		time.Sleep(w.route.cfg.Patience + lastResults + hurryEvery)
+		require.ErrorIs(t, settledAs(t, sequenced)[0].Err, writer.ErrUnknownOutcome)
+		pending(t, plain)
+		pending(t, both)
+		for i, a := range w.its.take() {
+			a.settle(accepted(int64(i)))
+		}
+		require.Equal(t, accepted(1), settledAs(t, plain)[0])
+		require.Equal(t, accepted(3), settledAs(t, both)[1])
+	})
+}
+
 // TestRoute_LeavesAWriterThatTakesNothing: nor does a client that waits for a full writer hold such a turn up for longer
 // than the others. What the writer had taken in comes back: it will not be committed.
 func TestRoute_LeavesAWriterThatTakesNothing(t *testing.T) {
