@@ -93,7 +93,7 @@ func (s *segments) isDue(g *segment) bool {
 type secondPlan struct {
 	*walk
 	limit      int64
-	newest     uint64 // log index of the newest bundle that is taken
+	newest     uint64 // log index of the newest bundle that is taken, and that anything taken lies behind
 	inputs     map[id.Bundle]struct{}
 	partitions []job.Partition
 	bytes      int64
@@ -101,25 +101,37 @@ type secondPlan struct {
 }
 
 // plan makes the plan of a range by two more walks over it. The first finds the bundles: of too many the oldest are
-// taken, which is how far each partition goes, and not those that the first partitions happen to name.
+// taken, which is how far each partition goes, and not those that the first partitions happen to name. What lies behind an
+// extent of a newer bundle, of a job that took long, is as new as that: it is not taken without it.
 func (w *walk) plan(f *frontiers, g segment, limit int64) *secondPlan {
 	p := &secondPlan{walk: w, limit: limit, inputs: map[id.Bundle]struct{}{}}
-	named := map[uint64]struct{}{}
+	ages := map[id.Bundle]uint64{}
 	w.within(f, g, func(tp id.TopicPartition, from int64) {
+		newest := uint64(0)
 		w.s.AscendExtents(tp, from, func(x *extent.Extent) bool {
-			if c, _ := w.classify(tp, x); c == left {
-				named[w.survey.first[x.Bundle].index] = struct{}{}
+			c, _ := w.classify(tp, x)
+			if c == left {
+				newest = max(newest, w.survey.first[x.Bundle].index)
+				if age, known := ages[x.Bundle]; !known || newest < age {
+					ages[x.Bundle] = newest
+				}
 			}
-			return x.Kind != extent.Relative
+			return !endsSecond(c, x)
 		})
 	})
-	oldest := slices.Sorted(maps.Keys(named))
+	oldest := slices.Sorted(maps.Values(ages))
 	if len(oldest) == 0 {
 		return p
 	}
 	p.newest = oldest[min(len(oldest), maxInputs)-1]
 	w.within(f, g, p.partition)
 	return p
+}
+
+// endsSecond tells whether a job of the second level takes nothing of a partition from an extent on: what lies behind
+// would be a run of its own.
+func endsSecond(c class, x *extent.Extent) bool {
+	return c == chosen || c == later || c == busy && x.Kind == extent.Relative
 }
 
 // within visits the partitions of a range that jobs of the second level take, from where they are not final on.
@@ -141,21 +153,13 @@ func (p *secondPlan) partition(tp id.TopicPartition, from int64) {
 	taken := job.Partition{ID: tp}
 	var markers []extent.Extent
 	p.s.AscendExtents(tp, from, func(x *extent.Extent) bool {
-		switch c, _ := p.classify(tp, x); c {
-		case marker:
+		c, _ := p.classify(tp, x)
+		if c == marker {
 			markers = append(markers, *x)
 			return len(markers) < jobExtents
-		case left:
-			if !p.take(&taken, markers, x) {
-				return false
-			}
-		case chosen, later:
+		}
+		if endsSecond(c, x) || c == left && !p.take(&taken, markers, x) {
 			return false
-		case busy:
-			if x.Kind == extent.Relative {
-				return false // what lies behind would be a run of its own
-			}
-		default:
 		}
 		markers = markers[:0]
 		return true

@@ -273,3 +273,33 @@ func TestSecond_AsManyInputsAsAJobTakes(t *testing.T) {
 		}
 	}, patient)
 }
+
+// The bundle of a job of the first level that took long is the newest, and what it has comes first: it keeps nothing behind
+// it from the second level, however many bundles that lies in.
+func TestSecond_BehindALateJob(t *testing.T) {
+	in(t, func(w *world) {
+		t := w.t
+		a, b := w.agent(), w.agent()
+		partition := tp(w.topic(1, 1), 0)
+		r := w.own(a, b)
+		defer r.stop()
+		next := func() *job.Plan {
+			w.commit(a, 70, partition)
+			w.commit(a, 70, partition)
+			p := r.await()[0]
+			require.EqualValues(t, 1, p.Level)
+			return p
+		}
+		late := next()
+		for range 260 {
+			r.finish(next())
+			r.speak(late)
+		}
+		r.finish(late)
+		second := r.await()[0]
+		require.EqualValues(t, 2, second.Level)
+		taken := bundles(second, partition)
+		require.Len(t, taken, 256)
+		require.Equal(t, id.Submission{Session: late.ID, N: 1}.Bundle(), taken[0])
+	}, patient)
+}
