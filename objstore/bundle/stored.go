@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/objstore"
+	"github.com/freshet-io/freshet/objstore/resume"
 )
 
 // storedWindow is how much of an object one GET of CheckStored brings, and the memory that it takes.
@@ -32,7 +34,7 @@ type Finding struct {
 }
 
 // CheckStored reads the bundle of that name and size from the store and compares every checksum in it, in 4 MiB of
-// memory. limit is waited for before n bytes are read, at most 4 MiB.
+// memory. limit is waited for before n bytes are read, at most 4 MiB. Requests that fail or hang are made again a few times.
 func CheckStored(
 	ctx context.Context, b objstore.Bucket, key string, name id.Bundle, size int64, limit func(ctx context.Context, n int) error,
 ) (f Finding) {
@@ -90,19 +92,10 @@ func (r *storedReader) fetch(at int64) error {
 	if err := r.limit(r.ctx, int(want)); err != nil {
 		return fmt.Errorf("wait to read: %w", err)
 	}
-	body, err := r.bucket.Get(r.ctx, r.key, at, want)
-	if err != nil {
-		return fmt.Errorf("get: %w", err)
-	}
+	body := resume.New(r.ctx, r.bucket, r.key, at, want)
 	defer body.Close()
-	data, err := io.ReadAll(io.LimitReader(body, want))
-	if err != nil {
-		return fmt.Errorf("read: %w", err)
-	}
-	if len(data) == 0 {
-		return io.ErrUnexpectedEOF
-	}
-	r.read += int64(len(data))
-	r.from, r.data = at, data
-	return nil
+	r.data = slices.Grow(r.data[:0], int(want))[:want]
+	n, err := io.ReadFull(body, r.data)
+	r.from, r.data, r.read = at, r.data[:n], r.read+int64(n)
+	return err
 }

@@ -69,8 +69,7 @@ func TestScrubber_SaysWhatItFinds(t *testing.T) {
 	for n, data := range map[uint32][]byte{1: whole, 2: sealed(t, 2, 100)[:150], 3: whole, 4: flipped} {
 		require.NoError(t, store.Put(t.Context(), key(name(n)), objstore.NewBody(data)))
 	}
-	b := fault.New(store, 1)
-	s, answers, stop := start(t, b)
+	s, answers, stop := start(t, store)
 	defer stop()
 	for n, want := range map[uint32]bundle.Verdict{
 		1: bundle.Intact, 2: bundle.Missing, 3: bundle.Broken, 4: bundle.Broken, 5: bundle.Missing,
@@ -84,9 +83,31 @@ func TestScrubber_SaysWhatItFinds(t *testing.T) {
 			require.EqualValues(t, len(whole), got.finding.Read)
 		}
 	}
-	b.MustAdd("get fail")
-	s.OnCheckBundle(name(1), uint32(len(whole)))
-	require.Equal(t, bundle.Unreadable, (<-answers).finding.Verdict, "a store that does not answer is no damage")
+}
+
+// A request that fails or hangs is made again: a large bundle takes hundreds, and the scrubber goes nowhere without it.
+func TestScrubber_RequestsAreMadeAgain(t *testing.T) {
+	for _, rule := range []string{"get nth=2 stall", "get nth=2 stall-after", "get nth=2 throttle"} {
+		synctest.Test(t, func(t *testing.T) {
+			b := fault.New(mem.New(), 1)
+			data := sealed(t, 1, 9<<20)
+			require.NoError(t, b.Put(t.Context(), key(name(1)), objstore.NewBody(data)))
+			hits := b.MustAdd(rule)
+			s, answers, stop := start(t, b)
+			defer stop()
+			s.OnCheckBundle(name(1), uint32(len(data)))
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			require.EqualValues(t, 1, hits.Hits())
+			require.Len(t, answers, 1, rule)
+			got := <-answers
+			require.Equal(t, bundle.Intact, got.finding.Verdict, got.finding.What)
+
+			b.MustAdd("get fail")
+			s.OnCheckBundle(name(1), uint32(len(data)))
+			require.Equal(t, bundle.Unreadable, (<-answers).finding.Verdict, "a store that does not answer is no damage")
+		})
+	}
 }
 
 // A bundle larger than what is read at once takes the time of its bytes, one more waits, and what comes besides is answered
