@@ -91,9 +91,10 @@ func whole(reply edge.Reply) []byte {
 func start(t *testing.T, api API, version int16, in kmsg.Request, clientID string) func() edge.Reply {
 	t.Helper()
 	in.SetVersion(version)
+	from := &edge.Client{ID: 5, Host: "10.0.0.1", Principal: "User:ANONYMOUS", Listener: "main", Node: 1}
+	from.SetSoftware(edge.Software{Name: "apache-kafka-java", Version: "4.1.0"})
 	return api.Start(t.Context(), &edge.Request{
-		Key: in.Key(), Version: version, ClientID: clientID, Body: in.AppendTo(nil), Arrived: time.Now(),
-		Client: &edge.Client{ID: 5, Host: "10.0.0.1", Principal: "User:ANONYMOUS", Listener: "main", Node: 1},
+		Key: in.Key(), Version: version, ClientID: clientID, Body: in.AppendTo(nil), Arrived: time.Now(), Client: from,
 	})
 }
 

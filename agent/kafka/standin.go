@@ -2,15 +2,18 @@ package kafka
 
 import (
 	"cmp"
-	"math"
+	"regexp"
 	"slices"
+	"strconv"
 
+	"github.com/freshet-io/freshet/agent/edge"
 	"github.com/freshet-io/freshet/agent/view"
 	"github.com/freshet-io/freshet/internal/assign"
 )
 
-// maxNode is the highest node id. Stand-ins count down from it; agents' node ids are given in turn from 1.
-const maxNode = math.MaxInt32
+// firstStandIn is the node id that stand-ins count down from. Agents' node ids are given in turn from 1, and Java clients give
+// the connection to a group's coordinator the id 2^31-1 less the node's (AbstractCoordinator): stand-ins are far from both.
+const firstStandIn = 1 << 30
 
 // standIns gives, for each zone that has lost its last agent and is remembered, a node of its own that is a replica of every
 // partition and the leader of none, at the address of an agent that the client sees. So the racks of partitions stay when a
@@ -30,12 +33,34 @@ func (v *zoneView) standIns(gone []*view.Member, living map[string]*group, liste
 		// Not the first port of the first agent, where there is another: that one answers for the cluster (ListTransactions).
 		ports := v.own.ports[len(v.own.ports)-1]
 		at := ports[len(ports)-1]
-		at.node, at.zone = maxNode-int32(i), m.Zone
+		at.node, at.zone = firstStandIn-int32(i), m.Zone
 		groups = append(groups, group{
 			zone: m.Zone, agents: []assign.Agent{{ID: uint32(m.Session), Ports: 1}}, ports: [][]port{{at}},
 		})
 	}
 	return groups
+}
+
+// nodesByIDMajor and nodesByIDMinor are the first version of librdkafka that tells nodes by their ids. Earlier ones take two nodes at one
+// address for one whose id changed: its partitions have no leader from then on (librdkafka's issue 4212, mended in 2.10.0).
+const nodesByIDMajor, nodesByIDMinor = 2, 10
+
+// rdkafkaVersion finds librdkafka's version in a client's name and version, in which libraries over it tell it too.
+var rdkafkaVersion = regexp.MustCompile(`rdkafka[- ]v?(\d+)\.(\d+)`)
+
+// takesStandIns tells whether a client's software is known to tell nodes by their ids, whatever their addresses, among those
+// that stand-ins are for. What is not known may be an old librdkafka, that any name can be given.
+func takesStandIns(s edge.Software) bool {
+	if s.Name == "apache-kafka-java" {
+		return true
+	}
+	found := rdkafkaVersion.FindStringSubmatch(s.Name + " " + s.Version)
+	if found == nil {
+		return false
+	}
+	major, _ := strconv.Atoi(found[1])
+	minor, _ := strconv.Atoi(found[2])
+	return major > nodesByIDMajor || major == nodesByIDMajor && minor >= nodesByIDMinor
 }
 
 // apart leaves out of other zones' replicas those in the zone of the partition's leader. It matters where a client's own zone

@@ -24,9 +24,9 @@ const (
 // partition belongs to (design.md 8). A view is a pure function of the membership, so all agents show the same.
 //
 // A client sees the agents of its zone; all of them if the zone has none. If its zone is known wherever it calls, it sees one
-// replica per other zone too, so that it can tell racks apart, and one of those zones that have no agent at the moment
-// (standIns). One of which nothing is known is in the zone of whichever
-// agent it reached: showing it other zones' agents would let it wander.
+// replica per other zone too, so that it can tell racks apart, and one of those zones that have no agent at the moment, if its
+// software takes them (standIns). One of which nothing is known is in the zone of whichever agent it reached: showing it other
+// zones' agents would let it wander.
 type Views struct {
 	catalogue *view.Catalogue
 	zones     *Zones
@@ -44,6 +44,7 @@ type Views struct {
 type viewKey struct {
 	zone     string
 	named    bool
+	standIns bool // whether zones without agents are shown
 	listener string
 }
 
@@ -58,7 +59,8 @@ func (v *Views) Register(r prometheus.Registerer) { v.m = newMetrics(r) }
 // of gives the view that a request's client has of a snapshot.
 func (v *Views) of(s *view.Snapshot, req *edge.Request) *zoneView {
 	zone, named := v.zones.Of(req)
-	key := viewKey{zone, named, req.Client.Listener}
+	key := viewKey{zone: zone, named: named, listener: req.Client.Listener}
+	key.standIns = named && len(s.Gone) > 0 && takesStandIns(req.Client.Software())
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.mu.views == nil || v.mu.version != s.Version || !slices.Equal(v.mu.members, s.Shown()) ||
@@ -137,7 +139,7 @@ func newZoneView(s *view.Snapshot, key viewKey, parts *metadataParts) *zoneView 
 	if found {
 		shown = append(shown, v.others...) // else they are among the own ones
 	}
-	if key.named {
+	if key.standIns {
 		standIns := v.standIns(s.Gone, zones, key.listener)
 		v.others, shown = append(v.others, standIns...), append(shown, standIns...)
 	}
