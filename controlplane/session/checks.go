@@ -12,6 +12,7 @@ import (
 // it asks somebody else.
 type check struct {
 	by       *agent
+	bytes    uint32
 	findings chan bundle.Finding // takes one
 }
 
@@ -49,7 +50,7 @@ func (t *tenure) ask(name id.Bundle, bytes uint32) *check {
 		if !a.checks {
 			continue
 		}
-		c := &check{by: a, findings: make(chan bundle.Finding, 1)}
+		c := &check{by: a, bytes: bytes, findings: make(chan bundle.Finding, 1)}
 		t.mu.checks[name] = c
 		a.out.push(&api.OwnerItem{Item: &api.OwnerItem_CheckBundle{
 			CheckBundle: &api.CheckBundle{Bundle: uint64(name), Bytes: bytes},
@@ -93,6 +94,7 @@ func (a *agent) bundleChecked(m *api.BundleChecked) {
 	if c == nil || c.by != a {
 		return
 	}
-	c.findings <- bundle.Finding{Verdict: verdicts[m.Verdict], What: m.What, Read: int64(m.Read)}
+	read := int64(min(m.Read, 2*uint64(c.bytes))) // it goes into a counter, and parts of a bundle are read twice
+	c.findings <- bundle.Finding{Verdict: verdicts[m.Verdict], What: m.What, Read: read}
 	delete(a.t.mu.checks, name)
 }

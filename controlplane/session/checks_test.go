@@ -118,3 +118,18 @@ func TestChecks_WithoutAnAnswer(t *testing.T) {
 		require.Equal(t, told{}, <-n.check(t.Context(), 1), "no owner")
 	})
 }
+
+// An agent that counts wrongly spoils no counter, which would end the owner.
+func TestChecks_MoreReadThanThereIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.start("a")
+		c := w.checker(api.Role_ROLE_JOBS)
+		answer := n.check(t.Context(), 1)
+		<-c.asked
+		c.BundleChecked(1, bundle.Finding{Verdict: bundle.Intact, Read: -1})
+		require.EqualValues(t, 2*100, (<-answer).finding.Read)
+		c.leave()
+		w.stop(n)
+	})
+}
