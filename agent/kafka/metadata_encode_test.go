@@ -77,7 +77,7 @@ func (m model) topic(t *view.Topic, groups []string, standIns int) kmsg.Metadata
 	for i := range out.Partitions {
 		p := &out.Partitions[i]
 		for k := range standIns {
-			p.Replicas = append(p.Replicas, firstStandIn-int32(k))
+			p.Replicas = append(p.Replicas, assign.FirstStandIn-int32(k))
 		}
 		p.Leader, p.ISR = p.Replicas[0], p.Replicas
 	}
@@ -115,7 +115,7 @@ func (m model) answer(in *kmsg.MetadataRequest, zone string, named bool) *kmsg.M
 	for i := range gone {
 		b := kmsg.NewMetadataResponseBroker()
 		at := own[len(own)-1].Endpoints[1]
-		b.NodeID, b.Host, b.Port, b.Rack = firstStandIn-int32(i), at.Host, at.Port, &gone[i]
+		b.NodeID, b.Host, b.Port, b.Rack = assign.FirstStandIn-int32(i), at.Host, at.Port, &gone[i]
 		out.Brokers = append(out.Brokers, b)
 	}
 	out.ControllerID = out.Brokers[0].NodeID

@@ -11,10 +11,6 @@ import (
 	"github.com/freshet-io/freshet/internal/assign"
 )
 
-// firstStandIn is the node id that stand-ins count down from. Agents' node ids are given in turn from 1, and Java clients give
-// the connection to a group's coordinator the id 2^31-1 less the node's (AbstractCoordinator): stand-ins are far from both.
-const firstStandIn = 1 << 30
-
 // standIns gives, for each zone that has lost its last agent and is remembered, a node of its own that is a replica of every
 // partition and the leader of none, at the address of an agent that the client sees. So the racks of partitions stay when a
 // zone empties and refills: Java's and librdkafka's classic consumers with client.rack join anew when they change
@@ -33,7 +29,7 @@ func (v *zoneView) standIns(gone []*view.Member, living map[string]*group, liste
 		// Not the first port of the first agent, where there is another: that one answers for the cluster (ListTransactions).
 		ports := v.own.ports[len(v.own.ports)-1]
 		at := ports[len(ports)-1]
-		at.node, at.zone = firstStandIn-int32(i), m.Zone
+		at.node, at.zone = assign.FirstStandIn-int32(i), m.Zone
 		groups = append(groups, group{
 			zone: m.Zone, agents: []assign.Agent{{ID: uint32(m.Session), Ports: 1}}, ports: [][]port{{at}},
 		})

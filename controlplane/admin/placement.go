@@ -88,7 +88,7 @@ func (v *clientView) standIn(s *metadata.State, listener string) {
 		}
 		last := v.own.nodes[len(v.own.nodes)-1]
 		at := last[len(last)-1]
-		at.id, at.zone = math.MaxInt32-int32(i), info.Zone
+		at.id, at.zone = assign.FirstStandIn-int32(i), info.Zone
 		v.standIns = append(v.standIns, at)
 	}
 }
