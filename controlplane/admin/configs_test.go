@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/freshet-io/freshet/controlplane/admin"
+	"github.com/freshet-io/freshet/internal/assign"
 	"github.com/freshet-io/freshet/internal/brokerconfig"
 	"github.com/freshet-io/freshet/internal/topicconfig"
 	"github.com/freshet-io/freshet/metadata"
@@ -62,6 +64,13 @@ func TestDescribeConfigs(t *testing.T) {
 		require.Equal(c.t, []string{"error 42"}, c.describe(version, kmsg.ConfigResourceTypeBroker, "x"))
 		require.Empty(c.t, c.describe(version, kmsg.ConfigResourceTypeBrokerLogger, "1"), "there are no loggers by name")
 		require.Equal(c.t, []string{"error 42"}, c.describe(version, kmsg.ConfigResourceTypeBrokerLogger, "9"))
+
+		standIn := strconv.Itoa(assign.FirstStandIn)
+		require.Equal(c.t, []string{"error 42"}, c.describe(version, kmsg.ConfigResourceTypeBroker, standIn))
+		c.propose(&metadata.CloseSession{Session: 2})
+		require.Equal(c.t, []string{"broker.id=" + standIn + " STATIC_BROKER_CONFIG broker.id=" + standIn, "broker.rack=b STATIC_BROKER_CONFIG broker.rack=b"},
+			c.describe(version, kmsg.ConfigResourceTypeBroker, standIn, "broker.id", "broker.rack"), "tools ask about every node shown")
+		require.Empty(c.t, c.describe(version, kmsg.ConfigResourceTypeBrokerLogger, standIn))
 	})
 }
 

@@ -131,11 +131,11 @@ func (d *configDescriber) broker(a *APIs, s *metadata.State, name string) *apiEr
 		if err != nil {
 			return failed(kerr.InvalidRequest, "Broker id must be an integer, but it is: "+name)
 		}
-		member, ok := memberOf(s, int32(number))
+		zone, ok := zoneOf(s, int32(number))
 		if !ok {
 			return failed(kerr.InvalidRequest, "Unexpected broker id, there is no such broker: "+name)
 		}
-		node, rack = int32(number), member.Zone
+		node, rack = int32(number), zone
 	}
 	for _, c := range a.brokerConfigs(node, rack) {
 		if _, set := d.brokers[c.name]; d.wants(c.name) && (node >= 0 || set) {

@@ -83,7 +83,7 @@ func (d *configDescriber) logger(s *metadata.State, name string) *apiError {
 	if err != nil {
 		return failed(kerr.InvalidRequest, "Broker id must be an integer, but it is: "+name)
 	}
-	if _, ok := memberOf(s, int32(node)); !ok {
+	if _, ok := zoneOf(s, int32(node)); !ok {
 		return failed(kerr.InvalidRequest, "Unexpected broker id, there is no such broker: "+name)
 	}
 	return nil

@@ -81,8 +81,7 @@ func (v *clientView) standIn(s *metadata.State, listener string) {
 	if len(v.own.agents) == 0 {
 		return
 	}
-	gone := slices.SortedFunc(s.EmptiedZones(), func(a, b metadata.SessionInfo) int { return cmp.Compare(a.Zone, b.Zone) })
-	for i, info := range gone {
+	for i, info := range emptiedZones(s) {
 		if info.Zone == "" || len(nodesOf(info, listener)) == 0 {
 			continue
 		}
@@ -91,6 +90,11 @@ func (v *clientView) standIn(s *metadata.State, listener string) {
 		at.id, at.zone = assign.FirstStandIn-int32(i), info.Zone
 		v.standIns = append(v.standIns, at)
 	}
+}
+
+// emptiedZones gives the zones without agents, by their last sessions, in the order of the zones' names.
+func emptiedZones(s *metadata.State) []metadata.SessionInfo {
+	return slices.SortedFunc(s.EmptiedZones(), func(a, b metadata.SessionInfo) int { return cmp.Compare(a.Zone, b.Zone) })
 }
 
 // namedZone tells whether the zone is one that the client's id names, not the agent's.
@@ -174,6 +178,18 @@ func memberOf(s *metadata.State, node int32) (metadata.SessionInfo, bool) {
 		}
 	}
 	return metadata.SessionInfo{}, false
+}
+
+// zoneOf gives the zone of a node that clients may be shown: an agent's, or one that stands for a zone without agents.
+func zoneOf(s *metadata.State, node int32) (zone string, ok bool) {
+	if member, ok := memberOf(s, node); ok {
+		return member.Zone, true
+	}
+	gone := emptiedZones(s)
+	if i := int(assign.FirstStandIn - node); i >= 0 && i < len(gone) {
+		return gone[i].Zone, true
+	}
+	return "", false
 }
 
 // zoneCount counts the zones with agents that clients see.
