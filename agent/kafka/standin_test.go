@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/freshet-io/freshet/agent/edge"
 	"github.com/freshet-io/freshet/controlplane/api"
@@ -72,4 +73,20 @@ func TestViews_StandInsAreNoCoordinators(t *testing.T) {
 	for _, b := range v.brokers[:2] {
 		require.NotContains(t, ids, math.MaxInt32-b.NodeID)
 	}
+}
+
+// TestViews_ForgottenZone: a zone is forgotten without a new version of the membership, and while all agents drain too.
+func TestViews_ForgottenZone(t *testing.T) {
+	c := catalogueOf(t)
+	m := metadataOf(c, never(t), nil)
+	ask := func() int {
+		return len(call[*kmsg.MetadataResponse](t, m, 12, metadataRequest("alpha"), "zone=a").Brokers)
+	}
+	gone := []*api.Member{member(3, "c"), member(4, "d")}
+	c.OnCatalogue(&api.Catalogue{Index: 3, Membership: &api.Membership{Version: 8, Members: []*api.Member{member(1, "a")}, Gone: gone}})
+	require.Equal(t, 4, ask())
+	c.OnCatalogue(&api.Catalogue{Index: 4, Membership: &api.Membership{Version: 9, Gone: gone}})
+	require.Equal(t, 4, ask())
+	c.OnCatalogue(&api.Catalogue{Index: 5, Membership: &api.Membership{Version: 9, Gone: gone[:1]}})
+	require.Equal(t, 3, ask())
 }

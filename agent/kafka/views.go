@@ -36,6 +36,7 @@ type Views struct {
 		sync.Mutex
 		version uint64
 		members []*view.Member
+		gone    []*view.Member // as in the snapshot: zones are forgotten without a new version
 		views   map[viewKey]*zoneView
 		parts   *metadataParts // of these views
 	}
@@ -64,9 +65,9 @@ func (v *Views) of(s *view.Snapshot, req *edge.Request) *zoneView {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.mu.views == nil || v.mu.version != s.Version || !slices.Equal(v.mu.members, s.Shown()) ||
-		len(v.mu.views) >= maxViews {
-		v.mu.version, v.mu.members, v.mu.views = s.Version, s.Shown(), make(map[viewKey]*zoneView)
-		v.mu.parts = newMetadataParts(v.m)
+		!slices.Equal(v.mu.gone, s.Gone) || len(v.mu.views) >= maxViews {
+		v.mu.version, v.mu.members, v.mu.gone = s.Version, s.Shown(), s.Gone
+		v.mu.views, v.mu.parts = make(map[viewKey]*zoneView), newMetadataParts(v.m)
 	}
 	if v.mu.views[key] == nil {
 		v.mu.views[key] = newZoneView(s, key, v.mu.parts)
