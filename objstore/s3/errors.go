@@ -108,10 +108,17 @@ func requestID(err error) string {
 	return "none"
 }
 
+// classify gives the sentinel of an error, nil if it has none. Of what was asked of another service first it says no more
+// than whether asking again may help: a write would fail for good by a moment without fresh credentials.
 func classify(err error) error {
-	if isOther(err) {
+	sentinel := classifyAnswer(err)
+	if isOther(err) && !errors.Is(sentinel, objstore.ErrOutcomeUnknown) && !errors.Is(sentinel, objstore.ErrThrottled) {
 		return nil
 	}
+	return sentinel
+}
+
+func classifyAnswer(err error) error {
 	var api smithy.APIError
 	if errors.As(err, &api) {
 		if s, ok := sentinels[api.ErrorCode()]; ok {
