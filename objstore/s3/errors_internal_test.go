@@ -33,7 +33,7 @@ func TestMapError_OfRequestsForCredentials(t *testing.T) {
 	} {
 		err := mapError(&smithy.OperationError{ServiceID: "S3", Err: &smithy.OperationError{ServiceID: "ec2imds", Err: c.err}}, true)
 		for _, s := range sentinels {
-			require.Equal(t, s == c.want, errors.Is(err, s), "%v of %v", s, c.err)
+			require.Equal(t, errors.Is(c.want, s), errors.Is(err, s), "%v of %v", s, c.err)
 		}
 	}
 }
