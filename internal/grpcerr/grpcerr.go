@@ -26,8 +26,8 @@ func (p plain) Error() string {
 		return p.error.Error()
 	}
 	// As in `connection error: desc = "transport: Error while dialing: dial tcp ...: connect: connection refused"`.
-	if _, reason, found := strings.Cut(s.Message(), `desc = "transport: `); found {
-		return strings.TrimSuffix(reason, `"`)
+	if _, reason, found := strings.Cut(s.Message(), `connection error: desc = "`); found {
+		return strings.TrimPrefix(strings.TrimSuffix(reason, `"`), "transport: ")
 	}
 	if s.Code() == codes.DeadlineExceeded {
 		return "no answer in time"

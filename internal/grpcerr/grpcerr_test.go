@@ -26,6 +26,10 @@ func TestPlain_TellsWhatHappened(t *testing.T) {
 			status.Error(codes.DeadlineExceeded, `latest balancer error: connection error: desc = "transport: Error while dialing: dial tcp: lookup x: no such host"`),
 			"Error while dialing: dial tcp: lookup x: no such host",
 		},
+		{
+			status.Error(codes.DeadlineExceeded, `latest balancer error: connection error: desc = "error reading server preface: remote error: tls: certificate required"`),
+			"error reading server preface: remote error: tls: certificate required",
+		},
 		{status.Error(codes.DeadlineExceeded, "context deadline exceeded"), "no answer in time"},
 		{fmt.Errorf("read: %w", io.EOF), "read: EOF"},
 	} {
