@@ -25,12 +25,16 @@ func (p plain) Error() string {
 	if !ok {
 		return p.error.Error()
 	}
-	// As in `connection error: desc = "transport: Error while dialing: dial tcp ...: connect: connection refused"`.
-	if _, reason, found := strings.Cut(s.Message(), `connection error: desc = "`); found {
-		return strings.TrimPrefix(strings.TrimSuffix(reason, `"`), "transport: ")
+	message, isReason := s.Message(), false
+	if _, reason, found := strings.Cut(message, "latest balancer error: "); found {
+		message, isReason = reason, true
 	}
-	if s.Code() == codes.DeadlineExceeded {
+	// As in `connection error: desc = "transport: Error while dialing: dial tcp ...: connect: connection refused"`.
+	if _, reason, found := strings.Cut(message, `connection error: desc = "`); found {
+		message, isReason = strings.TrimPrefix(strings.TrimSuffix(reason, `"`), "transport: "), true
+	}
+	if s.Code() == codes.DeadlineExceeded && !isReason {
 		return "no answer in time"
 	}
-	return s.Message()
+	return message
 }

@@ -30,6 +30,7 @@ func TestPlain_TellsWhatHappened(t *testing.T) {
 			status.Error(codes.DeadlineExceeded, `latest balancer error: connection error: desc = "error reading server preface: remote error: tls: certificate required"`),
 			"error reading server preface: remote error: tls: certificate required",
 		},
+		{status.Error(codes.DeadlineExceeded, "latest balancer error: write tcp 10.0.0.1:2->10.0.0.2:1: write: broken pipe"), "write tcp 10.0.0.1:2->10.0.0.2:1: write: broken pipe"},
 		{status.Error(codes.DeadlineExceeded, "context deadline exceeded"), "no answer in time"},
 		{fmt.Errorf("read: %w", io.EOF), "read: EOF"},
 	} {
