@@ -11,10 +11,10 @@ PKGS     ?= ./...
 # The tests in test/ but sim run real clients against real processes; the other packages need nothing but Go. WAITING are
 # the packages that measure no times and mostly wait, MEASURING those that do; the longest come first. `nice` stands before
 # what gives way to them: units, which compile and write most, beside those that wait, and sim, which needs no disk, beside
-# those that measure. PLAIN is what measures Freshet and its commands: they run the whole of it, and gigabytes, for which the
-# race detector (`make race`) is too slow.
+# those that measure. PLAIN is what measures Freshet: gigabytes, for which the race detector (`make race`) is too slow, last,
+# when those that wait have come to their end.
 UNIT      = $(shell $(GO) list ./... | grep -v '/test/')
-PLAIN     = $(shell $(GO) list ./bench/... ./cmd/...)
+PLAIN     = $(shell $(GO) list ./bench/...)
 WAITING   = ./test/clients ./test/ecosystem ./test/e2e ./test/zones ./test/elastic ./test/soak
 MEASURING = $(shell $(GO) list ./test/... | grep -v -e '/test/sim' $(WAITING:./%=-e '/%$$'))
 # Vet is make lint's.
@@ -41,8 +41,8 @@ test: build ## run all tests: units and a simulated cluster with the race detect
 
 .PHONY: test-unit test-waiting test-sim test-measuring
 test-unit:
-	@nice $(TEST) -p 3 $(PLAIN)
 	@nice $(TEST) -race -p 3 $(filter-out $(PLAIN),$(UNIT))
+	@nice $(TEST) -p 3 $(PLAIN)
 
 test-waiting:
 	$(REAL) -p 2 -parallel 3 $(WAITING)
