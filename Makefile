@@ -10,8 +10,8 @@ MINUTES  ?= 10
 PKGS     ?= ./...
 # The tests in test/ but sim run real clients against real processes; the other packages need nothing but Go. WAITING are
 # the packages that measure no times and mostly wait, MEASURING those that do; the longest come first. `nice` stands before
-# what gives way to them: units, which compile and write most, beside those that wait, and sim, which needs no disk, beside
-# those that measure. PLAIN is what measures Freshet: gigabytes, for which the race detector (`make race`) is too slow, last,
+# what gives way to them: units, which compile and write most, beside those that wait. Sim and those that measure have the
+# machine for themselves. PLAIN is what measures Freshet: gigabytes, for which the race detector (`make race`) is too slow, last,
 # when those that wait have come to their end.
 UNIT      = $(shell $(GO) list ./... | grep -v '/test/')
 PLAIN     = $(shell $(GO) list ./bench/...)
@@ -37,7 +37,8 @@ dev: build ## build and run everything in one process, data in ./data
 .PHONY: test
 test: build ## run all tests: units and a simulated cluster with the race detector, and real clients
 	@$(MAKE) --no-print-directory -j2 test-unit test-waiting
-	@$(MAKE) --no-print-directory -j2 test-sim test-measuring
+	@$(MAKE) --no-print-directory test-sim
+	@$(MAKE) --no-print-directory test-measuring
 
 .PHONY: test-unit test-waiting test-sim test-measuring
 test-unit:
@@ -48,7 +49,7 @@ test-waiting:
 	$(REAL) -p 2 -parallel 3 $(WAITING)
 
 test-sim:
-	@nice $(TEST) -race -count=1 -parallel 3 ./test/sim
+	@$(TEST) -race -count=1 -parallel 3 ./test/sim
 
 test-measuring:
 	$(REAL) -p 1 -parallel 3 $(MEASURING)
