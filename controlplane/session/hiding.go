@@ -21,23 +21,11 @@ const (
 // watchStreams hides agents whose stream with this owner broke, and shows those again that have come back. Their sessions
 // stay as they are (I9). An agent that this owner has not had a stream with yet may be on its way to it.
 func (t *tenure) watchStreams() {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	last := time.Now()
-	for {
-		select {
-		case <-t.ctx.Done():
-			return
-		case <-tick.C:
+	t.every(lookEvery, func(now time.Time, late time.Duration) {
+		for _, c := range t.unseen(now, late) {
+			t.spawn(func() { t.hide(c) })
 		}
-		now := time.Now()
-		// As in watchSessions: nobody could come back to a process that was stopped.
-		late := max(0, now.Sub(last)-2*lookEvery)
-		last = now
-		if changes := t.unseen(now, late); len(changes) > 0 {
-			t.spawn(func() { t.hide(changes) })
-		}
-	}
+	})
 }
 
 // unseen gives the sessions to hide or to show again. While no agent that clients are sent to is connected, nobody's time
@@ -71,22 +59,19 @@ func (t *tenure) unseen(now time.Time, late time.Duration) (changes []*metadata.
 // mayBeShown tells whether a session is one that clients are sent to unless it is hidden.
 func (o *openSession) mayBeShown() bool { return o.serves && !o.draining && !o.closing }
 
-// hide brings the changes into the log, if the state's version has them. What fails is tried again by the next look.
-func (t *tenure) hide(changes []*metadata.HideSession) {
+// hide brings a change into the log, if the state's version has it. What fails is tried again by the next look.
+func (t *tenure) hide(c *metadata.HideSession) {
 	var version uint32
-	_, err := t.owner.Read(func(s *metadata.State) { version = s.Version() })
-	for _, c := range changes {
-		if err == nil && version >= metadata.HidingVersion {
-			t.log.Info("agent hidden from clients, or shown again", zap.Uint32("session", uint32(c.Session)), zap.Bool("hidden", c.Hidden))
-			if _, failed := t.propose(t.ctx, c); failed == nil && c.Hidden {
-				t.metrics.hidden.Inc()
-			}
+	if _, err := t.owner.Read(func(s *metadata.State) { version = s.Version() }); err == nil && version >= metadata.HidingVersion {
+		t.log.Info("agent hidden from clients, or shown again", zap.Uint32("session", uint32(c.Session)), zap.Bool("hidden", c.Hidden))
+		if _, err := t.propose(t.ctx, c); err == nil && c.Hidden {
+			t.metrics.hidden.Inc()
 		}
-		t.mu.Lock()
-		if open := t.mu.sessions[c.Session]; open != nil {
-			open.hiding = false
-		}
-		t.mu.Unlock()
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if open := t.mu.sessions[c.Session]; open != nil {
+		open.hiding = false
 	}
 }
 

@@ -9,9 +9,9 @@ import (
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
-// watchSessions closes sessions whose agent was silent for the session time-out, connected or not.
-func (t *tenure) watchSessions() {
-	interval := t.limits.SessionTimeout / 10
+// every calls a function at intervals until the tenure ends. A process that was stopped for a while has heard nobody, their
+// messages may be waiting to be read, and nobody could come back to it: that time, late, counts for no agent.
+func (t *tenure) every(interval time.Duration, look func(now time.Time, late time.Duration)) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	last := time.Now()
@@ -22,14 +22,18 @@ func (t *tenure) watchSessions() {
 		case <-tick.C:
 		}
 		now := time.Now()
-		// A process that was stopped for a while has heard nobody, and their messages may be waiting to be read: that
-		// time counts for no session.
-		late := max(0, now.Sub(last)-2*interval)
+		look(now, max(0, now.Sub(last)-2*interval))
 		last = now
+	}
+}
+
+// watchSessions closes sessions whose agent was silent for the session time-out, connected or not.
+func (t *tenure) watchSessions() {
+	t.every(t.limits.SessionTimeout/10, func(now time.Time, late time.Duration) {
 		for _, session := range t.silent(now, late) {
 			t.spawn(func() { t.closeSilent(session) })
 		}
-	}
+	})
 }
 
 // silent gives the sessions not heard of for the time-out, once each.
