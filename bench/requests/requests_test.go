@@ -33,10 +33,11 @@ func (l workload) liveHalf(t *testing.T) figures {
 }
 
 // jobsHalf runs agents that take in and compact. The first job of level 2 begins after ten seconds, when there are 16 MiB
-// of each partition; a short run looks for it at once.
+// of each partition; a short run looks for it at once, and goes on for long enough that each agent has ended some: what one
+// that has just begun asks for is spread over few bytes.
 func (l workload) jobsHalf(t *testing.T) figures {
 	t.Helper()
-	l.jobs, l.planning, l.length = true, time.Second, 15*time.Second
+	l.jobs, l.planning, l.length = true, time.Second, 25*time.Second
 	if full() {
 		l.planning, l.warmUp, l.length = 0, 20*time.Second, 40*time.Second
 	}
