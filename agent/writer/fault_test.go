@@ -220,6 +220,25 @@ func TestWriter_MemoryIsBoundedAndGivenBack(t *testing.T) {
 	})
 }
 
+// TestWriter_ABatchAboveTheWriteBuffersGoesAlone: a batch larger than all write buffers waits until nothing else is held,
+// and then goes its way; its own book-keeping, and that of the request's other batches, is not in its way.
+func TestWriter_ABatchAboveTheWriteBuffersGoesAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool, err := slab.NewPool(slab.Config{Budget: 4 * testSlab, SlabBytes: testSlab, Poison: true}, nil)
+		require.NoError(t, err)
+		r := newRig(t, func(c *writer.Config) { c.Pool = pool })
+		first := r.add(plain(0, 60<<10))
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		p := r.Add(ctx, []writer.Batch{plain(1, 100), plain(0, 5*testSlab), plain(2, 100)})
+		r.accepted(first)
+		for _, result := range p.Wait(ctx) {
+			require.NoError(t, result.Err)
+		}
+		r.checkMemory(0)
+	})
+}
+
 func TestWriter_ASmallBundleHoldsLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)

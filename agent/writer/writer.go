@@ -65,12 +65,13 @@ func (w *Writer) Add(ctx context.Context, batches []Batch) *Produce {
 		return p
 	}
 	defer w.intake.Release(1)
-	w.cfg.Pool.Charge(int64(len(batches)) * entryOverhead)
-	for i := range batches {
-		if err := w.take(ctx, &batches[i], p, int32(i)); err != nil {
-			w.cfg.Pool.Charge(-int64(len(batches)-i) * entryOverhead)
-			w.refuse(p, i, err)
-			return p
+	taken := 0
+	// Not before they are taken: a batch above the write buffers gets memory only while nothing else counts there.
+	defer func() { w.cfg.Pool.Charge(int64(taken) * entryOverhead) }()
+	for ; taken < len(batches); taken++ {
+		if err := w.take(ctx, &batches[taken], p, int32(taken)); err != nil {
+			w.refuse(p, taken, err)
+			break
 		}
 	}
 	return p
