@@ -2,6 +2,7 @@ package zonewriter
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"net"
 	"sync"
@@ -53,6 +54,42 @@ func TestTaker_KeepsToTheWindow(t *testing.T) {
 		})
 	}
 }
+
+// TestTaker_SaysWhatIsTakenWhenItHoldsNothingOfIt: who is told that a frame was taken in may send the next one at once, which
+// finds the window free; else the stream would be given up for a sender that keeps to it.
+func TestTaker_SaysWhatIsTakenWhenItHoldsNothingOfIt(t *testing.T) {
+	taken := false
+	var s *intake
+	s = newIntake(NewTaker(TakerConfig{Own: addFunc(func(batches []writer.Batch) *writer.Produce {
+		p := writer.NewProduce(len(batches), s.lease)
+		p.OnDone(func() { // while the frame is being added
+			out, _ := s.news(nil)
+			h, err := readHead(bytes.NewReader(out))
+			require.NoError(t, err)
+			taken = h.number == 1
+			require.Equal(t, taken, s.window.TryAcquire(window), "what a frame holds is free when it is said to be taken")
+		})
+		s.mu.withdrawn = 1
+		return p
+	})}), nil, nil)
+	require.True(t, s.window.TryAcquire(window))
+	s.frames <- frame{number: 1, batches: []writer.Batch{batch(0, -1, 0, 1)}, buffer: new([]byte), window: window}
+	close(s.frames)
+	s.add()
+	require.False(t, taken)
+	out, _ := s.news(nil)
+	h, err := readHead(bytes.NewReader(out))
+	require.NoError(t, err)
+	require.Equal(t, head{kind: kindAlive, number: 1}, h)
+	require.True(t, s.window.TryAcquire(window))
+}
+
+// addFunc is an agent's writer that is a function.
+type addFunc func(batches []writer.Batch) *writer.Produce
+
+func (f addFunc) Add(_ context.Context, batches []writer.Batch) *writer.Produce { return f(batches) }
+
+func (addFunc) Flush() {}
 
 type discard struct{}
 

@@ -32,7 +32,7 @@ type intake struct {
 		withdrawn uint64                     // frames up to it are not wanted
 		adding    context.CancelFunc         // of the frame that is being added; nil: none
 		added     map[uint64]*writer.Produce // frames added whose results are not known
-		taken     uint64                     // last frame added
+		taken     uint64                     // last frame added, as its sender may be told
 		settled   []settled
 		finishing bool // to end when all results are sent
 		ask       ask
@@ -212,8 +212,8 @@ func (s *intake) add() {
 		if p == nil {
 			continue
 		}
+		s.took(f.number) // only now: what its sender sends next needs what this frame held
 		p.OnDone(func() { s.settle(settled{f.number, p}) })
-		s.poke()
 	}
 }
 
@@ -237,7 +237,6 @@ func (s *intake) hand(f *frame) *writer.Produce {
 	}
 	s.mu.Lock()
 	s.mu.adding = nil
-	s.mu.taken = f.number
 	s.mu.added[f.number] = p
 	wanted = f.number > s.mu.withdrawn
 	s.mu.Unlock()
@@ -245,6 +244,14 @@ func (s *intake) hand(f *frame) *writer.Produce {
 		p.Withdraw(writer.ErrWithdrawn)
 	}
 	return p
+}
+
+// took notes that a frame holds nothing here any more.
+func (s *intake) took(number uint64) {
+	s.mu.Lock()
+	s.mu.taken = number
+	s.mu.Unlock()
+	s.poke()
 }
 
 func (s *intake) settle(r settled) {
