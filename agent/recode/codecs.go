@@ -147,6 +147,7 @@ type snappyWriter struct {
 	w       io.Writer
 	started bool
 	block   []byte
+	encoded []byte // room for a block
 	out     []byte
 }
 
@@ -172,9 +173,9 @@ func (s *snappyWriter) flush() error {
 		s.out = append(s.out, xerial...)
 	}
 	if len(s.block) > 0 {
-		encoded := snappy.Encode(nil, s.block)
-		s.out = binary.BigEndian.AppendUint32(s.out, uint32(len(encoded)))
-		s.out = append(s.out, encoded...)
+		s.encoded = snappy.Encode(s.encoded[:cap(s.encoded)], s.block)
+		s.out = binary.BigEndian.AppendUint32(s.out, uint32(len(s.encoded)))
+		s.out = append(s.out, s.encoded...)
 		s.block = s.block[:0]
 	}
 	_, err := s.w.Write(s.out)

@@ -96,9 +96,9 @@ func (c *Recoder) Apply(ctx context.Context, b kafkaproto.RecordBatch, r *Rules)
 	if !r.Compress || r.Codec == b.Codec() {
 		return b, c.walk(from, b, r)
 	}
-	var out bytes.Buffer
-	out.Grow(len(b))
-	out.Write(b[:kafkaproto.BatchOverhead])
+	out := capped{most: int(r.MaxBytes)}
+	out.kept.Grow(min(len(b), out.most))
+	_, _ = out.Write(b[:kafkaproto.BatchOverhead])
 	sink, err := writer(r.Codec, r.Level, &out)
 	if err != nil {
 		return nil, fmt.Errorf("compress batch: %w", err)
@@ -109,21 +109,34 @@ func (c *Recoder) Apply(ctx context.Context, b kafkaproto.RecordBatch, r *Rules)
 	if err := sink.Close(); err != nil {
 		return nil, fmt.Errorf("compress batch: %w", err)
 	}
-	return finish(out.Bytes(), r)
+	if out.size > out.most {
+		return nil, &kafkaproto.BatchError{Kafka: kerr.MessageTooLarge, Record: -1, Detail: fmt.Sprintf(
+			"The record batch is %d bytes large after compression, which exceeds the maximum configured value of %d.", out.size, out.most)}
+	}
+	return finish(out.kept.Bytes(), r.Codec), nil
+}
+
+// capped keeps the first bytes that are written to it, as many as a batch may have, and counts the others: a batch that is
+// too large is refused all the same, but for what is wrong with its records first.
+type capped struct {
+	kept       bytes.Buffer
+	most, size int // bytes
+}
+
+func (c *capped) Write(p []byte) (int, error) {
+	c.size += len(p)
+	c.kept.Write(p[:min(len(p), max(c.most-c.kept.Len(), 0))])
+	return len(p), nil
 }
 
 // finish completes the header of a batch that was compressed anew.
-func finish(p []byte, r *Rules) (kafkaproto.RecordBatch, error) {
+func finish(p []byte, codec kafkaproto.Codec) kafkaproto.RecordBatch {
 	b := kafkaproto.RecordBatch(p)
-	if len(b) > int(r.MaxBytes) {
-		return nil, &kafkaproto.BatchError{Kafka: kerr.MessageTooLarge, Record: -1, Detail: fmt.Sprintf(
-			"The record batch is %d bytes large after compression, which exceeds the maximum configured value of %d.", len(b), r.MaxBytes)}
-	}
 	const lengthAt, crcAt, attributesAt, codecBits, uncounted = 8, 17, 21, 7, 12
 	binary.BigEndian.PutUint32(b[lengthAt:], uint32(len(b)-uncounted))
-	binary.BigEndian.PutUint16(b[attributesAt:], uint16(b.Attributes())&^codecBits|uint16(r.Codec))
+	binary.BigEndian.PutUint16(b[attributesAt:], uint16(b.Attributes())&^codecBits|uint16(codec))
 	binary.BigEndian.PutUint32(b[crcAt:], b.ComputeCRC())
-	return b, nil
+	return b
 }
 
 // walk reads every record: as many as the header says, to the end, each with a key if the rules want one.

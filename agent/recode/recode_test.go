@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -165,6 +166,25 @@ func TestRecoder_Bounds(t *testing.T) {
 	_, err = recode.New(0).Apply(ctx, b, &recode.Rules{Keys: true})
 	require.True(t, errors.Is(err, context.Canceled))
 	require.False(t, (&recode.Rules{Compress: true, Codec: kafkaproto.Gzip}).Needs(kafkaproto.Gzip))
+}
+
+// TestRecoder_KeepsNoMoreThanABatchMayHave: records that decompress to much more than max.message.bytes are looked through and
+// refused, without being held.
+func TestRecoder_KeepsNoMoreThanABatchMayHave(t *testing.T) {
+	value := make([]byte, 64<<20)
+	record := kbin.AppendVarintBytes([]byte{0, 0, 0}, []byte("key"))
+	record = kbin.AppendVarint(kbin.AppendVarintBytes(record, value), 0)
+	b := batch(t, kafkaproto.Zstd, 1, append(kbin.AppendVarint(nil, int32(len(record))), record...))
+	for _, codec := range []kafkaproto.Codec{kafkaproto.NoCodec, kafkaproto.Snappy} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := recode.New(0).Apply(t.Context(), b, &recode.Rules{Keys: true, Compress: true, Codec: codec, MaxBytes: 1 << 20})
+		runtime.ReadMemStats(&after)
+		var refused *kafkaproto.BatchError
+		require.ErrorAs(t, err, &refused)
+		require.Equal(t, kerr.MessageTooLarge, refused.Kafka)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(len(value)/2), codec)
+	}
 }
 
 func FuzzRecoder(f *testing.F) {
