@@ -117,6 +117,7 @@ func forwardOf(req *edge.Request, zones *Zones) client.Forward {
 		Key: req.Key, Version: req.Version, Body: req.Body,
 		Principal: req.Client.Principal, ClientID: req.ClientID, Host: req.Client.Host,
 		Listener: req.Client.Listener, Node: req.Client.Node, Zone: zone, Connection: req.Client.ID,
+		Once: asksOnce(req),
 	}
 }
 

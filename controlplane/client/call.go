@@ -13,6 +13,8 @@ type call struct {
 	id     uint64
 	item   *api.AgentItem
 	weight int64
+	once   bool                 // not to be sent on a second stream
+	sent   bool                 // on some stream; guarded by Session.mu
 	done   chan struct{}        // closed when answer or err is set
 	answer *api.OwnerItem       // set before done is closed
 	err    error                // set before done is closed
@@ -43,6 +45,16 @@ func (cs *calls) take(request uint64) *call {
 // inOrder gives the unanswered calls in the order they were made.
 func (cs *calls) inOrder() []*call {
 	return slices.SortedFunc(maps.Values(cs.pending), func(a, b *call) int { return cmp.Compare(a.id, b.id) })
+}
+
+// takeSpent removes the calls that were sent and may not be sent again.
+func (cs *calls) takeSpent() (spent []*call) {
+	for _, c := range cs.pending {
+		if c.once && c.sent {
+			spent = append(spent, cs.take(c.id))
+		}
+	}
+	return spent
 }
 
 // setRequest writes the request id into an item that has one.

@@ -88,6 +88,9 @@ type Forward struct {
 	Connection   uint64 // unique in this process; requests of one connection keep their order
 	// AsOf is a log index learned by a stamp that was asked for after the request arrived; 0: not given.
 	AsOf uint64
+	// Once: the request is not handed in again where the stream ended before its answer came, since the owner may have
+	// acted on it and would answer differently now. ErrUnavailable then tells of it at once.
+	Once bool
 }
 
 // Forward hands a Kafka request to the owner and gives the response's body, after its header. It waits for an owner
@@ -100,7 +103,7 @@ func (s *Session) Forward(ctx context.Context, f Forward) ([]byte, error) {
 	if ids := s.NodeIDs(); f.Node >= 0 && f.Node < len(ids) {
 		node = ids[f.Node]
 	}
-	answer, err := s.submit(ctx, &call{weight: int64(len(f.Body)), item: &api.AgentItem{Item: &api.AgentItem_Forward{
+	answer, err := s.submit(ctx, &call{weight: int64(len(f.Body)), once: f.Once, item: &api.AgentItem{Item: &api.AgentItem_Forward{
 		Forward: &api.Forward{
 			ApiKey: int32(f.Key), ApiVersion: int32(f.Version), Body: bytes.Clone(f.Body), Principal: f.Principal,
 			ClientId: f.ClientID, Host: f.Host, Node: node, Zone: f.Zone, Connection: f.Connection, Listener: f.Listener,

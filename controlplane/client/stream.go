@@ -146,9 +146,7 @@ func (s *Session) serve(ctx context.Context, st *stream, welcome *api.Welcome) e
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
-	s.mu.Lock()
-	s.mu.stream = nil
-	s.mu.Unlock()
+	s.leaveStream()
 	st.cancel(err)
 	sender.Wait()
 	s.probes.reset()
@@ -175,6 +173,7 @@ func (s *Session) begin(st *stream, welcome *api.Welcome) {
 	}
 	for _, c := range s.mu.calls.inOrder() {
 		st.out.push(c.item)
+		c.sent = true
 	}
 	if newSession && s.mu.draining {
 		drain := drainCall()
@@ -185,6 +184,18 @@ func (s *Session) begin(st *stream, welcome *api.Welcome) {
 	s.mu.Unlock()
 	s.probe(true)
 	s.tellLoad(st)
+}
+
+// leaveStream ends what cannot go on with another stream: nothing is sent any more, and calls that may not be sent again
+// have no answer.
+func (s *Session) leaveStream() {
+	s.mu.Lock()
+	s.mu.stream = nil
+	spent := s.mu.calls.takeSpent()
+	s.mu.Unlock()
+	for _, c := range spent {
+		s.finish(c, nil, fmt.Errorf("%w: the stream ended before the answer came", ErrUnavailable))
+	}
 }
 
 // send writes what the outbox holds, many items to a message while one is being written, and keeps signs of life

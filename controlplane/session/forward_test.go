@@ -132,6 +132,38 @@ func TestForwards_WaitingOnesLeaveRoom(t *testing.T) {
 	})
 }
 
+// A request that may be asked only once has no answer where the stream ended before that came. One that was not asked yet
+// waits for an owner as others do.
+func TestForwards_AskedOnceHaveNoAnswerFromTheNextOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, n, a, s := scriptedWorld(t, session.Limits{}, "r1", "r2")
+		ask := func(connection uint64, name string) <-chan error {
+			outcome := make(chan error, 1)
+			go func() {
+				ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+				defer cancel()
+				_, err := a.Forward(ctx, client.Forward{Key: parkedKey, Connection: connection, Body: []byte(name), Once: true})
+				outcome <- err
+			}()
+			synctest.Wait()
+			return outcome
+		}
+		begun := ask(1, "begun")
+		again := a.ask(parkedKey, 2, "again")
+		w.stop(n[0])
+		require.ErrorIs(t, <-begun, client.ErrUnavailable)
+		unasked := ask(3, "unasked")
+		w.waitFor("the next owner", func() bool { return len(s.order()) == 4 })
+		require.Equal(t, []string{"begun", "again", "again", "unasked"}, s.order())
+		s.release("again")
+		require.Equal(t, "again", <-again)
+		s.release("unasked")
+		require.NoError(t, <-unasked)
+		a.leave()
+		w.stop(n[1])
+	})
+}
+
 // A request parked under one owner is asked again under the next, in its connection's order.
 func TestForwards_ParkedOnesMoveToTheNextOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
