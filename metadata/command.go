@@ -165,6 +165,7 @@ type Effects struct {
 	Configs    bool              // a non-topic config changed
 	Members    bool              // the membership that Metadata shows changed
 	Partitions []PartitionEffect // commits, markers, trims
+	Opened     []id.Session      // sessions opened
 	Closed     []id.Session      // sessions closed
 	Fenced     []int64           // producers whose transaction ended or whose epoch rose: earlier batches of them are late
 	Committed  []*commit.Result  // for metrics
@@ -178,6 +179,7 @@ func (fx *Effects) Reset() {
 	*fx = Effects{
 		Topics:     fx.Topics[:0],
 		Partitions: fx.Partitions[:0],
+		Opened:     fx.Opened[:0],
 		Closed:     fx.Closed[:0],
 		Fenced:     fx.Fenced[:0],
 		Committed:  fx.Committed[:0],

@@ -103,6 +103,7 @@ func (s *machine) openSession(c *OpenSession, fx *Effects) OpenSessionResult {
 	s.sessions.Set(n, e)
 	s.openWriter(n, false)
 	s.instances.Set(c.Instance, n)
+	fx.Opened = append(fx.Opened, n)
 	if e.shown() {
 		s.membershipChanged(fx)
 	}

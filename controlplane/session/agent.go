@@ -169,7 +169,6 @@ func (t *tenure) welcome(a *agent) (welcome, refusal *api.OwnerItem) {
 		if !ok || info.Closed {
 			return
 		}
-		t.noteOpen(info)
 		a.zone = info.Zone
 		if !t.attach(a, s.Index()) {
 			return
@@ -187,15 +186,6 @@ func (t *tenure) welcome(a *agent) (welcome, refusal *api.OwnerItem) {
 	}
 	a.out.fill(first, catalogueItem(fullCatalogue(frozen)))
 	return &api.OwnerItem{Item: &api.OwnerItem_Welcome{Welcome: message}}, nil
-}
-
-// noteOpen keeps a session that is open in the state.
-func (t *tenure) noteOpen(info metadata.SessionInfo) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.mu.sessions[info.ID] == nil {
-		t.mu.sessions[info.ID] = t.newOpenSession(info)
-	}
 }
 
 // send writes what the outbox holds until the stream ends.

@@ -59,11 +59,6 @@ func newSequenceWorld(t *testing.T) *sequenceWorld {
 	})
 	_, _, err = own.Propose(t.Context(), &metadata.OpenSession{Instance: "i"})
 	require.NoError(t, err)
-	_, err = own.Read(func(s *metadata.State) {
-		info, _ := s.Session(1)
-		tenure.noteOpen(info)
-	})
-	require.NoError(t, err)
 	w.sequence = tenure.mu.sessions[1].commits
 	return w
 }

@@ -193,6 +193,9 @@ func (t *tenure) tell(s *metadata.State, index uint64, fx *metadata.Effects) {
 	if fx.Members {
 		t.noteHidden(hidden)
 	}
+	for _, session := range fx.Opened {
+		t.sessionOpened(s, session)
+	}
 	for _, session := range fx.Closed {
 		t.sessionClosed(session)
 	}
@@ -233,6 +236,14 @@ func (t *tenure) notify(index uint64, fx *metadata.Effects) {
 	for a, n := range notices {
 		t.metrics.notices.Inc()
 		a.out.push(noticeItem(n))
+	}
+}
+
+// sessionOpened gives a new session the time-out to be spoken for, whether or not its agent is still there: it may have gone
+// while the command was on its way into the log. Called with mu held.
+func (t *tenure) sessionOpened(s *metadata.State, session id.Session) {
+	if info, ok := s.Session(session); ok && !info.Closed {
+		t.mu.sessions[session] = t.newOpenSession(info)
 	}
 }
 
