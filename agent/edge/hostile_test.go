@@ -108,6 +108,21 @@ func TestServer_TLS(t *testing.T) {
 	require.Equal(t, "the client does not speak TLS, this listener does", logs.All()[0].ContextMap()["hint"])
 }
 
+// TestServer_TLSSessionsAreResumed: a client that comes again is spared the better part of the handshake, and the agent too.
+func TestServer_TLSSessionsAreResumed(t *testing.T) {
+	_, addr := startTCP(t, Config{Handler: echo, Listeners: []Listener{{
+		Address: "127.0.0.1:0", TLS: &tls.Config{Certificates: []tls.Certificate{certificate(t)}},
+	}}})
+	client := &tls.Config{InsecureSkipVerify: true, ServerName: "agent", ClientSessionCache: tls.NewLRUClientSessionCache(1)}
+	for _, resumed := range []bool{false, true, true} {
+		c := tls.Client(dial(t, addr), client)
+		write(t, c, request(fetch, 1, "x"))
+		_, _, err := readResponse(c) // and the ticket before it
+		require.NoError(t, err)
+		require.Equal(t, resumed, c.ConnectionState().DidResume)
+	}
+}
+
 // countingWriter keeps the sizes of writes.
 type countingWriter struct{ sizes []int }
 

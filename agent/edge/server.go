@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,6 +48,14 @@ func New(cfg Config) (*Server, error) {
 	cfg.ApplyDefaults()
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("kafka listener: %w", err)
+	}
+	cfg.Listeners = slices.Clone(cfg.Listeners)
+	for i := range cfg.Listeners {
+		if l := &cfg.Listeners[i]; l.TLS != nil {
+			// One for all connections: it has the keys of the tickets that clients resume their sessions by.
+			l.TLS = l.TLS.Clone()
+			l.TLS.DynamicRecordSizingDisabled = true // answers are large, and already gathered to whole records
+		}
 	}
 	s := &Server{cfg: cfg, warns: rate.NewLimiter(1, 5), draining: make(chan struct{}), over: make(chan struct{})}
 	s.m = newMetrics(cfg.Registerer, s)
@@ -182,9 +191,7 @@ func (s *Server) newConn(ctx context.Context, raw net.Conn, l Listener) *conn {
 		stopping: make(chan struct{}),
 	}
 	if l.TLS != nil {
-		cfg := l.TLS.Clone()
-		cfg.DynamicRecordSizingDisabled = true // answers are large, and already gathered to whole records
-		c.nc = tls.Server(raw, cfg)
+		c.nc = tls.Server(raw, l.TLS)
 	}
 	c.in = bufio.NewReaderSize(c.nc, readBuffer)
 	c.out = &output{to: c.nc, tls: l.TLS != nil}
