@@ -9,10 +9,12 @@ import (
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
-// MaxVersion is the newest state machine version that this program can run. New states start at MinVersion.
+// MaxVersion is the newest state machine version that this program can run. New states start at MinVersion. What came with
+// each: 2 leader epochs of partitions, 3 hidden sessions and zones without agents, 4 producers that go on after their
+// transaction timed out (LateAbortVersion).
 const (
 	MinVersion uint32 = 1
-	MaxVersion uint32 = 3
+	MaxVersion uint32 = 4
 )
 
 // State is the state of one virtual cluster after some log entry. It is changed by Apply alone, on one goroutine.

@@ -55,7 +55,8 @@ func (s *machine) endKeeping(t *transaction, c *EndTransaction, fx *Effects) (*t
 // endRaising ends a transaction of ProtocolTwo: the epoch rises, so that nothing of it fits any more, and a repetition
 // is told by the epoch before. Aborting where nothing was begun raises the epoch too.
 func (s *machine) endRaising(t *transaction, c *EndTransaction, fx *Effects) (*transaction, error) {
-	// The epoch before is remembered only where its producer ended a transaction, not where it was fenced.
+	// The epoch before is remembered only where its producer ended a transaction or time did, not where another one fenced
+	// it.
 	closed := t.state == TransactionCompleteCommit || t.state == TransactionCompleteAbort
 	overflowed := t.previous == c.ProducerID && t.epoch == 0
 	repeated := closed && c.Epoch >= 0 && t.lastEpoch == c.Epoch && (t.producerID == c.ProducerID || overflowed)
@@ -215,6 +216,33 @@ func (s *machine) expireTransactions(fx *Effects) {
 			steps -= t.groups.Len()
 		}
 		fx.Fenced = append(fx.Fenced, t.producerID)
-		s.abortFencing(t, fx)
+		s.abortLate(t, fx)
 	}
+}
+
+// LateAbortVersion is the version of the state from which on the producer of a transaction that took too long goes on
+// after its abort.
+const LateAbortVersion = 4
+
+// abortLate aborts a transaction that is open for too long, as its own producer would by ProtocolTwo (Kafka's
+// TransactionCoordinator.abortTimedOutTransactions, with clients of every protocol): the epoch rises, so what it still
+// sends is refused, which clients answer with an abort of their own, or with an InitTransaction that gives their epoch.
+// Both are taken for repetitions, and answered with what the producer goes on with (KIP-588).
+func (s *machine) abortLate(t *transaction, fx *Effects) {
+	if s.version < LateAbortVersion {
+		s.abortFencing(t, fx)
+		return
+	}
+	fresh := noProducer
+	if exhausted(t.epoch) {
+		if fresh = s.freshProducerID(); fresh < 0 {
+			s.abortFencing(t, fx)
+			return
+		}
+	}
+	s.endEverywhere(t, t.marker(t.epoch+1, false), fx)
+	s.changeTransaction(t, func(t *transaction) {
+		s.complete(t, false)
+		t.nextEpoch(fresh)
+	})
 }

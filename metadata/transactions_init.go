@@ -90,7 +90,7 @@ func (t *transaction) nextEpoch(fresh int64) {
 	t.epoch++
 }
 
-// abortFencing aborts an open transaction without its client having asked for it, and fences that: the epoch rises once,
+// abortFencing aborts an open transaction in favour of another producer, and fences its own: the epoch rises once,
 // as by any end of ProtocolTwo (Kafka's TransactionMetadata.prepareAbortOrCommit after prepareFenceProducerEpoch, with
 // clients of every protocol), and no last epoch is remembered, so that the client cannot take it for the answer to an
 // EndTransaction of its own. The last epoch is never given to a client, so it may stay.
