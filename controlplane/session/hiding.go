@@ -30,15 +30,21 @@ func (t *tenure) watchStreams() {
 
 // unseen gives the sessions to hide or to show again. While no agent that clients are sent to is connected, nobody's time
 // runs: what broke then is rather the owner's network, or there is nobody to send clients to instead.
+//
+// An agent that comes and goes is shown again only after it has stayed for a while, unless its zone has no other: clients
+// would be sent to another zone then.
 func (t *tenure) unseen(now time.Time, late time.Duration) (changes []*metadata.HideSession) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	others := false
+	others, zones, waiting := false, map[string]bool{}, 0
 	for session, open := range t.mu.sessions {
-		others = others || open.mayBeShown() && t.mu.agents[session] != nil
+		here := open.mayBeShown() && t.mu.agents[session] != nil
+		others = others || here
+		zones[open.zone] = zones[open.zone] || here && !open.hidden
 	}
 	for session, open := range t.mu.sessions {
 		connected := t.mu.agents[session] != nil
+		open.came = open.came.Add(late)
 		switch {
 		case open.lost.IsZero():
 		case others:
@@ -48,11 +54,16 @@ func (t *tenure) unseen(now time.Time, late time.Duration) (changes []*metadata.
 		}
 		gone := !connected && !open.lost.IsZero() && now.Sub(open.lost) >= hideAfter
 		hide, show := gone && !open.hidden, connected && open.hidden
-		if open.mayBeShown() && !open.hiding && (hide || show) {
+		switch {
+		case !open.mayBeShown(), open.hiding, !hide && !show:
+		case show && zones[open.zone] && now.Sub(open.came) < open.flapping.stay():
+			waiting++
+		default:
 			open.hiding = true
 			changes = append(changes, &metadata.HideSession{Session: session, Hidden: hide})
 		}
 	}
+	t.metrics.waiting.Set(float64(waiting))
 	return changes
 }
 
@@ -89,6 +100,18 @@ func hiddenSessions(s *metadata.State) map[id.Session]bool {
 // noteHidden takes what the state says. Called with mu held.
 func (t *tenure) noteHidden(hidden map[id.Session]bool) {
 	for session, open := range t.mu.sessions {
+		if hidden[session] && !open.hidden {
+			t.noteFlapping(session, open)
+		}
 		open.hidden = hidden[session]
+	}
+}
+
+// noteFlapping counts a hiding. Called with mu held.
+func (t *tenure) noteFlapping(session id.Session, open *openSession) {
+	open.flapping.hid(time.Now())
+	if stay := open.flapping.stay(); stay > 0 {
+		t.log.Warn("an agent comes and goes: clients are sent to it again when it has stayed for a while",
+			zap.Uint32("session", uint32(session)), zap.Int("times", open.flapping.times), zap.Duration("stay", stay))
 	}
 }

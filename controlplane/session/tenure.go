@@ -54,6 +54,9 @@ type openSession struct {
 	serves   bool      // clients are sent to it
 	hidden   bool      // from clients, as of the last change of the membership
 	hiding   bool      // HideSession was proposed
+	flapping flapping
+	zone     string
+	came     time.Time // when its stream with this owner began
 	lost     time.Time // when its stream with this owner broke, or later (see unseen); zero: it has one, or had none yet
 	commits  *sequence
 }
@@ -98,7 +101,7 @@ func (t *tenure) begin(s *metadata.State) {
 }
 
 func (t *tenure) newOpenSession(info metadata.SessionInfo) *openSession {
-	return &openSession{heard: time.Now(), draining: info.Draining, hidden: info.Hidden, serves: info.Roles.ServesClients(), commits: newSequence(t, info.ID, info.NextN)}
+	return &openSession{heard: time.Now(), draining: info.Draining, hidden: info.Hidden, zone: info.Zone, serves: info.Roles.ServesClients(), commits: newSequence(t, info.ID, info.NextN)}
 }
 
 func (t *tenure) run() {
@@ -126,6 +129,7 @@ func (t *tenure) stop() {
 	t.mu.Unlock()
 	t.cancel(errTenureOver)
 	t.work.Wait()
+	t.metrics.waiting.Set(0)
 	for _, open := range t.mu.sessions { // nothing else runs any more
 		open.commits.close()
 	}
@@ -270,7 +274,8 @@ func (t *tenure) attach(a *agent, index uint64) bool {
 		t.forget(before)
 		before.cancel(errReplaced)
 	}
-	open.heard, open.lost = time.Now(), time.Time{}
+	now := time.Now()
+	open.heard, open.came, open.lost = now, now, time.Time{}
 	a.since, a.commits = index, open.commits
 	t.mu.agents[a.session] = a
 	if t.writers != nil {
