@@ -3,12 +3,14 @@ package controlplane
 import (
 	"context"
 	"fmt"
-	"path"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/metadata"
 )
@@ -20,13 +22,15 @@ import (
 // (etcd-io/etcd server/etcdserver/version/monitor.go); Kafka has its metadata.version raised by hand (KIP-584, KIP-778),
 // for which Config.StateVersion is there.
 type versions struct {
-	client   *clientv3.Client
-	prefix   string // of all replicas' keys, ends with a slash
-	replicas string // the same of their addresses
-	replica  string
-	own      uint32
-	lease    clientv3.LeaseID
-	lowest   atomic.Uint32
+	client    *clientv3.Client
+	prefix    string // of all replicas' keys, ends with a slash
+	replicas  string // the same of their addresses
+	replica   string
+	own       uint32
+	log       *zap.Logger
+	lease     clientv3.LeaseID // that holds this replica's word; 0: it is to be said
+	malformed bool             // there was a word that is none, and the log said so
+	lowest    atomic.Uint32
 }
 
 const (
@@ -50,21 +54,13 @@ func (v *versions) round(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the replicas' versions: %w", err)
 	}
-	lowest, known := v.own, map[string]bool{}
-	for _, kv := range said.Kvs {
-		version, err := strconv.ParseUint(string(kv.Value), 10, 32)
-		if err != nil {
-			return fmt.Errorf("version of replica %s: %w", kv.Key, err)
-		}
-		known[path.Base(string(kv.Key))] = true
-		lowest = min(lowest, uint32(version))
-	}
+	lowest, known := v.take(said.Kvs)
 	there, err := v.client.Get(ctx, v.replicas, clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	if err != nil {
 		return fmt.Errorf("read the replicas: %w", err)
 	}
 	for _, kv := range there.Kvs {
-		if !known[path.Base(string(kv.Key))] {
+		if !known[strings.TrimPrefix(string(kv.Key), v.replicas)] {
 			lowest = min(lowest, unsaidVersion)
 		}
 	}
@@ -72,18 +68,53 @@ func (v *versions) round(ctx context.Context) error {
 	return nil
 }
 
-// say keeps this replica's version in etcd.
+// take gives the lowest version that is said, and who says one. A word that is none counts as the lowest there can be, so no
+// state's version rises by it, and nothing else waits for it to be mended. This replica's own is said again if it is not
+// there as it was said.
+func (v *versions) take(said []*mvccpb.KeyValue) (lowest uint32, known map[string]bool) {
+	lowest, known = v.own, map[string]bool{}
+	malformed := false
+	for _, kv := range said {
+		replica := strings.TrimPrefix(string(kv.Key), v.prefix)
+		if replica == v.replica {
+			known[replica] = string(kv.Value) == v.word()
+			continue
+		}
+		known[replica] = true
+		version, err := strconv.ParseUint(string(kv.Value), 10, 32)
+		if err == nil {
+			lowest = min(lowest, uint32(version))
+			continue
+		}
+		lowest, malformed = 0, true
+		if !v.malformed {
+			v.log.Warn("a replica's version in etcd is none, so no state's version rises; if nobody mends it, remove the key (etcdctl del)",
+				zap.ByteString("key", kv.Key), zap.Error(err))
+		}
+	}
+	v.malformed = malformed
+	if !known[v.replica] {
+		known[v.replica], v.lease = true, 0
+	}
+	return lowest, known
+}
+
+// word is what this replica says.
+func (v *versions) word() string { return strconv.FormatUint(uint64(v.own), 10) }
+
+// say keeps this replica's version in etcd. The lease is kept only once it is known to hold the word.
 func (v *versions) say(ctx context.Context) error {
 	if v.lease != 0 {
 		if _, err := v.client.KeepAliveOnce(ctx, v.lease); err == nil {
 			return nil
 		}
+		v.lease = 0
 	}
 	granted, err := v.client.Grant(ctx, int64(versionMemory/time.Second))
 	if err != nil {
 		return fmt.Errorf("lease for the replica's version: %w", err)
 	}
-	if _, err := v.client.Put(ctx, v.prefix+v.replica, strconv.FormatUint(uint64(v.own), 10), clientv3.WithLease(granted.ID)); err != nil {
+	if _, err := v.client.Put(ctx, v.prefix+v.replica, v.word(), clientv3.WithLease(granted.ID)); err != nil {
 		return fmt.Errorf("say the replica's version: %w", err)
 	}
 	v.lease = granted.ID
