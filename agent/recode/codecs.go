@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	// zstdMaxWindow bounds a zstd decoder's memory, bytes. Kafka's producers use windows of at most 8 MiB.
-	zstdMaxWindow = 64 << 20
+	// zstdMaxWindow bounds a zstd decoder's memory, bytes. It is the window of level 22, the highest that Kafka's producers
+	// can be set to (compression.zstd.level); at their default it is 2 MiB.
+	zstdMaxWindow = 128 << 20
 	// snappyBlock is the block size of snappy-java's stream, bytes.
 	snappyBlock = 32 << 10
 	// snappyMaxBlock bounds one block that a snappy stream claims, bytes.
