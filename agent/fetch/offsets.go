@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/freshet-io/freshet/agent/cache"
+	"github.com/freshet-io/freshet/agent/recode"
 	"github.com/freshet-io/freshet/agent/view"
 	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/kafkaproto"
@@ -39,8 +40,9 @@ type OffsetsConfig struct {
 	Bytes  Bytes
 	// AskTimeout bounds a look-up. Default 5 s.
 	AskTimeout time.Duration
-	// MaxOpened bounds the uncompressed records of one batch that is opened to find a timestamp. Default 1 GiB.
-	MaxOpened int
+	// MaxOpened bounds the uncompressed records, bytes, of one batch that is opened to find a timestamp. They are looked
+	// through and not held. Default 1 GiB.
+	MaxOpened int64
 	Log       *zap.Logger
 }
 
@@ -67,7 +69,10 @@ func (c *OffsetsConfig) Validate() error {
 
 // Offsets finds offsets by timestamps. Every answer rests on a look-up of its own, so that none is older than its
 // request (I4).
-type Offsets struct{ cfg OffsetsConfig }
+type Offsets struct {
+	cfg    OffsetsConfig
+	opener *recode.Recoder
+}
 
 // NewOffsets checks the configuration.
 func NewOffsets(cfg OffsetsConfig) (*Offsets, error) {
@@ -75,7 +80,7 @@ func NewOffsets(cfg OffsetsConfig) (*Offsets, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("offsets: %w", err)
 	}
-	return &Offsets{cfg: cfg}, nil
+	return &Offsets{cfg: cfg, opener: recode.New(cfg.MaxOpened)}, nil
 }
 
 // OffsetWant asks for the first offset at or after a timestamp, or for a special one.
@@ -270,7 +275,7 @@ func (o *Offsets) searchExtent(ctx context.Context, w *OffsetWant, e *extent.Ext
 		if err != nil {
 			return OffsetResult{}, false, fmt.Errorf("read extent: %w", err)
 		}
-		found, ok, err := o.searchBytes(b, least, logStart)
+		found, ok, err := o.searchBytes(ctx, b, least, logStart)
 		p.Position = b.Position + uint32(b.Size())
 		b.Release()
 		if ok || err != nil {
@@ -284,10 +289,10 @@ func (o *Offsets) searchExtent(ctx context.Context, w *OffsetWant, e *extent.Ext
 const searchPart = 1 << 20
 
 // searchBytes finds the record in the batches.
-func (o *Offsets) searchBytes(b *cache.Bytes, least, logStart int64) (found OffsetResult, ok bool, err error) {
+func (o *Offsets) searchBytes(ctx context.Context, b *cache.Bytes, least, logStart int64) (found OffsetResult, ok bool, err error) {
 	b.Batches(func(batch cache.Batch) bool {
 		if batch.MaxTimestamp >= least && batch.Last >= logStart {
-			found, ok, err = o.searchBatch(b.Copy(batch), least, logStart)
+			found, ok, err = o.searchBatch(ctx, b.Copy(batch), least, logStart)
 		}
 		return !ok && err == nil
 	})
@@ -295,14 +300,10 @@ func (o *Offsets) searchBytes(b *cache.Bytes, least, logStart int64) (found Offs
 }
 
 // searchBatch finds the first record of at least this timestamp and offset.
-func (o *Offsets) searchBatch(b kafkaproto.RecordBatch, least, logStart int64) (OffsetResult, bool, error) {
-	for r, err := range kafkaproto.Records(b, o.cfg.MaxOpened) {
-		if err != nil {
-			return OffsetResult{}, false, fmt.Errorf("open batch at offset %d: %w", b.BaseOffset(), err)
-		}
-		if r.Timestamp >= least && r.Offset >= logStart {
-			return OffsetResult{Offset: r.Offset, Timestamp: r.Timestamp}, true, nil
-		}
+func (o *Offsets) searchBatch(ctx context.Context, b kafkaproto.RecordBatch, least, logStart int64) (OffsetResult, bool, error) {
+	at, ok, err := o.opener.Find(ctx, b, least, logStart)
+	if err != nil {
+		return OffsetResult{}, false, fmt.Errorf("open batch at offset %d: %w", b.BaseOffset(), err)
 	}
-	return OffsetResult{}, false, nil
+	return OffsetResult{Offset: at.Offset, Timestamp: at.Timestamp}, ok, nil
 }

@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"context"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -77,6 +78,22 @@ func TestOffsets_MisleadingHeader(t *testing.T) {
 		e.produce(t, tp(0), cachetest.Batch([]byte("v"), 950))
 		require.Equal(t, []OffsetResult{{nil, 3, 950}},
 			e.offsets(t).List(t.Context(), []OffsetWant{{tp(0), 901}}, false))
+	})
+}
+
+// Records are looked through as they are decompressed, and not held: a few kilobytes can stand for gigabytes of them.
+func TestOffsets_OpensBatchesPieceByPiece(t *testing.T) {
+	bubble(t, Config{}, func(e *env) {
+		t := e.t
+		value := make([]byte, 24<<20)
+		e.produce(t, tp(0), cachetest.BatchWith(cachetest.Options{Gzip: true}, value, 100, 200))
+		o := e.offsets(t)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		got := o.List(t.Context(), []OffsetWant{{tp(0), 150}}, false)
+		runtime.ReadMemStats(&after)
+		require.Equal(t, []OffsetResult{{nil, 1, 200}}, got)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(len(value)/2))
 	})
 }
 

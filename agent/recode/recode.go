@@ -1,6 +1,6 @@
 // Package recode opens record batches, for the few topics that ask for it: compacted topics take no records without
 // key, and topics with a compression.type of their own store every batch in that codec (Kafka's LogValidator).
-// Everything else is stored verbatim and never comes here.
+// Everything else is stored verbatim, and opened only to find a timestamp in it.
 //
 // Records are streamed through, never held decompressed, and what they decompress to is bounded.
 package recode
@@ -144,11 +144,14 @@ func (c *Recoder) walk(from io.Reader, b kafkaproto.RecordBatch, r *Rules) error
 	w := walker{r: from}
 	refused := &RecordsError{}
 	for i := range b.RecordCount() {
-		hasKey, err := w.record(i)
+		one, err := w.record(i)
+		if err == nil && one.offset != int64(i) {
+			err = fmt.Errorf("record %d: offset delta %d", i, one.offset)
+		}
 		if err != nil {
 			return broken(err)
 		}
-		if hasKey || !r.Keys {
+		if one.hasKey || !r.Keys {
 			continue
 		}
 		refused.Total++

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kbin"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -185,6 +186,51 @@ func TestRecoder_KeepsNoMoreThanABatchMayHave(t *testing.T) {
 		require.Equal(t, kerr.MessageTooLarge, refused.Kafka)
 		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(len(value)/2), codec)
 	}
+}
+
+func TestRecoder_Find(t *testing.T) {
+	c := recode.New(0)
+	for _, codec := range codecs {
+		b := batch(t, codec, 10, records(10))
+		b.SetBaseOffset(100)
+		for _, tt := range []struct{ timestamp, offset, found int64 }{{0, 0, 0}, {3, 0, 3}, {3, 105, 5}, {9, 109, 9}} {
+			at, ok, err := c.Find(t.Context(), b, tt.timestamp, tt.offset)
+			require.NoError(t, err)
+			require.True(t, ok)
+			require.Equal(t, recode.Position{Offset: 100 + tt.found, Timestamp: tt.found}, at)
+		}
+		_, ok, err := c.Find(t.Context(), b, 10, 0)
+		require.NoError(t, err)
+		require.False(t, ok)
+		b.StampLogAppendTime(50)
+		at, ok, err := c.Find(t.Context(), b, 10, 102)
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.Equal(t, recode.Position{Offset: 102, Timestamp: 50}, at, "all have the time of append")
+	}
+	good := records(10)
+	for name, b := range map[string]kafkaproto.RecordBatch{
+		"fewer than claimed": batch(t, kafkaproto.Gzip, 11, good),
+		"more than claimed":  batch(t, kafkaproto.Zstd, 9, good),
+		"not compressed":     header(kafkaproto.LZ4, 10, good),
+		"beyond the batch":   header(kafkaproto.NoCodec, 1, []byte{12, 0, 50, 50, 1, 1, 0}),
+	} {
+		_, _, err := c.Find(t.Context(), b, 20, 0)
+		require.ErrorIs(t, err, kafkaproto.ErrCorrupt, name)
+	}
+}
+
+// TestRecoder_ZstdLevel22: the window of the highest level that producers can be set to is taken.
+func TestRecoder_ZstdLevel22(t *testing.T) {
+	var p bytes.Buffer
+	z, err := zstd.NewWriter(&p, zstd.WithWindowSize(128<<20), zstd.WithLowerEncoderMem(true), zstd.WithEncoderConcurrency(1))
+	require.NoError(t, err)
+	_, err = z.Write(records(10))
+	require.NoError(t, err)
+	require.NoError(t, z.Flush()) // so that the size is not known when the frame begins, as with Kafka's stream
+	require.NoError(t, z.Close())
+	_, err = recode.New(0).Apply(t.Context(), header(kafkaproto.Zstd, 10, p.Bytes()), &recode.Rules{Keys: true})
+	require.NoError(t, err)
 }
 
 func FuzzRecoder(f *testing.F) {

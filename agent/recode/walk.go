@@ -35,45 +35,52 @@ func (b *bounded) Read(p []byte) (int, error) {
 //	length of what follows, varint; attributes, 1 byte; timestamp delta, varlong; offset delta, varint;
 //	key length, varint (-1: null), key; value length, varint, value; headers, varint, and their bytes
 //
-// All varints are zigzag. Only the offset delta, the key's length and the overall length are looked at.
+// All varints are zigzag. Only both deltas, the key's length and the overall length are looked at.
 type walker struct {
 	r   io.Reader
 	buf *bufio.Reader
 }
 
-// record reads the i-th record and tells whether it has a key.
-func (w *walker) record(i int32) (hasKey bool, err error) {
+// record is what is looked at of one record.
+type record struct {
+	timestamp, offset int64 // deltas to the batch's
+	hasKey            bool
+}
+
+// record reads the i-th record.
+func (w *walker) record(i int32) (r record, err error) {
 	if w.buf == nil {
 		w.buf = bufio.NewReaderSize(w.r, 32<<10)
 	}
 	length, _, err := w.varint()
 	if err != nil {
-		return false, fmt.Errorf("record %d: %w", i, truncated(err))
+		return r, fmt.Errorf("record %d: %w", i, truncated(err))
 	}
 	if length < 0 {
-		return false, fmt.Errorf("record %d: length %d", i, length)
+		return r, fmt.Errorf("record %d: length %d", i, length)
 	}
 	left := length
 	if _, err := w.buf.Discard(1); err != nil { // attributes
-		return false, fmt.Errorf("record %d: %w", i, truncated(err))
+		return r, fmt.Errorf("record %d: %w", i, truncated(err))
 	}
 	left--
-	var fields [3]int64 // timestamp delta, offset delta, key length
-	for k := range fields {
+	var key int64 // its length
+	for _, field := range []*int64{&r.timestamp, &r.offset, &key} {
 		v, n, err := w.varint()
 		if err != nil {
-			return false, fmt.Errorf("record %d: %w", i, truncated(err))
+			return r, fmt.Errorf("record %d: %w", i, truncated(err))
 		}
-		fields[k] = v
+		*field = v
 		left -= int64(n)
 	}
-	if offset, key := fields[1], fields[2]; left < 0 || offset != int64(i) || key < -1 || key > left {
-		return false, fmt.Errorf("record %d: offset delta %d, key of %d bytes, %d bytes left", i, offset, key, left)
+	if left < 0 || key < -1 || key > left {
+		return r, fmt.Errorf("record %d: key of %d bytes, %d bytes left", i, key, left)
 	}
 	if err := w.skip(left); err != nil {
-		return false, fmt.Errorf("record %d: %w", i, truncated(err))
+		return r, fmt.Errorf("record %d: %w", i, truncated(err))
 	}
-	return fields[2] >= 0, nil
+	r.hasKey = key >= 0
+	return r, nil
 }
 
 // skip passes n bytes, however many a record claims.
