@@ -84,6 +84,7 @@ const (
 	BundleChecked_INTACT     BundleChecked_Verdict = 1
 	BundleChecked_MISSING    BundleChecked_Verdict = 2 // there is no such object, or not all of it
 	BundleChecked_BROKEN     BundleChecked_Verdict = 3 // it is not what was written
+	BundleChecked_LATER      BundleChecked_Verdict = 4 // it is of a later version than the agent knows
 )
 
 // Enum value maps for BundleChecked_Verdict.
@@ -93,12 +94,14 @@ var (
 		1: "INTACT",
 		2: "MISSING",
 		3: "BROKEN",
+		4: "LATER",
 	}
 	BundleChecked_Verdict_value = map[string]int32{
 		"UNREADABLE": 0,
 		"INTACT":     1,
 		"MISSING":    2,
 		"BROKEN":     3,
+		"LATER":      4,
 	}
 )
 
@@ -3671,12 +3674,12 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x18produce_bytes_per_second\x18\x04 \x01(\x01R\x15produceBytesPerSecond\x12#\n" +
 	"\rtakes_batches\x18\x05 \x01(\bR\ftakesBatches\x12\x1f\n" +
 	"\vzone_writer\x18\x06 \x01(\rR\n" +
-	"zoneWriter\"\xd9\x01\n" +
+	"zoneWriter\"\xe4\x01\n" +
 	"\rBundleChecked\x12\x16\n" +
 	"\x06bundle\x18\x01 \x01(\x04R\x06bundle\x12H\n" +
 	"\averdict\x18\x02 \x01(\x0e2..freshet.controlplane.v1.BundleChecked.VerdictR\averdict\x12\x12\n" +
 	"\x04what\x18\x03 \x01(\tR\x04what\x12\x12\n" +
-	"\x04read\x18\x04 \x01(\x04R\x04read\">\n" +
+	"\x04read\x18\x04 \x01(\x04R\x04read\"I\n" +
 	"\aVerdict\x12\x0e\n" +
 	"\n" +
 	"UNREADABLE\x10\x00\x12\n" +
@@ -3684,7 +3687,8 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x06INTACT\x10\x01\x12\v\n" +
 	"\aMISSING\x10\x02\x12\n" +
 	"\n" +
-	"\x06BROKEN\x10\x03\"C\n" +
+	"\x06BROKEN\x10\x03\x12\t\n" +
+	"\x05LATER\x10\x04\"C\n" +
 	"\aToAgent\x128\n" +
 	"\x05items\x18\x01 \x03(\v2\".freshet.controlplane.v1.OwnerItemR\x05items\"\xcb\x06\n" +
 	"\tOwnerItem\x12<\n" +

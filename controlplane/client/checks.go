@@ -31,6 +31,7 @@ var verdicts = map[bundle.Verdict]api.BundleChecked_Verdict{
 	bundle.Intact:  api.BundleChecked_INTACT,
 	bundle.Missing: api.BundleChecked_MISSING,
 	bundle.Broken:  api.BundleChecked_BROKEN,
+	bundle.Later:   api.BundleChecked_LATER,
 }
 
 // BundleChecked answers OnCheckBundle. It does not wait, and nothing is sent while there is no stream.

@@ -26,6 +26,7 @@ type metrics struct {
 
 	scrubbed      prometheus.Counter
 	scrubbedBytes prometheus.Counter
+	scrubbedLater prometheus.Counter
 	scrubCycles   prometheus.Counter
 	damaged       prometheus.Gauge
 }
@@ -57,6 +58,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 
 		scrubbed:      counter("scrubbed_bundles_total", "Live bundles looked up in the object store."),
 		scrubbedBytes: counter("scrubbed_bytes_total", "Bytes of live bundles read and checked."),
+		scrubbedLater: counter("scrub_unknown_versions_total", "Live bundles not checked because they are of a later version than the agent knows that was asked, as in the midst of an upgrade."),
 		scrubCycles:   counter("scrub_cycles_total", "Times that every live bundle was looked up."),
 		damaged:       gauge("damaged_bundles", "Live bundles known to be missing from the object store or broken; the log and freshet scrub name them."),
 	}

@@ -95,22 +95,27 @@ func (l *Lifecycle) scrubPresence(ctx context.Context, o Owner) {
 	}
 }
 
-// scrubContents has bundles read through, each after a pause that its bytes are worth: it is read at once then.
+// scrubContents has bundles read through, each after a pause that its bytes are worth: it is read at once then. A bundle
+// that has died in its pause is not read.
 func (l *Lifecycle) scrubContents(ctx context.Context, o Owner) {
 	at := id.Bundle(rand.Uint64()) //nolint:gosec // where to begin
 	var newest id.Bundle
 	_, _ = o.Read(func(s *metadata.State) { newest = s.NewestBundle() }) // else from the beginning
 	at %= newest + 1
+	paused := time.Duration(0) // since the last bundle that was read
 	for ctx.Err() == nil {
 		name, info, ok, err := nextBundle(o, at)
-		switch {
+		switch worth := l.readTime(info.Bytes); {
 		case err != nil:
 		case !ok:
 			at = 0
 			l.prune(o)
 			l.pause(ctx, scrubPause)
-		case !l.pause(ctx, time.Duration(float64(info.Bytes)/float64(l.cfg.Settings.ScrubBytes)*float64(time.Second))):
+		case paused < worth:
+			l.pause(ctx, worth-paused)
+			paused = worth
 		default:
+			paused = 0
 			if err = l.read(ctx, o, name, info); err == nil {
 				at = name + 1
 			}
@@ -125,6 +130,11 @@ func (l *Lifecycle) scrubContents(ctx context.Context, o Owner) {
 			l.pause(ctx, scrubPause)
 		}
 	}
+}
+
+// readTime is how long so many bytes take at the rate set.
+func (l *Lifecycle) readTime(bytes uint32) time.Duration {
+	return time.Duration(float64(bytes) / float64(l.cfg.Settings.ScrubBytes) * float64(time.Second))
 }
 
 // pause waits; false when ctx has ended.
@@ -184,6 +194,10 @@ func (l *Lifecycle) read(ctx context.Context, o Owner, name id.Bundle, known met
 		l.found(ctx, o, missing, name, f.What)
 	case bundle.Broken:
 		l.found(ctx, o, broken, name, f.What)
+	case bundle.Later: // while agents are of several versions; it comes again with the next walk
+		l.metrics.scrubbedLater.Inc()
+		l.cfg.Log.Debug("bundle not checked: the agent asked does not know its version", zap.Stringer("bundle", name),
+			zap.String("what", f.What))
 	default:
 		return fmt.Errorf("check %s: %w: %s", bundle.Key(l.cfg.BundlePrefix, name), errUnreadable, f.What)
 	}

@@ -175,3 +175,39 @@ func TestScrub_AgentsReadAtTheSetRate(t *testing.T) {
 		require.Greater(t, read, 600*100*0.5, "but for a minute between two walks")
 	})
 }
+
+// While agents of several versions run, one may be asked for a bundle of a version that it does not know. That is counted
+// and no damage, and holds up nobody.
+func TestScrub_LaterVersionIsNoDamage(t *testing.T) {
+	inWorld(t, lifecycle.Settings{ScrubInterval: -1, ScrubBytes: 1 << 20, RetentionCheck: time.Hour}, func(w *world) {
+		tp := w.create("t", nil)
+		w.seal(tp, func(p []byte) []byte {
+			p[8] = 3
+			binary.BigEndian.PutUint32(p[20:], crc32.Checksum(p[:20], objstore.Castagnoli))
+			return p
+		})
+		broken := w.seal(tp, func(p []byte) []byte { p[80] ^= 1; return p })
+		sleep(10 * time.Minute)
+		require.Len(t, w.damaged(), 1)
+		require.Contains(t, w.damaged()[0], bundle.Key(prefix, broken))
+		require.EqualValues(t, 1, w.metric("damaged_bundles"))
+		require.Greater(t, w.metric("scrub_unknown_versions_total"), 5.0, "with each walk")
+		require.Zero(t, w.metric("failures_total"))
+	})
+}
+
+// A bundle that dies in the pause before it is read costs no GET; what lives is read when its time has come.
+func TestScrub_DeadBundlesAreNotRead(t *testing.T) {
+	inWorld(t, lifecycle.Settings{ScrubInterval: -1, ScrubBytes: 1, RetentionCheck: time.Hour}, func(w *world) {
+		tp, stays := w.create("t", nil), w.create("stays", nil)
+		w.seal(tp, whole)
+		sleep(10 * time.Second) // each is worth some minutes
+		w.must(&metadata.DeleteTopic{ID: tp.Topic})
+		w.must(&metadata.Tick{})
+		sleep(10 * time.Minute)
+		require.Zero(t, w.metric("scrubbed_bytes_total"))
+		w.seal(stays, whole)
+		sleep(10 * time.Minute)
+		require.Positive(t, w.metric("scrubbed_bytes_total"))
+	})
+}

@@ -83,6 +83,7 @@ var verdicts = map[api.BundleChecked_Verdict]bundle.Verdict{
 	api.BundleChecked_INTACT:  bundle.Intact,
 	api.BundleChecked_MISSING: bundle.Missing,
 	api.BundleChecked_BROKEN:  bundle.Broken,
+	api.BundleChecked_LATER:   bundle.Later,
 }
 
 // bundleChecked takes an answer, if it was this agent that was asked.

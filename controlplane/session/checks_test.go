@@ -65,6 +65,7 @@ func TestChecks_AreAskedAndAnswered(t *testing.T) {
 			{Verdict: bundle.Intact, Read: 100},
 			{Verdict: bundle.Missing, What: "missing"},
 			{Verdict: bundle.Broken, What: "torn", Read: 7},
+			{Verdict: bundle.Later, What: "of a later version"},
 			{What: "the store is away"},
 		} {
 			answer := n.check(t.Context(), 1)

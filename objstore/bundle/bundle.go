@@ -23,6 +23,8 @@
 //	16         4  n: the submission's number in its session
 //	20         4  CRC-32C of bytes 0-19
 //
+// The header is the same in every version to come, so that a program tells a later one from damage (ErrVersion).
+//
 // Footer entry, sections in the order of their bytes, each starting where the one before it ended:
 //
 //	offset  size  field
@@ -107,6 +109,8 @@ func Overhead(sections int) int64 { return headerSize + trailerSize + int64(sect
 var (
 	// ErrMalformed is the base of decoding errors: the bytes are not a bundle, or not an intact one.
 	ErrMalformed = errors.New("malformed bundle")
+	// ErrVersion: the header is intact and tells of a later version than this program knows.
+	ErrVersion = errors.New("bundle of a later version")
 	// ErrTooLarge: the bundle would reach MaxSize.
 	ErrTooLarge = errors.New("bundle too large")
 	// ErrShortBatch: the bytes handed in are shorter than a record batch's header.

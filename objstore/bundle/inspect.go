@@ -55,8 +55,8 @@ type BatchDescription struct {
 const readBytes = 64 << 10
 
 // Inspect reads the bundle of that size whole and checks every checksum and every length. Memory is bounded by what
-// is there: a claimed length allocates nothing. It returns ErrMalformed (wrapped, with what was found instead), or
-// the reader's error. When only batches are broken, the description comes together with the error and says which.
+// is there: a claimed length allocates nothing. It returns ErrMalformed (wrapped, with what was found instead),
+// ErrVersion, or the reader's error. When only batches are broken, the description comes together with the error and says which.
 func Inspect(r io.ReaderAt, size int64) (*Description, error) {
 	d, trailer, err := readFrame(r, size)
 	if err != nil {
@@ -135,11 +135,14 @@ func parseHeader(d *Description, p []byte) error {
 	if string(p[:8]) != headerMagic {
 		return fmt.Errorf("%w: starts with %q", ErrMalformed, p[:8])
 	}
-	if p[8] != Version && p[8] != Version2 {
-		return fmt.Errorf("%w: version %d, this program knows %d and %d", ErrMalformed, p[8], Version, Version2)
-	}
 	if stored, crc := binary.BigEndian.Uint32(p[20:]), crc32.Checksum(p[:20], objstore.Castagnoli); stored != crc {
 		return fmt.Errorf("%w: header has CRC-32C %08x, says %08x", ErrMalformed, crc, stored)
+	}
+	switch v := p[8]; {
+	case v < Version:
+		return fmt.Errorf("%w: version %d", ErrMalformed, v)
+	case v > Version2:
+		return fmt.Errorf("%w: %d, this program knows %d and %d", ErrVersion, v, Version, Version2)
 	}
 	d.Version = p[8]
 	d.Name = id.Submission{

@@ -24,6 +24,7 @@ const (
 	Intact
 	Missing // there is no such object, or not all of it
 	Broken  // it is not what was written
+	Later   // it is of a later version than this program knows: nobody knows whether it is intact
 )
 
 // Finding is what CheckStored found.
@@ -44,6 +45,8 @@ func CheckStored(
 	switch {
 	case errors.Is(err, ErrMalformed) || errors.Is(err, objstore.ErrChecksum):
 		return Finding{Verdict: Broken, What: err.Error()}
+	case errors.Is(err, ErrVersion):
+		return Finding{Verdict: Later, What: err.Error()}
 	case errors.Is(err, objstore.ErrNotFound):
 		return Finding{Verdict: Missing, What: "missing"}
 	case errors.Is(err, objstore.ErrRange):
