@@ -29,6 +29,7 @@ import (
 	"github.com/freshet-io/freshet/objstore/meter"
 	"github.com/freshet-io/freshet/objstore/open"
 	"github.com/freshet-io/freshet/objstore/price"
+	"github.com/freshet-io/freshet/objstore/probe"
 )
 
 // Agent is one agent process's parts, built but not running.
@@ -43,6 +44,8 @@ type Agent struct {
 
 	bucket    objstore.Bucket
 	requests  *meter.Bucket // below bucket
+	store     *probe.Watch  // tells whether it can be used
+	patience  time.Duration // joinPatience
 	zone      *peer.Zone    // nil: bytes are not shared
 	peers     *peer.Server  // nil with it
 	session   *client.Session
@@ -65,7 +68,7 @@ func New(ctx context.Context, cfg Config) (_ *Agent, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("agent: %w", err)
 	}
-	a := &Agent{cfg: cfg, log: cfg.Log, listeners: &listeners{catalogue: view.NewCatalogue()}}
+	a := &Agent{cfg: cfg, log: cfg.Log, patience: joinPatience, listeners: &listeners{catalogue: view.NewCatalogue()}}
 	defer func() {
 		if err != nil {
 			a.Close()
@@ -87,8 +90,17 @@ func New(ctx context.Context, cfg Config) (_ *Agent, err error) {
 // Addresses are what clients are told to connect to, one per port.
 func (a *Agent) Addresses() []Address { return a.addresses }
 
-// Ready is closed once the agent can answer clients.
-func (a *Agent) Ready() <-chan struct{} { return a.listeners.catalogue.Ready() }
+// Await returns when the agent can answer clients and use the object store, or with the end of ctx.
+func (a *Agent) Await(ctx context.Context) error {
+	for _, ready := range []<-chan struct{}{a.listeners.catalogue.Ready(), a.store.Works()} {
+		select {
+		case <-ready:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
 
 // HTTPAddress is where /readyz and the like are.
 func (a *Agent) HTTPAddress() net.Addr { return a.http.Addr() }
@@ -135,7 +147,7 @@ func (a *Agent) listen(ctx context.Context) error {
 func (a *Agent) openBucket(ctx context.Context) (err error) {
 	bucket := a.cfg.Bucket
 	if bucket == nil {
-		if bucket, err = open.Bucket(ctx, a.cfg.BucketURL, open.AllowOneZone(a.cfg.OneZoneDurability)); err != nil {
+		if bucket, err = open.Bucket(ctx, a.cfg.BucketURL, open.AllowOneZone(a.cfg.OneZoneDurability), open.Log(a.log.Named("store"))); err != nil {
 			return fmt.Errorf("open bucket: %w", err)
 		}
 	}
@@ -145,7 +157,7 @@ func (a *Agent) openBucket(ctx context.Context) (err error) {
 		return err
 	}
 	a.requests = meter.NewPriced(bucket, prices, a.cfg.Registry)
-	a.bucket = a.requests
+	a.bucket, a.store = a.requests, probe.NewWatch(probe.Reach, a.log.Named("store"))
 	if a.cfg.Hedge {
 		a.bucket, err = hedge.New(a.bucket, hedge.Config{}, a.cfg.Registry)
 	}
@@ -253,14 +265,15 @@ func (a *Agent) buildHTTP(ctx context.Context) error {
 // errNoCatalogue: the agent cannot answer anything yet.
 var errNoCatalogue = errors.New("nothing heard from the control plane yet")
 
-// ready tells whether the agent serves. It stays ready while the control plane is away: it serves what it knows.
+// ready tells whether the agent serves, and has seen the object store work. It stays ready while the control plane is away,
+// since it serves what it knows, and while the store is: that is away for all, and no other agent would serve better.
 func (a *Agent) ready() error {
 	select {
 	case <-a.listeners.catalogue.Ready():
-		return nil
+		return a.store.Ready()
 	default:
-		return errNoCatalogue
 	}
+	return errors.Join(errNoCatalogue, a.store.Ready())
 }
 
 // pressed tells whether unsent answers pin more than their share of memory.

@@ -43,6 +43,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		service.Service{Name: "http", Run: a.http.Run},
 		service.Service{Name: "peers", Run: a.runPeers},
 		service.Service{Name: "load", Run: a.load.Run},
+		service.Service{Name: "object store probe", Run: func(ctx context.Context) error { return a.store.Run(ctx, a.requests) }},
 		service.Service{Name: "session", Run: a.runSession},
 		service.Service{Name: "partitions", Run: a.listeners.partitions.Run},
 		service.Service{Name: "jobs", Run: a.runJobs},
@@ -95,8 +96,36 @@ func (a *Agent) left() bool {
 		!slices.ContainsFunc(s.Members, func(m *view.Member) bool { return m.Session == s.Session })
 }
 
+// joinPatience is how long joining the cluster waits for the object store's first answer.
+const joinPatience = 500 * time.Millisecond
+
+// awaitStore keeps an agent out of the cluster that the object store refuses, until it no longer does: clients would be sent
+// to it in vain. A store that only does not answer is away for all agents, and is no reason.
+func (a *Agent) awaitStore(ctx context.Context) error {
+	patience := time.NewTimer(a.patience)
+	defer patience.Stop()
+	select {
+	case <-a.store.Told():
+	case <-patience.C:
+	case <-ctx.Done():
+	}
+	if a.store.Refused() == nil {
+		return ctx.Err()
+	}
+	a.log.Warn("agent does not join the cluster before it can use the object store")
+	select {
+	case <-a.store.Works():
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // runSession keeps the session until ctx ends, and closes it then: by now everything that used it has stopped.
 func (a *Agent) runSession(ctx context.Context) error {
+	if err := a.awaitStore(ctx); err != nil {
+		return nil // ctx ended
+	}
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	ended := make(chan error, 1)

@@ -29,6 +29,7 @@ type ControlPlane struct {
 	http     *adminhttp.Server
 	registry *registry
 	clusters []*cluster
+	store    *probe.Watch
 }
 
 // New builds a replica. It starts nothing.
@@ -37,7 +38,7 @@ func New(cfg Config) (*ControlPlane, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("control plane: %w", err)
 	}
-	return &ControlPlane{cfg: cfg}, nil
+	return &ControlPlane{cfg: cfg, store: probe.NewWatch(probe.CreateOnly, cfg.Log)}, nil
 }
 
 // Listen opens the addresses and builds what serves there, so that a fault shows before anything runs.
@@ -121,9 +122,10 @@ func (c *ControlPlane) Close() {
 	}
 }
 
-// Ready is nil when every virtual cluster has an owner that this replica knows of. Errors say which has none.
+// Ready is nil when every virtual cluster has an owner that this replica knows of, and the object store does not refuse the
+// replica: it could take no snapshot. Errors say what is missing.
 func (c *ControlPlane) Ready() error {
-	var errs []error
+	errs := []error{c.store.Refused()}
 	for _, built := range c.clusters {
 		errs = append(errs, built.ready())
 	}
@@ -152,7 +154,8 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 		zap.String("advertised", c.cfg.Advertise))
 	services := []service.Service{
 		{Name: "replica registry", Run: c.registry.run},
-		{Name: "object store probe", Run: c.probeStore},
+		// It does not hold up the start: a store that is away for now has its own ways of showing.
+		{Name: "object store probe", Run: func(ctx context.Context) error { return c.store.Run(ctx, c.cfg.Bucket) }},
 	}
 	if !c.cfg.NoMaintenance {
 		maintain, err := c.maintainer()
@@ -180,19 +183,6 @@ func (c *ControlPlane) maintainer() (service.Service, error) {
 		return service.Service{}, fmt.Errorf("control plane: %w", err)
 	}
 	return service.Service{Name: "etcd maintainer", Run: m.Run}, nil
-}
-
-// probeStore ends the replica if the bucket replaces objects, and else waits for the end of ctx. It does not hold up the start:
-// a store that cannot be reached yet has its own ways of showing.
-func (c *ControlPlane) probeStore(ctx context.Context) error {
-	err := probe.CreateOnly(ctx, c.cfg.Bucket, func(err error, pause time.Duration) {
-		c.cfg.Log.Warn("object store does not answer", zap.Error(err), zap.Duration("again_in", pause))
-	})
-	if errors.Is(err, probe.ErrReplaces) {
-		return err
-	}
-	<-ctx.Done()
-	return nil
 }
 
 // serve answers agents until ctx ends. The tenures have ended their streams by then.

@@ -28,6 +28,12 @@ var (
 	ErrRange = errors.New("range starts past the object's end")
 	// ErrKey: the key is not one that every store can hold (see CheckKey).
 	ErrKey = errors.New("invalid object key")
+	// ErrRefused: the store answered that who asks may not, or is not known to it.
+	ErrRefused = errors.New("object store refuses access")
+	// ErrNoCredentials: there was nothing to sign the request with, so the store was not asked.
+	ErrNoCredentials = errors.New("no credentials for the object store")
+	// ErrNoBucket: the bucket itself does not exist.
+	ErrNoBucket = errors.New("no such bucket")
 )
 
 // MaxKeys is the largest page that List gives and the largest batch that Delete takes.

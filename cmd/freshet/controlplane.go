@@ -127,7 +127,7 @@ func (s *controlSettings) run(ctx context.Context, p process) error {
 		zap.Strings("etcd", s.etcd.Endpoints), zap.String("version", versionString()))
 	memoryLimit(s.memoryLimit, availableMemory())
 	s.Registry = newRegistry()
-	bucket, err := open.Bucket(ctx, s.bucketURL, open.AllowOneZone(s.oneZone))
+	bucket, err := open.Bucket(ctx, s.bucketURL, open.AllowOneZone(s.oneZone), open.Log(log.Named("store")))
 	if err != nil {
 		return err
 	}

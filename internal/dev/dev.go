@@ -84,7 +84,7 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer unlock()
-	bucket, err := open.Bucket(ctx, cfg.BucketURL, open.AllowOneZone(cfg.Agent.OneZoneDurability))
+	bucket, err := open.Bucket(ctx, cfg.BucketURL, open.AllowOneZone(cfg.Agent.OneZoneDurability), open.Log(cfg.Log.Named("store")))
 	if err != nil {
 		return err
 	}
@@ -205,10 +205,8 @@ func awaitOwner(ctx context.Context, plane *controlplane.ControlPlane) {
 
 // greet says where the agent listens once it does, and waits for the end.
 func greet(ctx context.Context, cfg Config, a *agent.Agent) error {
-	select {
-	case <-ctx.Done():
-		return nil
-	case <-a.Ready():
+	if err := a.Await(ctx); err != nil {
+		return nil // ctx ended
 	}
 	bootstrap := a.Addresses()[0].String()
 	fmt.Fprintf(cfg.Out, `freshet is ready, bootstrap address %s

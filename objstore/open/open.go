@@ -19,6 +19,8 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"go.uber.org/zap"
+
 	"github.com/freshet-io/freshet/objstore"
 	"github.com/freshet-io/freshet/objstore/file"
 	"github.com/freshet-io/freshet/objstore/latency"
@@ -34,17 +36,23 @@ var ErrOneZone = errors.New("a directory bucket (S3 Express One Zone) keeps obje
 // Option changes what Bucket opens.
 type Option func(*options)
 
-type options struct{ oneZone bool }
+type options struct {
+	oneZone bool
+	log     *zap.Logger
+}
 
 // AllowOneZone opens buckets that keep objects in one availability zone too, if allowed is true.
 func AllowOneZone(allowed bool) Option { return func(o *options) { o.oneZone = allowed } }
 
+// Log has what a provider says by itself go to a logger; else it says nothing.
+func Log(log *zap.Logger) Option { return func(o *options) { o.log = log } }
+
 // Bucket opens the bucket at the URL. It makes no request to an S3 store yet. The error does not show secrets; it is
 // ErrOneZone for a bucket that was not allowed.
 func Bucket(ctx context.Context, rawURL string, opts ...Option) (objstore.Bucket, error) {
-	var allowed options
+	var chosen options
 	for _, opt := range opts {
-		opt(&allowed)
+		opt(&chosen)
 	}
 	u, err := url.Parse(rawURL)
 	if err != nil {
@@ -58,23 +66,24 @@ func Bucket(ctx context.Context, rawURL string, opts ...Option) (objstore.Bucket
 	if err != nil {
 		return nil, fmt.Errorf("bucket URL: %w", err)
 	}
-	b, err := provider(ctx, u, allowed)
+	b, err := provider(ctx, u, chosen)
 	if err != nil {
 		return nil, fmt.Errorf("bucket URL %s: %w", Redact(rawURL), err)
 	}
 	return slow(b), nil
 }
 
-func provider(ctx context.Context, u *url.URL, allowed options) (objstore.Bucket, error) {
+func provider(ctx context.Context, u *url.URL, chosen options) (objstore.Bucket, error) {
 	switch u.Scheme {
 	case "s3":
 		config, err := s3.ParseURL(u)
 		if err != nil {
 			return nil, err
 		}
-		if s3.IsDirectory(config.Bucket) && !allowed.oneZone {
+		if s3.IsDirectory(config.Bucket) && !chosen.oneZone {
 			return nil, ErrOneZone
 		}
+		config.Log = chosen.log
 		return s3.New(ctx, config)
 	case "file":
 		dir, err := fileDir(u)

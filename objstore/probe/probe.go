@@ -1,5 +1,5 @@
-// Package probe finds out whether a bucket keeps a promise that Freshet rests on and that nothing would show before it
-// is too late: that an object once created is never replaced.
+// Package probe finds out at start what nothing else would show before it is too late: whether the object store can be used
+// at all, and whether it keeps a promise that Freshet rests on, that an object once created is never replaced.
 package probe
 
 import (
@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -14,13 +15,13 @@ import (
 	"github.com/freshet-io/freshet/objstore"
 )
 
-// Key is the object that CreateOnly tries to create. It stays, so that every probe but the first of a bucket is one
-// refused PUT of 16 bytes.
+// Key is the object that CreateOnly tries to create, and Reach reads. It stays, so that every probe but the first of a bucket
+// is one refused PUT of 16 bytes.
 const Key = "probe/create-only"
 
 // Bounds of one attempt and of the pause between two.
 const (
-	attempt  = 10 * time.Second
+	limit    = 3 * time.Second
 	maxPause = 30 * time.Second
 )
 
@@ -31,22 +32,36 @@ var ErrReplaces = errors.New("the object store ignores If-None-Match: a put repl
 // CreateOnly puts an object twice, with different bytes, and gives ErrReplaces if the second put succeeds. It goes on, with
 // growing pauses, until the store has said one or the other, or ctx ends. failed is told of each attempt that ended otherwise
 // and the pause that follows.
-func CreateOnly(ctx context.Context, bucket objstore.Bucket, failed func(error, time.Duration)) error {
+func CreateOnly(ctx context.Context, bucket objstore.Bucket, failed func(*Fault, time.Duration)) error {
+	return insist(ctx, func(ctx context.Context) error { return create(ctx, bucket) }, failed)
+}
+
+// Reach reads the object of CreateOnly, or finds that there is none yet, as CreateOnly goes on. nil says that this process
+// can use the bucket, at least for reading.
+func Reach(ctx context.Context, bucket objstore.Bucket, failed func(*Fault, time.Duration)) error {
+	return insist(ctx, func(ctx context.Context) error { return read(ctx, bucket) }, failed)
+}
+
+func insist(ctx context.Context, try func(context.Context) error, failed func(*Fault, time.Duration)) error {
 	pauses := backoff.NewExponentialBackOff()
-	pauses.MaxInterval = maxPause
+	pauses.MaxInterval, pauses.Multiplier = maxPause, 2
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
-		err := try(ctx, bucket)
+		bounded, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		err := silence(bounded, try(bounded))
 		if errors.Is(err, ErrReplaces) {
 			err = backoff.Permanent(err)
 		}
 		return struct{}{}, err
-	}, backoff.WithBackOff(pauses), backoff.WithMaxElapsedTime(0), backoff.WithNotify(failed))
+	}, backoff.WithBackOff(pauses), backoff.WithMaxElapsedTime(0), backoff.WithNotify(func(err error, pause time.Duration) {
+		if ctx.Err() == nil {
+			failed(diagnose(err), pause)
+		}
+	}))
 	return err
 }
 
-func try(ctx context.Context, bucket objstore.Bucket) error {
-	ctx, cancel := context.WithTimeout(ctx, attempt)
-	defer cancel()
+func create(ctx context.Context, bucket objstore.Bucket) error {
 	for range 2 {
 		// Never the same bytes: a bucket may take an object that has just these for its own (objstore.Bucket, Put).
 		content := make([]byte, 16)
@@ -60,4 +75,16 @@ func try(ctx context.Context, bucket objstore.Bucket) error {
 		}
 	}
 	return ErrReplaces
+}
+
+func read(ctx context.Context, bucket objstore.Bucket) error {
+	object, err := bucket.Get(ctx, Key, 0, -1)
+	if err == nil {
+		_, err = io.Copy(io.Discard, object)
+		_ = object.Close() // it was read
+	}
+	if err != nil && !errors.Is(err, objstore.ErrNotFound) {
+		return fmt.Errorf("probe the object store: %w", err)
+	}
+	return nil
 }

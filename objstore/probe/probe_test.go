@@ -39,7 +39,7 @@ func (s *scripted) Put(ctx context.Context, key string, body objstore.Body) erro
 	return s.Bucket.Put(ctx, key, body)
 }
 
-func quiet(error, time.Duration) {}
+func quiet(*probe.Fault, time.Duration) {}
 
 func TestCreateOnly_TellsStoresApart(t *testing.T) {
 	good := &scripted{Bucket: mem.New()}
@@ -59,7 +59,7 @@ func TestCreateOnly_WaitsForTheStore(t *testing.T) {
 			down, objstore.ErrThrottled, objstore.ErrConflict, nil, objstore.ErrOutcomeUnknown, down,
 		}}
 		var told []error
-		require.NoError(t, probe.CreateOnly(t.Context(), bucket, func(err error, _ time.Duration) { told = append(told, err) }))
+		require.NoError(t, probe.CreateOnly(t.Context(), bucket, func(f *probe.Fault, _ time.Duration) { told = append(told, f) }))
 		require.Len(t, told, 5, "each failure is told")
 		require.ErrorIs(t, told[0], down)
 

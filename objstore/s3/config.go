@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/smithy-go/logging"
+	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/objstore"
 )
@@ -33,6 +34,8 @@ type Config struct {
 	CAFile string
 	// AccessKey and SecretKey are credentials. Empty: the SDK's default chain (environment, files, instance role).
 	AccessKey, SecretKey string
+	// Log gets what the SDK says by itself, at debug level: what fails is an error, too. nil: nothing.
+	Log *zap.Logger
 }
 
 // ParseURL reads s3://bucket/prefix?region=…&endpoint=…&path-style=true&ca-file=…&access-key=…&secret-key=…. Parameters
@@ -91,12 +94,13 @@ func (c *Config) Validate() error {
 
 // options are the client's. Retries are off: a bucket's callers retry, and know better what a failed put means.
 func (c *Config) options(ctx context.Context, client *httpClient) (awss3.Options, error) {
+	says := c.sdkLogger()
 	options := awss3.Options{
 		Region:       c.Region,
 		UsePathStyle: c.PathStyle,
 		HTTPClient:   client,
 		Retryer:      aws.NopRetryer{},
-		Logger:       logging.Nop{},
+		Logger:       says,
 		// Checksums are given with the put, and verified by who reads record batches.
 		RequestChecksumCalculation: aws.RequestChecksumCalculationWhenRequired,
 		ResponseChecksumValidation: aws.ResponseChecksumValidationWhenRequired,
@@ -114,7 +118,7 @@ func (c *Config) options(ctx context.Context, client *httpClient) (awss3.Options
 		options.Credentials = credentials.NewStaticCredentialsProvider(c.AccessKey, c.SecretKey, "")
 	}
 	if options.Credentials == nil || options.Region == "" {
-		shared, err := config.LoadDefaultConfig(ctx)
+		shared, err := config.LoadDefaultConfig(ctx, config.WithLogger(says))
 		if err != nil {
 			return options, fmt.Errorf("load AWS configuration: %w", err)
 		}
@@ -122,11 +126,21 @@ func (c *Config) options(ctx context.Context, client *httpClient) (awss3.Options
 			options.Region = shared.Region
 		}
 		if options.Credentials == nil {
-			options.Credentials = shared.Credentials
+			options.Credentials = provider{shared.Credentials}
 		}
 	}
 	if options.Region == "" {
 		return options, errors.New("no region for bucket: give it in the URL or the AWS configuration")
 	}
 	return options, nil
+}
+
+// sdkLogger writes the SDK's lines to Log, instead of standard error in a format of their own.
+func (c *Config) sdkLogger() logging.Logger {
+	if c.Log == nil {
+		return logging.Nop{}
+	}
+	return logging.LoggerFunc(func(class logging.Classification, format string, args ...any) {
+		c.Log.Debug("the AWS SDK says", zap.String("class", string(class)), zap.String("text", fmt.Sprintf(format, args...)))
+	})
 }

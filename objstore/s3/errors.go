@@ -38,14 +38,16 @@ var sentinels = map[string]error{
 	"SlowDownRead":                objstore.ErrThrottled,
 	"SlowDownWrite":               objstore.ErrThrottled,
 	"RequestTimeTooSkewed":        ErrClockSkew,
-	"NoSuchBucket":                ErrNoBucket,
+	"NoSuchBucket":                objstore.ErrNoBucket,
+	// Those of refusals that come with 400, or send elsewhere; all others have 401 or 403.
+	"ExpiredToken":                 objstore.ErrRefused,
+	"InvalidToken":                 objstore.ErrRefused,
+	"AuthorizationHeaderMalformed": objstore.ErrRefused, // the region is wrong
+	"PermanentRedirect":            objstore.ErrRefused, // the same
 }
 
-// ErrNoBucket means that the bucket itself does not exist.
-var ErrNoBucket = errors.New("no such bucket")
-
 // ErrClockSkew means that the store refuses requests because this machine's clock is too far off.
-var ErrClockSkew = errors.New("clock differs too much from the object store's")
+var ErrClockSkew = fmt.Errorf("%w: clock differs too much from the object store's", objstore.ErrRefused)
 
 // byStatus are the sentinels of answers without a known code, such as those to HEAD, which have no body.
 var byStatus = map[int]error{
@@ -56,6 +58,8 @@ var byStatus = map[int]error{
 	http.StatusServiceUnavailable:           objstore.ErrThrottled,
 	http.StatusRequestedRangeNotSatisfiable: objstore.ErrRange,
 	http.StatusRequestTimeout:               objstore.ErrOutcomeUnknown,
+	http.StatusUnauthorized:                 objstore.ErrRefused,
+	http.StatusForbidden:                    objstore.ErrRefused,
 }
 
 // mapError adds the bucket's sentinel to an error of the SDK. For writes, everything that leaves the outcome open
@@ -80,6 +84,10 @@ type brief struct{ error }
 func (b brief) Unwrap() error { return b.error }
 
 func (b brief) Error() string {
+	var credentials *credentialsError
+	if errors.As(b.error, &credentials) {
+		return credentials.Error()
+	}
 	var operation *smithy.OperationError
 	if isOther(b.error) {
 		errors.As(b.error, &operation)
@@ -125,14 +133,13 @@ func classifyAnswer(err error) error {
 			return s
 		}
 	}
-	var resp *smithyhttp.ResponseError
-	if !errors.As(err, &resp) {
+	status := statusOf(err)
+	if status == 0 {
 		if isLocal(err) {
 			return nil
 		}
 		return objstore.ErrOutcomeUnknown // no answer
 	}
-	status := resp.HTTPStatusCode()
 	if s, ok := byStatus[status]; ok {
 		return s
 	}
@@ -148,12 +155,17 @@ func isLocal(err error) bool {
 		return false
 	}
 	var send *smithyhttp.RequestSendError
-	return !errors.As(err, &send)
+	var unreadable *smithy.DeserializationError
+	return !errors.As(err, &send) && !errors.As(err, &unreadable)
 }
 
-// isOther is true for errors of a request to another service that the SDK made first, for credentials: what it answered, an
-// instance without a role with 404, says nothing about the object.
+// isOther is true for errors of a request that the SDK made first, to another service for credentials or to open a session
+// of a directory bucket: what was answered, by an instance without a role 404, says nothing about the object.
 func isOther(err error) bool {
+	var credentials *credentialsError
+	if errors.As(err, &credentials) {
+		return true
+	}
 	var operation, first *smithy.OperationError
 	return errors.As(err, &operation) && errors.As(operation.Err, &first)
 }
@@ -167,11 +179,12 @@ func errorCode(err error) string {
 	return ""
 }
 
-// statusOf is the HTTP status of the answer that an error came from, 0 if there was none.
+// statusOf is the HTTP status of the answer that an error came from, 0 if there was none. Clients of the SDK have several
+// types for it.
 func statusOf(err error) int {
-	var resp *smithyhttp.ResponseError
-	if errors.As(err, &resp) {
-		return resp.HTTPStatusCode()
+	var answered interface{ HTTPStatusCode() int }
+	if errors.As(err, &answered) {
+		return answered.HTTPStatusCode()
 	}
 	return 0
 }

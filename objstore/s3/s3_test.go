@@ -65,7 +65,7 @@ func TestBucket_Contract(t *testing.T) {
 	})
 	t.Run("no such bucket", func(t *testing.T) {
 		b := open(t, server.URL("other", ""))
-		require.ErrorIs(t, b.Put(t.Context(), "k", objstore.NewBody()), s3.ErrNoBucket)
+		require.ErrorIs(t, b.Put(t.Context(), "k", objstore.NewBody()), objstore.ErrNoBucket)
 		_, err := b.Now(t.Context())
 		require.NoError(t, err, "any answer tells the time")
 	})

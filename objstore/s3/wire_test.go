@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/freshet-io/freshet/objstore"
 	"github.com/freshet-io/freshet/objstore/objstoretest"
@@ -72,12 +74,20 @@ func TestBucket_PutErrors(t *testing.T) {
 		{500, "InternalError", objstore.ErrOutcomeUnknown},
 		{502, "", objstore.ErrOutcomeUnknown},
 		{504, "", objstore.ErrOutcomeUnknown},
-		{404, "NoSuchBucket", s3.ErrNoBucket},
+		{404, "NoSuchBucket", objstore.ErrNoBucket},
 		{403, "RequestTimeTooSkewed", s3.ErrClockSkew},
+		{403, "AccessDenied", objstore.ErrRefused},
+		{403, "", objstore.ErrRefused},
+		{401, "Unauthorized", objstore.ErrRefused},
+		{400, "ExpiredToken", objstore.ErrRefused},
+		{400, "AuthorizationHeaderMalformed", objstore.ErrRefused},
+		{301, "PermanentRedirect", objstore.ErrRefused},
+		{400, "InvalidArgument", nil},
 	}
 	sentinels := []error{
 		objstore.ErrAlreadyExists, objstore.ErrConflict, objstore.ErrThrottled, objstore.ErrChecksum,
-		objstore.ErrOutcomeUnknown, objstore.ErrNotFound, s3.ErrNoBucket, s3.ErrClockSkew,
+		objstore.ErrOutcomeUnknown, objstore.ErrNotFound, objstore.ErrNoBucket, s3.ErrClockSkew,
+		objstore.ErrRefused, objstore.ErrNoCredentials,
 	}
 	requests := 0
 	answer := answers[0]
@@ -99,10 +109,7 @@ func TestBucket_PutErrors(t *testing.T) {
 	}
 	answer.status, answer.code = 403, "AccessDenied"
 	err := b.Put(t.Context(), "k", objstore.NewBody([]byte("x")))
-	for _, s := range sentinels {
-		require.NotErrorIs(t, err, s)
-	}
-	require.EqualError(t, err, "put k: AccessDenied: m (status 403, request id none)")
+	require.EqualError(t, err, "put k: object store refuses access: AccessDenied: m (status 403, request id none)")
 }
 
 func TestBucket_SaysWhyThereIsNoAnswer(t *testing.T) {
@@ -134,6 +141,69 @@ func TestBucket_NoCredentialsAreNoMissingObject(t *testing.T) {
 	require.NotErrorIs(t, err, objstore.ErrNotFound)
 	_, err = b.Now(t.Context())
 	require.ErrorContains(t, err, "credentials")
+}
+
+// A container asks its host for credentials (ECS, EKS Pod Identity), which may answer with a status and nothing else.
+func TestBucket_CredentialsOfContainers(t *testing.T) {
+	var answer http.HandlerFunc
+	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { answer(w, r) }))
+	defer host.Close()
+	for name, value := range map[string]string{
+		"AWS_CONTAINER_CREDENTIALS_FULL_URI": host.URL, "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": "", "AWS_CONTAINER_AUTHORIZATION_TOKEN": "",
+		"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": "", "AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
+		"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "AWS_PROFILE": "", "AWS_WEB_IDENTITY_TOKEN_FILE": "",
+	} {
+		t.Setenv(name, value)
+	}
+	for _, c := range []struct {
+		name, text string
+		again      bool // the put may be made again
+		answer     http.HandlerFunc
+	}{
+		{"a status alone", "(status 500)", true, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }},
+		{"nothing", "EOF", true, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
+		{"a refusal", "AccessDenied: not this pod (status 403)", false, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = io.WriteString(w, `{"code":"AccessDenied","message":"not this pod"}`)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			answer = c.answer
+			b, err := s3.New(t.Context(), s3.Config{Bucket: "b", Region: "r", Endpoint: "http://127.0.0.1:1", PathStyle: true})
+			require.NoError(t, err)
+			defer b.Close()
+			err = b.Put(t.Context(), "k", objstore.NewBody([]byte("x")))
+			require.ErrorIs(t, err, objstore.ErrNoCredentials)
+			require.ErrorContains(t, err, c.text)
+			require.NotContains(t, err.Error(), ": :")
+			again := errors.Is(err, objstore.ErrOutcomeUnknown) || errors.Is(err, objstore.ErrThrottled)
+			require.Equal(t, c.again, again, "%v", err)
+			require.NotErrorIs(t, err, objstore.ErrRefused, "the store has said nothing")
+		})
+	}
+}
+
+// The SDK's own lines, here that it falls back to version 1 of the instance's service, go where all others go.
+func TestBucket_WhatTheSDKSays(t *testing.T) {
+	instance := httptest.NewServer(http.NotFoundHandler())
+	defer instance.Close()
+	for name, value := range map[string]string{
+		"AWS_EC2_METADATA_SERVICE_ENDPOINT": instance.URL, "AWS_EC2_METADATA_DISABLED": "", "AWS_CONFIG_FILE": "/dev/null",
+		"AWS_SHARED_CREDENTIALS_FILE": "/dev/null", "AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "AWS_PROFILE": "",
+	} {
+		t.Setenv(name, value)
+	}
+	core, said := observer.New(zap.DebugLevel)
+	b, err := s3.New(t.Context(), s3.Config{Bucket: "b", Region: "r", Endpoint: "http://127.0.0.1:1", PathStyle: true, Log: zap.New(core)})
+	require.NoError(t, err)
+	defer b.Close()
+	_, err = b.Head(t.Context(), "k")
+	require.ErrorIs(t, err, objstore.ErrNoCredentials)
+	lines := said.FilterMessage("the AWS SDK says").All()
+	require.NotEmpty(t, lines)
+	require.Equal(t, zap.DebugLevel, lines[0].Level)
+	require.Contains(t, lines[0].ContextMap()["text"], "IMDSv1")
 }
 
 // TestBucket_BuffersAreFreeAfterEarlyAnswer lets the server answer, hang or hang up before it has read the body. The

@@ -1,0 +1,92 @@
+package probe
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/freshet-io/freshet/objstore"
+)
+
+// Fault is why an object store could not be used, for people. Errors are told apart by a few kinds.
+type Fault struct {
+	Kind  string // a message of the log, one of few
+	Check string // what to look at
+	Err   error
+}
+
+func (f *Fault) Error() string { return f.Kind + ": " + f.Err.Error() }
+
+func (f *Fault) Unwrap() error { return f.Err }
+
+// Refused tells whether what this process is configured with opens no store, rather than that the store is away: it is alone
+// with that, and others are well.
+func (f *Fault) Refused() bool {
+	return errors.Is(f.Err, objstore.ErrRefused) || errors.Is(f.Err, objstore.ErrNoBucket) || errors.Is(f.Err, objstore.ErrNoCredentials)
+}
+
+// errSilent says that an attempt ended without an answer.
+var errSilent = errors.New("no answer")
+
+// faults are the kinds that errors are told apart by, the first that matches counts.
+var faults = []struct {
+	is          func(error) bool
+	kind, check string
+}{
+	{
+		of(objstore.ErrNoCredentials), "no credentials for the object store",
+		"the keys in the environment or in the bucket's URL, or the role of this instance, pod or task",
+	},
+	{
+		of(objstore.ErrNoBucket), "there is no such bucket in the object store",
+		"the name in --bucket, its region and its endpoint",
+	},
+	{
+		of(objstore.ErrRefused), "object store refuses access",
+		"the access key and secret key or the role, what its policy allows in the bucket, the region, and this machine's clock",
+	},
+	{
+		of(errSilent), "object store does not answer",
+		"the region and endpoint in --bucket, and whether firewalls, security groups, routes and proxies let this machine through to it",
+	},
+	{
+		unreached, "object store cannot be reached",
+		"the region and endpoint in --bucket, name resolution, TLS and ca-file, and whether the store runs",
+	},
+	{
+		of(objstore.ErrThrottled), "object store has too much to do", "how many requests it gets",
+	},
+}
+
+func of(sentinel error) func(error) bool {
+	return func(err error) bool { return errors.Is(err, sentinel) }
+}
+
+// unreached is true for errors from before a request was at the store.
+func unreached(err error) bool {
+	var name *net.DNSError
+	var certificate *tls.CertificateVerificationError
+	var header tls.RecordHeaderError
+	var op *net.OpError
+	return errors.As(err, &name) || errors.As(err, &certificate) || errors.As(err, &header) || errors.As(err, &op) && op.Op == "dial"
+}
+
+// diagnose tells what an error of the store means.
+func diagnose(err error) *Fault {
+	for _, f := range faults {
+		if f.is(err) {
+			return &Fault{Kind: f.kind, Check: f.check, Err: err}
+		}
+	}
+	return &Fault{Kind: "object store fails", Check: "whether --bucket names a store that works", Err: err}
+}
+
+// silence marks the error of an attempt that ran out of its own time.
+func silence(attempt context.Context, err error) error {
+	if err != nil && errors.Is(attempt.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("%w within %s: %w", errSilent, limit, err)
+	}
+	return err
+}

@@ -1,0 +1,124 @@
+package probe_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/freshet-io/freshet/objstore"
+	"github.com/freshet-io/freshet/objstore/mem"
+	"github.com/freshet-io/freshet/objstore/probe"
+)
+
+// reading answers gets with the errors given, one after the other, and then asks the bucket. errHang hangs.
+type reading struct {
+	objstore.Bucket
+	errs []error
+	got  int
+}
+
+var errHang = errors.New("hangs")
+
+func (r *reading) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+	r.got++
+	if len(r.errs) > 0 {
+		err := r.errs[0]
+		r.errs = r.errs[1:]
+		if errors.Is(err, errHang) {
+			<-ctx.Done()
+			err = ctx.Err()
+		}
+		return nil, err
+	}
+	return r.Bucket.Get(ctx, key, offset, length)
+}
+
+func TestReach_OneGetSuffices(t *testing.T) {
+	bucket := &reading{Bucket: mem.New()}
+	require.NoError(t, probe.Reach(t.Context(), bucket, quiet), "a bucket that nobody has probed yet")
+	require.NoError(t, probe.CreateOnly(t.Context(), bucket, quiet))
+	require.NoError(t, probe.Reach(t.Context(), bucket, quiet))
+	require.Equal(t, 2, bucket.got)
+}
+
+func TestWatch_SaysWhatIsWrongByItsKind(t *testing.T) {
+	for _, c := range []struct {
+		err     error
+		kind    string
+		refused bool
+	}{
+		{fmt.Errorf("get k: %w: InvalidAccessKeyId", objstore.ErrRefused), "object store refuses access", true},
+		{fmt.Errorf("get k: %w", objstore.ErrNoBucket), "there is no such bucket in the object store", true},
+		{fmt.Errorf("%w: %w", objstore.ErrOutcomeUnknown, objstore.ErrNoCredentials), "no credentials for the object store", true},
+		{&net.OpError{Op: "dial", Err: errors.New("connection refused")}, "object store cannot be reached", false},
+		{&net.DNSError{Err: "no such host", Name: "s3"}, "object store cannot be reached", false},
+		{&tls.CertificateVerificationError{Err: errors.New("unknown authority")}, "object store cannot be reached", false},
+		{errHang, "object store does not answer", false},
+		{objstore.ErrThrottled, "object store has too much to do", false},
+		{errors.New("status 500"), "object store fails", false},
+	} {
+		t.Run(c.err.Error(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				core, logged := observer.New(zap.InfoLevel)
+				w := probe.NewWatch(probe.Reach, zap.New(core))
+				require.ErrorContains(t, w.Ready(), "nothing heard")
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := make(chan error, 1)
+				began := time.Now()
+				go func() { ended <- w.Run(ctx, &reading{Bucket: mem.New(), errs: []error{c.err, c.err, c.err}}) }()
+
+				<-w.Told()
+				require.LessOrEqual(t, time.Since(began), 3*time.Second, "a store that hangs is told of soon")
+				synctest.Wait()
+				require.ErrorContains(t, w.Ready(), c.kind)
+				require.Equal(t, c.refused, w.Refused() != nil)
+				first := logged.TakeAll()
+				require.Len(t, first, 1)
+				require.Equal(t, c.kind, first[0].Message)
+				require.NotEmpty(t, first[0].ContextMap()["check"])
+
+				<-w.Works()
+				synctest.Wait()
+				require.NoError(t, w.Ready())
+				require.NoError(t, w.Refused())
+				rest := logged.TakeAll()
+				require.Len(t, rest, 3)
+				require.Equal(t, "object store works now", rest[2].Message)
+				cancel()
+				require.NoError(t, <-ended)
+			})
+		})
+	}
+}
+
+func TestWatch_SaysNothingOfAStoreThatWorks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		core, logged := observer.New(zap.DebugLevel)
+		w := probe.NewWatch(probe.CreateOnly, zap.New(core))
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- w.Run(ctx, mem.New()) }()
+		<-w.Told()
+		synctest.Wait()
+		require.NoError(t, w.Ready())
+		require.Empty(t, logged.All())
+		cancel()
+		require.NoError(t, <-ended)
+	})
+}
+
+func TestWatch_EndsAtAStoreThatReplaces(t *testing.T) {
+	w := probe.NewWatch(probe.CreateOnly, zap.NewNop())
+	require.ErrorIs(t, w.Run(t.Context(), &scripted{Bucket: mem.New(), replace: true}), probe.ErrReplaces)
+	require.Error(t, w.Ready())
+}
