@@ -61,7 +61,7 @@ const (
 // protocols: every answer has the same codes, epochs and states.
 func TestDifferential_Transactions(t *testing.T) {
 	t.Parallel()
-	kafka := harness.StartKafka(t)
+	kafka := harness.StartKafka(t, abortEvery)
 	dev := harness.StartDev(t, "--auto-create-topics=false")
 	sides := []*side{newSide(t, dev.Bootstrap), newSide(t, kafka.Bootstrap)}
 	for _, s := range sides {
@@ -86,6 +86,7 @@ func TestDifferential_Transactions(t *testing.T) {
 			}
 		})
 	}
+	playLate(t, sides)
 }
 
 // awaitCoordinators asks for the coordinators until there are some: Kafka makes their topics when they are asked for.
