@@ -49,7 +49,7 @@ func (a *Agent) buildJobs(context.Context) (err error) {
 	share := func(percent int64) int64 { return a.budgets.jobs / 100 * percent }
 	a.listeners.scrubber = scrub.New(a.bucket, a.listeners.key, a.session.BundleChecked)
 	part, inFlight := partsWithin(share(mergePartsPercent))
-	cleanPart := int(min(max(share(cleanPartsPercent)/2, objstore.MinPart), bundle.DefaultPartBytes))
+	cleanPart, cleanInFlight := partsWithin(share(cleanPartsPercent))
 	merges, cleans := merge.NewMetrics(a.cfg.Registry), clean.NewMetrics(a.cfg.Registry)
 	a.listeners.runner, err = runner.New(runner.Config{
 		Owner: a.session, Log: a.log.Named("jobs"), Registerer: a.cfg.Registry,
@@ -62,8 +62,9 @@ func (a *Agent) buildJobs(context.Context) (err error) {
 			},
 			job.Clean: func(ctx context.Context, p *job.Plan, progress func(int64)) (job.Outcome, error) {
 				return clean.Run(ctx, p, progress, clean.Env{
-					Bucket: a.bucket, Prefix: a.listeners.bundlePrefix(), Output: bundle.WriterConfig{PartBytes: cleanPart},
-					MapBytes: share(cleanKeysPercent), Log: a.log.Named("clean"), Metrics: cleans,
+					Bucket: a.bucket, Prefix: a.listeners.bundlePrefix(), MapBytes: share(cleanKeysPercent),
+					Output: bundle.WriterConfig{PartBytes: cleanPart, InFlight: cleanInFlight},
+					Log:    a.log.Named("clean"), Metrics: cleans,
 				})
 			},
 		},

@@ -32,4 +32,7 @@ func TestPartsWithin(t *testing.T) {
 	size, inFlight := partsWithin(budgets.jobs / 100 * mergePartsPercent)
 	require.Equal(t, 64*mib, size)
 	require.Equal(t, mostParts, inFlight)
+	size, inFlight = partsWithin(budgets.jobs / 100 * cleanPartsPercent)
+	require.Greater(t, inFlight, 1, "cleaning sends parts side by side too")
+	require.LessOrEqual(t, int64(size*(inFlight+1)), budgets.jobs/100*cleanPartsPercent, "within its share")
 }

@@ -27,7 +27,7 @@ func TestRun_SendsPartsSideBySide(t *testing.T) {
 	for _, inFlight := range []int{1, 3} {
 		l := cleantest.New()
 		var batches []kafkaproto.RecordBatch
-		for i := range 40 {
+		for i := range 24 {
 			r := cleantest.Record{Key: fmt.Appendf(nil, "k%d", i), Value: value, Timestamp: start}
 			batches = append(batches, (&cleantest.Batch{Records: []cleantest.Record{r}}).Make(t))
 		}
@@ -42,7 +42,7 @@ func TestRun_SendsPartsSideBySide(t *testing.T) {
 			})
 			require.NoError(t, err)
 			require.Len(t, o.Bundles, 1)
-			require.Greater(t, o.Bundles[0].Bytes, uint32(40<<20))
+			require.Greater(t, o.Bundles[0].Bytes, uint32(24<<20))
 			took[inFlight] = time.Since(began)
 		})
 	}
