@@ -209,7 +209,7 @@ func (a *Agent) buildRoute() {
 	fit := func() bool { return !a.writer.Stuck() && a.session.Hears(ownerSilence) }
 	cfg := zonewriter.Config{
 		Own: a.writer, Fit: fit, Session: func() id.Session { return a.listeners.catalogue.Load().Session }, Agents: a.agentsInZone,
-		Open: a.isOpen, Silence: a.cfg.Peers.Silence, Log: log, Registerer: a.cfg.Registry,
+		Open: a.isOpen, Address: a.addressOf, Silence: a.cfg.Peers.Silence, Log: log, Registerer: a.cfg.Registry,
 	}
 	if a.zone != nil {
 		cfg.Dial = func(ctx context.Context, to id.Session) (net.Conn, *bufio.Reader, error) {
@@ -218,7 +218,7 @@ func (a *Agent) buildRoute() {
 	}
 	a.route = zonewriter.New(cfg)
 	a.taker = zonewriter.NewTaker(zonewriter.TakerConfig{
-		Own: a.writer, Fit: fit, Silence: a.cfg.Peers.Silence, Log: log, Registerer: a.cfg.Registry,
+		Own: a.writer, Fit: fit, Address: a.addressOf, Silence: a.cfg.Peers.Silence, Log: log, Registerer: a.cfg.Registry,
 	})
 }
 
@@ -288,6 +288,16 @@ func (a *Agent) agentsInZone() int {
 		}
 	}
 	return max(n, 1)
+}
+
+// addressOf is where clients reach a member, "" if it is none.
+func (a *Agent) addressOf(session id.Session) string {
+	for _, m := range a.listeners.catalogue.Load().Members {
+		if m.Session == session && len(m.Endpoints) > 0 {
+			return Address(m.Endpoints[0]).String()
+		}
+	}
+	return ""
 }
 
 // isOpen tells whether another agent's session may still commit, as far as this agent has been told.

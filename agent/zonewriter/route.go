@@ -29,6 +29,8 @@ type Config struct {
 	Agents func() int
 	// Open tells whether another agent's session may still commit; nil: it always may.
 	Open func(id.Session) bool
+	// Address gives what clients reach another agent at, host:port, for the log; "" if it is not known. nil: it never is.
+	Address func(id.Session) string
 	// Fit tells whether this agent reaches the object store and the owner: it turns away from a writer that says that it
 	// does not, unless neither does. nil: it always does.
 	Fit func() bool
@@ -319,7 +321,7 @@ func (r *Route) connect(ctx context.Context, to id.Session) (*link, error) {
 	l, err := r.open(ctx, to)
 	if err != nil && ctx.Err() == nil {
 		r.metrics.failures.Inc()
-		r.log.Info("the zone's writer cannot be reached; this agent writes itself", zap.Uint32("session", uint32(to)), zap.Error(err))
+		r.log.Info("the zone's writer cannot be reached; this agent writes itself", nameOf(to, r.cfg.Address), zap.Error(err))
 	}
 	return l, err
 }
@@ -331,12 +333,13 @@ func (r *Route) open(ctx context.Context, to id.Session) (*link, error) {
 	}
 	l := newLink(to, conn, in, r.cfg.Silence, r.poke)
 	stop := context.AfterFunc(ctx, func() { l.fail(ctx.Err()) })
+	name := nameOf(to, r.cfg.Address) // it may have left the membership when the stream ends
 	r.tasks.Go(func() {
 		defer stop()
 		err := l.run()
 		if l.used.Load() && !errors.Is(err, errTurned) && ctx.Err() == nil {
 			r.metrics.failures.Inc()
-			r.log.Warn("stream to the zone's writer is lost; this agent writes itself", zap.Uint32("session", uint32(to)), zap.Error(err))
+			r.log.Warn("stream to the zone's writer is lost; this agent writes itself", name, zap.Error(err))
 		}
 	})
 	select {
@@ -455,7 +458,7 @@ func (r *Route) use(l *link) {
 		l.used.Store(true)
 	}
 	r.metrics.turns.WithLabelValues(to).Inc()
-	r.log.Info("batches go to another writer of the zone", zap.Uint32("session", uint32(sessionOf(l))), zap.Bool("own", l == nil))
+	r.log.Info("batches go to another writer of the zone", nameOf(sessionOf(l), r.cfg.Address), zap.Bool("own", l == nil))
 }
 
 // retire lets the stream go when what is still on its way, if anything, is settled; leaveTimeout bounds that.

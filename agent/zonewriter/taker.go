@@ -42,6 +42,8 @@ type Taker struct {
 // TakerConfig is what a Taker is made of.
 type TakerConfig struct {
 	Own Own // the agent's own writer
+	// Address is as in Config.
+	Address func(id.Session) string
 	// Fit tells whether this agent reaches the object store and the owner; while it does not, others are told to write
 	// themselves. nil: it always does.
 	Fit func() bool
@@ -74,7 +76,8 @@ func (t *Taker) Serve(conn net.Conn, in *bufio.Reader, from id.Session) {
 		return
 	}
 	defer t.leave(s)
-	t.log.Info("another agent of the zone hands its batches over", zap.Uint32("session", uint32(from)))
+	name := nameOf(from, t.cfg.Address)
+	t.log.Info("another agent of the zone hands its batches over", name)
 	var work sync.WaitGroup
 	work.Go(s.read)
 	work.Go(s.answer)
@@ -82,8 +85,7 @@ func (t *Taker) Serve(conn net.Conn, in *bufio.Reader, from id.Session) {
 	s.add()
 	s.end(errEnded) // ends the others
 	work.Wait()
-	t.log.Info("another agent of the zone hands nothing over any more", zap.Uint32("session", uint32(from)),
-		zap.NamedError("reason", context.Cause(s.ctx)))
+	t.log.Info("another agent of the zone hands nothing over any more", name, zap.NamedError("reason", context.Cause(s.ctx)))
 }
 
 func (t *Taker) enter(s *intake) bool {
