@@ -216,7 +216,7 @@ func (s *store) Append(
 	if len(kvs) == 0 {
 		return false, nil, nil
 	}
-	existing, err := metalog.DecodeRecord(rec.Index, kvs[0].Value)
+	existing, err := s.decodeEntry(kvs[0])
 	return false, &existing, err
 }
 
@@ -277,7 +277,7 @@ func (s *store) Snapshots(ctx context.Context) ([]metalog.SnapshotRef, error) {
 func decodeOwner(kv *mvccpb.KeyValue) (metalog.OwnerRecord, error) {
 	var o metalog.OwnerRecord
 	if err := json.Unmarshal(kv.Value, &o); err != nil {
-		return o, fmt.Errorf("%w: ownership key: %w", metalog.ErrCorrupt, err)
+		return o, fmt.Errorf("%w: ownership key %s: %w (nothing is lost if it is removed)", metalog.ErrCorrupt, kv.Key, err)
 	}
 	o.Tenure = kv.CreateRevision
 	return o, nil
@@ -287,13 +287,17 @@ func decodeTail(kvs []*mvccpb.KeyValue) (metalog.Tail, error) {
 	if len(kvs) == 0 {
 		return metalog.Tail{}, nil
 	}
-	return metalog.DecodeTail(string(kvs[0].Value))
+	t, err := metalog.DecodeTail(string(kvs[0].Value))
+	if err != nil {
+		return t, fmt.Errorf("%s: %w", kvs[0].Key, err)
+	}
+	return t, nil
 }
 
 func decodeSnapshots(kv *mvccpb.KeyValue) ([]metalog.SnapshotRef, error) {
 	var refs []metalog.SnapshotRef
 	if err := json.Unmarshal(kv.Value, &refs); err != nil {
-		return nil, fmt.Errorf("%w: snapshot pointers: %w", metalog.ErrCorrupt, err)
+		return nil, fmt.Errorf("%w: snapshot pointers %s: %w", metalog.ErrCorrupt, kv.Key, err)
 	}
 	return refs, nil
 }
@@ -304,7 +308,11 @@ func (s *store) decodeEntry(kv *mvccpb.KeyValue) (metalog.Record, error) {
 	if _, err := fmt.Sscanf(digits, "%016x", &index); err != nil {
 		return metalog.Record{}, fmt.Errorf("%w: log key %q: %w", metalog.ErrCorrupt, kv.Key, err)
 	}
-	return metalog.DecodeRecord(index, kv.Value)
+	rec, err := metalog.DecodeRecord(index, kv.Value)
+	if err != nil {
+		return rec, fmt.Errorf("%s: %w", kv.Key, err)
+	}
+	return rec, nil
 }
 
 // leaseError maps etcd's "lease not found".

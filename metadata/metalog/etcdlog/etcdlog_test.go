@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -113,6 +114,26 @@ func TestStore_SeesCorruptEntries(t *testing.T) {
 	_, _, err = l.Read(t.Context(), 1, 1<<20)
 	require.ErrorIs(t, err, metalog.ErrCorrupt)
 	require.NoError(t, tenure.Resign(t.Context()))
+}
+
+// What somebody wrote by hand where it does not belong is found by the key in the error.
+func TestStore_NamesTheKeyOfAMalformedValue(t *testing.T) {
+	client := startEtcd(t, nil)
+	for key, read := range map[string]func(l metalog.Log) error{
+		"owner":                func(l metalog.Log) error { _, err := l.Status(t.Context()); return err },
+		"tail":                 func(l metalog.Log) error { _, err := l.Status(t.Context()); return err },
+		"snapshots":            func(l metalog.Log) error { _, err := l.Snapshots(t.Context()); return err },
+		"log/0000000000000001": func(l metalog.Log) error { _, _, err := l.Read(t.Context(), 1, 1); return err },
+		"log/no-index":         func(l metalog.Log) error { _, _, err := l.Read(t.Context(), 1, 1); return err },
+	} {
+		cluster := "of-" + strings.ReplaceAll(key, "/", "-")
+		full := "/freshet/v1/" + cluster + "/0/" + key
+		_, err := client.Put(t.Context(), full, "?")
+		require.NoError(t, err)
+		err = read(openLog(t, client, cluster, metalog.Config{}))
+		require.ErrorIs(t, err, metalog.ErrCorrupt)
+		require.ErrorContains(t, err, full)
+	}
 }
 
 func TestConfig_Validate(t *testing.T) {

@@ -10,6 +10,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/metadata/metalog"
 )
 
 // heal brings a cluster back that raised NOSPACE: trim every log to its second newest snapshot, compact all history,
@@ -56,7 +58,8 @@ func (m *Maintainer) disarm(ctx context.Context) error {
 }
 
 // trimAll trims every virtual cluster's log to its second newest snapshot, without being its owner: the pointers'
-// revision in the transaction is right enough, for no owner ever needs an entry below them.
+// revision in the transaction is right enough, for no owner ever needs an entry below them. A log whose pointers cannot be
+// read stays as it is (I10).
 func (m *Maintainer) trimAll(ctx context.Context) error {
 	from, end := m.cfg.Prefix+"/", clientv3.GetPrefixRangeEnd(m.cfg.Prefix+"/")
 	for {
@@ -73,7 +76,10 @@ func (m *Maintainer) trimAll(ctx context.Context) error {
 			from = key + "\x00"
 			continue
 		}
-		if err := m.trimShard(ctx, base); err != nil {
+		err = m.trimShard(ctx, base)
+		if errors.Is(err, metalog.ErrCorrupt) {
+			m.cfg.Logger.Error("log not trimmed", zap.Error(err))
+		} else if err != nil {
 			return err
 		}
 		from = clientv3.GetPrefixRangeEnd(base)

@@ -124,9 +124,12 @@ func TestMaintainer_DefragmentsWhenLittleIsInUse(t *testing.T) {
 }
 
 // A log fills etcd's quota. Its owner can neither append nor point to snapshots, but keeps its tenure; the maintainer
-// trims to the second newest snapshot, compacts, defragments and disarms, and the append that waited goes through.
+// trims to the second newest snapshot, compacts, defragments and disarms, and the append that waited goes through. Another
+// virtual cluster whose pointers cannot be read does not keep it from that.
 func TestMaintainer_HealsNoSpace(t *testing.T) {
 	client := startEtcd(t, func(c *embed.Config) { c.QuotaBackendBytes = 8 << 20 })
+	_, err := client.Put(t.Context(), "/freshet/v1/broken/0/snapshots", "no list")
+	require.NoError(t, err)
 	l := openLog(t, client, "main", metalog.Config{})
 	tenure, err := l.Acquire(t.Context(), metalog.Candidate{Replica: "r1"})
 	require.NoError(t, err)
