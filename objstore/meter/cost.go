@@ -43,6 +43,14 @@ func (c *costs) add(of price.Charge, n int64) {
 	}
 }
 
+// perHour is what all charges come to, USD an hour at the pace of the last minute.
+func (c *costs) perHour(now time.Time) (usd float64) {
+	for n := range price.NumCharges {
+		usd += c.charges[n].perSecond(now) * time.Hour.Seconds() * c.prices[n]
+	}
+	return usd
+}
+
 // A charge's pace is that of its newest slots: so long each, so many of them.
 const (
 	slotTime  = 5 * time.Second

@@ -92,6 +92,7 @@ func TestCosts_PerHourIsThePaceOfTheLastMinute(t *testing.T) {
 		require.Zero(t, costs(t, reg, hourly)["put"])
 		second()
 		require.InDelta(t, 4.0/5*3600*0.000005, costs(t, reg, hourly)["put"], 1e-9, "one slot at least")
+		require.InDelta(t, (4*0.000005+10*0.0000004)/5*3600, b.CostPerHour(), 1e-9, "all charges")
 		for n := range 120 {
 			second()
 			if n%10 != 9 {

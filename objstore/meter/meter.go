@@ -62,6 +62,9 @@ func (b *Bucket) Counts() Counts {
 	return counts
 }
 
+// CostPerHour is what the requests of the last minute would cost in an hour, USD.
+func (b *Bucket) CostPerHour() float64 { return b.costs.perHour(time.Now()) }
+
 // Sub gives the difference to earlier counts, with the present InFlight.
 func (c Counts) Sub(earlier Counts) Counts {
 	for op := range c {
