@@ -41,7 +41,8 @@ func (l *log) Status(ctx context.Context) (Status, error) {
 }
 
 func (l *log) Snapshots(ctx context.Context) ([]SnapshotRef, error) {
-	return read(ctx, l, "read snapshot pointers", l.store.Snapshots)
+	p, err := read(ctx, l, "read snapshot pointers", l.store.Snapshots)
+	return p.Refs, err
 }
 
 func (l *log) Read(ctx context.Context, from uint64, maxBytes int) ([]Entry, uint64, error) {

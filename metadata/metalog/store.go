@@ -10,6 +10,9 @@ import (
 // the tenure's.
 var ErrLeaseGone = errors.New("lease is gone")
 
+// ErrMoved is what a Store says of pointers to snapshots that were set since they were read.
+var ErrMoved = errors.New("snapshot pointers were set meanwhile")
+
 // Lease names a lease in the store.
 type Lease int64
 
@@ -37,6 +40,12 @@ type Record struct {
 
 // before is the total up to the entry before this one.
 func (r *Record) before() int64 { return r.Total - int64(len(r.Payload)) }
+
+// Pointers are the pointers to snapshots. Their revision is another whenever they were set; 0 as long as they never were.
+type Pointers struct {
+	Refs     []SnapshotRef
+	Revision int64
+}
 
 // View is what one linearizable read of owner and tail shows.
 type View struct {
@@ -79,9 +88,10 @@ type Store interface {
 	// It must work in a store that is out of space.
 	Delete(ctx context.Context, tenure int64, from, to uint64) (ok bool, err error)
 
-	// SetSnapshots replaces the pointers under the tenure; ok is false when it no longer stands.
-	SetSnapshots(ctx context.Context, tenure int64, refs []SnapshotRef) (ok bool, err error)
+	// SetSnapshots replaces the pointers of that revision under the tenure; ok is false when it no longer stands.
+	// ErrMoved if the pointers are others by now.
+	SetSnapshots(ctx context.Context, tenure, revision int64, refs []SnapshotRef) (ok bool, err error)
 
-	// Snapshots reads the pointers.
-	Snapshots(ctx context.Context) ([]SnapshotRef, error)
+	// Snapshots reads the pointers. Their revision comes with ErrCorrupt too.
+	Snapshots(ctx context.Context) (Pointers, error)
 }

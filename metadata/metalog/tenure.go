@@ -121,9 +121,15 @@ func (t *tenure) Resign(ctx context.Context) error {
 	return err
 }
 
+// SetSnapshots replaces only what each attempt has read: one that was given up and arrives late, when later pointers were
+// set, would point to snapshots that are gone and a log that was trimmed. What cannot be read is replaced too.
 func (t *tenure) SetSnapshots(ctx context.Context, refs []SnapshotRef) error {
 	return t.guarded(ctx, "set snapshot pointers", func(ctx context.Context) (bool, error) {
-		return t.log.store.SetSnapshots(ctx, t.id, refs)
+		before, err := t.log.store.Snapshots(ctx)
+		if err != nil && !errors.Is(err, ErrCorrupt) {
+			return false, err
+		}
+		return t.log.store.SetSnapshots(ctx, t.id, before.Revision, refs)
 	})
 }
 

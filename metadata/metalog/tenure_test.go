@@ -182,6 +182,53 @@ func TestTenure_LateRequestChangesNothing(t *testing.T) {
 	})
 }
 
+// Pointers that were given up arrive when later ones were set: they must not come back, since what they point to, and the log
+// behind it, may be gone.
+func TestTenure_LatePointersChangeNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		tenure := acquire(t, w.a, "a")
+		w.netA.SetFaults(once(memlog.OpSetSnapshots, memlog.Hold))
+		var want []metalog.SnapshotRef
+		for index := uint64(5); index < 20; index += 5 {
+			want = []metalog.SnapshotRef{{Index: index}, {Index: index - 5}}
+			require.NoError(t, tenure.SetSnapshots(t.Context(), want))
+		}
+		require.Equal(t, 1, w.netA.Held())
+		w.netA.Release()
+		got, err := w.b.Snapshots(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+		require.True(t, tenure.Valid())
+		require.NoError(t, tenure.Resign(t.Context()))
+	})
+}
+
+// Late pointers that arrive between an attempt's reading and its writing are no sign of another owner.
+func TestTenure_LatePointersInBetween(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		tenure := acquire(t, w.a, "a")
+		w.netA.SetFaults(always(memlog.OpSetSnapshots, memlog.Hold))
+		require.Error(t, tenure.SetSnapshots(t.Context(), []metalog.SnapshotRef{{Index: 5}}))
+		released := false
+		w.netA.SetFaults(func(op memlog.Op) memlog.Fault {
+			if op.Kind == memlog.OpSetSnapshots && !released {
+				released = true
+				w.netA.Release()
+			}
+			return memlog.Pass
+		})
+		want := []metalog.SnapshotRef{{Index: 10}, {Index: 5}}
+		require.NoError(t, tenure.SetSnapshots(t.Context(), want))
+		got, err := w.b.Snapshots(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+		require.True(t, tenure.Valid())
+		require.NoError(t, tenure.Resign(t.Context()))
+	})
+}
+
 // The owner is cut off with an append whose answer was lost. The entry is in; the new owner has it and goes on behind
 // it; the old one only learns that it is fenced.
 func TestTenure_AppendAmbiguousOverTakeover(t *testing.T) {

@@ -254,24 +254,32 @@ func (s *store) Delete(ctx context.Context, tenure int64, from, to uint64) (bool
 	return resp.Succeeded, nil
 }
 
-func (s *store) SetSnapshots(ctx context.Context, tenure int64, refs []metalog.SnapshotRef) (bool, error) {
+func (s *store) SetSnapshots(ctx context.Context, tenure, revision int64, refs []metalog.SnapshotRef) (bool, error) {
 	value, err := json.Marshal(refs)
 	if err != nil {
 		return false, fmt.Errorf("encode snapshot pointers: %w", err)
 	}
-	resp, err := s.client.Txn(ctx).If(s.owns(tenure)).Then(clientv3.OpPut(s.keys.snapshots, string(value))).Commit()
-	if err != nil {
-		return false, err
+	resp, err := s.client.Txn(ctx).
+		If(s.owns(tenure), clientv3.Compare(clientv3.ModRevision(s.keys.snapshots), "=", revision)).
+		Then(clientv3.OpPut(s.keys.snapshots, string(value))).
+		Else(clientv3.OpGet(s.keys.owner, clientv3.WithKeysOnly())).
+		Commit()
+	if err != nil || resp.Succeeded {
+		return err == nil, err
 	}
-	return resp.Succeeded, nil
+	if kvs := resp.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 && kvs[0].CreateRevision == tenure {
+		return false, metalog.ErrMoved
+	}
+	return false, nil
 }
 
-func (s *store) Snapshots(ctx context.Context) ([]metalog.SnapshotRef, error) {
+func (s *store) Snapshots(ctx context.Context) (metalog.Pointers, error) {
 	resp, err := s.client.Get(ctx, s.keys.snapshots)
 	if err != nil || len(resp.Kvs) == 0 {
-		return nil, err
+		return metalog.Pointers{}, err
 	}
-	return decodeSnapshots(resp.Kvs[0])
+	refs, err := decodeSnapshots(resp.Kvs[0])
+	return metalog.Pointers{Refs: refs, Revision: resp.Kvs[0].ModRevision}, err
 }
 
 func decodeOwner(kv *mvccpb.KeyValue) (metalog.OwnerRecord, error) {

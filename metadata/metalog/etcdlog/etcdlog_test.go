@@ -136,6 +136,22 @@ func TestStore_NamesTheKeyOfAMalformedValue(t *testing.T) {
 	}
 }
 
+// An owner knows its snapshots without etcd, and sets the pointers right that somebody overwrote.
+func TestStore_PointersThatCannotBeReadAreReplaced(t *testing.T) {
+	client := startEtcd(t, nil)
+	l := openLog(t, client, "main", metalog.Config{})
+	tenure, err := l.Acquire(t.Context(), metalog.Candidate{Replica: "r1"})
+	require.NoError(t, err)
+	_, err = client.Put(t.Context(), "/freshet/v1/main/0/snapshots", "no list")
+	require.NoError(t, err)
+	refs := []metalog.SnapshotRef{{Index: 2, Name: "b"}, {Index: 1, Name: "a"}}
+	require.NoError(t, tenure.SetSnapshots(t.Context(), refs))
+	got, err := l.Snapshots(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, refs, got)
+	require.NoError(t, tenure.Resign(t.Context()))
+}
+
 func TestConfig_Validate(t *testing.T) {
 	for _, name := range []string{"", "a/b", "a b", "ä"} {
 		_, err := etcdlog.Open(etcdlog.Config{VirtualCluster: name, Prefix: "x/", Shard: -1})

@@ -24,7 +24,7 @@ type Store struct {
 		lastLease metalog.Lease
 		tail      metalog.Tail
 		log       map[uint64][]byte // encoded records
-		snapshots []metalog.SnapshotRef
+		snapshots metalog.Pointers
 	}
 }
 
@@ -265,19 +265,26 @@ func (r *Replica) Delete(ctx context.Context, tenure int64, from, to uint64) (bo
 }
 
 // SetSnapshots implements metalog.Store.
-func (r *Replica) SetSnapshots(ctx context.Context, tenure int64, refs []metalog.SnapshotRef) (bool, error) {
+func (r *Replica) SetSnapshots(ctx context.Context, tenure, revision int64, refs []metalog.SnapshotRef) (bool, error) {
 	return do(ctx, r, Op{Kind: OpSetSnapshots}, func() (bool, error) {
-		if !r.store.owns(tenure) {
+		mu := &r.store.mu
+		switch {
+		case !r.store.owns(tenure):
 			return false, nil
+		case mu.snapshots.Revision != revision:
+			return false, metalog.ErrMoved
 		}
-		r.store.mu.snapshots = slices.Clone(refs)
+		mu.revision++
+		mu.snapshots = metalog.Pointers{Refs: slices.Clone(refs), Revision: mu.revision}
 		return true, nil
 	})
 }
 
 // Snapshots implements metalog.Store.
-func (r *Replica) Snapshots(ctx context.Context) ([]metalog.SnapshotRef, error) {
-	return do(ctx, r, Op{Kind: OpSnapshots}, func() ([]metalog.SnapshotRef, error) {
-		return slices.Clone(r.store.mu.snapshots), nil
+func (r *Replica) Snapshots(ctx context.Context) (metalog.Pointers, error) {
+	return do(ctx, r, Op{Kind: OpSnapshots}, func() (metalog.Pointers, error) {
+		p := r.store.mu.snapshots
+		p.Refs = slices.Clone(p.Refs)
+		return p, nil
 	})
 }
