@@ -11,13 +11,15 @@ import (
 // walks over everything, so it is done in the background, on the snapshot taken at the mark.
 type checker struct {
 	failed chan error // holds the first mismatch
+	hash   func(*metadata.State) uint64
 	hashes sync.WaitGroup
+	slots  chan struct{} // held by those under way, at most maxMarks
 
 	mu    sync.Mutex
 	marks map[uint64]*mark // by index, at most maxMarks; guarded by mu
 }
 
-// maxMarks bounds the snapshots held: an owner that fails to take snapshots marks again and again.
+// maxMarks bounds the snapshots held, and those hashed at a time: an owner that fails to take snapshots marks again and again.
 const maxMarks = 2
 
 type mark struct {
@@ -26,14 +28,22 @@ type mark struct {
 }
 
 func newChecker() *checker {
-	return &checker{failed: make(chan error, 1), marks: map[uint64]*mark{}}
+	return &checker{
+		failed: make(chan error, 1), hash: (*metadata.State).Hash, slots: make(chan struct{}, maxMarks), marks: map[uint64]*mark{},
+	}
 }
 
-// mark begins to hash the state after entry index.
+// mark begins to hash the state after entry index. While too many are being hashed the mark is passed over.
 func (c *checker) mark(index uint64, s *metadata.State) {
+	select {
+	case c.slots <- struct{}{}:
+	default:
+		return
+	}
 	m := c.add(index, &mark{})
 	c.hashes.Go(func() {
-		hash := s.Hash()
+		defer func() { <-c.slots }()
+		hash := c.hash(s)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		m.hash, m.known = hash, true
