@@ -5,8 +5,8 @@ import "math"
 // initTransaction decides as Kafka's TransactionCoordinator.prepareInitProducerIdTransit and TransactionMetadata do (KIP-360
 // for a given producer id and epoch). Where those abort the open transaction, answer CONCURRENT_TRANSACTIONS and have
 // the client come again, this does both at once, and gives the epoch that the client would get in the end. Two things
-// differ: a producer that gives its current epoch while its own transaction is open goes on (there, its second try is
-// fenced), and one that gives another epoch then is fenced without aborting anything.
+// differ: a producer that gives its current epoch while its own transaction is open goes on two epochs up (there, its
+// second try gets the one that the abort brought), and one that gives another epoch then is fenced without aborting anything.
 func (s *machine) initTransaction(c *InitTransaction, fx *Effects) Result {
 	t := s.transaction(c.TransactionalID)
 	if t == nil {

@@ -107,6 +107,7 @@ type interleaving struct {
 	rng       *rand.Rand
 	state     *machine
 	index     uint64
+	elapsed   int64 // ms that passed besides those of the commands
 	n         uint32
 	producers []*modelProducer
 	accepted  map[string]int           // "producer/ended" -> batches accepted
@@ -125,7 +126,7 @@ type acceptedSpan struct {
 
 func (m *interleaving) apply(c Command) Result {
 	m.index++
-	parsed, err := ParseBatch(AppendBatch(nil, &Batch{Now: int64(m.index), Commands: []Command{c}}))
+	parsed, err := ParseBatch(AppendBatch(nil, &Batch{Now: int64(m.index) + m.elapsed, Commands: []Command{c}}))
 	require.NoError(m, err)
 	return m.state.Apply(m.index, parsed, nil, nil)[0]
 }
@@ -214,6 +215,31 @@ func (m *interleaving) end(p *modelProducer) {
 	}
 }
 
+// expire lets the open transactions time out. Their producers find that out as clients do: by an abort of their own, which is
+// answered, or, in protocol 1, by giving their epoch for another.
+func (m *interleaving) expire() {
+	m.elapsed += 60_001
+	m.apply(&Tick{})
+	for _, p := range m.producers {
+		if info, _ := m.state.Transaction(p.name); info.Epoch == p.epoch {
+			continue // nothing was open
+		}
+		m.outcome[p.transaction(p.ended)] = false
+		if p.protocol == ProtocolOne {
+			m.init(p, p.id, p.epoch)
+			p.ended++
+			continue
+		}
+		c := &EndTransaction{TransactionRef: p.ref()}
+		r := m.apply(c)
+		require.NoError(m, r.Err)
+		p.requests = append(p.requests, sentRequest{c, p.ended})
+		v := r.Value.(EndTransactionResult)
+		p.id, p.epoch, p.asOf, p.added, p.next = v.ProducerID, v.Epoch, m.index-1, map[int32]bool{}, map[int32]int32{}
+		p.ended++
+	}
+}
+
 // afterAbort lets a producer of protocol 1 go on, of whose batches some may not have arrived: in another epoch
 // (KIP-360), or, as clients did before, in the same one with what was the last to arrive.
 func (m *interleaving) afterAbort(p *modelProducer) {
@@ -293,6 +319,7 @@ func TestTransactions_NoBatchEntersAnother(t *testing.T) {
 			T: t, rng: rand.New(rand.NewPCG(seed, 11)), state: newMachine(), accepted: map[string]int{}, outcome: map[string]bool{},
 			spans: map[int32][]acceptedSpan{}, late: late,
 		}
+		m.apply(&RaiseVersion{Version: LateAbortVersion})
 		m.apply(&CreateTopic{ID: topicID("t"), Name: "t", Partitions: 3})
 		m.apply(&OpenSession{Instance: "a"})
 		for i := range 4 {
@@ -304,6 +331,9 @@ func TestTransactions_NoBatchEntersAnother(t *testing.T) {
 			p := m.producers[m.rng.IntN(len(m.producers))]
 			switch m.rng.IntN(8) {
 			case 0:
+				if m.rng.IntN(8) == 0 {
+					m.expire()
+				}
 				m.end(p)
 			case 1, 2:
 				m.replay(p)
