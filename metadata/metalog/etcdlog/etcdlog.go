@@ -282,10 +282,12 @@ func (s *store) Snapshots(ctx context.Context) (metalog.Pointers, error) {
 	return metalog.Pointers{Refs: refs, Revision: resp.Kvs[0].ModRevision}, err
 }
 
+// decodeOwner reads the ownership key. One that is none keeps everybody from owning, and says nothing of the log: it is no
+// ErrCorrupt, so that replicas go on when it is gone.
 func decodeOwner(kv *mvccpb.KeyValue) (metalog.OwnerRecord, error) {
 	var o metalog.OwnerRecord
 	if err := json.Unmarshal(kv.Value, &o); err != nil {
-		return o, fmt.Errorf("%w: ownership key %s: %w (nothing is lost if it is removed)", metalog.ErrCorrupt, kv.Key, err)
+		return o, fmt.Errorf("malformed ownership key, remove it (etcdctl del %s): %w", kv.Key, err)
 	}
 	o.Tenure = kv.CreateRevision
 	return o, nil

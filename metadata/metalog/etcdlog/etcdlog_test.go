@@ -120,7 +120,6 @@ func TestStore_SeesCorruptEntries(t *testing.T) {
 func TestStore_NamesTheKeyOfAMalformedValue(t *testing.T) {
 	client := startEtcd(t, nil)
 	for key, read := range map[string]func(l metalog.Log) error{
-		"owner":                func(l metalog.Log) error { _, err := l.Status(t.Context()); return err },
 		"tail":                 func(l metalog.Log) error { _, err := l.Status(t.Context()); return err },
 		"snapshots":            func(l metalog.Log) error { _, err := l.Snapshots(t.Context()); return err },
 		"log/0000000000000001": func(l metalog.Log) error { _, _, err := l.Read(t.Context(), 1, 1); return err },
@@ -134,6 +133,26 @@ func TestStore_NamesTheKeyOfAMalformedValue(t *testing.T) {
 		require.ErrorIs(t, err, metalog.ErrCorrupt)
 		require.ErrorContains(t, err, full)
 	}
+}
+
+// An ownership key that nobody can read keeps replicas waiting, and ends none: when it is removed, they go on.
+func TestStore_MalformedOwner(t *testing.T) {
+	client := startEtcd(t, nil)
+	const key = "/freshet/v1/main/0/owner"
+	l := openLog(t, client, "main", metalog.Config{Timing: metalog.Timing{Read: time.Second}})
+	_, err := client.Put(t.Context(), key, "?")
+	require.NoError(t, err)
+	_, err = l.Status(t.Context())
+	require.ErrorIs(t, err, metalog.ErrUnavailable)
+	require.NotErrorIs(t, err, metalog.ErrCorrupt)
+	require.ErrorContains(t, err, "etcdctl del "+key)
+	_, err = l.Acquire(t.Context(), metalog.Candidate{Replica: "r1"})
+	require.ErrorIs(t, err, metalog.ErrUnavailable)
+	_, err = client.Delete(t.Context(), key)
+	require.NoError(t, err)
+	tenure, err := l.Acquire(t.Context(), metalog.Candidate{Replica: "r1"})
+	require.NoError(t, err)
+	require.NoError(t, tenure.Resign(t.Context()))
 }
 
 // An owner knows its snapshots without etcd, and sets the pointers right that somebody overwrote.
