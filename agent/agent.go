@@ -206,7 +206,7 @@ func (a *Agent) buildWriter(context.Context) (err error) {
 // buildRoute builds what takes clients' batches to the zone's writer, and takes other agents' in.
 func (a *Agent) buildRoute() {
 	log := a.log.Named("zonewriter")
-	fit := func() bool { return !a.writer.Stuck() && a.session.Hears(ownerSilence) }
+	fit := func() bool { return !a.writer.Stuck() && a.session.Hears(a.cfg.Peers.OwnerSilence) }
 	cfg := zonewriter.Config{
 		Own: a.writer, Fit: fit, Session: func() id.Session { return a.listeners.catalogue.Load().Session }, Agents: a.agentsInZone,
 		Open: a.isOpen, Address: a.addressOf, Silence: a.cfg.Peers.Silence, Log: log, Registerer: a.cfg.Registry,
@@ -222,10 +222,6 @@ func (a *Agent) buildRoute() {
 	})
 }
 
-// ownerSilence is how long the owner may leave the agent's probes, two a second, unanswered before other agents are told
-// to write themselves.
-const ownerSilence = 1500 * time.Millisecond
-
 func (a *Agent) buildReader(context.Context) (err error) {
 	if a.listeners.partitions, err = view.NewPartitions(view.Config{
 		Source: a.session, Log: a.log.Named("view"), Registerer: a.cfg.Registry,
@@ -233,7 +229,7 @@ func (a *Agent) buildReader(context.Context) (err error) {
 		return err
 	}
 	a.fetcher, err = fetch.New(fetch.Config{
-		Views: a.listeners.partitions, Bytes: ownFirst{a.cache, a.writer}, UnsentBytes: a.budgets.unsent, Pressed: a.pressed,
+		Views: a.listeners.partitions, Bytes: ownFirst{a.cache, a}, UnsentBytes: a.budgets.unsent, Pressed: a.pressed,
 		Reclaim: func() { a.edge.Reclaim() }, Log: a.log.Named("fetch"), Registerer: a.cfg.Registry,
 	})
 	return err

@@ -74,6 +74,9 @@ type Config struct {
 	FlushInterval time.Duration
 	// Linger is the shortest a batch waits for company. Default 5 ms.
 	Linger time.Duration
+	// HandOver is how long readers wait for a bundle that the agent has committed and not put into its cache yet, before
+	// they read the object store; a straggling hedged PUT can hold it longer. Default 200 ms.
+	HandOver time.Duration
 	// PutBudget is how many PUTs a second the zone makes while bundles are not full, burst the same. Default 4.
 	PutBudget float64
 	// FastPutBudget is how many more PUTs a second the zone makes for topics with freshet.latency=fast. Default 40.
@@ -109,6 +112,8 @@ func (c *Config) ApplyDefaults() {
 	setDefault(&c.FlushBytes, 8<<20)
 	setDefault(&c.FlushInterval, 250*time.Millisecond)
 	setDefault(&c.Linger, 5*time.Millisecond)
+	setDefault(&c.HandOver, 200*time.Millisecond)
+	setDefault(&c.Peers.OwnerSilence, 1500*time.Millisecond)
 	setDefault(&c.PutBudget, 4)
 	setDefault(&c.FastPutBudget, 40)
 	setDefault(&c.DrainTimeout, 5*time.Second)

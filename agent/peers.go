@@ -30,6 +30,9 @@ type PeerConfig struct {
 	ServerTLS, ClientTLS *tls.Config
 	// Silence is how long an agent may say nothing on a stream of batches before it is given up. Default 3 s.
 	Silence time.Duration
+	// OwnerSilence is how long the owner may leave the agent's probes, two a second, unanswered before other agents are
+	// told that this one writes for nobody. Default 1.5 s.
+	OwnerSilence time.Duration
 	// Configure changes how other agents are asked, in tests; nil: nothing.
 	Configure func(*peer.Config)
 }
@@ -142,15 +145,8 @@ func (l lender) Prepare(o *cache.Order) { l.cache.Prepare(o) }
 
 // Lend implements peer.Lender.
 func (l lender) Lend(ctx context.Context, o *cache.Order, unit int) (*cache.Loan, error) {
-	if done, ok := l.writer.Settling(o.Bundle); ok {
-		timer := time.NewTimer(handOver)
-		defer timer.Stop()
-		select {
-		case <-done:
-		case <-timer.C:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
+	if err := l.awaitHandOver(ctx, o.Bundle); err != nil {
+		return nil, err
 	}
 	return l.cache.Lend(ctx, o, unit)
 }

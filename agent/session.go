@@ -75,34 +75,42 @@ type sink struct{ cache *cache.Cache }
 // OnCommitted implements writer.Sink.
 func (s sink) OnCommitted(b *writer.Committed) { s.cache.Put(b.ID, b) }
 
-// handOver bounds the wait for a bundle that is just being handed over; a straggling hedged PUT can hold it longer.
-const handOver = 200 * time.Millisecond
-
 // ownFirst is the cache, except that a bundle which this agent is just handing over is waited for and not read from
 // the object store: the owner's notice of a commit can overtake the writer's last step.
 type ownFirst struct {
 	*cache.Cache
-	writer *writer.Writer
+	agent *Agent
 }
 
 // ReadPart implements fetch.Bytes.
 func (o ownFirst) ReadPart(ctx context.Context, p cache.Part, class cache.Class) (*cache.Bytes, error) {
-	if done, ok := o.writer.Settling(p.Extent.Bundle); ok {
-		timer := time.NewTimer(handOver)
-		defer timer.Stop()
-		select {
-		case <-done:
-		case <-timer.C:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
+	if err := o.agent.awaitHandOver(ctx, p.Extent.Bundle); err != nil {
+		return nil, err
 	}
 	return o.Cache.ReadPart(ctx, p, class)
 }
 
 // Start implements fetch.Bytes.
 func (o ownFirst) Start(e *extent.Extent, class cache.Class) {
-	if _, ok := o.writer.Settling(e.Bundle); !ok {
+	if _, ok := o.agent.writer.Settling(e.Bundle); !ok {
 		o.Cache.Start(e, class)
 	}
+}
+
+// awaitHandOver waits for a bundle that this agent's writer is just handing to the cache, as long as HandOver allows. An
+// error is the context's.
+func (a *Agent) awaitHandOver(ctx context.Context, b id.Bundle) error {
+	done, ok := a.writer.Settling(b)
+	if !ok {
+		return nil
+	}
+	timer := time.NewTimer(a.cfg.HandOver)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
 }
