@@ -39,7 +39,7 @@ func TestTaker_KeepsToTheWindow(t *testing.T) {
 				for ; sent < 2*window/frameOverhead; sent++ {
 					raw := head{kindBatches, uint16(len(c.frame)), uint64(sent + 1)}.append(nil)
 					for i := range c.frame {
-						raw = append(appendBatchHead(raw, &c.frame[i]), c.frame[i].Bytes...)
+						raw = append(raw, encoded(c.frame[i])...)
 					}
 					if _, err := mine.Write(raw); err != nil {
 						break
@@ -127,6 +127,63 @@ func TestTaker_LargeBatchesWaitForRoom(t *testing.T) {
 	})
 }
 
+// TestLink_LargeBatchesCrossSlowly: a batch may take much longer than a stream may be silent, as long as each piece of it
+// comes; what was handed over before is still counted on meanwhile. One that takes too long has the stream given up.
+func TestLink_LargeBatchesCrossSlowly(t *testing.T) {
+	for name, c := range map[string]struct {
+		each time.Duration // for a piece
+		came bool
+	}{"slowly": {time.Second, true}, "too slowly": {2500 * time.Millisecond, false}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.transmit = func(conn net.Conn) net.Conn { return &slow{conn, c.each} }
+				w.tell(other)
+				first := w.add(batch(0, -1, 0, 1))
+				time.Sleep(time.Second)
+				lease := w.one(w.its).batch.Lease
+				large := make(chan *writer.Produce, 1)
+				began := time.Now()
+				go func() { large <- w.route.Add(t.Context(), []writer.Batch{batch(0, -1, 1, 16*pieceBytes)}) }()
+				for range 14 {
+					time.Sleep(time.Second)
+					require.True(t, lease.Holds() || !c.came, time.Since(began))
+				}
+				p := <-large
+				time.Sleep(time.Second) // the rest of it
+				if !c.came {
+					require.Less(t, time.Since(began), largeTimeout+DefaultSilence)
+					require.ErrorIs(t, settledAs(t, p)[0].Err, writer.ErrUnknownOutcome)
+					require.ErrorIs(t, settledAs(t, first)[0].Err, writer.ErrUnknownOutcome)
+					require.False(t, lease.Holds())
+					return
+				}
+				w.one(w.its).settle(accepted(1))
+				require.Equal(t, accepted(1), settledAs(t, p)[0])
+				pending(t, first)
+			})
+		})
+	}
+}
+
+// slow is a connection that takes its time for what is written.
+type slow struct {
+	net.Conn
+	each time.Duration // for pieceBytes
+}
+
+func (s *slow) Write(p []byte) (int, error) {
+	for n := 0; n < len(p); {
+		part := p[n:min(n+pieceBytes/8, len(p))]
+		time.Sleep(s.each * time.Duration(len(part)) / pieceBytes)
+		k, err := s.Conn.Write(part)
+		if n += k; err != nil {
+			return n, err
+		}
+	}
+	return len(p), nil
+}
+
 // TestTaker_ForgetsALargeBatchOfAStreamThatEnds: neither what was asked for nor what was read when the stream ended holds
 // anything of what others wait for.
 func TestTaker_ForgetsALargeBatchOfAStreamThatEnds(t *testing.T) {
@@ -144,7 +201,7 @@ func TestTaker_ForgetsALargeBatchOfAStreamThatEnds(t *testing.T) {
 				require.NoError(t, err)
 				synctest.Wait()
 				require.False(t, taker.large.TryAcquire(largeBytes), "there is room for it")
-				raw := append(appendBatchHead(head{kindBatches, 1, 1}.append(nil), &b), b.Bytes...)
+				raw := append(head{kindBatches, 1, 1}.append(nil), encoded(b)...)
 				_, err = mine.Write(raw[:min(sent, len(raw))])
 				require.NoError(t, err)
 				synctest.Wait()

@@ -45,7 +45,7 @@
 //
 // # Stream
 //
-// A connection to the peer port that was upgraded to the protocol freshet-batches/2. Integers are big endian. Frames of
+// A connection to the peer port that was upgraded to the protocol freshet-batches/3. Integers are big endian. Frames of
 // the agent that hands over:
 //
 //	offset  size  field
@@ -66,6 +66,9 @@
 //	26         2  reserved, 0
 //	28         8  log index of the request's stamp, 0 if there is none
 //	36         n  the batch, format 2
+//
+// A batch above 256 KiB comes in pieces of that size, each after 8 bytes with the number of the last beat heard, since no
+// alive frame comes before its end. It may take 30 s.
 //
 // Frames of the writer:
 //

@@ -117,6 +117,12 @@ func (s *intake) read() {
 	}
 }
 
+// heard notes that the other side lives, as it says before each piece of a batch, and which beat it had heard by then.
+func (s *intake) heard(beat uint64) {
+	_ = s.conn.SetReadDeadline(time.Now().Add(s.taker.cfg.Silence))
+	s.lease.heard(beat)
+}
+
 // take takes one frame in.
 func (s *intake) take(h head) (err error) {
 	var f frame
@@ -160,7 +166,7 @@ func (s *intake) readBatches(h head) (f frame, err error) {
 			err = s.admit(&f, to.size)
 		}
 		if err == nil {
-			f.batches[i], buf, err = to.readBatch(s.in, buf)
+			f.batches[i], buf, err = to.readBatch(s.in, buf, s.heard)
 			f.batches[i].Lease = s.lease
 		}
 		if err != nil {

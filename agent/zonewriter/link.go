@@ -3,6 +3,7 @@ package zonewriter
 import (
 	"bufio"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -47,7 +48,7 @@ type link struct {
 	used     atomic.Bool   // batches were handed over
 
 	send struct {
-		sync.Mutex
+		turn    chan struct{} // capacity 1: holds a token while somebody writes, which may take a while
 		out     *bufio.Writer
 		scratch []byte
 	}
@@ -85,6 +86,8 @@ const (
 	// aliveEvery and DefaultSilence: each side says that often that it lives, and believes the other dead after that long.
 	aliveEvery     = 500 * time.Millisecond
 	DefaultSilence = 3 * time.Second
+	// largeTimeout bounds the sending of one batch in pieces, behind which all others wait.
+	largeTimeout = 30 * time.Second
 )
 
 func newLink(session id.Session, conn net.Conn, in *bufio.Reader, silence time.Duration, onUnfit func()) *link {
@@ -93,7 +96,7 @@ func newLink(session id.Session, conn net.Conn, in *bufio.Reader, silence time.D
 		wake: make(chan struct{}, 1), broken: make(chan struct{}), draining: make(chan struct{}),
 		leaving: make(chan struct{}), first: make(chan struct{}), onUnfit: onUnfit,
 	}
-	l.send.out = bufio.NewWriterSize(conn, sendBuffer)
+	l.send.turn, l.send.out = make(chan struct{}, 1), bufio.NewWriterSize(conn, sendBuffer)
 	l.mu.frames = make(map[uint64]*sent)
 	return l
 }
@@ -289,8 +292,8 @@ func (l *link) withdraw() {
 
 // write puts a frame into the buffer, and what does not fit there on the wire.
 func (l *link) write(h head, batches []writer.Batch) error {
-	l.send.Lock()
-	defer l.send.Unlock()
+	l.send.turn <- struct{}{}
+	defer func() { <-l.send.turn }()
 	_ = l.conn.SetWriteDeadline(time.Now().Add(l.silence))
 	l.send.scratch = h.append(l.send.scratch[:0])
 	if _, err := l.send.out.Write(l.send.scratch); err != nil {
@@ -301,11 +304,36 @@ func (l *link) write(h head, batches []writer.Batch) error {
 		if _, err := l.send.out.Write(l.send.scratch); err != nil {
 			return fmt.Errorf("hand batches over: %w", err)
 		}
-		if _, err := l.send.out.Write(batches[i].Bytes); err != nil {
+		if err := l.pieces(batches[i].Bytes); err != nil {
 			return fmt.Errorf("hand batches over: %w", err)
 		}
 	}
 	l.poke()
+	return nil
+}
+
+// pieces writes a batch's bytes. Each piece of a large one may take as long as silence lasts, and tells which beat was
+// heard last: an alive frame cannot come in between. Called in the turn.
+func (l *link) pieces(p []byte) error {
+	several, until := len(p) > pieceBytes, time.Now().Add(largeTimeout)
+	for len(p) > 0 {
+		if several {
+			deadline := time.Now().Add(l.silence)
+			if deadline.After(until) {
+				deadline = until
+			}
+			_ = l.conn.SetWriteDeadline(deadline)
+			l.send.scratch = binary.BigEndian.AppendUint64(l.send.scratch[:0], l.beat.Load())
+			if _, err := l.send.out.Write(l.send.scratch); err != nil {
+				return err
+			}
+		}
+		n := min(len(p), pieceBytes)
+		if _, err := l.send.out.Write(p[:n]); err != nil {
+			return err
+		}
+		p = p[n:]
+	}
 	return nil
 }
 
@@ -339,10 +367,10 @@ func (l *link) flushes() {
 			continue
 		case <-l.wake:
 		}
-		l.send.Lock()
+		l.send.turn <- struct{}{}
 		_ = l.conn.SetWriteDeadline(time.Now().Add(l.silence))
 		err := l.send.out.Flush()
-		l.send.Unlock()
+		<-l.send.turn
 		if err != nil {
 			l.fail(fmt.Errorf("hand batches over: %w", err))
 		}

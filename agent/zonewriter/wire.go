@@ -13,7 +13,7 @@ import (
 )
 
 // Protocol is what a connection is upgraded to.
-const Protocol = "freshet-batches/2"
+const Protocol = "freshet-batches/3"
 
 // Kinds of frames, of both sides.
 const (
@@ -28,6 +28,7 @@ const (
 
 	frameHead  = 12
 	batchHead  = 36
+	pieceHead  = 8
 	resultSize = 24
 
 	// beatUnfit is the count of a beat whose agent does not reach the object store or the owner.
@@ -100,11 +101,12 @@ func readPlace(r io.Reader) (p place, err error) {
 	return p, nil
 }
 
-// readBatch reads the batch itself; its bytes are appended to buf, which is given back. What arrives is checked as far as
-// the bundle rests on it: its form, and its checksum, of which the object's is made.
-func (p *place) readBatch(r io.Reader, buf []byte) (b writer.Batch, _ []byte, err error) {
+// readBatch reads the batch itself; its bytes are appended to buf, which is given back. heard is called with the beat
+// before each piece. What arrives is checked as far as the bundle rests on it: its form, and its checksum, of which the
+// object's is made.
+func (p *place) readBatch(r io.Reader, buf []byte, heard func(beat uint64)) (b writer.Batch, _ []byte, err error) {
 	from := len(buf)
-	if buf, err = readFull(r, buf, int(p.size)); err != nil {
+	if buf, err = readPieces(r, buf, int(p.size), heard); err != nil {
 		return b, buf, err
 	}
 	batch, rest, err := kafkaproto.NextBatch(buf[from:])
@@ -119,13 +121,21 @@ func (p *place) readBatch(r io.Reader, buf []byte) (b writer.Batch, _ []byte, er
 	return b, buf, nil
 }
 
-// growth is how much memory a batch gets before its bytes are there: it is never claimed by a length alone.
-const growth = 256 << 10
+// pieceBytes is how much of a batch comes at a time: one above it comes in pieces, so that the stream is not silent while it
+// does. It gets memory as they come, never by a claimed length alone.
+const pieceBytes = 256 << 10
 
-// readFull appends n bytes to buf.
-func readFull(r io.Reader, buf []byte, n int) ([]byte, error) {
-	for n > 0 {
-		step := min(n, growth)
+// readPieces appends n bytes to buf.
+func readPieces(r io.Reader, buf []byte, n int, heard func(beat uint64)) ([]byte, error) {
+	for several := n > pieceBytes; n > 0; {
+		if several {
+			var raw [pieceHead]byte
+			if _, err := io.ReadFull(r, raw[:]); err != nil {
+				return buf, fmt.Errorf("read batch: %w", err)
+			}
+			heard(binary.BigEndian.Uint64(raw[:]))
+		}
+		step := min(n, pieceBytes)
 		at := len(buf)
 		if cap(buf)-at < step {
 			buf = append(make([]byte, 0, max(2*cap(buf), at+step)), buf...)
