@@ -23,6 +23,9 @@ const (
 	nobodyPause = 5 * time.Second
 	// checkTimeout is how long an agent may take for a bundle, of at most 4 GiB.
 	checkTimeout = 10 * time.Minute
+	// scrubTries is how often one bundle is tried that cannot be looked at, before the scrubber goes on to the next: it may be
+	// that one alone.
+	scrubTries = 3
 	// scrubPause is the pause after a failure, and where there is nothing to look at.
 	scrubPause = time.Minute
 	// maxDamage bounds the damaged bundles that are remembered by name; the log has them all.
@@ -66,7 +69,7 @@ func (l *Lifecycle) scrub(ctx context.Context, o Owner) {
 func (l *Lifecycle) scrubPresence(ctx context.Context, o Owner) {
 	var at id.Bundle
 	_, _ = o.Read(func(s *metadata.State) { at = s.Scrubbed() }) // else from the beginning
-	noted := at
+	noted, tries := at, 0
 	for n := 1; l.pause(ctx, l.cfg.Settings.ScrubInterval); n++ {
 		name, info, ok, err := nextBundle(o, at+1)
 		switch {
@@ -78,7 +81,7 @@ func (l *Lifecycle) scrubPresence(ctx context.Context, o Owner) {
 			l.metrics.scrubCycles.Inc()
 			l.prune(o)
 		default:
-			if err = l.lookUp(ctx, o, name, info); err == nil {
+			if err = l.lookUp(ctx, o, name, info); goesOn(err, &tries) {
 				at = name
 			}
 		}
@@ -102,6 +105,7 @@ func (l *Lifecycle) scrubContents(ctx context.Context, o Owner) {
 	var newest id.Bundle
 	_, _ = o.Read(func(s *metadata.State) { newest = s.NewestBundle() }) // else from the beginning
 	at %= newest + 1
+	tries := 0
 	paused := time.Duration(0) // since the last bundle that was read
 	for ctx.Err() == nil {
 		name, info, ok, err := nextBundle(o, at)
@@ -116,7 +120,7 @@ func (l *Lifecycle) scrubContents(ctx context.Context, o Owner) {
 			paused = worth
 		default:
 			paused = 0
-			if err = l.read(ctx, o, name, info); err == nil {
+			if err = l.read(ctx, o, name, info); goesOn(err, &tries) {
 				at = name + 1
 			}
 		}
@@ -130,6 +134,18 @@ func (l *Lifecycle) scrubContents(ctx context.Context, o Owner) {
 			l.pause(ctx, scrubPause)
 		}
 	}
+}
+
+// goesOn tells whether the next bundle is to follow one whose check came to err.
+func goesOn(err error, tries *int) bool {
+	if errors.Is(err, errNobody) {
+		return false
+	}
+	if *tries++; err != nil && *tries < scrubTries {
+		return false
+	}
+	*tries = 0
+	return true
 }
 
 // readTime is how long so many bytes take at the rate set.

@@ -211,3 +211,23 @@ func TestScrub_DeadBundlesAreNotRead(t *testing.T) {
 		require.Positive(t, w.metric("scrubbed_bytes_total"))
 	})
 }
+
+// One object that the store does not give, whatever the reason, holds up neither of the walks: what follows it is looked at.
+func TestScrub_GoesOnBehindWhatCannotBeRead(t *testing.T) {
+	settings := lifecycle.Settings{ScrubInterval: time.Second, ScrubBytes: 1 << 20, RetentionCheck: time.Hour}
+	inWorld(t, settings, func(w *world) {
+		tp := w.create("t", nil)
+		locked := w.seal(tp, whole)
+		key := bundle.Key(prefix, locked)
+		w.bucket.MustAdd("head key=" + key + " fail")
+		w.agents.MustAdd("get key=" + key + " fail")
+		absent := w.seal(tp, func([]byte) []byte { return nil })
+		flipped := w.seal(tp, func(p []byte) []byte { p[80] ^= 1; return p })
+		sleep(30 * time.Minute)
+		require.Len(t, w.damaged(), 2)
+		require.Contains(t, w.damaged()[0], bundle.Key(prefix, absent))
+		require.Contains(t, w.damaged()[1], bundle.Key(prefix, flipped))
+		require.Greater(t, w.metric("scrub_cycles_total"), 2.)
+		require.Positive(t, w.metric("failures_total"))
+	})
+}
