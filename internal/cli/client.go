@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,17 +75,48 @@ func (c ClientConfig) dial(ctx context.Context, opts ...kgo.Opt) (*kgo.Client, e
 	if err != nil {
 		return nil, fmt.Errorf("create client: %w", err)
 	}
-	pingCtx, cancel := context.WithTimeout(ctx, c.Timeout)
-	defer cancel()
-	if err := client.Ping(pingCtx); err != nil {
-		client.Close()
+	if err := c.ping(ctx, client, tlsConfig != nil); err != nil {
 		return nil, c.unreachable(err)
 	}
 	return client, nil
 }
 
+// ping asks until one of the agents answers, and closes the client if none does. Servers of other protocols may take minutes
+// to give up on a request of Kafka's, so it is looked soon what there is.
+func (c ClientConfig) ping(ctx context.Context, client *kgo.Client, secured bool) error {
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	pinged := make(chan error, 1)
+	go func() { pinged <- client.Ping(ctx) }()
+	soon := time.NewTimer(foreignAfter)
+	defer soon.Stop()
+	select {
+	case err := <-pinged:
+		if err == nil {
+			return nil
+		}
+		client.Close()
+		return cmp.Or(c.foreigners(ctx, secured), err)
+	case <-soon.C:
+	}
+	other := c.foreigners(ctx, secured)
+	if other != nil {
+		client.Close() // which ends the question
+	}
+	err := <-pinged
+	if err != nil {
+		client.Close()
+		err = cmp.Or(other, err)
+	}
+	return err
+}
+
 func (c ClientConfig) unreachable(err error) error {
 	at := strings.Join(c.Bootstrap, ",")
+	var other *foreignError
+	if errors.As(err, &other) {
+		return err
+	}
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
 		return fmt.Errorf("nothing answers at %s; start `freshet dev`, or name an agent with --bootstrap: %w", at, err)
