@@ -144,6 +144,8 @@ func (c *call) logCommit(g *group, cmd *metadata.CommitOffsets, all items, place
 	err := c.enqueue(cmd, func(result metadata.Result, err error) {
 		g.committed()
 		switch {
+		case errors.Is(err, owner.ErrTooLarge):
+			refuse(kerr.InvalidCommitOffsetSize.Code)
 		case err != nil:
 			c.fail(err)
 		case result.Err != nil:

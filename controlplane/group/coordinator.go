@@ -40,6 +40,7 @@ type Coordinator struct {
 
 	// enqueueing is a context that has ended: Enqueue then refuses instead of waiting for space in the owner's queue.
 	enqueueing context.Context //nolint:containedctx // see above
+	overflow   overflow
 	completed  *completions
 	closed     atomic.Bool
 	topics     atomic.Pointer[catalogue]
@@ -180,31 +181,5 @@ func (c *Coordinator) with(name string, fn func(g *group) step.Step) error {
 		}
 		give(ready)
 		return err
-	}
-}
-
-// enqueue hands a command to the log without waiting; done is called with its outcome unless the tenure ends first.
-// While the owner's queue is full a goroutine waits for room: a group has one write under way, and the commits of
-// offsets are bounded by the requests that are taken in.
-func (c *Coordinator) enqueue(cmd metadata.Command, done func(metadata.Result, error)) error {
-	p, err := c.owner.Enqueue(c.enqueueing, cmd)
-	if errors.Is(err, context.Canceled) && c.spawn(func(ctx context.Context) { c.enqueueWhenFree(ctx, cmd, done) }) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	c.completed.add(completion{p, done})
-	return nil
-}
-
-func (c *Coordinator) enqueueWhenFree(ctx context.Context, cmd metadata.Command, done func(metadata.Result, error)) {
-	p, err := c.owner.Enqueue(ctx, cmd)
-	switch {
-	case ctx.Err() != nil: // the tenure is over
-	case err != nil:
-		done(metadata.Result{}, err)
-	default:
-		c.completed.add(completion{p, done})
 	}
 }

@@ -3,6 +3,7 @@ package group_test
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -133,6 +134,28 @@ func TestOffsets_PipelinedCommitsKeepTheirOrder(t *testing.T) {
 		for i := range 50 {
 			answers = append(answers, send[*kmsg.OffsetCommitResponse](w, commitRequest("g", "t", 0, int64(i)), 9))
 		}
+		commitPlain(w, "g", "t", 1, 1)
+		for _, answer := range answers {
+			_, err := answer()
+			require.NoError(t, err)
+		}
+		_, got := fetch(w, "g", 9, false, false)
+		require.Equal(t, []fetched{{49, 0}}, got)
+	})
+}
+
+// Commits that find the owner's queue full are taken in their order, too: the later one may be its member's second try, of
+// more, by another agent.
+func TestOffsets_CommitsKeepTheirOrderWhileTheQueueIsFull(t *testing.T) {
+	inWorld(t, quick, func(w *world) {
+		free := w.owner.fill()
+		var answers []func() (*kmsg.OffsetCommitResponse, error)
+		for i := range 50 {
+			answers = append(answers, send[*kmsg.OffsetCommitResponse](w, commitRequest("g", "t", 0, int64(i)), 9))
+			synctest.Wait()
+		}
+		free()
+		synctest.Wait()
 		commitPlain(w, "g", "t", 1, 1)
 		for _, answer := range answers {
 			_, err := answer()

@@ -45,17 +45,30 @@ type tenure struct {
 	end         func()
 }
 
-// faultyOwner can refuse commands.
+// faultyOwner can refuse commands, and have a full queue.
 type faultyOwner struct {
 	*owner.Owner
 	mu     sync.Mutex
 	refuse func(metadata.Command) error
+	room   chan struct{} // of the queue, closed when there is some; nil: there is
 }
 
 func (o *faultyOwner) Enqueue(ctx context.Context, c metadata.Command) (*owner.Proposal, error) {
 	o.mu.Lock()
-	refuse := o.refuse
+	refuse, room := o.refuse, o.room
 	o.mu.Unlock()
+	if room == nil {
+		room = closed
+	}
+	select {
+	case <-room:
+	default:
+		select {
+		case <-room:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 	if refuse != nil {
 		if err := refuse(c); err != nil {
 			return nil, err
@@ -74,6 +87,22 @@ func (o *faultyOwner) refuseUpdates(err error) {
 		}
 		return nil
 	}
+}
+
+// closed is the room of a queue that is not full.
+var closed = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// fill makes the owner's queue full until the function that it gives is called.
+func (o *faultyOwner) fill() (free func()) {
+	room := make(chan struct{})
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.room = room
+	return func() { close(room) }
 }
 
 // inWorld runs fn in a bubble, on a world with the topics t (3 partitions) and u (1).
