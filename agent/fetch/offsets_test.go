@@ -85,7 +85,7 @@ func TestOffsets_MisleadingHeader(t *testing.T) {
 func TestOffsets_OpensBatchesPieceByPiece(t *testing.T) {
 	bubble(t, Config{}, func(e *env) {
 		t := e.t
-		value := make([]byte, 24<<20)
+		value := make([]byte, 4<<20)
 		e.produce(t, tp(0), cachetest.BatchWith(cachetest.Options{Gzip: true}, value, 100, 200))
 		o := e.offsets(t)
 		var before, after runtime.MemStats
