@@ -64,7 +64,7 @@ func (r *Replica) locate(ctx context.Context) error {
 		return err
 	}
 	if st.Owner.Replica != r.cfg.Replica {
-		r.located.Store(&st)
+		r.locatedAt(st)
 	}
 	return nil
 }

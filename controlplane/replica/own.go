@@ -27,7 +27,7 @@ func (r *Replica) own(ctx context.Context, tenure metalog.Tenure) error {
 	r.metrics.takeovers.Inc()
 	r.cfg.Logger.Info("became the owner", zap.Int64("tenure", tenure.ID()), zap.Uint64("index", r.state.Index()))
 	stop := r.cfg.OnOwner(own)
-	r.located.Store(&metalog.Status{
+	r.locatedAt(metalog.Status{
 		Owned: true, Owner: metalog.Owner{Replica: r.cfg.Replica, Address: r.cfg.Address, Tenure: tenure.ID()},
 	})
 	r.owner.Store(own)
@@ -45,7 +45,7 @@ func (r *Replica) own(ctx context.Context, tenure metalog.Tenure) error {
 	cancel()
 	r.owner.Store(nil)
 	r.metrics.owning.Dec()
-	r.located.Store(&metalog.Status{})
+	r.locatedAt(metalog.Status{})
 	stopped := r.stop(stop)
 	r.resign(ctx, tenure)
 	// Hashing a large state takes a while and cannot be stopped: nobody waits for that with ownership in hand.

@@ -32,7 +32,7 @@ type Replica struct {
 	checker *checker
 	clock   *clock
 	owner   atomic.Pointer[owner.Owner]
-	located atomic.Pointer[metalog.Status]
+	located atomic.Pointer[location]
 
 	state *metadata.State    // nil until loaded
 	asm   *metalog.Assembler // where in the log state is
@@ -56,14 +56,28 @@ func New(cfg Config) (*Replica, error) {
 // Owner gives the running owner, nil when this replica is not the owner.
 func (r *Replica) Owner() *owner.Owner { return r.owner.Load() }
 
-// Located tells who the owner was when this replica last looked, at most a few polls ago; ok is false when it knows of
-// none. It serves to direct agents, not to decide anything.
+// location is who owned the log when this replica looked.
+type location struct {
+	metalog.Status
+	at time.Time
+}
+
+// locatedLife is how long that is told. A replica that cannot look any more, cut off or stopped, must not lead agents to an
+// owner that is gone: a lease's time after it was seen, there may be another.
+const locatedLife = 5 * time.Second
+
+func (r *Replica) locatedAt(st metalog.Status) {
+	r.located.Store(&location{Status: st, at: time.Now()})
+}
+
+// Located tells who the owner was when this replica last looked, a few polls ago and never longer than locatedLife; ok is
+// false when it knows of none. It serves to direct agents, not to decide anything.
 func (r *Replica) Located() (o metalog.Owner, ok bool) {
-	st := r.located.Load()
-	if st == nil || !st.Owned {
+	l := r.located.Load()
+	if l == nil || !l.Owned || r.owner.Load() == nil && time.Since(l.at) > locatedLife {
 		return metalog.Owner{}, false
 	}
-	return st.Owner, true
+	return l.Owner, true
 }
 
 // Run follows and owns until ctx ends, then hands over and returns nil.
@@ -130,7 +144,7 @@ func (r *Replica) round(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.located.Store(&st)
+	r.locatedAt(st)
 	if err := r.catchUp(ctx, st.Tail); err != nil {
 		return err
 	}
