@@ -9,8 +9,8 @@ import (
 )
 
 // While frames wait for memory, one that holds memory and stops arriving loses its connection: when it got nothing
-// for stallTimeout, or has not arrived after slowGrace plus its size at slowRate. So the bytes that a half-sent frame
-// holds come free in bounded time, however many there are.
+// for stallTimeout, or less than slowRate since it has had slowGrace. So the bytes that a half-sent frame holds come free
+// soon, however many they are, and one that does come at that rate has all the time it takes.
 const (
 	stallTimeout  = 2 * time.Second
 	slowGrace     = 5 * time.Second
@@ -49,9 +49,9 @@ type memoryWaiter struct {
 
 // arrival is a frame that has memory and whose bytes are still coming.
 type arrival struct {
-	size     int64
 	granted  time.Time
 	progress atomic.Int64 // UnixNano of the last bytes
+	received atomic.Int64 // bytes
 	trusted  bool         // its connection has delivered such frames before
 	evict    func()       // closes the connection; must not block
 	evicted  bool
@@ -188,8 +188,8 @@ func (b *budget) evictStalled(now time.Time) {
 	var stalled []*arrival
 	for a := range b.mu.arriving {
 		idle := now.Sub(time.Unix(0, a.progress.Load()))
-		slow := slowGrace + time.Duration(a.size)*time.Second/slowRate
-		if !a.evicted && (idle >= stallTimeout || now.Sub(a.granted) >= slow) {
+		due := int64((now.Sub(a.granted) - slowGrace).Seconds() * slowRate) // bytes
+		if !a.evicted && (idle >= stallTimeout || a.received.Load() < due) {
 			a.evicted = true
 			stalled = append(stalled, a)
 		}

@@ -46,7 +46,7 @@ func (f *frame) release() {
 func (c *conn) readBody(b *budget, size int) (*frame, []byte, error) {
 	_, capacity := classOf(size)
 	f := &frame{conn: c, budget: b, reserved: int64(capacity)}
-	a := &arrival{size: int64(size), trusted: capacity <= growth*c.proven, evict: func() { c.abort(closeStalled) }}
+	a := &arrival{trusted: capacity <= growth*c.proven, evict: func() { c.abort(closeStalled) }}
 	if err := b.reserve(c.stopping, f.reserved, a); err != nil {
 		f.free.Store(true)
 		return nil, nil, err
@@ -84,6 +84,7 @@ func (c *conn) fill(f *frame, a *arrival, size int) ([]byte, error) {
 		}
 		now := time.Now().UnixNano()
 		a.progress.Store(now)
+		a.received.Store(int64(filled))
 		c.lastRead.Store(now)
 	}
 	return (*f.buf)[:size:size], nil

@@ -105,6 +105,33 @@ func TestServer_ProducersAtWorkGoFirst(t *testing.T) {
 	})
 }
 
+// TestServer_ATrickleHoldsNobodyUp: a frame that claims all there is and comes byte by byte, never long silent, loses its
+// connection as soon as it is behind, not when it would have to be there whole.
+func TestServer_ATrickleHoldsNobodyUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, p, stop := start(t, Config{Handler: echo, ProduceMemory: 32 << 20})
+		defer stop()
+		trickle := p.dial()
+		closed := make(chan struct{})
+		go func() {
+			defer close(closed)
+			_, err := trickle.Write(half(DefaultMaxRequestBytes, 1))
+			for err == nil {
+				<-time.After(stallTimeout / 2)
+				_, err = trickle.Write([]byte{0})
+			}
+		}()
+		synctest.Wait()
+		producer := p.dial()
+		defer producer.Close()
+		began := time.Now()
+		go func() { _, _ = producer.Write(request(produce, 1, "p")) }()
+		requireResponse(t, producer, 1, "p")
+		require.LessOrEqual(t, time.Since(began), slowGrace+2*evictInterval)
+		<-closed
+	})
+}
+
 // TestServer_SlowFrameIsTakenWithoutPressure: nobody waits, so a slow sender keeps its connection.
 func TestServer_SlowFrameIsTakenWithoutPressure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
