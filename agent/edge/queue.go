@@ -81,6 +81,11 @@ func (q *queue) turn(stop <-chan struct{}) bool {
 // push adds a started request.
 func (q *queue) push(it item) {
 	q.mu.Lock()
+	if q.mu.head > 0 && len(q.mu.items) == cap(q.mu.items) { // those taken make room: there may always be one that waits
+		n := copy(q.mu.items, q.mu.items[q.mu.head:])
+		clear(q.mu.items[n:])
+		q.mu.items, q.mu.head = q.mu.items[:n], 0
+	}
 	q.mu.items = append(q.mu.items, it)
 	q.mu.pending++
 	if overlaps(it.key) {
