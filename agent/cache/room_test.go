@@ -32,16 +32,16 @@ func TestCache_ReadAheadSideBySideStaysWithinItsRoom(t *testing.T) {
 		c, b := setup(t, Config{CatchUp: Bounds{Bytes: 48 << 20, Gets: 16}})
 		b.body = func(get int32, r io.ReadCloser) io.ReadCloser {
 			if get%4 == 0 {
-				return &broken{ReadCloser: r, after: PartUnit + PartUnit/2}
+				return &broken{ReadCloser: r, after: PartUnit / 2}
 			}
 			return &slow{ReadCloser: r}
 		}
 		var exts []extent.Extent
 		for i := range 8 {
-			exts = append(exts, cachetest.Compact(t, b, id.Bundle(i+1), 1<<30, long(0, 120, 100_000))[0][0])
+			exts = append(exts, cachetest.Compact(t, b, id.Bundle(i+1), 1<<30, long(0, 50, 100_000))[0][0])
 		}
 		for i := range exts {
-			c.Ahead(uint64(i+1), []Next{{Extents: exts[i : i+1], Bytes: 12 << 20}})
+			c.Ahead(uint64(i+1), []Next{{Extents: exts[i : i+1], Bytes: 5 << 20}})
 		}
 		most := int64(0)
 		for range 60 {

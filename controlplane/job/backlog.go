@@ -26,9 +26,6 @@ func (b *backlog) presses(live, bound int64) bool {
 	return 2*live >= bound && 2*b.extents >= live
 }
 
-// nears is presses, from three eighths on: extents are a little fewer than those that would have to become fewer.
-func (b *backlog) nears(live, bound int64) bool { return 8*live >= 3*bound && 2*b.extents >= live }
-
 // fills tells whether extents of a partition, the oldest of that log index, lie in so many bundles, and so many in those
 // that one job takes that merging them is worthwhile: beyond maxInputs waiting makes no longer extents. It takes them for
 // spread evenly.

@@ -16,8 +16,7 @@
 // Many partitions with little each would have the second level wait for long, and a first level that merges next to
 // nothing. It begins sooner in two cases, for ranges with at least four extents of a partition on average: when a range lies
 // in as many bundles as a job takes, since waiting makes no longer extents then; and when extents have come to half of
-// Config.MaxExtents, unless most of them are final, ranges with the most extents of a partition first. A little before that
-// it begins with some of the ranges that would all be due at the same time (spread.go). Of too many bundles a
+// Config.MaxExtents, unless most of them are final, ranges with the most extents of a partition first. Of too many bundles a
 // job takes the oldest, and so from each partition what is of the same time.
 //
 // The next free runner goes to the kind with the fewest open jobs, in turn among equals: no backlog starves the others.

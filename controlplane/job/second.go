@@ -23,7 +23,6 @@ type segment struct {
 	oldest      uint64 // log index of the oldest bundle
 	halves      int    // how often a job here is halved
 	wide        int    // partitions that fill a job's inputs
-	half        int    // partitions that fill half of them
 }
 
 // part is what level 1 left of one partition.
@@ -33,7 +32,6 @@ type part struct {
 	oldest  uint64
 	halves  int
 	wide    bool
-	half    bool
 }
 
 // segments cuts the partitions, which come in their order, into ranges that are a job each, and keeps those that are due.
@@ -41,7 +39,6 @@ type segments struct {
 	rules   SecondLevel
 	old     func(index uint64) bool
 	pressed bool // extents are to become fewer
-	spread  spread
 	open    segment
 	due     []segment // the largest, or those with the most extents of a partition
 }
@@ -64,9 +61,6 @@ func (s *segments) add(tp id.TopicPartition, p part) {
 	if p.wide {
 		o.wide++
 	}
-	if p.half {
-		o.half++
-	}
 }
 
 // end closes the open range.
@@ -75,22 +69,15 @@ func (s *segments) end() {
 		s.due = append(s.due, s.open)
 		slices.SortStableFunc(s.due, s.compare)
 		s.due = s.due[:min(len(s.due), maxSegments)]
-	} else {
-		s.spread.consider(&s.open)
 	}
 	s.open = segment{}
 }
 
 func (s *segments) compare(a, b segment) int {
 	if s.pressed {
-		return mostExtents(a, b)
+		return cmp.Compare(int64(b.extents)*int64(a.partitions), int64(a.extents)*int64(b.partitions))
 	}
 	return cmp.Compare(b.bytes, a.bytes)
-}
-
-// mostExtents orders ranges by their extents of a partition, the most first.
-func mostExtents(a, b segment) int {
-	return cmp.Compare(int64(b.extents)*int64(a.partitions), int64(a.extents)*int64(b.partitions))
 }
 
 func (s *segments) isDue(g *segment) bool {

@@ -274,44 +274,6 @@ func TestSecond_AsManyInputsAsAJobTakes(t *testing.T) {
 	}, patient)
 }
 
-// Where extents come near half of their bound, and all ranges fill a job's inputs at the same time, some begin before they
-// are due, once they have half of that.
-func TestSecond_RangesAreSpread(t *testing.T) {
-	const partitions = 10
-	for bound, early := range map[int64]int{2700: 3, 1 << 20: 0} {
-		in(t, func(w *world) {
-			t := w.t
-			a := w.agent()
-			var all []id.TopicPartition
-			for i := range int32(partitions) {
-				all = append(all, tp(id.Topic{1}, i))
-			}
-			w.topic(1, partitions)
-			w.bound = bound
-			r := w.own(a)
-			defer r.stop()
-			second := map[id.TopicPartition]int{}
-			for i := range 132 {
-				w.commit(a, 70, all...)
-				w.commit(a, 70, all...)
-				for _, p := range r.run() {
-					if p.Level == 2 {
-						require.Greater(t, i, 100)
-						require.Len(t, p.Partitions, 1)
-						second[p.Partitions[0].ID] += len(p.Partitions[0].Extents)
-					}
-				}
-			}
-			require.Len(t, second, early)
-			for _, extents := range second {
-				require.GreaterOrEqual(t, extents, 128)
-			}
-		}, patient, func(s *planner.Settings) {
-			s.Second.Bytes, s.Second.JobBytes, s.Second.Age = 30_000, 30_000, 100*time.Hour
-		})
-	}
-}
-
 // The bundle of a job of the first level that took long is the newest, and what it has comes first: it keeps nothing behind
 // it from the second level, however many bundles that lies in.
 func TestSecond_BehindALateJob(t *testing.T) {

@@ -74,10 +74,8 @@ func (t *Tenure) newWalk(s *metadata.State, open *openJobs, v *survey, groups []
 			w.group[b.name] = i
 		}
 	}
-	live := s.Load().Extents
 	w.segments = segments{
-		rules: t.settings.Second, old: t.old(t.settings.Second.Age, now), pressed: t.backlog.presses(live, t.maxExtents),
-		spread: spread{on: t.backlog.nears(live, t.maxExtents)},
+		rules: t.settings.Second, old: t.old(t.settings.Second.Age, now), pressed: t.backlog.presses(s.Load().Extents, t.maxExtents),
 	}
 	w.dirt = newDirt(s)
 	return w
@@ -96,7 +94,6 @@ func (w *walk) all(ctx context.Context, f *frontiers) bool {
 		}
 	}
 	w.segments.end()
-	w.segments.due = append(w.segments.due, w.segments.spread.early(maxSegments-len(w.segments.due))...)
 	return true
 }
 
@@ -108,9 +105,6 @@ func (w *walk) partition(tp id.TopicPartition, from *int64) {
 	w.buffer = v.run.extents
 	cleans := covered(tp, w.open.cleans)
 	w.backlog += v.bytes
-	if v.extents > 0 {
-		w.segments.spread.partitions++
-	}
 	switch set := w.setback(job.Compact, tp); {
 	case v.extents == 0:
 	case w.few(&v):
@@ -119,8 +113,7 @@ func (w *walk) partition(tp id.TopicPartition, from *int64) {
 		w.segments.end() // a job's range must not reach over it
 	default:
 		w.segments.add(tp, part{
-			bytes: v.bytes, extents: v.extents, oldest: v.oldest, halves: set.halves(),
-			wide: w.before.fills(maxInputs, v.extents, v.oldest), half: w.before.fills(maxInputs/2, v.extents, v.oldest),
+			bytes: v.bytes, extents: v.extents, oldest: v.oldest, halves: set.halves(), wide: w.before.fills(maxInputs, v.extents, v.oldest),
 		})
 	}
 	if w.dirt.compacted && !cleans && !covered(tp, w.open.seconds) && !w.now.Before(w.setback(job.Clean, tp).until) {
@@ -130,17 +123,14 @@ func (w *walk) partition(tp id.TopicPartition, from *int64) {
 
 // few tells whether a partition has less than half of what makes a job of the second level. It waits: ranges are due by
 // their average, and an extent of level 2 stays as short as it is written. What nearly fills a job's inputs does not wait
-// for those whose first bundle was an earlier one; what fills half of them does not where ranges are to be spread.
+// for those whose first bundle was an earlier one.
 func (w *walk) few(v *visit) bool {
 	r := &w.segments.rules
-	least, inputs := r.Extents/2, maxInputs*3/4
+	least := r.Extents / 2
 	if w.segments.pressed {
 		least = min(least, worthwhile)
 	}
-	if w.segments.spread.on {
-		inputs = maxInputs / 2
-	}
-	return v.extents < least && v.bytes < r.Bytes/2 && !w.segments.old(v.oldest) && !w.before.fills(inputs, v.extents, v.oldest)
+	return v.extents < least && v.bytes < r.Bytes/2 && !w.segments.old(v.oldest) && !w.before.fills(maxInputs*3/4, v.extents, v.oldest)
 }
 
 func (w *walk) setback(kind job.Kind, tp id.TopicPartition) setback {
