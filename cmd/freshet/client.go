@@ -61,6 +61,7 @@ func newConsume(p process) *cobra.Command {
 		Short: "Write a topic's records to standard output",
 		Example: `  freshet consume lines --from earliest --exit-at-end
   freshet consume lines --from 2026-01-31T12:00:00Z --partition 0,2 --count 100
+  freshet consume lines --group readers --from earliest
   freshet consume lines --format '%t/%p/%o %d{strftime[%F %T]} %k=%v\n'`,
 		Args: takes(1, 1, "one topic"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -70,7 +71,9 @@ func newConsume(p process) *cobra.Command {
 	}
 	f := cmd.Flags()
 	bindClient(f, &c.ClientConfig)
-	f.StringVar(&c.From, "from", c.From, "where to start: earliest, latest, an offset, a time (RFC 3339, or @ and milliseconds since the epoch), or how long ago, as 90m")
+	f.StringVarP(&c.Group, "group", "G", c.Group, "join this consumer group: read the partitions that it gives, from its committed offsets on, and commit what was written, on exit too")
+	f.StringVar(&c.From, "from", c.From, "where to start: earliest, latest, an offset, a time (RFC 3339, or @ and milliseconds since the epoch), or how long ago, as 90m; "+
+		"with --group, in partitions that it has committed nothing of")
 	f.Int32SliceVarP(&c.Partitions, "partition", "p", nil, "partitions to read, comma-separated; all if none are given")
 	f.IntVarP(&c.Count, "count", "n", c.Count, "stop after so many records; 0 is no limit")
 	f.BoolVarP(&c.ExitAtEnd, "exit-at-end", "e", c.ExitAtEnd, "stop at the ends that partitions have when it starts")

@@ -19,10 +19,11 @@ import (
 type ConsumeConfig struct {
 	ClientConfig
 	Topic         string
-	From          string  // earliest, latest, an offset, or a time (RFC 3339, @ and ms since the epoch, how long ago); default latest
-	Partitions    []int32 // empty: all
+	Group         string  // member of which it reads and commits; "": it reads by itself
+	From          string  // earliest, latest, an offset, or a time (RFC 3339, @ and ms since the epoch, how long ago); default latest. With a group: of partitions without a committed offset
+	Partitions    []int32 // empty: all, or those that the group gives
 	Count         int     // stop after so many records; 0: no limit
-	ExitAtEnd     bool    // stop at the ends the partitions have when it starts
+	ExitAtEnd     bool    // stop at the ends the partitions have when it starts, or is given them
 	PrintKey      bool
 	KeySeparator  string // between key and value; default a tab
 	Format        string // overrides PrintKey and KeySeparator; franz-go's record format, as in kcat
@@ -59,6 +60,10 @@ func Consume(ctx context.Context, c ConsumeConfig, s Streams) error {
 	if err != nil {
 		return err
 	}
+	if c.Group != "" && (len(c.Partitions) > 0 || from.kind == atOffset) {
+		return usagef("--group reads the partitions that the group gives, from the offsets that it has committed: " +
+			"it goes neither with --partition nor with an offset as --from")
+	}
 	format, err := kgo.NewRecordFormatter(c.Format)
 	if err != nil {
 		return usagef("--format: %v", err)
@@ -67,40 +72,55 @@ func Consume(ctx context.Context, c ConsumeConfig, s Streams) error {
 	if c.ReadCommitted {
 		isolation = kgo.ReadCommitted()
 	}
-	client, err := c.dial(ctx, kgo.FetchIsolationLevel(isolation), kgo.KeepControlRecords(), kgo.KeepRetryableFetchErrors(),
+	k := &consumer{
+		config: c, from: from, format: format, out: bufio.NewWriterSize(s.Out, 256<<10), errs: s.Err,
+		ends: ends{topic: c.Topic, committed: c.ReadCommitted, open: make(map[int32]*end)},
+	}
+	opts := []kgo.Opt{
+		kgo.FetchIsolationLevel(isolation), kgo.KeepControlRecords(), kgo.KeepRetryableFetchErrors(),
 		// An offset given by number must be there; other positions follow the log when it is trimmed under them.
-		kgo.ConsumeResetOffset(from.reset()))
-	if err != nil {
+		kgo.ConsumeResetOffset(from.reset()),
+	}
+	if c.Group != "" {
+		opts = append(opts, k.groupOptions(from)...)
+	}
+	if k.client, err = c.dial(ctx, opts...); err != nil {
 		return err
 	}
-	defer client.Close()
-
-	k := &consumer{config: c, client: client, format: format, out: bufio.NewWriterSize(s.Out, 256<<10), errs: s.Err}
-	if err := k.assign(ctx, from); err != nil {
+	defer k.client.CloseAllowingRebalance()
+	if err := k.assign(ctx); err != nil {
 		return err
 	}
 	err = k.run(ctx)
 	if c.Verbose {
 		fmt.Fprintf(s.Err, "%d records\n", k.written)
 	}
-	return errors.Join(err, k.out.Flush())
+	if err := errors.Join(err, k.out.Flush()); err != nil {
+		return err
+	}
+	return k.commit(ctx)
 }
 
 // consumer writes records of assigned partitions.
 type consumer struct {
 	config  ConsumeConfig
+	from    position
 	client  *kgo.Client
 	format  *kgo.RecordFormatter
 	out     *bufio.Writer
 	errs    io.Writer
 	line    []byte
 	written int
-	ends    ends // with ExitAtEnd
+	seen    []*kgo.Record // written since the output was flushed, or nothing to write; with a group
+	ends    ends          // with ExitAtEnd
 	stall   stall
+
+	assigned bool  // the group has given partitions, perhaps none
+	failed   error // of what is done when it gives some
 }
 
-// assign starts consuming the partitions asked for.
-func (k *consumer) assign(ctx context.Context, from position) error {
+// assign starts consuming the partitions asked for, or joins the group.
+func (k *consumer) assign(ctx context.Context) error {
 	topic := k.config.Topic
 	admin := kadm.NewClient(k.client)
 	meta, err := admin.Metadata(ctx, topic)
@@ -109,6 +129,10 @@ func (k *consumer) assign(ctx context.Context, from position) error {
 	}
 	if err := meta.Topics[topic].Err; err != nil {
 		return explain(topic, err)
+	}
+	if k.config.Group != "" {
+		k.client.AddConsumeTopics(topic)
+		return nil
 	}
 	all := meta.Topics[topic].Partitions.Numbers()
 	wanted := k.config.Partitions
@@ -121,13 +145,13 @@ func (k *consumer) assign(ctx context.Context, from position) error {
 		}
 	}
 	if k.config.ExitAtEnd {
-		if err := k.findEnds(ctx, admin, wanted, from); err != nil {
+		if err := k.findEnds(ctx, admin, wanted, k.from); err != nil {
 			return err
 		}
 	}
 	assignment := make(map[int32]kgo.Offset, len(wanted))
 	for _, p := range wanted {
-		assignment[p] = from.offset()
+		assignment[p] = k.from.offset()
 	}
 	k.client.AddConsumePartitions(map[string]map[int32]kgo.Offset{topic: assignment})
 	return nil
@@ -151,7 +175,6 @@ func (k *consumer) findEnds(ctx context.Context, admin *kadm.Client, partitions 
 	if err != nil {
 		return explain(topic, err)
 	}
-	k.ends = ends{topic: topic, committed: k.config.ReadCommitted, open: make(map[int32]*end)}
 	for _, p := range partitions {
 		last, _ := listed.Lookup(topic, p)
 		start, _ := starts.Lookup(topic, p)
@@ -184,6 +207,11 @@ func (k *consumer) startOffsets(ctx context.Context, admin *kadm.Client, from po
 			offsets[topic][p] = o
 		}
 	}
+	if k.config.Group != "" {
+		if err := k.committed(ctx, admin, offsets); err != nil {
+			return nil, err
+		}
+	}
 	return offsets, offsets.Error()
 }
 
@@ -195,24 +223,39 @@ func (k *consumer) run(ctx context.Context) error {
 			return nil
 		default:
 		}
-		if k.config.ExitAtEnd && len(fetches) == 0 {
-			if err := k.ends.look(ctx, k.client); err != nil {
-				return explain(k.config.Topic, err)
-			}
-			continue
-		}
-		if err := k.faults(fetches); err != nil {
+		if err := k.take(ctx, fetches); err != nil {
 			return err
 		}
-		for it := fetches.RecordIter(); !it.Done() && !k.done(); {
-			if err := k.write(it.Next()); err != nil {
-				return err
-			}
+		k.client.AllowRebalance()
+	}
+	return nil
+}
+
+// take writes what was polled.
+func (k *consumer) take(ctx context.Context, fetches kgo.Fetches) error {
+	if k.failed != nil {
+		return explain(k.config.Topic, k.failed)
+	}
+	if k.config.ExitAtEnd && len(fetches) == 0 {
+		if err := k.ends.look(ctx, k.client); err != nil {
+			return explain(k.config.Topic, err)
 		}
-		if err := k.out.Flush(); err != nil {
-			return fmt.Errorf("write output: %w", err)
+		return nil
+	}
+	if err := k.faults(fetches); err != nil {
+		return err
+	}
+	for it := fetches.RecordIter(); !it.Done() && !k.done(); {
+		if err := k.write(it.Next()); err != nil {
+			return err
 		}
 	}
+	if err := k.out.Flush(); err != nil {
+		return fmt.Errorf("write output: %w", err)
+	}
+	k.client.MarkCommitRecords(k.seen...)
+	clear(k.seen)
+	k.seen = k.seen[:0]
 	return nil
 }
 
@@ -222,8 +265,12 @@ func (k *consumer) faults(fetches kgo.Fetches) error {
 	var failed, again error
 	fetches.EachError(func(_ string, partition int32, err error) {
 		told := fmt.Errorf("partition %d: %w", partition, explain(k.config.Topic, err))
+		var session *kgo.ErrGroupSession // which the client begins anew
+		if errors.As(err, &session) {
+			told = fmt.Errorf("group %s: %w", k.config.Group, session.Err)
+		}
 		switch {
-		case kerr.IsRetriable(err):
+		case kerr.IsRetriable(err) || session != nil:
 			again = told
 		case failed == nil:
 			failed = told
@@ -276,12 +323,16 @@ func (k *consumer) poll(ctx context.Context) kgo.Fetches {
 }
 
 func (k *consumer) done() bool {
-	return k.config.Count > 0 && k.written >= k.config.Count || k.config.ExitAtEnd && len(k.ends.open) == 0
+	waits := k.config.Group != "" && !k.assigned
+	return k.config.Count > 0 && k.written >= k.config.Count || k.config.ExitAtEnd && len(k.ends.open) == 0 && !waits
 }
 
 func (k *consumer) write(r *kgo.Record) error {
 	if k.config.ExitAtEnd && !k.ends.saw(r.Partition, r.Offset) {
 		return nil // came after it started
+	}
+	if k.config.Group != "" {
+		k.seen = append(k.seen, r)
 	}
 	if r.Attrs.IsControl() {
 		return nil
