@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// Ready is how long a server may take to answer after it was started: a JVM beside others on a busy machine takes half
-// of it.
-const Ready = time.Minute
+// Ready is how long a server may take to answer after it was started: a JVM beside others on a very busy machine takes
+// half of it.
+const Ready = 3 * time.Minute
 
 // Process is one server process under a test's control. Its output goes to a file, whose end is logged if the test
 // fails.

@@ -10,15 +10,13 @@ import (
 	"github.com/freshet-io/freshet/test/harness"
 )
 
-// TestDifferential_CleanerOfProcesses has the same clients do the same to Apache Kafka and to Freshet, lets each clean what
+// compareCleanersOfProcesses has the same clients do the same to Apache Kafka and to Freshet, lets each clean what
 // it has, and compares what is left.
-func TestDifferential_CleanerOfProcesses(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	kafka := harness.StartKafka(t, "log.dirs="+dir, "log.cleaner.backoff.ms=100", "log.cleaner.dedupe.buffer.size=4194304")
+func compareCleanersOfProcesses(t *testing.T, kafka *harness.Kafka) {
+	t.Helper()
 	dev := harness.StartDev(t, "--compact-after=100ms", "--auto-create-topics=false")
 	sides := []*cleanedTopic{
-		newCleanedTopic(t, kafka.Bootstrap, dir, "processes", 24*time.Hour),
+		newCleanedTopic(t, kafka.Bootstrap, kafka.LogDir, "processes", 24*time.Hour),
 		newCleanedTopic(t, dev.Bootstrap, "", "processes", 24*time.Hour),
 	}
 	sides[1].at = sides[0].at

@@ -30,18 +30,16 @@ const (
 	cleanerLimit   = time.Minute
 )
 
-// TestDifferential_Cleaner lets Apache Kafka's own log cleaner and ours clean the same batches, round by round, each from
+// compareCleaners lets Apache Kafka's own log cleaner and ours clean the same batches, round by round, each from
 // what it left the time before: what stays must be the same records at the same offsets.
-func TestDifferential_Cleaner(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	kafka := harness.StartKafka(t, "log.dirs="+dir, "log.cleaner.backoff.ms=100", "log.cleaner.dedupe.buffer.size=4194304")
+func compareCleaners(t *testing.T, kafka *harness.Kafka) {
+	t.Helper()
 	topics := []*cleanedTopic{
-		newCleanedTopic(t, kafka.Bootstrap, dir, "short", shortRetention),
-		newCleanedTopic(t, kafka.Bootstrap, dir, "long", 24*time.Hour),
-		newCleanedTopic(t, kafka.Bootstrap, dir, "recompressed", shortRetention, "compression.type", "zstd"),
-		newCleanedTopic(t, kafka.Bootstrap, dir, "both", shortRetention, "cleanup.policy", "compact,delete"),
-		newCleanedTopic(t, kafka.Bootstrap, dir, "stamped", shortRetention, "message.timestamp.type", "LogAppendTime"),
+		newCleanedTopic(t, kafka.Bootstrap, kafka.LogDir, "short", shortRetention),
+		newCleanedTopic(t, kafka.Bootstrap, kafka.LogDir, "long", 24*time.Hour),
+		newCleanedTopic(t, kafka.Bootstrap, kafka.LogDir, "recompressed", shortRetention, "compression.type", "zstd"),
+		newCleanedTopic(t, kafka.Bootstrap, kafka.LogDir, "both", shortRetention, "cleanup.policy", "compact,delete"),
+		newCleanedTopic(t, kafka.Bootstrap, kafka.LogDir, "stamped", shortRetention, "message.timestamp.type", "LogAppendTime"),
 	}
 	for round := range cleanerRounds {
 		began := time.Now()

@@ -84,8 +84,7 @@ func newTopic(name string, partitions int32, pairs ...string) kmsg.CreateTopicsR
 // awaitProducerIDs waits until Kafka has its first block of producer ids: until then it answers a retriable error.
 func awaitProducerIDs(t *testing.T, kafka *side) {
 	t.Helper()
-	t.Helper()
-	end := time.Now().Add(20 * time.Second)
+	end := time.Now().Add(time.Minute)
 	for ask[*kmsg.InitProducerIDResponse](t, kafka.conn, kmsg.NewPtrInitProducerIDRequest(), 4).ErrorCode != 0 {
 		require.True(t, time.Now().Before(end), "no producer ids")
 	}
@@ -94,7 +93,7 @@ func awaitProducerIDs(t *testing.T, kafka *side) {
 // awaitLeader waits until a partition is served: Kafka's broker begins a moment after the topic was created.
 func awaitLeader(t *testing.T, s *side, topic string, partition int32) {
 	t.Helper()
-	end := time.Now().Add(20 * time.Second)
+	end := time.Now().Add(time.Minute)
 	for {
 		resp := ask[*kmsg.ListOffsetsResponse](t, s.conn, listOffset(topic, partition, -1), 7)
 		if resp.Topics[0].Partitions[0].ErrorCode == 0 {

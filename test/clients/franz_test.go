@@ -55,6 +55,7 @@ func (f franz) produce(t testing.TB, j job) ([]result, error) {
 	options := []kgo.Opt{
 		kgo.ProducerBatchCompression(franzCodecs[j.Codec]), kgo.RequiredAcks(franzAcks[j.Acks]), kgo.ProducerLinger(20 * time.Millisecond),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(32 << 20), kgo.BrokerMaxWriteBytes(64 << 20),
+		kgo.ProduceRequestTimeout(time.Minute),
 	}
 	if j.BatchBytes > 0 {
 		options = append(options, kgo.ProducerBatchMaxBytes(int32(j.BatchBytes)))

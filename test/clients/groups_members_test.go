@@ -48,7 +48,7 @@ type crew interface {
 	join(t testing.TB, m member)
 	look(t testing.TB, name string) holding
 	close(t testing.TB, name string)
-	kill(t testing.TB) // all at once, without a word
+	kill(t testing.TB) // all at once, without a word; not of javaCrew
 }
 
 // foreign is a crew in a worker.
@@ -57,6 +57,12 @@ type foreign struct{ w *harness.Worker }
 func javaCrew(t testing.TB) crew {
 	t.Helper()
 	return foreign{harness.JavaWorker(t, "Consumers")}
+}
+
+// loneJavaCrew is one that can be killed.
+func loneJavaCrew(t testing.TB) crew {
+	t.Helper()
+	return foreign{harness.LoneJavaWorker(t, "Consumers")}
 }
 
 func pythonCrew(t testing.TB) crew {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -19,10 +20,10 @@ import (
 // groupLimit bounds how long a group may take to settle.
 const groupLimit = 75 * time.Second
 
-// groupSettings let members of the consumer protocol be missed, and told of changes, as soon as those of the classic
-// one: by default that takes 45 s and 5 s.
+// groupSettings let members of the consumer protocol be told of changes as soon as those of the classic one, and be missed
+// as soon where a group is to: by default that takes 5 s and 45 s.
 var groupSettings = []string{
-	"--group-consumer-session-timeout-ms=6000", "--group-consumer-min-session-timeout-ms=6000",
+	"--group-consumer-min-session-timeout-ms=6000",
 	"--group-consumer-heartbeat-interval-ms=500", "--group-consumer-min-heartbeat-interval-ms=500",
 }
 
@@ -44,17 +45,18 @@ func TestGroups(t *testing.T) {
 		name        string
 		cooperative string // its assignor of that kind
 		start       func(testing.TB) crew
+		mortal      func(testing.TB) crew // can be killed
 	}{
-		{"java", "org.apache.kafka.clients.consumer.CooperativeStickyAssignor", javaCrew},
-		{"librdkafka", "cooperative-sticky", pythonCrew},
-		{"franz-go", "", newFranzCrew}, // without a choice
+		{"java", "org.apache.kafka.clients.consumer.CooperativeStickyAssignor", javaCrew, loneJavaCrew},
+		{"librdkafka", "cooperative-sticky", pythonCrew, pythonCrew},
+		{"franz-go", "", newFranzCrew, newFranzCrew}, // without a choice
 	}
 	// The subtests run at once; the cluster goes when they are done.
 	for _, l := range libraries {
 		for _, protocol := range []string{"classic", "consumer"} {
 			name := l.name + " " + protocol
 			t.Run(name+" members join and leave", func(t *testing.T) { t.Parallel(); g.joinAndLeave(t, protocol, l.start) })
-			t.Run(name+" members are missed", func(t *testing.T) { t.Parallel(); g.killed(t, protocol, l.start) })
+			t.Run(name+" members are missed", func(t *testing.T) { t.Parallel(); g.killed(t, protocol, l.start, l.mortal) })
 			t.Run(name+" static members restart", func(t *testing.T) { t.Parallel(); g.static(t, protocol, l.start) })
 		}
 		t.Run(l.name+" cooperative members keep what they have", func(t *testing.T) { t.Parallel(); g.cooperative(t, l.cooperative, l.start) })
@@ -74,9 +76,27 @@ func (g *groups) member(t *testing.T, partitions int32, protocol string) member 
 		"bootstrap.servers": g.Bootstrap, "group.id": name, "group.protocol": protocol,
 	}}
 	if protocol == "classic" {
-		m.Config["session.timeout.ms"], m.Config["heartbeat.interval.ms"] = "6000", "500"
+		m.Config["heartbeat.interval.ms"] = "500"
 	}
 	return m
+}
+
+// missed lets the members of a group be missed as soon as brokers allow. Those of the others, who are not to be, have the
+// default's time to say something.
+func (g *groups) missed(t *testing.T, m member, protocol string) {
+	t.Helper()
+	const session = "6000"
+	if protocol == "classic" {
+		m.Config["session.timeout.ms"] = session
+		return
+	}
+	req, r := kmsg.NewPtrIncrementalAlterConfigsRequest(), kmsg.NewIncrementalAlterConfigsRequestResource()
+	r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeGroupConfig, m.Topic
+	r.Configs = []kmsg.IncrementalAlterConfigsRequestResourceConfig{{Name: "consumer.session.timeout.ms", Value: kmsg.StringPtr(session)}}
+	req.Resources = append(req.Resources, r)
+	resp, err := req.RequestWith(t.Context(), g.client)
+	require.NoError(t, err)
+	require.NoError(t, kerr.ErrorForCode(resp.Resources[0].ErrorCode))
 }
 
 // await waits until the members named have that many partitions each, all of them different ones.
@@ -134,10 +154,11 @@ func (g *groups) produce(t *testing.T, topic string, n int) {
 	require.NoError(t, g.client.Flush(t.Context()))
 }
 
-func (g *groups) killed(t *testing.T, protocol string, start func(testing.TB) crew) {
+func (g *groups) killed(t *testing.T, protocol string, start, mortal func(testing.TB) crew) {
 	t.Helper()
 	m := g.member(t, 6, protocol)
-	stays, dies := start(t), start(t)
+	g.missed(t, m, protocol)
+	stays, dies := start(t), mortal(t)
 	dies.join(t, m.with("dies"))
 	await(t, dies, map[string]int{"dies": 6})
 	stays.join(t, m.with("stays"))
@@ -199,7 +220,6 @@ func (g *groups) migrated(t *testing.T) {
 	t.Helper()
 	c, m := javaCrew(t), g.member(t, 6, "classic")
 	consumer := m.with("b", "group.protocol", "consumer")
-	delete(consumer.Config, "session.timeout.ms")
 	delete(consumer.Config, "heartbeat.interval.ms")
 
 	c.join(t, m.with("a"))

@@ -43,6 +43,7 @@ func (sarama) produce(_ testing.TB, j job) ([]result, error) {
 	c.Producer.Partitioner = ibm.NewManualPartitioner
 	c.Producer.Return.Successes, c.Producer.Return.Errors = true, true
 	c.Producer.MaxMessageBytes = 32 << 20
+	c.Producer.Timeout, c.Net.ReadTimeout = time.Minute, time.Minute
 	c.Producer.Flush.Frequency = 20 * time.Millisecond
 	if j.Idempotent {
 		c.Producer.Idempotent, c.Net.MaxOpenRequests = true, 1

@@ -93,7 +93,8 @@ func (st step) run(t *testing.T, freshet, kafka *side) {
 	found := map[string][]int16{} // versions by difference
 	for _, version := range versions {
 		unexpected := st.compare(t, version, freshet, kafka, seen)
-		for end := time.Now().Add(10 * time.Second); st.settles && len(unexpected) > 0 && time.Now().Before(end); {
+		for end := time.Now().Add(time.Minute); st.settles && len(unexpected) > 0 && time.Now().Before(end); {
+			<-time.After(askAgain)
 			unexpected = st.compare(t, version, freshet, kafka, seen)
 		}
 		for _, d := range unexpected {
@@ -138,6 +139,9 @@ func (st step) expected(difference string) string {
 	}
 	return ""
 }
+
+// askAgain is how long after an answer Kafka is asked again that has not settled.
+const askAgain = 10 * time.Millisecond
 
 // code makes tables of codes readable.
 func code(c int16) string {

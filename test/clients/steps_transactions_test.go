@@ -123,6 +123,7 @@ func (a act) play(t *testing.T, freshet, kafka *party) {
 		})
 		found := a.unexpected(f, k)
 		if (waiting || a.settles && len(found) > 0) && time.Now().Before(end) {
+			<-time.After(askAgain)
 			continue
 		}
 		for _, d := range found {
@@ -243,9 +244,9 @@ func script() []act {
 	return []act{
 		one("init with no time-out", func(p *party) kmsg.Request { return p.initProducer(p.name, 0) }),
 		one("init with too long a time-out", func(p *party) kmsg.Request { return p.initProducer(p.name, 900_001) }),
-		one("init without a name", func(p *party) kmsg.Request { return p.initProducer("", 60_000) }),
+		one("init without a name", func(p *party) kmsg.Request { return p.initProducer("", 600_000) }),
 		one("describe before", describe),
-		one("init", func(p *party) kmsg.Request { return p.initProducer(p.name, 60_000) }),
+		one("init", func(p *party) kmsg.Request { return p.initProducer(p.name, 600_000) }),
 		settled("describe empty", describe, noTimes...),
 		one("commit of nothing", func(p *party) kmsg.Request { return p.finish(p.name, p.id, p.epoch, true) }),
 		one("abort of nothing", func(p *party) kmsg.Request { return p.finish(p.name, p.id, p.epoch, false) }),
@@ -323,7 +324,7 @@ func script() []act {
 			}
 			return p.write(0, 1, p.epoch, true)
 		}),
-		one("init while it is open", func(p *party) kmsg.Request { return p.initProducer(p.name, 60_000) }),
+		one("init while it is open", func(p *party) kmsg.Request { return p.initProducer(p.name, 600_000) }),
 		settled("describe aborted", describe, noTimes...),
 		produced("write after being fenced", func(p *party) kmsg.Request { return p.write(0, 2, p.epoch-2, true) }),
 		one("add after being fenced", func(p *party) kmsg.Request { return p.addTo(p.name, p.id, p.epoch-2, "t", 0) }),

@@ -30,7 +30,7 @@ type wire struct {
 
 func dial(t testing.TB, address string) *wire {
 	t.Helper()
-	conn, err := net.DialTimeout("tcp", address, 5*time.Second)
+	conn, err := net.DialTimeout("tcp", address, wireLimit)
 	require.NoError(t, err)
 	t.Cleanup(func() { conn.Close() })
 	return &wire{Conn: conn, format: kmsg.NewRequestFormatter(kmsg.FormatterClientID("wire"))}

@@ -44,7 +44,7 @@ func TestCluster_AgentNeedsItsKey(t *testing.T) {
 	c.ControlPlanes[0].Launch()
 	c.ControlPlanes[0].AwaitReady()
 	c.Agents[0].Launch()
-	require.Eventually(t, func() bool { return strings.Contains(c.Agents[0].Output(), "unknown or missing agent key") }, 20*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(c.Agents[0].Output(), "unknown or missing agent key") }, time.Minute, 50*time.Millisecond)
 	require.NotEqual(t, http.StatusOK, status(t, c.Agents[0].HTTP+"/readyz"))
 }
 
@@ -54,7 +54,7 @@ func TestCluster_AgentStartsWithoutControlPlane(t *testing.T) {
 	c := harness.NewCluster(t, harness.ClusterConfig{Agents: 1, ControlPlanes: 1})
 	agent, control := c.Agents[0], c.ControlPlanes[0]
 	agent.Launch()
-	require.Eventually(t, func() bool { return status(t, agent.HTTP+"/livez") == http.StatusOK }, 20*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return status(t, agent.HTTP+"/livez") == http.StatusOK }, time.Minute, 20*time.Millisecond)
 	require.Equal(t, http.StatusServiceUnavailable, status(t, agent.HTTP+"/readyz"))
 	control.Launch()
 	control.AwaitReady()

@@ -96,7 +96,7 @@ func TestDev_SecondProcessOnTheSameDataIsRefused(t *testing.T) {
 	d := harness.StartDev(t)
 	other := harness.NewDev(t, "--data-dir", d.DataDir)
 	other.Launch()
-	require.Eventually(t, func() bool { return strings.Contains(other.Output(), "in use by another process") }, 20*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(other.Output(), "in use by another process") }, time.Minute, 20*time.Millisecond)
 }
 
 func TestDev_HTTP(t *testing.T) {

@@ -88,5 +88,5 @@ func TestDev_GroupCommands(t *testing.T) {
 // await waits for what takes a moment.
 func await(t *testing.T, ready func() bool) {
 	t.Helper()
-	require.Eventually(t, ready, 20*time.Second, 100*time.Millisecond)
+	require.Eventually(t, ready, time.Minute, 100*time.Millisecond)
 }

@@ -39,7 +39,7 @@ func TestSecurity_AgentsThatAreKeptOut(t *testing.T) {
 		"no TLS":                  {nil, "error reading server preface|connection (reset|closed)|EOF"},
 		"unknown virtual cluster": {append(own, "--virtual-cluster", "another"), `another.*is not served`},
 	}
-	agents := map[string]*harness.Agent{}
+	agents, launched := map[string]*harness.Agent{}, time.Now()
 	for name, tt := range cases {
 		a := c.NewAgentWith(t, strings.ReplaceAll(name, " ", "-"), tt.flags...)
 		a.Launch()
@@ -48,7 +48,7 @@ func TestSecurity_AgentsThatAreKeptOut(t *testing.T) {
 	for name, tt := range cases {
 		a := agents[name]
 		says := regexp.MustCompile(tt.says)
-		require.Eventually(t, func() bool { return says.MatchString(a.Output()) }, 20*time.Second, 50*time.Millisecond,
+		require.Eventually(t, func() bool { return says.MatchString(a.Output()) }, time.Minute, 50*time.Millisecond,
 			"%s: %s", name, a.Output())
 		require.Equal(t, http.StatusOK, status(t, a.HTTP+"/livez"), name)
 		require.Equal(t, http.StatusServiceUnavailable, status(t, a.HTTP+"/readyz"), name)
@@ -60,7 +60,7 @@ func TestSecurity_AgentsThatAreKeptOut(t *testing.T) {
 		lines := strings.Count(a.Output(), "no session stream with the owner")
 		t.Logf("%s: %d warnings; last: %s", name, lines, lastLine(a.Output()))
 		require.Positive(t, lines, name)
-		require.LessOrEqual(t, lines, 12, "%s fills its log: %s", name, a.Output())
+		require.LessOrEqual(t, lines, 6+int(time.Since(launched)/(10*time.Second)), "%s fills its log: %s", name, a.Output())
 		for _, secret := range []string{c.AgentKey, "not-the-key-but-secret"} {
 			require.NotContains(t, a.Output(), secret, name)
 			require.NotContains(t, body(t, a.HTTP+"/debug/pprof/cmdline"), secret, name)
@@ -96,7 +96,7 @@ func TestSecurity_ControlPlaneThatMayNotUseEtcd(t *testing.T) {
 		p := c.NewControlPlaneWith(t, strings.ReplaceAll(name, " ", "-"), tt.flags...)
 		p.Launch()
 		says := regexp.MustCompile(tt.says)
-		require.Eventually(t, func() bool { return says.MatchString(p.Output()) }, 20*time.Second, 50*time.Millisecond,
+		require.Eventually(t, func() bool { return says.MatchString(p.Output()) }, time.Minute, 50*time.Millisecond,
 			"%s: %s", name, p.Output())
 		if p.Running() {
 			require.NotEqual(t, http.StatusOK, status(t, p.HTTP+"/readyz"), name)
@@ -115,7 +115,7 @@ func lastLine(out string) string {
 // body is what an address answers with.
 func body(t *testing.T, address string) string {
 	t.Helper()
-	client := http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Get(address)
 	require.NoError(t, err)
 	defer resp.Body.Close()

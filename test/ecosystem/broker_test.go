@@ -18,7 +18,7 @@ import (
 var against = flag.String("against", "freshet", "what to test: freshet, or kafka to see that the tests are right")
 
 // limit bounds any one thing that a test waits for, with several JVMs at work beside it.
-const limit = 2 * time.Minute
+const limit = 4 * time.Minute
 
 // broker is what a test talks to.
 type broker struct {

@@ -20,8 +20,9 @@ import (
 
 const (
 	committers   = 8
-	pairsBetween = 40 // further pairs of each committer before something else happens
-	looksEvery   = 2  // pairs, of a committer
+	pairsBetween = 40                    // further pairs of each committer before something else happens
+	looksEvery   = 2                     // pairs, of a committer
+	pairInterval = 40 * time.Millisecond // of a committer; a pair is under way for half of it or more
 	askAgain     = 20 * time.Millisecond
 	straddling   = 500 * time.Millisecond // a pair that took longer, or was refused, met the change
 )
@@ -39,7 +40,9 @@ func TestCommits_Pipelined(t *testing.T) { // not parallel: it measures time
 		all = append(all, c)
 		commit(t, b, c.group, "t", 0) // by a client that first finds the coordinator, upon which Kafka makes one
 		running.Go(func() {
-			for !stop.Load() && !t.Failed() {
+			next := time.NewTicker(pairInterval)
+			defer next.Stop()
+			for ; !stop.Load() && !t.Failed(); <-next.C {
 				c.pair(t)
 			}
 		})
@@ -171,7 +174,7 @@ type connection struct {
 }
 
 func connect(address string) (*connection, error) {
-	conn, err := net.DialTimeout("tcp", address, time.Second)
+	conn, err := net.DialTimeout("tcp", address, limit)
 	if err != nil {
 		return nil, err
 	}

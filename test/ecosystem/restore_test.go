@@ -23,7 +23,7 @@ func TestStreams_RestoreFromCleanedChangelog(t *testing.T) {
 	written := make(map[string]int)
 	total := 0
 	count := func() {
-		worker := application{b: b, stateDir: t.TempDir()}.start(t) // without any state of its own
+		worker := application{b: b, stateDir: t.TempDir()}.start(t, harness.JavaWorker) // without any state of its own
 		lines := writeLines(t, b, "lines")
 		seen.more(t, worker)
 		for word, n := range lines.finish(t) {

@@ -37,13 +37,13 @@ func TestStreams_ExactlyOnce(t *testing.T) {
 	lines := writeLines(t, b, "lines")
 	seen := watchCounts(t, b, "counts")
 
-	worker := app.start(t)
+	worker := app.start(t, harness.JavaWorker)
 	seen.more(t, worker)
 	worker.Close(t)
-	worker = app.start(t)
+	worker = app.start(t, harness.LoneJavaWorker)
 	seen.more(t, worker)
 	worker.Kill()
-	worker = app.start(t)
+	worker = app.start(t, harness.JavaWorker)
 	seen.more(t, worker)
 	for _, f := range b.faults {
 		began := time.Now()
@@ -69,10 +69,10 @@ type application struct {
 	stateDir string
 }
 
-// start gives a process that has begun to count.
-func (a application) start(t *testing.T) *harness.Worker {
+// start gives one that has begun to count, by JavaWorker or LoneJavaWorker.
+func (a application) start(t *testing.T, run func(testing.TB, string) *harness.Worker) *harness.Worker {
 	t.Helper()
-	w := harness.JavaWorker(t, "WordCount")
+	w := run(t, "WordCount")
 	require.NoError(t, w.Call(t, map[string]string{
 		"op": "start", "bootstrap": a.b.bootstrap, "application": "wordcount", "input": "lines", "output": "counts",
 		"stateDir": a.stateDir,

@@ -76,7 +76,10 @@ func (s *scene) set(t *testing.T) {
 	for _, p := range c.ControlPlanes {
 		p.AwaitReady()
 	}
-	s.fleet = &fleet{Cluster: c, t: t}
+	s.fleet = &fleet{Cluster: c, t: t, drain: drainLimit}
+	if s.short { // in which nothing is measured
+		s.fleet.drain = finishing
+	}
 	s.fleet.Agents[0].Launch()
 	s.fleet.Agents[0].AwaitReady()
 	s.admin = kadm.NewClient(s.fleet.client())

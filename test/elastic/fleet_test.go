@@ -22,7 +22,7 @@ const (
 	// machine that does other things too.
 	drainLimit = 5*time.Second + 500*time.Millisecond
 	// servedLimit bounds the wait for an agent's first answer; what it took is printed.
-	servedLimit = 30 * time.Second
+	servedLimit = time.Minute
 	// look is how often a starting agent is looked at.
 	look = 2 * time.Millisecond
 	// probeTopic takes the records that find out whether an agent serves.
@@ -34,7 +34,8 @@ const (
 // fleet is a cluster whose agents come and go.
 type fleet struct {
 	*harness.Cluster
-	t *testing.T
+	t     *testing.T
+	drain time.Duration // bounds how long an agent may take to end
 
 	mu      sync.Mutex
 	served  []served
@@ -85,7 +86,7 @@ func (f *fleet) stop(agents ...int) {
 	for _, i := range agents {
 		a := f.Agents[i]
 		down.Go(func() {
-			took, err := a.Terminate(drainLimit)
+			took, err := a.Terminate(f.drain)
 			if err != nil {
 				f.t.Errorf("%s does not end: %v", a.Name, err)
 				failed.Store(true)

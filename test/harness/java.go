@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,49 +21,122 @@ const (
 	TopicCommand    = "org.apache.kafka.tools.TopicCommand"
 )
 
-// Jars gives the directory of Apache Kafka's jars with all they depend on.
-func Jars(t testing.TB) string {
+// java is what JVMs of the tests are started with.
+type java struct {
+	program string
+	path    string // of classes: Apache Kafka's jars with all they depend on, and what test/java is compiled to
+	options []string
+	storage string // formatted log directory of a broker that has not started yet
+}
+
+// newJava fetches, compiles and prepares whatever is not there yet.
+func newJava(t testing.TB) java {
 	t.Helper()
-	need(t, "java")
-	pom, err := os.ReadFile(filepath.Join(root(), "test", "java", "pom.xml"))
+	j := java{program: need(t, "java"), options: []string{
+		"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xlog:disable",
+		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.cacheOutputStream=true",
+	}}
+	jars := prepared(t, "kafka-"+hash(t, "pom.xml"), func(dir string) error {
+		return maven(need(t, "mvn"), dir)
+	})
+	classes := prepared(t, "classes-"+hash(t, "pom.xml", "*.java"), func(dir string) error {
+		return compile(need(t, "javac"), need(t, "jar"), filepath.Join(jars, "*"), dir)
+	})
+	j.path = filepath.Join(jars, "*") + string(os.PathListSeparator) + filepath.Join(classes, jarName)
+	trained := prepared(t, "trained-"+hash(t, "pom.xml", "*.java", installed(t, j.program)), func(dir string) error {
+		return j.train(dir, address(t), address(t))
+	})
+	j.options = append(j.options, "-XX:SharedArchiveFile="+filepath.Join(trained, archiveName))
+	j.storage = filepath.Join(trained, storageName)
+	return j
+}
+
+// hash tells apart what files of test/java, or others by absolute names, hold. Names may be patterns.
+func hash(t testing.TB, names ...string) string {
+	t.Helper()
+	h := sha256.New()
+	for _, name := range names {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(root(), "test", "java", name)
+		}
+		files, err := filepath.Glob(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			content, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = h.Write(content) // a hash takes everything
+		}
+	}
+	return fmt.Sprintf("%x", h.Sum(nil))[:14]
+}
+
+// installed is the file of a Java installation that tells its version.
+func installed(t testing.TB, program string) string {
+	t.Helper()
+	path, err := filepath.EvalSymlinks(program)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return prepared(t, fmt.Sprintf("kafka-%x", sha256.Sum256(pom))[:20], func(dir string) error {
-		maven := need(t, "mvn")
-		cmd := exec.Command(maven, "-q", "-B", "dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory="+dir)
-		cmd.Dir = filepath.Join(root(), "test", "java")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("%w\n%s", err, out)
-		}
-		return nil
-	})
+	return filepath.Join(filepath.Dir(path), "..", "release")
+}
+
+// maven fetches Apache Kafka's jars.
+func maven(program, dir string) error {
+	cmd := exec.Command(program, "-q", "-B", "dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory="+dir)
+	cmd.Dir = filepath.Join(root(), "test", "java")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
+	}
+	return nil
+}
+
+// jarName is what test/java is compiled to: of directories of classes JVMs keep no archive.
+const jarName = "clients.jar"
+
+func compile(javac, jar, path, dir string) error {
+	sources, err := filepath.Glob(filepath.Join(root(), "test", "java", "*.java"))
+	if err != nil {
+		return err
+	}
+	classes := filepath.Join(dir, "classes")
+	args := []string{"-proc:none", "-Xlint:all", "-Werror", "-cp", path, "-d", classes}
+	if out, err := exec.Command(javac, append(args, sources...)...).CombinedOutput(); err != nil {
+		return fmt.Errorf("compile test/java: %w\n%s", err, out)
+	}
+	pack := exec.Command(jar, "--create", "--file", filepath.Join(dir, jarName), "-C", classes, ".")
+	if out, err := pack.CombinedOutput(); err != nil {
+		return fmt.Errorf("pack test/java: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// args are the arguments of a small JVM that starts quickly.
+func (j java) args(class string, args ...string) []string {
+	return slices.Concat(j.options, []string{j.memory(class), "-cp", j.path, class}, args)
+}
+
+// memory bounds the heap: the JVM of all workers may hold records of several tests, of 10 MiB and more.
+func (j java) memory(class string) string {
+	if class == javaHost {
+		return "-Xmx1g"
+	}
+	return "-Xmx256m"
 }
 
 // Java runs a main class of Apache Kafka, with output to out.
 func Java(t testing.TB, in io.Reader, out io.Writer, class string, args ...string) {
 	t.Helper()
-	r := TryJava(t, in, out, class, args...)
-	ok(t, class+" "+strings.Join(args, " "), r)
-}
-
-// TryJava is Java for runs that may fail.
-func TryJava(t testing.TB, in io.Reader, out io.Writer, class string, args ...string) Result {
-	t.Helper()
-	return runTo(t, in, out, need(t, "java"), append(javaArgs(Jars(t), class), args...)...)
+	j := newJava(t)
+	ok(t, class+" "+strings.Join(args, " "), runTo(t, in, out, j.program, j.args(class, args...)...))
 }
 
 // JavaProcess describes a main class of Apache Kafka as a process of its own, not started.
 func JavaProcess(t testing.TB, name string, ready func() error, class string, args ...string) *testservers.Process {
 	t.Helper()
-	return testservers.NewProcess(t, name, need(t, "java"), append(javaArgs(Jars(t), class), args...), ready)
-}
-
-// javaArgs are the arguments of a small JVM that starts quickly. Directories of classes may follow.
-func javaArgs(jars, class string, classes ...string) []string {
-	path := append([]string{filepath.Join(jars, "*"), jars}, classes...)
-	return []string{
-		"-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-		"-cp", strings.Join(path, string(os.PathListSeparator)), class,
-	}
+	j := newJava(t)
+	return testservers.NewProcess(t, name, j.program, j.args(class, args...), ready)
 }

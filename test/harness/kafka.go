@@ -17,31 +17,42 @@ import (
 type Kafka struct {
 	*testservers.Process
 	Bootstrap string // host:port
+	LogDir    string
 }
 
 // StartKafka starts Apache Kafka with empty data and waits until it takes connections. Topics are not created by
 // asking for them. Further lines of server.properties may follow.
 func StartKafka(t testing.TB, properties ...string) *Kafka {
 	t.Helper()
-	jars, dir := Jars(t), t.TempDir()
-	k := &Kafka{Bootstrap: address(t)}
-	controller := address(t)
-	config := filepath.Join(dir, "server.properties")
-	lines := append([]string{
-		"process.roles=broker,controller", "node.id=1",
-		"controller.quorum.voters=1@" + controller, "controller.listener.names=CONTROLLER",
-		"listeners=PLAINTEXT://" + k.Bootstrap + ",CONTROLLER://" + controller,
-		"log.dirs=" + filepath.Join(dir, "data"), "auto.create.topics.enable=false",
-		"offsets.topic.replication.factor=1", "transaction.state.log.replication.factor=1", "transaction.state.log.min.isr=1",
-	}, properties...)
-	if err := os.WriteFile(config, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+	j, dir := newJava(t), t.TempDir()
+	k := &Kafka{Bootstrap: address(t), LogDir: filepath.Join(dir, "data")}
+	if err := os.CopyFS(k.LogDir, os.DirFS(j.storage)); err != nil {
 		t.Fatal(err)
 	}
-	Java(t, nil, nil, "kafka.tools.StorageTool", "format", "--cluster-id", "AAAAAAAAAAAAAAAAAAAAAA", "--config", config)
-	k.Process = testservers.NewProcess(t, "kafka", need(t, "java"), append(javaArgs(jars, "kafka.Kafka"), config), k.ready)
+	config, err := kafkaConfig(dir, k.LogDir, k.Bootstrap, address(t), properties...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.Process = testservers.NewProcess(t, "kafka", j.program, j.args("kafka.Kafka", config), k.ready)
 	k.Launch()
 	k.AwaitReady()
 	return k
+}
+
+// kafkaConfig writes a server.properties into a directory and gives its path.
+func kafkaConfig(dir, logs, bootstrap, controller string, properties ...string) (string, error) {
+	path := filepath.Join(dir, "server.properties")
+	lines := append([]string{
+		"process.roles=broker,controller", "node.id=1",
+		"controller.quorum.voters=1@" + controller, "controller.listener.names=CONTROLLER",
+		"listeners=PLAINTEXT://" + bootstrap + ",CONTROLLER://" + controller,
+		"log.dirs=" + logs, "auto.create.topics.enable=false",
+		"offsets.topic.replication.factor=1", "transaction.state.log.replication.factor=1", "transaction.state.log.min.isr=1",
+		// By default there are 50 of each, which take as long to make as all topics of a test.
+		"offsets.topic.num.partitions=2", "transaction.state.log.num.partitions=2",
+		"broker.session.timeout.ms=60000", // by default 9 s, which a busy machine may take between two heartbeats
+	}, properties...)
+	return path, os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o600)
 }
 
 // ready: the broker opens its listener when it has caught up with the controller.

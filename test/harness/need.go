@@ -27,7 +27,7 @@ func absent(t testing.TB, what string) {
 	t.Skipf("%s is not installed; with CI=true this would fail", what)
 }
 
-// prepared gives a directory in the user's cache that make has filled, once per version and machine: several test
+// prepared gives a directory in the user's cache that fill has filled, once per version and machine: several test
 // processes may ask at the same time.
 func prepared(t testing.TB, version string, fill func(dir string) error) string {
 	t.Helper()
@@ -53,6 +53,9 @@ func prepared(t testing.TB, version string, fill func(dir string) error) string 
 		return dir
 	}
 	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := fill(dir); err != nil {

@@ -13,6 +13,9 @@ import (
 // clientLimit bounds any one client process.
 const clientLimit = 3 * time.Minute
 
+// kcatPatience is how long kcat waits for metadata, in seconds; by default 5.
+const kcatPatience = "60"
+
 // Result is how a client process ended.
 type Result struct {
 	Out  string
@@ -73,5 +76,5 @@ func TryCLI(t testing.TB, bootstrap string, in io.Reader, args ...string) Result
 func Kcat(t testing.TB, bootstrap string, in io.Reader, out io.Writer, args ...string) {
 	t.Helper()
 	program := need(t, "kcat")
-	ok(t, "kcat "+strings.Join(args, " "), runTo(t, in, out, program, append([]string{"-b", bootstrap, "-q"}, args...)...))
+	ok(t, "kcat "+strings.Join(args, " "), runTo(t, in, out, program, append([]string{"-b", bootstrap, "-q", "-m", kcatPatience}, args...)...))
 }

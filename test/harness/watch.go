@@ -11,7 +11,7 @@ import (
 )
 
 // settle bounds how long a cluster may take to reach a state that a test waits for.
-const settle = 30 * time.Second
+const settle = 2 * time.Minute
 
 var scraper = &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
@@ -62,7 +62,7 @@ func containsAll(s string, parts []string) bool {
 	return true
 }
 
-// Await polls until the condition holds, and fails the test if it does not within half a minute.
+// Await polls until the condition holds, and fails the test if it does not within two minutes.
 func Await(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	poll := time.NewTicker(10 * time.Millisecond)

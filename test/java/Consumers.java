@@ -2,9 +2,6 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.io.BufferedReader;
-import java.io.InputStreamReader;
-import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.HashMap;
@@ -18,39 +15,39 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.WakeupException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
-/** Consumers of any configuration that tell which partitions they have: a line of JSON in, a line of JSON out. */
-public final class Consumers {
+/** Consumers of any configuration that tell which partitions they have. */
+public final class Consumers implements Client {
     private static final ObjectMapper JSON = new ObjectMapper();
 
-    private Consumers() {}
+    private final Map<String, Member> members = new HashMap<>();
 
-    public static void main(String[] args) throws Exception {
-        Map<String, Member> members = new HashMap<>();
-        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        for (String line = in.readLine(); line != null; line = in.readLine()) {
-            JsonNode job = JSON.readTree(line);
-            String name = job.get("name").asText();
-            switch (job.get("op").asText()) {
-                case "join":
-                    Member joining = new Member(job);
-                    members.put(name, joining);
-                    joining.thread.start();
-                    break;
-                case "close":
-                    Member leaving = members.get(name);
-                    leaving.consumer.wakeup();
-                    leaving.thread.join();
-                    break;
-                default:
-            }
-            System.out.println(JSON.writeValueAsString(members.get(name).view()));
+    @Override
+    public ObjectNode run(JsonNode job) throws InterruptedException {
+        String name = job.get("name").asText();
+        switch (job.get("op").asText()) {
+            case "join":
+                Member joining = new Member(job);
+                members.put(name, joining);
+                joining.thread.start();
+                break;
+            case "close":
+                members.get(name).leave();
+                break;
+            default:
         }
-        System.exit(0);
+        return members.get(name).view();
+    }
+
+    @Override
+    public void end() throws InterruptedException {
+        for (Member m : members.values()) {
+            m.leave();
+        }
     }
 
     /** One consumer, which reads and commits by itself. */
     private static final class Member implements ConsumerRebalanceListener {
-        final KafkaConsumer<String, String> consumer;
+        private final KafkaConsumer<String, String> consumer;
         final Thread thread = new Thread(this::read);
         private final JsonNode job;
         private final TreeSet<Integer> has = new TreeSet<>();
@@ -66,6 +63,11 @@ public final class Consumers {
             job.get("config").properties().forEach(e -> config.put(e.getKey(), e.getValue().asText()));
             consumer = new KafkaConsumer<>(config, new StringDeserializer(), new StringDeserializer());
             thread.setDaemon(true);
+        }
+
+        void leave() throws InterruptedException {
+            consumer.wakeup();
+            thread.join();
         }
 
         private void read() {

@@ -2,9 +2,6 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.io.BufferedReader;
-import java.io.InputStreamReader;
-import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -23,52 +20,49 @@ import org.apache.kafka.common.errors.WakeupException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
-/** A producer and members of groups that run while a cluster grows and shrinks: a line of JSON in, a line of JSON out. */
-public final class Elastic {
+/** A producer and members of groups that run while a cluster grows and shrinks. */
+public final class Elastic implements Client {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final int MAX_FAULTS = 5;
 
-    private Elastic() {}
+    private final Map<String, Member> members = new HashMap<>();
+    private Writer writer;
 
-    public static void main(String[] args) throws Exception {
-        Map<String, Member> members = new HashMap<>();
-        Writer writer = null;
-        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        for (String line = in.readLine(); line != null; line = in.readLine()) {
-            JsonNode job = JSON.readTree(line);
-            String name = job.path("name").asText();
-            ObjectNode answer = JSON.createObjectNode();
-            switch (job.get("op").asText()) {
-                case "write":
-                    writer = new Writer(job);
-                    writer.thread.start();
-                    break;
-                case "mark":
-                    answer = writer.mark();
-                    break;
-                case "finish":
-                    answer = writer.finish();
-                    break;
-                case "join":
-                    Member joining = new Member(job);
-                    members.put(name, joining);
-                    joining.thread.start();
-                    break;
-                case "look":
-                    answer = members.get(name).look();
-                    break;
-                case "leave":
-                    Member leaving = members.get(name);
-                    leaving.consumer.wakeup();
-                    leaving.thread.join();
-                    answer = leaving.look();
-                    break;
-                default:
-                    answer.put("error", "no such op");
-            }
-            System.out.println(JSON.writeValueAsString(answer));
+    @Override
+    public ObjectNode run(JsonNode job) throws InterruptedException {
+        String name = job.path("name").asText();
+        switch (job.get("op").asText()) {
+            case "write":
+                writer = new Writer(job);
+                writer.thread.start();
+                break;
+            case "mark":
+                return writer.mark();
+            case "finish":
+                return writer.finish();
+            case "join":
+                Member joining = new Member(job);
+                members.put(name, joining);
+                joining.thread.start();
+                break;
+            case "look":
+                return members.get(name).look();
+            case "leave":
+                return members.get(name).leave();
+            default:
+                throw new IllegalArgumentException(job.get("op").asText());
         }
-        System.exit(0);
+        return JSON.createObjectNode();
+    }
+
+    @Override
+    public void end() throws InterruptedException {
+        if (writer != null) {
+            writer.finish();
+        }
+        for (Member m : members.values()) {
+            m.leave();
+        }
     }
 
     private static Map<String, Object> config(JsonNode job) {
@@ -183,7 +177,7 @@ public final class Elastic {
 
     /** One member of a group, which reads and commits by itself, or a reader of all partitions without one. */
     private static final class Member implements ConsumerRebalanceListener {
-        final KafkaConsumer<String, String> consumer;
+        private final KafkaConsumer<String, String> consumer;
         final Thread thread = new Thread(this::read);
         private final String topic;
         private final int assigned; // partitions that it reads all of, without a group; 0: a member of a group
@@ -197,6 +191,12 @@ public final class Elastic {
             topic = job.get("topic").asText();
             assigned = job.path("partitions").asInt();
             thread.setDaemon(true);
+        }
+
+        ObjectNode leave() throws InterruptedException {
+            consumer.wakeup();
+            thread.join();
+            return look();
         }
 
         private void begin() {

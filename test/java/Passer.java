@@ -2,9 +2,6 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.io.BufferedReader;
-import java.io.InputStreamReader;
-import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
@@ -14,31 +11,13 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
-/**
- * Reads a topic as a group until its position is at the end of every partition, and commits that: a line of JSON in, a
- * line of JSON out.
- */
-public final class Passer {
+/** Reads a topic as a group until its position is at the end of every partition, and commits that. */
+public final class Passer implements Client {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final long WAIT_MS = 60_000;
 
-    private Passer() {}
-
-    public static void main(String[] args) throws Exception {
-        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        for (String line = in.readLine(); line != null; line = in.readLine()) {
-            ObjectNode answer;
-            try {
-                answer = pass(JSON.readTree(line));
-            } catch (Exception e) {
-                answer = JSON.createObjectNode().put("error", e.toString());
-            }
-            System.out.println(JSON.writeValueAsString(answer));
-        }
-        System.exit(0);
-    }
-
-    private static ObjectNode pass(JsonNode job) {
+    @Override
+    public ObjectNode run(JsonNode job) {
         Map<String, Object> config = Map.of(
                 "bootstrap.servers", job.get("bootstrap").asText(), "group.id", job.get("group").asText(),
                 "isolation.level", job.get("isolation").asText(), "auto.offset.reset", "earliest",

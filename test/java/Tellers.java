@@ -1,10 +1,6 @@
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.io.BufferedReader;
-import java.io.InputStreamReader;
-import java.io.PrintStream;
-import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.HashMap;
 import java.util.List;
@@ -20,26 +16,10 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
-/** The life of a transactional producer by Apache Kafka's Java client: a line of JSON in, a line of JSON out. */
-public final class Tellers {
+/** The life of a transactional producer by Apache Kafka's Java client. */
+public final class Tellers implements Client {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final long WAIT_MS = 60_000;
-
-    private Tellers() {}
-
-    public static void main(String[] args) throws Exception {
-        PrintStream out = new PrintStream(System.out, true, StandardCharsets.UTF_8);
-        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        for (String line = in.readLine(); line != null; line = in.readLine()) {
-            ObjectNode answer = JSON.createObjectNode();
-            try {
-                tell(JSON.readTree(line), answer);
-            } catch (Exception e) {
-                answer.put("error", e.getClass().getSimpleName() + ": " + e.getMessage());
-            }
-            out.println(JSON.writeValueAsString(answer));
-        }
-    }
 
     private static KafkaProducer<String, String> producer(JsonNode job) {
         Map<String, Object> config = new HashMap<>();
@@ -50,7 +30,9 @@ public final class Tellers {
         return p;
     }
 
-    private static void tell(JsonNode job, ObjectNode answer) throws Exception {
+    @Override
+    public ObjectNode run(JsonNode job) throws Exception {
+        ObjectNode answer = JSON.createObjectNode();
         String topic = job.get("topic").asText();
         try (KafkaProducer<String, String> first = producer(job)) {
             first.beginTransaction();
@@ -77,6 +59,7 @@ public final class Tellers {
                 throw e;
             }
         }
+        return answer;
     }
 
     /** Moves the source to the sink, with its offsets. */

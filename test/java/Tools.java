@@ -1,10 +1,8 @@
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.io.BufferedReader;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
-import java.io.InputStreamReader;
 import java.io.OutputStream;
 import java.io.PrintStream;
 import java.lang.reflect.InvocationTargetException;
@@ -14,15 +12,13 @@ import java.util.List;
 import org.apache.kafka.common.utils.Exit;
 
 /**
- * Runs Apache Kafka's command-line tools one after the other in one JVM, each by its main method: a line of JSON in, a line
- * of JSON out.
+ * Runs Apache Kafka's command-line tools, one after the other however many of these there are, each by its main method. What they log is
+ * no output of theirs: it goes to the process's standard error.
  */
-public final class Tools {
+public final class Tools implements Client {
     private static final ObjectMapper JSON = new ObjectMapper();
 
     private static Integer code; // what the tool ended with, null if its main method returned
-
-    private Tools() {}
 
     /** Takes the place of the end of the process. */
     private static final class Ended extends RuntimeException {
@@ -52,15 +48,10 @@ public final class Tools {
         }
     }
 
-    public static void main(String[] args) throws Exception {
-        PrintStream out = System.out;
+    public Tools() {
         Exit.setExitProcedure((status, message) -> end(status));
         Exit.setHaltProcedure((status, message) -> end(status));
         Exit.setShutdownHookAdder((name, hook) -> {});
-        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        for (String line = in.readLine(); line != null; line = in.readLine()) {
-            out.println(JSON.writeValueAsString(run(JSON.readTree(line))));
-        }
     }
 
     private static void end(int status) {
@@ -70,7 +61,14 @@ public final class Tools {
         throw new Ended();
     }
 
-    private static ObjectNode run(JsonNode job) throws Exception {
+    @Override
+    public ObjectNode run(JsonNode job) throws Exception {
+        synchronized (Tools.class) { // the process has one standard output
+            return runAlone(job);
+        }
+    }
+
+    private static ObjectNode runAlone(JsonNode job) throws Exception {
         List<String> args = new ArrayList<>();
         job.get("args").forEach(a -> args.add(a.asText()));
         ByteArrayOutputStream output = new ByteArrayOutputStream();

@@ -1,9 +1,6 @@
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.io.BufferedReader;
-import java.io.InputStreamReader;
-import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.Properties;
@@ -24,32 +21,31 @@ import org.apache.kafka.streams.state.KeyValueStore;
 
 /**
  * Counts words exactly once with Kafka Streams: a repartition topic, a store with its changelog, and an output topic with
- * every count. A line of JSON in, a line of JSON out; at the end of the input it ends in good order.
+ * every count.
  */
-public final class WordCount {
+public final class WordCount implements Client {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final Duration END = Duration.ofSeconds(30);
 
-    private static KafkaStreams streams;
-    private static volatile String failure = "";
+    private KafkaStreams streams;
+    private volatile String failure = "";
 
-    private WordCount() {}
-
-    public static void main(String[] args) throws Exception {
-        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        for (String line = in.readLine(); line != null; line = in.readLine()) {
-            JsonNode job = JSON.readTree(line);
-            if (job.get("op").asText().equals("start")) {
-                start(job);
-            }
-            ObjectNode answer = JSON.createObjectNode();
-            answer.put("state", streams.state().toString()).put("failure", failure);
-            System.out.println(JSON.writeValueAsString(answer));
+    @Override
+    public ObjectNode run(JsonNode job) {
+        if (job.get("op").asText().equals("start")) {
+            start(job);
         }
-        System.exit(streams == null || streams.close(END) ? 0 : 1);
+        return JSON.createObjectNode().put("state", streams.state().toString()).put("failure", failure);
     }
 
-    private static void start(JsonNode job) {
+    @Override
+    public void end() {
+        if (streams != null && !streams.close(END)) {
+            throw new IllegalStateException("still " + streams.state());
+        }
+    }
+
+    private void start(JsonNode job) {
         Properties config = new Properties();
         config.put(StreamsConfig.APPLICATION_ID_CONFIG, job.get("application").asText());
         config.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, job.get("bootstrap").asText());

@@ -2,10 +2,6 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.io.BufferedReader;
-import java.io.InputStreamReader;
-import java.io.PrintStream;
-import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -30,33 +26,13 @@ import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
-/** Does Kafka client jobs by Apache Kafka's Java client: a line of JSON in, a line of JSON out. */
-public final class Worker {
+/** Does Kafka client jobs by Apache Kafka's Java client. */
+public final class Worker implements Client {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final long WAIT_MS = 60_000;
 
-    private Worker() {}
-
-    public static void main(String[] args) throws Exception {
-        PrintStream out = new PrintStream(System.out, true, StandardCharsets.UTF_8);
-        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        for (String line = in.readLine(); line != null; line = in.readLine()) {
-            ObjectNode answer;
-            try {
-                answer = run(JSON.readTree(line));
-            } catch (Exception e) {
-                answer = JSON.createObjectNode().put("error", name(e));
-            }
-            out.println(JSON.writeValueAsString(answer));
-        }
-    }
-
-    private static String name(Throwable e) {
-        Throwable cause = e instanceof ExecutionException && e.getCause() != null ? e.getCause() : e;
-        return cause.getClass().getSimpleName() + ": " + cause.getMessage();
-    }
-
-    private static ObjectNode run(JsonNode job) throws Exception {
+    @Override
+    public ObjectNode run(JsonNode job) throws Exception {
         switch (job.get("op").asText()) {
             case "create":
                 return create(job);
@@ -93,6 +69,7 @@ public final class Worker {
         config.put("acks", job.get("acks").asText());
         config.put("enable.idempotence", job.get("idempotent").asBoolean());
         config.put("linger.ms", 20);
+        config.put("request.timeout.ms", (int) WAIT_MS); // without idempotence a batch sent again is there twice
         config.put("max.request.size", 1 << 25);
         config.put("buffer.memory", 1 << 26);
         if (job.hasNonNull("metadataMs")) {
@@ -125,7 +102,7 @@ public final class Worker {
                 RecordMetadata m = f.get();
                 result.put("offset", m.hasOffset() ? m.offset() : -1).put("timestamp", m.timestamp());
             } catch (ExecutionException e) {
-                result.put("offset", -1).put("error", name(e));
+                result.put("offset", -1).put("error", Host.name(e));
             }
         }
         return answer;

@@ -35,6 +35,7 @@ def produce(job):
         "enable.idempotence": job["idempotent"],
         "linger.ms": 20,
         "message.max.bytes": 1 << 25,
+        "request.timeout.ms": WAIT * 1000,  # without idempotence a batch sent again is there twice
     }
     if job.get("batchBytes"):
         config["batch.size"] = job["batchBytes"]
