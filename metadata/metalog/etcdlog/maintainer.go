@@ -91,6 +91,9 @@ const (
 	defragTimeout  = 2 * time.Minute
 )
 
+// minElection is the least term of an election: a maintainer that a busy machine stops for a few seconds stays the one.
+const minElection = 10 * time.Second
+
 // NewMaintainer starts nothing.
 func NewMaintainer(cfg MaintainerConfig) (*Maintainer, error) {
 	cfg.ApplyDefaults()
@@ -141,7 +144,8 @@ func (m *Maintainer) check(ctx context.Context) error {
 	return errors.Join(m.compact(ctx, members), m.defragOne(ctx, members))
 }
 
-// elect takes or keeps the maintainer's key. Its lease outlasts three checks.
+// elect takes or keeps the maintainer's key. Its lease outlasts three checks. A key without a lease is no maintainer's, and would
+// never go by itself: nobody would compact any more.
 func (m *Maintainer) elect(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*requestTimeout)
 	defer cancel()
@@ -152,16 +156,23 @@ func (m *Maintainer) elect(ctx context.Context) (bool, error) {
 		m.lease = 0
 	}
 	key := m.cfg.Prefix + "/maintainer"
-	if held, err := m.cfg.Client.Get(ctx, key, clientv3.WithKeysOnly()); err != nil || len(held.Kvs) > 0 {
-		return false, err
+	held, err := m.cfg.Client.Get(ctx, key) // with the value: without, the lease is not told
+	if err != nil {
+		return false, fmt.Errorf("read the maintainer's key: %w", err)
 	}
-	ttl := max(int64(3*m.cfg.Check/time.Second), 2)
+	before := int64(0)
+	for _, kv := range held.Kvs {
+		if before = kv.ModRevision; kv.Lease != 0 {
+			return false, nil
+		}
+	}
+	ttl := int64(max(3*m.cfg.Check, minElection) / time.Second)
 	grant, err := m.cfg.Client.Grant(ctx, ttl)
 	if err != nil {
 		return false, fmt.Errorf("grant maintainer's lease: %w", err)
 	}
 	resp, err := m.cfg.Client.Txn(ctx).
-		If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
+		If(clientv3.Compare(clientv3.ModRevision(key), "=", before)).
 		Then(clientv3.OpPut(key, m.cfg.Replica, clientv3.WithLease(grant.ID))).
 		Commit()
 	if err != nil {
