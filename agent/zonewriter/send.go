@@ -1,0 +1,103 @@
+package zonewriter
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/freshet-io/freshet/agent/writer"
+)
+
+// withdraw has the writer give back what it has not handed in for commit.
+func (l *link) withdraw() {
+	if err := l.write(head{kind: kindWithdraw}, nil); err != nil {
+		l.fail(err)
+	}
+}
+
+// write puts a frame into the buffer, and what does not fit there on the wire.
+func (l *link) write(h head, batches []writer.Batch) error {
+	l.send.turn <- struct{}{}
+	defer func() { <-l.send.turn }()
+	_ = l.conn.SetWriteDeadline(time.Now().Add(l.silence))
+	l.send.scratch = h.append(l.send.scratch[:0])
+	if _, err := l.send.out.Write(l.send.scratch); err != nil {
+		return fmt.Errorf("hand batches over: %w", err)
+	}
+	for i := range batches {
+		l.send.scratch = appendBatchHead(l.send.scratch[:0], &batches[i])
+		if _, err := l.send.out.Write(l.send.scratch); err != nil {
+			return fmt.Errorf("hand batches over: %w", err)
+		}
+		if err := l.pieces(batches[i].Bytes); err != nil {
+			return fmt.Errorf("hand batches over: %w", err)
+		}
+	}
+	l.poke()
+	return nil
+}
+
+// pieces writes a batch's bytes. Each piece of a large one may take as long as silence lasts, and tells which beat was
+// heard last: an alive frame cannot come in between. Called in the turn.
+func (l *link) pieces(p []byte) error {
+	several, until := len(p) > pieceBytes, time.Now().Add(largeTimeout)
+	for len(p) > 0 {
+		if several {
+			deadline := time.Now().Add(l.silence)
+			if deadline.After(until) {
+				deadline = until
+			}
+			_ = l.conn.SetWriteDeadline(deadline)
+			l.send.scratch = binary.BigEndian.AppendUint64(l.send.scratch[:0], l.beat.Load())
+			if _, err := l.send.out.Write(l.send.scratch); err != nil {
+				return err
+			}
+		}
+		n := min(len(p), pieceBytes)
+		if _, err := l.send.out.Write(p[:n]); err != nil {
+			return err
+		}
+		p = p[n:]
+	}
+	return nil
+}
+
+func (l *link) poke() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// flush has the writer seal what it has gathered.
+func (l *link) flush() {
+	if err := l.write(head{kind: kindFlush}, nil); err != nil {
+		l.fail(err)
+	}
+}
+
+// flushes writes what the buffer holds as soon as the one before is written, so that what came meanwhile goes together,
+// and a sign of life when there is nothing else.
+func (l *link) flushes() {
+	tick := time.NewTicker(aliveEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-l.broken:
+			return
+		case <-tick.C:
+			if err := l.write(head{kind: kindAlive, number: l.beat.Load()}, nil); err != nil {
+				l.fail(err)
+			}
+			continue
+		case <-l.wake:
+		}
+		l.send.turn <- struct{}{}
+		_ = l.conn.SetWriteDeadline(time.Now().Add(l.silence))
+		err := l.send.out.Flush()
+		<-l.send.turn
+		if err != nil {
+			l.fail(fmt.Errorf("hand batches over: %w", err))
+		}
+	}
+}
