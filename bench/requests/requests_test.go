@@ -44,16 +44,21 @@ func (l workload) jobsHalf(t *testing.T) figures {
 	return l.run(t)
 }
 
-// TestRequests_Published holds the published load to issue 6: WarpStream says 138 PUT/s and 490 GET/s of it.
+// TestRequests_Published holds the published load to issue 6: WarpStream says 138 PUT/s and 490 GET/s of it. A short run
+// takes the jobs over bundles of 8 MiB for both: those over larger ones ask for no more, since level 1 finds all in memory.
 func TestRequests_Published(t *testing.T) {
 	notUnderRace(t)
+	var jobs figures
 	for _, c := range []struct {
 		bundle     int
 		puts, gets float64
 	}{{8 << 20, 85, 140}, {16 << 20, 52, 75}} {
 		t.Run(fmt.Sprintf("bundles of %d MiB", c.bundle>>20), func(t *testing.T) {
 			l := published(c.bundle)
-			live, jobs := l.liveHalf(t), l.jobsHalf(t)
+			live := l.liveHalf(t)
+			if full() || jobs.written == 0 {
+				jobs = l.jobsHalf(t)
+			}
 			table := compose(&live, &jobs)
 			t.Logf("%v and %v\n%s\n%s", live.took.Round(time.Second), jobs.took.Round(time.Second), &table, jobs.steady())
 			sum := table.total()
