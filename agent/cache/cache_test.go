@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -59,13 +60,7 @@ func setup(tb testing.TB, cfg Config) (*Cache, *bucket) {
 // pass lets time go by in the bubble.
 func pass(d time.Duration) { <-time.After(d) }
 
-func all(b *Bytes) []byte {
-	var out []byte
-	for _, p := range b.Append(nil, 0, b.Size()) {
-		out = append(out, p...)
-	}
-	return out
-}
+func all(b *Bytes) []byte { return slices.Concat(b.Append(nil, 0, b.Size())...) }
 
 func value(n int) []byte { return bytes.Repeat([]byte("v"), n) }
 

@@ -25,8 +25,9 @@ var partition = id.TopicPartition{Topic: id.Topic{1}}
 // long makes a section of batches of about that many bytes with one record each, whose timestamps are their offsets.
 func long(base int64, batches, size int) cachetest.Section {
 	s := cachetest.Section{Partition: partition, Base: base}
+	like := cachetest.Batch(bytes.Repeat([]byte("v"), size), 0)
 	for i := range batches {
-		s.Batches = append(s.Batches, cachetest.Batch(bytes.Repeat([]byte{byte(i)}, size), base+int64(i)))
+		s.Batches = append(s.Batches, cachetest.Stamped(like, base+int64(i)))
 	}
 	return s
 }
@@ -67,11 +68,13 @@ func setupRanges(tb testing.TB, cfg Config) (*Cache, *bucket, *ranges) {
 // it read.
 func readOn(t *testing.T, c *Cache, e *extent.Extent, offset int64, step int) []byte {
 	t.Helper()
-	var out []byte
+	out := make([]byte, 0, e.Length)
 	for p := (Part{Extent: e, Offset: offset, Bytes: step}); ; {
 		b, err := c.ReadPart(t.Context(), p, CatchUp)
 		require.NoError(t, err)
-		out = append(out, all(b)...)
+		for _, piece := range b.Append(nil, 0, b.Size()) {
+			out = append(out, piece...)
+		}
 		b.Batches(func(batch Batch) bool { p.Offset = batch.Last + 1; return true })
 		p.Position = b.Position + uint32(b.Size())
 		more := b.More
@@ -82,7 +85,8 @@ func readOn(t *testing.T, c *Cache, e *extent.Extent, offset int64, step int) []
 	}
 }
 
-func patched(s cachetest.Section, from int64) (out []byte) {
+func patched(s cachetest.Section, from int64) []byte {
+	out := make([]byte, 0, len(s.Batches)*len(s.Batches[0]))
 	for i, raw := range s.Batches {
 		if at := s.Base + int64(i); at >= from {
 			out = append(out, cachetest.Patched(raw, at)...)
