@@ -333,11 +333,13 @@ func testContext(t *testing.T, b objstore.Bucket) {
 // detector sees late reads, and objects that exist must have the bytes of before.
 func testBuffersFree(t *testing.T, b objstore.Bucket) {
 	t.Helper()
+	const size = 1 << 20
+	poison := bytes.Repeat([]byte{0xdb}, size)
 	var wg sync.WaitGroup
 	for i := range 12 {
 		wg.Go(func() {
-			data := Bytes(uint64(i), 2<<20)
-			body := objstore.NewBody(data[:1000], data[1000:1<<20], data[1<<20:])
+			data := Bytes(uint64(i), size)
+			body := objstore.NewBody(data[:1000], data[1000:size/2], data[size/2:])
 			ctx, cancel := context.WithCancel(t.Context())
 			if i%2 == 1 {
 				stop := time.AfterFunc(time.Duration(i)*time.Millisecond, cancel)
@@ -345,9 +347,7 @@ func testBuffersFree(t *testing.T, b objstore.Bucket) {
 			}
 			err := b.Put(ctx, fmt.Sprintf("poison/%d", i), body)
 			cancel()
-			for j := range data {
-				data[j] = 0xdb
-			}
+			copy(data, poison)
 			if err != nil && !errors.Is(err, context.Canceled) {
 				t.Errorf("put %d: %v", i, err)
 			}
@@ -360,7 +360,7 @@ func testBuffersFree(t *testing.T, b objstore.Bucket) {
 			continue
 		}
 		require.NoError(t, err)
-		require.True(t, bytes.Equal(Bytes(uint64(i), 2<<20), data), "object %d is torn", i)
+		require.True(t, bytes.Equal(Bytes(uint64(i), size), data), "object %d is torn", i)
 	}
 }
 

@@ -26,7 +26,8 @@ func TestBucket_HedgedPutsWithPoisonedBuffers(t *testing.T) {
 		Quantile: 0.01, MaxShare: 1, Burst: 1000, MinSamples: 1, MinDelay: 1,
 	}, nil)
 	require.NoError(t, err)
-	const puts, size = 100, 1 << 20
+	const puts, size = 60, 1 << 20
+	poison := bytes.Repeat([]byte{0xdb}, size)
 	content := func(i int) []byte { return objstoretest.Bytes(uint64(i), size) }
 
 	var released atomic.Int32
@@ -38,9 +39,7 @@ func TestBucket_HedgedPutsWithPoisonedBuffers(t *testing.T) {
 			body := objstore.NewBody(data[:100], data[100:size/2], data[size/2:])
 			free := make(chan struct{})
 			err := durable.Policy{}.Put(t.Context(), hedged, fmt.Sprintf("k/%d", i), body, func() {
-				for j := range data {
-					data[j] = 0xdb
-				}
+				copy(data, poison)
 				released.Add(1)
 				close(free)
 			})

@@ -307,7 +307,7 @@ func requireUncleanable(t *testing.T, l *cleantest.Log, b id.Bundle) {
 // TestRun_Bomb: what records decompress to is bounded.
 func TestRun_Bomb(t *testing.T) {
 	l := cleantest.New()
-	b := cleantest.Batch{Codec: kafkaproto.Zstd, Records: pairs("a", string(make([]byte, 10<<20)))}
+	b := cleantest.Batch{Codec: kafkaproto.Zstd, Records: pairs("a", string(make([]byte, 2<<20)))}
 	l.Append(t, b.Make(t))
 	env := l.Env()
 	env.MaxRecordBytes = 1 << 20

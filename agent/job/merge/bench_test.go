@@ -67,7 +67,7 @@ func uniform(n, size, partitions, batchBytes int) (same, *job.Plan) {
 
 // TestRun_MemoryIsBounded merges much more than it may hold.
 func TestRun_MemoryIsBounded(t *testing.T) {
-	const inputs, size, part = 32, 8 << 20, 8 << 20
+	const inputs, size, part = 24, 4 << 20, objstore.MinPart
 	b, plan := uniform(inputs, size, 16, 16<<10)
 	heap := func() int64 {
 		runtime.GC() // twice: spare memory outlives one
@@ -77,9 +77,9 @@ func TestRun_MemoryIsBounded(t *testing.T) {
 		return int64(m.HeapAlloc)
 	}
 	before, most, looked := heap(), int64(0), int64(0)
-	e := merge.Env{Bucket: b, Prefix: prefix, PartBytes: part, BundleBytes: 100 << 20, BuffersBytes: 8 << 20}
+	e := merge.Env{Bucket: b, Prefix: prefix, PartBytes: part, BundleBytes: 40 << 20, BuffersBytes: 4 << 20}
 	_, err := merge.Run(t.Context(), plan, func(n int64) {
-		if n-looked > 15<<20 {
+		if n-looked > 7<<20 {
 			looked = n
 			most = max(most, heap()-before)
 		}
@@ -87,7 +87,7 @@ func TestRun_MemoryIsBounded(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, inputs*size, bytesOf(plan))
 	require.NotZero(t, most)
-	require.Less(t, most, int64(2*part+8<<20+4<<20), "two parts, the buffers, some batches")
+	require.Less(t, most, int64(2*part+4<<20+4<<20), "two parts, the buffers, some batches")
 	require.Less(t, heap()-before, int64(1<<20), "nothing stays")
 }
 

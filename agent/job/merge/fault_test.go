@@ -324,7 +324,7 @@ func (u *countingUpload) Complete(ctx context.Context) error {
 func TestRun_CancelledAnywhere(t *testing.T) {
 	w := newWorld(t, 11)
 	w.batchBytes = 200_000
-	for range 10 {
+	for range 7 {
 		w.bundle([]id.TopicPartition{tp(1, 0), tp(1, 1), tp(2, 0)}, 14)
 	}
 	plan, b := w.plan(1000), w.bucket
@@ -334,7 +334,7 @@ func TestRun_CancelledAnywhere(t *testing.T) {
 		defer cancel()
 		c := &counting{Bucket: fault.New(b, 1), at: at, cancel: cancel}
 		e := env(c)
-		e.BundleBytes, e.InFlight = 16<<20, 3
+		e.BundleBytes, e.InFlight = 11<<20, 3
 		o, err := merge.Run(ctx, plan, ignore, e)
 		left, listErr := b.Uploads(t.Context(), "", "", 10)
 		require.NoError(t, listErr)
@@ -357,7 +357,7 @@ func TestRun_CancelledAnywhere(t *testing.T) {
 	steps, err := run(-1)
 	require.NoError(t, err)
 	require.Greater(t, steps, int64(20))
-	for at := int64(1); at <= steps; at += 1 + steps/60 {
+	for at := int64(1); at <= steps; at += 1 + steps/40 {
 		_, err := run(at)
 		if at < steps { // at the last one the answer may come before the end is seen
 			require.ErrorIs(t, err, context.Canceled, "at %d of %d", at, steps)
@@ -370,7 +370,7 @@ func TestRun_CancelledAnywhere(t *testing.T) {
 func TestRun_SweptMidway(t *testing.T) {
 	w := newWorld(t, 13)
 	w.batchBytes = 200_000
-	for range 8 {
+	for range 6 {
 		w.bundle([]id.TopicPartition{tp(1, 0), tp(1, 1), tp(2, 0)}, 20)
 	}
 	plan, swept := w.plan(1000), 0

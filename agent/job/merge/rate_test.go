@@ -39,7 +39,7 @@ func modelled(t *testing.T, bucket objstore.Bucket, plan *job.Plan, inFlight int
 // `make bench-requests` runs it for jobs of the second level too.
 func TestRun_RateByPartsInFlight(t *testing.T) {
 	type size struct{ level, inputs, bytes int }
-	sizes, inFlight := []size{{1, 64, 8 << 20}}, []int{4}
+	sizes, inFlight := []size{{1, 32, 8 << 20}}, []int{4}
 	if os.Getenv("FRESHET_REQUESTS") != "" {
 		sizes, inFlight = append(sizes, size{2, 128, 32 << 20}), []int{2, 3, 4}
 	}
