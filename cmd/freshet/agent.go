@@ -35,6 +35,9 @@ func newAgent(p process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "agent",
 		Short: "Run an agent: a stateless process that serves Kafka clients",
+		Long: "Run an agent: a stateless process that serves Kafka clients. Run as many as you like, in each availability zone.\n\n" +
+			"Needed are --bucket, --virtual-cluster, --control-plane and --agent-key, and --zone where there are several zones.\n" +
+			"/readyz says why an agent is not ready.",
 		Example: `  freshet agent --control-plane cp-1:7050,cp-2:7050 --agent-key "$KEY" --virtual-cluster main \
       --bucket 's3://name/prefix?region=eu-central-1' --zone eu-central-1a --advertise agent-1.internal`,
 		Args: takes(0, 0, "no arguments"),
@@ -51,7 +54,7 @@ func newAgent(p process) *cobra.Command {
 	f.BoolVar(&s.forceTLS, "control-plane-tls", s.forceTLS, "use TLS to the control plane")
 	f.StringVar(&s.controlPlaneTLS.CA, "control-plane-tls-ca", "", "PEM file of certificates to trust for the control plane; implies --control-plane-tls")
 	f.StringVar(&s.controlPlaneTLS.Cert, "control-plane-tls-cert", "", "PEM file of the certificate shown to the control plane")
-	f.StringVar(&s.controlPlaneTLS.Key, "control-plane-tls-key", "", "PEM file of that certificate's key")
+	f.StringVar(&s.controlPlaneTLS.Key, "control-plane-tls-key", "", "PEM file of the key of --control-plane-tls-cert")
 	bindKafka(f, &s)
 	bindPeers(f, &s)
 	bindWriting(f, &s.Config)
@@ -75,7 +78,7 @@ func bindKafka(f *pflag.FlagSet, s *agentSettings) {
 		"the same on all agents")
 	f.Var(config.List(&s.ListenerZones), "listener-zones", "zones of clients by the listener they reach, as external=eu-1a, for all others")
 	f.StringVar(&s.kafkaTLS.Cert, "kafka-tls-cert", "", "PEM file of the certificate for Kafka clients; turns TLS on")
-	f.StringVar(&s.kafkaTLS.Key, "kafka-tls-key", "", "PEM file of that certificate's key")
+	f.StringVar(&s.kafkaTLS.Key, "kafka-tls-key", "", "PEM file of the key of --kafka-tls-cert")
 	f.StringVar(&s.kafkaTLS.CA, "kafka-tls-client-ca", "", "PEM file of certificates that clients' certificates must be signed by")
 	f.StringVar(&s.HTTPListen, "http-listen", s.HTTPListen, "address of /livez, /readyz, /metrics and /debug/pprof")
 	f.Var(config.Size(&s.RequestMaxBytes), "request-max-bytes", "largest Kafka request taken")
@@ -88,8 +91,8 @@ func bindWriting(f *pflag.FlagSet, c *agent.Config) {
 	f.Var(config.Size(&c.FlushBytes), "flush-bytes", "a bundle of this size is written at once")
 	f.DurationVar(&c.FlushInterval, "flush-interval", c.FlushInterval, "records wait no longer than this to be written")
 	f.DurationVar(&c.Linger, "linger", c.Linger, "records wait at least this long for others to share their bundle")
-	f.Float64Var(&c.PutBudget, "put-budget", c.PutBudget, "PUTs a second and zone while bundles are not full")
-	f.Float64Var(&c.FastPutBudget, "fast-put-budget", c.FastPutBudget, "PUTs a second and zone beyond that for topics with freshet.latency=fast")
+	f.Float64Var(&c.PutBudget, "put-budget", c.PutBudget, "PUTs a second and zone while bundles are not full; what waits for more is at most --flush-interval late")
+	f.Float64Var(&c.FastPutBudget, "fast-put-budget", c.FastPutBudget, "PUTs a second and zone beyond --put-budget, for topics with freshet.latency=fast")
 	f.BoolVar(&c.Hedge, "hedge", c.Hedge, "send a second request to the object store when one takes longer than 19 of 20 do")
 	f.DurationVar(&c.DrainTimeout, "drain-timeout", c.DrainTimeout, "bound for flushing, committing and answering after SIGTERM")
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func newBench(p process) *cobra.Command {
-	return parent("bench", "Measure Freshet", newBenchRun(p), newBenchWorker(p), newBenchCost(p), newBenchLatency(p), newBenchLog(p), newBenchGroups(p),
+	return parent("bench", "Measure Freshet and other Kafka clusters, check them, and work out what they cost", newBenchRun(p), newBenchWorker(p), newBenchCost(p), newBenchLatency(p), newBenchLog(p), newBenchGroups(p),
 		newBenchCatchup(p), newBenchCatchupRole(p),
 		newBenchPerf(p), newBenchMatrix(p), newBenchWorkloads(p),
 		newBenchReport(p), newBenchCompare(p), newBenchCompareRole(p),

@@ -1,14 +1,17 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/freshet-io/freshet/bench/observe"
 	"github.com/freshet-io/freshet/bench/omb"
 	"github.com/freshet-io/freshet/bench/report"
 	"github.com/freshet-io/freshet/bench/worker"
@@ -22,12 +25,23 @@ type runFlags struct {
 	drivers, workers  []string
 	workersFile, zone string
 	extra, json       bool
+	began             time.Time // of the run that is under way
 	scale             workloads.Scale
 	settings          map[string][]report.Setting // of the workloads by name, where they are scaled
+	watched           []string                    // programs whose cost is sampled
+	written           []written
+}
+
+// written is a result with the time of its run.
+type written struct {
+	path        string
+	began, ends time.Time
 }
 
 // annotate leaves beside a result what 'freshet bench report' cannot see in it.
 func (f *runFlags) annotate(path string, p omb.Planned, o *omb.Outcome) error {
+	w := written{path: path, began: f.began, ends: time.Now()}
+	f.written, f.began = append(f.written, w), w.ends
 	return report.WriteNotes(path, report.Notes{
 		PeriodSeconds: p.Workload.Interval().Seconds(), Settings: f.settings[p.Name], Warnings: o.Warnings,
 	})
@@ -61,7 +75,7 @@ Ctrl-C, it writes what was measured until then.`,
 				set.Out, set.JSON = p.streams.Err, p.streams.Out
 			}
 			set.Progress, set.Written = terminal(p.streams.Err), flags.annotate
-			return set.Run(cmd.Context())
+			return flags.observed(cmd.Context(), set.Run)
 		},
 	}
 	f := cmd.Flags()
@@ -72,9 +86,32 @@ Ctrl-C, it writes what was measured until then.`,
 	f.StringVarP(&set.Dir, "output", "o", ".", "directory for result files")
 	f.StringVar(&set.Bootstrap, "bootstrap-server", "", "host:port,... instead of bootstrap.servers of the drivers")
 	f.StringVar(&flags.zone, "zone", "", "what stands for {zone.id} in the property client.id; workers have a flag of their own")
+	f.Var(config.List(&flags.watched), "observe", "programs whose CPU and memory are sampled during runs, for the report: NAME=PID or NAME=URL of their metrics")
 	f.BoolVar(&flags.json, "json", false, "print results as JSON, and lines to standard error")
 	bindScale(f, &flags.scale)
 	return cmd
+}
+
+// observed makes the runs, and leaves beside each result what the programs watched took meanwhile.
+func (f *runFlags) observed(ctx context.Context, run func(context.Context) error) error {
+	f.began = time.Now()
+	if len(f.watched) == 0 {
+		return run(ctx)
+	}
+	targets, err := observe.ParseTargets(f.watched)
+	if err != nil {
+		return &cli.UsageError{Message: err.Error()}
+	}
+	stop, err := observe.Start(ctx, observe.Config{Targets: targets})
+	if err != nil {
+		return &cli.UsageError{Message: err.Error()}
+	}
+	err = run(ctx)
+	series := stop()
+	for _, w := range f.written {
+		err = errors.Join(err, series.Window(w.began, w.ends).WriteFile(observe.PathFor(w.path)))
+	}
+	return err
 }
 
 // plan reads workloads and drivers. Warnings go to errs.

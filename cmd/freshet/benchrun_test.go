@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kfake"
 
+	"github.com/freshet-io/freshet/bench/observe"
 	"github.com/freshet-io/freshet/bench/omb"
 	"github.com/freshet-io/freshet/bench/report"
 )
@@ -68,7 +69,7 @@ func freshet(t *testing.T, args ...string) (code int, out, errs string) {
 func TestBenchRun_FilesToResult(t *testing.T) {
 	workload, driver := ombFiles(t)
 	dir := filepath.Join(t.TempDir(), "results")
-	code, out, errs := freshet(t, "bench", "run", "-d", driver, "-o", dir, "--json", workload)
+	code, out, errs := freshet(t, "bench", "run", "-d", driver, "-o", dir, "--json", "--observe", fmt.Sprintf("self=%d", os.Getpid()), workload)
 	require.Equal(t, exitOK, code, errs)
 	require.Contains(t, errs, `line 15: unknown field "colour" is ignored`)
 	require.Contains(t, errs, "warning: producers: max.block.ms has no counterpart")
@@ -87,6 +88,13 @@ func TestBenchRun_FilesToResult(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(notes), `"period_seconds"`)
 	require.Contains(t, string(notes), "max.block.ms has no counterpart")
+	seen, err := observe.ReadFile(observe.PathFor(files[0]))
+	require.NoError(t, err)
+	require.Len(t, seen.Targets, 1)
+	require.Equal(t, "self", seen.Targets[0].Name)
+	require.GreaterOrEqual(t, len(seen.Targets[0].Samples), 2, "at the beginning and at the end")
+	code, _, errs = freshet(t, "bench", "run", "-d", driver, "-o", dir, "--observe", "nothing", workload)
+	require.Equal(t, exitUsage, code, errs)
 }
 
 // Two workers over HTTP, one of which produces and the other one consumes, give one result.

@@ -16,7 +16,7 @@ import (
 const exitNotRun = 2
 
 func newBenchVerify(p process) *cobra.Command {
-	cfg, client := verify.Config{}, cli.ClientConfig{ClientID: "freshet-verify"}
+	cfg, client, user := verify.Config{}, cli.ClientConfig{ClientID: "freshet-verify"}, saslFlags{}
 	cfg.ApplyDefaults()
 	client.ApplyDefaults()
 	cmd := &cobra.Command{
@@ -39,8 +39,15 @@ Exit status: 0 clean; 1 faults; 2 it could not run. A run in which some part che
 			if err != nil {
 				return &codedError{err, exitNotRun}
 			}
-			if tlsConfig != nil {
-				cfg.Options = func() []kgo.Opt { return []kgo.Opt{kgo.DialTLSConfig(tlsConfig)} }
+			if _, err := user.options(); err != nil {
+				return &codedError{err, exitNotRun}
+			}
+			cfg.Options = func() []kgo.Opt {
+				opts, _ := user.options() // which was tried
+				if tlsConfig != nil {
+					opts = append(opts, kgo.DialTLSConfig(tlsConfig))
+				}
+				return opts
 			}
 			err = verify.Run(cmd.Context(), cfg)
 			if err != nil && !errors.Is(err, verify.ErrFindings) {
@@ -54,7 +61,8 @@ Exit status: 0 clean; 1 faults; 2 it could not run. A run in which some part che
 	f.BoolVar(&client.TLS, "tls", client.TLS, "use TLS")
 	f.StringVar(&client.Files.CA, "tls-ca", "", "PEM file of certificates to trust instead of the system's; implies --tls")
 	f.StringVar(&client.Files.Cert, "tls-cert", "", "PEM file of the client's certificate; implies --tls")
-	f.StringVar(&client.Files.Key, "tls-key", "", "PEM file of the client's key")
+	f.StringVar(&client.Files.Key, "tls-key", "", "PEM file of the client's key, of --tls-cert")
+	user.bind(f)
 	f.StringVar(&cfg.Prefix, "prefix", cfg.Prefix, "how names of topics, groups and transactional ids begin")
 	f.BoolVar(&cfg.Keep, "keep", false, "leave topics and groups behind")
 	f.DurationVar(&cfg.Duration, "duration", cfg.Duration, "how long to produce")

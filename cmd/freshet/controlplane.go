@@ -53,6 +53,10 @@ func newControlPlane(p process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "controlplane",
 		Short: "Run a control-plane replica: the sequencer of virtual clusters",
+		Long: "Run a control-plane replica. It gives records their offsets, coordinates groups and transactions, and plans what agents do in\n" +
+			"the background; records do not pass through it. Each virtual cluster is run by one replica, its owner, and another one takes\n" +
+			"over when that fails: run three.\n\n" +
+			"Needed are --bucket (the agents'), --virtual-cluster, --agent-key and --etcd. /readyz says why a replica is not ready.",
 		Example: `  freshet controlplane --etcd etcd-1:2379,etcd-2:2379,etcd-3:2379 --virtual-cluster main --agent-key "$KEY" \
       --bucket 's3://name/prefix?region=eu-central-1' --grpc-listen :7050 --advertise cp-1.internal:7050`,
 		Args: takes(0, 0, "no arguments"),
@@ -71,7 +75,7 @@ func newControlPlane(p process) *cobra.Command {
 	f.StringVar(&s.Advertise, "advertise", s.Advertise, "host:port that agents reach --grpc-listen at; if not given, the address listened on")
 	f.StringVar(&s.HTTPListen, "http-listen", s.HTTPListen, "address of /livez, /readyz, /metrics and /debug/pprof; none for nowhere")
 	f.StringVar(&s.tls.Cert, "tls-cert", "", "PEM file of the certificate for agents; turns TLS on")
-	f.StringVar(&s.tls.Key, "tls-key", "", "PEM file of that certificate's key")
+	f.StringVar(&s.tls.Key, "tls-key", "", "PEM file of the key of --tls-cert")
 	f.StringVar(&s.tls.CA, "tls-client-ca", "", "PEM file of certificates that agents' certificates must be signed by")
 	f.Int32Var(&s.defaultPartitions, "default-partitions", s.defaultPartitions, "partitions of topics that are created without a number")
 	f.Var(config.Size(&s.memoryLimit), "memory-limit", "memory to use; 0 is GOMEMLIMIT, else nine tenths of the container's limit or of the machine")
@@ -89,12 +93,12 @@ func newControlPlane(p process) *cobra.Command {
 func (s *controlSettings) bindEtcd(f *pflag.FlagSet) {
 	f.Var(config.List(&s.etcd.Endpoints), "etcd", "host:port of all etcd members")
 	f.StringVar(&s.EtcdPrefix, "etcd-prefix", s.EtcdPrefix, "where all keys in etcd begin")
-	f.StringVar(&s.etcd.Username, "etcd-username", "", "user to etcd")
-	f.StringVar(&s.etcd.Password, "etcd-password", "", "that user's password; better given in the environment")
+	f.StringVar(&s.etcd.Username, "etcd-username", "", "user to authenticate to etcd as")
+	f.StringVar(&s.etcd.Password, "etcd-password", "", "password of --etcd-username; better given in the environment")
 	f.BoolVar(&s.forceEtcdTLS, "etcd-tls", s.forceEtcdTLS, "use TLS to etcd")
 	f.StringVar(&s.etcdTLS.CA, "etcd-tls-ca", "", "PEM file of certificates to trust for etcd; implies --etcd-tls")
 	f.StringVar(&s.etcdTLS.Cert, "etcd-tls-cert", "", "PEM file of the certificate shown to etcd")
-	f.StringVar(&s.etcdTLS.Key, "etcd-tls-key", "", "PEM file of that certificate's key")
+	f.StringVar(&s.etcdTLS.Key, "etcd-tls-key", "", "PEM file of the key of --etcd-tls-cert")
 	f.BoolVar(&s.NoMaintenance, "no-etcd-maintenance", s.NoMaintenance, "leave compacting and defragmenting etcd to somebody else; it is meant to be Freshet's own")
 }
 
@@ -107,12 +111,12 @@ func (s *controlSettings) bindTimings(f *pflag.FlagSet) {
 
 func (s *controlSettings) bindLogBudget(f *pflag.FlagSet) {
 	f.Var(config.Size(&s.SnapshotBytes), "snapshot-bytes", "take a snapshot of a virtual cluster's state after this much of its log")
-	f.DurationVar(&s.SnapshotInterval, "snapshot-interval", s.SnapshotInterval, "and after this much time")
+	f.DurationVar(&s.SnapshotInterval, "snapshot-interval", s.SnapshotInterval, "take a snapshot of a virtual cluster's state after this much time, if --snapshot-bytes did not come first")
 	f.Var(config.Size(&s.SoftLogBytes), "log-soft-limit", "slow a virtual cluster's commits down when its untrimmed log is larger than this")
-	f.Var(config.Size(&s.HardLogBytes), "log-hard-limit", "and refuse them, retriably, when it is larger than this")
+	f.Var(config.Size(&s.HardLogBytes), "log-hard-limit", "refuse a virtual cluster's commits, retriably, when its untrimmed log is larger than this")
 	f.Int64Var(&s.MaxExtents, "max-extents", s.MaxExtents, "bound of a virtual cluster's live extents: commits slow down from 3/4 of it on, and are refused, retriably, at it; "+
 		"0 takes a quarter of --memory-limit, 64 bytes an extent")
-	f.IntVar(&s.MaxFreshBundles, "max-fresh-bundles", s.MaxFreshBundles, "likewise bound of its bundles that were not compacted yet; 0 takes 100,000")
+	f.IntVar(&s.MaxFreshBundles, "max-fresh-bundles", s.MaxFreshBundles, "bound of a virtual cluster's bundles that were not compacted yet, with the same effect as --max-extents; 0 takes 100,000")
 }
 
 func (s *controlSettings) run(ctx context.Context, p process) error {

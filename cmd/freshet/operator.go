@@ -22,10 +22,10 @@ func bindOperator(f *pflag.FlagSet, c *cli.OperatorConfig) {
 
 // bindOperated adds those that say which control plane.
 func bindOperated(f *pflag.FlagSet, c *cli.OperatorConfig) {
-	f.Var(config.List(&c.ControlPlane), "control-plane-http", "host:port or URL of the HTTP addresses of the control-plane replicas; the owner among them answers")
-	f.StringVar(&c.VirtualCluster, "virtual-cluster", c.VirtualCluster, "name of the virtual cluster")
-	f.StringVar(&c.AgentKey, "agent-key", c.AgentKey, "an agent key of it; better given in the environment")
-	f.StringVar(&c.DataDir, "data-dir", c.DataDir, "data directory of a freshet dev on this machine, instead of these; if nothing is given, "+access.DefaultDir)
+	f.Var(config.List(&c.ControlPlane), "control-plane-http", "host:port or URL of the HTTP addresses (--http-listen) of all control-plane replicas; the one that owns the virtual cluster answers")
+	f.StringVar(&c.VirtualCluster, "virtual-cluster", c.VirtualCluster, "name of the virtual cluster to ask about")
+	f.StringVar(&c.AgentKey, "agent-key", c.AgentKey, "an agent key of the virtual cluster (--virtual-cluster); better given in the environment")
+	f.StringVar(&c.DataDir, "data-dir", c.DataDir, "data directory of a freshet dev on this machine, instead of --control-plane-http, --virtual-cluster and --agent-key; if nothing is given, "+access.DefaultDir)
 }
 
 func newTopicUndelete(p process) *cobra.Command {
@@ -63,8 +63,8 @@ func bindLifecycle(f *pflag.FlagSet, s *lifecycle.Settings) {
 	f.DurationVar(&s.GarbageGrace, "garbage-grace", s.GarbageGrace, "how long objects that nothing refers to any more are kept; at least 10m")
 	f.Var(config.Choice((*string)(&s.OrphanSweep), string(lifecycle.SweepDelete), string(lifecycle.SweepReport), string(lifecycle.SweepOff)),
 		"orphan-sweep", "what is done with objects that closed agent sessions put and nothing refers to")
-	f.DurationVar(&s.OrphanFirst, "orphan-first-sweep", s.OrphanFirst, "how long after the end of an agent session they are looked for")
-	f.DurationVar(&s.OrphanLast, "orphan-last-sweep", s.OrphanLast, "and how long after it for the last time: a PUT can come late")
+	f.DurationVar(&s.OrphanFirst, "orphan-first-sweep", s.OrphanFirst, "how long after the end of an agent session --orphan-sweep looks for its objects")
+	f.DurationVar(&s.OrphanLast, "orphan-last-sweep", s.OrphanLast, "how long after the end of an agent session --orphan-sweep looks for the last time: a PUT can come late")
 	f.Var((*orNone)(&s.TopicUndelete), "topic-undelete", "how long the deletion of a topic can be taken back; 0: it is deleted at once")
 	f.Var((*orNone)(&s.ScrubInterval), "scrub-interval", "time between two bundles that are looked up in the object store; 0: none is")
 	f.Var(sizeOrNone{&s.ScrubBytes}, "scrub-bytes", "bytes a second that are read to check what is in bundles; 0: none are")
