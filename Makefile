@@ -49,10 +49,10 @@ test-waiting:
 	$(REAL) -p 2 -parallel 3 $(WAITING)
 
 test-sim:
-	@$(TEST) -race -count=1 -parallel 3 ./test/sim
+	@$(TEST) -race -count=1 -parallel 6 ./test/sim
 
 test-measuring:
-	$(REAL) -p 1 -parallel 3 $(MEASURING)
+	$(REAL) -p 1 -parallel 6 $(MEASURING)
 
 .PHONY: unit
 unit: ## run the unit tests without the race detector (quick)

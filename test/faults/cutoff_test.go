@@ -31,15 +31,25 @@ func TestCutOff(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only on Linux can the proxies tell which agent a connection is from")
 	}
-	c := harness.StartCluster(t, harness.ClusterConfig{
-		Agents: 3, ControlPlanes: 2, EtcdMembers: 3, Proxied: true, AgentFlags: []string{"--put-budget", "100"},
-	})
-	t.Run("the owner is paused past its lease", func(t *testing.T) { pauseOwner(t, c) })
-	t.Run("an agent is paused between PUT and commit", func(t *testing.T) { pauseAgent(t, c) })
-	t.Run("an agent hears nothing of the owner", func(t *testing.T) { cutAgent(t, c, testproxy.ToClient, false) })
-	t.Run("the owner hears nothing of an agent", func(t *testing.T) { cutAgent(t, c, testproxy.ToServer, false) })
-	t.Run("the zone's writer hears nothing of the owner", func(t *testing.T) { cutAgent(t, c, testproxy.ToClient, true) })
-	t.Run("the owner hears nothing of the zone's writer", func(t *testing.T) { cutAgent(t, c, testproxy.ToServer, true) })
+	for group, cases := range map[string]func(t *testing.T, c *harness.Cluster){
+		"paused": func(t *testing.T, c *harness.Cluster) {
+			t.Run("the owner past its lease", func(t *testing.T) { pauseOwner(t, c) })
+			t.Run("an agent between PUT and commit", func(t *testing.T) { pauseAgent(t, c) })
+		},
+		"cut off": func(t *testing.T, c *harness.Cluster) {
+			t.Run("an agent hears nothing of the owner", func(t *testing.T) { cutAgent(t, c, testproxy.ToClient, false) })
+			t.Run("the owner hears nothing of an agent", func(t *testing.T) { cutAgent(t, c, testproxy.ToServer, false) })
+			t.Run("the zone's writer hears nothing of the owner", func(t *testing.T) { cutAgent(t, c, testproxy.ToClient, true) })
+			t.Run("the owner hears nothing of the zone's writer", func(t *testing.T) { cutAgent(t, c, testproxy.ToServer, true) })
+		},
+	} {
+		t.Run(group, func(t *testing.T) {
+			t.Parallel()
+			cases(t, harness.StartCluster(t, harness.ClusterConfig{
+				Agents: 3, ControlPlanes: 2, EtcdMembers: 3, Proxied: true, AgentFlags: []string{"--put-budget", "100"},
+			}))
+		})
+	}
 }
 
 // pauseOwner: another takes over; the old owner, woken, neither writes nor answers from what it knew (I9).
@@ -61,7 +71,7 @@ func pauseOwner(t *testing.T, c *harness.Cluster) {
 	require.True(t, old.Running())
 	require.True(t, next.Owns())
 	tr.flows()
-	require.LessOrEqual(t, tr.finish(), crashStall)
+	require.LessOrEqual(t, tr.finish(), tr.within(crashStall))
 	serving(t, c)
 }
 
@@ -171,7 +181,7 @@ func pauseAgent(t *testing.T, c *harness.Cluster) {
 	tr.flows()
 	serving(t, c)
 	stall := tr.finish()
-	require.LessOrEqual(t, stall, crashStall+3*time.Second, "a client's own time-out of 3 s may come on top")
+	require.LessOrEqual(t, stall, tr.within(crashStall+3*time.Second), "a client's own time-out of 3 s may come on top")
 	require.Len(t, objectsWith(t, c, needle), 1, "the object is left for the sweeper")
 	for _, r := range readAll(t, tr.load.Topic, other.Bootstrap) {
 		require.NotEqual(t, needle, r.Value)
@@ -230,7 +240,7 @@ func cutAgent(t *testing.T, c *harness.Cluster, way testproxy.Direction, asWrite
 	if asWriter {
 		writer, cut = cut, writer
 	}
-	r := &witness{t: t, topic: fmt.Sprintf("cut-%d", topics.Add(1)), agent: cut, acked: map[int64]string{}, got: map[int64]string{}}
+	r := &witness{t: t, topic: fmt.Sprintf("cut-%d", topics.Add(1)), agent: cut, acked: map[int64]string{}, got: map[int64]string{}, patience: soon}
 	createTopic(t, r.topic, 1, bootstraps(c)...)
 	r.redial()
 	w, next := dial(t, writer.Bootstrap), 0
@@ -250,9 +260,10 @@ func cutAgent(t *testing.T, c *harness.Cluster, way testproxy.Direction, asWrite
 	require.Equal(t, 10, r.right, "nothing is broken yet")
 	reconnect := cutOff(c, way, cut)
 	defer reconnect() // those that come after want it whole
+	r.patience = 300 * time.Millisecond
 	failed := 0
 	for began := time.Now(); time.Since(began) < cutTime || len(r.acked) < 10; {
-		require.Less(t, time.Since(began), 5*cutTime, "the others write on while the agent is cut off")
+		require.Less(t, time.Since(began), cutTime+time.Minute, "the others write on while the agent is cut off")
 		if err := write(); err != nil {
 			require.True(t, asWriter, "an agent that is cut off is in nobody's way: %v", err)
 			failed++
@@ -264,6 +275,7 @@ func cutAgent(t *testing.T, c *harness.Cluster, way testproxy.Direction, asWrite
 	reconnect()
 	harness.Await(t, "the agent has a stream with the owner", cut.Connected)
 	serving(t, c)
+	r.patience = soon
 	for range 5 {
 		require.NoError(t, write())
 		r.check()
@@ -297,6 +309,7 @@ type witness struct {
 	end      int64            // behind the last of it
 	got      map[int64]string // what was read
 	position int64
+	patience time.Duration // with an answer
 
 	right, refused int // answers
 }
@@ -306,8 +319,7 @@ func (w *witness) redial() { w.conn = dial(w.t, w.agent.Bootstrap) }
 // check asks the agent for the end and for records: both have to be there once a writer was told so, or refused.
 func (w *witness) check() {
 	w.t.Helper()
-	const patience = 300 * time.Millisecond
-	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(w.t.Context(), w.patience)
 	defer cancel()
 	if told, err := w.conn.end(ctx, w.topic, 0); err != nil {
 		w.refused++
@@ -319,7 +331,7 @@ func (w *witness) check() {
 	if w.position >= w.end {
 		return
 	}
-	ctx, cancel = context.WithTimeout(w.t.Context(), patience)
+	ctx, cancel = context.WithTimeout(w.t.Context(), w.patience)
 	defer cancel()
 	f, err := w.conn.fetch(ctx, w.topic, 0, w.position, 100*time.Millisecond)
 	if err != nil {

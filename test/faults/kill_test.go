@@ -63,7 +63,7 @@ func TestKill(t *testing.T) {
 			tr.flows()
 			victim.Restart()
 			tr.flows()
-			require.LessOrEqual(t, tr.finish(), k.limit)
+			require.LessOrEqual(t, tr.finish(), tr.within(k.limit))
 			serving(t, c)
 		})
 	}
@@ -76,7 +76,7 @@ func TestKill(t *testing.T) {
 			a.Launch()
 		}
 		tr.flows()
-		require.LessOrEqual(t, tr.finish(), crashStall)
+		require.LessOrEqual(t, tr.finish(), tr.within(crashStall))
 		serving(t, c)
 	})
 }

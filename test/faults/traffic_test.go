@@ -33,6 +33,16 @@ type traffic struct {
 	load      *ledger.Load
 	stop      context.CancelFunc
 	ended     chan error
+	steady    time.Duration // longest wait of a writer before anything was broken
+}
+
+// usual is more than writers wait in quiet times: flush interval, PUT, commit.
+const usual = time.Second
+
+// within is a limit of stalls, and on a machine that made writers wait for longer than usual before anything was broken,
+// ten times of that more.
+func (tr *traffic) within(limit time.Duration) time.Duration {
+	return limit + 10*max(0, tr.steady-usual)
 }
 
 // options of producers that must not wait 20 s, as they do by default, for an agent that is there and does not answer.
@@ -65,7 +75,8 @@ func startTrafficWith(t *testing.T, options []kgo.Opt, bootstrap ...string) *tra
 	}
 	go func() { tr.ended <- tr.load.Run(ctx, drain) }()
 	t.Cleanup(stop)
-	tr.progress(producers * partitions * 10)
+	tr.progress(producers * partitions * 20)
+	tr.steady = tr.load.LongestWriterStall()
 	tr.load.ResetStalls()
 	return tr
 }

@@ -21,7 +21,7 @@ type audited struct {
 	keep   int64 // bytes of newest bundles kept, for long runs; 0: all
 	dawdle int64 // every such bundle is read slowly, for as long as it takes, whoever gives the put up; 0: none
 
-	puts, torn, dawdled atomic.Int64
+	puts, gets, torn, dawdled atomic.Int64 // of bundles
 
 	mu   sync.Mutex
 	kept []objstore.Info // in order of their puts, if keep
@@ -52,6 +52,13 @@ func (a *audited) Put(ctx context.Context, key string, body objstore.Body) error
 		a.forget(objstore.Info{Key: key, Size: body.Size})
 	}
 	return err
+}
+
+func (a *audited) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+	if strings.HasPrefix(key, bundlePrefix) {
+		a.gets.Add(1)
+	}
+	return a.Bucket.Get(ctx, key, offset, length)
 }
 
 // forget deletes the oldest bundles beyond what is kept.

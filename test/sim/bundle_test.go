@@ -2,8 +2,8 @@ package sim
 
 import (
 	"fmt"
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -19,18 +19,26 @@ import (
 // the control plane came back from a snapshot, and by agents that know nothing.
 func TestBundle_MiddleBatchesRefused(t *testing.T) {
 	t.Parallel()
+	filler := strings.Repeat("h", 64<<10) // the least that a bundle can be sealed at
+	full := 0
+	for _, values := range [][]string{
+		{"a", "b", "c"}, {"sent", "twice"}, {"d"}, {"its beginning never comes"}, {"e", "f"}, {"old epoch"}, {"g"}, {"after the gap"}, {filler},
+	} {
+		full += len(batch(nobody, 0, values...))
+	}
+	gathering := true
 	c := newCluster(t, options{seed: 9, replica: smallSnapshots, agent: func(cfg *agent.Config) {
-		cfg.Linger, cfg.FlushInterval = time.Second, 2*time.Second // all that is sent below goes into one bundle
+		if gathering { // one agent makes all that is sent to it below one bundle, and nothing less
+			cfg.Linger, cfg.FlushInterval, cfg.FlushBytes = patience, patience, full
+			gathering = false
+		}
 	}})
 	c.createTopic("t", 1)
-	w := c.dialWire(c.agents[0])
+	w, other := c.dialWire(c.agents[0]), c.dialWire(c.agents[1])
 	first, doubled, ahead, fenced, patient := newProducer(w), newProducer(w), newProducer(w), newProducer(w), newProducer(w)
 	one := func(b []byte) int16 {
 		t.Helper()
-		w.send(produceRequest("t", map[int32][]byte{0: b}))
-		resp, err := w.receive(patience)
-		require.NoError(t, err)
-		return produced(t, resp, 0).ErrorCode
+		return produced(t, ask[*kmsg.ProduceResponse](other, produceRequest("t", map[int32][]byte{0: b}), patience), 0).ErrorCode
 	}
 	var want []stored
 	end := int64(0)
@@ -60,7 +68,7 @@ func TestBundle_MiddleBatchesRefused(t *testing.T) {
 		{batch(fenced, 0, "old epoch"), 1, kerr.InvalidProducerEpoch.Code, false},
 		{batch(nobody, 0, "g"), 1, 0, true},
 		{late, 1, 0, false}, // later
-		{batch(first, 6, "h"), 1, 0, true},
+		{batch(first, 6, filler), 1, 0, true},
 	}
 	before := c.audit.puts.Load()
 	for _, s := range sent {
@@ -70,7 +78,6 @@ func TestBundle_MiddleBatchesRefused(t *testing.T) {
 		}
 	}
 	c.await("the bundle is stored", func() bool { return c.audit.puts.Load() > before })
-	other := c.dialWire(c.agents[0])
 	start := batch(patient, 0, "the", "gap", "closes")
 	expect(start, 3)
 	expect(late, 1)

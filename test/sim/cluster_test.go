@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
@@ -39,10 +41,15 @@ type options struct {
 	hedge    bool
 	memory   int64 // per agent; default 256 MiB
 	limits   session.Limits
-	work     *work // what runs beside owners; nil: nothing does
-	replica  func(*replica.Config)
-	agent    func(*agent.Config)
-	jobs     *job.Settings // of background jobs; nil: none are planned
+	// succession says that owners are taken away: their leases are short. Others keep theirs on a slow machine.
+	succession bool
+	// patient says that nobody is to be taken for dead or late because the machine is slow, in tests that count what is
+	// done and break nothing.
+	patient bool
+	work    *work // what runs beside owners; nil: nothing does
+	replica func(*replica.Config)
+	agent   func(*agent.Config)
+	jobs    *job.Settings // of background jobs; nil: none are planned
 	// zoneWriters plans who writes in a zone; nil: what the product does.
 	zoneWriters func(*controlload.Table, session.ZoneAgents) session.ZoneWriters
 
@@ -95,6 +102,9 @@ func newCluster(t *testing.T, opts options) *cluster {
 	setDefault(&opts.memory, 256<<20)
 	for i := range opts.replicas {
 		opts.replicaNames = append(opts.replicaNames, fmt.Sprintf("replica-%d", i))
+	}
+	if opts.patient {
+		setDefault(&opts.limits.SessionTimeout, patience)
 	}
 	c := &cluster{
 		t: t, opts: opts, logger: logger(t), log: memlog.New(), audit: &audited{Bucket: mem.New()}, net: newNetwork(),
@@ -162,6 +172,9 @@ func (c *cluster) startAgentAt(address string) *node {
 	if c.opts.zones > 0 {
 		cfg.Peers.Listen = "127.0.0.1:0"
 	}
+	if c.opts.patient {
+		cfg.HandOver, cfg.Peers.Silence, cfg.Peers.OwnerSilence, cfg.Peers.Configure = patience, patience, patience, patientPeers
+	}
 	if c.opts.agent != nil {
 		c.opts.agent(&cfg)
 	}
@@ -184,7 +197,7 @@ func (a *node) stop() {
 	select {
 	case err := <-a.ended:
 		require.NoError(a.c.t, err)
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		require.Fail(a.c.t, "agent does not end", a.name)
 	}
 	a.c.agents = slices.DeleteFunc(a.c.agents, func(other *node) bool { return other == a })
@@ -219,12 +232,12 @@ func (a *node) metric(name string) float64 {
 }
 
 // patience is how long tests wait for what must happen; machines that build something else at the same time are slow.
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 // await polls until cond holds.
 func (c *cluster) await(what string, cond func() bool) {
 	c.t.Helper()
-	require.Eventually(c.t, cond, patience, 5*time.Millisecond, what)
+	require.Eventually(c.t, cond, patience, 20*time.Millisecond, what)
 }
 
 // awaitMembers waits until every agent shows all agents of its zone.
@@ -282,14 +295,21 @@ func (c *cluster) pinned(a *node, more ...kgo.Opt) *kgo.Client {
 	return client
 }
 
-// createTopic creates a topic and waits until every agent shows it.
+// createTopic creates a topic.
 func (c *cluster) createTopic(name string, partitions int32) {
+	c.createTopicWith(name, partitions, nil)
+}
+
+// createTopicWith creates a topic with configs. The owner may be lost meanwhile, and the answer with it: what is there
+// already was created by the attempt before.
+func (c *cluster) createTopicWith(name string, partitions int32, configs map[string]*string) {
 	c.t.Helper()
 	client := c.pinned(c.agents[0])
 	defer client.Close()
-	created, err := kadm.NewClient(client).CreateTopic(c.t.Context(), partitions, 1, nil, name)
-	require.NoError(c.t, err)
-	require.NoError(c.t, created.Err)
+	c.await("topic "+name, func() bool {
+		created, err := kadm.NewClient(client).CreateTopic(c.t.Context(), partitions, 1, configs, name)
+		return err == nil && created.Err == nil || errors.Is(err, kerr.TopicAlreadyExists)
+	})
 }
 
 // seed is the seed of a test: the one that FRESHET_SIM_SEED gives, or the default.

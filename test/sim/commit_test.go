@@ -21,6 +21,7 @@ var plain = []kgo.Opt{
 // are cut in between. The same name gets the same answer: even producers without idempotence, which are told nothing,
 // find each record once and in order.
 func TestCommit_AnswersLost(t *testing.T) {
+	t.Parallel()
 	for name, clientOptions := range map[string][]kgo.Opt{"idempotent": nil, "plain": plain} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -67,7 +68,7 @@ func TestCommit_LinksCutAtRandomMoments(t *testing.T) {
 // and another owner meanwhile. Nothing is sent twice, so nothing may be out of order.
 func TestOrder_PlainProducersWhilePutStallsAndOwnerChanges(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, options{seed: 4})
+	c := newCluster(t, options{seed: 4, succession: true})
 	c.createTopic("t", 1)
 	l := c.startLoad("load", 2, 2, 20*time.Millisecond, plain...).mayFail()
 	l.more(50)
@@ -75,7 +76,7 @@ func TestOrder_PlainProducersWhilePutStallsAndOwnerChanges(t *testing.T) {
 	var values []string
 	answers := 0
 	answer := func() {
-		resp, err := w.receive(40 * time.Second)
+		resp, err := w.receive(patience)
 		require.NoError(t, err)
 		p := produced(t, resp, 0)
 		require.Zero(t, p.ErrorCode, "record %d", answers)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -26,7 +25,7 @@ func (c *cluster) metadataAt(a *node) shown {
 	in := kmsg.NewPtrMetadataRequest()
 	in.SetVersion(12)
 	all := shown{}
-	for _, t := range ask[*kmsg.MetadataResponse](w, in, 20*time.Second).Topics {
+	for _, t := range ask[*kmsg.MetadataResponse](w, in, patience).Topics {
 		for _, p := range t.Partitions {
 			all[fmt.Sprintf("%s/%d", *t.Topic, p.Partition)] = shownPartition{p.Leader, p.LeaderEpoch}
 		}
@@ -34,14 +33,20 @@ func (c *cluster) metadataAt(a *node) shown {
 	return all
 }
 
-// agreed gives what every agent says, once all know all members.
+// agreed gives what all agents say, once they know all members.
 func (c *cluster) agreed() shown {
 	c.t.Helper()
 	c.awaitMembers()
-	all := c.metadataAt(c.agents[0])
-	for _, a := range c.agents[1:] {
-		require.Equal(c.t, all, c.metadataAt(a), "%s and %s", c.agents[0].name, a.name)
-	}
+	var all shown
+	c.await("all agents to say the same", func() bool { // of the newest change some hear later than others
+		all = c.metadataAt(c.agents[0])
+		for _, a := range c.agents[1:] {
+			if !maps.Equal(all, c.metadataAt(a)) {
+				return false
+			}
+		}
+		return true
+	})
 	return all
 }
 
@@ -68,7 +73,7 @@ func (s shown) since(t *testing.T, before shown) float64 {
 // partitions move and nowhere else, and a stock client that knows them goes on producing and reading.
 func TestEpochs_OverEverything(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, options{seed: 11, agents: 6, zones: 1, replica: smallSnapshots})
+	c := newCluster(t, options{seed: 11, succession: true, agents: 6, zones: 1, replica: smallSnapshots})
 	for i, partitions := range []int32{1, 1, 1, 12, 50, 100} {
 		c.createTopic(fmt.Sprint("t", i), partitions)
 	}

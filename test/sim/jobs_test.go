@@ -36,7 +36,8 @@ func (c *cluster) levels() (n [3]int) {
 // Bundles are compacted by both levels while records come in, an agent dies with a job in its hands, and the owner
 // changes: few bundles are left, and every agent reads every record as before.
 func TestJobs_RecordsStay(t *testing.T) {
-	c := newCluster(t, options{seed: 5, agents: 3, jobs: quickJobs(), limits: session.Limits{SessionTimeout: time.Second}})
+	t.Parallel()
+	c := newCluster(t, options{seed: 5, succession: true, agents: 3, jobs: quickJobs(), limits: session.Limits{SessionTimeout: time.Second}})
 	l := c.startLoad("t", 4, 4, 20*time.Millisecond)
 	c.await("the second level", func() bool { return c.levels()[2] > 0 })
 	for range 3 {

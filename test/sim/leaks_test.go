@@ -174,6 +174,7 @@ func lines(from, to int) (want []string) {
 // comes back after its deletion as it was. And when all topics are deleted and the time is over, the bucket is empty but
 // for snapshots, and so are the state's tables.
 func TestLifecycle_NothingLeaks(t *testing.T) {
+	t.Parallel()
 	clock := &driven{}
 	c, undamaged := newLivingCluster(t, clock)
 	c.createTopic("t", 1)
@@ -282,6 +283,7 @@ func (c *cluster) ticked(clock *driven) (reached bool) {
 // An agent is cut off from the control plane for longer than the grace, while what it knows of is compacted and the objects
 // are deleted. Back again it reads on: it looks up anew, and its client sees no error and every record.
 func TestLifecycle_AgentCutOffLongerThanTheGrace(t *testing.T) {
+	t.Parallel()
 	clock := &driven{}
 	c, undamaged := newLivingCluster(t, clock)
 	c.createTopic("t", 1)
@@ -381,6 +383,7 @@ func (c *cluster) read(x *extent.Extent) []byte {
 // A topic is deleted while a transaction is open in it and readers wait at its last stable offset. The transaction ends, the
 // topic comes back, and they read on though nothing else is written.
 func TestLifecycle_TransactionEndsWhileItsTopicIsDeleted(t *testing.T) {
+	t.Parallel()
 	c, _ := newLivingCluster(t, &driven{})
 	c.createTopic("t", 1)
 	a := c.agents[0]

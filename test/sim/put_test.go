@@ -11,6 +11,7 @@ import (
 
 // TestPut_EveryFault: each way in which a PUT can go wrong, with a live load of idempotent producers.
 func TestPut_EveryFault(t *testing.T) {
+	t.Parallel()
 	for name, rule := range map[string]string{
 		"lost":                   "put key~bundles every=3 outcome-unknown-before",
 		"answered after success": "put key~bundles every=2 outcome-unknown-after",
@@ -46,7 +47,7 @@ func TestPut_StoreRefusesEverythingForAWhile(t *testing.T) {
 	r := c.objects.MustAdd("put key~bundles fail")
 	w := c.dialWire(c.agents[0])
 	w.send(produceRequest("t", map[int32][]byte{0: batch(nobody, 0, "refused")}))
-	answer, err := w.receive(10 * time.Second)
+	answer, err := w.receive(patience)
 	require.NoError(t, err)
 	require.EqualValues(t, 56, produced(t, answer, 0).ErrorCode, "KAFKA_STORAGE_ERROR, which clients retry")
 	c.await("several bundles given up", func() bool { return r.Hits() >= 6 })

@@ -36,8 +36,12 @@ const (
 	bundlePrefix   = vc + "/bundles/"
 )
 
-// timing of ownership is a fraction of the real one, so that tests need not wait; leases are whole seconds.
-var timing = metalog.Timing{Lease: 2 * time.Second, Renew: 200 * time.Millisecond, SelfFence: 1400 * time.Millisecond}
+// Timings of ownership: brief ones are a fraction of the real ones, so that tests that take owners away need not wait;
+// leases are whole seconds. With lasting ones nobody loses what nobody takes away.
+var (
+	brief   = metalog.Timing{Lease: 2 * time.Second, Renew: 200 * time.Millisecond, SelfFence: 1400 * time.Millisecond}
+	lasting = metalog.Timing{Lease: patience, Renew: 200 * time.Millisecond, SelfFence: patience * 3 / 4}
+)
 
 // controlPlane is one running replica.
 type controlPlane struct {
@@ -55,6 +59,10 @@ type controlPlane struct {
 func (c *cluster) startReplica(name string) *controlPlane {
 	c.t.Helper()
 	log := c.logger.Named(name)
+	timing := lasting
+	if c.opts.succession {
+		timing = brief
+	}
 	metadataLog, way, err := c.log.Open(name, metalog.Config{Timing: timing, Logger: log})
 	require.NoError(c.t, err)
 	p := &controlPlane{c: c, name: name, store: way, ended: make(chan error, 1)}
@@ -147,7 +155,7 @@ func (p *controlPlane) wait() error {
 	select {
 	case err := <-p.ended:
 		return err
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		return context.DeadlineExceeded
 	}
 }

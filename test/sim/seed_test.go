@@ -11,6 +11,7 @@ import (
 // TestSeed lets a seed break things for FRESHET_SIM_DURATION (20 s): once with a fixed seed and once with one made of
 // the time, or only with FRESHET_SIM_SEED.
 func TestSeed(t *testing.T) {
+	t.Parallel()
 	seeds := []uint64{42, uint64(time.Now().UnixNano() % 1_000_000)}
 	if s := seed(t, 0); s != 0 {
 		seeds = []uint64{s}
@@ -33,7 +34,7 @@ type chaos struct {
 
 func runSeed(t *testing.T, seed uint64, length time.Duration) {
 	t.Helper()
-	c := newCluster(t, options{seed: seed, replicas: 3, agents: 3, zones: 1, hedge: true, replica: smallSnapshots})
+	c := newCluster(t, options{seed: seed, replicas: 3, succession: true, agents: 3, zones: 1, hedge: true, replica: smallSnapshots})
 	x := &chaos{cluster: c, rng: rand.New(rand.NewPCG(seed, 0)), storeFaults: storeFaults}
 	idempotent := c.startLoad("idempotent", 3, 3, 20*time.Millisecond)
 	once := c.startLoad("plain", 3, 2, 20*time.Millisecond, plain...).mayFail()

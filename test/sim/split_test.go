@@ -11,6 +11,7 @@ import (
 // TestSplit_NewProducerOverTwoAgents: the first batches of a new producer go through two agents, the second one first.
 // It waits for the first one instead of failing the producer.
 func TestSplit_NewProducerOverTwoAgents(t *testing.T) {
+	t.Parallel()
 	for _, delay := range []time.Duration{0, 500 * time.Millisecond, 1500 * time.Millisecond, 5 * time.Second} {
 		t.Run(delay.String(), func(t *testing.T) {
 			t.Parallel()
@@ -48,9 +49,8 @@ func TestSplit_TwoProducersCrosswise(t *testing.T) {
 	c.createTopic("t", 2)
 	a, b := c.dialWire(c.agents[0]), c.dialWire(c.agents[1])
 	for round := range 20 {
-		t.Run(fmt.Sprint(round), func(t *testing.T) {
+		ok := t.Run(fmt.Sprint(round), func(t *testing.T) {
 			p, q := newProducer(a), newProducer(a)
-			began := time.Now()
 			partition := func(x producer) int32 { return int32(round % 2 * int(x.id&1)) } // the same one, or two
 			send := func(w *wire, x producer, sequence int32) {
 				w.send(produceRequest("t", map[int32][]byte{partition(x): batch(x, sequence, fmt.Sprintf("%d/%d", x.id, sequence))}))
@@ -68,14 +68,14 @@ func TestSplit_TwoProducersCrosswise(t *testing.T) {
 				resp, err := answer.from.receive(patience)
 				require.NoError(t, err)
 				got := produced(t, resp, partition(answer.producer))
-				require.Zero(t, got.ErrorCode)
+				require.Zero(t, got.ErrorCode, "nobody waited for a time-out")
 				bases[fmt.Sprintf("%d/%d", answer.producer.id, answer.sequence)] = got.BaseOffset
 			}
-			require.Less(t, time.Since(began), 9*time.Second, "nobody waited for a time-out")
 			for _, x := range []producer{p, q} {
 				require.Less(t, bases[fmt.Sprintf("%d/0", x.id)], bases[fmt.Sprintf("%d/1", x.id)])
 			}
 		})
+		require.True(t, ok, "the connections may hold answers of the round that failed")
 	}
 	total := 0
 	for p := range int32(2) {

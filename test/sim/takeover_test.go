@@ -17,10 +17,11 @@ import (
 // TestOwner_AppendAmbiguousAtTakeover: the owner's last append gets no answer, and another replica takes over. Whether
 // the append was in or not, everybody's answer is the same afterwards.
 func TestOwner_AppendAmbiguousAtTakeover(t *testing.T) {
+	t.Parallel()
 	for name, outcome := range map[string]memlog.Fault{"it took effect": memlog.LoseAnswer, "it did not": memlog.LoseRequest} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := newCluster(t, options{seed: 5})
+			c := newCluster(t, options{seed: 5, succession: true})
 			l := c.startLoad("t", 3, 3, 20*time.Millisecond, plain...).mayFail()
 			for range 3 {
 				l.more(50)
@@ -57,7 +58,7 @@ func TestOwner_AppendAmbiguousAtTakeover(t *testing.T) {
 // and wakes when another one has gone on (I9).
 func TestOwner_OldOneWakesLate(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, options{seed: 6})
+	c := newCluster(t, options{seed: 6, succession: true})
 	l := c.startLoad("t", 3, 3, 20*time.Millisecond, plain...).mayFail()
 	for range 3 {
 		l.more(50)
@@ -68,8 +69,7 @@ func TestOwner_OldOneWakesLate(t *testing.T) {
 		c.log.ExpireLeases()
 		c.awaitOther(old)
 		l.more(50)
-		_, now := c.log.Indexes()
-		require.Greater(t, now, at)
+		c.await("commits of the new owner", func() bool { _, now := c.log.Indexes(); return now > at })
 		old.store.Release()
 	}
 	l.more(50)
@@ -85,7 +85,7 @@ func smallSnapshots(cfg *replica.Config) {
 // trimmed meanwhile.
 func TestOwner_FollowerBehindTheTrimPointTakesOver(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, options{seed: 7, replica: smallSnapshots})
+	c := newCluster(t, options{seed: 7, succession: true, replica: smallSnapshots})
 	l := c.startLoad("t", 3, 3, 20*time.Millisecond, plain...).mayFail()
 	for range 2 {
 		l.more(50)
@@ -115,7 +115,7 @@ func TestOwner_FollowerBehindTheTrimPointTakesOver(t *testing.T) {
 // unreadable, and every replica must start from the bucket.
 func TestOwner_NewestSnapshotTorn(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, options{seed: 8, replica: smallSnapshots})
+	c := newCluster(t, options{seed: 8, succession: true, replica: smallSnapshots})
 	l := c.startLoad("t", 3, 3, 20*time.Millisecond, plain...).mayFail()
 	l.more(50)
 	c.await("a trimmed log", func() bool { first, _ := c.log.Indexes(); return first > 1 })

@@ -12,7 +12,7 @@ func TestTransactions_Seed(t *testing.T) {
 	t.Parallel()
 	s := seed(t, uint64(time.Now().UnixNano()%1_000_000))
 	t.Logf("seed %d; again with: make sim SEED=%[1]d", s)
-	c := newCluster(t, options{seed: s, replicas: 3, agents: 3, replica: smallSnapshots})
+	c := newCluster(t, options{seed: s, replicas: 3, succession: true, agents: 3, replica: smallSnapshots})
 	x := &chaos{cluster: c, rng: rand.New(rand.NewPCG(s, 1)), storeFaults: storeFaults}
 	load := c.startTellers(s, 3)
 	c.await("first transactions", func() bool { return load.book.count(kept) > 20 })

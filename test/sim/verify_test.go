@@ -42,7 +42,7 @@ func (c *cluster) startLoad(topic string, partitions int32, producers int, inter
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	l.cancel = cancel
-	go func() { l.ended <- l.Run(ctx, 30*time.Second) }()
+	go func() { l.ended <- l.Run(ctx, patience) }()
 	c.t.Cleanup(cancel)
 	return l
 }
@@ -73,7 +73,7 @@ func (l *load) stop(rules ledger.Rules) {
 func (l *load) check(rules ledger.Rules) {
 	c := l.c
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
 	defer cancel()
 	var first map[int32][]ledger.Read
 	for i, a := range c.agents {

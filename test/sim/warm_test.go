@@ -15,7 +15,7 @@ import (
 func TestJobs_FreshBytesCostNoGet(t *testing.T) {
 	t.Parallel()
 	const partitions, rounds = 12, 12
-	c := newCluster(t, options{agents: 3, zones: 1, agent: patient, jobs: &job.Settings{
+	c := newCluster(t, options{agents: 3, zones: 1, patient: true, jobs: &job.Settings{
 		Interval: 100 * time.Millisecond, Lease: 15 * time.Second, First: job.FirstLevel{Bundles: 8, Age: time.Second},
 	}})
 	c.createTopic("t", partitions)
@@ -27,7 +27,7 @@ func TestJobs_FreshBytesCostNoGet(t *testing.T) {
 		}
 	}
 	c.await("the end of the backlog", func() bool { return c.levels()[0] <= 1 && c.levels()[1] >= 3 })
-	require.Zero(t, metered(t, c.agents, "get"))
+	require.Zero(t, c.audit.gets.Load())
 	require.Positive(t, total(c.agents, "freshet_peer_requests_total"), "of each other's bundles")
 	require.Zero(t, total(c.agents, "freshet_peer_fallbacks_total"))
 }

@@ -49,7 +49,7 @@ func (w *wire) send(req kmsg.Request) {
 func (w *wire) trySend(req kmsg.Request) error {
 	w.next++
 	frame := kmsg.NewRequestFormatter(kmsg.FormatterClientID("wire")).AppendRequest(nil, req, w.next)
-	if err := w.conn.SetWriteDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := w.conn.SetWriteDeadline(time.Now().Add(patience)); err != nil {
 		return err
 	}
 	if _, err := w.conn.Write(frame); err != nil {
@@ -130,7 +130,7 @@ func batch(p producer, sequence int32, values ...string) []byte {
 // produceRequest brings one batch to each of the partitions given.
 func produceRequest(topic string, batches map[int32][]byte) *kmsg.ProduceRequest {
 	req := kmsg.NewPtrProduceRequest()
-	req.Version, req.Acks, req.TimeoutMillis = produceVersion, -1, 30_000
+	req.Version, req.Acks, req.TimeoutMillis = produceVersion, -1, int32(patience.Milliseconds())
 	t := kmsg.NewProduceRequestTopic()
 	t.Topic = topic
 	for p, records := range batches {
@@ -174,7 +174,7 @@ func fetchRequest(topic string, offsets map[int32]int64) *kmsg.FetchRequest {
 // fetch asks the agent for everything from the offsets on.
 func (w *wire) fetch(topic string, offsets map[int32]int64) *kmsg.FetchResponse {
 	w.t.Helper()
-	return ask[*kmsg.FetchResponse](w, fetchRequest(topic, offsets), 30*time.Second)
+	return ask[*kmsg.FetchResponse](w, fetchRequest(topic, offsets), patience)
 }
 
 // fetched is the answer for one partition.
@@ -252,7 +252,7 @@ func newProducer(w *wire) producer {
 	w.t.Helper()
 	req := kmsg.NewPtrInitProducerIDRequest()
 	req.Version, req.TransactionTimeoutMillis = 4, 1000
-	resp := ask[*kmsg.InitProducerIDResponse](w, req, 10*time.Second)
+	resp := ask[*kmsg.InitProducerIDResponse](w, req, patience)
 	require.Zero(w.t, resp.ErrorCode)
 	return producer{resp.ProducerID, resp.ProducerEpoch}
 }

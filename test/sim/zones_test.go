@@ -11,16 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/freshet-io/freshet/agent"
 	"github.com/freshet-io/freshet/agent/peer"
+	"github.com/freshet-io/freshet/controlplane/session"
 )
 
-// patient does not take a busy machine for a hanging agent.
-func patient(cfg *agent.Config) {
-	cfg.Peers.Silence = patience
-	cfg.Peers.Configure = func(p *peer.Config) {
-		p.DialTimeout, p.SilenceTimeout, p.UnitTimeout, p.StallTimeout = patience, patience, patience, patience
-	}
+// patientPeers do not take a busy machine for a hanging agent.
+func patientPeers(p *peer.Config) {
+	p.DialTimeout, p.SilenceTimeout, p.UnitTimeout, p.StallTimeout = patience, patience, patience, patience
 }
 
 // groups are consumers at the live edge, one group per zone and one member per agent, so that all agents of a zone read
@@ -91,32 +88,15 @@ func total(agents []*node, name string) int {
 	return int(sum)
 }
 
-// metered counts the requests of an operation by all agents' metering buckets.
-func metered(t *testing.T, agents []*node, operation string) int {
-	t.Helper()
-	sum := 0.0
-	for _, a := range agents {
-		families, err := a.registry.Gather()
-		require.NoError(t, err)
-		for _, f := range families {
-			for _, m := range f.GetMetric() {
-				if f.GetName() == "freshet_objstore_requests_total" && m.GetLabel()[0].GetValue() == operation {
-					sum += m.GetCounter().GetValue()
-				}
-			}
-		}
-	}
-	return int(sum)
-}
-
 // TestZones_LiveEdge: groups in all zones read everything as it is written, by all agents. Each bundle is read from the
 // object store at most once in each zone but its writer's (I7), and each other agent of a zone asks for it once.
 func TestZones_LiveEdge(t *testing.T) {
 	t.Parallel()
 	for _, shape := range []struct{ zones, agents int }{{3, 2}, {1, 3}} {
 		t.Run(fmt.Sprintf("%d zones of %d agents", shape.zones, shape.agents), func(t *testing.T) {
+			t.Parallel()
 			const partitions, rounds = 12, 25
-			c := newCluster(t, options{agents: shape.zones * shape.agents, zones: shape.zones, agent: patient})
+			c := newCluster(t, options{agents: shape.zones * shape.agents, zones: shape.zones, patient: true})
 			c.createTopic("t", partitions)
 			g := c.startGroups("t", shape.zones)
 			defer g.stop()
@@ -135,7 +115,7 @@ func TestZones_LiveEdge(t *testing.T) {
 				}
 				g.await(written)
 			}
-			bundles, gets, requests := int(c.audit.puts.Load()), metered(t, c.agents, "get"), total(c.agents, "freshet_peer_requests_total")
+			bundles, gets, requests := int(c.audit.puts.Load()), int(c.audit.gets.Load()), total(c.agents, "freshet_peer_requests_total")
 			t.Logf("%d bundles: %d GETs (%.2f each), %d requests between agents (%.2f each)", bundles, gets,
 				float64(gets)/float64(bundles), requests, float64(requests)/float64(bundles))
 			require.GreaterOrEqual(t, bundles, rounds*len(producers))
@@ -162,7 +142,7 @@ func (c *cluster) writeEach(producer *kgo.Client, partitions int32) {
 func TestZones_AgentsComeAndGo(t *testing.T) {
 	t.Parallel()
 	const partitions, zones, rounds = 6, 2, 30
-	c := newCluster(t, options{agents: 6, zones: zones})
+	c := newCluster(t, options{agents: 6, zones: zones, patient: true, limits: session.Limits{SessionTimeout: 5 * time.Second}})
 	c.createTopic("t", partitions)
 	g := c.startGroups("t", zones)
 	defer g.stop()
@@ -185,7 +165,7 @@ func TestZones_AgentsComeAndGo(t *testing.T) {
 		c.writeEach(producer, partitions)
 	}
 	g.await(written)
-	bundles, gets, fallbacks := int(c.audit.puts.Load()), metered(t, all, "get"), total(all, "freshet_peer_fallbacks_total")
+	bundles, gets, fallbacks := int(c.audit.puts.Load()), int(c.audit.gets.Load()), total(all, "freshet_peer_fallbacks_total")
 	t.Logf("%d bundles, %d GETs, %d of them because an agent did not answer", bundles, gets, fallbacks)
 	require.LessOrEqual(t, gets, bundles*zones+fallbacks)
 }
