@@ -283,6 +283,30 @@ func TestComplete_AnswersTwice(t *testing.T) {
 }
 
 // What is no outcome of the job ends it, and its inputs are planned anew.
+// A job that ends while a round looks at the state of a moment before has ended: nobody waits for its runner any more.
+func TestComplete_WhileARoundHasAnOlderState(t *testing.T) {
+	in(t, func(w *world) {
+		t := w.t
+		a := w.agent()
+		w.four(a, tp(w.topic(1, 1), 0))
+		r := w.own(a)
+		defer r.stop()
+		p := r.next()
+		r.mu.Lock()
+		r.between = func() { r.finish(p) }
+		r.mu.Unlock()
+		for range 10 {
+			w.pass(30 * time.Second)
+		}
+		require.Empty(t, w.openJobs())
+		require.Empty(t, r.cancelled())
+		list, err := r.p.List()
+		require.NoError(t, err)
+		require.Len(t, list, 1)
+		require.Equal(t, planner.StateCompleted, list[0].State)
+	})
+}
+
 func TestComplete_RefusesWhatIsNone(t *testing.T) {
 	in(t, func(w *world) {
 		t := w.t

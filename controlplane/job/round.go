@@ -87,12 +87,14 @@ func (t *Tenure) old(age time.Duration, now time.Time) func(index uint64) bool {
 }
 
 // reconcile compares leases with the state: jobs that this owner does not know are taken over, those of closed sessions
-// have ended.
+// have ended. The state is that of a moment before: what has ended since is not taken over again.
 func (t *Tenure) reconcile(s *metadata.State, open *openJobs) (ended []*lease) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, j := range open.all {
-		t.adopt(j)
+	for n, j := range open.all {
+		if !slices.ContainsFunc(t.mu.history, func(e endedJob) bool { return e.ID == n }) {
+			t.adopt(j)
+		}
 	}
 	for n, l := range t.mu.leases {
 		if _, still := open.all[n]; still {

@@ -75,8 +75,9 @@ type replica struct {
 	*planner.Tenure
 	p       *planner.Planner
 	term    int
-	cut     bool // from the log
-	lose    int  // answers to proposals
+	cut     bool   // from the log
+	lose    int    // answers to proposals
+	between func() // called once, when a round has its state and does not look at it yet
 	agents  map[id.Session]bool
 	given   map[id.Session][]*job.Plan // by runner, whole
 	begun   map[id.Session]*job.Plan
@@ -118,7 +119,12 @@ func (r *replica) Read(fn func(*metadata.State)) (uint64, error) {
 func (r *replica) ReadFrozen(fn func(*metadata.State)) (uint64, error) {
 	r.mu.Lock()
 	frozen, stale := r.state.Snapshot(), r.term != r.world.term
+	between := r.between
+	r.between = nil
 	r.mu.Unlock()
+	if between != nil {
+		between()
+	}
 	if stale {
 		return 0, owner.ErrNotOwner
 	}
