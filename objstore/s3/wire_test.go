@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -145,8 +146,8 @@ func TestBucket_NoCredentialsAreNoMissingObject(t *testing.T) {
 
 // A container asks its host for credentials (ECS, EKS Pod Identity), which may answer with a status and nothing else.
 func TestBucket_CredentialsOfContainers(t *testing.T) {
-	var answer http.HandlerFunc
-	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { answer(w, r) }))
+	var answer atomic.Pointer[http.HandlerFunc]
+	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*answer.Load())(w, r) }))
 	defer host.Close()
 	for name, value := range map[string]string{
 		"AWS_CONTAINER_CREDENTIALS_FULL_URI": host.URL, "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": "", "AWS_CONTAINER_AUTHORIZATION_TOKEN": "",
@@ -169,7 +170,7 @@ func TestBucket_CredentialsOfContainers(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			answer = c.answer
+			answer.Store(&c.answer)
 			b, err := s3.New(t.Context(), s3.Config{Bucket: "b", Region: "r", Endpoint: "http://127.0.0.1:1", PathStyle: true})
 			require.NoError(t, err)
 			defer b.Close()
