@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/freshet-io/freshet/controlplane/client"
 	"github.com/freshet-io/freshet/metadata/commit"
-	"github.com/freshet-io/freshet/metadata/id"
 )
 
 // gapPause is the least time between two resubmissions of the same batches, should the sequencer not park them.
@@ -17,12 +17,16 @@ const gapPause = 250 * time.Millisecond
 // gap is one producer's batches of one partition that are ahead of its sequence there. They are handed in again on
 // their own: another producer's gap may close at another time.
 type gap struct {
-	partition id.TopicPartition
+	sequence
 	entries   []int32 // in order
+	overtaken bool    // by a batch of the same section
 }
 
 // gapsOf splits a section's gapped entries by producer.
 func (b *sealed) gapsOf(g group, gapped []int32) []gap {
+	if len(gapped) == 0 {
+		return nil
+	}
 	var gaps []gap
 	at := map[int64]int{}
 	for _, i := range gapped {
@@ -31,9 +35,15 @@ func (b *sealed) gapsOf(g group, gapped []int32) []gap {
 		if !ok {
 			k = len(gaps)
 			at[producer] = k
-			gaps = append(gaps, gap{partition: g.partition})
+			gaps = append(gaps, gap{sequence: sequence{g.partition, producer}})
 		}
 		gaps[k].entries = append(gaps[k].entries, i)
+	}
+	for i := b.entries[gapped[0]].next; i >= 0; i = b.entries[i].next {
+		k, ok := at[b.entries[i].meta.ProducerID]
+		if ok && gaps[k].entries[0] < i && !slices.Contains(gaps[k].entries, i) {
+			gaps[k].overtaken = true
+		}
 	}
 	return gaps
 }
@@ -48,20 +58,25 @@ func (b *sealed) resubmit(gaps []gap) {
 			continue
 		}
 		b.s.resubmitting(1)
+		ctx, cancel := context.WithTimeout(b.s.gaps, w.cfg.GapTimeout)
+		leave := w.gaps.enter(g.sequence, cancel)
+		if g.overtaken {
+			w.gaps.overtaken(g.sequence)
+		}
 		w.tasks.Go(func() {
 			defer w.resubmissions.Release(1)
 			defer b.s.resubmitting(-1)
-			b.closeGap(g)
+			defer cancel()
+			defer leave()
+			b.closeGap(ctx, g)
 		})
 	}
 }
 
 // closeGap hands the batches in again, under the same name, until each has another answer than Gap or the time is
 // up. The sequencer parks them meanwhile, so this is one call as a rule.
-func (b *sealed) closeGap(g gap) {
+func (b *sealed) closeGap(ctx context.Context, g gap) {
 	w := b.s.w
-	ctx, cancel := context.WithTimeout(b.s.gaps, w.cfg.GapTimeout)
-	defer cancel()
 	for len(g.entries) > 0 {
 		w.metrics.resubmissions.Inc()
 		encoded, sections := b.encodeGap(g)
@@ -75,7 +90,7 @@ func (b *sealed) closeGap(g gap) {
 		if err == nil {
 			g.entries = nil
 			for i, members := range sections {
-				g.entries = append(g.entries, b.settleSection(&result.Sections[i], members, false)...)
+				g.entries = append(g.entries, b.settleSection(&result.Sections[i], g.partition, members, false)...)
 			}
 		}
 		if err != nil || len(g.entries) > 0 && !pause(ctx, gapPause) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/freshet-io/freshet/controlplane/client"
 	"github.com/freshet-io/freshet/metadata/commit"
+	"github.com/freshet-io/freshet/metadata/id"
 )
 
 // Pauses between attempts to have a submission settled.
@@ -111,7 +112,7 @@ func (b *sealed) answer(result *commit.Result) {
 	var gaps []gap
 	for i := range b.groups {
 		members := b.members(b.groups[i])
-		gapped := b.settleSection(&result.Sections[i], members, true)
+		gapped := b.settleSection(&result.Sections[i], b.groups[i].partition, members, true)
 		gaps = append(gaps, b.gapsOf(b.groups[i], gapped)...)
 	}
 	b.resubmit(gaps)
@@ -128,7 +129,7 @@ func (b *sealed) members(g group) []int32 {
 
 // settleSection resolves a section's entries, except those that were answered Gap, which it gives. The base offsets of
 // accepted ones are noted for the hand-over, unless that is past.
-func (b *sealed) settleSection(r *commit.SectionResult, members []int32, note bool) (gapped []int32) {
+func (b *sealed) settleSection(r *commit.SectionResult, tp id.TopicPartition, members []int32, note bool) (gapped []int32) {
 	for _, span := range r.Spans {
 		base := span.Base
 		for range span.Batches {
@@ -159,6 +160,7 @@ func (b *sealed) settleSection(r *commit.SectionResult, members []int32, note bo
 			default: // the batch has no offset
 			}
 			b.s.w.resolve(e.owner, e.index, answer)
+			b.s.w.gaps.overtaken(sequence{tp, e.meta.ProducerID})
 		}
 	}
 	for _, i := range members { // the sequencer answers every batch; this is a fault of it
