@@ -73,7 +73,7 @@ func check(t *testing.T, tree *Tree, m model, rng *rand.Rand) {
 		require.Equal(t, m[0], first)
 		require.Equal(t, m[len(m)-1], last)
 	}
-	for range 5 {
+	for range 2 {
 		from := rng.Int64N(m.end() + 10)
 		require.True(t, slices.Equal(m.find(from), collect(tree, from)))
 		x, ok := tree.Find(from)
