@@ -82,16 +82,19 @@ type record struct {
 	put func()
 }
 
-func first[K comparable, V any](m interface{ Scan(func(K, V) bool) }) (k K, v V) {
+func first[K comparable, V any](m interface{ Scan(fn func(K, V) bool) }) (k K, v V) {
 	m.Scan(func(key K, value V) bool { k, v = key, value; return false })
 	return k, v
 }
 
-// byValue is a record of a table that keeps values.
-func byValue[K comparable, V any](m interface {
-	Scan(func(K, V) bool)
-	Set(K, V) (V, bool)
-}) record {
+// table is a table that keeps values.
+type table[K comparable, V any] interface {
+	Scan(fn func(K, V) bool)
+	Set(k K, v V) (V, bool)
+}
+
+// byValue is a record of such a table.
+func byValue[K comparable, V any](m table[K, V]) record {
 	k, v := first(m)
 	return record{at: &v, put: func() { m.Set(k, v) }}
 }
