@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"testing"
 )
@@ -31,7 +32,7 @@ func Main(m *testing.M) int {
 		return code
 	}
 	if err := errors.Join(shared.p.in.Close(), shared.p.wait()); err != nil {
-		fmt.Println(err)
+		fmt.Fprintln(os.Stderr, err)
 		shared.p.kill()
 		return max(code, 1)
 	}

@@ -11,6 +11,7 @@ import java.net.ServerSocket;
 import java.net.Socket;
 import java.nio.charset.StandardCharsets;
 import java.util.concurrent.ExecutionException;
+import org.slf4j.LoggerFactory;
 
 /**
  * Runs clients: a line of JSON in, a line of JSON out, until there is no more input. With the name of a class it is the one client
@@ -23,6 +24,7 @@ public final class Host {
     private Host() {}
 
     public static void main(String[] args) throws Exception {
+        LoggerFactory.getLogger(Host.class); // takes standard error as it is now: Tools puts another in its place
         if (args.length > 0) {
             serve(make(args[0]), reader(System.in), System.out);
             System.exit(0);
