@@ -67,8 +67,7 @@ type Config struct {
 	MaxUnsettled int
 	// SubmissionDeadline bounds a bundle's PUT from its sealing on; then it is abandoned. Default 60 s.
 	SubmissionDeadline time.Duration
-	// GapTimeout bounds how long batches ahead of their producer's sequence are handed in again. Default 2 s: what is parked there meanwhile
-	// holds up all answers of its connection.
+	// GapTimeout bounds how long batches ahead of their producer's sequence are handed in again. Default 10 s.
 	GapTimeout time.Duration
 	// MaxResubmissions bounds the resubmissions under way. Default 256; what is beyond is answered as retriable.
 	MaxResubmissions int
@@ -90,7 +89,7 @@ func (c *Config) ApplyDefaults() {
 	setDefault(&c.MaxPuts, 16)
 	setDefault(&c.MaxUnsettled, 256)
 	setDefault(&c.SubmissionDeadline, 60*time.Second)
-	setDefault(&c.GapTimeout, 2*time.Second)
+	setDefault(&c.GapTimeout, 10*time.Second)
 	setDefault(&c.MaxResubmissions, 256)
 	if c.Share == nil {
 		c.Share = func() float64 { return 1 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -146,7 +147,7 @@ func outcomes(results []writer.Result) (o []commit.Outcome) {
 
 func TestWriter_AGapThatClosesInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(c *writer.Config) { c.GapTimeout = 10 * time.Second })
+		r := newRig(t, nil)
 		const a = 7
 		first, second, third := batchOf(0, 300, 3, a, 0), batchOf(0, 300, 2, a, 3), batchOf(0, 300, 4, a, 5)
 		other := plain(0, 100)
@@ -182,6 +183,18 @@ func TestWriter_AGapThatIsOvertaken(t *testing.T) {
 		},
 		"in one bundle": func(r *rig) (late, early *writer.Produce) {
 			return r.add(third), r.add(first)
+		},
+		"by a bundle whose result is heard first": func(r *rig) (late, early *writer.Produce) {
+			var lost atomic.Bool
+			r.seq.after = func(h commit.Header, _ *commit.Result) error {
+				if h.Submission.N == 1 && lost.CompareAndSwap(false, true) {
+					return fmt.Errorf("%w: answer lost", client.ErrUnavailable)
+				}
+				return nil
+			}
+			late = r.add(third)
+			<-time.After(20 * time.Millisecond)
+			return late, r.add(first)
 		},
 		"by a duplicate": func(r *rig) (late, early *writer.Produce) {
 			r.accepted(r.add(first))
@@ -248,7 +261,7 @@ func TestWriter_ResubmissionsAreBounded(t *testing.T) {
 		require.Less(t, time.Since(began), time.Second)
 		require.ErrorIs(t, r.result(one).Err, writer.ErrGap)
 		require.ErrorIs(t, r.result(two).Err, writer.ErrGap)
-		require.InDelta(t, 2*time.Second, time.Since(began), float64(time.Second))
+		require.InDelta(t, 10*time.Second, time.Since(began), float64(time.Second))
 	})
 }
 

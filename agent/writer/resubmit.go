@@ -48,6 +48,17 @@ func (b *sealed) gapsOf(g group, gapped []int32) []gap {
 	return gaps
 }
 
+// noteAnswer notes that the result of the n-th bundle came, before any batch of it is looked at: whoever enters a gap of an
+// earlier one too late for openGaps.overtaken to find it, finds that there may have been a call.
+func (s *session) noteAnswer(n uint32) {
+	for {
+		before := s.heard.Load()
+		if before >= n || s.heard.CompareAndSwap(before, n) {
+			return
+		}
+	}
+}
+
 // resubmit starts handing the gaps in again, as far as the bound on resubmissions allows.
 func (b *sealed) resubmit(gaps []gap) {
 	w := b.s.w
@@ -60,7 +71,7 @@ func (b *sealed) resubmit(gaps []gap) {
 		b.s.resubmitting(1)
 		ctx, cancel := context.WithTimeout(b.s.gaps, w.cfg.GapTimeout)
 		leave := w.gaps.enter(g.sequence, cancel)
-		if g.overtaken {
+		if g.overtaken || b.s.heard.Load() > b.n {
 			w.gaps.overtaken(g.sequence)
 		}
 		w.tasks.Go(func() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -29,6 +30,8 @@ type session struct {
 	cancel context.CancelFunc
 	gaps   context.Context // of resubmissions; ends with the session, or earlier by drain
 	noGaps context.CancelFunc
+
+	heard atomic.Uint32 // the highest n whose result came
 
 	mu struct {
 		sync.Mutex

@@ -109,6 +109,7 @@ func (b *sealed) answer(result *commit.Result) {
 		b.fail(fmt.Errorf("%w: the result does not fit", ErrUnknownOutcome))
 		return
 	}
+	b.s.noteAnswer(b.n)
 	var gaps []gap
 	for i := range b.groups {
 		members := b.members(b.groups[i])
