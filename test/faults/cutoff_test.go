@@ -33,10 +33,12 @@ func TestCutOff(t *testing.T) {
 	}
 	for group, cases := range map[string]func(t *testing.T, c *harness.Cluster){
 		"paused": func(t *testing.T, c *harness.Cluster) {
+			t.Helper()
 			t.Run("the owner past its lease", func(t *testing.T) { pauseOwner(t, c) })
 			t.Run("an agent between PUT and commit", func(t *testing.T) { pauseAgent(t, c) })
 		},
 		"cut off": func(t *testing.T, c *harness.Cluster) {
+			t.Helper()
 			t.Run("an agent hears nothing of the owner", func(t *testing.T) { cutAgent(t, c, testproxy.ToClient, false) })
 			t.Run("the owner hears nothing of an agent", func(t *testing.T) { cutAgent(t, c, testproxy.ToServer, false) })
 			t.Run("the zone's writer hears nothing of the owner", func(t *testing.T) { cutAgent(t, c, testproxy.ToClient, true) })

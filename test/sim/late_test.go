@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -61,12 +62,16 @@ func (tx *teller) request(topic string, partition, sequence int32, value string)
 	return req
 }
 
-// finish ends the transaction and gives the code; the second protocol's next epoch is noted.
+// finish ends the transaction and gives the code, once the coordinator has it; the second protocol's next epoch is noted.
 func (tx *teller) finish(w *wire, commit bool) int16 {
 	w.t.Helper()
 	req := kmsg.NewPtrEndTxnRequest()
 	req.Version, req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Commit = tx.end, tx.name, tx.id, tx.epoch, commit
-	resp := ask[*kmsg.EndTxnResponse](w, req, patience)
+	var resp *kmsg.EndTxnResponse
+	require.Eventually(w.t, func() bool {
+		resp = ask[*kmsg.EndTxnResponse](w, req, patience)
+		return resp.ErrorCode != kerr.CoordinatorLoadInProgress.Code && resp.ErrorCode != kerr.NotCoordinator.Code
+	}, patience, 20*time.Millisecond)
 	if tx.end >= 5 && resp.ErrorCode == 0 {
 		tx.id, tx.epoch = resp.ProducerID, resp.ProducerEpoch
 	}

@@ -166,7 +166,7 @@ func TestZoneWriters_Turn(t *testing.T) {
 	agents := c.agentList()
 	plan.appoint(agents[0], agents...)
 	l := c.startLoad("t", 3, 4, 10*time.Millisecond, kgo.DisableIdempotentWrite(), kgo.MaxProduceRequestsInflightPerBroker(5),
-		kgo.RecordRetries(0))
+		kgo.RecordRetries(0), kgo.ProduceRequestTimeout(patience))
 	turns := func() int { return total(agents, "freshet_zonewriter_turns_total") }
 	c.await("the others to hand over", func() bool { return agents[0].metric("freshet_zonewriter_streams") == 2 && turns() == 2 })
 	for i := range 12 {
@@ -237,7 +237,7 @@ func TestZoneWriters_OwnerChanges(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, options{seed: 1, agents: 3, zones: 1, succession: true, patient: true})
 	l := c.startLoad("t", 3, 4, 20*time.Millisecond, kgo.DisableIdempotentWrite(), kgo.MaxProduceRequestsInflightPerBroker(5),
-		kgo.RecordRetries(0), kgo.ProduceRequestTimeout(30*time.Second))
+		kgo.RecordRetries(0), kgo.ProduceRequestTimeout(patience))
 	c.zoneWriter()
 	for range 3 {
 		l.more(150)
