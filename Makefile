@@ -35,15 +35,19 @@ dev: build ## build and run everything in one process, data in ./data
 	$(BIN)/freshet dev
 
 .PHONY: test
-test: build ## run all tests: units and a simulated cluster with the race detector, and real clients
-	@$(MAKE) --no-print-directory -j2 test-unit test-waiting
-	@$(MAKE) --no-print-directory test-sim
-	@$(MAKE) --no-print-directory test-measuring
+test: build ## run all tests, whichever fail: units and a simulated cluster with the race detector, and real clients
+	@failed=; \
+	$(MAKE) --no-print-directory -k -j2 test-unit test-waiting || failed=yes; \
+	$(MAKE) --no-print-directory test-sim || failed=yes; \
+	$(MAKE) --no-print-directory test-measuring || failed=yes; \
+	test -z "$$failed"
 
 .PHONY: test-unit test-waiting test-sim test-measuring
 test-unit:
-	@nice $(TEST) -race -p 3 $(filter-out $(PLAIN),$(UNIT))
-	@nice $(TEST) -p 3 $(PLAIN)
+	@failed=; \
+	nice $(TEST) -race -p 3 $(filter-out $(PLAIN),$(UNIT)) || failed=yes; \
+	nice $(TEST) -p 3 $(PLAIN) || failed=yes; \
+	test -z "$$failed"
 
 test-waiting:
 	$(REAL) -p 2 -parallel 3 $(WAITING)
