@@ -363,9 +363,9 @@ func TestZone_TLS(t *testing.T) {
 	bundle, extents := c.bundle(b, 3, 100_000)
 	c.read(reader, bundle, &extents[1])
 	reader.await(t, 1, "freshet_peer_requests_total", askedOK)
-	require.Equal(t, 1, owner.metric(t, "freshet_cache_gets_total"))
+	owner.await(t, 1, "freshet_cache_gets_total")
 	c.read(stranger, bundle, &extents[1])
 	require.Zero(t, stranger.metric(t, "freshet_peer_requests_total", askedOK))
-	require.Equal(t, 1, stranger.metric(t, "freshet_cache_gets_total"))
+	stranger.await(t, 1, "freshet_cache_gets_total")
 	owner.await(t, 1, "freshet_peer_served_total")
 }

@@ -51,6 +51,8 @@ func kafkaConfig(dir, logs, bootstrap, controller string, properties ...string) 
 		// By default there are 50 of each, which take as long to make as all topics of a test.
 		"offsets.topic.num.partitions=2", "transaction.state.log.num.partitions=2",
 		"broker.session.timeout.ms=60000", // by default 9 s, which a busy machine may take between two heartbeats
+		// After 30 s by default records would go whose timestamps are older than a week, as those of tests are.
+		"log.initial.task.delay.ms=3600000",
 	}, properties...)
 	return path, os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o600)
 }
