@@ -81,34 +81,52 @@ func (c ClientConfig) dial(ctx context.Context, opts ...kgo.Opt) (*kgo.Client, e
 	return client, nil
 }
 
-// ping asks until one of the agents answers, and closes the client if none does. Servers of other protocols may take minutes
-// to give up on a request of Kafka's, so it is looked soon what there is.
+// ping asks until one of the agents answers, and closes the client if none does.
 func (c ClientConfig) ping(ctx context.Context, client *kgo.Client, secured bool) error {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	pinged := make(chan error, 1)
-	go func() { pinged <- client.Ping(ctx) }()
+	look := func(ctx context.Context) error { return c.foreigners(ctx, secured) }
+	err := firstAnswer(ctx, client.Ping, look, client.Close)
+	if err != nil {
+		client.Close()
+	}
+	return err
+}
+
+// firstAnswer asks, and looks what else there is if that fails or takes longer than foreignAfter: servers of other protocols
+// may take minutes to give up on a request of Kafka's. What look finds ends the question by hangUp, and is the error; an
+// answer ends the look. Both have returned when it does.
+func firstAnswer(ctx context.Context, ask, look func(context.Context) error, hangUp func()) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	asked, looked := make(chan error, 1), make(chan error, 1)
+	go func() { asked <- ask(ctx) }()
 	soon := time.NewTimer(foreignAfter)
 	defer soon.Stop()
 	select {
-	case err := <-pinged:
+	case err := <-asked:
 		if err == nil {
 			return nil
 		}
-		client.Close()
-		return cmp.Or(c.foreigners(ctx, secured), err)
+		return cmp.Or(look(ctx), err)
 	case <-soon.C:
 	}
-	other := c.foreigners(ctx, secured)
-	if other != nil {
-		client.Close() // which ends the question
+	go func() { looked <- look(ctx) }()
+	select {
+	case err := <-asked:
+		if err == nil {
+			cancel()
+		}
+		if other := <-looked; err != nil {
+			return cmp.Or(other, err)
+		}
+		return nil
+	case other := <-looked:
+		if other != nil {
+			hangUp()
+		}
+		return cmp.Or(other, <-asked)
 	}
-	err := <-pinged
-	if err != nil {
-		client.Close()
-		err = cmp.Or(other, err)
-	}
-	return err
 }
 
 func (c ClientConfig) unreachable(err error) error {
