@@ -36,8 +36,10 @@ func (k *consumer) given(ctx context.Context, client *kgo.Client, partitions map
 	}
 }
 
-// lost takes those that it gives to others.
+// lost takes those that it gives to others, or gives back in a moment: kgo calls given once the rebalance is over, even if it
+// brought nothing (assignRevokeSession.assign), and only then does the member know that nothing is left to it.
 func (k *consumer) lost(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
+	k.assigned = false
 	for _, p := range partitions[k.config.Topic] {
 		delete(k.ends.open, p)
 	}
