@@ -115,7 +115,7 @@ type consumer struct {
 	ends    ends          // with ExitAtEnd
 	stall   stall
 
-	assigned bool  // the group has given partitions, perhaps none
+	assigned bool  // the group has given partitions, perhaps none, and no rebalance has begun since
 	failed   error // of what is done when it gives some
 }
 
@@ -215,20 +215,24 @@ func (k *consumer) startOffsets(ctx context.Context, admin *kadm.Client, from po
 	return offsets, offsets.Error()
 }
 
+// run reads until done. With a group it looks at what given and lost write only between a poll and AllowRebalance, where kgo
+// holds them off; what was written last is then committed before its partition goes to another member.
 func (k *consumer) run(ctx context.Context) error {
-	for !k.done() {
+	if k.config.Group == "" && k.done() {
+		return nil // there is nothing between the starts and the ends
+	}
+	for {
 		fetches := k.poll(ctx)
 		select {
 		case <-ctx.Done():
 			return nil
 		default:
 		}
-		if err := k.take(ctx, fetches); err != nil {
+		if err := k.take(ctx, fetches); err != nil || k.done() {
 			return err
 		}
 		k.client.AllowRebalance()
 	}
-	return nil
 }
 
 // take writes what was polled.
@@ -308,15 +312,19 @@ func (s *stall) note(err error, now time.Time, limit time.Duration) error {
 	return fmt.Errorf("nothing could be read for %s: %w", limit, err)
 }
 
-// poll waits for records; where it is to exit at the end, for a moment only.
+// poll waits for records; where it is to exit at the end, for a moment only. kgo may give nothing at all when partitions go
+// while it waits, and holds no rebalance off then (Client.PollRecords): it is asked again.
 func (k *consumer) poll(ctx context.Context) kgo.Fetches {
-	if !k.config.ExitAtEnd {
-		return k.client.PollFetches(ctx)
+	if k.config.ExitAtEnd {
+		soon, cancel := context.WithTimeout(ctx, endPause)
+		defer cancel()
+		ctx = soon
 	}
-	soon, cancel := context.WithTimeout(ctx, endPause)
-	defer cancel()
-	fetches := k.client.PollFetches(soon)
-	if err := fetches.Err0(); err != nil && soon.Err() != nil && errors.Is(err, soon.Err()) {
+	var fetches kgo.Fetches
+	for len(fetches) == 0 {
+		fetches = k.client.PollFetches(ctx)
+	}
+	if err := fetches.Err0(); err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil
 	}
 	return fetches
