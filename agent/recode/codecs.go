@@ -20,22 +20,22 @@ const (
 	zstdMaxWindow = 128 << 20
 	// snappyBlock is the block size of snappy-java's stream, bytes.
 	snappyBlock = 32 << 10
-	// snappyMaxBlock bounds one block that a snappy stream claims, bytes.
+	// snappyMaxBlock bounds what one block of snappy-java's stream claims, bytes.
 	snappyMaxBlock = 64 << 20
 )
 
 // xerial is the header of snappy-java's stream: magic, version 1, compatible with 1.
 var xerial = []byte{0x82, 'S', 'N', 'A', 'P', 'P', 'Y', 0, 0, 0, 0, 1, 0, 0, 0, 1}
 
-// reader decompresses a batch's records.
-func reader(codec kafkaproto.Codec, p []byte) (io.ReadCloser, error) {
+// reader decompresses a batch's records. What is decompressed as a whole has at most maxBytes; what is read is not bounded.
+func reader(codec kafkaproto.Codec, p []byte, maxBytes int64) (io.ReadCloser, error) {
 	switch codec {
 	case kafkaproto.NoCodec:
 		return io.NopCloser(bytes.NewReader(p)), nil
 	case kafkaproto.Gzip:
 		return gzip.NewReader(bytes.NewReader(p))
 	case kafkaproto.Snappy:
-		return snappyReader(p)
+		return snappyReader(p, maxBytes)
 	case kafkaproto.LZ4:
 		return io.NopCloser(lz4.NewReader(bytes.NewReader(p))), nil
 	case kafkaproto.Zstd:
@@ -88,10 +88,11 @@ type plain struct{ io.Writer }
 
 func (plain) Close() error { return nil }
 
-// snappyReader decompresses snappy-java's stream, or one plain snappy block as other clients send it.
-func snappyReader(p []byte) (io.ReadCloser, error) {
+// snappyReader decompresses snappy-java's stream, or one plain snappy block of at most maxBytes, as which other clients
+// send all records of a batch (librdkafka, franz-go).
+func snappyReader(p []byte, maxBytes int64) (io.ReadCloser, error) {
 	if !bytes.HasPrefix(p, xerial[:8]) {
-		block, err := snappyDecode(nil, p)
+		block, err := snappyDecode(nil, p, maxBytes)
 		return io.NopCloser(bytes.NewReader(block)), err
 	}
 	if len(p) < len(xerial) {
@@ -100,13 +101,13 @@ func snappyReader(p []byte) (io.ReadCloser, error) {
 	return io.NopCloser(&snappyStream{rest: p[len(xerial):]}), nil
 }
 
-func snappyDecode(dst, p []byte) ([]byte, error) {
+func snappyDecode(dst, p []byte, most int64) ([]byte, error) {
 	n, err := snappy.DecodedLen(p)
 	if err != nil {
 		return nil, err
 	}
 	// A snappy element of 3 bytes copies at most 64, so that a block cannot claim much more than 22 times its size.
-	if n > snappyMaxBlock || n > 32*len(p)+64 {
+	if int64(n) > most || n > 32*len(p)+64 {
 		return nil, fmt.Errorf("snappy block of %d bytes claims %d", len(p), n)
 	}
 	return snappy.Decode(dst[:cap(dst)], p)
@@ -132,7 +133,7 @@ func (s *snappyStream) Read(p []byte) (int, error) {
 		if uint64(n) > uint64(len(s.rest)) {
 			return 0, io.ErrUnexpectedEOF
 		}
-		block, err := snappyDecode(s.block, s.rest[:n])
+		block, err := snappyDecode(s.block, s.rest[:n], snappyMaxBlock)
 		if err != nil {
 			return 0, err
 		}

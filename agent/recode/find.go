@@ -16,11 +16,12 @@ type Position struct {
 // Find gives the first record of a stored batch that has at least a timestamp (ms) and an offset; false if there is none.
 // Errors: kafkaproto.ErrCorrupt where the records are not what the header says; the context's.
 func (c *Recoder) Find(ctx context.Context, b kafkaproto.RecordBatch, timestamp, offset int64) (Position, bool, error) {
-	if err := c.turns.Acquire(ctx, 1); err != nil {
+	leave, err := c.enter(ctx, b)
+	if err != nil {
 		return Position{}, false, err
 	}
-	defer c.turns.Release(1)
-	source, err := reader(b.Codec(), b[kafkaproto.BatchOverhead:])
+	defer leave()
+	source, err := reader(b.Codec(), b[kafkaproto.BatchOverhead:], c.maxRecordBytes)
 	if err != nil {
 		return Position{}, false, corrupt(err)
 	}

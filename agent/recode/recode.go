@@ -2,7 +2,8 @@
 // key, and topics with a compression.type of their own store every batch in that codec (Kafka's LogValidator).
 // Everything else is stored verbatim, and opened only to find a timestamp in it.
 //
-// Records are streamed through, never held decompressed, and what they decompress to is bounded.
+// Records are streamed through, and what they decompress to is bounded. What is held of them is what the decompressor
+// needs: 8 MiB for each of a Recoder's turns, and more only for one batch of the process at a time (room.go).
 package recode
 
 import (
@@ -71,7 +72,7 @@ type Recoder struct {
 }
 
 // New builds a Recoder. maxRecordBytes bounds what one batch may decompress to; 0 means DefaultMaxRecordBytes. As
-// many batches are opened at the same time as there are processors.
+// many batches are opened at the same time as there are processors; those that take much memory wait for one another.
 func New(maxRecordBytes int64) *Recoder {
 	if maxRecordBytes <= 0 {
 		maxRecordBytes = DefaultMaxRecordBytes
@@ -83,11 +84,12 @@ func New(maxRecordBytes int64) *Recoder {
 // it was compressed anew. The batch was validated (kafkaproto.Validate). Errors: *RecordsError; kafkaproto.BatchError
 // for records that are not what the header says, or a batch that became too large; the context's.
 func (c *Recoder) Apply(ctx context.Context, b kafkaproto.RecordBatch, r *Rules) (kafkaproto.RecordBatch, error) {
-	if err := c.turns.Acquire(ctx, 1); err != nil {
+	leave, err := c.enter(ctx, b)
+	if err != nil {
 		return nil, err
 	}
-	defer c.turns.Release(1)
-	source, err := reader(b.Codec(), b[kafkaproto.BatchOverhead:])
+	defer leave()
+	source, err := reader(b.Codec(), b[kafkaproto.BatchOverhead:], c.maxRecordBytes)
 	if err != nil {
 		return nil, broken(err)
 	}

@@ -48,7 +48,7 @@ func (c *Codecs) Reader(b kafkaproto.RecordBatch, maxBytes int64) (io.Reader, er
 	case kafkaproto.Zstd:
 		r, err = c.openZstd()
 	default:
-		r, err = reader(b.Codec(), p)
+		r, err = reader(b.Codec(), p, maxBytes)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open %s batch: %w", b.Codec(), err)
