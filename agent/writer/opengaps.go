@@ -62,7 +62,7 @@ func (o *openGaps) enter(s sequence, giveUp context.CancelFunc) (leave func()) {
 	}
 }
 
-// overtaken notes that a batch was settled which is not ahead of its producer's sequence.
+// overtaken notes that a batch was settled which is not ahead of its producer's sequence. Gaps get the time anew with each.
 func (o *openGaps) overtaken(s sequence) {
 	if o.open.Load() == 0 {
 		return
@@ -72,6 +72,8 @@ func (o *openGaps) overtaken(s sequence) {
 	for g := range o.mu.gaps[s] {
 		if g.giveUps == nil {
 			g.giveUps = time.AfterFunc(gapOvertaken, g.giveUp)
+		} else {
+			g.giveUps.Reset(gapOvertaken) // what is missing comes, one by one
 		}
 	}
 }

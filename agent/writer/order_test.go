@@ -234,6 +234,51 @@ func TestWriter_AGapThatIsClosedFromBehind(t *testing.T) {
 	})
 }
 
+// TestWriter_GapsThatCloseOneByOne: each of several batches that wait has the time anew when the one before it gets through.
+func TestWriter_GapsThatCloseOneByOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(c *writer.Config) { c.PutRate, c.PutBurst = 50, 50 })
+		const a = 7
+		r.seq.after = func(commit.Header, *commit.Result) error {
+			<-time.After(60 * time.Millisecond)
+			return nil
+		}
+		var late []*writer.Produce
+		for i := range int32(4) {
+			late = append(late, r.add(batchOf(0, 300, 1, a, 1+i)))
+			<-time.After(30 * time.Millisecond)
+		}
+		require.Zero(t, r.accepted(r.add(batchOf(0, 300, 1, a, 0))))
+		for i, p := range late {
+			require.EqualValues(t, 1+i, r.accepted(p))
+		}
+	})
+}
+
+// TestWriter_AGapBesideOthers: what else is settled, in a bundle whose result is heard first, is no reason to give a gap up.
+func TestWriter_AGapBesideOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		const a, b = 7, 8
+		var lost atomic.Bool
+		r.seq.after = func(h commit.Header, _ *commit.Result) error {
+			if h.Submission.N == 1 && lost.CompareAndSwap(false, true) {
+				return fmt.Errorf("%w: answer lost", client.ErrUnavailable)
+			}
+			return nil
+		}
+		late := r.add(batchOf(0, 300, 1, a, 1))
+		<-time.After(20 * time.Millisecond)
+		for partition := range int32(2) {
+			r.accepted(r.add(batchOf(partition, 300, 1, b, 0)))
+		}
+		r.accepted(r.add(batchOf(1, 300, 1, a, 0)))
+		<-time.After(2 * time.Second)
+		require.EqualValues(t, 1, r.accepted(r.add(batchOf(0, 300, 1, a, 0))))
+		require.EqualValues(t, 2, r.accepted(late))
+	})
+}
+
 func TestWriter_TwoProducersCrosswiseOnTwoWriters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)

@@ -48,17 +48,6 @@ func (b *sealed) gapsOf(g group, gapped []int32) []gap {
 	return gaps
 }
 
-// noteAnswer notes that the result of the n-th bundle came, before any batch of it is looked at: whoever enters a gap of an
-// earlier one too late for openGaps.overtaken to find it, finds that there may have been a call.
-func (s *session) noteAnswer(n uint32) {
-	for {
-		before := s.heard.Load()
-		if before >= n || s.heard.CompareAndSwap(before, n) {
-			return
-		}
-	}
-}
-
 // resubmit starts handing the gaps in again, as far as the bound on resubmissions allows.
 func (b *sealed) resubmit(gaps []gap) {
 	w := b.s.w
@@ -71,7 +60,7 @@ func (b *sealed) resubmit(gaps []gap) {
 		b.s.resubmitting(1)
 		ctx, cancel := context.WithTimeout(b.s.gaps, w.cfg.GapTimeout)
 		leave := w.gaps.enter(g.sequence, cancel)
-		if g.overtaken || b.s.heard.Load() > b.n {
+		if g.overtaken || b.s.settledEarly(g.sequence) > b.n {
 			w.gaps.overtaken(g.sequence)
 		}
 		w.tasks.Go(func() {
@@ -101,7 +90,7 @@ func (b *sealed) closeGap(ctx context.Context, g gap) {
 		if err == nil {
 			g.entries = nil
 			for i, members := range sections {
-				g.entries = append(g.entries, b.settleSection(&result.Sections[i], g.partition, members, false)...)
+				g.entries = append(g.entries, b.settleSection(&result.Sections[i], g.partition, members, false, false)...)
 			}
 		}
 		if err != nil || len(g.entries) > 0 && !pause(ctx, gapPause) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -31,8 +30,6 @@ type session struct {
 	gaps   context.Context // of resubmissions; ends with the session, or earlier by drain
 	noGaps context.CancelFunc
 
-	heard atomic.Uint32 // the highest n whose result came
-
 	mu struct {
 		sync.Mutex
 		closed   bool
@@ -50,6 +47,10 @@ type session struct {
 		started  int        // bundles whose PUT began and that are not gone
 		blocked  bool       // the open bundle is due, but a bound was reached
 		resub    int        // resubmissions under way
+
+		// early is what bundles settled whose result came before an earlier one's, by the n of the last such bundle.
+		early   map[sequence]uint32
+		earlyTo uint32 // the highest n in it
 	}
 }
 
