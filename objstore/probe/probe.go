@@ -22,7 +22,7 @@ const Key = "probe/create-only"
 // Bounds of one attempt and of the pause between two.
 const (
 	limit    = 3 * time.Second
-	maxPause = 30 * time.Second
+	maxPause = 5 * time.Second // agents are out of service until the store is known to work
 )
 
 // ErrReplaces says that the store replaced an object though it was asked to create it only.
@@ -63,10 +63,7 @@ func insist(ctx context.Context, try func(context.Context) error, failed func(*F
 
 func create(ctx context.Context, bucket objstore.Bucket) error {
 	for range 2 {
-		// Never the same bytes: a bucket may take an object that has just these for its own (objstore.Bucket, Put).
-		content := make([]byte, 16)
-		rand.Read(content)
-		err := bucket.Put(ctx, Key, objstore.NewBody(content))
+		err := put(ctx, bucket)
 		if errors.Is(err, objstore.ErrAlreadyExists) {
 			return nil
 		}
@@ -77,14 +74,35 @@ func create(ctx context.Context, bucket objstore.Bucket) error {
 	return ErrReplaces
 }
 
+// put tries to create the object, never with the same bytes: a bucket may take an object that has just these for its own
+// (objstore.Bucket, Put).
+func put(ctx context.Context, bucket objstore.Bucket) error {
+	content := make([]byte, 16)
+	rand.Read(content)
+	return bucket.Put(ctx, Key, objstore.NewBody(content))
+}
+
+// read reads the object. S3 refuses to tell who may not list that there is none, so of a refusal it is sure only when the
+// object is there for certain.
 func read(ctx context.Context, bucket objstore.Bucket) error {
-	object, err := bucket.Get(ctx, Key, 0, -1)
-	if err == nil {
-		_, err = io.Copy(io.Discard, object)
-		_ = object.Close() // it was read
+	err := get(ctx, bucket)
+	if errors.Is(err, objstore.ErrRefused) {
+		if created := put(ctx, bucket); created == nil || errors.Is(created, objstore.ErrAlreadyExists) {
+			err = get(ctx, bucket)
+		}
 	}
 	if err != nil && !errors.Is(err, objstore.ErrNotFound) {
 		return fmt.Errorf("probe the object store: %w", err)
 	}
 	return nil
+}
+
+func get(ctx context.Context, bucket objstore.Bucket) error {
+	object, err := bucket.Get(ctx, Key, 0, -1)
+	if err != nil {
+		return err
+	}
+	defer object.Close() // it was read
+	_, err = io.Copy(io.Discard, object)
+	return err
 }

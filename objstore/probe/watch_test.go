@@ -23,11 +23,19 @@ import (
 // reading answers gets with the errors given, one after the other, and then asks the bucket. errHang hangs.
 type reading struct {
 	objstore.Bucket
-	errs []error
-	got  int
+	errs   []error
+	got    int
+	refuse bool // puts, too
 }
 
 var errHang = errors.New("hangs")
+
+func (r *reading) Put(ctx context.Context, key string, body objstore.Body) error {
+	if r.refuse {
+		return objstore.ErrRefused
+	}
+	return r.Bucket.Put(ctx, key, body)
+}
 
 func (r *reading) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
 	r.got++
@@ -49,6 +57,44 @@ func TestReach_OneGetSuffices(t *testing.T) {
 	require.NoError(t, probe.CreateOnly(t.Context(), bucket, quiet))
 	require.NoError(t, probe.Reach(t.Context(), bucket, quiet))
 	require.Equal(t, 2, bucket.got)
+}
+
+// secretive refuses to tell of objects that are not there, as S3 does to who may not list; blind, of any.
+type secretive struct {
+	*scripted
+	blind bool
+}
+
+func (s *secretive) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+	object, err := s.scripted.Get(ctx, key, offset, length)
+	if s.blind || errors.Is(err, objstore.ErrNotFound) {
+		return nil, objstore.ErrRefused
+	}
+	return object, err
+}
+
+// TestReach_WhoMayNotList: an absence that is not told is no refusal, but what may not be read or created is.
+func TestReach_WhoMayNotList(t *testing.T) {
+	may := &secretive{scripted: &scripted{Bucket: mem.New()}}
+	require.NoError(t, probe.Reach(t.Context(), may, quiet))
+	require.Equal(t, 1, may.put)
+	require.NoError(t, probe.Reach(t.Context(), may, quiet))
+	require.Equal(t, 1, may.put, "it is there now")
+
+	for name, bucket := range map[string]*secretive{
+		"may not read":  {scripted: &scripted{Bucket: mem.New()}, blind: true},
+		"may not write": {scripted: &scripted{Bucket: mem.New(), errs: []error{objstore.ErrRefused}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			var fault *probe.Fault
+			require.Error(t, probe.Reach(ctx, bucket, func(f *probe.Fault, _ time.Duration) {
+				fault = f
+				cancel()
+			}))
+			require.True(t, fault.Refused())
+		})
+	}
 }
 
 func TestWatch_SaysWhatIsWrongByItsKind(t *testing.T) {
@@ -75,7 +121,9 @@ func TestWatch_SaysWhatIsWrongByItsKind(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				ended := make(chan error, 1)
 				began := time.Now()
-				go func() { ended <- w.Run(ctx, &reading{Bucket: mem.New(), errs: []error{c.err, c.err, c.err}}) }()
+				go func() {
+					ended <- w.Run(ctx, &reading{refuse: true, Bucket: mem.New(), errs: []error{c.err, c.err, c.err}})
+				}()
 
 				<-w.Told()
 				require.LessOrEqual(t, time.Since(began), 3*time.Second, "a store that hangs is told of soon")
