@@ -1,6 +1,7 @@
 package job
 
 import (
+	"slices"
 	"time"
 
 	"github.com/freshet-io/freshet/metadata"
@@ -47,10 +48,14 @@ func (t *Tenure) Begin(s *metadata.State) {
 	}
 }
 
-// adopt keeps an open job that this owner did not hand out. Called with mu held.
+// adopt keeps an open job that this owner did not hand out; nil if it ended after the state was looked at. Called with mu
+// held.
 func (t *Tenure) adopt(j metadata.JobInfo) *lease {
 	if l := t.mu.leases[j.ID]; l != nil {
 		return l
+	}
+	if slices.ContainsFunc(t.mu.history, func(e endedJob) bool { return e.ID == j.ID }) {
+		return nil
 	}
 	now := time.Now()
 	l := &lease{JobInfo: j, heard: now, until: now.Add(t.settings.Lease)}

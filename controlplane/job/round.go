@@ -91,10 +91,8 @@ func (t *Tenure) old(age time.Duration, now time.Time) func(index uint64) bool {
 func (t *Tenure) reconcile(s *metadata.State, open *openJobs) (ended []*lease) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for n, j := range open.all {
-		if !slices.ContainsFunc(t.mu.history, func(e endedJob) bool { return e.ID == n }) {
-			t.adopt(j)
-		}
+	for _, j := range open.all {
+		t.adopt(j)
 	}
 	for n, l := range t.mu.leases {
 		if _, still := open.all[n]; still {
