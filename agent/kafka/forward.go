@@ -99,7 +99,7 @@ func (f *forwarded) ask(ctx context.Context, req *edge.Request, forward forwardF
 func (f *forwarded) bound(ctx context.Context, req *edge.Request) (context.Context, context.CancelFunc) {
 	timeout := f.timeoutOf(req)
 	after, outlives := lastWords[req.Key]
-	if !outlives {
+	if !outlives || req.Key == int16(kmsg.ConsumerGroupHeartbeat) && !leaves(req) {
 		return context.WithTimeout(ctx, timeout)
 	}
 	ctx, cancel := req.Outlive(ctx, after)
@@ -108,6 +108,13 @@ func (f *forwarded) bound(ctx context.Context, req *edge.Request) (context.Conte
 		expire()
 		cancel()
 	}
+}
+
+// leaves tells whether a heartbeat of the consumer protocol is its member's last. Any other that comes after newer ones, by way
+// of another agent, would undo what these said.
+func leaves(req *edge.Request) bool {
+	in := kmsg.NewPtrConsumerGroupHeartbeatRequest()
+	return Decode(req, in) == nil && in.MemberEpoch < 0
 }
 
 // forwardOf is a request as the control plane gets it. The body is valid during the call.

@@ -22,16 +22,18 @@ func TestForward_AfterTheConnectionClosed(t *testing.T) {
 		version int16
 		passed  bool
 		lasts   time.Duration
+		leaves  bool
 	}{
-		{kmsg.LeaveGroup, 5, true, 6 * time.Second},
-		{kmsg.OffsetCommit, 9, true, time.Second},
-		{kmsg.ConsumerGroupHeartbeat, 1, true, 6 * time.Second},
-		{kmsg.Heartbeat, 4, true, 0},
-		{kmsg.DescribeGroups, 5, true, 0},
-		{kmsg.EndTxn, 5, true, 0},
-		{kmsg.EndTxn, 4, false, 0},
-		{kmsg.JoinGroup, 9, true, 0},
-		{kmsg.InitProducerID, 5, true, 0},
+		{kmsg.LeaveGroup, 5, true, 6 * time.Second, false},
+		{kmsg.OffsetCommit, 9, true, time.Second, false},
+		{kmsg.ConsumerGroupHeartbeat, 1, true, 0, false},
+		{kmsg.ConsumerGroupHeartbeat, 1, true, 6 * time.Second, true},
+		{kmsg.Heartbeat, 4, true, 0, false},
+		{kmsg.DescribeGroups, 5, true, 0, false},
+		{kmsg.EndTxn, 5, true, 0, false},
+		{kmsg.EndTxn, 4, false, 0, false},
+		{kmsg.JoinGroup, 9, true, 0, false},
+		{kmsg.InitProducerID, 5, true, 0, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
@@ -48,6 +50,9 @@ func TestForward_AfterTheConnectionClosed(t *testing.T) {
 			cfg.ApplyDefaults()
 			ctx, closeConnection := context.WithCancel(t.Context())
 			in := anyRequest(int16(c.key))
+			if heartbeat, ok := in.(*kmsg.ConsumerGroupHeartbeatRequest); ok && c.leaves {
+				heartbeat.MemberEpoch = -1
+			}
 			in.SetVersion(c.version)
 			wait := newForwarded(int16(c.key), cfg).Start(ctx, &edge.Request{
 				Key: int16(c.key), Version: c.version, Body: in.AppendTo(nil), Arrived: time.Now(), Client: &edge.Client{},
