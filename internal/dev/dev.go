@@ -205,7 +205,7 @@ func awaitOwner(ctx context.Context, plane *controlplane.ControlPlane) {
 
 // greet says where the agent listens once it does, and waits for the end.
 func greet(ctx context.Context, cfg Config, a *agent.Agent) error {
-	if err := a.Await(ctx); err != nil {
+	if a.Await(ctx) != nil {
 		return nil // ctx ended
 	}
 	bootstrap := a.Addresses()[0].String()

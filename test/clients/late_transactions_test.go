@@ -14,6 +14,7 @@ const abortEvery = "transaction.abort.timed.out.transaction.cleanup.interval.ms=
 
 // playLate has transactions of both protocols time out, and their producers find out and go on (KIP-588).
 func playLate(t *testing.T, sides []*side) {
+	t.Helper()
 	for _, v := range []versions{runs[len(runs)-3], runs[len(runs)-1]} {
 		t.Run(fmt.Sprintf("late %+v", v), func(t *testing.T) {
 			parties := beginLate(t, sides, v)
