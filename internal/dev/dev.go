@@ -205,8 +205,8 @@ func awaitOwner(ctx context.Context, plane *controlplane.ControlPlane) {
 
 // greet says where the agent listens once it does, and waits for the end.
 func greet(ctx context.Context, cfg Config, a *agent.Agent) error {
-	if a.Await(ctx) != nil {
-		return nil // ctx ended
+	if err := a.Await(ctx); err != nil {
+		return nil //nolint:nilerr // ctx ended
 	}
 	bootstrap := a.Addresses()[0].String()
 	fmt.Fprintf(cfg.Out, `freshet is ready, bootstrap address %s
