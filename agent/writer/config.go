@@ -154,8 +154,8 @@ var (
 	ErrStore = errors.New("bundle could not be stored")
 	// ErrRefused: the sequencer does not understand the commit; the batch took no effect (UNKNOWN_SERVER_ERROR).
 	ErrRefused = errors.New("commit refused")
-	// ErrGap: an earlier batch of the producer did not arrive in time; the batch took no effect
-	// (NOT_LEADER_OR_FOLLOWER).
+	// ErrGap: an earlier batch of the producer did not arrive in time. The sequencer may still take the batch if that comes
+	// within the seconds that it keeps it for; sent again it is a duplicate then (NOT_LEADER_OR_FOLLOWER).
 	ErrGap = errors.New("earlier batch of the producer is missing")
 	// ErrUnknownOutcome: the wait ended first; the batch may be committed or not (REQUEST_TIMED_OUT).
 	ErrUnknownOutcome = errors.New("outcome of the batch is not known")
