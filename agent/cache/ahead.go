@@ -28,7 +28,7 @@ const (
 // before: how little, readers share, as they share the memory that is read ahead into. It tells of each partition where
 // its first unit was.
 func (c *Cache) Ahead(reader uint64, nexts []Next) []State {
-	a := ahead{cache: c, seen: make(map[unitKey]State, len(nexts))}
+	a := ahead{cache: c, seen: make(map[unitKey]State, len(nexts)), whole: c.lanes[CatchUp].expected(WholeUnit)}
 	states := make([]State, len(nexts))
 	for i := range nexts {
 		states[i] = a.collect(&nexts[i])
@@ -52,14 +52,14 @@ type ahead struct {
 	seen     map[unitKey]State
 	absent   []unitKey // in the order wanted
 	occupied int64     // bytes of the others
+	whole    int64     // what a whole bundle is expected to have, bytes
 }
 
-// cost is what a unit of history is expected to have, bytes.
-func (c *Cache) cost(key unitKey) int64 {
+func (a *ahead) cost(key unitKey) int64 {
 	if key.part {
 		return PartUnit
 	}
-	return c.lanes[CatchUp].expected(WholeUnit)
+	return a.whole
 }
 
 // collect looks for what one partition wants and gives the state of its first unit.
@@ -88,7 +88,7 @@ func (a *ahead) collect(n *Next) State {
 				first, begun = state, true
 			}
 			last = key
-			left -= a.cache.cost(key) - used
+			left -= a.cost(key) - used
 		}
 	}
 	return first
@@ -112,7 +112,7 @@ func (a *ahead) look(key unitKey, used int64) State {
 	if state == Absent {
 		a.absent = append(a.absent, key)
 	} else {
-		a.occupied += a.cache.cost(key) - used
+		a.occupied += a.cost(key) - used
 	}
 	return state
 }
@@ -125,7 +125,7 @@ func (a *ahead) launch(to account, enough int64) {
 		}
 		a.cache.launch(keys, to)
 		for _, key := range keys {
-			a.occupied += a.cache.cost(key)
+			a.occupied += a.cost(key)
 		}
 	}
 }

@@ -22,7 +22,7 @@
 //
 // Units that adjoin are one GET (run.go), each readable as soon as its bytes are there. Of a GET that reads ahead, only
 // the part is taken in that there is room for; then it stands still until the reader has used what came before, for five
-// seconds at most, and gives its place up if others need it. The room is taken before the bytes are read. So memory bounds how far a GET is ahead of its reader, not
+// seconds at most, and gives its place up if others need it. So memory bounds how far a GET is ahead of its reader, not
 // how long it is. A reader's next GET begins when it has used up its share of that room.
 //
 // # Lifetime

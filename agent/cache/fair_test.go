@@ -117,16 +117,15 @@ func TestStore_ReadAheadIsSharedEvenly(t *testing.T) {
 	for i := range 7 {
 		put(1, i)
 	}
-	ok, _ := s.reserve(CatchUp, 1, PartUnit)
+	ok, _ := s.roomAhead(CatchUp, 1, PartUnit)
 	require.True(t, ok, "alone, up to half")
-	s.giveBack(CatchUp, 1, PartUnit)
 	put(2, 7)
-	ok, freed := s.reserve(CatchUp, 1, PartUnit)
+	ok, freed := s.roomAhead(CatchUp, 1, PartUnit)
 	require.False(t, ok)
 	s.get(unitKey{bundle: 0, part: true}).release()
 	<-freed
-	ok, _ = s.reserve(CatchUp, 2, PartUnit)
+	ok, _ = s.roomAhead(CatchUp, 2, PartUnit)
 	require.True(t, ok, "the other has a quarter")
-	ok, _ = s.reserve(CatchUp, 1, PartUnit)
+	ok, _ = s.roomAhead(CatchUp, 1, PartUnit)
 	require.False(t, ok, "and leaves no more")
 }

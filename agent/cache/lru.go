@@ -21,11 +21,10 @@ type store struct {
 		bytes [classes]int64
 		// ring heads: next is the most, prev the least recently used, or the one that came first
 		used, ahead [classes]*unit
-		// of units in ahead, and the room for those to come
-		aheadBytes [classes]int64
-		// of them, by the reader they are read for
+		aheadBytes  [classes]int64
+		// of units in ahead, by the reader they were read for
 		aheadOf [classes]map[uint64]int64
-		freed   chan struct{} // closed when they become fewer
+		freed   chan struct{} // closed when a unit leaves ahead
 	}
 }
 
@@ -108,7 +107,6 @@ func (s *store) put(u *unit, class Class, ahead bool) {
 	s.mu.units[u.key] = u
 	s.mu.bytes[class] += u.size
 	s.link(u)
-	s.count(class, u.reader, -u.room)
 	evicted := int64(0)
 	for s.mu.bytes[class] > s.limit[class] {
 		last := s.last(class)
@@ -134,42 +132,15 @@ func (s *store) last(class Class) *unit {
 	return used.prev
 }
 
-// reserve tells whether size more bytes may be read ahead for a reader. If so, they count as read ahead from now on, so
-// that GETs side by side do not take the same room: the caller gives them to the unit that it puts, or back. If not, freed
-// is closed when that may have changed.
-func (s *store) reserve(class Class, reader uint64, size int64) (ok bool, freed <-chan struct{}) {
+// roomAhead tells whether size more bytes may be read ahead for a reader. If not, freed is closed when that may have
+// changed.
+func (s *store) roomAhead(class Class, reader uint64, size int64) (ok bool, freed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.age(class)
 	fits := s.mu.aheadBytes[class]+size <= s.limit[class]/2 &&
 		s.mu.aheadOf[class][reader]+size <= max(s.share(class, reader), size)
-	if ok = fits || s.mu.aheadBytes[class] == 0; ok {
-		s.count(class, reader, size)
-	}
-	return ok, s.mu.freed
-}
-
-// giveBack ends what reserve counted and no unit took.
-func (s *store) giveBack(class Class, reader uint64, size int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.count(class, reader, -size)
-}
-
-// count adds to what is read ahead for a reader. The lock is held.
-func (s *store) count(class Class, reader uint64, size int64) {
-	if size == 0 {
-		return
-	}
-	s.mu.aheadBytes[class] += size
-	of := s.mu.aheadOf[class]
-	if of[reader] += size; of[reader] <= 0 {
-		delete(of, reader)
-	}
-	if size < 0 {
-		close(s.mu.freed)
-		s.mu.freed = make(chan struct{})
-	}
+	return class == Live || s.mu.aheadBytes[class] == 0 || fits, s.mu.freed
 }
 
 // aheadShare is a reader's part of what may be read ahead, bytes.
@@ -228,7 +199,8 @@ func (s *store) link(u *unit) {
 	head := s.mu.used[u.class]
 	if u.unread {
 		head = s.mu.ahead[u.class]
-		s.count(u.class, u.reader, u.size)
+		s.mu.aheadBytes[u.class] += u.size
+		s.mu.aheadOf[u.class][u.reader] += u.size
 	}
 	u.prev, u.next = head, head.next
 	head.next.prev, head.next = u, u
@@ -237,7 +209,14 @@ func (s *store) link(u *unit) {
 func (s *store) unlink(u *unit) {
 	u.prev.next, u.next.prev = u.next, u.prev
 	u.prev, u.next = nil, nil
-	if u.unread {
-		s.count(u.class, u.reader, -u.size)
+	if !u.unread {
+		return
 	}
+	s.mu.aheadBytes[u.class] -= u.size
+	of := s.mu.aheadOf[u.class]
+	if of[u.reader] -= u.size; of[u.reader] <= 0 {
+		delete(of, u.reader)
+	}
+	close(s.mu.freed)
+	s.mu.freed = make(chan struct{})
 }

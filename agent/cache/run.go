@@ -18,7 +18,6 @@ type run struct {
 	cache   *Cache
 	to      account
 	flights []*flight // not landed yet, in order
-	room    int64     // reserved for the next unit, bytes
 	wake    chan struct{}
 }
 
@@ -50,10 +49,6 @@ func (r *run) poke() {
 // fly reads the units and ends their flights.
 func (r *run) fly() {
 	c := r.cache
-	defer r.giveBack()
-	if !r.await(c.ctx, c.cost(r.flights[0].key.unitKey), nobody) {
-		return
-	}
 	g, err := c.lanes[r.to.class].acquireFor(c.ctx, r.to.reader, r.flights[0].key.span())
 	if err != nil {
 		r.fail(ErrClosed)
@@ -153,38 +148,14 @@ func (r *run) landKept() {
 	}
 }
 
-// mayBegin tells whether there is still use or room for the first unit; if not, the run is over.
+// mayBegin tells whether there is use or any room for the first unit, whose size is not known; if not, the run is over.
 func (r *run) mayBegin() bool {
-	ok, _ := r.mayRead(r.cache.cost(r.flights[0].key.unitKey))
+	ok, _ := r.cache.store.roomAhead(r.to.class, r.to.reader, 1)
 	if ok || !r.cache.leave(r.flights) {
 		return true
 	}
 	r.flights = nil
 	return false
-}
-
-// mayRead tells whether somebody waits for the next unit, or it has been given room ahead; if not, freed is closed when
-// that may have changed. Live units take none: nothing of them counts as read ahead.
-func (r *run) mayRead(size int64) (ok bool, freed <-chan struct{}) {
-	if r.to.class == Live || r.room > 0 || r.cache.wanted(r.flights) {
-		return true, nil
-	}
-	if ok, freed = r.cache.store.reserve(r.to.class, r.to.reader, size); ok {
-		r.room = size
-	}
-	return ok, freed
-}
-
-// handOver gives the room for the next unit to that unit.
-func (r *run) handOver(u *unit) *unit {
-	u.room, r.room = r.room, 0
-	return u
-}
-
-// giveBack gives back the room that no unit was read into.
-func (r *run) giveBack() {
-	r.cache.store.giveBack(r.to.class, r.to.reader, r.room)
-	r.room = 0
 }
 
 // stream reads the units from one body.
@@ -224,26 +195,21 @@ func (r *run) read(ctx context.Context, body io.Reader, g *grant) (*unit, error)
 	}
 	u := &unit{key: key.unitKey, segments: segments, size: size, free: free, reader: r.to.reader}
 	u.retain()
-	return r.handOver(u), nil
+	return u, nil
 }
 
-// goOn waits between two units, and gives way to those who wait for the GET's place.
+// goOn waits until the next unit is wanted, or there is room to read ahead; false if the run is over instead.
 func (r *run) goOn(ctx context.Context, stall *time.Timer) bool {
+	c := r.cache
 	stall.Stop()
-	defer stall.Reset(r.cache.cfg.GetTimeout)
-	return r.await(ctx, r.cache.cost(r.flights[0].key.unitKey), r.cache.lanes[r.to.class].contended)
-}
-
-// nobody waits for what a run has, which is nothing yet.
-func nobody() <-chan struct{} { return nil }
-
-// await waits until the next unit is wanted, or there is room to read its bytes ahead; false if the run is over instead,
-// since that takes long, or others wait.
-func (r *run) await(ctx context.Context, size int64, others func() <-chan struct{}) bool {
+	defer stall.Reset(c.cfg.GetTimeout)
 	still := time.NewTimer(maxStill)
 	defer still.Stop()
 	for {
-		ok, freed := r.mayRead(size)
+		if c.wanted(r.flights) {
+			return true
+		}
+		ok, freed := c.store.roomAhead(r.to.class, r.to.reader, r.flights[0].key.span())
 		if ok {
 			return true
 		}
@@ -253,12 +219,12 @@ func (r *run) await(ctx context.Context, size int64, others func() <-chan struct
 		case <-freed:
 		case <-still.C:
 			over = true
-		case <-others():
+		case <-c.lanes[r.to.class].contended():
 			over = true
 		case <-ctx.Done():
 			return true
 		}
-		if over && r.cache.leave(r.flights) {
+		if over && c.leave(r.flights) {
 			r.flights = nil
 			return false
 		}

@@ -70,7 +70,6 @@ type unit struct {
 	segments []segment // in the order of positions, adjoining
 	size     int64     // charged to the cache
 	reader   uint64    // on whose account it was read
-	room     int64     // that was reserved for it
 	refs     atomic.Int32
 	free     func()
 	foreign  bool          // another agent sent it

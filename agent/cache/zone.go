@@ -67,20 +67,14 @@ func (c *Cache) flyByZone(flights []*flight) {
 		a.Units[i] = Unit{First: f.key.first, Part: f.key.part}
 	}
 	take := func(i int, in Incoming) error {
-		size := in.Size()
-		if size <= 0 || size > flights[i].key.span() {
-			return fmt.Errorf("%w: a unit of %d bytes", ErrStretches, size)
-		}
-		r := c.awaitUse(flights[i], size)
-		if r == nil {
+		if !c.awaitUse(flights[i]) {
 			return ErrUnwanted
 		}
-		defer r.giveBack()
-		u, err := c.takeIn(flights[i], in, size)
+		u, err := c.takeIn(flights[i], in)
 		if err != nil {
 			return err
 		}
-		c.land(flights[i], r.handOver(u), false, nil)
+		c.land(flights[i], u, false, nil)
 		return nil
 	}
 	c.cfg.Zone.Fetch(c.ctx, a, take, func(units []int) {
@@ -105,21 +99,19 @@ func (c *Cache) unkept(flights []*flight) []*flight {
 	return rest
 }
 
-// awaitUse waits until a unit of size bytes that is there is wanted or there is room to read it ahead, as a run does
-// between its units, and gives that run, with the room; nil if the flight was given up instead, now or when another agent
-// had the unit.
-func (c *Cache) awaitUse(f *flight, size int64) *run {
+// awaitUse waits until a unit that is there is wanted or there is room to read it ahead, as a run does between its units;
+// false if the flight was given up instead, now or when another agent had the unit.
+func (c *Cache) awaitUse(f *flight) bool {
 	c.mu.Lock()
 	if c.mu.flights[f.key] != f {
 		c.mu.Unlock()
-		return nil
+		return false
 	}
 	r := newRun(c, []*flight{f})
 	c.mu.Unlock()
-	if !r.await(c.ctx, size, c.lanes[f.class].contended) {
-		return nil
-	}
-	return r
+	idle := time.NewTimer(0) // a run's GET may stall; here the agents' time-outs hold
+	defer idle.Stop()
+	return r.goOn(c.ctx, idle)
 }
 
 // divert lets flights go on by way of the object store: as direct ones, or behind those that there are.
@@ -149,9 +141,12 @@ func (c *Cache) divert(flights []*flight) {
 	c.depart(alone, true)
 }
 
-// takeIn reads a unit of size bytes that another agent sends, within the class's bounds. Its one reference is the
-// caller's.
-func (c *Cache) takeIn(f *flight, in Incoming, size int64) (*unit, error) {
+// takeIn reads a unit that another agent sends, within the class's bounds. Its one reference is the caller's.
+func (c *Cache) takeIn(f *flight, in Incoming) (*unit, error) {
+	size := in.Size()
+	if size <= 0 || size > f.key.span() {
+		return nil, fmt.Errorf("%w: a unit of %d bytes", ErrStretches, size)
+	}
 	ctx, cancel := context.WithTimeout(c.ctx, roomTimeout)
 	defer cancel()
 	g, err := c.lanes[f.class].acquireFor(ctx, f.reader, size)
