@@ -23,6 +23,7 @@ import (
 // Owner is what the coordinator needs of the owner of the virtual cluster (package owner).
 type Owner interface {
 	Enqueue(ctx context.Context, c metadata.Command) (*owner.Proposal, error)
+	EnqueueRun(ctx context.Context, cmds []metadata.Command) ([]*owner.Proposal, error)
 	Read(fn func(*metadata.State)) (index uint64, err error)
 	OnApply(fn owner.ApplyFunc)
 }

@@ -41,34 +41,51 @@ func (c *Coordinator) enqueue(cmd metadata.Command, done func(metadata.Result, e
 	return nil
 }
 
-// drain hands over what waits as there is room for it, until nothing does or the tenure is over.
+// maxRun bounds the commands that are offered to the owner at a time; it takes what its own bound allows.
+const maxRun = 256
+
+// drain hands over what waits as there is room for it, in runs, until nothing does or the tenure is over. All groups have
+// one place among those who wait for room: a single command each time would make a thousand groups wait a thousand times.
 func (c *Coordinator) drain(ctx context.Context) {
 	for {
-		first, ok := c.firstWaiting()
-		if !ok {
+		cmds := c.firstWaiting()
+		if len(cmds) == 0 {
 			return
 		}
-		p, err := c.owner.Enqueue(ctx, first.cmd)
+		proposals, err := c.owner.EnqueueRun(ctx, cmds)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			first.done(metadata.Result{}, err)
-		default:
-			c.completed.add(completion{p, first.done})
+			c.takeWaiting(1)[0].done(metadata.Result{}, err)
+			continue
+		}
+		for i, first := range c.takeWaiting(len(proposals)) {
+			c.completed.add(completion{proposals[i], first.done})
 		}
 	}
 }
 
-// firstWaiting takes the first command out; false ends the draining.
-func (c *Coordinator) firstWaiting() (overflowed, bool) {
+// firstWaiting gives the commands that have waited longest, at most maxRun; none ends the draining.
+func (c *Coordinator) firstWaiting() []metadata.Command {
 	c.overflow.Lock()
 	defer c.overflow.Unlock()
 	if len(c.overflow.waiting) == 0 {
 		c.overflow.waiting, c.overflow.draining = nil, false
-		return overflowed{}, false
+		return nil
 	}
-	first := c.overflow.waiting[0]
-	c.overflow.waiting = c.overflow.waiting[1:]
-	return first, true
+	cmds := make([]metadata.Command, min(maxRun, len(c.overflow.waiting)))
+	for i := range cmds {
+		cmds[i] = c.overflow.waiting[i].cmd
+	}
+	return cmds
+}
+
+// takeWaiting takes the first n out.
+func (c *Coordinator) takeWaiting(n int) []overflowed {
+	c.overflow.Lock()
+	defer c.overflow.Unlock()
+	taken := c.overflow.waiting[:n]
+	c.overflow.waiting = c.overflow.waiting[n:]
+	return taken
 }

@@ -1,6 +1,7 @@
 package group_test
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -163,6 +164,36 @@ func TestOffsets_CommitsKeepTheirOrderWhileTheQueueIsFull(t *testing.T) {
 		}
 		_, got := fetch(w, "g", 9, false, false)
 		require.Equal(t, []fetched{{49, 0}}, got)
+	})
+}
+
+// All groups together have one place among those who wait for room in the owner's queue, so one command at a time would let
+// a thousand commits wait for a thousand turns of everybody else.
+func TestOffsets_AFullQueueIsThroughInAFewTurns(t *testing.T) {
+	inWorld(t, quick, func(w *world) {
+		const groups = 500
+		free := w.owner.fill()
+		before := w.owner.turns.Load()
+		var answers []func() (*kmsg.OffsetCommitResponse, error)
+		for offset := range int64(2) {
+			for g := range groups {
+				in := commitRequest("g"+strconv.Itoa(g), "t", 0, offset)
+				answers = append(answers, send[*kmsg.OffsetCommitResponse](w, in, 9))
+			}
+		}
+		synctest.Wait()
+		free()
+		synctest.Wait()
+		require.LessOrEqual(t, w.owner.turns.Load()-before, int64(10))
+		for _, answer := range answers {
+			out, err := answer()
+			require.NoError(t, err)
+			require.Zero(t, out.Topics[0].Partitions[0].ErrorCode)
+		}
+		for g := range groups {
+			_, got := fetch(w, "g"+strconv.Itoa(g), 9, false, false)
+			require.Equal(t, []fetched{{1, 0}}, got, "the later commit of each")
+		}
 	})
 }
 

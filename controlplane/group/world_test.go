@@ -51,9 +51,26 @@ type faultyOwner struct {
 	mu     sync.Mutex
 	refuse func(metadata.Command) error
 	room   chan struct{} // of the queue, closed when there is some; nil: there is
+	turns  atomic.Int64  // how often room was found
 }
 
 func (o *faultyOwner) Enqueue(ctx context.Context, c metadata.Command) (*owner.Proposal, error) {
+	if err := o.take(ctx, c); err != nil {
+		return nil, err
+	}
+	return o.Owner.Enqueue(ctx, c)
+}
+
+// EnqueueRun refuses by the first command.
+func (o *faultyOwner) EnqueueRun(ctx context.Context, cmds []metadata.Command) ([]*owner.Proposal, error) {
+	if err := o.take(ctx, cmds[0]); err != nil {
+		return nil, err
+	}
+	return o.Owner.EnqueueRun(ctx, cmds)
+}
+
+// take waits for room and counts the turn.
+func (o *faultyOwner) take(ctx context.Context, c metadata.Command) error {
 	o.mu.Lock()
 	refuse, room := o.refuse, o.room
 	o.mu.Unlock()
@@ -66,15 +83,14 @@ func (o *faultyOwner) Enqueue(ctx context.Context, c metadata.Command) (*owner.P
 		select {
 		case <-room:
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return ctx.Err()
 		}
 	}
-	if refuse != nil {
-		if err := refuse(c); err != nil {
-			return nil, err
-		}
+	o.turns.Add(1)
+	if refuse == nil {
+		return nil
 	}
-	return o.Owner.Enqueue(ctx, c)
+	return refuse(c)
 }
 
 // refuseUpdates makes the owner refuse what groups write, or take it again.

@@ -90,23 +90,65 @@ func (o *Owner) Err() error {
 // full if groups are held back so long that the command would wait more than Config.MaxWait: its client would give it
 // up and send it again, behind itself.
 func (o *Owner) Enqueue(ctx context.Context, cmd metadata.Command) (*Proposal, error) {
-	if !reserved(cmd) && (o.logFull() || o.expectedWait() > o.cfg.MaxWait) {
-		o.metrics.refused.Inc()
-		return nil, metalog.ErrLogFull
-	}
-	if err := o.admit(ctx, cmd); err != nil {
+	if err := o.mayEnqueue(ctx, cmd); err != nil {
 		return nil, err
 	}
 	return o.enqueue(ctx, cmd)
 }
 
+// runBytes bounds the weight of a run: half of what one log entry holds, or some 200 small commands.
+const runBytes = 128 << 10
+
+// EnqueueRun is Enqueue for who has many commands at a full queue, where each wait for space is a turn that all others
+// have in between: the first of cmds and those behind it, up to runBytes together, wait once and enter the log side by side.
+// It gives their proposals, at least one; the commands beyond are the next run. An error is about the first alone, and
+// none was taken. Commits (*metadata.CommitBundle), which are delayed each by itself, are not for it.
+func (o *Owner) EnqueueRun(ctx context.Context, cmds []metadata.Command) ([]*Proposal, error) {
+	if err := o.mayEnqueue(ctx, cmds[0]); err != nil {
+		return nil, err
+	}
+	var run []*Proposal
+	var weight int64
+	for _, cmd := range cmds {
+		p, err := o.proposal(cmd)
+		if err != nil && len(run) == 0 {
+			return nil, err
+		}
+		if err != nil || len(run) > 0 && weight+p.weight() > min(runBytes, o.cfg.QueueBytes) {
+			break
+		}
+		run, weight = append(run, p), weight+p.weight()
+	}
+	if err := o.queue.put(ctx, o.done, run...); err != nil {
+		return nil, err
+	}
+	return run, nil
+}
+
+// mayEnqueue refuses what the log has no room for, and delays commits: see Enqueue.
+func (o *Owner) mayEnqueue(ctx context.Context, cmd metadata.Command) error {
+	if !reserved(cmd) && (o.logFull() || o.expectedWait() > o.cfg.MaxWait) {
+		o.metrics.refused.Inc()
+		return metalog.ErrLogFull
+	}
+	return o.admit(ctx, cmd)
+}
+
 func (o *Owner) enqueue(ctx context.Context, cmd metadata.Command) (*Proposal, error) {
+	p, err := o.proposal(cmd)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.queue.put(ctx, o.done, p); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func (o *Owner) proposal(cmd metadata.Command) (*Proposal, error) {
 	p := &Proposal{cmd: cmd, size: encodedSize(cmd), came: time.Now(), done: make(chan struct{})}
 	if p.size > o.cfg.CommandBytes {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, p.size, o.cfg.CommandBytes)
-	}
-	if err := o.queue.put(ctx, p, o.done); err != nil {
-		return nil, err
 	}
 	return p, nil
 }

@@ -381,6 +381,57 @@ func TestOwner_QueueIsBounded(t *testing.T) {
 	})
 }
 
+// A run waits for space once, whoever waits behind it. Its bounds leave the rest to the next: the queue's own, or a command
+// that is refused.
+func TestOwner_TakesARunAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, func(c *owner.Config) { c.CommandBytes, c.QueueBytes = 1000, 8000 })
+		ended, end := context.WithCancel(t.Context())
+		end()
+		fill := func() (n int) {
+			for _, err := f.Enqueue(ended, topic(1000)); err == nil; _, err = f.Enqueue(ended, topic(1000)) {
+				n++
+			}
+			return n
+		}
+		room := fill()
+		var cmds []metadata.Command
+		for n := range 100 {
+			cmds = append(cmds, &metadata.SetConfigs{Resource: metadata.ConfigBroker, Set: map[string]string{"n": fmt.Sprint(n)}})
+		}
+		_, err := f.EnqueueRun(ended, cmds)
+		require.ErrorIs(t, err, context.Canceled)
+		var run []*owner.Proposal
+		var waiting sync.WaitGroup
+		waiting.Go(func() { run, err = f.EnqueueRun(t.Context(), cmds) })
+		synctest.Wait()
+		for range 10 {
+			waiting.Go(func() { _, _, _ = f.Propose(t.Context(), topic(2000)) })
+		}
+		stop := f.run(t)
+		waiting.Wait()
+		require.NoError(t, err)
+		require.Greater(t, len(run), 10)
+		require.LessOrEqual(t, len(run), room+1, "as many as the queue holds")
+		for _, p := range run {
+			result, _, err := p.Wait(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, result.Err)
+		}
+		require.Equal(t, fmt.Sprint(len(run)-1), replay(t, f.log).Configs(metadata.ConfigBroker, "")["n"], "in their order")
+
+		huge := &metadata.SetConfigs{Set: map[string]string{"a": strings.Repeat("x", 2000)}}
+		run, err = f.EnqueueRun(t.Context(), []metadata.Command{topic(200), huge, topic(201)})
+		require.NoError(t, err)
+		require.Len(t, run, 1)
+		_, err = f.EnqueueRun(t.Context(), []metadata.Command{huge, topic(201)})
+		require.ErrorIs(t, err, owner.ErrTooLarge)
+		require.NoError(t, stop())
+		_, err = f.EnqueueRun(t.Context(), cmds)
+		require.ErrorIs(t, err, owner.ErrNotOwner)
+	})
+}
+
 // Above the soft limit groups are delayed, at the hard limit commands are refused, except the marks without which no
 // snapshot could begin; after trimming everything goes on.
 func TestOwner_KeepsTheLogBudget(t *testing.T) {

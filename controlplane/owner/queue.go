@@ -33,30 +33,33 @@ func (p *Proposal) weight() int64 {
 	return int64(p.size) + proposalOverhead
 }
 
-// put waits for space until ctx ends or closing is closed, then queues the proposal. ErrNotOwner once closed.
-func (q *queue) put(ctx context.Context, p *Proposal, closing <-chan struct{}) error {
-	if w := p.weight(); w > 0 && !q.space.TryAcquire(w) {
-		if err := q.waitForSpace(ctx, p, closing); err != nil {
+// put waits for the space of all the proposals until ctx ends or closing is closed, then queues them in their order.
+// ErrNotOwner once closed. None is queued when there is an error.
+func (q *queue) put(ctx context.Context, closing <-chan struct{}, ps ...*Proposal) error {
+	if w := weightOf(ps); w > 0 && !q.space.TryAcquire(w) {
+		if err := q.waitForSpace(ctx, w, closing); err != nil {
 			return err
 		}
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
-		q.space.Release(p.weight())
+		q.release(ps)
 		return ErrNotOwner
 	}
-	if reserved(p.cmd) {
-		q.urgent = append(q.urgent, p)
-	} else {
-		q.items = append(q.items, p)
-		q.bytes += int64(p.size)
+	for _, p := range ps {
+		if reserved(p.cmd) {
+			q.urgent = append(q.urgent, p)
+		} else {
+			q.items = append(q.items, p)
+			q.bytes += int64(p.size)
+		}
 	}
 	q.signal()
 	return nil
 }
 
-func (q *queue) waitForSpace(ctx context.Context, p *Proposal, closing <-chan struct{}) error {
+func (q *queue) waitForSpace(ctx context.Context, weight int64, closing <-chan struct{}) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stop := make(chan struct{})
@@ -68,7 +71,7 @@ func (q *queue) waitForSpace(ctx context.Context, p *Proposal, closing <-chan st
 		case <-stop:
 		}
 	}()
-	err := q.space.Acquire(ctx, p.weight())
+	err := q.space.Acquire(ctx, weight)
 	if err == nil {
 		return nil
 	}
@@ -136,10 +139,11 @@ func (q *queue) close() []*Proposal {
 }
 
 // release gives the space of answered proposals back.
-func (q *queue) release(ps []*Proposal) {
-	var n int64
+func (q *queue) release(ps []*Proposal) { q.space.Release(weightOf(ps)) }
+
+func weightOf(ps []*Proposal) (n int64) {
 	for _, p := range ps {
 		n += p.weight()
 	}
-	q.space.Release(n)
+	return n
 }
