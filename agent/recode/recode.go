@@ -3,7 +3,7 @@
 // Everything else is stored verbatim, and opened only to find a timestamp in it.
 //
 // Records are streamed through, and what they decompress to is bounded. What is held of them is what the decompressor
-// needs: 8 MiB for each of a Recoder's turns, and more only for one batch of the process at a time (room.go).
+// needs: 8 MiB for each of a Recoder's turns and for Codecs, and more only for one batch of the process at a time (room.go).
 package recode
 
 import (

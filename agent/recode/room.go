@@ -16,19 +16,16 @@ import (
 // have 32 to 128 MiB), and that of Go's encoder.
 const ordinaryRoom = 8 << 20
 
-// largeTurn is for one batch of the process, whichever Recoder opens it, whose decompressor takes more than ordinaryRoom.
+// largeTurn is for one batch of the process, whoever opens it, whose decompressor takes more than ordinaryRoom.
 // Few are such; and a zstd window is taken at the first block, however small the batch is.
 var largeTurn = semaphore.NewWeighted(1)
 
 // enter waits until the batch may be opened; leave ends its turn. Who waits for the large turn has no ordinary one yet, so
 // that batches which need no more than that go past.
 func (c *Recoder) enter(ctx context.Context, b kafkaproto.RecordBatch) (leave func(), err error) {
-	leaveLarge := func() {}
-	if room(b.Codec(), b[kafkaproto.BatchOverhead:]) > ordinaryRoom {
-		if err := largeTurn.Acquire(ctx, 1); err != nil {
-			return nil, err
-		}
-		leaveLarge = func() { largeTurn.Release(1) }
+	leaveLarge, _, err := enterLarge(ctx, b)
+	if err != nil {
+		return nil, err
 	}
 	if err := c.turns.Acquire(ctx, 1); err != nil {
 		leaveLarge()
@@ -38,6 +35,17 @@ func (c *Recoder) enter(ctx context.Context, b kafkaproto.RecordBatch) (leave fu
 		c.turns.Release(1)
 		leaveLarge()
 	}, nil
+}
+
+// enterLarge waits for the large turn if the batch needs it, and tells whether it does; leave ends it.
+func enterLarge(ctx context.Context, b kafkaproto.RecordBatch) (leave func(), large bool, err error) {
+	if room(b.Codec(), b[kafkaproto.BatchOverhead:]) <= ordinaryRoom {
+		return func() {}, false, nil
+	}
+	if err := largeTurn.Acquire(ctx, 1); err != nil {
+		return nil, true, err
+	}
+	return func() { largeTurn.Release(1) }, true, nil
 }
 
 // room tells how many bytes the batch's decompressor holds at once, or more; 0 where the codec has a bound below

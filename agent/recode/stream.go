@@ -2,6 +2,7 @@ package recode
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 
@@ -12,8 +13,8 @@ import (
 	"github.com/freshet-io/freshet/kafkaproto"
 )
 
-// Codecs open and build the records of one batch after the other and use what that takes again. The zero value is
-// ready. It is not safe for concurrent use; Close ends its use.
+// Codecs open and build the records of one batch after the other and use what that takes again, but for what is large:
+// that is given back with the batch. The zero value is ready. It is not safe for concurrent use; Close ends its use.
 type Codecs struct {
 	gzipReader *gzip.Reader
 	lz4Reader  *lz4.Reader
@@ -24,39 +25,63 @@ type Codecs struct {
 	source     bytes.Reader
 }
 
-// Reader gives the batch's records uncompressed, as they come: at most maxBytes of them, then an error. It is valid
-// until the next call. Errors, also of reading, say that the batch cannot be opened.
-func (c *Codecs) Reader(b kafkaproto.RecordBatch, maxBytes int64) (io.Reader, error) {
+// Reader gives the batch's records uncompressed, as they come: at most maxBytes of them, then an error. A batch that takes
+// much memory waits for its turn in the process, and keeps it until the Reader is closed: store nothing meanwhile. Close it
+// before the next call. Errors, also of reading, say that the batch cannot be opened, unless the context has ended.
+func (c *Codecs) Reader(ctx context.Context, b kafkaproto.RecordBatch, maxBytes int64) (io.ReadCloser, error) {
+	leave, large, err := enterLarge(ctx, b)
+	if err != nil {
+		return nil, fmt.Errorf("open %s batch: %w", b.Codec(), err)
+	}
+	var r io.ReadCloser
+	if large {
+		r, err = reader(b.Codec(), b[kafkaproto.BatchOverhead:], maxBytes)
+	} else {
+		r, err = c.open(b, maxBytes)
+	}
+	if err != nil {
+		leave()
+		return nil, fmt.Errorf("open %s batch: %w", b.Codec(), err)
+	}
+	return &turn{Reader: &bounded{r: r, left: maxBytes}, source: r, leave: leave}, nil
+}
+
+// turn ends with its Close.
+type turn struct {
+	io.Reader
+	source io.Closer
+	leave  func()
+}
+
+func (t *turn) Close() error {
+	defer t.leave()
+	return t.source.Close()
+}
+
+// open reads with the codec that is kept. Closing what it gives keeps that.
+func (c *Codecs) open(b kafkaproto.RecordBatch, maxBytes int64) (r io.ReadCloser, err error) {
 	p := b[kafkaproto.BatchOverhead:]
 	c.source.Reset(p)
-	var r io.Reader
-	var err error
 	switch b.Codec() {
-	case kafkaproto.NoCodec:
-		return &c.source, nil
 	case kafkaproto.Gzip:
 		if c.gzipReader == nil {
 			c.gzipReader = new(gzip.Reader)
 		}
-		r, err = c.gzipReader, c.gzipReader.Reset(&c.source)
+		return io.NopCloser(c.gzipReader), c.gzipReader.Reset(&c.source)
 	case kafkaproto.LZ4:
 		if c.lz4Reader == nil {
 			c.lz4Reader = lz4.NewReader(nil)
 		}
 		c.lz4Reader.Reset(&c.source)
-		r = c.lz4Reader
+		return io.NopCloser(c.lz4Reader), nil
 	case kafkaproto.Zstd:
-		r, err = c.openZstd()
+		return c.openZstd()
 	default:
-		r, err = reader(b.Codec(), p, maxBytes)
+		return reader(b.Codec(), p, maxBytes)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("open %s batch: %w", b.Codec(), err)
-	}
-	return &bounded{r: r, left: maxBytes}, nil
 }
 
-func (c *Codecs) openZstd() (io.Reader, error) {
+func (c *Codecs) openZstd() (io.ReadCloser, error) {
 	if c.zstdReader == nil {
 		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
 			zstd.WithDecoderMaxWindow(zstdMaxWindow))
@@ -65,7 +90,7 @@ func (c *Codecs) openZstd() (io.Reader, error) {
 		}
 		c.zstdReader = d
 	}
-	return c.zstdReader, c.zstdReader.Reset(&c.source)
+	return io.NopCloser(c.zstdReader), c.zstdReader.Reset(&c.source)
 }
 
 // Levels that Kafka compresses with where nothing is set.

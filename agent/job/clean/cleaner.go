@@ -53,7 +53,7 @@ func (c *cleaner) note(ctx context.Context, maxBytes int64) error {
 		if b.Control() || state.data(b) {
 			return nil
 		}
-		err := c.records.each(b, func(_ int, r *record) bool {
+		err := c.records.each(ctx, b, func(_ int, r *record) bool {
 			if !r.hasKey || r.offset < c.spec.FirstDirty || c.keys.put(r.key, r.offset) {
 				return true
 			}
@@ -61,7 +61,7 @@ func (c *cleaner) note(ctx context.Context, maxBytes int64) error {
 			return false
 		})
 		if err != nil {
-			return &recordsError{err}
+			return err
 		}
 		if c.upTo <= b.LastOffset() {
 			return full
@@ -131,9 +131,9 @@ func (c *cleaner) data(ctx context.Context, b kafkaproto.RecordBatch) error {
 		c.counts.kept += int64(b.RecordCount())
 		return c.out.batch(ctx, b)
 	}
-	t, err := c.judge(b)
+	t, err := c.judge(ctx, b)
 	if err != nil {
-		return &recordsError{err}
+		return err
 	}
 	c.counts.kept += int64(t.kept)
 	switch {
@@ -155,14 +155,14 @@ type thinning struct {
 }
 
 // judge decides which records of a batch stay, into c.stays (Cleaner.shouldRetainRecord, MemoryRecords.filterBatch).
-func (c *cleaner) judge(b kafkaproto.RecordBatch) (thinning, error) {
+func (c *cleaner) judge(ctx context.Context, b kafkaproto.RecordBatch) (thinning, error) {
 	c.stays = c.stays[:0]
 	t := thinning{max: -1}
 	tombstones := false
 	// A batch that is not wholly noted gets its horizon when it is.
 	expired := b.DeleteHorizon() && c.spec.NowMs >= b.BaseTimestamp()
 	unset := !b.DeleteHorizon() && b.LastOffset() < c.upTo
-	err := c.records.each(b, func(i int, r *record) bool {
+	err := c.records.each(ctx, b, func(i int, r *record) bool {
 		if i%64 == 0 {
 			c.stays = append(c.stays, 0)
 		}

@@ -26,7 +26,8 @@
 //
 // Memory is bounded, whatever the input: the notes of the first pass (when they are full, it ends there, and the rest
 // stays dirty until the next time), one batch as it came, one as it goes, one part of the object to be written. Records are
-// decompressed as a stream.
+// decompressed as a stream; what takes much memory for that (agent/recode) is opened in turn with all others of the process,
+// and given back with the batch.
 //
 // Nothing that happens to a run can harm: it writes objects under names of its own and says at the end what is in them.
 package clean

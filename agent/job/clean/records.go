@@ -2,6 +2,7 @@ package clean
 
 import (
 	"bufio"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -28,6 +29,7 @@ type opener struct {
 	buf      *bufio.Reader
 	hash     hash.Hash
 
+	source     io.ReadCloser // of the batch at hand
 	batch      kafkaproto.RecordBatch
 	next       int64 // least offset delta that the next record may have
 	attributes byte  // of the record at hand, as the following
@@ -43,30 +45,51 @@ func newOpener(maxBytes int64) *opener {
 	return &opener{maxBytes: maxBytes, buf: bufio.NewReaderSize(nil, bufferBytes), hash: sha256.New()}
 }
 
-// open begins with the batch's first record.
-func (o *opener) open(b kafkaproto.RecordBatch) error {
-	r, err := o.codecs.Reader(b, o.maxBytes)
+// open begins with the batch's first record; close ends it, and comes before anything is stored. Errors: *recordsError; the
+// context's.
+func (o *opener) open(ctx context.Context, b kafkaproto.RecordBatch) error {
+	r, err := o.codecs.Reader(ctx, b, o.maxBytes)
 	if err != nil {
-		return err
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return &recordsError{err}
 	}
+	o.source = r
 	o.buf.Reset(r)
 	o.batch, o.next = b, 0
 	return nil
 }
 
-// each calls do with the batch's records in order. It checks that they are what the header says.
-func (o *opener) each(b kafkaproto.RecordBatch, do func(i int, r *record) (more bool)) error {
-	if err := o.open(b); err != nil {
+// close gives back what the batch at hand took.
+func (o *opener) close() {
+	o.buf.Reset(nil)
+	_ = o.source.Close()
+	o.source = nil
+}
+
+// each calls do with the batch's records in order. Errors: *recordsError if they are not what the header says; the
+// context's.
+func (o *opener) each(ctx context.Context, b kafkaproto.RecordBatch, do func(i int, r *record) (more bool)) error {
+	if err := o.open(ctx, b); err != nil {
 		return err
 	}
+	defer o.close()
+	if err := o.walk(do); err != nil {
+		return &recordsError{err}
+	}
+	return nil
+}
+
+func (o *opener) walk(do func(i int, r *record) (more bool)) error {
 	var r record
-	for i := range int(b.RecordCount()) {
+	for i := range int(o.batch.RecordCount()) {
 		err := o.head()
 		if err == nil {
 			err = o.body(&r)
 		}
 		if err != nil {
-			return fmt.Errorf("record %d of %d: %w", i, b.RecordCount(), truncated(err))
+			return fmt.Errorf("record %d of %d: %w", i, o.batch.RecordCount(), truncated(err))
 		}
 		if !do(i, &r) {
 			return nil

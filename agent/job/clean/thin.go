@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"io"
 
 	"github.com/freshet-io/freshet/kafkaproto"
 	"github.com/freshet-io/freshet/metadata/job"
@@ -26,8 +27,8 @@ func (c *cleaner) thin(ctx context.Context, b kafkaproto.RecordBatch, t thinning
 	if b.LogAppendTime() {
 		sealed.MaxTimestamp = b.MaxTimestamp()
 	}
-	if err := c.rebuild(b, t.all, sealed.BaseTimestamp); err != nil {
-		return &recordsError{err}
+	if err := c.rebuild(ctx, b, t.all, sealed.BaseTimestamp); err != nil {
+		return err
 	}
 	thinned := kafkaproto.SealThinned(c.rebuilt.Bytes(), sealed)
 	if len(thinned) > len(b) && int64(len(thinned)) > c.spec.MaxBatchBytes {
@@ -49,20 +50,31 @@ func horizon(s *job.CleanSpec) int64 {
 }
 
 // rebuild writes a batch's header and the records that stay, compressed, to c.rebuilt. Their timestamps count from base.
-func (c *cleaner) rebuild(b kafkaproto.RecordBatch, all bool, base int64) error {
+// Errors are those of opener.each.
+func (c *cleaner) rebuild(ctx context.Context, b kafkaproto.RecordBatch, all bool, base int64) error {
 	c.rebuilt.Reset()
 	c.rebuilt.Write(b[:kafkaproto.BatchOverhead])
-	if err := c.records.open(b); err != nil {
+	if err := c.records.open(ctx, b); err != nil {
 		return err
 	}
+	defer c.records.close()
 	w, err := c.records.codecs.Writer(b.Codec(), &c.rebuilt)
-	if err != nil {
-		return err
+	if err == nil {
+		err = c.retained(w, all, base)
 	}
-	for i := range int(b.RecordCount()) {
+	if err != nil {
+		return &recordsError{err}
+	}
+	return nil
+}
+
+// retained writes the records that stay of the batch at hand, and completes what is in w.
+func (c *cleaner) retained(w io.WriteCloser, all bool, base int64) error {
+	for i := range int(c.records.batch.RecordCount()) {
 		if err := c.records.head(); err != nil {
 			return truncated(err)
 		}
+		var err error
 		if !all && c.stays[i/64]&(1<<(i%64)) == 0 {
 			err = c.records.skip()
 		} else if _, err = w.Write(c.head(base)); err == nil {
