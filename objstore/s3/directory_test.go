@@ -1,7 +1,9 @@
 package s3_test
 
 import (
+	"context"
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/freshet-io/freshet/objstore"
 	"github.com/freshet-io/freshet/objstore/s3"
@@ -89,7 +92,7 @@ func (s *directoryStore) list(w http.ResponseWriter, prefix, token, element, nex
 	fmt.Fprintf(w, "</%s>", root)
 }
 
-func serveDirectory(t *testing.T, store *directoryStore) *s3.Bucket {
+func serveDirectory(t *testing.T, store http.Handler) *s3.Bucket {
 	t.Helper()
 	server := httptest.NewServer(store)
 	t.Cleanup(server.Close)
@@ -187,5 +190,80 @@ func TestDirectory_SignsWithOneSession(t *testing.T) {
 	require.Equal(t, "*", store.put.Get("If-None-Match"))
 	require.NotEmpty(t, store.put.Get("X-Amz-Checksum-Crc32c"))
 	require.Equal(t, "UNSIGNED-PAYLOAD", store.put.Get("X-Amz-Content-Sha256"))
+	require.EqualValues(t, 1, store.sessions.Load())
+}
+
+// TestDirectory_SaysWhyThereIsNoSession: who may not open a session of the bucket may do nothing in it, and a store that is away
+// for a moment costs no put.
+func TestDirectory_SaysWhyThereIsNoSession(t *testing.T) {
+	sentinels := []error{
+		objstore.ErrAlreadyExists, objstore.ErrConflict, objstore.ErrThrottled, objstore.ErrOutcomeUnknown, objstore.ErrNotFound,
+		objstore.ErrNoBucket, s3.ErrClockSkew, objstore.ErrRefused, objstore.ErrNoCredentials,
+	}
+	for _, c := range []struct {
+		status int // 0: the connection is cut
+		code   string
+		want   []error
+		text   string
+	}{
+		{403, "AccessDenied", []error{objstore.ErrRefused}, "AccessDenied: m (status 403, request id none)"},
+		{403, "RequestTimeTooSkewed", []error{objstore.ErrRefused, s3.ErrClockSkew}, "RequestTimeTooSkewed"},
+		{404, "NoSuchBucket", []error{objstore.ErrNoBucket}, "NoSuchBucket"},
+		{503, "SlowDown", []error{objstore.ErrThrottled}, "SlowDown"},
+		{500, "InternalError", []error{objstore.ErrOutcomeUnknown}, "InternalError"},
+		{0, "", []error{objstore.ErrOutcomeUnknown}, "EOF"},
+		{404, "NoSuchKey", nil, "NoSuchKey"}, // which it cannot mean
+		{412, "PreconditionFailed", nil, "PreconditionFailed"},
+	} {
+		t.Run(fmt.Sprint(c.status, c.code), func(t *testing.T) {
+			b := serveDirectory(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if c.status == 0 {
+					panic(http.ErrAbortHandler)
+				}
+				w.WriteHeader(c.status)
+				fmt.Fprintf(w, `<?xml version="1.0"?><Error><Code>%s</Code><Message>m</Message></Error>`, c.code)
+			}))
+			err := b.Put(t.Context(), "k", objstore.NewBody([]byte("x")))
+			for _, s := range sentinels {
+				require.Equal(t, slices.Contains(c.want, s), errors.Is(err, s), "%v is %v", err, s)
+			}
+			require.ErrorContains(t, err, "open a session (s3express:CreateSession): ")
+			require.ErrorContains(t, err, c.text)
+			_, err = b.Head(t.Context(), "k")
+			require.Equal(t, slices.Contains(c.want, objstore.ErrRefused), errors.Is(err, objstore.ErrRefused), "%v", err)
+			if c.status != 0 {
+				now, err := b.Now(t.Context())
+				require.NoError(t, err, "a clock that is off must be noticed by just this answer")
+				require.NotZero(t, now)
+			}
+		})
+	}
+}
+
+// TestDirectory_OneSessionForAll: requests that find no session wait for one, which does not end with the request that was first.
+func TestDirectory_OneSessionForAll(t *testing.T) {
+	store := &directoryStore{page: 10}
+	asked, answer := make(chan struct{}), make(chan struct{})
+	b := serveDirectory(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Has("session") {
+			close(asked)
+			<-answer
+		}
+		store.ServeHTTP(w, r)
+	}))
+	first, giveUp := context.WithCancel(t.Context())
+	var puts errgroup.Group
+	puts.Go(func() error {
+		err := b.Put(first, "k1", objstore.NewBody([]byte("x")))
+		if !errors.Is(err, context.Canceled) || !errors.Is(err, objstore.ErrOutcomeUnknown) {
+			return fmt.Errorf("was given up: %w", err)
+		}
+		return nil
+	})
+	<-asked
+	puts.Go(func() error { return b.Put(t.Context(), "k2", objstore.NewBody([]byte("x"))) })
+	giveUp()
+	close(answer)
+	require.NoError(t, puts.Wait())
 	require.EqualValues(t, 1, store.sessions.Load())
 }

@@ -88,6 +88,10 @@ func (b brief) Error() string {
 	if errors.As(b.error, &credentials) {
 		return credentials.Error()
 	}
+	var session *sessionError
+	if errors.As(b.error, &session) {
+		return session.Error()
+	}
 	var operation *smithy.OperationError
 	if isOther(b.error) {
 		errors.As(b.error, &operation)
@@ -119,6 +123,10 @@ func requestID(err error) string {
 // classify gives the sentinel of an error, nil if it has none. Of what was asked of another service first it says no more
 // than whether asking again may help: a write would fail for good by a moment without fresh credentials.
 func classify(err error) error {
+	var session *sessionError
+	if errors.As(err, &session) {
+		return session.classify()
+	}
 	sentinel := classifyAnswer(err)
 	if isOther(err) && !errors.Is(sentinel, objstore.ErrOutcomeUnknown) && !errors.Is(sentinel, objstore.ErrThrottled) {
 		return nil
@@ -159,8 +167,8 @@ func isLocal(err error) bool {
 	return !errors.As(err, &send) && !errors.As(err, &unreadable)
 }
 
-// isOther is true for errors of a request that the SDK made first, to another service for credentials or to open a session
-// of a directory bucket: what was answered, by an instance without a role 404, says nothing about the object.
+// isOther is true for errors of a request that the SDK made first, to another service for credentials: what was answered, by
+// an instance without a role 404, says nothing about the object.
 func isOther(err error) bool {
 	var credentials *credentialsError
 	if errors.As(err, &credentials) {
@@ -191,6 +199,10 @@ func statusOf(err error) int {
 
 // dateOf is the Date header of the answer that an error came from, "" if there was none.
 func dateOf(err error) string {
+	var session *sessionError
+	if errors.As(err, &session) {
+		return dateOf(session.error)
+	}
 	var resp *smithyhttp.ResponseError
 	if !isOther(err) && errors.As(err, &resp) && resp.Response != nil {
 		return resp.Response.Header.Get("Date")

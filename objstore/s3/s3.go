@@ -6,7 +6,7 @@
 // HEAD first (upload). Nothing is retried.
 //
 // Directory buckets (S3 Express One Zone, IsDirectory) are used by the same requests, signed with the key of a session that
-// the SDK opens and renews (CreateSession). They list in no order, which is made up for (directory).
+// the SDK opens and renews (CreateSession, session). They list in no order, which is made up for (directory).
 package s3
 
 import (
@@ -57,7 +57,7 @@ func New(ctx context.Context, config Config) (*Bucket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("s3 bucket %s: %w", config.Bucket, err)
 	}
-	b := &Bucket{client: awss3.New(options), http: client, name: aws.String(config.Bucket), isDirectory: IsDirectory(config.Bucket)}
+	b := &Bucket{client: newClient(options), http: client, name: aws.String(config.Bucket), isDirectory: IsDirectory(config.Bucket)}
 	if config.Prefix != "" {
 		b.prefix = config.Prefix + "/"
 	}
