@@ -45,7 +45,7 @@ func (q *sequencer) do(c metadata.Command) (*commit.Result, error) {
 	return result, r[0].Err
 }
 
-func (q *sequencer) Commit(_ context.Context, encoded []byte) (*commit.Result, error) {
+func (q *sequencer) Commit(_ context.Context, encoded []byte, _ time.Time) (*commit.Result, error) {
 	return q.do(&metadata.CommitBundle{Encoded: bytes.Clone(encoded)})
 }
 

@@ -16,10 +16,12 @@ import (
 
 // Committer hands submissions to the sequencer; client.Session implements it. It finds the owner, reconnects and
 // submits again by itself. Errors: client.ErrSessionClosed (the submission took no effect and never will),
-// client.ErrInvalid (repeating it gives the same answer); any other leaves the outcome unknown.
+// client.ErrInvalid (repeating it gives the same answer), client.ErrLate (it took no effect in time, and no earlier attempt
+// did); any other leaves the outcome unknown.
 type Committer interface {
-	// Commit gives the result of an encoded commit (package commit).
-	Commit(ctx context.Context, encoded []byte) (*commit.Result, error)
+	// Commit gives the result of an encoded commit (package commit), which takes no effect for the first time after
+	// until, however long it is on its way; the zero time: whenever.
+	Commit(ctx context.Context, encoded []byte, until time.Time) (*commit.Result, error)
 	// Abandon settles the open session's n-th submission, which will never be committed.
 	Abandon(ctx context.Context, n uint32) (*commit.Result, error)
 }

@@ -39,12 +39,15 @@ func partition(n int32) id.TopicPartition { return id.TopicPartition{Topic: topi
 
 // sequencer settles commits on a real metadata state, as an owner does: in order of n, gapped resubmissions parked.
 type sequencer struct {
-	mu      sync.Mutex
-	state   *metadata.State
-	index   uint64
-	changed chan struct{}
-	commits []id.Submission // as they were applied
-	acked   uint32          // the largest seen
+	mu       sync.Mutex
+	state    *metadata.State
+	index    uint64
+	changed  chan struct{}
+	commits  []id.Submission // as they were applied
+	acked    uint32          // the largest seen
+	attempts int             // commits handed in
+	// transit, if set, is how long a commit is on its way, by which attempt it is.
+	transit func(attempt int) time.Duration
 	// after, if set, is told of every result before it is answered, and may replace the answer by an error.
 	after func(h commit.Header, r *commit.Result) error
 }
@@ -105,13 +108,23 @@ func (q *sequencer) inOrder(sub id.Submission) func() bool {
 	}
 }
 
-func (q *sequencer) Commit(ctx context.Context, encoded []byte) (*commit.Result, error) {
+func (q *sequencer) Commit(ctx context.Context, encoded []byte, until time.Time) (*commit.Result, error) {
 	h, err := commit.ParseHeader(encoded)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", client.ErrInvalid, err)
 	}
 	if !h.Resubmit && !q.await(ctx, q.inOrder(h.Submission)) {
 		return nil, client.ErrUnavailable
+	}
+	q.mu.Lock()
+	transit, attempt := q.transit, q.attempts
+	q.attempts++
+	q.mu.Unlock()
+	if transit != nil {
+		time.Sleep(transit(attempt))
+	}
+	if !until.IsZero() && time.Now().After(until) {
+		return nil, client.ErrLate
 	}
 	q.mu.Lock()
 	q.commits = append(q.commits, h.Submission)

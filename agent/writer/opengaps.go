@@ -2,6 +2,7 @@ package writer
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,6 +16,18 @@ import (
 // at a time (RecordAccumulator.shouldStopDrainBatchesForPartition). It would wait for as long as the gap does.
 const gapOvertaken = 100 * time.Millisecond
 
+// gapLost is how long a gap may stay open whose producer's client was told to send a batch again (Lost): what is missing
+// comes by then, or the client waits for this gap itself. After an error franz-go sends nothing of a partition before all
+// that is under way there was answered (recBuf.okOnSink). A second is what sending again takes where PUTs are slow.
+const gapLost = time.Second
+
+// A client that was told to send a batch again has done so, or never will, after lostFor. At mostLost producers and
+// partitions what is older is forgotten; their gaps stay open for as long as others.
+const (
+	lostFor  = 10 * time.Second
+	mostLost = 4096
+)
+
 // sequence is whose batches are in order: a producer's in a partition.
 type sequence struct {
 	partition id.TopicPartition
@@ -27,13 +40,14 @@ type openGaps struct {
 	mu   struct {
 		sync.Mutex
 		gaps map[sequence]map[*openGap]struct{}
+		lost map[sequence]time.Time // when a batch was, at most mostLost
 	}
 }
 
 // openGap is one of them. The lock of openGaps guards it.
 type openGap struct {
 	giveUp  context.CancelFunc
-	giveUps *time.Timer // set once it is overtaken
+	giveUps *time.Timer // set once it is overtaken, or an earlier batch lost
 }
 
 // enter notes a gap until leave is called; giveUp ends the wait for it.
@@ -41,6 +55,9 @@ func (o *openGaps) enter(s sequence, giveUp context.CancelFunc) (leave func()) {
 	g := &openGap{giveUp: giveUp}
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if at, ok := o.mu.lost[s]; ok && time.Since(at) < lostFor {
+		g.giveUps = time.AfterFunc(gapLost, giveUp)
+	}
 	if o.mu.gaps == nil {
 		o.mu.gaps = map[sequence]map[*openGap]struct{}{}
 	}
@@ -74,6 +91,29 @@ func (o *openGaps) overtaken(s sequence) {
 			g.giveUps = time.AfterFunc(gapOvertaken, g.giveUp)
 		} else {
 			g.giveUps.Reset(gapOvertaken) // what is missing comes, one by one
+		}
+	}
+}
+
+// Lost notes that a client was told to send a producer's batch again: what this writer has of batches behind it, or is about
+// to have, does not wait for it for long.
+func (w *Writer) Lost(partition id.TopicPartition, producer int64) {
+	w.gaps.lose(sequence{partition, producer}, time.Now())
+}
+
+func (o *openGaps) lose(s sequence, now time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.mu.lost) >= mostLost {
+		maps.DeleteFunc(o.mu.lost, func(_ sequence, at time.Time) bool { return now.Sub(at) >= lostFor })
+	}
+	if o.mu.lost == nil || len(o.mu.lost) >= mostLost {
+		o.mu.lost = map[sequence]time.Time{}
+	}
+	o.mu.lost[s] = now
+	for g := range o.mu.gaps[s] {
+		if g.giveUps == nil {
+			g.giveUps = time.AfterFunc(gapLost, g.giveUp)
 		}
 	}
 }

@@ -398,11 +398,11 @@ func TestWriter_ARefusedCommitDoesNotHoldUpTheOthers(t *testing.T) {
 // refusing does not understand the first submission.
 type refusing struct{ *sequencer }
 
-func (q *refusing) Commit(ctx context.Context, encoded []byte) (*commit.Result, error) {
+func (q *refusing) Commit(ctx context.Context, encoded []byte, until time.Time) (*commit.Result, error) {
 	if h, _ := commit.ParseHeader(encoded); h.Submission.N == 1 {
 		return nil, fmt.Errorf("%w: not understood", client.ErrInvalid)
 	}
-	return q.sequencer.Commit(ctx, encoded)
+	return q.sequencer.Commit(ctx, encoded, until)
 }
 
 func TestProduce_WithoutBatchesIsDone(t *testing.T) {

@@ -26,9 +26,12 @@ type Batch struct {
 	Lease Lease
 }
 
-// Lease tells whether another agent still counts on what it handed over. Once it has ended that agent may have told its
-// clients that it failed, and be writing what follows. Holds must not block.
-type Lease interface{ Holds() bool }
+// Lease tells how long another agent counts on what it handed over. Thereafter that agent may have told its clients that it
+// failed, and be writing what follows.
+type Lease interface {
+	// Until is when the lease ends as far as is known now: it may be extended. It must not block.
+	Until() time.Time
+}
 
 // BatchOf describes one valid v2 batch: what the sequencer is told of it is taken from its header.
 func BatchOf(tp id.TopicPartition, b kafkaproto.RecordBatch) Batch {
@@ -186,25 +189,27 @@ func (p *Produce) Withdraw(err error) {
 	p.finish(last, then)
 }
 
-// handIn tells whether the i-th batch may become part of a commit. One whose lease has ended is over.
-func (p *Produce) handIn(i int32) bool {
+// handIn tells whether the i-th batch may become part of a commit, and until when; the zero time: whenever. One whose lease
+// has ended is over, also if an earlier commit with it was late.
+func (p *Produce) handIn(i int32) (in bool, until time.Time) {
 	if p.lease == nil {
-		return true
+		return true, time.Time{}
 	}
 	var last bool
 	var then func()
 	p.mu.Lock()
-	switch holds := p.lease.Holds(); {
+	until = p.lease.Until()
+	switch {
 	case p.mu.stages[i] == known:
-	case holds:
+	case time.Now().Before(until):
 		p.mu.stages[i] = handedIn
 	default:
 		last, then = p.resolve(i, Failed(ErrWithdrawn))
 	}
-	in := p.mu.stages[i] == handedIn
+	in = p.mu.stages[i] == handedIn
 	p.mu.Unlock()
 	p.finish(last, then)
-	return in
+	return in, until
 }
 
 // Arrived is when the batches were handed in.

@@ -80,7 +80,7 @@ func (b *sealed) closeGap(ctx context.Context, g gap) {
 	for len(g.entries) > 0 {
 		w.metrics.resubmissions.Inc()
 		encoded, sections := b.encodeGap(g)
-		result, err := again(ctx, func() (*commit.Result, error) { return w.cfg.Committer.Commit(ctx, encoded) })
+		result, err := again(ctx, func() (*commit.Result, error) { return w.cfg.Committer.Commit(ctx, encoded, time.Time{}) })
 		if err == nil {
 			err = statusError(result.Status)
 		}

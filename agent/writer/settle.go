@@ -20,11 +20,11 @@ const (
 )
 
 // again calls submit until the outcome is known: the same name gets the same answer (I3). It ends with
-// client.ErrSessionClosed, client.ErrInvalid, or when ctx does.
+// client.ErrSessionClosed, client.ErrInvalid, client.ErrLate, or when ctx does.
 func again(ctx context.Context, submit func() (*commit.Result, error)) (*commit.Result, error) {
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		result, err := submit()
-		if err == nil || errors.Is(err, client.ErrSessionClosed) || errors.Is(err, client.ErrInvalid) {
+		if err == nil || errors.Is(err, client.ErrSessionClosed) || errors.Is(err, client.ErrInvalid) || errors.Is(err, client.ErrLate) {
 			return result, err
 		}
 		select {
@@ -36,26 +36,41 @@ func again(ctx context.Context, submit func() (*commit.Result, error)) (*commit.
 }
 
 // commit hands the bundle in when its turn comes, and gives the sequencer's result. It goes on when the session ends
-// meanwhile: the client then asks for the true result by name.
+// meanwhile: the client then asks for the true result by name. What comes to the owner later than the leases allow is
+// handed in again without those batches whose lease has ended.
 func (b *sealed) commit() (*commit.Result, error) {
 	if !b.awaitTurn() {
 		return nil, ErrSessionClosed
 	}
-	w := b.s.w
 	acked, ok := b.s.handIn(b)
 	if !ok {
 		return nil, ErrSessionClosed
 	}
-	b.leaveOut()
-	if len(b.groups) == 0 {
-		close(b.handedIn)
-		b.giveUp()
-		return nil, ErrWithdrawn
+	for late := false; ; late = true {
+		until := b.leaveOut()
+		var encoded []byte
+		if len(b.groups) > 0 {
+			encoded = b.encode(acked)
+		}
+		if !late {
+			close(b.handedIn)
+		}
+		if encoded == nil {
+			b.giveUp()
+			return nil, ErrWithdrawn
+		}
+		result, err := b.submit(encoded, until)
+		if !errors.Is(err, client.ErrLate) {
+			return result, err
+		}
 	}
-	encoded := b.encode(acked)
-	close(b.handedIn)
+}
+
+// submit asks for the result of a commit until it is known.
+func (b *sealed) submit(encoded []byte, until time.Time) (*commit.Result, error) {
+	w := b.s.w
 	began := time.Now()
-	result, err := again(w.life, func() (*commit.Result, error) { return w.cfg.Committer.Commit(w.life, encoded) })
+	result, err := again(w.life, func() (*commit.Result, error) { return w.cfg.Committer.Commit(w.life, encoded, until) })
 	w.metrics.commitSeconds.Observe(time.Since(began).Seconds())
 	switch {
 	case errors.Is(err, client.ErrSessionClosed):

@@ -18,7 +18,7 @@ import (
 // closedCommitter answers that the session is closed.
 type closedCommitter struct{}
 
-func (closedCommitter) Commit(context.Context, []byte) (*commit.Result, error) {
+func (closedCommitter) Commit(context.Context, []byte, time.Time) (*commit.Result, error) {
 	return nil, client.ErrSessionClosed
 }
 

@@ -15,10 +15,22 @@ import (
 	"github.com/freshet-io/freshet/metadata/commit"
 )
 
-// lease is another agent's that counts on its batches until it is ended.
-type lease struct{ over atomic.Bool }
+// lease is another agent's that counts on its batches until it is ended, or for a time.
+type lease struct {
+	over  atomic.Bool
+	until time.Time // zero: for long
+}
 
-func (l *lease) Holds() bool { return !l.over.Load() }
+func (l *lease) Until() time.Time {
+	switch {
+	case l.over.Load():
+		return time.Time{}
+	case l.until.IsZero():
+		return time.Now().Add(time.Hour)
+	default:
+		return l.until
+	}
+}
 
 func held(l *lease, b writer.Batch) writer.Batch {
 	b.Lease = l
@@ -119,5 +131,36 @@ func TestWriter_EconomyGivesMemoryUp(t *testing.T) {
 		for _, p := range on {
 			r.accepted(p)
 		}
+	})
+}
+
+// TestWriter_LateCommit: a commit that comes to the owner when the agent that handed over batches of it may have given
+// them up is refused there, however long it was on its way. It comes again without those, and in its order.
+func TestWriter_LateCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.seq.transit = func(attempt int) time.Duration {
+			if attempt == 0 {
+				return 5 * time.Second
+			}
+			return 0
+		}
+		ends, lasts := &lease{until: time.Now().Add(4 * time.Second)}, &lease{until: time.Now().Add(time.Minute)}
+		own, gone, kept := r.add(plain(0, 3000)), r.add(held(ends, plain(0, 3000))), r.add(held(lasts, plain(0, 3000)))
+		time.Sleep(2 * time.Second)
+		gone.Withdraw(writer.ErrWithdrawn) // handed in: only the sequencer can tell
+		synctest.Wait()
+		select {
+		case <-gone.Done():
+			t.Fatal("answered while nobody knows")
+		default:
+		}
+		next := r.add(plain(0, 3000))
+		require.ErrorIs(t, r.result(gone).Err, writer.ErrWithdrawn)
+		require.Equal(t, int64(0), r.accepted(own))
+		require.Equal(t, int64(30), r.accepted(kept))
+		require.Equal(t, int64(60), r.accepted(next))
+		r.checkMemory(0)
+		r.checkObjects()
 	})
 }

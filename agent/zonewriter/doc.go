@@ -21,10 +21,11 @@
 // is told of another writer. Nothing rests on who writes: when agents hear of a change at different times, there are a
 // few more PUTs for a moment.
 //
-// Clients without sequence numbers may send the next batch, or the same again, as soon as they have that error. So the
-// other side must not commit what was lost with the stream later than that, whatever made it late: it has a lease, which
-// ends before the stream is given up (lease.go), also if it was paused and wakes with everything in its memory. What
-// remains is a commit that is under way to the owner at that moment. As with Apache Kafka, such a batch had an error, and
+// Clients without sequence numbers may send the next batch, or the same again, as soon as they have that error. So what
+// was lost with the stream must not be committed later than that, whatever made it late: the other side has a lease, which
+// ends before the stream is given up (lease.go), also if it was paused and wakes with everything in its memory. It hands in
+// for commit nothing whose lease is over, and says with each commit until when the owner may take it. What
+// remains is a commit that was in time, and takes long to come into the owner's log. As with Apache Kafka, such a batch had an error, and
 // may be there all the same, and twice if its client tried again; acknowledged ones keep their order.
 //
 // # How long a zone stands still

@@ -26,7 +26,7 @@ type lease struct {
 const (
 	// keptBeats is how many beats are remembered: more than fit into the silence.
 	keptBeats = 16
-	// leaseMargin is the part of the silence (1/leaseMargin) that is left for a commit on its way to the owner.
+	// leaseMargin is the part of the silence (1/leaseMargin) that is left for a commit's way into the owner's log.
 	leaseMargin = 6
 )
 
@@ -36,8 +36,13 @@ func newLease(silence time.Duration) *lease {
 	return l
 }
 
-// Holds implements writer.Lease.
-func (l *lease) Holds() bool { return !l.over.Load() && int64(time.Since(l.began)) < l.until.Load() }
+// Until implements writer.Lease.
+func (l *lease) Until() time.Time {
+	if l.over.Load() {
+		return l.began
+	}
+	return l.began.Add(time.Duration(l.until.Load()))
+}
 
 // end ends the lease for good.
 func (l *lease) end() { l.over.Store(true) }

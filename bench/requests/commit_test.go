@@ -3,13 +3,14 @@ package requests
 import (
 	"bytes"
 	"context"
+	"time"
 
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/commit"
 )
 
 // Commit implements writer.Committer: in order, as package session does.
-func (a *agent) Commit(ctx context.Context, encoded []byte) (*commit.Result, error) {
+func (a *agent) Commit(ctx context.Context, encoded []byte, _ time.Time) (*commit.Result, error) {
 	h, err := commit.ParseHeader(encoded)
 	if err != nil {
 		return nil, err

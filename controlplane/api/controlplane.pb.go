@@ -192,6 +192,7 @@ const (
 	Error_INVALID     Error_Code = 2
 	Error_TIMED_OUT   Error_Code = 3
 	Error_THROTTLED   Error_Code = 4 // log budget
+	Error_LATE        Error_Code = 5 // a commit after its until_ms, which was not handed to the log and was not before
 )
 
 // Enum value maps for Error_Code.
@@ -202,6 +203,7 @@ var (
 		2: "INVALID",
 		3: "TIMED_OUT",
 		4: "THROTTLED",
+		5: "LATE",
 	}
 	Error_Code_value = map[string]int32{
 		"UNSPECIFIED": 0,
@@ -209,6 +211,7 @@ var (
 		"INVALID":     2,
 		"TIMED_OUT":   3,
 		"THROTTLED":   4,
+		"LATE":        5,
 	}
 )
 
@@ -887,9 +890,11 @@ func (x *Probe) GetToken() uint64 {
 
 // Commit submits a bundle's batches. The answer comes when the commit is in the log, in any order.
 type Commit struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Request       uint64                 `protobuf:"varint,1,opt,name=request,proto3" json:"request,omitempty"`
-	Encoded       []byte                 `protobuf:"bytes,2,opt,name=encoded,proto3" json:"encoded,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Request uint64                 `protobuf:"varint,1,opt,name=request,proto3" json:"request,omitempty"`
+	Encoded []byte                 `protobuf:"bytes,2,opt,name=encoded,proto3" json:"encoded,omitempty"`
+	// By the owner's steady clock: later than that the commit must not be handed to the log (LATE); 0: whenever.
+	UntilMs       uint64 `protobuf:"varint,3,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -936,6 +941,13 @@ func (x *Commit) GetEncoded() []byte {
 		return x.Encoded
 	}
 	return nil
+}
+
+func (x *Commit) GetUntilMs() uint64 {
+	if x != nil {
+		return x.UntilMs
+	}
+	return 0
 }
 
 // Abandon settles a submission that will not come.
@@ -2172,6 +2184,7 @@ type Welcome struct {
 	NextN         uint32                 `protobuf:"varint,5,opt,name=next_n,json=nextN,proto3" json:"next_n,omitempty"`                     // the n that the sequencer expects next of this session
 	BundlePrefix  string                 `protobuf:"bytes,6,opt,name=bundle_prefix,json=bundlePrefix,proto3" json:"bundle_prefix,omitempty"` // of this virtual cluster's objects in the bucket
 	NowMs         int64                  `protobuf:"varint,7,opt,name=now_ms,json=nowMs,proto3" json:"now_ms,omitempty"`                     // the owner's clock
+	SteadyMs      uint64                 `protobuf:"varint,8,opt,name=steady_ms,json=steadyMs,proto3" json:"steady_ms,omitempty"`            // the owner's steady clock: time since its tenure began, and 1 ms
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2251,6 +2264,13 @@ func (x *Welcome) GetBundlePrefix() string {
 func (x *Welcome) GetNowMs() int64 {
 	if x != nil {
 		return x.NowMs
+	}
+	return 0
+}
+
+func (x *Welcome) GetSteadyMs() uint64 {
+	if x != nil {
+		return x.SteadyMs
 	}
 	return 0
 }
@@ -2971,6 +2991,7 @@ type Stamp struct {
 	Token         uint64                 `protobuf:"varint,1,opt,name=token,proto3" json:"token,omitempty"` // of the newest Probe it answers
 	Index         uint64                 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
 	NowMs         int64                  `protobuf:"varint,3,opt,name=now_ms,json=nowMs,proto3" json:"now_ms,omitempty"`
+	SteadyMs      uint64                 `protobuf:"varint,4,opt,name=steady_ms,json=steadyMs,proto3" json:"steady_ms,omitempty"` // as in Welcome
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3022,6 +3043,13 @@ func (x *Stamp) GetIndex() uint64 {
 func (x *Stamp) GetNowMs() int64 {
 	if x != nil {
 		return x.NowMs
+	}
+	return 0
+}
+
+func (x *Stamp) GetSteadyMs() uint64 {
+	if x != nil {
+		return x.SteadyMs
 	}
 	return 0
 }
@@ -3628,10 +3656,11 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x0echecks_bundles\x18\n" +
 	" \x01(\bR\rchecksBundles\"\x1d\n" +
 	"\x05Probe\x12\x14\n" +
-	"\x05token\x18\x01 \x01(\x04R\x05token\"<\n" +
+	"\x05token\x18\x01 \x01(\x04R\x05token\"W\n" +
 	"\x06Commit\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x12\x18\n" +
-	"\aencoded\x18\x02 \x01(\fR\aencoded\"1\n" +
+	"\aencoded\x18\x02 \x01(\fR\aencoded\x12\x19\n" +
+	"\buntil_ms\x18\x03 \x01(\x04R\auntilMs\"1\n" +
 	"\aAbandon\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x12\f\n" +
 	"\x01n\x18\x02 \x01(\rR\x01n\"l\n" +
@@ -3736,7 +3765,7 @@ const file_controlplane_proto_rawDesc = "" +
 	"\vzone_writer\x18\f \x01(\v2#.freshet.controlplane.v1.ZoneWriterH\x00R\n" +
 	"zoneWriter\x12I\n" +
 	"\fcheck_bundle\x18\r \x01(\v2$.freshet.controlplane.v1.CheckBundleH\x00R\vcheckBundleB\x06\n" +
-	"\x04item\"\xc6\x01\n" +
+	"\x04item\"\xe3\x01\n" +
 	"\aWelcome\x12\x18\n" +
 	"\asession\x18\x01 \x01(\rR\asession\x12\x19\n" +
 	"\bnode_ids\x18\x02 \x03(\x05R\anodeIds\x12\x1d\n" +
@@ -3745,7 +3774,8 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x05index\x18\x04 \x01(\x04R\x05index\x12\x15\n" +
 	"\x06next_n\x18\x05 \x01(\rR\x05nextN\x12#\n" +
 	"\rbundle_prefix\x18\x06 \x01(\tR\fbundlePrefix\x12\x15\n" +
-	"\x06now_ms\x18\a \x01(\x03R\x05nowMs\"C\n" +
+	"\x06now_ms\x18\a \x01(\x03R\x05nowMs\x12\x1b\n" +
+	"\tsteady_ms\x18\b \x01(\x04R\bsteadyMs\"C\n" +
 	"\n" +
 	"ZoneWriter\x12\x18\n" +
 	"\asession\x18\x01 \x01(\rR\asession\x12\x1b\n" +
@@ -3822,20 +3852,22 @@ const file_controlplane_proto_rawDesc = "" +
 	"\vproducer_id\x18\x01 \x01(\x03R\n" +
 	"producerId\x12\x14\n" +
 	"\x05first\x18\x02 \x01(\x03R\x05first\x12\x12\n" +
-	"\x04last\x18\x03 \x01(\x03R\x04last\"J\n" +
+	"\x04last\x18\x03 \x01(\x03R\x04last\"g\n" +
 	"\x05Stamp\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\x04R\x05token\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x15\n" +
-	"\x06now_ms\x18\x03 \x01(\x03R\x05nowMs\"\xaf\x01\n" +
+	"\x06now_ms\x18\x03 \x01(\x03R\x05nowMs\x12\x1b\n" +
+	"\tsteady_ms\x18\x04 \x01(\x04R\bsteadyMs\"\xb9\x01\n" +
 	"\x05Error\x127\n" +
 	"\x04code\x18\x01 \x01(\x0e2#.freshet.controlplane.v1.Error.CodeR\x04code\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"S\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"]\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vUNAVAILABLE\x10\x01\x12\v\n" +
 	"\aINVALID\x10\x02\x12\r\n" +
 	"\tTIMED_OUT\x10\x03\x12\r\n" +
-	"\tTHROTTLED\x10\x04\"\x8c\x01\n" +
+	"\tTHROTTLED\x10\x04\x12\b\n" +
+	"\x04LATE\x10\x05\"\x8c\x01\n" +
 	"\fCommitAnswer\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x12\x16\n" +
 	"\x06result\x18\x02 \x01(\fR\x06result\x12\x14\n" +

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/freshet-io/freshet/controlplane/api"
 )
@@ -14,6 +15,7 @@ type call struct {
 	item   *api.AgentItem
 	weight int64
 	once   bool                 // not to be sent on a second stream
+	until  time.Time            // of a commit: see Session.Commit
 	sent   bool                 // on some stream; guarded by Session.mu
 	done   chan struct{}        // closed when answer or err is set
 	answer *api.OwnerItem       // set before done is closed

@@ -45,3 +45,20 @@ func (s *Session) Now() time.Time {
 	defer s.clock.mu.Unlock()
 	return time.Now().Add(s.clock.mu.ahead)
 }
+
+// steady is what the owner's steady clock showed when it was heard of last (api.Welcome, api.Stamp).
+type steady struct {
+	ms uint64    // 0: its owner has none
+	at time.Time // when that was read here, so later
+}
+
+func steadyAt(ms uint64) steady { return steady{ms, time.Now()} }
+
+// of gives what the owner's steady clock shows at a time of this process's, or less; 0 if it has none. Less it is by as
+// long as the owner's message was on its way, or waited here to be read.
+func (s steady) of(at time.Time) uint64 {
+	if s.ms == 0 {
+		return 0
+	}
+	return uint64(max(1, int64(s.ms)+at.Sub(s.at).Milliseconds()))
+}

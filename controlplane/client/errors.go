@@ -15,6 +15,8 @@ var (
 	ErrThrottled = fmt.Errorf("%w: metadata log budget is used up", ErrUnavailable)
 	// ErrSessionClosed: the agent session that the call belongs to was closed and the call took no effect (I9).
 	ErrSessionClosed = errors.New("agent session closed")
+	// ErrLate: the commit came to the owner after its time. Neither it nor an earlier attempt took effect, and none will.
+	ErrLate = errors.New("the commit is late")
 	// ErrInvalid: the owner refused the call as malformed; repeating it gives the same answer.
 	ErrInvalid = errors.New("refused by the control plane")
 )
@@ -34,6 +36,8 @@ func callError(e *api.Error) error {
 		return fmt.Errorf("%w: %s", ErrInvalid, e.Message)
 	case api.Error_THROTTLED:
 		return ErrThrottled
+	case api.Error_LATE:
+		return ErrLate
 	default:
 		return fmt.Errorf("%w: %s", ErrUnavailable, e.Message)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/metadata/commit"
@@ -12,15 +13,16 @@ import (
 )
 
 // Commit submits a bundle's batches (package commit's encoding) and waits until they are in the log. The bytes are
-// copied. The same submission always gets the same result. Errors: ErrSessionClosed if its session was closed and
-// nothing took effect, ErrUnavailable (outcome unknown: ask again with the same bytes), ErrInvalid.
-func (s *Session) Commit(ctx context.Context, encoded []byte) (*commit.Result, error) {
+// copied. The same submission always gets the same result. After until the owner brings it into its log no more, however
+// long it was on its way and whoever stood still meanwhile; the zero time: whenever. Errors: ErrSessionClosed if its session was closed and
+// nothing took effect, ErrUnavailable (outcome unknown: ask again with the same bytes), ErrLate, ErrInvalid.
+func (s *Session) Commit(ctx context.Context, encoded []byte, until time.Time) (*commit.Result, error) {
 	if err := s.checkCommit(encoded); err != nil {
 		return nil, err
 	}
 	return s.settle(ctx, &call{
 		item:   &api.AgentItem{Item: &api.AgentItem_Commit{Commit: &api.Commit{Encoded: bytes.Clone(encoded)}}},
-		weight: int64(len(encoded)),
+		weight: int64(len(encoded)), until: until,
 	})
 }
 

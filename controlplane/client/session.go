@@ -197,8 +197,7 @@ func (s *Session) submit(ctx context.Context, c *call) (*api.OwnerItem, error) {
 	s.mu.Lock()
 	s.mu.calls.add(c)
 	if s.mu.stream != nil {
-		s.mu.stream.out.push(c.item)
-		c.sent = true
+		s.mu.stream.call(c)
 	}
 	s.mu.Unlock()
 	select {

@@ -27,9 +27,19 @@ type stream struct {
 	began  time.Time
 	heard  atomic.Int64 // time since began of the last message received
 	cancel context.CancelCauseFunc
-	plans  plans // of the receiving goroutine
+	plans  plans  // of the receiving goroutine
+	steady steady // the owner's clock; guarded by Session.mu
 	// told is when the owner was last told the load. Of begin, then of the sending goroutine.
 	told time.Time
+}
+
+// call sends a call. Called with Session.mu held.
+func (st *stream) call(c *call) {
+	if !c.until.IsZero() {
+		c.item.GetCommit().UntilMs = st.steady.of(c.until)
+	}
+	st.out.push(c.item)
+	c.sent = true
 }
 
 // converse finds the owner, opens a stream and stays with it until it ends; welcomed tells whether the session was
@@ -171,9 +181,9 @@ func (s *Session) begin(st *stream, welcome *api.Welcome) {
 	default:
 		close(s.mu.opened)
 	}
+	st.steady = steadyAt(welcome.SteadyMs)
 	for _, c := range s.mu.calls.inOrder() {
-		st.out.push(c.item)
-		c.sent = true
+		st.call(c)
 	}
 	if newSession && s.mu.draining {
 		drain := drainCall()
@@ -279,6 +289,9 @@ func (s *Session) dispatch(st *stream, item *api.OwnerItem) error {
 		if answered {
 			s.clock.stamped(time.UnixMilli(i.Stamp.NowMs))
 		}
+		s.mu.Lock()
+		st.steady = steadyAt(i.Stamp.SteadyMs)
+		s.mu.Unlock()
 		if more {
 			s.probe(false)
 		}
@@ -317,6 +330,6 @@ func (s *Session) repeat(st *stream, request uint64) {
 	defer s.mu.Unlock()
 	if c := s.mu.calls.pending[request]; c != nil && s.mu.stream == st {
 		s.metrics.repeats.Inc()
-		st.out.push(c.item)
+		st.call(c)
 	}
 }

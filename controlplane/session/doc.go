@@ -17,6 +17,11 @@
 //     subscription has neither gap nor double. The place is filled only after the fence was checked (I9).
 //   - A stamp of index i waits until the effects of i were announced.
 //
+// # Time
+//
+// An agent may bound a commit's time by this owner's steady clock, which stamps tell it of (late.go). A commit that is late is
+// refused before it is handed to the log, and only if no earlier attempt was: the agent may then leave batches out.
+//
 // # Locks
 //
 // In this order: the owner's state lock, tenure.mu, outbox.mu. Nothing is called out while tenure.mu is held except

@@ -36,6 +36,7 @@ const (
 	resultInvalid  = "invalid"
 	resultTimeout  = "timed_out"
 	resultOverfull = "overfull"
+	resultLate     = "late"
 )
 
 func newMetrics(r prometheus.Registerer, virtualCluster string) *metrics {

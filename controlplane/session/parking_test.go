@@ -28,7 +28,7 @@ func (a *agent) gapped(batches ...batch) id.Submission {
 func (a *agent) again(sub id.Submission, batches ...batch) chan *commit.Result {
 	answer := make(chan *commit.Result, 1)
 	go func() {
-		result, err := a.Commit(a.w.t.Context(), encode(sub, true, batches...))
+		result, err := a.Commit(a.w.t.Context(), encode(sub, true, batches...), time.Time{})
 		if err != nil {
 			a.w.t.Error(err)
 		}
@@ -176,12 +176,12 @@ func TestParking_EndOfTheTransactionRefuses(t *testing.T) {
 				})
 				return c.AppendTo(nil)
 			}
-			result, err := a.Commit(t.Context(), encode(false))
+			result, err := a.Commit(t.Context(), encode(false), time.Time{})
 			require.NoError(t, err)
 			require.Equal(t, []commit.Outcome{commit.Gap}, outcomes(result))
 			answer := make(chan *commit.Result, 1)
 			go func() {
-				result, err := a.Commit(t.Context(), encode(true))
+				result, err := a.Commit(t.Context(), encode(true), time.Time{})
 				if err != nil {
 					t.Error(err)
 				}

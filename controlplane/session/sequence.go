@@ -38,6 +38,7 @@ type sequence struct {
 type heldSubmission struct {
 	command metadata.Command
 	bytes   int
+	until   uint64 // by the tenure's steady clock it may not be handed to the log later; 0: whenever
 	answers []answerFunc
 	timer   *time.Timer
 }
@@ -49,18 +50,20 @@ func newSequence(t *tenure, session id.Session, next uint32) *sequence {
 	return q
 }
 
-// submit takes submission n. answer is called once, on some goroutine.
-func (q *sequence) submit(n uint32, command metadata.Command, bytes int, answer answerFunc) {
+// submit takes submission n. After until, by the tenure's steady clock, it is not handed to the log for the first time any
+// more; 0: whenever. answer is called once, on some goroutine.
+func (q *sequence) submit(n uint32, command metadata.Command, bytes int, until uint64, answer answerFunc) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if h := q.mu.held[n]; h != nil {
+		h.until = max(h.until, until)
 		h.answers = append(h.answers, answer)
 		return
 	}
 	if n < q.mu.next {
 		// Settled, or on its way through the log: the command is answered by what the first one got (I3).
 		q.mu.flying++
-		q.t.spawnOr(func() { q.again(n, command, answer) }, func() { answer(nil, 0, ownerGone) })
+		q.t.spawnOr(func() { q.again(n, command, until, answer) }, func() { answer(nil, 0, ownerGone) })
 		return
 	}
 	full := len(q.mu.held) >= q.t.limits.HeldCommits || q.mu.bytes+bytes > q.t.limits.HeldBytes
@@ -68,7 +71,7 @@ func (q *sequence) submit(n uint32, command metadata.Command, bytes int, answer 
 		answer(nil, 0, fault(api.Error_THROTTLED, "too many commits are waiting for earlier ones"))
 		return
 	}
-	h := &heldSubmission{command: command, bytes: bytes, answers: []answerFunc{answer}}
+	h := &heldSubmission{command: command, bytes: bytes, until: until, answers: []answerFunc{answer}}
 	h.timer = time.AfterFunc(q.t.limits.HoldTimeout, func() { q.expire(n, h) })
 	q.mu.held[n] = h
 	q.mu.bytes += bytes
@@ -90,11 +93,14 @@ func (q *sequence) start() {
 func (q *sequence) run() {
 	defer q.mend()
 	for {
-		n, h := q.turn()
+		n, h, err := q.turn()
 		if h == nil {
 			return
 		}
-		proposal, err := q.t.owner.Enqueue(q.t.ctx, h.command)
+		var proposal *owner.Proposal
+		if err == nil {
+			proposal, err = q.t.owner.Enqueue(q.t.ctx, h.command)
+		}
 		if err != nil {
 			q.drop(n, h, err)
 			return
@@ -108,17 +114,20 @@ func (q *sequence) run() {
 	}
 }
 
-// turn gives the submission whose turn it is; nil ends run.
-func (q *sequence) turn() (uint32, *heldSubmission) {
+// turn gives the submission whose turn it is, with an error if it comes too late; nil ends run.
+func (q *sequence) turn() (n uint32, h *heldSubmission, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	h := q.mu.held[q.mu.next]
+	h = q.mu.held[q.mu.next]
 	if h == nil {
 		q.mu.running = false
-		return 0, nil
+		return 0, nil, nil
 	}
 	h.timer.Stop()
-	return q.mu.next, h
+	if q.t.late(h.until) {
+		err = errLate
+	}
+	return q.mu.next, h, err
 }
 
 // remove takes a submission out and gives those who wait for it. Called with mu held.
@@ -136,6 +145,9 @@ func (q *sequence) drop(n uint32, h *heldSubmission, err error) {
 	q.mu.running = false
 	answers := q.remove(n, h)
 	q.mu.Unlock()
+	if errors.Is(err, errLate) {
+		q.t.metrics.commits.WithLabelValues(resultLate).Inc()
+	}
 	reply(answers, nil, 0, commandFault(err))
 }
 
@@ -190,8 +202,9 @@ func (q *sequence) mend() {
 }
 
 // again answers a submission that was handed to the log before: from the state, or, while it is on its way, by the
-// result of the same command behind it.
-func (q *sequence) again(n uint32, command metadata.Command, answer answerFunc) {
+// result of the same command behind it. One that is late is not handed to the log again, since the first may not be
+// settled there (the log was full): its agent asks until that is known.
+func (q *sequence) again(n uint32, command metadata.Command, until uint64, answer answerFunc) {
 	q.t.metrics.commits.WithLabelValues(resultStored).Inc()
 	var stored *commit.Result
 	read, err := q.t.owner.Read(func(s *metadata.State) {
@@ -200,6 +213,11 @@ func (q *sequence) again(n uint32, command metadata.Command, answer answerFunc) 
 	if err != nil || stored != nil {
 		q.landed(true)
 		answer(stored, read, commandFault(err))
+		return
+	}
+	if q.t.late(until) {
+		q.landed(true)
+		answer(nil, 0, fault(api.Error_UNAVAILABLE, "a late commit is on its way through the log"))
 		return
 	}
 	result, index, err := q.t.owner.Propose(q.t.ctx, command)
@@ -252,6 +270,8 @@ func commandFault(err error) *api.Error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, errLate):
+		return fault(api.Error_LATE, err.Error())
 	case errors.Is(err, metalog.ErrLogFull), errors.Is(err, owner.ErrOverloaded):
 		return fault(api.Error_THROTTLED, err.Error())
 	case errors.Is(err, owner.ErrTooLarge), errors.Is(err, commit.ErrMalformed):

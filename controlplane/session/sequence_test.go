@@ -64,10 +64,12 @@ func newSequenceWorld(t *testing.T) *sequenceWorld {
 }
 
 // settle hands in submission n, one to be abandoned, and gives the channel for its fault, nil once it is settled.
-func (w *sequenceWorld) settle(n uint32) <-chan *api.Error {
+func (w *sequenceWorld) settle(n uint32) <-chan *api.Error { return w.settleUntil(n, 0) }
+
+func (w *sequenceWorld) settleUntil(n uint32, until uint64) <-chan *api.Error {
 	fault := make(chan *api.Error, 1)
 	command := &metadata.AbandonSubmission{Submission: id.Submission{Session: 1, N: n}}
-	w.submit(n, command, abandonBytes, func(_ *commit.Result, _ uint64, f *api.Error) { fault <- f })
+	w.submit(n, command, abandonBytes, until, func(_ *commit.Result, _ uint64, f *api.Error) { fault <- f })
 	synctest.Wait()
 	return fault
 }
@@ -97,6 +99,35 @@ func TestSequence_GoesOnAfterARefusalAmongThoseUnderWay(t *testing.T) {
 		require.Nil(t, <-w.settle(2))
 		require.Less(t, time.Since(start), time.Second)
 		require.Nil(t, <-w.settle(3))
+	})
+}
+
+// What is late is refused while it was not handed to the log, and only then: whoever hears of it may hand in something else
+// under the same name. Those behind it wait for that.
+func TestSequence_Late(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSequenceWorld(t)
+		now := w.sequence.t.steady()
+		early := w.settleUntil(2, now+500)
+		held := w.settleUntil(2, now+1500) // asked for once more
+		third := w.settle(3)
+		time.Sleep(time.Second)
+		require.Equal(t, api.Error_LATE, (<-w.settleUntil(1, now+500)).GetCode())
+		require.Nil(t, <-w.settleUntil(1, now+1500))
+		require.Nil(t, <-early, "the later time counts: both were given for the same")
+		require.Nil(t, <-held)
+		require.Nil(t, <-third)
+		require.Nil(t, <-w.settleUntil(2, 1), "settled long ago")
+
+		index, err := w.sequence.t.owner.Read(func(*metadata.State) {})
+		require.NoError(t, err)
+		w.pass(index)
+		fourth := w.settleUntil(4, w.sequence.t.steady()+500)
+		time.Sleep(time.Second)
+		require.Equal(t, api.Error_UNAVAILABLE, (<-w.settleUntil(4, 1)).GetCode(), "it is on its way through the log")
+		w.pass(all)
+		require.Nil(t, <-fourth)
+		require.Nil(t, <-w.settleUntil(4, 1))
 	})
 }
 

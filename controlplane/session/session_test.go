@@ -85,7 +85,7 @@ func TestSession_ResumesOnAnotherOwnerWithTheSameAnswers(t *testing.T) {
 		require.NotNil(t, other.Owner())
 
 		// The first submission again, to the second owner: the answer of the first.
-		result, err := a.Commit(t.Context(), encode(id.Submission{Session: a.ID(), N: 1}, false, plain(tp)))
+		result, err := a.Commit(t.Context(), encode(id.Submission{Session: a.ID(), N: 1}, false, plain(tp)), time.Time{})
 		require.NoError(t, err)
 		require.Equal(t, commit.Settled, result.Status)
 		a.read(func() { require.Zero(t, a.closed); require.Equal(t, id.Session(1), a.session) })
@@ -183,7 +183,7 @@ func TestSession_EarlySubmissionIsHeldBack(t *testing.T) {
 		for i := 3; i >= 1; i-- {
 			answers[i] = make(chan answer, 1)
 			go func() {
-				result, err := a.Commit(t.Context(), encode(id.Submission{Session: a.ID(), N: uint32(i)}, false, plain(tp)))
+				result, err := a.Commit(t.Context(), encode(id.Submission{Session: a.ID(), N: uint32(i)}, false, plain(tp)), time.Time{})
 				answers[i] <- answer{result, err}
 			}()
 			time.Sleep(time.Second)
@@ -203,13 +203,13 @@ func TestSession_EarlySubmissionIsHeldBack(t *testing.T) {
 
 		// An n that never comes: those behind it are given up after a minute, and settled once it is abandoned.
 		start := time.Now()
-		_, err := a.Commit(t.Context(), encode(id.Submission{Session: a.ID(), N: 5}, false, plain(tp)))
+		_, err := a.Commit(t.Context(), encode(id.Submission{Session: a.ID(), N: 5}, false, plain(tp)), time.Time{})
 		require.ErrorIs(t, err, client.ErrUnavailable)
 		require.Equal(t, time.Minute, time.Since(start).Round(time.Second))
 		result, err := a.Abandon(t.Context(), 4)
 		require.NoError(t, err)
 		require.Equal(t, commit.Abandoned, result.Status)
-		result, err = a.Commit(t.Context(), encode(id.Submission{Session: a.ID(), N: 5}, false, plain(tp)))
+		result, err = a.Commit(t.Context(), encode(id.Submission{Session: a.ID(), N: 5}, false, plain(tp)), time.Time{})
 		require.NoError(t, err)
 		require.Equal(t, int64(3), result.Sections[0].Spans[0].Base)
 		a.leave()
@@ -228,7 +228,7 @@ func TestSession_EarlySubmissionsDoNotShutOutTheNextOne(t *testing.T) {
 		a.opened()
 		errs := make(chan error, 2)
 		commitAs := func(n uint32) error {
-			_, err := a.Commit(t.Context(), encode(id.Submission{Session: a.ID(), N: n}, false, plain(tp)))
+			_, err := a.Commit(t.Context(), encode(id.Submission{Session: a.ID(), N: n}, false, plain(tp)), time.Time{})
 			return err
 		}
 		for i := uint32(2); i <= 3; i++ {
@@ -290,9 +290,9 @@ func TestSession_SilentAgentIsClosedAndComesBackAnew(t *testing.T) {
 		require.NoError(t, err)
 		w.waitFor("a new session", func() bool { return a.ID() > old })
 		a.read(func() { require.Equal(t, 1, a.closed) })
-		_, err = a.Commit(t.Context(), encode(id.Submission{Session: old, N: 2}, false, plain(tp)))
+		_, err = a.Commit(t.Context(), encode(id.Submission{Session: old, N: 2}, false, plain(tp)), time.Time{})
 		require.ErrorIs(t, err, client.ErrSessionClosed)
-		result, err := a.Commit(t.Context(), encode(id.Submission{Session: old, N: 1}, false, plain(tp)))
+		result, err := a.Commit(t.Context(), encode(id.Submission{Session: old, N: 1}, false, plain(tp)), time.Time{})
 		require.NoError(t, err)
 		require.Equal(t, int64(0), result.Sections[0].Spans[0].Base)
 
@@ -378,7 +378,7 @@ func TestSession_UnreachableControlPlaneIsUnavailable(t *testing.T) {
 		w.stop(n)
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
-		_, err := a.Commit(ctx, encode(id.Submission{Session: a.ID(), N: 1}, false, plain(tp)))
+		_, err := a.Commit(ctx, encode(id.Submission{Session: a.ID(), N: 1}, false, plain(tp)), time.Time{})
 		require.ErrorIs(t, err, client.ErrUnavailable)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		_, err = a.Forward(ctx, client.Forward{})
@@ -395,9 +395,9 @@ func TestSession_MalformedCommitIsInvalid(t *testing.T) {
 		a := w.agent()
 		a.opened()
 		encoded := encode(id.Submission{Session: a.ID(), N: 1}, false, plain(tp))
-		_, err := a.Commit(t.Context(), encoded[:len(encoded)-1])
+		_, err := a.Commit(t.Context(), encoded[:len(encoded)-1], time.Time{})
 		require.ErrorIs(t, err, client.ErrInvalid)
-		_, err = a.Commit(t.Context(), encode(id.Submission{Session: 77, N: 1}, false, plain(tp)))
+		_, err = a.Commit(t.Context(), encode(id.Submission{Session: 77, N: 1}, false, plain(tp)), time.Time{})
 		require.ErrorIs(t, err, client.ErrInvalid)
 		a.leave()
 		w.stop(n)

@@ -31,6 +31,6 @@ func (a *agent) stamp(token uint64) {
 func (a *agent) sendStamp(st stamp) {
 	a.t.metrics.stamps.Inc()
 	a.out.push(&api.OwnerItem{Item: &api.OwnerItem_Stamp{Stamp: &api.Stamp{
-		Token: st.token, Index: st.index, NowMs: time.Now().UnixMilli(),
+		Token: st.token, Index: st.index, NowMs: time.Now().UnixMilli(), SteadyMs: a.t.steady(),
 	}}})
 }

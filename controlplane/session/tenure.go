@@ -29,6 +29,7 @@ type tenure struct {
 	jobs     Jobs // nil if none are run
 	loads    load.Table
 	writers  ZoneWriters // nil if none are planned
+	began    time.Time
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	work     sync.WaitGroup
@@ -62,7 +63,7 @@ type openSession struct {
 }
 
 func newTenure(c *Cluster, o *owner.Owner) *tenure {
-	t := &tenure{cluster: c, owner: o, limits: c.cfg.Limits, log: c.log, metrics: c.metrics}
+	t := &tenure{cluster: c, owner: o, limits: c.cfg.Limits, log: c.log, metrics: c.metrics, began: time.Now()}
 	t.ctx, t.cancel = context.WithCancelCause(context.Background())
 	t.mu.agents = map[id.Session]*agent{}
 	t.mu.sessions = map[id.Session]*openSession{}

@@ -176,16 +176,18 @@ func (w *world) dial(ctx context.Context, address string) (net.Conn, error) {
 	return lossy, nil
 }
 
-// lossyConn can lose everything from some moment on, without a sign.
+// lossyConn can lose everything from some moment on, without a sign, and be slow to send.
 type lossyConn struct {
 	net.Conn
 	lost atomic.Bool
+	slow atomic.Int64 // time.Duration
 }
 
 func (c *lossyConn) Write(p []byte) (int, error) {
 	if c.lost.Load() {
 		return len(p), nil
 	}
+	time.Sleep(time.Duration(c.slow.Load())) // the bubble's time
 	return c.Conn.Write(p)
 }
 
@@ -204,6 +206,15 @@ func (w *world) loseConnections() {
 	defer w.mu.Unlock()
 	for _, c := range w.conns {
 		c.lost.Store(true)
+	}
+}
+
+// slowConnections makes what is sent on every connection there is come late.
+func (w *world) slowConnections(by time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.conns {
+		c.slow.Store(int64(by))
 	}
 }
 
@@ -387,7 +398,7 @@ func (a *agent) submit(batches ...batch) (*commit.Result, error) {
 	a.n++
 	sub := id.Submission{Session: a.session, N: a.n}
 	a.mu.Unlock()
-	return a.Commit(context.Background(), encode(sub, false, batches...))
+	return a.Commit(context.Background(), encode(sub, false, batches...), time.Time{})
 }
 
 // topic creates a topic through the owner.

@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"strconv"
 	"sync"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/freshet-io/freshet/internal/testproxy"
 	"github.com/freshet-io/freshet/test/harness"
 )
 
@@ -19,12 +21,17 @@ const pausedStall = 7 * time.Second
 
 // TestPausedWriter: the agent that writes for its zone is paused while clients of another send to it, until that has given
 // it up and writes itself, and goes on before its session is closed. What it finds in its memory it does not commit any
-// more: the clients, which have no sequence numbers, never try again and use one connection each, were told that it
-// failed, and have sent what follows (I2).
+// more, and what it had sent to the owner, and comes there only now, the owner does not: the clients, which have no sequence
+// numbers, never try again and use one connection each, were told that it failed, and have sent what follows (I2).
 func TestPausedWriter(t *testing.T) {
 	t.Parallel()
-	const clients, rounds, perRound = 8, 3, 1_000_000
-	c := harness.StartCluster(t, harness.ClusterConfig{Agents: 2, ControlPlanes: 1, EtcdMembers: 1, AgentFlags: []string{"--put-budget", "100"}})
+	if runtime.GOOS != "linux" {
+		t.Skip("only on Linux can the proxies tell which agent a connection is from")
+	}
+	const clients, rounds, perRound = 8, 4, 1_000_000
+	c := harness.StartCluster(t, harness.ClusterConfig{
+		Agents: 2, ControlPlanes: 1, EtcdMembers: 1, Proxied: true, AgentFlags: []string{"--put-budget", "100"},
+	})
 	createTopic(t, "paused", clients, bootstraps(c)...)
 	for round := range rounds {
 		writer, other := zoneWriter(t, c)
@@ -48,10 +55,18 @@ func TestPausedWriter(t *testing.T) {
 		began := time.Now()
 		more("records acknowledged", 20)
 		twenty := time.Since(began)
+		comes := func() {}
+		if underWay := round%2 == 1; underWay {
+			comes = cutOff(c, testproxy.ToServer, writer)
+			harness.Await(t, "a commit is on its way to the owner", func() bool {
+				return gauge(t, writer, "freshet_writer_unsettled_bundles") > 0 && gauge(t, writer, "freshet_writer_puts_in_flight") == 0
+			})
+		}
 		writer.Stop()
 		paused := time.Now()
 		more("the other agent to write itself", 3)
 		stall := time.Since(paused)
+		comes()
 		writer.Cont()
 		more("records acknowledged after the pause", 20)
 		stop()
@@ -71,6 +86,13 @@ func TestPausedWriter(t *testing.T) {
 		}
 		last[r.Partition] = n
 	}
+}
+
+func gauge(t *testing.T, a *harness.Agent, name string) float64 {
+	t.Helper()
+	v, err := harness.Metric(a.HTTP, name)
+	require.NoError(t, err)
+	return v
 }
 
 // plainClient sends one record after the other by one connection, and never one again.
