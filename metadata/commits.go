@@ -26,7 +26,7 @@ func (s *machine) commitBundle(c *CommitBundle, fx *Effects) (*commit.Result, er
 		return resultSessionClosed, nil // resubmission of a settled n: its session takes nothing any more (I9)
 	case e == nil:
 		return nil, ErrUnknownSession
-	case !settled && (h.Resubmit || sub.N > e.nextN):
+	case !settled && (h.Resubmit || s.early(&h, e)):
 		return nil, ErrEarly
 	}
 	if h.Resubmit {
@@ -39,7 +39,7 @@ func (s *machine) commitBundle(c *CommitBundle, fx *Effects) (*commit.Result, er
 	e.acknowledge(min(h.Acked, e.nextN-1))
 	result := s.sequenceBundle(r, fx)
 	if !h.Resubmit {
-		e.settle(result)
+		e.settle(sub.N, result)
 	}
 	fx.Committed = append(fx.Committed, result)
 	return result, nil

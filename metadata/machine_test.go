@@ -220,8 +220,11 @@ func randomLifecycle(rng *rand.Rand, s *machine) []Command {
 
 func randomCommit(rng *rand.Rand, session id.Session, n uint32) *CommitBundle {
 	h := commit.Header{Submission: id.Submission{Session: session, N: n}, Bytes: 1 << 20, Acked: n - min(n, rng.Uint32N(4))}
-	if n > 1 && rng.IntN(5) == 0 {
-		h.Submission.N, h.Resubmit = 1+rng.Uint32N(n-1), true
+	switch {
+	case n > 1 && rng.IntN(5) == 0:
+		h.Submission.N, h.Resubmit = 1+rng.Uint32N(n+2), true
+	case rng.IntN(3) == 0:
+		h.Submission.N, h.Overtakes = n+rng.Uint32N(5), true
 	}
 	var sections []section
 	for range 1 + rng.IntN(30) {
@@ -244,6 +247,10 @@ func TestState_RandomHistories(t *testing.T) {
 	for seed := range uint64(6) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		state, replica := newMachine(), newMachine()
+		if seed%2 == 0 {
+			state.version, replica.version = MaxVersion, MaxVersion
+		}
+		overtaken := 0
 		type kept struct {
 			s    *machine
 			hash uint64
@@ -260,6 +267,9 @@ func TestState_RandomHistories(t *testing.T) {
 			require.Equal(t, fx, fx2)
 			if rng.IntN(10) == 0 {
 				frozen := state.snapshot()
+				for e := range frozen.Sessions() {
+					overtaken += len(e.Ahead)
+				}
 				snapshots = append(snapshots, kept{frozen, frozen.Hash()})
 				require.Equal(t, frozen.Hash(), replica.Hash(), "seed %d index %d", seed, index)
 				replica = restore(t, replica)
@@ -273,6 +283,7 @@ func TestState_RandomHistories(t *testing.T) {
 		for _, k := range snapshots {
 			require.Equal(t, k.hash, k.s.Hash(), "snapshot at %d changed", k.s.Index())
 		}
+		require.Equal(t, state.version >= OvertakingVersion, overtaken > 0, "seed %d", seed)
 	}
 }
 

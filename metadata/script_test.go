@@ -265,8 +265,11 @@ func (w *world) show(t *testing.T, d *datadriven.TestData) string {
 		fmt.Fprintf(&b, "%v\n", s.Configs(ConfigBroker, ""))
 	case "show-sessions":
 		for e := range s.Sessions() {
-			fmt.Fprintf(&b, "%d %s zone %s nodes %v next %d draining %t closed %t\n",
-				e.ID, e.Instance, e.Zone, e.NodeIDs, e.NextN, e.Draining, e.Closed)
+			fmt.Fprintf(&b, "%d %s zone %s nodes %v next %d draining %t closed %t", e.ID, e.Instance, e.Zone, e.NodeIDs, e.NextN, e.Draining, e.Closed)
+			if len(e.Ahead) > 0 {
+				fmt.Fprintf(&b, " ahead %v", e.Ahead)
+			}
+			b.WriteString("\n")
 		}
 	case "show-emptied-zones":
 		for e := range s.EmptiedZones() {
@@ -344,7 +347,7 @@ func parseCommit(t *testing.T, d *datadriven.TestData, index uint64) []byte {
 	t.Helper()
 	h := commit.Header{
 		Submission: submission(t, d), Acked: uint32(num(t, d, "acked", 0)),
-		Bytes: uint32(num(t, d, "bytes", 10_000)), Resubmit: d.HasArg("resubmit"),
+		Bytes: uint32(num(t, d, "bytes", 10_000)), Resubmit: d.HasArg("resubmit"), Overtakes: d.HasArg("overtakes"),
 	}
 	var b commit.Builder
 	b.Reset(h)

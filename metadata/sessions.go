@@ -10,10 +10,6 @@ import (
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
-// maxResults bounds the results kept per session. An agent has far fewer submissions unacknowledged; one that never
-// acknowledges loses the oldest (they become Forgotten).
-const maxResults = 4096
-
 // session is an agent session, open or lately closed.
 type session struct {
 	gen       uint64
@@ -24,12 +20,12 @@ type session struct {
 	roles     Roles
 	endpoints []Endpoint // never changed in place
 	nodeIDs   []int32    // likewise
-	nextN     uint32     // submissions below are settled
+	nextN     uint32     // the lowest n that is not settled
 	draining  bool
 	hidden    bool
 	closed    bool
-	closedAt  int64 // command time
-	results   btree.Map[uint32, *commit.Result]
+	closedAt  int64                             // command time
+	results   btree.Map[uint32, *commit.Result] // those above nextN are of submissions that overtook it
 }
 
 // SessionInfo describes an agent session.
@@ -39,7 +35,8 @@ type SessionInfo struct {
 	Zone      string
 	Endpoints []Endpoint // not to be changed
 	NodeIDs   []int32    // one per endpoint; not to be changed
-	NextN     uint32     // the n expected next; those below are settled
+	NextN     uint32     // the lowest n that is not settled
+	Ahead     []uint32   // those above it that are settled, in order; nil as a rule
 	Draining  bool       // left the membership, still commits
 	Hidden    bool       // lost sight of: not shown, still commits
 	Closed    bool       // closed within the last ten minutes, or a day where no other agent of the zone came after it
@@ -56,7 +53,7 @@ func (i *SessionInfo) Serves() bool { return !i.Closed && !i.Draining && i.Roles
 
 func (e *session) info(n id.Session) SessionInfo {
 	return SessionInfo{
-		ID: n, Instance: e.instance, Zone: e.zone, Endpoints: e.endpoints, NodeIDs: e.nodeIDs, NextN: e.nextN,
+		ID: n, Instance: e.instance, Zone: e.zone, Endpoints: e.endpoints, NodeIDs: e.nodeIDs, NextN: e.nextN, Ahead: e.ahead(),
 		Draining: e.draining, Hidden: e.hidden, Closed: e.closed, Version: e.software,
 		Peer: e.peer, Roles: e.roles,
 	}
@@ -154,85 +151,11 @@ func (s *machine) closeSession(c *CloseSession, fx *Effects) error {
 	s.leaves(e, fx)
 	e = s.mutableSession(c.Session, e)
 	e.closed, e.closedAt = true, s.now
+	e.settleHoles()
 	s.endWriter(c.Session)
 	s.abortJobsOf(c.Session)
 	fx.Closed = append(fx.Closed, c.Session)
 	return nil
-}
-
-var (
-	resultSessionClosed = &commit.Result{Status: commit.SessionClosed}
-	resultAbandoned     = &commit.Result{Status: commit.Abandoned}
-	resultForgotten     = &commit.Result{Status: commit.Forgotten}
-)
-
-// settled gives the result of a submission if it has one: its own, Forgotten, or SessionClosed. e is its session, nil
-// if that is unknown.
-func (s *machine) settled(sub id.Submission, e *session) (*commit.Result, bool) {
-	var nextN uint32
-	closed := true
-	if e != nil {
-		nextN, closed = e.nextN, e.closed
-	} else if n, ok := s.retired.Get(sub.Session); ok {
-		nextN = n
-	} else {
-		return nil, false
-	}
-	switch {
-	case sub.N < nextN:
-		if e != nil {
-			if r, ok := e.results.Get(sub.N); ok {
-				return r, true
-			}
-		}
-		return resultForgotten, true
-	case closed:
-		return resultSessionClosed, true
-	}
-	return nil, false
-}
-
-// settle stores the result of a session's next submission.
-func (e *session) settle(r *commit.Result) {
-	e.results.Set(e.nextN, r)
-	e.nextN++
-	if e.results.Len() > maxResults {
-		e.results.PopMin()
-	}
-}
-
-// acknowledge drops the results that the agent has received.
-func (e *session) acknowledge(acked uint32) {
-	for {
-		n, _, ok := e.results.Min()
-		if !ok || n > acked {
-			return
-		}
-		e.results.PopMin()
-	}
-}
-
-// abandon settles a submission that will never come.
-func (s *machine) abandon(c *AbandonSubmission) (*commit.Result, error) {
-	e, _ := s.sessions.Get(c.Submission.Session)
-	if r, ok := s.settled(c.Submission, e); ok {
-		return r, nil
-	}
-	if e == nil {
-		return nil, ErrUnknownSession
-	}
-	if c.Submission.N > e.nextN {
-		return nil, ErrEarly
-	}
-	s.mutableSession(c.Submission.Session, e).settle(resultAbandoned)
-	return resultAbandoned, nil
-}
-
-// Settled gives the result of a submission, if it has one: what it was settled with, Forgotten, or SessionClosed.
-// false means it may still be committed, or its session was never opened.
-func (s *machine) Settled(sub id.Submission) (*commit.Result, bool) {
-	e, _ := s.sessions.Get(sub.Session)
-	return s.settled(sub, e)
 }
 
 // Session gives an agent session that is open or was closed in the last ten minutes.

@@ -306,12 +306,18 @@ func (d *snapshotDecoder) readResult(w *wire.Reader) {
 		return
 	}
 	r, err := commit.ParseResult(p)
-	if err != nil || d.session == nil || n <= d.result || n >= d.session.nextN {
+	if err != nil || d.session == nil || n <= d.result || n >= d.session.nextN && !d.overtook(n) {
 		w.Fail("result %d: %v", n, err)
 		return
 	}
 	d.session.results.Set(n, r)
 	d.result = n
+}
+
+// overtook tells whether a result of the session may be that of a submission which is settled ahead of others.
+func (d *snapshotDecoder) overtook(n uint32) bool {
+	e := d.session
+	return d.s.version >= OvertakingVersion && !e.closed && n > e.nextN && n-e.nextN < MaxAhead
 }
 
 func (d *snapshotDecoder) readRetired(w *wire.Reader) {

@@ -11,10 +11,10 @@ import (
 
 // MaxVersion is the newest state machine version that this program can run. New states start at MinVersion. What came with
 // each: 2 leader epochs of partitions, 3 hidden sessions and zones without agents, 4 producers that go on after their
-// transaction timed out (LateAbortVersion).
+// transaction timed out (LateAbortVersion), 5 submissions that overtake others of their session (OvertakingVersion).
 const (
 	MinVersion uint32 = 1
-	MaxVersion uint32 = 4
+	MaxVersion uint32 = 5
 )
 
 // State is the state of one virtual cluster after some log entry. It is changed by Apply alone, on one goroutine.

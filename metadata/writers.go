@@ -28,7 +28,7 @@ type EndedWriter struct {
 	EndedMs  int64 // command time
 	Swept    bool  // once
 	Job      bool
-	NextN    uint32 // of an agent session: submissions below were settled; 0 of a job
+	NextN    uint32 // of an agent session: after the last that was settled, which may have overtaken those up to MaxAhead below; 0 of a job
 }
 
 // RecordSweep notes that the objects of ended writers were swept. After the last sweep they are forgotten. Those that have

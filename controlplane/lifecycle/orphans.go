@@ -115,7 +115,7 @@ type sweeper struct {
 	writer metadata.EndedWriter
 	prefix string
 
-	behind  []objstore.Info // unknown objects behind the last settled submission of a session
+	behind  []objstore.Info // unknown objects of a session whose submissions may not have been settled
 	count   int             // orphans
 	bytes   int64
 	odd     int // what is left though it is unknown
@@ -123,8 +123,8 @@ type sweeper struct {
 	keys    []string
 }
 
-// objects lists all of the writer's objects and deletes the orphans among them. Those behind the last submission that was
-// settled come last in the list, and are deleted when it is known how many they are.
+// objects lists all of the writer's objects and deletes the orphans among them. Those that may not have been settled come
+// last in the list, and are deleted when it is known how many they are.
 func (s *sweeper) objects(ctx context.Context) error {
 	for after := ""; ; {
 		if err := s.l.lists.Wait(ctx); err != nil {
@@ -155,7 +155,8 @@ func (s *sweeper) objects(ctx context.Context) error {
 	return s.remove(ctx, s.behind)
 }
 
-// orphans gives the objects of a page that can go now, and puts aside those behind the last settled submission.
+// orphans gives the objects of a page that can go now, and puts aside those behind the last settled submission, or so
+// little below it that it may have overtaken theirs.
 func (s *sweeper) orphans(page []objstore.Info) (orphans []objstore.Info, err error) {
 	_, err = s.owner.Read(func(state *metadata.State) {
 		w, ok := state.EndedWriter(s.writer.ID)
@@ -171,7 +172,7 @@ func (s *sweeper) orphans(page []objstore.Info) (orphans []objstore.Info, err er
 			if _, _, _, known := state.Bundle(b); known {
 				continue
 			}
-			if !w.Job && b.Submission().N >= w.NextN {
+			if !w.Job && uint64(b.Submission().N)+metadata.MaxAhead >= uint64(w.NextN) {
 				s.behind = append(s.behind, object)
 			} else {
 				orphans = append(orphans, object)

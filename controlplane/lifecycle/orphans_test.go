@@ -10,6 +10,7 @@ import (
 
 	"github.com/freshet-io/freshet/controlplane/lifecycle"
 	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/commit"
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/metadata/job"
 	"github.com/freshet-io/freshet/objstore"
@@ -187,8 +188,12 @@ func TestOrphans_BucketNewerThanTheState(t *testing.T) {
 		w.orphan(2, 1) // of an earlier life of the cluster
 		sleep(time.Hour)
 		w.must(&metadata.OpenSession{Instance: "second"})
+		w.must(&metadata.RaiseVersion{Version: metadata.OvertakingVersion})
+		var c commit.Builder
+		c.Reset(commit.Header{Submission: id.Submission{Session: 1, N: 5}, Overtakes: true})
+		w.must(&metadata.CommitBundle{Encoded: c.AppendTo(nil)})
 		for n := range uint32(1100) {
-			w.orphan(1, n+1) // their commits are not in this state
+			w.orphan(1, n+1) // their commits are not in this state, but for one
 		}
 		w.orphan(3, 1) // of a session that this state has not opened
 		w.must(&metadata.CloseSession{Session: 1})

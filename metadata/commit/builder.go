@@ -10,8 +10,9 @@ import (
 const (
 	formatVersion = 1
 
-	flagResubmit = 1
-	flagAsOf     = 2
+	flagResubmit  = 1
+	flagAsOf      = 2
+	flagOvertakes = 4
 )
 
 // Codes of a run's producer (see the package comment).
@@ -150,6 +151,9 @@ func (b *Builder) AppendTo(dst []byte) []byte {
 	}
 	if len(b.asOf) > 0 {
 		flags |= flagAsOf
+	}
+	if b.header.Overtakes {
+		flags |= flagOvertakes
 	}
 	dst = append(dst, formatVersion, flags)
 	for _, v := range []uint64{

@@ -91,10 +91,10 @@ func readHeader(w *wire.Reader) (h Header, asOf bool) {
 		w.Fail("version %d", v)
 	}
 	flags := w.Byte()
-	if flags&^(flagResubmit|flagAsOf) != 0 {
+	h.Resubmit, h.Overtakes = flags&flagResubmit != 0, flags&flagOvertakes != 0
+	if flags&^(flagResubmit|flagAsOf|flagOvertakes) != 0 || h.Resubmit && h.Overtakes {
 		w.Fail("flags %x", flags)
 	}
-	h.Resubmit = flags&flagResubmit != 0
 	h.Submission.Session = id.Session(w.Uint32())
 	h.Submission.N = w.Uint32()
 	h.Acked = w.Uint32()
