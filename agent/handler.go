@@ -35,7 +35,7 @@ func (a *Agent) newHandler() (*kafka.Handler, error) {
 			kafka.NewFindCoordinator(catalogue, views),
 			kafka.NewProduce(kafka.ProduceConfig{
 				Catalogue: catalogue, Views: views, Prober: a.session, Forwarder: a.session, Writer: a.route, Log: log,
-				Now: func() int64 { return a.session.Now().UnixMilli() },
+				Now: func() int64 { return a.session.Now().UnixMilli() }, Lost: a.writer.Lost,
 			}),
 		),
 		Forwarder: a.session, Prober: a.session, Zones: zones, Left: a.left, Log: log,

@@ -15,6 +15,7 @@ import (
 	"github.com/freshet-io/freshet/agent/writer"
 	"github.com/freshet-io/freshet/kafkaproto"
 	"github.com/freshet-io/freshet/metadata/commit"
+	"github.com/freshet-io/freshet/metadata/id"
 )
 
 const (
@@ -38,6 +39,9 @@ type ProduceConfig struct {
 	// Forwarder tells whose a producer id is.
 	Forwarder Forwarder
 	Writer    BatchWriter
+	// Lost is told of each batch with a producer id that its client is to send again, but for those that wait for such a
+	// one; nil: nobody is.
+	Lost func(partition id.TopicPartition, producer int64)
 	// Recoder opens batches of compacted topics and of topics with a compression.type; nil: one with defaults.
 	Recoder *recode.Recoder
 	// Now is the time in ms since the epoch, corrected to the owner's clock; nil: this machine's.
@@ -132,6 +136,7 @@ type producePart struct {
 	appendTime int64 // ms, -1 unless stamped
 	// transactional: the batch is of a transaction.
 	transactional bool
+	producer      int64 // -1: none, or not known
 }
 
 // prepare checks every partition's batch.
@@ -169,7 +174,7 @@ func (r *produceRequest) refuseAll(n int, err error) {
 }
 
 func (r *produceRequest) refuse(t *view.Topic, err error) {
-	r.parts = append(r.parts, producePart{topic: t, batch: -1, err: err, appendTime: -1})
+	r.parts = append(r.parts, producePart{topic: t, batch: -1, err: err, appendTime: -1, producer: -1})
 }
 
 // check validates one partition's batch and makes it ready for the writer.
@@ -188,6 +193,7 @@ func (r *produceRequest) check(ctx context.Context, find finder, t *kmsg.Produce
 	}
 	r.parts = append(r.parts, producePart{
 		topic: topic, batch: int32(len(r.batches)), appendTime: appendTime, transactional: b.Transactional(),
+		producer: b.ProducerID(),
 	})
 	r.batches = append(r.batches, r.batchOf(topic, rules, in.Partition, b))
 }
@@ -206,10 +212,36 @@ func (r *produceRequest) forget() {
 // reply waits for the batches' results, at most until ctx ends, and answers.
 func (r *produceRequest) reply(ctx context.Context) edge.Reply {
 	results := r.pending.Wait(ctx)
+	r.tellLost(results)
 	if r.in.Acks == 0 {
 		return r.silent(results)
 	}
 	return Answer(r.req, r.answer(results))
+}
+
+// tellLost tells of the batches that the client is to send again.
+func (r *produceRequest) tellLost(results []writer.Result) {
+	if r.api.cfg.Lost == nil {
+		return
+	}
+	part := 0
+	for i := range r.in.Topics {
+		for k := range r.in.Topics[i].Partitions {
+			if p := &r.parts[part]; p.comesAgain(results) {
+				r.api.cfg.Lost(id.TopicPartition{Topic: p.topic.ID, Partition: r.in.Topics[i].Partitions[k].Partition}, p.producer)
+			}
+			part++
+		}
+	}
+}
+
+// comesAgain tells whether the partition's batch has a producer id and an error upon which clients send it again, which is
+// not that an earlier one is missing.
+func (p *producePart) comesAgain(results []writer.Result) bool {
+	if p.producer < 0 || p.batch >= 0 && errors.Is(results[p.batch].Err, writer.ErrGap) {
+		return false
+	}
+	return kerr.IsRetriable(p.outcome(results))
 }
 
 // silent is what follows a request with acks 0: nothing, unless something failed (KafkaApis.sendNoOpResponse).
