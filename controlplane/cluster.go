@@ -143,10 +143,13 @@ func (c *cluster) ready() error {
 	if c.stopped.Load() {
 		return fmt.Errorf("virtual cluster %s: stopped on this replica", c.name)
 	}
-	if _, ok := c.replica.Located(); !ok {
-		return fmt.Errorf("virtual cluster %s: %w", c.name, errNoOwner)
+	if _, ok := c.replica.Located(); ok {
+		return nil
 	}
-	return nil
+	if fault := c.replica.Fault(); fault != nil {
+		return fmt.Errorf("virtual cluster %s: %w: %w", c.name, errNoOwner, fault)
+	}
+	return fmt.Errorf("virtual cluster %s: %w", c.name, errNoOwner)
 }
 
 // run follows and owns until ctx ends. An error means that this replica's state cannot be trusted; it has been logged.

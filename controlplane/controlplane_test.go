@@ -16,6 +16,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/client"
 	"github.com/freshet-io/freshet/internal/brokerconfig"
 	"github.com/freshet-io/freshet/internal/etcdserver"
+	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
 	"github.com/freshet-io/freshet/objstore"
 	"github.com/freshet-io/freshet/objstore/mem"
 	"github.com/freshet-io/freshet/objstore/probe"
@@ -93,6 +94,25 @@ func (r *running) stop(t *testing.T) {
 	t.Helper()
 	r.cancel()
 	require.NoError(t, <-r.ended)
+}
+
+// An ownership key that somebody put keeps a virtual cluster without an owner: readiness says so, and what to do.
+func TestControlPlane_NamesTheKeyOfEndlessOwnership(t *testing.T) {
+	etcd, err := etcdserver.Start(t.Context(), etcdserver.Config{Dir: t.TempDir()}, zap.NewNop())
+	require.NoError(t, err)
+	defer etcd.Close()
+	const key = etcdlog.DefaultPrefix + "/one/0/owner"
+	_, err = etcd.Client().Put(t.Context(), key, `{"replica":"r9","address":"nowhere:7050","nonce":"1"}`)
+	require.NoError(t, err)
+	r := start(t, etcd, mem.New(), "r1")
+	ready := func() string { return r.get(t, "/readyz") }
+	require.Eventually(t, func() bool { return strings.Contains(ready(), "etcdctl del "+key) }, time.Minute, 10*time.Millisecond)
+	require.Contains(t, ready(), "virtual cluster one: no owner at the moment")
+	require.Eventually(t, func() bool { return r.Owned("two") }, time.Minute, 10*time.Millisecond)
+	_, err = etcd.Client().Delete(t.Context(), key)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return r.Ready() == nil }, time.Minute, 10*time.Millisecond)
+	r.stop(t)
 }
 
 const zonesOfOne = "/v1/clusters/one/zones"

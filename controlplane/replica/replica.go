@@ -33,6 +33,7 @@ type Replica struct {
 	clock   *clock
 	owner   atomic.Pointer[owner.Owner]
 	located atomic.Pointer[location]
+	failed  atomic.Pointer[error] // of the last round; nil before it ended
 
 	state *metadata.State    // nil until loaded
 	asm   *metalog.Assembler // where in the log state is
@@ -67,6 +68,9 @@ type location struct {
 const locatedLife = 5 * time.Second
 
 func (r *Replica) locatedAt(st metalog.Status) {
+	if st.Endless != nil {
+		st = metalog.Status{} // its owner may be long gone; if not, it says so itself
+	}
 	r.located.Store(&location{Status: st, at: time.Now()})
 }
 
@@ -78,6 +82,14 @@ func (r *Replica) Located() (o metalog.Owner, ok bool) {
 		return metalog.Owner{}, false
 	}
 	return l.Owner, true
+}
+
+// Fault tells why this replica makes no progress, nil if it does.
+func (r *Replica) Fault() error {
+	if err := r.failed.Load(); err != nil && r.owner.Load() == nil {
+		return *err
+	}
+	return nil
 }
 
 // Run follows and owns until ctx ends, then hands over and returns nil.
@@ -93,6 +105,7 @@ func (r *Replica) Run(ctx context.Context) error {
 	wait := r.cfg.Poll
 	for {
 		err := r.round(ctx)
+		r.failed.Store(&err)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -149,7 +162,10 @@ func (r *Replica) round(ctx context.Context) error {
 		return err
 	}
 	takeOver := r.cfg.TakeOver && st.Owner.Replica == r.cfg.Replica
-	if st.Owned && !takeOver || !r.clock.mayOwn(ctx) {
+	if st.Owned && !takeOver {
+		return st.Endless
+	}
+	if !r.clock.mayOwn(ctx) {
 		return nil
 	}
 	tenure, err := r.cfg.Log.Acquire(ctx, metalog.Candidate{

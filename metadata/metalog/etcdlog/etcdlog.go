@@ -283,13 +283,17 @@ func (s *store) Snapshots(ctx context.Context) (metalog.Pointers, error) {
 }
 
 // decodeOwner reads the ownership key. One that is none keeps everybody from owning, and says nothing of the log: it is no
-// ErrCorrupt, so that replicas go on when it is gone.
+// ErrCorrupt, so that replicas go on when it is gone. So does one that somebody put, which takes an owner's lease off it too.
 func decodeOwner(kv *mvccpb.KeyValue) (metalog.OwnerRecord, error) {
 	var o metalog.OwnerRecord
 	if err := json.Unmarshal(kv.Value, &o); err != nil {
 		return o, fmt.Errorf("malformed ownership key, remove it (etcdctl del %s): %w", kv.Key, err)
 	}
 	o.Tenure = kv.CreateRevision
+	if kv.Lease == 0 {
+		o.Endless = fmt.Errorf("the ownership key (of replica %q) is under no lease, so it would stand for ever: "+
+			"remove it (etcdctl del %s), the replicas then elect an owner", o.Replica, kv.Key)
+	}
 	return o, nil
 }
 
