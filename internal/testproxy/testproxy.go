@@ -133,14 +133,16 @@ func (p *Proxy) accept() {
 	}
 }
 
-// serve passes one connection on until both its directions have ended.
+// serve passes one connection on until both its directions have ended. To tell whose it is may take a while, which servers
+// would not wait for that expect something to be said.
 func (p *Proxy) serve(in net.Conn) {
+	client := p.identify(in)
 	out, err := net.Dial("tcp", p.target)
 	if err != nil {
 		_ = in.Close() // the client sees the target gone
 		return
 	}
-	l := &link{client: p.identify(in), in: in, out: out}
+	l := &link{client: client, in: in, out: out}
 	if !p.add(l) {
 		l.close()
 		return

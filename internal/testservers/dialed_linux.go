@@ -12,14 +12,22 @@ import (
 // knows it: the socket at the other end is among that process's open files.
 func (p *Process) Dialed(accepted net.Conn) bool { return Dialer(accepted, p) != nil }
 
-// Dialer gives the one of some processes that made a connection, as Dialed has it; nil: none of them did.
+// looks is how often a connection is looked for in the kernel's table, which is not read in one piece: while other
+// connections come and go an entry may be passed over. On a busy machine each look takes a tenth of a second.
+const looks = 10
+
+// Dialer gives the one of some processes that made a connection, as Dialed has it; nil: none of them did, or whoever did has
+// closed it.
 func Dialer(accepted net.Conn, among ...*Process) *Process {
 	from, ok1 := accepted.RemoteAddr().(*net.TCPAddr)
 	to, ok2 := accepted.LocalAddr().(*net.TCPAddr)
 	if !ok1 || !ok2 {
 		return nil
 	}
-	inode := socketInode(from, to)
+	inode := ""
+	for look := 0; look < looks && inode == ""; look++ {
+		inode = socketInode(from, to)
+	}
 	if inode == "" {
 		return nil
 	}

@@ -2,12 +2,11 @@ package testservers
 
 import (
 	"context"
-	"fmt"
-	"math/rand/v2"
+	"errors"
 	"net"
 	"net/http"
 	"strconv"
-	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -36,30 +35,27 @@ func (p Place) Host() string {
 	return p.Address
 }
 
-// Ports that FreeAddress gives are below those that the kernel gives to connections, so that they are still free when a
-// server is started much later. Each is given once in a process.
-const firstPort, lastPort = 10_000, 32_000
-
-var givenPorts sync.Map
-
-// FreeAddress gives an address and port, host:port, that was free a moment ago.
+// FreeAddress gives an address and port, host:port, that is free and stays so until a server is started there, or started
+// again: nobody is given the port by the kernel, and no other test process by FreeAddress.
 func (p Place) FreeAddress(tb testing.TB) string {
 	tb.Helper()
 	var address string
 	err := p.enter(func() error {
-		var err error
-		for range portAttempts * 20 {
-			port := firstPort + rand.IntN(lastPort-firstPort)
-			if _, given := givenPorts.LoadOrStore(port, true); given {
+		for {
+			port, err := ports.next()
+			if err != nil {
+				return err
+			}
+			l, err := new(net.ListenConfig).Listen(tb.Context(), "tcp", net.JoinHostPort(p.Host(), strconv.Itoa(port)))
+			if errors.Is(err, syscall.EADDRINUSE) {
 				continue
 			}
-			var l net.Listener
-			if l, err = new(net.ListenConfig).Listen(tb.Context(), "tcp", net.JoinHostPort(p.Host(), strconv.Itoa(port))); err == nil {
-				address = l.Addr().String()
-				return l.Close()
+			if err != nil {
+				return err
 			}
+			address = l.Addr().String()
+			return l.Close()
 		}
-		return fmt.Errorf("no port is free: %w", err)
 	})
 	if err != nil {
 		tb.Fatal(err)

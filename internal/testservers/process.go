@@ -3,7 +3,6 @@ package testservers
 import (
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -183,15 +182,4 @@ func (p *Process) logTail() string {
 		return err.Error()
 	}
 	return string(out[max(0, len(out)-tail):])
-}
-
-// FreePort gives a loopback port that was free a moment ago.
-func FreePort(tb testing.TB) int {
-	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }

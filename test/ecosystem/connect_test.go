@@ -104,7 +104,7 @@ func TestConnect_Standalone(t *testing.T) {
 	b.create(t, "piped", 1)
 	dir := t.TempDir()
 	in, out := filepath.Join(dir, "in"), filepath.Join(dir, "out")
-	rest := fmt.Sprintf("http://127.0.0.1:%d", testservers.FreePort(t))
+	rest := "http://" + testservers.Place{}.FreeAddress(t)
 	worker := workerProperties(b, rest)
 	worker["offset.storage.file.filename"] = filepath.Join(dir, "offsets")
 	source := properties{"name": "source", "connector.class": "FileStreamSource", "tasks.max": "1", "file": in, "topic": "piped"}
@@ -138,7 +138,7 @@ func TestConnect_DistributedExactlyOnce(t *testing.T) {
 	b := startBroker(t)
 	b.create(t, "piped", 1)
 	in := filepath.Join(t.TempDir(), "in")
-	rest := fmt.Sprintf("http://127.0.0.1:%d", testservers.FreePort(t))
+	rest := "http://" + testservers.Place{}.FreeAddress(t)
 	worker := workerProperties(b, rest)
 	maps.Copy(worker, properties{
 		"group.id": "workers", "exactly.once.source.support": "enabled", "scheduled.rebalance.max.delay.ms": "0",

@@ -3,6 +3,7 @@ package harness
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 
@@ -218,18 +219,14 @@ func (c *Cluster) newAgent(t testing.TB, name, zone string, flags []string) *Age
 	return a
 }
 
-// lookAgain is how often it is looked who made a connection: the kernel's table is not read in one piece, and while
-// other connections come and go an entry may be passed over.
-const lookAgain = 20
-
 // agentOf names the agent that made a connection; "" if none of them did.
 func (c *Cluster) agentOf(accepted net.Conn) string {
-	for range lookAgain {
-		for _, a := range c.Agents {
-			if a.Dialed(accepted) {
-				return a.Name
-			}
-		}
+	processes := make([]*testservers.Process, len(c.Agents))
+	for i, a := range c.Agents {
+		processes[i] = a.Process
+	}
+	if p := testservers.Dialer(accepted, processes...); p != nil {
+		return c.Agents[slices.Index(processes, p)].Name
 	}
 	return ""
 }
@@ -245,5 +242,5 @@ func (c *Cluster) Bootstrap() string {
 
 func address(t testing.TB) string {
 	t.Helper()
-	return fmt.Sprintf("127.0.0.1:%d", testservers.FreePort(t))
+	return testservers.Place{}.FreeAddress(t)
 }

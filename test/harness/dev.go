@@ -29,11 +29,8 @@ func StartDev(t testing.TB, flags ...string) *Dev {
 // NewDev describes a `freshet dev` process without starting it.
 func NewDev(t testing.TB, flags ...string) *Dev {
 	t.Helper()
-	d := &Dev{
-		Bootstrap: fmt.Sprintf("127.0.0.1:%d", testservers.FreePort(t)),
-		DataDir:   t.TempDir(),
-	}
-	http := fmt.Sprintf("127.0.0.1:%d", testservers.FreePort(t))
+	d := &Dev{Bootstrap: address(t), DataDir: t.TempDir()}
+	http := address(t)
 	d.HTTP = "http://" + http
 	args := append([]string{"dev", "--data-dir", d.DataDir, "--kafka-listen", d.Bootstrap, "--http-listen", http}, flags...)
 	d.Process = testservers.NewProcess(t, "freshet-dev", Freshet(t), args, ready(d.HTTP))

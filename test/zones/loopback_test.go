@@ -12,10 +12,6 @@ import (
 	"github.com/freshet-io/freshet/internal/testservers"
 )
 
-// looks is how often it is looked whose a connection is: the kernel's table is not read in one piece, and while other
-// connections come and go an entry may be passed over. Each look reads all of the table.
-const looks = 4
-
 // nobody is the node of a connection whose process is not known.
 const nobody = "nobody"
 
@@ -79,10 +75,8 @@ func (l *loopback) nodeOf(accepted net.Conn) string {
 	l.mu.Lock()
 	all, nodes := slices.Clone(l.processes), slices.Clone(l.nodes)
 	l.mu.Unlock()
-	for range looks {
-		if p := testservers.Dialer(accepted, all...); p != nil {
-			return nodes[slices.Index(all, p)]
-		}
+	if p := testservers.Dialer(accepted, all...); p != nil {
+		return nodes[slices.Index(all, p)]
 	}
 	return nobody
 }
