@@ -5,6 +5,7 @@ import (
 
 	"github.com/freshet-io/freshet/agent/fetch"
 	"github.com/freshet-io/freshet/agent/kafka"
+	"github.com/freshet-io/freshet/agent/recode"
 	"github.com/freshet-io/freshet/agent/telemetry"
 )
 
@@ -36,6 +37,7 @@ func (a *Agent) newHandler() (*kafka.Handler, error) {
 			kafka.NewProduce(kafka.ProduceConfig{
 				Catalogue: catalogue, Views: views, Prober: a.session, Forwarder: a.session, Writer: a.route, Log: log,
 				Now: func() int64 { return a.session.Now().UnixMilli() }, Lost: a.writer.Lost,
+				Recoder: recode.New(recode.Config{HoldBytes: a.budgets.recoded}),
 			}),
 		),
 		Forwarder: a.session, Prober: a.session, Zones: zones, Left: a.left, Log: log,

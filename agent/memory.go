@@ -3,12 +3,13 @@ package agent
 import "fmt"
 
 // Shares of the memory limit, in percent (design.md 12). What is left is for the program itself and the garbage
-// collector. Write buffers are slabs of record bytes plus the produce frames that wait to be copied into them; the
-// budgets of other frames and of background jobs come out of what is left.
+// collector. Write buffers are slabs of record bytes plus what waits to be copied into them: produce frames, and batches that
+// were compressed anew; the budgets of other frames and of background jobs come out of what is left.
 const (
 	liveCachePercent     = 40
 	slabsPercent         = 18
-	produceFramesPercent = 7
+	produceFramesPercent = 6
+	recodedPercent       = 1
 	catchUpPercent       = 10
 	unsentPercent        = 10
 	otherFramesPercent   = 2
@@ -24,6 +25,7 @@ type budgets struct {
 	catchUp       int64 // cache of what is read behind it
 	slabs         int64 // record bytes between socket and object store
 	produceFrames int64 // produce requests not yet copied into slabs
+	recoded       int64 // batches compressed anew, not yet copied into slabs
 	otherFrames   int64 // all other requests
 	unsent        int64 // record bytes of answers that clients have not taken yet
 	jobs          int64 // background jobs: inputs, keys, parts of outputs
@@ -40,6 +42,7 @@ func divide(limit int64) (budgets, error) {
 		catchUp:       share(catchUpPercent),
 		slabs:         share(slabsPercent),
 		produceFrames: share(produceFramesPercent),
+		recoded:       share(recodedPercent),
 		otherFrames:   share(otherFramesPercent),
 		unsent:        share(unsentPercent),
 		jobs:          share(jobsPercent),

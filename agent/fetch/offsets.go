@@ -80,7 +80,7 @@ func NewOffsets(cfg OffsetsConfig) (*Offsets, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("offsets: %w", err)
 	}
-	return &Offsets{cfg: cfg, opener: recode.New(cfg.MaxOpened)}, nil
+	return &Offsets{cfg: cfg, opener: recode.New(recode.Config{MaxRecordBytes: cfg.MaxOpened})}, nil
 }
 
 // OffsetWant asks for the first offset at or after a timestamp, or for a special one.

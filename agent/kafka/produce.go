@@ -13,6 +13,7 @@ import (
 	"github.com/freshet-io/freshet/agent/recode"
 	"github.com/freshet-io/freshet/agent/view"
 	"github.com/freshet-io/freshet/agent/writer"
+	"github.com/freshet-io/freshet/internal/topicconfig"
 	"github.com/freshet-io/freshet/kafkaproto"
 	"github.com/freshet-io/freshet/metadata/commit"
 	"github.com/freshet-io/freshet/metadata/id"
@@ -79,7 +80,7 @@ func NewProduce(cfg ProduceConfig) *Produce {
 		cfg.Now = func() int64 { return time.Now().UnixMilli() }
 	}
 	if cfg.Recoder == nil {
-		cfg.Recoder = recode.New(0)
+		cfg.Recoder = recode.New(recode.Config{})
 	}
 	if cfg.Log == nil {
 		cfg.Log = zap.NewNop()
@@ -106,8 +107,7 @@ func (p *Produce) Start(ctx context.Context, req *edge.Request) func() edge.Repl
 	r := &produceRequest{api: p, req: req, in: in, now: p.cfg.Now()}
 	unstamp := r.askStamp(ctx)
 	r.prepare(ctx)
-	r.pending = p.cfg.Writer.Add(ctx, r.batches)
-	req.Answered = r.pending.Done()
+	r.hand(ctx)
 	r.forget()
 	return func() edge.Reply {
 		defer cancel()
@@ -123,15 +123,19 @@ type produceRequest struct {
 	in      *kmsg.ProduceRequest
 	now     int64 // ms
 	parts   []producePart
-	batches []writer.Batch // those that were valid
-	pending *writer.Produce
-	stamp   *view.Stamp // of requests of the first transaction protocol
+	batches []writer.Batch // that are not handed over yet
+	handed  []*writer.Produce
+	hold    *recode.Hold // nil: none yet
+	stamp   *view.Stamp  // of requests of the first transaction protocol
 }
 
-// producePart is what became of one partition's batch before it reached the writer.
+// producePart is one partition's batch, and what became of it before it reached the writer.
 type producePart struct {
 	topic      *view.Topic
-	batch      int32 // index into batches; -1 if err
+	rules      *topicconfig.Values
+	partition  int32
+	sent       kafkaproto.RecordBatch // valid; nil if err, and once it is handed over
+	batch      int32                  // index into the results; -1 if err
 	err        error
 	appendTime int64 // ms, -1 unless stamped
 	// transactional: the batch is of a transaction.
@@ -146,7 +150,6 @@ func (r *produceRequest) prepare(ctx context.Context) {
 		n += len(r.in.Topics[i].Partitions)
 	}
 	r.parts = make([]producePart, 0, n)
-	r.batches = make([]writer.Batch, 0, n)
 	if !validAcks(r.in.Acks) {
 		r.refuseAll(n, kerr.InvalidRequiredAcks)
 		return
@@ -159,7 +162,7 @@ func (r *produceRequest) prepare(ctx context.Context) {
 	for i := range r.in.Topics {
 		t := &r.in.Topics[i]
 		for k := range t.Partitions {
-			r.check(ctx, find, t, &t.Partitions[k])
+			r.check(find, t, &t.Partitions[k])
 		}
 	}
 	r.checkTransactional(ctx)
@@ -173,45 +176,34 @@ func (r *produceRequest) refuseAll(n int, err error) {
 	}
 }
 
+// refuse ends a batch that was valid so far.
+func (p *producePart) refuse(err error) { p.err, p.sent, p.batch = err, nil, -1 }
+
 func (r *produceRequest) refuse(t *view.Topic, err error) {
 	r.parts = append(r.parts, producePart{topic: t, batch: -1, err: err, appendTime: -1, producer: -1})
 }
 
-// check validates one partition's batch and makes it ready for the writer.
-func (r *produceRequest) check(ctx context.Context, find finder, t *kmsg.ProduceRequestTopic,
-	in *kmsg.ProduceRequestTopicPartition,
-) {
+// check validates one partition's batch.
+func (r *produceRequest) check(find finder, t *kmsg.ProduceRequestTopic, in *kmsg.ProduceRequestTopicPartition) {
 	topic, rules, err := find(t, in.Partition)
 	if err != nil {
 		r.refuse(topic, err)
 		return
 	}
-	b, appendTime, err := r.validate(ctx, topic, rules, in)
+	b, err := r.validate(rules, in)
 	if err != nil {
 		r.refuse(topic, err)
 		return
 	}
 	r.parts = append(r.parts, producePart{
-		topic: topic, batch: int32(len(r.batches)), appendTime: appendTime, transactional: b.Transactional(),
+		topic: topic, rules: rules, partition: in.Partition, sent: b, batch: -1, appendTime: -1, transactional: b.Transactional(),
 		producer: b.ProducerID(),
 	})
-	r.batches = append(r.batches, r.batchOf(topic, rules, in.Partition, b))
-}
-
-// forget gives the frame's memory back: the writer has copied the records.
-func (r *produceRequest) forget() {
-	for i := range r.in.Topics {
-		for k := range r.in.Topics[i].Partitions {
-			r.in.Topics[i].Partitions[k].Records = nil
-		}
-	}
-	r.batches = nil
-	r.req.Release()
 }
 
 // reply waits for the batches' results, at most until ctx ends, and answers.
 func (r *produceRequest) reply(ctx context.Context) edge.Reply {
-	results := r.pending.Wait(ctx)
+	results := r.results(ctx)
 	r.tellLost(results)
 	if r.in.Acks == 0 {
 		return r.silent(results)

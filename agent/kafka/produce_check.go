@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -10,12 +9,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
 
-	"github.com/freshet-io/freshet/agent/recode"
 	"github.com/freshet-io/freshet/agent/view"
-	"github.com/freshet-io/freshet/agent/writer"
 	"github.com/freshet-io/freshet/internal/topicconfig"
 	"github.com/freshet-io/freshet/kafkaproto"
-	"github.com/freshet-io/freshet/metadata/id"
 )
 
 // topicIDVersion is the first Produce version that names topics by id.
@@ -103,56 +99,14 @@ func (r *produceRequest) lookUp(s *view.Snapshot, t *kmsg.ProduceRequestTopic, p
 	return topic, nil
 }
 
-// validate checks a batch by its topic's configs and gives the batch to store. appendTime is what LogAppendTime
-// stamped it with, else -1.
-func (r *produceRequest) validate(ctx context.Context, topic *view.Topic, rules *topicconfig.Values,
-	in *kmsg.ProduceRequestTopicPartition,
-) (b kafkaproto.RecordBatch, appendTime int64, err error) {
-	stamp := rules.TimestampType == topicconfig.LogAppendTime
-	b, err = kafkaproto.Validate(in.Records, kafkaproto.Limits{
+// validate checks a batch by its topic's configs, without opening it.
+func (r *produceRequest) validate(rules *topicconfig.Values, in *kmsg.ProduceRequestTopicPartition) (kafkaproto.RecordBatch, error) {
+	return kafkaproto.Validate(in.Records, kafkaproto.Limits{
 		ProduceVersion: r.in.Version,
 		MaxBytes:       rules.MaxMessageBytes,
-		LogAppendTime:  stamp,
+		LogAppendTime:  rules.TimestampType == topicconfig.LogAppendTime,
 		BeforeMaxMs:    rules.TimestampBeforeMax,
 		AfterMaxMs:     rules.TimestampAfterMax,
 		NowMs:          r.now,
 	})
-	if err != nil {
-		return nil, -1, err
-	}
-	if open := recodeRules(topic, rules, in.Partition); open.Needs(b.Codec()) {
-		if b, err = r.api.cfg.Recoder.Apply(ctx, b, &open); err != nil {
-			return nil, -1, err
-		}
-	}
-	if stamp {
-		b.StampLogAppendTime(r.now)
-		return b, r.now, nil
-	}
-	return b, -1, nil
-}
-
-// recodeRules are what a topic's configs ask of the inside of its batches.
-func recodeRules(topic *view.Topic, v *topicconfig.Values, partition int32) recode.Rules {
-	rules := recode.Rules{Keys: v.Compact, MaxBytes: v.MaxMessageBytes}
-	if codec, ok := kafkaproto.ParseCodec(v.CompressionType); ok {
-		rules.Compress, rules.Codec, rules.Level = true, codec, v.CompressionLevel
-	}
-	if rules.Keys {
-		rules.Partition = fmt.Sprintf("%s-%d", topic.Name, partition)
-	}
-	return rules
-}
-
-// latencies by freshet.latency; what is not here is the standard.
-var latencies = map[string]writer.Latency{"fast": writer.Fast, "economy": writer.Economy}
-
-// batchOf describes a valid batch to the writer and the sequencer.
-func (r *produceRequest) batchOf(topic *view.Topic, rules *topicconfig.Values, partition int32, b kafkaproto.RecordBatch) writer.Batch {
-	batch := writer.BatchOf(id.TopicPartition{Topic: topic.ID, Partition: partition}, b)
-	batch.Latency = latencies[rules.Latency]
-	if b.Transactional() {
-		r.transaction(&batch)
-	}
-	return batch
 }

@@ -37,21 +37,22 @@ func (r *produceRequest) refuseTransaction() error {
 // checkTransactional looks at the valid batches together (ReplicaManager.handleProduceAppend): those of transactions
 // are of one producer, the transactional id has a name, and the producer is its.
 func (r *produceRequest) checkTransactional(ctx context.Context) {
-	first, mixed := -1, false
-	for i := range r.batches {
-		if b := &r.batches[i].Commit; !b.Transactional {
+	var first kafkaproto.RecordBatch
+	mixed := false
+	for i := range r.parts {
+		if p := &r.parts[i]; p.err != nil || !p.transactional {
 			continue
-		} else if first < 0 {
-			first = i
-		} else if a := &r.batches[first].Commit; a.ProducerID != b.ProducerID || a.ProducerEpoch != b.ProducerEpoch {
+		} else if first == nil {
+			first = p.sent
+		} else if first.ProducerID() != p.sent.ProducerID() || first.ProducerEpoch() != p.sent.ProducerEpoch() {
 			mixed = true
 		}
 	}
 	switch {
-	case first < 0:
+	case first == nil:
 	case mixed:
 		n := len(r.parts)
-		r.parts, r.batches = r.parts[:0], r.batches[:0]
+		r.parts = r.parts[:0]
 		r.refuseAll(n, &kafkaproto.BatchError{
 			Kafka: kerr.InvalidProducerIDMapping, Record: -1,
 			Detail: "Transactional records contained more than one producer ID",
@@ -59,25 +60,17 @@ func (r *produceRequest) checkTransactional(ctx context.Context) {
 	case *r.in.TransactionID == "":
 		r.dropTransactional(kerr.InvalidRequest)
 	default:
-		r.checkProducer(ctx, r.batches[first].Commit.ProducerID)
+		r.checkProducer(ctx, first.ProducerID())
 	}
 }
 
 // dropTransactional refuses the transactional batches and keeps the others.
 func (r *produceRequest) dropTransactional(err error) {
-	kept := make([]writer.Batch, 0, len(r.batches))
 	for i := range r.parts {
-		p := &r.parts[i]
-		switch {
-		case p.batch < 0:
-		case r.batches[p.batch].Commit.Transactional:
-			p.batch, p.err, p.appendTime = -1, err, -1
-		default:
-			kept = append(kept, r.batches[p.batch])
-			p.batch = int32(len(kept) - 1)
+		if p := &r.parts[i]; p.err == nil && p.transactional {
+			p.refuse(err)
 		}
 	}
-	r.batches = kept
 }
 
 // askStamp asks how new the request is if it may have batches of the first transaction protocol, whose answer comes

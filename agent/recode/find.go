@@ -21,12 +21,12 @@ func (c *Recoder) Find(ctx context.Context, b kafkaproto.RecordBatch, timestamp,
 		return Position{}, false, err
 	}
 	defer leave()
-	source, err := reader(b.Codec(), b[kafkaproto.BatchOverhead:], c.maxRecordBytes)
+	source, err := reader(b.Codec(), b[kafkaproto.BatchOverhead:], c.cfg.MaxRecordBytes)
 	if err != nil {
 		return Position{}, false, corrupt(err)
 	}
 	defer source.Close()
-	w := walker{r: &bounded{r: source, left: c.maxRecordBytes}}
+	w := walker{r: &bounded{r: source, left: c.cfg.MaxRecordBytes}}
 	for i := range b.RecordCount() {
 		r, err := w.record(i)
 		if err == nil && (r.offset < 0 || r.offset > int64(b.LastOffsetDelta())) {

@@ -3,11 +3,11 @@
 // Everything else is stored verbatim, and opened only to find a timestamp in it.
 //
 // Records are streamed through, and what they decompress to is bounded. What is held of them is what the decompressor
-// needs: 8 MiB for each of a Recoder's turns and for Codecs, and more only for one batch of the process at a time (room.go).
+// needs: 8 MiB for each of a Recoder's turns and for Codecs, and more only for one batch of the process at a time (room.go);
+// and the batches that were compressed anew, until whoever asked for them has handed them over (hold.go).
 package recode
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -24,8 +24,15 @@ import (
 // maxRecordErrors is how many offending records an answer names (Kafka's LogValidator).
 const maxRecordErrors = 3
 
-// DefaultMaxRecordBytes bounds what the records of one batch may decompress to.
-const DefaultMaxRecordBytes = 256 << 20
+const (
+	// DefaultMaxRecordBytes bounds what the records of one batch may decompress to.
+	DefaultMaxRecordBytes = 256 << 20
+	// DefaultHoldBytes bounds what is held of batches that were compressed anew.
+	DefaultHoldBytes = 16 << 20
+	// maxBatchBytes bounds a batch that was compressed anew, whatever its topic allows: as much as a request may have
+	// (Kafka's socket.request.max.bytes), so that none gets in that could not have been sent as it is stored.
+	maxBatchBytes = 100 << 20
+)
 
 // Rules say what a topic asks of its batches.
 type Rules struct {
@@ -43,6 +50,9 @@ type Rules struct {
 
 // Needs tells whether a batch of this codec has to be opened.
 func (r *Rules) Needs(sent kafkaproto.Codec) bool { return r.Keys || r.Compress && r.Codec != sent }
+
+// recompress tells whether the batch is compressed anew.
+func (r *Rules) recompress(b kafkaproto.RecordBatch) bool { return r.Compress && r.Codec != b.Codec() }
 
 // RecordError is one refused record.
 type RecordError struct {
@@ -65,43 +75,55 @@ func (e *RecordsError) Error() string {
 // Unwrap gives the Kafka error, so that errors.As finds its code.
 func (e *RecordsError) Unwrap() error { return kerr.InvalidRecord }
 
+// Config bounds a Recoder's memory.
+type Config struct {
+	// MaxRecordBytes is what one batch may decompress to. Default DefaultMaxRecordBytes.
+	MaxRecordBytes int64
+	// HoldBytes is what all Holds together may have of batches that were compressed anew; a larger one is alone. Default
+	// DefaultHoldBytes.
+	HoldBytes int64
+}
+
 // Recoder opens batches, a few at a time.
 type Recoder struct {
-	maxRecordBytes int64
-	turns          *semaphore.Weighted
+	cfg   Config
+	turns *semaphore.Weighted
+	held  *semaphore.Weighted // bytes
 }
 
-// New builds a Recoder. maxRecordBytes bounds what one batch may decompress to; 0 means DefaultMaxRecordBytes. As
-// many batches are opened at the same time as there are processors; those that take much memory wait for one another.
-func New(maxRecordBytes int64) *Recoder {
-	if maxRecordBytes <= 0 {
-		maxRecordBytes = DefaultMaxRecordBytes
+// New builds a Recoder. As many batches are opened at the same time as there are processors; those that take much memory
+// wait for one another.
+func New(cfg Config) *Recoder {
+	if cfg.MaxRecordBytes <= 0 {
+		cfg.MaxRecordBytes = DefaultMaxRecordBytes
 	}
-	return &Recoder{maxRecordBytes: maxRecordBytes, turns: semaphore.NewWeighted(int64(runtime.GOMAXPROCS(0)))}
+	if cfg.HoldBytes <= 0 {
+		cfg.HoldBytes = DefaultHoldBytes
+	}
+	return &Recoder{
+		cfg: cfg, turns: semaphore.NewWeighted(int64(runtime.GOMAXPROCS(0))), held: semaphore.NewWeighted(cfg.HoldBytes),
+	}
 }
 
-// Apply checks a batch's records by the rules and gives the batch to store: the same one, or one of its own memory if
-// it was compressed anew. The batch was validated (kafkaproto.Validate). Errors: *RecordsError; kafkaproto.BatchError
-// for records that are not what the header says, or a batch that became too large; the context's.
-func (c *Recoder) Apply(ctx context.Context, b kafkaproto.RecordBatch, r *Rules) (kafkaproto.RecordBatch, error) {
+// apply is Hold.Apply, with the memory that the batch may take.
+func (c *Recoder) apply(ctx context.Context, b kafkaproto.RecordBatch, r *Rules, most int) (kafkaproto.RecordBatch, error) {
 	leave, err := c.enter(ctx, b)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	source, err := reader(b.Codec(), b[kafkaproto.BatchOverhead:], c.maxRecordBytes)
+	source, err := reader(b.Codec(), b[kafkaproto.BatchOverhead:], c.cfg.MaxRecordBytes)
 	if err != nil {
 		return nil, broken(err)
 	}
 	defer source.Close()
-	from := io.Reader(&bounded{r: source, left: c.maxRecordBytes})
-	if !r.Compress || r.Codec == b.Codec() {
+	from := io.Reader(&bounded{r: source, left: c.cfg.MaxRecordBytes})
+	if !r.recompress(b) {
 		return b, c.walk(from, b, r)
 	}
-	out := capped{most: int(r.MaxBytes)}
-	out.kept.Grow(min(len(b), out.most))
+	out := newCapped(len(b), most)
 	_, _ = out.Write(b[:kafkaproto.BatchOverhead])
-	sink, err := writer(r.Codec, r.Level, &out)
+	sink, err := writer(r.Codec, r.Level, out)
 	if err != nil {
 		return nil, fmt.Errorf("compress batch: %w", err)
 	}
@@ -111,24 +133,11 @@ func (c *Recoder) Apply(ctx context.Context, b kafkaproto.RecordBatch, r *Rules)
 	if err := sink.Close(); err != nil {
 		return nil, fmt.Errorf("compress batch: %w", err)
 	}
-	if out.size > out.most {
+	if out.size > most {
 		return nil, &kafkaproto.BatchError{Kafka: kerr.MessageTooLarge, Record: -1, Detail: fmt.Sprintf(
-			"The record batch is %d bytes large after compression, which exceeds the maximum configured value of %d.", out.size, out.most)}
+			"The record batch is %d bytes large after compression, which exceeds the maximum configured value of %d.", out.size, most)}
 	}
-	return finish(out.kept.Bytes(), r.Codec), nil
-}
-
-// capped keeps the first bytes that are written to it, as many as a batch may have, and counts the others: a batch that is
-// too large is refused all the same, but for what is wrong with its records first.
-type capped struct {
-	kept       bytes.Buffer
-	most, size int // bytes
-}
-
-func (c *capped) Write(p []byte) (int, error) {
-	c.size += len(p)
-	c.kept.Write(p[:min(len(p), max(c.most-c.kept.Len(), 0))])
-	return len(p), nil
+	return finish(out.kept, r.Codec), nil
 }
 
 // finish completes the header of a batch that was compressed anew.

@@ -81,7 +81,7 @@ func TestRecoder_EveryCodecToEveryOther(t *testing.T) {
 			t.Run(from.String()+" to "+to.String(), func(t *testing.T) {
 				in := batch(t, from, 2000, payload)
 				sent := bytes.Clone(in)
-				out, err := recode.New(0).Apply(t.Context(), in, &recode.Rules{
+				out, err := recode.New(recode.Config{}).Hold(none).Apply(t.Context(), in, &recode.Rules{
 					Keys: true, Compress: true, Codec: to, Level: map[kafkaproto.Codec]int{
 						kafkaproto.Gzip: -1, kafkaproto.LZ4: 9, kafkaproto.Zstd: 3,
 					}[to], MaxBytes: 1 << 20,
@@ -110,7 +110,7 @@ func TestRecoder_RecordsWithoutKey(t *testing.T) {
 	rules := &recode.Rules{Keys: true, Partition: "users-3"}
 	for _, codec := range codecs {
 		require.True(t, rules.Needs(codec))
-		_, err := recode.New(0).Apply(t.Context(), batch(t, codec, 10, records(10, 2, 3, 5, 7)), rules)
+		_, err := recode.New(recode.Config{}).Hold(none).Apply(t.Context(), batch(t, codec, 10, records(10, 2, 3, 5, 7)), rules)
 		var refused *recode.RecordsError
 		require.ErrorAs(t, err, &refused)
 		require.Equal(t, 4, refused.Total)
@@ -139,7 +139,7 @@ func TestRecoder_BrokenRecords(t *testing.T) {
 		"key beyond record":    header(kafkaproto.NoCodec, 1, []byte{8, 0, 0, 0, 100}),
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := recode.New(0).Apply(t.Context(), b, &recode.Rules{Keys: true})
+			_, err := recode.New(recode.Config{}).Hold(none).Apply(t.Context(), b, &recode.Rules{Keys: true})
 			var refused *kafkaproto.BatchError
 			require.ErrorAs(t, err, &refused)
 			require.Equal(t, kerr.InvalidRecord, refused.Kafka)
@@ -154,17 +154,17 @@ func TestRecoder_Bounds(t *testing.T) {
 		max  int64
 		fits bool
 	}{{int64(len(payload)), true}, {int64(len(payload)) - 1, false}} {
-		_, err := recode.New(c.max).Apply(t.Context(), b, &recode.Rules{Keys: true})
+		_, err := recode.New(recode.Config{MaxRecordBytes: c.max}).Hold(none).Apply(t.Context(), b, &recode.Rules{Keys: true})
 		require.Equal(t, c.fits, err == nil, err)
 	}
-	_, err := recode.New(0).Apply(t.Context(), b, &recode.Rules{Compress: true, MaxBytes: 10000})
+	_, err := recode.New(recode.Config{}).Hold(none).Apply(t.Context(), b, &recode.Rules{Compress: true, MaxBytes: 10000})
 	var refused *kafkaproto.BatchError
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, kerr.MessageTooLarge, refused.Kafka)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = recode.New(0).Apply(ctx, b, &recode.Rules{Keys: true})
+	_, err = recode.New(recode.Config{}).Hold(none).Apply(ctx, b, &recode.Rules{Keys: true})
 	require.True(t, errors.Is(err, context.Canceled))
 	require.False(t, (&recode.Rules{Compress: true, Codec: kafkaproto.Gzip}).Needs(kafkaproto.Gzip))
 }
@@ -172,22 +172,20 @@ func TestRecoder_Bounds(t *testing.T) {
 // TestRecoder_KeepsNoMoreThanABatchMayHave: records that decompress to much more than max.message.bytes are looked through and
 // refused, without being held.
 func TestRecoder_KeepsNoMoreThanABatchMayHave(t *testing.T) {
-	value := make([]byte, 8<<20)
-	record := kbin.AppendVarintBytes([]byte{0, 0, 0}, []byte("key"))
-	record = kbin.AppendVarint(kbin.AppendVarintBytes(record, value), 0)
-	b := batch(t, kafkaproto.Gzip, 1, append(kbin.AppendVarint(nil, int32(len(record))), record...))
+	const size = 8 << 20
+	b := batch(t, kafkaproto.Gzip, 1, zeros(size))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, err := recode.New(0).Apply(t.Context(), b, &recode.Rules{Keys: true, Compress: true, MaxBytes: 64 << 10})
+	_, err := recode.New(recode.Config{}).Hold(none).Apply(t.Context(), b, &recode.Rules{Keys: true, Compress: true, MaxBytes: 64 << 10})
 	runtime.ReadMemStats(&after)
 	var refused *kafkaproto.BatchError
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, kerr.MessageTooLarge, refused.Kafka)
-	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(len(value)/2))
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(size/2))
 }
 
 func TestRecoder_Find(t *testing.T) {
-	c := recode.New(0)
+	c := recode.New(recode.Config{})
 	for _, codec := range codecs {
 		b := batch(t, codec, 10, records(10))
 		b.SetBaseOffset(100)
@@ -227,7 +225,7 @@ func TestRecoder_ZstdLevel22(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, z.Flush()) // so that the size is not known when the frame begins, as with Kafka's stream
 	require.NoError(t, z.Close())
-	_, err = recode.New(0).Apply(t.Context(), header(kafkaproto.Zstd, 10, p.Bytes()), &recode.Rules{Keys: true})
+	_, err = recode.New(recode.Config{}).Hold(none).Apply(t.Context(), header(kafkaproto.Zstd, 10, p.Bytes()), &recode.Rules{Keys: true})
 	require.NoError(t, err)
 }
 
@@ -236,12 +234,12 @@ func FuzzRecoder(f *testing.F) {
 	f.Add(byte(2), int32(1), []byte{0x82, 'S', 'N', 'A', 'P', 'P', 'Y', 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 2, 1, 0})
 	f.Fuzz(func(t *testing.T, codec byte, count int32, payload []byte) {
 		b := header(kafkaproto.Codec(codec%5), int(count), payload)
-		out, err := recode.New(1<<20).Apply(t.Context(), b, &recode.Rules{
+		out, err := recode.New(recode.Config{MaxRecordBytes: 1 << 20}).Hold(none).Apply(t.Context(), b, &recode.Rules{
 			Keys: true, Compress: true, Codec: kafkaproto.LZ4, Level: 9, MaxBytes: 1 << 20,
 		})
 		if err == nil {
 			// What was taken is taken again.
-			_, err = recode.New(1<<20).Apply(t.Context(), out, &recode.Rules{Keys: true})
+			_, err = recode.New(recode.Config{MaxRecordBytes: 1 << 20}).Hold(none).Apply(t.Context(), out, &recode.Rules{Keys: true})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -80,8 +80,8 @@ func TestRecoder_LargeBatchesOneAtATime(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				b := header(tt.codec, 10, tt.payload)
-				_, err := recode.New(0).Apply(ctx, b, &recode.Rules{Keys: true})
-				_, found, errFind := recode.New(0).Find(ctx, b, 0, 0)
+				_, err := recode.New(recode.Config{}).Hold(none).Apply(ctx, b, &recode.Rules{Keys: true})
+				_, found, errFind := recode.New(recode.Config{}).Find(ctx, b, 0, 0)
 				if tt.waits {
 					require.ErrorIs(t, err, context.DeadlineExceeded)
 					require.ErrorIs(t, errFind, context.DeadlineExceeded)
@@ -102,19 +102,19 @@ func TestRecoder_LargeBatchesHoldNobodyUp(t *testing.T) {
 	large := header(kafkaproto.Zstd, 10, frame(t, zstd.Header{WindowSize: 16 << 20}, all))
 	small := batch(t, kafkaproto.Zstd, 10, all)
 	synctest.Test(t, func(t *testing.T) {
-		c := recode.New(0)
+		c := recode.New(recode.Config{})
 		require.NoError(t, recode.LargeTurn.Acquire(t.Context(), 1))
 		var waiting errgroup.Group
 		for range runtime.GOMAXPROCS(0) + 1 {
 			waiting.Go(func() error {
-				_, err := c.Apply(t.Context(), large, &recode.Rules{Keys: true})
+				_, err := c.Hold(none).Apply(t.Context(), large, &recode.Rules{Keys: true})
 				return err
 			})
 		}
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		_, err := c.Apply(ctx, small, &recode.Rules{Keys: true})
+		_, err := c.Hold(none).Apply(ctx, small, &recode.Rules{Keys: true})
 		recode.LargeTurn.Release(1)
 		require.NoError(t, waiting.Wait())
 		require.NoError(t, err)
@@ -125,11 +125,11 @@ func TestRecoder_LargeBatchesHoldNobodyUp(t *testing.T) {
 func TestRecoder_LargeTurnIsGivenBack(t *testing.T) {
 	large := header(kafkaproto.Zstd, 10, frame(t, zstd.Header{WindowSize: 16 << 20}, records(10)))
 	synctest.Test(t, func(t *testing.T) {
-		c := recode.New(0)
+		c := recode.New(recode.Config{})
 		require.NoError(t, c.Turns().Acquire(t.Context(), int64(runtime.GOMAXPROCS(0))))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		_, err := c.Apply(ctx, large, &recode.Rules{Keys: true})
+		_, err := c.Hold(none).Apply(ctx, large, &recode.Rules{Keys: true})
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		free := recode.LargeTurn.TryAcquire(1)
 		recode.LargeTurn.Release(1) // if it was not free too, for the tests that follow
@@ -151,12 +151,12 @@ func TestRecoder_PlainSnappyBlock(t *testing.T) {
 	size, err := snappy.DecodedLen(block)
 	require.NoError(t, err)
 
-	at, found, err := recode.New(int64(size)).Find(t.Context(), header(kafkaproto.Snappy, 1, block), 0, 0)
+	at, found, err := recode.New(recode.Config{MaxRecordBytes: int64(size)}).Find(t.Context(), header(kafkaproto.Snappy, 1, block), 0, 0)
 	require.NoError(t, err)
 	require.True(t, found)
 	require.Equal(t, recode.Position{}, at)
-	_, _, err = recode.New(int64(size)-1).Find(t.Context(), header(kafkaproto.Snappy, 1, block), 0, 0)
+	_, _, err = recode.New(recode.Config{MaxRecordBytes: int64(size) - 1}).Find(t.Context(), header(kafkaproto.Snappy, 1, block), 0, 0)
 	require.ErrorIs(t, err, kafkaproto.ErrCorrupt)
-	_, _, err = recode.New(int64(size)).Find(t.Context(), header(kafkaproto.Snappy, 1, xerial(block)), 0, 0)
+	_, _, err = recode.New(recode.Config{MaxRecordBytes: int64(size)}).Find(t.Context(), header(kafkaproto.Snappy, 1, xerial(block)), 0, 0)
 	require.ErrorIs(t, err, kafkaproto.ErrCorrupt, "64 MiB")
 }

@@ -1,0 +1,117 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/freshet-io/freshet/agent/recode"
+	"github.com/freshet-io/freshet/agent/view"
+	"github.com/freshet-io/freshet/agent/writer"
+	"github.com/freshet-io/freshet/internal/topicconfig"
+	"github.com/freshet-io/freshet/kafkaproto"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+// hand opens the batches that have to be and gives all that are valid to the writer: together, or one lot after the other
+// where batches are compressed anew and there is no memory for more of them (recode.Hold).
+func (r *produceRequest) hand(ctx context.Context) {
+	defer func() {
+		if r.hold != nil {
+			r.hold.Free()
+		}
+	}()
+	n := int32(0)
+	r.batches = make([]writer.Batch, 0, len(r.parts))
+	for i := range r.parts {
+		p := &r.parts[i]
+		if p.err != nil {
+			continue
+		}
+		b, err := r.open(ctx, p)
+		if err != nil {
+			p.refuse(err)
+			continue
+		}
+		if p.rules.TimestampType == topicconfig.LogAppendTime {
+			b.StampLogAppendTime(r.now)
+			p.appendTime = r.now
+		}
+		p.batch = n
+		n++
+		r.batches = append(r.batches, r.batchOf(p, b))
+	}
+	r.handOver(ctx)
+	if len(r.handed) == 1 {
+		r.req.Answered = r.handed[0].Done()
+	}
+}
+
+// open gives the batch to store.
+func (r *produceRequest) open(ctx context.Context, p *producePart) (kafkaproto.RecordBatch, error) {
+	rules := recodeRules(p.topic, p.rules, p.partition)
+	if !rules.Needs(p.sent.Codec()) {
+		return p.sent, nil
+	}
+	if r.hold == nil {
+		r.hold = r.api.cfg.Recoder.Hold(func() { r.handOver(ctx) })
+	}
+	return r.hold.Apply(ctx, p.sent, &rules)
+}
+
+// handOver gives the batches at hand to the writer, which copies them.
+func (r *produceRequest) handOver(ctx context.Context) {
+	if len(r.batches) == 0 && len(r.handed) > 0 {
+		return
+	}
+	r.handed = append(r.handed, r.api.cfg.Writer.Add(ctx, r.batches))
+	clear(r.batches)
+	r.batches = r.batches[:0]
+}
+
+// forget gives the frame's memory back: the writer has copied the records.
+func (r *produceRequest) forget() {
+	for i := range r.in.Topics {
+		for k := range r.in.Topics[i].Partitions {
+			r.in.Topics[i].Partitions[k].Records = nil
+		}
+	}
+	for i := range r.parts {
+		r.parts[i].sent = nil
+	}
+	r.batches, r.hold = nil, nil
+	r.req.Release()
+}
+
+// results waits for the batches' results, at most until ctx ends.
+func (r *produceRequest) results(ctx context.Context) []writer.Result {
+	results := r.handed[0].Wait(ctx)
+	for _, p := range r.handed[1:] {
+		results = append(results[:len(results):len(results)], p.Wait(ctx)...)
+	}
+	return results
+}
+
+// recodeRules are what a topic's configs ask of the inside of its batches.
+func recodeRules(topic *view.Topic, v *topicconfig.Values, partition int32) recode.Rules {
+	rules := recode.Rules{Keys: v.Compact, MaxBytes: v.MaxMessageBytes}
+	if codec, ok := kafkaproto.ParseCodec(v.CompressionType); ok {
+		rules.Compress, rules.Codec, rules.Level = true, codec, v.CompressionLevel
+	}
+	if rules.Keys {
+		rules.Partition = fmt.Sprintf("%s-%d", topic.Name, partition)
+	}
+	return rules
+}
+
+// latencies by freshet.latency; what is not here is the standard.
+var latencies = map[string]writer.Latency{"fast": writer.Fast, "economy": writer.Economy}
+
+// batchOf describes a valid batch to the writer and the sequencer.
+func (r *produceRequest) batchOf(p *producePart, b kafkaproto.RecordBatch) writer.Batch {
+	batch := writer.BatchOf(id.TopicPartition{Topic: p.topic.ID, Partition: p.partition}, b)
+	batch.Latency = latencies[p.rules.Latency]
+	if b.Transactional() {
+		r.transaction(&batch)
+	}
+	return batch
+}

@@ -1,0 +1,107 @@
+package kafka
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/freshet-io/freshet/agent/recode"
+	"github.com/freshet-io/freshet/agent/writer"
+	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/kafkaproto"
+	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+// lots notes how many bytes of batches each Add has.
+type lots struct {
+	BatchWriter
+	bytes []int
+}
+
+func (l *lots) Add(ctx context.Context, batches []writer.Batch) *writer.Produce {
+	sum := 0
+	for i := range batches {
+		sum += len(batches[i].Bytes)
+	}
+	l.bytes = append(l.bytes, sum)
+	return l.BatchWriter.Add(ctx, batches)
+}
+
+// addUnpacked adds the topic "unpacked" (id 7, compression.type uncompressed, 50 partitions).
+func (r *produceRig) addUnpacked() {
+	r.t.Helper()
+	topicNames[7] = "unpacked"
+	r.catalogue.OnCatalogue(&api.Catalogue{Index: 3, Topics: []*api.Topic{
+		{Id: topicID(7), Name: "unpacked", Partitions: 50, Configs: map[string]string{"compression.type": "uncompressed"}},
+	}})
+	_, err := r.seq.do(&metadata.CreateTopic{ID: id.Topic(topicID(7)), Name: "unpacked", Partitions: 50})
+	require.NoError(r.t, err)
+}
+
+// TestProduce_HoldsLittleOfWhatItUnpacks: a request of 50 KB that comes to 25 MB is taken, in its order and with the result of
+// each partition, and of what it comes to no more is held than there is memory for.
+func TestProduce_HoldsLittleOfWhatItUnpacks(t *testing.T) {
+	const unpacked, memory = 500_000, 2 << 20
+	packed := func(size int) kafkaproto.RecordBatch {
+		b, err := kafkaproto.Recompress(recordBatch(string(make([]byte, size))), kafkaproto.Zstd, 1<<30)
+		require.NoError(t, err)
+		return b
+	}
+	fits, tooLarge := packed(unpacked), packed(2<<20)
+	var parts []to
+	var want []int16
+	sent := 0
+	for i := range int32(50) {
+		parts, want = append(parts, to{7, i, fits}), append(want, 0)
+		if i%10 == 9 {
+			parts = append(parts, to{1, i / 10, recordBatch("as it is")}, to{99, 0, fits}, to{7, i, tooLarge})
+			want = append(want, 0, kerr.UnknownTopicOrPartition.Code, kerr.MessageTooLarge.Code)
+		}
+	}
+	for _, p := range parts {
+		sent += len(p.records)
+	}
+	require.Less(t, sent, 50_000)
+	synctest.Test(t, func(t *testing.T) {
+		r := newProduceRig(t)
+		r.addUnpacked()
+		added := &lots{BatchWriter: r.writer}
+		r.cfg.Writer, r.cfg.Recoder = added, recode.New(recode.Config{HoldBytes: memory})
+		for round := range int64(2) {
+			for i, p := range r.send(12, produceOf(-1, parts...)) {
+				require.Equal(t, want[i], p.ErrorCode)
+				require.Equal(t, parts[i].partition, p.Partition)
+				if want[i] == 0 {
+					require.Equal(t, round, p.BaseOffset)
+				}
+			}
+		}
+		require.Greater(t, len(added.bytes), 2*50*unpacked/memory-1)
+		for _, n := range added.bytes {
+			require.LessOrEqual(t, n, memory+5*1000, "of one lot, with what is as it was sent")
+		}
+		require.Equal(t, kafkaproto.NoCodec, r.stored(7).Codec())
+	})
+}
+
+// TestProduce_NoMemoryToUnpack: while others hold all memory for what is compressed anew, whatever needs none of it goes on,
+// and what does is given up in time, to be sent again.
+func TestProduce_NoMemoryToUnpack(t *testing.T) {
+	b, err := kafkaproto.Recompress(recordBatch("a"), kafkaproto.Zstd, 1<<30)
+	require.NoError(t, err)
+	synctest.Test(t, func(t *testing.T) {
+		r := newProduceRig(t)
+		r.addUnpacked()
+		r.cfg.Recoder = recode.New(recode.Config{HoldBytes: 1000})
+		other := r.cfg.Recoder.Hold(func() {})
+		_, err := other.Apply(t.Context(), b, &recode.Rules{Compress: true, MaxBytes: 1000})
+		require.NoError(t, err)
+		got := r.send(12, produceOf(-1, to{1, 0, recordBatch("a")}, to{7, 0, b}, to{1, 1, recordBatch("a")}))
+		require.Zero(t, got[0].ErrorCode)
+		require.Equal(t, kerr.RequestTimedOut.Code, got[1].ErrorCode)
+	})
+}
