@@ -33,6 +33,7 @@ type connections struct {
 		sync.Mutex
 		conns   map[string]*grpc.ClientConn
 		learned []string // addresses that replicas told of, beyond the configured ones
+		stream  string   // address that the session's stream is with, "" for none
 	}
 }
 
@@ -69,7 +70,7 @@ func (c *connections) owner(ctx context.Context) (string, error) {
 			}
 			continue
 		}
-		c.learn(a.response.Replicas)
+		c.learn(a.response)
 		if a.response.OwnerAddress != "" {
 			return a.response.OwnerAddress, nil
 		}
@@ -98,19 +99,41 @@ func (c *connections) addresses() []string {
 	return append(slices.Clone(c.cfg.Replicas), c.mu.learned...)
 }
 
-// learn replaces the learned addresses by those that a replica knows of.
-func (c *connections) learn(replicas []string) {
-	if len(replicas) == 0 {
+// learn replaces the learned addresses by those that a replica knows of, and closes the connections to others: in a cluster
+// whose control planes have another address after each restart, an agent would keep one for each that there ever was.
+func (c *connections) learn(answer *api.LocateResponse) {
+	if len(answer.Replicas) == 0 {
 		return
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.mu.learned = c.mu.learned[:0:0]
-	for _, r := range replicas {
+	for _, r := range answer.Replicas {
 		if !slices.Contains(c.cfg.Replicas, r) && len(c.mu.learned) < maxReplicas {
 			c.mu.learned = append(c.mu.learned, r)
 		}
 	}
+	var gone []*grpc.ClientConn
+	for address, conn := range c.mu.conns {
+		if address != c.mu.stream && address != answer.OwnerAddress && !c.knownLocked(address) {
+			delete(c.mu.conns, address)
+			gone = append(gone, conn)
+		}
+	}
+	c.mu.Unlock()
+	for _, conn := range gone {
+		_ = conn.Close() // nothing is wanted of it any more
+	}
+}
+
+func (c *connections) knownLocked(address string) bool {
+	return slices.Contains(c.cfg.Replicas, address) || slices.Contains(c.mu.learned, address)
+}
+
+// streams notes whom the session's stream is with: that connection stays, whoever says that the replica is gone.
+func (c *connections) streams(address string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.stream = address
 }
 
 // client gives the API at an address, connecting lazily.

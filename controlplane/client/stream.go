@@ -49,6 +49,8 @@ func (s *Session) converse(ctx context.Context) (welcomed bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	s.conns.streams(address)
+	defer s.conns.streams("")
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	st, first, err := s.open(ctx, cancel, address)
