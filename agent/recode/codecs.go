@@ -89,7 +89,9 @@ type plain struct{ io.Writer }
 func (plain) Close() error { return nil }
 
 // snappyReader decompresses snappy-java's stream, or one plain snappy block of at most maxBytes, as which other clients
-// send all records of a batch (librdkafka, franz-go).
+// send all records of a batch (librdkafka, franz-go). Which it is and what is taken is as with Kafka's brokers and Java's
+// consumers (SnappyCompression, org.xerial.snappy.SnappyInputStream), but for what a block may claim: they make room for that
+// at once, whatever it is.
 func snappyReader(p []byte, maxBytes int64) (io.ReadCloser, error) {
 	if !bytes.HasPrefix(p, xerial[:8]) {
 		block, err := snappyDecode(nil, p, maxBytes)
@@ -97,6 +99,9 @@ func snappyReader(p []byte, maxBytes int64) (io.ReadCloser, error) {
 	}
 	if len(p) < len(xerial) {
 		return nil, io.ErrUnexpectedEOF
+	}
+	if version := int32(binary.BigEndian.Uint32(p[8:])); version < 1 {
+		return nil, fmt.Errorf("snappy stream of version %d", version)
 	}
 	return io.NopCloser(&snappyStream{rest: p[len(xerial):]}), nil
 }
@@ -110,7 +115,8 @@ func snappyDecode(dst, p []byte, most int64) ([]byte, error) {
 	if int64(n) > most || n > 32*len(p)+64 {
 		return nil, fmt.Errorf("snappy block of %d bytes claims %d", len(p), n)
 	}
-	return snappy.Decode(dst[:cap(dst)], p)
+	// S2, which extends snappy, is nothing that consumers can read.
+	return snappy.DecodeStrict(dst[:cap(dst)], p)
 }
 
 // snappyStream reads blocks, each after its length as 4 bytes big-endian.
