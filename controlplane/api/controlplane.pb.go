@@ -2185,6 +2185,7 @@ type Welcome struct {
 	BundlePrefix  string                 `protobuf:"bytes,6,opt,name=bundle_prefix,json=bundlePrefix,proto3" json:"bundle_prefix,omitempty"` // of this virtual cluster's objects in the bucket
 	NowMs         int64                  `protobuf:"varint,7,opt,name=now_ms,json=nowMs,proto3" json:"now_ms,omitempty"`                     // the owner's clock
 	SteadyMs      uint64                 `protobuf:"varint,8,opt,name=steady_ms,json=steadyMs,proto3" json:"steady_ms,omitempty"`            // the owner's steady clock: time since its tenure began, and 1 ms
+	Overtaking    bool                   `protobuf:"varint,9,opt,name=overtaking,proto3" json:"overtaking,omitempty"`                        // commits may say that they overtake others of their session
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2273,6 +2274,13 @@ func (x *Welcome) GetSteadyMs() uint64 {
 		return x.SteadyMs
 	}
 	return 0
+}
+
+func (x *Welcome) GetOvertaking() bool {
+	if x != nil {
+		return x.Overtaking
+	}
+	return false
 }
 
 // ZoneWriter tells an agent which agent of its zone writes the batches that its clients send. It holds until the next
@@ -3765,7 +3773,7 @@ const file_controlplane_proto_rawDesc = "" +
 	"\vzone_writer\x18\f \x01(\v2#.freshet.controlplane.v1.ZoneWriterH\x00R\n" +
 	"zoneWriter\x12I\n" +
 	"\fcheck_bundle\x18\r \x01(\v2$.freshet.controlplane.v1.CheckBundleH\x00R\vcheckBundleB\x06\n" +
-	"\x04item\"\xe3\x01\n" +
+	"\x04item\"\x83\x02\n" +
 	"\aWelcome\x12\x18\n" +
 	"\asession\x18\x01 \x01(\rR\asession\x12\x19\n" +
 	"\bnode_ids\x18\x02 \x03(\x05R\anodeIds\x12\x1d\n" +
@@ -3775,7 +3783,10 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x06next_n\x18\x05 \x01(\rR\x05nextN\x12#\n" +
 	"\rbundle_prefix\x18\x06 \x01(\tR\fbundlePrefix\x12\x15\n" +
 	"\x06now_ms\x18\a \x01(\x03R\x05nowMs\x12\x1b\n" +
-	"\tsteady_ms\x18\b \x01(\x04R\bsteadyMs\"C\n" +
+	"\tsteady_ms\x18\b \x01(\x04R\bsteadyMs\x12\x1e\n" +
+	"\n" +
+	"overtaking\x18\t \x01(\bR\n" +
+	"overtaking\"C\n" +
 	"\n" +
 	"ZoneWriter\x12\x18\n" +
 	"\asession\x18\x01 \x01(\rR\asession\x12\x1b\n" +

@@ -176,6 +176,7 @@ func (t *tenure) welcome(a *agent) (welcome, refusal *api.OwnerItem) {
 		message = &api.Welcome{
 			Session: uint32(a.session), NodeIds: info.NodeIDs, ClusterId: s.ClusterID(), Index: s.Index(),
 			NextN: info.NextN, BundlePrefix: t.cluster.cfg.BundlePrefix, NowMs: time.Now().UnixMilli(), SteadyMs: t.steady(),
+			Overtaking: s.Version() >= metadata.OvertakingVersion,
 		}
 	})
 	if err != nil {

@@ -38,7 +38,10 @@ func (a *agent) commit(c *api.Commit) {
 	case h.Resubmit:
 		a.t.resubmit(r, c.Encoded, answer)
 	default:
-		a.commits.submit(h.Submission.N, &metadata.CommitBundle{Encoded: c.Encoded}, len(c.Encoded), c.UntilMs, answer)
+		a.commits.submit(submission{
+			n: h.Submission.N, command: &metadata.CommitBundle{Encoded: c.Encoded}, bytes: len(c.Encoded), until: c.UntilMs,
+			overtakes: h.Overtakes,
+		}, answer)
 	}
 }
 
@@ -77,5 +80,5 @@ func (a *agent) abandon(c *api.Abandon) {
 		return
 	}
 	command := &metadata.AbandonSubmission{Submission: id.Submission{Session: a.session, N: c.N}}
-	a.commits.submit(c.N, command, abandonBytes, 0, a.answerTo(c.Request))
+	a.commits.submit(submission{n: c.N, command: command, bytes: abandonBytes}, a.answerTo(c.Request))
 }

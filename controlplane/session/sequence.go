@@ -18,133 +18,161 @@ import (
 type answerFunc func(result *commit.Result, index uint64, fault *api.Error)
 
 // sequence brings one session's submissions into the log in the order of n, whichever stream carried them. What is
-// early is held until its turn; what was handed to the log already is answered from there. It outlives streams, not
-// the tenure.
+// early is held until its turn, but for what may overtake those that are missing, which the log is handed at once; what
+// was handed to it already is answered from there. It outlives streams, not the tenure.
 type sequence struct {
 	t       *tenure
 	session id.Session
 	mu      struct {
 		sync.Mutex
-		next    uint32 // n to be handed to the log next
+		next    uint32              // the lowest n that was not handed to the log
+		ahead   map[uint32]struct{} // those above that were
 		held    map[uint32]*heldSubmission
+		hasty   []*heldSubmission // those of them that overtake, as they came; some may be held no more
 		bytes   int
 		running bool // a goroutine hands submissions to the log
 		flying  int  // proposals on their way through the log
-		astray  bool // next may not be what the state expects
+		astray  bool // next and ahead may not be what the state has
 	}
+}
+
+// submission is what an agent hands in for one n.
+type submission struct {
+	n         uint32
+	command   metadata.Command
+	bytes     int
+	until     uint64 // by the tenure's steady clock it is not handed to the log for the first time later; 0: whenever
+	overtakes bool   // it need not wait for those of lower n
 }
 
 // heldSubmission waits for its turn, or for the log to take it.
 type heldSubmission struct {
-	command metadata.Command
-	bytes   int
-	until   uint64 // by the tenure's steady clock it may not be handed to the log later; 0: whenever
+	submission
 	answers []answerFunc
 	timer   *time.Timer
+	handing bool // to the log
 }
 
-func newSequence(t *tenure, session id.Session, next uint32) *sequence {
-	q := &sequence{t: t, session: session}
-	q.mu.next = next
+func newSequence(t *tenure, info metadata.SessionInfo) *sequence {
+	q := &sequence{t: t, session: info.ID}
 	q.mu.held = map[uint32]*heldSubmission{}
+	q.goOn(info)
 	return q
 }
 
-// submit takes submission n. After until, by the tenure's steady clock, it is not handed to the log for the first time any
-// more; 0: whenever. answer is called once, on some goroutine.
-func (q *sequence) submit(n uint32, command metadata.Command, bytes int, until uint64, answer answerFunc) {
+// goOn takes what is settled from the state. Called with mu held.
+func (q *sequence) goOn(info metadata.SessionInfo) {
+	q.mu.next, q.mu.ahead = info.NextN, map[uint32]struct{}{}
+	for _, n := range info.Ahead {
+		q.mu.ahead[n] = struct{}{}
+	}
+}
+
+// submit takes a submission. answer is called once, on some goroutine.
+func (q *sequence) submit(s submission, answer answerFunc) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if h := q.mu.held[n]; h != nil {
-		h.until = max(h.until, until)
+	if h := q.mu.held[s.n]; h != nil {
+		h.until = max(h.until, s.until)
 		h.answers = append(h.answers, answer)
 		return
 	}
-	if n < q.mu.next {
+	if _, ahead := q.mu.ahead[s.n]; ahead || s.n < q.mu.next {
 		// Settled, or on its way through the log: the command is answered by what the first one got (I3).
 		q.mu.flying++
-		q.t.spawnOr(func() { q.again(n, command, until, answer) }, func() { answer(nil, 0, ownerGone) })
+		q.t.spawnOr(func() { q.again(s, answer) }, func() { answer(nil, 0, ownerGone) })
 		return
 	}
-	full := len(q.mu.held) >= q.t.limits.HeldCommits || q.mu.bytes+bytes > q.t.limits.HeldBytes
-	if full && n != q.mu.next { // the next one is what those that fill the bounds wait for
+	full := len(q.mu.held) >= q.t.limits.HeldCommits || q.mu.bytes+s.bytes > q.t.limits.HeldBytes
+	if full && s.n != q.mu.next { // the next one is what those that fill the bounds wait for
 		answer(nil, 0, fault(api.Error_THROTTLED, "too many commits are waiting for earlier ones"))
 		return
 	}
-	h := &heldSubmission{command: command, bytes: bytes, until: until, answers: []answerFunc{answer}}
-	h.timer = time.AfterFunc(q.t.limits.HoldTimeout, func() { q.expire(n, h) })
-	q.mu.held[n] = h
-	q.mu.bytes += bytes
+	h := &heldSubmission{submission: s, answers: []answerFunc{answer}}
+	h.timer = time.AfterFunc(q.t.limits.HoldTimeout, func() { q.expire(h) })
+	q.mu.held[s.n] = h
+	q.mu.bytes += s.bytes
 	q.t.metrics.held.Inc()
+	if s.overtakes && s.n-q.mu.next < metadata.MaxAhead {
+		q.mu.hasty = append(q.mu.hasty, h)
+	}
 	q.start()
 }
 
-// start hands the next submission to the log if it is there. Called with mu held.
+// start hands submissions to the log if there is one that need not wait. Called with mu held.
 func (q *sequence) start() {
-	if q.mu.running || q.mu.held[q.mu.next] == nil {
+	if q.mu.running || q.mu.held[q.mu.next] == nil && len(q.mu.hasty) == 0 {
 		return
 	}
 	q.mu.running = true
 	q.t.spawnOr(q.run, func() {})
 }
 
-// run hands submissions to the log in order as long as the next one is there. The answers are waited for elsewhere,
+// run hands submissions to the log as long as there is one that need not wait. The answers are waited for elsewhere,
 // so that later ones join the same or the next log entry.
 func (q *sequence) run() {
 	defer q.mend()
-	for {
-		n, h, err := q.turn()
-		if h == nil {
-			return
-		}
+	for h, err := q.turn(); h != nil; h, err = q.turn() {
 		var proposal *owner.Proposal
 		if err == nil {
 			proposal, err = q.t.owner.Enqueue(q.t.ctx, h.command)
 		}
+		answers := q.handed(h, err == nil)
 		if err != nil {
-			q.drop(n, h, err)
-			return
+			q.refuse(answers, err)
+			continue
 		}
-		q.mu.Lock()
-		q.mu.next = n + 1
-		q.mu.flying++
-		answers := q.remove(n, h)
-		q.mu.Unlock()
 		q.t.spawnOr(func() { q.await(proposal, answers) }, func() { reply(answers, nil, 0, ownerGone) })
 	}
 }
 
-// turn gives the submission whose turn it is, with an error if it comes too late; nil ends run.
-func (q *sequence) turn() (n uint32, h *heldSubmission, err error) {
+// turn gives a submission that need not wait, the next one if it is there, with an error if it comes too late; nil ends run.
+func (q *sequence) turn() (h *heldSubmission, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	h = q.mu.held[q.mu.next]
-	if h == nil {
-		q.mu.running = false
-		return 0, nil, nil
+	for h = q.mu.held[q.mu.next]; h == nil && len(q.mu.hasty) > 0; q.mu.hasty = q.mu.hasty[1:] {
+		if first := q.mu.hasty[0]; q.mu.held[first.n] == first {
+			h = first
+		}
 	}
-	h.timer.Stop()
+	if h == nil {
+		q.mu.running, q.mu.hasty = false, nil
+		return nil, nil
+	}
+	h.handing = true
 	if q.t.late(h.until) {
 		err = errLate
 	}
-	return q.mu.next, h, err
+	return h, err
+}
+
+// handed notes that the log was handed a submission, or did not take it, and gives those who wait for it. Those that wait
+// for one which was not taken wait for it to come again.
+func (q *sequence) handed(h *heldSubmission, taken bool) []answerFunc {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if taken {
+		q.mu.flying++
+		q.mu.ahead[h.n] = struct{}{}
+		for _, ok := q.mu.ahead[q.mu.next]; ok; _, ok = q.mu.ahead[q.mu.next] {
+			delete(q.mu.ahead, q.mu.next)
+			q.mu.next++
+		}
+	}
+	return q.remove(h)
 }
 
 // remove takes a submission out and gives those who wait for it. Called with mu held.
-func (q *sequence) remove(n uint32, h *heldSubmission) []answerFunc {
+func (q *sequence) remove(h *heldSubmission) []answerFunc {
 	h.timer.Stop()
-	delete(q.mu.held, n)
+	delete(q.mu.held, h.n)
 	q.mu.bytes -= h.bytes
 	q.t.metrics.held.Dec()
 	return h.answers
 }
 
-// drop answers a submission that the log did not take; those behind it wait for it to come again.
-func (q *sequence) drop(n uint32, h *heldSubmission, err error) {
-	q.mu.Lock()
-	q.mu.running = false
-	answers := q.remove(n, h)
-	q.mu.Unlock()
+// refuse answers a submission that the log did not take.
+func (q *sequence) refuse(answers []answerFunc, err error) {
 	if errors.Is(err, errLate) {
 		q.t.metrics.commits.WithLabelValues(resultLate).Inc()
 	}
@@ -176,7 +204,7 @@ func (q *sequence) landed(settled bool) {
 	q.mend()
 }
 
-// mend takes the next n from the state after a submission that was handed to the log was not settled there (the log was
+// mend takes what is settled from the state after a submission that was handed to the log was not settled there (the log was
 // full). Not before everything has landed: what is on its way may settle more.
 func (q *sequence) mend() {
 	due := func() bool { return q.mu.astray && q.mu.flying == 0 && !q.mu.running }
@@ -195,7 +223,7 @@ func (q *sequence) mend() {
 		defer q.mu.Unlock()
 		if due() {
 			q.mu.astray = false
-			q.mu.next = info.NextN
+			q.goOn(info)
 			q.start()
 		}
 	})
@@ -204,23 +232,23 @@ func (q *sequence) mend() {
 // again answers a submission that was handed to the log before: from the state, or, while it is on its way, by the
 // result of the same command behind it. One that is late is not handed to the log again, since the first may not be
 // settled there (the log was full): its agent asks until that is known.
-func (q *sequence) again(n uint32, command metadata.Command, until uint64, answer answerFunc) {
+func (q *sequence) again(s submission, answer answerFunc) {
 	q.t.metrics.commits.WithLabelValues(resultStored).Inc()
 	var stored *commit.Result
-	read, err := q.t.owner.Read(func(s *metadata.State) {
-		stored, _ = s.Settled(id.Submission{Session: q.session, N: n})
+	read, err := q.t.owner.Read(func(state *metadata.State) {
+		stored, _ = state.Settled(id.Submission{Session: q.session, N: s.n})
 	})
 	if err != nil || stored != nil {
 		q.landed(true)
 		answer(stored, read, commandFault(err))
 		return
 	}
-	if q.t.late(until) {
+	if q.t.late(s.until) {
 		q.landed(true)
 		answer(nil, 0, fault(api.Error_UNAVAILABLE, "a late commit is on its way through the log"))
 		return
 	}
-	result, index, err := q.t.owner.Propose(q.t.ctx, command)
+	result, index, err := q.t.owner.Propose(q.t.ctx, s.command)
 	if err == nil {
 		err = result.Err
 	}
@@ -245,13 +273,13 @@ func (q *sequence) close() {
 }
 
 // expire answers a submission whose turn did not come.
-func (q *sequence) expire(n uint32, h *heldSubmission) {
+func (q *sequence) expire(h *heldSubmission) {
 	q.mu.Lock()
-	if q.mu.held[n] != h || n == q.mu.next && q.mu.running {
+	if q.mu.held[h.n] != h || h.handing {
 		q.mu.Unlock()
 		return
 	}
-	answers := q.remove(n, h)
+	answers := q.remove(h)
 	q.mu.Unlock()
 	q.t.metrics.commits.WithLabelValues(resultTimeout).Inc()
 	reply(answers, nil, 0, fault(api.Error_TIMED_OUT, "an earlier commit of the session did not come"))

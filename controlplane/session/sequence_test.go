@@ -69,7 +69,7 @@ func (w *sequenceWorld) settle(n uint32) <-chan *api.Error { return w.settleUnti
 func (w *sequenceWorld) settleUntil(n uint32, until uint64) <-chan *api.Error {
 	fault := make(chan *api.Error, 1)
 	command := &metadata.AbandonSubmission{Submission: id.Submission{Session: 1, N: n}}
-	w.submit(n, command, abandonBytes, until, func(_ *commit.Result, _ uint64, f *api.Error) { fault <- f })
+	w.submit(submission{n: n, command: command, bytes: abandonBytes, until: until}, func(_ *commit.Result, _ uint64, f *api.Error) { fault <- f })
 	synctest.Wait()
 	return fault
 }

@@ -102,7 +102,7 @@ func (t *tenure) begin(s *metadata.State) {
 }
 
 func (t *tenure) newOpenSession(info metadata.SessionInfo) *openSession {
-	return &openSession{heard: time.Now(), draining: info.Draining, hidden: info.Hidden, zone: info.Zone, serves: info.Roles.ServesClients(), commits: newSequence(t, info.ID, info.NextN)}
+	return &openSession{heard: time.Now(), draining: info.Draining, hidden: info.Hidden, zone: info.Zone, serves: info.Roles.ServesClients(), commits: newSequence(t, info)}
 }
 
 func (t *tenure) run() {

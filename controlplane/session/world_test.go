@@ -248,7 +248,9 @@ type agent struct {
 	session  id.Session
 	welcomes int
 	closed   int
-	stall    chan struct{} // while not nil, catalogues are not taken until it is closed
+
+	overtaking bool          // as the newest Welcome says
+	stall      chan struct{} // while not nil, catalogues are not taken until it is closed
 }
 
 func (w *world) agent(adjust ...func(*client.Config)) *agent {
@@ -283,6 +285,7 @@ func (a *agent) OnWelcome(m *api.Welcome) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.welcomes++
+	a.overtaking = m.Overtaking
 	if s := id.Session(m.Session); s != a.session {
 		a.session, a.n = s, m.NextN-1
 	}
