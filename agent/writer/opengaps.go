@@ -21,11 +21,12 @@ const gapOvertaken = 100 * time.Millisecond
 // that is under way there was answered (recBuf.okOnSink). A second is what sending again takes where PUTs are slow.
 const gapLost = time.Second
 
-// A client that was told to send a batch again has done so, or never will, after lostFor. At mostLost producers and
-// partitions what is older is forgotten; their gaps stay open for as long as others.
+// What was under way when a client was told to send a batch again may be a gap up to lostFor later: it is on its way for a
+// minute at most. At mostLost producers and partitions, 4 MiB, what is older is forgotten, and if there is nothing older all;
+// their gaps stay open for as long as others.
 const (
-	lostFor  = 10 * time.Second
-	mostLost = 4096
+	lostFor  = 90 * time.Second
+	mostLost = 32768
 )
 
 // sequence is whose batches are in order: a producer's in a partition.

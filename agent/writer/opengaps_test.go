@@ -29,9 +29,10 @@ func TestWriter_AGapBehindALostBatch(t *testing.T) {
 		"lost before and after": {func(r *rig) { lose(r, a, 0) }, func(r *rig) { lose(r, a, 0) }, 1500 * time.Millisecond},
 		"another producer's":    {func(r *rig) { lose(r, b, 0) }, func(*rig) {}, 0},
 		"in another partition":  {func(r *rig) { lose(r, a, 1) }, func(*rig) {}, 0},
-		"long ago":              {func(r *rig) { lose(r, a, 0); <-time.After(11 * time.Second) }, func(*rig) {}, 0},
+		"long ago":              {func(r *rig) { lose(r, a, 0); <-time.After(100 * time.Second) }, func(*rig) {}, 0},
+		"a minute before":       {func(r *rig) { lose(r, a, 0); <-time.After(time.Minute) }, func(*rig) {}, 1500 * time.Millisecond},
 		"among more than is kept": {func(r *rig) {
-			for partition := range int32(10_000) {
+			for partition := range int32(100_000) {
 				r.Lost(id.TopicPartition{Partition: partition}, b)
 			}
 			lose(r, a, 0)
