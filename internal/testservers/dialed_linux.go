@@ -1,6 +1,7 @@
 package testservers
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -12,8 +13,9 @@ import (
 // knows it: the socket at the other end is among that process's open files.
 func (p *Process) Dialed(accepted net.Conn) bool { return Dialer(accepted, p) != nil }
 
-// looks is how often a connection is looked for in the kernel's table, which is not read in one piece: while other
-// connections come and go an entry may be passed over. On a busy machine each look takes a tenth of a second.
+// looks is how often a connection is looked for in the kernel's table, where the kernel cannot be asked. It is not read in one
+// piece: while other connections come and go an entry may be passed over. With thousands of them each look takes a tenth of
+// a second.
 const looks = 10
 
 // Dialer gives the one of some processes that made a connection, as Dialed has it; nil: none of them did, or whoever did has
@@ -24,9 +26,11 @@ func Dialer(accepted net.Conn, among ...*Process) *Process {
 	if !ok1 || !ok2 {
 		return nil
 	}
-	inode := ""
-	for look := 0; look < looks && inode == ""; look++ {
-		inode = socketInode(from, to)
+	inode, err := askInode(from, to)
+	if err != nil && !errors.Is(err, errNoSocket) {
+		for look := 0; look < looks && inode == ""; look++ {
+			inode = socketInode(from, to)
+		}
 	}
 	if inode == "" {
 		return nil
