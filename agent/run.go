@@ -96,8 +96,9 @@ func (a *Agent) left() bool {
 		!slices.ContainsFunc(s.Members, func(m *view.Member) bool { return m.Session == s.Session })
 }
 
-// joinPatience is how long joining the cluster waits for the object store's first answer.
-const joinPatience = 500 * time.Millisecond
+// joinPatience is how long joining the cluster waits for the object store's first answer: credentials of an instance and
+// a TLS session may be asked for first.
+const joinPatience = 2 * time.Second
 
 // awaitStore keeps an agent out of the cluster that the object store refuses, until it no longer does: clients would be sent
 // to it in vain. A store that only does not answer is away for all agents, and is no reason.

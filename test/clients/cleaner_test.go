@@ -27,7 +27,7 @@ const (
 	cleanerSteps  = 40 // batches and ends of transactions in a round
 	// shortRetention is a delete.retention.ms that is over between two rounds.
 	shortRetention = 1500 * time.Millisecond
-	cleanerLimit   = time.Minute
+	cleanerLimit   = 3 * time.Minute
 )
 
 // compareCleaners lets Apache Kafka's own log cleaner and ours clean the same batches, round by round, each from

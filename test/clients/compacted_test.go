@@ -17,7 +17,7 @@ import (
 )
 
 // cleaningLimit bounds the wait for background jobs: two rounds of planning, 10 s apart, and the jobs.
-const cleaningLimit = 90 * time.Second
+const cleaningLimit = 3 * time.Minute
 
 // passJob asks a consumer to read a topic as a group up to its end and to commit.
 type passJob struct {

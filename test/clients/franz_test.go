@@ -12,7 +12,7 @@ import (
 )
 
 // clientLimit bounds one job.
-const clientLimit = 40 * time.Second
+const clientLimit = 3 * time.Minute
 
 // franz is franz-go.
 type franz struct{}

@@ -18,7 +18,7 @@ import (
 )
 
 // groupLimit bounds how long a group may take to settle.
-const groupLimit = 75 * time.Second
+const groupLimit = 3 * time.Minute
 
 // groupSettings let members of the consumer protocol be told of changes as soon as those of the classic one, and be missed
 // as soon where a group is to: by default that takes 5 s and 45 s.

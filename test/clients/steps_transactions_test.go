@@ -95,7 +95,7 @@ func awaitCoordinators(t *testing.T, s *side) {
 	for kind, key := range []string{"g", "tx-0"} {
 		req := kmsg.NewPtrFindCoordinatorRequest()
 		req.CoordinatorType, req.CoordinatorKeys = int8(kind), []string{key}
-		for end := time.Now().Add(30 * time.Second); ; {
+		for end := time.Now().Add(2 * time.Minute); ; {
 			if ask[*kmsg.FindCoordinatorResponse](t, s.conn, req, 4).Coordinators[0].ErrorCode == 0 {
 				break
 			}
@@ -115,7 +115,7 @@ func (a act) play(t *testing.T, freshet, kafka *party) {
 		return // not of this protocol
 	}
 	f := freshet.perform(t, req)
-	end := time.Now().Add(30 * time.Second)
+	end := time.Now().Add(2 * time.Minute)
 	for {
 		k := kafka.perform(t, a.req(kafka))
 		waiting := slices.ContainsFunc(slices.Sorted(maps.Keys(k)), func(path string) bool {

@@ -16,7 +16,7 @@ import (
 )
 
 // wireLimit bounds the wait for one answer.
-const wireLimit = 40 * time.Second
+const wireLimit = 3 * time.Minute
 
 // errClosed says that the server closed the connection without an answer.
 var errClosed = errors.New("connection closed without an answer")

@@ -67,7 +67,7 @@ func TestCluster_AgentStartsWithoutControlPlane(t *testing.T) {
 // status is the HTTP status of an address, 0 if nothing answers.
 func status(t *testing.T, address string) int {
 	t.Helper()
-	client := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Get(address)
 	if err != nil {
 		return 0

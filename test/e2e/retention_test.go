@@ -21,8 +21,9 @@ func TestDev_Retention(t *testing.T) {
 	cli("", "topic", "create", "small", "-c", "retention.bytes=1")
 	cli("", "topic", "create", "kept")
 	for _, topic := range []string{"young", "small", "kept"} {
-		cli(numbers(1, 100), "produce", topic)
-		cli(numbers(101, 200), "produce", topic) // another extent
+		for _, first := range []int{1, 101} { // an extent each: one batch, however slowly its lines come
+			cli(numbers(first, first+99), "produce", topic, "--linger", "1m")
+		}
 	}
 	read := func(topic string) string { return cli("", "consume", topic, "--from", "earliest", "--exit-at-end") }
 	harness.Await(t, "records older than a second to go", func() bool { return read("young") == "" })

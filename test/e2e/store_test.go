@@ -19,6 +19,7 @@ import (
 func TestStore_WhatIsWrongIsSaidAtStart(t *testing.T) {
 	t.Parallel()
 	c := harness.StartCluster(t, harness.ClusterConfig{Agents: 1, ControlPlanes: 1})
+	allowed := 1 // brokers
 	wrongKey, nowhere := *c.S3, *c.S3
 	wrongKey.SecretKey = "not the key"
 	nowhere.Endpoint = "http://127.0.0.1:1"
@@ -31,7 +32,16 @@ func TestStore_WhatIsWrongIsSaidAtStart(t *testing.T) {
 		a.Launch()
 		require.Eventually(t, func() bool { return strings.Contains(a.Output(), fault.says) }, time.Minute, 20*time.Millisecond, fault.name)
 		require.Equal(t, http.StatusServiceUnavailable, status(t, a.HTTP+"/readyz"), fault.name)
+		joins := false
+		require.Eventually(t, func() bool {
+			joins = strings.Contains(a.Output(), "session stream with the owner opened")
+			return joins || strings.Contains(a.Output(), "agent does not join the cluster")
+		}, time.Minute, 20*time.Millisecond, fault.name)
+		if joins {
+			allowed++ // the store did not answer in time, which is no reason to stay out
+		}
 	}
+	require.Less(t, allowed, 4, "of the three one at most, or two on a busy machine, may join")
 	p := c.NewControlPlaneWith(t, "controlplane-wrong-key", "--bucket", wrongKey.URL("bucket", "freshet"))
 	p.Launch()
 	require.Eventually(t, func() bool { return strings.Contains(p.Output(), "object store refuses access") }, time.Minute, 20*time.Millisecond)
@@ -44,5 +54,5 @@ func TestStore_WhatIsWrongIsSaidAtStart(t *testing.T) {
 	defer cancel()
 	brokers, err := kadm.NewClient(client).ListBrokers(ctx)
 	require.NoError(t, err)
-	require.LessOrEqual(t, len(brokers), 2, "the one that works, and perhaps the one whose store is only away: %v", brokers)
+	require.LessOrEqual(t, len(brokers), allowed, "the one that works, and perhaps those whose store is only away: %v", brokers)
 }

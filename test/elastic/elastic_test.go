@@ -23,7 +23,7 @@ const (
 	// refreshMs is how old clients let Metadata get: how long after agents came some load has come to them.
 	refreshMs = 5000
 	// finishing bounds what is to be done at the end: the last acknowledgements, reading all again.
-	finishing = time.Minute
+	finishing = 3 * time.Minute
 )
 
 // zones of the agents in turn: agents 0 and 3 are in a, 1 and 4 in b, 2 and 5 in c.

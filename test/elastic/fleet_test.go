@@ -22,7 +22,7 @@ const (
 	// machine that does other things too.
 	drainLimit = 5*time.Second + 500*time.Millisecond
 	// servedLimit bounds the wait for an agent's first answer; what it took is printed.
-	servedLimit = time.Minute
+	servedLimit = 3 * time.Minute
 	// look is how often a starting agent is looked at.
 	look = 2 * time.Millisecond
 	// probeTopic takes the records that find out whether an agent serves.

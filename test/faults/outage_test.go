@@ -73,7 +73,7 @@ func stalled(t *testing.T, tr *traffic, outage time.Duration) {
 		if now := tr.load.Ledger.Acked(); now != acked {
 			acked, since = now, time.Now()
 		}
-		return time.Since(since) > time.Second
+		return time.Since(since) > 3*time.Second
 	})
 	harness.During(outage, func() {
 		require.Equal(t, acked, tr.load.Ledger.Acked(), "acknowledged without a quorum")
@@ -121,9 +121,10 @@ func controlPlaneAway(t *testing.T, c *harness.Cluster, outage time.Duration) {
 func storeAway(t *testing.T, c *harness.Cluster, outage time.Duration, away, back func()) {
 	t.Helper()
 	tr := startTraffic(t, bootstraps(c)...)
-	d := dial(t, c.Agents[0].Bootstrap)
+	writer, _ := zoneWriter(t, c) // which has in its own memory what it wrote
+	d := dial(t, writer.Bootstrap)
 	topic := fmt.Sprintf("cached-%d", topics.Add(1))
-	createTopic(t, topic, 1, c.Agents[0].Bootstrap)
+	createTopic(t, topic, 1, writer.Bootstrap)
 	offset, err := d.produce(t.Context(), topic, 0, "cached")
 	require.NoError(t, err)
 	away()

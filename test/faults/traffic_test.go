@@ -21,7 +21,7 @@ const (
 	interval   = 20 * time.Millisecond // between records of one producer to one partition
 
 	// drain is how long producers may take at the end to get rid of what is in flight.
-	drain = 30 * time.Second
+	drain = time.Minute
 )
 
 var topics atomic.Int32
@@ -45,10 +45,21 @@ func (tr *traffic) within(limit time.Duration) time.Duration {
 	return limit + 10*max(0, tr.steady-usual)
 }
 
+// prompt adds what has a client try again as soon as the cluster may be back: stalls are to be the cluster's. By default franz-go
+// waits for up to 5 s when it has failed a few times, and for 5 s from one look at Metadata to the next.
+func prompt(options ...kgo.Opt) []kgo.Opt {
+	return append(options,
+		kgo.MetadataMinAge(100*time.Millisecond), kgo.RetryBackoffFn(func(int) time.Duration { return 100 * time.Millisecond }))
+}
+
+// clientTimeout is after what time impatient producers send again. It comes on top of a fault's own time where what they sent
+// meanwhile is answered by nobody.
+const clientTimeout = 3 * time.Second
+
 // options of producers that must not wait 20 s, as they do by default, for an agent that is there and does not answer.
 func impatient() []kgo.Opt {
 	return []kgo.Opt{
-		kgo.ProduceRequestTimeout(2 * time.Second), kgo.RequestTimeoutOverhead(time.Second),
+		kgo.ProduceRequestTimeout(clientTimeout - time.Second), kgo.RequestTimeoutOverhead(time.Second),
 		kgo.AlwaysRetryEOF(), // a connection's first request may meet the kill
 	}
 }
@@ -70,7 +81,7 @@ func startTrafficWith(t *testing.T, options []kgo.Opt, bootstrap ...string) *tra
 		t: t, bootstrap: bootstrap[0], stop: stop, ended: make(chan error, 1),
 		load: &ledger.Load{
 			Ledger: ledger.New(), Topic: topic, Partitions: partitions, Producers: producers, Interval: interval,
-			Options: append([]kgo.Opt{kgo.SeedBrokers(bootstrap...)}, options...),
+			Options: append(prompt(kgo.SeedBrokers(bootstrap...)), options...),
 		},
 	}
 	go func() { tr.ended <- tr.load.Run(ctx, drain) }()
@@ -78,6 +89,7 @@ func startTrafficWith(t *testing.T, options []kgo.Opt, bootstrap ...string) *tra
 	tr.progress(producers * partitions * 20)
 	tr.steady = tr.load.LongestWriterStall()
 	tr.load.ResetStalls()
+	t.Logf("longest wait in quiet times %s", tr.steady.Round(time.Millisecond))
 	return tr
 }
 
@@ -116,7 +128,7 @@ func (tr *traffic) finish() time.Duration {
 func createTopic(t *testing.T, topic string, partitions int32, bootstrap ...string) {
 	t.Helper()
 	admin := kadm.NewClient(newClient(t, bootstrap...))
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), finishing)
 	defer cancel()
 	_, err := admin.CreateTopic(ctx, partitions, 1, nil, topic)
 	require.NoError(t, err)
@@ -125,7 +137,7 @@ func createTopic(t *testing.T, topic string, partitions int32, bootstrap ...stri
 // readAll reads all of a topic, up to the ends it has now.
 func readAll(t *testing.T, topic, bootstrap string) []ledger.Read {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), finishing)
 	defer cancel()
 	listed, err := kadm.NewClient(newClient(t, bootstrap)).ListEndOffsets(ctx, topic)
 	require.NoError(t, err)

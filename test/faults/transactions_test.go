@@ -43,6 +43,9 @@ type tellers struct {
 
 const tellerPartitions = 3
 
+// finishing bounds the reading of a partition, from when on transactions that clients left open time out.
+const finishing = 3 * time.Minute
+
 func startTellers(t *testing.T, each int, bootstrap ...string) *tellers {
 	t.Helper()
 	x := &tellers{t: t, bootstrap: bootstrap, topic: fmt.Sprintf("tellers-%d", topics.Add(1)), fates: map[string]fate{}, sizes: map[string]int{}}
@@ -158,7 +161,7 @@ func (x *tellers) finish() {
 // committed reads a partition as a reader of committed records does, up to the last stable offset as of now.
 func (x *tellers) committed(partition int32) (values []string) {
 	x.t.Helper()
-	ctx, cancel := context.WithTimeout(x.t.Context(), drain)
+	ctx, cancel := context.WithTimeout(x.t.Context(), finishing)
 	defer cancel()
 	client, err := kgo.NewClient(
 		kgo.SeedBrokers(x.bootstrap...), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),

@@ -42,7 +42,7 @@ func ready(address string) func() error { return readyAt(testservers.Place{}, ad
 
 // readyAt is ready for one that runs elsewhere.
 func readyAt(place testservers.Place, address string) func() error {
-	client := place.HTTP(2 * time.Second)
+	client := place.HTTP(20 * time.Second)
 	return func() error {
 		resp, err := client.Get(address + "/readyz")
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // clientLimit bounds any one client process.
-const clientLimit = 3 * time.Minute
+const clientLimit = 5 * time.Minute
 
 // kcatPatience is how long kcat waits for metadata, in seconds; by default 5.
 const kcatPatience = "60"

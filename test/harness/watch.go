@@ -13,7 +13,8 @@ import (
 // settle bounds how long a cluster may take to reach a state that a test waits for.
 const settle = 2 * time.Minute
 
-var scraper = &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+// scraper asks processes for their metrics. One that is paused says nothing.
+var scraper = &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
 // Metric reads a metric of a process (its HTTP address, as http://host:port): the sum over its label sets whose text
 // contains every one of the labels given, like `virtual_cluster="main"`. Absent is 0.

@@ -12,7 +12,7 @@ import (
 )
 
 // workerLimit bounds one job of a worker, and its end.
-const workerLimit = 90 * time.Second
+const workerLimit = 3 * time.Minute
 
 // Worker is a client program of another language that stays up and does one job after the other: a line of JSON in, a
 // line of JSON out. Safe for concurrent use: jobs wait for each other.

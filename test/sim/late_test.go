@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -35,7 +34,7 @@ func newTeller(w *wire, name string, p protocol) *teller {
 	w.t.Helper()
 	req := kmsg.NewPtrInitProducerIDRequest()
 	req.Version, req.TransactionalID, req.TransactionTimeoutMillis = 4, &name, 60_000
-	resp := ask[*kmsg.InitProducerIDResponse](w, req, patience)
+	resp := askOwner(w, req, func(r *kmsg.InitProducerIDResponse) int16 { return r.ErrorCode })
 	require.Zero(w.t, resp.ErrorCode)
 	return &teller{p, producer{resp.ProducerID, resp.ProducerEpoch}, name}
 }
@@ -49,7 +48,8 @@ func (tx *teller) addPartition(w *wire, topic string, partition int32) {
 	req := kmsg.NewPtrAddPartitionsToTxnRequest()
 	req.Version, req.TransactionalID, req.ProducerID, req.ProducerEpoch = tx.add, tx.name, tx.id, tx.epoch
 	req.Topics = []kmsg.AddPartitionsToTxnRequestTopic{{Topic: topic, Partitions: []int32{partition}}}
-	require.Zero(w.t, ask[*kmsg.AddPartitionsToTxnResponse](w, req, patience).Topics[0].Partitions[0].ErrorCode)
+	code := func(r *kmsg.AddPartitionsToTxnResponse) int16 { return r.Topics[0].Partitions[0].ErrorCode }
+	require.Zero(w.t, code(askOwner(w, req, code)))
 }
 
 // request is a produce of one record.
@@ -67,11 +67,7 @@ func (tx *teller) finish(w *wire, commit bool) int16 {
 	w.t.Helper()
 	req := kmsg.NewPtrEndTxnRequest()
 	req.Version, req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Commit = tx.end, tx.name, tx.id, tx.epoch, commit
-	var resp *kmsg.EndTxnResponse
-	require.Eventually(w.t, func() bool {
-		resp = ask[*kmsg.EndTxnResponse](w, req, patience)
-		return resp.ErrorCode != kerr.CoordinatorLoadInProgress.Code && resp.ErrorCode != kerr.NotCoordinator.Code
-	}, patience, 20*time.Millisecond)
+	resp := askOwner(w, req, func(r *kmsg.EndTxnResponse) int16 { return r.ErrorCode })
 	if tx.end >= 5 && resp.ErrorCode == 0 {
 		tx.id, tx.epoch = resp.ProducerID, resp.ProducerEpoch
 	}

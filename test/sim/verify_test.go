@@ -73,13 +73,9 @@ func (l *load) stop(rules ledger.Rules) {
 func (l *load) check(rules ledger.Rules) {
 	c := l.c
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
-	defer cancel()
 	var first map[int32][]ledger.Read
 	for i, a := range c.agents {
-		ends := c.ends(ctx, a, l.Topic)
-		reads, err := ledger.ReadAll(ctx, l.Topic, ends, c.pinnedOptions(a)...)
-		require.NoError(c.t, err, "read through %s", a.name)
+		reads := l.read(a)
 		byPartition := map[int32][]ledger.Read{}
 		for _, r := range reads {
 			require.EqualValues(c.t, len(byPartition[r.Partition]), r.Offset, "partition %d through %s: offsets have a hole", r.Partition, a.name)
@@ -94,6 +90,20 @@ func (l *load) check(rules ledger.Rules) {
 		require.Equal(c.t, first, byPartition, "%s and %s read different things", c.agents[0].name, a.name)
 	}
 	c.t.Logf("%d records acknowledged, longest stall %v", l.Ledger.Acked(), l.LongestStall().Round(time.Millisecond))
+}
+
+// allOfATopic is how long one agent may take to give all of a topic: a minute's load has ten thousand records and more.
+const allOfATopic = 2 * patience
+
+// read reads all of the topic through one agent.
+func (l *load) read(a *node) []ledger.Read {
+	c := l.c
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), allOfATopic)
+	defer cancel()
+	reads, err := ledger.ReadAll(ctx, l.Topic, c.ends(ctx, a, l.Topic), c.pinnedOptions(a)...)
+	require.NoError(c.t, err, "read through %s", a.name)
+	return reads
 }
 
 // ends gives the end offsets that one agent tells.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/freshet-io/freshet/kafkaproto"
@@ -94,6 +95,18 @@ func ask[T kmsg.Response](w *wire, req kmsg.Request, limit time.Duration) T {
 	resp, err := w.receive(limit)
 	require.NoError(w.t, err)
 	return resp.(T)
+}
+
+// askOwner is ask for what the owner answers, until it has: an agent that has lost it for a moment says that the client is to
+// come again, as one does whose owner has just taken over.
+func askOwner[T kmsg.Response](w *wire, req kmsg.Request, code func(T) int16) T {
+	w.t.Helper()
+	for deadline := time.Now().Add(patience); ; <-time.After(20 * time.Millisecond) {
+		resp := ask[T](w, req, patience)
+		if !kerr.IsRetriable(kerr.ErrorForCode(code(resp))) || time.Now().After(deadline) {
+			return resp
+		}
+	}
 }
 
 // producer is the idempotent producer that a batch is of.
@@ -252,7 +265,7 @@ func newProducer(w *wire) producer {
 	w.t.Helper()
 	req := kmsg.NewPtrInitProducerIDRequest()
 	req.Version, req.TransactionTimeoutMillis = 4, 1000
-	resp := ask[*kmsg.InitProducerIDResponse](w, req, patience)
+	resp := askOwner(w, req, func(r *kmsg.InitProducerIDResponse) int16 { return r.ErrorCode })
 	require.Zero(w.t, resp.ErrorCode)
 	return producer{resp.ProducerID, resp.ProducerEpoch}
 }

@@ -41,11 +41,11 @@ func TestCluster_StoppingAnAgentLosesNothing(t *testing.T) {
 			<-tick.C
 		}
 	}()
-	require.Eventually(t, func() bool { return client.BufferedProduceRecords() > 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return client.BufferedProduceRecords() > 0 }, time.Minute, time.Millisecond)
 	for _, a := range c.Agents {
-		took, err := a.Terminate(10 * time.Second)
+		took, err := a.Terminate(time.Minute)
 		require.NoError(t, err)
-		require.Less(t, took, 5500*time.Millisecond)
+		require.Less(t, took, 10*time.Second, "5 s, and what the machine does besides")
 		a.Launch()
 		a.AwaitReady()
 	}

@@ -84,7 +84,18 @@ func TestHostile_OthersAreServed(t *testing.T) {
 	require.NotContains(t, d.Output(), "panic")
 	harness.CLI(t, d.Bootstrap, strings.NewReader("after all\n"), "produce", "after")
 	require.Equal(t, "after all\n", harness.CLI(t, d.Bootstrap, nil, "consume", "after", "--from", "earliest", "-e"))
-	require.Less(t, strings.Count(d.Output(), "\n"), 400, "the log is not filled")
+	t.Logf("%d lines in the log", lines(d.Output()))
+	require.Less(t, lines(d.Output()), 400, "the log is not filled")
+}
+
+// lines counts those of a log that are not etcd's, which warns of a machine that is slow.
+func lines(log string) (n int) {
+	for line := range strings.Lines(log) {
+		if !strings.Contains(line, "\tetcd\t") {
+			n++
+		}
+	}
+	return n
 }
 
 // fill produces so many bytes of records to topic t.
@@ -105,8 +116,11 @@ func fill(t *testing.T, bootstrap string, bytes int) {
 	require.NoError(t, client.Flush(t.Context()))
 }
 
-// honest produces and reads back one record after the other, for hostileFor and as many times at least. It fails when a
-// round trip takes half a minute.
+// roundTrip bounds one of the honest client's: attackers hold the machine's processors too.
+const roundTrip = 2 * time.Minute
+
+// honest produces and reads back one record after the other, for hostileFor and as many times at least. It fails when one
+// takes longer than roundTrip.
 func honest(t *testing.T, least int, bootstrap string) (served int, slowest time.Duration) {
 	t.Helper()
 	end := time.Now().Add(hostileFor)
@@ -117,7 +131,7 @@ func honest(t *testing.T, least int, bootstrap string) (served int, slowest time
 	defer client.Close()
 	for time.Now().Before(end) || served < least {
 		began := time.Now()
-		one, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		one, cancel := context.WithTimeout(t.Context(), roundTrip)
 		require.NoError(t, client.ProduceSync(one, kgo.StringRecord(strconv.Itoa(served))).FirstErr())
 		for read := 0; read == 0; {
 			fetches := client.PollFetches(one)
