@@ -23,7 +23,7 @@ type ConsumeConfig struct {
 	From          string  // earliest, latest, an offset, or a time (RFC 3339, @ and ms since the epoch, how long ago); default latest. With a group: of partitions without a committed offset
 	Partitions    []int32 // empty: all, or those that the group gives
 	Count         int     // stop after so many records; 0: no limit
-	ExitAtEnd     bool    // stop at the ends the partitions have when it starts, or is given them
+	ExitAtEnd     bool    // stop at the ends the partitions have when it starts; with a group: is given them, and it gives no more
 	PrintKey      bool
 	KeySeparator  string // between key and value; default a tab
 	Format        string // overrides PrintKey and KeySeparator; franz-go's record format, as in kcat
@@ -115,8 +115,9 @@ type consumer struct {
 	ends    ends          // with ExitAtEnd
 	stall   stall
 
-	assigned bool  // the group has given partitions, perhaps none, and no rebalance has begun since
-	failed   error // of what is done when it gives some
+	assigned bool      // the group has given partitions, perhaps none, and no rebalance has begun since
+	failed   error     // the first of what is done when it gives some
+	ended    time.Time // since when there was nothing to read in what it gave; zero: there is
 }
 
 // assign starts consuming the partitions asked for, or joins the group.
@@ -228,8 +229,13 @@ func (k *consumer) run(ctx context.Context) error {
 			return nil
 		default:
 		}
-		if err := k.take(ctx, fetches); err != nil || k.done() {
+		if err := k.take(ctx, fetches); err != nil {
 			return err
+		}
+		if k.done() {
+			if over, err := k.over(ctx); err != nil || over {
+				return err
+			}
 		}
 		k.client.AllowRebalance()
 	}
@@ -330,9 +336,13 @@ func (k *consumer) poll(ctx context.Context) kgo.Fetches {
 	return fetches
 }
 
+// full tells whether as many records were written as were asked for.
+func (k *consumer) full() bool { return k.config.Count > 0 && k.written >= k.config.Count }
+
+// done tells whether there is nothing more to write, unless the group gives more partitions.
 func (k *consumer) done() bool {
 	waits := k.config.Group != "" && !k.assigned
-	return k.config.Count > 0 && k.written >= k.config.Count || k.config.ExitAtEnd && len(k.ends.open) == 0 && !waits
+	return k.full() || k.config.ExitAtEnd && len(k.ends.open) == 0 && !waits
 }
 
 func (k *consumer) write(r *kgo.Record) error {

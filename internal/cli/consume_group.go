@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -31,8 +33,11 @@ func (k *consumer) groupOptions(from position) []kgo.Opt {
 // given takes the partitions that the group gives.
 func (k *consumer) given(ctx context.Context, client *kgo.Client, partitions map[string][]int32) {
 	k.assigned = true
-	if k.config.ExitAtEnd {
+	if k.failed == nil && k.config.ExitAtEnd {
 		k.failed = k.findEnds(ctx, kadm.NewClient(client), partitions[k.config.Topic], k.from)
+	}
+	if len(k.ends.open) > 0 {
+		k.ended = time.Time{}
 	}
 }
 
@@ -43,6 +48,54 @@ func (k *consumer) lost(_ context.Context, _ *kgo.Client, partitions map[string]
 	for _, p := range partitions[k.config.Topic] {
 		delete(k.ends.open, p)
 	}
+}
+
+// over tells, of a member that is done, whether its group gives it no more. In a cooperative group a member is first given what
+// nobody has, perhaps nothing, and the rest when the others have given that up (KIP-429). It waits for that as long as for a request.
+func (k *consumer) over(ctx context.Context) (bool, error) {
+	if k.config.Group == "" || k.full() {
+		return true, nil
+	}
+	rest, err := k.settled(ctx)
+	if err != nil {
+		return false, fmt.Errorf("ask what group %s gave: %w", k.config.Group, err)
+	}
+	if k.ended.IsZero() {
+		k.ended = time.Now()
+	}
+	if rest || time.Since(k.ended) < k.config.Timeout {
+		return rest, nil
+	}
+	fmt.Fprintf(k.errs, "freshet: group %s has not come to rest for %s, perhaps not all was read\n", k.config.Group, k.config.Timeout)
+	return true, nil
+}
+
+// settled tells whether each of the topic's partitions is a member's, and no rebalance is under way.
+func (k *consumer) settled(ctx context.Context) (bool, error) {
+	admin := kadm.NewClient(k.client)
+	listed, err := listGroups(ctx, admin, stableGroup)
+	if err != nil {
+		return false, err
+	}
+	i := slices.IndexFunc(listed, func(g listedGroup) bool { return g.Group == k.config.Group })
+	if i < 0 {
+		return false, nil
+	}
+	g := describedGroup{listedGroup: listed[i]}
+	if err := g.fillMembers(ctx, admin); err != nil {
+		return false, err
+	}
+	meta, err := admin.Metadata(ctx, k.config.Topic)
+	if err != nil {
+		return false, fmt.Errorf("read metadata: %w", err)
+	}
+	for _, p := range meta.Topics[k.config.Topic].Partitions.Numbers() {
+		has := func(m groupMember) bool { return m.assigned.Lookup(k.config.Topic, p) }
+		if !slices.ContainsFunc(g.Members, has) {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // committed puts the group's offsets in the place of where partitions would begin without them.

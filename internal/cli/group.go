@@ -34,6 +34,9 @@ const (
 	consumerGroup = "consumer"
 )
 
+// stableGroup is the state of groups, of either protocol, that are at rest and have members.
+const stableGroup = "Stable"
+
 // listedGroup is a group in a list.
 type listedGroup struct {
 	Group    string `json:"group"`

@@ -80,6 +80,13 @@ func DescribeGroups(ctx context.Context, c GroupConfig, s Streams) error {
 
 // fill asks for all that a list does not say.
 func (g *describedGroup) fill(ctx context.Context, admin *kadm.Client) error {
+	if err := g.fillMembers(ctx, admin); err != nil {
+		return err
+	}
+	return g.offsets(ctx, admin)
+}
+
+func (g *describedGroup) fillMembers(ctx context.Context, admin *kadm.Client) error {
 	if g.Protocol == consumerGroup {
 		described, err := admin.DescribeConsumerGroups(ctx, g.Group)
 		if err = cmp.Or(err, described[g.Group].Err); err != nil {
@@ -105,7 +112,7 @@ func (g *describedGroup) fill(ctx context.Context, admin *kadm.Client) error {
 			g.member(m.MemberID, m.InstanceID, m.ClientID, m.ClientHost, assigned)
 		}
 	}
-	return g.offsets(ctx, admin)
+	return nil
 }
 
 func (g *describedGroup) member(id string, instance *string, client, host string, assigned kadm.TopicsSet) {
