@@ -31,6 +31,7 @@ func TestSession_LateCommit(t *testing.T) {
 				_, err := a.Commit(t.Context(), encode(sub, false, plain(tp), plain(tp)), time.Now().Add(life))
 				require.ErrorIs(t, err, client.ErrLate)
 				w.slowConnections(0)
+				time.Sleep(10 * time.Second) // what was being sent slowly has come, and later stamps
 				result, err := a.Commit(t.Context(), encode(sub, false, plain(tp)), time.Now().Add(life))
 				require.NoError(t, err)
 				require.Equal(t, commit.Settled, result.Status)
