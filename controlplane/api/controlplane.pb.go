@@ -727,19 +727,20 @@ func (x *Endpoint) GetPort() int32 {
 
 // Hello opens a session, or goes on with one after the stream broke or the owner changed.
 type Hello struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	VirtualCluster string                 `protobuf:"bytes,1,opt,name=virtual_cluster,json=virtualCluster,proto3" json:"virtual_cluster,omitempty"`
-	Instance       string                 `protobuf:"bytes,2,opt,name=instance,proto3" json:"instance,omitempty"` // random, one per process start and session
-	Zone           string                 `protobuf:"bytes,3,opt,name=zone,proto3" json:"zone,omitempty"`
-	Endpoints      []*Endpoint            `protobuf:"bytes,4,rep,name=endpoints,proto3" json:"endpoints,omitempty"`
-	Version        string                 `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"`
-	Shard          uint32                 `protobuf:"varint,6,opt,name=shard,proto3" json:"shard,omitempty"`                               // metadata shard, 0 for now
-	Session        uint32                 `protobuf:"varint,7,opt,name=session,proto3" json:"session,omitempty"`                           // the session to go on with, refused if it was closed; 0: open one, or the instance's open one
-	PeerAddress    string                 `protobuf:"bytes,8,opt,name=peer_address,json=peerAddress,proto3" json:"peer_address,omitempty"` // host:port at which other agents of its zone ask it for bytes; empty: nowhere
-	Roles          []Role                 `protobuf:"varint,9,rep,packed,name=roles,proto3,enum=freshet.controlplane.v1.Role" json:"roles,omitempty"`
-	ChecksBundles  bool                   `protobuf:"varint,10,opt,name=checks_bundles,json=checksBundles,proto3" json:"checks_bundles,omitempty"` // it answers CheckBundle
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	VirtualCluster   string                 `protobuf:"bytes,1,opt,name=virtual_cluster,json=virtualCluster,proto3" json:"virtual_cluster,omitempty"`
+	Instance         string                 `protobuf:"bytes,2,opt,name=instance,proto3" json:"instance,omitempty"` // random, one per process start and session
+	Zone             string                 `protobuf:"bytes,3,opt,name=zone,proto3" json:"zone,omitempty"`
+	Endpoints        []*Endpoint            `protobuf:"bytes,4,rep,name=endpoints,proto3" json:"endpoints,omitempty"`
+	Version          string                 `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"`
+	Shard            uint32                 `protobuf:"varint,6,opt,name=shard,proto3" json:"shard,omitempty"`                               // metadata shard, 0 for now
+	Session          uint32                 `protobuf:"varint,7,opt,name=session,proto3" json:"session,omitempty"`                           // the session to go on with, refused if it was closed; 0: open one, or the instance's open one
+	PeerAddress      string                 `protobuf:"bytes,8,opt,name=peer_address,json=peerAddress,proto3" json:"peer_address,omitempty"` // host:port at which other agents of its zone ask it for bytes; empty: nowhere
+	Roles            []Role                 `protobuf:"varint,9,rep,packed,name=roles,proto3,enum=freshet.controlplane.v1.Role" json:"roles,omitempty"`
+	ChecksBundles    bool                   `protobuf:"varint,10,opt,name=checks_bundles,json=checksBundles,proto3" json:"checks_bundles,omitempty"`            // it answers CheckBundle
+	CatalogueInParts bool                   `protobuf:"varint,11,opt,name=catalogue_in_parts,json=catalogueInParts,proto3" json:"catalogue_in_parts,omitempty"` // it puts the parts of a full Catalogue together
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Hello) Reset() {
@@ -838,6 +839,13 @@ func (x *Hello) GetRoles() []Role {
 func (x *Hello) GetChecksBundles() bool {
 	if x != nil {
 		return x.ChecksBundles
+	}
+	return false
+}
+
+func (x *Hello) GetCatalogueInParts() bool {
+	if x != nil {
+		return x.CatalogueInParts
 	}
 	return false
 }
@@ -2405,7 +2413,10 @@ type Catalogue struct {
 	// Of a membership that is not full: which partitions have its version for a leader epoch now. Over all topics in the
 	// order of names, these are numbers of partitions that keep the epoch they have and of ones that do not, by turns; those
 	// behind the last number do not.
-	Moved         []int32 `protobuf:"varint,10,rep,packed,name=moved,proto3" json:"moved,omitempty"`
+	Moved []int32 `protobuf:"varint,10,rep,packed,name=moved,proto3" json:"moved,omitempty"`
+	// The topics of a full one that do not fit into a message are in those that follow, which are full and have nothing else.
+	// They are one catalogue with it, up to the first that says no more.
+	More          bool `protobuf:"varint,11,opt,name=more,proto3" json:"more,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2508,6 +2519,13 @@ func (x *Catalogue) GetMoved() []int32 {
 		return x.Moved
 	}
 	return nil
+}
+
+func (x *Catalogue) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
 }
 
 // ClientMetrics is a client metrics subscription (KIP-714).
@@ -3650,7 +3668,7 @@ const file_controlplane_proto_rawDesc = "" +
 	"\bEndpoint\x12\x1a\n" +
 	"\blistener\x18\x01 \x01(\tR\blistener\x12\x12\n" +
 	"\x04host\x18\x02 \x01(\tR\x04host\x12\x12\n" +
-	"\x04port\x18\x03 \x01(\x05R\x04port\"\xea\x02\n" +
+	"\x04port\x18\x03 \x01(\x05R\x04port\"\x98\x03\n" +
 	"\x05Hello\x12'\n" +
 	"\x0fvirtual_cluster\x18\x01 \x01(\tR\x0evirtualCluster\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12\x12\n" +
@@ -3662,7 +3680,8 @@ const file_controlplane_proto_rawDesc = "" +
 	"\fpeer_address\x18\b \x01(\tR\vpeerAddress\x123\n" +
 	"\x05roles\x18\t \x03(\x0e2\x1d.freshet.controlplane.v1.RoleR\x05roles\x12%\n" +
 	"\x0echecks_bundles\x18\n" +
-	" \x01(\bR\rchecksBundles\"\x1d\n" +
+	" \x01(\bR\rchecksBundles\x12,\n" +
+	"\x12catalogue_in_parts\x18\v \x01(\bR\x10catalogueInParts\"\x1d\n" +
 	"\x05Probe\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\x04R\x05token\"W\n" +
 	"\x06Commit\x12\x18\n" +
@@ -3798,7 +3817,7 @@ const file_controlplane_proto_rawDesc = "" +
 	"\vUNSPECIFIED\x10\x00\x12\r\n" +
 	"\tNOT_OWNER\x10\x01\x12\x12\n" +
 	"\x0eSESSION_CLOSED\x10\x02\x12\v\n" +
-	"\aINVALID\x10\x03\"\xba\x04\n" +
+	"\aINVALID\x10\x03\"\xce\x04\n" +
 	"\tCatalogue\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x12\n" +
 	"\x04full\x18\x02 \x01(\bR\x04full\x126\n" +
@@ -3812,7 +3831,8 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x0eclient_metrics\x18\b \x03(\v2&.freshet.controlplane.v1.ClientMetricsR\rclientMetrics\x12,\n" +
 	"\x12client_metrics_set\x18\t \x01(\bR\x10clientMetricsSet\x12\x14\n" +
 	"\x05moved\x18\n" +
-	" \x03(\x05R\x05moved\x1a@\n" +
+	" \x03(\x05R\x05moved\x12\x12\n" +
+	"\x04more\x18\v \x01(\bR\x04more\x1a@\n" +
 	"\x12BrokerConfigsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xae\x01\n" +

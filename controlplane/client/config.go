@@ -60,7 +60,7 @@ type Config struct {
 
 // Bounds of the conversation.
 const (
-	// maxMessageBytes is the largest gRPC message taken (a full catalogue of a big cluster).
+	// maxMessageBytes is the largest gRPC message taken or sent.
 	maxMessageBytes = 64 << 20
 	// batchBytes is about how much is put into one message while an earlier one was being written.
 	batchBytes = 1 << 20

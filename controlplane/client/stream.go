@@ -27,8 +27,9 @@ type stream struct {
 	began  time.Time
 	heard  atomic.Int64 // time since began of the last message received
 	cancel context.CancelCauseFunc
-	plans  plans  // of the receiving goroutine
-	steady steady // the owner's clock; guarded by Session.mu
+	plans  plans          // of the receiving goroutine
+	steady steady         // the owner's clock; guarded by Session.mu
+	parts  *api.Catalogue // those of a full one that have come, joined, until the last has. Of the receiving goroutine
 	// told is when the owner was last told the load. Of begin, then of the sending goroutine.
 	told time.Time
 }
@@ -103,7 +104,7 @@ func (s *Session) hello() *api.Hello {
 	return &api.Hello{
 		VirtualCluster: s.cfg.VirtualCluster, Instance: s.mu.instance, Zone: s.cfg.Zone,
 		Endpoints: s.cfg.Endpoints, Version: s.cfg.Version, Session: s.mu.welcome.GetSession(),
-		PeerAddress: s.cfg.Peer, Roles: s.cfg.Roles, ChecksBundles: s.checks(),
+		PeerAddress: s.cfg.Peer, Roles: s.cfg.Roles, ChecksBundles: s.checks(), CatalogueInParts: true,
 	}
 }
 
@@ -275,7 +276,9 @@ func (s *Session) receive(st *stream) error {
 func (s *Session) dispatch(st *stream, item *api.OwnerItem) error {
 	switch i := item.Item.(type) {
 	case *api.OwnerItem_Catalogue:
-		s.cfg.Handler.OnCatalogue(i.Catalogue)
+		if whole := st.join(i.Catalogue); whole != nil {
+			s.cfg.Handler.OnCatalogue(whole)
+		}
 	case *api.OwnerItem_Notice:
 		s.cfg.Handler.OnNotice(i.Notice)
 	case *api.OwnerItem_Job:
@@ -306,6 +309,21 @@ func (s *Session) dispatch(st *stream, item *api.OwnerItem) error {
 		s.answer(st, item)
 	}
 	return nil
+}
+
+// join gives a catalogue once its last part is there: the handler is shown no half of one.
+func (st *stream) join(part *api.Catalogue) *api.Catalogue {
+	if st.parts != nil {
+		st.parts.Topics = append(st.parts.Topics, part.Topics...)
+	} else {
+		st.parts = part
+	}
+	if part.More {
+		return nil
+	}
+	whole := st.parts
+	st.parts, whole.More = nil, false
+	return whole
 }
 
 // answer resolves the call that an item answers. One that the owner could not answer is sent again: on the next

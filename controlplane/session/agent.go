@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"math"
 	"net"
 	"strconv"
 	"sync"
@@ -62,7 +64,7 @@ func (t *tenure) converse(stream rpcStream, hello *api.Hello, rest []*api.AgentI
 	a := t.newAgent(session, cancel)
 	a.checks = hello.ChecksBundles
 	defer t.detach(a)
-	welcome, refusal := t.welcome(a)
+	welcome, catalogue, refusal := t.welcome(a, hello)
 	if refusal == nil {
 		refusal = welcome
 	}
@@ -72,7 +74,7 @@ func (t *tenure) converse(stream rpcStream, hello *api.Hello, rest []*api.AgentI
 	t.log.Info("agent is here", zap.Uint32("session", uint32(session)), zap.String("zone", hello.Zone),
 		zap.String("address", firstAddress(hello)), zap.String("version", hello.Version), zap.Bool("new", hello.Session == 0))
 	// Sender and receiver end with the stream, at the latest when this function has returned.
-	if !t.spawn(func() { a.send(ctx, stream) }) || !t.spawn(func() { a.receive(ctx, stream, rest) }) {
+	if !t.spawn(func() { a.send(ctx, stream, catalogue) }) || !t.spawn(func() { a.receive(ctx, stream, rest) }) {
 		return status.Error(codes.Unavailable, errTenureOver.Error())
 	}
 	<-ctx.Done()
@@ -158,12 +160,11 @@ func rolesOf(hello *api.Hello) (roles metadata.Roles) {
 // maxEndpoints bounds an agent's listeners.
 const maxEndpoints = 64
 
-// welcome attaches the agent at one log index and prepares its first items: the Welcome, returned, and the full
-// catalogue as of that index, first in the outbox. The catalogue is made of a frozen state: with many topics it takes
-// long, and commits go on meanwhile.
-func (t *tenure) welcome(a *agent) (welcome, refusal *api.OwnerItem) {
+// welcome attaches the agent at one log index and gives its first items: the Welcome, and the full catalogue as of that
+// index, which goes before what the outbox has. The catalogue is made of a frozen state, while it is sent: with many topics
+// that takes long, and commits go on meanwhile.
+func (t *tenure) welcome(a *agent, hello *api.Hello) (welcome *api.OwnerItem, catalogue iter.Seq[*api.Catalogue], refusal *api.OwnerItem) {
 	var message *api.Welcome
-	first := a.out.reserve()
 	frozen, err := t.owner.Freeze(func(s *metadata.State) {
 		info, ok := s.Session(a.session)
 		if !ok || info.Closed {
@@ -180,17 +181,26 @@ func (t *tenure) welcome(a *agent) (welcome, refusal *api.OwnerItem) {
 		}
 	})
 	if err != nil {
-		return nil, refusedItem(api.Refused_NOT_OWNER, err.Error())
+		return nil, nil, refusedItem(api.Refused_NOT_OWNER, err.Error())
 	}
 	if message == nil {
-		return nil, refusedItem(api.Refused_SESSION_CLOSED, "the session is not open")
+		return nil, nil, refusedItem(api.Refused_SESSION_CLOSED, "the session is not open")
 	}
-	a.out.fill(first, catalogueItem(fullCatalogue(frozen)))
-	return &api.OwnerItem{Item: &api.OwnerItem_Welcome{Welcome: message}}, nil
+	partBytes := batchBytes
+	if !hello.CatalogueInParts {
+		partBytes = math.MaxInt
+	}
+	return &api.OwnerItem{Item: &api.OwnerItem_Welcome{Welcome: message}}, fullCatalogue(frozen, partBytes), nil
 }
 
-// send writes what the outbox holds until the stream ends.
-func (a *agent) send(ctx context.Context, stream rpcStream) {
+// send writes the full catalogue, and then what the outbox holds until the stream ends.
+func (a *agent) send(ctx context.Context, stream rpcStream, catalogue iter.Seq[*api.Catalogue]) {
+	for part := range catalogue {
+		if err := a.sendItems(stream, []*api.OwnerItem{catalogueItem(part)}); err != nil {
+			a.cancel(fmt.Errorf("send to the agent: %w", err))
+			return
+		}
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -215,12 +225,16 @@ func (a *agent) flush(stream rpcStream) error {
 		if len(items) == 0 {
 			return nil
 		}
-		a.t.metrics.messages.Inc()
-		a.t.metrics.items.Add(float64(len(items)))
-		if err := stream.Send(&api.ToAgent{Items: items}); err != nil {
+		if err := a.sendItems(stream, items); err != nil {
 			return err
 		}
 	}
+}
+
+func (a *agent) sendItems(stream rpcStream, items []*api.OwnerItem) error {
+	a.t.metrics.messages.Inc()
+	a.t.metrics.items.Add(float64(len(items)))
+	return stream.Send(&api.ToAgent{Items: items})
 }
 
 // end sends a last item and then ends the stream.

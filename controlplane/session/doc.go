@@ -9,8 +9,9 @@
 //
 // What one agent is sent about state is in log order. Three things make it so:
 //
-//   - Every item goes through the agent's outbox, which is sent in order. A place in it can be reserved before its
-//     content is known; nothing behind it is sent until it is filled.
+//   - The full catalogue, in as many messages as it takes, goes first, and then every item through the agent's outbox, which
+//     is sent in order. A place in it can be reserved before its content is known; nothing behind it is sent until it is
+//     filled.
 //   - A look-up takes its index, its subscriptions and its place in the outbox inside owner.Read, where the state does
 //     not change. Effects of a later index therefore find the subscription and go behind the answer; effects of that
 //     index or an earlier one, which the apply goroutine may still be about to announce, are skipped by index. So a

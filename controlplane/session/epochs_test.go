@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -89,7 +90,7 @@ func TestCatalogue_EpochsFollowTheState(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 5))
 		s := metadata.New()
 		first, later := &follower{Catalogue: view.NewCatalogue()}, &follower{Catalogue: view.NewCatalogue()}
-		first.take(t, fullCatalogue(s))
+		first.take(t, whole(s))
 		for n := range 150 {
 			commands := []metadata.Command{epochCommand(rng, s, n)}
 			if n == 20 {
@@ -105,7 +106,7 @@ func TestCatalogue_EpochsFollowTheState(t *testing.T) {
 				later.take(t, m)
 			}
 			if rng.IntN(5) == 0 || n == 0 {
-				later.take(t, fullCatalogue(s))
+				later.take(t, whole(s))
 			}
 			first.require(t, s)
 			later.require(t, s)
@@ -124,7 +125,7 @@ func TestCatalogue_EpochsAreSmall(t *testing.T) {
 	}
 	s.Apply(1, &metadata.Batch{Commands: cmds}, nil, nil)
 	f := &follower{Catalogue: view.NewCatalogue()}
-	f.take(t, fullCatalogue(s))
+	f.take(t, whole(s))
 	for n := range 7 {
 		var fx metadata.Effects
 		s.Apply(s.Index()+1, &metadata.Batch{Commands: []metadata.Command{&metadata.OpenSession{
@@ -140,7 +141,15 @@ func TestCatalogue_EpochsAreSmall(t *testing.T) {
 			require.Less(t, f.bytes, topics*partitions/2)
 		}
 	}
-	full, err := proto.Marshal(fullCatalogue(s))
+	full, err := proto.Marshal(whole(s))
 	require.NoError(t, err)
 	t.Logf("full catalogue: %d bytes", len(full))
+}
+
+// whole is a full catalogue in one message, as agents get it that do not put parts together.
+func whole(s *metadata.State) *api.Catalogue {
+	for c := range fullCatalogue(s, math.MaxInt) {
+		return c
+	}
+	return nil
 }

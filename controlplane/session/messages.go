@@ -2,7 +2,10 @@ package session
 
 import (
 	"bytes"
+	"iter"
 	"math"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/metadata"
@@ -10,17 +13,30 @@ import (
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
-// fullCatalogue is everything agents know of besides partitions' contents.
-func fullCatalogue(s *metadata.State) *api.Catalogue {
-	c := &api.Catalogue{
-		Index: s.Index(), Full: true, Membership: membership(s),
-		BrokerConfigs: s.Configs(metadata.ConfigBroker, ""), BrokerConfigsSet: true,
-		ClientMetrics: clientMetrics(s), ClientMetricsSet: true,
+// fullCatalogue is everything agents know of besides partitions' contents, in messages with about partBytes of topics each:
+// at some 400,000 topics one would be larger than a message may be. Each is made when the one before was taken.
+func fullCatalogue(s *metadata.State, partBytes int) iter.Seq[*api.Catalogue] {
+	return func(yield func(*api.Catalogue) bool) {
+		part := &api.Catalogue{
+			Index: s.Index(), Full: true, Membership: membership(s),
+			BrokerConfigs: s.Configs(metadata.ConfigBroker, ""), BrokerConfigsSet: true,
+			ClientMetrics: clientMetrics(s), ClientMetricsSet: true,
+		}
+		size := 0
+		for t := range s.Topics() {
+			topic := topicMessage(t)
+			n := proto.Size(topic)
+			if size > 0 && size+n > partBytes {
+				part.More = true
+				if !yield(part) {
+					return
+				}
+				part, size = &api.Catalogue{Index: s.Index(), Full: true}, 0
+			}
+			part.Topics, size = append(part.Topics, topic), size+n
+		}
+		yield(part)
 	}
-	for t := range s.Topics() {
-		c.Topics = append(c.Topics, topicMessage(t))
-	}
-	return c
 }
 
 // catalogueDelta tells what the effects changed; nil if nothing that agents know of.

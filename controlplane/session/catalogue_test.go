@@ -1,0 +1,79 @@
+package session_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/controlplane/client"
+	"github.com/freshet-io/freshet/metadata"
+)
+
+// wholeCatalogues is an agent that notes how many topics each full catalogue has.
+type wholeCatalogues struct {
+	*agent
+	topics []int
+}
+
+func (h *wholeCatalogues) OnCatalogue(c *api.Catalogue) {
+	if c.Full {
+		h.topics = append(h.topics, len(c.Topics))
+	}
+	h.agent.OnCatalogue(c)
+}
+
+// A catalogue that is larger than a message and an outbox may be comes in parts. The agent's handler is shown it whole, changes
+// that came meanwhile after it, and a stream that breaks off in the middle is no harm.
+func TestSession_CatalogueLargerThanAMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.start("r1")
+		w.topic(n, "t", 1)
+		const topics = 80
+		value := strings.Repeat("v", 1<<20)
+		want := []string{"t"}
+		for i := range topics {
+			c := &metadata.CreateTopic{Name: fmt.Sprintf("big-%02d", i), Partitions: 1, Configs: map[string]string{"k": value}}
+			copy(c.ID[:], c.Name)
+			want = append(want, c.Name)
+			result, _, err := n.Owner().Propose(t.Context(), c)
+			require.NoError(t, err)
+			require.NoError(t, result.Err)
+		}
+		var handler *wholeCatalogues
+		a := w.agent(func(c *client.Config) {
+			handler = &wholeCatalogues{agent: c.Handler.(*agent)}
+			c.Handler = handler
+		})
+		a.opened()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		w.loseConnections()
+		w.topic(n, "late", 1)
+		for range 2 { // over a stream that hears of it while the catalogue is under way, and over one that begins with it
+			_, err := a.Fresh(ctx)
+			require.NoError(t, err)
+			w.loseConnections()
+		}
+		_, err := a.Fresh(ctx)
+		require.NoError(t, err)
+		a.read(func() {
+			require.ElementsMatch(t, append(want, "late"), slices.Collect(maps.Keys(a.topics)))
+			require.Equal(t, value, a.topics["big-79"].Configs["k"])
+			require.Positive(t, len(handler.topics))
+			for _, n := range handler.topics {
+				require.GreaterOrEqual(t, n, topics+1, "never half")
+			}
+		})
+		a.leave()
+		w.stop(n)
+	})
+}
