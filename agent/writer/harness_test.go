@@ -37,7 +37,8 @@ var topic = id.Topic{1}
 
 func partition(n int32) id.TopicPartition { return id.TopicPartition{Topic: topic, Partition: n} }
 
-// sequencer settles commits on a real metadata state, as an owner does: in order of n, gapped resubmissions parked.
+// sequencer settles commits on a real metadata state, as an owner does: in order of n but for those that overtake, gapped
+// resubmissions parked.
 type sequencer struct {
 	mu       sync.Mutex
 	state    *metadata.State
@@ -56,6 +57,7 @@ func newSequencer(t *testing.T) *sequencer {
 	t.Helper()
 	q := &sequencer{state: metadata.New(), changed: make(chan struct{})}
 	q.apply(t, &metadata.Bootstrap{ClusterID: "c"})
+	q.apply(t, &metadata.RaiseVersion{Version: metadata.MaxVersion})
 	q.apply(t, &metadata.CreateTopic{ID: topic, Name: "t", Partitions: 64})
 	return q
 }
@@ -81,7 +83,7 @@ func (q *sequencer) do(c metadata.Command) (any, error) {
 func (q *sequencer) open(tb testing.TB, instance string) *api.Welcome {
 	tb.Helper()
 	r := q.apply(tb, &metadata.OpenSession{Instance: instance, Endpoints: []metadata.Endpoint{{Host: "h", Port: 1}}})
-	return &api.Welcome{Session: uint32(r.(metadata.OpenSessionResult).Session), BundlePrefix: "vc/", NextN: 1}
+	return &api.Welcome{Session: uint32(r.(metadata.OpenSessionResult).Session), BundlePrefix: "vc/", NextN: 1, Overtaking: true}
 }
 
 // await waits until the state passes test, or a change may have made it so; false when ctx ended.
@@ -113,7 +115,7 @@ func (q *sequencer) Commit(ctx context.Context, encoded []byte, until time.Time)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", client.ErrInvalid, err)
 	}
-	if !h.Resubmit && !q.await(ctx, q.inOrder(h.Submission)) {
+	if !h.Resubmit && !h.Overtakes && !q.await(ctx, q.inOrder(h.Submission)) {
 		return nil, client.ErrUnavailable
 	}
 	q.mu.Lock()

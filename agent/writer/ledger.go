@@ -24,8 +24,54 @@ func (s *session) handIn(b *sealed) (acked uint32, ok bool) {
 	return s.mu.acked, true
 }
 
-// answered marks the bundle's result as received, and raises the watermark of those.
+// passOn notes that the bundle's content is handed in, or is given up, and tells those whose turn it is then.
+func (s *session) passOn(b *sealed) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b.handed = true
+	for next := s.bundle(s.mu.handed + 1); next != nil && next.handed; {
+		s.mu.handed++
+		if next = s.bundle(s.mu.handed + 1); next != nil {
+			close(next.turn)
+		}
+	}
+}
+
+// allowOvertaking notes whether the sequencer settles bundles before earlier ones.
+func (s *session) allowOvertaking(allow bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.overtake = allow
+}
+
+// mayOvertake tells whether the sequencer settles bundles before earlier ones.
+func (s *session) mayOvertake() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.overtake
+}
+
+// unanswered gives the bundles of an n in [from, to] whose results were not received.
+func (s *session) unanswered(from, to uint32) (list []*sealed) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, b := range s.mu.bundles {
+		if from <= b.n && b.n <= to && !b.answered {
+			list = append(list, b)
+		}
+	}
+	return list
+}
+
+// answered marks the bundle's result as received, and lets those go on that must not overtake it.
 func (s *session) answered(b *sealed) {
+	s.receive(b)
+	s.order.leave(b)
+	close(b.settled)
+}
+
+// receive raises the watermark of results that were received.
+func (s *session) receive(b *sealed) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b.answered = true
@@ -79,15 +125,15 @@ func (s *session) bundle(n uint32) *sealed {
 }
 
 // gone takes the bundle out: its memory was handed over or released.
-func (s *session) gone(b *sealed, started bool) {
+func (s *session) gone(b *sealed) {
 	s.mu.Lock()
 	b.left = true
-	if started {
-		s.mu.started--
-	}
 	for len(s.mu.bundles) > 0 && s.mu.bundles[0].left && (s.mu.bundles[0].n <= s.mu.acked || s.mu.closed) {
 		s.mu.bundles[0] = nil
 		s.mu.bundles = s.mu.bundles[1:]
+	}
+	if s.bundle(b.n) != nil {
+		s.mu.bundles[b.n-s.mu.bundles[0].n] = b.remains()
 	}
 	s.w.metrics.unsettled.Set(float64(len(s.mu.bundles)))
 	s.checkDrained()

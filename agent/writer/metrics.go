@@ -35,6 +35,7 @@ type metrics struct {
 	resubmissions prometheus.Counter
 	gaps          prometheus.Counter
 	abandoned     prometheus.Counter
+	overtaking    prometheus.Counter
 	withdrawn     prometheus.Counter
 	sessionLost   prometheus.Counter
 }
@@ -67,12 +68,14 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			"From the end of a bundle's PUT to the stamps of its transactional batches of the first protocol.", latencyBuckets),
 		putRetries: counter("freshet_writer_put_retries_total", "Attempts of PUTs that were followed by another."),
 		putting:    gauge("freshet_writer_puts_in_flight", "Bundles being put."),
-		unsettled:  gauge("freshet_writer_unsettled_bundles", "Bundles sealed and not settled."),
+		unsettled:  gauge("freshet_writer_unsettled_bundles", "Bundles sealed, from the oldest that is not settled on."),
 		compacted: counter("freshet_writer_compacted_bundles_total",
 			"Bundles copied to memory of their own size, because they held much more than they used."),
 		resubmissions: counter("freshet_writer_resubmissions_total", "Commits handed in again for a sequence gap."),
 		gaps:          counter("freshet_writer_gaps_total", "Batches answered as retriable for a sequence gap."),
 		abandoned:     counter("freshet_writer_abandoned_bundles_total", "Bundles given up because they could not be stored."),
+		overtaking: counter("freshet_writer_overtaking_bundles_total",
+			"Bundles handed in for commit before others of the agent that were sealed earlier and took longer to store."),
 		withdrawn: counter("freshet_writer_withdrawn_batches_total",
 			"Batches of other agents left out of their commit because those had given them up."),
 		sessionLost: counter("freshet_writer_sessions_closed_total", "Agent sessions that were closed, after which the writer begins anew."),
@@ -90,7 +93,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		m.waits.WithLabelValues(bound)
 	}
 	reg.MustRegister(seals, m.bundleBytes, m.bundleBatches, m.putSeconds, m.commitSeconds, m.batchSeconds, m.stampSeconds, m.putRetries,
-		m.putting, m.unsettled, m.waits, m.compacted, m.resubmissions, m.gaps, m.abandoned, m.withdrawn, m.sessionLost)
+		m.putting, m.unsettled, m.waits, m.compacted, m.resubmissions, m.gaps, m.abandoned, m.overtaking, m.withdrawn, m.sessionLost)
 	return m
 }
 

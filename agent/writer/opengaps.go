@@ -29,12 +29,6 @@ const (
 	mostLost = 32768
 )
 
-// sequence is whose batches are in order: a producer's in a partition.
-type sequence struct {
-	partition id.TopicPartition
-	producer  int64
-}
-
 // openGaps are the gaps whose batches are being handed in again.
 type openGaps struct {
 	open atomic.Int32

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -29,12 +30,25 @@ type sealed struct {
 	bytes   int // of batches
 	slabs   []*slab.Slab
 
-	before   <-chan struct{} // closed when the bundle before it was handed in; nil if there is none
-	handedIn chan struct{}   // closed when this one was, or never will be
-	over     chan struct{}   // closed when its memory was handed over or released
+	turn      chan struct{} // closed when all bundles before it were handed in, or never will be
+	settled   chan struct{} // closed when its result was received
+	over      chan struct{} // closed when its memory was handed over or released
+	overtakes bool          // it was handed in before its turn
+
+	// content guards what others read of groups and entries: they are not rearranged meanwhile, and left alone once
+	// sequences is known.
+	content struct {
+		sync.Mutex
+		sequences []sequence
+	}
+
+	// Guarded by the session's order.
+	entered bool
+	after   []*sealed // bundles that it must not overtake; without those settled when it was entered
 
 	// Guarded by the session's lock.
 	submitted bool // handed in for commit
+	handed    bool // so, or given up: those behind it need not wait
 	answered  bool // its result was received
 	left      bool // gone
 }
@@ -42,7 +56,7 @@ type sealed struct {
 func newSealed(s *session, n uint32, g *gathering) *sealed {
 	return &sealed{
 		s: s, n: n, at: time.Now(), entries: g.entries, groups: g.groups, bytes: g.size, slabs: g.slabs,
-		handedIn: make(chan struct{}), over: make(chan struct{}),
+		turn: make(chan struct{}), settled: make(chan struct{}), over: make(chan struct{}),
 	}
 }
 
@@ -50,7 +64,7 @@ func (b *sealed) name() id.Submission { return id.Submission{Session: b.s.id, N:
 
 // run carries the bundle from its PUT to its end.
 func (b *sealed) run() {
-	defer b.s.gone(b, true)
+	defer b.s.gone(b)
 	free := make(chan struct{}) // closed when no PUT attempt reads the memory any more
 	err := b.put(free)
 	b.s.putEnded()
@@ -112,7 +126,9 @@ func (b *sealed) put(free chan struct{}) error {
 func (b *sealed) layOut() (objstore.Body, error) {
 	var e bundle.Encoder
 	e.Reset(b.name())
+	b.content.Lock()
 	sortGroups(b.groups)
+	b.content.Unlock()
 	for _, g := range b.groups {
 		position := e.Section(g.partition)
 		for i := g.first; i >= 0; i = b.entries[i].next {
@@ -134,7 +150,7 @@ func (b *sealed) abandon(cause error) {
 	if !b.awaitTurn() {
 		return
 	}
-	close(b.handedIn)
+	b.s.passOn(b)
 	w := b.s.w
 	w.metrics.abandoned.Inc()
 	w.log.Error("bundle abandoned: it could not be stored", zap.Stringer("bundle", b.name()), zap.Error(cause))
@@ -144,22 +160,25 @@ func (b *sealed) abandon(cause error) {
 	}
 }
 
-// awaitTurn waits until the bundle before this one was handed in; false if the session ended.
+// awaitTurn waits until all bundles before this one were handed in; false if the session ended.
 func (b *sealed) awaitTurn() bool {
-	if b.before != nil {
-		select {
-		case <-b.before:
-		case <-b.s.ctx.Done():
-			return false
-		}
+	select {
+	case <-b.turn:
+	case <-b.s.ctx.Done():
 	}
 	return b.s.ctx.Err() == nil
+}
+
+// remains stands for a bundle that is gone among those of its session, where earlier ones are not answered: what it held need
+// not wait for them.
+func (b *sealed) remains() *sealed {
+	return &sealed{s: b.s, n: b.n, turn: b.turn, submitted: true, handed: b.handed, answered: b.answered, left: true}
 }
 
 // drop ends a bundle whose PUT never began. Its waiters were told.
 func (b *sealed) drop() {
 	b.release()
-	b.s.gone(b, false)
+	b.s.gone(b)
 }
 
 // fail ends every batch that has no result yet.

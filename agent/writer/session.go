@@ -17,8 +17,8 @@ import (
 const forever = time.Duration(math.MaxInt64)
 
 // session is the bundles of one agent session, in order of n: sealed and named in the order their batches came, put
-// in any order, handed in for commit in order. Nothing of it outlives the session but commits already handed in,
-// whose true result the client still learns.
+// in any order, handed in for commit in order, or in one that batches cannot tell from it (order). Nothing of it outlives the
+// session but commits already handed in, whose true result the client still learns.
 type session struct {
 	w      *Writer
 	id     id.Session
@@ -30,7 +30,8 @@ type session struct {
 	gaps   context.Context // of resubmissions; ends with the session, or earlier by drain
 	noGaps context.CancelFunc
 
-	mu struct {
+	order order // may be locked before mu, not after
+	mu    struct {
 		sync.Mutex
 		closed   bool
 		draining bool
@@ -42,11 +43,12 @@ type session struct {
 		queue    []*sealed  // sealed, their PUT not begun
 		bundles  []*sealed  // by n, without holes; from the oldest that is not gone
 		last     uint32     // n of the newest bundle
+		handed   uint32     // bundles up to this n were handed in, or never will be
 		acked    uint32     // results up to this n were received
 		putting  int        // PUTs under way
-		started  int        // bundles whose PUT began and that are not gone
 		blocked  bool       // the open bundle is due, but a bound was reached
 		resub    int        // resubmissions under way
+		overtake bool       // bundles may overtake others
 
 		// early is what bundles settled whose result came before an earlier one's, by the n of the last such bundle.
 		early   map[sequence]uint32
@@ -60,7 +62,8 @@ func newSession(w *Writer, m *api.Welcome) *session {
 	s.gaps, s.noGaps = context.WithCancel(s.ctx)
 	s.mu.drained = make(chan struct{})
 	s.mu.last = max(m.GetNextN(), 1) - 1
-	s.mu.acked = s.mu.last
+	s.mu.handed, s.mu.acked = s.mu.last, s.mu.last
+	s.mu.overtake = m.GetOvertaking()
 	return s
 }
 
@@ -155,8 +158,8 @@ func (s *session) name() {
 	s.mu.blocked = false
 	s.mu.last++
 	b := newSealed(s, s.mu.last, g)
-	if n := len(s.mu.bundles); n > 0 {
-		b.before = s.mu.bundles[n-1].handedIn
+	if s.mu.handed+1 == b.n {
+		close(b.turn)
 	}
 	s.mu.queue = append(s.mu.queue, b)
 	s.mu.bundles = append(s.mu.bundles, b)
@@ -213,15 +216,17 @@ func (s *session) begin(start []*sealed) []*sealed {
 		start = append(start, s.mu.queue[0])
 		s.mu.queue = s.mu.queue[1:]
 		s.mu.putting++
-		s.mu.started++
 	}
 	return start
 }
 
 // roomForPut tells whether another PUT may begin. Called with mu held.
 func (s *session) roomForPut() bool {
-	return s.mu.putting < s.w.cfg.MaxPuts && s.mu.started < s.w.cfg.MaxUnsettled
+	return s.mu.putting < s.w.cfg.MaxPuts && s.unsettled() < s.w.cfg.MaxUnsettled
 }
+
+// unsettled is the number of bundles from the oldest that is not answered to the newest whose PUT began. Called with mu held.
+func (s *session) unsettled() int { return int(s.mu.last-s.mu.acked) - len(s.mu.queue) }
 
 // sealDue seals the open bundle by time (design.md 4.5 b and c) and gives the time until that is due. While no PUT
 // could begin the bundle goes on gathering, which costs no latency and saves PUTs. Called with mu held.
@@ -264,7 +269,7 @@ func (s *session) countBlocked() {
 	}
 	s.mu.blocked = true
 	bound := waitPuts
-	if s.mu.started >= s.w.cfg.MaxUnsettled {
+	if s.unsettled() >= s.w.cfg.MaxUnsettled {
 		bound = waitUnsettled
 	}
 	s.w.metrics.waits.WithLabelValues(bound).Inc()

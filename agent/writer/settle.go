@@ -35,35 +35,32 @@ func again(ctx context.Context, submit func() (*commit.Result, error)) (*commit.
 	}
 }
 
-// commit hands the bundle in when its turn comes, and gives the sequencer's result. It goes on when the session ends
+// commit hands the bundle in when its order allows it, and gives the sequencer's result. It goes on when the session ends
 // meanwhile: the client then asks for the true result by name. What comes to the owner later than the leases allow is
 // handed in again without those batches whose lease has ended.
 func (b *sealed) commit() (*commit.Result, error) {
-	if !b.awaitTurn() {
+	var ok bool
+	if b.overtakes, ok = b.awaitOrder(); !ok {
 		return nil, ErrSessionClosed
 	}
 	acked, ok := b.s.handIn(b)
 	if !ok {
 		return nil, ErrSessionClosed
 	}
-	for late := false; ; late = true {
-		until := b.leaveOut()
-		var encoded []byte
-		if len(b.groups) > 0 {
-			encoded = b.encode(acked)
-		}
-		if !late {
-			close(b.handedIn)
-		}
-		if encoded == nil {
-			b.giveUp()
-			return nil, ErrWithdrawn
-		}
-		result, err := b.submit(encoded, until)
+	if b.overtakes {
+		b.s.w.metrics.overtaking.Inc()
+	}
+	until := b.leaveOut()
+	b.s.passOn(b)
+	for len(b.groups) > 0 {
+		result, err := b.submit(b.encode(acked), until)
 		if !errors.Is(err, client.ErrLate) {
 			return result, err
 		}
+		until = b.leaveOut()
 	}
+	b.giveUp()
+	return nil, ErrWithdrawn
 }
 
 // submit asks for the result of a commit until it is known.
@@ -90,7 +87,7 @@ func (b *sealed) giveUp() {
 
 func (b *sealed) encode(acked uint32) []byte {
 	var c commit.Builder
-	c.Reset(commit.Header{Submission: b.name(), Acked: acked, Bytes: b.size})
+	c.Reset(commit.Header{Submission: b.name(), Acked: acked, Bytes: b.size, Overtakes: b.overtakes})
 	for _, g := range b.groups {
 		c.Section(commit.Section{Partition: g.partition, Position: b.entries[g.first].position})
 		for i := g.first; i >= 0; i = b.entries[i].next {
@@ -124,7 +121,7 @@ func (b *sealed) answer(result *commit.Result) {
 		b.fail(fmt.Errorf("%w: the result does not fit", ErrUnknownOutcome))
 		return
 	}
-	early := b.s.early(b.n)
+	early := !b.overtakes && b.s.early(b.n) // nothing that it overtook has batches of its sequences
 	var gaps []gap
 	for i := range b.groups {
 		members := b.members(b.groups[i])

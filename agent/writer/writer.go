@@ -130,7 +130,10 @@ func (w *Writer) OnWelcome(m *api.Welcome) {
 		w.announce()
 	}
 	w.mu.Unlock()
-	if old != nil && !same {
+	switch {
+	case same:
+		old.allowOvertaking(m.GetOvertaking())
+	case old != nil:
 		old.close()
 	}
 }
