@@ -95,7 +95,10 @@ func Consume(ctx context.Context, c ConsumeConfig, s Streams) error {
 	if c.Verbose {
 		fmt.Fprintf(s.Err, "%d records\n", k.written)
 	}
-	if err := errors.Join(err, k.out.Flush()); err != nil {
+	if flushed := k.out.Flush(); err == nil && flushed != nil {
+		err = fmt.Errorf("write output: %w", flushed)
+	}
+	if err != nil {
 		return err
 	}
 	return k.commit(ctx)

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // groupOptions make the consumer a member of its group. It offers what members of other clients have by default: range and
@@ -33,12 +35,64 @@ func (k *consumer) groupOptions(from position) []kgo.Opt {
 // given takes the partitions that the group gives.
 func (k *consumer) given(ctx context.Context, client *kgo.Client, partitions map[string][]int32) {
 	k.assigned = true
+	admin := kadm.NewClient(client)
+	if k.failed == nil && len(partitions) > 0 {
+		k.failed = k.begin(ctx, admin, partitions[k.config.Topic])
+	}
 	if k.failed == nil && k.config.ExitAtEnd {
-		k.failed = k.findEnds(ctx, kadm.NewClient(client), partitions[k.config.Topic], k.from)
+		k.failed = k.findEnds(ctx, admin, partitions[k.config.Topic], k.from)
 	}
 	if len(k.ends.open) > 0 {
 		k.ended = time.Time{}
 	}
+}
+
+// begin commits where reading begins in partitions of which the group has committed nothing, before kgo asks for that. One that
+// has no record until this member ends would else begin at --from again, beyond what came meanwhile if that is the end. Java's
+// consumers commit the positions of all that they are given too (SubscriptionState.allConsumed).
+func (k *consumer) begin(ctx context.Context, admin *kadm.Client, partitions []int32) error {
+	topic := k.config.Topic
+	offsets, err := admin.FetchOffsetsForTopics(ctx, k.config.Group, topic)
+	if err == nil {
+		err = offsets.Error()
+	}
+	if err != nil {
+		return fmt.Errorf("read the group's offsets: %w", err)
+	}
+	starts, err := k.startOffsets(ctx, admin, k.from)
+	if err != nil {
+		return err
+	}
+	fresh := make(map[int32]kgo.EpochOffset)
+	for _, p := range partitions {
+		start, _ := starts.Lookup(topic, p)
+		if at, ok := offsets.Lookup(topic, p); (!ok || at.At < 0) && start.Offset >= 0 {
+			fresh[p] = kgo.EpochOffset{Epoch: -1, Offset: start.Offset}
+		}
+	}
+	if len(fresh) == 0 {
+		return nil
+	}
+	k.client.CommitOffsetsSync(ctx, map[string]map[int32]kgo.EpochOffset{topic: fresh},
+		func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, failed error) {
+			err = committed(resp, failed)
+		})
+	return err
+}
+
+// committed gives the first error of a commit.
+func committed(resp *kmsg.OffsetCommitResponse, err error) error {
+	if err != nil {
+		return fmt.Errorf("commit where to begin: %w", err)
+	}
+	for _, t := range resp.Topics {
+		for _, p := range t.Partitions {
+			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+				return fmt.Errorf("commit where to begin in partition %d: %w", p.Partition, err)
+			}
+		}
+	}
+	return nil
 }
 
 // lost takes those that it gives to others, or gives back in a moment: kgo calls given once the rebalance is over, even if it

@@ -256,3 +256,30 @@ func TestConsumer_KeepsTheFirstError(t *testing.T) {
 	k.given(t.Context(), k.client, nil)
 	require.ErrorIs(t, k.take(t.Context(), nil), context.Canceled)
 }
+
+// TestConsumer_BeginsWhereItBegan: the records that come to a partition after its end was all that a member saw are the next
+// one's.
+func TestConsumer_BeginsWhereItBegan(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	seeds := cluster(t, 2)
+	read := func() string {
+		from := position{kind: atLatest}
+		k := member(t, seeds, kgo.ConsumeStartOffset(from.offset()))
+		var out bytes.Buffer
+		k.from, k.out = from, bufio.NewWriter(&out)
+		k.client.AddConsumeTopics("t")
+		require.NoError(t, k.run(ctx))
+		require.NoError(t, ctx.Err(), "it ends by itself")
+		require.NoError(t, k.commit(ctx))
+		k.client.CloseAllowingRebalance()
+		return out.String()
+	}
+	require.Equal(t, "0/0\n0/1\n0/2\n", read(), "what it has committed of partition 0 is its begin")
+	writer, err := kgo.NewClient(seeds, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	require.NoError(t, err)
+	defer writer.Close()
+	require.NoError(t, writer.ProduceSync(ctx, &kgo.Record{Topic: "t", Partition: 1, Value: []byte("v")}).FirstErr())
+	require.Equal(t, "1/3\n", read())
+	require.Empty(t, read())
+}

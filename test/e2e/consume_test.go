@@ -18,7 +18,7 @@ func sorted(lines string) []string {
 	return slices.Sorted(strings.Lines(lines))
 }
 
-// TestConsume_Group: a member commits what it wrote and nothing else, however it ends, and the next one goes on there.
+// TestConsume_Group: a member commits where it began and what it wrote, nothing else, however it ends, and the next one goes on there.
 func TestConsume_Group(t *testing.T) {
 	t.Parallel()
 	d := harness.StartDev(t)
