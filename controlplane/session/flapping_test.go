@@ -11,20 +11,11 @@ import (
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
-// flap cuts an agent off for long enough to be hidden, and lets it come back.
-func (n *network) flap() {
-	n.cut(true)
-	time.Sleep(2 * time.Second)
-	n.cut(false)
-}
-
 // TestFlapping_StaysOutForLonger: an agent that was cut off twice within minutes is shown again after it has stayed for a
 // while, each time for longer; a break starts that anew, and minutes of calm are forgiven. Its session lives on.
 func TestFlapping_StaysOutForLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		n := w.start("r1")
-		w.owned(n)
+		w, n := newOwnedWorld(t)
 		var link network
 		a, b := w.join(), w.join(link.configure)
 		shown := func() bool {
@@ -59,9 +50,7 @@ func TestFlapping_StaysOutForLonger(t *testing.T) {
 		link.flap()
 		require.LessOrEqual(t, until(), time.Second, "long ago")
 		b.read(func() { require.Zero(t, b.closed) })
-		a.leave()
-		b.leave()
-		w.stop(n)
+		w.end(n, a, b)
 	})
 }
 
@@ -69,9 +58,7 @@ func TestFlapping_StaysOutForLonger(t *testing.T) {
 // others join at once, and it leaves in order.
 func TestFlapping_MembershipRests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		n := w.start("r1")
-		w.owned(n)
+		w, n := newOwnedWorld(t)
 		var link network
 		a, b := w.join(), w.join(link.configure)
 		_, before := w.shown(n)
@@ -90,19 +77,14 @@ func TestFlapping_MembershipRests(t *testing.T) {
 		require.NoError(t, b.Goodbye(t.Context()))
 		synctest.Wait()
 		require.True(t, w.closedSession(n, b.ID()))
-		for _, agent := range []*agent{a, b, c} {
-			agent.leave()
-		}
-		w.stop(n)
+		w.end(n, a, b, c)
 	})
 }
 
 // TestFlapping_OnlyOneOfItsZone: clients of a zone are not sent to another one because its only agent comes and goes.
 func TestFlapping_OnlyOneOfItsZone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		n := w.start("r1")
-		w.owned(n)
+		w, n := newOwnedWorld(t)
 		in := func(zone string) func(*client.Config) { return func(c *client.Config) { c.Zone = zone } }
 		var link, second network
 		a, b := w.join(in("a")), w.join(in("b"), link.configure)
@@ -121,9 +103,6 @@ func TestFlapping_OnlyOneOfItsZone(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		sessions, _ = w.shown(n)
 		require.Equal(t, []id.Session{a.ID(), b.ID()}, sessions, "there is no other any more")
-		for _, agent := range []*agent{a, b, c} {
-			agent.leave()
-		}
-		w.stop(n)
+		w.end(n, a, b, c)
 	})
 }

@@ -1,11 +1,7 @@
 package session_test
 
 import (
-	"context"
-	"errors"
-	"net"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -18,87 +14,11 @@ import (
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
-// owned waits until a replica owns the cluster.
-func (w *world) owned(n *node) {
-	w.t.Helper()
-	w.waitFor("ownership", func() bool { return n.Owner() != nil })
-}
-
-// join is agent, with its session open.
-func (w *world) join(adjust ...func(*client.Config)) *agent {
-	w.t.Helper()
-	a := w.agent(adjust...)
-	a.opened()
-	return a
-}
-
-// shown gives the sessions in the membership, and its version.
-func (w *world) shown(n *node) (sessions []id.Session, version uint64) {
-	w.t.Helper()
-	_, err := n.Owner().Read(func(s *metadata.State) {
-		for info := range s.Sessions() {
-			if info.Shown() {
-				sessions = append(sessions, info.ID)
-			}
-		}
-		version = s.MembershipVersion()
-	})
-	require.NoError(w.t, err)
-	return sessions, version
-}
-
-// closedSession tells whether a session is closed.
-func (w *world) closedSession(n *node, session id.Session) (closed bool) {
-	w.t.Helper()
-	_, err := n.Owner().Read(func(s *metadata.State) {
-		info, _ := s.Session(session)
-		closed = info.Closed
-	})
-	require.NoError(w.t, err)
-	return closed
-}
-
-// network is what agents reach the owner by.
-type network struct {
-	mu    sync.Mutex
-	down  bool
-	conns []net.Conn
-}
-
-func (n *network) configure(cfg *client.Config) {
-	dial := cfg.Dial
-	cfg.Dial = func(ctx context.Context, address string) (net.Conn, error) {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		if n.down {
-			return nil, errors.New("network is down")
-		}
-		conn, err := dial(ctx, address)
-		if err == nil {
-			n.conns = append(n.conns, conn)
-		}
-		return conn, err
-	}
-}
-
-// cut closes the connections and lets no others come about while it is down.
-func (n *network) cut(down bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.down = down
-	for _, c := range n.conns {
-		_ = c.Close()
-	}
-	n.conns = nil
-}
-
 // TestHiding_KilledAgent: Metadata shows an agent that is killed for little more than a second, while its session lives on
 // until it expires.
 func TestHiding_KilledAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		n := w.start("r1")
-		w.owned(n)
+		w, n := newOwnedWorld(t)
 		a, b := w.join(), w.join()
 		gone := b.ID()
 		b.leave()
@@ -115,8 +35,7 @@ func TestHiding_KilledAgent(t *testing.T) {
 		require.True(t, w.closedSession(n, gone))
 		_, closed := w.shown(n)
 		require.Equal(t, after, closed, "it was out of the membership before")
-		a.leave()
-		w.stop(n)
+		w.end(n, a)
 	})
 }
 
@@ -124,9 +43,7 @@ func TestHiding_KilledAgent(t *testing.T) {
 // session and node ids, and its commits took effect once. One that is back within a second is not hidden.
 func TestHiding_CutOffAgentComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		n := w.start("r1")
-		w.owned(n)
+		w, n := newOwnedWorld(t)
 		tp := id.TopicPartition{Topic: w.topic(n, "t", 1)}
 		var link network
 		a, b := w.join(), w.join(link.configure)
@@ -158,18 +75,14 @@ func TestHiding_CutOffAgentComesBack(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, 1, result.Sections[0].Spans[0].Base, "the one before is there once")
 		b.read(func() { require.Zero(t, b.closed) })
-		a.leave()
-		b.leave()
-		w.stop(n)
+		w.end(n, a, b)
 	})
 }
 
 // TestHiding_NobodyLeft: an owner that has lost all agents at once hides none of them.
 func TestHiding_NobodyLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		n := w.start("r1")
-		w.owned(n)
+		w, n := newOwnedWorld(t)
 		var link network
 		a, b := w.join(link.configure), w.join(link.configure)
 		both, version := w.shown(n)
@@ -184,9 +97,7 @@ func TestHiding_NobodyLeft(t *testing.T) {
 		sessions, same = w.shown(n)
 		require.Equal(t, both, sessions)
 		require.Equal(t, version, same)
-		a.leave()
-		b.leave()
-		w.stop(n)
+		w.end(n, a, b)
 	})
 }
 
@@ -194,9 +105,7 @@ func TestHiding_NobodyLeft(t *testing.T) {
 // shows those whom the owner before had hidden when they come.
 func TestHiding_NewOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		n := w.start("r1")
-		w.owned(n)
+		w, n := newOwnedWorld(t)
 		other := w.start("r2")
 		var link, late network
 		a, b, c := w.join(), w.join(link.configure), w.join(late.configure)
@@ -216,10 +125,7 @@ func TestHiding_NewOwner(t *testing.T) {
 			return slices.Contains(sessions, b.ID())
 		})
 		b.read(func() { require.Zero(t, b.closed) })
-		for _, agent := range []*agent{a, b, c} {
-			agent.leave()
-		}
-		w.stop(other)
+		w.end(other, a, b, c)
 	})
 }
 
@@ -244,17 +150,14 @@ func TestHiding_NotBeforeItsVersion(t *testing.T) {
 			return len(sessions) == 1
 		})
 		require.False(t, w.closedSession(n, both[1]))
-		a.leave()
-		w.stop(n)
+		w.end(n, a)
 	})
 }
 
 // TestMembership_RemembersZones: agents are told of zones that have lost their last agent.
 func TestMembership_RemembersZones(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		n := w.start("r1")
-		w.owned(n)
+		w, n := newOwnedWorld(t)
 		a, b := w.join(), w.join(func(c *client.Config) { c.Zone = "b" })
 		gone := func() (zones []string) {
 			a.read(func() {
@@ -275,8 +178,6 @@ func TestMembership_RemembersZones(t *testing.T) {
 		c := w.join(func(c *client.Config) { c.Zone = "b" })
 		synctest.Wait()
 		require.Empty(t, gone())
-		a.leave()
-		c.leave()
-		w.stop(n)
+		w.end(n, a, c)
 	})
 }
