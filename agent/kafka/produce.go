@@ -16,7 +16,6 @@ import (
 	"github.com/freshet-io/freshet/internal/topicconfig"
 	"github.com/freshet-io/freshet/kafkaproto"
 	"github.com/freshet-io/freshet/metadata/commit"
-	"github.com/freshet-io/freshet/metadata/id"
 )
 
 const (
@@ -40,9 +39,9 @@ type ProduceConfig struct {
 	// Forwarder tells whose a producer id is.
 	Forwarder Forwarder
 	Writer    BatchWriter
-	// Lost is told of each batch with a producer id that its client is to send again, but for those that wait for such a
-	// one; nil: nobody is.
-	Lost func(partition id.TopicPartition, producer int64)
+	// Lost is told the producer id of each batch that its client is to send again, but for those that wait for such a one;
+	// nil: nobody is.
+	Lost func(producer int64)
 	// Recoder opens batches of compacted topics and of topics with a compression.type; nil: one with defaults.
 	Recoder *recode.Recoder
 	// Now is the time in ms since the epoch, corrected to the owner's clock; nil: this machine's.
@@ -188,6 +187,7 @@ func (r *produceRequest) check(find finder, t *kmsg.ProduceRequestTopic, in *kms
 	topic, rules, err := find(t, in.Partition)
 	if err != nil {
 		r.refuse(topic, err)
+		r.parts[len(r.parts)-1].producer = producerOf(in.Records)
 		return
 	}
 	b, err := r.validate(rules, in)
@@ -216,15 +216,19 @@ func (r *produceRequest) tellLost(results []writer.Result) {
 	if r.api.cfg.Lost == nil {
 		return
 	}
-	part := 0
-	for i := range r.in.Topics {
-		for k := range r.in.Topics[i].Partitions {
-			if p := &r.parts[part]; p.comesAgain(results) {
-				r.api.cfg.Lost(id.TopicPartition{Topic: p.topic.ID, Partition: r.in.Topics[i].Partitions[k].Partition}, p.producer)
-			}
-			part++
+	for i := range r.parts {
+		if p := &r.parts[i]; p.comesAgain(results) {
+			r.api.cfg.Lost(p.producer)
 		}
 	}
+}
+
+// producerOf gives the producer id of a batch that nobody has looked at, -1 if there is none or it is none.
+func producerOf(records []byte) int64 {
+	if len(records) < kafkaproto.BatchOverhead {
+		return -1
+	}
+	return kafkaproto.RecordBatch(records).ProducerID()
 }
 
 // comesAgain tells whether the partition's batch has a producer id and an error upon which clients send it again, which is

@@ -10,7 +10,6 @@ import (
 
 	"github.com/freshet-io/freshet/agent/writer"
 	"github.com/freshet-io/freshet/metadata/commit"
-	"github.com/freshet-io/freshet/metadata/id"
 )
 
 // ending is a BatchWriter whose batches end by themselves, by partition.
@@ -29,17 +28,14 @@ func (e ending) Add(_ context.Context, batches []writer.Batch) *writer.Produce {
 func TestProduce_TellsOfWhatComesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newProduceRig(t)
-		var lost []id.TopicPartition
-		r.cfg.Lost = func(p id.TopicPartition, producer int64) {
-			require.EqualValues(t, 7, producer)
-			lost = append(lost, p)
-		}
+		var lost []int64
+		r.cfg.Lost = func(producer int64) { lost = append(lost, producer) }
 		again := []error{writer.ErrUnknownOutcome, writer.ErrNotTaken, writer.ErrSessionClosed, writer.ErrStore, writer.ErrDraining}
 		ends := ending{}
 		var parts []to
 		for i, err := range again {
 			ends[int32(i)] = writer.Failed(err)
-			parts = append(parts, to{1, int32(i), from(7, 0, recordBatch("a"))})
+			parts = append(parts, to{1, int32(i), from(int64(i), 0, recordBatch("a"))})
 		}
 		ends[5] = writer.Failed(writer.ErrUnknownOutcome)
 		parts = append(parts, to{1, 5, recordBatch("no producer id")})
@@ -48,15 +44,12 @@ func TestProduce_TellsOfWhatComesAgain(t *testing.T) {
 		for partition := range int32(4) {
 			parts = append(parts, to{1, 6 + partition, from(7, 0, recordBatch("a"))})
 		}
-		parts = append(parts, to{99, 0, from(7, 0, recordBatch("no such topic"))})
+		parts = append(parts, to{99, 0, from(50, 0, recordBatch("no such topic"))}, to{99, 0, []byte("no batch")})
 		r.cfg.Writer = ends
 
 		got := r.send(9, produceOf(-1, parts...))
 		require.Equal(t, kerr.RequestTimedOut.Code, got[0].ErrorCode)
 		require.Equal(t, kerr.NotLeaderForPartition.Code, got[6].ErrorCode)
-		require.Len(t, lost, len(again))
-		for i, p := range lost {
-			require.Equal(t, id.TopicPartition{Topic: id.Topic(topicID(1)), Partition: int32(i)}, p)
-		}
+		require.Equal(t, []int64{0, 1, 2, 3, 4, 50}, lost)
 	})
 }

@@ -6,8 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/freshet-io/freshet/metadata/id"
 )
 
 // gapOvertaken is how long a gap may stay open once an earlier batch of its producer went past it. A client that has sent
@@ -22,8 +20,8 @@ const gapOvertaken = 100 * time.Millisecond
 const gapLost = time.Second
 
 // What was under way when a client was told to send a batch again may be a gap up to lostFor later: it is on its way for a
-// minute at most. At mostLost producers and partitions, 4 MiB, what is older is forgotten, and if there is nothing older all;
-// their gaps stay open for as long as others.
+// minute at most. At mostLost producers, about 2 MiB, what is older is forgotten, and if there is nothing older all; their gaps
+// stay open for as long as others.
 const (
 	lostFor  = 90 * time.Second
 	mostLost = 32768
@@ -35,7 +33,7 @@ type openGaps struct {
 	mu   struct {
 		sync.Mutex
 		gaps map[sequence]map[*openGap]struct{}
-		lost map[sequence]time.Time // when a batch was, at most mostLost
+		lost map[int64]time.Time // by producer: when a batch was; at most mostLost
 	}
 }
 
@@ -50,7 +48,7 @@ func (o *openGaps) enter(s sequence, giveUp context.CancelFunc) (leave func()) {
 	g := &openGap{giveUp: giveUp}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if at, ok := o.mu.lost[s]; ok && time.Since(at) < lostFor {
+	if at, ok := o.mu.lost[s.producer]; ok && time.Since(at) < lostFor {
 		g.giveUps = time.AfterFunc(gapLost, giveUp)
 	}
 	if o.mu.gaps == nil {
@@ -90,25 +88,25 @@ func (o *openGaps) overtaken(s sequence) {
 	}
 }
 
-// Lost notes that a client was told to send a producer's batch again: what this writer has of batches behind it, or is about
-// to have, does not wait for it for long.
-func (w *Writer) Lost(partition id.TopicPartition, producer int64) {
-	w.gaps.lose(sequence{partition, producer}, time.Now())
-}
+// Lost notes that a client was told to send a producer's batch again, of whatever partition: what this writer has of batches
+// behind it, or is about to have, does not wait for it for long.
+func (w *Writer) Lost(producer int64) { w.gaps.lose(producer, time.Now()) }
 
-func (o *openGaps) lose(s sequence, now time.Time) {
+func (o *openGaps) lose(producer int64, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.mu.lost) >= mostLost {
-		maps.DeleteFunc(o.mu.lost, func(_ sequence, at time.Time) bool { return now.Sub(at) >= lostFor })
+		maps.DeleteFunc(o.mu.lost, func(_ int64, at time.Time) bool { return now.Sub(at) >= lostFor })
 	}
 	if o.mu.lost == nil || len(o.mu.lost) >= mostLost {
-		o.mu.lost = map[sequence]time.Time{}
+		o.mu.lost = map[int64]time.Time{}
 	}
-	o.mu.lost[s] = now
-	for g := range o.mu.gaps[s] {
-		if g.giveUps == nil {
-			g.giveUps = time.AfterFunc(gapLost, g.giveUp)
+	o.mu.lost[producer] = now
+	for s, gaps := range o.mu.gaps {
+		for g := range gaps {
+			if s.producer == producer && g.giveUps == nil {
+				g.giveUps = time.AfterFunc(gapLost, g.giveUp)
+			}
 		}
 	}
 }

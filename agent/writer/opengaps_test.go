@@ -8,34 +8,28 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/freshet-io/freshet/agent/writer"
-	"github.com/freshet-io/freshet/metadata/id"
 )
 
 // TestWriter_AGapBehindALostBatch: what is behind a batch that its client was told to send again does not wait for that as
 // long as for others, since some clients wait for this answer first.
 func TestWriter_AGapBehindALostBatch(t *testing.T) {
 	const a, b = 7, 8
-	lose := func(r *rig, producer int64, partition int32) {
-		batch := batchOf(partition, 300, 1, producer, 0)
-		r.Lost(batch.Partition, producer)
-	}
 	for name, tt := range map[string]struct {
 		lost   func(r *rig) // before the gap is there
 		later  func(r *rig) // 500 ms after it came
 		within time.Duration
 	}{
-		"lost before":           {func(r *rig) { lose(r, a, 0) }, func(*rig) {}, 1500 * time.Millisecond},
-		"lost after":            {func(*rig) {}, func(r *rig) { lose(r, a, 0) }, 2 * time.Second},
-		"lost before and after": {func(r *rig) { lose(r, a, 0) }, func(r *rig) { lose(r, a, 0) }, 1500 * time.Millisecond},
-		"another producer's":    {func(r *rig) { lose(r, b, 0) }, func(*rig) {}, 0},
-		"in another partition":  {func(r *rig) { lose(r, a, 1) }, func(*rig) {}, 0},
-		"long ago":              {func(r *rig) { lose(r, a, 0); <-time.After(100 * time.Second) }, func(*rig) {}, 0},
-		"a minute before":       {func(r *rig) { lose(r, a, 0); <-time.After(time.Minute) }, func(*rig) {}, 1500 * time.Millisecond},
+		"lost before":           {func(r *rig) { r.Lost(a) }, func(*rig) {}, 1500 * time.Millisecond},
+		"lost after":            {func(*rig) {}, func(r *rig) { r.Lost(a) }, 2 * time.Second},
+		"lost before and after": {func(r *rig) { r.Lost(a) }, func(r *rig) { r.Lost(a) }, 1500 * time.Millisecond},
+		"another producer's":    {func(r *rig) { r.Lost(b) }, func(*rig) {}, 0},
+		"long ago":              {func(r *rig) { r.Lost(a); <-time.After(100 * time.Second) }, func(*rig) {}, 0},
+		"a minute before":       {func(r *rig) { r.Lost(a); <-time.After(time.Minute) }, func(*rig) {}, 1500 * time.Millisecond},
 		"among more than is kept": {func(r *rig) {
-			for partition := range int32(100_000) {
-				r.Lost(id.TopicPartition{Partition: partition}, b)
+			for producer := range int64(100_000) {
+				r.Lost(100 + producer)
 			}
-			lose(r, a, 0)
+			r.Lost(a)
 		}, func(*rig) {}, 1500 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -66,7 +60,7 @@ func TestWriter_ALostBatchThatComesAgain(t *testing.T) {
 		r := newRig(t, nil)
 		const a = 7
 		lost := batchOf(0, 300, 1, a, 0)
-		r.Lost(lost.Partition, a)
+		r.Lost(a)
 		late := r.add(batchOf(0, 300, 1, a, 1))
 		<-time.After(700 * time.Millisecond)
 		require.Zero(t, r.accepted(r.add(lost)))
