@@ -140,6 +140,10 @@ func TestSequence_OvertakesLate(t *testing.T) {
 func TestSequence_OvertakesAFullLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newOvertakingWorld(t)
+		w.pass(w.at())
+		_, err := w.sequence.t.owner.Enqueue(t.Context(), &metadata.Tick{})
+		require.NoError(t, err)
+		synctest.Wait() // it is on its way, and what comes now waits in the queue
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		sound := w.sequence.t.ctx
@@ -148,6 +152,7 @@ func TestSequence_OvertakesAFullLog(t *testing.T) {
 		require.NotNil(t, <-second)
 		require.NotNil(t, <-first)
 		w.sequence.t.ctx = sound
+		w.pass(all)
 		require.Nil(t, <-w.overtake(2))
 		require.Nil(t, <-w.settle(1))
 		require.Nil(t, <-w.settle(3))
