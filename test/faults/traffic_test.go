@@ -115,7 +115,9 @@ func (tr *traffic) finish() time.Duration {
 	tr.t.Helper()
 	tr.stop()
 	require.NoError(tr.t, <-tr.ended)
-	require.Empty(tr.t, tr.load.Failures(), "clients must get over the fault by themselves")
+	if failures := tr.load.Failures(); len(failures) > 0 {
+		require.NoError(tr.t, failures[0], "%d records; clients must get over the fault by themselves", len(failures))
+	}
 	acked := tr.load.Ledger.Acked()
 	reads := readAll(tr.t, tr.load.Topic, tr.bootstrap)
 	require.Empty(tr.t, tr.load.Ledger.Check(reads, ledger.Rules{}))

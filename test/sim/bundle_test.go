@@ -78,6 +78,10 @@ func TestBundle_MiddleBatchesRefused(t *testing.T) {
 		}
 	}
 	c.await("the bundle is stored", func() bool { return c.audit.puts.Load() > before })
+	c.await("it is committed", func() bool {
+		got, _ := endOffset(other, "t", 0, patience)
+		return got == end
+	})
 	start := batch(patient, 0, "the", "gap", "closes")
 	expect(start, 3)
 	expect(late, 1)
