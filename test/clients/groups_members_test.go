@@ -85,7 +85,7 @@ func (f foreign) look(t testing.TB, name string) (h holding) {
 
 func (f foreign) close(t testing.TB, name string) {
 	t.Helper()
-	require.NoError(t, f.w.Call(t, map[string]string{"op": "close", "name": name}, nil))
+	require.NoError(t, f.w.Call(t, map[string]string{"op": "leave", "name": name}, nil))
 }
 
 func (f foreign) kill(testing.TB) { f.w.Kill() }

@@ -1,89 +1,56 @@
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.time.Duration;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
-import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.common.TopicPartition;
-import org.apache.kafka.common.errors.WakeupException;
-import org.apache.kafka.common.serialization.StringDeserializer;
 
 /** Members of consumer groups that tell what happens to them. */
-public final class Members implements Client {
-    private static final ObjectMapper JSON = new ObjectMapper();
-
-    private final Map<String, Member> members = new HashMap<>();
-
+public final class Members extends Group {
     @Override
-    public ObjectNode run(JsonNode job) throws InterruptedException {
-        String name = job.get("name").asText();
-        switch (job.get("op").asText()) {
-            case "join":
-                Member joining = new Member(job);
-                members.put(name, joining);
-                joining.thread.start();
-                break;
-            case "leave":
-                members.get(name).leave();
-                break;
-            default:
-        }
-        return members.get(name).view();
+    Member member(JsonNode job) {
+        Map<String, Object> config = new HashMap<>();
+        config.put("bootstrap.servers", job.get("bootstrap").asText());
+        config.put("group.id", job.get("group").asText());
+        config.put("group.protocol", job.get("protocol").asText());
+        config.put("auto.offset.reset", "earliest");
+        config.put("auto.commit.interval.ms", 200);
+        return new Witness(config, job.get("topic").asText());
     }
 
-    @Override
-    public void end() throws InterruptedException {
-        for (Member m : members.values()) {
-            m.leave();
-        }
-    }
-
-    /** One member, which reads and commits by itself. */
-    private static final class Member implements ConsumerRebalanceListener {
-        private final KafkaConsumer<String, String> consumer;
-        final Thread thread = new Thread(this::read);
+    private static final class Witness extends Member {
         private final String topic;
         private final Map<TopicPartition, Long> next = new HashMap<>();
         private final ObjectNode view = JSON.createObjectNode();
 
-        Member(JsonNode job) {
-            Map<String, Object> config = new HashMap<>();
-            config.put("bootstrap.servers", job.get("bootstrap").asText());
-            config.put("group.id", job.get("group").asText());
-            config.put("group.protocol", job.get("protocol").asText());
-            config.put("auto.offset.reset", "earliest");
-            config.put("auto.commit.interval.ms", 200);
-            consumer = new KafkaConsumer<>(config, new StringDeserializer(), new StringDeserializer());
-            topic = job.get("topic").asText();
-            thread.setDaemon(true);
+        Witness(Map<String, Object> config, String topic) {
+            super(config);
+            this.topic = topic;
         }
 
-        void leave() throws InterruptedException {
-            consumer.wakeup();
-            thread.join();
+        @Override
+        void subscribe() {
+            consumer.subscribe(List.of(topic), this);
         }
 
-        private void read() {
-            try (consumer) {
-                consumer.subscribe(List.of(topic), this);
-                while (true) {
-                    for (ConsumerRecord<String, String> r : consumer.poll(Duration.ofMillis(100))) {
-                        note(r);
-                    }
-                    set("generation", consumer.groupMetadata().generationId());
-                    set("member", consumer.groupMetadata().memberId());
-                }
-            } catch (WakeupException e) {
-                set("left", "yes");
-            } catch (RuntimeException e) {
-                e.printStackTrace();
-                set("failure", e.toString());
-            }
+        @Override
+        void polled(ConsumerRecords<String, String> polled) {
+            polled.forEach(this::note);
+            set("generation", consumer.groupMetadata().generationId());
+            set("member", consumer.groupMetadata().memberId());
+        }
+
+        @Override
+        void left() {
+            set("left", "yes");
+        }
+
+        @Override
+        void failed(String reason) {
+            set("failure", reason);
         }
 
         private synchronized void note(ConsumerRecord<String, String> r) {
@@ -106,6 +73,7 @@ public final class Members implements Client {
             view.put(name, value);
         }
 
+        @Override
         synchronized ObjectNode view() {
             return view.deepCopy();
         }

@@ -57,7 +57,7 @@ def main():
             if job["op"] == "join":
                 members[job["name"]] = Member(job)
             member = members[job["name"]]
-            if job["op"] == "close":
+            if job["op"] == "leave":
                 member.closing.set()
                 member.thread.join()
             answer = member.view()
