@@ -105,7 +105,7 @@ func printTable(w io.Writer, all []*Figures) error {
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("print table: %w", err)
 	}
-	fmt.Fprintln(w, "latencies in ms (bound), ! over it; floor: the wait for a PUT and that PUT, and nothing else")
+	fmt.Fprintln(w, "latencies in ms (bound), ! over it; floor: the wait for a PUT, that PUT and those of the producer's bursts before, and nothing else")
 	fmt.Fprintln(w, "USD a zone and month of 730 hours")
 	return nil
 }

@@ -9,14 +9,17 @@ import (
 const moments = 64
 
 // floor is the latency that the PUTs themselves leave to records of a load: they come at any time between the beginnings of
-// two PUTs, go with the second, and are durable when that has ended. A bundle waits for slower PUTs before it only where both
-// have batches of one producer in one partition (agent/writer): here each goes to another partition with every burst, so hardly
-// any does. What records took beyond the floor is Freshet's, the clients' and the machine's.
+// two PUTs, go with the second, and are durable when that has ended. They are acknowledged when the bursts before them of the
+// same producer are too, each burstEvery before the next: answers of a connection keep the order of its requests. Other bundles
+// before theirs are not waited for: no two of them have batches of one producer in one partition within a second
+// (agent/writer). What records took beyond the floor is Freshet's, the clients' and the machine's.
 func (p *puts) floor() Quantiles {
 	var whole []stored // in order
+	var longest time.Duration
 	for _, s := range p.bundles {
 		if !s.began.IsZero() && !s.ended.IsZero() {
 			whole = append(whole, s)
+			longest = max(longest, s.ended.Sub(s.began))
 		}
 	}
 	slices.SortFunc(whole, func(a, b stored) int { return a.began.Compare(b.began) })
@@ -24,11 +27,26 @@ func (p *puts) floor() Quantiles {
 	for i, s := range whole[min(1, len(whole)):] {
 		gap := s.began.Sub(whole[i].began)
 		for m := range time.Duration(moments) {
-			waited := gap * (2*m + 1) / (2 * moments)
-			all = append(all, moment{s.ended.Sub(s.began) + waited, gap})
+			came := s.began.Add(-gap * (2*m + 1) / (2 * moments))
+			all = append(all, moment{acknowledged(whole[:i+2], came, longest).Sub(came), gap})
 		}
 	}
 	return Quantiles{all.quantile(0.5), all.quantile(0.99)}
+}
+
+// acknowledged tells when records are that came at a time, and go with the last of the bundles, none of which took longer than
+// longest.
+func acknowledged(bundles []stored, came time.Time, longest time.Duration) time.Time {
+	last := bundles[len(bundles)-1].ended
+	for burst := came.Add(-burstEvery); ; burst = burst.Add(-burstEvery) {
+		i, _ := slices.BinarySearchFunc(bundles, burst, func(s stored, t time.Time) int { return s.began.Compare(t) })
+		if i == 0 || bundles[i].began.Add(longest).Before(last) {
+			return last // those before are not known, or were acknowledged long ago
+		}
+		if bundles[i].ended.After(last) {
+			last = bundles[i].ended
+		}
+	}
 }
 
 // moment is a record's latency, and the time in which such records came.

@@ -124,10 +124,11 @@ func TestPuts_Floor(t *testing.T) {
 		bundles  []stored
 		p50, p99 float64 // ms
 	}{
-		"no PUT":             {nil, 0, 0},
-		"even":               {[]stored{{at(0), at(50)}, {at(100), at(150)}, {at(200), at(250)}}, 100, 149},
-		"unfinished, too":    {[]stored{{at(0), at(50)}, {at(100), at(150)}, {at(150), time.Time{}}, {time.Time{}, at(20)}}, 100, 149},
-		"slower ones before": {[]stored{{at(200), at(210)}, {at(100), at(400)}, {at(0), at(10)}}, 111, 399},
+		"no PUT":            {nil, 0, 0},
+		"even":              {[]stored{{at(0), at(50)}, {at(100), at(150)}, {at(200), at(250)}}, 100, 149},
+		"unfinished, too":   {[]stored{{at(0), at(50)}, {at(100), at(150)}, {at(150), time.Time{}}, {time.Time{}, at(20)}}, 100, 149},
+		"waits for answers": {[]stored{{at(200), at(210)}, {at(100), at(400)}, {at(0), at(10)}}, 300, 399},
+		"not for others":    {[]stored{{at(0), at(10)}, {at(50), at(60)}, {at(100), at(110)}, {at(150), at(400)}, {at(200), at(210)}}, 43, 298},
 	} {
 		p := puts{bundles: c.bundles}
 		f := p.floor()
