@@ -211,14 +211,16 @@ func (r *produceRequest) reply(ctx context.Context) edge.Reply {
 	return Answer(r.req, r.answer(results))
 }
 
-// tellLost tells of the batches that the client is to send again.
+// tellLost tells of the batches that the client is to send again, once of those of a producer, which all are as a rule.
 func (r *produceRequest) tellLost(results []writer.Result) {
 	if r.api.cfg.Lost == nil {
 		return
 	}
+	told := int64(-1)
 	for i := range r.parts {
-		if p := &r.parts[i]; p.comesAgain(results) {
-			r.api.cfg.Lost(p.producer)
+		if p := &r.parts[i]; p.producer != told && p.comesAgain(results) {
+			told = p.producer
+			r.api.cfg.Lost(told)
 		}
 	}
 }
@@ -237,7 +239,8 @@ func (p *producePart) comesAgain(results []writer.Result) bool {
 	if p.producer < 0 || p.batch >= 0 && errors.Is(results[p.batch].Err, writer.ErrGap) {
 		return false
 	}
-	return kerr.IsRetriable(p.outcome(results))
+	err := p.outcome(results)
+	return err != nil && kerr.IsRetriable(kerr.ErrorForCode(ErrorCode(err)))
 }
 
 // silent is what follows a request with acks 0: nothing, unless something failed (KafkaApis.sendNoOpResponse).

@@ -41,6 +41,9 @@ func (r *produceRequest) hand(ctx context.Context) {
 		r.batches = append(r.batches, r.batchOf(p, b))
 	}
 	r.handOver(ctx)
+	if len(r.handed) == 0 {
+		r.handed = append(r.handed, writer.NewProduce(0, nil))
+	}
 	if len(r.handed) == 1 {
 		r.req.Answered = r.handed[0].Done()
 	}
@@ -58,9 +61,9 @@ func (r *produceRequest) open(ctx context.Context, p *producePart) (kafkaproto.R
 	return r.hold.Apply(ctx, p.sent, &rules)
 }
 
-// handOver gives the batches at hand to the writer, which copies them.
+// handOver gives the batches at hand, if there are any, to the writer, which copies them.
 func (r *produceRequest) handOver(ctx context.Context) {
-	if len(r.batches) == 0 && len(r.handed) > 0 {
+	if len(r.batches) == 0 {
 		return
 	}
 	r.handed = append(r.handed, r.api.cfg.Writer.Add(ctx, r.batches))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -97,11 +98,35 @@ func TestProduce_NoMemoryToUnpack(t *testing.T) {
 		r := newProduceRig(t)
 		r.addUnpacked()
 		r.cfg.Recoder = recode.New(recode.Config{HoldBytes: 1000})
+		var lost []int64
+		r.cfg.Lost = func(producer int64) { lost = append(lost, producer) }
 		other := r.cfg.Recoder.Hold(func() {})
 		_, err := other.Apply(t.Context(), b, &recode.Rules{Compress: true, MaxBytes: 1000})
 		require.NoError(t, err)
-		got := r.send(12, produceOf(-1, to{1, 0, recordBatch("a")}, to{7, 0, b}, to{1, 1, recordBatch("a")}))
+		got := r.send(12, produceOf(-1, to{1, 0, recordBatch("a")}, to{7, 0, from(7, 0, b)}, to{1, 1, recordBatch("a")}))
 		require.Zero(t, got[0].ErrorCode)
 		require.Equal(t, kerr.RequestTimedOut.Code, got[1].ErrorCode)
+		require.Equal(t, []int64{7}, lost)
+	})
+}
+
+// TestProduce_WaitsForMemoryWithNothing: who waits before it has opened anything hands nothing over, and waits for the writer
+// with its batches alone.
+func TestProduce_WaitsForMemoryWithNothing(t *testing.T) {
+	b, err := kafkaproto.Recompress(recordBatch("a"), kafkaproto.Zstd, 1<<30)
+	require.NoError(t, err)
+	synctest.Test(t, func(t *testing.T) {
+		r := newProduceRig(t)
+		r.addUnpacked()
+		added := &lots{BatchWriter: r.writer}
+		r.cfg.Writer, r.cfg.Recoder = added, recode.New(recode.Config{HoldBytes: 1000})
+		other := r.cfg.Recoder.Hold(func() {})
+		_, err := other.Apply(t.Context(), b, &recode.Rules{Compress: true, MaxBytes: 1000})
+		require.NoError(t, err)
+		time.AfterFunc(time.Second, other.Free)
+		require.Zero(t, r.send(12, produceOf(-1, to{7, 0, b}))[0].ErrorCode)
+		require.NotZero(t, r.send(12, produceOf(-1, to{99, 0, b}))[0].ErrorCode)
+		require.Len(t, added.bytes, 1)
+		require.NotZero(t, added.bytes[0])
 	})
 }
