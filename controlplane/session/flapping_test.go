@@ -11,6 +11,13 @@ import (
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
+// flap cuts an agent off for long enough to be hidden, and lets it come back.
+func (n *network) flap() {
+	n.cut(true)
+	time.Sleep(2 * time.Second)
+	n.cut(false)
+}
+
 // TestFlapping_StaysOutForLonger: an agent that was cut off twice within minutes is shown again after it has stayed for a
 // while, each time for longer; a break starts that anew, and minutes of calm are forgiven. Its session lives on.
 func TestFlapping_StaysOutForLonger(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"net"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -104,11 +103,4 @@ func (n *network) cut(down bool) {
 		_ = c.Close()
 	}
 	n.conns = nil
-}
-
-// flap cuts an agent off for long enough to be hidden, and lets it come back.
-func (n *network) flap() {
-	n.cut(true)
-	time.Sleep(2 * time.Second)
-	n.cut(false)
 }
