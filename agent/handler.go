@@ -37,7 +37,7 @@ func (a *Agent) newHandler() (*kafka.Handler, error) {
 			kafka.NewProduce(kafka.ProduceConfig{
 				Catalogue: catalogue, Views: views, Prober: a.session, Forwarder: a.session, Writer: a.route, Log: log,
 				Now: func() int64 { return a.session.Now().UnixMilli() }, Lost: a.writer.Lost,
-				Recoder: recode.New(recode.Config{HoldBytes: a.budgets.recoded}),
+				Recoder: recode.New(recode.Config{HoldBytes: a.budgets.recoded, Registerer: a.cfg.Registry}),
 			}),
 		),
 		Forwarder: a.session, Prober: a.session, Zones: zones, Left: a.left, Log: log,

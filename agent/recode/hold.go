@@ -49,6 +49,7 @@ func (h *Hold) reserve(ctx context.Context, bytes int64) (reserved int64, err er
 	if h.recoder.held.TryAcquire(reserved) {
 		return reserved, nil
 	}
+	h.recoder.metrics.waits.Inc()
 	h.handOver()
 	h.Free()
 	return reserved, h.recoder.held.Acquire(ctx, reserved)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kbin"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -40,7 +41,8 @@ func grown(t *testing.T, size int) (b kafkaproto.RecordBatch, r *recode.Rules) {
 func TestHold_HandsOverWhatItWouldWaitFor(t *testing.T) {
 	b, rules := grown(t, 100_000)
 	one := int64(rules.MaxBytes)
-	c := recode.New(recode.Config{HoldBytes: 3*one + one/2})
+	registry := prometheus.NewRegistry()
+	c := recode.New(recode.Config{HoldBytes: 3*one + one/2, Registerer: registry})
 	var held, most, given int
 	h := c.Hold(func() { given, held = given+held, 0 })
 	for range 10 {
@@ -52,6 +54,9 @@ func TestHold_HandsOverWhatItWouldWaitFor(t *testing.T) {
 	}
 	require.Equal(t, 3, most)
 	require.Equal(t, 9, given)
+	shown, err := registry.Gather()
+	require.NoError(t, err)
+	require.EqualValues(t, 3, shown[0].GetMetric()[0].GetCounter().GetValue())
 	require.True(t, c.Held())
 	h.Free()
 	require.False(t, c.Held())

@@ -15,6 +15,7 @@ import (
 	"io"
 	"runtime"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"golang.org/x/sync/semaphore"
 
@@ -82,13 +83,16 @@ type Config struct {
 	// HoldBytes is what all Holds together may have of batches that were compressed anew; a larger one is alone. Default
 	// DefaultHoldBytes.
 	HoldBytes int64
+	// Registerer takes the metrics; nil: they are shown to nobody.
+	Registerer prometheus.Registerer
 }
 
 // Recoder opens batches, a few at a time.
 type Recoder struct {
-	cfg   Config
-	turns *semaphore.Weighted
-	held  *semaphore.Weighted // bytes
+	cfg     Config
+	metrics *metrics
+	turns   *semaphore.Weighted
+	held    *semaphore.Weighted // bytes
 }
 
 // New builds a Recoder. As many batches are opened at the same time as there are processors; those that take much memory
@@ -101,7 +105,8 @@ func New(cfg Config) *Recoder {
 		cfg.HoldBytes = DefaultHoldBytes
 	}
 	return &Recoder{
-		cfg: cfg, turns: semaphore.NewWeighted(int64(runtime.GOMAXPROCS(0))), held: semaphore.NewWeighted(cfg.HoldBytes),
+		cfg: cfg, metrics: newMetrics(cfg.Registerer), turns: semaphore.NewWeighted(int64(runtime.GOMAXPROCS(0))),
+		held: semaphore.NewWeighted(cfg.HoldBytes),
 	}
 }
 

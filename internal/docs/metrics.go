@@ -16,6 +16,7 @@ var measured = []struct{ heading, dir string }{
 	{"Writing (agent)", "agent/writer"},
 	{"Writers of the zone (agent)", "agent/zonewriter"},
 	{"Write buffers (agent)", "agent/slab"},
+	{"Opened batches (agent)", "agent/recode"},
 	{"Fetching (agent)", "agent/fetch"},
 	{"Cache (agent)", "agent/cache"},
 	{"Cache of the zone (agent)", "agent/peer"},
