@@ -209,7 +209,8 @@ func (a *Agent) buildRoute() {
 	fit := func() bool { return !a.writer.Stuck() && a.session.Hears(a.cfg.Peers.OwnerSilence) }
 	cfg := zonewriter.Config{
 		Own: a.writer, Fit: fit, Session: func() id.Session { return a.listeners.catalogue.Load().Session }, Agents: a.agentsInZone,
-		Open: a.isOpen, Address: a.addressOf, Silence: a.cfg.Peers.Silence, Log: log, Registerer: a.cfg.Registry,
+		Open: a.isOpen, Address: a.addressOf, Silence: a.cfg.Peers.Silence, Patience: a.cfg.Peers.TurnPatience, Log: log,
+		Registerer: a.cfg.Registry,
 	}
 	if a.zone != nil {
 		cfg.Dial = func(ctx context.Context, to id.Session) (net.Conn, *bufio.Reader, error) {

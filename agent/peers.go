@@ -33,6 +33,9 @@ type PeerConfig struct {
 	// OwnerSilence is how long the owner may leave the agent's probes, two a second, unanswered before other agents are
 	// told that this one writes for nobody. Default 1.5 s.
 	OwnerSilence time.Duration
+	// TurnPatience is how long a turn to another writer of the zone waits for what is under way before it is asked back; see
+	// zonewriter.Config. Default 1 s.
+	TurnPatience time.Duration
 	// Configure changes how other agents are asked, in tests; nil: nothing.
 	Configure func(*peer.Config)
 }

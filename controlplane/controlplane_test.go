@@ -139,9 +139,9 @@ func TestControlPlane_TwoReplicas(t *testing.T) {
 	defer etcd.Close()
 	bucket := mem.New()
 	first := start(t, etcd, bucket, "r1")
-	require.Eventually(t, func() bool { return first.Owned("one") && first.Owned("two") }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return first.Owned("one") && first.Owned("two") }, time.Minute, 10*time.Millisecond)
 	second := start(t, etcd, bucket, "r2")
-	require.Eventually(t, func() bool { return second.Ready() == nil }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return second.Ready() == nil }, time.Minute, 10*time.Millisecond)
 	require.False(t, second.Owned("one"))
 
 	var sessions []*client.Session
@@ -165,7 +165,7 @@ func TestControlPlane_TwoReplicas(t *testing.T) {
 	require.NoError(t, response.Body.Close())
 	require.Equal(t, http.StatusOK, response.StatusCode)
 
-	require.Eventually(t, func() bool { return strings.Contains(first.get(t, zonesOfOne), `"desired_replicas":2`) }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(first.get(t, zonesOfOne), `"desired_replicas":2`) }, time.Minute, 10*time.Millisecond)
 	require.Contains(t, second.get(t, zonesOfOne), "not the owner")
 	const figure = `freshet_zone_desired_replicas{virtual_cluster="one",zone="z"} 2`
 	require.Contains(t, first.get(t, "/metrics"), figure)
@@ -178,7 +178,7 @@ func TestControlPlane_TwoReplicas(t *testing.T) {
 		require.Equal(t, uint32(sessions[i].ID()), again.Session, "the same session goes on")
 	}
 	t.Logf("hand-over of both virtual clusters took %v", time.Since(handOver))
-	require.Eventually(t, func() bool { return strings.Contains(second.get(t, "/metrics"), figure) }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(second.get(t, "/metrics"), figure) }, time.Minute, 10*time.Millisecond)
 	for _, s := range sessions {
 		_, err := s.Fresh(t.Context())
 		require.NoError(t, err)

@@ -303,7 +303,7 @@ func TestServer_Drains(t *testing.T) {
 	<-held
 	c.bucket.hold = nil
 	all.Go(owner.stop)
-	require.Eventually(t, owner.server.draining.Load, 10*time.Second, time.Millisecond)
+	require.Eventually(t, owner.server.draining.Load, time.Minute, time.Millisecond)
 	made2, extents2 := c.bundle(c.owned(owner, reader, made.ID+1), 1, 100)
 	c.read(reader, made2, &extents2[0]) // refused, or no connection any more
 	fallbacks := reader.metric(t, "freshet_peer_fallbacks_total")

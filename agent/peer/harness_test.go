@@ -219,7 +219,7 @@ func (a *agent) metric(t testing.TB, name string, value ...string) int {
 // await waits until a metric has a value: requests are counted when they end, a little after their bytes are readable.
 func (a *agent) await(t testing.TB, want int, name string, value ...string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return a.metric(t, name, value...) >= want }, 10*time.Second, time.Millisecond, name)
+	require.Eventually(t, func() bool { return a.metric(t, name, value...) >= want }, time.Minute, time.Millisecond, name)
 	require.Equal(t, want, a.metric(t, name, value...))
 }
 
@@ -233,7 +233,7 @@ func (c *cluster) awaitRequests(n int) {
 		}
 		return sum
 	}
-	require.Eventually(c.t, func() bool { return count() >= n }, 10*time.Second, time.Millisecond)
+	require.Eventually(c.t, func() bool { return count() >= n }, time.Minute, time.Millisecond)
 	require.Equal(c.t, n, count())
 }
 

@@ -97,7 +97,7 @@ func TestExplain(t *testing.T) {
 }
 
 func TestDial_SaysWhatToDoWhenNothingListens(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	c := ClientConfig{Bootstrap: []string{"127.0.0.1:1"}, Timeout: 2 * time.Second}
 	err := Consume(ctx, ConsumeConfig{ClientConfig: c, Topic: "t"}, Streams{Out: &bytes.Buffer{}})

@@ -65,7 +65,7 @@ func TestConsume_EndsWhereRecordsAreGone(t *testing.T) {
 		cluster.KeepControl()
 		return fetchOf(req.(*kmsg.FetchRequest), stored, 10), nil, true
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for _, committed := range []bool{false, true} {
 		var out bytes.Buffer

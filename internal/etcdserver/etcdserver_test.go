@@ -38,7 +38,7 @@ func TestServer_ServesTransactionsLeasesAndWatches(t *testing.T) {
 	s := start(t, t.TempDir())
 	defer s.Close()
 	c := s.Client()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	changes := c.Watch(ctx, "owner")
 

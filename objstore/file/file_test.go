@@ -145,7 +145,7 @@ func TestBucket_KilledWriter(t *testing.T) {
 	require.Eventually(t, func() bool {
 		names, _ := filepath.Glob(filepath.Join(dir, "d*", "*"))
 		return len(names) >= 10
-	}, 20*time.Second, time.Millisecond)
+	}, 2*time.Minute, time.Millisecond)
 	require.NoError(t, cmd.Process.Kill())
 	require.Error(t, cmd.Wait())
 

@@ -173,7 +173,8 @@ func (c *cluster) startAgentAt(address string) *node {
 		cfg.Peers.Listen = "127.0.0.1:0"
 	}
 	if c.opts.patient {
-		cfg.HandOver, cfg.Peers.Silence, cfg.Peers.OwnerSilence, cfg.Peers.Configure = patience, patience, patience, patientPeers
+		cfg.HandOver, cfg.Peers.Silence, cfg.Peers.OwnerSilence, cfg.Peers.TurnPatience = patience, patience, patience, patience
+		cfg.Peers.Configure = patientPeers
 	}
 	if c.opts.agent != nil {
 		c.opts.agent(&cfg)

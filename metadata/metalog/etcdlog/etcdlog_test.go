@@ -39,7 +39,7 @@ func startEtcd(t *testing.T, adjust func(*embed.Config)) *clientv3.Client {
 	t.Cleanup(etcd.Close)
 	select {
 	case <-etcd.Server.ReadyNotify():
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("etcd did not start")
 	}
 	client, err := etcdlog.NewClient(etcdlog.ClientConfig{Endpoints: []string{etcd.Clients[0].Addr().String()}})
