@@ -232,13 +232,15 @@ func (k *consumer) run(ctx context.Context) error {
 			return nil
 		default:
 		}
-		if err := k.take(ctx, fetches); err != nil {
-			return err
+		err, over := k.take(ctx, fetches), false
+		if err == nil && k.done() {
+			over, err = k.over(ctx)
 		}
-		if k.done() {
-			if over, err := k.over(ctx); err != nil || over {
-				return err
-			}
+		if err != nil && ctx.Err() != nil {
+			return nil // told to stop meanwhile; output that failed fails again when it is flushed
+		}
+		if err != nil || over {
+			return err
 		}
 		k.client.AllowRebalance()
 	}

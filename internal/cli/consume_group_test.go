@@ -283,3 +283,16 @@ func TestConsumer_BeginsWhereItBegan(t *testing.T) {
 	require.Equal(t, "1/3\n", read())
 	require.Empty(t, read())
 }
+
+// TestConsumer_ToldToStopAtItsEnd: who is told to stop while it asks whether there is more stops as at any other time, without
+// an error, so that what it wrote is committed.
+func TestConsumer_ToldToStopAtItsEnd(t *testing.T) {
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	k := member(t, cluster(t, 1), kgo.WithHooks(atRequests{int16(kmsg.ListGroups), stop}))
+	k.client.AddConsumeTopics("t")
+	require.NoError(t, k.run(ctx))
+	require.ErrorIs(t, ctx.Err(), context.Canceled, "it was asked")
+	require.Equal(t, 3, k.written)
+	require.NoError(t, k.commit(ctx))
+}
