@@ -7,9 +7,9 @@ import (
 )
 
 // Hold is what one request has of batches that were compressed anew, however many it asks for. All of a Recoder's share one
-// memory, HoldBytes. Who would have to wait for it hands over what it holds first, so that nobody holds any who waits, and
-// each who holds any comes to the end of a batch and of handing over: no two wait for each other. It is not safe for
-// concurrent use.
+// memory, HoldBytes. Who would have to wait for it, or for the large turn (room.go), hands over what it holds first, so that
+// nobody holds any who waits for either, and each who holds any comes to the end of a batch and of handing over: no two wait
+// for each other. It is not safe for concurrent use.
 //
 // So a request is taken whatever it comes to in all, as by Kafka's brokers, which go from partition to partition
 // (ReplicaManager.appendRecordsToLocalLog) and have no error for a request that becomes too large inside.
@@ -27,6 +27,14 @@ func (c *Recoder) Hold(handOver func()) *Hold { return &Hold{recoder: c, handOve
 // it was compressed anew, which is the Hold's. The batch was validated (kafkaproto.Validate). Errors: *RecordsError;
 // kafkaproto.BatchError for records that are not what the header says, or a batch that became too large; the context's.
 func (h *Hold) Apply(ctx context.Context, b kafkaproto.RecordBatch, r *Rules) (kafkaproto.RecordBatch, error) {
+	if large(b) {
+		h.yield()
+	}
+	leave, err := enterLarge(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	if !r.recompress(b) {
 		return h.recoder.apply(ctx, b, r, 0)
 	}
@@ -36,10 +44,13 @@ func (h *Hold) Apply(ctx context.Context, b kafkaproto.RecordBatch, r *Rules) (k
 	if err != nil {
 		return nil, err
 	}
+	kept := int64(0)
+	defer func() { // also if a decompressor panics
+		h.recoder.held.Release(reserved - kept)
+		h.bytes += kept
+	}()
 	out, err := h.recoder.apply(ctx, b, r, most)
-	kept := min(int64(cap(out)), reserved)
-	h.recoder.held.Release(reserved - kept)
-	h.bytes += kept
+	kept = min(int64(cap(out)), reserved)
 	return out, err
 }
 
@@ -50,9 +61,14 @@ func (h *Hold) reserve(ctx context.Context, bytes int64) (reserved int64, err er
 		return reserved, nil
 	}
 	h.recoder.metrics.waits.Inc()
+	h.yield()
+	return reserved, h.recoder.held.Acquire(ctx, reserved)
+}
+
+// yield lets go of what is held, before what may be a wait.
+func (h *Hold) yield() {
 	h.handOver()
 	h.Free()
-	return reserved, h.recoder.held.Acquire(ctx, reserved)
 }
 
 // Free gives back the memory of all batches that Apply gave: they are handed over.

@@ -161,3 +161,53 @@ func TestHold_RefusedBatchesHoldNothing(t *testing.T) {
 	h.Free()
 	require.False(t, c.Held())
 }
+
+// TestHold_LargeBatchesHoldNobodyUp: those that wait for the large turn have none of the memory meanwhile.
+func TestHold_LargeBatchesHoldNobodyUp(t *testing.T) {
+	small, rules := grown(t, 50_000)
+	large := header(kafkaproto.Zstd, 1, frame(t, zstd.Header{WindowSize: 16 << 20}, zeros(50_000)))
+	synctest.Test(t, func(t *testing.T) {
+		const requests = 4
+		c := recode.New(recode.Config{HoldBytes: requests * int64(rules.MaxBytes)})
+		require.NoError(t, recode.LargeTurn.Acquire(t.Context(), 1))
+		var waiting errgroup.Group
+		for range requests {
+			waiting.Go(func() error {
+				h := c.Hold(none)
+				defer h.Free()
+				if _, err := h.Apply(t.Context(), small, rules); err != nil {
+					return err
+				}
+				_, err := h.Apply(t.Context(), large, rules)
+				return err
+			})
+		}
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		h := c.Hold(none)
+		_, err := h.Apply(ctx, small, rules)
+		h.Free()
+		held := c.Held()
+		recode.LargeTurn.Release(1)
+		require.NoError(t, waiting.Wait())
+		require.NoError(t, err)
+		require.False(t, held)
+		require.False(t, c.Held())
+	})
+}
+
+// bomb is a context that panics where a turn is waited for, as a decompressor may.
+type bomb struct{ context.Context }
+
+func (bomb) Done() <-chan struct{} { panic("bomb") }
+
+// TestHold_PanicHoldsNothing: the connection is closed for it, and the process goes on.
+func TestHold_PanicHoldsNothing(t *testing.T) {
+	b, rules := grown(t, 1000)
+	c := recode.New(recode.Config{})
+	h := c.Hold(none)
+	require.Panics(t, func() { _, _ = h.Apply(bomb{t.Context()}, b, rules) })
+	h.Free()
+	require.False(t, c.Held())
+}

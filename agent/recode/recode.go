@@ -110,13 +110,12 @@ func New(cfg Config) *Recoder {
 	}
 }
 
-// apply is Hold.Apply, with the memory that the batch may take.
+// apply is Hold.Apply, with the memory that the batch may take. A large batch has its turn.
 func (c *Recoder) apply(ctx context.Context, b kafkaproto.RecordBatch, r *Rules, most int) (kafkaproto.RecordBatch, error) {
-	leave, err := c.enter(ctx, b)
-	if err != nil {
+	if err := c.turns.Acquire(ctx, 1); err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer c.turns.Release(1)
 	source, err := reader(b.Codec(), b[kafkaproto.BatchOverhead:], c.cfg.MaxRecordBytes)
 	if err != nil {
 		return nil, broken(err)

@@ -23,7 +23,7 @@ var largeTurn = semaphore.NewWeighted(1)
 // enter waits until the batch may be opened; leave ends its turn. Who waits for the large turn has no ordinary one yet, so
 // that batches which need no more than that go past.
 func (c *Recoder) enter(ctx context.Context, b kafkaproto.RecordBatch) (leave func(), err error) {
-	leaveLarge, _, err := enterLarge(ctx, b)
+	leaveLarge, err := enterLarge(ctx, b)
 	if err != nil {
 		return nil, err
 	}
@@ -37,15 +37,18 @@ func (c *Recoder) enter(ctx context.Context, b kafkaproto.RecordBatch) (leave fu
 	}, nil
 }
 
-// enterLarge waits for the large turn if the batch needs it, and tells whether it does; leave ends it.
-func enterLarge(ctx context.Context, b kafkaproto.RecordBatch) (leave func(), large bool, err error) {
-	if room(b.Codec(), b[kafkaproto.BatchOverhead:]) <= ordinaryRoom {
-		return func() {}, false, nil
+// large tells whether the batch needs the large turn.
+func large(b kafkaproto.RecordBatch) bool { return room(b.Codec(), b[kafkaproto.BatchOverhead:]) > ordinaryRoom }
+
+// enterLarge waits for the large turn if the batch needs it; leave ends it.
+func enterLarge(ctx context.Context, b kafkaproto.RecordBatch) (leave func(), err error) {
+	if !large(b) {
+		return func() {}, nil
 	}
 	if err := largeTurn.Acquire(ctx, 1); err != nil {
-		return nil, true, err
+		return nil, err
 	}
-	return func() { largeTurn.Release(1) }, true, nil
+	return func() { largeTurn.Release(1) }, nil
 }
 
 // room tells how many bytes the batch's decompressor holds at once, or more; 0 where the codec has a bound below

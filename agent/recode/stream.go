@@ -29,12 +29,12 @@ type Codecs struct {
 // much memory waits for its turn in the process, and keeps it until the Reader is closed: store nothing meanwhile. Close it
 // before the next call. Errors, also of reading, say that the batch cannot be opened, unless the context has ended.
 func (c *Codecs) Reader(ctx context.Context, b kafkaproto.RecordBatch, maxBytes int64) (io.ReadCloser, error) {
-	leave, large, err := enterLarge(ctx, b)
+	leave, err := enterLarge(ctx, b)
 	if err != nil {
 		return nil, fmt.Errorf("open %s batch: %w", b.Codec(), err)
 	}
 	var r io.ReadCloser
-	if large {
+	if large(b) {
 		r, err = reader(b.Codec(), b[kafkaproto.BatchOverhead:], maxBytes)
 	} else {
 		r, err = c.open(b, maxBytes)
