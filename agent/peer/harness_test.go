@@ -95,7 +95,7 @@ func (c *cluster) start(zone string) *agent {
 	asks := Config{
 		Zone: zone, Key: testKey, Catalogue: &a.catalogue, Registerer: r,
 		// Nothing here takes long by itself, but machines are busy.
-		DialTimeout: 5 * time.Second, SilenceTimeout: 5 * time.Second, UnitTimeout: 10 * time.Second, StallTimeout: 10 * time.Second,
+		DialTimeout: time.Minute, SilenceTimeout: time.Minute, UnitTimeout: time.Minute, StallTimeout: time.Minute,
 	}
 	if c.asks != nil {
 		c.asks(&asks)

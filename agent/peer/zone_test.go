@@ -228,7 +228,7 @@ func TestZone_KilledAndStartedMidStream(t *testing.T) {
 
 // A writer that owns its bundle too is asked once, whatever comes of it.
 func TestZone_WriterThatOwnsIsAskedOnce(t *testing.T) {
-	c := &cluster{t: t, bucket: &counted{Bucket: newBucket()}, next: 1, asks: impatient}
+	c := &cluster{t: t, bucket: &counted{Bucket: newBucket()}, next: 1, asks: func(c *Config) { c.UnitTimeout = short }}
 	writer, reader := c.start(testZone), c.start(testZone)
 	var asked atomic.Int32
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
