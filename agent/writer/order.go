@@ -68,10 +68,10 @@ func (o *order) entangled(b *sealed) []*sealed {
 
 // enter is called with the lock held.
 func (o *order) enter(b *sealed) {
-	if o.newest == nil {
-		o.newest = map[sequence]*sealed{}
-	}
 	list := b.sequences()
+	if o.newest == nil {
+		o.newest = make(map[sequence]*sealed, len(list))
+	}
 	for _, q := range list {
 		before := o.newest[q]
 		if before != nil && before != b && (len(b.after) == 0 || b.after[len(b.after)-1] != before) {
@@ -113,6 +113,7 @@ func (b *sealed) sequences() []sequence {
 	if b.content.sequences != nil {
 		return b.content.sequences
 	}
+	b.content.sequences = make([]sequence, 0, len(b.groups))
 	for _, g := range b.groups {
 		last := sequence{}
 		for i := g.first; i >= 0; i = b.entries[i].next {
