@@ -38,7 +38,9 @@ func (c *Recoder) enter(ctx context.Context, b kafkaproto.RecordBatch) (leave fu
 }
 
 // large tells whether the batch needs the large turn.
-func large(b kafkaproto.RecordBatch) bool { return room(b.Codec(), b[kafkaproto.BatchOverhead:]) > ordinaryRoom }
+func large(b kafkaproto.RecordBatch) bool {
+	return room(b.Codec(), b[kafkaproto.BatchOverhead:]) > ordinaryRoom
+}
 
 // enterLarge waits for the large turn if the batch needs it; leave ends it.
 func enterLarge(ctx context.Context, b kafkaproto.RecordBatch) (leave func(), err error) {

@@ -236,10 +236,8 @@ func (k *consumer) run(ctx context.Context) error {
 		if err == nil && k.done() {
 			over, err = k.over(ctx)
 		}
-		if err != nil && ctx.Err() != nil {
-			return nil // told to stop meanwhile; output that failed fails again when it is flushed
-		}
-		if err != nil || over {
+		// Who is told to stop meanwhile does with the next poll; output that failed fails again when it is flushed.
+		if over || err != nil && ctx.Err() == nil {
 			return err
 		}
 		k.client.AllowRebalance()
