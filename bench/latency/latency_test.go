@@ -123,15 +123,20 @@ func TestPuts_Floor(t *testing.T) {
 	for name, c := range map[string]struct {
 		bundles  []stored
 		p50, p99 float64 // ms
+		leaders  []int32 // nil: of one port
 	}{
-		"no PUT":            {nil, 0, 0},
-		"even":              {[]stored{{at(0), at(50)}, {at(100), at(150)}, {at(200), at(250)}}, 100, 149},
-		"unfinished, too":   {[]stored{{at(0), at(50)}, {at(100), at(150)}, {at(150), time.Time{}}, {time.Time{}, at(20)}}, 100, 149},
-		"waits for answers": {[]stored{{at(200), at(210)}, {at(100), at(400)}, {at(0), at(10)}}, 300, 399},
-		"not for others":    {[]stored{{at(0), at(10)}, {at(50), at(60)}, {at(100), at(110)}, {at(150), at(400)}, {at(200), at(210)}}, 43, 298},
+		"no PUT":                  {nil, 0, 0, nil},
+		"even":                    {[]stored{{at(0), at(50)}, {at(100), at(150)}, {at(200), at(250)}}, 100, 149, nil},
+		"unfinished, too":         {[]stored{{at(0), at(50)}, {at(100), at(150)}, {at(150), time.Time{}}, {time.Time{}, at(20)}}, 100, 149, nil},
+		"waits for answers":       {[]stored{{at(200), at(210)}, {at(100), at(400)}, {at(0), at(10)}}, 300, 399, nil},
+		"not for others":          {[]stored{{at(0), at(10)}, {at(50), at(60)}, {at(100), at(110)}, {at(150), at(400)}, {at(200), at(210)}}, 43, 298, nil},
+		"answers of another port": {[]stored{{at(200), at(210)}, {at(100), at(400)}, {at(0), at(10)}}, 109, 398, []int32{1, 2}},
 	} {
 		p := puts{bundles: c.bundles}
-		f := p.floor()
+		if c.leaders == nil {
+			c.leaders = []int32{1}
+		}
+		f := p.floor(c.leaders)
 		require.InDelta(t, c.p50, f.P50.Seconds()*1000, 2, name)
 		require.InDelta(t, c.p99, f.P99.Seconds()*1000, 2, name)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -21,6 +22,7 @@ import (
 const (
 	topic       = "latency"
 	agentMemory = 1 << 30
+	agentPorts  = 4 // as agents have by default
 	// readyLimit bounds how long an agent takes to serve a new topic, and drainLimit how long what was acknowledged takes to
 	// the consumer at the end.
 	readyLimit = 30 * time.Second
@@ -48,7 +50,7 @@ func measure(ctx context.Context, cfg *Config, p Point) (*Figures, error) {
 		defer greeted.Close()
 		return dev.Run(ctx, dev.Config{
 			DataDir: dir, BucketURL: "mem://", Out: greeted, Program: "freshet", Log: cfg.Log, Agent: agent.Config{
-				Bucket: bucket, Hedge: cfg.Hedge, PutBudget: p.Budget, Listen: []string{"127.0.0.1:0"}, HTTPListen: "127.0.0.1:0",
+				Bucket: bucket, Hedge: cfg.Hedge, PutBudget: p.Budget, Listen: slices.Repeat([]string{"127.0.0.1:0"}, agentPorts), HTTPListen: "127.0.0.1:0",
 				MemoryLimit: agentMemory, Roles: []string{agent.RoleProduce, agent.RoleFetch},
 			},
 		})
@@ -78,6 +80,7 @@ type run struct {
 	address string
 	bucket  *putBucket
 	ledger  *ledger
+	leaders []int32 // by partition
 }
 
 // measure produces and consumes for the warm-up and the duration, and checks every record.
@@ -118,7 +121,7 @@ func (r *run) figures(seen puts) (*Figures, error) {
 	f := &Figures{Point: r.point, Records: m.records, PutP50: quantile(seen.durations, 0.5)}
 	f.Rate = float64(m.bytes) / r.lasts().Seconds()
 	if r.point.Load > 0 {
-		f.Floor = seen.floor()
+		f.Floor = seen.floor(r.leaders)
 	}
 	f.Seals, f.Puts = float64(seen.sealed())/seen.seconds, float64(seen.begun)/seen.seconds
 	f.Produce, f.EndToEnd = m.produce, m.endToEnd
@@ -176,6 +179,13 @@ func (r *run) prepare(ctx context.Context) (*kgo.Client, error) {
 	defer admin.Close()
 	if _, err := kadm.NewClient(admin).CreateTopic(ctx, int32(r.cfg.Partitions), -1, nil, topic); err != nil {
 		return nil, fmt.Errorf("create topic: %w", err)
+	}
+	known, err := kadm.NewClient(admin).ListTopics(ctx, topic)
+	if err != nil {
+		return nil, fmt.Errorf("list topic: %w", err)
+	}
+	for _, p := range known[topic].Partitions.Sorted() {
+		r.leaders = append(r.leaders, p.Leader)
 	}
 	from := map[int32]kgo.Offset{}
 	for p := range r.cfg.Partitions {
