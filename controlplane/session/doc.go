@@ -23,6 +23,8 @@
 // An agent may bound a commit's time by this owner's steady clock, which stamps tell it of (late.go). A commit that is late is
 // refused before it is handed to the log, and only if no earlier attempt was: the agent may then leave batches out.
 //
+// # The order of commits
+//
 // What agents hand in for commit goes into the log in the order of n of each session: what comes early is held until what is
 // missing comes, at most HoldTimeout. From state version metadata.OvertakingVersion on a commit may say that it overtakes: it goes
 // into the log at once, and counts among those handed over, whose order goes on over it when what is missing comes. A new owner
