@@ -42,6 +42,7 @@ type agent struct {
 	finish   func()        // closes ending, once
 	forwards *forwardQueue
 	commits  *sequence    // of the session; set by attach
+	stream   uint64       // its number, rising; set by attach
 	zone     string       // of the session; set by welcome
 	jobCalls atomic.Int32 // about jobs, without an answer yet
 	checks   bool         // it answers CheckBundle

@@ -40,7 +40,7 @@ func (a *agent) commit(c *api.Commit) {
 	default:
 		a.commits.submit(submission{
 			n: h.Submission.N, command: &metadata.CommitBundle{Encoded: c.Encoded}, bytes: len(c.Encoded), until: c.UntilMs,
-			overtakes: h.Overtakes,
+			overtakes: h.Overtakes, stream: a.stream,
 		}, answer)
 	}
 }
@@ -80,5 +80,5 @@ func (a *agent) abandon(c *api.Abandon) {
 		return
 	}
 	command := &metadata.AbandonSubmission{Submission: id.Submission{Session: a.session, N: c.N}}
-	a.commits.submit(submission{n: c.N, command: command, bytes: abandonBytes}, a.answerTo(c.Request))
+	a.commits.submit(submission{n: c.N, command: command, bytes: abandonBytes, stream: a.stream}, a.answerTo(c.Request))
 }

@@ -30,9 +30,10 @@ type sequence struct {
 		held    map[uint32]*heldSubmission
 		hasty   []*heldSubmission // those of them that overtake, as they came; some may be held no more
 		bytes   int
-		running bool // a goroutine hands submissions to the log
-		flying  int  // proposals on their way through the log
-		astray  bool // next and ahead may not be what the state has
+		running bool   // a goroutine hands submissions to the log
+		flying  int    // proposals on their way through the log
+		astray  bool   // next and ahead may not be what the state has
+		stream  uint64 // the newest that handed something in
 	}
 }
 
@@ -43,6 +44,7 @@ type submission struct {
 	bytes     int
 	until     uint64 // by the tenure's steady clock it is not handed to the log for the first time later; 0: whenever
 	overtakes bool   // it need not wait for those of lower n
+	stream    uint64 // that it came by
 }
 
 // heldSubmission waits for its turn, or for the log to take it.
@@ -72,6 +74,12 @@ func (q *sequence) goOn(info metadata.SessionInfo) {
 func (q *sequence) submit(s submission, answer answerFunc) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if s.stream < q.mu.stream {
+		// What came by an earlier stream, and was not looked at before: the agent may know by now that this n is late.
+		answer(nil, 0, fault(api.Error_UNAVAILABLE, errReplaced.Error()))
+		return
+	}
+	q.mu.stream = s.stream
 	if h := q.mu.held[s.n]; h != nil {
 		h.until = max(h.until, s.until)
 		h.answers = append(h.answers, answer)

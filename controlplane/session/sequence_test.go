@@ -131,6 +131,27 @@ func TestSequence_Late(t *testing.T) {
 	})
 }
 
+// What came by an earlier stream and is looked at once its agent knows that it is late is not taken: the agent may hand in
+// something else under the same name.
+func TestSequence_LateByAnEarlierStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSequenceWorld(t)
+		by := func(stream, until uint64) <-chan *api.Error {
+			fault := make(chan *api.Error, 1)
+			command := &metadata.AbandonSubmission{Submission: id.Submission{Session: 1, N: 1}}
+			w.submit(submission{n: 1, command: command, bytes: abandonBytes, until: until, stream: stream},
+				func(_ *commit.Result, _ uint64, f *api.Error) { fault <- f })
+			synctest.Wait()
+			return fault
+		}
+		now := w.sequence.t.steady()
+		time.Sleep(100 * time.Millisecond)
+		require.Equal(t, api.Error_LATE, (<-by(2, now+50)).GetCode(), "the agent knows less of the clock by its new stream")
+		require.Equal(t, api.Error_UNAVAILABLE, (<-by(1, now+500)).GetCode())
+		require.Nil(t, <-by(2, 0))
+	})
+}
+
 // What comes when the owner has ended, and its stream has not yet, is answered like anything else.
 func TestAgent_AfterTheOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -39,6 +39,7 @@ type tenure struct {
 		stopped   bool
 		announced uint64                                  // effects up to this index were announced
 		agents    map[id.Session]*agent                   // connected
+		streams   uint64                                  // attached so far
 		sessions  map[id.Session]*openSession             // open, connected or not
 		watchers  map[id.TopicPartition]map[*agent]uint64 // index from which on (exclusive) notices go
 		stamps    map[*agent]stamp                        // waiting for announced to reach their index
@@ -277,7 +278,8 @@ func (t *tenure) attach(a *agent, index uint64) bool {
 	}
 	now := time.Now()
 	open.heard, open.came, open.lost = now, now, time.Time{}
-	a.since, a.commits = index, open.commits
+	t.mu.streams++
+	a.since, a.commits, a.stream = index, open.commits, t.mu.streams
 	t.mu.agents[a.session] = a
 	if t.writers != nil {
 		t.writers.Connected(a.session)
