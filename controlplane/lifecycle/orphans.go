@@ -24,9 +24,9 @@ const (
 	// maxRoundWriters bounds them anyway.
 	roundWriters    = 100
 	maxRoundWriters = 10_000
-	// maxUncommitted bounds the unknown objects behind the last settled submission of a session, or little below it. An owner holds no more
-	// commits of one, and an agent that is ahead of its owner by so many waits: more means that this state is older than
-	// the bucket, and that they are records somebody may miss.
+	// maxUncommitted bounds the unknown objects behind the last settled submission of a session, or little below it. An owner
+	// holds no more commits of one, and an agent that is ahead of its owner by so many waits: more means that this state is
+	// older than the bucket, and that they are records somebody may miss.
 	maxUncommitted = 1024
 	// clockSlack is by how much an object may seem older than the session that put it.
 	clockSlack = time.Minute
