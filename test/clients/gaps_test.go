@@ -13,7 +13,7 @@ import (
 )
 
 // delays are how long the first batch of a new producer is on its way.
-var delays = []time.Duration{500 * time.Millisecond, 1500 * time.Millisecond, 3 * time.Second}
+var delays = []time.Duration{500 * time.Millisecond, 1500 * time.Millisecond, 5 * time.Second}
 
 // twoAgents is a cluster of two agents, with the topic given, and a way to each agent.
 func twoAgents(t *testing.T, topic string, partitions int32) (*harness.Cluster, []*side) {
