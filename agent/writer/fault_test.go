@@ -189,8 +189,9 @@ func TestWriter_SettlingEndsWithTheHandOver(t *testing.T) {
 }
 
 func TestWriter_MemoryIsBoundedAndGivenBack(t *testing.T) {
+	const budget = 4*testSlab + 2000 // and what is noted of four bundles
 	synctest.Test(t, func(t *testing.T) {
-		pool, err := slab.NewPool(slab.Config{Budget: 4*testSlab + 1000, SlabBytes: testSlab, Poison: true}, nil)
+		pool, err := slab.NewPool(slab.Config{Budget: budget, SlabBytes: testSlab, Poison: true}, nil)
 		require.NoError(t, err)
 		r := newRig(t, func(c *writer.Config) {
 			c.Pool = pool
@@ -208,7 +209,7 @@ func TestWriter_MemoryIsBoundedAndGivenBack(t *testing.T) {
 		defer cancel()
 		refused := r.Add(ctx, []writer.Batch{plain(0, 60<<10)})
 		require.ErrorIs(t, r.result(refused).Err, writer.ErrNotTaken)
-		require.LessOrEqual(t, pool.Held(), int64(4*testSlab+1000))
+		require.LessOrEqual(t, pool.Held(), int64(budget))
 		began := time.Now()
 		for range 8 {
 			given = append(given, r.add(plain(0, 60<<10)))

@@ -10,25 +10,33 @@ import (
 
 // When a bundle may be handed in for commit. As a rule that is when all before it were: the sequencer settles them in the order
 // of n. While some of those are missing, since their PUTs take longer, it may overtake them: once every bundle before it that
-// has batches of a sequence in common with it is settled, and this agent was told so. That such a one was handed in would not
+// has batches of a line in common with it is settled, and this agent was told so. That such a one was handed in would not
 // be enough, since what is handed in may come to the owner in any order.
 
 // sequence is whose batches are in order: a producer's in a partition. Those of a partition without a producer id are one
-// sequence: nothing tells which of them came by one connection.
+// sequence, whatever connections they came by.
 type sequence struct {
 	partition id.TopicPartition
 	producer  int64
 }
 
-// sequenceOverhead is what one sequence of a bundle that was entered costs, bytes; it is charged to the write buffers.
-const sequenceOverhead = 96
+// line is whose batches do not overtake each other: those of a sequence, and those of a partition that came by one
+// connection, whoever produced them (I2).
+type line struct {
+	sequence
+	connection   uint16
+	byConnection bool
+}
 
-// order knows which sequences the bundles of a session have batches of that are not settled. Bundles are entered in the order
+// lineOverhead is what one line of a bundle that was entered costs, bytes; it is charged to the write buffers.
+const lineOverhead = 128
+
+// order knows which lines the bundles of a session have batches of that are not settled. Bundles are entered in the order
 // of n, each once, and only when one of them could overtake others: so this costs nothing as long as PUTs end in order.
 type order struct {
 	sync.Mutex
-	upTo   uint32               // bundles up to this n were entered, but for those settled before
-	newest map[sequence]*sealed // of those entered and not settled, the last with batches of the sequence
+	upTo   uint32           // bundles up to this n were entered, but for those settled before
+	newest map[line]*sealed // of those entered and not settled, the last with batches of the line
 }
 
 // awaitOrder waits until the bundle may be handed in for commit, and tells whether it overtakes others; ok is false if the
@@ -54,7 +62,7 @@ func (b *sealed) awaitOrder() (overtakes, ok bool) {
 	return true, b.s.ctx.Err() == nil
 }
 
-// entangled gives the bundles that b must not overtake: of each of its sequences, the last one before it. That one in turn is
+// entangled gives the bundles that b must not overtake: of each of its lines, the last one before it. That one in turn is
 // settled after those before it.
 func (o *order) entangled(b *sealed) []*sealed {
 	o.Lock()
@@ -68,9 +76,9 @@ func (o *order) entangled(b *sealed) []*sealed {
 
 // enter is called with the lock held.
 func (o *order) enter(b *sealed) {
-	list := b.sequences()
+	list := b.lines()
 	if o.newest == nil {
-		o.newest = make(map[sequence]*sealed, len(list))
+		o.newest = make(map[line]*sealed, len(list))
 	}
 	for _, q := range list {
 		before := o.newest[q]
@@ -82,7 +90,7 @@ func (o *order) enter(b *sealed) {
 	slices.SortFunc(b.after, func(x, y *sealed) int { return cmp.Compare(x.n, y.n) })
 	b.after = slices.Compact(b.after)
 	b.entered = true
-	b.s.w.cfg.Pool.Charge(int64(len(list)) * sequenceOverhead)
+	b.s.w.cfg.Pool.Charge(int64(len(list)) * lineOverhead)
 }
 
 // leave takes a bundle out that is settled.
@@ -92,7 +100,7 @@ func (o *order) leave(b *sealed) {
 	if !b.entered {
 		return // nor will it be
 	}
-	list := b.sequences()
+	list := b.lines()
 	for _, q := range list {
 		if o.newest[q] == b {
 			delete(o.newest, q)
@@ -102,25 +110,31 @@ func (o *order) leave(b *sealed) {
 		o.newest = nil // maps do not shrink
 	}
 	b.after = nil
-	b.s.w.cfg.Pool.Charge(-int64(len(list)) * sequenceOverhead)
+	b.s.w.cfg.Pool.Charge(-int64(len(list)) * lineOverhead)
 }
 
-// sequences gives the sequences that the bundle has batches of as it was sealed, some of them several times. Unlike the rest of
-// the bundle's content it may be asked for by other bundles.
-func (b *sealed) sequences() []sequence {
+// lines gives the lines that the bundle has batches of as it was sealed, some of them several times. Unlike the rest of the
+// bundle's content it may be asked for by other bundles.
+func (b *sealed) lines() []line {
 	b.content.Lock()
 	defer b.content.Unlock()
-	if b.content.sequences != nil {
-		return b.content.sequences
+	if b.content.lines != nil {
+		return b.content.lines
 	}
-	b.content.sequences = make([]sequence, 0, len(b.groups))
+	list := make([]line, 0, 2*len(b.groups))
 	for _, g := range b.groups {
-		last := sequence{}
+		var before *entry
 		for i := g.first; i >= 0; i = b.entries[i].next {
-			if q := (sequence{g.partition, b.entries[i].meta.ProducerID}); i == g.first || q != last {
-				b.content.sequences, last = append(b.content.sequences, q), q
+			e := &b.entries[i]
+			if producer := e.meta.ProducerID; before == nil || producer != before.meta.ProducerID {
+				list = append(list, line{sequence: sequence{g.partition, producer}})
 			}
+			if before == nil || e.connection != before.connection {
+				list = append(list, line{sequence{partition: g.partition}, e.connection, true})
+			}
+			before = e
 		}
 	}
-	return b.content.sequences
+	b.content.lines = list
+	return list
 }

@@ -24,9 +24,15 @@ import (
 // oneEach makes a writer whose every Add is a bundle, with no bound on its PUTs but their number.
 func oneEach(c *writer.Config) { c.FlushBytes, c.PutRate, c.PutBurst = 100, 1000, 1000 }
 
-// sized is a batch that fills a bundle of oneEach.
+// sized is a batch that fills a bundle of oneEach, and came by the producer's own connection.
 func sized(p int32, producer int64, sequence int32) writer.Batch {
-	return batchOf(p, 200, 1, producer, sequence)
+	return by(uint16(producer), batchOf(p, 200, 1, producer, sequence))
+}
+
+// by is a batch that came by a connection.
+func by(connection uint16, b writer.Batch) writer.Batch {
+	b.Connection = connection
+	return b
 }
 
 // ns gives the submissions in the order in which the sequencer got them.
@@ -48,7 +54,7 @@ func isDone(p *writer.Produce) bool {
 }
 
 // TestWriter_ABundleOvertakes: a bundle whose PUT was quicker is settled before an earlier one if, and only if, they have no
-// batches of one producer in one partition, nor both some without a producer id in one partition.
+// batches of one producer or one connection in one partition, nor both some without a producer id in one partition.
 func TestWriter_ABundleOvertakes(t *testing.T) {
 	const none = commit.NoProducer
 	cases := map[string]struct {
@@ -62,6 +68,10 @@ func TestWriter_ABundleOvertakes(t *testing.T) {
 		"no producers":              {[]writer.Batch{sized(0, none, -1)}, []writer.Batch{sized(0, none, -1)}, true, false},
 		"no producers, elsewhere":   {[]writer.Batch{sized(0, none, -1)}, []writer.Batch{sized(1, none, -1)}, true, true},
 		"one with, one without":     {[]writer.Batch{sized(0, none, -1)}, []writer.Batch{sized(0, 7, 0)}, true, true},
+		"one connection":            {[]writer.Batch{by(1, sized(0, 7, 0))}, []writer.Batch{by(1, sized(0, 8, 0))}, true, false},
+		"its other partitions":      {[]writer.Batch{by(1, sized(0, 7, 0))}, []writer.Batch{by(1, sized(1, 8, 0))}, true, true},
+		"one connection, plain":     {[]writer.Batch{by(1, sized(0, none, -1))}, []writer.Batch{by(1, sized(0, 7, 0))}, true, false},
+		"no producers, two of them": {[]writer.Batch{by(1, sized(0, none, -1))}, []writer.Batch{by(2, sized(0, none, -1))}, true, false},
 		"the sequencer does not it": {[]writer.Batch{sized(0, 7, 0)}, []writer.Batch{sized(1, 7, 0)}, false, false},
 	}
 	for name, c := range cases {
@@ -278,7 +288,7 @@ func TestWriter_HowFarItOvertakes(t *testing.T) {
 			r.accepted(r.add(plain(p+1, 200)))
 		}
 		synctest.Wait()
-		require.LessOrEqual(t, r.pool.Held(), alone+200)
+		require.LessOrEqual(t, r.pool.Held(), alone+300, "and what it is to be known by")
 		require.EqualValues(t, 20, r.bucket.count())
 		held := r.add(plain(30, 200))
 		<-time.After(time.Second)

@@ -36,10 +36,10 @@ type sealed struct {
 	overtakes bool          // it was handed in before its turn
 
 	// content guards what others read of groups and entries: they are not rearranged meanwhile, and left alone once
-	// sequences is known.
+	// lines is known.
 	content struct {
 		sync.Mutex
-		sequences []sequence
+		lines []line
 	}
 
 	// Guarded by the session's order.

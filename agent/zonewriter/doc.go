@@ -64,7 +64,7 @@
 //	20         4  size of the batch
 //	24         1  latency: 0 standard, 1 fast, 2 economy
 //	25         1  version of the transaction protocol, 0 if not transactional
-//	26         2  reserved, 0
+//	26         2  the client's connection, shortened: batches of one keep their order in a partition
 //	28         8  log index of the request's stamp, 0 if there is none
 //	36         n  the batch, format 2
 //

@@ -72,17 +72,19 @@ func appendBatchHead(p []byte, b *writer.Batch) []byte {
 	p = append(p, b.Partition.Topic[:]...)
 	p = binary.BigEndian.AppendUint32(p, uint32(b.Partition.Partition))
 	p = binary.BigEndian.AppendUint32(p, uint32(len(b.Bytes)))
-	p = append(p, byte(b.Latency), byte(b.Commit.TransactionVersion), 0, 0)
+	p = append(p, byte(b.Latency), byte(b.Commit.TransactionVersion))
+	p = binary.BigEndian.AppendUint16(p, b.Connection)
 	return binary.BigEndian.AppendUint64(p, b.Commit.AsOf)
 }
 
 // place is what precedes a batch's bytes.
 type place struct {
-	partition id.TopicPartition
-	size      uint32
-	latency   writer.Latency
-	version   int8 // of the transaction protocol
-	asOf      uint64
+	partition  id.TopicPartition
+	size       uint32
+	latency    writer.Latency
+	version    int8 // of the transaction protocol
+	connection uint16
+	asOf       uint64
 }
 
 func readPlace(r io.Reader) (p place, err error) {
@@ -93,7 +95,7 @@ func readPlace(r io.Reader) (p place, err error) {
 	p = place{
 		partition: id.TopicPartition{Topic: id.Topic(raw[:16]), Partition: int32(binary.BigEndian.Uint32(raw[16:]))},
 		size:      binary.BigEndian.Uint32(raw[20:]), latency: writer.Latency(raw[24]), version: int8(raw[25]),
-		asOf: binary.BigEndian.Uint64(raw[28:]),
+		connection: binary.BigEndian.Uint16(raw[26:]), asOf: binary.BigEndian.Uint64(raw[28:]),
 	}
 	if p.size > maxBatchBytes || !p.latency.Known() || p.version < 0 || p.version > 2 || p.partition.Partition < 0 {
 		return p, fmt.Errorf("%w: a batch of %d bytes, latency %d, transaction version %d", errProtocol, p.size, p.latency, p.version)
@@ -117,7 +119,7 @@ func (p *place) readBatch(r io.Reader, buf []byte, heard func(beat uint64)) (b w
 		return b, buf, fmt.Errorf("%w: a batch came damaged", errProtocol)
 	}
 	b = writer.BatchOf(p.partition, batch)
-	b.Latency, b.Commit.TransactionVersion, b.Commit.AsOf = p.latency, p.version, p.asOf
+	b.Latency, b.Connection, b.Commit.TransactionVersion, b.Commit.AsOf = p.latency, p.connection, p.version, p.asOf
 	return b, buf, nil
 }
 
