@@ -238,16 +238,22 @@ func TestWriter_ASessionClosedWhileOvertaken(t *testing.T) {
 	})
 }
 
+// overtaken begins a bundle of partition 0 whose PUT takes 3 s, which so many others overtake.
+func (r *rig) overtaken(by int32) (slow *writer.Produce) {
+	r.bucket.before = delay(1, 3*time.Second)
+	slow = r.add(plain(0, 200))
+	synctest.Wait()
+	for p := range by {
+		r.accepted(r.add(plain(p+1, 200)))
+	}
+	return slow
+}
+
 // TestWriter_DrainWaitsForWhatWasOvertaken: everything is settled and acknowledged in order when it returns.
 func TestWriter_DrainWaitsForWhatWasOvertaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, oneEach)
-		r.bucket.before = delay(1, 3*time.Second)
-		slow := r.add(plain(0, 200))
-		synctest.Wait()
-		for p := range int32(5) {
-			r.accepted(r.add(plain(p+1, 200)))
-		}
+		slow := r.overtaken(5)
 		require.Zero(t, r.seq.acked, "one is missing")
 		began := time.Now()
 		require.NoError(t, r.Drain(t.Context()))
@@ -260,12 +266,7 @@ func TestWriter_DrainWaitsForWhatWasOvertaken(t *testing.T) {
 func TestWriter_ResultsAreAcknowledgedOnceNoneIsMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, oneEach)
-		r.bucket.before = delay(1, 3*time.Second)
-		slow := r.add(plain(0, 200))
-		synctest.Wait()
-		for p := range int32(5) {
-			r.accepted(r.add(plain(p+1, 200)))
-		}
+		slow := r.overtaken(5)
 		r.accepted(slow)
 		synctest.Wait()
 		r.accepted(r.add(plain(0, 200)))
