@@ -70,14 +70,32 @@ func (q *sequencer) apply(tb testing.TB, c metadata.Command) any {
 }
 
 func (q *sequencer) do(c metadata.Command) (any, error) {
+	v, _, err := q.doAndWatch(c)
+	return v, err
+}
+
+// doAndWatch applies a command and gives what is closed by the next one that changes anything a gap may wait for.
+func (q *sequencer) doAndWatch(c metadata.Command) (value any, changed <-chan struct{}, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.index++
 	r := q.state.Apply(q.index, &metadata.Batch{Now: time.Now().UnixMilli(), Commands: []metadata.Command{c}},
 		&metadata.Effects{}, nil)
-	close(q.changed)
-	q.changed = make(chan struct{})
-	return r[0].Value, r[0].Err
+	if !inVain(c, r[0].Value) {
+		close(q.changed)
+		q.changed = make(chan struct{})
+	}
+	return r[0].Value, q.changed, r[0].Err
+}
+
+// inVain tells a resubmission that took nothing: parked ones would wake each other for ever with it.
+func inVain(c metadata.Command, result any) bool {
+	r, ok := result.(*commit.Result)
+	if !ok || !hasGap(r) || hasOutcome(r, commit.Accepted) {
+		return false
+	}
+	h, err := commit.ParseHeader(c.(*metadata.CommitBundle).Encoded)
+	return err == nil && h.Resubmit
 }
 
 func (q *sequencer) open(tb testing.TB, instance string) *api.Welcome {
@@ -148,13 +166,7 @@ func (q *sequencer) settle(ctx context.Context, h commit.Header, c metadata.Comm
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	for {
-		q.mu.Lock()
-		changed := q.changed
-		q.mu.Unlock()
-		if !h.Resubmit {
-			changed = nil
-		}
-		v, err := q.do(c)
+		v, changed, err := q.doAndWatch(c)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", client.ErrInvalid, err)
 		}
@@ -167,23 +179,17 @@ func (q *sequencer) settle(ctx context.Context, h commit.Header, c metadata.Comm
 		}
 		select {
 		case <-changed:
-			q.mu.Lock()
-			changed = q.changed // our own command's change is no news
-			q.mu.Unlock()
-			select {
-			case <-changed:
-			case <-ctx.Done():
-				return r, nil
-			}
 		case <-ctx.Done():
 			return r, nil
 		}
 	}
 }
 
-func hasGap(r *commit.Result) bool {
+func hasGap(r *commit.Result) bool { return hasOutcome(r, commit.Gap) }
+
+func hasOutcome(r *commit.Result, o commit.Outcome) bool {
 	return slices.ContainsFunc(r.Sections, func(s commit.SectionResult) bool {
-		return slices.ContainsFunc(s.Spans, func(s commit.Span) bool { return s.Outcome == commit.Gap })
+		return slices.ContainsFunc(s.Spans, func(s commit.Span) bool { return s.Outcome == o })
 	})
 }
 
