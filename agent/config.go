@@ -33,6 +33,8 @@ type Config struct {
 	ControlPlaneTLS *tls.Config
 	// DialControlPlane replaces the network towards the control plane, in tests.
 	DialControlPlane func(ctx context.Context, address string) (net.Conn, error)
+	// OwnerTimeout is how long the owner may send nothing before the session's stream to it is given up. Default 3 s.
+	OwnerTimeout time.Duration
 
 	// BucketURL is where objects are; the same as the control plane's.
 	BucketURL string

@@ -174,7 +174,7 @@ func (c *cluster) startAgentAt(address string) *node {
 	}
 	if c.opts.patient {
 		cfg.HandOver, cfg.Peers.Silence, cfg.Peers.OwnerSilence, cfg.Peers.TurnPatience = patience, patience, patience, patience
-		cfg.Peers.Configure = patientPeers
+		cfg.Peers.Configure, cfg.OwnerTimeout = patientPeers, patience
 	}
 	if c.opts.agent != nil {
 		c.opts.agent(&cfg)
