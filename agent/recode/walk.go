@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/freshet-io/freshet/kafkaproto"
 )
 
 // bounded ends with errTooLong once more than left bytes were read.
@@ -52,7 +54,7 @@ func (w *walker) record(i int32) (r record, err error) {
 	if w.buf == nil {
 		w.buf = bufio.NewReaderSize(w.r, 32<<10)
 	}
-	length, _, err := w.varint()
+	length, _, err := kafkaproto.ReadVarint(w.buf)
 	if err != nil {
 		return r, fmt.Errorf("record %d: %w", i, truncated(err))
 	}
@@ -66,7 +68,7 @@ func (w *walker) record(i int32) (r record, err error) {
 	left--
 	var key int64 // its length
 	for _, field := range []*int64{&r.timestamp, &r.offset, &key} {
-		v, n, err := w.varint()
+		v, n, err := kafkaproto.ReadVarint(w.buf)
 		if err != nil {
 			return r, fmt.Errorf("record %d: %w", i, truncated(err))
 		}
@@ -106,23 +108,6 @@ func (w *walker) end() error {
 		return err
 	}
 	return nil
-}
-
-// varint reads a zigzag varint of at most 64 bits and gives how many bytes it took.
-func (w *walker) varint() (v int64, n int, err error) {
-	var u uint64
-	for shift := 0; shift < 70; shift += 7 {
-		c, err := w.buf.ReadByte()
-		if err != nil {
-			return 0, n, err
-		}
-		n++
-		u |= uint64(c&0x7f) << shift
-		if c < 0x80 {
-			return int64(u>>1) ^ -int64(u&1), n, nil
-		}
-	}
-	return 0, n, errors.New("varint too long")
 }
 
 func truncated(err error) error {

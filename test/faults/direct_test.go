@@ -3,7 +3,6 @@ package faults
 import (
 	"context"
 	"fmt"
-	"hash/crc32"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -14,6 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
+
+	"github.com/freshet-io/freshet/test/harness"
 )
 
 // direct speaks with one agent only, whatever Metadata says: any agent takes any partition.
@@ -56,7 +57,7 @@ func (d *direct) produce(ctx context.Context, topic string, partition int32, val
 	t := kmsg.NewProduceRequestTopic()
 	t.Topic = topic
 	p := kmsg.NewProduceRequestTopicPartition()
-	p.Partition, p.Records = partition, recordBatch(value)
+	p.Partition, p.Records = partition, harness.RecordBatch(value)
 	t.Partitions = append(t.Partitions, p)
 	req.Topics = append(req.Topics, t)
 	resp, err := request[*kmsg.ProduceResponse](ctx, d, req)
@@ -65,22 +66,6 @@ func (d *direct) produce(ctx context.Context, topic string, partition int32, val
 	}
 	answer := resp.Topics[0].Partitions[0]
 	return answer.BaseOffset, kerr.ErrorForCode(answer.ErrorCode)
-}
-
-// recordBatch is a batch of one record.
-func recordBatch(value string) []byte {
-	record := kmsg.Record{Value: []byte(value)}
-	body := record.AppendTo(nil)
-	record.Length = int32(len(body) - 1) // the length itself takes one byte while it is 0
-	now := time.Now().UnixMilli()
-	batch := kmsg.RecordBatch{
-		PartitionLeaderEpoch: -1, Magic: 2, FirstTimestamp: now, MaxTimestamp: now,
-		ProducerID: -1, ProducerEpoch: -1, FirstSequence: -1, NumRecords: 1, Records: record.AppendTo(nil),
-	}
-	batch.Length = int32(len(batch.AppendTo(nil)) - 12)
-	const crcFrom = 21 // the checksum is of everything behind it
-	batch.CRC = int32(crc32.Checksum(batch.AppendTo(nil)[crcFrom:], crc32.MakeTable(crc32.Castagnoli)))
-	return batch.AppendTo(nil)
 }
 
 // end asks for the latest offset.

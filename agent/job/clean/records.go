@@ -105,18 +105,18 @@ func (o *opener) walk(do func(i int, r *record) (more bool)) error {
 
 // head reads what comes before a record's key.
 func (o *opener) head() error {
-	length, _, err := o.varint()
+	length, _, err := kafkaproto.ReadVarint(o.buf)
 	if err != nil {
 		return err
 	}
 	if o.attributes, err = o.buf.ReadByte(); err != nil {
 		return err
 	}
-	timestamp, n, err := o.varint()
+	timestamp, n, err := kafkaproto.ReadVarint(o.buf)
 	if err != nil {
 		return err
 	}
-	delta, k, err := o.varint()
+	delta, k, err := kafkaproto.ReadVarint(o.buf)
 	if err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func (o *opener) body(r *record) error {
 
 // sized reads a length of -1 or more that fits in the record.
 func (o *opener) sized() (int64, error) {
-	size, n, err := o.varint()
+	size, n, err := kafkaproto.ReadVarint(o.buf)
 	if err != nil {
 		return 0, err
 	}
@@ -214,23 +214,6 @@ func (o *opener) copyTo(w io.Writer) error {
 		o.left -= int64(len(p))
 	}
 	return nil
-}
-
-// varint reads a zigzag varint of at most 64 bits and gives how many bytes it took.
-func (o *opener) varint() (v int64, n int, err error) {
-	var u uint64
-	for shift := 0; shift < 70; shift += 7 {
-		c, err := o.buf.ReadByte()
-		if err != nil {
-			return 0, n, err
-		}
-		n++
-		u |= uint64(c&0x7f) << shift
-		if c < 0x80 {
-			return int64(u>>1) ^ -int64(u&1), n, nil
-		}
-	}
-	return 0, n, errors.New("varint too long")
 }
 
 // truncated: within a record the end is none.
