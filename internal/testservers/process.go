@@ -1,6 +1,7 @@
 package testservers
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -37,10 +38,11 @@ type Process struct {
 // newProcess describes a process; Start runs it.
 func newProcess(tb testing.TB, place Place, name, program string, args []string, ready func() error) *Process {
 	tb.Helper()
-	p := &Process{
-		t: tb, place: place, program: program, args: args, ready: ready,
-		log: filepath.Join(tb.ArtifactDir(), name+".log"),
+	log, err := newLog(tb.ArtifactDir(), name)
+	if err != nil {
+		tb.Fatal(err)
 	}
+	p := &Process{t: tb, place: place, program: program, args: args, ready: ready, log: log}
 	tb.Cleanup(func() {
 		p.Kill()
 		if tb.Failed() {
@@ -48,6 +50,25 @@ func newProcess(tb testing.TB, place Place, name, program string, args []string,
 		}
 	})
 	return p
+}
+
+// newLog makes an empty file for what a process says, and gives its path: name.log, and a number behind the name where
+// another process of the test is called so too.
+func newLog(dir, name string) (string, error) {
+	for n := 1; ; n++ {
+		path := filepath.Join(dir, name+".log")
+		if n > 1 {
+			path = filepath.Join(dir, fmt.Sprintf("%s-%d.log", name, n))
+		}
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+		if errors.Is(err, os.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		return path, f.Close()
+	}
 }
 
 // start runs the process and waits until it answers.
