@@ -42,7 +42,7 @@ func TestServer_ServesTransactionsLeasesAndWatches(t *testing.T) {
 	defer cancel()
 	changes := c.Watch(ctx, "owner")
 
-	lease, err := c.Grant(ctx, 5)
+	lease, err := c.Grant(ctx, 60)
 	require.NoError(t, err)
 	txn, err := c.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision("owner"), "=", 0)).
 		Then(clientv3.OpPut("owner", "me", clientv3.WithLease(lease.ID))).Commit()

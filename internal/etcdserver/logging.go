@@ -1,6 +1,8 @@
 package etcdserver
 
 import (
+	"strings"
+
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 )
@@ -14,6 +16,10 @@ var beside = map[string]bool{
 	"Failed to detect schema version":  true,
 	"failed to update storage version": true,
 }
+
+// campaignsAgain ends what a lone member says that has not yet applied its own entry as the only member, where the machine is
+// slow: it stands for election again a moment later. It begins with the member's id.
+const campaignsAgain = "since there are still pending configuration changes to apply"
 
 // quiet is the logger for etcd: what is at warn and above and not beside the point.
 func quiet(log *zap.Logger) *zap.Logger {
@@ -29,7 +35,7 @@ func (c quietCore) Enabled(l zapcore.Level) bool {
 func (c quietCore) With(fields []zapcore.Field) zapcore.Core { return quietCore{c.Core.With(fields)} }
 
 func (c quietCore) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
-	if e.Level < zapcore.WarnLevel || beside[e.Message] {
+	if e.Level < zapcore.WarnLevel || beside[e.Message] || strings.HasSuffix(e.Message, campaignsAgain) {
 		return ce
 	}
 	return c.Core.Check(e, ce)
