@@ -1,6 +1,7 @@
 package metadata
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/freshet-io/freshet/metadata/commit"
@@ -16,6 +17,9 @@ func (s *machine) commitBundle(c *CommitBundle, fx *Effects) (*commit.Result, er
 		return nil, err
 	}
 	h := r.Header()
+	if h.Overtakes && s.version < OvertakingVersion {
+		return nil, fmt.Errorf("%w: overtakes in a state of version %d", commit.ErrMalformed, s.version)
+	}
 	sub := h.Submission
 	e, _ := s.sessions.Get(sub.Session)
 	known, settled := s.settled(sub, e)
@@ -26,7 +30,7 @@ func (s *machine) commitBundle(c *CommitBundle, fx *Effects) (*commit.Result, er
 		return resultSessionClosed, nil // resubmission of a settled n: its session takes nothing any more (I9)
 	case e == nil:
 		return nil, ErrUnknownSession
-	case !settled && (h.Resubmit || s.early(&h, e)):
+	case !settled && (h.Resubmit || early(&h, e)):
 		return nil, ErrEarly
 	}
 	if h.Resubmit {

@@ -9,8 +9,8 @@ import (
 // (commit.Header.Overtakes): they depend on none of those that are missing. Their results lie above nextN, which moves over
 // them once the holes below are settled.
 
-// OvertakingVersion is the version of the state from which on submissions can overtake. Before, the word of their agents
-// changes nothing.
+// OvertakingVersion is the version of the state from which on submissions can overtake. Before, commits that say so are
+// malformed, as they are to programs that know no later version.
 const OvertakingVersion = 5
 
 const (
@@ -53,9 +53,9 @@ func (s *machine) settled(sub id.Submission, e *session) (*commit.Result, bool) 
 }
 
 // early tells whether a submission that is not settled cannot be yet.
-func (s *machine) early(h *commit.Header, e *session) bool {
+func early(h *commit.Header, e *session) bool {
 	n := h.Submission.N
-	return n > e.nextN && (s.version < OvertakingVersion || !h.Overtakes || n-e.nextN >= MaxAhead)
+	return n > e.nextN && (!h.Overtakes || n-e.nextN >= MaxAhead)
 }
 
 // settle stores the result of a submission.
