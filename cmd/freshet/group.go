@@ -68,7 +68,7 @@ func newGroupResetOffsets(p process) *cobra.Command {
 	bindClient(f, &c.ClientConfig)
 	f.Var(config.List(&c.Topics), "topic", "topics to reset; all that the group has offsets of if none are given")
 	f.Int32SliceVarP(&c.Partitions, "partition", "p", nil, "partitions to reset, comma-separated; all if none are given")
-	f.StringVar(&c.To, "to", c.To, "new position: earliest, latest, an offset, a time (RFC 3339, or @ and milliseconds since the epoch), or how long ago, as 90m")
+	f.StringVar(&c.To, "to", c.To, "new position: earliest, latest, an offset (the nearest there is), a time (RFC 3339, or @ and milliseconds since the epoch), or how long ago, as 90m")
 	f.BoolVar(&c.DryRun, "dry-run", c.DryRun, "show the offsets, commit nothing")
 	return cmd
 }

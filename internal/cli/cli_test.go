@@ -96,6 +96,15 @@ func TestExplain(t *testing.T) {
 	require.NoError(t, explain("t", nil))
 }
 
+// What the cluster says of a refusal is told alone: the client's text for its code can be untrue of the case.
+func TestAnswered(t *testing.T) {
+	require.EqualError(t, answered("t", kerr.InvalidPartitions, "The topic t currently has 5 partition(s); 2 would not be an increase."),
+		`topic "t": The topic t currently has 5 partition(s); 2 would not be an increase. (INVALID_PARTITIONS)`)
+	require.EqualError(t, answered("t", kerr.TopicAlreadyExists, "Topic 't' already exists."), `topic "t" exists already`)
+	require.ErrorIs(t, answered("t", kerr.InvalidConfig, ""), kerr.InvalidConfig)
+	require.NoError(t, answered("t", nil, ""))
+}
+
 func TestDial_SaysWhatToDoWhenNothingListens(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()

@@ -142,22 +142,35 @@ func (c ClientConfig) unreachable(err error) error {
 	return fmt.Errorf("cannot talk to %s: %w", at, err)
 }
 
-// explain adds what to do about an error that a newcomer is likely to meet.
+// explained is an error in words that say all there is to say: the client's own would only follow them.
+type explained struct {
+	words string
+	cause error
+}
+
+func (e *explained) Error() string { return e.words }
+
+func (e *explained) Unwrap() error { return e.cause }
+
+func inWords(err error, format string, args ...any) error {
+	return &explained{fmt.Sprintf(format, args...), err}
+}
+
+// explain says what to do about an error that a newcomer is likely to meet.
 func explain(topic string, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, kerr.UnknownTopicOrPartition):
-		return fmt.Errorf("topic %q does not exist; create it with `freshet topic create %s`: %w", topic, topic, err)
+		return inWords(err, "topic %q does not exist; create it with `freshet topic create %s`", topic, topic)
 	case errors.Is(err, kerr.TopicAlreadyExists):
-		return fmt.Errorf("topic %q exists already: %w", topic, err)
+		return inWords(err, "topic %q exists already", topic)
 	case errors.Is(err, kerr.MessageTooLarge):
-		return fmt.Errorf("a record is larger than topic %q takes; raise it with `freshet topic alter %s -c max.message.bytes=…`: %w",
-			topic, topic, err)
+		return inWords(err, "a record is larger than topic %q takes; raise it with `freshet topic alter %s -c max.message.bytes=…`", topic, topic)
 	case errors.Is(err, kerr.OffsetOutOfRange):
-		return fmt.Errorf("topic %q has no such offset; see `freshet topic describe %s`: %w", topic, topic, err)
+		return inWords(err, "topic %q has no such offset; see `freshet topic describe %s`", topic, topic)
 	case errors.Is(err, kerr.KafkaStorageError):
-		return fmt.Errorf("an agent cannot read what topic %q has in the object store; its log tells why: %w", topic, err)
+		return inWords(err, "an agent cannot read what topic %q has in the object store; its log tells why", topic)
 	default:
 		return fmt.Errorf("topic %q: %w", topic, err)
 	}

@@ -93,7 +93,7 @@ func Consume(ctx context.Context, c ConsumeConfig, s Streams) error {
 	}
 	err = k.run(ctx)
 	if c.Verbose {
-		fmt.Fprintf(s.Err, "%d records\n", k.written)
+		fmt.Fprintln(s.Err, count(int64(k.written), "record"))
 	}
 	if flushed := k.out.Flush(); err == nil && flushed != nil {
 		err = fmt.Errorf("write output: %w", flushed)
@@ -145,7 +145,7 @@ func (k *consumer) assign(ctx context.Context) error {
 	}
 	for _, p := range wanted {
 		if !slices.Contains(all, p) {
-			return fmt.Errorf("topic %q has no partition %d, it has 0 to %d", topic, p, len(all)-1)
+			return fmt.Errorf("topic %q has no partition %d; it has %s, numbered from 0", topic, p, count(int64(len(all)), "partition"))
 		}
 	}
 	if k.config.ExitAtEnd {

@@ -114,9 +114,9 @@ func DeleteGroups(ctx context.Context, c GroupConfig, s Streams) error {
 func explainGroup(group string, err error) error {
 	switch {
 	case errors.Is(err, kerr.GroupIDNotFound):
-		return fmt.Errorf("group %q does not exist; `freshet group list` shows those that do: %w", group, err)
+		return inWords(err, "group %q does not exist; `freshet group list` shows those that do", group)
 	case errors.Is(err, kerr.NonEmptyGroup):
-		return fmt.Errorf("group %q has members; stop its consumers first: %w", group, err)
+		return inWords(err, "group %q has members; stop its consumers first", group)
 	default:
 		return fmt.Errorf("group %q: %w", group, err)
 	}

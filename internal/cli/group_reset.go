@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -17,7 +18,7 @@ func ResetOffsets(ctx context.Context, c GroupConfig, s Streams) error {
 	c.ApplyDefaults()
 	to, err := parsePosition(c.To, "--to", time.Now())
 	if err != nil {
-		return usagef("--to %q: want earliest, latest, an offset, a time like 2026-01-31T12:00:00Z, or @ and ms since the epoch", c.To)
+		return err
 	}
 	admin, err := c.admin(ctx)
 	if err != nil {
@@ -68,6 +69,12 @@ func (c GroupConfig) target(ctx context.Context, admin *kadm.Client, to position
 		}
 	case atEarliest, atOffset:
 	}
+	for _, p := range c.Partitions {
+		has := func(topic string) bool { _, ok := ends.Lookup(topic, p); return ok }
+		if !slices.ContainsFunc(topics, has) {
+			return nil, fmt.Errorf("there is no partition %d in %s", p, strings.Join(topics, ", "))
+		}
+	}
 	offsets := kadm.Offsets{}
 	at.Each(func(o kadm.ListedOffset) {
 		if len(c.Partitions) > 0 && !slices.Contains(c.Partitions, o.Partition) {
@@ -81,9 +88,6 @@ func (c GroupConfig) target(ctx context.Context, admin *kadm.Client, to position
 		}
 		offsets.AddOffset(o.Topic, o.Partition, offset, -1)
 	})
-	if len(offsets) == 0 {
-		return nil, errors.New("no such partitions")
-	}
 	return offsets, nil
 }
 

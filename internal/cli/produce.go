@@ -84,7 +84,7 @@ func Produce(ctx context.Context, c ProduceConfig, s Streams) error {
 	flushErr := client.Flush(ctx)
 	acked, failed, first := p.outcome()
 	if c.Verbose {
-		fmt.Fprintf(s.Err, "%d records acknowledged, %d failed\n", acked, failed)
+		fmt.Fprintf(s.Err, "%s acknowledged, %d failed\n", count(int64(acked), "record"), failed)
 	}
 	switch {
 	case first != nil:

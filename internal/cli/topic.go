@@ -63,7 +63,7 @@ func CreateTopics(ctx context.Context, c TopicConfig, s Streams) error {
 			fmt.Fprintf(s.Out, "created topic %s with %s\n", a.Topic, count(int64(a.NumPartitions), "partition"))
 		case c.IfNotExists && errors.Is(a.Err, kerr.TopicAlreadyExists):
 		default:
-			faults = append(faults, withMessage(explain(a.Topic, a.Err), a.ErrMessage))
+			faults = append(faults, answered(a.Topic, a.Err, a.ErrMessage))
 		}
 	}
 	return errors.Join(faults...)
@@ -91,7 +91,7 @@ func DeleteTopics(ctx context.Context, c TopicConfig, s Streams) error {
 				faults = append(faults, fmt.Errorf("topic %q does not exist", a.Topic))
 			}
 		default:
-			faults = append(faults, withMessage(explain(a.Topic, a.Err), a.ErrMessage))
+			faults = append(faults, answered(a.Topic, a.Err, a.ErrMessage))
 		}
 	}
 	return errors.Join(faults...)
@@ -142,7 +142,7 @@ func AlterTopics(ctx context.Context, c TopicConfig, s Streams) error {
 			return fmt.Errorf("raise partition count: %w", err)
 		}
 		for _, a := range answers.Sorted() {
-			faults = append(faults, withMessage(explain(a.Topic, a.Err), a.ErrMessage))
+			faults = append(faults, answered(a.Topic, a.Err, a.ErrMessage))
 		}
 	}
 	if len(changes) > 0 {
@@ -151,7 +151,7 @@ func AlterTopics(ctx context.Context, c TopicConfig, s Streams) error {
 			return fmt.Errorf("alter configs: %w", err)
 		}
 		for _, a := range answers {
-			faults = append(faults, withMessage(explain(a.Name, a.Err), a.ErrMessage))
+			faults = append(faults, answered(a.Name, a.Err, a.ErrMessage))
 		}
 	}
 	if err := errors.Join(faults...); err != nil {
@@ -247,11 +247,14 @@ func pairs(flag string, settings []string) (map[string]*string, error) {
 	return m, nil
 }
 
-func withMessage(err error, message string) error {
-	if err == nil || message == "" {
-		return err
+// answered is the error of an answer about a topic: in the cluster's words, which tell what is wrong here, where it found any;
+// those of the code, the client's, tell what it can mean.
+func answered(topic string, err error, message string) error {
+	var code *kerr.Error
+	if message == "" || !errors.As(err, &code) || errors.Is(err, kerr.TopicAlreadyExists) || errors.Is(err, kerr.UnknownTopicOrPartition) {
+		return explain(topic, err)
 	}
-	return fmt.Errorf("%w (%s)", err, message)
+	return fmt.Errorf("topic %q: %s (%s)", topic, message, code.Message)
 }
 
 func count(n int64, noun string) string {

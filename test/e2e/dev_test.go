@@ -55,12 +55,12 @@ func TestDev_CommandLineFaults(t *testing.T) {
 	t.Parallel()
 	d := harness.StartDev(t, "--auto-create-topics=false")
 	for want, args := range map[string][]string{
-		"freshet topic create absent":      {"consume", "absent"},
-		`topic "absent" does not exist`:    {"topic", "delete", "absent"},
-		"no partition 7, it has 0 to 0":    {"consume", "there", "--partition", "7"},
-		`topic "there" exists already`:     {"topic", "create", "there"},
-		"no such offset":                   {"consume", "there", "--from", "1000", "--count", "1"},
-		"Unknown topic config name: bogus": {"topic", "create", "more", "-c", "bogus=1"},
+		"freshet topic create absent":        {"consume", "absent"},
+		`topic "absent" does not exist`:      {"topic", "delete", "absent"},
+		"no partition 7; it has 1 partition": {"consume", "there", "--partition", "7"},
+		`topic "there" exists already`:       {"topic", "create", "there"},
+		"no such offset":                     {"consume", "there", "--from", "1000", "--count", "1"},
+		"Unknown topic config name: bogus":   {"topic", "create", "more", "-c", "bogus=1"},
 	} {
 		harness.TryCLI(t, d.Bootstrap, nil, "topic", "create", "there", "--if-not-exists")
 		r := harness.TryCLI(t, d.Bootstrap, nil, args...)
