@@ -90,10 +90,7 @@ func TestEpochs_OverEverything(t *testing.T) {
 	require.NotZero(t, share)
 	roam.round()
 
-	old := c.owner()
-	old.store.CutOff()
-	c.log.ExpireLeases()
-	c.succeeded(old)
+	c.succeeded(c.dethrone())
 	require.Equal(t, after, c.agreed(), "of another owner")
 
 	before = after

@@ -176,12 +176,13 @@ func (c *cluster) owner() *controlPlane {
 	return found
 }
 
-// dethrone cuts the owner off the log and lets its lease run out at once. It learns of it by its next renewal or
-// append.
+// dethrone cuts the owner off the log, and lets its lease run out once its fence has fallen. No lease ends before: until
+// then what the owner has told, nobody else may go beyond (I4).
 func (c *cluster) dethrone() *controlPlane {
 	c.t.Helper()
 	old := c.owner()
 	old.store.CutOff()
+	c.await("the fall of the owner's fence", func() bool { return !old.owns() })
 	c.log.ExpireLeases()
 	return old
 }
