@@ -9,13 +9,13 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"strings"
 	"time"
 
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/freshet-io/freshet/bench/plane"
 	"github.com/freshet-io/freshet/bench/process"
 )
 
@@ -43,11 +43,10 @@ func newRig(ctx context.Context, cfg *Config, dir string) (_ *rig, err error) {
 	if r.control, line, err = process.StartRole(ctx, roleCommand, roleControl, controlRole{Dir: dir, CompactAfter: cfg.CompactAfter}); err != nil {
 		return nil, err
 	}
-	grpc, controlHTTP, ok := strings.Cut(line, " ")
-	if !ok {
-		return nil, fmt.Errorf("control plane said %q, want two addresses", line)
+	var grpc string
+	if grpc, r.controlHTTP, err = plane.Addresses(line); err != nil {
+		return nil, err
 	}
-	r.controlHTTP = controlHTTP
 	return r, r.startAgent(ctx, dir, grpc)
 }
 
@@ -61,10 +60,10 @@ func (r *rig) startAgent(ctx context.Context, dir, grpc string) error {
 	if err != nil {
 		return fmt.Errorf("find own executable: %w", err)
 	}
-	cmd := exec.Command(exe, "agent", "--virtual-cluster", benchCluster, "--zone", "a", "--control-plane", grpc,
+	cmd := exec.Command(exe, "agent", "--virtual-cluster", plane.VirtualCluster, "--zone", "a", "--control-plane", grpc,
 		"--bucket", "file://"+objects(dir)+"?latency="+r.cfg.Model, "--kafka-listen", r.address,
 		"--http-listen", r.agentHTTP, "--peer-listen", "none", "--memory-limit", r.cfg.Memory, "--log-level", "warn")
-	cmd.Env = append(os.Environ(), "FRESHET_AGENT_KEY="+benchKey)
+	cmd.Env = append(os.Environ(), "FRESHET_AGENT_KEY="+plane.AgentKey)
 	if r.agent, err = process.Start(ctx, cmd); err != nil {
 		return err
 	}

@@ -9,12 +9,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"go.uber.org/zap"
-
-	"github.com/freshet-io/freshet/controlplane"
+	"github.com/freshet-io/freshet/bench/plane"
 	"github.com/freshet-io/freshet/controlplane/job"
-	"github.com/freshet-io/freshet/internal/etcdserver"
-	"github.com/freshet-io/freshet/internal/service"
 	"github.com/freshet-io/freshet/objstore/file"
 )
 
@@ -24,12 +20,6 @@ const (
 	roleControl = "control-plane"
 	roleFill    = "fill"
 	roleTurn    = "turn"
-)
-
-// What the agent and its control plane have to agree on.
-const (
-	benchCluster = "bench"
-	benchKey     = "bench-key"
 )
 
 // RunRole is what a helper process runs: it prints its addresses as one line and serves, or does its load and prints the
@@ -66,27 +56,9 @@ func runControl(ctx context.Context, spec string, out io.Writer) error {
 		return fmt.Errorf("open bucket: %w", err)
 	}
 	defer bucket.Close()
-	log := zap.NewNop()
-	etcd, err := etcdserver.Start(ctx, etcdserver.Config{Dir: filepath.Join(role.Dir, "etcd")}, log)
-	if err != nil {
-		return err
-	}
-	plane, err := controlplane.New(controlplane.Config{
-		ReplicaID: "bench", GRPCListen: "127.0.0.1:0", HTTPListen: "127.0.0.1:0", Etcd: etcd.Client(), Bucket: bucket,
-		VirtualClusters: []controlplane.VirtualCluster{{Name: benchCluster, AgentKeys: []string{benchKey}}},
-		Jobs:            job.Settings{Interval: time.Second, First: job.FirstLevel{Age: role.CompactAfter}},
-		Log:             log,
-	})
-	if err == nil {
-		err = plane.Listen(ctx)
-	}
-	if err != nil {
-		etcd.Close()
-		return fmt.Errorf("start control plane: %w", err)
-	}
-	fmt.Fprintln(out, plane.Addr(), plane.HTTPAddr())
-	return service.Run(ctx, log,
-		service.Service{Name: "etcd", Run: etcd.Run}, service.Service{Name: "control plane", Run: plane.Run})
+	return plane.Run(ctx, plane.Config{
+		Dir: role.Dir, Bucket: bucket, Jobs: job.Settings{Interval: time.Second, First: job.FirstLevel{Age: role.CompactAfter}},
+	}, out)
 }
 
 func runLoad(ctx context.Context, spec string, out io.Writer, run func(*load, context.Context) (*result, error)) error {

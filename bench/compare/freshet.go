@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/freshet-io/freshet/bench/plane"
 	"github.com/freshet-io/freshet/bench/process"
 )
 
@@ -23,13 +24,11 @@ type freshet struct {
 
 // What the parts have to agree on.
 const (
-	agentKey       = "key-of-a-comparison"
-	virtualCluster = "main"
-	bucketName     = "bucket"
-	bucketPrefix   = "freshet"
-	s3Region       = "us-east-1"
-	s3Key          = "access-key"
-	s3Secret       = "secret-key"
+	bucketName   = "bucket"
+	bucketPrefix = "freshet"
+	s3Region     = "us-east-1"
+	s3Key        = "access-key"
+	s3Secret     = "secret-key"
 )
 
 // agentPorts is how many an agent listens on by default; each is a broker to clients.
@@ -44,21 +43,26 @@ func (f *freshet) start(ctx context.Context, dir string) (_ *instance, err error
 			i.stop()
 		}
 	}()
-	addresses, err := process.FreeAddresses(agentPorts + 3)
+	addresses, err := process.FreeAddresses(agentPorts + 2)
 	if err != nil {
 		return nil, err
 	}
-	s3, controlHTTP, agentHTTP := addresses[0], addresses[1], addresses[2]
+	s3, agentHTTP := addresses[0], addresses[1]
 	if err := f.startS3(ctx, i, dir, s3); err != nil {
 		return nil, err
 	}
-	role := controlRole{Dir: filepath.Join(dir, "control"), Bucket: bucketURL("http://"+s3, f.latency), HTTP: controlHTTP}
-	control, address, err := process.StartRole(ctx, roleCommand, roleControl, role)
+	role := controlRole{Dir: filepath.Join(dir, "control"), Bucket: bucketURL("http://"+s3, f.latency)}
+	control, line, err := process.StartRole(ctx, roleCommand, roleControl, role)
 	if err != nil {
 		return nil, err
 	}
+	grpc, controlHTTP, err := plane.Addresses(line)
+	if err != nil {
+		control.Stop()
+		return nil, err
+	}
 	i.watch(control, "control plane and etcd", "http://"+controlHTTP+"/metrics", false)
-	return i, f.startAgent(ctx, i, dir, agent{bucket: role.Bucket, control: address, http: agentHTTP, kafka: addresses[3:]})
+	return i, f.startAgent(ctx, i, dir, agent{bucket: role.Bucket, control: grpc, http: agentHTTP, kafka: addresses[2:]})
 }
 
 // startS3 starts the S3 server over a directory. Its metadata is beside the objects, because not every file system has
@@ -94,10 +98,10 @@ func (f *freshet) startAgent(ctx context.Context, i *instance, dir string, a age
 	if err != nil {
 		return fmt.Errorf("find own executable: %w", err)
 	}
-	cmd := exec.Command(exe, "agent", "--virtual-cluster", virtualCluster, "--zone", "a", "--peer-listen", "none", "--control-plane", a.control,
+	cmd := exec.Command(exe, "agent", "--virtual-cluster", plane.VirtualCluster, "--zone", "a", "--peer-listen", "none", "--control-plane", a.control,
 		"--bucket", a.bucket, "--kafka-listen", strings.Join(a.kafka, ","), "--http-listen", a.http,
 		"--memory-limit", strconv.FormatInt(f.memory, 10))
-	cmd.Env = append(os.Environ(), "FRESHET_AGENT_KEY="+agentKey)
+	cmd.Env = append(os.Environ(), "FRESHET_AGENT_KEY="+plane.AgentKey)
 	log := filepath.Join(dir, "agent.log")
 	p, err := process.StartLogged(ctx, cmd, log)
 	if err != nil {

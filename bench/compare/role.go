@@ -5,15 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"path/filepath"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"go.uber.org/zap"
 
-	"github.com/freshet-io/freshet/controlplane"
-	"github.com/freshet-io/freshet/internal/etcdserver"
-	"github.com/freshet-io/freshet/internal/service"
+	"github.com/freshet-io/freshet/bench/plane"
 	"github.com/freshet-io/freshet/objstore/meter"
 	"github.com/freshet-io/freshet/objstore/open"
 )
@@ -28,10 +24,9 @@ const (
 type controlRole struct {
 	Dir    string `json:"dir"`
 	Bucket string `json:"bucket"` // URL
-	HTTP   string `json:"http"`   // address of its metrics
 }
 
-// RunRole is what a helper process runs: it prints its address as one line and serves.
+// RunRole is what a helper process runs: it prints its addresses as one line and serves.
 func RunRole(ctx context.Context, name, spec string, out io.Writer) error {
 	if name != roleControl {
 		return fmt.Errorf("unknown role of a comparison %q: want %s", name, roleControl)
@@ -51,24 +46,5 @@ func (r controlRole) run(ctx context.Context, out io.Writer) error {
 		return fmt.Errorf("open bucket: %w", err)
 	}
 	defer bucket.Close()
-	log := zap.NewNop()
-	etcd, err := etcdserver.Start(ctx, etcdserver.Config{Dir: filepath.Join(r.Dir, "etcd")}, log)
-	if err != nil {
-		return err
-	}
-	plane, err := controlplane.New(controlplane.Config{
-		ReplicaID: "compare", GRPCListen: "127.0.0.1:0", HTTPListen: r.HTTP, Etcd: etcd.Client(),
-		Bucket: meter.New(bucket, registry), Registry: registry, Log: log,
-		VirtualClusters: []controlplane.VirtualCluster{{Name: virtualCluster, AgentKeys: []string{agentKey}}},
-	})
-	if err == nil {
-		err = plane.Listen(ctx)
-	}
-	if err != nil {
-		etcd.Close()
-		return fmt.Errorf("start control plane: %w", err)
-	}
-	fmt.Fprintln(out, plane.Addr())
-	return service.Run(ctx, log,
-		service.Service{Name: "etcd", Run: etcd.Run}, service.Service{Name: "control plane", Run: plane.Run})
+	return plane.Run(ctx, plane.Config{Dir: r.Dir, Bucket: meter.New(bucket, registry), Registry: registry}, out)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/freshet-io/freshet/bench/plane"
 	"github.com/freshet-io/freshet/bench/process"
 )
 
@@ -16,11 +17,15 @@ const agentMemory = "480MiB"
 
 // startAgent starts the control plane and the agent, as users start it, and waits until it answers clients.
 func (r *rig) startAgent(ctx context.Context, dir string) error {
-	control, address, err := process.StartRole(ctx, roleCommand, roleControl, controlRole{Dir: dir})
+	control, line, err := process.StartRole(ctx, roleCommand, roleControl, controlRole{Dir: dir})
 	if err != nil {
 		return err
 	}
 	r.control = control
+	grpc, _, err := plane.Addresses(line)
+	if err != nil {
+		return err
+	}
 	addresses, err := process.FreeAddresses(2)
 	if err != nil {
 		return err
@@ -31,11 +36,11 @@ func (r *rig) startAgent(ctx context.Context, dir string) error {
 		return fmt.Errorf("find own executable: %w", err)
 	}
 	args := []string{
-		"agent", "--virtual-cluster", benchCluster, "--zone", "a", "--peer-listen", "none", "--control-plane", address,
+		"agent", "--virtual-cluster", plane.VirtualCluster, "--zone", "a", "--peer-listen", "none", "--control-plane", grpc,
 		"--bucket", "s3://bucket/bench?region=local&path-style=true&endpoint=" + r.agentS3,
 		"--kafka-listen", r.agentAddr, "--http-listen", r.agentHTTP, "--memory-limit", agentMemory, "--log-level", "warn",
 	}
-	env := append(os.Environ(), "FRESHET_AGENT_KEY="+benchKey, "AWS_ACCESS_KEY_ID=bench", "AWS_SECRET_ACCESS_KEY=bench")
+	env := append(os.Environ(), "FRESHET_AGENT_KEY="+plane.AgentKey, "AWS_ACCESS_KEY_ID=bench", "AWS_SECRET_ACCESS_KEY=bench")
 	if r.cert.enabled() {
 		args = append(args, "--kafka-tls-cert", r.cert.CertFile, "--kafka-tls-key", r.cert.KeyFile)
 		env = append(env, "SSL_CERT_FILE="+r.cert.CertFile)

@@ -8,18 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"go.uber.org/zap"
-
-	"github.com/freshet-io/freshet/controlplane"
-	"github.com/freshet-io/freshet/internal/etcdserver"
-	"github.com/freshet-io/freshet/internal/service"
+	"github.com/freshet-io/freshet/bench/plane"
 	"github.com/freshet-io/freshet/objstore/file"
-)
-
-// What the agent and its control plane have to agree on.
-const (
-	benchCluster = "bench"
-	benchKey     = "bench-key"
 )
 
 // controlRole runs a control plane with an embedded etcd, all under Dir. Its snapshots are in a directory, not in the
@@ -42,24 +32,5 @@ func runControlRole(ctx context.Context, spec string, out io.Writer) error {
 		return fmt.Errorf("open bucket: %w", err)
 	}
 	defer bucket.Close()
-	log := zap.NewNop()
-	etcd, err := etcdserver.Start(ctx, etcdserver.Config{Dir: filepath.Join(role.Dir, "etcd")}, log)
-	if err != nil {
-		return err
-	}
-	plane, err := controlplane.New(controlplane.Config{
-		ReplicaID: "bench", GRPCListen: "127.0.0.1:0", HTTPListen: "none", Etcd: etcd.Client(), Bucket: bucket,
-		VirtualClusters: []controlplane.VirtualCluster{{Name: benchCluster, AgentKeys: []string{benchKey}}},
-		Log:             log,
-	})
-	if err == nil {
-		err = plane.Listen(ctx)
-	}
-	if err != nil {
-		etcd.Close()
-		return fmt.Errorf("start control plane: %w", err)
-	}
-	fmt.Fprintln(out, plane.Addr())
-	return service.Run(ctx, log,
-		service.Service{Name: "etcd", Run: etcd.Run}, service.Service{Name: "control plane", Run: plane.Run})
+	return plane.Run(ctx, plane.Config{Dir: role.Dir, Bucket: bucket}, out)
 }
