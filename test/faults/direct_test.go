@@ -133,7 +133,7 @@ func roundTrip(t *testing.T, address string) {
 	t.Helper()
 	topic := fmt.Sprintf("round-trip-%d", topics.Add(1))
 	createTopic(t, topic, 1, address)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), finishing)
 	defer cancel()
 	d := dial(t, address)
 	offset, err := d.produce(ctx, topic, 0, "there and back")

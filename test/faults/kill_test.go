@@ -4,8 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/freshet-io/freshet/internal/testservers"
 	"github.com/freshet-io/freshet/test/harness"
 )
@@ -56,18 +54,21 @@ func TestKill(t *testing.T) {
 		{"the etcd leader", func() *testservers.Process { return c.Etcd.Leader(t).Process }, electionStall},
 	}
 	for _, k := range cases {
-		t.Run(k.what, func(t *testing.T) {
+		stallWithin(t, k.what, func(t *testing.T) (stall, limit time.Duration) {
+			t.Helper()
 			tr := startTraffic(t, bootstraps(c)...)
 			victim := k.victim()
 			victim.Kill()
 			tr.flows()
 			victim.Restart()
 			tr.flows()
-			require.LessOrEqual(t, tr.finish(), tr.within(k.limit))
+			stall = tr.finish()
 			serving(t, c)
+			return stall, tr.within(k.limit)
 		})
 	}
-	t.Run("all agents at once", func(t *testing.T) {
+	stallWithin(t, "all agents at once", func(t *testing.T) (stall, limit time.Duration) {
+		t.Helper()
 		tr := startTraffic(t, bootstraps(c)...)
 		for _, a := range c.Agents {
 			a.Kill()
@@ -76,8 +77,9 @@ func TestKill(t *testing.T) {
 			a.Launch()
 		}
 		tr.flows()
-		require.LessOrEqual(t, tr.finish(), tr.within(crashStall))
+		stall = tr.finish()
 		serving(t, c)
+		return stall, tr.within(crashStall)
 	})
 }
 
