@@ -53,7 +53,7 @@ func newLivingCluster(t *testing.T, clock *driven) (c *cluster, undamaged func()
 	t.Helper()
 	var works []*lifecycle.Lifecycle
 	c = newCluster(t, options{
-		limits: session.Limits{SessionTimeout: time.Second},
+		limits: session.Limits{SessionTimeout: 5 * time.Second},
 		replica: func(cfg *replica.Config) {
 			cfg.Owner.Now, cfg.Tick = clock.now, 50*time.Millisecond
 			cfg.SnapshotInterval, cfg.SnapshotPoll = 100*time.Millisecond, 50*time.Millisecond
@@ -184,6 +184,7 @@ func TestLifecycle_NothingLeaks(t *testing.T) {
 	produceLines(t, client, "other", 0, 3)
 
 	victim := c.agents[1]
+	left := victim.session()
 	doomed := c.pinned(victim, kgo.DisableIdempotentWrite(), kgo.RequiredAcks(kgo.LeaderAck()), kgo.MaxProduceRequestsInflightPerBroker(8))
 	produceLines(t, doomed, "t", 20, 21)
 	victim.link.setDown(true)
@@ -195,14 +196,13 @@ func TestLifecycle_NothingLeaks(t *testing.T) {
 	require.Positive(t, c.orphans())
 	victim.crash()
 	doomed.CloseAllowingRebalance()
-	c.await("the session to end", func() bool {
-		ended := 0
+	c.await("the session to end", func() (ended bool) {
 		c.state(func(s *metadata.State) {
-			for range s.EndedWriters() {
-				ended++
+			for w := range s.EndedWriters() {
+				ended = ended || w.ID == left
 			}
 		})
-		return ended == 1
+		return ended
 	})
 	known := len(c.bundles()) - c.orphans()
 	clock.advance(11 * time.Minute)
@@ -297,7 +297,7 @@ func TestLifecycle_AgentCutOffLongerThanTheGrace(t *testing.T) {
 	old := c.bundles()
 
 	cut.link.setDown(true)
-	c.compactByHand(tp)
+	c.compactByHand(c.agents[0].session(), tp)
 	clock.advance(16 * time.Minute)
 	c.await("the old bundles to be deleted", func() bool { return len(c.bundles()) == 1 })
 	require.NotContains(t, old, c.bundles()[0])
@@ -321,20 +321,13 @@ func TestLifecycle_AgentCutOffLongerThanTheGrace(t *testing.T) {
 	undamaged()
 }
 
-// compactByHand replaces all extents of a partition by those of one new bundle.
-func (c *cluster) compactByHand(tp id.TopicPartition) {
+// compactByHand replaces all extents of a partition by those of one new bundle, as a job of an agent whose session stays open.
+func (c *cluster) compactByHand(runner id.Session, tp id.TopicPartition) {
 	c.t.Helper()
 	var exts []extent.Extent
-	var runner id.Session
 	var inputs []id.Bundle
 	c.state(func(s *metadata.State) {
 		exts, _ = s.Extents(tp, 0, 0, 0)
-		for e := range s.Sessions() {
-			if !e.Closed {
-				runner = e.ID
-				break
-			}
-		}
 		for b := range s.Bundles() {
 			inputs = append(inputs, b)
 		}
