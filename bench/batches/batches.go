@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"time"
 
@@ -124,9 +125,9 @@ func take(ctx context.Context, c *cluster.Cluster, agent *cluster.Agent) (s samp
 	s.owner, errs[0] = c.Control().CPU()
 	s.etcd, errs[1] = c.Etcd().CPU()
 	s.agent, errs[2] = agent.CPU()
-	control, err := cluster.ReadMetrics(ctx, c.ControlHTTP())
+	control, err := process.ReadMetrics(ctx, http.DefaultClient, "http://"+c.ControlHTTP()+"/metrics")
 	errs[3] = err
-	own, err := cluster.ReadMetrics(ctx, agent.HTTP)
+	own, err := process.ReadMetrics(ctx, http.DefaultClient, "http://"+agent.HTTP+"/metrics")
 	errs[4] = err
 	s.log = control.Sum("freshet_metalog_appended_bytes_total")
 	s.batches, s.sealed = own.Sum("freshet_writer_bundle_batches"), own.Sum("freshet_writer_seals_total")

@@ -5,14 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"time"
 
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/freshet-io/freshet/bench/plane"
@@ -75,7 +72,11 @@ func until(ctx context.Context, every time.Duration, ok func() (bool, error)) er
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
-		if done, err := ok(); done || err != nil {
+		done, err := ok()
+		if err != nil && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if done || err != nil {
 			return err
 		}
 		select {
@@ -118,15 +119,15 @@ func (r *rig) settle(ctx context.Context) error {
 	defer cancel()
 	quiet := 0
 	return until(ctx, time.Second, func() (bool, error) {
-		var open, fresh, read float64
-		var errs [3]error
-		read, errs[0] = scrape(ctx, r.controlHTTP, "freshet_jobs_input_bytes_total", "level", "1")
-		fresh, errs[1] = scrape(ctx, r.controlHTTP, "freshet_jobs_backlog_bundles")
-		open, errs[2] = scrape(ctx, r.controlHTTP, "freshet_jobs_open")
+		m, err := process.ReadMetrics(ctx, http.DefaultClient, "http://"+r.controlHTTP+"/metrics")
+		if err != nil {
+			return false, err
+		}
+		read, fresh, open := m.By("level", "freshet_jobs_input_bytes_total")["1"], m.Sum("freshet_jobs_backlog_bundles"), m.Sum("freshet_jobs_open")
 		if quiet++; read < float64(r.cfg.Backlog)*leastCompacted || fresh >= 2 || open > 0 {
 			quiet = 0
 		}
-		return quiet == leastQuiet, errors.Join(errs[:]...)
+		return quiet == leastQuiet, nil
 	})
 }
 
@@ -138,41 +139,11 @@ const leastCompacted = 0.9
 
 // gets is how many GETs catch-up took so far, and the bytes they brought.
 func (r *rig) gets(ctx context.Context) (count, bytes float64, err error) {
-	var tables float64
-	var errs [3]error
-	count, errs[0] = scrape(ctx, r.agentHTTP, "freshet_cache_gets_total", "class", "catch_up")
-	tables, errs[1] = scrape(ctx, r.agentHTTP, "freshet_cache_seek_table_reads_total")
-	bytes, errs[2] = scrape(ctx, r.agentHTTP, "freshet_cache_get_bytes_total", "class", "catch_up")
-	return count + tables, bytes, errors.Join(errs[:]...)
-}
-
-// maxMetrics bounds the answer of a metrics endpoint that is read, in bytes.
-const maxMetrics = 32 << 20
-
-// scrape sums up a metric, of those with a label's value if one is named.
-func scrape(ctx context.Context, address, name string, label ...string) (sum float64, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
+	m, err := process.ReadMetrics(ctx, http.DefaultClient, "http://"+r.agentHTTP+"/metrics")
 	if err != nil {
-		return 0, fmt.Errorf("ask for metrics: %w", err)
+		return 0, 0, err
 	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0, fmt.Errorf("ask for metrics: %w", err)
-	}
-	defer resp.Body.Close()
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(io.LimitReader(resp.Body, maxMetrics))
-	if err != nil {
-		return 0, fmt.Errorf("read metrics of %s: %w", address, err)
-	}
-	for _, m := range families[name].GetMetric() {
-		matches := len(label) == 0
-		for _, l := range m.GetLabel() {
-			matches = matches || l.GetName() == label[0] && l.GetValue() == label[1]
-		}
-		if matches {
-			sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
-		}
-	}
-	return sum, nil
+	const class = "catch_up"
+	count = m.By("class", "freshet_cache_gets_total")[class] + m.Sum("freshet_cache_seek_table_reads_total")
+	return count, m.By("class", "freshet_cache_get_bytes_total")[class], nil
 }

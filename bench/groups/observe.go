@@ -1,16 +1,14 @@
 package groups
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/freshet-io/freshet/bench/cost"
+	"github.com/freshet-io/freshet/bench/process"
 )
 
 // observation is what the processes of a cluster used over a while.
@@ -59,30 +57,9 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // heap asks a process for what its Go runtime has in use.
 func heap(ctx context.Context, address string) (int64, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", http.NoBody)
+	m, err := process.ReadMetrics(ctx, http.DefaultClient, "http://"+address+"/metrics")
 	if err != nil {
-		return 0, fmt.Errorf("make request: %w", err)
+		return 0, err
 	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0, fmt.Errorf("ask for metrics: %w", err)
-	}
-	defer resp.Body.Close()
-	var total float64
-	lines := bufio.NewScanner(resp.Body)
-	for lines.Scan() {
-		for _, name := range []string{"go_memstats_heap_inuse_bytes ", "go_memstats_stack_inuse_bytes "} {
-			if value, ok := strings.CutPrefix(lines.Text(), name); ok {
-				v, err := strconv.ParseFloat(value, 64)
-				if err != nil {
-					return 0, fmt.Errorf("parse metrics: %w", err)
-				}
-				total += v
-			}
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return 0, fmt.Errorf("read metrics: %w", err)
-	}
-	return int64(total), nil
+	return int64(m.Sum("go_memstats_heap_inuse_bytes") + m.Sum("go_memstats_stack_inuse_bytes")), nil
 }
