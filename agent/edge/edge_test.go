@@ -94,7 +94,7 @@ func dial(t *testing.T, addr string) net.Conn {
 	c, err := net.Dial("tcp", addr)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
-	require.NoError(t, c.SetDeadline(time.Now().Add(20*time.Second)))
+	require.NoError(t, c.SetDeadline(time.Now().Add(time.Minute)))
 	return c
 }
 

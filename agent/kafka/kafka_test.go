@@ -185,7 +185,7 @@ func TestHandler_FranzGo(t *testing.T) {
 	cl, err := kgo.NewClient(kgo.SeedBrokers(server.Addrs()[0].String()), kgo.ClientID("me,zone=b"))
 	require.NoError(t, err)
 	defer cl.Close()
-	timeout, stop := context.WithTimeout(t.Context(), 10*time.Second)
+	timeout, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 
 	meta, err := kmsg.NewPtrMetadataRequest().RequestWith(timeout, cl)

@@ -53,7 +53,7 @@ func (c client) say(t *testing.T, line string) {
 
 func (c client) hear(t *testing.T, line string) {
 	t.Helper()
-	require.NoError(t, c.SetReadDeadline(time.Now().Add(10*time.Second)))
+	require.NoError(t, c.SetReadDeadline(time.Now().Add(time.Minute)))
 	got, err := c.lines.ReadString('\n')
 	require.NoError(t, err)
 	require.Equal(t, line+"\n", got)

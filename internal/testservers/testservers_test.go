@@ -15,7 +15,7 @@ import (
 func TestEtcd_OneMemberWithTLSKeepsDataOverRestart(t *testing.T) {
 	etcd := testservers.StartEtcd(t, testservers.EtcdConfig{TLS: true})
 	client := etcd.Client(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	_, err := client.Put(ctx, "key", "value")
 	require.NoError(t, err)
