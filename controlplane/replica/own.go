@@ -166,14 +166,17 @@ func (r *Replica) tick(ctx context.Context, own *owner.Owner) {
 		r.metrics.version.Set(float64(version))
 		if v := min(r.cfg.Version(), metadata.MaxVersion); v > version {
 			r.cfg.Logger.Info("state version rises: all replicas can run it", zap.Uint32("from", version), zap.Uint32("to", v))
-			r.propose(ctx, own, &metadata.RaiseVersion{Version: v})
+			if r.propose(ctx, own, &metadata.RaiseVersion{Version: v}) {
+				r.metrics.version.Set(float64(v))
+			}
 		}
 	}
 }
 
-func (r *Replica) propose(ctx context.Context, own *owner.Owner, cmd metadata.Command) {
+func (r *Replica) propose(ctx context.Context, own *owner.Owner, cmd metadata.Command) (applied bool) {
 	_, _, err := own.Propose(ctx, cmd)
 	if err != nil && ctx.Err() == nil && !errors.Is(err, owner.ErrNotOwner) {
 		r.cfg.Logger.Warn("housekeeping command failed", zap.Error(err))
 	}
+	return err == nil
 }
