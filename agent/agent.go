@@ -271,7 +271,11 @@ func (a *Agent) ready() error {
 		return a.store.Ready()
 	default:
 	}
-	return errors.Join(errNoCatalogue, a.store.Ready())
+	heard := errNoCatalogue
+	if fault := a.session.Fault(); fault != nil {
+		heard = fmt.Errorf("%w: %w", heard, fault)
+	}
+	return errors.Join(heard, a.store.Ready())
 }
 
 // pressed tells whether unsent answers pin more than their share of memory.

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -146,7 +147,8 @@ func (c *cluster) ready() error {
 	if _, ok := c.replica.Located(); ok {
 		return nil
 	}
-	if fault := c.replica.Fault(); fault != nil {
+	// A replica waits for the registry before its first round.
+	if fault := cmp.Or(c.replica.Fault(), c.registry.fault()); fault != nil {
 		return fmt.Errorf("virtual cluster %s: %w: %w", c.name, errNoOwner, fault)
 	}
 	return fmt.Errorf("virtual cluster %s: %w", c.name, errNoOwner)

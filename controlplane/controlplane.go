@@ -172,7 +172,9 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 		service.Service{Name: "control plane grpc", Run: c.serve},
 		service.Service{Name: "virtual clusters", Run: c.runClusters},
 	)
-	return service.Run(ctx, c.cfg.Log, services...)
+	err := service.Run(ctx, c.cfg.Log, services...)
+	c.cfg.Log.Info("control plane has stopped", zap.Error(err))
+	return err
 }
 
 func (c *ControlPlane) maintainer() (service.Service, error) {

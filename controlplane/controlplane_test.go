@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/controlplane"
@@ -112,6 +113,20 @@ func TestControlPlane_NamesTheKeyOfEndlessOwnership(t *testing.T) {
 	_, err = etcd.Client().Delete(t.Context(), key)
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return r.Ready() == nil }, time.Minute, 10*time.Millisecond)
+	r.stop(t)
+}
+
+// A replica that has not reached etcd yet says so: what owns and follows waits for its registry.
+func TestControlPlane_NamesEtcdThatIsAway(t *testing.T) {
+	etcd, err := etcdserver.Start(t.Context(), etcdserver.Config{Dir: t.TempDir()}, zap.NewNop())
+	require.NoError(t, err)
+	defer etcd.Close()
+	away, err := clientv3.New(clientv3.Config{Endpoints: []string{"127.0.0.1:1"}, Logger: zap.NewNop()})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, away.Close()) }()
+	r := startAs(t, etcd, mem.New(), "r1", func(c *controlplane.Config) { c.Etcd = away })
+	const says = "virtual cluster one: no owner at the moment: registry of replicas in etcd cannot be reached"
+	require.Eventually(t, func() bool { return strings.Contains(r.get(t, "/readyz"), says) }, time.Minute, 10*time.Millisecond)
 	r.stop(t)
 }
 

@@ -24,6 +24,7 @@ type registry struct {
 	addresses atomic.Pointer[[]string]
 	versions  *versions
 	known     chan struct{} // closed when the others' versions were read for the first time
+	failed    atomic.Pointer[error]
 }
 
 // Replicas gives the addresses of the replicas that are registered, this one's among them.
@@ -32,6 +33,14 @@ func (r *registry) Replicas() []string {
 		return *known
 	}
 	return []string{r.address}
+}
+
+// fault tells why the registry could not be reached when it was last tried, nil if it could.
+func (r *registry) fault() error {
+	if err := r.failed.Load(); err != nil && *err != nil {
+		return fmt.Errorf("registry of replicas in etcd cannot be reached: %w", *err)
+	}
+	return nil
 }
 
 // run registers until ctx ends, then takes the registration back.
@@ -53,6 +62,7 @@ func (r *registry) run(ctx context.Context) error {
 			r.log.Warn("registry of replicas in etcd cannot be reached", zap.Error(err))
 		}
 		failing = err != nil
+		r.failed.Store(&err)
 		select {
 		case <-ctx.Done():
 			return r.leave(lease)

@@ -59,6 +59,7 @@ type Session struct {
 		opened   chan struct{} // closed by the first Welcome
 		draining bool          // Drain was asked for
 		leaving  bool          // Goodbye was asked for
+		fault    error         // what ended the newest attempt to reach the owner, or the newest stream
 	}
 }
 
@@ -108,6 +109,9 @@ func (s *Session) Run(ctx context.Context) error {
 			pause, silence = s.cfg.RetryMin, 0
 		}
 		s.metrics.reconnects.Inc()
+		s.mu.Lock()
+		s.mu.fault = err
+		s.mu.Unlock()
 		if time.Since(reported) > silence {
 			reported, silence = time.Now(), min(max(2*silence, reportFirst), reportEvery)
 			s.log.Warn("no session stream with the owner", zap.Bool("was_open", welcomed), zap.Error(err))
@@ -167,6 +171,16 @@ func (s *Session) Connected() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mu.stream != nil
+}
+
+// Fault tells what keeps this agent from a stream with the owner; nil if there is one, or none was tried yet.
+func (s *Session) Fault() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.stream != nil {
+		return nil
+	}
+	return s.mu.fault
 }
 
 // ID is the open session's id; 0 before the first Welcome and between sessions.

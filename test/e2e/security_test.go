@@ -52,6 +52,7 @@ func TestSecurity_AgentsThatAreKeptOut(t *testing.T) {
 			"%s: %s", name, a.Output())
 		require.Equal(t, http.StatusOK, status(t, a.HTTP+"/livez"), name)
 		require.Equal(t, http.StatusServiceUnavailable, status(t, a.HTTP+"/readyz"), name)
+		require.Eventually(t, func() bool { return says.MatchString(body(t, a.HTTP+"/readyz")) }, time.Minute, 50*time.Millisecond, name)
 	}
 	began := time.Now()
 	require.Eventually(t, func() bool { return time.Since(began) > 3*time.Second }, 10*time.Second, 100*time.Millisecond)
