@@ -61,7 +61,11 @@ func (a *Agent) drain(ctx context.Context) error {
 	<-ctx.Done()
 	began := time.Now()
 	err := a.within(ctx, leavePart, a.session.Drain)
-	a.log.Info("left the membership", zap.Duration("took", time.Since(began)), zap.Error(err))
+	if err == nil {
+		a.log.Info("left the membership", zap.Duration("took", time.Since(began)))
+	} else {
+		a.log.Info("the control plane could not be told that this agent leaves", zap.Error(err))
+	}
 	a.fetcher.Drain()
 	began = time.Now()
 	redirected := time.After(a.redirectTime())

@@ -222,13 +222,14 @@ func (r *Route) use(l *link) {
 	}
 	r.link, r.lane = l, new(lane)
 	r.handsOver.Store(l != nil)
-	to := handedOwn
-	if l != nil {
-		to = handedOther
-		l.used.Store(true)
+	if l == nil {
+		r.metrics.turns.WithLabelValues(handedOwn).Inc()
+		r.log.Info("this agent writes its batches itself")
+		return
 	}
-	r.metrics.turns.WithLabelValues(to).Inc()
-	r.log.Info("batches go to another writer of the zone", nameOf(sessionOf(l), r.cfg.Address), zap.Bool("own", l == nil))
+	l.used.Store(true)
+	r.metrics.turns.WithLabelValues(handedOther).Inc()
+	r.log.Info("batches go to another agent of the zone", nameOf(l.session, r.cfg.Address))
 }
 
 // retire lets the stream go when what is still on its way, if anything, is settled; leaveTimeout bounds that.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -119,7 +120,7 @@ func (s *Scaler) say(zone string, before, figure Figure) {
 	}
 	s.cfg.Log.Info("agents that the zone should have", zap.String("zone", zone), zap.Int("desired", figure.Replicas),
 		zap.Int("desired_before", before.Replicas), zap.Int("agents", figure.Agents),
-		zap.Float64("utilization", figure.Utilization), zap.String("reason", string(figure.Reason)))
+		zap.Float64("utilization", math.Round(figure.Utilization*1000)/1000), zap.String("reason", string(figure.Reason)))
 }
 
 // members are the agents that clients are sent to, by zone. Errors: owner.ErrNotOwner.

@@ -74,7 +74,11 @@ func (o *openSession) mayBeShown() bool { return o.serves && !o.draining && !o.c
 func (t *tenure) hide(c *metadata.HideSession) {
 	var version uint32
 	if _, err := t.owner.Read(func(s *metadata.State) { version = s.Version() }); err == nil && version >= metadata.HidingVersion {
-		t.log.Info("agent hidden from clients, or shown again", zap.Uint32("session", uint32(c.Session)), zap.Bool("hidden", c.Hidden))
+		change := "agent is shown to clients again"
+		if c.Hidden {
+			change = "agent is hidden from clients: it has no connection"
+		}
+		t.log.Info(change, zap.Uint32("session", uint32(c.Session)))
 		if _, err := t.propose(t.ctx, c); err == nil && c.Hidden {
 			t.metrics.hidden.Inc()
 		}

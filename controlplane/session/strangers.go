@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/tap"
+
+	"github.com/freshet-io/freshet/internal/grpcerr"
 )
 
 // strangers are callers that are kept out. They are logged at a bounded rate, without what they sent.
@@ -34,7 +36,7 @@ func (s *strangers) warn(bound *rate.Limiter, message string, from net.Addr, err
 	if from != nil {
 		host = from.String()
 	}
-	s.log.Warn(message, zap.String("from", host), zap.Int64("warnings_not_logged", s.unsaid.Swap(0)), zap.Error(err))
+	s.log.Warn(message, zap.String("from", host), zap.Int64("warnings_not_logged", s.unsaid.Swap(0)), zap.Error(grpcerr.Plain(err)))
 }
 
 // tap refuses calls without a known agent key before any of their message is read, so that strangers cost no memory.
