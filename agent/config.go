@@ -150,16 +150,16 @@ func (c *Config) zones() (*kafka.Zones, error) {
 func (c *Config) Validate() error {
 	var faults []error
 	if c.VirtualCluster == "" {
-		faults = append(faults, errors.New("no virtual cluster"))
+		faults = append(faults, errors.New("no virtual cluster (--virtual-cluster)"))
 	}
 	if len(c.ControlPlane) == 0 {
-		faults = append(faults, errors.New("no control-plane address"))
+		faults = append(faults, errors.New("no control-plane address (--control-plane)"))
 	}
 	if c.AgentKey == "" {
-		faults = append(faults, errors.New("no agent key"))
+		faults = append(faults, errors.New("no agent key (--agent-key)"))
 	}
 	if c.BucketURL == "" && c.Bucket == nil {
-		faults = append(faults, errors.New("no bucket"))
+		faults = append(faults, errors.New("no bucket (--bucket)"))
 	}
 	if _, err := divide(c.MemoryLimit); err != nil {
 		faults = append(faults, err)
@@ -188,7 +188,7 @@ func (c *Config) Validate() error {
 		faults = append(faults, fmt.Errorf("request size limit of %d bytes is below 1 KiB", c.RequestMaxBytes))
 	}
 	if c.FlushBytes < 64<<10 || int64(c.FlushBytes) > c.MemoryLimit/8 {
-		faults = append(faults, fmt.Errorf("flush size of %d bytes is not between 64 KiB and an eighth of the memory limit", c.FlushBytes))
+		faults = append(faults, fmt.Errorf("flush size of %d bytes (--flush-bytes) is not between 64 KiB and an eighth of the memory limit", c.FlushBytes))
 	}
 	return errors.Join(faults...)
 }

@@ -132,7 +132,7 @@ func (c *Config) Validate() error {
 		{"resubmissions", float64(c.MaxResubmissions)},
 	} {
 		if f.value <= 0 {
-			errs = append(errs, fmt.Errorf("%s must be above 0, is %v", f.name, f.value))
+			errs = append(errs, fmt.Errorf("%s must be above 0", f.name))
 		}
 	}
 	if c.PutBurst < 1 {

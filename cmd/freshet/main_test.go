@@ -34,14 +34,20 @@ func TestRun_Version(t *testing.T) {
 
 func TestRun_UsageFaultsExitWith2(t *testing.T) {
 	for fault, args := range map[string][]string{
-		"unknown command bogus":         {"bogus"},
-		"unknown flag: --bogus":         {"topic", "list", "--bogus"},
-		"want one topic":                {"consume"},
-		"nothing to alter":              {"topic", "alter", "t"},
-		"want one or more groups":       {"group", "describe"},
-		`--to "newest": want earliest`:  {"group", "reset-offsets", "g", "--to", "newest"},
-		"want one of none, gzip":        {"produce", "t", "-z", "brotli"},
-		"--idempotent needs --acks all": {"produce", "t", "--acks", "1", "--idempotent"},
+		"unknown command bogus":                                                  {"bogus"},
+		"unknown flag: --bogus":                                                  {"topic", "list", "--bogus"},
+		"want one topic":                                                         {"consume"},
+		"nothing to alter":                                                       {"topic", "alter", "t"},
+		"want one or more groups":                                                {"group", "describe"},
+		`--to "newest": want earliest`:                                           {"group", "reset-offsets", "g", "--to", "newest"},
+		"want one of none, gzip":                                                 {"produce", "t", "-z", "brotli"},
+		`--partitions: invalid value "many": want a number`:                      {"topic", "create", "t", "-p", "many"},
+		`--partitions: invalid value "3000000000": out of range`:                 {"topic", "create", "t", "-p", "3000000000"},
+		`--partition: invalid value "a": want numbers, comma-separated`:          {"consume", "t", "-p", "a"},
+		`--linger: invalid value "5": want a duration`:                           {"produce", "t", "--linger", "5"},
+		`--idempotent: invalid value "perhaps": want true or false`:              {"produce", "t", "--idempotent=perhaps"},
+		`--flush-bytes: invalid value "8XB": size "8XB": want a number with KiB`: {"agent", "--flush-bytes", "8XB"},
+		"--idempotent needs --acks all":                                          {"produce", "t", "--acks", "1", "--idempotent"},
 	} {
 		code, _, errs := command(t, nil, args...)
 		require.Equal(t, exitUsage, code, errs)

@@ -2,6 +2,8 @@ package main
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -56,10 +58,20 @@ func newRoot(p process) *cobra.Command {
 	root.SetOut(p.streams.Out)
 	root.SetErr(p.streams.Err)
 	root.SetUsageTemplate(usageTemplate)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &cli.UsageError{Message: err.Error()} })
+	root.SetFlagErrorFunc(flagFault)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.PersistentFlags().String("config", "", "YAML file with settings; keys are the names of flags without the dashes")
 	return root
+}
+
+// flagFault is a fault in the flags of a command line.
+func flagFault(_ *cobra.Command, err error) error {
+	var refused *pflag.InvalidValueError
+	if !errors.As(err, &refused) {
+		return &cli.UsageError{Message: err.Error()}
+	}
+	f := refused.GetFlag()
+	return &cli.UsageError{Message: fmt.Sprintf("--%s: invalid value %q: %s", f.Name, refused.GetValue(), config.Wanted(f, refused.Unwrap()))}
 }
 
 // load completes the flags of the command that is about to run.

@@ -107,7 +107,7 @@ func set(f *pflag.Flag, value any) error {
 		return err
 	}
 	if err := f.Value.Set(text); err != nil {
-		return fmt.Errorf("invalid value %q: %w", text, err)
+		return fmt.Errorf("invalid value %q: %w", text, Wanted(f, err))
 	}
 	return nil
 }

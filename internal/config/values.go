@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -63,6 +64,25 @@ func (b Bytes) String() string {
 		}
 	}
 	return strconv.FormatInt(int64(b), 10)
+}
+
+// Wanted says what a flag takes, where err, with which it refused a value, only says how Go failed to read that.
+func Wanted(f *pflag.Flag, err error) error {
+	kind := kindOf(f.Value.Type())
+	var number *strconv.NumError
+	switch isNumber := errors.As(err, &number); {
+	case errors.Is(err, strconv.ErrRange):
+		return errors.New("out of range")
+	case kind == "duration":
+		return errors.New("want a duration, as 250ms, 5s or 1h30m")
+	case isNumber && kind == "bool":
+		return errors.New("want true or false")
+	case isNumber && kind == "list":
+		return errors.New("want numbers, comma-separated")
+	case isNumber:
+		return errors.New("want a number")
+	}
+	return err
 }
 
 // integer is any field type that can hold a size.
