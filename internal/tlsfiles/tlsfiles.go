@@ -66,6 +66,9 @@ func (f Files) Client(force bool, log *zap.Logger) (*tls.Config, error) {
 	if f.Cert == "" && f.Key == "" {
 		return config, nil
 	}
+	if f.Cert == "" || f.Key == "" {
+		return nil, errors.New("a certificate and its key are wanted together")
+	}
 	own, err := newCertificate(f.Cert, f.Key, log)
 	if err != nil {
 		return nil, err

@@ -101,6 +101,10 @@ func TestFiles_Faults(t *testing.T) {
 
 	_, err = tlsfiles.Files{Cert: "x"}.Server(zap.NewNop())
 	require.ErrorContains(t, err, "certificate and its key")
+	for _, half := range []tlsfiles.Files{{Cert: "x"}, {Key: "x"}} {
+		_, err = half.Client(false, zap.NewNop())
+		require.ErrorContains(t, err, "certificate and its key")
+	}
 	_, err = tlsfiles.Files{CA: filepath.Join(t.TempDir(), "absent")}.Client(false, zap.NewNop())
 	require.ErrorIs(t, err, os.ErrNotExist)
 	empty := filepath.Join(t.TempDir(), "empty")
