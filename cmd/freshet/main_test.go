@@ -27,7 +27,10 @@ func command(t *testing.T, environ []string, args ...string) (code int, stdout, 
 }
 
 func TestRun_Version(t *testing.T) {
-	code, out, errs := command(t, nil, "version")
+	code, out, errs := command(t, []string{"FRESHET_VERSION=of-an-image"})
+	require.Equal(t, exitOK, code, errs)
+	require.NotContains(t, out, "FRESHET_VERSION")
+	code, out, errs = command(t, nil, "version")
 	require.Equal(t, exitOK, code, errs)
 	require.Regexp(t, `^freshet \S+ go1\.\S+ \S+/\S+\n$`, out)
 }

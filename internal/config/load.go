@@ -155,7 +155,7 @@ func eachSetting(flags *pflag.FlagSet, visit func(*pflag.Flag)) {
 
 func isCommandLineOnly(f *pflag.Flag) bool {
 	_, only := f.Annotations[commandLineOnly]
-	return only || f.Name == "help"
+	return only || f.Name == "help" || f.Name == "version"
 }
 
 // suggestion names a setting that the key may be a slip for: the same letters but for separators and case, or one

@@ -50,7 +50,7 @@ func kindOf(kind string) string {
 
 // sentence is the flag's help with default and environment variable behind it.
 func sentence(f *pflag.Flag) string {
-	if f.Name == "help" {
+	if f.Name == "help" || f.Name == "version" {
 		return f.Usage
 	}
 	facts := "default " + f.DefValue
