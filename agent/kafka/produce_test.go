@@ -49,8 +49,8 @@ func (q *sequencer) Commit(_ context.Context, encoded []byte, _ time.Time) (*com
 	return q.do(&metadata.CommitBundle{Encoded: bytes.Clone(encoded)})
 }
 
-func (q *sequencer) Abandon(_ context.Context, n uint32) (*commit.Result, error) {
-	return q.do(&metadata.AbandonSubmission{Submission: id.Submission{Session: 1, N: n}})
+func (q *sequencer) Abandon(_ context.Context, sub id.Submission) (*commit.Result, error) {
+	return q.do(&metadata.AbandonSubmission{Submission: sub})
 }
 
 // produceRig is a Produce over a real writer and a bucket in memory. Topics: alpha, beta; "compact" (id 3), "stamped"

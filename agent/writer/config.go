@@ -10,6 +10,7 @@ import (
 
 	"github.com/freshet-io/freshet/agent/slab"
 	"github.com/freshet-io/freshet/metadata/commit"
+	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/objstore"
 	"github.com/freshet-io/freshet/objstore/durable"
 )
@@ -22,8 +23,8 @@ type Committer interface {
 	// Commit gives the result of an encoded commit (package commit), which takes no effect for the first time after
 	// until, however long it is on its way; the zero time: whenever.
 	Commit(ctx context.Context, encoded []byte, until time.Time) (*commit.Result, error)
-	// Abandon settles the open session's n-th submission, which will never be committed.
-	Abandon(ctx context.Context, n uint32) (*commit.Result, error)
+	// Abandon settles a submission of the open session, which will never be committed.
+	Abandon(ctx context.Context, sub id.Submission) (*commit.Result, error)
 }
 
 // Sink takes bundles once they are committed; the agent's read cache implements it.

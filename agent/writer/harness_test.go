@@ -193,8 +193,7 @@ func hasOutcome(r *commit.Result, o commit.Outcome) bool {
 	})
 }
 
-func (q *sequencer) Abandon(ctx context.Context, n uint32) (*commit.Result, error) {
-	sub := id.Submission{Session: q.lastSession(), N: n}
+func (q *sequencer) Abandon(ctx context.Context, sub id.Submission) (*commit.Result, error) {
 	if !q.await(ctx, q.inOrder(sub)) {
 		return nil, client.ErrUnavailable
 	}
@@ -203,15 +202,6 @@ func (q *sequencer) Abandon(ctx context.Context, n uint32) (*commit.Result, erro
 		return nil, err
 	}
 	return v.(*commit.Result), nil
-}
-
-func (q *sequencer) lastSession() (last id.Session) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for s := range q.state.Sessions() {
-		last = max(last, s.ID)
-	}
-	return last
 }
 
 func (q *sequencer) applied() []id.Submission {

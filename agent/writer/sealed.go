@@ -154,7 +154,7 @@ func (b *sealed) abandon(cause error) {
 	w := b.s.w
 	w.metrics.abandoned.Inc()
 	w.log.Error("bundle abandoned: it could not be stored", zap.Stringer("bundle", b.name()), zap.Error(cause))
-	_, err := again(b.s.ctx, func() (*commit.Result, error) { return w.cfg.Committer.Abandon(b.s.ctx, b.n) })
+	_, err := again(b.s.ctx, func() (*commit.Result, error) { return w.cfg.Committer.Abandon(b.s.ctx, b.name()) })
 	if err != nil && b.s.ctx.Err() == nil {
 		w.log.Error("bundle could not be abandoned", zap.Stringer("bundle", b.name()), zap.Error(err))
 	}

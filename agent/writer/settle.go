@@ -82,7 +82,7 @@ func (b *sealed) submit(encoded []byte, until time.Time) (*commit.Result, error)
 
 // giveUp settles a bundle that was refused, or of which nothing is wanted any more, so that those after it are not held back.
 func (b *sealed) giveUp() {
-	_, _ = again(b.s.ctx, func() (*commit.Result, error) { return b.s.w.cfg.Committer.Abandon(b.s.ctx, b.n) })
+	_, _ = again(b.s.ctx, func() (*commit.Result, error) { return b.s.w.cfg.Committer.Abandon(b.s.ctx, b.name()) })
 }
 
 func (b *sealed) encode(acked uint32) []byte {

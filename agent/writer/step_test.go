@@ -22,7 +22,7 @@ func (closedCommitter) Commit(context.Context, []byte, time.Time) (*commit.Resul
 	return nil, client.ErrSessionClosed
 }
 
-func (closedCommitter) Abandon(context.Context, uint32) (*commit.Result, error) {
+func (closedCommitter) Abandon(context.Context, id.Submission) (*commit.Result, error) {
 	return nil, client.ErrSessionClosed
 }
 

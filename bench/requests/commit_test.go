@@ -7,6 +7,7 @@ import (
 
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/commit"
+	"github.com/freshet-io/freshet/metadata/id"
 )
 
 // Commit implements writer.Committer: in order, as package session does.
@@ -53,7 +54,7 @@ func (a *agent) inTurn(n uint32, hand func() (proposal, error)) (proposal, error
 }
 
 // Abandon implements writer.Committer.
-func (a *agent) Abandon(context.Context, uint32) (*commit.Result, error) {
+func (a *agent) Abandon(context.Context, id.Submission) (*commit.Result, error) {
 	a.w.t.Error("a bundle was abandoned")
 	return nil, context.Canceled
 }

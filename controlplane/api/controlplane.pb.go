@@ -960,9 +960,11 @@ func (x *Commit) GetUntilMs() uint64 {
 
 // Abandon settles a submission that will not come.
 type Abandon struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Request       uint64                 `protobuf:"varint,1,opt,name=request,proto3" json:"request,omitempty"`
-	N             uint32                 `protobuf:"varint,2,opt,name=n,proto3" json:"n,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Request uint64                 `protobuf:"varint,1,opt,name=request,proto3" json:"request,omitempty"`
+	N       uint32                 `protobuf:"varint,2,opt,name=n,proto3" json:"n,omitempty"`
+	// Session that n is of; 0: this stream's. Another one than this stream's is closed.
+	Session       uint32 `protobuf:"varint,3,opt,name=session,proto3" json:"session,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1007,6 +1009,13 @@ func (x *Abandon) GetRequest() uint64 {
 func (x *Abandon) GetN() uint32 {
 	if x != nil {
 		return x.N
+	}
+	return 0
+}
+
+func (x *Abandon) GetSession() uint32 {
+	if x != nil {
+		return x.Session
 	}
 	return 0
 }
@@ -3687,10 +3696,11 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x06Commit\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x12\x18\n" +
 	"\aencoded\x18\x02 \x01(\fR\aencoded\x12\x19\n" +
-	"\buntil_ms\x18\x03 \x01(\x04R\auntilMs\"1\n" +
+	"\buntil_ms\x18\x03 \x01(\x04R\auntilMs\"K\n" +
 	"\aAbandon\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x12\f\n" +
-	"\x01n\x18\x02 \x01(\rR\x01n\"l\n" +
+	"\x01n\x18\x02 \x01(\rR\x01n\x12\x18\n" +
+	"\asession\x18\x03 \x01(\rR\asession\"l\n" +
 	"\x06Lookup\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x12H\n" +
 	"\n" +

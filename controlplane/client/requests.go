@@ -26,10 +26,12 @@ func (s *Session) Commit(ctx context.Context, encoded []byte, until time.Time) (
 	})
 }
 
-// Abandon settles submission n of the open session as one that will not come, and gives its result: Abandoned, or
-// what it had already. Errors as of Commit.
-func (s *Session) Abandon(ctx context.Context, n uint32) (*commit.Result, error) {
-	return s.settle(ctx, &call{item: &api.AgentItem{Item: &api.AgentItem_Abandon{Abandon: &api.Abandon{N: n}}}})
+// Abandon settles a submission of the open session as one that will not come, and gives its result: Abandoned, or
+// what it had already. Errors as of Commit; ErrSessionClosed too if another session is open by now.
+func (s *Session) Abandon(ctx context.Context, sub id.Submission) (*commit.Result, error) {
+	return s.settle(ctx, &call{item: &api.AgentItem{Item: &api.AgentItem_Abandon{
+		Abandon: &api.Abandon{N: sub.N, Session: uint32(sub.Session)},
+	}}})
 }
 
 func (s *Session) settle(ctx context.Context, c *call) (*commit.Result, error) {

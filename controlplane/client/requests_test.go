@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/metadata/id"
 )
 
 // notRun is a session without a stream.
@@ -48,7 +49,7 @@ func TestForward_LeavesRoomForOthers(t *testing.T) {
 			ask(func() { _, _ = s.Forward(ctx, Forward{}) })
 		}
 		require.Len(t, s.mu.calls.pending, 2, "the third waits")
-		ask(func() { _, _ = s.Abandon(ctx, 1) })
+		ask(func() { _, _ = s.Abandon(ctx, id.Submission{Session: 1, N: 1}) })
 		require.Len(t, s.mu.calls.pending, 3)
 		cancel()
 		synctest.Wait()

@@ -79,6 +79,10 @@ func (a *agent) abandon(c *api.Abandon) {
 		a.answerTo(c.Request)(nil, 0, fault(api.Error_INVALID, "submissions count from 1"))
 		return
 	}
+	if of := id.Session(c.Session); of != 0 && of != a.session { // handed in as its session was closed
+		a.answerTo(c.Request)(&commit.Result{Status: commit.SessionClosed}, 0, nil)
+		return
+	}
 	command := &metadata.AbandonSubmission{Submission: id.Submission{Session: a.session, N: c.N}}
 	a.commits.submit(submission{n: c.N, command: command, bytes: abandonBytes, stream: a.stream}, a.answerTo(c.Request))
 }
