@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"math"
 	"net"
 	"net/http"
 	"testing"
@@ -76,6 +77,11 @@ func TestConfig_ValidateReportsAllFaults(t *testing.T) {
 		"request size limit", "flush size",
 	} {
 		require.ErrorContains(t, err, want)
+	}
+	c.Linger, c.FlushInterval, c.DrainTimeout, c.PutBudget, c.FastPutBudget = 0, 0, -1, 0, math.NaN()
+	for _, want := range []string{"--linger", "--flush-interval", "--drain-timeout", "--put-budget is not", "--fast-put-budget"} {
+		require.ErrorContains(t, c.ValidateWriting(), want)
+		require.ErrorContains(t, c.Validate(), want)
 	}
 	good := lonely(t)
 	good.ApplyDefaults()

@@ -190,5 +190,25 @@ func (c *Config) Validate() error {
 	if c.FlushBytes < 64<<10 || int64(c.FlushBytes) > c.MemoryLimit/8 {
 		faults = append(faults, fmt.Errorf("flush size of %d bytes (--flush-bytes) is not between 64 KiB and an eighth of the memory limit", c.FlushBytes))
 	}
+	if err := c.ValidateWriting(); err != nil {
+		faults = append(faults, err)
+	}
+	return errors.Join(faults...)
+}
+
+// ValidateWriting reports the faults in how records are written, where defaults have been filled in: a zero is not one of them.
+func (c *Config) ValidateWriting() error {
+	var faults []error
+	for _, b := range []struct {
+		flag  string
+		value float64
+	}{
+		{"--flush-interval", float64(c.FlushInterval)}, {"--linger", float64(c.Linger)}, {"--put-budget", c.PutBudget},
+		{"--fast-put-budget", c.FastPutBudget}, {"--drain-timeout", float64(c.DrainTimeout)},
+	} {
+		if !(b.value > 0) { // nor a number
+			faults = append(faults, fmt.Errorf("%s is not above 0", b.flag))
+		}
+	}
 	return errors.Join(faults...)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -62,7 +63,7 @@ func (s *agentSettings) runDev(cmd *cobra.Command, p process, d dev.Config) erro
 	}
 	s.MemoryLimit = memoryLimit(s.MemoryLimit, devMemory)
 	s.Registry = newRegistry()
-	if err := d.Validate(); err != nil {
+	if err := errors.Join(d.Validate(), s.ValidateWriting()); err != nil {
 		return &cli.UsageError{Message: err.Error()}
 	}
 	d.Agent, d.Log, d.Out, d.Program = s.Config, log, p.streams.Out, os.Args[0]
