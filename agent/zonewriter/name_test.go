@@ -3,6 +3,7 @@ package zonewriter
 import (
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -40,5 +41,24 @@ func TestLog_NamesAgentsByTheirAddress(t *testing.T) {
 		core2, bare := observer.New(zap.InfoLevel)
 		zap.New(core2).Info("x", gone)
 		require.Equal(t, map[string]any{"session": uint32(other)}, bare.All()[0].ContextMap())
+	})
+}
+
+// A writer that cannot be reached is tried often, and told of now and then.
+func TestLog_TellsNowAndThenOfAWriterThatIsNotReached(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		core, logged := observer.New(zap.InfoLevel)
+		w.route.log = zap.New(core)
+		w.unreached = true
+		w.tell(other)
+		<-time.After(25 * time.Second)
+		synctest.Wait()
+		w.mu.Lock()
+		require.Greater(t, w.dials, 8)
+		w.mu.Unlock()
+		lines := logged.FilterMessage("the zone's writer cannot be reached; this agent writes itself").All()
+		require.GreaterOrEqual(t, len(lines), 2)
+		require.LessOrEqual(t, len(lines), 3)
 	})
 }

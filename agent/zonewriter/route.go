@@ -84,6 +84,12 @@ type Route struct {
 	link *link // nil: the agent's own writer
 	lane *lane // of the writer that is handed to
 
+	// Of Run: the writer that could not be reached, and when that was said last.
+	unreached struct {
+		to   id.Session
+		said time.Time
+	}
+
 	mu struct {
 		sync.Mutex
 		told     *api.ZoneWriter // nil: nothing

@@ -91,10 +91,16 @@ func (r *Route) connect(ctx context.Context, to id.Session) (*link, error) {
 	l, err := r.open(ctx, to)
 	if err != nil && ctx.Err() == nil {
 		r.metrics.failures.Inc()
-		r.log.Info("the zone's writer cannot be reached; this agent writes itself", nameOf(to, r.cfg.Address), zap.Error(err))
+		if r.unreached.to != to || time.Since(r.unreached.said) >= sayEvery {
+			r.unreached.to, r.unreached.said = to, time.Now()
+			r.log.Info("the zone's writer cannot be reached; this agent writes itself", nameOf(to, r.cfg.Address), zap.Error(err))
+		}
 	}
 	return l, err
 }
+
+// sayEvery is how often it is said that a writer cannot be reached.
+const sayEvery = 10 * time.Second
 
 func (r *Route) open(ctx context.Context, to id.Session) (*link, error) {
 	conn, in, err := r.cfg.Dial(ctx, to)
