@@ -203,8 +203,11 @@ func (c *Config) ValidateWriting() error {
 		flag  string
 		value float64
 	}{
-		{"--flush-interval", float64(c.FlushInterval)}, {"--linger", float64(c.Linger)}, {"--put-budget", c.PutBudget},
-		{"--fast-put-budget", c.FastPutBudget}, {"--drain-timeout", float64(c.DrainTimeout)},
+		{"--flush-interval", float64(c.FlushInterval)},
+		{"--linger", float64(c.Linger)},
+		{"--put-budget", c.PutBudget},
+		{"--fast-put-budget", c.FastPutBudget},
+		{"--drain-timeout", float64(c.DrainTimeout)},
 	} {
 		if !(b.value > 0) { // nor a number
 			faults = append(faults, fmt.Errorf("%s is not above 0", b.flag))
