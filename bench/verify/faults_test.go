@@ -306,7 +306,7 @@ var groupFaults = []planted{
 				if r, ok := req.(*kmsg.OffsetCommitRequest); ok && now() {
 					for i := range r.Topics {
 						for j := range r.Topics[i].Partitions {
-							r.Topics[i].Partitions[j].Offset += 20
+							r.Topics[i].Partitions[j].Offset += 3 // and not beyond the end by the time that the next member begins
 						}
 					}
 				}
