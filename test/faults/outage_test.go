@@ -26,24 +26,14 @@ func TestOutage(t *testing.T) {
 	t.Run("metadata", func(t *testing.T) {
 		t.Parallel()
 		c := startCluster(t)
-		_ = stallWithin(t, "etcd without quorum", func(t *testing.T) (stall, limit time.Duration) {
-			t.Helper()
-			return quorumLost(t, c, outage)
-		}) && stallWithin(t, "no control plane", func(t *testing.T) (stall, limit time.Duration) {
-			t.Helper()
-			return controlPlaneAway(t, c, outage)
-		})
+		_ = t.Run("etcd without quorum", func(t *testing.T) { quorumLost(t, c, outage) }) &&
+			t.Run("no control plane", func(t *testing.T) { controlPlaneAway(t, c, outage) })
 	})
 	t.Run("object store", func(t *testing.T) {
 		t.Parallel()
 		c := startCluster(t)
-		_ = stallWithin(t, "refuses connections", func(t *testing.T) (stall, limit time.Duration) {
-			t.Helper()
-			return storeAway(t, c, outage, c.S3.Kill, c.S3.Restart)
-		}) && stallWithin(t, "answers nothing", func(t *testing.T) (stall, limit time.Duration) {
-			t.Helper()
-			return storeAway(t, c, outage, c.S3.Stop, c.S3.Cont)
-		})
+		_ = t.Run("refuses connections", func(t *testing.T) { storeAway(t, c, outage, c.S3.Kill, c.S3.Restart) }) &&
+			t.Run("answers nothing", func(t *testing.T) { storeAway(t, c, outage, c.S3.Stop, c.S3.Cont) })
 	})
 }
 
@@ -51,7 +41,7 @@ func TestOutage(t *testing.T) {
 const soon = 30 * time.Second
 
 // quorumLost pauses two of three members: nothing can be acknowledged, nothing is lost, and it heals by itself.
-func quorumLost(t *testing.T, c *harness.Cluster, outage time.Duration) (stall, limit time.Duration) {
+func quorumLost(t *testing.T, c *harness.Cluster, outage time.Duration) {
 	t.Helper()
 	tr := startTraffic(t, bootstraps(c)...)
 	leader := c.Etcd.Leader(t)
@@ -71,9 +61,8 @@ func quorumLost(t *testing.T, c *harness.Cluster, outage time.Duration) (stall, 
 	}
 	gone := time.Since(began)
 	tr.flows()
-	stall = tr.finish()
+	require.LessOrEqual(t, tr.finish(), gone+tr.within(electionStall))
 	serving(t, c)
-	return stall, gone + tr.within(electionStall)
 }
 
 // stalled waits until nothing is acknowledged any more, and checks that for as long as the outage lasts.
@@ -93,7 +82,7 @@ func stalled(t *testing.T, tr *traffic, outage time.Duration) {
 
 // controlPlaneAway kills every replica: agents keep their connections and answer what they know, and one that starts
 // meanwhile waits and then serves.
-func controlPlaneAway(t *testing.T, c *harness.Cluster, outage time.Duration) (stall, limit time.Duration) {
+func controlPlaneAway(t *testing.T, c *harness.Cluster, outage time.Duration) {
 	t.Helper()
 	tr := startTraffic(t, bootstraps(c)...)
 	known := dial(t, c.Agents[0].Bootstrap)
@@ -124,13 +113,12 @@ func controlPlaneAway(t *testing.T, c *harness.Cluster, outage time.Duration) (s
 	c.Agents[2].AwaitReady()
 	away := time.Since(killed)
 	tr.flows()
-	stall = tr.finish()
+	require.LessOrEqual(t, tr.finish(), away+tr.within(crashStall))
 	serving(t, c)
-	return stall, away + tr.within(crashStall)
 }
 
 // storeAway takes the object store away: produces wait, everything else goes on, and it heals.
-func storeAway(t *testing.T, c *harness.Cluster, outage time.Duration, away, back func()) (stall, limit time.Duration) {
+func storeAway(t *testing.T, c *harness.Cluster, outage time.Duration, away, back func()) {
 	t.Helper()
 	tr := startTraffic(t, bootstraps(c)...)
 	writer, _ := zoneWriter(t, c) // which has in its own memory what it wrote
@@ -164,10 +152,10 @@ func storeAway(t *testing.T, c *harness.Cluster, outage time.Duration, away, bac
 	back()
 	gone := time.Since(began)
 	tr.flows()
-	stall = tr.finish()
+	stall := tr.finish()
 	require.Greater(t, stall, outage/2, "the object store was not away")
+	require.LessOrEqual(t, stall, gone+tr.within(15*time.Second))
 	serving(t, c)
-	return stall, gone + tr.within(15*time.Second)
 }
 
 // ask sends a request that must be answered soon.

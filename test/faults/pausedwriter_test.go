@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -34,7 +33,6 @@ func TestPausedWriter(t *testing.T) {
 		Agents: 2, ControlPlanes: 1, EtcdMembers: 1, Proxied: true, AgentFlags: []string{"--put-budget", "100"},
 	})
 	createTopic(t, "paused", clients, bootstraps(c)...)
-	longer := map[bool][]time.Duration{} // stalls beyond what twenty records take, by whether a commit was under way
 	for round := range rounds {
 		writer, other := zoneWriter(t, c)
 		ctx, stop := context.WithCancel(t.Context())
@@ -57,8 +55,8 @@ func TestPausedWriter(t *testing.T) {
 		began := time.Now()
 		more("records acknowledged", 20)
 		twenty := time.Since(began)
-		comes, underWay := func() {}, round%2 == 1
-		if underWay {
+		comes := func() {}
+		if underWay := round%2 == 1; underWay {
 			comes = cutOff(c, testproxy.ToServer, writer)
 			harness.Await(t, "a commit is on its way to the owner", func() bool {
 				return gauge(t, writer, "freshet_writer_unsettled_bundles") > 0 && gauge(t, writer, "freshet_writer_puts_in_flight") == 0
@@ -74,13 +72,10 @@ func TestPausedWriter(t *testing.T) {
 		stop()
 		all.Wait()
 		t.Logf("paused for %v; its session was kept: %v", stall.Round(time.Millisecond), shown(t, other, writer))
-		longer[underWay] = append(longer[underWay], stall-twenty)
+		require.Less(t, stall, pausedStall+twenty, "what twenty records take is what a slow machine adds")
 		for _, a := range c.Agents {
 			harness.Await(t, "the agent has a stream with the owner", a.Connected)
 		}
-	}
-	for underWay, each := range longer { // a machine that stands still for a moment makes some of them longer
-		require.Less(t, slices.Min(each), pausedStall, "a commit under way: %v; all: %v", underWay, each)
 	}
 	last := map[int32]int{}
 	for _, r := range readAll(t, "paused", c.Agents[0].Bootstrap) {

@@ -45,27 +45,6 @@ func (tr *traffic) within(limit time.Duration) time.Duration {
 	return limit + 10*max(0, tr.steady-usual)
 }
 
-// attempts is how often a fault that kept producers waiting for too long is repeated, at most, to see whether the machine did.
-const attempts = 3
-
-// stallWithin is t.Run of a fault that keeps producers waiting no longer than its limit. A machine that stands still for a
-// moment makes any wait longer: so the best of a few is what the fault costs. All else that once checks must hold each time.
-func stallWithin(t *testing.T, fault string, once func(t *testing.T) (stall, limit time.Duration)) bool {
-	t.Helper()
-	return t.Run(fault, func(t *testing.T) {
-		var stalls []time.Duration
-		for range attempts {
-			stall, limit := once(t)
-			if stall <= limit {
-				return
-			}
-			t.Logf("a stall of %s is longer than %s", stall.Round(time.Millisecond), limit)
-			stalls = append(stalls, stall)
-		}
-		require.Fail(t, "each stall was too long", "%v", stalls)
-	})
-}
-
 // prompt adds what has a client try again as soon as the cluster may be back: stalls are to be the cluster's. By default franz-go
 // waits for up to 5 s when it has failed a few times, and for 5 s from one look at Metadata to the next.
 func prompt(options ...kgo.Opt) []kgo.Opt {
