@@ -30,7 +30,6 @@ type metadataParts struct {
 func newMetadataParts(m *metrics) *metadataParts {
 	p := &metadataParts{m: m}
 	p.mu.kept = make(map[partKey][]byte)
-	m.kept.Set(0)
 	return p
 }
 
@@ -62,12 +61,24 @@ func (m *metadataParts) get(key partKey, encode func() []byte) []byte {
 		return part
 	}
 	if m.mu.bytes+size > maxPartBytes {
-		clear(m.mu.kept)
-		m.mu.bytes = 0
+		m.forget()
 		m.m.forgotten.Inc()
 	}
 	m.mu.kept[key] = part
 	m.mu.bytes += size
 	m.m.kept.Set(float64(m.mu.bytes))
 	return part
+}
+
+// clear forgets all parts: their views have gone.
+func (m *metadataParts) clear() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.forget()
+	m.m.kept.Set(0)
+}
+
+func (m *metadataParts) forget() {
+	clear(m.mu.kept)
+	m.mu.bytes = 0
 }

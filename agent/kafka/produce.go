@@ -125,6 +125,7 @@ type produceRequest struct {
 	batches []writer.Batch // that are not handed over yet
 	handed  []*writer.Produce
 	hold    *recode.Hold // nil: none yet
+	moves   *moves       // that the client is sent on to; nil: none
 	stamp   *view.Stamp  // of requests of the first transaction protocol
 }
 
@@ -158,6 +159,7 @@ func (r *produceRequest) prepare(ctx context.Context) {
 		return
 	}
 	find := r.finder(ctx)
+	r.moves = r.movesOf()
 	for i := range r.in.Topics {
 		t := &r.in.Topics[i]
 		for k := range t.Partitions {
@@ -165,6 +167,14 @@ func (r *produceRequest) prepare(ctx context.Context) {
 		}
 	}
 	r.checkTransactional(ctx)
+}
+
+// movesOf gives what this agent gave away lately, if the request's client is sent on to there.
+func (r *produceRequest) movesOf() *moves {
+	if r.in.Version < leaderHintVersion || r.api.cfg.Views == nil || !sendsOn(r.req.Client.Software()) {
+		return nil
+	}
+	return r.api.cfg.Views.moves(r.api.cfg.Catalogue.Load(), r.req)
 }
 
 func validAcks(acks int16) bool { return acks >= -1 && acks <= 1 }
@@ -193,6 +203,11 @@ func (r *produceRequest) check(find finder, t *kmsg.ProduceRequestTopic, in *kms
 	b, err := r.validate(rules, in)
 	if err != nil {
 		r.refuse(topic, err)
+		return
+	}
+	if b.ProducerID() >= 0 && r.moves.away(topic, in.Partition) {
+		r.refuse(topic, errSentOn)
+		r.parts[len(r.parts)-1].producer = b.ProducerID()
 		return
 	}
 	r.parts = append(r.parts, producePart{

@@ -25,7 +25,7 @@ func (r *produceRequest) answer(results []writer.Result) *kmsg.ProduceResponse {
 		a.Partitions = make([]kmsg.ProduceResponseTopicPartition, 0, len(t.Partitions))
 		for k := range t.Partitions {
 			p := r.parts[part].answer(t.Partitions[k].Partition, results)
-			if p.ErrorCode == kerr.NotLeaderForPartition.Code {
+			if p.ErrorCode == kerr.NotLeaderForPartition.Code || errors.Is(r.parts[part].err, errSentOn) {
 				leaders.add(&p, &r.parts[part])
 			}
 			if p.ErrorCode == kerr.InvalidTxnState.Code {
@@ -85,6 +85,9 @@ func addErrorRecord(a *kmsg.ProduceResponseTopicPartition, index int32, message 
 	a.ErrorRecords = append(a.ErrorRecords, e)
 }
 
+// leaderHintVersion is the first Produce version whose clients can be told where a partition's leader is (KIP-951).
+const leaderHintVersion = 10
+
 // leaderHints tell a client where to go instead, from version 10 on (KIP-951): to the agent that Metadata shows now.
 type leaderHints struct {
 	request  *produceRequest
@@ -96,7 +99,7 @@ type leaderHints struct {
 
 func (l *leaderHints) add(a *kmsg.ProduceResponseTopicPartition, p *producePart) {
 	r := l.request
-	if r.in.Version < 10 || p.topic == nil || r.api.cfg.Views == nil {
+	if r.in.Version < leaderHintVersion || p.topic == nil || r.api.cfg.Views == nil {
 		return
 	}
 	if l.zone == nil {

@@ -50,13 +50,19 @@ func takesStandIns(s edge.Software) bool {
 	if s.Name == "apache-kafka-java" {
 		return true
 	}
+	major, minor, ok := rdkafka(s)
+	return ok && (major > nodesByIDMajor || major == nodesByIDMajor && minor >= nodesByIDMinor)
+}
+
+// rdkafka gives the version of the librdkafka that a client is, or is made with; false if it is something else.
+func rdkafka(s edge.Software) (major, minor int, ok bool) {
 	found := rdkafkaVersion.FindStringSubmatch(s.Name + " " + s.Version)
 	if found == nil {
-		return false
+		return 0, 0, false
 	}
-	major, _ := strconv.Atoi(found[1])
-	minor, _ := strconv.Atoi(found[2])
-	return major > nodesByIDMajor || major == nodesByIDMajor && minor >= nodesByIDMinor
+	major, _ = strconv.Atoi(found[1])
+	minor, _ = strconv.Atoi(found[2])
+	return major, minor, true
 }
 
 // apart leaves out of other zones' replicas those in the zone of the partition's leader. It matters where a client's own zone

@@ -3,6 +3,7 @@ package kafka
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -34,12 +35,46 @@ type Views struct {
 
 	mu struct {
 		sync.Mutex
-		version uint64
-		members []*view.Member
-		gone    []*view.Member // as in the snapshot: zones are forgotten without a new version
-		views   map[viewKey]*zoneView
-		parts   *metadataParts // of these views
+		current *membership   // nil before the first request
+		past    []*membership // those before that producers are sent on from, oldest first
 	}
+}
+
+// membership is the agents there were at a time, and the views of them that were asked for.
+type membership struct {
+	version uint64
+	session id.Session     // this agent's
+	members []*view.Member // that are shown
+	gone    []*view.Member // as in the snapshot: zones are forgotten without a new version
+	views   map[viewKey]*zoneView
+	parts   *metadataParts // of these views
+	ended   time.Time      // when the next one was met here
+}
+
+func (v *Views) newMembership(s *view.Snapshot) *membership {
+	return &membership{
+		version: s.Version, session: s.Session, members: s.Shown(), gone: s.Gone,
+		views: make(map[viewKey]*zoneView), parts: newMetadataParts(v.m),
+	}
+}
+
+// is tells whether a snapshot has this membership.
+func (m *membership) is(s *view.Snapshot) bool {
+	return m.version == s.Version && m.session == s.Session && slices.Equal(m.members, s.Shown()) && slices.Equal(m.gone, s.Gone)
+}
+
+// view gives one view of the membership. The caller holds Views.mu.
+func (m *membership) view(key viewKey) *zoneView {
+	v := m.views[key]
+	if v == nil {
+		if len(m.views) >= maxViews {
+			clear(m.views)
+			m.parts.clear()
+		}
+		v = newZoneView(m, key)
+		m.views[key] = v
+	}
+	return v
 }
 
 type viewKey struct {
@@ -59,20 +94,32 @@ func (v *Views) Register(r prometheus.Registerer) { v.m = newMetrics(r) }
 
 // of gives the view that a request's client has of a snapshot.
 func (v *Views) of(s *view.Snapshot, req *edge.Request) *zoneView {
-	zone, named := v.zones.Of(req)
-	key := viewKey{zone: zone, named: named, listener: req.Client.Listener}
-	key.standIns = named && len(s.Gone) > 0 && takesStandIns(req.Client.Software())
+	key := v.key(req)
+	key.standIns = key.named && len(s.Gone) > 0 && takesStandIns(req.Client.Software())
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.mu.views == nil || v.mu.version != s.Version || !slices.Equal(v.mu.members, s.Shown()) ||
-		!slices.Equal(v.mu.gone, s.Gone) || len(v.mu.views) >= maxViews {
-		v.mu.version, v.mu.members, v.mu.gone = s.Version, s.Shown(), s.Gone
-		v.mu.views, v.mu.parts = make(map[viewKey]*zoneView), newMetadataParts(v.m)
+	return v.at(s).view(key)
+}
+
+func (v *Views) key(req *edge.Request) viewKey {
+	zone, named := v.zones.Of(req)
+	return viewKey{zone: zone, named: named, listener: req.Client.Listener}
+}
+
+// at gives a snapshot's membership, the current one from now on unless a newer one is. The caller holds mu.
+func (v *Views) at(s *view.Snapshot) *membership {
+	current := v.mu.current
+	switch {
+	case current == nil:
+		v.mu.current = v.newMembership(s)
+	case current.is(s):
+	case s.Version < current.version: // of a request that began before
+		return v.newMembership(s)
+	default:
+		v.retire(current)
+		v.mu.current = v.newMembership(s)
 	}
-	if v.mu.views[key] == nil {
-		v.mu.views[key] = newZoneView(s, key, v.mu.parts)
-	}
-	return v.mu.views[key]
+	return v.mu.current
 }
 
 // zoneView is one membership as the clients of a zone see it by one listener. What it shows does not change.
@@ -105,11 +152,11 @@ type port struct {
 	zone string
 }
 
-func newZoneView(s *view.Snapshot, key viewKey, parts *metadataParts) *zoneView {
+func newZoneView(s *membership, key viewKey) *zoneView {
 	zones := make(map[string]*group)
 	var names []string
 	all := &group{}
-	for _, m := range s.Shown() {
+	for _, m := range s.members {
 		ports := portsOf(m, key.listener)
 		if len(ports) == 0 {
 			continue
@@ -122,7 +169,7 @@ func newZoneView(s *view.Snapshot, key viewKey, parts *metadataParts) *zoneView 
 		all.add(m, ports)
 	}
 	slices.Sort(names)
-	v := &zoneView{version: s.Version, parts: parts}
+	v := &zoneView{version: s.version, parts: s.parts}
 	v.mu.places = make(map[id.Topic][][]int32)
 	own, found := zones[key.zone]
 	if !found {
@@ -141,7 +188,7 @@ func newZoneView(s *view.Snapshot, key viewKey, parts *metadataParts) *zoneView 
 		shown = append(shown, v.others...) // else they are among the own ones
 	}
 	if key.standIns {
-		standIns := v.standIns(s.Gone, zones, key.listener)
+		standIns := v.standIns(s.gone, zones, key.listener)
 		v.others, shown = append(v.others, standIns...), append(shown, standIns...)
 	}
 	v.brokers = brokersOf(shown)

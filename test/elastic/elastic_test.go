@@ -56,7 +56,6 @@ type scene struct {
 	fleet    *fleet
 	admin    *kadm.Client
 	families map[string]family
-	writers  []writer
 	groups   []*group
 	short    bool
 	hold     time.Duration      // how long a phase goes on after what happened in it
@@ -83,38 +82,30 @@ func (s *scene) set(t *testing.T) {
 	}
 	s.fleet.Agents[0].Launch()
 	s.fleet.Agents[0].AwaitReady()
-	s.admin = kadm.NewClient(s.fleet.client())
-	for name, n := range map[string]int32{topic: partitions, probeTopic: 1} {
-		_, err := s.admin.CreateTopic(t.Context(), n, 1, nil, name)
-		require.NoError(t, err)
-	}
+	s.topics()
 	s.families = map[string]family{
-		"java":     foreign{harness.JavaWorker(t, "Elastic")},
-		librdkafka: foreign{harness.PythonWorker(t, "elastic.py")},
-		"franz-go": newFranz(),
+		"java":       foreign{harness.JavaWorker(t, "Elastic")},
+		"librdkafka": foreign{harness.PythonWorker(t, "elastic.py")},
+		"franz-go":   newFranz(),
 	}
 	s.readers()
-	s.write()
+	for i, name := range s.names() {
+		s.families[name].write(t, job{
+			Name: name, Topic: topic, Partitions: partitions, IntervalMs: intervalMs,
+			Config: s.config(name, map[string]string{"client.id": "writer,zone=" + zones[i], "enable.idempotence": "true"}),
+		})
+	}
 	s.flows()
 	s.mark() // connections were made meanwhile
 }
 
-// write starts a producer of each family, in zones of their own, and one more of librdkafka beside its other.
-func (s *scene) write() {
+// topics creates the topics, by an agent that runs.
+func (s *scene) topics() {
 	s.t.Helper()
-	for i, name := range s.names() {
-		s.writers = append(s.writers, writer{name: name, family: s.families[name], config: s.config(name, map[string]string{
-			"client.id": "writer,zone=" + zones[i], "enable.idempotence": "true",
-		})})
-	}
-	connected := s.writers[slices.IndexFunc(s.writers, func(w writer) bool { return w.name == librdkafka })]
-	connected.name += ", connected"
-	connected.family = foreign{harness.PythonWorker(s.t, "elastic.py")}
-	connected.config = maps.Clone(connected.config)
-	connected.config["enable.sparse.connections"] = "false"
-	s.writers = append(s.writers, connected)
-	for _, w := range s.writers {
-		w.family.write(s.t, job{Name: w.name, Topic: topic, Partitions: partitions, IntervalMs: intervalMs, Config: w.config})
+	s.admin = kadm.NewClient(s.fleet.client())
+	for name, n := range map[string]int32{topic: partitions, probeTopic: 1} {
+		_, err := s.admin.CreateTopic(s.t.Context(), n, 1, nil, name)
+		require.NoError(s.t, err)
 	}
 }
 
@@ -126,7 +117,7 @@ func (s *scene) config(family string, own map[string]string) map[string]string {
 	all := maps.Clone(own)
 	all["bootstrap.servers"] = s.fleet.Bootstrap()
 	all["metadata.max.age.ms"] = fmt.Sprint(refreshMs)
-	if family == librdkafka {
+	if family == "librdkafka" {
 		all["topic.metadata.refresh.interval.ms"] = fmt.Sprint(refreshMs)
 	}
 	return all
@@ -181,8 +172,8 @@ func (s *scene) phase(name string, k kind, hold time.Duration, happens func()) {
 	<-time.After(hold) // the measurement's length, no wait for anything
 	s.flows()
 	all := s.mark()
-	for _, w := range s.writers {
-		f := newFigure(name, k, w.name, all[w.name])
+	for _, family := range s.names() {
+		f := newFigure(name, k, family, all[family])
 		s.figures = append(s.figures, f)
 		s.t.Log(f)
 	}
@@ -196,10 +187,10 @@ func (s *scene) mark() map[string][]int64 {
 	s.t.Helper()
 	all := s.marked
 	s.marked = make(map[string][]int64)
-	for _, w := range s.writers {
-		m := w.family.mark(s.t)
-		require.Empty(s.t, m.Failures, w.name)
-		all[w.name] = append(all[w.name], m.Micros...)
+	for _, name := range s.names() {
+		m := s.families[name].mark(s.t)
+		require.Empty(s.t, m.Failures, name)
+		all[name] = append(all[name], m.Micros...)
 	}
 	return all
 }
@@ -208,12 +199,12 @@ func (s *scene) mark() map[string][]int64 {
 func (s *scene) flows() {
 	s.t.Helper()
 	began := time.Now()
-	for _, w := range s.writers {
-		harness.Await(s.t, "records of "+w.name+" are acknowledged", func() bool {
-			m := w.family.mark(s.t)
-			require.Empty(s.t, m.Failures, w.name)
-			s.marked[w.name] = append(s.marked[w.name], m.Micros...)
-			return len(s.marked[w.name]) > 0 && m.Oldest < time.Since(began).Microseconds()
+	for _, name := range s.names() {
+		harness.Await(s.t, "records of "+name+" are acknowledged", func() bool {
+			m := s.families[name].mark(s.t)
+			require.Empty(s.t, m.Failures, name)
+			s.marked[name] = append(s.marked[name], m.Micros...)
+			return len(s.marked[name]) > 0 && m.Oldest < time.Since(began).Microseconds()
 		})
 	}
 }
@@ -222,8 +213,8 @@ func (s *scene) flows() {
 func (s *scene) end() {
 	s.t.Helper()
 	all := &sent{ledger: ledger.New(), counts: make(map[stream]int)}
-	for _, w := range s.writers {
-		all.add(s.t, w.name, w.family.finish(s.t))
+	for _, name := range s.names() {
+		all.add(s.t, name, s.families[name].finish(s.t))
 	}
 	all.stored(s.t, s.fleet.client(), topic)
 	for _, g := range s.groups {

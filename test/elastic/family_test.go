@@ -54,16 +54,6 @@ type family interface {
 	leave(t testing.TB, name string) reading
 }
 
-// librdkafka is a family's name.
-const librdkafka = "librdkafka"
-
-// writer is a producer of a family.
-type writer struct {
-	name   string
-	family family
-	config map[string]string
-}
-
 // foreign is a family in a worker.
 type foreign struct{ w *harness.Worker }
 

@@ -25,18 +25,18 @@ const (
 	away               // no agent is left for a while
 )
 
-// figure is how long one writer's records took in one phase, from send to acknowledgement.
+// figure is how long one family's records took in one phase, from send to acknowledgement.
 type figure struct {
 	phase  string
 	kind   kind
-	writer string
+	family string
 	micros []int64 // ascending
 }
 
-func newFigure(phase string, k kind, writer string, micros []int64) figure {
+func newFigure(phase string, k kind, family string, micros []int64) figure {
 	micros = slices.Clone(micros)
 	slices.Sort(micros)
-	return figure{phase, k, writer, micros}
+	return figure{phase, k, family, micros}
 }
 
 // quantile gives the value that this share of the records did not exceed; 0 without records.
@@ -52,18 +52,18 @@ func (f figure) longest() time.Duration { return quantile(f.micros, 1) }
 
 // String gives the figure as a row of figures.table.
 func (f figure) String() string {
-	return fmt.Sprintf("| %s | %s | %d | %s | %s | %s |", f.phase, f.writer, len(f.micros),
+	return fmt.Sprintf("| %s | %s | %d | %s | %s | %s |", f.phase, f.family, len(f.micros),
 		ms(quantile(f.micros, 0.5)), ms(quantile(f.micros, 0.99)), ms(f.longest()))
 }
 
 // figures are those of a whole run.
 type figures []figure
 
-// steadyP99 is what a writer's records took while nothing happened.
-func (fs figures) steadyP99(writer string) time.Duration {
+// steadyP99 is what a family's records took while nothing happened.
+func (fs figures) steadyP99(family string) time.Duration {
 	var all []int64
 	for _, f := range fs {
-		if f.kind == steady && f.writer == writer {
+		if f.kind == steady && f.family == family {
 			all = append(all, f.micros...)
 		}
 	}
@@ -71,28 +71,26 @@ func (fs figures) steadyP99(writer string) time.Duration {
 	return quantile(all, 0.99)
 }
 
-// worst gives the longest of a writer's phases of a kind.
-func (fs figures) worst(k kind, writer string) (longest figure) {
+// worst gives the longest of a family's phases of a kind.
+func (fs figures) worst(k kind, family string) (longest figure) {
 	for _, f := range fs {
-		if f.kind == k && f.writer == writer && f.longest() >= longest.longest() {
+		if f.kind == k && f.family == family && f.longest() >= longest.longest() {
 			longest = f
 		}
 	}
 	return longest
 }
 
-// writers gives each that there are figures of.
-func (fs figures) writers() (names []string) {
+// families gives each that there are figures of.
+func (fs figures) families() (names []string) {
 	for _, f := range fs {
-		names = append(names, f.writer)
+		names = append(names, f.family)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
-// table prints the figures, one line a phase and writer, and what they come to. librdkafka may be over the bound where a zone
-// gets its first agents: it connects a second late to brokers that it was not connected to, unless it is told to connect to all
-// (docs/clients.md; bench/results tells why).
+// table prints the figures, one line a phase and family, and what they come to.
 func (fs figures) table() string {
 	var b strings.Builder
 	fmt.Fprintln(&b, "| phase | producer | records | p50 | p99 | longest |")
@@ -101,10 +99,10 @@ func (fs figures) table() string {
 		fmt.Fprintln(&b, f)
 	}
 	fmt.Fprintln(&b)
-	for _, writer := range fs.writers() {
-		p99, worst := fs.steadyP99(writer), fs.worst(clean, writer)
+	for _, family := range fs.families() {
+		p99, worst := fs.steadyP99(family), fs.worst(clean, family)
 		fmt.Fprintf(&b, "%s: steady p99 %s; longest stall in clean scaling %s (%s): %s over it, bound %s\n",
-			writer, ms(p99), ms(worst.longest()), worst.phase, ms(worst.longest()-p99), ms(stallBound))
+			family, ms(p99), ms(worst.longest()), worst.phase, ms(worst.longest()-p99), ms(stallBound))
 	}
 	return b.String()
 }

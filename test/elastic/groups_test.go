@@ -66,7 +66,7 @@ func (s *scene) readers() {
 				if protocol == "consumer" && !rack && s.short {
 					continue
 				}
-				g := &group{name: fmt.Sprintf("%s-%s-rack-%t", name, protocol, rack), family: s.families[name], kind: protocol, rack: rack, tells: name != librdkafka, fleet: s.fleet}
+				g := &group{name: fmt.Sprintf("%s-%s-rack-%t", name, protocol, rack), family: s.families[name], kind: protocol, rack: rack, tells: name != "librdkafka", fleet: s.fleet}
 				s.commitStart(g.name)
 				s.groups = append(s.groups, g)
 			}
@@ -86,7 +86,7 @@ func (s *scene) readers() {
 func (s *scene) join(family string, g *group) {
 	s.t.Helper()
 	config := s.config(family, map[string]string{"group.id": g.name, "client.id": "reader", "auto.offset.reset": "none"})
-	if family == librdkafka {
+	if family == "librdkafka" {
 		config["auto.offset.reset"] = "error"
 	}
 	if g.kind == "" {
