@@ -11,10 +11,10 @@ PKGS     ?= ./...
 # The tests in test/ but sim run real clients against real processes; the other packages need nothing but Go. WAITING are
 # the packages that measure no times and mostly wait, MEASURING those that do; the longest come first. `nice` stands before
 # what gives way to them: units, which compile and write most, beside those that wait. Sim and those that measure have the
-# machine for themselves. PLAIN is what measures Freshet: gigabytes, for which the race detector (`make race`) is too slow, last,
-# when those that wait have come to their end.
+# machine for themselves. PLAIN is what measures Freshet, and runs `freshet bench`: gigabytes, for which the race detector (`make race`)
+# is too slow, last, when those that wait have come to their end.
 UNIT      = $(shell $(GO) list ./... | grep -v '/test/')
-PLAIN     = $(shell $(GO) list ./bench/...)
+PLAIN     = $(shell $(GO) list ./bench/... ./cmd/...)
 WAITING   = ./test/clients ./test/ecosystem ./test/e2e ./test/zones ./test/elastic ./test/soak
 MEASURING = $(shell $(GO) list ./test/... | grep -v -e '/test/sim' $(WAITING:./%=-e '/%$$'))
 # Vet is make lint's.
