@@ -144,8 +144,13 @@ func (p *Process) Kill() {
 	p.cmd = nil
 }
 
-// Stop pauses the process (SIGSTOP): connections stay open and nothing is answered.
-func (p *Process) Stop() { p.signal(syscall.SIGSTOP) }
+// Stop pauses the process (SIGSTOP), and returns when it stands still: connections stay open and nothing is answered.
+func (p *Process) Stop() {
+	p.t.Helper()
+	if err := awaitStopped(p.signal(syscall.SIGSTOP)); err != nil {
+		p.t.Fatalf("%s does not stop: %v", p.program, err)
+	}
+}
 
 // Cont lets a paused process go on (SIGCONT).
 func (p *Process) Cont() { p.signal(syscall.SIGCONT) }
@@ -184,7 +189,8 @@ func (p *Process) PID() int {
 	return p.cmd.Process.Pid
 }
 
-func (p *Process) signal(s syscall.Signal) {
+// signal sends a signal to the process, and gives its id.
+func (p *Process) signal(s syscall.Signal) (pid int) {
 	p.t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -194,6 +200,7 @@ func (p *Process) signal(s syscall.Signal) {
 	if err := p.cmd.Process.Signal(s); err != nil {
 		p.t.Fatalf("signal %s: %v", p.program, err)
 	}
+	return p.cmd.Process.Pid
 }
 
 func (p *Process) logTail() string {
