@@ -22,8 +22,9 @@ type metadataParts struct {
 
 	mu struct {
 		sync.Mutex
-		kept  map[partKey][]byte
-		bytes int
+		kept    map[partKey][]byte
+		bytes   int
+		retired bool // nothing is kept any more
 	}
 }
 
@@ -53,8 +54,8 @@ func (m *metadataParts) get(key partKey, encode func() []byte) []byte {
 	part = encode()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, ok := m.mu.kept[key]; ok {
-		return part // encoded twice at a time
+	if _, ok := m.mu.kept[key]; ok || m.mu.retired {
+		return part // encoded twice at a time, or of a membership that is past
 	}
 	size := len(part) + partOverhead
 	if size > maxPartBytes {
@@ -74,8 +75,18 @@ func (m *metadataParts) get(key partKey, encode func() []byte) []byte {
 func (m *metadataParts) clear() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.forget()
-	m.m.kept.Set(0)
+	if !m.mu.retired {
+		m.forget()
+		m.m.kept.Set(0)
+	}
+}
+
+// retire forgets all parts and keeps none from now on: their membership is past.
+func (m *metadataParts) retire() {
+	m.clear()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.retired = true
 }
 
 func (m *metadataParts) forget() {

@@ -5,26 +5,29 @@ import (
 	"slices"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/freshet-io/freshet/agent/edge"
 	"github.com/freshet-io/freshet/agent/view"
+	"github.com/freshet-io/freshet/kafkaproto"
+	"github.com/freshet-io/freshet/metadata/id"
 )
 
 const (
-	// sendOnFor is how long after a change of the membership producers are sent on to where their partitions went. One that
-	// writes all the time is met within that; who comes later is served, as any agent takes any partition.
+	// sendOnFor is how long after this agent learnt of other agents producers are sent on to where their partitions went. One
+	// that writes all the time is met within that; who comes later is served, as any agent takes any partition.
 	sendOnFor = 5 * time.Second
 	// maxPast bounds the memberships that partitions are known to have gone from. The oldest are what most clients know.
 	maxPast = 8
+	// maxSentOn bounds what is known of who was sent on, about 1 MiB; beyond it nobody is.
+	maxSentOn = 16384
 )
 
 // errSentOn refuses a batch whose producer is told, with it, who has the partition now. With this code librdkafka sends the
-// batch again without asking for Metadata, which would move its other partitions too early (sendsOn).
+// batch again without asking for Metadata, which would move its other partitions too early (isSentOn).
 var errSentOn = fmt.Errorf("%w: the partition has gone to another agent", kerr.NotEnoughReplicas)
 
-// sendsOn tells whether idempotent producers of this software are sent on to where their partitions went. Others learn of it by
+// isSentOn tells whether idempotent producers of this software are sent on to where their partitions went. Others learn of it by
 // Metadata, and are served until then.
 //
 // librdkafka is. It waits until nothing is under way for a partition that moved, and only then asks for a connection to its new
@@ -34,80 +37,94 @@ var errSentOn = fmt.Errorf("%w: the partition has gone to another agent", kerr.N
 //
 // Java is not: it repeats what was refused one batch at a time (RecordAccumulator.shouldStopDrainBatchesForPartition),
 // each of which is a wait for a PUT.
-func sendsOn(s edge.Software) bool {
+func isSentOn(s edge.Software) bool {
 	_, _, ok := rdkafka(s)
 	return ok
 }
 
 // moves are the partitions that this agent gave away lately, as the clients of a zone see it by a listener. Nil: none.
 type moves struct {
-	own    []int32     // this agent's nodes
-	before []*zoneView // of the last memberships
-	now    *zoneView
-	sentOn prometheus.Counter
+	views   *Views
+	version uint64      // of the membership now
+	own     []int32     // this agent's nodes
+	before  []*zoneView // of the last memberships
+	now     *zoneView
 }
 
-// moves tells what this agent gave away within sendOnFor.
+// pipeline is what a producer sends to a partition under one membership.
+type pipeline struct {
+	version   uint64 // of the membership
+	producer  int64
+	topic     id.Topic
+	partition int32
+}
+
+// first is the first batch of a pipeline that was sent on.
+type first struct {
+	sequence int32
+	stays    bool // it came again: its producer goes nowhere else
+}
+
+// moves tells what this agent gave away within sendOnFor, if the request's client is sent on. It costs a comparison while nobody is.
 func (v *Views) moves(s *view.Snapshot, req *edge.Request) *moves {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	current := v.at(s)
-	if current != v.mu.current {
-		return nil // a newer one is known, by which the next request is told
-	}
-	v.forget()
-	if len(v.mu.past) == 0 {
+	if v.calm.Load() == s {
 		return nil
 	}
-	key := v.key(req)
-	m := &moves{own: current.nodes(), now: current.view(key), sentOn: v.m.sentOn}
-	for _, past := range v.mu.past {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.meet(s)
+	v.forget()
+	if len(v.mu.past) == 0 {
+		v.calm.Store(s)
+		return nil
+	}
+	if !isSentOn(req.Client.Software()) {
+		return nil
+	}
+	current, key := v.mu.current, v.key(s, req)
+	m := &moves{views: v, version: current.version, own: current.nodes(), now: current.view(key)}
+	for _, past := range slices.Backward(v.mu.past) {
 		m.own = append(m.own, past.nodes()...)
 		m.before = append(m.before, past.view(key))
 	}
 	return m
 }
 
-// retire keeps a membership that is past for as long as producers are sent on from it. The caller holds mu.
-func (v *Views) retire(m *membership) {
-	m.parts.clear()
-	m.ended = time.Now()
-	v.forget()
-	if len(v.mu.past) < maxPast {
-		v.mu.past = append(v.mu.past, m)
+// sendOn tells whether a producer is to send a batch elsewhere: its partition was this agent's and is another's now. A batch that
+// comes again is taken, with all that follow: its producer does not go where it was told.
+func (m *moves) sendOn(t *view.Topic, partition int32, b kafkaproto.RecordBatch) bool {
+	if m == nil || b.ProducerID() < 0 || !m.away(t, partition) {
+		return false
 	}
-}
-
-// forget drops the memberships that nobody is sent on from any more. The caller holds mu.
-func (v *Views) forget() {
-	now := time.Now()
-	v.mu.past = slices.DeleteFunc(v.mu.past, func(m *membership) bool { return now.Sub(m.ended) > sendOnFor })
-}
-
-// nodes gives the ids of this agent's nodes, as far as it is shown. The slice may be appended to.
-func (m *membership) nodes() []int32 {
-	for _, member := range m.members {
-		if member.Session == m.session {
-			return slices.Clone(member.NodeIDs)
+	v, at := m.views, pipeline{m.version, b.ProducerID(), t.ID, partition}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	before, known := v.mu.sentOn[at]
+	switch {
+	case !known && len(v.mu.sentOn) >= maxSentOn:
+		return false
+	case !known:
+		if v.mu.sentOn == nil {
+			v.mu.sentOn = make(map[pipeline]first)
 		}
+		v.mu.sentOn[at] = first{sequence: b.BaseSequence()}
+	case before.stays:
+		return false
+	case before.sequence == b.BaseSequence():
+		v.mu.sentOn[at] = first{stays: true}
+		return false
 	}
-	return nil
+	v.m.sentOn.Inc()
+	return true
 }
 
 // away tells whether a partition was this agent's and is another's now.
 func (m *moves) away(t *view.Topic, partition int32) bool {
-	if m == nil {
-		return false
-	}
 	if at, ok := m.now.leader(t, partition); !ok || slices.Contains(m.own, at.node) {
 		return false
 	}
-	gone := slices.ContainsFunc(m.before, func(v *zoneView) bool {
+	return slices.ContainsFunc(m.before, func(v *zoneView) bool {
 		at, ok := v.leader(t, partition)
 		return ok && slices.Contains(m.own, at.node)
 	})
-	if gone {
-		m.sentOn.Inc()
-	}
-	return gone
 }

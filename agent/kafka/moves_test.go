@@ -40,30 +40,32 @@ func (m *mover) leaders() []int32 {
 	return leaders
 }
 
-// begin starts a request.
-func (m *mover) begin(version int16, in *kmsg.ProduceRequest) (answer func() []kmsg.ProduceResponseTopicPartition) {
+// start starts a request.
+func (m *mover) start(version int16, in *kmsg.ProduceRequest) (answer func() edge.Reply) {
 	in.SetVersion(version)
 	from := &edge.Client{Listener: "main"}
 	from.SetSoftware(m.software)
-	reply := m.Start(m.t.Context(), &edge.Request{
+	return m.Start(m.t.Context(), &edge.Request{
 		Key: in.Key(), Version: version, ClientID: m.clientID, Body: in.AppendTo(nil), Arrived: time.Now(), Client: from,
 	})
-	return func() (all []kmsg.ProduceResponseTopicPartition) {
-		m.t.Helper()
-		out := kmsg.NewPtrProduceResponse()
-		out.SetVersion(version)
-		require.NoError(m.t, out.ReadFrom(reply().Head))
-		for _, t := range out.Topics {
-			all = append(all, t.Partitions...)
-		}
-		return all
+}
+
+// ask sends a request and gives its answer.
+func (m *mover) ask(version int16, in *kmsg.ProduceRequest) (all []kmsg.ProduceResponseTopicPartition) {
+	m.t.Helper()
+	out := kmsg.NewPtrProduceResponse()
+	out.SetVersion(version)
+	require.NoError(m.t, out.ReadFrom(m.start(version, in)().Head))
+	for _, t := range out.Topics {
+		all = append(all, t.Partitions...)
 	}
+	return all
 }
 
 // send sends a batch with the sequence to each partition of "alpha".
 func (m *mover) send(version int16, sequence int32) []kmsg.ProduceResponseTopicPartition {
 	m.t.Helper()
-	return m.begin(version, produceOf(-1, idempotent(sequence)...))()
+	return m.ask(version, produceOf(-1, idempotent(sequence)...))
 }
 
 // taken checks that every batch of such a request is taken.
@@ -109,8 +111,9 @@ func TestMoves(t *testing.T) {
 
 		m.taken(9, 1, "it could not be told where")
 		for p := range int32(12) {
-			require.Zero(t, m.begin(13, produceOf(-1, to{1, p, recordBatch("a")}))()[0].ErrorCode, "its records would change places")
+			require.Zero(t, m.ask(13, produceOf(-1, to{1, p, recordBatch("a")}))[0].ErrorCode, "its records would change places")
 		}
+		require.Equal(t, edge.Reply{Silent: true}, m.start(13, produceOf(0, idempotent(1)...))(), "it would not be told")
 		m.software = edge.Software{Name: "apache-kafka-java", Version: "4.3.1"}
 		m.taken(13, 2, "it goes with its next Metadata")
 		m.software = edge.Software{Name: "confluent-kafka-python", Version: "2.11.0-rdkafka-2.11.0"}
@@ -119,6 +122,7 @@ func TestMoves(t *testing.T) {
 		time.Sleep(sendOnFor + time.Millisecond)
 		m.taken(13, 3, "any agent takes any partition")
 		require.Empty(t, m.cfg.Views.mu.past)
+		require.Empty(t, m.cfg.Views.mu.sentOn)
 		require.InDelta(t, 2*moved, testutil.ToFloat64(m.cfg.Views.m.sentOn), 0)
 	})
 }
@@ -133,13 +137,45 @@ func refused(all []kmsg.ProduceResponseTopicPartition) (partitions []int32) {
 	return partitions
 }
 
+// TestMoves_ComesAgain: who does not go where it was told is taken here.
+func TestMoves_ComesAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMover(t)
+		m.agents(8, member(1, "a"))
+		m.taken(13, 0, "")
+		m.agents(9, member(1, "a"), member(2, "a"))
+		gone := refused(m.send(13, 1))
+		require.NotEmpty(t, gone)
+		require.Equal(t, gone, refused(m.send(13, 2)), "it was under way")
+		for sequence := int32(1); sequence < 3; sequence++ {
+			m.taken(13, sequence, "it came again")
+		}
+		m.agents(10, member(1, "a"), member(2, "a"), member(3, "a"))
+		require.NotEmpty(t, refused(m.send(13, 3)), "there is another place to be told of")
+	})
+}
+
+// TestMoves_Drains: an agent that has left the membership sends all on.
+func TestMoves_Drains(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMover(t)
+		m.agents(8, member(1, "a"), member(2, "a"))
+		before := m.leaders()
+		m.taken(13, 0, "")
+		m.agents(9, member(2, "a"))
+		for _, p := range m.send(13, 1) {
+			require.Equal(t, before[p.Partition]/10 == 1, p.ErrorCode == kerr.NotEnoughReplicas.Code)
+		}
+	})
+}
+
 func TestMoves_BackAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMover(t)
 		m.agents(8, member(1, "a"), member(2, "a"))
 		m.taken(13, 0, "")
 		m.agents(9, member(1, "a"), member(2, "a"), member(5, "a"))
-		require.NotEmpty(t, refused(m.begin(13, produceOf(-1, idempotent(1)...))()))
+		require.NotEmpty(t, refused(m.send(13, 1)))
 		m.agents(10, member(1, "a"), member(2, "a"))
 		m.taken(13, 1, "it is here again")
 	})
@@ -155,7 +191,7 @@ func TestMoves_OneAfterTheOther(t *testing.T) {
 		for i := range uint64(2 * maxPast) {
 			members = append(members, member(uint32(2+i), "a"))
 			m.agents(9+i, members...)
-			m.begin(13, produceOf(-1))()
+			m.ask(13, produceOf(-1))
 		}
 		require.Len(t, m.cfg.Views.mu.past, maxPast)
 		leaders, gone := m.leaders(), refused(m.send(13, 1))
@@ -164,6 +200,42 @@ func TestMoves_OneAfterTheOther(t *testing.T) {
 				require.Contains(t, gone, int32(p))
 			}
 		}
+	})
+}
+
+// TestMoves_OldKnowledge: a request that looked before the membership changed changes nothing of what is known.
+func TestMoves_OldKnowledge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMover(t)
+		m.agents(8, member(1, "a"))
+		m.taken(13, 0, "")
+		views, old := m.cfg.Views, m.catalogue.Load()
+		m.agents(9, member(1, "a"), member(2, "a"))
+		from := &edge.Request{Client: &edge.Client{Listener: "main"}}
+		from.Client.SetSoftware(m.software)
+		require.NotNil(t, views.moves(m.catalogue.Load(), from))
+		require.Nil(t, views.moves(old, from))
+		require.Len(t, views.of(old, from).brokers, 2, "it shows what it looked at: one agent with two ports")
+		require.EqualValues(t, 9, views.mu.current.version)
+		require.Len(t, views.mu.past, 1)
+	})
+}
+
+// TestMoves_ForgottenByOthers: what is kept for those who are sent on goes with the produces of others too.
+func TestMoves_ForgottenByOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMover(t)
+		m.software = edge.Software{Name: "apache-kafka-java", Version: "4.3.1"}
+		m.agents(8, member(1, "a"))
+		m.taken(13, 0, "")
+		require.Equal(t, m.catalogue.Load(), m.cfg.Views.calm.Load())
+		m.agents(9, member(1, "a"), member(2, "a"))
+		m.taken(13, 1, "it goes with its next Metadata")
+		require.Len(t, m.cfg.Views.mu.past, 1)
+		time.Sleep(sendOnFor + time.Millisecond)
+		m.taken(13, 2, "")
+		require.Empty(t, m.cfg.Views.mu.past)
+		require.Equal(t, m.catalogue.Load(), m.cfg.Views.calm.Load())
 	})
 }
 

@@ -169,9 +169,9 @@ func (r *produceRequest) prepare(ctx context.Context) {
 	r.checkTransactional(ctx)
 }
 
-// movesOf gives what this agent gave away lately, if the request's client is sent on to there.
+// movesOf gives what this agent gave away lately, if the request's client is sent on to there and can be told.
 func (r *produceRequest) movesOf() *moves {
-	if r.in.Version < leaderHintVersion || r.api.cfg.Views == nil || !sendsOn(r.req.Client.Software()) {
+	if r.in.Version < leaderHintVersion || r.in.Acks == 0 || r.api.cfg.Views == nil {
 		return nil
 	}
 	return r.api.cfg.Views.moves(r.api.cfg.Catalogue.Load(), r.req)
@@ -205,7 +205,7 @@ func (r *produceRequest) check(find finder, t *kmsg.ProduceRequestTopic, in *kms
 		r.refuse(topic, err)
 		return
 	}
-	if b.ProducerID() >= 0 && r.moves.away(topic, in.Partition) {
+	if r.moves.sendOn(topic, in.Partition, b) {
 		r.refuse(topic, errSentOn)
 		r.parts[len(r.parts)-1].producer = b.ProducerID()
 		return

@@ -3,7 +3,7 @@ package kafka
 import (
 	"slices"
 	"sync"
-	"time"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -33,48 +33,14 @@ type Views struct {
 	zones     *Zones
 	m         *metrics
 
+	calm atomic.Pointer[view.Snapshot] // the newest one that was seen when nobody was sent on any more (moves)
+
 	mu struct {
 		sync.Mutex
-		current *membership   // nil before the first request
-		past    []*membership // those before that producers are sent on from, oldest first
+		current *membership        // nil before the first request
+		past    []*membership      // those before that producers are sent on from, oldest first
+		sentOn  map[pipeline]first // what was sent on from these
 	}
-}
-
-// membership is the agents there were at a time, and the views of them that were asked for.
-type membership struct {
-	version uint64
-	session id.Session     // this agent's
-	members []*view.Member // that are shown
-	gone    []*view.Member // as in the snapshot: zones are forgotten without a new version
-	views   map[viewKey]*zoneView
-	parts   *metadataParts // of these views
-	ended   time.Time      // when the next one was met here
-}
-
-func (v *Views) newMembership(s *view.Snapshot) *membership {
-	return &membership{
-		version: s.Version, session: s.Session, members: s.Shown(), gone: s.Gone,
-		views: make(map[viewKey]*zoneView), parts: newMetadataParts(v.m),
-	}
-}
-
-// is tells whether a snapshot has this membership.
-func (m *membership) is(s *view.Snapshot) bool {
-	return m.version == s.Version && m.session == s.Session && slices.Equal(m.members, s.Shown()) && slices.Equal(m.gone, s.Gone)
-}
-
-// view gives one view of the membership. The caller holds Views.mu.
-func (m *membership) view(key viewKey) *zoneView {
-	v := m.views[key]
-	if v == nil {
-		if len(m.views) >= maxViews {
-			clear(m.views)
-			m.parts.clear()
-		}
-		v = newZoneView(m, key)
-		m.views[key] = v
-	}
-	return v
 }
 
 type viewKey struct {
@@ -94,32 +60,19 @@ func (v *Views) Register(r prometheus.Registerer) { v.m = newMetrics(r) }
 
 // of gives the view that a request's client has of a snapshot.
 func (v *Views) of(s *view.Snapshot, req *edge.Request) *zoneView {
-	key := v.key(req)
-	key.standIns = key.named && len(s.Gone) > 0 && takesStandIns(req.Client.Software())
+	key := v.key(s, req)
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.at(s).view(key)
+	return v.meet(s).view(key)
 }
 
-func (v *Views) key(req *edge.Request) viewKey {
+// key tells which view of a snapshot is a request's client's.
+func (v *Views) key(s *view.Snapshot, req *edge.Request) viewKey {
 	zone, named := v.zones.Of(req)
-	return viewKey{zone: zone, named: named, listener: req.Client.Listener}
-}
-
-// at gives a snapshot's membership, the current one from now on unless a newer one is. The caller holds mu.
-func (v *Views) at(s *view.Snapshot) *membership {
-	current := v.mu.current
-	switch {
-	case current == nil:
-		v.mu.current = v.newMembership(s)
-	case current.is(s):
-	case s.Version < current.version: // of a request that began before
-		return v.newMembership(s)
-	default:
-		v.retire(current)
-		v.mu.current = v.newMembership(s)
+	return viewKey{
+		zone: zone, named: named, listener: req.Client.Listener,
+		standIns: named && len(s.Gone) > 0 && takesStandIns(req.Client.Software()),
 	}
-	return v.mu.current
 }
 
 // zoneView is one membership as the clients of a zone see it by one listener. What it shows does not change.
@@ -133,8 +86,14 @@ type zoneView struct {
 
 	mu struct {
 		sync.Mutex
-		places map[id.Topic][][]int32 // nodes of topics, by zone, then partition
+		places map[id.Topic]places
 	}
+}
+
+// places are the nodes that a topic's partitions belong to.
+type places struct {
+	partitions int32
+	nodes      func() [][]int32 // by zone, then partition; worked out once
 }
 
 // group is the agents of one zone that a listener reaches, in the order of sessions.
@@ -170,7 +129,7 @@ func newZoneView(s *membership, key viewKey) *zoneView {
 	}
 	slices.Sort(names)
 	v := &zoneView{version: s.version, parts: s.parts}
-	v.mu.places = make(map[id.Topic][][]int32)
+	v.mu.places = make(map[id.Topic]places)
 	own, found := zones[key.zone]
 	if !found {
 		own = all
@@ -254,10 +213,19 @@ func (v *zoneView) coordinator(kind int8, key string) (port, bool) {
 func (v *zoneView) nodes(t *view.Topic) [][]int32 {
 	v.mu.Lock()
 	known, ok := v.mu.places[t.ID]
-	v.mu.Unlock()
-	if ok && len(known[0]) == int(t.Partitions) {
-		return known
+	if !ok || known.partitions != t.Partitions {
+		if len(v.mu.places) >= maxViewTopics {
+			clear(v.mu.places)
+		}
+		known = places{t.Partitions, sync.OnceValue(func() [][]int32 { return v.place(t) })}
+		v.mu.places[t.ID] = known
 	}
+	v.mu.Unlock()
+	return known.nodes()
+}
+
+// place works out the nodes of a topic's partitions.
+func (v *zoneView) place(t *view.Topic) [][]int32 {
 	nodes := make([][]int32, 0, 1+len(v.others))
 	for _, g := range append([]group{v.own}, v.others...) {
 		nodes = append(nodes, g.place(t))
@@ -265,12 +233,6 @@ func (v *zoneView) nodes(t *view.Topic) [][]int32 {
 	if !v.home {
 		v.apart(nodes)
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if len(v.mu.places) >= maxViewTopics {
-		clear(v.mu.places)
-	}
-	v.mu.places[t.ID] = nodes
 	return nodes
 }
 

@@ -18,19 +18,20 @@ func TestMoves_Librdkafka(t *testing.T) {
 	c.Agents[0].AwaitReady()
 	s := &scene{t: t, fleet: &fleet{Cluster: c, t: t, drain: finishing}}
 	s.topics()
-	librdkafka := foreign{harness.PythonWorker(t, "elastic.py")}
-	librdkafka.write(t, job{Name: "writer", Topic: topic, Partitions: partitions, IntervalMs: intervalMs, Config: map[string]string{
+	producer := foreign{harness.PythonWorker(t, "elastic.py")}
+	s.families, s.marked = map[string]family{"librdkafka": producer}, make(map[string][]int64)
+	producer.write(t, job{Name: "writer", Topic: topic, Partitions: partitions, IntervalMs: intervalMs, Config: map[string]string{
 		"bootstrap.servers": c.Agents[0].Bootstrap, "enable.idempotence": "true",
 	}})
-	s.fleet.serves(0)
+	s.flows()
 	s.fleet.start(1)
 	s.fleet.serves(1)
 	sentOn, err := c.Agents[0].Metric("freshet_produce_sent_on_total")
 	require.NoError(t, err)
 	require.Positive(t, sentOn)
 	s.fleet.stop(1)
-	s.fleet.serves(0)
-	written := librdkafka.finish(t)
+	s.flows() // in all partitions
+	written := producer.finish(t)
 	require.Empty(t, written.Failures)
 	for p, offsets := range written.Offsets {
 		require.NotEmpty(t, offsets)
