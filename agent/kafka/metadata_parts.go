@@ -75,21 +75,22 @@ func (m *metadataParts) get(key partKey, encode func() []byte) []byte {
 func (m *metadataParts) clear() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.mu.retired {
-		m.forget()
-		m.m.kept.Set(0)
-	}
+	m.forget()
 }
 
 // retire forgets all parts and keeps none from now on: their membership is past.
 func (m *metadataParts) retire() {
-	m.clear()
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.forget()
 	m.mu.retired = true
 }
 
+// forget forgets all parts. The caller holds mu. Where there is none the metric is another membership's.
 func (m *metadataParts) forget() {
-	clear(m.mu.kept)
-	m.mu.bytes = 0
+	if m.mu.bytes > 0 {
+		clear(m.mu.kept)
+		m.mu.bytes = 0
+		m.m.kept.Set(0)
+	}
 }

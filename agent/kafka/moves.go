@@ -19,7 +19,7 @@ const (
 	sendOnFor = 5 * time.Second
 	// maxPast bounds the memberships that partitions are known to have gone from. The oldest are what most clients know.
 	maxPast = 8
-	// maxSentOn bounds what is known of who was sent on, about 1 MiB; beyond it nobody is.
+	// maxSentOn bounds what is known of who was sent on, about 1 MiB; beyond it nobody else is.
 	maxSentOn = 16384
 )
 

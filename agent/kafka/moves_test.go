@@ -35,8 +35,12 @@ func (m *mover) agents(version uint64, members ...*api.Member) {
 // leaders are those of the partitions of "alpha".
 func (m *mover) leaders() []int32 {
 	m.t.Helper()
-	api := NewMetadata(MetadataConfig{Catalogue: m.catalogue, Views: NewViews(m.catalogue, zonesOf(m.t, "a"))})
-	leaders, _ := leadersOf(m.t, api, m.clientID)
+	return m.leadersBy(NewViews(m.catalogue, zonesOf(m.t, "a")))
+}
+
+func (m *mover) leadersBy(views *Views) []int32 {
+	m.t.Helper()
+	leaders, _ := leadersOf(m.t, NewMetadata(MetadataConfig{Catalogue: m.catalogue, Views: views}), m.clientID)
 	return leaders
 }
 
@@ -155,6 +159,22 @@ func TestMoves_ComesAgain(t *testing.T) {
 	})
 }
 
+// TestMoves_LostAnswer: a batch that was taken, and whose answer was lost, is sent on when it is repeated, and is the same batch
+// wherever it goes from there.
+func TestMoves_LostAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMover(t)
+		m.agents(8, member(1, "a"))
+		m.taken(13, 0, "its answer is lost")
+		m.agents(9, member(2, "a"))
+		require.Len(t, refused(m.send(13, 0)), 12)
+		for _, p := range m.send(13, 0) {
+			require.Zero(t, p.ErrorCode)
+			require.Zero(t, p.BaseOffset, "it is there once")
+		}
+	})
+}
+
 // TestMoves_Drains: an agent that has left the membership sends all on.
 func TestMoves_Drains(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -215,7 +235,11 @@ func TestMoves_OldKnowledge(t *testing.T) {
 		from.Client.SetSoftware(m.software)
 		require.NotNil(t, views.moves(m.catalogue.Load(), from))
 		require.Nil(t, views.moves(old, from))
+		m.leadersBy(views)
+		kept := testutil.ToFloat64(views.m.kept)
+		require.Positive(t, kept)
 		require.Len(t, views.of(old, from).brokers, 2, "it shows what it looked at: one agent with two ports")
+		require.InDelta(t, kept, testutil.ToFloat64(views.m.kept), 0)
 		require.EqualValues(t, 9, views.mu.current.version)
 		require.Len(t, views.mu.past, 1)
 	})
