@@ -67,8 +67,8 @@ race: ## run the unit tests with the race detector
 	@$(GO) test -race -timeout 10m $(UNIT)
 
 .PHONY: sim
-sim: ## break a cluster in one process as SEED says (default: two seeds) for DURATION (5m)
-	FRESHET_SIM_SEED=$(SEED) FRESHET_SIM_DURATION=$(or $(DURATION),5m) $(GO) test -race -timeout 0 -count=1 -v -run '^Test(Transactions_|Fire_)?Seed$$' ./test/sim
+sim: ## break a cluster in one process in the order of SEED (default: from the clock) for DURATION (5m)
+	FRESHET_SIM_SEED=$(or $(SEED),$(shell date +%s)) FRESHET_SIM_DURATION=$(or $(DURATION),5m) $(GO) test -race -timeout 0 -count=1 -v -run '^Test(Transactions_|Fire_)?Seed$$' ./test/sim
 
 .PHONY: soak-memory
 soak-memory: ## write 300-byte records with the least memory and full caches for DURATION (10m)
@@ -85,8 +85,8 @@ e2e: build ## run the end-to-end tests; RUN=<regexp> selects
 OUTAGE ?= 10s
 COUNT  ?= 1
 .PHONY: faults
-faults: build ## kill, pause and cut off parts of a real cluster under load; COUNT=5 OUTAGE=20s for longer
-	$(GO) test -timeout 60m -count=$(COUNT) -v ./test/faults -args -outage $(OUTAGE)
+faults: build ## kill, pause and cut off parts of a real cluster under load, within bounds; COUNT=5 OUTAGE=20s for longer
+	$(GO) test -timeout 60m -count=$(COUNT) -v ./test/faults -args -bounds -outage $(OUTAGE)
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (20s)

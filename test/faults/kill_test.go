@@ -4,8 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/freshet-io/freshet/internal/testservers"
 	"github.com/freshet-io/freshet/test/harness"
 )
@@ -63,7 +61,7 @@ func TestKill(t *testing.T) {
 			tr.flows()
 			victim.Restart()
 			tr.flows()
-			require.LessOrEqual(t, tr.finish(), tr.within(k.limit))
+			harness.Within(t, "longest stall", tr.finish(), k.limit)
 			serving(t, c)
 		})
 	}
@@ -76,7 +74,7 @@ func TestKill(t *testing.T) {
 			a.Launch()
 		}
 		tr.flows()
-		require.LessOrEqual(t, tr.finish(), tr.within(crashStall))
+		harness.Within(t, "longest stall", tr.finish(), crashStall)
 		serving(t, c)
 	})
 }

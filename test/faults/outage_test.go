@@ -61,7 +61,7 @@ func quorumLost(t *testing.T, c *harness.Cluster, outage time.Duration) {
 	}
 	gone := time.Since(began)
 	tr.flows()
-	require.LessOrEqual(t, tr.finish(), gone+tr.within(electionStall))
+	harness.Within(t, "longest stall", tr.finish(), gone+electionStall)
 	serving(t, c)
 }
 
@@ -113,7 +113,7 @@ func controlPlaneAway(t *testing.T, c *harness.Cluster, outage time.Duration) {
 	c.Agents[2].AwaitReady()
 	away := time.Since(killed)
 	tr.flows()
-	require.LessOrEqual(t, tr.finish(), away+tr.within(crashStall))
+	harness.Within(t, "longest stall", tr.finish(), away+crashStall)
 	serving(t, c)
 }
 
@@ -154,7 +154,7 @@ func storeAway(t *testing.T, c *harness.Cluster, outage time.Duration, away, bac
 	tr.flows()
 	stall := tr.finish()
 	require.Greater(t, stall, outage/2, "the object store was not away")
-	require.LessOrEqual(t, stall, gone+tr.within(15*time.Second))
+	harness.Within(t, "longest stall", stall, gone+15*time.Second)
 	serving(t, c)
 }
 

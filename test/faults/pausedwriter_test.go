@@ -72,7 +72,7 @@ func TestPausedWriter(t *testing.T) {
 		stop()
 		all.Wait()
 		t.Logf("paused for %v; its session was kept: %v", stall.Round(time.Millisecond), shown(t, other, writer))
-		require.Less(t, stall, pausedStall+twenty, "what twenty records take is what a slow machine adds")
+		harness.Within(t, "stall", stall, pausedStall+twenty)
 		for _, a := range c.Agents {
 			harness.Await(t, "the agent has a stream with the owner", a.Connected)
 		}

@@ -17,11 +17,9 @@ const (
 	handOverStall = 500 * time.Millisecond
 	// drainTime is how long a terminated agent may take to end.
 	drainTime = 5 * time.Second
-	// drainSlack is for the process to end after its time is up, on a machine that does other things too. What it would wait
-	// for without a limit, an answer or a session's end, takes a minute.
+	// drainSlack is for the process to end after drainTime.
 	drainSlack = 5 * time.Second
-	// handOvers is how many there are, and mostHandOvers how many if none of the first was quick.
-	handOvers, mostHandOvers = 3, 8
+	handOvers  = 3
 	// drainStall is how long a drained agent may keep a producer waiting: far less than its session takes to expire.
 	drainStall = 3 * time.Second
 )
@@ -43,12 +41,12 @@ func TestTerminate(t *testing.T) {
 }
 
 // handOver compares the longest wait for an acknowledgement around a hand-over with that of quiet times. A machine
-// that stands still for a moment makes either longer: the best of several hand-overs is what a hand-over costs.
+// that stands still for a moment makes either longer, so the shortest of several counts.
 func handOver(t *testing.T, c *harness.Cluster) {
 	t.Helper()
 	tr := startTraffic(t, bootstraps(c)...)
 	var costs []time.Duration
-	for len(costs) < handOvers || len(costs) < mostHandOvers && slices.Min(costs) >= handOverStall {
+	for range handOvers {
 		tr.load.ResetStalls()
 		tr.flows()
 		tr.flows()
@@ -66,7 +64,7 @@ func handOver(t *testing.T, c *harness.Cluster) {
 		owner.AwaitReady()
 	}
 	tr.finish()
-	require.Less(t, slices.Min(costs), handOverStall, "all: %v", costs)
+	harness.Within(t, "longest wait above that of quiet times", slices.Min(costs), handOverStall)
 }
 
 // drainAgents terminates one agent after another, as a rolling restart does, while producers write and a consumer
@@ -77,15 +75,15 @@ func drainAgents(t *testing.T, c *harness.Cluster) {
 	tail := startTail(t, tr)
 	for _, victim := range c.Agents {
 		tr.load.ResetStalls()
-		took, err := victim.Terminate(drainTime + drainSlack)
+		took, err := victim.Terminate(soon)
 		require.NoError(t, err)
 		require.NotContains(t, victim.Output(), "session not closed")
 		// A session that was not closed would still be a member until it expires.
 		require.Len(t, brokers(t, other(c, victim).Bootstrap), len(c.Agents)-1)
 		tr.flows()
 		stall := tr.load.LongestWriterStall()
-		t.Logf("%s ended within %s; longest wait %s", victim.Name, took.Round(time.Millisecond), stall.Round(time.Millisecond))
-		require.Less(t, stall, tr.within(drainStall))
+		harness.Within(t, victim.Name+" ended after", took, drainTime+drainSlack)
+		harness.Within(t, "longest wait", stall, drainStall)
 		victim.Launch()
 		victim.AwaitReady()
 	}
@@ -101,10 +99,10 @@ func endWithout(t *testing.T, c *harness.Cluster, away, back func()) {
 	tr := startTrafficWith(t, impatient(), bootstraps(c)...)
 	victim := c.Agents[1]
 	away()
-	took, err := victim.Terminate(drainTime + drainSlack)
+	took, err := victim.Terminate(soon) // without a limit it would wait for a minute
 	back()
 	require.NoError(t, err)
-	t.Logf("%s ended within %s", victim.Name, took.Round(time.Millisecond))
+	harness.Within(t, victim.Name+" ended after", took, drainTime+drainSlack)
 	tr.flows()
 	victim.Launch()
 	victim.AwaitReady()

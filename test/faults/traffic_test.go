@@ -33,16 +33,6 @@ type traffic struct {
 	load      *ledger.Load
 	stop      context.CancelFunc
 	ended     chan error
-	steady    time.Duration // longest wait of a writer before anything was broken
-}
-
-// usual is more than writers wait in quiet times: flush interval, PUT, commit.
-const usual = time.Second
-
-// within is a limit of stalls, and on a machine that made writers wait for longer than usual before anything was broken,
-// ten times of that more.
-func (tr *traffic) within(limit time.Duration) time.Duration {
-	return limit + 10*max(0, tr.steady-usual)
 }
 
 // prompt adds what has a client try again as soon as the cluster may be back: stalls are to be the cluster's. By default franz-go
@@ -87,9 +77,8 @@ func startTrafficWith(t *testing.T, options []kgo.Opt, bootstrap ...string) *tra
 	go func() { tr.ended <- tr.load.Run(ctx, drain) }()
 	t.Cleanup(stop)
 	tr.progress(producers * partitions * 20)
-	tr.steady = tr.load.LongestWriterStall()
+	t.Logf("longest wait in quiet times %s", tr.load.LongestWriterStall().Round(time.Millisecond))
 	tr.load.ResetStalls()
-	t.Logf("longest wait in quiet times %s", tr.steady.Round(time.Millisecond))
 	return tr
 }
 

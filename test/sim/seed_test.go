@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -8,18 +9,17 @@ import (
 	"github.com/freshet-io/freshet/internal/ledger"
 )
 
-// TestSeed lets a seed break things for FRESHET_SIM_DURATION (20 s): once with a fixed seed and once with one made of
-// the time, or only with FRESHET_SIM_SEED.
+// TestSeed breaks things in the order that a seed gives, for FRESHET_SIM_DURATION (20 s): with two fixed seeds, or with
+// FRESHET_SIM_SEED.
 func TestSeed(t *testing.T) {
 	t.Parallel()
-	seeds := []uint64{42, uint64(time.Now().UnixNano() % 1_000_000)}
+	seeds := []uint64{42, 43}
 	if s := seed(t, 0); s != 0 {
 		seeds = []uint64{s}
 	}
-	for i, s := range seeds {
-		t.Run([]string{"fixed", "of the time"}[i], func(t *testing.T) {
+	for _, s := range seeds {
+		t.Run(fmt.Sprint(s), func(t *testing.T) {
 			t.Parallel()
-			t.Logf("seed %d; again with: make sim SEED=%[1]d", s)
 			runSeed(t, s, duration(t, "FRESHET_SIM_DURATION", 20*time.Second))
 		})
 	}

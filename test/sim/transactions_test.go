@@ -10,8 +10,8 @@ import (
 // records with their offsets.
 func TestTransactions_Seed(t *testing.T) {
 	t.Parallel()
-	s := seed(t, uint64(time.Now().UnixNano()%1_000_000))
-	t.Logf("seed %d; again with: make sim SEED=%[1]d", s)
+	s := seed(t, 45)
+	t.Logf("seed %d", s)
 	c := newCluster(t, options{seed: s, replicas: 3, succession: true, agents: 3, replica: smallSnapshots})
 	x := &chaos{cluster: c, rng: rand.New(rand.NewPCG(s, 1)), storeFaults: storeFaults}
 	load := c.startTellers(s, 3)

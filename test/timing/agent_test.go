@@ -12,7 +12,7 @@ import (
 	"github.com/freshet-io/freshet/test/harness"
 )
 
-// TestCluster_StoppingAnAgentLosesNothing: SIGTERM under load: the agent ends within 5 s, and the producer, not even
+// TestCluster_StoppingAnAgentLosesNothing: SIGTERM under load: the agent ends, and the producer, not even
 // an idempotent one, sees an error.
 func TestCluster_StoppingAnAgentLosesNothing(t *testing.T) {
 	c := harness.StartCluster(t, harness.ClusterConfig{Agents: 2, ControlPlanes: 1})
@@ -45,7 +45,7 @@ func TestCluster_StoppingAnAgentLosesNothing(t *testing.T) {
 	for _, a := range c.Agents {
 		took, err := a.Terminate(time.Minute)
 		require.NoError(t, err)
-		require.Less(t, took, 10*time.Second, "5 s, and what the machine does besides")
+		harness.Within(t, "SIGTERM to the end", took, 10*time.Second)
 		a.Launch()
 		a.AwaitReady()
 	}

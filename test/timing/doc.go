@@ -1,3 +1,3 @@
 // Package timing holds the end-to-end tests that measure times, or fail where other work keeps processes waiting: they
-// have the machine for themselves. The others are in package e2e.
+// have the machine for themselves. `-args -bounds` fails where a time exceeds its bound. The others are in package e2e.
 package timing
