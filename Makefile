@@ -8,15 +8,15 @@ LINT     := $(GO) tool -modfile=tools/lint/go.mod golangci-lint
 FUZZTIME ?= 20s
 MINUTES  ?= 10
 PKGS     ?= ./...
-# The tests in test/ but sim run real clients against real processes; the other packages need nothing but Go. WAITING are
+# The tests in test/ but sim and removal, which counts as a unit, run real clients against real processes; the other packages need nothing but Go. WAITING are
 # the packages that measure no times and mostly wait, MEASURING those that do; the longest come first. `nice` stands before
 # what gives way to them: units, which compile and write most, beside those that wait. Sim and those that measure have the
 # machine for themselves. PLAIN is what measures Freshet, and runs `freshet bench`: gigabytes, for which the race detector (`make race`)
 # is too slow, last, when those that wait have come to their end.
-UNIT      = $(shell $(GO) list ./... | grep -v '/test/')
+UNIT      = $(shell $(GO) list ./... | grep -v '/test/') ./test/removal
 PLAIN     = $(shell $(GO) list ./bench/... ./cmd/...)
-WAITING   = ./test/clients ./test/ecosystem ./test/e2e ./test/zones ./test/elastic ./test/soak
-MEASURING = $(shell $(GO) list ./test/... | grep -v -e '/test/sim' $(WAITING:./%=-e '/%$$'))
+WAITING   = ./test/clients ./test/matrix ./test/ecosystem ./test/differential ./test/e2e ./test/zones ./test/elastic ./test/soak
+MEASURING = $(shell $(GO) list ./test/... | grep -v -e '/test/sim' -e '/test/removal' $(WAITING:./%=-e '/%$$'))
 # Vet is make lint's.
 TEST      = $(GO) test -vet=off -timeout 14m
 REAL      = FRESHET_BINARY=$(abspath $(BIN)/freshet) $(TEST) -count=1
@@ -70,6 +70,18 @@ race: ## run the unit tests with the race detector
 sim: ## break a cluster in one process in the order of SEED (default: from the clock) for DURATION (5m)
 	FRESHET_SIM_SEED=$(or $(SEED),$(shell date +%s)) FRESHET_SIM_DURATION=$(or $(DURATION),5m) $(GO) test -race -timeout 0 -count=1 -v -run '^Test(Transactions_|Fire_)?Seed$$' ./test/sim
 
+.PHONY: snapshot-states
+snapshot-states: ## encode and decode STATES (10000) random states of the metadata with every field at its limits
+	FRESHET_SNAPSHOT_STATES=$(or $(STATES),10000) $(GO) test -timeout 0 -count=1 -v -run '^TestSnapshot_OfRandomStates$$' ./metadata
+
+.PHONY: removal
+removal: ## look for records that go though they must stay, over SEEDS (200) from SEED (1) on
+	FRESHET_REMOVAL_SEED=$(or $(SEED),1) FRESHET_REMOVAL_SEEDS=$(or $(SEEDS),200) $(GO) test -timeout 0 -count=1 -v ./test/removal
+
+.PHONY: producers
+producers: ## let PRODUCERS (10,000,000) short-lived producers write to one partition in 30 simulated days
+	FRESHET_PRODUCERS=$(or $(PRODUCERS),10000000) $(GO) test -timeout 0 -count=1 -v -run '^TestProducers_History$$' ./metadata
+
 .PHONY: soak-memory
 soak-memory: ## write 300-byte records with the least memory and full caches for DURATION (10m)
 	FRESHET_SIM_SOAK=$(or $(DURATION),10m) $(GO) test -timeout 0 -count=1 -v -run '^TestMemory_SmallRecordsFullCache$$' ./test/sim
@@ -87,6 +99,14 @@ COUNT  ?= 1
 .PHONY: faults
 faults: build ## kill, pause and cut off parts of a real cluster under load, within bounds; COUNT=5 OUTAGE=20s for longer
 	$(GO) test -timeout 60m -count=$(COUNT) -v ./test/faults -args -bounds -outage $(OUTAGE)
+
+.PHONY: clients
+clients: build ## run the client libraries of docs/clients.md against Freshet and Apache Kafka, and print what each can do
+	FRESHET_MATRIX_KAFKA=1 $(REAL) -v -parallel 3 -run '^Test(Matrix|OldProtocol|Table)' ./test/matrix
+
+.PHONY: clients-table
+clients-table: ## write the table of client libraries into docs/clients.md
+	$(TEST) -count=1 -run '^TestTable' ./test/matrix -golden
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (20s)
@@ -149,6 +169,11 @@ soak-log: build ## load the metadata log for MINUTES (10), then again with snaps
 .PHONY: soak-verify
 soak-verify: ## check a cluster for DURATION (30m) while agents and owners are killed as SEED says; ARGS="--rate 2000" for more
 	FRESHET_SOAK=$(or $(DURATION),30m) FRESHET_SOAK_SEED=$(SEED) FRESHET_SOAK_ARGS='$(ARGS)' $(GO) test -timeout 0 -count=1 -v -run '^TestVerify$$' ./test/soak
+
+.PHONY: differential
+differential: build ## play SEQUENCES (2000) random request sequences from SEED (1) beside Apache Kafka, with CHANGES (10) of the owner
+	FRESHET_DIFFERENTIAL_SEQUENCES=$(or $(SEQUENCES),2000) FRESHET_DIFFERENTIAL_SEED=$(or $(SEED),1) FRESHET_DIFFERENTIAL_CHANGES=$(or $(CHANGES),10) \
+	  FRESHET_BINARY=$(abspath $(BIN)/freshet) $(GO) test -timeout 0 -count=1 -v ./test/differential
 
 .PHONY: elastic
 elastic: ## grow and shrink a cluster under stock clients for DURATION (5m); print stalls and start-up times beside their bounds

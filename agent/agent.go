@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/freshet-io/freshet/agent/cache"
 	"github.com/freshet-io/freshet/agent/edge"
 	"github.com/freshet-io/freshet/agent/fetch"
+	"github.com/freshet-io/freshet/agent/kafka"
 	"github.com/freshet-io/freshet/agent/load"
 	"github.com/freshet-io/freshet/agent/peer"
 	"github.com/freshet-io/freshet/agent/slab"
@@ -45,6 +47,7 @@ type Agent struct {
 	bucket    objstore.Bucket
 	requests  *meter.Bucket // below bucket
 	store     *probe.Watch  // tells whether it can be used
+	owned     *ownership    // tells whether it is the virtual cluster's
 	patience  time.Duration // joinPatience
 	zone      *peer.Zone    // nil: bytes are not shared
 	peers     *peer.Server  // nil with it
@@ -69,6 +72,7 @@ func New(ctx context.Context, cfg Config) (_ *Agent, err error) {
 		return nil, fmt.Errorf("agent: %w", err)
 	}
 	a := &Agent{cfg: cfg, log: cfg.Log, patience: joinPatience, listeners: &listeners{catalogue: view.NewCatalogue()}}
+	a.listeners.catalogue.ShowInternal()
 	defer func() {
 		if err != nil {
 			a.Close()
@@ -92,7 +96,7 @@ func (a *Agent) Addresses() []Address { return a.addresses }
 
 // Await returns when the agent can answer clients and use the object store, or with the end of ctx.
 func (a *Agent) Await(ctx context.Context) error {
-	for _, ready := range []<-chan struct{}{a.listeners.catalogue.Ready(), a.store.Works()} {
+	for _, ready := range []<-chan struct{}{a.listeners.catalogue.Ready(), a.store.Works(), a.owned.gate.Opened()} {
 		select {
 		case <-ready:
 		case <-ctx.Done():
@@ -157,7 +161,9 @@ func (a *Agent) openBucket(ctx context.Context) (err error) {
 		return err
 	}
 	a.requests = meter.NewPriced(bucket, prices, a.cfg.Registry)
-	a.bucket, a.store = a.requests, probe.NewWatch(probe.Reach, a.log.Named("store"))
+	a.owned = newOwnership(a.requests, &a.cfg)
+	a.listeners.owned = a.owned
+	a.bucket, a.store = a.owned.gate, probe.NewWatch(probe.Reach, a.log.Named("store"))
 	if a.cfg.Hedge {
 		a.bucket, err = hedge.New(a.bucket, hedge.Config{}, a.cfg.Registry)
 	}
@@ -173,7 +179,7 @@ func (a *Agent) buildSession(context.Context) (err error) {
 		Replicas: a.cfg.ControlPlane, VirtualCluster: a.cfg.VirtualCluster, AgentKey: a.cfg.AgentKey,
 		TLS: a.cfg.ControlPlaneTLS, Zone: a.cfg.Zone, Endpoints: endpoints, Version: a.cfg.Version, Peer: a.peerAddress,
 		Roles: a.cfg.wireRoles(), Handler: a.listeners, Load: a.currentLoad, Log: a.log.Named("session"), Registerer: a.cfg.Registry, Dial: a.cfg.DialControlPlane,
-		StreamTimeout: a.cfg.OwnerTimeout,
+		StreamTimeout: a.cfg.OwnerTimeout, Marker: a.owned.hello,
 	})
 	return err
 }
@@ -221,6 +227,7 @@ func (a *Agent) buildRoute() {
 	a.route = zonewriter.New(cfg)
 	a.taker = zonewriter.NewTaker(zonewriter.TakerConfig{
 		Own: a.writer, Fit: fit, Address: a.addressOf, Silence: a.cfg.Peers.Silence, Log: log, Registerer: a.cfg.Registry,
+		LargeBytes: min(zonewriter.DefaultLargeBytes, a.budgets.produceFrames),
 	})
 }
 
@@ -231,7 +238,7 @@ func (a *Agent) buildReader(context.Context) (err error) {
 		return err
 	}
 	a.fetcher, err = fetch.New(fetch.Config{
-		Views: a.listeners.partitions, Bytes: ownFirst{a.cache, a}, UnsentBytes: a.budgets.unsent, Pressed: a.pressed,
+		Views: a.listeners.partitions, Bytes: ownFirst{a.cache, a}, Internal: kafka.NewInternalReader(a.session), UnsentBytes: a.budgets.unsent, Pressed: a.pressed,
 		Reclaim: func() { a.edge.Reclaim() }, Log: a.log.Named("fetch"), Registerer: a.cfg.Registry,
 	})
 	return err
@@ -268,7 +275,7 @@ var errNoCatalogue = errors.New("nothing heard from the control plane yet")
 func (a *Agent) ready() error {
 	select {
 	case <-a.listeners.catalogue.Ready():
-		return a.store.Ready()
+		return cmp.Or(a.store.Ready(), a.owned.ready())
 	default:
 	}
 	heard := errNoCatalogue

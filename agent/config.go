@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/agent/kafka"
+	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/objstore"
 	"github.com/freshet-io/freshet/objstore/price"
 )
@@ -20,7 +22,8 @@ import (
 type Config struct {
 	// VirtualCluster is the one that this agent serves; required.
 	VirtualCluster string
-	// Zone is the availability zone the agent runs in; it may be empty where there is only one.
+	// Zone is the availability zone the agent runs in; it may be empty where there is only one. White space around it is no
+	// part of it.
 	Zone string
 	// Version is the software's, for display.
 	Version string
@@ -109,6 +112,7 @@ func (c *Config) ApplyDefaults() {
 	if len(c.Listen) == 0 {
 		c.Listen = []string{":9092-9095"}
 	}
+	c.Zone = strings.TrimSpace(c.Zone)
 	setDefault(&c.HTTPListen, ":8080")
 	setDefault(&c.RequestMaxBytes, 100<<20)
 	setDefault(&c.FlushBytes, 8<<20)
@@ -151,6 +155,15 @@ func (c *Config) Validate() error {
 	var faults []error
 	if c.VirtualCluster == "" {
 		faults = append(faults, errors.New("no virtual cluster (--virtual-cluster)"))
+	}
+	if c.VirtualCluster != "" && !id.ValidVirtualCluster(c.VirtualCluster) {
+		faults = append(faults, fmt.Errorf("--virtual-cluster %q is no name of a virtual cluster: set it to 1 to %d of a-z A-Z 0-9 . _ -", c.VirtualCluster, id.MaxVirtualClusterName))
+	}
+	for _, address := range c.ControlPlane {
+		host, port, err := net.SplitHostPort(address)
+		if c.DialControlPlane == nil && (err != nil || host == "" || port == "") {
+			faults = append(faults, fmt.Errorf("--control-plane %q has no port: write host:port, such as cp-1:7050", address))
+		}
 	}
 	if len(c.ControlPlane) == 0 {
 		faults = append(faults, errors.New("no control-plane address (--control-plane)"))

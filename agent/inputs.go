@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 
+	"github.com/freshet-io/freshet/agent/job/merge"
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/metadata/job"
 	"github.com/freshet-io/freshet/objstore"
@@ -50,6 +51,11 @@ type zoneBucket struct {
 	prefix string
 	window int // bytes
 }
+
+var _ merge.Cached = zoneBucket{}
+
+// Store implements merge.Cached.
+func (b zoneBucket) Store() objstore.Bucket { return b.Bucket }
 
 // Get implements objstore.Bucket. It always succeeds for a bundle: what is wrong shows when it is read.
 func (b zoneBucket) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {

@@ -11,7 +11,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/freshet-io/freshet/agent/cache/cachetest"
+	"github.com/freshet-io/freshet/agent/job/merge"
+	"github.com/freshet-io/freshet/metadata/extent"
 	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/metadata/job"
 	"github.com/freshet-io/freshet/objstore"
 	"github.com/freshet-io/freshet/objstore/bundle"
 	"github.com/freshet-io/freshet/objstore/mem"
@@ -105,4 +109,43 @@ func TestZoneReader_CloseEndsTheQuestion(t *testing.T) {
 		require.Zero(t, time.Since(began))
 		synctest.Wait()
 	})
+}
+
+// nothingWarm is an agent that has nothing in memory.
+type nothingWarm struct{}
+
+func (nothingWarm) Warm(*extent.Extent) ([][]byte, func(), bool) { return nil, nil, false }
+
+// TestZoneBucket_SecondLook merges a bundle of which another agent's memory has a bit wrong: the object store is intact, and
+// is what counts. Where its object is damaged too, the bundle is corrupt.
+func TestZoneBucket_SecondLook(t *testing.T) {
+	for _, damagedStore := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			name := id.Submission{Session: 1, N: 1}.Bundle()
+			made := cachetest.NewBundle(name)
+			x := made.Extent(100, made.Add(cachetest.Batch(make([]byte, 5000), 1)))
+			damaged := bytes.Clone(made.Bytes())
+			damaged[x.Position+4000] ^= 1
+			stored := made.Bytes()
+			if damagedStore {
+				stored = damaged
+			}
+			b, counted, m, key := inZone(t, stored, len(stored), 64<<10)
+			require.Equal(t, bundle.Key("vc/", name), key)
+			m.data = damaged
+			plan := &job.Plan{ID: 9, Kind: job.Compact, Level: 1, Partitions: []job.Partition{{
+				ID: id.TopicPartition{Topic: id.Topic{1}}, Extents: []extent.Extent{x},
+			}}}
+			o, err := merge.Run(t.Context(), plan, func(int64) {}, merge.Env{Bucket: b, Prefix: "vc/", Warm: nothingWarm{}})
+			require.EqualValues(t, 1, counted.Counts()[objstore.OpGet].Requests, "one GET past the memory")
+			if damagedStore {
+				var corrupt *merge.CorruptError
+				require.ErrorAs(t, err, &corrupt)
+				require.Equal(t, name, corrupt.Bundle)
+				return
+			}
+			require.NoError(t, err)
+			require.Len(t, o.Partitions, 1)
+		})
+	}
 }

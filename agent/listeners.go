@@ -141,7 +141,23 @@ func Advertised(specs []string, listen []Listen, place Place) ([]Address, error)
 			told[i] = address
 		}
 	}
-	return told, nil
+	return told, checkAdvertised(told)
+}
+
+// checkAdvertised refuses addresses that clients cannot connect to, as kafka.server.KafkaConfig does, and two ports of a
+// listener with one address: clients take each for a broker of its own.
+func checkAdvertised(told []Address) error {
+	seen := make(map[Address]bool, len(told))
+	for _, a := range told {
+		if ip := net.ParseIP(a.Host); ip != nil && ip.IsUnspecified() {
+			return fmt.Errorf("--advertise %s is an address that nobody can connect to: set it to a name or address of this machine that clients reach", a)
+		}
+		if seen[a] {
+			return fmt.Errorf("--advertise %s is told for two ports of --kafka-listen: give each port an address of its own", a)
+		}
+		seen[a] = a.Port != 0 // 0: not known before it listens
+	}
+	return nil
 }
 
 // advertise gives what is told for the k-th of n ports of a listener.

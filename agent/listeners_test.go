@@ -61,3 +61,39 @@ func TestAdvertised_Listeners(t *testing.T) {
 	}
 	require.NotEmpty(t, placeOf(&Config{}).Hostname)
 }
+
+func TestAdvertised_RefusesWhatClientsCannotUse(t *testing.T) {
+	here := Place{Hostname: "here"}
+	for spec, c := range map[string]struct {
+		listen []Listen
+		says   string
+	}{
+		"0.0.0.0":     {[]Listen{{"", ":9092"}}, "--advertise 0.0.0.0:9092 is an address that nobody can connect to: set it to a name or address of this machine that clients reach"},
+		"x=[::]:9092": {[]Listen{{"x", ":9092"}}, "--advertise x=[::]:9092 is an address that nobody can connect to: set it to a name or address of this machine that clients reach"},
+		"a": {
+			[]Listen{{"", "10.0.0.1:9092"}, {"", "10.0.0.2:9092"}},
+			"--advertise a:9092 is told for two ports of --kafka-listen: give each port an address of its own",
+		},
+	} {
+		_, err := Advertised([]string{spec}, c.listen, here)
+		require.EqualError(t, err, c.says)
+	}
+	_, err := Advertised([]string{"a:1", "a:1"}, []Listen{{"", ":9092"}, {"", ":9093"}}, here)
+	require.EqualError(t, err, "--advertise a:1 is told for two ports of --kafka-listen: give each port an address of its own")
+	_, err = Advertised([]string{"a:1", "x=a:1"}, []Listen{{"", ":9092"}, {"x", ":9093"}}, here)
+	require.NoError(t, err, "clients of one listener are told no addresses of another")
+}
+
+func TestPeerConfig_RefusesWhatAgentsCannotUse(t *testing.T) {
+	c := PeerConfig{Listen: ":9192", Advertise: "0.0.0.0"}
+	require.EqualError(t, c.validate(),
+		"--peer-advertise 0.0.0.0:0 is an address that nobody can connect to: set it to a name or address of this machine that other agents reach")
+}
+
+func TestConfig_RefusesNamesAndAddressesThatFailLater(t *testing.T) {
+	c := lonely(t)
+	c.ApplyDefaults()
+	c.VirtualCluster, c.ControlPlane = "a b", []string{"cp-1"}
+	require.EqualError(t, c.Validate(), `--virtual-cluster "a b" is no name of a virtual cluster: set it to 1 to 249 of a-z A-Z 0-9 . _ -
+--control-plane "cp-1" has no port: write host:port, such as cp-1:7050`)
+}

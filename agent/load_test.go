@@ -18,6 +18,7 @@ func TestAgent_TrafficAndCostOfTheObjectStore(t *testing.T) {
 	a, err := New(t.Context(), cfg)
 	require.NoError(t, err)
 	defer a.Close()
+	a.owned.gate.Open()
 	require.NoError(t, a.bucket.Put(t.Context(), "k", objstore.NewBody(make([]byte, 1000))))
 	_, err = objstoretest.Get(t.Context(), a.bucket, "k", 100, 300)
 	require.NoError(t, err)

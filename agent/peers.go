@@ -59,10 +59,13 @@ func (c *PeerConfig) advertised(port int, place Place) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("address for peers: %w", err)
 	}
-	if _, _, err := net.SplitHostPort(told); err == nil {
-		return told, nil
+	if _, _, err := net.SplitHostPort(told); err != nil {
+		told = net.JoinHostPort(strings.Trim(told, "[]"), strconv.Itoa(port))
 	}
-	return net.JoinHostPort(strings.Trim(told, "[]"), strconv.Itoa(port)), nil
+	if host, _, _ := net.SplitHostPort(told); host != "" && net.ParseIP(host).IsUnspecified() {
+		return "", fmt.Errorf("--peer-advertise %s is an address that nobody can connect to: set it to a name or address of this machine that other agents reach", told)
+	}
+	return told, nil
 }
 
 func (c *PeerConfig) validate() error {

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/agent/view"
+	"github.com/freshet-io/freshet/controlplane/client"
 	"github.com/freshet-io/freshet/internal/service"
 )
 
@@ -44,6 +45,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		service.Service{Name: "peers", Run: a.runPeers},
 		service.Service{Name: "load", Run: a.load.Run},
 		service.Service{Name: "object store probe", Run: func(ctx context.Context) error { return a.store.Run(ctx, a.requests) }},
+		service.Service{Name: "bucket's cluster id", Run: func(ctx context.Context) error { return a.owned.run(ctx, a.store.Works()) }},
 		service.Service{Name: "session", Run: a.runSession},
 		service.Service{Name: "partitions", Run: a.listeners.partitions.Run},
 		service.Service{Name: "jobs", Run: a.runJobs},
@@ -53,7 +55,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		service.Service{Name: "drain", Run: a.drain},
 	)
 	a.log.Info("agent has stopped", zap.Error(err))
-	return err
+	return a.plainFault(err)
 }
 
 // drain waits until the agent is to stop, then sees to it that nothing is left behind.
@@ -114,16 +116,26 @@ func (a *Agent) awaitStore(ctx context.Context) error {
 	case <-patience.C:
 	case <-ctx.Done():
 	}
-	if a.store.Refused() == nil {
-		return ctx.Err()
+	if a.store.Refused() != nil {
+		a.log.Warn("agent does not join the cluster before it can use the object store")
+		select {
+		case <-a.store.Works():
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
-	a.log.Warn("agent does not join the cluster before it can use the object store")
 	select {
 	case <-a.store.Works():
-		return nil
-	case <-ctx.Done():
+	default:
 		return ctx.Err()
 	}
+	// The owner refuses an agent with another cluster's bucket before that has a session, if it is told in time.
+	select {
+	case <-a.owned.read:
+	case <-time.After(a.patience):
+	case <-ctx.Done():
+	}
+	return ctx.Err()
 }
 
 // runSession keeps the session until ctx ends, and closes it then: by now everything that used it has stopped.
@@ -134,7 +146,7 @@ func (a *Agent) runSession(ctx context.Context) error {
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	ended := make(chan error, 1)
-	go func() { ended <- a.session.Run(own) }()
+	go func() { ended <- a.converse(own) }()
 	select {
 	case err := <-ended:
 		return err
@@ -145,6 +157,20 @@ func (a *Agent) runSession(ctx context.Context) error {
 	}
 	cancel()
 	return <-ended
+}
+
+// converse runs the session. An owner that refuses the bucket's marker is asked again only if that is another one by now.
+func (a *Agent) converse(ctx context.Context) error {
+	for {
+		err := a.session.Run(ctx)
+		var wrong *client.WrongBucketError
+		if !errors.As(err, &wrong) {
+			return err
+		}
+		if err := a.owned.refused(ctx, wrong.ClusterID); err != nil {
+			return err
+		}
+	}
 }
 
 // within calls fn with its part of the time there is for draining.

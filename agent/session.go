@@ -28,12 +28,14 @@ type listeners struct {
 	// prefix of the virtual cluster's objects, from the newest Welcome. It never changes in a cluster's life; between
 	// sessions the last one stands.
 	prefix atomic.Pointer[string]
+	owned  *ownership
 }
 
 // OnWelcome begins a stream.
 func (l *listeners) OnWelcome(w *api.Welcome) {
 	prefix := w.GetBundlePrefix()
 	l.prefix.Store(&prefix)
+	l.owned.onWelcome(w)
 	l.catalogue.OnWelcome(w)
 	l.partitions.OnConnect()
 	l.writer.OnWelcome(w)

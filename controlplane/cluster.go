@@ -16,6 +16,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/job"
 	"github.com/freshet-io/freshet/controlplane/lifecycle"
 	"github.com/freshet-io/freshet/controlplane/load"
+	"github.com/freshet-io/freshet/controlplane/offsetslog"
 	"github.com/freshet-io/freshet/controlplane/operator"
 	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/controlplane/replica"
@@ -26,6 +27,7 @@ import (
 	"github.com/freshet-io/freshet/internal/brokerconfig"
 	"github.com/freshet-io/freshet/metadata/metalog"
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
+	"github.com/freshet-io/freshet/objstore/marker"
 )
 
 // cluster is one virtual cluster on this replica.
@@ -39,6 +41,7 @@ type cluster struct {
 	scaler   *scale.Scaler
 	writers  *zonewriter.Planner
 	log      *zap.Logger
+	bucket   *bucketCheck
 	stopped  atomic.Bool // ended by itself
 }
 
@@ -52,7 +55,12 @@ func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	built.jobs, err = job.New(job.Config{Settings: c.cfg.Jobs, MaxExtents: c.cfg.maxExtents(), Log: built.log, Registerer: registerer})
+	built.bucket = &bucketCheck{
+		bucket: c.cfg.Bucket, gate: marker.NewGate(c.cfg.Bucket), location: c.cfg.BucketLocation, etcdPrefix: c.cfg.EtcdPrefix,
+		virtualCluster: vc.Name, log: built.log, metalog: metadataLog, elsewhere: c.cfg.AgentsElsewhere,
+		clusterID: func() string { return built.replica.ClusterID() }, owner: func() *owner.Owner { return built.replica.Owner() },
+	}
+	built.jobs, err = job.New(job.Config{Settings: c.cfg.Jobs, MaxExtents: c.cfg.maxExtents(), StoreTime: c.cfg.Bucket.Now, Log: built.log, Registerer: registerer})
 	if err != nil {
 		return nil, err
 	}
@@ -67,6 +75,7 @@ func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
 		NewForwards: func(o *owner.Owner, spawn session.Spawn) session.Forwards {
 			f := newForwards(spawn)
 			f.handle(admin.New(admin.Config{DefaultPartitions: vc.DefaultPartitions, Broker: vc.Broker, UndeleteMs: c.cfg.Lifecycle.UndeleteMs(), Log: built.log}, o))
+			f.handle(offsetslog.New(o))
 			f.handle(txn.New(txn.Config{MaxTimeout: vc.Broker.Duration(brokerconfig.TransactionMaxTimeoutMs), Log: built.log}, o))
 			if coordinator, err := group.New(groups, o, spawn); err == nil {
 				f.start(coordinator)
@@ -76,6 +85,7 @@ func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
 			return f
 		},
 		Waits:   group.Waits,
+		Marked:  built.marked(c.cfg.AgentsElsewhere),
 		NewJobs: func(o *owner.Owner, r session.Runners) session.Jobs { return built.jobs.Tenure(o, r) },
 		NewZoneWriters: func(l *load.Table, a session.ZoneAgents) session.ZoneWriters {
 			return built.writers.Tenure(l, a)
@@ -83,7 +93,7 @@ func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
 		Log: c.cfg.Log, Registerer: c.cfg.Registry,
 	})
 	work, err := lifecycle.New(lifecycle.Config{
-		Settings: c.cfg.Lifecycle, Bucket: c.cfg.Bucket, BundlePrefix: BundlePrefix(vc.Name), Checker: built.sessions,
+		Settings: c.cfg.Lifecycle, Bucket: built.bucket.gate, BundlePrefix: BundlePrefix(vc.Name), Checker: built.sessions,
 		Log: built.log, Registerer: registerer,
 	})
 	if err != nil {
@@ -92,16 +102,26 @@ func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
 	built.work = work
 	built.replica, err = replica.New(replica.Config{
 		Replica: c.cfg.ReplicaID, Address: c.cfg.Advertise, TakeOver: c.cfg.TakeOver, Log: metadataLog,
-		Bucket: c.cfg.Bucket, SnapshotPrefix: SnapshotPrefix(vc.Name), OnOwner: built.sessions.Own,
+		Bucket: built.bucket.gate, SnapshotPrefix: SnapshotPrefix(vc.Name), OnOwner: built.sessions.Own,
+		BeforeBootstrap: built.bucket.beforeBootstrap, Final: final,
 		Beside: built.beside, Version: c.registry.versions.Lowest,
 		SnapshotBytes: c.cfg.SnapshotBytes, SnapshotInterval: c.cfg.SnapshotInterval,
-		Owner:  owner.Config{SoftLogBytes: c.cfg.SoftLogBytes, HardLogBytes: c.cfg.HardLogBytes, MaxExtents: c.cfg.maxExtents(), MaxFresh: c.cfg.MaxFreshBundles},
-		Logger: built.log, Registerer: registerer,
+		SectionBytes: c.cfg.SnapshotSectionBytes,
+		Owner:        owner.Config{SoftLogBytes: c.cfg.SoftLogBytes, HardLogBytes: c.cfg.HardLogBytes, MaxExtents: c.cfg.maxExtents(), MaxFresh: c.cfg.MaxFreshBundles},
+		Logger:       built.log, Registerer: registerer, MaxProducers: c.cfg.maxProducers(),
 	})
 	if err != nil {
 		return nil, err
 	}
 	return built, nil
+}
+
+// marked returns what tells that agents' buckets must have the cluster id; nil if they need not.
+func (c *cluster) marked(elsewhere bool) func() bool {
+	if elsewhere {
+		return nil
+	}
+	return c.bucket.marked
 }
 
 // beside runs what runs beside the owner, until ctx ends.
@@ -127,7 +147,7 @@ func (c *cluster) Replicas() []string { return c.registry.Replicas() }
 // operator gives what operators are answered from.
 func (c *cluster) operator() operator.Cluster {
 	return operator.Cluster{
-		Owner: c.replica.Owner, Damaged: c.work.Damaged,
+		Log: c.log, Owner: c.replica.Owner, Damaged: c.work.Damaged,
 		Jobs:    func() (any, error) { return c.jobs.List() },
 		Zones:   func() (any, error) { return c.scaler.List() },
 		Writers: func() (any, error) { return c.writers.List() },
@@ -140,11 +160,21 @@ func (c *cluster) operator() operator.Cluster {
 
 var errNoOwner = errors.New("no owner at the moment")
 
-func (c *cluster) ready() error {
+// errNotCompared is the fault of a virtual cluster whose bucket was not compared yet, though the object store works.
+var errNotCompared = errors.New("the bucket's cluster id has not been compared yet")
+
+func (c *cluster) ready(works <-chan struct{}) error {
 	if c.stopped.Load() {
 		return fmt.Errorf("virtual cluster %s: stopped on this replica", c.name)
 	}
 	if _, ok := c.replica.Located(); ok {
+		select {
+		case <-works:
+			if !c.bucket.marked() {
+				return fmt.Errorf("virtual cluster %s: %w", c.name, errNotCompared)
+			}
+		default: // a store that is away is no reason
+		}
 		return nil
 	}
 	// A replica waits for the registry before its first round.
@@ -154,9 +184,23 @@ func (c *cluster) ready() error {
 	return fmt.Errorf("virtual cluster %s: %w", c.name, errNoOwner)
 }
 
-// run follows and owns until ctx ends. An error means that this replica's state cannot be trusted; it has been logged.
-func (c *cluster) run(ctx context.Context) error {
+// run follows and owns until ctx ends. An error means that this replica's state cannot be trusted, or that its bucket is another
+// cluster's; it has been logged. works is closed when the object store can be used.
+func (c *cluster) run(ctx context.Context, works <-chan struct{}) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	compared := make(chan error, 1)
+	go func() {
+		err := c.bucket.run(ctx, works)
+		if err != nil {
+			c.log.Error("virtual cluster stops: its bucket is a wrong one", zap.Error(err))
+			cancel()
+		}
+		compared <- err
+	}()
 	err := c.replica.Run(ctx)
+	cancel()
+	err = cmp.Or(<-compared, err)
 	c.stopped.Store(err != nil)
 	if err != nil {
 		return fmt.Errorf("virtual cluster %s: %w", c.name, err)

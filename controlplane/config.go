@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"runtime/debug"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,6 +21,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/session"
 	"github.com/freshet-io/freshet/internal/brokerconfig"
 	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/metadata/metalog"
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
 	"github.com/freshet-io/freshet/objstore"
@@ -29,6 +32,9 @@ const (
 	DefaultGRPCListen = ":7050"
 	DefaultHTTPListen = ":8090"
 )
+
+// DefaultSnapshotSectionBytes is the largest section of a snapshot that is written.
+const DefaultSnapshotSectionBytes int64 = metadata.SectionBytes
 
 // VirtualCluster is one Kafka cluster as clients see it.
 type VirtualCluster struct {
@@ -64,6 +70,11 @@ type Config struct {
 	// Bucket holds snapshots, under "<virtual cluster>/snapshots/", and the agents' bundles, under
 	// "<virtual cluster>/bundles/". It is not closed here.
 	Bucket objstore.Bucket
+	// BucketLocation is where that is, for people; without secrets.
+	BucketLocation string
+	// AgentsElsewhere says that agents have a bucket of their own that holds no cluster id: it is not compared. For benchmarks
+	// whose store for records keeps nothing.
+	AgentsElsewhere bool
 	// VirtualClusters served; at least one.
 	VirtualClusters []VirtualCluster
 	// TakeOver removes this replica's own old ownership at start instead of waiting for its lease. Only for a process
@@ -81,6 +92,9 @@ type Config struct {
 	// SnapshotBytes and SnapshotInterval are the log and the time after which a snapshot is taken; defaults 64 MiB, 5 min.
 	SnapshotBytes    int64
 	SnapshotInterval time.Duration
+	// SnapshotSectionBytes is the largest section of a snapshot that is read at start; default 64 MiB, at most 4 GiB - 1. A
+	// larger one rescues a virtual cluster whose snapshots an earlier program wrote beyond that.
+	SnapshotSectionBytes int64
 	// SoftLogBytes is the untrimmed log of a virtual cluster from which on its commits are slowed down, HardLogBytes
 	// that from which on they are refused; defaults 256 MiB, 512 MiB.
 	SoftLogBytes, HardLogBytes int64
@@ -89,6 +103,10 @@ type Config struct {
 	// memory limit (GOMEMLIMIT) over the virtual clusters, 64 bytes an extent, or 4 Mi if there is none; 100,000.
 	MaxExtents      int64
 	MaxFreshBundles int
+	// MaxProducers bounds the idempotent producers that wrote to a partition of a virtual cluster within 24 hours, each counted
+	// once per partition. Beyond it a new one is refused. Default: an eighth of the memory limit (GOMEMLIMIT) over the virtual
+	// clusters, metadata.ProducerBytes each, at least 65,536, or metadata.MaxProducers if there is no limit.
+	MaxProducers int64
 	// Lifecycle says how often retention is looked at and when what is dead is deleted; zero fields take the defaults.
 	Lifecycle lifecycle.Settings
 	// Jobs says when background jobs are planned and how they are shared out; zero fields take the defaults.
@@ -137,6 +155,7 @@ func (c *Config) ApplyDefaults() {
 	r.ApplyDefaults()
 	orDefault(&c.SnapshotBytes, r.SnapshotBytes)
 	orDefault(&c.SnapshotInterval, r.SnapshotInterval)
+	orDefault(&c.SnapshotSectionBytes, DefaultSnapshotSectionBytes)
 	orDefault(&c.SoftLogBytes, r.Owner.SoftLogBytes)
 	orDefault(&c.HardLogBytes, r.Owner.HardLogBytes)
 }
@@ -151,6 +170,21 @@ func (c *Config) maxExtents() int64 {
 		return c.MaxExtents
 	}
 	return max(1, limit/4/extentBytes/int64(max(1, len(c.VirtualClusters))))
+}
+
+// leastProducers is the least default bound of active producers.
+const leastProducers = 1 << 16
+
+// maxProducers is the bound of active producers of one virtual cluster.
+func (c *Config) maxProducers() int64 {
+	limit := debug.SetMemoryLimit(-1)
+	switch {
+	case c.MaxProducers != 0:
+		return c.MaxProducers
+	case limit == math.MaxInt64:
+		return metadata.MaxProducers
+	}
+	return max(leastProducers, limit/8/metadata.ProducerBytes/int64(max(1, len(c.VirtualClusters))))
 }
 
 func orDefault[T comparable](p *T, v T) {
@@ -172,11 +206,17 @@ func (c *Config) Validate() error {
 	if c.Bucket == nil {
 		errs = append(errs, errors.New("no bucket"))
 	}
+	if c.MaxProducers < 0 {
+		errs = append(errs, fmt.Errorf("bound of %d producers: must not be negative", c.MaxProducers))
+	}
 	if v := c.stateVersion(); v < metadata.MinVersion || v > metadata.MaxVersion {
 		errs = append(errs, fmt.Errorf("state version %d: this program knows %d to %d", v, metadata.MinVersion, metadata.MaxVersion))
 	}
 	if len(c.VirtualClusters) == 0 {
 		errs = append(errs, errors.New("no virtual cluster"))
+	}
+	if err := checkAdvertised(c.Advertise); err != nil {
+		errs = append(errs, err)
 	}
 	seen := map[string]bool{}
 	for _, vc := range c.VirtualClusters {
@@ -184,6 +224,9 @@ func (c *Config) Validate() error {
 			errs = append(errs, fmt.Errorf("virtual cluster %q is given twice", vc.Name))
 		}
 		seen[vc.Name] = true
+		if !id.ValidVirtualCluster(vc.Name) {
+			errs = append(errs, fmt.Errorf("--virtual-cluster %q is no name of a virtual cluster: set it to 1 to %d of a-z A-Z 0-9 . _ -", vc.Name, id.MaxVirtualClusterName))
+		}
 		if err := vc.Broker.Validate(); err != nil {
 			errs = append(errs, fmt.Errorf("virtual cluster %q: %w", vc.Name, err))
 		}
@@ -197,6 +240,21 @@ func (c *Config) Validate() error {
 		}
 	}
 	return errors.Join(append(errs, c.Lifecycle.Validate(), c.Jobs.Validate(), c.Scale.Validate())...)
+}
+
+// checkAdvertised refuses addresses that agents cannot connect to; "" stands for the one listened on.
+func checkAdvertised(address string) error {
+	if address == "" {
+		return nil
+	}
+	host, port, err := net.SplitHostPort(address)
+	if n, bad := strconv.ParseUint(port, 10, 16); err != nil || host == "" || bad != nil || n == 0 {
+		return fmt.Errorf("--advertise %q is no address: set it to host:port, as agents reach --grpc-listen", address)
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		return fmt.Errorf("--advertise %q is an address that nobody can connect to: set it to a name or address of this machine that agents reach", address)
+	}
+	return nil
 }
 
 // SnapshotPrefix and BundlePrefix are where a virtual cluster's objects are in the bucket.

@@ -18,6 +18,7 @@ import (
 	"github.com/freshet-io/freshet/internal/adminhttp"
 	"github.com/freshet-io/freshet/internal/service"
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
+	"github.com/freshet-io/freshet/objstore/marker"
 	"github.com/freshet-io/freshet/objstore/probe"
 )
 
@@ -127,7 +128,7 @@ func (c *ControlPlane) Close() {
 func (c *ControlPlane) Ready() error {
 	errs := []error{c.store.Refused()}
 	for _, built := range c.clusters {
-		errs = append(errs, built.ready())
+		errs = append(errs, built.ready(c.store.Works()))
 	}
 	return errors.Join(errs...)
 }
@@ -174,6 +175,10 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 	)
 	err := service.Run(ctx, c.cfg.Log, services...)
 	c.cfg.Log.Info("control plane has stopped", zap.Error(err))
+	var wrong *marker.WrongError
+	if errors.As(err, &wrong) { // it says all there is to say
+		return wrong
+	}
 	return err
 }
 
@@ -215,7 +220,7 @@ func (c *ControlPlane) runClusters(ctx context.Context) error {
 	errs := make([]error, len(c.clusters))
 	var running sync.WaitGroup
 	for i, built := range c.clusters {
-		running.Go(func() { errs[i] = built.run(ctx) })
+		running.Go(func() { errs[i] = built.run(ctx, c.store.Works()) })
 	}
 	running.Wait()
 	return errors.Join(errs...)

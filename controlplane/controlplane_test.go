@@ -19,6 +19,7 @@ import (
 	"github.com/freshet-io/freshet/internal/etcdserver"
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
 	"github.com/freshet-io/freshet/objstore"
+	"github.com/freshet-io/freshet/objstore/marker"
 	"github.com/freshet-io/freshet/objstore/mem"
 	"github.com/freshet-io/freshet/objstore/probe"
 )
@@ -30,6 +31,18 @@ func TestConfig_TellsEveryFault(t *testing.T) {
 	for _, fault := range []string{"group.consumer.session.timeout.ms must be greater than", "no replica id", "no etcd", "no bucket", "given twice", "has no agent key"} {
 		require.ErrorContains(t, err, fault)
 	}
+}
+
+func TestConfig_RefusesNamesAndAddressesThatFailLater(t *testing.T) {
+	for value, says := range map[string]string{
+		"0.0.0.0:7050": `--advertise "0.0.0.0:7050" is an address that nobody can connect to: set it to a name or address of this machine that agents reach`,
+		"cp-1":         `--advertise "cp-1" is no address: set it to host:port, as agents reach --grpc-listen`,
+	} {
+		_, err := controlplane.New(controlplane.Config{Advertise: value})
+		require.ErrorContains(t, err, says)
+	}
+	_, err := controlplane.New(controlplane.Config{VirtualClusters: []controlplane.VirtualCluster{{Name: "a/b"}}})
+	require.ErrorContains(t, err, `--virtual-cluster "a/b" is no name of a virtual cluster: set it to 1 to 249 of a-z A-Z 0-9 . _ -`)
 }
 
 // heard is what an agent hears, on channels.
@@ -65,6 +78,35 @@ func TestControlPlane_RefusesAStoreThatReplaces(t *testing.T) {
 	r := start(t, etcd, forgetful{mem.New()}, "cp-1")
 	defer r.cancel()
 	require.ErrorIs(t, <-r.ended, probe.ErrReplaces)
+}
+
+// TestControlPlane_RefusesTheBucketOfAnotherCluster: two control planes with etcds of their own and one bucket. The second one
+// ends before it has made a cluster, and the first one can still start.
+func TestControlPlane_RefusesTheBucketOfAnotherCluster(t *testing.T) {
+	bucket := mem.New()
+	one, err := etcdserver.Start(t.Context(), etcdserver.Config{Dir: t.TempDir()}, zap.NewNop())
+	require.NoError(t, err)
+	defer one.Close()
+	r := start(t, one, bucket, "r1")
+	require.Eventually(t, func() bool { return r.Ready() == nil }, time.Minute, 10*time.Millisecond)
+	found, err := marker.Read(t.Context(), bucket, "one")
+	require.NoError(t, err)
+	r.stop(t)
+
+	two, err := etcdserver.Start(t.Context(), etcdserver.Config{Dir: t.TempDir()}, zap.NewNop())
+	require.NoError(t, err)
+	defer two.Close()
+	stranger := startAs(t, two, bucket, "r2", func(c *controlplane.Config) { c.BucketLocation = "s3://records" })
+	defer stranger.cancel()
+	require.EqualError(t, <-stranger.ended, `--bucket s3://records holds virtual cluster "one" with cluster id `+found.ClusterID+
+		`, but etcd under --etcd-prefix /freshet/v1 has no cluster of that name: set --bucket, --etcd and --etcd-prefix to those of one cluster`)
+
+	r = start(t, one, bucket, "r1")
+	require.Eventually(t, func() bool { return r.Ready() == nil }, time.Minute, 10*time.Millisecond)
+	r.stop(t)
+	again, err := marker.Read(t.Context(), bucket, "one")
+	require.NoError(t, err)
+	require.Equal(t, found, again)
 }
 
 func start(t *testing.T, etcd *etcdserver.Server, bucket objstore.Bucket, name string) *running {

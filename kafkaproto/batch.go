@@ -74,7 +74,7 @@ func (b RecordBatch) Length() int {
 	return int(int32(binary.BigEndian.Uint32(b[posLength:]))) + lengthOverhead
 }
 
-// PartitionLeaderEpoch is the leader epoch the batch was appended in; -1 lets clients skip its validation.
+// PartitionLeaderEpoch is the leader epoch the batch was appended in.
 func (b RecordBatch) PartitionLeaderEpoch() int32 {
 	return int32(binary.BigEndian.Uint32(b[posLeaderEpoch:]))
 }
@@ -142,6 +142,10 @@ func (b RecordBatch) RecordCount() int32 { return int32(binary.BigEndian.Uint32(
 func (b RecordBatch) SetBaseOffset(offset int64) {
 	binary.BigEndian.PutUint64(b[posBaseOffset:], uint64(offset))
 }
+
+// LogEpoch is the leader epoch of every batch that readers get. Logs are never truncated, so one epoch covers all offsets
+// of a partition, as an only entry in Kafka's LeaderEpochFileCache would. It is at or below every epoch in Metadata.
+const LogEpoch int32 = 0
 
 // SetPartitionLeaderEpoch patches the leader epoch, which lies outside the CRC.
 func (b RecordBatch) SetPartitionLeaderEpoch(epoch int32) {

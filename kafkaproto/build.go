@@ -34,7 +34,7 @@ type header struct {
 func (h header) append(dst []byte, size int) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, uint64(h.base))
 	dst = binary.BigEndian.AppendUint32(dst, uint32(size-lengthOverhead))
-	dst = binary.BigEndian.AppendUint32(dst, 1<<32-1) // leader epoch -1
+	dst = binary.BigEndian.AppendUint32(dst, uint32(LogEpoch))
 	dst = append(dst, 2)
 	dst = binary.BigEndian.AppendUint32(dst, 0)
 	dst = binary.BigEndian.AppendUint16(dst, uint16(h.attributes))
@@ -83,4 +83,41 @@ func AppendControlBatch(dst []byte, base, timestamp, producerID int64, producerE
 	dst = append(dst, 0) // headers
 	RecordBatch(dst[at:]).checksum()
 	return dst
+}
+
+// KeyedRecord is a record of a batch that is built here.
+type KeyedRecord struct {
+	Offset     int64
+	Timestamp  int64 // ms
+	Key, Value []byte
+}
+
+// AppendRecords appends one batch of the records, in ascending order of offsets that lie within 2^31 of the first.
+func AppendRecords(dst []byte, records []KeyedRecord) []byte {
+	base, latest := records[0].Offset, records[0].Timestamp
+	for i := range records {
+		latest = max(latest, records[i].Timestamp)
+	}
+	var body, record []byte
+	for i := range records {
+		r := &records[i]
+		record = append(record[:0], 0) // attributes
+		record = binary.AppendVarint(record, r.Timestamp-latest)
+		record = binary.AppendVarint(record, r.Offset-base)
+		record = appendBytes(appendBytes(record, r.Key), r.Value)
+		record = append(record, 0) // headers
+		body = append(binary.AppendVarint(body, int64(len(record))), record...)
+	}
+	at := len(dst)
+	dst = header{
+		base: base, lastDelta: int32(records[len(records)-1].Offset - base), timestamp: latest,
+		producerID: -1, producerEpoch: -1, records: int32(len(records)),
+	}.append(dst, BatchOverhead+len(body))
+	dst = append(dst, body...)
+	RecordBatch(dst[at:]).checksum()
+	return dst
+}
+
+func appendBytes(dst, p []byte) []byte {
+	return append(binary.AppendVarint(dst, int64(len(p))), p...)
 }

@@ -23,7 +23,7 @@ func TestClaimsAllocateNothing(t *testing.T) {
 			in.SetVersion(e.Served.Max)
 			body := in.AppendTo(nil)
 			hostile.Claims(t, body[:min(len(body), 250)], 64<<10, func(p []byte) {
-				_ = DecodeBody(e.Served.Max, p, kmsg.RequestForKey(e.Key))
+				_, _ = DecodeBody(e.Served.Max, p, kmsg.RequestForKey(e.Key))
 			})
 		})
 	}

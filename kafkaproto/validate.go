@@ -65,13 +65,19 @@ func Validate(records []byte, l Limits) (RecordBatch, error) {
 	if got := b.ComputeCRC(); got != b.CRC() {
 		return nil, refuse(kerr.CorruptMessage, "Record is corrupt (stored crc = %d, computed crc = %d).", b.CRC(), got)
 	}
-	if err := checkOffsets(b); err != nil {
-		return nil, err
-	}
-	if err := checkProducer(b); err != nil {
+	if err := CheckHeader(b); err != nil {
 		return nil, err
 	}
 	return b, checkTimestamps(b, l)
+}
+
+// CheckHeader checks what the sequencer is told of a batch: its offset range, and its producer. The batch is of magic 2 and
+// has its claimed length. Errors are *BatchError.
+func CheckHeader(b RecordBatch) error {
+	if err := checkOffsets(b); err != nil {
+		return err
+	}
+	return checkProducer(b)
 }
 
 // singleBatch takes the one batch of a partition (ProduceRequest.validateRecords).

@@ -14,6 +14,9 @@ type liveBundle struct {
 	liveBytes uint32 // of the live extents
 	level     uint8  // 0: written by an agent for its clients; else by a job
 	index     uint64 // log index of the command that made it live
+	// atMs is the command time at which the newest of its records were appended, 0 if unknown. A job's bundle inherits it
+	// from what it replaced. Snapshots have it from CleanupVersion on.
+	atMs int64
 }
 
 // BundleInfo describes a live bundle.
@@ -79,6 +82,9 @@ func (s *machine) addExtents(b id.Bundle, size uint32, level uint8, extents, byt
 		}
 		s.dead.Delete(b)
 		l.bytes, l.level, l.index = d.Bytes, level, s.index
+		if level == 0 {
+			l.atMs = s.now
+		}
 		s.load.count(&l, 1)
 	}
 	s.load.Extents += int64(extents)

@@ -240,6 +240,8 @@ func readCommand(kind commandKind, w *wire.Reader) Command {
 		return &HideSession{Session: id.Session(w.Uint32()), Hidden: w.Bool()}
 	case kindRecordSweep:
 		return readRecordSweep(w)
+	case kindLimitProducers:
+		return &LimitProducers{Active: w.Offset()}
 	case kindRecordScrub:
 		return &RecordScrub{To: id.Bundle(w.Uvarint())}
 	case kindDeleteTopicKeeping:
@@ -250,6 +252,10 @@ func readCommand(kind commandKind, w *wire.Reader) Command {
 		return readPurgeTopics(w)
 	case kindStartJob:
 		return readStartJob(w)
+	case kindStartCleaning:
+		return readStartCleaning(w)
+	case kindRetainPartitions:
+		return readRetainPartitions(w)
 	case kindCompleteJob:
 		return &CompleteJob{Job: id.Session(w.Uint32()), Last: w.Bool(), Outcome: w.Bytes()}
 	case kindAbortJob:

@@ -9,6 +9,9 @@ import (
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
+// TimestampVersion is the version of the state from which on batches may have timestamp 2^63-1.
+const TimestampVersion = 6
+
 // commitBundle gives the batches of a bundle their offsets, once (I3): a submission already settled gets the answer
 // it got then.
 func (s *machine) commitBundle(c *CommitBundle, fx *Effects) (*commit.Result, error) {
@@ -19,6 +22,12 @@ func (s *machine) commitBundle(c *CommitBundle, fx *Effects) (*commit.Result, er
 	h := r.Header()
 	if h.Overtakes && s.version < OvertakingVersion {
 		return nil, fmt.Errorf("%w: overtakes in a state of version %d", commit.ErrMalformed, s.version)
+	}
+	if err := s.admitsCommit(r); err != nil {
+		return nil, err
+	}
+	if r.HasLargestTimestamp() && s.version < TimestampVersion {
+		return nil, fmt.Errorf("%w: timestamp 2^63-1 in a state of version %d", commit.ErrMalformed, s.version)
 	}
 	sub := h.Submission
 	e, _ := s.sessions.Get(sub.Session)
@@ -159,6 +168,9 @@ func (b *bundleCommit) run(c *sectionCommit, in *commit.SectionRuns, run *commit
 		fallthrough
 	default:
 		outcome, base, known = c.topic.checkSequence(c.partition, run)
+		if outcome == commit.Accepted && !b.mayRemember(c.partition, run.ProducerID) {
+			outcome = commit.TooManyProducers
+		}
 	}
 	if outcome != commit.Accepted {
 		b.closeExtent(c)
@@ -168,7 +180,7 @@ func (b *bundleCommit) run(c *sectionCommit, in *commit.SectionRuns, run *commit
 	p := b.writable(c, in)
 	base = p.high
 	if run.ProducerID >= 0 {
-		p.remember(run, known, base, b.now)
+		b.remember(c.topic, p, run, known, base)
 		if run.Transactional {
 			b.enterTransaction(in.Partition, p, run, base)
 		}

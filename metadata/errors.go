@@ -37,6 +37,10 @@ var (
 	ErrJobConflict = errors.New("another job cleans the same partition")
 	// ErrInvalidOutcome: what the job hands in is malformed or not of the job.
 	ErrInvalidOutcome = errors.New("invalid job outcome")
+	// ErrConfigsTooLarge is returned for configs of one resource above MaxConfigBytes.
+	ErrConfigsTooLarge = errors.New("configs are too large")
+	// ErrConfigsChanged: the topic's configs are not those by which the command was decided.
+	ErrConfigsChanged = errors.New("configs have changed")
 	// ErrInvalidCount: the count is below 1 or too large.
 	ErrInvalidCount = errors.New("invalid count")
 )
@@ -53,6 +57,9 @@ var (
 	ErrInvalidTransactionState = errors.New("invalid transaction state")
 	// ErrNotInTransaction: the partition verified is not in the transaction (TRANSACTION_ABORTABLE).
 	ErrNotInTransaction = errors.New("partition is not in the transaction")
+	// ErrTransactionTooLarge is returned when a transaction would have more groups, or a group more pending offsets, than the
+	// state keeps (TRANSACTION_ABORTABLE).
+	ErrTransactionTooLarge = errors.New("transaction is too large")
 	// ErrNotAttempted: nothing was done, because of an error of another partition (OPERATION_NOT_ATTEMPTED).
 	ErrNotAttempted = errors.New("not attempted")
 )
@@ -63,6 +70,11 @@ var (
 	ErrMalformedCommand = errors.New("malformed command batch")
 	// ErrMalformedSnapshot: the bytes are no snapshot: cut, damaged or hostile.
 	ErrMalformedSnapshot = errors.New("malformed snapshot")
+	// ErrStateTooLarge is returned when one record of the state exceeds SectionBytes, so that no snapshot could be read.
+	ErrStateTooLarge = errors.New("state is too large for a snapshot")
+	// ErrSectionTooLarge is returned for a snapshot with a section above the reader's bound; DecodeLimit takes a larger one. It
+	// comes with ErrMalformedSnapshot.
+	ErrSectionTooLarge = errors.New("snapshot section above the limit")
 	// ErrUnsupported: the log or snapshot was written by a newer version than this program knows. A replica that
 	// sees this must stop applying.
 	ErrUnsupported = errors.New("not supported by this version")

@@ -151,6 +151,7 @@ func requireGroupsTidy(t *testing.T, s *machine) {
 		require.False(t, g.empty(), "group %s", name)
 		g.topics.Scan(func(_ string, o *topicOffsets) bool {
 			require.False(t, o.empty(), "group %s", name)
+			requirePendingBytes(t, o)
 			if o.notes != nil {
 				require.Positive(t, o.notes.Len())
 				o.notes.Scan(func(n int32, _ offsetNote) bool {
@@ -163,4 +164,19 @@ func requireGroupsTidy(t *testing.T, s *machine) {
 		})
 		return true
 	})
+}
+
+// requirePendingBytes compares the weight of what is pending with what is pending.
+func requirePendingBytes(t *testing.T, o *topicOffsets) {
+	t.Helper()
+	var bytes int64
+	if o.pending != nil {
+		o.pending.Scan(func(_ int32, list []pendingOffset) bool {
+			for i := range list {
+				bytes += pendingWeight(list[i].note.metadata)
+			}
+			return true
+		})
+	}
+	require.Equal(t, bytes, o.pendingBytes)
 }

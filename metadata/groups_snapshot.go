@@ -65,15 +65,14 @@ func encodeTopicOffsets(f *sectionWriter, key string, t *topicOffsets) {
 		return
 	}
 	t.pending.Scan(func(n int32, list []pendingOffset) bool {
-		f.buf = append(f.buf, byte(recordPendingOffsets))
-		f.buf = binary.AppendUvarint(f.buf, uint64(n))
-		f.buf = binary.AppendUvarint(f.buf, uint64(len(list)))
+		f.beginList(f.listItems(), binary.AppendUvarint([]byte{byte(recordPendingOffsets)}, uint64(n))...)
 		for i := range list {
-			f.buf = binary.AppendUvarint(f.buf, uint64(list[i].producer))
-			f.buf = appendOffset(f.buf, &list[i].offset)
-			f.buf = appendOffsetNote(f.buf, &list[i].note)
+			b := binary.AppendUvarint(f.list.items, uint64(list[i].producer))
+			b = appendOffset(b, &list[i].offset)
+			f.list.items = appendOffsetNote(b, &list[i].note)
+			f.itemDone()
 		}
-		f.recordDone()
+		f.endWholeList()
 		return f.err == nil
 	})
 }
@@ -194,26 +193,28 @@ func (d *groupDecoder) readNotes(w *wire.Reader) {
 	}
 }
 
+// readPending reads pending offsets of one partition, which may have several records: producers ascend over all of them.
 func (d *groupDecoder) readPending(w *wire.Reader) {
 	n := readPartitionNumber(w)
-	var list []pendingOffset
-	for range w.Count(7) {
-		list = append(list, pendingOffset{producer: w.Offset(), offset: readOffset(w), note: readOffsetNote(w)})
-	}
-	ascending := slices.IsSortedFunc(list, func(p, q pendingOffset) int {
-		if p.producer <= q.producer { // equal ones are out of order too
-			return -1
-		}
-		return 1
-	})
-	if len(list) == 0 || !ascending {
-		w.Fail("pending offsets")
-	}
-	if w.Err() != nil {
-		return
-	}
 	if d.topic.pending == nil {
 		d.topic.pending = new(btree.Map[int32, []pendingOffset])
+	}
+	list, _ := d.topic.pending.Get(n)
+	before := len(list)
+	for range w.Count(7) {
+		p := pendingOffset{producer: w.Offset(), offset: readOffset(w), note: readOffsetNote(w)}
+		if len(list) > 0 && p.producer <= list[len(list)-1].producer {
+			w.Fail("pending offsets of producer %d out of order", p.producer)
+		}
+		if w.Err() != nil {
+			return
+		}
+		list = append(list, p)
+		d.topic.pendingBytes += pendingWeight(p.note.metadata)
+	}
+	if len(list) == before {
+		w.Fail("no pending offsets")
+		return
 	}
 	d.topic.pending.Set(n, list)
 }

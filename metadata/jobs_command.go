@@ -11,13 +11,21 @@ import (
 type (
 	// StartJob opens a background job that an agent is to run. Result: its id (id.Session), of the counter of agent
 	// sessions; ErrSessionClosed if its runner's is not open; ErrJobConflict if another job cleans a partition in its
-	// bounds and it is one that cleans.
+	// bounds and it is one that cleans; ErrConfigsChanged if it cleans, from CleanupVersion on, and the configs are not
+	// those of Clean.
 	StartJob struct {
 		Kind        job.Kind
 		Level       uint8 // of the bundles that it will write
 		Runner      id.Session
 		First, Last id.TopicPartition // bounds of the partitions that it touches
 		Inputs      []id.Bundle       // of a Compact job: bundles whose extents it replaces, ascending
+		Clean       *Cleaning         // of a Clean job of one partition; nil below CleanupVersion
+	}
+
+	// Cleaning is what a Clean job is started for.
+	Cleaning struct {
+		job.Bounds
+		Configs uint64 // State.CleanupConfigs of the topic as the plan saw it
 	}
 
 	// CompleteJob takes over a part of what a job has done: Outcome is package job's encoding. Handing the same part in
@@ -36,9 +44,16 @@ const (
 	kindStartJob commandKind = iota + 50
 	kindCompleteJob
 	kindAbortJob
+	kindStartCleaning // a StartJob with Clean
 )
 
-func (*StartJob) kind() commandKind    { return kindStartJob }
+func (c *StartJob) kind() commandKind {
+	if c.Clean != nil {
+		return kindStartCleaning
+	}
+	return kindStartJob
+}
+
 func (*CompleteJob) kind() commandKind { return kindCompleteJob }
 func (*AbortJob) kind() commandKind    { return kindAbortJob }
 
@@ -47,7 +62,34 @@ func (c *StartJob) appendBody(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(c.Runner))
 	dst = appendPartition(dst, c.First)
 	dst = appendPartition(dst, c.Last)
-	return appendBundles(dst, c.Inputs)
+	dst = appendBundles(dst, c.Inputs)
+	if c.Clean == nil {
+		return dst
+	}
+	dst = appendBounds(dst, &c.Clean.Bounds)
+	return binary.LittleEndian.AppendUint64(dst, c.Clean.Configs)
+}
+
+// appendBounds writes bounds as three varints: From, and the distances from there to FirstDirty and To.
+func appendBounds(dst []byte, b *job.Bounds) []byte {
+	dst = binary.AppendUvarint(dst, uint64(b.From))
+	dst = binary.AppendUvarint(dst, uint64(b.FirstDirty-b.From))
+	return binary.AppendUvarint(dst, uint64(b.To-b.From))
+}
+
+func readBounds(w *wire.Reader) job.Bounds {
+	b := job.Bounds{From: w.Offset()}
+	b.FirstDirty, b.To = b.From+w.Offset(), b.From+w.Offset()
+	if b.FirstDirty < b.From || b.To < b.FirstDirty {
+		w.Fail("bounds [%d, %d], dirty from %d", b.From, b.To, b.FirstDirty)
+	}
+	return b
+}
+
+func readStartCleaning(w *wire.Reader) *StartJob {
+	c := readStartJob(w)
+	c.Clean = &Cleaning{Bounds: readBounds(w), Configs: readUint64(w)}
+	return c
 }
 
 func readStartJob(w *wire.Reader) *StartJob {

@@ -116,14 +116,27 @@ func randomStart(rng *rand.Rand, s *machine) *StartJob {
 	c.First.Topic, c.Last.Topic = topicID("0"), topicID("9")
 	if c.Kind == job.Clean {
 		c.First.Topic = topicID(fmt.Sprint(rng.IntN(4)))
+		c.First.Partition = rng.Int32N(40)
 		c.Last = c.First
-		c.Last.Partition = rng.Int32N(40)
+		if s.version >= CleanupVersion {
+			c.Clean = randomCleaning(rng, s, c.First)
+		}
 		return c
 	}
 	for b := range s.Bundles() {
 		if rng.IntN(3) > 0 {
 			c.Inputs = append(c.Inputs, b)
 		}
+	}
+	return c
+}
+
+// randomCleaning is for what there is of a partition, now and then under configs that have changed.
+func randomCleaning(rng *rand.Rand, s *machine, tp id.TopicPartition) *Cleaning {
+	sum, _ := s.CleanupConfigs(tp.Topic)
+	c := &Cleaning{Configs: sum + uint64(rng.IntN(8)/7)}
+	if exts, _ := s.Extents(tp, 0, 1+rng.IntN(9), 0); len(exts) > 0 {
+		c.Bounds = job.Bounds{From: exts[0].Base, FirstDirty: exts[0].Base, To: exts[len(exts)-1].Last}
 	}
 	return c
 }
@@ -141,6 +154,9 @@ func randomOutcome(rng *rand.Rand, s *machine, j JobInfo) *job.Outcome {
 			}
 			r := job.Replacement{ID: tp, From: exts[0].Base, To: exts[len(exts)-1].Last, CleanedTo: rng.Int64N(2)}
 			r.From -= min(rng.Int64N(20)/19, r.From)
+			if j.Kind == job.Clean {
+				r.CleanedTo = r.To + 1 - rng.Int64N(2)
+			}
 			x := extent.Extent{Base: r.From, Last: r.To, Kind: extent.Absolute, Bundle: name, Length: 61, Batches: 1}
 			r.Extents = append(r.Extents, x)
 			for a := range slices.Values(s.AbortedTransactions(tp, r.From, r.To+1)) {

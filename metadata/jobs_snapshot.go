@@ -19,6 +19,9 @@ func (s *machine) encodeJobs(f *sectionWriter) {
 		b = appendBundles(b, j.inputs)
 		b = binary.AppendVarint(b, j.startedMs)
 		f.buf = binary.AppendVarint(b, j.handedMs)
+		if j.clean != nil {
+			f.buf = appendBounds(append(f.buf, byte(recordCleaning)), j.clean)
+		}
 		f.recordDone()
 		return f.err == nil
 	})
@@ -35,6 +38,41 @@ func (d *snapshotDecoder) readJob(w *wire.Reader) {
 		return
 	}
 	d.s.jobs.Set(n, j)
+	d.job = j
+}
+
+// Records of CleanupVersion.
+const (
+	recordCleaning    recordTag = 60 // bounds of the Clean job before
+	recordBundleTimes recordTag = 61 // when the newest records of live bundles were appended
+)
+
+func (d *snapshotDecoder) readCleaning(w *wire.Reader) {
+	b := readBounds(w)
+	if d.job == nil || d.job.kind != job.Clean || d.job.clean != nil {
+		w.Fail("bounds of no cleaning")
+		return
+	}
+	d.job.clean = &b
+}
+
+func (s *machine) encodeBundleTimes(f *sectionWriter) {
+	if s.version < CleanupVersion {
+		return
+	}
+	encodeItems(f, recordBundleTimes, &s.bundles, func(b []byte, l *liveBundle) []byte { return binary.AppendVarint(b, l.atMs) })
+}
+
+func (d *snapshotDecoder) readBundleTimes(w *wire.Reader) {
+	for range w.Count(2) {
+		b := id.Bundle(w.Uvarint())
+		l, ok := d.s.bundles.Get(b)
+		if l.atMs = w.Varint(); !ok || l.atMs < 0 || l.atMs > d.s.now {
+			w.Fail("time %d of bundle %s", l.atMs, b)
+			return
+		}
+		d.s.bundles.Set(b, l)
+	}
 }
 
 func (d *snapshotDecoder) readCleaned(w *wire.Reader) {

@@ -14,12 +14,22 @@ type Load struct {
 	Extents int64 // of all partitions, markers among them, those of deleted topics too
 	Bundles int   // live ones
 	Fresh   int   // live ones of level 0: not compacted yet; but for those of before anything was compacted
+
+	// Producers are the active producers, counted once per partition, and Resting those of which only the next sequence
+	// is kept. Those of topics whose deletion can be taken back count.
+	Producers, Resting int
+}
+
+// ProducerBytes is about the memory that producers take.
+func (l *Load) ProducerBytes() int64 {
+	return int64(l.Producers)*ProducerBytes + int64(l.Resting)*RestingBytes
 }
 
 // Load costs nothing.
 func (s *machine) Load() Load {
 	l := s.load
 	l.Bundles = s.bundles.Len()
+	l.Producers, l.Resting = s.counts.active, s.counts.resting
 	return l
 }
 
@@ -49,6 +59,7 @@ func (s *machine) countLoad() {
 		return true
 	}
 	s.everyTree(markers)
+	s.countProducers()
 }
 
 // everyTree calls yield for the extents of every partition, those of deleted topics too, and for what is left to clean up,

@@ -47,7 +47,9 @@ type machine struct {
 
 	writers btree.Map[id.Session, writer] // whose objects are still to be swept for orphans
 	deleted deletedTopics
-	load    Load // derived
+	load    Load          // derived
+	counts  producerCount // derived
+	bounds  producerBounds
 
 	audiences audiences // as of the last entry; derived. None below epochsVersion
 	scrub     id.Bundle
@@ -78,7 +80,7 @@ type scratch struct {
 func newMachine() *machine {
 	return &machine{
 		gen: 1, version: MinVersion, nextSession: 1, nextNode: 1,
-		transactions: newTransactionTables(), scratch: new(scratch),
+		transactions: newTransactionTables(), scratch: new(scratch), bounds: producerBounds{MaxProducers, MaxResting},
 	}
 }
 
@@ -180,6 +182,8 @@ func (s *machine) apply(c Command, fx *Effects) Result {
 		return s.allocateProducerIDs(c)
 	case *TrimPartitions:
 		return Result{Value: s.trimPartitions(c, fx)}
+	case *RetainPartitions:
+		return Result{Value: s.retainPartitions(c, fx)}
 	case *ForgetBundles:
 		return s.forgetBundles(c)
 	case *StartJob:
@@ -194,6 +198,8 @@ func (s *machine) apply(c Command, fx *Effects) Result {
 	case *RecordScrub:
 		s.scrub = c.To
 		return Result{}
+	case *LimitProducers:
+		return Result{Err: s.limitProducers(c)}
 	case *UndeleteTopic:
 		return Result{Err: s.undeleteTopic(c, fx)}
 	case *PurgeTopics:
@@ -260,7 +266,11 @@ func (s *machine) raiseVersion(c *RaiseVersion, fx *Effects) error {
 		return ErrVersion
 	}
 	begins := s.version < epochsVersion && c.Version >= epochsVersion
+	guards := s.version < CleanupVersion && c.Version >= CleanupVersion
 	s.version = c.Version
+	if guards {
+		s.beginCleanup()
+	}
 	if begins {
 		s.beginEpochs(fx)
 	}

@@ -171,6 +171,9 @@ func randomCommands(rng *rand.Rand, s *machine) []Command {
 			list = append(list, &SetConfigs{
 				Resource: ConfigTopic, Topic: topic(), Set: map[string]string{fmt.Sprint(rng.IntN(9)): "x"}, Delete: []string{"3"},
 			}, &SetConfigs{Resource: ConfigBroker, Set: map[string]string{"a": "b"}})
+			if rng.IntN(4) == 0 {
+				list = append(list, &SetConfigs{Resource: ConfigTopic, Topic: topic(), Set: map[string]string{"retention.ms": fmt.Sprint(rng.IntN(2))}})
+			}
 		case 30:
 			list = append(list, randomLifecycle(rng, s)...)
 		case 29:
@@ -335,7 +338,7 @@ func TestSnapshot_ReadWhileApplying(t *testing.T) {
 			for tp := range frozen.Topics() {
 				p := id.TopicPartition{Topic: tp.ID}
 				frozen.Extents(p, 0, 10, 0)
-				frozen.FindTimestamp(p, 1)
+				frozen.FindTimestamp(p, 0, 1)
 				frozen.ProducerSequence(p, benchFirstProducerID, 0)
 			}
 			for e := range frozen.Sessions() {

@@ -14,6 +14,8 @@ type topicOffsets struct {
 	offsets btree.Map[int32, offset]
 	notes   *btree.Map[int32, offsetNote]      // of partitions in offsets that have one; nil if none
 	pending *btree.Map[int32, []pendingOffset] // slices are replaced, never changed; nil if none
+
+	pendingBytes int64 // pendingWeight of all that is pending; derived
 }
 
 // offset is a committed offset. It has no pointers: a million of them cost the garbage collector nothing.
@@ -59,7 +61,7 @@ func (s *machine) mutableOffsets(g *groupEntry, key string) *topicOffsets {
 	case t.gen == s.gen:
 		return t
 	default:
-		m := &topicOffsets{gen: s.gen, offsets: *t.offsets.Copy()}
+		m := &topicOffsets{gen: s.gen, offsets: *t.offsets.Copy(), pendingBytes: t.pendingBytes}
 		if t.notes != nil {
 			m.notes = t.notes.Copy()
 		}
@@ -99,7 +101,11 @@ func (t *topicOffsets) remove(partition int32) {
 	t.offsets.Delete(partition)
 	t.dropNote(partition)
 	if t.pending != nil {
-		if t.pending.Delete(partition); t.pending.Len() == 0 {
+		list, _ := t.pending.Delete(partition)
+		for i := range list {
+			t.pendingBytes -= pendingWeight(list[i].note.metadata)
+		}
+		if t.pending.Len() == 0 {
 			t.pending = nil
 		}
 	}
@@ -127,7 +133,7 @@ func (t *topicOffsets) view(partition int32, o offset) Offset {
 
 func (s *machine) commitOffsets(c *CommitOffsets) Result {
 	if c.Transaction != nil {
-		if err := s.checkTransactionOffsets(c.Transaction, c.Group); err != nil {
+		if err := s.checkTransactionOffsets(c); err != nil {
 			return Result{Err: err}
 		}
 	}

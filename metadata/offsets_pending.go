@@ -25,8 +25,11 @@ func (t *topicOffsets) addPending(partition int32, p pendingOffset) {
 	for _, q := range old {
 		if q.producer != p.producer {
 			list = append(list, q)
+		} else {
+			t.pendingBytes -= pendingWeight(q.note.metadata)
 		}
 	}
+	t.pendingBytes += pendingWeight(p.note.metadata)
 	at, _ := slices.BinarySearchFunc(list, p.producer, comparePending)
 	t.pending.Set(partition, slices.Insert(list, at, p))
 }
@@ -54,6 +57,7 @@ func (t *topicOffsets) takePending(producer int64) (partitions []int32, taken []
 	t.pending.Scan(func(n int32, list []pendingOffset) bool {
 		if at, ok := slices.BinarySearchFunc(list, producer, comparePending); ok {
 			partitions, taken = append(partitions, n), append(taken, list[at])
+			t.pendingBytes -= pendingWeight(list[at].note.metadata)
 		}
 		return true
 	})

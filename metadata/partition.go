@@ -1,6 +1,8 @@
 package metadata
 
 import (
+	"slices"
+
 	"github.com/tidwall/btree"
 
 	"github.com/freshet-io/freshet/metadata/extent"
@@ -13,12 +15,15 @@ type partition struct {
 	gen       uint64
 	logStart  int64
 	high      int64 // next offset to be given
-	dropped   int64 // highest producer id that was ever forgotten here, -1 if none
+	dropped   int64 // highest producer id that was forgotten here below ProducersVersion, -1 if none
 	hand      int64 // producer id at which the next search for one to evict begins
 	cleaned   int64 // offset below which a Clean job has been; 0 if none
 	extents   extent.Tree
 	producers btree.Map[int64, producer]
 	resting   *btree.Map[int64, resting] // never in producers too; nil if none
+	active    useOrder                   // of producers
+	idle      useOrder                   // of resting
+	forgotten []idRange                  // ascending, not adjacent; producers forgotten from ProducersVersion on
 
 	transactions *partitionTransactions // nil if there never was one
 }
@@ -56,7 +61,8 @@ func (s *machine) mutablePartition(e *topicEntry, n int32, p *partition) *partit
 	}
 	m := &partition{
 		gen: s.gen, logStart: p.logStart, high: p.high, dropped: p.dropped, hand: p.hand, cleaned: p.cleaned,
-		extents: p.extents, producers: *p.producers.Copy(),
+		extents: p.extents, producers: *p.producers.Copy(), active: p.active.copy(), idle: p.idle.copy(),
+		forgotten: slices.Clone(p.forgotten),
 	}
 	if p.resting != nil {
 		m.resting = p.resting.Copy()
@@ -115,23 +121,24 @@ func (s *machine) CleanedTo(tp id.TopicPartition) int64 {
 	return p.cleaned
 }
 
-// FindTimestamp gives the first extent at or above the log start with a max timestamp of ts or later. The extent at
-// the log start may be cut by it, and its timestamp be that of a record below: the reader of records decides.
-func (s *machine) FindTimestamp(tp id.TopicPartition, ts int64) (extent.Extent, bool) {
+// FindTimestamp returns the first extent at or above from and the log start with a max timestamp of ts or later. The
+// extent at the log start may be cut by it, and its timestamp be that of a record below: the reader of records decides.
+func (s *machine) FindTimestamp(tp id.TopicPartition, from, ts int64) (extent.Extent, bool) {
 	p, _ := s.partitionEntry(tp)
 	if p == nil {
 		return extent.Extent{}, false
 	}
-	return p.extents.FindTimestamp(p.logStart, ts)
+	return p.extents.FindTimestamp(max(from, p.logStart), ts)
 }
 
-// MaxTimestampExtent gives the first extent with the largest max timestamp of the partition (KIP-734).
-func (s *machine) MaxTimestampExtent(tp id.TopicPartition) (extent.Extent, bool) {
+// MaxTimestampExtent returns the first extent with the largest max timestamp of the partition (KIP-734), among those that
+// reach from and begin below to.
+func (s *machine) MaxTimestampExtent(tp id.TopicPartition, from, to int64) (extent.Extent, bool) {
 	p, _ := s.partitionEntry(tp)
 	if p == nil {
 		return extent.Extent{}, false
 	}
-	return p.extents.MaxTimestamp(p.logStart)
+	return p.extents.MaxTimestampBetween(max(from, p.logStart), to)
 }
 
 // PartitionBytes is the size of a partition's extents, those cut by the log start counted whole.

@@ -13,12 +13,13 @@ const (
 	// window is the number of batches of a producer whose offsets are remembered per partition (Kafka's
 	// ProducerStateEntry.NUM_BATCHES_TO_RETAIN). Clients have at most five requests in flight.
 	window = 5
-	// maxProducers bounds the producers remembered per partition; beyond it the least recently used of a few goes.
+	// maxProducers bounds the producers remembered per partition below ProducersVersion; beyond it the least recently used
+	// of a few goes to rest.
 	maxProducers = 16384
 	// evictProbe is the number of producers looked at to find one to evict.
 	evictProbe = 16
 	// maxResting bounds the producers per partition of which only the next sequence is remembered, after they were idle
-	// for too long or evicted. Beyond it the lowest id goes for good.
+	// for too long. Beyond it the one at rest for longest is forgotten (below ProducersVersion: the one of the lowest id).
 	maxResting = 512
 	// ProducerIDExpirationMs is how long an idle producer is remembered whole (Kafka's producer.id.expiration.ms default).
 	ProducerIDExpirationMs = 24 * 60 * 60 * 1000
@@ -84,6 +85,7 @@ type resting struct {
 	next  int32
 	epoch int16
 	flags uint8
+	seen  uint32 // command time of the newest batch, seconds since the epoch; 0 if it came to rest below ProducersVersion
 }
 
 // check decides on a batch of a known producer, as Kafka's ProducerAppendInfo.checkProducerEpoch and checkSequence
@@ -180,7 +182,14 @@ func (e *topicEntry) checkSequence(p *partition, b *commit.Run) (outcome commit.
 // mayHaveForgotten tells whether a producer without state in a partition may have had some: it was dropped there, or
 // went with an earlier topic of the same name, which clients do not tell apart.
 func (e *topicEntry) mayHaveForgotten(p *partition, producerID int64) bool {
-	return producerID < e.earlier || p != nil && producerID <= p.dropped
+	if p == nil || producerID < e.earlier {
+		return producerID < e.earlier
+	}
+	if producerID <= p.dropped {
+		return true
+	}
+	_, forgotten := p.forgottenAt(producerID)
+	return forgotten
 }
 
 // producer gives a producer's state, also that of one at rest, which has no batches. p may be nil.
@@ -188,27 +197,32 @@ func (p *partition) producer(producerID int64) (producer, bool) {
 	if p == nil {
 		return producer{}, false
 	}
-	if q, ok := p.producers.Get(producerID); ok || p.resting == nil {
+	if q, ok := p.producers.Get(producerID); ok {
 		return q, ok
 	}
-	r, ok := p.resting.Get(producerID)
+	r, ok := p.restingOf(producerID)
 	return producer{next: r.next, epoch: r.epoch, flags: r.flags}, ok
 }
 
-// remember stores a producer's state after an accepted batch.
+func (p *partition) restingOf(producerID int64) (resting, bool) {
+	if p.resting == nil {
+		return resting{}, false
+	}
+	return p.resting.Get(producerID)
+}
+
+// remember stores a producer's state after an accepted batch, below ProducersVersion.
 func (p *partition) remember(b *commit.Run, known producer, base, nowMs int64) {
 	if known.kept == 0 {
 		p.wake(b.ProducerID)
 	}
 	known.add(b, base, nowMs)
-	p.producers.Set(b.ProducerID, known)
+	p.setProducer(b.ProducerID, known)
 }
 
-// wake makes room for a producer among those that are not at rest.
+// wake makes room for a producer among those that are not at rest, below ProducersVersion.
 func (p *partition) wake(producerID int64) {
-	if p.resting != nil {
-		p.resting.Delete(producerID)
-	}
+	p.deleteResting(producerID)
 	if p.producers.Len() < maxProducers {
 		return
 	}
@@ -227,18 +241,18 @@ func (p *partition) raiseEpoch(producerID int64, epoch int16, nowMs int64) {
 			q = producer{epoch: epoch, flags: fromZero | marked}
 		}
 		q.seen = seconds(nowMs)
-		p.producers.Set(producerID, q)
+		p.setProducer(producerID, q)
 		return
 	}
 	if p.resting == nil {
 		return
 	}
 	if r, rests := p.resting.Get(producerID); rests && r.epoch < epoch {
-		p.resting.Set(producerID, resting{epoch: epoch, flags: fromZero | marked})
+		p.setResting(producerID, resting{epoch: epoch, flags: fromZero | marked, seen: r.seen})
 	}
 }
 
-// evict forgets the least recently seen of the next few producers after the hand, like a clock.
+// evict puts the least recently seen of the next few producers after the hand to rest, below ProducersVersion.
 func (p *partition) evict() {
 	victim, oldest, probed := int64(-1), uint32(math.MaxUint32), 0
 	probe := func(producerID int64, q producer) bool {
@@ -256,16 +270,14 @@ func (p *partition) evict() {
 	p.rest(victim)
 }
 
-// rest keeps of a producer only where it goes on. Where too many rest, the lowest id is dropped: from then on it, and
-// those below, are taken at any sequence.
+// rest keeps of a producer only where it goes on, below ProducersVersion. Where too many rest, the lowest id is dropped:
+// from then on it, and those below, are taken at any sequence.
 func (p *partition) rest(producerID int64) {
-	q, _ := p.producers.Delete(producerID)
-	if p.resting == nil {
-		p.resting = newResting()
-	}
-	p.resting.Set(producerID, resting{next: q.next, epoch: q.epoch, flags: q.flags})
+	q := p.deleteProducer(producerID)
+	p.setResting(producerID, resting{next: q.next, epoch: q.epoch, flags: q.flags})
 	if p.resting.Len() > maxResting {
-		lowest, _, _ := p.resting.PopMin()
+		lowest, _, _ := p.resting.Min()
+		p.deleteResting(lowest)
 		p.dropped = max(p.dropped, lowest)
 	}
 }

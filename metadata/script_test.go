@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"testing"
@@ -302,9 +303,9 @@ func (w *world) show(t *testing.T, d *datadriven.TestData) string {
 		}
 	case "show-time":
 		tp := partitionID(t, d.CmdArgs[0].Key)
-		x, ok := s.FindTimestamp(tp, num(t, d, "ts", 0))
+		x, ok := s.FindTimestamp(tp, 0, num(t, d, "ts", 0))
 		fmt.Fprintf(&b, "at or after: %t %s\n", ok, describeExtent(&x))
-		x, ok = s.MaxTimestampExtent(tp)
+		x, ok = s.MaxTimestampExtent(tp, 0, math.MaxInt64)
 		fmt.Fprintf(&b, "max: %t %s\n", ok, describeExtent(&x))
 	case "show-retained":
 		r := Retention{SinceMs: num(t, d, "since", KeepForever), Bytes: num(t, d, "bytes", KeepForever)}

@@ -151,6 +151,7 @@ func (s *machine) closeSession(c *CloseSession, fx *Effects) error {
 	s.leaves(e, fx)
 	e = s.mutableSession(c.Session, e)
 	e.closed, e.closedAt = true, s.now
+	s.noteUnsettled(c.Session, e)
 	e.settleHoles()
 	s.endWriter(c.Session)
 	s.abortJobsOf(c.Session)

@@ -11,12 +11,16 @@ import (
 	"github.com/freshet-io/freshet/metadata/internal/wire"
 )
 
-// decode is Decode.
-func decode(r io.Reader) (*machine, error) {
+// decode reads a state in sections of at most SectionBytes.
+func decode(r io.Reader) (*machine, error) { return decodeLimit(r, SectionBytes) }
+
+// decodeLimit is DecodeLimit.
+func decodeLimit(r io.Reader, limit int64) (*machine, error) {
 	f, err := newSectionReader(r)
 	if err != nil {
 		return nil, err
 	}
+	f.limit = limit
 	d := snapshotDecoder{s: newMachine()}
 	for {
 		payload, err := f.next()
@@ -29,6 +33,9 @@ func decode(r io.Reader) (*machine, error) {
 		w := wire.NewReader(payload)
 		for w.Len() > 0 {
 			d.record(&w)
+			if err := d.unsupported(); err != nil {
+				return nil, err
+			}
 		}
 		if err := w.Err(); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrMalformedSnapshot, err)
@@ -36,9 +43,6 @@ func decode(r io.Reader) (*machine, error) {
 	}
 	if !d.meta {
 		return nil, fmt.Errorf("%w: empty", ErrMalformedSnapshot)
-	}
-	if d.s.version > MaxVersion {
-		return nil, unsupportedVersion(d.s.version)
 	}
 	if d.deletion != nil {
 		return nil, fmt.Errorf("%w: deletion of nothing", ErrMalformedSnapshot)
@@ -65,7 +69,9 @@ type snapshotDecoder struct {
 	cleanup   *extent.Tree
 	next      int64 // least base of the next extent
 	groups    groupDecoder
+	unknown   recordTag // kind of a record that this program does not know, 0 if there was none
 	deletion  *deletion // of the topic to come; nil if that is not deleted
+	job       *openJob  // the last one
 
 	transactions transactionDecoder
 }
@@ -108,7 +114,13 @@ func (d *snapshotDecoder) record(w *wire.Reader) {
 		d.cleanup = new(extent.Tree)
 		d.tree, d.next, d.partition = d.cleanup, 0, nil
 	case recordResting:
-		d.readResting(w)
+		d.readResting(w, false)
+	case recordRested:
+		d.readResting(w, true)
+	case recordProducerLimit:
+		d.s.readProducerLimit(w)
+	case recordForgotten:
+		d.readForgotten(w)
 	case recordEarlier:
 		earlier := w.Offset()
 		if d.topic == nil || d.partition != nil || earlier < 1 {
@@ -139,11 +151,29 @@ func (d *snapshotDecoder) record(w *wire.Reader) {
 		d.readBundleLevels(w)
 	case recordJob:
 		d.readJob(w)
+	case recordCleaning:
+		d.readCleaning(w)
+	case recordBundleTimes:
+		d.readBundleTimes(w)
 	default:
 		if !d.groups.read(tag, d.s, w) && !d.transactions.read(tag, d.s, d.partition, w) {
+			d.unknown = tag
 			w.Fail("record %d", tag)
 		}
 	}
+}
+
+// unsupported returns ErrUnsupported once the snapshot is known to be of a newer version, of which nothing more can be read.
+// A kind of record that is unknown at a version which this program runs may be a newer program's or a defect: it is both
+// ErrUnsupported and ErrMalformedSnapshot. It is no damage, which a section's checksum shows.
+func (d *snapshotDecoder) unsupported() error {
+	switch {
+	case d.s.version > MaxVersion:
+		return unsupportedVersion(d.s.version)
+	case d.unknown != 0:
+		return fmt.Errorf("%w: %w: record of kind %d", ErrMalformedSnapshot, ErrUnsupported, uint8(d.unknown))
+	}
+	return nil
 }
 
 func (d *snapshotDecoder) readMeta(w *wire.Reader) {
@@ -227,34 +257,39 @@ func (d *snapshotDecoder) readProducers(w *wire.Reader) {
 		if w.Err() != nil {
 			return
 		}
-		if _, twice := d.partition.producers.Set(producerID, p); twice {
+		if _, twice := d.partition.producers.Get(producerID); twice {
 			w.Fail("producer %d twice", producerID)
+			return
 		}
+		d.partition.setProducer(producerID, p)
 	}
 }
 
-func (d *snapshotDecoder) readResting(w *wire.Reader) {
+// readResting reads producers at rest, with the time of their last batch or without.
+func (d *snapshotDecoder) readResting(w *wire.Reader, seen bool) {
 	n := w.Count(1)
 	if d.partition == nil {
 		w.Fail("producers at rest of nothing")
 		return
 	}
-	if d.partition.resting == nil {
-		d.partition.resting = newResting()
-	}
 	for range n {
 		producerID, next, epoch, flags := w.Offset(), w.Uint32(), w.Uint32(), w.Byte()
-		_, awake := d.partition.producers.Get(producerID)
-		if next > math.MaxInt32 || epoch > math.MaxInt16 || flags > allFlags || awake {
+		r := resting{next: int32(next), epoch: int16(epoch), flags: flags}
+		if seen {
+			r.seen = w.Uint32()
+		}
+		_, active := d.partition.producers.Get(producerID)
+		if next > math.MaxInt32 || epoch > math.MaxInt16 || flags > allFlags || active || seen && (r.seen == 0 || d.s.version < ProducersVersion) {
 			w.Fail("producer %d at rest", producerID)
 		}
 		if w.Err() != nil {
 			return
 		}
-		r := resting{next: int32(next), epoch: int16(epoch), flags: flags}
-		if _, twice := d.partition.resting.Set(producerID, r); twice {
+		if _, twice := d.partition.restingOf(producerID); twice {
 			w.Fail("producer %d at rest twice", producerID)
+			return
 		}
+		d.partition.setResting(producerID, r)
 	}
 }
 

@@ -48,24 +48,59 @@ const (
 	itemsPerRecord   = 512
 )
 
-// Encode writes the state as a snapshot. Equal states give equal bytes. It walks everything: run it on a Snapshot.
+// recordNames are the kinds of records whose size commands decide.
+var recordNames = map[recordTag]string{
+	recordTopic: "topic", recordConfig: "configs", recordSession: "session", recordResult: "result", recordJob: "job",
+	recordTransaction: "transaction", recordTransactionGroups: "groups of a transaction", recordGroup: "group",
+	recordGroupMembers: "group member", recordOffsetNotes: "offset metadata", recordPendingOffsets: "pending offsets",
+}
+
+func (t recordTag) String() string {
+	if name, ok := recordNames[t]; ok {
+		return name
+	}
+	return fmt.Sprintf("kind-%d", uint8(t))
+}
+
+// Encode writes the state as a snapshot that Decode reads. Equal states give equal bytes. It walks everything: run it on a
+// Snapshot. Errors: ErrStateTooLarge, or the writer's.
 func (s *machine) Encode(w io.Writer) error {
-	_, err := s.encode(w)
+	_, err := s.encode(newLimitedWriter(w, s.version))
 	return err
 }
 
-// Hash is the hash of everything in the state: that of its snapshot's bytes (xxhash64, with which Encode closes). It
-// walks everything: run it on a Snapshot.
+// Encodable returns the state's hash, or ErrStateTooLarge if no snapshot can be written of it. It walks everything: run it
+// on a Snapshot.
+func (s *machine) Encodable() (hash uint64, err error) {
+	hash, err = s.encode(newLimitedWriter(io.Discard, s.version))
+	if err != nil || s.version >= SplitVersion {
+		return hash, err
+	}
+	return s.Hash(), nil
+}
+
+// newLimitedWriter returns a writer of what Decode reads.
+func newLimitedWriter(w io.Writer, version uint32) *sectionWriter {
+	f := newSectionWriter(w)
+	f.limit, f.strict, f.split = SectionBytes, true, version >= SplitVersion
+	return f
+}
+
+// Hash returns the hash of everything in the state: xxhash64 of a snapshot's bytes, with which Encode closes. Below
+// SplitVersion it is that of unsplit records, as earlier programs have it. It walks everything: run it on a Snapshot.
 func (s *machine) Hash() uint64 {
-	sum, err := s.encode(io.Discard)
+	f := newSectionWriter(io.Discard)
+	if s.version >= SplitVersion {
+		f.limit, f.split = SectionBytes, true
+	}
+	sum, err := s.encode(f)
 	if err != nil {
-		panic(fmt.Sprintf("metadata: hash: %v", err)) // io.Discard does not fail
+		panic(fmt.Sprintf("metadata: hash: %v", err)) // io.Discard does not fail, and the writer is not strict
 	}
 	return sum
 }
 
-func (s *machine) encode(w io.Writer) (uint64, error) {
-	f := newSectionWriter(w)
+func (s *machine) encode(f *sectionWriter) (uint64, error) {
 	s.encodeMeta(f)
 	s.topics.Scan(func(_ string, e *topicEntry) bool {
 		encodeTopic(f, e)
@@ -96,6 +131,7 @@ func (s *machine) encode(w io.Writer) (uint64, error) {
 	s.encodeJobs(f)
 	s.encodeWriters(f)
 	s.encodeScrub(f)
+	s.encodeProducerLimit(f)
 	s.cleanup.scan(func(t extent.Tree) bool {
 		f.buf = append(f.buf, byte(recordCleanup))
 		encodeExtents(f, &t)
@@ -148,8 +184,9 @@ func encodeTopic(f *sectionWriter, e *topicEntry) {
 		encodeExtents(f, &p.extents)
 		encodeItems(f, recordProducers, &p.producers, appendProducer)
 		if p.resting != nil {
-			encodeItems(f, recordResting, p.resting, appendResting)
+			encodeResting(f, p.resting)
 		}
+		encodeForgotten(f, p.forgotten)
 		if p.transactions != nil {
 			encodePartitionTransactions(f, p.transactions)
 		}
@@ -181,21 +218,14 @@ func encodeExtents(f *sectionWriter, t *extent.Tree) {
 func encodeItems[K ~int32 | ~int64 | ~uint32 | ~uint64, V any](
 	f *sectionWriter, tag recordTag, items *btree.Map[K, V], add func([]byte, *V) []byte,
 ) {
-	left, n := items.Len(), 0
+	f.beginList(itemsPerRecord, byte(tag))
 	items.Scan(func(k K, v V) bool {
-		if n == 0 {
-			n = min(left, itemsPerRecord)
-			left -= n
-			f.recordDone()
-			f.buf = append(f.buf, byte(tag))
-			f.buf = binary.AppendUvarint(f.buf, uint64(n))
-		}
-		f.buf = binary.AppendUvarint(f.buf, uint64(k))
-		f.buf = add(f.buf, &v)
-		n--
+		f.list.items = binary.AppendUvarint(f.list.items, uint64(k))
+		f.list.items = add(f.list.items, &v)
+		f.itemDone()
 		return f.err == nil
 	})
-	f.recordDone()
+	f.endList()
 }
 
 func appendProducer(b []byte, p *producer) []byte {
@@ -217,6 +247,27 @@ func appendResting(b []byte, r *resting) []byte {
 	b = binary.AppendUvarint(b, uint64(r.next))
 	b = binary.AppendUvarint(b, uint64(uint16(r.epoch)))
 	return append(b, r.flags)
+}
+
+// recordRested is producers at rest with the time of their last batch, after those without.
+const recordRested recordTag = 50
+
+// encodeResting writes the producers at rest. One that came to rest below ProducersVersion has no time, and is written as
+// programs of that version read it.
+func encodeResting(f *sectionWriter, table *btree.Map[int64, resting]) {
+	var timed, timeless btree.Map[int64, resting]
+	table.Scan(func(producerID int64, r resting) bool {
+		if r.seen > 0 {
+			timed.Load(producerID, r)
+		} else {
+			timeless.Load(producerID, r)
+		}
+		return true
+	})
+	encodeItems(f, recordResting, &timeless, appendResting)
+	encodeItems(f, recordRested, &timed, func(b []byte, r *resting) []byte {
+		return binary.AppendUvarint(appendResting(b, r), uint64(r.seen))
+	})
 }
 
 func encodeSession(f *sectionWriter, n id.Session, e *session) {
@@ -263,6 +314,7 @@ func (s *machine) encodeBundles(f *sectionWriter) {
 	encodeItems(f, recordBundleLevels, &s.bundles, func(b []byte, l *liveBundle) []byte {
 		return append(binary.AppendUvarint(b, l.index), l.level)
 	})
+	s.encodeBundleTimes(f)
 	encodeItems(f, recordDead, &s.dead, func(b []byte, d *DeadBundle) []byte {
 		b = binary.AppendUvarint(b, uint64(d.Bytes))
 		b = binary.AppendUvarint(b, d.Index)

@@ -13,24 +13,26 @@ import (
 	"github.com/freshet-io/freshet/internal/assign"
 	"github.com/freshet-io/freshet/metadata/extent"
 	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/metadata/job"
 )
 
 // outsideSnapshots are the fields that a snapshot need not have, and why.
 var outsideSnapshots = map[string]string{
 	"machine.gen": "generation", "machine.frozen": "of this copy", "machine.position": "within an entry", "machine.scratch": "memory",
-	"machine.names": "derived", "machine.instances": "derived", "machine.load": "derived", "machine.audiences": "derived",
+	"machine.names": "derived", "machine.instances": "derived", "machine.load": "derived", "machine.counts": "derived", "machine.bounds.resting": "derived",
+	"topic.counts": "derived", "partition.active": "derived", "partition.idle": "derived", "machine.audiences": "derived",
 	"machine.transactions.names": "derived", "machine.transactions.due": "derived", "machine.deleted.byID": "derived",
 	"machine.cleanup.next": "only the order of keys means something",
 	"session.gen":          "generation", "topic.gen": "generation", "partition.gen": "generation", "transaction.gen": "generation",
 	"group.gen": "generation", "offsets.gen": "generation", "topic.topic": "a record of its own", "open.first": "derived",
-	"deletion.entry": "a record of its own",
+	"deletion.entry": "a record of its own", "offsets.pendingBytes": "derived",
 }
 
 // tables are the fields that hold records, or values with a codec of their own.
 var tables = map[string]bool{
 	"machine.topics": true, "machine.configs": true, "machine.gone": true, "machine.sessions": true, "machine.retired": true,
 	"machine.bundles": true, "machine.dead": true, "machine.transactions.byProducer": true, "machine.jobs": true,
-	"machine.writers": true, "machine.deleted.byOrder": true, "machine.groups": true, "machine.cleanup.items": true,
+	"machine.writers": true, "job.clean": true, "machine.deleted.byOrder": true, "machine.groups": true, "machine.cleanup.items": true,
 	"session.results": true, "topic.partitions": true, "partition.extents": true, "partition.producers": true,
 	"partition.resting": true, "partition.transactions": true, "open.open": true, "open.aborted": true,
 	"transaction.partitions": true, "transaction.groups": true, "group.members": true, "group.topics": true,
@@ -43,8 +45,10 @@ var topicOfAll = id.Topic{7}
 func one() *machine {
 	s := newMachine()
 	s.version, s.sweep.topic, s.offsetSweep.group = MaxVersion, "a", "g"
+	s.bounds.active = 7
 	p := &partition{logStart: 1, high: 100, cleaned: 5, producers: newProducers(), resting: newResting()}
 	p.extents.Append(1, extent.Extent{Base: 1, Last: 99, Batches: 1, Length: 1})
+	p.forgotten = []idRange{{8, 9}}
 	p.producers.Set(3, producer{kept: window})
 	p.resting.Set(4, resting{next: 1})
 	p.transactions = new(partitionTransactions)
@@ -60,7 +64,7 @@ func one() *machine {
 	s.sessions.Set(1, n)
 	s.bundles.Set(1, liveBundle{extents: 1})
 	s.dead.Set(2, DeadBundle{})
-	s.jobs.Set(3, &openJob{inputs: []id.Bundle{1}})
+	s.jobs.Set(3, &openJob{kind: job.Clean, inputs: []id.Bundle{1}, clean: &job.Bounds{From: 2, FirstDirty: 4, To: 8}})
 	s.writers.Set(4, writer{ended: 1})
 	x := &transaction{id: "x", producerID: 3, state: TransactionOngoing, groups: new(btree.Map[string, uint64])}
 	s.addPartition(x, id.TopicPartition{Topic: topicOfAll})
@@ -112,7 +116,7 @@ func records(s *machine) map[string]record {
 	pending, _ := o.pending.Get(0)
 	added, _ := x.partitions.Min()
 	return map[string]record{
-		"machine": kept(s), "topic": kept(e), "metadata": kept(e.topic), "partition": kept(p), "session": kept(n), "job": kept(j),
+		"machine": kept(s), "topic": kept(e), "metadata": kept(e.topic), "partition": kept(p), "session": kept(n), "job": kept(j), "bounds": kept(j.clean),
 		"transaction": kept(x), "group": kept(g), "offsets": kept(o), "open": kept(p.transactions), "pending": kept(&pending[0]),
 		"producer": byValue(&p.producers), "resting": byValue(p.resting), "aborted": byValue(&p.transactions.aborted),
 		"bundle": byValue(&s.bundles), "dead": byValue(&s.dead), "writer": byValue(&s.writers), "deletion": byValue(&s.deleted.byOrder),

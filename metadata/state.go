@@ -9,10 +9,15 @@ import (
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
-// MaxVersion is the newest state machine version that this program can run. New states start at MinVersion. What came with
-// each: 2 leader epochs of partitions, 3 hidden sessions and zones without agents, 4 producers that go on after their
-// transaction timed out (LateAbortVersion), 5 submissions that overtake others of their session (OvertakingVersion), 6 the cures
-// of the safety review; each names its own constant.
+// MaxVersion is the newest state machine version that this program can run. New states start at MinVersion. Each version
+// adds:
+//   - 2: leader epochs of partitions
+//   - 3: hidden sessions and zones without agents
+//   - 4: producers that go on after their transaction timed out (LateAbortVersion)
+//   - 5: submissions that overtake others of their session (OvertakingVersion)
+//   - 6: snapshot lists in several records (SplitVersion), bounds of transactions, groups and configs (LimitsVersion),
+//     forgotten producers (ProducersVersion), timestamp 2^63-1 (TimestampVersion), cleanings that end with the configs
+//     they began with (CleanupVersion), the epoch checked before the transaction (EpochFirstVersion)
 const (
 	MinVersion uint32 = 1
 	MaxVersion uint32 = 6
@@ -27,13 +32,19 @@ type State struct{ api }
 //go:noinline // whoever inlines it sees the machine
 func New() *State { return &State{newMachine()} }
 
-// Decode reads what Encode wrote and gives a state to apply to. Memory grows with the bytes read, never by what they
+// Decode reads what Encode wrote and returns a state to apply to. Memory grows with the bytes read, never by what they
 // claim; each section's checksum is compared before it is used, the hash of everything before Decode returns.
 // Errors: ErrMalformedSnapshot, ErrUnsupported (written by a newer version), or the reader's.
 //
 //go:noinline // see New
-func Decode(r io.Reader) (*State, error) {
-	s, err := decode(r)
+func Decode(r io.Reader) (*State, error) { return DecodeLimit(r, SectionBytes) }
+
+// DecodeLimit is Decode with another bound of a section's payload. A larger one reads snapshots of programs that wrote
+// sections above SectionBytes.
+//
+//go:noinline // see New
+func DecodeLimit(r io.Reader, sectionBytes int64) (*State, error) {
+	s, err := decodeLimit(r, sectionBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -60,6 +71,7 @@ type api interface {
 	BundlesFrom(from id.Bundle) iter.Seq2[id.Bundle, BundleInfo]
 	NewestBundle() id.Bundle
 	Load() Load
+	ProducerLimit() int64
 	Scrubbed() id.Bundle
 
 	EndedWriters() iter.Seq[EndedWriter]
@@ -69,6 +81,8 @@ type api interface {
 	Jobs() iter.Seq[JobInfo]
 	Job(n id.Session) (JobInfo, bool)
 	CleanedTo(tp id.TopicPartition) int64
+	CleanupConfigs(t id.Topic) (sum uint64, ok bool)
+	LargestTimestamp(x *extent.Extent) int64
 
 	ConfiguredNames(resource ConfigResource) iter.Seq[string]
 
@@ -81,6 +95,7 @@ type api interface {
 	Offsets(group string) iter.Seq2[id.TopicPartition, Offset]
 	OffsetsFrom(group string, from id.TopicPartition) iter.Seq2[id.TopicPartition, Offset]
 
+	LoggedOffsets(group string, yield func(*LoggedOffset) bool)
 	PendingOffset(group string, tp id.TopicPartition) bool
 	HasOffsets(group string) (committed, pending bool)
 	HasDeletedOffsets(group string) bool
@@ -88,8 +103,8 @@ type api interface {
 	Watermarks(tp id.TopicPartition) (Watermarks, bool)
 	Extents(tp id.TopicPartition, from int64, maxExtents int, maxBytes int64) (exts []extent.Extent, more bool)
 	AscendExtents(tp id.TopicPartition, from int64, yield func(*extent.Extent) bool)
-	FindTimestamp(tp id.TopicPartition, ts int64) (extent.Extent, bool)
-	MaxTimestampExtent(tp id.TopicPartition) (extent.Extent, bool)
+	FindTimestamp(tp id.TopicPartition, from, ts int64) (extent.Extent, bool)
+	MaxTimestampExtent(tp id.TopicPartition, from, to int64) (extent.Extent, bool)
 	PartitionBytes(tp id.TopicPartition) int64
 
 	AbortedTransactions(tp id.TopicPartition, from, to int64) []extent.Aborted
@@ -107,6 +122,7 @@ type api interface {
 	MembershipVersion() uint64
 
 	Encode(w io.Writer) error
+	Encodable() (hash uint64, err error)
 	Hash() uint64
 
 	Topic(t id.Topic) (*Topic, bool)

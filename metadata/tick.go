@@ -153,7 +153,8 @@ func (s *machine) sweepTopic(e *topicEntry, steps *int) {
 	e = s.mutableTopic(e)
 	for _, x := range expired {
 		p, _ := e.partition(x.partition)
-		s.mutablePartition(e, x.partition, p).rest(x.producer)
+		p = s.mutablePartition(e, x.partition, p)
+		s.counting(e, p, func() { s.rest(p, x.producer) })
 	}
 }
 
@@ -162,9 +163,21 @@ type expiredProducer struct {
 	producer  int64
 }
 
-// sweepPartition appends the expired producers of a partition, from the cursor on.
+// sweepPartition appends the expired producers of a partition: in the order of their last use, or, below ProducersVersion,
+// of their ids, from the cursor on.
 func (s *machine) sweepPartition(expired []expiredProducer, n int32, p *partition, steps *int) []expiredProducer {
 	limit := seconds(s.now - ProducerIDExpirationMs)
+	if s.version >= ProducersVersion {
+		p.ascendUses(func(u lastUse) bool {
+			if *steps <= 0 || u.span >= limit/useSpan {
+				return false
+			}
+			*steps--
+			expired = append(expired, expiredProducer{n, u.producerID})
+			return true
+		})
+		return expired
+	}
 	p.producers.Ascend(s.sweep.producer, func(producerID int64, q producer) bool {
 		if *steps <= 0 {
 			return false

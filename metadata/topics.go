@@ -32,6 +32,7 @@ type topicEntry struct {
 	// earlier is above the producer ids that may have written to an earlier topic of this name: clients number the
 	// batches of a partition by the topic's name, and go on in this one where they were in that. 0 if there was none.
 	earlier int64
+	counts  producerCount // of its partitions
 }
 
 // maxGoneNames bounds the names of deleted topics that are remembered.
@@ -67,7 +68,7 @@ func (s *machine) mutableTopic(e *topicEntry) *topicEntry {
 	if e.gen == s.gen {
 		return e
 	}
-	m := &topicEntry{gen: s.gen, topic: e.topic, partitions: *e.partitions.Copy(), earlier: e.earlier}
+	m := &topicEntry{gen: s.gen, topic: e.topic, partitions: *e.partitions.Copy(), earlier: e.earlier, counts: e.counts}
 	s.topics.Set(topicKey(e.topic.ID), m)
 	return m
 }
@@ -87,6 +88,9 @@ func (s *machine) createTopic(c *CreateTopic, fx *Effects) error {
 	}
 	if _, ok := s.topics.Get(topicKey(c.ID)); ok || c.ID == (id.Topic{}) || s.deleted.has(topicKey(c.ID)) {
 		return ErrTopicExists
+	}
+	if err := s.admitsConfigs(nil, c.Configs); err != nil {
+		return err
 	}
 	t := &Topic{
 		ID: c.ID, Name: c.Name, Partitions: c.Partitions, Configs: maps.Clone(c.Configs), CreatedMs: s.now,
@@ -116,8 +120,10 @@ func (s *machine) deleteTopic(c *DeleteTopic, fx *Effects) error {
 	if c.KeepMs > 0 {
 		s.keepDeleted(e, c.KeepMs)
 	} else {
+		s.counts.add(e.counts, -1)
 		s.cleanup.push(cleanupItem{partitions: e.partitions.Copy()})
 	}
+	s.endCleaningsOf(c.ID)
 	fx.Topics = append(fx.Topics, c.ID)
 	return nil
 }
@@ -146,16 +152,30 @@ func (s *machine) setConfigs(c *SetConfigs, fx *Effects) error {
 			return ErrUnknownTopic
 		}
 		t := *e.topic
+		before, _ := s.CleanupConfigs(c.Topic)
 		t.Configs = changedConfigs(t.Configs, c)
+		if err := s.admitsConfigs(e.topic.Configs, t.Configs); err != nil {
+			return err
+		}
 		s.replaceTopic(e, &t, fx)
+		if after, _ := s.CleanupConfigs(c.Topic); after != before {
+			s.endCleaningsOf(c.Topic)
+		}
 		return nil
 	}
 	key := configKey(c.Resource, c.Name)
 	old, _ := s.configs.Get(key)
-	if changed := changedConfigs(old, c); len(changed) > 0 {
+	changed := changedConfigs(old, c)
+	if err := s.admitsConfigs(old, changed); err != nil {
+		return err
+	}
+	if len(changed) > 0 {
 		s.configs.Set(key, changed)
 	} else {
 		s.configs.Delete(key)
+	}
+	if c.Resource == ConfigBroker && c.Name == "" {
+		s.endCleaningsUnder(old, changed)
 	}
 	fx.Configs = true
 	return nil

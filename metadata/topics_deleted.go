@@ -63,6 +63,7 @@ func (s *machine) keepDeleted(e *topicEntry, keepMs int64) {
 // purge gives a deleted topic up for good; its extents leave their bundles step by step.
 func (s *machine) purge(order uint64, d deletedTopic) {
 	s.deleted.remove(order, d)
+	s.counts.add(d.entry.counts, -1)
 	s.cleanup.push(cleanupItem{partitions: d.entry.partitions.Copy()})
 }
 
@@ -122,7 +123,10 @@ func (s *machine) forgetProducers(e *topicEntry) {
 	for _, n := range e.partitions.Keys() {
 		p, _ := e.partitions.Get(n)
 		p = s.mutablePartition(e, n, p)
-		p.producers, p.resting, p.dropped, p.hand = newProducers(), nil, -1, 0
+		s.counting(e, p, func() {
+			p.producers, p.resting, p.dropped, p.hand = newProducers(), nil, -1, 0
+			p.active, p.idle, p.forgotten = useOrder{}, useOrder{}, nil
+		})
 	}
 }
 
@@ -130,7 +134,7 @@ func (s *machine) forgetProducers(e *topicEntry) {
 func (s *machine) mutableDeleted(order uint64, d deletedTopic) *topicEntry {
 	if d.entry.gen != s.gen {
 		e := d.entry
-		d.entry = &topicEntry{gen: s.gen, topic: e.topic, partitions: *e.partitions.Copy(), earlier: e.earlier}
+		d.entry = &topicEntry{gen: s.gen, topic: e.topic, partitions: *e.partitions.Copy(), earlier: e.earlier, counts: e.counts}
 		s.deleted.byOrder.Set(order, d)
 	}
 	return d.entry

@@ -94,20 +94,29 @@ func (s *machine) VerifyPartitions(r *TransactionRef, list []id.TopicPartition) 
 func (s *machine) addOffsets(c *AddOffsets) Result {
 	t, err := s.toAdd(&c.TransactionRef)
 	if err == nil {
-		s.joinGroup(t, c.Version, c.Group)
+		err = s.joinGroup(t, c.Version, c.Group)
 	}
 	return Result{Err: err}
 }
 
-// joinGroup makes a group part of a transaction, if it is not.
-func (s *machine) joinGroup(t *transaction, version int8, group string) {
+// EpochFirstVersion is the version of the state from which on a batch outside of its producer's open transaction is
+// Fenced if its epoch is an old one, and InvalidTxn otherwise. Before, it is InvalidTxn in either case. (Kafka's
+// ProducerAppendInfo checks the epoch before anything else.)
+const EpochFirstVersion = 6
+
+// joinGroup makes a group part of a transaction, if it is not. Errors: ErrTransactionTooLarge.
+func (s *machine) joinGroup(t *transaction, version int8, group string) error {
 	if _, in := t.group(group); in {
-		return
+		return nil
+	}
+	if err := s.admitsGroup(t, group); err != nil {
+		return err
 	}
 	s.changeTransaction(t, func(t *transaction) {
 		s.begin(t, version)
 		s.addGroup(t, group)
 	})
+	return nil
 }
 
 // group gives the log index at which a group was added; false if it is not in the transaction.
@@ -120,18 +129,22 @@ func (t *transaction) group(group string) (index uint64, ok bool) {
 
 // checkTransactionOffsets decides whether a transaction may commit offsets of a group, and if so makes the group part
 // of it: under ProtocolTwo implicitly, beginning the transaction if need be; under ProtocolOne it must have been added,
-// as far as the client knew. Errors: ErrUnknownTransaction, ErrFencedProducer, ErrInvalidTransactionState.
-func (s *machine) checkTransactionOffsets(r *TransactionRef, group string) error {
+// as far as the client knew. Errors: ErrUnknownTransaction, ErrFencedProducer, ErrInvalidTransactionState,
+// ErrTransactionTooLarge.
+func (s *machine) checkTransactionOffsets(c *CommitOffsets) error {
+	r := c.Transaction
 	t, err := s.named(r)
 	if err != nil {
 		return err
 	}
-	if r.Version >= ProtocolTwo {
-		s.joinGroup(t, r.Version, group)
-		return nil
-	}
-	if index, in := t.group(group); !in || r.AsOf < index {
+	if index, in := t.group(c.Group); r.Version < ProtocolTwo && (!in || r.AsOf < index) {
 		return ErrInvalidTransactionState
+	}
+	if err := s.admitsPending(c); err != nil {
+		return err
+	}
+	if r.Version >= ProtocolTwo {
+		return s.joinGroup(t, r.Version, c.Group)
 	}
 	return nil
 }
@@ -142,10 +155,15 @@ func (s *machine) checkTransactionOffsets(r *TransactionRef, group string) error
 // partition, nil if it never had a record.
 func (s *machine) checkTransaction(tp id.TopicPartition, p *partition, b *commit.Run) commit.Outcome {
 	if !b.Transactional {
-		if _, open := p.openSince(b.ProducerID); open {
+		_, open := p.openSince(b.ProducerID)
+		switch {
+		case !open:
+			return commit.Accepted
+		case s.version >= EpochFirstVersion && s.pastEpoch(b):
+			return commit.Fenced
+		default:
 			return commit.InvalidTxn
 		}
-		return commit.Accepted
 	}
 	t, ok := s.transactions.byProducer.Get(b.ProducerID)
 	switch {
@@ -160,6 +178,12 @@ func (s *machine) checkTransaction(tp id.TopicPartition, p *partition, b *commit
 		return commit.InvalidTxn
 	}
 	return commit.Accepted
+}
+
+// pastEpoch reports whether a batch has an epoch that its transactional producer has left.
+func (s *machine) pastEpoch(b *commit.Run) bool {
+	t, ok := s.transactions.byProducer.Get(b.ProducerID)
+	return ok && b.ProducerEpoch < t.epoch
 }
 
 // enterTransaction makes an accepted batch part of its producer's transaction.

@@ -2,6 +2,7 @@ package metadata
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -47,7 +48,7 @@ func randomTransaction(rng *rand.Rand, s *machine) Command {
 		}}}
 	case 4:
 		return &WriteMarkers{
-			ProducerID: rng.Int64N(s.nextProducerID + 1), Epoch: int16(rng.IntN(9)), Commit: rng.IntN(2) == 0,
+			ProducerID: rng.Int64N(min(s.nextProducerID, math.MaxInt64-1) + 1), Epoch: int16(rng.IntN(9)), Commit: rng.IntN(2) == 0,
 			CoordinatorEpoch: rng.Int32N(3), Partitions: partitions,
 		}
 	default:

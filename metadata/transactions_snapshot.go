@@ -58,14 +58,14 @@ func encodeTransaction(f *sectionWriter, t *transaction) {
 	if t.groups == nil {
 		return
 	}
-	f.buf = append(f.buf, byte(recordTransactionGroups))
-	f.buf = binary.AppendUvarint(f.buf, uint64(t.groups.Len()))
+	f.beginList(f.listItems(), byte(recordTransactionGroups))
 	t.groups.Scan(func(group string, index uint64) bool {
-		f.buf = wire.AppendString(f.buf, group)
-		f.buf = binary.AppendUvarint(f.buf, index)
-		return true
+		f.list.items = wire.AppendString(f.list.items, group)
+		f.list.items = binary.AppendUvarint(f.list.items, index)
+		f.itemDone()
+		return f.err == nil
 	})
-	f.recordDone()
+	f.endWholeList()
 }
 
 // encodeAddedPartitions writes partitions of a transaction, many to a record.

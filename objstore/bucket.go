@@ -32,6 +32,11 @@ var (
 	ErrRefused = errors.New("object store refuses access")
 	// ErrNoCredentials: there was nothing to sign the request with, so the store was not asked.
 	ErrNoCredentials = errors.New("no credentials for the object store")
+	// ErrFull is returned for a write that the store has no room for, or that a quota forbids. Nothing happened. Writes work
+	// again when there is room.
+	ErrFull = errors.New("object store is full")
+	// ErrReadOnly is returned for a write to a store that takes none. Nothing happened.
+	ErrReadOnly = errors.New("object store is read-only")
 	// ErrNoBucket: the bucket itself does not exist.
 	ErrNoBucket = errors.New("no such bucket")
 )
@@ -61,7 +66,7 @@ type Body struct {
 // and do not retry: callers do.
 type Bucket interface {
 	// Put creates the object, never replaces one. It returns nil only when the object is durable. Errors:
-	// ErrAlreadyExists, ErrConflict, ErrThrottled, ErrChecksum, ErrOutcomeUnknown, or the context's. A bucket that
+	// ErrAlreadyExists, ErrConflict, ErrThrottled, ErrChecksum, ErrFull, ErrReadOnly, ErrOutcomeUnknown, or the context's. A bucket that
 	// sends a request more than once (hedge) takes an object with exactly these bytes for its own. After Put
 	// returned, no goroutine reads the buffers any more, whatever the outcome.
 	Put(ctx context.Context, key string, body Body) error

@@ -7,7 +7,7 @@ import (
 	"github.com/freshet-io/freshet/metadata/extent"
 )
 
-// Bytes are batches of an extent in memory, offsets true and leader epochs -1. They stay valid and unchanged until
+// Bytes are batches of an extent in memory, offsets true and leader epochs kafkaproto.LogEpoch. They stay valid and unchanged until
 // Release.
 type Bytes struct {
 	Extent   extent.Extent

@@ -9,7 +9,7 @@
 //
 // Stored batches of fresh bundles have the base offsets that producers sent. What they are is known per extent only: a
 // batch that was answered as a duplicate in the middle of a bundle belongs to no extent. So the first reader of an extent
-// in a unit checks the CRC-32C of the extent's batches and patches their base offsets and leader epochs (-1), under the
+// in a unit checks the CRC-32C of the extent's batches and patches their base offsets and leader epochs (kafkaproto.LogEpoch), under the
 // unit's lock; the unit remembers that. A batch has one true offset, so whichever extents name it, it is written at most
 // once, and only before any reader got it: bytes that a socket reads never change.
 //

@@ -108,8 +108,8 @@ func verify(e *extent.Extent, p pieces) *CorruptError {
 // crcFrom is where the checksummed part of a batch begins.
 const crcFrom = 21
 
-// patch gives verified batches their offsets and the leader epoch -1. What has them already is not written: readers
-// may hold it.
+// patch gives verified batches their offsets and kafkaproto.LogEpoch. What has them already is not written: readers may
+// hold it.
 func patch(e *extent.Extent, p pieces) {
 	var scratch [kafkaproto.BatchOverhead]byte
 	c := cursor{rest: p}
@@ -122,10 +122,10 @@ func patch(e *extent.Extent, p pieces) {
 		if h.BaseOffset() != next {
 			c.putInt64(next)
 		}
-		if h.PartitionLeaderEpoch() != -1 {
+		if h.PartitionLeaderEpoch() != kafkaproto.LogEpoch {
 			leaderEpoch := c
 			leaderEpoch.skip(leaderEpochAt)
-			leaderEpoch.putInt32(-1)
+			leaderEpoch.putInt32(kafkaproto.LogEpoch)
 		}
 		c.skip(size)
 		next, left = next+delta+1, left-size

@@ -51,7 +51,7 @@ type segment struct {
 func (s *segment) end() uint64 { return uint64(s.position) + uint64(len(s.bytes)) }
 
 // Own is the memory of a bundle that this agent wrote: its accepted batches, with true base offsets and leader epochs
-// -1. writer.Committed implements it.
+// as readers get them. writer.Committed implements it.
 type Own interface {
 	// Slices appends the bytes [position, position+length) of the object to dst; ok tells whether they are all there.
 	Slices(dst [][]byte, position, length uint32) (_ [][]byte, ok bool)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -208,8 +209,11 @@ func (c *conn) refuse(p kafkaproto.Prefix, first bool) closeReason {
 			zap.Int32("max_request_bytes", c.server.cfg.MaxRequestBytes), zap.String("hint", hint))
 		return closeBadFrame
 	case p.Key != kafkaproto.KeyApiVersions && !kafkaproto.Serves(p.Key, p.Version):
+		entry, _ := kafkaproto.Lookup(p.Key)
 		c.server.warn("connection closed: api or version not served", c, zap.Int16("api_key", p.Key),
-			zap.Int16("api_version", p.Version))
+			zap.String("api", entry.Name), zap.Int16("api_version", p.Version),
+			zap.Int16("min_version", entry.Served.Min), zap.Int16("max_version", entry.Served.Max),
+			zap.String("hint", versionHint(p)))
 		return closeUnsupported
 	}
 	return ""
@@ -235,11 +239,12 @@ func (c *conn) request(p kafkaproto.Prefix) error {
 		return err
 	}
 	if string(header.ClientID) != c.clientID {
-		c.clientID = string(header.ClientID)
+		// What is not UTF-8 is U+FFFD to Apache Kafka too (Readable.readString); the session with the owner takes text only.
+		c.clientID = strings.ToValidUTF8(string(header.ClientID), "\uFFFD")
 	}
 	req := &Request{
 		Key: p.Key, Version: p.Version, CorrelationID: header.CorrelationID, ClientID: c.clientID, Body: body,
-		Client: c.client, Arrived: time.Now(), frame: f, over: c.server.over,
+		Client: c.client, Arrived: time.Now(), frame: f, over: c.server.over, m: c.server.m,
 	}
 	c.server.m.requestBytes.Add(float64(p.Size) + 4)
 	it := item{frame: f, key: p.Key, version: p.Version, correlationID: header.CorrelationID, arrived: req.Arrived}

@@ -183,6 +183,11 @@ func TestServer_AnswersWithHeaders(t *testing.T) {
 	requireResponse(t, c, 8, "\x00headonetwo")
 	require.Equal(t, "it", (<-requests).ClientID)
 
+	formatter = kmsg.NewRequestFormatter(kmsg.FormatterClientID("caf\xe9"))
+	write(t, c, formatter.AppendRequest(nil, flexible, 10))
+	requireResponse(t, c, 10, "\x00headonetwo")
+	require.Equal(t, "caf\uFFFD", (<-requests).ClientID, "no text")
+
 	// ApiVersions never has them in its response
 	versions := kmsg.NewPtrApiVersionsRequest()
 	versions.SetVersion(3)

@@ -55,6 +55,28 @@ func TestServer_RefusesWhatIsNotServed(t *testing.T) {
 	}
 }
 
+func TestServer_VersionNotServedIsLoggedWithItsRemedy(t *testing.T) {
+	for name, test := range map[string]struct {
+		key, version byte
+		hint         string
+	}{
+		"Produce 2, as kafka-python with api_version=(0, 10) sends": {0, 2, "upgrade it or remove that setting (KIP-896)"},
+		"Fetch 19":     {1, 19, "let it ask for versions"},
+		"ShareFetch 1": {78, 1, "share groups (KIP-932)"},
+		"key 200":      {200, 0, "unknown to Apache Kafka"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			core, logs := observer.New(zap.WarnLevel)
+			_, addr := startTCP(t, Config{Handler: echo, Log: zap.New(core)})
+			c := dial(t, addr)
+			write(t, c, []byte{0, 0, 0, 10, 0, test.key, 0, test.version, 0, 0, 0, 1, 0xff, 0xff})
+			requireClosed(t, c)
+			require.Equal(t, 1, logs.Len())
+			require.Contains(t, logs.All()[0].ContextMap()["hint"], test.hint)
+		})
+	}
+}
+
 func TestServer_ConnectionLimit(t *testing.T) {
 	_, addr := startTCP(t, Config{Handler: echo, MaxConnections: 1})
 	c := dial(t, addr)

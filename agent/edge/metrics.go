@@ -15,6 +15,7 @@ type metrics struct {
 	requestBytes, responseBytes prometheus.Counter
 	seconds                     [kafkaproto.MaxKey + 1]prometheus.Observer // nil for APIs not served
 	errors                      *prometheus.CounterVec
+	trailing                    *prometheus.CounterVec
 	waiting                     *prometheus.GaugeVec
 	waitSeconds                 *prometheus.CounterVec
 	evicted                     *prometheus.CounterVec
@@ -47,6 +48,10 @@ func newMetrics(reg prometheus.Registerer, s *Server) *metrics {
 			Name: "freshet_kafka_errors_total",
 			Help: "Errors in answers, one per partition, topic or whatever has one, by API and Kafka's name of the error.",
 		}, []string{"api", "error"}),
+		trailing: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "freshet_kafka_requests_with_trailing_bytes_total",
+			Help: "Requests with bytes after their last field, which are ignored as Apache Kafka ignores them, by API.",
+		}, []string{"api"}),
 		waiting: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "freshet_kafka_request_memory_waiting", Help: "Frames that wait for memory, by budget.",
 		}, []string{"budget"}),
@@ -65,7 +70,7 @@ func newMetrics(reg prometheus.Registerer, s *Server) *metrics {
 		Name: "freshet_kafka_request_seconds", Help: "Time from a request's last byte to its answer's last, by API.",
 		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 	}, []string{"api"})
-	reg.MustRegister(m.errors, m.waiting, m.waitSeconds, m.evicted, closed, seconds)
+	reg.MustRegister(m.errors, m.trailing, m.waiting, m.waitSeconds, m.evicted, closed, seconds)
 	for _, reason := range closeReasons {
 		m.closed[reason] = closed.WithLabelValues(string(reason))
 	}
@@ -108,6 +113,13 @@ func (m *metrics) failed(key int16, codes []int16) {
 			name = err.Message
 		}
 		m.errors.WithLabelValues(entry.Name, name).Inc()
+	}
+}
+
+// trailed counts one request with bytes after its last field.
+func (m *metrics) trailed(key int16) {
+	if entry, ok := kafkaproto.Lookup(key); ok {
+		m.trailing.WithLabelValues(entry.Name).Inc()
 	}
 }
 

@@ -32,6 +32,19 @@ type Request struct {
 
 	frame *frame
 	over  <-chan struct{} // closed when a draining listener waits no longer; nil: never
+	m     *metrics        // of the server; nil in tests of handlers
+}
+
+// Trim cuts the body to its first size bytes, which are all that the API's schema describes. Apache Kafka ignores the
+// bytes after them, and so does every handler. A request that had such bytes is counted once.
+func (r *Request) Trim(size int) {
+	if size >= len(r.Body) {
+		return
+	}
+	r.Body = r.Body[:size]
+	if r.m != nil {
+		r.m.trailed(r.Key)
+	}
 }
 
 // Outlive gives a context for work that goes on when ctx, the one given to Start, ends: for up to d after that, but not

@@ -112,7 +112,8 @@ func (a *attempt) ahead(readers []reader) {
 				continue // it will be soon
 			}
 		}
-		r.next = cache.Next{Extents: exts, Position: position, Bytes: max(depth, 1)}
+		wanted := int64(min(a.req.MinBytes, r.partition.MaxBytes)) // in small objects, many GETs
+		r.next = cache.Next{Extents: exts, Position: position, Bytes: max(depth, min(wanted, a.f.ahead.limit), 1)}
 		nexts, of = append(nexts, r.next), append(of, r)
 	}
 	if len(nexts) == 0 {

@@ -45,6 +45,8 @@ type Bytes interface {
 type Config struct {
 	Views Views
 	Bytes Bytes
+	// Internal reads internal topics. Nil: reads of them are refused.
+	Internal Internal
 	// UnsentBytes bounds the record bytes of answers that clients have not taken yet: beyond, answers shrink to the
 	// first batch; beyond twice as many, fetches wait. Default 64 MiB.
 	UnsentBytes int64

@@ -13,6 +13,7 @@ import (
 
 	"github.com/freshet-io/freshet/agent/cache"
 	"github.com/freshet-io/freshet/agent/view"
+	"github.com/freshet-io/freshet/internal/internaltopic"
 	"github.com/freshet-io/freshet/metadata/extent"
 )
 
@@ -72,7 +73,11 @@ func (f *Fetcher) Fetch(ctx context.Context, req *Request) *Response {
 	req.MinBytes = min(max(req.MinBytes, 0), req.MaxBytes)
 	a := newAttempt(f, req)
 	defer a.close()
-	for !a.round(ctx) {
+	if at := req.internal(); len(at) > 0 {
+		a.withInternal(ctx, at)
+	} else {
+		for !a.round(ctx) {
+		}
 	}
 	f.count(a.resp)
 	return a.resp
@@ -120,14 +125,14 @@ func newAttempt(f *Fetcher, req *Request) *attempt {
 	}
 	for i := range req.Partitions {
 		p := &req.Partitions[i]
-		if p.Refused != nil {
+		if p.Refused != nil || internaltopic.Has(p.ID.Topic) {
 			continue
 		}
 		a.read = append(a.read, i)
 		a.wants = append(a.wants, view.Want{Partition: p.ID, Offset: p.Offset, Committed: req.ReadCommitted})
 	}
 	a.plans = make([]view.Plan, len(a.wants))
-	if len(a.wants) == 0 {
+	if len(a.wants) == 0 && len(req.internal()) == 0 {
 		a.deadline = time.Time{}
 	}
 	return a
@@ -178,13 +183,21 @@ func (a *attempt) round(ctx context.Context) (done bool) {
 			return false // voided in between: look again
 		}
 	}
-	if missing := int64(a.req.MinBytes) - available; missing > 0 && !a.failed() && !a.over(ctx) {
-		if a.degraded() {
-			a.pause(ctx) // no notice will come
-		} else {
-			a.wait(ctx, missing)
-		}
+	missing := int64(a.req.MinBytes) - available
+	switch {
+	case missing <= 0 || a.failed() || a.over(ctx):
+	case a.degraded():
+		a.pause(ctx) // no notice will come
 		return false
+	default:
+		if a.behind() { // more is there than the plans name
+			available = a.extend(ctx)
+			missing = int64(a.req.MinBytes) - available
+		}
+		if missing > 0 && !a.behind() {
+			a.wait(ctx, missing)
+			return false
+		}
 	}
 	return a.answer(ctx)
 }
@@ -283,7 +296,7 @@ func (a *attempt) confirm(ctx context.Context, timeout time.Duration) bool {
 
 // answer reads, and sees to it that what is empty is so now. It reports whether the response is done.
 func (a *attempt) answer(ctx context.Context) (done bool) {
-	ctx, cancel := context.WithTimeout(ctx, a.f.cfg.ReadTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, a.f.cfg.ReadTimeout, errNotReady)
 	defer cancel()
 	if !a.f.unsent.await(ctx, a.f.cfg.Reclaim) {
 		a.f.metrics.noRoom.Inc()

@@ -456,7 +456,7 @@ func TestFetcher_ColdDoesNotHoldUpHot(t *testing.T) {
 		e.fetch(t, request(part(0, 0)))
 		cold := e.produce(t, tp(1), batch(100, 1))
 		e.bucket.get = func(_ string, r io.ReadCloser) (io.ReadCloser, error) {
-			pass(3 * time.Second)
+			pass(400 * time.Millisecond)
 			return r, nil
 		}
 		began := time.Now()
@@ -468,6 +468,89 @@ func TestFetcher_ColdDoesNotHoldUpHot(t *testing.T) {
 		resp = e.fetch(t, request(part(1, 0), part(0, 0)))
 		require.Equal(t, cold, records(&resp.Results[0]))
 		require.Equal(t, int32(2), e.bucket.gets.Load(), "the read that was begun is used")
+	})
+}
+
+// hanging makes GETs of the second bundle last for so long.
+func (e *env) hanging(long time.Duration) {
+	e.bucket.get = func(key string, r io.ReadCloser) (io.ReadCloser, error) {
+		if key == cachetest.Key(2) {
+			pass(long)
+		}
+		return r, nil
+	}
+}
+
+// A GET that hangs holds records in memory up until max wait, whether its partition comes first or min bytes need it.
+func TestFetcher_HangingGetKeepsMaxWait(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		minBytes int
+		parts    []Partition
+	}{
+		{"min bytes above what is in memory", 1500, []Partition{part(0, 0), part(1, 0)}},
+		{"the hanging partition first", 1, []Partition{part(1, 0), part(0, 0)}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, Config{}, func(e *env) {
+				hot := e.produce(e.t, tp(0), batch(1000, 1))
+				e.fetch(e.t, request(part(0, 0)))
+				e.produce(e.t, tp(1), batch(1000, 1))
+				e.hanging(10 * time.Second)
+				for _, maxWait := range []time.Duration{500 * time.Millisecond, 0} {
+					req := request(c.parts...)
+					req.MinBytes, req.MaxWait = c.minBytes, maxWait
+					began := time.Now()
+					resp := e.fetch(e.t, req)
+					require.Equal(e.t, len(hot), resp.Bytes)
+					require.NoError(e.t, errOf(resp, 0))
+					require.NoError(e.t, errOf(resp, 1))
+					require.Equal(e.t, max(maxWait, fairWait), time.Since(began))
+				}
+				pass(10 * time.Second)
+				resp := e.fetch(e.t, request(c.parts...))
+				require.Equal(e.t, 2*len(hot), resp.Bytes)
+				require.Equal(e.t, int32(2), e.bucket.gets.Load(), "the GET went on")
+			})
+		})
+	}
+}
+
+// Where nothing is in memory, the first bytes to come are the answer, whichever partition they are of.
+func TestFetcher_FirstOfSeveralHangingGets(t *testing.T) {
+	bubble(t, Config{}, func(e *env) {
+		hot := e.produce(e.t, tp(0), batch(1000, 1))
+		e.produce(e.t, tp(1), batch(1000, 1))
+		e.bucket.get = func(key string, r io.ReadCloser) (io.ReadCloser, error) {
+			long := 2 * time.Second
+			if key == cachetest.Key(2) {
+				long = 15 * time.Second
+			}
+			pass(long)
+			return r, nil
+		}
+		began := time.Now()
+		resp := e.fetch(e.t, request(part(1, 0), part(0, 0)))
+		require.Equal(e.t, len(hot), resp.Bytes)
+		require.NoError(e.t, errOf(resp, 0))
+		require.Less(e.t, time.Since(began), 2*time.Second+3*readTurn)
+	})
+}
+
+// With nothing at all in memory the read time-out ends the wait, with an error for each partition.
+func TestFetcher_HangingGetsEndWithReadTimeout(t *testing.T) {
+	bubble(t, Config{}, func(e *env) {
+		e.produce(e.t, tp(0), batch(1000, 1))
+		e.produce(e.t, tp(1), batch(1000, 1))
+		e.bucket.get = func(_ string, r io.ReadCloser) (io.ReadCloser, error) {
+			pass(time.Minute)
+			return r, nil
+		}
+		began := time.Now()
+		resp := e.fetch(e.t, request(part(1, 0), part(0, 0)))
+		require.Equal(e.t, kerr.KafkaStorageError, errOf(resp, 0))
+		require.Equal(e.t, kerr.KafkaStorageError, errOf(resp, 1))
+		require.Equal(e.t, e.fetcher.cfg.ReadTimeout, time.Since(began))
 	})
 }
 

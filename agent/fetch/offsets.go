@@ -38,6 +38,8 @@ type Lookuper interface {
 type OffsetsConfig struct {
 	Source Lookuper
 	Bytes  Bytes
+	// Internal answers for internal topics. Nil: they are refused.
+	Internal Internal
 	// AskTimeout bounds a look-up. Default 5 s.
 	AskTimeout time.Duration
 	// MaxOpened bounds the uncompressed records, bytes, of one batch that is opened to find a timestamp. They are looked
@@ -103,14 +105,20 @@ var noOffset = OffsetResult{Offset: -1, Timestamp: -1}
 const (
 	// maxSearches bounds the partitions of a request whose batches are read at once.
 	maxSearches = 8
-	// maxSteps bounds the look-ups of one partition's search; more than one are needed only where an object moved,
-	// or a log start or a batch's claimed largest timestamp leads astray.
-	maxSteps = 64
+	// maxSteps bounds the look-ups of one partition's search. More than one are needed only where an object moved, or a
+	// log start or a batch's claimed largest timestamp leads astray: one for each such extent.
+	maxSteps = 4096
 )
 
 // List finds the offsets, in the order asked. Errors are per partition.
 func (o *Offsets) List(ctx context.Context, wants []OffsetWant, readCommitted bool) []OffsetResult {
 	results := make([]OffsetResult, len(wants))
+	if wants, at := o.listInternal(ctx, wants, results); len(wants) < len(results) {
+		for k, r := range o.List(ctx, wants, readCommitted) {
+			results[at[k]] = r
+		}
+		return results
+	}
 	if len(wants) == 0 {
 		return results
 	}
@@ -138,7 +146,11 @@ func (o *Offsets) List(ctx context.Context, wants []OffsetWant, readCommitted bo
 			continue
 		}
 		searches.Go(func() error {
-			results[i] = o.search(ctx, &wants[i], a, readCommitted)
+			find := o.search
+			if wants[i].Timestamp == TimestampMax {
+				find = o.searchLargest
+			}
+			results[i] = find(ctx, &wants[i], a, readCommitted)
 			return nil
 		})
 	}
@@ -189,18 +201,25 @@ func (o *Offsets) ask(ctx context.Context, questions []*api.PartitionLookup) ([]
 	return answer.GetPartitions(), nil
 }
 
-// search finds the record in the extent that the look-up gave. Where it is not in there, the search goes on behind.
+// search finds the record in the extent that the look-up gave. Where it is not in there, the search goes on behind, with
+// the next extent that claims such a record.
 func (o *Offsets) search(ctx context.Context, w *OffsetWant, a *api.PartitionAnswer, readCommitted bool) OffsetResult {
-	lost := 0
+	lost, next, walking := 0, int64(0), false
 	for range maxSteps {
 		exts, err := view.ParseExtents(a.GetExtents())
 		if err != nil {
 			return o.failed(w, err)
 		}
-		next := a.GetHighWatermark()
+		if len(exts) == 0 {
+			return noOffset
+		}
+		walking = walking || exts[0].Last < next // an owner of an earlier version begins anew each time
 		var gone bool
 		for i := range exts {
-			found, ok, err := o.searchExtent(ctx, w, &exts[i], a.GetLogStart())
+			if exts[i].Last < next {
+				continue
+			}
+			found, ok, err := o.searchExtent(ctx, &exts[i], w.Timestamp, a.GetLogStart())
 			if gone = errors.Is(err, cache.ErrGone); gone {
 				break
 			}
@@ -214,15 +233,16 @@ func (o *Offsets) search(ctx context.Context, w *OffsetWant, a *api.PartitionAns
 			}
 			next = exts[i].Last + 1
 		}
-		question := w.question()
 		if gone {
 			if lost++; lost == maxGone {
 				return o.failed(w, cache.ErrGone)
 			}
-		} else { // what the extent promised is not in it: go on behind it
-			if next >= a.GetHighWatermark() || w.Timestamp == TimestampMax {
-				return noOffset
-			}
+		}
+		if next >= a.GetHighWatermark() {
+			return noOffset
+		}
+		question := w.question()
+		if question.From = next; walking {
 			question.Want = &api.PartitionLookup_ExtentsFrom{ExtentsFrom: next}
 			question.MaxExtents, question.MaxBytes = searchExtents, searchBytes
 		}
@@ -232,8 +252,11 @@ func (o *Offsets) search(ctx context.Context, w *OffsetWant, a *api.PartitionAns
 		}
 		a = answers[0]
 	}
-	return o.failed(w, errors.New("search takes too many look-ups"))
+	return o.failed(w, errSteps)
 }
+
+// errSteps ends a search of too many steps.
+var errSteps = errors.New("search takes too many look-ups")
 
 // searchExtents and searchBytes bound one step of a search that goes on.
 const (
@@ -253,51 +276,54 @@ func (o *Offsets) failed(w *OffsetWant, err error) OffsetResult {
 	return r
 }
 
-// searchExtent reads an extent and finds the record in its batches. Records below the log start do not count.
-func (o *Offsets) searchExtent(ctx context.Context, w *OffsetWant, e *extent.Extent, logStart int64) (OffsetResult, bool, error) {
-	least, isMax := w.Timestamp, w.Timestamp == TimestampMax
-	if isMax {
-		least, logStart = e.MaxTimestamp, 0
-	}
+// searchExtent reads an extent and finds the first record of at least a timestamp and an offset.
+func (o *Offsets) searchExtent(ctx context.Context, e *extent.Extent, least, logStart int64) (OffsetResult, bool, error) {
 	if e.MaxTimestamp < least || e.MaxTimestamp < 0 {
 		return OffsetResult{}, false, nil
 	}
 	if e.Kind == extent.Marker { // its control record counts like any other, as in FileRecords.searchForTimestamp
 		return OffsetResult{Offset: e.Base, Timestamp: e.MaxTimestamp}, e.Base >= logStart, nil
 	}
+	var found OffsetResult
+	var ok bool
+	err := o.batches(ctx, e, least, func(b *cache.Bytes, batch cache.Batch) (more bool, err error) {
+		if batch.MaxTimestamp < least || batch.Last < logStart {
+			return true, nil
+		}
+		found, ok, err = o.searchBatch(ctx, b.Copy(batch), least, logStart)
+		return !ok, err
+	})
+	return found, ok, err
+}
+
+// batches calls yield with the batches of an extent, part by part, but for some that have no timestamp of at least least,
+// until it returns false or an error.
+func (o *Offsets) batches(ctx context.Context, e *extent.Extent, least int64, yield func(*cache.Bytes, cache.Batch) (bool, error)) error {
 	position, err := o.cfg.Bytes.SeekTime(ctx, e, least, cache.CatchUp)
 	if err != nil {
-		return OffsetResult{}, false, fmt.Errorf("find time in extent: %w", err)
+		return fmt.Errorf("find time in extent: %w", err)
 	}
-	p := cache.Part{Extent: e, Offset: e.Base, Position: position, Bytes: searchPart}
-	for uint64(p.Position) < uint64(e.Position)+uint64(e.Length) {
+	p, more := cache.Part{Extent: e, Offset: e.Base, Position: position, Bytes: searchPart}, true
+	for more && uint64(p.Position) < uint64(e.Position)+uint64(e.Length) {
 		b, err := o.cfg.Bytes.ReadPart(ctx, p, cache.CatchUp)
 		if err != nil {
-			return OffsetResult{}, false, fmt.Errorf("read extent: %w", err)
+			return fmt.Errorf("read extent: %w", err)
 		}
-		found, ok, err := o.searchBytes(ctx, b, least, logStart)
+		b.Batches(func(batch cache.Batch) bool {
+			more, err = yield(b, batch)
+			return more && err == nil
+		})
 		p.Position = b.Position + uint32(b.Size())
 		b.Release()
-		if ok || err != nil {
-			return found, ok, err
+		if err != nil {
+			return err
 		}
 	}
-	return OffsetResult{}, false, nil
+	return nil
 }
 
 // searchPart is how much of a long extent is looked through at a time.
 const searchPart = 1 << 20
-
-// searchBytes finds the record in the batches.
-func (o *Offsets) searchBytes(ctx context.Context, b *cache.Bytes, least, logStart int64) (found OffsetResult, ok bool, err error) {
-	b.Batches(func(batch cache.Batch) bool {
-		if batch.MaxTimestamp >= least && batch.Last >= logStart {
-			found, ok, err = o.searchBatch(ctx, b.Copy(batch), least, logStart)
-		}
-		return !ok && err == nil
-	})
-	return found, ok, err
-}
 
 // searchBatch finds the first record of at least this timestamp and offset.
 func (o *Offsets) searchBatch(ctx context.Context, b kafkaproto.RecordBatch, least, logStart int64) (OffsetResult, bool, error) {

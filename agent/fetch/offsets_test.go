@@ -2,6 +2,8 @@ package fetch
 
 import (
 	"context"
+	"encoding/binary"
+	"hash/crc32"
 	"runtime"
 	"testing"
 
@@ -78,6 +80,79 @@ func TestOffsets_MisleadingHeader(t *testing.T) {
 		e.produce(t, tp(0), cachetest.Batch([]byte("v"), 950))
 		require.Equal(t, []OffsetResult{{nil, 3, 950}},
 			e.offsets(t).List(t.Context(), []OffsetWant{{tp(0), 901}}, false))
+	})
+}
+
+// liar is a batch with these records whose header claims a larger timestamp.
+func liar(claim int64, timestamps ...int64) []byte {
+	b := kafkaproto.RecordBatch(batch(10, timestamps...))
+	binary.BigEndian.PutUint64(b[35:], uint64(claim))
+	binary.BigEndian.PutUint32(b[17:], crc32.Checksum(b[21:], crc32.MakeTable(crc32.Castagnoli)))
+	return b
+}
+
+// The record with the largest timestamp is found however many headers claim more than their records have.
+func TestOffsets_LargestTimestampBelowClaims(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		bundles [][][]byte
+		want    OffsetResult
+	}{
+		{"one batch", [][][]byte{{liar(900, 100, 300, 200)}}, OffsetResult{nil, 1, 300}},
+		{"beside an honest one", [][][]byte{{batch(10, 100, 400), liar(900, 100)}}, OffsetResult{nil, 1, 400}},
+		{"before", [][][]byte{{liar(900, 100)}, {batch(10, 500)}, {batch(10, 200)}}, OffsetResult{nil, 1, 500}},
+		{"behind", [][][]byte{{batch(10, 200)}, {batch(10, 500)}, {liar(900, 100)}}, OffsetResult{nil, 1, 500}},
+		{"on both sides", [][][]byte{{liar(900, 1)}, {batch(10, 500)}, {liar(901, 2)}}, OffsetResult{nil, 1, 500}},
+		{"the first of equal ones", [][][]byte{{liar(900, 1)}, {batch(10, 500, 500)}, {batch(10, 500)}}, OffsetResult{nil, 1, 500}},
+		{"all", [][][]byte{{liar(900, 1)}, {liar(800, 3)}, {liar(700, 2)}}, OffsetResult{nil, 1, 3}},
+		{"no timestamps", [][][]byte{{batch(10, -1)}}, noOffset},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, Config{}, func(e *env) {
+				for _, b := range c.bundles {
+					e.produce(e.t, tp(0), b...)
+				}
+				got := e.offsets(e.t).List(e.t.Context(), []OffsetWant{{tp(0), TimestampMax}}, false)
+				require.Equal(e.t, []OffsetResult{c.want}, got)
+			})
+		})
+	}
+}
+
+// A log start inside an extent leaves its largest timestamp to a record that is gone. The search goes on with the next
+// extent that claims one.
+func TestOffsets_TimestampBelowTheLogStart(t *testing.T) {
+	bubble(t, Config{}, func(e *env) {
+		e.produce(e.t, tp(0), batch(10, 1_000_000), batch(10, 1))
+		for range 9000 {
+			e.produce(e.t, tp(0), batch(10, 1))
+		}
+		e.owner.Change(tp(0), func(p *viewtest.Partition) { p.LogStart = 1 })
+		list := func(ts int64) []OffsetResult {
+			return e.offsets(e.t).List(e.t.Context(), []OffsetWant{{tp(0), ts}}, false)
+		}
+		require.Equal(e.t, []OffsetResult{noOffset}, list(500_000))
+		e.produce(e.t, tp(0), batch(10, 600_000))
+		require.Equal(e.t, []OffsetResult{{nil, 9002, 600_000}}, list(500_000))
+		e.owner.Count(func(o *viewtest.Owner) { require.Equal(e.t, 4, o.Lookups) })
+	})
+}
+
+// A search of one step for each extent that claims too much ends with an error.
+func TestOffsets_BoundOfSteps(t *testing.T) {
+	bubble(t, Config{}, func(e *env) {
+		for i := range maxSteps {
+			e.produce(e.t, tp(0), liar(int64(1_000_000+i), 1))
+		}
+		e.produce(e.t, tp(0), batch(10, 900_000))
+		list := func(ts int64) OffsetResult {
+			return e.offsets(e.t).List(e.t.Context(), []OffsetWant{{tp(0), ts}}, false)[0]
+		}
+		require.Equal(e.t, kerr.KafkaStorageError, list(800_000).Err)
+		require.Equal(e.t, kerr.KafkaStorageError, list(TimestampMax).Err)
+		e.owner.Change(tp(0), func(p *viewtest.Partition) { p.LogStart = 1 })
+		require.Equal(e.t, OffsetResult{nil, maxSteps, 900_000}, list(800_000))
+		require.Equal(e.t, OffsetResult{nil, maxSteps, 900_000}, list(TimestampMax))
 	})
 }
 

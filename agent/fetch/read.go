@@ -1,7 +1,6 @@
 package fetch
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -19,90 +18,6 @@ import (
 func zapPartition(tp id.TopicPartition) zap.Field { return zap.Stringer("partition", tp) }
 
 func zapOffset(offset int64) zap.Field { return zap.Int64("offset", offset) }
-
-// readAll reads the planned partitions in order within the request's bounds. Once there is enough to answer, a
-// partition whose bytes are not in memory is left for the next fetch, its read begun: cold partitions do not hold up
-// hot ones. At the live edge the first one is waited for, as it is next time what was left; behind it those go first
-// whose bytes are there or on their way, so that what was read is used before more is. It reports whether an object was
-// gone.
-func (a *attempt) readAll(ctx context.Context) (gone bool) {
-	readers := a.readers()
-	a.ahead(readers)
-	b := bounds{left: a.req.MaxBytes}
-	var cold []*reader
-	for i := range readers {
-		r := &readers[i]
-		if r.class == cache.CatchUp {
-			gone = a.readOne(ctx, r, &b, false) || gone
-			cold = append(cold, r)
-		} else {
-			gone = a.readOne(ctx, r, &b, true) || gone
-		}
-	}
-	slices.SortStableFunc(cold, func(x, y *reader) int { return cmp.Compare(y.state, x.state) })
-	for _, r := range cold {
-		if r.result.Size > 0 || r.result.Err != nil || r.gone {
-			continue
-		}
-		if a.resp.Bytes > 0 && a.resp.Bytes >= a.req.MinBytes {
-			break
-		}
-		if len(r.next.Extents) > 0 { // what is read now is a long GET too, whatever was begun for others
-			a.f.cfg.Bytes.Ahead(a.req.Reader, []cache.Next{r.next})
-		}
-		gone = a.readOne(ctx, r, &b, true) || gone
-	}
-	if b.single {
-		a.f.metrics.shrunk.Inc()
-	}
-	return gone
-}
-
-// bounds of what may still be read for an answer.
-type bounds struct {
-	left   int  // bytes
-	single bool // only one batch: unsent answers press
-}
-
-// readers are the partitions that there is something to read of.
-func (a *attempt) readers() []reader {
-	list := make([]reader, 0, len(a.read))
-	for n, i := range a.read {
-		plan, result := &a.plans[n], &a.resp.Results[i]
-		if result.Err != nil || len(plan.Extents) == 0 || plan.Extents[0].Base >= plan.End {
-			continue
-		}
-		list = append(list, reader{
-			attempt: a, partition: &a.req.Partitions[i], plan: plan, result: result, class: class(plan),
-		})
-	}
-	return list
-}
-
-// readOne reads one partition. patient readers wait for bytes that are not in memory while the answer has too few.
-func (a *attempt) readOne(ctx context.Context, r *reader, b *bounds, patient bool) (gone bool) {
-	if a.resp.Bytes > 0 && (b.left <= 0 || b.single) {
-		return false
-	}
-	r.budget, r.first, r.single = min(b.left, r.partition.MaxBytes), a.resp.Bytes == 0, b.single
-	r.patient = patient && (a.resp.Bytes == 0 || a.resp.Bytes < a.req.MinBytes)
-	err := r.read(ctx)
-	r.result.Aborted = within(r.plan.Aborted, r.end) // also of what was read before an error
-	b.single = r.single
-	a.resp.Bytes += r.result.Size
-	b.left -= r.result.Size
-	a.f.metrics.bytes[r.class].Add(float64(r.result.Size))
-	if errors.Is(err, cache.ErrGone) {
-		a.f.metrics.gone.Inc()
-		a.f.cfg.Views.Invalidate(r.partition.ID)
-		r.gone = true
-		return true
-	}
-	if err != nil && r.result.Size == 0 {
-		r.result.fail(a.f.translate(err, r.partition))
-	}
-	return false
-}
 
 // translate gives the Kafka error of a failed read.
 func (f *Fetcher) translate(err error, p *Partition) *kerr.Error {
@@ -131,6 +46,8 @@ type reader struct {
 	patient   bool // waits for bytes that are not in memory
 	gone      bool // an object that the plan names is not there
 	stopped   bool
+	waiting   bool        // it needs bytes that are not in memory
+	others    int         // bytes that other partitions brought
 	next      cache.Next  // what is worth reading ahead, behind the live edge
 	state     cache.State // of its first unit
 	at        place       // where the next batch is
@@ -140,12 +57,12 @@ type reader struct {
 // read appends whole batches from the partition's offset on.
 func (r *reader) read(ctx context.Context) error {
 	exts, limit := r.below(), r.plan.End
-	if r.class == cache.Live {
-		r.startAll(exts)
-	}
 	for i := range exts {
 		if r.stopped {
 			break
+		}
+		if exts[i].Last < r.from() { // read before
+			continue
 		}
 		if exts[i].Kind == extent.Marker {
 			r.made(marker(&exts[i]), exts[i].Last)
@@ -159,15 +76,22 @@ func (r *reader) read(ctx context.Context) error {
 			break
 		}
 	}
+	return nil
+}
+
+// from returns the offset of the next batch to take, or an offset in it.
+func (r *reader) from() int64 { return max(r.partition.Offset, r.end) }
+
+// noteEnd remembers where a partition behind the live edge ended, for the next fetch.
+func (r *reader) noteEnd() {
 	if r.class == cache.CatchUp && r.result.Size > 0 {
 		r.f.ahead.note(r.req.Reader, r.partition, place{offset: r.end, bundle: r.at.bundle, position: r.at.position})
 	}
-	return nil
 }
 
 // readExtent appends an extent's batches, part by part; whole tells that none is left of them.
 func (r *reader) readExtent(ctx context.Context, e *extent.Extent, limit int64) (whole bool, err error) {
-	for offset := r.partition.Offset; ; offset = r.end {
+	for offset := r.from(); ; offset = r.end {
 		b, err := r.bytes(ctx, cache.Part{
 			Extent: e, Offset: offset, Position: r.at.in(e, offset), Bytes: r.budget - r.result.Size, Reader: r.req.Reader,
 		})
@@ -183,26 +107,27 @@ func (r *reader) readExtent(ctx context.Context, e *extent.Extent, limit int64) 
 	}
 }
 
-// startAll begins the reads of what the budget lets this answer bring, side by side.
-func (r *reader) startAll(exts []extent.Extent) {
-	n := 0
+// startAll begins the GETs of what the budget lets this answer bring, side by side, and returns how much that is.
+func (r *reader) startAll(exts []extent.Extent, budget int) (n int) {
 	for i := range exts {
-		if n >= max(r.budget, 1) {
-			return
+		if n >= max(budget, 1) {
+			break
 		}
 		n += int(exts[i].Length)
 		if exts[i].Kind == extent.Relative {
 			r.f.cfg.Bytes.Start(&exts[i], r.class)
 		}
 	}
+	return n
 }
 
 // bytes gives bytes of an extent; nil if they are not in memory and this answer does not wait for them.
 func (r *reader) bytes(ctx context.Context, p cache.Part) (*cache.Bytes, error) {
-	if r.patient && (r.result.Size == 0 || r.resp.Bytes+r.result.Size < r.req.MinBytes) {
+	if r.patient && (r.others+r.result.Size == 0 || r.others+r.result.Size < r.req.MinBytes) {
 		return r.f.cfg.Bytes.ReadPart(ctx, p, r.class)
 	}
 	b, _, err := r.f.cfg.Bytes.ResidentPart(p)
+	r.waiting = b == nil && err == nil
 	return b, err
 }
 
@@ -210,8 +135,9 @@ func (r *reader) bytes(ctx context.Context, p cache.Part) (*cache.Bytes, error) 
 func (r *reader) take(b *cache.Bytes, limit int64) {
 	from, to, seen, beyond := -1, 0, false, !b.More
 	last := min(b.Extent.Last, limit-1) // of offsets without records
+	begin := r.from()
 	b.Batches(func(batch cache.Batch) bool {
-		if batch.Last < r.partition.Offset {
+		if batch.Last < begin {
 			return true
 		}
 		if batch.Base >= limit {
@@ -231,7 +157,7 @@ func (r *reader) take(b *cache.Bytes, limit int64) {
 		return true
 	})
 	if !seen && beyond { // compaction took the records at the extent's end, or up to the limit
-		r.synthesise(max(b.Extent.Base, r.partition.Offset, r.end), last)
+		r.synthesise(max(b.Extent.Base, r.from()), last)
 	}
 	r.at = place{offset: r.end, bundle: b.Extent.Bundle, position: b.Position + uint32(max(to, 0))}
 	if from < 0 {
@@ -256,8 +182,7 @@ func (r *reader) synthesise(base, last int64) {
 	}
 }
 
-// marker makes the control batch that a marker stands for, the same bytes for every reader. Its leader epoch is -1, as
-// that of all batches read here.
+// marker makes the control batch that a marker stands for, the same bytes for every reader.
 func marker(e *extent.Extent) []byte {
 	m := e.EndMarker()
 	end := kafkaproto.Abort

@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/freshet-io/freshet/agent/edge"
 	"github.com/freshet-io/freshet/kafkaproto"
 )
 
@@ -53,6 +54,17 @@ func TestApiVersions_Features(t *testing.T) {
 	require.Contains(t, supported, "transaction.version")
 	supported, _ = names(2)
 	require.Empty(t, supported)
+}
+
+func TestDecode_CutsTrailingBytes(t *testing.T) {
+	in := apiVersionsRequest()
+	in.SetVersion(4)
+	body := in.AppendTo(nil)
+	req := &edge.Request{Key: in.Key(), Version: 4, Body: append(body[:len(body):len(body)], 0, 1, 2), Client: new(edge.Client)}
+	out := kmsg.NewPtrApiVersionsRequest()
+	require.NoError(t, Decode(req, out))
+	require.Equal(t, in.ClientSoftwareVersion, out.ClientSoftwareVersion)
+	require.Equal(t, body, req.Body)
 }
 
 func TestApiVersions_UnknownVersionIsAnsweredInVersionZero(t *testing.T) {

@@ -58,9 +58,11 @@ func newForwarded(key int16, cfg Config) *forwarded {
 func (f *forwarded) Key() int16 { return f.key }
 
 func (f *forwarded) Start(ctx context.Context, req *edge.Request) func() edge.Reply {
-	if err := kafkaproto.CheckBody(req.Key, req.Version, req.Body); err != nil {
+	size, err := kafkaproto.CheckBody(req.Key, req.Version, req.Body)
+	if err != nil {
 		return Malformed(req, err)
 	}
+	req.Trim(size)
 	if out := f.sendOn(req); out != nil {
 		return Ready(Answer(req, out))
 	}

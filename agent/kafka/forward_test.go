@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"bytes"
 	"context"
 	"reflect"
 	"testing"
@@ -97,6 +98,32 @@ func TestForward_PassesBytesAndOrigin(t *testing.T) {
 		Key: in.Key(), Version: 1, Body: in.AppendTo(nil), Principal: "User:ANONYMOUS", ClientID: "me", Host: "10.0.0.1",
 		Listener: "main", Node: 1, Zone: "here", Connection: 5,
 	}, got)
+}
+
+// TestForward_CutsTrailingBytes checks that the control plane gets the request without the bytes after its last field.
+func TestForward_CutsTrailingBytes(t *testing.T) {
+	var got []byte
+	to := forwarderFunc(func(_ context.Context, f client.Forward) ([]byte, error) {
+		got = bytes.Clone(f.Body)
+		return nil, nil
+	})
+	for _, e := range kafkaproto.Table() {
+		if e.By != kafkaproto.ByControlPlane {
+			continue
+		}
+		cfg := Config{Forwarder: to, Prober: proberFunc(func(context.Context) (uint64, error) { return 1, nil })}
+		cfg.ApplyDefaults()
+		for version := e.Served.Min; version <= e.Served.Max; version++ {
+			in := anyRequest(e.Key)
+			in.SetVersion(version)
+			body := in.AppendTo(nil)
+			req := &edge.Request{
+				Key: e.Key, Version: version, Body: append(body[:len(body):len(body)], 0, 1, 2), Client: new(edge.Client), Arrived: time.Now(),
+			}
+			newForwarded(e.Key, cfg).Start(t.Context(), req)()
+			require.True(t, bytes.Equal(body, got), "%s version %d", e.Name, version)
+		}
+	}
 }
 
 func TestForward_MalformedClosesTheConnection(t *testing.T) {

@@ -145,7 +145,7 @@ func TestHandler_FranzGo(t *testing.T) {
 		require.Equal(t, "b", f.Zone)
 		require.Equal(t, "User:ANONYMOUS", f.Principal)
 		in := kmsg.NewPtrCreateTopicsRequest()
-		if err := kafkaproto.DecodeBody(f.Version, f.Body, in); err != nil {
+		if _, err := kafkaproto.DecodeBody(f.Version, f.Body, in); err != nil {
 			return nil, err
 		}
 		out := kmsg.NewPtrCreateTopicsResponse()

@@ -11,13 +11,14 @@ import (
 	"github.com/freshet-io/freshet/agent/edge"
 	"github.com/freshet-io/freshet/agent/fetch"
 	"github.com/freshet-io/freshet/agent/view"
+	"github.com/freshet-io/freshet/kafkaproto"
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
 // ListOffsets answers ListOffsets (key 2), versions 1 to 11.
 //
 //	2   isolation level, throttle time
-//	4   leader epochs (KIP-320); -1 is answered, so that clients do not validate by it
+//	4   leader epochs (KIP-320); that of all batches is answered, see kafkaproto.LogEpoch
 //	5   OFFSET_NOT_AVAILABLE may be answered (KIP-207); it never is
 //	6   flexible
 //	7   timestamp -3, the record of the largest timestamp (KIP-734)
@@ -113,6 +114,9 @@ func listed(partition int32, err *kerr.Error, r fetch.OffsetResult) kmsg.ListOff
 		return p
 	}
 	p.Offset, p.Timestamp = r.Offset, r.Timestamp
+	if r.Offset >= 0 {
+		p.LeaderEpoch = kafkaproto.LogEpoch
+	}
 	return p
 }
 

@@ -11,19 +11,29 @@ import (
 // membership is the agents there were at a time, and the views of them that were asked for.
 type membership struct {
 	version uint64
-	session id.Session     // this agent's
-	members []*view.Member // that are shown
-	gone    []*view.Member // as in the snapshot: zones are forgotten without a new version
+	session id.Session         // this agent's
+	members []*view.Member     // that are shown
+	gone    []*view.Member     // as in the snapshot: zones are forgotten without a new version
+	reached map[reach]struct{} // zones whose agents clients reach, by listener
 	views   map[viewKey]*zoneView
 	parts   *metadataParts // of these views
 	ended   time.Time      // when the next one was met here
 }
 
+// reach is a zone and a listener by which clients reach an agent of it.
+type reach struct{ zone, listener string }
+
 func (v *Views) newMembership(s *view.Snapshot) *membership {
-	return &membership{
+	m := &membership{
 		version: s.Version, session: s.Session, members: s.Shown(), gone: s.Gone,
-		views: make(map[viewKey]*zoneView), parts: newMetadataParts(v.m),
+		reached: make(map[reach]struct{}), views: make(map[viewKey]*zoneView), parts: newMetadataParts(v.m),
 	}
+	for _, member := range m.members {
+		for i := range min(len(member.Endpoints), len(member.NodeIDs)) {
+			m.reached[reach{member.Zone, member.Endpoints[i].Listener}] = struct{}{}
+		}
+	}
+	return m
 }
 
 // meet gives a snapshot's membership, which is the current one from now on, unless a newer one is. The caller holds mu.
@@ -68,8 +78,12 @@ func (v *Views) forget() {
 	}
 }
 
-// view gives one view of the membership. The caller holds Views.mu.
+// view returns one view of the membership. Clients name their zones themselves: all zones without an agent have the same
+// view, so that clients cannot make the agent keep more views than there are zones. The caller holds Views.mu.
 func (m *membership) view(key viewKey) *zoneView {
+	if _, ok := m.reached[reach{key.zone, key.listener}]; !ok {
+		key.zone, key.anyZone = "", true
+	}
 	v := m.views[key]
 	if v == nil {
 		if len(m.views) >= maxViews {

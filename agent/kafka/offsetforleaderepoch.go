@@ -18,7 +18,9 @@ import (
 //	4  flexible
 //
 // Logs are never truncated, so every epoch that a client asks about ends at the high watermark, as of now (I4): what
-// the client has read lies below it, and it reads on (SubscriptionState.maybeCompleteValidation).
+// the client has read lies below it, and it reads on (SubscriptionState.maybeCompleteValidation). Batches have epoch
+// kafkaproto.LogEpoch, for which LeaderEpochFileCache.endOffsetFor answers the same; for a newer epoch Kafka answers
+// none, and clients reset their position.
 type OffsetForLeaderEpoch struct {
 	catalogue *view.Catalogue
 	source    view.Prober

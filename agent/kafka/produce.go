@@ -299,12 +299,14 @@ func resultError(r *writer.Result) error {
 		return kerr.InvalidTxnState
 	case commit.Gap:
 		return kerr.NotLeaderForPartition
+	case commit.TooManyProducers:
+		return kerr.NotEnoughReplicas
 	default:
 		return kerr.UnknownServerError
 	}
 }
 
-// writerCodes are the writer's errors as clients see them. All are retriable but the refusal.
+// writerCodes are the writer's errors as clients see them. All are retriable but those that blame the batch itself.
 var writerCodes = []struct {
 	err  error
 	code *kerr.Error
@@ -316,5 +318,9 @@ var writerCodes = []struct {
 	{writer.ErrStore, kerr.KafkaStorageError},
 	{writer.ErrNotTaken, kerr.RequestTimedOut},
 	{writer.ErrUnknownOutcome, kerr.RequestTimedOut},
+	{writer.ErrSetAside, kerr.NotLeaderForPartition},
+	{writer.ErrTooManyProducers, kerr.NotEnoughReplicas},
+	{writer.ErrTimestamp, kerr.InvalidTimestamp},
+	{writer.ErrMalformed, kerr.InvalidRecord},
 	{writer.ErrRefused, kerr.UnknownServerError},
 }

@@ -93,6 +93,9 @@ func (r *produceRequest) lookUp(s *view.Snapshot, t *kmsg.ProduceRequestTopic, p
 	} else if topic, ok = s.TopicByName(t.Topic); !ok {
 		return nil, kerr.UnknownTopicOrPartition
 	}
+	if topic.Internal { // as ReplicaManager.appendRecords, which lets Kafka's own tools through
+		return topic, kerr.InvalidTopicException
+	}
 	if partition < 0 || partition >= topic.Partitions {
 		return topic, kerr.UnknownTopicOrPartition
 	}

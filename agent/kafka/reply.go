@@ -10,13 +10,18 @@ import (
 )
 
 // Decode reads the request's body into in, a kmsg request of the same API, and sets its version. Counts and lengths
-// are checked against the body before anything is allocated for them (kafkaproto.CheckBody). Strings are copied,
-// byte fields (records) alias req.Body.
+// are checked against the body before anything is allocated for them (kafkaproto.CheckBody). Bytes after the last field
+// are cut off req.Body. Strings are copied, byte fields (records) alias req.Body.
 func Decode(req *edge.Request, in kmsg.Request) error {
 	if in.Key() != req.Key {
 		return fmt.Errorf("decode api key %d as %T", req.Key, in)
 	}
-	return kafkaproto.DecodeBody(req.Version, req.Body, in)
+	size, err := kafkaproto.DecodeBody(req.Version, req.Body, in)
+	if err != nil {
+		return err
+	}
+	req.Trim(size)
+	return nil
 }
 
 // Answer encodes out in the request's version as a reply. Throttle and error fields are the caller's.

@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// maxViews bounds the views kept of one membership: (zone, listener) pairs that clients asked from.
+	// maxViews bounds the views kept of one membership: (zone, listener) pairs that clients asked from. All zones without
+	// agents count as one.
 	maxViews = 256
 	// maxViewTopics bounds the topics of a view whose assignment is kept; past it they are worked out anew.
 	maxViewTopics = 100_000
@@ -45,6 +46,7 @@ type Views struct {
 
 type viewKey struct {
 	zone     string
+	anyZone  bool // whether the zone has no agent at the listener; zone is "" then
 	named    bool
 	standIns bool // whether zones without agents are shown
 	listener string
@@ -131,13 +133,13 @@ func newZoneView(s *membership, key viewKey) *zoneView {
 	v := &zoneView{version: s.version, parts: s.parts}
 	v.mu.places = make(map[id.Topic]places)
 	own, found := zones[key.zone]
-	if !found {
-		own = all
+	if key.anyZone || !found {
+		own, found = all, false
 	}
 	v.home, v.own = found, *own
 	if key.named {
 		for _, name := range names {
-			if name != key.zone {
+			if name != key.zone || !found {
 				v.others = append(v.others, *zones[name])
 			}
 		}
@@ -239,7 +241,7 @@ func (v *zoneView) place(t *view.Topic) [][]int32 {
 // topic gives a topic as Metadata shows it. It is one of the snapshot that the view is of.
 func (v *zoneView) topic(t *view.Topic) kmsg.MetadataResponseTopic {
 	a := kmsg.NewMetadataResponseTopic()
-	a.Topic, a.TopicID = &t.Name, t.ID
+	a.Topic, a.TopicID, a.IsInternal = &t.Name, t.ID, t.Internal
 	a.Partitions = make([]kmsg.MetadataResponseTopicPartition, t.Partitions)
 	nodes := v.nodes(t)
 	replicas := make([]int32, 0, len(nodes)*int(t.Partitions))

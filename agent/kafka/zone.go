@@ -7,8 +7,10 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/freshet-io/freshet/agent/edge"
+	"github.com/freshet-io/freshet/internal/zonename"
 )
 
 // zoneTokens are the client-id tokens that name a client's zone, those of other systems among them, so that a client
@@ -31,27 +33,40 @@ type network struct {
 // the same on all agents; listeners are entries listener=zone, for listeners that one zone's clients alone reach. The
 // error gives all faults.
 func NewZones(own string, networks, listeners []string) (*Zones, error) {
-	z := &Zones{own: own, listeners: make(map[string]string)}
 	var faults []error
+	own, err := zonename.Parse(own)
+	if err != nil {
+		faults = append(faults, err)
+	}
+	z := &Zones{own: own, listeners: make(map[string]string)}
 	for _, entry := range networks {
-		text, zone, ok := strings.Cut(entry, "=")
+		text, zone, zoneErr := cutZone(entry)
 		prefix, err := netip.ParsePrefix(text)
-		if !ok || zone == "" || err != nil {
-			faults = append(faults, fmt.Errorf("client network %q: want prefix=zone, as 10.0.1.0/24=eu-1a", entry))
+		if err := errors.Join(zoneErr, err); err != nil {
+			faults = append(faults, fmt.Errorf("client network %q: want prefix=zone, as 10.0.1.0/24=eu-1a: %w", entry, err))
 			continue
 		}
 		z.networks = append(z.networks, network{prefix.Masked(), zone})
 	}
 	for _, entry := range listeners {
-		name, zone, ok := strings.Cut(entry, "=")
-		if !ok || zone == "" {
-			faults = append(faults, fmt.Errorf("listener's zone %q: want listener=zone", entry))
+		name, zone, err := cutZone(entry)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("listener's zone %q: want listener=zone: %w", entry, err))
 			continue
 		}
 		z.listeners[name] = zone
 	}
 	slices.SortStableFunc(z.networks, func(a, b network) int { return cmp.Compare(b.prefix.Bits(), a.prefix.Bits()) })
 	return z, errors.Join(faults...)
+}
+
+// cutZone splits an entry name=zone. White space around either is no part of it.
+func cutZone(entry string) (name, zone string, err error) {
+	name, zone, _ = strings.Cut(entry, "=")
+	if zone, err = zonename.Parse(zone); err == nil && zone == "" {
+		err = errors.New("no zone")
+	}
+	return strings.TrimSpace(name), zone, err
 }
 
 // Of gives a client's zone: what its client id says, else the network that it calls from, else the listener that it
@@ -92,7 +107,7 @@ func tokenZone(clientID string) (zone string, named bool) {
 	if !strings.Contains(clientID, "=") {
 		return "", false
 	}
-	parts := strings.FieldsFunc(clientID, func(r rune) bool { return strings.ContainsRune(",;& \t", r) })
+	parts := strings.FieldsFunc(clientID, func(r rune) bool { return strings.ContainsRune(",;&", r) || unicode.IsSpace(r) })
 	for _, token := range zoneTokens {
 		for _, part := range parts {
 			if name, zone, ok := strings.Cut(part, "="); ok && zone != "" && name == token {

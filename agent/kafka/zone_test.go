@@ -33,6 +33,7 @@ func TestClientZone(t *testing.T) {
 		"ws_az=c,zone=a":              "a", // tokens have an order, places do not
 		"svc-zone=a":                  "",
 		"app=x,zone=with=equals,more": "with=equals",
+		"svc,zone=eu-1a\n":            "eu-1a",
 	} {
 		zone, named := zonesOf(t, "here").Of(&edge.Request{ClientID: clientID, Client: &edge.Client{Host: "10.0.0.1"}})
 		if want == "" {
@@ -67,7 +68,20 @@ func TestZones_NetworksAndListeners(t *testing.T) {
 		require.Equal(t, c.zone, zone, "%+v", c)
 		require.Equal(t, c.named, named, "%+v", c)
 	}
-	_, err = NewZones("", []string{"10.0.0.0=a", "10.0.0.0/8", "10.0.0.0/8="}, []string{"x", "y="})
-	require.ErrorContains(t, err, `"10.0.0.0=a"`)
-	require.ErrorContains(t, err, `"y="`)
+	_, err = NewZones("o\nwn", []string{"10.0.0.0=a", "10.0.0.0/8", "10.0.0.0/8= ", "10.0.0.0/8=a\tb"}, []string{"x", "y="})
+	for _, named := range []string{`"o\nwn"`, `"10.0.0.0=a"`, `"10.0.0.0/8"`, `"10.0.0.0/8= "`, `"a\tb"`, `"x"`, `"y="`} {
+		require.ErrorContains(t, err, named)
+	}
+}
+
+// TestNewZones_TrimsSpace: zones that were read from files are those that clients and other agents name.
+func TestNewZones_TrimsSpace(t *testing.T) {
+	z, err := NewZones("own\n", []string{" 10.0.1.0/24 = a\n"}, []string{"external = lb "})
+	require.NoError(t, err)
+	for host, want := range map[string]string{"10.0.1.5": "a", "192.168.1.1": "lb"} {
+		zone, _ := z.Of(&edge.Request{Client: &edge.Client{Host: host, Listener: "external"}})
+		require.Equal(t, want, zone)
+	}
+	zone, _ := z.Of(&edge.Request{Client: &edge.Client{Host: "192.168.1.1"}})
+	require.Equal(t, "own", zone)
 }

@@ -29,6 +29,7 @@ func (s *Server) answer(ctx context.Context, w http.ResponseWriter, o *cache.Ord
 
 // send lends one unit and writes it out.
 func (s *Server) send(ctx context.Context, out *paced, o *cache.Order, unit int) error {
+	out.until = time.Time{}
 	lendCtx, cancel := context.WithTimeout(ctx, s.cfg.LendTimeout)
 	defer cancel()
 	loan, err := s.cfg.Units.Lend(lendCtx, o, unit)
@@ -41,6 +42,7 @@ func (s *Server) send(ctx context.Context, out *paced, o *cache.Order, unit int)
 		return out.flushed(head{result: resultFailed}.encode())
 	}
 	defer unsent.Release(room)
+	out.until = time.Now().Add(2*s.cfg.WriteTimeout + time.Duration(loan.Size())*time.Second/leastRate)
 	s.metrics.unsent.Add(float64(loan.Size()))
 	defer s.metrics.unsent.Sub(float64(loan.Size()))
 	if _, err := out.Write(head{partial: loan.Partial(), size: loan.Size()}.encode()); err != nil {
@@ -75,16 +77,22 @@ func resultOf(err error) result {
 	return resultFailed
 }
 
-// paced writes to an asker that must take each write within a time.
+// paced writes to an asker that must take each write within a time. It must take a whole unit at leastRate, with two writes'
+// time for its own waits: all askers share the unsent bytes, and one that takes a unit drop by drop keeps them from others.
 type paced struct {
 	w        http.ResponseWriter
 	deadline func(time.Time) error
 	each     time.Duration
+	until    time.Time // end of the unit; zero if none was begun
 }
 
 // Write implements io.Writer.
 func (p *paced) Write(b []byte) (int, error) {
-	if err := p.deadline(time.Now().Add(p.each)); err != nil {
+	deadline := time.Now().Add(p.each)
+	if !p.until.IsZero() && deadline.After(p.until) {
+		deadline = p.until
+	}
+	if err := p.deadline(deadline); err != nil {
 		return 0, fmt.Errorf("set write deadline: %w", err)
 	}
 	return p.w.Write(b)

@@ -194,10 +194,25 @@ func (in *answer) takeAll(a ask, take func(int, cache.Incoming) error) (missing 
 		}
 		missing = append(missing, i)
 	}
-	if _, err := in.body.Peek(1); !errors.Is(err, io.EOF) { // the end is read, so that the connection can be kept
-		return missing, &fault{askedBroken, true, errAnswer}
+	if end := in.end(); end != nil {
+		return missing, end
 	}
 	return missing, f
+}
+
+// end reads the end of the body, so that the connection can be kept. An agent that hangs before the end is as one that hangs
+// in a unit.
+func (in *answer) end() *fault {
+	in.timer.Reset(in.zone.cfg.StallTimeout)
+	defer in.timer.Stop()
+	_, err := in.body.Peek(1)
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil
+	case err == nil:
+		return &fault{askedBroken, true, errAnswer}
+	}
+	return in.cut(askedBroken, err)
 }
 
 // cut is the fault of a body that ended early; late names it if it is that nothing came in time.

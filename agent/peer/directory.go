@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -37,7 +38,7 @@ func (z *Zone) current() *directory {
 	}
 	d := &directory{snapshot: snapshot, peers: make(map[id.Session]peer)}
 	for _, m := range snapshot.Members { // in the order of sessions
-		if m.Zone != z.cfg.Zone || m.Peer == "" {
+		if strings.TrimSpace(m.Zone) != z.cfg.Zone || m.Peer == "" {
 			continue
 		}
 		d.owners = append(d.owners, uint32(m.Session))

@@ -5,9 +5,11 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -65,6 +67,14 @@ func TestZone_BadOwner(t *testing.T) {
 		"stalls in a unit": {
 			handler: func(w http.ResponseWriter, r *http.Request) {
 				send(good, encodeStretch(0, uint32(len(object))), object[:1000])(w, nil)
+				_ = http.NewResponseController(w).Flush()
+				<-r.Context().Done()
+			},
+			reason: askedBroken, hangs: func(c *Config) { c.StallTimeout = short },
+		},
+		"stalls before the end of its answer": {
+			handler: func(w http.ResponseWriter, r *http.Request) {
+				send(head{result: resultFailed}.encode())(w, nil)
 				_ = http.NewResponseController(w).Flush()
 				<-r.Context().Done()
 			},
@@ -264,6 +274,74 @@ func TestZone_WrongKey(t *testing.T) {
 }
 
 // More than an agent answers at once is refused, and read from the object store.
+// TestServer_ClosesUnauthorizedConnections: a caller without the key does not keep one of the connections for agents.
+func TestServer_ClosesUnauthorizedConnections(t *testing.T) {
+	a := newCluster(t, 1).agents[0]
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	for _, path := range []string{bundlePath + "1/1?unit=whole&read=true&class=live", streamPath} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+a.address+path, http.NoBody)
+		require.NoError(t, err)
+		response, err := client.Do(r)
+		require.NoError(t, err)
+		_ = response.Body.Close()
+		require.Equal(t, http.StatusUnauthorized, response.StatusCode)
+		require.True(t, response.Close, path)
+	}
+}
+
+// TestServer_EndsAnAnswerTakenDropByDrop: an asker that takes each write in time, and yet nearly nothing, does not hold the
+// unsent bytes for longer than a unit may take.
+func TestServer_EndsAnAnswerTakenDropByDrop(t *testing.T) {
+	const size = 8 << 20
+	synctest.Test(t, func(t *testing.T) {
+		bucket := newBucket()
+		units, err := cache.New(cache.Config{Bucket: bucket, Key: cachetest.Key})
+		require.NoError(t, err)
+		defer units.Close()
+		s, err := NewServer(ServerConfig{
+			Key: testKey, Zone: testZone, Cluster: func() string { return testCluster }, WriteTimeout: time.Second, Units: units,
+		})
+		require.NoError(t, err)
+		made := cachetest.NewBundle(written(900, 1))
+		made.Add(cachetest.Batch(make([]byte, size), 0))
+		made.Store(t, bucket)
+		o := &cache.Order{Ask: cache.Ask{Bundle: made.ID, Units: []cache.Unit{{}}}, Read: true}
+		began := time.Now()
+		w := &dripping{header: http.Header{}, each: 900 * time.Millisecond}
+		require.ErrorIs(t, s.answer(t.Context(), w, o), os.ErrDeadlineExceeded)
+		require.LessOrEqual(t, time.Since(began), 2*time.Second+(size/leastRate+1)*time.Second)
+		require.True(t, s.unsent.of(cache.Live).TryAcquire(s.cfg.UnsentBytes), "all unsent bytes are free")
+	})
+}
+
+// dripping is the connection of an asker that takes its time for each write.
+type dripping struct {
+	header   http.Header
+	each     time.Duration
+	deadline time.Time
+}
+
+func (d *dripping) Header() http.Header { return d.header }
+
+func (d *dripping) WriteHeader(int) {}
+
+func (d *dripping) Flush() {}
+
+func (d *dripping) SetWriteDeadline(t time.Time) error {
+	d.deadline = t
+	return nil
+}
+
+func (d *dripping) Write(p []byte) (int, error) {
+	if left := time.Until(d.deadline); left < d.each {
+		time.Sleep(left)
+		return 0, os.ErrDeadlineExceeded
+	}
+	time.Sleep(d.each)
+	return len(p), nil
+}
+
 func TestServer_Busy(t *testing.T) {
 	c := &cluster{t: t, bucket: &counted{Bucket: newBucket()}, next: 1, server: func(cfg *ServerConfig) { cfg.Requests = 1 }}
 	owner, reader, other := c.start(testZone), c.start(testZone), c.start(testZone)

@@ -67,6 +67,7 @@ func (c *ServerConfig) ApplyDefaults() {
 	def(&c.LendTimeout, 5*time.Second)
 	def(&c.WriteTimeout, 10*time.Second)
 	def(&c.StopTimeout, 500*time.Millisecond)
+	c.Zone = strings.TrimSpace(c.Zone)
 	if c.Log == nil {
 		c.Log = zap.NewNop()
 	}
@@ -227,6 +228,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 func (s *Server) refused(w http.ResponseWriter, status int, reason string) {
 	s.metrics.requests.WithLabelValues(reason).Inc()
 	w.Header().Set(reasonHeader, reason)
+	if status == http.StatusUnauthorized {
+		w.Header().Set("Connection", "close") // Connections are for agents; without the key none is kept idle.
+	}
 	w.WriteHeader(status)
 }
 

@@ -6,6 +6,8 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"net"
 	"net/http"
 	"strconv"
@@ -81,7 +83,8 @@ func (z *Zone) openStream(ctx context.Context, conn net.Conn, address, protocol 
 	if err := r.Write(conn); err != nil {
 		return nil, fmt.Errorf("send request: %w", err)
 	}
-	in := bufio.NewReaderSize(conn, readBuffer)
+	bound := &io.LimitedReader{R: conn, N: maxHeaderBytes} // as the server's; nothing else bounds an answer's headers
+	in := bufio.NewReaderSize(bound, readBuffer)
 	response, err := http.ReadResponse(in, r)
 	if err != nil {
 		return nil, fmt.Errorf("read answer: %w", err)
@@ -90,6 +93,7 @@ func (z *Zone) openStream(ctx context.Context, conn net.Conn, address, protocol 
 	if response.StatusCode != http.StatusSwitchingProtocols {
 		return nil, fmt.Errorf("refused: %s %s", response.Status, response.Header.Get(reasonHeader))
 	}
+	bound.N = math.MaxInt64
 	return in, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -58,6 +59,7 @@ func (c *Config) ApplyDefaults() {
 	def(&c.UnitTimeout, 2*time.Second)
 	def(&c.StallTimeout, time.Second)
 	def(&c.LeaveOut, 5*time.Second)
+	c.Zone = strings.TrimSpace(c.Zone)
 	if c.Dial == nil {
 		c.Dial = (&net.Dialer{Timeout: c.DialTimeout, KeepAlive: 15 * time.Second}).DialContext
 	}

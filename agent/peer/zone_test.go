@@ -41,6 +41,17 @@ func TestZone_OneGetForAll(t *testing.T) {
 	require.Greater(t, owners, 1, "the work is shared")
 }
 
+// TestZone_TrimsSpace: agents share whatever white space surrounds the names of their zones.
+func TestZone_TrimsSpace(t *testing.T) {
+	for _, zone := range []string{"eu-1a\n", " eu-1a", "eu-1a "} {
+		c := &cluster{t: t, bucket: &counted{Bucket: newBucket()}, next: 1}
+		owner, reader := c.start(zone), c.start("eu-1a")
+		made, extents := c.bundle(c.owned(owner, reader, written(900, 1)), 1, 100)
+		c.read(reader, made, &extents[0])
+		reader.await(t, 1, "freshet_peer_requests_total", askedOK)
+	}
+}
+
 // own is a writer's memory of a bundle: some of its batches, patched.
 type own struct {
 	positions []uint32

@@ -13,17 +13,40 @@ type Position struct {
 	Timestamp int64 // ms
 }
 
-// Find gives the first record of a stored batch that has at least a timestamp (ms) and an offset; false if there is none.
-// Errors: kafkaproto.ErrCorrupt where the records are not what the header says; the context's.
-func (c *Recoder) Find(ctx context.Context, b kafkaproto.RecordBatch, timestamp, offset int64) (Position, bool, error) {
+// Find returns the first record of a stored batch that has at least a timestamp (ms) and an offset; false if there is
+// none. Errors: kafkaproto.ErrCorrupt where the records are not what the header says; the context's.
+func (c *Recoder) Find(ctx context.Context, b kafkaproto.RecordBatch, timestamp, offset int64) (found Position, ok bool, err error) {
+	err = c.positions(ctx, b, func(at Position) bool {
+		if ok = at.Timestamp >= timestamp && at.Offset >= offset; ok {
+			found = at
+		}
+		return !ok
+	})
+	return found, ok, err
+}
+
+// FindLargest returns the first of the records with the largest timestamp (ms) of a stored batch, whatever its header
+// says; false if there are no records. Errors are those of Find.
+func (c *Recoder) FindLargest(ctx context.Context, b kafkaproto.RecordBatch) (found Position, ok bool, err error) {
+	err = c.positions(ctx, b, func(at Position) bool {
+		if !ok || at.Timestamp > found.Timestamp {
+			found, ok = at, true
+		}
+		return true
+	})
+	return found, ok, err
+}
+
+// positions calls yield with the position of each record until it returns false.
+func (c *Recoder) positions(ctx context.Context, b kafkaproto.RecordBatch, yield func(Position) bool) error {
 	leave, err := c.enter(ctx, b)
 	if err != nil {
-		return Position{}, false, err
+		return err
 	}
 	defer leave()
 	source, err := reader(b.Codec(), b[kafkaproto.BatchOverhead:], c.cfg.MaxRecordBytes)
 	if err != nil {
-		return Position{}, false, corrupt(err)
+		return corrupt(err)
 	}
 	defer source.Close()
 	w := walker{r: &bounded{r: source, left: c.cfg.MaxRecordBytes}}
@@ -33,20 +56,20 @@ func (c *Recoder) Find(ctx context.Context, b kafkaproto.RecordBatch, timestamp,
 			err = fmt.Errorf("record %d: offset delta %d", i, r.offset)
 		}
 		if err != nil {
-			return Position{}, false, corrupt(err)
+			return corrupt(err)
 		}
 		at := Position{Offset: b.BaseOffset() + r.offset, Timestamp: b.BaseTimestamp() + r.timestamp}
 		if b.LogAppendTime() {
 			at.Timestamp = b.MaxTimestamp()
 		}
-		if at.Timestamp >= timestamp && at.Offset >= offset {
-			return at, true, nil
+		if !yield(at) {
+			return nil
 		}
 	}
 	if err := w.end(); err != nil {
-		return Position{}, false, corrupt(err)
+		return corrupt(err)
 	}
-	return Position{}, false, nil
+	return nil
 }
 
 func corrupt(err error) error { return fmt.Errorf("%w: %w", kafkaproto.ErrCorrupt, err) }

@@ -2,6 +2,7 @@ package recode
 
 import (
 	"context"
+	"errors"
 
 	"github.com/freshet-io/freshet/kafkaproto"
 )
@@ -17,6 +18,7 @@ type Hold struct {
 	recoder  *Recoder
 	handOver func()
 	bytes    int64
+	errs     int // offending records that were listed
 }
 
 // Hold begins with nothing. handOver takes all batches so far, if there are any, to where they no longer count; Apply calls
@@ -27,6 +29,15 @@ func (c *Recoder) Hold(handOver func()) *Hold { return &Hold{recoder: c, handOve
 // it was compressed anew, which is the Hold's. The batch was validated (kafkaproto.Validate). Errors: *RecordsError;
 // kafkaproto.BatchError for records that are not what the header says, or a batch that became too large; the context's.
 func (h *Hold) Apply(ctx context.Context, b kafkaproto.RecordBatch, r *Rules) (kafkaproto.RecordBatch, error) {
+	out, err := h.apply(ctx, b, r)
+	var refused *RecordsError
+	if errors.As(err, &refused) {
+		h.errs += len(refused.Records)
+	}
+	return out, err
+}
+
+func (h *Hold) apply(ctx context.Context, b kafkaproto.RecordBatch, r *Rules) (kafkaproto.RecordBatch, error) {
 	if large(b) {
 		h.yield()
 	}
@@ -36,7 +47,7 @@ func (h *Hold) Apply(ctx context.Context, b kafkaproto.RecordBatch, r *Rules) (k
 	}
 	defer leave()
 	if !r.recompress(b) {
-		return h.recoder.apply(ctx, b, r, 0)
+		return h.recoder.apply(ctx, b, r, 0, MaxRecordErrors-h.errs)
 	}
 	// The header is written before anything is compared.
 	most := max(min(int(r.MaxBytes), maxBatchBytes), kafkaproto.BatchOverhead)
@@ -49,7 +60,7 @@ func (h *Hold) Apply(ctx context.Context, b kafkaproto.RecordBatch, r *Rules) (k
 		h.recoder.held.Release(reserved - kept)
 		h.bytes += kept
 	}()
-	out, err := h.recoder.apply(ctx, b, r, most)
+	out, err := h.recoder.apply(ctx, b, r, most, MaxRecordErrors-h.errs)
 	kept = min(int64(cap(out)), reserved)
 	return out, err
 }

@@ -22,8 +22,13 @@ import (
 	"github.com/freshet-io/freshet/kafkaproto"
 )
 
-// maxRecordErrors is how many offending records an answer names (Kafka's LogValidator).
-const maxRecordErrors = 3
+const (
+	// MaxRecordErrors bounds the offending records that one request's answer lists, since a small compressed batch may have
+	// millions. With the longest topic name they take about 6 MiB. Kafka lists all.
+	MaxRecordErrors = 16384
+	// messageErrors is how many of them the batch's error message repeats (Kafka's LogValidator.processRecordErrors).
+	messageErrors = 3
+)
 
 const (
 	// DefaultMaxRecordBytes bounds what the records of one batch may decompress to.
@@ -63,14 +68,14 @@ type RecordError struct {
 
 // RecordsError refuses a batch because of some of its records (INVALID_RECORD, KIP-467).
 type RecordsError struct {
-	Records []RecordError // at least one, in order; those beyond the first few are counted only
+	Records []RecordError // in order; those beyond MaxRecordErrors of the request are counted only
 	Total   int
 }
 
 // Error is Kafka's message.
 func (e *RecordsError) Error() string {
 	return fmt.Sprintf("One or more records have been rejected due to %d record errors in total, and only showing the first three errors at most: %v",
-		e.Total, e.Records)
+		e.Total, e.Records[:min(len(e.Records), messageErrors)])
 }
 
 // Unwrap gives the Kafka error, so that errors.As finds its code.
@@ -111,7 +116,8 @@ func New(cfg Config) *Recoder {
 }
 
 // apply is Hold.Apply, with the memory that the batch may take. A large batch has its turn.
-func (c *Recoder) apply(ctx context.Context, b kafkaproto.RecordBatch, r *Rules, most int) (kafkaproto.RecordBatch, error) {
+// errs bounds the offending records that are listed.
+func (c *Recoder) apply(ctx context.Context, b kafkaproto.RecordBatch, r *Rules, most, errs int) (kafkaproto.RecordBatch, error) {
 	if err := c.turns.Acquire(ctx, 1); err != nil {
 		return nil, err
 	}
@@ -123,7 +129,7 @@ func (c *Recoder) apply(ctx context.Context, b kafkaproto.RecordBatch, r *Rules,
 	defer source.Close()
 	from := io.Reader(&bounded{r: source, left: c.cfg.MaxRecordBytes})
 	if !r.recompress(b) {
-		return b, c.walk(from, b, r)
+		return b, c.walk(from, b, r, errs)
 	}
 	out := newCapped(len(b), most)
 	_, _ = out.Write(b[:kafkaproto.BatchOverhead])
@@ -131,7 +137,7 @@ func (c *Recoder) apply(ctx context.Context, b kafkaproto.RecordBatch, r *Rules,
 	if err != nil {
 		return nil, fmt.Errorf("compress batch: %w", err)
 	}
-	if err := c.walk(io.TeeReader(from, sink), b, r); err != nil {
+	if err := c.walk(io.TeeReader(from, sink), b, r, errs); err != nil {
 		return nil, err
 	}
 	if err := sink.Close(); err != nil {
@@ -155,9 +161,10 @@ func finish(p []byte, codec kafkaproto.Codec) kafkaproto.RecordBatch {
 }
 
 // walk reads every record: as many as the header says, to the end, each with a key if the rules want one.
-func (c *Recoder) walk(from io.Reader, b kafkaproto.RecordBatch, r *Rules) error {
+func (c *Recoder) walk(from io.Reader, b kafkaproto.RecordBatch, r *Rules, errs int) error {
 	w := walker{r: from}
 	refused := &RecordsError{}
+	var message string // the same of all
 	for i := range b.RecordCount() {
 		one, err := w.record(i)
 		if err == nil && one.offset != int64(i) {
@@ -169,10 +176,11 @@ func (c *Recoder) walk(from io.Reader, b kafkaproto.RecordBatch, r *Rules) error
 		if one.hasKey || !r.Keys {
 			continue
 		}
-		refused.Total++
-		if len(refused.Records) < maxRecordErrors {
-			refused.Records = append(refused.Records, RecordError{Index: i, Message: fmt.Sprintf(
-				"Compacted topic cannot accept message without key in topic partition %s.", r.Partition)})
+		if refused.Total++; refused.Total == 1 {
+			message = fmt.Sprintf("Compacted topic cannot accept message without key in topic partition %s.", r.Partition)
+		}
+		if len(refused.Records) < errs {
+			refused.Records = append(refused.Records, RecordError{Index: i, Message: message})
 		}
 	}
 	if err := w.end(); err != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
@@ -114,12 +115,33 @@ func TestRecoder_RecordsWithoutKey(t *testing.T) {
 		var refused *recode.RecordsError
 		require.ErrorAs(t, err, &refused)
 		require.Equal(t, 4, refused.Total)
-		require.Len(t, refused.Records, 3)
-		require.EqualValues(t, 5, refused.Records[2].Index)
+		require.Len(t, refused.Records, 4, "all are listed")
+		require.EqualValues(t, 7, refused.Records[3].Index)
+		require.Equal(t, 3, strings.Count(refused.Error(), "users-3"), "the message repeats three")
 		require.Equal(t, "Compacted topic cannot accept message without key in topic partition users-3.", refused.Records[0].Message)
 		var code *kerr.Error
 		require.ErrorAs(t, err, &code)
 		require.Equal(t, kerr.InvalidRecord, code)
+	}
+}
+
+// TestHold_RecordErrorsAreBounded sends a request with two batches, of which each alone has as many offending records as an
+// answer lists.
+func TestHold_RecordErrorsAreBounded(t *testing.T) {
+	const count = recode.MaxRecordErrors + 1
+	null := make([]int, count)
+	for i := range null {
+		null[i] = i
+	}
+	b := batch(t, kafkaproto.Gzip, count, records(count, null...))
+	hold := recode.New(recode.Config{}).Hold(none)
+	for _, listed := range []int{recode.MaxRecordErrors, 0} {
+		_, err := hold.Apply(t.Context(), b, &recode.Rules{Keys: true, Partition: "users-3"})
+		var refused *recode.RecordsError
+		require.ErrorAs(t, err, &refused)
+		require.Equal(t, count, refused.Total)
+		require.Len(t, refused.Records, listed)
+		require.Contains(t, refused.Error(), "16385 record errors in total")
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/internal/assign"
+	"github.com/freshet-io/freshet/internal/internaltopic"
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
@@ -23,6 +24,7 @@ type Topic struct {
 	Name       string
 	Partitions int32             // count; partitions are [0, Partitions)
 	Configs    map[string]string // those set explicitly
+	Internal   bool              // one of package internaltopic: the owner has no such topic
 	// Epochs are the leader epochs of the partitions, all of which are known or none is (see LeaderEpoch).
 	Epochs assign.Epochs
 }
@@ -99,7 +101,8 @@ type Prober interface {
 // Catalogue follows the owner's Catalogue messages. The messages come in stream order from one goroutine; Load and
 // Fresh are for any goroutine.
 type Catalogue struct {
-	now atomic.Pointer[Snapshot]
+	now      atomic.Pointer[Snapshot]
+	internal bool // the internal topics are shown
 
 	mu struct {
 		sync.Mutex
@@ -120,6 +123,9 @@ func NewCatalogue() *Catalogue {
 	})
 	return c
 }
+
+// ShowInternal adds the internal topics to every full catalogue from now on. Call it before the first.
+func (c *Catalogue) ShowInternal() { c.internal = true }
 
 // Load gives the newest snapshot. It is never nil.
 func (c *Catalogue) Load() *Snapshot { return c.now.Load() }
@@ -158,6 +164,9 @@ func (c *Catalogue) OnCatalogue(m *api.Catalogue) {
 	s.Index = max(s.Index, m.GetIndex())
 	if m.GetFull() {
 		s.byName, s.byID = new(btree.Map[string, *Topic]), new(btree.Map[string, *Topic])
+		if c.internal {
+			s.putInternal()
+		}
 	} else if len(m.GetTopics())+len(m.GetDeletedTopics()) > 0 || m.GetMembership() != nil {
 		s.byName, s.byID = old.byName.Copy(), old.byID.Copy()
 	}
@@ -216,6 +225,15 @@ func (s *Snapshot) subscribe(m *api.Catalogue) {
 	}
 	if !maps.EqualFunc(all, s.ClientMetrics, maps.Equal[map[string]string, map[string]string]) {
 		s.ClientMetrics, s.MetricsVersion = all, m.GetIndex()
+	}
+}
+
+// putInternal adds the internal topics to an empty snapshot. A topic of the owner with such a name replaces one.
+func (s *Snapshot) putInternal() {
+	for _, t := range internaltopic.All() {
+		topic := &Topic{ID: t.ID, Name: t.Name, Partitions: internaltopic.Partitions, Configs: t.Configs, Internal: true}
+		s.byID.Set(string(t.ID[:]), topic)
+		s.byName.Set(t.Name, topic)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/internal/internaltopic"
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
@@ -110,4 +111,23 @@ func TestCatalogue_Fresh(t *testing.T) {
 	away := errors.New("no owner")
 	_, err = c.Fresh(t.Context(), proberFunc(func(context.Context) (uint64, error) { return 0, away }))
 	require.ErrorIs(t, err, away)
+}
+
+// TestCatalogue_ShowInternal: both internal topics are in every full catalogue, unless the owner has a topic of the name.
+func TestCatalogue_ShowInternal(t *testing.T) {
+	c := NewCatalogue()
+	c.ShowInternal()
+	for range 2 {
+		c.OnCatalogue(&api.Catalogue{Index: 1, Full: true, Topics: []*api.Topic{topicMessage(1, "a", 3)}})
+		require.Equal(t, 3, c.Load().TopicCount())
+		for _, topic := range internaltopic.All() {
+			byName, ok := c.Load().TopicByName(topic.Name)
+			require.True(t, ok && byName.Internal && byName.Partitions == internaltopic.Partitions)
+			byID, _ := c.Load().TopicByID(topic.ID)
+			require.Same(t, byName, byID)
+		}
+	}
+	c.OnCatalogue(&api.Catalogue{Index: 2, Full: true, Topics: []*api.Topic{topicMessage(1, internaltopic.Offsets.Name, 3)}})
+	own, _ := c.Load().TopicByName(internaltopic.Offsets.Name)
+	require.False(t, own.Internal)
 }

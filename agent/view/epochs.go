@@ -39,6 +39,9 @@ func (s *Snapshot) move(runs []int32) {
 	m.next()
 	var changed []*Topic
 	s.byName.Scan(func(_ string, t *Topic) bool {
+		if t.Internal {
+			return true // the owner has none
+		}
 		if e := m.raise(t); e != nil {
 			c := *t
 			c.Epochs = e

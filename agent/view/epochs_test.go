@@ -42,6 +42,7 @@ func TestCatalogue_Moved(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			catalogue := NewCatalogue()
+			catalogue.ShowInternal() // which have no place in the runs
 			catalogue.OnCatalogue(&api.Catalogue{Index: 1, Full: true, Membership: &api.Membership{Version: 4}, Topics: []*api.Topic{
 				withEpochs(topicMessage(1, "b", 3), 1, 4, 2, 2), withEpochs(topicMessage(2, "a", 3), 2, 4, 1, 3),
 			}})

@@ -11,7 +11,7 @@ import (
 // pieceOverhead is what one piece's bookkeeping costs, bytes.
 const pieceOverhead = 32
 
-// Committed is the memory of one committed bundle: its accepted batches, with true base offsets and leader epoch -1,
+// Committed is the memory of one committed bundle: its accepted batches, with true base offsets and kafkaproto.LogEpoch,
 // ready to be sent to consumers. The bytes never change. It is shared by reference count: whoever reads it holds a
 // reference (Retain) and gives it back (Release); with the last one the memory is used again.
 type Committed struct {

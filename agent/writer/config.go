@@ -156,8 +156,21 @@ var (
 	ErrSessionClosed = errors.New("agent session closed")
 	// ErrStore: the bundle could not be stored and was abandoned; the batch took no effect (KAFKA_STORAGE_ERROR).
 	ErrStore = errors.New("bundle could not be stored")
-	// ErrRefused: the sequencer does not understand the commit; the batch took no effect (UNKNOWN_SERVER_ERROR).
+	// ErrMalformed is returned for a batch whose header cannot be committed. The batch took no effect, and the other batches
+	// of its request are not concerned (INVALID_RECORD).
+	ErrMalformed = errors.New("batch cannot be committed")
+	// ErrTimestamp is returned for a batch with timestamp 2^63-1 while the state is of a version that does not have it. The
+	// batch took no effect (INVALID_TIMESTAMP).
+	ErrTimestamp = errors.New("timestamp 2^63-1 is not supported during the upgrade of the control plane")
+	// ErrTooManyProducers is returned for a batch of a producer that is new to its partition while the state remembers as
+	// many active producers as it may. The batch took no effect (NOT_ENOUGH_REPLICAS).
+	ErrTooManyProducers = errors.New("too many active producers")
+	// ErrRefused: the sequencer does not understand the batch's commit, which had no other batch; the batch took no effect
+	// (UNKNOWN_SERVER_ERROR).
 	ErrRefused = errors.New("commit refused")
+	// ErrSetAside is returned for a batch whose commit was refused, probably because of another batch of it. The batch took no
+	// effect (NOT_LEADER_OR_FOLLOWER).
+	ErrSetAside = errors.New("set aside: a commit with the batch was refused")
 	// ErrGap: an earlier batch of the producer did not arrive in time. The sequencer may still take the batch if that comes
 	// within the seconds that it keeps it for; sent again it is a duplicate then (NOT_LEADER_OR_FOLLOWER).
 	ErrGap = errors.New("earlier batch of the producer is missing")

@@ -78,7 +78,7 @@ func (b *sealed) patch() []piece {
 			}
 			batch := kafkaproto.RecordBatch(bytes)
 			batch.SetBaseOffset(e.base)
-			batch.SetPartitionLeaderEpoch(-1)
+			batch.SetPartitionLeaderEpoch(kafkaproto.LogEpoch)
 			pieces = appendPiece(pieces, piece{position: e.position, bytes: bytes})
 		}
 	}

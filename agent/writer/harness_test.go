@@ -421,7 +421,7 @@ func (r *rig) stored(p int32) []byte {
 			require.EqualValues(r.t, 0, b.BaseOffset(), "the object holds what was sent")
 			require.Equal(r.t, b.CRC(), b.ComputeCRC())
 			b.SetBaseOffset(base)
-			b.SetPartitionLeaderEpoch(-1)
+			b.SetPartitionLeaderEpoch(kafkaproto.LogEpoch)
 			base += int64(b.LastOffsetDelta()) + 1
 		}
 		require.Equal(r.t, x.Last+1, base)
@@ -437,7 +437,7 @@ func want(batches ...writer.Batch) []byte {
 	for _, b := range batches {
 		c := kafkaproto.RecordBatch(bytes.Clone(b.Bytes))
 		c.SetBaseOffset(base)
-		c.SetPartitionLeaderEpoch(-1)
+		c.SetPartitionLeaderEpoch(kafkaproto.LogEpoch)
 		base += int64(b.Commit.Records)
 		all = append(all, c...)
 	}

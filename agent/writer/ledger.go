@@ -1,6 +1,10 @@
 package writer
 
-import "time"
+import (
+	"time"
+
+	"github.com/freshet-io/freshet/controlplane/api"
+)
 
 // The bundles' book-keeping in their session: which are put, handed in, answered and gone.
 
@@ -37,11 +41,11 @@ func (s *session) passOn(b *sealed) {
 	}
 }
 
-// allowOvertaking notes whether the sequencer settles bundles before earlier ones.
-func (s *session) allowOvertaking(allow bool) {
+// allow notes what the sequencer takes: bundles before earlier ones, and timestamp 2^63-1.
+func (s *session) allow(m *api.Welcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.overtake = allow
+	s.mu.overtake, s.mu.extreme = m.GetOvertaking(), m.GetLargestTimestamp()
 }
 
 // mayOvertake tells whether the sequencer settles bundles before earlier ones.

@@ -37,6 +37,7 @@ type metrics struct {
 	abandoned     prometheus.Counter
 	overtaking    prometheus.Counter
 	withdrawn     prometheus.Counter
+	isolations    prometheus.Counter
 	sessionLost   prometheus.Counter
 }
 
@@ -78,6 +79,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			"Bundles handed in for commit before others of the agent that were sealed earlier and took longer to store."),
 		withdrawn: counter("freshet_writer_withdrawn_batches_total",
 			"Batches of other agents left out of their commit because those had given them up."),
+		isolations: counter("freshet_writer_refused_commits_total",
+			"Commits that the control plane called malformed. The writer looks for the batch and sets the others aside."),
 		sessionLost: counter("freshet_writer_sessions_closed_total", "Agent sessions that were closed, after which the writer begins anew."),
 		waits: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "freshet_writer_waits_total", Help: "Times that a bound of the writer was reached, by bound.",
@@ -93,7 +96,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		m.waits.WithLabelValues(bound)
 	}
 	reg.MustRegister(seals, m.bundleBytes, m.bundleBatches, m.putSeconds, m.commitSeconds, m.batchSeconds, m.stampSeconds, m.putRetries,
-		m.putting, m.unsettled, m.waits, m.compacted, m.resubmissions, m.gaps, m.abandoned, m.overtaking, m.withdrawn, m.sessionLost)
+		m.putting, m.unsettled, m.waits, m.compacted, m.resubmissions, m.gaps, m.abandoned, m.overtaking, m.withdrawn, m.isolations,
+		m.sessionLost)
 	return m
 }
 

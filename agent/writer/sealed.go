@@ -82,6 +82,7 @@ func (b *sealed) settle(putErr error, free <-chan struct{}) *commit.Result {
 		b.abandon(putErr)
 		return nil
 	}
+	b.s.w.outage.stored()
 	select {
 	case <-free:
 		b.compact()
@@ -146,6 +147,9 @@ func (b *sealed) layOut() (objstore.Body, error) {
 
 // abandon gives the bundle up: its waiters are told, and the sequencer must not wait for it.
 func (b *sealed) abandon(cause error) {
+	if b.s.ctx.Err() == nil { // else the session's end ended the PUT
+		b.s.w.outage.abandoned(zap.Stringer("bundle", b.name()), cause)
+	}
 	b.fail(fmt.Errorf("%w: %w", ErrStore, cause))
 	if !b.awaitTurn() {
 		return
@@ -153,7 +157,6 @@ func (b *sealed) abandon(cause error) {
 	b.s.passOn(b)
 	w := b.s.w
 	w.metrics.abandoned.Inc()
-	w.log.Error("bundle abandoned: it could not be stored", zap.Stringer("bundle", b.name()), zap.Error(cause))
 	_, err := again(b.s.ctx, func() (*commit.Result, error) { return w.cfg.Committer.Abandon(b.s.ctx, b.name()) })
 	if err != nil && b.s.ctx.Err() == nil {
 		w.log.Error("bundle could not be abandoned", zap.Stringer("bundle", b.name()), zap.Error(err))

@@ -49,6 +49,7 @@ type session struct {
 		blocked  bool       // the open bundle is due, but a bound was reached
 		resub    int        // resubmissions under way
 		overtake bool       // bundles may overtake others
+		extreme  bool       // batches may have timestamp 2^63-1
 
 		// early is what bundles settled whose result came before an earlier one's, by the n of the last such bundle.
 		early   map[sequence]uint32
@@ -63,7 +64,7 @@ func newSession(w *Writer, m *api.Welcome) *session {
 	s.mu.drained = make(chan struct{})
 	s.mu.last = max(m.GetNextN(), 1) - 1
 	s.mu.handed, s.mu.acked = s.mu.last, s.mu.last
-	s.mu.overtake = m.GetOvertaking()
+	s.mu.overtake, s.mu.extreme = m.GetOvertaking(), m.GetLargestTimestamp()
 	return s
 }
 
@@ -107,6 +108,8 @@ func (s *session) tryPlace(b *Batch, p *Produce, index int32, fresh *slab.Slab, 
 		return false, false, ErrDraining
 	case s.w.missed(b):
 		return false, false, ErrNoStamp
+	case b.Commit.MaxTimestamp == math.MaxInt64 && !s.mu.extreme:
+		return false, false, ErrTimestamp
 	}
 	if g := s.mu.open; g != nil && g.size+len(b.Bytes) > s.flushBytes(g, b.Latency) {
 		s.seal(sealSize)

@@ -53,8 +53,11 @@ func (b *sealed) commit() (*commit.Result, error) {
 	until := b.leaveOut()
 	b.s.passOn(b)
 	for len(b.groups) > 0 {
-		result, err := b.submit(b.encode(acked), until)
-		if !errors.Is(err, client.ErrLate) {
+		result, err := b.submit(b.encode(b.groups, acked), until)
+		switch {
+		case errors.Is(err, client.ErrInvalid):
+			return b.isolate(acked, until, err)
+		case !errors.Is(err, client.ErrLate):
 			return result, err
 		}
 		until = b.leaveOut()
@@ -69,13 +72,8 @@ func (b *sealed) submit(encoded []byte, until time.Time) (*commit.Result, error)
 	began := time.Now()
 	result, err := again(w.life, func() (*commit.Result, error) { return w.cfg.Committer.Commit(w.life, encoded, until) })
 	w.metrics.commitSeconds.Observe(time.Since(began).Seconds())
-	switch {
-	case errors.Is(err, client.ErrSessionClosed):
+	if errors.Is(err, client.ErrSessionClosed) {
 		return nil, fmt.Errorf("%w: %w", ErrSessionClosed, err)
-	case errors.Is(err, client.ErrInvalid):
-		w.log.Error("commit refused", zap.Stringer("bundle", b.name()), zap.Error(err))
-		b.giveUp()
-		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	return result, err
 }
@@ -85,10 +83,10 @@ func (b *sealed) giveUp() {
 	_, _ = again(b.s.ctx, func() (*commit.Result, error) { return b.s.w.cfg.Committer.Abandon(b.s.ctx, b.name()) })
 }
 
-func (b *sealed) encode(acked uint32) []byte {
+func (b *sealed) encode(groups []group, acked uint32) []byte {
 	var c commit.Builder
 	c.Reset(commit.Header{Submission: b.name(), Acked: acked, Bytes: b.size, Overtakes: b.overtakes})
-	for _, g := range b.groups {
+	for _, g := range groups {
 		c.Section(commit.Section{Partition: g.partition, Position: b.entries[g.first].position})
 		for i := g.first; i >= 0; i = b.entries[i].next {
 			c.Batch(b.entries[i].meta)
@@ -170,6 +168,8 @@ func (b *sealed) settleSection(r *commit.SectionResult, tp id.TopicPartition, me
 				if e.unstamped() {
 					answer = Failed(ErrNoStamp)
 				}
+			case commit.TooManyProducers:
+				answer = Failed(ErrTooManyProducers)
 			default: // the batch has no offset
 			}
 			b.s.w.resolve(e.owner, e.index, answer)

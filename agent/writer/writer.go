@@ -22,6 +22,7 @@ type Writer struct {
 	cfg     Config
 	log     *zap.Logger
 	trouble *trouble
+	outage  outage
 	metrics *metrics
 
 	intake        *semaphore.Weighted // one Add at a time, in order of arrival
@@ -47,7 +48,7 @@ func New(cfg Config, reg prometheus.Registerer) (*Writer, error) {
 	}
 	w := &Writer{
 		cfg: cfg, log: cfg.Log, trouble: newTrouble(cfg.Log), metrics: newMetrics(reg), intake: semaphore.NewWeighted(1),
-		resubmissions: semaphore.NewWeighted(int64(cfg.MaxResubmissions)),
+		resubmissions: semaphore.NewWeighted(int64(cfg.MaxResubmissions)), outage: outage{log: cfg.Log},
 	}
 	w.life, w.end = context.WithCancel(context.Background())
 	w.mu.changed = make(chan struct{})
@@ -69,10 +70,15 @@ func (w *Writer) Add(ctx context.Context, batches []Batch) *Produce {
 	taken := 0
 	// Not before they are taken: a batch above the write buffers gets memory only while nothing else counts there.
 	defer func() { w.cfg.Pool.Charge(int64(taken) * entryOverhead) }()
-	for ; taken < len(batches); taken++ {
-		if err := w.take(ctx, &batches[taken], p, int32(taken)); err != nil {
-			w.refuse(p, taken, err)
-			break
+	for i := range batches {
+		switch err := w.take(ctx, &batches[i], p, int32(i)); {
+		case err == nil:
+			taken++
+		case errors.Is(err, ErrMalformed), errors.Is(err, ErrTimestamp): // others are not concerned
+			w.resolve(p, int32(i), Failed(err))
+		default:
+			w.refuse(p, i, err)
+			return p
 		}
 	}
 	return p
@@ -87,6 +93,9 @@ func (w *Writer) refuse(p *Produce, from int, err error) {
 
 // take puts one batch into the open bundle of the session at that time.
 func (w *Writer) take(ctx context.Context, b *Batch, p *Produce, index int32) error {
+	if err := b.validate(); err != nil {
+		return err
+	}
 	for {
 		s, err := w.awaitSession(ctx)
 		if err != nil {
@@ -132,7 +141,7 @@ func (w *Writer) OnWelcome(m *api.Welcome) {
 	w.mu.Unlock()
 	switch {
 	case same:
-		old.allowOvertaking(m.GetOvertaking())
+		old.allow(m)
 	case old != nil:
 		old.close()
 	}
@@ -223,9 +232,12 @@ func (w *Writer) Flush() {
 	}
 }
 
-// Stuck tells whether bundles have been on their way to the object store for so long that others should not hand their
-// batches to this writer: it may be this agent alone that does not reach the store.
+// Stuck reports whether bundles have been on their way to the object store, or were refused by it, for so long that others
+// should not hand their batches to this writer: this agent alone may not reach the store.
 func (w *Writer) Stuck() bool {
+	if w.outage.stuck(time.Now()) {
+		return true
+	}
 	w.mu.Lock()
 	s := w.mu.session
 	w.mu.Unlock()

@@ -16,13 +16,16 @@ import (
 // intake is one stream of another agent's batches.
 type intake struct {
 	taker  *Taker
+	number uint64 // in the order of arrival, of all streams
 	conn   net.Conn
 	in     *bufio.Reader
 	ctx    context.Context // ends with the stream
 	cancel context.CancelCauseFunc
 	lease  *lease
+	until  time.Time           // when the batch in pieces that is being read must be there; of read alone
 	frames chan frame          // read and not added
 	window *semaphore.Weighted // of the bytes of those: as the sender counts them
+	arena  arena               // memory of those
 	wake   chan struct{}       // capacity 1: there may be something to answer
 	asked  chan struct{}       // capacity 1: mu.ask has changed
 
@@ -43,10 +46,10 @@ type intake struct {
 type frame struct {
 	number  uint64
 	batches []writer.Batch
-	buffer  *[]byte // under the batches
-	bytes   int     // of the batches
-	window  int64   // what it holds of intake.window
-	large   int64   // bytes that it holds of Taker.large
+	rooms   []room // of the batches
+	bytes   int    // of the batches
+	window  int64  // what it holds of intake.window
+	large   int64  // bytes that it holds of Taker.large
 }
 
 // settled is a frame whose results are known.
@@ -98,9 +101,6 @@ func (s *intake) finish() {
 	s.poke()
 }
 
-// buffers are the memory of frames until they are added; larger ones are made for their batch.
-var buffers = sync.Pool{New: func() any { b := make([]byte, 0, frameBytes); return &b }}
-
 // read brings what comes in order.
 func (s *intake) read() {
 	defer close(s.frames)
@@ -117,9 +117,14 @@ func (s *intake) read() {
 	}
 }
 
-// heard notes that the other side lives, as it says before each piece of a batch, and which beat it had heard by then.
+// heard is called before each piece of a large batch, with the beat that the sender has heard. It extends the read deadline
+// by the silence, but not beyond the time that a whole batch may take.
 func (s *intake) heard(beat uint64) {
-	_ = s.conn.SetReadDeadline(time.Now().Add(s.taker.cfg.Silence))
+	deadline := time.Now().Add(s.taker.cfg.Silence)
+	if deadline.After(s.until) {
+		deadline = s.until
+	}
+	_ = s.conn.SetReadDeadline(deadline)
 	s.lease.heard(beat)
 }
 
@@ -149,33 +154,32 @@ func (s *intake) take(h head) (err error) {
 	case s.frames <- f:
 		return nil
 	case <-s.ctx.Done():
-		s.taker.large.Release(f.large)
+		s.release(&f)
 		return context.Cause(s.ctx)
 	}
 }
 
 func (s *intake) readBatches(h head) (f frame, err error) {
-	if h.number == 0 || h.count == 0 || h.count > maxFrameBatches {
+	s.mu.Lock()
+	next := s.mu.read + 1
+	s.mu.Unlock()
+	if h.number != next || h.count == 0 || h.count > maxFrameBatches {
 		return f, fmt.Errorf("%w: frame %d of %d batches", errProtocol, h.number, h.count)
 	}
-	f = frame{number: h.number, batches: make([]writer.Batch, h.count), buffer: buffers.Get().(*[]byte)}
-	buf := (*f.buffer)[:0]
+	f = frame{number: h.number, batches: make([]writer.Batch, h.count)}
 	for i := range f.batches {
 		var to place
 		if to, err = readPlace(s.in); err == nil {
 			err = s.admit(&f, to.size)
 		}
 		if err == nil {
-			f.batches[i], buf, err = to.readBatch(s.in, buf, s.heard)
+			f.batches[i], f.rooms, err = to.readBatch(s.in, &s.arena, f.rooms, s.heard)
 			f.batches[i].Lease = s.lease
 		}
 		if err != nil {
-			s.taker.large.Release(f.large)
+			s.release(&f)
 			return f, err
 		}
-	}
-	if cap(buf) <= 2*frameBytes {
-		*f.buffer = buf
 	}
 	s.mu.Lock()
 	s.mu.read = f.number
@@ -195,6 +199,9 @@ func (s *intake) admit(f *frame, size uint32) error {
 		return fmt.Errorf("%w: more than the window", errProtocol)
 	}
 	f.window += weight
+	if size > pieceBytes {
+		s.until = time.Now().Add(largeTimeout + s.taker.cfg.Silence)
+	}
 	if size <= window {
 		return nil
 	}
@@ -212,15 +219,20 @@ func (s *intake) add() {
 			continue
 		}
 		p := s.hand(&f)
-		buffers.Put(f.buffer)
-		s.window.Release(f.window)
-		s.taker.large.Release(f.large)
+		s.release(&f)
 		if p == nil {
 			continue
 		}
 		s.took(f.number) // only now: what its sender sends next needs what this frame held
 		p.OnDone(func() { s.settle(settled{f.number, p}) })
 	}
+}
+
+// release gives back what a frame holds.
+func (s *intake) release(f *frame) {
+	s.arena.release(f.rooms)
+	s.window.Release(f.window)
+	s.taker.large.Release(f.large)
 }
 
 // hand adds one frame. What has been withdrawn is not added; nil if nobody waits for its result either.
@@ -291,6 +303,10 @@ func (s *intake) answer() {
 		case <-s.ctx.Done():
 			return
 		case <-tick.C:
+			if s.roomUnused(time.Now()) {
+				s.end(fmt.Errorf("%w: no batch came for the room that was asked for", errProtocol))
+				return
+			}
 			out = s.beat(out)
 		case <-s.wake:
 		}

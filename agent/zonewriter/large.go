@@ -1,6 +1,9 @@
 package zonewriter
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // ask is another agent's wish to send a batch above window, which has to wait until there is room for it, and no other
 // bytes behind it: the stream's signs of life go on meanwhile. Fields are guarded by the intake.
@@ -8,7 +11,8 @@ type ask struct {
 	number uint16 // of the newest, from 1 on; 0: none yet
 	size   int64  // bytes; 0: it is not wanted any more
 	room   int64  // bytes of Taker.large held for it
-	told   bool   // that there is room
+	since  time.Time
+	told   bool // that there is room
 }
 
 // news gives the number of an ask that there is room for, once; else 0. Called with mu held.
@@ -24,7 +28,7 @@ func (a *ask) news() uint16 {
 func (s *intake) asks(h head) {
 	s.mu.Lock()
 	held := s.mu.ask.room
-	s.mu.ask = ask{number: h.count, size: int64(min(h.number, largeBytes))}
+	s.mu.ask = ask{number: h.count, size: int64(min(h.number, uint64(s.taker.cfg.LargeBytes)))}
 	s.mu.Unlock()
 	s.taker.large.Release(held)
 	select {
@@ -38,11 +42,19 @@ func (s *intake) room(size uint32) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	room := s.mu.ask.room
-	if room < min(int64(size), largeBytes) {
+	if room < min(int64(size), s.taker.cfg.LargeBytes) {
 		return 0
 	}
 	s.mu.ask = ask{number: s.mu.ask.number}
 	return room
+}
+
+// roomUnused reports whether a sender has held room for longer than a large batch may take, without sending one. All streams
+// share the room, and a sender that is granted some sends its batch at once.
+func (s *intake) roomUnused(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.ask.room > 0 && now.Sub(s.mu.ask.since) > largeTimeout
 }
 
 // reserve waits for the room that is asked for, until the stream ends.
@@ -86,7 +98,7 @@ func (s *intake) acquire(wanted ask) bool {
 	s.mu.Lock()
 	current := s.mu.ask.number == wanted.number && s.mu.ask.size == wanted.size && s.mu.ask.room == 0
 	if current {
-		s.mu.ask.room = wanted.size
+		s.mu.ask.room, s.mu.ask.since = wanted.size, time.Now()
 	}
 	s.mu.Unlock()
 	if !current {

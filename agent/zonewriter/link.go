@@ -55,6 +55,7 @@ type link struct {
 		sync.Mutex
 		err     error
 		last    uint64           // number of the newest frame
+		oldest  uint64           // number of the oldest frame that may be without all its results
 		frames  map[uint64]*sent // without all their results
 		untaken []untaken        // in order
 		asks    uint16           // number of the last
@@ -68,6 +69,7 @@ type sent struct {
 	first   int32
 	count   int
 	plain   bool // see isPlain
+	at      time.Time
 }
 
 // untaken is what a frame holds of the window.
@@ -87,6 +89,9 @@ const (
 	DefaultSilence = 3 * time.Second
 	// largeTimeout bounds the sending of one batch in pieces, behind which all others wait.
 	largeTimeout = 30 * time.Second
+	// settleTimeout bounds the wait for a frame's results, and so what this agent notes of frames. A writer takes a minute at
+	// most to store a bundle, and says so long before.
+	settleTimeout = 2 * time.Minute
 )
 
 func newLink(session id.Session, conn net.Conn, in *bufio.Reader, silence time.Duration, onUnfit func()) *link {
@@ -152,6 +157,18 @@ func (f *sent) lose(why error) {
 	}
 }
 
+// overdue reports whether the writer owes results for longer than settleTimeout.
+func (l *link) overdue(now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for ; l.mu.oldest <= l.mu.last; l.mu.oldest++ {
+		if f := l.mu.frames[l.mu.oldest]; f != nil {
+			return now.Sub(f.at) > settleTimeout
+		}
+	}
+	return false
+}
+
 // loseSequenced ends the wait for what sequence numbers keep in order, whichever way it comes again.
 func (l *link) loseSequenced() {
 	var lost []*sent
@@ -205,7 +222,7 @@ func (l *link) frame(ctx context.Context, batches []writer.Batch, bytes int, p *
 	}
 	l.mu.last++
 	number := l.mu.last
-	l.mu.frames[number] = &sent{p, first, len(batches), isPlain(batches)}
+	l.mu.frames[number] = &sent{p, first, len(batches), isPlain(batches), time.Now()}
 	l.mu.untaken = append(l.mu.untaken, untaken{number, weight})
 	l.mu.Unlock()
 	if err := l.write(head{kindBatches, uint16(len(batches)), number}, batches); err != nil {

@@ -61,7 +61,7 @@ func (c *Config) ApplyDefaults() {
 	}
 }
 
-func def(v *time.Duration, d time.Duration) {
+func def[T int64 | time.Duration](v *T, d T) {
 	if *v == 0 {
 		*v = d
 	}

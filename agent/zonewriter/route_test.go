@@ -2,7 +2,9 @@ package zonewriter
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net"
 	"sync"
@@ -14,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/freshet-io/freshet/agent/writer"
+	"github.com/freshet-io/freshet/kafkaproto"
 	"github.com/freshet-io/freshet/metadata/commit"
 	"github.com/freshet-io/freshet/metadata/id"
 )
@@ -291,6 +294,36 @@ func TestTaker_RefusesDamage(t *testing.T) {
 		p := w.add(batch(0, -1, 0, 500))
 		require.ErrorIs(t, settledAs(t, p)[0].Err, writer.ErrUnknownOutcome)
 		require.Empty(t, w.its.take())
+	})
+}
+
+// TestRoute_ExtremeBatchesCross hands over batches whose header fields are at or beyond their bounds. They come as they were
+// sent, so that the writer can refuse them alone, and the stream goes on.
+func TestRoute_ExtremeBatchesCross(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.tell(other)
+		for _, field := range []struct{ at, size int }{{0, 8}, {12, 4}, {21, 2}, {23, 4}, {27, 8}, {35, 8}, {43, 8}, {51, 2}, {53, 4}, {57, 4}} {
+			for _, value := range []uint64{0, 1 << 62, math.MaxInt64, 1 << 63, math.MaxUint64} {
+				var raw [8]byte
+				binary.BigEndian.PutUint64(raw[:], value)
+				bad := batch(1, 7, 0, 500)
+				copy(bad.Bytes[field.at:], raw[:field.size])
+				binary.BigEndian.PutUint32(bad.Bytes[17:], kafkaproto.RecordBatch(bad.Bytes).ComputeCRC())
+				bad = writer.BatchOf(bad.Partition, bad.Bytes)
+				p := w.add(batch(0, -1, 0, 500), bad, batch(2, -1, 0, 500))
+				came := w.its.take()
+				require.Len(t, came, 3, "field at %d, value %x", field.at, value)
+				require.Equal(t, bad.Commit, came[1].batch.Commit)
+				came[0].settle(accepted(1))
+				came[1].settle(writer.Failed(writer.ErrMalformed))
+				came[2].settle(accepted(2))
+				got := settledAs(t, p)
+				require.Equal(t, accepted(1), got[0])
+				require.ErrorIs(t, got[1].Err, writer.ErrMalformed)
+				require.Equal(t, accepted(2), got[2])
+			}
+		}
 	})
 }
 

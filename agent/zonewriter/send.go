@@ -86,6 +86,10 @@ func (l *link) flushes() {
 		case <-l.broken:
 			return
 		case <-tick.C:
+			if l.overdue(time.Now()) {
+				l.fail(errStuck)
+				return
+			}
 			if err := l.write(head{kind: kindAlive, number: l.beat.Load()}, nil); err != nil {
 				l.fail(err)
 			}

@@ -34,8 +34,9 @@ type Taker struct {
 	mu struct {
 		sync.Mutex
 		draining bool
-		streams  map[*intake]struct{}
-		none     chan struct{} // closed when draining and there is no stream
+		streams  map[*intake]id.Session // by whose they are
+		entered  uint64                 // number of the newest
+		none     chan struct{}          // closed when draining and there is no stream
 	}
 }
 
@@ -47,6 +48,9 @@ type TakerConfig struct {
 	// Fit tells whether this agent reaches the object store and the owner; while it does not, others are told to write
 	// themselves. nil: it always does.
 	Fit func() bool
+	// LargeBytes bounds the bytes of batches above the window that are being taken in, of all streams; one batch at least.
+	// Default DefaultLargeBytes.
+	LargeBytes int64
 	// Silence is how long another agent may say nothing before it is given up. Default DefaultSilence.
 	Silence    time.Duration
 	Log        *zap.Logger
@@ -56,14 +60,15 @@ type TakerConfig struct {
 // NewTaker makes a Taker.
 func NewTaker(cfg TakerConfig) *Taker {
 	def(&cfg.Silence, DefaultSilence)
+	def(&cfg.LargeBytes, DefaultLargeBytes)
 	if cfg.Fit == nil {
 		cfg.Fit = func() bool { return true }
 	}
 	if cfg.Log == nil {
 		cfg.Log = zap.NewNop()
 	}
-	t := &Taker{cfg: cfg, log: cfg.Log, metrics: newTakerMetrics(cfg.Registerer), large: semaphore.NewWeighted(largeBytes)}
-	t.mu.streams = make(map[*intake]struct{})
+	t := &Taker{cfg: cfg, log: cfg.Log, metrics: newTakerMetrics(cfg.Registerer), large: semaphore.NewWeighted(cfg.LargeBytes)}
+	t.mu.streams = make(map[*intake]id.Session)
 	t.mu.none = make(chan struct{})
 	return t
 }
@@ -71,7 +76,7 @@ func NewTaker(cfg TakerConfig) *Taker {
 // Serve takes what comes on one stream until it ends; the connection is closed then. from is the other agent.
 func (t *Taker) Serve(conn net.Conn, in *bufio.Reader, from id.Session) {
 	s := newIntake(t, conn, in)
-	if !t.enter(s) {
+	if !t.enter(s, from) {
 		_ = conn.Close()
 		return
 	}
@@ -88,15 +93,39 @@ func (t *Taker) Serve(conn net.Conn, in *bufio.Reader, from id.Session) {
 	t.log.Info("another agent of the zone hands nothing over any more", name, zap.NamedError("reason", context.Cause(s.ctx)))
 }
 
-func (t *Taker) enter(s *intake) bool {
+func (t *Taker) enter(s *intake, from id.Session) bool {
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	if t.mu.draining {
+		t.mu.Unlock()
 		return false
 	}
-	t.mu.streams[s] = struct{}{}
+	surplus := t.surplus(from)
+	t.mu.entered++
+	s.number = t.mu.entered
+	t.mu.streams[s] = from
 	t.metrics.streams.Set(float64(len(t.mu.streams)))
+	t.mu.Unlock()
+	if surplus != nil {
+		surplus.end(errSurplus)
+	}
 	return true
+}
+
+// surplus returns the oldest stream of an agent that has maxStreams, else nil. Called with mu held.
+func (t *Taker) surplus(of id.Session) (oldest *intake) {
+	n := 0
+	for s, from := range t.mu.streams {
+		if from != of {
+			continue
+		}
+		if n++; oldest == nil || s.number < oldest.number {
+			oldest = s
+		}
+	}
+	if n < maxStreams {
+		return nil
+	}
+	return oldest
 }
 
 func (t *Taker) leave(s *intake) {
@@ -159,7 +188,14 @@ func (t *Taker) Close() {
 // lastResults bounds the sending of results when the agent stops.
 const lastResults = 500 * time.Millisecond
 
-// largeBytes bounds the bytes of batches above window that are being taken in, of all streams; one batch at least.
-const largeBytes = 64 << 20
+// DefaultLargeBytes is the default of TakerConfig.LargeBytes.
+const DefaultLargeBytes = 64 << 20
 
-var errEnded = errors.New("stream ended")
+// maxStreams bounds the streams of one agent. It uses one, beside those that it lets go until they are settled, or whose end
+// has not arrived yet. A further one ends the oldest.
+const maxStreams = 8
+
+var (
+	errEnded   = errors.New("stream ended")
+	errSurplus = errors.New("its agent has opened too many others")
+)

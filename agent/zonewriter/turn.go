@@ -122,6 +122,9 @@ func (r *Route) open(ctx context.Context, to id.Session) (*link, error) {
 	case <-l.first:
 	case <-l.broken:
 		return nil, l.failure()
+	case <-time.After(r.cfg.Silence):
+		l.fail(errNoBeat)
+		return nil, l.failure()
 	}
 	if !r.usable(l) {
 		l.fail(errUnfit)
@@ -129,6 +132,9 @@ func (r *Route) open(ctx context.Context, to id.Session) (*link, error) {
 	}
 	return l, nil
 }
+
+// errNoBeat is the failure of a stream whose writer sends signs of life, and no beat.
+var errNoBeat = fmt.Errorf("%w: no beat", errProtocol)
 
 // errUnfit: the zone's writer says that it does not reach the object store or the owner.
 var errUnfit = errors.New("the zone's writer is cut off")

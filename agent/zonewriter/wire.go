@@ -103,50 +103,59 @@ func readPlace(r io.Reader) (p place, err error) {
 	return p, nil
 }
 
-// readBatch reads the batch itself; its bytes are appended to buf, which is given back. heard is called with the beat
-// before each piece. What arrives is checked as far as the bundle rests on it: its form, and its checksum, of which the
-// object's is made.
-func (p *place) readBatch(r io.Reader, buf []byte, heard func(beat uint64)) (b writer.Batch, _ []byte, err error) {
-	from := len(buf)
-	if buf, err = readPieces(r, buf, int(p.size), heard); err != nil {
-		return b, buf, err
+// readBatch reads the batch itself into the arena. Its rooms are appended to those of its frame, also with an error. heard
+// is called with the beat before each piece. The batch's form and its checksum are checked, since the bundle and the
+// object's checksum are made of them.
+func (p *place) readBatch(r io.Reader, a *arena, rooms []room, heard func(beat uint64)) (b writer.Batch, _ []room, err error) {
+	var buf []byte
+	if p.size <= ownBytes {
+		buf, rooms = a.small(int(p.size), rooms)
+		_, err = io.ReadFull(r, buf)
+	} else {
+		rooms = append(rooms, room{})
+		buf, err = readOwn(r, a, &rooms[len(rooms)-1], int(p.size), heard)
 	}
-	batch, rest, err := kafkaproto.NextBatch(buf[from:])
+	if err != nil {
+		return b, rooms, fmt.Errorf("read batch: %w", err)
+	}
+	batch, rest, err := kafkaproto.NextBatch(buf)
 	switch {
 	case err != nil || len(rest) > 0:
-		return b, buf, fmt.Errorf("%w: what came is no batch", errProtocol)
+		return b, rooms, fmt.Errorf("%w: what came is no batch", errProtocol)
 	case batch.ComputeCRC() != batch.CRC():
-		return b, buf, fmt.Errorf("%w: a batch came damaged", errProtocol)
+		return b, rooms, fmt.Errorf("%w: a batch came damaged", errProtocol)
 	}
 	b = writer.BatchOf(p.partition, batch)
 	b.Latency, b.Connection, b.Commit.TransactionVersion, b.Commit.AsOf = p.latency, p.connection, p.version, p.asOf
-	return b, buf, nil
+	return b, rooms, nil
 }
 
 // pieceBytes is how much of a batch comes at a time: one above it comes in pieces, so that the stream is not silent while it
 // does. It gets memory as they come, never by a claimed length alone.
 const pieceBytes = 256 << 10
 
-// readPieces appends n bytes to buf.
-func readPieces(r io.Reader, buf []byte, n int, heard func(beat uint64)) ([]byte, error) {
-	for several := n > pieceBytes; n > 0; {
-		if several {
+// readOwn reads a batch of n bytes into memory of its own, which grows up to n as the bytes come.
+func readOwn(r io.Reader, a *arena, held *room, n int, heard func(beat uint64)) (buf []byte, err error) {
+	for len(buf) < n {
+		if n > pieceBytes {
 			var raw [pieceHead]byte
 			if _, err := io.ReadFull(r, raw[:]); err != nil {
-				return buf, fmt.Errorf("read batch: %w", err)
+				return nil, err
 			}
 			heard(binary.BigEndian.Uint64(raw[:]))
 		}
-		step := min(n, pieceBytes)
 		at := len(buf)
+		step := min(n-at, pieceBytes)
 		if cap(buf)-at < step {
-			buf = append(make([]byte, 0, max(2*cap(buf), at+step)), buf...)
+			grown := make([]byte, at, min(max(2*cap(buf), at+step), n))
+			a.grown(held, cap(grown))
+			copy(grown, buf)
+			buf = grown
 		}
 		buf = buf[:at+step]
 		if _, err := io.ReadFull(r, buf[at:]); err != nil {
-			return buf, fmt.Errorf("read batch: %w", err)
+			return nil, err
 		}
-		n -= step
 	}
 	return buf, nil
 }
@@ -157,7 +166,7 @@ type fault byte
 // faults in the order of their numbers, from 1 on. A number that is not known is an outcome that is not known.
 var faults = []error{
 	writer.ErrSessionClosed, writer.ErrStore, writer.ErrRefused, writer.ErrGap, writer.ErrUnknownOutcome, writer.ErrNotTaken,
-	writer.ErrNoStamp, writer.ErrDraining,
+	writer.ErrNoStamp, writer.ErrDraining, writer.ErrTooManyProducers, writer.ErrTimestamp, writer.ErrMalformed, writer.ErrSetAside,
 }
 
 func faultOf(err error) fault {

@@ -28,7 +28,7 @@ func decode(p []byte) (writer.Batch, error) {
 	if err != nil {
 		return writer.Batch{}, err
 	}
-	b, _, err := to.readBatch(r, nil, func(uint64) {})
+	b, _, err := to.readBatch(r, new(arena), nil, func(uint64) {})
 	return b, err
 }
 

@@ -16,6 +16,8 @@ import (
 const (
 	name = "bench"     // of the virtual cluster
 	key  = "bench-key" // of agents
+
+	bucketName = "bucket" // of the object store as agents see it
 )
 
 // Config of a cluster.
@@ -59,17 +61,17 @@ func Start(ctx context.Context, cfg Config) (_ *Cluster, err error) {
 	if c.etcd, etcd, err = process.StartRole(ctx, roleCommand, roleEtcd, etcdRole{Dir: filepath.Join(cfg.Dir, "etcd")}); err != nil {
 		return nil, err
 	}
-	if c.store, c.storeAddr, err = process.StartRole(ctx, roleCommand, roleStore, struct{}{}); err != nil {
+	objects := filepath.Join(cfg.Dir, "objects")
+	if err := os.MkdirAll(objects, 0o700); err != nil {
+		return nil, fmt.Errorf("create object directory: %w", err)
+	}
+	if c.store, c.storeAddr, err = process.StartRole(ctx, roleCommand, roleStore, storeRole{Objects: objects}); err != nil {
 		return nil, err
 	}
-	return c, c.startControl(ctx, etcd)
+	return c, c.startControl(ctx, etcd, objects)
 }
 
-func (c *Cluster) startControl(ctx context.Context, etcd string) (err error) {
-	objects := filepath.Join(c.cfg.Dir, "objects")
-	if err := os.MkdirAll(objects, 0o700); err != nil {
-		return fmt.Errorf("create object directory: %w", err)
-	}
+func (c *Cluster) startControl(ctx context.Context, etcd, objects string) (err error) {
 	addresses, err := process.FreeAddresses(2)
 	if err != nil {
 		return err
@@ -105,7 +107,7 @@ func (c *Cluster) StartAgent(ctx context.Context) (*Agent, error) {
 		store.Set("latency", c.cfg.Model)
 	}
 	a.Process, err = c.freshet(ctx, append([]string{
-		"agent", "--virtual-cluster", name, "--zone", "a", "--control-plane", c.grpc, "--bucket", "s3://bucket/bench?" + store.Encode(),
+		"agent", "--virtual-cluster", name, "--zone", "a", "--control-plane", c.grpc, "--bucket", "s3://" + bucketName + "?" + store.Encode(),
 		"--kafka-listen", a.Kafka, "--http-listen", a.HTTP, "--peer-listen", addresses[2], "--memory-limit", c.cfg.AgentMemory,
 		// Jobs would read what the store has forgotten.
 		"--roles", "produce,fetch",

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"encoding/json"
+	"encoding/xml"
 	"fmt"
 	"io"
 	"net"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/freshet-io/freshet/bench/cost"
 	"github.com/freshet-io/freshet/internal/etcdserver"
+	"github.com/freshet-io/freshet/objstore/file"
+	"github.com/freshet-io/freshet/objstore/marker"
 )
 
 // The helper processes, and the command that runs them.
@@ -35,7 +38,7 @@ func RunRole(ctx context.Context, name, spec string, out io.Writer) error {
 	case roleEtcd:
 		return runEtcd(ctx, spec, out)
 	case roleStore:
-		return runStore(ctx, out)
+		return runStore(ctx, spec, out)
 	default:
 		return fmt.Errorf("unknown benchmark role %q", name)
 	}
@@ -54,13 +57,38 @@ func runEtcd(ctx context.Context, spec string, out io.Writer) error {
 	return etcd.Run(ctx)
 }
 
-func runStore(ctx context.Context, out io.Writer) error {
+// storeRole is an endpoint that forgets bundles. It serves the cluster id that the control plane writes into Objects, its directory.
+type storeRole struct {
+	Objects string `json:"objects"`
+}
+
+func runStore(ctx context.Context, spec string, out io.Writer) error {
+	var role storeRole
+	if err := json.Unmarshal([]byte(spec), &role); err != nil {
+		return fmt.Errorf("decode role: %w", err)
+	}
+	objects, err := file.Open(role.Objects)
+	if err != nil {
+		return fmt.Errorf("open bucket: %w", err)
+	}
+	defer objects.Close()
+	mux := http.NewServeMux()
+	mux.Handle("/", cost.NewNullS3())
+	mux.HandleFunc("GET /"+bucketName+"/"+marker.Key(name), func(w http.ResponseWriter, r *http.Request) {
+		object, err := objects.Get(r.Context(), marker.Key(name), 0, -1)
+		if err != nil {
+			http.Error(w, xml.Header+`<Error><Code>NoSuchKey</Code></Error>`, http.StatusNotFound)
+			return
+		}
+		defer object.Close() // it was read
+		_, _ = io.Copy(w, object)
+	})
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
 	fmt.Fprintln(out, l.Addr())
-	server := &http.Server{Handler: cost.NewNullS3(), ReadHeaderTimeout: time.Minute}
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	if err := server.Serve(l); ctx.Err() == nil {
 		return fmt.Errorf("serve: %w", err)

@@ -32,5 +32,5 @@ func runControlRole(ctx context.Context, spec string, out io.Writer) error {
 		return fmt.Errorf("open bucket: %w", err)
 	}
 	defer bucket.Close()
-	return plane.Run(ctx, plane.Config{Dir: role.Dir, Bucket: bucket}, out)
+	return plane.Run(ctx, plane.Config{Dir: role.Dir, Bucket: bucket, AgentsElsewhere: true}, out)
 }

@@ -61,7 +61,7 @@ func (l load) run(t *testing.T, each func(sample)) {
 	settings := lifecycle.Settings{RetentionCheck: time.Minute, ScrubInterval: -1, ScrubBytes: -1}
 	work, err := lifecycle.New(lifecycle.Config{Settings: settings, Bucket: bucket, BundlePrefix: "vc/bundles/"})
 	require.NoError(t, err)
-	planner, err := plan.New(plan.Config{Settings: l.settings, MaxExtents: l.maxExtents})
+	planner, err := plan.New(plan.Config{Settings: l.settings, MaxExtents: l.maxExtents, StoreTime: bucket.Now})
 	require.NoError(t, err)
 	owned := make(chan struct{})
 	r, err := replica.New(replica.Config{
@@ -196,7 +196,7 @@ func (a *agent) JobProgress(n id.Session, bytes int64) {
 
 // CompleteJob implements runner.Owner.
 func (a *agent) CompleteJob(ctx context.Context, n id.Session, outcome []byte, last bool) error {
-	return a.w.jobs.Complete(ctx, n, outcome, last)
+	return a.w.jobs.Complete(ctx, a.session, n, outcome, last)
 }
 
 // AbortJob implements runner.Owner.
@@ -204,7 +204,7 @@ func (a *agent) AbortJob(ctx context.Context, n id.Session, reason string, corru
 	if a.w.ctx.Err() == nil && reason != "the agent stops" {
 		a.w.t.Errorf("job %d given up: %s", n, reason)
 	}
-	return a.w.jobs.Abort(ctx, n, reason, corrupt)
+	return a.w.jobs.Abort(ctx, a.session, n, reason, corrupt)
 }
 
 // Connected implements session.Runners.

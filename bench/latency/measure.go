@@ -49,7 +49,7 @@ func measure(ctx context.Context, cfg *Config, p Point) (*Figures, error) {
 	group.Go(func() error {
 		defer greeted.Close()
 		return dev.Run(ctx, dev.Config{
-			DataDir: dir, BucketURL: "mem://", Out: greeted, Program: "freshet", Log: cfg.Log, Agent: agent.Config{
+			DataDir: dir, BucketURL: "mem://", Bucket: store, Out: greeted, Program: "freshet", Log: cfg.Log, Agent: agent.Config{
 				Bucket: bucket, Hedge: cfg.Hedge, PutBudget: p.Budget, Listen: slices.Repeat([]string{"127.0.0.1:0"}, agentPorts), HTTPListen: "127.0.0.1:0",
 				MemoryLimit: agentMemory, Roles: []string{agent.RoleProduce, agent.RoleFetch},
 			},

@@ -82,7 +82,7 @@ func (a *agent) JobProgress(n id.Session, bytes int64) {
 
 // CompleteJob implements runner.Owner.
 func (a *agent) CompleteJob(ctx context.Context, n id.Session, outcome []byte, last bool) error {
-	return a.w.jobs.Complete(ctx, n, outcome, last)
+	return a.w.jobs.Complete(ctx, a.session, n, outcome, last)
 }
 
 // AbortJob implements runner.Owner.
@@ -90,7 +90,7 @@ func (a *agent) AbortJob(ctx context.Context, n id.Session, reason string, corru
 	if reason != "the agent stops" {
 		a.w.t.Errorf("job %d given up: %s", n, reason)
 	}
-	return a.w.jobs.Abort(ctx, n, reason, corrupt)
+	return a.w.jobs.Abort(ctx, a.session, n, reason, corrupt)
 }
 
 // of gives the agent of a session, nil if there is none.

@@ -103,7 +103,7 @@ func (w *world) startControlPlane() (stop func()) {
 	require.NoError(w.t, err)
 	work, err := lifecycle.New(lifecycle.Config{Bucket: w.control, BundlePrefix: prefix, Checker: w})
 	require.NoError(w.t, err)
-	planner, err := job.New(job.Config{Settings: job.Settings{Interval: w.load.planning}})
+	planner, err := job.New(job.Config{Settings: job.Settings{Interval: w.load.planning}, StoreTime: w.control.Now})
 	require.NoError(w.t, err)
 	owned := make(chan struct{})
 	r, err := replica.New(replica.Config{

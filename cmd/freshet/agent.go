@@ -16,6 +16,7 @@ import (
 	"github.com/freshet-io/freshet/internal/logging"
 	"github.com/freshet-io/freshet/internal/tlsfiles"
 	"github.com/freshet-io/freshet/internal/zone"
+	"github.com/freshet-io/freshet/internal/zonename"
 )
 
 // agentSettings are an agent's configuration as flags say it.
@@ -30,7 +31,7 @@ type agentSettings struct {
 
 func newAgent(p process) *cobra.Command {
 	s := agentSettings{}
-	s.Hedge = true
+	s.Hedge, s.AutoCreateTopics = true, true
 	s.ApplyDefaults()
 	cmd := &cobra.Command{
 		Use:   "agent",
@@ -82,7 +83,7 @@ func bindKafka(f *pflag.FlagSet, s *agentSettings) {
 	f.StringVar(&s.kafkaTLS.CA, "kafka-tls-client-ca", "", "PEM file of certificates that clients' certificates must be signed by")
 	f.StringVar(&s.HTTPListen, "http-listen", s.HTTPListen, "address of /livez, /readyz, /metrics and /debug/pprof")
 	f.Var(config.Size(&s.RequestMaxBytes), "request-max-bytes", "largest Kafka request taken")
-	f.BoolVar(&s.AutoCreateTopics, "auto-create-topics", s.AutoCreateTopics, "create topics that clients ask about, with the cluster's defaults")
+	f.BoolVar(&s.AutoCreateTopics, "auto-create-topics", s.AutoCreateTopics, "create topics that clients ask about, with the cluster's defaults, as Kafka's auto.create.topics.enable does")
 }
 
 // bindWriting adds the flags of memory and of how records are written.
@@ -147,6 +148,9 @@ func (s *agentSettings) findZone(ctx context.Context) (err error) {
 // complete turns files into what the agent takes.
 func (s *agentSettings) complete(log *zap.Logger) (err error) {
 	s.Log, s.Version = log, versionString()
+	if s.Zone, err = zonename.Parse(s.Zone); err != nil {
+		return fmt.Errorf("--zone: %w", err)
+	}
 	if s.ControlPlaneTLS, err = s.controlPlaneTLS.Client(s.forceTLS, log); err != nil {
 		return fmt.Errorf("TLS to the control plane: %w", err)
 	}

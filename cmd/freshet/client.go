@@ -88,8 +88,8 @@ func newConsume(p process) *cobra.Command {
 }
 
 func newTopic(p process) *cobra.Command {
-	return parent("topic", "Create, list, describe, alter, delete and undelete topics",
-		newTopicCreate(p), newTopicList(p), newTopicDescribe(p), newTopicAlter(p), newTopicDelete(p), newTopicUndelete(p))
+	return parent("topic", "Create, list, describe, alter, delete, undelete and purge topics",
+		newTopicCreate(p), newTopicList(p), newTopicDescribe(p), newTopicAlter(p), newTopicDelete(p), newTopicUndelete(p), newTopicPurge(p))
 }
 
 func newTopicCreate(p process) *cobra.Command {

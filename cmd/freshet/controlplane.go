@@ -18,7 +18,9 @@ import (
 	"github.com/freshet-io/freshet/internal/cli"
 	"github.com/freshet-io/freshet/internal/config"
 	"github.com/freshet-io/freshet/internal/logging"
+	"github.com/freshet-io/freshet/internal/spoken"
 	"github.com/freshet-io/freshet/internal/tlsfiles"
+	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
 	"github.com/freshet-io/freshet/objstore/meter"
 	"github.com/freshet-io/freshet/objstore/open"
@@ -43,6 +45,8 @@ type controlSettings struct {
 	defaultPartitions int32
 	broker            brokerconfig.Settings
 }
+
+const defaultPartitionsHelp = "partitions of topics that are created without a number"
 
 // etcdCheck bounds the look at etcd's members at start.
 const etcdCheck = 5 * time.Second
@@ -77,7 +81,7 @@ func newControlPlane(p process) *cobra.Command {
 	f.StringVar(&s.tls.Cert, "tls-cert", "", "PEM file of the certificate for agents; turns TLS on")
 	f.StringVar(&s.tls.Key, "tls-key", "", "PEM file of the key of --tls-cert")
 	f.StringVar(&s.tls.CA, "tls-client-ca", "", "PEM file of certificates that agents' certificates must be signed by")
-	f.Int32Var(&s.defaultPartitions, "default-partitions", s.defaultPartitions, "partitions of topics that are created without a number")
+	f.Int32Var(&s.defaultPartitions, "default-partitions", s.defaultPartitions, defaultPartitionsHelp)
 	f.Var(config.Size(&s.memoryLimit), "memory-limit", "memory to use; 0 is GOMEMLIMIT, else nine tenths of the container's limit or of the machine")
 	s.bindEtcd(f)
 	s.bindTimings(f)
@@ -112,11 +116,20 @@ func (s *controlSettings) bindTimings(f *pflag.FlagSet) {
 func (s *controlSettings) bindLogBudget(f *pflag.FlagSet) {
 	f.Var(config.Size(&s.SnapshotBytes), "snapshot-bytes", "take a snapshot of a virtual cluster's state after this much of its log")
 	f.DurationVar(&s.SnapshotInterval, "snapshot-interval", s.SnapshotInterval, "take a snapshot of a virtual cluster's state after this much time, if --snapshot-bytes did not come first")
+	bindSections(f, &s.SnapshotSectionBytes)
 	f.Var(config.Size(&s.SoftLogBytes), "log-soft-limit", "slow a virtual cluster's commits down when its untrimmed log is larger than this")
 	f.Var(config.Size(&s.HardLogBytes), "log-hard-limit", "refuse a virtual cluster's commits, retriably, when its untrimmed log is larger than this")
 	f.Int64Var(&s.MaxExtents, "max-extents", s.MaxExtents, "bound of a virtual cluster's live extents: commits slow down from 3/4 of it on, and are refused, retriably, at it; "+
 		"0 takes a quarter of --memory-limit, 64 bytes an extent")
+	f.Int64Var(&s.MaxProducers, "max-producers", s.MaxProducers, "maximum of a virtual cluster's idempotent producers that wrote within 24 hours, counted once per partition; "+
+		"new ones are refused, retriably, at it; 0 takes an eighth of --memory-limit, 200 bytes each")
 	f.IntVar(&s.MaxFreshBundles, "max-fresh-bundles", s.MaxFreshBundles, "bound of a virtual cluster's bundles that were not compacted yet, with the same effect as --max-extents; 0 takes 100,000")
+}
+
+// bindSections is for `controlplane` and `dev`.
+func bindSections(f *pflag.FlagSet, bytes *int64) {
+	f.Var(config.Size(bytes), "snapshot-section-limit", "largest section of a metadata snapshot that is read at start. Raise it, up to "+
+		"4 GiB - 1, only to rescue a cluster whose log says that a section is larger than the limit")
 }
 
 func (s *controlSettings) run(ctx context.Context, p process) error {
@@ -140,8 +153,10 @@ func (s *controlSettings) run(ctx context.Context, p process) error {
 		return err
 	}
 	defer s.Etcd.Close()
-	s.checkEtcd(ctx, log)
-	s.Bucket = meter.NewPriced(bucket, s.prices, s.Registry)
+	if err := s.checkEtcd(ctx, log); err != nil {
+		return err
+	}
+	s.Bucket, s.BucketLocation = meter.NewPriced(bucket, s.prices, s.Registry), open.Redact(s.bucketURL)
 	plane, err := controlplane.New(s.Config)
 	if err != nil {
 		return &cli.UsageError{Message: err.Error()}
@@ -169,6 +184,11 @@ func (s *controlSettings) complete(log *zap.Logger) error {
 	if len(s.etcd.Endpoints) == 0 {
 		faults = append(faults, errors.New("--etcd is needed"))
 	}
+	for _, endpoint := range s.etcd.Endpoints {
+		if err := etcdlog.CheckEndpoint(endpoint); err != nil {
+			faults = append(faults, fmt.Errorf("--etcd %w", err))
+		}
+	}
 	if s.bucketURL == "" {
 		faults = append(faults, errors.New("--bucket is needed"))
 	}
@@ -184,6 +204,9 @@ func (s *controlSettings) complete(log *zap.Logger) error {
 	fault("coordinators", s.broker.Validate())
 	s.ReplicaID = cmp.Or(s.ReplicaID, replicaID(s.GRPCListen))
 	for _, name := range s.virtualClusters {
+		if !id.ValidVirtualCluster(name) {
+			faults = append(faults, fmt.Errorf("--virtual-cluster %q is no name of a virtual cluster: set it to 1 to %d of a-z A-Z 0-9 . _ -", name, id.MaxVirtualClusterName))
+		}
 		s.VirtualClusters = append(s.VirtualClusters, controlplane.VirtualCluster{
 			Name: name, AgentKeys: s.agentKeys, DefaultPartitions: s.defaultPartitions, Broker: s.broker.Clone(),
 		})
@@ -191,13 +214,26 @@ func (s *controlSettings) complete(log *zap.Logger) error {
 	return errors.Join(faults...)
 }
 
-// checkEtcd warns of what is wrong with etcd's members; the replica starts regardless and waits for them.
-func (s *controlSettings) checkEtcd(ctx context.Context, log *zap.Logger) {
+// checkEtcd warns of what is wrong with etcd's members; the replica starts regardless and waits for them. Only TLS on one side
+// alone is an error: waiting does not cure it.
+func (s *controlSettings) checkEtcd(ctx context.Context, log *zap.Logger) error {
 	ctx, cancel := context.WithTimeout(ctx, etcdCheck)
 	defer cancel()
-	if err := etcdlog.Check(ctx, s.Etcd); err != nil {
-		log.Warn("etcd is not as it should be", zap.Error(err))
+	err := etcdlog.Check(ctx, s.Etcd)
+	if err == nil {
+		return nil
 	}
+	for _, endpoint := range s.etcd.Endpoints {
+		address := etcdlog.Address(endpoint)
+		switch kind := spoken.At(ctx, address, nil); {
+		case kind == spoken.TLS && s.etcd.TLS == nil && !strings.HasPrefix(endpoint, "https://"):
+			return fmt.Errorf("--etcd %s speaks TLS: set --etcd-tls, or --etcd-tls-ca to the certificates to trust", endpoint)
+		case kind == spoken.Plain && (s.etcd.TLS != nil || strings.HasPrefix(endpoint, "https://")):
+			return fmt.Errorf("--etcd %s does not speak TLS: remove --etcd-tls and the settings that begin with it, and https:// from --etcd", endpoint)
+		}
+	}
+	log.Warn("etcd is not as it should be", zap.Error(err))
+	return nil
 }
 
 // replicaID names a replica by where it runs.

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
 
+	"github.com/freshet-io/freshet/controlplane"
 	"github.com/freshet-io/freshet/internal/access"
 	"github.com/freshet-io/freshet/internal/cli"
 	"github.com/freshet-io/freshet/internal/dev"
@@ -26,7 +27,7 @@ func newDev(p process) *cobra.Command {
 	s.Listen, s.HTTPListen = []string{"127.0.0.1:9092"}, "127.0.0.1:8080"
 	s.PutBudget, s.AutoCreateTopics = devPutBudget, true
 	s.ApplyDefaults()
-	d := dev.Config{DataDir: access.DefaultDir}
+	d := dev.Config{DataDir: access.DefaultDir, DefaultPartitions: 1, SnapshotSectionBytes: controlplane.DefaultSnapshotSectionBytes}
 	d.Lifecycle.ApplyDefaults()
 	d.Jobs.ApplyDefaults()
 	cmd := &cobra.Command{
@@ -43,11 +44,13 @@ func newDev(p process) *cobra.Command {
 	f.StringVar(&d.BucketURL, "bucket", d.BucketURL, bucketHelp+"; if not given, a directory under --data-dir")
 	f.BoolVar(&s.OneZoneDurability, "one-zone-durability", s.OneZoneDurability, oneZoneHelp)
 	f.StringVar(&s.Zone, "zone", s.Zone, "availability zone that clients are shown")
+	f.Int32Var(&d.DefaultPartitions, "default-partitions", d.DefaultPartitions, defaultPartitionsHelp)
 	bindKafka(f, &s)
 	bindWriting(f, &s.Config)
 	bindLoad(f, &s.Config)
 	bindLifecycle(f, &d.Lifecycle)
 	bindJobs(f, &d.Jobs)
+	bindSections(f, &d.SnapshotSectionBytes)
 	d.Broker.Bind(f)
 	bindLog(f, &s.log)
 	return cmd

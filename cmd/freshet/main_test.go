@@ -35,6 +35,58 @@ func TestRun_Version(t *testing.T) {
 	require.Regexp(t, `^freshet \S+ go1\.\S+ \S+/\S+\n$`, out)
 }
 
+// TestRun_WrongSettingsEndTheStart: what would fail later, or never be told, ends the process with one line.
+func TestRun_WrongSettingsEndTheStart(t *testing.T) {
+	control := []string{"controlplane", "--bucket", "mem://", "--agent-key", "k", "--http-listen", "none", "--grpc-listen", "127.0.0.1:0"}
+	agent := []string{"agent", "--bucket", "mem://", "--agent-key", "k", "--control-plane", "127.0.0.1:1", "--peer-listen", "none", "--kafka-listen", ":0"}
+	for says, args := range map[string][]string{
+		`--etcd "etcd-1" has no port: write host:port, such as etcd-1:2379`:                                                              append(control, "--etcd", "etcd-1", "--virtual-cluster", "main"),
+		`--etcd "http://etcd-1" has no port: write host:port, such as etcd-1:2379`:                                                       append(control, "--etcd", "http://etcd-1", "--virtual-cluster", "main"),
+		`--virtual-cluster "my cluster" is no name of a virtual cluster: set it to 1 to 249 of a-z A-Z 0-9 . _ -`:                        append(control, "--etcd", "127.0.0.1:1", "--virtual-cluster", "my cluster"),
+		`--virtual-cluster "a/b" is no name of a virtual cluster: set it to 1 to 249 of a-z A-Z 0-9 . _ -`:                               append(agent, "--virtual-cluster", "a/b"),
+		`--advertise 0.0.0.0:0 is an address that nobody can connect to: set it to a name or address of this machine that clients reach`: append(agent, "--virtual-cluster", "main", "--advertise", "0.0.0.0"),
+	} {
+		code, _, errs := command(t, nil, args...)
+		require.Equal(t, exitUsage, code, errs)
+		require.Equal(t, "freshet: "+says+"\nsee freshet "+args[0]+" --help\n", errs)
+	}
+}
+
+func TestRun_ConfigOfATopicIsNoFile(t *testing.T) {
+	for _, args := range [][]string{{"topic", "create", "t"}, {"topic", "alter", "t"}} {
+		code, _, errs := command(t, nil, append(args, "--config", "retention.ms=1000")...)
+		require.Equal(t, exitUsage, code)
+		require.Equal(t, "freshet: --config retention.ms=1000: --config names a YAML file with settings; set a topic config with --topic-config retention.ms=1000, or -c for short\n"+
+			"see freshet "+args[0]+" "+args[1]+" --help\n", errs)
+	}
+}
+
+// TestHelp_DevAndItsPartsHaveTheSameDefaults: what is tried out with dev behaves the same in its parts.
+func TestHelp_DevAndItsPartsHaveTheSameDefaults(t *testing.T) {
+	root := newRoot(process{})
+	find := func(name string) *pflag.FlagSet {
+		cmd, _, err := root.Find([]string{name})
+		require.NoError(t, err)
+		return cmd.Flags()
+	}
+	dev := find("dev")
+	for part, names := range map[string][]string{"agent": {"auto-create-topics"}, "controlplane": {"default-partitions"}} {
+		for _, name := range names {
+			require.NotNil(t, dev.Lookup(name), name)
+			require.Equal(t, find(part).Lookup(name).DefValue, dev.Lookup(name).DefValue, name)
+		}
+	}
+}
+
+func TestRun_NamesUnknownVariablesOnce(t *testing.T) {
+	code, _, errs := command(t, []string{
+		"FRESHET_BUKET=mem://", "FRESHET_AGENT_KEYS=k", "FRESHET_SERVICE_HOST=10.0.0.1", "FRESHET_PORT=tcp://10.0.0.1:9092", "FRESHET_BUCKET=mem://",
+	}, "version")
+	require.Equal(t, exitOK, code)
+	require.Equal(t, "freshet: ignored environment variables that are no setting: FRESHET_AGENT_KEYS (is FRESHET_AGENT_KEY meant?), "+
+		"FRESHET_BUKET (is FRESHET_BUCKET meant?)\n", errs)
+}
+
 func TestRun_UsageFaultsExitWith2(t *testing.T) {
 	for fault, args := range map[string][]string{
 		"unknown command bogus":                                                  {"bogus"},

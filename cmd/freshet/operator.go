@@ -46,6 +46,25 @@ func newTopicUndelete(p process) *cobra.Command {
 	return cmd
 }
 
+func newTopicPurge(p process) *cobra.Command {
+	var c cli.OperatorConfig
+	var yes bool
+	cmd := &cobra.Command{
+		Use: "purge TOPIC", Short: "Give a deleted topic up before its time", Args: takes(1, 1, "the name or id of one deleted topic"),
+		Long: "Give a deleted topic up before its time: its deletion cannot be undone any more, and the object store's bytes are freed after the\n" +
+			"grace for garbage (--garbage-grace of the control plane). freshet topic list --deleted shows deleted topics and their bytes.",
+		Example: "  freshet topic purge orders --data-dir ./data\n" +
+			"  freshet topic purge orders --yes --control-plane-http cp-1:8090,cp-2:8090 --virtual-cluster main",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return cli.PurgeTopic(cmd.Context(), c, args[0], yes, p.streams)
+		},
+	}
+	bindOperator(cmd.Flags(), &c)
+	cmd.Flags().BoolVarP(&yes, "yes", "y", yes, "do not ask for the topic's name")
+	config.CommandLineOnly(cmd.Flags(), "yes")
+	return cmd
+}
+
 func newScrub(p process) *cobra.Command {
 	var c cli.OperatorConfig
 	cmd := &cobra.Command{

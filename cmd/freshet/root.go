@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -46,14 +47,17 @@ func newRoot(p process) *cobra.Command {
 	cobra.AddTemplateFunc("settings", config.Usage)
 	root := parent("freshet", "A Kafka-compatible stream whose only storage is an object store",
 		newDev(p), newAgent(p), newControlPlane(p),
-		newTopic(p), newGroup(p), newProduce(p), newConsume(p), newBundle(p), newJob(p), newZone(p), newScrub(p), newBench(p), newVersion(p),
+		newTopic(p), newGroup(p), newProduce(p), newConsume(p), newBucket(p), newBundle(p), newJob(p), newZone(p), newScrub(p), newBench(p), newVersion(p),
 	)
 	root.Long = rootHelp
 	root.Version = versionLine()
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SilenceErrors, root.SilenceUsage = true, true
 	// Runs before every command: what the command line left open comes from environment and file.
-	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return p.load(cmd.Flags()) }
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		p.nameUnknown(cmd.Root())
+		return p.load(cmd.Flags())
+	}
 	root.SetIn(p.streams.In)
 	root.SetOut(p.streams.Out)
 	root.SetErr(p.streams.Err)
@@ -82,10 +86,42 @@ func (p process) load(flags *pflag.FlagSet) error {
 	if !file.Changed {
 		path = cmp.Or(p.variable(config.EnvName("config")), path)
 	}
+	if err := meantTopicConfig(flags, path); err != nil {
+		return err
+	}
 	if err := config.Load(flags, config.Sources{File: path, Environ: p.environ}); err != nil {
 		return &cli.UsageError{Message: err.Error()}
 	}
 	return nil
+}
+
+// meantTopicConfig returns a UsageError where --config is given a topic config, as kafka-topics.sh takes it.
+func meantTopicConfig(flags *pflag.FlagSet, path string) error {
+	if flags.Lookup("topic-config") == nil || !strings.Contains(path, "=") {
+		return nil
+	}
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	return &cli.UsageError{Message: fmt.Sprintf("--config %s: --config names a YAML file with settings; set a topic config with --topic-config %s, or -c for short", path, path)}
+}
+
+// nameUnknown warns, in one line, of variables that are no setting of any command: the mistake would show nowhere else.
+func (p process) nameUnknown(root *cobra.Command) {
+	var known []string
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		note := func(f *pflag.Flag) { known = append(known, config.EnvName(f.Name)) }
+		cmd.Flags().VisitAll(note)
+		cmd.PersistentFlags().VisitAll(note)
+		for _, child := range cmd.Commands() {
+			walk(child)
+		}
+	}
+	walk(root)
+	if unknown := config.UnknownVariables(known, p.environ()); len(unknown) > 0 {
+		fmt.Fprintf(p.streams.Err, "freshet: ignored environment variables that are no setting: %s\n", strings.Join(unknown, ", "))
+	}
 }
 
 func (p process) variable(name string) string {

@@ -17,6 +17,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/controlplane/replica"
 	"github.com/freshet-io/freshet/controlplane/session"
+	"github.com/freshet-io/freshet/internal/internaltopic"
 	"github.com/freshet-io/freshet/internal/topicconfig"
 	"github.com/freshet-io/freshet/kafkaproto"
 	"github.com/freshet-io/freshet/metadata"
@@ -334,7 +335,10 @@ func TestDescribeTopicPartitions(t *testing.T) {
 			}
 			in.Cursor = &kmsg.DescribeTopicPartitionsRequestCursor{Topic: out.NextCursor.Topic, Partition: out.NextCursor.Partition}
 		}
-		require.Equal(c.t, []string{"a-0 a-1", "a-2 b-0", "b-1 b-2", "c-0"}, pages)
+		internal := 2 * internaltopic.Partitions / 2
+		require.Equal(c.t, "__consumer_offsets-0 __consumer_offsets-1", pages[0])
+		require.Equal(c.t, "__transaction_state-48 __transaction_state-49", pages[internal-1])
+		require.Equal(c.t, []string{"a-0 a-1", "a-2 b-0", "b-1 b-2", "c-0"}, pages[internal:])
 
 		in.Cursor = nil
 		in.Topics = []kmsg.DescribeTopicPartitionsRequestTopic{{Topic: "none"}, {Topic: "c"}}
@@ -352,7 +356,9 @@ func TestDescribeTopicPartitions_Epochs(t *testing.T) {
 		c.create("t", 40)
 		c.propose(&metadata.OpenSession{Instance: "c", Zone: "a", Endpoints: []metadata.Endpoint{{Host: "c", Port: 4}}})
 		seen := map[int32]int{}
-		for _, p := range ask[*kmsg.DescribeTopicPartitionsResponse](c, kmsg.NewPtrDescribeTopicPartitionsRequest(), version).Topics[0].Partitions {
+		in := kmsg.NewPtrDescribeTopicPartitionsRequest()
+		in.Topics, in.ResponsePartitionLimit = []kmsg.DescribeTopicPartitionsRequestTopic{{Topic: "t"}}, 40
+		for _, p := range ask[*kmsg.DescribeTopicPartitionsResponse](c, in, version).Topics[0].Partitions {
 			require.Equal(c.t, c.topic("t").LeaderEpochs.At(p.Partition), p.LeaderEpoch)
 			seen[p.LeaderEpoch]++
 		}

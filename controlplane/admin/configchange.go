@@ -142,6 +142,9 @@ func (ch *configChange) find(s *metadata.State) (before map[string]string, topic
 		if fault := checkTopicName(ch.name); fault != nil {
 			return nil, topic, fault
 		}
+		if fault := fixed(s, ch.name); fault != nil {
+			return nil, topic, fault
+		}
 		t, ok := s.TopicByName(ch.name)
 		if !ok {
 			return nil, topic, failed(kerr.UnknownTopicOrPartition, fmt.Sprintf("The topic '%s' does not exist.", ch.name))

@@ -62,6 +62,9 @@ func (c *call) checkNewPartitions(in *kmsg.CreatePartitionsRequest) (names []str
 }
 
 func newPartitions(s *metadata.State, t *kmsg.CreatePartitionsRequestTopic) (*metadata.CreatePartitions, *apiError) {
+	if fault := fixed(s, t.Topic); fault != nil {
+		return nil, fault
+	}
 	topic, ok := s.TopicByName(t.Topic)
 	switch {
 	case !ok:

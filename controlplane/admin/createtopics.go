@@ -70,7 +70,7 @@ func (c *call) checkNewTopics(in *kmsg.CreateTopicsRequest) (topics []*newTopic,
 	exists, collides, zones := map[string]bool{}, map[string]string{}, 1
 	_, err = c.owner.Read(func(s *metadata.State) {
 		for _, name := range names {
-			_, exists[name] = s.TopicByName(name)
+			_, exists[name] = shownTopic(s, name)
 		}
 		collides = colliding(s, names)
 		brokers = s.Configs(metadata.ConfigBroker, "")

@@ -59,7 +59,7 @@ func (c *call) deleteRecords(ctx context.Context, in *kmsg.DeleteRecordsRequest)
 
 // deletable finds a topic whose records may be deleted: not one that is compacted only (Partition.deleteRecordsOnLeader).
 func deletable(s *metadata.State, name string) (id.Topic, *apiError) {
-	t, ok := s.TopicByName(name)
+	t, ok := shownTopic(s, name)
 	switch {
 	case !ok:
 		return id.Topic{}, plain(kerr.UnknownTopicOrPartition)

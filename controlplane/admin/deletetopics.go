@@ -6,6 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/freshet-io/freshet/internal/internaltopic"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/id"
 )
@@ -83,6 +84,8 @@ func resolve(s *metadata.State, refs []*topicRef) {
 			if t, ok := s.Topic(ref.id); ok {
 				ref.name = &t.Name
 				given[ref.id] = true
+			} else if internaltopic.Has(ref.id) {
+				ref.err = plain(kerr.InvalidTopicException)
 			} else {
 				ref.err = plain(kerr.UnknownTopicID)
 			}
@@ -93,7 +96,9 @@ func resolve(s *metadata.State, refs []*topicRef) {
 			continue
 		}
 		t, ok := s.TopicByName(*ref.name)
-		switch {
+		switch fault := fixed(s, *ref.name); {
+		case fault != nil:
+			ref.err = fault
 		case !ok:
 			ref.err = plain(kerr.UnknownTopicOrPartition)
 		case given[t.ID]:

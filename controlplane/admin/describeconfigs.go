@@ -75,7 +75,7 @@ func (d *configDescriber) topic(s *metadata.State, name string) *apiError {
 	if fault := checkTopicName(name); fault != nil {
 		return fault
 	}
-	t, ok := s.TopicByName(name)
+	t, ok := shownTopic(s, name)
 	if !ok {
 		return plain(kerr.UnknownTopicOrPartition)
 	}

@@ -60,7 +60,7 @@ type partitionPage struct {
 
 func (p *partitionPage) fill(s *metadata.State, in *kmsg.DescribeTopicPartitionsRequest) {
 	if len(in.Topics) == 0 {
-		for t := range s.Topics() {
+		for t := range shownTopics(s) {
 			if !p.before(t.Name) && !p.topic(t.Name, t) {
 				return
 			}
@@ -75,7 +75,7 @@ func (p *partitionPage) fill(s *metadata.State, in *kmsg.DescribeTopicPartitions
 	}
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
-		t, _ := s.TopicByName(name)
+		t, _ := shownTopic(s, name)
 		if !p.topic(name, t) {
 			return
 		}

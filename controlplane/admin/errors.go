@@ -46,6 +46,8 @@ func commandError(err error) *apiError {
 		return plain(kerr.UnknownTopicOrPartition)
 	case errors.Is(err, metadata.ErrPartitionCount):
 		return plain(kerr.InvalidPartitions)
+	case errors.Is(err, metadata.ErrConfigsTooLarge):
+		return failed(kerr.InvalidConfig, err.Error())
 	default:
 		return failed(kerr.UnknownServerError, err.Error())
 	}

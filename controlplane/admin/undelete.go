@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/id"
 )
@@ -88,14 +90,42 @@ func (a *APIs) UndeleteTopic(ctx context.Context, topic, as string) (DeletedTopi
 	return back, nil
 }
 
-// chooseDeleted finds the topic meant, and tells why it cannot come back under its name or another.
-func chooseDeleted(s *metadata.State, topic, as string) (found metadata.DeletedTopic, err error) {
+// PurgeTopic gives a deleted topic up at once, named by its name or id: its deletion cannot be taken back any more, and its
+// bytes go the way of garbage. Errors: ErrNotDeleted, ErrAmbiguous, or the owner's.
+func (a *APIs) PurgeTopic(ctx context.Context, topic string) (DeletedTopic, error) {
+	var found metadata.DeletedTopic
+	err := a.change(ctx, func() error {
+		var fault error
+		if _, err := a.owner.ReadFrozen(func(s *metadata.State) { found, fault = findDeleted(s, topic) }); err != nil {
+			return err
+		}
+		if fault != nil {
+			return fault
+		}
+		results, err := a.propose(ctx, &metadata.PurgeTopics{Topics: []metadata.PurgedTopic{{ID: found.ID, Index: found.Index}}})
+		if err != nil {
+			return err
+		}
+		if n, _ := results[0].Value.(int64); n == 0 {
+			return ErrNotDeleted
+		}
+		return results[0].Err
+	})
+	if err != nil {
+		return DeletedTopic{}, fmt.Errorf("purge topic %q: %w", topic, err)
+	}
+	purged := describeDeleted(found)
+	a.cfg.Log.Info("purged deleted topic on an operator's request", zap.String("topic", purged.Name), zap.String("id", purged.ID), zap.Int64("bytes", purged.Bytes))
+	return purged, nil
+}
+
+// findDeleted returns the deleted topic of that name or id.
+func findDeleted(s *metadata.State, topic string) (found metadata.DeletedTopic, err error) {
 	byName := 0
 	given, _ := base64.RawURLEncoding.DecodeString(topic)
 	for t := range s.DeletedTopics() {
 		if string(given) == string(t.ID[:]) {
-			found, byName = t, 1
-			break
+			return t, nil
 		}
 		if t.Name == topic {
 			found, byName = t, byName+1
@@ -106,6 +136,14 @@ func chooseDeleted(s *metadata.State, topic, as string) (found metadata.DeletedT
 		return found, ErrAmbiguous
 	case found.Topic == nil || found.ID == (id.Topic{}):
 		return found, ErrNotDeleted
+	}
+	return found, nil
+}
+
+// chooseDeleted finds the topic meant, and tells why it cannot come back under its name or another.
+func chooseDeleted(s *metadata.State, topic, as string) (found metadata.DeletedTopic, err error) {
+	if found, err = findDeleted(s, topic); err != nil {
+		return found, err
 	}
 	name := found.Name
 	if as != "" {

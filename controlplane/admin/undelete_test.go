@@ -5,6 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/freshet-io/freshet/controlplane/admin"
 	"github.com/freshet-io/freshet/metadata"
@@ -57,5 +59,41 @@ func TestUndeleteTopic(t *testing.T) {
 		require.Equal(c.t, "z", back.Name)
 		require.Equal(c.t, first, c.topic("z").ID)
 		require.Equal(c.t, "z", c.topic("z").Name)
+	})
+}
+
+// A deleted topic is given up before its time, by name or id; another deletion of the same topic is another matter.
+func TestPurgeTopic(t *testing.T) {
+	test(t, kmsg.DeleteTopics, func(c *cluster, version int16) {
+		if version != 6 {
+			return // the request's version makes no difference
+		}
+		core, logged := observer.New(zap.InfoLevel)
+		apis := admin.New(admin.Config{UndeleteMs: 1000, Log: zap.New(core)}, c.owner)
+		purge := func(topic string) error {
+			_, err := apis.PurgeTopic(c.t.Context(), topic)
+			return err
+		}
+		c.create("a", 2)
+		c.produce("a", 0, 1, 10)
+		require.ErrorIs(c.t, purge("a"), admin.ErrNotDeleted, "it is not deleted")
+		first := c.topic("a").ID
+		c.propose(&metadata.DeleteTopic{ID: first, KeepMs: 1000})
+		second := id.Topic{7}
+		c.propose(&metadata.CreateTopic{ID: second, Name: "a", Partitions: 1})
+		c.propose(&metadata.DeleteTopic{ID: second, KeepMs: 1000})
+		require.ErrorIs(c.t, purge("a"), admin.ErrAmbiguous)
+		list, err := admin.DeletedTopics(c.owner)
+		require.NoError(c.t, err)
+		purged, err := apis.PurgeTopic(c.t.Context(), list[0].ID)
+		require.NoError(c.t, err)
+		require.EqualValues(c.t, 500, purged.Bytes)
+		require.NoError(c.t, purge("a"))
+		require.ErrorIs(c.t, purge("a"), admin.ErrNotDeleted)
+		require.ErrorIs(c.t, purge(""), admin.ErrNotDeleted)
+		list, err = admin.DeletedTopics(c.owner)
+		require.NoError(c.t, err)
+		require.Empty(c.t, list)
+		require.Equal(c.t, 2, logged.FilterMessage("purged deleted topic on an operator's request").Len())
 	})
 }

@@ -129,7 +129,7 @@ func (x BundleChecked_Verdict) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use BundleChecked_Verdict.Descriptor instead.
 func (BundleChecked_Verdict) EnumDescriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{20, 0}
+	return file_controlplane_proto_rawDescGZIP(), []int{21, 0}
 }
 
 type Refused_Reason int32
@@ -139,6 +139,7 @@ const (
 	Refused_NOT_OWNER      Refused_Reason = 1
 	Refused_SESSION_CLOSED Refused_Reason = 2
 	Refused_INVALID        Refused_Reason = 3
+	Refused_WRONG_BUCKET   Refused_Reason = 4 // the agent's bucket does not belong to this virtual cluster
 )
 
 // Enum value maps for Refused_Reason.
@@ -148,12 +149,14 @@ var (
 		1: "NOT_OWNER",
 		2: "SESSION_CLOSED",
 		3: "INVALID",
+		4: "WRONG_BUCKET",
 	}
 	Refused_Reason_value = map[string]int32{
 		"UNSPECIFIED":    0,
 		"NOT_OWNER":      1,
 		"SESSION_CLOSED": 2,
 		"INVALID":        3,
+		"WRONG_BUCKET":   4,
 	}
 )
 
@@ -181,7 +184,7 @@ func (x Refused_Reason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Refused_Reason.Descriptor instead.
 func (Refused_Reason) EnumDescriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{25, 0}
+	return file_controlplane_proto_rawDescGZIP(), []int{26, 0}
 }
 
 type Error_Code int32
@@ -239,7 +242,7 @@ func (x Error_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Error_Code.Descriptor instead.
 func (Error_Code) EnumDescriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{35, 0}
+	return file_controlplane_proto_rawDescGZIP(), []int{36, 0}
 }
 
 type LocateRequest struct {
@@ -739,6 +742,8 @@ type Hello struct {
 	Roles            []Role                 `protobuf:"varint,9,rep,packed,name=roles,proto3,enum=freshet.controlplane.v1.Role" json:"roles,omitempty"`
 	ChecksBundles    bool                   `protobuf:"varint,10,opt,name=checks_bundles,json=checksBundles,proto3" json:"checks_bundles,omitempty"`            // it answers CheckBundle
 	CatalogueInParts bool                   `protobuf:"varint,11,opt,name=catalogue_in_parts,json=catalogueInParts,proto3" json:"catalogue_in_parts,omitempty"` // it puts the parts of a full Catalogue together
+	ProducerBound    bool                   `protobuf:"varint,12,opt,name=producer_bound,json=producerBound,proto3" json:"producer_bound,omitempty"`            // it knows the outcome "too many producers" of a commit; others get a gap instead
+	BucketMarker     *BucketMarker          `protobuf:"bytes,13,opt,name=bucket_marker,json=bucketMarker,proto3" json:"bucket_marker,omitempty"`                // what it found in its bucket; absent: it has not read it yet, or does not know markers
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -850,6 +855,65 @@ func (x *Hello) GetCatalogueInParts() bool {
 	return false
 }
 
+func (x *Hello) GetProducerBound() bool {
+	if x != nil {
+		return x.ProducerBound
+	}
+	return false
+}
+
+func (x *Hello) GetBucketMarker() *BucketMarker {
+	if x != nil {
+		return x.BucketMarker
+	}
+	return nil
+}
+
+// BucketMarker is what a bucket says of the virtual cluster that its objects belong to.
+type BucketMarker struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ClusterId     string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"` // empty: the bucket has no marker
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BucketMarker) Reset() {
+	*x = BucketMarker{}
+	mi := &file_controlplane_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BucketMarker) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BucketMarker) ProtoMessage() {}
+
+func (x *BucketMarker) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BucketMarker.ProtoReflect.Descriptor instead.
+func (*BucketMarker) Descriptor() ([]byte, []int) {
+	return file_controlplane_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *BucketMarker) GetClusterId() string {
+	if x != nil {
+		return x.ClusterId
+	}
+	return ""
+}
+
 // Probe asks for a Stamp: the index of everything committed before the owner read it. Every probe is also a sign of
 // life; agents send at least one a second.
 type Probe struct {
@@ -861,7 +925,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_controlplane_proto_msgTypes[6]
+	mi := &file_controlplane_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -873,7 +937,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[6]
+	mi := &file_controlplane_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -886,7 +950,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{6}
+	return file_controlplane_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Probe) GetToken() uint64 {
@@ -909,7 +973,7 @@ type Commit struct {
 
 func (x *Commit) Reset() {
 	*x = Commit{}
-	mi := &file_controlplane_proto_msgTypes[7]
+	mi := &file_controlplane_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -921,7 +985,7 @@ func (x *Commit) String() string {
 func (*Commit) ProtoMessage() {}
 
 func (x *Commit) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[7]
+	mi := &file_controlplane_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -934,7 +998,7 @@ func (x *Commit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Commit.ProtoReflect.Descriptor instead.
 func (*Commit) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{7}
+	return file_controlplane_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Commit) GetRequest() uint64 {
@@ -971,7 +1035,7 @@ type Abandon struct {
 
 func (x *Abandon) Reset() {
 	*x = Abandon{}
-	mi := &file_controlplane_proto_msgTypes[8]
+	mi := &file_controlplane_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -983,7 +1047,7 @@ func (x *Abandon) String() string {
 func (*Abandon) ProtoMessage() {}
 
 func (x *Abandon) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[8]
+	mi := &file_controlplane_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -996,7 +1060,7 @@ func (x *Abandon) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Abandon.ProtoReflect.Descriptor instead.
 func (*Abandon) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{8}
+	return file_controlplane_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Abandon) GetRequest() uint64 {
@@ -1031,7 +1095,7 @@ type Lookup struct {
 
 func (x *Lookup) Reset() {
 	*x = Lookup{}
-	mi := &file_controlplane_proto_msgTypes[9]
+	mi := &file_controlplane_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1043,7 +1107,7 @@ func (x *Lookup) String() string {
 func (*Lookup) ProtoMessage() {}
 
 func (x *Lookup) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[9]
+	mi := &file_controlplane_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1056,7 +1120,7 @@ func (x *Lookup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lookup.ProtoReflect.Descriptor instead.
 func (*Lookup) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{9}
+	return file_controlplane_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Lookup) GetRequest() uint64 {
@@ -1081,17 +1145,21 @@ type PartitionLookup struct {
 	//
 	//	*PartitionLookup_ExtentsFrom
 	//	*PartitionLookup_Timestamp
-	Want          isPartitionLookup_Want `protobuf_oneof:"want"`
-	MaxExtents    uint32                 `protobuf:"varint,5,opt,name=max_extents,json=maxExtents,proto3" json:"max_extents,omitempty"`
-	MaxBytes      uint64                 `protobuf:"varint,6,opt,name=max_bytes,json=maxBytes,proto3" json:"max_bytes,omitempty"`
-	Subscribe     bool                   `protobuf:"varint,7,opt,name=subscribe,proto3" json:"subscribe,omitempty"` // from the answer's index on, send Notices of this partition
+	Want       isPartitionLookup_Want `protobuf_oneof:"want"`
+	MaxExtents uint32                 `protobuf:"varint,5,opt,name=max_extents,json=maxExtents,proto3" json:"max_extents,omitempty"`
+	MaxBytes   uint64                 `protobuf:"varint,6,opt,name=max_bytes,json=maxBytes,proto3" json:"max_bytes,omitempty"`
+	Subscribe  bool                   `protobuf:"varint,7,opt,name=subscribe,proto3" json:"subscribe,omitempty"` // from the answer's index on, send Notices of this partition
+	// With timestamp: only extents with offsets at or above from count, and for -3 those that begin below to; 0: all.
+	// Owners of earlier versions take no notice of them, which shows by the extent's offsets.
+	From          int64 `protobuf:"varint,8,opt,name=from,proto3" json:"from,omitempty"`
+	To            int64 `protobuf:"varint,9,opt,name=to,proto3" json:"to,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PartitionLookup) Reset() {
 	*x = PartitionLookup{}
-	mi := &file_controlplane_proto_msgTypes[10]
+	mi := &file_controlplane_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1103,7 +1171,7 @@ func (x *PartitionLookup) String() string {
 func (*PartitionLookup) ProtoMessage() {}
 
 func (x *PartitionLookup) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[10]
+	mi := &file_controlplane_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1116,7 +1184,7 @@ func (x *PartitionLookup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionLookup.ProtoReflect.Descriptor instead.
 func (*PartitionLookup) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{10}
+	return file_controlplane_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PartitionLookup) GetTopic() []byte {
@@ -1179,6 +1247,20 @@ func (x *PartitionLookup) GetSubscribe() bool {
 	return false
 }
 
+func (x *PartitionLookup) GetFrom() int64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *PartitionLookup) GetTo() int64 {
+	if x != nil {
+		return x.To
+	}
+	return 0
+}
+
 type isPartitionLookup_Want interface {
 	isPartitionLookup_Want()
 }
@@ -1206,7 +1288,7 @@ type Unsubscribe struct {
 
 func (x *Unsubscribe) Reset() {
 	*x = Unsubscribe{}
-	mi := &file_controlplane_proto_msgTypes[11]
+	mi := &file_controlplane_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1218,7 +1300,7 @@ func (x *Unsubscribe) String() string {
 func (*Unsubscribe) ProtoMessage() {}
 
 func (x *Unsubscribe) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[11]
+	mi := &file_controlplane_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1231,7 +1313,7 @@ func (x *Unsubscribe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unsubscribe.ProtoReflect.Descriptor instead.
 func (*Unsubscribe) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{11}
+	return file_controlplane_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Unsubscribe) GetPartitions() []*PartitionRef {
@@ -1251,7 +1333,7 @@ type PartitionRef struct {
 
 func (x *PartitionRef) Reset() {
 	*x = PartitionRef{}
-	mi := &file_controlplane_proto_msgTypes[12]
+	mi := &file_controlplane_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1263,7 +1345,7 @@ func (x *PartitionRef) String() string {
 func (*PartitionRef) ProtoMessage() {}
 
 func (x *PartitionRef) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[12]
+	mi := &file_controlplane_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1276,7 +1358,7 @@ func (x *PartitionRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionRef.ProtoReflect.Descriptor instead.
 func (*PartitionRef) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{12}
+	return file_controlplane_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *PartitionRef) GetTopic() []byte {
@@ -1317,7 +1399,7 @@ type Forward struct {
 
 func (x *Forward) Reset() {
 	*x = Forward{}
-	mi := &file_controlplane_proto_msgTypes[13]
+	mi := &file_controlplane_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1329,7 +1411,7 @@ func (x *Forward) String() string {
 func (*Forward) ProtoMessage() {}
 
 func (x *Forward) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[13]
+	mi := &file_controlplane_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1342,7 +1424,7 @@ func (x *Forward) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forward.ProtoReflect.Descriptor instead.
 func (*Forward) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{13}
+	return file_controlplane_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Forward) GetRequest() uint64 {
@@ -1439,7 +1521,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_controlplane_proto_msgTypes[14]
+	mi := &file_controlplane_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1451,7 +1533,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[14]
+	mi := &file_controlplane_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1464,7 +1546,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{14}
+	return file_controlplane_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Drain) GetRequest() uint64 {
@@ -1484,7 +1566,7 @@ type Goodbye struct {
 
 func (x *Goodbye) Reset() {
 	*x = Goodbye{}
-	mi := &file_controlplane_proto_msgTypes[15]
+	mi := &file_controlplane_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1496,7 +1578,7 @@ func (x *Goodbye) String() string {
 func (*Goodbye) ProtoMessage() {}
 
 func (x *Goodbye) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[15]
+	mi := &file_controlplane_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1509,7 +1591,7 @@ func (x *Goodbye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Goodbye.ProtoReflect.Descriptor instead.
 func (*Goodbye) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{15}
+	return file_controlplane_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Goodbye) GetRequest() uint64 {
@@ -1530,7 +1612,7 @@ type JobProgress struct {
 
 func (x *JobProgress) Reset() {
 	*x = JobProgress{}
-	mi := &file_controlplane_proto_msgTypes[16]
+	mi := &file_controlplane_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1542,7 +1624,7 @@ func (x *JobProgress) String() string {
 func (*JobProgress) ProtoMessage() {}
 
 func (x *JobProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[16]
+	mi := &file_controlplane_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1555,7 +1637,7 @@ func (x *JobProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobProgress.ProtoReflect.Descriptor instead.
 func (*JobProgress) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{16}
+	return file_controlplane_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *JobProgress) GetJob() uint32 {
@@ -1586,7 +1668,7 @@ type CompleteJob struct {
 
 func (x *CompleteJob) Reset() {
 	*x = CompleteJob{}
-	mi := &file_controlplane_proto_msgTypes[17]
+	mi := &file_controlplane_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1598,7 +1680,7 @@ func (x *CompleteJob) String() string {
 func (*CompleteJob) ProtoMessage() {}
 
 func (x *CompleteJob) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[17]
+	mi := &file_controlplane_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1611,7 +1693,7 @@ func (x *CompleteJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteJob.ProtoReflect.Descriptor instead.
 func (*CompleteJob) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{17}
+	return file_controlplane_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CompleteJob) GetRequest() uint64 {
@@ -1655,7 +1737,7 @@ type AbortJob struct {
 
 func (x *AbortJob) Reset() {
 	*x = AbortJob{}
-	mi := &file_controlplane_proto_msgTypes[18]
+	mi := &file_controlplane_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1667,7 +1749,7 @@ func (x *AbortJob) String() string {
 func (*AbortJob) ProtoMessage() {}
 
 func (x *AbortJob) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[18]
+	mi := &file_controlplane_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1680,7 +1762,7 @@ func (x *AbortJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortJob.ProtoReflect.Descriptor instead.
 func (*AbortJob) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{18}
+	return file_controlplane_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AbortJob) GetRequest() uint64 {
@@ -1730,7 +1812,7 @@ type Load struct {
 
 func (x *Load) Reset() {
 	*x = Load{}
-	mi := &file_controlplane_proto_msgTypes[19]
+	mi := &file_controlplane_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1742,7 +1824,7 @@ func (x *Load) String() string {
 func (*Load) ProtoMessage() {}
 
 func (x *Load) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[19]
+	mi := &file_controlplane_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1755,7 +1837,7 @@ func (x *Load) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Load.ProtoReflect.Descriptor instead.
 func (*Load) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{19}
+	return file_controlplane_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Load) GetCpu() float64 {
@@ -1834,7 +1916,7 @@ type BundleChecked struct {
 
 func (x *BundleChecked) Reset() {
 	*x = BundleChecked{}
-	mi := &file_controlplane_proto_msgTypes[20]
+	mi := &file_controlplane_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1846,7 +1928,7 @@ func (x *BundleChecked) String() string {
 func (*BundleChecked) ProtoMessage() {}
 
 func (x *BundleChecked) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[20]
+	mi := &file_controlplane_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1859,7 +1941,7 @@ func (x *BundleChecked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BundleChecked.ProtoReflect.Descriptor instead.
 func (*BundleChecked) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{20}
+	return file_controlplane_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *BundleChecked) GetBundle() uint64 {
@@ -1899,7 +1981,7 @@ type ToAgent struct {
 
 func (x *ToAgent) Reset() {
 	*x = ToAgent{}
-	mi := &file_controlplane_proto_msgTypes[21]
+	mi := &file_controlplane_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1911,7 +1993,7 @@ func (x *ToAgent) String() string {
 func (*ToAgent) ProtoMessage() {}
 
 func (x *ToAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[21]
+	mi := &file_controlplane_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1924,7 +2006,7 @@ func (x *ToAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToAgent.ProtoReflect.Descriptor instead.
 func (*ToAgent) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{21}
+	return file_controlplane_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ToAgent) GetItems() []*OwnerItem {
@@ -1958,7 +2040,7 @@ type OwnerItem struct {
 
 func (x *OwnerItem) Reset() {
 	*x = OwnerItem{}
-	mi := &file_controlplane_proto_msgTypes[22]
+	mi := &file_controlplane_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1970,7 +2052,7 @@ func (x *OwnerItem) String() string {
 func (*OwnerItem) ProtoMessage() {}
 
 func (x *OwnerItem) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[22]
+	mi := &file_controlplane_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1983,7 +2065,7 @@ func (x *OwnerItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnerItem.ProtoReflect.Descriptor instead.
 func (*OwnerItem) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{22}
+	return file_controlplane_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *OwnerItem) GetItem() isOwnerItem_Item {
@@ -2193,23 +2275,25 @@ func (*OwnerItem_ZoneWriter) isOwnerItem_Item() {}
 func (*OwnerItem_CheckBundle) isOwnerItem_Item() {}
 
 type Welcome struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Session       uint32                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"`
-	NodeIds       []int32                `protobuf:"varint,2,rep,packed,name=node_ids,json=nodeIds,proto3" json:"node_ids,omitempty"` // one per endpoint of Hello
-	ClusterId     string                 `protobuf:"bytes,3,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
-	Index         uint64                 `protobuf:"varint,4,opt,name=index,proto3" json:"index,omitempty"`
-	NextN         uint32                 `protobuf:"varint,5,opt,name=next_n,json=nextN,proto3" json:"next_n,omitempty"`                     // the n that the sequencer expects next of this session
-	BundlePrefix  string                 `protobuf:"bytes,6,opt,name=bundle_prefix,json=bundlePrefix,proto3" json:"bundle_prefix,omitempty"` // of this virtual cluster's objects in the bucket
-	NowMs         int64                  `protobuf:"varint,7,opt,name=now_ms,json=nowMs,proto3" json:"now_ms,omitempty"`                     // the owner's clock
-	SteadyMs      uint64                 `protobuf:"varint,8,opt,name=steady_ms,json=steadyMs,proto3" json:"steady_ms,omitempty"`            // the owner's steady clock: time since its tenure began, and 1 ms
-	Overtaking    bool                   `protobuf:"varint,9,opt,name=overtaking,proto3" json:"overtaking,omitempty"`                        // commits may say that they overtake others of their session
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	Session          uint32                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"`
+	NodeIds          []int32                `protobuf:"varint,2,rep,packed,name=node_ids,json=nodeIds,proto3" json:"node_ids,omitempty"` // one per endpoint of Hello
+	ClusterId        string                 `protobuf:"bytes,3,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
+	Index            uint64                 `protobuf:"varint,4,opt,name=index,proto3" json:"index,omitempty"`
+	NextN            uint32                 `protobuf:"varint,5,opt,name=next_n,json=nextN,proto3" json:"next_n,omitempty"`                                   // the n that the sequencer expects next of this session
+	BundlePrefix     string                 `protobuf:"bytes,6,opt,name=bundle_prefix,json=bundlePrefix,proto3" json:"bundle_prefix,omitempty"`               // of this virtual cluster's objects in the bucket
+	NowMs            int64                  `protobuf:"varint,7,opt,name=now_ms,json=nowMs,proto3" json:"now_ms,omitempty"`                                   // the owner's clock
+	SteadyMs         uint64                 `protobuf:"varint,8,opt,name=steady_ms,json=steadyMs,proto3" json:"steady_ms,omitempty"`                          // the owner's steady clock: time since its tenure began, and 1 ms
+	Overtaking       bool                   `protobuf:"varint,9,opt,name=overtaking,proto3" json:"overtaking,omitempty"`                                      // commits may say that they overtake others of their session
+	LargestTimestamp bool                   `protobuf:"varint,10,opt,name=largest_timestamp,json=largestTimestamp,proto3" json:"largest_timestamp,omitempty"` // commits may have batches with timestamp 2^63-1
+	MarksBuckets     bool                   `protobuf:"varint,11,opt,name=marks_buckets,json=marksBuckets,proto3" json:"marks_buckets,omitempty"`             // the control plane writes cluster_id into its bucket: the agent's bucket must have it too
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_controlplane_proto_msgTypes[23]
+	mi := &file_controlplane_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2221,7 +2305,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[23]
+	mi := &file_controlplane_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2234,7 +2318,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{23}
+	return file_controlplane_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Welcome) GetSession() uint32 {
@@ -2300,6 +2384,20 @@ func (x *Welcome) GetOvertaking() bool {
 	return false
 }
 
+func (x *Welcome) GetLargestTimestamp() bool {
+	if x != nil {
+		return x.LargestTimestamp
+	}
+	return false
+}
+
+func (x *Welcome) GetMarksBuckets() bool {
+	if x != nil {
+		return x.MarksBuckets
+	}
+	return false
+}
+
 // ZoneWriter tells an agent which agent of its zone writes the batches that its clients send. It holds until the next
 // one, also while there is no owner; an agent that was told nothing writes them itself.
 type ZoneWriter struct {
@@ -2312,7 +2410,7 @@ type ZoneWriter struct {
 
 func (x *ZoneWriter) Reset() {
 	*x = ZoneWriter{}
-	mi := &file_controlplane_proto_msgTypes[24]
+	mi := &file_controlplane_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2324,7 +2422,7 @@ func (x *ZoneWriter) String() string {
 func (*ZoneWriter) ProtoMessage() {}
 
 func (x *ZoneWriter) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[24]
+	mi := &file_controlplane_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2337,7 +2435,7 @@ func (x *ZoneWriter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ZoneWriter.ProtoReflect.Descriptor instead.
 func (*ZoneWriter) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{24}
+	return file_controlplane_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ZoneWriter) GetSession() uint32 {
@@ -2359,13 +2457,14 @@ type Refused struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Reason        Refused_Reason         `protobuf:"varint,1,opt,name=reason,proto3,enum=freshet.controlplane.v1.Refused_Reason" json:"reason,omitempty"`
 	Message       string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	ClusterId     string                 `protobuf:"bytes,3,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"` // of the virtual cluster, with WRONG_BUCKET
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_controlplane_proto_msgTypes[25]
+	mi := &file_controlplane_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2377,7 +2476,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[25]
+	mi := &file_controlplane_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2390,7 +2489,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{25}
+	return file_controlplane_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Refused) GetReason() Refused_Reason {
@@ -2403,6 +2502,13 @@ func (x *Refused) GetReason() Refused_Reason {
 func (x *Refused) GetMessage() string {
 	if x != nil {
 		return x.Message
+	}
+	return ""
+}
+
+func (x *Refused) GetClusterId() string {
+	if x != nil {
+		return x.ClusterId
 	}
 	return ""
 }
@@ -2432,7 +2538,7 @@ type Catalogue struct {
 
 func (x *Catalogue) Reset() {
 	*x = Catalogue{}
-	mi := &file_controlplane_proto_msgTypes[26]
+	mi := &file_controlplane_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2444,7 +2550,7 @@ func (x *Catalogue) String() string {
 func (*Catalogue) ProtoMessage() {}
 
 func (x *Catalogue) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[26]
+	mi := &file_controlplane_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2457,7 +2563,7 @@ func (x *Catalogue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Catalogue.ProtoReflect.Descriptor instead.
 func (*Catalogue) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{26}
+	return file_controlplane_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Catalogue) GetIndex() uint64 {
@@ -2548,7 +2654,7 @@ type ClientMetrics struct {
 
 func (x *ClientMetrics) Reset() {
 	*x = ClientMetrics{}
-	mi := &file_controlplane_proto_msgTypes[27]
+	mi := &file_controlplane_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2560,7 +2666,7 @@ func (x *ClientMetrics) String() string {
 func (*ClientMetrics) ProtoMessage() {}
 
 func (x *ClientMetrics) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[27]
+	mi := &file_controlplane_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2573,7 +2679,7 @@ func (x *ClientMetrics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientMetrics.ProtoReflect.Descriptor instead.
 func (*ClientMetrics) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{27}
+	return file_controlplane_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ClientMetrics) GetName() string {
@@ -2604,7 +2710,7 @@ type Topic struct {
 
 func (x *Topic) Reset() {
 	*x = Topic{}
-	mi := &file_controlplane_proto_msgTypes[28]
+	mi := &file_controlplane_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2616,7 +2722,7 @@ func (x *Topic) String() string {
 func (*Topic) ProtoMessage() {}
 
 func (x *Topic) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[28]
+	mi := &file_controlplane_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2629,7 +2735,7 @@ func (x *Topic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Topic.ProtoReflect.Descriptor instead.
 func (*Topic) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{28}
+	return file_controlplane_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Topic) GetId() []byte {
@@ -2682,7 +2788,7 @@ type Membership struct {
 
 func (x *Membership) Reset() {
 	*x = Membership{}
-	mi := &file_controlplane_proto_msgTypes[29]
+	mi := &file_controlplane_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2694,7 +2800,7 @@ func (x *Membership) String() string {
 func (*Membership) ProtoMessage() {}
 
 func (x *Membership) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[29]
+	mi := &file_controlplane_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2707,7 +2813,7 @@ func (x *Membership) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Membership.ProtoReflect.Descriptor instead.
 func (*Membership) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{29}
+	return file_controlplane_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Membership) GetVersion() uint64 {
@@ -2751,7 +2857,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_controlplane_proto_msgTypes[30]
+	mi := &file_controlplane_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2763,7 +2869,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[30]
+	mi := &file_controlplane_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2776,7 +2882,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{30}
+	return file_controlplane_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Member) GetSession() uint32 {
@@ -2825,7 +2931,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_controlplane_proto_msgTypes[31]
+	mi := &file_controlplane_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2837,7 +2943,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[31]
+	mi := &file_controlplane_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2850,7 +2956,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{31}
+	return file_controlplane_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Notice) GetIndex() uint64 {
@@ -2882,7 +2988,7 @@ type PartitionNotice struct {
 
 func (x *PartitionNotice) Reset() {
 	*x = PartitionNotice{}
-	mi := &file_controlplane_proto_msgTypes[32]
+	mi := &file_controlplane_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2894,7 +3000,7 @@ func (x *PartitionNotice) String() string {
 func (*PartitionNotice) ProtoMessage() {}
 
 func (x *PartitionNotice) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[32]
+	mi := &file_controlplane_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2907,7 +3013,7 @@ func (x *PartitionNotice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionNotice.ProtoReflect.Descriptor instead.
 func (*PartitionNotice) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{32}
+	return file_controlplane_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *PartitionNotice) GetTopic() []byte {
@@ -2972,7 +3078,7 @@ type AbortedTransaction struct {
 
 func (x *AbortedTransaction) Reset() {
 	*x = AbortedTransaction{}
-	mi := &file_controlplane_proto_msgTypes[33]
+	mi := &file_controlplane_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2984,7 +3090,7 @@ func (x *AbortedTransaction) String() string {
 func (*AbortedTransaction) ProtoMessage() {}
 
 func (x *AbortedTransaction) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[33]
+	mi := &file_controlplane_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2997,7 +3103,7 @@ func (x *AbortedTransaction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortedTransaction.ProtoReflect.Descriptor instead.
 func (*AbortedTransaction) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{33}
+	return file_controlplane_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *AbortedTransaction) GetProducerId() int64 {
@@ -3033,7 +3139,7 @@ type Stamp struct {
 
 func (x *Stamp) Reset() {
 	*x = Stamp{}
-	mi := &file_controlplane_proto_msgTypes[34]
+	mi := &file_controlplane_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3045,7 +3151,7 @@ func (x *Stamp) String() string {
 func (*Stamp) ProtoMessage() {}
 
 func (x *Stamp) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[34]
+	mi := &file_controlplane_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3058,7 +3164,7 @@ func (x *Stamp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stamp.ProtoReflect.Descriptor instead.
 func (*Stamp) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{34}
+	return file_controlplane_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Stamp) GetToken() uint64 {
@@ -3100,7 +3206,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_controlplane_proto_msgTypes[35]
+	mi := &file_controlplane_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3112,7 +3218,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[35]
+	mi := &file_controlplane_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3125,7 +3231,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{35}
+	return file_controlplane_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Error) GetCode() Error_Code {
@@ -3154,7 +3260,7 @@ type CommitAnswer struct {
 
 func (x *CommitAnswer) Reset() {
 	*x = CommitAnswer{}
-	mi := &file_controlplane_proto_msgTypes[36]
+	mi := &file_controlplane_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3166,7 +3272,7 @@ func (x *CommitAnswer) String() string {
 func (*CommitAnswer) ProtoMessage() {}
 
 func (x *CommitAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[36]
+	mi := &file_controlplane_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3179,7 +3285,7 @@ func (x *CommitAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitAnswer.ProtoReflect.Descriptor instead.
 func (*CommitAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{36}
+	return file_controlplane_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *CommitAnswer) GetRequest() uint64 {
@@ -3222,7 +3328,7 @@ type LookupAnswer struct {
 
 func (x *LookupAnswer) Reset() {
 	*x = LookupAnswer{}
-	mi := &file_controlplane_proto_msgTypes[37]
+	mi := &file_controlplane_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3234,7 +3340,7 @@ func (x *LookupAnswer) String() string {
 func (*LookupAnswer) ProtoMessage() {}
 
 func (x *LookupAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[37]
+	mi := &file_controlplane_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3247,7 +3353,7 @@ func (x *LookupAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupAnswer.ProtoReflect.Descriptor instead.
 func (*LookupAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{37}
+	return file_controlplane_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *LookupAnswer) GetRequest() uint64 {
@@ -3295,7 +3401,7 @@ type PartitionAnswer struct {
 
 func (x *PartitionAnswer) Reset() {
 	*x = PartitionAnswer{}
-	mi := &file_controlplane_proto_msgTypes[38]
+	mi := &file_controlplane_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3307,7 +3413,7 @@ func (x *PartitionAnswer) String() string {
 func (*PartitionAnswer) ProtoMessage() {}
 
 func (x *PartitionAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[38]
+	mi := &file_controlplane_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3320,7 +3426,7 @@ func (x *PartitionAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionAnswer.ProtoReflect.Descriptor instead.
 func (*PartitionAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{38}
+	return file_controlplane_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PartitionAnswer) GetUnknown() bool {
@@ -3383,7 +3489,7 @@ type ForwardAnswer struct {
 
 func (x *ForwardAnswer) Reset() {
 	*x = ForwardAnswer{}
-	mi := &file_controlplane_proto_msgTypes[39]
+	mi := &file_controlplane_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3395,7 +3501,7 @@ func (x *ForwardAnswer) String() string {
 func (*ForwardAnswer) ProtoMessage() {}
 
 func (x *ForwardAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[39]
+	mi := &file_controlplane_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3408,7 +3514,7 @@ func (x *ForwardAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardAnswer.ProtoReflect.Descriptor instead.
 func (*ForwardAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{39}
+	return file_controlplane_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ForwardAnswer) GetRequest() uint64 {
@@ -3442,7 +3548,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_controlplane_proto_msgTypes[40]
+	mi := &file_controlplane_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3454,7 +3560,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[40]
+	mi := &file_controlplane_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3467,7 +3573,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{40}
+	return file_controlplane_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Done) GetRequest() uint64 {
@@ -3496,7 +3602,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_controlplane_proto_msgTypes[41]
+	mi := &file_controlplane_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3508,7 +3614,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[41]
+	mi := &file_controlplane_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3521,7 +3627,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{41}
+	return file_controlplane_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Job) GetJob() uint32 {
@@ -3557,7 +3663,7 @@ type CheckBundle struct {
 
 func (x *CheckBundle) Reset() {
 	*x = CheckBundle{}
-	mi := &file_controlplane_proto_msgTypes[42]
+	mi := &file_controlplane_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3569,7 +3675,7 @@ func (x *CheckBundle) String() string {
 func (*CheckBundle) ProtoMessage() {}
 
 func (x *CheckBundle) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[42]
+	mi := &file_controlplane_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3582,7 +3688,7 @@ func (x *CheckBundle) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckBundle.ProtoReflect.Descriptor instead.
 func (*CheckBundle) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{42}
+	return file_controlplane_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *CheckBundle) GetBundle() uint64 {
@@ -3609,7 +3715,7 @@ type CancelJob struct {
 
 func (x *CancelJob) Reset() {
 	*x = CancelJob{}
-	mi := &file_controlplane_proto_msgTypes[43]
+	mi := &file_controlplane_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3621,7 +3727,7 @@ func (x *CancelJob) String() string {
 func (*CancelJob) ProtoMessage() {}
 
 func (x *CancelJob) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[43]
+	mi := &file_controlplane_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3634,7 +3740,7 @@ func (x *CancelJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelJob.ProtoReflect.Descriptor instead.
 func (*CancelJob) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{43}
+	return file_controlplane_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *CancelJob) GetJob() uint32 {
@@ -3677,7 +3783,7 @@ const file_controlplane_proto_rawDesc = "" +
 	"\bEndpoint\x12\x1a\n" +
 	"\blistener\x18\x01 \x01(\tR\blistener\x12\x12\n" +
 	"\x04host\x18\x02 \x01(\tR\x04host\x12\x12\n" +
-	"\x04port\x18\x03 \x01(\x05R\x04port\"\x98\x03\n" +
+	"\x04port\x18\x03 \x01(\x05R\x04port\"\x8b\x04\n" +
 	"\x05Hello\x12'\n" +
 	"\x0fvirtual_cluster\x18\x01 \x01(\tR\x0evirtualCluster\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12\x12\n" +
@@ -3690,7 +3796,12 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x05roles\x18\t \x03(\x0e2\x1d.freshet.controlplane.v1.RoleR\x05roles\x12%\n" +
 	"\x0echecks_bundles\x18\n" +
 	" \x01(\bR\rchecksBundles\x12,\n" +
-	"\x12catalogue_in_parts\x18\v \x01(\bR\x10catalogueInParts\"\x1d\n" +
+	"\x12catalogue_in_parts\x18\v \x01(\bR\x10catalogueInParts\x12%\n" +
+	"\x0eproducer_bound\x18\f \x01(\bR\rproducerBound\x12J\n" +
+	"\rbucket_marker\x18\r \x01(\v2%.freshet.controlplane.v1.BucketMarkerR\fbucketMarker\"-\n" +
+	"\fBucketMarker\x12\x1d\n" +
+	"\n" +
+	"cluster_id\x18\x01 \x01(\tR\tclusterId\"\x1d\n" +
 	"\x05Probe\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\x04R\x05token\"W\n" +
 	"\x06Commit\x12\x18\n" +
@@ -3705,7 +3816,7 @@ const file_controlplane_proto_rawDesc = "" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x12H\n" +
 	"\n" +
 	"partitions\x18\x02 \x03(\v2(.freshet.controlplane.v1.PartitionLookupR\n" +
-	"partitions\"\xee\x01\n" +
+	"partitions\"\x92\x02\n" +
 	"\x0fPartitionLookup\x12\x14\n" +
 	"\x05topic\x18\x01 \x01(\fR\x05topic\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12#\n" +
@@ -3714,7 +3825,9 @@ const file_controlplane_proto_rawDesc = "" +
 	"\vmax_extents\x18\x05 \x01(\rR\n" +
 	"maxExtents\x12\x1b\n" +
 	"\tmax_bytes\x18\x06 \x01(\x04R\bmaxBytes\x12\x1c\n" +
-	"\tsubscribe\x18\a \x01(\bR\tsubscribeB\x06\n" +
+	"\tsubscribe\x18\a \x01(\bR\tsubscribe\x12\x12\n" +
+	"\x04from\x18\b \x01(\x03R\x04from\x12\x0e\n" +
+	"\x02to\x18\t \x01(\x03R\x02toB\x06\n" +
 	"\x04want\"T\n" +
 	"\vUnsubscribe\x12E\n" +
 	"\n" +
@@ -3802,7 +3915,7 @@ const file_controlplane_proto_rawDesc = "" +
 	"\vzone_writer\x18\f \x01(\v2#.freshet.controlplane.v1.ZoneWriterH\x00R\n" +
 	"zoneWriter\x12I\n" +
 	"\fcheck_bundle\x18\r \x01(\v2$.freshet.controlplane.v1.CheckBundleH\x00R\vcheckBundleB\x06\n" +
-	"\x04item\"\x83\x02\n" +
+	"\x04item\"\xd5\x02\n" +
 	"\aWelcome\x12\x18\n" +
 	"\asession\x18\x01 \x01(\rR\asession\x12\x19\n" +
 	"\bnode_ids\x18\x02 \x03(\x05R\anodeIds\x12\x1d\n" +
@@ -3815,19 +3928,25 @@ const file_controlplane_proto_rawDesc = "" +
 	"\tsteady_ms\x18\b \x01(\x04R\bsteadyMs\x12\x1e\n" +
 	"\n" +
 	"overtaking\x18\t \x01(\bR\n" +
-	"overtaking\"C\n" +
+	"overtaking\x12+\n" +
+	"\x11largest_timestamp\x18\n" +
+	" \x01(\bR\x10largestTimestamp\x12#\n" +
+	"\rmarks_buckets\x18\v \x01(\bR\fmarksBuckets\"C\n" +
 	"\n" +
 	"ZoneWriter\x12\x18\n" +
 	"\asession\x18\x01 \x01(\rR\asession\x12\x1b\n" +
-	"\tput_share\x18\x02 \x01(\x01R\bputShare\"\xaf\x01\n" +
+	"\tput_share\x18\x02 \x01(\x01R\bputShare\"\xe0\x01\n" +
 	"\aRefused\x12?\n" +
 	"\x06reason\x18\x01 \x01(\x0e2'.freshet.controlplane.v1.Refused.ReasonR\x06reason\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"I\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\x12\x1d\n" +
+	"\n" +
+	"cluster_id\x18\x03 \x01(\tR\tclusterId\"[\n" +
 	"\x06Reason\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\r\n" +
 	"\tNOT_OWNER\x10\x01\x12\x12\n" +
 	"\x0eSESSION_CLOSED\x10\x02\x12\v\n" +
-	"\aINVALID\x10\x03\"\xce\x04\n" +
+	"\aINVALID\x10\x03\x12\x10\n" +
+	"\fWRONG_BUCKET\x10\x04\"\xce\x04\n" +
 	"\tCatalogue\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x12\n" +
 	"\x04full\x18\x02 \x01(\bR\x04full\x126\n" +
@@ -3969,7 +4088,7 @@ func file_controlplane_proto_rawDescGZIP() []byte {
 }
 
 var file_controlplane_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_controlplane_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
+var file_controlplane_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_controlplane_proto_goTypes = []any{
 	(Role)(0),                  // 0: freshet.controlplane.v1.Role
 	(BundleChecked_Verdict)(0), // 1: freshet.controlplane.v1.BundleChecked.Verdict
@@ -3981,111 +4100,113 @@ var file_controlplane_proto_goTypes = []any{
 	(*AgentItem)(nil),          // 7: freshet.controlplane.v1.AgentItem
 	(*Endpoint)(nil),           // 8: freshet.controlplane.v1.Endpoint
 	(*Hello)(nil),              // 9: freshet.controlplane.v1.Hello
-	(*Probe)(nil),              // 10: freshet.controlplane.v1.Probe
-	(*Commit)(nil),             // 11: freshet.controlplane.v1.Commit
-	(*Abandon)(nil),            // 12: freshet.controlplane.v1.Abandon
-	(*Lookup)(nil),             // 13: freshet.controlplane.v1.Lookup
-	(*PartitionLookup)(nil),    // 14: freshet.controlplane.v1.PartitionLookup
-	(*Unsubscribe)(nil),        // 15: freshet.controlplane.v1.Unsubscribe
-	(*PartitionRef)(nil),       // 16: freshet.controlplane.v1.PartitionRef
-	(*Forward)(nil),            // 17: freshet.controlplane.v1.Forward
-	(*Drain)(nil),              // 18: freshet.controlplane.v1.Drain
-	(*Goodbye)(nil),            // 19: freshet.controlplane.v1.Goodbye
-	(*JobProgress)(nil),        // 20: freshet.controlplane.v1.JobProgress
-	(*CompleteJob)(nil),        // 21: freshet.controlplane.v1.CompleteJob
-	(*AbortJob)(nil),           // 22: freshet.controlplane.v1.AbortJob
-	(*Load)(nil),               // 23: freshet.controlplane.v1.Load
-	(*BundleChecked)(nil),      // 24: freshet.controlplane.v1.BundleChecked
-	(*ToAgent)(nil),            // 25: freshet.controlplane.v1.ToAgent
-	(*OwnerItem)(nil),          // 26: freshet.controlplane.v1.OwnerItem
-	(*Welcome)(nil),            // 27: freshet.controlplane.v1.Welcome
-	(*ZoneWriter)(nil),         // 28: freshet.controlplane.v1.ZoneWriter
-	(*Refused)(nil),            // 29: freshet.controlplane.v1.Refused
-	(*Catalogue)(nil),          // 30: freshet.controlplane.v1.Catalogue
-	(*ClientMetrics)(nil),      // 31: freshet.controlplane.v1.ClientMetrics
-	(*Topic)(nil),              // 32: freshet.controlplane.v1.Topic
-	(*Membership)(nil),         // 33: freshet.controlplane.v1.Membership
-	(*Member)(nil),             // 34: freshet.controlplane.v1.Member
-	(*Notice)(nil),             // 35: freshet.controlplane.v1.Notice
-	(*PartitionNotice)(nil),    // 36: freshet.controlplane.v1.PartitionNotice
-	(*AbortedTransaction)(nil), // 37: freshet.controlplane.v1.AbortedTransaction
-	(*Stamp)(nil),              // 38: freshet.controlplane.v1.Stamp
-	(*Error)(nil),              // 39: freshet.controlplane.v1.Error
-	(*CommitAnswer)(nil),       // 40: freshet.controlplane.v1.CommitAnswer
-	(*LookupAnswer)(nil),       // 41: freshet.controlplane.v1.LookupAnswer
-	(*PartitionAnswer)(nil),    // 42: freshet.controlplane.v1.PartitionAnswer
-	(*ForwardAnswer)(nil),      // 43: freshet.controlplane.v1.ForwardAnswer
-	(*Done)(nil),               // 44: freshet.controlplane.v1.Done
-	(*Job)(nil),                // 45: freshet.controlplane.v1.Job
-	(*CheckBundle)(nil),        // 46: freshet.controlplane.v1.CheckBundle
-	(*CancelJob)(nil),          // 47: freshet.controlplane.v1.CancelJob
-	nil,                        // 48: freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
-	nil,                        // 49: freshet.controlplane.v1.ClientMetrics.ConfigsEntry
-	nil,                        // 50: freshet.controlplane.v1.Topic.ConfigsEntry
+	(*BucketMarker)(nil),       // 10: freshet.controlplane.v1.BucketMarker
+	(*Probe)(nil),              // 11: freshet.controlplane.v1.Probe
+	(*Commit)(nil),             // 12: freshet.controlplane.v1.Commit
+	(*Abandon)(nil),            // 13: freshet.controlplane.v1.Abandon
+	(*Lookup)(nil),             // 14: freshet.controlplane.v1.Lookup
+	(*PartitionLookup)(nil),    // 15: freshet.controlplane.v1.PartitionLookup
+	(*Unsubscribe)(nil),        // 16: freshet.controlplane.v1.Unsubscribe
+	(*PartitionRef)(nil),       // 17: freshet.controlplane.v1.PartitionRef
+	(*Forward)(nil),            // 18: freshet.controlplane.v1.Forward
+	(*Drain)(nil),              // 19: freshet.controlplane.v1.Drain
+	(*Goodbye)(nil),            // 20: freshet.controlplane.v1.Goodbye
+	(*JobProgress)(nil),        // 21: freshet.controlplane.v1.JobProgress
+	(*CompleteJob)(nil),        // 22: freshet.controlplane.v1.CompleteJob
+	(*AbortJob)(nil),           // 23: freshet.controlplane.v1.AbortJob
+	(*Load)(nil),               // 24: freshet.controlplane.v1.Load
+	(*BundleChecked)(nil),      // 25: freshet.controlplane.v1.BundleChecked
+	(*ToAgent)(nil),            // 26: freshet.controlplane.v1.ToAgent
+	(*OwnerItem)(nil),          // 27: freshet.controlplane.v1.OwnerItem
+	(*Welcome)(nil),            // 28: freshet.controlplane.v1.Welcome
+	(*ZoneWriter)(nil),         // 29: freshet.controlplane.v1.ZoneWriter
+	(*Refused)(nil),            // 30: freshet.controlplane.v1.Refused
+	(*Catalogue)(nil),          // 31: freshet.controlplane.v1.Catalogue
+	(*ClientMetrics)(nil),      // 32: freshet.controlplane.v1.ClientMetrics
+	(*Topic)(nil),              // 33: freshet.controlplane.v1.Topic
+	(*Membership)(nil),         // 34: freshet.controlplane.v1.Membership
+	(*Member)(nil),             // 35: freshet.controlplane.v1.Member
+	(*Notice)(nil),             // 36: freshet.controlplane.v1.Notice
+	(*PartitionNotice)(nil),    // 37: freshet.controlplane.v1.PartitionNotice
+	(*AbortedTransaction)(nil), // 38: freshet.controlplane.v1.AbortedTransaction
+	(*Stamp)(nil),              // 39: freshet.controlplane.v1.Stamp
+	(*Error)(nil),              // 40: freshet.controlplane.v1.Error
+	(*CommitAnswer)(nil),       // 41: freshet.controlplane.v1.CommitAnswer
+	(*LookupAnswer)(nil),       // 42: freshet.controlplane.v1.LookupAnswer
+	(*PartitionAnswer)(nil),    // 43: freshet.controlplane.v1.PartitionAnswer
+	(*ForwardAnswer)(nil),      // 44: freshet.controlplane.v1.ForwardAnswer
+	(*Done)(nil),               // 45: freshet.controlplane.v1.Done
+	(*Job)(nil),                // 46: freshet.controlplane.v1.Job
+	(*CheckBundle)(nil),        // 47: freshet.controlplane.v1.CheckBundle
+	(*CancelJob)(nil),          // 48: freshet.controlplane.v1.CancelJob
+	nil,                        // 49: freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
+	nil,                        // 50: freshet.controlplane.v1.ClientMetrics.ConfigsEntry
+	nil,                        // 51: freshet.controlplane.v1.Topic.ConfigsEntry
 }
 var file_controlplane_proto_depIdxs = []int32{
 	7,  // 0: freshet.controlplane.v1.ToOwner.items:type_name -> freshet.controlplane.v1.AgentItem
 	9,  // 1: freshet.controlplane.v1.AgentItem.hello:type_name -> freshet.controlplane.v1.Hello
-	10, // 2: freshet.controlplane.v1.AgentItem.probe:type_name -> freshet.controlplane.v1.Probe
-	11, // 3: freshet.controlplane.v1.AgentItem.commit:type_name -> freshet.controlplane.v1.Commit
-	12, // 4: freshet.controlplane.v1.AgentItem.abandon:type_name -> freshet.controlplane.v1.Abandon
-	13, // 5: freshet.controlplane.v1.AgentItem.lookup:type_name -> freshet.controlplane.v1.Lookup
-	15, // 6: freshet.controlplane.v1.AgentItem.unsubscribe:type_name -> freshet.controlplane.v1.Unsubscribe
-	17, // 7: freshet.controlplane.v1.AgentItem.forward:type_name -> freshet.controlplane.v1.Forward
-	18, // 8: freshet.controlplane.v1.AgentItem.drain:type_name -> freshet.controlplane.v1.Drain
-	19, // 9: freshet.controlplane.v1.AgentItem.goodbye:type_name -> freshet.controlplane.v1.Goodbye
-	20, // 10: freshet.controlplane.v1.AgentItem.job_progress:type_name -> freshet.controlplane.v1.JobProgress
-	21, // 11: freshet.controlplane.v1.AgentItem.complete_job:type_name -> freshet.controlplane.v1.CompleteJob
-	22, // 12: freshet.controlplane.v1.AgentItem.abort_job:type_name -> freshet.controlplane.v1.AbortJob
-	23, // 13: freshet.controlplane.v1.AgentItem.load:type_name -> freshet.controlplane.v1.Load
-	24, // 14: freshet.controlplane.v1.AgentItem.bundle_checked:type_name -> freshet.controlplane.v1.BundleChecked
+	11, // 2: freshet.controlplane.v1.AgentItem.probe:type_name -> freshet.controlplane.v1.Probe
+	12, // 3: freshet.controlplane.v1.AgentItem.commit:type_name -> freshet.controlplane.v1.Commit
+	13, // 4: freshet.controlplane.v1.AgentItem.abandon:type_name -> freshet.controlplane.v1.Abandon
+	14, // 5: freshet.controlplane.v1.AgentItem.lookup:type_name -> freshet.controlplane.v1.Lookup
+	16, // 6: freshet.controlplane.v1.AgentItem.unsubscribe:type_name -> freshet.controlplane.v1.Unsubscribe
+	18, // 7: freshet.controlplane.v1.AgentItem.forward:type_name -> freshet.controlplane.v1.Forward
+	19, // 8: freshet.controlplane.v1.AgentItem.drain:type_name -> freshet.controlplane.v1.Drain
+	20, // 9: freshet.controlplane.v1.AgentItem.goodbye:type_name -> freshet.controlplane.v1.Goodbye
+	21, // 10: freshet.controlplane.v1.AgentItem.job_progress:type_name -> freshet.controlplane.v1.JobProgress
+	22, // 11: freshet.controlplane.v1.AgentItem.complete_job:type_name -> freshet.controlplane.v1.CompleteJob
+	23, // 12: freshet.controlplane.v1.AgentItem.abort_job:type_name -> freshet.controlplane.v1.AbortJob
+	24, // 13: freshet.controlplane.v1.AgentItem.load:type_name -> freshet.controlplane.v1.Load
+	25, // 14: freshet.controlplane.v1.AgentItem.bundle_checked:type_name -> freshet.controlplane.v1.BundleChecked
 	8,  // 15: freshet.controlplane.v1.Hello.endpoints:type_name -> freshet.controlplane.v1.Endpoint
 	0,  // 16: freshet.controlplane.v1.Hello.roles:type_name -> freshet.controlplane.v1.Role
-	14, // 17: freshet.controlplane.v1.Lookup.partitions:type_name -> freshet.controlplane.v1.PartitionLookup
-	16, // 18: freshet.controlplane.v1.Unsubscribe.partitions:type_name -> freshet.controlplane.v1.PartitionRef
-	1,  // 19: freshet.controlplane.v1.BundleChecked.verdict:type_name -> freshet.controlplane.v1.BundleChecked.Verdict
-	26, // 20: freshet.controlplane.v1.ToAgent.items:type_name -> freshet.controlplane.v1.OwnerItem
-	27, // 21: freshet.controlplane.v1.OwnerItem.welcome:type_name -> freshet.controlplane.v1.Welcome
-	29, // 22: freshet.controlplane.v1.OwnerItem.refused:type_name -> freshet.controlplane.v1.Refused
-	30, // 23: freshet.controlplane.v1.OwnerItem.catalogue:type_name -> freshet.controlplane.v1.Catalogue
-	35, // 24: freshet.controlplane.v1.OwnerItem.notice:type_name -> freshet.controlplane.v1.Notice
-	38, // 25: freshet.controlplane.v1.OwnerItem.stamp:type_name -> freshet.controlplane.v1.Stamp
-	40, // 26: freshet.controlplane.v1.OwnerItem.commit:type_name -> freshet.controlplane.v1.CommitAnswer
-	41, // 27: freshet.controlplane.v1.OwnerItem.lookup:type_name -> freshet.controlplane.v1.LookupAnswer
-	43, // 28: freshet.controlplane.v1.OwnerItem.forward:type_name -> freshet.controlplane.v1.ForwardAnswer
-	44, // 29: freshet.controlplane.v1.OwnerItem.done:type_name -> freshet.controlplane.v1.Done
-	45, // 30: freshet.controlplane.v1.OwnerItem.job:type_name -> freshet.controlplane.v1.Job
-	47, // 31: freshet.controlplane.v1.OwnerItem.cancel_job:type_name -> freshet.controlplane.v1.CancelJob
-	28, // 32: freshet.controlplane.v1.OwnerItem.zone_writer:type_name -> freshet.controlplane.v1.ZoneWriter
-	46, // 33: freshet.controlplane.v1.OwnerItem.check_bundle:type_name -> freshet.controlplane.v1.CheckBundle
-	2,  // 34: freshet.controlplane.v1.Refused.reason:type_name -> freshet.controlplane.v1.Refused.Reason
-	32, // 35: freshet.controlplane.v1.Catalogue.topics:type_name -> freshet.controlplane.v1.Topic
-	33, // 36: freshet.controlplane.v1.Catalogue.membership:type_name -> freshet.controlplane.v1.Membership
-	48, // 37: freshet.controlplane.v1.Catalogue.broker_configs:type_name -> freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
-	31, // 38: freshet.controlplane.v1.Catalogue.client_metrics:type_name -> freshet.controlplane.v1.ClientMetrics
-	49, // 39: freshet.controlplane.v1.ClientMetrics.configs:type_name -> freshet.controlplane.v1.ClientMetrics.ConfigsEntry
-	50, // 40: freshet.controlplane.v1.Topic.configs:type_name -> freshet.controlplane.v1.Topic.ConfigsEntry
-	34, // 41: freshet.controlplane.v1.Membership.members:type_name -> freshet.controlplane.v1.Member
-	34, // 42: freshet.controlplane.v1.Membership.gone:type_name -> freshet.controlplane.v1.Member
-	8,  // 43: freshet.controlplane.v1.Member.endpoints:type_name -> freshet.controlplane.v1.Endpoint
-	36, // 44: freshet.controlplane.v1.Notice.partitions:type_name -> freshet.controlplane.v1.PartitionNotice
-	37, // 45: freshet.controlplane.v1.PartitionNotice.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
-	3,  // 46: freshet.controlplane.v1.Error.code:type_name -> freshet.controlplane.v1.Error.Code
-	39, // 47: freshet.controlplane.v1.CommitAnswer.error:type_name -> freshet.controlplane.v1.Error
-	42, // 48: freshet.controlplane.v1.LookupAnswer.partitions:type_name -> freshet.controlplane.v1.PartitionAnswer
-	39, // 49: freshet.controlplane.v1.LookupAnswer.error:type_name -> freshet.controlplane.v1.Error
-	37, // 50: freshet.controlplane.v1.PartitionAnswer.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
-	39, // 51: freshet.controlplane.v1.ForwardAnswer.error:type_name -> freshet.controlplane.v1.Error
-	39, // 52: freshet.controlplane.v1.Done.error:type_name -> freshet.controlplane.v1.Error
-	4,  // 53: freshet.controlplane.v1.ControlPlane.Locate:input_type -> freshet.controlplane.v1.LocateRequest
-	6,  // 54: freshet.controlplane.v1.ControlPlane.Session:input_type -> freshet.controlplane.v1.ToOwner
-	5,  // 55: freshet.controlplane.v1.ControlPlane.Locate:output_type -> freshet.controlplane.v1.LocateResponse
-	25, // 56: freshet.controlplane.v1.ControlPlane.Session:output_type -> freshet.controlplane.v1.ToAgent
-	55, // [55:57] is the sub-list for method output_type
-	53, // [53:55] is the sub-list for method input_type
-	53, // [53:53] is the sub-list for extension type_name
-	53, // [53:53] is the sub-list for extension extendee
-	0,  // [0:53] is the sub-list for field type_name
+	10, // 17: freshet.controlplane.v1.Hello.bucket_marker:type_name -> freshet.controlplane.v1.BucketMarker
+	15, // 18: freshet.controlplane.v1.Lookup.partitions:type_name -> freshet.controlplane.v1.PartitionLookup
+	17, // 19: freshet.controlplane.v1.Unsubscribe.partitions:type_name -> freshet.controlplane.v1.PartitionRef
+	1,  // 20: freshet.controlplane.v1.BundleChecked.verdict:type_name -> freshet.controlplane.v1.BundleChecked.Verdict
+	27, // 21: freshet.controlplane.v1.ToAgent.items:type_name -> freshet.controlplane.v1.OwnerItem
+	28, // 22: freshet.controlplane.v1.OwnerItem.welcome:type_name -> freshet.controlplane.v1.Welcome
+	30, // 23: freshet.controlplane.v1.OwnerItem.refused:type_name -> freshet.controlplane.v1.Refused
+	31, // 24: freshet.controlplane.v1.OwnerItem.catalogue:type_name -> freshet.controlplane.v1.Catalogue
+	36, // 25: freshet.controlplane.v1.OwnerItem.notice:type_name -> freshet.controlplane.v1.Notice
+	39, // 26: freshet.controlplane.v1.OwnerItem.stamp:type_name -> freshet.controlplane.v1.Stamp
+	41, // 27: freshet.controlplane.v1.OwnerItem.commit:type_name -> freshet.controlplane.v1.CommitAnswer
+	42, // 28: freshet.controlplane.v1.OwnerItem.lookup:type_name -> freshet.controlplane.v1.LookupAnswer
+	44, // 29: freshet.controlplane.v1.OwnerItem.forward:type_name -> freshet.controlplane.v1.ForwardAnswer
+	45, // 30: freshet.controlplane.v1.OwnerItem.done:type_name -> freshet.controlplane.v1.Done
+	46, // 31: freshet.controlplane.v1.OwnerItem.job:type_name -> freshet.controlplane.v1.Job
+	48, // 32: freshet.controlplane.v1.OwnerItem.cancel_job:type_name -> freshet.controlplane.v1.CancelJob
+	29, // 33: freshet.controlplane.v1.OwnerItem.zone_writer:type_name -> freshet.controlplane.v1.ZoneWriter
+	47, // 34: freshet.controlplane.v1.OwnerItem.check_bundle:type_name -> freshet.controlplane.v1.CheckBundle
+	2,  // 35: freshet.controlplane.v1.Refused.reason:type_name -> freshet.controlplane.v1.Refused.Reason
+	33, // 36: freshet.controlplane.v1.Catalogue.topics:type_name -> freshet.controlplane.v1.Topic
+	34, // 37: freshet.controlplane.v1.Catalogue.membership:type_name -> freshet.controlplane.v1.Membership
+	49, // 38: freshet.controlplane.v1.Catalogue.broker_configs:type_name -> freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
+	32, // 39: freshet.controlplane.v1.Catalogue.client_metrics:type_name -> freshet.controlplane.v1.ClientMetrics
+	50, // 40: freshet.controlplane.v1.ClientMetrics.configs:type_name -> freshet.controlplane.v1.ClientMetrics.ConfigsEntry
+	51, // 41: freshet.controlplane.v1.Topic.configs:type_name -> freshet.controlplane.v1.Topic.ConfigsEntry
+	35, // 42: freshet.controlplane.v1.Membership.members:type_name -> freshet.controlplane.v1.Member
+	35, // 43: freshet.controlplane.v1.Membership.gone:type_name -> freshet.controlplane.v1.Member
+	8,  // 44: freshet.controlplane.v1.Member.endpoints:type_name -> freshet.controlplane.v1.Endpoint
+	37, // 45: freshet.controlplane.v1.Notice.partitions:type_name -> freshet.controlplane.v1.PartitionNotice
+	38, // 46: freshet.controlplane.v1.PartitionNotice.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
+	3,  // 47: freshet.controlplane.v1.Error.code:type_name -> freshet.controlplane.v1.Error.Code
+	40, // 48: freshet.controlplane.v1.CommitAnswer.error:type_name -> freshet.controlplane.v1.Error
+	43, // 49: freshet.controlplane.v1.LookupAnswer.partitions:type_name -> freshet.controlplane.v1.PartitionAnswer
+	40, // 50: freshet.controlplane.v1.LookupAnswer.error:type_name -> freshet.controlplane.v1.Error
+	38, // 51: freshet.controlplane.v1.PartitionAnswer.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
+	40, // 52: freshet.controlplane.v1.ForwardAnswer.error:type_name -> freshet.controlplane.v1.Error
+	40, // 53: freshet.controlplane.v1.Done.error:type_name -> freshet.controlplane.v1.Error
+	4,  // 54: freshet.controlplane.v1.ControlPlane.Locate:input_type -> freshet.controlplane.v1.LocateRequest
+	6,  // 55: freshet.controlplane.v1.ControlPlane.Session:input_type -> freshet.controlplane.v1.ToOwner
+	5,  // 56: freshet.controlplane.v1.ControlPlane.Locate:output_type -> freshet.controlplane.v1.LocateResponse
+	26, // 57: freshet.controlplane.v1.ControlPlane.Session:output_type -> freshet.controlplane.v1.ToAgent
+	56, // [56:58] is the sub-list for method output_type
+	54, // [54:56] is the sub-list for method input_type
+	54, // [54:54] is the sub-list for extension type_name
+	54, // [54:54] is the sub-list for extension extendee
+	0,  // [0:54] is the sub-list for field type_name
 }
 
 func init() { file_controlplane_proto_init() }
@@ -4109,11 +4230,11 @@ func file_controlplane_proto_init() {
 		(*AgentItem_Load)(nil),
 		(*AgentItem_BundleChecked)(nil),
 	}
-	file_controlplane_proto_msgTypes[10].OneofWrappers = []any{
+	file_controlplane_proto_msgTypes[11].OneofWrappers = []any{
 		(*PartitionLookup_ExtentsFrom)(nil),
 		(*PartitionLookup_Timestamp)(nil),
 	}
-	file_controlplane_proto_msgTypes[22].OneofWrappers = []any{
+	file_controlplane_proto_msgTypes[23].OneofWrappers = []any{
 		(*OwnerItem_Welcome)(nil),
 		(*OwnerItem_Refused)(nil),
 		(*OwnerItem_Catalogue)(nil),
@@ -4134,7 +4255,7 @@ func file_controlplane_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controlplane_proto_rawDesc), len(file_controlplane_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   47,
+			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

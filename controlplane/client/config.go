@@ -39,12 +39,18 @@ type Config struct {
 	// it must not block. A nil answer is not sent.
 	Load func() *api.Load
 
+	// Marker returns what the agent found in its bucket, to be compared with the virtual cluster's id; nil if it has not been
+	// read. It is asked before each stream and must not block. Without it nothing is compared.
+	Marker func() *api.BucketMarker
+
 	// ProbeInterval is the longest time without a probe, the sign of life; default 500 ms, at most 1 s.
 	ProbeInterval time.Duration
 	// StreamTimeout is how long the owner may send nothing before the stream is given up; default 3 s.
 	StreamTimeout time.Duration
 	// DialTimeout bounds Locate and the opening of a stream; default 2 s.
 	DialTimeout time.Duration
+	// RefusalPatience is how long all replicas must refuse a session that never was open before it ends; default 30 s.
+	RefusalPatience time.Duration
 	// RetryMin and RetryMax bound the pause between attempts to reach the owner; default 20 ms and 500 ms.
 	RetryMin, RetryMax time.Duration
 	// MaxPendingBytes bounds unanswered calls, and once more unanswered forwarded requests; callers wait beyond it.
@@ -78,6 +84,7 @@ func (c *Config) ApplyDefaults() {
 	setDefault(&c.ProbeInterval, 500*time.Millisecond)
 	setDefault(&c.StreamTimeout, 3*time.Second)
 	setDefault(&c.DialTimeout, 2*time.Second)
+	setDefault(&c.RefusalPatience, 30*time.Second)
 	setDefault(&c.RetryMin, 20*time.Millisecond)
 	setDefault(&c.RetryMax, 500*time.Millisecond)
 	if c.MaxPendingBytes == 0 {

@@ -60,22 +60,23 @@ func (c *connections) owner(ctx context.Context) (string, error) {
 			answers <- located{address, response, err}
 		}()
 	}
-	errs := []error{errNoOwner}
+	var errs []error
 	for range addresses {
 		a := <-answers
 		if a.err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", a.address, grpcerr.Plain(a.err)))
+			errs = append(errs, &answerError{a.address, grpcerr.Plain(a.err)})
 			if ctx.Err() != nil {
 				c.drop(a.address)
 			}
 			continue
 		}
+		errs = append(errs, nil) // it let this agent in
 		c.learn(a.response)
 		if a.response.OwnerAddress != "" {
 			return a.response.OwnerAddress, nil
 		}
 	}
-	return "", errors.Join(errs...)
+	return "", &ownerError{errs}
 }
 
 // refresh learns of replicas that came or went while there is a stream, so that the next owner is found if those

@@ -21,6 +21,37 @@ var (
 	ErrInvalid = errors.New("refused by the control plane")
 )
 
+// WrongBucketError ends a Session whose agent has a bucket that does not belong to the virtual cluster.
+type WrongBucketError struct {
+	ClusterID string // of the virtual cluster
+}
+
+func (e *WrongBucketError) Error() string {
+	return fmt.Sprintf("the agent's bucket does not belong to cluster %s", e.ClusterID)
+}
+
+// Refusal is why no control plane lets an agent in.
+type Refusal int
+
+// Refusals.
+const (
+	UnknownKey     Refusal = iota + 1 // the agent key is none of the control plane's
+	UnknownCluster                    // the virtual cluster is not served for the key
+	SpeaksTLS                         // the address speaks TLS, the agent does not
+	SpeaksPlain                       // the agent speaks TLS, the address does not
+)
+
+// RefusedError ends a Session that never was open because every control plane refused it, for Config.RefusalPatience.
+type RefusedError struct {
+	Refusal Refusal
+	Address string // of one that refused
+	Err     error
+}
+
+func (e *RefusedError) Error() string { return fmt.Sprintf("refused by %s: %v", e.Address, e.Err) }
+
+func (e *RefusedError) Unwrap() error { return e.Err }
+
 // unavailable wraps the end of a caller's context.
 func unavailable(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, context.Cause(ctx))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -93,17 +94,29 @@ const (
 	reportEvery = 10 * time.Second
 )
 
-// Run keeps the session until ctx ends or Goodbye was answered. Unanswered calls then end with ErrUnavailable.
+// Run keeps the session until ctx ends or Goodbye was answered. Unanswered calls then end with ErrUnavailable. Errors that no
+// further attempt cures end it too: WrongBucketError, and RefusedError where the session never was open.
 func (s *Session) Run(ctx context.Context) error {
 	defer s.conns.close()
 	defer s.failAll(fmt.Errorf("%w: the agent is shutting down", ErrUnavailable))
 	pause := s.cfg.RetryMin
 	var reported time.Time
 	var silence time.Duration
+	var opened bool // at any time
+	var refusals refusals
 	for ctx.Err() == nil && !s.left() {
 		welcomed, err := s.converse(ctx)
 		if ctx.Err() != nil || s.left() {
 			break
+		}
+		if ends(err) {
+			return err
+		}
+		opened = opened || welcomed
+		if !opened {
+			if refused := refusals.after(ctx, s, err); refused != nil {
+				return refused
+			}
 		}
 		if welcomed {
 			pause, silence = s.cfg.RetryMin, 0
@@ -123,6 +136,12 @@ func (s *Session) Run(ctx context.Context) error {
 		pause = min(2*pause, s.cfg.RetryMax)
 	}
 	return nil
+}
+
+// ends reports whether an error ends the session for good.
+func ends(err error) bool {
+	var wrong *WrongBucketError
+	return errors.As(err, &wrong)
 }
 
 // left tells that Goodbye was answered: no further stream is wanted.

@@ -104,14 +104,26 @@ func (s *Session) hello() *api.Hello {
 	return &api.Hello{
 		VirtualCluster: s.cfg.VirtualCluster, Instance: s.mu.instance, Zone: s.cfg.Zone,
 		Endpoints: s.cfg.Endpoints, Version: s.cfg.Version, Session: s.mu.welcome.GetSession(),
-		PeerAddress: s.cfg.Peer, Roles: s.cfg.Roles, ChecksBundles: s.checks(), CatalogueInParts: true,
+		PeerAddress: s.cfg.Peer, Roles: s.cfg.Roles, ChecksBundles: s.checks(), CatalogueInParts: true, ProducerBound: true,
+		BucketMarker: s.marker(),
 	}
+}
+
+func (s *Session) marker() *api.BucketMarker {
+	if s.cfg.Marker == nil {
+		return nil
+	}
+	return s.cfg.Marker()
 }
 
 // refused takes the owner's refusal of a stream.
 func (s *Session) refused(r *api.Refused) error {
-	if r.Reason == api.Refused_SESSION_CLOSED {
+	switch r.Reason {
+	case api.Refused_SESSION_CLOSED:
 		s.sessionClosed()
+	case api.Refused_WRONG_BUCKET:
+		return &WrongBucketError{ClusterID: r.ClusterId}
+	default:
 	}
 	return fmt.Errorf("%w: %s: %s", errRefused, r.Reason, r.Message)
 }

@@ -92,11 +92,11 @@ func (c *call) commitOffsets(name string, all items, txn *metadata.TransactionRe
 	}
 	c.with(name, func(g *group, now time.Time) step.Step {
 		v := check(g, now)
+		cmd := &metadata.CommitOffsets{Group: name, Transaction: txn}
 		if v.code != 0 {
 			all.decide(v.code)
-			return step.Step{Answers: []func(){answer}}
+			return c.refuseCommit(g, cmd, all, answer)
 		}
-		cmd := &metadata.CommitOffsets{Group: name, Transaction: txn}
 		var places []int
 		for i := range all {
 			if x := &all[i]; !x.early {
@@ -106,11 +106,22 @@ func (c *call) commitOffsets(name string, all items, txn *metadata.TransactionRe
 			}
 		}
 		if len(places) == 0 {
-			return step.Step{Answers: []func(){answer}}
+			return c.refuseCommit(g, cmd, all, answer)
 		}
 		c.logCommit(g, cmd, all, places, answer)
 		return step.Step{}
 	})
+}
+
+// refuseCommit answers a commit of which no offset is taken. In a transaction, the command goes to the log without
+// offsets: Kafka asks the transaction before it asks the group, so errors of the transaction come first, and in the
+// second protocol the group becomes part of it all the same (CoordinatorRuntime.scheduleTransactionalWriteOperation).
+func (c *call) refuseCommit(g *group, cmd *metadata.CommitOffsets, all items, answer func()) step.Step {
+	if cmd.Transaction == nil {
+		return step.Step{Answers: []func(){answer}}
+	}
+	c.logCommit(g, cmd, all, nil, answer)
+	return step.Step{}
 }
 
 func (c *call) checkItem(x *offsetItem, v verdict) int16 {
@@ -149,7 +160,8 @@ func (c *call) logCommit(g *group, cmd *metadata.CommitOffsets, all items, place
 		case err != nil:
 			c.fail(err)
 		case result.Err != nil:
-			refuse(transactionCode(result.Err, c.forward.ApiVersion))
+			all.decide(transactionCode(result.Err, c.forward.ApiVersion))
+			answer()
 		default:
 			for k, err := range result.Value.([]error) {
 				if err != nil {
@@ -192,8 +204,11 @@ func transactionCode(err error, version int32) int16 {
 		return kerr.InvalidProducerEpoch.Code
 	case errors.Is(err, metadata.ErrUnknownTransaction):
 		return kerr.InvalidProducerIDMapping.Code
-	case errors.Is(err, metadata.ErrInvalidTransactionState) && version >= abortableCommitVersion:
+	case errors.Is(err, metadata.ErrInvalidTransactionState) && version >= abortableCommitVersion,
+		errors.Is(err, metadata.ErrTransactionTooLarge) && version >= abortableCommitVersion:
 		return kerr.TransactionAbortable.Code
+	case errors.Is(err, metadata.ErrTransactionTooLarge):
+		return kerr.InvalidCommitOffsetSize.Code
 	case errors.Is(err, metadata.ErrInvalidTransactionState):
 		return kerr.InvalidTxnState.Code
 	default:

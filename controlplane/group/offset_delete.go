@@ -12,7 +12,8 @@ import (
 )
 
 // OffsetDelete, key 47, version 0 (KIP-496). Offsets of topics that a member subscribes to stay. Those that a
-// transaction has pending go too.
+// transaction has pending go too. An error of the group comes before those of partitions
+// (KafkaApis.handleOffsetDeleteRequest, OffsetDeleteResponse.Builder.merge).
 
 func (c *call) offsetDelete(in *kmsg.OffsetDeleteRequest) {
 	topics := c.topics.Load()
@@ -24,10 +25,6 @@ func (c *call) offsetDelete(in *kmsg.OffsetDeleteRequest) {
 			x.resolve(topics, false, p.Partition)
 			all = append(all, x)
 		}
-	}
-	if !all.undecided() {
-		c.answer(offsetDeleteAnswer(all))
-		return
 	}
 	if in.Group == "" {
 		c.refuseOffsetDelete(kerr.InvalidGroupID.Code)

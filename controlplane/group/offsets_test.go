@@ -1,6 +1,7 @@
 package group_test
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -308,18 +309,7 @@ func TestOffsets_StayWhenTheClockIsAhead(t *testing.T) {
 // Offsets of a transaction: pending until it ends.
 func TestOffsets_Transactional(t *testing.T) {
 	inWorld(t, quick, func(w *world) {
-		begun := w.propose(&metadata.InitTransaction{
-			TransactionalID: "x", TimeoutMs: 60_000, ProducerID: -1, ProducerEpoch: -1,
-		}).Value.(metadata.InitTransactionResult)
-		in := kmsg.NewPtrTxnOffsetCommitRequest()
-		in.Group, in.TransactionalID, in.ProducerID, in.ProducerEpoch = "g", "x", begun.ProducerID, begun.Epoch
-		in.Generation = -1
-		rt := kmsg.NewTxnOffsetCommitRequestTopic()
-		rt.Topic = "t"
-		rp := kmsg.NewTxnOffsetCommitRequestTopicPartition()
-		rp.Offset = 42
-		rt.Partitions = append(rt.Partitions, rp)
-		in.Topics = append(in.Topics, rt)
+		begun, in := beginTransaction(w, "x")
 		code := func(in *kmsg.TxnOffsetCommitRequest) int16 {
 			return ask[*kmsg.TxnOffsetCommitResponse](w, in, 5).Topics[0].Partitions[0].ErrorCode
 		}
@@ -338,7 +328,101 @@ func TestOffsets_Transactional(t *testing.T) {
 		require.Equal(t, kerr.InvalidProducerIDMapping.Code, code(in))
 		in.Generation, in.MemberID = 3, "m"
 		in.Group = "missing"
-		require.Equal(t, kerr.IllegalGeneration.Code, code(in))
+		require.Equal(t, kerr.InvalidProducerIDMapping.Code, code(in), "the transaction is asked before the group")
+	})
+}
+
+// beginTransaction makes a transactional id known, and returns a TxnOffsetCommit of its producer.
+func beginTransaction(w *world, name string) (metadata.InitTransactionResult, *kmsg.TxnOffsetCommitRequest) {
+	w.t.Helper()
+	begun := w.propose(&metadata.InitTransaction{
+		TransactionalID: name, TimeoutMs: 60_000, ProducerID: -1, ProducerEpoch: -1,
+	}).Value.(metadata.InitTransactionResult)
+	in := kmsg.NewPtrTxnOffsetCommitRequest()
+	in.Group, in.TransactionalID, in.ProducerID, in.ProducerEpoch = "g", name, begun.ProducerID, begun.Epoch
+	in.Generation = -1
+	rt := kmsg.NewTxnOffsetCommitRequestTopic()
+	rt.Topic = "t"
+	rp := kmsg.NewTxnOffsetCommitRequestTopicPartition()
+	rp.Offset = 42
+	rt.Partitions = append(rt.Partitions, rp)
+	in.Topics = append(in.Topics, rt)
+	return begun, in
+}
+
+// A commit that the group refuses still makes the group part of a transaction of the second protocol, as in Kafka, and
+// needs a transaction that it may be part of in the first one.
+func TestOffsets_TransactionalRefusedByTheGroup(t *testing.T) {
+	inWorld(t, quick, func(w *world) {
+		_, in := beginTransaction(w, "x")
+		in.Generation, in.MemberID = 3, "m"
+		code := func(version int16) int16 {
+			return ask[*kmsg.TxnOffsetCommitResponse](w, in, version).Topics[0].Partitions[0].ErrorCode
+		}
+		state := func() (state metadata.TransactionState) {
+			w.read(func(s *metadata.State) {
+				info, ok := s.Transaction("x")
+				require.True(t, ok)
+				state = info.State
+			})
+			return state
+		}
+		require.Equal(t, kerr.InvalidTxnState.Code, code(3), "the group was not added")
+		require.Equal(t, kerr.TransactionAbortable.Code, code(4))
+		require.Equal(t, metadata.TransactionEmpty, state())
+		require.Equal(t, kerr.IllegalGeneration.Code, code(5))
+		require.Equal(t, metadata.TransactionOngoing, state())
+		w.read(func(s *metadata.State) { require.Zero(t, s.GroupCount()) })
+	})
+}
+
+// The group's error comes before those of partitions that do not exist.
+func TestOffsets_DeleteUnknownPartitionsOfAnUnknownGroup(t *testing.T) {
+	inWorld(t, quick, func(w *world) {
+		code, codes := deleteOffsets(w, "missing", 8, 9)
+		require.Equal(t, kerr.GroupIDNotFound.Code, code)
+		require.Empty(t, codes)
+		code, _ = deleteOffsets(w, "", 9)
+		require.Equal(t, kerr.InvalidGroupID.Code, code)
+		commitPlain(w, "g", "t", 0, 3)
+		code, codes = deleteOffsets(w, "g", 9)
+		require.Zero(t, code)
+		require.Equal(t, []int16{kerr.UnknownTopicOrPartition.Code}, codes)
+	})
+}
+
+// What is pending for a group is bounded: clients abort a transaction that would add more.
+func TestOffsets_TooMuchPending(t *testing.T) {
+	inWorld(t, quick, func(w *world) {
+		begin := func(name string) *metadata.TransactionRef {
+			p := w.propose(&metadata.InitTransaction{
+				TransactionalID: name, TimeoutMs: 60_000, ProducerID: -1, ProducerEpoch: -1,
+			}).Value.(metadata.InitTransactionResult)
+			return &metadata.TransactionRef{TransactionalID: name, ProducerID: p.ProducerID, Epoch: p.Epoch, Version: metadata.ProtocolTwo}
+		}
+		var topic id.Topic
+		_, err := w.owner.Read(func(s *metadata.State) {
+			found, _ := s.TopicByName("t")
+			topic = found.ID
+		})
+		require.NoError(t, err)
+		const writers = 4
+		for n := range writers {
+			w.propose(&metadata.CommitOffsets{Group: "g", Transaction: begin(fmt.Sprint(n)), Offsets: []metadata.OffsetCommit{{
+				Partition: id.TopicPartition{Topic: topic}, Metadata: strings.Repeat("x", metadata.MaxPendingBytes/writers-100), ExpiresMs: -1,
+			}}})
+		}
+		x := begin("x")
+		in := kmsg.NewPtrTxnOffsetCommitRequest()
+		in.Group, in.TransactionalID, in.ProducerID, in.ProducerEpoch, in.Generation = "g", "x", x.ProducerID, x.Epoch, -1
+		rt := kmsg.NewTxnOffsetCommitRequestTopic()
+		rt.Topic = "t"
+		rp := kmsg.NewTxnOffsetCommitRequestTopicPartition()
+		rp.Metadata = kmsg.StringPtr(strings.Repeat("x", 1000))
+		rt.Partitions = append(rt.Partitions, rp)
+		in.Topics = append(in.Topics, rt)
+		answer := ask[*kmsg.TxnOffsetCommitResponse](w, in, 5)
+		require.Equal(t, kerr.TransactionAbortable.Code, answer.Topics[0].Partitions[0].ErrorCode)
 	})
 }
 

@@ -40,11 +40,11 @@ func TestSetbacks_AreBoundedAndForgotten(t *testing.T) {
 		inputs[i] = id.Bundle(i + 1)
 	}
 	first := &metadata.JobInfo{Kind: job.Compact, Level: 1, Inputs: inputs}
-	s.fail(first, now)
+	s.fail(first, false, now)
 	require.Len(t, s.bundles, maxSetbacks)
 	require.Equal(t, now.Add(firstPause), s.bundles[1].until)
 	for range 30 {
-		s.fail(&metadata.JobInfo{Kind: job.Compact, Level: 1, Inputs: inputs[:1]}, now)
+		s.fail(&metadata.JobInfo{Kind: job.Compact, Level: 1, Inputs: inputs[:1]}, false, now)
 	}
 	require.Equal(t, now.Add(lastPause), s.bundles[1].until)
 	s.prune(everything, now.Add(time.Hour))
@@ -56,17 +56,60 @@ func TestSetbacks_AreBoundedAndForgotten(t *testing.T) {
 	second := func(from, to int32) *metadata.JobInfo {
 		return &metadata.JobInfo{Kind: job.Compact, Level: 2, First: tp(from), Last: tp(to)}
 	}
-	s.fail(second(0, 9), now)
-	s.fail(second(0, 9), now)
+	s.fail(second(0, 9), false, now)
+	s.fail(second(0, 9), false, now)
 	require.Len(t, s.ranges, 1)
-	require.Equal(t, 1, s.of(job.Compact, tp(4), tp(4)).halves())
-	require.Zero(t, s.of(job.Clean, tp(4), tp(4)).halves())
-	require.Zero(t, s.of(job.Compact, tp(10), tp(12)).halves())
-	s.fail(second(0, 4), now)
-	require.Equal(t, 2, s.of(job.Compact, tp(4), tp(4)).halves(), "the half takes its past along")
+	require.Equal(t, 1, s.of(tp(4), tp(4)).halves())
+	require.Empty(t, s.cleans)
+	require.Zero(t, s.of(tp(10), tp(12)).halves())
+	s.fail(second(0, 4), false, now)
+	require.Equal(t, 2, s.of(tp(4), tp(4)).halves(), "the half takes its past along")
 	s.succeed(second(0, 20))
 	require.Empty(t, s.ranges)
-	s.fail(second(0, 4), now)
+	s.fail(second(0, 4), false, now)
 	s.prune(everything, now.Add(3*lastPause))
 	require.Empty(t, s.ranges)
+}
+
+func TestSetbacks_OfCleaningsAreBounded(t *testing.T) {
+	s, now := newSetbacks(), time.UnixMilli(0)
+	clean := func(n int32) *metadata.JobInfo {
+		tp := id.TopicPartition{Partition: n}
+		return &metadata.JobInfo{Kind: job.Clean, Level: 2, Runner: 1, First: tp, Last: tp}
+	}
+	everything := func(id.Bundle) bool { return true }
+	for n := range int32(maxCleans) {
+		s.fail(clean(n), true, now)
+		if n != 7 {
+			s.fail(clean(n), true, now)
+		}
+	}
+	require.Len(t, s.cleans, maxCleans)
+	s.fail(clean(maxCleans), true, now.Add(time.Minute))
+	require.Len(t, s.cleans, maxCleans)
+	require.NotContains(t, s.cleans, clean(7).First, "it is the next to be tried")
+	require.Contains(t, s.cleans, clean(maxCleans).First)
+	require.Empty(t, s.ranges)
+	require.Empty(t, s.runners, "the inputs are to blame")
+	s.succeed(clean(0))
+	require.Len(t, s.cleans, maxCleans-1)
+	s.prune(everything, now.Add(lastPause))
+	require.Len(t, s.cleans, maxCleans-1)
+	s.prune(everything, now.Add(3*lastPause))
+	require.Empty(t, s.cleans)
+}
+
+// A runner that fails at one kind of jobs is given others.
+func TestSetbacks_PauseRunnersByKind(t *testing.T) {
+	s, now := newSetbacks(), time.UnixMilli(0)
+	clean, first := &metadata.JobInfo{Kind: job.Clean, Level: 2, Runner: 1}, &metadata.JobInfo{Kind: job.Compact, Level: 1, Runner: 1}
+	for range 30 {
+		s.fail(clean, false, now)
+	}
+	require.Equal(t, now.Add(runnerPause), s.runners[runnerKind{1, job.Clean}].until)
+	require.Zero(t, s.runners[runnerKind{1, job.Compact}])
+	s.succeed(first)
+	require.Len(t, s.runners, 1)
+	s.succeed(clean)
+	require.Empty(t, s.runners)
 }

@@ -20,6 +20,7 @@ const maxDirty = 64
 type dirt struct {
 	cluster   map[string]string
 	byDefault bool // topics that say nothing are compacted
+	now       func() (ms int64, ok bool)
 
 	compacted bool // of the topic at hand
 	values    topicconfig.Values
@@ -33,6 +34,8 @@ type dirty struct {
 	tp id.TopicPartition
 	cleaning.Decision
 	values topicconfig.Values
+	nowMs  int64 // by which it is due, since the epoch
+	failed int   // attempts in a row
 }
 
 func newDirt(s *metadata.State) dirt {
@@ -54,23 +57,30 @@ func (d *dirt) topic(t *metadata.Topic) {
 	}
 }
 
-// consider looks at a partition of a compacted topic and keeps the dirtiest of those due.
-func (d *dirt) consider(s *metadata.State, tp id.TopicPartition) {
-	decision := cleaning.Due(s, tp, d.rules, s.Now())
+// consider looks at a partition of a compacted topic, at which so many attempts in a row failed. It keeps the dirtiest of
+// those due; partitions that failed come behind all others, so that they hold nothing up.
+func (d *dirt) consider(s *metadata.State, tp id.TopicPartition, failed int) {
+	now, ok := d.now()
+	if !ok {
+		return
+	}
+	decision := cleaning.Due(s, tp, d.rules, now)
 	if !decision.Due {
 		return
 	}
-	d.due = append(d.due, dirty{tp: tp, Decision: decision, values: d.values})
+	d.due = append(d.due, dirty{tp: tp, Decision: decision, values: d.values, nowMs: now, failed: failed})
 	slices.SortStableFunc(d.due, func(a, b dirty) int {
-		if a.Overdue != b.Overdue {
-			if a.Overdue {
-				return -1
-			}
-			return 1
-		}
-		return cmp.Compare(b.Ratio, a.Ratio)
+		return cmp.Or(cmp.Compare(a.failed, b.failed), cmp.Compare(rank(b.Overdue), rank(a.Overdue)), cmp.Compare(b.Ratio, a.Ratio))
 	})
 	d.due = d.due[:min(len(d.due), maxDirty)]
+}
+
+// rank is 1 of true, 0 of false.
+func rank(v bool) int {
+	if v {
+		return 1
+	}
+	return 0
 }
 
 // plan gives what the job is to rewrite: everything from the log start on, because the records that win are above those
@@ -78,7 +88,7 @@ func (d *dirt) consider(s *metadata.State, tp id.TopicPartition) {
 // not.
 func (d *dirty) plan(s *metadata.State) *job.Partition {
 	p := &job.Partition{ID: d.tp, Clean: &job.CleanSpec{
-		FirstDirty: d.FirstDirty, NowMs: s.Now(), DeleteRetentionMs: d.values.DeleteRetention.Milliseconds(),
+		FirstDirty: d.FirstDirty, NowMs: d.nowMs, DeleteRetentionMs: d.values.DeleteRetention.Milliseconds(),
 		MaxBatchBytes: int64(d.values.MaxMessageBytes),
 	}}
 	s.AscendExtents(d.tp, 0, func(x *extent.Extent) bool {

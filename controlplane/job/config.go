@@ -123,6 +123,14 @@ const (
 	partExtents = 1 << 14
 	// minLease is the least lease: runners speak every 5 s.
 	minLease = 15 * time.Second
+	// stallLease is how long a runner may speak of a job without progress: it read stallBytes more of the inputs, or handed in
+	// a part of the outcome.
+	stallLease = 15 * time.Minute
+	stallBytes = 1 << 20
+	// storeTimeAge is how long an answer of the store's clock is good for; it counts as the time for all of that.
+	storeTimeAge = time.Minute
+	// storeTimeout bounds the question to the store for its time.
+	storeTimeout = 5 * time.Second
 	// startLease is the lease of a job that its runner has not spoken of: the plan may have been lost with the stream.
 	startLease = 20 * time.Second
 	// minInterval is the least interval of planning: each round has the next commits copy what they change.
@@ -142,8 +150,19 @@ type Config struct {
 	Settings Settings
 	// MaxExtents is how many live extents the virtual cluster may have, as the owner's (owner.Config). Default 4 Mi.
 	MaxExtents int64
+	// StoreTime asks the object store for the time. What cleaning removes goes by the earlier of it and the state's time.
+	// Required.
+	StoreTime  func(ctx context.Context) (time.Time, error)
 	Log        *zap.Logger
 	Registerer prometheus.Registerer
+}
+
+func (c *Config) validate() error {
+	var missing error
+	if c.StoreTime == nil {
+		missing = errors.New("no clock of the object store")
+	}
+	return errors.Join(missing, c.Settings.Validate())
 }
 
 func (c *Config) applyDefaults() {

@@ -37,12 +37,21 @@
 // # Leases
 //
 // A job's id is its fencing token: once the state has no such job, whatever comes in its name has no effect. A job is
-// aborted when its runner was silent for Settings.Lease, when the runner's session was closed (the state machine does
-// that), or when the runner gives it up. A new owner finds open jobs in the state and gives each a full lease: runners
+// aborted when its runner was silent for Settings.Lease, when the runner speaks of it for stallLease without progress, when
+// the runner's session was closed (the state machine does that), or when the runner gives it up. Only its runner can complete
+// or abort a job. A new owner finds open jobs in the state and gives each a full lease: runners
 // that come back go on.
 //
 // # Setbacks
 //
 // What a failed job was to read waits, longer each time, and comes again in ever smaller jobs, until what makes them fail
-// is alone. Bundles that a runner found corrupt are left out by this owner; what else was to be rewritten is.
+// is alone. Bundles that a runner found corrupt are left out by this owner; what else was to be rewritten is. The runner gets
+// no jobs of the kind for a while, unless the inputs are to blame. Partitions that cannot be cleaned come behind all others.
+//
+// # What cleaning goes by
+//
+// Cleaning removes records for good, so it goes by the earlier of two clocks, the state's and the object store's, which is
+// asked at most once a minute. A plan carries the checksum of the configs that it goes by, and the offsets that it is for.
+// The state refuses it, or ends it, when the configs change (metadata.CleanupVersion); below that version the owner looks
+// before each part of an outcome. Outcomes are held to the plan in the same way.
 package job

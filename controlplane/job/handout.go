@@ -16,24 +16,19 @@ import (
 
 // handOut opens a job and sends its plan. The job comes first: a plan that is lost is a job that expires, a plan without
 // a job would be work for nothing.
-func (t *Tenure) handOut(ctx context.Context, o *order, runners []runner) error {
-	r := t.pick(runners)
-	if r == nil {
-		return nil
-	}
-	o.start.Runner = r.session
+func (t *Tenure) handOut(ctx context.Context, o *order) error {
 	proposing, cancel := context.WithTimeout(ctx, proposeTimeout)
 	defer cancel()
 	result, _, err := t.owner.Propose(proposing, o.start)
 	switch {
 	case err != nil:
 		return fmt.Errorf("start a job: %w", err)
-	case errors.Is(result.Err, metadata.ErrSessionClosed), errors.Is(result.Err, metadata.ErrJobConflict):
+	case errors.Is(result.Err, metadata.ErrSessionClosed), errors.Is(result.Err, metadata.ErrJobConflict),
+		errors.Is(result.Err, metadata.ErrConfigsChanged):
 		return nil // things have changed: the next round sees it
 	case result.Err != nil:
 		return fmt.Errorf("start a job: %w", result.Err)
 	}
-	r.jobs++
 	l := t.opened(result.Value.(id.Session), o)
 	t.metrics.startedJob(&l.JobInfo)
 	t.log.Debug("background job started", append(describe(l), zap.Int("partitions", len(o.partitions)))...)
@@ -48,19 +43,16 @@ func (t *Tenure) handOut(ctx context.Context, o *order, runners []runner) error 
 	return nil
 }
 
-// pick gives the runner with the fewest jobs, of equals the one that was given one longest ago; nil if none is free.
-func (t *Tenure) pick(runners []runner) (best *runner) {
+// pick returns the runner with the fewest jobs that can be given one of the class, of equals the one that was given one
+// longest ago; nil if none is free.
+func (t *Tenure) pick(runners []runner, class int) (best *runner) {
 	for i := range runners {
 		r := &runners[i]
 		switch {
-		case r.jobs >= t.settings.PerAgent:
+		case r.jobs >= t.settings.PerAgent, r.paused[class]:
 		case best == nil, r.jobs < best.jobs, r.jobs == best.jobs && t.given[r.session] < t.given[best.session]:
 			best = r
 		}
-	}
-	if best != nil {
-		t.turns++
-		t.given[best.session] = t.turns
 	}
 	return best
 }
@@ -75,7 +67,11 @@ func (t *Tenure) opened(n id.Session, o *order) *lease {
 			ID: n, Kind: o.start.Kind, Level: o.start.Level, Runner: o.start.Runner, First: o.start.First, Last: o.start.Last,
 			Inputs: o.start.Inputs, StartedMs: now.UnixMilli(),
 		},
-		bytes: o.bytes, heard: now, until: now.Add(min(startLease, t.settings.Lease)),
+		bytes: o.bytes, heard: now, moved: now, until: now.Add(min(startLease, t.settings.Lease)),
+	}
+	if o.clean != nil {
+		bounds := o.clean.Bounds
+		l.Clean, l.configs = &bounds, &o.clean.Configs
 	}
 	t.mu.leases[n] = l
 	return l

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -12,28 +13,43 @@ import (
 // lease is what the owner keeps of an open job. Guarded by Tenure.mu.
 type lease struct {
 	metadata.JobInfo
-	bytes   int64 // of the inputs; 0 if unknown: the job was planned by another owner
-	done    int64 // of them, as the runner says
-	out     int64 // bytes of the objects that parts of the outcome name
-	written map[uint32]struct{}
-	heard   time.Time // last sign of the runner
-	until   time.Time // the job is aborted then
-	parts   int       // of the outcome taken
+	bytes   int64             // of the inputs; 0 if unknown: the job was planned by another owner
+	done    int64             // of them, as the runner says
+	out     int64             // bytes of the objects that parts of the outcome name
+	written map[uint32]uint32 // objects that parts of the outcome name: number to size
+	heard   time.Time         // last sign of the runner
+	until   time.Time         // the job is aborted then
+	moved   time.Time         // last progress
+	mark    int64             // done at that time
+	parts   int               // of the outcome taken
+	missing bool              // the state of the last round did not have it
+	configs *uint64           // metadata.State.CleanupConfigs as the plan of a Clean job saw them; nil if another owner planned it
 }
 
 func (l *lease) started() time.Time { return time.UnixMilli(l.StartedMs) }
 
 func (l *lease) renew(now time.Time, d time.Duration) { l.heard, l.until = now, now.Add(d) }
 
+// progress notes how many bytes of the inputs are worked off. A Clean job reads what is dirty twice; more counts for nothing.
+func (l *lease) progress(bytes int64, now time.Time) {
+	if l.bytes > 0 {
+		bytes = min(bytes, 2*l.bytes)
+	}
+	l.done = max(l.done, bytes)
+	if l.done-l.mark >= stallBytes {
+		l.mark, l.moved = l.done, now
+	}
+}
+
 // wrote adds up the sizes of the objects that parts of the outcome name.
 func (l *lease) wrote(o *job.Outcome) {
 	l.parts++
 	if l.written == nil {
-		l.written = map[uint32]struct{}{}
+		l.written = map[uint32]uint32{}
 	}
 	for _, b := range o.Bundles {
 		if _, known := l.written[b.N]; !known {
-			l.written[b.N] = struct{}{}
+			l.written[b.N] = b.Bytes
 			l.out += int64(b.Bytes)
 		}
 	}
@@ -58,49 +74,57 @@ func (t *Tenure) adopt(j metadata.JobInfo) *lease {
 		return nil
 	}
 	now := time.Now()
-	l := &lease{JobInfo: j, heard: now, until: now.Add(t.settings.Lease)}
+	l := &lease{JobInfo: j, heard: now, moved: now, until: now.Add(t.settings.Lease)}
 	t.mu.leases[j.ID] = l
 	return l
 }
 
 // Progress implements session.Jobs.
 func (t *Tenure) Progress(runner, n id.Session, bytes int64) (open bool) {
-	l := t.lease(n)
-	if l == nil || l.Runner != runner {
+	l, err := t.lease(n)
+	if err != nil || l == nil || l.Runner != runner {
 		return false
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	l.done = max(l.done, bytes)
-	l.renew(time.Now(), t.settings.Lease)
+	now := time.Now()
+	l.progress(bytes, now)
+	l.renew(now, t.settings.Lease)
 	return t.mu.leases[n] == l
 }
 
-// lease gives what is kept of a job, also of one that is open in the state alone; nil if it has ended.
-func (t *Tenure) lease(n id.Session) *lease {
+// lease returns what is kept of a job, also of one that is open in the state alone; nil if it has ended. Errors: Owner.Read's.
+func (t *Tenure) lease(n id.Session) (*lease, error) {
 	t.mu.Lock()
 	l := t.mu.leases[n]
 	t.mu.Unlock()
 	if l != nil {
-		return l
+		return l, nil
 	}
 	var info metadata.JobInfo
 	open := false
-	if _, err := t.owner.Read(func(s *metadata.State) { info, open = s.Job(n) }); err != nil || !open {
-		return nil
+	if _, err := t.owner.Read(func(s *metadata.State) { info, open = s.Job(n) }); err != nil {
+		return nil, fmt.Errorf("look job %d up: %w", n, err)
+	}
+	if !open {
+		return nil, nil //nolint:nilnil // an ended job is no error
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.adopt(info)
+	return t.adopt(info), nil
 }
 
-// overdue gives the jobs whose lease is over.
-func (t *Tenure) overdue(now time.Time) (jobs []id.Session) {
+// overdue returns the jobs whose lease is over, and why.
+func (t *Tenure) overdue(now time.Time) map[id.Session]string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	jobs := map[id.Session]string{}
 	for n, l := range t.mu.leases {
-		if now.After(l.until) {
-			jobs = append(jobs, n)
+		switch {
+		case now.After(l.until):
+			jobs[n] = abortedByTime
+		case now.Sub(l.moved) > stallLease:
+			jobs[n] = abortedByStall
 		}
 	}
 	return jobs

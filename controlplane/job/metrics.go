@@ -14,7 +14,9 @@ import (
 const (
 	abortedByRunner  = "given_up"
 	abortedByTime    = "silent"
+	abortedByStall   = "stalled"
 	abortedBySession = "session_closed"
+	abortedByConfigs = "configs_changed"
 )
 
 type metrics struct {

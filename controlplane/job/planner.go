@@ -20,7 +20,7 @@ type Planner struct {
 // New checks the configuration.
 func New(cfg Config) (*Planner, error) {
 	cfg.applyDefaults()
-	if err := cfg.Settings.Validate(); err != nil {
+	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("job planner: %w", err)
 	}
 	return &Planner{cfg: cfg, metrics: newMetrics(cfg.Registerer)}, nil
@@ -29,7 +29,8 @@ func New(cfg Config) (*Planner, error) {
 // Tenure begins to plan under an owner: Begin, then Run.
 func (p *Planner) Tenure(o Owner, r Runners) *Tenure {
 	t := &Tenure{
-		settings: p.cfg.Settings, maxExtents: p.cfg.MaxExtents, log: p.cfg.Log.With(zap.String("part", "jobs")), metrics: p.metrics, owner: o, runners: r,
+		storeTime: storeClock{ask: p.cfg.StoreTime},
+		settings:  p.cfg.Settings, maxExtents: p.cfg.MaxExtents, log: p.cfg.Log.With(zap.String("part", "jobs")), metrics: p.metrics, owner: o, runners: r,
 		kick: make(chan struct{}, 1), frontiers: newFrontiers(), judged: map[id.Bundle]bool{}, given: map[id.Session]uint64{},
 		vacant: map[id.Bundle]time.Time{},
 		ages:   newAges(p.cfg.Settings.First.Age, p.cfg.Settings.Second.Age),

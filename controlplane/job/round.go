@@ -36,20 +36,22 @@ type order struct {
 	partitions []job.Partition
 	bytes      int64 // of the inputs
 	extents    int
+	clean      *metadata.Cleaning // of a Clean job
 }
 
 // plans is what a round comes to.
 type plans struct {
-	orders  []order
-	runners []runner
-	vacant  []id.Bundle
-	ended   []*lease // of jobs whose runner's session was closed
+	orders []order
+	vacant []id.Bundle
+	ended  []*lease // of jobs whose runner's session was closed
+	lost   []*lease // of jobs that are in the state no more
 }
 
 // runner is an agent that jobs can be given to.
 type runner struct {
 	session id.Session
 	jobs    int
+	paused  [classes]bool // it has just failed at jobs of the kind
 }
 
 // plan looks at a frozen state and decides what to start.
@@ -57,9 +59,11 @@ func (t *Tenure) plan(ctx context.Context, s *metadata.State) plans {
 	now := time.Now()
 	t.ages.note(s.Index(), now)
 	open := surveyJobs(s)
-	p := plans{ended: t.reconcile(s, open), runners: t.freeRunners(s, open, now)}
+	var p plans
+	p.ended, p.lost = t.reconcile(s, open)
+	runners := t.freeRunners(s, open, now)
 	free := 0
-	for _, r := range p.runners {
+	for _, r := range runners {
 		free += t.settings.PerAgent - r.jobs
 	}
 	free = min(free, roundJobs)
@@ -68,7 +72,7 @@ func (t *Tenure) plan(ctx context.Context, s *metadata.State) plans {
 		limit = roundJobs // more than can be started, so that one round passes over many
 	}
 	v := t.surveyBundles(s, open, now)
-	w := t.newWalk(s, open, v, v.groups(t.settings.First, limit, t.old(t.settings.First.Age, now)), now)
+	w := t.newWalk(ctx, s, open, v, v.groups(t.settings.First, limit, t.old(t.settings.First.Age, now)), now)
 	if !w.all(ctx, t.frontiers) {
 		return plans{}
 	}
@@ -77,7 +81,7 @@ func (t *Tenure) plan(ctx context.Context, s *metadata.State) plans {
 	t.backlog = w.left()
 	t.metrics.backlog(v.fresh, v.freshBytes, w.backlog)
 	p.vacant = w.vacant()
-	p.orders = t.choose(w, free)
+	p.orders = t.choose(w, free, runners)
 	return p
 }
 
@@ -87,45 +91,55 @@ func (t *Tenure) old(age time.Duration, now time.Time) func(index uint64) bool {
 }
 
 // reconcile compares leases with the state: jobs that this owner does not know are taken over, those of closed sessions
-// have ended. The state is that of a moment before: what has ended since is not taken over again.
-func (t *Tenure) reconcile(s *metadata.State, open *openJobs) (ended []*lease) {
+// have ended. The state is that of a moment before: what has ended since is not taken over again. A job that two rounds do
+// not find in the state was ended by the state: completing a job takes its lease along at once.
+func (t *Tenure) reconcile(s *metadata.State, open *openJobs) (ended, lost []*lease) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, j := range open.all {
 		t.adopt(j)
 	}
-	for n, l := range t.mu.leases {
+	for _, n := range slices.Sorted(maps.Keys(t.mu.leases)) {
+		l := t.mu.leases[n]
 		if _, still := open.all[n]; still {
 			continue
 		}
 		if info, ok := s.Session(l.Runner); !ok || info.Closed {
 			ended = append(ended, l)
+		} else if l.missing {
+			lost = append(lost, l)
 		}
+		l.missing = true
 	}
-	return ended
+	return ended, lost
 }
 
-// freeRunners gives the connected agents with the jobs role that have not enough to do, and have not just failed.
+// freeRunners gives the connected agents with the jobs role that have not enough to do, and have not just failed at everything.
 func (t *Tenure) freeRunners(s *metadata.State, open *openJobs, now time.Time) (free []runner) {
 	maps.DeleteFunc(t.given, func(session id.Session, _ uint64) bool { _, ok := s.Session(session); return !ok })
 	t.mu.Lock()
 	paused := t.mu.setbacks.runners
-	maps.DeleteFunc(paused, func(session id.Session, _ setback) bool { _, ok := s.Session(session); return !ok })
+	maps.DeleteFunc(paused, func(r runnerKind, _ setback) bool { _, ok := s.Session(r.session); return !ok })
 	paused = maps.Clone(paused)
 	t.mu.Unlock()
 	for info := range s.Sessions() {
 		if info.Closed || info.Draining || info.Roles&metadata.RoleJobs == 0 || open.load[info.ID] >= t.settings.PerAgent {
 			continue
 		}
-		if !now.Before(paused[info.ID].until) && t.runners.Connected(info.ID) {
-			free = append(free, runner{info.ID, open.load[info.ID]})
+		r := runner{session: info.ID, jobs: open.load[info.ID]}
+		r.paused[classFirst] = now.Before(paused[runnerKind{info.ID, job.Compact}].until)
+		r.paused[classSecond] = r.paused[classFirst]
+		r.paused[classClean] = now.Before(paused[runnerKind{info.ID, job.Clean}].until)
+		if slices.Contains(r.paused[:], false) && t.runners.Connected(info.ID) {
+			free = append(free, r)
 		}
 	}
 	return free
 }
 
-// choose takes from each class in turn what runners are free for, as far as one round's memory goes.
-func (t *Tenure) choose(w *walk, free int) (orders []order) {
+// choose takes from each class in turn what runners are free for, as far as one round's memory goes, and gives each order
+// its runner.
+func (t *Tenure) choose(w *walk, free int, runners []runner) (orders []order) {
 	extents := 0
 	next := [classes]func() (order, bool){classFirst: w.firstOrders(), classSecond: w.secondOrders(t), classClean: w.cleanOrders()}
 	var exhausted [classes]bool
@@ -140,12 +154,20 @@ func (t *Tenure) choose(w *walk, free int) (orders []order) {
 		if class == none {
 			break
 		}
+		r := t.pick(runners, class)
+		if r == nil {
+			exhausted[class] = true
+			continue
+		}
 		o, ok := next[class]()
 		if !ok {
 			exhausted[class] = true
 			continue
 		}
+		o.start.Runner = r.session
+		r.jobs++
 		t.turns++
+		t.given[r.session] = t.turns
 		t.served[class] = t.turns
 		w.open.add(metadata.JobInfo{
 			Kind: o.start.Kind, Level: o.start.Level, First: o.start.First, Last: o.start.Last, Inputs: o.start.Inputs,
@@ -217,7 +239,13 @@ func (w *walk) cleanOrders() func() (order, bool) {
 				continue
 			}
 			partitions := []job.Partition{*p}
-			return orderOf(startOf(job.Clean, 2, partitions, nil), partitions), true
+			o := orderOf(startOf(job.Clean, 2, partitions, nil), partitions)
+			sum, _ := w.s.CleanupConfigs(d.tp.Topic)
+			o.clean = &metadata.Cleaning{Bounds: p.Bounds(), Configs: sum}
+			if w.s.Version() >= metadata.CleanupVersion {
+				o.start.Clean = o.clean
+			}
+			return o, true
 		}
 		return order{}, false
 	}

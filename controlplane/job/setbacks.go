@@ -1,6 +1,7 @@
 package job
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -18,9 +19,11 @@ const (
 	// vacantPause is how long bundles are passed over of which no partition has an extent: those of topics that can be
 	// taken back, or that no Tick has worked off.
 	vacantPause = 10 * time.Minute
-	// maxSetbacks bounds the bundles that setbacks are remembered of, maxRanges the ranges of partitions.
+	// maxSetbacks bounds the bundles that setbacks are remembered of, maxRanges the ranges of partitions, maxCleans the
+	// partitions that could not be cleaned (4 MiB).
 	maxSetbacks = 4096
 	maxRanges   = 256
+	maxCleans   = 1 << 16
 )
 
 // setback is what is remembered of a failure.
@@ -39,57 +42,92 @@ func (s setback) again(now time.Time, longest time.Duration) setback {
 func (s setback) halves() int { return max(s.failures-1, 0) }
 
 // setbacks remembers what jobs failed on, so that it waits, and comes again in smaller jobs, while the rest goes on. Jobs
-// of the first level are remembered by their inputs, others by their ranges of partitions. The runner pauses too, or one
-// that cannot do anything would fail at everything. Guarded by Tenure.mu.
+// of the first level are remembered by their inputs, those of the second by their ranges of partitions, those that clean by
+// their partition. The runner gets no further jobs of the kind for a while too, or one that cannot do anything would fail at
+// everything. A runner that names corrupt inputs does not pause. Guarded by Tenure.mu.
 type setbacks struct {
 	bundles map[id.Bundle]setback
-	ranges  []rangeSetback
+	ranges  []rangeSetback // oldest first
+	cleans  map[id.TopicPartition]setback
 	corrupt map[id.Bundle]bool // left out while this owner is one
-	runners map[id.Session]setback
+	runners map[runnerKind]setback
+}
+
+// runnerKind is a runner as to one kind of jobs: one that cannot clean may well compact.
+type runnerKind struct {
+	session id.Session
+	kind    job.Kind
 }
 
 type rangeSetback struct {
-	kind        job.Kind
 	first, last id.TopicPartition
 	setback
 }
 
 func newSetbacks() *setbacks {
-	return &setbacks{bundles: map[id.Bundle]setback{}, corrupt: map[id.Bundle]bool{}, runners: map[id.Session]setback{}}
+	return &setbacks{
+		bundles: map[id.Bundle]setback{}, cleans: map[id.TopicPartition]setback{}, corrupt: map[id.Bundle]bool{},
+		runners: map[runnerKind]setback{},
+	}
 }
 
-// fail remembers that a job failed.
-func (s *setbacks) fail(j *metadata.JobInfo, now time.Time) {
-	s.runners[j.Runner] = s.runners[j.Runner].again(now, runnerPause)
-	if firstLevel(j) {
+// fail remembers that a job failed, because of its inputs if the runner said so.
+func (s *setbacks) fail(j *metadata.JobInfo, byInputs bool, now time.Time) {
+	class := classOf(j.Kind, j.Level)
+	if r := (runnerKind{j.Runner, j.Kind}); !byInputs {
+		s.runners[r] = s.runners[r].again(now, runnerPause)
+	}
+	switch class {
+	case classFirst:
 		for _, b := range j.Inputs {
 			s.set(b, s.bundles[b].again(now, lastPause))
 		}
-		return
-	}
-	set := s.of(j.Kind, j.First, j.Last).again(now, lastPause)
-	s.ranges = append(s.without(j), rangeSetback{kind: j.Kind, first: j.First, last: j.Last, setback: set})
-	if len(s.ranges) > maxRanges {
-		s.ranges = s.ranges[1:]
+	case classClean:
+		s.setClean(j.First, s.cleans[j.First].again(now, lastPause))
+	default:
+		set := s.of(j.First, j.Last).again(now, lastPause)
+		s.ranges = append(s.without(j), rangeSetback{first: j.First, last: j.Last, setback: set})
+		if len(s.ranges) > maxRanges {
+			s.ranges = s.ranges[1:]
+		}
 	}
 }
 
 // succeed forgets the setbacks of what a job has done.
 func (s *setbacks) succeed(j *metadata.JobInfo) {
-	delete(s.runners, j.Runner)
-	if firstLevel(j) {
+	class := classOf(j.Kind, j.Level)
+	delete(s.runners, runnerKind{j.Runner, j.Kind})
+	switch class {
+	case classFirst:
 		for _, b := range j.Inputs {
 			delete(s.bundles, b)
 		}
+	case classClean:
+		delete(s.cleans, j.First)
+	default:
+		s.ranges = s.without(j)
+	}
+}
+
+// setClean remembers a partition that could not be cleaned. Of too many the one that is next to be tried again is forgotten.
+func (s *setbacks) setClean(tp id.TopicPartition, to setback) {
+	s.cleans[tp] = to
+	if len(s.cleans) <= maxCleans {
 		return
 	}
-	s.ranges = s.without(j)
+	next := tp
+	for p, set := range s.cleans {
+		if set.until.Before(s.cleans[next].until) {
+			next = p
+		}
+	}
+	delete(s.cleans, next)
 }
 
 // without gives the ranges but those that lie within the job's.
 func (s *setbacks) without(j *metadata.JobInfo) []rangeSetback {
 	return slices.DeleteFunc(s.ranges, func(r rangeSetback) bool {
-		return r.kind == j.Kind && j.Covers(r.first) && j.Covers(r.last)
+		return j.Covers(r.first) && j.Covers(r.last)
 	})
 }
 
@@ -100,9 +138,9 @@ func (s *setbacks) set(b id.Bundle, to setback) {
 }
 
 // of gives the worst setback of a range of partitions.
-func (s *setbacks) of(kind job.Kind, first, last id.TopicPartition) (worst setback) {
+func (s *setbacks) of(first, last id.TopicPartition) (worst setback) {
 	for _, r := range s.ranges {
-		if r.kind == kind && r.first.Compare(last) <= 0 && first.Compare(r.last) <= 0 {
+		if r.first.Compare(last) <= 0 && first.Compare(r.last) <= 0 {
 			worst.failures = max(worst.failures, r.failures)
 			if r.until.After(worst.until) {
 				worst.until = r.until
@@ -125,6 +163,5 @@ func (s *setbacks) prune(live func(id.Bundle) bool, now time.Time) {
 		}
 	}
 	s.ranges = slices.DeleteFunc(s.ranges, func(r rangeSetback) bool { return now.Sub(r.until) > 2*lastPause })
+	maps.DeleteFunc(s.cleans, func(_ id.TopicPartition, set setback) bool { return now.Sub(set.until) > 2*lastPause })
 }
-
-func firstLevel(j *metadata.JobInfo) bool { return j.Kind == job.Compact && j.Level == 1 }

@@ -3,6 +3,8 @@ package job
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,6 +26,7 @@ type Tenure struct {
 	kick       chan struct{} // holds a token when there may be something to start
 
 	// Of the goroutine of Run.
+	storeTime storeClock
 	ages      ages
 	frontiers *frontiers
 	judged    map[id.Bundle]bool // bundles of level 1: whether their long extents are final
@@ -96,6 +99,9 @@ func (t *Tenure) round(ctx context.Context) error {
 	for _, l := range p.ended {
 		t.failed(l, abortedBySession, "the session of its runner was closed")
 	}
+	for _, l := range p.lost {
+		t.cancelled(l, "the state ended it: its topic or the topic's configs changed")
+	}
 	for _, b := range p.vacant {
 		t.vacant[b] = time.Now().Add(vacantPause)
 	}
@@ -103,7 +109,7 @@ func (t *Tenure) round(ctx context.Context) error {
 		t.wake() // others wait behind them
 	}
 	for i := range p.orders {
-		if err := t.handOut(ctx, &p.orders[i], p.runners); err != nil {
+		if err := t.handOut(ctx, &p.orders[i]); err != nil {
 			return err
 		}
 		p.orders[i] = order{} // a plan takes memory
@@ -111,9 +117,11 @@ func (t *Tenure) round(ctx context.Context) error {
 	return nil
 }
 
-// expire aborts the jobs of runners that were silent for too long.
+// expire aborts the jobs of runners that were silent, or made no progress, for too long.
 func (t *Tenure) expire(ctx context.Context) {
-	for _, n := range t.overdue(time.Now()) {
+	overdue := t.overdue(time.Now())
+	for _, n := range slices.Sorted(maps.Keys(overdue)) {
+		how := overdue[n]
 		proposing, cancel := context.WithTimeout(ctx, proposeTimeout)
 		err := t.abort(proposing, n)
 		cancel()
@@ -126,7 +134,11 @@ func (t *Tenure) expire(ctx context.Context) {
 		if l == nil {
 			continue // it has come to an end meanwhile
 		}
-		t.failed(l, abortedByTime, "its runner was silent")
+		reason := "its runner was silent"
+		if how == abortedByStall {
+			reason = "its runner made no progress"
+		}
+		t.failed(l, how, reason)
 		t.runners.Cancel(l.Runner, n)
 	}
 }

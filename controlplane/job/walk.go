@@ -43,6 +43,7 @@ type walk struct {
 	plans   []firstPlan       // of the groups
 	spoilt  map[id.Bundle]bool
 	ranges  []rangeSetback
+	cleans  map[id.TopicPartition]setback
 	extents int // in plans
 
 	before   *backlog                   // as of the last round
@@ -60,13 +61,14 @@ type firstPlan struct {
 	found      map[id.Bundle]bool
 }
 
-func (t *Tenure) newWalk(s *metadata.State, open *openJobs, v *survey, groups []group, now time.Time) *walk {
+func (t *Tenure) newWalk(ctx context.Context, s *metadata.State, open *openJobs, v *survey, groups []group, now time.Time) *walk {
 	w := &walk{
 		s: s, open: open, survey: v, judged: t.judged, final: t.settings.Second.FinalBytes, now: now,
 		group: map[id.Bundle]int{}, before: &t.backlog, passed: map[id.TopicPartition]bool{},
 	}
 	t.mu.Lock()
 	w.spoilt, w.ranges = maps.Clone(t.mu.setbacks.corrupt), slices.Clone(t.mu.setbacks.ranges)
+	w.cleans = maps.Clone(t.mu.setbacks.cleans)
 	t.mu.Unlock()
 	for i, g := range groups {
 		w.plans = append(w.plans, firstPlan{group: g, found: map[id.Bundle]bool{}})
@@ -78,6 +80,7 @@ func (t *Tenure) newWalk(s *metadata.State, open *openJobs, v *survey, groups []
 		rules: t.settings.Second, old: t.old(t.settings.Second.Age, now), pressed: t.backlog.presses(s.Load().Extents, t.maxExtents),
 	}
 	w.dirt = newDirt(s)
+	w.dirt.now = func() (ms int64, ok bool) { return t.cleaningTime(ctx, s) }
 	return w
 }
 
@@ -105,7 +108,7 @@ func (w *walk) partition(tp id.TopicPartition, from *int64) {
 	w.buffer = v.run.extents
 	cleans := covered(tp, w.open.cleans)
 	w.backlog += v.bytes
-	switch set := w.setback(job.Compact, tp); {
+	switch set := w.setback(tp); {
 	case v.extents == 0:
 	case w.few(&v):
 		w.passed[tp] = true
@@ -116,8 +119,8 @@ func (w *walk) partition(tp id.TopicPartition, from *int64) {
 			bytes: v.bytes, extents: v.extents, oldest: v.oldest, halves: set.halves(), wide: w.before.fills(maxInputs, v.extents, v.oldest),
 		})
 	}
-	if w.dirt.compacted && !cleans && !covered(tp, w.open.seconds) && !w.now.Before(w.setback(job.Clean, tp).until) {
-		w.dirt.consider(w.s, tp)
+	if w.dirt.compacted && !cleans && !covered(tp, w.open.seconds) && !w.now.Before(w.cleans[tp].until) {
+		w.dirt.consider(w.s, tp, w.cleans[tp].failures)
 	}
 }
 
@@ -133,12 +136,13 @@ func (w *walk) few(v *visit) bool {
 	return v.extents < least && v.bytes < r.Bytes/2 && !w.segments.old(v.oldest) && !w.before.fills(maxInputs*3/4, v.extents, v.oldest)
 }
 
-func (w *walk) setback(kind job.Kind, tp id.TopicPartition) setback {
+// setback returns the worst one of second level jobs over a partition.
+func (w *walk) setback(tp id.TopicPartition) setback {
 	if len(w.ranges) == 0 {
 		return setback{}
 	}
 	s := setbacks{ranges: w.ranges}
-	return s.of(kind, tp, tp)
+	return s.of(tp, tp)
 }
 
 // classify says what to do with an extent; group is that of a chosen one.

@@ -38,11 +38,27 @@ type world struct {
 	term  int // who proposes for an earlier term is refused
 
 	n map[id.Session]uint32 // submissions of sessions
+
+	runner map[id.Session]id.Session // of the jobs given, by any replica
+	behind time.Duration             // of the store's clock
+	silent bool                      // the store does not tell the time
+	asked  int                       // for the store's time
+}
+
+func (w *world) storeTime(context.Context) (time.Time, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.asked++
+	if w.silent {
+		return time.Time{}, errCut
+	}
+	return time.Now().Add(-w.behind), nil
 }
 
 func newWorld(t *testing.T, adjust ...func(*planner.Settings)) *world {
 	t.Helper()
-	w := &world{t: t, state: metadata.New(), n: map[id.Session]uint32{}, registry: prometheus.NewRegistry()}
+	w := &world{t: t, state: metadata.New(), n: map[id.Session]uint32{}, registry: prometheus.NewRegistry(), runner: map[id.Session]id.Session{}}
+	w.must(&metadata.RaiseVersion{Version: metadata.MaxVersion})
 	for _, f := range adjust {
 		f(&w.settings)
 	}
@@ -148,6 +164,7 @@ func (r *replica) Give(runner, n id.Session, plan []byte, last bool) bool {
 	if err != nil || part.ID != n {
 		panic(fmt.Sprintf("plan of job %d: %v", n, err))
 	}
+	r.runner[n] = runner
 	if r.begun[n] == nil {
 		r.begun[n] = part
 	} else {
@@ -159,6 +176,22 @@ func (r *replica) Give(runner, n id.Session, plan []byte, last bool) bool {
 	return true
 }
 
+// Complete hands a part in as the job's runner.
+func (r *replica) Complete(ctx context.Context, n id.Session, outcome []byte, last bool) error {
+	return r.Tenure.Complete(ctx, r.runnerOf(n), n, outcome, last)
+}
+
+// Abort gives a job up as its runner.
+func (r *replica) Abort(ctx context.Context, n id.Session, reason string, corrupt []id.Bundle) error {
+	return r.Tenure.Abort(ctx, r.runnerOf(n), n, reason, corrupt)
+}
+
+func (w *world) runnerOf(n id.Session) id.Session {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.runner[n]
+}
+
 func (r *replica) Cancel(_, n id.Session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -168,7 +201,7 @@ func (r *replica) Cancel(_, n id.Session) {
 // own begins a term. agents are connected.
 func (w *world) own(agents ...id.Session) *replica {
 	w.t.Helper()
-	p, err := planner.New(planner.Config{Settings: w.settings, MaxExtents: w.bound, Registerer: w.registry})
+	p, err := planner.New(planner.Config{Settings: w.settings, MaxExtents: w.bound, StoreTime: w.storeTime, Registerer: w.registry})
 	require.NoError(w.t, err)
 	w.mu.Lock()
 	w.term++

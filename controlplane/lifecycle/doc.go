@@ -1,7 +1,8 @@
 // Package lifecycle keeps what a virtual cluster stores bounded and whole. Beside the owner, for the length of a tenure:
 //
 //   - retention raises the log start of partitions whose records are too old or too many (retention.ms,
-//     retention.bytes; cleanup.policy has delete). That is a command like DeleteRecords.
+//     retention.bytes; cleanup.policy has delete). That is a command like DeleteRecords, but has no effect once the configs
+//     are not those that it was decided by.
 //   - purge gives up deleted topics whose deletion could be taken back for long enough.
 //   - garbage deletes the objects of dead bundles: those that no extent refers to. An object goes only when its bundle
 //     was dead in the older of the retained snapshots, so that no state that can come back refers to it, and a grace

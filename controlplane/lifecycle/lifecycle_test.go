@@ -40,6 +40,7 @@ type world struct {
 	refuse error         // commands
 	ahead  time.Duration // of the owner's clock
 	bundle uint32
+	after  func() // called after each look at a frozen state
 
 	lifecycle *lifecycle.Lifecycle
 	metrics   *prometheus.Registry
@@ -50,9 +51,16 @@ type world struct {
 
 func inWorld(t *testing.T, settings lifecycle.Settings, fn func(w *world)) {
 	t.Helper()
+	inWorldOf(t, metadata.MaxVersion, settings, fn)
+}
+
+// inWorldOf is inWorld with a state of that version.
+func inWorldOf(t *testing.T, version uint32, settings lifecycle.Settings, fn func(w *world)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		stored := mem.New()
 		w := &world{t: t, stored: stored, bucket: fault.New(stored, 1), agents: fault.New(stored, 1), state: metadata.New()}
+		w.must(&metadata.RaiseVersion{Version: version})
 		w.must(&metadata.OpenSession{Instance: "i"})
 		if settings.ScrubInterval == 0 && settings.ScrubBytes == 0 {
 			settings.ScrubInterval, settings.ScrubBytes = -1, -1
@@ -95,9 +103,12 @@ func (w *world) applyLocked(c metadata.Command) metadata.Result {
 func (w *world) ReadFrozen(fn func(*metadata.State)) (uint64, error) {
 	w.must(&metadata.Tick{})
 	w.mu.Lock()
-	s := w.state.Snapshot()
+	s, after := w.state.Snapshot(), w.after
 	w.mu.Unlock()
 	fn(s)
+	if after != nil {
+		after()
+	}
 	return s.Index(), nil
 }
 

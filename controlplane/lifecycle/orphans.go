@@ -24,7 +24,7 @@ const (
 	// maxRoundWriters bounds them anyway.
 	roundWriters    = 100
 	maxRoundWriters = 10_000
-	// maxUncommitted bounds the unknown objects behind the last settled submission of a session, or little below it. An owner
+	// maxUncommitted bounds the unknown objects of a session whose submissions may not have been settled. An owner
 	// holds no more commits of one, and an agent that is ahead of its owner by so many waits: more means that this state is
 	// older than the bucket, and that they are records somebody may miss.
 	maxUncommitted = 1024
@@ -155,8 +155,20 @@ func (s *sweeper) objects(ctx context.Context) error {
 	return s.remove(ctx, s.behind)
 }
 
-// orphans gives the objects of a page that can go now, and puts aside those behind the last settled submission, or so
-// little below it that it may have overtaken theirs.
+// mayBeUncommitted reports whether a submission of a session was possibly not settled when the session was closed. All below
+// its lowest unsettled one were: an unknown object there was abandoned, or its bundle is gone. Of a session that was closed
+// below metadata.CleanupVersion, only the last settled one is known, which may have overtaken those little below it.
+func mayBeUncommitted(w *metadata.EndedWriter, n uint32) bool {
+	switch {
+	case w.Job:
+		return false
+	case w.Unsettled > 0:
+		return n >= w.Unsettled
+	}
+	return uint64(n)+metadata.MaxAhead >= uint64(w.NextN)
+}
+
+// orphans gives the objects of a page that can go now, and puts aside those whose submissions may not have been settled.
 func (s *sweeper) orphans(page []objstore.Info) (orphans []objstore.Info, err error) {
 	_, err = s.owner.Read(func(state *metadata.State) {
 		w, ok := state.EndedWriter(s.writer.ID)
@@ -172,7 +184,7 @@ func (s *sweeper) orphans(page []objstore.Info) (orphans []objstore.Info, err er
 			if _, _, _, known := state.Bundle(b); known {
 				continue
 			}
-			if !w.Job && uint64(b.Submission().N)+metadata.MaxAhead >= uint64(w.NextN) {
+			if mayBeUncommitted(&w, b.Submission().N) {
 				s.behind = append(s.behind, object)
 			} else {
 				orphans = append(orphans, object)

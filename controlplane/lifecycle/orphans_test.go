@@ -2,6 +2,7 @@ package lifecycle_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -184,11 +185,17 @@ func TestOrphans_ReportOnly(t *testing.T) {
 // A state that is older than the bucket: its sessions have put far more than it knows of, or it gives ids to sessions that
 // others had before. Nothing of that is an orphan.
 func TestOrphans_BucketNewerThanTheState(t *testing.T) {
-	inWorld(t, lifecycle.Settings{}, func(w *world) {
+	for _, version := range []uint32{metadata.OvertakingVersion, metadata.CleanupVersion} {
+		t.Run(fmt.Sprint("version ", version), func(t *testing.T) { bucketNewerThanTheState(t, version) })
+	}
+}
+
+func bucketNewerThanTheState(t *testing.T, version uint32) {
+	t.Helper()
+	inWorldOf(t, version, lifecycle.Settings{}, func(w *world) {
 		w.orphan(2, 1) // of an earlier life of the cluster
 		sleep(time.Hour)
 		w.must(&metadata.OpenSession{Instance: "second"})
-		w.must(&metadata.RaiseVersion{Version: metadata.OvertakingVersion})
 		var c commit.Builder
 		c.Reset(commit.Header{Submission: id.Submission{Session: 1, N: 5}, Overtakes: true})
 		w.must(&metadata.CommitBundle{Encoded: c.AppendTo(nil)})
@@ -207,6 +214,29 @@ func TestOrphans_BucketNewerThanTheState(t *testing.T) {
 		require.Zero(t, w.metric("orphans_deleted_total"))
 		require.Positive(t, w.metric("orphans_left_total"))
 	})
+}
+
+// An agent whose commits were refused for minutes has abandoned its last thousand bundles. That says nothing against the
+// state: they go, with as many that were put and not committed as an owner holds.
+func TestOrphans_OfManyAbandonedBundles(t *testing.T) {
+	const abandoned, most = 1100, 1024
+	for uncommitted, left := range map[uint32]int{most: 0, most + 1: most + 1} {
+		t.Run(fmt.Sprint(uncommitted, " uncommitted"), func(t *testing.T) {
+			inWorld(t, lifecycle.Settings{}, func(w *world) {
+				for n := range uint32(abandoned) {
+					w.must(&metadata.AbandonSubmission{Submission: id.Submission{Session: 1, N: n + 1}})
+					w.orphan(1, n+1)
+				}
+				for n := range uncommitted {
+					w.orphan(1, abandoned+n+1)
+				}
+				w.must(&metadata.CloseSession{Session: 1})
+				sleep(72 * time.Hour)
+				require.EqualValues(t, abandoned+int(uncommitted)-left, w.metric("orphans_deleted_total"))
+				require.Zero(t, w.unswept())
+			})
+		})
+	}
 }
 
 // A clock that is a week ahead sweeps nothing for the last time before its time.

@@ -21,41 +21,72 @@ func (l *Lifecycle) retain(ctx context.Context, o Owner) error {
 	if err != nil {
 		return err
 	}
-	var trims []metadata.Trim
+	var trims []metadata.RetentionTrim
 	if _, err := o.ReadFrozen(func(s *metadata.State) { trims = dueTrims(s, min(now, s.Now())) }); err != nil {
 		return fmt.Errorf("look for what is too old: %w", err)
 	}
+	trimmed := 0
 	for chunk := range slices.Chunk(trims, trimsPerCommand) {
-		result, _, err := o.Propose(ctx, &metadata.TrimPartitions{Trims: chunk})
+		n, err := trim(ctx, o, chunk)
 		if err != nil {
 			return fmt.Errorf("raise log starts: %w", err)
 		}
-		for _, r := range result.Value.([]metadata.TrimResult) {
-			if r.Err == nil { // else the topic was deleted meanwhile
-				l.metrics.trimmed.Inc()
-			}
-		}
+		trimmed += n
 	}
-	if len(trims) > 0 {
-		l.cfg.Log.Info("raised log starts by retention", zap.Int("partitions", len(trims)))
+	l.metrics.trimmed.Add(float64(trimmed))
+	if trimmed > 0 {
+		l.cfg.Log.Info("raised log starts by retention", zap.Int("partitions", trimmed))
 	}
 	return nil
 }
 
+// trim raises the log starts of partitions whose topics still have the configs that the trims were decided by, and returns
+// how many. Apply compares the configs from metadata.CleanupVersion on. Before, the owner compares them, which leaves the
+// moment until the command is applied.
+func trim(ctx context.Context, o Owner, trims []metadata.RetentionTrim) (n int, err error) {
+	var command metadata.Command = &metadata.RetainPartitions{Trims: trims}
+	_, err = o.Read(func(s *metadata.State) {
+		if s.Version() >= metadata.CleanupVersion {
+			return
+		}
+		unguarded := &metadata.TrimPartitions{}
+		for _, t := range trims {
+			if sum, ok := s.CleanupConfigs(t.Partition.Topic); ok && sum == t.Configs {
+				unguarded.Trims = append(unguarded.Trims, t.Trim)
+			}
+		}
+		command = unguarded
+	})
+	if err != nil {
+		return 0, fmt.Errorf("compare configs: %w", err)
+	}
+	result, _, err := o.Propose(ctx, command)
+	if err != nil {
+		return 0, err
+	}
+	for _, r := range result.Value.([]metadata.TrimResult) {
+		if r.Err == nil { // else the topic was deleted or its configs changed
+			n++
+		}
+	}
+	return n, nil
+}
+
 // dueTrims walks all partitions; now is in ms since the epoch.
-func dueTrims(s *metadata.State, now int64) []metadata.Trim {
-	var trims []metadata.Trim
+func dueTrims(s *metadata.State, now int64) []metadata.RetentionTrim {
+	var trims []metadata.RetentionTrim
 	cluster := s.Configs(metadata.ConfigBroker, "")
 	for t := range s.Topics() {
 		r, ok := retentionOf(t.Configs, cluster, now)
 		if !ok {
 			continue
 		}
+		configs, _ := s.CleanupConfigs(t.ID)
 		for p := range t.Partitions {
 			tp := id.TopicPartition{Topic: t.ID, Partition: p}
 			w, _ := s.Watermarks(tp)
 			if from := s.RetainedFrom(tp, r); from > w.LogStart {
-				trims = append(trims, metadata.Trim{Partition: tp, Offset: from})
+				trims = append(trims, metadata.RetentionTrim{Trim: metadata.Trim{Partition: tp, Offset: from}, Configs: configs})
 			}
 		}
 	}

@@ -4,6 +4,7 @@
 //
 //	GET  /v1/clusters/{cluster}/deleted-topics                           topics whose deletion can be taken back
 //	POST /v1/clusters/{cluster}/deleted-topics/{topic}/undelete?as=NAME  takes it back; topic is a name or an id
+//	POST /v1/clusters/{cluster}/deleted-topics/{topic}/purge             gives it up at once; topic is a name or an id
 //	GET  /v1/clusters/{cluster}/scrub                                    how far the scrubber is, damaged bundles
 //	GET  /v1/clusters/{cluster}/jobs                                     background jobs
 //	GET  /v1/clusters/{cluster}/zones                                    how busy zones are, and how many agents they should have
@@ -20,6 +21,8 @@ import (
 	"net/http"
 	"strings"
 
+	"go.uber.org/zap"
+
 	"github.com/freshet-io/freshet/controlplane/admin"
 	"github.com/freshet-io/freshet/controlplane/lifecycle"
 	"github.com/freshet-io/freshet/controlplane/owner"
@@ -31,6 +34,8 @@ const Prefix = "/v1/clusters/"
 
 // Cluster is one virtual cluster on this replica.
 type Cluster struct {
+	// Log takes what operators change; nil for none.
+	Log *zap.Logger
 	// Owner gives the owner while this replica is it, else nil.
 	Owner func() *owner.Owner
 	// Located gives the owner's replica id and the address it serves agents at; "" if there is none at the moment.
@@ -67,6 +72,9 @@ func Handler(cfg Config) http.Handler {
 	})
 	on("POST "+Prefix+"{cluster}/deleted-topics/{topic}/undelete", func(ctx context.Context, _ Cluster, o *owner.Owner, r *http.Request) (any, error) {
 		return admin.New(admin.Config{}, o).UndeleteTopic(ctx, r.PathValue("topic"), r.URL.Query().Get("as"))
+	})
+	on("POST "+Prefix+"{cluster}/deleted-topics/{topic}/purge", func(ctx context.Context, c Cluster, o *owner.Owner, r *http.Request) (any, error) {
+		return admin.New(admin.Config{Log: c.Log}, o).PurgeTopic(ctx, r.PathValue("topic"))
 	})
 	on("GET "+Prefix+"{cluster}/scrub", func(_ context.Context, c Cluster, o *owner.Owner, _ *http.Request) (any, error) {
 		return scrub(c, o)

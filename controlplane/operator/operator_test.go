@@ -102,6 +102,8 @@ func TestHandler_UndeletesTopics(t *testing.T) {
 			{http.MethodPost, topics + "/t/undelete?as=%2F", http.StatusBadRequest},
 			{http.MethodPost, topics + "/t/undelete?as=back", http.StatusOK},
 			{http.MethodPost, topics + "/t/undelete", http.StatusNotFound},
+			{http.MethodGet, topics + "/t/purge", http.StatusMethodNotAllowed},
+			{http.MethodPost, topics + "/t/purge", http.StatusNotFound},
 		} {
 			code, _ := x.ask(c.method, c.path, "secret")
 			require.Equal(x.t, c.code, code, "%s %s", c.method, c.path)

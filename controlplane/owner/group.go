@@ -185,7 +185,7 @@ func (o *Owner) applyLocked(g *group, fx *metadata.Effects) []metadata.Result {
 	defer o.mu.Unlock()
 	results := o.state.Apply(g.index, &g.batch, fx, make([]metadata.Result, 0, len(g.proposals)))
 	Observe(o.state, g.index, fx, o.cfg.Marked, o.cfg.Checked)
-	o.weigh(o.state.Load())
+	o.weigh()
 	return results
 }
 

@@ -29,18 +29,22 @@ const (
 type load struct {
 	share  atomic.Uint64 // math.Float64bits; 1 is the bound
 	warned float64       // highest share of halfOfBound and slowFrom that was logged; the apply goroutine's
+	// crowded: the log said that producers are near their bound; the apply goroutine's.
+	crowded bool
 }
 
 func (l *load) get() float64 { return math.Float64frombits(l.share.Load()) }
 
 // weigh notes how much there is, after commands were applied.
-func (o *Owner) weigh(l metadata.Load) {
+func (o *Owner) weigh() {
+	l := o.state.Load()
 	share := max(float64(l.Extents)/float64(o.cfg.MaxExtents), float64(l.Fresh)/float64(o.cfg.MaxFresh))
 	o.load.share.Store(math.Float64bits(share))
 	o.metrics.extents.Set(float64(l.Extents))
 	o.metrics.fresh.Set(float64(l.Fresh))
 	o.metrics.bundles.Set(float64(l.Bundles))
 	o.metrics.share.Set(share)
+	o.weighProducers(l, o.state.ProducerLimit())
 	level := 0.0
 	switch {
 	case share >= slowFrom:
@@ -58,6 +62,22 @@ func (o *Owner) weigh(l metadata.Load) {
 			zap.Int("fresh_bundles", l.Fresh), zap.Int("max_fresh_bundles", o.cfg.MaxFresh))
 	}
 	o.load.warned = level
+}
+
+// weighProducers reports the producers that the state remembers, beside its bound of active ones.
+func (o *Owner) weighProducers(l metadata.Load, limit int64) {
+	share := float64(l.Producers) / float64(limit)
+	o.metrics.producers.Set(float64(l.Producers))
+	o.metrics.resting.Set(float64(l.Resting))
+	o.metrics.remembered.Set(float64(l.ProducerBytes()))
+	o.metrics.crowding.Set(share)
+	full := share >= slowFrom
+	if full && !o.load.crowded {
+		o.cfg.Logger.Warn("active producers grow towards their bound, at which new ones are refused: let clients reuse their producers "+
+			"instead of starting one for each call, or raise --max-producers",
+			zap.Float64("share", share), zap.Int("producers", l.Producers), zap.Int64("max_producers", limit))
+	}
+	o.load.crowded = full || o.load.crowded && share >= slowFrom*0.9
 }
 
 // admit delays a commit in proportion to what is above slowFrom, and refuses it at the bound. Errors: ErrOverloaded,

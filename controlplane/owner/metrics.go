@@ -17,6 +17,10 @@ type metrics struct {
 	bundles    prometheus.Gauge
 	fresh      prometheus.Gauge
 	share      prometheus.Gauge
+	producers  prometheus.Gauge
+	resting    prometheus.Gauge
+	remembered prometheus.Gauge // bytes
+	crowding   prometheus.Gauge
 	slowed     prometheus.Counter
 	overloaded prometheus.Counter
 }
@@ -46,10 +50,15 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "freshet_owner_delayed_seconds_total",
 			Help: "Time that groups were held back because the log was above its soft limit.",
 		})),
-		extents: gauge(reg, "live_extents", "Extents of all partitions, on the owner."),
-		bundles: gauge(reg, "live_bundles", "Bundles that extents refer to, on the owner."),
-		fresh:   gauge(reg, "fresh_bundles", "Live bundles that were not compacted yet, on the owner."),
-		share:   gauge(reg, "metadata_share", "Share of the bound of extents or bundles not compacted that is used, the larger one; from 0.75 on commits are delayed, at 1 refused."),
+		extents:   gauge(reg, "live_extents", "Extents of all partitions, on the owner."),
+		bundles:   gauge(reg, "live_bundles", "Bundles that extents refer to, on the owner."),
+		fresh:     gauge(reg, "fresh_bundles", "Live bundles that were not compacted yet, on the owner."),
+		share:     gauge(reg, "metadata_share", "Share of the bound of extents or bundles not compacted that is used, the larger one; from 0.75 on commits are delayed, at 1 refused."),
+		producers: gauge(reg, "active_producers", "Idempotent producers that wrote within 24 hours, counted once per partition, on the owner."),
+		resting: gauge(reg, "resting_producers",
+			"Idempotent producers without a batch for 24 hours whose next sequence number is kept, counted once per partition, on the owner."),
+		remembered: gauge(reg, "producer_bytes", "Estimated memory of active and resting producers, on the owner and on each replica."),
+		crowding:   gauge(reg, "producer_share", "Share of the bound of active producers that is used; at 1 new ones are refused."),
 		slowed: promreg.Register(reg, prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "freshet_owner_slowed_seconds_total",
 			Help: "Time that commits were delayed because metadata was near its bound.",
@@ -67,7 +76,7 @@ func gauge(reg prometheus.Registerer, name, help string) prometheus.Gauge {
 
 // forget takes back what only an owner knows.
 func (m *metrics) forget() {
-	for _, g := range []prometheus.Gauge{m.extents, m.bundles, m.fresh, m.share} {
+	for _, g := range []prometheus.Gauge{m.extents, m.bundles, m.fresh, m.share, m.producers, m.resting, m.remembered, m.crowding} {
 		g.Set(0)
 	}
 }

@@ -58,7 +58,7 @@ func New(cfg Config) (*Owner, error) {
 	if o.next <= cfg.State.Index() {
 		return nil, fmt.Errorf("owner: state at %d is past the log's tail %d", cfg.State.Index(), o.next-1)
 	}
-	o.weigh(cfg.State.Load())
+	o.weigh()
 	for _, cmd := range cfg.First {
 		// A full log must not keep an owner from its start: only the owner can trim it.
 		if _, err := o.enqueue(context.Background(), cmd); err != nil {

@@ -14,7 +14,8 @@ import (
 // is off does not become the owner, and an owner whose clock goes off lets nothing expire.
 //
 // Command time never goes back, so one bad step of the machine's clock would age the state for good. now therefore
-// goes on from the last time at which both clocks agreed, by the monotonic clock.
+// goes on from the last time at which both clocks agreed, by the monotonic clock. Before they ever agreed, now goes on from
+// the last entry's time in the same way, and is never above the machine's clock.
 type clock struct {
 	bucket  objstore.Bucket
 	max     time.Duration
@@ -23,38 +24,60 @@ type clock struct {
 	wall    func() time.Time // this machine's clock
 
 	measured atomic.Bool
-	skew     atomic.Int64 // ns that this clock is ahead, as last measured
-	agreed   atomic.Pointer[agreement]
+	skew     atomic.Int64              // ns that this clock is ahead, as last measured
+	start    agreement                 // when the process started, by this machine's clock alone
+	entry    atomic.Pointer[agreement] // time of the last entry, and when it was read; nil before resume
+	agreed   atomic.Pointer[agreement] // nil before this clock and the store's agreed
 }
 
 // agreement is one moment by two clocks: what was the time, and when that was on the monotonic clock.
 type agreement struct{ wall, at time.Time }
 
-// newClock gives a clock that takes this machine's to be right until it was compared.
+// now returns the time of that agreement plus what has passed since.
+func (a *agreement) now() time.Time { return a.wall.Add(time.Since(a.at)) }
+
 func newClock(bucket objstore.Bucket, limit time.Duration, log *zap.Logger, m *metrics) *clock {
 	c := &clock{bucket: bucket, max: limit, log: log, metrics: m, wall: time.Now}
-	c.agreed.Store(&agreement{wall: c.wall(), at: time.Now()})
+	c.start = agreement{wall: c.wall(), at: time.Now()}
 	return c
 }
 
 // now is the time for commands.
 func (c *clock) now() time.Time {
-	a := c.agreed.Load()
-	return a.wall.Add(time.Since(a.at))
+	if a := c.agreed.Load(); a != nil {
+		return a.now()
+	}
+	now := c.start.now()
+	if e := c.entry.Load(); e != nil && e.now().Before(now) {
+		return e.now()
+	}
+	return now
+}
+
+// resume tells the clock the command time that the state has reached, before this replica proposes anything.
+func (c *clock) resume(nowMs int64) {
+	c.entry.Store(&agreement{wall: time.UnixMilli(nowMs), at: time.Now()})
 }
 
 // clockTimeout bounds one question to the store, so that a store that is down delays no takeover by more.
 const clockTimeout = time.Second
 
-// run measures every period until ctx ends.
+// firstPeriod is the longest pause between measurements before the first one that succeeds.
+const firstPeriod = time.Second
+
+// run measures every period until ctx ends, and more often before the store has answered once.
 func (c *clock) run(ctx context.Context, period time.Duration) {
-	ticker := time.NewTicker(period)
-	defer ticker.Stop()
 	for {
+		wait := period
+		if !c.measured.Load() {
+			wait = min(period, firstPeriod)
+		}
+		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
+			timer.Stop()
 			return
-		case <-ticker.C:
+		case <-timer.C:
 			c.measure(ctx)
 		}
 	}
@@ -84,14 +107,15 @@ func (c *clock) measure(ctx context.Context) {
 	c.agreed.Store(&before)
 }
 
-// mayOwn tells whether this clock is near the store's, as far as the store could be asked: one that is down keeps
-// nobody from answering for the metadata.
-func (c *clock) mayOwn(ctx context.Context) bool {
+// mayOwn reports whether this replica may become the owner by its clock: it is near the store's, or the store does not
+// answer. A silent store keeps nobody from answering for the metadata, but for a log without any entry: nothing bounds the
+// time of its first one.
+func (c *clock) mayOwn(ctx context.Context, empty bool) bool {
 	if !c.measured.Load() {
 		c.measure(ctx)
 	}
-	return c.near()
+	return c.near() && (c.measured.Load() || !empty)
 }
 
-// near tells whether this clock was near the store's when it was last compared, if ever.
+// near reports whether this clock was near the store's when both were last compared; true if they never were.
 func (c *clock) near() bool { return time.Duration(c.skew.Load()).Abs() <= c.max }

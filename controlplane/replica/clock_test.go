@@ -3,6 +3,7 @@ package replica
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,11 +18,11 @@ import (
 // clockBucket tells the time of the bubble, the store's; or nothing.
 type clockBucket struct {
 	*mem.Bucket
-	down bool
+	down atomic.Bool
 }
 
 func (b *clockBucket) Now(context.Context) (time.Time, error) {
-	if b.down {
+	if b.down.Load() {
 		return time.Time{}, errors.New("store is down")
 	}
 	return time.Now(), nil
@@ -38,12 +39,13 @@ func TestClock_StepsDoNotAgeTheState(t *testing.T) {
 		c.measure(t.Context())
 		require.True(t, c.near())
 
-		step, b.down = 24*time.Hour, true
+		step = 24 * time.Hour
+		b.down.Store(true)
 		time.Sleep(time.Minute)
 		c.measure(t.Context())
 		require.Zero(t, time.Until(c.now()))
 
-		b.down = false
+		b.down.Store(false)
 		c.measure(t.Context())
 		require.False(t, c.near())
 		require.Zero(t, time.Until(c.now()))
@@ -52,5 +54,67 @@ func TestClock_StepsDoNotAgeTheState(t *testing.T) {
 		c.measure(t.Context())
 		require.True(t, c.near())
 		require.Equal(t, step, time.Until(c.now()))
+	})
+}
+
+// A replica starts with its clock a year ahead while the store tells no time: command time goes on from the last entry, and
+// never steps, until both clocks agree.
+func TestClock_BoundByTheLastEntryUntilMeasured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &clockBucket{Bucket: mem.New()}
+		b.down.Store(true)
+		c := newClock(b, 30*time.Second, zap.NewNop(), newMetrics(prometheus.NewRegistry()))
+		ahead := 365 * 24 * time.Hour
+		c.wall = func() time.Time { return time.Now().Add(ahead) }
+		c.start.wall = c.wall()
+		last := time.Now()
+		require.True(t, c.mayOwn(t.Context(), false), "a silent store keeps nobody from owning")
+		require.False(t, c.mayOwn(t.Context(), true), "but for the first entry of a log")
+		c.resume(last.UnixMilli())
+		time.Sleep(time.Hour)
+		require.Equal(t, time.Hour, c.now().Sub(last))
+
+		b.down.Store(false)
+		c.measure(t.Context())
+		require.False(t, c.near())
+		require.Equal(t, time.Hour, c.now().Sub(last), "the clocks do not agree")
+
+		ahead = 0
+		c.measure(t.Context())
+		require.True(t, c.near())
+		require.Zero(t, time.Until(c.now()))
+	})
+}
+
+// A clock that is behind the last entry is not moved ahead by it.
+func TestClock_LastEntryIsNoFloor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &clockBucket{Bucket: mem.New()}
+		b.down.Store(true)
+		c := newClock(b, 30*time.Second, zap.NewNop(), newMetrics(prometheus.NewRegistry()))
+		c.resume(time.Now().Add(time.Minute).UnixMilli())
+		require.Zero(t, time.Until(c.now()))
+	})
+}
+
+// Before the store has answered once, it is asked every second.
+func TestClock_MeasuresSoonAfterTheStoreIsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &clockBucket{Bucket: mem.New()}
+		b.down.Store(true)
+		c := newClock(b, 30*time.Second, zap.NewNop(), newMetrics(prometheus.NewRegistry()))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			c.run(ctx, 30*time.Second)
+		}()
+		time.Sleep(10*time.Second + firstPeriod/2)
+		require.Nil(t, c.agreed.Load())
+		b.down.Store(false)
+		time.Sleep(firstPeriod)
+		require.NotNil(t, c.agreed.Load())
+		cancel()
+		<-done
 	})
 }

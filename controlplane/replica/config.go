@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -33,6 +34,10 @@ type Config struct {
 	// Beside runs beside the owner while a tenure lasts. It returns when ctx has ended.
 	Beside func(ctx context.Context, t Tenure)
 
+	// BeforeBootstrap is called before a new virtual cluster gets its id; an error keeps it from that. nil: nothing is asked.
+	BeforeBootstrap func(context.Context) error
+	// Final reports whether an error of BeforeBootstrap ends the replica, rather than being tried again; nil: none does.
+	Final func(error) bool
 	// ClusterID is given to a new virtual cluster; default: random, as Kafka makes them.
 	ClusterID string
 	// Version is the state machine version that all replicas support now, 0 if that is not known; default
@@ -41,6 +46,9 @@ type Config struct {
 
 	// Owner holds the bounds of the owner; Tenure, State, First, Marked and Checked are the replica's to set.
 	Owner owner.Config
+
+	// MaxProducers is the bound of the state's active producers. Default metadata.MaxProducers.
+	MaxProducers int64
 
 	Poll          time.Duration // how often ownership and tail are read: 100 ms
 	MaxBackoff    time.Duration // between failed rounds: 2 s
@@ -57,6 +65,10 @@ type Config struct {
 	SnapshotMinBytes int64         // if there is this much log at all: 64 KiB
 	SnapshotPoll     time.Duration // how often that is looked at: 1 s
 	SnapshotBackoff  time.Duration // after the first failure, doubling up to a minute: 5 s
+
+	// SectionBytes is the largest section of a snapshot that is read at start, default metadata.SectionBytes, at most
+	// MaxSectionBytes. A larger one rescues a state whose snapshots an earlier program wrote beyond that.
+	SectionBytes int64
 
 	Logger     *zap.Logger           // default: none
 	Registerer prometheus.Registerer // default: a private one
@@ -75,12 +87,16 @@ type Tenure struct {
 // maxSnapshotBackoff bounds the pause after failed snapshots.
 const maxSnapshotBackoff = time.Minute
 
+// MaxSectionBytes is the largest section that the format of snapshots can have.
+const MaxSectionBytes int64 = math.MaxUint32
+
 // ApplyDefaults sets the fields that are zero.
 func (c *Config) ApplyDefaults() {
 	setDefault(&c.Poll, 100*time.Millisecond)
 	setDefault(&c.MaxBackoff, 2*time.Second)
 	setDefault(&c.ReadBytes, 4<<20)
 	setDefault(&c.Tick, 10*time.Second)
+	setDefault(&c.MaxProducers, metadata.MaxProducers)
 	setDefault(&c.StopTimeout, 200*time.Millisecond)
 	setDefault(&c.ResignTimeout, 2*time.Second)
 	setDefault(&c.MaxSkew, 30*time.Second)
@@ -90,11 +106,18 @@ func (c *Config) ApplyDefaults() {
 	setDefault(&c.SnapshotMinBytes, 64<<10)
 	setDefault(&c.SnapshotPoll, time.Second)
 	setDefault(&c.SnapshotBackoff, 5*time.Second)
+	setDefault(&c.SectionBytes, metadata.SectionBytes)
 	if c.OnOwner == nil {
 		c.OnOwner = func(*owner.Owner) func() { return func() {} }
 	}
 	if c.Beside == nil {
 		c.Beside = func(context.Context, Tenure) {}
+	}
+	if c.BeforeBootstrap == nil {
+		c.BeforeBootstrap = func(context.Context) error { return nil }
+	}
+	if c.Final == nil {
+		c.Final = func(error) bool { return false }
 	}
 	if c.Version == nil {
 		c.Version = func() uint32 { return metadata.MaxVersion }
@@ -132,6 +155,9 @@ func (c *Config) Validate() error {
 	}
 	if !strings.HasSuffix(c.SnapshotPrefix, "/") || strings.HasPrefix(c.SnapshotPrefix, "/") {
 		errs = append(errs, fmt.Errorf("snapshot prefix %q: must end and must not begin with a slash", c.SnapshotPrefix))
+	}
+	if c.SectionBytes < metadata.SectionBytes || c.SectionBytes > MaxSectionBytes {
+		errs = append(errs, fmt.Errorf("snapshot sections of %d bytes: must be %d to %d", c.SectionBytes, metadata.SectionBytes, MaxSectionBytes))
 	}
 	if 3*c.SnapshotBytes > c.Owner.HardLogBytes {
 		errs = append(errs, fmt.Errorf("a snapshot every %d bytes does not fit the log budget of %d, which holds up to two "+

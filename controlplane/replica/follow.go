@@ -51,6 +51,7 @@ func (r *Replica) catchUp(ctx context.Context, tail uint64) error {
 		}
 		tail = now
 	}
+	r.noteClusterID(r.state)
 	r.metrics.index.Set(float64(r.state.Index()))
 	r.metrics.version.Set(float64(r.state.Version()))
 	return nil
@@ -93,24 +94,33 @@ func (r *Replica) load(ctx context.Context) error {
 	}
 	var errs []error
 	for _, ref := range refs {
-		s, hash, err := snapshot.Read(ctx, r.cfg.Bucket, ref)
+		s, hash, err := snapshot.ReadLimit(ctx, r.cfg.Bucket, ref, r.cfg.SectionBytes)
 		if err == nil {
 			r.adopt(s)
 			r.checker.loaded(ref.Index, hash)
 			r.cfg.Logger.Info("loaded snapshot", zap.String("snapshot", ref.Name), zap.Int64("bytes", ref.Bytes))
 			return nil
 		}
-		if errors.Is(err, metadata.ErrUnsupported) {
+		if errors.Is(err, metadata.ErrUnsupported) && !errors.Is(err, snapshot.ErrCorrupt) {
 			return err
 		}
-		r.metrics.badSnapshots.Inc()
-		r.cfg.Logger.Error("snapshot cannot be read", zap.String("snapshot", ref.Name), zap.Error(err))
-		if errors.Is(err, snapshot.ErrCorrupt) {
-			r.bad[ref.Name] = true
-		}
+		r.unreadable(ref, err)
 		errs = append(errs, err)
 	}
 	return r.replayAll(ctx, errs)
+}
+
+// unreadable notes that a snapshot could not be read. A corrupt one is never pointed to again.
+func (r *Replica) unreadable(ref metalog.SnapshotRef, err error) {
+	r.metrics.badSnapshots.Inc()
+	r.cfg.Logger.Error("snapshot cannot be read", zap.String("snapshot", ref.Name), zap.Error(err))
+	if errors.Is(err, metadata.ErrSectionTooLarge) {
+		r.cfg.Logger.Error("the snapshot is of an earlier program: restart with --snapshot-section-limit above its section's size, "+
+			"until two snapshots were taken", zap.Int64("limit", r.cfg.SectionBytes))
+	}
+	if errors.Is(err, snapshot.ErrCorrupt) {
+		r.bad[ref.Name] = true
+	}
 }
 
 // replayAll starts at the log's first entry, if that is still there.

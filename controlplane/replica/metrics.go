@@ -12,6 +12,7 @@ type metrics struct {
 	badSnapshots    prometheus.Counter
 	snapshots       prometheus.Counter
 	failedSnapshots prometheus.Counter
+	unsnapshottable prometheus.Gauge
 	snapshotSeconds prometheus.Histogram
 	owning          prometheus.Gauge
 	index           prometheus.Gauge
@@ -33,6 +34,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		badSnapshots:    counter("freshet_replica_unreadable_snapshots_total", "Snapshots that could not be read."),
 		snapshots:       counter("freshet_replica_snapshots_total", "Snapshots taken."),
 		failedSnapshots: counter("freshet_replica_failed_snapshots_total", "Snapshots that failed."),
+		unsnapshottable: gauge("freshet_replica_unsnapshottable",
+			"1 while no snapshot of the owned state can be read: its log is not trimmed, and commits are refused once it is full."),
 		snapshotSeconds: promreg.Register(reg, prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "freshet_replica_snapshot_seconds",
 			Help:    "Time to take a snapshot, from its mark until it is pointed to.",

@@ -52,6 +52,7 @@ func (r *Replica) own(ctx context.Context, tenure metalog.Tenure) error {
 	<-stopped
 	side.Wait()
 	r.metrics.logBytes.Set(0)
+	r.metrics.unsnapshottable.Set(0)
 	r.asm = metalog.NewAssembler(r.state.Index())
 	return err
 }
@@ -64,11 +65,12 @@ func (r *Replica) prepare(ctx context.Context, tenure metalog.Tenure) (*owner.Ow
 	if r.asm.Next() != tenure.Tail()+1 {
 		return nil, nil, fmt.Errorf("%w: read to %d, the tenure began at %d", metalog.ErrFenced, r.asm.Next()-1, tenure.Tail())
 	}
+	r.clock.resume(r.state.Now())
 	refs, err := r.cfg.Log.Snapshots(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	first, err := r.firstCommands()
+	first, err := r.firstCommands(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -89,9 +91,12 @@ func (r *Replica) prepare(ctx context.Context, tenure metalog.Tenure) (*owner.Ow
 }
 
 // firstCommands precede everything that agents ask for.
-func (r *Replica) firstCommands() ([]metadata.Command, error) {
+func (r *Replica) firstCommands(ctx context.Context) ([]metadata.Command, error) {
 	var first []metadata.Command
 	if r.state.ClusterID() == "" {
+		if err := r.cfg.BeforeBootstrap(ctx); err != nil {
+			return nil, err
+		}
 		id := r.cfg.ClusterID
 		if id == "" {
 			id = newClusterID()
@@ -146,7 +151,7 @@ func (r *Replica) resign(ctx context.Context, tenure metalog.Tenure) {
 }
 
 // tick lets time-driven rules run, unless the clock cannot be trusted, and raises the version once all replicas support
-// a higher one.
+// a higher one. From metadata.ProducersVersion on it brings the bound of producers to what is configured.
 func (r *Replica) tick(ctx context.Context, own *owner.Owner) {
 	ticker := time.NewTicker(r.cfg.Tick)
 	defer ticker.Stop()
@@ -160,7 +165,8 @@ func (r *Replica) tick(ctx context.Context, own *owner.Owner) {
 			r.propose(ctx, own, &metadata.Tick{})
 		}
 		var version uint32
-		if _, err := own.Read(func(s *metadata.State) { version = s.Version() }); err != nil {
+		var producers int64
+		if _, err := own.Read(func(s *metadata.State) { version, producers = s.Version(), s.ProducerLimit() }); err != nil {
 			continue
 		}
 		r.metrics.version.Set(float64(version))
@@ -169,6 +175,9 @@ func (r *Replica) tick(ctx context.Context, own *owner.Owner) {
 			if r.propose(ctx, own, &metadata.RaiseVersion{Version: v}) {
 				r.metrics.version.Set(float64(v))
 			}
+		}
+		if version >= metadata.ProducersVersion && producers != r.cfg.MaxProducers {
+			r.propose(ctx, own, &metadata.LimitProducers{Active: r.cfg.MaxProducers})
 		}
 	}
 }

@@ -3,7 +3,8 @@
 // trims the log; when it is told to end it hands ownership over.
 //
 // Losing ownership is nothing special: the replica goes on following. What ends it is its context, or knowledge that
-// its state or its log is wrong: ErrHashMismatch, metalog.ErrCorrupt, metalog.ErrAhead, metadata.ErrUnsupported.
+// its state or its log is wrong: ErrHashMismatch, metalog.ErrCorrupt, metalog.ErrAhead, or a newer program's:
+// metalog.ErrUnsupported, metadata.ErrUnsupported.
 package replica
 
 import (
@@ -19,6 +20,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/metalog"
+	"github.com/freshet-io/freshet/metadata/snapshot"
 )
 
 // ErrHashMismatch: this replica's state differs from the owner's after the same log entry. It must not go on.
@@ -34,11 +36,15 @@ type Replica struct {
 	owner   atomic.Pointer[owner.Owner]
 	located atomic.Pointer[location]
 	failed  atomic.Pointer[error] // of the last round; nil before it ended
+	// clusterID is the state's, nil before it is known.
+	clusterID atomic.Pointer[string]
 
 	state *metadata.State    // nil until loaded
 	asm   *metalog.Assembler // where in the log state is
 	fx    metadata.Effects
 	bad   map[string]bool // names of snapshots that were found corrupt
+
+	encoder func(*metadata.State) snapshot.Encoder // the state itself, but for tests
 }
 
 // New gives a replica that has not started.
@@ -50,12 +56,34 @@ func New(cfg Config) (*Replica, error) {
 	m := newMetrics(cfg.Registerer)
 	return &Replica{
 		cfg: cfg, metrics: m, checker: newChecker(), bad: map[string]bool{},
-		clock: newClock(cfg.Bucket, cfg.MaxSkew, cfg.Logger, m),
+		clock:   newClock(cfg.Bucket, cfg.MaxSkew, cfg.Logger, m),
+		encoder: func(s *metadata.State) snapshot.Encoder { return s },
 	}, nil
 }
 
 // Owner gives the running owner, nil when this replica is not the owner.
 func (r *Replica) Owner() *owner.Owner { return r.owner.Load() }
+
+// ClusterID returns the virtual cluster's id, "" while this replica does not know it.
+func (r *Replica) ClusterID() string {
+	if known := r.clusterID.Load(); known != nil {
+		return *known
+	}
+	if o := r.Owner(); o != nil {
+		_, _ = o.Read(func(s *metadata.State) { r.noteClusterID(s) })
+	}
+	if known := r.clusterID.Load(); known != nil {
+		return *known
+	}
+	return ""
+}
+
+// noteClusterID keeps the id of a state that has one. It never changes.
+func (r *Replica) noteClusterID(s *metadata.State) {
+	if id := s.ClusterID(); id != "" && r.clusterID.Load() == nil {
+		r.clusterID.Store(&id)
+	}
+}
 
 // location is who owned the log when this replica looked.
 type location struct {
@@ -109,7 +137,7 @@ func (r *Replica) Run(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case fatal(err):
+		case fatal(err) || err != nil && r.cfg.Final(err):
 			r.cfg.Logger.Error("replica stops", zap.Error(err))
 			return fmt.Errorf("replica %s: %w", r.cfg.Replica, err)
 		case err != nil:
@@ -129,7 +157,7 @@ func (r *Replica) Run(ctx context.Context) error {
 // fatal errors mean that this replica's state or its log cannot be trusted.
 func fatal(err error) bool {
 	for _, target := range []error{
-		ErrHashMismatch, metalog.ErrCorrupt, metalog.ErrAhead, metadata.ErrUnsupported, metadata.ErrMalformedCommand,
+		ErrHashMismatch, metalog.ErrCorrupt, metalog.ErrUnsupported, metalog.ErrAhead, metadata.ErrUnsupported, metadata.ErrMalformedCommand,
 	} {
 		if errors.Is(err, target) {
 			return true
@@ -165,7 +193,7 @@ func (r *Replica) round(ctx context.Context) error {
 	if st.Owned && !takeOver {
 		return st.Endless
 	}
-	if !r.clock.mayOwn(ctx) {
+	if !r.clock.mayOwn(ctx, st.Tail == 0) {
 		return nil
 	}
 	tenure, err := r.cfg.Log.Acquire(ctx, metalog.Candidate{

@@ -491,6 +491,46 @@ func TestReplica_ClockOffExpiresNothing(t *testing.T) {
 }
 
 // A process that knows its former self to be dead need not wait for that one's lease.
+// A replica starts a year ahead while the store tells no time: what it owns ages by the time that passes, and no more.
+func TestReplica_StartsAheadOfASilentStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		now := func(n *node) (ms int64) {
+			_, err := n.Owner().Read(func(s *metadata.State) { ms = s.Now() })
+			require.NoError(t, err)
+			return ms
+		}
+		a := w.start("a")
+		w.waitOwner(a, time.Second)
+		w.propose(a)
+		before := now(a)
+		w.stop(a)
+
+		w.bucket.silent.Store(true)
+		w.before = func(r *replica.Replica) { r.SetWall(func() time.Time { return time.Now().Add(365 * 24 * time.Hour) }) }
+		b := w.start("b")
+		w.waitOwner(b, 5*time.Second)
+		time.Sleep(time.Minute)
+		w.propose(b)
+		require.InDelta(t, time.Minute.Milliseconds(), now(b)-before, 5000)
+		w.stop(b)
+	})
+}
+
+// The first entry of a log waits for the store's clock: no entry before it bounds its time.
+func TestReplica_EmptyLogWaitsForTheStoresClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.bucket.silent.Store(true)
+		a := w.start("a")
+		time.Sleep(time.Minute)
+		require.Nil(t, a.Owner())
+		w.bucket.silent.Store(false)
+		w.waitOwner(a, 5*time.Second)
+		w.stop(a)
+	})
+}
+
 func TestReplica_TakesOverItsFormerSelf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *replica.Config) { c.TakeOver = true })

@@ -19,12 +19,13 @@ import (
 // snapshots takes the snapshots of one tenure and trims the log behind them. One snapshot goes:
 //
 //  1. log a mark (CheckHash of index 0); the apply goroutine takes State.Snapshot right after it
-//  2. hash it, stream it to the bucket, read it back
-//  3. point to it and to the newest one before it
+//  2. hash it, stream it to the bucket, decode it from there: the hash must be the same
+//  3. point to it and to the newest decoded one before it
 //  4. trim the log up to that older one, delete the snapshots before it
 //  5. log its hash, so that followers compare theirs of the same mark
 //
-// A failure at any step stops no commit: the log grows to its budget, and the next attempt begins anew.
+// A failure at any step stops no commit: the log grows to its budget, and the next attempt begins anew. A state of which no
+// snapshot can be read raises an alarm: freshet_replica_unsnapshottable, and an error in the log.
 type snapshots struct {
 	r      *Replica
 	owner  *owner.Owner
@@ -99,10 +100,22 @@ func (s *snapshots) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		s.r.metrics.failedSnapshots.Inc()
-		s.r.cfg.Logger.Warn("snapshot failed", zap.Int64("log_bytes", s.tenure.Bytes()), zap.Error(err))
+		s.failed(err)
 		wait, backoff = backoff, min(2*backoff, maxSnapshotBackoff)
 	}
+}
+
+// failed reports a failed round. Whatever fails, the log keeps what no decoded snapshot has.
+func (s *snapshots) failed(err error) {
+	s.r.metrics.failedSnapshots.Inc()
+	bytes := zap.Int64("log_bytes", s.tenure.Bytes())
+	if !errors.Is(err, metadata.ErrStateTooLarge) && !errors.Is(err, snapshot.ErrUnreadable) {
+		s.r.cfg.Logger.Warn("snapshot failed", bytes, zap.Error(err))
+		return
+	}
+	s.r.metrics.unsnapshottable.Set(1)
+	s.r.cfg.Logger.Error("no snapshot of this state can be read: the log is kept, and commits are refused once it is full; "+
+		"remove the record that the error names, or start a newer program on every replica", bytes, zap.Error(err))
 }
 
 func (s *snapshots) round(ctx context.Context) error {
@@ -139,12 +152,13 @@ func (s *snapshots) take(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ref, hash, err := snapshot.Write(ctx, s.r.cfg.Bucket, s.r.cfg.SnapshotPrefix, state)
+	ref, hash, err := snapshot.Write(ctx, s.r.cfg.Bucket, s.r.cfg.SnapshotPrefix, s.r.encoder(state))
 	if err != nil {
 		return err
 	}
+	s.r.metrics.unsnapshottable.Set(0)
 	ref.Total, ref.AtMs = total, state.Now()
-	refs := append([]metalog.SnapshotRef{ref}, s.usable()...)
+	refs := append([]metalog.SnapshotRef{ref}, s.usable(ctx)...)
 	if err := s.tenure.SetSnapshots(ctx, refs); err != nil {
 		return fmt.Errorf("point to snapshot: %w", err)
 	}
@@ -162,10 +176,13 @@ func (s *snapshots) take(ctx context.Context) error {
 	return err
 }
 
-// usable gives the newest snapshot so far that is not known to be corrupt: the log must not be trimmed for one that
-// cannot be read.
-func (s *snapshots) usable() []metalog.SnapshotRef {
+// usable returns the newest snapshot so far that is not known to be corrupt. One that an earlier program wrote is decoded
+// first; if the bucket does not answer, it stays undecoded, and the log is not trimmed behind it.
+func (s *snapshots) usable(ctx context.Context) []metalog.SnapshotRef {
 	for _, ref := range s.refs {
+		if !ref.Decoded && !s.r.bad[ref.Name] {
+			s.prove(ctx, &ref)
+		}
 		if !s.r.bad[ref.Name] {
 			return []metalog.SnapshotRef{ref}
 		}
@@ -173,9 +190,20 @@ func (s *snapshots) usable() []metalog.SnapshotRef {
 	return nil
 }
 
-// trim drops the log up to the second newest snapshot and the snapshots before that, if not done yet.
+// prove decodes a snapshot that nobody has decoded yet. The default bound of sections holds here: what only a larger one
+// reads is no base for a trimmed log.
+func (s *snapshots) prove(ctx context.Context, ref *metalog.SnapshotRef) {
+	_, _, err := snapshot.Read(ctx, s.r.cfg.Bucket, *ref)
+	ref.Decoded = err == nil
+	if errors.Is(err, snapshot.ErrCorrupt) {
+		s.r.unreadable(*ref, err)
+	}
+}
+
+// trim drops the log up to the second newest snapshot and the snapshots before that, if not done yet, and if both were
+// decoded by a pass other than the one that wrote them.
 func (s *snapshots) trim(ctx context.Context) error {
-	if len(s.refs) < 2 || s.refs[1].Index <= s.trimmed {
+	if len(s.refs) < 2 || !s.refs[0].Decoded || !s.refs[1].Decoded || s.refs[1].Index <= s.trimmed {
 		return nil
 	}
 	older := s.refs[1].Index

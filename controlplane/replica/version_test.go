@@ -57,6 +57,27 @@ func TestReplica_VersionRisesWhenAllCanRunIt(t *testing.T) {
 	})
 }
 
+// TestReplica_LimitsProducers: the bound of producers is that of the owner, once the state has it.
+func TestReplica_LimitsProducers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all atomic.Uint32
+		all.Store(metadata.ProducersVersion - 1)
+		w := newWorld(t, func(c *replica.Config) { c.Version, c.MaxProducers = all.Load, 77 })
+		a := w.start("a")
+		w.waitOwner(a, time.Minute)
+		limit := func() (limit int64) {
+			_, err := a.Owner().Read(func(s *metadata.State) { limit = s.ProducerLimit() })
+			require.NoError(t, err)
+			return limit
+		}
+		time.Sleep(time.Minute)
+		require.EqualValues(t, metadata.MaxProducers, limit())
+		all.Store(metadata.ProducersVersion)
+		w.waitFor("the bound", 21*time.Second, func() bool { return limit() == 77 })
+		w.stop(a)
+	})
+}
+
 // TestReplica_VersionRisesAtAnOwnerChange: the owner that raises the version is stopped at each step of it; the next one
 // goes on, with the old version or with the new one, and raises it if need be.
 func TestReplica_VersionRisesAtAnOwnerChange(t *testing.T) {

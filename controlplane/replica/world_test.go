@@ -33,14 +33,16 @@ type world struct {
 	store  *memlog.Store
 	bucket *bucket
 	adjust func(*replica.Config)
+	before func(*replica.Replica) // called before a replica starts, if set
 	topics int
 }
 
 // bucket is a bucket in memory whose store may be down or whose clock may be off.
 type bucket struct {
 	*mem.Bucket
-	down atomic.Bool
-	skew atomic.Int64
+	down   atomic.Bool
+	silent atomic.Bool // tells no time
+	skew   atomic.Int64
 }
 
 var errDown = errors.New("bucket is down")
@@ -60,6 +62,9 @@ func (b *bucket) Get(ctx context.Context, key string, offset, length int64) (io.
 }
 
 func (b *bucket) Now(context.Context) (time.Time, error) {
+	if b.silent.Load() {
+		return time.Time{}, errDown
+	}
 	return time.Now().Add(time.Duration(b.skew.Load())), nil
 }
 
@@ -98,6 +103,9 @@ func (w *world) startFaulty(name string, faults func(memlog.Op) memlog.Fault) *n
 	}
 	n.Replica, err = replica.New(cfg)
 	require.NoError(w.t, err)
+	if w.before != nil {
+		w.before(n.Replica)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	n.cancel = cancel
 	go func() { n.ended <- n.Run(ctx) }()

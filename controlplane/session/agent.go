@@ -46,6 +46,7 @@ type agent struct {
 	zone     string       // of the session; set by welcome
 	jobCalls atomic.Int32 // about jobs, without an answer yet
 	checks   bool         // it answers CheckBundle
+	bounded  bool         // it knows commit.TooManyProducers
 
 	// Guarded by tenure.mu.
 	since    uint64 // catalogue changes beyond this index go to the agent
@@ -63,7 +64,7 @@ func (t *tenure) converse(stream rpcStream, hello *api.Hello, rest []*api.AgentI
 	defer cancel(errFinished)
 	defer context.AfterFunc(t.ctx, func() { cancel(context.Cause(t.ctx)) })()
 	a := t.newAgent(session, cancel)
-	a.checks = hello.ChecksBundles
+	a.checks, a.bounded = hello.ChecksBundles, hello.ProducerBound
 	defer t.detach(a)
 	welcome, catalogue, refusal := t.welcome(a, hello)
 	if refusal == nil {
@@ -120,6 +121,9 @@ func (t *tenure) newAgent(session id.Session, cancel context.CancelCauseFunc) *a
 
 // admit finds or opens the session that a Hello means.
 func (t *tenure) admit(ctx context.Context, hello *api.Hello) (id.Session, *api.OwnerItem) {
+	if refusal := t.compareBucket(hello.BucketMarker); refusal != nil {
+		return 0, refusal
+	}
 	if hello.Session != 0 {
 		return id.Session(hello.Session), nil // welcome finds out whether it is open
 	}
@@ -178,7 +182,8 @@ func (t *tenure) welcome(a *agent, hello *api.Hello) (welcome *api.OwnerItem, ca
 		message = &api.Welcome{
 			Session: uint32(a.session), NodeIds: info.NodeIDs, ClusterId: s.ClusterID(), Index: s.Index(),
 			NextN: info.NextN, BundlePrefix: t.cluster.cfg.BundlePrefix, NowMs: time.Now().UnixMilli(), SteadyMs: t.steady(),
-			Overtaking: s.Version() >= metadata.OvertakingVersion,
+			Overtaking: s.Version() >= metadata.OvertakingVersion, LargestTimestamp: s.Version() >= metadata.TimestampVersion,
+			MarksBuckets: t.cluster.cfg.Marked != nil,
 		}
 	})
 	if err != nil {

@@ -72,3 +72,50 @@ func TestSession_CatalogueLargerThanAMessage(t *testing.T) {
 		w.stop(n)
 	})
 }
+
+// Names and values that are not UTF-8 come as Apache Kafka reads them, and what changes after them comes too.
+func TestSession_CatalogueOfBytesThatAreNoText(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.start("r1")
+		w.topic(n, "first", 1)
+		for _, c := range []*metadata.SetConfigs{
+			{Resource: metadata.ConfigClientMetrics, Name: "a\xff", Set: map[string]string{"metrics": "b\xff", "interval.ms": "1000"}},
+			{Resource: metadata.ConfigBroker, Set: map[string]string{"k": "c\xff"}},
+		} {
+			result, _, err := n.Owner().Propose(t.Context(), c)
+			require.NoError(t, err)
+			require.NoError(t, result.Err)
+		}
+		create := &metadata.CreateTopic{Name: "t", Partitions: 1, Configs: map[string]string{"k": "d\xff"}}
+		copy(create.ID[:], create.Name)
+		_, _, err := n.Owner().Propose(t.Context(), create)
+		require.NoError(t, err)
+		var full *api.Catalogue
+		a := w.agent(func(c *client.Config) {
+			c.Handler = catalogueFunc{c.Handler.(*agent), func(c *api.Catalogue) { full = c }}
+		})
+		a.opened()
+		synctest.Wait()
+		require.NotNil(t, full)
+		require.Equal(t, "c\uFFFD", full.BrokerConfigs["k"])
+		require.Equal(t, "d\uFFFD", full.Topics[slices.IndexFunc(full.Topics, func(t *api.Topic) bool { return t.Name == "t" })].Configs["k"])
+		require.Equal(t, "a\uFFFD", full.ClientMetrics[0].Name)
+		require.Equal(t, map[string]string{"metrics": "b\uFFFD", "interval.ms": "1000"}, full.ClientMetrics[0].Configs)
+		a.leave()
+		w.stop(n)
+	})
+}
+
+// catalogueFunc is an agent that hands full catalogues to a function.
+type catalogueFunc struct {
+	*agent
+	full func(*api.Catalogue)
+}
+
+func (h catalogueFunc) OnCatalogue(c *api.Catalogue) {
+	if c.Full {
+		h.full(c)
+	}
+	h.agent.OnCatalogue(c)
+}

@@ -1,6 +1,8 @@
 package session
 
 import (
+	"slices"
+
 	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/commit"
@@ -16,10 +18,35 @@ func (a *agent) answerTo(request uint64) answerFunc {
 	return func(result *commit.Result, index uint64, f *api.Error) {
 		var encoded []byte
 		if f == nil {
-			encoded = commit.AppendResult(nil, result)
+			encoded = commit.AppendResult(nil, a.understood(result))
 		}
 		a.out.push(commitItem(request, encoded, index, f))
 	}
+}
+
+// understood returns the result as the agent can read it. An agent of an earlier version does not know TooManyProducers. It
+// gets Gap instead, and tells its client to send the batch again when the wait for a missing one ends.
+func (a *agent) understood(result *commit.Result) *commit.Result {
+	if a.bounded || !hasOutcome(result, commit.TooManyProducers) {
+		return result
+	}
+	known := &commit.Result{Status: result.Status, Sections: slices.Clone(result.Sections)}
+	for i := range known.Sections {
+		s := &known.Sections[i]
+		s.Spans = slices.Clone(s.Spans)
+		for k := range s.Spans {
+			if s.Spans[k].Outcome == commit.TooManyProducers {
+				s.Spans[k].Outcome = commit.Gap
+			}
+		}
+	}
+	return known
+}
+
+func hasOutcome(result *commit.Result, o commit.Outcome) bool {
+	return slices.ContainsFunc(result.Sections, func(s commit.SectionResult) bool {
+		return slices.ContainsFunc(s.Spans, func(span commit.Span) bool { return span.Outcome == o })
+	})
 }
 
 // commit takes a submission: validated, it goes into the session's order, or to the parking if it is a resubmission.
@@ -32,6 +59,11 @@ func (a *agent) commit(c *api.Commit) {
 		return
 	}
 	h := r.Header()
+	if r.HasLargestTimestamp() && !a.t.takesLargestTimestamp() {
+		a.t.metrics.commits.WithLabelValues(resultInvalid).Inc()
+		answer(nil, 0, fault(api.Error_INVALID, "timestamp 2^63-1 in a state of an earlier version"))
+		return
+	}
 	switch {
 	case h.Submission.Session != a.session:
 		a.elsewhere(h, answer)
@@ -43,6 +75,13 @@ func (a *agent) commit(c *api.Commit) {
 			overtakes: h.Overtakes, stream: a.stream,
 		}, answer)
 	}
+}
+
+// takesLargestTimestamp reports whether the state takes batches with timestamp 2^63-1. Without an owner the log decides.
+func (t *tenure) takesLargestTimestamp() bool {
+	takes := true
+	_, _ = t.owner.Read(func(s *metadata.State) { takes = s.Version() >= metadata.TimestampVersion })
+	return takes
 }
 
 // elsewhere answers a commit of another session: what it was settled with, if that session was closed (I9). An agent

@@ -56,6 +56,10 @@ type ClusterConfig struct {
 	// NewZoneWriters makes what plans zone writers by what agents say of their load, for one tenure; nil for none.
 	NewZoneWriters func(*load.Table, ZoneAgents) ZoneWriters
 
+	// Marked reports whether the cluster's id is in the control plane's bucket, so that the agents' bucket must have it too;
+	// nil: nothing is compared.
+	Marked func() bool
+
 	Limits     Limits
 	Log        *zap.Logger
 	Registerer prometheus.Registerer

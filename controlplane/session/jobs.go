@@ -18,11 +18,11 @@ type Jobs interface {
 	// Progress notes that a runner works on a job; bytes are those of the inputs worked off. False if the job has ended.
 	// It must not block.
 	Progress(runner, job id.Session, bytes int64) (open bool)
-	// Complete takes a part of what a job has done; last ends it. A job that has ended is no error. Errors: ErrBadRequest
-	// if the part is none, and those of proposing.
-	Complete(ctx context.Context, job id.Session, outcome []byte, last bool) error
+	// Complete takes a part of what a job has done from its runner; last ends it. A job that has ended is no error. Errors:
+	// ErrBadRequest if the part is none or the job is another runner's, and those of proposing.
+	Complete(ctx context.Context, runner, job id.Session, outcome []byte, last bool) error
 	// Abort ends a job that its runner gives up, because of the corrupt inputs if there are any. Errors as of Complete.
-	Abort(ctx context.Context, job id.Session, reason string, corrupt []id.Bundle) error
+	Abort(ctx context.Context, runner, job id.Session, reason string, corrupt []id.Bundle) error
 }
 
 // Runners are the agents connected to the owner as those who run jobs.
@@ -78,7 +78,7 @@ func (a *agent) jobProgress(p *api.JobProgress) {
 
 func (a *agent) completeJob(ctx context.Context, c *api.CompleteJob) {
 	a.jobCall(ctx, c.Request, func(ctx context.Context) error {
-		return a.t.jobs.Complete(ctx, id.Session(c.Job), c.Outcome, c.Last)
+		return a.t.jobs.Complete(ctx, a.session, id.Session(c.Job), c.Outcome, c.Last)
 	})
 }
 
@@ -88,7 +88,7 @@ func (a *agent) abortJob(ctx context.Context, c *api.AbortJob) {
 		corrupt[i] = id.Bundle(b)
 	}
 	a.jobCall(ctx, c.Request, func(ctx context.Context) error {
-		return a.t.jobs.Abort(ctx, id.Session(c.Job), c.Reason, corrupt)
+		return a.t.jobs.Abort(ctx, a.session, id.Session(c.Job), c.Reason, corrupt)
 	})
 }
 

@@ -54,8 +54,8 @@ func (j *jobsWorld) Progress(runner, n id.Session, bytes int64) bool {
 	return j.open[n]
 }
 
-func (j *jobsWorld) Complete(ctx context.Context, n id.Session, outcome []byte, last bool) error {
-	j.note("complete %d: %s, last %v", n, outcome, last)
+func (j *jobsWorld) Complete(ctx context.Context, runner, n id.Session, outcome []byte, last bool) error {
+	j.note("complete %d of %d: %s, last %v", n, runner, outcome, last)
 	if hang := j.hang; hang != nil {
 		select {
 		case <-hang:
@@ -69,8 +69,8 @@ func (j *jobsWorld) Complete(ctx context.Context, n id.Session, outcome []byte, 
 	return nil
 }
 
-func (j *jobsWorld) Abort(_ context.Context, n id.Session, reason string, corrupt []id.Bundle) error {
-	j.note("abort %d: %s, %v", n, reason, corrupt)
+func (j *jobsWorld) Abort(_ context.Context, runner, n id.Session, reason string, corrupt []id.Bundle) error {
+	j.note("abort %d of %d: %s, %v", n, runner, reason, corrupt)
 	return nil
 }
 
@@ -139,8 +139,8 @@ func TestJobs_TravelBothWays(t *testing.T) {
 		r.leave()
 		w.stop(n)
 		require.Equal(t, []string{
-			"begin", "progress of 7: 100", "progress of 8: 200", "complete 7: one, last false", "complete 7: , last true",
-			"abort 7: why not, [0/3 0/4]", "end",
+			"begin", "progress of 7: 100", "progress of 8: 200", "complete 7 of 1: one, last false", "complete 7 of 1: , last true",
+			"abort 7 of 1: why not, [0/3 0/4]", "end",
 		}, jobs.notes())
 	})
 }
@@ -163,7 +163,7 @@ func TestJobs_PartsSurviveOwners(t *testing.T) {
 		close(jobs.hang)
 		require.NoError(t, <-done)
 		require.Equal(t, []string{
-			"begin", "complete 7: one, last true", "end", "begin", "complete 7: one, last true",
+			"begin", "complete 7 of 1: one, last true", "end", "begin", "complete 7 of 1: one, last true",
 		}, jobs.notes())
 		r.leave()
 		w.stop(second)

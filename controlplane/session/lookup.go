@@ -131,9 +131,13 @@ func lookUpPartition(s *metadata.State, tp id.TopicPartition, p *api.PartitionLo
 		answer.Aborted = abortedMessages(aborted)
 		left.aborted -= len(aborted)
 	case *api.PartitionLookup_Timestamp:
-		find := func() (extent.Extent, bool) { return s.FindTimestamp(tp, want.Timestamp) }
+		find := func() (extent.Extent, bool) { return s.FindTimestamp(tp, p.From, want.Timestamp) }
 		if want.Timestamp == largestTimestamp {
-			find = func() (extent.Extent, bool) { return s.MaxTimestampExtent(tp) }
+			to := p.To
+			if to == 0 {
+				to = marks.HighWatermark
+			}
+			find = func() (extent.Extent, bool) { return s.MaxTimestampExtent(tp, p.From, to) }
 		}
 		if ext, found := find(); found {
 			exts = []extent.Extent{ext}

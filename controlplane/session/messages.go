@@ -3,7 +3,9 @@ package session
 import (
 	"bytes"
 	"iter"
+	"maps"
 	"math"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -19,7 +21,7 @@ func fullCatalogue(s *metadata.State, partBytes int) iter.Seq[*api.Catalogue] {
 	return func(yield func(*api.Catalogue) bool) {
 		part := &api.Catalogue{
 			Index: s.Index(), Full: true, Membership: membership(s),
-			BrokerConfigs: s.Configs(metadata.ConfigBroker, ""), BrokerConfigsSet: true,
+			BrokerConfigs: texts(s.Configs(metadata.ConfigBroker, "")), BrokerConfigsSet: true,
 			ClientMetrics: clientMetrics(s), ClientMetricsSet: true,
 		}
 		size := 0
@@ -58,7 +60,7 @@ func catalogueDelta(s *metadata.State, index uint64, fx *metadata.Effects) *api.
 		}
 	}
 	if fx.Configs {
-		c.BrokerConfigs, c.BrokerConfigsSet = s.Configs(metadata.ConfigBroker, ""), true
+		c.BrokerConfigs, c.BrokerConfigsSet = texts(s.Configs(metadata.ConfigBroker, "")), true
 		c.ClientMetrics, c.ClientMetricsSet = clientMetrics(s), true
 	}
 	if fx.Members {
@@ -100,13 +102,33 @@ func leaderEpoch(s *metadata.State) int32 { return int32(min(s.MembershipVersion
 func clientMetrics(s *metadata.State) []*api.ClientMetrics {
 	var all []*api.ClientMetrics
 	for name := range s.ConfiguredNames(metadata.ConfigClientMetrics) {
-		all = append(all, &api.ClientMetrics{Name: name, Configs: s.Configs(metadata.ConfigClientMetrics, name)})
+		all = append(all, &api.ClientMetrics{Name: text(name), Configs: texts(s.Configs(metadata.ConfigClientMetrics, name))})
 	}
 	return all
 }
 
+// text is s with U+FFFD for what is not UTF-8, which Apache Kafka reads as such too (Readable.readString). Names and values are
+// bytes of clients; a message with others would never be sent, and no agent would learn of anything after it.
+func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+// texts is configs with every value as text; the same map if all of them are.
+func texts(configs map[string]string) map[string]string {
+	copied := false
+	for name, value := range configs {
+		valid := text(value)
+		if valid == value {
+			continue
+		}
+		if !copied {
+			configs, copied = maps.Clone(configs), true
+		}
+		configs[name] = valid
+	}
+	return configs
+}
+
 func topicMessage(t *metadata.Topic) *api.Topic {
-	m := &api.Topic{Id: bytes.Clone(t.ID[:]), Name: t.Name, Partitions: t.Partitions, Configs: t.Configs}
+	m := &api.Topic{Id: bytes.Clone(t.ID[:]), Name: t.Name, Partitions: t.Partitions, Configs: texts(t.Configs)}
 	for partitions, epoch := range t.LeaderEpochs.Runs() {
 		m.LeaderEpochs = append(m.LeaderEpochs, partitions, epoch)
 	}

@@ -53,6 +53,7 @@ type world struct {
 	forwards func(*owner.Owner, session.Spawn) session.Forwards
 	jobs     func(*owner.Owner, session.Runners) session.Jobs
 	writers  func(*load.Table, session.ZoneAgents) session.ZoneWriters
+	marked   func() bool // see session.ClusterConfig
 
 	mu    sync.Mutex
 	nodes map[string]*node // by address
@@ -125,7 +126,7 @@ func (w *world) start(name string) *node {
 			return &adminForwards{admin.New(admin.Config{}, o), spawn}
 		},
 		Waits:   func(apiKey int32) bool { return apiKey == waitingKey },
-		NewJobs: w.jobs, NewZoneWriters: w.writers,
+		NewJobs: w.jobs, NewZoneWriters: w.writers, Marked: w.marked,
 	})
 	n.sessions = cluster
 	n.Replica, err = replica.New(replica.Config{

@@ -16,7 +16,10 @@ import (
 //	3  is flexible
 //	4  may answer TRANSACTION_ABORTABLE (KIP-890)
 
-const fencedSinceAddOffsets = 2
+const (
+	fencedSinceAddOffsets    = 2
+	abortableSinceAddOffsets = 4
+)
 
 func (c *call) addOffsetsToTxn(ctx context.Context, in *kmsg.AddOffsetsToTxnRequest) (*kmsg.AddOffsetsToTxnResponse, error) {
 	out := kmsg.NewPtrAddOffsetsToTxnResponse()
@@ -28,5 +31,8 @@ func (c *call) addOffsetsToTxn(ctx context.Context, in *kmsg.AddOffsetsToTxnRequ
 		TransactionRef: c.ref(in.TransactionalID, in.ProducerID, in.ProducerEpoch, metadata.ProtocolOne), Group: in.Group,
 	})
 	out.ErrorCode = codeFor(result.Err, in.Version, fencedSinceAddOffsets)
+	if out.ErrorCode == kerr.TransactionAbortable.Code && in.Version < abortableSinceAddOffsets {
+		out.ErrorCode = kerr.InvalidTxnState.Code
+	}
 	return out, err
 }

@@ -3,6 +3,7 @@ package txn_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -299,6 +300,25 @@ func TestAddOffsetsToTxn(t *testing.T) {
 		require.Equal(c.t, kerr.InvalidProducerIDMapping.Code, ask[*kmsg.AddOffsetsToTxnResponse](c, in, version).ErrorCode)
 		in.TransactionalID = ""
 		require.Equal(c.t, kerr.InvalidRequest.Code, ask[*kmsg.AddOffsetsToTxnResponse](c, in, version).ErrorCode)
+	})
+}
+
+// A transaction has at most metadata.MaxTransactionGroups groups; clients abort one that would have more.
+func TestAddOffsetsToTxn_TooManyGroups(t *testing.T) {
+	test(t, kmsg.AddOffsetsToTxn, func(c *cluster, version int16) {
+		p := c.init("x")
+		in := kmsg.NewPtrAddOffsetsToTxnRequest()
+		in.TransactionalID, in.ProducerID, in.ProducerEpoch = "x", p.id, p.epoch
+		for n := range metadata.MaxTransactionGroupBytes >> 15 {
+			in.Group = fmt.Sprint(n) + strings.Repeat("x", 1<<15-1-len(fmt.Sprint(n)))
+			require.Zero(c.t, ask[*kmsg.AddOffsetsToTxnResponse](c, in, version).ErrorCode)
+		}
+		in.Group = strings.Repeat("y", 1<<15-1)
+		want := kerr.InvalidTxnState.Code
+		if version >= 4 {
+			want = kerr.TransactionAbortable.Code
+		}
+		require.Equal(c.t, want, ask[*kmsg.AddOffsetsToTxnResponse](c, in, version).ErrorCode)
 	})
 }
 

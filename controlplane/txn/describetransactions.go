@@ -2,27 +2,21 @@ package txn
 
 import (
 	"context"
-	"math"
-	"unicode/utf16"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/freshet-io/freshet/internal/internaltopic"
 	"github.com/freshet-io/freshet/metadata"
 )
 
 // DescribeTransactions, key 65, version 0 (KIP-664).
 //
-// Kafka lists the partition of __consumer_offsets that a group's offsets go to; tools read it, so it is listed here too,
-// as the 50 partitions of that topic would have it.
+// Kafka lists the partition of __consumer_offsets that a group's offsets go to; tools read it, so it is listed here too.
 
-const (
-	offsetsTopic      = "__consumer_offsets"
-	offsetsPartitions = 50
-	// manyTransactions is from how many on they are read from a frozen state. Below that it is not worth it: agents ask for
-	// one with each transactional producer that they meet.
-	manyTransactions = 32
-)
+// manyTransactions is from how many on they are read from a frozen state. Below that it is not worth it: agents ask for
+// one with each transactional producer that they meet.
+const manyTransactions = 32
 
 func (c *call) describeTransactions(_ context.Context, in *kmsg.DescribeTransactionsRequest) (*kmsg.DescribeTransactionsResponse, error) {
 	out := kmsg.NewPtrDescribeTransactionsResponse()
@@ -59,7 +53,7 @@ func describeTransaction(s *metadata.State, name string) kmsg.DescribeTransactio
 		}
 	}
 	for _, group := range t.Groups {
-		addPartition(&d, offsetsTopic, offsetsPartition(group))
+		addPartition(&d, internaltopic.Offsets.Name, internaltopic.PartitionOf(group))
 	}
 	return d
 }
@@ -74,17 +68,4 @@ func addPartition(d *kmsg.DescribeTransactionsResponseTransactionState, topic st
 	t := kmsg.NewDescribeTransactionsResponseTransactionStateTopic()
 	t.Topic, t.Partitions = topic, []int32{partition}
 	d.Topics = append(d.Topics, t)
-}
-
-// offsetsPartition gives the partition of __consumer_offsets that Kafka keeps a group in, by its Java hash code
-// (GroupCoordinatorService.partitionFor).
-func offsetsPartition(group string) int32 {
-	var hash int32
-	for _, unit := range utf16.Encode([]rune(group)) {
-		hash = 31*hash + int32(unit)
-	}
-	if hash == math.MinInt32 {
-		return 0
-	}
-	return max(hash, -hash) % offsetsPartitions
 }

@@ -17,6 +17,7 @@ var codes = []struct {
 	{metadata.ErrFencedProducer, kerr.ProducerFenced},
 	{metadata.ErrInvalidTransactionState, kerr.InvalidTxnState},
 	{metadata.ErrNotInTransaction, kerr.TransactionAbortable},
+	{metadata.ErrTransactionTooLarge, kerr.TransactionAbortable},
 	{metadata.ErrNotAttempted, kerr.OperationNotAttempted},
 	{metadata.ErrUnknownPartition, kerr.UnknownTopicOrPartition},
 	{metadata.ErrUnknownTopic, kerr.UnknownTopicOrPartition},

@@ -156,6 +156,14 @@ func inWords(err error, format string, args ...any) error {
 	return &explained{fmt.Sprintf(format, args...), err}
 }
 
+// explainWrite is explain for records that could not be written.
+func explainWrite(topic string, err error) error {
+	if errors.Is(err, kerr.KafkaStorageError) {
+		return inWords(err, "an agent cannot store records of topic %q in the object store; its log names the cause", topic)
+	}
+	return explain(topic, err)
+}
+
 // explain says what to do about an error that a newcomer is likely to meet.
 func explain(topic string, err error) error {
 	switch {

@@ -48,6 +48,20 @@ func (c *ConsumeConfig) ApplyDefaults() {
 	}
 }
 
+// Fetches at the end of their partitions wait for so long. kgo sends a fetch as soon as it knows the first of a broker's
+// partitions, and the others wait until that fetch is answered.
+const (
+	fetchMaxWait = 500 * time.Millisecond // the Java consumer's fetch.max.wait.ms
+	endMaxWait   = 100 * time.Millisecond // where it is to exit at the end
+)
+
+func (c *ConsumeConfig) fetchMaxWait() time.Duration {
+	if c.ExitAtEnd {
+		return endMaxWait
+	}
+	return fetchMaxWait
+}
+
 // escapeFormat makes text stand for itself in a record format.
 func escapeFormat(s string) string {
 	return strings.NewReplacer("%", "%%", `\`, `\\`).Replace(s)
@@ -80,6 +94,7 @@ func Consume(ctx context.Context, c ConsumeConfig, s Streams) error {
 		kgo.FetchIsolationLevel(isolation), kgo.KeepControlRecords(), kgo.KeepRetryableFetchErrors(),
 		// An offset given by number must be there; other positions follow the log when it is trimmed under them.
 		kgo.ConsumeResetOffset(from.reset()),
+		kgo.FetchMaxWait(c.fetchMaxWait()),
 	}
 	if c.Group != "" {
 		opts = append(opts, k.groupOptions(from)...)
@@ -155,7 +170,11 @@ func (k *consumer) assign(ctx context.Context) error {
 	}
 	assignment := make(map[int32]kgo.Offset, len(wanted))
 	for _, p := range wanted {
-		assignment[p] = k.from.offset()
+		if !k.config.ExitAtEnd {
+			assignment[p] = k.from.offset()
+		} else if end := k.ends.open[p]; end != nil {
+			assignment[p] = kgo.NewOffset().At(end.next)
+		}
 	}
 	k.client.AddConsumePartitions(map[string]map[int32]kgo.Offset{topic: assignment})
 	return nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/freshet-io/freshet/agent/job/clean/cleantest"
@@ -113,4 +114,39 @@ func fetchOf(req *kmsg.FetchRequest, stored []byte, end int64) kmsg.Response {
 		resp.Topics = append(resp.Topics, answer)
 	}
 	return resp
+}
+
+// TestConsume_ReadsOnlyPartitionsWithRecords: a fetch of partitions at their ends would hold up the others of the broker.
+func TestConsume_ReadsOnlyPartitionsWithRecords(t *testing.T) {
+	const partitions, full = 50, 7
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, "t"))
+	require.NoError(t, err)
+	defer cluster.Close()
+	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	require.NoError(t, err)
+	defer client.Close()
+	for p := range int32(full) {
+		require.NoError(t, client.ProduceSync(t.Context(), &kgo.Record{Topic: "t", Partition: 3 * p, Value: []byte("v")}).FirstErr())
+	}
+	asked, waits := make(chan int32, 10_000), make(chan int32, 10_000)
+	cluster.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		waits <- req.(*kmsg.FetchRequest).MaxWaitMillis
+		for _, topic := range req.(*kmsg.FetchRequest).Topics {
+			for _, p := range topic.Partitions {
+				asked <- p.Partition
+			}
+		}
+		return nil, nil, false
+	})
+	var out bytes.Buffer
+	require.NoError(t, Consume(t.Context(), ConsumeConfig{
+		ClientConfig: ClientConfig{Bootstrap: cluster.ListenAddrs()}, Topic: "t", From: "earliest", ExitAtEnd: true, Format: "%p\n",
+	}, Streams{Out: &out, Err: &out}))
+	require.Equal(t, full, bytes.Count(out.Bytes(), []byte("\n")))
+	for range len(asked) {
+		p := <-asked
+		require.Zero(t, p%3, "partition %d has no records", p)
+	}
+	require.EqualValues(t, endMaxWait.Milliseconds(), <-waits)
 }

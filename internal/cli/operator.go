@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -174,6 +175,33 @@ func UndeleteTopic(ctx context.Context, c OperatorConfig, topic, as string, s St
 	fmt.Fprintf(s.Out, "topic %s is back with %s\n", t.Name, count(int64(t.Partitions), "partition"))
 	return nil
 }
+
+// PurgeTopic gives a deleted topic up at once, named by name or id. Unless confirmed, its name has to be typed on the input.
+func PurgeTopic(ctx context.Context, c OperatorConfig, topic string, confirmed bool, s Streams) error {
+	if err := c.complete(); err != nil {
+		return err
+	}
+	if !confirmed {
+		fmt.Fprintf(s.Err, "Purge deleted topic %s? Its records cannot be brought back. Type %s to go on: ", topic, topic)
+		answer, err := bufio.NewReader(io.LimitReader(s.In, maxTopicName)).ReadString('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return fmt.Errorf("read the answer: %w", err)
+		}
+		if strings.TrimSpace(answer) != topic {
+			return fmt.Errorf("topic %s was not purged: give --yes, or type its name", topic)
+		}
+	}
+	var t deletedTopic
+	if err := c.ask(ctx, http.MethodPost, "/deleted-topics/"+url.PathEscape(topic)+"/purge", &t); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.Out, "purged topic %s: %s, %s; its objects are deleted after the grace for garbage (--garbage-grace)\n",
+		t.Name, count(int64(t.Partitions), "partition"), count(t.Bytes, "byte"))
+	return nil
+}
+
+// maxTopicName bounds what is read of an answer.
+const maxTopicName = 1 << 10
 
 // Scrub writes how far the scrubber is and what it has found. Damaged bundles are an error.
 func Scrub(ctx context.Context, c OperatorConfig, s Streams) error {

@@ -52,6 +52,30 @@ func TestOperator_AsksUntilTheOwnerAnswers(t *testing.T) {
 	require.ErrorAs(t, cli.UndeleteTopic(t.Context(), cli.OperatorConfig{}, "a", "", cli.Streams{Out: &out}), &usage)
 }
 
+func TestPurgeTopic_AsksForItsName(t *testing.T) {
+	var asked string
+	c := cli.OperatorConfig{
+		ControlPlane: []string{plane(t, http.StatusOK, `{"name":"orders","partitions":3,"bytes":500}`, &asked)}, VirtualCluster: "vc", AgentKey: "key",
+	}
+	var out, errs strings.Builder
+	purge := func(in string, confirmed bool) error {
+		asked = ""
+		out.Reset()
+		errs.Reset()
+		return cli.PurgeTopic(t.Context(), c, "orders", confirmed, cli.Streams{In: strings.NewReader(in), Out: &out, Err: &errs})
+	}
+	for _, in := range []string{"", "\n", "y\n", "other\n", strings.Repeat("o", 1<<20)} {
+		require.EqualError(t, purge(in, false), "topic orders was not purged: give --yes, or type its name")
+		require.Empty(t, asked)
+	}
+	require.Equal(t, "Purge deleted topic orders? Its records cannot be brought back. Type orders to go on: ", errs.String())
+	for in, confirmed := range map[string]bool{"orders\n": false, "": true} {
+		require.NoError(t, purge(in, confirmed))
+		require.Equal(t, "POST /v1/clusters/vc/deleted-topics/orders/purge", asked)
+		require.Equal(t, "purged topic orders: 3 partitions, 500 bytes; its objects are deleted after the grace for garbage (--garbage-grace)\n", out.String())
+	}
+}
+
 func TestOperator_ByDataDirectory(t *testing.T) {
 	dir := t.TempDir()
 	var asked string

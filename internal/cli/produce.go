@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -28,6 +30,8 @@ type ProduceConfig struct {
 	Linger       time.Duration
 	MaxLine      int // longest line in bytes; default 16 MiB
 	Verbose      bool
+
+	patience time.Duration // default waitPatience
 }
 
 // ApplyDefaults fills in what is not set.
@@ -44,6 +48,9 @@ func (c *ProduceConfig) ApplyDefaults() {
 	}
 	if c.Linger == 0 {
 		c.Linger = 5 * time.Millisecond
+	}
+	if c.patience == 0 {
+		c.patience = waitPatience
 	}
 }
 
@@ -65,6 +72,12 @@ func Produce(ctx context.Context, c ProduceConfig, s Streams) error {
 	if err != nil {
 		return err
 	}
+	largest, err := c.largestBatch(ctx)
+	if err != nil {
+		return err
+	}
+	w := &waiting{topic: c.Topic, patience: c.patience, out: s.Err}
+	opts = append(opts, kgo.ProducerBatchMaxBytes(largest), kgo.WithLogger(w))
 	client, err := c.dial(ctx, opts...)
 	if err != nil {
 		return err
@@ -74,6 +87,9 @@ func Produce(ctx context.Context, c ProduceConfig, s Streams) error {
 	p := producer{config: c, client: client}
 	ctx, p.stop = context.WithCancelCause(ctx)
 	defer p.stop(nil)
+	watching, stopWatching := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() { w.watch(watching, &p) })
 	readErr := eachLine(s.In, c.MaxLine, func(b []byte) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -82,13 +98,15 @@ func Produce(ctx context.Context, c ProduceConfig, s Streams) error {
 		return nil
 	})
 	flushErr := client.Flush(ctx)
+	stopWatching()
+	watch.Wait() // it writes to the same stream
 	acked, failed, first := p.outcome()
 	if c.Verbose {
 		fmt.Fprintf(s.Err, "%s acknowledged, %d failed\n", count(int64(acked), "record"), failed)
 	}
 	switch {
 	case first != nil:
-		return fmt.Errorf("%d of %d records not acknowledged: %w", failed, acked+failed, explain(c.Topic, first))
+		return fmt.Errorf("%d of %d records not acknowledged: %w", failed, acked+failed, explainWrite(c.Topic, first))
 	case ctx.Err() != nil && client.BufferedProduceRecords() > 0:
 		return fmt.Errorf("stopped: %d records not acknowledged", client.BufferedProduceRecords())
 	case ctx.Err() != nil:
@@ -111,10 +129,9 @@ func (c *ProduceConfig) options() ([]kgo.Opt, error) {
 		kgo.AllowAutoTopicCreation(), // whether it happens is the cluster's to decide
 		kgo.ProducerBatchCompression(codec),
 		kgo.ProducerLinger(c.Linger),
-		// One line may fill a batch; more than one line must not pass the size brokers take by default.
-		kgo.ProducerBatchMaxBytes(1 << 20),
 		kgo.RecordDeliveryTimeout(2 * time.Minute),
 		kgo.UnknownTopicRetries(3),
+		kgo.MetadataMinAge(time.Second), // a refused batch is sent again after the next Metadata
 	}
 	acks := map[string]kgo.Acks{"all": kgo.AllISRAcks(), "-1": kgo.AllISRAcks(), "1": kgo.LeaderAck(), "0": kgo.NoAck()}
 	level, ok := acks[c.Acks]
@@ -132,6 +149,37 @@ func (c *ProduceConfig) options() ([]kgo.Opt, error) {
 		opts = append(opts, kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	}
 	return opts, nil
+}
+
+// Bounds of a batch, which one line may fill. What a topic takes by default is max.message.bytes' default of Kafka; the
+// largest is what the client writes in one request, less what stands around the batch.
+const (
+	defaultBatch = 1 << 20
+	maxBatch     = 100<<20 - 1<<20
+)
+
+// largestBatch returns the topic's max.message.bytes; the default where there is no topic yet, or it may not be asked.
+func (c *ProduceConfig) largestBatch(ctx context.Context) (int32, error) {
+	client, err := c.dial(ctx)
+	if err != nil {
+		return 0, err
+	}
+	admin := kadm.NewClient(client)
+	defer admin.Close()
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	answers, err := admin.DescribeTopicConfigs(ctx, c.Topic)
+	if err != nil || len(answers) != 1 || answers[0].Err != nil {
+		return defaultBatch, nil // what keeps it from asking keeps it from producing, too
+	}
+	for _, config := range answers[0].Configs {
+		if config.Key == "max.message.bytes" {
+			if n, err := strconv.ParseInt(config.MaybeValue(), 10, 32); err == nil && n > 0 {
+				return int32(min(n, maxBatch)), nil
+			}
+		}
+	}
+	return defaultBatch, nil
 }
 
 // lineParser gives the function that makes a record of a line.

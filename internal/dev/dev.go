@@ -47,13 +47,20 @@ type Config struct {
 	DataDir string
 	// BucketURL is where objects are; default: a directory under DataDir.
 	BucketURL string
-	Agent     agent.Config
+	// Bucket is the control plane's, instead of opening BucketURL, if it is set; Run closes it. An agent with a Bucket of its
+	// own needs this one, with the same objects.
+	Bucket objstore.Bucket
+	Agent  agent.Config
+	// DefaultPartitions is the partition count of topics created without one; 0 takes the control plane's default.
+	DefaultPartitions int32
 	// Broker is what groups and transactions are coordinated with.
 	Broker brokerconfig.Settings
 	// Lifecycle is when retention and garbage are looked at; zero fields take the defaults.
 	Lifecycle lifecycle.Settings
 	// Jobs is when background jobs are planned; zero fields take the defaults.
 	Jobs job.Settings
+	// SnapshotSectionBytes is controlplane.Config's; 0 takes its default.
+	SnapshotSectionBytes int64
 	// Out gets the lines for people: where it listens and how to try it with Program, this program as it was called.
 	Out     io.Writer
 	Program string
@@ -84,9 +91,12 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer unlock()
-	bucket, err := open.Bucket(ctx, cfg.BucketURL, open.AllowOneZone(cfg.Agent.OneZoneDurability), open.Log(cfg.Log.Named("store")))
-	if err != nil {
-		return err
+	bucket := cfg.Bucket
+	if bucket == nil {
+		bucket, err = open.Bucket(ctx, cfg.BucketURL, open.AllowOneZone(cfg.Agent.OneZoneDurability), open.Log(cfg.Log.Named("store")))
+		if err != nil {
+			return err
+		}
 	}
 	defer bucket.Close()
 	etcd, err := etcdserver.Start(ctx, etcdserver.Config{Dir: filepath.Join(cfg.DataDir, "etcd")}, cfg.Log)
@@ -150,10 +160,12 @@ func startControlPlane(
 	var err error
 	c.plane, err = controlplane.New(controlplane.Config{
 		ReplicaID: replica, GRPCListen: "127.0.0.1:0", HTTPListen: "127.0.0.1:0", Etcd: etcd.Client(),
-		Bucket:          bucket,
-		VirtualClusters: []controlplane.VirtualCluster{{Name: virtualCluster, AgentKeys: []string{key}, Broker: cfg.Broker}},
+		Bucket: bucket, BucketLocation: open.Redact(cfg.BucketURL),
+		VirtualClusters: []controlplane.VirtualCluster{{Name: virtualCluster, AgentKeys: []string{key}, DefaultPartitions: cfg.DefaultPartitions, Broker: cfg.Broker}},
 		Lifecycle:       cfg.Lifecycle,
 		Jobs:            cfg.Jobs,
+
+		SnapshotSectionBytes: cfg.SnapshotSectionBytes,
 		// The lock on the data directory proves that the process before this one is gone.
 		TakeOver: true,
 		Log:      cfg.Log.Named("controlplane"), Registry: c.registry,

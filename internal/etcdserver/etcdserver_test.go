@@ -2,6 +2,8 @@ package etcdserver_test
 
 import (
 	"context"
+	"io/fs"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -32,6 +34,26 @@ func TestServer_KeepsDataOverRestart(t *testing.T) {
 	got, err := s.Client().Get(t.Context(), "log/1")
 	require.NoError(t, err)
 	require.Equal(t, "first", string(got.Kvs[0].Value))
+}
+
+// An empty data directory is small: what etcd preallocates is bounded.
+func TestServer_TakesLittleSpace(t *testing.T) {
+	dir := t.TempDir()
+	s := start(t, dir)
+	defer s.Close()
+	var wals, bytes int64
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || filepath.Base(filepath.Dir(path)) != "wal" {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			wals, bytes = wals+1, bytes+info.Size()
+		}
+		return err
+	}))
+	require.NotZero(t, wals)
+	require.LessOrEqual(t, bytes, int64(16<<20))
 }
 
 func TestServer_ServesTransactionsLeasesAndWatches(t *testing.T) {

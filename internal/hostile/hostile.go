@@ -45,6 +45,11 @@ func claimed(valid []byte, at int) (all [][]byte) {
 	return all
 }
 
+// Allocated returns the number of bytes that f allocates, measured with the world stopped.
+func Allocated(f func()) uint64 {
+	return allocated(func([]byte) { f() }, nil)
+}
+
 // allocated is how many bytes decoding takes.
 func allocated(decode func([]byte), inputs ...[]byte) uint64 {
 	var before, after runtime.MemStats

@@ -89,7 +89,7 @@ func (b *Builder) Section(s Section) {
 func (b *Builder) Batch(a Batch) {
 	s := len(b.runs) - 1
 	b.end += int64(a.Bytes)
-	timestamp := uint64(max(a.MaxTimestamp, -1) + 1)
+	timestamp := uint64(max(a.MaxTimestamp, -1)) + 1
 	if a.ProducerID < 0 {
 		if r := len(b.code) - 1; b.runs[s] > 0 && b.code[r] == codePlain {
 			b.records[r] += uint64(a.Records)

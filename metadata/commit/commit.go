@@ -68,6 +68,9 @@ const (
 	NoPartition
 	// InvalidTxn: the batch does not fit the producer's transaction state (INVALID_TXN_STATE).
 	InvalidTxn
+	// TooManyProducers: the producer is new to the partition, and the state remembers as many active ones as it may. Nothing
+	// was appended (NOT_ENOUGH_REPLICAS, which clients retry).
+	TooManyProducers
 )
 
 // Span is a run of batches of one section with the same outcome. Accepted spans of more than one batch have

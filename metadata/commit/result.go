@@ -65,7 +65,7 @@ func readSection(w *wire.Reader) SectionResult {
 	for range n {
 		v := w.Uvarint()
 		span := Span{Batches: uint32(v >> 4), Outcome: Outcome(v & 15), Base: -1}
-		if v>>4 > math.MaxUint32 || span.Batches == 0 || span.Outcome > InvalidTxn {
+		if v>>4 > math.MaxUint32 || span.Batches == 0 || span.Outcome > TooManyProducers {
 			w.Fail("span %x", v)
 			return s
 		}

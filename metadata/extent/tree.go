@@ -1,6 +1,9 @@
 package extent
 
-import "sort"
+import (
+	"math"
+	"sort"
+)
 
 // fanOut is the most extents in a leaf and the most children of an inner node.
 const fanOut = 32
@@ -225,28 +228,40 @@ func (n *node) findTimestamp(from, ts int64) (Extent, bool) {
 // MaxTimestamp gives the first of the extents with the largest max timestamp among those with offsets at or above
 // from.
 func (t *Tree) MaxTimestamp(from int64) (Extent, bool) {
+	return t.MaxTimestampBetween(from, math.MaxInt64)
+}
+
+// MaxTimestampBetween returns the first of the extents with the largest max timestamp among those that have offsets at
+// or above from and begin below to.
+func (t *Tree) MaxTimestampBetween(from, to int64) (Extent, bool) {
 	if t.root == nil {
 		return Extent{}, false
 	}
-	top := t.root.maxTimestamp(from)
-	return t.FindTimestamp(from, top)
+	x, ok := t.FindTimestamp(from, t.root.maxTimestamp(from, to))
+	if !ok || x.Base >= to {
+		return Extent{}, false
+	}
+	return x, true
 }
 
-// maxTimestamp is the largest timestamp at or above the offset, -1 if none.
-func (n *node) maxTimestamp(from int64) int64 {
+// maxTimestamp is the largest timestamp of the extents between from and to, -1 if none.
+func (n *node) maxTimestamp(from, to int64) int64 {
 	top := int64(-1)
 	if n.leaf() {
 		for i := range n.exts {
-			if n.exts[i].Last >= from {
-				top = max(top, n.exts[i].MaxTimestamp)
+			if x := &n.exts[i]; x.Last >= from && x.Base < to {
+				top = max(top, x.MaxTimestamp)
 			}
 		}
 		return top
 	}
-	i := n.childAt(from)
-	top = n.kids[i].maxTimestamp(from)
-	for _, c := range n.kids[i+1:] {
-		top = max(top, c.Totals.MaxTimestamp)
+	first := n.childAt(from)
+	for i := first; i < len(n.kids) && n.kids[i].base < to; i++ {
+		if i > first && i+1 < len(n.kids) && n.kids[i+1].base <= to {
+			top = max(top, n.kids[i].Totals.MaxTimestamp) // all of it lies between
+		} else {
+			top = max(top, n.kids[i].maxTimestamp(from, to))
+		}
 	}
 	return top
 }

@@ -34,12 +34,13 @@ func (m model) timestamp(from, ts int64) (Extent, bool) {
 	return Extent{}, false
 }
 
-func (m model) maxTimestamp(from int64) (Extent, bool) {
-	top := int64(-1)
+func (m model) maxTimestamp(from, to int64) (best Extent, ok bool) {
 	for _, x := range m.find(from) {
-		top = max(top, x.MaxTimestamp)
+		if x.Base < to && (!ok || x.MaxTimestamp > best.MaxTimestamp) {
+			best, ok = x, true
+		}
 	}
-	return m.timestamp(from, top)
+	return best, ok
 }
 
 func (m model) totals() Totals {
@@ -87,7 +88,12 @@ func check(t *testing.T, tree *Tree, m model, rng *rand.Rand) {
 		require.Equal(t, found, ok)
 		require.Equal(t, y, x)
 		x, ok = tree.MaxTimestamp(from)
-		y, found = m.maxTimestamp(from)
+		y, found = m.maxTimestamp(from, math.MaxInt64)
+		require.Equal(t, found, ok)
+		require.Equal(t, y, x)
+		to := rng.Int64N(m.end() + 10)
+		x, ok = tree.MaxTimestampBetween(from, to)
+		y, found = m.maxTimestamp(from, to)
 		require.Equal(t, found, ok)
 		require.Equal(t, y, x)
 	}

@@ -153,3 +153,47 @@ func FuzzParseOutcome(f *testing.F) {
 		require.Equal(t, got, again)
 	})
 }
+
+func TestOutcome_Check(t *testing.T) {
+	bounds := &Bounds{From: 10, FirstDirty: 12, To: 20}
+	cleaned := func() *Outcome {
+		o := outcome()
+		o.Partitions = o.Partitions[2:]
+		return o
+	}
+	compacted := func() *Outcome {
+		o := outcome()
+		o.Partitions = o.Partitions[:2]
+		return o
+	}
+	require.NoError(t, compacted().Check(Compact, nil))
+	require.ErrorIs(t, cleaned().Check(Compact, nil), ErrMalformed)
+	require.NoError(t, cleaned().Check(Clean, bounds))
+	require.NoError(t, cleaned().Check(Clean, nil), "bounds are unknown")
+	require.Error(t, cleaned().Check(Clean, &Bounds{From: 9, FirstDirty: 12, To: 20}))
+	require.Error(t, cleaned().Check(Clean, &Bounds{From: 10, FirstDirty: 12, To: 19}))
+	require.Error(t, cleaned().Check(Clean, &Bounds{From: 10, FirstDirty: 21, To: 30}))
+
+	o := compacted()
+	o.Bundles = make([]Bundle, MaxBundles)
+	require.NoError(t, o.Check(Compact, nil))
+	o.Bundles = make([]Bundle, MaxBundles+1)
+	require.ErrorIs(t, o.Check(Compact, nil), ErrMalformed)
+	o = compacted()
+	many := make([]extent.Extent, MaxExtents-1)
+	for i := range many {
+		many[i] = o.Partitions[1].Extents[0]
+	}
+	o.Partitions = o.Partitions[1:]
+	o.Partitions[0].Extents = many
+	require.NoError(t, o.Check(Compact, nil))
+	o.Partitions[0].Extents = append(many, many[:2]...)
+	require.ErrorIs(t, o.Check(Compact, nil), ErrMalformed)
+}
+
+func TestPartition_Bounds(t *testing.T) {
+	p := plan().Partitions[2]
+	require.Equal(t, Bounds{From: 10, FirstDirty: 12, To: 19}, p.Bounds())
+	p.Clean.FirstDirty = 0
+	require.Equal(t, Bounds{From: 10, FirstDirty: 10, To: 19}, p.Bounds())
+}

@@ -57,7 +57,7 @@ func (t *tenure) appendRecord(ctx context.Context, rec *Record) error {
 		if in {
 			return nil
 		}
-		if err == nil || errors.Is(err, ErrCorrupt) {
+		if err == nil || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrUnsupported) {
 			t.lose("append was refused", err)
 			return t.fenced(err)
 		}

@@ -47,9 +47,14 @@ func EncodeRecord(r *Record) []byte {
 }
 
 // DecodeRecord reads the value of the log entry under the key of that index. The payload aliases p. Errors:
-// ErrCorrupt.
+// ErrCorrupt; ErrUnsupported for an intact entry with flags that this program does not know; both for a later format,
+// whose checksum cannot be verified.
 func DecodeRecord(index uint64, p []byte) (Record, error) {
-	if len(p) < headerBytes || p[0] != recordFormat || p[1]&^(flagFirst|flagLast) != 0 {
+	if len(p) > 0 && p[0] > recordFormat {
+		return Record{}, fmt.Errorf("%w, or %w: entry %d has format %d, this program reads format %d: start a newer program",
+			ErrUnsupported, ErrCorrupt, index, p[0], recordFormat)
+	}
+	if len(p) < headerBytes || p[0] != recordFormat {
 		return Record{}, fmt.Errorf("%w: entry %d has no valid header", ErrCorrupt, index)
 	}
 	crc := crc32.Update(crc32.Checksum(p[:crcOffset], castagnoli), castagnoli, p[headerBytes:])
@@ -58,6 +63,9 @@ func DecodeRecord(index uint64, p []byte) (Record, error) {
 	}
 	if stored := binary.BigEndian.Uint64(p[2:]); stored != index {
 		return Record{}, fmt.Errorf("%w: entry %d stands at index %d", ErrCorrupt, stored, index)
+	}
+	if unknown := p[1] &^ (flagFirst | flagLast); unknown != 0 {
+		return Record{}, fmt.Errorf("%w: entry %d has flags %#x: start a newer program", ErrUnsupported, index, unknown)
 	}
 	return Record{
 		Entry: Entry{

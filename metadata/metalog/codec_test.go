@@ -1,7 +1,9 @@
 package metalog_test
 
 import (
+	"encoding/binary"
 	"encoding/hex"
+	"hash/crc32"
 	"slices"
 	"testing"
 
@@ -46,6 +48,27 @@ func TestDecodeRecord_SeesEveryFlippedBit(t *testing.T) {
 	}
 	_, err := metalog.DecodeRecord(8, good)
 	require.ErrorIs(t, err, metalog.ErrCorrupt, "at another index")
+}
+
+// An entry of a newer program is unsupported: certainly so with flags of its own, whose checksum is right, and perhaps so with
+// a later format, which may be damage too.
+func TestDecodeRecord_OfANewerProgram(t *testing.T) {
+	rec := exampleRecord()
+	p := metalog.EncodeRecord(&rec)
+	p[1] |= 4
+	castagnoli := crc32.MakeTable(crc32.Castagnoli)
+	sum := crc32.Update(crc32.Checksum(p[:34], castagnoli), castagnoli, p[38:])
+	binary.BigEndian.PutUint32(p[34:], sum)
+	_, err := metalog.DecodeRecord(7, p)
+	require.ErrorIs(t, err, metalog.ErrUnsupported)
+	require.NotErrorIs(t, err, metalog.ErrCorrupt)
+	require.ErrorContains(t, err, "start a newer program")
+
+	p = metalog.EncodeRecord(&rec)
+	p[0] = 2
+	_, err = metalog.DecodeRecord(7, p)
+	require.ErrorIs(t, err, metalog.ErrUnsupported)
+	require.ErrorIs(t, err, metalog.ErrCorrupt)
 }
 
 func TestTail_RoundTrip(t *testing.T) {

@@ -206,7 +206,9 @@ func attempt[T any](ctx context.Context, limit time.Duration, op func(context.Co
 }
 
 // final errors are answers: repeating the operation would not change them.
-func final(err error) bool { return errors.Is(err, ErrCorrupt) || errors.Is(err, ErrLeaseGone) }
+func final(err error) bool {
+	return errors.Is(err, ErrCorrupt) || errors.Is(err, ErrUnsupported) || errors.Is(err, ErrLeaseGone)
+}
 
 // sleep waits for d with jitter, or until ctx ends.
 func sleep(ctx context.Context, d time.Duration) error {

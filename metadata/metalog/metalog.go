@@ -27,6 +27,8 @@ var (
 	// ErrCorrupt: what the store holds is not what was written: a checksum or the log's contiguity is broken. It is
 	// never retried.
 	ErrCorrupt = errors.New("metadata log is corrupt")
+	// ErrUnsupported is returned for an entry that a newer program wrote. A replica that reads it must stop.
+	ErrUnsupported = errors.New("metadata log was written by a newer program")
 	// ErrLogFull: the virtual cluster's untrimmed log is at its hard limit (log budget). Nothing was written.
 	ErrLogFull = errors.New("metadata log budget is used up")
 )
@@ -70,6 +72,9 @@ type SnapshotRef struct {
 	Total int64 `json:"total"`
 	// AtMs is the state's command time then.
 	AtMs int64 `json:"at_ms"`
+	// Decoded reports whether a pass other than the writing one decoded the snapshot to a state with the same hash. The log
+	// is trimmed only behind two snapshots that were decoded. Earlier programs do not set it.
+	Decoded bool `json:"decoded,omitempty"`
 }
 
 // Candidate is a replica that wants to be the owner.
@@ -93,7 +98,7 @@ type Log interface {
 
 	// Read gives entries from index from (>= 1) on, in order and without gaps, at most about maxBytes of payload (at
 	// least one entry), and the log's tail at the time of reading (0 when empty). No entries means the reader is at
-	// the tail. Linearizable. Errors: ErrTrimmed, ErrAhead, ErrUnavailable, ErrCorrupt.
+	// the tail. Linearizable. Errors: ErrTrimmed, ErrAhead, ErrUnavailable, ErrCorrupt, ErrUnsupported.
 	Read(ctx context.Context, from uint64, maxBytes int) (entries []Entry, tail uint64, err error)
 
 	// Snapshots gives the pointers to the newest snapshots, newest first, at most two.

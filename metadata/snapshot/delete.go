@@ -7,14 +7,16 @@ import (
 	"github.com/freshet-io/freshet/objstore"
 )
 
+// deleteKeys is the most objects that are listed, or deleted, in one call.
+const deleteKeys = 1000
+
 // DeleteOlder removes all snapshots under the prefix whose index is below the given one, whole and torn ones alike,
 // and tells how many objects went. It is safe for an owner that is none any more: no later owner points to anything
 // older than what this one kept. Errors: ErrUnavailable.
 func DeleteOlder(ctx context.Context, bucket objstore.Bucket, prefix string, index uint64) (deleted int, err error) {
-	const page = 1000
 	after := ""
 	for {
-		infos, err := bucket.List(ctx, prefix, after, page)
+		infos, err := bucket.List(ctx, prefix, after, deleteKeys)
 		if err != nil {
 			return deleted, fmt.Errorf("%w: list snapshots: %w", ErrUnavailable, err)
 		}

@@ -14,30 +14,37 @@ import (
 	"github.com/freshet-io/freshet/objstore"
 )
 
-// Read gives the state of a snapshot, every checksum and the state's hash verified, and the hash. Errors: ErrCorrupt,
-// ErrUnavailable, metadata.ErrUnsupported.
+// Read returns the state of a snapshot and its hash. Every checksum and the hash are verified. Errors: ErrCorrupt,
+// ErrUnreadable, ErrUnavailable, metadata.ErrUnsupported.
 func Read(ctx context.Context, bucket objstore.Bucket, ref metalog.SnapshotRef) (*metadata.State, uint64, error) {
+	return ReadLimit(ctx, bucket, ref, metadata.SectionBytes)
+}
+
+// ReadLimit is Read with another bound of a section's bytes than metadata.SectionBytes (metadata.DecodeLimit).
+func ReadLimit(
+	ctx context.Context, bucket objstore.Bucket, ref metalog.SnapshotRef, sectionBytes int64,
+) (*metadata.State, uint64, error) {
 	m, err := readManifest(ctx, bucket, ref)
 	if err != nil {
 		return nil, 0, err
 	}
-	s, err := decode(ctx, bucket, ref, m)
+	s, err := decode(ctx, bucket, ref, m, sectionBytes)
 	if err != nil {
 		return nil, 0, err
 	}
 	if s.Index() != ref.Index {
-		return nil, 0, fmt.Errorf("%w: %s holds the state at %d", ErrCorrupt, ref.Name, s.Index())
+		return nil, 0, fmt.Errorf("%w: %w: %s holds the state at %d", ErrCorrupt, ErrUnreadable, ref.Name, s.Index())
 	}
 	hash := s.Hash()
 	if formatHash(hash) != m.Hash {
-		return nil, 0, fmt.Errorf("%w: %s has hash %016x, its manifest says %s", ErrCorrupt, ref.Name, hash, m.Hash)
+		return nil, 0, fmt.Errorf("%w: %w: %s has hash %016x, its manifest has %s", ErrCorrupt, ErrUnreadable, ref.Name, hash, m.Hash)
 	}
 	return s, hash, nil
 }
 
 // decode feeds the parts, each verified before the decoder sees it, through a pipe.
 func decode(
-	ctx context.Context, bucket objstore.Bucket, ref metalog.SnapshotRef, m *manifest,
+	ctx context.Context, bucket objstore.Bucket, ref metalog.SnapshotRef, m *manifest, sectionBytes int64,
 ) (*metadata.State, error) {
 	pr, pw := io.Pipe()
 	fed := make(chan error, 1)
@@ -46,16 +53,16 @@ func decode(
 		pw.CloseWithError(err)
 		fed <- err
 	}()
-	s, err := metadata.Decode(pr)
+	s, err := metadata.DecodeLimit(pr, sectionBytes)
 	pr.CloseWithError(io.ErrClosedPipe)
 	feedErr := <-fed
 	switch {
 	case feedErr != nil && !errors.Is(feedErr, io.ErrClosedPipe):
 		return nil, feedErr
-	case err != nil && errors.Is(err, metadata.ErrUnsupported):
+	case err != nil && errors.Is(err, metadata.ErrUnsupported) && !errors.Is(err, metadata.ErrMalformedSnapshot):
 		return nil, fmt.Errorf("decode %s: %w", ref.Name, err)
 	case err != nil:
-		return nil, fmt.Errorf("%w: decode %s: %w", ErrCorrupt, ref.Name, err)
+		return nil, fmt.Errorf("%w: %w: decode %s: %w", ErrCorrupt, ErrUnreadable, ref.Name, err)
 	}
 	return s, nil
 }

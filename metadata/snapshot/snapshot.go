@@ -4,7 +4,8 @@
 //	<prefix><index, 16 hex digits>-<random, 8 hex digits>/part-<number, 5 digits>   the encoded state, cut in parts
 //	<prefix><index>-<random>/manifest                                                JSON, written last
 //
-// A snapshot exists when its manifest does and every part matches it; Write reads everything back before it says so.
+// A snapshot exists when its manifest does, every part matches it, and a pass other than the writing one has decoded a
+// state with the hash that the manifest has: Write makes that pass before it returns.
 // Whoever points to a snapshot keeps the manifest's checksum beside the name.
 package snapshot
 
@@ -17,12 +18,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/metalog"
 )
 
 var (
 	// ErrCorrupt: the snapshot's objects are torn, missing or not what was written. Another snapshot must serve.
 	ErrCorrupt = errors.New("snapshot is corrupt")
+	// ErrUnreadable is returned when the objects are what was written and still give no state, or one with another hash. It
+	// comes with ErrCorrupt.
+	ErrUnreadable = errors.New("snapshot cannot be decoded to the state that was written")
 	// ErrUnavailable: the bucket did not give or take the bytes in time. Try again later.
 	ErrUnavailable = errors.New("snapshot storage is unavailable")
 )
@@ -76,6 +81,10 @@ func parseManifest(p []byte, ref metalog.SnapshotRef) (*manifest, error) {
 	m := new(manifest)
 	if err := json.Unmarshal(p, m); err != nil {
 		return nil, fmt.Errorf("%w: manifest of %s: %w", ErrCorrupt, ref.Name, err)
+	}
+	if m.Format > manifestFormat {
+		return nil, fmt.Errorf("%w: manifest of %s has format %d, this program reads format %d: start a newer program",
+			metadata.ErrUnsupported, ref.Name, m.Format, manifestFormat)
 	}
 	var bytes int64
 	for _, p := range m.Parts {

@@ -69,7 +69,7 @@
 //	32         8  magic "frshfoot"
 //
 // In version 1 batches are the producers' bytes as they were sent: base offsets are not the true ones (package extent), and
-// the leader epoch is the producer's. In version 2 base offsets are true and the leader epoch is -1, sections ascend by
+// the leader epoch is the producer's. In version 2 base offsets are true and the leader epoch is 0 (-1 in older objects), sections ascend by
 // partition and their batches by offset, and batches that were not accepted are left out. A batch carries its own CRC-32C of
 // everything from its byte 21 on, from which the checksum of the whole object is combined without reading the records again.
 package bundle

@@ -24,6 +24,7 @@
 //	slow=65536              a get's body comes at that many bytes per second; goes with any other effect
 //	throttle                ErrThrottled, nothing done
 //	fail                    ErrInjected, nothing done: a refusal that no retry heals
+//	full                    ErrFull, nothing done
 //	conflict                ErrConflict, nothing done
 //	not-found               ErrNotFound, nothing done
 //	outcome-unknown-before  ErrOutcomeUnknown, nothing done: the request was lost
@@ -186,6 +187,8 @@ func (p plan) before(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", ErrInjected, objstore.ErrThrottled)
 	case effectFail:
 		return ErrInjected
+	case effectFull:
+		return fmt.Errorf("%w: %w", ErrInjected, objstore.ErrFull)
 	case effectConflict:
 		return fmt.Errorf("%w: %w", ErrInjected, objstore.ErrConflict)
 	case effectNotFound:

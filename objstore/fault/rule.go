@@ -18,6 +18,7 @@ const (
 	effectNone effect = iota
 	effectThrottle
 	effectFail
+	effectFull
 	effectConflict
 	effectNotFound
 	effectUnknownBefore
@@ -32,6 +33,7 @@ const (
 var effectNames = map[string]effect{
 	"throttle":               effectThrottle,
 	"fail":                   effectFail,
+	"full":                   effectFull,
 	"conflict":               effectConflict,
 	"not-found":              effectNotFound,
 	"outcome-unknown-before": effectUnknownBefore,

@@ -73,11 +73,11 @@ func Open(dir string) (*Bucket, error) {
 // Close gives up the bucket's directory for unfinished objects.
 func (b *Bucket) Close() error { return b.tmp.close() }
 
-// Put creates the object. Errors: ErrAlreadyExists, ErrChecksum, ErrOutcomeUnknown (the directory could not be
-// synced), the file system's otherwise; after those nothing happened.
+// Put creates the object. Errors: ErrAlreadyExists, ErrChecksum, ErrFull, ErrReadOnly, ErrOutcomeUnknown (the directory could
+// not be synced), the file system's otherwise; after those nothing happened.
 func (b *Bucket) Put(ctx context.Context, key string, body objstore.Body) error {
 	if err := b.put(ctx, key, body); err != nil {
-		return fmt.Errorf("put %s: %w", key, err)
+		return fmt.Errorf("put %s: %w", key, mapWrite(err))
 	}
 	return nil
 }
@@ -254,7 +254,7 @@ func (b *Bucket) Delete(ctx context.Context, keys []string) error {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("delete %s: %w", key, err)
+			return fmt.Errorf("delete %s: %w", key, mapWrite(err))
 		}
 		dirs[filepath.Dir(b.path(key))] = true
 	}

@@ -31,7 +31,7 @@ type upload struct {
 func (b *Bucket) Create(ctx context.Context, key string) (objstore.Upload, error) {
 	u, err := b.createUpload(ctx, key)
 	if err != nil {
-		return nil, fmt.Errorf("create upload of %s: %w", key, err)
+		return nil, fmt.Errorf("create upload of %s: %w", key, mapWrite(err))
 	}
 	return u, nil
 }
@@ -49,8 +49,8 @@ func (b *Bucket) createUpload(ctx context.Context, key string) (*upload, error) 
 		return nil, err
 	}
 	if err := os.WriteFile(u.path+uploadSuffix, []byte(key), 0o644); err != nil {
-		u.file.Close()
-		os.Remove(u.path)
+		u.remove()
+		os.Remove(u.path) // also if the file beside it was not made
 		return nil, err
 	}
 	return u, nil
@@ -59,7 +59,7 @@ func (b *Bucket) createUpload(ctx context.Context, key string) (*upload, error) 
 // Part writes the part where it belongs. What one that failed left is overwritten when it comes again.
 func (u *upload) Part(ctx context.Context, number int, offset int64, body objstore.Body) error {
 	if err := u.part(ctx, number, offset, body); err != nil {
-		return fmt.Errorf("put part %d of %s: %w", number, u.key, err)
+		return fmt.Errorf("put part %d of %s: %w", number, u.key, mapWrite(err))
 	}
 	return nil
 }
@@ -98,7 +98,7 @@ func (u *upload) check() error {
 // Complete syncs the file, links it to its name and syncs the directory. Errors as for Put, and ErrNotFound.
 func (u *upload) Complete(ctx context.Context) error {
 	if err := u.complete(ctx); err != nil {
-		return fmt.Errorf("complete upload of %s: %w", u.key, err)
+		return fmt.Errorf("complete upload of %s: %w", u.key, mapWrite(err))
 	}
 	return nil
 }

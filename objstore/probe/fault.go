@@ -48,6 +48,14 @@ var faults = []struct {
 		"the access key and secret key or the role, what its policy allows in the bucket, the region, and this machine's clock",
 	},
 	{
+		of(objstore.ErrFull), "object store is full",
+		"the room in it, and quotas of the bucket and its owner",
+	},
+	{
+		of(objstore.ErrReadOnly), "object store is read-only",
+		"how the directory's file system is mounted, and whether it was remounted after a fault of the disk",
+	},
+	{
 		of(errSilent), "object store does not answer",
 		"the region and endpoint in --bucket, and whether firewalls, security groups, routes and proxies let this machine through to it",
 	},

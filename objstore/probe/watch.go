@@ -62,12 +62,12 @@ func (w *Watch) succeed() {
 	first := w.mu.fault == nil
 	w.mu.fault = nil
 	w.mu.Unlock()
+	close(w.works)
 	if first {
 		close(w.told)
 	} else {
 		w.log.Info("object store works now")
 	}
-	close(w.works)
 }
 
 // Told is closed when the first attempt has ended, one way or the other.

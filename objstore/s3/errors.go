@@ -39,6 +39,10 @@ var sentinels = map[string]error{
 	"SlowDownWrite":               objstore.ErrThrottled,
 	"RequestTimeTooSkewed":        ErrClockSkew,
 	"NoSuchBucket":                objstore.ErrNoBucket,
+	// Stores that are full, or whose quota for the bucket or its owner is used up: MinIO's two codes and Ceph's.
+	"XMinioStorageFull":              objstore.ErrFull,
+	"XMinioAdminBucketQuotaExceeded": objstore.ErrFull,
+	"QuotaExceeded":                  objstore.ErrFull,
 	// Those of refusals that come with 400, or send elsewhere; all others have 401 or 403.
 	"ExpiredToken":                 objstore.ErrRefused,
 	"InvalidToken":                 objstore.ErrRefused,
@@ -60,6 +64,7 @@ var byStatus = map[int]error{
 	http.StatusRequestTimeout:               objstore.ErrOutcomeUnknown,
 	http.StatusUnauthorized:                 objstore.ErrRefused,
 	http.StatusForbidden:                    objstore.ErrRefused,
+	http.StatusInsufficientStorage:          objstore.ErrFull,
 }
 
 // mapError adds the bucket's sentinel to an error of the SDK. For writes, everything that leaves the outcome open

@@ -83,12 +83,16 @@ func TestBucket_PutErrors(t *testing.T) {
 		{400, "ExpiredToken", objstore.ErrRefused},
 		{400, "AuthorizationHeaderMalformed", objstore.ErrRefused},
 		{301, "PermanentRedirect", objstore.ErrRefused},
+		{507, "XMinioStorageFull", objstore.ErrFull},
+		{507, "", objstore.ErrFull},
+		{400, "XMinioAdminBucketQuotaExceeded", objstore.ErrFull},
+		{403, "QuotaExceeded", objstore.ErrFull},
 		{400, "InvalidArgument", nil},
 	}
 	sentinels := []error{
 		objstore.ErrAlreadyExists, objstore.ErrConflict, objstore.ErrThrottled, objstore.ErrChecksum,
 		objstore.ErrOutcomeUnknown, objstore.ErrNotFound, objstore.ErrNoBucket, s3.ErrClockSkew,
-		objstore.ErrRefused, objstore.ErrNoCredentials,
+		objstore.ErrRefused, objstore.ErrNoCredentials, objstore.ErrFull, objstore.ErrReadOnly,
 	}
 	requests := 0
 	answer := answers[0]

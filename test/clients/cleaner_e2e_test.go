@@ -42,7 +42,7 @@ func compareCleanersOfProcesses(t *testing.T, kafka *harness.Kafka) {
 	stored := fetchAll(t, dial(t, dev.Bootstrap), "processes", 0).batches
 	require.Equal(t, left, list(t, stored, records))
 	for _, b := range stored {
-		require.EqualValues(t, -1, b.PartitionLeaderEpoch())
+		require.Equal(t, kafkaproto.LogEpoch, b.PartitionLeaderEpoch())
 		if !b.Control() {
 			requireLastOf(t, b)
 		}

@@ -52,7 +52,9 @@ func (s *side) do(t *testing.T, req kmsg.Request) map[string]string {
 			require.NoError(t, err)
 		}
 		s.conn.Close()
+		trailing := s.conn.trailing
 		s.conn = dial(s.t, s.address)
+		s.conn.trailing = trailing
 	}
 	return digest(resp, err)
 }

@@ -55,7 +55,7 @@ func TestTools(t *testing.T) {
 		require.Contains(t, k.Run(t, harness.TopicCommand, "--create", "--topic", "t", "--partitions", "3", "--config", "retention.ms=1000000"), "Created topic t.")
 		require.Contains(t, fails(t, harness.TopicCommand, "--create", "--topic", "t"), "Topic 't' already exists")
 		k.Run(t, harness.TopicCommand, "--create", "--topic", "other")
-		require.Equal(t, []string{"other", "t"}, sortedLines(k.Run(t, harness.TopicCommand, "--list")))
+		require.Equal(t, []string{"other", "t"}, sortedLines(k.Run(t, harness.TopicCommand, "--list", "--exclude-internal")))
 		k.Run(t, harness.TopicCommand, "--alter", "--topic", "t", "--partitions", "4")
 		require.Contains(t, fails(t, harness.TopicCommand, "--alter", "--topic", "t", "--partitions", "2"), "partition")
 		described := k.Run(t, harness.TopicCommand, "--describe", "--topic", "t")
@@ -63,7 +63,7 @@ func TestTools(t *testing.T) {
 		require.Regexp(t, `Topic: t\s+Partition: 3\s+Leader: \d+\s+Replicas: \d+\s+Isr: \d+`, described)
 		require.Empty(t, k.Run(t, harness.TopicCommand, "--describe", "--unavailable-partitions"))
 		k.Run(t, harness.TopicCommand, "--delete", "--topic", "other")
-		require.Equal(t, []string{"t"}, sortedLines(k.Run(t, harness.TopicCommand, "--list")))
+		require.Equal(t, []string{"t"}, sortedLines(k.Run(t, harness.TopicCommand, "--list", "--exclude-internal")))
 		require.Contains(t, fails(t, harness.TopicCommand, "--delete", "--topic", "other"), "does not exist")
 	})
 	t.Run("kafka-configs", func(t *testing.T) {
@@ -94,6 +94,17 @@ func TestTools(t *testing.T) {
 		out = process(t, dev.Bootstrap, nil, harness.ConsoleConsumer, "--topic", "by-default", "--partition", "0", "--offset", "earliest", "--max-messages", "3")
 		require.Equal(t, "1\n2\n3\n", out)
 	})
+	t.Run("internal topics", func(t *testing.T) {
+		listed := sortedLines(k.Run(t, harness.TopicCommand, "--list"))
+		require.Equal(t, []string{"__consumer_offsets", "__transaction_state"}, listed[:2])
+		require.Regexp(t, `PartitionCount: 50\s+ReplicationFactor: 1\s+Configs: .*cleanup.policy=compact`,
+			k.Run(t, harness.TopicCommand, "--describe", "--topic", "__consumer_offsets"))
+		require.Contains(t, fails(t, harness.TopicCommand, "--delete", "--topic", "__consumer_offsets"), "cannot be changed")
+		process(t, dev.Bootstrap, nil, harness.ConsoleConsumer, "--topic", "by-default", "--group", "watched", "--from-beginning", "--max-messages", "3")
+		out := process(t, dev.Bootstrap, nil, harness.ConsoleConsumer, "--topic", "__consumer_offsets", "--from-beginning", "--max-messages", "1",
+			"--formatter", "org.apache.kafka.tools.consumer.OffsetsMessageFormatter")
+		require.Contains(t, out, `{"key":{"type":1,"data":{"group":"watched","topic":"by-default","partition":0}},"value":{"version":3,"data":{"offset":3,"leaderEpoch":0`)
+	})
 	t.Run("kafka-get-offsets", func(t *testing.T) {
 		offsets := func(time string) string {
 			return strings.TrimSpace(k.Run(t, kafkaGetOffsets, "--topic", "by-default", "--time", time))
@@ -102,7 +113,7 @@ func TestTools(t *testing.T) {
 		require.Equal(t, "by-default:0:0", offsets("earliest"))
 		require.Regexp(t, `^by-default:0:[012]$`, offsets("max-timestamp"))
 		require.Equal(t, "by-default:0:0", offsets("1000"))
-		require.Equal(t, []string{"by-default:0:3", "t:0:0", "t:1:0", "t:2:0", "t:3:0"}, sortedLines(k.Run(t, kafkaGetOffsets)))
+		require.Equal(t, []string{"by-default:0:3", "t:0:0", "t:1:0", "t:2:0", "t:3:0"}, sortedLines(k.Run(t, kafkaGetOffsets, "--exclude-internal-topics")))
 	})
 	t.Run("kafka-broker-api-versions", func(t *testing.T) {
 		out := k.Run(t, kafkaAPIVersions)

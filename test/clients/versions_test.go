@@ -23,8 +23,20 @@ type sweep struct {
 // bytes up, and says that it worked.
 func TestVersions_Served(t *testing.T) {
 	t.Parallel()
+	serveEveryVersion(t, 0)
+}
+
+// TestVersions_ServedWithTrailingBytes is TestVersions_Served with a byte after the last field of each request.
+func TestVersions_ServedWithTrailingBytes(t *testing.T) {
+	t.Parallel()
+	serveEveryVersion(t, 1)
+}
+
+func serveEveryVersion(t *testing.T, trailing int) {
+	t.Helper()
 	dev := harness.StartDev(t)
 	conn := dial(t, dev.Bootstrap)
+	conn.trailing = trailing
 	create := kmsg.NewPtrCreateTopicsRequest()
 	create.TimeoutMillis, create.Topics = 30_000, append(create.Topics, newTopic("swept", 2))
 	for v := int16(0); v <= 10; v++ {
@@ -81,6 +93,42 @@ func TestVersions_Refused(t *testing.T) {
 		require.Equal(t, kafkaproto.KeyApiVersions, down.ApiKeys[0].ApiKey)
 		again := ask[*kmsg.ApiVersionsResponse](t, conn, kmsg.NewPtrApiVersionsRequest(), down.ApiKeys[0].MaxVersion)
 		require.Equal(t, kerr.InvalidRequest.Code, again.ErrorCode, "the connection goes on, and wants the software's name")
+	}
+}
+
+// compareRefusals sends each side what closes a connection: versions that are not served, APIs that do not exist, and
+// bodies that end too early.
+func compareRefusals(t *testing.T, sides []*side) {
+	t.Helper()
+	for _, s := range sides {
+		for _, entry := range kafkaproto.Table() {
+			req := kmsg.RequestForKey(entry.Key)
+			if req == nil || entry.Key == kafkaproto.KeyApiVersions || entry.Served != entry.Kafka || entry.Served.Empty() {
+				continue
+			}
+			for _, v := range []int16{entry.Served.Min - 1, entry.Served.Max + 1} {
+				if v < 0 || entry.Key == kafkaproto.KeyProduce && v > 2 {
+					continue
+				}
+				req.SetVersion(v)
+				_, err := dial(t, s.address).do(req)
+				require.ErrorIs(t, err, errClosed, "%s version %d at %s", entry.Name, v, s.address)
+			}
+		}
+		for name, frame := range map[string][]byte{
+			"unknown API":          {0, 0, 0, 10, 0, 200, 0, 0, 0, 0, 0, 1, 0xff, 0xff},
+			"negative API":         {0, 0, 0, 10, 0xff, 0xff, 0, 0, 0, 0, 0, 1, 0xff, 0xff},
+			"Produce version 2":    {0, 0, 0, 10, 0, 0, 0, 2, 0, 0, 0, 1, 0xff, 0xff},
+			"Metadata, cut":        {0, 0, 0, 12, 0, 3, 0, 1, 0, 0, 0, 1, 0xff, 0xff, 0, 0},
+			"a count beyond":       {0, 0, 0, 14, 0, 3, 0, 1, 0, 0, 0, 1, 0xff, 0xff, 0, 0, 1, 0},
+			"no room for a header": {0, 0, 0, 8, 0, 3, 0, 0, 0, 0, 0, 1},
+		} {
+			conn := dial(t, s.address)
+			_, err := conn.Write(frame)
+			require.NoError(t, err)
+			_, err = conn.frame(1)
+			require.ErrorIs(t, err, errClosed, "%s at %s", name, s.address)
+		}
 	}
 }
 

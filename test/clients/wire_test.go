@@ -26,6 +26,7 @@ type wire struct {
 	net.Conn
 	format      *kmsg.RequestFormatter
 	correlation int32
+	trailing    int // bytes after the last field of each request
 }
 
 func dial(t testing.TB, address string) *wire {
@@ -39,7 +40,10 @@ func dial(t testing.TB, address string) *wire {
 // send writes a request without waiting for its answer.
 func (w *wire) send(req kmsg.Request) error {
 	w.correlation++
-	_, err := w.Write(w.format.AppendRequest(nil, req, w.correlation))
+	frame := w.format.AppendRequest(nil, req, w.correlation)
+	frame = append(frame, make([]byte, w.trailing)...)
+	binary.BigEndian.PutUint32(frame, uint32(len(frame)-4))
+	_, err := w.Write(frame)
 	return err
 }
 

@@ -206,7 +206,7 @@ func (c *Cluster) newAgent(t testing.TB, name, zone string, flags []string) *Age
 	args := []string{
 		"agent", "--bucket", c.BucketURL, "--virtual-cluster", virtualCluster, "--zone", a.Zone,
 		"--control-plane", strings.Join(control, ","), "--agent-key", c.AgentKey,
-		"--kafka-listen", listen, "--http-listen", http, "--memory-limit", "512MiB", "--peer-listen", peers,
+		"--kafka-listen", listen, "--http-listen", http, "--memory-limit", "512MiB", "--peer-listen", peers, "--auto-create-topics=false",
 	}
 	for range c.cfg.Ports - 1 {
 		args = append(args, "--kafka-listen", a.place.FreeAddress(t))

@@ -26,6 +26,9 @@ func (c *cluster) metadataAt(a *node) shown {
 	in.SetVersion(12)
 	all := shown{}
 	for _, t := range ask[*kmsg.MetadataResponse](w, in, patience).Topics {
+		if t.IsInternal {
+			continue // the epoch of all is the membership version
+		}
 		for _, p := range t.Partitions {
 			all[fmt.Sprintf("%s/%d", *t.Topic, p.Partition)] = shownPartition{p.Leader, p.LeaderEpoch}
 		}

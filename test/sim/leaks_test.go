@@ -245,10 +245,7 @@ func TestLifecycle_NothingLeaks(t *testing.T) {
 	c.await("ticks", func() bool { return c.ticked(clock) })
 	require.NotEmpty(t, c.bundles(), "their deletion can be taken back")
 	clock.advance(2 * time.Hour)
-	c.await("the purge", func() (purged bool) {
-		c.state(func(s *metadata.State) { purged = s.Load() == metadata.Load{} })
-		return purged
-	})
+	c.awaitEmpty("the purge")
 	clock.advance(20 * time.Minute)
 	c.await("an empty bucket", func() bool { return len(c.bundles()) == 0 })
 	c.await("empty tables", func() (empty bool) {
@@ -271,6 +268,21 @@ func TestLifecycle_NothingLeaks(t *testing.T) {
 	for _, info := range infos {
 		require.True(t, strings.HasPrefix(info.Key, snapshotPrefix), info.Key)
 	}
+}
+
+// awaitEmpty waits until the state has no load.
+func (c *cluster) awaitEmpty(what string) {
+	c.t.Helper()
+	var load metadata.Load
+	defer func() {
+		if c.t.Failed() {
+			c.t.Logf("%s: %+v", what, load)
+		}
+	}()
+	c.await(what, func() bool {
+		c.state(func(s *metadata.State) { load = s.Load() })
+		return load == metadata.Load{}
+	})
 }
 
 // ticked tells whether the state has reached the clock's time.

@@ -78,7 +78,7 @@ func (c *cluster) startReplica(name string) *controlPlane {
 		Waits: group.Waits,
 	}
 	if c.opts.jobs != nil {
-		p.jobs, err = job.New(job.Config{Settings: *c.opts.jobs, Log: log, Registerer: c.opts.work.registry()})
+		p.jobs, err = job.New(job.Config{Settings: *c.opts.jobs, StoreTime: c.objects.Now, Log: log, Registerer: c.opts.work.registry()})
 		require.NoError(c.t, err)
 		sides.NewJobs = func(o *owner.Owner, r session.Runners) session.Jobs { return p.jobs.Tenure(o, r) }
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/freshet-io/freshet/kafkaproto"
 	"github.com/freshet-io/freshet/metadata/extent"
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/objstore"
@@ -139,5 +140,5 @@ func Patched(raw []byte, base int64) []byte {
 
 func patch(raw []byte, base int64) {
 	binary.BigEndian.PutUint64(raw, uint64(base))
-	binary.BigEndian.PutUint32(raw[12:], 1<<32-1)
+	binary.BigEndian.PutUint32(raw[12:], uint32(kafkaproto.LogEpoch))
 }

@@ -59,7 +59,7 @@ func newInput(e *Env, progress func(int64)) *input {
 	return &input{bucket: e.Bucket, prefix: e.Prefix, progress: progress, buf: bufio.NewReaderSize(nil, bufferBytes)}
 }
 
-// each calls do with every batch, its checksum compared, its base offset true and its leader epoch -1. The batch is
+// each calls do with every batch, its checksum compared, its base offset true and its leader epoch 0. The batch is
 // valid until do returns. Markers come as the control batches they stand for. Errors: do's and the context's; those
 // of the store; *batchError. Errors of do that lie in the batch's records are to be a recordsError.
 func (in *input) each(ctx context.Context, exts []extent.Extent, do func(kafkaproto.RecordBatch) error) error {
@@ -176,7 +176,7 @@ func (in *input) next(x *extent.Extent, next, left int64) (kafkaproto.RecordBatc
 	if b.BaseOffset() < next || b.LastOffset() > x.Last {
 		return bad("offsets [%d, %d], of the extent [%d, %d] at %d", b.BaseOffset(), b.LastOffset(), x.Base, x.Last, next)
 	}
-	b.SetPartitionLeaderEpoch(-1)
+	b.SetPartitionLeaderEpoch(kafkaproto.LogEpoch)
 	return b, nil
 }
 

@@ -32,7 +32,7 @@ func bad(format string, args ...any) error { return &errBatch{reason: fmt.Sprint
 
 func (s *batches) left() int64 { return int64(s.extent.Length) - s.at }
 
-// read gives the next batch in buf, or a larger buffer, with its true base offset and leader epoch -1. It changes nothing
+// read gives the next batch in buf, or a larger buffer, with its true base offset and leader epoch 0. It changes nothing
 // but the source if it fails. Errors: *errBatch; the source's.
 func (s *batches) read(buf []byte) (kafkaproto.RecordBatch, error) {
 	if s.left() < kafkaproto.BatchOverhead {
@@ -82,7 +82,7 @@ func (s *batches) accept(b kafkaproto.RecordBatch) error {
 	if b.BaseOffset() < s.next || b.LastOffset() > s.extent.Last {
 		return bad("offsets [%d, %d] in an extent of [%d, %d]", b.BaseOffset(), b.LastOffset(), s.extent.Base, s.extent.Last)
 	}
-	b.SetPartitionLeaderEpoch(-1)
+	b.SetPartitionLeaderEpoch(kafkaproto.LogEpoch)
 	s.at += int64(len(b))
 	s.next = b.LastOffset() + 1
 	return nil

@@ -41,11 +41,18 @@ type Warm interface {
 	Warm(x *extent.Extent) (chunks [][]byte, release func(), ok bool)
 }
 
+// Cached is what a Bucket may implement that answers reads from memory. A second look at bytes that are not what they should
+// be goes past it: memory that erred once errs again.
+type Cached interface {
+	// Store returns the object store behind all caches.
+	Store() objstore.Bucket
+}
+
 // Env is what runs use. Zero fields take the defaults named.
 type Env struct {
-	Bucket objstore.Bucket
-	Prefix string // of the virtual cluster's bundles: empty, or ending in a slash
-	Warm   Warm   // default: nothing is
+	Bucket objstore.Bucket // may be Cached
+	Prefix string          // of the virtual cluster's bundles: empty, or ending in a slash
+	Warm   Warm            // default: nothing is
 	// ExtentBytes and BundleBytes are the sizes from which on an extent and a bundle of the output end, at the next batch;
 	// an extent takes less than half of another's bytes along that would be left of its run. Defaults 16 MiB and 1 GiB.
 	ExtentBytes, BundleBytes int64

@@ -6,7 +6,7 @@
 // is in memory anyway is taken from there (Warm), and then costs no GET at all.
 //
 //	what is read           what becomes of it
-//	batch of an extent     copied, its checksum compared, its base offset made true, its leader epoch -1
+//	batch of an extent     copied, its checksum compared, its base offset made true, its leader epoch 0
 //	batch of no extent     skipped: it was not accepted, or is no longer of any partition
 //	marker extent          written as the control batch that it stands for
 //	offsets without batch  covered by the extents around them; a run without any batch by an empty batch

@@ -11,6 +11,7 @@ import (
 	"github.com/freshet-io/freshet/metadata/extent"
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/metadata/job"
+	"github.com/freshet-io/freshet/objstore"
 	"github.com/freshet-io/freshet/objstore/bundle"
 	"github.com/freshet-io/freshet/objstore/resume"
 )
@@ -63,14 +64,14 @@ func newInputs(ctx context.Context, env *Env, plan *job.Plan) *inputs {
 		}
 	}
 	for _, in := range ins.inOrder {
-		in.stream = ins.stream(in.key, in.first, in.end)
+		in.stream = ins.stream(env.Bucket, in.key, in.first, in.end)
 	}
 	ins.bufferSize = min(max(env.BuffersBytes/max(len(ins.inOrder), 1), minBuffer), maxBuffer)
 	return ins
 }
 
-func (ins *inputs) stream(key string, from, to int64) *resume.Reader {
-	r := resume.New(ins.ctx, ins.env.Bucket, key, from, to-from)
+func (ins *inputs) stream(bucket objstore.Bucket, key string, from, to int64) *resume.Reader {
+	r := resume.New(ins.ctx, bucket, key, from, to-from)
 	r.StallTimeout, r.OnResume = ins.env.StallTimeout, ins.env.Metrics.resumed.Inc
 	return r
 }
@@ -119,7 +120,7 @@ func (ins *inputs) reader(x *extent.Extent) (io.Reader, error) {
 	in := ins.byBundle[x.Bundle]
 	gap := int64(x.Position) - in.at()
 	if gap < 0 {
-		return ins.aside(x, int64(x.Position)), nil
+		return ins.aside(ins.env.Bucket, x, int64(x.Position)), nil
 	}
 	if in.buf == nil {
 		in.buf = bufio.NewReaderSize(in.stream, ins.bufferSize)
@@ -135,12 +136,21 @@ func (ins *inputs) reader(x *extent.Extent) (io.Reader, error) {
 	return in.buf, nil
 }
 
+// secondLook reads an extent from that position on from the object store, past every cache.
+func (ins *inputs) secondLook(x *extent.Extent, position int64) io.Reader {
+	store := ins.env.Bucket
+	if c, ok := store.(Cached); ok {
+		store = c.Store()
+	}
+	return ins.aside(store, x, position)
+}
+
 // aside reads an extent from that position on by a GET of its own. It is for what lies before the bytes that the input
 // gave already: a batch that was handed in again after a gap in its producer's sequence has a later offset than those
 // behind it. And for second looks. The reader is good until the next such call.
-func (ins *inputs) aside(x *extent.Extent, position int64) io.Reader {
+func (ins *inputs) aside(bucket objstore.Bucket, x *extent.Extent, position int64) io.Reader {
 	ins.closeSide()
-	ins.side = ins.stream(ins.byBundle[x.Bundle].key, position, end(x))
+	ins.side = ins.stream(bucket, ins.byBundle[x.Bundle].key, position, end(x))
 	return ins.side
 }
 

@@ -220,7 +220,7 @@ func (r *run) again(err error, s *batches) (kafkaproto.RecordBatch, error) {
 	if wrong := (*errBatch)(nil); !errors.As(err, &wrong) {
 		return nil, err
 	}
-	s.source = r.inputs.aside(s.extent, int64(s.extent.Position)+s.at)
+	s.source = r.inputs.secondLook(s.extent, int64(s.extent.Position)+s.at)
 	return s.read(r.buf)
 }
 

@@ -136,7 +136,7 @@ func (w *world) commit(p id.TopicPartition, b id.Bundle, batches []written) {
 func (l *partitionLog) add(b id.Bundle, x written, open bool) {
 	placed := kafkaproto.RecordBatch(bytes.Clone(x.bytes))
 	placed.SetBaseOffset(l.next)
-	placed.SetPartitionLeaderEpoch(-1)
+	placed.SetPartitionLeaderEpoch(kafkaproto.LogEpoch)
 	l.batches = append(l.batches, placed)
 	if !open {
 		l.extents = append(l.extents, extent.Extent{

@@ -165,7 +165,7 @@ func (o *Owner) answer(q *api.PartitionLookup) *api.PartitionAnswer {
 	a := &api.PartitionAnswer{LogStart: p.LogStart, HighWatermark: p.HighWatermark, LastStable: p.LastStable}
 	var exts []extent.Extent
 	if w, ok := q.GetWant().(*api.PartitionLookup_Timestamp); ok {
-		exts = p.byTime(w.Timestamp)
+		exts = p.byTime(q, w.Timestamp)
 	} else {
 		exts, a.More = p.from(q)
 	}
@@ -178,11 +178,11 @@ func (o *Owner) answer(q *api.PartitionLookup) *api.PartitionAnswer {
 	return a
 }
 
-func (p *Partition) byTime(ts int64) []extent.Extent {
+func (p *Partition) byTime(q *api.PartitionLookup, ts int64) []extent.Extent {
 	best := -1
 	for i, e := range p.Extents {
 		switch {
-		case e.Last < p.LogStart:
+		case e.Last < max(p.LogStart, q.GetFrom()), ts == -3 && q.GetTo() > 0 && e.Base >= q.GetTo():
 		case ts == -3 && (best < 0 || e.MaxTimestamp > p.Extents[best].MaxTimestamp):
 			best = i
 		case ts >= 0 && e.MaxTimestamp >= ts:

@@ -124,7 +124,7 @@ func (g *Group) joinNew(r *joinRequest) {
 func (g *Group) joinKnown(r *joinRequest) {
 	if _, ok := g.pending[r.MemberID]; ok {
 		if r.InstanceID != nil { // ids of static members are never given out before they join
-			g.refuseJoin(r, joinError(r.MemberID, codeUnknownServer))
+			g.refuseJoin(r, joinError("", codeUnknownServer))
 			return
 		}
 		g.addMember(r, r.MemberID)

@@ -56,6 +56,7 @@ func (g *Group) join(now time.Time, c Client, req *kmsg.JoinGroupRequest, cat Ca
 	if e.found == nil {
 		g.log("classic member joins consumer group", m)
 	}
+	generation := g.epoch
 	g.settle(now, cat, e, true)
 	owned := subscription.owned(cat)
 	rebalance := g.assignmentEpoch < g.epoch
@@ -67,6 +68,7 @@ func (g *Group) join(now time.Time, c Client, req *kmsg.JoinGroupRequest, cat Ca
 	}
 	answerJoin(resp, m)
 	if downgrade {
+		g.epoch = generation // the rebalance that follows is the new generation (ClassicGroup.fromConsumerGroup)
 		g.convertToClassic(now, cat, rebalance, "last member of the consumer protocol was replaced")
 		return nil
 	}
@@ -140,6 +142,15 @@ func (g *Group) enterClassic(name string, req *kmsg.JoinGroupRequest) (entry, *E
 	return g.enterStatic(name, *req.InstanceID, req.MemberID == "", true)
 }
 
+// rebalanceMs is the rebalance time-out of a join. Version 0 has none, and uses the session time-out
+// (JoinGroupRequest.maybeOverrideRebalanceTimeout).
+func rebalanceMs(req *kmsg.JoinGroupRequest) int32 {
+	if req.Version == 0 {
+		return req.SessionTimeoutMillis
+	}
+	return req.RebalanceTimeoutMillis
+}
+
 // updateClassic takes over what a join tells.
 func (m *member) updateClassic(c Client, req *kmsg.JoinGroupRequest, s subscription) {
 	m.clientID, m.clientHost = c.ID, c.Host
@@ -149,8 +160,8 @@ func (m *member) updateClassic(c Client, req *kmsg.JoinGroupRequest, s subscript
 	if s.Rack != nil {
 		m.rack = *s.Rack
 	}
-	if req.RebalanceTimeoutMillis != -1 {
-		m.rebalanceMs = req.RebalanceTimeoutMillis
+	if ms := rebalanceMs(req); ms != -1 {
+		m.rebalanceMs = ms
 	}
 	m.topics, m.regex = nameSet(s.Topics), ""
 	m.timers.rebalance = time.Time{}

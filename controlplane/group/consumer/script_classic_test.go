@@ -134,6 +134,9 @@ func (w *world) joinRequest(d *datadriven.TestData) *kmsg.JoinGroupRequest {
 	req.Version, req.Group, req.MemberID, req.InstanceID = int16(number(d, "v", 9)), "g", text(d, "member"), pointer(d, "instance")
 	req.SessionTimeoutMillis = int32(number(d, "session", 10_000))
 	req.RebalanceTimeoutMillis, req.ProtocolType = 60_000, "consumer"
+	if req.Version == 0 {
+		req.RebalanceTimeoutMillis = -1 // as decoded
+	}
 	names := []string{"range"}
 	if d.HasArg("protocols") {
 		names = list(d, "protocols")

@@ -17,6 +17,7 @@ type State interface {
 	Extents(tp id.TopicPartition, from int64, maxExtents int, maxBytes int64) (exts []extent.Extent, more bool)
 	AscendExtents(tp id.TopicPartition, from int64, yield func(*extent.Extent) bool)
 	BundleLevel(b id.Bundle) (level uint8, ok bool)
+	LargestTimestamp(x *extent.Extent) int64
 }
 
 // Rules are a compacted topic's settings, in ms but for the ratio.
@@ -50,7 +51,8 @@ type Decision struct {
 // cleaned ones. The rules are those of Kafka 4.3's LogCleanerManager:
 //
 //   - nothing at or above the last stable offset is cleaned (cleanableOffsets);
-//   - nothing from the first extent on whose largest timestamp is younger than min.compaction.lag.ms (KIP-58);
+//   - nothing from the first extent on whose largest timestamp is younger than min.compaction.lag.ms (KIP-58); records
+//     without timestamps are as old as their appending, which keeps them where it is unknown (LogSegment.largestTimestamp);
 //   - due is what has a larger share of dirty bytes than min.cleanable.dirty.ratio (LogToClean.cleanableRatio), or a
 //     record older than max.compaction.lag.ms in its dirty part (maxCompactionDelay, KIP-354).
 //
@@ -110,10 +112,14 @@ type lookout struct {
 
 // ends tells whether cleaning stops before the extent.
 func (l *lookout) ends(x *extent.Extent) bool {
-	if x.Last >= l.lastStable || l.rules.MinLagMs > 0 && x.MaxTimestamp > l.minLag {
+	if x.Last >= l.lastStable {
 		return true
 	}
-	return l.fresh(x) && x.MaxTimestamp >= l.maxLag
+	largest := l.state.LargestTimestamp(x)
+	if largest < 0 {
+		largest = math.MaxInt64
+	}
+	return l.rules.MinLagMs > 0 && largest > l.minLag || l.fresh(x) && largest >= l.maxLag
 }
 
 // overdue tells whether the extent may hold a record older than max.compaction.lag.ms. Times of 0 and below are none, as

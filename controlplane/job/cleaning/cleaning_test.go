@@ -18,6 +18,7 @@ type partition struct {
 	watermarks metadata.Watermarks
 	cleaned    int64
 	exts       []extent.Extent
+	appended   int64 // time of all extents; 0 if unknown
 }
 
 func (p *partition) Watermarks(id.TopicPartition) (metadata.Watermarks, bool) {
@@ -49,6 +50,16 @@ func (p *partition) Extents(tp id.TopicPartition, from int64, n int, _ int64) (e
 		return !more
 	})
 	return exts, more
+}
+
+func (p *partition) LargestTimestamp(x *extent.Extent) int64 {
+	switch {
+	case x.MaxTimestamp >= 0:
+		return x.MaxTimestamp
+	case p.appended > 0:
+		return p.appended
+	}
+	return -1
 }
 
 func (p *partition) BundleLevel(b id.Bundle) (uint8, bool) { return uint8(b), true }
@@ -146,4 +157,19 @@ func TestDue_NoLimits(t *testing.T) {
 	require.False(t, p.due(rules, 1<<41).Due)
 	p.exts[0].Bundle = 2
 	require.True(t, p.due(rules, 1<<41).Due)
+}
+
+func TestDue_WithoutTimestamps(t *testing.T) {
+	rules := usual
+	rules.MinLagMs = 500
+	p := new(partition).add(1, -1, 10)
+	require.False(t, p.due(rules, 1<<41).Due, "nobody knows when it was appended")
+	require.True(t, p.due(usual, 1000).Due, "which does not matter without a lag")
+	p.appended = 600
+	require.False(t, p.due(rules, 1099).Due)
+	require.True(t, p.due(rules, 1100).Due)
+
+	p.exts[0].Bundle, rules.MinLagMs, rules.MaxLagMs = 0, 0, 500
+	require.False(t, p.due(rules, 1100).Due, "as Kafka's active segment")
+	require.True(t, p.due(rules, 1101).Due)
 }

@@ -5,6 +5,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
+	"strconv"
+	"strings"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -18,6 +21,33 @@ type ClientConfig struct {
 	Username  string
 	Password  string
 	Logger    *zap.Logger // of etcd's client; default: none
+}
+
+// CheckEndpoint returns an error for an endpoint without a port, or that is no URL of etcd's.
+func CheckEndpoint(endpoint string) error {
+	if strings.HasPrefix(endpoint, "unix://") {
+		return nil
+	}
+	address := Address(endpoint)
+	host, port, err := net.SplitHostPort(address)
+	n, bad := strconv.ParseUint(port, 10, 16)
+	switch {
+	case strings.Contains(address, "/"):
+		return fmt.Errorf("%q is no address of an etcd member: write host:port, such as etcd-1:2379", endpoint)
+	case err != nil || host == "" || bad != nil || n == 0:
+		return fmt.Errorf("%q has no port: write host:port, such as etcd-1:2379", endpoint)
+	}
+	return nil
+}
+
+// Address returns the host:port of an endpoint.
+func Address(endpoint string) string {
+	for _, scheme := range []string{"http://", "https://"} {
+		if address, ok := strings.CutPrefix(endpoint, scheme); ok {
+			return strings.TrimSuffix(address, "/")
+		}
+	}
+	return endpoint
 }
 
 // Time-outs of the connections. A dead process is noticed at once by its closed connection; a silent host by TCP

@@ -19,6 +19,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/metadata/metalog"
 )
 
@@ -50,28 +51,13 @@ func (c *Config) Validate() error {
 	if !strings.HasPrefix(c.Prefix, "/") || strings.HasSuffix(c.Prefix, "/") {
 		errs = append(errs, fmt.Errorf("prefix %q: must begin and must not end with a slash", c.Prefix))
 	}
-	if !validName(c.VirtualCluster) {
+	if !id.ValidVirtualCluster(c.VirtualCluster) {
 		errs = append(errs, fmt.Errorf("virtual cluster %q: must be 1 to 249 of a-z A-Z 0-9 . _ -", c.VirtualCluster))
 	}
 	if c.Shard < 0 {
 		errs = append(errs, fmt.Errorf("shard %d: must not be negative", c.Shard))
 	}
 	return errors.Join(errs...)
-}
-
-// validName keeps virtual clusters' keys apart: a name is one path element.
-func validName(name string) bool {
-	if name == "" || len(name) > 249 {
-		return false
-	}
-	for _, c := range name {
-		switch {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '.', c == '_', c == '-':
-		default:
-			return false
-		}
-	}
-	return true
 }
 
 // Open gives a virtual cluster's log. It starts nothing and asks nothing.

@@ -59,7 +59,7 @@ func (m *Maintainer) disarm(ctx context.Context) error {
 
 // trimAll trims every virtual cluster's log to its second newest snapshot, without being its owner: the pointers'
 // revision in the transaction is right enough, for no owner ever needs an entry below them. A log whose pointers cannot be
-// read stays as it is (I10).
+// read, or whose snapshots nobody has decoded, stays as it is (I10).
 func (m *Maintainer) trimAll(ctx context.Context) error {
 	from, end := m.cfg.Prefix+"/", clientv3.GetPrefixRangeEnd(m.cfg.Prefix+"/")
 	for {
@@ -104,6 +104,10 @@ func (m *Maintainer) trimShard(ctx context.Context, base string) error {
 	refs, err := decodeSnapshots(resp.Kvs[0])
 	if err != nil || len(refs) < 2 {
 		return err
+	}
+	if !refs[0].Decoded || !refs[1].Decoded {
+		m.cfg.Logger.Warn("log not trimmed: its snapshots were not decoded yet", zap.String("log", base))
+		return nil
 	}
 	_, err = m.cfg.Client.Txn(ctx).
 		If(clientv3.Compare(clientv3.ModRevision(k.snapshots), "=", resp.Kvs[0].ModRevision)).

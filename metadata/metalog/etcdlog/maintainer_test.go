@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -71,26 +72,42 @@ func TestMaintainer_OneCompacts(t *testing.T) {
 	require.Zero(t, min(counter(t, a, name), counter(t, b, name)), "only the elected one does")
 }
 
+// countedStatus counts the answers about a member's size, of which each check asks for one.
+type countedStatus struct {
+	clientv3.Maintenance
+	answers atomic.Int64
+}
+
+func (c *countedStatus) Status(ctx context.Context, endpoint string) (*clientv3.StatusResponse, error) {
+	defer c.answers.Add(1)
+	return c.Maintenance.Status(ctx, endpoint)
+}
+
 // Between the timed compactions, growth of the data in use makes one due, counted from what the last one left: a log
 // that is appended to and trimmed at a steady rate stays small.
 func TestMaintainer_CompactsAfterGrowth(t *testing.T) {
 	client := startEtcd(t, nil)
+	checks := &countedStatus{Maintenance: client.Maintenance}
+	client.Maintenance = checks
 	const each, growth = 16 << 10, 4 << 20
 	reg := maintainWith(t, etcdlog.MaintainerConfig{Client: client, Replica: "a", Compact: time.Hour, CompactBytes: growth})
 	value := strings.Repeat("x", each)
 	const compactions = "freshet_etcd_compactions_total"
 	written := 0
-	for n := 1.0; n <= 6; n++ {
+	for n := 1.0; n <= 8; n++ {
 		written = 0
 		for counter(t, reg, compactions) < n {
 			_, err := client.Put(t.Context(), "tail", value)
 			require.NoError(t, err)
-			written += each
+			if written += each; written%(growth/4) == 0 {
+				seen := checks.answers.Load() + 2 // the first may have been asked for before
+				require.Eventually(t, func() bool { return checks.answers.Load() >= seen }, time.Minute, time.Millisecond)
+			}
 		}
 	}
-	// What made the sixth due: the growth, and what is written until a check sees it. Were growth counted from what
-	// was in use before a compaction, each would take that much more than the one before.
-	require.Less(t, written, 5*growth)
+	// What made the eighth due: the growth, and what was written around the checks before it. Were growth counted from
+	// what was in use before a compaction, each would take that much more than the one before.
+	require.Less(t, written, 3*growth)
 }
 
 // Free space is given back only when little is in use: a member serves nothing while it is rewritten.
@@ -126,6 +143,21 @@ func TestMaintainer_DefragmentsWhenLittleIsInUse(t *testing.T) {
 	require.Less(t, status().DbSize, int64(8<<20))
 }
 
+// undecodedLog returns a log of two entries with two snapshots, the older of which was not decoded.
+func undecodedLog(t *testing.T, client *clientv3.Client) metalog.Log {
+	t.Helper()
+	l := openLog(t, client, "undecoded", metalog.Config{})
+	tenure, err := l.Acquire(t.Context(), metalog.Candidate{Replica: "r1"})
+	require.NoError(t, err)
+	for index := range uint64(2) {
+		_, err = tenure.Append(t.Context(), index+1, []byte("entry"))
+		require.NoError(t, err)
+	}
+	require.NoError(t, tenure.SetSnapshots(t.Context(), []metalog.SnapshotRef{{Index: 2, Decoded: true}, {Index: 1}}))
+	require.NoError(t, tenure.Resign(t.Context()))
+	return l
+}
+
 // A log fills etcd's quota. Its owner can neither append nor point to snapshots, but keeps its tenure; the maintainer
 // trims to the second newest snapshot, compacts, defragments and disarms, and the append that waited goes through. Another
 // virtual cluster whose pointers cannot be read does not keep it from that.
@@ -133,11 +165,12 @@ func TestMaintainer_HealsNoSpace(t *testing.T) {
 	client := startEtcd(t, func(c *embed.Config) { c.QuotaBackendBytes = 8 << 20 })
 	_, err := client.Put(t.Context(), "/freshet/v1/broken/0/snapshots", "no list")
 	require.NoError(t, err)
+	undecoded := undecodedLog(t, client)
 	l := openLog(t, client, "main", metalog.Config{})
 	tenure, err := l.Acquire(t.Context(), metalog.Candidate{Replica: "r1"})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, tenure.Resign(context.Background())) }()
-	require.NoError(t, tenure.SetSnapshots(t.Context(), []metalog.SnapshotRef{{Index: 12}, {Index: 10}}))
+	require.NoError(t, tenure.SetSnapshots(t.Context(), []metalog.SnapshotRef{{Index: 12, Decoded: true}, {Index: 10, Decoded: true}}))
 
 	payload := make([]byte, 256<<10)
 	for index := uint64(1); ; index++ {
@@ -182,6 +215,8 @@ func TestMaintainer_HealsNoSpace(t *testing.T) {
 	entries, _, err := l.Read(t.Context(), 11, 1)
 	require.NoError(t, err)
 	require.EqualValues(t, 11, entries[0].Index)
+	_, _, err = undecoded.Read(t.Context(), 1, 1)
+	require.NoError(t, err, "a log whose older snapshot nobody has decoded is whole")
 	problems, err := testutil.GatherAndLint(reg)
 	require.NoError(t, err)
 	require.Empty(t, problems)

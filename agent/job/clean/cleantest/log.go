@@ -50,11 +50,11 @@ func (l *Log) Append(tb testing.TB, batches ...kafkaproto.RecordBatch) int64 {
 }
 
 // AppendAbsolute writes batches that have their true offsets, from High or above it on, as another job would have left
-// them: one extent. Their leader epochs become -1.
+// them: one extent. Their leader epochs become 0.
 func (l *Log) AppendAbsolute(tb testing.TB, batches ...kafkaproto.RecordBatch) {
 	tb.Helper()
 	for _, b := range batches {
-		b.SetPartitionLeaderEpoch(-1)
+		b.SetPartitionLeaderEpoch(kafkaproto.LogEpoch)
 	}
 	x := l.bundle(tb, batches)
 	x.Base, x.Kind, x.Last = l.High, extent.Absolute, batches[len(batches)-1].LastOffset()

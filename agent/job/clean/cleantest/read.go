@@ -55,7 +55,7 @@ func (l *Log) read(tb testing.TB, x *extent.Extent) []kafkaproto.RecordBatch {
 		if x.Kind == extent.Relative {
 			b.SetBaseOffset(next)
 		} else {
-			require.EqualValues(tb, -1, b.PartitionLeaderEpoch())
+			require.EqualValues(tb, kafkaproto.LogEpoch, b.PartitionLeaderEpoch())
 		}
 		require.GreaterOrEqual(tb, b.BaseOffset(), next)
 		require.LessOrEqual(tb, b.LastOffset(), x.Last)

@@ -1,0 +1,58 @@
+package kafka
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/freshet-io/freshet/agent/edge"
+	"github.com/freshet-io/freshet/controlplane/api"
+)
+
+// TestViews_ZonesWithoutAgentsShareAView: clients name any number of zones that do not exist. They all get one view, and the
+// views of zones with agents stay.
+func TestViews_ZonesWithoutAgentsShareAView(t *testing.T) {
+	c := catalogueOf(t)
+	c.OnCatalogue(&api.Catalogue{Index: 3, Membership: &api.Membership{
+		Version: 8, Members: []*api.Member{member(1, "a"), member(2, "b")}, Gone: []*api.Member{member(3, "c")},
+	}})
+	views := NewViews(c, zonesOf(t, "a"))
+	of := func(clientID string) *zoneView {
+		return views.of(c.Load(), &edge.Request{ClientID: clientID, Client: &edge.Client{Listener: "main"}})
+	}
+	kept := map[string]*zoneView{}
+	for _, zone := range []string{"a", "b"} {
+		kept[zone] = of("zone=" + zone)
+		require.True(t, kept[zone].home)
+	}
+	unknown := of("zone=c")
+	require.False(t, unknown.home)
+	require.Len(t, unknown.own.agents, 2, "all agents")
+	for i := range 2 * maxViews {
+		require.Same(t, unknown, of(fmt.Sprintf("zone=made-up-%d", i)))
+	}
+	for zone, v := range kept {
+		require.Same(t, v, of("zone="+zone))
+	}
+	require.Len(t, views.mu.current.views, 3)
+}
+
+// TestViews_NoAgentAtTheListener: a zone whose agents do not have the client's listener is one without agents there.
+func TestViews_NoAgentAtTheListener(t *testing.T) {
+	c := catalogueOf(t)
+	elsewhere := member(1, "a")
+	for _, e := range elsewhere.Endpoints {
+		e.Listener = "other"
+	}
+	c.OnCatalogue(&api.Catalogue{Index: 3, Membership: &api.Membership{
+		Version: 8, Members: []*api.Member{elsewhere, member(2, "b")},
+	}})
+	views := NewViews(c, zonesOf(t, "a"))
+	v := views.of(c.Load(), &edge.Request{ClientID: "zone=a", Client: &edge.Client{Listener: "main"}})
+	require.False(t, v.home)
+	require.Len(t, v.own.agents, 1)
+	require.Same(t, v, views.of(c.Load(), &edge.Request{ClientID: "zone=x", Client: &edge.Client{Listener: "main"}}))
+	v = views.of(c.Load(), &edge.Request{ClientID: "zone=a", Client: &edge.Client{Listener: "other"}})
+	require.True(t, v.home)
+}

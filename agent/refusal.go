@@ -1,0 +1,44 @@
+package agent
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/freshet-io/freshet/controlplane/client"
+	"github.com/freshet-io/freshet/objstore/marker"
+)
+
+// plainFault returns a fault of the configuration as one line that names the setting, its value and the remedy; other errors
+// stay as they are.
+func (a *Agent) plainFault(err error) error {
+	var wrong *marker.WrongError
+	var refused *client.RefusedError
+	switch {
+	case errors.As(err, &wrong):
+		return wrong
+	case errors.As(err, &refused):
+		return a.cfg.refusal(refused)
+	}
+	return err
+}
+
+// refusal describes why no control plane lets the agent in. A key is named by the beginning of its SHA-256, which the control
+// plane's operator can compare.
+func (c *Config) refusal(r *client.RefusedError) error {
+	switch r.Refusal {
+	case client.UnknownKey:
+		sum := sha256.Sum256([]byte(c.AgentKey))
+		return fmt.Errorf("--agent-key (SHA-256 %x...) is unknown to the control plane at %s: set it to one of the control plane's --agent-key", sum[:4], r.Address)
+	case client.UnknownCluster:
+		return fmt.Errorf("--virtual-cluster %s is not served by the control plane at %s for this --agent-key: set it to one of the control plane's --virtual-cluster",
+			c.VirtualCluster, r.Address)
+	case client.SpeaksTLS:
+		return fmt.Errorf("--control-plane %s speaks TLS: set --control-plane-tls, or --control-plane-tls-ca to the certificates to trust", r.Address)
+	case client.SpeaksPlain:
+		return fmt.Errorf("--control-plane %s does not speak TLS: remove the settings %s, or set the control plane's --tls-cert", r.Address,
+			strings.Join([]string{"--control-plane-tls", "--control-plane-tls-ca", "--control-plane-tls-cert"}, ", "))
+	}
+	return r
+}

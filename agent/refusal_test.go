@@ -1,0 +1,27 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/freshet-io/freshet/controlplane/client"
+)
+
+func TestAgent_NamesTheSettingThatIsRefused(t *testing.T) {
+	a := &Agent{cfg: Config{AgentKey: "key", VirtualCluster: "main"}}
+	for refusal, says := range map[client.Refusal]string{
+		client.UnknownKey:     "--agent-key (SHA-256 2c70e12b...) is unknown to the control plane at cp-1:7050: set it to one of the control plane's --agent-key",
+		client.UnknownCluster: "--virtual-cluster main is not served by the control plane at cp-1:7050 for this --agent-key: set it to one of the control plane's --virtual-cluster",
+		client.SpeaksTLS:      "--control-plane cp-1:7050 speaks TLS: set --control-plane-tls, or --control-plane-tls-ca to the certificates to trust",
+		client.SpeaksPlain:    "--control-plane cp-1:7050 does not speak TLS: remove the settings --control-plane-tls, --control-plane-tls-ca, --control-plane-tls-cert, or set the control plane's --tls-cert",
+	} {
+		err := fmt.Errorf("session: %w", &client.RefusedError{Refusal: refusal, Address: "cp-1:7050", Err: errors.New("no")})
+		require.EqualError(t, a.plainFault(err), says)
+	}
+	other := errors.New("other")
+	require.Equal(t, other, a.plainFault(other))
+	require.NoError(t, a.plainFault(nil))
+}

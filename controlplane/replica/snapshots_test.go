@@ -1,0 +1,270 @@
+package replica_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/freshet-io/freshet/controlplane/replica"
+	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/metalog"
+	"github.com/freshet-io/freshet/metadata/snapshot"
+)
+
+// alarms is what operators see of snapshots that cannot be read.
+type alarms struct {
+	registry *prometheus.Registry
+	logs     *observer.ObservedLogs
+}
+
+// observe has the replica's metrics and errors collected.
+func observe(c *replica.Config) *alarms {
+	core, logs := observer.New(zapcore.ErrorLevel)
+	a := &alarms{registry: prometheus.NewRegistry(), logs: logs}
+	c.Registerer, c.Logger = a.registry, zap.New(core)
+	return a
+}
+
+// raised returns freshet_replica_unsnapshottable.
+func (a *alarms) raised(t *testing.T) bool {
+	t.Helper()
+	err := testutil.GatherAndCompare(a.registry, strings.NewReader(`
+# HELP freshet_replica_unsnapshottable 1 while no snapshot of the owned state can be read: its log is not trimmed, and commits are refused once it is full.
+# TYPE freshet_replica_unsnapshottable gauge
+freshet_replica_unsnapshottable 1
+`), "freshet_replica_unsnapshottable")
+	return err == nil
+}
+
+// mutant is a state whose encoder cuts the last byte off.
+type mutant struct{ *metadata.State }
+
+func (m mutant) Encode(w io.Writer) error {
+	var buf bytes.Buffer
+	if err := m.State.Encode(&buf); err != nil {
+		return err
+	}
+	_, err := w.Write(buf.Bytes()[:buf.Len()-1])
+	return err
+}
+
+// An encoder that writes what nobody can decode is found out before anything points to its snapshots, and before the log is
+// trimmed: a replica with a sound one starts from the log.
+func TestReplica_BrokenEncoderTrimsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen *alarms
+		w := newWorld(t, func(c *replica.Config) {
+			smallSnapshots(c)
+			seen = observe(c)
+		})
+		w.before = func(r *replica.Replica) {
+			r.SetEncoder(func(s *metadata.State) snapshot.Encoder { return mutant{s} })
+		}
+		a := w.start("a")
+		w.waitOwner(a, time.Second)
+		for range 3 {
+			w.fill(a, 12_000)
+			w.propose(a)
+			time.Sleep(2 * time.Second)
+		}
+		require.Empty(t, w.refs())
+		first, _ := w.store.Indexes()
+		require.EqualValues(t, 1, first, "the log is whole")
+		require.True(t, seen.raised(t))
+		logged := seen.logs.All()
+		require.NotEmpty(t, logged)
+		require.Contains(t, logged[0].Message, "no snapshot of this state can be read")
+		infos, err := w.bucket.List(t.Context(), prefix, "", 10)
+		require.NoError(t, err)
+		require.Empty(t, infos)
+		a.net.CutOff() // as by kill -9
+		a.cancel()
+		require.NoError(t, <-a.ended)
+
+		w.before = nil
+		b := w.start("b")
+		w.waitOwner(b, 10*time.Second)
+		require.Equal(t, wantNames(3), w.names(b))
+		w.fill(b, 1000)
+		w.waitFor("a snapshot", 10*time.Second, func() bool { return len(w.refs()) > 0 })
+		require.False(t, seen.raised(t))
+		require.True(t, w.refs()[0].Decoded)
+		w.stop(b)
+	})
+}
+
+// A state with a record above the bound keeps its log and raises the alarm, until the record is gone.
+func TestReplica_StateTooLargeKeepsTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen *alarms
+		w := newWorld(t, func(c *replica.Config) {
+			seen = observe(c)
+			c.SnapshotBytes, c.Owner.SoftLogBytes, c.Owner.HardLogBytes = 10<<20, 100<<20, 200<<20
+			c.SnapshotPoll = 100 * time.Millisecond
+			c.Version = func() uint32 { return metadata.SplitVersion - 1 } // later versions bound configs
+		})
+		a := w.start("a")
+		w.waitOwner(a, time.Second)
+		set := func(c *metadata.SetConfigs) {
+			c.Resource = metadata.ConfigBroker
+			result, _, err := a.Owner().Propose(t.Context(), c)
+			require.NoError(t, err)
+			require.NoError(t, result.Err)
+		}
+		remove := &metadata.SetConfigs{}
+		for n := range 7 {
+			key := fmt.Sprint("key", n)
+			set(&metadata.SetConfigs{Set: map[string]string{key: strings.Repeat("x", 10<<20)}})
+			remove.Delete = append(remove.Delete, key)
+		}
+		w.waitFor("the alarm", 5*time.Minute, func() bool { return seen.raised(t) })
+		logged := seen.logs.All()
+		require.Contains(t, logged[len(logged)-1].ContextMap()["error"], "configs record")
+		kept, _ := w.store.Indexes()
+		time.Sleep(10 * time.Minute)
+		first, _ := w.store.Indexes()
+		require.Equal(t, kept, first, "nothing was trimmed")
+
+		set(remove)
+		w.waitFor("a snapshot", 5*time.Minute, func() bool { return !seen.raised(t) })
+		w.stop(a)
+	})
+}
+
+// Snapshots that an earlier program pointed to are decoded before they count. One that cannot be decoded is passed over, and
+// the log is trimmed behind decoded ones alone.
+func TestReplica_DecodesEarlierSnapshots(t *testing.T) {
+	for name, broken := range map[string]bool{"whole": false, "broken": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, smallSnapshots)
+				a := w.start("a")
+				w.waitOwner(a, time.Second)
+				for range 2 {
+					w.fill(a, 12_000)
+					w.propose(a)
+					time.Sleep(time.Second)
+				}
+				w.stop(a)
+				refs := w.refs()
+				require.Len(t, refs, 2)
+				w.forgetDecoding(refs)
+				first, _ := w.store.Indexes()
+
+				b := w.start("b")
+				w.waitOwner(b, 5*time.Second)
+				time.Sleep(time.Second)
+				now, _ := w.store.Indexes()
+				require.Equal(t, first, now, "nothing is trimmed behind what nobody has decoded")
+				if broken {
+					require.NoError(t, w.bucket.Delete(t.Context(), []string{refs[0].Name + "/part-00000"}))
+				}
+				w.fill(b, 12_000)
+				w.waitFor("a snapshot", 10*time.Second, func() bool { return w.refs()[0].Name != refs[0].Name })
+				want := refs[0]
+				if broken {
+					want = refs[1]
+				}
+				got := w.refs()
+				require.Equal(t, want.Name, got[1].Name)
+				require.True(t, got[0].Decoded)
+				require.True(t, got[1].Decoded)
+				w.stop(b)
+			})
+		})
+	}
+}
+
+// forgetDecoding sets the pointers as an earlier program does.
+func (w *world) forgetDecoding(refs []metalog.SnapshotRef) {
+	w.t.Helper()
+	l, _, err := w.store.Open("earlier", metalog.Config{})
+	require.NoError(w.t, err)
+	tenure, err := l.Acquire(w.t.Context(), metalog.Candidate{Replica: "earlier"})
+	require.NoError(w.t, err)
+	earlier := make([]metalog.SnapshotRef, len(refs))
+	for i, ref := range refs {
+		ref.Decoded = false
+		earlier[i] = ref
+	}
+	require.NoError(w.t, tenure.SetSnapshots(w.t.Context(), earlier))
+	require.NoError(w.t, tenure.Resign(w.t.Context()))
+}
+
+// Below SplitVersion a transaction may have groups beyond what one section holds: snapshots of that are taken, the log is
+// trimmed behind them, and a replica starts from them, also after a kill -9. So it is after the version has risen.
+func TestReplica_HugeTransaction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		version := metadata.SplitVersion - 1
+		w := newWorld(t, func(c *replica.Config) {
+			c.SnapshotBytes, c.Owner.SoftLogBytes, c.Owner.HardLogBytes = 80<<20, 500<<20, 600<<20
+			c.SnapshotPoll = 100 * time.Millisecond
+			c.Version = func() uint32 { return uint32(version) }
+		})
+		a := w.start("a")
+		w.waitOwner(a, time.Second)
+		groups := w.addGroups(a, 2600)
+		w.waitFor("a snapshot", time.Minute, func() bool { return len(w.refs()) == 1 && w.refs()[0].Bytes > metadata.SectionBytes })
+		w.fill(a, 1000)
+		w.addGroups(a, 2700)
+		w.waitFor("trimming", time.Minute, func() bool { first, _ := w.store.Indexes(); return first > 1 })
+		a.net.CutOff()
+		a.cancel()
+		require.NoError(t, <-a.ended)
+
+		for range 2 {
+			b := w.start("b")
+			w.waitOwner(b, time.Minute)
+			_, err := b.Owner().Read(func(s *metadata.State) {
+				info, ok := s.Transaction("huge")
+				require.True(t, ok)
+				require.Greater(t, len(info.Groups), groups)
+				require.EqualValues(t, version, s.Version())
+			})
+			require.NoError(t, err)
+			w.stop(b)
+			version = metadata.SplitVersion
+		}
+	})
+}
+
+// addGroups adds so many groups of 32 KiB names to one transaction, which it begins, and returns their number.
+func (w *world) addGroups(n *node, count int) int {
+	w.t.Helper()
+	propose := func(c metadata.Command) metadata.Result {
+		result, _, err := n.Owner().Propose(w.t.Context(), c)
+		require.NoError(w.t, err)
+		require.NoError(w.t, result.Err)
+		return result
+	}
+	var ref metadata.TransactionRef
+	_, err := n.Owner().Read(func(s *metadata.State) {
+		if info, ok := s.Transaction("huge"); ok {
+			ref = metadata.TransactionRef{TransactionalID: "huge", ProducerID: info.ProducerID, Epoch: info.Epoch}
+		}
+	})
+	require.NoError(w.t, err)
+	if ref.TransactionalID == "" {
+		p := propose(&metadata.InitTransaction{
+			TransactionalID: "huge", TimeoutMs: 900_000, ProducerID: -1, ProducerEpoch: -1,
+		}).Value.(metadata.InitTransactionResult)
+		ref = metadata.TransactionRef{TransactionalID: "huge", ProducerID: p.ProducerID, Epoch: p.Epoch}
+	}
+	ref.Version = metadata.ProtocolTwo
+	for i := range count {
+		name := fmt.Sprintf("%06d-%06d", count, i)
+		propose(&metadata.AddOffsets{TransactionRef: ref, Group: name + strings.Repeat("x", 32767-len(name))})
+	}
+	return count
+}

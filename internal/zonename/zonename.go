@@ -1,0 +1,29 @@
+// Package zonename checks names of availability zones.
+package zonename
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxBytes is the longest name of a zone.
+const maxBytes = 255
+
+// ErrInvalid is returned for a name that no zone can have.
+var ErrInvalid = errors.New("invalid zone name")
+
+// Parse returns a name without the white space around it, which a name that was read from a file often has. An empty name
+// means no zone. Error: ErrInvalid.
+func Parse(name string) (string, error) {
+	trimmed := strings.TrimSpace(name)
+	switch {
+	case len(trimmed) > maxBytes:
+		return "", fmt.Errorf("%w: %d bytes, at most %d are allowed", ErrInvalid, len(trimmed), maxBytes)
+	case !utf8.ValidString(trimmed) || strings.ContainsFunc(trimmed, unicode.IsControl):
+		return "", fmt.Errorf("%w: %q has control characters or is not UTF-8", ErrInvalid, trimmed)
+	}
+	return trimmed, nil
+}

@@ -1,0 +1,100 @@
+// Package marker ties a bucket to one virtual cluster. Each virtual cluster's prefix holds one small object that names the
+// cluster's id, so that a process with another bucket, another prefix or another etcd finds out before it writes anything.
+//
+//	<virtual cluster>/cluster-id   JSON: {"format":1,"cluster_id":"...","moved_to":"..."}
+//
+// The control plane creates the marker, create-only, once the cluster id is in the metadata log. Agents only read it, and
+// compare it with the id that the control plane has. moved_to is set where the cluster's objects went elsewhere (Move).
+package marker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/freshet-io/freshet/objstore"
+)
+
+// Format is the newest format of a marker that this program reads and the one that it writes.
+const Format = 1
+
+// maxBytes bounds what is read of a marker.
+const maxBytes = 4 << 10
+
+// ErrMalformed is returned for an object that is no marker, or one of a newer format.
+var ErrMalformed = errors.New("malformed cluster-id object")
+
+// Marker is the content of the object.
+type Marker struct {
+	ClusterID string
+	MovedTo   string // location that the objects were moved to, "" if they are here
+}
+
+// encoded is a Marker in the bucket.
+type encoded struct {
+	Format    int    `json:"format"`
+	ClusterID string `json:"cluster_id"`
+	MovedTo   string `json:"moved_to,omitempty"`
+}
+
+// Prefix returns the prefix of a virtual cluster's objects.
+func Prefix(virtualCluster string) string { return virtualCluster + "/" }
+
+// Key returns the key of a virtual cluster's marker.
+func Key(virtualCluster string) string { return Prefix(virtualCluster) + "cluster-id" }
+
+// Read returns the marker of a virtual cluster. Errors: objstore.ErrNotFound if there is none, ErrMalformed, or the bucket's.
+func Read(ctx context.Context, bucket objstore.Bucket, virtualCluster string) (Marker, error) {
+	key := Key(virtualCluster)
+	object, err := bucket.Get(ctx, key, 0, -1)
+	if err != nil {
+		return Marker{}, fmt.Errorf("read %s: %w", key, err)
+	}
+	defer object.Close() // it was read
+	content, err := io.ReadAll(io.LimitReader(object, maxBytes+1))
+	if err != nil {
+		return Marker{}, fmt.Errorf("read %s: %w", key, err)
+	}
+	m, err := decode(content)
+	if err != nil {
+		return Marker{}, fmt.Errorf("read %s: %w", key, err)
+	}
+	return m, nil
+}
+
+func decode(content []byte) (Marker, error) {
+	var e encoded
+	switch err := json.Unmarshal(content, &e); {
+	case len(content) > maxBytes:
+		return Marker{}, fmt.Errorf("%w: more than %d bytes", ErrMalformed, maxBytes)
+	case err != nil:
+		return Marker{}, fmt.Errorf("%w: %w", ErrMalformed, err)
+	case e.Format != Format:
+		return Marker{}, fmt.Errorf("%w: format %d, this program reads format %d", ErrMalformed, e.Format, Format)
+	case e.ClusterID == "":
+		return Marker{}, fmt.Errorf("%w: no cluster id", ErrMalformed)
+	}
+	return Marker{ClusterID: e.ClusterID, MovedTo: e.MovedTo}, nil
+}
+
+// Create writes the marker of a virtual cluster if there is none, and returns the one that is there then: another than m if
+// the key was taken. So a lost answer, or two processes that create it at once, do no harm. Errors: the bucket's.
+func Create(ctx context.Context, bucket objstore.Bucket, virtualCluster string, m Marker) (Marker, error) {
+	content, err := json.Marshal(encoded{Format: Format, ClusterID: m.ClusterID, MovedTo: m.MovedTo})
+	if err != nil {
+		return Marker{}, fmt.Errorf("encode marker: %w", err)
+	}
+	if len(content) > maxBytes {
+		return Marker{}, fmt.Errorf("%w: more than %d bytes", ErrMalformed, maxBytes)
+	}
+	err = bucket.Put(ctx, Key(virtualCluster), objstore.NewBody(content))
+	if err == nil {
+		return m, nil
+	}
+	if !errors.Is(err, objstore.ErrAlreadyExists) {
+		return Marker{}, fmt.Errorf("create %s: %w", Key(virtualCluster), err)
+	}
+	return Read(ctx, bucket, virtualCluster)
+}
