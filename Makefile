@@ -8,6 +8,8 @@ LINT     := $(GO) tool -modfile=tools/lint/go.mod golangci-lint
 FUZZTIME ?= 20s
 MINUTES  ?= 10
 PKGS     ?= ./...
+# Without paths in what is built, all checkouts share one compile cache.
+export GOFLAGS := $(strip -trimpath $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)))
 # The tests in test/ but sim and removal, which counts as a unit, run real clients against real processes; the other packages need nothing but Go. WAITING are
 # the packages that measure no times and mostly wait, MEASURING those that do; the longest come first. `nice` stands before
 # what gives way to them: units, which compile and write most, beside those that wait. Sim and those that measure have the

@@ -4,18 +4,30 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
 )
 
-// root is this repository's directory.
-func root() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "..", "..")
-}
+// root returns this repository's directory: the nearest one with a go.mod, from the working directory up. Tests run in
+// the directory of their package.
+var root = sync.OnceValue(func() string {
+	dir, err := os.Getwd()
+	if err != nil {
+		panic(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			panic("test/harness: no go.mod above the working directory")
+		}
+		dir = parent
+	}
+})
 
 var freshet struct {
 	once sync.Once
