@@ -60,6 +60,16 @@ test-sim:
 test-measuring:
 	$(REAL) -p 1 -parallel 6 $(MEASURING)
 
+# TestDev_SurvivesRestartAndKill is the smoke test: freshet dev, produce, consume, kill -9, again.
+.PHONY: check
+check: ## what a commit needs, in 3 minutes: vet, lint, short unit tests without the race detector, a smoke test
+	@began=$$(date +%s); failed=; \
+	$(MAKE) --no-print-directory lint || failed="$$failed lint"; \
+	$(GO) test -vet=off -short $(UNIT) || failed="$$failed units"; \
+	$(GO) test -vet=off -count=1 -run '^TestDev_SurvivesRestartAndKill$$' ./test/timing || failed="$$failed smoke"; \
+	echo "make check: $$(( $$(date +%s) - began )) s$${failed:+, FAILED:$$failed}"; \
+	test -z "$$failed"
+
 .PHONY: unit
 unit: ## run the unit tests without the race detector (quick)
 	@$(GO) test $(UNIT)
@@ -196,7 +206,6 @@ format: ## format all Go files
 
 .PHONY: generate
 generate: ## regenerate protobuf code and generated documentation
-	$(GO) tool -modfile=tools/generate/go.mod buf generate
 	$(GO) generate ./...
 
 .PHONY: cover
@@ -206,8 +215,8 @@ cover: ## write cover.html from the unit tests
 	@$(GO) tool cover -func=cover.out | tail -1
 
 .PHONY: cross
-cross: ## check that it builds for macOS, too
-	GOOS=darwin GOARCH=arm64 $(GO) build -o /dev/null ./cmd/freshet
+cross: ## vet the packages that have files for other systems as macOS sees them
+	GOOS=darwin GOARCH=arm64 $(GO) vet $$(GOOS=darwin $(GO) list -f '{{if .IgnoredGoFiles}}{{.ImportPath}}{{end}}' ./...)
 
 .PHONY: clean
 clean: ## remove what was built

@@ -54,6 +54,18 @@ func (heard) OnNotice(*api.Notice)       {}
 func (heard) OnDisconnect()              {}
 func (heard) OnSessionClosed()           {}
 
+// startEtcd starts an etcd in this process that ends with the test.
+func startEtcd(t *testing.T) *etcdserver.Server {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts etcd")
+	}
+	etcd, err := etcdserver.Start(t.Context(), etcdserver.Config{Dir: t.TempDir()}, zap.NewNop())
+	require.NoError(t, err)
+	t.Cleanup(etcd.Close)
+	return etcd
+}
+
 // running is one control-plane replica.
 type running struct {
 	*controlplane.ControlPlane
@@ -72,9 +84,7 @@ func (f forgetful) Put(ctx context.Context, key string, body objstore.Body) erro
 }
 
 func TestControlPlane_RefusesAStoreThatReplaces(t *testing.T) {
-	etcd, err := etcdserver.Start(t.Context(), etcdserver.Config{Dir: t.TempDir()}, zap.NewNop())
-	require.NoError(t, err)
-	defer etcd.Close()
+	etcd := startEtcd(t)
 	r := start(t, etcd, forgetful{mem.New()}, "cp-1")
 	defer r.cancel()
 	require.ErrorIs(t, <-r.ended, probe.ErrReplaces)
@@ -84,18 +94,14 @@ func TestControlPlane_RefusesAStoreThatReplaces(t *testing.T) {
 // ends before it has made a cluster, and the first one can still start.
 func TestControlPlane_RefusesTheBucketOfAnotherCluster(t *testing.T) {
 	bucket := mem.New()
-	one, err := etcdserver.Start(t.Context(), etcdserver.Config{Dir: t.TempDir()}, zap.NewNop())
-	require.NoError(t, err)
-	defer one.Close()
+	one := startEtcd(t)
 	r := start(t, one, bucket, "r1")
 	require.Eventually(t, func() bool { return r.Ready() == nil }, time.Minute, 10*time.Millisecond)
 	found, err := marker.Read(t.Context(), bucket, "one")
 	require.NoError(t, err)
 	r.stop(t)
 
-	two, err := etcdserver.Start(t.Context(), etcdserver.Config{Dir: t.TempDir()}, zap.NewNop())
-	require.NoError(t, err)
-	defer two.Close()
+	two := startEtcd(t)
 	stranger := startAs(t, two, bucket, "r2", func(c *controlplane.Config) { c.BucketLocation = "s3://records" })
 	defer stranger.cancel()
 	require.EqualError(t, <-stranger.ended, `--bucket s3://records holds virtual cluster "one" with cluster id `+found.ClusterID+
@@ -141,11 +147,9 @@ func (r *running) stop(t *testing.T) {
 
 // An ownership key that somebody put keeps a virtual cluster without an owner: readiness says so, and what to do.
 func TestControlPlane_NamesTheKeyOfEndlessOwnership(t *testing.T) {
-	etcd, err := etcdserver.Start(t.Context(), etcdserver.Config{Dir: t.TempDir()}, zap.NewNop())
-	require.NoError(t, err)
-	defer etcd.Close()
+	etcd := startEtcd(t)
 	const key = etcdlog.DefaultPrefix + "/one/0/owner"
-	_, err = etcd.Client().Put(t.Context(), key, `{"replica":"r9","address":"nowhere:7050","nonce":"1"}`)
+	_, err := etcd.Client().Put(t.Context(), key, `{"replica":"r9","address":"nowhere:7050","nonce":"1"}`)
 	require.NoError(t, err)
 	r := start(t, etcd, mem.New(), "r1")
 	ready := func() string { return r.get(t, "/readyz") }
@@ -160,9 +164,7 @@ func TestControlPlane_NamesTheKeyOfEndlessOwnership(t *testing.T) {
 
 // A replica that has not reached etcd yet says so: what owns and follows waits for its registry.
 func TestControlPlane_NamesEtcdThatIsAway(t *testing.T) {
-	etcd, err := etcdserver.Start(t.Context(), etcdserver.Config{Dir: t.TempDir()}, zap.NewNop())
-	require.NoError(t, err)
-	defer etcd.Close()
+	etcd := startEtcd(t)
 	away, err := clientv3.New(clientv3.Config{Endpoints: []string{"127.0.0.1:1"}, Logger: zap.NewNop()})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, away.Close()) }()
@@ -191,9 +193,7 @@ func (r *running) get(t *testing.T, path string) string {
 // Two replicas over a real etcd: agents of two virtual clusters find their owners from either, go on when one leaves
 // cleanly, and HTTP says when the replica is ready. Figures for autoscalers are the owner's alone.
 func TestControlPlane_TwoReplicas(t *testing.T) {
-	etcd, err := etcdserver.Start(t.Context(), etcdserver.Config{Dir: t.TempDir()}, zap.NewNop())
-	require.NoError(t, err)
-	defer etcd.Close()
+	etcd := startEtcd(t)
 	bucket := mem.New()
 	first := start(t, etcd, bucket, "r1")
 	require.Eventually(t, func() bool { return first.Owned("one") && first.Owned("two") }, time.Minute, 10*time.Millisecond)

@@ -13,7 +13,6 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/freshet-io/freshet/controlplane"
-	"github.com/freshet-io/freshet/internal/etcdserver"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
 	"github.com/freshet-io/freshet/objstore/mem"
@@ -23,9 +22,7 @@ import (
 // version that it can run, through restarts and owner changes; when the last one has been replaced it rises.
 func TestControlPlane_RollingUpgrade(t *testing.T) {
 	t.Parallel()
-	etcd, err := etcdserver.Start(t.Context(), etcdserver.Config{Dir: t.TempDir()}, zap.NewNop())
-	require.NoError(t, err)
-	defer etcd.Close()
+	etcd := startEtcd(t)
 	bucket := mem.New()
 	earlier := func(c *controlplane.Config) { c.StateVersion = metadata.MinVersion }
 	first := startAs(t, etcd, bucket, "r1", earlier)
@@ -56,9 +53,7 @@ func TestControlPlane_RollingUpgrade(t *testing.T) {
 // TestControlPlane_UnsaidVersion: a replica that is registered and says no version is of a program from before they did.
 func TestControlPlane_UnsaidVersion(t *testing.T) {
 	t.Parallel()
-	etcd, err := etcdserver.Start(t.Context(), etcdserver.Config{Dir: t.TempDir()}, zap.NewNop())
-	require.NoError(t, err)
-	defer etcd.Close()
+	etcd := startEtcd(t)
 	old, err := etcd.Client().Grant(t.Context(), 3600)
 	require.NoError(t, err)
 	_, err = etcd.Client().Put(t.Context(), etcdlog.DefaultPrefix+"/+replicas/old", "127.0.0.1:1", clientv3.WithLease(old.ID))
@@ -75,11 +70,9 @@ func TestControlPlane_UnsaidVersion(t *testing.T) {
 // state's version rises while it is there, and the log names the key. What a replica says itself it says again.
 func TestControlPlane_MalformedVersion(t *testing.T) {
 	t.Parallel()
-	etcd, err := etcdserver.Start(t.Context(), etcdserver.Config{Dir: t.TempDir()}, zap.NewNop())
-	require.NoError(t, err)
-	defer etcd.Close()
+	etcd := startEtcd(t)
 	const prefix = etcdlog.DefaultPrefix + "/+versions/"
-	_, err = etcd.Client().Put(t.Context(), prefix+"other", "three")
+	_, err := etcd.Client().Put(t.Context(), prefix+"other", "three")
 	require.NoError(t, err)
 	core, logs := observer.New(zap.WarnLevel)
 	r := startAs(t, etcd, mem.New(), "r1", func(c *controlplane.Config) { c.Log = zap.New(core) })

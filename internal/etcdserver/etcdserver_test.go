@@ -17,6 +17,9 @@ import (
 
 func start(t *testing.T, dir string) *etcdserver.Server {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("starts etcd")
+	}
 	s, err := etcdserver.Start(t.Context(), etcdserver.Config{Dir: dir}, zaptest.NewLogger(t))
 	require.NoError(t, err)
 	return s

@@ -20,9 +20,13 @@ var packages = map[string]string{
 	"etcdctl":   "go.etcd.io/etcd/etcdctl/v3",
 }
 
-// Binary gives the path of a server's program ("versitygw", "etcd" or "etcdctl"), built if need be.
+// Binary returns the path of a server's program ("versitygw", "etcd" or "etcdctl"), built if need be. It skips the test
+// under -short.
 func Binary(tb testing.TB, name string) string {
 	tb.Helper()
+	if testing.Short() {
+		tb.Skip("starts " + name)
+	}
 	path, err := Build(name)
 	if err != nil {
 		tb.Fatalf("build %s: %v", name, err)
