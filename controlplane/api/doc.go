@@ -2,4 +2,6 @@
 // results and extents travel inside it as opaque bytes in the formats of packages commit and extent.
 package api
 
+//go:generate sh -c "cd ../.. && go tool -modfile=tools/generate/go.mod buf lint"
 //go:generate sh -c "cd ../.. && go tool -modfile=tools/generate/go.mod buf generate"
+//go:generate sh -c "cd ../.. && sha256sum controlplane/api/*.proto controlplane/api/*.pb.go buf.* tools/generate/go.* > controlplane/api/generated.sum"
