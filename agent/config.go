@@ -68,7 +68,7 @@ type Config struct {
 	// HTTPListen is the address of /livez, /readyz, /metrics, /debug/pprof. Default :8080.
 	HTTPListen string
 
-	// MemoryLimit is what the process may use, in bytes, at least 128 MiB; its parts are design 12's. Required.
+	// MemoryLimit is the memory that the process may use, in bytes, at least 128 MiB; memory.go divides it. Required.
 	MemoryLimit int64
 	// RequestMaxBytes is the largest Kafka request taken. Default 100 MiB.
 	RequestMaxBytes int32

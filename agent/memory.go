@@ -2,7 +2,7 @@ package agent
 
 import "fmt"
 
-// Shares of the memory limit, in percent (design.md 12). What is left is for the program itself and the garbage
+// Shares of the memory limit, in percent. What is left is for the program itself and the garbage
 // collector. Write buffers are slabs of record bytes plus what waits to be copied into them: produce frames, and batches that
 // were compressed anew; the budgets of other frames and of background jobs come out of what is left.
 const (

@@ -46,7 +46,7 @@ func (l *liveBundle) info() BundleInfo {
 }
 
 // DeadBundle is a bundle that no extent refers to any more. Its object can be deleted once it was dead before the
-// older retained snapshot was taken, and after a grace (design.md 9).
+// older retained snapshot was taken, and after a grace (ARCHITECTURE.md, What is deleted, and when).
 type DeadBundle struct {
 	Bytes uint32 // size of the object
 	Index uint64 // log index at which it died

@@ -13,7 +13,7 @@ import (
 const epochsVersion = 2
 
 // audience is the agents among which partitions are shared out for some clients: those of a zone that a listener
-// reaches, or of all zones, for clients whose own has none (design.md 8).
+// reaches, or of all zones, for clients whose own has none.
 type audience struct {
 	listener, zone string
 	everywhere     bool // of all zones; zone is ""

@@ -89,9 +89,9 @@ type resting struct {
 }
 
 // check decides on a batch of a known producer, as Kafka's ProducerAppendInfo.checkProducerEpoch and checkSequence
-// and ProducerStateEntry.findDuplicateBatch do, except where design.md 4.7 says otherwise: what is ahead is a gap
-// that may still close (Kafka: OUT_OF_ORDER_SEQUENCE_NUMBER, in a new epoch too), and what is provably committed is a
-// duplicate even where its offset is forgotten.
+// and ProducerStateEntry.findDuplicateBatch do, with two exceptions. A batch ahead of its sequence is a gap that may still
+// close (Kafka: OUT_OF_ORDER_SEQUENCE_NUMBER, in a new epoch too). A batch that is provably committed is a duplicate even
+// if its offset is forgotten (I3).
 func (p *producer) check(b *commit.Run) (outcome commit.Outcome, base int64) {
 	if b.ProducerEpoch != p.epoch {
 		switch {

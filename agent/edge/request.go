@@ -134,7 +134,7 @@ func (r *Reply) size() int {
 // the connection is gone by then, so that it can clean up.
 //
 // Only Produce overlaps Produce; any other request is started after the earlier non-Produce requests of its
-// connection were answered (design.md 4.1). ctx ends when the connection does: a request whose effect must not be
+// connection were answered (I2). ctx ends when the connection does: a request whose effect must not be
 // lost with the connection (Produce) has to go on without it.
 type Handler interface {
 	Start(ctx context.Context, req *Request) (wait func() Reply)

@@ -38,7 +38,7 @@ type Forwarder interface {
 }
 
 // forwarded answers one API by asking the control plane. If that cannot be reached in time, the answer is the API's
-// own retriable error (design.md 6, Degraded).
+// own retriable error.
 type forwarded struct {
 	key     int16
 	to      Forwarder

@@ -23,7 +23,7 @@ const (
 )
 
 // Views are the cluster as clients of a zone see it by a listener: which agents there are and which of them each
-// partition belongs to (design.md 8). A view is a pure function of the membership, so all agents show the same.
+// partition belongs to. A view is a pure function of the membership, so all agents show the same.
 //
 // A client sees the agents of its zone; all of them if the zone has none. If its zone is known wherever it calls, it sees one
 // replica per other zone too, so that it can tell racks apart, and one of those zones that have no agent at the moment, if its

@@ -14,7 +14,7 @@ import (
 )
 
 // zoneTokens are the client-id tokens that name a client's zone, those of other systems among them, so that a client
-// set up for one of these needs no change (design.md 8). Earlier ones win.
+// set up for one of these needs no change. Earlier ones win.
 var zoneTokens = []string{"zone", "freshet_zone", "ws_az", "warpstream_az", "automq_az", "diskless_az"}
 
 // Zones tells in which zone a client is. The zero value knows none.
@@ -70,8 +70,8 @@ func cutZone(entry string) (name, zone string, err error) {
 }
 
 // Of gives a client's zone: what its client id says, else the network that it calls from, else the listener that it
-// reached, else the agent's own (design.md 8). named tells whether every agent would say the same, whatever listener
-// of which the client reached: by its client id or its network.
+// reached, else the agent's own. named reports whether the zone is known from the client id or the network, and so is the same
+// at every agent and listener.
 func (z *Zones) Of(req *edge.Request) (zone string, named bool) {
 	if zone, named = tokenZone(req.ClientID); named {
 		return zone, true

@@ -58,8 +58,8 @@ func (d *due) sooner(than due) {
 	}
 }
 
-// dueIn says when the bundle is to be sealed by time (design.md 4.5 b and c; freshet.latency). Called with mu held,
-// after refill.
+// dueIn returns when the bundle is to be sealed by time: once the linger is over and a PUT token is free, at the latest
+// after the flush interval. freshet.latency changes the tokens and the interval. Called with mu held, after refill.
 func (s *session) dueIn(g *gathering, now time.Time, rate, fastRate float64) due {
 	cfg := &s.w.cfg
 	d := due{wait: forever}

@@ -231,8 +231,8 @@ func (s *session) roomForPut() bool {
 // unsettled is the number of bundles from the oldest that is not answered to the newest whose PUT began. Called with mu held.
 func (s *session) unsettled() int { return int(s.mu.last-s.mu.acked) - len(s.mu.queue) }
 
-// sealDue seals the open bundle by time (design.md 4.5 b and c) and gives the time until that is due. While no PUT
-// could begin the bundle goes on gathering, which costs no latency and saves PUTs. Called with mu held.
+// sealDue seals the open bundle if that is due by time and returns the time until it is due (dueIn). While no PUT
+// could begin, the bundle goes on gathering, which costs no latency and saves PUTs. Called with mu held.
 func (s *session) sealDue(now time.Time) time.Duration {
 	g := s.mu.open
 	if g == nil {

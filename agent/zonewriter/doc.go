@@ -1,5 +1,5 @@
 // Package zonewriter lets one agent of a zone write what the clients of several send, so that the number of PUTs follows
-// the zone's bytes and not its agents (design.md 4.4, I7).
+// the zone's bytes and not its agents (I7).
 //
 // Each agent has a Route: it hands the batches of its clients to the writer that the control plane named, which is its
 // own (package writer) or, by a stream over the peer port, another agent's; there a Taker adds them to that agent's own.

@@ -1,6 +1,6 @@
 // Package latency measures how long producers wait for their acknowledgement, and how long records take to a consumer, over
 // a bucket that is as slow as a model of an object store says (objstore/latency): idle and under load, for several PUT
-// budgets, each beside what the design allows, and beside what that many PUTs cost.
+// budgets, each beside its bound and beside the cost of that many PUTs.
 //
 // Everything of Freshet runs in one process, as `freshet dev` does, over a bucket in memory. Background jobs are off: they
 // would read the bucket, which forgets what is no longer read. The process has as many threads as two would have, one of the

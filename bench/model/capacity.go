@@ -4,7 +4,7 @@ import (
 	"github.com/freshet-io/freshet/bench/tco/catalog"
 )
 
-// Shares of an agent's memory (design: 40 % live cache, of 25 % write buffers 18 are slabs), and for how long they hold
+// Shares of an agent's memory (agent/memory.go: 40 % live cache, 18 % slabs of write buffers), and for how long they hold
 // what comes in: readers a little behind, and a bundle until its PUT and commit are done, slow ones included.
 const (
 	cacheShare   = 0.40

@@ -8,7 +8,7 @@ import (
 	"github.com/freshet-io/freshet/bench/tco/catalog"
 )
 
-// writerBytes is the rate above which a zone has another writer (design: clamp(ceil(zone bytes/s / 64 MiB), 1, agents)).
+// writerBytes is the rate above which a zone has another writer (controlplane/zonewriter: clamp(ceil(zone bytes/s / 64 MiB), 1, agents)).
 const writerBytes = 64 << 20
 
 // liveCache is the share of an agent's memory for what was just written, and liveSeconds how much of the stream it is to

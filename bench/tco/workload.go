@@ -16,7 +16,7 @@ const (
 	S3Express  = "s3-express"
 )
 
-// Ways to share in a zone: the design's, one set of writers and one cache for all agents of a zone, or each agent for
+// Ways to share in a zone: one set of writers and one cache for all agents of a zone, as agents do, or each agent for
 // itself.
 const (
 	ShareZone  = "zone"

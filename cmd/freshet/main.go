@@ -1,4 +1,4 @@
-// Command freshet is all of Freshet in one binary: a Kafka-compatible stream whose only storage is an object store.
+// Command freshet is all of Freshet in one binary: a Kafka-compatible broker whose only storage is an object store.
 // `freshet dev` runs everything in one process; `freshet agent` and `freshet controlplane` are its parts for a real
 // set-up; `freshet topic`, `produce` and `consume` are a small client. This package turns flags, environment and file
 // into the configuration of the parts and runs them; it has no behaviour of its own.

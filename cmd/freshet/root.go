@@ -14,7 +14,7 @@ import (
 	"github.com/freshet-io/freshet/internal/config"
 )
 
-const rootHelp = `Freshet is a Kafka-compatible stream whose only storage is an object store.
+const rootHelp = `Freshet is a Kafka-compatible broker whose only storage is an object store.
 
 Try it:
   freshet dev                                  everything in one process, on localhost:9092
@@ -45,7 +45,7 @@ Flags of all commands:
 
 func newRoot(p process) *cobra.Command {
 	cobra.AddTemplateFunc("settings", config.Usage)
-	root := parent("freshet", "A Kafka-compatible stream whose only storage is an object store",
+	root := parent("freshet", "A Kafka-compatible broker whose only storage is an object store",
 		newDev(p), newAgent(p), newControlPlane(p),
 		newTopic(p), newGroup(p), newProduce(p), newConsume(p), newBucket(p), newBundle(p), newJob(p), newZone(p), newScrub(p), newBench(p), newVersion(p),
 	)

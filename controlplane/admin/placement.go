@@ -11,7 +11,7 @@ import (
 	"github.com/freshet-io/freshet/metadata"
 )
 
-// clientView is the cluster as one client sees it, the same as agents show in Metadata (design.md 8): the agents of
+// clientView is the cluster as one client sees it, the same as agents show in Metadata: the agents of
 // the client's zone, all of them if it has none, and for clients that named their zone one replica per other zone, those
 // that have no agent any more included (agent/kafka tells why).
 type clientView struct {

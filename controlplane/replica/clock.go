@@ -10,7 +10,7 @@ import (
 	"github.com/freshet-io/freshet/objstore"
 )
 
-// clock compares this machine's clock with the store's, which all replicas share (design.md 6). A replica whose clock
+// clock compares this machine's clock with the store's, which all replicas share. A replica whose clock
 // is off does not become the owner, and an owner whose clock goes off lets nothing expire.
 //
 // Command time never goes back, so one bad step of the machine's clock would age the state for good. now therefore

@@ -1,5 +1,5 @@
 // Package zonewriter plans which agents of a zone write bundles and which hand their batches to one of those, so that
-// PUTs follow bytes and zones and not the number of agents (I7), and no writer is a hot spot (design 4.4, 4.5).
+// PUTs follow bytes and zones and not the number of agents (I7), and no writer is a hot spot.
 //
 // # What the plan is made of
 //

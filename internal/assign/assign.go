@@ -1,5 +1,5 @@
 // Package assign gives partitions to agents: rendezvous hashing with bounded counts, a pure function of the topic and the
-// agents, so that every agent and every client of a zone comes to the same agent without talking (design.md 8). It is
+// agents, so that every agent and every client of a zone comes to the same agent without talking. It is
 // part of the state machine, which keeps account of what moves (Epochs): another result for the same arguments is another
 // version of the state.
 //

@@ -175,7 +175,7 @@ func embedConfig(cfg Config, log *zap.Logger) *embed.Config {
 	e.QuotaBackendBytes = cfg.QuotaBytes
 	e.SnapshotCount = cfg.SnapshotCount
 	e.SnapshotCatchUpEntries = cfg.CatchUpEntries
-	// The owner decides what is compacted (design.md 6); etcd must not by itself.
+	// The owner decides when the log is compacted; etcd must not compact by itself.
 	e.AutoCompactionRetention = "0"
 	// One member elects itself: a short time-out makes that quick. It also bounds the shortest lease (1.5 times, rounded up
 	// to a second), far below the 5 s that are used. Each tick wakes the process, so there are as few as etcd allows: five

@@ -32,7 +32,7 @@ type ban struct {
 // stateMachine is what runs inside Apply on every replica.
 var stateMachine = []string{"metadata", "metadata/commit/...", "metadata/extent/...", "metadata/id/...", "metadata/internal/..."}
 
-// bans are the dependency rule (design 13): cmd -> agent, controlplane, bench; agent -> the control plane's client
+// bans are the dependency rule (ARCHITECTURE.md, File map): cmd -> agent, controlplane, bench; agent -> the control plane's client
 // and API types, metadata types, kafkaproto, objstore; controlplane -> metadata, objstore, kafkaproto.
 var bans = []ban{
 	{

@@ -208,8 +208,8 @@ func TestCommit_GoldenOvertakes(t *testing.T) {
 	requireEqual(t, r, h, nil)
 }
 
-// TestCommit_Size holds the promise of design.md 4.7: at most 12 bytes per idempotent batch, runs included, nothing
-// per batch without a producer id.
+// TestCommit_Size bounds the size of an encoded commit: at most 12 bytes per idempotent batch, runs included, and
+// nothing per batch without a producer id.
 func TestCommit_Size(t *testing.T) {
 	shape := func(sections, batches int, plain bool) float64 {
 		rng := rand.New(rand.NewPCG(5, 6))

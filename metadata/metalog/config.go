@@ -9,7 +9,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// Timing of ownership (design.md 6). Zero fields take the defaults.
+// Timing of ownership (ARCHITECTURE.md, Ownership, log and snapshots). Zero fields take the defaults.
 type Timing struct {
 	Lease     time.Duration // 5 s; whole seconds
 	Renew     time.Duration // 500 ms

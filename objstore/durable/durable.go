@@ -1,7 +1,7 @@
 // Package durable turns a bucket's create-only Put, which can fail in ways that leave its outcome open, into one that
 // ends in "the object is there, with exactly these bytes" or in an error.
 //
-// Outcomes of one attempt and what follows (design.md 4.6):
+// Outcomes of one attempt and what follows:
 //
 //	nil                 done
 //	ErrAlreadyExists    Head; same length and checksum: done, it was ours; else ErrForeign, for ever

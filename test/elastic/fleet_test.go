@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// drainLimit is how long an agent may take to end after SIGTERM (design.md 8), and for the process to be gone on a
+	// drainLimit is how long an agent may take to end after SIGTERM (ARCHITECTURE.md, Stopping an agent), and for the process to be gone on a
 	// machine that does other things too.
 	drainLimit = 5*time.Second + 500*time.Millisecond
 	// servedLimit bounds the wait for an agent's first answer; what it took is printed.

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// crashStall is how long a crash may keep a producer waiting: a lease of 5 s and 2 s more (design.md 6).
+	// crashStall is how long a crash may keep a producer waiting: a lease of 5 s and 2 s more.
 	crashStall = 7 * time.Second
 	// electionStall is that with one election of etcd's.
 	electionStall = 9 * time.Second
