@@ -1,4 +1,3 @@
-// Package lint holds the rules of this repository that a linter does not know, as tests: which package may import
-// which (with the reason), that every package says what it is for, that exceptions carry their reason, and that tests
-// wait for what they wait for.
+// Package lint holds the rules of this repository that a linter does not know, as tests: allowed imports (with the
+// reason), package comments, reasons for exceptions, no sleeping tests, the wording of comments, citations and links.
 package lint

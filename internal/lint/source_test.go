@@ -42,7 +42,7 @@ var parsed = sync.OnceValues(func() (all []source, err error) {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "artifacts") {
+		if skipped(path, d) {
 			return filepath.SkipDir
 		}
 		if d.IsDir() || filepath.Ext(path) != ".go" {
@@ -65,6 +65,11 @@ var parsed = sync.OnceValues(func() (all []source, err error) {
 	})
 	return all, err
 })
+
+// skipped reports whether a directory holds no sources of ours.
+func skipped(path string, d fs.DirEntry) bool {
+	return d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "artifacts")
+}
 
 func TestPackagesHaveComments(t *testing.T) {
 	documented := map[string]bool{}

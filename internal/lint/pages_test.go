@@ -1,0 +1,70 @@
+package lint
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// eachText calls fn with every file of the given extensions, and its path relative to the module.
+func eachText(t *testing.T, fn func(path, text string), extensions ...string) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if skipped(path, d) {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || !slices.Contains(extensions, filepath.Ext(path)) {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, path)
+		fn(filepath.ToSlash(rel), string(text))
+		return err
+	}))
+}
+
+// citation matches a section number or the file name of the document that preceded ARCHITECTURE.md. The packages' own
+// DESIGN.md are in the tree and may be cited.
+var citation = regexp.MustCompile(`\bdesign(?:\.md)? [0-9]|\bdesign\.md`)
+
+func TestCitations(t *testing.T) {
+	eachText(t, func(path, text string) {
+		if strings.HasPrefix(path, "bench/results/") {
+			return // records of what was measured stay as they were written
+		}
+		for i, line := range strings.Split(text, "\n") {
+			if m := citation.FindString(line); m != "" {
+				t.Errorf("%s:%d: %q is not in the tree: cite a promise (I1 to I10) or a heading of ARCHITECTURE.md", path, i+1, m)
+			}
+		}
+	}, ".go", ".md", ".yml", ".yaml")
+}
+
+var link = regexp.MustCompile(`\]\(([^)\s#]+)(?:#[^)\s]*)?\)`)
+
+func TestLinks(t *testing.T) {
+	eachText(t, func(path, text string) {
+		for i, line := range strings.Split(text, "\n") {
+			for _, m := range link.FindAllStringSubmatch(line, -1) {
+				if strings.Contains(m[1], ":") {
+					continue // another site
+				}
+				if _, err := os.Stat(filepath.Join(root, filepath.Dir(path), m[1])); err != nil {
+					t.Errorf("%s:%d: link to a file that does not exist: %s", path, i+1, m[1])
+				}
+			}
+		}
+	}, ".md")
+}
