@@ -38,7 +38,7 @@ var phrases = []struct {
 
 func phrase(words string) *regexp.Regexp { return regexp.MustCompile(`(?i)\b(?:` + words + `)\b`) }
 
-// TestPhrases fails if a package has more phrases than its recorded count, or fewer: the counts only fall.
+// TestPhrases fails if a package has more phrases than its recorded count. With -update, lower counts are recorded.
 func TestPhrases(t *testing.T) {
 	recorded, hits := readCounts(t), phraseHits(t)
 	for _, pkg := range slices.Sorted(maps.Keys(hits)) {
@@ -47,14 +47,10 @@ func TestPhrases(t *testing.T) {
 				pkg, len(found), recorded[pkg], strings.Join(found, "\n\t"))
 		}
 	}
-	for _, pkg := range slices.Sorted(maps.Keys(recorded)) {
-		now := len(hits[pkg])
-		if now < recorded[pkg] && !*update {
-			t.Errorf("%s: phrases to replace: %d, recorded: %d. Lower the count: run with -update", pkg, now, recorded[pkg])
-		}
-		recorded[pkg] = min(recorded[pkg], now)
-	}
 	if *update {
+		for pkg := range recorded {
+			recorded[pkg] = min(recorded[pkg], len(hits[pkg]))
+		}
 		writeCounts(t, recorded)
 	}
 }
