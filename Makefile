@@ -70,6 +70,24 @@ check: ## what a commit needs, in 3 minutes: vet, lint, short unit tests without
 	echo "make check: $$(( $$(date +%s) - began )) s$${failed:+, FAILED:$$failed}"; \
 	test -z "$$failed"
 
+# FRESHET_NIGHTLY=1 runs the tests that skip with "only in make nightly". Each step goes on after a failure.
+.PHONY: nightly
+nightly: build ## run what make test leaves out: slow, random and timed tests, fuzzing, other systems (about two hours)
+	@failed=; run() { echo "== $$*"; "$$@" || failed="$$failed; $$*"; }; \
+	export FRESHET_NIGHTLY=1 CI=true FRESHET_BINARY=$(abspath $(BIN)/freshet); \
+	run $(TEST) -count=1 -timeout 40m $(PLAIN); \
+	run $(TEST) -count=1 -timeout 60m -p 1 $(WAITING); \
+	run $(TEST) -count=1 -timeout 40m -p 1 ./test/faults ./test/timing -args -bounds; \
+	run $(MAKE) sim; \
+	run $(MAKE) elastic DURATION=1m; \
+	run $(MAKE) soak-memory soak-stall soak-verify; \
+	run $(MAKE) clients differential removal snapshot-states producers; \
+	run $(MAKE) fuzz; \
+	for system in linux/arm64 darwin/amd64 darwin/arm64; do \
+	  run env GOOS=$${system%/*} GOARCH=$${system#*/} $(GO) build -o /dev/null ./cmd/freshet; \
+	done; \
+	if [ -n "$$failed" ]; then echo "make nightly: FAILED: $${failed#; }"; false; fi
+
 .PHONY: unit
 unit: ## run the unit tests without the race detector (quick)
 	@$(GO) test $(UNIT)
