@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -113,17 +114,17 @@ func (c *Config) ApplyDefaults() {
 		c.Listen = []string{":9092-9095"}
 	}
 	c.Zone = strings.TrimSpace(c.Zone)
-	setDefault(&c.HTTPListen, ":8080")
-	setDefault(&c.RequestMaxBytes, 100<<20)
-	setDefault(&c.FlushBytes, 8<<20)
-	setDefault(&c.FlushInterval, 250*time.Millisecond)
-	setDefault(&c.Linger, 5*time.Millisecond)
-	setDefault(&c.HandOver, 200*time.Millisecond)
-	setDefault(&c.Peers.OwnerSilence, 1500*time.Millisecond)
-	setDefault(&c.PutBudget, 4)
-	setDefault(&c.FastPutBudget, 40)
-	setDefault(&c.DrainTimeout, 5*time.Second)
-	setDefault(&c.RequestPrices, price.Auto)
+	c.HTTPListen = cmp.Or(c.HTTPListen, ":8080")
+	c.RequestMaxBytes = cmp.Or(c.RequestMaxBytes, 100<<20)
+	c.FlushBytes = cmp.Or(c.FlushBytes, 8<<20)
+	c.FlushInterval = cmp.Or(c.FlushInterval, 250*time.Millisecond)
+	c.Linger = cmp.Or(c.Linger, 5*time.Millisecond)
+	c.HandOver = cmp.Or(c.HandOver, 200*time.Millisecond)
+	c.Peers.OwnerSilence = cmp.Or(c.Peers.OwnerSilence, 1500*time.Millisecond)
+	c.PutBudget = cmp.Or(c.PutBudget, 4)
+	c.FastPutBudget = cmp.Or(c.FastPutBudget, 40)
+	c.DrainTimeout = cmp.Or(c.DrainTimeout, 5*time.Second)
+	c.RequestPrices = cmp.Or(c.RequestPrices, price.Auto)
 	if len(c.Roles) == 0 {
 		c.Roles = Roles()
 	}
@@ -135,13 +136,6 @@ func (c *Config) ApplyDefaults() {
 	}
 	if c.Gatherer == nil {
 		c.Gatherer = c.Registry
-	}
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
 	}
 }
 

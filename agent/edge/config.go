@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -64,28 +65,21 @@ type Config struct {
 
 // ApplyDefaults sets what is zero to its default.
 func (c *Config) ApplyDefaults() {
-	setDefault(&c.MaxRequestBytes, DefaultMaxRequestBytes)
-	setDefault(&c.ProduceMemory, DefaultProduceMemory)
-	setDefault(&c.OtherMemory, DefaultOtherMemory)
-	setDefault(&c.MaxConnections, DefaultMaxConnections)
-	setDefault(&c.MaxPipelined, DefaultMaxPipelined)
-	setDefault(&c.ConnectionBytes, DefaultConnectionBytes)
-	setDefault(&c.IdleTimeout, DefaultIdleTimeout)
-	setDefault(&c.FrameTimeout, DefaultFrameTimeout)
-	setDefault(&c.WriteTimeout, DefaultWriteTimeout)
-	setDefault(&c.DrainTimeout, DefaultDrainTimeout)
+	c.MaxRequestBytes = cmp.Or(c.MaxRequestBytes, DefaultMaxRequestBytes)
+	c.ProduceMemory = cmp.Or(c.ProduceMemory, DefaultProduceMemory)
+	c.OtherMemory = cmp.Or(c.OtherMemory, DefaultOtherMemory)
+	c.MaxConnections = cmp.Or(c.MaxConnections, DefaultMaxConnections)
+	c.MaxPipelined = cmp.Or(c.MaxPipelined, DefaultMaxPipelined)
+	c.ConnectionBytes = cmp.Or(c.ConnectionBytes, DefaultConnectionBytes)
+	c.IdleTimeout = cmp.Or(c.IdleTimeout, DefaultIdleTimeout)
+	c.FrameTimeout = cmp.Or(c.FrameTimeout, DefaultFrameTimeout)
+	c.WriteTimeout = cmp.Or(c.WriteTimeout, DefaultWriteTimeout)
+	c.DrainTimeout = cmp.Or(c.DrainTimeout, DefaultDrainTimeout)
 	if c.Log == nil {
 		c.Log = zap.NewNop()
 	}
 	if c.Registerer == nil {
 		c.Registerer = prometheus.NewRegistry()
-	}
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
 	}
 }
 

@@ -1,6 +1,7 @@
 package writer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -81,32 +82,25 @@ type Config struct {
 
 // ApplyDefaults fills the fields left zero.
 func (c *Config) ApplyDefaults() {
-	setDefault(&c.FlushBytes, 8<<20)
-	setDefault(&c.FlushBatches, 16384)
-	setDefault(&c.FlushInterval, 250*time.Millisecond)
-	setDefault(&c.Linger, 5*time.Millisecond)
-	setDefault(&c.PutRate, 4)
-	setDefault(&c.PutBurst, 4)
-	setDefault(&c.FastPutRate, 40)
-	setDefault(&c.EconomyInterval, max(time.Second, c.FlushInterval))
-	setDefault(&c.EconomyBytes, max(16<<20, c.FlushBytes))
-	setDefault(&c.MaxPuts, 16)
-	setDefault(&c.MaxUnsettled, 256)
-	setDefault(&c.SubmissionDeadline, 60*time.Second)
-	setDefault(&c.GapTimeout, 10*time.Second)
-	setDefault(&c.MaxResubmissions, 256)
+	c.FlushBytes = cmp.Or(c.FlushBytes, 8<<20)
+	c.FlushBatches = cmp.Or(c.FlushBatches, 16384)
+	c.FlushInterval = cmp.Or(c.FlushInterval, 250*time.Millisecond)
+	c.Linger = cmp.Or(c.Linger, 5*time.Millisecond)
+	c.PutRate = cmp.Or(c.PutRate, 4)
+	c.PutBurst = cmp.Or(c.PutBurst, 4)
+	c.FastPutRate = cmp.Or(c.FastPutRate, 40)
+	c.EconomyInterval = cmp.Or(c.EconomyInterval, max(time.Second, c.FlushInterval))
+	c.EconomyBytes = cmp.Or(c.EconomyBytes, max(16<<20, c.FlushBytes))
+	c.MaxPuts = cmp.Or(c.MaxPuts, 16)
+	c.MaxUnsettled = cmp.Or(c.MaxUnsettled, 256)
+	c.SubmissionDeadline = cmp.Or(c.SubmissionDeadline, 60*time.Second)
+	c.GapTimeout = cmp.Or(c.GapTimeout, 10*time.Second)
+	c.MaxResubmissions = cmp.Or(c.MaxResubmissions, 256)
 	if c.Share == nil {
 		c.Share = func() float64 { return 1 }
 	}
 	if c.Log == nil {
 		c.Log = zap.NewNop()
-	}
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
 	}
 }
 

@@ -4,6 +4,7 @@
 package batches
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,21 +41,14 @@ type Config struct {
 
 // ApplyDefaults fills what is zero.
 func (c *Config) ApplyDefaults() {
-	setDefault(&c.Producers, 64)
-	setDefault(&c.Partitions, 288)
-	setDefault(&c.RecordBytes, 1024)
-	setDefault(&c.WarmUp, 5*time.Second)
-	setDefault(&c.Duration, 30*time.Second)
-	setDefault(&c.Model, "s3-standard")
+	c.Producers = cmp.Or(c.Producers, 64)
+	c.Partitions = cmp.Or(c.Partitions, 288)
+	c.RecordBytes = cmp.Or(c.RecordBytes, 1024)
+	c.WarmUp = cmp.Or(c.WarmUp, 5*time.Second)
+	c.Duration = cmp.Or(c.Duration, 30*time.Second)
+	c.Model = cmp.Or(c.Model, "s3-standard")
 	if c.Out == nil {
 		c.Out = os.Stdout
-	}
-}
-
-func setDefault[T comparable](p *T, v T) {
-	var zero T
-	if *p == zero {
-		*p = v
 	}
 }
 

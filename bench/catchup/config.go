@@ -1,6 +1,7 @@
 package catchup
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -31,18 +32,18 @@ type Config struct {
 
 // ApplyDefaults fills what is zero, but for what zero means something.
 func (c *Config) ApplyDefaults() {
-	setDefault(&c.Backlog, 4<<30)
-	setDefault(&c.Rate, 20<<20)
-	setDefault(&c.Groups, 3)
-	setDefault(&c.Gap, 30*time.Second)
-	setDefault(&c.Pairs, 5)
-	setDefault(&c.Duration, time.Minute)
-	setDefault(&c.WarmUp, 5*time.Second)
-	setDefault(&c.CompactAfter, 30*time.Second)
-	setDefault(&c.Partitions, 8)
-	setDefault(&c.RecordBytes, 4<<10)
-	setDefault(&c.Memory, "1GiB")
-	setDefault(&c.Model, "s3-standard")
+	c.Backlog = cmp.Or(c.Backlog, 4<<30)
+	c.Rate = cmp.Or(c.Rate, 20<<20)
+	c.Groups = cmp.Or(c.Groups, 3)
+	c.Gap = cmp.Or(c.Gap, 30*time.Second)
+	c.Pairs = cmp.Or(c.Pairs, 5)
+	c.Duration = cmp.Or(c.Duration, time.Minute)
+	c.WarmUp = cmp.Or(c.WarmUp, 5*time.Second)
+	c.CompactAfter = cmp.Or(c.CompactAfter, 30*time.Second)
+	c.Partitions = cmp.Or(c.Partitions, 8)
+	c.RecordBytes = cmp.Or(c.RecordBytes, 4<<10)
+	c.Memory = cmp.Or(c.Memory, "1GiB")
+	c.Model = cmp.Or(c.Model, "s3-standard")
 	if c.Out == nil {
 		c.Out = os.Stdout
 	}
@@ -53,13 +54,6 @@ func Default() Config {
 	c := Config{GroupRate: 120 << 20, Settle: 10 * time.Minute}
 	c.ApplyDefaults()
 	return c
-}
-
-func setDefault[T comparable](p *T, v T) {
-	var zero T
-	if *p == zero {
-		*p = v
-	}
 }
 
 // Validate gives all faults at once. Call it after ApplyDefaults.

@@ -14,6 +14,7 @@
 package latency
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,13 +74,13 @@ func (c *Config) ApplyDefaults() {
 	if len(c.Loads) == 0 {
 		c.Loads = []int64{0, 10 * mib, 60 * mib}
 	}
-	setDefault(&c.Duration, 20*time.Second)
-	setDefault(&c.Puts, 400)
-	setDefault(&c.WarmUp, 3*time.Second)
-	setDefault(&c.RecordBytes, 1024)
-	setDefault(&c.Partitions, 16)
-	setDefault(&c.Producers, 64)
-	setDefault(&c.Seed, 1)
+	c.Duration = cmp.Or(c.Duration, 20*time.Second)
+	c.Puts = cmp.Or(c.Puts, 400)
+	c.WarmUp = cmp.Or(c.WarmUp, 3*time.Second)
+	c.RecordBytes = cmp.Or(c.RecordBytes, 1024)
+	c.Partitions = cmp.Or(c.Partitions, 16)
+	c.Producers = cmp.Or(c.Producers, 64)
+	c.Seed = cmp.Or(c.Seed, 1)
 	if c.Out == nil {
 		c.Out = os.Stdout
 	}
@@ -88,13 +89,6 @@ func (c *Config) ApplyDefaults() {
 	}
 	if c.Progress == nil {
 		c.Progress = func(Point, *Figures) {}
-	}
-}
-
-func setDefault[T comparable](p *T, v T) {
-	var zero T
-	if *p == zero {
-		*p = v
 	}
 }
 

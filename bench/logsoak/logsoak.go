@@ -10,6 +10,7 @@
 package logsoak
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,22 +56,15 @@ type Config struct {
 
 // ApplyDefaults fills what is zero.
 func (c *Config) ApplyDefaults() {
-	setDefault(&c.Duration, 10*time.Minute)
-	setDefault(&c.Rate, 16<<20)
-	setDefault(&c.Heal, 3*time.Minute)
-	setDefault(&c.Sample, 10*time.Second)
+	c.Duration = cmp.Or(c.Duration, 10*time.Minute)
+	c.Rate = cmp.Or(c.Rate, 16<<20)
+	c.Heal = cmp.Or(c.Heal, 3*time.Minute)
+	c.Sample = cmp.Or(c.Sample, 10*time.Second)
 	if c.Out == nil {
 		c.Out = io.Discard
 	}
 	if c.Log == nil {
 		c.Log = zap.NewNop()
-	}
-}
-
-func setDefault[T comparable](p *T, v T) {
-	var zero T
-	if *p == zero {
-		*p = v
 	}
 }
 

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -41,26 +42,19 @@ type Config struct {
 
 // ApplyDefaults fills what is zero.
 func (c *Config) ApplyDefaults() {
-	setDefault(&c.Table, TableBoth)
-	setDefault(&c.Format, FormatTable)
-	setDefault(&c.Load.Partitions, 12)
-	setDefault(&c.Load.Agents, 1)
-	setDefault(&c.Load.RecordBytes, 1024)
-	setDefault(&c.Load.Rate, 100*mib)
-	setDefault(&c.Machine.Zones, 3)
-	setDefault(&c.Machine.Fanout, 1)
-	setDefault(&c.Machine.CPUHeadroom, 0.5)
-	setDefault(&c.Machine.NetworkHeadroom, 0.3)
-	setDefault(&c.Shape, "B")
+	c.Table = cmp.Or(c.Table, TableBoth)
+	c.Format = cmp.Or(c.Format, FormatTable)
+	c.Load.Partitions = cmp.Or(c.Load.Partitions, 12)
+	c.Load.Agents = cmp.Or(c.Load.Agents, 1)
+	c.Load.RecordBytes = cmp.Or(c.Load.RecordBytes, 1024)
+	c.Load.Rate = cmp.Or(c.Load.Rate, 100*mib)
+	c.Machine.Zones = cmp.Or(c.Machine.Zones, 3)
+	c.Machine.Fanout = cmp.Or(c.Machine.Fanout, 1)
+	c.Machine.CPUHeadroom = cmp.Or(c.Machine.CPUHeadroom, 0.5)
+	c.Machine.NetworkHeadroom = cmp.Or(c.Machine.NetworkHeadroom, 0.3)
+	c.Shape = cmp.Or(c.Shape, "B")
 	if c.Out == nil {
 		c.Out = os.Stdout
-	}
-}
-
-func setDefault[T comparable](p *T, v T) {
-	var zero T
-	if *p == zero {
-		*p = v
 	}
 }
 

@@ -1,6 +1,7 @@
 package scale
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,25 +31,18 @@ type Config struct {
 
 // ApplyDefaults fills what is zero.
 func (c *Config) ApplyDefaults() {
-	setDefault(&c.Agents, 3)
-	setDefault(&c.Topics, 1000)
-	setDefault(&c.Partitions, 100)
-	setDefault(&c.Clients, 10_000)
-	setDefault(&c.Fetchers, 2000)
-	setDefault(&c.Rate, 500)
-	setDefault(&c.Duration, 20*time.Second)
-	setDefault(&c.Window, 10*time.Second)
-	setDefault(&c.Settle, 5*time.Second)
-	setDefault(&c.PutBudget, "4")
+	c.Agents = cmp.Or(c.Agents, 3)
+	c.Topics = cmp.Or(c.Topics, 1000)
+	c.Partitions = cmp.Or(c.Partitions, 100)
+	c.Clients = cmp.Or(c.Clients, 10_000)
+	c.Fetchers = cmp.Or(c.Fetchers, 2000)
+	c.Rate = cmp.Or(c.Rate, 500)
+	c.Duration = cmp.Or(c.Duration, 20*time.Second)
+	c.Window = cmp.Or(c.Window, 10*time.Second)
+	c.Settle = cmp.Or(c.Settle, 5*time.Second)
+	c.PutBudget = cmp.Or(c.PutBudget, "4")
 	if c.Out == nil {
 		c.Out = os.Stdout
-	}
-}
-
-func setDefault[T comparable](p *T, v T) {
-	var zero T
-	if *p == zero {
-		*p = v
 	}
 }
 

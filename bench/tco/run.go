@@ -1,6 +1,7 @@
 package tco
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -28,7 +29,7 @@ type Config struct {
 
 // ApplyDefaults fills what is zero.
 func (c *Config) ApplyDefaults() {
-	setDefault(&c.Format, FormatTable)
+	c.Format = cmp.Or(c.Format, FormatTable)
 	if c.Out == nil {
 		c.Out = os.Stdout
 	}

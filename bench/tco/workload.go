@@ -1,6 +1,7 @@
 package tco
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -85,44 +86,37 @@ type Setup struct {
 
 // ApplyDefaults fills what is zero.
 func (w *Workload) ApplyDefaults() {
-	setDefault(&w.Name, "custom")
-	setDefault(&w.Throughput, 1<<30)
-	setDefault(&w.CompressionRatio, 1)
-	setDefault(&w.Fanout, 1)
-	setDefault(&w.Zones, 3)
-	setDefault(&w.Retention, 24*time.Hour)
-	setDefault(&w.BatchBytes, 16<<10)
+	w.Name = cmp.Or(w.Name, "custom")
+	w.Throughput = cmp.Or(w.Throughput, 1<<30)
+	w.CompressionRatio = cmp.Or(w.CompressionRatio, 1)
+	w.Fanout = cmp.Or(w.Fanout, 1)
+	w.Zones = cmp.Or(w.Zones, 3)
+	w.Retention = cmp.Or(w.Retention, 24*time.Hour)
+	w.BatchBytes = cmp.Or(w.BatchBytes, 16<<10)
 	w.Setup.applyDefaults()
 }
 
 func (s *Setup) applyDefaults() {
-	setDefault(&s.BundleBytes, 8<<20)
-	setDefault(&s.FlushInterval, 250*time.Millisecond)
-	setDefault(&s.PutBudget, 4)
-	setDefault(&s.HedgedPuts, 0.05)
-	setDefault(&s.Rewrites, 2)
-	setDefault(&s.ObjectBytes, 512<<20)
-	setDefault(&s.PartBytes, 64<<20)
-	setDefault(&s.Store, S3Standard)
-	setDefault(&s.Copies, 1)
-	setDefault(&s.Sharing, ShareZone)
-	setDefault(&s.Endpoint, EndpointGateway)
-	setDefault(&s.KMS, KMSNone)
-	setDefault(&s.Instance, Cheapest)
-	setDefault(&s.Shape, "B")
-	setDefault(&s.CPUHeadroom, 0.5)
-	setDefault(&s.NetworkHeadroom, 0.3)
-	setDefault(&s.MinAgents, 2)
-	setDefault(&s.ControlInstance, "m7g.large")
-	setDefault(&s.ControlReplicas, 3)
-	setDefault(&s.ControlDiskGiB, 16)
-}
-
-func setDefault[T comparable](p *T, v T) {
-	var zero T
-	if *p == zero {
-		*p = v
-	}
+	s.BundleBytes = cmp.Or(s.BundleBytes, 8<<20)
+	s.FlushInterval = cmp.Or(s.FlushInterval, 250*time.Millisecond)
+	s.PutBudget = cmp.Or(s.PutBudget, 4)
+	s.HedgedPuts = cmp.Or(s.HedgedPuts, 0.05)
+	s.Rewrites = cmp.Or(s.Rewrites, 2)
+	s.ObjectBytes = cmp.Or(s.ObjectBytes, 512<<20)
+	s.PartBytes = cmp.Or(s.PartBytes, 64<<20)
+	s.Store = cmp.Or(s.Store, S3Standard)
+	s.Copies = cmp.Or(s.Copies, 1)
+	s.Sharing = cmp.Or(s.Sharing, ShareZone)
+	s.Endpoint = cmp.Or(s.Endpoint, EndpointGateway)
+	s.KMS = cmp.Or(s.KMS, KMSNone)
+	s.Instance = cmp.Or(s.Instance, Cheapest)
+	s.Shape = cmp.Or(s.Shape, "B")
+	s.CPUHeadroom = cmp.Or(s.CPUHeadroom, 0.5)
+	s.NetworkHeadroom = cmp.Or(s.NetworkHeadroom, 0.3)
+	s.MinAgents = cmp.Or(s.MinAgents, 2)
+	s.ControlInstance = cmp.Or(s.ControlInstance, "m7g.large")
+	s.ControlReplicas = cmp.Or(s.ControlReplicas, 3)
+	s.ControlDiskGiB = cmp.Or(s.ControlDiskGiB, 16)
 }
 
 // ErrInvalid is a workload that cannot be computed; the error names every setting that is out of bounds.

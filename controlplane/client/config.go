@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -81,23 +82,17 @@ const (
 
 // ApplyDefaults sets what is zero to its default.
 func (c *Config) ApplyDefaults() {
-	setDefault(&c.ProbeInterval, 500*time.Millisecond)
-	setDefault(&c.StreamTimeout, 3*time.Second)
-	setDefault(&c.DialTimeout, 2*time.Second)
-	setDefault(&c.RefusalPatience, 30*time.Second)
-	setDefault(&c.RetryMin, 20*time.Millisecond)
-	setDefault(&c.RetryMax, 500*time.Millisecond)
+	c.ProbeInterval = cmp.Or(c.ProbeInterval, 500*time.Millisecond)
+	c.StreamTimeout = cmp.Or(c.StreamTimeout, 3*time.Second)
+	c.DialTimeout = cmp.Or(c.DialTimeout, 2*time.Second)
+	c.RefusalPatience = cmp.Or(c.RefusalPatience, 30*time.Second)
+	c.RetryMin = cmp.Or(c.RetryMin, 20*time.Millisecond)
+	c.RetryMax = cmp.Or(c.RetryMax, 500*time.Millisecond)
 	if c.MaxPendingBytes == 0 {
 		c.MaxPendingBytes = 64 << 20
 	}
 	if c.Log == nil {
 		c.Log = zap.NewNop()
-	}
-}
-
-func setDefault(d *time.Duration, to time.Duration) {
-	if *d == 0 {
-		*d = to
 	}
 }
 

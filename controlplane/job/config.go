@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,24 +62,17 @@ type SecondLevel struct {
 
 // ApplyDefaults fills the fields left zero.
 func (s *Settings) ApplyDefaults() {
-	setDefault(&s.Interval, 10*time.Second)
-	setDefault(&s.PerAgent, 1)
-	setDefault(&s.Lease, time.Minute)
-	setDefault(&s.First.Bundles, 64)
-	setDefault(&s.First.Bytes, 512<<20)
-	setDefault(&s.First.Age, 10*time.Minute)
-	setDefault(&s.Second.Bytes, 16<<20)
-	setDefault(&s.Second.Extents, 96)
-	setDefault(&s.Second.Age, 6*time.Hour)
-	setDefault(&s.Second.JobBytes, 4<<30)
-	setDefault(&s.Second.FinalBytes, 16<<20)
-}
-
-func setDefault[T comparable](p *T, value T) {
-	var zero T
-	if *p == zero {
-		*p = value
-	}
+	s.Interval = cmp.Or(s.Interval, 10*time.Second)
+	s.PerAgent = cmp.Or(s.PerAgent, 1)
+	s.Lease = cmp.Or(s.Lease, time.Minute)
+	s.First.Bundles = cmp.Or(s.First.Bundles, 64)
+	s.First.Bytes = cmp.Or(s.First.Bytes, 512<<20)
+	s.First.Age = cmp.Or(s.First.Age, 10*time.Minute)
+	s.Second.Bytes = cmp.Or(s.Second.Bytes, 16<<20)
+	s.Second.Extents = cmp.Or(s.Second.Extents, 96)
+	s.Second.Age = cmp.Or(s.Second.Age, 6*time.Hour)
+	s.Second.JobBytes = cmp.Or(s.Second.JobBytes, 4<<30)
+	s.Second.FinalBytes = cmp.Or(s.Second.FinalBytes, 16<<20)
 }
 
 // Validate gives all faults at once.
@@ -167,7 +161,7 @@ func (c *Config) validate() error {
 
 func (c *Config) applyDefaults() {
 	c.Settings.ApplyDefaults()
-	setDefault(&c.MaxExtents, 4<<20)
+	c.MaxExtents = cmp.Or(c.MaxExtents, 4<<20)
 	if c.Log == nil {
 		c.Log = zap.NewNop()
 	}

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,26 +57,19 @@ type Settings struct {
 
 // ApplyDefaults fills the fields left zero.
 func (s *Settings) ApplyDefaults() {
-	setDefault(&s.RetentionCheck, 5*time.Minute)
-	setDefault(&s.GarbageCheck, time.Minute)
-	setDefault(&s.GarbageGrace, 15*time.Minute)
-	setDefault(&s.OrphanSweep, SweepDelete)
-	setDefault(&s.OrphanFirst, 10*time.Minute)
-	setDefault(&s.OrphanLast, 24*time.Hour)
-	setDefault(&s.TopicUndelete, 24*time.Hour)
-	setDefault(&s.ScrubInterval, time.Second)
-	setDefault(&s.ScrubBytes, 1<<20)
+	s.RetentionCheck = cmp.Or(s.RetentionCheck, 5*time.Minute)
+	s.GarbageCheck = cmp.Or(s.GarbageCheck, time.Minute)
+	s.GarbageGrace = cmp.Or(s.GarbageGrace, 15*time.Minute)
+	s.OrphanSweep = cmp.Or(s.OrphanSweep, SweepDelete)
+	s.OrphanFirst = cmp.Or(s.OrphanFirst, 10*time.Minute)
+	s.OrphanLast = cmp.Or(s.OrphanLast, 24*time.Hour)
+	s.TopicUndelete = cmp.Or(s.TopicUndelete, 24*time.Hour)
+	s.ScrubInterval = cmp.Or(s.ScrubInterval, time.Second)
+	s.ScrubBytes = cmp.Or(s.ScrubBytes, 1<<20)
 }
 
 // UndeleteMs is TopicUndelete as commands have it.
 func (s *Settings) UndeleteMs() int64 { return max(0, s.TopicUndelete.Milliseconds()) }
-
-func setDefault[T comparable](p *T, value T) {
-	var zero T
-	if *p == zero {
-		*p = value
-	}
-}
 
 // Validate gives all faults at once.
 func (s *Settings) Validate() error {

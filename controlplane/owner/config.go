@@ -1,6 +1,7 @@
 package owner
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -45,17 +46,17 @@ type Config struct {
 
 // ApplyDefaults sets the fields that are zero.
 func (c *Config) ApplyDefaults() {
-	setDefault(&c.GroupBytes, metalog.DefaultEntryBytes-1<<10) // with the batch's header one entry, not two
-	setDefault(&c.GroupCommands, 4096)
-	setDefault(&c.CommandBytes, 16<<20)
-	setDefault(&c.QueueBytes, 64<<20)
-	setDefault(&c.SoftLogBytes, 256<<20)
-	setDefault(&c.HardLogBytes, 512<<20)
-	setDefault(&c.MaxDelay, time.Second)
-	setDefault(&c.MaxExtents, 4<<20)
-	setDefault(&c.MaxFresh, 100_000)
-	setDefault(&c.MaxWait, 10*time.Second)
-	setDefault(&c.Drain, 2*time.Second)
+	c.GroupBytes = cmp.Or(c.GroupBytes, metalog.DefaultEntryBytes-1<<10) // with the batch's header one entry, not two
+	c.GroupCommands = cmp.Or(c.GroupCommands, 4096)
+	c.CommandBytes = cmp.Or(c.CommandBytes, 16<<20)
+	c.QueueBytes = cmp.Or(c.QueueBytes, 64<<20)
+	c.SoftLogBytes = cmp.Or(c.SoftLogBytes, 256<<20)
+	c.HardLogBytes = cmp.Or(c.HardLogBytes, 512<<20)
+	c.MaxDelay = cmp.Or(c.MaxDelay, time.Second)
+	c.MaxExtents = cmp.Or(c.MaxExtents, 4<<20)
+	c.MaxFresh = cmp.Or(c.MaxFresh, 100_000)
+	c.MaxWait = cmp.Or(c.MaxWait, 10*time.Second)
+	c.Drain = cmp.Or(c.Drain, 2*time.Second)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -70,13 +71,6 @@ func (c *Config) ApplyDefaults() {
 	}
 	if c.Registerer == nil {
 		c.Registerer = prometheus.NewRegistry()
-	}
-}
-
-func setDefault[T comparable](p *T, v T) {
-	var zero T
-	if *p == zero {
-		*p = v
 	}
 }
 

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,21 +93,21 @@ const MaxSectionBytes int64 = math.MaxUint32
 
 // ApplyDefaults sets the fields that are zero.
 func (c *Config) ApplyDefaults() {
-	setDefault(&c.Poll, 100*time.Millisecond)
-	setDefault(&c.MaxBackoff, 2*time.Second)
-	setDefault(&c.ReadBytes, 4<<20)
-	setDefault(&c.Tick, 10*time.Second)
-	setDefault(&c.MaxProducers, metadata.MaxProducers)
-	setDefault(&c.StopTimeout, 200*time.Millisecond)
-	setDefault(&c.ResignTimeout, 2*time.Second)
-	setDefault(&c.MaxSkew, 30*time.Second)
-	setDefault(&c.ClockCheck, 30*time.Second)
-	setDefault(&c.SnapshotBytes, 64<<20)
-	setDefault(&c.SnapshotInterval, 5*time.Minute)
-	setDefault(&c.SnapshotMinBytes, 64<<10)
-	setDefault(&c.SnapshotPoll, time.Second)
-	setDefault(&c.SnapshotBackoff, 5*time.Second)
-	setDefault(&c.SectionBytes, metadata.SectionBytes)
+	c.Poll = cmp.Or(c.Poll, 100*time.Millisecond)
+	c.MaxBackoff = cmp.Or(c.MaxBackoff, 2*time.Second)
+	c.ReadBytes = cmp.Or(c.ReadBytes, 4<<20)
+	c.Tick = cmp.Or(c.Tick, 10*time.Second)
+	c.MaxProducers = cmp.Or(c.MaxProducers, metadata.MaxProducers)
+	c.StopTimeout = cmp.Or(c.StopTimeout, 200*time.Millisecond)
+	c.ResignTimeout = cmp.Or(c.ResignTimeout, 2*time.Second)
+	c.MaxSkew = cmp.Or(c.MaxSkew, 30*time.Second)
+	c.ClockCheck = cmp.Or(c.ClockCheck, 30*time.Second)
+	c.SnapshotBytes = cmp.Or(c.SnapshotBytes, 64<<20)
+	c.SnapshotInterval = cmp.Or(c.SnapshotInterval, 5*time.Minute)
+	c.SnapshotMinBytes = cmp.Or(c.SnapshotMinBytes, 64<<10)
+	c.SnapshotPoll = cmp.Or(c.SnapshotPoll, time.Second)
+	c.SnapshotBackoff = cmp.Or(c.SnapshotBackoff, 5*time.Second)
+	c.SectionBytes = cmp.Or(c.SectionBytes, metadata.SectionBytes)
 	if c.OnOwner == nil {
 		c.OnOwner = func(*owner.Owner) func() { return func() {} }
 	}
@@ -135,13 +136,6 @@ func (c *Config) ApplyDefaults() {
 		c.Owner.Registerer = c.Registerer
 	}
 	c.Owner.ApplyDefaults()
-}
-
-func setDefault[T comparable](p *T, v T) {
-	var zero T
-	if *p == zero {
-		*p = v
-	}
 }
 
 // Validate tells every fault.

@@ -1,6 +1,7 @@
 package scale
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -31,21 +32,14 @@ type Settings struct {
 
 // ApplyDefaults fills the fields left zero.
 func (s *Settings) ApplyDefaults() {
-	setDefault(&s.Target, 0.6)
-	setDefault(&s.Tolerance, 0.1)
-	setDefault(&s.Emergency, 0.9)
-	setDefault(&s.EmergencyAfter, 3*time.Second)
-	setDefault(&s.Up, 15*time.Second)
-	setDefault(&s.Down, 5*time.Minute)
-	setDefault(&s.Warm, time.Minute)
-	setDefault(&s.Forget, 5*time.Minute)
-}
-
-func setDefault[T comparable](p *T, value T) {
-	var zero T
-	if *p == zero {
-		*p = value
-	}
+	s.Target = cmp.Or(s.Target, 0.6)
+	s.Tolerance = cmp.Or(s.Tolerance, 0.1)
+	s.Emergency = cmp.Or(s.Emergency, 0.9)
+	s.EmergencyAfter = cmp.Or(s.EmergencyAfter, 3*time.Second)
+	s.Up = cmp.Or(s.Up, 15*time.Second)
+	s.Down = cmp.Or(s.Down, 5*time.Minute)
+	s.Warm = cmp.Or(s.Warm, time.Minute)
+	s.Forget = cmp.Or(s.Forget, 5*time.Minute)
 }
 
 // Bounds of Settings.

@@ -1,6 +1,7 @@
 package metalog
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -22,17 +23,11 @@ type Timing struct {
 
 // ApplyDefaults sets the fields that are zero.
 func (t *Timing) ApplyDefaults() {
-	setDefault(&t.Lease, 5*time.Second)
-	setDefault(&t.Renew, 500*time.Millisecond)
-	setDefault(&t.SelfFence, 3500*time.Millisecond)
-	setDefault(&t.Attempt, time.Second)
-	setDefault(&t.Read, 8*time.Second)
-}
-
-func setDefault(d *time.Duration, v time.Duration) {
-	if *d == 0 {
-		*d = v
-	}
+	t.Lease = cmp.Or(t.Lease, 5*time.Second)
+	t.Renew = cmp.Or(t.Renew, 500*time.Millisecond)
+	t.SelfFence = cmp.Or(t.SelfFence, 3500*time.Millisecond)
+	t.Attempt = cmp.Or(t.Attempt, time.Second)
+	t.Read = cmp.Or(t.Read, 8*time.Second)
 }
 
 // Validate tells every fault. The order renew < self-fence < lease is what I9 rests on.

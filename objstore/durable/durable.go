@@ -15,6 +15,7 @@
 package durable
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,16 +50,10 @@ type Policy struct {
 
 // ApplyDefaults fills the fields left zero.
 func (p *Policy) ApplyDefaults() {
-	setDefault(&p.AttemptTimeout, 20*time.Second)
-	setDefault(&p.FirstPause, 50*time.Millisecond)
-	setDefault(&p.MaxPause, 2*time.Second)
-	setDefault(&p.ThrottlePause, 500*time.Millisecond)
-}
-
-func setDefault(d *time.Duration, value time.Duration) {
-	if *d == 0 {
-		*d = value
-	}
+	p.AttemptTimeout = cmp.Or(p.AttemptTimeout, 20*time.Second)
+	p.FirstPause = cmp.Or(p.FirstPause, 50*time.Millisecond)
+	p.MaxPause = cmp.Or(p.MaxPause, 2*time.Second)
+	p.ThrottlePause = cmp.Or(p.ThrottlePause, 500*time.Millisecond)
 }
 
 // PutResolved puts with the default policy until the object is there or ctx ends. The buffers are free when it

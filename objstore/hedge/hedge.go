@@ -14,6 +14,7 @@
 package hedge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,21 +49,14 @@ type Config struct {
 
 // ApplyDefaults fills the fields left zero.
 func (c *Config) ApplyDefaults() {
-	setDefault(&c.Quantile, 0.95)
-	setDefault(&c.MaxShare, 0.05)
-	setDefault(&c.Burst, 5)
-	setDefault(&c.Window, 5*time.Minute)
-	setDefault(&c.MinSamples, 20)
-	setDefault(&c.ColdDelay, 2*time.Second)
-	setDefault(&c.MinDelay, 5*time.Millisecond)
-	setDefault(&c.ThrottlePause, 10*time.Second)
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
+	c.Quantile = cmp.Or(c.Quantile, 0.95)
+	c.MaxShare = cmp.Or(c.MaxShare, 0.05)
+	c.Burst = cmp.Or(c.Burst, 5)
+	c.Window = cmp.Or(c.Window, 5*time.Minute)
+	c.MinSamples = cmp.Or(c.MinSamples, 20)
+	c.ColdDelay = cmp.Or(c.ColdDelay, 2*time.Second)
+	c.MinDelay = cmp.Or(c.MinDelay, 5*time.Millisecond)
+	c.ThrottlePause = cmp.Or(c.ThrottlePause, 10*time.Second)
 }
 
 // Validate gives all faults of the configuration at once.

@@ -1,6 +1,8 @@
 package clean
 
 import (
+	"cmp"
+
 	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/agent/recode"
@@ -36,18 +38,12 @@ type Env struct {
 }
 
 func (e *Env) applyDefaults() {
-	setDefault(&e.MapBytes, DefaultMapBytes)
-	setDefault(&e.MaxRecordBytes, recode.DefaultMaxRecordBytes)
-	setDefault(&e.ExtentBytes, DefaultExtentBytes)
-	setDefault(&e.BundleBytes, DefaultBundleBytes)
+	e.MapBytes = cmp.Or(e.MapBytes, DefaultMapBytes)
+	e.MaxRecordBytes = cmp.Or(e.MaxRecordBytes, recode.DefaultMaxRecordBytes)
+	e.ExtentBytes = cmp.Or(e.ExtentBytes, DefaultExtentBytes)
+	e.BundleBytes = cmp.Or(e.BundleBytes, DefaultBundleBytes)
 	e.MapBytes = max(e.MapBytes, minMapBytes)
 	if e.Log == nil {
 		e.Log = zap.NewNop()
-	}
-}
-
-func setDefault(v *int64, value int64) {
-	if *v == 0 {
-		*v = value
 	}
 }

@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,11 +75,11 @@ type Env struct {
 
 // ApplyDefaults fills in what is zero.
 func (e *Env) ApplyDefaults() {
-	setDefault(&e.ExtentBytes, DefaultExtentBytes)
-	setDefault(&e.BundleBytes, DefaultBundleBytes)
-	setDefault(&e.PartBytes, bundle.DefaultPartBytes)
-	setDefault(&e.BuffersBytes, DefaultBuffersBytes)
-	setDefault(&e.StallTimeout, resume.DefaultStallTimeout)
+	e.ExtentBytes = cmp.Or(e.ExtentBytes, DefaultExtentBytes)
+	e.BundleBytes = cmp.Or(e.BundleBytes, DefaultBundleBytes)
+	e.PartBytes = cmp.Or(e.PartBytes, bundle.DefaultPartBytes)
+	e.BuffersBytes = cmp.Or(e.BuffersBytes, DefaultBuffersBytes)
+	e.StallTimeout = cmp.Or(e.StallTimeout, resume.DefaultStallTimeout)
 	if e.Warm == nil {
 		e.Warm = cold{}
 	}
@@ -90,13 +91,6 @@ func (e *Env) ApplyDefaults() {
 	}
 	if e.Metrics == nil {
 		e.Metrics = NewMetrics(nil)
-	}
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
 	}
 }
 

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,21 +51,15 @@ func (c *Config) ApplyDefaults() {
 	if c.AtOnce == 0 {
 		c.AtOnce = 1
 	}
-	setDefault(&c.ProgressInterval, 3*time.Second)
-	setDefault(&c.RetryMin, 100*time.Millisecond)
-	setDefault(&c.RetryMax, 5*time.Second)
-	setDefault(&c.AbortTimeout, time.Second)
+	c.ProgressInterval = cmp.Or(c.ProgressInterval, 3*time.Second)
+	c.RetryMin = cmp.Or(c.RetryMin, 100*time.Millisecond)
+	c.RetryMax = cmp.Or(c.RetryMax, 5*time.Second)
+	c.AbortTimeout = cmp.Or(c.AbortTimeout, time.Second)
 	if c.Log == nil {
 		c.Log = zap.NewNop()
 	}
 	if c.Registerer == nil {
 		c.Registerer = prometheus.NewRegistry()
-	}
-}
-
-func setDefault(d *time.Duration, value time.Duration) {
-	if *d == 0 {
-		*d = value
 	}
 }
 
