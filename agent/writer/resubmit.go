@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/freshet-io/freshet/controlplane/client"
+	"github.com/freshet-io/freshet/internal/wait"
 	"github.com/freshet-io/freshet/metadata/commit"
 )
 
@@ -93,20 +94,10 @@ func (b *sealed) closeGap(ctx context.Context, g gap) {
 				g.entries = append(g.entries, b.settleSection(&result.Sections[i], g.partition, members, false, false)...)
 			}
 		}
-		if err != nil || len(g.entries) > 0 && !pause(ctx, gapPause) {
+		if err != nil || len(g.entries) > 0 && wait.For(ctx, gapPause) != nil {
 			b.failGap(g, gapError(b.s.ctx, err))
 			return
 		}
-	}
-}
-
-// pause waits for d; false if ctx ended first.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
 	}
 }
 

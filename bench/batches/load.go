@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	clients "github.com/freshet-io/freshet/bench/load"
+	"github.com/freshet-io/freshet/internal/wait"
 )
 
 // load is what the producers' process does: it prints "warm" after the warm-up, and a loadResult at the end.
@@ -65,12 +66,12 @@ func (l *load) run(ctx context.Context, out io.Writer) error {
 	}
 	group.Go(func() error {
 		defer stop()
-		if err := sleep(ctx, l.WarmUp); err != nil {
+		if err := wait.For(ctx, l.WarmUp); err != nil {
 			return err
 		}
 		cpu, began, before := clients.NewCPU(), time.Now(), acked.Load()
 		fmt.Fprintln(out, "warm")
-		if err := sleep(ctx, l.Duration); err != nil {
+		if err := wait.For(ctx, l.Duration); err != nil {
 			return err
 		}
 		return json.NewEncoder(out).Encode(loadResult{
@@ -118,15 +119,4 @@ func (l *load) produce(ctx context.Context, rate *clients.Rate, acked *atomic.In
 		}
 	}
 	return nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/freshet-io/freshet/bench/cost"
 	"github.com/freshet-io/freshet/bench/process"
+	"github.com/freshet-io/freshet/internal/wait"
 )
 
 // observation is what the processes of a cluster used over a while.
@@ -24,13 +25,13 @@ func (o observation) String() string {
 
 // observe lets the cluster settle, and measures it.
 func observe(ctx context.Context, cfg Config, cluster *cost.Cluster) (o observation, err error) {
-	if err := sleep(ctx, cfg.Settle); err != nil {
+	if err := wait.For(ctx, cfg.Settle); err != nil {
 		return o, err
 	}
 	began := time.Now()
 	agent, err1 := cluster.Agent().CPU()
 	control, err2 := cluster.Control().CPU()
-	if err := errors.Join(err1, err2, sleep(ctx, cfg.Duration)); err != nil {
+	if err := errors.Join(err1, err2, wait.For(ctx, cfg.Duration)); err != nil {
 		return o, err
 	}
 	agentAfter, err1 := cluster.Agent().CPU()
@@ -42,17 +43,6 @@ func observe(ctx context.Context, cfg Config, cluster *cost.Cluster) (o observat
 	o.controlMemory, err4 = cluster.Control().Memory()
 	o.heap, err5 = heap(ctx, cluster.HTTPAddress())
 	return o, errors.Join(err1, err2, err3, err4, err5)
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
 }
 
 // heap asks a process for what its Go runtime has in use.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/freshet-io/freshet/agent"
 	"github.com/freshet-io/freshet/internal/dev"
+	"github.com/freshet-io/freshet/internal/wait"
 	model "github.com/freshet-io/freshet/objstore/latency"
 	"github.com/freshet-io/freshet/objstore/mem"
 )
@@ -145,27 +146,16 @@ func (r *run) produceMeasured(ctx context.Context) (seen puts, err error) {
 		return r.load(ctx, producing)
 	})
 	group.Go(func() error {
-		err := sleep(ctx, r.cfg.WarmUp)
+		err := wait.For(ctx, r.cfg.WarmUp)
 		r.bucket.take()
 		began := time.Now()
-		err = errors.Join(err, sleep(ctx, r.lasts()))
+		err = errors.Join(err, wait.For(ctx, r.lasts()))
 		seen = r.bucket.take()
 		seen.seconds = time.Since(began).Seconds() // a busy machine wakes late
 		return err
 	})
 	err = group.Wait()
 	return seen, err
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // prepare makes the topic and a consumer at its end.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/freshet-io/freshet/controlplane/owner"
+	"github.com/freshet-io/freshet/internal/wait"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/commit"
 	"github.com/freshet-io/freshet/metadata/id"
@@ -169,7 +170,7 @@ func (l *load) commitNew(ctx context.Context) error {
 			return err
 		}
 		if result == nil { // refused: the same again, later
-			pause(ctx, fullPause)
+			_ = wait.For(ctx, fullPause)
 			continue
 		}
 		for p, s := range result.Sections {
@@ -178,7 +179,7 @@ func (l *load) commitNew(ctx context.Context) error {
 			}
 		}
 		n++
-		pause(ctx, fullPause)
+		_ = wait.For(ctx, fullPause)
 	}
 	return nil
 }
@@ -211,13 +212,4 @@ func (l *load) take() counts {
 	c := l.counts
 	l.counts = counts{}
 	return c
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }

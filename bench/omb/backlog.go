@@ -3,6 +3,8 @@ package omb
 import (
 	"context"
 	"time"
+
+	"github.com/freshet-io/freshet/internal/wait"
 )
 
 const (
@@ -32,7 +34,7 @@ func (f *flow) backlog(ctx context.Context) error {
 		return err
 	}
 	f.con.say("--- Completed backlog draining in %.1f s ---", time.Since(began).Seconds())
-	if err := pause(ctx, f.w.Test()); err != nil {
+	if err := wait.For(ctx, f.w.Test()); err != nil {
 		return err
 	}
 	f.draining.Store(false)
@@ -49,7 +51,7 @@ func (f *flow) until(ctx context.Context, every time.Duration, enough func(behin
 		if enough(int64(f.w.SubscriptionsPerTopic)*c.Sent - c.Received) {
 			return nil
 		}
-		if err := pause(ctx, every); err != nil {
+		if err := wait.For(ctx, every); err != nil {
 			return err
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/freshet-io/freshet/bench/load"
 	"github.com/freshet-io/freshet/bench/worker"
+	"github.com/freshet-io/freshet/internal/wait"
 )
 
 // ErrEndedEarly says that a run was ended from outside. What it had measured by then is given all the same.
@@ -193,7 +194,7 @@ func (f *flow) ready(ctx context.Context) error {
 		}
 		if err == nil {
 			f.con.reach(0)
-			err = pause(ctx, readyPoll)
+			err = wait.For(ctx, readyPoll)
 		}
 		if errors.Is(context.Cause(ctx), ErrNotReady) {
 			return fmt.Errorf("%w: %d probes sent, %d of %d received, %d of %d consumers in their groups in %v; without auto.offset.reset=earliest probes may be missed",
@@ -202,18 +203,6 @@ func (f *flow) ready(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-	}
-}
-
-// pause waits, and gives the context's error if that ends first.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 

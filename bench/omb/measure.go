@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/freshet-io/freshet/bench/worker"
+	"github.com/freshet-io/freshet/internal/wait"
 )
 
 // load sends, warms up and measures. Rate and backlog are seen to by goroutines of aside, which asideCtx ends.
@@ -63,7 +64,7 @@ func (f *flow) firstRate(curve *Curve, began time.Time) float64 {
 // follow lets the rate follow a curve. What is overdue stays so.
 func (f *flow) follow(ctx context.Context, curve *Curve, began time.Time) error {
 	for {
-		if err := pause(ctx, curvePeriod); err != nil {
+		if err := wait.For(ctx, curvePeriod); err != nil {
 			return err
 		}
 		if err := f.worker.SetRate(ctx, worker.RateChange{Rate: curve.At(began, time.Now())}); err != nil {
@@ -76,7 +77,7 @@ func (f *flow) follow(ctx context.Context, curve *Curve, began time.Time) error 
 func (f *flow) search(ctx context.Context) error {
 	control, now, last := newRateControl(), float64(startRate), time.Now()
 	for {
-		if err := pause(ctx, searchPeriod); err != nil {
+		if err := wait.For(ctx, searchPeriod); err != nil {
 			return err
 		}
 		c, err := f.worker.Counters(ctx)
@@ -141,7 +142,7 @@ func (f *flow) await(ctx context.Context, start, until time.Time) error {
 		if left <= 0 {
 			return nil
 		}
-		if err := pause(ctx, min(left, time.Second)); err != nil {
+		if err := wait.For(ctx, min(left, time.Second)); err != nil {
 			return err
 		}
 		f.con.reach(time.Since(start))
@@ -168,7 +169,7 @@ func (f *flow) conclude(ctx context.Context) error {
 			return errors.Join(err, counted)
 		}
 		missing := f.outcome.Totals.Sent*int64(f.w.SubscriptionsPerTopic) - f.outcome.Totals.Received
-		if missing <= 0 || pause(waiting, readyPoll) != nil {
+		if missing <= 0 || wait.For(waiting, readyPoll) != nil {
 			f.judge(missing)
 			return err
 		}

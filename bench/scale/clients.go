@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/freshet-io/freshet/bench/wire"
+	"github.com/freshet-io/freshet/internal/wait"
 )
 
 // Versions spoken: the last ones with the old headers.
@@ -176,12 +177,12 @@ func (c *client) stay(ctx context.Context) error {
 func (c *client) takePart(ctx context.Context, r *round) {
 	defer r.left.Done()
 	at := r.began.Add(time.Duration(rand.Int64N(int64(r.window) + 1)))
-	if sleep(ctx, time.Until(at)) != nil {
+	if wait.For(ctx, time.Until(at)) != nil {
 		return
 	}
 	began := time.Now()
 	size, err := c.metadata(c.number%looking == 0)
-	for try := 0; err != nil && try < redials && sleep(ctx, time.Duration(try)*100*time.Millisecond) == nil; try++ {
+	for try := 0; err != nil && try < redials && wait.For(ctx, time.Duration(try)*100*time.Millisecond) == nil; try++ {
 		_ = c.conn.Close()
 		size, err = c.connect(ctx, r.addresses[rand.IntN(len(r.addresses))], false)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/freshet-io/freshet/bench/cluster"
 	"github.com/freshet-io/freshet/bench/process"
+	"github.com/freshet-io/freshet/internal/wait"
 )
 
 // maxPartitions are created by one request at most, as brokers bound it.
@@ -147,10 +148,10 @@ func (r *rig) usage() (u usage, err error) {
 
 // still measures while nothing changes.
 func (r *rig) still(ctx context.Context, name string) (p phase, err error) {
-	if err := sleep(ctx, r.cfg.Settle); err != nil {
+	if err := wait.For(ctx, r.cfg.Settle); err != nil {
 		return p, err
 	}
-	return r.measured(ctx, name, func() error { return sleep(ctx, r.cfg.Duration) })
+	return r.measured(ctx, name, func() error { return wait.For(ctx, r.cfg.Duration) })
 }
 
 // change measures from the start of a change of the membership until every client has refreshed. stay are the agents that
@@ -254,15 +255,4 @@ func (r *rig) ask(ctx context.Context, address, path string, query url.Values, a
 		return fmt.Errorf("answer to %s: %w", path, err)
 	}
 	return nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/freshet-io/freshet/bench/verify/oracle"
+	"github.com/freshet-io/freshet/internal/wait"
 )
 
 const (
@@ -76,7 +77,7 @@ func (g *group) member(ctx, steady context.Context, rng *rand.Rand) error {
 			return err
 		}
 		if steady.Err() == nil {
-			pause(steady, time.Duration(rng.Float64()*float64(g.cfg.Churn)/4))
+			_ = wait.For(steady, time.Duration(rng.Float64()*float64(g.cfg.Churn)/4))
 		}
 	}
 	return nil

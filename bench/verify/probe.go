@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/freshet-io/freshet/bench/verify/oracle"
+	"github.com/freshet-io/freshet/internal/wait"
 )
 
 const (
@@ -35,7 +36,7 @@ func (t *topic) probe(ctx context.Context, rng *rand.Rand) error {
 	}
 	defer client.Close()
 	var ids []int32
-	for n := 0; pause(ctx, probeEvery); n++ {
+	for n := 0; wait.For(ctx, probeEvery) == nil; n++ {
 		if n%refreshEvery == 0 || len(ids) == 0 {
 			t.bounded(ctx, func(ctx context.Context) error {
 				m, err := kadm.NewClient(client).BrokerMetadata(ctx)
@@ -144,7 +145,7 @@ func fetchRequest(topic string, partition int32, from int64) *kmsg.FetchRequest 
 
 // watch asks where a group stands and who has which partitions, until ctx ends.
 func (g *group) watch(ctx context.Context) error {
-	for pause(ctx, groupEvery) {
+	for wait.For(ctx, groupEvery) == nil {
 		g.bounded(ctx, g.askCommits)
 		g.bounded(ctx, g.askAssignment)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/freshet-io/freshet/bench/verify/oracle"
+	"github.com/freshet-io/freshet/internal/wait"
 )
 
 const (
@@ -32,7 +33,7 @@ func (t *topic) read(ctx context.Context, r *oracle.Reader, done func() bool) er
 		if ok || err != nil {
 			return err
 		}
-		pause(ctx, time.Second)
+		_ = wait.For(ctx, time.Second)
 	}
 	return nil
 }
@@ -98,7 +99,7 @@ func seen(r *kgo.Record) oracle.Seen {
 
 // passes reads everything again and again, of either view in turn, until ctx ends.
 func (t *topic) passes(ctx context.Context) error {
-	for n := 1; ; n++ {
+	for n := 1; ctx.Err() == nil; n++ {
 		began := time.Now()
 		view := oracle.Uncommitted
 		if t.txn && n%2 == 1 {
@@ -107,10 +108,9 @@ func (t *topic) passes(ctx context.Context) error {
 		if err := t.pass(ctx, n, view, false); err != nil {
 			return err
 		}
-		if !pause(ctx, max(leastRest, passShare*time.Since(began))) {
-			return nil
-		}
+		_ = wait.For(ctx, max(leastRest, passShare*time.Since(began)))
 	}
+	return nil
 }
 
 // pass reads from the start to the end there is now. The last one, when nothing is produced any more, must find all.

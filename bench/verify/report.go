@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/freshet-io/freshet/bench/verify/oracle"
+	"github.com/freshet-io/freshet/internal/wait"
 )
 
 // Report is what a run did and found.
@@ -141,7 +142,7 @@ func (t TopicReport) lines(w io.Writer) {
 
 // progress writes a line now and then until ctx ends.
 func (r *run) progress(ctx context.Context) error {
-	for pause(ctx, r.cfg.Progress) {
+	for wait.For(ctx, r.cfg.Progress) == nil {
 		p := r.report()
 		var c oracle.Counts
 		held := 0

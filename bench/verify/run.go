@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/freshet-io/freshet/bench/verify/oracle"
+	"github.com/freshet-io/freshet/internal/wait"
 )
 
 // Errors of a run.
@@ -188,7 +189,7 @@ func (t *topic) startReaders(all *errgroup.Group, ctx, steady context.Context, r
 
 // judge finds what the first reader and the groups have passed over, while they go on.
 func (t *topic) judge(ctx context.Context) error {
-	for pause(ctx, t.cfg.Progress) {
+	for wait.For(ctx, t.cfg.Progress) == nil {
 		t.first.Judge(false)
 		for _, g := range t.groups {
 			g.reader.Judge(false)
@@ -212,7 +213,7 @@ func (t *topic) finish(ctx context.Context) {
 	}
 	step(func(ctx context.Context) {
 		for _, r := range readers {
-			for r.Behind() > 0 && pause(ctx, 200*time.Millisecond) {
+			for r.Behind() > 0 && wait.For(ctx, 200*time.Millisecond) == nil {
 			}
 			behind := r.Behind()
 			if behind > 0 { // late, not lost: the last pass decides

@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/freshet-io/freshet/bench/verify/oracle"
+	"github.com/freshet-io/freshet/internal/wait"
 )
 
 // topic is one topic of a run and all that is done with it.
@@ -82,7 +83,7 @@ func (t *topic) ends(ctx context.Context, v oracle.View) (map[int32]int64, error
 		if err != nil && ctx.Err() == nil {
 			t.failed("list ends", err)
 		}
-		if !pause(ctx, time.Second) {
+		if wait.For(ctx, time.Second) != nil {
 			return nil, fmt.Errorf("list ends of %s: %w", t.name, context.Cause(ctx))
 		}
 	}
@@ -94,16 +95,4 @@ func isolation(v oracle.View) kgo.Opt {
 		return kgo.FetchIsolationLevel(kgo.ReadCommitted())
 	}
 	return kgo.FetchIsolationLevel(kgo.ReadUncommitted())
-}
-
-// pause waits; false if ctx ended.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/freshet-io/freshet/bench/verify/oracle"
+	"github.com/freshet-io/freshet/internal/wait"
 )
 
 // transactional is the kind of the topic that transactional producers write to; plain the other one's.
@@ -48,7 +49,7 @@ func (t *topic) tell(ctx context.Context, producer int32, rng *rand.Rand) error 
 		}
 		if !x.transaction(ctx) {
 			x.close()
-			pause(ctx, 100*time.Millisecond)
+			_ = wait.For(ctx, 100*time.Millisecond)
 		}
 	}
 	return nil
@@ -97,7 +98,7 @@ func (x *teller) transaction(ctx context.Context) bool {
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*transactionLimit)
 	defer cancel()
 	if hasty {
-		pause(ctx, time.Duration(x.rng.IntN(20))*time.Millisecond)
+		_ = wait.For(ctx, time.Duration(x.rng.IntN(20))*time.Millisecond)
 	} else if err := x.client.Flush(ending); err != nil {
 		abort = true
 	}
@@ -159,7 +160,7 @@ func (t *topic) settle(ctx context.Context) {
 		if open < 0 {
 			return
 		}
-		if !pause(ctx, time.Second) {
+		if wait.For(ctx, time.Second) != nil {
 			t.findings.Add(oracle.Finding{
 				Class: oracle.Stuck, Topic: t.name, Partition: int32(open), Offset: stable[int32(open)],
 				Evidence: fmt.Sprintf("transactions are open %v after all producers were replaced (end %d)", t.cfg.Patience, all[int32(open)]),

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/freshet-io/freshet/internal/wait"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/objstore"
@@ -70,12 +71,12 @@ func (l *Lifecycle) scrubPresence(ctx context.Context, o Owner) {
 	var at id.Bundle
 	_, _ = o.Read(func(s *metadata.State) { at = s.Scrubbed() }) // else from the beginning
 	noted, tries := at, 0
-	for n := 1; l.pause(ctx, l.cfg.Settings.ScrubInterval); n++ {
+	for n := 1; wait.For(ctx, l.cfg.Settings.ScrubInterval) == nil; n++ {
 		name, info, ok, err := nextBundle(o, at+1)
 		switch {
 		case err != nil:
 		case !ok && at == 0: // nothing is live
-			l.pause(ctx, scrubPause)
+			_ = wait.For(ctx, scrubPause)
 		case !ok:
 			at = 0
 			l.metrics.scrubCycles.Inc()
@@ -93,7 +94,7 @@ func (l *Lifecycle) scrubPresence(ctx context.Context, o Owner) {
 		if err != nil && ctx.Err() == nil {
 			l.metrics.failures.Inc()
 			l.cfg.Log.Warn("scrubber cannot look a bundle up, it tries again", zap.Error(err))
-			l.pause(ctx, scrubPause)
+			_ = wait.For(ctx, scrubPause)
 		}
 	}
 }
@@ -114,9 +115,9 @@ func (l *Lifecycle) scrubContents(ctx context.Context, o Owner) {
 		case !ok:
 			at = 0
 			l.prune(o)
-			l.pause(ctx, scrubPause)
+			_ = wait.For(ctx, scrubPause)
 		case paused < worth:
-			l.pause(ctx, worth-paused)
+			_ = wait.For(ctx, worth-paused)
 			paused = worth
 		default:
 			paused = 0
@@ -127,11 +128,11 @@ func (l *Lifecycle) scrubContents(ctx context.Context, o Owner) {
 		switch {
 		case err == nil, ctx.Err() != nil:
 		case errors.Is(err, errNobody): // none runs jobs, which is somebody's will, or none is there yet
-			l.pause(ctx, nobodyPause)
+			_ = wait.For(ctx, nobodyPause)
 		default:
 			l.metrics.failures.Inc()
 			l.cfg.Log.Warn("scrubber cannot have a bundle read, it tries again", zap.Error(err))
-			l.pause(ctx, scrubPause)
+			_ = wait.For(ctx, scrubPause)
 		}
 	}
 }
@@ -151,18 +152,6 @@ func goesOn(err error, tries *int) bool {
 // readTime is how long so many bytes take at the rate set.
 func (l *Lifecycle) readTime(bytes uint32) time.Duration {
 	return time.Duration(float64(bytes) / float64(l.cfg.Settings.ScrubBytes) * float64(time.Second))
-}
-
-// pause waits; false when ctx has ended.
-func (l *Lifecycle) pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }
 
 // nextBundle gives the first live bundle from a name on.

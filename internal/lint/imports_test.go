@@ -46,6 +46,11 @@ var bans = []ban{
 		why:  "the state machine has no I/O: its log and its snapshots are driven from outside",
 	},
 	{
+		from: stateMachine,
+		on:   []string{"internal/wait"},
+		why:  "the state machine has no clock: time arrives inside commands",
+	},
+	{
 		from: []string{"metadata/..."},
 		on:   []string{"agent/...", "controlplane/...", "kafkaproto/...", "bench/...", "cmd/..."},
 		why:  "metadata is below both sides",

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/internal/wait"
 )
 
 // log is the Log over a Store.
@@ -184,7 +186,7 @@ const (
 func read[T any](ctx context.Context, l *log, what string, op func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.Timing.Read)
 	defer cancel()
-	for wait := minBackoff; ; wait = min(2*wait, maxBackoff) {
+	for pause := minBackoff; ; pause = min(2*pause, maxBackoff) {
 		v, err := attempt(ctx, l.cfg.Timing.Attempt, op)
 		if err == nil {
 			return v, nil
@@ -193,7 +195,7 @@ func read[T any](ctx context.Context, l *log, what string, op func(context.Conte
 		if final(err) {
 			return v, fmt.Errorf("%s: %w", what, err)
 		}
-		if sleep(ctx, wait) != nil {
+		if sleep(ctx, pause) != nil {
 			return v, fmt.Errorf("%s: %w: %w", what, ErrUnavailable, err)
 		}
 	}
@@ -212,12 +214,5 @@ func final(err error) bool {
 
 // sleep waits for d with jitter, or until ctx ends.
 func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d/2 + rand.N(d/2+1))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
+	return wait.For(ctx, d/2+rand.N(d/2+1))
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/internal/wait"
 )
 
 // tenure is one time as owner. Its renewals run in one goroutine; the fence is a time that this goroutine moves on
@@ -63,8 +65,8 @@ func (t *tenure) fenceLeft() time.Duration {
 // succeeded for the self-fence time, and does not rise again.
 func (t *tenure) renew() {
 	timing := &t.log.cfg.Timing
-	wait := timing.Renew
-	for t.pause(wait) {
+	next := timing.Renew
+	for t.pause(next) {
 		sent := time.Now()
 		_, err := attempt(t.ctx, min(timing.Attempt, max(t.fenceLeft(), 0)), func(ctx context.Context) (struct{}, error) {
 			return struct{}{}, t.log.store.Renew(ctx, t.lease, t.id)
@@ -82,24 +84,17 @@ func (t *tenure) renew() {
 			t.log.metrics.failedRenewals.Inc()
 			t.log.cfg.Logger.Warn("ownership not renewed", zap.Int64("tenure", t.id),
 				zap.Duration("fence_left", t.fenceLeft()), zap.Error(err))
-			wait = timing.Renew / 5
+			next = timing.Renew / 5
 		default:
 			t.fence.Store(int64(sent.Sub(t.base) + timing.SelfFence))
-			wait = timing.Renew
+			next = timing.Renew
 		}
 	}
 }
 
 // pause waits for d, but not past the fence. It is false when the tenure has ended.
 func (t *tenure) pause(d time.Duration) bool {
-	timer := time.NewTimer(min(d, max(t.fenceLeft(), 0)))
-	defer timer.Stop()
-	select {
-	case <-t.ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
+	return wait.For(t.ctx, min(d, max(t.fenceLeft(), 0))) == nil
 }
 
 // lose ends the tenure against its will.

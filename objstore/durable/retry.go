@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/cenkalti/backoff/v5"
 
+	"github.com/freshet-io/freshet/internal/wait"
 	"github.com/freshet-io/freshet/objstore"
 )
 
@@ -36,7 +36,7 @@ func (p Policy) retry(ctx context.Context, what string, attempt func(context.Con
 		if p.OnRetry != nil {
 			p.OnRetry(err, pause)
 		}
-		if !sleep(ctx, pause) {
+		if wait.For(ctx, pause) != nil {
 			return fmt.Errorf("%s: %w, last attempt: %w (%w)", what, ctx.Err(), err, objstore.ErrOutcomeUnknown)
 		}
 	}
@@ -71,16 +71,4 @@ func (r *retries) retriable(err error) bool {
 	}
 	return errors.Is(err, objstore.ErrConflict) || errors.Is(err, objstore.ErrThrottled) ||
 		errors.Is(err, objstore.ErrOutcomeUnknown)
-}
-
-// sleep waits for d and tells whether ctx still lives.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

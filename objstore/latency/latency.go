@@ -29,6 +29,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/freshet-io/freshet/internal/wait"
 	"github.com/freshet-io/freshet/objstore"
 )
 
@@ -57,19 +58,12 @@ func (b *Bucket) begin(ctx context.Context, op objstore.Op, size int64) (wait fu
 	return func() error { return sleepUntil(ctx, end) }
 }
 
+// sleepUntil returns nil if end has passed, even if ctx has ended: the request was carried out in time.
 func sleepUntil(ctx context.Context, end time.Time) error {
-	d := time.Until(end)
-	if d <= 0 {
-		return nil
+	if d := time.Until(end); d > 0 {
+		return wait.For(ctx, d)
 	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return nil
 }
 
 // Put puts and holds the answer back.
