@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -11,19 +12,37 @@ import (
 // version is set by the build (-X main.version).
 var version string
 
-// versionString is the version to show: the build's, else the source revision the toolchain noted, else "dev".
+// versionString returns the version that the linker set, or else the version in the build info.
 func versionString() string {
-	if version != "" {
-		return version
+	info, _ := debug.ReadBuildInfo()
+	return cmp.Or(version, buildVersion(info))
+}
+
+// revisionChars is how many characters of a source revision are shown.
+const revisionChars = 12
+
+// buildVersion returns the version of the main module, or else the source revision, with "-dirty" if the source was
+// modified. It returns "dev" if info has neither, and if info is nil.
+func buildVersion(info *debug.BuildInfo) string {
+	if info == nil {
+		return "dev"
 	}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				return s.Value[:min(12, len(s.Value))]
-			}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	var revision, suffix string
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			revision = s.Value[:min(revisionChars, len(s.Value))]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			suffix = "-dirty"
 		}
 	}
-	return "dev"
+	if revision == "" {
+		return "dev"
+	}
+	return revision + suffix
 }
 
 func versionLine() string {
