@@ -63,9 +63,24 @@ func newRoot(p process) *cobra.Command {
 	root.SetErr(p.streams.Err)
 	root.SetUsageTemplate(usageTemplate)
 	root.SetFlagErrorFunc(flagFault)
-	root.CompletionOptions.HiddenDefaultCmd = true
 	root.PersistentFlags().String("config", "", "YAML file with settings; keys are the names of flags without the dashes")
+	completeChoices(root)
 	return root
+}
+
+// completeChoices registers the values of config.Choice flags for shell completion, on cmd and on every command below it.
+func completeChoices(cmd *cobra.Command) {
+	complete := func(f *pflag.Flag) {
+		if choices := config.Choices(f); choices != nil {
+			// The only possible error: an earlier command that shares the flag has registered it.
+			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp))
+		}
+	}
+	cmd.Flags().VisitAll(complete)
+	cmd.PersistentFlags().VisitAll(complete)
+	for _, child := range cmd.Commands() {
+		completeChoices(child)
+	}
 }
 
 // flagFault is a fault in the flags of a command line.

@@ -170,6 +170,12 @@ type choiceValue struct {
 // Choice is a pflag.Value that accepts only the values named.
 func Choice(p *string, allowed ...string) pflag.Value { return choiceValue{p, allowed} }
 
+// Choices returns the values that f accepts if it is a flag of Choice, or nil for any other flag.
+func Choices(f *pflag.Flag) []string {
+	v, _ := f.Value.(choiceValue)
+	return v.allowed
+}
+
 func (v choiceValue) String() string {
 	if v.p == nil {
 		return ""
