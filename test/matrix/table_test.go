@@ -25,6 +25,7 @@ var noRegex = "takes names of topics only"
 var clients = []client{
 	python("confluent-kafka", "2.0.2"),
 	python("confluent-kafka", "2.3.0"),
+	python("confluent-kafka", "2.6.1"),
 	python("confluent-kafka", "2.16.1"),
 	python("kafka-python", "3.0.12"),
 	python("aiokafka", "0.14.0"),
