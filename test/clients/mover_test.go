@@ -19,19 +19,24 @@ import (
 // mover stands between clients and two agents. In Metadata answers it is both agents, and says that the second one
 // leads every partition, but for partition 0: the first one leads that until a Produce reaches it, which is held up.
 type mover struct {
-	delay  time.Duration
-	agents []string // addresses
-	ways   []net.Listener
+	delay     time.Duration
+	overtaker bool     // the client goes on at the new leader: delay begins when a later Produce goes there
+	agents    []string // addresses
+	ways      []net.Listener
+	overtook  chan struct{} // closed when another Produce was sent to the second agent before the first one was sent on
 
 	mu       sync.Mutex
 	moved    bool // the first Produce came, and is or was held up
 	released bool // it was sent on
-	overtook bool // another one was sent to the second agent before that
+	passed   bool // overtook is closed
 }
 
-func newMover(t *testing.T, c *harness.Cluster, delay time.Duration) *mover {
+// overtaking bounds the wait for a later Produce. The owner rejects what follows a gap after twice that time.
+const overtaking = 5 * time.Second
+
+func newMover(t *testing.T, c *harness.Cluster, delay time.Duration, overtaker bool) *mover {
 	t.Helper()
-	m := &mover{delay: delay}
+	m := &mover{delay: delay, overtaker: overtaker, overtook: make(chan struct{})}
 	for i, a := range c.Agents[:2] {
 		way, err := net.Listen("tcp", "127.0.0.1:0")
 		require.NoError(t, err)
@@ -46,7 +51,7 @@ func newMover(t *testing.T, c *harness.Cluster, delay time.Duration) *mover {
 func (m *mover) bootstrap() string { return m.ways[1].Addr().String() }
 
 func (m *mover) held() bool      { m.mu.Lock(); defer m.mu.Unlock(); return m.released }
-func (m *mover) overtaken() bool { m.mu.Lock(); defer m.mu.Unlock(); return m.overtook }
+func (m *mover) overtaken() bool { m.mu.Lock(); defer m.mu.Unlock(); return m.passed }
 
 func (m *mover) serve(way int) {
 	for {
@@ -99,12 +104,21 @@ func (m *mover) requests(way int, client, agent net.Conn, asked chan<- [2]int16)
 func (m *mover) pass(way int) {
 	m.mu.Lock()
 	if way == 1 || m.moved {
-		m.overtook = m.overtook || way == 1 && m.moved && !m.released
+		if way == 1 && m.moved && !m.released && !m.passed {
+			m.passed = true
+			close(m.overtook)
+		}
 		m.mu.Unlock()
 		return
 	}
 	m.moved = true
 	m.mu.Unlock()
+	if m.overtaker {
+		select {
+		case <-m.overtook:
+		case <-time.After(overtaking):
+		}
+	}
 	<-time.After(m.delay)
 	m.mu.Lock()
 	m.released = true
