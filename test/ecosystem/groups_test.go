@@ -13,6 +13,9 @@ import (
 )
 
 const (
+	// sessionTimeout is that of franz-go's members of classic groups. A member that a busy machine holds up must not cause a
+	// rebalance; the default is 45 s.
+	sessionTimeout = time.Minute
 	commitInterval = 200 * time.Millisecond // of members
 	recordInterval = 20 * time.Millisecond
 	recordsBetween = 200 // further records for every group to commit before something else happens

@@ -78,7 +78,7 @@ func (f franz) join(t *testing.T, name string, g group) {
 	// another one's only.
 	seed, _, _ := strings.Cut(g.Bootstrap, ",")
 	options := []kgo.Opt{
-		kgo.SeedBrokers(seed), kgo.ConsumerGroup(g.Group), kgo.ConsumeTopics(g.Topic),
+		kgo.SessionTimeout(sessionTimeout), kgo.SeedBrokers(seed), kgo.ConsumerGroup(g.Group), kgo.ConsumeTopics(g.Topic),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.AutoCommitInterval(commitInterval),
 		kgo.OnPartitionsAssigned(m.counted(&m.view.Assignments, 1)), kgo.OnPartitionsRevoked(m.counted(&m.view.Revocations, -1)),
 		kgo.OnPartitionsLost(m.counted(&m.view.Losses, -1)),

@@ -31,6 +31,9 @@ func franzOptions(j *job) []kgo.Opt {
 	if ms, err := strconv.Atoi(j.Config["metadata.max.age.ms"]); err == nil {
 		options = append(options, kgo.MetadataMaxAge(time.Duration(ms)*time.Millisecond))
 	}
+	if ms, err := strconv.Atoi(j.Config["session.timeout.ms"]); err == nil {
+		options = append(options, kgo.SessionTimeout(time.Duration(ms)*time.Millisecond))
+	}
 	if rack := j.Config["client.rack"]; rack != "" {
 		options = append(options, kgo.Rack(rack), kgo.BalanceRacks())
 	}

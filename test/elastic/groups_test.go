@@ -15,6 +15,10 @@ import (
 // membersPerGroup read a group's partitions, each in another zone.
 const membersPerGroup = 2
 
+// sessionMs is the session time-out of members of classic groups. A client that a busy machine holds up must not cause a
+// rebalance; the default is 45 s.
+const sessionMs = 60_000
+
 // group is a consumer group of one family, or one reader without a group.
 type group struct {
 	name    string
@@ -94,6 +98,9 @@ func (s *scene) join(family string, g *group) {
 		return
 	}
 	config["group.protocol"] = g.kind
+	if g.kind == "classic" { // of the consumer protocol it is the broker's setting
+		config["session.timeout.ms"] = fmt.Sprint(sessionMs)
+	}
 	for i := range membersPerGroup {
 		own := s.config(family, config)
 		if g.rack {
