@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -68,11 +69,12 @@ func handOver(t *testing.T, c *harness.Cluster) {
 }
 
 // drainAgents terminates one agent after another, as a rolling restart does, while producers write and a consumer
-// reads.
+// reads. One producer is not idempotent: it sees no error either, and all its records are there.
 func drainAgents(t *testing.T, c *harness.Cluster) {
 	t.Helper()
 	tr := startTraffic(t, bootstraps(c)...)
 	tail := startTail(t, tr)
+	plain := startPlain(t, c)
 	for _, victim := range c.Agents {
 		tr.load.ResetStalls()
 		took, err := victim.Terminate(soon)
@@ -89,7 +91,74 @@ func drainAgents(t *testing.T, c *harness.Cluster) {
 	}
 	tail.finish()
 	tr.finish()
+	plain.finish()
 	serving(t, c)
+}
+
+// plain is a producer without idempotence.
+type plain struct {
+	t      *testing.T
+	client *kgo.Client
+	topic  string
+	seed   string
+	stop   context.CancelFunc
+	sent   chan int
+	errs   chan error // the first one
+}
+
+func startPlain(t *testing.T, c *harness.Cluster) *plain {
+	t.Helper()
+	topic := fmt.Sprintf("plain-%d", topics.Add(1))
+	createTopic(t, topic, partitions, bootstraps(c)...)
+	client, err := kgo.NewClient(kgo.SeedBrokers(bootstraps(c)...), kgo.DefaultProduceTopic(topic), kgo.DisableIdempotentWrite())
+	require.NoError(t, err)
+	t.Cleanup(client.Close)
+	ctx, stop := context.WithCancel(context.Background())
+	t.Cleanup(stop)
+	p := &plain{t: t, client: client, topic: topic, seed: c.Agents[0].Bootstrap, stop: stop, sent: make(chan int, 1), errs: make(chan error, 1)}
+	go p.write(ctx)
+	harness.Await(t, "the producer without idempotence has records in flight", func() bool { return client.BufferedProduceRecords() > 0 })
+	return p
+}
+
+// write sends a record every millisecond, so that some are in flight whenever an agent ends.
+func (p *plain) write(ctx context.Context) {
+	n := 0
+	defer func() { p.sent <- n }()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		n++
+		p.client.Produce(context.WithoutCancel(ctx), kgo.StringRecord("x"), func(_ *kgo.Record, err error) {
+			if err != nil {
+				select {
+				case p.errs <- err:
+				default:
+				}
+			}
+		})
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// finish checks that the producer saw no error and that every record is there.
+func (p *plain) finish() {
+	p.t.Helper()
+	p.stop()
+	n := <-p.sent
+	ctx, cancel := context.WithTimeout(p.t.Context(), drain)
+	defer cancel()
+	require.NoError(p.t, p.client.Flush(ctx))
+	select {
+	case err := <-p.errs:
+		require.NoError(p.t, err, "a producer without idempotence")
+	default:
+	}
+	require.GreaterOrEqual(p.t, len(readAll(p.t, p.topic, p.seed)), n, "every acknowledged record is there")
+	require.Greater(p.t, n, 100)
 }
 
 // endWithout terminates an agent that can neither flush nor take leave: it ends in time all the same, and what it had
