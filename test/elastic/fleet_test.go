@@ -175,14 +175,23 @@ func produceTo(ctx context.Context, address string) error {
 	return err
 }
 
-// serves waits until an agent has acknowledged records of the producers since it was looked at first.
-func (f *fleet) serves(agent int) {
+// serves waits until the agents together have answered more than one further produce request.
+func (f *fleet) serves(agents ...int) {
 	f.t.Helper()
-	const requests = "freshet_kafka_request_seconds_count"
-	before, err := harness.Metric(f.Agents[agent].HTTP, requests, `api="Produce"`)
+	requests := func() (sum float64, err error) {
+		for _, i := range agents {
+			n, err := harness.Metric(f.Agents[i].HTTP, "freshet_kafka_request_seconds_count", `api="Produce"`)
+			if err != nil {
+				return 0, err
+			}
+			sum += n
+		}
+		return sum, nil
+	}
+	before, err := requests()
 	require.NoError(f.t, err)
-	harness.Await(f.t, fmt.Sprintf("producers have come to %s", f.Agents[agent].Name), func() bool {
-		now, err := harness.Metric(f.Agents[agent].HTTP, requests, `api="Produce"`)
+	harness.Await(f.t, fmt.Sprintf("producers have come to agents %v", agents), func() bool {
+		now, err := requests()
 		return err == nil && now > before+1
 	})
 }
