@@ -9,10 +9,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/freshet-io/freshet/internal/nightly"
 )
 
 // One small pair of turns through real processes: the groups read all of a compacted backlog, and the report is whole.
 func TestBenchCatchup_OneSmallPair(t *testing.T) {
+	nightly.Only(t, "runs a benchmark with processes for 16 s")
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		t.Skip("CPU time is read from /proc, which is not here")
 	}

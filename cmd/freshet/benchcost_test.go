@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/freshet-io/freshet/internal/nightly"
 )
 
 // TestMain lets the test binary stand in for freshet: benchmarks start their own executable as agent, control plane and
@@ -23,6 +25,7 @@ func TestMain(m *testing.M) {
 
 // One small round, with TLS and without: the report is complete, and its figures are of work that was done.
 func TestBenchCost_OneSmallRound(t *testing.T) {
+	nightly.Only(t, "runs a benchmark with processes for 6 s")
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		t.Skip("CPU time is read from /proc, which is not here")
 	}

@@ -9,10 +9,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/freshet-io/freshet/internal/nightly"
 )
 
 // A few groups and connections: the report is complete, and members heartbeat as often as they are to.
 func TestBenchGroups_AFew(t *testing.T) {
+	nightly.Only(t, "runs a benchmark with processes for 16 s")
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		t.Skip("CPU time is read from /proc, which is not here")
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/freshet-io/freshet/internal/nightly"
 )
 
 // bench runs one small benchmark and gives what it printed.
@@ -40,8 +42,12 @@ func figure(t *testing.T, printed, name string) float64 {
 	return value
 }
 
-// A few batches: every record is one of its own, and each is counted.
+// A few batches: every record is one of its own, and each is counted. It is the one benchmark that each commit runs with
+// real processes.
 func TestBenchBatches_AFew(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts etcd")
+	}
 	began := time.Now()
 	out := bench(t, "batches", "--producers", "4", "--partitions", "12", "--rate", "400", "--warm-up", "1s", "--duration", "2s", "--model", "s3-express")
 	asked := 400 * time.Since(began).Seconds()
@@ -58,6 +64,7 @@ func TestBenchBatches_AFew(t *testing.T) {
 
 // A few partitions and clients: an agent comes and one goes, and every client has its answer both times.
 func TestBenchScale_AFew(t *testing.T) {
+	nightly.Only(t, "runs a benchmark with processes for 14 s")
 	out := bench(t, "scale", "--agents", "2", "--topics", "6", "--partitions", "5", "--clients", "30", "--fetchers", "10", "--rate", "100",
 		"--duration", "1s", "--window", "500ms", "--settle", "200ms")
 	require.Positive(t, figure(t, out, "owner_resident_mib"))
