@@ -46,10 +46,8 @@ func TestAgent_RunsAndStopsWithoutControlPlane(t *testing.T) {
 	require.NoError(t, err, "clients can connect")
 	defer conn.Close()
 
-	began := time.Now()
 	cancel()
 	require.NoError(t, <-ended)
-	require.Less(t, time.Since(began), 3*time.Second)
 }
 
 func TestNew_AddressInUseIsAFaultAndLeavesNothingOpen(t *testing.T) {

@@ -1,4 +1,7 @@
 // Package hostile feeds decoders input that claims more than it holds.
+//
+// Allocations are measured with runtime.MemStats.TotalAlloc, which counts the whole process. Tests that call this package
+// must not run in parallel with other tests of their package.
 package hostile
 
 import (
