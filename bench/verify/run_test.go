@@ -21,7 +21,7 @@ import (
 // Tests wait most of the time, so more of them run at once than there are processors.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if err := flag.Set("test.parallel", "8"); err != nil {
+	if err := flag.Set("test.parallel", "16"); err != nil {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m)
@@ -37,7 +37,7 @@ func verifyWith(t *testing.T, f *faulty, transactions bool, set func(*Config)) (
 	defer f.pumps.Wait()
 	var out, progress strings.Builder
 	cfg := Config{
-		Bootstrap: cluster.ListenAddrs(), Duration: 4 * time.Second, Patience: 20 * time.Second, Rate: 600, Producers: 2, Partitions: 3,
+		Bootstrap: cluster.ListenAddrs(), Duration: 2 * time.Second, Patience: 20 * time.Second, Rate: 600, Producers: 2, Partitions: 3,
 		Groups: 1, Members: 2, Churn: 2 * time.Second, Transactions: transactions, Seed: 1, Size: 60, Progress: time.Second,
 		JSON: true, Out: &out, Err: &progress,
 		Options: func() []kgo.Opt {
@@ -69,6 +69,7 @@ var runLengths = []time.Duration{2 * time.Second, 5 * time.Second, 15 * time.Sec
 // findEach plants one fault after the other; each must be found as what it is.
 func findEach(t *testing.T, faults []planted, transactions bool) {
 	t.Helper()
+	t.Parallel()
 	for _, p := range faults {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
@@ -232,7 +233,7 @@ func TestRun_EndsEarly(t *testing.T) {
 		Patience: 10 * time.Second,
 	}
 	cfg.ApplyDefaults()
-	stop := time.AfterFunc(5*time.Second, cancel)
+	stop := time.AfterFunc(2*time.Second, cancel)
 	defer stop.Stop()
 	require.NoError(t, Run(ctx, cfg), "%s", &out)
 	require.Contains(t, out.String(), "verdict")
