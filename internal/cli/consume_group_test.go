@@ -265,7 +265,7 @@ func TestConsumer_BeginsWhereItBegan(t *testing.T) {
 	seeds := cluster(t, 2)
 	read := func() string {
 		from := position{kind: atLatest}
-		k := member(t, seeds, kgo.ConsumeStartOffset(from.offset()))
+		k := member(t, seeds, kgo.ConsumeStartOffset(from.offset()), kgo.FetchMaxWait(100*time.Millisecond))
 		var out bytes.Buffer
 		k.from, k.out = from, bufio.NewWriter(&out)
 		k.client.AddConsumeTopics("t")

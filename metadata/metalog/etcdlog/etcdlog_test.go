@@ -18,9 +18,12 @@ import (
 	"github.com/freshet-io/freshet/metadata/metalog/metalogtest"
 )
 
-// startEtcd starts a member on a free loopback port and gives a client of it over gRPC.
+// startEtcd starts a member on a free loopback port and returns a client of it over gRPC. It skips the test under -short.
 func startEtcd(t *testing.T, adjust func(*embed.Config)) *clientv3.Client {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("starts etcd")
+	}
 	cfg := embed.NewConfig()
 	cfg.Dir = t.TempDir()
 	cfg.LogLevel = "fatal"
