@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/freshet-io/freshet/internal/nightly"
 	"github.com/freshet-io/freshet/metadata/commit"
 	"github.com/freshet-io/freshet/metadata/id"
 )
@@ -122,10 +123,13 @@ func (h *producerHistory) run(producers int64, days int) {
 	}
 }
 
-// TestProducers_History runs 90,000 short-lived producers over three days. With FRESHET_PRODUCERS it runs as many over 30
-// days, and 100 long-lived ones instead of 20 (make producers: 10,000,000).
+// TestProducers_History runs 30,000 short-lived producers over three days beside 10 long-lived ones, in make nightly 90,000
+// beside 20. With FRESHET_PRODUCERS it runs that many over 30 days beside 100 (make producers: 10,000,000).
 func TestProducers_History(t *testing.T) {
-	producers, days, longLived := int64(90_000), 3, 20
+	producers, days, longLived := int64(30_000), 3, 10
+	if nightly.On() {
+		producers, longLived = 90_000, 20
+	}
 	if v := os.Getenv("FRESHET_PRODUCERS"); v != "" {
 		n, err := strconv.ParseInt(v, 10, 64)
 		require.NoError(t, err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/freshet-io/freshet/internal/nightly"
 	"github.com/freshet-io/freshet/metadata/extent"
 	"github.com/freshet-io/freshet/metadata/id"
 )
@@ -100,6 +101,7 @@ func TestEncode_SplitsLists(t *testing.T) {
 
 // At the bound of a section the writer and the reader agree to the byte.
 func TestEncode_AtTheSectionBound(t *testing.T) {
+	nightly.Only(t, "encodes three states of 64 MiB, 13 s under the race detector")
 	for over, want := range []error{nil, ErrStateTooLarge} {
 		s := newMachine()
 		s.configs.Set(configKey(ConfigBroker, ""), map[string]string{"k": strings.Repeat("x", SectionBytes-10+over)})

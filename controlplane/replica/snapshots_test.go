@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/freshet-io/freshet/controlplane/replica"
+	"github.com/freshet-io/freshet/internal/nightly"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/metalog"
 	"github.com/freshet-io/freshet/metadata/snapshot"
@@ -106,6 +107,10 @@ func TestReplica_BrokenEncoderTrimsNothing(t *testing.T) {
 
 // A state with a record above the bound keeps its log and raises the alarm, until the record is gone.
 func TestReplica_StateTooLargeKeepsTheLog(t *testing.T) {
+	tries := time.Minute // of snapshots that fail; each encodes 70 MiB
+	if nightly.On() {
+		tries = 10 * time.Minute
+	}
 	synctest.Test(t, func(t *testing.T) {
 		var seen *alarms
 		w := newWorld(t, func(c *replica.Config) {
@@ -132,7 +137,7 @@ func TestReplica_StateTooLargeKeepsTheLog(t *testing.T) {
 		logged := seen.logs.All()
 		require.Contains(t, logged[len(logged)-1].ContextMap()["error"], "configs record")
 		kept, _ := w.store.Indexes()
-		time.Sleep(10 * time.Minute)
+		time.Sleep(tries)
 		first, _ := w.store.Indexes()
 		require.Equal(t, kept, first, "nothing was trimmed")
 
@@ -205,6 +210,7 @@ func (w *world) forgetDecoding(refs []metalog.SnapshotRef) {
 // Below SplitVersion a transaction may have groups beyond what one section holds: snapshots of that are taken, the log is
 // trimmed behind them, and a replica starts from them, also after a kill -9. So it is after the version has risen.
 func TestReplica_HugeTransaction(t *testing.T) {
+	nightly.Only(t, "keeps several snapshots of 80 MiB, 40 s under the race detector")
 	synctest.Test(t, func(t *testing.T) {
 		version := metadata.SplitVersion - 1
 		w := newWorld(t, func(c *replica.Config) {
