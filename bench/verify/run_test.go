@@ -37,7 +37,7 @@ func verifyWith(t *testing.T, f *faulty, transactions bool, set func(*Config)) (
 	defer f.pumps.Wait()
 	var out, progress strings.Builder
 	cfg := Config{
-		Bootstrap: cluster.ListenAddrs(), Duration: 2 * time.Second, Patience: 20 * time.Second, Rate: 600, Producers: 2, Partitions: 3,
+		Bootstrap: cluster.ListenAddrs(), Duration: 4 * time.Second, Patience: 20 * time.Second, Rate: 600, Producers: 2, Partitions: 3,
 		Groups: 1, Members: 2, Churn: 2 * time.Second, Transactions: transactions, Seed: 1, Size: 60, Progress: time.Second,
 		JSON: true, Out: &out, Err: &progress,
 		Options: func() []kgo.Opt {
@@ -233,7 +233,7 @@ func TestRun_EndsEarly(t *testing.T) {
 		Patience: 10 * time.Second,
 	}
 	cfg.ApplyDefaults()
-	stop := time.AfterFunc(2*time.Second, cancel)
+	stop := time.AfterFunc(5*time.Second, cancel)
 	defer stop.Stop()
 	require.NoError(t, Run(ctx, cfg), "%s", &out)
 	require.Contains(t, out.String(), "verdict")

@@ -25,8 +25,8 @@ func TestBenchVerify_Clean(t *testing.T) {
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
 	require.NoError(t, err)
 	defer cluster.Close()
-	code, out, errs := runVerify(t, "--bootstrap", cluster.ListenAddrs()[0], "--duration", "1s", "--rate", "300", "--transactions",
-		"--partitions", "2", "--members", "1", "--json", "--progress", "300ms", "--seed", "5")
+	code, out, errs := runVerify(t, "--bootstrap", cluster.ListenAddrs()[0], "--duration", "3s", "--rate", "300", "--transactions",
+		"--partitions", "2", "--members", "1", "--json", "--progress", "1s", "--seed", "5")
 	require.Equal(t, exitOK, code, "%s%s", out, errs)
 	var report verify.Report
 	require.NoError(t, json.Unmarshal([]byte(out), &report), out)
