@@ -52,6 +52,7 @@ producerConfig: |
   max.block.ms=1
 consumerConfig: |
   auto.offset.reset=earliest
+  heartbeat.interval.ms=100
   enable.auto.commit=false
 `), 0o600))
 	return workload, driver
