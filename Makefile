@@ -75,7 +75,7 @@ check: ## what a commit needs, in 3 minutes: vet, lint, short unit tests without
 nightly: build ## run what make test leaves out: slow, random and timed tests, fuzzing, other systems (about two hours)
 	@failed=; run() { echo "== $$*"; "$$@" || failed="$$failed; $$*"; }; \
 	export FRESHET_NIGHTLY=1 CI=true FRESHET_BINARY=$(abspath $(BIN)/freshet); \
-	run $(TEST) -count=1 -timeout 40m $(PLAIN); \
+	run $(TEST) -count=1 -timeout 40m $(UNIT); \
 	run $(TEST) -count=1 -timeout 60m -p 1 $(WAITING); \
 	run $(TEST) -count=1 -timeout 40m -p 1 ./test/faults ./test/timing -args -bounds; \
 	run $(MAKE) sim; \

@@ -13,7 +13,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/freshet-io/freshet/internal/nightly"
 	"github.com/freshet-io/freshet/metadata/commit"
 	"github.com/freshet-io/freshet/metadata/id"
 )
@@ -153,10 +152,7 @@ func atLimits(rng *rand.Rand, version uint32) *machine {
 // Whatever Apply accepts, a snapshot keeps: states of random commands with fields at their limits are encoded and decoded, and
 // have the same hash and the same future. Every state version takes its turn.
 func TestSnapshot_OfRandomStates(t *testing.T) {
-	states := 80
-	if nightly.On() {
-		states = 250
-	}
+	states := 200
 	if n, err := strconv.Atoi(os.Getenv(statesVariable)); err == nil {
 		states = n
 	}
