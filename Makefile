@@ -1,5 +1,6 @@
 # Freshet. `make help` lists what there is.
 
+SHELL    := bash
 GO       ?= go
 BIN      := bin
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
@@ -10,11 +11,11 @@ MINUTES  ?= 10
 PKGS     ?= ./...
 # Without paths in what is built, all checkouts share one compile cache.
 export GOFLAGS := $(strip -trimpath $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)))
-# The tests in test/ but sim and removal, which counts as a unit, run real clients against real processes; the other packages need nothing but Go. WAITING are
-# the packages that measure no times and mostly wait, MEASURING those that do; the longest come first. `nice` stands before
-# what gives way to them: units, which compile and write most, beside those that wait. Sim and those that measure have the
-# machine for themselves. PLAIN is what measures Freshet, and runs `freshet bench`: gigabytes, for which the race detector (`make race`)
-# is too slow, last, when those that wait have come to their end.
+# UNIT      Packages outside test/, and test/removal. They need only Go.
+# PLAIN     The part of UNIT that runs benchmarks. make test runs it without the race detector, too slow for gigabytes.
+# WAITING   Packages with real processes that mostly wait. They run beside UNIT, which has the lower priority (nice).
+# MEASURING The other packages with real processes. They measure times, so they run alone, after test/sim.
+# The longest packages come first in each list.
 UNIT      = $(shell $(GO) list ./... | grep -v '/test/') ./test/removal
 PLAIN     = $(shell $(GO) list ./bench/... ./cmd/...)
 WAITING   = ./test/clients ./test/matrix ./test/ecosystem ./test/differential ./test/e2e ./test/zones ./test/elastic ./test/soak
@@ -22,11 +23,13 @@ MEASURING = $(shell $(GO) list ./test/... | grep -v -e '/test/sim' -e '/test/rem
 # Vet is make lint's.
 TEST      = $(GO) test -vet=off -timeout 14m
 REAL      = FRESHET_BINARY=$(abspath $(BIN)/freshet) $(TEST) -count=1
+# make runs a recipe that names $(MAKE) even under -n; a recipe that only names SUB is printed.
+SUB      := $(MAKE) --no-print-directory
 
 .DEFAULT_GOAL := help
 .PHONY: help
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## build bin/freshet
@@ -39,9 +42,9 @@ dev: build ## build and run everything in one process, data in ./data
 .PHONY: test
 test: build ## run all tests, whichever fail: units and a simulated cluster with the race detector, and real clients
 	@failed=; \
-	$(MAKE) --no-print-directory -k -j2 test-unit test-waiting || failed=yes; \
-	$(MAKE) --no-print-directory test-sim || failed=yes; \
-	$(MAKE) --no-print-directory test-measuring || failed=yes; \
+	$(SUB) -k -j2 test-unit test-waiting || failed=yes; \
+	$(SUB) test-sim || failed=yes; \
+	$(SUB) test-measuring || failed=yes; \
 	test -z "$$failed"
 
 .PHONY: test-unit test-waiting test-sim test-measuring
@@ -62,15 +65,15 @@ test-measuring:
 
 # TestDev_SurvivesRestartAndKill is the smoke test: freshet dev, produce, consume, kill -9, again.
 .PHONY: check
-check: ## what a commit needs, in 3 minutes: vet, lint, short unit tests without the race detector, a smoke test
+check: ## what a commit needs, in 3 minutes: vet, lint, unit tests without etcd, S3 server or race detector, a smoke test
 	@began=$$(date +%s); failed=; \
-	$(MAKE) --no-print-directory lint || failed="$$failed lint"; \
+	$(SUB) lint || failed="$$failed lint"; \
 	$(GO) test -vet=off -short $(UNIT) || failed="$$failed units"; \
 	$(GO) test -vet=off -count=1 -run '^TestDev_SurvivesRestartAndKill$$' ./test/timing || failed="$$failed smoke"; \
 	echo "make check: $$(( $$(date +%s) - began )) s$${failed:+, FAILED:$$failed}"; \
 	test -z "$$failed"
 
-# FRESHET_NIGHTLY=1 runs the tests that skip with "only in make nightly". Each step goes on after a failure.
+# FRESHET_NIGHTLY=1 runs the tests that skip with "only in make nightly". The failed steps are listed at the end.
 .PHONY: nightly
 nightly: build ## run what make test leaves out: slow, random and timed tests, fuzzing, other systems (about two hours)
 	@failed=; run() { echo "== $$*"; "$$@" || failed="$$failed; $$*"; }; \
@@ -78,18 +81,19 @@ nightly: build ## run what make test leaves out: slow, random and timed tests, f
 	run $(TEST) -count=1 -timeout 40m $(UNIT); \
 	run $(TEST) -count=1 -timeout 60m -p 1 $(WAITING); \
 	run $(TEST) -count=1 -timeout 40m -p 1 ./test/faults ./test/timing -args -bounds; \
-	run $(MAKE) sim; \
-	run $(MAKE) elastic DURATION=1m; \
-	run $(MAKE) soak-memory soak-stall soak-verify; \
-	run $(MAKE) clients differential removal snapshot-states producers; \
-	run $(MAKE) fuzz; \
+	run $(TEST) -race -count=1 -timeout 40m -parallel 6 ./test/sim; \
+	run $(SUB) sim; \
+	run $(SUB) elastic DURATION=1m; \
+	run $(SUB) -k soak-memory soak-stall soak-verify; \
+	run $(SUB) -k clients differential removal snapshot-states producers; \
+	run $(SUB) fuzz; \
 	for system in linux/arm64 darwin/amd64 darwin/arm64; do \
 	  run env GOOS=$${system%/*} GOARCH=$${system#*/} $(GO) build -o /dev/null ./cmd/freshet; \
 	done; \
 	if [ -n "$$failed" ]; then echo "make nightly: FAILED: $${failed#; }"; false; fi
 
 .PHONY: unit
-unit: ## run the unit tests without the race detector (quick)
+unit: ## run all unit tests without the race detector
 	@$(GO) test $(UNIT)
 
 .PHONY: race
@@ -121,14 +125,14 @@ soak-stall: ## let the object store stand still for DURATION (60s) under load
 	FRESHET_SIM_STALL=$(or $(DURATION),60s) $(GO) test -race -timeout 0 -count=1 -v -run '^TestStall_BucketStandsStill$$' ./test/sim
 
 .PHONY: e2e
-e2e: build ## run the end-to-end tests; RUN=<regexp> selects
-	$(GO) test -timeout 30m -count=1 -p 1 -v $(if $(RUN),-run '$(RUN)') ./test/...
+e2e: build ## run all packages under test/ one after the other, verbosely; RUN=<regexp> selects tests
+	FRESHET_BINARY=$(abspath $(BIN)/freshet) $(GO) test -timeout 30m -count=1 -p 1 -v $(if $(RUN),-run '$(RUN)') ./test/...
 
 OUTAGE ?= 10s
 COUNT  ?= 1
 .PHONY: faults
 faults: build ## kill, pause and cut off parts of a real cluster under load, within bounds; COUNT=5 OUTAGE=20s for longer
-	$(GO) test -timeout 60m -count=$(COUNT) -v ./test/faults -args -bounds -outage $(OUTAGE)
+	FRESHET_BINARY=$(abspath $(BIN)/freshet) $(GO) test -timeout 60m -count=$(COUNT) -v ./test/faults -args -bounds -outage $(OUTAGE)
 
 .PHONY: clients
 clients: build ## run the client libraries of docs/clients.md against Freshet and Apache Kafka, and print what each can do
@@ -140,12 +144,13 @@ clients-table: ## write the table of client libraries into docs/clients.md
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (20s)
-	@set -e; $(GO) list -f '{{.Dir}} {{.ImportPath}}' $(PKGS) | while read -r dir pkg; do \
+	@failed=; while read -r dir pkg; do \
 	  for target in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' $$dir/*_test.go 2>/dev/null | cut -c6-); do \
 	    echo "== $$pkg $$target"; \
-	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg; \
+	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg || failed="$$failed $$pkg:$$target"; \
 	  done; \
-	done
+	done <<< "$$($(GO) list -f '{{.Dir}} {{.ImportPath}}' $(PKGS))"; \
+	if [ -n "$$failed" ]; then echo "make fuzz: FAILED:$$failed"; false; fi
 
 .PHONY: bench
 bench: ## run the Go benchmarks

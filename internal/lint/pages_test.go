@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// eachText calls fn with every file of the given extensions, and its path relative to the module.
+// eachText calls fn for each file with one of the extensions. The path is relative to the module.
 func eachText(t *testing.T, fn func(path, text string), extensions ...string) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -35,8 +35,8 @@ func eachText(t *testing.T, fn func(path, text string), extensions ...string) {
 	}))
 }
 
-// citation matches a section number or the file name of the document that preceded ARCHITECTURE.md. The packages' own
-// DESIGN.md are in the tree and may be cited.
+// citation matches references to a design document that is not in the tree, by file name or section number. A package's
+// DESIGN.md may be cited.
 var citation = regexp.MustCompile(`\bdesign(?:\.md)? [0-9]|\bdesign\.md`)
 
 func TestCitations(t *testing.T) {
@@ -54,6 +54,7 @@ func TestCitations(t *testing.T) {
 
 var link = regexp.MustCompile(`\]\(([^)\s#]+)(?:#[^)\s]*)?\)`)
 
+// TestLinks fails if a relative link in Markdown names a missing file. It does not check anchors.
 func TestLinks(t *testing.T) {
 	eachText(t, func(path, text string) {
 		for i, line := range strings.Split(text, "\n") {

@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "lower the counts in testdata/phrases.tx
 // may have none. If a package moves, its line moves with it, by hand.
 const phraseCounts = "testdata/phrases.txt"
 
-// phrases are what Go's doc idiom and Kafka's terms replace, each with the text to write instead.
+// phrases lists discouraged wordings, each with its replacement.
 var phrases = []struct {
 	pattern *regexp.Regexp
 	write   string
@@ -43,7 +43,7 @@ func TestPhrases(t *testing.T) {
 	recorded, hits := readCounts(t), phraseHits(t)
 	for _, pkg := range slices.Sorted(maps.Keys(hits)) {
 		if found := hits[pkg]; len(found) > recorded[pkg] {
-			t.Errorf("%s: phrases to replace: %d, allowed: %d. Rewrite the new ones:\n\t%s",
+			t.Errorf("%s: %d discouraged phrases, at most %d allowed. Rewrite those that the change added:\n\t%s",
 				pkg, len(found), recorded[pkg], strings.Join(found, "\n\t"))
 		}
 	}

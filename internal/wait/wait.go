@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// For returns nil after d. If ctx ends first, For returns ctx.Err() at once. A d of 0 or less does not wait.
+// For waits for d and returns nil. If ctx ends first, it returns ctx.Err(). If d <= 0, it returns ctx.Err() at once, which
+// is nil while ctx is live.
 func For(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()

@@ -36,8 +36,8 @@ var freshet struct {
 	out  []byte
 }
 
-// build builds the binary, once for all test processes that start at the same time: the others find it up to date and
-// leave it alone, so that none runs half of it.
+// build builds the binary under a file lock, so that no test process runs a partly written one. Later processes find it up
+// to date.
 func build(path string) ([]byte, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
@@ -55,8 +55,8 @@ func build(path string) ([]byte, error) {
 	return cmd.CombinedOutput()
 }
 
-// Freshet gives the path of the binary under test, built from this tree once per test process. FRESHET_BINARY names
-// another one (built with -race or -cover, say).
+// Freshet returns the path of the binary under test. If FRESHET_BINARY is set, it is that path. Otherwise the first call in
+// a process builds this tree.
 func Freshet(t testing.TB) string {
 	t.Helper()
 	freshet.once.Do(func() {
