@@ -16,7 +16,7 @@ export GOFLAGS := $(strip -trimpath $(filter-out -trimpath,$(shell $(GO) env GOF
 # WAITING   Packages with real processes that mostly wait. They run beside UNIT, which has the lower priority (nice).
 # MEASURING The other packages with real processes. They measure times, so they run alone, after test/sim.
 # The longest packages come first in each list.
-UNIT      = $(shell $(GO) list ./... | grep -v '/test/') ./test/removal
+UNIT      = $(shell { $(GO) list ./... || echo ./go-list-failed; } | grep -v '/test/') ./test/removal
 PLAIN     = $(shell $(GO) list ./bench/... ./cmd/...)
 WAITING   = ./test/clients ./test/matrix ./test/ecosystem ./test/differential ./test/e2e ./test/zones ./test/elastic ./test/soak
 MEASURING = $(shell $(GO) list ./test/... | grep -v -e '/test/sim' -e '/test/removal' $(WAITING:./%=-e '/%$$'))
@@ -144,12 +144,12 @@ clients-table: ## write the table of client libraries into docs/clients.md
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (20s)
-	@failed=; while read -r dir pkg; do \
+	@failed=; packages=$$($(GO) list -f '{{.Dir}} {{.ImportPath}}' $(PKGS)) || exit 1; while read -r dir pkg; do \
 	  for target in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' $$dir/*_test.go 2>/dev/null | cut -c6-); do \
 	    echo "== $$pkg $$target"; \
 	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg || failed="$$failed $$pkg:$$target"; \
 	  done; \
-	done <<< "$$($(GO) list -f '{{.Dir}} {{.ImportPath}}' $(PKGS))"; \
+	done <<< "$$packages"; \
 	if [ -n "$$failed" ]; then echo "make fuzz: FAILED:$$failed"; false; fi
 
 .PHONY: bench
@@ -238,8 +238,8 @@ cover: ## write cover.html from the unit tests
 	@$(GO) tool cover -func=cover.out | tail -1
 
 .PHONY: cross
-cross: ## vet the packages that have files for other systems as macOS sees them
-	GOOS=darwin GOARCH=arm64 $(GO) vet $$(GOOS=darwin $(GO) list -f '{{if .IgnoredGoFiles}}{{.ImportPath}}{{end}}' ./...)
+cross: ## vet for macOS: the program, and the packages that have files for other systems
+	GOOS=darwin GOARCH=arm64 $(GO) vet ./cmd/freshet $$(GOOS=darwin $(GO) list -f '{{if .IgnoredGoFiles}}{{.ImportPath}}{{end}}' ./...)
 
 .PHONY: clean
 clean: ## remove what was built

@@ -17,7 +17,7 @@ const MaxString = math.MaxInt16
 
 // CheckBody walks a request body by the schema of its API and version and returns the size of what the schema
 // describes. It allocates nothing. A body that passes has every count and length inside the body, at most MaxElements
-// elements, and no string above MaxString, so decoding its first size bytes allocates no more than they justify.
+// elements, and no string above MaxString outside tagged fields, so decoding its first size bytes allocates no more than they justify.
 //
 // Bytes after the last field are allowed and not part of size. Apache Kafka ignores them (AbstractRequest.parseRequest
 // reads fields and never looks at the rest), and librdkafka 2.3 to 2.16 sends such Metadata requests. Errors are

@@ -4,4 +4,4 @@ package api
 
 //go:generate sh -c "cd ../.. && go tool -modfile=tools/generate/go.mod buf lint"
 //go:generate sh -c "cd ../.. && go tool -modfile=tools/generate/go.mod buf generate"
-//go:generate sh -c "cd ../.. && sha256sum controlplane/api/*.proto controlplane/api/*.pb.go buf.* tools/generate/go.* > controlplane/api/generated.sum"
+//go:generate sh -c "cd ../.. && sha256sum controlplane/api/*.proto controlplane/api/*.pb.go controlplane/api/doc.go buf.* tools/generate/go.* > controlplane/api/generated.sum"

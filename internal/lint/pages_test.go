@@ -57,7 +57,14 @@ var link = regexp.MustCompile(`\]\(([^)\s#]+)(?:#[^)\s]*)?\)`)
 // TestLinks fails if a relative link in Markdown names a missing file. It does not check anchors.
 func TestLinks(t *testing.T) {
 	eachText(t, func(path, text string) {
+		fenced := false
 		for i, line := range strings.Split(text, "\n") {
+			if strings.HasPrefix(strings.TrimSpace(line), "```") {
+				fenced = !fenced
+			}
+			if fenced {
+				continue
+			}
 			for _, m := range link.FindAllStringSubmatch(line, -1) {
 				if strings.Contains(m[1], ":") {
 					continue // another site

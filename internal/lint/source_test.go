@@ -68,7 +68,8 @@ var parsed = sync.OnceValues(func() (all []source, err error) {
 
 // skipped reports whether a directory holds no sources of ours.
 func skipped(path string, d fs.DirEntry) bool {
-	return d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "artifacts")
+	return d.IsDir() && path != root &&
+		(strings.HasPrefix(d.Name(), ".") || slices.Contains([]string{"testdata", "artifacts", "bin", "data", "node_modules"}, d.Name()))
 }
 
 func TestPackagesHaveComments(t *testing.T) {
