@@ -55,8 +55,9 @@ func (c *connections) owner(ctx context.Context) (string, error) {
 	}
 	answers := make(chan located, len(addresses))
 	for _, address := range addresses {
+		client := c.client(address) // here, not below: close must find the connection
 		go func() {
-			response, err := c.client(address).Locate(ctx, &api.LocateRequest{VirtualCluster: c.cfg.VirtualCluster})
+			response, err := client.Locate(ctx, &api.LocateRequest{VirtualCluster: c.cfg.VirtualCluster})
 			answers <- located{address, response, err}
 		}()
 	}
