@@ -26,8 +26,12 @@ func (t *tenure) compareBucket(found *api.BucketMarker) *api.OwnerItem {
 	case found.ClusterId == "" && !t.cluster.cfg.Marked():
 		return refusedItem(api.Refused_NOT_OWNER, "the control plane has not compared its own bucket yet")
 	}
-	t.log.Warn("agent refused: its bucket does not belong to this virtual cluster",
-		zap.String("cluster_id", own), zap.String("cluster_id_in_bucket", found.ClusterId))
+	if found.ClusterId == "" { // most likely read before this control plane wrote its id; the agent reads the bucket again
+		t.log.Info("agent refused: it found no cluster id in its bucket", zap.String("cluster_id", own))
+	} else {
+		t.log.Warn("agent refused: its bucket does not belong to this virtual cluster",
+			zap.String("cluster_id", own), zap.String("cluster_id_in_bucket", found.ClusterId))
+	}
 	refusal := refusedItem(api.Refused_WRONG_BUCKET, "the agent's bucket does not belong to this virtual cluster")
 	refusal.GetRefused().ClusterId = own
 	return refusal
