@@ -112,7 +112,7 @@ var latencies = map[string]writer.Latency{"fast": writer.Fast, "economy": writer
 // batchOf describes a valid batch to the writer and the sequencer.
 func (r *produceRequest) batchOf(p *producePart, b kafkaproto.RecordBatch) writer.Batch {
 	batch := writer.BatchOf(id.TopicPartition{Topic: p.topic.ID, Partition: p.partition}, b)
-	batch.Latency, batch.Connection = latencies[p.rules.Latency], uint16(r.req.Client.ID)
+	batch.Latency = latencies[p.rules.Latency]
 	if b.Transactional() {
 		r.transaction(&batch)
 	}

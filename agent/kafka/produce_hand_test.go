@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/freshet-io/freshet/agent/recode"
 	"github.com/freshet-io/freshet/agent/writer"
@@ -129,34 +128,5 @@ func TestProduce_WaitsForMemoryWithNothing(t *testing.T) {
 		require.NotZero(t, r.send(12, produceOf(-1, to{99, 0, b}))[0].ErrorCode)
 		require.Len(t, added.bytes, 1)
 		require.NotZero(t, added.bytes[0])
-	})
-}
-
-// connections notes what batches came by.
-type connections struct {
-	BatchWriter
-	seen []uint16
-}
-
-func (c *connections) Add(ctx context.Context, batches []writer.Batch) *writer.Produce {
-	for i := range batches {
-		c.seen = append(c.seen, batches[i].Connection)
-	}
-	return c.BatchWriter.Add(ctx, batches)
-}
-
-// TestProduce_TellsTheConnection: the writer is told what batches came by one connection (I2).
-func TestProduce_TellsTheConnection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newProduceRig(t)
-		c := &connections{BatchWriter: r.writer}
-		r.cfg.Writer = c
-		produce := NewProduce(r.cfg)
-		in := produceOf(-1, to{1, 0, recordBatch("a")}, to{1, 1, recordBatch("b")})
-		in.SetVersion(9)
-		for _, connection := range []uint64{7, 1 << 16 * 3} {
-			ask[*kmsg.ProduceResponse](t, t.Context(), produce, connection+2, in)
-		}
-		require.Equal(t, []uint16{9, 9, 2, 2}, c.seen)
 	})
 }

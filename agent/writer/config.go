@@ -67,8 +67,7 @@ type Config struct {
 	EconomyBytes    int
 	// MaxPuts bounds the bundles being put at the same time; others wait sealed, or go on gathering. Default 16.
 	MaxPuts int
-	// MaxUnsettled bounds the bundles of a session whose PUT began, from the oldest that is not settled on. Default 256, a
-	// quarter of what the sequencer takes ahead of a missing one (metadata.MaxAhead).
+	// MaxUnsettled bounds the bundles of a session whose PUT began, from the oldest that is not settled on. Default 256.
 	MaxUnsettled int
 	// SubmissionDeadline bounds a bundle's PUT from its sealing on; then it is abandoned. Default 60 s.
 	SubmissionDeadline time.Duration

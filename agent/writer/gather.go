@@ -29,8 +29,6 @@ type entry struct {
 	position uint32      // in the object, once laid out
 	index    int32       // of the batch in its Produce
 	next     int32       // the partition's next entry in the bundle, -1 if none
-
-	connection uint16 // see Batch
 }
 
 // group is one partition's batches of a bundle, in order of arrival; it becomes one section.
@@ -89,7 +87,6 @@ func (g *gathering) add(b *Batch, to *slab.Slab, owner *Produce, index int32) {
 	n := int32(len(g.entries))
 	g.entries = append(g.entries, entry{
 		bytes: to.Append(b.Bytes), meta: b.Commit, owner: owner, stamp: b.Stamp, base: -1, index: index, next: -1,
-		connection: b.Connection,
 	})
 	g.size += len(b.Bytes)
 	i, ok := g.at[b.Partition]

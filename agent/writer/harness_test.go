@@ -37,8 +37,7 @@ var topic = id.Topic{1}
 
 func partition(n int32) id.TopicPartition { return id.TopicPartition{Topic: topic, Partition: n} }
 
-// sequencer settles commits on a real metadata state, as an owner does: in order of n but for those that overtake, gapped
-// resubmissions parked.
+// sequencer settles commits on a real metadata state, as an owner does: in order of n, gapped resubmissions parked.
 type sequencer struct {
 	mu       sync.Mutex
 	state    *metadata.State
@@ -101,7 +100,7 @@ func inVain(c metadata.Command, result any) bool {
 func (q *sequencer) open(tb testing.TB, instance string) *api.Welcome {
 	tb.Helper()
 	r := q.apply(tb, &metadata.OpenSession{Instance: instance, Endpoints: []metadata.Endpoint{{Host: "h", Port: 1}}})
-	return &api.Welcome{Session: uint32(r.(metadata.OpenSessionResult).Session), BundlePrefix: "vc/", NextN: 1, Overtaking: true}
+	return &api.Welcome{Session: uint32(r.(metadata.OpenSessionResult).Session), BundlePrefix: "vc/", NextN: 1}
 }
 
 // await waits until the state passes test, or a change may have made it so; false when ctx ended.
@@ -133,7 +132,7 @@ func (q *sequencer) Commit(ctx context.Context, encoded []byte, until time.Time)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", client.ErrInvalid, err)
 	}
-	if !h.Resubmit && !h.Overtakes && !q.await(ctx, q.inOrder(h.Submission)) {
+	if !h.Resubmit && !q.await(ctx, q.inOrder(h.Submission)) {
 		return nil, client.ErrUnavailable
 	}
 	q.mu.Lock()

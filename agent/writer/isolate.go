@@ -29,7 +29,6 @@ func (b *Batch) validate() error {
 // part is halved until the sequencer takes it. The other half is set aside: its clients send it again, in another bundle. A
 // batch that is refused on its own is the offender. Of n batches, at most 2*log2(n) parts are handed in.
 func (b *sealed) isolate(acked uint32, until time.Time, refusal error) (*commit.Result, error) {
-	b.lines() // as long as they can be told
 	b.s.w.metrics.isolations.Inc()
 	for {
 		lower, upper := halve(b.groups, b.entries)
@@ -59,9 +58,7 @@ func (b *sealed) keep(part, aside []group, result *commit.Result, err error) (*c
 			b.s.w.resolve(b.entries[i].owner, b.entries[i].index, Failed(ErrSetAside))
 		}
 	}
-	b.content.Lock()
 	b.groups = part
-	b.content.Unlock()
 	if errors.Is(err, client.ErrLate) {
 		b.giveUp()
 		return nil, ErrWithdrawn

@@ -41,41 +41,15 @@ func (s *session) passOn(b *sealed) {
 	}
 }
 
-// allow notes what the sequencer takes: bundles before earlier ones, and timestamp 2^63-1.
+// allow records whether the sequencer accepts timestamp 2^63-1.
 func (s *session) allow(m *api.Welcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.overtake, s.mu.extreme = m.GetOvertaking(), m.GetLargestTimestamp()
+	s.mu.extreme = m.GetLargestTimestamp()
 }
 
-// mayOvertake tells whether the sequencer settles bundles before earlier ones.
-func (s *session) mayOvertake() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.mu.overtake
-}
-
-// unanswered gives the bundles of an n in [from, to] whose results were not received.
-func (s *session) unanswered(from, to uint32) (list []*sealed) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, b := range s.mu.bundles {
-		if from <= b.n && b.n <= to && !b.answered {
-			list = append(list, b)
-		}
-	}
-	return list
-}
-
-// answered marks the bundle's result as received, and lets those go on that must not overtake it.
+// answered marks the bundle's result as received and raises the watermark of received results.
 func (s *session) answered(b *sealed) {
-	s.receive(b)
-	s.order.leave(b)
-	close(b.settled)
-}
-
-// receive raises the watermark of results that were received.
-func (s *session) receive(b *sealed) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b.answered = true
@@ -135,9 +109,6 @@ func (s *session) gone(b *sealed) {
 	for len(s.mu.bundles) > 0 && s.mu.bundles[0].left && (s.mu.bundles[0].n <= s.mu.acked || s.mu.closed) {
 		s.mu.bundles[0] = nil
 		s.mu.bundles = s.mu.bundles[1:]
-	}
-	if s.bundle(b.n) != nil {
-		s.mu.bundles[b.n-s.mu.bundles[0].n] = b.remains()
 	}
 	s.w.metrics.unsettled.Set(float64(len(s.mu.bundles)))
 	s.checkDrained()

@@ -35,7 +35,6 @@ type metrics struct {
 	resubmissions prometheus.Counter
 	gaps          prometheus.Counter
 	abandoned     prometheus.Counter
-	overtaking    prometheus.Counter
 	withdrawn     prometheus.Counter
 	isolations    prometheus.Counter
 	sessionLost   prometheus.Counter
@@ -75,8 +74,6 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		resubmissions: counter("freshet_writer_resubmissions_total", "Commits handed in again for a sequence gap."),
 		gaps:          counter("freshet_writer_gaps_total", "Batches answered as retriable for a sequence gap."),
 		abandoned:     counter("freshet_writer_abandoned_bundles_total", "Bundles given up because they could not be stored."),
-		overtaking: counter("freshet_writer_overtaking_bundles_total",
-			"Bundles handed in for commit before others of the agent that were sealed earlier and took longer to store."),
 		withdrawn: counter("freshet_writer_withdrawn_batches_total",
 			"Batches of other agents left out of their commit because those had given them up."),
 		isolations: counter("freshet_writer_refused_commits_total",
@@ -96,7 +93,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		m.waits.WithLabelValues(bound)
 	}
 	reg.MustRegister(seals, m.bundleBytes, m.bundleBatches, m.putSeconds, m.commitSeconds, m.batchSeconds, m.stampSeconds, m.putRetries,
-		m.putting, m.unsettled, m.waits, m.compacted, m.resubmissions, m.gaps, m.abandoned, m.overtaking, m.withdrawn, m.isolations,
+		m.putting, m.unsettled, m.waits, m.compacted, m.resubmissions, m.gaps, m.abandoned, m.withdrawn, m.isolations,
 		m.sessionLost)
 	return m
 }

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/freshet-io/freshet/metadata/id"
 )
 
 // gapOvertaken is how long a gap may stay open once an earlier batch of its producer went past it. A client that has sent
@@ -26,6 +28,12 @@ const (
 	lostFor  = 90 * time.Second
 	mostLost = 32768
 )
+
+// sequence identifies the batches that a producer numbers in order: those of one partition.
+type sequence struct {
+	partition id.TopicPartition
+	producer  int64
+}
 
 // openGaps are the gaps whose batches are being handed in again.
 type openGaps struct {

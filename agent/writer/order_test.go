@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/freshet-io/freshet/agent/writer"
 	"github.com/freshet-io/freshet/controlplane/client"
+	"github.com/freshet-io/freshet/kafkaproto"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/commit"
 	"github.com/freshet-io/freshet/metadata/id"
@@ -421,4 +424,84 @@ func TestWriter_AddGivesUpWithItsContext(t *testing.T) {
 			require.True(t, errors.Is(g.Err, context.DeadlineExceeded))
 		}
 	})
+}
+
+// TestWriter_NothingIsReordered runs many producers, with and without ids, over a store whose PUTs take any time. Commits and
+// answers reach the owner and the agent in any order, and some answers are lost. Each producer's batches are stored once and
+// in order in each partition, and none was ever ahead of its sequence.
+func TestWriter_NothingIsReordered(t *testing.T) {
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { nothingIsReordered(t, rand.New(rand.NewPCG(seed, 5))) })
+		})
+	}
+}
+
+func nothingIsReordered(t *testing.T, rng *rand.Rand) {
+	t.Helper()
+	const producers, partitions, each = 12, 6, 40
+	var mu sync.Mutex
+	random := func(d time.Duration) time.Duration {
+		mu.Lock()
+		defer mu.Unlock()
+		if rng.IntN(20) == 0 {
+			d *= 20
+		}
+		return time.Duration(rng.Int64N(int64(d)))
+	}
+	r := newRig(t, func(c *writer.Config) { c.FlushBytes, c.PutRate, c.PutBurst = 1000, 200, 200 })
+	r.bucket.before = func(ctx context.Context, k int) error { return delay(k, random(100*time.Millisecond))(ctx, k) }
+	r.seq.transit = func(int) time.Duration { return random(5 * time.Millisecond) }
+	r.seq.after = func(commit.Header, *commit.Result) error {
+		if <-time.After(random(5 * time.Millisecond)); random(10) == 0 {
+			return fmt.Errorf("%w: answer lost", client.ErrUnavailable)
+		}
+		return nil
+	}
+	var sent [producers][partitions][]writer.Batch
+	var all sync.WaitGroup
+	for p := range producers {
+		all.Go(func() {
+			var sequence [partitions]int32
+			var waiting []*writer.Produce
+			for range each {
+				to := int32(random(partitions) % partitions)
+				b := batchOf(to, 200, 1, int64(p), sequence[to])
+				if p%3 == 0 { // these have no producer id
+					b = plain(to, 200+p)
+				}
+				sequence[to]++
+				sent[p][to] = append(sent[p][to], b)
+				waiting = append(waiting, r.add(b))
+				<-time.After(random(20 * time.Millisecond))
+			}
+			for _, on := range waiting {
+				if got := r.result(on); got.Err != nil || got.Outcome != commit.Accepted {
+					t.Errorf("producer %d: %+v", p, got)
+				}
+			}
+		})
+	}
+	all.Wait()
+	require.Zero(t, metric(t, r, "freshet_writer_resubmissions_total"))
+	for to := range int32(partitions) {
+		r.checkMemory(to)
+		stored := map[string]int{} // records -> place
+		for b, err := range kafkaproto.Batches(r.stored(to)) {
+			require.NoError(t, err)
+			stored[string(b[kafkaproto.BatchOverhead:])] = len(stored)
+		}
+		for p := range producers {
+			at := -1
+			for i, b := range sent[p][to] {
+				records := string(b.Bytes[kafkaproto.BatchOverhead:])
+				found, ok := stored[records]
+				require.True(t, ok, "batch %d of producer %d", i, p)
+				require.Greater(t, found, at, "batch %d of producer %d in partition %d", i, p, to)
+				at = found
+				delete(stored, records)
+			}
+		}
+		require.Empty(t, stored, "each once")
+	}
 }

@@ -21,8 +21,6 @@ type Batch struct {
 	Stamp *view.Stamp
 	// Latency says how long the batch may wait for company.
 	Latency Latency
-	// Connection tells batches of one connection from most others: they keep their order in a partition.
-	Connection uint16
 	// Lease is what a batch is handed in for commit by, if it came from another agent; nil: at any time. The batches of
 	// one Add have the same.
 	Lease Lease

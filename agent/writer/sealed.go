@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -30,21 +29,8 @@ type sealed struct {
 	bytes   int // of batches
 	slabs   []*slab.Slab
 
-	turn      chan struct{} // closed when all bundles before it were handed in, or never will be
-	settled   chan struct{} // closed when its result was received
-	over      chan struct{} // closed when its memory was handed over or released
-	overtakes bool          // it was handed in before its turn
-
-	// content guards what others read of groups and entries: they are not rearranged meanwhile, and left alone once
-	// lines is known.
-	content struct {
-		sync.Mutex
-		lines []line
-	}
-
-	// Guarded by the session's order.
-	entered bool
-	after   []*sealed // bundles that it must not overtake; without those settled when it was entered
+	turn chan struct{} // closed when all bundles before it were handed in, or never will be
+	over chan struct{} // closed when its memory was handed over or released
 
 	// Guarded by the session's lock.
 	submitted bool // handed in for commit
@@ -56,7 +42,7 @@ type sealed struct {
 func newSealed(s *session, n uint32, g *gathering) *sealed {
 	return &sealed{
 		s: s, n: n, at: time.Now(), entries: g.entries, groups: g.groups, bytes: g.size, slabs: g.slabs,
-		turn: make(chan struct{}), settled: make(chan struct{}), over: make(chan struct{}),
+		turn: make(chan struct{}), over: make(chan struct{}),
 	}
 }
 
@@ -127,9 +113,7 @@ func (b *sealed) put(free chan struct{}) error {
 func (b *sealed) layOut() (objstore.Body, error) {
 	var e bundle.Encoder
 	e.Reset(b.name())
-	b.content.Lock()
 	sortGroups(b.groups)
-	b.content.Unlock()
 	for _, g := range b.groups {
 		position := e.Section(g.partition)
 		for i := g.first; i >= 0; i = b.entries[i].next {
@@ -170,12 +154,6 @@ func (b *sealed) awaitTurn() bool {
 	case <-b.s.ctx.Done():
 	}
 	return b.s.ctx.Err() == nil
-}
-
-// remains stands for a bundle that is gone among those of its session, where earlier ones are not answered: what it held need
-// not wait for them.
-func (b *sealed) remains() *sealed {
-	return &sealed{s: b.s, n: b.n, turn: b.turn, submitted: true, handed: b.handed, answered: b.answered, left: true}
 }
 
 // drop ends a bundle whose PUT never began. Its waiters were told.

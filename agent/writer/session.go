@@ -16,9 +16,9 @@ import (
 // forever is a wait that only a wake-up ends.
 const forever = time.Duration(math.MaxInt64)
 
-// session is the bundles of one agent session, in order of n: sealed and named in the order their batches came, put
-// in any order, handed in for commit in order, or in one that batches cannot tell from it (order). Nothing of it outlives the
-// session but commits already handed in, whose true result the client still learns.
+// session holds the bundles of one agent session in order of n. Bundles are sealed and named in the order in which their
+// batches arrived, stored in any order, and submitted for commit in order of n. When the session ends, only submitted
+// commits outlive it: their clients still get the true result.
 type session struct {
 	w      *Writer
 	id     id.Session
@@ -30,8 +30,7 @@ type session struct {
 	gaps   context.Context // of resubmissions; ends with the session, or earlier by drain
 	noGaps context.CancelFunc
 
-	order order // may be locked before mu, not after
-	mu    struct {
+	mu struct {
 		sync.Mutex
 		closed   bool
 		draining bool
@@ -48,7 +47,6 @@ type session struct {
 		putting  int        // PUTs under way
 		blocked  bool       // the open bundle is due, but a bound was reached
 		resub    int        // resubmissions under way
-		overtake bool       // bundles may overtake others
 		extreme  bool       // batches may have timestamp 2^63-1
 
 		// early is what bundles settled whose result came before an earlier one's, by the n of the last such bundle.
@@ -64,7 +62,7 @@ func newSession(w *Writer, m *api.Welcome) *session {
 	s.mu.drained = make(chan struct{})
 	s.mu.last = max(m.GetNextN(), 1) - 1
 	s.mu.handed, s.mu.acked = s.mu.last, s.mu.last
-	s.mu.overtake, s.mu.extreme = m.GetOvertaking(), m.GetLargestTimestamp()
+	s.mu.extreme = m.GetLargestTimestamp()
 	return s
 }
 

@@ -35,20 +35,16 @@ func again(ctx context.Context, submit func() (*commit.Result, error)) (*commit.
 	}
 }
 
-// commit hands the bundle in when its order allows it, and gives the sequencer's result. It goes on when the session ends
-// meanwhile: the client then asks for the true result by name. What comes to the owner later than the leases allow is
-// handed in again without those batches whose lease has ended.
+// commit submits the bundle once all bundles before it were submitted or abandoned, and returns the sequencer's result. If the
+// session ends meanwhile, commit still asks for the true result by name. A submission that the owner refuses as late is
+// repeated without the batches whose lease has ended.
 func (b *sealed) commit() (*commit.Result, error) {
-	var ok bool
-	if b.overtakes, ok = b.awaitOrder(); !ok {
+	if !b.awaitTurn() {
 		return nil, ErrSessionClosed
 	}
 	acked, ok := b.s.handIn(b)
 	if !ok {
 		return nil, ErrSessionClosed
-	}
-	if b.overtakes {
-		b.s.w.metrics.overtaking.Inc()
 	}
 	until := b.leaveOut()
 	b.s.passOn(b)
@@ -85,7 +81,7 @@ func (b *sealed) giveUp() {
 
 func (b *sealed) encode(groups []group, acked uint32) []byte {
 	var c commit.Builder
-	c.Reset(commit.Header{Submission: b.name(), Acked: acked, Bytes: b.size, Overtakes: b.overtakes})
+	c.Reset(commit.Header{Submission: b.name(), Acked: acked, Bytes: b.size})
 	for _, g := range groups {
 		c.Section(commit.Section{Partition: g.partition, Position: b.entries[g.first].position})
 		for i := g.first; i >= 0; i = b.entries[i].next {
@@ -119,7 +115,7 @@ func (b *sealed) answer(result *commit.Result) {
 		b.fail(fmt.Errorf("%w: the result does not fit", ErrUnknownOutcome))
 		return
 	}
-	early := !b.overtakes && b.s.early(b.n) // nothing that it overtook has batches of its sequences
+	early := b.s.early(b.n)
 	var gaps []gap
 	for i := range b.groups {
 		members := b.members(b.groups[i])

@@ -52,7 +52,6 @@ func (b *sealed) split(g group, until *time.Time) (parts []group, whole bool) {
 		case in:
 			part.last = i
 		default:
-			b.lines() // as long as they can be told
 			whole = false
 			b.s.w.metrics.withdrawn.Inc()
 			if open {

@@ -46,7 +46,7 @@
 //
 // # Stream
 //
-// A connection to the peer port that was upgraded to the protocol freshet-batches/3. Integers are big endian. Frames of
+// A connection to the peer port that was upgraded to the protocol freshet-batches/4. Integers are big endian. Frames of
 // the agent that hands over:
 //
 //	offset  size  field
@@ -64,9 +64,8 @@
 //	20         4  size of the batch
 //	24         1  latency: 0 standard, 1 fast, 2 economy
 //	25         1  version of the transaction protocol, 0 if not transactional
-//	26         2  the client's connection, shortened: batches of one keep their order in a partition
-//	28         8  log index of the request's stamp, 0 if there is none
-//	36         n  the batch, format 2
+//	26         8  log index of the request's stamp, 0 if there is none
+//	34         n  the batch, format 2
 //
 // A batch above 256 KiB comes in pieces of that size, each after 8 bytes with the number of the last beat heard, since no
 // alive frame comes before its end. It may take 30 s.

@@ -13,7 +13,7 @@ import (
 )
 
 // Protocol is what a connection is upgraded to.
-const Protocol = "freshet-batches/3"
+const Protocol = "freshet-batches/4"
 
 // Kinds of frames, of both sides.
 const (
@@ -27,7 +27,7 @@ const (
 	kindRoom     byte = 5
 
 	frameHead  = 12
-	batchHead  = 36
+	batchHead  = 34
 	pieceHead  = 8
 	resultSize = 24
 
@@ -73,18 +73,16 @@ func appendBatchHead(p []byte, b *writer.Batch) []byte {
 	p = binary.BigEndian.AppendUint32(p, uint32(b.Partition.Partition))
 	p = binary.BigEndian.AppendUint32(p, uint32(len(b.Bytes)))
 	p = append(p, byte(b.Latency), byte(b.Commit.TransactionVersion))
-	p = binary.BigEndian.AppendUint16(p, b.Connection)
 	return binary.BigEndian.AppendUint64(p, b.Commit.AsOf)
 }
 
 // place is what precedes a batch's bytes.
 type place struct {
-	partition  id.TopicPartition
-	size       uint32
-	latency    writer.Latency
-	version    int8 // of the transaction protocol
-	connection uint16
-	asOf       uint64
+	partition id.TopicPartition
+	size      uint32
+	latency   writer.Latency
+	version   int8 // of the transaction protocol
+	asOf      uint64
 }
 
 func readPlace(r io.Reader) (p place, err error) {
@@ -95,7 +93,7 @@ func readPlace(r io.Reader) (p place, err error) {
 	p = place{
 		partition: id.TopicPartition{Topic: id.Topic(raw[:16]), Partition: int32(binary.BigEndian.Uint32(raw[16:]))},
 		size:      binary.BigEndian.Uint32(raw[20:]), latency: writer.Latency(raw[24]), version: int8(raw[25]),
-		connection: binary.BigEndian.Uint16(raw[26:]), asOf: binary.BigEndian.Uint64(raw[28:]),
+		asOf: binary.BigEndian.Uint64(raw[26:]),
 	}
 	if p.size > maxBatchBytes || !p.latency.Known() || p.version < 0 || p.version > 2 || p.partition.Partition < 0 {
 		return p, fmt.Errorf("%w: a batch of %d bytes, latency %d, transaction version %d", errProtocol, p.size, p.latency, p.version)
@@ -126,7 +124,7 @@ func (p *place) readBatch(r io.Reader, a *arena, rooms []room, heard func(beat u
 		return b, rooms, fmt.Errorf("%w: a batch came damaged", errProtocol)
 	}
 	b = writer.BatchOf(p.partition, batch)
-	b.Latency, b.Connection, b.Commit.TransactionVersion, b.Commit.AsOf = p.latency, p.connection, p.version, p.asOf
+	b.Latency, b.Commit.TransactionVersion, b.Commit.AsOf = p.latency, p.version, p.asOf
 	return b, rooms, nil
 }
 
