@@ -107,7 +107,7 @@ func recodeRules(topic *view.Topic, v *topicconfig.Values, partition int32) reco
 }
 
 // latencies by freshet.latency; what is not here is the standard.
-var latencies = map[string]writer.Latency{"fast": writer.Fast, "economy": writer.Economy}
+var latencies = map[string]writer.Latency{"fast": writer.Fast}
 
 // batchOf describes a valid batch to the writer and the sequencer.
 func (r *produceRequest) batchOf(p *producePart, b kafkaproto.RecordBatch) writer.Batch {

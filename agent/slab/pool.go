@@ -118,13 +118,6 @@ func (p *Pool) get(ctx context.Context, size int64) (*Slab, error) {
 	}
 }
 
-// Short tells whether a slab of n bytes, or an ordinary one if that is larger, would be waited for.
-func (p *Pool) Short(n int) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.mu.waiters.Len() > 0 || !p.fits(int64(max(n, p.cfg.SlabBytes)))
-}
-
 // ForceExact lends a slab of exactly n bytes at once, whatever the bound says: whoever calls it copies what lies in
 // larger slabs and releases those, so that less is held afterwards.
 func (p *Pool) ForceExact(n int) *Slab {

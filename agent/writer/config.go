@@ -61,10 +61,6 @@ type Config struct {
 	// FastPutRate is the zone's budget of PUTs that only batches of topics with freshet.latency=fast ask for: tokens per
 	// second, beyond PutRate. Default 40.
 	FastPutRate float64
-	// EconomyInterval and EconomyBytes are FlushInterval and FlushBytes of bundles with no other than economy batches.
-	// Default 1 s and 16 MiB, at least FlushInterval and FlushBytes.
-	EconomyInterval time.Duration
-	EconomyBytes    int
 	// MaxPuts bounds the bundles being put at the same time; others wait sealed, or go on gathering. Default 16.
 	MaxPuts int
 	// MaxUnsettled bounds the bundles of a session whose PUT began, from the oldest that is not settled on. Default 256.
@@ -88,8 +84,6 @@ func (c *Config) ApplyDefaults() {
 	c.PutRate = cmp.Or(c.PutRate, 4)
 	c.PutBurst = cmp.Or(c.PutBurst, 4)
 	c.FastPutRate = cmp.Or(c.FastPutRate, 40)
-	c.EconomyInterval = cmp.Or(c.EconomyInterval, max(time.Second, c.FlushInterval))
-	c.EconomyBytes = cmp.Or(c.EconomyBytes, max(16<<20, c.FlushBytes))
 	c.MaxPuts = cmp.Or(c.MaxPuts, 16)
 	c.MaxUnsettled = cmp.Or(c.MaxUnsettled, 256)
 	c.SubmissionDeadline = cmp.Or(c.SubmissionDeadline, 60*time.Second)
@@ -131,10 +125,6 @@ func (c *Config) Validate() error {
 	}
 	if c.PutBurst < 1 {
 		errs = append(errs, fmt.Errorf("PUT burst must be at least 1, is %v", c.PutBurst))
-	}
-	if c.EconomyInterval < c.FlushInterval || c.EconomyBytes < c.FlushBytes {
-		errs = append(errs, fmt.Errorf("economy interval %v and bytes %d must be at least those of others, %v and %d",
-			c.EconomyInterval, c.EconomyBytes, c.FlushInterval, c.FlushBytes))
 	}
 	if c.FlushInterval < c.Linger {
 		errs = append(errs, fmt.Errorf("flush interval %v is below the linger %v", c.FlushInterval, c.Linger))

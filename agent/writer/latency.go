@@ -11,13 +11,11 @@ const (
 	Standard Latency = iota
 	// Fast batches wait for the linger alone, as long as the budget for them lasts (FastPutRate); then as Standard.
 	Fast
-	// Economy batches wait up to EconomyInterval, or for EconomyBytes; as Standard while write buffers are short.
-	Economy
 
 	latencies
 )
 
-var latencyNames = [latencies]string{"standard", "fast", "economy"}
+var latencyNames = [latencies]string{"standard", "fast"}
 
 // String gives the value of freshet.latency.
 func (l Latency) String() string { return latencyNames[l] }
@@ -32,16 +30,6 @@ func (a *ages) note(l Latency, now time.Time) {
 	if a[l].IsZero() {
 		a[l] = now
 	}
-}
-
-// only tells whether every batch is of one latency.
-func (a *ages) only(l Latency) bool {
-	for i, t := range a {
-		if Latency(i) != l && !t.IsZero() {
-			return false
-		}
-	}
-	return true
 }
 
 // due is the time until a bundle is to be sealed, and why.
@@ -73,26 +61,5 @@ func (s *session) dueIn(g *gathering, now time.Time, rate, fastRate float64) due
 		d.sooner(due{max(left(since, cfg.Linger), s.mu.budget.wait(rate)), sealLinger, false})
 		d.sooner(due{left(since, cfg.FlushInterval), sealInterval, false})
 	}
-	if since := g.since[Economy]; !since.IsZero() {
-		d.sooner(due{left(since, cfg.EconomyInterval), sealInterval, false})
-	}
 	return d
-}
-
-// hasten has gathered economy batches wait no longer than others: they hold memory that is waited for.
-func (s *session) hasten() {
-	s.mu.Lock()
-	if g := s.mu.open; g != nil && g.since.only(Economy) {
-		g.since.note(Standard, g.since[Economy])
-		s.poke()
-	}
-	s.mu.Unlock()
-}
-
-// flushBytes is the size at which the bundle is sealed, with a batch of latency l in it.
-func (s *session) flushBytes(g *gathering, l Latency) int {
-	if l == Economy && (g == nil || g.since.only(Economy)) {
-		return s.w.cfg.EconomyBytes
-	}
-	return s.w.cfg.FlushBytes
 }

@@ -85,9 +85,6 @@ func (s *session) place(ctx context.Context, b *Batch, p *Produce, index int32) 
 		if placed || err != nil {
 			return err
 		}
-		if s.w.cfg.Pool.Short(len(b.Bytes)) {
-			s.hasten()
-		}
 		if fresh, shared, err = lend(ctx, s.w.cfg.Pool, len(b.Bytes), replace); err != nil {
 			return notTaken(err)
 		}
@@ -109,7 +106,7 @@ func (s *session) tryPlace(b *Batch, p *Produce, index int32, fresh *slab.Slab, 
 	case b.Commit.MaxTimestamp == math.MaxInt64 && !s.mu.extreme:
 		return false, false, ErrTimestamp
 	}
-	if g := s.mu.open; g != nil && g.size+len(b.Bytes) > s.flushBytes(g, b.Latency) {
+	if g := s.mu.open; g != nil && g.size+len(b.Bytes) > s.w.cfg.FlushBytes {
 		s.seal(sealSize)
 	}
 	g := s.mu.open
@@ -131,7 +128,7 @@ func (s *session) tryPlace(b *Batch, p *Produce, index int32, fresh *slab.Slab, 
 	}
 	g.add(b, to, p, index)
 	switch {
-	case g.size >= s.flushBytes(g, b.Latency):
+	case g.size >= s.w.cfg.FlushBytes:
 		s.seal(sealSize)
 	case len(g.entries) >= s.w.cfg.FlushBatches:
 		s.seal(sealBatches)

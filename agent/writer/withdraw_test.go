@@ -2,7 +2,6 @@ package writer_test
 
 import (
 	"bytes"
-	"context"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/freshet-io/freshet/agent/slab"
 	"github.com/freshet-io/freshet/agent/writer"
 	"github.com/freshet-io/freshet/metadata/commit"
 )
@@ -109,28 +107,6 @@ func TestWriter_WithdrawnAfterHandIn(t *testing.T) {
 		synctest.Wait()
 		time.Sleep(time.Second)
 		require.Zero(t, r.accepted(<-added))
-	})
-}
-
-// TestWriter_EconomyGivesMemoryUp: on an agent with little memory, gathered economy batches are sealed when others wait
-// for memory, as soon as a token allows, and not after a second.
-func TestWriter_EconomyGivesMemoryUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(c *writer.Config) {
-			pool, err := slab.NewPool(slab.Config{Budget: 4*testSlab + 1000, SlabBytes: testSlab, Poison: true}, nil)
-			require.NoError(t, err)
-			c.Pool = pool
-			c.EconomyInterval = 10 * time.Second
-		})
-		var on []*writer.Produce
-		began := time.Now()
-		for range 12 {
-			on = append(on, r.Add(context.Background(), []writer.Batch{ofLatency(writer.Economy, plain(0, testSlab-1000))}))
-		}
-		require.Less(t, time.Since(began), 3*time.Second)
-		for _, p := range on {
-			r.accepted(p)
-		}
 	})
 }
 

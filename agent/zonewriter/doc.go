@@ -62,7 +62,7 @@
 //	0         16  topic id
 //	16         4  partition
 //	20         4  size of the batch
-//	24         1  latency: 0 standard, 1 fast, 2 economy
+//	24         1  latency: 0 standard, 1 fast
 //	25         1  version of the transaction protocol, 0 if not transactional
 //	26         8  log index of the request's stamp, 0 if there is none
 //	34         n  the batch, format 2

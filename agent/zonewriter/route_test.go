@@ -40,7 +40,7 @@ func TestRoute_HandsOver(t *testing.T) {
 		w := newWorld(t)
 		w.tell(other)
 		sent := []writer.Batch{batch(3, 8, 2, 10), batch(4, -1, 0, 200<<10), batch(5, 9, 0, 10)}
-		sent[0].Latency, sent[2].Latency = writer.Fast, writer.Economy
+		sent[0].Latency = writer.Fast
 		p := w.add(sent...)
 		require.Empty(t, w.mine.take())
 		came := w.its.take()

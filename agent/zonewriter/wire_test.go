@@ -34,7 +34,7 @@ func decode(p []byte) (writer.Batch, error) {
 
 func TestWire_Batch(t *testing.T) {
 	b := batch(3, 7, 9, 1000)
-	b.Latency, b.Commit.TransactionVersion, b.Commit.AsOf = writer.Economy, 1, 1<<40
+	b.Latency, b.Commit.TransactionVersion, b.Commit.AsOf = writer.Fast, 1, 1<<40
 	for _, size := range []int{1000, pieceBytes - 100, pieceBytes, 3 * pieceBytes} {
 		whole := batch(3, 7, 9, size)
 		b.Bytes, b.Commit.Bytes = whole.Bytes, whole.Commit.Bytes

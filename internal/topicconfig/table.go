@@ -146,9 +146,9 @@ var table = []Def{
 	},
 	{
 		Name: FreshetLatency, Type: String, Default: "standard", Broker: FreshetLatency, Effect: Active,
-		rule: oneOf("fast", "standard", "economy"),
+		rule: oneOf("fast", "standard"),
 		Doc: "How long records wait for company before they are stored, which costs a request. standard: for a token of the zone's PUT budget, " +
-			"at most --flush-interval; fast: hardly, as long as --fast-put-budget lasts; economy: up to 1 s or 16 MiB.",
+			"at most --flush-interval; fast: hardly, as long as --fast-put-budget lasts.",
 	},
 	{
 		Name: "index.interval.bytes", Type: Int, Default: "4096", Broker: "log.index.interval.bytes", Effect: None, rule: atLeast(0),

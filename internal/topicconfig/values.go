@@ -82,7 +82,7 @@ type Values struct {
 	MinCompactionLag   time.Duration
 	MaxCompactionLag   time.Duration
 	MinDirtyRatio      float64
-	Latency            string // "standard", "fast", "economy"
+	Latency            string // "standard" or "fast"
 }
 
 // Resolve parses the effective values of a topic from its explicit configs and the cluster's defaults (broker config
