@@ -96,9 +96,6 @@ type location struct {
 const locatedLife = 5 * time.Second
 
 func (r *Replica) locatedAt(st metalog.Status) {
-	if st.Endless != nil {
-		st = metalog.Status{} // its owner may be long gone; if not, it says so itself
-	}
 	r.located.Store(&location{Status: st, at: time.Now()})
 }
 
@@ -191,7 +188,7 @@ func (r *Replica) round(ctx context.Context) error {
 	}
 	takeOver := r.cfg.TakeOver && st.Owner.Replica == r.cfg.Replica
 	if st.Owned && !takeOver {
-		return st.Endless
+		return nil
 	}
 	if !r.clock.mayOwn(ctx, st.Tail == 0) {
 		return nil

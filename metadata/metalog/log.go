@@ -38,7 +38,6 @@ func (l *log) Status(ctx context.Context) (Status, error) {
 	st := Status{Owned: v.Owned, Tail: v.Tail.Index}
 	if v.Owned {
 		st.Owner = Owner{Replica: v.Owner.Replica, Address: v.Owner.Address, Tenure: v.Owner.Tenure}
-		st.Endless = v.Owner.Endless
 	}
 	return st, nil
 }

@@ -55,11 +55,8 @@ type Owner struct {
 // Status is the log at one moment.
 type Status struct {
 	Owner Owner
-	Owned bool // false: nobody is the owner, and Owner is zero
-	// Endless is set if ownership is under no lease, which is so in no tenure: whoever owns, if anybody does, nobody can follow.
-	// It names the key that is to be removed.
-	Endless error
-	Tail    uint64 // index of the last entry, 0 when the log is empty
+	Owned bool   // false: nobody is the owner, and Owner is zero
+	Tail  uint64 // index of the last entry, 0 when the log is empty
 }
 
 // SnapshotRef points to one snapshot in the bucket.

@@ -22,7 +22,6 @@ type OwnerRecord struct {
 	Address string `json:"address"`
 	Nonce   uint64 `json:"nonce,string"`
 	Tenure  int64  `json:"-"` // the key's create revision
-	Endless error  `json:"-"` // see Status.Endless
 }
 
 // Tail is the value of the tail key: the last index, and the payload bytes ever appended up to it.

@@ -164,11 +164,7 @@ func (s *store) Evict(ctx context.Context, tenure int64) error {
 	if err != nil || len(resp.Kvs) == 0 || resp.Kvs[0].CreateRevision != tenure {
 		return err
 	}
-	if lease := resp.Kvs[0].Lease; lease != 0 {
-		return s.Revoke(ctx, metalog.Lease(lease))
-	}
-	_, err = s.client.Txn(ctx).If(s.owns(tenure)).Then(clientv3.OpDelete(s.keys.owner)).Commit()
-	return err
+	return s.Revoke(ctx, metalog.Lease(resp.Kvs[0].Lease))
 }
 
 func (s *store) owns(tenure int64) clientv3.Cmp {
@@ -268,18 +264,17 @@ func (s *store) Snapshots(ctx context.Context) (metalog.Pointers, error) {
 	return metalog.Pointers{Refs: refs, Revision: resp.Kvs[0].ModRevision}, err
 }
 
-// decodeOwner reads the ownership key. One that is none keeps everybody from owning, and says nothing of the log: it is no
-// ErrCorrupt, so that replicas go on when it is gone. So does one that somebody put, which takes an owner's lease off it too.
+// decodeOwner reads the ownership key. A key that is malformed or has no lease was put by hand. It keeps every replica from
+// owning until an operator removes it. It is not ErrCorrupt, since the log may be intact.
 func decodeOwner(kv *mvccpb.KeyValue) (metalog.OwnerRecord, error) {
 	var o metalog.OwnerRecord
 	if err := json.Unmarshal(kv.Value, &o); err != nil {
 		return o, fmt.Errorf("malformed ownership key, remove it (etcdctl del %s): %w", kv.Key, err)
 	}
-	o.Tenure = kv.CreateRevision
 	if kv.Lease == 0 {
-		o.Endless = fmt.Errorf("the ownership key (of replica %q) is under no lease, so it would stand for ever: "+
-			"remove it (etcdctl del %s), the replicas then elect an owner", o.Replica, kv.Key)
+		return o, fmt.Errorf("ownership key without a lease, remove it (etcdctl del %s)", kv.Key)
 	}
+	o.Tenure = kv.CreateRevision
 	return o, nil
 }
 
