@@ -12,6 +12,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 )
 
 // ClientConfig tells how to reach an external etcd cluster.
@@ -78,7 +79,7 @@ func NewClient(cfg ClientConfig) (*clientv3.Client, error) {
 		DialKeepAliveTime:    pingInterval,
 		DialKeepAliveTimeout: connectionTimeout,
 		MaxCallSendMsgSize:   maxSendBytes,
-		Logger:               seldom(cfg.Logger),
+		Logger:               sampled(cfg.Logger),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("etcd client: %w", err)
@@ -121,4 +122,14 @@ func endpoints(client *clientv3.Client) []string {
 		return eps
 	}
 	return []string{"embedded"}
+}
+
+// logInterval is how often etcd's client logs the same message at most. The client logs each attempt to connect, and callers
+// log their own failures.
+const logInterval = 10 * time.Second
+
+func sampled(log *zap.Logger) *zap.Logger {
+	return log.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
+		return zapcore.NewSamplerWithOptions(core, logInterval, 1, 0)
+	}))
 }
