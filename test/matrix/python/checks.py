@@ -6,7 +6,7 @@ import time
 import traceback
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
-WAIT = 150  # seconds; on a busy machine kafka-python takes up to 70 to share a group
+WAIT = 150  # seconds, on a busy machine
 
 # BOOTSTRAP is the cluster; PREFIX begins the names of all topics, groups and transactional ids of this run.
 BOOTSTRAP, PREFIX = sys.argv[1], sys.argv[2]

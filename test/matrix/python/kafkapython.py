@@ -1,5 +1,8 @@
 """Checks kafka-python."""
 
+import threading
+import time
+
 from checks import BOOTSTRAP, CODECS, PREFIX, RECORDS, REGEX, REGEX_TOPICS, SHARED, TRANSACTIONS, WAIT, run, same, until, values
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions, NewTopic
@@ -23,6 +26,25 @@ def produce(topic, records, partition=None, **more):
 def take(c, into):
     for records in c.poll(timeout_ms=100).values():
         into.extend((r.topic, r.value) for r in records)
+
+
+class Member(threading.Thread):
+    """Polls a consumer. Two members polled in turn by one thread can make each other rejoin for a minute."""
+
+    def __init__(self, c, into):
+        super().__init__(daemon=True)
+        self.consumer, self.into, self.ended = c, into, threading.Event()
+        self.assigned = 0
+        self.start()
+
+    def run(self):
+        while not self.ended.is_set():
+            take(self.consumer, self.into)
+            self.assigned = len(self.consumer.assignment())
+
+    def end(self):
+        self.ended.set()
+        self.join()
 
 
 def list_topics():
@@ -61,12 +83,17 @@ def group():
     want = values("group")
     a, b = consumer(name), consumer(name)
     a.subscribe([SHARED])
-    until(lambda: len(a.assignment()) == 4, lambda: take(a, got), "one member has all partitions")
     b.subscribe([SHARED])
-    until(lambda: len(a.assignment()) == len(b.assignment()) == 2, lambda: (take(a, got), take(b, got)), "two members share")
+    pause = lambda: time.sleep(0.05)
+    one = Member(a, got)
+    until(lambda: one.assigned == 4, pause, "one member has all partitions")
+    two = Member(b, got)
+    until(lambda: one.assigned == two.assigned == 2, pause, "two members share")
     for partition in range(4):
         produce(SHARED, want[partition::4], partition)
-    until(lambda: len(got) >= len(want), lambda: (take(a, got), take(b, got)), "all records")
+    until(lambda: len(got) >= len(want), pause, "all records")
+    one.end()
+    two.end()
     same(sorted(want), sorted(v for _, v in got))
     a.commit()
     b.commit()
