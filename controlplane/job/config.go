@@ -50,8 +50,8 @@ type FirstLevel struct {
 	Age     time.Duration // two are one job once the oldest is so old. Default 10 min.
 }
 
-// SecondLevel says when what the first level left is compacted: averages over the partitions of a job. It is compacted
-// before that too where waiting brings nothing, or there is no room to wait in (package comment).
+// SecondLevel says when what the first level left is compacted: averages over the partitions of a job. It is compacted earlier
+// when live extents come near their bound (package comment).
 type SecondLevel struct {
 	Bytes      int64         // for each partition. Default 16 MiB.
 	Extents    int           // or so many extents. Default 96.

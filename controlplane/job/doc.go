@@ -13,11 +13,9 @@
 //	          SecondLevel.Age old; of at most SecondLevel.JobBytes, so that its GETs are large
 //	cleaning  one partition of a compacted topic, by the policy of package cleaning
 //
-// Many partitions with little each would have the second level wait for long, and a first level that merges next to
-// nothing. It begins sooner in two cases, for ranges with at least four extents of a partition on average: when a range lies
-// in as many bundles as a job takes, since waiting makes no longer extents then; and when extents have come to half of
-// Config.MaxExtents, unless most of them are final, ranges with the most extents of a partition first. Of too many bundles a
-// job takes the oldest, and so from each partition what is of the same time.
+// Many partitions with few bytes each would come near Config.MaxExtents before a range is due. From half of that bound on, a
+// range is due with four extents of a partition on average, unless most extents are final. Ranges with the most extents of a
+// partition come first. If a range lies in more bundles than a job takes, the job takes the oldest bundles.
 //
 // The next free runner goes to the kind with the fewest open jobs, in turn among equals: no backlog starves the others.
 // What an open job covers is planned by nobody else, and what its bundles hold is left alone until it has ended.

@@ -78,7 +78,7 @@ func (t *Tenure) plan(ctx context.Context, s *metadata.State) plans {
 	}
 	t.frontiers.next()
 	w.judge()
-	t.backlog = w.left()
+	t.left = w.left
 	t.metrics.backlog(v.fresh, v.freshBytes, w.backlog)
 	p.vacant = w.vacant()
 	p.orders = t.choose(w, free, runners)
@@ -89,6 +89,10 @@ func (t *Tenure) plan(ctx context.Context, s *metadata.State) plans {
 func (t *Tenure) old(age time.Duration, now time.Time) func(index uint64) bool {
 	return func(index uint64) bool { return t.ages.age(index, now) >= age }
 }
+
+// pressed reports whether jobs of the second level start early: live extents have come to half of their bound, and at least
+// half of them can be merged. If more are final, early jobs would only add final extents.
+func (t *Tenure) pressed(live int64) bool { return 2*live >= t.maxExtents && 2*t.left >= live }
 
 // reconcile compares leases with the state: jobs that this owner does not know are taken over, those of closed sessions
 // have ended. The state is that of a moment before: what has ended since is not taken over again. A job that two rounds do

@@ -22,7 +22,6 @@ type segment struct {
 	extents     int
 	oldest      uint64 // log index of the oldest bundle
 	halves      int    // how often a job here is halved
-	wide        int    // partitions that fill a job's inputs
 }
 
 // part is what level 1 left of one partition.
@@ -31,7 +30,6 @@ type part struct {
 	extents int
 	oldest  uint64
 	halves  int
-	wide    bool
 }
 
 // segments cuts the partitions, which come in their order, into ranges that are a job each, and keeps those that are due.
@@ -58,9 +56,6 @@ func (s *segments) add(tp id.TopicPartition, p part) {
 	o.extents += p.extents
 	o.oldest = min(o.oldest, p.oldest)
 	o.halves = max(o.halves, p.halves)
-	if p.wide {
-		o.wide++
-	}
 }
 
 // end closes the open range.
@@ -86,7 +81,7 @@ func (s *segments) isDue(g *segment) bool {
 		return false
 	}
 	return g.bytes >= int64(n)*r.Bytes || g.extents >= n*r.Extents || g.extents >= 2*n && s.old(g.oldest) ||
-		2*g.wide >= n || s.pressed && g.extents >= n*worthwhile
+		s.pressed && g.extents >= n*worthwhile
 }
 
 // secondPlan collects the plan of a range: all that is left there, as far as a job goes.
@@ -140,7 +135,7 @@ func (w *walk) within(f *frontiers, g segment, visit func(tp id.TopicPartition, 
 		offsets := f.of(topic)
 		for n := range topic.Partitions {
 			tp := id.TopicPartition{Topic: topic.ID, Partition: n}
-			if g.first.Compare(tp) <= 0 && tp.Compare(g.last) <= 0 && !covered(tp, w.open.cleans) && !w.passed[tp] {
+			if g.first.Compare(tp) <= 0 && tp.Compare(g.last) <= 0 && !covered(tp, w.open.cleans) {
 				visit(tp, offsets[n])
 			}
 		}

@@ -241,8 +241,7 @@ func TestSecond_NearTheBoundOfExtents(t *testing.T) {
 	}, patient)
 }
 
-// A range is due when it lies in as many bundles as a job takes, and the job takes the oldest of them, of each partition
-// the same time.
+// A range in more bundles than a job takes: the job takes the oldest of them, of each partition the same time.
 func TestSecond_AsManyInputsAsAJobTakes(t *testing.T) {
 	in(t, func(w *world) {
 		t := w.t
@@ -271,7 +270,7 @@ func TestSecond_AsManyInputsAsAJobTakes(t *testing.T) {
 		for _, p := range second.Partitions {
 			require.InDelta(t, 256./3, len(p.Extents), 1)
 		}
-	}, patient)
+	}, func(s *planner.Settings) { patient(s); s.Second.Extents = 90 })
 }
 
 // The bundle of a job of the first level that took long is the newest, and what it has comes first: it keeps nothing behind
@@ -301,5 +300,5 @@ func TestSecond_BehindALateJob(t *testing.T) {
 		taken := bundles(second, partition)
 		require.Len(t, taken, 256)
 		require.Equal(t, id.Submission{Session: late.ID, N: 1}.Bundle(), taken[0])
-	}, patient)
+	}, func(s *planner.Settings) { patient(s); s.Second.Extents = 261 })
 }

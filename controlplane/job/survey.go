@@ -81,7 +81,6 @@ type firstBundle struct {
 	index uint64
 	size  int64 // of the object
 	large int64 // bytes of extents that are long enough to be final
-	left  int   // extents that the second level is to compact
 }
 
 // survey is what a round sees of the live bundles.

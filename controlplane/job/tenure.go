@@ -30,7 +30,7 @@ type Tenure struct {
 	ages      ages
 	frontiers *frontiers
 	judged    map[id.Bundle]bool // bundles of level 1: whether their long extents are final
-	backlog   backlog            // as of the last round
+	left      int64              // extents that level 1 left, as of the last round
 	turns     uint64
 	served    [classes]uint64       // the turn at which a class was served last
 	given     map[id.Session]uint64 // the turn at which a runner was last given a job

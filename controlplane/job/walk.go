@@ -46,11 +46,10 @@ type walk struct {
 	cleans  map[id.TopicPartition]setback
 	extents int // in plans
 
-	before   *backlog                   // as of the last round
-	passed   map[id.TopicPartition]bool // with too little for a job of the second level
 	segments segments
 	dirt     dirt
-	backlog  int64 // bytes that level 1 left
+	left     int64 // extents that level 1 left
+	backlog  int64 // their bytes
 	buffer   []extent.Extent
 }
 
@@ -64,7 +63,7 @@ type firstPlan struct {
 func (t *Tenure) newWalk(ctx context.Context, s *metadata.State, open *openJobs, v *survey, groups []group, now time.Time) *walk {
 	w := &walk{
 		s: s, open: open, survey: v, judged: t.judged, final: t.settings.Second.FinalBytes, now: now,
-		group: map[id.Bundle]int{}, before: &t.backlog, passed: map[id.TopicPartition]bool{},
+		group: map[id.Bundle]int{},
 	}
 	t.mu.Lock()
 	w.spoilt, w.ranges = maps.Clone(t.mu.setbacks.corrupt), slices.Clone(t.mu.setbacks.ranges)
@@ -77,7 +76,7 @@ func (t *Tenure) newWalk(ctx context.Context, s *metadata.State, open *openJobs,
 		}
 	}
 	w.segments = segments{
-		rules: t.settings.Second, old: t.old(t.settings.Second.Age, now), pressed: t.backlog.presses(s.Load().Extents, t.maxExtents),
+		rules: t.settings.Second, old: t.old(t.settings.Second.Age, now), pressed: t.pressed(s.Load().Extents),
 	}
 	w.dirt = newDirt(s)
 	w.dirt.now = func() (ms int64, ok bool) { return t.cleaningTime(ctx, s) }
@@ -107,33 +106,18 @@ func (w *walk) partition(tp id.TopicPartition, from *int64) {
 	v.end()
 	w.buffer = v.run.extents
 	cleans := covered(tp, w.open.cleans)
+	w.left += int64(v.extents)
 	w.backlog += v.bytes
 	switch set := w.setback(tp); {
 	case v.extents == 0:
-	case w.few(&v):
-		w.passed[tp] = true
 	case cleans, w.now.Before(set.until):
 		w.segments.end() // a job's range must not reach over it
 	default:
-		w.segments.add(tp, part{
-			bytes: v.bytes, extents: v.extents, oldest: v.oldest, halves: set.halves(), wide: w.before.fills(maxInputs, v.extents, v.oldest),
-		})
+		w.segments.add(tp, part{bytes: v.bytes, extents: v.extents, oldest: v.oldest, halves: set.halves()})
 	}
 	if w.dirt.compacted && !cleans && !covered(tp, w.open.seconds) && !w.now.Before(w.cleans[tp].until) {
 		w.dirt.consider(w.s, tp, w.cleans[tp].failures)
 	}
-}
-
-// few tells whether a partition has less than half of what makes a job of the second level. It waits: ranges are due by
-// their average, and an extent of level 2 stays as short as it is written. What nearly fills a job's inputs does not wait
-// for those whose first bundle was an earlier one.
-func (w *walk) few(v *visit) bool {
-	r := &w.segments.rules
-	least := r.Extents / 2
-	if w.segments.pressed {
-		least = min(least, worthwhile)
-	}
-	return v.extents < least && v.bytes < r.Bytes/2 && !w.segments.old(v.oldest) && !w.before.fills(maxInputs*3/4, v.extents, v.oldest)
 }
 
 // setback returns the worst one of second level jobs over a partition.
@@ -260,7 +244,6 @@ func (v *visit) left(x *extent.Extent) {
 		return // a job would leave a hole before it, and two extents of level 2 where one will do
 	}
 	b := v.survey.first[x.Bundle]
-	b.left++
 	if v.extents == 0 || b.index < v.oldest {
 		v.oldest = b.index
 	}
