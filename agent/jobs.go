@@ -5,24 +5,22 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/freshet-io/freshet/agent/cache"
 	"github.com/freshet-io/freshet/agent/job/clean"
 	"github.com/freshet-io/freshet/agent/job/merge"
 	"github.com/freshet-io/freshet/agent/job/runner"
 	"github.com/freshet-io/freshet/agent/job/scrub"
 	"github.com/freshet-io/freshet/controlplane/client"
-	"github.com/freshet-io/freshet/metadata/extent"
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/metadata/job"
 	"github.com/freshet-io/freshet/objstore"
 	"github.com/freshet-io/freshet/objstore/bundle"
 )
 
-// Shares of a job's memory, in percent. Compaction has parts of its upload and buffers of its inputs, half of them windows
-// on other agents' memory; cleaning goes over its inputs the fewer times the more keys it can note.
+// Shares of a job's memory, in percent. Compaction has parts of its upload and buffers of its inputs; cleaning goes over its
+// inputs the fewer times the more keys it can note.
 const (
 	mergePartsPercent   = 80
-	mergeBuffersPercent = 100 - mergePartsPercent - windowsPercent
+	mergeBuffersPercent = 100 - mergePartsPercent
 	cleanKeysPercent    = 70
 	cleanPartsPercent   = 100 - cleanKeysPercent
 )
@@ -56,8 +54,8 @@ func (a *Agent) buildJobs(context.Context) (err error) {
 		Work: map[job.Kind]runner.Work{
 			job.Compact: func(ctx context.Context, p *job.Plan, progress func(int64)) (job.Outcome, error) {
 				return merge.Run(ctx, p, progress, merge.Env{
-					Bucket: a.inputs(p), Prefix: a.listeners.bundlePrefix(), Warm: warm{a.cache}, PartBytes: part,
-					InFlight: inFlight, BuffersBytes: int(share(mergeBuffersPercent)), Log: a.log.Named("merge"), Metrics: merges,
+					Bucket: a.bucket, Prefix: a.listeners.bundlePrefix(), PartBytes: part, InFlight: inFlight,
+					BuffersBytes: int(share(mergeBuffersPercent)), Log: a.log.Named("merge"), Metrics: merges,
 				})
 			},
 			job.Clean: func(ctx context.Context, p *job.Plan, progress func(int64)) (job.Outcome, error) {
@@ -108,16 +106,4 @@ func (l *listeners) OnCheckBundle(name id.Bundle, bytes uint32) {
 	if l.scrubber != nil {
 		l.scrubber.OnCheckBundle(name, bytes)
 	}
-}
-
-// warm is what of a job's inputs is in memory.
-type warm struct{ cache *cache.Cache }
-
-// Warm implements merge.Warm. Bytes that are not what the metadata says are left to the object store's to be judged.
-func (w warm) Warm(x *extent.Extent) (chunks [][]byte, release func(), ok bool) {
-	b, ok, err := w.cache.Resident(x)
-	if !ok || err != nil {
-		return nil, nil, false
-	}
-	return b.Append(nil, 0, b.Size()), b.Release, true
 }

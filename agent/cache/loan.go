@@ -30,8 +30,6 @@ type Order struct {
 	Ask
 	Read bool   // from the object store, what is not in memory; never from a third agent: nobody waits in a ring
 	By   uint64 // a number for the agent, other than those of readers
-	// From and To, if To is above 0, bound what is wanted of the units to the bytes [From, To) of the object.
-	From, To uint32
 }
 
 // Prepare begins to read an order's units that are not in memory, by one GET where they adjoin.
@@ -53,7 +51,7 @@ func (c *Cache) Prepare(o *Order) {
 func (c *Cache) Lend(ctx context.Context, o *Order, unit int) (*Loan, error) {
 	key := o.key(unit)
 	if u := c.store.get(key); u != nil {
-		return newLoan(u, o), nil
+		return newLoan(u), nil
 	}
 	if !o.Read {
 		return nil, fmt.Errorf("bundle %s: %w", o.Bundle, ErrAbsent)
@@ -62,30 +60,21 @@ func (c *Cache) Lend(ctx context.Context, o *Order, unit int) (*Loan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newLoan(u, o), nil
+	return newLoan(u), nil
 }
 
 func (o *Order) key(unit int) unitKey {
 	return unitKey{bundle: o.Bundle, first: o.Units[unit].First, part: o.Units[unit].Part}
 }
 
-func newLoan(u *unit, o *Order) *Loan {
+func newLoan(u *unit) *Loan {
 	l := &Loan{u: u}
-	add := l.add
-	if o.To > 0 {
-		add = func(position uint32, bytes []byte) {
-			from := max(int64(o.From)-int64(position), 0)
-			if to := min(int64(o.To)-int64(position), int64(len(bytes))); from < to {
-				l.add(position+uint32(from), bytes[from:to])
-			}
-		}
-	}
 	if u.own != nil {
-		u.own.Pieces(add)
+		u.own.Pieces(l.add)
 		return l
 	}
 	for _, s := range u.segments {
-		add(s.position, s.bytes)
+		l.add(s.position, s.bytes)
 	}
 	return l
 }

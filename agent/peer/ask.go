@@ -19,8 +19,6 @@ type ask struct {
 	*cache.Ask
 	units []int
 	read  bool // from the object store, if need be
-	// from and to, if to is above 0, bound the bytes wanted by positions in the object.
-	from, to uint32
 }
 
 // fault is why a request brought less than was asked.
@@ -45,7 +43,7 @@ func (z *Zone) ask(ctx context.Context, p peer, a ask, take func(int, cache.Inco
 	result = askedOK
 	for from := 0; from < len(a.units); from += maxUnits {
 		to := min(from+maxUnits, len(a.units))
-		missing, f := z.request(ctx, p, ask{Ask: a.Ask, units: a.units[from:to], read: a.read, from: a.from, to: a.to}, take)
+		missing, f := z.request(ctx, p, ask{Ask: a.Ask, units: a.units[from:to], read: a.read}, take)
 		rest = append(rest, missing...)
 		if f == nil {
 			continue
@@ -108,7 +106,7 @@ func (z *Zone) exchange(ctx context.Context, p peer, a ask, take func(int, cache
 const bodyBuffer = 512
 
 func (z *Zone) newRequest(ctx context.Context, p peer, a ask) (*http.Request, error) {
-	order := &cache.Order{Ask: cache.Ask{Bundle: a.Bundle, Class: a.Class}, Read: a.read, From: a.from, To: a.to}
+	order := &cache.Order{Ask: cache.Ask{Bundle: a.Bundle, Class: a.Class}, Read: a.read}
 	for _, i := range a.units {
 		order.Units = append(order.Units, a.Units[i])
 	}
@@ -186,7 +184,7 @@ func (in *answer) takeAll(a ask, take func(int, cache.Incoming) error) (missing 
 			continue
 		case resultAbsent:
 			f = &fault{result: askedAbsent, err: errAbsent}
-			if !a.Units[i].Part && a.to == 0 {
+			if !a.Units[i].Part {
 				in.zone.noteEvicted(a.Bundle)
 			}
 		default:

@@ -19,15 +19,15 @@
 //
 // HTTP/1.1 with connections kept, over TLS where configured.
 //
-//	GET /v1/bundles/{session}/{n}?unit=…&unit=…&class=live|catch_up&read=true|false[&from=…&to=…]
+//	GET /v1/bundles/{session}/{n}?unit=…&unit=…&class=live|catch_up&read=true|false
 //	Authorization: Bearer {agent key}
 //	Freshet-Cluster: {cluster id}
 //	Freshet-Zone: {zone}
 //	Freshet-Agent: {asker's session}
 //
 // A unit is "whole" or the position that it begins at; one request asks for at most 16 of one bundle. read tells whether
-// what is not in memory is to be read from the object store; from and to bound the bytes wanted by positions in the object. The answer's headers come at once, so that silence tells
-// an agent that hangs from one that reads; its body has the units in the order asked. Integers are big endian.
+// what is not in memory is to be read from the object store. The answer's headers come at once, so that silence tells an
+// agent that hangs from one that reads; its body has the units in the order asked. Integers are big endian.
 //
 //	part      size  content
 //	head        12  see below

@@ -74,10 +74,6 @@ func uri(o *cache.Order) string {
 	for _, u := range o.Units {
 		q.Add("unit", unitName(u))
 	}
-	if o.To > 0 {
-		q.Set("from", strconv.FormatUint(uint64(o.From), 10))
-		q.Set("to", strconv.FormatUint(uint64(o.To), 10))
-	}
 	return bundlePath + o.Bundle.String() + "?" + q.Encode()
 }
 
@@ -122,9 +118,6 @@ func parse(r *http.Request) (*cache.Order, error) {
 	if o.Read, err = strconv.ParseBool(q.Get("read")); err != nil {
 		return nil, fmt.Errorf("%w: read", errMalformed)
 	}
-	if o.From, o.To, err = parseBounds(q); err != nil {
-		return nil, err
-	}
 	switch q.Get("class") {
 	case cache.Live.String():
 	case cache.CatchUp.String():
@@ -133,19 +126,6 @@ func parse(r *http.Request) (*cache.Order, error) {
 		return nil, fmt.Errorf("%w: class", errMalformed)
 	}
 	return o, nil
-}
-
-// parseBounds reads the bytes of the object that are wanted; 0 and 0 if that is not said.
-func parseBounds(q url.Values) (from, to uint32, err error) {
-	if !q.Has("to") {
-		return 0, 0, nil
-	}
-	low, lowErr := strconv.ParseUint(q.Get("from"), 10, 32)
-	high, highErr := strconv.ParseUint(q.Get("to"), 10, 32)
-	if lowErr != nil || highErr != nil || low >= high {
-		return 0, 0, fmt.Errorf("%w: bounds", errMalformed)
-	}
-	return uint32(low), uint32(high), nil
 }
 
 func parseUnit(name string) (cache.Unit, error) {

@@ -15,8 +15,8 @@ import (
 // prefix is that of bundles.
 const prefix = "vc/bundles/"
 
-// zeros are the bytes that objects are made of.
-var zeros [1 << 20]byte
+// zeros are what a grain that is not kept looks like.
+var zeros [grain]byte
 
 // bucket keeps of bundles what is not zero, and everything else as it is.
 type bucket struct {
@@ -79,24 +79,6 @@ func (o *object) join(next *object) {
 		o.written = append(o.written, stretch{at: o.size + s.at, bytes: s.bytes})
 	}
 	o.size += next.size
-}
-
-// chunks gives the bytes [from, to) without copying: nobody changes them.
-func (o *object) chunks(from, to int64) (chunks [][]byte) {
-	pad := func(to int64) {
-		for from < to {
-			n := min(to-from, int64(len(zeros)))
-			chunks, from = append(chunks, zeros[:n]), from+n
-		}
-	}
-	for i := o.after(from); i < len(o.written) && o.written[i].at < to; i++ {
-		s := &o.written[i]
-		pad(s.at)
-		upTo := min(s.end(), to)
-		chunks, from = append(chunks, s.bytes[from-s.at:upTo-s.at]), upTo
-	}
-	pad(to)
-	return chunks
 }
 
 // after gives the first stretch that ends after a position.

@@ -7,8 +7,8 @@
 //
 // What is real is what decides on requests: writer, PUT budget, hedging, cache, agents asking each other, owner, state
 // machine, planner, runner, merge and its uploads, lifecycle. What is not: batches are one header and zeros, and the store
-// keeps only what is not zero, at the latencies of package latency; there are no Kafka connections, consumers read each
-// extent when its commit was announced; and what of a job's inputs is in the memory of the zone follows from its size.
+// keeps only what is not zero, at the latencies of package latency; there are no Kafka connections, and consumers read each
+// extent when its commit was announced.
 //
 // `make bench-requests` runs loads for long and prints the tables; `make test` runs short ones with the same bounds.
 package requests

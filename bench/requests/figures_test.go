@@ -17,25 +17,20 @@ type figures struct {
 	bundles     int64   // committed
 	bundleBytes float64 // of a bundle, while the load went on
 	hedges      [objstore.NumOps]int64
-	rewritten   [kinds]int64 // bytes of jobs' inputs, by what they wrote
-	cold        [kinds]int64 // of them not in memory
-	oldest      time.Duration
+	inputs      [kinds]int64  // bytes of the inputs of jobs that began, by what they write
 	took        time.Duration // of this machine's time
 }
 
 func (w *world) figures() figures {
-	f := figures{load: w.load, counts: w.counts(), written: w.written.Load()}
-	for k := range f.rewritten {
-		f.rewritten[k], f.cold[k] = w.rewritten[k].Load(), w.cold[k].Load()
+	f := figures{load: w.load, counts: w.counts(), written: w.written.Load(), bundles: w.bundles.Load()}
+	for k := range f.inputs {
+		f.inputs[k] = w.inputs[k].Load()
 	}
 	for _, a := range w.agents {
 		for _, op := range []objstore.Op{objstore.OpPut, objstore.OpGet} {
 			f.hedges[op] += a.hedges(op)
 		}
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	f.oldest, f.bundles = w.mu.oldest, int64(len(w.mu.commits))
 	return f
 }
 
@@ -62,9 +57,8 @@ func (f figures) sub(earlier figures) figures {
 	f.counts = f.counts.sub(earlier.counts)
 	f.written -= earlier.written
 	f.bundles -= earlier.bundles
-	for k := range f.rewritten {
-		f.rewritten[k] -= earlier.rewritten[k]
-		f.cold[k] -= earlier.cold[k]
+	for k := range f.inputs {
+		f.inputs[k] -= earlier.inputs[k]
 	}
 	for op := range f.hedges {
 		f.hedges[op] -= earlier.hedges[op]
@@ -106,9 +100,9 @@ type table struct {
 	once   line // bundles and live reads without those
 }
 
-// compose takes from the live half agents' bundles and what reads them, from the other all else: what each level asks for
-// by the byte that it wrote, since in the long run each writes every byte once, and what the control plane asks for by
-// time.
+// compose takes from the live half agents' bundles and what reads them, from the other all else: the PUTs of each level by
+// the byte that it wrote and its GETs by the byte of its inputs, since in the long run each rewrites every byte once, and what
+// the control plane asks for by time.
 func compose(live, jobs *figures) table {
 	c := &live.counts.agents[fresh]
 	twice := line{"made twice", live.forBundles(live.hedges[objstore.OpPut]), live.forBundles(live.hedges[objstore.OpGet])}
@@ -122,7 +116,7 @@ func compose(live, jobs *figures) table {
 		bytes := float64(jobs.uploaded(level))
 		t.lines = append(t.lines, line{
 			fmt.Sprintf("compaction, level %d", level), jobs.perSecond(puts(jobs.counts.agents[level]), bytes),
-			jobs.perSecond(jobs.counts.agents[level-1][objstore.OpGet].Requests, bytes),
+			jobs.perSecond(jobs.counts.agents[level-1][objstore.OpGet].Requests, float64(jobs.inputs[level])),
 		})
 	}
 	seconds := jobs.load.length.Seconds()
@@ -165,7 +159,6 @@ func (t *table) String() string {
 
 // steady tells how far the jobs kept up: what each level wrote for each byte that came.
 func (f *figures) steady() string {
-	return fmt.Sprintf("level 1 wrote %.2f and level 2 %.2f of what came; the oldest bundle that a job read had been committed %v before, agents keep %v; %d of %d MiB that level 1 read were not in memory",
-		float64(f.uploaded(first))/float64(f.written), float64(f.uploaded(second))/float64(f.written),
-		f.oldest.Round(100*time.Millisecond), f.load.remembered().Round(100*time.Millisecond), f.cold[first]>>20, f.rewritten[first]>>20)
+	return fmt.Sprintf("level 1 wrote %.2f and level 2 %.2f of what came",
+		float64(f.uploaded(first))/float64(f.written), float64(f.uploaded(second))/float64(f.written))
 }

@@ -2,16 +2,13 @@ package requests
 
 import (
 	"context"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/freshet-io/freshet/agent/job/merge"
 	"github.com/freshet-io/freshet/agent/job/runner"
-	"github.com/freshet-io/freshet/metadata/extent"
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/metadata/job"
-	"github.com/freshet-io/freshet/objstore/bundle"
 )
 
 // buildRunner builds what runs jobs as package agent does.
@@ -24,53 +21,18 @@ func (a *agent) buildRunner() {
 	require.NoError(a.w.t, err)
 }
 
-// compact runs a job and counts what it reads.
+// compact runs a job and counts the bytes of its inputs, whose GETs it makes at once.
 func (a *agent) compact(ctx context.Context, p *job.Plan, progress func(int64)) (job.Outcome, error) {
 	w := a.w
 	w.sorted.job(p.ID, p.Level)
-	outcome, err := merge.Run(ctx, p, progress, merge.Env{
-		Bucket: a.bucket, Prefix: prefix, Warm: memory{w, kind(p.Level)}, PartBytes: w.load.part,
-		InFlight: w.load.inFlight,
-	})
-	if err == nil {
-		for i := range p.Partitions {
-			for j := range p.Partitions[i].Extents {
-				w.rewritten[p.Level].Add(int64(p.Partitions[i].Extents[j].Length))
-			}
+	for i := range p.Partitions {
+		for j := range p.Partitions[i].Extents {
+			w.inputs[p.Level].Add(int64(p.Partitions[i].Extents[j].Length))
 		}
 	}
-	return outcome, err
-}
-
-// memory is what of a job's inputs the agents of a zone have in theirs: bundles as agents wrote them, for as long as what
-// came after them fits beside them.
-type memory struct {
-	w     *world
-	level kind
-}
-
-// Warm implements merge.Warm.
-func (m memory) Warm(x *extent.Extent) (chunks [][]byte, release func(), ok bool) {
-	if !m.w.inMemory(x.Bundle) {
-		m.w.cold[m.level].Add(int64(x.Length))
-		return nil, nil, false
-	}
-	o := m.w.store.find(bundle.Key(prefix, x.Bundle))
-	return o.chunks(int64(x.Position), int64(x.Position)+int64(x.Length)), func() {}, true
-}
-
-// inMemory tells whether the agents of each zone have a bundle in memory as an agent wrote it: together they read all of
-// the stream, and each keeps the end of it.
-func (w *world) inMemory(b id.Bundle) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	at, ok := w.mu.commits[b]
-	if !ok {
-		return false
-	}
-	age := time.Since(at)
-	w.mu.oldest = max(w.mu.oldest, age)
-	return age < w.load.remembered()
+	return merge.Run(ctx, p, progress, merge.Env{
+		Bucket: a.bucket, Prefix: prefix, PartBytes: w.load.part, InFlight: w.load.inFlight,
+	})
 }
 
 // JobProgress implements runner.Owner.

@@ -14,8 +14,7 @@ import (
 type workload struct {
 	rate       int64 // bytes a second on the wire
 	zones      int
-	agents     int   // of all zones
-	memory     int64 // of each agent
+	agents     int // of all zones
 	partitions int32
 	batch      int // bytes, as a producer sends it
 	bundle     int // bytes of a full one
@@ -30,26 +29,12 @@ type workload struct {
 }
 
 // published is WarpStream's load: 1 GiB/s, of which 490 MiB/s are on the wire, in 288 partitions, batches of at most
-// 100,000 bytes before compression, on six agents with 64 GiB each.
+// 100,000 bytes before compression, on six agents.
 func published(bundle int) workload {
 	return workload{
-		rate: 490 << 20, zones: 3, agents: 6, memory: 64 << 30, partitions: 288, batch: 50_000, bundle: bundle, part: 64 << 20,
+		rate: 490 << 20, zones: 3, agents: 6, partitions: 288, batch: 50_000, bundle: bundle, part: 64 << 20,
 		inFlight: 4, fanout: 1,
 	}
-}
-
-// Shares of an agent's memory, as package agent divides it, in percent; of the live cache three quarters keep what was
-// read.
-const (
-	liveCachePercent = 40
-	keptPercent      = 75
-)
-
-// remembered is how long agents have a bundle in memory as it was written. Each agent of a zone reads a part of each
-// bundle, and so has all of them.
-func (l *workload) remembered() time.Duration {
-	kept := l.memory / 100 * liveCachePercent / 100 * keptPercent
-	return time.Duration(float64(kept) / float64(l.rate) * float64(time.Second))
 }
 
 // run lets the load run in a bubble.
@@ -83,9 +68,6 @@ func (w *world) measure() figures {
 	}
 	time.Sleep(w.load.warmUp) // sleeps: in a synctest bubble, whose clock it drives
 	before := w.figures()
-	w.mu.Lock()
-	w.mu.oldest = 0
-	w.mu.Unlock()
 	time.Sleep(w.load.length) // sleeps: as above
 	f := w.figures().sub(before)
 	f.bundleBytes = float64(f.written) / float64(f.bundles)

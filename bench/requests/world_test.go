@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/test/bufconn"
@@ -59,16 +58,10 @@ type world struct {
 	sockets map[string]*bufconn.Listener // of agents, for each other
 	started atomic.Bool                  // agents, all of them
 
-	written   atomic.Int64        // bytes committed
-	read      atomic.Int64        // bytes that consumers got
-	rewritten [kinds]atomic.Int64 // bytes that jobs read, by the kind of what they wrote
-	cold      [kinds]atomic.Int64 // of them not in memory
-
-	mu struct {
-		sync.Mutex
-		commits map[id.Bundle]time.Time // of fresh bundles
-		oldest  time.Duration           // how long before a job read it a fresh bundle was committed, at most
-	}
+	bundles atomic.Int64        // committed by agents
+	written atomic.Int64        // bytes committed
+	read    atomic.Int64        // bytes that consumers got
+	inputs  [kinds]atomic.Int64 // bytes that jobs read or are going to, by the kind of what they write
 }
 
 // newWorld starts the control plane; stop ends it.
@@ -76,7 +69,6 @@ func newWorld(t *testing.T, l workload) (w *world, stop func()) {
 	t.Helper()
 	w = &world{t: t, load: l, batch: newBatch(l.batch), store: newBucket()}
 	w.sockets = map[string]*bufconn.Listener{}
-	w.mu.commits = map[id.Bundle]time.Time{}
 	model, err := latency.Preset("s3-standard")
 	require.NoError(t, err)
 	slow := latency.New(w.store, model, seed)
@@ -175,9 +167,7 @@ func (w *world) committed(encoded []byte, result *commit.Result) {
 		exts = append(exts, placed{section.Partition.Partition, x})
 		w.written.Add(int64(x.Length))
 	}
-	w.mu.Lock()
-	w.mu.commits[name] = time.Now()
-	w.mu.Unlock()
+	w.bundles.Add(1)
 	if w.load.live {
 		for _, a := range w.agents {
 			a.announced(exts)

@@ -155,29 +155,19 @@ func (b *biller) liveReads() Expr {
 	}
 }
 
-// compactionReads are the objects of the level before for each rewrite but the first, which finds bundles in memory where
-// they were read as they came. Where nobody reads, what was written in other zones has to be fetched.
+// compactionReads are a GET of each bundle for the first rewrite, and GETs of the level before for each further one.
 func (b *biller) compactionReads() Expr {
 	w := b.w
 	if w.Rewrites <= 0 {
 		return num("0", "times")
 	}
 	again := b.wire.times(several(w.Rewrites-1, "time")).over(mebibytes(w.ObjectBytes)).times(count(rangesOfObject, "GET/object"))
-	if w.Fanout > 0 {
-		return again
-	}
-	zones := several(w.Zones, "zone")
-	return b.puts.times(several(w.Zones-1, "other zone")).over(zones).times(rounded(unitsOf(w.BundleBytes), 0, "GET/bundle")).plus(again)
+	return b.puts.times(count(1, "GET/bundle")).plus(again)
 }
 
 // rereads is MiB a second that compaction takes out of the store.
 func (b *biller) rereads() Expr {
-	w := b.w
-	times := float64(max(w.Rewrites-1, 0))
-	if w.Rewrites > 0 && w.Fanout <= 0 {
-		times += float64(w.Zones-1) / float64(w.Zones)
-	}
-	return b.wire.times(rounded(times, 2, "reads"))
+	return b.wire.times(rounded(float64(max(b.w.Rewrites, 0)), 2, "reads"))
 }
 
 func mebibytes(bytes int64) Expr { return rounded(float64(bytes)/mib, 4, "MiB") }

@@ -177,24 +177,17 @@ func bill(t *testing.T, change func(*Workload)) map[string]Line {
 	return lines
 }
 
-func TestBill_CompactionReadsObjectsAndWhatNobodyHasInMemory(t *testing.T) {
+func TestBill_CompactionReadsBundlesAndObjects(t *testing.T) {
 	for _, c := range []struct {
 		rewrites int
-		fanout   float64
 		want     string
 	}{
-		{-1, 1, "0"},
-		{1, 1, "0"},  // bundles are in memory
-		{1, -1, "8"}, // 12 bundles/s, two thirds of them of other zones
-		{3, 1, "4"},  // 512 MiB/s twice, in objects of 512 MiB that two jobs read
+		{-1, "0"},
+		{1, "64"}, // bundles of 8 MiB
+		{3, "68"}, // besides 512 MiB/s twice, in objects of 512 MiB that two jobs read
 	} {
-		lines := bill(t, func(w *Workload) {
-			w.Throughput, w.Rewrites, w.Fanout = 512<<20, c.rewrites, c.fanout
-			if w.Fanout < 0 {
-				w.Throughput = 4 << 20
-			}
-		})
-		require.Equal(t, c.want, lines["compaction, read"].Computed.String(), "%d rewrites, %v groups", c.rewrites, c.fanout)
+		lines := bill(t, func(w *Workload) { w.Throughput, w.Rewrites = 512<<20, c.rewrites })
+		require.Equal(t, c.want, lines["compaction, read"].Computed.String(), "%d rewrites", c.rewrites)
 	}
 	// An object of 512 MiB takes eight parts, and two requests around them; one of 64 MiB is a plain PUT. Where an agent has
 	// 4 GiB of memory, parts have 49 MiB.

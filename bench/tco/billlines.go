@@ -150,7 +150,7 @@ func (b *biller) notes(cpu catalog.CPU) []string {
 	notes := []string{
 		fmt.Sprintf("CPU: shape %s (%s), %s CPU-s/GiB produced and %s fetched, measured (%s); %s read from the store, not measured: the floor of produce. %v of CPU and %v of network stay free at the peak.",
 			cpu.Name, cpu.What, cpu.Produce, cpu.Fetch, cpu.Source, cpu.Get, percent(w.CPUHeadroom), percent(w.NetworkHeadroom)),
-		"Requests are by formulas, which bench/requests holds to the code itself (bench/results/2026-11-22-requests.md); storage is at the price of the first 50 TB.",
+		"Requests are by formulas, which bench/requests holds to the code itself (bench/results/2026-11-24-requests.md); storage is at the price of the first 50 TB.",
 	}
 	if w.Sharing == ShareZone {
 		notes = append(notes, "Agents of a zone share writers and caches; --sharing agent is what each for itself would cost.")

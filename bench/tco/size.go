@@ -12,8 +12,7 @@ import (
 const writerBytes = 64 << 20
 
 // liveCache is the share of an agent's memory for what was just written, and liveSeconds how much of the stream it is to
-// hold: readers a little behind find it there, and compaction, which has read a bundle 3.4 s after its commit
-// (bench/results/2026-11-22-requests.md). Whoever reads a part of a bundle at the live edge has all of it in memory.
+// hold: readers a little behind find it there. Whoever reads a part of a bundle at the live edge has all of it in memory.
 const (
 	liveCache   = 0.4
 	liveSeconds = 5

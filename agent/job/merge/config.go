@@ -9,7 +9,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/freshet-io/freshet/metadata/extent"
 	"github.com/freshet-io/freshet/objstore"
 	"github.com/freshet-io/freshet/objstore/bundle"
 	"github.com/freshet-io/freshet/objstore/durable"
@@ -35,25 +34,10 @@ const (
 	maxMargin = 256 << 20
 )
 
-// Warm is what an agent has in memory.
-type Warm interface {
-	// Warm gives an extent's bytes in chunks, in order, if all of them are in memory. Base offsets and leader epochs of
-	// batches may be the true ones already; nobody changes the chunks until release, which is called once.
-	Warm(x *extent.Extent) (chunks [][]byte, release func(), ok bool)
-}
-
-// Cached is what a Bucket may implement that answers reads from memory. A second look at bytes that are not what they should
-// be goes past it: memory that erred once errs again.
-type Cached interface {
-	// Store returns the object store behind all caches.
-	Store() objstore.Bucket
-}
-
 // Env is what runs use. Zero fields take the defaults named.
 type Env struct {
-	Bucket objstore.Bucket // may be Cached
-	Prefix string          // of the virtual cluster's bundles: empty, or ending in a slash
-	Warm   Warm            // default: nothing is
+	Bucket objstore.Bucket
+	Prefix string // of the virtual cluster's bundles: empty, or ending in a slash
 	// ExtentBytes and BundleBytes are the sizes from which on an extent and a bundle of the output end, at the next batch;
 	// an extent takes less than half of another's bytes along that would be left of its run. Defaults 16 MiB and 1 GiB.
 	ExtentBytes, BundleBytes int64
@@ -80,9 +64,6 @@ func (e *Env) ApplyDefaults() {
 	e.PartBytes = cmp.Or(e.PartBytes, bundle.DefaultPartBytes)
 	e.BuffersBytes = cmp.Or(e.BuffersBytes, DefaultBuffersBytes)
 	e.StallTimeout = cmp.Or(e.StallTimeout, resume.DefaultStallTimeout)
-	if e.Warm == nil {
-		e.Warm = cold{}
-	}
 	if e.Limit == nil {
 		e.Limit = func(context.Context, int) error { return nil }
 	}
@@ -108,8 +89,3 @@ func (e *Env) Validate() error {
 	}
 	return errors.Join(faults...)
 }
-
-// cold is no memory.
-type cold struct{}
-
-func (cold) Warm(*extent.Extent) ([][]byte, func(), bool) { return nil, nil, false }

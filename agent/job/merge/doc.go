@@ -2,8 +2,7 @@
 // a partition lies together. Records stay as they are.
 //
 // Sections of all bundles ascend by partition, so one pass over the plan reads each input once, from front to back: one
-// GET for the stretch of the object that the plan needs, read as slowly as the merge goes, with a bounded buffer. What
-// is in memory anyway is taken from there (Warm), and then costs no GET at all.
+// GET for the stretch of the object that the plan needs, read as slowly as the merge goes, with a bounded buffer.
 //
 //	what is read           what becomes of it
 //	batch of an extent     copied, its checksum compared, its base offset made true, its leader epoch 0

@@ -174,6 +174,44 @@ func TestRun_CorruptBytes(t *testing.T) {
 	require.ErrorContains(t, err, key)
 }
 
+// damagedOnce flips a bit of one byte of an object in the first answer that holds that byte.
+type damagedOnce struct {
+	objstore.Bucket
+	key   string
+	at    int64
+	spent bool
+}
+
+func (b *damagedOnce) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+	body, err := b.Bucket.Get(ctx, key, offset, length)
+	if err != nil || b.spent || key != b.key || b.at < offset || b.at >= offset+length {
+		return body, err
+	}
+	b.spent = true
+	defer body.Close()
+	data, err := io.ReadAll(body)
+	if err != nil {
+		return nil, err
+	}
+	data[b.at-offset] ^= 1
+	return io.NopCloser(bytes.NewReader(data)), nil
+}
+
+// TestRun_SecondLook merges a bundle that comes damaged once: the object is intact, and one more GET reads it.
+func TestRun_SecondLook(t *testing.T) {
+	w := newWorld(t, 22)
+	w.bundle([]id.TopicPartition{tp(1, 0), tp(1, 1)}, 8)
+	plan := w.plan(1000)
+	x := plan.Partitions[1].Extents[0]
+	metered := meter.New(w.bucket, nil)
+	b := &damagedOnce{Bucket: metered, key: bundle.Key(prefix, x.Bundle), at: int64(x.Position) + 70}
+	o, err := merge.Run(t.Context(), plan, ignore, env(b))
+	require.NoError(t, err)
+	require.True(t, b.spent)
+	w.requireOutcome(w.bucket, plan, &o)
+	require.EqualValues(t, 2, metered.Counts()[objstore.OpGet].Requests)
+}
+
 // requireCorrupt: the error says which batch of the extent it is, where byte at is wrong.
 func requireCorrupt(t *testing.T, err error, key string, x *extent.Extent, at uint32) {
 	t.Helper()

@@ -11,7 +11,6 @@ import (
 	"github.com/freshet-io/freshet/metadata/extent"
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/metadata/job"
-	"github.com/freshet-io/freshet/objstore"
 	"github.com/freshet-io/freshet/objstore/bundle"
 	"github.com/freshet-io/freshet/objstore/resume"
 )
@@ -21,7 +20,7 @@ type input struct {
 	key        string
 	first, end int64          // the stretch of the object that is needed
 	stream     *resume.Reader // of that stretch
-	buf        *bufio.Reader  // nil before the first read from the store
+	buf        *bufio.Reader  // nil before the first read
 	gone       bool           // the store has it no more
 }
 
@@ -64,14 +63,14 @@ func newInputs(ctx context.Context, env *Env, plan *job.Plan) *inputs {
 		}
 	}
 	for _, in := range ins.inOrder {
-		in.stream = ins.stream(env.Bucket, in.key, in.first, in.end)
+		in.stream = ins.stream(in.key, in.first, in.end)
 	}
 	ins.bufferSize = min(max(env.BuffersBytes/max(len(ins.inOrder), 1), minBuffer), maxBuffer)
 	return ins
 }
 
-func (ins *inputs) stream(bucket objstore.Bucket, key string, from, to int64) *resume.Reader {
-	r := resume.New(ins.ctx, bucket, key, from, to-from)
+func (ins *inputs) stream(key string, from, to int64) *resume.Reader {
+	r := resume.New(ins.ctx, ins.env.Bucket, key, from, to-from)
 	r.StallTimeout, r.OnResume = ins.env.StallTimeout, ins.env.Metrics.resumed.Inc
 	return r
 }
@@ -89,28 +88,16 @@ func stored(p *job.Partition) func(yield func(*extent.Extent) bool) {
 
 func end(x *extent.Extent) int64 { return int64(x.Position) + int64(x.Length) }
 
-// open makes the GETs of the inputs that are not in memory, some at a time: one after the other, when the merge comes to
-// each, they would take a round trip each. Those that fail are made again when they are read.
-func (ins *inputs) open(plan *job.Plan) {
-	first := make(map[id.Bundle]bool, len(ins.inOrder))
+// open makes the GETs of all inputs, some at a time: one after the other, when the merge comes to each, they would take a
+// round trip each. Those that fail are made again when they are read.
+func (ins *inputs) open() {
 	var group errgroup.Group
 	group.SetLimit(openAtOnce)
-	for i := range plan.Partitions {
-		for x := range stored(&plan.Partitions[i]) {
-			if first[x.Bundle] {
-				continue
-			}
-			first[x.Bundle] = true
-			if _, release, ok := ins.env.Warm.Warm(x); ok {
-				release()
-				continue
-			}
-			in := ins.byBundle[x.Bundle]
-			group.Go(func() error {
-				in.stream.Open()
-				return nil
-			})
-		}
+	for _, in := range ins.inOrder {
+		group.Go(func() error {
+			in.stream.Open()
+			return nil
+		})
 	}
 	_ = group.Wait() // none fails
 }
@@ -120,7 +107,7 @@ func (ins *inputs) reader(x *extent.Extent) (io.Reader, error) {
 	in := ins.byBundle[x.Bundle]
 	gap := int64(x.Position) - in.at()
 	if gap < 0 {
-		return ins.aside(ins.env.Bucket, x, int64(x.Position)), nil
+		return ins.aside(x, int64(x.Position)), nil
 	}
 	if in.buf == nil {
 		in.buf = bufio.NewReaderSize(in.stream, ins.bufferSize)
@@ -136,21 +123,12 @@ func (ins *inputs) reader(x *extent.Extent) (io.Reader, error) {
 	return in.buf, nil
 }
 
-// secondLook reads an extent from that position on from the object store, past every cache.
-func (ins *inputs) secondLook(x *extent.Extent, position int64) io.Reader {
-	store := ins.env.Bucket
-	if c, ok := store.(Cached); ok {
-		store = c.Store()
-	}
-	return ins.aside(store, x, position)
-}
-
 // aside reads an extent from that position on by a GET of its own. It is for what lies before the bytes that the input
 // gave already: a batch that was handed in again after a gap in its producer's sequence has a later offset than those
 // behind it. And for second looks. The reader is good until the next such call.
-func (ins *inputs) aside(bucket objstore.Bucket, x *extent.Extent, position int64) io.Reader {
+func (ins *inputs) aside(x *extent.Extent, position int64) io.Reader {
 	ins.closeSide()
-	ins.side = ins.stream(bucket, ins.byBundle[x.Bundle].key, position, end(x))
+	ins.side = ins.stream(ins.byBundle[x.Bundle].key, position, end(x))
 	return ins.side
 }
 
@@ -173,22 +151,4 @@ func (ins *inputs) close() {
 	for _, in := range ins.inOrder {
 		in.close()
 	}
-}
-
-// chunks reads memory that is not in one piece.
-type chunks [][]byte
-
-func (c *chunks) Read(p []byte) (int, error) {
-	n := 0
-	for n < len(p) && len(*c) > 0 {
-		got := copy(p[n:], (*c)[0])
-		n += got
-		if (*c)[0] = (*c)[0][got:]; len((*c)[0]) == 0 {
-			*c = (*c)[1:]
-		}
-	}
-	if n == 0 && len(p) > 0 {
-		return 0, io.EOF
-	}
-	return n, nil
 }

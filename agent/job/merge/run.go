@@ -39,7 +39,7 @@ func Run(ctx context.Context, plan *job.Plan, progress func(bytes int64), env En
 	}
 	defer r.inputs.close()
 	defer r.output.abort(ctx)
-	r.inputs.open(plan)
+	r.inputs.open()
 	var o job.Outcome
 	for i := range plan.Partitions {
 		p := &plan.Partitions[i]
@@ -168,15 +168,7 @@ func (r *run) copy(ctx context.Context, x *extent.Extent) error {
 		return r.output.batch(ctx, r.buf)
 	}
 	s := batches{extent: x, next: x.Base}
-	chunked, release, ok := r.env.Warm.Warm(x)
-	if ok {
-		defer release()
-		memory := chunks(slices.Clone(chunked))
-		s.source = &memory
-		r.env.Metrics.readCache.Add(float64(x.Length))
-	} else {
-		r.env.Metrics.readStore.Add(float64(x.Length))
-	}
+	r.env.Metrics.read.Add(float64(x.Length))
 	for s.left() > 0 {
 		b, err := r.next(ctx, &s)
 		if err != nil {
@@ -193,7 +185,7 @@ func (r *run) copy(ctx context.Context, x *extent.Extent) error {
 	return r.judge(s.complete(), &s)
 }
 
-// next reads a batch. One that is not what it should be is read once more, from the store: memory and network err too.
+// next reads a batch. One that is not what it should be is read once more: the network errs too.
 func (r *run) next(ctx context.Context, s *batches) (kafkaproto.RecordBatch, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -220,7 +212,7 @@ func (r *run) again(err error, s *batches) (kafkaproto.RecordBatch, error) {
 	if wrong := (*errBatch)(nil); !errors.As(err, &wrong) {
 		return nil, err
 	}
-	s.source = r.inputs.secondLook(s.extent, int64(s.extent.Position)+s.at)
+	s.source = r.inputs.aside(s.extent, int64(s.extent.Position)+s.at)
 	return s.read(r.buf)
 }
 

@@ -266,3 +266,16 @@ func (w *world) requireReplacement(r *job.Replacement, objects map[id.Bundle][]b
 		require.True(w.t, bytes.Equal(want[i], got[i]), "batch %d of %s", i, r.ID)
 	}
 }
+
+// inOrder leaves out extents that lie before an earlier one in their bundle: each costs a GET of its own.
+func inOrder(exts []extent.Extent) []extent.Extent {
+	seen := map[id.Bundle]uint32{}
+	var kept []extent.Extent
+	for _, x := range exts {
+		if x.Position >= seen[x.Bundle] {
+			kept = append(kept, x)
+			seen[x.Bundle] = x.Position
+		}
+	}
+	return kept
+}
