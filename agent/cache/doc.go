@@ -35,7 +35,6 @@
 // # Isolation and fairness
 //
 // Reads behind the live edge have a part of their own: memory, GETs at once and a second. They do not evict what live
-// readers share, and cannot use up their requests. Within a class, places for GETs go to the reader (a connection) that
-// had the fewest bytes since it began to ask, none has more than half of them, and the room for reading ahead is shared
-// evenly by those that do.
+// readers share, and cannot use up their requests. Within a class, readers (connections) take turns at places for GETs,
+// none has more than half of them, and the room for reading ahead is shared evenly by those that read ahead.
 package cache

@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -18,8 +17,8 @@ const (
 // probably need and takes more chunk by chunk; at the bound only the oldest goes on, which may exceed it by one unit, so
 // that GETs never wait for each other.
 //
-// It is fair to readers, whatever the number of GETs that each asks for: the next place is for who had the fewest bytes
-// since it began to ask (start-time fair queueing), and no reader has more than half of the places.
+// Places are given out in the order of asking, but a reader that gets one goes behind all others that wait, and no reader has
+// more than half of them. So a reader waits for one turn of each other at most, however many GETs those ask for.
 type lane struct {
 	room   int64 // bytes
 	places int
@@ -27,44 +26,36 @@ type lane struct {
 	mu struct {
 		sync.Mutex
 		used    int64
-		taken   int      // places
-		typical int64    // size of recent units, bytes
-		active  []*grant // oldest first
+		typical int64          // size of recent units, bytes
+		active  []*grant       // oldest first, one for each place taken
+		taken   map[uint64]int // places, by reader
+		waiting []*ticket      // in order
 		freed   chan struct{}
 		wanted  chan struct{} // closed when somebody begins to wait for a place or memory
 		starved int           // GETs under way that wait for memory
-		clock   int64         // bytes that the reader served last had, in fair queueing's virtual time
-		readers map[uint64]*share
 	}
-}
-
-// share is a reader's part of the lane while it has or wants GETs.
-type share struct {
-	reader  uint64
-	clock   int64 // bytes had, in virtual time
-	taken   int
-	waiting []*ticket // in order
 }
 
 // ticket is a GET that waits for its place.
 type ticket struct {
-	span  int64
-	ready chan struct{} // closed with grant set
-	grant *grant
+	reader uint64
+	span   int64
+	ready  chan struct{} // closed with grant set
+	grant  *grant
 }
 
 // grant is the place and the memory of one GET under way.
 type grant struct {
-	lane  *lane
-	share *share
-	held  int64 // guarded by the lane's lock
+	lane   *lane
+	reader uint64
+	held   int64 // guarded by the lane's lock
 }
 
 func newLane(places int, room int64) *lane {
 	l := &lane{places: places, room: room}
 	l.mu.typical = firstReserve
 	l.mu.freed, l.mu.wanted = make(chan struct{}), make(chan struct{})
-	l.mu.readers = make(map[uint64]*share)
+	l.mu.taken = make(map[uint64]int)
 	return l
 }
 
@@ -84,10 +75,9 @@ func (l *lane) expected(span int64) int64 {
 // acquireFor waits for a GET's turn. Readers are told apart by their number; 0 are all those that have none. The grant
 // is given back by release.
 func (l *lane) acquireFor(ctx context.Context, reader uint64, span int64) (*grant, error) {
-	t := &ticket{span: span, ready: make(chan struct{})}
+	t := &ticket{reader: reader, span: span, ready: make(chan struct{})}
 	l.mu.Lock()
-	s := l.share(reader)
-	s.waiting = append(s.waiting, t)
+	l.mu.waiting = append(l.mu.waiting, t)
 	l.dispatch()
 	if t.grant == nil {
 		l.want()
@@ -103,65 +93,52 @@ func (l *lane) acquireFor(ctx context.Context, reader uint64, span int64) (*gran
 	if t.grant != nil { // it came meanwhile
 		l.giveBack(t.grant)
 	} else {
-		s.waiting = slices.DeleteFunc(s.waiting, func(other *ticket) bool { return other == t })
-		l.forget(s)
+		l.mu.waiting = slices.DeleteFunc(l.mu.waiting, func(other *ticket) bool { return other == t })
+		l.dispatch() // others may have waited behind it for memory
 	}
 	return nil, context.Cause(ctx)
 }
 
-// share finds or makes a reader's. Who comes anew has no credit of the past. The lock is held.
-func (l *lane) share(reader uint64) *share {
-	s := l.mu.readers[reader]
-	if s == nil {
-		s = &share{reader: reader, clock: l.mu.clock}
-		l.mu.readers[reader] = s
-	}
-	return s
-}
-
-// forget drops a share that is not in use. The lock is held.
-func (l *lane) forget(s *share) {
-	if s.taken == 0 && len(s.waiting) == 0 && l.mu.readers[s.reader] == s {
-		delete(l.mu.readers, s.reader)
-	}
-}
-
 // dispatch gives out places while there are any. The lock is held.
 func (l *lane) dispatch() {
-	for l.mu.taken < l.places {
-		s := l.next()
-		if s == nil {
+	for len(l.mu.active) < l.places {
+		i := l.next()
+		if i < 0 {
 			return
 		}
-		t := s.waiting[0]
+		t := l.mu.waiting[i]
 		n := l.reserve(t.span)
 		if l.mu.used > 0 && l.mu.used+n > l.room {
 			return // it is its turn: nobody passes it
 		}
-		s.waiting = s.waiting[1:]
-		s.clock = max(s.clock, l.mu.clock)
-		l.mu.clock = s.clock
-		s.clock += n
-		s.taken++
-		t.grant = &grant{lane: l, share: s, held: n}
-		l.mu.taken++
+		l.mu.waiting = slices.Delete(l.mu.waiting, i, i+1)
+		l.letPass(t.reader)
+		t.grant = &grant{lane: l, reader: t.reader, held: n}
+		l.mu.taken[t.reader]++
 		l.mu.used += n
 		l.mu.active = append(l.mu.active, t.grant)
 		close(t.ready)
 	}
 }
 
-// next is the reader whose turn it is, nil if there is none. The lock is held.
-func (l *lane) next() (first *share) {
-	for _, s := range l.mu.readers {
-		if len(s.waiting) == 0 || s.reader != 0 && s.taken >= max(l.places/2, 1) {
-			continue
-		}
-		if first == nil || cmp.Or(cmp.Compare(s.clock, first.clock), cmp.Compare(s.reader, first.reader)) < 0 {
-			first = s
+// next is the index of the ticket whose turn it is, -1 if there is none. The lock is held.
+func (l *lane) next() int {
+	return slices.IndexFunc(l.mu.waiting, func(t *ticket) bool {
+		return t.reader == 0 || l.mu.taken[t.reader] < max(l.places/2, 1)
+	})
+}
+
+// letPass puts a reader's tickets behind those of all others. The lock is held.
+func (l *lane) letPass(reader uint64) {
+	others, own := l.mu.waiting[:0], []*ticket(nil)
+	for _, t := range l.mu.waiting {
+		if t.reader == reader {
+			own = append(own, t)
+		} else {
+			others = append(others, t)
 		}
 	}
-	return first
+	l.mu.waiting = append(others, own...)
 }
 
 // want tells who does not need its place that somebody waits. The lock is held.
@@ -175,13 +152,8 @@ func (l *lane) want() {
 func (l *lane) contended() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.mu.starved > 0 {
+	if l.mu.starved > 0 || len(l.mu.waiting) > 0 {
 		return alreadyClosed
-	}
-	for _, s := range l.mu.readers {
-		if len(s.waiting) > 0 {
-			return alreadyClosed
-		}
 	}
 	return l.mu.wanted
 }
@@ -199,10 +171,9 @@ func (g *grant) grow(ctx context.Context, size int64) error {
 		l.mu.Lock()
 		more := size - g.held
 		ok := more <= 0 || l.mu.used+more <= l.room || l.mu.active[0] == g
-		if ok && more > 0 {
-			g.take(more)
-		}
 		if ok {
+			g.held += max(more, 0)
+			l.mu.used += max(more, 0)
 			l.mu.Unlock()
 			return nil
 		}
@@ -223,19 +194,11 @@ func (g *grant) grow(ctx context.Context, size int64) error {
 	}
 }
 
-// take adds to, or with a negative n gives back, what is held. The lock is held.
-func (g *grant) take(n int64) {
-	g.held += n
-	g.lane.mu.used += n
-	g.share.clock = max(g.share.clock+n, 0)
-}
-
 // done ends a unit of that size: its memory is the cache's account now.
 func (g *grant) done(size int64) {
 	l := g.lane
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	g.share.clock += size - g.held
 	l.mu.used -= g.held
 	g.held = 0
 	if size > l.mu.typical {
@@ -260,12 +223,10 @@ func (g *grant) release(size int64) {
 func (l *lane) giveBack(g *grant) {
 	l.mu.used -= g.held
 	g.held = 0
-	l.mu.taken--
-	g.share.taken--
-	if i := slices.Index(l.mu.active, g); i >= 0 {
-		l.mu.active = slices.Delete(l.mu.active, i, i+1)
+	if l.mu.taken[g.reader]--; l.mu.taken[g.reader] == 0 {
+		delete(l.mu.taken, g.reader)
 	}
-	l.forget(g.share)
+	l.mu.active = slices.DeleteFunc(l.mu.active, func(other *grant) bool { return other == g })
 	l.free()
 }
 
@@ -280,7 +241,7 @@ func (l *lane) free() {
 func (l *lane) idle(span int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.mu.taken >= l.places || l.next() != nil {
+	if len(l.mu.active) >= l.places || l.next() >= 0 {
 		return false
 	}
 	return l.mu.used == 0 || l.mu.used+l.reserve(span) <= l.room
