@@ -124,9 +124,11 @@ type produceRequest struct {
 	parts   []producePart
 	batches []writer.Batch // that are not handed over yet
 	handed  []*writer.Produce
-	hold    *recode.Hold // nil: none yet
-	moves   *moves       // that the client is sent on to; nil: none
-	stamp   *view.Stamp  // of requests of the first transaction protocol
+	added   int32       // batches, handed over or not
+	moves   *moves      // that the client is sent on to; nil: none
+	stamp   *view.Stamp // of requests of the first transaction protocol
+	// recordErrors counts the offending records that the answer lists.
+	recordErrors int
 }
 
 // producePart is one partition's batch, and what became of it before it reached the writer.

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/freshet-io/freshet/agent/recode"
@@ -12,33 +13,18 @@ import (
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
-// hand opens the batches that have to be and gives all that are valid to the writer: together, or one lot after the other
-// where batches are compressed anew and there is no memory for more of them (recode.Hold).
+// hand opens the batches that have to be and gives all that are valid to the writer: together, but for each batch that is
+// compressed anew. It may wait for memory, so what is at hand is handed over before, and it is at once.
 func (r *produceRequest) hand(ctx context.Context) {
-	defer func() {
-		if r.hold != nil {
-			r.hold.Free()
-		}
-	}()
-	n := int32(0)
 	r.batches = make([]writer.Batch, 0, len(r.parts))
 	for i := range r.parts {
 		p := &r.parts[i]
 		if p.err != nil {
 			continue
 		}
-		b, err := r.open(ctx, p)
-		if err != nil {
+		if err := r.open(ctx, p); err != nil {
 			p.refuse(err)
-			continue
 		}
-		if p.rules.TimestampType == topicconfig.LogAppendTime {
-			b.StampLogAppendTime(r.now)
-			p.appendTime = r.now
-		}
-		p.batch = n
-		n++
-		r.batches = append(r.batches, r.batchOf(p, b))
 	}
 	r.handOver(ctx)
 	if len(r.handed) == 0 {
@@ -49,16 +35,39 @@ func (r *produceRequest) hand(ctx context.Context) {
 	}
 }
 
-// open gives the batch to store.
-func (r *produceRequest) open(ctx context.Context, p *producePart) (kafkaproto.RecordBatch, error) {
+// open adds the batch to store to those at hand, or hands it over if it was compressed anew.
+func (r *produceRequest) open(ctx context.Context, p *producePart) error {
 	rules := recodeRules(p.topic, p.rules, p.partition)
 	if !rules.Needs(p.sent.Codec()) {
-		return p.sent, nil
+		r.add(p, p.sent)
+		return nil
 	}
-	if r.hold == nil {
-		r.hold = r.api.cfg.Recoder.Hold(func() { r.handOver(ctx) })
+	recompresses := rules.Recompresses(p.sent.Codec())
+	if recompresses {
+		r.handOver(ctx)
 	}
-	return r.hold.Apply(ctx, p.sent, &rules)
+	err := r.api.cfg.Recoder.Apply(ctx, p.sent, &rules, recode.MaxRecordErrors-r.recordErrors, func(b kafkaproto.RecordBatch) {
+		r.add(p, b)
+		if recompresses {
+			r.handOver(ctx)
+		}
+	})
+	var refused *recode.RecordsError
+	if errors.As(err, &refused) {
+		r.recordErrors += len(refused.Records)
+	}
+	return err
+}
+
+// add adds a batch to those at hand.
+func (r *produceRequest) add(p *producePart, b kafkaproto.RecordBatch) {
+	if p.rules.TimestampType == topicconfig.LogAppendTime {
+		b.StampLogAppendTime(r.now)
+		p.appendTime = r.now
+	}
+	p.batch = r.added
+	r.added++
+	r.batches = append(r.batches, r.batchOf(p, b))
 }
 
 // handOver gives the batches at hand, if there are any, to the writer, which copies them.
@@ -81,7 +90,7 @@ func (r *produceRequest) forget() {
 	for i := range r.parts {
 		r.parts[i].sent = nil
 	}
-	r.batches, r.hold = nil, nil
+	r.batches = nil
 	r.req.Release()
 }
 

@@ -100,14 +100,30 @@ func TestProduce_NoMemoryToUnpack(t *testing.T) {
 		r.cfg.Recoder = recode.New(recode.Config{HoldBytes: 1000})
 		var lost []int64
 		r.cfg.Lost = func(producer int64) { lost = append(lost, producer) }
-		other := r.cfg.Recoder.Hold(func() {})
-		_, err := other.Apply(t.Context(), b, &recode.Rules{Compress: true, MaxBytes: 1000})
-		require.NoError(t, err)
+		free := r.holdAll(b)
 		got := r.send(12, produceOf(-1, to{1, 0, recordBatch("a")}, to{7, 0, from(7, 0, b)}, to{1, 1, recordBatch("a")}))
 		require.Zero(t, got[0].ErrorCode)
 		require.Equal(t, kerr.RequestTimedOut.Code, got[1].ErrorCode)
 		require.Equal(t, []int64{7}, lost)
+		free()
 	})
+}
+
+// holdAll holds all memory for what is compressed anew until free is called.
+func (r *produceRig) holdAll(b kafkaproto.RecordBatch) (free func()) {
+	r.t.Helper()
+	held, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		err := r.cfg.Recoder.Apply(r.t.Context(), b, &recode.Rules{Compress: true, MaxBytes: 1000}, 0, func(kafkaproto.RecordBatch) {
+			close(held)
+			<-done
+		})
+		if err != nil {
+			r.t.Error(err)
+		}
+	}()
+	<-held
+	return func() { close(done) }
 }
 
 // TestProduce_WaitsForMemoryWithNothing: who waits before it has opened anything hands nothing over, and waits for the writer
@@ -120,10 +136,7 @@ func TestProduce_WaitsForMemoryWithNothing(t *testing.T) {
 		r.addUnpacked()
 		added := &lots{BatchWriter: r.writer}
 		r.cfg.Writer, r.cfg.Recoder = added, recode.New(recode.Config{HoldBytes: 1000})
-		other := r.cfg.Recoder.Hold(func() {})
-		_, err := other.Apply(t.Context(), b, &recode.Rules{Compress: true, MaxBytes: 1000})
-		require.NoError(t, err)
-		time.AfterFunc(time.Second, other.Free)
+		time.AfterFunc(time.Second, r.holdAll(b))
 		require.Zero(t, r.send(12, produceOf(-1, to{7, 0, b}))[0].ErrorCode)
 		require.NotZero(t, r.send(12, produceOf(-1, to{99, 0, b}))[0].ErrorCode)
 		require.Len(t, added.bytes, 1)

@@ -28,26 +28,34 @@ const (
 var xerial = []byte{0x82, 'S', 'N', 'A', 'P', 'P', 'Y', 0, 0, 0, 0, 1, 0, 0, 0, 1}
 
 // reader decompresses a batch's records. What is decompressed as a whole has at most maxBytes; what is read is not bounded.
-func reader(codec kafkaproto.Codec, p []byte, maxBytes int64) (io.ReadCloser, error) {
+// Opening or reading returns errLarge if that takes more memory than room, ordinaryRoom or largeRoom.
+func reader(codec kafkaproto.Codec, p []byte, maxBytes, room int64) (io.ReadCloser, error) {
 	switch codec {
 	case kafkaproto.NoCodec:
 		return io.NopCloser(bytes.NewReader(p)), nil
 	case kafkaproto.Gzip:
 		return gzip.NewReader(bytes.NewReader(p))
 	case kafkaproto.Snappy:
-		return snappyReader(p, maxBytes)
+		return snappyReader(p, maxBytes, room)
 	case kafkaproto.LZ4:
 		return io.NopCloser(lz4.NewReader(bytes.NewReader(p))), nil
 	case kafkaproto.Zstd:
-		d, err := zstd.NewReader(bytes.NewReader(p), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
-			zstd.WithDecoderMaxWindow(zstdMaxWindow))
+		d, err := newZstd(bytes.NewReader(p), room)
 		if err != nil {
 			return nil, err
+		}
+		if room == ordinaryRoom {
+			return ordinaryZstd{d.IOReadCloser()}, nil
 		}
 		return d.IOReadCloser(), nil
 	default:
 		return nil, fmt.Errorf("codec %d", codec)
 	}
+}
+
+func newZstd(r io.Reader, room int64) (*zstd.Decoder, error) {
+	return zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxWindow(uint64(min(room, zstdMaxWindow))))
 }
 
 // writer compresses a batch's records to w.
@@ -92,9 +100,9 @@ func (plain) Close() error { return nil }
 // send all records of a batch (librdkafka, franz-go). Which it is and what is taken is as with Kafka's brokers and Java's
 // consumers (SnappyCompression, org.xerial.snappy.SnappyInputStream), but for what a block may claim: they make room for that
 // at once, whatever it is.
-func snappyReader(p []byte, maxBytes int64) (io.ReadCloser, error) {
+func snappyReader(p []byte, maxBytes, room int64) (io.ReadCloser, error) {
 	if !bytes.HasPrefix(p, xerial[:8]) {
-		block, err := snappyDecode(nil, p, maxBytes)
+		block, err := snappyDecode(nil, p, maxBytes, room)
 		return io.NopCloser(bytes.NewReader(block)), err
 	}
 	if len(p) < len(xerial) {
@@ -103,10 +111,10 @@ func snappyReader(p []byte, maxBytes int64) (io.ReadCloser, error) {
 	if version := int32(binary.BigEndian.Uint32(p[8:])); version < 1 {
 		return nil, fmt.Errorf("snappy stream of version %d", version)
 	}
-	return io.NopCloser(&snappyStream{rest: p[len(xerial):]}), nil
+	return io.NopCloser(&snappyStream{rest: p[len(xerial):], room: room}), nil
 }
 
-func snappyDecode(dst, p []byte, most int64) ([]byte, error) {
+func snappyDecode(dst, p []byte, most, room int64) ([]byte, error) {
 	n, err := snappy.DecodedLen(p)
 	if err != nil {
 		return nil, err
@@ -115,6 +123,9 @@ func snappyDecode(dst, p []byte, most int64) ([]byte, error) {
 	if int64(n) > most || n > 32*len(p)+64 {
 		return nil, fmt.Errorf("snappy block of %d bytes claims %d", len(p), n)
 	}
+	if int64(n) > room {
+		return nil, errLarge
+	}
 	// S2, which extends snappy, is nothing that consumers can read.
 	return snappy.DecodeStrict(dst[:cap(dst)], p)
 }
@@ -122,6 +133,7 @@ func snappyDecode(dst, p []byte, most int64) ([]byte, error) {
 // snappyStream reads blocks, each after its length as 4 bytes big-endian.
 type snappyStream struct {
 	rest    []byte
+	room    int64  // of a block
 	block   []byte // decompressed
 	pending []byte // of block
 }
@@ -139,7 +151,7 @@ func (s *snappyStream) Read(p []byte) (int, error) {
 		if uint64(n) > uint64(len(s.rest)) {
 			return 0, io.ErrUnexpectedEOF
 		}
-		block, err := snappyDecode(s.block, s.rest[:n], snappyMaxBlock)
+		block, err := snappyDecode(s.block, s.rest[:n], snappyMaxBlock, s.room)
 		if err != nil {
 			return 0, err
 		}

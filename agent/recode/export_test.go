@@ -1,14 +1,9 @@
 package recode
 
-import "golang.org/x/sync/semaphore"
-
 // LargeTurn is the process's.
 var LargeTurn = largeTurn
 
-// Turns are the Recoder's own.
-func (c *Recoder) Turns() *semaphore.Weighted { return c.turns }
-
-// Held tells whether any Hold has memory.
+// Held reports whether any batch counts as held.
 func (c *Recoder) Held() bool {
 	free := c.held.TryAcquire(c.cfg.HoldBytes)
 	if free {

@@ -37,14 +37,17 @@ func (c *Recoder) FindLargest(ctx context.Context, b kafkaproto.RecordBatch) (fo
 	return found, ok, err
 }
 
-// positions calls yield with the position of each record until it returns false.
+// positions calls yield with the position of each record until it returns false. In the large turn it begins again.
 func (c *Recoder) positions(ctx context.Context, b kafkaproto.RecordBatch, yield func(Position) bool) error {
-	leave, err := c.enter(ctx, b)
-	if err != nil {
+	return withRoom(ctx, func(room int64) error { return c.positionsWithin(ctx, b, room, yield) })
+}
+
+func (c *Recoder) positionsWithin(ctx context.Context, b kafkaproto.RecordBatch, room int64, yield func(Position) bool) error {
+	if err := c.turns.Acquire(ctx, 1); err != nil {
 		return err
 	}
-	defer leave()
-	source, err := reader(b.Codec(), b[kafkaproto.BatchOverhead:], c.cfg.MaxRecordBytes)
+	defer c.turns.Release(1)
+	source, err := reader(b.Codec(), b[kafkaproto.BatchOverhead:], c.cfg.MaxRecordBytes, room)
 	if err != nil {
 		return corrupt(err)
 	}

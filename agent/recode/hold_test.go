@@ -3,7 +3,7 @@ package recode_test
 import (
 	"context"
 	"errors"
-	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,9 +19,6 @@ import (
 	"github.com/freshet-io/freshet/kafkaproto"
 )
 
-// none is the handing over of who holds nothing, or has it for itself.
-func none() {}
-
 // zeros encodes one record with a value of so many bytes.
 func zeros(size int) []byte {
 	record := kbin.AppendVarintBytes([]byte{0, 0, 0}, []byte("key"))
@@ -36,161 +33,122 @@ func grown(t *testing.T, size int) (b kafkaproto.RecordBatch, r *recode.Rules) {
 	return batch(t, kafkaproto.Zstd, 1, p), &recode.Rules{Compress: true, MaxBytes: int32(kafkaproto.BatchOverhead + len(p))}
 }
 
-// TestHold_HandsOverWhatItWouldWaitFor: a request of many batches holds as many as there is memory for at a time, and nothing
-// at its end.
-func TestHold_HandsOverWhatItWouldWaitFor(t *testing.T) {
-	b, rules := grown(t, 100_000)
-	one := int64(rules.MaxBytes)
-	registry := prometheus.NewRegistry()
-	c := recode.New(recode.Config{HoldBytes: 3*one + one/2, Registerer: registry})
-	var held, most, given int
-	h := c.Hold(func() { given, held = given+held, 0 })
-	for range 10 {
-		out, err := h.Apply(t.Context(), b, rules)
-		require.NoError(t, err)
-		require.LessOrEqual(t, cap(out), int(one))
-		held++
-		most = max(most, held)
-	}
-	require.Equal(t, 3, most)
-	require.Equal(t, 9, given)
-	shown, err := registry.Gather()
-	require.NoError(t, err)
-	require.EqualValues(t, 3, shown[0].GetMetric()[0].GetCounter().GetValue())
-	require.True(t, c.Held())
-	h.Free()
-	require.False(t, c.Held())
+// takers are requests that hand batches over until open is closed.
+type takers struct {
+	errgroup.Group
+	open    chan struct{}
+	holding atomic.Int32
 }
 
-// TestHold_CountsWhatIsHeld: what a batch could have taken and did not is free for others.
-func TestHold_CountsWhatIsHeld(t *testing.T) {
-	b, _ := grown(t, 10_000)
-	c := recode.New(recode.Config{HoldBytes: 1 << 20})
-	h := c.Hold(func() { require.Fail(t, "there is memory") })
-	defer h.Free()
-	for range 40 {
-		_, err := h.Apply(t.Context(), b, &recode.Rules{Compress: true, MaxBytes: 1 << 19})
-		require.NoError(t, err)
-	}
-}
-
-// TestHold_NobodyWaitsForAnother: requests that each come to more than there is, all at once, come to their end, and never
-// hold more than there is together.
-func TestHold_NobodyWaitsForAnother(t *testing.T) {
-	b, rules := grown(t, 50_000)
-	large := header(kafkaproto.Zstd, 1, frame(t, zstd.Header{WindowSize: 16 << 20}, zeros(50_000)))
-	one := int64(rules.MaxBytes)
-	c := recode.New(recode.Config{HoldBytes: 4 * one})
-	held := make(chan struct{}, 4) // as many as may be held
-	var requests errgroup.Group
-	for n := range 8 {
-		requests.Go(func() error {
-			mine := 0
-			h := c.Hold(func() {
-				for ; mine > 0; mine-- {
-					<-held
-				}
-			})
-			for i := range 20 {
-				in := b
-				if (n+i)%5 == 0 {
-					in = large
-				}
-				if _, err := h.Apply(t.Context(), in, rules); err != nil {
-					return err
-				}
-				select {
-				case held <- struct{}{}:
-					mine++
-				default:
-					return fmt.Errorf("request %d holds too much at its batch %d", n, i)
-				}
-			}
-			for ; mine > 0; mine-- {
-				<-held
-			}
-			h.Free()
-			return nil
+func (g *takers) apply(ctx context.Context, c *recode.Recoder, b kafkaproto.RecordBatch, r *recode.Rules) {
+	g.Go(func() error {
+		return c.Apply(ctx, b, r, 0, func(kafkaproto.RecordBatch) {
+			g.holding.Add(1)
+			<-g.open
+			g.holding.Add(-1)
 		})
-	}
-	require.NoError(t, requests.Wait())
-	require.False(t, c.Held())
+	})
 }
 
-// TestHold_LargerThanAll: a batch above the memory is alone there.
-func TestHold_LargerThanAll(t *testing.T) {
+// TestRecoder_BoundsWhatIsHeld: requests hold as many batches as there is memory for at a time, and nothing at their end.
+func TestRecoder_BoundsWhatIsHeld(t *testing.T) {
 	b, rules := grown(t, 100_000)
 	synctest.Test(t, func(t *testing.T) {
-		c := recode.New(recode.Config{HoldBytes: 50_000})
-		h := c.Hold(none)
-		_, err := h.Apply(t.Context(), b, rules)
+		registry := prometheus.NewRegistry()
+		c := recode.New(recode.Config{HoldBytes: 3 * int64(rules.MaxBytes), Registerer: registry})
+		g := takers{open: make(chan struct{})}
+		for range 10 {
+			g.apply(t.Context(), c, b, rules)
+		}
+		synctest.Wait()
+		require.EqualValues(t, 3, g.holding.Load())
+		shown, err := registry.Gather()
 		require.NoError(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		other := c.Hold(none)
-		_, err = other.Apply(ctx, b, rules)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		h.Free()
-		_, err = other.Apply(t.Context(), b, rules)
-		require.NoError(t, err)
-		other.Free()
+		require.EqualValues(t, 7, shown[0].GetMetric()[0].GetCounter().GetValue())
+		close(g.open)
+		require.NoError(t, g.Wait())
 		require.False(t, c.Held())
 	})
 }
 
-// TestHold_RefusedBatchesHoldNothing: of what is not stored nothing is kept.
-func TestHold_RefusedBatchesHoldNothing(t *testing.T) {
-	b, rules := grown(t, 100_000)
-	c := recode.New(recode.Config{})
-	h := c.Hold(none)
-	small := *rules
-	small.MaxBytes /= 2
-	_, err := h.Apply(t.Context(), b, &small)
-	require.ErrorIs(t, err, kerr.MessageTooLarge)
-	small.MaxBytes = 1
-	_, err = h.Apply(t.Context(), b, &small)
-	require.ErrorIs(t, err, kerr.MessageTooLarge)
-	_, err = h.Apply(t.Context(), b[:len(b)-1], rules)
-	require.ErrorIs(t, err, kerr.InvalidRecord)
-	_, err = h.Apply(t.Context(), b, &recode.Rules{Compress: true, Codec: 9, MaxBytes: 1 << 20})
-	require.Error(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err = h.Apply(ctx, header(kafkaproto.Zstd, 1, frame(t, zstd.Header{WindowSize: 16 << 20}, zeros(10))), rules)
-	require.True(t, err == nil || errors.Is(err, context.Canceled))
-	h.Free()
-	require.False(t, c.Held())
+// TestRecoder_CountsWhatIsHeld: what a batch could have taken and did not is free for others.
+func TestRecoder_CountsWhatIsHeld(t *testing.T) {
+	b, _ := grown(t, 10_000)
+	synctest.Test(t, func(t *testing.T) {
+		c := recode.New(recode.Config{HoldBytes: 1 << 20})
+		g := takers{open: make(chan struct{})}
+		for range 40 {
+			g.apply(t.Context(), c, b, &recode.Rules{Compress: true, MaxBytes: 1 << 19})
+		}
+		synctest.Wait()
+		require.EqualValues(t, 40, g.holding.Load())
+		close(g.open)
+		require.NoError(t, g.Wait())
+	})
 }
 
-// TestHold_LargeBatchesHoldNobodyUp: those that wait for the large turn have none of the memory meanwhile.
-func TestHold_LargeBatchesHoldNobodyUp(t *testing.T) {
-	small, rules := grown(t, 50_000)
-	large := header(kafkaproto.Zstd, 1, frame(t, zstd.Header{WindowSize: 16 << 20}, zeros(50_000)))
+// TestRecoder_LargerThanAll: a batch above the memory is alone there.
+func TestRecoder_LargerThanAll(t *testing.T) {
+	b, rules := grown(t, 100_000)
 	synctest.Test(t, func(t *testing.T) {
-		const requests = 4
-		c := recode.New(recode.Config{HoldBytes: requests * int64(rules.MaxBytes)})
-		require.NoError(t, recode.LargeTurn.Acquire(t.Context(), 1))
-		var waiting errgroup.Group
-		for range requests {
-			waiting.Go(func() error {
-				h := c.Hold(none)
-				defer h.Free()
-				if _, err := h.Apply(t.Context(), small, rules); err != nil {
-					return err
-				}
-				_, err := h.Apply(t.Context(), large, rules)
-				return err
-			})
-		}
+		c := recode.New(recode.Config{HoldBytes: 50_000})
+		g := takers{open: make(chan struct{})}
+		g.apply(t.Context(), c, b, rules)
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		h := c.Hold(none)
-		_, err := h.Apply(ctx, small, rules)
-		h.Free()
+		_, err := apply(ctx, c, b, rules)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		close(g.open)
+		require.NoError(t, g.Wait())
+		_, err = apply(t.Context(), c, b, rules)
+		require.NoError(t, err)
+		require.False(t, c.Held())
+	})
+}
+
+// TestRecoder_RefusedBatchesHoldNothing: of what is not stored nothing is kept.
+func TestRecoder_RefusedBatchesHoldNothing(t *testing.T) {
+	b, rules := grown(t, 100_000)
+	c := recode.New(recode.Config{})
+	small := *rules
+	small.MaxBytes /= 2
+	_, err := apply(t.Context(), c, b, &small)
+	require.ErrorIs(t, err, kerr.MessageTooLarge)
+	small.MaxBytes = 1
+	_, err = apply(t.Context(), c, b, &small)
+	require.ErrorIs(t, err, kerr.MessageTooLarge)
+	_, err = apply(t.Context(), c, b[:len(b)-1], rules)
+	require.ErrorIs(t, err, kerr.InvalidRecord)
+	_, err = apply(t.Context(), c, b, &recode.Rules{Compress: true, Codec: 9, MaxBytes: 1 << 20})
+	require.Error(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = apply(ctx, c, header(kafkaproto.Zstd, 1, frame(t, zstd.Header{WindowSize: 16 << 20}, zeros(10))), rules)
+	require.True(t, err == nil || errors.Is(err, context.Canceled))
+	require.False(t, c.Held())
+}
+
+// TestRecoder_LargeBatchesHoldNoMemory: those that wait for the large turn have none of the memory meanwhile, and all come to
+// their end in it.
+func TestRecoder_LargeBatchesHoldNoMemory(t *testing.T) {
+	small, rules := grown(t, 50_000)
+	large := header(kafkaproto.Zstd, 1, frame(t, zstd.Header{WindowSize: 16 << 20}, zeros(50_000)))
+	synctest.Test(t, func(t *testing.T) {
+		c := recode.New(recode.Config{HoldBytes: int64(rules.MaxBytes)})
+		require.NoError(t, recode.LargeTurn.Acquire(t.Context(), 1))
+		g := takers{open: make(chan struct{})}
+		close(g.open)
+		for range 4 {
+			g.apply(t.Context(), c, large, rules)
+		}
+		synctest.Wait()
 		held := c.Held()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := apply(ctx, c, small, rules)
 		recode.LargeTurn.Release(1)
-		require.NoError(t, waiting.Wait())
+		require.NoError(t, g.Wait())
 		require.NoError(t, err)
 		require.False(t, held)
 		require.False(t, c.Held())
@@ -202,12 +160,11 @@ type bomb struct{ context.Context }
 
 func (bomb) Done() <-chan struct{} { panic("bomb") }
 
-// TestHold_PanicHoldsNothing: the connection is closed for it, and the process goes on.
-func TestHold_PanicHoldsNothing(t *testing.T) {
+// TestRecoder_PanicHoldsNothing: the connection is closed for it, and the process goes on.
+func TestRecoder_PanicHoldsNothing(t *testing.T) {
 	b, rules := grown(t, 1000)
 	c := recode.New(recode.Config{})
-	h := c.Hold(none)
-	require.Panics(t, func() { _, _ = h.Apply(bomb{t.Context()}, b, rules) })
-	h.Free()
+	require.Panics(t, func() { _, _ = apply(bomb{t.Context()}, c, b, rules) })
+	require.Panics(t, func() { _ = c.Apply(t.Context(), b, rules, 0, func(kafkaproto.RecordBatch) { panic("taker") }) })
 	require.False(t, c.Held())
 }

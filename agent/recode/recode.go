@@ -4,7 +4,7 @@
 //
 // Records are streamed through, and what they decompress to is bounded. What is held of them is what the decompressor
 // needs: 8 MiB for each of a Recoder's turns and for Codecs, and more only for one batch of the process at a time (room.go);
-// and the batches that were compressed anew, until whoever asked for them has handed them over (hold.go).
+// and batches that were compressed anew, HoldBytes of them in all, each until it was handed over.
 package recode
 
 import (
@@ -55,10 +55,10 @@ type Rules struct {
 }
 
 // Needs tells whether a batch of this codec has to be opened.
-func (r *Rules) Needs(sent kafkaproto.Codec) bool { return r.Keys || r.Compress && r.Codec != sent }
+func (r *Rules) Needs(sent kafkaproto.Codec) bool { return r.Keys || r.Recompresses(sent) }
 
-// recompress tells whether the batch is compressed anew.
-func (r *Rules) recompress(b kafkaproto.RecordBatch) bool { return r.Compress && r.Codec != b.Codec() }
+// Recompresses reports whether a batch of this codec is compressed anew.
+func (r *Rules) Recompresses(sent kafkaproto.Codec) bool { return r.Compress && r.Codec != sent }
 
 // RecordError is one refused record.
 type RecordError struct {
@@ -85,7 +85,7 @@ func (e *RecordsError) Unwrap() error { return kerr.InvalidRecord }
 type Config struct {
 	// MaxRecordBytes is what one batch may decompress to. Default DefaultMaxRecordBytes.
 	MaxRecordBytes int64
-	// HoldBytes is what all Holds together may have of batches that were compressed anew; a larger one is alone. Default
+	// HoldBytes bounds the batches that were compressed anew and are not handed over; a larger one is alone. Default
 	// DefaultHoldBytes.
 	HoldBytes int64
 	// Registerer takes the metrics; nil: they are shown to nobody.
@@ -115,20 +115,70 @@ func New(cfg Config) *Recoder {
 	}
 }
 
-// apply is Hold.Apply, with the memory that the batch may take. A large batch has its turn.
-// errs bounds the offending records that are listed.
-func (c *Recoder) apply(ctx context.Context, b kafkaproto.RecordBatch, r *Rules, most, errs int) (kafkaproto.RecordBatch, error) {
+// Apply checks a batch's records by the rules and calls take with the batch to store: the same one, or one that was compressed
+// anew, which counts as held until take returns. The batch was validated (kafkaproto.Validate). errs bounds the
+// offending records that are listed. Errors: *RecordsError; kafkaproto.BatchError for records that are not what the header
+// says, or a batch that became too large; the context's.
+//
+// A caller holds at most one batch and waits for no other meanwhile, so a request is taken whatever it comes to in all. Kafka's
+// brokers go from partition to partition too (ReplicaManager.appendRecordsToLocalLog).
+func (c *Recoder) Apply(ctx context.Context, b kafkaproto.RecordBatch, r *Rules, errs int, take func(kafkaproto.RecordBatch)) error {
+	var out kafkaproto.RecordBatch
+	var kept int64
+	err := withRoom(ctx, func(room int64) (err error) {
+		out, kept, err = c.attempt(ctx, b, r, errs, room)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	defer c.held.Release(kept)
+	take(out)
+	return nil
+}
+
+// attempt is Apply within room. It returns how many bytes the batch keeps of HoldBytes.
+func (c *Recoder) attempt(ctx context.Context, b kafkaproto.RecordBatch, r *Rules, errs int, room int64) (out kafkaproto.RecordBatch, kept int64, err error) {
+	if !r.Recompresses(b.Codec()) {
+		out, err = c.apply(ctx, b, r, 0, errs, room)
+		return out, 0, err
+	}
+	// The header is written before anything is compared.
+	most := max(min(int(r.MaxBytes), maxBatchBytes), kafkaproto.BatchOverhead)
+	reserved, err := c.reserve(ctx, int64(most))
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() { c.held.Release(reserved - kept) }() // also if a decompressor panics
+	if out, err = c.apply(ctx, b, r, most, errs, room); err == nil {
+		kept = min(int64(cap(out)), reserved)
+	}
+	return out, kept, err
+}
+
+// reserve takes so much memory, or all there is if that is less.
+func (c *Recoder) reserve(ctx context.Context, bytes int64) (reserved int64, err error) {
+	reserved = min(bytes, c.cfg.HoldBytes)
+	if c.held.TryAcquire(reserved) {
+		return reserved, nil
+	}
+	c.metrics.waits.Inc()
+	return reserved, c.held.Acquire(ctx, reserved)
+}
+
+// apply opens a batch and returns the one to store, of at most most bytes if it is compressed anew.
+func (c *Recoder) apply(ctx context.Context, b kafkaproto.RecordBatch, r *Rules, most, errs int, room int64) (kafkaproto.RecordBatch, error) {
 	if err := c.turns.Acquire(ctx, 1); err != nil {
 		return nil, err
 	}
 	defer c.turns.Release(1)
-	source, err := reader(b.Codec(), b[kafkaproto.BatchOverhead:], c.cfg.MaxRecordBytes)
+	source, err := reader(b.Codec(), b[kafkaproto.BatchOverhead:], c.cfg.MaxRecordBytes, room)
 	if err != nil {
 		return nil, broken(err)
 	}
 	defer source.Close()
 	from := io.Reader(&bounded{r: source, left: c.cfg.MaxRecordBytes})
-	if !r.recompress(b) {
+	if !r.Recompresses(b.Codec()) {
 		return b, c.walk(from, b, r, errs)
 	}
 	out := newCapped(len(b), most)
@@ -197,5 +247,8 @@ var errTooLong = errors.New("records decompress to too many bytes")
 
 // broken refuses a batch whose records are not what its header says.
 func broken(err error) error {
+	if errors.Is(err, errLarge) {
+		return err
+	}
 	return &kafkaproto.BatchError{Kafka: kerr.InvalidRecord, Record: -1, Detail: "Found invalid records in the batch: " + err.Error()}
 }

@@ -47,6 +47,12 @@ func records(n int, keyless ...int) []byte {
 	return all
 }
 
+// apply returns the batch to store.
+func apply(ctx context.Context, c *recode.Recoder, b kafkaproto.RecordBatch, r *recode.Rules) (out kafkaproto.RecordBatch, err error) {
+	err = c.Apply(ctx, b, r, recode.MaxRecordErrors, func(stored kafkaproto.RecordBatch) { out = stored })
+	return out, err
+}
+
 func batch(t *testing.T, codec kafkaproto.Codec, n int, payload []byte) kafkaproto.RecordBatch {
 	t.Helper()
 	if codec != kafkaproto.NoCodec {
@@ -82,7 +88,7 @@ func TestRecoder_EveryCodecToEveryOther(t *testing.T) {
 			t.Run(from.String()+" to "+to.String(), func(t *testing.T) {
 				in := batch(t, from, 2000, payload)
 				sent := bytes.Clone(in)
-				out, err := recode.New(recode.Config{}).Hold(none).Apply(t.Context(), in, &recode.Rules{
+				out, err := apply(t.Context(), recode.New(recode.Config{}), in, &recode.Rules{
 					Keys: true, Compress: true, Codec: to, Level: map[kafkaproto.Codec]int{
 						kafkaproto.Gzip: -1, kafkaproto.LZ4: 9, kafkaproto.Zstd: 3,
 					}[to], MaxBytes: 1 << 20,
@@ -111,7 +117,7 @@ func TestRecoder_RecordsWithoutKey(t *testing.T) {
 	rules := &recode.Rules{Keys: true, Partition: "users-3"}
 	for _, codec := range codecs {
 		require.True(t, rules.Needs(codec))
-		_, err := recode.New(recode.Config{}).Hold(none).Apply(t.Context(), batch(t, codec, 10, records(10, 2, 3, 5, 7)), rules)
+		_, err := apply(t.Context(), recode.New(recode.Config{}), batch(t, codec, 10, records(10, 2, 3, 5, 7)), rules)
 		var refused *recode.RecordsError
 		require.ErrorAs(t, err, &refused)
 		require.Equal(t, 4, refused.Total)
@@ -125,18 +131,16 @@ func TestRecoder_RecordsWithoutKey(t *testing.T) {
 	}
 }
 
-// TestHold_RecordErrorsAreBounded sends a request with two batches, of which each alone has as many offending records as an
-// answer lists.
-func TestHold_RecordErrorsAreBounded(t *testing.T) {
+// TestRecoder_RecordErrorsAreBounded opens a batch with more offending records than an answer lists.
+func TestRecoder_RecordErrorsAreBounded(t *testing.T) {
 	const count = recode.MaxRecordErrors + 1
 	null := make([]int, count)
 	for i := range null {
 		null[i] = i
 	}
 	b := batch(t, kafkaproto.Gzip, count, records(count, null...))
-	hold := recode.New(recode.Config{}).Hold(none)
-	for _, listed := range []int{recode.MaxRecordErrors, 0} {
-		_, err := hold.Apply(t.Context(), b, &recode.Rules{Keys: true, Partition: "users-3"})
+	for _, listed := range []int{recode.MaxRecordErrors, 5, 0} {
+		err := recode.New(recode.Config{}).Apply(t.Context(), b, &recode.Rules{Keys: true, Partition: "users-3"}, listed, nil)
 		var refused *recode.RecordsError
 		require.ErrorAs(t, err, &refused)
 		require.Equal(t, count, refused.Total)
@@ -161,7 +165,7 @@ func TestRecoder_BrokenRecords(t *testing.T) {
 		"key beyond record":    header(kafkaproto.NoCodec, 1, []byte{8, 0, 0, 0, 100}),
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := recode.New(recode.Config{}).Hold(none).Apply(t.Context(), b, &recode.Rules{Keys: true})
+			_, err := apply(t.Context(), recode.New(recode.Config{}), b, &recode.Rules{Keys: true})
 			var refused *kafkaproto.BatchError
 			require.ErrorAs(t, err, &refused)
 			require.Equal(t, kerr.InvalidRecord, refused.Kafka)
@@ -176,17 +180,17 @@ func TestRecoder_Bounds(t *testing.T) {
 		max  int64
 		fits bool
 	}{{int64(len(payload)), true}, {int64(len(payload)) - 1, false}} {
-		_, err := recode.New(recode.Config{MaxRecordBytes: c.max}).Hold(none).Apply(t.Context(), b, &recode.Rules{Keys: true})
+		_, err := apply(t.Context(), recode.New(recode.Config{MaxRecordBytes: c.max}), b, &recode.Rules{Keys: true})
 		require.Equal(t, c.fits, err == nil, err)
 	}
-	_, err := recode.New(recode.Config{}).Hold(none).Apply(t.Context(), b, &recode.Rules{Compress: true, MaxBytes: 10000})
+	_, err := apply(t.Context(), recode.New(recode.Config{}), b, &recode.Rules{Compress: true, MaxBytes: 10000})
 	var refused *kafkaproto.BatchError
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, kerr.MessageTooLarge, refused.Kafka)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = recode.New(recode.Config{}).Hold(none).Apply(ctx, b, &recode.Rules{Keys: true})
+	_, err = apply(ctx, recode.New(recode.Config{}), b, &recode.Rules{Keys: true})
 	require.True(t, errors.Is(err, context.Canceled))
 	require.False(t, (&recode.Rules{Compress: true, Codec: kafkaproto.Gzip}).Needs(kafkaproto.Gzip))
 }
@@ -198,7 +202,7 @@ func TestRecoder_KeepsNoMoreThanABatchMayHave(t *testing.T) {
 	b := batch(t, kafkaproto.Gzip, 1, zeros(size))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, err := recode.New(recode.Config{}).Hold(none).Apply(t.Context(), b, &recode.Rules{Keys: true, Compress: true, MaxBytes: 64 << 10})
+	_, err := apply(t.Context(), recode.New(recode.Config{}), b, &recode.Rules{Keys: true, Compress: true, MaxBytes: 64 << 10})
 	runtime.ReadMemStats(&after)
 	var refused *kafkaproto.BatchError
 	require.ErrorAs(t, err, &refused)
@@ -247,7 +251,7 @@ func TestRecoder_ZstdLevel22(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, z.Flush()) // so that the size is not known when the frame begins, as with Kafka's stream
 	require.NoError(t, z.Close())
-	_, err = recode.New(recode.Config{}).Hold(none).Apply(t.Context(), header(kafkaproto.Zstd, 10, p.Bytes()), &recode.Rules{Keys: true})
+	_, err = apply(t.Context(), recode.New(recode.Config{}), header(kafkaproto.Zstd, 10, p.Bytes()), &recode.Rules{Keys: true})
 	require.NoError(t, err)
 }
 
@@ -256,12 +260,12 @@ func FuzzRecoder(f *testing.F) {
 	f.Add(byte(2), int32(1), []byte{0x82, 'S', 'N', 'A', 'P', 'P', 'Y', 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 2, 1, 0})
 	f.Fuzz(func(t *testing.T, codec byte, count int32, payload []byte) {
 		b := header(kafkaproto.Codec(codec%5), int(count), payload)
-		out, err := recode.New(recode.Config{MaxRecordBytes: 1 << 20}).Hold(none).Apply(t.Context(), b, &recode.Rules{
+		out, err := apply(t.Context(), recode.New(recode.Config{MaxRecordBytes: 1 << 20}), b, &recode.Rules{
 			Keys: true, Compress: true, Codec: kafkaproto.LZ4, Level: 9, MaxBytes: 1 << 20,
 		})
 		if err == nil {
 			// What was taken is taken again.
-			_, err = recode.New(recode.Config{MaxRecordBytes: 1 << 20}).Hold(none).Apply(t.Context(), out, &recode.Rules{Keys: true})
+			_, err = apply(t.Context(), recode.New(recode.Config{MaxRecordBytes: 1 << 20}), out, &recode.Rules{Keys: true})
 			if err != nil {
 				t.Fatal(err)
 			}

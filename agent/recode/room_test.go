@@ -14,6 +14,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kbin"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/freshet-io/freshet/agent/recode"
@@ -51,7 +52,7 @@ func TestRecoder_LargeBatchesOneAtATime(t *testing.T) {
 	skip, err := (&zstd.Header{Skippable: true, SkippableSize: 5}).AppendTo(nil)
 	require.NoError(t, err)
 	skip = append(skip, "plain"...)
-	claim := append(binary.AppendUvarint(nil, 8<<20+1), make([]byte, 100)...)
+	zeros := snappy.Encode(nil, make([]byte, 8<<20+1))
 	for name, tt := range map[string]struct {
 		codec   kafkaproto.Codec
 		payload []byte
@@ -66,9 +67,9 @@ func TestRecoder_LargeBatchesOneAtATime(t *testing.T) {
 		"small second frame":            {kafkaproto.Zstd, slices.Concat(frame(t, window(1<<20), all[:half]), frame(t, window(8<<20), all[half:])), false},
 		"after a skippable frame":       {kafkaproto.Zstd, slices.Concat(skip, frame(t, window(16<<20), all)), true},
 		"small after a skippable frame": {kafkaproto.Zstd, slices.Concat(skip, small), false},
-		"plain snappy block":            {kafkaproto.Snappy, snappy.Encode(nil, make([]byte, 8<<20+1)), true},
+		"plain snappy block":            {kafkaproto.Snappy, zeros, true},
 		"small plain snappy block":      {kafkaproto.Snappy, snappy.Encode(nil, all), false},
-		"snappy-java block":             {kafkaproto.Snappy, xerial(snappy.Encode(nil, all), claim), true},
+		"snappy-java block":             {kafkaproto.Snappy, xerial(snappy.Encode(nil, all[:half]), zeros), true},
 		"small snappy-java blocks":      {kafkaproto.Snappy, xerial(snappy.Encode(nil, all[:half]), snappy.Encode(nil, all[half:])), false},
 		"gzip":                          {kafkaproto.Gzip, batch(t, kafkaproto.Gzip, 10, all)[kafkaproto.BatchOverhead:], false},
 		"lz4":                           {kafkaproto.LZ4, batch(t, kafkaproto.LZ4, 10, all)[kafkaproto.BatchOverhead:], false},
@@ -80,8 +81,8 @@ func TestRecoder_LargeBatchesOneAtATime(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				b := header(tt.codec, 10, tt.payload)
-				_, err := recode.New(recode.Config{}).Hold(none).Apply(ctx, b, &recode.Rules{Keys: true})
-				_, found, errFind := recode.New(recode.Config{}).Find(ctx, b, 0, 0)
+				_, err := apply(ctx, recode.New(recode.Config{}), b, &recode.Rules{Keys: true})
+				_, found, errFind := recode.New(recode.Config{}).FindLargest(ctx, b)
 				if tt.waits {
 					require.ErrorIs(t, err, context.DeadlineExceeded)
 					require.ErrorIs(t, errFind, context.DeadlineExceeded)
@@ -93,6 +94,26 @@ func TestRecoder_LargeBatchesOneAtATime(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestRecoder_BeginsAgainInTheLargeTurn: a batch whose second frame is large has the results that it has with small frames.
+func TestRecoder_BeginsAgainInTheLargeTurn(t *testing.T) {
+	all := records(10, 1, 9)
+	half := len(all) / 2
+	b := header(kafkaproto.Zstd, 10, slices.Concat(
+		frame(t, zstd.Header{WindowSize: 1 << 20}, all[:half]), frame(t, zstd.Header{WindowSize: 16 << 20}, all[half:])))
+	c := recode.New(recode.Config{})
+	at, found, err := c.FindLargest(t.Context(), b)
+	require.NoError(t, err)
+	require.True(t, found)
+	require.EqualValues(t, 9, at.Timestamp)
+	_, err = apply(t.Context(), c, b, &recode.Rules{Keys: true})
+	var refused *recode.RecordsError
+	require.ErrorAs(t, err, &refused)
+	require.Len(t, refused.Records, 2)
+	out, err := apply(t.Context(), c, b, &recode.Rules{Compress: true, MaxBytes: 1 << 20})
+	require.NoError(t, err)
+	require.Equal(t, all, []byte(out[kafkaproto.BatchOverhead:]))
 }
 
 // TestRecoder_LargeBatchesHoldNobodyUp: batches that wait for the large turn, more than there are turns, let others pass
@@ -107,34 +128,28 @@ func TestRecoder_LargeBatchesHoldNobodyUp(t *testing.T) {
 		var waiting errgroup.Group
 		for range runtime.GOMAXPROCS(0) + 1 {
 			waiting.Go(func() error {
-				_, err := c.Hold(none).Apply(t.Context(), large, &recode.Rules{Keys: true})
+				_, err := apply(t.Context(), c, large, &recode.Rules{Keys: true})
 				return err
 			})
 		}
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		_, err := c.Hold(none).Apply(ctx, small, &recode.Rules{Keys: true})
+		_, err := apply(ctx, c, small, &recode.Rules{Keys: true})
 		recode.LargeTurn.Release(1)
 		require.NoError(t, waiting.Wait())
 		require.NoError(t, err)
 	})
 }
 
-// TestRecoder_LargeTurnIsGivenBack: a batch that has the large turn and gets no other gives it back.
+// TestRecoder_LargeTurnIsGivenBack: a batch that is refused in the large turn gives it back.
 func TestRecoder_LargeTurnIsGivenBack(t *testing.T) {
-	large := header(kafkaproto.Zstd, 10, frame(t, zstd.Header{WindowSize: 16 << 20}, records(10)))
-	synctest.Test(t, func(t *testing.T) {
-		c := recode.New(recode.Config{})
-		require.NoError(t, c.Turns().Acquire(t.Context(), int64(runtime.GOMAXPROCS(0))))
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		_, err := c.Hold(none).Apply(ctx, large, &recode.Rules{Keys: true})
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		free := recode.LargeTurn.TryAcquire(1)
-		recode.LargeTurn.Release(1) // if it was not free too, for the tests that follow
-		require.True(t, free)
-	})
+	large := header(kafkaproto.Zstd, 10, frame(t, zstd.Header{WindowSize: 16 << 20}, records(9)))
+	_, err := apply(t.Context(), recode.New(recode.Config{}), large, &recode.Rules{Keys: true})
+	require.ErrorIs(t, err, kerr.InvalidRecord)
+	free := recode.LargeTurn.TryAcquire(1)
+	recode.LargeTurn.Release(1) // if it was not free too, for the tests that follow
+	require.True(t, free)
 }
 
 // TestRecoder_PlainSnappyBlock: the bound of a plain block is the Recoder's, beyond that of a block of snappy-java's stream

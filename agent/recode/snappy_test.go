@@ -41,7 +41,7 @@ func TestRecoder_SnappyOfConsumers(t *testing.T) {
 		"header of a stream cut": {oldest[:12], false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := recode.New(recode.Config{}).Hold(none).Apply(t.Context(), header(kafkaproto.Snappy, 200, tt.payload), &recode.Rules{Keys: true})
+			_, err := apply(t.Context(), recode.New(recode.Config{}), header(kafkaproto.Snappy, 200, tt.payload), &recode.Rules{Keys: true})
 			if tt.taken {
 				require.NoError(t, err)
 				return

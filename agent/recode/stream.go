@@ -3,6 +3,7 @@ package recode
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -26,36 +27,71 @@ type Codecs struct {
 }
 
 // Reader gives the batch's records uncompressed, as they come: at most maxBytes of them, then an error. A batch that takes
-// much memory waits for its turn in the process, and keeps it until the Reader is closed: store nothing meanwhile. Close it
-// before the next call. Errors, also of reading, say that the batch cannot be opened, unless the context has ended.
+// much memory waits for its turn in the process, here or in Read, and keeps it until the Reader is closed: store nothing
+// meanwhile. Close it before the next call. Errors, also of reading, say that the batch cannot be opened, unless the context
+// has ended.
 func (c *Codecs) Reader(ctx context.Context, b kafkaproto.RecordBatch, maxBytes int64) (io.ReadCloser, error) {
-	leave, err := enterLarge(ctx, b)
-	if err != nil {
-		return nil, fmt.Errorf("open %s batch: %w", b.Codec(), err)
-	}
-	var r io.ReadCloser
-	if large(b) {
-		r, err = reader(b.Codec(), b[kafkaproto.BatchOverhead:], maxBytes)
-	} else {
-		r, err = c.open(b, maxBytes)
+	o := &opened{ctx: ctx, batch: b, maxBytes: maxBytes}
+	var err error
+	if o.source, err = c.open(b, maxBytes); errors.Is(err, errLarge) {
+		err = o.enlarge()
 	}
 	if err != nil {
-		leave()
+		o.leave()
 		return nil, fmt.Errorf("open %s batch: %w", b.Codec(), err)
 	}
-	return &turn{Reader: &bounded{r: r, left: maxBytes}, source: r, leave: leave}, nil
+	return readCloser{&bounded{r: o, left: maxBytes}, o}, nil
 }
 
-// turn ends with its Close.
-type turn struct {
+type readCloser struct {
 	io.Reader
-	source io.Closer
-	leave  func()
+	io.Closer
 }
 
-func (t *turn) Close() error {
-	defer t.leave()
-	return t.source.Close()
+// opened reads a batch's records and takes the large turn when they turn out to need it.
+type opened struct {
+	ctx      context.Context // of the reading; an io.Reader has no other place for it
+	batch    kafkaproto.RecordBatch
+	maxBytes int64
+	source   io.ReadCloser
+	read     int64 // bytes
+	large    bool  // it has the large turn
+}
+
+// enlarge opens the batch again in the large turn, behind the bytes that were read.
+func (o *opened) enlarge() error {
+	if err := largeTurn.Acquire(o.ctx, 1); err != nil {
+		return err
+	}
+	o.large = true
+	source, err := reader(o.batch.Codec(), o.batch[kafkaproto.BatchOverhead:], o.maxBytes, largeRoom)
+	if err != nil {
+		return err
+	}
+	o.source = source
+	_, err = io.CopyN(io.Discard, source, o.read)
+	return err
+}
+
+func (o *opened) Read(p []byte) (int, error) {
+	n, err := o.source.Read(p)
+	o.read += int64(n)
+	if errors.Is(err, errLarge) {
+		err = o.enlarge()
+	}
+	return n, err
+}
+
+func (o *opened) leave() {
+	if o.large {
+		o.large = false
+		largeTurn.Release(1)
+	}
+}
+
+func (o *opened) Close() error {
+	defer o.leave()
+	return o.source.Close()
 }
 
 // open reads with the codec that is kept. Closing what it gives keeps that.
@@ -77,20 +113,19 @@ func (c *Codecs) open(b kafkaproto.RecordBatch, maxBytes int64) (r io.ReadCloser
 	case kafkaproto.Zstd:
 		return c.openZstd()
 	default:
-		return reader(b.Codec(), p, maxBytes)
+		return reader(b.Codec(), p, maxBytes, ordinaryRoom)
 	}
 }
 
 func (c *Codecs) openZstd() (io.ReadCloser, error) {
 	if c.zstdReader == nil {
-		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
-			zstd.WithDecoderMaxWindow(zstdMaxWindow))
+		d, err := newZstd(nil, ordinaryRoom)
 		if err != nil {
 			return nil, err
 		}
 		c.zstdReader = d
 	}
-	return io.NopCloser(c.zstdReader), c.zstdReader.Reset(&c.source)
+	return ordinaryZstd{io.NopCloser(c.zstdReader)}, c.zstdReader.Reset(&c.source)
 }
 
 // Levels that Kafka compresses with where nothing is set.

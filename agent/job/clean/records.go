@@ -50,10 +50,7 @@ func newOpener(maxBytes int64) *opener {
 func (o *opener) open(ctx context.Context, b kafkaproto.RecordBatch) error {
 	r, err := o.codecs.Reader(ctx, b, o.maxBytes)
 	if err != nil {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		return &recordsError{err}
+		return unreadable(ctx, err)
 	}
 	o.source = r
 	o.buf.Reset(r)
@@ -76,9 +73,17 @@ func (o *opener) each(ctx context.Context, b kafkaproto.RecordBatch, do func(i i
 	}
 	defer o.close()
 	if err := o.walk(do); err != nil {
-		return &recordsError{err}
+		return unreadable(ctx, err)
 	}
 	return nil
+}
+
+// unreadable returns the error of a batch that cannot be read, or the context's if it has ended.
+func unreadable(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return &recordsError{err}
 }
 
 func (o *opener) walk(do func(i int, r *record) (more bool)) error {

@@ -63,7 +63,7 @@ func (c *cleaner) rebuild(ctx context.Context, b kafkaproto.RecordBatch, all boo
 		err = c.retained(w, all, base)
 	}
 	if err != nil {
-		return &recordsError{err}
+		return unreadable(ctx, err)
 	}
 	return nil
 }
