@@ -2,22 +2,18 @@ package kafka
 
 import (
 	"slices"
-	"time"
 
 	"github.com/freshet-io/freshet/agent/view"
-	"github.com/freshet-io/freshet/metadata/id"
 )
 
 // membership is the agents there were at a time, and the views of them that were asked for.
 type membership struct {
 	version uint64
-	session id.Session         // this agent's
 	members []*view.Member     // that are shown
 	gone    []*view.Member     // as in the snapshot: zones are forgotten without a new version
 	reached map[reach]struct{} // zones whose agents clients reach, by listener
 	views   map[viewKey]*zoneView
 	parts   *metadataParts // of these views
-	ended   time.Time      // when the next one was met here
 }
 
 // reach is a zone and a listener by which clients reach an agent of it.
@@ -25,7 +21,7 @@ type reach struct{ zone, listener string }
 
 func (v *Views) newMembership(s *view.Snapshot) *membership {
 	m := &membership{
-		version: s.Version, session: s.Session, members: s.Shown(), gone: s.Gone,
+		version: s.Version, members: s.Shown(), gone: s.Gone,
 		reached: make(map[reach]struct{}), views: make(map[viewKey]*zoneView), parts: newMetadataParts(v.m),
 	}
 	for _, member := range m.members {
@@ -47,7 +43,7 @@ func (v *Views) meet(s *view.Snapshot) *membership {
 		past.parts.retire()
 		return past
 	case current != nil:
-		v.retire(current, s)
+		current.parts.retire()
 	}
 	v.mu.current = v.newMembership(s)
 	return v.mu.current
@@ -55,27 +51,7 @@ func (v *Views) meet(s *view.Snapshot) *membership {
 
 // is tells whether a snapshot has this membership.
 func (m *membership) is(s *view.Snapshot) bool {
-	return m.version == s.Version && m.session == s.Session && slices.Equal(m.members, s.Shown()) && slices.Equal(m.gone, s.Gone)
-}
-
-// retire ends a membership because of a snapshot. It is kept for as long as producers are sent on from it, if another one follows and
-// not the same, told anew. The caller holds mu.
-func (v *Views) retire(m *membership, next *view.Snapshot) {
-	m.parts.retire()
-	v.forget()
-	if next.Version != m.version && len(v.mu.past) < maxPast {
-		m.ended = time.Now()
-		v.mu.past = append(v.mu.past, m)
-	}
-}
-
-// forget drops the memberships that nobody is sent on from any more. The caller holds mu.
-func (v *Views) forget() {
-	now := time.Now()
-	v.mu.past = slices.DeleteFunc(v.mu.past, func(m *membership) bool { return now.Sub(m.ended) > sendOnFor })
-	if len(v.mu.past) == 0 {
-		v.mu.sentOn = nil
-	}
+	return m.version == s.Version && slices.Equal(m.members, s.Shown()) && slices.Equal(m.gone, s.Gone)
 }
 
 // view returns one view of the membership. Clients name their zones themselves: all zones without an agent have the same
@@ -94,14 +70,4 @@ func (m *membership) view(key viewKey) *zoneView {
 		m.views[key] = v
 	}
 	return v
-}
-
-// nodes gives the ids of this agent's nodes, as far as it is shown. The slice may be appended to.
-func (m *membership) nodes() []int32 {
-	for _, member := range m.members {
-		if member.Session == m.session {
-			return slices.Clone(member.NodeIDs)
-		}
-	}
-	return nil
 }

@@ -5,7 +5,6 @@ import "github.com/prometheus/client_golang/prometheus"
 type metrics struct {
 	kept      prometheus.Gauge
 	forgotten prometheus.Counter
-	sentOn    prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -16,11 +15,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		forgotten: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "freshet_metadata_encoded_forgotten_total", Help: "Times that all of it was forgotten because the bound was reached.",
 		}),
-		sentOn: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "freshet_produce_sent_on_total",
-			Help: "Batches that librdkafka was told to send to the agent that has their partition now.",
-		}),
 	}
-	r.MustRegister(m.kept, m.forgotten, m.sentOn)
+	r.MustRegister(m.kept, m.forgotten)
 	return m
 }

@@ -125,7 +125,6 @@ type produceRequest struct {
 	batches []writer.Batch // that are not handed over yet
 	handed  []*writer.Produce
 	added   int32       // batches, handed over or not
-	moves   *moves      // that the client is sent on to; nil: none
 	stamp   *view.Stamp // of requests of the first transaction protocol
 	// recordErrors counts the offending records that the answer lists.
 	recordErrors int
@@ -161,7 +160,6 @@ func (r *produceRequest) prepare(ctx context.Context) {
 		return
 	}
 	find := r.finder(ctx)
-	r.moves = r.movesOf()
 	for i := range r.in.Topics {
 		t := &r.in.Topics[i]
 		for k := range t.Partitions {
@@ -169,14 +167,6 @@ func (r *produceRequest) prepare(ctx context.Context) {
 		}
 	}
 	r.checkTransactional(ctx)
-}
-
-// movesOf gives what this agent gave away lately, if the request's client is sent on to there and can be told.
-func (r *produceRequest) movesOf() *moves {
-	if r.in.Version < leaderHintVersion || r.in.Acks == 0 || r.api.cfg.Views == nil {
-		return nil
-	}
-	return r.api.cfg.Views.moves(r.api.cfg.Catalogue.Load(), r.req)
 }
 
 func validAcks(acks int16) bool { return acks >= -1 && acks <= 1 }
@@ -205,11 +195,6 @@ func (r *produceRequest) check(find finder, t *kmsg.ProduceRequestTopic, in *kms
 	b, err := r.validate(rules, in)
 	if err != nil {
 		r.refuse(topic, err)
-		return
-	}
-	if r.moves.sendOn(topic, in.Partition, b) {
-		r.refuse(topic, errSentOn)
-		r.parts[len(r.parts)-1].producer = b.ProducerID()
 		return
 	}
 	r.parts = append(r.parts, producePart{

@@ -25,7 +25,7 @@ func (r *produceRequest) answer(results []writer.Result) *kmsg.ProduceResponse {
 		a.Partitions = make([]kmsg.ProduceResponseTopicPartition, 0, len(t.Partitions))
 		for k := range t.Partitions {
 			p := r.parts[part].answer(t.Partitions[k].Partition, results)
-			if p.ErrorCode == kerr.NotLeaderForPartition.Code || errors.Is(r.parts[part].err, errSentOn) {
+			if p.ErrorCode == kerr.NotLeaderForPartition.Code {
 				leaders.add(&p, &r.parts[part])
 			}
 			if p.ErrorCode == kerr.InvalidTxnState.Code {

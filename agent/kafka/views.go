@@ -3,7 +3,6 @@ package kafka
 import (
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -34,13 +33,9 @@ type Views struct {
 	zones     *Zones
 	m         *metrics
 
-	calm atomic.Pointer[view.Snapshot] // the newest one that was seen when nobody was sent on any more (moves)
-
 	mu struct {
 		sync.Mutex
-		current *membership        // nil before the first request
-		past    []*membership      // those before that producers are sent on from, oldest first
-		sentOn  map[pipeline]first // what was sent on from these
+		current *membership // nil before the first request
 	}
 }
 

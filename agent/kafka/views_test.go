@@ -56,3 +56,16 @@ func TestViews_NoAgentAtTheListener(t *testing.T) {
 	v = views.of(c.Load(), &edge.Request{ClientID: "zone=a", Client: &edge.Client{Listener: "other"}})
 	require.True(t, v.home)
 }
+
+// TestViews_OldSnapshot: a request that looked before the membership changed gets the old view, and the newest one stays current.
+func TestViews_OldSnapshot(t *testing.T) {
+	c := catalogueOf(t)
+	views, old := NewViews(c, zonesOf(t, "a")), c.Load()
+	from := &edge.Request{Client: &edge.Client{Listener: "main"}}
+	before := views.of(old, from)
+	c.OnCatalogue(&api.Catalogue{Index: 3, Membership: &api.Membership{Version: 8, Members: []*api.Member{member(3, "a")}}})
+	current := views.of(c.Load(), from)
+	require.NotEqual(t, before.brokers, current.brokers)
+	require.Equal(t, before.brokers, views.of(old, from).brokers)
+	require.Same(t, current, views.of(c.Load(), from))
+}
