@@ -96,6 +96,8 @@ func BenchmarkViews_ScaleEvent(b *testing.B) {
 	views := NewViews(c, &Zones{own: "a"})
 	moved := slices.Repeat([]int32{6, 1}, topics*partitions/7)
 	moved = append(moved, topics*partitions-7*(topics*partitions/7)+1)
+	all := metadataRequest()
+	all.Version = 12
 	version := uint64(1)
 	for b.Loop() {
 		version++
@@ -106,8 +108,6 @@ func BenchmarkViews_ScaleEvent(b *testing.B) {
 		c.OnCatalogue(&api.Catalogue{Index: version, Membership: m, Moved: moved})
 		s := c.Load()
 		v := views.of(s, &edge.Request{Client: &edge.Client{Listener: "main"}})
-		for t := range s.Topics() {
-			v.encodedTopic(t, 12, false)
-		}
+		views.encodedTopics(all, s, v)
 	}
 }

@@ -13,16 +13,15 @@ type membership struct {
 	gone    []*view.Member     // as in the snapshot: zones are forgotten without a new version
 	reached map[reach]struct{} // zones whose agents clients reach, by listener
 	views   map[viewKey]*zoneView
-	parts   *metadataParts // of these views
 }
 
 // reach is a zone and a listener by which clients reach an agent of it.
 type reach struct{ zone, listener string }
 
-func (v *Views) newMembership(s *view.Snapshot) *membership {
+func newMembership(s *view.Snapshot) *membership {
 	m := &membership{
 		version: s.Version, members: s.Shown(), gone: s.Gone,
-		reached: make(map[reach]struct{}), views: make(map[viewKey]*zoneView), parts: newMetadataParts(v.m),
+		reached: make(map[reach]struct{}), views: make(map[viewKey]*zoneView),
 	}
 	for _, member := range m.members {
 		for i := range min(len(member.Endpoints), len(member.NodeIDs)) {
@@ -39,13 +38,9 @@ func (v *Views) meet(s *view.Snapshot) *membership {
 	case current != nil && current.is(s):
 		return current
 	case current != nil && s.Version < current.version: // of a request that began before
-		past := v.newMembership(s)
-		past.parts.retire()
-		return past
-	case current != nil:
-		current.parts.retire()
+		return newMembership(s)
 	}
-	v.mu.current = v.newMembership(s)
+	v.mu.current = newMembership(s)
 	return v.mu.current
 }
 
@@ -64,7 +59,6 @@ func (m *membership) view(key viewKey) *zoneView {
 	if v == nil {
 		if len(m.views) >= maxViews {
 			clear(m.views)
-			m.parts.clear()
 		}
 		v = newZoneView(m, key)
 		m.views[key] = v

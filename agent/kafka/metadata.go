@@ -111,11 +111,9 @@ func (m *Metadata) answer(ctx context.Context, req *edge.Request, in *kmsg.Metad
 	s := m.ready(ctx, until)
 	var topics []asked
 	var results []found
-	if all := in.Topics == nil || req.Version == 0 && len(in.Topics) == 0; all {
+	all := in.Topics == nil || req.Version == 0 && len(in.Topics) == 0
+	if all {
 		s = m.newest(ctx, until, s)
-		for t := range s.Topics() {
-			results = append(results, found{topic: t})
-		}
 	} else {
 		topics = dedupe(in)
 		var missing int
@@ -130,7 +128,10 @@ func (m *Metadata) answer(ctx context.Context, req *edge.Request, in *kmsg.Metad
 		// librdkafka (from 2.10 on) drops the brokers that an answer does not name, and stands still without any.
 		return closed()
 	}
-	return encodeMetadata(in, s, zone, topics, results)
+	if all {
+		return edge.Reply{Head: m.cfg.Views.encodedTopics(in, s, zone)}
+	}
+	return Answer(req, metadataResponse(in, s, zone, topics, results))
 }
 
 // ready gives the newest snapshot once there is one, or an empty one when the time is up.

@@ -7,9 +7,12 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -221,8 +224,8 @@ func someRequest(r *rand.Rand, version int16, s *view.Snapshot) *kmsg.MetadataRe
 	return in
 }
 
-// TestMetadata_EncodesAsKmsg: whatever is asked in whatever version, with parts kept or not, the bytes are those that kmsg
-// makes of the answer, and so after every change of the membership and of topics.
+// TestMetadata_EncodesAsKmsg: every answer has the bytes that kmsg makes of the model's answer, in every version, with a kept list
+// or a new one, and after every change of the membership and of topics.
 func TestMetadata_EncodesAsKmsg(t *testing.T) {
 	for seed := range uint64(2) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -258,33 +261,57 @@ func compare(t *testing.T, r *rand.Rand, m *Metadata, s *view.Snapshot, version 
 	reply := start(t, m, version, in, clientID)()
 	require.True(t, bytes.Equal(want.AppendTo(nil), whole(reply)), "version %d, zone %s, asked %+v", version, zone, in)
 	require.Equal(t, errorCodes(want), reply.Errors)
-	if version == 0 && len(in.Topics) == 0 || in.Topics == nil {
-		require.NotEmpty(t, reply.Tail, "large topics are not copied")
-	}
 }
 
-// TestMetadata_PartsAreBounded: however much is asked, and what is forgotten is encoded anew.
-func TestMetadata_PartsAreBounded(t *testing.T) {
-	parts := newMetadataParts(newMetrics(prometheus.NewRegistry()))
-	encoded := 0
+// TestMetadata_ListsAreBounded: a list that does not fit beside the others is encoded for each request.
+func TestMetadata_ListsAreBounded(t *testing.T) {
+	lists := topicLists{m: newMetrics(prometheus.NewRegistry())}
+	snapshot, encoded := new(view.Snapshot), 0
 	get := func(version int16, size int) {
 		t.Helper()
-		part := parts.get(partKey{version: version}, func() []byte { encoded++; return make([]byte, size) })
-		require.Len(t, part, size)
-		require.LessOrEqual(t, parts.mu.bytes, maxPartBytes)
+		list := lists.get(snapshot, listKey{version: version}, func() []byte { encoded++; return make([]byte, size) })
+		require.Len(t, list, size)
+		require.LessOrEqual(t, lists.mu.bytes, maxListBytes)
+		require.InDelta(t, lists.mu.bytes, testutil.ToFloat64(lists.m.lists), 0)
 	}
 	for version := range int16(7) {
-		get(version, maxPartBytes/8)
-		get(version, maxPartBytes/8)
+		get(version, maxListBytes/8)
+		get(version, maxListBytes/8)
 	}
-	require.Equal(t, 7, encoded, "kept")
-	get(7, maxPartBytes/8)
-	require.Len(t, parts.mu.kept, 1, "no room: all forgotten")
-	get(8, maxPartBytes)
-	get(8, maxPartBytes)
-	require.Equal(t, 10, encoded, "what can never fit is not kept")
-	get(7, maxPartBytes/8)
-	require.Equal(t, 10, encoded, "and does not drive out what can")
+	require.Equal(t, 7, encoded, "each is encoded once")
+	for range 2 {
+		get(7, maxListBytes/8+1)
+		get(8, maxListBytes+1)
+	}
+	require.Equal(t, 11, encoded, "there is no room for these")
+	get(7, maxListBytes/8)
+	get(7, maxListBytes/8)
+	get(0, maxListBytes/8)
+	require.Equal(t, 12, encoded, "there is room for this one, and the others are still there")
+
+	snapshot = new(view.Snapshot)
+	get(8, maxListBytes)
+	get(8, maxListBytes)
+	require.Equal(t, 13, encoded, "lists of an earlier snapshot take no room")
+}
+
+// TestMetadata_ListIsEncodedOnce: clients that ask for all topics at the same time share one encoding.
+func TestMetadata_ListIsEncodedOnce(t *testing.T) {
+	lists := topicLists{m: newMetrics(prometheus.NewRegistry())}
+	snapshot := new(view.Snapshot)
+	var encoded atomic.Int32
+	var asking, all sync.WaitGroup
+	const clients = 10
+	asking.Add(clients)
+	for range clients {
+		all.Go(func() {
+			asking.Done()
+			lists.get(snapshot, listKey{}, func() []byte { encoded.Add(1); asking.Wait(); return make([]byte, 10) })
+		})
+	}
+	all.Wait()
+	require.EqualValues(t, 1, encoded.Load())
+	require.Equal(t, 10, lists.mu.bytes)
 }
 
 // BenchmarkMetadata is a request for one topic of 100 partitions, and one for 1,000 of them, by one client of twelve nodes.

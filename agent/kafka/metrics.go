@@ -2,20 +2,12 @@ package kafka
 
 import "github.com/prometheus/client_golang/prometheus"
 
-type metrics struct {
-	kept      prometheus.Gauge
-	forgotten prometheus.Counter
-}
+type metrics struct{ lists prometheus.Gauge }
 
 func newMetrics(r prometheus.Registerer) *metrics {
-	m := &metrics{
-		kept: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "freshet_metadata_encoded_bytes", Help: "Bytes of encoded Metadata that are kept for the next who asks.",
-		}),
-		forgotten: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "freshet_metadata_encoded_forgotten_total", Help: "Times that all of it was forgotten because the bound was reached.",
-		}),
-	}
-	r.MustRegister(m.kept, m.forgotten)
+	m := &metrics{lists: prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "freshet_metadata_encoded_bytes", Help: "Bytes of encoded lists of all topics, shared by the clients that ask for them.",
+	})}
+	r.MustRegister(m.lists)
 	return m
 }

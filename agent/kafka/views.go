@@ -31,7 +31,7 @@ const (
 type Views struct {
 	catalogue *view.Catalogue
 	zones     *Zones
-	m         *metrics
+	lists     topicLists
 
 	mu struct {
 		sync.Mutex
@@ -49,11 +49,11 @@ type viewKey struct {
 
 // NewViews builds the views of a catalogue, without metrics.
 func NewViews(catalogue *view.Catalogue, zones *Zones) *Views {
-	return &Views{catalogue: catalogue, zones: zones, m: newMetrics(prometheus.NewRegistry())}
+	return &Views{catalogue: catalogue, zones: zones, lists: topicLists{m: newMetrics(prometheus.NewRegistry())}}
 }
 
 // Register shows the views' metrics. It is called before the first request, at most once.
-func (v *Views) Register(r prometheus.Registerer) { v.m = newMetrics(r) }
+func (v *Views) Register(r prometheus.Registerer) { v.lists.m = newMetrics(r) }
 
 // of gives the view that a request's client has of a snapshot.
 func (v *Views) of(s *view.Snapshot, req *edge.Request) *zoneView {
@@ -79,7 +79,6 @@ type zoneView struct {
 	own     group   // agents that partitions are given to
 	others  []group // one per other zone that is shown
 	brokers []kmsg.MetadataResponseBroker
-	parts   *metadataParts // shared with the other views of the membership
 
 	mu struct {
 		sync.Mutex
@@ -125,7 +124,7 @@ func newZoneView(s *membership, key viewKey) *zoneView {
 		all.add(m, ports)
 	}
 	slices.Sort(names)
-	v := &zoneView{version: s.version, parts: s.parts}
+	v := &zoneView{version: s.version}
 	v.mu.places = make(map[id.Topic]places)
 	own, found := zones[key.zone]
 	if key.anyZone || !found {
