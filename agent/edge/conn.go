@@ -88,7 +88,6 @@ func (c *conn) serve() {
 		c.write()
 	}()
 	reason := c.read()
-	labelOther()
 	if reason == closeDrain {
 		c.stop()
 	} else if reason != "" {
@@ -161,7 +160,6 @@ func (c *conn) read() (reason closeReason) {
 			c.queue.push(item{key: prefix.Key, reason: fault})
 			return ""
 		}
-		label(prefix.Key)
 		if err := c.request(prefix); err != nil {
 			if !errors.Is(err, kafkaproto.ErrMalformed) {
 				return c.readError(err)

@@ -46,7 +46,7 @@ func newMetrics(reg prometheus.Registerer, s *Server) *metrics {
 		closed:        make(map[closeReason]prometheus.Counter),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "freshet_kafka_errors_total",
-			Help: "Errors in answers, one per partition, topic or whatever has one, by API and Kafka's name of the error.",
+			Help: "Errors in answers that the agent makes itself, one per partition or topic, by API and Kafka's name of the error.",
 		}, []string{"api", "error"}),
 		trailing: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "freshet_kafka_requests_with_trailing_bytes_total",

@@ -131,7 +131,6 @@ func (s *Server) Run(ctx context.Context) error {
 
 // accept takes connections of one listener until it is closed.
 func (s *Server) accept(ctx context.Context, socket net.Listener, l Listener) {
-	labelOther() // the connections' goroutines have it from here
 	var backoff time.Duration
 	for {
 		raw, err := socket.Accept()

@@ -32,7 +32,6 @@ func (c *conn) write() {
 			c.queue.answered(it)
 			continue
 		}
-		label(it.key)
 		reply, ok := c.resolve(it)
 		it.frame.release()
 		c.queue.answered(it)

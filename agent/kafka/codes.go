@@ -64,17 +64,3 @@ func walkCodes(v reflect.Value, add func(int16)) {
 	default:
 	}
 }
-
-// forwardedCodes is errorCodes of an answer that the control plane has encoded.
-func forwardedCodes(key, version int16, body []byte) []int16 {
-	request := kmsg.RequestForKey(key)
-	if request == nil {
-		return nil
-	}
-	out := request.ResponseKind()
-	out.SetVersion(version)
-	if out.ReadFrom(body) != nil {
-		return nil
-	}
-	return errorCodes(out)
-}

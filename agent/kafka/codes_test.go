@@ -13,11 +13,8 @@ func TestErrorCodes(t *testing.T) {
 	require.Equal(t, []int16{6, 10}, errorCodes(produce))
 
 	created := kmsg.NewPtrCreateTopicsResponse()
-	created.SetVersion(7)
 	created.Topics = []kmsg.CreateTopicsResponseTopic{{ErrorCode: 36}, {}}
 	require.Equal(t, []int16{36}, errorCodes(created))
-	require.Equal(t, []int16{36}, forwardedCodes(int16(kmsg.CreateTopics), 7, created.AppendTo(nil)))
-	require.Empty(t, forwardedCodes(int16(kmsg.CreateTopics), 7, []byte{1}))
 
 	epochs := kmsg.NewPtrOffsetForLeaderEpochResponse()
 	epochs.Topics = []kmsg.OffsetForLeaderEpochResponseTopic{{Partitions: []kmsg.OffsetForLeaderEpochResponseTopicPartition{{ErrorCode: 3}}}}

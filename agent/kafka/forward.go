@@ -82,7 +82,7 @@ func (f *forwarded) ask(ctx context.Context, req *edge.Request, forward forwardF
 	defer cancel()
 	body, err := forward(ctx, forwardOf(req, f.zones))
 	if err == nil {
-		return edge.Reply{Head: body, Errors: forwardedCodes(req.Key, req.Version, body)}
+		return edge.Reply{Head: body}
 	}
 	if !errors.Is(err, context.Canceled) {
 		f.log.Debug("forwarded request not answered", zap.Int16("api_key", req.Key), zap.Error(err))

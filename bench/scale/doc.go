@@ -6,8 +6,6 @@
 // parked at all times, the others are silent. All of them are told to refresh after a change, spread over a while, as
 // clients do that notice it by themselves; those whose agent went away connect to another.
 //
-// Two figures tell the CPU of a change, both of the agent that has most. One is what Metadata took from the change's start
-// until every client had its answer: its share of the agents' CPU profiles, which tell the APIs apart (agent/edge), of the
-// seconds that the kernel counted. The other is all that an agent used in that time less what it used in as long a time
-// before: new connections, what the change itself takes, and the runtime beside Metadata.
+// The CPU of a change is that of the agent that used most, from the change's start until every client had its answer, less
+// what that agent used in as long a time before: Metadata, new connections, and what the change itself takes.
 package scale

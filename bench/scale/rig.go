@@ -67,7 +67,7 @@ func (r *rig) run(ctx context.Context) (phases []phase, err error) {
 	if err := add(r.still(ctx, "with idle clients")); err != nil {
 		return nil, err
 	}
-	if err := add(r.change(ctx, "an agent comes", r.cluster.Agents(), func() error {
+	if err := add(r.change(ctx, "an agent comes", func() error {
 		_, err := r.cluster.StartAgent(ctx)
 		return err
 	})); err != nil {
@@ -76,9 +76,8 @@ func (r *rig) run(ctx context.Context) (phases []phase, err error) {
 	if err := add(r.still(ctx, "after that")); err != nil {
 		return nil, err
 	}
-	agents := r.cluster.Agents()
-	err = add(r.change(ctx, "an agent goes", agents[1:], func() error {
-		r.cluster.StopAgent(agents[0])
+	err = add(r.change(ctx, "an agent goes", func() error {
+		r.cluster.StopAgent(r.cluster.Agents()[0])
 		return nil
 	}))
 	return phases, err
@@ -154,16 +153,10 @@ func (r *rig) still(ctx context.Context, name string) (p phase, err error) {
 	return r.measured(ctx, name, func() error { return wait.For(ctx, r.cfg.Duration) })
 }
 
-// change measures from the start of a change of the membership until every client has refreshed. stay are the agents that
-// run before it and after it, of which profiles are taken.
-func (r *rig) change(ctx context.Context, name string, stay []*cluster.Agent, change func() error) (phase, error) {
+// change measures from the start of a change of the membership until every client has refreshed.
+func (r *rig) change(ctx context.Context, name string, change func() error) (phase, error) {
 	var done refreshed
 	before := r.quiet
-	profiles, err := startProfiles(ctx, stay)
-	if err != nil {
-		return phase{}, err
-	}
-	defer profiles.close()
 	p, err := r.measured(ctx, name, func() error {
 		if err := change(); err != nil {
 			return err
@@ -180,29 +173,7 @@ func (r *rig) change(ctx context.Context, name string, stay []*cluster.Agent, ch
 	for a, cores := range r.quiet {
 		p.beyond = max(p.beyond, (cores-before[a])*p.seconds)
 	}
-	return p, r.profiled(&p, profiles)
-}
-
-// profiled ends the profiles of a change and notes the one with the most Metadata. They give shares of the seconds that the
-// kernel counted: on a busy machine they miss some.
-func (r *rig) profiled(p *phase, profiles profiling) error {
-	for a := range profiles {
-		taken, err := profiles.end(a)
-		if err != nil {
-			return fmt.Errorf("%s: %w", p.name, err)
-		}
-		s, err := spentOf(taken, r.quiet[a]*p.seconds)
-		if err != nil {
-			return fmt.Errorf("%s: %w", p.name, err)
-		}
-		if err := keep(taken, r.cfg.Profiles, fmt.Sprintf("%s-%d", p.name, a.PID())); err != nil {
-			return err
-		}
-		if p.spent == nil || s.metadata > p.spent.metadata {
-			p.spent = &s
-		}
-	}
-	return nil
+	return p, nil
 }
 
 // measured gives what processes used, and what producers saw, while act ran.

@@ -25,7 +25,6 @@ type Config struct {
 	Window     time.Duration // in which all clients refresh; default 10 s
 	Settle     time.Duration // before each measurement; default 5 s
 	PutBudget  string        // PUTs a second; default 4
-	Profiles   string        // an existing directory for the agents' CPU profiles of changes; none if empty
 	Out        io.Writer     // default: standard output
 }
 
@@ -68,7 +67,6 @@ type phase struct {
 	agents     int
 	agentCPU   float64 // cores, of the agent that used most
 	beyond     float64 // CPU seconds beyond what is used anyway, of the agent that used most; of changes
-	spent      *spent  // by the profile of the agent that had most Metadata; of changes
 	owner      float64 // cores
 	ownerBytes int64   // resident
 	agentBytes int64   // resident, of the largest
@@ -124,35 +122,14 @@ func report(w io.Writer, cfg *Config, phases []phase) error {
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("print: %w", err)
 	}
-	if err := reportSpent(w, phases); err != nil {
-		return err
-	}
 	var owner int64
-	var metadata, beyond, worst float64
+	var beyond, worst float64
 	for _, p := range phases {
 		owner, beyond = max(owner, p.ownerBytes), max(beyond, p.beyond)
 		worst = max(worst, p.produced.P99)
-		if p.spent != nil {
-			metadata = max(metadata, p.spent.metadata)
-		}
 	}
-	fmt.Fprintf(w, "owner_resident_mib %d (bound 2048)\nmetadata_cpu_seconds_per_agent_and_change %.2f (bound 1)\n", owner>>20, metadata)
+	fmt.Fprintf(w, "owner_resident_mib %d (bound 2048)\n", owner>>20)
 	fmt.Fprintf(w, "all_cpu_seconds_beyond_steady_per_agent_and_change %.2f\n", beyond)
 	fmt.Fprintf(w, "produce_p99_growth_percent %.0f (bound 20)\n", (worst/phases[0].produced.P99-1)*100)
-	return nil
-}
-
-// reportSpent prints what an agent spent its CPU for in each change.
-func reportSpent(w io.Writer, phases []phase) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "CPU-s of an agent in all, by its profile\tMetadata\tconnections\tproduce and fetch\tother")
-	for _, p := range phases {
-		if s := p.spent; s != nil {
-			fmt.Fprintf(t, "%s\t%.2f\t%.2f\t%.2f\t%.2f\n", p.name, s.metadata, s.connections, s.records, s.other)
-		}
-	}
-	if err := t.Flush(); err != nil {
-		return fmt.Errorf("print: %w", err)
-	}
 	return nil
 }

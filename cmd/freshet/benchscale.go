@@ -36,7 +36,6 @@ after each of which every client asks for Metadata anew. Linux only. The last li
 	f.DurationVar(&cfg.Window, "window", cfg.Window, "time in which all clients refresh")
 	f.DurationVar(&cfg.Settle, "settle", cfg.Settle, "time before each measurement")
 	f.StringVar(&cfg.PutBudget, "put-budget", cfg.PutBudget, "PUTs a second")
-	f.StringVar(&cfg.Profiles, "profiles", cfg.Profiles, "directory to keep the agents' CPU profiles of changes in")
 	return cmd
 }
 

@@ -68,7 +68,7 @@ func TestBenchScale_AFew(t *testing.T) {
 	out := bench(t, "scale", "--agents", "2", "--topics", "6", "--partitions", "5", "--clients", "30", "--fetchers", "10", "--rate", "100",
 		"--duration", "1s", "--window", "500ms", "--settle", "200ms")
 	require.Positive(t, figure(t, out, "owner_resident_mib"))
-	figure(t, out, "metadata_cpu_seconds_per_agent_and_change")
+	figure(t, out, "all_cpu_seconds_beyond_steady_per_agent_and_change")
 	figure(t, out, "produce_p99_growth_percent")
 	require.Regexp(t, `(?m)^an agent comes +3 .* 30 +[0-9.]+ +[0-9.]+$`, out)
 	require.Regexp(t, `(?m)^an agent goes +2 .* 30 +[0-9.]+ +[0-9.]+$`, out)
