@@ -30,7 +30,6 @@ import (
 	"github.com/freshet-io/freshet/objstore/hedge"
 	"github.com/freshet-io/freshet/objstore/meter"
 	"github.com/freshet-io/freshet/objstore/open"
-	"github.com/freshet-io/freshet/objstore/price"
 	"github.com/freshet-io/freshet/objstore/probe"
 )
 
@@ -155,12 +154,7 @@ func (a *Agent) openBucket(ctx context.Context) (err error) {
 			return fmt.Errorf("open bucket: %w", err)
 		}
 	}
-	prices, err := price.Parse(a.cfg.RequestPrices, a.cfg.BucketURL)
-	if err != nil {
-		_ = bucket.Close()
-		return err
-	}
-	a.requests = meter.NewPriced(bucket, prices, a.cfg.Registry)
+	a.requests = meter.New(bucket, a.cfg.Registry)
 	a.owned = newOwnership(a.requests, &a.cfg)
 	a.listeners.owned = a.owned
 	a.bucket, a.store = a.owned.gate, probe.NewWatch(probe.Reach, a.log.Named("store"))

@@ -16,7 +16,6 @@ import (
 	"github.com/freshet-io/freshet/agent/kafka"
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/objstore"
-	"github.com/freshet-io/freshet/objstore/price"
 )
 
 // Config is what an agent is made of. Zero fields get the defaults named.
@@ -90,8 +89,6 @@ type Config struct {
 
 	// NetworkLimit is how many bytes a second the network carries in each direction; 0: not known.
 	NetworkLimit int64
-	// RequestPrices are what the object store charges for requests, as price.Parse reads them. Default: by BucketURL.
-	RequestPrices string
 
 	// Roles are the kinds of work that the agent does (Roles). Default: all.
 	Roles []string
@@ -124,7 +121,6 @@ func (c *Config) ApplyDefaults() {
 	c.PutBudget = cmp.Or(c.PutBudget, 4)
 	c.FastPutBudget = cmp.Or(c.FastPutBudget, 40)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, 5*time.Second)
-	c.RequestPrices = cmp.Or(c.RequestPrices, price.Auto)
 	if len(c.Roles) == 0 {
 		c.Roles = Roles()
 	}
@@ -180,9 +176,6 @@ func (c *Config) Validate() error {
 		faults = append(faults, err)
 	}
 	if err := checkRoles(c.Roles); err != nil {
-		faults = append(faults, err)
-	}
-	if _, err := price.Parse(c.RequestPrices, c.BucketURL); err != nil {
 		faults = append(faults, err)
 	}
 	if c.NetworkLimit < 0 {

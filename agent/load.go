@@ -14,7 +14,6 @@ import (
 func (a *Agent) buildLoad(context.Context) (err error) {
 	a.load, err = load.New(load.Config{
 		Network: a.traffic, NetworkLimit: a.cfg.NetworkLimit, Produced: a.route.Bytes,
-		Puts:         func() int64 { return a.requests.Counts()[objstore.OpPut].Requests },
 		TakesBatches: func() bool { return a.zone != nil && a.cfg.hasRole(RoleProduce) && !a.writer.Stuck() },
 		Budgets: []load.Budget{
 			{Name: "write buffers", Use: func() (held, bound int64) { return a.slabs.Held(), a.budgets.slabs }},
@@ -30,7 +29,6 @@ func (a *Agent) buildLoad(context.Context) (err error) {
 func (a *Agent) currentLoad() *api.Load {
 	l := proto.Clone(a.load.Load()).(*api.Load)
 	l.ZoneWriter = uint32(a.route.Told())
-	l.RequestCostUsdPerHour, l.PutBudget = a.requests.CostPerHour(), a.cfg.PutBudget
 	return l
 }
 

@@ -37,8 +37,6 @@ type Config struct {
 	NetworkLimit int64
 	// Budgets are the bounds of memory at which clients wait. The fullest counts.
 	Budgets []Budget
-	// Puts gives the objects put into the object store so far; nil: none.
-	Puts func() int64
 	// Produced gives the bytes of the record batches that clients sent so far; nil: none.
 	Produced func() int64
 	// TakesBatches tells whether the agent writes other agents' batches and hands over its own; nil: it does not.
@@ -56,9 +54,6 @@ func (c *Config) ApplyDefaults() {
 	}
 	if c.Network == nil {
 		c.Network = func() (in, out int64) { return 0, 0 }
-	}
-	if c.Puts == nil {
-		c.Puts = func() int64 { return 0 }
 	}
 	if c.Produced == nil {
 		c.Produced = func() int64 { return 0 }
@@ -98,7 +93,6 @@ type sample struct {
 	cpu           time.Duration
 	allowed       time.Duration // CPU time that could have been used since the first sample
 	in, out, sent int64         // bytes: received and sent in all, and of batches that clients sent
-	puts          int64         // objects put
 	buffers       float64       // share of the fullest budget
 }
 
@@ -134,7 +128,7 @@ func (m *Meter) Run(ctx context.Context) error {
 
 // measure takes the next sample and averages.
 func (m *Meter) measure(now time.Time) {
-	s := sample{at: now, cpu: m.cfg.CPU(), sent: m.cfg.Produced(), puts: m.cfg.Puts(), buffers: m.fullest()}
+	s := sample{at: now, cpu: m.cfg.CPU(), sent: m.cfg.Produced(), buffers: m.fullest()}
 	s.in, s.out = m.cfg.Network()
 	if n := len(m.samples); n > 0 {
 		last := &m.samples[n-1]
@@ -177,6 +171,5 @@ func (m *Meter) average() *api.Load {
 		l.Network = float64(max(last.in-first.in, last.out-first.out)) / seconds / float64(m.cfg.NetworkLimit)
 	}
 	l.ProduceBytesPerSecond = float64(last.sent-first.sent) / seconds
-	l.PutsPerSecond = float64(last.puts-first.puts) / seconds
 	return l
 }

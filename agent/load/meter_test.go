@@ -43,7 +43,6 @@ func measured(t *testing.T, registry prometheus.Registerer, fn func(m *machine))
 			Cores:        func() float64 { defer m.lock()(); return m.cores },
 			Network:      func() (int64, int64) { defer m.lock()(); return int64(m.received), int64(m.sent) },
 			Produced:     func() int64 { defer m.lock()(); return int64(m.taken) },
-			Puts:         func() int64 { defer m.lock()(); return int64(m.taken / (5 * mib)) },
 			NetworkLimit: 100 * mib,
 			Budgets:      []Budget{{"a", budget(0, 1000)}, {"b", budget(1, 10)}, {"none", func() (int64, int64) { return 5, 0 }}},
 			TakesBatches: func() bool { return true },
@@ -103,7 +102,6 @@ func TestMeter_SharesOfWhatMayBeUsed(t *testing.T) {
 		require.InDelta(t, 0.5, l.Network, 1e-9, "the busier direction, which has the limit for itself")
 		require.InDelta(t, 0.25, l.Buffers, 1e-9, "the fullest")
 		require.InDelta(t, 15*mib, l.ProduceBytesPerSecond, 1)
-		require.InDelta(t, 3, l.PutsPerSecond, 1e-9)
 		require.InDelta(t, 0.5, l.Utilization(), 1e-9)
 		require.True(t, l.TakesBatches)
 		require.NoError(t, testutil.GatherAndCompare(reg, strings.NewReader(`

@@ -24,7 +24,6 @@ import (
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
 	"github.com/freshet-io/freshet/objstore/meter"
 	"github.com/freshet-io/freshet/objstore/open"
-	"github.com/freshet-io/freshet/objstore/price"
 )
 
 // controlSettings are a control-plane replica's configuration as flags say it.
@@ -33,7 +32,6 @@ type controlSettings struct {
 	log               logging.Config
 	memoryLimit       int64
 	bucketURL         string
-	requestPrices     string
 	oneZone           bool
 	etcd              etcdlog.ClientConfig
 	etcdTLS           tlsfiles.Files
@@ -41,7 +39,6 @@ type controlSettings struct {
 	tls               tlsfiles.Files
 	virtualClusters   []string
 	agentKeys         []string
-	prices            price.Table
 	defaultPartitions int32
 	broker            brokerconfig.Settings
 }
@@ -52,7 +49,7 @@ const defaultPartitionsHelp = "partitions of topics that are created without a n
 const etcdCheck = 5 * time.Second
 
 func newControlPlane(p process) *cobra.Command {
-	s := controlSettings{defaultPartitions: 1, requestPrices: price.Auto}
+	s := controlSettings{defaultPartitions: 1}
 	s.ApplyDefaults()
 	cmd := &cobra.Command{
 		Use:   "controlplane",
@@ -69,7 +66,6 @@ func newControlPlane(p process) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&s.bucketURL, "bucket", s.bucketURL, bucketHelp)
 	f.BoolVar(&s.oneZone, "one-zone-durability", s.oneZone, oneZoneHelp)
-	bindPrices(f, &s.requestPrices)
 	f.Var(config.List(&s.virtualClusters), "virtual-cluster", "names of the virtual clusters to serve")
 	f.Var(config.List(&s.agentKeys), "agent-key", "keys that agents may use, several while one is being replaced; better given in the environment")
 	f.StringVar(&s.ReplicaID, "replica-id", s.ReplicaID, "name of this replica, unique and the same over restarts; "+
@@ -156,7 +152,7 @@ func (s *controlSettings) run(ctx context.Context, p process) error {
 	if err := s.checkEtcd(ctx, log); err != nil {
 		return err
 	}
-	s.Bucket, s.BucketLocation = meter.NewPriced(bucket, s.prices, s.Registry), open.Redact(s.bucketURL)
+	s.Bucket, s.BucketLocation = meter.New(bucket, s.Registry), open.Redact(s.bucketURL)
 	plane, err := controlplane.New(s.Config)
 	if err != nil {
 		return &cli.UsageError{Message: err.Error()}
@@ -198,8 +194,6 @@ func (s *controlSettings) complete(log *zap.Logger) error {
 	if len(s.agentKeys) == 0 {
 		faults = append(faults, errors.New("--agent-key is needed"))
 	}
-	s.prices, err = price.Parse(s.requestPrices, s.bucketURL)
-	fault("--request-prices", err)
 	fault("timings", s.Timing.Validate())
 	fault("coordinators", s.broker.Validate())
 	s.ReplicaID = cmp.Or(s.ReplicaID, replicaID(s.GRPCListen))

@@ -8,17 +8,10 @@ import (
 	"github.com/freshet-io/freshet/internal/config"
 )
 
-// bindLoad adds the flags of what an agent tells about its load and its costs.
+// bindLoad adds the flag for an agent's load signals.
 func bindLoad(f *pflag.FlagSet, c *agent.Config) {
 	f.Var(config.Size(&c.NetworkLimit), "network-limit", "bytes a second that the network carries in each direction, as 780MB for 6.25 Gbit/s, for load signals; "+
 		"0: not known, the network counts for nothing")
-	bindPrices(f, &c.RequestPrices)
-}
-
-// bindPrices adds the flag of what requests to the object store cost.
-func bindPrices(f *pflag.FlagSet, spec *string) {
-	f.StringVar(spec, "request-prices", *spec, "what the object store charges, for metrics of cost: auto (by --bucket), s3-standard, s3-express, none, or USD for 1000 requests "+
-		"and for a GiB, as put=0.005,get=0.0004,upload=0,retrieval=0")
 }
 
 // bindTarget adds the flag of how many agents zones should have.

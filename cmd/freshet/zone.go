@@ -14,12 +14,9 @@ func newZoneList(p process) *cobra.Command {
 	var c cli.OperatorConfig
 	var asJSON, agents bool
 	cmd := &cobra.Command{
-		Use: "list", Short: "List zones with their agents, their load, what they cost, and the number of agents that it takes", Args: takes(0, 0, "no arguments"),
+		Use: "list", Short: "List zones with their agents, their load, and the number of agents that it takes", Args: takes(0, 0, "no arguments"),
 		Long: "List zones with their agents, their load, and the number of agents that it takes. CPU, network and buffers are those of\n" +
-			"the agent that has least of each left. docs/scaling.md tells how autoscalers use the number.\n\n" +
-			"PUTS are objects written a second, beside the zone's --put-budget, which bundles that are full may exceed. COST is what the\n" +
-			"object store charges for all requests of the zone's agents at the pace of the last minute, by their --request-prices; what\n" +
-			"is stored, and the requests of control planes, are not in it.",
+			"the agent that has least of each left. docs/scaling.md tells how autoscalers use the number.",
 		Example: "  freshet zone list --data-dir ./data\n" +
 			"  freshet zone list --agents --control-plane-http cp-1:8090,cp-2:8090 --virtual-cluster main",
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -1799,13 +1799,10 @@ type Load struct {
 	state                 protoimpl.MessageState `protogen:"open.v1"`
 	Cpu                   float64                `protobuf:"fixed64,1,opt,name=cpu,proto3" json:"cpu,omitempty"`
 	Network               float64                `protobuf:"fixed64,2,opt,name=network,proto3" json:"network,omitempty"`
-	Buffers               float64                `protobuf:"fixed64,3,opt,name=buffers,proto3" json:"buffers,omitempty"`                                                                // the fullest of its memory budgets whose bound makes clients wait
-	ProduceBytesPerSecond float64                `protobuf:"fixed64,4,opt,name=produce_bytes_per_second,json=produceBytesPerSecond,proto3" json:"produce_bytes_per_second,omitempty"`   // of the batches that its clients sent, written by itself or by another agent
-	TakesBatches          bool                   `protobuf:"varint,5,opt,name=takes_batches,json=takesBatches,proto3" json:"takes_batches,omitempty"`                                   // it writes other agents' batches, at its peer address, and hands over its own
-	ZoneWriter            uint32                 `protobuf:"varint,6,opt,name=zone_writer,json=zoneWriter,proto3" json:"zone_writer,omitempty"`                                         // the writer that it was told last, whoever was the owner; 0: none
-	RequestCostUsdPerHour float64                `protobuf:"fixed64,7,opt,name=request_cost_usd_per_hour,json=requestCostUsdPerHour,proto3" json:"request_cost_usd_per_hour,omitempty"` // what the object store charges for the requests of the last minute
-	PutsPerSecond         float64                `protobuf:"fixed64,8,opt,name=puts_per_second,json=putsPerSecond,proto3" json:"puts_per_second,omitempty"`                             // whole objects it put, bundles most of all
-	PutBudget             float64                `protobuf:"fixed64,9,opt,name=put_budget,json=putBudget,proto3" json:"put_budget,omitempty"`                                           // PUTs a second and zone that it is configured with
+	Buffers               float64                `protobuf:"fixed64,3,opt,name=buffers,proto3" json:"buffers,omitempty"`                                                              // the fullest of its memory budgets whose bound makes clients wait
+	ProduceBytesPerSecond float64                `protobuf:"fixed64,4,opt,name=produce_bytes_per_second,json=produceBytesPerSecond,proto3" json:"produce_bytes_per_second,omitempty"` // of the batches that its clients sent, written by itself or by another agent
+	TakesBatches          bool                   `protobuf:"varint,5,opt,name=takes_batches,json=takesBatches,proto3" json:"takes_batches,omitempty"`                                 // it writes other agents' batches, at its peer address, and hands over its own
+	ZoneWriter            uint32                 `protobuf:"varint,6,opt,name=zone_writer,json=zoneWriter,proto3" json:"zone_writer,omitempty"`                                       // the writer that it was told last, whoever was the owner; 0: none
 	unknownFields         protoimpl.UnknownFields
 	sizeCache             protoimpl.SizeCache
 }
@@ -1878,27 +1875,6 @@ func (x *Load) GetTakesBatches() bool {
 func (x *Load) GetZoneWriter() uint32 {
 	if x != nil {
 		return x.ZoneWriter
-	}
-	return 0
-}
-
-func (x *Load) GetRequestCostUsdPerHour() float64 {
-	if x != nil {
-		return x.RequestCostUsdPerHour
-	}
-	return 0
-}
-
-func (x *Load) GetPutsPerSecond() float64 {
-	if x != nil {
-		return x.PutsPerSecond
-	}
-	return 0
-}
-
-func (x *Load) GetPutBudget() float64 {
-	if x != nil {
-		return x.PutBudget
 	}
 	return 0
 }
@@ -3869,7 +3845,7 @@ const file_controlplane_proto_rawDesc = "" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\rR\x03job\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x18\n" +
-	"\acorrupt\x18\x04 \x03(\x04R\acorrupt\"\xcc\x02\n" +
+	"\acorrupt\x18\x04 \x03(\x04R\acorrupt\"\xd1\x01\n" +
 	"\x04Load\x12\x10\n" +
 	"\x03cpu\x18\x01 \x01(\x01R\x03cpu\x12\x18\n" +
 	"\anetwork\x18\x02 \x01(\x01R\anetwork\x12\x18\n" +
@@ -3877,11 +3853,8 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x18produce_bytes_per_second\x18\x04 \x01(\x01R\x15produceBytesPerSecond\x12#\n" +
 	"\rtakes_batches\x18\x05 \x01(\bR\ftakesBatches\x12\x1f\n" +
 	"\vzone_writer\x18\x06 \x01(\rR\n" +
-	"zoneWriter\x128\n" +
-	"\x19request_cost_usd_per_hour\x18\a \x01(\x01R\x15requestCostUsdPerHour\x12&\n" +
-	"\x0fputs_per_second\x18\b \x01(\x01R\rputsPerSecond\x12\x1d\n" +
-	"\n" +
-	"put_budget\x18\t \x01(\x01R\tputBudget\"\xe4\x01\n" +
+	"zoneWriterJ\x04\b\a\x10\n" +
+	"\"\xe4\x01\n" +
 	"\rBundleChecked\x12\x16\n" +
 	"\x06bundle\x18\x01 \x01(\x04R\x06bundle\x12H\n" +
 	"\averdict\x18\x02 \x01(\x0e2..freshet.controlplane.v1.BundleChecked.VerdictR\averdict\x12\x12\n" +

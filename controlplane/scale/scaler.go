@@ -86,7 +86,7 @@ func (s *Scaler) step(t *tenure, now time.Time) {
 		s.metrics.clear()
 		return
 	}
-	told, spent := t.told(now)
+	told := t.told(now)
 	for name := range members {
 		if t.zones[name] == nil {
 			t.zones[name] = NewZone(s.cfg.Settings)
@@ -104,9 +104,7 @@ func (s *Scaler) step(t *tenure, now time.Time) {
 		figure, known := zone.Step(now, agentsOf(members[name], told))
 		s.metrics.show(name, figure, known)
 		s.say(name, before, figure)
-		info := infoOf(name, figure, known, members[name], told, now)
-		info.Spending = spent[name]
-		infos = append(infos, info)
+		infos = append(infos, infoOf(name, figure, known, members[name], told, now))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,24 +134,19 @@ func (t *tenure) members() (map[string][]id.Session, error) {
 	return members, err
 }
 
-// told is what agents said of late, and what that comes to in each zone.
-func (t *tenure) told(now time.Time) (map[id.Session]load.Agent, map[string]Spending) {
-	told, spent := map[id.Session]load.Agent{}, map[string]Spending{}
+// told returns the recent reports of agents.
+func (t *tenure) told(now time.Time) map[id.Session]load.Agent {
+	told := map[id.Session]load.Agent{}
 	table := t.loads()
 	if table == nil {
-		return told, spent
+		return told
 	}
 	for _, zone := range table.Zones(now) {
-		var s Spending
 		for _, a := range zone.Agents {
 			told[a.Session] = a
-			s.CostPerHour += a.Load.RequestCostUsdPerHour
-			s.PutsPerSecond += a.Load.PutsPerSecond
-			s.PutBudget = max(s.PutBudget, a.Load.PutBudget)
 		}
-		spent[zone.Name] = s
 	}
-	return told, spent
+	return told
 }
 
 func agentsOf(members []id.Session, told map[id.Session]load.Agent) []Agent {
@@ -172,15 +165,7 @@ type Info struct {
 	Agents      int     `json:"agents"`           // that clients are sent to
 	Utilization float64 `json:"utilization"`      // average, 0 to 1
 	Reason      Reason  `json:"reason"`
-	Spending
-	Loads []Load `json:"loads"` // of the agents that told theirs in the last 5 s
-}
-
-// Spending is what a zone asks of the object store: all agents in it, those that only run jobs too.
-type Spending struct {
-	CostPerHour   float64 `json:"request_cost_usd_per_hour"` // what the store charges, USD, at the pace of the last minute
-	PutsPerSecond float64 `json:"puts_per_second"`
-	PutBudget     float64 `json:"put_budget"` // PUTs a second of the zone; the largest, where agents are configured differently
+	Loads       []Load  `json:"loads"` // of the agents that told theirs in the last 5 s
 }
 
 // Load is what one agent told last.
@@ -191,8 +176,6 @@ type Load struct {
 	Network               float64 `json:"network"`
 	Buffers               float64 `json:"buffers"`
 	ProduceBytesPerSecond float64 `json:"produce_bytes_per_second"`
-	CostPerHour           float64 `json:"request_cost_usd_per_hour"`
-	PutsPerSecond         float64 `json:"puts_per_second"`
 	SilenceSeconds        float64 `json:"silence_seconds"`
 }
 
@@ -206,7 +189,6 @@ func infoOf(name string, f Figure, known bool, members []id.Session, told map[id
 			info.Loads = append(info.Loads, Load{
 				Session: uint32(session), Utilization: a.Load.Utilization(), CPU: a.Load.Cpu, Network: a.Load.Network, Buffers: a.Load.Buffers,
 				ProduceBytesPerSecond: a.Load.ProduceBytesPerSecond, SilenceSeconds: now.Sub(a.Heard).Seconds(),
-				CostPerHour: a.Load.RequestCostUsdPerHour, PutsPerSecond: a.Load.PutsPerSecond,
 			})
 		}
 	}

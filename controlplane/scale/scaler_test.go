@@ -166,30 +166,12 @@ func TestScaler_FiguresOfZones(t *testing.T) {
 		require.Len(p.t, list[0].Loads, 2)
 		text, err := json.Marshal(list[1])
 		require.NoError(p.t, err)
-		require.JSONEq(p.t, `{"zone":"b","desired_replicas":null,"agents":1,"utilization":0,"reason":"silent","loads":[],
-			"request_cost_usd_per_hour":0,"puts_per_second":0,"put_budget":0}`, string(text))
+		require.JSONEq(p.t, `{"zone":"b","desired_replicas":null,"agents":1,"utilization":0,"reason":"silent","loads":[]}`, string(text))
 
 		delete(p.silent, b)
 		p.apply(&metadata.DrainSession{Session: draining})
 		p.pass(2)
 		p.shows("agents{a} 1\nagents{b} 1\ndesired_replicas{a} 3\ndesired_replicas{b} 1\nutilization_ratio{a} 0.85\nutilization_ratio{b} 0.6")
-	})
-}
-
-// What a zone costs is what all of its agents ask for, those that clients are not sent to as well.
-func TestScaler_WhatZonesSpend(t *testing.T) {
-	owned(t, func(p *plane) {
-		for _, roles := range []metadata.Roles{serves, serves, metadata.RoleJobs} {
-			session := p.agent("a", roles, 0.1)
-			p.loads[session].RequestCostUsdPerHour, p.loads[session].PutsPerSecond, p.loads[session].PutBudget = 0.25, 1.5, 4
-		}
-		p.agent("b", serves, 0.1)
-		p.pass(2)
-		list := p.list()
-		require.Len(p.t, list, 2)
-		require.Equal(p.t, Spending{CostPerHour: 0.75, PutsPerSecond: 4.5, PutBudget: 4}, list[0].Spending)
-		require.InDelta(p.t, 0.25, list[0].Loads[1].CostPerHour, 0)
-		require.Zero(p.t, list[1].Spending)
 	})
 }
 

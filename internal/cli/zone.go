@@ -14,9 +14,6 @@ type zone struct {
 	Agents      int     `json:"agents"`
 	Utilization float64 `json:"utilization"`
 	Reason      string  `json:"reason"`
-	Cost        float64 `json:"request_cost_usd_per_hour"`
-	Puts        float64 `json:"puts_per_second"`
-	Budget      float64 `json:"put_budget"`
 	Loads       []struct {
 		Session     uint32  `json:"session"`
 		Utilization float64 `json:"utilization"`
@@ -24,15 +21,13 @@ type zone struct {
 		Network     float64 `json:"network"`
 		Buffers     float64 `json:"buffers"`
 		Produce     float64 `json:"produce_bytes_per_second"`
-		Cost        float64 `json:"request_cost_usd_per_hour"`
-		Puts        float64 `json:"puts_per_second"`
 	} `json:"loads"`
 }
 
 // ListZones writes how busy zones are and how many agents they should have, as a table or as the control plane's JSON.
 // With agents the table has a line for each agent too.
 func ListZones(ctx context.Context, c OperatorConfig, asJSON, agents bool, s Streams) error {
-	return listing(ctx, c, "/zones", "zones", asJSON, "ZONE\tAGENTS\tDESIRED\tUTILIZATION\tCPU\tNETWORK\tBUFFERS\tPRODUCED\tPUTS\tCOST\tREASON",
+	return listing(ctx, c, "/zones", "zones", asJSON, "ZONE\tAGENTS\tDESIRED\tUTILIZATION\tCPU\tNETWORK\tBUFFERS\tPRODUCED\tREASON",
 		func(w *tabwriter.Writer, z *zone) { z.print(w, agents) }, s)
 }
 
@@ -50,26 +45,18 @@ func (z *zone) print(w *tabwriter.Writer, agents bool) {
 		cpu, network, buffers = max(cpu, l.CPU), max(network, l.Network), max(buffers, l.Buffers)
 		produce += l.Produce
 	}
-	puts := perSecond(z.Puts)
-	if z.Budget > 0 {
-		puts += " of " + strconv.FormatFloat(z.Budget, 'f', -1, 64)
-	}
-	fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name, z.Agents, desired, percent(z.Utilization),
-		percent(cpu), percent(network), percent(buffers), rate(produce), puts, perHour(z.Cost), z.Reason)
+	fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name, z.Agents, desired, percent(z.Utilization),
+		percent(cpu), percent(network), percent(buffers), rate(produce), z.Reason)
 	if !agents {
 		return
 	}
 	for _, l := range z.Loads {
-		fmt.Fprintf(w, "  session %d\t\t\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", l.Session, percent(l.Utilization),
-			percent(l.CPU), percent(l.Network), percent(l.Buffers), rate(l.Produce), perSecond(l.Puts), perHour(l.Cost))
+		fmt.Fprintf(w, "  session %d\t\t\t%s\t%s\t%s\t%s\t%s\t\n", l.Session, percent(l.Utilization),
+			percent(l.CPU), percent(l.Network), percent(l.Buffers), rate(l.Produce))
 	}
 }
 
 func percent(share float64) string { return strconv.FormatFloat(share*100, 'f', 0, 64) + "%" }
-
-func perSecond(n float64) string { return strconv.FormatFloat(n, 'f', 1, 64) + "/s" }
-
-func perHour(usd float64) string { return strconv.FormatFloat(usd, 'f', 4, 64) + " USD/h" }
 
 func rate(bytesPerSecond float64) string {
 	return strconv.FormatFloat(bytesPerSecond/(1<<20), 'f', 1, 64) + " MiB/s"

@@ -55,7 +55,7 @@ Both processes serve them at ` + "`/metrics`" + ` of their HTTP address, with Go
 | Do clients get errors, and which? | ` + "`freshet_kafka_errors_total`" + ` |
 | How long do they wait? | ` + "`freshet_kafka_request_seconds`" + ` with ` + "`api`" + ` Produce or Fetch; idle long polls count with their wait |
 | Bytes in and out | ` + "`freshet_kafka_request_bytes_total`, `freshet_kafka_response_bytes_total`" + ` |
-| What do requests to the object store cost? | ` + "`freshet_objstore_request_cost_usd_per_hour`" + `, and ` + "`freshet_objstore_requests_total`" + ` by ` + "`operation`" + ` |
+| What do requests to the object store cost? | ` + "`freshet_objstore_requests_total`" + ` by ` + "`operation`" + `: [scaling.md](scaling.md#what-requests-cost) |
 | How busy are agents, and how many should there be? | ` + "`freshet_agent_utilization_ratio`, `freshet_zone_desired_replicas`" + `: [scaling.md](scaling.md) |
 | Is the store slow or failing? | ` + "`freshet_writer_put_seconds`, `freshet_objstore_errors_total`" + ` |
 | Are bundles full? | ` + "`freshet_writer_bundle_bytes`, `freshet_writer_seals_total`" + ` by ` + "`reason`" + ` |

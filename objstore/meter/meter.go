@@ -1,5 +1,5 @@
 // Package meter counts what a bucket is asked for: the requests that an object store bills, their bytes, errors and
-// durations, and what that costs. It belongs right around the provider, below hedging, so that every request is seen.
+// durations. It belongs right around the provider, below hedging, so that every request is seen.
 package meter
 
 import (
@@ -12,14 +12,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/freshet-io/freshet/objstore"
-	"github.com/freshet-io/freshet/objstore/price"
 )
 
 // Bucket counts requests to another bucket.
 type Bucket struct {
 	inner   objstore.Bucket
 	metrics *metrics
-	costs   *costs
 	counts  [objstore.NumOps]counter
 }
 
@@ -38,18 +36,13 @@ type Count struct {
 // Counts are the counts of all operations.
 type Counts [objstore.NumOps]Count
 
-// New meters a bucket, whose requests cost nothing. A nil registerer means a private registry. Two metered buckets need
+// New meters a bucket. A nil registerer means a private registry. Two metered buckets need
 // different registerers (prometheus.WrapRegistererWith).
 func New(inner objstore.Bucket, reg prometheus.Registerer) *Bucket {
-	return NewPriced(inner, price.Table{}, reg)
-}
-
-// NewPriced is New for a bucket whose requests have prices.
-func NewPriced(inner objstore.Bucket, prices price.Table, reg prometheus.Registerer) *Bucket {
 	if reg == nil {
 		reg = prometheus.NewRegistry()
 	}
-	return &Bucket{inner: inner, metrics: newMetrics(reg), costs: newCosts(prices, reg)}
+	return &Bucket{inner: inner, metrics: newMetrics(reg)}
 }
 
 // Counts gives the counts so far. Operations are not counted at the same instant.
@@ -61,9 +54,6 @@ func (b *Bucket) Counts() Counts {
 	}
 	return counts
 }
-
-// CostPerHour is what the requests of the last minute would cost in an hour, USD.
-func (b *Bucket) CostPerHour() float64 { return b.costs.perHour(time.Now()) }
 
 // Sub gives the difference to earlier counts, with the present InFlight.
 func (c Counts) Sub(earlier Counts) Counts {
@@ -149,9 +139,6 @@ func (b *Bucket) measure(op objstore.Op, request func() error) error {
 	c.requests.Add(1)
 	c.inFlight.Add(1)
 	b.metrics.requests[op].Inc()
-	if charge, ok := price.Of(op); ok {
-		b.costs.add(charge, 1)
-	}
 	b.metrics.inFlight[op].Inc()
 	start := time.Now()
 	defer func() {
@@ -170,11 +157,6 @@ func (b *Bucket) measure(op objstore.Op, request func() error) error {
 func (b *Bucket) addBytes(op objstore.Op, n int64) {
 	b.counts[op].bytes.Add(n)
 	b.metrics.bytes[op].Add(float64(n))
-	if op == objstore.OpGet {
-		b.costs.add(price.Retrieval, n)
-	} else {
-		b.costs.add(price.Upload, n)
-	}
 }
 
 // kinds are the label values of errors, the first that matches counts.

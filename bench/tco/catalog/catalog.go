@@ -15,8 +15,6 @@ import (
 
 	"github.com/shopspring/decimal"
 	"go.yaml.in/yaml/v3"
-
-	"github.com/freshet-io/freshet/objstore/price"
 )
 
 //go:embed prices.yaml
@@ -106,7 +104,7 @@ func LoadPrices(path string) (*Prices, error) {
 	return prices, nil
 }
 
-// builtIn are the embedded prices, those of requests and of instance types among them.
+// builtIn returns the embedded prices, including those of instance types.
 func builtIn() (*Prices, error) {
 	prices, err := parsePrices("prices.yaml", pricesFile)
 	if err != nil {
@@ -115,15 +113,6 @@ func builtIn() (*Prices, error) {
 	own, err := prices.Set(Own)
 	if err != nil {
 		return nil, err
-	}
-	for _, e := range price.Entries {
-		usd, err := decimal.NewFromString(e.USD)
-		if err != nil {
-			return nil, fmt.Errorf("price of requests %s: %w", e.Name, err)
-		}
-		own.Prices = append(own.Prices, Price{
-			Name: e.Name, USD: usd, Unit: e.Unit, Region: price.Region, Date: price.Date, Source: e.Source, Note: e.Note, Amount: e.USD,
-		})
 	}
 	types, err := LoadInstances()
 	if err != nil {
