@@ -64,7 +64,7 @@ func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	built.scaler, err = scale.New(scale.Config{Settings: c.cfg.Scale, Log: built.log, Registerer: registerer})
+	built.scaler, err = scale.New(scale.Config{Settings: c.cfg.Scale, Registerer: registerer})
 	if err != nil {
 		return nil, err
 	}

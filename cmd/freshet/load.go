@@ -16,5 +16,5 @@ func bindLoad(f *pflag.FlagSet, c *agent.Config) {
 
 // bindTarget adds the flag of how many agents zones should have.
 func bindTarget(f *pflag.FlagSet, s *scale.Settings) {
-	f.Float64Var(&s.Target, "target-utilization", s.Target, "load that agents should have on average, for the number of agents that zones are said to need")
+	f.Float64Var(&s.Target, "target-utilization", s.Target, "load that agents should have on average: a zone's desired number of agents is the sum of their loads over this")
 }

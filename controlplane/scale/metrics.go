@@ -6,8 +6,8 @@ import (
 	"github.com/freshet-io/freshet/controlplane/internal/promreg"
 )
 
-// metrics are of the owner alone: other replicas export none, so that no series goes stale.
-type metrics struct{ replicas, agents, utilization *prometheus.GaugeVec }
+// metrics are exported by the owner alone: other replicas export none, so that no series goes stale.
+type metrics struct{ agents, utilization, load, desired *prometheus.GaugeVec }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
 	gauge := func(name, help string) *prometheus.GaugeVec {
@@ -16,29 +16,36 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}, []string{"zone"}))
 	}
 	return &metrics{
-		replicas:    gauge("desired_replicas", "How many agents the zone should have for its load; at most a replica that is the owner has the figure."),
 		agents:      gauge("agents", "Agents of the zone that clients are sent to."),
-		utilization: gauge("utilization_ratio", "Average utilization of the zone's agents, those left out that joined in the last minute."),
+		utilization: gauge("utilization_ratio", "Mean of freshet_agent_utilization_ratio over the zone's agents."),
+		load:        gauge("load", "Sum of freshet_agent_utilization_ratio over the zone's agents."),
+		desired:     gauge("desired_replicas", "Agents that the zone should have: freshet_zone_load over --target-utilization, rounded up, at least 1."),
 	}
 }
 
-func (m *metrics) show(zone string, f Figure, known bool) {
-	m.agents.WithLabelValues(zone).Set(float64(f.Agents))
-	if known {
-		m.replicas.WithLabelValues(zone).Set(float64(f.Replicas))
-		m.utilization.WithLabelValues(zone).Set(f.Utilization)
+func (m *metrics) all() []*prometheus.GaugeVec {
+	return []*prometheus.GaugeVec{m.agents, m.utilization, m.load, m.desired}
+}
+
+func (m *metrics) show(i *Info) {
+	if i.Desired == nil {
+		m.forget(i.Zone)
+	} else {
+		m.utilization.WithLabelValues(i.Zone).Set(i.Utilization)
+		m.load.WithLabelValues(i.Zone).Set(i.Load)
+		m.desired.WithLabelValues(i.Zone).Set(float64(*i.Desired))
 	}
+	m.agents.WithLabelValues(i.Zone).Set(float64(i.Agents))
 }
 
 func (m *metrics) forget(zone string) {
-	for _, g := range []*prometheus.GaugeVec{m.replicas, m.agents, m.utilization} {
+	for _, g := range m.all() {
 		g.DeleteLabelValues(zone)
 	}
 }
 
-// clear takes back what only an owner can know.
 func (m *metrics) clear() {
-	for _, g := range []*prometheus.GaugeVec{m.replicas, m.agents, m.utilization} {
+	for _, g := range m.all() {
 		g.Reset()
 	}
 }

@@ -1,6 +1,13 @@
+// Package scale computes how many agents each zone of a virtual cluster should have, for whoever scales them: Kubernetes'
+// HorizontalPodAutoscaler, KEDA, ECS, a person. It starts and stops no agents itself.
+//
+// An agent's load is the largest share of its CPU, its network and its memory budgets that is in use. A zone's figure is the
+// sum of its agents' loads over the target, rounded up. It has no memory: damping is the autoscaler's (docs/scaling.md).
+// Only the owner knows the loads. A new owner has no figure for a zone before it has heard all of the zone's agents, or for 3 s.
 package scale
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -9,7 +16,7 @@ import (
 	"sync"
 	"time"
 
-	"go.uber.org/zap"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/freshet-io/freshet/controlplane/load"
 	"github.com/freshet-io/freshet/controlplane/owner"
@@ -17,17 +24,48 @@ import (
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
-// Interval is how often figures are made.
-const Interval = time.Second
+const (
+	// Interval is how often figures are computed.
+	Interval = time.Second
+	// learning is how long a new owner waits for the agents of a zone to report their load.
+	learning = 3 * time.Second
+	// minTarget is the lowest target.
+	minTarget = 0.05
+	// rounding is the error that sums of shares may have.
+	rounding = 1e-9
+)
 
-// Owner is what is needed of the owner of the virtual cluster (package owner).
+// Settings are the configuration of figures. Zero fields take the defaults.
+type Settings struct {
+	// Target is the load that agents should have on average. Default 0.6.
+	Target float64
+}
+
+// ApplyDefaults fills the fields left zero.
+func (s *Settings) ApplyDefaults() { s.Target = cmp.Or(s.Target, 0.6) }
+
+// Validate checks the settings.
+func (s *Settings) Validate() error {
+	if !(s.Target >= minTarget && s.Target < 1) {
+		return fmt.Errorf("target utilization %v: %v or more, below 1", s.Target, minTarget)
+	}
+	return nil
+}
+
+// Config of a Scaler.
+type Config struct {
+	Settings   Settings
+	Registerer prometheus.Registerer // nil: a private registry
+}
+
+// Owner is the part of the virtual cluster's owner that is needed (package owner).
 type Owner interface {
 	Read(fn func(*metadata.State)) (index uint64, err error)
 }
 
-// Scaler makes the figures of one virtual cluster on this replica, while that is the owner.
+// Scaler computes the figures of one virtual cluster on this replica while that is the owner.
 type Scaler struct {
-	cfg     Config
+	target  float64
 	metrics *metrics
 
 	mu struct {
@@ -38,24 +76,28 @@ type Scaler struct {
 
 // New checks the configuration.
 func New(cfg Config) (*Scaler, error) {
-	cfg.applyDefaults()
+	cfg.Settings.ApplyDefaults()
 	if err := cfg.Settings.Validate(); err != nil {
 		return nil, fmt.Errorf("scaler: %w", err)
 	}
-	return &Scaler{cfg: cfg, metrics: newMetrics(cfg.Registerer)}, nil
+	if cfg.Registerer == nil {
+		cfg.Registerer = prometheus.NewRegistry()
+	}
+	return &Scaler{target: cfg.Settings.Target, metrics: newMetrics(cfg.Registerer)}, nil
 }
 
-// tenure is what is followed for the length of one ownership.
+// tenure is one ownership.
 type tenure struct {
 	owner Owner
 	loads func() *load.Table
-	zones map[string]*Zone // of Run's goroutine
-	infos []Info           // guarded by Scaler.mu; replaced whole
+	begun time.Time
+	infos []Info // written by Run's goroutine, guarded by Scaler.mu; replaced whole
 }
 
-// Run makes figures once a second until ctx ends. loads gives what agents told the owner, nil while there is none.
+// Run computes figures once a second until ctx ends. loads returns the reports that the owner has of agents, nil while there
+// are none.
 func (s *Scaler) Run(ctx context.Context, o Owner, loads func() *load.Table) {
-	t := &tenure{owner: o, loads: loads, zones: map[string]*Zone{}}
+	t := &tenure{owner: o, loads: loads, begun: time.Now()}
 	s.set(t)
 	defer func() {
 		s.set(nil)
@@ -79,49 +121,34 @@ func (s *Scaler) set(t *tenure) {
 	s.mu.tenure = t
 }
 
-// step makes the figures of all zones.
+// step computes the figures of all zones.
 func (s *Scaler) step(t *tenure, now time.Time) {
 	members, err := t.members()
 	if err != nil { // fenced, or about to end
 		s.metrics.clear()
 		return
 	}
-	told := t.told(now)
-	for name := range members {
-		if t.zones[name] == nil {
-			t.zones[name] = NewZone(s.cfg.Settings)
+	reports := t.reports(now)
+	for _, before := range t.infos {
+		if len(members[before.Zone]) == 0 {
+			s.metrics.forget(before.Zone)
 		}
 	}
-	infos := make([]Info, 0, len(t.zones))
-	for _, name := range slices.Sorted(maps.Keys(t.zones)) {
-		zone := t.zones[name]
-		if len(members[name]) == 0 && zone.Gone(now) {
-			delete(t.zones, name)
-			s.metrics.forget(name)
-			continue
+	infos := make([]Info, 0, len(members))
+	for _, zone := range slices.Sorted(maps.Keys(members)) {
+		info := infoOf(zone, members[zone], reports, now)
+		if len(info.Loads) == info.Agents || len(info.Loads) > 0 && now.Sub(t.begun) >= learning {
+			info.compute(s.target)
 		}
-		before := zone.last
-		figure, known := zone.Step(now, agentsOf(members[name], told))
-		s.metrics.show(name, figure, known)
-		s.say(name, before, figure)
-		infos = append(infos, infoOf(name, figure, known, members[name], told, now))
+		s.metrics.show(&info)
+		infos = append(infos, info)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.infos = infos
 }
 
-// say logs what changes in a zone.
-func (s *Scaler) say(zone string, before, figure Figure) {
-	if before.Replicas == figure.Replicas {
-		return
-	}
-	s.cfg.Log.Info("agents that the zone should have", zap.String("zone", zone), zap.Int("desired", figure.Replicas),
-		zap.Int("desired_before", before.Replicas), zap.Int("agents", figure.Agents),
-		zap.Float64("utilization", math.Round(figure.Utilization*1000)/1000), zap.String("reason", string(figure.Reason)))
-}
-
-// members are the agents that clients are sent to, by zone. Errors: owner.ErrNotOwner.
+// members returns the agents that clients are sent to, by zone. Errors: owner.ErrNotOwner.
 func (t *tenure) members() (map[string][]id.Session, error) {
 	members := map[string][]id.Session{}
 	_, err := t.owner.Read(func(s *metadata.State) {
@@ -134,41 +161,32 @@ func (t *tenure) members() (map[string][]id.Session, error) {
 	return members, err
 }
 
-// told returns the recent reports of agents.
-func (t *tenure) told(now time.Time) map[id.Session]load.Agent {
-	told := map[id.Session]load.Agent{}
+// reports returns the recent reports of agents.
+func (t *tenure) reports(now time.Time) map[id.Session]load.Agent {
+	reports := map[id.Session]load.Agent{}
 	table := t.loads()
 	if table == nil {
-		return told
+		return reports
 	}
 	for _, zone := range table.Zones(now) {
 		for _, a := range zone.Agents {
-			told[a.Session] = a
+			reports[a.Session] = a
 		}
 	}
-	return told
-}
-
-func agentsOf(members []id.Session, told map[id.Session]load.Agent) []Agent {
-	agents := make([]Agent, len(members))
-	for i, session := range members {
-		a, known := told[session]
-		agents[i] = Agent{Session: session, Utilization: a.Load.Utilization(), Known: known}
-	}
-	return agents
+	return reports
 }
 
 // Info is a zone's figure, for operators and autoscalers.
 type Info struct {
 	Zone        string  `json:"zone"`             // "" of agents without one
-	Desired     *int    `json:"desired_replicas"` // null while no agent has told its load
+	Desired     *int    `json:"desired_replicas"` // null while there is no figure; then Utilization and Load are 0
 	Agents      int     `json:"agents"`           // that clients are sent to
-	Utilization float64 `json:"utilization"`      // average, 0 to 1
-	Reason      Reason  `json:"reason"`
-	Loads       []Load  `json:"loads"` // of the agents that told theirs in the last 5 s
+	Utilization float64 `json:"utilization"`      // mean of the agents' loads, 0 to 1
+	Load        float64 `json:"load"`             // sum of the agents' loads
+	Loads       []Load  `json:"loads"`            // of the agents that reported theirs in the last 5 s
 }
 
-// Load is what one agent told last.
+// Load is the latest report of one agent.
 type Load struct {
 	Session               uint32  `json:"session"`
 	Utilization           float64 `json:"utilization"`
@@ -179,13 +197,10 @@ type Load struct {
 	SilenceSeconds        float64 `json:"silence_seconds"`
 }
 
-func infoOf(name string, f Figure, known bool, members []id.Session, told map[id.Session]load.Agent, now time.Time) Info {
-	info := Info{Zone: name, Agents: f.Agents, Utilization: f.Utilization, Reason: f.Reason, Loads: []Load{}}
-	if known {
-		info.Desired = &f.Replicas
-	}
+func infoOf(zone string, members []id.Session, reports map[id.Session]load.Agent, now time.Time) Info {
+	info := Info{Zone: zone, Agents: len(members), Loads: []Load{}}
 	for _, session := range members {
-		if a, ok := told[session]; ok {
+		if a, ok := reports[session]; ok {
 			info.Loads = append(info.Loads, Load{
 				Session: uint32(session), Utilization: a.Load.Utilization(), CPU: a.Load.Cpu, Network: a.Load.Network, Buffers: a.Load.Buffers,
 				ProduceBytesPerSecond: a.Load.ProduceBytesPerSecond, SilenceSeconds: now.Sub(a.Heard).Seconds(),
@@ -195,7 +210,19 @@ func infoOf(name string, f Figure, known bool, members []id.Session, told map[id
 	return info
 }
 
-// List gives the figures of all zones as they were made last, in order of their names. Errors: owner.ErrNotOwner.
+// compute sets the figure. An agent without a recent report counts as much as the mean of the others: a silent agent must
+// not look like an idle one.
+func (i *Info) compute(target float64) {
+	for n := range i.Loads {
+		i.Utilization += i.Loads[n].Utilization
+	}
+	i.Utilization /= float64(len(i.Loads))
+	i.Load = i.Utilization * float64(i.Agents)
+	desired := max(1, int(math.Ceil(i.Load/target-rounding)))
+	i.Desired = &desired
+}
+
+// List returns the latest figures of all zones, ordered by name. Errors: owner.ErrNotOwner.
 func (s *Scaler) List() ([]Info, error) {
 	s.mu.Lock()
 	t, infos := s.mu.tenure, []Info(nil)

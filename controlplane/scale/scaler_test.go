@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -131,7 +132,7 @@ func (p *plane) list() []Info {
 func (p *plane) shows(want string) {
 	p.t.Helper()
 	n := 0
-	for _, name := range []string{"freshet_zone_agents", "freshet_zone_desired_replicas", "freshet_zone_utilization_ratio"} {
+	for _, name := range []string{"freshet_zone_agents", "freshet_zone_desired_replicas", "freshet_zone_load", "freshet_zone_utilization_ratio"} {
 		count, err := testutil.GatherAndCount(p.registry, name)
 		require.NoError(p.t, err)
 		n += count
@@ -160,18 +161,71 @@ func TestScaler_FiguresOfZones(t *testing.T) {
 		b := p.agent("b", serves, 0.6)
 		p.silent[b] = true
 		p.pass(2)
-		p.shows("agents{a} 2\nagents{b} 1\ndesired_replicas{a} 3\nutilization_ratio{a} 0.85")
+		p.shows("agents{a} 2\nagents{b} 1\ndesired_replicas{a} 3\nload{a} 1.7\nutilization_ratio{a} 0.85")
 		list := p.list()
 		require.Len(p.t, list, 2)
 		require.Len(p.t, list[0].Loads, 2)
 		text, err := json.Marshal(list[1])
 		require.NoError(p.t, err)
-		require.JSONEq(p.t, `{"zone":"b","desired_replicas":null,"agents":1,"utilization":0,"reason":"silent","loads":[]}`, string(text))
+		require.JSONEq(p.t, `{"zone":"b","desired_replicas":null,"agents":1,"utilization":0,"load":0,"loads":[]}`, string(text))
 
 		delete(p.silent, b)
 		p.apply(&metadata.DrainSession{Session: draining})
 		p.pass(2)
-		p.shows("agents{a} 1\nagents{b} 1\ndesired_replicas{a} 3\ndesired_replicas{b} 1\nutilization_ratio{a} 0.85\nutilization_ratio{b} 0.6")
+		p.shows("agents{a} 1\nagents{b} 1\ndesired_replicas{a} 2\ndesired_replicas{b} 1\nload{a} 0.85\nload{b} 0.6\nutilization_ratio{a} 0.85\nutilization_ratio{b} 0.6")
+	})
+}
+
+func TestInfo_Compute(t *testing.T) {
+	for _, c := range []struct {
+		agents int
+		loads  []float64
+		want   int
+	}{
+		{1, []float64{0.6}, 1},
+		{1, []float64{0.61}, 2},
+		{3, []float64{0.6, 0.6, 0.6}, 3},
+		{3, []float64{0.8, 0.7, 0.6}, 4},
+		{3, []float64{0, 0, 0}, 1},
+		{3, []float64{0.85, 0.85, 0}, 3}, // one has just joined
+		{3, []float64{0.8, 0.8}, 4},      // one is silent
+	} {
+		info := Info{Agents: c.agents}
+		for _, u := range c.loads {
+			info.Loads = append(info.Loads, Load{Utilization: u})
+		}
+		info.compute(0.6)
+		require.Equal(t, c.want, *info.Desired, "%+v", c)
+	}
+}
+
+// A new owner that has heard some agents of a zone only would see less load than there is.
+func TestScaler_NewOwnerWaitsForAllAgents(t *testing.T) {
+	owned(t, func(p *plane) {
+		p.agent("a", serves, 0.85)
+		late := p.agent("a", serves, 0.85)
+		p.agent("b", serves, 0.6)
+		p.silent[late] = true
+		p.pass(2)
+		p.shows("agents{a} 2\nagents{b} 1\ndesired_replicas{b} 1\nload{b} 0.6\nutilization_ratio{b} 0.6")
+		p.pass(1)
+		require.Equal(p.t, 3, *p.list()[0].Desired, "after 3 s it waits no longer")
+		p.silent[p.agent("b", serves, 0.1)] = true
+		p.pass(1)
+		require.Equal(p.t, 2, *p.list()[1].Desired, "nor for one that joins later")
+	})
+}
+
+// Without any report there is no figure, so that autoscalers change nothing.
+func TestScaler_SilentZone(t *testing.T) {
+	owned(t, func(p *plane) {
+		a := p.agent("a", serves, 0.85)
+		p.pass(5)
+		require.Equal(p.t, 2, *p.list()[0].Desired)
+		p.silent[a] = true
+		p.pass(6)
+		require.Nil(p.t, p.list()[0].Desired)
+		p.shows("agents{a} 1")
 	})
 }
 
@@ -180,7 +234,7 @@ func TestScaler_FencedOwnerExportsNothing(t *testing.T) {
 	owned(t, func(p *plane) {
 		p.agent("a", serves, 0.6)
 		p.pass(2)
-		p.shows("agents{a} 1\ndesired_replicas{a} 1\nutilization_ratio{a} 0.6")
+		p.shows("agents{a} 1\ndesired_replicas{a} 1\nload{a} 0.6\nutilization_ratio{a} 0.6")
 		p.mu.Lock()
 		p.fenced = true
 		p.mu.Unlock()
@@ -192,7 +246,7 @@ func TestScaler_FencedOwnerExportsNothing(t *testing.T) {
 		p.fenced = false
 		p.mu.Unlock()
 		p.pass(1)
-		p.shows("agents{a} 1\ndesired_replicas{a} 1\nutilization_ratio{a} 0.6")
+		p.shows("agents{a} 1\ndesired_replicas{a} 1\nload{a} 0.6\nutilization_ratio{a} 0.6")
 	})
 }
 
@@ -200,17 +254,14 @@ func TestScaler_ZonesComeAndGo(t *testing.T) {
 	owned(t, func(p *plane) {
 		a := p.agent("a", serves, 0.6)
 		p.agent("b", serves, 0.6)
-		p.pass(60)
+		p.pass(5)
 		p.apply(&metadata.CloseSession{Session: a})
 		delete(p.loads, a)
-		p.pass(295)
-		p.shows("agents{a} 0\nagents{b} 1\ndesired_replicas{a} 1\ndesired_replicas{b} 1\nutilization_ratio{a} 0\nutilization_ratio{b} 0.6")
-		p.pass(10)
-		require.Equal(p.t, 0, *p.list()[0].Desired)
-		p.pass(300)
-		p.shows("agents{b} 1\ndesired_replicas{b} 1\nutilization_ratio{b} 0.6")
+		p.pass(1)
+		p.shows("agents{b} 1\ndesired_replicas{b} 1\nload{b} 0.6\nutilization_ratio{b} 0.6")
+		require.Len(p.t, p.list(), 1)
 		p.agent("a", serves, 0.3)
-		p.pass(2)
+		p.pass(1)
 		require.Equal(p.t, 1, *p.list()[0].Desired)
 	})
 }
@@ -230,7 +281,14 @@ func TestScaler_NextTenure(t *testing.T) {
 			require.Empty(t, p.list())
 			clear(p.loads)
 			p.pass(10)
-			require.Nil(t, p.list()[0].Desired, "nobody has told this owner anything")
+			require.Nil(t, p.list()[0].Desired, "this owner has no reports")
 		})
 	})
+}
+
+func TestSettings_Validate(t *testing.T) {
+	for _, target := range []float64{1.2, 1, 0.01, -1, math.NaN()} {
+		_, err := New(Config{Settings: Settings{Target: target}})
+		require.ErrorContains(t, err, "target utilization")
+	}
 }

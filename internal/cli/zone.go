@@ -13,7 +13,7 @@ type zone struct {
 	Desired     *int    `json:"desired_replicas"`
 	Agents      int     `json:"agents"`
 	Utilization float64 `json:"utilization"`
-	Reason      string  `json:"reason"`
+	Load        float64 `json:"load"`
 	Loads       []struct {
 		Session     uint32  `json:"session"`
 		Utilization float64 `json:"utilization"`
@@ -27,7 +27,7 @@ type zone struct {
 // ListZones writes how busy zones are and how many agents they should have, as a table or as the control plane's JSON.
 // With agents the table has a line for each agent too.
 func ListZones(ctx context.Context, c OperatorConfig, asJSON, agents bool, s Streams) error {
-	return listing(ctx, c, "/zones", "zones", asJSON, "ZONE\tAGENTS\tDESIRED\tUTILIZATION\tCPU\tNETWORK\tBUFFERS\tPRODUCED\tREASON",
+	return listing(ctx, c, "/zones", "zones", asJSON, "ZONE\tAGENTS\tDESIRED\tUTILIZATION\tLOAD\tCPU\tNETWORK\tBUFFERS\tPRODUCED",
 		func(w *tabwriter.Writer, z *zone) { z.print(w, agents) }, s)
 }
 
@@ -45,13 +45,13 @@ func (z *zone) print(w *tabwriter.Writer, agents bool) {
 		cpu, network, buffers = max(cpu, l.CPU), max(network, l.Network), max(buffers, l.Buffers)
 		produce += l.Produce
 	}
-	fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name, z.Agents, desired, percent(z.Utilization),
-		percent(cpu), percent(network), percent(buffers), rate(produce), z.Reason)
+	fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name, z.Agents, desired, percent(z.Utilization), percent(z.Load),
+		percent(cpu), percent(network), percent(buffers), rate(produce))
 	if !agents {
 		return
 	}
 	for _, l := range z.Loads {
-		fmt.Fprintf(w, "  session %d\t\t\t%s\t%s\t%s\t%s\t%s\t\n", l.Session, percent(l.Utilization),
+		fmt.Fprintf(w, "  session %d\t\t\t%s\t\t%s\t%s\t%s\t%s\n", l.Session, percent(l.Utilization),
 			percent(l.CPU), percent(l.Network), percent(l.Buffers), rate(l.Produce))
 	}
 }

@@ -16,22 +16,22 @@ func TestListZones(t *testing.T) {
 			return
 		}
 		_, _ = w.Write([]byte(`{"zones":[
-			{"zone":"a","desired_replicas":3,"agents":2,"utilization":0.85,"reason":"load","further":1,"loads":[
+			{"zone":"a","desired_replicas":3,"agents":2,"utilization":0.85,"load":1.7,"further":1,"loads":[
 			 {"session":7,"utilization":0.9,"cpu":0.9,"network":0.1,"buffers":0.2,"produce_bytes_per_second":1048576},
 			 {"session":9,"utilization":0.8,"cpu":0.3,"network":0.8,"buffers":0.1,"produce_bytes_per_second":524288}]},
-			{"zone":"","desired_replicas":null,"agents":1,"utilization":0,"reason":"silent","loads":[]}]}`))
+			{"zone":"","desired_replicas":null,"agents":1,"utilization":0,"load":0,"loads":[]}]}`))
 	}))
 	defer server.Close()
 	c := OperatorConfig{ControlPlane: []string{server.URL}, VirtualCluster: "main", AgentKey: "k"}
 	var out bytes.Buffer
 	require.NoError(t, ListZones(t.Context(), c, false, false, Streams{Out: &out}))
-	require.Equal(t, `ZONE    AGENTS  DESIRED  UTILIZATION  CPU  NETWORK  BUFFERS  PRODUCED   REASON
-a       2       3        85%          90%  80%      20%      1.5 MiB/s  load
-(none)  1       -        0%           0%   0%       0%       0.0 MiB/s  silent
+	require.Equal(t, `ZONE    AGENTS  DESIRED  UTILIZATION  LOAD  CPU  NETWORK  BUFFERS  PRODUCED
+a       2       3        85%          170%  90%  80%      20%      1.5 MiB/s
+(none)  1       -        0%           0%    0%   0%       0%       0.0 MiB/s
 `, out.String())
 	out.Reset()
 	require.NoError(t, ListZones(t.Context(), c, false, true, Streams{Out: &out}))
-	require.Contains(t, out.String(), "  session 9                   80%          30%  80%      10%      0.5 MiB/s")
+	require.Contains(t, out.String(), "  session 9                   80%                30%  80%      10%      0.5 MiB/s")
 	out.Reset()
 	require.NoError(t, ListZones(t.Context(), c, true, true, Streams{Out: &out}))
 	require.Contains(t, out.String(), `"further": 1`, "what the control plane says, whole")
