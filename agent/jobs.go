@@ -3,12 +3,9 @@ package agent
 import (
 	"context"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/freshet-io/freshet/agent/job/clean"
 	"github.com/freshet-io/freshet/agent/job/merge"
 	"github.com/freshet-io/freshet/agent/job/runner"
-	"github.com/freshet-io/freshet/agent/job/scrub"
 	"github.com/freshet-io/freshet/controlplane/client"
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/metadata/job"
@@ -45,7 +42,6 @@ func (a *Agent) buildJobs(context.Context) (err error) {
 		return nil
 	}
 	share := func(percent int64) int64 { return a.budgets.jobs / 100 * percent }
-	a.listeners.scrubber = scrub.New(a.bucket, a.listeners.key, a.session.BundleChecked)
 	part, inFlight := partsWithin(share(mergePartsPercent))
 	cleanPart, cleanInFlight := partsWithin(share(cleanPartsPercent))
 	merges, cleans := merge.NewMetrics(a.cfg.Registry), clean.NewMetrics(a.cfg.Registry)
@@ -76,16 +72,10 @@ func (a *Agent) runJobs(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	var work errgroup.Group
-	work.Go(func() error { return a.listeners.scrubber.Run(ctx) })
-	work.Go(func() error { return a.listeners.runner.Run(ctx) })
-	return work.Wait()
+	return a.listeners.runner.Run(ctx)
 }
 
-var (
-	_ client.JobHandler   = (*listeners)(nil)
-	_ client.CheckHandler = (*listeners)(nil)
-)
+var _ client.JobHandler = (*listeners)(nil)
 
 // OnJob brings a background job.
 func (l *listeners) OnJob(plan *job.Plan) {
@@ -98,12 +88,5 @@ func (l *listeners) OnJob(plan *job.Plan) {
 func (l *listeners) OnCancelJob(n id.Session) {
 	if l.runner != nil {
 		l.runner.OnCancelJob(n)
-	}
-}
-
-// OnCheckBundle asks for a bundle to be read through.
-func (l *listeners) OnCheckBundle(name id.Bundle, bytes uint32) {
-	if l.scrubber != nil {
-		l.scrubber.OnCheckBundle(name, bytes)
 	}
 }

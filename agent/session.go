@@ -7,7 +7,6 @@ import (
 
 	"github.com/freshet-io/freshet/agent/cache"
 	"github.com/freshet-io/freshet/agent/job/runner"
-	"github.com/freshet-io/freshet/agent/job/scrub"
 	"github.com/freshet-io/freshet/agent/view"
 	"github.com/freshet-io/freshet/agent/writer"
 	"github.com/freshet-io/freshet/agent/zonewriter"
@@ -23,8 +22,7 @@ type listeners struct {
 	partitions *view.Partitions
 	writer     *writer.Writer
 	route      *zonewriter.Route
-	runner     *runner.Runner  // nil without the jobs role
-	scrubber   *scrub.Scrubber // nil without the jobs role
+	runner     *runner.Runner // nil without the jobs role
 	// prefix of the virtual cluster's objects, from the newest Welcome. It never changes in a cluster's life; between
 	// sessions the last one stands.
 	prefix atomic.Pointer[string]

@@ -93,7 +93,7 @@ func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
 		Log: c.cfg.Log, Registerer: c.cfg.Registry,
 	})
 	work, err := lifecycle.New(lifecycle.Config{
-		Settings: c.cfg.Lifecycle, Bucket: built.bucket.gate, BundlePrefix: BundlePrefix(vc.Name), Checker: built.sessions,
+		Settings: c.cfg.Lifecycle, Bucket: built.bucket.gate, BundlePrefix: BundlePrefix(vc.Name),
 		Log: built.log, Registerer: registerer,
 	})
 	if err != nil {
@@ -147,7 +147,7 @@ func (c *cluster) Replicas() []string { return c.registry.Replicas() }
 // operator gives what operators are answered from.
 func (c *cluster) operator() operator.Cluster {
 	return operator.Cluster{
-		Log: c.log, Owner: c.replica.Owner, Damaged: c.work.Damaged,
+		Log: c.log, Owner: c.replica.Owner,
 		Jobs:    func() (any, error) { return c.jobs.List() },
 		Zones:   func() (any, error) { return c.scaler.List() },
 		Writers: func() (any, error) { return c.writers.List() },

@@ -11,7 +11,7 @@ import (
 	"github.com/freshet-io/freshet/metadata/job"
 )
 
-// everyLifecycleCommand has the commands of sweeping, scrubbing and deleted topics.
+// everyLifecycleCommand has RecordScrub and the commands of sweeping and of deleted topics.
 func everyLifecycleCommand() []Command {
 	return []Command{
 		&RecordSweep{Writers: []id.Session{1, 2, 300}, Last: true},
@@ -37,7 +37,7 @@ func TestLifecycleCommands_GoldenAndRoundTrip(t *testing.T) {
 	require.ErrorIs(t, err, ErrMalformedCommand, "kept for no time: that is the other kind")
 }
 
-// lifecycleState has writers of every sort, deleted topics of which one has an open transaction, and a scrubber on its way.
+// lifecycleState has writers of every sort, deleted topics of which one has an open transaction, and a position that RecordScrub set.
 func lifecycleState(t testing.TB) *machine {
 	t.Helper()
 	s := newMachine()

@@ -2,7 +2,6 @@ package metadata
 
 import (
 	"encoding/binary"
-	"iter"
 
 	"github.com/freshet-io/freshet/metadata/extent"
 	"github.com/freshet-io/freshet/metadata/id"
@@ -82,7 +81,7 @@ func (s *machine) everyTree(yield func(extent.Tree) bool) {
 	}
 }
 
-// RecordScrub notes up to which bundle the live ones were checked, so that the next owner goes on there. Result: none.
+// RecordScrub sets a position among the live bundles. Nothing proposes it; logs that have it can be read. Result: none.
 type RecordScrub struct{ To id.Bundle }
 
 const kindRecordScrub commandKind = 46
@@ -91,10 +90,7 @@ func (*RecordScrub) kind() commandKind { return kindRecordScrub }
 
 func (c *RecordScrub) appendBody(dst []byte) []byte { return binary.AppendUvarint(dst, uint64(c.To)) }
 
-// Scrubbed gives the bundle up to which the live ones were checked, 0 at the beginning.
-func (s *machine) Scrubbed() id.Bundle { return s.scrub }
-
-// recordScrub is where the scrubber is; none at the beginning.
+// recordScrub is the position that RecordScrub set, if it is not 0.
 const recordScrub recordTag = 39
 
 func (s *machine) encodeScrub(f *sectionWriter) {
@@ -102,17 +98,4 @@ func (s *machine) encodeScrub(f *sectionWriter) {
 		f.buf = binary.AppendUvarint(append(f.buf, byte(recordScrub)), uint64(s.scrub))
 		f.recordDone()
 	}
-}
-
-// BundlesFrom gives the live bundles from a name on, in the order of their names.
-func (s *machine) BundlesFrom(from id.Bundle) iter.Seq2[id.Bundle, BundleInfo] {
-	return func(yield func(id.Bundle, BundleInfo) bool) {
-		s.bundles.Ascend(from, func(b id.Bundle, l liveBundle) bool { return yield(b, l.info()) })
-	}
-}
-
-// NewestBundle gives the live bundle with the highest name, 0 if there is none.
-func (s *machine) NewestBundle() id.Bundle {
-	b, _, _ := s.bundles.Max()
-	return b
 }

@@ -52,7 +52,7 @@ type machine struct {
 	bounds  producerBounds
 
 	audiences audiences // as of the last entry; derived. None below epochsVersion
-	scrub     id.Bundle
+	scrub     id.Bundle // set by RecordScrub, which nothing proposes
 
 	groups      btree.Map[string, *groupEntry] // by name; they and their topics are copied once per generation too
 	offsetSweep offsetCursor

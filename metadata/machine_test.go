@@ -199,7 +199,7 @@ func randomCommands(rng *rand.Rand, s *machine) []Command {
 	return list
 }
 
-// randomLifecycle takes deletions back or purges them, and sweeps and scrubs.
+// randomLifecycle takes deletions back or purges them, sweeps, and sets the position of RecordScrub.
 func randomLifecycle(rng *rand.Rand, s *machine) []Command {
 	purge := &PurgeTopics{}
 	var list []Command

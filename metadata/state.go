@@ -68,11 +68,8 @@ type api interface {
 	Bundles() iter.Seq2[id.Bundle, BundleInfo]
 	BundleLevel(b id.Bundle) (level uint8, ok bool)
 
-	BundlesFrom(from id.Bundle) iter.Seq2[id.Bundle, BundleInfo]
-	NewestBundle() id.Bundle
 	Load() Load
 	ProducerLimit() int64
-	Scrubbed() id.Bundle
 
 	EndedWriters() iter.Seq[EndedWriter]
 	EndedWriter(n id.Session) (EndedWriter, bool)

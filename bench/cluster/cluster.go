@@ -77,10 +77,10 @@ func (c *Cluster) startControl(ctx context.Context, etcd, objects string) (err e
 		return err
 	}
 	c.grpc, c.controlHTTP = addresses[0], addresses[1]
-	// Its snapshots are in a directory: the store could not give them back. Nor could it give bundles to a scrubber.
+	// Its snapshots are in a directory: the store could not give them back.
 	c.control, err = c.freshet(ctx, "controlplane", "--etcd", etcd, "--virtual-cluster", name, "--bucket", "file://"+objects,
 		"--grpc-listen", c.grpc, "--http-listen", c.controlHTTP,
-		"--scrub-interval", "0", "--scrub-bytes", "0", "--orphan-sweep", "off")
+		"--orphan-sweep", "off")
 	return err
 }
 

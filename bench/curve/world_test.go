@@ -58,7 +58,7 @@ func (l load) run(t *testing.T, each func(sample)) {
 	require.NoError(t, err)
 	w := &world{t: t, load: l, bucket: bucket, ctx: t.Context()}
 	w.mu.runners = map[id.Session]*agent{}
-	settings := lifecycle.Settings{RetentionCheck: time.Minute, ScrubInterval: -1, ScrubBytes: -1}
+	settings := lifecycle.Settings{RetentionCheck: time.Minute}
 	work, err := lifecycle.New(lifecycle.Config{Settings: settings, Bucket: bucket, BundlePrefix: "vc/bundles/"})
 	require.NoError(t, err)
 	planner, err := plan.New(plan.Config{Settings: l.settings, MaxExtents: l.maxExtents, StoreTime: bucket.Now})

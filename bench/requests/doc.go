@@ -3,7 +3,7 @@
 //
 //	live  agents of three zones take batches in, and groups in each zone read everything as soon as it is committed
 //	jobs  the same agents take the same batches in, and compact them as the planner says, until each byte was
-//	      rewritten once by each level; beside it retention, snapshots and the scrubber
+//	      rewritten once by each level; beside it retention and snapshots
 //
 // What is real is what decides on requests: writer, PUT budget, hedging, cache, agents asking each other, owner, state
 // machine, planner, runner, merge and its uploads, lifecycle. What is not: batches are one header and zeros, and the store

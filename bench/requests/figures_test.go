@@ -121,7 +121,7 @@ func compose(live, jobs *figures) table {
 	}
 	seconds := jobs.load.length.Seconds()
 	t.lines = append(t.lines, line{
-		"snapshots, scrubber", float64(puts(jobs.counts.control)) / seconds, float64(gets(jobs.counts.control)) / seconds,
+		"snapshots", float64(puts(jobs.counts.control)) / seconds, float64(gets(jobs.counts.control)) / seconds,
 	})
 	return t
 }

@@ -26,7 +26,6 @@ import (
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/metadata/metalog"
 	"github.com/freshet-io/freshet/metadata/metalog/memlog"
-	"github.com/freshet-io/freshet/objstore/bundle"
 	"github.com/freshet-io/freshet/objstore/latency"
 	"github.com/freshet-io/freshet/objstore/meter"
 )
@@ -93,7 +92,7 @@ func newBatch(size int) []byte {
 func (w *world) startControlPlane() (stop func()) {
 	log, _, err := memlog.New().Open("a", metalog.Config{})
 	require.NoError(w.t, err)
-	work, err := lifecycle.New(lifecycle.Config{Bucket: w.control, BundlePrefix: prefix, Checker: w})
+	work, err := lifecycle.New(lifecycle.Config{Bucket: w.control, BundlePrefix: prefix})
 	require.NoError(w.t, err)
 	planner, err := job.New(job.Config{Settings: job.Settings{Interval: w.load.planning}, StoreTime: w.control.Now})
 	require.NoError(w.t, err)
@@ -134,12 +133,6 @@ func (w *world) propose(c metadata.Command) any {
 	require.NoError(w.t, err)
 	require.NoError(w.t, result.Err)
 	return result.Value
-}
-
-// CheckBundle implements lifecycle.Checker as an agent does; its GETs count where the scrubber's others do.
-func (w *world) CheckBundle(ctx context.Context, name id.Bundle, bytes uint32) (bundle.Finding, bool) {
-	unlimited := func(context.Context, int) error { return nil }
-	return bundle.CheckStored(ctx, w.control, bundle.Key(prefix, name), name, int64(bytes), unlimited), true
 }
 
 // counts are all requests so far.

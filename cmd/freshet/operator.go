@@ -65,18 +65,6 @@ func newTopicPurge(p process) *cobra.Command {
 	return cmd
 }
 
-func newScrub(p process) *cobra.Command {
-	var c cli.OperatorConfig
-	cmd := &cobra.Command{
-		Use: "scrub", Short: "Show what the scrubber of bundles has found", Args: takes(0, 0, "no arguments"),
-		Long: "Show how far the scrubber is, which looks every bundle up that records are in, and the bundles it found missing or broken.\n" +
-			"The exit code is not 0 if there are any.",
-		RunE: func(cmd *cobra.Command, _ []string) error { return cli.Scrub(cmd.Context(), c, p.streams) },
-	}
-	bindOperator(cmd.Flags(), &c)
-	return cmd
-}
-
 func bindLifecycle(f *pflag.FlagSet, s *lifecycle.Settings) {
 	f.DurationVar(&s.RetentionCheck, "retention-check-interval", s.RetentionCheck, "how often retention.ms and retention.bytes are looked at")
 	f.DurationVar(&s.GarbageGrace, "garbage-grace", s.GarbageGrace, "how long objects that nothing refers to any more are kept; at least 10m")
@@ -85,8 +73,6 @@ func bindLifecycle(f *pflag.FlagSet, s *lifecycle.Settings) {
 	f.DurationVar(&s.OrphanFirst, "orphan-first-sweep", s.OrphanFirst, "how long after the end of an agent session --orphan-sweep looks for its objects")
 	f.DurationVar(&s.OrphanLast, "orphan-last-sweep", s.OrphanLast, "how long after the end of an agent session --orphan-sweep looks for the last time: a PUT can come late")
 	f.Var((*orNone)(&s.TopicUndelete), "topic-undelete", "how long the deletion of a topic can be taken back; 0: it is deleted at once")
-	f.Var((*orNone)(&s.ScrubInterval), "scrub-interval", "time between two bundles that are looked up in the object store; 0: none is")
-	f.Var(sizeOrNone{&s.ScrubBytes}, "scrub-bytes", "bytes a second that are read to check what is in bundles; 0: none are")
 }
 
 // orNone is a duration whose 0 says "not at all"; settings have a negative one for that, since 0 takes their default.
@@ -107,28 +93,5 @@ func (d *orNone) Set(s string) error {
 		v = -1
 	}
 	*d = orNone(v)
-	return nil
-}
-
-// sizeOrNone is the same for a size.
-type sizeOrNone struct{ p *int64 }
-
-func (v sizeOrNone) String() string {
-	if v.p == nil {
-		return ""
-	}
-	n := max(0, *v.p)
-	return config.Size(&n).String()
-}
-
-func (v sizeOrNone) Type() string { return "size" }
-
-func (v sizeOrNone) Set(s string) error {
-	if err := config.Size(v.p).Set(s); err != nil {
-		return err
-	}
-	if *v.p == 0 {
-		*v.p = -1
-	}
 	return nil
 }

@@ -77,61 +77,6 @@ func (Role) EnumDescriptor() ([]byte, []int) {
 	return file_controlplane_proto_rawDescGZIP(), []int{0}
 }
 
-type BundleChecked_Verdict int32
-
-const (
-	BundleChecked_UNREADABLE BundleChecked_Verdict = 0 // nobody knows: the object store or the agent does not answer as it should
-	BundleChecked_INTACT     BundleChecked_Verdict = 1
-	BundleChecked_MISSING    BundleChecked_Verdict = 2 // there is no such object, or not all of it
-	BundleChecked_BROKEN     BundleChecked_Verdict = 3 // it is not what was written
-	BundleChecked_LATER      BundleChecked_Verdict = 4 // it is of a later version than the agent knows
-)
-
-// Enum value maps for BundleChecked_Verdict.
-var (
-	BundleChecked_Verdict_name = map[int32]string{
-		0: "UNREADABLE",
-		1: "INTACT",
-		2: "MISSING",
-		3: "BROKEN",
-		4: "LATER",
-	}
-	BundleChecked_Verdict_value = map[string]int32{
-		"UNREADABLE": 0,
-		"INTACT":     1,
-		"MISSING":    2,
-		"BROKEN":     3,
-		"LATER":      4,
-	}
-)
-
-func (x BundleChecked_Verdict) Enum() *BundleChecked_Verdict {
-	p := new(BundleChecked_Verdict)
-	*p = x
-	return p
-}
-
-func (x BundleChecked_Verdict) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (BundleChecked_Verdict) Descriptor() protoreflect.EnumDescriptor {
-	return file_controlplane_proto_enumTypes[1].Descriptor()
-}
-
-func (BundleChecked_Verdict) Type() protoreflect.EnumType {
-	return &file_controlplane_proto_enumTypes[1]
-}
-
-func (x BundleChecked_Verdict) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use BundleChecked_Verdict.Descriptor instead.
-func (BundleChecked_Verdict) EnumDescriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{21, 0}
-}
-
 type Refused_Reason int32
 
 const (
@@ -171,11 +116,11 @@ func (x Refused_Reason) String() string {
 }
 
 func (Refused_Reason) Descriptor() protoreflect.EnumDescriptor {
-	return file_controlplane_proto_enumTypes[2].Descriptor()
+	return file_controlplane_proto_enumTypes[1].Descriptor()
 }
 
 func (Refused_Reason) Type() protoreflect.EnumType {
-	return &file_controlplane_proto_enumTypes[2]
+	return &file_controlplane_proto_enumTypes[1]
 }
 
 func (x Refused_Reason) Number() protoreflect.EnumNumber {
@@ -184,7 +129,7 @@ func (x Refused_Reason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Refused_Reason.Descriptor instead.
 func (Refused_Reason) EnumDescriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{26, 0}
+	return file_controlplane_proto_rawDescGZIP(), []int{25, 0}
 }
 
 type Error_Code int32
@@ -229,11 +174,11 @@ func (x Error_Code) String() string {
 }
 
 func (Error_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_controlplane_proto_enumTypes[3].Descriptor()
+	return file_controlplane_proto_enumTypes[2].Descriptor()
 }
 
 func (Error_Code) Type() protoreflect.EnumType {
-	return &file_controlplane_proto_enumTypes[3]
+	return &file_controlplane_proto_enumTypes[2]
 }
 
 func (x Error_Code) Number() protoreflect.EnumNumber {
@@ -242,7 +187,7 @@ func (x Error_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Error_Code.Descriptor instead.
 func (Error_Code) EnumDescriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{36, 0}
+	return file_controlplane_proto_rawDescGZIP(), []int{35, 0}
 }
 
 type LocateRequest struct {
@@ -411,7 +356,6 @@ type AgentItem struct {
 	//	*AgentItem_CompleteJob
 	//	*AgentItem_AbortJob
 	//	*AgentItem_Load
-	//	*AgentItem_BundleChecked
 	Item          isAgentItem_Item `protobuf_oneof:"item"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -571,15 +515,6 @@ func (x *AgentItem) GetLoad() *Load {
 	return nil
 }
 
-func (x *AgentItem) GetBundleChecked() *BundleChecked {
-	if x != nil {
-		if x, ok := x.Item.(*AgentItem_BundleChecked); ok {
-			return x.BundleChecked
-		}
-	}
-	return nil
-}
-
 type isAgentItem_Item interface {
 	isAgentItem_Item()
 }
@@ -636,10 +571,6 @@ type AgentItem_Load struct {
 	Load *Load `protobuf:"bytes,13,opt,name=load,proto3,oneof"`
 }
 
-type AgentItem_BundleChecked struct {
-	BundleChecked *BundleChecked `protobuf:"bytes,14,opt,name=bundle_checked,json=bundleChecked,proto3,oneof"`
-}
-
 func (*AgentItem_Hello) isAgentItem_Item() {}
 
 func (*AgentItem_Probe) isAgentItem_Item() {}
@@ -665,8 +596,6 @@ func (*AgentItem_CompleteJob) isAgentItem_Item() {}
 func (*AgentItem_AbortJob) isAgentItem_Item() {}
 
 func (*AgentItem_Load) isAgentItem_Item() {}
-
-func (*AgentItem_BundleChecked) isAgentItem_Item() {}
 
 type Endpoint struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -740,7 +669,6 @@ type Hello struct {
 	Session          uint32                 `protobuf:"varint,7,opt,name=session,proto3" json:"session,omitempty"`                           // the session to go on with, refused if it was closed; 0: open one, or the instance's open one
 	PeerAddress      string                 `protobuf:"bytes,8,opt,name=peer_address,json=peerAddress,proto3" json:"peer_address,omitempty"` // host:port at which other agents of its zone ask it for bytes; empty: nowhere
 	Roles            []Role                 `protobuf:"varint,9,rep,packed,name=roles,proto3,enum=freshet.controlplane.v1.Role" json:"roles,omitempty"`
-	ChecksBundles    bool                   `protobuf:"varint,10,opt,name=checks_bundles,json=checksBundles,proto3" json:"checks_bundles,omitempty"`            // it answers CheckBundle
 	CatalogueInParts bool                   `protobuf:"varint,11,opt,name=catalogue_in_parts,json=catalogueInParts,proto3" json:"catalogue_in_parts,omitempty"` // it puts the parts of a full Catalogue together
 	ProducerBound    bool                   `protobuf:"varint,12,opt,name=producer_bound,json=producerBound,proto3" json:"producer_bound,omitempty"`            // it knows the outcome "too many producers" of a commit; others get a gap instead
 	BucketMarker     *BucketMarker          `protobuf:"bytes,13,opt,name=bucket_marker,json=bucketMarker,proto3" json:"bucket_marker,omitempty"`                // what it found in its bucket; absent: it has not read it yet, or does not know markers
@@ -839,13 +767,6 @@ func (x *Hello) GetRoles() []Role {
 		return x.Roles
 	}
 	return nil
-}
-
-func (x *Hello) GetChecksBundles() bool {
-	if x != nil {
-		return x.ChecksBundles
-	}
-	return false
 }
 
 func (x *Hello) GetCatalogueInParts() bool {
@@ -1879,75 +1800,6 @@ func (x *Load) GetZoneWriter() uint32 {
 	return 0
 }
 
-// BundleChecked answers CheckBundle.
-type BundleChecked struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Bundle        uint64                 `protobuf:"varint,1,opt,name=bundle,proto3" json:"bundle,omitempty"`
-	Verdict       BundleChecked_Verdict  `protobuf:"varint,2,opt,name=verdict,proto3,enum=freshet.controlplane.v1.BundleChecked_Verdict" json:"verdict,omitempty"`
-	What          string                 `protobuf:"bytes,3,opt,name=what,proto3" json:"what,omitempty"`  // for people; empty if it is intact
-	Read          uint64                 `protobuf:"varint,4,opt,name=read,proto3" json:"read,omitempty"` // bytes
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *BundleChecked) Reset() {
-	*x = BundleChecked{}
-	mi := &file_controlplane_proto_msgTypes[21]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *BundleChecked) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*BundleChecked) ProtoMessage() {}
-
-func (x *BundleChecked) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[21]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use BundleChecked.ProtoReflect.Descriptor instead.
-func (*BundleChecked) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{21}
-}
-
-func (x *BundleChecked) GetBundle() uint64 {
-	if x != nil {
-		return x.Bundle
-	}
-	return 0
-}
-
-func (x *BundleChecked) GetVerdict() BundleChecked_Verdict {
-	if x != nil {
-		return x.Verdict
-	}
-	return BundleChecked_UNREADABLE
-}
-
-func (x *BundleChecked) GetWhat() string {
-	if x != nil {
-		return x.What
-	}
-	return ""
-}
-
-func (x *BundleChecked) GetRead() uint64 {
-	if x != nil {
-		return x.Read
-	}
-	return 0
-}
-
 type ToAgent struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Items         []*OwnerItem           `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
@@ -1957,7 +1809,7 @@ type ToAgent struct {
 
 func (x *ToAgent) Reset() {
 	*x = ToAgent{}
-	mi := &file_controlplane_proto_msgTypes[22]
+	mi := &file_controlplane_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1969,7 +1821,7 @@ func (x *ToAgent) String() string {
 func (*ToAgent) ProtoMessage() {}
 
 func (x *ToAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[22]
+	mi := &file_controlplane_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1982,7 +1834,7 @@ func (x *ToAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToAgent.ProtoReflect.Descriptor instead.
 func (*ToAgent) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{22}
+	return file_controlplane_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ToAgent) GetItems() []*OwnerItem {
@@ -2008,7 +1860,6 @@ type OwnerItem struct {
 	//	*OwnerItem_Job
 	//	*OwnerItem_CancelJob
 	//	*OwnerItem_ZoneWriter
-	//	*OwnerItem_CheckBundle
 	Item          isOwnerItem_Item `protobuf_oneof:"item"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2016,7 +1867,7 @@ type OwnerItem struct {
 
 func (x *OwnerItem) Reset() {
 	*x = OwnerItem{}
-	mi := &file_controlplane_proto_msgTypes[23]
+	mi := &file_controlplane_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2028,7 +1879,7 @@ func (x *OwnerItem) String() string {
 func (*OwnerItem) ProtoMessage() {}
 
 func (x *OwnerItem) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[23]
+	mi := &file_controlplane_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2041,7 +1892,7 @@ func (x *OwnerItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnerItem.ProtoReflect.Descriptor instead.
 func (*OwnerItem) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{23}
+	return file_controlplane_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *OwnerItem) GetItem() isOwnerItem_Item {
@@ -2159,15 +2010,6 @@ func (x *OwnerItem) GetZoneWriter() *ZoneWriter {
 	return nil
 }
 
-func (x *OwnerItem) GetCheckBundle() *CheckBundle {
-	if x != nil {
-		if x, ok := x.Item.(*OwnerItem_CheckBundle); ok {
-			return x.CheckBundle
-		}
-	}
-	return nil
-}
-
 type isOwnerItem_Item interface {
 	isOwnerItem_Item()
 }
@@ -2220,10 +2062,6 @@ type OwnerItem_ZoneWriter struct {
 	ZoneWriter *ZoneWriter `protobuf:"bytes,12,opt,name=zone_writer,json=zoneWriter,proto3,oneof"`
 }
 
-type OwnerItem_CheckBundle struct {
-	CheckBundle *CheckBundle `protobuf:"bytes,13,opt,name=check_bundle,json=checkBundle,proto3,oneof"`
-}
-
 func (*OwnerItem_Welcome) isOwnerItem_Item() {}
 
 func (*OwnerItem_Refused) isOwnerItem_Item() {}
@@ -2248,8 +2086,6 @@ func (*OwnerItem_CancelJob) isOwnerItem_Item() {}
 
 func (*OwnerItem_ZoneWriter) isOwnerItem_Item() {}
 
-func (*OwnerItem_CheckBundle) isOwnerItem_Item() {}
-
 type Welcome struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
 	Session          uint32                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"`
@@ -2269,7 +2105,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_controlplane_proto_msgTypes[24]
+	mi := &file_controlplane_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2281,7 +2117,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[24]
+	mi := &file_controlplane_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2294,7 +2130,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{24}
+	return file_controlplane_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Welcome) GetSession() uint32 {
@@ -2386,7 +2222,7 @@ type ZoneWriter struct {
 
 func (x *ZoneWriter) Reset() {
 	*x = ZoneWriter{}
-	mi := &file_controlplane_proto_msgTypes[25]
+	mi := &file_controlplane_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2398,7 +2234,7 @@ func (x *ZoneWriter) String() string {
 func (*ZoneWriter) ProtoMessage() {}
 
 func (x *ZoneWriter) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[25]
+	mi := &file_controlplane_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2411,7 +2247,7 @@ func (x *ZoneWriter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ZoneWriter.ProtoReflect.Descriptor instead.
 func (*ZoneWriter) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{25}
+	return file_controlplane_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ZoneWriter) GetSession() uint32 {
@@ -2440,7 +2276,7 @@ type Refused struct {
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_controlplane_proto_msgTypes[26]
+	mi := &file_controlplane_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2452,7 +2288,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[26]
+	mi := &file_controlplane_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2465,7 +2301,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{26}
+	return file_controlplane_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Refused) GetReason() Refused_Reason {
@@ -2514,7 +2350,7 @@ type Catalogue struct {
 
 func (x *Catalogue) Reset() {
 	*x = Catalogue{}
-	mi := &file_controlplane_proto_msgTypes[27]
+	mi := &file_controlplane_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2526,7 +2362,7 @@ func (x *Catalogue) String() string {
 func (*Catalogue) ProtoMessage() {}
 
 func (x *Catalogue) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[27]
+	mi := &file_controlplane_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2539,7 +2375,7 @@ func (x *Catalogue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Catalogue.ProtoReflect.Descriptor instead.
 func (*Catalogue) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{27}
+	return file_controlplane_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Catalogue) GetIndex() uint64 {
@@ -2630,7 +2466,7 @@ type ClientMetrics struct {
 
 func (x *ClientMetrics) Reset() {
 	*x = ClientMetrics{}
-	mi := &file_controlplane_proto_msgTypes[28]
+	mi := &file_controlplane_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2642,7 +2478,7 @@ func (x *ClientMetrics) String() string {
 func (*ClientMetrics) ProtoMessage() {}
 
 func (x *ClientMetrics) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[28]
+	mi := &file_controlplane_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2655,7 +2491,7 @@ func (x *ClientMetrics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientMetrics.ProtoReflect.Descriptor instead.
 func (*ClientMetrics) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{28}
+	return file_controlplane_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ClientMetrics) GetName() string {
@@ -2686,7 +2522,7 @@ type Topic struct {
 
 func (x *Topic) Reset() {
 	*x = Topic{}
-	mi := &file_controlplane_proto_msgTypes[29]
+	mi := &file_controlplane_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2698,7 +2534,7 @@ func (x *Topic) String() string {
 func (*Topic) ProtoMessage() {}
 
 func (x *Topic) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[29]
+	mi := &file_controlplane_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2711,7 +2547,7 @@ func (x *Topic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Topic.ProtoReflect.Descriptor instead.
 func (*Topic) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{29}
+	return file_controlplane_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Topic) GetId() []byte {
@@ -2764,7 +2600,7 @@ type Membership struct {
 
 func (x *Membership) Reset() {
 	*x = Membership{}
-	mi := &file_controlplane_proto_msgTypes[30]
+	mi := &file_controlplane_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2776,7 +2612,7 @@ func (x *Membership) String() string {
 func (*Membership) ProtoMessage() {}
 
 func (x *Membership) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[30]
+	mi := &file_controlplane_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2789,7 +2625,7 @@ func (x *Membership) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Membership.ProtoReflect.Descriptor instead.
 func (*Membership) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{30}
+	return file_controlplane_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Membership) GetVersion() uint64 {
@@ -2833,7 +2669,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_controlplane_proto_msgTypes[31]
+	mi := &file_controlplane_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2845,7 +2681,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[31]
+	mi := &file_controlplane_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2858,7 +2694,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{31}
+	return file_controlplane_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Member) GetSession() uint32 {
@@ -2907,7 +2743,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_controlplane_proto_msgTypes[32]
+	mi := &file_controlplane_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2919,7 +2755,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[32]
+	mi := &file_controlplane_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2932,7 +2768,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{32}
+	return file_controlplane_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Notice) GetIndex() uint64 {
@@ -2964,7 +2800,7 @@ type PartitionNotice struct {
 
 func (x *PartitionNotice) Reset() {
 	*x = PartitionNotice{}
-	mi := &file_controlplane_proto_msgTypes[33]
+	mi := &file_controlplane_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2976,7 +2812,7 @@ func (x *PartitionNotice) String() string {
 func (*PartitionNotice) ProtoMessage() {}
 
 func (x *PartitionNotice) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[33]
+	mi := &file_controlplane_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2989,7 +2825,7 @@ func (x *PartitionNotice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionNotice.ProtoReflect.Descriptor instead.
 func (*PartitionNotice) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{33}
+	return file_controlplane_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PartitionNotice) GetTopic() []byte {
@@ -3054,7 +2890,7 @@ type AbortedTransaction struct {
 
 func (x *AbortedTransaction) Reset() {
 	*x = AbortedTransaction{}
-	mi := &file_controlplane_proto_msgTypes[34]
+	mi := &file_controlplane_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3066,7 +2902,7 @@ func (x *AbortedTransaction) String() string {
 func (*AbortedTransaction) ProtoMessage() {}
 
 func (x *AbortedTransaction) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[34]
+	mi := &file_controlplane_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3079,7 +2915,7 @@ func (x *AbortedTransaction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortedTransaction.ProtoReflect.Descriptor instead.
 func (*AbortedTransaction) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{34}
+	return file_controlplane_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *AbortedTransaction) GetProducerId() int64 {
@@ -3115,7 +2951,7 @@ type Stamp struct {
 
 func (x *Stamp) Reset() {
 	*x = Stamp{}
-	mi := &file_controlplane_proto_msgTypes[35]
+	mi := &file_controlplane_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3127,7 +2963,7 @@ func (x *Stamp) String() string {
 func (*Stamp) ProtoMessage() {}
 
 func (x *Stamp) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[35]
+	mi := &file_controlplane_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3140,7 +2976,7 @@ func (x *Stamp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stamp.ProtoReflect.Descriptor instead.
 func (*Stamp) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{35}
+	return file_controlplane_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Stamp) GetToken() uint64 {
@@ -3182,7 +3018,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_controlplane_proto_msgTypes[36]
+	mi := &file_controlplane_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3194,7 +3030,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[36]
+	mi := &file_controlplane_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3207,7 +3043,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{36}
+	return file_controlplane_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Error) GetCode() Error_Code {
@@ -3236,7 +3072,7 @@ type CommitAnswer struct {
 
 func (x *CommitAnswer) Reset() {
 	*x = CommitAnswer{}
-	mi := &file_controlplane_proto_msgTypes[37]
+	mi := &file_controlplane_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3248,7 +3084,7 @@ func (x *CommitAnswer) String() string {
 func (*CommitAnswer) ProtoMessage() {}
 
 func (x *CommitAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[37]
+	mi := &file_controlplane_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3261,7 +3097,7 @@ func (x *CommitAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitAnswer.ProtoReflect.Descriptor instead.
 func (*CommitAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{37}
+	return file_controlplane_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *CommitAnswer) GetRequest() uint64 {
@@ -3304,7 +3140,7 @@ type LookupAnswer struct {
 
 func (x *LookupAnswer) Reset() {
 	*x = LookupAnswer{}
-	mi := &file_controlplane_proto_msgTypes[38]
+	mi := &file_controlplane_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3316,7 +3152,7 @@ func (x *LookupAnswer) String() string {
 func (*LookupAnswer) ProtoMessage() {}
 
 func (x *LookupAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[38]
+	mi := &file_controlplane_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3329,7 +3165,7 @@ func (x *LookupAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupAnswer.ProtoReflect.Descriptor instead.
 func (*LookupAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{38}
+	return file_controlplane_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *LookupAnswer) GetRequest() uint64 {
@@ -3377,7 +3213,7 @@ type PartitionAnswer struct {
 
 func (x *PartitionAnswer) Reset() {
 	*x = PartitionAnswer{}
-	mi := &file_controlplane_proto_msgTypes[39]
+	mi := &file_controlplane_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3389,7 +3225,7 @@ func (x *PartitionAnswer) String() string {
 func (*PartitionAnswer) ProtoMessage() {}
 
 func (x *PartitionAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[39]
+	mi := &file_controlplane_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3402,7 +3238,7 @@ func (x *PartitionAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionAnswer.ProtoReflect.Descriptor instead.
 func (*PartitionAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{39}
+	return file_controlplane_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *PartitionAnswer) GetUnknown() bool {
@@ -3465,7 +3301,7 @@ type ForwardAnswer struct {
 
 func (x *ForwardAnswer) Reset() {
 	*x = ForwardAnswer{}
-	mi := &file_controlplane_proto_msgTypes[40]
+	mi := &file_controlplane_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3477,7 +3313,7 @@ func (x *ForwardAnswer) String() string {
 func (*ForwardAnswer) ProtoMessage() {}
 
 func (x *ForwardAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[40]
+	mi := &file_controlplane_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3490,7 +3326,7 @@ func (x *ForwardAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardAnswer.ProtoReflect.Descriptor instead.
 func (*ForwardAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{40}
+	return file_controlplane_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ForwardAnswer) GetRequest() uint64 {
@@ -3524,7 +3360,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_controlplane_proto_msgTypes[41]
+	mi := &file_controlplane_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3536,7 +3372,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[41]
+	mi := &file_controlplane_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3549,7 +3385,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{41}
+	return file_controlplane_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Done) GetRequest() uint64 {
@@ -3578,7 +3414,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_controlplane_proto_msgTypes[42]
+	mi := &file_controlplane_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3590,7 +3426,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[42]
+	mi := &file_controlplane_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3603,7 +3439,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{42}
+	return file_controlplane_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Job) GetJob() uint32 {
@@ -3627,60 +3463,6 @@ func (x *Job) GetLast() bool {
 	return false
 }
 
-// CheckBundle asks an agent to read a bundle through and to compare every checksum in it. The control plane reads none
-// itself. It asks for one at a time and waits for the answer for minutes; nothing hangs on an answer that never comes.
-type CheckBundle struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Bundle        uint64                 `protobuf:"varint,1,opt,name=bundle,proto3" json:"bundle,omitempty"`
-	Bytes         uint32                 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"` // that it should have
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CheckBundle) Reset() {
-	*x = CheckBundle{}
-	mi := &file_controlplane_proto_msgTypes[43]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CheckBundle) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CheckBundle) ProtoMessage() {}
-
-func (x *CheckBundle) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[43]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CheckBundle.ProtoReflect.Descriptor instead.
-func (*CheckBundle) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{43}
-}
-
-func (x *CheckBundle) GetBundle() uint64 {
-	if x != nil {
-		return x.Bundle
-	}
-	return 0
-}
-
-func (x *CheckBundle) GetBytes() uint32 {
-	if x != nil {
-		return x.Bytes
-	}
-	return 0
-}
-
 // CancelJob says that a job has ended without its runner: what is not handed in yet is not wanted.
 type CancelJob struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3691,7 +3473,7 @@ type CancelJob struct {
 
 func (x *CancelJob) Reset() {
 	*x = CancelJob{}
-	mi := &file_controlplane_proto_msgTypes[44]
+	mi := &file_controlplane_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3703,7 +3485,7 @@ func (x *CancelJob) String() string {
 func (*CancelJob) ProtoMessage() {}
 
 func (x *CancelJob) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[44]
+	mi := &file_controlplane_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3716,7 +3498,7 @@ func (x *CancelJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelJob.ProtoReflect.Descriptor instead.
 func (*CancelJob) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{44}
+	return file_controlplane_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *CancelJob) GetJob() uint32 {
@@ -3738,7 +3520,7 @@ const file_controlplane_proto_rawDesc = "" +
 	"\rowner_address\x18\x02 \x01(\tR\fownerAddress\x12\x1a\n" +
 	"\breplicas\x18\x03 \x03(\tR\breplicas\"C\n" +
 	"\aToOwner\x128\n" +
-	"\x05items\x18\x01 \x03(\v2\".freshet.controlplane.v1.AgentItemR\x05items\"\x93\a\n" +
+	"\x05items\x18\x01 \x03(\v2\".freshet.controlplane.v1.AgentItemR\x05items\"\xc8\x06\n" +
 	"\tAgentItem\x126\n" +
 	"\x05hello\x18\x01 \x01(\v2\x1e.freshet.controlplane.v1.HelloH\x00R\x05hello\x126\n" +
 	"\x05probe\x18\x02 \x01(\v2\x1e.freshet.controlplane.v1.ProbeH\x00R\x05probe\x129\n" +
@@ -3753,13 +3535,12 @@ const file_controlplane_proto_rawDesc = "" +
 	" \x01(\v2$.freshet.controlplane.v1.JobProgressH\x00R\vjobProgress\x12I\n" +
 	"\fcomplete_job\x18\v \x01(\v2$.freshet.controlplane.v1.CompleteJobH\x00R\vcompleteJob\x12@\n" +
 	"\tabort_job\x18\f \x01(\v2!.freshet.controlplane.v1.AbortJobH\x00R\babortJob\x123\n" +
-	"\x04load\x18\r \x01(\v2\x1d.freshet.controlplane.v1.LoadH\x00R\x04load\x12O\n" +
-	"\x0ebundle_checked\x18\x0e \x01(\v2&.freshet.controlplane.v1.BundleCheckedH\x00R\rbundleCheckedB\x06\n" +
-	"\x04item\"N\n" +
+	"\x04load\x18\r \x01(\v2\x1d.freshet.controlplane.v1.LoadH\x00R\x04loadB\x06\n" +
+	"\x04itemJ\x04\b\x0e\x10\x0f\"N\n" +
 	"\bEndpoint\x12\x1a\n" +
 	"\blistener\x18\x01 \x01(\tR\blistener\x12\x12\n" +
 	"\x04host\x18\x02 \x01(\tR\x04host\x12\x12\n" +
-	"\x04port\x18\x03 \x01(\x05R\x04port\"\x8b\x04\n" +
+	"\x04port\x18\x03 \x01(\x05R\x04port\"\xea\x03\n" +
 	"\x05Hello\x12'\n" +
 	"\x0fvirtual_cluster\x18\x01 \x01(\tR\x0evirtualCluster\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12\x12\n" +
@@ -3769,12 +3550,11 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x05shard\x18\x06 \x01(\rR\x05shard\x12\x18\n" +
 	"\asession\x18\a \x01(\rR\asession\x12!\n" +
 	"\fpeer_address\x18\b \x01(\tR\vpeerAddress\x123\n" +
-	"\x05roles\x18\t \x03(\x0e2\x1d.freshet.controlplane.v1.RoleR\x05roles\x12%\n" +
-	"\x0echecks_bundles\x18\n" +
-	" \x01(\bR\rchecksBundles\x12,\n" +
+	"\x05roles\x18\t \x03(\x0e2\x1d.freshet.controlplane.v1.RoleR\x05roles\x12,\n" +
 	"\x12catalogue_in_parts\x18\v \x01(\bR\x10catalogueInParts\x12%\n" +
 	"\x0eproducer_bound\x18\f \x01(\bR\rproducerBound\x12J\n" +
-	"\rbucket_marker\x18\r \x01(\v2%.freshet.controlplane.v1.BucketMarkerR\fbucketMarker\"-\n" +
+	"\rbucket_marker\x18\r \x01(\v2%.freshet.controlplane.v1.BucketMarkerR\fbucketMarkerJ\x04\b\n" +
+	"\x10\v\"-\n" +
 	"\fBucketMarker\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\"\x1d\n" +
@@ -3854,23 +3634,9 @@ const file_controlplane_proto_rawDesc = "" +
 	"\rtakes_batches\x18\x05 \x01(\bR\ftakesBatches\x12\x1f\n" +
 	"\vzone_writer\x18\x06 \x01(\rR\n" +
 	"zoneWriterJ\x04\b\a\x10\n" +
-	"\"\xe4\x01\n" +
-	"\rBundleChecked\x12\x16\n" +
-	"\x06bundle\x18\x01 \x01(\x04R\x06bundle\x12H\n" +
-	"\averdict\x18\x02 \x01(\x0e2..freshet.controlplane.v1.BundleChecked.VerdictR\averdict\x12\x12\n" +
-	"\x04what\x18\x03 \x01(\tR\x04what\x12\x12\n" +
-	"\x04read\x18\x04 \x01(\x04R\x04read\"I\n" +
-	"\aVerdict\x12\x0e\n" +
-	"\n" +
-	"UNREADABLE\x10\x00\x12\n" +
-	"\n" +
-	"\x06INTACT\x10\x01\x12\v\n" +
-	"\aMISSING\x10\x02\x12\n" +
-	"\n" +
-	"\x06BROKEN\x10\x03\x12\t\n" +
-	"\x05LATER\x10\x04\"C\n" +
+	"\"C\n" +
 	"\aToAgent\x128\n" +
-	"\x05items\x18\x01 \x03(\v2\".freshet.controlplane.v1.OwnerItemR\x05items\"\xcb\x06\n" +
+	"\x05items\x18\x01 \x03(\v2\".freshet.controlplane.v1.OwnerItemR\x05items\"\x86\x06\n" +
 	"\tOwnerItem\x12<\n" +
 	"\awelcome\x18\x01 \x01(\v2 .freshet.controlplane.v1.WelcomeH\x00R\awelcome\x12<\n" +
 	"\arefused\x18\x02 \x01(\v2 .freshet.controlplane.v1.RefusedH\x00R\arefused\x12B\n" +
@@ -3886,9 +3652,8 @@ const file_controlplane_proto_rawDesc = "" +
 	"\n" +
 	"cancel_job\x18\v \x01(\v2\".freshet.controlplane.v1.CancelJobH\x00R\tcancelJob\x12F\n" +
 	"\vzone_writer\x18\f \x01(\v2#.freshet.controlplane.v1.ZoneWriterH\x00R\n" +
-	"zoneWriter\x12I\n" +
-	"\fcheck_bundle\x18\r \x01(\v2$.freshet.controlplane.v1.CheckBundleH\x00R\vcheckBundleB\x06\n" +
-	"\x04item\"\xd5\x02\n" +
+	"zoneWriterB\x06\n" +
+	"\x04itemJ\x04\b\r\x10\x0e\"\xd5\x02\n" +
 	"\aWelcome\x12\x18\n" +
 	"\asession\x18\x01 \x01(\rR\asession\x12\x19\n" +
 	"\bnode_ids\x18\x02 \x03(\x05R\anodeIds\x12\x1d\n" +
@@ -4032,10 +3797,7 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x03Job\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job\x12\x12\n" +
 	"\x04plan\x18\x02 \x01(\fR\x04plan\x12\x12\n" +
-	"\x04last\x18\x03 \x01(\bR\x04last\";\n" +
-	"\vCheckBundle\x12\x16\n" +
-	"\x06bundle\x18\x01 \x01(\x04R\x06bundle\x12\x14\n" +
-	"\x05bytes\x18\x02 \x01(\rR\x05bytes\"\x1d\n" +
+	"\x04last\x18\x03 \x01(\bR\x04last\"\x1d\n" +
 	"\tCancelJob\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\rR\x03job*M\n" +
 	"\x04Role\x12\x14\n" +
@@ -4060,126 +3822,120 @@ func file_controlplane_proto_rawDescGZIP() []byte {
 	return file_controlplane_proto_rawDescData
 }
 
-var file_controlplane_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_controlplane_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
+var file_controlplane_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_controlplane_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
 var file_controlplane_proto_goTypes = []any{
 	(Role)(0),                  // 0: freshet.controlplane.v1.Role
-	(BundleChecked_Verdict)(0), // 1: freshet.controlplane.v1.BundleChecked.Verdict
-	(Refused_Reason)(0),        // 2: freshet.controlplane.v1.Refused.Reason
-	(Error_Code)(0),            // 3: freshet.controlplane.v1.Error.Code
-	(*LocateRequest)(nil),      // 4: freshet.controlplane.v1.LocateRequest
-	(*LocateResponse)(nil),     // 5: freshet.controlplane.v1.LocateResponse
-	(*ToOwner)(nil),            // 6: freshet.controlplane.v1.ToOwner
-	(*AgentItem)(nil),          // 7: freshet.controlplane.v1.AgentItem
-	(*Endpoint)(nil),           // 8: freshet.controlplane.v1.Endpoint
-	(*Hello)(nil),              // 9: freshet.controlplane.v1.Hello
-	(*BucketMarker)(nil),       // 10: freshet.controlplane.v1.BucketMarker
-	(*Probe)(nil),              // 11: freshet.controlplane.v1.Probe
-	(*Commit)(nil),             // 12: freshet.controlplane.v1.Commit
-	(*Abandon)(nil),            // 13: freshet.controlplane.v1.Abandon
-	(*Lookup)(nil),             // 14: freshet.controlplane.v1.Lookup
-	(*PartitionLookup)(nil),    // 15: freshet.controlplane.v1.PartitionLookup
-	(*Unsubscribe)(nil),        // 16: freshet.controlplane.v1.Unsubscribe
-	(*PartitionRef)(nil),       // 17: freshet.controlplane.v1.PartitionRef
-	(*Forward)(nil),            // 18: freshet.controlplane.v1.Forward
-	(*Drain)(nil),              // 19: freshet.controlplane.v1.Drain
-	(*Goodbye)(nil),            // 20: freshet.controlplane.v1.Goodbye
-	(*JobProgress)(nil),        // 21: freshet.controlplane.v1.JobProgress
-	(*CompleteJob)(nil),        // 22: freshet.controlplane.v1.CompleteJob
-	(*AbortJob)(nil),           // 23: freshet.controlplane.v1.AbortJob
-	(*Load)(nil),               // 24: freshet.controlplane.v1.Load
-	(*BundleChecked)(nil),      // 25: freshet.controlplane.v1.BundleChecked
-	(*ToAgent)(nil),            // 26: freshet.controlplane.v1.ToAgent
-	(*OwnerItem)(nil),          // 27: freshet.controlplane.v1.OwnerItem
-	(*Welcome)(nil),            // 28: freshet.controlplane.v1.Welcome
-	(*ZoneWriter)(nil),         // 29: freshet.controlplane.v1.ZoneWriter
-	(*Refused)(nil),            // 30: freshet.controlplane.v1.Refused
-	(*Catalogue)(nil),          // 31: freshet.controlplane.v1.Catalogue
-	(*ClientMetrics)(nil),      // 32: freshet.controlplane.v1.ClientMetrics
-	(*Topic)(nil),              // 33: freshet.controlplane.v1.Topic
-	(*Membership)(nil),         // 34: freshet.controlplane.v1.Membership
-	(*Member)(nil),             // 35: freshet.controlplane.v1.Member
-	(*Notice)(nil),             // 36: freshet.controlplane.v1.Notice
-	(*PartitionNotice)(nil),    // 37: freshet.controlplane.v1.PartitionNotice
-	(*AbortedTransaction)(nil), // 38: freshet.controlplane.v1.AbortedTransaction
-	(*Stamp)(nil),              // 39: freshet.controlplane.v1.Stamp
-	(*Error)(nil),              // 40: freshet.controlplane.v1.Error
-	(*CommitAnswer)(nil),       // 41: freshet.controlplane.v1.CommitAnswer
-	(*LookupAnswer)(nil),       // 42: freshet.controlplane.v1.LookupAnswer
-	(*PartitionAnswer)(nil),    // 43: freshet.controlplane.v1.PartitionAnswer
-	(*ForwardAnswer)(nil),      // 44: freshet.controlplane.v1.ForwardAnswer
-	(*Done)(nil),               // 45: freshet.controlplane.v1.Done
-	(*Job)(nil),                // 46: freshet.controlplane.v1.Job
-	(*CheckBundle)(nil),        // 47: freshet.controlplane.v1.CheckBundle
-	(*CancelJob)(nil),          // 48: freshet.controlplane.v1.CancelJob
-	nil,                        // 49: freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
-	nil,                        // 50: freshet.controlplane.v1.ClientMetrics.ConfigsEntry
-	nil,                        // 51: freshet.controlplane.v1.Topic.ConfigsEntry
+	(Refused_Reason)(0),        // 1: freshet.controlplane.v1.Refused.Reason
+	(Error_Code)(0),            // 2: freshet.controlplane.v1.Error.Code
+	(*LocateRequest)(nil),      // 3: freshet.controlplane.v1.LocateRequest
+	(*LocateResponse)(nil),     // 4: freshet.controlplane.v1.LocateResponse
+	(*ToOwner)(nil),            // 5: freshet.controlplane.v1.ToOwner
+	(*AgentItem)(nil),          // 6: freshet.controlplane.v1.AgentItem
+	(*Endpoint)(nil),           // 7: freshet.controlplane.v1.Endpoint
+	(*Hello)(nil),              // 8: freshet.controlplane.v1.Hello
+	(*BucketMarker)(nil),       // 9: freshet.controlplane.v1.BucketMarker
+	(*Probe)(nil),              // 10: freshet.controlplane.v1.Probe
+	(*Commit)(nil),             // 11: freshet.controlplane.v1.Commit
+	(*Abandon)(nil),            // 12: freshet.controlplane.v1.Abandon
+	(*Lookup)(nil),             // 13: freshet.controlplane.v1.Lookup
+	(*PartitionLookup)(nil),    // 14: freshet.controlplane.v1.PartitionLookup
+	(*Unsubscribe)(nil),        // 15: freshet.controlplane.v1.Unsubscribe
+	(*PartitionRef)(nil),       // 16: freshet.controlplane.v1.PartitionRef
+	(*Forward)(nil),            // 17: freshet.controlplane.v1.Forward
+	(*Drain)(nil),              // 18: freshet.controlplane.v1.Drain
+	(*Goodbye)(nil),            // 19: freshet.controlplane.v1.Goodbye
+	(*JobProgress)(nil),        // 20: freshet.controlplane.v1.JobProgress
+	(*CompleteJob)(nil),        // 21: freshet.controlplane.v1.CompleteJob
+	(*AbortJob)(nil),           // 22: freshet.controlplane.v1.AbortJob
+	(*Load)(nil),               // 23: freshet.controlplane.v1.Load
+	(*ToAgent)(nil),            // 24: freshet.controlplane.v1.ToAgent
+	(*OwnerItem)(nil),          // 25: freshet.controlplane.v1.OwnerItem
+	(*Welcome)(nil),            // 26: freshet.controlplane.v1.Welcome
+	(*ZoneWriter)(nil),         // 27: freshet.controlplane.v1.ZoneWriter
+	(*Refused)(nil),            // 28: freshet.controlplane.v1.Refused
+	(*Catalogue)(nil),          // 29: freshet.controlplane.v1.Catalogue
+	(*ClientMetrics)(nil),      // 30: freshet.controlplane.v1.ClientMetrics
+	(*Topic)(nil),              // 31: freshet.controlplane.v1.Topic
+	(*Membership)(nil),         // 32: freshet.controlplane.v1.Membership
+	(*Member)(nil),             // 33: freshet.controlplane.v1.Member
+	(*Notice)(nil),             // 34: freshet.controlplane.v1.Notice
+	(*PartitionNotice)(nil),    // 35: freshet.controlplane.v1.PartitionNotice
+	(*AbortedTransaction)(nil), // 36: freshet.controlplane.v1.AbortedTransaction
+	(*Stamp)(nil),              // 37: freshet.controlplane.v1.Stamp
+	(*Error)(nil),              // 38: freshet.controlplane.v1.Error
+	(*CommitAnswer)(nil),       // 39: freshet.controlplane.v1.CommitAnswer
+	(*LookupAnswer)(nil),       // 40: freshet.controlplane.v1.LookupAnswer
+	(*PartitionAnswer)(nil),    // 41: freshet.controlplane.v1.PartitionAnswer
+	(*ForwardAnswer)(nil),      // 42: freshet.controlplane.v1.ForwardAnswer
+	(*Done)(nil),               // 43: freshet.controlplane.v1.Done
+	(*Job)(nil),                // 44: freshet.controlplane.v1.Job
+	(*CancelJob)(nil),          // 45: freshet.controlplane.v1.CancelJob
+	nil,                        // 46: freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
+	nil,                        // 47: freshet.controlplane.v1.ClientMetrics.ConfigsEntry
+	nil,                        // 48: freshet.controlplane.v1.Topic.ConfigsEntry
 }
 var file_controlplane_proto_depIdxs = []int32{
-	7,  // 0: freshet.controlplane.v1.ToOwner.items:type_name -> freshet.controlplane.v1.AgentItem
-	9,  // 1: freshet.controlplane.v1.AgentItem.hello:type_name -> freshet.controlplane.v1.Hello
-	11, // 2: freshet.controlplane.v1.AgentItem.probe:type_name -> freshet.controlplane.v1.Probe
-	12, // 3: freshet.controlplane.v1.AgentItem.commit:type_name -> freshet.controlplane.v1.Commit
-	13, // 4: freshet.controlplane.v1.AgentItem.abandon:type_name -> freshet.controlplane.v1.Abandon
-	14, // 5: freshet.controlplane.v1.AgentItem.lookup:type_name -> freshet.controlplane.v1.Lookup
-	16, // 6: freshet.controlplane.v1.AgentItem.unsubscribe:type_name -> freshet.controlplane.v1.Unsubscribe
-	18, // 7: freshet.controlplane.v1.AgentItem.forward:type_name -> freshet.controlplane.v1.Forward
-	19, // 8: freshet.controlplane.v1.AgentItem.drain:type_name -> freshet.controlplane.v1.Drain
-	20, // 9: freshet.controlplane.v1.AgentItem.goodbye:type_name -> freshet.controlplane.v1.Goodbye
-	21, // 10: freshet.controlplane.v1.AgentItem.job_progress:type_name -> freshet.controlplane.v1.JobProgress
-	22, // 11: freshet.controlplane.v1.AgentItem.complete_job:type_name -> freshet.controlplane.v1.CompleteJob
-	23, // 12: freshet.controlplane.v1.AgentItem.abort_job:type_name -> freshet.controlplane.v1.AbortJob
-	24, // 13: freshet.controlplane.v1.AgentItem.load:type_name -> freshet.controlplane.v1.Load
-	25, // 14: freshet.controlplane.v1.AgentItem.bundle_checked:type_name -> freshet.controlplane.v1.BundleChecked
-	8,  // 15: freshet.controlplane.v1.Hello.endpoints:type_name -> freshet.controlplane.v1.Endpoint
-	0,  // 16: freshet.controlplane.v1.Hello.roles:type_name -> freshet.controlplane.v1.Role
-	10, // 17: freshet.controlplane.v1.Hello.bucket_marker:type_name -> freshet.controlplane.v1.BucketMarker
-	15, // 18: freshet.controlplane.v1.Lookup.partitions:type_name -> freshet.controlplane.v1.PartitionLookup
-	17, // 19: freshet.controlplane.v1.Unsubscribe.partitions:type_name -> freshet.controlplane.v1.PartitionRef
-	1,  // 20: freshet.controlplane.v1.BundleChecked.verdict:type_name -> freshet.controlplane.v1.BundleChecked.Verdict
-	27, // 21: freshet.controlplane.v1.ToAgent.items:type_name -> freshet.controlplane.v1.OwnerItem
-	28, // 22: freshet.controlplane.v1.OwnerItem.welcome:type_name -> freshet.controlplane.v1.Welcome
-	30, // 23: freshet.controlplane.v1.OwnerItem.refused:type_name -> freshet.controlplane.v1.Refused
-	31, // 24: freshet.controlplane.v1.OwnerItem.catalogue:type_name -> freshet.controlplane.v1.Catalogue
-	36, // 25: freshet.controlplane.v1.OwnerItem.notice:type_name -> freshet.controlplane.v1.Notice
-	39, // 26: freshet.controlplane.v1.OwnerItem.stamp:type_name -> freshet.controlplane.v1.Stamp
-	41, // 27: freshet.controlplane.v1.OwnerItem.commit:type_name -> freshet.controlplane.v1.CommitAnswer
-	42, // 28: freshet.controlplane.v1.OwnerItem.lookup:type_name -> freshet.controlplane.v1.LookupAnswer
-	44, // 29: freshet.controlplane.v1.OwnerItem.forward:type_name -> freshet.controlplane.v1.ForwardAnswer
-	45, // 30: freshet.controlplane.v1.OwnerItem.done:type_name -> freshet.controlplane.v1.Done
-	46, // 31: freshet.controlplane.v1.OwnerItem.job:type_name -> freshet.controlplane.v1.Job
-	48, // 32: freshet.controlplane.v1.OwnerItem.cancel_job:type_name -> freshet.controlplane.v1.CancelJob
-	29, // 33: freshet.controlplane.v1.OwnerItem.zone_writer:type_name -> freshet.controlplane.v1.ZoneWriter
-	47, // 34: freshet.controlplane.v1.OwnerItem.check_bundle:type_name -> freshet.controlplane.v1.CheckBundle
-	2,  // 35: freshet.controlplane.v1.Refused.reason:type_name -> freshet.controlplane.v1.Refused.Reason
-	33, // 36: freshet.controlplane.v1.Catalogue.topics:type_name -> freshet.controlplane.v1.Topic
-	34, // 37: freshet.controlplane.v1.Catalogue.membership:type_name -> freshet.controlplane.v1.Membership
-	49, // 38: freshet.controlplane.v1.Catalogue.broker_configs:type_name -> freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
-	32, // 39: freshet.controlplane.v1.Catalogue.client_metrics:type_name -> freshet.controlplane.v1.ClientMetrics
-	50, // 40: freshet.controlplane.v1.ClientMetrics.configs:type_name -> freshet.controlplane.v1.ClientMetrics.ConfigsEntry
-	51, // 41: freshet.controlplane.v1.Topic.configs:type_name -> freshet.controlplane.v1.Topic.ConfigsEntry
-	35, // 42: freshet.controlplane.v1.Membership.members:type_name -> freshet.controlplane.v1.Member
-	35, // 43: freshet.controlplane.v1.Membership.gone:type_name -> freshet.controlplane.v1.Member
-	8,  // 44: freshet.controlplane.v1.Member.endpoints:type_name -> freshet.controlplane.v1.Endpoint
-	37, // 45: freshet.controlplane.v1.Notice.partitions:type_name -> freshet.controlplane.v1.PartitionNotice
-	38, // 46: freshet.controlplane.v1.PartitionNotice.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
-	3,  // 47: freshet.controlplane.v1.Error.code:type_name -> freshet.controlplane.v1.Error.Code
-	40, // 48: freshet.controlplane.v1.CommitAnswer.error:type_name -> freshet.controlplane.v1.Error
-	43, // 49: freshet.controlplane.v1.LookupAnswer.partitions:type_name -> freshet.controlplane.v1.PartitionAnswer
-	40, // 50: freshet.controlplane.v1.LookupAnswer.error:type_name -> freshet.controlplane.v1.Error
-	38, // 51: freshet.controlplane.v1.PartitionAnswer.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
-	40, // 52: freshet.controlplane.v1.ForwardAnswer.error:type_name -> freshet.controlplane.v1.Error
-	40, // 53: freshet.controlplane.v1.Done.error:type_name -> freshet.controlplane.v1.Error
-	4,  // 54: freshet.controlplane.v1.ControlPlane.Locate:input_type -> freshet.controlplane.v1.LocateRequest
-	6,  // 55: freshet.controlplane.v1.ControlPlane.Session:input_type -> freshet.controlplane.v1.ToOwner
-	5,  // 56: freshet.controlplane.v1.ControlPlane.Locate:output_type -> freshet.controlplane.v1.LocateResponse
-	26, // 57: freshet.controlplane.v1.ControlPlane.Session:output_type -> freshet.controlplane.v1.ToAgent
-	56, // [56:58] is the sub-list for method output_type
-	54, // [54:56] is the sub-list for method input_type
-	54, // [54:54] is the sub-list for extension type_name
-	54, // [54:54] is the sub-list for extension extendee
-	0,  // [0:54] is the sub-list for field type_name
+	6,  // 0: freshet.controlplane.v1.ToOwner.items:type_name -> freshet.controlplane.v1.AgentItem
+	8,  // 1: freshet.controlplane.v1.AgentItem.hello:type_name -> freshet.controlplane.v1.Hello
+	10, // 2: freshet.controlplane.v1.AgentItem.probe:type_name -> freshet.controlplane.v1.Probe
+	11, // 3: freshet.controlplane.v1.AgentItem.commit:type_name -> freshet.controlplane.v1.Commit
+	12, // 4: freshet.controlplane.v1.AgentItem.abandon:type_name -> freshet.controlplane.v1.Abandon
+	13, // 5: freshet.controlplane.v1.AgentItem.lookup:type_name -> freshet.controlplane.v1.Lookup
+	15, // 6: freshet.controlplane.v1.AgentItem.unsubscribe:type_name -> freshet.controlplane.v1.Unsubscribe
+	17, // 7: freshet.controlplane.v1.AgentItem.forward:type_name -> freshet.controlplane.v1.Forward
+	18, // 8: freshet.controlplane.v1.AgentItem.drain:type_name -> freshet.controlplane.v1.Drain
+	19, // 9: freshet.controlplane.v1.AgentItem.goodbye:type_name -> freshet.controlplane.v1.Goodbye
+	20, // 10: freshet.controlplane.v1.AgentItem.job_progress:type_name -> freshet.controlplane.v1.JobProgress
+	21, // 11: freshet.controlplane.v1.AgentItem.complete_job:type_name -> freshet.controlplane.v1.CompleteJob
+	22, // 12: freshet.controlplane.v1.AgentItem.abort_job:type_name -> freshet.controlplane.v1.AbortJob
+	23, // 13: freshet.controlplane.v1.AgentItem.load:type_name -> freshet.controlplane.v1.Load
+	7,  // 14: freshet.controlplane.v1.Hello.endpoints:type_name -> freshet.controlplane.v1.Endpoint
+	0,  // 15: freshet.controlplane.v1.Hello.roles:type_name -> freshet.controlplane.v1.Role
+	9,  // 16: freshet.controlplane.v1.Hello.bucket_marker:type_name -> freshet.controlplane.v1.BucketMarker
+	14, // 17: freshet.controlplane.v1.Lookup.partitions:type_name -> freshet.controlplane.v1.PartitionLookup
+	16, // 18: freshet.controlplane.v1.Unsubscribe.partitions:type_name -> freshet.controlplane.v1.PartitionRef
+	25, // 19: freshet.controlplane.v1.ToAgent.items:type_name -> freshet.controlplane.v1.OwnerItem
+	26, // 20: freshet.controlplane.v1.OwnerItem.welcome:type_name -> freshet.controlplane.v1.Welcome
+	28, // 21: freshet.controlplane.v1.OwnerItem.refused:type_name -> freshet.controlplane.v1.Refused
+	29, // 22: freshet.controlplane.v1.OwnerItem.catalogue:type_name -> freshet.controlplane.v1.Catalogue
+	34, // 23: freshet.controlplane.v1.OwnerItem.notice:type_name -> freshet.controlplane.v1.Notice
+	37, // 24: freshet.controlplane.v1.OwnerItem.stamp:type_name -> freshet.controlplane.v1.Stamp
+	39, // 25: freshet.controlplane.v1.OwnerItem.commit:type_name -> freshet.controlplane.v1.CommitAnswer
+	40, // 26: freshet.controlplane.v1.OwnerItem.lookup:type_name -> freshet.controlplane.v1.LookupAnswer
+	42, // 27: freshet.controlplane.v1.OwnerItem.forward:type_name -> freshet.controlplane.v1.ForwardAnswer
+	43, // 28: freshet.controlplane.v1.OwnerItem.done:type_name -> freshet.controlplane.v1.Done
+	44, // 29: freshet.controlplane.v1.OwnerItem.job:type_name -> freshet.controlplane.v1.Job
+	45, // 30: freshet.controlplane.v1.OwnerItem.cancel_job:type_name -> freshet.controlplane.v1.CancelJob
+	27, // 31: freshet.controlplane.v1.OwnerItem.zone_writer:type_name -> freshet.controlplane.v1.ZoneWriter
+	1,  // 32: freshet.controlplane.v1.Refused.reason:type_name -> freshet.controlplane.v1.Refused.Reason
+	31, // 33: freshet.controlplane.v1.Catalogue.topics:type_name -> freshet.controlplane.v1.Topic
+	32, // 34: freshet.controlplane.v1.Catalogue.membership:type_name -> freshet.controlplane.v1.Membership
+	46, // 35: freshet.controlplane.v1.Catalogue.broker_configs:type_name -> freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
+	30, // 36: freshet.controlplane.v1.Catalogue.client_metrics:type_name -> freshet.controlplane.v1.ClientMetrics
+	47, // 37: freshet.controlplane.v1.ClientMetrics.configs:type_name -> freshet.controlplane.v1.ClientMetrics.ConfigsEntry
+	48, // 38: freshet.controlplane.v1.Topic.configs:type_name -> freshet.controlplane.v1.Topic.ConfigsEntry
+	33, // 39: freshet.controlplane.v1.Membership.members:type_name -> freshet.controlplane.v1.Member
+	33, // 40: freshet.controlplane.v1.Membership.gone:type_name -> freshet.controlplane.v1.Member
+	7,  // 41: freshet.controlplane.v1.Member.endpoints:type_name -> freshet.controlplane.v1.Endpoint
+	35, // 42: freshet.controlplane.v1.Notice.partitions:type_name -> freshet.controlplane.v1.PartitionNotice
+	36, // 43: freshet.controlplane.v1.PartitionNotice.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
+	2,  // 44: freshet.controlplane.v1.Error.code:type_name -> freshet.controlplane.v1.Error.Code
+	38, // 45: freshet.controlplane.v1.CommitAnswer.error:type_name -> freshet.controlplane.v1.Error
+	41, // 46: freshet.controlplane.v1.LookupAnswer.partitions:type_name -> freshet.controlplane.v1.PartitionAnswer
+	38, // 47: freshet.controlplane.v1.LookupAnswer.error:type_name -> freshet.controlplane.v1.Error
+	36, // 48: freshet.controlplane.v1.PartitionAnswer.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
+	38, // 49: freshet.controlplane.v1.ForwardAnswer.error:type_name -> freshet.controlplane.v1.Error
+	38, // 50: freshet.controlplane.v1.Done.error:type_name -> freshet.controlplane.v1.Error
+	3,  // 51: freshet.controlplane.v1.ControlPlane.Locate:input_type -> freshet.controlplane.v1.LocateRequest
+	5,  // 52: freshet.controlplane.v1.ControlPlane.Session:input_type -> freshet.controlplane.v1.ToOwner
+	4,  // 53: freshet.controlplane.v1.ControlPlane.Locate:output_type -> freshet.controlplane.v1.LocateResponse
+	24, // 54: freshet.controlplane.v1.ControlPlane.Session:output_type -> freshet.controlplane.v1.ToAgent
+	53, // [53:55] is the sub-list for method output_type
+	51, // [51:53] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_controlplane_proto_init() }
@@ -4201,13 +3957,12 @@ func file_controlplane_proto_init() {
 		(*AgentItem_CompleteJob)(nil),
 		(*AgentItem_AbortJob)(nil),
 		(*AgentItem_Load)(nil),
-		(*AgentItem_BundleChecked)(nil),
 	}
 	file_controlplane_proto_msgTypes[11].OneofWrappers = []any{
 		(*PartitionLookup_ExtentsFrom)(nil),
 		(*PartitionLookup_Timestamp)(nil),
 	}
-	file_controlplane_proto_msgTypes[23].OneofWrappers = []any{
+	file_controlplane_proto_msgTypes[22].OneofWrappers = []any{
 		(*OwnerItem_Welcome)(nil),
 		(*OwnerItem_Refused)(nil),
 		(*OwnerItem_Catalogue)(nil),
@@ -4220,15 +3975,14 @@ func file_controlplane_proto_init() {
 		(*OwnerItem_Job)(nil),
 		(*OwnerItem_CancelJob)(nil),
 		(*OwnerItem_ZoneWriter)(nil),
-		(*OwnerItem_CheckBundle)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controlplane_proto_rawDesc), len(file_controlplane_proto_rawDesc)),
-			NumEnums:      4,
-			NumMessages:   48,
+			NumEnums:      3,
+			NumMessages:   46,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -104,7 +104,7 @@ func (s *Session) hello() *api.Hello {
 	return &api.Hello{
 		VirtualCluster: s.cfg.VirtualCluster, Instance: s.mu.instance, Zone: s.cfg.Zone,
 		Endpoints: s.cfg.Endpoints, Version: s.cfg.Version, Session: s.mu.welcome.GetSession(),
-		PeerAddress: s.cfg.Peer, Roles: s.cfg.Roles, ChecksBundles: s.checks(), CatalogueInParts: true, ProducerBound: true,
+		PeerAddress: s.cfg.Peer, Roles: s.cfg.Roles, CatalogueInParts: true, ProducerBound: true,
 		BucketMarker: s.marker(),
 	}
 }
@@ -297,8 +297,6 @@ func (s *Session) dispatch(st *stream, item *api.OwnerItem) error {
 		s.job(st, i.Job)
 	case *api.OwnerItem_CancelJob:
 		s.cancelJob(i.CancelJob)
-	case *api.OwnerItem_CheckBundle:
-		s.checkBundle(i.CheckBundle)
 	case *api.OwnerItem_ZoneWriter:
 		s.zoneWriter(i.ZoneWriter)
 	case *api.OwnerItem_Stamp:

@@ -48,11 +48,6 @@ type Settings struct {
 	OrphanFirst, OrphanLast time.Duration
 	// TopicUndelete is how long the deletion of a topic can be taken back; default 24 h, negative: not at all.
 	TopicUndelete time.Duration
-	// ScrubInterval is the time between two live bundles that are looked up in the store; default 1 s, negative: none is.
-	ScrubInterval time.Duration
-	// ScrubBytes bounds the bytes a second, on average, that agents read to check their checksums; default 1 MiB,
-	// negative: none are.
-	ScrubBytes int64
 }
 
 // ApplyDefaults fills the fields left zero.
@@ -64,8 +59,6 @@ func (s *Settings) ApplyDefaults() {
 	s.OrphanFirst = cmp.Or(s.OrphanFirst, 10*time.Minute)
 	s.OrphanLast = cmp.Or(s.OrphanLast, 24*time.Hour)
 	s.TopicUndelete = cmp.Or(s.TopicUndelete, 24*time.Hour)
-	s.ScrubInterval = cmp.Or(s.ScrubInterval, time.Second)
-	s.ScrubBytes = cmp.Or(s.ScrubBytes, 1<<20)
 }
 
 // UndeleteMs is TopicUndelete as commands have it.
@@ -93,8 +86,7 @@ func (s *Settings) Validate() error {
 type Config struct {
 	Settings     Settings
 	Bucket       objstore.Bucket
-	BundlePrefix string  // of the keys of its bundles
-	Checker      Checker // nil: no bundle is read through
+	BundlePrefix string // of the keys of its bundles
 	Log          *zap.Logger
 	Registerer   prometheus.Registerer
 }

@@ -10,7 +10,6 @@
 //     only repeats the deletion.
 //   - sweep deletes orphans: objects of ended agent sessions and jobs that no commit made known. Only what the state itself
 //     saw begin and end is listed, and only what can be of it is deleted.
-//   - scrub looks live bundles up and has agents read them. It deletes nothing.
 //
 // All look at a frozen state or for a moment, so commits go on, and go by the store's clock where the state's time is ahead
 // of it: a wrong clock of the owner's machine deletes nothing. An owner that is none any more can do no harm: a command of its

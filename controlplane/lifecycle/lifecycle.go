@@ -16,7 +16,6 @@ type Lifecycle struct {
 	metrics  *metrics
 	lists    *rate.Limiter // of LIST requests of the sweep
 	reported reported
-	damage   damage
 }
 
 // New checks the configuration.
@@ -60,7 +59,6 @@ func (l *Lifecycle) Run(ctx context.Context, t Tenure) {
 			return l.purge(ctx, t.Owner)
 		})
 	})
-	work.Go(func() { l.scrub(ctx, t.Owner) })
 	work.Wait()
 	l.metrics.forget()
 }

@@ -33,8 +33,6 @@ type world struct {
 	t      *testing.T
 	bucket *fault.Bucket
 	stored *mem.Bucket
-	agents *fault.Bucket // the same as agents reach it
-	absent atomic.Bool   // agents that check bundles
 	kept   atomic.Uint64
 	wanted atomic.Int64
 	refuse error         // commands
@@ -42,8 +40,7 @@ type world struct {
 	bundle uint32
 	after  func() // called after each look at a frozen state
 
-	lifecycle *lifecycle.Lifecycle
-	metrics   *prometheus.Registry
+	metrics *prometheus.Registry
 
 	mu    sync.Mutex
 	state *metadata.State
@@ -59,18 +56,14 @@ func inWorldOf(t *testing.T, version uint32, settings lifecycle.Settings, fn fun
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		stored := mem.New()
-		w := &world{t: t, stored: stored, bucket: fault.New(stored, 1), agents: fault.New(stored, 1), state: metadata.New()}
+		w := &world{t: t, stored: stored, bucket: fault.New(stored, 1), state: metadata.New()}
 		w.must(&metadata.RaiseVersion{Version: version})
 		w.must(&metadata.OpenSession{Instance: "i"})
-		if settings.ScrubInterval == 0 && settings.ScrubBytes == 0 {
-			settings.ScrubInterval, settings.ScrubBytes = -1, -1
-		}
 		w.metrics = prometheus.NewRegistry()
 		l, err := lifecycle.New(lifecycle.Config{
-			Settings: settings, Bucket: w.bucket, BundlePrefix: prefix, Checker: w, Registerer: w.metrics,
+			Settings: settings, Bucket: w.bucket, BundlePrefix: prefix, Registerer: w.metrics,
 		})
 		require.NoError(t, err)
-		w.lifecycle = l
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {

@@ -23,12 +23,6 @@ type metrics struct {
 	deletedTopics prometheus.Gauge
 	deletedBytes  prometheus.Gauge
 	purged        prometheus.Counter
-
-	scrubbed      prometheus.Counter
-	scrubbedBytes prometheus.Counter
-	scrubbedLater prometheus.Counter
-	scrubCycles   prometheus.Counter
-	damaged       prometheus.Gauge
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -43,7 +37,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		dead:      gauge("dead_bundles", "Bundles that nothing refers to and whose objects are still there."),
 		deadBytes: gauge("dead_bytes", "Bytes of those objects."),
 		deleted:   counter("deleted_bundles_total", "Bundles deleted from the object store."),
-		failures:  counter("failures_total", "Rounds of retention, garbage, sweeping or scrubbing that failed and are tried again."),
+		failures:  counter("failures_total", "Rounds of retention, garbage or sweeping that failed and are tried again."),
 
 		orphans:       counter("orphans_deleted_total", "Objects deleted that an ended agent session or job had put and no commit made known."),
 		orphanBytes:   counter("orphan_bytes_deleted_total", "Bytes of the orphans deleted."),
@@ -55,19 +49,13 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		deletedTopics: gauge("deleted_topics", "Topics whose deletion can still be taken back."),
 		deletedBytes:  gauge("deleted_topic_bytes", "Bytes of the records of topics whose deletion can still be taken back."),
 		purged:        counter("purged_topics_total", "Deleted topics given up for good."),
-
-		scrubbed:      counter("scrubbed_bundles_total", "Live bundles looked up in the object store."),
-		scrubbedBytes: counter("scrubbed_bytes_total", "Bytes of live bundles read and checked."),
-		scrubbedLater: counter("scrub_unknown_versions_total", "Live bundles not checked because they are of a later version than the agent knows that was asked, as in the midst of an upgrade."),
-		scrubCycles:   counter("scrub_cycles_total", "Times that every live bundle was looked up."),
-		damaged:       gauge("damaged_bundles", "Live bundles known to be missing from the object store or broken; the log and freshet scrub name them."),
 	}
 }
 
 // forget takes back what only an owner knows.
 func (m *metrics) forget() {
 	m.garbage(0, 0)
-	for _, g := range []prometheus.Gauge{m.unswept, m.reportOnly, m.deletedTopics, m.deletedBytes, m.damaged} {
+	for _, g := range []prometheus.Gauge{m.unswept, m.reportOnly, m.deletedTopics, m.deletedBytes} {
 		g.Set(0)
 	}
 }

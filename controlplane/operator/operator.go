@@ -5,7 +5,6 @@
 //	GET  /v1/clusters/{cluster}/deleted-topics                           topics whose deletion can be taken back
 //	POST /v1/clusters/{cluster}/deleted-topics/{topic}/undelete?as=NAME  takes it back; topic is a name or an id
 //	POST /v1/clusters/{cluster}/deleted-topics/{topic}/purge             gives it up at once; topic is a name or an id
-//	GET  /v1/clusters/{cluster}/scrub                                    how far the scrubber is, damaged bundles
 //	GET  /v1/clusters/{cluster}/jobs                                     background jobs
 //	GET  /v1/clusters/{cluster}/zones                                    how busy zones are, and how many agents they should have
 //	GET  /v1/clusters/{cluster}/writers                                  what each agent writes
@@ -24,9 +23,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/controlplane/admin"
-	"github.com/freshet-io/freshet/controlplane/lifecycle"
 	"github.com/freshet-io/freshet/controlplane/owner"
-	"github.com/freshet-io/freshet/metadata"
 )
 
 // Prefix is where all paths begin, for who mounts Handler.
@@ -40,8 +37,6 @@ type Cluster struct {
 	Owner func() *owner.Owner
 	// Located gives the owner's replica id and the address it serves agents at; "" if there is none at the moment.
 	Located func() (replica, address string)
-	// Damaged gives the damaged bundles that this replica knows of.
-	Damaged func(s *metadata.State) []lifecycle.Damage
 	// Jobs gives the background jobs; nil for none.
 	Jobs func() (any, error)
 	// Zones gives how many agents each zone should have; nil for none.
@@ -75,9 +70,6 @@ func Handler(cfg Config) http.Handler {
 	})
 	on("POST "+Prefix+"{cluster}/deleted-topics/{topic}/purge", func(ctx context.Context, c Cluster, o *owner.Owner, r *http.Request) (any, error) {
 		return admin.New(admin.Config{Log: c.Log}, o).PurgeTopic(ctx, r.PathValue("topic"))
-	})
-	on("GET "+Prefix+"{cluster}/scrub", func(_ context.Context, c Cluster, o *owner.Owner, _ *http.Request) (any, error) {
-		return scrub(c, o)
 	})
 	on("GET "+Prefix+"{cluster}/jobs", func(_ context.Context, c Cluster, _ *owner.Owner, _ *http.Request) (any, error) {
 		return listed("jobs", c.Jobs)
@@ -155,32 +147,4 @@ func answer(w http.ResponseWriter, status int, value any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(value) // who hung up hears nothing
-}
-
-// Scrub is how far the scrubber is and what it has found.
-type Scrub struct {
-	Position string   `json:"position"` // key part of the last bundle looked up, session/n; "" at the beginning of a cycle
-	Bundles  int      `json:"bundles"`  // live ones
-	Damaged  []Damage `json:"damaged"`  // as far as this replica has found them since it started
-}
-
-// Damage is a damaged bundle.
-type Damage struct {
-	Key   string `json:"key"`
-	What  string `json:"what"`
-	Found int64  `json:"found_ms"` // ms since the epoch, 0 if unknown
-}
-
-func scrub(c Cluster, o *owner.Owner) (*Scrub, error) {
-	out := &Scrub{Damaged: []Damage{}}
-	_, err := o.Read(func(s *metadata.State) {
-		if at := s.Scrubbed(); at != 0 {
-			out.Position = at.String()
-		}
-		out.Bundles = s.Load().Bundles
-		for _, d := range c.Damaged(s) {
-			out.Damaged = append(out.Damaged, Damage{Key: d.Key, What: d.What, Found: d.FoundMs})
-		}
-	})
-	return out, err
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/freshet-io/freshet/controlplane/lifecycle"
 	"github.com/freshet-io/freshet/controlplane/operator"
 	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/controlplane/replica"
@@ -53,7 +52,6 @@ func owned(t *testing.T, fn func(x asked)) {
 				"vc": {
 					Owner:   func() *owner.Owner { return o },
 					Located: func() (string, string) { return "b", "b:7050" },
-					Damaged: func(*metadata.State) []lifecycle.Damage { return []lifecycle.Damage{{Key: "k", What: "missing"}} },
 					Zones:   func() (any, error) { return []map[string]string{{"zone": "a"}}, nil },
 					Writers: func() (any, error) { return nil, owner.ErrNotOwner },
 				},
@@ -122,11 +120,11 @@ func TestHandler_KeysAndOwners(t *testing.T) {
 			path, key string
 			code      int
 		}{
-			{"/v1/clusters/vc/scrub", "", http.StatusUnauthorized},
-			{"/v1/clusters/vc/scrub", "wrong", http.StatusUnauthorized},
-			{"/v1/clusters/away/scrub", "secret", http.StatusUnauthorized},
-			{"/v1/clusters/none/scrub", "both", http.StatusUnauthorized},
-			{"/v1/clusters/away/scrub", "both", http.StatusMisdirectedRequest},
+			{"/v1/clusters/vc/deleted-topics", "", http.StatusUnauthorized},
+			{"/v1/clusters/vc/deleted-topics", "wrong", http.StatusUnauthorized},
+			{"/v1/clusters/away/deleted-topics", "secret", http.StatusUnauthorized},
+			{"/v1/clusters/none/deleted-topics", "both", http.StatusUnauthorized},
+			{"/v1/clusters/away/deleted-topics", "both", http.StatusMisdirectedRequest},
 			{"/v1/clusters/vc/jobs", "secret", http.StatusOK},
 			{"/v1/clusters/vc/zones", "secret", http.StatusOK},
 			{"/v1/clusters/vc/zones", "wrong", http.StatusUnauthorized},
@@ -135,10 +133,8 @@ func TestHandler_KeysAndOwners(t *testing.T) {
 			code, _ := x.ask(http.MethodGet, c.path, c.key)
 			require.Equal(x.t, c.code, code, "%s with key %q", c.path, c.key)
 		}
-		_, body := x.ask(http.MethodGet, "/v1/clusters/away/scrub", "both")
+		_, body := x.ask(http.MethodGet, "/v1/clusters/away/deleted-topics", "both")
 		require.Equal(x.t, "b:7050", body["owner_address"])
-		_, body = x.ask(http.MethodGet, "/v1/clusters/vc/scrub", "secret")
-		require.Equal(x.t, "missing", body["damaged"].([]any)[0].(map[string]any)["what"])
 		code, _ := x.ask(http.MethodGet, "/v1/clusters/vc/writers", "secret")
 		require.Equal(x.t, http.StatusMisdirectedRequest, code, "what lists them knows better")
 		_, body = x.ask(http.MethodGet, "/v1/clusters/vc/zones", "secret")

@@ -45,7 +45,6 @@ type agent struct {
 	stream   uint64       // its number, rising; set by attach
 	zone     string       // of the session; set by welcome
 	jobCalls atomic.Int32 // about jobs, without an answer yet
-	checks   bool         // it answers CheckBundle
 	bounded  bool         // it knows commit.TooManyProducers
 
 	// Guarded by tenure.mu.
@@ -64,7 +63,7 @@ func (t *tenure) converse(stream rpcStream, hello *api.Hello, rest []*api.AgentI
 	defer cancel(errFinished)
 	defer context.AfterFunc(t.ctx, func() { cancel(context.Cause(t.ctx)) })()
 	a := t.newAgent(session, cancel)
-	a.checks, a.bounded = hello.ChecksBundles, hello.ProducerBound
+	a.bounded = hello.ProducerBound
 	defer t.detach(a)
 	welcome, catalogue, refusal := t.welcome(a, hello)
 	if refusal == nil {
@@ -293,8 +292,6 @@ func (a *agent) handle(ctx context.Context, items []*api.AgentItem) {
 			a.completeJob(ctx, i.CompleteJob)
 		case *api.AgentItem_AbortJob:
 			a.abortJob(ctx, i.AbortJob)
-		case *api.AgentItem_BundleChecked:
-			a.bundleChecked(i.BundleChecked)
 		}
 	}
 	if probe != nil {

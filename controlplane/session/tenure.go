@@ -44,7 +44,6 @@ type tenure struct {
 		watchers  map[id.TopicPartition]map[*agent]uint64 // index from which on (exclusive) notices go
 		stamps    map[*agent]stamp                        // waiting for announced to reach their index
 		parking   parking
-		checks    map[id.Bundle]*check // asked for and not answered yet
 	}
 }
 
@@ -71,7 +70,6 @@ func newTenure(c *Cluster, o *owner.Owner) *tenure {
 	t.mu.watchers = map[id.TopicPartition]map[*agent]uint64{}
 	t.mu.stamps = map[*agent]stamp{}
 	t.mu.parking = newParking()
-	t.mu.checks = map[id.Bundle]*check{}
 	if c.cfg.NewForwards != nil {
 		t.forwards = c.cfg.NewForwards(o, t.spawnWithContext)
 	}
@@ -308,7 +306,6 @@ func (t *tenure) forget(a *agent) {
 		t.unwatch(a, tp)
 	}
 	delete(t.mu.stamps, a)
-	t.answerFor(a)
 }
 
 // unwatch ends one subscription. Called with mu held.

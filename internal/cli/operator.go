@@ -202,33 +202,3 @@ func PurgeTopic(ctx context.Context, c OperatorConfig, topic string, confirmed b
 
 // maxTopicName bounds what is read of an answer.
 const maxTopicName = 1 << 10
-
-// Scrub writes how far the scrubber is and what it has found. Damaged bundles are an error.
-func Scrub(ctx context.Context, c OperatorConfig, s Streams) error {
-	if err := c.complete(); err != nil {
-		return err
-	}
-	var answer struct {
-		Position string `json:"position"`
-		Bundles  int    `json:"bundles"`
-		Damaged  []struct {
-			Key  string `json:"key"`
-			What string `json:"what"`
-		} `json:"damaged"`
-	}
-	if err := c.ask(ctx, http.MethodGet, "/scrub", &answer); err != nil {
-		return err
-	}
-	at := "at the beginning"
-	if answer.Position != "" {
-		at = "at bundle " + answer.Position
-	}
-	fmt.Fprintf(s.Out, "%s, the scrubber is %s, %d damaged\n", count(int64(answer.Bundles), "live bundle"), at, len(answer.Damaged))
-	for _, d := range answer.Damaged {
-		fmt.Fprintf(s.Out, "%s: %s\n", d.Key, d.What)
-	}
-	if len(answer.Damaged) > 0 {
-		return fmt.Errorf("%s", count(int64(len(answer.Damaged)), "damaged bundle"))
-	}
-	return nil
-}

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -91,13 +90,4 @@ func TestOperator_ByDataDirectory(t *testing.T) {
 	require.NoError(t, cli.ListDeletedTopics(t.Context(), c, cli.Streams{Out: &out}))
 	require.Equal(t, "GET /v1/clusters/dev/deleted-topics", asked)
 	require.Equal(t, "t  I  1 partition  5 bytes  deleted 2026-01-01T00:00:00Z  until 2026-01-02T00:00:00Z\n", out.String())
-}
-
-func TestOperator_ScrubFailsOnDamage(t *testing.T) {
-	var asked string
-	c := cli.OperatorConfig{VirtualCluster: "vc", AgentKey: "key", Timeout: time.Second}
-	c.ControlPlane = []string{plane(t, http.StatusOK, `{"position":"1/7","bundles":9,"damaged":[{"key":"k","what":"missing"}]}`, &asked)}
-	var out strings.Builder
-	require.EqualError(t, cli.Scrub(t.Context(), c, cli.Streams{Out: &out}), "1 damaged bundle")
-	require.Equal(t, "9 live bundles, the scrubber is at bundle 1/7, 1 damaged\nk: missing\n", out.String())
 }

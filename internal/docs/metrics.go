@@ -33,7 +33,7 @@ var measured = []struct{ heading, dir string }{
 	{"Zone writers (control plane, the owner)", "controlplane/zonewriter"},
 	{"Size of zones (control plane, the owner)", "controlplane/scale"},
 	{"Groups (control plane, the owner)", "controlplane/group"},
-	{"Retention, garbage and scrubbing (control plane, the owner)", "controlplane/lifecycle"},
+	{"Retention and garbage (control plane, the owner)", "controlplane/lifecycle"},
 	{"Background jobs (control plane, the owner)", "controlplane/job"},
 	{"Owner (control plane)", "controlplane/owner"},
 	{"Replica (control plane)", "controlplane/replica"},
@@ -65,7 +65,6 @@ Both processes serve them at ` + "`/metrics`" + ` of their HTTP address, with Go
 | Does the metadata log get trimmed? | ` + "`freshet_replica_untrimmed_log_bytes`" + `; slowed at 256 MiB, refused at 512 MiB |
 | Does background work keep up? | ` + "`freshet_owner_metadata_share`" + `; slowed at 0.75, refused at 1 |
 | Do clients start too many producers? | ` + "`freshet_owner_producer_share`" + `: alert at 0.5; at 1 new producers are refused. ` + "`freshet_owner_producer_bytes`" + ` is their memory |
-| Is an object missing or broken? | ` + "`freshet_lifecycle_damaged_bundles`" + `; ` + "`freshet scrub`" + ` names them |
 | Is memory short? | ` + "`freshet_kafka_request_memory_waiting`, `freshet_write_buffer_waits_total`, `freshet_fetch_shrunk_answers_total`" + ` |
 `)
 	for _, m := range measured {

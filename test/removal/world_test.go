@@ -234,7 +234,7 @@ func (w *world) own() {
 	}})
 	require.NoError(w.t, err)
 	l, err := lifecycle.New(lifecycle.Config{Bucket: w.bucket, BundlePrefix: prefix, Registerer: prometheus.NewRegistry(), Settings: lifecycle.Settings{
-		RetentionCheck: retentionCheck, GarbageCheck: garbageCheck, ScrubInterval: -1, ScrubBytes: -1,
+		RetentionCheck: retentionCheck, GarbageCheck: garbageCheck,
 	}})
 	require.NoError(w.t, err)
 	w.mu.Lock()

@@ -49,35 +49,36 @@ func (b drivenBucket) List(ctx context.Context, prefix, startAfter string, limit
 }
 
 // newLivingCluster is a cluster with retention, garbage and sweeps, whose time is the clock's.
-func newLivingCluster(t *testing.T, clock *driven) (c *cluster, undamaged func()) {
+func newLivingCluster(t *testing.T, clock *driven) *cluster {
 	t.Helper()
-	var works []*lifecycle.Lifecycle
-	c = newCluster(t, options{
+	return newCluster(t, options{
 		limits: session.Limits{SessionTimeout: 5 * time.Second},
 		replica: func(cfg *replica.Config) {
 			cfg.Owner.Now, cfg.Tick = clock.now, 50*time.Millisecond
 			cfg.SnapshotInterval, cfg.SnapshotPoll = 100*time.Millisecond, 50*time.Millisecond
 			work, err := lifecycle.New(lifecycle.Config{
-				Settings: lifecycle.Settings{
-					RetentionCheck: 100 * time.Millisecond, GarbageCheck: 100 * time.Millisecond, ScrubInterval: 10 * time.Millisecond,
-				},
-				Bucket: drivenBucket{cfg.Bucket, clock}, BundlePrefix: bundlePrefix, Log: cfg.Logger,
+				Settings: lifecycle.Settings{RetentionCheck: 100 * time.Millisecond, GarbageCheck: 100 * time.Millisecond},
+				Bucket:   drivenBucket{cfg.Bucket, clock}, BundlePrefix: bundlePrefix, Log: cfg.Logger,
 			})
 			require.NoError(t, err)
-			works = append(works, work)
 			cfg.Beside = func(ctx context.Context, tn replica.Tenure) {
 				work.Run(ctx, lifecycle.Tenure{Owner: tn.Owner, Kept: tn.Kept, WantSnapshot: tn.WantSnapshot})
 			}
 		},
 	})
-	return c, func() {
-		t.Helper()
-		c.state(func(s *metadata.State) {
-			for _, work := range works {
-				require.Empty(t, work.Damaged(s), "found by the scrubber")
-			}
-		})
-	}
+}
+
+// requireWhole requires that the store has the object of each live bundle.
+func (c *cluster) requireWhole() {
+	c.t.Helper()
+	var live []string
+	c.state(func(s *metadata.State) {
+		for name := range s.Bundles() {
+			live = append(live, bundle.Key(bundlePrefix, name))
+		}
+	})
+	require.NotEmpty(c.t, live)
+	require.Subset(c.t, c.bundles(), live)
 }
 
 // bundles gives the keys of the bundles in the store.
@@ -176,7 +177,7 @@ func lines(from, to int) (want []string) {
 func TestLifecycle_NothingLeaks(t *testing.T) {
 	t.Parallel()
 	clock := &driven{}
-	c, undamaged := newLivingCluster(t, clock)
+	c := newLivingCluster(t, clock)
 	c.createTopic("t", 1)
 	c.createTopic("other", 1)
 	client := c.pinned(c.agents[0])
@@ -223,7 +224,7 @@ func TestLifecycle_NothingLeaks(t *testing.T) {
 		return err == nil && listed.Has("t")
 	})
 	require.Equal(t, lines(0, 21), c.consumeLines(c.agents[0], "t", 21))
-	undamaged()
+	c.requireWhole()
 
 	for _, name := range []string{"t", "other"} {
 		c.propose(&metadata.DeleteTopic{ID: c.topicID(name), KeepMs: (24 * time.Hour).Milliseconds()})
@@ -297,7 +298,7 @@ func (c *cluster) ticked(clock *driven) (reached bool) {
 func TestLifecycle_AgentCutOffLongerThanTheGrace(t *testing.T) {
 	t.Parallel()
 	clock := &driven{}
-	c, undamaged := newLivingCluster(t, clock)
+	c := newLivingCluster(t, clock)
 	c.createTopic("t", 1)
 	cut := c.agents[1]
 	client := c.pinned(c.agents[0])
@@ -330,7 +331,7 @@ func TestLifecycle_AgentCutOffLongerThanTheGrace(t *testing.T) {
 	}()
 	cut.link.setDown(false)
 	require.Equal(t, lines(0, 10), <-read)
-	undamaged()
+	c.requireWhole()
 }
 
 // compactByHand replaces all extents of a partition by those of one new bundle, as a job of an agent whose session stays open.
@@ -389,7 +390,7 @@ func (c *cluster) read(x *extent.Extent) []byte {
 // topic comes back, and they read on though nothing else is written.
 func TestLifecycle_TransactionEndsWhileItsTopicIsDeleted(t *testing.T) {
 	t.Parallel()
-	c, _ := newLivingCluster(t, &driven{})
+	c := newLivingCluster(t, &driven{})
 	c.createTopic("t", 1)
 	a := c.agents[0]
 	producer := c.pinned(a, kgo.TransactionalID("x"))

@@ -33,7 +33,6 @@ func hasty() *work {
 		began: time.Now(), speed: 60,
 		lifecycle: lifecycle.Settings{
 			RetentionCheck: 300 * time.Millisecond, GarbageCheck: 300 * time.Millisecond, GarbageGrace: 10 * time.Minute,
-			ScrubInterval: 100 * time.Millisecond,
 		},
 	}
 }

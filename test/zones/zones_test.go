@@ -71,13 +71,12 @@ func measure(t *testing.T, n network, amount int64) {
 	checkLeakIsSeen(t, n, c)
 }
 
-// start runs a cluster with a topic. Nothing is compacted and nothing scrubbed: that would get and put the same records
-// again.
+// start runs a cluster with a topic. Nothing is compacted: that would get and put the same records again.
 func start(t *testing.T, n network) *harness.Cluster {
 	t.Helper()
 	c := harness.NewCluster(t, harness.ClusterConfig{
 		Agents: agentsPerZone * len(zones), ControlPlanes: 1, Zones: zones,
-		ControlFlags: []string{"--no-jobs", "--scrub-bytes", "0"},
+		ControlFlags: []string{"--no-jobs"},
 		Place:        func(process string) testservers.Place { return n.place(home(process)) },
 		Front: func(process, address string) string {
 			node, _ := home(process)
