@@ -14,6 +14,9 @@ const (
 	// that is killed takes its stream with it, and clients would go on to be sent there until its session expires. One
 	// that lives is back in a tenth of that.
 	hideAfter = time.Second
+	// showAfter is how long a hidden agent must be connected without a break before Metadata shows it again. Each change moves
+	// partitions, and the clients that use them.
+	showAfter = 5 * time.Second
 	// lookEvery is how often the streams are looked at.
 	lookEvery = hideAfter / 4
 )
@@ -31,12 +34,11 @@ func (t *tenure) watchStreams() {
 // unseen gives the sessions to hide or to show again. While no agent that clients are sent to is connected, nobody's time
 // runs: what broke then is rather the owner's network, or there is nobody to send clients to instead.
 //
-// An agent that comes and goes is shown again only after it has stayed for a while, unless its zone has no other: clients
-// would be sent to another zone then.
+// A hidden agent is shown again after showAfter, or at once if its zone has no other: its clients would use another zone meanwhile.
 func (t *tenure) unseen(now time.Time, late time.Duration) (changes []*metadata.HideSession) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	others, zones, waiting := false, map[string]bool{}, 0
+	others, zones := false, map[string]bool{}
 	for session, open := range t.mu.sessions {
 		here := open.mayBeShown() && t.mu.agents[session] != nil
 		others = others || here
@@ -56,14 +58,12 @@ func (t *tenure) unseen(now time.Time, late time.Duration) (changes []*metadata.
 		hide, show := gone && !open.hidden, connected && open.hidden
 		switch {
 		case !open.mayBeShown(), open.hiding, !hide && !show:
-		case show && zones[open.zone] && now.Sub(open.came) < open.flapping.stay():
-			waiting++
+		case show && zones[open.zone] && now.Sub(open.came) < showAfter:
 		default:
 			open.hiding = true
 			changes = append(changes, &metadata.HideSession{Session: session, Hidden: hide})
 		}
 	}
-	t.metrics.waiting.Set(float64(waiting))
 	return changes
 }
 
@@ -104,18 +104,6 @@ func hiddenSessions(s *metadata.State) map[id.Session]bool {
 // noteHidden takes what the state says. Called with mu held.
 func (t *tenure) noteHidden(hidden map[id.Session]bool) {
 	for session, open := range t.mu.sessions {
-		if hidden[session] && !open.hidden {
-			t.noteFlapping(session, open)
-		}
 		open.hidden = hidden[session]
-	}
-}
-
-// noteFlapping counts a hiding. Called with mu held.
-func (t *tenure) noteFlapping(session id.Session, open *openSession) {
-	open.flapping.hid(time.Now())
-	if stay := open.flapping.stay(); stay > 0 {
-		t.log.Warn("an agent comes and goes: clients are sent to it again when it has stayed for a while",
-			zap.Uint32("session", uint32(session)), zap.Int("times", open.flapping.times), zap.Duration("stay", stay))
 	}
 }

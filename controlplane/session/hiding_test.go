@@ -68,7 +68,10 @@ func TestHiding_CutOffAgentComesBack(t *testing.T) {
 		time.Sleep(time.Second)
 		link.cut(false)
 		require.NoError(t, <-settled)
-		time.Sleep(time.Second)
+		time.Sleep(4 * time.Second)
+		sessions, _ = w.shown(n)
+		require.Equal(t, both[:1], sessions, "not yet")
+		time.Sleep(2 * time.Second)
 		sessions, _ = w.shown(n)
 		require.Equal(t, both, sessions)
 		result, err := b.submit(plain(tp))
@@ -76,6 +79,68 @@ func TestHiding_CutOffAgentComesBack(t *testing.T) {
 		require.EqualValues(t, 1, result.Sections[0].Spans[0].Base, "the one before is there once")
 		b.read(func() { require.Zero(t, b.closed) })
 		w.end(n, a, b)
+	})
+}
+
+// flap cuts an agent off for long enough to be hidden, and lets it come back.
+func (n *network) flap() {
+	n.cut(true)
+	time.Sleep(2 * time.Second)
+	n.cut(false)
+}
+
+// TestHiding_StaysHiddenWhileItComesAndGoes: an agent whose connections last less than showAfter is not shown, so the membership
+// does not change. Others join at once, and the agent leaves in order.
+func TestHiding_StaysHiddenWhileItComesAndGoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, n := newOwnedWorld(t)
+		var link network
+		a, b := w.join(), w.join(link.configure)
+		link.flap()
+		_, before := w.shown(n)
+		for range 50 {
+			time.Sleep(4 * time.Second)
+			link.flap()
+		}
+		sessions, after := w.shown(n)
+		require.Equal(t, []id.Session{a.ID()}, sessions)
+		require.Equal(t, before, after)
+
+		c := w.join()
+		sessions, _ = w.shown(n)
+		require.Equal(t, []id.Session{a.ID(), c.ID()}, sessions)
+		time.Sleep(time.Second)
+		require.NoError(t, b.Drain(t.Context()))
+		require.NoError(t, b.Goodbye(t.Context()))
+		synctest.Wait()
+		require.True(t, w.closedSession(n, b.ID()))
+		w.end(n, a, b, c)
+	})
+}
+
+// TestHiding_OnlyAgentOfItsZone shows the only agent of a zone at once, however often it comes and goes.
+func TestHiding_OnlyAgentOfItsZone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, n := newOwnedWorld(t)
+		in := func(zone string) func(*client.Config) { return func(c *client.Config) { c.Zone = zone } }
+		var link, second network
+		a, b := w.join(in("a")), w.join(in("b"), link.configure)
+		for range 5 {
+			link.flap()
+			time.Sleep(time.Second)
+			sessions, _ := w.shown(n)
+			require.Equal(t, []id.Session{a.ID(), b.ID()}, sessions)
+		}
+		c := w.join(in("b"), second.configure)
+		link.flap()
+		time.Sleep(time.Second)
+		sessions, _ := w.shown(n)
+		require.Equal(t, []id.Session{a.ID(), c.ID()}, sessions, "there is another")
+		second.cut(true)
+		time.Sleep(2 * time.Second)
+		sessions, _ = w.shown(n)
+		require.Equal(t, []id.Session{a.ID(), b.ID()}, sessions, "there is no other any more")
+		w.end(n, a, b, c)
 	})
 }
 

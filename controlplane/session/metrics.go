@@ -15,7 +15,6 @@ type metrics struct {
 	parkTimes *prometheus.CounterVec
 	closed    prometheus.Counter
 	hidden    prometheus.Counter
-	waiting   prometheus.Gauge
 	messages  prometheus.Counter
 	items     prometheus.Counter
 
@@ -71,7 +70,6 @@ func newMetrics(r prometheus.Registerer, virtualCluster string) *metrics {
 		parkTimes: vector("parked_total", "Parked resubmissions answered.", "result"),
 		closed:    counter("closed_total", "Sessions closed because their agent was silent."),
 		hidden:    counter("hidden_total", "Agents taken out of Metadata because their stream broke and did not come back at once."),
-		waiting:   gauge("flapping_agents", "Agents that came and went, are connected, and are not in Metadata before they have stayed for a while."),
 		messages:  counter("sent_messages_total", "Messages sent to agents."),
 		items:     counter("sent_items_total", "Items sent to agents, several to a message under load."),
 

@@ -39,7 +39,6 @@ func TestMetrics_NamesAreWellFormed(t *testing.T) {
 		"freshet_agent_session_sent_messages_total",
 		"freshet_agent_sessions_closed_total",
 		"freshet_session_closed_total",
-		"freshet_session_flapping_agents",
 		"freshet_session_held_commits",
 		"freshet_session_hidden_total",
 		"freshet_session_lookup_partitions_total",

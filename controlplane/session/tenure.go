@@ -55,7 +55,6 @@ type openSession struct {
 	serves   bool      // clients are sent to it
 	hidden   bool      // from clients, as of the last change of the membership
 	hiding   bool      // HideSession was proposed
-	flapping flapping
 	zone     string
 	came     time.Time // when its stream with this owner began
 	lost     time.Time // when its stream with this owner broke, or later (see unseen); zero: it has one, or had none yet
@@ -129,7 +128,6 @@ func (t *tenure) stop() {
 	t.mu.Unlock()
 	t.cancel(errTenureOver)
 	t.work.Wait()
-	t.metrics.waiting.Set(0)
 	for _, open := range t.mu.sessions { // nothing else runs any more
 		open.commits.close()
 	}
