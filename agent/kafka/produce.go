@@ -39,9 +39,6 @@ type ProduceConfig struct {
 	// Forwarder tells whose a producer id is.
 	Forwarder Forwarder
 	Writer    BatchWriter
-	// Lost is told the producer id of each batch that its client is to send again, but for those that wait for such a one;
-	// nil: nobody is.
-	Lost func(producer int64)
 	// Recoder opens batches of compacted topics and of topics with a compression.type; nil: one with defaults.
 	Recoder *recode.Recoder
 	// Now is the time in ms since the epoch, corrected to the owner's clock; nil: this machine's.
@@ -141,7 +138,6 @@ type producePart struct {
 	appendTime int64 // ms, -1 unless stamped
 	// transactional: the batch is of a transaction.
 	transactional bool
-	producer      int64 // -1: none, or not known
 }
 
 // prepare checks every partition's batch.
@@ -181,7 +177,7 @@ func (r *produceRequest) refuseAll(n int, err error) {
 func (p *producePart) refuse(err error) { p.err, p.sent, p.batch = err, nil, -1 }
 
 func (r *produceRequest) refuse(t *view.Topic, err error) {
-	r.parts = append(r.parts, producePart{topic: t, batch: -1, err: err, appendTime: -1, producer: -1})
+	r.parts = append(r.parts, producePart{topic: t, batch: -1, err: err, appendTime: -1})
 }
 
 // check validates one partition's batch.
@@ -189,7 +185,6 @@ func (r *produceRequest) check(find finder, t *kmsg.ProduceRequestTopic, in *kms
 	topic, rules, err := find(t, in.Partition)
 	if err != nil {
 		r.refuse(topic, err)
-		r.parts[len(r.parts)-1].producer = producerOf(in.Records)
 		return
 	}
 	b, err := r.validate(rules, in)
@@ -199,50 +194,16 @@ func (r *produceRequest) check(find finder, t *kmsg.ProduceRequestTopic, in *kms
 	}
 	r.parts = append(r.parts, producePart{
 		topic: topic, rules: rules, partition: in.Partition, sent: b, batch: -1, appendTime: -1, transactional: b.Transactional(),
-		producer: b.ProducerID(),
 	})
 }
 
 // reply waits for the batches' results, at most until ctx ends, and answers.
 func (r *produceRequest) reply(ctx context.Context) edge.Reply {
 	results := r.results(ctx)
-	r.tellLost(results)
 	if r.in.Acks == 0 {
 		return r.silent(results)
 	}
 	return Answer(r.req, r.answer(results))
-}
-
-// tellLost tells of the batches that the client is to send again, once of those of a producer, which all are as a rule.
-func (r *produceRequest) tellLost(results []writer.Result) {
-	if r.api.cfg.Lost == nil {
-		return
-	}
-	told := int64(-1)
-	for i := range r.parts {
-		if p := &r.parts[i]; p.producer != told && p.comesAgain(results) {
-			told = p.producer
-			r.api.cfg.Lost(told)
-		}
-	}
-}
-
-// producerOf gives the producer id of a batch that nobody has looked at, -1 if there is none or it is none.
-func producerOf(records []byte) int64 {
-	if len(records) < kafkaproto.BatchOverhead {
-		return -1
-	}
-	return kafkaproto.RecordBatch(records).ProducerID()
-}
-
-// comesAgain tells whether the partition's batch has a producer id and an error upon which clients send it again, which is
-// not that an earlier one is missing.
-func (p *producePart) comesAgain(results []writer.Result) bool {
-	if p.producer < 0 || p.batch >= 0 && errors.Is(results[p.batch].Err, writer.ErrGap) {
-		return false
-	}
-	err := p.outcome(results)
-	return err != nil && kerr.IsRetriable(kerr.ErrorForCode(ErrorCode(err)))
 }
 
 // silent is what follows a request with acks 0: nothing, unless something failed (KafkaApis.sendNoOpResponse).

@@ -98,13 +98,10 @@ func TestProduce_NoMemoryToUnpack(t *testing.T) {
 		r := newProduceRig(t)
 		r.addUnpacked()
 		r.cfg.Recoder = recode.New(recode.Config{HoldBytes: 1000})
-		var lost []int64
-		r.cfg.Lost = func(producer int64) { lost = append(lost, producer) }
 		free := r.holdAll(b)
 		got := r.send(12, produceOf(-1, to{1, 0, recordBatch("a")}, to{7, 0, from(7, 0, b)}, to{1, 1, recordBatch("a")}))
 		require.Zero(t, got[0].ErrorCode)
 		require.Equal(t, kerr.RequestTimedOut.Code, got[1].ErrorCode)
-		require.Equal(t, []int64{7}, lost)
 		free()
 	})
 }

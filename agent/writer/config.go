@@ -67,7 +67,9 @@ type Config struct {
 	MaxUnsettled int
 	// SubmissionDeadline bounds a bundle's PUT from its sealing on; then it is abandoned. Default 60 s.
 	SubmissionDeadline time.Duration
-	// GapTimeout bounds how long batches ahead of their producer's sequence are handed in again. Default 10 s.
+	// GapTimeout bounds how long a batch ahead of its producer's sequence waits for the missing one. Default 1.5 s. Some clients
+	// send nothing more of the partition meanwhile: Java's repeats one batch at a time
+	// (RecordAccumulator.shouldStopDrainBatchesForPartition), franz-go waits for all answers (recBuf.okOnSink).
 	GapTimeout time.Duration
 	// MaxResubmissions bounds the resubmissions under way. Default 256; what is beyond is answered as retriable.
 	MaxResubmissions int
@@ -87,7 +89,7 @@ func (c *Config) ApplyDefaults() {
 	c.MaxPuts = cmp.Or(c.MaxPuts, 16)
 	c.MaxUnsettled = cmp.Or(c.MaxUnsettled, 256)
 	c.SubmissionDeadline = cmp.Or(c.SubmissionDeadline, 60*time.Second)
-	c.GapTimeout = cmp.Or(c.GapTimeout, 10*time.Second)
+	c.GapTimeout = cmp.Or(c.GapTimeout, 1500*time.Millisecond)
 	c.MaxResubmissions = cmp.Or(c.MaxResubmissions, 256)
 	if c.Share == nil {
 		c.Share = func() float64 { return 1 }

@@ -60,34 +60,6 @@ func (s *session) answered(b *sealed) {
 		}
 		s.mu.acked++
 	}
-	if s.mu.acked+1 >= s.mu.earlyTo {
-		s.mu.early = nil // nobody is left who looks for it
-	}
-}
-
-// early tells whether results of bundles before the n-th are missing, or not looked at yet.
-func (s *session) early(n uint32) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.mu.acked+1 < n
-}
-
-// settleEarly notes a sequence that the n-th bundle settled a batch of, until those before it are answered.
-func (s *session) settleEarly(q sequence, n uint32) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.mu.early == nil {
-		s.mu.early = map[sequence]uint32{}
-	}
-	s.mu.early[q] = max(s.mu.early[q], n)
-	s.mu.earlyTo = max(s.mu.earlyTo, n)
-}
-
-// settledEarly gives the last bundle that settled a batch of a sequence before an earlier bundle was answered, 0 if none did.
-func (s *session) settledEarly(q sequence) uint32 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.mu.early[q]
 }
 
 // bundle finds the n-th bundle among those not gone; nil if it is none of them. Called with mu held.

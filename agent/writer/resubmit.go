@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/freshet-io/freshet/controlplane/client"
 	"github.com/freshet-io/freshet/internal/wait"
 	"github.com/freshet-io/freshet/metadata/commit"
+	"github.com/freshet-io/freshet/metadata/id"
 )
 
 // gapPause is the least time between two resubmissions of the same batches, should the sequencer not park them.
@@ -18,9 +18,8 @@ const gapPause = 250 * time.Millisecond
 // gap is one producer's batches of one partition that are ahead of its sequence there. They are handed in again on
 // their own: another producer's gap may close at another time.
 type gap struct {
-	sequence
+	partition id.TopicPartition
 	entries   []int32 // in order
-	overtaken bool    // by a batch of the same section
 }
 
 // gapsOf splits a section's gapped entries by producer.
@@ -36,15 +35,9 @@ func (b *sealed) gapsOf(g group, gapped []int32) []gap {
 		if !ok {
 			k = len(gaps)
 			at[producer] = k
-			gaps = append(gaps, gap{sequence: sequence{g.partition, producer}})
+			gaps = append(gaps, gap{partition: g.partition})
 		}
 		gaps[k].entries = append(gaps[k].entries, i)
-	}
-	for i := b.entries[gapped[0]].next; i >= 0; i = b.entries[i].next {
-		k, ok := at[b.entries[i].meta.ProducerID]
-		if ok && gaps[k].entries[0] < i && !slices.Contains(gaps[k].entries, i) {
-			gaps[k].overtaken = true
-		}
 	}
 	return gaps
 }
@@ -60,15 +53,10 @@ func (b *sealed) resubmit(gaps []gap) {
 		}
 		b.s.resubmitting(1)
 		ctx, cancel := context.WithTimeout(b.s.gaps, w.cfg.GapTimeout)
-		leave := w.gaps.enter(g.sequence, cancel)
-		if g.overtaken || b.s.settledEarly(g.sequence) > b.n {
-			w.gaps.overtaken(g.sequence)
-		}
 		w.tasks.Go(func() {
 			defer w.resubmissions.Release(1)
 			defer b.s.resubmitting(-1)
 			defer cancel()
-			defer leave()
 			b.closeGap(ctx, g)
 		})
 	}
@@ -91,7 +79,7 @@ func (b *sealed) closeGap(ctx context.Context, g gap) {
 		if err == nil {
 			g.entries = nil
 			for i, members := range sections {
-				g.entries = append(g.entries, b.settleSection(&result.Sections[i], g.partition, members, false, false)...)
+				g.entries = append(g.entries, b.settleSection(&result.Sections[i], members, false)...)
 			}
 		}
 		if err != nil || len(g.entries) > 0 && wait.For(ctx, gapPause) != nil {

@@ -48,10 +48,6 @@ type session struct {
 		blocked  bool       // the open bundle is due, but a bound was reached
 		resub    int        // resubmissions under way
 		extreme  bool       // batches may have timestamp 2^63-1
-
-		// early is what bundles settled whose result came before an earlier one's, by the n of the last such bundle.
-		early   map[sequence]uint32
-		earlyTo uint32 // the highest n in it
 	}
 }
 

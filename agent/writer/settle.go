@@ -10,7 +10,6 @@ import (
 
 	"github.com/freshet-io/freshet/controlplane/client"
 	"github.com/freshet-io/freshet/metadata/commit"
-	"github.com/freshet-io/freshet/metadata/id"
 )
 
 // Pauses between attempts to have a submission settled.
@@ -115,11 +114,10 @@ func (b *sealed) answer(result *commit.Result) {
 		b.fail(fmt.Errorf("%w: the result does not fit", ErrUnknownOutcome))
 		return
 	}
-	early := b.s.early(b.n)
 	var gaps []gap
 	for i := range b.groups {
 		members := b.members(b.groups[i])
-		gapped := b.settleSection(&result.Sections[i], b.groups[i].partition, members, true, early)
+		gapped := b.settleSection(&result.Sections[i], members, true)
 		gaps = append(gaps, b.gapsOf(b.groups[i], gapped)...)
 	}
 	b.resubmit(gaps)
@@ -135,8 +133,8 @@ func (b *sealed) members(g group) []int32 {
 }
 
 // settleSection resolves a section's entries, except those that were answered Gap, which it gives. The base offsets of
-// accepted ones are noted for the hand-over, unless that is past. early tells whether results of earlier bundles are missing.
-func (b *sealed) settleSection(r *commit.SectionResult, tp id.TopicPartition, members []int32, note, early bool) (gapped []int32) {
+// accepted ones are noted for the hand-over, unless that is past.
+func (b *sealed) settleSection(r *commit.SectionResult, members []int32, note bool) (gapped []int32) {
 	for _, span := range r.Spans {
 		base := span.Base
 		for range span.Batches {
@@ -169,25 +167,12 @@ func (b *sealed) settleSection(r *commit.SectionResult, tp id.TopicPartition, me
 			default: // the batch has no offset
 			}
 			b.s.w.resolve(e.owner, e.index, answer)
-			b.passed(sequence{tp, e.meta.ProducerID}, early)
 		}
 	}
 	for _, i := range members { // the sequencer answers every batch; this is a fault of it
 		b.s.w.resolve(b.entries[i].owner, b.entries[i].index, Failed(ErrUnknownOutcome))
 	}
 	return gapped
-}
-
-// passed notes that a batch was settled which is not ahead of its producer's sequence. An earlier bundle whose result is
-// missing may hold one that is: it looks for this when it enters the gap, and enters before it looks.
-func (b *sealed) passed(q sequence, early bool) {
-	if q.producer < 0 {
-		return
-	}
-	if early {
-		b.s.settleEarly(q, b.n)
-	}
-	b.s.w.gaps.overtaken(q)
 }
 
 // resolve sets one batch's result.

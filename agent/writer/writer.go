@@ -27,7 +27,6 @@ type Writer struct {
 
 	intake        *semaphore.Weighted // one Add at a time, in order of arrival
 	resubmissions *semaphore.Weighted
-	gaps          openGaps
 	tasks         sync.WaitGroup  // bundles and resubmissions on their way
 	life          context.Context // ends when Run gives up what is still under way
 	end           context.CancelFunc
