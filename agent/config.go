@@ -124,15 +124,9 @@ func (c *Config) ApplyDefaults() {
 	if len(c.Roles) == 0 {
 		c.Roles = Roles()
 	}
-	if c.Log == nil {
-		c.Log = zap.NewNop()
-	}
-	if c.Registry == nil {
-		c.Registry = prometheus.NewRegistry()
-	}
-	if c.Gatherer == nil {
-		c.Gatherer = c.Registry
-	}
+	c.Log = cmp.Or(c.Log, zap.NewNop())
+	c.Registry = cmp.Or(c.Registry, prometheus.NewRegistry())
+	c.Gatherer = cmp.Or[prometheus.Gatherer](c.Gatherer, c.Registry)
 }
 
 // zones tells where clients are.

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -131,21 +132,11 @@ const (
 
 // ApplyDefaults sets what is zero to its default.
 func (c *Config) ApplyDefaults() {
-	if c.GRPCListen == "" {
-		c.GRPCListen = DefaultGRPCListen
-	}
-	if c.HTTPListen == "" {
-		c.HTTPListen = DefaultHTTPListen
-	}
-	if c.EtcdPrefix == "" {
-		c.EtcdPrefix = etcdlog.DefaultPrefix
-	}
-	if c.Log == nil {
-		c.Log = zap.NewNop()
-	}
-	if c.Registry == nil {
-		c.Registry = prometheus.NewRegistry()
-	}
+	c.GRPCListen = cmp.Or(c.GRPCListen, DefaultGRPCListen)
+	c.HTTPListen = cmp.Or(c.HTTPListen, DefaultHTTPListen)
+	c.EtcdPrefix = cmp.Or(c.EtcdPrefix, etcdlog.DefaultPrefix)
+	c.Log = cmp.Or(c.Log, zap.NewNop())
+	c.Registry = cmp.Or(c.Registry, prometheus.NewRegistry())
 	c.Timing.ApplyDefaults()
 	c.Limits.ApplyDefaults()
 	c.Lifecycle.ApplyDefaults()
@@ -153,11 +144,11 @@ func (c *Config) ApplyDefaults() {
 	c.Scale.ApplyDefaults()
 	var r replica.Config
 	r.ApplyDefaults()
-	orDefault(&c.SnapshotBytes, r.SnapshotBytes)
-	orDefault(&c.SnapshotInterval, r.SnapshotInterval)
-	orDefault(&c.SnapshotSectionBytes, DefaultSnapshotSectionBytes)
-	orDefault(&c.SoftLogBytes, r.Owner.SoftLogBytes)
-	orDefault(&c.HardLogBytes, r.Owner.HardLogBytes)
+	c.SnapshotBytes = cmp.Or(c.SnapshotBytes, r.SnapshotBytes)
+	c.SnapshotInterval = cmp.Or(c.SnapshotInterval, r.SnapshotInterval)
+	c.SnapshotSectionBytes = cmp.Or(c.SnapshotSectionBytes, DefaultSnapshotSectionBytes)
+	c.SoftLogBytes = cmp.Or(c.SoftLogBytes, r.Owner.SoftLogBytes)
+	c.HardLogBytes = cmp.Or(c.HardLogBytes, r.Owner.HardLogBytes)
 }
 
 // extentBytes is about what an extent takes in memory, with its share of the tree.
@@ -185,13 +176,6 @@ func (c *Config) maxProducers() int64 {
 		return metadata.MaxProducers
 	}
 	return max(leastProducers, limit/8/metadata.ProducerBytes/int64(max(1, len(c.VirtualClusters))))
-}
-
-func orDefault[T comparable](p *T, v T) {
-	var zero T
-	if *p == zero {
-		*p = v
-	}
 }
 
 // Validate gives all faults at once.

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -68,26 +69,16 @@ type Config struct {
 
 // ApplyDefaults fills in what is zero.
 func (c *Config) ApplyDefaults() {
-	def(&c.Live.Bytes, 256<<20)
-	def(&c.Live.Gets, 64)
-	def(&c.CatchUp.Bytes, 64<<20)
-	def(&c.CatchUp.Gets, 16)
-	def(&c.CatchUp.Rate, 500)
-	def(&c.GetTimeout, 15*time.Second)
-	def(&c.Attempts, 4)
-	def(&c.Backoff, 50*time.Millisecond)
-	if c.Log == nil {
-		c.Log = zap.NewNop()
-	}
-	if c.Registerer == nil {
-		c.Registerer = prometheus.NewRegistry()
-	}
-}
-
-func def[T int | int64 | time.Duration](v *T, d T) {
-	if *v == 0 {
-		*v = d
-	}
+	c.Live.Bytes = cmp.Or(c.Live.Bytes, 256<<20)
+	c.Live.Gets = cmp.Or(c.Live.Gets, 64)
+	c.CatchUp.Bytes = cmp.Or(c.CatchUp.Bytes, 64<<20)
+	c.CatchUp.Gets = cmp.Or(c.CatchUp.Gets, 16)
+	c.CatchUp.Rate = cmp.Or(c.CatchUp.Rate, 500)
+	c.GetTimeout = cmp.Or(c.GetTimeout, 15*time.Second)
+	c.Attempts = cmp.Or(c.Attempts, 4)
+	c.Backoff = cmp.Or(c.Backoff, 50*time.Millisecond)
+	c.Log = cmp.Or(c.Log, zap.NewNop())
+	c.Registerer = cmp.Or[prometheus.Registerer](c.Registerer, prometheus.NewRegistry())
 }
 
 // Validate gives all faults of the configuration, nil if there is none. Call it after ApplyDefaults.

@@ -75,12 +75,8 @@ func (c *Config) ApplyDefaults() {
 	c.FrameTimeout = cmp.Or(c.FrameTimeout, DefaultFrameTimeout)
 	c.WriteTimeout = cmp.Or(c.WriteTimeout, DefaultWriteTimeout)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, DefaultDrainTimeout)
-	if c.Log == nil {
-		c.Log = zap.NewNop()
-	}
-	if c.Registerer == nil {
-		c.Registerer = prometheus.NewRegistry()
-	}
+	c.Log = cmp.Or(c.Log, zap.NewNop())
+	c.Registerer = cmp.Or[prometheus.Registerer](c.Registerer, prometheus.NewRegistry())
 }
 
 // Validate reports every fault of the configuration, after ApplyDefaults.

@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,30 +73,20 @@ type Config struct {
 
 // ApplyDefaults fills in what is zero.
 func (c *Config) ApplyDefaults() {
-	def(&c.MaxBytes, 55<<20)
-	def(&c.AskTimeout, 2*time.Second)
-	def(&c.HoldTimeout, 250*time.Millisecond)
-	def(&c.ReadTimeout, 20*time.Second)
-	def(&c.ReadAhead, 32<<20)
-	def(&c.UnsentBytes, 64<<20)
+	c.MaxBytes = cmp.Or(c.MaxBytes, 55<<20)
+	c.AskTimeout = cmp.Or(c.AskTimeout, 2*time.Second)
+	c.HoldTimeout = cmp.Or(c.HoldTimeout, 250*time.Millisecond)
+	c.ReadTimeout = cmp.Or(c.ReadTimeout, 20*time.Second)
+	c.ReadAhead = cmp.Or(c.ReadAhead, 32<<20)
+	c.UnsentBytes = cmp.Or(c.UnsentBytes, 64<<20)
 	if c.Pressed == nil {
 		c.Pressed = func() bool { return false }
 	}
 	if c.Reclaim == nil {
 		c.Reclaim = func() {}
 	}
-	if c.Log == nil {
-		c.Log = zap.NewNop()
-	}
-	if c.Registerer == nil {
-		c.Registerer = prometheus.NewRegistry()
-	}
-}
-
-func def[T int | int64 | time.Duration](v *T, d T) {
-	if *v == 0 {
-		*v = d
-	}
+	c.Log = cmp.Or(c.Log, zap.NewNop())
+	c.Registerer = cmp.Or[prometheus.Registerer](c.Registerer, prometheus.NewRegistry())
 }
 
 // Validate gives all faults of the configuration, nil if there is none. Call it after ApplyDefaults.

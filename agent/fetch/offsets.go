@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,11 +51,9 @@ type OffsetsConfig struct {
 
 // ApplyDefaults fills in what is zero.
 func (c *OffsetsConfig) ApplyDefaults() {
-	def(&c.AskTimeout, 5*time.Second)
-	def(&c.MaxOpened, 1<<30)
-	if c.Log == nil {
-		c.Log = zap.NewNop()
-	}
+	c.AskTimeout = cmp.Or(c.AskTimeout, 5*time.Second)
+	c.MaxOpened = cmp.Or(c.MaxOpened, 1<<30)
+	c.Log = cmp.Or(c.Log, zap.NewNop())
 }
 
 // Validate gives all faults of the configuration, nil if there is none. Call it after ApplyDefaults.

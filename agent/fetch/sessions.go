@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -34,12 +35,10 @@ type SessionsConfig struct {
 
 // ApplyDefaults fills in what is zero.
 func (c *SessionsConfig) ApplyDefaults() {
-	def(&c.Slots, 10_000)
-	def(&c.Partitions, 1_000_000)
-	def(&c.EvictAfter, 2*time.Minute)
-	if c.Registerer == nil {
-		c.Registerer = prometheus.NewRegistry()
-	}
+	c.Slots = cmp.Or(c.Slots, 10_000)
+	c.Partitions = cmp.Or(c.Partitions, 1_000_000)
+	c.EvictAfter = cmp.Or(c.EvictAfter, 2*time.Minute)
+	c.Registerer = cmp.Or[prometheus.Registerer](c.Registerer, prometheus.NewRegistry())
 }
 
 // Validate gives all faults of the configuration, nil if there is none. Call it after ApplyDefaults.

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,9 +53,7 @@ func NewFetch(cfg FetchConfig) (*Fetch, error) {
 	if cfg.Catalogue == nil || cfg.Source == nil || cfg.Fetcher == nil || cfg.Sessions == nil {
 		return nil, errors.New("fetch handler: catalogue, source, fetcher and sessions are needed")
 	}
-	if cfg.FreshTimeout == 0 {
-		cfg.FreshTimeout = freshTimeout
-	}
+	cfg.FreshTimeout = cmp.Or(cfg.FreshTimeout, freshTimeout)
 	return &Fetch{cfg: cfg}, nil
 }
 

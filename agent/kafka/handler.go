@@ -23,6 +23,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,15 +68,11 @@ type Config struct {
 
 // ApplyDefaults sets what is zero to its default.
 func (c *Config) ApplyDefaults() {
-	if c.ForwardTimeout == 0 {
-		c.ForwardTimeout = forwardTimeout
-	}
+	c.ForwardTimeout = cmp.Or(c.ForwardTimeout, forwardTimeout)
 	if c.Zones == nil {
 		c.Zones = new(Zones)
 	}
-	if c.Log == nil {
-		c.Log = zap.NewNop()
-	}
+	c.Log = cmp.Or(c.Log, zap.NewNop())
 }
 
 // Handler dispatches requests to the API that answers them. It implements edge.Handler.

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -64,12 +65,8 @@ type Metadata struct{ cfg MetadataConfig }
 
 // NewMetadata builds the Metadata API.
 func NewMetadata(cfg MetadataConfig) *Metadata {
-	if cfg.Timeout == 0 {
-		cfg.Timeout = DefaultMetadataTimeout
-	}
-	if cfg.Log == nil {
-		cfg.Log = zap.NewNop()
-	}
+	cfg.Timeout = cmp.Or(cfg.Timeout, DefaultMetadataTimeout)
+	cfg.Log = cmp.Or(cfg.Log, zap.NewNop())
 	return &Metadata{cfg: cfg}
 }
 

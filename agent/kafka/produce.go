@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -69,18 +70,14 @@ type Produce struct {
 
 // NewProduce builds the Produce API.
 func NewProduce(cfg ProduceConfig) *Produce {
-	if cfg.MaxTimeout == 0 {
-		cfg.MaxTimeout = DefaultMaxProduceTimeout
-	}
+	cfg.MaxTimeout = cmp.Or(cfg.MaxTimeout, DefaultMaxProduceTimeout)
 	if cfg.Now == nil {
 		cfg.Now = func() int64 { return time.Now().UnixMilli() }
 	}
 	if cfg.Recoder == nil {
 		cfg.Recoder = recode.New(recode.Config{})
 	}
-	if cfg.Log == nil {
-		cfg.Log = zap.NewNop()
-	}
+	cfg.Log = cmp.Or(cfg.Log, zap.NewNop())
 	return &Produce{cfg: cfg, producers: transactionalIDs{to: cfg.Forwarder}}
 }
 

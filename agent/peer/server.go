@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -61,25 +62,15 @@ type ServerConfig struct {
 
 // ApplyDefaults fills in what is zero.
 func (c *ServerConfig) ApplyDefaults() {
-	def(&c.Requests, 128)
-	def(&c.Connections, 512)
-	def(&c.UnsentBytes, 64<<20)
-	def(&c.LendTimeout, 5*time.Second)
-	def(&c.WriteTimeout, 10*time.Second)
-	def(&c.StopTimeout, 500*time.Millisecond)
+	c.Requests = cmp.Or(c.Requests, 128)
+	c.Connections = cmp.Or(c.Connections, 512)
+	c.UnsentBytes = cmp.Or(c.UnsentBytes, 64<<20)
+	c.LendTimeout = cmp.Or(c.LendTimeout, 5*time.Second)
+	c.WriteTimeout = cmp.Or(c.WriteTimeout, 10*time.Second)
+	c.StopTimeout = cmp.Or(c.StopTimeout, 500*time.Millisecond)
 	c.Zone = strings.TrimSpace(c.Zone)
-	if c.Log == nil {
-		c.Log = zap.NewNop()
-	}
-	if c.Registerer == nil {
-		c.Registerer = prometheus.NewRegistry()
-	}
-}
-
-func def[T int | int64 | time.Duration](v *T, d T) {
-	if *v == 0 {
-		*v = d
-	}
+	c.Log = cmp.Or(c.Log, zap.NewNop())
+	c.Registerer = cmp.Or[prometheus.Registerer](c.Registerer, prometheus.NewRegistry())
 }
 
 // Validate gives all faults of the configuration, nil if there is none. Call it after ApplyDefaults.

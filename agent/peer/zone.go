@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -53,22 +54,18 @@ type Catalogue interface{ Load() *view.Snapshot }
 
 // ApplyDefaults fills in what is zero.
 func (c *Config) ApplyDefaults() {
-	def(&c.Requests, 128)
-	def(&c.DialTimeout, 250*time.Millisecond)
-	def(&c.SilenceTimeout, 500*time.Millisecond)
-	def(&c.UnitTimeout, 2*time.Second)
-	def(&c.StallTimeout, time.Second)
-	def(&c.LeaveOut, 5*time.Second)
+	c.Requests = cmp.Or(c.Requests, 128)
+	c.DialTimeout = cmp.Or(c.DialTimeout, 250*time.Millisecond)
+	c.SilenceTimeout = cmp.Or(c.SilenceTimeout, 500*time.Millisecond)
+	c.UnitTimeout = cmp.Or(c.UnitTimeout, 2*time.Second)
+	c.StallTimeout = cmp.Or(c.StallTimeout, time.Second)
+	c.LeaveOut = cmp.Or(c.LeaveOut, 5*time.Second)
 	c.Zone = strings.TrimSpace(c.Zone)
 	if c.Dial == nil {
 		c.Dial = (&net.Dialer{Timeout: c.DialTimeout, KeepAlive: 15 * time.Second}).DialContext
 	}
-	if c.Log == nil {
-		c.Log = zap.NewNop()
-	}
-	if c.Registerer == nil {
-		c.Registerer = prometheus.NewRegistry()
-	}
+	c.Log = cmp.Or(c.Log, zap.NewNop())
+	c.Registerer = cmp.Or[prometheus.Registerer](c.Registerer, prometheus.NewRegistry())
 }
 
 // Validate gives all faults of the configuration, nil if there is none. Call it after ApplyDefaults.

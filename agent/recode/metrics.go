@@ -1,13 +1,14 @@
 package recode
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"cmp"
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 type metrics struct{ waits prometheus.Counter }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
-	if reg == nil {
-		reg = prometheus.NewRegistry()
-	}
+	reg = cmp.Or[prometheus.Registerer](reg, prometheus.NewRegistry())
 	m := &metrics{waits: prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "freshet_recode_memory_waits_total",
 		Help: "Times that a produce request waited because the memory for batches that are compressed anew was used up.",

@@ -1,6 +1,9 @@
 package slab
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"cmp"
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 type metrics struct {
 	held  prometheus.Gauge
@@ -8,9 +11,7 @@ type metrics struct {
 }
 
 func newMetrics(reg prometheus.Registerer, budget int64) *metrics {
-	if reg == nil {
-		reg = prometheus.NewRegistry()
-	}
+	reg = cmp.Or[prometheus.Registerer](reg, prometheus.NewRegistry())
 	m := &metrics{
 		held: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "freshet_write_buffer_held_bytes", Help: "Capacity held for batches that are not committed yet.",

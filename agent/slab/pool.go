@@ -1,6 +1,7 @@
 package slab
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"errors"
@@ -33,9 +34,7 @@ type Config struct {
 
 // ApplyDefaults fills the fields left zero.
 func (c *Config) ApplyDefaults() {
-	if c.SlabBytes == 0 {
-		c.SlabBytes = DefaultSlabBytes
-	}
+	c.SlabBytes = cmp.Or(c.SlabBytes, DefaultSlabBytes)
 }
 
 // Validate names every fault of the configuration.

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"container/list"
 	"encoding/base64"
 	"encoding/binary"
@@ -107,9 +108,7 @@ func New(cfg Config) *Telemetry {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.Registerer == nil {
-		cfg.Registerer = prometheus.NewRegistry()
-	}
+	cfg.Registerer = cmp.Or[prometheus.Registerer](cfg.Registerer, prometheus.NewRegistry())
 	t := &Telemetry{cfg: cfg, metrics: newMetrics(cfg.Registerer)}
 	t.mu.clients, t.mu.heard = map[InstanceID]*client{}, list.New()
 	cfg.Registerer.MustRegister(t)

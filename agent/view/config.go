@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,29 +62,19 @@ type Config struct {
 
 // ApplyDefaults fills in what is zero.
 func (c *Config) ApplyDefaults() {
-	def(&c.WindowExtents, 128)
-	def(&c.WindowBytes, 64<<20)
-	def(&c.MaxExtents, 2_000_000)
-	def(&c.LookupExtents, 128)
-	def(&c.LookupBytes, 32<<20)
-	def(&c.BehindBytes, 256<<20)
-	def(&c.Subscriptions, 50_000)
-	def(&c.IdleAfter, time.Minute)
-	def(&c.StaleFor, 5*time.Minute)
-	def(&c.ProbeInterval, 100*time.Millisecond)
-	def(&c.ProbeTimeout, 2*time.Second)
-	if c.Log == nil {
-		c.Log = zap.NewNop()
-	}
-	if c.Registerer == nil {
-		c.Registerer = prometheus.NewRegistry()
-	}
-}
-
-func def[T int | int64 | time.Duration](v *T, d T) {
-	if *v == 0 {
-		*v = d
-	}
+	c.WindowExtents = cmp.Or(c.WindowExtents, 128)
+	c.WindowBytes = cmp.Or(c.WindowBytes, 64<<20)
+	c.MaxExtents = cmp.Or(c.MaxExtents, 2_000_000)
+	c.LookupExtents = cmp.Or(c.LookupExtents, 128)
+	c.LookupBytes = cmp.Or(c.LookupBytes, 32<<20)
+	c.BehindBytes = cmp.Or(c.BehindBytes, 256<<20)
+	c.Subscriptions = cmp.Or(c.Subscriptions, 50_000)
+	c.IdleAfter = cmp.Or(c.IdleAfter, time.Minute)
+	c.StaleFor = cmp.Or(c.StaleFor, 5*time.Minute)
+	c.ProbeInterval = cmp.Or(c.ProbeInterval, 100*time.Millisecond)
+	c.ProbeTimeout = cmp.Or(c.ProbeTimeout, 2*time.Second)
+	c.Log = cmp.Or(c.Log, zap.NewNop())
+	c.Registerer = cmp.Or[prometheus.Registerer](c.Registerer, prometheus.NewRegistry())
 }
 
 // Validate gives all faults of the configuration, nil if there is none. Call it after ApplyDefaults.

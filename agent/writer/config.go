@@ -94,9 +94,7 @@ func (c *Config) ApplyDefaults() {
 	if c.Share == nil {
 		c.Share = func() float64 { return 1 }
 	}
-	if c.Log == nil {
-		c.Log = zap.NewNop()
-	}
+	c.Log = cmp.Or(c.Log, zap.NewNop())
 }
 
 // Validate names every fault of the configuration.

@@ -1,6 +1,7 @@
 package writer
 
 import (
+	"cmp"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -50,9 +51,7 @@ const (
 )
 
 func newMetrics(reg prometheus.Registerer) *metrics {
-	if reg == nil {
-		reg = prometheus.NewRegistry()
-	}
+	reg = cmp.Or[prometheus.Registerer](reg, prometheus.NewRegistry())
 	m := &metrics{
 		bundleBytes: histogram("freshet_writer_bundle_bytes", "Size of bundles put.",
 			prometheus.ExponentialBuckets(1<<10, 4, 8)),

@@ -1,6 +1,9 @@
 package zonewriter
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"cmp"
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // Writers that batches are handed to, as labels.
 const (
@@ -16,9 +19,7 @@ type routeMetrics struct {
 }
 
 func newRouteMetrics(reg prometheus.Registerer) *routeMetrics {
-	if reg == nil {
-		reg = prometheus.NewRegistry()
-	}
+	reg = cmp.Or[prometheus.Registerer](reg, prometheus.NewRegistry())
 	m := &routeMetrics{
 		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "freshet_zonewriter_handed_bytes_total", Help: "Bytes of batches of this agent's clients, by who writes them.",
@@ -49,9 +50,7 @@ type takerMetrics struct {
 }
 
 func newTakerMetrics(reg prometheus.Registerer) *takerMetrics {
-	if reg == nil {
-		reg = prometheus.NewRegistry()
-	}
+	reg = cmp.Or[prometheus.Registerer](reg, prometheus.NewRegistry())
 	m := &takerMetrics{
 		streams: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "freshet_zonewriter_streams", Help: "Agents that hand their batches over to this one.",

@@ -2,6 +2,7 @@ package zonewriter
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -46,25 +47,17 @@ type Config struct {
 
 // ApplyDefaults fills in what is zero.
 func (c *Config) ApplyDefaults() {
-	def(&c.Patience, time.Second)
-	def(&c.Silence, DefaultSilence)
-	def(&c.RetryMin, 100*time.Millisecond)
-	def(&c.RetryMax, 5*time.Second)
+	c.Patience = cmp.Or(c.Patience, time.Second)
+	c.Silence = cmp.Or(c.Silence, DefaultSilence)
+	c.RetryMin = cmp.Or(c.RetryMin, 100*time.Millisecond)
+	c.RetryMax = cmp.Or(c.RetryMax, 5*time.Second)
 	if c.Open == nil {
 		c.Open = func(id.Session) bool { return true }
 	}
 	if c.Fit == nil {
 		c.Fit = func() bool { return true }
 	}
-	if c.Log == nil {
-		c.Log = zap.NewNop()
-	}
-}
-
-func def[T int64 | time.Duration](v *T, d T) {
-	if *v == 0 {
-		*v = d
-	}
+	c.Log = cmp.Or(c.Log, zap.NewNop())
 }
 
 // Route takes the batches of an agent's clients to the zone's writer. Run keeps it at the writer that the control plane

@@ -2,6 +2,7 @@ package zonewriter
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,14 +60,12 @@ type TakerConfig struct {
 
 // NewTaker makes a Taker.
 func NewTaker(cfg TakerConfig) *Taker {
-	def(&cfg.Silence, DefaultSilence)
-	def(&cfg.LargeBytes, DefaultLargeBytes)
+	cfg.Silence = cmp.Or(cfg.Silence, DefaultSilence)
+	cfg.LargeBytes = cmp.Or(cfg.LargeBytes, DefaultLargeBytes)
 	if cfg.Fit == nil {
 		cfg.Fit = func() bool { return true }
 	}
-	if cfg.Log == nil {
-		cfg.Log = zap.NewNop()
-	}
+	cfg.Log = cmp.Or(cfg.Log, zap.NewNop())
 	t := &Taker{cfg: cfg, log: cfg.Log, metrics: newTakerMetrics(cfg.Registerer), large: semaphore.NewWeighted(cfg.LargeBytes)}
 	t.mu.streams = make(map[*intake]id.Session)
 	t.mu.none = make(chan struct{})

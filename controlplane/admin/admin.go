@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -28,12 +29,8 @@ type Config struct {
 
 // ApplyDefaults sets what is zero to its default.
 func (c *Config) ApplyDefaults() {
-	if c.DefaultPartitions == 0 {
-		c.DefaultPartitions = 1
-	}
-	if c.Log == nil {
-		c.Log = zap.NewNop()
-	}
+	c.DefaultPartitions = cmp.Or(c.DefaultPartitions, 1)
+	c.Log = cmp.Or(c.Log, zap.NewNop())
 }
 
 // Owner is what the APIs need of the owner of the virtual cluster (package owner).

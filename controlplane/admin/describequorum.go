@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"math"
 
@@ -82,9 +83,7 @@ func quorumReplica(node int32, s *metadata.State) kmsg.DescribeQuorumResponseTop
 func quorumNode(n node, f *api.Forward) kmsg.DescribeQuorumResponseNode {
 	at := kmsg.NewDescribeQuorumResponseNodeListener()
 	at.Name, at.Host, at.Port = f.Listener, n.host, uint16(n.port)
-	if at.Name == "" {
-		at.Name = "CONTROLLER"
-	}
+	at.Name = cmp.Or(at.Name, "CONTROLLER")
 	out := kmsg.NewDescribeQuorumResponseNode()
 	out.NodeID, out.Listeners = n.id, append(out.Listeners, at)
 	return out

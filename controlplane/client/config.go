@@ -88,12 +88,8 @@ func (c *Config) ApplyDefaults() {
 	c.RefusalPatience = cmp.Or(c.RefusalPatience, 30*time.Second)
 	c.RetryMin = cmp.Or(c.RetryMin, 20*time.Millisecond)
 	c.RetryMax = cmp.Or(c.RetryMax, 500*time.Millisecond)
-	if c.MaxPendingBytes == 0 {
-		c.MaxPendingBytes = 64 << 20
-	}
-	if c.Log == nil {
-		c.Log = zap.NewNop()
-	}
+	c.MaxPendingBytes = cmp.Or(c.MaxPendingBytes, 64<<20)
+	c.Log = cmp.Or(c.Log, zap.NewNop())
 }
 
 // Validate gives all faults at once.

@@ -1,6 +1,9 @@
 package client
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"cmp"
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // metrics of one Session.
 type metrics struct {
@@ -13,9 +16,7 @@ type metrics struct {
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
-	if r == nil {
-		r = prometheus.NewRegistry()
-	}
+	r = cmp.Or[prometheus.Registerer](r, prometheus.NewRegistry())
 	m := &metrics{
 		connected: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "freshet_agent_session_connected", Help: "1 while there is a stream with the owner.",

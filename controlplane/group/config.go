@@ -1,6 +1,7 @@
 package group
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -66,23 +67,16 @@ func noneIfZero(d time.Duration) time.Duration {
 
 // ApplyDefaults sets what is zero to its default.
 func (s *Settings) ApplyDefaults() {
-	orDefault(&s.MinSession, classic.DefaultMinSession)
-	orDefault(&s.MaxSession, classic.DefaultMaxSession)
-	orDefault(&s.InitialRebalanceDelay, classic.DefaultInitialDelay)
-	orDefault(&s.ConsumerSession, consumer.DefaultSessionTimeout)
-	orDefault(&s.ConsumerHeartbeat, consumer.DefaultHeartbeatInterval)
-	orDefault(&s.ConsumerAssignment, consumer.DefaultAssignmentInterval)
-	orDefault(&s.ConsumerMigration, brokerconfig.MigrationBidirectional)
-	orDefault(&s.OffsetMetadataMaxBytes, 4096)
-	orDefault(&s.OffsetsRetention, 7*24*time.Hour)
-	orDefault(&s.OffsetsRetentionCheck, 10*time.Minute)
-}
-
-func orDefault[T comparable](p *T, v T) {
-	var zero T
-	if *p == zero {
-		*p = v
-	}
+	s.MinSession = cmp.Or(s.MinSession, classic.DefaultMinSession)
+	s.MaxSession = cmp.Or(s.MaxSession, classic.DefaultMaxSession)
+	s.InitialRebalanceDelay = cmp.Or(s.InitialRebalanceDelay, classic.DefaultInitialDelay)
+	s.ConsumerSession = cmp.Or(s.ConsumerSession, consumer.DefaultSessionTimeout)
+	s.ConsumerHeartbeat = cmp.Or(s.ConsumerHeartbeat, consumer.DefaultHeartbeatInterval)
+	s.ConsumerAssignment = cmp.Or(s.ConsumerAssignment, consumer.DefaultAssignmentInterval)
+	s.ConsumerMigration = cmp.Or(s.ConsumerMigration, brokerconfig.MigrationBidirectional)
+	s.OffsetMetadataMaxBytes = cmp.Or(s.OffsetMetadataMaxBytes, 4096)
+	s.OffsetsRetention = cmp.Or(s.OffsetsRetention, 7*24*time.Hour)
+	s.OffsetsRetentionCheck = cmp.Or(s.OffsetsRetentionCheck, 10*time.Minute)
 }
 
 // Validate tells every fault.
@@ -138,10 +132,6 @@ type Config struct {
 // ApplyDefaults sets what is zero to its default.
 func (c *Config) ApplyDefaults() {
 	c.Settings.ApplyDefaults()
-	if c.Log == nil {
-		c.Log = zap.NewNop()
-	}
-	if c.Registerer == nil {
-		c.Registerer = prometheus.NewRegistry()
-	}
+	c.Log = cmp.Or(c.Log, zap.NewNop())
+	c.Registerer = cmp.Or[prometheus.Registerer](c.Registerer, prometheus.NewRegistry())
 }

@@ -162,10 +162,6 @@ func (c *Config) validate() error {
 func (c *Config) applyDefaults() {
 	c.Settings.ApplyDefaults()
 	c.MaxExtents = cmp.Or(c.MaxExtents, 4<<20)
-	if c.Log == nil {
-		c.Log = zap.NewNop()
-	}
-	if c.Registerer == nil {
-		c.Registerer = prometheus.NewRegistry()
-	}
+	c.Log = cmp.Or(c.Log, zap.NewNop())
+	c.Registerer = cmp.Or[prometheus.Registerer](c.Registerer, prometheus.NewRegistry())
 }

@@ -93,10 +93,6 @@ type Config struct {
 
 func (c *Config) applyDefaults() {
 	c.Settings.ApplyDefaults()
-	if c.Log == nil {
-		c.Log = zap.NewNop()
-	}
-	if c.Registerer == nil {
-		c.Registerer = prometheus.NewRegistry()
-	}
+	c.Log = cmp.Or(c.Log, zap.NewNop())
+	c.Registerer = cmp.Or[prometheus.Registerer](c.Registerer, prometheus.NewRegistry())
 }

@@ -66,12 +66,8 @@ func (c *Config) ApplyDefaults() {
 	if c.Checked == nil {
 		c.Checked = func(metadata.CheckHash) {}
 	}
-	if c.Logger == nil {
-		c.Logger = zap.NewNop()
-	}
-	if c.Registerer == nil {
-		c.Registerer = prometheus.NewRegistry()
-	}
+	c.Logger = cmp.Or(c.Logger, zap.NewNop())
+	c.Registerer = cmp.Or[prometheus.Registerer](c.Registerer, prometheus.NewRegistry())
 }
 
 // Validate tells every fault.

@@ -123,18 +123,10 @@ func (c *Config) ApplyDefaults() {
 	if c.Version == nil {
 		c.Version = func() uint32 { return metadata.MaxVersion }
 	}
-	if c.Logger == nil {
-		c.Logger = zap.NewNop()
-	}
-	if c.Registerer == nil {
-		c.Registerer = prometheus.NewRegistry()
-	}
-	if c.Owner.Logger == nil {
-		c.Owner.Logger = c.Logger
-	}
-	if c.Owner.Registerer == nil {
-		c.Owner.Registerer = c.Registerer
-	}
+	c.Logger = cmp.Or(c.Logger, zap.NewNop())
+	c.Registerer = cmp.Or[prometheus.Registerer](c.Registerer, prometheus.NewRegistry())
+	c.Owner.Logger = cmp.Or(c.Owner.Logger, c.Logger)
+	c.Owner.Registerer = cmp.Or(c.Owner.Registerer, c.Registerer)
 	c.Owner.ApplyDefaults()
 }
 

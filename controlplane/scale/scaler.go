@@ -80,9 +80,7 @@ func New(cfg Config) (*Scaler, error) {
 	if err := cfg.Settings.Validate(); err != nil {
 		return nil, fmt.Errorf("scaler: %w", err)
 	}
-	if cfg.Registerer == nil {
-		cfg.Registerer = prometheus.NewRegistry()
-	}
+	cfg.Registerer = cmp.Or[prometheus.Registerer](cfg.Registerer, prometheus.NewRegistry())
 	return &Scaler{target: cfg.Settings.Target, metrics: newMetrics(cfg.Registerer)}, nil
 }
 

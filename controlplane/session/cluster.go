@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"sync/atomic"
 
 	"go.uber.org/zap"
@@ -19,9 +20,7 @@ type Cluster struct {
 // NewCluster builds a Cluster without a tenure.
 func NewCluster(cfg ClusterConfig) *Cluster {
 	cfg.Limits.ApplyDefaults()
-	if cfg.Log == nil {
-		cfg.Log = zap.NewNop()
-	}
+	cfg.Log = cmp.Or(cfg.Log, zap.NewNop())
 	return &Cluster{
 		cfg: cfg, log: cfg.Log.With(zap.String("virtual_cluster", cfg.Name)), metrics: newMetrics(cfg.Registerer, cfg.Name),
 	}

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -109,21 +110,15 @@ const (
 
 // ApplyDefaults sets what is zero to its default.
 func (l *Limits) ApplyDefaults() {
-	orDefault(&l.SessionTimeout, 5*time.Second)
-	orDefault(&l.HoldTimeout, 60*time.Second)
-	orDefault(&l.ParkTimeout, 10*time.Second)
-	orDefault(&l.ProposeTimeout, 10*time.Second)
-	orDefault(&l.OutboxBytes, 64<<20)
-	orDefault(&l.HeldBytes, 64<<20)
-	orDefault(&l.HeldCommits, 1024)
-	orDefault(&l.Parked, 1<<16)
-	orDefault(&l.Subscriptions, 1<<20)
-	orDefault(&l.Forwards, 4096)
-	orDefault(&l.Waiting, 1<<16)
-}
-
-func orDefault[T int | time.Duration](v *T, to T) {
-	if *v == 0 {
-		*v = to
-	}
+	l.SessionTimeout = cmp.Or(l.SessionTimeout, 5*time.Second)
+	l.HoldTimeout = cmp.Or(l.HoldTimeout, 60*time.Second)
+	l.ParkTimeout = cmp.Or(l.ParkTimeout, 10*time.Second)
+	l.ProposeTimeout = cmp.Or(l.ProposeTimeout, 10*time.Second)
+	l.OutboxBytes = cmp.Or(l.OutboxBytes, 64<<20)
+	l.HeldBytes = cmp.Or(l.HeldBytes, 64<<20)
+	l.HeldCommits = cmp.Or(l.HeldCommits, 1024)
+	l.Parked = cmp.Or(l.Parked, 1<<16)
+	l.Subscriptions = cmp.Or(l.Subscriptions, 1<<20)
+	l.Forwards = cmp.Or(l.Forwards, 4096)
+	l.Waiting = cmp.Or(l.Waiting, 1<<16)
 }

@@ -1,6 +1,9 @@
 package session
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"cmp"
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // metrics of one virtual cluster's sessions.
 type metrics struct {
@@ -39,9 +42,7 @@ const (
 )
 
 func newMetrics(r prometheus.Registerer, virtualCluster string) *metrics {
-	if r == nil {
-		r = prometheus.NewRegistry()
-	}
+	r = cmp.Or[prometheus.Registerer](r, prometheus.NewRegistry())
 	r = prometheus.WrapRegistererWith(prometheus.Labels{"virtual_cluster": virtualCluster}, r)
 	counter := func(name, help string) prometheus.Counter {
 		c := prometheus.NewCounter(prometheus.CounterOpts{Name: "freshet_session_" + name, Help: help})

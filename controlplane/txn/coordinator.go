@@ -1,6 +1,7 @@
 package txn
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -27,15 +28,11 @@ type Config struct {
 
 // ApplyDefaults sets what is zero to its default.
 func (c *Config) ApplyDefaults() {
-	if c.MaxTimeout == 0 {
-		c.MaxTimeout = DefaultMaxTimeout
-	}
+	c.MaxTimeout = cmp.Or(c.MaxTimeout, DefaultMaxTimeout)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.Log == nil {
-		c.Log = zap.NewNop()
-	}
+	c.Log = cmp.Or(c.Log, zap.NewNop())
 }
 
 // Owner is what the APIs need of the owner of the virtual cluster (package owner).

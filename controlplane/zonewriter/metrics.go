@@ -1,6 +1,7 @@
 package zonewriter
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -26,9 +27,7 @@ type metrics struct {
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
-	if r == nil {
-		r = prometheus.NewRegistry()
-	}
+	r = cmp.Or[prometheus.Registerer](r, prometheus.NewRegistry())
 	m := &metrics{
 		writers: promreg.Register(r, prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "freshet_zone_writers", Help: "Agents that write bundles, by zone; the others hand their batches to one of them.",

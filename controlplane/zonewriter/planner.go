@@ -1,6 +1,7 @@
 package zonewriter
 
 import (
+	"cmp"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -35,9 +36,7 @@ type Planner struct {
 // New builds a Planner.
 func New(cfg Config) *Planner {
 	cfg.Rates.ApplyDefaults()
-	if cfg.Log == nil {
-		cfg.Log = zap.NewNop()
-	}
+	cfg.Log = cmp.Or(cfg.Log, zap.NewNop())
 	return &Planner{cfg: cfg, metrics: newMetrics(cfg.Registerer)}
 }
 

@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,21 +60,15 @@ type Writer struct {
 
 // NewWriter begins a bundle. Nothing is sent yet.
 func NewWriter(config WriterConfig) (*Writer, error) {
-	if config.PartBytes == 0 {
-		config.PartBytes = DefaultPartBytes
-	}
+	config.PartBytes = cmp.Or(config.PartBytes, DefaultPartBytes)
 	if config.PartBytes < objstore.MinPart || config.PartBytes > objstore.MaxPart {
 		return nil, fmt.Errorf("bundle parts of %d bytes, want %d to %d", config.PartBytes, objstore.MinPart, objstore.MaxPart)
 	}
-	if config.InFlight == 0 {
-		config.InFlight = 1
-	}
+	config.InFlight = cmp.Or(config.InFlight, 1)
 	if config.InFlight < 1 || config.InFlight > maxInFlight {
 		return nil, fmt.Errorf("%d parts side by side, want 1 to %d", config.InFlight, maxInFlight)
 	}
-	if config.Retry.AttemptTimeout == 0 {
-		config.Retry.AttemptTimeout = partTimeout
-	}
+	config.Retry.AttemptTimeout = cmp.Or(config.Retry.AttemptTimeout, partTimeout)
 	w := &Writer{config: config, key: Key(config.Prefix, config.Name.Bundle()), number: 1}
 	w.part.append(w.frame.begin(config.Name))
 	return w, nil

@@ -1,6 +1,7 @@
 package hedge
 
 import (
+	"cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/freshet-io/freshet/objstore"
@@ -20,9 +21,7 @@ type metrics struct {
 
 // newMetrics registers the metrics; a nil registerer means a private registry.
 func newMetrics(reg prometheus.Registerer) *metrics {
-	if reg == nil {
-		reg = prometheus.NewRegistry()
-	}
+	reg = cmp.Or[prometheus.Registerer](reg, prometheus.NewRegistry())
 	m := &metrics{
 		hedges: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "freshet_objstore_hedges_total",

@@ -3,6 +3,7 @@
 package meter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -39,9 +40,7 @@ type Counts [objstore.NumOps]Count
 // New meters a bucket. A nil registerer means a private registry. Two metered buckets need
 // different registerers (prometheus.WrapRegistererWith).
 func New(inner objstore.Bucket, reg prometheus.Registerer) *Bucket {
-	if reg == nil {
-		reg = prometheus.NewRegistry()
-	}
+	reg = cmp.Or[prometheus.Registerer](reg, prometheus.NewRegistry())
 	return &Bucket{inner: inner, metrics: newMetrics(reg)}
 }
 

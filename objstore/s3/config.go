@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -110,9 +111,7 @@ func (c *Config) options(ctx context.Context, client *httpClient) (awss3.Options
 	}
 	if c.Endpoint != "" {
 		options.BaseEndpoint = aws.String(c.Endpoint)
-		if options.Region == "" {
-			options.Region = "us-east-1"
-		}
+		options.Region = cmp.Or(options.Region, "us-east-1")
 	}
 	if c.AccessKey != "" {
 		options.Credentials = credentials.NewStaticCredentialsProvider(c.AccessKey, c.SecretKey, "")
@@ -122,9 +121,7 @@ func (c *Config) options(ctx context.Context, client *httpClient) (awss3.Options
 		if err != nil {
 			return options, fmt.Errorf("load AWS configuration: %w", err)
 		}
-		if options.Region == "" {
-			options.Region = shared.Region
-		}
+		options.Region = cmp.Or(options.Region, shared.Region)
 		if options.Credentials == nil {
 			options.Credentials = provider{shared.Credentials}
 		}

@@ -43,7 +43,5 @@ func (e *Env) applyDefaults() {
 	e.ExtentBytes = cmp.Or(e.ExtentBytes, DefaultExtentBytes)
 	e.BundleBytes = cmp.Or(e.BundleBytes, DefaultBundleBytes)
 	e.MapBytes = max(e.MapBytes, minMapBytes)
-	if e.Log == nil {
-		e.Log = zap.NewNop()
-	}
+	e.Log = cmp.Or(e.Log, zap.NewNop())
 }

@@ -67,9 +67,7 @@ func (e *Env) ApplyDefaults() {
 	if e.Limit == nil {
 		e.Limit = func(context.Context, int) error { return nil }
 	}
-	if e.Log == nil {
-		e.Log = zap.NewNop()
-	}
+	e.Log = cmp.Or(e.Log, zap.NewNop())
 	if e.Metrics == nil {
 		e.Metrics = NewMetrics(nil)
 	}

@@ -1,6 +1,9 @@
 package merge
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"cmp"
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // Metrics count what merging does.
 type Metrics struct {
@@ -15,9 +18,7 @@ type Metrics struct {
 
 // NewMetrics builds and registers the metrics; a nil registerer means a private registry.
 func NewMetrics(r prometheus.Registerer) *Metrics {
-	if r == nil {
-		r = prometheus.NewRegistry()
-	}
+	r = cmp.Or[prometheus.Registerer](r, prometheus.NewRegistry())
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}

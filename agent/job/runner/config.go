@@ -48,19 +48,13 @@ type Config struct {
 
 // ApplyDefaults fills in what is zero.
 func (c *Config) ApplyDefaults() {
-	if c.AtOnce == 0 {
-		c.AtOnce = 1
-	}
+	c.AtOnce = cmp.Or(c.AtOnce, 1)
 	c.ProgressInterval = cmp.Or(c.ProgressInterval, 3*time.Second)
 	c.RetryMin = cmp.Or(c.RetryMin, 100*time.Millisecond)
 	c.RetryMax = cmp.Or(c.RetryMax, 5*time.Second)
 	c.AbortTimeout = cmp.Or(c.AbortTimeout, time.Second)
-	if c.Log == nil {
-		c.Log = zap.NewNop()
-	}
-	if c.Registerer == nil {
-		c.Registerer = prometheus.NewRegistry()
-	}
+	c.Log = cmp.Or(c.Log, zap.NewNop())
+	c.Registerer = cmp.Or[prometheus.Registerer](c.Registerer, prometheus.NewRegistry())
 }
 
 // Validate gives all faults at once. Call it after ApplyDefaults.

@@ -1,6 +1,7 @@
 package classic
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -43,21 +44,11 @@ type Config struct {
 
 // WithDefaults fills in what is zero and has a default.
 func (c Config) WithDefaults() Config {
-	if c.MinSession == 0 {
-		c.MinSession = DefaultMinSession
-	}
-	if c.MaxSession == 0 {
-		c.MaxSession = DefaultMaxSession
-	}
-	if c.NewMemberTimeout == 0 {
-		c.NewMemberTimeout = DefaultNewMemberTimeout
-	}
-	if c.MaxPending == 0 {
-		c.MaxPending = DefaultMaxPending
-	}
-	if c.Log == nil {
-		c.Log = zap.NewNop()
-	}
+	c.MinSession = cmp.Or(c.MinSession, DefaultMinSession)
+	c.MaxSession = cmp.Or(c.MaxSession, DefaultMaxSession)
+	c.NewMemberTimeout = cmp.Or(c.NewMemberTimeout, DefaultNewMemberTimeout)
+	c.MaxPending = cmp.Or(c.MaxPending, DefaultMaxPending)
+	c.Log = cmp.Or(c.Log, zap.NewNop())
 	return c
 }
 

@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"cmp"
 	"errors"
 	"iter"
 	"slices"
@@ -62,24 +63,14 @@ type Config struct {
 
 // WithDefaults fills in what is zero and has a default.
 func (c Config) WithDefaults() Config {
-	if c.SessionTimeout == 0 {
-		c.SessionTimeout = DefaultSessionTimeout
-	}
-	if c.HeartbeatInterval == 0 {
-		c.HeartbeatInterval = DefaultHeartbeatInterval
-	}
+	c.SessionTimeout = cmp.Or(c.SessionTimeout, DefaultSessionTimeout)
+	c.HeartbeatInterval = cmp.Or(c.HeartbeatInterval, DefaultHeartbeatInterval)
 	if len(c.Assignors) == 0 {
 		c.Assignors = assignor.Names()
 	}
-	if c.ClassicMinSession == 0 {
-		c.ClassicMinSession = classic.DefaultMinSession
-	}
-	if c.ClassicMaxSession == 0 {
-		c.ClassicMaxSession = classic.DefaultMaxSession
-	}
-	if c.Log == nil {
-		c.Log = zap.NewNop()
-	}
+	c.ClassicMinSession = cmp.Or(c.ClassicMinSession, classic.DefaultMinSession)
+	c.ClassicMaxSession = cmp.Or(c.ClassicMaxSession, classic.DefaultMaxSession)
+	c.Log = cmp.Or(c.Log, zap.NewNop())
 	return c
 }
 
