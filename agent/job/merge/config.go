@@ -2,7 +2,6 @@ package merge
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/freshet-io/freshet/objstore"
 	"github.com/freshet-io/freshet/objstore/bundle"
-	"github.com/freshet-io/freshet/objstore/durable"
 	"github.com/freshet-io/freshet/objstore/resume"
 )
 
@@ -49,12 +47,8 @@ type Env struct {
 	// StallTimeout is how long a read may bring nothing before its connection is made again. Default
 	// resume.DefaultStallTimeout.
 	StallTimeout time.Duration
-	// Retry bounds the retries of each write; the context does by default.
-	Retry durable.Policy
-	// Limit, if set, is waited for before n bytes are copied, some tens of KiB and more at a time.
-	Limit   func(ctx context.Context, n int) error
-	Log     *zap.Logger
-	Metrics *Metrics // default: not registered
+	Log          *zap.Logger
+	Metrics      *Metrics // default: not registered
 }
 
 // ApplyDefaults fills in what is zero.
@@ -64,9 +58,6 @@ func (e *Env) ApplyDefaults() {
 	e.PartBytes = cmp.Or(e.PartBytes, bundle.DefaultPartBytes)
 	e.BuffersBytes = cmp.Or(e.BuffersBytes, DefaultBuffersBytes)
 	e.StallTimeout = cmp.Or(e.StallTimeout, resume.DefaultStallTimeout)
-	if e.Limit == nil {
-		e.Limit = func(context.Context, int) error { return nil }
-	}
 	e.Log = cmp.Or(e.Log, zap.NewNop())
 	if e.Metrics == nil {
 		e.Metrics = NewMetrics(nil)

@@ -67,7 +67,7 @@ func (o *output) create() error {
 	o.begun++
 	w, err := bundle.NewWriter(bundle.WriterConfig{
 		Bucket: o.env.Bucket, Prefix: o.env.Prefix, Name: id.Submission{Session: o.job, N: o.begun},
-		PartBytes: o.env.PartBytes, InFlight: o.env.InFlight, Retry: o.env.Retry,
+		PartBytes: o.env.PartBytes, InFlight: o.env.InFlight,
 	})
 	if err != nil {
 		return fmt.Errorf("begin bundle %d/%d: %w", o.job, o.begun, err)

@@ -15,11 +15,8 @@ import (
 	"github.com/freshet-io/freshet/objstore"
 )
 
-// How many bytes are copied between two looks at the limit, and between two words about progress.
-const (
-	limitStep    = 64 << 10
-	progressStep = 1 << 20
-)
+// progressStep is how many bytes are copied between two reports of progress.
+const progressStep = 1 << 20
 
 // Run copies what a plan names into bundles of the job, and says what became of it: one replacement for each run of
 // extents, but for those that hold an extent of a bundle that is gone. All objects that the outcome names are durable
@@ -91,7 +88,6 @@ type run struct {
 	progress func(bytes int64)
 	done     int64  // bytes of extents worked off
 	told     int64  // of them progress knows
-	unpaid   int    // bytes copied that the limit was not asked for yet
 	buf      []byte // for a batch
 }
 
@@ -177,9 +173,7 @@ func (r *run) copy(ctx context.Context, x *extent.Extent) error {
 		if err := r.output.batch(ctx, b); err != nil {
 			return err
 		}
-		if err := r.account(ctx, len(b)); err != nil {
-			return err
-		}
+		r.account(len(b))
 	}
 	r.inputs.done(x)
 	return r.judge(s.complete(), &s)
@@ -238,16 +232,10 @@ func (r *run) judge(err error, s *batches) error {
 }
 
 // account counts a batch that was copied.
-func (r *run) account(ctx context.Context, n int) error {
+func (r *run) account(n int) {
 	r.done += int64(n)
 	if r.done-r.told >= progressStep {
 		r.told = r.done
 		r.progress(r.done)
 	}
-	r.unpaid += n
-	if r.unpaid < limitStep {
-		return nil
-	}
-	n, r.unpaid = r.unpaid, 0
-	return r.env.Limit(ctx, n)
 }

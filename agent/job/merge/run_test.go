@@ -1,7 +1,6 @@
 package merge_test
 
 import (
-	"context"
 	"slices"
 	"testing"
 
@@ -194,22 +193,4 @@ func TestRun_RefusesPlans(t *testing.T) {
 	}
 	_, err := merge.Run(t.Context(), &job.Plan{Kind: job.Compact}, ignore, merge.Env{})
 	require.ErrorContains(t, err, "no bucket")
-}
-
-func TestRun_Limit(t *testing.T) {
-	w := newWorld(t, 5).random(10, 5, 10)
-	plan := w.plan(1000)
-	e := env(w.bucket)
-	paid := int64(0)
-	e.Limit = func(_ context.Context, n int) error {
-		paid += int64(n)
-		return nil
-	}
-	_, err := merge.Run(t.Context(), plan, ignore, e)
-	require.NoError(t, err)
-	require.InDelta(t, bytesOf(plan), paid, 64<<10)
-	e.Limit = func(context.Context, int) error { return context.Canceled }
-	plan.ID++
-	_, err = merge.Run(t.Context(), plan, ignore, e)
-	require.ErrorIs(t, err, context.Canceled)
 }
