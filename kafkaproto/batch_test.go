@@ -268,18 +268,6 @@ func TestDecompress_BombsAreBounded(t *testing.T) {
 	}
 }
 
-func TestCheckKeys(t *testing.T) {
-	require.NoError(t, CheckKeys(batchOf(5), testMax))
-	r := kmsg.Record{Key: nil, Value: []byte("v")}
-	r.Length = int32(len(r.AppendTo(nil)) - 1)
-	b := wrap(kmsg.RecordBatch{Magic: 2, NumRecords: 1, Records: r.AppendTo(nil)})
-	err := CheckKeys(b, testMax)
-	require.ErrorIs(t, err, kerr.InvalidRecord)
-	var batch *BatchError
-	require.ErrorAs(t, err, &batch)
-	require.Zero(t, batch.Record)
-}
-
 // TestAppendControlBatch holds the bytes that Kafka's MemoryRecords.withEndTransactionMarker gives.
 func TestAppendControlBatch(t *testing.T) {
 	const want = "0000000000000005" + // base offset

@@ -70,9 +70,6 @@ func AppendResponseHeader(dst []byte, key, version int16, correlationID int32, b
 	return dst
 }
 
-// MaxResponseHeader bounds what AppendResponseHeader appends.
-const MaxResponseHeader = 9
-
 // flexibleResponseHeader: an ApiVersions response never has tagged fields in its header, so that a client can read it
 // before it knows the broker's versions (KIP-511).
 func flexibleResponseHeader(key, version int16) bool {

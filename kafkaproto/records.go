@@ -85,22 +85,6 @@ func nextRecord(b RecordBatch, p []byte) (Record, []byte, error) {
 	return r, outer.src, nil
 }
 
-// CheckKeys finds a record without a key, which compacted topics do not take. It gives INVALID_RECORD with the
-// record's index, as Kafka does, or ErrCorrupt.
-func CheckKeys(b RecordBatch, maxBytes int) error {
-	index := int32(0)
-	for r, err := range Records(b, maxBytes) {
-		if err != nil {
-			return err
-		}
-		if r.NullKey {
-			return nullKey(index)
-		}
-		index++
-	}
-	return nil
-}
-
 func (r *reader) varlong() int64 {
 	v, n := binary.Varint(r.src)
 	if n <= 0 {

@@ -9,7 +9,6 @@ const MaxKey = 92
 // The keys that the protocol treats specially, or that code outside of kmsg names.
 const (
 	KeyProduce     int16 = 0
-	KeyFetch       int16 = 1
 	KeyMetadata    int16 = 3
 	KeyApiVersions int16 = 18
 )

@@ -41,12 +41,6 @@ func refuse(k *kerr.Error, format string, args ...any) error {
 	return &BatchError{Kafka: k, Detail: fmt.Sprintf(format, args...), Record: -1}
 }
 
-func nullKey(record int32) error {
-	return &BatchError{
-		Kafka: kerr.InvalidRecord, Detail: "Compacted topic cannot accept message without key.", Record: record,
-	}
-}
-
 // Validate checks the records of one partition of a Produce request without decompressing them, and gives the one
 // batch they must be, aliasing records. Errors are *BatchError; order and codes are those of Kafka's ProduceRequest,
 // UnifiedLog and LogValidator. What Kafka finds only by opening a batch (a record out of the batch's timestamp

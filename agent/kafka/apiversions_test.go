@@ -26,7 +26,7 @@ func TestApiVersions_ListsWhatIsServed(t *testing.T) {
 			listed[k.ApiKey] = kafkaproto.Versions{Min: k.MinVersion, Max: k.MaxVersion}
 		}
 		require.Equal(t, kafkaproto.Versions{Min: 0, Max: 13}, listed[kafkaproto.KeyProduce], "KAFKA-18659")
-		require.Equal(t, kafkaproto.Versions{Min: 4, Max: 18}, listed[kafkaproto.KeyFetch])
+		require.Equal(t, kafkaproto.Versions{Min: 4, Max: 18}, listed[kmsg.Fetch.Int16()])
 		require.NotContains(t, listed, int16(kmsg.ShareGroupHeartbeat))
 		for _, e := range kafkaproto.Table() {
 			if e.By != kafkaproto.ByNobody {
