@@ -103,9 +103,6 @@ const HeaderSize = headerSize
 // MaxSize is the largest bundle in bytes: positions are 32 bits wide.
 const MaxSize = 1<<32 - 1
 
-// Overhead is how many bytes a bundle of version 1 with that many sections has besides its batches.
-func Overhead(sections int) int64 { return headerSize + trailerSize + int64(sections)*entrySize }
-
 var (
 	// ErrMalformed is the base of decoding errors: the bytes are not a bundle, or not an intact one.
 	ErrMalformed = errors.New("malformed bundle")

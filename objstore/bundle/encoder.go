@@ -23,7 +23,6 @@ const combineFrom = 4 << 10
 // Encoder lays out one bundle. It keeps references to the batches' memory and copies none of it. The zero value is
 // not ready: call Reset. It is not safe for concurrent use.
 type Encoder struct {
-	name     id.Submission
 	buffers  [][]byte
 	sections []Section
 	size     int64  // header and batches so far
@@ -37,7 +36,6 @@ type Encoder struct {
 func (e *Encoder) Reset(name id.Submission) {
 	header := appendHeader(make([]byte, 0, headerSize), name, Version)
 
-	e.name = name
 	e.buffers = append(make([][]byte, 0, max(e.lastBuffers, 16)), header)
 	e.sections = make([]Section, 0, max(e.lastSections, 16))
 	e.size = headerSize
@@ -77,9 +75,6 @@ func (e *Encoder) Batch(chunks ...[]byte) error {
 	section.Batches++
 	return nil
 }
-
-// Size is the size of the bundle if it were finished now.
-func (e *Encoder) Size() int64 { return e.size + int64(len(e.sections))*entrySize + trailerSize }
 
 // Finish closes the bundle and gives its content and sections. The encoder keeps nothing of it.
 func (e *Encoder) Finish() (objstore.Body, []Section) {

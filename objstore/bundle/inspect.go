@@ -62,7 +62,7 @@ func Inspect(r io.ReaderAt, size int64) (*Description, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := walker{r: r, end: int64(trailer.footerAt)}
+	w := walker{r: r}
 	head := make([]byte, headerSize)
 	if err := readAt(r, head, 0); err != nil {
 		return nil, err
@@ -90,19 +90,6 @@ func Inspect(r io.ReaderAt, size int64) (*Description, error) {
 	whole = objstore.CombineCRC32C(whole, w.crc, int64(trailer.footerAt)-headerSize)
 	d.CRC32C = crc32.Update(whole, objstore.Castagnoli, trailer.tail)
 	return d, broken
-}
-
-// ReadSections reads a bundle's header and footer alone: what it holds, without its batches. Errors as for Inspect.
-func ReadSections(r io.ReaderAt, size int64) (id.Submission, []Section, error) {
-	d, _, err := readFrame(r, size)
-	if err != nil {
-		return id.Submission{}, nil, err
-	}
-	sections := make([]Section, len(d.Sections))
-	for i, s := range d.Sections {
-		sections[i] = s.Section
-	}
-	return d.Name, sections, nil
 }
 
 // readFrame reads and checks everything but the batches.
@@ -181,7 +168,6 @@ func parseFooter(t trailer) ([]SectionDescription, error) {
 // walker reads batches in order and sums what it read.
 type walker struct {
 	r   io.ReaderAt
-	end int64  // of the batches
 	crc uint32 // of the batches read
 	buf []byte
 }

@@ -336,7 +336,7 @@ func TestInspect_Version2(t *testing.T) {
 	}
 	for at := len(data) - 3*32 - 3*24 - 40; at < len(data); at++ { // all but the batches is checked first
 		data[at] ^= 1 << (rng[at%8] & 7)
-		_, _, err := bundle.ReadSections(bytes.NewReader(data), int64(len(data)))
+		_, err := bundle.Inspect(bytes.NewReader(data), int64(len(data)))
 		require.ErrorIs(t, err, bundle.ErrMalformed, "byte %d", at)
 		data[at] ^= 1 << (rng[at%8] & 7)
 	}
@@ -344,10 +344,10 @@ func TestInspect_Version2(t *testing.T) {
 		_, err := bundle.Inspect(bytes.NewReader(data[:len(data)-n]), int64(len(data)-n))
 		require.ErrorIs(t, err, bundle.ErrMalformed)
 	}
-	name2, sections, err := bundle.ReadSections(bytes.NewReader(data), int64(len(data)))
+	d, err = bundle.Inspect(bytes.NewReader(data), int64(len(data)))
 	require.NoError(t, err)
-	require.Equal(t, name, name2)
-	require.Len(t, sections, 3)
+	require.Equal(t, name, d.Name)
+	require.Len(t, d.Sections, 3)
 	_, err = bundle.Inspect(io.NewSectionReader(bytes.NewReader(data), 0, 100), int64(len(data)))
 	require.ErrorIs(t, err, bundle.ErrMalformed)
 }

@@ -77,7 +77,7 @@ func (p Policy) Put(
 	ctx context.Context, b objstore.Bucket, key string, body objstore.Body, released func(),
 ) error {
 	p.ApplyDefaults()
-	r := &resolver{policy: p, bucket: b, key: key, body: body, released: released}
+	r := &resolver{bucket: b, key: key, body: body, released: released}
 	r.readers.Store(1)
 	defer r.release()
 	return p.retry(ctx, "put "+key, r.attempt)
@@ -85,7 +85,6 @@ func (p Policy) Put(
 
 // resolver is one put on its way to a certain outcome.
 type resolver struct {
-	policy   Policy
 	bucket   objstore.Bucket
 	key      string
 	body     objstore.Body

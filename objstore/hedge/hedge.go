@@ -77,7 +77,6 @@ func (c *Config) Validate() error {
 // Bucket hedges the puts and gets of another bucket.
 type Bucket struct {
 	inner   objstore.Bucket
-	config  Config
 	metrics *metrics
 	puts    *policy
 	gets    *policy
@@ -93,7 +92,7 @@ func New(inner objstore.Bucket, config Config, reg prometheus.Registerer) (*Buck
 		return nil, err
 	}
 	return &Bucket{
-		inner: inner, config: config, metrics: newMetrics(reg), puts: newPolicy(config), gets: newPolicy(config),
+		inner: inner, metrics: newMetrics(reg), puts: newPolicy(config), gets: newPolicy(config),
 	}, nil
 }
 
