@@ -17,7 +17,7 @@ func (a *Agent) newHandler() (*kafka.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	views := kafka.NewViews(catalogue, zones)
+	views := kafka.NewViews(zones)
 	views.Register(a.cfg.Registry)
 	reads, err := a.readAPIs(views)
 	if err != nil {

@@ -241,7 +241,7 @@ func (c *conn) request(p kafkaproto.Prefix) error {
 		c.clientID = strings.ToValidUTF8(string(header.ClientID), "\uFFFD")
 	}
 	req := &Request{
-		Key: p.Key, Version: p.Version, CorrelationID: header.CorrelationID, ClientID: c.clientID, Body: body,
+		Key: p.Key, Version: p.Version, ClientID: c.clientID, Body: body,
 		Client: c.client, Arrived: time.Now(), frame: f, over: c.server.over, m: c.server.m,
 	}
 	c.server.m.requestBytes.Add(float64(p.Size) + 4)

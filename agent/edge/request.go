@@ -19,13 +19,12 @@ import (
 // Request is one framed Kafka request. Body aliases the frame's buffer and is valid until the handler's Reply is
 // resolved, or until the handler called Release, whichever is first.
 type Request struct {
-	Key           int16
-	Version       int16
-	CorrelationID int32
-	ClientID      string // "" if null
-	Body          []byte // after the header
-	Client        *Client
-	Arrived       time.Time // when the frame was read whole
+	Key      int16
+	Version  int16
+	ClientID string // "" if null
+	Body     []byte // after the header
+	Client   *Client
+	Arrived  time.Time // when the frame was read whole
 	// Answered, which Start may set, is closed when the reply needs no more waiting: replies that are there together are
 	// written together.
 	Answered <-chan struct{}

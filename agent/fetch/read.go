@@ -44,7 +44,6 @@ type reader struct {
 	first     bool // the answer's first batch is given however large it is
 	single    bool // and only that: unsent answers press
 	patient   bool // waits for bytes that are not in memory
-	gone      bool // an object that the plan names is not there
 	stopped   bool
 	waiting   bool        // it needs bytes that are not in memory
 	others    int         // bytes that other partitions brought

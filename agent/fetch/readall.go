@@ -162,7 +162,6 @@ func (a *attempt) readOne(ctx context.Context, r *reader, b *bounds, patient boo
 	case errors.Is(err, cache.ErrGone):
 		a.f.metrics.gone.Inc()
 		a.f.cfg.Views.Invalidate(r.partition.ID)
-		r.gone = true
 		return true
 	case err != nil && r.result.Size == 0:
 		r.result.fail(a.f.translate(err, r.partition))

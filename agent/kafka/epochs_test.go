@@ -93,7 +93,7 @@ func BenchmarkViews_ScaleEvent(b *testing.B) {
 	}
 	c := view.NewCatalogue()
 	c.OnCatalogue(full)
-	views := NewViews(c, &Zones{own: "a"})
+	views := NewViews(&Zones{own: "a"})
 	moved := slices.Repeat([]int32{6, 1}, topics*partitions/7)
 	moved = append(moved, topics*partitions-7*(topics*partitions/7)+1)
 	all := metadataRequest()

@@ -24,7 +24,7 @@ func plainMember(session uint32, zone string) *api.Member {
 func (r *readers) leave(t *testing.T, members ...*api.Member) {
 	t.Helper()
 	catalogue := r.fetch.cfg.Catalogue
-	r.fetch.cfg.Views = NewViews(catalogue, zonesOf(t, "a"))
+	r.fetch.cfg.Views = NewViews(zonesOf(t, "a"))
 	catalogue.OnWelcome(&api.Welcome{Session: 1})
 	catalogue.OnCatalogue(&api.Catalogue{Index: 100, Membership: &api.Membership{Version: 9, Members: members}})
 	r.fetch.cfg.Fetcher.Drain()

@@ -138,7 +138,7 @@ func TestNew_WantsEveryAPIOnce(t *testing.T) {
 // requests.
 func TestHandler_FranzGo(t *testing.T) {
 	catalogue := view.NewCatalogue()
-	views := NewViews(catalogue, zonesOf(t, "a"))
+	views := NewViews(zonesOf(t, "a"))
 	to := forwarderFunc(func(_ context.Context, f client.Forward) ([]byte, error) {
 		require.Equal(t, int16(kmsg.CreateTopics), f.Key)
 		require.Equal(t, "me,zone=b", f.ClientID)

@@ -231,7 +231,7 @@ func TestMetadata_EncodesAsKmsg(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		c := someCatalogue(r)
 		prober := proberFunc(func(context.Context) (uint64, error) { return c.Load().Index, nil })
-		m := NewMetadata(MetadataConfig{Catalogue: c, Views: NewViews(c, zonesOf(t, "a")), Prober: prober})
+		m := NewMetadata(MetadataConfig{Catalogue: c, Views: NewViews(zonesOf(t, "a")), Prober: prober})
 		for index := uint64(2); index < 5; index++ {
 			for range 6 {
 				for version := range int16(14) {
@@ -330,7 +330,7 @@ func BenchmarkMetadata(b *testing.B) {
 	c.OnWelcome(&api.Welcome{ClusterId: "the-cluster"})
 	c.OnCatalogue(full)
 	fresh := proberFunc(func(context.Context) (uint64, error) { return 1, nil })
-	m := NewMetadata(MetadataConfig{Catalogue: c, Views: NewViews(c, &Zones{own: "a"}), Prober: fresh})
+	m := NewMetadata(MetadataConfig{Catalogue: c, Views: NewViews(&Zones{own: "a"}), Prober: fresh})
 	for name, in := range map[string]*kmsg.MetadataRequest{"one": metadataRequest("idle-00007"), "all": metadataRequest()} {
 		b.Run(name, func(b *testing.B) {
 			in.Version = 8

@@ -28,7 +28,7 @@ func never(t *testing.T) view.Prober {
 }
 
 func metadataOf(c *view.Catalogue, p view.Prober, creator TopicCreator) *Metadata {
-	return NewMetadata(MetadataConfig{Catalogue: c, Views: NewViews(c, &Zones{own: "a"}), Prober: p, Creator: creator})
+	return NewMetadata(MetadataConfig{Catalogue: c, Views: NewViews(&Zones{own: "a"}), Prober: p, Creator: creator})
 }
 
 // metadataRequest asks for topics by name; none: all topics.
@@ -143,7 +143,7 @@ func racksOf(t *testing.T, out *kmsg.MetadataResponse) (racks [][]string) {
 // leaders and coordinators are agents that there are.
 func TestMetadata_RacksStay(t *testing.T) {
 	c := catalogueOf(t)
-	m, find := metadataOf(c, never(t), nil), NewFindCoordinator(c, NewViews(c, zonesOf(t, "a")))
+	m, find := metadataOf(c, never(t), nil), NewFindCoordinator(c, NewViews(zonesOf(t, "a")))
 	gone := func(session uint32, zone string) *api.Member {
 		m := member(session, zone)
 		m.NodeIds = nil
@@ -360,7 +360,7 @@ func TestViews_FollowTheMembership(t *testing.T) {
 
 func TestFindCoordinator(t *testing.T) {
 	c := catalogueOf(t)
-	f := NewFindCoordinator(c, NewViews(c, zonesOf(t, "a")))
+	f := NewFindCoordinator(c, NewViews(zonesOf(t, "a")))
 	for version := int16(0); version <= 6; version++ {
 		in := kmsg.NewPtrFindCoordinatorRequest()
 		in.CoordinatorKey, in.CoordinatorKeys = "g1", []string{"g1", "g2"}
@@ -381,7 +381,7 @@ func TestFindCoordinator(t *testing.T) {
 	require.Equal(t, kerr.InvalidRequest.Code, out.Coordinators[0].ErrorCode)
 
 	empty := view.NewCatalogue()
-	f = NewFindCoordinator(empty, NewViews(empty, zonesOf(t, "a")))
+	f = NewFindCoordinator(empty, NewViews(zonesOf(t, "a")))
 	in := kmsg.NewPtrFindCoordinatorRequest()
 	in.CoordinatorKey = "g"
 	require.Equal(t, kerr.CoordinatorNotAvailable.Code, call[*kmsg.FindCoordinatorResponse](t, f, 0, in, "").ErrorCode)

@@ -92,7 +92,7 @@ func newProduceRig(t *testing.T) *produceRig {
 	r.writer, err = writer.New(writer.Config{Pool: pool, Bucket: r.bucket, Committer: r.seq}, nil)
 	require.NoError(t, err)
 	r.Produce = NewProduce(ProduceConfig{
-		Catalogue: r.catalogue, Views: NewViews(r.catalogue, zonesOf(t, "a")), Writer: r.writer,
+		Catalogue: r.catalogue, Views: NewViews(zonesOf(t, "a")), Writer: r.writer,
 		Now: func() int64 { return produceNow }, Forwarder: forwarderFunc(r.describeTransactions),
 		Prober: proberFunc(func(context.Context) (uint64, error) {
 			r.asked.Add(1)

@@ -18,7 +18,7 @@ func TestViews_StandInsBySoftware(t *testing.T) {
 	c.OnCatalogue(&api.Catalogue{Index: 3, Membership: &api.Membership{
 		Version: 8, Members: []*api.Member{member(1, "a"), member(2, "b")}, Gone: []*api.Member{member(3, "c"), member(4, "d")},
 	}})
-	views := NewViews(c, zonesOf(t, "a"))
+	views := NewViews(zonesOf(t, "a"))
 	for s, taken := range map[edge.Software]bool{
 		{Name: "apache-kafka-java", Version: "2.4.0"}:                                true,
 		{Name: "librdkafka", Version: "2.10.0"}:                                      true,
@@ -64,7 +64,7 @@ func TestViews_StandInsAreNoCoordinators(t *testing.T) {
 	c.OnCatalogue(&api.Catalogue{Index: 3, Membership: &api.Membership{Version: 8, Members: []*api.Member{member(1, "a")}, Gone: gone}})
 	from := &edge.Client{Listener: "main"}
 	from.SetSoftware(edge.Software{Name: "apache-kafka-java", Version: "4.1.0"})
-	v := NewViews(c, zonesOf(t, "a")).of(c.Load(), &edge.Request{ClientID: "zone=a", Client: from})
+	v := NewViews(zonesOf(t, "a")).of(c.Load(), &edge.Request{ClientID: "zone=a", Client: from})
 	require.Len(t, v.brokers, 2+len(gone))
 	ids := make(map[int32]bool)
 	for _, b := range v.brokers {

@@ -29,9 +29,8 @@ const (
 // software takes them (standIns). One of which nothing is known is in the zone of whichever agent it reached: showing it other
 // zones' agents would let it wander.
 type Views struct {
-	catalogue *view.Catalogue
-	zones     *Zones
-	lists     topicLists
+	zones *Zones
+	lists topicLists
 
 	mu struct {
 		sync.Mutex
@@ -48,8 +47,8 @@ type viewKey struct {
 }
 
 // NewViews builds the views of a catalogue, without metrics.
-func NewViews(catalogue *view.Catalogue, zones *Zones) *Views {
-	return &Views{catalogue: catalogue, zones: zones, lists: topicLists{m: newMetrics(prometheus.NewRegistry())}}
+func NewViews(zones *Zones) *Views {
+	return &Views{zones: zones, lists: topicLists{m: newMetrics(prometheus.NewRegistry())}}
 }
 
 // Register shows the views' metrics. It is called before the first request, at most once.

@@ -17,7 +17,7 @@ func TestViews_ZonesWithoutAgentsShareAView(t *testing.T) {
 	c.OnCatalogue(&api.Catalogue{Index: 3, Membership: &api.Membership{
 		Version: 8, Members: []*api.Member{member(1, "a"), member(2, "b")}, Gone: []*api.Member{member(3, "c")},
 	}})
-	views := NewViews(c, zonesOf(t, "a"))
+	views := NewViews(zonesOf(t, "a"))
 	of := func(clientID string) *zoneView {
 		return views.of(c.Load(), &edge.Request{ClientID: clientID, Client: &edge.Client{Listener: "main"}})
 	}
@@ -48,7 +48,7 @@ func TestViews_NoAgentAtTheListener(t *testing.T) {
 	c.OnCatalogue(&api.Catalogue{Index: 3, Membership: &api.Membership{
 		Version: 8, Members: []*api.Member{elsewhere, member(2, "b")},
 	}})
-	views := NewViews(c, zonesOf(t, "a"))
+	views := NewViews(zonesOf(t, "a"))
 	v := views.of(c.Load(), &edge.Request{ClientID: "zone=a", Client: &edge.Client{Listener: "main"}})
 	require.False(t, v.home)
 	require.Len(t, v.own.agents, 1)
@@ -60,7 +60,7 @@ func TestViews_NoAgentAtTheListener(t *testing.T) {
 // TestViews_OldSnapshot: a request that looked before the membership changed gets the old view, and the newest one stays current.
 func TestViews_OldSnapshot(t *testing.T) {
 	c := catalogueOf(t)
-	views, old := NewViews(c, zonesOf(t, "a")), c.Load()
+	views, old := NewViews(zonesOf(t, "a")), c.Load()
 	from := &edge.Request{Client: &edge.Client{Listener: "main"}}
 	before := views.of(old, from)
 	c.OnCatalogue(&api.Catalogue{Index: 3, Membership: &api.Membership{Version: 8, Members: []*api.Member{member(3, "a")}}})

@@ -158,7 +158,6 @@ func TestSlab_ReleasedMemoryIsPoisonedAndReused(t *testing.T) {
 	require.Equal(t, bytes.Repeat([]byte{0xDB}, 4), b)
 	require.Panics(t, s.Release)
 	again := get(t, p, 1)
-	require.Zero(t, again.Used())
 	require.Equal(t, size, again.Room())
 	require.Panics(t, func() { again.Append(make([]byte, size+1)) })
 	again.Release()

@@ -19,9 +19,6 @@ type Slab struct {
 // Room is how many bytes fit in still.
 func (s *Slab) Room() int { return cap(s.buf) - len(s.buf) }
 
-// Used is how many bytes were appended.
-func (s *Slab) Used() int { return len(s.buf) }
-
 // Cap is the slab's capacity, which is what it is accounted with.
 func (s *Slab) Cap() int { return cap(s.buf) }
 

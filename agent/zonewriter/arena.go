@@ -8,9 +8,6 @@ const (
 	// ownBytes is the size above which a batch has memory of its own, of exactly its size: next to small ones it would
 	// leave too much of a chunk empty.
 	ownBytes = chunkBytes / 4
-	// maxArena bounds the capacity that an arena holds for a window of batches. A chunk is at least three quarters full
-	// when the next one is opened, except the newest, and the oldest, whose first batches may have been released.
-	maxArena = window*chunkBytes/(chunkBytes-ownBytes) + 2*chunkBytes
 )
 
 // arena is the memory for one stream's batches between their arrival and their copy into the writer. Small batches share
@@ -84,11 +81,4 @@ func (a *arena) release(rooms []room) {
 		chunks.Put(r.chunk)
 		a.mu.held -= chunkBytes
 	}
-}
-
-// held returns the capacity in use.
-func (a *arena) held() int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.mu.held
 }

@@ -12,6 +12,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// maxArena bounds the capacity that an arena holds for a window of batches. A chunk is at least three quarters full
+// when the next one is opened, except the newest, and the oldest, whose first batches may have been released.
+const maxArena = window*chunkBytes/(chunkBytes-ownBytes) + 2*chunkBytes
+
+// held returns the capacity in use.
+func (a *arena) held() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.mu.held
+}
+
 // TestTaker_HoldsMemoryInProportionToTheWindow fills the window of a writer that takes nothing in. The capacity held stays
 // within maxArena for batches of any size, and all of it is released once the writer takes the batches.
 func TestTaker_HoldsMemoryInProportionToTheWindow(t *testing.T) {
