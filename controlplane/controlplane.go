@@ -133,16 +133,6 @@ func (c *ControlPlane) Ready() error {
 	return errors.Join(errs...)
 }
 
-// Owned tells whether this replica is the owner of a virtual cluster.
-func (c *ControlPlane) Owned(virtualCluster string) bool {
-	for _, built := range c.clusters {
-		if built.name == virtualCluster {
-			return built.replica.Owner() != nil
-		}
-	}
-	return false
-}
-
 // Run serves until ctx ends, then hands ownership over, ends the streams and returns. It listens first if Listen was
 // not called.
 func (c *ControlPlane) Run(ctx context.Context) error {
