@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/freshet-io/freshet/internal/batchtest"
 )
 
 const testMax = 1 << 20
@@ -201,8 +203,7 @@ func TestRecords_EveryCodec(t *testing.T) {
 	plain.SetBaseOffset(1000)
 	for codec := NoCodec; codec <= Zstd; codec++ {
 		t.Run(codec.String(), func(t *testing.T) {
-			b, err := Recompress(plain, codec, testMax)
-			require.NoError(t, err)
+			b := batchtest.Compress(t, plain, codec)
 			require.Equal(t, codec, b.Codec())
 			require.Equal(t, len(b), b.Length())
 			require.Equal(t, b.ComputeCRC(), b.CRC())
@@ -216,11 +217,11 @@ func TestRecords_EveryCodec(t *testing.T) {
 				i++
 			}
 			require.Equal(t, 50, i)
-			again, err := Recompress(b, NoCodec, testMax)
+			again, err := Decompress(codec, b[BatchOverhead:], testMax)
 			require.NoError(t, err)
-			require.Equal(t, plain, again)
+			require.Equal(t, []byte(plain[BatchOverhead:]), again)
 
-			_, err = Recompress(b, (codec+1)%5, 100)
+			_, err = Decompress(codec, b[BatchOverhead:], 100)
 			require.ErrorIs(t, err, ErrCorrupt, "bounded")
 			broken := bytes.Clone(b)
 			for j := range broken[BatchOverhead:] {
@@ -257,11 +258,10 @@ func TestDecompress_XerialFraming(t *testing.T) {
 func TestDecompress_BombsAreBounded(t *testing.T) {
 	zeros := make([]byte, 32<<20)
 	for codec := Gzip; codec <= Zstd; codec++ {
-		bomb, err := compress(nil, codec, zeros)
-		require.NoError(t, err)
+		bomb := batchtest.CompressRecords(t, zeros, codec)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, err = Decompress(codec, bomb, testMax)
+		_, err := Decompress(codec, bomb, testMax)
 		runtime.ReadMemStats(&after)
 		require.ErrorIs(t, err, ErrCorrupt, codec)
 		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(24<<20), codec)
@@ -317,11 +317,7 @@ func TestAppendEmptyBatches(t *testing.T) {
 // FuzzBatch: no bytes make validation, walking or opening panic or take much memory.
 func FuzzBatch(f *testing.F) {
 	for codec := NoCodec; codec <= Zstd; codec++ {
-		b, err := Recompress(batchOf(3), codec, testMax)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add([]byte(b))
+		f.Add([]byte(batchtest.Compress(f, batchOf(3), codec)))
 	}
 	f.Add(AppendControlBatch(nil, 1, 2, 3, 4, Commit, 5))
 	f.Fuzz(func(t *testing.T, p []byte) {

@@ -24,22 +24,10 @@ const xerialHeader = 16
 
 // Codecs are costly to make and are used again.
 var (
-	gzipReaders, gzipWriters = sync.Pool{}, sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
-	lz4Readers               = sync.Pool{New: func() any { return lz4.NewReader(nil) }}
-	lz4Writers               = sync.Pool{New: func() any { return newLZ4Writer() }}
-	zstdReaders              = sync.Pool{New: func() any { return newZstdReader() }}
-	zstdWriters              = sync.Pool{New: func() any { return newZstdWriter() }}
+	gzipReaders = sync.Pool{}
+	lz4Readers  = sync.Pool{New: func() any { return lz4.NewReader(nil) }}
+	zstdReaders = sync.Pool{New: func() any { return newZstdReader() }}
 )
-
-// newLZ4Writer makes blocks of 64 KiB, as Kafka's Lz4BlockOutputStream does: writers and readers, clients' too, set aside
-// as much as a frame's blocks may have, and by default that is 4 MiB.
-func newLZ4Writer() *lz4.Writer {
-	w := lz4.NewWriter(nil)
-	if err := w.Apply(lz4.BlockSizeOption(lz4.Block64Kb)); err != nil {
-		panic("kafkaproto: lz4 writer options: " + err.Error())
-	}
-	return w
-}
 
 func newZstdReader() *zstd.Decoder {
 	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
@@ -48,14 +36,6 @@ func newZstdReader() *zstd.Decoder {
 		panic("kafkaproto: zstd decoder options: " + err.Error())
 	}
 	return d
-}
-
-func newZstdWriter() *zstd.Encoder {
-	e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
-	if err != nil {
-		panic("kafkaproto: zstd encoder options: " + err.Error())
-	}
-	return e
 }
 
 // Decompress gives the uncompressed form of the records of a batch, at most maxBytes of it. Without a codec it is src
@@ -161,63 +141,4 @@ func unsnappyBlock(dst, block []byte, maxBytes int) ([]byte, error) {
 	}
 	p, err := snappy.Decode(nil, block)
 	return append(dst, p...), err
-}
-
-// compress appends the compressed form of src to dst.
-func compress(dst []byte, codec Codec, src []byte) ([]byte, error) {
-	out := bytes.NewBuffer(dst)
-	switch codec {
-	case NoCodec:
-		return append(dst, src...), nil
-	case Gzip:
-		w := gzipWriters.Get().(*gzip.Writer)
-		defer gzipWriters.Put(w)
-		w.Reset(out)
-		return finish(w, out, src)
-	case Snappy:
-		return append(dst, snappy.Encode(nil, src)...), nil
-	case LZ4:
-		w := lz4Writers.Get().(*lz4.Writer)
-		defer lz4Writers.Put(w)
-		w.Reset(out)
-		return finish(w, out, src)
-	case Zstd:
-		w := zstdWriters.Get().(*zstd.Encoder)
-		defer zstdWriters.Put(w)
-		return w.EncodeAll(src, dst), nil
-	default:
-		return nil, fmt.Errorf("compress: unknown codec %d", codec)
-	}
-}
-
-func finish(w io.WriteCloser, out *bytes.Buffer, src []byte) ([]byte, error) {
-	if _, err := w.Write(src); err != nil {
-		return nil, fmt.Errorf("compress: %w", err)
-	}
-	if err := w.Close(); err != nil {
-		return nil, fmt.Errorf("compress: %w", err)
-	}
-	return out.Bytes(), nil
-}
-
-// Recompress gives the batch with its records compressed by another codec (compression.type other than producer), in
-// new memory; with the same codec it gives b itself. At most maxBytes of uncompressed records are taken. Errors are
-// ErrCorrupt where b's records cannot be read.
-func Recompress(b RecordBatch, to Codec, maxBytes int) (RecordBatch, error) {
-	if b.Codec() == to {
-		return b, nil
-	}
-	records, err := Decompress(b.Codec(), b[BatchOverhead:], maxBytes)
-	if err != nil {
-		return nil, err
-	}
-	out, err := compress(append(make([]byte, 0, BatchOverhead+len(records)), b[:BatchOverhead]...), to, records)
-	if err != nil {
-		return nil, err
-	}
-	r := RecordBatch(out)
-	binary.BigEndian.PutUint32(r[posLength:], uint32(len(r)-lengthOverhead))
-	binary.BigEndian.PutUint16(r[posAttributes:], uint16(b.Attributes()&^attrCodec)|uint16(to))
-	r.checksum()
-	return r, nil
 }

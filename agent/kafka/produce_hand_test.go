@@ -12,6 +12,7 @@ import (
 	"github.com/freshet-io/freshet/agent/recode"
 	"github.com/freshet-io/freshet/agent/writer"
 	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/internal/batchtest"
 	"github.com/freshet-io/freshet/kafkaproto"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/id"
@@ -48,8 +49,7 @@ func (r *produceRig) addUnpacked() {
 func TestProduce_HoldsLittleOfWhatItUnpacks(t *testing.T) {
 	const unpacked, memory = 500_000, 2 << 20
 	packed := func(size int) kafkaproto.RecordBatch {
-		b, err := kafkaproto.Recompress(recordBatch(string(make([]byte, size))), kafkaproto.Zstd, 1<<30)
-		require.NoError(t, err)
+		b := batchtest.Compress(t, recordBatch(string(make([]byte, size))), kafkaproto.Zstd)
 		return b
 	}
 	fits, tooLarge := packed(unpacked), packed(2<<20)
@@ -92,8 +92,7 @@ func TestProduce_HoldsLittleOfWhatItUnpacks(t *testing.T) {
 // TestProduce_NoMemoryToUnpack: while others hold all memory for what is compressed anew, whatever needs none of it goes on,
 // and what does is given up in time, to be sent again.
 func TestProduce_NoMemoryToUnpack(t *testing.T) {
-	b, err := kafkaproto.Recompress(recordBatch("a"), kafkaproto.Zstd, 1<<30)
-	require.NoError(t, err)
+	b := batchtest.Compress(t, recordBatch("a"), kafkaproto.Zstd)
 	synctest.Test(t, func(t *testing.T) {
 		r := newProduceRig(t)
 		r.addUnpacked()
@@ -126,8 +125,7 @@ func (r *produceRig) holdAll(b kafkaproto.RecordBatch) (free func()) {
 // TestProduce_WaitsForMemoryWithNothing: who waits before it has opened anything hands nothing over, and waits for the writer
 // with its batches alone.
 func TestProduce_WaitsForMemoryWithNothing(t *testing.T) {
-	b, err := kafkaproto.Recompress(recordBatch("a"), kafkaproto.Zstd, 1<<30)
-	require.NoError(t, err)
+	b := batchtest.Compress(t, recordBatch("a"), kafkaproto.Zstd)
 	synctest.Test(t, func(t *testing.T) {
 		r := newProduceRig(t)
 		r.addUnpacked()

@@ -4,10 +4,10 @@ import (
 	"encoding/binary"
 	"testing"
 
-	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kbin"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/freshet-io/freshet/internal/batchtest"
 	"github.com/freshet-io/freshet/kafkaproto"
 )
 
@@ -51,8 +51,7 @@ func (b *Batch) Make(tb testing.TB) kafkaproto.RecordBatch {
 	binary.BigEndian.PutUint32(p[lengthAt:], uint32(len(p)-uncounted))
 	batch := kafkaproto.RecordBatch(p)
 	binary.BigEndian.PutUint32(p[crcAt:], batch.ComputeCRC())
-	batch, err := kafkaproto.Recompress(batch, b.Codec, 1<<30)
-	require.NoError(tb, err)
+	batch = batchtest.Compress(tb, batch, b.Codec)
 	if b.LogAppendMs > 0 {
 		batch.StampLogAppendTime(b.LogAppendMs)
 	}
