@@ -61,7 +61,7 @@ func (a *agent) report(ctx context.Context) {
 	defer ticker.Stop()
 	rate, before := float64(a.w.load.rate)/float64(a.w.load.agents), a.route.Bytes()
 	for {
-		a.w.loads.Heard(a.session, a.zone, &api.Load{ProduceBytesPerSecond: rate, TakesBatches: true}, time.Now())
+		a.w.loads.Heard(a.session, &api.Load{ProduceBytesPerSecond: rate, TakesBatches: true}, time.Now())
 		a.w.writers.Heard(a.session, true)
 		select {
 		case <-ticker.C:

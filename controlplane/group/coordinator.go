@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -118,13 +120,7 @@ func on[In kmsg.Request](h func(*call, In)) func(*call, kmsg.Request) {
 }
 
 // Keys gives the API keys answered here.
-func (*Coordinator) Keys() []int16 {
-	keys := make([]int16, 0, len(handlers))
-	for key := range handlers {
-		keys = append(keys, key)
-	}
-	return keys
-}
+func (*Coordinator) Keys() []int16 { return slices.Collect(maps.Keys(handlers)) }
 
 // Waits tells whether an API's answers wait for what other members do.
 func Waits(apiKey int32) bool {

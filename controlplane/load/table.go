@@ -3,9 +3,7 @@
 package load
 
 import (
-	"cmp"
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -13,7 +11,7 @@ import (
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
-// Fresh is how long a report counts: an agent that was silent for longer is left out of what Zones gives.
+// Fresh is how long a report counts: an agent that was silent for longer is left out of Recent.
 const Fresh = 5 * time.Second
 
 // Bounds of what is taken in.
@@ -26,48 +24,36 @@ const (
 	maxRate = 1 << 40
 )
 
-// Zone is the agents of one zone.
-type Zone struct {
-	Name   string  // "" for agents without one
-	Agents []Agent // in order of their sessions, at least one
-}
-
 // Agent is what one agent said last.
 type Agent struct {
-	Session id.Session
-	Load    *api.Load // not to be changed
-	Heard   time.Time // when it said so
+	Load  *api.Load // not to be changed
+	Heard time.Time // when it said so
 }
 
 // Table is what the agents of one virtual cluster said last. It is safe for concurrent use; its zero value is empty.
 type Table struct {
 	mu struct {
 		sync.Mutex
-		agents map[id.Session]entry
+		agents map[id.Session]Agent
 	}
-}
-
-type entry struct {
-	zone string
-	Agent
 }
 
 // Heard takes a report of an agent, which must not be changed afterwards. It tells whether the report was taken: one with
 // figures that cannot be (NaN, negative, beyond all bounds) is not and the one before stays, and an agent that is new while
 // there are too many is not kept.
-func (t *Table) Heard(session id.Session, zone string, load *api.Load, at time.Time) (taken bool) {
+func (t *Table) Heard(session id.Session, load *api.Load, at time.Time) (taken bool) {
 	if !sensible(load) {
 		return false
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.mu.agents == nil {
-		t.mu.agents = map[id.Session]entry{}
+		t.mu.agents = map[id.Session]Agent{}
 	}
 	if _, known := t.mu.agents[session]; !known && len(t.mu.agents) >= maxAgents {
 		return false
 	}
-	t.mu.agents[session] = entry{zone: zone, Agent: Agent{Session: session, Load: load, Heard: at}}
+	t.mu.agents[session] = Agent{Load: load, Heard: at}
 	return true
 }
 
@@ -88,21 +74,11 @@ func (t *Table) Forget(session id.Session) {
 	delete(t.mu.agents, session)
 }
 
-// Zones gives the agents heard of within the last 5 s, by zone, zones in order of their names.
-func (t *Table) Zones(now time.Time) []Zone {
+// Recent returns the agents heard of within the last 5 s.
+func (t *Table) Recent(now time.Time) map[id.Session]Agent {
 	t.mu.Lock()
-	byZone := map[string][]Agent{}
-	for _, e := range t.mu.agents {
-		if now.Sub(e.Heard) <= Fresh {
-			byZone[e.zone] = append(byZone[e.zone], e.Agent)
-		}
-	}
-	t.mu.Unlock()
-	zones := make([]Zone, 0, len(byZone))
-	for _, name := range slices.Sorted(maps.Keys(byZone)) {
-		agents := byZone[name]
-		slices.SortFunc(agents, func(a, b Agent) int { return cmp.Compare(a.Session, b.Session) })
-		zones = append(zones, Zone{Name: name, Agents: agents})
-	}
-	return zones
+	defer t.mu.Unlock()
+	recent := maps.Clone(t.mu.agents)
+	maps.DeleteFunc(recent, func(_ id.Session, a Agent) bool { return now.Sub(a.Heard) > Fresh })
+	return recent
 }

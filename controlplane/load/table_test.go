@@ -17,38 +17,24 @@ var start = time.Unix(1000, 0)
 
 func rate(v float64) *api.Load { return &api.Load{ProduceBytesPerSecond: v} }
 
-// sessions are those in a zone.
-func sessions(z load.Zone) (all []id.Session) {
-	for _, a := range z.Agents {
-		all = append(all, a.Session)
-	}
-	return all
-}
-
-func TestTable_GroupsWhatWasHeardOfLate(t *testing.T) {
+func TestTable_KeepsWhatWasHeardOfLate(t *testing.T) {
 	var table load.Table
-	require.Empty(t, table.Zones(start))
-	require.True(t, table.Heard(3, "b", rate(1), start))
-	require.True(t, table.Heard(2, "a", rate(2), start))
-	require.True(t, table.Heard(1, "b", rate(3), start.Add(time.Second)))
-	require.True(t, table.Heard(4, "", rate(4), start.Add(time.Second)))
+	require.Empty(t, table.Recent(start))
+	require.True(t, table.Heard(2, rate(2), start))
+	require.True(t, table.Heard(1, rate(3), start.Add(time.Second)))
+	require.True(t, table.Heard(4, rate(4), start.Add(time.Second)))
+	require.Len(t, table.Recent(start.Add(load.Fresh)), 3)
 
-	zones := table.Zones(start.Add(load.Fresh))
-	require.Len(t, zones, 3)
-	require.Equal(t, []string{"", "a", "b"}, []string{zones[0].Name, zones[1].Name, zones[2].Name})
-	require.Equal(t, []id.Session{1, 3}, sessions(zones[2]))
-	require.Equal(t, load.Agent{Session: 1, Load: rate(3), Heard: start.Add(time.Second)}, zones[2].Agents[0])
+	require.Equal(t, map[id.Session]load.Agent{
+		1: {Load: rate(3), Heard: start.Add(time.Second)}, 4: {Load: rate(4), Heard: start.Add(time.Second)},
+	}, table.Recent(start.Add(load.Fresh+1)), "2 was silent too long")
 
-	zones = table.Zones(start.Add(load.Fresh + 1))
-	require.Len(t, zones, 2, "a's only agent was silent too long")
-	require.Equal(t, []id.Session{1}, sessions(zones[1]))
-
-	require.True(t, table.Heard(1, "b", rate(9), start.Add(2*time.Second)))
+	require.True(t, table.Heard(1, rate(9), start.Add(2*time.Second)))
 	table.Forget(4)
 	table.Forget(77)
-	zones = table.Zones(start.Add(2 * time.Second))
-	require.Len(t, zones, 2)
-	require.InDelta(t, 9, zones[1].Agents[0].Load.ProduceBytesPerSecond, 0, "the last report")
+	recent := table.Recent(start.Add(2 * time.Second))
+	require.Len(t, recent, 2)
+	require.InDelta(t, 9, recent[1].Load.ProduceBytesPerSecond, 0, "the last report")
 }
 
 func TestTable_RefusesWhatCannotBe(t *testing.T) {
@@ -68,28 +54,28 @@ func TestTable_RefusesWhatCannotBe(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var table load.Table
-			require.False(t, table.Heard(1, "a", bad, start))
-			require.Empty(t, table.Zones(start))
-			require.True(t, table.Heard(1, "a", rate(5), start))
-			require.False(t, table.Heard(1, "a", bad, start))
-			require.Equal(t, rate(5), table.Zones(start)[0].Agents[0].Load, "the one before stays")
+			require.False(t, table.Heard(1, bad, start))
+			require.Empty(t, table.Recent(start))
+			require.True(t, table.Heard(1, rate(5), start))
+			require.False(t, table.Heard(1, bad, start))
+			require.Equal(t, rate(5), table.Recent(start)[1].Load, "the one before stays")
 		})
 	}
 	var table load.Table
-	require.True(t, table.Heard(1, "a", &api.Load{Cpu: 1000, Network: 1, Buffers: 1.2, ProduceBytesPerSecond: 1 << 40}, start))
+	require.True(t, table.Heard(1, &api.Load{Cpu: 1000, Network: 1, Buffers: 1.2, ProduceBytesPerSecond: 1 << 40}, start))
 }
 
 func TestTable_IsBounded(t *testing.T) {
 	var table load.Table
 	const bound = 10_000
 	for s := range id.Session(bound) {
-		require.True(t, table.Heard(s+1, "a", rate(1), start))
+		require.True(t, table.Heard(s+1, rate(1), start))
 	}
-	require.False(t, table.Heard(bound+1, "a", rate(1), start))
-	require.True(t, table.Heard(bound, "a", rate(2), start), "known ones are heard")
+	require.False(t, table.Heard(bound+1, rate(1), start))
+	require.True(t, table.Heard(bound, rate(2), start), "known ones are heard")
 	table.Forget(7)
-	require.True(t, table.Heard(bound+1, "a", rate(1), start))
-	require.Len(t, table.Zones(start)[0].Agents, bound)
+	require.True(t, table.Heard(bound+1, rate(1), start))
+	require.Len(t, table.Recent(start), bound)
 }
 
 func TestTable_ConcurrentUse(t *testing.T) {
@@ -98,8 +84,8 @@ func TestTable_ConcurrentUse(t *testing.T) {
 	for s := range id.Session(8) {
 		all.Go(func() {
 			for i := range 100 {
-				table.Heard(s, "a", rate(float64(i)), start)
-				table.Zones(start)
+				table.Heard(s, rate(float64(i)), start)
+				table.Recent(start)
 				if i%10 == 0 {
 					table.Forget(s)
 				}
@@ -107,5 +93,5 @@ func TestTable_ConcurrentUse(t *testing.T) {
 		})
 	}
 	all.Wait()
-	require.Len(t, table.Zones(start)[0].Agents, 8)
+	require.Len(t, table.Recent(start), 8)
 }

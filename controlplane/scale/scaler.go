@@ -161,17 +161,10 @@ func (t *tenure) members() (map[string][]id.Session, error) {
 
 // reports returns the recent reports of agents.
 func (t *tenure) reports(now time.Time) map[id.Session]load.Agent {
-	reports := map[id.Session]load.Agent{}
-	table := t.loads()
-	if table == nil {
-		return reports
+	if table := t.loads(); table != nil {
+		return table.Recent(now)
 	}
-	for _, zone := range table.Zones(now) {
-		for _, a := range zone.Agents {
-			reports[a.Session] = a
-		}
-	}
-	return reports
+	return nil
 }
 
 // Info is a zone's figure, for operators and autoscalers.

@@ -113,7 +113,7 @@ func (p *plane) pass(seconds int) {
 	for range seconds {
 		for session, l := range p.loads {
 			if !p.silent[session] {
-				p.table.Heard(session, p.zones[session], l, time.Now())
+				p.table.Heard(session, l, time.Now())
 			}
 		}
 		time.Sleep(time.Second)

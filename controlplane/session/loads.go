@@ -26,7 +26,7 @@ func (a *agent) load(l *api.Load) {
 	if open == nil || open.draining || t.mu.agents[a.session] != a {
 		return
 	}
-	if !t.loads.Heard(a.session, a.zone, l, time.Now()) {
+	if !t.loads.Heard(a.session, l, time.Now()) {
 		t.metrics.refusedLoads.Inc()
 		return
 	}

@@ -23,17 +23,12 @@ type Info struct {
 // infos gives the agents that may write, by zone and session.
 func (t *Tenure) infos() []Info {
 	now := time.Now()
-	heard := map[id.Session]time.Time{} // later than what the last round has seen
-	for _, zone := range t.loads.Zones(now) {
-		for _, a := range zone.Agents {
-			heard[a.Session] = a.Heard
-		}
-	}
+	recent := t.loads.Recent(now) // may be later than what the last round has seen
 	t.mu.Lock()
 	all := make([]Info, 0, len(t.mu.members))
 	for session, m := range t.mu.members {
 		info := Info{Session: session, Zone: m.zone, Peer: m.peer, Rate: m.rate}
-		if at := later(m.heard, heard[session]); !at.IsZero() {
+		if at := later(m.heard, recent[session].Heard); !at.IsZero() {
 			silence := now.Sub(at).Seconds()
 			info.Silence = &silence
 		}

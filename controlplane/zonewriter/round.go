@@ -73,19 +73,17 @@ func (t *Tenure) adopt(plans map[string]Plan) (messages []message) {
 // sample takes what agents have said since the last round: a rate that rises as it is, since agents say the mean of some
 // seconds, one that falls by and by.
 func (t *Tenure) sample(now time.Time) {
-	for _, zone := range t.loads.Zones(now) {
-		for _, a := range zone.Agents {
-			m := t.mu.members[a.Session]
-			if m == nil || !a.Heard.After(m.heard) {
-				continue
-			}
-			weight := 1.0
-			if a.Load.ProduceBytesPerSecond < m.rate {
-				weight = -math.Expm1(-a.Heard.Sub(m.heard).Seconds() / smoothing.Seconds())
-			}
-			m.rate += weight * (a.Load.ProduceBytesPerSecond - m.rate)
-			m.heard, m.takes, m.writer = a.Heard, a.Load.TakesBatches, id.Session(a.Load.ZoneWriter)
+	for session, a := range t.loads.Recent(now) {
+		m := t.mu.members[session]
+		if m == nil || !a.Heard.After(m.heard) {
+			continue
 		}
+		weight := 1.0
+		if a.Load.ProduceBytesPerSecond < m.rate {
+			weight = -math.Expm1(-a.Heard.Sub(m.heard).Seconds() / smoothing.Seconds())
+		}
+		m.rate += weight * (a.Load.ProduceBytesPerSecond - m.rate)
+		m.heard, m.takes, m.writer = a.Heard, a.Load.TakesBatches, id.Session(a.Load.ZoneWriter)
 	}
 }
 

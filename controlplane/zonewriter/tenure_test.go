@@ -141,7 +141,7 @@ func (c *cluster) report(session id.Session) {
 	a := *c.agents[session]
 	c.mu.Unlock()
 	if a.reports && a.connected && !a.draining {
-		c.loads.Heard(session, a.zone, &api.Load{ProduceBytesPerSecond: a.rate, TakesBatches: a.takes}, time.Now())
+		c.loads.Heard(session, &api.Load{ProduceBytesPerSecond: a.rate, TakesBatches: a.takes}, time.Now())
 		c.tenure.Heard(session, a.takes)
 	}
 }

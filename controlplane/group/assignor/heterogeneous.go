@@ -2,6 +2,7 @@ package assignor
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/freshet-io/freshet/metadata/id"
@@ -137,10 +138,7 @@ func (b *heterogeneousBuilder) give(t id.Topic, partition, member int) {
 
 // sortedTopics gives the topics by partitions per subscriber, descending, then by subscribers, ascending, then by id.
 func (b *heterogeneousBuilder) sortedTopics() []id.Topic {
-	topics := make([]id.Topic, 0, len(b.subscribers))
-	for t := range b.subscribers {
-		topics = append(topics, t)
-	}
+	topics := slices.Collect(maps.Keys(b.subscribers))
 	slices.SortFunc(topics, func(x, y id.Topic) int {
 		xs, ys := len(b.subscribers[x]), len(b.subscribers[y])
 		return cmp.Or(

@@ -5,6 +5,8 @@ package forwarded
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -26,13 +28,7 @@ func On[C any, In kmsg.Request, Out kmsg.Response](h func(C, context.Context, In
 }
 
 // Keys gives the API keys answered.
-func (hs Handlers[C]) Keys() []int16 {
-	keys := make([]int16, 0, len(hs))
-	for key := range hs {
-		keys = append(keys, key)
-	}
-	return keys
-}
+func (hs Handlers[C]) Keys() []int16 { return slices.Collect(maps.Keys(hs)) }
 
 // Handle answers a forwarded request with the response's body. Errors: session.ErrBadRequest if the request cannot be
 // decoded or its API is not answered here; else there is no answer for now.
