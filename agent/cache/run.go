@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/freshet-io/freshet/objstore"
@@ -255,10 +256,5 @@ func (c *Cache) wanted(flights []*flight) bool {
 
 // waitedFor is wanted under the lock.
 func waitedFor(flights []*flight) bool {
-	for _, f := range flights {
-		if f.waiters > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(flights, func(f *flight) bool { return f.waiters > 0 })
 }

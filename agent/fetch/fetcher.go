@@ -274,12 +274,7 @@ func (a *attempt) available(plan *view.Plan, p *Partition) int64 {
 // failed tells whether a partition that is read has an error, which ends the wait. Refused ones do not, as in Kafka:
 // their clients would ask again and again without pause.
 func (a *attempt) failed() bool {
-	for _, i := range a.read {
-		if a.resp.Results[i].Err != nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(a.read, func(i int) bool { return a.resp.Results[i].Err != nil })
 }
 
 // degraded tells whether plans are from before the session stream broke.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -50,7 +51,7 @@ func quota(root fs.FS) (cpus float64, ok bool) {
 		}
 		read, mount := readMax, cgroups
 		if fields[1] != "" {
-			if !containsController(fields[1]) {
+			if !slices.Contains(strings.Split(fields[1], ","), controller) {
 				continue
 			}
 			read, mount = readCFS, path.Join(cgroups, controller)
@@ -65,15 +66,6 @@ func quota(root fs.FS) (cpus float64, ok bool) {
 		}
 	}
 	return cpus, ok
-}
-
-func containsController(list string) bool {
-	for name := range strings.SplitSeq(list, ",") {
-		if name == controller {
-			return true
-		}
-	}
-	return false
 }
 
 // readMax reads version 2: "max 100000" or "50000 100000", the quota in each period, microseconds.

@@ -49,12 +49,7 @@ func (o *openJobs) add(j metadata.JobInfo) {
 
 // rewrites tells whether an open Compact job rewrites what a bundle holds of a partition.
 func (o *openJobs) rewrites(tp id.TopicPartition, b id.Bundle) bool {
-	for _, j := range o.byInput[b] {
-		if j.Covers(tp) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(o.byInput[b], func(j metadata.JobInfo) bool { return j.Covers(tp) })
 }
 
 // writes tells whether a bundle is of a job that is still open: its other extents may follow.

@@ -76,12 +76,7 @@ func Assign(name string, g Group) (Assignment, error) {
 
 // homogeneous tells whether all members subscribe to the same topics.
 func homogeneous(members []Member) bool {
-	for _, m := range members[1:] {
-		if !slices.Equal(m.Topics, members[0].Topics) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(members[1:], func(m Member) bool { return !slices.Equal(m.Topics, members[0].Topics) })
 }
 
 func compareTopics(a, b id.Topic) int {

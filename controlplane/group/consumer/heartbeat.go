@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -87,7 +88,7 @@ func (g *Group) beat(now time.Time, c Client, req *kmsg.ConsumerGroupHeartbeatRe
 	resp.MemberID, resp.MemberEpoch, resp.HeartbeatIntervalMillis = &m.id, m.epoch, g.heartbeatMs()
 	full := req.RebalanceTimeoutMillis != -1 && req.Topics != nil &&
 		(req.SubscribedTopicNames != nil || req.SubscribedTopicRegex != nil)
-	if full || req.MemberEpoch == epochJoin || !samePartitions(m.assigned, e.before.assigned) {
+	if full || req.MemberEpoch == epochJoin || !maps.Equal(m.assigned, e.before.assigned) {
 		resp.Assignment = answerAssignment(m.assigned)
 	}
 	return nil
@@ -214,18 +215,6 @@ func (m *member) update(c Client, req *kmsg.ConsumerGroupHeartbeatRequest) {
 // nameSet gives names in ascending order, each once.
 func nameSet(names []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(names)))
-}
-
-func samePartitions(a, b epochs) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for p, epoch := range a {
-		if other, ok := b[p]; !ok || other != epoch {
-			return false
-		}
-	}
-	return true
 }
 
 func answerAssignment(assigned epochs) *kmsg.ConsumerGroupHeartbeatResponseAssignment {
