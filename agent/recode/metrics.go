@@ -2,6 +2,7 @@ package recode
 
 import (
 	"cmp"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 

@@ -2,6 +2,7 @@ package slab
 
 import (
 	"cmp"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 

@@ -2,6 +2,7 @@ package writer
 
 import (
 	"cmp"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 

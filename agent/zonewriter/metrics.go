@@ -2,6 +2,7 @@ package zonewriter
 
 import (
 	"cmp"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 

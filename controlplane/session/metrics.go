@@ -2,6 +2,7 @@ package session
 
 import (
 	"cmp"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 

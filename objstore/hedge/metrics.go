@@ -2,6 +2,7 @@ package hedge
 
 import (
 	"cmp"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/freshet-io/freshet/objstore"

@@ -2,6 +2,7 @@ package merge
 
 import (
 	"cmp"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 
