@@ -42,15 +42,19 @@ func (l *topicLists) get(s *view.Snapshot, key listKey, encode func() []byte) []
 	encoded := list.encoded()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch {
-	case list.counted || l.mu.kept[key] != list:
-	case l.mu.bytes+len(encoded) > maxListBytes:
-		delete(l.mu.kept, key)
-	default:
-		list.counted = true
-		l.mu.bytes += len(encoded)
-		l.m.lists.Set(float64(l.mu.bytes))
+	if list.counted || l.mu.kept[key] != list {
+		return encoded
 	}
+	if len(encoded) > maxListBytes {
+		delete(l.mu.kept, key)
+		return encoded
+	}
+	if l.mu.bytes+len(encoded) > maxListBytes { // lists of views and versions that are no longer used must not keep this one out
+		l.mu.kept, l.mu.bytes = map[listKey]*topicList{key: list}, 0
+	}
+	list.counted = true
+	l.mu.bytes += len(encoded)
+	l.m.lists.Set(float64(l.mu.bytes))
 	return encoded
 }
 

@@ -96,9 +96,12 @@ func (r *produceRequest) forget() {
 
 // results waits for the batches' results, at most until ctx ends.
 func (r *produceRequest) results(ctx context.Context) []writer.Result {
-	results := r.handed[0].Wait(ctx)
-	for _, p := range r.handed[1:] {
-		results = append(results[:len(results):len(results)], p.Wait(ctx)...)
+	if len(r.handed) == 1 {
+		return r.handed[0].Wait(ctx)
+	}
+	results := make([]writer.Result, 0, r.added)
+	for _, p := range r.handed {
+		results = append(results, p.Wait(ctx)...)
 	}
 	return results
 }

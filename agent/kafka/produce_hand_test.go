@@ -138,3 +138,19 @@ func TestProduce_WaitsForMemoryWithNothing(t *testing.T) {
 		require.NotZero(t, added.bytes[0])
 	})
 }
+
+// TestProduce_ResultsOfManyAdds: gathering the results of a request with many Adds costs what they are, not their square.
+func TestProduce_ResultsOfManyAdds(t *testing.T) {
+	r := &produceRequest{added: 10_000}
+	for base := range int64(r.added) {
+		p := writer.NewProduce(1, nil)
+		p.Resolve(0, writer.Result{Base: base})
+		r.handed = append(r.handed, p)
+	}
+	var results []writer.Result
+	require.LessOrEqual(t, testing.AllocsPerRun(1, func() { results = r.results(t.Context()) }), 5.0)
+	for i := range results {
+		require.EqualValues(t, i, results[i].Base)
+	}
+	require.Len(t, results, int(r.added))
+}
