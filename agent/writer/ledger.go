@@ -78,6 +78,9 @@ func (s *session) bundle(n uint32) *sealed {
 func (s *session) gone(b *sealed) {
 	s.mu.Lock()
 	b.left = true
+	if s.bundle(b.n) != nil {
+		s.mu.bundles[b.n-s.mu.bundles[0].n] = b.remains() // an earlier result may be missing for long
+	}
 	for len(s.mu.bundles) > 0 && s.mu.bundles[0].left && (s.mu.bundles[0].n <= s.mu.acked || s.mu.closed) {
 		s.mu.bundles[0] = nil
 		s.mu.bundles = s.mu.bundles[1:]

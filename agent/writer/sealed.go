@@ -156,6 +156,11 @@ func (b *sealed) awaitTurn() bool {
 	return b.s.ctx.Err() == nil
 }
 
+// remains returns what the session needs of a bundle that is gone until all earlier results are there.
+func (b *sealed) remains() *sealed {
+	return &sealed{n: b.n, submitted: true, handed: b.handed, answered: b.answered, left: true}
+}
+
 // drop ends a bundle whose PUT never began. Its waiters were told.
 func (b *sealed) drop() {
 	b.release()
