@@ -135,7 +135,7 @@ func (w *walk) within(f *frontiers, g segment, visit func(tp id.TopicPartition, 
 		offsets := f.of(topic)
 		for n := range topic.Partitions {
 			tp := id.TopicPartition{Topic: topic.ID, Partition: n}
-			if g.first.Compare(tp) <= 0 && tp.Compare(g.last) <= 0 && !covered(tp, w.open.cleans) {
+			if g.first.Compare(tp) <= 0 && tp.Compare(g.last) <= 0 && !covered(tp, w.open.cleans) && !w.passed[tp] {
 				visit(tp, offsets[n])
 			}
 		}

@@ -302,3 +302,38 @@ func TestSecond_BehindALateJob(t *testing.T) {
 		require.Equal(t, id.Submission{Session: late.ID, N: 1}.Bundle(), taken[0])
 	}, func(s *planner.Settings) { patient(s); s.Second.Extents = 261 })
 }
+
+// A busy partition is compacted though the other partitions of its range have next to nothing.
+func TestSecond_ABusyPartitionAmongIdleOnes(t *testing.T) {
+	in(t, func(w *world) {
+		t := w.t
+		a := w.agent()
+		const idle = 60
+		topic := w.topic(1, idle+1)
+		r := w.own(a)
+		defer r.stop()
+		var all []id.TopicPartition
+		for p := range int32(idle + 1) {
+			all = append(all, tp(topic, p))
+		}
+		seconds := 0
+		run := func(partitions ...id.TopicPartition) {
+			for range 4 {
+				w.commit(a, 70, partitions...)
+			}
+			for _, p := range r.run() {
+				if p.Level == 2 {
+					seconds++
+				}
+			}
+		}
+		run(all...) // one extent is left of each
+		for range 40 {
+			run(tp(topic, 30))
+		}
+		w.pass(2 * time.Hour) // Age is one
+		run(tp(topic, 30))
+		t.Logf("extents of the busy partition: %d, jobs of the second level: %d", len(w.extents(tp(topic, 30))), seconds)
+		require.Positive(t, seconds, "40 extents of one partition; 4 are due")
+	}, func(s *planner.Settings) { s.Second.Bytes = 1 << 20; s.Second.JobBytes = 1 << 30 })
+}

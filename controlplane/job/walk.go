@@ -46,6 +46,7 @@ type walk struct {
 	cleans  map[id.TopicPartition]setback
 	extents int // in plans
 
+	passed   map[id.TopicPartition]bool // with too little for a job of the second level
 	segments segments
 	dirt     dirt
 	left     int64 // extents that level 1 left
@@ -63,7 +64,7 @@ type firstPlan struct {
 func (t *Tenure) newWalk(ctx context.Context, s *metadata.State, open *openJobs, v *survey, groups []group, now time.Time) *walk {
 	w := &walk{
 		s: s, open: open, survey: v, judged: t.judged, final: t.settings.Second.FinalBytes, now: now,
-		group: map[id.Bundle]int{},
+		group: map[id.Bundle]int{}, passed: map[id.TopicPartition]bool{},
 	}
 	t.mu.Lock()
 	w.spoilt, w.ranges = maps.Clone(t.mu.setbacks.corrupt), slices.Clone(t.mu.setbacks.ranges)
@@ -110,6 +111,8 @@ func (w *walk) partition(tp id.TopicPartition, from *int64) {
 	w.backlog += v.bytes
 	switch set := w.setback(tp); {
 	case v.extents == 0:
+	case w.few(&v):
+		w.passed[tp] = true
 	case cleans, w.now.Before(set.until):
 		w.segments.end() // a job's range must not reach over it
 	default:
@@ -118,6 +121,17 @@ func (w *walk) partition(tp id.TopicPartition, from *int64) {
 	if w.dirt.compacted && !cleans && !covered(tp, w.open.seconds) && !w.now.Before(w.cleans[tp].until) {
 		w.dirt.consider(w.s, tp, w.cleans[tp].failures)
 	}
+}
+
+// few reports whether a partition has less than half of what makes a job of the second level. It waits: ranges are due by their
+// average, so idle partitions would keep a busy one of their range from being compacted.
+func (w *walk) few(v *visit) bool {
+	r := &w.segments.rules
+	least := r.Extents / 2
+	if w.segments.pressed {
+		least = min(least, worthwhile)
+	}
+	return v.extents < least && v.bytes < r.Bytes/2 && !w.segments.old(v.oldest)
 }
 
 // setback returns the worst one of second level jobs over a partition.
