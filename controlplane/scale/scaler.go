@@ -31,6 +31,8 @@ const (
 	learning = 3 * time.Second
 	// minTarget is the lowest target.
 	minTarget = 0.05
+	// mostLoad bounds what one agent counts for: a limit that is set too low must not ask for hundreds of agents.
+	mostLoad = 2
 	// rounding is the error that sums of shares may have.
 	rounding = 1e-9
 )
@@ -146,12 +148,13 @@ func (s *Scaler) step(t *tenure, now time.Time) {
 	t.infos = infos
 }
 
-// members returns the agents that clients are sent to, by zone. Errors: owner.ErrNotOwner.
+// members returns the agents that serve clients, by zone. Agents that are hidden because their stream broke are among them: they
+// may still run. Errors: owner.ErrNotOwner.
 func (t *tenure) members() (map[string][]id.Session, error) {
 	members := map[string][]id.Session{}
 	_, err := t.owner.Read(func(s *metadata.State) {
 		for info := range s.Sessions() {
-			if info.Shown() {
+			if info.Serves() {
 				members[info.Zone] = append(members[info.Zone], info.ID)
 			}
 		}
@@ -171,7 +174,7 @@ func (t *tenure) reports(now time.Time) map[id.Session]load.Agent {
 type Info struct {
 	Zone        string  `json:"zone"`             // "" of agents without one
 	Desired     *int    `json:"desired_replicas"` // null while there is no figure; then Utilization and Load are 0
-	Agents      int     `json:"agents"`           // that clients are sent to
+	Agents      int     `json:"agents"`           // that serve clients
 	Utilization float64 `json:"utilization"`      // mean of the agents' loads, 0 to 1
 	Load        float64 `json:"load"`             // sum of the agents' loads
 	Loads       []Load  `json:"loads"`            // of the agents that reported theirs in the last 5 s
@@ -205,7 +208,7 @@ func infoOf(zone string, members []id.Session, reports map[id.Session]load.Agent
 // not look like an idle one.
 func (i *Info) compute(target float64) {
 	for n := range i.Loads {
-		i.Utilization += i.Loads[n].Utilization
+		i.Utilization += min(i.Loads[n].Utilization, mostLoad)
 	}
 	i.Utilization /= float64(len(i.Loads))
 	i.Load = i.Utilization * float64(i.Agents)

@@ -292,3 +292,36 @@ func TestSettings_Validate(t *testing.T) {
 		require.ErrorContains(t, err, "target utilization")
 	}
 }
+
+// TestScaler_HiddenAgentsDoNotLowerTheFigure: agents whose streams broke may still run and carry load.
+func TestScaler_HiddenAgentsDoNotLowerTheFigure(t *testing.T) {
+	owned(t, func(p *plane) {
+		p.apply(&metadata.RaiseVersion{Version: metadata.MaxVersion})
+		var all []id.Session
+		for range 10 {
+			all = append(all, p.agent("a", serves, 0.55))
+		}
+		p.pass(4)
+		before := *p.list()[0].Desired
+		for _, s := range all[1:] {
+			p.apply(&metadata.HideSession{Session: s, Hidden: true})
+		}
+		p.pass(1)
+		after := p.list()[0]
+		p.t.Logf("desired before %d, a second after nine agents were hidden %d", before, *after.Desired)
+		require.GreaterOrEqual(p.t, *after.Desired, before)
+	})
+}
+
+// TestScaler_OneAgentsReportIsBounded: one agent with a limit that is set too low does not ask for hundreds of agents.
+func TestScaler_OneAgentsReportIsBounded(t *testing.T) {
+	owned(t, func(p *plane) {
+		for range 9 {
+			p.agent("a", serves, 0.5)
+		}
+		p.agent("a", serves, 900)
+		p.pass(4)
+		p.t.Logf("desired %d", *p.list()[0].Desired)
+		require.LessOrEqual(p.t, *p.list()[0].Desired, 20)
+	})
+}
