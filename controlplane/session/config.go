@@ -72,7 +72,8 @@ type Limits struct {
 	SessionTimeout time.Duration
 	// HoldTimeout is how long a commit waits for those before it; 60 s.
 	HoldTimeout time.Duration
-	// ParkTimeout is how long a resubmission waits for the batches its producers' sequences need; 10 s.
+	// ParkTimeout is how long a resubmission waits for the batches its producers' sequences need; 2 s. Agents give up after 1.5 s
+	// (writer.Config.GapTimeout).
 	ParkTimeout time.Duration
 	// ProposeTimeout bounds the way of a session's own commands (open, drain, close) into the log; 10 s.
 	ProposeTimeout time.Duration
@@ -112,7 +113,7 @@ const (
 func (l *Limits) ApplyDefaults() {
 	l.SessionTimeout = cmp.Or(l.SessionTimeout, 5*time.Second)
 	l.HoldTimeout = cmp.Or(l.HoldTimeout, 60*time.Second)
-	l.ParkTimeout = cmp.Or(l.ParkTimeout, 10*time.Second)
+	l.ParkTimeout = cmp.Or(l.ParkTimeout, 2*time.Second)
 	l.ProposeTimeout = cmp.Or(l.ProposeTimeout, 10*time.Second)
 	l.OutboxBytes = cmp.Or(l.OutboxBytes, 64<<20)
 	l.HeldBytes = cmp.Or(l.HeldBytes, 64<<20)

@@ -14,9 +14,10 @@ const (
 	// that is killed takes its stream with it, and clients would go on to be sent there until its session expires. One
 	// that lives is back in a tenth of that.
 	hideAfter = time.Second
-	// showAfter is how long a hidden agent must be connected without a break before Metadata shows it again. Each change moves
-	// partitions, and the clients that use them.
-	showAfter = 5 * time.Second
+	// showAfter is how long an agent that was hidden twice within hiddenAgain must be connected without a break before Metadata
+	// shows it again. Each change moves partitions, and the clients that use them.
+	showAfter   = 5 * time.Second
+	hiddenAgain = 10 * time.Minute
 	// lookEvery is how often the streams are looked at.
 	lookEvery = hideAfter / 4
 )
@@ -34,7 +35,8 @@ func (t *tenure) watchStreams() {
 // unseen gives the sessions to hide or to show again. While no agent that clients are sent to is connected, nobody's time
 // runs: what broke then is rather the owner's network, or there is nobody to send clients to instead.
 //
-// A hidden agent is shown again after showAfter, or at once if its zone has no other: its clients would use another zone meanwhile.
+// A hidden agent that comes back is shown at once, since networks heal. One that was hidden again is shown after showAfter, or at
+// once if its zone has no other: its clients would use another zone meanwhile.
 func (t *tenure) unseen(now time.Time, late time.Duration) (changes []*metadata.HideSession) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -58,7 +60,7 @@ func (t *tenure) unseen(now time.Time, late time.Duration) (changes []*metadata.
 		hide, show := gone && !open.hidden, connected && open.hidden
 		switch {
 		case !open.mayBeShown(), open.hiding, !hide && !show:
-		case show && zones[open.zone] && now.Sub(open.came) < showAfter:
+		case show && open.again && zones[open.zone] && now.Sub(open.came) < showAfter:
 		default:
 			open.hiding = true
 			changes = append(changes, &metadata.HideSession{Session: session, Hidden: hide})
@@ -104,6 +106,9 @@ func hiddenSessions(s *metadata.State) map[id.Session]bool {
 // noteHidden takes what the state says. Called with mu held.
 func (t *tenure) noteHidden(hidden map[id.Session]bool) {
 	for session, open := range t.mu.sessions {
+		if hidden[session] && !open.hidden {
+			open.again, open.hiddenAt = time.Since(open.hiddenAt) < hiddenAgain, time.Now()
+		}
 		open.hidden = hidden[session]
 	}
 }

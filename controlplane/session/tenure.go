@@ -55,6 +55,8 @@ type openSession struct {
 	serves   bool      // clients are sent to it
 	hidden   bool      // from clients, as of the last change of the membership
 	hiding   bool      // HideSession was proposed
+	hiddenAt time.Time // when this owner saw it hidden last
+	again    bool      // it had been hidden within hiddenAgain before that
 	zone     string
 	came     time.Time // when its stream with this owner began
 	lost     time.Time // when its stream with this owner broke, or later (see unseen); zero: it has one, or had none yet

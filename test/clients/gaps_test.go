@@ -13,11 +13,11 @@ import (
 	"github.com/freshet-io/freshet/test/harness"
 )
 
-// delays returns how long the first batch of a new producer is on its way. In a long delay a busy machine may exceed the
-// 10 s after which the owner gives up; controlplane/session tests that bound with a fake clock.
+// delays returns how long the first batch of a new producer is on its way. Agents wait 1.5 s for it; agent/writer and
+// controlplane/session test that bound with a fake clock.
 func delays() []time.Duration {
 	if nightly.On() {
-		return []time.Duration{500 * time.Millisecond, 1500 * time.Millisecond, 5 * time.Second}
+		return []time.Duration{500 * time.Millisecond, time.Second}
 	}
 	return []time.Duration{200 * time.Millisecond}
 }
