@@ -67,7 +67,7 @@ func (c *ControlPlane) build(ctx context.Context) error {
 		log: c.cfg.Log, known: make(chan struct{}),
 		versions: &versions{
 			client: c.cfg.Etcd, prefix: c.cfg.EtcdPrefix + "/+versions/", replicas: c.cfg.EtcdPrefix + "/+replicas/",
-			replica: c.cfg.ReplicaID, own: c.cfg.stateVersion(),
+			replica: c.cfg.ReplicaID, own: c.cfg.stateVersion(), log: c.cfg.Log,
 		},
 	}
 	keys := session.Keys{}

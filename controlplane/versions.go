@@ -10,6 +10,7 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/metadata"
 )
@@ -21,13 +22,15 @@ import (
 // (etcd-io/etcd server/etcdserver/version/monitor.go); Kafka has its metadata.version raised by hand (KIP-584, KIP-778),
 // for which Config.StateVersion is there.
 type versions struct {
-	client   *clientv3.Client
-	prefix   string // of all replicas' keys, ends with a slash
-	replicas string // the same of their addresses
-	replica  string
-	own      uint32
-	lease    clientv3.LeaseID // that holds this replica's word; 0: it is to be said
-	lowest   atomic.Uint32
+	client    *clientv3.Client
+	prefix    string // of all replicas' keys, ends with a slash
+	replicas  string // the same of their addresses
+	replica   string
+	own       uint32
+	log       *zap.Logger
+	lease     clientv3.LeaseID // that holds this replica's word; 0: it is to be said
+	malformed bool             // there was a word that is none, and the log said so
+	lowest    atomic.Uint32
 }
 
 const (
@@ -51,10 +54,7 @@ func (v *versions) round(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the replicas' versions: %w", err)
 	}
-	lowest, known, err := v.take(said.Kvs)
-	if err != nil {
-		return err
-	}
+	lowest, known := v.take(said.Kvs)
 	there, err := v.client.Get(ctx, v.replicas, clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	if err != nil {
 		return fmt.Errorf("read the replicas: %w", err)
@@ -68,10 +68,12 @@ func (v *versions) round(ctx context.Context) error {
 	return nil
 }
 
-// take returns the lowest version of the replicas, and which replicas have one. If this replica's own key is not as it was put,
-// the next round puts it again. Errors: another replica's version is malformed.
-func (v *versions) take(said []*mvccpb.KeyValue) (lowest uint32, known map[string]bool, err error) {
+// take gives the lowest version that is said, and who says one. A word that is none counts as the lowest there can be, so no
+// state's version rises by it, and nothing else waits for it to be mended. This replica's own is said again if it is not
+// there as it was said.
+func (v *versions) take(said []*mvccpb.KeyValue) (lowest uint32, known map[string]bool) {
 	lowest, known = v.own, map[string]bool{}
+	malformed := false
 	for _, kv := range said {
 		replica := strings.TrimPrefix(string(kv.Key), v.prefix)
 		if replica == v.replica {
@@ -80,15 +82,21 @@ func (v *versions) take(said []*mvccpb.KeyValue) (lowest uint32, known map[strin
 		}
 		known[replica] = true
 		version, err := strconv.ParseUint(string(kv.Value), 10, 32)
-		if err != nil {
-			return 0, nil, fmt.Errorf("malformed version of a replica, remove it (etcdctl del %s): %w", kv.Key, err)
+		if err == nil {
+			lowest = min(lowest, uint32(version))
+			continue
 		}
-		lowest = min(lowest, uint32(version))
+		lowest, malformed = 0, true
+		if !v.malformed {
+			v.log.Warn("a replica's version in etcd is none, so no state's version rises; if nobody mends it, remove the key (etcdctl del)",
+				zap.ByteString("key", kv.Key), zap.Error(err))
+		}
 	}
+	v.malformed = malformed
 	if !known[v.replica] {
 		known[v.replica], v.lease = true, 0
 	}
-	return lowest, known, nil
+	return lowest, known
 }
 
 // word is what this replica says.

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/freshet-io/freshet/controlplane"
 	"github.com/freshet-io/freshet/metadata"
@@ -64,19 +66,21 @@ func TestControlPlane_UnsaidVersion(t *testing.T) {
 	r.stop(t)
 }
 
-// TestControlPlane_MalformedVersion: another replica's malformed version keeps a replica from its work, and readiness names the
-// key. A replica's own version that is changed or removed is put again.
+// TestControlPlane_MalformedVersion: what is said under a replica's name and is no version keeps no replica from its work. No
+// state's version rises while it is there, and the log names the key. What a replica says itself it says again.
 func TestControlPlane_MalformedVersion(t *testing.T) {
 	t.Parallel()
 	etcd := startEtcd(t)
 	const prefix = etcdlog.DefaultPrefix + "/+versions/"
 	_, err := etcd.Client().Put(t.Context(), prefix+"other", "three")
 	require.NoError(t, err)
-	r := start(t, etcd, mem.New(), "r1")
-	await(t, func() bool { return strings.Contains(r.get(t, "/readyz"), "etcdctl del "+prefix+"other") })
-	_, err = etcd.Client().Delete(t.Context(), prefix+"other")
-	require.NoError(t, err)
-	await(t, func() bool { return r.at(t, metadata.MaxVersion) })
+	core, logs := observer.New(zap.WarnLevel)
+	r := startAs(t, etcd, mem.New(), "r1", func(c *controlplane.Config) { c.Log = zap.New(core) })
+	await(t, func() bool { return r.Owned("one") && r.at(t, metadata.MinVersion) })
+	warned := logs.FilterMessageSnippet("remove the key").All()
+	require.Len(t, warned, 1)
+	require.Equal(t, prefix+"other", warned[0].ContextMap()["key"])
+
 	for _, own := range []clientv3.Op{clientv3.OpPut(prefix+"r1", "x"), clientv3.OpDelete(prefix + "r1")} {
 		_, err = etcd.Client().Do(t.Context(), own)
 		require.NoError(t, err)
@@ -86,6 +90,10 @@ func TestControlPlane_MalformedVersion(t *testing.T) {
 			return len(said.Kvs) == 1 && string(said.Kvs[0].Value) == fmt.Sprint(metadata.MaxVersion) && said.Kvs[0].Lease != 0
 		})
 	}
+	require.True(t, r.at(t, metadata.MinVersion))
+	_, err = etcd.Client().Delete(t.Context(), prefix+"other")
+	require.NoError(t, err)
+	await(t, func() bool { return r.at(t, metadata.MaxVersion) })
 	r.stop(t)
 }
 

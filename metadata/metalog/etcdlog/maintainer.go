@@ -144,7 +144,8 @@ func (m *Maintainer) check(ctx context.Context) error {
 	return errors.Join(m.compact(ctx, members), m.defragOne(ctx, members))
 }
 
-// elect takes or keeps the maintainer's key. Its lease outlasts three checks.
+// elect takes or keeps the maintainer's key. Its lease outlasts three checks. A key without a lease is no maintainer's, and would
+// never go by itself: nobody would compact any more.
 func (m *Maintainer) elect(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*requestTimeout)
 	defer cancel()
@@ -159,11 +160,11 @@ func (m *Maintainer) elect(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("read the maintainer's key: %w", err)
 	}
-	if len(held.Kvs) > 0 {
-		if held.Kvs[0].Lease == 0 {
-			return false, fmt.Errorf("maintainer's key without a lease, remove it (etcdctl del %s)", key)
+	before := int64(0)
+	for _, kv := range held.Kvs {
+		if before = kv.ModRevision; kv.Lease != 0 {
+			return false, nil
 		}
-		return false, nil
 	}
 	ttl := int64(max(3*m.cfg.Check, minElection) / time.Second)
 	grant, err := m.cfg.Client.Grant(ctx, ttl)
@@ -171,7 +172,7 @@ func (m *Maintainer) elect(ctx context.Context) (bool, error) {
 		return false, fmt.Errorf("grant maintainer's lease: %w", err)
 	}
 	resp, err := m.cfg.Client.Txn(ctx).
-		If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
+		If(clientv3.Compare(clientv3.ModRevision(key), "=", before)).
 		Then(clientv3.OpPut(key, m.cfg.Replica, clientv3.WithLease(grant.ID))).
 		Commit()
 	if err != nil {

@@ -56,16 +56,12 @@ func counter(t *testing.T, reg *prometheus.Registry, name string) float64 {
 	return 0
 }
 
-// One of two maintainers compacts. A key that was put by hand keeps both from it until it is removed.
+// Of two one compacts, whatever somebody has left under their key.
 func TestMaintainer_OneCompacts(t *testing.T) {
 	client := startEtcd(t, nil)
 	_, err := client.Put(t.Context(), "/freshet/v1/maintainer", "somebody")
 	require.NoError(t, err)
 	a, b := maintain(t, client, "a"), maintain(t, client, "b")
-	const failures = "freshet_etcd_upkeep_failures_total"
-	require.Eventually(t, func() bool { return counter(t, a, failures) > 0 && counter(t, b, failures) > 0 }, time.Minute, 10*time.Millisecond)
-	_, err = client.Delete(t.Context(), "/freshet/v1/maintainer")
-	require.NoError(t, err)
 	const name = "freshet_etcd_compactions_total"
 	for n := 0; counter(t, a, name)+counter(t, b, name) < 2; n++ {
 		_, err := client.Put(t.Context(), "key", fmt.Sprint(n))
