@@ -59,10 +59,6 @@ type Config struct {
 	// GetTimeout bounds what one attempt of a GET takes for its first bytes and one unit, or for a further unit.
 	// Default 15 s.
 	GetTimeout time.Duration
-	// Attempts bounds the attempts of a GET. Default 4.
-	Attempts int
-	// Backoff is the pause after the first failed attempt; it doubles, with jitter. Default 50 ms.
-	Backoff    time.Duration
 	Log        *zap.Logger
 	Registerer prometheus.Registerer // nil: a private registry
 }
@@ -75,8 +71,6 @@ func (c *Config) ApplyDefaults() {
 	c.CatchUp.Gets = cmp.Or(c.CatchUp.Gets, 16)
 	c.CatchUp.Rate = cmp.Or(c.CatchUp.Rate, 500)
 	c.GetTimeout = cmp.Or(c.GetTimeout, 15*time.Second)
-	c.Attempts = cmp.Or(c.Attempts, 4)
-	c.Backoff = cmp.Or(c.Backoff, 50*time.Millisecond)
 	c.Log = cmp.Or(c.Log, zap.NewNop())
 	c.Registerer = cmp.Or[prometheus.Registerer](c.Registerer, prometheus.NewRegistry())
 }
@@ -96,8 +90,8 @@ func (c *Config) Validate() error {
 				b.Gets, b.Rate))
 		}
 	}
-	if c.GetTimeout < 0 || c.Attempts < 1 || c.Backoff < 0 {
-		errs = append(errs, errors.New("get timeout, attempts and backoff must be positive"))
+	if c.GetTimeout < 0 {
+		errs = append(errs, errors.New("get timeout must be positive"))
 	}
 	return errors.Join(errs...)
 }

@@ -72,14 +72,21 @@ func (r *run) fail(err error) {
 	r.flights = nil
 }
 
+const (
+	// maxAttempts bounds the attempts of a GET.
+	maxAttempts = 4
+	// firstPause is the pause after the first failed attempt. It doubles, with jitter.
+	firstPause = 50 * time.Millisecond
+)
+
 // attempts tries until the units are there or trying is of no use. Attempts count anew with each unit that came.
 func (r *run) attempts(g *grant) error {
-	c, pause := r.cache, r.cache.cfg.Backoff
+	c, pause := r.cache, firstPause
 	for attempt := 1; ; attempt++ {
 		before := len(r.flights)
 		err := r.get(g)
 		if len(r.flights) < before {
-			attempt, pause = 1, c.cfg.Backoff
+			attempt, pause = 1, firstPause
 		}
 		switch {
 		case err == nil:
@@ -88,7 +95,7 @@ func (r *run) attempts(g *grant) error {
 			return fmt.Errorf("get bundle %s: %w", r.flights[0].key.bundle, ErrGone)
 		case c.ctx.Err() != nil:
 			return ErrClosed
-		case attempt >= c.cfg.Attempts:
+		case attempt >= maxAttempts:
 			return fmt.Errorf("get bundle %s, attempt %d: %w", r.flights[0].key.bundle, attempt, err)
 		}
 		select {
