@@ -19,9 +19,7 @@ const (
 	DefaultOtherMemory     = 64 << 20
 	DefaultMaxConnections  = 20_000
 	DefaultMaxPipelined    = 256
-	DefaultConnectionBytes = 64 << 20
 	DefaultIdleTimeout     = 10 * time.Minute // Kafka's connections.max.idle.ms
-	DefaultFrameTimeout    = time.Minute
 	DefaultWriteTimeout    = time.Minute
 	DefaultDrainTimeout    = 5 * time.Second
 )
@@ -47,15 +45,12 @@ type Config struct {
 	ProduceMemory, OtherMemory int64
 	// MaxConnections bounds open connections; further ones are closed at once.
 	MaxConnections int
-	// MaxPipelined bounds the unanswered requests of one connection, ConnectionBytes the frame bytes these hold (at
-	// least one request is always taken). The connection is not read from beyond that.
-	MaxPipelined    int
-	ConnectionBytes int64
+	// MaxPipelined bounds the unanswered requests of one connection. The connection is not read from beyond that.
+	MaxPipelined int
 	// IdleTimeout closes a connection without requests.
 	IdleTimeout time.Duration
-	// FrameTimeout closes a connection that sends nothing for so long within a frame or TLS handshake, WriteTimeout
-	// one that takes less than writeChunk of its answer in that time.
-	FrameTimeout, WriteTimeout time.Duration
+	// WriteTimeout closes a connection that takes less than writeChunk of its answer in that time.
+	WriteTimeout time.Duration
 	// DrainTimeout bounds how long Run goes on answering after its context ended.
 	DrainTimeout time.Duration
 
@@ -70,9 +65,7 @@ func (c *Config) ApplyDefaults() {
 	c.OtherMemory = cmp.Or(c.OtherMemory, DefaultOtherMemory)
 	c.MaxConnections = cmp.Or(c.MaxConnections, DefaultMaxConnections)
 	c.MaxPipelined = cmp.Or(c.MaxPipelined, DefaultMaxPipelined)
-	c.ConnectionBytes = cmp.Or(c.ConnectionBytes, DefaultConnectionBytes)
 	c.IdleTimeout = cmp.Or(c.IdleTimeout, DefaultIdleTimeout)
-	c.FrameTimeout = cmp.Or(c.FrameTimeout, DefaultFrameTimeout)
 	c.WriteTimeout = cmp.Or(c.WriteTimeout, DefaultWriteTimeout)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, DefaultDrainTimeout)
 	c.Log = cmp.Or(c.Log, zap.NewNop())
@@ -96,8 +89,7 @@ func (c *Config) Validate() error {
 	positive := map[string]int64{
 		"max request bytes": int64(c.MaxRequestBytes), "produce memory": c.ProduceMemory, "other memory": c.OtherMemory,
 		"max connections": int64(c.MaxConnections), "max pipelined": int64(c.MaxPipelined),
-		"connection bytes": c.ConnectionBytes, "idle timeout": int64(c.IdleTimeout),
-		"frame timeout": int64(c.FrameTimeout), "write timeout": int64(c.WriteTimeout), "drain timeout": int64(c.DrainTimeout),
+		"idle timeout": int64(c.IdleTimeout), "write timeout": int64(c.WriteTimeout), "drain timeout": int64(c.DrainTimeout),
 	}
 	for name, v := range positive {
 		if v < 0 {

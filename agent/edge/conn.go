@@ -26,6 +26,9 @@ const readBuffer = 4 << 10
 // lingerTimeout bounds how long a drained connection waits for its client to close.
 const lingerTimeout = time.Second
 
+// frameTimeout closes a connection that sends nothing for so long within a frame or TLS handshake.
+const frameTimeout = time.Minute
+
 // closeReason says why a connection was closed: a label of metrics.
 type closeReason string
 
@@ -177,7 +180,7 @@ func (c *conn) handshake() bool {
 	if !ok {
 		return true
 	}
-	ctx, cancel := context.WithTimeout(c.ctx, c.server.cfg.FrameTimeout)
+	ctx, cancel := context.WithTimeout(c.ctx, frameTimeout)
 	defer cancel()
 	err := t.HandshakeContext(ctx) // closes the connection when ctx ends
 	if err != nil {

@@ -180,6 +180,10 @@ func (s *Server) admit(ctx context.Context, raw net.Conn, l Listener) {
 	}()
 }
 
+// connectionBytes bounds the frame bytes that the unanswered requests of one connection hold. At least one request is
+// always taken.
+const connectionBytes = 64 << 20
+
 func (s *Server) newConn(ctx context.Context, raw net.Conn, l Listener) *conn {
 	c := &conn{
 		server: s, raw: raw, nc: raw,
@@ -187,7 +191,7 @@ func (s *Server) newConn(ctx context.Context, raw net.Conn, l Listener) *conn {
 			ID: s.nextID.Add(1), Host: host(raw.RemoteAddr()), Port: port(raw.RemoteAddr()), Principal: "User:ANONYMOUS",
 			Listener: l.Name, Node: l.Node,
 		},
-		queue:    newQueue(s.cfg.MaxPipelined, s.cfg.ConnectionBytes),
+		queue:    newQueue(s.cfg.MaxPipelined, connectionBytes),
 		stopping: make(chan struct{}),
 	}
 	if l.TLS != nil {
@@ -238,7 +242,7 @@ func (c *conn) expired(now time.Time) closeReason {
 	switch {
 	case writing != 0 && since(writing) > c.server.cfg.WriteTimeout:
 		return closeSlowReader
-	case c.arriving.Load() && since(read) > c.server.cfg.FrameTimeout:
+	case c.arriving.Load() && since(read) > frameTimeout:
 		return closeStalled
 	case since(max(read, wrote)) > c.server.cfg.IdleTimeout && c.queue.idle() && writing == 0:
 		return closeIdle
