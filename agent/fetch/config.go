@@ -60,24 +60,17 @@ type Config struct {
 	MaxBytes int
 	// AskTimeout bounds one look-up or probe. It is waited at most once past a request's max wait. Default 2 s.
 	AskTimeout time.Duration
-	// HoldTimeout bounds the probe for partitions that are empty in an answer which has bytes of others. Default
-	// 250 ms.
-	HoldTimeout time.Duration
 	// ReadTimeout bounds what a fetch waits for the object store. Default 20 s, below clients' request time-out.
 	ReadTimeout time.Duration
-	// ReadAhead bounds the bytes that are read ahead for one sequential reader behind the live edge. Default 32 MiB.
-	ReadAhead  int64
-	Log        *zap.Logger
-	Registerer prometheus.Registerer // nil: a private registry
+	Log         *zap.Logger
+	Registerer  prometheus.Registerer // nil: a private registry
 }
 
 // ApplyDefaults fills in what is zero.
 func (c *Config) ApplyDefaults() {
 	c.MaxBytes = cmp.Or(c.MaxBytes, 55<<20)
 	c.AskTimeout = cmp.Or(c.AskTimeout, 2*time.Second)
-	c.HoldTimeout = cmp.Or(c.HoldTimeout, 250*time.Millisecond)
 	c.ReadTimeout = cmp.Or(c.ReadTimeout, 20*time.Second)
-	c.ReadAhead = cmp.Or(c.ReadAhead, 32<<20)
 	c.UnsentBytes = cmp.Or(c.UnsentBytes, 64<<20)
 	if c.Pressed == nil {
 		c.Pressed = func() bool { return false }
@@ -95,11 +88,10 @@ func (c *Config) Validate() error {
 	if c.Views == nil || c.Bytes == nil {
 		errs = append(errs, errors.New("views and bytes are needed"))
 	}
-	if c.MaxBytes < 0 || c.ReadAhead < 0 || c.UnsentBytes < 0 {
-		errs = append(errs, fmt.Errorf("max bytes, read-ahead and unsent bytes must be positive: %d, %d, %d",
-			c.MaxBytes, c.ReadAhead, c.UnsentBytes))
+	if c.MaxBytes < 0 || c.UnsentBytes < 0 {
+		errs = append(errs, fmt.Errorf("max bytes and unsent bytes must be positive: %d, %d", c.MaxBytes, c.UnsentBytes))
 	}
-	if c.AskTimeout < 0 || c.HoldTimeout < 0 || c.ReadTimeout < 0 {
+	if c.AskTimeout < 0 || c.ReadTimeout < 0 {
 		errs = append(errs, errors.New("time-outs must be positive"))
 	}
 	return errors.Join(errs...)

@@ -29,6 +29,9 @@ type Fetcher struct {
 	once    sync.Once
 }
 
+// holdTimeout bounds the probe for partitions that are empty in an answer which has bytes of others.
+const holdTimeout = 250 * time.Millisecond
+
 // New checks the configuration.
 func New(cfg Config) (*Fetcher, error) {
 	cfg.ApplyDefaults()
@@ -36,7 +39,7 @@ func New(cfg Config) (*Fetcher, error) {
 		return nil, fmt.Errorf("fetch: %w", err)
 	}
 	f := &Fetcher{
-		cfg: cfg, warns: rate.NewLimiter(1, 5), ahead: newReadAhead(min(cfg.ReadAhead, cfg.Bytes.ReadAhead())),
+		cfg: cfg, warns: rate.NewLimiter(1, 5), ahead: newReadAhead(cfg.Bytes.ReadAhead()),
 		unsent: unsent{limit: cfg.UnsentBytes}, drain: make(chan struct{}),
 	}
 	f.metrics = newMetrics(cfg.Registerer, func() float64 { return float64(f.unsent.held.Load()) })
@@ -311,7 +314,7 @@ func (a *attempt) answer(ctx context.Context) (done bool) {
 	}
 	timeout := a.f.cfg.AskTimeout
 	if a.resp.Bytes > 0 {
-		timeout = a.f.cfg.HoldTimeout
+		timeout = holdTimeout
 	}
 	if a.confirm(ctx, timeout) && a.plan(ctx) == nil {
 		return a.recheck()
@@ -368,7 +371,7 @@ func (a *attempt) recheck() (done bool) {
 // answerFresh is for when no probe came back: one look-up settles what is empty or out of range; if that fails too,
 // nothing is known of it.
 func (a *attempt) answerFresh() {
-	ctx, cancel := context.WithTimeout(context.Background(), a.f.cfg.HoldTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), holdTimeout)
 	defer cancel()
 	var again []int
 	for n, i := range a.read {

@@ -43,16 +43,12 @@ type OffsetsConfig struct {
 	Internal Internal
 	// AskTimeout bounds a look-up. Default 5 s.
 	AskTimeout time.Duration
-	// MaxOpened bounds the uncompressed records, bytes, of one batch that is opened to find a timestamp. They are looked
-	// through and not held. Default 1 GiB.
-	MaxOpened int64
-	Log       *zap.Logger
+	Log        *zap.Logger
 }
 
 // ApplyDefaults fills in what is zero.
 func (c *OffsetsConfig) ApplyDefaults() {
 	c.AskTimeout = cmp.Or(c.AskTimeout, 5*time.Second)
-	c.MaxOpened = cmp.Or(c.MaxOpened, 1<<30)
 	c.Log = cmp.Or(c.Log, zap.NewNop())
 }
 
@@ -62,8 +58,8 @@ func (c *OffsetsConfig) Validate() error {
 	if c.Source == nil || c.Bytes == nil {
 		errs = append(errs, errors.New("source and bytes are needed"))
 	}
-	if c.AskTimeout < 0 || c.MaxOpened < 0 {
-		errs = append(errs, errors.New("ask time-out and opened bytes must be positive"))
+	if c.AskTimeout < 0 {
+		errs = append(errs, errors.New("ask time-out must be positive"))
 	}
 	return errors.Join(errs...)
 }
@@ -75,13 +71,17 @@ type Offsets struct {
 	opener *recode.Recoder
 }
 
+// maxOpened bounds the uncompressed records, bytes, of one batch that is opened to find a timestamp. They are looked
+// through and not held.
+const maxOpened = 1 << 30
+
 // NewOffsets checks the configuration.
 func NewOffsets(cfg OffsetsConfig) (*Offsets, error) {
 	cfg.ApplyDefaults()
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("offsets: %w", err)
 	}
-	return &Offsets{cfg: cfg, opener: recode.New(recode.Config{MaxRecordBytes: cfg.MaxOpened})}, nil
+	return &Offsets{cfg: cfg, opener: recode.New(recode.Config{MaxRecordBytes: maxOpened})}, nil
 }
 
 // OffsetWant asks for the first offset at or after a timestamp, or for a special one.

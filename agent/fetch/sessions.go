@@ -27,9 +27,6 @@ type SessionsConfig struct {
 	Slots int
 	// Partitions bounds the partitions in all sessions together. Default 1 million.
 	Partitions int
-	// EvictAfter is how long a session must have been idle before another may take its slot (Kafka's
-	// min.incremental.fetch.session.eviction.ms). Default 2 minutes.
-	EvictAfter time.Duration
 	Registerer prometheus.Registerer // nil: a private registry
 }
 
@@ -37,13 +34,12 @@ type SessionsConfig struct {
 func (c *SessionsConfig) ApplyDefaults() {
 	c.Slots = cmp.Or(c.Slots, 10_000)
 	c.Partitions = cmp.Or(c.Partitions, 1_000_000)
-	c.EvictAfter = cmp.Or(c.EvictAfter, 2*time.Minute)
 	c.Registerer = cmp.Or[prometheus.Registerer](c.Registerer, prometheus.NewRegistry())
 }
 
 // Validate gives all faults of the configuration, nil if there is none. Call it after ApplyDefaults.
 func (c *SessionsConfig) Validate() error {
-	if c.Slots < 0 || c.Partitions < 0 || c.EvictAfter < 0 {
+	if c.Slots < 0 || c.Partitions < 0 {
 		return errors.New("bounds of fetch sessions must be positive")
 	}
 	return nil
@@ -184,6 +180,10 @@ func (s *Sessions) Leave(connection uint64) {
 	delete(s.mu.held, connection)
 }
 
+// evictAfter is how long a session must have been idle before another may take its slot (Kafka's
+// min.incremental.fetch.session.eviction.ms).
+const evictAfter = 2 * time.Minute
+
 // room makes some, if it can, by closing the session that was idle for longest.
 func (s *Sessions) room(partitions int) bool {
 	if len(s.mu.open) < s.cfg.Slots && s.mu.partitions+partitions <= s.cfg.Partitions {
@@ -195,7 +195,7 @@ func (s *Sessions) room(partitions int) bool {
 			oldest = session
 		}
 	}
-	if oldest == nil || time.Since(oldest.used) < s.cfg.EvictAfter {
+	if oldest == nil || time.Since(oldest.used) < evictAfter {
 		return false
 	}
 	s.metrics.evicted.Inc()
