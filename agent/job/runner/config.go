@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
@@ -33,26 +32,14 @@ type Config struct {
 	Owner Owner
 	Work  map[job.Kind]Work
 	// AtOnce bounds the jobs that run at a time; further ones are given back. Default 1.
-	AtOnce int
-	// ProgressInterval is how often the owner is told that a job goes on. It gives up on a job after a minute of
-	// silence. Default 3 s.
-	ProgressInterval time.Duration
-	// RetryMin and RetryMax bound the pause before a part of an outcome is handed in again. Default 100 ms and 5 s.
-	RetryMin, RetryMax time.Duration
-	// AbortTimeout bounds the attempt to tell the owner that a job is given up; it finds out by itself otherwise.
-	// Default 1 s.
-	AbortTimeout time.Duration
-	Log          *zap.Logger
-	Registerer   prometheus.Registerer
+	AtOnce     int
+	Log        *zap.Logger
+	Registerer prometheus.Registerer
 }
 
 // ApplyDefaults fills in what is zero.
 func (c *Config) ApplyDefaults() {
 	c.AtOnce = cmp.Or(c.AtOnce, 1)
-	c.ProgressInterval = cmp.Or(c.ProgressInterval, 3*time.Second)
-	c.RetryMin = cmp.Or(c.RetryMin, 100*time.Millisecond)
-	c.RetryMax = cmp.Or(c.RetryMax, 5*time.Second)
-	c.AbortTimeout = cmp.Or(c.AbortTimeout, time.Second)
 	c.Log = cmp.Or(c.Log, zap.NewNop())
 	c.Registerer = cmp.Or[prometheus.Registerer](c.Registerer, prometheus.NewRegistry())
 }
@@ -65,9 +52,6 @@ func (c *Config) Validate() error {
 	}
 	if c.AtOnce < 1 {
 		errs = append(errs, fmt.Errorf("%d jobs at once: at least 1", c.AtOnce))
-	}
-	if c.ProgressInterval < 0 || c.RetryMin < 0 || c.RetryMax < c.RetryMin || c.AbortTimeout < 0 {
-		errs = append(errs, errors.New("intervals must be positive, the longest pause no shorter than the shortest"))
 	}
 	return errors.Join(errs...)
 }

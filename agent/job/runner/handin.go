@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cenkalti/backoff/v5"
 
@@ -19,13 +20,19 @@ const (
 	partExtents      = 4096
 )
 
+// Bounds of the pause before a part of an outcome is handed in again.
+const (
+	retryMin = 100 * time.Millisecond
+	retryMax = 5 * time.Second
+)
+
 // handIn hands in an outcome, part by part. A part that the owner could not be asked about is handed in again until it
 // was, or the job is cancelled.
 func (r *Runner) handIn(ctx context.Context, n id.Session, o *job.Outcome) error {
 	for part, last := range parts(o) {
 		encoded := job.AppendOutcome(nil, part)
 		pause := backoff.NewExponentialBackOff()
-		pause.InitialInterval, pause.MaxInterval = r.cfg.RetryMin, r.cfg.RetryMax
+		pause.InitialInterval, pause.MaxInterval = retryMin, retryMax
 		_, err := backoff.Retry(ctx, func() (struct{}, error) {
 			err := r.cfg.Owner.CompleteJob(ctx, n, encoded, last)
 			if err != nil && !errors.Is(err, client.ErrUnavailable) {

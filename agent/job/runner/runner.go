@@ -140,12 +140,16 @@ func (r *Runner) worked() {
 	r.mu.working--
 }
 
+// progressInterval is how often the owner is told that a job goes on. The owner gives up on a job after a minute of
+// silence.
+const progressInterval = 3 * time.Second
+
 // keepTelling tells the owner in intervals that a job goes on, until told is closed.
 func (r *Runner) keepTelling(n id.Session, done *atomic.Int64, told <-chan struct{}) *sync.WaitGroup {
 	var g sync.WaitGroup
 	r.cfg.Owner.JobProgress(n, 0)
 	g.Go(func() {
-		tick := time.NewTicker(r.cfg.ProgressInterval)
+		tick := time.NewTicker(progressInterval)
 		defer tick.Stop()
 		for {
 			select {
@@ -158,6 +162,9 @@ func (r *Runner) keepTelling(n id.Session, done *atomic.Int64, told <-chan struc
 	})
 	return &g
 }
+
+// abortTimeout bounds the attempt to tell the owner that a job is given up. Otherwise the owner finds out by itself.
+const abortTimeout = time.Second
 
 // giveUp tells the owner that a job will not be done here, so that it need not wait to find out.
 func (r *Runner) giveUp(plan *job.Plan, err error) {
@@ -174,7 +181,7 @@ func (r *Runner) giveUp(plan *job.Plan, err error) {
 		r.cfg.Log.Warn("job given up", zap.Uint32("job", uint32(plan.ID)), zap.Stringer("kind", plan.Kind),
 			zap.Int("corrupt_inputs", len(corrupt)), zap.Error(err))
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), r.cfg.AbortTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), abortTimeout)
 	defer cancel()
 	if err := r.cfg.Owner.AbortJob(ctx, plan.ID, err.Error(), corrupt); err != nil {
 		r.cfg.Log.Debug("owner not told", zap.Uint32("job", uint32(plan.ID)), zap.Error(err))
