@@ -237,6 +237,9 @@ func (p *partition) decided(since int64) (bytes int64) {
 	return bytes
 }
 
+// windowBytes bounds the record bytes that the extents of one partition's window name.
+const windowBytes = 64 << 20
+
 // trim drops from the window's front what is below the log start or over the bounds.
 func (p *partition) trim(cfg *Config, m *metrics) {
 	n, window := 0, cfg.WindowExtents
@@ -245,7 +248,7 @@ func (p *partition) trim(cfg *Config, m *metrics) {
 	}
 	for n < len(p.mu.window) {
 		e := &p.mu.window[n]
-		over := len(p.mu.window)-n > window || p.mu.bytes > cfg.WindowBytes && n < len(p.mu.window)-1
+		over := len(p.mu.window)-n > window || p.mu.bytes > windowBytes && n < len(p.mu.window)-1
 		if e.Last >= p.mu.marks.LogStart && !over {
 			break
 		}

@@ -223,12 +223,19 @@ func (r *round) lookup(ctx context.Context) error {
 	return err
 }
 
+const (
+	// lookupBytes bounds the record bytes of one partition in one look-up's answer.
+	lookupBytes = 32 << 20
+	// behindBytes is lookupBytes for readers that go on through history: so far as read-ahead knows its way.
+	behindBytes = 256 << 20
+)
+
 func (r *round) questions() []*api.PartitionLookup {
 	out := make([]*api.PartitionLookup, len(r.ask))
 	for i, q := range r.ask {
-		want, bytes := &r.wants[q.want], r.set.cfg.LookupBytes
+		want, bytes := &r.wants[q.want], int64(lookupBytes)
 		if q.behind() {
-			bytes = r.set.cfg.BehindBytes
+			bytes = behindBytes
 		}
 		out[i] = &api.PartitionLookup{
 			Topic:      want.Partition.Topic[:],

@@ -87,11 +87,19 @@ func (p *Partitions) Parked(delta int64) {
 	}
 }
 
+const (
+	// idleAfter is how long a partition that nobody reads stays subscribed.
+	idleAfter = time.Minute
+	// probeInterval is how often the owner is asked for a stamp while fetches are being parked. Where all have waited for
+	// longer, the owner is asked once a second.
+	probeInterval = 100 * time.Millisecond
+)
+
 // Run probes the owner while fetches are parked, and drops idle partitions, until ctx ends.
 func (p *Partitions) Run(ctx context.Context) error {
-	sweep := time.NewTicker(max(p.cfg.IdleAfter/4, time.Millisecond))
+	sweep := time.NewTicker(idleAfter / 4)
 	defer sweep.Stop()
-	probe := time.NewTicker(p.cfg.ProbeInterval)
+	probe := time.NewTicker(probeInterval)
 	probe.Stop()
 	probing := false
 	for {
@@ -103,7 +111,7 @@ func (p *Partitions) Run(ctx context.Context) error {
 		case <-p.park:
 			if !probing {
 				probing = true
-				probe.Reset(p.cfg.ProbeInterval)
+				probe.Reset(probeInterval)
 			}
 		case <-probe.C:
 			if !p.probe(ctx) {
@@ -137,7 +145,7 @@ func (p *Partitions) newestParked() time.Time { return p.began.Add(time.Duration
 func (p *Partitions) sweep(now time.Time) {
 	var idle []*partition
 	for _, part := range p.all() {
-		if part.idle(now.Add(-p.cfg.IdleAfter)) {
+		if part.idle(now.Add(-idleAfter)) {
 			idle = append(idle, part)
 		}
 	}
