@@ -38,19 +38,15 @@ type Config struct {
 	// Patience is how long a turn to another writer waits for all that is under way. Default 1 s.
 	Patience time.Duration
 	// Silence is how long a writer may say nothing before it is given up. Default DefaultSilence.
-	Silence time.Duration
-	// RetryMin and RetryMax bound the pause between attempts to reach a writer. Default 100 ms and 5 s.
-	RetryMin, RetryMax time.Duration
-	Log                *zap.Logger
-	Registerer         prometheus.Registerer
+	Silence    time.Duration
+	Log        *zap.Logger
+	Registerer prometheus.Registerer
 }
 
 // ApplyDefaults fills in what is zero.
 func (c *Config) ApplyDefaults() {
 	c.Patience = cmp.Or(c.Patience, time.Second)
 	c.Silence = cmp.Or(c.Silence, DefaultSilence)
-	c.RetryMin = cmp.Or(c.RetryMin, 100*time.Millisecond)
-	c.RetryMax = cmp.Or(c.RetryMax, 5*time.Second)
 	if c.Open == nil {
 		c.Open = func(id.Session) bool { return true }
 	}

@@ -12,13 +12,19 @@ import (
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
+// Bounds of the pause between attempts to reach a writer.
+const (
+	retryMin = 100 * time.Millisecond
+	retryMax = 5 * time.Second
+)
+
 // Run turns to the writer that is wanted until ctx ends, and then lets the stream go: what is on its way gets a
 // retriable error; call Drain first to lose nothing.
 func (r *Route) Run(ctx context.Context) error {
 	defer r.tasks.Wait()
 	var now *link // what the route uses, unless it broke
 	pauses := backoff.NewExponentialBackOff()
-	pauses.InitialInterval, pauses.MaxInterval = r.cfg.RetryMin, r.cfg.RetryMax
+	pauses.InitialInterval, pauses.MaxInterval = retryMin, retryMax
 	for ctx.Err() == nil {
 		want, pause := r.wanted(), time.Duration(0)
 		switch {
