@@ -27,10 +27,13 @@ func (s *Server) answer(ctx context.Context, w http.ResponseWriter, o *cache.Ord
 	return nil
 }
 
+// lendTimeout bounds the wait for a unit, from the object store perhaps, and for room among the unsent bytes.
+const lendTimeout = 5 * time.Second
+
 // send lends one unit and writes it out.
 func (s *Server) send(ctx context.Context, out *paced, o *cache.Order, unit int) error {
 	out.until = time.Time{}
-	lendCtx, cancel := context.WithTimeout(ctx, s.cfg.LendTimeout)
+	lendCtx, cancel := context.WithTimeout(ctx, lendTimeout)
 	defer cancel()
 	loan, err := s.cfg.Units.Lend(lendCtx, o, unit)
 	if err != nil {

@@ -28,9 +28,6 @@ type fault struct {
 	err     error
 }
 
-func (f *fault) Error() string { return f.result + ": " + f.err.Error() }
-func (f *fault) Unwrap() error { return f.err }
-
 var (
 	errAbsent = errors.New("not in memory")
 	errNoUnit = errors.New("unit could not be read")

@@ -49,9 +49,6 @@ type ServerConfig struct {
 	// UnsentBytes bounds the units that are being sent, half as much more for catch-up reads; one unit at least.
 	// Default 64 MiB.
 	UnsentBytes int64
-	// LendTimeout bounds the wait for a unit, from the object store perhaps, and for room among the unsent bytes.
-	// Default 5 s.
-	LendTimeout time.Duration
 	// WriteTimeout bounds the wait for an asker to take the next bytes, at most 256 KiB or a slab. Default 10 s.
 	WriteTimeout time.Duration
 	// StopTimeout bounds the sending of what was begun when the server is to stop. Default 500 ms.
@@ -65,7 +62,6 @@ func (c *ServerConfig) ApplyDefaults() {
 	c.Requests = cmp.Or(c.Requests, 128)
 	c.Connections = cmp.Or(c.Connections, 512)
 	c.UnsentBytes = cmp.Or(c.UnsentBytes, 64<<20)
-	c.LendTimeout = cmp.Or(c.LendTimeout, 5*time.Second)
 	c.WriteTimeout = cmp.Or(c.WriteTimeout, 10*time.Second)
 	c.StopTimeout = cmp.Or(c.StopTimeout, 500*time.Millisecond)
 	c.Zone = strings.TrimSpace(c.Zone)
@@ -85,7 +81,7 @@ func (c *ServerConfig) Validate() error {
 	if c.Requests < 1 || c.Connections < 1 || c.UnsentBytes < 1 {
 		errs = append(errs, errors.New("bounds must be positive"))
 	}
-	if c.LendTimeout < 0 || c.WriteTimeout < 0 || c.StopTimeout < 0 {
+	if c.WriteTimeout < 0 || c.StopTimeout < 0 {
 		errs = append(errs, errors.New("time-outs must be positive"))
 	}
 	return errors.Join(errs...)
