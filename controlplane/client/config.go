@@ -44,16 +44,10 @@ type Config struct {
 	// read. It is asked before each stream and must not block. Without it nothing is compared.
 	Marker func() *api.BucketMarker
 
-	// ProbeInterval is the longest time without a probe, the sign of life; default 500 ms, at most 1 s.
-	ProbeInterval time.Duration
 	// StreamTimeout is how long the owner may send nothing before the stream is given up; default 3 s.
 	StreamTimeout time.Duration
 	// DialTimeout bounds Locate and the opening of a stream; default 2 s.
 	DialTimeout time.Duration
-	// RefusalPatience is how long all replicas must refuse a session that never was open before it ends; default 30 s.
-	RefusalPatience time.Duration
-	// RetryMin and RetryMax bound the pause between attempts to reach the owner; default 20 ms and 500 ms.
-	RetryMin, RetryMax time.Duration
 	// MaxPendingBytes bounds unanswered calls, and once more unanswered forwarded requests; callers wait beyond it.
 	// Default 64 MiB.
 	MaxPendingBytes int64
@@ -82,12 +76,8 @@ const (
 
 // ApplyDefaults sets what is zero to its default.
 func (c *Config) ApplyDefaults() {
-	c.ProbeInterval = cmp.Or(c.ProbeInterval, 500*time.Millisecond)
 	c.StreamTimeout = cmp.Or(c.StreamTimeout, 3*time.Second)
 	c.DialTimeout = cmp.Or(c.DialTimeout, 2*time.Second)
-	c.RefusalPatience = cmp.Or(c.RefusalPatience, 30*time.Second)
-	c.RetryMin = cmp.Or(c.RetryMin, 20*time.Millisecond)
-	c.RetryMax = cmp.Or(c.RetryMax, 500*time.Millisecond)
 	c.MaxPendingBytes = cmp.Or(c.MaxPendingBytes, 64<<20)
 	c.Log = cmp.Or(c.Log, zap.NewNop())
 }
@@ -107,14 +97,8 @@ func (c *Config) Validate() error {
 	if c.Handler == nil {
 		errs = append(errs, errors.New("no handler"))
 	}
-	if c.ProbeInterval < 0 || c.ProbeInterval > time.Second {
-		errs = append(errs, errors.New("probe interval is not within 1s"))
-	}
-	if c.StreamTimeout < c.ProbeInterval {
+	if c.StreamTimeout < probeInterval {
 		errs = append(errs, errors.New("stream timeout is below the probe interval"))
-	}
-	if c.RetryMin < 0 || c.RetryMax < c.RetryMin {
-		errs = append(errs, errors.New("retry pauses are out of order"))
 	}
 	return errors.Join(errs...)
 }

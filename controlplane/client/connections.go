@@ -176,7 +176,7 @@ func (c *connections) options() []grpc.DialOption {
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes), grpc.MaxCallSendMsgSize(maxMessageBytes)),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff: backoff.Config{
-				BaseDelay: c.cfg.RetryMin, Multiplier: 2, Jitter: 0.2, MaxDelay: c.cfg.RetryMax,
+				BaseDelay: retryMin, Multiplier: 2, Jitter: 0.2, MaxDelay: retryMax,
 			},
 			MinConnectTimeout: c.cfg.DialTimeout,
 		}),

@@ -41,7 +41,7 @@ const (
 	SpeaksPlain                       // the agent speaks TLS, the address does not
 )
 
-// RefusedError ends a Session that never was open because every control plane refused it, for Config.RefusalPatience.
+// RefusedError ends a Session that never was open because every control plane refused it for 30 s.
 type RefusedError struct {
 	Refusal Refusal
 	Address string // of one that refused

@@ -41,6 +41,9 @@ type refusals struct {
 // lookAgain is how long what an address speaks is taken to be so.
 const lookAgain = 5 * time.Second
 
+// refusalPatience is how long all replicas must refuse a session that never was open before it ends.
+const refusalPatience = 30 * time.Second
+
 // after takes the error of an attempt. It returns a RefusedError once patience is over.
 func (r *refusals) after(ctx context.Context, s *Session, err error) error {
 	if time.Since(r.looked) > lookAgain {
@@ -54,7 +57,7 @@ func (r *refusals) after(ctx context.Context, s *Session, err error) error {
 	if r.since.IsZero() {
 		r.since = time.Now()
 	}
-	if time.Since(r.since) < s.cfg.RefusalPatience {
+	if time.Since(r.since) < refusalPatience {
 		return nil
 	}
 	return refusal

@@ -94,12 +94,18 @@ const (
 	reportEvery = 10 * time.Second
 )
 
+// Bounds of the pause between attempts to reach the owner.
+const (
+	retryMin = 20 * time.Millisecond
+	retryMax = 500 * time.Millisecond
+)
+
 // Run keeps the session until ctx ends or Goodbye was answered. Unanswered calls then end with ErrUnavailable. Errors that no
 // further attempt cures end it too: WrongBucketError, and RefusedError where the session never was open.
 func (s *Session) Run(ctx context.Context) error {
 	defer s.conns.close()
 	defer s.failAll(fmt.Errorf("%w: the agent is shutting down", ErrUnavailable))
-	pause := s.cfg.RetryMin
+	pause := retryMin
 	var reported time.Time
 	var silence time.Duration
 	var opened bool // at any time
@@ -119,7 +125,7 @@ func (s *Session) Run(ctx context.Context) error {
 			}
 		}
 		if welcomed {
-			pause, silence = s.cfg.RetryMin, 0
+			pause, silence = retryMin, 0
 		}
 		s.metrics.reconnects.Inc()
 		s.mu.Lock()
@@ -133,7 +139,7 @@ func (s *Session) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		case <-time.After(pause):
 		}
-		pause = min(2*pause, s.cfg.RetryMax)
+		pause = min(2*pause, retryMax)
 	}
 	return nil
 }

@@ -223,10 +223,13 @@ func (s *Session) leaveStream() {
 	}
 }
 
+// probeInterval is the longest time without a probe, the sign of life. It is at most 1 s.
+const probeInterval = 500 * time.Millisecond
+
 // send writes what the outbox holds, many items to a message while one is being written, and keeps signs of life
 // going. It ends the stream if the owner falls silent.
 func (s *Session) send(ctx context.Context, st *stream) {
-	tick := time.NewTicker(s.cfg.ProbeInterval)
+	tick := time.NewTicker(probeInterval)
 	defer tick.Stop()
 	for {
 		select {

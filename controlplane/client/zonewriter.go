@@ -28,7 +28,7 @@ func (s *Session) tellLoad(st *stream) {
 
 // loadDue tells whether this tick of the sender is the one nearest to the next report.
 func (s *Session) loadDue(st *stream) bool {
-	return time.Since(st.told) > loadInterval-s.cfg.ProbeInterval/2
+	return time.Since(st.told) > loadInterval-probeInterval/2
 }
 
 func (s *Session) zoneWriter(m *api.ZoneWriter) {

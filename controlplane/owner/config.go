@@ -37,7 +37,6 @@ type Config struct {
 	MaxExtents    int64         // live extents from 3/4 of which on commits are delayed, by up to MaxDelay each, and at which they are refused: 4 Mi
 	MaxFresh      int           // likewise live bundles that were not compacted yet: 100,000
 	MaxWait       time.Duration // of a command while groups are delayed; more is refused as by a full log: 10 s
-	Drain         time.Duration // how long Run finishes the append under way after its context ended: 2 s
 
 	Now        func() time.Time      // command time; default time.Now
 	Logger     *zap.Logger           // default: none
@@ -56,7 +55,6 @@ func (c *Config) ApplyDefaults() {
 	c.MaxExtents = cmp.Or(c.MaxExtents, 4<<20)
 	c.MaxFresh = cmp.Or(c.MaxFresh, 100_000)
 	c.MaxWait = cmp.Or(c.MaxWait, 10*time.Second)
-	c.Drain = cmp.Or(c.Drain, 2*time.Second)
 	if c.Now == nil {
 		c.Now = time.Now
 	}

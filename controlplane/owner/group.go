@@ -39,11 +39,14 @@ func (o *Owner) appendGroups(ctx context.Context, groups chan<- *group) error {
 	}
 }
 
-// drainable gives the context of appends: an append under way when ctx ends has Config.Drain left to finish.
+// drainTimeout is how long Run finishes the append under way after its context ended.
+const drainTimeout = 2 * time.Second
+
+// drainable gives the context of appends: an append under way when ctx ends has drainTimeout left to finish.
 func (o *Owner) drainable(ctx context.Context) (context.Context, context.CancelFunc) {
 	appendCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
-		timer := time.NewTimer(o.cfg.Drain)
+		timer := time.NewTimer(drainTimeout)
 		defer timer.Stop()
 		select {
 		case <-timer.C:

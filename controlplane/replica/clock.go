@@ -62,8 +62,12 @@ func (c *clock) resume(nowMs int64) {
 // clockTimeout bounds one question to the store, so that a store that is down delays no takeover by more.
 const clockTimeout = time.Second
 
-// firstPeriod is the longest pause between measurements before the first one that succeeds.
-const firstPeriod = time.Second
+const (
+	// clockPeriod is the pause between measurements.
+	clockPeriod = 30 * time.Second
+	// firstPeriod is the longest pause between measurements before the first one that succeeds.
+	firstPeriod = time.Second
+)
 
 // run measures every period until ctx ends, and more often before the store has answered once.
 func (c *clock) run(ctx context.Context, period time.Duration) {

@@ -51,15 +51,12 @@ type Config struct {
 	// MaxProducers is the bound of the state's active producers. Default metadata.MaxProducers.
 	MaxProducers int64
 
-	Poll          time.Duration // how often ownership and tail are read: 100 ms
-	MaxBackoff    time.Duration // between failed rounds: 2 s
-	ReadBytes     int           // of log read at once: 4 MiB
-	Tick          time.Duration // between Tick commands: 10 s
-	StopTimeout   time.Duration // for OnOwner's stop before ownership is given up regardless: 200 ms
-	ResignTimeout time.Duration // for giving ownership up: 2 s
+	Poll        time.Duration // how often ownership and tail are read: 100 ms
+	ReadBytes   int           // of log read at once: 4 MiB
+	Tick        time.Duration // between Tick commands: 10 s
+	StopTimeout time.Duration // for OnOwner's stop before ownership is given up regardless: 200 ms
 
-	MaxSkew    time.Duration // of this machine's clock against the store's: 30 s
-	ClockCheck time.Duration // between comparisons: 30 s
+	MaxSkew time.Duration // of this machine's clock against the store's: 30 s
 
 	SnapshotBytes    int64         // log after which a snapshot is taken: 64 MiB
 	SnapshotInterval time.Duration // or time: 5 min
@@ -94,14 +91,11 @@ const MaxSectionBytes int64 = math.MaxUint32
 // ApplyDefaults sets the fields that are zero.
 func (c *Config) ApplyDefaults() {
 	c.Poll = cmp.Or(c.Poll, 100*time.Millisecond)
-	c.MaxBackoff = cmp.Or(c.MaxBackoff, 2*time.Second)
 	c.ReadBytes = cmp.Or(c.ReadBytes, 4<<20)
 	c.Tick = cmp.Or(c.Tick, 10*time.Second)
 	c.MaxProducers = cmp.Or(c.MaxProducers, metadata.MaxProducers)
 	c.StopTimeout = cmp.Or(c.StopTimeout, 200*time.Millisecond)
-	c.ResignTimeout = cmp.Or(c.ResignTimeout, 2*time.Second)
 	c.MaxSkew = cmp.Or(c.MaxSkew, 30*time.Second)
-	c.ClockCheck = cmp.Or(c.ClockCheck, 30*time.Second)
 	c.SnapshotBytes = cmp.Or(c.SnapshotBytes, 64<<20)
 	c.SnapshotInterval = cmp.Or(c.SnapshotInterval, 5*time.Minute)
 	c.SnapshotMinBytes = cmp.Or(c.SnapshotMinBytes, 64<<10)

@@ -142,8 +142,11 @@ func (r *Replica) stop(stop func()) (stopped <-chan struct{}) {
 	return done
 }
 
+// resignTimeout bounds the attempt to give ownership up.
+const resignTimeout = 2 * time.Second
+
 func (r *Replica) resign(ctx context.Context, tenure metalog.Tenure) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.cfg.ResignTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resignTimeout)
 	defer cancel()
 	if err := tenure.Resign(ctx); err != nil {
 		r.cfg.Logger.Warn("ownership not given up, its lease will run out", zap.Error(err))

@@ -117,11 +117,14 @@ func (r *Replica) Fault() error {
 	return nil
 }
 
+// maxBackoff bounds the pause between failed rounds.
+const maxBackoff = 2 * time.Second
+
 // Run follows and owns until ctx ends, then hands over and returns nil.
 func (r *Replica) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var background sync.WaitGroup
-	background.Go(func() { r.clock.run(ctx, r.cfg.ClockCheck) })
+	background.Go(func() { r.clock.run(ctx, clockPeriod) })
 	defer func() {
 		cancel()
 		background.Wait()
@@ -140,7 +143,7 @@ func (r *Replica) Run(ctx context.Context) error {
 		case err != nil:
 			r.metrics.failedRounds.Inc()
 			r.cfg.Logger.Warn("replica makes no progress", zap.Error(err))
-			wait = min(2*wait, r.cfg.MaxBackoff)
+			wait = min(2*wait, maxBackoff)
 		default:
 			wait = r.cfg.Poll
 		}
