@@ -35,13 +35,6 @@ var ErrForeign = errors.New("key holds another object")
 type Policy struct {
 	// AttemptTimeout bounds one attempt. Default 20 s.
 	AttemptTimeout time.Duration
-	// FirstPause is the pause after the first failed attempt; it doubles from there, with jitter of a half. Default
-	// 50 ms.
-	FirstPause time.Duration
-	// MaxPause bounds the pause. Default 2 s.
-	MaxPause time.Duration
-	// ThrottlePause is the least pause after ErrThrottled. Default 500 ms.
-	ThrottlePause time.Duration
 	// MaxAttempts bounds the attempts; 0 means only the context bounds them.
 	MaxAttempts int
 	// OnRetry, if set, is told of every failed attempt that will be followed by another.
@@ -51,9 +44,6 @@ type Policy struct {
 // ApplyDefaults fills the fields left zero.
 func (p *Policy) ApplyDefaults() {
 	p.AttemptTimeout = cmp.Or(p.AttemptTimeout, 20*time.Second)
-	p.FirstPause = cmp.Or(p.FirstPause, 50*time.Millisecond)
-	p.MaxPause = cmp.Or(p.MaxPause, 2*time.Second)
-	p.ThrottlePause = cmp.Or(p.ThrottlePause, 500*time.Millisecond)
 }
 
 // PutResolved puts with the default policy until the object is there or ctx ends. The buffers are free when it

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cenkalti/backoff/v5"
 
@@ -11,11 +12,20 @@ import (
 	"github.com/freshet-io/freshet/objstore"
 )
 
+const (
+	// firstPause is the pause after the first failed attempt. It doubles from there, with jitter of a half.
+	firstPause = 50 * time.Millisecond
+	// maxPause bounds the pause.
+	maxPause = 2 * time.Second
+	// throttlePause is the least pause after ErrThrottled.
+	throttlePause = 500 * time.Millisecond
+)
+
 // retry makes attempts until one succeeds, the policy's bounds are reached, or ctx ends.
 func (p Policy) retry(ctx context.Context, what string, attempt func(context.Context) error) error {
 	r := retries{policy: p}
 	pauses := &backoff.ExponentialBackOff{
-		InitialInterval: p.FirstPause, MaxInterval: p.MaxPause, Multiplier: 2, RandomizationFactor: 0.5,
+		InitialInterval: firstPause, MaxInterval: maxPause, Multiplier: 2, RandomizationFactor: 0.5,
 	}
 	pauses.Reset()
 	for {
@@ -31,7 +41,7 @@ func (p Policy) retry(ctx context.Context, what string, attempt func(context.Con
 		}
 		pause := pauses.NextBackOff()
 		if errors.Is(err, objstore.ErrThrottled) {
-			pause = max(pause, p.ThrottlePause)
+			pause = max(pause, throttlePause)
 		}
 		if p.OnRetry != nil {
 			p.OnRetry(err, pause)

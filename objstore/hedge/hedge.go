@@ -43,8 +43,6 @@ type Config struct {
 	ColdDelay time.Duration
 	// MinDelay is the least time before a hedge. Default 5 ms.
 	MinDelay time.Duration
-	// ThrottlePause is how long after ErrThrottled nothing is hedged. Default 10 s.
-	ThrottlePause time.Duration
 }
 
 // ApplyDefaults fills the fields left zero.
@@ -56,7 +54,6 @@ func (c *Config) ApplyDefaults() {
 	c.MinSamples = cmp.Or(c.MinSamples, 20)
 	c.ColdDelay = cmp.Or(c.ColdDelay, 2*time.Second)
 	c.MinDelay = cmp.Or(c.MinDelay, 5*time.Millisecond)
-	c.ThrottlePause = cmp.Or(c.ThrottlePause, 10*time.Second)
 }
 
 // Validate gives all faults of the configuration at once.
@@ -68,7 +65,7 @@ func (c *Config) Validate() error {
 	if c.MaxShare < 0 || c.MaxShare > 1 {
 		faults = append(faults, fmt.Errorf("hedge share %v is not between 0 and 1", c.MaxShare))
 	}
-	if c.Burst < 1 || c.MinSamples < 1 || c.Window <= 0 || c.ColdDelay <= 0 || c.MinDelay < 0 || c.ThrottlePause < 0 {
+	if c.Burst < 1 || c.MinSamples < 1 || c.Window <= 0 || c.ColdDelay <= 0 || c.MinDelay < 0 {
 		faults = append(faults, errors.New("hedge burst, samples, window and pauses are positive"))
 	}
 	return errors.Join(faults...)

@@ -94,13 +94,16 @@ func (p *policy) observe(class int, took time.Duration) {
 	p.mu.classes[class].add(time.Now(), took, p.config.Window/subWindows)
 }
 
+// throttlePause is how long after ErrThrottled nothing is hedged.
+const throttlePause = 10 * time.Second
+
 func (p *policy) noteError(err error) {
 	if !errors.Is(err, objstore.ErrThrottled) {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.mu.throttledUntil = time.Now().Add(p.config.ThrottlePause)
+	p.mu.throttledUntil = time.Now().Add(throttlePause)
 }
 
 func (o *observed) add(now time.Time, took, subWindow time.Duration) {
