@@ -38,6 +38,7 @@ type budget struct {
 		fresh    list.List
 		turn     int // grants so far that passed over a fresh waiter, modulo freshShare
 		arriving map[*arrival]struct{}
+		looked   time.Time // when evictStalled last went through arriving
 	}
 }
 
@@ -182,9 +183,15 @@ func (b *budget) release(bytes int64) {
 	b.mu.Unlock()
 }
 
-// evictStalled closes the connections of frames that hold memory others wait for and do not go on.
+// evictStalled closes the connections of frames that hold memory others wait for and do not go on. Every waiter calls
+// it, so it goes through the frames at most once in evictInterval.
 func (b *budget) evictStalled(now time.Time) {
 	b.mu.Lock()
+	if now.Sub(b.mu.looked) < evictInterval {
+		b.mu.Unlock()
+		return
+	}
+	b.mu.looked = now
 	var stalled []*arrival
 	for a := range b.mu.arriving {
 		idle := now.Sub(time.Unix(0, a.progress.Load()))
