@@ -29,9 +29,18 @@ type counts struct {
 
 func (c counts) sub(earlier counts) counts {
 	for k := range c.agents {
-		c.agents[k] = c.agents[k].Sub(earlier.agents[k])
+		c.agents[k] = difference(c.agents[k], earlier.agents[k])
 	}
-	c.control = c.control.Sub(earlier.control)
+	c.control = difference(c.control, earlier.control)
+	return c
+}
+
+func difference(c, earlier meter.Counts) meter.Counts {
+	for op := range c {
+		c[op].Requests -= earlier[op].Requests
+		c[op].Errors -= earlier[op].Errors
+		c[op].Bytes -= earlier[op].Bytes
+	}
 	return c
 }
 

@@ -24,14 +24,13 @@ type Bucket struct {
 
 var _ objstore.Bucket = (*Bucket)(nil)
 
-type counter struct{ requests, errors, bytes, inFlight atomic.Int64 }
+type counter struct{ requests, errors, bytes atomic.Int64 }
 
 // Count is what was asked of one operation so far.
 type Count struct {
 	Requests int64 // begun
 	Errors   int64 // of them failed
 	Bytes    int64 // object bytes sent by puts and parts that succeeded, received by gets
-	InFlight int64 // under way now
 }
 
 // Counts are the counts of all operations.
@@ -49,19 +48,9 @@ func (b *Bucket) Counts() Counts {
 	var counts Counts
 	for op := range counts {
 		c := &b.counts[op]
-		counts[op] = Count{c.requests.Load(), c.errors.Load(), c.bytes.Load(), c.inFlight.Load()}
+		counts[op] = Count{c.requests.Load(), c.errors.Load(), c.bytes.Load()}
 	}
 	return counts
-}
-
-// Sub gives the difference to earlier counts, with the present InFlight.
-func (c Counts) Sub(earlier Counts) Counts {
-	for op := range c {
-		c[op].Requests -= earlier[op].Requests
-		c[op].Errors -= earlier[op].Errors
-		c[op].Bytes -= earlier[op].Bytes
-	}
-	return c
 }
 
 // Put puts and counts.
@@ -136,14 +125,12 @@ func (b *Bucket) Close() error { return b.inner.Close() }
 func (b *Bucket) measure(op objstore.Op, request func() error) error {
 	c := &b.counts[op]
 	c.requests.Add(1)
-	c.inFlight.Add(1)
 	b.metrics.requests[op].Inc()
 	b.metrics.inFlight[op].Inc()
 	start := time.Now()
 	defer func() {
 		b.metrics.seconds[op].Observe(time.Since(start).Seconds())
 		b.metrics.inFlight[op].Dec()
-		c.inFlight.Add(-1)
 	}()
 	err := request()
 	if err != nil {
