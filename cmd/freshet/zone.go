@@ -16,8 +16,8 @@ func newZoneList(p process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List zones with their agents, their load, and the number of agents that it takes", Args: takes(0, 0, "no arguments"),
 		Long: "List zones with their agents, their load, and the number of agents that it takes. UTILIZATION is the mean of the agents'\n" +
-			"loads, LOAD their sum. CPU, NETWORK and BUFFERS are those of the agent that has least of each left. docs/scaling.md tells\n" +
-			"how autoscalers use the number.",
+			"loads, LOAD their sum. CPU, NETWORK and BUFFERS are those of the agent that has least of each left. docs/scaling.md\n" +
+			"describes how autoscalers use DESIRED.",
 		Example: "  freshet zone list --data-dir ./data\n" +
 			"  freshet zone list --agents --control-plane-http cp-1:8090,cp-2:8090 --virtual-cluster main",
 		RunE: func(cmd *cobra.Command, _ []string) error {

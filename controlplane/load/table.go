@@ -1,5 +1,5 @@
-// Package load keeps how much the agents of a virtual cluster have to do, as they tell their owner once a second. It is
-// the soft state of one tenure: it never reaches the log, and a new owner knows it again within a second or two.
+// Package load keeps the latest load report of each agent. Agents report once a second. The reports are the soft state of
+// one tenure: they never reach the log, and a new owner has them again within a second or two.
 package load
 
 import (
@@ -38,7 +38,7 @@ type Table struct {
 	}
 }
 
-// Heard takes a report of an agent, which must not be changed afterwards. It tells whether the report was taken: one with
+// Heard takes a report of an agent, which must not be changed afterwards. Heard reports whether the report was taken: one with
 // figures that cannot be (NaN, negative, beyond all bounds) is not and the one before stays, and an agent that is new while
 // there are too many is not kept.
 func (t *Table) Heard(session id.Session, load *api.Load, at time.Time) (taken bool) {

@@ -179,7 +179,7 @@ func (r *run) copy(ctx context.Context, x *extent.Extent) error {
 	return r.judge(s.complete(), &s)
 }
 
-// next reads a batch. One that is not what it should be is read once more: the network errs too.
+// next reads a batch. A damaged batch is read once more, because the damage may come from the network.
 func (r *run) next(ctx context.Context, s *batches) (kafkaproto.RecordBatch, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
