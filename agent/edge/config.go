@@ -86,15 +86,5 @@ func (c *Config) Validate() error {
 	if c.Handler == nil {
 		errs = append(errs, errors.New("no handler"))
 	}
-	positive := map[string]int64{
-		"max request bytes": int64(c.MaxRequestBytes), "produce memory": c.ProduceMemory, "other memory": c.OtherMemory,
-		"max connections": int64(c.MaxConnections), "max pipelined": int64(c.MaxPipelined),
-		"idle timeout": int64(c.IdleTimeout), "write timeout": int64(c.WriteTimeout), "drain timeout": int64(c.DrainTimeout),
-	}
-	for name, v := range positive {
-		if v < 0 {
-			errs = append(errs, fmt.Errorf("%s is negative: %d", name, v))
-		}
-	}
 	return errors.Join(errs...)
 }

@@ -78,12 +78,6 @@ func (c *ServerConfig) Validate() error {
 	if c.Cluster == nil || c.Units == nil {
 		errs = append(errs, errors.New("cluster and units are needed"))
 	}
-	if c.Requests < 1 || c.Connections < 1 || c.UnsentBytes < 1 {
-		errs = append(errs, errors.New("bounds must be positive"))
-	}
-	if c.WriteTimeout < 0 || c.StopTimeout < 0 {
-		errs = append(errs, errors.New("time-outs must be positive"))
-	}
 	return errors.Join(errs...)
 }
 

@@ -73,8 +73,5 @@ func (e *Env) Validate() error {
 	if e.ExtentBytes < 1 || e.BundleBytes < 1 || e.BundleBytes > bundle.MaxSize-maxMargin {
 		faults = append(faults, fmt.Errorf("extents of %d bytes in bundles of %d", e.ExtentBytes, e.BundleBytes))
 	}
-	if e.BuffersBytes < 0 || e.StallTimeout < 0 {
-		faults = append(faults, errors.New("buffers and the stall timeout are positive"))
-	}
 	return errors.Join(faults...)
 }
