@@ -1,7 +1,6 @@
 package kafka
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,11 +40,9 @@ type FetchConfig struct {
 	Source   view.Prober
 	Fetcher  *fetch.Fetcher
 	Sessions *fetch.Sessions
-	// FreshTimeout bounds how long the owner is asked whether an unknown topic exists. Default 2 s.
-	FreshTimeout time.Duration
 }
 
-// freshTimeout is the default of how long the owner is asked whether an unknown topic exists.
+// freshTimeout bounds how long the owner is asked whether an unknown topic exists.
 const freshTimeout = 2 * time.Second
 
 // NewFetch checks the configuration.
@@ -53,7 +50,6 @@ func NewFetch(cfg FetchConfig) (*Fetch, error) {
 	if cfg.Catalogue == nil || cfg.Source == nil || cfg.Fetcher == nil || cfg.Sessions == nil {
 		return nil, errors.New("fetch handler: catalogue, source, fetcher and sessions are needed")
 	}
-	cfg.FreshTimeout = cmp.Or(cfg.FreshTimeout, freshTimeout)
 	return &Fetch{cfg: cfg}, nil
 }
 
@@ -194,7 +190,7 @@ func (f *Fetch) resolve(ctx context.Context, version int16, s *fetching) {
 	if !missing {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, f.cfg.FreshTimeout)
+	ctx, cancel := context.WithTimeout(ctx, freshTimeout)
 	defer cancel()
 	snapshot, err := f.cfg.Catalogue.Fresh(ctx, f.cfg.Source)
 	if err == nil {

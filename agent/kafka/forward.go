@@ -39,18 +39,17 @@ type Forwarder interface {
 // forwarded answers one API by asking the control plane. If that cannot be reached in time, the answer is the API's
 // own retriable error.
 type forwarded struct {
-	key     int16
-	to      Forwarder
-	prober  view.Prober
-	zones   *Zones
-	timeout time.Duration
-	left    func() bool // nil: never
-	log     *zap.Logger
+	key    int16
+	to     Forwarder
+	prober view.Prober
+	zones  *Zones
+	left   func() bool // nil: never
+	log    *zap.Logger
 }
 
 func newForwarded(key int16, cfg Config) *forwarded {
 	return &forwarded{
-		key: key, to: cfg.Forwarder, prober: cfg.Prober, zones: cfg.Zones, timeout: cfg.ForwardTimeout, left: cfg.Left, log: cfg.Log,
+		key: key, to: cfg.Forwarder, prober: cfg.Prober, zones: cfg.Zones, left: cfg.Left, log: cfg.Log,
 	}
 }
 

@@ -25,15 +25,15 @@ func waitsForOthers(key int16) bool {
 // take to rejoin, which is what its rebalance time-out says (before version 1: its session time-out).
 func (f *forwarded) timeoutOf(req *edge.Request) time.Duration {
 	if req.Key != int16(kmsg.JoinGroup) {
-		return f.timeout
+		return forwardTimeout
 	}
 	in := kmsg.NewPtrJoinGroupRequest()
 	if Decode(req, in) != nil {
-		return f.timeout
+		return forwardTimeout
 	}
 	ms := in.RebalanceTimeoutMillis
 	if req.Version == 0 {
 		ms = in.SessionTimeoutMillis
 	}
-	return max(f.timeout, min(time.Duration(ms)*time.Millisecond+joinSlack, maxJoinWait))
+	return max(forwardTimeout, min(time.Duration(ms)*time.Millisecond+joinSlack, maxJoinWait))
 }

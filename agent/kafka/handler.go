@@ -27,7 +27,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -58,8 +57,6 @@ type Config struct {
 	Prober view.Prober
 	// Zones tells the zones of clients. Default: none is known.
 	Zones *Zones
-	// ForwardTimeout bounds the wait for the control plane; default 20 s.
-	ForwardTimeout time.Duration
 	// Left tells whether the agent has left the membership and there are others: members of groups are sent to these.
 	// Nil: never.
 	Left func() bool
@@ -68,7 +65,6 @@ type Config struct {
 
 // ApplyDefaults sets what is zero to its default.
 func (c *Config) ApplyDefaults() {
-	c.ForwardTimeout = cmp.Or(c.ForwardTimeout, forwardTimeout)
 	if c.Zones == nil {
 		c.Zones = new(Zones)
 	}

@@ -3,6 +3,8 @@ package kafka
 import (
 	"sync"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/freshet-io/freshet/agent/view"
@@ -12,9 +14,9 @@ import (
 const maxListBytes = 32 << 20
 
 // topicLists are encoded answers to requests for all topics, so that clients that ask at the same time share one encoding.
-// They are of one snapshot. A list that does not fit beside the others within maxListBytes is encoded for each request.
+// They are of one snapshot. A list that does not fit beside the others within maxListBytes takes their place.
 type topicLists struct {
-	m *metrics
+	encoded prometheus.Gauge // bytes
 
 	mu struct {
 		sync.Mutex
@@ -54,7 +56,7 @@ func (l *topicLists) get(s *view.Snapshot, key listKey, encode func() []byte) []
 	}
 	list.counted = true
 	l.mu.bytes += len(encoded)
-	l.m.lists.Set(float64(l.mu.bytes))
+	l.encoded.Set(float64(l.mu.bytes))
 	return encoded
 }
 
@@ -63,7 +65,7 @@ func (l *topicLists) list(s *view.Snapshot, key listKey, encode func() []byte) *
 	defer l.mu.Unlock()
 	if l.mu.of != s {
 		l.mu.of, l.mu.kept, l.mu.bytes = s, make(map[listKey]*topicList), 0
-		l.m.lists.Set(0)
+		l.encoded.Set(0)
 	}
 	list := l.mu.kept[key]
 	if list == nil {
@@ -110,4 +112,10 @@ func metadataResponse(
 		out.Topics = append(out.Topics, t)
 	}
 	return out
+}
+
+func newEncoded(r prometheus.Registerer) prometheus.Gauge {
+	return promauto.With(r).NewGauge(prometheus.GaugeOpts{
+		Name: "freshet_metadata_encoded_bytes", Help: "Bytes of encoded lists of all topics, shared by the clients that ask for them.",
+	})
 }

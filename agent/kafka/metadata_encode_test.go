@@ -266,14 +266,14 @@ func compare(t *testing.T, r *rand.Rand, m *Metadata, s *view.Snapshot, version 
 // TestMetadata_ListsAreBounded: a list that does not fit beside the others takes their place. One above the bound is encoded for
 // each request.
 func TestMetadata_ListsAreBounded(t *testing.T) {
-	lists := topicLists{m: newMetrics(prometheus.NewRegistry())}
+	lists := topicLists{encoded: newEncoded(prometheus.NewRegistry())}
 	snapshot, encoded := new(view.Snapshot), 0
 	get := func(version int16, size int) {
 		t.Helper()
 		list := lists.get(snapshot, listKey{version: version}, func() []byte { encoded++; return make([]byte, size) })
 		require.Len(t, list, size)
 		require.LessOrEqual(t, lists.mu.bytes, maxListBytes)
-		require.InDelta(t, lists.mu.bytes, testutil.ToFloat64(lists.m.lists), 0)
+		require.InDelta(t, lists.mu.bytes, testutil.ToFloat64(lists.encoded), 0)
 	}
 	for version := range int16(7) {
 		get(version, maxListBytes/8)
@@ -298,7 +298,7 @@ func TestMetadata_ListsAreBounded(t *testing.T) {
 
 // TestMetadata_ListIsEncodedOnce: clients that ask for all topics at the same time share one encoding.
 func TestMetadata_ListIsEncodedOnce(t *testing.T) {
-	lists := topicLists{m: newMetrics(prometheus.NewRegistry())}
+	lists := topicLists{encoded: newEncoded(prometheus.NewRegistry())}
 	snapshot := new(view.Snapshot)
 	var encoded atomic.Int32
 	var asking, all sync.WaitGroup

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// DefaultMaxProduceTimeout bounds the wait for a produce's answer, whatever the request says.
-	DefaultMaxProduceTimeout = 60 * time.Second
+	// maxProduceTimeout bounds the wait for a produce's answer, whatever the request says.
+	maxProduceTimeout = 60 * time.Second
 	// produceFreshTimeout bounds the wait for the control plane when a topic, partition or producer is not known.
 	produceFreshTimeout = 2 * time.Second
 )
@@ -44,9 +44,7 @@ type ProduceConfig struct {
 	Recoder *recode.Recoder
 	// Now is the time in ms since the epoch, corrected to the owner's clock; nil: this machine's.
 	Now func() int64
-	// MaxTimeout bounds the wait for an answer; default DefaultMaxProduceTimeout.
-	MaxTimeout time.Duration
-	Log        *zap.Logger
+	Log *zap.Logger
 }
 
 // Produce answers API key 0, versions 3-13. Lower ones are advertised and refused (KAFKA-18659).
@@ -70,7 +68,6 @@ type Produce struct {
 
 // NewProduce builds the Produce API.
 func NewProduce(cfg ProduceConfig) *Produce {
-	cfg.MaxTimeout = cmp.Or(cfg.MaxTimeout, DefaultMaxProduceTimeout)
 	if cfg.Now == nil {
 		cfg.Now = func() int64 { return time.Now().UnixMilli() }
 	}
@@ -92,7 +89,7 @@ func (p *Produce) Start(ctx context.Context, req *edge.Request) func() edge.Repl
 	if err := Decode(req, in); err != nil {
 		return Malformed(req, err)
 	}
-	timeout := p.cfg.MaxTimeout
+	timeout := maxProduceTimeout
 	if t := time.Duration(in.TimeoutMillis) * time.Millisecond; t > 0 {
 		timeout = min(t, timeout)
 	}

@@ -118,13 +118,12 @@ func recodeRules(topic *view.Topic, v *topicconfig.Values, partition int32) reco
 	return rules
 }
 
-// latencies by freshet.latency; what is not here is the standard.
-var latencies = map[string]writer.Latency{"fast": writer.Fast}
-
 // batchOf describes a valid batch to the writer and the sequencer.
 func (r *produceRequest) batchOf(p *producePart, b kafkaproto.RecordBatch) writer.Batch {
 	batch := writer.BatchOf(id.TopicPartition{Topic: p.topic.ID, Partition: p.partition}, b)
-	batch.Latency = latencies[p.rules.Latency]
+	if p.rules.Latency == "fast" {
+		batch.Latency = writer.Fast
+	}
 	if b.Transactional() {
 		r.transaction(&batch)
 	}

@@ -48,11 +48,11 @@ type viewKey struct {
 
 // NewViews builds the views of a catalogue, without metrics.
 func NewViews(zones *Zones) *Views {
-	return &Views{zones: zones, lists: topicLists{m: newMetrics(prometheus.NewRegistry())}}
+	return &Views{zones: zones, lists: topicLists{encoded: newEncoded(prometheus.NewRegistry())}}
 }
 
 // Register shows the views' metrics. It is called before the first request, at most once.
-func (v *Views) Register(r prometheus.Registerer) { v.lists.m = newMetrics(r) }
+func (v *Views) Register(r prometheus.Registerer) { v.lists.encoded = newEncoded(r) }
 
 // of gives the view that a request's client has of a snapshot.
 func (v *Views) of(s *view.Snapshot, req *edge.Request) *zoneView {

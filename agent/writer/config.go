@@ -113,11 +113,6 @@ func (c *Config) Validate() error {
 		{"linger", float64(c.Linger)},
 		{"PUT rate", c.PutRate},
 		{"PUT rate of fast topics", c.FastPutRate},
-		{"PUTs at once", float64(c.MaxPuts)},
-		{"unsettled bundles", float64(c.MaxUnsettled)},
-		{"submission deadline", float64(c.SubmissionDeadline)},
-		{"gap time-out", float64(c.GapTimeout)},
-		{"resubmissions", float64(c.MaxResubmissions)},
 	} {
 		if f.value <= 0 {
 			errs = append(errs, fmt.Errorf("%s must be above 0", f.name))

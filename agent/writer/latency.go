@@ -15,11 +15,6 @@ const (
 	latencies
 )
 
-var latencyNames = [latencies]string{"standard", "fast"}
-
-// String gives the value of freshet.latency.
-func (l Latency) String() string { return latencyNames[l] }
-
 // Known tells whether there is such a latency.
 func (l Latency) Known() bool { return l < latencies }
 
@@ -36,7 +31,6 @@ func (a *ages) note(l Latency, now time.Time) {
 type due struct {
 	wait time.Duration
 	why  reason
-	fast bool // a token of the budget of fast batches pays
 }
 
 // sooner keeps the earlier of two; of those that are due already the one that costs less comes first.
@@ -53,13 +47,13 @@ func (s *session) dueIn(g *gathering, now time.Time, rate, fastRate float64) due
 	d := due{wait: forever}
 	left := func(since time.Time, limit time.Duration) time.Duration { return max(limit-now.Sub(since), 0) }
 	if since := g.since[Fast]; !since.IsZero() {
-		d.sooner(due{max(left(since, cfg.Linger), s.mu.budget.wait(rate)), sealLinger, false})
-		d.sooner(due{max(left(since, cfg.Linger), s.mu.fast.wait(fastRate)), sealFast, true})
-		d.sooner(due{left(since, cfg.FlushInterval), sealInterval, false})
+		d.sooner(due{max(left(since, cfg.Linger), s.mu.budget.wait(rate)), sealLinger})
+		d.sooner(due{max(left(since, cfg.Linger), s.mu.fast.wait(fastRate)), sealFast})
+		d.sooner(due{left(since, cfg.FlushInterval), sealInterval})
 	}
 	if since := g.since[Standard]; !since.IsZero() {
-		d.sooner(due{max(left(since, cfg.Linger), s.mu.budget.wait(rate)), sealLinger, false})
-		d.sooner(due{left(since, cfg.FlushInterval), sealInterval, false})
+		d.sooner(due{max(left(since, cfg.Linger), s.mu.budget.wait(rate)), sealLinger})
+		d.sooner(due{left(since, cfg.FlushInterval), sealInterval})
 	}
 	return d
 }
