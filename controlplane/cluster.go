@@ -64,7 +64,7 @@ func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	built.scaler, err = scale.New(scale.Config{Settings: c.cfg.Scale, Registerer: registerer})
+	built.scaler, err = scale.New(c.cfg.Scale, registerer)
 	if err != nil {
 		return nil, err
 	}

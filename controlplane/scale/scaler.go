@@ -54,12 +54,6 @@ func (s *Settings) Validate() error {
 	return nil
 }
 
-// Config of a Scaler.
-type Config struct {
-	Settings   Settings
-	Registerer prometheus.Registerer // nil: a private registry
-}
-
 // Owner is the part of the virtual cluster's owner that is needed (package owner).
 type Owner interface {
 	Read(fn func(*metadata.State)) (index uint64, err error)
@@ -76,14 +70,13 @@ type Scaler struct {
 	}
 }
 
-// New checks the configuration.
-func New(cfg Config) (*Scaler, error) {
-	cfg.Settings.ApplyDefaults()
-	if err := cfg.Settings.Validate(); err != nil {
+// New checks the settings.
+func New(settings Settings, r prometheus.Registerer) (*Scaler, error) {
+	settings.ApplyDefaults()
+	if err := settings.Validate(); err != nil {
 		return nil, fmt.Errorf("scaler: %w", err)
 	}
-	cfg.Registerer = cmp.Or[prometheus.Registerer](cfg.Registerer, prometheus.NewRegistry())
-	return &Scaler{target: cfg.Settings.Target, metrics: newMetrics(cfg.Registerer)}, nil
+	return &Scaler{target: settings.Target, metrics: newMetrics(r)}, nil
 }
 
 // tenure is one ownership.

@@ -49,7 +49,7 @@ func owned(t *testing.T, fn func(p *plane)) {
 			silent: map[id.Session]bool{}, loads: map[id.Session]*api.Load{}, zones: map[id.Session]string{},
 		}
 		var err error
-		p.Scaler, err = New(Config{Registerer: p.registry})
+		p.Scaler, err = New(Settings{}, p.registry)
 		require.NoError(t, err)
 		_, err = p.List()
 		require.ErrorIs(t, err, owner.ErrNotOwner, "before the tenure")
@@ -269,7 +269,7 @@ func TestScaler_ZonesComeAndGo(t *testing.T) {
 // The next tenure on the same replica begins without the figures of the one before.
 func TestScaler_NextTenure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := New(Config{})
+		s, err := New(Settings{}, prometheus.NewRegistry())
 		require.NoError(t, err)
 		p := &plane{t: t, Scaler: s, registry: prometheus.NewRegistry(), state: metadata.New(), loads: map[id.Session]*api.Load{}, zones: map[id.Session]string{}}
 		p.tenure(func() {
@@ -288,7 +288,7 @@ func TestScaler_NextTenure(t *testing.T) {
 
 func TestSettings_Validate(t *testing.T) {
 	for _, target := range []float64{1.2, 1, 0.01, -1, math.NaN()} {
-		_, err := New(Config{Settings: Settings{Target: target}})
+		_, err := New(Settings{Target: target}, prometheus.NewRegistry())
 		require.ErrorContains(t, err, "target utilization")
 	}
 }

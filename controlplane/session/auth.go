@@ -6,7 +6,6 @@ import (
 	"crypto/subtle"
 	"strings"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -43,10 +42,9 @@ func opens(ctx context.Context, virtualCluster string) bool {
 	return allowed[virtualCluster]
 }
 
-// authenticate finds out what the call's key opens. Error: Unauthenticated.
-func (k Keys) authenticate(ctx context.Context) (context.Context, error) {
-	md, _ := metadata.FromIncomingContext(ctx)
-	for _, value := range md.Get("authorization") {
+// authenticate returns the call's context with what its key opens. Error: Unauthenticated.
+func (k Keys) authenticate(ctx context.Context, header metadata.MD) (context.Context, error) {
+	for _, value := range header.Get("authorization") {
 		key, ok := strings.CutPrefix(value, "Bearer ")
 		if !ok {
 			continue
@@ -55,37 +53,8 @@ func (k Keys) authenticate(ctx context.Context) (context.Context, error) {
 			return context.WithValue(ctx, opensKey{}, allowed), nil
 		}
 	}
-	return nil, status.Error(codes.Unauthenticated, "unknown or missing agent key")
+	return ctx, status.Error(codes.Unauthenticated, "unknown or missing agent key")
 }
-
-// UnaryInterceptor lets only calls with a known agent key through.
-func (k Keys) UnaryInterceptor() grpc.UnaryServerInterceptor {
-	return func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-		ctx, err := k.authenticate(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return next(ctx, request)
-	}
-}
-
-// StreamInterceptor lets only streams with a known agent key through.
-func (k Keys) StreamInterceptor() grpc.StreamServerInterceptor {
-	return func(server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-		ctx, err := k.authenticate(stream.Context())
-		if err != nil {
-			return err
-		}
-		return next(server, &authenticated{ServerStream: stream, ctx: ctx})
-	}
-}
-
-type authenticated struct {
-	grpc.ServerStream
-	ctx context.Context
-}
-
-func (a *authenticated) Context() context.Context { return a.ctx }
 
 // Open tells whether a key is one of the virtual cluster's.
 func (k Keys) Open(virtualCluster, key string) bool { return k.virtualClusters(key)[virtualCluster] }

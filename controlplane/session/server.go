@@ -52,8 +52,6 @@ func ServerOptions(keys Keys, secure *tls.Config, log *zap.Logger) []grpc.Server
 		grpc.InTapHandle(kept.tap(keys)),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
-		grpc.ChainUnaryInterceptor(keys.UnaryInterceptor()),
-		grpc.ChainStreamInterceptor(keys.StreamInterceptor()),
 		grpc.MaxRecvMsgSize(maxMessageBytes),
 		grpc.MaxSendMsgSize(maxMessageBytes),
 		grpc.InitialWindowSize(4 << 20),

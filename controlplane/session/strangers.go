@@ -8,7 +8,6 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/tap"
 
@@ -39,11 +38,11 @@ func (s *strangers) warn(bound *rate.Limiter, message string, from net.Addr, err
 	s.log.Warn(message, zap.String("from", host), zap.Int64("warnings_not_logged", s.unsaid.Swap(0)), zap.Error(grpcerr.Plain(err)))
 }
 
-// tap refuses calls without a known agent key before any of their message is read, so that strangers cost no memory.
-// It sets nothing: the interceptors do, on the call's own context.
+// tap refuses calls without a known agent key before any of their message is read, so that strangers cost no memory. The call's
+// context holds what the key opens (opens).
 func (s *strangers) tap(keys Keys) tap.ServerInHandle {
 	return func(ctx context.Context, info *tap.Info) (context.Context, error) {
-		_, err := keys.authenticate(metadata.NewIncomingContext(ctx, info.Header))
+		ctx, err := keys.authenticate(ctx, info.Header)
 		if err != nil {
 			var from net.Addr
 			if p, ok := peer.FromContext(ctx); ok {
