@@ -66,7 +66,7 @@ func (c *ControlPlane) build(ctx context.Context) error {
 		client: c.cfg.Etcd, prefix: c.cfg.EtcdPrefix + "/+replicas/", replica: c.cfg.ReplicaID, address: c.cfg.Advertise,
 		log: c.cfg.Log, known: make(chan struct{}),
 		versions: &versions{
-			client: c.cfg.Etcd, prefix: c.cfg.EtcdPrefix + "/+versions/", replicas: c.cfg.EtcdPrefix + "/+replicas/",
+			client: c.cfg.Etcd, prefix: c.cfg.EtcdPrefix + "/+versions/",
 			replica: c.cfg.ReplicaID, own: c.cfg.stateVersion(), log: c.cfg.Log,
 		},
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -24,7 +23,6 @@ import (
 type versions struct {
 	client    *clientv3.Client
 	prefix    string // of all replicas' keys, ends with a slash
-	replicas  string // the same of their addresses
 	replica   string
 	own       uint32
 	log       *zap.Logger
@@ -36,8 +34,6 @@ type versions struct {
 const (
 	// versionMemory is how long a replica that is gone still counts: longer than a restart takes.
 	versionMemory = 10 * time.Minute
-	// unsaidVersion is the newest version of programs from before replicas said theirs.
-	unsaidVersion uint32 = 2
 )
 
 // Lowest gives the version that all replicas can run, as of a moment ago; 0 if that is not known.
@@ -54,33 +50,20 @@ func (v *versions) round(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the replicas' versions: %w", err)
 	}
-	lowest, known := v.take(said.Kvs)
-	there, err := v.client.Get(ctx, v.replicas, clientv3.WithPrefix(), clientv3.WithKeysOnly())
-	if err != nil {
-		return fmt.Errorf("read the replicas: %w", err)
-	}
-	for _, kv := range there.Kvs {
-		if !known[strings.TrimPrefix(string(kv.Key), v.replicas)] {
-			lowest = min(lowest, unsaidVersion)
-		}
-	}
-	v.lowest.Store(lowest)
+	v.lowest.Store(v.take(said.Kvs))
 	return nil
 }
 
-// take gives the lowest version that is said, and who says one. A word that is none counts as the lowest there can be, so no
-// state's version rises by it, and nothing else waits for it to be mended. This replica's own is said again if it is not
-// there as it was said.
-func (v *versions) take(said []*mvccpb.KeyValue) (lowest uint32, known map[string]bool) {
-	lowest, known = v.own, map[string]bool{}
-	malformed := false
+// take returns the lowest version of all replicas. A malformed version counts as 0: no state's version rises while it is there,
+// and nothing else waits for it. If this replica's own key is not as it was put, the next round puts it again.
+func (v *versions) take(said []*mvccpb.KeyValue) (lowest uint32) {
+	lowest = v.own
+	malformed, own := false, false
 	for _, kv := range said {
-		replica := strings.TrimPrefix(string(kv.Key), v.prefix)
-		if replica == v.replica {
-			known[replica] = string(kv.Value) == v.word()
+		if string(kv.Key) == v.prefix+v.replica {
+			own = string(kv.Value) == v.word()
 			continue
 		}
-		known[replica] = true
 		version, err := strconv.ParseUint(string(kv.Value), 10, 32)
 		if err == nil {
 			lowest = min(lowest, uint32(version))
@@ -93,10 +76,10 @@ func (v *versions) take(said []*mvccpb.KeyValue) (lowest uint32, known map[strin
 		}
 	}
 	v.malformed = malformed
-	if !known[v.replica] {
-		known[v.replica], v.lease = true, 0
+	if !own {
+		v.lease = 0
 	}
-	return lowest, known
+	return lowest
 }
 
 // word is what this replica says.

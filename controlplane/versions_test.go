@@ -1,7 +1,6 @@
 package controlplane_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -48,22 +47,6 @@ func TestControlPlane_RollingUpgrade(t *testing.T) {
 	await(t, func() bool { return first.at(t, metadata.MaxVersion) && second.at(t, metadata.MaxVersion) })
 	second.stop(t)
 	first.stop(t)
-}
-
-// TestControlPlane_UnsaidVersion: a replica that is registered and says no version is of a program from before they did.
-func TestControlPlane_UnsaidVersion(t *testing.T) {
-	t.Parallel()
-	etcd := startEtcd(t)
-	old, err := etcd.Client().Grant(t.Context(), 3600)
-	require.NoError(t, err)
-	_, err = etcd.Client().Put(t.Context(), etcdlog.DefaultPrefix+"/+replicas/old", "127.0.0.1:1", clientv3.WithLease(old.ID))
-	require.NoError(t, err)
-	r := startAs(t, etcd, mem.New(), "r1", nil)
-	await(t, func() bool { return r.Owned("one") && r.at(t, 2) })
-	_, err = etcd.Client().Revoke(context.WithoutCancel(t.Context()), old.ID)
-	require.NoError(t, err)
-	await(t, func() bool { return r.at(t, metadata.MaxVersion) })
-	r.stop(t)
 }
 
 // TestControlPlane_MalformedVersion: what is said under a replica's name and is no version keeps no replica from its work. No
