@@ -79,7 +79,9 @@ func NewClient(cfg ClientConfig) (*clientv3.Client, error) {
 		DialKeepAliveTime:    pingInterval,
 		DialKeepAliveTimeout: connectionTimeout,
 		MaxCallSendMsgSize:   maxSendBytes,
-		Logger:               sampled(cfg.Logger),
+		Logger: cfg.Logger.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
+			return zapcore.NewSamplerWithOptions(core, logInterval, 1, 0)
+		})),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("etcd client: %w", err)
@@ -127,9 +129,3 @@ func endpoints(client *clientv3.Client) []string {
 // logInterval is how often etcd's client logs the same message at most. The client logs each attempt to connect, and callers
 // log their own failures.
 const logInterval = 10 * time.Second
-
-func sampled(log *zap.Logger) *zap.Logger {
-	return log.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
-		return zapcore.NewSamplerWithOptions(core, logInterval, 1, 0)
-	}))
-}
