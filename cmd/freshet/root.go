@@ -47,7 +47,7 @@ func newRoot(p process) *cobra.Command {
 	cobra.AddTemplateFunc("settings", config.Usage)
 	root := parent("freshet", "A Kafka-compatible broker whose only storage is an object store",
 		newDev(p), newAgent(p), newControlPlane(p),
-		newTopic(p), newGroup(p), newProduce(p), newConsume(p), newBucket(p), newBundle(p), newJob(p), newZone(p), newBench(p), newVersion(p),
+		newTopic(p), newGroup(p), newProduce(p), newConsume(p), newBucket(p), newBundle(p), newJob(p), newZone(p), newHealth(), newBench(p), newVersion(p),
 	)
 	root.Long = rootHelp
 	root.Version = versionLine()
