@@ -5,7 +5,8 @@ GO       ?= go
 BIN      := bin
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS  := -X main.version=$(VERSION)
-LINT     := $(GO) tool -modfile=tools/lint/go.mod golangci-lint
+LINT     := $(GO) tool -modfile=$(CURDIR)/tools/lint/go.mod golangci-lint
+IMAGE    ?= freshet:$(VERSION)
 FUZZTIME ?= 20s
 MINUTES  ?= 10
 PKGS     ?= ./...
@@ -35,6 +36,18 @@ help: ## list the targets
 build: ## build bin/freshet
 	$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/freshet ./cmd/freshet
 
+# The programs of images: the same bytes from the same source, wherever the checkout is.
+STATIC  = $(BIN)/linux-amd64/freshet $(BIN)/linux-arm64/freshet
+.PHONY: $(STATIC)
+$(STATIC): $(BIN)/%/freshet:
+	CGO_ENABLED=0 GOOS=$(word 1,$(subst -, ,$*)) GOARCH=$(word 2,$(subst -, ,$*)) \
+	  $(GO) build -buildvcs=false -ldflags '-s -w $(LDFLAGS)' -o $@ ./cmd/freshet
+
+.PHONY: image
+image: $(STATIC) ## write bin/freshet-image.tar, an OCI archive of IMAGE (freshet:VERSION); PUSH=registry/name:tag pushes it too
+	@$(GO) -C tools/image run . --name '$(IMAGE)' --output '$(abspath $(BIN))/freshet-image.tar' $(if $(PUSH),--push '$(PUSH)') \
+	  --platform 'amd64=$(abspath $(BIN))/linux-amd64/freshet' --platform 'arm64=$(abspath $(BIN))/linux-arm64/freshet'
+
 .PHONY: dev
 dev: build ## build and run everything in one process, data in ./data
 	$(BIN)/freshet dev
@@ -52,6 +65,7 @@ test-unit:
 	@failed=; \
 	nice $(TEST) -race -p 3 $(filter-out $(PLAIN),$(UNIT)) || failed=yes; \
 	nice $(TEST) -p 3 $(PLAIN) || failed=yes; \
+	nice $(GO) -C tools/image test -vet=off -race ./... || failed=yes; \
 	test -z "$$failed"
 
 test-waiting:
@@ -69,6 +83,7 @@ check: ## what a commit needs, in 3 minutes: vet, lint, unit tests without etcd,
 	@began=$$(date +%s); failed=; \
 	$(SUB) lint || failed="$$failed lint"; \
 	$(GO) test -vet=off -short $(UNIT) || failed="$$failed units"; \
+	$(GO) -C tools/image test -vet=off ./... || failed="$$failed image"; \
 	$(GO) test -vet=off -count=1 -run '^TestDev_SurvivesRestartAndKill$$' ./test/timing || failed="$$failed smoke"; \
 	echo "make check: $$(( $$(date +%s) - began )) s$${failed:+, FAILED:$$failed}"; \
 	test -z "$$failed"
@@ -221,6 +236,7 @@ zones: ## count what goes between zones, each a network namespace that produces 
 .PHONY: lint
 lint: ## vet, linters, formatting
 	$(LINT) run ./...
+	cd tools/image && $(LINT) run ./...
 	$(LINT) fmt --diff >/dev/null || { echo "not formatted: run make format"; exit 1; }
 
 .PHONY: format
