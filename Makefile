@@ -36,10 +36,11 @@ help: ## list the targets
 build: ## build bin/freshet
 	$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/freshet ./cmd/freshet
 
-# The programs of images: the same bytes from the same source, wherever the checkout is.
+# The programs of images and releases: the same bytes from the same source, wherever the checkout is.
 STATIC  = $(BIN)/linux-amd64/freshet $(BIN)/linux-arm64/freshet
-.PHONY: $(STATIC)
-$(STATIC): $(BIN)/%/freshet:
+SYSTEMS = linux-amd64 linux-arm64 darwin-amd64 darwin-arm64
+.PHONY: $(SYSTEMS:%=$(BIN)/%/freshet)
+$(SYSTEMS:%=$(BIN)/%/freshet): $(BIN)/%/freshet:
 	CGO_ENABLED=0 GOOS=$(word 1,$(subst -, ,$*)) GOARCH=$(word 2,$(subst -, ,$*)) \
 	  $(GO) build -buildvcs=false -ldflags '-s -w $(LDFLAGS)' -o $@ ./cmd/freshet
 
@@ -47,6 +48,10 @@ $(STATIC): $(BIN)/%/freshet:
 image: $(STATIC) ## write bin/freshet-image.tar, an OCI archive of IMAGE (freshet:VERSION); PUSH=registry/name:tag pushes it too
 	@$(GO) -C tools/image run . --name '$(IMAGE)' --output '$(abspath $(BIN))/freshet-image.tar' $(if $(PUSH),--push '$(PUSH)') \
 	  --platform 'amd64=$(abspath $(BIN))/linux-amd64/freshet' --platform 'arm64=$(abspath $(BIN))/linux-arm64/freshet'
+
+.PHONY: release
+release: build $(SYSTEMS:%=$(BIN)/%/freshet) ## write archives for Linux and macOS, and SHA256SUMS, into bin/release (needs GNU tar)
+	@deploy/release '$(BIN)' '$(VERSION)' $(SYSTEMS)
 
 .PHONY: dev
 dev: build ## build and run everything in one process, data in ./data
