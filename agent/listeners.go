@@ -1,13 +1,13 @@
 package agent
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"strconv"
 	"strings"
+
+	"github.com/freshet-io/freshet/internal/advertise"
 )
 
 // maxListeners bounds the ports of one agent: each is a broker of its own to clients.
@@ -89,31 +89,9 @@ func splitPorts(spec string) (host string, first, last int, err error) {
 	return host, int(low), int(high), nil
 }
 
-// Place is what is known of where the agent runs, for addresses that depend on it.
-type Place struct {
-	Zone     string
-	Hostname string // told for what listens on every address, if nothing else is said
-	IP       string // "" if not known
-}
-
-// fill puts the place into a specification: {zone}, {hostname} and {ip}.
-func (p Place) fill(spec string) (string, error) {
-	out := spec
-	for name, value := range map[string]string{"{zone}": p.Zone, "{hostname}": p.Hostname, "{ip}": p.IP} {
-		if strings.Contains(out, name) && value == "" {
-			return "", fmt.Errorf("advertised address %q: %s is not known here", spec, name)
-		}
-		out = strings.ReplaceAll(out, name, value)
-	}
-	if strings.ContainsAny(out, "{}") {
-		return "", fmt.Errorf("advertised address %q: {zone}, {hostname} and {ip} are what can be filled in", spec)
-	}
-	return out, nil
-}
-
 // Advertised gives what clients are told for each port. specs are, for each listener ([name=] in front), nothing, one
 // host for all of its ports, or one host:port for each; {zone}, {hostname} and {ip} are filled in.
-func Advertised(specs []string, listen []Listen, place Place) ([]Address, error) {
+func Advertised(specs []string, listen []Listen, place advertise.Place) ([]Address, error) {
 	told := make([]Address, len(listen))
 	ports := make(map[string][]int) // by listener: indexes of listen
 	for i, l := range listen {
@@ -121,7 +99,7 @@ func Advertised(specs []string, listen []Listen, place Place) ([]Address, error)
 	}
 	given := make(map[string][]string)
 	for _, spec := range specs {
-		filled, err := place.fill(spec)
+		filled, err := place.Fill(spec)
 		if err != nil {
 			return nil, err
 		}
@@ -133,7 +111,7 @@ func Advertised(specs []string, listen []Listen, place Place) ([]Address, error)
 	}
 	for name, indexes := range ports {
 		for k, i := range indexes {
-			address, err := advertise(given[name], k, len(indexes), listen[i].Address, place.Hostname)
+			address, err := advertisedAt(given[name], k, len(indexes), listen[i].Address, place.Hostname)
 			if err != nil {
 				return nil, err
 			}
@@ -149,7 +127,7 @@ func Advertised(specs []string, listen []Listen, place Place) ([]Address, error)
 func checkAdvertised(told []Address) error {
 	seen := make(map[Address]bool, len(told))
 	for _, a := range told {
-		if ip := net.ParseIP(a.Host); ip != nil && ip.IsUnspecified() {
+		if advertise.Unspecified(a.Host) {
 			return fmt.Errorf("--advertise %s is an address that nobody can connect to: set it to a name or address of this machine that clients reach", a)
 		}
 		if seen[a] {
@@ -160,15 +138,15 @@ func checkAdvertised(told []Address) error {
 	return nil
 }
 
-// advertise gives what is told for the k-th of n ports of a listener.
-func advertise(specs []string, k, n int, listen, fallback string) (Address, error) {
+// advertisedAt gives what is told for the k-th of n ports of a listener.
+func advertisedAt(specs []string, k, n int, listen, fallback string) (Address, error) {
 	host, port, err := splitAddress(listen)
 	if err != nil {
 		return Address{}, err
 	}
 	switch {
 	case len(specs) == 0:
-		if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		if advertise.Unspecified(host) {
 			host = fallback
 		}
 		return Address{Host: host, Port: port}, nil
@@ -197,37 +175,5 @@ func splitAddress(address string) (host string, port int32, err error) {
 	return host, int32(n), nil
 }
 
-// placeOf finds out where the agent runs. The address is the pod's where that is known, else the first one of this
-// machine that others can reach.
-func placeOf(c *Config) Place {
-	return Place{Zone: c.Zone, Hostname: machine(), IP: cmp.Or(c.PodIP, firstIP())}
-}
-
-// machine is the name that clients are told where nothing better is known.
-func machine() string {
-	name, err := os.Hostname()
-	if err != nil {
-		return "localhost"
-	}
-	return name
-}
-
-// firstIP is the machine's first global unicast address, IPv4 before IPv6; "" if it has none.
-func firstIP() string {
-	addresses, err := net.InterfaceAddrs()
-	if err != nil {
-		return ""
-	}
-	first := ""
-	for _, a := range addresses {
-		n, ok := a.(*net.IPNet)
-		switch {
-		case !ok || !n.IP.IsGlobalUnicast():
-		case n.IP.To4() != nil:
-			return n.IP.String()
-		case first == "":
-			first = n.IP.String()
-		}
-	}
-	return first
-}
+// placeOf is where the agent runs.
+func placeOf(c *Config) advertise.Place { return advertise.Here(c.Zone, c.PodIP) }

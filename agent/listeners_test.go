@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/freshet-io/freshet/internal/advertise"
 )
 
 func TestParseListen(t *testing.T) {
@@ -23,7 +25,7 @@ func TestParseListen(t *testing.T) {
 
 func TestAdvertised(t *testing.T) {
 	listen := []Listen{{"", "0.0.0.0:9092"}, {"", "127.0.0.1:9093"}, {"", "[::]:0"}}
-	here := Place{Zone: "eu-1a", Hostname: "here", IP: "10.0.0.7"}
+	here := advertise.Place{Zone: "eu-1a", Hostname: "here", IP: "10.0.0.7"}
 	got, err := Advertised(nil, listen, here)
 	require.NoError(t, err)
 	require.Equal(t, []Address{{"", "here", 9092}, {"", "127.0.0.1", 9093}, {"", "here", 0}}, got)
@@ -45,7 +47,7 @@ func TestAdvertised(t *testing.T) {
 // Each listener is told its own addresses, in the order of the ports.
 func TestAdvertised_Listeners(t *testing.T) {
 	listen := []Listen{{"", ":9092"}, {"external", ":9192"}, {"", ":9093"}}
-	here := Place{Zone: "eu-1a", Hostname: "here", IP: "10.0.0.7"}
+	here := advertise.Place{Zone: "eu-1a", Hostname: "here", IP: "10.0.0.7"}
 	got, err := Advertised([]string{"{ip}", "external={zone}.kafka.example.com:443"}, listen, here)
 	require.NoError(t, err)
 	require.Equal(t, []Address{
@@ -56,14 +58,14 @@ func TestAdvertised_Listeners(t *testing.T) {
 	for fault, spec := range map[string]string{
 		`no listener "x"`: "x=a:1", "{zone} is not known": "{zone}", "can be filled in": "{az}.example",
 	} {
-		_, err := Advertised([]string{spec}, listen, Place{Hostname: "here"})
+		_, err := Advertised([]string{spec}, listen, advertise.Place{Hostname: "here"})
 		require.ErrorContains(t, err, fault)
 	}
 	require.NotEmpty(t, placeOf(&Config{}).Hostname)
 }
 
 func TestAdvertised_RefusesWhatClientsCannotUse(t *testing.T) {
-	here := Place{Hostname: "here"}
+	here := advertise.Place{Hostname: "here"}
 	for spec, c := range map[string]struct {
 		listen []Listen
 		says   string

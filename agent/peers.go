@@ -15,6 +15,7 @@ import (
 	"github.com/freshet-io/freshet/agent/cache"
 	"github.com/freshet-io/freshet/agent/peer"
 	"github.com/freshet-io/freshet/agent/zonewriter"
+	"github.com/freshet-io/freshet/internal/advertise"
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
@@ -41,7 +42,7 @@ type PeerConfig struct {
 }
 
 // advertised is what other agents are told, host:port. port is the one listened on.
-func (c *PeerConfig) advertised(port int, place Place) (string, error) {
+func (c *PeerConfig) advertised(port int, place advertise.Place) (string, error) {
 	host, own, err := net.SplitHostPort(c.Listen)
 	if err != nil {
 		return "", fmt.Errorf("address for peers %q: want host:port", c.Listen)
@@ -49,20 +50,20 @@ func (c *PeerConfig) advertised(port int, place Place) (string, error) {
 	if _, err := strconv.ParseUint(own, 10, 16); err != nil {
 		return "", fmt.Errorf("address for peers %q: port is not a number up to 65535", c.Listen)
 	}
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+	if advertise.Unspecified(host) {
 		host = cmp.Or(place.IP, place.Hostname)
 		if c.ServerTLS != nil {
 			host = place.Hostname
 		}
 	}
-	told, err := place.fill(cmp.Or(c.Advertise, host))
+	told, err := place.Fill(cmp.Or(c.Advertise, host))
 	if err != nil {
 		return "", fmt.Errorf("address for peers: %w", err)
 	}
 	if _, _, err := net.SplitHostPort(told); err != nil {
 		told = net.JoinHostPort(strings.Trim(told, "[]"), strconv.Itoa(port))
 	}
-	if host, _, _ := net.SplitHostPort(told); host != "" && net.ParseIP(host).IsUnspecified() {
+	if host, _, _ := net.SplitHostPort(told); host != "" && advertise.Unspecified(host) {
 		return "", fmt.Errorf("--peer-advertise %s is an address that nobody can connect to: set it to a name or address of this machine that other agents reach", told)
 	}
 	return told, nil
@@ -75,7 +76,7 @@ func (c *PeerConfig) validate() error {
 		}
 		return nil
 	}
-	_, err := c.advertised(0, Place{Zone: "zone", Hostname: "host", IP: "192.0.2.1"})
+	_, err := c.advertised(0, advertise.Place{Zone: "zone", Hostname: "host", IP: "192.0.2.1"})
 	return err
 }
 

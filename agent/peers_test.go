@@ -5,10 +5,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/freshet-io/freshet/internal/advertise"
 )
 
 func TestPeerConfig_Advertised(t *testing.T) {
-	here := Place{Zone: "z", Hostname: "machine", IP: "10.0.0.7"}
+	here := advertise.Place{Zone: "z", Hostname: "machine", IP: "10.0.0.7"}
 	for name, tt := range map[string]struct {
 		cfg  PeerConfig
 		want string
