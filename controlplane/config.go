@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net"
 	"runtime/debug"
-	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,6 +18,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/replica"
 	"github.com/freshet-io/freshet/controlplane/scale"
 	"github.com/freshet-io/freshet/controlplane/session"
+	"github.com/freshet-io/freshet/internal/advertise"
 	"github.com/freshet-io/freshet/internal/brokerconfig"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/id"
@@ -55,8 +54,11 @@ type Config struct {
 	ReplicaID string
 	// GRPCListen is where agents are served; default ":7050". Port 0 takes any.
 	GRPCListen string
-	// Advertise is the address that agents reach GRPCListen at; default: the address listened on.
+	// Advertise is the host:port at which agents and other replicas reach GRPCListen, with {hostname} and {ip} filled in.
+	// Default: the host of GRPCListen, or where that is every address this machine's IP address, with TLS its name.
 	Advertise string
+	// PodIP is the replica's address as {ip}; "": one of this machine's.
+	PodIP string
 	// HTTPListen is where /livez, /readyz, /metrics and /debug/pprof are served; default ":8090", "none" for nowhere.
 	HTTPListen string
 	// TLS for agents; nil for none.
@@ -199,7 +201,7 @@ func (c *Config) Validate() error {
 	if len(c.VirtualClusters) == 0 {
 		errs = append(errs, errors.New("no virtual cluster"))
 	}
-	if err := checkAdvertised(c.Advertise); err != nil {
+	if _, err := c.advertised(advertise.Here("", c.PodIP), 0); err != nil {
 		errs = append(errs, err)
 	}
 	seen := map[string]bool{}
@@ -224,21 +226,6 @@ func (c *Config) Validate() error {
 		}
 	}
 	return errors.Join(append(errs, c.Lifecycle.Validate(), c.Jobs.Validate(), c.Scale.Validate())...)
-}
-
-// checkAdvertised refuses addresses that agents cannot connect to; "" stands for the one listened on.
-func checkAdvertised(address string) error {
-	if address == "" {
-		return nil
-	}
-	host, port, err := net.SplitHostPort(address)
-	if n, bad := strconv.ParseUint(port, 10, 16); err != nil || host == "" || bad != nil || n == 0 {
-		return fmt.Errorf("--advertise %q is no address: set it to host:port, as agents reach --grpc-listen", address)
-	}
-	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
-		return fmt.Errorf("--advertise %q is an address that nobody can connect to: set it to a name or address of this machine that agents reach", address)
-	}
-	return nil
 }
 
 // SnapshotPrefix and BundlePrefix are where a virtual cluster's objects are in the bucket.

@@ -1,12 +1,14 @@
 package controlplane
 
 import (
+	"crypto/tls"
 	"math"
 	"runtime/debug"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/freshet-io/freshet/internal/advertise"
 	"github.com/freshet-io/freshet/metadata"
 )
 
@@ -23,4 +25,38 @@ func TestConfig_MaxProducers(t *testing.T) {
 	}
 	two.MaxProducers = 5
 	require.EqualValues(t, 5, two.maxProducers())
+}
+
+func TestConfig_Advertised(t *testing.T) {
+	pod := advertise.Place{Hostname: "cp-0", IP: "10.0.0.7"}
+	for name, tt := range map[string]struct {
+		cfg   Config
+		place advertise.Place
+		want  string
+	}{
+		"one address":                 {Config{GRPCListen: "127.0.0.1:0"}, pod, "127.0.0.1:7050"},
+		"a name":                      {Config{GRPCListen: "cp.internal:7050"}, pod, "cp.internal:7050"},
+		"every address":               {Config{GRPCListen: ":7050"}, pod, "10.0.0.7:7050"},
+		"every IPv4 address":          {Config{GRPCListen: "0.0.0.0:7050"}, pod, "10.0.0.7:7050"},
+		"every IPv6 address":          {Config{GRPCListen: "[::]:7050"}, advertise.Place{Hostname: "cp-0", IP: "fd00::7"}, "[fd00::7]:7050"},
+		"every address, and no IP":    {Config{GRPCListen: ":7050"}, advertise.Place{Hostname: "cp-0"}, "cp-0:7050"},
+		"every address with TLS":      {Config{GRPCListen: ":7050", TLS: &tls.Config{}}, pod, "cp-0:7050"},
+		"filled in":                   {Config{GRPCListen: ":7050", Advertise: "{hostname}.cp.svc:7051"}, pod, "cp-0.cp.svc:7051"},
+		"filled in with the pod's IP": {Config{GRPCListen: ":7050", Advertise: "{ip}:7051"}, pod, "10.0.0.7:7051"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := tt.cfg.advertised(tt.place, 7050)
+			require.NoError(t, err)
+			require.Equal(t, tt.want, got)
+		})
+	}
+	for says, cfg := range map[string]Config{
+		`--advertise "[::]:7050" is an address that nobody can connect to`:              {GRPCListen: ":7050", Advertise: "[::]:7050"},
+		`--advertise ":7050" is no address: set it to host:port`:                        {GRPCListen: ":7050", Advertise: ":7050"},
+		`--advertise: advertised address "{ip}:7050": {ip} is not known here`:           {GRPCListen: ":7050", Advertise: "{ip}:7050"},
+		`--grpc-listen "7050" has no port: write host:port, or :port for every address`: {GRPCListen: "7050"},
+	} {
+		_, err := cfg.advertised(advertise.Place{Hostname: "cp-0"}, 7050)
+		require.ErrorContains(t, err, says)
+	}
 }

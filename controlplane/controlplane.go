@@ -16,6 +16,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/operator"
 	"github.com/freshet-io/freshet/controlplane/session"
 	"github.com/freshet-io/freshet/internal/adminhttp"
+	"github.com/freshet-io/freshet/internal/advertise"
 	"github.com/freshet-io/freshet/internal/service"
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
 	"github.com/freshet-io/freshet/objstore/marker"
@@ -49,10 +50,11 @@ func (c *ControlPlane) Listen(ctx context.Context) error {
 		return fmt.Errorf("listen for agents on %s: %w", c.cfg.GRPCListen, err)
 	}
 	c.socket = socket
-	if c.cfg.Advertise == "" {
-		c.cfg.Advertise = socket.Addr().String()
+	c.cfg.Advertise, err = c.cfg.advertised(advertise.Here("", c.cfg.PodIP), socket.Addr().(*net.TCPAddr).Port)
+	if err == nil {
+		err = c.build(ctx)
 	}
-	if err := c.build(ctx); err != nil {
+	if err != nil {
 		c.Close()
 		return err
 	}

@@ -72,7 +72,8 @@ func newControlPlane(p process) *cobra.Command {
 		"if not given, the machine's name and the port of --grpc-listen")
 	f.Uint32Var(&s.StateVersion, "state-version", s.StateVersion, "newest version that the metadata may rise to, for an upgrade that is to be taken back; 0 is the newest that this program knows")
 	f.StringVar(&s.GRPCListen, "grpc-listen", s.GRPCListen, "address for agents")
-	f.StringVar(&s.Advertise, "advertise", s.Advertise, "host:port that agents reach --grpc-listen at; if not given, the address listened on")
+	f.StringVar(&s.Advertise, "advertise", s.Advertise, "host:port at which agents and the other replicas reach --grpc-listen; "+
+		"{hostname} and {ip} are filled in; if not given, the host listened on, or this machine's IP address, with TLS its name")
 	f.StringVar(&s.HTTPListen, "http-listen", s.HTTPListen, "address of /livez, /readyz, /metrics and /debug/pprof; none for nowhere")
 	f.StringVar(&s.tls.Cert, "tls-cert", "", "PEM file of the certificate for agents; turns TLS on")
 	f.StringVar(&s.tls.Key, "tls-key", "", "PEM file of the key of --tls-cert")
@@ -139,6 +140,7 @@ func (s *controlSettings) run(ctx context.Context, p process) error {
 	log.Info("control plane is starting", zap.String("replica", s.ReplicaID), zap.Strings("virtual_clusters", s.virtualClusters),
 		zap.Strings("etcd", s.etcd.Endpoints), zap.String("version", versionString()))
 	memoryLimit(s.memoryLimit, availableMemory())
+	s.PodIP = os.Getenv("POD_IP")
 	s.Registry = newRegistry()
 	bucket, err := open.Bucket(ctx, s.bucketURL, open.AllowOneZone(s.oneZone), open.Log(log.Named("store")))
 	if err != nil {

@@ -28,7 +28,7 @@ func (p Place) Fill(spec string) (string, error) {
 	out := spec
 	for name, value := range map[string]string{"{zone}": p.Zone, "{hostname}": p.Hostname, "{ip}": p.IP} {
 		if strings.Contains(out, name) && value == "" {
-			return "", fmt.Errorf("advertised address %q: %s is not known here", spec, name)
+			return "", fmt.Errorf("advertised address %q: %s is not known here: write the value itself", spec, name)
 		}
 		out = strings.ReplaceAll(out, name, value)
 	}
