@@ -61,8 +61,8 @@ type Config struct {
 	PodIP string
 	// HTTPListen is where /livez, /readyz, /metrics and /debug/pprof are served; default ":8090", "none" for nowhere.
 	HTTPListen string
-	// TLS for agents; nil for none.
-	TLS *tls.Config
+	// TLS for agents; nil for none. ReplicaTLS is for connections to other replicas' GRPCListen, nil where TLS is.
+	TLS, ReplicaTLS *tls.Config
 
 	// Etcd holds the metadata logs. It is not closed here.
 	Etcd *clientv3.Client

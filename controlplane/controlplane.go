@@ -73,7 +73,7 @@ func (c *ControlPlane) build(ctx context.Context) error {
 		},
 	}
 	keys := session.Keys{}
-	operated := operator.Config{Open: keys.Open, Clusters: map[string]operator.Cluster{}}
+	operated := operator.Config{Open: keys.Open, Clusters: map[string]operator.Cluster{}, Forwarder: operator.NewForwarder(c.cfg.ReplicaTLS)}
 	var sides []*session.Cluster
 	for _, vc := range c.cfg.VirtualClusters {
 		built, err := c.newCluster(vc)
@@ -89,6 +89,7 @@ func (c *ControlPlane) build(ctx context.Context) error {
 	}
 	c.grpc = grpc.NewServer(session.ServerOptions(keys, c.cfg.TLS, c.cfg.Log)...)
 	api.RegisterControlPlaneServer(c.grpc, session.NewServer(sides...))
+	api.RegisterOperatorsServer(c.grpc, operator.NewServer(operated))
 	if c.cfg.HTTPListen == "none" {
 		return nil
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
@@ -37,6 +38,7 @@ type controlSettings struct {
 	etcdTLS           tlsfiles.Files
 	forceEtcdTLS      bool
 	tls               tlsfiles.Files
+	replicaCA         string
 	virtualClusters   []string
 	agentKeys         []string
 	defaultPartitions int32
@@ -78,6 +80,8 @@ func newControlPlane(p process) *cobra.Command {
 	f.StringVar(&s.tls.Cert, "tls-cert", "", "PEM file of the certificate for agents; turns TLS on")
 	f.StringVar(&s.tls.Key, "tls-key", "", "PEM file of the key of --tls-cert")
 	f.StringVar(&s.tls.CA, "tls-client-ca", "", "PEM file of certificates that agents' certificates must be signed by")
+	f.StringVar(&s.replicaCA, "tls-replica-ca", "", "PEM file of certificates that other replicas' certificates must be signed by, for operators' calls that are forwarded to the owner. "+
+		"With --tls-client-ca, --tls-cert is shown to them and must be valid for clients too; if not given, --tls-client-ca, else the system's")
 	f.Int32Var(&s.defaultPartitions, "default-partitions", s.defaultPartitions, defaultPartitionsHelp)
 	f.Var(config.Size(&s.memoryLimit), "memory-limit", "memory to use; 0 is GOMEMLIMIT, else nine tenths of the container's limit or of the machine")
 	s.bindEtcd(f)
@@ -177,6 +181,8 @@ func (s *controlSettings) complete(log *zap.Logger) error {
 	var err error
 	s.TLS, err = s.tls.Server(log)
 	fault("TLS for agents", err)
+	s.ReplicaTLS, err = s.replicaTLS(log)
+	fault("TLS to other replicas", err)
 	s.etcd.TLS, err = s.etcdTLS.Client(s.forceEtcdTLS, log)
 	fault("TLS to etcd", err)
 	if len(s.etcd.Endpoints) == 0 {
@@ -208,6 +214,17 @@ func (s *controlSettings) complete(log *zap.Logger) error {
 		})
 	}
 	return errors.Join(faults...)
+}
+
+// replicaTLS is the client's side of the TLS that replicas serve.
+func (s *controlSettings) replicaTLS(log *zap.Logger) (*tls.Config, error) {
+	if s.tls != (tlsfiles.Files{}) {
+		return tlsfiles.Files{CA: cmp.Or(s.replicaCA, s.tls.CA), Cert: s.tls.Cert, Key: s.tls.Key}.Client(false, log)
+	}
+	if s.replicaCA != "" {
+		return nil, fmt.Errorf("--tls-replica-ca %s without --tls-cert: set --tls-cert and --tls-key, or remove it", s.replicaCA)
+	}
+	return nil, nil //nolint:nilnil // no TLS is a value here, not a failure
 }
 
 // checkEtcd warns of what is wrong with etcd's members; the replica starts regardless and waits for them. Only TLS on one side

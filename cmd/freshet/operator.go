@@ -22,7 +22,7 @@ func bindOperator(f *pflag.FlagSet, c *cli.OperatorConfig) {
 
 // bindOperated adds those that say which control plane.
 func bindOperated(f *pflag.FlagSet, c *cli.OperatorConfig) {
-	f.Var(config.List(&c.ControlPlane), "control-plane-http", "host:port or URL of the HTTP addresses (--http-listen) of all control-plane replicas; the one that owns the virtual cluster answers")
+	f.Var(config.List(&c.ControlPlane), "control-plane-http", "host:port or URL of the HTTP addresses (--http-listen) of control-plane replicas; any of them answers, and the next one is asked if one cannot be reached")
 	f.StringVar(&c.VirtualCluster, "virtual-cluster", c.VirtualCluster, "name of the virtual cluster to ask about")
 	f.StringVar(&c.AgentKey, "agent-key", c.AgentKey, "an agent key of the virtual cluster (--virtual-cluster); better given in the environment")
 	f.StringVar(&c.DataDir, "data-dir", c.DataDir, "data directory of a freshet dev on this machine, instead of --control-plane-http, --virtual-cluster and --agent-key; if nothing is given, "+access.DefaultDir)

@@ -167,3 +167,113 @@ var ControlPlane_ServiceDesc = grpc.ServiceDesc{
 	},
 	Metadata: "controlplane.proto",
 }
+
+const (
+	Operators_Ask_FullMethodName = "/freshet.controlplane.v1.Operators/Ask"
+)
+
+// OperatorsClient is the client API for Operators service.
+//
+// For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
+//
+// Operators carries operators' HTTP calls between replicas. Every call carries "authorization: Bearer <agent key>", the
+// operator's.
+type OperatorsClient interface {
+	// Ask answers a call if this replica is the owner of the virtual cluster. Another replica answers 503 and does not forward it.
+	Ask(ctx context.Context, in *AskRequest, opts ...grpc.CallOption) (*AskResponse, error)
+}
+
+type operatorsClient struct {
+	cc grpc.ClientConnInterface
+}
+
+func NewOperatorsClient(cc grpc.ClientConnInterface) OperatorsClient {
+	return &operatorsClient{cc}
+}
+
+func (c *operatorsClient) Ask(ctx context.Context, in *AskRequest, opts ...grpc.CallOption) (*AskResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AskResponse)
+	err := c.cc.Invoke(ctx, Operators_Ask_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// OperatorsServer is the server API for Operators service.
+// All implementations must embed UnimplementedOperatorsServer
+// for forward compatibility.
+//
+// Operators carries operators' HTTP calls between replicas. Every call carries "authorization: Bearer <agent key>", the
+// operator's.
+type OperatorsServer interface {
+	// Ask answers a call if this replica is the owner of the virtual cluster. Another replica answers 503 and does not forward it.
+	Ask(context.Context, *AskRequest) (*AskResponse, error)
+	mustEmbedUnimplementedOperatorsServer()
+}
+
+// UnimplementedOperatorsServer must be embedded to have
+// forward compatible implementations.
+//
+// NOTE: this should be embedded by value instead of pointer to avoid a nil
+// pointer dereference when methods are called.
+type UnimplementedOperatorsServer struct{}
+
+func (UnimplementedOperatorsServer) Ask(context.Context, *AskRequest) (*AskResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Ask not implemented")
+}
+func (UnimplementedOperatorsServer) mustEmbedUnimplementedOperatorsServer() {}
+func (UnimplementedOperatorsServer) testEmbeddedByValue()                   {}
+
+// UnsafeOperatorsServer may be embedded to opt out of forward compatibility for this service.
+// Use of this interface is not recommended, as added methods to OperatorsServer will
+// result in compilation errors.
+type UnsafeOperatorsServer interface {
+	mustEmbedUnimplementedOperatorsServer()
+}
+
+func RegisterOperatorsServer(s grpc.ServiceRegistrar, srv OperatorsServer) {
+	// If the following call panics, it indicates UnimplementedOperatorsServer was
+	// embedded by pointer and is nil.  This will cause panics if an
+	// unimplemented method is ever invoked, so we test this at initialization
+	// time to prevent it from happening at runtime later due to I/O.
+	if t, ok := srv.(interface{ testEmbeddedByValue() }); ok {
+		t.testEmbeddedByValue()
+	}
+	s.RegisterService(&Operators_ServiceDesc, srv)
+}
+
+func _Operators_Ask_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AskRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorsServer).Ask(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Operators_Ask_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorsServer).Ask(ctx, req.(*AskRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+// Operators_ServiceDesc is the grpc.ServiceDesc for Operators service.
+// It's only intended for direct use with grpc.RegisterService,
+// and not to be introspected or modified (even as a copy)
+var Operators_ServiceDesc = grpc.ServiceDesc{
+	ServiceName: "freshet.controlplane.v1.Operators",
+	HandlerType: (*OperatorsServer)(nil),
+	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "Ask",
+			Handler:    _Operators_Ask_Handler,
+		},
+	},
+	Streams:  []grpc.StreamDesc{},
+	Metadata: "controlplane.proto",
+}

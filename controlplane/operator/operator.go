@@ -1,6 +1,6 @@
 // Package operator is what operators ask of a virtual cluster beyond what Kafka has a request for, as JSON over the control
-// plane's HTTP address. Every call carries an agent key of the virtual cluster ("Authorization: Bearer <key>"), and is
-// answered by the owner alone; other replicas answer 421 and say where the owner is.
+// plane's HTTP address. Every call carries an agent key of the virtual cluster ("Authorization: Bearer <key>"). Every replica
+// takes calls. The owner answers them, and the other replicas forward them to the owner over gRPC (forward.go).
 //
 //	GET  /v1/clusters/{cluster}/deleted-topics                           topics whose deletion can be taken back
 //	POST /v1/clusters/{cluster}/deleted-topics/{topic}/undelete?as=NAME  takes it back; topic is a name or an id
@@ -10,13 +10,14 @@
 //	GET  /v1/clusters/{cluster}/writers                                  what each agent writes
 //
 // A failure is {"error": "..."} with 400 (what was asked for cannot be), 401 (also for a virtual cluster that is not there), 404 (unknown topic), 409
-// (the name is taken), 421 or 503 (try again).
+// (the name is taken) or 503 (try again).
 package operator
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -24,6 +25,7 @@ import (
 
 	"github.com/freshet-io/freshet/controlplane/admin"
 	"github.com/freshet-io/freshet/controlplane/owner"
+	"github.com/freshet-io/freshet/metadata"
 )
 
 // Prefix is where all paths begin, for who mounts Handler.
@@ -33,27 +35,31 @@ const Prefix = "/v1/clusters/"
 type Cluster struct {
 	// Log takes what operators change; nil for none.
 	Log *zap.Logger
-	// Owner gives the owner while this replica is it, else nil.
+	// Owner returns the owner while this replica is it, else nil.
 	Owner func() *owner.Owner
-	// Located gives the owner's replica id and the address it serves agents at; "" if there is none at the moment.
+	// Located returns the owner's replica id and the gRPC address it serves; "" if there is none at the moment.
 	Located func() (replica, address string)
-	// Jobs gives the background jobs; nil for none.
+	// Jobs returns the background jobs; nil for none.
 	Jobs func() (any, error)
-	// Zones gives how many agents each zone should have; nil for none.
+	// Zones returns how many agents each zone should have; nil for none.
 	Zones func() (any, error)
-	// Writers gives what each agent writes; nil for none.
+	// Writers returns what each agent writes; nil for none.
 	Writers func() (any, error)
 }
 
 // Config of a Handler.
 type Config struct {
-	// Open tells whether a key opens a virtual cluster.
+	// Open reports whether a key opens a virtual cluster.
 	Open     func(virtualCluster, key string) bool
 	Clusters map[string]Cluster
+	// Forwarder takes calls to the owner; nil: the handler forwards none.
+	Forwarder *Forwarder
 }
 
-// errNotOwner is answered with where the owner is.
-var errNotOwner = errors.New("this replica is not the owner of the virtual cluster")
+var (
+	errNoOwner = errors.New("the virtual cluster has no owner at the moment: try again")
+	errMoved   = errors.New("the virtual cluster's owner has just changed: try again")
+)
 
 // Handler serves the paths of the package comment.
 func Handler(cfg Config) http.Handler {
@@ -71,28 +77,32 @@ func Handler(cfg Config) http.Handler {
 	on("POST "+Prefix+"{cluster}/deleted-topics/{topic}/purge", func(ctx context.Context, c Cluster, o *owner.Owner, r *http.Request) (any, error) {
 		return admin.New(admin.Config{Log: c.Log}, o).PurgeTopic(ctx, r.PathValue("topic"))
 	})
-	on("GET "+Prefix+"{cluster}/jobs", func(_ context.Context, c Cluster, _ *owner.Owner, _ *http.Request) (any, error) {
-		return listed("jobs", c.Jobs)
+	on("GET "+Prefix+"{cluster}/jobs", func(_ context.Context, c Cluster, o *owner.Owner, _ *http.Request) (any, error) {
+		return listed("jobs", c.Jobs, o)
 	})
-	on("GET "+Prefix+"{cluster}/zones", func(_ context.Context, c Cluster, _ *owner.Owner, _ *http.Request) (any, error) {
-		return listed("zones", c.Zones)
+	on("GET "+Prefix+"{cluster}/zones", func(_ context.Context, c Cluster, o *owner.Owner, _ *http.Request) (any, error) {
+		return listed("zones", c.Zones, o)
 	})
-	on("GET "+Prefix+"{cluster}/writers", func(_ context.Context, c Cluster, _ *owner.Owner, _ *http.Request) (any, error) {
-		return listed("agents", c.Writers)
+	on("GET "+Prefix+"{cluster}/writers", func(_ context.Context, c Cluster, o *owner.Owner, _ *http.Request) (any, error) {
+		return listed("agents", c.Writers, o)
 	})
 	return mux
 }
 
-// listed is a list under its name; a nil one is empty.
-func listed(name string, list func() (any, error)) (any, error) {
-	if list == nil {
-		return map[string]any{name: []string{}}, nil
+// listed returns a list under its name; a nil one is empty. It returns an error if o is not the owner afterwards.
+func listed(name string, list func() (any, error), o *owner.Owner) (any, error) {
+	var all any = []string{}
+	if list != nil {
+		var err error
+		if all, err = list(); err != nil {
+			return nil, err
+		}
 	}
-	all, err := list()
+	_, err := o.Read(func(*metadata.State) {})
 	return map[string]any{name: all}, err
 }
 
-// serve authenticates, finds the owner, and writes what fn gives.
+// serve authenticates, and writes what fn gives, or what the owner answers.
 func (c *Config) serve(
 	w http.ResponseWriter, r *http.Request, fn func(context.Context, Cluster, *owner.Owner, *http.Request) (any, error),
 ) {
@@ -100,38 +110,57 @@ func (c *Config) serve(
 	key, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	cluster, ok := c.Clusters[name]
 	if !c.Open(name, key) || !ok {
-		answer(w, http.StatusUnauthorized, failure{Error: "no such virtual cluster, or not its key"})
+		refuse(w, http.StatusUnauthorized, errWrongKey)
 		return
 	}
 	o := cluster.Owner()
-	err := errNotOwner
-	var value any
-	if o != nil {
-		value, err = fn(r.Context(), cluster, o, r)
-	}
-	if err != nil {
-		status := statusOf(err)
-		f := failure{Error: err.Error()}
-		if status == http.StatusMisdirectedRequest {
-			f.Owner, f.Address = cluster.Located()
-		}
-		answer(w, status, f)
+	if o == nil {
+		c.forward(w, r, cluster, key)
 		return
 	}
-	answer(w, http.StatusOK, value)
+	value, err := fn(r.Context(), cluster, o, r)
+	var unknown *owner.OutcomeUnknownError
+	if errors.Is(err, owner.ErrNotOwner) && !errors.As(err, &unknown) {
+		err = errMoved
+	}
+	if err != nil {
+		refuse(w, statusOf(err), err)
+		return
+	}
+	body, err := json.Marshal(value)
+	if err != nil {
+		refuse(w, http.StatusInternalServerError, err)
+		return
+	}
+	answer(w, http.StatusOK, append(body, '\n'))
 }
 
-// failure is the body of an answer that is none.
-type failure struct {
-	Error   string `json:"error"`
-	Owner   string `json:"owner,omitempty"`         // replica id
-	Address string `json:"owner_address,omitempty"` // that it serves agents at
+// forward writes what the owner's replica answers.
+func (c *Config) forward(w http.ResponseWriter, r *http.Request, cluster Cluster, key string) {
+	replica, address := cluster.Located()
+	switch {
+	case c.Forwarder == nil: // another replica took this one for the owner
+		refuse(w, http.StatusServiceUnavailable, errMoved)
+		return
+	case replica == "":
+		refuse(w, http.StatusServiceUnavailable, errNoOwner)
+		return
+	}
+	status, body, err := c.Forwarder.ask(r.Context(), address, key, r.Method, r.URL.RequestURI())
+	switch {
+	case errors.Is(err, errWrongKey):
+		refuse(w, http.StatusUnauthorized, err)
+	case err != nil:
+		refuse(w, http.StatusServiceUnavailable, fmt.Errorf("the owner, replica %s at %s, did not answer: %w", replica, address, err))
+	default:
+		answer(w, status, body)
+	}
 }
+
+var errWrongKey = errors.New("no such virtual cluster, or not its key")
 
 func statusOf(err error) int {
 	switch {
-	case errors.Is(err, errNotOwner), errors.Is(err, owner.ErrNotOwner):
-		return http.StatusMisdirectedRequest
 	case errors.Is(err, admin.ErrNotDeleted):
 		return http.StatusNotFound
 	case errors.Is(err, admin.ErrNameTaken):
@@ -143,8 +172,13 @@ func statusOf(err error) int {
 	}
 }
 
-func answer(w http.ResponseWriter, status int, value any) {
+func refuse(w http.ResponseWriter, status int, fault error) {
+	body, _ := json.Marshal(map[string]string{"error": fault.Error()}) // strings always encode
+	answer(w, status, append(body, '\n'))
+}
+
+func answer(w http.ResponseWriter, status int, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(value) // who hung up hears nothing
+	_, _ = w.Write(body) // who hung up hears nothing
 }

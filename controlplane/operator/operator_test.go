@@ -27,6 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type asked struct {
 	t   *testing.T // the bubble's
 	o   *owner.Owner
+	cfg operator.Config
 	ask func(method, path, key string) (int, map[string]any)
 }
 
@@ -46,7 +47,7 @@ func owned(t *testing.T, fn func(x asked)) {
 		ended := make(chan error, 1)
 		go func() { ended <- r.Run(ctx) }()
 		o := <-ready
-		handler := operator.Handler(operator.Config{
+		cfg := operator.Config{
 			Open: func(cluster, key string) bool { return cluster == "vc" && key == "secret" || key == "both" },
 			Clusters: map[string]operator.Cluster{
 				"vc": {
@@ -55,10 +56,12 @@ func owned(t *testing.T, fn func(x asked)) {
 					Zones:   func() (any, error) { return []map[string]string{{"zone": "a"}}, nil },
 					Writers: func() (any, error) { return nil, owner.ErrNotOwner },
 				},
-				"away": {Owner: func() *owner.Owner { return nil }, Located: func() (string, string) { return "b", "b:7050" }},
+				"away": {Owner: func() *owner.Owner { return nil }, Located: func() (string, string) { return "", "" }},
 			},
-		})
-		fn(asked{t, o, func(method, path, key string) (int, map[string]any) {
+			Forwarder: operator.NewForwarder(nil),
+		}
+		handler := operator.Handler(cfg)
+		fn(asked{t, o, cfg, func(method, path, key string) (int, map[string]any) {
 			w := httptest.NewRecorder()
 			q := httptest.NewRequestWithContext(t.Context(), method, "http://cp"+path, nil)
 			q.Header.Set("Authorization", "Bearer "+key)
@@ -124,19 +127,18 @@ func TestHandler_KeysAndOwners(t *testing.T) {
 			{"/v1/clusters/vc/deleted-topics", "wrong", http.StatusUnauthorized},
 			{"/v1/clusters/away/deleted-topics", "secret", http.StatusUnauthorized},
 			{"/v1/clusters/none/deleted-topics", "both", http.StatusUnauthorized},
-			{"/v1/clusters/away/deleted-topics", "both", http.StatusMisdirectedRequest},
+			{"/v1/clusters/away/deleted-topics", "both", http.StatusServiceUnavailable},
 			{"/v1/clusters/vc/jobs", "secret", http.StatusOK},
 			{"/v1/clusters/vc/zones", "secret", http.StatusOK},
 			{"/v1/clusters/vc/zones", "wrong", http.StatusUnauthorized},
-			{"/v1/clusters/away/zones", "both", http.StatusMisdirectedRequest},
+			{"/v1/clusters/away/zones", "both", http.StatusServiceUnavailable},
 		} {
 			code, _ := x.ask(http.MethodGet, c.path, c.key)
 			require.Equal(x.t, c.code, code, "%s with key %q", c.path, c.key)
 		}
-		_, body := x.ask(http.MethodGet, "/v1/clusters/away/deleted-topics", "both")
-		require.Equal(x.t, "b:7050", body["owner_address"])
-		code, _ := x.ask(http.MethodGet, "/v1/clusters/vc/writers", "secret")
-		require.Equal(x.t, http.StatusMisdirectedRequest, code, "what lists them knows better")
+		code, body := x.ask(http.MethodGet, "/v1/clusters/vc/writers", "secret")
+		require.Equal(x.t, http.StatusServiceUnavailable, code, "what lists them knows better")
+		require.Equal(x.t, "the virtual cluster's owner has just changed: try again", body["error"])
 		_, body = x.ask(http.MethodGet, "/v1/clusters/vc/zones", "secret")
 		require.Equal(x.t, []any{map[string]any{"zone": "a"}}, body["zones"])
 	})

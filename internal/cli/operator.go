@@ -57,26 +57,19 @@ func (c *OperatorConfig) complete() error {
 // maxAnswer bounds an answer, in bytes.
 const maxAnswer = 64 << 20
 
-// notOwner is what a replica says that is not the owner.
-type notOwner struct {
-	Owner   string `json:"owner"`
-	Address string `json:"owner_address"`
-}
+var (
+	errUnreachable = errors.New("control plane not reached")
+	errUnavailable = errors.New("control plane has no answer for now")
+)
 
-func (e *notOwner) Error() string {
-	if e.Owner == "" {
-		return "the virtual cluster has no owner at the moment, try again"
-	}
-	return fmt.Sprintf("the owner is replica %s, which serves agents at %s: give its HTTP address too", e.Owner, e.Address)
-}
-
-// ask asks one replica after the other until the owner answers.
+// ask asks one replica after the other until one answers. A change is handed to the next replica only if the one before was
+// not reached: one that has no answer may have made it.
 func (c *OperatorConfig) ask(ctx context.Context, method, path string, into any) error {
 	var faults []error
 	for _, replica := range c.ControlPlane {
 		err := c.askReplica(ctx, replica, method, path, into)
-		var other *notOwner
-		if err == nil || !errors.As(err, &other) && !errors.Is(err, errUnreachable) {
+		again := errors.Is(err, errUnreachable) || method == http.MethodGet && errors.Is(err, errUnavailable)
+		if !again {
 			return err
 		}
 		faults = append(faults, err)
@@ -86,8 +79,6 @@ func (c *OperatorConfig) ask(ctx context.Context, method, path string, into any)
 	}
 	return errors.Join(faults...)
 }
-
-var errUnreachable = errors.New("control plane not reached")
 
 func (c *OperatorConfig) askReplica(ctx context.Context, replica, method, path string, into any) error {
 	if !strings.Contains(replica, "://") {
@@ -110,22 +101,20 @@ func (c *OperatorConfig) askReplica(ctx context.Context, replica, method, path s
 	if err != nil {
 		return fmt.Errorf("%w: %w", errUnreachable, err)
 	}
-	switch response.StatusCode {
-	case http.StatusOK:
+	if response.StatusCode == http.StatusOK {
 		if err := json.Unmarshal(body, into); err != nil {
 			return fmt.Errorf("answer of %s: %w", replica, err)
 		}
 		return nil
-	case http.StatusMisdirectedRequest:
-		other := &notOwner{}
-		_ = json.Unmarshal(body, other) // what it does not say stays empty
-		return other
 	}
 	var failure struct {
 		Error string `json:"error"`
 	}
 	if json.Unmarshal(body, &failure) != nil || failure.Error == "" {
 		failure.Error = response.Status
+	}
+	if response.StatusCode == http.StatusServiceUnavailable {
+		return fmt.Errorf("%w: %s", errUnavailable, failure.Error)
 	}
 	return errors.New(failure.Error)
 }

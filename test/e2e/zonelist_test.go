@@ -2,8 +2,11 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"os/exec"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -32,4 +35,23 @@ func TestDev_ZoneList(t *testing.T) {
 			len(zones[0].Loads) == 1 && zones[0].Loads[0].CPU > 0
 	})
 	require.Contains(t, string(list("--agents")), "session ")
+}
+
+// TestCluster_EveryReplicaAnswersOperators: whichever replica is asked, and stays after the owner has ended, has the figures.
+// Replicas show each other certificates.
+func TestCluster_EveryReplicaAnswersOperators(t *testing.T) {
+	t.Parallel()
+	c := harness.StartCluster(t, harness.ClusterConfig{Agents: 1, ControlPlanes: 2, TLS: true, MutualTLS: true, AgentFlags: []string{"--zone", "here", "--peer-listen", "none"}})
+	list := func(p *harness.ControlPlane) string {
+		cmd := exec.CommandContext(t.Context(), harness.Freshet(t), "zone", "list", "--json", "--control-plane-http", p.HTTP, "--virtual-cluster", "main")
+		cmd.Env = append(cmd.Environ(), "FRESHET_AGENT_KEY="+c.AgentKey)
+		out, err := cmd.CombinedOutput()
+		return fmt.Sprint(string(out), err)
+	}
+	for _, p := range c.ControlPlanes {
+		harness.Await(t, "a figure from "+p.HTTP, func() bool { return strings.Contains(list(p), `"zone": "here"`) })
+	}
+	_, err := c.ControlPlanes[0].Terminate(time.Minute)
+	require.NoError(t, err)
+	harness.Await(t, "a figure from the replica that is left", func() bool { return strings.Contains(list(c.ControlPlanes[1]), `"zone": "here"`) })
 }
