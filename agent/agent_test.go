@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"io"
 	"math"
 	"net"
 	"net/http"
@@ -47,6 +48,38 @@ func TestAgent_RunsAndStopsWithoutControlPlane(t *testing.T) {
 	defer conn.Close()
 
 	cancel()
+	require.NoError(t, <-ended)
+}
+
+// TestAgent_SaysThatItStops: from the signal on, and while it drains, the agent is not ready, but alive.
+func TestAgent_SaysThatItStops(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	cfg := lonely(t)
+	cfg.DrainTimeout = 5 * time.Second
+	a, err := New(t.Context(), cfg)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	get := func(path string) (int, string) {
+		resp, err := client.Get("http://" + a.HTTPAddress().String() + path)
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		return resp.StatusCode, string(body)
+	}
+	_, body := get("/readyz")
+	require.Contains(t, body, errNoCatalogue.Error())
+	cancel()
+	code := 0
+	for body != "stopping\n" { // within a second: the agent waits for the control plane
+		code, body = get("/readyz")
+	}
+	require.Equal(t, http.StatusServiceUnavailable, code)
+	code, _ = get("/livez")
+	require.Equal(t, http.StatusOK, code)
 	require.NoError(t, <-ended)
 }
 

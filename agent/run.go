@@ -41,7 +41,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		zap.Int64("memory_limit_bytes", a.cfg.MemoryLimit), zap.String("version", a.cfg.Version))
 	// Stopped from last to first.
 	err := service.Run(ctx, a.log,
-		service.Service{Name: "http", Run: a.http.Run},
+		a.http.Service(),
 		service.Service{Name: "peers", Run: a.runPeers},
 		service.Service{Name: "load", Run: a.load.Run},
 		service.Service{Name: "object store probe", Run: func(ctx context.Context) error { return a.store.Run(ctx, a.requests) }},

@@ -146,11 +146,15 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 	}
 	c.cfg.Log.Info("control plane listens", zap.String("replica", c.cfg.ReplicaID), zap.Stringer("address", c.socket.Addr()),
 		zap.String("advertised", c.cfg.Advertise))
-	services := []service.Service{
-		{Name: "replica registry", Run: c.registry.run},
-		// It does not hold up the start: a store that is away for now has its own ways of showing.
-		{Name: "object store probe", Run: func(ctx context.Context) error { return c.store.Run(ctx, c.cfg.Bucket) }},
+	var services []service.Service
+	if c.http != nil {
+		services = append(services, c.http.Service())
 	}
+	services = append(services,
+		service.Service{Name: "replica registry", Run: c.registry.run},
+		// It does not hold up the start: a store that is away for now has its own ways of showing.
+		service.Service{Name: "object store probe", Run: func(ctx context.Context) error { return c.store.Run(ctx, c.cfg.Bucket) }},
+	)
 	if !c.cfg.NoMaintenance {
 		maintain, err := c.maintainer()
 		if err != nil {
@@ -158,9 +162,6 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 			return err
 		}
 		services = append(services, maintain)
-	}
-	if c.http != nil {
-		services = append(services, service.Service{Name: "control plane http", Run: c.http.Run})
 	}
 	services = append(services,
 		service.Service{Name: "control plane grpc", Run: c.serve},

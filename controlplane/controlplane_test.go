@@ -1,8 +1,10 @@
 package controlplane_test
 
 import (
+	"bufio"
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -172,6 +174,31 @@ func TestControlPlane_NamesEtcdThatIsAway(t *testing.T) {
 	const says = "virtual cluster one: no owner at the moment: registry of replicas in etcd cannot be reached"
 	require.Eventually(t, func() bool { return strings.Contains(r.get(t, "/readyz"), says) }, time.Minute, 10*time.Millisecond)
 	r.stop(t)
+}
+
+// A replica that hands over is not ready from the beginning on, and answers until all else has stopped.
+func TestControlPlane_SaysThatItStops(t *testing.T) {
+	r := start(t, startEtcd(t), mem.New(), "r1")
+	require.Eventually(t, func() bool { return r.Ready() == nil && r.Owned("one") }, time.Minute, 10*time.Millisecond)
+	conn, err := net.Dial("tcp", r.HTTPAddr().String())
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = io.WriteString(conn, "GET /readyz HTTP/1.1\r\nHost: r1\r\n")
+	require.NoError(t, err)
+	require.Equal(t, "ok\n", r.get(t, "/livez"), "the connection before this one was accepted")
+
+	r.cancel()
+	require.Eventually(t, func() bool { return !r.Owned("one") }, time.Minute, time.Millisecond)
+	_, err = io.WriteString(conn, "\r\n")
+	require.NoError(t, err)
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusServiceUnavailable, response.StatusCode)
+	require.Equal(t, "stopping\n", string(body))
+	require.NoError(t, <-r.ended)
 }
 
 const zonesOfOne = "/v1/clusters/one/zones"

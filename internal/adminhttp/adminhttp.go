@@ -1,7 +1,7 @@
 // Package adminhttp is the HTTP address of a Freshet process for operators and platforms:
 //
-//	/livez          200 while the process runs
-//	/readyz         200 when it serves, else 503 and why not
+//	/livez          200 while the process runs; it asks nothing of any other part
+//	/readyz         200 when it serves, else 503 and why not; 503 "stopping" from SIGTERM on
 //	/metrics        Prometheus metrics
 //	/debug/pprof/   Go profiles
 package adminhttp
@@ -13,11 +13,14 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/internal/service"
 )
 
 // Bounds of a connection. Profiles and traces take their time, so there is no bound on writing.
@@ -42,13 +45,19 @@ type Server struct {
 	cfg    Config
 	http   http.Server
 	socket net.Listener
+	ending atomic.Bool
 }
 
 // New builds a Server. It does not listen yet.
 func New(cfg Config) *Server {
+	s := &Server{cfg: cfg}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if s.ending.Load() {
+			http.Error(w, "stopping", http.StatusServiceUnavailable)
+			return
+		}
 		if err := cfg.Ready(); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
@@ -65,9 +74,15 @@ func New(cfg Config) *Server {
 	for pattern, h := range cfg.Handlers {
 		mux.Handle(pattern, h)
 	}
-	return &Server{cfg: cfg, http: http.Server{
+	s.http = http.Server{
 		Handler: mux, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, ErrorLog: zap.NewStdLog(cfg.Log),
-	}}
+	}
+	return s
+}
+
+// Service is the Server as a part of a process. It comes before all other parts, so that it answers until they have stopped.
+func (s *Server) Service() service.Service {
+	return service.Service{Name: "http", Run: s.Run, Stopping: func() { s.ending.Store(true) }}
 }
 
 // Listen opens the address, so that a fault shows before anything else starts.

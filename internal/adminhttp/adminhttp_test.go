@@ -55,6 +55,12 @@ func TestServer_Run(t *testing.T) {
 	}
 	code, _ = get("/debug/pprof/cmdline")
 	require.Equal(t, http.StatusNotFound, code, "it may hold keys")
+	s.Service().Stopping()
+	code, body = get("/readyz")
+	require.Equal(t, http.StatusServiceUnavailable, code)
+	require.Equal(t, "stopping\n", body)
+	code, _ = get("/livez")
+	require.Equal(t, http.StatusOK, code)
 	cancel()
 	require.NoError(t, <-ended)
 }

@@ -15,6 +15,8 @@ import (
 type Service struct {
 	Name string
 	Run  func(ctx context.Context) error
+	// Stopping, if set, is called once when the services begin to stop, before any context ends. It must not block.
+	Stopping func()
 }
 
 // errEnded is what a service that returned without being told to counts as.
@@ -37,6 +39,11 @@ func Run(ctx context.Context, log *zap.Logger, services ...Service) error {
 		g.note(first)
 		if first.err == nil {
 			g.errs = append(g.errs, fmt.Errorf("%s: %w", services[first.index].Name, errEnded))
+		}
+	}
+	for _, s := range services {
+		if s.Stopping != nil {
+			s.Stopping()
 		}
 	}
 	for i := len(services) - 1; i >= 0; i-- {

@@ -60,3 +60,26 @@ func TestRun_EndingUnaskedIsAnError(t *testing.T) {
 		require.ErrorContains(t, err, "loop: ended unexpectedly")
 	})
 }
+
+// A part hears of the end before any other has stopped, whether the context ends or a part fails.
+func TestRun_CallsStoppingFirst(t *testing.T) {
+	for name, fails := range map[string]bool{"the context ends": false, "a part fails": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var r recorder
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				http := r.service("http", 0)
+				http.Stopping = func() { r.order = append(r.order, "stopping") }
+				last := r.service("listener", time.Second)
+				if fails {
+					last.Run = func(context.Context) error { return errors.New("no") }
+				}
+				err := service.Run(ctx, zap.NewNop(), http, r.service("session", 0), last)
+				require.Equal(t, fails, err != nil)
+				require.Equal(t, "stopping", r.order[0])
+				require.Equal(t, "http", r.order[len(r.order)-1])
+			})
+		})
+	}
+}
