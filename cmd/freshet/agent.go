@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -27,6 +28,8 @@ type agentSettings struct {
 	forceTLS        bool
 	kafkaTLS        tlsfiles.Files
 	peerTLS         tlsfiles.Files
+	nodeName        string
+	defaultZone     string
 }
 
 func newAgent(p process) *cobra.Command {
@@ -48,7 +51,10 @@ func newAgent(p process) *cobra.Command {
 	f.StringVar(&s.BucketURL, "bucket", s.BucketURL, bucketHelp)
 	f.BoolVar(&s.OneZoneDurability, "one-zone-durability", s.OneZoneDurability, oneZoneHelp)
 	f.StringVar(&s.VirtualCluster, "virtual-cluster", s.VirtualCluster, "name of the virtual cluster to serve")
-	f.StringVar(&s.Zone, "zone", s.Zone, "availability zone this agent runs in; auto: ask the platform (ECS task metadata, instance metadata of AWS, GCP, Azure)")
+	f.StringVar(&s.Zone, "zone", s.Zone, "availability zone this agent runs in; auto: ask the platform (ECS task metadata, the node's label "+zone.ZoneLabel+
+		" in a Kubernetes pod with --node-name, instance metadata of AWS, GCP, Azure)")
+	f.StringVar(&s.nodeName, "node-name", s.nodeName, "Kubernetes node that runs the agent's pod, for --zone auto: spec.nodeName by the downward API. The pod's service account needs get on nodes")
+	f.StringVar(&s.defaultZone, "default-zone", s.defaultZone, "zone for --zone auto where the platform answers that there is none, as for a node without the label; if not given, the agent does not start there")
 	f.Var(config.List(&s.ControlPlane), "control-plane", "host:port of control-plane replicas; one is enough to find the others")
 	f.Var(config.List(&s.Roles), "roles", "work that the agent does: produce and fetch (clients are sent to it) and jobs (compaction in the background)")
 	f.StringVar(&s.AgentKey, "agent-key", s.AgentKey, "key that the control plane knows agents by; better given in the environment")
@@ -135,12 +141,21 @@ const zoneAuto = "auto"
 
 // findZone asks the platform for the zone, if that is wanted. Not to know it is an error: an agent in the wrong zone, or
 // in none, would have its clients pay for traffic between zones.
-func (s *agentSettings) findZone(ctx context.Context) (err error) {
+func (s *agentSettings) findZone(ctx context.Context) error {
 	if s.Zone != zoneAuto {
 		return nil
 	}
-	if s.Zone, err = (zone.Detector{Getenv: os.Getenv}).Detect(ctx); err != nil {
-		return fmt.Errorf("--zone auto: %w; name it by --zone or FRESHET_ZONE", err)
+	found, err := zone.Detector{Getenv: os.Getenv, Node: s.nodeName, Log: s.Log}.Detect(ctx)
+	switch {
+	case err == nil:
+		s.Zone = found
+	case errors.Is(err, zone.ErrNone) && s.defaultZone != "":
+		s.Log.Info("agent takes the default zone", zap.String("zone", s.defaultZone), zap.Error(err))
+		s.Zone = s.defaultZone
+	case errors.Is(err, zone.ErrNone):
+		return fmt.Errorf("--zone auto: %w: set --default-zone for such machines, or name the zone by --zone", err)
+	default:
+		return fmt.Errorf("--zone auto: %w; or name the zone by --zone", err)
 	}
 	return nil
 }
@@ -150,6 +165,9 @@ func (s *agentSettings) complete(log *zap.Logger) (err error) {
 	s.Log, s.Version = log, versionString()
 	if s.Zone, err = zonename.Parse(s.Zone); err != nil {
 		return fmt.Errorf("--zone: %w", err)
+	}
+	if s.defaultZone, err = zonename.Parse(s.defaultZone); err != nil {
+		return fmt.Errorf("--default-zone: %w", err)
 	}
 	if s.ControlPlaneTLS, err = s.controlPlaneTLS.Client(s.forceTLS, log); err != nil {
 		return fmt.Errorf("TLS to the control plane: %w", err)

@@ -2,6 +2,7 @@
 package zone
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,11 +14,16 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
+	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 )
 
-// ErrUnknown: no source knew the zone.
-var ErrUnknown = errors.New("the availability zone could not be found out")
+var (
+	// ErrUnknown is returned if no source could be asked, or none knows.
+	ErrUnknown = errors.New("the availability zone could not be found out")
+	// ErrNone is returned if the platform answers that there is no zone.
+	ErrNone = errors.New("the platform names no availability zone")
+)
 
 // timeout bounds each question: instance metadata answer within milliseconds where they exist, and nothing answers where
 // they do not.
@@ -29,14 +35,25 @@ const maxAnswer = 1 << 20
 // Detector asks for the zone. Without endpoints of its own it asks this machine's platform.
 type Detector struct {
 	Getenv func(string) string // reads the environment
+	// Node is the name of the Kubernetes node that runs this pod; "" if it is not known.
+	Node string
+	// ServiceAccount is the directory of the pod's token and the API server's certificates; "": where Kubernetes mounts it.
+	ServiceAccount string
+	// Patience bounds the wait for an API server that cannot be reached. Default 30 s.
+	Patience time.Duration
+	Log      *zap.Logger // nil for none
 	// Endpoints of instance metadata; empty: the platform's.
 	AWS, GCP, Azure string
 	HTTP            *http.Client // nil: one without proxies
 }
 
-// Detect gives the zone of, in this order: the ECS task (task metadata version 4, which gives it on Fargate and on
-// instances), the instance (Amazon's, Google's and Azure's metadata services, all asked at once). Errors wrap ErrUnknown and say what
-// each source said.
+// Detect returns the zone of the first that there is:
+//
+//  1. the ECS task: task metadata version 4, on Fargate and on instances
+//  2. the Kubernetes node Node: its label ZoneLabel, from the API server
+//  3. the instance: Amazon's, Google's and Azure's metadata services, all asked at once
+//
+// Errors: ErrNone, ErrUnknown. They say what each source answered.
 func (d Detector) Detect(ctx context.Context) (string, error) {
 	d.applyDefaults()
 	if task := d.Getenv("ECS_CONTAINER_METADATA_URI_V4"); task != "" {
@@ -46,7 +63,14 @@ func (d Detector) Detect(ctx context.Context) (string, error) {
 		}
 		return zone, nil
 	}
-	return d.instance(ctx)
+	if d.Node != "" {
+		return d.node(ctx)
+	}
+	zone, err := d.instance(ctx)
+	if err != nil && !errors.Is(err, ErrNone) && d.Getenv("KUBERNETES_SERVICE_HOST") != "" {
+		return "", fmt.Errorf("%w: the pod's node is not known: set FRESHET_NODE_NAME to the pod's spec.nodeName by the downward API", ErrUnknown)
+	}
+	return zone, err
 }
 
 func (d *Detector) applyDefaults() {
@@ -56,6 +80,9 @@ func (d *Detector) applyDefaults() {
 	if d.Azure == "" {
 		d.Azure = "http://169.254.169.254"
 	}
+	d.ServiceAccount = cmp.Or(d.ServiceAccount, serviceAccount)
+	d.Patience = cmp.Or(d.Patience, apiPatience)
+	d.Log = cmp.Or(d.Log, zap.NewNop())
 	if d.HTTP == nil {
 		d.HTTP = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	}
@@ -133,17 +160,15 @@ func (d *Detector) azure(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if answer.Zone == "" {
-		return "", errNoZone
+		return "", ErrNone
 	}
 	return named(answer.Location + "-" + answer.Zone)
 }
 
-var errNoZone = errors.New("the answer names no zone")
-
 func named(zone string) (string, error) {
 	zone = strings.TrimSpace(zone)
 	if zone == "" || zone == "." || zone == "/" {
-		return "", errNoZone
+		return "", ErrNone
 	}
 	return zone, nil
 }
