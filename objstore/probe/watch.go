@@ -62,11 +62,12 @@ func (w *Watch) succeed() {
 	first := w.mu.fault == nil
 	w.mu.fault = nil
 	w.mu.Unlock()
+	if !first {
+		w.log.Info("object store works now")
+	}
 	close(w.works)
 	if first {
 		close(w.told)
-	} else {
-		w.log.Info("object store works now")
 	}
 }
 
