@@ -50,7 +50,8 @@ type VirtualCluster struct {
 
 // Config of a control-plane replica.
 type Config struct {
-	// ReplicaID is unique among the replicas and stays the same over restarts.
+	// ReplicaID is unique among the replicas and stays the same over restarts. A replica that starts beside another one of its id
+	// ends after half a minute.
 	ReplicaID string
 	// GRPCListen is where agents are served; default ":7050". Port 0 takes any.
 	GRPCListen string
@@ -126,8 +127,8 @@ type Config struct {
 const (
 	// stopGRPC is how long calls under way get when the replica stops; streams were ended before.
 	stopGRPC = time.Second
-	// registration is the lease of the replica's address in etcd.
-	registration = 10 * time.Second
+	// registrationLife is the lease of the replica's address in etcd.
+	registrationLife = 10 * time.Second
 	// readRegistry is how often the other replicas' addresses are read.
 	readRegistry = 2 * time.Second
 )

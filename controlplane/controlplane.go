@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -65,7 +66,7 @@ func (c *ControlPlane) Listen(ctx context.Context) error {
 func (c *ControlPlane) build(ctx context.Context) error {
 	// A plus is in no virtual cluster's name, so the registry is none's.
 	c.registry = &registry{
-		client: c.cfg.Etcd, prefix: c.cfg.EtcdPrefix + "/+replicas/", replica: c.cfg.ReplicaID, address: c.cfg.Advertise,
+		client: c.cfg.Etcd, prefix: c.cfg.EtcdPrefix + "/+replicas/", replica: c.cfg.ReplicaID, instance: rand.Text(), address: c.cfg.Advertise,
 		log: c.cfg.Log, known: make(chan struct{}),
 		versions: &versions{
 			client: c.cfg.Etcd, prefix: c.cfg.EtcdPrefix + "/+versions/",
@@ -170,8 +171,12 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 	err := service.Run(ctx, c.cfg.Log, services...)
 	c.cfg.Log.Info("control plane has stopped", zap.Error(err))
 	var wrong *marker.WrongError
-	if errors.As(err, &wrong) { // it says all there is to say
+	var same *sameIDError
+	switch { // they say all there is to say
+	case errors.As(err, &wrong):
 		return wrong
+	case errors.As(err, &same):
+		return same
 	}
 	return err
 }

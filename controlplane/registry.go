@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 )
@@ -19,12 +21,26 @@ type registry struct {
 	client    *clientv3.Client
 	prefix    string // of all replicas' keys, ends with a slash
 	replica   string
+	instance  string // random, one per process
 	address   string
 	log       *zap.Logger
 	addresses atomic.Pointer[[]string]
 	versions  *versions
 	known     chan struct{} // closed when the others' versions were read for the first time
 	failed    atomic.Pointer[error]
+	lease     clientv3.LeaseID // of this replica's key; 0: it is to be registered
+	rounds    int              // in a row in which an earlier registration had this replica's id
+}
+
+// rivalRounds is how many rounds the registration of a dead predecessor lasts at most: 30 s are its 10 s and two extensions by
+// etcd, which renews all leases when its leader changes.
+const rivalRounds = 15
+
+// sameIDError is returned to the replica that came second of two with one id.
+type sameIDError struct{ id, address string }
+
+func (e *sameIDError) Error() string {
+	return fmt.Sprintf("--replica-id %s is also the id of a running replica at %s: give each replica an id of its own", e.id, e.address)
 }
 
 // Replicas gives the addresses of the replicas that are registered, this one's among them.
@@ -43,52 +59,63 @@ func (r *registry) fault() error {
 	return nil
 }
 
-// run registers until ctx ends, then takes the registration back.
+// run registers until ctx ends, then takes the registration back. Error: sameIDError.
 func (r *registry) run(ctx context.Context) error {
 	tick := time.NewTicker(readRegistry)
 	defer tick.Stop()
-	var lease clientv3.LeaseID
 	known := sync.OnceFunc(func() { close(r.known) })
 	failing := false
 	for {
-		var err error
-		if lease, err = r.renew(ctx, lease); err == nil {
-			err = errors.Join(r.read(ctx), r.versions.round(ctx))
-		}
-		if err == nil {
+		err := r.round(ctx)
+		var same *sameIDError
+		switch {
+		case err == nil:
 			known()
-		}
-		if err != nil && ctx.Err() == nil && !failing { // what else needs etcd goes on telling
+		case errors.As(err, &same):
+			return errors.Join(same, r.leave())
+		case ctx.Err() == nil && !failing: // what else needs etcd goes on telling
 			r.log.Warn("registry of replicas in etcd cannot be reached", zap.Error(err))
 		}
 		failing = err != nil
 		r.failed.Store(&err)
 		select {
 		case <-ctx.Done():
-			return r.leave(lease)
+			return r.leave()
 		case <-tick.C:
 		}
 	}
 }
 
+func (r *registry) round(ctx context.Context) error {
+	if err := r.renew(ctx); err != nil {
+		return err
+	}
+	return errors.Join(r.read(ctx), r.versions.round(ctx))
+}
+
 // renew keeps the lease alive, or registers anew.
-func (r *registry) renew(ctx context.Context, lease clientv3.LeaseID) (clientv3.LeaseID, error) {
+func (r *registry) renew(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readRegistry)
 	defer cancel()
-	if lease != 0 {
-		if _, err := r.client.KeepAliveOnce(ctx, lease); err == nil {
-			return lease, nil
+	if r.lease != 0 {
+		if _, err := r.client.KeepAliveOnce(ctx, r.lease); err == nil {
+			return nil
 		}
 	}
-	granted, err := r.client.Grant(ctx, int64(registration/time.Second))
+	r.lease = 0
+	granted, err := r.client.Grant(ctx, int64(registrationLife/time.Second))
 	if err != nil {
-		return 0, fmt.Errorf("lease for the replica's address: %w", err)
+		return fmt.Errorf("lease for the replica's address: %w", err)
 	}
-	if _, err := r.client.Put(ctx, r.prefix+r.replica, r.address, clientv3.WithLease(granted.ID)); err != nil {
-		return 0, fmt.Errorf("register the replica's address: %w", err)
+	if _, err := r.client.Put(ctx, r.ids()+r.instance, r.address, clientv3.WithLease(granted.ID)); err != nil {
+		return fmt.Errorf("register the replica's address: %w", err)
 	}
-	return granted.ID, nil
+	r.lease = granted.ID
+	return nil
 }
+
+// ids is where the keys of all processes with this replica's id begin. Each has a key of its own, so that none overwrites another.
+func (r *registry) ids() string { return r.prefix + r.replica + "/" }
 
 func (r *registry) read(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readRegistry)
@@ -104,16 +131,42 @@ func (r *registry) read(ctx context.Context) error {
 		}
 	}
 	r.addresses.Store(&addresses)
-	return nil
+	return r.compare(response.Kvs)
 }
 
-func (r *registry) leave(lease clientv3.LeaseID) error {
-	if lease == 0 {
+// compare looks for a process that registered this replica's id earlier. That of a predecessor ends with its lease. Error:
+// sameIDError.
+func (r *registry) compare(registered []*mvccpb.KeyValue) error {
+	var own, first *mvccpb.KeyValue // first of those with this id
+	for _, kv := range registered {
+		instance, same := strings.CutPrefix(string(kv.Key), r.ids())
+		if !same || strings.Contains(instance, "/") {
+			continue
+		}
+		if instance == r.instance {
+			own = kv
+		}
+		if first == nil || kv.CreateRevision < first.CreateRevision {
+			first = kv
+		}
+	}
+	if own == nil || own == first {
+		r.rounds = 0
+		return nil
+	}
+	if r.rounds++; r.rounds < rivalRounds {
+		return nil
+	}
+	return &sameIDError{id: r.replica, address: string(first.Value)}
+}
+
+func (r *registry) leave() error {
+	if r.lease == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), readRegistry)
 	defer cancel()
-	if _, err := r.client.Revoke(ctx, lease); err != nil {
+	if _, err := r.client.Revoke(ctx, r.lease); err != nil {
 		r.log.Info("replica's address is left to its lease", zap.Error(err))
 	}
 	return nil

@@ -70,8 +70,9 @@ func newControlPlane(p process) *cobra.Command {
 	f.BoolVar(&s.oneZone, "one-zone-durability", s.oneZone, oneZoneHelp)
 	f.Var(config.List(&s.virtualClusters), "virtual-cluster", "names of the virtual clusters to serve")
 	f.Var(config.List(&s.agentKeys), "agent-key", "keys that agents may use, several while one is being replaced; better given in the environment")
-	f.StringVar(&s.ReplicaID, "replica-id", s.ReplicaID, "name of this replica, unique and the same over restarts; "+
-		"if not given, the machine's name and the port of --grpc-listen")
+	f.StringVar(&s.ReplicaID, "replica-id", s.ReplicaID, "name of this replica, unique and the same over restarts; if not given, the machine's name and the port of --grpc-listen. "+
+		"Set it where that name changes, as in a Deployment, and where several replicas on one machine take any port (0). "+
+		"In a StatefulSet the default is right")
 	f.Uint32Var(&s.StateVersion, "state-version", s.StateVersion, "newest version that the metadata may rise to, for an upgrade that is to be taken back; 0 is the newest that this program knows")
 	f.StringVar(&s.GRPCListen, "grpc-listen", s.GRPCListen, "address for agents")
 	f.StringVar(&s.Advertise, "advertise", s.Advertise, "host:port at which agents and the other replicas reach --grpc-listen; "+

@@ -1,0 +1,64 @@
+package controlplane
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/internal/etcdserver"
+)
+
+// Of two replicas with one id, the one that registered later ends. A predecessor's registration ends by itself before that.
+func TestRegistry_Compare(t *testing.T) {
+	key := func(name string, created int64) *mvccpb.KeyValue {
+		return &mvccpb.KeyValue{Key: []byte("/p/+replicas/" + name), Value: []byte(name + ".address"), CreateRevision: created}
+	}
+	own, earlier, later := key("cp-0/own", 5), key("cp-0/other", 3), key("cp-0/third", 7)
+	strangers := []*mvccpb.KeyValue{key("cp-0", 1), key("cp-00/x", 1), key("cp-0/x/y", 1), key("cp-1/x", 1)}
+	r := &registry{prefix: "/p/+replicas/", replica: "cp-0", instance: "own"}
+	rounds := func(n int, kvs ...*mvccpb.KeyValue) (err error) {
+		for range n {
+			err = r.compare(append(kvs, strangers...))
+		}
+		return err
+	}
+	require.NoError(t, rounds(2*rivalRounds, own))
+	require.NoError(t, rounds(2*rivalRounds, own, later), "the other one has to end")
+	require.NoError(t, rounds(rivalRounds-1, earlier, own))
+	require.NoError(t, rounds(1, own), "its lease ended")
+	require.NoError(t, rounds(rivalRounds-1, earlier, own))
+	require.EqualError(t, rounds(1, earlier, own, later),
+		"--replica-id cp-0 is also the id of a running replica at cp-0/other.address: give each replica an id of its own")
+}
+
+func TestRegistry_TwoOfOneID(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts etcd")
+	}
+	etcd, err := etcdserver.Start(t.Context(), etcdserver.Config{Dir: t.TempDir()}, zap.NewNop())
+	require.NoError(t, err)
+	defer etcd.Close()
+	replica := func(id, instance string) *registry {
+		return &registry{
+			client: etcd.Client(), prefix: "/p/+replicas/", replica: id, instance: instance, address: instance + ":7050", log: zap.NewNop(),
+			versions: &versions{client: etcd.Client(), prefix: "/p/+versions/", replica: id, own: 1, log: zap.NewNop()},
+		}
+	}
+	first, second, other := replica("cp-0", "a"), replica("cp-0", "b"), replica("cp-1", "c")
+	var same *sameIDError
+	for range rivalRounds - 1 {
+		for _, r := range []*registry{first, second, other} {
+			require.NoError(t, r.round(t.Context()))
+		}
+	}
+	require.ElementsMatch(t, []string{"a:7050", "b:7050", "c:7050"}, other.Replicas())
+	require.ErrorAs(t, second.round(t.Context()), &same)
+	require.Equal(t, "a:7050", same.address)
+	require.NoError(t, second.leave())
+	require.NoError(t, first.round(t.Context()))
+	require.ElementsMatch(t, []string{"a:7050", "c:7050"}, first.Replicas())
+	require.NoError(t, first.leave())
+	require.NoError(t, other.leave())
+}
