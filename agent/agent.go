@@ -39,6 +39,8 @@ type Agent struct {
 	log       *zap.Logger
 	budgets   budgets
 	addresses []Address // advertised, one per listener
+	shared    kafka.SharedListeners
+	views     *kafka.Views
 	sockets   []net.Listener
 	// peerAddress is what other agents are told; "" where bytes are not shared.
 	peerAddress string
@@ -126,15 +128,12 @@ func (a *Agent) Close() {
 }
 
 func (a *Agent) listen(ctx context.Context) error {
-	listen, err := ParseListen(a.cfg.Listen)
+	all, err := a.cfg.addresses()
 	if err != nil {
 		return err
 	}
-	a.addresses, err = Advertised(a.cfg.Advertise, listen, placeOf(&a.cfg))
-	if err != nil {
-		return err
-	}
-	for i, l := range listen {
+	a.addresses, a.shared = all.told, all.shared
+	for i, l := range all.listen {
 		socket, err := new(net.ListenConfig).Listen(ctx, "tcp", l.Address)
 		if err != nil {
 			return fmt.Errorf("listen for kafka clients on %s: %w", l.Address, err)

@@ -55,6 +55,9 @@ type Config struct {
 	// of it, with {zone}, {hostname} and {ip} filled in. Default: the host of Listen, or this machine's name where that
 	// is every interface.
 	Advertise []string
+	// SharedAdvertise makes listeners shared. An entry [listener]/[zone]=host:port, or host:first-last, is the load balancer of a
+	// zone, with as many ports as the listener has. Metadata shows it instead of agents. All agents have the same entries.
+	SharedAdvertise []string
 	// PodIP is the agent's address as {ip}; "": one of this machine's.
 	PodIP string
 	// ClientNetworks are the zones of clients by network, prefix=zone, for those that do not name theirs.
@@ -161,9 +164,7 @@ func (c *Config) Validate() error {
 	if _, err := divide(c.MemoryLimit); err != nil {
 		faults = append(faults, err)
 	}
-	if listen, err := ParseListen(c.Listen); err != nil {
-		faults = append(faults, err)
-	} else if _, err := Advertised(c.Advertise, listen, placeOf(c)); err != nil {
+	if _, err := c.addresses(); err != nil {
 		faults = append(faults, err)
 	}
 	if _, err := c.zones(); err != nil {

@@ -18,7 +18,9 @@ func (a *Agent) newHandler() (*kafka.Handler, error) {
 		return nil, err
 	}
 	views := kafka.NewViews(zones)
+	a.views = views
 	views.Register(a.cfg.Registry)
+	views.Share(a.shared)
 	reads, err := a.readAPIs(views)
 	if err != nil {
 		return nil, err
@@ -40,7 +42,7 @@ func (a *Agent) newHandler() (*kafka.Handler, error) {
 				Recoder: recode.New(recode.Config{HoldBytes: a.budgets.recoded, Registerer: a.cfg.Registry}),
 			}),
 		),
-		Forwarder: a.session, Prober: a.session, Zones: zones, Left: a.left, Log: log,
+		Forwarder: a.session, Prober: a.session, Zones: zones, Catalogue: catalogue, Views: views, Left: a.left, Log: log,
 	})
 }
 

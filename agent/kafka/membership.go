@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/freshet-io/freshet/agent/view"
@@ -12,23 +13,73 @@ type membership struct {
 	members []*view.Member     // that are shown
 	gone    []*view.Member     // as in the snapshot: zones are forgotten without a new version
 	reached map[reach]struct{} // zones whose agents clients reach, by listener
+	shared  map[string]*sharedListener
 	views   map[viewKey]*zoneView
 }
 
 // reach is a zone and a listener by which clients reach an agent of it.
 type reach struct{ zone, listener string }
 
-func newMembership(s *view.Snapshot) *membership {
+func (v *Views) newMembership(s *view.Snapshot) *membership {
 	m := &membership{
-		version: s.Version, members: s.Shown(), gone: s.Gone,
+		version: s.Version, members: s.Shown(), gone: s.Gone, shared: v.shared,
 		reached: make(map[reach]struct{}), views: make(map[viewKey]*zoneView),
 	}
 	for _, member := range m.members {
 		for i := range min(len(member.Endpoints), len(member.NodeIDs)) {
-			m.reached[reach{member.Zone, member.Endpoints[i].Listener}] = struct{}{}
+			m.reach(member.Zone, member.Endpoints[i].Listener)
 		}
 	}
+	m.reachOwn(v.zones.own)
 	return m
+}
+
+// reach records that a listener reaches agents of a zone. A shared listener must have an address for the zone.
+func (m *membership) reach(zone, listener string) {
+	if l := m.shared[listener]; l != nil {
+		if _, ok := l.zones[zone]; !ok {
+			return
+		}
+	}
+	m.reached[reach{zone, listener}] = struct{}{}
+}
+
+// reachOwn adds this agent's zone to a shared listener that reaches no zone, so that Metadata is never empty. That happens if the
+// last agent with the listener drains, or all other agents are in zones without an address.
+func (m *membership) reachOwn(own string) {
+	for name, l := range m.shared {
+		known := func(zone string) bool { _, ok := m.reached[reach{zone, name}]; return ok }
+		if len(m.members) > 0 && !slices.ContainsFunc(slices.Collect(maps.Keys(l.zones)), known) {
+			m.reach(own, name)
+		}
+	}
+}
+
+// groups returns the agents that a listener reaches, by zone and together.
+func (m *membership) groups(listener string) (zones map[string]*group, all *group) {
+	zones, all = make(map[string]*group), &group{}
+	if l := m.shared[listener]; l != nil {
+		for _, zone := range slices.Sorted(maps.Keys(l.zones)) {
+			if _, ok := m.reached[reach{zone, listener}]; ok {
+				g := l.zones[zone]
+				zones[zone] = &g
+				all.add(g.agents[0].ID, g.ports[0])
+			}
+		}
+		return zones, all
+	}
+	for _, member := range m.members {
+		ports := portsOf(member, listener)
+		if len(ports) == 0 {
+			continue
+		}
+		if zones[member.Zone] == nil {
+			zones[member.Zone] = &group{zone: member.Zone}
+		}
+		zones[member.Zone].add(uint32(member.Session), ports)
+		all.add(uint32(member.Session), ports)
+	}
+	return zones, all
 }
 
 // meet gives a snapshot's membership, which is the current one from now on, unless a newer one is. The caller holds mu.
@@ -38,9 +89,9 @@ func (v *Views) meet(s *view.Snapshot) *membership {
 	case current != nil && current.is(s):
 		return current
 	case current != nil && s.Version < current.version: // of a request that began before
-		return newMembership(s)
+		return v.newMembership(s)
 	}
-	v.mu.current = newMembership(s)
+	v.mu.current = v.newMembership(s)
 	return v.mu.current
 }
 

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"maps"
 	"slices"
 	"sync"
 
@@ -29,8 +30,9 @@ const (
 // software takes them (standIns). One of which nothing is known is in the zone of whichever agent it reached: showing it other
 // zones' agents would let it wander.
 type Views struct {
-	zones *Zones
-	lists topicLists
+	zones  *Zones
+	shared map[string]*sharedListener // by name; nil: none
+	lists  topicLists
 
 	mu struct {
 		sync.Mutex
@@ -107,22 +109,8 @@ type port struct {
 }
 
 func newZoneView(s *membership, key viewKey) *zoneView {
-	zones := make(map[string]*group)
-	var names []string
-	all := &group{}
-	for _, m := range s.members {
-		ports := portsOf(m, key.listener)
-		if len(ports) == 0 {
-			continue
-		}
-		if zones[m.Zone] == nil {
-			zones[m.Zone] = &group{zone: m.Zone}
-			names = append(names, m.Zone)
-		}
-		zones[m.Zone].add(m, ports)
-		all.add(m, ports)
-	}
-	slices.Sort(names)
+	zones, all := s.groups(key.listener)
+	names := slices.Sorted(maps.Keys(zones))
 	v := &zoneView{version: s.version}
 	v.mu.places = make(map[id.Topic]places)
 	own, found := zones[key.zone]
@@ -160,8 +148,8 @@ func portsOf(m *view.Member, listener string) []port {
 	return ports
 }
 
-func (g *group) add(m *view.Member, ports []port) {
-	g.agents = append(g.agents, assign.Agent{ID: uint32(m.Session), Ports: int32(len(ports))})
+func (g *group) add(agent uint32, ports []port) {
+	g.agents = append(g.agents, assign.Agent{ID: agent, Ports: int32(len(ports))})
 	g.ports = append(g.ports, ports)
 }
 
@@ -251,6 +239,16 @@ func (v *zoneView) topic(t *view.Topic) kmsg.MetadataResponseTopic {
 		a.Partitions[i] = p
 	}
 	return a
+}
+
+// replicas returns the nodes of one of a topic's partitions, the leader first.
+func (v *zoneView) replicas(t *view.Topic, partition int32) (replicas []int32) {
+	for _, zone := range v.nodes(t) {
+		if zone[partition] != noReplica {
+			replicas = append(replicas, zone[partition])
+		}
+	}
+	return replicas
 }
 
 // place gives each partition of a topic its node among the group's agents.

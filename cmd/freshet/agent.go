@@ -81,6 +81,8 @@ func bindKafka(f *pflag.FlagSet, s *agentSettings) {
 		"which lets those that bound their requests per broker have more in flight")
 	f.Var(config.List(&s.Advertise), "advertise", "what clients are told to connect to: [listener=] and one host, or host:port for each port; "+
 		"{zone}, {hostname} and {ip} are filled in; if not given, the host listened on, or this machine's name")
+	f.Var(config.List(&s.SharedAdvertise), "shared-advertise", "load balancers in front of agents, one per zone, [listener]/[zone]=host:port or host:first-last with as many ports "+
+		"as the listener has, such as external/eu-1a=lb-a.example.com:9192-9195; clients of the listener see these nodes instead of agents; the same on all agents")
 	f.Var(config.List(&s.ClientNetworks), "client-zones", "zones of clients by network, as 10.0.1.0/24=eu-1a, for clients that do not name theirs in the client id; "+
 		"the same on all agents")
 	f.Var(config.List(&s.ListenerZones), "listener-zones", "zones of clients by the listener they reach, as external=eu-1a, for all others")

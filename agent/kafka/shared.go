@@ -1,0 +1,110 @@
+package kafka
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/freshet-io/freshet/agent/edge"
+	"github.com/freshet-io/freshet/agent/view"
+	"github.com/freshet-io/freshet/internal/assign"
+)
+
+// SharedListener is a listener whose clients reach the agents of each zone through one load balancer. Metadata shows one node per
+// zone and port, at the load balancer's address. All agents show the same ids, since any agent takes any partition. If agents
+// behind a load balancer change, leaders stay and leader epochs rise.
+type SharedListener struct {
+	// Zones are the load balancers' addresses by zone, one per port. They are the same on all agents.
+	Zones map[string][]view.Endpoint
+	// Ports are the indexes of the agent's ports (edge.Client.Node) that the listener has, in the order of the addresses.
+	Ports []int
+}
+
+// SharedListeners are an agent's shared listeners by name.
+type SharedListeners map[string]SharedListener
+
+// sharedListener is a SharedListener with node ids.
+type sharedListener struct {
+	zones map[string]group // each has one agent, which stands for all behind the load balancer
+	ports []int
+}
+
+// Share makes listeners shared. It is called before the first request.
+func (v *Views) Share(listeners SharedListeners) {
+	v.shared = make(map[string]*sharedListener, len(listeners))
+	for name, l := range listeners {
+		v.shared[name] = newSharedListener(l)
+	}
+}
+
+// newSharedListener assigns node ids. They derive from the name of the zone, so that they stay when another zone is added:
+// agents with the old list and agents with the new one agree.
+func newSharedListener(l SharedListener) *sharedListener {
+	shared := &sharedListener{zones: make(map[string]group, len(l.Zones)), ports: l.Ports}
+	taken := make(map[uint64]bool, len(l.Zones))
+	for _, zone := range slices.Sorted(maps.Keys(l.Zones)) {
+		slot := xxhash.Sum64String(zone) % assign.SharedZones
+		for taken[slot] {
+			slot = (slot + 1) % assign.SharedZones
+		}
+		taken[slot] = true
+		first := int32(assign.FirstShared + slot*assign.SharedPorts)
+		ports := make([]port, len(l.Zones[zone]))
+		for i, at := range l.Zones[zone] {
+			ports[i] = port{node: first + int32(i), host: at.Host, port: at.Port, zone: zone}
+		}
+		shared.zones[zone] = group{
+			zone: zone, agents: []assign.Agent{{ID: uint32(first), Ports: int32(len(ports))}}, ports: [][]port{ports},
+		}
+	}
+	return shared
+}
+
+// isShared reports whether a request came by a shared listener.
+func (v *Views) isShared(req *edge.Request) bool {
+	return v != nil && v.shared[req.Client.Listener] != nil
+}
+
+// sharedNode returns the id of the node that the client of a shared listener connected to: the one of this agent's zone and of
+// the port. It returns noReplica if there is none.
+func (v *Views) sharedNode(req *edge.Request) int32 {
+	l := v.shared[req.Client.Listener]
+	i := slices.Index(l.ports, req.Client.Node)
+	g, ok := l.zones[v.zones.own]
+	if !ok || i < 0 || i >= len(g.ports[0]) {
+		return noReplica
+	}
+	return g.ports[0][i].node
+}
+
+// Remains reports whether another agent is behind the load balancer of a shared listener that this agent is behind.
+func (v *Views) Remains(s *view.Snapshot, listener string) bool {
+	if v == nil || v.shared[listener] == nil {
+		return false
+	}
+	for _, m := range s.Members {
+		if m.Session != s.Session && m.Zone == v.zones.own && len(portsOf(m, listener)) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// behind reports whether a node of a shared listener is the load balancer that this agent is behind.
+func (v *Views) behind(listener string, node int32) bool {
+	l := v.shared[listener]
+	return l != nil && l.zones[v.zones.own].has(node)
+}
+
+// has reports whether a node is one of the group's.
+func (g group) has(node int32) bool {
+	for _, ports := range g.ports {
+		for _, p := range ports {
+			if p.node == node {
+				return true
+			}
+		}
+	}
+	return false
+}
