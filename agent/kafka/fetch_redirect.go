@@ -19,7 +19,7 @@ type elsewhere struct {
 
 // redirect refuses the partitions that their client is to read from another agent, because this one has left the
 // membership, and says which. Only a client that knows an older epoch would go; any other is served to the end, as are
-// those that could not be told, and all where no other agent is left.
+// those that could not be told, all where no other agent is left, and those that a load balancer would bring back here.
 func (f *Fetch) redirect(req *edge.Request, version int16, s *fetching) (to elsewhere) {
 	if version < redirectVersion || f.cfg.Views == nil || !f.cfg.Fetcher.Draining() {
 		return to
@@ -37,7 +37,7 @@ func (f *Fetch) redirect(req *edge.Request, version int16, s *fetching) (to else
 			continue
 		}
 		leader, ok := zone.leader(topic, p.ID.Partition)
-		if !ok || t.Epoch < 0 || t.Epoch >= leader.epoch {
+		if !ok || t.Epoch < 0 || t.Epoch >= leader.epoch || f.cfg.Views.behind(req.Client.Listener, leader.node) {
 			continue
 		}
 		p.Refused = kerr.NotLeaderForPartition

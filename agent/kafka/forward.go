@@ -39,17 +39,20 @@ type Forwarder interface {
 // forwarded answers one API by asking the control plane. If that cannot be reached in time, the answer is the API's
 // own retriable error.
 type forwarded struct {
-	key    int16
-	to     Forwarder
-	prober view.Prober
-	zones  *Zones
-	left   func() bool // nil: never
-	log    *zap.Logger
+	key       int16
+	to        Forwarder
+	prober    view.Prober
+	zones     *Zones
+	catalogue *view.Catalogue
+	views     *Views      // nil: no listener is shared
+	left      func() bool // nil: never
+	log       *zap.Logger
 }
 
 func newForwarded(key int16, cfg Config) *forwarded {
 	return &forwarded{
-		key: key, to: cfg.Forwarder, prober: cfg.Prober, zones: cfg.Zones, left: cfg.Left, log: cfg.Log,
+		key: key, to: cfg.Forwarder, prober: cfg.Prober, zones: cfg.Zones, catalogue: cfg.Catalogue, views: cfg.Views,
+		left: cfg.Left, log: cfg.Log,
 	}
 }
 
@@ -78,21 +81,28 @@ func (f *forwarded) ask(ctx context.Context, req *edge.Request, forward forwardF
 	}
 	ctx, cancel := f.bound(ctx, req)
 	defer cancel()
-	body, err := forward(ctx, forwardOf(req, f.zones))
+	out, shared := forwardOf(req, f.zones), f.sharing(req)
+	if shared != nil {
+		shared.request(&out)
+	}
+	body, err := forward(ctx, out)
+	if err == nil && shared != nil {
+		body, err = shared.answer(body)
+	}
 	if err == nil {
 		return edge.Reply{Head: body}
 	}
 	if !errors.Is(err, context.Canceled) {
 		f.log.Debug("forwarded request not answered", zap.Int16("api_key", req.Key), zap.Error(err))
 	}
-	var out kmsg.Response
+	var refusal kmsg.Response
 	if !errors.Is(err, client.ErrInvalid) {
-		out = unavailable(req)
+		refusal = unavailable(req)
 	}
-	if out == nil {
+	if refusal == nil {
 		return edge.Reply{Close: true, Silent: true, Err: err}
 	}
-	return Answer(req, out)
+	return Answer(req, refusal)
 }
 
 // bound gives the context that a request is forwarded under: its connection's, but for lastWords.
