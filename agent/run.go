@@ -17,7 +17,9 @@ import (
 // Parts of Config.DrainTimeout. What is not done in its part's time is given up: clients then get retriable errors or
 // ask again, and nothing acknowledged is at stake.
 const (
-	leavePart = 0.2 // out of the membership that clients see
+	// leavePart is for leaving the membership that clients see. Shared listeners serve for all of it: meanwhile load balancers
+	// notice that this agent stops, and agents of a zone that stop together notice each other.
+	leavePart = 0.2
 	// handOverPart is for what other agents of the zone write for this one, and for those that this one writes for to
 	// turn to another writer.
 	handOverPart = 0.2
@@ -32,8 +34,8 @@ const (
 )
 
 // Run serves until ctx ends, then drains within Config.DrainTimeout: out of Metadata, parked fetches and new produce
-// requests sent elsewhere, everything taken in flushed, committed and answered, and only then the session closed, so
-// that the next owner need not wait for it to expire.
+// requests sent elsewhere, shared listeners closed, everything taken in flushed, committed and answered, and only then the
+// session closed, so that the next owner need not wait for it to expire.
 func (a *Agent) Run(ctx context.Context) error {
 	defer a.Close()
 	a.log.Info("agent is starting", zap.String("virtual_cluster", a.cfg.VirtualCluster), zap.String("zone", a.cfg.Zone),
@@ -62,13 +64,18 @@ func (a *Agent) Run(ctx context.Context) error {
 func (a *Agent) drain(ctx context.Context) error {
 	<-ctx.Done()
 	began := time.Now()
+	left := began.Add(time.Duration(leavePart * float64(a.cfg.DrainTimeout)))
 	err := a.within(ctx, leavePart, a.session.Drain)
 	if err == nil {
 		a.log.Info("left the membership", zap.Duration("took", time.Since(began)))
 	} else {
 		a.log.Info("the control plane could not be told that this agent leaves", zap.Error(err))
 	}
+	if len(a.remaining()) > 0 {
+		<-time.After(time.Until(left))
+	}
 	a.fetcher.Drain()
+	a.edge.HangUp(a.remaining()...)
 	began = time.Now()
 	redirected := time.After(a.redirectTime())
 	err = errors.Join(a.within(ctx, handOverPart, a.handOver), a.within(ctx, flushPart, a.writer.Drain))
@@ -93,6 +100,18 @@ func (a *Agent) redirectTime() time.Duration {
 		return 0
 	}
 	return time.Duration(redirectPart * float64(a.cfg.DrainTimeout))
+}
+
+// remaining returns the shared listeners whose load balancer has other agents. Their clients only have to reconnect. Clients of
+// other shared listeners are redirected to another zone.
+func (a *Agent) remaining() (listeners []string) {
+	s := a.listeners.catalogue.Load()
+	for name := range a.shared {
+		if a.views.Remains(s, name) {
+			listeners = append(listeners, name)
+		}
+	}
+	return listeners
 }
 
 // left tells whether the agent drains, clients see that, and there are other agents for them to go to.

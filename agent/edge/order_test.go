@@ -3,6 +3,7 @@ package edge
 import (
 	"context"
 	"io"
+	"net"
 	"testing"
 	"testing/synctest"
 
@@ -214,5 +215,32 @@ func TestServer_Drain(t *testing.T) {
 		requireClosed(t, c)
 		<-done // p2 is never answered: DrainTimeout ends it
 		requireClosed(t, stuck)
+	})
+}
+
+// TestServer_HangUp: a drained listener answers the requests that it read, closes its connections, and accepts no more.
+func TestServer_HangUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newManual("p1", "p2")
+		s, p, stop := start(t, Config{Handler: m})
+		busy, idle := p.dial(), p.dial()
+		write(t, busy, request(produce, 1, "p1"))
+		synctest.Wait()
+		s.HangUp("other")
+		write(t, busy, request(produce, 2, "p2"))
+		synctest.Wait()
+		s.HangUp("test")
+		requireClosed(t, idle)
+		<-p.closed
+		for _, answer := range []string{"p1", "p2"} {
+			m.answers[answer] <- true
+		}
+		requireResponse(t, busy, 1, "re:p1")
+		requireResponse(t, busy, 2, "re:p2")
+		requireClosed(t, busy)
+		late, server := net.Pipe()
+		s.admit(t.Context(), server, s.cfg.Listeners[0]) // accepted meanwhile
+		requireClosed(t, late)
+		stop()
 	})
 }

@@ -40,6 +40,7 @@ type Server struct {
 		sockets []net.Listener // one per Config.Listeners, once listening
 		conns   map[*conn]struct{}
 		closing bool
+		hungUp  []string // names of drained listeners
 	}
 	wg sync.WaitGroup // accept loops and connections
 }
@@ -157,7 +158,8 @@ func (s *Server) accept(ctx context.Context, socket net.Listener, l Listener) {
 func (s *Server) admit(ctx context.Context, raw net.Conn, l Listener) {
 	c := s.newConn(ctx, raw, l)
 	s.mu.Lock()
-	refused := s.mu.closing || len(s.mu.conns) >= s.cfg.MaxConnections
+	ended := s.mu.closing || slices.Contains(s.mu.hungUp, l.Name)
+	refused := ended || len(s.mu.conns) >= s.cfg.MaxConnections
 	if !refused {
 		s.mu.conns[c] = struct{}{}
 		s.wg.Add(1)
@@ -261,6 +263,24 @@ func (s *Server) Reclaim() {
 	for _, c := range s.connections() {
 		if writing := c.writing.Load(); writing != 0 && now.Sub(time.Unix(0, writing)) >= stallTimeout {
 			c.abort(closeSlowReader)
+		}
+	}
+}
+
+// HangUp drains listeners ahead of the others, by name: they accept no more connections, and each of their connections is closed
+// once the requests read from it are answered.
+func (s *Server) HangUp(listeners ...string) {
+	s.mu.Lock()
+	s.mu.hungUp = append(s.mu.hungUp, listeners...)
+	for i, socket := range s.mu.sockets {
+		if slices.Contains(listeners, s.cfg.Listeners[i].Name) {
+			_ = socket.Close()
+		}
+	}
+	s.mu.Unlock()
+	for _, c := range s.connections() {
+		if slices.Contains(listeners, c.client.Listener) {
+			c.stop()
 		}
 	}
 }
