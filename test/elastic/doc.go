@@ -7,4 +7,6 @@
 // read all of it in order without a reset; no group may have rebalanced but those that follow racks, when a zone had its
 // first agent ever. Times are printed, not asserted: `make elastic
 // DURATION=10m` runs the same longer and prints the figures beside the bounds.
+//
+// TestShared does the like with clients that reach agents by a shared listener alone, through one load balancer per zone.
 package elastic

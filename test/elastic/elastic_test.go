@@ -1,6 +1,7 @@
 package elastic
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -63,6 +64,8 @@ type scene struct {
 	moved    time.Duration      // hold where clients are to find new agents: more than refreshMs; 0 if short
 	marked   map[string][]int64 // latencies of this phase so far
 	figures  figures
+
+	bootstrap string // of clients under test; "": all agents
 }
 
 // set starts one agent and the clients.
@@ -83,23 +86,34 @@ func (s *scene) set(t *testing.T) {
 	s.fleet.Agents[0].Launch()
 	s.fleet.Agents[0].AwaitReady()
 	s.topics()
-	s.families = map[string]family{
+	s.families = allFamilies(t)
+	s.readers()
+	for i, name := range s.names() {
+		s.write(name, "writer,zone="+zones[i])
+	}
+	s.flows()
+	s.mark() // connections were made meanwhile
+}
+
+func allFamilies(t *testing.T) map[string]family {
+	t.Helper()
+	return map[string]family{
 		"java":       foreign{harness.JavaWorker(t, "Elastic")},
 		"librdkafka": foreign{harness.PythonWorker(t, "elastic.py")},
 		"franz-go":   newFranz(),
 	}
-	s.readers()
-	for i, name := range s.names() {
-		own := map[string]string{"client.id": "writer,zone=" + zones[i], "enable.idempotence": "true"}
-		if name == "librdkafka" {
-			own["enable.sparse.connections"] = "false" // docs/clients.md: else it can stall for a second when agents join
-		}
-		s.families[name].write(t, job{
-			Name: name, Topic: topic, Partitions: partitions, IntervalMs: intervalMs, Config: s.config(name, own),
-		})
+}
+
+// write starts a family's producer.
+func (s *scene) write(name, clientID string) {
+	s.t.Helper()
+	own := map[string]string{"client.id": clientID, "enable.idempotence": "true"}
+	if name == "librdkafka" {
+		own["enable.sparse.connections"] = "false" // docs/clients.md: else it can stall for a second when agents join
 	}
-	s.flows()
-	s.mark() // connections were made meanwhile
+	s.families[name].write(s.t, job{
+		Name: name, Topic: topic, Partitions: partitions, IntervalMs: intervalMs, Config: s.config(name, own),
+	})
 }
 
 // topics creates the topics, by an agent that runs.
@@ -118,7 +132,7 @@ func (s *scene) names() []string { return slices.Sorted(maps.Keys(s.families)) }
 // config is a client's configuration with what all have.
 func (s *scene) config(family string, own map[string]string) map[string]string {
 	all := maps.Clone(own)
-	all["bootstrap.servers"] = s.fleet.Bootstrap()
+	all["bootstrap.servers"] = cmp.Or(s.bootstrap, s.fleet.Bootstrap())
 	all["metadata.max.age.ms"] = fmt.Sprint(refreshMs)
 	if family == "librdkafka" {
 		all["topic.metadata.refresh.interval.ms"] = fmt.Sprint(refreshMs)
