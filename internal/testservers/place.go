@@ -18,8 +18,8 @@ type Place struct {
 	Namespace string // a network namespace as `ip netns` names it; "": the test's own
 }
 
-// command gives the program and the arguments that run a program there.
-func (p Place) command(program string, args []string) (string, []string) {
+// Command returns the program and the arguments that run a program there.
+func (p Place) Command(program string, args []string) (string, []string) {
 	if p.Namespace == "" {
 		return program, args
 	}

@@ -78,7 +78,7 @@ func (p *Process) start() error {
 		return err
 	}
 	defer log.Close()
-	program, args := p.place.command(p.program, p.args)
+	program, args := p.place.Command(p.program, p.args)
 	cmd := exec.Command(program, args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.in, log, log
 	if p.out != nil {

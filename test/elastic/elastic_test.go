@@ -12,9 +12,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/freshet-io/freshet/internal/ledger"
 	"github.com/freshet-io/freshet/test/harness"
+	"github.com/freshet-io/freshet/test/stock"
 )
 
 const (
@@ -56,7 +57,7 @@ type scene struct {
 	t        *testing.T
 	fleet    *fleet
 	admin    *kadm.Client
-	families map[string]family
+	families map[string]stock.Client
 	groups   []*group
 	short    bool
 	hold     time.Duration      // how long a phase goes on after what happened in it; 0 if short
@@ -95,11 +96,11 @@ func (s *scene) set(t *testing.T) {
 	s.mark() // connections were made meanwhile
 }
 
-func allFamilies(t *testing.T) map[string]family {
+func allFamilies(t *testing.T) map[string]stock.Client {
 	t.Helper()
-	return map[string]family{
-		"java":       foreign{harness.JavaWorker(t, "Elastic")},
-		"librdkafka": foreign{harness.PythonWorker(t, "elastic.py")},
+	return map[string]stock.Client{
+		"java":       stock.Foreign{Worker: harness.JavaWorker(t, "Elastic")},
+		"librdkafka": stock.Foreign{Worker: harness.PythonWorker(t, "elastic.py")},
 		"franz-go":   newFranz(),
 	}
 }
@@ -111,7 +112,7 @@ func (s *scene) write(name, clientID string) {
 	if name == "librdkafka" {
 		own["enable.sparse.connections"] = "false" // docs/clients.md: else it can stall for a second when agents join
 	}
-	s.families[name].write(s.t, job{
+	s.families[name].Write(s.t, stock.Job{
 		Name: name, Topic: topic, Partitions: partitions, IntervalMs: intervalMs, Config: s.config(name, own),
 	})
 }
@@ -211,7 +212,7 @@ func (s *scene) mark() map[string][]int64 {
 	all := s.marked
 	s.marked = make(map[string][]int64)
 	for _, name := range s.names() {
-		m := s.families[name].mark(s.t)
+		m := s.families[name].Mark(s.t)
 		require.Empty(s.t, m.Failures, name)
 		all[name] = append(all[name], m.Micros...)
 	}
@@ -224,7 +225,7 @@ func (s *scene) flows() {
 	began := time.Now()
 	for _, name := range s.names() {
 		harness.Await(s.t, "records of "+name+" are acknowledged", func() bool {
-			m := s.families[name].mark(s.t)
+			m := s.families[name].Mark(s.t)
 			require.Empty(s.t, m.Failures, name)
 			s.marked[name] = append(s.marked[name], m.Micros...)
 			return len(s.marked[name]) > 0 && m.Oldest < time.Since(began).Microseconds()
@@ -235,15 +236,15 @@ func (s *scene) flows() {
 // end stops everything and checks.
 func (s *scene) end() {
 	s.t.Helper()
-	all := &sent{ledger: ledger.New(), counts: make(map[stream]int)}
+	all := stock.NewSent()
 	for _, name := range s.names() {
-		all.add(s.t, name, s.families[name].finish(s.t))
+		all.Add(s.t, name, s.families[name].Finish(s.t))
 	}
-	all.stored(s.t, s.fleet.client(), topic)
+	all.Stored(s.t, topic, kgo.SeedBrokers(s.fleet.running()...), kgo.ClientID(admin))
 	for _, g := range s.groups {
 		g.finish(s.t, all)
 	}
-	s.t.Logf("%d records, all there once and in order, read by %d groups and readers\n%s\n%s", all.total(), len(s.groups),
+	s.t.Logf("%d records, all there once and in order, read by %d groups and readers\n%s\n%s", all.Total(), len(s.groups),
 		s.figures.table(), startTable(s.fleet.served))
 }
 

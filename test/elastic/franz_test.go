@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/freshet-io/freshet/test/stock"
 )
 
 // franz is franz-go, in this process.
@@ -23,7 +25,7 @@ type franz struct {
 func newFranz() *franz { return &franz{readers: make(map[string]*franzReader)} }
 
 // franzOptions translates a configuration.
-func franzOptions(j *job) []kgo.Opt {
+func franzOptions(j *stock.Job) []kgo.Opt {
 	options := []kgo.Opt{
 		kgo.SeedBrokers(strings.Split(j.Config["bootstrap.servers"], ",")...), kgo.ClientID(j.Config["client.id"]),
 		kgo.AlwaysRetryEOF(), // an agent that is killed at a connection's first request is no listener that wants SASL
@@ -47,12 +49,12 @@ type franzWriter struct {
 
 	mu struct {
 		sync.Mutex
-		marks
+		stock.Marks
 		pending map[string]time.Time // by value: when it was sent
 	}
 }
 
-func (f *franz) write(t testing.TB, j job) {
+func (f *franz) Write(t testing.TB, j stock.Job) {
 	t.Helper()
 	client, err := kgo.NewClient(append(franzOptions(&j), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DefaultProduceTopic(j.Topic))...)
 	require.NoError(t, err)
@@ -64,7 +66,7 @@ func (f *franz) write(t testing.TB, j job) {
 	go w.run(ctx, j)
 }
 
-func (w *franzWriter) run(ctx context.Context, j job) {
+func (w *franzWriter) run(ctx context.Context, j stock.Job) {
 	defer close(w.done)
 	tick := time.NewTicker(time.Duration(j.IntervalMs) * time.Millisecond)
 	defer tick.Stop()
@@ -100,11 +102,11 @@ func (w *franzWriter) send(name string, p int) {
 	})
 }
 
-func (f *franz) mark(testing.TB) marks {
+func (f *franz) Mark(testing.TB) stock.Marks {
 	w := f.writer
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	m := marks{Micros: w.mu.Micros, Failures: w.mu.Failures}
+	m := stock.Marks{Micros: w.mu.Micros, Failures: w.mu.Failures}
 	w.mu.Micros = nil
 	for _, began := range w.mu.pending {
 		m.Oldest = max(m.Oldest, time.Since(began).Microseconds())
@@ -112,14 +114,14 @@ func (f *franz) mark(testing.TB) marks {
 	return m
 }
 
-func (f *franz) finish(t testing.TB) marks {
+func (f *franz) Finish(t testing.TB) stock.Marks {
 	t.Helper()
 	f.writer.stop()
 	<-f.writer.done
 	ctx, cancel := context.WithTimeout(t.Context(), finishing)
 	defer cancel()
 	require.NoError(t, f.writer.client.Flush(ctx))
-	m := f.mark(t)
+	m := f.Mark(t)
 	m.Offsets = f.writer.mu.Offsets // nobody writes any more
 	return m
 }
@@ -131,12 +133,12 @@ type franzReader struct {
 
 	mu struct {
 		sync.Mutex
-		reading
+		stock.Reading
 		open map[string]int // writer/partition to its run's index
 	}
 }
 
-func (f *franz) join(t testing.TB, j job) {
+func (f *franz) Join(t testing.TB, j stock.Job) {
 	t.Helper()
 	r := &franzReader{done: make(chan struct{})}
 	r.mu.open = make(map[string]int)
@@ -198,7 +200,7 @@ func (r *franzReader) note(record *kgo.Record) {
 	if !ok {
 		i = len(r.mu.Runs)
 		r.mu.open[writer] = i
-		r.mu.Runs = append(r.mu.Runs, run{Writer: writer[:strings.LastIndexByte(writer, '/')], Partition: record.Partition, First: seq, Next: seq})
+		r.mu.Runs = append(r.mu.Runs, stock.Run{Writer: writer[:strings.LastIndexByte(writer, '/')], Partition: record.Partition, First: seq, Next: seq})
 	}
 	if expected := r.mu.Runs[i].Next; expected != seq {
 		r.mu.Faults = append(r.mu.Faults, fmt.Sprintf("%s at offset %d where %d was to come", value, record.Offset, expected))
@@ -242,23 +244,23 @@ func (r *franzReader) change(partitions map[string][]int32, sign int) {
 	r.mu.Changes++
 }
 
-func (f *franz) look(_ testing.TB, name string) reading {
+func (f *franz) Look(_ testing.TB, name string) stock.Reading {
 	r := f.readers[name]
 	_, generation := r.client.GroupMetadata()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := r.mu.reading
-	all.Runs = append([]run(nil), all.Runs...)
+	all := r.mu.Reading
+	all.Runs = append([]stock.Run(nil), all.Runs...)
 	all.Generation = int(generation)
 	return all
 }
 
-func (f *franz) leave(t testing.TB, name string) reading {
+func (f *franz) Leave(t testing.TB, name string) stock.Reading {
 	t.Helper()
 	r := f.readers[name]
 	r.stop()
 	<-r.done
-	last := f.look(t, name)
+	last := f.Look(t, name)
 	r.client.CloseAllowingRebalance()
 	return last
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/freshet-io/freshet/test/harness"
+	"github.com/freshet-io/freshet/test/stock"
 )
 
 // membersPerGroup read a group's partitions, each in another zone.
@@ -23,7 +24,7 @@ const sessionMs = 60_000
 // group is a consumer group of one family, or one reader without a group.
 type group struct {
 	name    string
-	family  family
+	family  stock.Client
 	kind    string // of protocol: classic, consumer; "" without a group
 	rack    bool
 	tells   bool // its clients tell their generation
@@ -100,7 +101,7 @@ func (s *scene) join(family string, g *group) {
 		config["auto.offset.reset"] = "error"
 	}
 	if g.kind == "" {
-		g.family.join(s.t, job{Name: g.members[0], Topic: topic, Partitions: partitions, Config: config})
+		g.family.Join(s.t, stock.Job{Name: g.members[0], Topic: topic, Partitions: partitions, Config: config})
 		return
 	}
 	config["group.protocol"] = g.kind
@@ -114,7 +115,7 @@ func (s *scene) join(family string, g *group) {
 		}
 		member := fmt.Sprintf("%s-%d", g.name, i)
 		g.members = append(g.members, member)
-		g.family.join(s.t, job{Name: member, Topic: topic, Config: own})
+		g.family.Join(s.t, stock.Job{Name: member, Topic: topic, Config: own})
 	}
 }
 
@@ -127,7 +128,7 @@ func (g *group) settle(t testing.TB) {
 	harness.Await(t, g.name+" has settled", func() bool {
 		assigned := 0
 		for _, m := range g.members {
-			r := g.family.look(t, m)
+			r := g.family.Look(t, m)
 			require.Empty(t, r.Faults, m)
 			if r.Assigned == 0 || g.tells && r.Generation < 1 {
 				return false
@@ -144,7 +145,7 @@ func (g *group) settle(t testing.TB) {
 func (g *group) now(t testing.TB) (s state) {
 	t.Helper()
 	for i, m := range g.members {
-		r := g.family.look(t, m)
+		r := g.family.Look(t, m)
 		s.changes += r.Changes
 		s.losses += r.Losses
 		s.generations[i] = r.Generation
@@ -177,7 +178,7 @@ func groupEpoch(ctx context.Context, name string, seeds []string) (int32, error)
 func (g *group) quiet(t testing.TB, phase string, k kind) {
 	t.Helper()
 	for _, m := range g.members {
-		require.Empty(t, g.family.look(t, m).Faults, "%s, %s", m, phase)
+		require.Empty(t, g.family.Look(t, m).Faults, "%s, %s", m, phase)
 	}
 	if g.kind == "" {
 		return
@@ -211,7 +212,7 @@ func (s state) since(now state) int {
 }
 
 // finish waits until the group has read everything, once and in order, and ends it.
-func (g *group) finish(t testing.TB, all *sent) {
+func (g *group) finish(t testing.TB, all *stock.Sent) {
 	t.Helper()
 	var faults []string
 	defer func() {
@@ -220,10 +221,10 @@ func (g *group) finish(t testing.TB, all *sent) {
 		}
 	}()
 	harness.Await(t, g.name+" has read everything, once and in order", func() bool {
-		var runs []run
+		var runs []stock.Run
 		changes := 0
 		for _, m := range g.members {
-			r := g.family.look(t, m)
+			r := g.family.Look(t, m)
 			require.Empty(t, r.Faults, m)
 			runs = append(runs, r.Runs...)
 			changes += r.Changes
@@ -231,10 +232,10 @@ func (g *group) finish(t testing.TB, all *sent) {
 		if g.kind != "" && changes != g.settled.changes { // a member has noticed only now that no agent was left
 			g.again = true
 		}
-		faults = all.faults(runs, g.again)
+		faults = all.Faults(runs, g.again)
 		return len(faults) == 0
 	})
 	for _, m := range g.members {
-		require.Empty(t, g.family.leave(t, m).Faults, m)
+		require.Empty(t, g.family.Leave(t, m).Faults, m)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"os"
 	"sync"
 	"testing"
+
+	"github.com/freshet-io/freshet/internal/testservers"
 )
 
 // javaHost is the main class of test/java, which runs the others.
@@ -75,13 +77,19 @@ func JavaWorker(t testing.TB, class string) *Worker {
 // LoneJavaWorker is JavaWorker in a JVM of its own, which can be killed.
 func LoneJavaWorker(t testing.TB, class string) *Worker {
 	t.Helper()
+	return LoneJavaWorkerAt(t, testservers.Place{}, class)
+}
+
+// LoneJavaWorkerAt is LoneJavaWorker elsewhere.
+func LoneJavaWorkerAt(t testing.TB, place testservers.Place, class string) *Worker {
+	t.Helper()
 	j := newJava(t)
-	return startWorker(t, class, j.program, j.args(javaHost, class)...)
+	return startWorker(t, place, class, j.program, j.args(javaHost, class)...)
 }
 
 // startShared starts the JVM and learns where it listens.
 func startShared(j java) error {
-	p, err := startProgram("the JVM of all workers", j.program, j.args(javaHost)...)
+	p, err := startProgram(testservers.Place{}, "the JVM of all workers", j.program, j.args(javaHost)...)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/freshet-io/freshet/internal/testservers"
 )
 
 // program is a process that workers run in. It ends with its input.
@@ -20,7 +22,8 @@ type program struct {
 	done chan struct{} // closed when the process was waited for
 }
 
-func startProgram(name, path string, args ...string) (*program, error) {
+func startProgram(place testservers.Place, name, path string, args ...string) (*program, error) {
+	path, args = place.Command(path, args)
 	p := &program{name: name, cmd: exec.Command(path, args...), read: make(chan struct{}), done: make(chan struct{})}
 	p.cmd.Stderr = &p.errs
 	var err error

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/freshet-io/freshet/internal/testservers"
 )
 
 // workerLimit bounds one job of a worker, and its end.
@@ -32,13 +34,19 @@ type Worker struct {
 // PythonWorker runs a script of test/python until the test ends.
 func PythonWorker(t testing.TB, script string) *Worker {
 	t.Helper()
-	return startWorker(t, script, pythonProgram(t), "-u", filepath.Join(root(), "test", "python", script))
+	return PythonWorkerAt(t, testservers.Place{}, script)
+}
+
+// PythonWorkerAt is PythonWorker elsewhere.
+func PythonWorkerAt(t testing.TB, place testservers.Place, script string) *Worker {
+	t.Helper()
+	return startWorker(t, place, script, pythonProgram(t), "-u", filepath.Join(root(), "test", "python", script))
 }
 
 // startWorker starts a worker that is a process of its own.
-func startWorker(t testing.TB, name, path string, args ...string) *Worker {
+func startWorker(t testing.TB, place testservers.Place, name, path string, args ...string) *Worker {
 	t.Helper()
-	p, err := startProgram(name, path, args...)
+	p, err := startProgram(place, name, path, args...)
 	if err != nil {
 		t.Fatalf("start %s: %v", name, err)
 	}
