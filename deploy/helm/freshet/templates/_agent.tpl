@@ -1,0 +1,97 @@
+{{- /* The pod of an agent. Takes (list . ZONE): a zone without name reads its name from the node. */ -}}
+{{- define "freshet.agentPod" -}}
+{{- $ := index . 0 }}{{ $zone := index . 1 }}{{ $name := include "freshet.name" $ }}{{ $values := $.Values.agents -}}
+{{- $selector := dict }}{{ $spread := list "kubernetes.io/hostname" }}
+{{- if $zone.name }}
+{{- $selector = hasKey $zone "nodeSelector" | ternary $zone.nodeSelector (dict "topology.kubernetes.io/zone" $zone.name) }}
+{{- else }}
+{{- $spread = list "topology.kubernetes.io/zone" "kubernetes.io/hostname" }}
+{{- end -}}
+serviceAccountName: {{ $name }}-agent
+automountServiceAccountToken: {{ empty $zone.name }}
+enableServiceLinks: false
+terminationGracePeriodSeconds: {{ add $values.drainSeconds $values.preStopSeconds 10 }}
+{{- with $.Values.image.pullSecrets }}
+imagePullSecrets: {{ toJson . }}
+{{- end }}
+{{- include "freshet.placement" (list $ "agent" $values $selector $spread) }}
+securityContext:
+  {{- include "freshet.podSecurity" $ | nindent 2 }}
+containers:
+  - name: agent
+    image: {{ include "freshet.image" $ }}
+    imagePullPolicy: {{ $.Values.image.pullPolicy }}
+    args:
+      - agent
+      - --virtual-cluster={{ $.Values.virtualCluster }}
+      - {{ printf "--bucket=%s" (required "bucket is required, as s3://bucket/prefix?region=eu-central-1" $.Values.bucket) | quote }}
+      - --control-plane={{ $name }}-controlplane.{{ $.Release.Namespace }}.svc:7050
+      - --kafka-listen=:9092-9095{{ if $.Values.external.enabled }},external=:9192-9195{{ end }}
+      - --advertise=$(POD_IP)
+      {{- if $.Values.external.enabled }}
+      - --shared-advertise={{ include "freshet.sharedAdvertise" $ }}
+      {{- end }}
+      - --peer-listen=:7070
+      - --peer-advertise=$(POD_IP)
+      - --http-listen=:8080
+      - --log-format=json
+      - --drain-timeout={{ $values.drainSeconds }}s
+      {{- if $zone.name }}
+      - --zone={{ $zone.name }}
+      {{- else }}
+      - --zone=auto
+      - --node-name=$(NODE_NAME)
+      {{- with $.Values.defaultZone }}
+      - --default-zone={{ . }}
+      {{- end }}
+      {{- end }}
+      {{- with $.Values.clientZones }}
+      - --client-zones={{ range $i, $z := . }}{{ if $i }},{{ end }}{{ $z.cidr }}={{ $z.zone }}{{ end }}
+      {{- end }}
+      {{- $taken := dict "virtual-cluster" "virtualCluster" "bucket" "bucket" "control-plane" "fullnameOverride" "kafka-listen" "external" "advertise" "external" "shared-advertise" "external" "peer-listen" "fixed ports" "peer-advertise" "fixed ports" "http-listen" "fixed ports" "drain-timeout" "agents.drainSeconds" "zone" "zones" "node-name" "zones" "default-zone" "defaultZone" "client-zones" "clientZones" "agent-key" "agentKey" }}
+      {{- include "freshet.arguments" (dict "settings" $values.settings "taken" $taken "where" "agents.settings") | nindent 6 }}
+    env:
+      - {name: POD_IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}
+      {{- if not $zone.name }}
+      - {name: NODE_NAME, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}
+      {{- end }}
+      - {name: FRESHET_AGENT_KEY, valueFrom: {secretKeyRef: {name: {{ required "agentKey.secret is required: create it with kubectl create secret generic freshet --from-literal=agent-key=$(openssl rand -hex 32)" $.Values.agentKey.secret }}, key: {{ $.Values.agentKey.key }}}}}
+      {{- include "freshet.gomemlimit" $values.resources | nindent 6 }}
+      {{- with $values.env }}{{ toYaml . | nindent 6 }}{{ end }}
+    {{- with $values.envFrom }}
+    envFrom: {{ toJson . }}
+    {{- end }}
+    ports:
+      - {name: kafka, containerPort: 9092}
+      - {name: kafka-1, containerPort: 9093}
+      - {name: kafka-2, containerPort: 9094}
+      - {name: kafka-3, containerPort: 9095}
+      {{- if $.Values.external.enabled }}
+      - {name: external, containerPort: 9192}
+      - {name: external-1, containerPort: 9193}
+      - {name: external-2, containerPort: 9194}
+      - {name: external-3, containerPort: 9195}
+      {{- end }}
+      - {name: peer, containerPort: 7070}
+      - {name: http, containerPort: 8080}
+    startupProbe:
+      httpGet: {path: /livez, port: http}
+      periodSeconds: 1
+      failureThreshold: 60
+    livenessProbe:
+      httpGet: {path: /livez, port: http}
+      periodSeconds: 10
+      timeoutSeconds: 5
+      failureThreshold: 6
+    readinessProbe:
+      httpGet: {path: /readyz, port: http}
+      periodSeconds: 1
+      timeoutSeconds: 2
+      failureThreshold: 2
+    {{- if $values.preStopSeconds }}
+    lifecycle: {preStop: {sleep: {seconds: {{ $values.preStopSeconds }}}}}
+    {{- end }}
+    resources: {{ toJson $values.resources }}
+    securityContext:
+      {{- include "freshet.containerSecurity" $ | nindent 6 }}
+{{- end }}

@@ -1,0 +1,133 @@
+{{- /* Name of all resources: the release, and the chart if the release is called otherwise. 40 characters leave room for suffixes. */ -}}
+{{- define "freshet.name" -}}
+{{- $name := .Release.Name -}}
+{{- if not (contains .Chart.Name $name) }}{{ $name = printf "%s-%s" $name .Chart.Name }}{{ end -}}
+{{- .Values.fullnameOverride | default $name | trunc 40 | trimSuffix "-" -}}
+{{- end }}
+
+{{- /* Labels that select the pods of a component. They never change. Takes (list . COMPONENT). */ -}}
+{{- define "freshet.selector" -}}
+app.kubernetes.io/name: {{ (index . 0).Chart.Name }}
+app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
+app.kubernetes.io/component: {{ index . 1 }}
+{{- end }}
+
+{{- /* Labels of a resource. Takes (list . COMPONENT). */ -}}
+{{- define "freshet.labels" -}}
+{{- $ := index . 0 -}}
+{{ include "freshet.selector" . }}
+app.kubernetes.io/version: {{ $.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ $.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" $.Chart.Name $.Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{- define "freshet.image" -}}
+{{- $i := .Values.image -}}
+{{- if not $i.repository -}}
+{{- fail "image.repository is not set, and there is no default. Push an image with: make image PUSH=REGISTRY/freshet:TAG. Then add: --set image.repository=REGISTRY/freshet,image.tag=TAG" -}}
+{{- end -}}
+{{- include "freshet.reference" (list $i.repository ($i.tag | default .Chart.AppVersion) $i.digest) -}}
+{{- end }}
+
+{{- /* An image's name. Takes (list REPOSITORY TAG DIGEST). */ -}}
+{{- define "freshet.reference" -}}
+{{- if index . 2 }}{{ index . 0 }}@{{ index . 2 }}{{ else }}{{ index . 0 }}:{{ index . 1 }}{{ end -}}
+{{- end }}
+
+{{- /* Bytes of a quantity, such as 2Gi. */ -}}
+{{- define "freshet.bytes" -}}
+{{- $q := toString . -}}
+{{- $units := dict "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 "k" 1000 "M" 1000000 "G" 1000000000 "T" 1000000000000 -}}
+{{- $unit := regexFind "[KMGT]i$|[kMGT]$" $q -}}
+{{- $number := trimSuffix $unit $q -}}
+{{- if not (regexMatch "^[0-9]+([.][0-9]+)?$" $number) }}{{ fail (printf "%q is not a quantity of bytes such as 2Gi" $q) }}{{ end -}}
+{{- mulf (float64 $number) (get $units $unit | default 1 | float64) | int64 -}}
+{{- end }}
+
+{{- /* GOMEMLIMIT as an entry of env; nothing without a memory limit. Takes resources. */ -}}
+{{- define "freshet.gomemlimit" -}}
+{{- with dig "limits" "memory" "" . }}
+- {name: GOMEMLIMIT, value: "{{ div (mul (include "freshet.bytes" . | int64) 9) 10 }}"}
+{{- end }}
+{{- end }}
+
+{{- /* Arguments --name=value from settings. Takes (dict "settings" MAP "taken" MAP "where" WHERE): taken holds flags that the chart sets, with the value to use in their place. */ -}}
+{{- define "freshet.arguments" -}}
+{{- $x := . -}}
+{{- range $name, $value := .settings }}
+{{- with get $x.taken $name }}{{ fail (printf "%s.%s is set by the chart: use %s" $x.where $name .) }}{{ end }}
+{{- $text := toString $value }}
+{{- if kindIs "slice" $value }}{{ $text = join "," $value }}{{ end }}
+{{- if and (kindIs "float64" $value) (eq $value (floor $value)) }}{{ $text = printf "%d" (int64 $value) }}{{ end }}
+- {{ printf "--%s=%s" $name $text | quote }}
+{{- end }}
+{{- end }}
+
+{{- define "freshet.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{- define "freshet.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end }}
+
+{{- /* Where pods of a component may run. Takes (list . COMPONENT VALUES NODESELECTOR SPREAD): SPREAD are topology keys. */ -}}
+{{- define "freshet.placement" -}}
+{{- $ := index . 0 }}{{ $values := index . 2 }}
+{{- with merge (dict) (index . 3) $values.nodeSelector }}
+nodeSelector: {{ toJson . }}
+{{- end }}
+{{- with $values.tolerations }}
+tolerations: {{ toJson . }}
+{{- end }}
+{{- with $values.affinity }}
+affinity: {{ toJson . }}
+{{- end }}
+{{- with $values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+topologySpreadConstraints:
+{{- $component := index . 1 }}
+{{- range index . 4 }}
+  - topologyKey: {{ . }}
+    maxSkew: 1
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels: {{ include "freshet.selector" (list $ $component) | fromYaml | toJson }}
+{{- end }}
+{{- end }}
+
+{{- /* etcd's client addresses, comma-separated. */ -}}
+{{- define "freshet.etcd" -}}
+{{- if .Values.etcd.external -}}
+{{- join "," .Values.etcd.external -}}
+{{- else -}}
+{{- $name := include "freshet.name" . -}}
+{{- range $i := until (int .Values.etcd.replicas) -}}
+{{- if $i }},{{ end }}{{ $name }}-etcd-{{ $i }}.{{ $name }}-etcd.{{ $.Release.Namespace }}.svc:2379
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- /* The addresses of all zones for clients outside, as --shared-advertise takes them. */ -}}
+{{- define "freshet.sharedAdvertise" -}}
+{{- $external := .Values.external -}}
+{{- if not .Values.zones }}{{ fail "external.enabled needs zones: each has an address, as {name: a, external: {host: kafka-a.example.com}}" }}{{ end -}}
+{{- $list := list -}}
+{{- range $zone := .Values.zones -}}
+{{- $own := $zone.external | default dict -}}
+{{- $first := 9192 -}}
+{{- if eq $external.type "NodePort" -}}
+{{- $first = required (printf "zone %s needs external.nodePort, the first of four adjacent node ports" $zone.name) $own.nodePort | int -}}
+{{- end -}}
+{{- $host := required (printf "zone %s needs external.host, the address that clients outside connect to" $zone.name) $own.host -}}
+{{- $list = append $list (printf "external/%s=%s:%d-%d" $zone.name $host $first (add $first 3)) -}}
+{{- end -}}
+{{- join "," $list -}}
+{{- end }}

@@ -1,0 +1,137 @@
+package chart
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/freshet-io/freshet/test/harness"
+)
+
+var golden = flag.Bool("golden", false, "write the renders into testdata")
+
+const chart = "../../deploy/helm/freshet"
+
+// helm runs Helm, which is built on the first call.
+func helm(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("builds Helm")
+	}
+	var out, errs bytes.Buffer
+	cmd := exec.Command("go", append([]string{"tool", "-modfile=../../tools/helm/go.mod", "helm"}, args...)...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	return out.String() + errs.String(), err
+}
+
+// render renders the chart with a file of values as release "freshet" in namespace "kafka".
+func render(t *testing.T, values string, more ...string) string {
+	t.Helper()
+	out, err := helm(t, append([]string{"template", "freshet", chart, "--namespace", "kafka", "--values", values}, more...)...)
+	require.NoError(t, err, out)
+	return out
+}
+
+// cases are the files of values in testdata.
+func cases(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("testdata/*.values.yaml")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	return files
+}
+
+func TestChart_Lint(t *testing.T) {
+	for _, values := range cases(t) {
+		out, err := helm(t, "lint", "--strict", "--quiet", chart, "--values", values)
+		require.NoError(t, err, out)
+	}
+}
+
+// TestChart_Renders compares with testdata; `go test ./test/chart -golden` writes it anew.
+func TestChart_Renders(t *testing.T) {
+	for _, values := range cases(t) {
+		got := render(t, values)
+		require.Equal(t, got, render(t, values), "a second render differs: an upgrade without change would restart pods")
+		path := strings.TrimSuffix(values, ".values.yaml") + ".golden.yaml"
+		if *golden {
+			require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
+			continue
+		}
+		want, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, string(want), got, values)
+	}
+}
+
+// TestChart_Flags: the program knows every flag that the chart gives it.
+func TestChart_Flags(t *testing.T) {
+	for _, values := range cases(t) {
+		for _, args := range arguments(t, render(t, values)) {
+			out, err := exec.Command(harness.Freshet(t), append(args, "--help")...).CombinedOutput()
+			require.NoError(t, err, "%s\n%s", args, out)
+		}
+	}
+}
+
+// arguments returns those of each container that runs Freshet.
+func arguments(t *testing.T, rendered string) (all [][]string) {
+	t.Helper()
+	decoder := yaml.NewDecoder(strings.NewReader(rendered))
+	for {
+		var object struct {
+			Spec struct {
+				Template struct {
+					Spec struct {
+						Containers []struct {
+							Name string   `yaml:"name"`
+							Args []string `yaml:"args"`
+						} `yaml:"containers"`
+					} `yaml:"spec"`
+				} `yaml:"template"`
+			} `yaml:"spec"`
+		}
+		err := decoder.Decode(&object)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		for _, c := range object.Spec.Template.Spec.Containers {
+			if c.Name != "etcd" {
+				all = append(all, c.Args)
+			}
+		}
+	}
+	require.NotEmpty(t, all)
+	return all
+}
+
+// TestChart_Refuses: what cannot work is refused with the setting and the remedy.
+func TestChart_Refuses(t *testing.T) {
+	for name, c := range map[string]struct{ set, says string }{
+		"no image":             {"image.repository=", "make image PUSH="},
+		"no bucket":            {"bucket=", "bucket is required"},
+		"no agent key":         {"agentKey.secret=", "kubectl create secret generic"},
+		"a flag of the chart":  {"agents.settings.zone=b", "agents.settings.zone is set by the chart: use zones"},
+		"two numbers":          {"zones[0].name=a,agents.replicas=2", "use zones[].replicas"},
+		"a long zone":          {"zones[0].name=" + strings.Repeat("a", 60), "longer than 63 characters"},
+		"no address outside":   {"external.enabled=true,zones[0].name=a", "zone a needs external.host"},
+		"no node port":         {"external.enabled=true,external.type=NodePort,zones[0].name=a,zones[0].external.host=h", "zone a needs external.nodePort"},
+		"outside, no zones":    {"external.enabled=true", "external.enabled needs zones"},
+		"volumes without unit": {"etcd.storage.size=8GB", "not a quantity of bytes"},
+	} {
+		out, err := helm(t, "template", "freshet", chart, "--values", "testdata/default.values.yaml", "--set", c.set)
+		require.Error(t, err, name)
+		require.Contains(t, out, c.says, name)
+	}
+}
