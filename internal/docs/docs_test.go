@@ -10,13 +10,12 @@ import (
 	"github.com/freshet-io/freshet/internal/docs"
 )
 
-func TestPages_AreWhatIsInTheTree(t *testing.T) {
-	pages := docs.Pages()
-	metrics, err := docs.Metrics(filepath.Join("..", ".."))
+func TestFiles_AreWhatIsInTheTree(t *testing.T) {
+	root := filepath.Join("..", "..")
+	files, err := docs.Files(root)
 	require.NoError(t, err)
-	pages["metrics.md"] = metrics
-	for name, want := range pages {
-		got, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
+	for name, want := range files {
+		got, err := os.ReadFile(filepath.Join(root, name))
 		require.NoError(t, err)
 		require.Equal(t, want, string(got), "%s is out of date: run make generate", name)
 	}

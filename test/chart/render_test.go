@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,15 +22,30 @@ var golden = flag.Bool("golden", false, "write the renders into testdata")
 
 const chart = "../../deploy/helm/freshet"
 
-// helm runs Helm, which is built on the first call.
+// helm runs Helm.
 func helm(t *testing.T, args ...string) (string, error) {
 	t.Helper()
+	return run(t, "helm", "", args...)
+}
+
+var paths sync.Map // of the programs of tools/helm, by name
+
+// run runs a program of tools/helm, which is built if it is not cached. It returns both outputs.
+func run(t *testing.T, program, input string, args ...string) (string, error) {
+	t.Helper()
 	if testing.Short() {
-		t.Skip("builds Helm")
+		t.Skip("builds Helm and other programs")
+	}
+	path, ok := paths.Load(program)
+	if !ok {
+		out, err := exec.Command("go", "tool", "-modfile=../../tools/helm/go.mod", "-n", program).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		path = strings.TrimSpace(string(out))
+		paths.Store(program, path)
 	}
 	var out, errs bytes.Buffer
-	cmd := exec.Command("go", append([]string{"tool", "-modfile=../../tools/helm/go.mod", "helm"}, args...)...)
-	cmd.Stdout, cmd.Stderr = &out, &errs
+	cmd := exec.Command(path.(string), args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &out, &errs
 	err := cmd.Run()
 	return out.String() + errs.String(), err
 }
@@ -128,7 +144,11 @@ func TestChart_Refuses(t *testing.T) {
 		"no address outside":   {"external.enabled=true,zones[0].name=a", "zone a needs external.host"},
 		"no node port":         {"external.enabled=true,external.type=NodePort,zones[0].name=a,zones[0].external.host=h", "zone a needs external.nodePort"},
 		"outside, no zones":    {"external.enabled=true", "external.enabled needs zones"},
-		"volumes without unit": {"etcd.storage.size=8GB", "not a quantity of bytes"},
+		"volumes without unit": {"etcd.storage.size=8GB", "at '/etcd/storage/size': '8GB' does not match pattern"},
+		"an unknown value":     {"agents.replica=2", "at '/agents': additional properties 'replica' not allowed"},
+		"a text for a number":  {"controlPlane.replicas=three", "at '/controlPlane/replicas': got string, want integer"},
+		"a misspelt zone key":  {"zones[0].name=a,zones[0].node=b", "at '/zones/0': additional properties 'node' not allowed"},
+		"an unknown type":      {"external.type=ClusterIP", "at '/external/type': value must be one of 'LoadBalancer', 'NodePort'"},
 	} {
 		out, err := helm(t, "template", "freshet", chart, "--values", "testdata/default.values.yaml", "--set", c.set)
 		require.Error(t, err, name)

@@ -1,4 +1,4 @@
-// Command write writes the generated pages of documentation into the directory given.
+// Command write writes the generated pages of documentation, and the generated files of the chart, into the source tree given.
 package main
 
 import (
@@ -10,17 +10,21 @@ import (
 )
 
 func main() {
-	pages := docs.Pages()
-	metrics, err := docs.Metrics(filepath.Dir(os.Args[1]))
-	if err != nil {
+	if err := write(os.Args[1]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	pages["metrics.md"] = metrics
-	for name, content := range pages {
-		if err := os.WriteFile(filepath.Join(os.Args[1], name), []byte(content), 0o644); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+}
+
+func write(root string) error {
+	files, err := docs.Files(root)
+	if err != nil {
+		return err
+	}
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(root, name), []byte(content), 0o644); err != nil {
+			return err
 		}
 	}
+	return nil
 }
