@@ -2,9 +2,7 @@ package chart
 
 import (
 	"bytes"
-	"errors"
 	"flag"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.yaml.in/yaml/v3"
 
 	"github.com/freshet-io/freshet/test/harness"
 )
@@ -38,7 +35,7 @@ func run(t *testing.T, program, input string, args ...string) (string, error) {
 	}
 	path, ok := paths.Load(program)
 	if !ok {
-		out, err := exec.Command("go", "tool", "-modfile=../../tools/helm/go.mod", "-n", program).CombinedOutput()
+		out, err := exec.Command("go", "-C", "../../tools/helm", "tool", "-n", program).CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		path = strings.TrimSpace(string(out))
 		paths.Store(program, path)
@@ -103,26 +100,8 @@ func TestChart_Flags(t *testing.T) {
 // arguments returns those of each container that runs Freshet.
 func arguments(t *testing.T, rendered string) (all [][]string) {
 	t.Helper()
-	decoder := yaml.NewDecoder(strings.NewReader(rendered))
-	for {
-		var object struct {
-			Spec struct {
-				Template struct {
-					Spec struct {
-						Containers []struct {
-							Name string   `yaml:"name"`
-							Args []string `yaml:"args"`
-						} `yaml:"containers"`
-					} `yaml:"spec"`
-				} `yaml:"template"`
-			} `yaml:"spec"`
-		}
-		err := decoder.Decode(&object)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		require.NoError(t, err)
-		for _, c := range object.Spec.Template.Spec.Containers {
+	for _, o := range objects(t, rendered) {
+		for _, c := range o.Spec.Template.Spec.Containers {
 			if c.Name != "etcd" {
 				all = append(all, c.Args)
 			}
@@ -148,6 +127,9 @@ func TestChart_Refuses(t *testing.T) {
 		"an unknown value":     {"agents.replica=2", "at '/agents': additional properties 'replica' not allowed"},
 		"a text for a number":  {"controlPlane.replicas=three", "at '/controlPlane/replicas': got string, want integer"},
 		"a misspelt zone key":  {"zones[0].name=a,zones[0].node=b", "at '/zones/0': additional properties 'node' not allowed"},
+		"a zone twice":         {"zones[0].name=a,zones[1].name=a", "zone a: the name is given twice"},
+		"a zone named etcd":    {"zones[0].name=etcd", "zone etcd: the name is given twice, or its Service would have the name of another one"},
+		"a request too high":   {"agents.resources.limits.memory=1Gi", "agents.resources: the memory request 2Gi is above the limit 1Gi"},
 		"an unknown type":      {"external.type=ClusterIP", "at '/external/type': value must be one of 'LoadBalancer', 'NodePort'"},
 	} {
 		out, err := helm(t, "template", "freshet", chart, "--values", "testdata/default.values.yaml", "--set", c.set)

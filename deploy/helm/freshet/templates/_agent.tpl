@@ -56,7 +56,7 @@ containers:
       - {name: NODE_NAME, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}
       {{- end }}
       - {name: FRESHET_AGENT_KEY, valueFrom: {secretKeyRef: {name: {{ required "agentKey.secret is required: create it with kubectl create secret generic freshet --from-literal=agent-key=$(openssl rand -hex 32)" $.Values.agentKey.secret }}, key: {{ $.Values.agentKey.key }}}}}
-      {{- include "freshet.gomemlimit" $values.resources | nindent 6 }}
+      {{- include "freshet.gomemlimit" (list $values.resources "agents.resources") | nindent 6 }}
       {{- with $values.env }}{{ toYaml . | nindent 6 }}{{ end }}
     {{- with $values.envFrom }}
     envFrom: {{ toJson . }}

@@ -44,10 +44,14 @@ helm.sh/chart: {{ printf "%s-%s" $.Chart.Name $.Chart.Version | replace "+" "_" 
 {{- mulf (float64 $number) (get $units $unit | default 1 | float64) | int64 -}}
 {{- end }}
 
-{{- /* GOMEMLIMIT as an entry of env; nothing without a memory limit. Takes resources. */ -}}
+{{- /* GOMEMLIMIT as an entry of env; nothing without a memory limit. Takes (list RESOURCES WHERE). */ -}}
 {{- define "freshet.gomemlimit" -}}
-{{- with dig "limits" "memory" "" . }}
-- {name: GOMEMLIMIT, value: "{{ div (mul (include "freshet.bytes" . | int64) 9) 10 }}"}
+{{- $where := index . 1 -}}
+{{- $request := dig "requests" "memory" "" (index . 0) -}}
+{{- with dig "limits" "memory" "" (index . 0) }}
+{{- $limit := include "freshet.bytes" . | int64 }}
+{{- if $request }}{{ if gt (include "freshet.bytes" $request | int64) $limit }}{{ fail (printf "%s: the memory request %s is above the limit %s: set both" $where (toString $request) (toString .)) }}{{ end }}{{ end }}
+- {name: GOMEMLIMIT, value: "{{ div (mul $limit 9) 10 }}"}
 {{- end }}
 {{- end }}
 
