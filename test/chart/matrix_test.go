@@ -34,6 +34,11 @@ var dimensions = [][]option{
 		{"one member of etcd", "etcd: {replicas: 1, storage: {className: fast}}"},
 		{"etcd elsewhere", "etcd: {external: [etcd-1.example.com:2379]}"},
 	},
+	{
+		{"no autoscaler", ""},
+		{"hpa", "agents: {autoscaling: {type: hpa}}"},
+		{"keda", "agents: {autoscaling: {type: keda, minReplicas: 2, maxReplicas: 20}}"},
+	},
 }
 
 // possible reports whether the chart can render a choice.
@@ -42,8 +47,8 @@ func possible(choice []option) bool {
 	for _, o := range choice {
 		names[o.name] = true
 	}
-	outside := names["load balancers"] || names["node ports"]
-	return !names["no zones"] || !outside
+	needsZones := names["load balancers"] || names["node ports"] || names["keda"]
+	return !names["no zones"] || !needsZones
 }
 
 // pairwise returns choices such that each possible pair of options is in one of them.

@@ -130,6 +130,11 @@ func TestChart_Refuses(t *testing.T) {
 		"a zone twice":         {"zones[0].name=a,zones[1].name=a", "zone a: the name is given twice"},
 		"a zone named etcd":    {"zones[0].name=etcd", "zone etcd: the name is given twice, or its Service would have the name of another one"},
 		"a request too high":   {"agents.resources.limits.memory=1Gi", "agents.resources: the memory request 2Gi is above the limit 1Gi"},
+		"KEDA without zones":   {"agents.autoscaling.type=keda", "agents.autoscaling.type keda needs zones"},
+		"a number and KEDA":    {"agents.autoscaling.type=keda,zones[0].name=a,zones[0].replicas=2", "zone a: replicas and agents.autoscaling.type exclude each other"},
+		"a number and HPA":     {"agents.autoscaling.type=hpa,agents.replicas=2", "agents.replicas and agents.autoscaling.type exclude each other"},
+		"HPA without requests": {"agents.autoscaling.type=hpa,agents.resources.requests.cpu=null", "needs agents.resources.requests.cpu"},
+		"bounds of scaling":    {"agents.autoscaling.type=hpa,agents.autoscaling.minReplicas=11", "minReplicas 11 is above maxReplicas 10"},
 		"an unknown type":      {"external.type=ClusterIP", "at '/external/type': value must be one of 'LoadBalancer', 'NodePort'"},
 	} {
 		out, err := helm(t, "template", "freshet", chart, "--values", "testdata/default.values.yaml", "--set", c.set)
