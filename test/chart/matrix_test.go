@@ -39,6 +39,15 @@ var dimensions = [][]option{
 		{"hpa", "agents: {autoscaling: {type: hpa}}"},
 		{"keda", "agents: {autoscaling: {type: keda, minReplicas: 2, maxReplicas: 20}}"},
 	},
+	{
+		{"no policies", ""},
+		{"policies", "networkPolicy: {enabled: true}"},
+		{"policies for some", "networkPolicy: {enabled: true, from: [{namespaceSelector: {matchLabels: {team: apps}}}, {ipBlock: {cidr: 10.0.0.0/8}}]}"},
+	},
+	{
+		{"no monitors", ""},
+		{"monitors", "podMonitor: {enabled: true, interval: 30s, labels: {release: prometheus}}"},
+	},
 }
 
 // possible reports whether the chart can render a choice.

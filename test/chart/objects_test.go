@@ -25,7 +25,11 @@ type object struct {
 		Selector struct {
 			MatchLabels map[string]string `yaml:"matchLabels"`
 		}
-		Template template
+		Template    template
+		PodSelector struct {
+			MatchLabels map[string]string `yaml:"matchLabels"`
+		} `yaml:"podSelector"`
+		Ingress []ingress
 
 		MaxUnavailable             any    `yaml:"maxUnavailable"`
 		UnhealthyPodEvictionPolicy string `yaml:"unhealthyPodEvictionPolicy"`
