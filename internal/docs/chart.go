@@ -14,7 +14,7 @@ import (
 
 const chartIntro = generated + `# Freshet on Kubernetes
 
-Agents, control plane and etcd. Helm 3.14 or later, Kubernetes 1.30 or later. There is no default image and no default object store:
+Agents, control plane and etcd, for Kubernetes 1.30 or later. There is no default image and no default object store:
 
 ` + "```sh" + `
 make image PUSH=registry.example.com/freshet:v1

@@ -26,32 +26,33 @@ func chartTypes() map[string]schema {
 		"external.type":           oneOf("LoadBalancer", "NodePort"),
 		"*.annotations":           freeMap(schema{"type": "string"}),
 		"*.sourceRanges":          list(pattern(cidrRule)),
-		"agents.replicas":         schema{"type": []string{"integer", "null"}, "minimum": 0},
+		"agents.replicas":         {"type": []string{"integer", "null"}, "minimum": 0},
 		"agents.autoscaling.type": oneOf("", "hpa", "keda"),
-		"*.minReplicas":           schema{"type": "integer", "minimum": 1},
-		"*.maxReplicas":           schema{"type": "integer", "minimum": 1},
-		"*.cpuUtilization":        schema{"type": "integer", "minimum": 1, "maximum": 100},
+		"*.minReplicas":           {"type": "integer", "minimum": 1},
+		"*.maxReplicas":           {"type": "integer", "minimum": 1},
+		"*.cpuUtilization":        {"type": "integer", "minimum": 1, "maximum": 100},
 		"podMonitor.labels":       freeMap(schema{"type": "string"}),
 		"podMonitor.interval":     pattern(`^([0-9]+(ms|s|m|h))*$`),
 		"networkPolicy.from": list(closed(schema{
 			"ipBlock": schema{"type": "object"}, "namespaceSelector": schema{"type": "object"}, "podSelector": schema{"type": "object"},
 		})),
+		"tls.issuer":                  issuerType(),
 		"*.settings":                  freeMap(schema{"type": []string{"string", "number", "boolean", "array"}}),
 		"*.envFrom":                   list(schema{"type": "object"}),
 		"*.env":                       list(schema{"type": "object", "required": []string{"name"}}),
 		"*.resources":                 resources,
-		"agents.maxSurge":             schema{"type": []string{"integer", "string"}, "pattern": `^[0-9]+%$`, "minimum": 1},
+		"agents.maxSurge":             {"type": []string{"integer", "string"}, "pattern": `^[0-9]+%$`, "minimum": 1},
 		"*.podAnnotations":            freeMap(schema{"type": "string"}),
 		"*.podLabels":                 freeMap(schema{"type": "string"}),
 		"*.nodeSelector":              freeMap(schema{"type": "string"}),
 		"*.tolerations":               list(schema{"type": "object"}),
-		"*.affinity":                  schema{"type": "object"},
+		"*.affinity":                  {"type": "object"},
 		"etcd.external":               list(pattern(`^[^:/]+:[0-9]+$`)),
 		"etcd.replicas":               oneOf(1, 3, 5),
 		"etcd.clusterState":           oneOf("new", "existing"),
 		"etcd.storage.size":           quantity(),
-		"*.className":                 schema{"type": []string{"string", "null"}},
-		"controlPlane.replicas":       schema{"type": "integer", "minimum": 1},
+		"*.className":                 {"type": []string{"string", "null"}},
+		"controlPlane.replicas":       {"type": "integer", "minimum": 1},
 		"*.serviceAccountAnnotations": freeMap(schema{"type": "string"}),
 	}
 }
@@ -66,6 +67,13 @@ func zoneType() schema {
 			"nodePort": schema{"type": "integer", "minimum": 1, "maximum": 65532},
 		}),
 	}, "name")
+}
+
+// issuerType is a reference to an issuer, or empty.
+func issuerType() schema {
+	s := closed(schema{"name": schema{"type": "string", "minLength": 1}, "kind": schema{"type": "string"}, "group": schema{"type": "string"}})
+	s["dependencies"] = schema{"kind": []string{"name"}, "group": []string{"name"}}
+	return s
 }
 
 // closed is an object of these properties and no other.

@@ -48,6 +48,12 @@ var dimensions = [][]option{
 		{"no monitors", ""},
 		{"monitors", "podMonitor: {enabled: true, interval: 30s, labels: {release: prometheus}}"},
 	},
+	{
+		{"no TLS", ""},
+		{"secrets", "tls: {kafkaSecret: kafka, controlPlaneSecret: controlplane, etcdSecret: etcd}"},
+		{"secrets inside", "tls: {controlPlaneSecret: controlplane, etcdSecret: etcd}"},
+		{"issuer", "tls: {issuer: {name: ca, kind: ClusterIssuer}}"},
+	},
 }
 
 // possible reports whether the chart can render a choice.
@@ -56,7 +62,7 @@ func possible(choice []option) bool {
 	for _, o := range choice {
 		names[o.name] = true
 	}
-	needsZones := names["load balancers"] || names["node ports"] || names["keda"]
+	needsZones := names["load balancers"] || names["node ports"] || names["keda"] || names["secrets"] || names["issuer"]
 	return !names["no zones"] || !needsZones
 }
 

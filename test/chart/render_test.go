@@ -135,6 +135,10 @@ func TestChart_Refuses(t *testing.T) {
 		"a number and HPA":     {"agents.autoscaling.type=hpa,agents.replicas=2", "agents.replicas and agents.autoscaling.type exclude each other"},
 		"HPA without requests": {"agents.autoscaling.type=hpa,agents.resources.requests.cpu=null", "needs agents.resources.requests.cpu"},
 		"bounds of scaling":    {"agents.autoscaling.type=hpa,agents.autoscaling.minReplicas=11", "minReplicas 11 is above maxReplicas 10"},
+		"TLS without zones":    {"tls.issuer.name=ca", "tls.kafkaSecret and tls.issuer need zones"},
+		"TLS, no address":      {"tls.issuer.name=ca,external.enabled=true,zones[0].name=a", "zone a needs external.host"},
+		"an unnamed issuer":    {"tls.issuer.kind=ClusterIssuer", "at '/tls/issuer': properties 'name' required, if 'kind' exists"},
+		"a flag of TLS":        {"controlPlane.settings.tls-cert=f", "controlPlane.settings.tls-cert is set by the chart: use tls.controlPlaneSecret"},
 		"an unknown type":      {"external.type=ClusterIP", "at '/external/type': value must be one of 'LoadBalancer', 'NodePort'"},
 	} {
 		out, err := helm(t, "template", "freshet", chart, "--values", "testdata/default.values.yaml", "--set", c.set)

@@ -7,6 +7,7 @@
 {{- else }}
 {{- $spread = list "topology.kubernetes.io/zone" "kubernetes.io/hostname" }}
 {{- end -}}
+{{- $kafkaTLS := include "freshet.tlsSecret" (list $ "kafka") }}{{ $controlPlaneTLS := include "freshet.tlsSecret" (list $ "controlplane") -}}
 serviceAccountName: {{ $name }}-agent
 automountServiceAccountToken: {{ empty $zone.name }}
 enableServiceLinks: false
@@ -27,9 +28,18 @@ containers:
       - {{ printf "--bucket=%s" (required "bucket is required, as s3://bucket/prefix?region=eu-central-1" $.Values.bucket) | quote }}
       - --control-plane={{ $name }}-controlplane.{{ $.Release.Namespace }}.svc:7050
       - --kafka-listen=:9092-9095{{ if $.Values.external.enabled }},external=:9192-9195{{ end }}
+      {{- if not $kafkaTLS }}
       - --advertise=$(POD_IP)
-      {{- if $.Values.external.enabled }}
-      - --shared-advertise={{ include "freshet.sharedAdvertise" $ }}
+      {{- end }}
+      {{- with include "freshet.sharedAdvertise" $ }}
+      - --shared-advertise={{ . }}
+      {{- end }}
+      {{- if $kafkaTLS }}
+      - --kafka-tls-cert=/etc/freshet/tls/kafka/tls.crt
+      - --kafka-tls-key=/etc/freshet/tls/kafka/tls.key
+      {{- end }}
+      {{- if $controlPlaneTLS }}
+      - --control-plane-tls-ca=/etc/freshet/tls/controlplane/ca.crt
       {{- end }}
       - --peer-listen=:7070
       - --peer-advertise=$(POD_IP)
@@ -48,7 +58,7 @@ containers:
       {{- with $.Values.clientZones }}
       - --client-zones={{ range $i, $z := . }}{{ if $i }},{{ end }}{{ $z.cidr }}={{ $z.zone }}{{ end }}
       {{- end }}
-      {{- $taken := dict "virtual-cluster" "virtualCluster" "bucket" "bucket" "control-plane" "fullnameOverride" "kafka-listen" "external" "advertise" "external" "shared-advertise" "external" "peer-listen" "fixed ports" "peer-advertise" "fixed ports" "http-listen" "fixed ports" "drain-timeout" "agents.drainSeconds" "zone" "zones" "node-name" "zones" "default-zone" "defaultZone" "client-zones" "clientZones" "agent-key" "agentKey" }}
+      {{- $taken := dict "virtual-cluster" "virtualCluster" "bucket" "bucket" "control-plane" "fullnameOverride" "kafka-listen" "external" "advertise" "external" "shared-advertise" "external" "peer-listen" "fixed ports" "peer-advertise" "fixed ports" "http-listen" "fixed ports" "drain-timeout" "agents.drainSeconds" "zone" "zones" "node-name" "zones" "default-zone" "defaultZone" "client-zones" "clientZones" "agent-key" "agentKey" "kafka-tls-cert" "tls.kafkaSecret" "kafka-tls-key" "tls.kafkaSecret" "control-plane-tls-ca" "tls.controlPlaneSecret" }}
       {{- include "freshet.arguments" (dict "settings" $values.settings "taken" $taken "where" "agents.settings") | nindent 6 }}
     env:
       - {name: POD_IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}
@@ -94,4 +104,22 @@ containers:
     resources: {{ toJson $values.resources }}
     securityContext:
       {{- include "freshet.containerSecurity" $ | nindent 6 }}
+    {{- if or $kafkaTLS $controlPlaneTLS }}
+    volumeMounts:
+      {{- if $kafkaTLS }}
+      - {name: kafka-tls, mountPath: /etc/freshet/tls/kafka, readOnly: true}
+      {{- end }}
+      {{- if $controlPlaneTLS }}
+      - {name: controlplane-ca, mountPath: /etc/freshet/tls/controlplane, readOnly: true}
+      {{- end }}
+    {{- end }}
+{{- if or $kafkaTLS $controlPlaneTLS }}
+volumes:
+  {{- with $kafkaTLS }}
+  - {name: kafka-tls, secret: {secretName: {{ . }}}}
+  {{- end }}
+  {{- with $controlPlaneTLS }}
+  - {name: controlplane-ca, secret: {secretName: {{ . }}, items: [{key: ca.crt, path: ca.crt}]}}
+  {{- end }}
+{{- end }}
 {{- end }}

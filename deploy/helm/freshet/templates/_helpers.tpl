@@ -119,12 +119,26 @@ topologySpreadConstraints:
 {{- end -}}
 {{- end }}
 
-{{- /* The addresses of all zones for clients outside, as --shared-advertise takes them. */ -}}
+{{- /* Secret with the certificate of kafka, controlplane or etcd; nothing without TLS. Takes (list . PART). */ -}}
+{{- define "freshet.tlsSecret" -}}
+{{- $ := index . 0 }}{{ $part := index . 1 -}}
+{{- $given := get (dict "kafka" $.Values.tls.kafkaSecret "controlplane" $.Values.tls.controlPlaneSecret "etcd" $.Values.tls.etcdSecret) $part -}}
+{{- if $given }}{{ $given }}{{ else if and $.Values.tls.issuer (not (and (eq $part "etcd") $.Values.etcd.external)) }}{{ include "freshet.name" $ }}-{{ $part }}-tls{{ end -}}
+{{- end }}
+
+{{- /*
+The addresses of all zones, as --shared-advertise takes them: of the zones' Services where a certificate has to hold the names that
+clients connect to, since it cannot hold pods' addresses; and those for clients outside.
+*/ -}}
 {{- define "freshet.sharedAdvertise" -}}
 {{- $external := .Values.external -}}
-{{- if not .Values.zones }}{{ fail "external.enabled needs zones: each has an address, as {name: a, external: {host: kafka-a.example.com}}" }}{{ end -}}
+{{- $tls := include "freshet.tlsSecret" (list . "kafka") -}}
+{{- if and $external.enabled (not .Values.zones) }}{{ fail "external.enabled needs zones: each has an address, as {name: a, external: {host: kafka-a.example.com}}" }}{{ end -}}
+{{- if and $tls (not .Values.zones) }}{{ fail "tls.kafkaSecret and tls.issuer need zones: the certificate holds the names of their Services. For a single zone: [{name: a, nodeSelector: {}}]" }}{{ end -}}
 {{- $list := list -}}
 {{- range $zone := .Values.zones -}}
+{{- if $tls }}{{ $list = append $list (printf "/%s=%s-%s.%s.svc:9092-9095" $zone.name (include "freshet.name" $) $zone.name $.Release.Namespace) }}{{ end -}}
+{{- if $external.enabled -}}
 {{- $own := $zone.external | default dict -}}
 {{- $first := 9192 -}}
 {{- if eq $external.type "NodePort" -}}
@@ -132,6 +146,7 @@ topologySpreadConstraints:
 {{- end -}}
 {{- $host := required (printf "zone %s needs external.host, the address that clients outside connect to" $zone.name) $own.host -}}
 {{- $list = append $list (printf "external/%s=%s:%d-%d" $zone.name $host $first (add $first 3)) -}}
+{{- end -}}
 {{- end -}}
 {{- join "," $list -}}
 {{- end }}
