@@ -20,7 +20,7 @@ export GOFLAGS := $(strip -trimpath $(filter-out -trimpath,$(shell $(GO) env GOF
 UNIT      = $(shell { $(GO) list ./... || echo ./go-list-failed; } | grep -v '/test/') ./test/removal
 PLAIN     = $(shell $(GO) list ./bench/... ./cmd/...)
 WAITING   = ./test/clients ./test/matrix ./test/ecosystem ./test/differential ./test/e2e ./test/zones ./test/chart ./test/elastic ./test/soak
-MEASURING = $(shell $(GO) list ./test/... | grep -v -e '/test/sim' -e '/test/removal' $(WAITING:./%=-e '/%$$'))
+MEASURING = $(shell $(GO) list ./test/... | grep -v -e '/test/sim' -e '/test/removal' -e '/test/kube' $(WAITING:./%=-e '/%$$'))
 # Vet is make lint's.
 TEST      = $(GO) test -vet=off -timeout 14m
 REAL      = FRESHET_BINARY=$(abspath $(BIN)/freshet) $(TEST) -count=1
@@ -237,6 +237,31 @@ elastic: ## grow and shrink a cluster under stock clients for DURATION (5m); pri
 .PHONY: zones
 zones: ## count what goes between zones, each a network namespace that produces SIZE (1GiB); LOOPBACK=1 does without them
 	FRESHET_ZONES=$(or $(SIZE),1GiB) FRESHET_ZONES_LOOPBACK=$(LOOPBACK) $(GO) test -timeout 0 -count=1 -v -run '^TestZones$$' ./test/zones
+
+# Programs and images for a Kubernetes on this machine. Images have the names under which they are pulled elsewhere.
+KUBE_VERSION = $(patsubst v%,%,$(shell cd tools/kube && $(GO) list -m -f '{{.Version}}' k8s.io/kubernetes))
+KUBE_LDFLAGS = -s -w -X k8s.io/component-base/version.gitVersion=v$(KUBE_VERSION) -X k8s.io/component-base/version.gitMajor=1 \
+  -X k8s.io/component-base/version.gitMinor=$(word 2,$(subst ., ,$(KUBE_VERSION))) -X k8s.io/client-go/pkg/version.gitVersion=v$(KUBE_VERSION)
+IMAGES       = $(abspath $(BIN))/images
+PACK         = $(GO) -C tools/image run . --platform
+MACHINE      = $(shell $(GO) env GOARCH)
+.PHONY: kube
+kube: $(BIN)/linux-$(MACHINE)/freshet ## build what make e2e-kube needs: Kubernetes, Helm, and images of Freshet, etcd and an S3 server (10 minutes at first)
+	test/kube/cluster.sh install
+	CGO_ENABLED=0 $(GO) -C tools/kube build -buildvcs=false -o $(abspath $(BIN))/kube -ldflags '$(KUBE_LDFLAGS)' .
+	$(GO) -C tools/helm build -o $(abspath $(BIN))/ helm.sh/helm/v4/cmd/helm
+	$(GO) -C tools/image build -o $(abspath $(BIN))/image .
+	mkdir -p $(IMAGES) $(BIN)/servers
+	CGO_ENABLED=0 $(GO) -C tools/servers build -ldflags '-s -w' -o $(abspath $(BIN))/servers/ github.com/versity/versitygw/cmd/versitygw go.etcd.io/etcd/etcdctl/v3
+	CGO_ENABLED=0 $(GO) -C tools/servers build -ldflags '-s -w' -o $(abspath $(BIN))/servers/etcd go.etcd.io/etcd/server/v3
+	$(PACK) $(MACHINE)=$(abspath $(BIN))/linux-$(MACHINE)/freshet --name registry.example.com/freshet:test --output $(IMAGES)/freshet.tar
+	$(PACK) $(MACHINE)=$(abspath $(BIN))/servers/versitygw --name ghcr.io/versity/versitygw:v1.8.0 --output $(IMAGES)/versitygw.tar
+	$(PACK) $(MACHINE)=$(abspath $(BIN))/servers/etcd:/usr/local/bin/etcd --platform $(MACHINE)=$(abspath $(BIN))/servers/etcdctl:/usr/local/bin/etcdctl \
+	  --name gcr.io/etcd-development/etcd:v3.7.3 --output $(IMAGES)/etcd.tar
+
+.PHONY: e2e-kube
+e2e-kube: kube ## install the chart on a Kubernetes on this machine, scale and break it under stock clients (root on Debian, 10 minutes)
+	FRESHET_KUBE=1 $(GO) test -timeout 20m -count=1 -v ./test/kube
 
 .PHONY: lint
 lint: ## vet, linters, formatting

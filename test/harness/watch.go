@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/freshet-io/freshet/internal/testservers"
 )
 
 // settle bounds how long a cluster may take to reach a state that a test waits for.
@@ -20,6 +22,11 @@ var scraper = &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport
 // contains every one of the labels given, like `virtual_cluster="main"`. Absent is 0.
 func Metric(address, name string, labels ...string) (float64, error) {
 	return metric(scraper, address, name, labels...)
+}
+
+// MetricAt is Metric of a process that is reached from a place.
+func MetricAt(place testservers.Place, address, name string, labels ...string) (float64, error) {
+	return metric(place.HTTP(scraper.Timeout), address, name, labels...)
 }
 
 // Metric is Metric of this agent, wherever it runs.

@@ -1,0 +1,175 @@
+package kube
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/freshet-io/freshet/test/harness"
+)
+
+// staysInZone checks that nothing of clients and agents crosses between the nodes once clients have refreshed their metadata.
+// Both zones have agents.
+func (s *scene) staysInZone() {
+	s.t.Helper()
+	const ports = "{ 9092-9095, 7070 }"
+	rules := `table inet zones {
+		chain in { type filter hook prerouting priority -310; iifname eth0 tcp dport ` + ports + ` counter; iifname eth0 tcp sport ` + ports + ` counter; }
+		chain out { type filter hook postrouting priority 310; oifname eth0 tcp dport ` + ports + ` counter; oifname eth0 tcp sport ` + ports + ` counter; }
+	}`
+	_, err := run(rules, "in", "2", "nft", "-f", "-")
+	require.NoError(s.t, err)
+	defer s.script("in", "2", "nft", "delete", "table", "inet", "zones")
+	count := func() (sum int64) {
+		var listed struct {
+			Nftables []struct {
+				Rule struct {
+					Expr []struct {
+						Counter struct{ Bytes int64 }
+					}
+				}
+			}
+		}
+		require.NoError(s.t, json.Unmarshal([]byte(s.script("in", "2", "nft", "--json", "list", "table", "inet", "zones")), &listed))
+		for _, o := range listed.Nftables {
+			for _, e := range o.Rule.Expr {
+				sum += e.Counter.Bytes
+			}
+		}
+		return sum
+	}
+	<-time.After(refreshMs*time.Millisecond + 2*time.Second) // one refresh of the metadata
+	before := count()
+	<-time.After(10 * time.Second) // the measurement's length, no wait for anything
+	after := count()
+	s.t.Logf("bytes of clients and agents between the nodes: %d until a metadata refresh, %d in the 10 s after it", before, after-before)
+	require.Equal(s.t, before, after, "clients or agents of a zone reach another zone")
+}
+
+// wrongKeys rolls out agents that the object store refuses: the first pod of each zone must stop the rollout.
+func (s *scene) wrongKeys() {
+	s.t.Helper()
+	s.kubectl("create", "secret", "generic", "wrong", "--from-literal=AWS_ACCESS_KEY_ID=access", "--from-literal=AWS_SECRET_ACCESS_KEY=wrong")
+	before := make(map[string]bool)
+	for _, p := range s.pods(agents) {
+		before[p.Metadata.UID] = true
+	}
+	s.helm(append([]string{"upgrade", "freshet", chart, "--values", "values.yaml", "--set", "agents.envFrom[0].secretRef.name=wrong"}, s.values...)...)
+	harness.Await(s.t, "a new pod of each zone has started", func() bool { return len(s.pods(agents)) == len(before)+2 })
+	harness.During(15*time.Second, func() {
+		kept, added := 0, 0
+		for _, p := range s.pods(agents) {
+			switch {
+			case !before[p.Metadata.UID]:
+				added++
+				require.False(s.t, p.ready(), "%s is ready with wrong keys", p.Metadata.Name)
+			case p.ready() && p.Metadata.Deletion == nil:
+				kept++
+			}
+		}
+		require.Equal(s.t, len(before), kept, "the rollout went on")
+		require.Equal(s.t, 2, added)
+	})
+	s.helm("rollback", "freshet")
+	s.await(agents, len(before))
+}
+
+// outOfMemory takes from an agent what it does not use at the moment, again and again, until it needs more and the kernel kills it.
+func (s *scene) outOfMemory() {
+	s.t.Helper()
+	const margin = 256 << 10 // the kernel counts in batches of pages
+	victim := s.pods(ofZone("zone-1"))[0]
+	_, id, ok := strings.Cut(victim.Status.Containers[0].ID, "://")
+	require.True(s.t, ok)
+	group, err := memoryGroup(id)
+	require.NoError(s.t, err)
+	usage, limit := "memory.usage_in_bytes", "memory.limit_in_bytes"
+	if _, err := os.Stat(filepath.Join(group, usage)); err != nil { // control groups version 2
+		usage, limit = "memory.current", "memory.max"
+	}
+	restarted := func() bool {
+		for _, p := range s.pods(agents) {
+			if p.Metadata.UID == victim.Metadata.UID {
+				return p.Status.Containers[0].Restarts > 0 && p.Status.Containers[0].Last.Terminated.Reason == "OOMKilled"
+			}
+		}
+		return false
+	}
+	harness.Await(s.t, "the kernel has killed "+victim.Metadata.Name, func() bool {
+		used, err := os.ReadFile(filepath.Join(group, usage))
+		if err == nil {
+			n, err := strconv.ParseInt(string(bytes.TrimSpace(used)), 10, 64)
+			require.NoError(s.t, err)
+			_ = os.WriteFile(filepath.Join(group, limit), fmt.Append(nil, n+margin), 0) // refused if it uses more by now
+		}
+		return restarted()
+	})
+	s.await(agents, 4)
+}
+
+// memoryGroup returns the control group of a container's memory.
+func memoryGroup(container string) (found string, err error) {
+	err = fs.WalkDir(os.DirFS("/sys/fs/cgroup"), ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil { // groups come and go
+			return fs.SkipDir
+		}
+		if !d.IsDir() || !strings.Contains(d.Name(), container) {
+			return nil
+		}
+		for _, f := range []string{"memory.usage_in_bytes", "memory.current"} {
+			if _, err := os.Stat(filepath.Join("/sys/fs/cgroup", path, f)); err == nil {
+				found = filepath.Join("/sys/fs/cgroup", path)
+				return fs.SkipAll
+			}
+		}
+		return nil
+	})
+	if found == "" && err == nil {
+		err = fmt.Errorf("no control group of container %s", container)
+	}
+	return found, err
+}
+
+// lostNode cuts node 2 off for a while, and waits until its agents are back.
+func (s *scene) lostNode() {
+	s.t.Helper()
+	s.script("cut", "2")
+	<-time.After(20 * time.Second) // how long the node is away
+	s.script("join", "2")
+	s.await(agents, 4)
+	s.await(controlPlanes, 2)
+}
+
+// lostVolume replaces the volume of a member of etcd, as docs/kubernetes.md says.
+func (s *scene) lostVolume() {
+	s.t.Helper()
+	s.kubectl("delete", "persistentvolumeclaim", "data-freshet-etcd-2", "--wait=false")
+	s.kubectl("delete", "pod", "freshet-etcd-2", "--force", "--grace-period=0")
+	s.script("volume", namespace, "data-freshet-etcd-2", "2")
+	var listed struct {
+		Members []struct {
+			ID   uint64
+			Name string
+		}
+	}
+	etcdctl := func(args ...string) string {
+		return s.kubectl(append([]string{"exec", "freshet-etcd-0", "--", "etcdctl"}, args...)...)
+	}
+	require.NoError(s.t, json.Unmarshal([]byte(etcdctl("member", "list", "--write-out=json")), &listed))
+	for _, m := range listed.Members {
+		if m.Name == "freshet-etcd-2" {
+			etcdctl("member", "remove", fmt.Sprintf("%x", m.ID))
+		}
+	}
+	etcdctl("member", "add", "freshet-etcd-2", "--peer-urls=http://freshet-etcd-2.freshet-etcd."+namespace+".svc:2380")
+	s.upgrade("etcd.clusterState=existing")
+	s.rollout("statefulset/freshet-etcd")
+}

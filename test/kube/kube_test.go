@@ -1,0 +1,226 @@
+package kube
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/freshet-io/freshet/test/harness"
+	"github.com/freshet-io/freshet/test/stock"
+)
+
+// kind says what a phase may do to clients.
+type kind int
+
+const (
+	clean kind = iota // agents come, or go in good order, and others serve
+	rough             // agents or nodes are lost
+	away              // no agent is left for a while
+)
+
+const (
+	// stallBound is the longest that a record may take while agents come and go in good order.
+	stallBound = 2 * time.Second
+	chart      = "../../deploy/helm/freshet"
+)
+
+// scene is a cluster with its clients.
+type scene struct {
+	*cluster
+	clients []*client
+	values  []string // set by upgrades so far
+	table   bytes.Buffer
+}
+
+// TestKube is the whole run. FRESHET_KUBE has to be set.
+func TestKube(t *testing.T) {
+	if os.Getenv("FRESHET_KUBE") == "" {
+		t.Skip("needs root, Debian packages and binaries: run make e2e-kube")
+	}
+	s := newScene(t)
+	s.phase("2 and 0 agents", clean, func() {})
+	s.phase("zone 2 from 0 to 2 agents", clean, func() {
+		s.scale(2, "zone-2")
+		s.staysInZone()
+	})
+	s.phase("zone 1 from 2 to 5 agents", clean, func() { s.scale(5, "zone-1") })
+	s.phase("rolling upgrade of agents", clean, func() {
+		s.upgrade("agents.settings.flush-interval=200ms")
+		s.rollout("deployment/freshet-agent-zone-1", "deployment/freshet-agent-zone-2")
+		s.await(ofZone("zone-1"), 5) // as kubectl scale has set it
+		s.await(ofZone("zone-2"), 2)
+	})
+	s.phase("zone 1 from 5 to 2 agents", clean, func() { s.scale(2, "zone-1") })
+	s.phase("eviction of an agent", clean, func() { s.evict(s.pods(ofZone("zone-2"))[0].Metadata.Name); s.await(agents, 4) })
+	s.phase("rolling upgrade of control planes", rough, func() {
+		s.upgrade("controlPlane.settings.topic-undelete=2h")
+		s.rollout("statefulset/freshet-controlplane")
+	})
+	s.phase("rollout with wrong bucket keys", clean, s.wrongKeys)
+	s.phase("forced deletion of an agent", rough, func() {
+		s.kubectl("delete", "pod", s.pods(ofZone("zone-1"))[0].Metadata.Name, "--force", "--grace-period=0")
+		s.await(agents, 4)
+	})
+	s.phase("forced deletion of a control plane", rough, func() {
+		s.kubectl("delete", "pod", "freshet-controlplane-0", "--force", "--grace-period=0")
+		s.await(controlPlanes, 2)
+	})
+	s.phase("an agent out of memory", rough, s.outOfMemory)
+	s.phase("node 2 lost for 20 s", rough, s.lostNode)
+	s.phase("a member of etcd without its volume", rough, s.lostVolume)
+	s.phase("both zones from 2 to 0 to 2 agents", away, func() {
+		s.scale(0, "zone-1", "zone-2")
+		s.scale(2, "zone-1", "zone-2")
+	})
+	s.end()
+}
+
+// newScene installs the chart, with 2 agents in zone 1 and none in zone 2, and starts the clients.
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	s := &scene{cluster: newCluster(t)}
+	s.install()
+	s.scale(0, "zone-2")
+	s.scale(2, "zone-1")
+	s.clients = newClients(t, s.cluster)
+	var groups []string
+	for _, c := range s.clients {
+		groups = append(groups, c.name)
+	}
+	prepare(t, s.cluster, groups...)
+	for _, c := range s.clients {
+		c.join(t)
+		c.write(t)
+	}
+	s.flows(time.Now())
+	return s
+}
+
+// install makes what the chart does not: namespaces, secrets, an object store, volumes; then it installs the chart.
+func (s *scene) install() {
+	s.t.Helper()
+	began := time.Now()
+	for _, ns := range []string{namespace, "store"} {
+		s.script("kubectl", "create", "namespace", ns)
+		s.script("kubectl", "--namespace", ns, "create", "secret", "generic", "bucket", "--from-literal=AWS_ACCESS_KEY_ID=access", "--from-literal=AWS_SECRET_ACCESS_KEY=secret-key")
+	}
+	s.script("kubectl", "label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
+	s.kubectl("create", "secret", "generic", "freshet", "--from-literal=agent-key="+rand.Text())
+	s.script("kubectl", "--namespace", "store", "apply", "-f", "store.yaml")
+	for i, node := range []string{"1", "1", "2"} { // etcd has a majority without node 2
+		s.script("volume", namespace, fmt.Sprintf("data-freshet-etcd-%d", i), node)
+	}
+	s.helm("install", "freshet", chart, "--values", "values.yaml")
+	s.rollout("statefulset/freshet-etcd", "statefulset/freshet-controlplane", "deployment/freshet-agent-zone-1", "deployment/freshet-agent-zone-2")
+	s.t.Logf("the chart is installed and ready in %s", time.Since(began).Round(time.Millisecond))
+}
+
+// upgrade changes one value.
+func (s *scene) upgrade(value string) {
+	s.t.Helper()
+	s.values = append(s.values, "--set", value)
+	s.helm(append([]string{"upgrade", "freshet", chart, "--values", "values.yaml"}, s.values...)...)
+}
+
+// phase lets something happen, waits until every record that was sent meanwhile is acknowledged, and notes how long that took.
+func (s *scene) phase(name string, k kind, happens func()) {
+	s.t.Helper()
+	for _, c := range s.clients {
+		c.Mark(s.t)
+		c.again = c.again || k != clean || c.java && c.protocol == "classic"
+	}
+	began, closed := time.Now(), s.closed(k)
+	happens()
+	took := time.Since(began)
+	for i, micros := range s.flows(time.Now()) {
+		c := s.clients[i]
+		c.check(s.t)
+		top, median := longest(micros)
+		row := fmt.Sprintf("| %s | %s | %d | %d ms | %d ms |", name, c.name, len(micros), median.Milliseconds(), top.Milliseconds())
+		s.t.Log(row)
+		fmt.Fprintln(&s.table, row)
+		if k == clean && top > stallBound {
+			s.t.Errorf("%s: a record of %s took %s, more than %s", name, c.name, top, stallBound)
+		}
+	}
+	require.Equal(s.t, closed, s.closed(k), "%s: the control plane closed a session because its agent was silent", name)
+	s.t.Logf("%s: %s", name, took.Round(time.Millisecond))
+}
+
+// closed returns how many agent sessions ended by time-out; 0 where this is allowed.
+func (s *scene) closed(k kind) float64 {
+	s.t.Helper()
+	if k != clean {
+		return 0
+	}
+	return s.sum(controlPlanes, 8090, "freshet_session_closed_total")
+}
+
+// flows waits until every record that was sent before a time is acknowledged, and returns each client's latencies since the last mark.
+func (s *scene) flows(sent time.Time) [][]int64 {
+	s.t.Helper()
+	all := make([][]int64, len(s.clients))
+	for i, c := range s.clients {
+		harness.Await(s.t, "records of "+c.name+" are acknowledged", func() bool {
+			m := c.Mark(s.t)
+			require.Empty(s.t, m.Failures, c.name)
+			all[i] = append(all[i], m.Micros...)
+			return len(all[i]) > 0 && m.Oldest < time.Since(sent).Microseconds()
+		})
+	}
+	return all
+}
+
+// end stops the producers, reinstalls the chart, and compares what is stored and read with what was sent.
+func (s *scene) end() {
+	s.t.Helper()
+	all := stock.NewSent()
+	for _, c := range s.clients {
+		all.Add(s.t, c.name, c.Finish(s.t))
+	}
+	s.helm("uninstall", "freshet", "--wait")
+	s.await(agents, 0)
+	s.helm(append([]string{"install", "freshet", chart, "--values", "values.yaml"}, s.values...)...)
+	s.rollout("statefulset/freshet-etcd", "statefulset/freshet-controlplane", "deployment/freshet-agent-zone-1", "deployment/freshet-agent-zone-2")
+	s.awaitListed()
+	all.Stored(s.t, topic, options(s.cluster)...)
+	for _, c := range s.clients {
+		c.again = true
+		c.finish(s.t, all)
+	}
+	s.t.Logf("%d records, all there once and in order after a reinstallation, read by %d groups\n| phase | client | records | p50 | longest |\n|---|---|---|---|---|\n%s", all.Total(), len(s.clients), &s.table)
+}
+
+// awaitListed waits until every agent that Metadata shows answers. Agents that ended together with the control plane are
+// shown until their sessions time out.
+func (s *scene) awaitListed() {
+	s.t.Helper()
+	client, err := kgo.NewClient(options(s.cluster)...)
+	require.NoError(s.t, err)
+	defer client.Close()
+	harness.Await(s.t, "every agent that is shown answers", func() bool {
+		ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
+		defer cancel()
+		ends, err := kadm.NewClient(client).ListEndOffsets(ctx, topic)
+		return err == nil && ends.Error() == nil
+	})
+}
+
+func (s *scene) evict(name string) {
+	s.t.Helper()
+	eviction, err := json.Marshal(map[string]any{
+		"apiVersion": "policy/v1", "kind": "Eviction", "metadata": map[string]string{"name": name, "namespace": namespace},
+	})
+	require.NoError(s.t, err)
+	_, err = run(string(eviction), "kubectl", "create", "--raw", fmt.Sprintf("/api/v1/namespaces/%s/pods/%s/eviction", namespace, name), "-f", "-")
+	require.NoError(s.t, err)
+}
