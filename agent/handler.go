@@ -3,6 +3,7 @@ package agent
 import (
 	"crypto/rand"
 
+	"github.com/freshet-io/freshet/agent/edge"
 	"github.com/freshet-io/freshet/agent/fetch"
 	"github.com/freshet-io/freshet/agent/kafka"
 	"github.com/freshet-io/freshet/agent/recode"
@@ -44,6 +45,11 @@ func (a *Agent) newHandler() (*kafka.Handler, error) {
 		),
 		Forwarder: a.session, Prober: a.session, Zones: zones, Catalogue: catalogue, Views: views, Left: a.left, Log: log,
 	})
+}
+
+// abroad reports whether a client is abroad: connected here, while its own zone has agents.
+func (a *Agent) abroad(client *edge.Client, clientID string) bool {
+	return a.views.Abroad(a.listeners.catalogue.Load(), &edge.Request{ClientID: clientID, Client: client})
 }
 
 // readAPIs are those that plan from the partition views.

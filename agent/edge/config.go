@@ -49,6 +49,9 @@ type Config struct {
 	MaxPipelined int
 	// IdleTimeout closes a connection without requests.
 	IdleTimeout time.Duration
+	// Abroad reports whether a client belongs at another zone's agents. Its connections are closed after abroadIdle without requests, and
+	// ever more rarely if the client reconnects, down to once in maxAbroadPause. It must not block. Nil: none does.
+	Abroad func(client *Client, clientID string) bool
 	// WriteTimeout closes a connection that takes less than writeChunk of its answer in that time.
 	WriteTimeout time.Duration
 	// DrainTimeout bounds how long Run goes on answering after its context ended.

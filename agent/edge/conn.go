@@ -36,6 +36,7 @@ const (
 	closeClient      closeReason = "client"        // the client closed it
 	closeDrain       closeReason = "drain"         // this process stops
 	closeIdle        closeReason = "idle"          // no requests for IdleTimeout
+	closeAbroad      closeReason = "abroad"        // idle, and the client's own zone has agents
 	closeStalled     closeReason = "stalled_frame" // a frame stopped arriving
 	closeSlowReader  closeReason = "slow_reader"   // the client does not take its answers
 	closeBadFrame    closeReason = "bad_frame"     // no Kafka frame
@@ -47,7 +48,7 @@ const (
 )
 
 var closeReasons = []closeReason{
-	closeClient, closeDrain, closeIdle, closeStalled, closeSlowReader, closeBadFrame, closeUnsupported, closeHandler,
+	closeClient, closeDrain, closeIdle, closeAbroad, closeStalled, closeSlowReader, closeBadFrame, closeUnsupported, closeHandler,
 	closePanic, closeHandshake, closeError,
 }
 
@@ -79,8 +80,9 @@ type conn struct {
 	arriving  atomic.Bool  // within a frame or handshake that the client has to go on with
 	writing   atomic.Int64 // UnixNano when the write under way began; 0: none
 
-	clientID string // of the last request, so that it is not allocated each time
-	proven   int    // buffer size the connection has filled before
+	accepted time.Time
+	clientID atomic.Pointer[string] // of the last request, so that it is not allocated each time; nil before the first
+	proven   int                    // buffer size the connection has filled before
 }
 
 // serve runs the connection until it is closed.
@@ -239,12 +241,15 @@ func (c *conn) request(p kafkaproto.Prefix) error {
 		f.release()
 		return err
 	}
-	if string(header.ClientID) != c.clientID {
+	id := c.clientID.Load()
+	if id == nil || string(header.ClientID) != *id {
 		// What is not UTF-8 is U+FFFD to Apache Kafka too (Readable.readString); the session with the owner takes text only.
-		c.clientID = strings.ToValidUTF8(string(header.ClientID), "\uFFFD")
+		text := strings.ToValidUTF8(string(header.ClientID), "\uFFFD")
+		id = &text
+		c.clientID.Store(id)
 	}
 	req := &Request{
-		Key: p.Key, Version: p.Version, ClientID: c.clientID, Body: body,
+		Key: p.Key, Version: p.Version, ClientID: *id, Body: body,
 		Client: c.client, Arrived: time.Now(), frame: f, over: c.server.over, m: c.server.m,
 	}
 	c.server.m.requestBytes.Add(float64(p.Size) + 4)

@@ -18,7 +18,7 @@ import (
 )
 
 // sweepInterval is how often connections are looked at for time-outs; it bounds how late these take effect.
-const sweepInterval = 5 * time.Second
+const sweepInterval = time.Second
 
 // Server accepts Kafka connections and hands their requests to the Handler.
 type Server struct {
@@ -31,6 +31,7 @@ type Server struct {
 	warns   *rate.Limiter
 	muted   atomic.Int64 // warnings not logged since the last one
 	reclaim atomic.Int64 // UnixNano of the last Reclaim that looked
+	abroad  abroad
 
 	draining chan struct{} // closed when Run's context has ended
 	over     chan struct{} // closed when the drain's time is over
@@ -202,9 +203,9 @@ func (s *Server) newConn(ctx context.Context, raw net.Conn, l Listener) *conn {
 	c.in = bufio.NewReaderSize(c.nc, readBuffer)
 	c.out = &output{to: c.nc, tls: l.TLS != nil}
 	c.ctx, c.cancel = context.WithCancel(ctx)
-	now := time.Now().UnixNano()
-	c.lastRead.Store(now)
-	c.lastWrite.Store(now)
+	c.accepted = time.Now()
+	c.lastRead.Store(c.accepted.UnixNano())
+	c.lastWrite.Store(c.accepted.UnixNano())
 	return c
 }
 
@@ -230,9 +231,13 @@ func host(addr net.Addr) string {
 
 // sweep closes connections whose time is up. Deadlines on sockets would cost every request a timer.
 func (s *Server) sweep(now time.Time) {
+	s.abroad.forget(now)
 	for _, c := range s.connections() {
 		if reason := c.expired(now); reason != "" {
 			c.abort(reason)
+		} else if s.abroad.closes(c, now) {
+			c.setReason(closeAbroad)
+			c.stop()
 		}
 	}
 }
@@ -240,16 +245,22 @@ func (s *Server) sweep(now time.Time) {
 // expired tells which of the connection's time-outs has passed, if any.
 func (c *conn) expired(now time.Time) closeReason {
 	since := func(nanos int64) time.Duration { return now.Sub(time.Unix(0, nanos)) }
-	read, wrote, writing := c.lastRead.Load(), c.lastWrite.Load(), c.writing.Load()
+	read, writing := c.lastRead.Load(), c.writing.Load()
 	switch {
 	case writing != 0 && since(writing) > c.server.cfg.WriteTimeout:
 		return closeSlowReader
 	case c.arriving.Load() && since(read) > frameTimeout:
 		return closeStalled
-	case since(max(read, wrote)) > c.server.cfg.IdleTimeout && c.queue.idle() && writing == 0:
+	case c.quiet(now, c.server.cfg.IdleTimeout):
 		return closeIdle
 	}
 	return ""
+}
+
+// quiet reports whether a connection has had nothing to do for longer than d.
+func (c *conn) quiet(now time.Time, d time.Duration) bool {
+	last := time.Unix(0, max(c.lastRead.Load(), c.lastWrite.Load()))
+	return now.Sub(last) > d && c.queue.idle() && c.writing.Load() == 0
 }
 
 // Reclaim closes the connections of clients that do not take their answers, because others wait for the memory that

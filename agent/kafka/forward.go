@@ -44,9 +44,11 @@ type forwarded struct {
 	prober    view.Prober
 	zones     *Zones
 	catalogue *view.Catalogue
-	views     *Views      // nil: no listener is shared
+	views     *Views      // nil: no listener is shared, and no client is abroad
 	left      func() bool // nil: never
 	log       *zap.Logger
+
+	redirected redirects // clients abroad
 }
 
 func newForwarded(key int16, cfg Config) *forwarded {
@@ -64,7 +66,11 @@ func (f *forwarded) Start(ctx context.Context, req *edge.Request) func() edge.Re
 		return Malformed(req, err)
 	}
 	req.Trim(size)
-	if out := f.sendOn(req); out != nil {
+	out := f.sendOn(req)
+	if out == nil {
+		out = f.sendHome(req)
+	}
+	if out != nil {
 		return Ready(Answer(req, out))
 	}
 	forward := f.stamped(ctx, req)

@@ -57,7 +57,7 @@ type Config struct {
 	Prober view.Prober
 	// Zones tells the zones of clients. Default: none is known.
 	Zones *Zones
-	// Catalogue and Views tell the nodes that clients of shared listeners are shown. Nil: no listener is shared.
+	// Catalogue and Views tell the nodes that clients of shared listeners are shown, and which clients are abroad. Nil: none.
 	Catalogue *view.Catalogue
 	Views     *Views
 	// Left tells whether the agent has left the membership and there are others: members of groups are sent to these.

@@ -65,13 +65,18 @@ var unavailableCodes = map[kmsg.Key]*kerr.Error{
 // has no such field, for each topic, partition, group or other resource that was asked about. It returns nil if the request cannot
 // be decoded or the API is not in unavailableCodes.
 func unavailable(req *edge.Request) kmsg.Response {
-	in := kmsg.RequestForKey(req.Key)
 	code, ok := unavailableCodes[kmsg.Key(req.Key)]
+	in := kmsg.RequestForKey(req.Key)
 	if !ok || in == nil || Decode(req, in) != nil {
 		return nil
 	}
+	return failed(in, failure{code.Code, unavailableMessage})
+}
+
+// failed returns an answer with one error for the whole request or for each of its parts.
+func failed(in kmsg.Request, u failure) kmsg.Response {
 	out := in.ResponseKind()
-	u, to, from := unavailability(code.Code), reflect.ValueOf(out).Elem(), reflect.ValueOf(in).Elem()
+	to, from := reflect.ValueOf(out).Elem(), reflect.ValueOf(in).Elem()
 	switch in := in.(type) {
 	case *kmsg.AddPartitionsToTxnRequest:
 		if in.Version < 4 { // without an error for the whole
@@ -114,18 +119,21 @@ func unavailable(req *edge.Request) kmsg.Response {
 	return out
 }
 
-// unavailability is an error code that fills answers.
-type unavailability int16
+// failure is an error that fills answers.
+type failure struct {
+	code    int16
+	message string // for the APIs that have room for it; "": none
+}
 
 // whole sets a message's error and reports whether it has one.
-func (u unavailability) whole(out reflect.Value) bool {
+func (u failure) whole(out reflect.Value) bool {
 	code := out.FieldByName("ErrorCode")
 	if !code.IsValid() {
 		return false
 	}
-	code.SetInt(int64(u))
-	if message := out.FieldByName("ErrorMessage"); message.IsValid() {
-		message.Set(reflect.ValueOf(kmsg.StringPtr(unavailableMessage)))
+	code.SetInt(int64(u.code))
+	if message := out.FieldByName("ErrorMessage"); message.IsValid() && u.message != "" {
+		message.Set(reflect.ValueOf(kmsg.StringPtr(u.message)))
 	}
 	return true
 }
@@ -140,7 +148,7 @@ var echoed = map[string]string{
 }
 
 // parts repeats in an answer what its request asks about, with the error for each.
-func (u unavailability) parts(out, in reflect.Value) {
+func (u failure) parts(out, in reflect.Value) {
 	for answer, request := range echoed {
 		to, from := out.FieldByName(answer), in.FieldByName(request)
 		switch {
@@ -158,7 +166,7 @@ func (u unavailability) parts(out, in reflect.Value) {
 }
 
 // part makes an answer's element about one of a request, which is a struct, or the index or name alone.
-func (u unavailability) part(kind reflect.Type, in reflect.Value) reflect.Value {
+func (u failure) part(kind reflect.Type, in reflect.Value) reflect.Value {
 	part := reflect.New(kind)
 	part.Interface().(interface{ Default() }).Default()
 	fillUnset(part.Interface())

@@ -9,4 +9,6 @@
 // DURATION=10m` runs the same longer and prints the figures beside the bounds.
 //
 // TestShared does the like with clients that reach agents by a shared listener alone, through one load balancer per zone.
+//
+// TestHome starts the first agents of a zone whose clients already run, and counts what these clients still ask of another zone.
 package elastic

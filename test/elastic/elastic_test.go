@@ -98,10 +98,22 @@ func (s *scene) set(t *testing.T) {
 
 func allFamilies(t *testing.T) map[string]stock.Client {
 	t.Helper()
-	return map[string]stock.Client{
-		"java":       stock.Foreign{Worker: harness.JavaWorker(t, "Elastic")},
-		"librdkafka": stock.Foreign{Worker: harness.PythonWorker(t, "elastic.py")},
-		"franz-go":   newFranz(),
+	all := make(map[string]stock.Client)
+	for _, name := range []string{"java", "librdkafka", "franz-go"} {
+		all[name] = newFamily(t, name)
+	}
+	return all
+}
+
+func newFamily(t *testing.T, name string) stock.Client {
+	t.Helper()
+	switch name {
+	case "java":
+		return stock.Foreign{Worker: harness.JavaWorker(t, "Elastic")}
+	case "librdkafka":
+		return stock.Foreign{Worker: harness.PythonWorker(t, "elastic.py")}
+	default:
+		return newFranz()
 	}
 }
 

@@ -27,7 +27,8 @@ type group struct {
 	family  stock.Client
 	kind    string // of protocol: classic, consumer; "" without a group
 	rack    bool
-	tells   bool // its clients tell their generation
+	zone    string // of all members, by their client id; "": unknown, or by rack
+	tells   bool   // its clients tell their generation
 	fleet   *fleet
 	members []string
 	settled state
@@ -99,6 +100,9 @@ func (s *scene) join(family string, g *group) {
 	config := s.config(family, map[string]string{"group.id": g.name, "client.id": "reader", "auto.offset.reset": "none"})
 	if family == "librdkafka" {
 		config["auto.offset.reset"] = "error"
+	}
+	if g.zone != "" {
+		config["client.id"] = "reader,zone=" + g.zone
 	}
 	if g.kind == "" {
 		g.family.Join(s.t, stock.Job{Name: g.members[0], Topic: topic, Partitions: partitions, Config: config})

@@ -1,0 +1,99 @@
+package edge
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// closedWithin reports whether a connection is closed within d.
+func closedWithin(t *testing.T, c net.Conn, d time.Duration) bool {
+	t.Helper()
+	if c.SetReadDeadline(time.Now().Add(d)) != nil {
+		return true // a pipe that the server has closed
+	}
+	_, err := c.Read(make([]byte, 1))
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return false
+	}
+	require.ErrorIs(t, err, io.EOF)
+	return true
+}
+
+// TestServer_ClosesIdleClientsAbroad: connections of a client abroad are closed once they are idle, all that it has, and not again and
+// again if the client reconnects. Connections with a parked request stay, and so do those that have sent no request.
+func TestServer_ClosesIdleClientsAbroad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		isAbroad := false
+		parked := make(chan struct{})
+		handler := handlerFunc(func(_ context.Context, req *Request) func() Reply {
+			return func() Reply {
+				if req.Key == fetch {
+					<-parked
+				}
+				return Reply{}
+			}
+		})
+		_, p, stop := start(t, Config{Handler: handler, Abroad: func(client *Client, clientID string) bool {
+			require.Equal(t, "test", client.Listener)
+			require.Equal(t, "me", clientID)
+			return isAbroad
+		}})
+		defer stop()
+		connect := func(key int16) net.Conn {
+			c := p.dial()
+			write(t, c, request(key, 1, ""))
+			if key != fetch {
+				_, err := io.ReadFull(c, make([]byte, 8))
+				require.NoError(t, err)
+			}
+			return c
+		}
+		silent, busy, first, second := p.dial(), connect(fetch), connect(metadata), connect(metadata)
+		defer silent.Close()
+		require.False(t, closedWithin(t, first, time.Minute), "at home")
+
+		isAbroad = true
+		require.True(t, closedWithin(t, first, 2*sweepInterval))
+		require.True(t, closedWithin(t, second, 2*sweepInterval))
+		for _, pause := range []time.Duration{2, 4, 8, 16, 32, 60, 60} {
+			began := time.Now()
+			require.True(t, closedWithin(t, connect(metadata), 2*maxAbroadPause))
+			require.InDelta(t, pause*time.Second, time.Since(began), float64(2*sweepInterval))
+		}
+		require.False(t, closedWithin(t, busy, time.Minute))
+		require.False(t, closedWithin(t, silent, time.Minute))
+
+		close(parked)
+		require.NoError(t, busy.SetReadDeadline(time.Time{}))
+		_, err := io.ReadFull(busy, make([]byte, 8))
+		require.NoError(t, err)
+		require.True(t, closedWithin(t, busy, 3*sweepInterval))
+	})
+}
+
+// TestServer_ForgetsClientsAbroad: what is remembered is bounded, and forgotten.
+func TestServer_ForgetsClientsAbroad(t *testing.T) {
+	now := time.Now()
+	s := &Server{cfg: Config{Abroad: func(*Client, string) bool { return true }}}
+	connected := func(id string, at time.Time) *conn {
+		c := &conn{server: s, client: &Client{}, queue: newQueue(1, 1), accepted: at, stopping: make(chan struct{})}
+		c.clientID.Store(&id)
+		c.lastRead.Store(at.UnixNano())
+		return c
+	}
+	for i := range maxAbroad {
+		require.True(t, s.abroad.closes(connected(string(rune(i+1)), now.Add(-time.Minute)), now))
+	}
+	require.False(t, s.abroad.closes(connected("one more", now.Add(-time.Minute)), now))
+	s.abroad.forget(now.Add(2 * maxAbroadPause))
+	require.Empty(t, s.abroad.closed)
+	require.True(t, s.abroad.closes(connected("one more", now.Add(-time.Minute)), now))
+}

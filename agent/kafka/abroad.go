@@ -1,0 +1,114 @@
+package kafka
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/freshet-io/freshet/agent/edge"
+	"github.com/freshet-io/freshet/agent/view"
+)
+
+const (
+	// redirectPause is how long a consumer or transactional producer that was redirected once is served. So a load balancer that
+	// sends one zone's clients to another zone's agents, or agents that disagree for a moment, cannot keep a client from its coordinator.
+	redirectPause = time.Minute
+	// maxRedirects bounds the consumers or producers that are remembered, for each API. Beyond them, clients are served.
+	maxRedirects = 10_000
+)
+
+// Abroad reports whether a request's client is shown the agents of its own zone by every agent, and this agent is in another zone.
+// Such a client came before its zone had an agent, or bootstrapped here.
+func (v *Views) Abroad(s *view.Snapshot, req *edge.Request) bool {
+	zone, named := v.zones.Of(req)
+	if !named || zone == v.zones.own {
+		return false
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	_, ok := v.meet(s).reached[reach{zone, req.Client.Listener}]
+	return ok
+}
+
+// redirects remembers who was redirected within redirectPause.
+type redirects struct {
+	mu     sync.Mutex
+	recent map[string]time.Time
+}
+
+// once reports whether a member or producer may be redirected, and remembers it if so.
+func (r *redirects) once(name string, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if last, ok := r.recent[name]; ok && now.Sub(last) < redirectPause {
+		return false
+	}
+	if len(r.recent) >= maxRedirects {
+		for name, last := range r.recent {
+			if now.Sub(last) >= redirectPause {
+				delete(r.recent, name)
+			}
+		}
+		if len(r.recent) >= maxRedirects {
+			return false
+		}
+	}
+	if r.recent == nil {
+		r.recent = make(map[string]time.Time)
+	}
+	r.recent[name] = now
+	return true
+}
+
+// sendHome answers NOT_COORDINATOR to a client abroad, for which FindCoordinator names an agent of its own zone. Group members are
+// told with a heartbeat, as when an agent drains, and transactional producers with a request that they repeat. Consumers that only
+// commit offsets send no heartbeats: they are told with a commit, although applications may see a commit without retries fail. It
+// returns nil if the request is to be forwarded: a refused JoinGroup or SyncGroup, say, may rebalance the group.
+func (f *forwarded) sendHome(req *edge.Request) kmsg.Response {
+	if f.views == nil || !slices.Contains(homeward, kmsg.Key(req.Key)) || !f.views.Abroad(f.catalogue.Load(), req) {
+		return nil
+	}
+	in := kmsg.RequestForKey(req.Key)
+	if in == nil || Decode(req, in) != nil {
+		return nil
+	}
+	name := redirectable(in)
+	if name == "" || !f.redirected.once(strings.Join([]string{name, req.ClientID, req.Client.Host}, "\x00"), req.Arrived) {
+		return nil
+	}
+	return failed(in, failure{code: kerr.NotCoordinator.Code})
+}
+
+// homeward are the APIs that redirectable knows.
+var homeward = []kmsg.Key{
+	kmsg.Heartbeat, kmsg.ConsumerGroupHeartbeat, kmsg.OffsetCommit, kmsg.AddPartitionsToTxn, kmsg.AddOffsetsToTxn, kmsg.TxnOffsetCommit, kmsg.EndTxn,
+}
+
+// redirectable returns the name of the member, group or producer that a request is of, or "" if the request is not redirected.
+func redirectable(in kmsg.Request) string {
+	switch in := in.(type) {
+	case *kmsg.HeartbeatRequest:
+		return in.MemberID
+	case *kmsg.ConsumerGroupHeartbeatRequest:
+		if in.MemberEpoch > 0 {
+			return in.MemberID
+		}
+	case *kmsg.OffsetCommitRequest:
+		if in.MemberID == "" && in.Generation < 0 {
+			return in.Group
+		}
+	case *kmsg.AddPartitionsToTxnRequest:
+		return in.TransactionalID // "" from version 4 on, which brokers send
+	case *kmsg.AddOffsetsToTxnRequest:
+		return in.TransactionalID
+	case *kmsg.TxnOffsetCommitRequest:
+		return in.TransactionalID
+	case *kmsg.EndTxnRequest:
+		return in.TransactionalID
+	}
+	return ""
+}
