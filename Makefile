@@ -263,6 +263,17 @@ kube: $(BIN)/linux-$(MACHINE)/freshet ## build what make e2e-kube needs: Kuberne
 e2e-kube: kube ## install the chart on a Kubernetes on this machine, scale and break it under stock clients (root on Debian, 10 minutes)
 	FRESHET_KUBE=1 $(GO) test -timeout 20m -count=1 -v ./test/kube
 
+# The overlay delays each PUT by 3 s and acknowledges its records meanwhile.
+.PHONY: e2e-kube-sabotage
+e2e-kube-sabotage: kube ## check that make e2e-kube notices agents that are killed at scale-down, and agents that acknowledge before their PUT
+	FRESHET_KUBE=kill $(GO) test -timeout 20m -count=1 -v ./test/kube
+	sed 's/err = \(b.s.w.cfg.Retry.Put(\)ctx\(.*\)/go func() { time.Sleep(3 * time.Second); _ = \1context.WithoutCancel(ctx)\2 }()/' agent/writer/sealed.go >$(BIN)/early-ack.go
+	! cmp -s agent/writer/sealed.go $(BIN)/early-ack.go
+	echo '{"Replace": {"agent/writer/sealed.go": "$(BIN)/early-ack.go"}}' >$(BIN)/early-ack.json
+	CGO_ENABLED=0 $(GO) build -overlay $(BIN)/early-ack.json -o $(BIN)/early-ack ./cmd/freshet
+	$(PACK) $(MACHINE)=$(abspath $(BIN))/early-ack:/freshet --name registry.example.com/freshet:test --output $(IMAGES)/freshet.tar
+	FRESHET_KUBE=early-ack $(GO) test -timeout 20m -count=1 -v ./test/kube; code=$$?; rm $(IMAGES)/freshet.tar; exit $$code
+
 .PHONY: lint
 lint: ## vet, linters, formatting
 	$(LINT) run ./...

@@ -276,7 +276,7 @@ func (a *Agent) ready() error {
 	if fault := a.session.Fault(); fault != nil {
 		heard = fmt.Errorf("%w: %w", heard, fault)
 	}
-	return errors.Join(heard, a.store.Ready())
+	return errors.Join(a.store.Ready(), heard) // freshet health shows the first line
 }
 
 // pressed tells whether unsent answers pin more than their share of memory.

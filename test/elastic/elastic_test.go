@@ -252,7 +252,7 @@ func (s *scene) end() {
 	for _, name := range s.names() {
 		all.Add(s.t, name, s.families[name].Finish(s.t))
 	}
-	all.Stored(s.t, topic, kgo.SeedBrokers(s.fleet.running()...), kgo.ClientID(admin))
+	require.NoError(s.t, all.Stored(s.t.Context(), topic, kgo.SeedBrokers(s.fleet.running()...), kgo.ClientID(admin)))
 	for _, g := range s.groups {
 		g.finish(s.t, all)
 	}

@@ -41,6 +41,8 @@ func (c *client) config(own map[string]string) map[string]string {
 	all := maps.Clone(own)
 	all["bootstrap.servers"] = c.bootstrap
 	all["metadata.max.age.ms"] = fmt.Sprint(refreshMs)
+	// docs/clients.md: else clients can try addresses of ended agents for 5 minutes, if all ended.
+	all["metadata.recovery.rebootstrap.trigger.ms"] = "10000"
 	if !c.java {
 		all["topic.metadata.refresh.interval.ms"] = fmt.Sprint(refreshMs)
 	}
@@ -51,8 +53,8 @@ func (c *client) config(own map[string]string) map[string]string {
 func (c *client) write(t *testing.T) {
 	t.Helper()
 	own := map[string]string{"client.id": "writer,zone=" + c.zone, "enable.idempotence": "true"}
-	if !c.java {
-		own["enable.sparse.connections"] = "false" // docs/clients.md
+	if !c.java && c.protocol == "classic" { // docs/clients.md; it keeps connections to other zones
+		own["enable.sparse.connections"] = "false"
 	}
 	c.Write(t, stock.Job{Name: c.name, Topic: topic, Partitions: partitions, IntervalMs: intervalMs, Config: c.config(own)})
 }

@@ -159,14 +159,33 @@ func (c *cluster) await(selector string, n int) {
 }
 
 // scale sets the number of agents of zones and waits until they are as many.
-func (c *cluster) scale(n int, zones ...string) {
-	c.t.Helper()
+func (s *scene) scale(n int, zones ...string) {
+	s.t.Helper()
 	for _, zone := range zones {
-		c.kubectl("scale", "deployment", "freshet-agent-"+zone, fmt.Sprintf("--replicas=%d", n))
+		s.kubectl("scale", "deployment", "freshet-agent-"+zone, fmt.Sprintf("--replicas=%d", n))
 	}
 	for _, zone := range zones {
-		c.await(ofZone(zone), n)
+		if s.sabotage == kill {
+			s.killEnding(zone, n)
+		}
+		s.await(ofZone(zone), n)
 	}
+}
+
+// killEnding kills the agents of a zone that are to end, once there are n others.
+func (s *scene) killEnding(zone string, n int) {
+	s.t.Helper()
+	harness.Await(s.t, "agents beyond those wanted are ending", func() bool {
+		stay := 0
+		for _, p := range s.pods(ofZone(zone)) {
+			if p.Metadata.Deletion != nil {
+				s.kubectl("delete", "pod", p.Metadata.Name, "--force", "--grace-period=0", "--ignore-not-found")
+			} else {
+				stay++
+			}
+		}
+		return stay <= n
+	})
 }
 
 // rollout waits until all pods of a resource are those that it describes now.

@@ -22,37 +22,74 @@ import (
 type kind int
 
 const (
-	clean kind = iota // agents come, or go in good order, and others serve
+	clean kind = iota // agents go in good order, and others serve
+	joins             // agents come; those of an empty zone are shown before load balancers know them
 	rough             // agents or nodes are lost
 	away              // no agent is left for a while
 )
 
 const (
-	// stallBound is the longest that a record may take while agents come and go in good order.
+	// stallBound is the longest that a record may take while agents go in good order.
 	stallBound = 2 * time.Second
 	chart      = "../../deploy/helm/freshet"
+)
+
+// Values of FRESHET_KUBE: what the run is to find. A run that finds nothing of a sabotage fails.
+const (
+	nothing  = "1"
+	kill     = "kill"      // agents that scale down are killed without notice
+	earlyAck = "early-ack" // agents acknowledge records before they have stored them: the image has to be of such a build
 )
 
 // scene is a cluster with its clients.
 type scene struct {
 	*cluster
-	clients []*client
-	values  []string // set by upgrades so far
-	table   bytes.Buffer
+	sabotage string
+	clients  []*client
+	values   []string // set by upgrades so far
+	table    bytes.Buffer
+	found    []string // promises that were broken
+
+	components map[string][]string // that an address has been of
 }
 
 // TestKube is the whole run. FRESHET_KUBE has to be set.
 func TestKube(t *testing.T) {
-	if os.Getenv("FRESHET_KUBE") == "" {
+	sabotage := os.Getenv("FRESHET_KUBE")
+	if sabotage == "" {
 		t.Skip("needs root, Debian packages and binaries: run make e2e-kube")
 	}
-	s := newScene(t)
+	s := newScene(t, sabotage)
+	switch sabotage {
+	case kill:
+		s.phase("zone 1 from 2 to 5 agents", joins, func() { s.scale(5, "zone-1") })
+		s.phase("zone 1 from 5 to 2 agents", clean, func() { s.scale(2, "zone-1") })
+	case earlyAck:
+		for range 3 {
+			s.phase("forced deletion of an agent", rough, s.deleteAgent)
+		}
+		s.finish()
+	default:
+		s.everything()
+		s.end()
+	}
+	s.t.Logf("| phase | client | records | p50 | longest |\n|---|---|---|---|---|\n%s", &s.table)
+	if sabotage == nothing {
+		require.Empty(t, s.found)
+		return
+	}
+	require.NotEmpty(t, s.found, "the run does not notice %s", sabotage)
+	t.Logf("the run notices %s: %q", sabotage, s.found)
+}
+
+// everything is all that may happen to a cluster.
+func (s *scene) everything() {
 	s.phase("2 and 0 agents", clean, func() {})
-	s.phase("zone 2 from 0 to 2 agents", clean, func() {
+	s.phase("zone 2 from 0 to 2 agents", joins, func() {
 		s.scale(2, "zone-2")
 		s.staysInZone()
 	})
-	s.phase("zone 1 from 2 to 5 agents", clean, func() { s.scale(5, "zone-1") })
+	s.phase("zone 1 from 2 to 5 agents", joins, func() { s.scale(5, "zone-1") })
 	s.phase("rolling upgrade of agents", clean, func() {
 		s.upgrade("agents.settings.flush-interval=200ms")
 		s.rollout("deployment/freshet-agent-zone-1", "deployment/freshet-agent-zone-2")
@@ -60,16 +97,16 @@ func TestKube(t *testing.T) {
 		s.await(ofZone("zone-2"), 2)
 	})
 	s.phase("zone 1 from 5 to 2 agents", clean, func() { s.scale(2, "zone-1") })
-	s.phase("eviction of an agent", clean, func() { s.evict(s.pods(ofZone("zone-2"))[0].Metadata.Name); s.await(agents, 4) })
+	s.phase("eviction of an agent", clean, func() {
+		s.evict(s.pods(ofZone("zone-2"))[0].Metadata.Name)
+		s.await(agents, 4)
+	})
 	s.phase("rolling upgrade of control planes", rough, func() {
 		s.upgrade("controlPlane.settings.topic-undelete=2h")
 		s.rollout("statefulset/freshet-controlplane")
 	})
 	s.phase("rollout with wrong bucket keys", clean, s.wrongKeys)
-	s.phase("forced deletion of an agent", rough, func() {
-		s.kubectl("delete", "pod", s.pods(ofZone("zone-1"))[0].Metadata.Name, "--force", "--grace-period=0")
-		s.await(agents, 4)
-	})
+	s.phase("forced deletion of an agent", rough, s.deleteAgent)
 	s.phase("forced deletion of a control plane", rough, func() {
 		s.kubectl("delete", "pod", "freshet-controlplane-0", "--force", "--grace-period=0")
 		s.await(controlPlanes, 2)
@@ -81,13 +118,25 @@ func TestKube(t *testing.T) {
 		s.scale(0, "zone-1", "zone-2")
 		s.scale(2, "zone-1", "zone-2")
 	})
-	s.end()
+}
+
+func (s *scene) deleteAgent() {
+	n := len(s.pods(agents))
+	s.kubectl("delete", "pod", s.pods(ofZone("zone-1"))[0].Metadata.Name, "--force", "--grace-period=0")
+	s.await(agents, n)
+}
+
+// broken notes a promise that was broken.
+func (s *scene) broken(format string, args ...any) {
+	s.t.Helper()
+	s.found = append(s.found, fmt.Sprintf(format, args...))
+	s.t.Log("BROKEN: " + s.found[len(s.found)-1])
 }
 
 // newScene installs the chart, with 2 agents in zone 1 and none in zone 2, and starts the clients.
-func newScene(t *testing.T) *scene {
+func newScene(t *testing.T, sabotage string) *scene {
 	t.Helper()
-	s := &scene{cluster: newCluster(t)}
+	s := &scene{cluster: newCluster(t), sabotage: sabotage}
 	s.install()
 	s.scale(0, "zone-2")
 	s.scale(2, "zone-1")
@@ -136,7 +185,7 @@ func (s *scene) phase(name string, k kind, happens func()) {
 	s.t.Helper()
 	for _, c := range s.clients {
 		c.Mark(s.t)
-		c.again = c.again || k != clean || c.java && c.protocol == "classic"
+		c.again = c.again || k > joins || c.java && c.protocol == "classic"
 	}
 	began, closed := time.Now(), s.closed(k)
 	happens()
@@ -149,17 +198,20 @@ func (s *scene) phase(name string, k kind, happens func()) {
 		s.t.Log(row)
 		fmt.Fprintln(&s.table, row)
 		if k == clean && top > stallBound {
-			s.t.Errorf("%s: a record of %s took %s, more than %s", name, c.name, top, stallBound)
+			s.broken("%s: a record of %s took %s, more than %s", name, c.name, top, stallBound)
 		}
 	}
-	require.Equal(s.t, closed, s.closed(k), "%s: the control plane closed a session because its agent was silent", name)
+	if n := s.closed(k) - closed; n != 0 {
+		s.broken("%s: %v agent sessions ended by time-out", name, n)
+	}
+	s.connected()
 	s.t.Logf("%s: %s", name, took.Round(time.Millisecond))
 }
 
 // closed returns how many agent sessions ended by time-out; 0 where this is allowed.
 func (s *scene) closed(k kind) float64 {
 	s.t.Helper()
-	if k != clean {
+	if k > joins {
 		return 0
 	}
 	return s.sum(controlPlanes, 8090, "freshet_session_closed_total")
@@ -180,24 +232,34 @@ func (s *scene) flows(sent time.Time) [][]int64 {
 	return all
 }
 
-// end stops the producers, reinstalls the chart, and compares what is stored and read with what was sent.
-func (s *scene) end() {
+// finish stops the producers and compares what is stored with what they sent.
+func (s *scene) finish() *stock.Sent {
 	s.t.Helper()
 	all := stock.NewSent()
 	for _, c := range s.clients {
 		all.Add(s.t, c.name, c.Finish(s.t))
+	}
+	s.awaitListed()
+	if err := all.Stored(s.t.Context(), topic, options(s.cluster)...); err != nil {
+		s.broken("%v", err)
+	}
+	return all
+}
+
+// end compares what is stored and read with what was sent, before and after a reinstallation of the chart.
+func (s *scene) end() {
+	s.t.Helper()
+	all := s.finish()
+	for _, c := range s.clients {
+		c.finish(s.t, all)
 	}
 	s.helm("uninstall", "freshet", "--wait")
 	s.await(agents, 0)
 	s.helm(append([]string{"install", "freshet", chart, "--values", "values.yaml"}, s.values...)...)
 	s.rollout("statefulset/freshet-etcd", "statefulset/freshet-controlplane", "deployment/freshet-agent-zone-1", "deployment/freshet-agent-zone-2")
 	s.awaitListed()
-	all.Stored(s.t, topic, options(s.cluster)...)
-	for _, c := range s.clients {
-		c.again = true
-		c.finish(s.t, all)
-	}
-	s.t.Logf("%d records, all there once and in order after a reinstallation, read by %d groups\n| phase | client | records | p50 | longest |\n|---|---|---|---|---|\n%s", all.Total(), len(s.clients), &s.table)
+	require.NoError(s.t, all.Stored(s.t.Context(), topic, options(s.cluster)...))
+	s.t.Logf("%d records, all there once and in order, also after a reinstallation, read by %d groups", all.Total(), len(s.clients))
 }
 
 // awaitListed waits until every agent that Metadata shows answers. Agents that ended together with the control plane are

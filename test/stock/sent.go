@@ -3,8 +3,10 @@ package stock
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,22 +51,31 @@ func (s *Sent) Add(t testing.TB, writer string, m Marks) {
 }
 
 // Stored reads the topic and compares it with what was written: every record once, in order, at its offset.
-func (s *Sent) Stored(t testing.TB, topic string, options ...kgo.Opt) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), reading)
+func (s *Sent) Stored(ctx context.Context, topic string, options ...kgo.Opt) error {
+	ctx, cancel := context.WithTimeout(ctx, reading)
 	defer cancel()
 	client, err := kgo.NewClient(options...)
-	require.NoError(t, err)
+	if err != nil {
+		return err
+	}
 	defer client.Close()
 	listed, err := kadm.NewClient(client).ListEndOffsets(ctx, topic)
-	require.NoError(t, err)
-	require.NoError(t, listed.Error())
+	if err = errors.Join(err, listed.Error()); err != nil {
+		return err
+	}
 	ends := make(map[int32]int64)
 	listed.Each(func(o kadm.ListedOffset) { ends[o.Partition] = o.Offset })
 	reads, err := ledger.ReadAll(ctx, topic, ends, options...)
-	require.NoError(t, err)
-	require.Empty(t, s.ledger.Check(reads, ledger.Rules{}))
-	require.Len(t, reads, s.ledger.Acked(), "everything sent was acknowledged, so everything is there")
+	if err != nil {
+		return err
+	}
+	if faults := s.ledger.Check(reads, ledger.Rules{}); len(faults) > 0 {
+		return fmt.Errorf("%d faults: %s", len(faults), strings.Join(faults, "; "))
+	}
+	if acked := s.ledger.Acked(); len(reads) != acked { // everything sent was acknowledged
+		return fmt.Errorf("%d records are stored, %d were acknowledged", len(reads), acked)
+	}
+	return nil
 }
 
 // Total returns how many records were written.

@@ -1,0 +1,101 @@
+package kube
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/stretchr/testify/require"
+)
+
+// known has the connections that the NetworkPolicies of the chart allow, which test/chart checks.
+const known = "../chart/testdata/connections.txt"
+
+// connected compares the connections into the pods of the chart with the known ones.
+func (s *scene) connected() {
+	s.t.Helper()
+	text, err := os.ReadFile(known)
+	require.NoError(s.t, err)
+	lines := strings.Split(string(text), "\n")
+	if s.components == nil {
+		s.components = make(map[string][]string)
+	}
+	for _, p := range s.pods("app.kubernetes.io/name=freshet") {
+		if c := p.Metadata.Labels["app.kubernetes.io/component"]; !slices.Contains(s.components[p.Status.IP], c) {
+			s.components[p.Status.IP] = append(s.components[p.Status.IP], c)
+		}
+	}
+	namespaces, err := filepath.Glob("/run/netns/cni-*") // pods
+	require.NoError(s.t, err)
+	for _, ns := range namespaces {
+		out, err := run("", "sockets", filepath.Base(ns))
+		if err != nil {
+			continue // the pod has gone
+		}
+		for _, c := range inbound(out, s.components) {
+			if len(c) > 0 && !slices.ContainsFunc(c, func(c string) bool { return slices.Contains(lines, c) }) {
+				s.broken("a connection that %s does not have: %q", known, c)
+			}
+		}
+	}
+}
+
+// inbound returns the connections to listening ports of a pod from the output of ss, each as all SOURCE DESTINATION PORT that it
+// may be: an address can have been another pod's before.
+func inbound(sockets string, components map[string][]string) (all [][]string) {
+	listening := make(map[uint16]bool)
+	for pass := range 2 {
+		for line := range strings.Lines(sockets) {
+			fields := strings.Fields(line) // state, queues, local address, remote address
+			if len(fields) < 5 {
+				continue
+			}
+			local, port := cutPort(fields[3])
+			if fields[0] == "LISTEN" {
+				listening[port] = true
+			} else if pass == 1 && listening[port] {
+				remote, _ := cutPort(fields[4])
+				all = append(all, readings(components[remote], components[local], port))
+			}
+		}
+	}
+	return all
+}
+
+// readings combines sources and destinations. Without a source it is whoever connects from a node.
+func readings(sources, destinations []string, port uint16) (all []string) {
+	if len(sources) == 0 {
+		sources = []string{outsider(port)}
+	}
+	for _, from := range sources {
+		for _, to := range destinations {
+			all = append(all, fmt.Sprintf("%s %s %d", from, to, port))
+		}
+	}
+	return all
+}
+
+// outsider names who connects from a node: its kubelet, or a client, which has the node's address here.
+func outsider(port uint16) string {
+	switch port {
+	case 8080, 8090, 2381:
+		return "node"
+	}
+	return "client"
+}
+
+// cutPort parses the addresses of ss; the host of a listener on all addresses is empty.
+func cutPort(address string) (host string, port uint16) {
+	if rest, ok := strings.CutPrefix(address, "*:"); ok {
+		_, _ = fmt.Sscan(rest, &port) // * for any port
+		return "", port
+	}
+	a, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return "", 0
+	}
+	return a.Addr().Unmap().String(), a.Port()
+}
