@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,7 +32,7 @@ func closedWithin(t *testing.T, c net.Conn, d time.Duration) bool {
 // again if the client reconnects. Connections with a parked request stay, and so do those that have sent no request.
 func TestServer_ClosesIdleClientsAbroad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		isAbroad := false
+		var isAbroad atomic.Bool // the sweep reads it
 		parked := make(chan struct{})
 		handler := handlerFunc(func(_ context.Context, req *Request) func() Reply {
 			return func() Reply {
@@ -44,7 +45,7 @@ func TestServer_ClosesIdleClientsAbroad(t *testing.T) {
 		_, p, stop := start(t, Config{Handler: handler, Abroad: func(client *Client, clientID string) bool {
 			require.Equal(t, "test", client.Listener)
 			require.Equal(t, "me", clientID)
-			return isAbroad
+			return isAbroad.Load()
 		}})
 		defer stop()
 		connect := func(key int16) net.Conn {
@@ -60,7 +61,7 @@ func TestServer_ClosesIdleClientsAbroad(t *testing.T) {
 		defer silent.Close()
 		require.False(t, closedWithin(t, first, time.Minute), "at home")
 
-		isAbroad = true
+		isAbroad.Store(true)
 		require.True(t, closedWithin(t, first, 2*sweepInterval))
 		require.True(t, closedWithin(t, second, 2*sweepInterval))
 		for _, pause := range []time.Duration{2, 4, 8, 16, 32, 60, 60} {
