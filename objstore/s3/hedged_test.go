@@ -49,7 +49,9 @@ func TestBucket_HedgedPutsWithPoisonedBuffers(t *testing.T) {
 	}
 	require.NoError(t, group.Wait())
 	require.EqualValues(t, puts, released.Load())
-	require.Greater(t, metered.Counts()[objstore.OpPut].Requests, int64(puts+puts/4), "too few puts were hedged")
+	requests := metered.Counts()[objstore.OpPut].Requests
+	require.Greater(t, requests, int64(puts), "no put was hedged")
+	t.Logf("%d puts, %d requests", puts, requests)
 	for i := range puts {
 		got, err := objstoretest.Get(t.Context(), metered, fmt.Sprintf("k/%d", i), 0, -1)
 		require.NoError(t, err)
