@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -154,28 +156,48 @@ func (s *scene) lostNode() {
 	s.await(controlPlanes, 2)
 }
 
-// lostVolume replaces the volume of a member of etcd, as docs/kubernetes.md says.
+// lostVolume replaces the volume of a member of etcd, as docs/kubernetes.md says. Members refuse changes until they have been
+// connected for some seconds.
 func (s *scene) lostVolume() {
 	s.t.Helper()
-	s.kubectl("delete", "persistentvolumeclaim", "data-freshet-etcd-2", "--wait=false")
-	s.kubectl("delete", "pod", "freshet-etcd-2", "--force", "--grace-period=0")
-	s.script("volume", namespace, "data-freshet-etcd-2", "2")
+	const member = "freshet-etcd-2"
+	s.upgrade("etcd.clusterState=existing")
+	s.rollout("statefulset/freshet-etcd")
+	old := s.members()[member]
+	require.NotZero(s.t, old)
+	harness.Await(s.t, "etcd has removed the member", func() bool {
+		_, _ = s.etcdctl("member", "remove", fmt.Sprintf("%x", old))
+		return !slices.Contains(slices.Collect(maps.Values(s.members())), old)
+	})
+	harness.Await(s.t, "etcd has added the member", func() bool {
+		_, err := s.etcdctl("member", "add", member, "--peer-urls=http://"+member+".freshet-etcd."+namespace+".svc:2380")
+		return err == nil
+	})
+	s.kubectl("delete", "persistentvolumeclaim", "data-"+member, "--wait=false")
+	s.kubectl("delete", "pod", member, "--force", "--grace-period=0")
+	s.script("volume", namespace, "data-"+member, "2")
+	s.rollout("statefulset/freshet-etcd")
+}
+
+func (s *scene) etcdctl(args ...string) (string, error) {
+	return run("", append([]string{"kubectl", "--namespace", namespace, "exec", "freshet-etcd-0", "--", "etcdctl"}, args...)...)
+}
+
+// members returns the members of etcd by name; one that has not started has none.
+func (s *scene) members() map[string]uint64 {
+	s.t.Helper()
+	out, err := s.etcdctl("member", "list", "--write-out=json")
+	require.NoError(s.t, err)
 	var listed struct {
 		Members []struct {
 			ID   uint64
 			Name string
 		}
 	}
-	etcdctl := func(args ...string) string {
-		return s.kubectl(append([]string{"exec", "freshet-etcd-0", "--", "etcdctl"}, args...)...)
-	}
-	require.NoError(s.t, json.Unmarshal([]byte(etcdctl("member", "list", "--write-out=json")), &listed))
+	require.NoError(s.t, json.Unmarshal([]byte(out), &listed))
+	ids := make(map[string]uint64)
 	for _, m := range listed.Members {
-		if m.Name == "freshet-etcd-2" {
-			etcdctl("member", "remove", fmt.Sprintf("%x", m.ID))
-		}
+		ids[m.Name] = m.ID
 	}
-	etcdctl("member", "add", "freshet-etcd-2", "--peer-urls=http://freshet-etcd-2.freshet-etcd."+namespace+".svc:2380")
-	s.upgrade("etcd.clusterState=existing")
-	s.rollout("statefulset/freshet-etcd")
+	return ids
 }
