@@ -1,6 +1,12 @@
 package edge
 
-import "time"
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+)
 
 const (
 	// abroadIdle is how long a connection of a client abroad may be without requests.
@@ -14,13 +20,12 @@ const (
 
 // abroad remembers whose idle connections were closed lately. The sweep alone uses it.
 type abroad struct {
-	closed map[abroadClient]abroadClose
+	closed map[uint64]abroadClose // by clientAtPort
 }
 
-// abroadClient is a client at one port, by what outlives its connections.
-type abroadClient struct {
-	clientID, host, listener string
-	node                     int
+// clientAtPort returns a hash of a client and a port, by what outlives the client's connections. Its id is as long as the client makes it.
+func clientAtPort(c *Client, id string) uint64 {
+	return xxhash.Sum64String(strings.Join([]string{id, c.Host, c.Listener, strconv.Itoa(c.Node)}, "\x00"))
 }
 
 // abroadClose is the last close of a client's connections, and how long connections accepted since then are kept.
@@ -36,7 +41,7 @@ func (a *abroad) closes(c *conn, now time.Time) bool {
 	if isAbroad == nil || id == nil || c.arriving.Load() || c.stopped() || !c.quiet(now, abroadIdle) || !isAbroad(c.client, *id) {
 		return false
 	}
-	client := abroadClient{clientID: *id, host: c.client.Host, listener: c.client.Listener, node: c.client.Node}
+	client := clientAtPort(c.client, *id)
 	last, known := a.closed[client]
 	switch {
 	case !known && len(a.closed) >= maxAbroad:
@@ -50,7 +55,7 @@ func (a *abroad) closes(c *conn, now time.Time) bool {
 		last.pause = min(2*last.pause, maxAbroadPause)
 	}
 	if a.closed == nil {
-		a.closed = make(map[abroadClient]abroadClose)
+		a.closed = make(map[uint64]abroadClose)
 	}
 	last.at = now
 	a.closed[client] = last

@@ -1,11 +1,13 @@
 package kafka
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -34,34 +36,41 @@ func (v *Views) Abroad(s *view.Snapshot, req *edge.Request) bool {
 	return ok
 }
 
-// redirects remembers who was redirected within redirectPause.
+// redirects remembers who was redirected within redirectPause, by a hash: names are as long as clients make them.
 type redirects struct {
 	mu     sync.Mutex
-	recent map[string]time.Time
+	recent map[uint64]time.Time
+	swept  time.Time // when expired entries were removed last
 }
 
 // once reports whether a member or producer may be redirected, and remembers it if so.
 func (r *redirects) once(name string, now time.Time) bool {
+	hash := xxhash.Sum64String(name)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if last, ok := r.recent[name]; ok && now.Sub(last) < redirectPause {
+	if last, ok := r.recent[hash]; ok && now.Sub(last) < redirectPause {
 		return false
 	}
 	if len(r.recent) >= maxRedirects {
-		for name, last := range r.recent {
-			if now.Sub(last) >= redirectPause {
-				delete(r.recent, name)
-			}
-		}
+		r.sweep(now)
 		if len(r.recent) >= maxRedirects {
 			return false
 		}
 	}
 	if r.recent == nil {
-		r.recent = make(map[string]time.Time)
+		r.recent = make(map[uint64]time.Time)
 	}
-	r.recent[name] = now
+	r.recent[hash] = now
 	return true
+}
+
+// sweep removes expired entries, at most once a second.
+func (r *redirects) sweep(now time.Time) {
+	if now.Sub(r.swept) < time.Second {
+		return
+	}
+	r.swept = now
+	maps.DeleteFunc(r.recent, func(_ uint64, last time.Time) bool { return now.Sub(last) >= redirectPause })
 }
 
 // sendHome answers NOT_COORDINATOR to a client abroad, for which FindCoordinator names an agent of its own zone. Group members are
