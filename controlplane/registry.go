@@ -76,7 +76,9 @@ func (r *registry) run(ctx context.Context) error {
 		case ctx.Err() == nil && !failing: // what else needs etcd goes on telling
 			r.log.Warn("registry of replicas in etcd cannot be reached", zap.Error(err))
 		}
-		failing = err != nil
+		if failing = err != nil; failing {
+			r.rounds = 0 // a change of etcd's leader prolongs a dead predecessor's registration
+		}
 		r.failed.Store(&err)
 		select {
 		case <-ctx.Done():
