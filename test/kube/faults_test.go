@@ -177,6 +177,8 @@ func (s *scene) lostVolume() {
 	s.kubectl("delete", "pod", member, "--force", "--grace-period=0")
 	s.script("volume", namespace, "data-"+member, "2")
 	s.rollout("statefulset/freshet-etcd")
+	s.upgrade("etcd.clusterState=new")
+	s.rollout("statefulset/freshet-etcd")
 }
 
 func (s *scene) etcdctl(args ...string) (string, error) {
