@@ -83,7 +83,8 @@ func startKcat(s *sharedScene) *kcat {
 	go func() {
 		defer close(k.done)
 		defer func() { _ = out.Close() }() // kcat has failed if there is more
-		harness.Kcat(s.t, s.bootstrap, out, nil, "-P", "-t", kcatTopic, "-p", "0", "-X", "client.id=old,zone=b", "-X", "enable.idempotence=true")
+		// Without -E kcat ends when all connections it has had are closed, which the crash of one agent can do.
+		harness.Kcat(s.t, s.bootstrap, out, nil, "-P", "-E", "-t", kcatTopic, "-p", "0", "-X", "client.id=old,zone=b", "-X", "enable.idempotence=true")
 	}()
 	go func() {
 		n := 0
