@@ -12,6 +12,7 @@
 #                                    make an empty volume on a node for a claim, in place of the one before
 #   cluster.sh in PLACE CMD ARGS     run a program in the namespace of a node (1, 2) or outside
 #   cluster.sh sockets NAMESPACE     list the TCP sockets of a pod, by the name of its network namespace
+#   cluster.sh kill NODE CONTAINER   end a container by SIGKILL
 #   cluster.sh cut|join NODE         take a node's link down, and up again (not node 1)
 #   cluster.sh freeze|thaw NODE      pause a node's kubelet, and let it go on
 set -euo pipefail
@@ -338,6 +339,7 @@ helm) shift; within 1 "$bin/helm" "$@" ;;
 volume) shift; volume "$@" ;;
 in) shift; within "$@" ;;
 sockets) ip netns exec "$2" ss --tcp --all --numeric --no-header ;;
+kill) "${ctr[@]}" -a "$dir/node$2/containerd.sock" tasks kill --signal SIGKILL "$3" ;;
 cut) ip -n "$(place 1)" link set "to-$2" down ;;
 join) ip -n "$(place 1)" link set "to-$2" up ;;
 freeze) kill -STOP "$(cat "$dir/pid/kubelet$2")" ;;

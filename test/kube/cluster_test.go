@@ -101,6 +101,9 @@ type pod struct {
 		Labels   map[string]string `json:"labels"`
 		Deletion *string           `json:"deletionTimestamp"`
 	} `json:"metadata"`
+	Spec struct {
+		Node string `json:"nodeName"`
+	} `json:"spec"`
 	Status struct {
 		IP         string `json:"podIP"`
 		Conditions []struct {
@@ -126,6 +129,12 @@ func (p pod) ready() bool {
 		}
 	}
 	return false
+}
+
+// container returns the ID of the only container.
+func (p pod) container() string {
+	_, id, _ := strings.Cut(p.Status.Containers[0].ID, "://")
+	return id
 }
 
 // pods returns the pods that a selector matches, also those that are being deleted.
@@ -172,16 +181,19 @@ func (s *scene) scale(n int, zones ...string) {
 	}
 }
 
-// killEnding kills the agents of a zone that are to end, once there are n others.
+// killEnding kills the processes of agents of a zone that are to end, which have just been told so, until there are n others.
 func (s *scene) killEnding(zone string, n int) {
 	s.t.Helper()
+	killed := make(map[string]bool) // by UID
 	harness.Await(s.t, "agents beyond those wanted are ending", func() bool {
 		stay := 0
 		for _, p := range s.pods(ofZone(zone)) {
-			if p.Metadata.Deletion != nil {
-				s.kubectl("delete", "pod", p.Metadata.Name, "--force", "--grace-period=0", "--ignore-not-found")
-			} else {
+			switch {
+			case p.Metadata.Deletion == nil:
 				stay++
+			case !killed[p.Metadata.UID]:
+				s.script("kill", strings.TrimPrefix(p.Spec.Node, "node"), p.container())
+				killed[p.Metadata.UID] = true
 			}
 		}
 		return stay <= n

@@ -1,12 +1,18 @@
 package kube
 
 import (
+	"bufio"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"syscall"
+	"testing"
 
 	"github.com/stretchr/testify/require"
 )
@@ -20,14 +26,7 @@ func (s *scene) connected() {
 	text, err := os.ReadFile(known)
 	require.NoError(s.t, err)
 	lines := strings.Split(string(text), "\n")
-	if s.components == nil {
-		s.components = make(map[string][]string)
-	}
-	for _, p := range s.pods("app.kubernetes.io/name=freshet") {
-		if c := p.Metadata.Labels["app.kubernetes.io/component"]; !slices.Contains(s.components[p.Status.IP], c) {
-			s.components[p.Status.IP] = append(s.components[p.Status.IP], c)
-		}
-	}
+	components := s.seen.copy()
 	namespaces, err := filepath.Glob("/run/netns/cni-*") // pods
 	require.NoError(s.t, err)
 	for _, ns := range namespaces {
@@ -35,12 +34,58 @@ func (s *scene) connected() {
 		if err != nil {
 			continue // the pod has gone
 		}
-		for _, c := range inbound(out, s.components) {
+		for _, c := range inbound(out, components) {
 			if len(c) > 0 && !slices.ContainsFunc(c, func(c string) bool { return slices.Contains(lines, c) }) {
 				s.broken("a connection that %s does not have: %q", known, c)
 			}
 		}
 	}
+}
+
+// addresses are those that pods of the chart have had, with their components.
+type addresses struct {
+	mu sync.Mutex
+	of map[string][]string
+}
+
+// watchAddresses notes addresses from now on: a pod may come and go between two looks.
+func watchAddresses(t *testing.T) *addresses {
+	t.Helper()
+	a := &addresses{of: make(map[string][]string)}
+	const fields = `jsonpath={.status.podIP} {.metadata.labels.app\.kubernetes\.io/component}{"\n"}`
+	cmd := exec.Command("./cluster.sh", "kubectl", "--namespace", namespace, "get", "pods", "--watch", "--selector", "app.kubernetes.io/name=freshet", "--output", fields)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // kubectl is a child of the script
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			if address, component, _ := strings.Cut(lines.Text(), " "); address != "" {
+				a.note(address, component)
+			}
+		}
+	})
+	t.Cleanup(func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		reading.Wait()
+		_ = cmd.Wait() // it was killed
+	})
+	return a
+}
+
+func (a *addresses) note(address, component string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !slices.Contains(a.of[address], component) {
+		a.of[address] = append(a.of[address], component)
+	}
+}
+
+func (a *addresses) copy() map[string][]string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return maps.Clone(a.of)
 }
 
 // inbound returns the connections to listening ports of a pod from the output of ss, each as all SOURCE DESTINATION PORT that it

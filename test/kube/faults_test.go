@@ -95,9 +95,7 @@ func (s *scene) outOfMemory() {
 	s.t.Helper()
 	const margin = 256 << 10 // the kernel counts in batches of pages
 	victim := s.pods(ofZone("zone-1"))[0]
-	_, id, ok := strings.Cut(victim.Status.Containers[0].ID, "://")
-	require.True(s.t, ok)
-	group, err := memoryGroup(id)
+	group, err := memoryGroup(victim.container())
 	require.NoError(s.t, err)
 	usage, limit := "memory.usage_in_bytes", "memory.limit_in_bytes"
 	if _, err := os.Stat(filepath.Join(group, usage)); err != nil { // control groups version 2

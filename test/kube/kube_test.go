@@ -31,7 +31,9 @@ const (
 const (
 	// stallBound is the longest that a record may take while agents go in good order.
 	stallBound = 2 * time.Second
-	chart      = "../../deploy/helm/freshet"
+	// expired is by when the control plane has ended the sessions of agents that ended without notice.
+	expired = 7 * time.Second
+	chart   = "../../deploy/helm/freshet"
 )
 
 // Values of FRESHET_KUBE: what the run is to find. A run that finds nothing of a sabotage fails.
@@ -49,8 +51,7 @@ type scene struct {
 	values   []string // set by upgrades so far
 	table    bytes.Buffer
 	found    []string // promises that were broken
-
-	components map[string][]string // that an address has been of
+	seen     *addresses
 }
 
 // TestKube is the whole run. FRESHET_KUBE has to be set.
@@ -162,6 +163,7 @@ func (s *scene) install() {
 		s.script("kubectl", "create", "namespace", ns)
 		s.script("kubectl", "--namespace", ns, "create", "secret", "generic", "bucket", "--from-literal=AWS_ACCESS_KEY_ID=access", "--from-literal=AWS_SECRET_ACCESS_KEY=secret-key")
 	}
+	s.seen = watchAddresses(s.t)
 	s.script("kubectl", "label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
 	s.kubectl("create", "secret", "generic", "freshet", "--from-literal=agent-key="+rand.Text())
 	s.script("kubectl", "--namespace", "store", "apply", "-f", "store.yaml")
@@ -189,7 +191,7 @@ func (s *scene) phase(name string, k kind, happens func()) {
 	}
 	began, closed := time.Now(), s.closed(k)
 	happens()
-	took := time.Since(began)
+	happened := time.Now()
 	for i, micros := range s.flows(time.Now()) {
 		c := s.clients[i]
 		c.check(s.t)
@@ -201,11 +203,14 @@ func (s *scene) phase(name string, k kind, happens func()) {
 			s.broken("%s: a record of %s took %s, more than %s", name, c.name, top, stallBound)
 		}
 	}
+	if k <= joins {
+		<-time.After(expired - time.Since(happened))
+	}
 	if n := s.closed(k) - closed; n != 0 {
 		s.broken("%s: %v agent sessions ended by time-out", name, n)
 	}
 	s.connected()
-	s.t.Logf("%s: %s", name, took.Round(time.Millisecond))
+	s.t.Logf("%s: %s", name, happened.Sub(began).Round(time.Millisecond))
 }
 
 // closed returns how many agent sessions ended by time-out; 0 where this is allowed.
