@@ -159,16 +159,18 @@ func (s *Server) accept(ctx context.Context, socket net.Listener, l Listener) {
 func (s *Server) admit(ctx context.Context, raw net.Conn, l Listener) {
 	c := s.newConn(ctx, raw, l)
 	s.mu.Lock()
-	ended := s.mu.closing || slices.Contains(s.mu.hungUp, l.Name)
-	refused := ended || len(s.mu.conns) >= s.cfg.MaxConnections
-	if !refused {
+	ended := s.mu.closing || slices.Contains(s.mu.hungUp, l.Name) // it was accepted as the listener closed
+	tooMany := !ended && len(s.mu.conns) >= s.cfg.MaxConnections
+	if !ended && !tooMany {
 		s.mu.conns[c] = struct{}{}
 		s.wg.Add(1)
 	}
 	s.mu.Unlock()
-	if refused {
+	if tooMany {
 		s.m.refused.Inc()
 		s.warn("connection refused: too many", c, zap.Int("max_connections", s.cfg.MaxConnections))
+	}
+	if ended || tooMany {
 		c.abort(closeError)
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -93,13 +94,18 @@ func (c *OperatorConfig) askReplica(ctx context.Context, replica, method, path s
 	}
 	request.Header.Set("Authorization", "Bearer "+c.AgentKey)
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
+	var dial *net.OpError
+	switch {
+	case err == nil:
+	case errors.As(err, &dial) && dial.Op == "dial":
 		return fmt.Errorf("%w: %w", errUnreachable, err)
+	default:
+		return fmt.Errorf("%w: %w", errUnavailable, err)
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
-		return fmt.Errorf("%w: %w", errUnreachable, err)
+		return fmt.Errorf("%w: %w", errUnavailable, err)
 	}
 	if response.StatusCode == http.StatusOK {
 		if err := json.Unmarshal(body, into); err != nil {
