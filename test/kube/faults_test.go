@@ -22,44 +22,72 @@ import (
 // Both zones have agents.
 func (s *scene) staysInZone() {
 	s.t.Helper()
-	const ports = "{ 9092-9095, 7070 }"
-	rules := `table inet zones {
-		chain in { type filter hook prerouting priority -310; iifname eth0 tcp dport ` + ports + ` counter; iifname eth0 tcp sport ` + ports + ` counter; }
-		chain out { type filter hook postrouting priority 310; oifname eth0 tcp dport ` + ports + ` counter; oifname eth0 tcp sport ` + ports + ` counter; }
-	}`
+	const (
+		quiet = 10 * time.Second
+		rules = `table inet zones {
+			set flows { type ipv4_addr . inet_service . ipv4_addr . inet_service; flags dynamic; size 65535; counter; }
+			chain in { type filter hook prerouting priority -310; iifname eth0 jump count; }
+			chain out { type filter hook postrouting priority 310; oifname eth0 jump count; }
+			chain count {
+				tcp dport { 9092-9095, 7070 } add @flows { ip saddr . tcp sport . ip daddr . tcp dport }
+				tcp sport { 9092-9095, 7070 } add @flows { ip saddr . tcp sport . ip daddr . tcp dport }
+			}
+		}`
+	)
 	_, err := run(rules, "in", "2", "nft", "-f", "-")
 	require.NoError(s.t, err)
 	defer s.script("in", "2", "nft", "delete", "table", "inet", "zones")
-	count := func() (sum int64) {
-		var listed struct {
-			Nftables []struct {
-				Rule struct {
-					Expr []struct {
+	began, last := time.Now(), time.Now()
+	var before map[string]int64
+	var latest []string // flows that had bytes at the last count that changed
+	for time.Since(last) < quiet && time.Since(began) < refreshMs*time.Millisecond+4*quiet {
+		<-time.After(time.Second) // between two counts
+		now := s.crossing()
+		if maps.Equal(now, before) {
+			continue
+		}
+		latest = nil
+		for flow, bytes := range now {
+			if bytes != before[flow] {
+				latest = append(latest, flow)
+			}
+		}
+		last, before = time.Now(), now
+	}
+	var sum int64
+	for _, bytes := range before {
+		sum += bytes
+	}
+	s.t.Logf("the last of %d bytes of clients and agents crossed between the nodes %s after zone 2 had agents", sum, last.Sub(began).Round(time.Second))
+	if time.Since(last) < quiet {
+		s.broken("clients or agents of a zone still reach the other one: %q", latest)
+	}
+}
+
+// crossing returns how many bytes each direction of a connection has sent over node 2's link since the rules of staysInZone came.
+func (s *scene) crossing() map[string]int64 {
+	s.t.Helper()
+	var listed struct {
+		Nftables []struct {
+			Set struct {
+				Elem []struct {
+					Elem struct {
+						Val     struct{ Concat []any }
 						Counter struct{ Bytes int64 }
 					}
 				}
 			}
 		}
-		require.NoError(s.t, json.Unmarshal([]byte(s.script("in", "2", "nft", "--json", "list", "table", "inet", "zones")), &listed))
-		for _, o := range listed.Nftables {
-			for _, e := range o.Rule.Expr {
-				sum += e.Counter.Bytes
-			}
-		}
-		return sum
 	}
-	const quiet = 10 * time.Second
-	began, last, before := time.Now(), time.Now(), count()
-	for time.Since(last) < quiet && time.Since(began) < refreshMs*time.Millisecond+4*quiet {
-		<-time.After(time.Second) // between two counts
-		if now := count(); now != before {
-			last, before = time.Now(), now
+	require.NoError(s.t, json.Unmarshal([]byte(s.script("in", "2", "nft", "--json", "list", "table", "inet", "zones")), &listed))
+	flows := make(map[string]int64)
+	for _, o := range listed.Nftables {
+		for _, e := range o.Set.Elem {
+			v := e.Elem.Val.Concat
+			flows[fmt.Sprintf("%v:%v to %v:%v", v[0], v[1], v[2], v[3])] = e.Elem.Counter.Bytes
 		}
 	}
-	s.t.Logf("the last of %d bytes of clients and agents crossed between the nodes %s after zone 2 had agents", before, last.Sub(began).Round(time.Second))
-	if time.Since(last) < quiet {
-		s.broken("clients or agents of a zone still reach the other one")
-	}
+	return flows
 }
 
 // wrongKeys rolls out agents that the object store refuses: the first pod of each zone must stop the rollout.

@@ -39,6 +39,7 @@ const (
 // Values of FRESHET_KUBE: what the run is to find. A run that finds nothing of a sabotage fails.
 const (
 	nothing  = "1"
+	zones    = "zones"     // nothing, in the first phases of the run alone
 	kill     = "kill"      // agents that scale down are killed without notice
 	earlyAck = "early-ack" // agents acknowledge records before they have stored them: the image has to be of such a build
 )
@@ -65,6 +66,9 @@ func TestKube(t *testing.T) {
 	case kill:
 		s.phase("zone 1 from 2 to 5 agents", joins, func() { s.scale(5, "zone-1") })
 		s.phase("zone 1 from 5 to 2 agents", clean, func() { s.scale(2, "zone-1") })
+	case zones:
+		s.secondZone()
+		s.finish()
 	case earlyAck:
 		for range 3 {
 			s.phase("forced deletion of an agent", rough, s.deleteAgent)
@@ -75,7 +79,7 @@ func TestKube(t *testing.T) {
 		s.end()
 	}
 	s.t.Logf("| phase | client | records | p50 | longest |\n|---|---|---|---|---|\n%s", &s.table)
-	if sabotage == nothing {
+	if sabotage == nothing || sabotage == zones {
 		require.Empty(t, s.found)
 		return
 	}
@@ -85,11 +89,7 @@ func TestKube(t *testing.T) {
 
 // everything is all that may happen to a cluster.
 func (s *scene) everything() {
-	s.phase("2 and 0 agents", clean, func() {})
-	s.phase("zone 2 from 0 to 2 agents", joins, func() {
-		s.scale(2, "zone-2")
-		s.staysInZone()
-	})
+	s.secondZone()
 	s.phase("zone 1 from 2 to 5 agents", joins, func() { s.scale(5, "zone-1") })
 	s.phase("rolling upgrade of agents", clean, func() {
 		s.upgrade("agents.settings.flush-interval=200ms")
@@ -118,6 +118,15 @@ func (s *scene) everything() {
 	s.phase("both zones from 2 to 0 to 2 agents", away, func() {
 		s.scale(0, "zone-1", "zone-2")
 		s.scale(2, "zone-1", "zone-2")
+	})
+}
+
+// secondZone gives zone 2 its first agents, while its clients run.
+func (s *scene) secondZone() {
+	s.phase("2 and 0 agents", clean, func() {})
+	s.phase("zone 2 from 0 to 2 agents", joins, func() {
+		s.scale(2, "zone-2")
+		s.staysInZone()
 	})
 }
 
