@@ -37,7 +37,7 @@ var dimensions = [][]option{
 	{
 		{"no autoscaler", ""},
 		{"hpa", "agents: {autoscaling: {type: hpa}}"},
-		{"keda", "agents: {autoscaling: {type: keda, minReplicas: 2, maxReplicas: 20}}"},
+		{"keda", "agents: {autoscaling: {type: keda, minReplicas: 2, maxReplicas: 20}, resources: {limits: {cpu: 2}}}"},
 	},
 	{
 		{"no policies", ""},

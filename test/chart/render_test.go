@@ -35,8 +35,11 @@ func run(t *testing.T, program, input string, args ...string) (string, error) {
 	}
 	path, ok := paths.Load(program)
 	if !ok {
-		out, err := exec.Command("go", "-C", "../../tools/helm", "tool", "-n", program).CombinedOutput()
-		require.NoError(t, err, "%s", out)
+		var errs bytes.Buffer // and what is downloaded
+		build := exec.Command("go", "-C", "../../tools/helm", "tool", "-n", program)
+		build.Stderr = &errs
+		out, err := build.Output()
+		require.NoError(t, err, errs.String())
 		path = strings.TrimSpace(string(out))
 		paths.Store(program, path)
 	}
@@ -131,7 +134,8 @@ func TestChart_Refuses(t *testing.T) {
 		"a zone named etcd":    {"zones[0].name=etcd", "zone etcd: the name is given twice, or its Service would have the name of another one"},
 		"a request too high":   {"agents.resources.limits.memory=1Gi", "agents.resources: the memory request 2Gi is above the limit 1Gi"},
 		"KEDA without zones":   {"agents.autoscaling.type=keda", "agents.autoscaling.type keda needs zones"},
-		"a number and KEDA":    {"agents.autoscaling.type=keda,zones[0].name=a,zones[0].replicas=2", "zone a: replicas and agents.autoscaling.type exclude each other"},
+		"KEDA without limit":   {"agents.autoscaling.type=keda,zones[0].name=a", "needs agents.resources.limits.cpu"},
+		"a number and KEDA":    {"agents.resources.limits.cpu=1,agents.autoscaling.type=keda,zones[0].name=a,zones[0].replicas=2", "zone a: replicas and agents.autoscaling.type exclude each other"},
 		"a number and HPA":     {"agents.autoscaling.type=hpa,agents.replicas=2", "agents.replicas and agents.autoscaling.type exclude each other"},
 		"HPA without requests": {"agents.autoscaling.type=hpa,agents.resources.requests.cpu=null", "needs agents.resources.requests.cpu"},
 		"bounds of scaling":    {"agents.autoscaling.type=hpa,agents.autoscaling.minReplicas=11", "minReplicas 11 is above maxReplicas 10"},

@@ -104,8 +104,9 @@ containers:
     resources: {{ toJson $values.resources }}
     securityContext:
       {{- include "freshet.containerSecurity" $ | nindent 6 }}
-    {{- if or $kafkaTLS $controlPlaneTLS }}
+    {{- if or $kafkaTLS $controlPlaneTLS $values.extraVolumeMounts }}
     volumeMounts:
+      {{- with $values.extraVolumeMounts }}{{ toYaml . | nindent 6 }}{{ end }}
       {{- if $kafkaTLS }}
       - {name: kafka-tls, mountPath: /etc/freshet/tls/kafka, readOnly: true}
       {{- end }}
@@ -113,8 +114,9 @@ containers:
       - {name: controlplane-ca, mountPath: /etc/freshet/tls/controlplane, readOnly: true}
       {{- end }}
     {{- end }}
-{{- if or $kafkaTLS $controlPlaneTLS }}
+{{- if or $kafkaTLS $controlPlaneTLS $values.extraVolumes }}
 volumes:
+  {{- with $values.extraVolumes }}{{ toYaml . | nindent 2 }}{{ end }}
   {{- with $kafkaTLS }}
   - {name: kafka-tls, secret: {secretName: {{ . }}}}
   {{- end }}
