@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -110,5 +111,8 @@ func TestDial_SaysWhatToDoWhenNothingListens(t *testing.T) {
 	defer cancel()
 	c := ClientConfig{Bootstrap: []string{"127.0.0.1:1"}, Timeout: 2 * time.Second}
 	err := Consume(ctx, ConsumeConfig{ClientConfig: c, Topic: "t"}, Streams{Out: &bytes.Buffer{}})
-	require.ErrorContains(t, err, "nothing answers at 127.0.0.1:1; start `freshet dev`")
+	require.ErrorContains(t, err, "nothing answers at 127.0.0.1:1: ")
+	c.Bootstrap = nil
+	c.ApplyDefaults()
+	require.ErrorContains(t, c.unreachable(&net.OpError{Op: "dial", Err: errors.New("refused")}), "nothing answers at localhost:9092; start `freshet dev`")
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +25,9 @@ type Streams struct {
 	Err io.Writer // what was asked for with --verbose; errors are returned instead
 }
 
+// defaultBootstrap is where `freshet dev` listens.
+const defaultBootstrap = "localhost:9092"
+
 // ClientConfig says which cluster to talk to and how.
 type ClientConfig struct {
 	Bootstrap []string       // host:port of one or more agents; default localhost:9092
@@ -36,7 +40,7 @@ type ClientConfig struct {
 // ApplyDefaults fills in what is not set.
 func (c *ClientConfig) ApplyDefaults() {
 	if len(c.Bootstrap) == 0 {
-		c.Bootstrap = []string{"localhost:9092"}
+		c.Bootstrap = []string{defaultBootstrap}
 	}
 	if c.ClientID == "" {
 		c.ClientID = "freshet-cli"
@@ -137,6 +141,9 @@ func (c ClientConfig) unreachable(err error) error {
 	}
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
+		if !slices.Equal(c.Bootstrap, []string{defaultBootstrap}) {
+			return fmt.Errorf("nothing answers at %s: %w", at, err)
+		}
 		return fmt.Errorf("nothing answers at %s; start `freshet dev`, or name an agent with --bootstrap: %w", at, err)
 	}
 	return fmt.Errorf("cannot talk to %s: %w", at, err)

@@ -124,6 +124,7 @@ func TestChart_Refuses(t *testing.T) {
 		"two numbers":          {"zones[0].name=a,agents.replicas=2", "use zones[].replicas"},
 		"a long zone":          {"zones[0].name=" + strings.Repeat("a", 60), "longer than 63 characters"},
 		"no address outside":   {"external.enabled=true,zones[0].name=a", "zone a needs external.host"},
+		"node ports twice":     {"external.enabled=true,external.type=NodePort,zones[0].name=a,zones[0].external.host=h,zones[0].external.nodePort=30092,zones[1].name=b,zones[1].external.host=i,zones[1].external.nodePort=30095", "zones a and b share node port 30095"},
 		"no node port":         {"external.enabled=true,external.type=NodePort,zones[0].name=a,zones[0].external.host=h", "zone a needs external.nodePort"},
 		"outside, no zones":    {"external.enabled=true", "external.enabled needs zones"},
 		"volumes without unit": {"etcd.storage.size=8GB", "at '/etcd/storage/size': '8GB' does not match pattern"},

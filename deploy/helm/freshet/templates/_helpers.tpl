@@ -137,7 +137,7 @@ clients connect to, since it cannot hold pods' addresses; and those for clients 
 {{- $tls := include "freshet.tlsSecret" (list . "kafka") -}}
 {{- if and $external.enabled (not .Values.zones) }}{{ fail "external.enabled needs zones: each has an address, as {name: a, external: {host: kafka-a.example.com}}" }}{{ end -}}
 {{- if and $tls (not .Values.zones) }}{{ fail "tls.kafkaSecret and tls.issuer need zones: the certificate holds the names of their Services. For a single zone: [{name: a, nodeSelector: {}}]" }}{{ end -}}
-{{- $list := list -}}
+{{- $list := list }}{{ $ports := dict -}}
 {{- range $zone := .Values.zones -}}
 {{- if $tls }}{{ $list = append $list (printf "/%s=%s-%s.%s.svc:9092-9095" $zone.name (include "freshet.name" $) $zone.name $.Release.Namespace) }}{{ end -}}
 {{- if $external.enabled -}}
@@ -145,6 +145,11 @@ clients connect to, since it cannot hold pods' addresses; and those for clients 
 {{- $first := 9192 -}}
 {{- if eq $external.type "NodePort" -}}
 {{- $first = required (printf "zone %s needs external.nodePort, the first of four adjacent node ports" $zone.name) $own.nodePort | int -}}
+{{- range $i := until 4 }}
+{{- $port := add $first $i | toString }}
+{{- with get $ports $port }}{{ fail (printf "zones %s and %s share node port %s: external.nodePort is the first of four" . $zone.name $port) }}{{ end }}
+{{- $_ := set $ports $port $zone.name }}
+{{- end -}}
 {{- end -}}
 {{- $host := required (printf "zone %s needs external.host, the address that clients outside connect to" $zone.name) $own.host -}}
 {{- $list = append $list (printf "external/%s=%s:%d-%d" $zone.name $host $first (add $first 3)) -}}
