@@ -106,9 +106,8 @@ func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
 		BeforeBootstrap: built.bucket.beforeBootstrap, Final: final,
 		Beside: built.beside, Version: c.registry.versions.Lowest,
 		SnapshotBytes: c.cfg.SnapshotBytes, SnapshotInterval: c.cfg.SnapshotInterval,
-		SectionBytes: c.cfg.SnapshotSectionBytes,
-		Owner:        owner.Config{SoftLogBytes: c.cfg.SoftLogBytes, HardLogBytes: c.cfg.HardLogBytes, MaxExtents: c.cfg.maxExtents(), MaxFresh: c.cfg.MaxFreshBundles},
-		Logger:       built.log, Registerer: registerer, MaxProducers: c.cfg.maxProducers(),
+		Owner:  owner.Config{SoftLogBytes: c.cfg.SoftLogBytes, HardLogBytes: c.cfg.HardLogBytes, MaxExtents: c.cfg.maxExtents(), MaxFresh: c.cfg.MaxFreshBundles},
+		Logger: built.log, Registerer: registerer, MaxProducers: c.cfg.maxProducers(),
 	})
 	if err != nil {
 		return nil, err

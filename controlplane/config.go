@@ -33,9 +33,6 @@ const (
 	DefaultHTTPListen = ":8090"
 )
 
-// DefaultSnapshotSectionBytes is the largest section of a snapshot that is written.
-const DefaultSnapshotSectionBytes int64 = metadata.SectionBytes
-
 // VirtualCluster is one Kafka cluster as clients see it.
 type VirtualCluster struct {
 	// Name is part of etcd keys and object keys: 1 to 249 characters of a-z A-Z 0-9 . _ -
@@ -96,9 +93,6 @@ type Config struct {
 	// SnapshotBytes and SnapshotInterval are the log and the time after which a snapshot is taken; defaults 64 MiB, 5 min.
 	SnapshotBytes    int64
 	SnapshotInterval time.Duration
-	// SnapshotSectionBytes is the largest section of a snapshot that is read at start; default 64 MiB, at most 4 GiB - 1. A
-	// larger one rescues a virtual cluster whose snapshots an earlier program wrote beyond that.
-	SnapshotSectionBytes int64
 	// SoftLogBytes is the untrimmed log of a virtual cluster from which on its commits are slowed down, HardLogBytes
 	// that from which on they are refused; defaults 256 MiB, 512 MiB.
 	SoftLogBytes, HardLogBytes int64
@@ -149,7 +143,6 @@ func (c *Config) ApplyDefaults() {
 	r.ApplyDefaults()
 	c.SnapshotBytes = cmp.Or(c.SnapshotBytes, r.SnapshotBytes)
 	c.SnapshotInterval = cmp.Or(c.SnapshotInterval, r.SnapshotInterval)
-	c.SnapshotSectionBytes = cmp.Or(c.SnapshotSectionBytes, DefaultSnapshotSectionBytes)
 	c.SoftLogBytes = cmp.Or(c.SoftLogBytes, r.Owner.SoftLogBytes)
 	c.HardLogBytes = cmp.Or(c.HardLogBytes, r.Owner.HardLogBytes)
 }

@@ -15,7 +15,7 @@ type liveBundle struct {
 	level     uint8  // 0: written by an agent for its clients; else by a job
 	index     uint64 // log index of the command that made it live
 	// atMs is the command time at which the newest of its records were appended, 0 if unknown. A job's bundle inherits it
-	// from what it replaced. Snapshots have it from CleanupVersion on.
+	// from what it replaced.
 	atMs int64
 }
 

@@ -10,16 +10,9 @@ import (
 	"github.com/freshet-io/freshet/metadata/job"
 )
 
-// CleanupVersion is the version of the state from which on Apply itself guards what cleaning and retention remove:
-//
-//   - A cleaning or a retention that was decided under other configs than the present ones has no effect, and a change of
-//     these configs ends open cleanings.
-//   - Outcomes of jobs are held to what the jobs were started for.
-//   - Bundles have a time, by which records without timestamps age.
-//   - Ended sessions keep their lowest unsettled submission.
-const CleanupVersion = 6
-
-// cleanupConfigs are the configs that decide what retention and cleaning may remove, by their topic and broker names.
+// cleanupConfigs are the configs that decide what retention and cleaning may remove, by their topic and broker names. A
+// cleaning or a retention that was decided under other configs than the present ones has no effect, and a change of them
+// ends open cleanings.
 var cleanupConfigs = [...]struct{ topic, broker string }{
 	{"cleanup.policy", "log.cleanup.policy"},
 	{"delete.retention.ms", "log.cleaner.delete.retention.ms"},
@@ -65,9 +58,6 @@ func (s *machine) refuseCleaning(c *StartJob) error {
 	if s.cleaning(c.First, c.Last) {
 		return ErrJobConflict
 	}
-	if s.version < CleanupVersion {
-		return nil
-	}
 	sum, ok := s.CleanupConfigs(c.First.Topic)
 	if c.Clean == nil || !ok || sum != c.Clean.Configs || c.First != c.Last {
 		return ErrConfigsChanged
@@ -77,9 +67,6 @@ func (s *machine) refuseCleaning(c *StartJob) error {
 
 // endCleanings ends the open Clean jobs for which ended returns true. Their outcomes have no effect from then on.
 func (s *machine) endCleanings(ended func(j *openJob) bool) {
-	if s.version < CleanupVersion {
-		return
-	}
 	var list []id.Session
 	s.jobs.Scan(func(n id.Session, j *openJob) bool {
 		if j.kind == job.Clean && ended(j) {
@@ -106,21 +93,9 @@ func (s *machine) endCleaningsUnder(old, changed map[string]string) {
 	})
 }
 
-// beginCleanup derives what CleanupVersion adds: cleanings that nothing guards end, and bundles of unknown age begin to
-// age. Called after the version is raised.
-func (s *machine) beginCleanup() {
-	s.endCleanings(func(*openJob) bool { return true })
-	for _, b := range s.bundles.Keys() {
-		l, _ := s.bundles.Get(b)
-		l.atMs = s.now
-		s.bundles.Set(b, l)
-	}
-}
-
 // LargestTimestamp returns the time by which an extent ages, in ms since the epoch: its largest record timestamp, or for
 // records without any the command time at which they were appended, as LogSegment.largestTimestamp in Kafka falls back to
-// the time at which the segment was modified. It is -1 if neither is known: below CleanupVersion a restored state does
-// not know when bundles were committed.
+// the time at which the segment was modified. It is -1 if neither is known.
 func (s *machine) LargestTimestamp(x *extent.Extent) int64 {
 	if x.MaxTimestamp >= 0 || x.Kind == extent.Marker {
 		return x.MaxTimestamp

@@ -21,10 +21,9 @@ type cleanable struct {
 	tp id.TopicPartition
 }
 
-func newCleanable(t *testing.T, version uint32) *cleanable {
+func newCleanable(t *testing.T) *cleanable {
 	t.Helper()
 	c := &cleanable{t: t, machine: newMachine(), tp: id.TopicPartition{Topic: topicID("t")}}
-	c.must(&RaiseVersion{Version: version})
 	c.must(&CreateTopic{ID: topicID("t"), Name: "t", Partitions: 2, Configs: map[string]string{"cleanup.policy": "compact"}})
 	c.must(&CreateTopic{ID: topicID("u"), Name: "u", Partitions: 1})
 	c.must(&OpenSession{Instance: "a"})
@@ -113,7 +112,7 @@ func TestSetConfigs_EndsCleanings(t *testing.T) {
 		"deletion of another topic":     {&DeleteTopic{ID: topicID("u"), KeepMs: 1000}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newCleanable(t, CleanupVersion)
+			c := newCleanable(t)
 			n := c.begin()
 			compact := c.must(&StartJob{Kind: job.Compact, Level: 1, Runner: 1, First: c.tp, Last: c.tp}).(id.Session)
 			before := c.extents()
@@ -135,30 +134,19 @@ func TestSetConfigs_EndsCleanings(t *testing.T) {
 }
 
 func TestStartJob_RefusesCleaningUnderOtherConfigs(t *testing.T) {
-	c := newCleanable(t, CleanupVersion)
+	c := newCleanable(t)
 	planned := c.start()
 	c.must(set(topicID("t"), "cleanup.policy", "delete"))
 	require.ErrorIs(t, c.apply(planned).Err, ErrConfigsChanged)
 	c.must(set(topicID("t"), "cleanup.policy", "compact"))
 	unguarded := *planned
 	unguarded.Clean = nil
-	require.ErrorIs(t, c.apply(&unguarded).Err, ErrConfigsChanged, "planned before the state was raised")
+	require.ErrorIs(t, c.apply(&unguarded).Err, ErrConfigsChanged, "without bounds")
 	wide := *planned
 	wide.Last.Partition = 1
 	require.ErrorIs(t, c.apply(&wide).Err, ErrConfigsChanged, "bounds are of one partition")
 	c.must(planned)
 	require.ErrorIs(t, c.apply(planned).Err, ErrJobConflict)
-}
-
-// Below CleanupVersion a replica of an earlier program does the same: nothing in Apply ends a cleaning.
-func TestSetConfigs_BeforeCleanupVersion(t *testing.T) {
-	c := newCleanable(t, CleanupVersion-1)
-	start := c.start()
-	start.Clean = nil
-	n := c.must(start).(id.Session)
-	c.must(set(topicID("t"), "cleanup.policy", "delete"))
-	require.NoError(t, c.complete(n, c.outcome(n)).Err)
-	require.Len(t, c.extents(), 1)
 }
 
 func TestCompleteJob_HoldsOutcomesToTheJob(t *testing.T) {
@@ -177,7 +165,7 @@ func TestCompleteJob_HoldsOutcomesToTheJob(t *testing.T) {
 		"size of another object": func(o *job.Outcome) { o.Bundles[0].Bytes = 501 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newCleanable(t, CleanupVersion)
+			c := newCleanable(t)
 			n := c.begin()
 			before := c.extents()
 			if name == "size of another object" {
@@ -190,7 +178,7 @@ func TestCompleteJob_HoldsOutcomesToTheJob(t *testing.T) {
 			require.NoError(t, c.complete(n, c.outcome(n)).Err)
 		})
 	}
-	c := newCleanable(t, CleanupVersion)
+	c := newCleanable(t)
 	start := c.start()
 	start.Clean.To = 19
 	n := c.must(start).(id.Session)
@@ -203,7 +191,7 @@ func TestCompleteJob_CompactKeepsWhatItDoesNotRewrite(t *testing.T) {
 		"drops":  func(o *job.Outcome) { o.Partitions[0].DroppedAborted = []int64{3} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newCleanable(t, CleanupVersion)
+			c := newCleanable(t)
 			n := c.compaction()
 			o := c.outcome(n)
 			o.Partitions[0].CleanedTo = 0
@@ -234,7 +222,7 @@ func TestCompleteJob_HoldsTimestamps(t *testing.T) {
 		{"cleaned, the newest record went", job.Clean, 5, 5},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := newCleanable(t, CleanupVersion)
+			c := newCleanable(t)
 			start := c.compaction
 			if test.kind == job.Clean {
 				start = c.begin
@@ -254,7 +242,7 @@ func TestCompleteJob_HoldsTimestamps(t *testing.T) {
 
 // Extents of which a part is replaced by each of two are held to what they cover.
 func TestCompleteJob_HoldsTimestampsByExtent(t *testing.T) {
-	c := newCleanable(t, CleanupVersion)
+	c := newCleanable(t)
 	n := c.compaction()
 	o := c.outcome(n)
 	o.Partitions[0].CleanedTo = 0
@@ -269,7 +257,7 @@ func TestCompleteJob_HoldsTimestampsByExtent(t *testing.T) {
 }
 
 func TestRetainPartitions_SkipsChangedConfigs(t *testing.T) {
-	c := newCleanable(t, CleanupVersion)
+	c := newCleanable(t)
 	retain := func(offset int64) *RetainPartitions {
 		sum, _ := c.CleanupConfigs(c.tp.Topic)
 		return &RetainPartitions{Trims: []RetentionTrim{{Trim{Partition: c.tp, Offset: offset}, sum}}}
@@ -298,7 +286,7 @@ func (c *cleanable) keptSince(since int64) int64 {
 }
 
 func TestRetainedFrom_WithoutTimestamps(t *testing.T) {
-	c := newCleanable(t, CleanupVersion)
+	c := newCleanable(t)
 	c.withoutTimestamps(4, 10_000)
 	c.withoutTimestamps(5, 20_000)
 	require.EqualValues(t, 0, c.keptSince(10_000))
@@ -323,33 +311,8 @@ func TestRetainedFrom_WithoutTimestamps(t *testing.T) {
 	require.EqualValues(t, 20, c.keptSince(20_001))
 }
 
-// Below CleanupVersion snapshots have no times of bundles, as earlier programs read them. They begin to age with the raise.
-func TestRaiseVersion_BeginsCleanup(t *testing.T) {
-	c := newCleanable(t, CleanupVersion-1)
-	c.withoutTimestamps(4, 10_000)
-	require.EqualValues(t, 10, c.keptSince(20_000), "seen by this replica")
-	same := restore(t, c.machine)
-	require.Equal(t, c.Hash(), same.Hash())
-	restored := *c
-	restored.machine = same
-	require.EqualValues(t, 0, restored.keptSince(20_000), "unknown")
-
-	start := c.start()
-	start.Clean = nil
-	c.now, restored.now = 50_000, 50_000
-	n := c.must(start).(id.Session)
-	require.Equal(t, n, restored.must(start))
-	c.must(&RaiseVersion{Version: CleanupVersion})
-	restored.must(&RaiseVersion{Version: CleanupVersion})
-	require.Equal(t, c.Hash(), restored.Hash())
-	require.EqualValues(t, 0, restored.keptSince(50_000))
-	require.EqualValues(t, 10, restored.keptSince(50_001))
-	_, open := c.Job(n)
-	require.False(t, open, "it was started under configs that nothing holds fast")
-}
-
 func TestEndedWriter_Unsettled(t *testing.T) {
-	c := newCleanable(t, CleanupVersion)
+	c := newCleanable(t)
 	overtaking := encodeCommit(commit.Header{Submission: id.Submission{Session: 1, N: 9}, Acked: 3, Bytes: 1 << 20, Overtakes: true},
 		section{"t", 0, []commit.Batch{{Records: 1, Bytes: 100, ProducerID: -1}}})
 	c.must(&CommitBundle{Encoded: overtaking})
@@ -359,23 +322,18 @@ func TestEndedWriter_Unsettled(t *testing.T) {
 	require.True(t, ok)
 	require.EqualValues(t, 4, w.Unsettled)
 	require.EqualValues(t, 10, w.NextN)
-
-	old := newCleanable(t, CleanupVersion-1)
-	old.must(&CloseSession{Session: 1})
-	w, _ = old.EndedWriter(1)
-	require.Zero(t, w.Unsettled)
 }
 
-// TestCleanup_Golden holds the bytes of commands and of a snapshot of CleanupVersion fast.
+// TestCleanup_Golden holds the bytes of commands and of a snapshot of cleanings fast.
 func TestCleanup_Golden(t *testing.T) {
-	c := newCleanable(t, CleanupVersion)
+	c := newCleanable(t)
 	c.withoutTimestamps(4, 10_000)
 	commands := &Batch{Now: 10_000, Commands: []Command{
 		c.start(), &RetainPartitions{Trims: []RetentionTrim{{Trim{Partition: c.tp, Offset: 10}, 0x0102030405060708}}},
 		&OpenSession{Instance: "b"}, &CloseSession{Session: 3},
 	}}
 	p := AppendBatch(nil, commands)
-	golden(t, "batch-cleanup-v6.hex", p)
+	golden(t, "batch-cleanup.hex", p)
 	got, err := ParseBatch(p)
 	require.NoError(t, err)
 	require.Equal(t, commands, got)
@@ -387,7 +345,7 @@ func TestCleanup_Golden(t *testing.T) {
 	c.Apply(c.index+1, commands, nil, nil)
 	var buf bytes.Buffer
 	require.NoError(t, c.snapshot().Encode(&buf))
-	golden(t, "snapshot-cleanup-v6.hex", buf.Bytes())
+	golden(t, "snapshot-cleanup.hex", buf.Bytes())
 	restored := restore(t, c.machine)
 	require.Equal(t, c.Hash(), restored.Hash())
 	j, ok := restored.Job(2)
@@ -412,7 +370,7 @@ func TestSnapshot_RefusesWhatCleanupDoesNotWrite(t *testing.T) {
 		"unsettled and open": func(s *machine) { s.writers.Set(1, writer{ended: stillOpen, unsettled: 1}) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newCleanable(t, CleanupVersion)
+			c := newCleanable(t)
 			spoil(c.machine)
 			var buf bytes.Buffer
 			require.NoError(t, c.snapshot().Encode(&buf))

@@ -6,13 +6,14 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/freshet-io/freshet/internal/generation"
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/metadata/internal/wire"
 )
 
-// batchVersion is the version of the format below.
+// AppendBatch appends the batch's bytes, as they stand in the log. Equal batches give equal bytes.
 //
-//	version   1 byte  1
+//	generation  1 byte  generation.Number
 //	now       zigzag  command time, ms since the epoch
 //	count     varint
 //	per command:
@@ -21,13 +22,9 @@ import (
 //	body              fields in the order of the type's declaration
 //
 // In bodies, strings and byte slices have their length in front, maps are sorted by key, ids are their 16 bytes,
-// unsigned and signed integers are varints, signed ones zigzag. The formats of kinds never change: a command that
-// needs another form gets another kind.
-const batchVersion = 1
-
-// AppendBatch appends the batch's bytes, as they stand in the log. Equal batches give equal bytes.
+// unsigned and signed integers are varints, signed ones zigzag.
 func AppendBatch(dst []byte, b *Batch) []byte {
-	dst = append(dst, batchVersion)
+	dst = append(dst, generation.Number)
 	dst = binary.AppendVarint(dst, b.Now)
 	dst = binary.AppendUvarint(dst, uint64(len(b.Commands)))
 	var body []byte
@@ -147,8 +144,12 @@ func appendEndpoints(dst []byte, endpoints []Endpoint) []byte {
 // versions that this program does not know, upon which a replica must stop. The commits inside are not looked into.
 func ParseBatch(p []byte) (*Batch, error) {
 	w := wire.NewReader(p)
-	if v := w.Byte(); v != batchVersion && w.Err() == nil {
-		return nil, fmt.Errorf("%w: batch version %d", ErrUnsupported, v)
+	stored := w.Byte()
+	if w.Err() != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMalformedCommand, w.Err())
+	}
+	if err := generation.Check(stored); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnsupported, err)
 	}
 	b := &Batch{Now: w.Varint()}
 	n := w.Count(2)

@@ -1,16 +1,12 @@
 package metadata
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/freshet-io/freshet/metadata/commit"
 	"github.com/freshet-io/freshet/metadata/extent"
 	"github.com/freshet-io/freshet/metadata/id"
 )
-
-// TimestampVersion is the version of the state from which on batches may have timestamp 2^63-1.
-const TimestampVersion = 6
 
 // commitBundle gives the batches of a bundle their offsets, once (I3): a submission already settled gets the answer
 // it got then.
@@ -20,14 +16,8 @@ func (s *machine) commitBundle(c *CommitBundle, fx *Effects) (*commit.Result, er
 		return nil, err
 	}
 	h := r.Header()
-	if h.Overtakes && s.version < OvertakingVersion {
-		return nil, fmt.Errorf("%w: overtakes in a state of version %d", commit.ErrMalformed, s.version)
-	}
-	if err := s.admitsCommit(r); err != nil {
+	if err := admitsCommit(r); err != nil {
 		return nil, err
-	}
-	if r.HasLargestTimestamp() && s.version < TimestampVersion {
-		return nil, fmt.Errorf("%w: timestamp 2^63-1 in a state of version %d", commit.ErrMalformed, s.version)
 	}
 	sub := h.Submission
 	e, _ := s.sessions.Get(sub.Session)

@@ -8,10 +8,6 @@ import (
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
-// epochsVersion is the version of the state from which on partitions have leader epochs of their own. Before, that of
-// all is the membership version.
-const epochsVersion = 2
-
 // audience is the agents among which partitions are shared out for some clients: those of a zone that a listener
 // reaches, or of all zones, for clients whose own has none.
 type audience struct {
@@ -97,17 +93,6 @@ func turnovers(before, after audiences) []turnover {
 // leaderEpoch is the membership version as clients see it.
 func (s *machine) leaderEpoch() int32 { return int32(min(s.membership, math.MaxInt32)) }
 
-// beginEpochs gives partitions epochs of their own, as RaiseVersion makes them: those that they had.
-func (s *machine) beginEpochs(fx *Effects) {
-	s.audiences = s.currentAudiences()
-	s.names.Scan(func(_ string, topic id.Topic) bool {
-		e, _ := s.topics.Get(topicKey(topic))
-		s.setEpochs(e, assign.Uniform(e.topic.Partitions, s.leaderEpoch()))
-		fx.Topics = append(fx.Topics, topic)
-		return true
-	})
-}
-
 // setEpochs puts a topic with other epochs in the place of the old one.
 func (s *machine) setEpochs(e *topicEntry, epochs assign.Epochs) {
 	t := *e.topic
@@ -118,9 +103,6 @@ func (s *machine) setEpochs(e *topicEntry, epochs assign.Epochs) {
 // settleEpochs raises, after an entry that changed the membership, the epochs of what has moved since the entry before.
 // It costs partitions times agents, for each audience that has changed.
 func (s *machine) settleEpochs() {
-	if s.version < epochsVersion {
-		return
-	}
 	before := s.audiences
 	s.audiences = s.currentAudiences()
 	changes := turnovers(before, s.audiences)
@@ -167,9 +149,6 @@ func (s *scratch) moves(t *Topic, changes []turnover) []bool {
 // grow gives the epochs of a topic that gets more partitions. That can move partitions it has: the membership version
 // rises then, though no agent comes or goes, so that no epoch means two places.
 func (s *machine) grow(t *Topic, count int32, fx *Effects) assign.Epochs {
-	if s.version < epochsVersion {
-		return nil
-	}
 	moved := make([]bool, t.Partitions)
 	for _, a := range s.audiences {
 		before := s.scratch.before.Places(t.ID, t.Partitions, a.agents)
@@ -187,8 +166,5 @@ func (s *machine) grow(t *Topic, count int32, fx *Effects) assign.Epochs {
 
 // newEpochs are those of a topic that was not there: none is below what its partitions had under an earlier name.
 func (s *machine) newEpochs(partitions int32) assign.Epochs {
-	if s.version < epochsVersion {
-		return nil
-	}
 	return assign.Uniform(partitions, s.leaderEpoch())
 }

@@ -27,7 +27,7 @@ func encodeEpochs(f *sectionWriter, epochs assign.Epochs) {
 // readEpochs reads what encodeEpochs wrote: runs as long as can be, for every partition.
 func (d *snapshotDecoder) readEpochs(w *wire.Reader) {
 	n := w.Count(2)
-	if d.topic == nil || d.partition != nil || d.topic.topic.LeaderEpochs != nil || d.s.version < epochsVersion {
+	if d.topic == nil || d.partition != nil || d.topic.topic.LeaderEpochs != nil {
 		w.Fail("leader epochs out of place")
 		return
 	}
@@ -55,9 +55,6 @@ func (d *snapshotDecoder) readEpochs(w *wire.Reader) {
 
 // restoreEpochs prepares a state that was read for the next change of its membership.
 func (s *machine) restoreEpochs() (err error) {
-	if s.version < epochsVersion {
-		return nil
-	}
 	s.audiences = s.currentAudiences()
 	s.topics.Scan(func(_ string, e *topicEntry) bool {
 		if e.topic.LeaderEpochs == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/freshet-io/freshet/internal/hostile"
 )
 
-// epochsState is a small state of version 2: topics with epochs, one deleted before there were any, one after.
+// epochsState is a small state: topics with epochs, and deleted ones.
 func epochsState(t testing.TB) *machine {
 	t.Helper()
 	s := newMachine()
@@ -20,7 +20,6 @@ func epochsState(t testing.TB) *machine {
 		&DeleteTopic{ID: topicID("o"), KeepMs: 1000},
 		&CreateTopic{ID: topicID("t"), Name: "t", Partitions: 7},
 		openInZone(0),
-		&RaiseVersion{Version: 2},
 		openInZone(1),
 		&CreateTopic{ID: topicID("u"), Name: "u", Partitions: 1},
 		&CreateTopic{ID: topicID("d"), Name: "d", Partitions: 3},
@@ -46,7 +45,7 @@ func TestSnapshotOfEpochs_GoldenAndRoundTrip(t *testing.T) {
 	s := epochsState(t)
 	var buf bytes.Buffer
 	require.NoError(t, s.snapshot().Encode(&buf))
-	golden(t, "snapshot-epochs-v2.hex", buf.Bytes())
+	golden(t, "snapshot-epochs.hex", buf.Bytes())
 	got := restore(t, s)
 	require.Equal(t, s.Hash(), got.Hash())
 	require.Equal(t, s.audiences, got.audiences)
@@ -96,11 +95,6 @@ func TestSnapshotOfEpochs_Refused(t *testing.T) {
 	}
 	_, err := decode(bytes.NewReader(seal(good)))
 	require.NoError(t, err)
-	// Version 1 has no such record.
-	one := epochsState(t)
-	one.version = 1
-	_, err = decode(bytes.NewReader(seal(payload(one))))
-	require.ErrorIs(t, err, ErrMalformedSnapshot)
 	hostile.Claims(t, good, 1<<20, func(p []byte) { _, _ = decode(bytes.NewReader(seal(p))) })
 }
 

@@ -89,7 +89,7 @@ func (h *epochHistory) command() Command {
 		return &DrainSession{Session: open[h.rng.IntN(len(open))]}
 	case k < 10 && len(open) > 0:
 		return &CloseSession{Session: open[h.rng.IntN(len(open))]}
-	case k == 15 && len(open) > 0 && h.s.Version() >= HidingVersion:
+	case k == 15 && len(open) > 0:
 		return &HideSession{Session: open[h.rng.IntN(len(open))], Hidden: h.rng.IntN(2) == 0}
 	case k == 10 && len(topics) < 6:
 		h.created++
@@ -205,19 +205,6 @@ func TestEpochs_AgainstViews(t *testing.T) {
 	}
 	for seed := range seeds {
 		h := &epochHistory{t: t, rng: rand.New(rand.NewPCG(seed, 3)), s: newMachine(), other: newMachine()}
-		for range h.rng.IntN(20) { // what was there before there were such epochs
-			c := h.command()
-			b := &Batch{Now: int64(h.s.index), Commands: []Command{c}}
-			h.s.Apply(h.s.index+1, b, nil, nil)
-			h.other.Apply(h.other.index+1, b, nil, nil)
-		}
-		version := int32(h.s.MembershipVersion())
-		b := &Batch{Commands: []Command{&RaiseVersion{Version: MaxVersion}}}
-		h.s.Apply(h.s.index+1, b, nil, nil)
-		h.other.Apply(h.other.index+1, b, nil, nil)
-		for topic := range h.s.Topics() {
-			require.Equal(t, assign.Uniform(topic.Partitions, version), topic.LeaderEpochs, "as they were")
-		}
 		for range 150 {
 			commands := []Command{h.command()}
 			for h.rng.IntN(4) == 0 {
@@ -237,7 +224,7 @@ func TestEpochs_AgainstViews(t *testing.T) {
 // epochState is a state of topics with partitions and of agents with four ports in one zone.
 func epochState(topics int, partitions int32, agents int) *machine {
 	s := newMachine()
-	cmds := []Command{&RaiseVersion{Version: MaxVersion}}
+	var cmds []Command
 	for i := range topics {
 		cmds = append(cmds, &CreateTopic{ID: topicID(fmt.Sprint(i)), Name: fmt.Sprint(i), Partitions: partitions})
 	}

@@ -72,11 +72,8 @@ var (
 	ErrMalformedSnapshot = errors.New("malformed snapshot")
 	// ErrStateTooLarge is returned when one record of the state exceeds SectionBytes, so that no snapshot could be read.
 	ErrStateTooLarge = errors.New("state is too large for a snapshot")
-	// ErrSectionTooLarge is returned for a snapshot with a section above the reader's bound; DecodeLimit takes a larger one. It
-	// comes with ErrMalformedSnapshot.
-	ErrSectionTooLarge = errors.New("snapshot section above the limit")
-	// ErrUnsupported: the log or snapshot was written by a newer version than this program knows. A replica that
-	// sees this must stop applying.
+	// ErrUnsupported: the log or snapshot is of another generation, or was written by a newer version than this program knows.
+	// A replica that sees this must stop applying.
 	ErrUnsupported = errors.New("not supported by this version")
 )
 

@@ -65,7 +65,7 @@ func encodeTopicOffsets(f *sectionWriter, key string, t *topicOffsets) {
 		return
 	}
 	t.pending.Scan(func(n int32, list []pendingOffset) bool {
-		f.beginList(f.listItems(), binary.AppendUvarint([]byte{byte(recordPendingOffsets)}, uint64(n))...)
+		f.beginList(binary.AppendUvarint([]byte{byte(recordPendingOffsets)}, uint64(n))...)
 		for i := range list {
 			b := binary.AppendUvarint(f.list.items, uint64(list[i].producer))
 			b = appendOffset(b, &list[i].offset)

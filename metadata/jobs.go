@@ -17,7 +17,7 @@ type openJob struct {
 	inputs      []id.Bundle       // of a Compact job, ascending
 	startedMs   int64             // command time
 	handedMs    int64             // command time of the first part of its outcome, 0 before
-	clean       *job.Bounds       // of a Clean job started at CleanupVersion or later
+	clean       *job.Bounds       // of a Clean job
 }
 
 // JobInfo describes an open job.
@@ -29,7 +29,7 @@ type JobInfo struct {
 	First, Last id.TopicPartition // it touches no partition outside
 	Inputs      []id.Bundle       // bundles whose extents a Compact job rewrites, ascending; not to be changed
 	StartedMs   int64             // command time
-	Clean       *job.Bounds       // of a Clean job started at CleanupVersion or later; not to be changed
+	Clean       *job.Bounds       // of a Clean job; not to be changed
 }
 
 func (j *openJob) info(n id.Session) JobInfo {

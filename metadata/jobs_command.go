@@ -11,7 +11,7 @@ import (
 type (
 	// StartJob opens a background job that an agent is to run. Result: its id (id.Session), of the counter of agent
 	// sessions; ErrSessionClosed if its runner's is not open; ErrJobConflict if another job cleans a partition in its
-	// bounds and it is one that cleans; ErrConfigsChanged if it cleans, from CleanupVersion on, and the configs are not
+	// bounds and it is one that cleans; ErrConfigsChanged if it cleans and the configs are not
 	// those of Clean.
 	StartJob struct {
 		Kind        job.Kind
@@ -19,7 +19,7 @@ type (
 		Runner      id.Session
 		First, Last id.TopicPartition // bounds of the partitions that it touches
 		Inputs      []id.Bundle       // of a Compact job: bundles whose extents it replaces, ascending
-		Clean       *Cleaning         // of a Clean job of one partition; nil below CleanupVersion
+		Clean       *Cleaning         // of a Clean job of one partition
 	}
 
 	// Cleaning is what a Clean job is started for.

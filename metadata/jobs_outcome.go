@@ -21,7 +21,7 @@ func (s *machine) completeJob(c *CompleteJob) Result {
 		return Result{Err: ErrUnknownJob}
 	}
 	o, err := job.ParseOutcome(c.Outcome)
-	if err != nil || !j.owns(c.Job, o) || s.version >= CleanupVersion && !s.accepts(j, c.Job, o) {
+	if err != nil || !j.owns(c.Job, o) || !s.accepts(j, c.Job, o) {
 		return Result{Err: ErrInvalidOutcome}
 	}
 	if j.handedMs == 0 {
@@ -103,9 +103,7 @@ func (w *swap) replace(r *job.Replacement) {
 	for len(added) > 0 && added[0].Last < p.logStart {
 		added = added[1:]
 	}
-	if w.version >= CleanupVersion {
-		added = w.holdTimestamps(added)
-	}
+	added = w.holdTimestamps(added)
 	p.extents.Replace(w.gen, r.From, r.To, added)
 	at := w.appendedMs()
 	for i := range added {

@@ -24,8 +24,12 @@ func (w *world) runJob(t *testing.T, d *datadriven.TestData) (string, bool) {
 			Kind: job.Compact, Level: uint8(num(t, d, "level", 1)), Runner: id.Session(num(t, d, "runner", 1)),
 			First: partitionID(t, arg(d, "first")), Last: partitionID(t, arg(d, "last")),
 		}
-		if d.HasArg("clean") {
+		if bounds := list(d, "clean"); len(bounds) == 3 {
 			c.Kind = job.Clean
+			sum, _ := w.state.CleanupConfigs(c.First.Topic)
+			c.Clean = &Cleaning{Configs: sum, Bounds: job.Bounds{
+				From: atoi(t, bounds[0]), FirstDirty: atoi(t, bounds[1]), To: atoi(t, bounds[2]),
+			}}
 		}
 		for _, in := range list(d, "inputs") {
 			c.Inputs = append(c.Inputs, bundleName(t, in))
@@ -118,9 +122,7 @@ func randomStart(rng *rand.Rand, s *machine) *StartJob {
 		c.First.Topic = topicID(fmt.Sprint(rng.IntN(4)))
 		c.First.Partition = rng.Int32N(40)
 		c.Last = c.First
-		if s.version >= CleanupVersion {
-			c.Clean = randomCleaning(rng, s, c.First)
-		}
+		c.Clean = randomCleaning(rng, s, c.First)
 		return c
 	}
 	for b := range s.Bundles() {

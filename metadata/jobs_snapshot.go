@@ -41,7 +41,6 @@ func (d *snapshotDecoder) readJob(w *wire.Reader) {
 	d.job = j
 }
 
-// Records of CleanupVersion.
 const (
 	recordCleaning    recordTag = 60 // bounds of the Clean job before
 	recordBundleTimes recordTag = 61 // when the newest records of live bundles were appended
@@ -57,9 +56,6 @@ func (d *snapshotDecoder) readCleaning(w *wire.Reader) {
 }
 
 func (s *machine) encodeBundleTimes(f *sectionWriter) {
-	if s.version < CleanupVersion {
-		return
-	}
 	encodeItems(f, recordBundleTimes, &s.bundles, func(b []byte, l *liveBundle) []byte { return binary.AppendVarint(b, l.atMs) })
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/freshet-io/freshet/internal/generation"
 	"github.com/freshet-io/freshet/metadata/commit"
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/metadata/job"
@@ -33,7 +34,7 @@ func TestLifecycleCommands_GoldenAndRoundTrip(t *testing.T) {
 	} {
 		requireCommandBytes(t, everyLifecycleCommand()[i], want)
 	}
-	_, err := ParseBatch(append([]byte{batchVersion, 0, 1, byte(kindDeleteTopicKeeping), 17}, make([]byte, 17)...))
+	_, err := ParseBatch(append([]byte{generation.Number, 0, 1, byte(kindDeleteTopicKeeping), 17}, make([]byte, 17)...))
 	require.ErrorIs(t, err, ErrMalformedCommand, "kept for no time: that is the other kind")
 }
 
@@ -74,7 +75,7 @@ func TestSnapshot_LifecycleGoldenAndRoundTrip(t *testing.T) {
 	require.Equal(t, 5, s.writers.Len())
 	var buf bytes.Buffer
 	require.NoError(t, s.snapshot().Encode(&buf))
-	golden(t, "snapshot-lifecycle-v1.hex", buf.Bytes())
+	golden(t, "snapshot-lifecycle.hex", buf.Bytes())
 	got, err := decode(bytes.NewReader(buf.Bytes()))
 	require.NoError(t, err)
 	require.Equal(t, s.Hash(), got.Hash())

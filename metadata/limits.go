@@ -6,10 +6,6 @@ import (
 	"github.com/freshet-io/freshet/metadata/commit"
 )
 
-// LimitsVersion is the version of the state from which on commands are refused that would make one transaction, group,
-// resource or submission keep more than the bounds below. What a state has beyond a bound when it reaches the version stays.
-const LimitsVersion = 6
-
 // Bounds of what clients make the state keep. Kafka has none of the first three: a broker keeps pending offsets in memory
 // (OffsetMetadataManager.pendingTransactionalOffsets), and of a transaction's groups their partitions of __consumer_offsets.
 // Names and offset metadata are Kafka's STRING, up to 32767 bytes, and every command is bounded by the owner
@@ -32,7 +28,7 @@ const (
 
 // admitsGroup returns ErrTransactionTooLarge if the transaction has no room for another group.
 func (s *machine) admitsGroup(t *transaction, group string) error {
-	if s.version < LimitsVersion || t.groups == nil {
+	if t.groups == nil {
 		return nil
 	}
 	bytes := len(group)
@@ -54,9 +50,6 @@ func pendingWeight(metadata string) int64 { return pendingOverhead + int64(len(m
 // them replace earlier ones. It costs the group's topics.
 func (s *machine) admitsPending(c *CommitOffsets) error {
 	g, ok := s.groups.Get(c.Group)
-	if s.version < LimitsVersion {
-		return nil
-	}
 	var bytes int64
 	for i := range c.Offsets {
 		bytes += pendingWeight(c.Offsets[i].Metadata)
@@ -74,8 +67,8 @@ func (s *machine) admitsPending(c *CommitOffsets) error {
 }
 
 // admitsConfigs returns ErrConfigsTooLarge for configs above the bound, unless they are smaller than those before.
-func (s *machine) admitsConfigs(before, after map[string]string) error {
-	if size := configBytes(after); s.version >= LimitsVersion && size > MaxConfigBytes && size > configBytes(before) {
+func admitsConfigs(before, after map[string]string) error {
+	if size := configBytes(after); size > MaxConfigBytes && size > configBytes(before) {
 		return fmt.Errorf("%w: %d bytes, limit %d", ErrConfigsTooLarge, size, MaxConfigBytes)
 	}
 	return nil
@@ -89,8 +82,8 @@ func configBytes(m map[string]string) (bytes int) {
 }
 
 // admitsCommit returns commit.ErrMalformed for a commit of more runs than an agent makes.
-func (s *machine) admitsCommit(r *commit.Reader) error {
-	if s.version >= LimitsVersion && r.Runs() > MaxCommitRuns {
+func admitsCommit(r *commit.Reader) error {
+	if r.Runs() > MaxCommitRuns {
 		return fmt.Errorf("%w: %d runs, limit %d", commit.ErrMalformed, r.Runs(), MaxCommitRuns)
 	}
 	return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
-// limited is a state of a version with one topic, one transaction and one agent session.
+// limited is a state with one topic, one transaction and one agent session.
 type limited struct {
 	*machine
 	t   *testing.T
@@ -20,10 +20,9 @@ type limited struct {
 	tp  id.TopicPartition
 }
 
-func newLimited(t *testing.T, version uint32) *limited {
+func newLimited(t *testing.T) *limited {
 	t.Helper()
 	l := &limited{machine: newMachine(), t: t, tp: id.TopicPartition{Topic: id.Topic{1}}}
-	l.apply(&RaiseVersion{Version: version})
 	l.apply(&CreateTopic{ID: l.tp.Topic, Name: "t", Partitions: 1000})
 	l.apply(&OpenSession{Instance: "a"})
 	l.ref = l.transaction("x")
@@ -56,7 +55,7 @@ func (l *limited) commit(ref TransactionRef, group string, partition int32, meta
 }
 
 func TestApply_BoundsGroupsOfATransaction(t *testing.T) {
-	l := newLimited(t, LimitsVersion)
+	l := newLimited(t)
 	for n := range MaxTransactionGroups {
 		require.NoError(t, l.addGroup(fmt.Sprint("g", n)))
 	}
@@ -68,45 +67,33 @@ func TestApply_BoundsGroupsOfATransaction(t *testing.T) {
 	require.NoError(t, l.commit(l.ref, "g0", 0, ""))
 	require.NoError(t, l.apply(&EndTransaction{TransactionRef: l.ref}).Err)
 
-	l = newLimited(t, LimitsVersion)
+	l = newLimited(t)
 	name := func(n int) string { return fmt.Sprintf("%06d", n) + strings.Repeat("x", 32768-6) }
 	for n := range MaxTransactionGroupBytes / 32768 {
 		require.NoError(t, l.addGroup(name(n)))
 	}
 	require.ErrorIs(t, l.addGroup("y"), ErrTransactionTooLarge)
-
-	l = newLimited(t, LimitsVersion-1)
-	for n := range MaxTransactionGroups + 1 {
-		require.NoError(t, l.addGroup(fmt.Sprint("g", n)))
-	}
 }
 
 func TestApply_BoundsPendingOffsetsOfAGroup(t *testing.T) {
 	const each = 1 << 20
-	for _, version := range []uint32{LimitsVersion - 1, LimitsVersion} {
-		l := newLimited(t, version)
-		note := strings.Repeat("x", each-pendingOverhead)
-		for n := range int32(MaxPendingBytes / each) {
-			require.NoError(t, l.commit(l.ref, "g", n, note))
-		}
-		other := l.transaction("y")
-		err := l.commit(other, "g", 0, "")
-		if version < LimitsVersion {
-			require.NoError(t, err)
-			continue
-		}
-		require.ErrorIs(t, err, ErrTransactionTooLarge)
-		info, _ := l.Transaction("y")
-		require.Equal(t, TransactionEmpty, info.State, "a refused commit begins nothing")
-		require.NoError(t, l.commit(other, "h", 0, ""), "another group")
-
-		restored := &limited{machine: restore(t, l.machine), t: t, tp: l.tp}
-		require.ErrorIs(t, restored.commit(other, "g", 0, ""), ErrTransactionTooLarge)
-		requireGroupsTidy(t, restored.machine)
-		require.NoError(t, restored.apply(&EndTransaction{TransactionRef: l.ref, Commit: true}).Err)
-		require.NoError(t, restored.commit(other, "g", 0, ""), "the end of a transaction makes room")
-		requireGroupsTidy(t, restored.machine)
+	l := newLimited(t)
+	note := strings.Repeat("x", each-pendingOverhead)
+	for n := range int32(MaxPendingBytes / each) {
+		require.NoError(t, l.commit(l.ref, "g", n, note))
 	}
+	other := l.transaction("y")
+	require.ErrorIs(t, l.commit(other, "g", 0, ""), ErrTransactionTooLarge)
+	info, _ := l.Transaction("y")
+	require.Equal(t, TransactionEmpty, info.State, "a refused commit begins nothing")
+	require.NoError(t, l.commit(other, "h", 0, ""), "another group")
+
+	restored := &limited{machine: restore(t, l.machine), t: t, tp: l.tp}
+	require.ErrorIs(t, restored.commit(other, "g", 0, ""), ErrTransactionTooLarge)
+	requireGroupsTidy(t, restored.machine)
+	require.NoError(t, restored.apply(&EndTransaction{TransactionRef: l.ref, Commit: true}).Err)
+	require.NoError(t, restored.commit(other, "g", 0, ""), "the end of a transaction makes room")
+	requireGroupsTidy(t, restored.machine)
 }
 
 func TestApply_BoundsConfigsOfAResource(t *testing.T) {
@@ -116,20 +103,13 @@ func TestApply_BoundsConfigsOfAResource(t *testing.T) {
 		}).Err
 	}
 	for _, resource := range []ConfigResource{ConfigBroker, ConfigTopic} {
-		l := newLimited(t, LimitsVersion)
+		l := newLimited(t)
 		require.NoError(t, set(l, resource, "k", MaxConfigBytes))
 		require.ErrorIs(t, set(l, resource, "l", 1), ErrConfigsTooLarge)
 		require.NoError(t, set(l, resource, "k", MaxConfigBytes))
-
-		l = newLimited(t, LimitsVersion-1)
-		require.NoError(t, set(l, resource, "k", MaxConfigBytes+100))
-		l.apply(&RaiseVersion{Version: LimitsVersion})
-		require.NoError(t, set(l, resource, "k", MaxConfigBytes+99), "less than there is")
-		require.ErrorIs(t, set(l, resource, "k", MaxConfigBytes+100), ErrConfigsTooLarge)
 	}
 	create := &CreateTopic{ID: id.Topic{2}, Name: "u", Partitions: 1, Configs: map[string]string{"k": strings.Repeat("x", MaxConfigBytes)}}
-	require.ErrorIs(t, newLimited(t, LimitsVersion).apply(create).Err, ErrConfigsTooLarge)
-	require.NoError(t, newLimited(t, LimitsVersion-1).apply(create).Err)
+	require.ErrorIs(t, newLimited(t).apply(create).Err, ErrConfigsTooLarge)
 }
 
 // The result of a submission is a record of the snapshot, and can take far more bytes than the commit.
@@ -139,7 +119,7 @@ func TestApply_BoundsRunsOfACommit(t *testing.T) {
 		wants[MaxCommitRuns] = nil
 	}
 	for runs, want := range wants {
-		l := newLimited(t, LimitsVersion)
+		l := newLimited(t)
 		var b commit.Builder
 		b.Reset(commit.Header{Submission: id.Submission{Session: 1, N: 1}, Bytes: 1 << 30})
 		b.Section(commit.Section{Partition: l.tp})

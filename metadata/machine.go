@@ -51,7 +51,7 @@ type machine struct {
 	counts  producerCount // derived
 	bounds  producerBounds
 
-	audiences audiences // as of the last entry; derived. None below epochsVersion
+	audiences audiences // as of the last entry; derived
 	scrub     id.Bundle // set by RecordScrub, which nothing proposes
 
 	groups      btree.Map[string, *groupEntry] // by name; they and their topics are copied once per generation too
@@ -157,7 +157,7 @@ func (s *machine) apply(c Command, fx *Effects) Result {
 	case *Bootstrap:
 		return Result{Err: s.bootstrap(c)}
 	case *RaiseVersion:
-		return Result{Err: s.raiseVersion(c, fx)}
+		return Result{Err: s.raiseVersion(c)}
 	case *CreateTopic:
 		return Result{Err: s.createTopic(c, fx)}
 	case *DeleteTopic:
@@ -258,22 +258,14 @@ func (s *machine) bootstrap(c *Bootstrap) error {
 	return nil
 }
 
-func (s *machine) raiseVersion(c *RaiseVersion, fx *Effects) error {
+func (s *machine) raiseVersion(c *RaiseVersion) error {
 	if c.Version > MaxVersion {
 		panic(fmt.Sprintf("metadata: version %d of at most %d", c.Version, MaxVersion))
 	}
 	if c.Version < s.version {
 		return ErrVersion
 	}
-	begins := s.version < epochsVersion && c.Version >= epochsVersion
-	guards := s.version < CleanupVersion && c.Version >= CleanupVersion
 	s.version = c.Version
-	if guards {
-		s.beginCleanup()
-	}
-	if begins {
-		s.beginEpochs(fx)
-	}
 	return nil
 }
 

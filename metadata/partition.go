@@ -15,15 +15,13 @@ type partition struct {
 	gen       uint64
 	logStart  int64
 	high      int64 // next offset to be given
-	dropped   int64 // highest producer id that was forgotten here below ProducersVersion, -1 if none
-	hand      int64 // producer id at which the next search for one to evict begins
 	cleaned   int64 // offset below which a Clean job has been; 0 if none
 	extents   extent.Tree
 	producers btree.Map[int64, producer]
 	resting   *btree.Map[int64, resting] // never in producers too; nil if none
 	active    useOrder                   // of producers
 	idle      useOrder                   // of resting
-	forgotten []idRange                  // ascending, not adjacent; producers forgotten from ProducersVersion on
+	forgotten []idRange                  // ascending, not adjacent; producers that were forgotten here
 
 	transactions *partitionTransactions // nil if there never was one
 }
@@ -52,7 +50,7 @@ func (e *topicEntry) partition(n int32) (*partition, bool) {
 // mutablePartition gives a partition of a mutable topic entry to be changed, given its current entry, nil if none.
 func (s *machine) mutablePartition(e *topicEntry, n int32, p *partition) *partition {
 	if p == nil {
-		p = &partition{gen: s.gen, dropped: -1, producers: newProducers()}
+		p = &partition{gen: s.gen, producers: newProducers()}
 		e.partitions.Set(n, p)
 		return p
 	}
@@ -60,7 +58,7 @@ func (s *machine) mutablePartition(e *topicEntry, n int32, p *partition) *partit
 		return p
 	}
 	m := &partition{
-		gen: s.gen, logStart: p.logStart, high: p.high, dropped: p.dropped, hand: p.hand, cleaned: p.cleaned,
+		gen: s.gen, logStart: p.logStart, high: p.high, cleaned: p.cleaned,
 		extents: p.extents, producers: *p.producers.Copy(), active: p.active.copy(), idle: p.idle.copy(),
 		forgotten: slices.Clone(p.forgotten),
 	}

@@ -13,13 +13,8 @@ const (
 	// window is the number of batches of a producer whose offsets are remembered per partition (Kafka's
 	// ProducerStateEntry.NUM_BATCHES_TO_RETAIN). Clients have at most five requests in flight.
 	window = 5
-	// maxProducers bounds the producers remembered per partition below ProducersVersion; beyond it the least recently used
-	// of a few goes to rest.
-	maxProducers = 16384
-	// evictProbe is the number of producers looked at to find one to evict.
-	evictProbe = 16
 	// maxResting bounds the producers per partition of which only the next sequence is remembered, after they were idle
-	// for too long. Beyond it the one at rest for longest is forgotten (below ProducersVersion: the one of the lowest id).
+	// for too long. Beyond it the one at rest for longest is forgotten.
 	maxResting = 512
 	// ProducerIDExpirationMs is how long an idle producer is remembered whole (Kafka's producer.id.expiration.ms default).
 	ProducerIDExpirationMs = 24 * 60 * 60 * 1000
@@ -78,14 +73,14 @@ func (p *producer) committed() int64 {
 	return n
 }
 
-// resting is what is left of a producer that was idle for too long or evicted: where it goes on. Kafka forgets it
+// resting is what is left of a producer that was idle for too long: where it goes on. Kafka forgets it
 // whole and then takes any sequence (ProducerAppendInfo.checkSequence); here that would let a batch in ahead of the one
 // before it, which is on its way through another agent, and that one would then be refused for good.
 type resting struct {
 	next  int32
 	epoch int16
 	flags uint8
-	seen  uint32 // command time of the newest batch, seconds since the epoch; 0 if it came to rest below ProducersVersion
+	seen  uint32 // command time of the newest batch, seconds since the epoch
 }
 
 // check decides on a batch of a known producer, as Kafka's ProducerAppendInfo.checkProducerEpoch and checkSequence
@@ -185,9 +180,6 @@ func (e *topicEntry) mayHaveForgotten(p *partition, producerID int64) bool {
 	if p == nil || producerID < e.earlier {
 		return producerID < e.earlier
 	}
-	if producerID <= p.dropped {
-		return true
-	}
 	_, forgotten := p.forgottenAt(producerID)
 	return forgotten
 }
@@ -211,26 +203,6 @@ func (p *partition) restingOf(producerID int64) (resting, bool) {
 	return p.resting.Get(producerID)
 }
 
-// remember stores a producer's state after an accepted batch, below ProducersVersion.
-func (p *partition) remember(b *commit.Run, known producer, base, nowMs int64) {
-	if known.kept == 0 {
-		p.wake(b.ProducerID)
-	}
-	known.add(b, base, nowMs)
-	p.setProducer(b.ProducerID, known)
-}
-
-// wake makes room for a producer among those that are not at rest, below ProducersVersion.
-func (p *partition) wake(producerID int64) {
-	p.deleteResting(producerID)
-	if p.producers.Len() < maxProducers {
-		return
-	}
-	if _, awake := p.producers.Get(producerID); !awake {
-		p.evict()
-	}
-}
-
 // raiseEpoch does to a known producer what a marker does to it: one of a higher epoch fences what is late, and begins
 // sequences anew (Kafka's ProducerStateEntry.maybeUpdateProducerEpoch).
 func (p *partition) raiseEpoch(producerID int64, epoch int16, nowMs int64) {
@@ -249,36 +221,6 @@ func (p *partition) raiseEpoch(producerID int64, epoch int16, nowMs int64) {
 	}
 	if r, rests := p.resting.Get(producerID); rests && r.epoch < epoch {
 		p.setResting(producerID, resting{epoch: epoch, flags: fromZero | marked, seen: r.seen})
-	}
-}
-
-// evict puts the least recently seen of the next few producers after the hand to rest, below ProducersVersion.
-func (p *partition) evict() {
-	victim, oldest, probed := int64(-1), uint32(math.MaxUint32), 0
-	probe := func(producerID int64, q producer) bool {
-		if victim < 0 || q.seen < oldest {
-			victim, oldest = producerID, q.seen
-		}
-		p.hand = producerID + 1
-		probed++
-		return probed < evictProbe
-	}
-	p.producers.Ascend(p.hand, probe)
-	if probed < evictProbe {
-		p.producers.Scan(probe)
-	}
-	p.rest(victim)
-}
-
-// rest keeps of a producer only where it goes on, below ProducersVersion. Where too many rest, the lowest id is dropped:
-// from then on it, and those below, are taken at any sequence.
-func (p *partition) rest(producerID int64) {
-	q := p.deleteProducer(producerID)
-	p.setResting(producerID, resting{next: q.next, epoch: q.epoch, flags: q.flags})
-	if p.resting.Len() > maxResting {
-		lowest, _, _ := p.resting.Min()
-		p.deleteResting(lowest)
-		p.dropped = max(p.dropped, lowest)
 	}
 }
 

@@ -2,10 +2,6 @@ package metadata
 
 import "github.com/freshet-io/freshet/metadata/commit"
 
-// ProducersVersion is the version of the state from which on only producers without a batch for 24 hours are forgotten, in
-// the order of their last use, and a new producer is refused where too many are active.
-const ProducersVersion = 6
-
 const (
 	// MaxProducers is the default bound (LimitProducers) of the active producers of a state, counted once per partition that they wrote to within
 	// ProducerIDExpirationMs. Beyond it a producer that is new to a partition is refused (commit.TooManyProducers).
@@ -68,7 +64,7 @@ func (s *machine) countProducers() {
 // mayRemember reports whether there is room for the producer of an accepted batch in a partition, which is nil if it
 // never had a record. Producers that are active there have their room.
 func (s *machine) mayRemember(p *partition, producerID int64) bool {
-	if s.version < ProducersVersion || int64(s.counts.active) < s.bounds.active {
+	if int64(s.counts.active) < s.bounds.active {
 		return true
 	}
 	if p == nil {
@@ -81,10 +77,6 @@ func (s *machine) mayRemember(p *partition, producerID int64) bool {
 // remember stores the state of a producer after an accepted batch. The topic and the partition may be changed.
 func (s *machine) remember(e *topicEntry, p *partition, b *commit.Run, known producer, base int64) {
 	s.counting(e, p, func() {
-		if s.version < ProducersVersion {
-			p.remember(b, known, base, s.now)
-			return
-		}
 		p.deleteResting(b.ProducerID)
 		known.add(b, base, s.now)
 		p.setProducer(b.ProducerID, known)
@@ -94,10 +86,6 @@ func (s *machine) remember(e *topicEntry, p *partition, b *commit.Run, known pro
 // rest ends a producer's active time: only where it goes on is kept. Where too many rest, the one at rest for longest is
 // forgotten. From then on it is taken at any sequence, as by Kafka.
 func (s *machine) rest(p *partition, producerID int64) {
-	if s.version < ProducersVersion {
-		p.rest(producerID)
-		return
-	}
 	q := p.deleteProducer(producerID)
 	n, full := p.producerCount().resting, int64(s.counts.resting) >= s.bounds.resting
 	switch {

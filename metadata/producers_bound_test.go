@@ -10,7 +10,7 @@ import (
 	"github.com/freshet-io/freshet/metadata/commit"
 )
 
-// producersWorld is a state of ProducersVersion with a topic of ten partitions and lowered bounds.
+// producersWorld is a state with a topic of ten partitions and lowered bounds.
 type producersWorld struct {
 	t     *testing.T
 	s     *machine
@@ -23,7 +23,7 @@ func newProducersWorld(t *testing.T, bounds producerBounds) *producersWorld {
 	t.Helper()
 	w := &producersWorld{t: t, s: newMachine(), now: 1_700_000_000_000}
 	w.s.bounds = bounds
-	w.apply(&RaiseVersion{Version: ProducersVersion}, &CreateTopic{ID: topicID("t"), Name: "t", Partitions: 10}, &OpenSession{Instance: "a"})
+	w.apply(&CreateTopic{ID: topicID("t"), Name: "t", Partitions: 10}, &OpenSession{Instance: "a"})
 	return w
 }
 
@@ -92,9 +92,6 @@ func TestProducers_RefusedAtTheBound(t *testing.T) {
 // TestLimitProducers: the bound is in the log and in snapshots, and a lower one forgets nobody.
 func TestLimitProducers(t *testing.T) {
 	w := newProducersWorld(t, producerBounds{MaxProducers, MaxResting})
-	w.s.version = ProducersVersion - 1
-	require.ErrorIs(t, w.apply(&LimitProducers{Active: 2})[0].Err, ErrInvalidCount)
-	w.s.version = ProducersVersion
 	require.ErrorIs(t, w.apply(&LimitProducers{})[0].Err, ErrInvalidCount)
 	for p := range int64(3) {
 		require.Equal(t, commit.Accepted, w.send(0, p, 0))
@@ -148,7 +145,7 @@ func TestProducers_ForgottenByLastUse(t *testing.T) {
 // on the order is kept.
 func TestProducers_OrderOfLastUse(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	p := &partition{dropped: -1, producers: newProducers()}
+	p := &partition{producers: newProducers()}
 	for range 20_000 {
 		producerID := rng.Int64N(3 * orderedFrom)
 		switch {
@@ -175,13 +172,10 @@ func TestProducers_OrderOfLastUse(t *testing.T) {
 	}
 }
 
-// TestSnapshotOfResting_GoldenAndRoundTrip: producers that came to rest below ProducersVersion have no time.
 func TestSnapshotOfResting_GoldenAndRoundTrip(t *testing.T) {
 	w := newProducersWorld(t, producerBounds{MaxProducers, MaxResting})
-	w.s.version = ProducersVersion - 1
 	w.send(0, 1, 0)
 	w.pass(ProducerIDExpirationMs + minuteMs)
-	w.apply(&RaiseVersion{Version: ProducersVersion})
 	w.send(0, 2, 0)
 	w.pass(ProducerIDExpirationMs + useSpan*1000)
 	w.send(0, 3, 0)
@@ -190,22 +184,10 @@ func TestSnapshotOfResting_GoldenAndRoundTrip(t *testing.T) {
 	w.partition(0).forget(43)
 	var buf bytes.Buffer
 	require.NoError(t, w.s.snapshot().Encode(&buf))
-	golden(t, "snapshot-resting-v6.hex", buf.Bytes())
+	golden(t, "snapshot-resting.hex", buf.Bytes())
 	w.requireCounts()
 	require.Equal(t, int64(1), w.partition(0).longestResting())
 	require.Equal(t, commit.Accepted, w.send(0, 1, 1))
 	require.Equal(t, commit.Gap, w.send(0, 2, 2))
-	w.requireCounts()
-}
-
-// TestProducers_BeforeVersion6 holds what Apply did below ProducersVersion: a partition with too many producers puts one to rest.
-func TestProducers_BeforeVersion6(t *testing.T) {
-	w := newProducersWorld(t, producerBounds{MaxProducers, MaxResting})
-	w.s.version = ProducersVersion - 1
-	for p := range int64(maxProducers + 2) {
-		require.Equal(t, commit.Accepted, w.send(0, p, 0))
-	}
-	require.Equal(t, producerCount{active: maxProducers, resting: 2}, w.s.counts)
-	require.Equal(t, producerCount{active: maxProducers, resting: 2}, w.partition(0).producerCount())
 	w.requireCounts()
 }

@@ -81,7 +81,7 @@ func encodeForgotten(f *sectionWriter, ranges []idRange) {
 
 func (d *snapshotDecoder) readForgotten(w *wire.Reader) {
 	n := w.Count(2)
-	if d.partition == nil || d.partition.forgotten != nil || n > maxForgottenRanges || d.s.version < ProducersVersion {
+	if d.partition == nil || d.partition.forgotten != nil || n > maxForgottenRanges {
 		w.Fail("%d ranges of forgotten producers", n)
 		return
 	}

@@ -38,7 +38,7 @@ const late = 2 * 24 * 60
 func newProducerHistory(t *testing.T, longLived int) *producerHistory {
 	t.Helper()
 	h := &producerHistory{t: t, s: newMachine(), now: 1_700_000_000_000, rounds: make([]int32, longLived)}
-	h.apply(&RaiseVersion{Version: ProducersVersion}, &CreateTopic{ID: topicID("t"), Name: "t", Partitions: 1},
+	h.apply(&CreateTopic{ID: topicID("t"), Name: "t", Partitions: 1},
 		&OpenSession{Instance: "a"}, &AllocateProducerIDs{Count: int32(longLived)})
 	return h
 }

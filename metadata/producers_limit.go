@@ -6,7 +6,7 @@ import (
 	"github.com/freshet-io/freshet/metadata/internal/wire"
 )
 
-// LimitProducers sets the bound of the state's active producers, above 0, from ProducersVersion on. It is a command, since
+// LimitProducers sets the bound of the state's active producers, above 0. It is a command, since
 // every replica must refuse the same producers. A lower bound forgets nobody. Result: nil or ErrInvalidCount.
 type LimitProducers struct{ Active int64 }
 
@@ -25,7 +25,7 @@ func (s *machine) ProducerLimit() int64 { return s.bounds.active }
 const restingShare = 4
 
 func (s *machine) limitProducers(c *LimitProducers) error {
-	if c.Active < 1 || s.version < ProducersVersion {
+	if c.Active < 1 {
 		return ErrInvalidCount
 	}
 	s.bounds = producerBounds{active: c.Active, resting: c.Active / restingShare}

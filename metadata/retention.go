@@ -54,7 +54,7 @@ func (s *machine) RetainedFrom(tp id.TopicPartition, r Retention) (logStart int6
 
 type (
 	// RetainPartitions raises log starts by retention. A trim that was decided under other configs than the topic's present
-	// ones fails with ErrConfigsChanged. Proposed from CleanupVersion on. Result: []TrimResult.
+	// ones fails with ErrConfigsChanged. Result: []TrimResult.
 	RetainPartitions struct{ Trims []RetentionTrim }
 
 	// RetentionTrim is one trim of RetainPartitions.

@@ -290,7 +290,6 @@ func (w *world) show(t *testing.T, d *datadriven.TestData) string {
 		}
 	case "show-producers":
 		p, _ := s.partitionEntry(partitionID(t, d.CmdArgs[0].Key))
-		fmt.Fprintf(&b, "dropped up to %d\n", p.dropped)
 		p.producers.Scan(func(n int64, q producer) bool {
 			fmt.Fprintf(&b, "%d epoch %d next %d base %d records %v\n", n, q.epoch, q.next, q.base, q.records[:q.kept])
 			return true

@@ -8,10 +8,6 @@ import (
 	"github.com/freshet-io/freshet/metadata/internal/wire"
 )
 
-// HidingVersion is the version of the state from which on sessions can be hidden, and the last session of a zone is
-// remembered for longer than others. No HideSession may be in a log before: earlier replicas do not know it.
-const HidingVersion = 3
-
 // zoneRetentionMs is how long a zone without agents is remembered: as long as node ids are not used again.
 const zoneRetentionMs = 24 * 60 * 60 * 1000
 
@@ -72,7 +68,7 @@ func encodeHidden(f *sectionWriter, e *session) {
 }
 
 func (d *snapshotDecoder) readHidden(w *wire.Reader) {
-	if d.session == nil || d.session.hidden || d.s.version < HidingVersion {
+	if d.session == nil || d.session.hidden {
 		w.Fail("hidden session out of place")
 		return
 	}
@@ -104,5 +100,5 @@ func (s *machine) newestByZone() map[string]id.Session {
 
 // retainsZone tells whether a closed session, which would be forgotten, is kept because its zone is remembered by it.
 func (s *machine) retainsZone(n id.Session, e *session, newest map[string]id.Session) bool {
-	return s.version >= HidingVersion && newest[e.zone] == n && s.now-e.closedAt < zoneRetentionMs
+	return newest[e.zone] == n && s.now-e.closedAt < zoneRetentionMs
 }

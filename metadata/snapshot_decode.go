@@ -11,16 +11,11 @@ import (
 	"github.com/freshet-io/freshet/metadata/internal/wire"
 )
 
-// decode reads a state in sections of at most SectionBytes.
-func decode(r io.Reader) (*machine, error) { return decodeLimit(r, SectionBytes) }
-
-// decodeLimit is DecodeLimit.
-func decodeLimit(r io.Reader, limit int64) (*machine, error) {
+func decode(r io.Reader) (*machine, error) {
 	f, err := newSectionReader(r)
 	if err != nil {
 		return nil, err
 	}
-	f.limit = limit
 	d := snapshotDecoder{s: newMachine()}
 	for {
 		payload, err := f.next()
@@ -114,9 +109,7 @@ func (d *snapshotDecoder) record(w *wire.Reader) {
 		d.cleanup = new(extent.Tree)
 		d.tree, d.next, d.partition = d.cleanup, 0, nil
 	case recordResting:
-		d.readResting(w, false)
-	case recordRested:
-		d.readResting(w, true)
+		d.readResting(w)
 	case recordProducerLimit:
 		d.s.readProducerLimit(w)
 	case recordForgotten:
@@ -188,7 +181,7 @@ func (d *snapshotDecoder) readMeta(w *wire.Reader) {
 	node := w.Offset()
 	s.nextNode = int32(node)
 	s.membership = w.Uvarint()
-	s.sweep = sweepCursor{topic: w.String(), partition: w.Int32(), producer: w.Varint()}
+	s.sweep = sweepCursor{topic: w.String(), partition: w.Int32()}
 	if s.version == 0 || s.nextSession == 0 || node < 1 || node > math.MaxInt32 {
 		w.Fail("meta")
 	}
@@ -208,7 +201,7 @@ func (d *snapshotDecoder) readTopic(w *wire.Reader) {
 func (d *snapshotDecoder) readPartition(w *wire.Reader) {
 	n := w.Offset()
 	p := &partition{gen: d.s.gen, producers: newProducers()}
-	p.logStart, p.high, p.dropped, p.hand = w.Offset(), w.Offset(), w.Varint(), w.Varint()
+	p.logStart, p.high = w.Offset(), w.Offset()
 	if w.Err() != nil {
 		return
 	}
@@ -265,8 +258,7 @@ func (d *snapshotDecoder) readProducers(w *wire.Reader) {
 	}
 }
 
-// readResting reads producers at rest, with the time of their last batch or without.
-func (d *snapshotDecoder) readResting(w *wire.Reader, seen bool) {
+func (d *snapshotDecoder) readResting(w *wire.Reader) {
 	n := w.Count(1)
 	if d.partition == nil {
 		w.Fail("producers at rest of nothing")
@@ -274,12 +266,9 @@ func (d *snapshotDecoder) readResting(w *wire.Reader, seen bool) {
 	}
 	for range n {
 		producerID, next, epoch, flags := w.Offset(), w.Uint32(), w.Uint32(), w.Byte()
-		r := resting{next: int32(next), epoch: int16(epoch), flags: flags}
-		if seen {
-			r.seen = w.Uint32()
-		}
+		r := resting{next: int32(next), epoch: int16(epoch), flags: flags, seen: w.Uint32()}
 		_, active := d.partition.producers.Get(producerID)
-		if next > math.MaxInt32 || epoch > math.MaxInt16 || flags > allFlags || active || seen && (r.seen == 0 || d.s.version < ProducersVersion) {
+		if next > math.MaxInt32 || epoch > math.MaxInt16 || flags > allFlags || active {
 			w.Fail("producer %d at rest", producerID)
 		}
 		if w.Err() != nil {
@@ -352,7 +341,7 @@ func (d *snapshotDecoder) readResult(w *wire.Reader) {
 // overtook tells whether a result of the session may be that of a submission which is settled ahead of others.
 func (d *snapshotDecoder) overtook(n uint32) bool {
 	e := d.session
-	return d.s.version >= OvertakingVersion && !e.closed && n > e.nextN && n-e.nextN < MaxAhead
+	return !e.closed && n > e.nextN && n-e.nextN < MaxAhead
 }
 
 func (d *snapshotDecoder) readRetired(w *wire.Reader) {

@@ -65,35 +65,26 @@ func (t recordTag) String() string {
 // Encode writes the state as a snapshot that Decode reads. Equal states give equal bytes. It walks everything: run it on a
 // Snapshot. Errors: ErrStateTooLarge, or the writer's.
 func (s *machine) Encode(w io.Writer) error {
-	_, err := s.encode(newLimitedWriter(w, s.version))
+	_, err := s.encode(newLimitedWriter(w))
 	return err
 }
 
 // Encodable returns the state's hash, or ErrStateTooLarge if no snapshot can be written of it. It walks everything: run it
 // on a Snapshot.
 func (s *machine) Encodable() (hash uint64, err error) {
-	hash, err = s.encode(newLimitedWriter(io.Discard, s.version))
-	if err != nil || s.version >= SplitVersion {
-		return hash, err
-	}
-	return s.Hash(), nil
+	return s.encode(newLimitedWriter(io.Discard))
 }
 
 // newLimitedWriter returns a writer of what Decode reads.
-func newLimitedWriter(w io.Writer, version uint32) *sectionWriter {
+func newLimitedWriter(w io.Writer) *sectionWriter {
 	f := newSectionWriter(w)
-	f.limit, f.strict, f.split = SectionBytes, true, version >= SplitVersion
+	f.strict = true
 	return f
 }
 
-// Hash returns the hash of everything in the state: xxhash64 of a snapshot's bytes, with which Encode closes. Below
-// SplitVersion it is that of unsplit records, as earlier programs have it. It walks everything: run it on a Snapshot.
+// Hash returns the hash of everything in the state: xxhash64 of a snapshot's bytes, with which Encode closes. It walks everything: run it on a Snapshot.
 func (s *machine) Hash() uint64 {
-	f := newSectionWriter(io.Discard)
-	if s.version >= SplitVersion {
-		f.limit, f.split = SectionBytes, true
-	}
-	sum, err := s.encode(f)
+	sum, err := s.encode(newSectionWriter(io.Discard))
 	if err != nil {
 		panic(fmt.Sprintf("metadata: hash: %v", err)) // io.Discard does not fail, and the writer is not strict
 	}
@@ -151,8 +142,7 @@ func (s *machine) encodeMeta(f *sectionWriter) {
 	b = binary.AppendUvarint(b, uint64(s.nextNode))
 	b = binary.AppendUvarint(b, s.membership)
 	b = wire.AppendString(b, s.sweep.topic)
-	b = binary.AppendVarint(b, int64(s.sweep.partition))
-	f.buf = binary.AppendVarint(b, s.sweep.producer)
+	f.buf = binary.AppendVarint(b, int64(s.sweep.partition))
 	f.recordDone()
 }
 
@@ -174,8 +164,7 @@ func encodeTopic(f *sectionWriter, e *topicEntry) {
 		b = binary.AppendUvarint(b, uint64(n))
 		b = binary.AppendUvarint(b, uint64(p.logStart))
 		b = binary.AppendUvarint(b, uint64(p.high))
-		b = binary.AppendVarint(b, p.dropped)
-		f.buf = binary.AppendVarint(b, p.hand)
+		f.buf = b
 		f.recordDone()
 		if p.cleaned > 0 {
 			f.buf = binary.AppendUvarint(append(f.buf, byte(recordCleaned)), uint64(p.cleaned))
@@ -184,7 +173,7 @@ func encodeTopic(f *sectionWriter, e *topicEntry) {
 		encodeExtents(f, &p.extents)
 		encodeItems(f, recordProducers, &p.producers, appendProducer)
 		if p.resting != nil {
-			encodeResting(f, p.resting)
+			encodeItems(f, recordResting, p.resting, appendResting)
 		}
 		encodeForgotten(f, p.forgotten)
 		if p.transactions != nil {
@@ -218,7 +207,7 @@ func encodeExtents(f *sectionWriter, t *extent.Tree) {
 func encodeItems[K ~int32 | ~int64 | ~uint32 | ~uint64, V any](
 	f *sectionWriter, tag recordTag, items *btree.Map[K, V], add func([]byte, *V) []byte,
 ) {
-	f.beginList(itemsPerRecord, byte(tag))
+	f.beginList(byte(tag))
 	items.Scan(func(k K, v V) bool {
 		f.list.items = binary.AppendUvarint(f.list.items, uint64(k))
 		f.list.items = add(f.list.items, &v)
@@ -246,28 +235,7 @@ func appendProducer(b []byte, p *producer) []byte {
 func appendResting(b []byte, r *resting) []byte {
 	b = binary.AppendUvarint(b, uint64(r.next))
 	b = binary.AppendUvarint(b, uint64(uint16(r.epoch)))
-	return append(b, r.flags)
-}
-
-// recordRested is producers at rest with the time of their last batch, after those without.
-const recordRested recordTag = 50
-
-// encodeResting writes the producers at rest. One that came to rest below ProducersVersion has no time, and is written as
-// programs of that version read it.
-func encodeResting(f *sectionWriter, table *btree.Map[int64, resting]) {
-	var timed, timeless btree.Map[int64, resting]
-	table.Scan(func(producerID int64, r resting) bool {
-		if r.seen > 0 {
-			timed.Load(producerID, r)
-		} else {
-			timeless.Load(producerID, r)
-		}
-		return true
-	})
-	encodeItems(f, recordResting, &timeless, appendResting)
-	encodeItems(f, recordRested, &timed, func(b []byte, r *resting) []byte {
-		return binary.AppendUvarint(appendResting(b, r), uint64(r.seen))
-	})
+	return binary.AppendUvarint(append(b, r.flags), uint64(r.seen))
 }
 
 func encodeSession(f *sectionWriter, n id.Session, e *session) {

@@ -44,7 +44,7 @@ var topicOfAll = id.Topic{7}
 // one gives a state with one of each kind of record, all of whose fields count.
 func one() *machine {
 	s := newMachine()
-	s.version, s.sweep.topic, s.offsetSweep.group = MaxVersion, "a", "g"
+	s.sweep.topic, s.offsetSweep.group = "a", "g"
 	s.bounds.active = 7
 	p := &partition{logStart: 1, high: 100, cleaned: 5, producers: newProducers(), resting: newResting()}
 	p.extents.Append(1, extent.Extent{Base: 1, Last: 99, Batches: 1, Length: 1})

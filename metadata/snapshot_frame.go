@@ -11,22 +11,19 @@ import (
 	"runtime"
 
 	"github.com/cespare/xxhash/v2"
+
+	"github.com/freshet-io/freshet/internal/generation"
 )
 
 const (
-	snapshotMagic   = "frshsnap"
-	snapshotVersion = 1
+	snapshotMagic = "frshsnap" // the generation follows
 	// sectionTarget is the payload at which a section is closed; sections end where records end.
 	sectionTarget = 64 << 10
-	// SectionBytes is the largest payload of a section: the writer writes no larger one, and Decode reads no larger one. A
-	// section above the target holds one large record.
-	SectionBytes = 64 << 20
 )
 
-// SplitVersion is the version of the state from which on a record with a list is closed at sectionTarget, however few
-// items it has. Before, the groups of a transaction and the pending offsets of a partition are one record each. Encode
-// splits such a record only where its section would exceed SectionBytes, which no earlier program could read either.
-const SplitVersion = 6
+// SectionBytes is the largest payload of a section: the writer writes no larger one, and Decode reads no larger one. A section
+// above the target holds one large record. No command that an owner lets into the log makes a larger one; tests lower it.
+var SectionBytes = 64 << 20
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -39,18 +36,14 @@ type sectionWriter struct {
 	list  recordList
 	err   error
 
-	limit  int  // most payload of a section; 0 means none
-	strict bool // a record above the limit is an error
-	split  bool // lists are closed at sectionTarget
+	strict bool // a record above SectionBytes is an error
 }
 
 // recordList is the list being written: records that begin alike, each with a count and its items.
 type recordList struct {
 	head  []byte // of each record: the tag, and the fields before the count
-	most  int    // items of one record; 0 means any number
 	items []byte // of the open record
 	count int
-	last  int // in items, of the newest item
 
 	records int // written since beginList
 }
@@ -58,7 +51,7 @@ type recordList struct {
 func newSectionWriter(w io.Writer) *sectionWriter {
 	f := &sectionWriter{w: w, sum: xxhash.New(), buf: make([]byte, 0, sectionTarget+4096)}
 	f.write([]byte(snapshotMagic))
-	f.write([]byte{snapshotVersion})
+	f.write([]byte{generation.Number})
 	return f
 }
 
@@ -72,14 +65,14 @@ func (f *sectionWriter) write(p []byte) {
 
 // recordDone is called between records. A record that does not fit into the open section gets one of its own.
 func (f *sectionWriter) recordDone() {
-	if f.limit > 0 && len(f.buf) > f.limit && f.start > 0 {
+	if len(f.buf) > SectionBytes && f.start > 0 {
 		record := append([]byte(nil), f.buf[f.start:]...)
 		f.buf = f.buf[:f.start]
 		f.flush()
 		f.buf = append(f.buf, record...)
 	}
-	if f.strict && len(f.buf) > f.limit && f.err == nil {
-		f.err = fmt.Errorf("%w: %s record of %d bytes, limit %d", ErrStateTooLarge, recordTag(f.buf[0]), len(f.buf), f.limit)
+	if f.strict && len(f.buf) > SectionBytes && f.err == nil {
+		f.err = fmt.Errorf("%w: %s record of %d bytes, limit %d", ErrStateTooLarge, recordTag(f.buf[0]), len(f.buf), SectionBytes)
 	}
 	if len(f.buf) >= sectionTarget {
 		f.flush()
@@ -87,63 +80,42 @@ func (f *sectionWriter) recordDone() {
 	f.start = len(f.buf)
 }
 
-// beginList begins records with the given first bytes and at most so many items each; 0 means any number.
-func (f *sectionWriter) beginList(most int, head ...byte) {
-	f.list.head, f.list.most, f.list.records = append(f.list.head[:0], head...), most, 0
+// beginList begins records with the given first bytes.
+func (f *sectionWriter) beginList(head ...byte) {
+	f.list.head, f.list.records = append(f.list.head[:0], head...), 0
 }
 
-// listItems returns the most items of a record that had all of them before SplitVersion.
-func (f *sectionWriter) listItems() int {
-	if f.split {
-		return itemsPerRecord
-	}
-	return 0
-}
-
-// itemDone is called after each item that was appended to list.items.
+// itemDone is called after each item that was appended to list.items. An item is far smaller than SectionBytes.
 func (f *sectionWriter) itemDone() {
-	l := &f.list
-	l.count++
-	if f.limit > 0 && l.count > 1 && len(f.buf)+l.size() > f.limit {
-		f.writeList(l.count-1, l.last)
+	f.list.count++
+	if f.list.count == itemsPerRecord || len(f.list.items) >= sectionTarget {
+		f.writeList()
 	}
-	if l.count == l.most || f.split && len(l.items) >= sectionTarget {
-		f.writeList(l.count, len(l.items))
-	}
-	l.last = len(l.items)
 }
 
 // endList writes what is left of the list.
 func (f *sectionWriter) endList() {
 	if f.list.count > 0 {
-		f.writeList(f.list.count, len(f.list.items))
+		f.writeList()
 	}
-	f.list.last = 0
 }
 
 // endWholeList is endList for a list that has a record even if it is empty.
 func (f *sectionWriter) endWholeList() {
 	if f.list.records == 0 && f.list.count == 0 {
-		f.writeList(0, 0)
+		f.writeList()
 	}
 	f.endList()
 }
 
-// size returns the bytes of the open record.
-func (l *recordList) size() int {
-	var count [binary.MaxVarintLen64]byte
-	return len(l.head) + binary.PutUvarint(count[:], uint64(l.count)) + len(l.items)
-}
-
-// writeList writes the first items of the list, which take so many bytes, as one record.
-func (f *sectionWriter) writeList(count, bytes int) {
+// writeList writes the open record of the list.
+func (f *sectionWriter) writeList() {
 	l := &f.list
 	f.buf = append(f.buf, l.head...)
-	f.buf = binary.AppendUvarint(f.buf, uint64(count))
-	f.buf = append(f.buf, l.items[:bytes]...)
+	f.buf = binary.AppendUvarint(f.buf, uint64(l.count))
+	f.buf = append(f.buf, l.items...)
 	f.recordDone()
-	l.items = append(l.items[:0], l.items[bytes:]...)
-	l.count -= count
+	l.items, l.count = l.items[:0], 0
 	l.records++
 }
 
@@ -175,15 +147,14 @@ func (f *sectionWriter) end() (uint64, error) {
 
 // sectionReader gives the sections of a snapshot one by one.
 type sectionReader struct {
-	r     io.Reader
-	limit int64 // most payload of a section
-	sum   hash.Hash64
-	buf   bytes.Buffer
+	r   io.Reader
+	sum hash.Hash64
+	buf bytes.Buffer
 }
 
-// newSectionReader reads magic and version.
+// newSectionReader reads magic and generation.
 func newSectionReader(r io.Reader) (*sectionReader, error) {
-	f := &sectionReader{r: r, limit: SectionBytes, sum: xxhash.New()}
+	f := &sectionReader{r: r, sum: xxhash.New()}
 	head, err := f.read(len(snapshotMagic) + 1)
 	if err != nil {
 		return nil, err
@@ -191,8 +162,8 @@ func newSectionReader(r io.Reader) (*sectionReader, error) {
 	if string(head[:len(snapshotMagic)]) != snapshotMagic {
 		return nil, fmt.Errorf("%w: no snapshot", ErrMalformedSnapshot)
 	}
-	if v := head[len(snapshotMagic)]; v != snapshotVersion {
-		return nil, fmt.Errorf("%w: snapshot version %d, this program reads version %d", ErrUnsupported, v, snapshotVersion)
+	if err := generation.Check(head[len(snapshotMagic)]); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnsupported, err)
 	}
 	return f, nil
 }
@@ -222,8 +193,8 @@ func (f *sectionReader) next() ([]byte, error) {
 	if size == 0 {
 		return nil, f.end()
 	}
-	if int64(size) > f.limit {
-		return nil, fmt.Errorf("%w: %w: %d bytes, limit %d", ErrMalformedSnapshot, ErrSectionTooLarge, size, f.limit)
+	if int64(size) > int64(SectionBytes) {
+		return nil, fmt.Errorf("%w: section of %d bytes, limit %d", ErrMalformedSnapshot, size, SectionBytes)
 	}
 	if head, err = f.read(4); err != nil {
 		return nil, err

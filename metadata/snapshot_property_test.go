@@ -128,9 +128,8 @@ func encodable(h commit.Header, sections []section) (encoded []byte) {
 }
 
 // atLimits returns a state near what years of use bring: counters that are nearly used up.
-func atLimits(rng *rand.Rand, version uint32) *machine {
+func atLimits(rng *rand.Rand) *machine {
 	s := newMachine()
-	s.version = version
 	if rng.IntN(3) == 0 {
 		s.nextProducerID = math.MaxInt64 - rng.Int64N(4)
 	}
@@ -143,14 +142,14 @@ func atLimits(rng *rand.Rand, version uint32) *machine {
 		if rng.IntN(3) == 0 {
 			e, _ := s.topics.Get(topicKey(t.ID))
 			high := math.MaxInt64 - 1 - rng.Int64N(100)
-			e.partitions.Set(0, &partition{gen: s.gen, logStart: high, high: high, dropped: -1, producers: newProducers()})
+			e.partitions.Set(0, &partition{gen: s.gen, logStart: high, high: high, producers: newProducers()})
 		}
 	}
 	return s
 }
 
 // Whatever Apply accepts, a snapshot keeps: states of random commands with fields at their limits are encoded and decoded, and
-// have the same hash and the same future. Every state version takes its turn.
+// have the same hash and the same future.
 func TestSnapshot_OfRandomStates(t *testing.T) {
 	states := 200
 	if n, err := strconv.Atoi(os.Getenv(statesVariable)); err == nil {
@@ -160,7 +159,7 @@ func TestSnapshot_OfRandomStates(t *testing.T) {
 	for seed := range uint64(states) {
 		rng := rand.New(rand.NewPCG(seed, 6))
 		x := extremes{rng}
-		s := atLimits(rng, MinVersion+uint32(seed)%MaxVersion)
+		s := atLimits(rng)
 		for range 10 + rng.IntN(30) {
 			requireNoPanic(t, seed, func() { x.step(s, accepted) })
 		}
@@ -184,9 +183,6 @@ func (x extremes) step(s *machine, accepted map[commandKind]int) {
 			continue
 		}
 		x.command(c)
-	}
-	if s.version < MaxVersion && x.rng.IntN(20) == 0 {
-		commands = append(commands, &RaiseVersion{Version: s.version + 1})
 	}
 	b := &Batch{Now: s.now + x.rng.Int64N(1000), Commands: commands}
 	if x.rng.IntN(100) == 0 {

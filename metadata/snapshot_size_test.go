@@ -3,10 +3,8 @@ package metadata
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"math"
-	"os"
 	"strings"
 	"testing"
 
@@ -19,7 +17,7 @@ import (
 
 // listState returns a state whose one transaction has so many groups, and whose one partition has a pending offset of so many
 // producers. Group names and offset metadata are of the given length.
-func listState(t testing.TB, version uint32, count, length int) *machine {
+func listState(t testing.TB, count, length int) *machine {
 	t.Helper()
 	s := newMachine()
 	tp := id.TopicPartition{Topic: id.Topic{1}}
@@ -28,7 +26,6 @@ func listState(t testing.TB, version uint32, count, length int) *machine {
 		require.NoError(t, r.Err)
 		return r
 	}
-	apply(&RaiseVersion{Version: version})
 	apply(&CreateTopic{ID: tp.Topic, Name: "t", Partitions: 1})
 	text := func(n int) string { return fmt.Sprintf("%04d", n) + strings.Repeat("x", length-4) }
 	var list TransactionRef
@@ -52,7 +49,6 @@ func sectionsOf(t testing.TB, snapshot []byte) (sections [][]byte) {
 	t.Helper()
 	r, err := newSectionReader(bytes.NewReader(snapshot))
 	require.NoError(t, err)
-	r.limit = 1 << 32
 	for {
 		p, err := r.next()
 		require.NoError(t, err)
@@ -63,34 +59,19 @@ func sectionsOf(t testing.TB, snapshot []byte) (sections [][]byte) {
 	}
 }
 
-// Below SplitVersion a list stays one record as long as an earlier program can read it, and is split where none could. From
-// SplitVersion on it is split at the target. Both give the state that was written.
+// A list is split at the target of a section.
 func TestEncode_SplitsLists(t *testing.T) {
-	const limit = 1 << 20
-	for _, c := range []struct {
-		version       uint32
-		count, length int
-		largest       int // section that is expected at most
-		whole         bool
-	}{
-		{SplitVersion - 1, 400, 2000, limit, true},
-		{SplitVersion - 1, 400, 8000, limit, false},
-		{SplitVersion, 100, 8000, 2*sectionTarget + 9000, false},
-		{SplitVersion, 400, 200, 2*sectionTarget + 1000, false},
+	for _, c := range []struct{ count, length, largest int }{
+		{100, 8000, 2*sectionTarget + 9000},
+		{400, 200, 2*sectionTarget + 1000},
 	} {
-		t.Run(fmt.Sprintf("version %d, %d items of %d bytes", c.version, c.count, c.length), func(t *testing.T) {
-			s := listState(t, c.version, c.count, c.length)
+		t.Run(fmt.Sprintf("%d items of %d bytes", c.count, c.length), func(t *testing.T) {
+			s := listState(t, c.count, c.length)
 			var buf bytes.Buffer
-			f := newLimitedWriter(&buf, c.version)
-			f.limit = limit
-			sum, err := s.encode(f)
-			require.NoError(t, err)
-			largest := 0
+			require.NoError(t, s.Encode(&buf))
 			for _, p := range sectionsOf(t, buf.Bytes()) {
-				largest = max(largest, len(p))
+				require.LessOrEqual(t, len(p), c.largest)
 			}
-			require.LessOrEqual(t, largest, c.largest)
-			require.Equal(t, c.whole || c.version >= SplitVersion, sum == s.Hash(), "the hash below SplitVersion is of whole records")
 			restored, err := decode(&buf)
 			require.NoError(t, err)
 			require.Equal(t, s.Hash(), restored.Hash())
@@ -121,31 +102,24 @@ func TestEncode_AtTheSectionBound(t *testing.T) {
 	}
 }
 
-// A snapshot with a section above the bound, as earlier programs wrote it, is read with a larger bound only.
-func TestDecodeLimit_ReadsLargerSections(t *testing.T) {
+// A snapshot with a section above the bound is refused.
+func TestDecode_RefusesLargerSections(t *testing.T) {
 	s := newMachine()
 	s.configs.Set(configKey(ConfigBroker, ""), map[string]string{"k": strings.Repeat("x", SectionBytes)})
 	var buf bytes.Buffer
 	_, err := s.encode(newSectionWriter(&buf))
 	require.NoError(t, err)
-	_, err = Decode(bytes.NewReader(buf.Bytes()))
+	_, err = Decode(&buf)
 	require.ErrorIs(t, err, ErrMalformedSnapshot)
-	require.ErrorIs(t, err, ErrSectionTooLarge)
 	require.ErrorContains(t, err, "limit 67108864")
-	restored, err := DecodeLimit(&buf, SectionBytes+100)
-	require.NoError(t, err)
-	require.Equal(t, s.Hash(), restored.Hash())
 }
 
-// The bytes of a split list, kept for ever.
+// The bytes of a split list.
 func TestSnapshotOfLists_Golden(t *testing.T) {
-	const file = "testdata/snapshot-lists-v6.hex"
-	s := listState(t, SplitVersion, itemsPerRecord+1, 4)
+	s := listState(t, itemsPerRecord+1, 4)
 	var buf bytes.Buffer
 	require.NoError(t, s.Encode(&buf))
-	digits, err := os.ReadFile(file)
-	require.NoError(t, err)
-	require.Equal(t, strings.Fields(string(digits)), []string{hex.EncodeToString(buf.Bytes())})
+	golden(t, "snapshot-lists.hex", buf.Bytes())
 	restored, err := decode(&buf)
 	require.NoError(t, err)
 	require.Equal(t, s.Hash(), restored.Hash())
@@ -177,8 +151,8 @@ func TestDecode_OfANewerProgram(t *testing.T) {
 
 // Extents keep every timestamp, however far those of neighbours are apart.
 func TestSnapshot_KeepsExtremeTimestamps(t *testing.T) {
-	s := listState(t, MaxVersion, 1, 4)
-	p := &partition{gen: s.gen, high: 10, dropped: -1, producers: newProducers()}
+	s := listState(t, 1, 4)
+	p := &partition{gen: s.gen, high: 10, producers: newProducers()}
 	times := []int64{-1, math.MaxInt64, 0, math.MaxInt64 - 1, -1}
 	for n, ms := range times {
 		p.extents.Append(s.gen, extent.Extent{Base: int64(n), Last: int64(n), MaxTimestamp: ms, Length: 61, Batches: 1})

@@ -9,10 +9,6 @@ import (
 // (commit.Header.Overtakes): they depend on none of those that are missing. Their results lie above nextN, which moves over
 // them once the holes below are settled.
 
-// OvertakingVersion is the version of the state from which on submissions can overtake. Before, commits that say so are
-// malformed, as they are to programs that know no later version.
-const OvertakingVersion = 5
-
 const (
 	// MaxAhead is how far above the lowest n that is not settled one can be settled: n below that + MaxAhead. An agent has
 	// far fewer submissions on their way (256).

@@ -13,13 +13,12 @@ import (
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
-// overtakenState is a state of version 5 with one session open, in which submissions 3 and 6 overtook 2, 4 and 5, and one
+// overtakenState is a state with one session open, in which submissions 3 and 6 overtook 2, 4 and 5, and one
 // closed, in which 2 overtook 1.
 func overtakenState(t testing.TB) *machine {
 	t.Helper()
 	s := newMachine()
 	for i, c := range []Command{
-		&RaiseVersion{Version: OvertakingVersion},
 		&OpenSession{Instance: "i"},
 		&OpenSession{Instance: "j"},
 		overtaking(1, 1), overtaking(1, 6), overtaking(1, 3), overtaking(2, 2),
@@ -40,7 +39,7 @@ func TestSnapshotOfOvertaken_GoldenAndRoundTrip(t *testing.T) {
 	s := overtakenState(t)
 	var buf bytes.Buffer
 	require.NoError(t, s.snapshot().Encode(&buf))
-	golden(t, "snapshot-overtaken-v5.hex", buf.Bytes())
+	golden(t, "snapshot-overtaken.hex", buf.Bytes())
 	got := restore(t, s)
 	open, _ := got.Session(1)
 	require.EqualValues(t, 2, open.NextN)
@@ -66,16 +65,11 @@ func TestSnapshotOfOvertaken_Refused(t *testing.T) {
 	}
 	_, err := decode(bytes.NewReader(seal(bytes.Replace(good, result(6), result(1+MaxAhead), 1))))
 	require.NoError(t, err)
-	for name, change := range map[string]func(*machine, *session){
-		"an earlier version": func(s *machine, _ *session) { s.version = OvertakingVersion - 1 },
-		"closed":             func(_ *machine, e *session) { e.closed = true },
-	} {
-		s := overtakenState(t)
-		_, e := first(&s.sessions)
-		change(s, e)
-		_, err := decode(bytes.NewReader(seal(payload(s))))
-		require.ErrorIs(t, err, ErrMalformedSnapshot, name)
-	}
+	s := overtakenState(t)
+	_, e := first(&s.sessions)
+	e.closed = true
+	_, err = decode(bytes.NewReader(seal(payload(s))))
+	require.ErrorIs(t, err, ErrMalformedSnapshot)
 }
 
 // TestSubmissions_InAnyOrder hands submissions in in random orders, several times each, over snapshots and with the
@@ -90,7 +84,6 @@ func TestSubmissions_InAnyOrder(t *testing.T) {
 	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 11))
 		s := newMachine()
-		s.version = MaxVersion
 		s.Apply(1, &Batch{Commands: []Command{&CreateTopic{ID: topicID("t"), Name: "t", Partitions: 1}, &OpenSession{Instance: "i"}}}, nil, nil)
 		answers := map[uint32]*commit.Result{}
 		closed := false
@@ -158,7 +151,6 @@ func requireAnswers(t *testing.T, s *machine, answers map[uint32]*commit.Result)
 // never those above a hole, however many there are.
 func TestSubmissions_NoneIsForgottenAboveAHole(t *testing.T) {
 	s := newMachine()
-	s.version = MaxVersion
 	s.Apply(1, &Batch{Commands: []Command{&OpenSession{Instance: "i"}}}, nil, nil)
 	for n := uint32(1); n <= maxResults; n++ {
 		s.Apply(s.index+1, &Batch{Commands: []Command{overtaking(1, n)}}, nil, nil)

@@ -1,8 +1,6 @@
 package metadata
 
 import (
-	"math"
-
 	"github.com/tidwall/btree"
 
 	"github.com/freshet-io/freshet/metadata/commit"
@@ -116,7 +114,6 @@ func (s *machine) dropExtents(t *extent.Tree, limit int) int {
 type sweepCursor struct {
 	topic     string // topicKey, "" at the beginning
 	partition int32
-	producer  int64 // the first one not looked at yet
 }
 
 // sweepProducers looks for producers idle longer than their retention, from where the last Tick stopped, and puts
@@ -141,7 +138,7 @@ func (s *machine) sweepTopic(e *topicEntry, steps *int) {
 	var expired []expiredProducer
 	e.partitions.Ascend(s.sweep.partition, func(n int32, p *partition) bool {
 		if n != s.sweep.partition {
-			s.sweep.partition, s.sweep.producer = n, 0
+			s.sweep.partition = n
 		}
 		*steps--
 		expired = s.sweepPartition(expired, n, p, steps)
@@ -163,30 +160,15 @@ type expiredProducer struct {
 	producer  int64
 }
 
-// sweepPartition appends the expired producers of a partition: in the order of their last use, or, below ProducersVersion,
-// of their ids, from the cursor on.
+// sweepPartition appends the expired producers of a partition: in the order of their last use.
 func (s *machine) sweepPartition(expired []expiredProducer, n int32, p *partition, steps *int) []expiredProducer {
 	limit := seconds(s.now - ProducerIDExpirationMs)
-	if s.version >= ProducersVersion {
-		p.ascendUses(func(u lastUse) bool {
-			if *steps <= 0 || u.span >= limit/useSpan {
-				return false
-			}
-			*steps--
-			expired = append(expired, expiredProducer{n, u.producerID})
-			return true
-		})
-		return expired
-	}
-	p.producers.Ascend(s.sweep.producer, func(producerID int64, q producer) bool {
-		if *steps <= 0 {
+	p.ascendUses(func(u lastUse) bool {
+		if *steps <= 0 || u.span >= limit/useSpan {
 			return false
 		}
 		*steps--
-		if q.seen < limit {
-			expired = append(expired, expiredProducer{n, producerID})
-		}
-		s.sweep.producer = min(producerID, math.MaxInt64-1) + 1
+		expired = append(expired, expiredProducer{n, u.producerID})
 		return true
 	})
 	return expired

@@ -9,8 +9,8 @@ import (
 	"github.com/freshet-io/freshet/metadata/commit"
 )
 
-// TestCommitBundle_LargestTimestamp commits a batch with timestamp 2^63-1 beside others: malformed below TimestampVersion, and
-// found by time and after a restore from then on.
+// TestCommitBundle_LargestTimestamp commits a batch with timestamp 2^63-1 beside others: it is found by
+// time, and after a restore.
 func TestCommitBundle_LargestTimestamp(t *testing.T) {
 	w := newProducersWorld(t, producerBounds{MaxProducers, MaxResting})
 	batches := func(timestamps ...int64) (list []commit.Batch) {
@@ -20,14 +20,6 @@ func TestCommitBundle_LargestTimestamp(t *testing.T) {
 		return list
 	}
 	extreme := commitOf(1, 1, 0, section{"t", 0, batches(5)}, section{"t", 1, batches(7, math.MaxInt64)}, section{"t", 2, batches(9)})
-	w.s.version = TimestampVersion - 1
-	before := w.s.Hash()
-	w.s.index-- // the hash has it
-	w.index--
-	require.ErrorIs(t, w.apply(extreme)[0].Err, commit.ErrMalformed)
-	require.Equal(t, before, w.s.Hash(), "nothing has changed")
-
-	w.apply(&RaiseVersion{Version: TimestampVersion})
 	require.NoError(t, w.apply(extreme)[0].Err)
 	w.apply(commitOf(1, 2, 1, section{"t", 1, batches(8)}))
 	for _, s := range []*machine{w.s, restore(t, w.s)} {

@@ -20,7 +20,7 @@ type Topic struct {
 	Partitions int32
 	Configs    map[string]string // those set explicitly
 	CreatedMs  int64             // command time
-	// LeaderEpochs are those of all partitions; nil below version 2 of the state, when each is the membership version.
+	// LeaderEpochs are those of all partitions.
 	LeaderEpochs assign.Epochs
 }
 
@@ -89,7 +89,7 @@ func (s *machine) createTopic(c *CreateTopic, fx *Effects) error {
 	if _, ok := s.topics.Get(topicKey(c.ID)); ok || c.ID == (id.Topic{}) || s.deleted.has(topicKey(c.ID)) {
 		return ErrTopicExists
 	}
-	if err := s.admitsConfigs(nil, c.Configs); err != nil {
+	if err := admitsConfigs(nil, c.Configs); err != nil {
 		return err
 	}
 	t := &Topic{
@@ -154,7 +154,7 @@ func (s *machine) setConfigs(c *SetConfigs, fx *Effects) error {
 		t := *e.topic
 		before, _ := s.CleanupConfigs(c.Topic)
 		t.Configs = changedConfigs(t.Configs, c)
-		if err := s.admitsConfigs(e.topic.Configs, t.Configs); err != nil {
+		if err := admitsConfigs(e.topic.Configs, t.Configs); err != nil {
 			return err
 		}
 		s.replaceTopic(e, &t, fx)
@@ -166,7 +166,7 @@ func (s *machine) setConfigs(c *SetConfigs, fx *Effects) error {
 	key := configKey(c.Resource, c.Name)
 	old, _ := s.configs.Get(key)
 	changed := changedConfigs(old, c)
-	if err := s.admitsConfigs(old, changed); err != nil {
+	if err := admitsConfigs(old, changed); err != nil {
 		return err
 	}
 	if len(changed) > 0 {

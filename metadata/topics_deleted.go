@@ -124,7 +124,7 @@ func (s *machine) forgetProducers(e *topicEntry) {
 		p, _ := e.partitions.Get(n)
 		p = s.mutablePartition(e, n, p)
 		s.counting(e, p, func() {
-			p.producers, p.resting, p.dropped, p.hand = newProducers(), nil, -1, 0
+			p.producers, p.resting = newProducers(), nil
 			p.active, p.idle, p.forgotten = useOrder{}, useOrder{}, nil
 		})
 	}

@@ -99,11 +99,6 @@ func (s *machine) addOffsets(c *AddOffsets) Result {
 	return Result{Err: err}
 }
 
-// EpochFirstVersion is the version of the state from which on a batch outside of its producer's open transaction is
-// Fenced if its epoch is an old one, and InvalidTxn otherwise. Before, it is InvalidTxn in either case. (Kafka's
-// ProducerAppendInfo checks the epoch before anything else.)
-const EpochFirstVersion = 6
-
 // joinGroup makes a group part of a transaction, if it is not. Errors: ErrTransactionTooLarge.
 func (s *machine) joinGroup(t *transaction, version int8, group string) error {
 	if _, in := t.group(group); in {
@@ -151,15 +146,16 @@ func (s *machine) checkTransactionOffsets(c *CommitOffsets) error {
 
 // checkTransaction decides whether an idempotent batch fits what its producer has open: Accepted, or else Fenced or
 // InvalidTxn. A batch of ProtocolTwo needs the producer's epoch only, which changes with every transaction; one of
-// ProtocolOne must have been sent by someone who knew that the partition had been added to this transaction. p is the
-// partition, nil if it never had a record.
+// ProtocolOne must have been sent by someone who knew that the partition had been added to this transaction. A batch
+// outside of its producer's open transaction is Fenced if its epoch is an old one (Kafka's ProducerAppendInfo checks the epoch
+// before anything else), and InvalidTxn otherwise. p is the partition, nil if it never had a record.
 func (s *machine) checkTransaction(tp id.TopicPartition, p *partition, b *commit.Run) commit.Outcome {
 	if !b.Transactional {
 		_, open := p.openSince(b.ProducerID)
 		switch {
 		case !open:
 			return commit.Accepted
-		case s.version >= EpochFirstVersion && s.pastEpoch(b):
+		case s.pastEpoch(b):
 			return commit.Fenced
 		default:
 			return commit.InvalidTxn

@@ -28,7 +28,7 @@ func everyTransactionCommand() *Batch {
 func TestBatch_TransactionsGoldenAndRoundTrip(t *testing.T) {
 	b := everyTransactionCommand()
 	p := AppendBatch(nil, b)
-	golden(t, "batch-transactions-v1.hex", p)
+	golden(t, "batch-transactions.hex", p)
 	got, err := ParseBatch(p)
 	require.NoError(t, err)
 	require.Equal(t, b, got)
@@ -87,7 +87,7 @@ func TestSnapshot_TransactionsGoldenAndRoundTrip(t *testing.T) {
 	require.Equal(t, Watermarks{LogStart: 3, HighWatermark: 13, LastStable: 3}, w)
 	var buf bytes.Buffer
 	require.NoError(t, s.snapshot().Encode(&buf))
-	golden(t, "snapshot-transactions-v1.hex", buf.Bytes())
+	golden(t, "snapshot-transactions.hex", buf.Bytes())
 	got, err := decode(bytes.NewReader(buf.Bytes()))
 	require.NoError(t, err)
 	require.Equal(t, s.Hash(), got.Hash())

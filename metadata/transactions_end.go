@@ -220,19 +220,11 @@ func (s *machine) expireTransactions(fx *Effects) {
 	}
 }
 
-// LateAbortVersion is the version of the state from which on the producer of a transaction that took too long goes on
-// after its abort.
-const LateAbortVersion = 4
-
 // abortLate aborts a transaction that is open for too long, as its own producer would by ProtocolTwo (Kafka's
 // TransactionCoordinator.abortTimedOutTransactions, with clients of every protocol): the epoch rises, so what it still
 // sends is refused, which clients answer with an abort of their own, or with an InitTransaction that gives their epoch.
 // Both are taken for repetitions, and answered with what the producer goes on with (KIP-588).
 func (s *machine) abortLate(t *transaction, fx *Effects) {
-	if s.version < LateAbortVersion {
-		s.abortFencing(t, fx)
-		return
-	}
 	fresh := noProducer
 	if exhausted(t.epoch) {
 		if fresh = s.freshProducerID(); fresh < 0 {

@@ -320,7 +320,6 @@ func TestTransactions_NoBatchEntersAnother(t *testing.T) {
 			T: t, rng: rand.New(rand.NewPCG(seed, 11)), state: newMachine(), accepted: map[string]int{}, outcome: map[string]bool{},
 			spans: map[int32][]acceptedSpan{}, late: late,
 		}
-		m.apply(&RaiseVersion{Version: LateAbortVersion})
 		m.apply(&CreateTopic{ID: topicID("t"), Name: "t", Partitions: 3})
 		m.apply(&OpenSession{Instance: "a"})
 		for i := range 4 {
@@ -365,7 +364,7 @@ func TestAbortedTransactions_AgainstAll(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 5))
 		s := newMachine()
-		p := &partition{gen: s.gen, dropped: -1, producers: newProducers()}
+		p := &partition{gen: s.gen, producers: newProducers()}
 		var all []extent.Aborted
 		for range 60 {
 			producer := rng.Int64N(6)
@@ -420,7 +419,7 @@ func TestTick_BoundedTransactions(t *testing.T) {
 // do not see them meanwhile.
 func TestPartition_ForgetsTrimmedAborts(t *testing.T) {
 	s := newMachine()
-	p := &partition{gen: s.gen, dropped: -1, producers: newProducers()}
+	p := &partition{gen: s.gen, producers: newProducers()}
 	abort := func() {
 		p.openTransaction(1, p.high)
 		p.high++

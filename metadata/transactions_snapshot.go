@@ -58,7 +58,7 @@ func encodeTransaction(f *sectionWriter, t *transaction) {
 	if t.groups == nil {
 		return
 	}
-	f.beginList(f.listItems(), byte(recordTransactionGroups))
+	f.beginList(byte(recordTransactionGroups))
 	t.groups.Scan(func(group string, index uint64) bool {
 		f.list.items = wire.AppendString(f.list.items, group)
 		f.list.items = binary.AppendUvarint(f.list.items, index)

@@ -16,8 +16,7 @@ type writer struct {
 	ended  int64 // command time; stillOpen before
 	swept  bool  // once since it ended
 	job    bool
-	// unsettled is the lowest submission that was not settled when the agent session was closed; 0 for a job, and for a
-	// session that was closed below CleanupVersion.
+	// unsettled is the lowest submission that was not settled when the agent session was closed; 0 for a job.
 	unsettled uint32
 }
 
@@ -33,7 +32,7 @@ type EndedWriter struct {
 	Job      bool
 	NextN    uint32 // of an agent session: after the last that was settled, which may have overtaken those up to MaxAhead below; 0 of a job
 	// Unsettled is the lowest submission of an agent session that was not settled when the session was closed: all below
-	// were committed or abandoned. It is 0 for a job, and for a session that was closed below CleanupVersion.
+	// were committed or abandoned. It is 0 for a job.
 	Unsettled uint32
 }
 
@@ -54,7 +53,7 @@ func (s *machine) openWriter(n id.Session, job bool) {
 
 // noteUnsettled notes the lowest submission of an open session that is not settled; the session is about to be closed.
 func (s *machine) noteUnsettled(n id.Session, e *session) {
-	if w, ok := s.writers.Get(n); ok && s.version >= CleanupVersion {
+	if w, ok := s.writers.Get(n); ok {
 		w.unsettled = e.nextN
 		s.writers.Set(n, w)
 	}
@@ -137,7 +136,7 @@ const (
 	writerEnded = 1 << iota
 	writerSwept
 	writerIsJob
-	writerHasUnsettled // from CleanupVersion on
+	writerHasUnsettled
 
 	allWriterFlags = writerEnded | writerSwept | writerIsJob | writerHasUnsettled
 )

@@ -56,7 +56,6 @@ func newSequencer(t *testing.T) *sequencer {
 	t.Helper()
 	q := &sequencer{state: metadata.New(), changed: make(chan struct{})}
 	q.apply(t, &metadata.Bootstrap{ClusterID: "c"})
-	q.apply(t, &metadata.RaiseVersion{Version: metadata.MaxVersion})
 	q.apply(t, &metadata.CreateTopic{ID: topic, Name: "t", Partitions: 64})
 	return q
 }

@@ -118,7 +118,6 @@ func (s *controlSettings) bindTimings(f *pflag.FlagSet) {
 func (s *controlSettings) bindLogBudget(f *pflag.FlagSet) {
 	f.Var(config.Size(&s.SnapshotBytes), "snapshot-bytes", "take a snapshot of a virtual cluster's state after this much of its log")
 	f.DurationVar(&s.SnapshotInterval, "snapshot-interval", s.SnapshotInterval, "take a snapshot of a virtual cluster's state after this much time, if --snapshot-bytes did not come first")
-	bindSections(f, &s.SnapshotSectionBytes)
 	f.Var(config.Size(&s.SoftLogBytes), "log-soft-limit", "slow a virtual cluster's commits down when its untrimmed log is larger than this")
 	f.Var(config.Size(&s.HardLogBytes), "log-hard-limit", "refuse a virtual cluster's commits, retriably, when its untrimmed log is larger than this")
 	f.Int64Var(&s.MaxExtents, "max-extents", s.MaxExtents, "bound of a virtual cluster's live extents: commits slow down from 3/4 of it on, and are refused, retriably, at it; "+
@@ -126,12 +125,6 @@ func (s *controlSettings) bindLogBudget(f *pflag.FlagSet) {
 	f.Int64Var(&s.MaxProducers, "max-producers", s.MaxProducers, "maximum of a virtual cluster's idempotent producers that wrote within 24 hours, counted once per partition; "+
 		"new ones are refused, retriably, at it; 0 takes an eighth of --memory-limit, 200 bytes each")
 	f.IntVar(&s.MaxFreshBundles, "max-fresh-bundles", s.MaxFreshBundles, "bound of a virtual cluster's bundles that were not compacted yet, with the same effect as --max-extents; 0 takes 100,000")
-}
-
-// bindSections is for `controlplane` and `dev`.
-func bindSections(f *pflag.FlagSet, bytes *int64) {
-	f.Var(config.Size(bytes), "snapshot-section-limit", "largest section of a metadata snapshot that is read at start. Raise it, up to "+
-		"4 GiB - 1, only to rescue a cluster whose log says that a section is larger than the limit")
 }
 
 func (s *controlSettings) run(ctx context.Context, p process) error {

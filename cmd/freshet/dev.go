@@ -9,7 +9,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
 
-	"github.com/freshet-io/freshet/controlplane"
 	"github.com/freshet-io/freshet/internal/access"
 	"github.com/freshet-io/freshet/internal/cli"
 	"github.com/freshet-io/freshet/internal/dev"
@@ -27,7 +26,7 @@ func newDev(p process) *cobra.Command {
 	s.Listen, s.HTTPListen = []string{"127.0.0.1:9092"}, "127.0.0.1:8080"
 	s.PutBudget, s.AutoCreateTopics = devPutBudget, true
 	s.ApplyDefaults()
-	d := dev.Config{DataDir: access.DefaultDir, DefaultPartitions: 1, SnapshotSectionBytes: controlplane.DefaultSnapshotSectionBytes}
+	d := dev.Config{DataDir: access.DefaultDir, DefaultPartitions: 1}
 	d.Lifecycle.ApplyDefaults()
 	d.Jobs.ApplyDefaults()
 	cmd := &cobra.Command{
@@ -50,7 +49,6 @@ func newDev(p process) *cobra.Command {
 	bindLoad(f, &s.Config)
 	bindLifecycle(f, &d.Lifecycle)
 	bindJobs(f, &d.Jobs)
-	bindSections(f, &d.SnapshotSectionBytes)
 	d.Broker.Bind(f)
 	bindLog(f, &s.log)
 	return cmd

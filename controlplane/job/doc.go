@@ -50,6 +50,5 @@
 //
 // Cleaning removes records for good, so it goes by the earlier of two clocks, the state's and the object store's, which is
 // asked at most once a minute. A plan carries the checksum of the configs that it goes by, and the offsets that it is for.
-// The state refuses it, or ends it, when the configs change (metadata.CleanupVersion); below that version the owner looks
-// before each part of an outcome. Outcomes are held to the plan in the same way.
+// The state refuses it, or ends it, when the configs change, and holds outcomes to the plan.
 package job

@@ -21,64 +21,27 @@ func (w *world) configure(topic id.Topic, name, value string) {
 	w.must(&metadata.SetConfigs{Resource: metadata.ConfigTopic, Topic: topic, Set: map[string]string{name: value}})
 }
 
-// guarded is a world whose state has the newest version.
-func guarded(t *testing.T, fn func(w *world)) {
-	t.Helper()
-	in(t, fn)
-}
-
-// legacy is a world whose state has the version before CleanupVersion.
-func legacy(t *testing.T, fn func(w *world)) {
-	t.Helper()
-	in(t, func(w *world) {
-		w.state = metadata.New()
-		w.must(&metadata.RaiseVersion{Version: metadata.CleanupVersion - 1})
-		fn(w)
-	})
-}
-
-// TestComplete_AfterTheConfigsChanged covers a cleaning that ends after the switch to delete, under a state that guards it
-// and under one where only the owner does.
+// TestComplete_AfterTheConfigsChanged covers a cleaning that ends after the switch to delete.
 func TestComplete_AfterTheConfigsChanged(t *testing.T) {
-	for name, in := range map[string]func(*testing.T, func(*world)){"guarded by the state": guarded, "guarded by the owner": legacy} {
-		for config, value := range map[string]string{"cleanup.policy": "delete", "min.compaction.lag.ms": "1000000"} {
-			t.Run(name+", "+config, func(t *testing.T) {
-				in(t, func(w *world) {
-					a := w.agent()
-					topic := w.topic(1, 1, "cleanup.policy", "compact")
-					r := w.own(a)
-					defer r.stop()
-					r.fill(a, 1, 100, tp(topic, 0))
-					p := r.next()
-					require.Equal(w.t, job.Clean, p.Kind)
-					before := w.extents(tp(topic, 0))
-					w.configure(topic, config, value)
-					require.NoError(w.t, r.Complete(w.t.Context(), p.ID, job.AppendOutcome(nil, work(p, 2000)), true))
-					require.Equal(w.t, before, w.extents(tp(topic, 0)))
-					require.Zero(w.t, w.frozen().CleanedTo(tp(topic, 0)))
-					require.Empty(w.t, w.openJobs())
-				})
+	for config, value := range map[string]string{"cleanup.policy": "delete", "min.compaction.lag.ms": "1000000"} {
+		t.Run(config, func(t *testing.T) {
+			in(t, func(w *world) {
+				a := w.agent()
+				topic := w.topic(1, 1, "cleanup.policy", "compact")
+				r := w.own(a)
+				defer r.stop()
+				r.fill(a, 1, 100, tp(topic, 0))
+				p := r.next()
+				require.Equal(w.t, job.Clean, p.Kind)
+				before := w.extents(tp(topic, 0))
+				w.configure(topic, config, value)
+				require.NoError(w.t, r.Complete(w.t.Context(), p.ID, job.AppendOutcome(nil, work(p, 2000)), true))
+				require.Equal(w.t, before, w.extents(tp(topic, 0)))
+				require.Zero(w.t, w.frozen().CleanedTo(tp(topic, 0)))
+				require.Empty(w.t, w.openJobs())
 			})
-		}
+		})
 	}
-}
-
-// A new owner does not know the plan of a cleaning, and still looks at the policy.
-func TestComplete_AfterOwnerAndPolicyChanged(t *testing.T) {
-	legacy(t, func(w *world) {
-		t := w.t
-		a := w.agent()
-		topic := w.topic(1, 1, "cleanup.policy", "compact")
-		r := w.own(a)
-		r.fill(a, 1, 100, tp(topic, 0))
-		p := r.next()
-		r.stop()
-		second := w.own(a)
-		defer second.stop()
-		w.configure(topic, "cleanup.policy", "delete")
-		require.NoError(t, second.Complete(t.Context(), p.ID, job.AppendOutcome(nil, work(p, 2000)), true))
-		require.Zero(t, w.frozen().CleanedTo(tp(topic, 0)))
-	})
 }
 
 // The runner of a cleaning that the state ended is told within two rounds, and nothing is held against it.
@@ -290,7 +253,7 @@ func TestComplete_OfAnotherRunner(t *testing.T) {
 	})
 }
 
-// TestComplete_IsHeldToThePlan hands in outcomes that a job of the kind cannot have, where only the owner looks at them.
+// TestComplete_IsHeldToThePlan hands in outcomes that a job of the kind cannot have.
 func TestComplete_IsHeldToThePlan(t *testing.T) {
 	for name, test := range map[string]struct {
 		kind  job.Kind
@@ -311,7 +274,7 @@ func TestComplete_IsHeldToThePlan(t *testing.T) {
 		"a cleaning of nothing": {job.Clean, func(o *job.Outcome) { o.Partitions[0].CleanedTo = 0 }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			legacy(t, func(w *world) {
+			in(t, func(w *world) {
 				t := w.t
 				a := w.agent()
 				topic := w.topic(1, 1, "cleanup.policy", "compact")
@@ -337,7 +300,7 @@ func TestComplete_IsHeldToThePlan(t *testing.T) {
 }
 
 func TestComplete_SizesStay(t *testing.T) {
-	legacy(t, func(w *world) {
+	in(t, func(w *world) {
 		t := w.t
 		a := w.agent()
 		topic := w.topic(1, 1)

@@ -69,9 +69,8 @@ func (t *Tenure) opened(n id.Session, o *order) *lease {
 		},
 		bytes: o.bytes, heard: now, moved: now, until: now.Add(min(startLease, t.settings.Lease)),
 	}
-	if o.clean != nil {
-		bounds := o.clean.Bounds
-		l.Clean, l.configs = &bounds, &o.clean.Configs
+	if o.start.Clean != nil {
+		l.Clean = &o.start.Clean.Bounds
 	}
 	t.mu.leases[n] = l
 	return l

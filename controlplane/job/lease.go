@@ -23,7 +23,6 @@ type lease struct {
 	mark    int64             // done at that time
 	parts   int               // of the outcome taken
 	missing bool              // the state of the last round did not have it
-	configs *uint64           // metadata.State.CleanupConfigs as the plan of a Clean job saw them; nil if another owner planned it
 }
 
 func (l *lease) started() time.Time { return time.UnixMilli(l.StartedMs) }

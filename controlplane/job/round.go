@@ -36,7 +36,6 @@ type order struct {
 	partitions []job.Partition
 	bytes      int64 // of the inputs
 	extents    int
-	clean      *metadata.Cleaning // of a Clean job
 }
 
 // plans is what a round comes to.
@@ -245,10 +244,7 @@ func (w *walk) cleanOrders() func() (order, bool) {
 			partitions := []job.Partition{*p}
 			o := orderOf(startOf(job.Clean, 2, partitions, nil), partitions)
 			sum, _ := w.s.CleanupConfigs(d.tp.Topic)
-			o.clean = &metadata.Cleaning{Bounds: p.Bounds(), Configs: sum}
-			if w.s.Version() >= metadata.CleanupVersion {
-				o.start.Clean = o.clean
-			}
+			o.start.Clean = &metadata.Cleaning{Bounds: p.Bounds(), Configs: sum}
 			return o, true
 		}
 		return order{}, false

@@ -58,7 +58,6 @@ func (w *world) storeTime(context.Context) (time.Time, error) {
 func newWorld(t *testing.T, adjust ...func(*planner.Settings)) *world {
 	t.Helper()
 	w := &world{t: t, state: metadata.New(), n: map[id.Session]uint32{}, registry: prometheus.NewRegistry(), runner: map[id.Session]id.Session{}}
-	w.must(&metadata.RaiseVersion{Version: metadata.MaxVersion})
 	for _, f := range adjust {
 		f(&w.settings)
 	}

@@ -48,16 +48,9 @@ type world struct {
 
 func inWorld(t *testing.T, settings lifecycle.Settings, fn func(w *world)) {
 	t.Helper()
-	inWorldOf(t, metadata.MaxVersion, settings, fn)
-}
-
-// inWorldOf is inWorld with a state of that version.
-func inWorldOf(t *testing.T, version uint32, settings lifecycle.Settings, fn func(w *world)) {
-	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		stored := mem.New()
 		w := &world{t: t, stored: stored, bucket: fault.New(stored, 1), state: metadata.New()}
-		w.must(&metadata.RaiseVersion{Version: version})
 		w.must(&metadata.OpenSession{Instance: "i"})
 		w.metrics = prometheus.NewRegistry()
 		l, err := lifecycle.New(lifecycle.Config{

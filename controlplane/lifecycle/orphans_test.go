@@ -185,14 +185,7 @@ func TestOrphans_ReportOnly(t *testing.T) {
 // A state that is older than the bucket: its sessions have put far more than it knows of, or it gives ids to sessions that
 // others had before. Nothing of that is an orphan.
 func TestOrphans_BucketNewerThanTheState(t *testing.T) {
-	for _, version := range []uint32{metadata.OvertakingVersion, metadata.CleanupVersion} {
-		t.Run(fmt.Sprint("version ", version), func(t *testing.T) { bucketNewerThanTheState(t, version) })
-	}
-}
-
-func bucketNewerThanTheState(t *testing.T, version uint32) {
-	t.Helper()
-	inWorldOf(t, version, lifecycle.Settings{}, func(w *world) {
+	inWorld(t, lifecycle.Settings{}, func(w *world) {
 		w.orphan(2, 1) // of an earlier life of the cluster
 		sleep(time.Hour)
 		w.must(&metadata.OpenSession{Instance: "second"})

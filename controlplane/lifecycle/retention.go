@@ -41,26 +41,9 @@ func (l *Lifecycle) retain(ctx context.Context, o Owner) error {
 }
 
 // trim raises the log starts of partitions whose topics still have the configs that the trims were decided by, and returns
-// how many. Apply compares the configs from metadata.CleanupVersion on. Before, the owner compares them, which leaves the
-// moment until the command is applied.
+// how many. Apply compares the configs.
 func trim(ctx context.Context, o Owner, trims []metadata.RetentionTrim) (n int, err error) {
-	var command metadata.Command = &metadata.RetainPartitions{Trims: trims}
-	_, err = o.Read(func(s *metadata.State) {
-		if s.Version() >= metadata.CleanupVersion {
-			return
-		}
-		unguarded := &metadata.TrimPartitions{}
-		for _, t := range trims {
-			if sum, ok := s.CleanupConfigs(t.Partition.Topic); ok && sum == t.Configs {
-				unguarded.Trims = append(unguarded.Trims, t.Trim)
-			}
-		}
-		command = unguarded
-	})
-	if err != nil {
-		return 0, fmt.Errorf("compare configs: %w", err)
-	}
-	result, _, err := o.Propose(ctx, command)
+	result, _, err := o.Propose(ctx, &metadata.RetainPartitions{Trims: trims})
 	if err != nil {
 		return 0, err
 	}

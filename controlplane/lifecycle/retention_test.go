@@ -1,7 +1,6 @@
 package lifecycle_test
 
 import (
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,28 +15,26 @@ import (
 
 // TestRetention_FollowsTheConfigsOfNow changes configs between the moment at which a round looks and its commands.
 func TestRetention_FollowsTheConfigsOfNow(t *testing.T) {
-	for _, version := range []uint32{metadata.CleanupVersion - 1, metadata.CleanupVersion} {
-		for name, change := range map[string]*metadata.SetConfigs{
-			"more time":         {Resource: metadata.ConfigTopic, Set: map[string]string{"retention.ms": "-1"}},
-			"another policy":    {Resource: metadata.ConfigTopic, Set: map[string]string{"cleanup.policy": "compact"}},
-			"cluster's default": {Resource: metadata.ConfigBroker, Set: map[string]string{"log.cleanup.policy": "compact"}},
-		} {
-			t.Run(fmt.Sprintf("%s, version %d", name, version), func(t *testing.T) {
-				inWorldOf(t, version, lifecycle.Settings{RetentionCheck: time.Minute}, func(w *world) {
-					tp, other := w.create("t", map[string]string{"retention.ms": "600000"}), w.create("other", map[string]string{"cleanup.policy": "delete", "retention.ms": "600000"})
-					w.produce(tp, other)
-					time.Sleep(9 * time.Minute)
-					change.Topic = tp.Topic
-					w.mu.Lock()
-					w.after = func() { w.must(change) }
-					w.mu.Unlock()
-					time.Sleep(time.Hour)
-					synctest.Wait()
-					require.Zero(t, w.logStart(tp))
-					require.EqualValues(t, 10, w.logStart(other), "whose configs are as they were")
-				})
+	for name, change := range map[string]*metadata.SetConfigs{
+		"more time":         {Resource: metadata.ConfigTopic, Set: map[string]string{"retention.ms": "-1"}},
+		"another policy":    {Resource: metadata.ConfigTopic, Set: map[string]string{"cleanup.policy": "compact"}},
+		"cluster's default": {Resource: metadata.ConfigBroker, Set: map[string]string{"log.cleanup.policy": "compact"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, lifecycle.Settings{RetentionCheck: time.Minute}, func(w *world) {
+				tp, other := w.create("t", map[string]string{"retention.ms": "600000"}), w.create("other", map[string]string{"cleanup.policy": "delete", "retention.ms": "600000"})
+				w.produce(tp, other)
+				time.Sleep(9 * time.Minute)
+				change.Topic = tp.Topic
+				w.mu.Lock()
+				w.after = func() { w.must(change) }
+				w.mu.Unlock()
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				require.Zero(t, w.logStart(tp))
+				require.EqualValues(t, 10, w.logStart(other), "whose configs are as they were")
 			})
-		}
+		})
 	}
 }
 

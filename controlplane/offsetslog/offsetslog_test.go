@@ -33,7 +33,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, state: metadata.New()}
 	w.log = New(w)
-	w.apply(&metadata.RaiseVersion{Version: metadata.MaxVersion}, &metadata.CreateTopic{ID: orders, Name: "orders", Partitions: 100_000})
+	w.apply(&metadata.CreateTopic{ID: orders, Name: "orders", Partitions: 100_000})
 	return w
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
@@ -64,10 +63,6 @@ type Config struct {
 	SnapshotPoll     time.Duration // how often that is looked at: 1 s
 	SnapshotBackoff  time.Duration // after the first failure, doubling up to a minute: 5 s
 
-	// SectionBytes is the largest section of a snapshot that is read at start, default metadata.SectionBytes, at most
-	// MaxSectionBytes. A larger one rescues a state whose snapshots an earlier program wrote beyond that.
-	SectionBytes int64
-
 	Logger     *zap.Logger           // default: none
 	Registerer prometheus.Registerer // default: a private one
 }
@@ -85,9 +80,6 @@ type Tenure struct {
 // maxSnapshotBackoff bounds the pause after failed snapshots.
 const maxSnapshotBackoff = time.Minute
 
-// MaxSectionBytes is the largest section that the format of snapshots can have.
-const MaxSectionBytes int64 = math.MaxUint32
-
 // ApplyDefaults sets the fields that are zero.
 func (c *Config) ApplyDefaults() {
 	c.Poll = cmp.Or(c.Poll, 100*time.Millisecond)
@@ -101,7 +93,6 @@ func (c *Config) ApplyDefaults() {
 	c.SnapshotMinBytes = cmp.Or(c.SnapshotMinBytes, 64<<10)
 	c.SnapshotPoll = cmp.Or(c.SnapshotPoll, time.Second)
 	c.SnapshotBackoff = cmp.Or(c.SnapshotBackoff, 5*time.Second)
-	c.SectionBytes = cmp.Or(c.SectionBytes, metadata.SectionBytes)
 	if c.OnOwner == nil {
 		c.OnOwner = func(*owner.Owner) func() { return func() {} }
 	}
@@ -135,9 +126,6 @@ func (c *Config) Validate() error {
 	}
 	if !strings.HasSuffix(c.SnapshotPrefix, "/") || strings.HasPrefix(c.SnapshotPrefix, "/") {
 		errs = append(errs, fmt.Errorf("snapshot prefix %q: must end and must not begin with a slash", c.SnapshotPrefix))
-	}
-	if c.SectionBytes < metadata.SectionBytes || c.SectionBytes > MaxSectionBytes {
-		errs = append(errs, fmt.Errorf("snapshot sections of %d bytes: must be %d to %d", c.SectionBytes, metadata.SectionBytes, MaxSectionBytes))
 	}
 	if 3*c.SnapshotBytes > c.Owner.HardLogBytes {
 		errs = append(errs, fmt.Errorf("a snapshot every %d bytes does not fit the log budget of %d, which holds up to two "+

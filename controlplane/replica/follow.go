@@ -94,7 +94,7 @@ func (r *Replica) load(ctx context.Context) error {
 	}
 	var errs []error
 	for _, ref := range refs {
-		s, hash, err := snapshot.ReadLimit(ctx, r.cfg.Bucket, ref, r.cfg.SectionBytes)
+		s, hash, err := snapshot.Read(ctx, r.cfg.Bucket, ref)
 		if err == nil {
 			r.adopt(s)
 			r.checker.loaded(ref.Index, hash)
@@ -114,10 +114,6 @@ func (r *Replica) load(ctx context.Context) error {
 func (r *Replica) unreadable(ref metalog.SnapshotRef, err error) {
 	r.metrics.badSnapshots.Inc()
 	r.cfg.Logger.Error("snapshot cannot be read", zap.String("snapshot", ref.Name), zap.Error(err))
-	if errors.Is(err, metadata.ErrSectionTooLarge) {
-		r.cfg.Logger.Error("the snapshot is of an earlier program: restart with --snapshot-section-limit above its section's size, "+
-			"until two snapshots were taken", zap.Int64("limit", r.cfg.SectionBytes))
-	}
 	if errors.Is(err, snapshot.ErrCorrupt) {
 		r.bad[ref.Name] = true
 	}

@@ -154,7 +154,7 @@ func (r *Replica) resign(ctx context.Context, tenure metalog.Tenure) {
 }
 
 // tick lets time-driven rules run, unless the clock cannot be trusted, and raises the version once all replicas support
-// a higher one. From metadata.ProducersVersion on it brings the bound of producers to what is configured.
+// a higher one. It brings the bound of producers to what is configured.
 func (r *Replica) tick(ctx context.Context, own *owner.Owner) {
 	ticker := time.NewTicker(r.cfg.Tick)
 	defer ticker.Stop()
@@ -179,7 +179,7 @@ func (r *Replica) tick(ctx context.Context, own *owner.Owner) {
 				r.metrics.version.Set(float64(v))
 			}
 		}
-		if version >= metadata.ProducersVersion && producers != r.cfg.MaxProducers {
+		if producers != r.cfg.MaxProducers {
 			r.propose(ctx, own, &metadata.LimitProducers{Active: r.cfg.MaxProducers})
 		}
 	}

@@ -2,7 +2,6 @@ package replica_test
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -17,7 +16,6 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/freshet-io/freshet/controlplane/replica"
-	"github.com/freshet-io/freshet/internal/nightly"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/metalog"
 	"github.com/freshet-io/freshet/metadata/snapshot"
@@ -107,17 +105,14 @@ func TestReplica_BrokenEncoderTrimsNothing(t *testing.T) {
 
 // A state with a record above the bound keeps its log and raises the alarm, until the record is gone.
 func TestReplica_StateTooLargeKeepsTheLog(t *testing.T) {
-	tries := time.Minute // of snapshots that fail; each encodes 70 MiB
-	if nightly.On() {
-		tries = 10 * time.Minute
-	}
+	defer func(bound int) { metadata.SectionBytes = bound }(metadata.SectionBytes)
+	metadata.SectionBytes = 1 << 20 // commands are too small to reach the real one
 	synctest.Test(t, func(t *testing.T) {
 		var seen *alarms
 		w := newWorld(t, func(c *replica.Config) {
 			seen = observe(c)
-			c.SnapshotBytes, c.Owner.SoftLogBytes, c.Owner.HardLogBytes = 10<<20, 100<<20, 200<<20
+			c.SnapshotBytes, c.Owner.SoftLogBytes, c.Owner.HardLogBytes = 1<<20, 100<<20, 200<<20
 			c.SnapshotPoll = 100 * time.Millisecond
-			c.Version = func() uint32 { return metadata.SplitVersion - 1 } // later versions bound configs
 		})
 		a := w.start("a")
 		w.waitOwner(a, time.Second)
@@ -127,21 +122,16 @@ func TestReplica_StateTooLargeKeepsTheLog(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, result.Err)
 		}
-		remove := &metadata.SetConfigs{}
-		for n := range 7 {
-			key := fmt.Sprint("key", n)
-			set(&metadata.SetConfigs{Set: map[string]string{key: strings.Repeat("x", 10<<20)}})
-			remove.Delete = append(remove.Delete, key)
-		}
+		set(&metadata.SetConfigs{Set: map[string]string{"key": strings.Repeat("x", 2<<20)}})
 		w.waitFor("the alarm", 5*time.Minute, func() bool { return seen.raised(t) })
 		logged := seen.logs.All()
 		require.Contains(t, logged[len(logged)-1].ContextMap()["error"], "configs record")
 		kept, _ := w.store.Indexes()
-		time.Sleep(tries)
+		time.Sleep(10 * time.Minute)
 		first, _ := w.store.Indexes()
 		require.Equal(t, kept, first, "nothing was trimmed")
 
-		set(remove)
+		set(&metadata.SetConfigs{Delete: []string{"key"}})
 		w.waitFor("a snapshot", 5*time.Minute, func() bool { return !seen.raised(t) })
 		w.stop(a)
 	})
@@ -205,72 +195,4 @@ func (w *world) forgetDecoding(refs []metalog.SnapshotRef) {
 	}
 	require.NoError(w.t, tenure.SetSnapshots(w.t.Context(), earlier))
 	require.NoError(w.t, tenure.Resign(w.t.Context()))
-}
-
-// Below SplitVersion a transaction may have groups beyond what one section holds: snapshots of that are taken, the log is
-// trimmed behind them, and a replica starts from them, also after a kill -9. So it is after the version has risen.
-func TestReplica_HugeTransaction(t *testing.T) {
-	nightly.Only(t, "keeps several snapshots of 80 MiB, 40 s under the race detector")
-	synctest.Test(t, func(t *testing.T) {
-		version := metadata.SplitVersion - 1
-		w := newWorld(t, func(c *replica.Config) {
-			c.SnapshotBytes, c.Owner.SoftLogBytes, c.Owner.HardLogBytes = 80<<20, 500<<20, 600<<20
-			c.SnapshotPoll = 100 * time.Millisecond
-			c.Version = func() uint32 { return uint32(version) }
-		})
-		a := w.start("a")
-		w.waitOwner(a, time.Second)
-		groups := w.addGroups(a, 2600)
-		w.waitFor("a snapshot", time.Minute, func() bool { return len(w.refs()) == 1 && w.refs()[0].Bytes > metadata.SectionBytes })
-		w.fill(a, 1000)
-		w.addGroups(a, 2700)
-		w.waitFor("trimming", time.Minute, func() bool { first, _ := w.store.Indexes(); return first > 1 })
-		a.net.CutOff()
-		a.cancel()
-		require.NoError(t, <-a.ended)
-
-		for range 2 {
-			b := w.start("b")
-			w.waitOwner(b, time.Minute)
-			_, err := b.Owner().Read(func(s *metadata.State) {
-				info, ok := s.Transaction("huge")
-				require.True(t, ok)
-				require.Greater(t, len(info.Groups), groups)
-				require.EqualValues(t, version, s.Version())
-			})
-			require.NoError(t, err)
-			w.stop(b)
-			version = metadata.SplitVersion
-		}
-	})
-}
-
-// addGroups adds so many groups of 32 KiB names to one transaction, which it begins, and returns their number.
-func (w *world) addGroups(n *node, count int) int {
-	w.t.Helper()
-	propose := func(c metadata.Command) metadata.Result {
-		result, _, err := n.Owner().Propose(w.t.Context(), c)
-		require.NoError(w.t, err)
-		require.NoError(w.t, result.Err)
-		return result
-	}
-	var ref metadata.TransactionRef
-	_, err := n.Owner().Read(func(s *metadata.State) {
-		if info, ok := s.Transaction("huge"); ok {
-			ref = metadata.TransactionRef{TransactionalID: "huge", ProducerID: info.ProducerID, Epoch: info.Epoch}
-		}
-	})
-	require.NoError(w.t, err)
-	if ref.TransactionalID == "" {
-		p := propose(&metadata.InitTransaction{
-			TransactionalID: "huge", TimeoutMs: 900_000, ProducerID: -1, ProducerEpoch: -1,
-		}).Value.(metadata.InitTransactionResult)
-		ref = metadata.TransactionRef{TransactionalID: "huge", ProducerID: p.ProducerID, Epoch: p.Epoch}
-	}
-	ref.Version = metadata.ProtocolTwo
-	for i := range count {
-		name := fmt.Sprintf("%06d-%06d", count, i)
-		propose(&metadata.AddOffsets{TransactionRef: ref, Group: name + strings.Repeat("x", 32767-len(name))})
-	}
-	return count
 }

@@ -296,7 +296,6 @@ func TestSettings_Validate(t *testing.T) {
 // TestScaler_HiddenAgentsDoNotLowerTheFigure: agents whose streams broke may still run and carry load.
 func TestScaler_HiddenAgentsDoNotLowerTheFigure(t *testing.T) {
 	owned(t, func(p *plane) {
-		p.apply(&metadata.RaiseVersion{Version: metadata.MaxVersion})
 		var all []id.Session
 		for range 10 {
 			all = append(all, p.agent("a", serves, 0.55))

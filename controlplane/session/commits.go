@@ -59,11 +59,6 @@ func (a *agent) commit(c *api.Commit) {
 		return
 	}
 	h := r.Header()
-	if r.HasLargestTimestamp() && !a.t.takesLargestTimestamp() {
-		a.t.metrics.commits.WithLabelValues(resultInvalid).Inc()
-		answer(nil, 0, fault(api.Error_INVALID, "timestamp 2^63-1 in a state of an earlier version"))
-		return
-	}
 	switch {
 	case h.Submission.Session != a.session:
 		a.elsewhere(h, answer)
@@ -75,13 +70,6 @@ func (a *agent) commit(c *api.Commit) {
 			overtakes: h.Overtakes, stream: a.stream,
 		}, answer)
 	}
-}
-
-// takesLargestTimestamp reports whether the state takes batches with timestamp 2^63-1. Without an owner the log decides.
-func (t *tenure) takesLargestTimestamp() bool {
-	takes := true
-	_, _ = t.owner.Read(func(s *metadata.State) { takes = s.Version() >= metadata.TimestampVersion })
-	return takes
 }
 
 // elsewhere answers a commit of another session: what it was settled with, if that session was closed (I9). An agent

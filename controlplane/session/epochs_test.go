@@ -43,10 +43,7 @@ func (f *follower) require(t *testing.T, s *metadata.State) {
 		require.Same(t, got, named)
 		require.Equal(t, want.LeaderEpochs, got.Epochs)
 		for p := range want.Partitions {
-			epoch := int32(s.MembershipVersion())
-			if s.Version() > 1 {
-				epoch = want.LeaderEpochs.At(p)
-			}
+			epoch := want.LeaderEpochs.At(p)
 			if got.LeaderEpoch(p, snapshot.Version) != epoch {
 				require.Equal(t, epoch, got.LeaderEpoch(p, snapshot.Version), "partition %d of %s", p, want.Name)
 			}
@@ -83,8 +80,8 @@ func epochCommand(rng *rand.Rand, s *metadata.State, n int) metadata.Command {
 	}
 }
 
-// TestCatalogue_EpochsFollowTheState: whoever gets the changes one by one, whoever begins later, and whoever heard of a
-// state of before there were such epochs, have the epochs of the state.
+// TestCatalogue_EpochsFollowTheState: whoever gets the changes one by one and whoever begins later have the epochs of the
+// state.
 func TestCatalogue_EpochsFollowTheState(t *testing.T) {
 	for seed := range uint64(10) {
 		rng := rand.New(rand.NewPCG(seed, 5))
@@ -93,9 +90,6 @@ func TestCatalogue_EpochsFollowTheState(t *testing.T) {
 		first.take(t, whole(s))
 		for n := range 150 {
 			commands := []metadata.Command{epochCommand(rng, s, n)}
-			if n == 20 {
-				commands = []metadata.Command{&metadata.RaiseVersion{Version: metadata.MaxVersion}}
-			}
 			for rng.IntN(3) == 0 {
 				commands = append(commands, epochCommand(rng, s, 1000+n+100*len(commands)))
 			}
@@ -119,7 +113,7 @@ func TestCatalogue_EpochsFollowTheState(t *testing.T) {
 func TestCatalogue_EpochsAreSmall(t *testing.T) {
 	const topics, partitions = 1000, 100
 	s := metadata.New()
-	cmds := []metadata.Command{&metadata.RaiseVersion{Version: metadata.MaxVersion}}
+	var cmds []metadata.Command
 	for i := range topics {
 		cmds = append(cmds, &metadata.CreateTopic{ID: id.Topic{byte(i), byte(i >> 8), 1}, Name: fmt.Sprint(i), Partitions: partitions})
 	}

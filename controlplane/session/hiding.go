@@ -72,18 +72,15 @@ func (t *tenure) unseen(now time.Time, late time.Duration) (changes []*metadata.
 // mayBeShown tells whether a session is one that clients are sent to unless it is hidden.
 func (o *openSession) mayBeShown() bool { return o.serves && !o.draining && !o.closing }
 
-// hide brings a change into the log, if the state's version has it. What fails is tried again by the next look.
+// hide brings a change into the log. What fails is tried again by the next look.
 func (t *tenure) hide(c *metadata.HideSession) {
-	var version uint32
-	if _, err := t.owner.Read(func(s *metadata.State) { version = s.Version() }); err == nil && version >= metadata.HidingVersion {
-		change := "agent is shown to clients again"
-		if c.Hidden {
-			change = "agent is hidden from clients: it has no connection"
-		}
-		t.log.Info(change, zap.Uint32("session", uint32(c.Session)))
-		if _, err := t.propose(t.ctx, c); err == nil && c.Hidden {
-			t.metrics.hidden.Inc()
-		}
+	change := "agent is shown to clients again"
+	if c.Hidden {
+		change = "agent is hidden from clients: it has no connection"
+	}
+	t.log.Info(change, zap.Uint32("session", uint32(c.Session)))
+	if _, err := t.propose(t.ctx, c); err == nil && c.Hidden {
+		t.metrics.hidden.Inc()
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -2,7 +2,6 @@ package session_test
 
 import (
 	"slices"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/freshet-io/freshet/controlplane/client"
-	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
@@ -196,31 +194,6 @@ func TestHiding_NewOwner(t *testing.T) {
 		})
 		b.read(func() { require.Zero(t, b.closed) })
 		w.end(other, a, b, c)
-	})
-}
-
-// TestHiding_NotBeforeItsVersion: replicas of an earlier version could not read the command.
-func TestHiding_NotBeforeItsVersion(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var supported atomic.Uint32
-		supported.Store(metadata.HidingVersion - 1)
-		w := newWorld(t)
-		w.version, w.limits.SessionTimeout = supported.Load, time.Minute
-		n := w.start("r1")
-		w.owned(n)
-		a, b := w.join(), w.join()
-		both := []id.Session{a.ID(), b.ID()}
-		b.leave()
-		time.Sleep(3 * time.Second)
-		sessions, _ := w.shown(n)
-		require.Equal(t, both, sessions)
-		supported.Store(metadata.HidingVersion)
-		w.waitFor("b is hidden", func() bool {
-			sessions, _ = w.shown(n)
-			return len(sessions) == 1
-		})
-		require.False(t, w.closedSession(n, both[1]))
-		w.end(n, a)
 	})
 }
 

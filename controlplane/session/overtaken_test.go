@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/commit"
 	"github.com/freshet-io/freshet/metadata/id"
 )
@@ -23,19 +22,15 @@ func overtaking(sub id.Submission, in batch) []byte {
 }
 
 // TestSession_OvertakenOverAnOwnerChange: what overtook others has the same answer from the next owner, which takes those
-// that were missing, and then what waits for them. Agents are told when this can be.
+// that were missing, and then what waits for them.
 func TestSession_OvertakenOverAnOwnerChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.version = func() uint32 { return metadata.OvertakingVersion - 1 }
 		n := w.start("r1")
 		tp := id.TopicPartition{Topic: w.topic(n, "t", 1)}
 		other := w.start("r2")
 		a := w.agent()
 		a.opened()
-		a.read(func() { require.False(t, a.overtaking) })
-		_, _, err := n.Owner().Propose(t.Context(), &metadata.RaiseVersion{Version: metadata.OvertakingVersion})
-		require.NoError(t, err)
 		name := func(n uint32) id.Submission { return id.Submission{Session: a.ID(), N: n} }
 		hand := func(encoded []byte) *commit.Result {
 			result, err := a.Commit(context.Background(), encoded, time.Time{})

@@ -14,15 +14,6 @@ import (
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
-// newOvertakingWorld is one whose submissions can overtake; its log has two entries.
-func newOvertakingWorld(t *testing.T) *sequenceWorld {
-	t.Helper()
-	w := newSequenceWorld(t)
-	_, _, err := w.sequence.t.owner.Propose(t.Context(), &metadata.RaiseVersion{Version: metadata.OvertakingVersion})
-	require.NoError(t, err)
-	return w
-}
-
 // overtake hands in submission n, one that overtakes, and gives the channel for its fault, nil once it is settled.
 func (w *sequenceWorld) overtake(n uint32) <-chan *api.Error {
 	fault := make(chan *api.Error, 1)
@@ -44,7 +35,7 @@ func (w *sequenceWorld) at() uint64 {
 // What overtakes is settled at once, what does not is held, and the order goes on over both when what was missing comes.
 func TestSequence_Overtakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newOvertakingWorld(t)
+		w := newSequenceWorld(t)
 		third, fourth := w.overtake(3), w.overtake(4)
 		held := w.settle(5)
 		require.Nil(t, <-third)
@@ -67,7 +58,7 @@ func TestSequence_Overtakes(t *testing.T) {
 // While it is on its way through the log it is answered by what becomes of it, and it is not handed in again in its turn.
 func TestSequence_OvertakesOnItsWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newOvertakingWorld(t)
+		w := newSequenceWorld(t)
 		w.pass(w.at())
 		second, again := w.overtake(2), w.overtake(2)
 		first, third := w.settle(1), w.settle(3)
@@ -83,7 +74,7 @@ func TestSequence_OvertakesOnItsWay(t *testing.T) {
 // behind it.
 func TestSequence_OvertakesAndIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newOvertakingWorld(t)
+		w := newSequenceWorld(t)
 		require.Nil(t, <-w.overtake(3))
 		w.sequence.mu.next = 10 // as if those below were on their way
 		require.NotNil(t, <-w.overtake(5+metadata.MaxAhead), "too early")
@@ -104,7 +95,7 @@ func TestSequence_OvertakesAndIsRefused(t *testing.T) {
 // A new owner knows what overtook, and waits for what is missing.
 func TestSequence_OvertakenAtTheOwnersEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newOvertakingWorld(t)
+		w := newSequenceWorld(t)
 		require.Nil(t, <-w.overtake(2))
 		require.Nil(t, <-w.overtake(4))
 		var info metadata.SessionInfo
@@ -125,7 +116,7 @@ func TestSequence_OvertakenAtTheOwnersEnd(t *testing.T) {
 // What overtakes, late, is not handed to the log.
 func TestSequence_OvertakesLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newOvertakingWorld(t)
+		w := newSequenceWorld(t)
 		late := make(chan *api.Error, 1)
 		time.Sleep(time.Second)
 		s := submission{n: 2, command: &metadata.AbandonSubmission{}, until: 1, overtakes: true}
@@ -139,7 +130,7 @@ func TestSequence_OvertakesLate(t *testing.T) {
 // The log refuses what overtakes as anything else, and takes it when it comes again.
 func TestSequence_OvertakesAFullLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newOvertakingWorld(t)
+		w := newSequenceWorld(t)
 		w.pass(w.at())
 		_, err := w.sequence.t.owner.Enqueue(t.Context(), &metadata.Tick{})
 		require.NoError(t, err)

@@ -16,7 +16,7 @@ import (
 // golden is a bundle kept as an example of its version, as a hex dump.
 func golden(t *testing.T) []byte {
 	t.Helper()
-	dump, err := os.ReadFile("../../objstore/bundle/testdata/v1.hex")
+	dump, err := os.ReadFile("../../objstore/bundle/testdata/agent.hex")
 	require.NoError(t, err)
 	var content []byte
 	for line := range strings.Lines(string(dump)) {

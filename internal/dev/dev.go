@@ -59,8 +59,6 @@ type Config struct {
 	Lifecycle lifecycle.Settings
 	// Jobs is when background jobs are planned; zero fields take the defaults.
 	Jobs job.Settings
-	// SnapshotSectionBytes is controlplane.Config's; 0 takes its default.
-	SnapshotSectionBytes int64
 	// Out gets the lines for people: where it listens and how to try it with Program, this program as it was called.
 	Out     io.Writer
 	Program string
@@ -165,7 +163,6 @@ func startControlPlane(
 		Lifecycle:       cfg.Lifecycle,
 		Jobs:            cfg.Jobs,
 
-		SnapshotSectionBytes: cfg.SnapshotSectionBytes,
 		// The lock on the data directory proves that the process before this one is gone.
 		TakeOver: true,
 		Log:      cfg.Log.Named("controlplane"), Registry: c.registry,

@@ -23,7 +23,7 @@ type Header struct {
 	// order of n and carries only idempotent batches, so that applying it again has no effect (I3).
 	Resubmit bool
 	// Overtakes: nothing in the bundle depends on submissions of a lower n that are not settled: it may be settled before
-	// them, where the state can do that (metadata.OvertakingVersion). Not of resubmissions, which stand outside the order.
+	// them. Not of resubmissions, which stand outside the order.
 	Overtakes bool
 }
 

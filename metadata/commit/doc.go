@@ -31,7 +31,7 @@
 //	code         column of R        whose batches (below)
 //	records      column of R        total of the run
 //	bytes        column of R        total of the run
-//	timestamp    column of R        largest of the run, plus 1 (0: none), <= 2^63; 2^63 since metadata.TimestampVersion
+//	timestamp    column of R        largest of the run, plus 1 (0: none), <= 2^63
 //	batches      column of plain    batches in the run, minus 1
 //	sequence     column of explicit base sequence, <= 2^31-1
 //	as-of        column of late     log index (Batch.AsOf)
@@ -63,6 +63,4 @@
 //	per section: log start (varint), spans (varint), and per span:
 //	  batches and outcome   varint   batches << 4 | outcome
 //	  base                  varint   base + 1; only if Accepted or Duplicate
-//
-// The outcome TooManyProducers is not given below metadata.ProducersVersion.
 package commit

@@ -76,7 +76,6 @@ type Reader struct {
 	named     int   // dictionary entries named so far
 	last      int   // dictionary index of the last idempotent run, -1 if none
 	next      int32 // the sequence that continues it
-	extreme   bool  // a run has the largest timestamp
 	err       error
 }
 
@@ -123,7 +122,7 @@ func Parse(p []byte) (*Reader, error) {
 func (r *Reader) Reset(p []byte) error {
 	w := wire.NewReader(p)
 	header, asOf := readHeader(&w)
-	r.header, r.extreme = header, false
+	r.header = header
 	topics := w.Uvarint()
 	counts := [6]uint64{} // sections, runs, producers, plain, explicit, with as-of
 	for i := range counts {
@@ -233,10 +232,6 @@ func (r *Reader) validate() error {
 // Header gives the commit's header.
 func (r *Reader) Header() Header { return r.header }
 
-// HasLargestTimestamp reports whether a run has timestamp 2^63-1, which programs below metadata.TimestampVersion call
-// malformed.
-func (r *Reader) HasLargestTimestamp() bool { return r.extreme }
-
 // Sections is the number of sections.
 func (r *Reader) Sections() int { return r.sections }
 
@@ -308,7 +303,6 @@ func (r *Reader) NextRun(run *Run) bool {
 	if timestamp > largestTimestamp {
 		return r.fail("timestamp", timestamp)
 	}
-	r.extreme = r.extreme || timestamp == largestTimestamp
 	run.Records, run.Bytes, run.MaxTimestamp = int64(records), int64(bytes), int64(timestamp)-1
 	if bytes > math.MaxUint32 || r.end+int64(bytes) > math.MaxUint32 {
 		return r.fail("bytes", bytes)

@@ -68,7 +68,6 @@ func TestBuilder_LargestTimestamp(t *testing.T) {
 		}
 		r, err := Parse(b.AppendTo(nil))
 		require.NoError(t, err)
-		require.True(t, r.HasLargestTimestamp())
 		var got []int64
 		var section SectionRuns
 		var run Run
@@ -78,10 +77,5 @@ func TestBuilder_LargestTimestamp(t *testing.T) {
 			}
 		}
 		require.Equal(t, timestamps, got)
-		b.Reset(Header{Submission: id.Submission{Session: 1, N: 1}, Bytes: 1 << 20})
-		b.Section(Section{})
-		b.Batch(Batch{Records: 1, Bytes: 100, MaxTimestamp: math.MaxInt64 - 1, ProducerID: producer})
-		require.NoError(t, r.Reset(b.AppendTo(nil)))
-		require.False(t, r.HasLargestTimestamp(), "a reader that is used again")
 	}
 }

@@ -17,18 +17,11 @@ import (
 // Read returns the state of a snapshot and its hash. Every checksum and the hash are verified. Errors: ErrCorrupt,
 // ErrUnreadable, ErrUnavailable, metadata.ErrUnsupported.
 func Read(ctx context.Context, bucket objstore.Bucket, ref metalog.SnapshotRef) (*metadata.State, uint64, error) {
-	return ReadLimit(ctx, bucket, ref, metadata.SectionBytes)
-}
-
-// ReadLimit is Read with another bound of a section's bytes than metadata.SectionBytes (metadata.DecodeLimit).
-func ReadLimit(
-	ctx context.Context, bucket objstore.Bucket, ref metalog.SnapshotRef, sectionBytes int64,
-) (*metadata.State, uint64, error) {
 	m, err := readManifest(ctx, bucket, ref)
 	if err != nil {
 		return nil, 0, err
 	}
-	s, err := decode(ctx, bucket, ref, m, sectionBytes)
+	s, err := decode(ctx, bucket, ref, m)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -43,9 +36,7 @@ func ReadLimit(
 }
 
 // decode feeds the parts, each verified before the decoder sees it, through a pipe.
-func decode(
-	ctx context.Context, bucket objstore.Bucket, ref metalog.SnapshotRef, m *manifest, sectionBytes int64,
-) (*metadata.State, error) {
+func decode(ctx context.Context, bucket objstore.Bucket, ref metalog.SnapshotRef, m *manifest) (*metadata.State, error) {
 	pr, pw := io.Pipe()
 	fed := make(chan error, 1)
 	go func() {
@@ -53,7 +44,7 @@ func decode(
 		pw.CloseWithError(err)
 		fed <- err
 	}()
-	s, err := metadata.DecodeLimit(pr, sectionBytes)
+	s, err := metadata.Decode(pr)
 	pr.CloseWithError(io.ErrClosedPipe)
 	feedErr := <-fed
 	switch {

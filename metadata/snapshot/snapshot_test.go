@@ -31,7 +31,7 @@ func state(index uint64, size int) *metadata.State {
 	s.Apply(index, &metadata.Batch{Now: 1, Commands: []metadata.Command{
 		&metadata.Bootstrap{ClusterID: "cluster"},
 		&metadata.CreateTopic{ID: id.Topic{1}, Name: "t", Partitions: 3},
-		&metadata.SetConfigs{Resource: metadata.ConfigBroker, Set: map[string]string{"k": string(value)}},
+		&metadata.UpdateGroup{Group: "g", Kind: metadata.GroupClassic, Head: value},
 	}}, nil, nil)
 	return s.Snapshot()
 }

@@ -7,13 +7,13 @@ import (
 	"errors"
 	"hash/crc32"
 	"io"
-	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/stretchr/testify/require"
 
+	"github.com/freshet-io/freshet/internal/generation"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/metalog"
 	"github.com/freshet-io/freshet/metadata/snapshot"
@@ -29,11 +29,11 @@ type mutant struct {
 
 func (m mutant) Encode(w io.Writer) error { return m.encode(w) }
 
-// large returns a state whose configs of one resource take more than one section may have.
+// large returns a state one of whose records takes more than a section may have. No owner lets such a command in.
 func large(index uint64) *metadata.State {
 	s := metadata.New()
 	s.Apply(index, &metadata.Batch{Now: 1, Commands: []metadata.Command{
-		&metadata.SetConfigs{Resource: metadata.ConfigBroker, Set: map[string]string{"k": strings.Repeat("x", metadata.SectionBytes)}},
+		&metadata.UpdateGroup{Group: "g", Kind: metadata.GroupClassic, Head: make([]byte, metadata.SectionBytes)},
 	}}, nil, nil)
 	return s.Snapshot()
 }
@@ -63,7 +63,7 @@ func TestWrite_RefusesWhatCannotBeReadBack(t *testing.T) {
 // encodeUnbounded writes one section of that size, with all its checksums right, as an encoder without a bound would.
 func encodeUnbounded(w io.Writer, size int) error {
 	payload := make([]byte, size)
-	p := append([]byte("frshsnap"), 1)
+	p := append([]byte("frshsnap"), generation.Number)
 	p = binary.LittleEndian.AppendUint32(p, uint32(size))
 	p = binary.LittleEndian.AppendUint32(p, crc32.Checksum(payload, objstore.Castagnoli))
 	p = append(append(p, payload...), 0, 0, 0, 0)
@@ -76,7 +76,7 @@ func TestWrite_StateTooLarge(t *testing.T) {
 	b := mem.New()
 	_, _, err := snapshot.Write(t.Context(), b, prefix, large(7))
 	require.ErrorIs(t, err, metadata.ErrStateTooLarge)
-	require.ErrorContains(t, err, "configs record")
+	require.ErrorContains(t, err, "group record")
 	require.Empty(t, keys(t, b))
 }
 

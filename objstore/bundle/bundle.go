@@ -8,22 +8,23 @@
 //	header      24  see below
 //	batches      n  record batches (format 2) back to back, grouped by section
 //	footer    32·s  one entry per section
-//	seek      24·k  version 2: one entry per chunk of long sections
-//	trailer     32  version 1, see below; 40 in version 2
+//	seek      24·k  of background jobs' bundles: one entry per chunk of long sections
+//	trailer     40  see below
 //
-// Agents write version 1 (Encoder), background jobs version 2 (Writer).
+// Agents write bundles by Encoder, background jobs by Writer.
 //
 // Header:
 //
 //	offset  size  field
 //	0          8  magic "frshbndl"
-//	8          1  version, 1 or 2
-//	9          3  reserved, 0
+//	8          1  generation (generation.Number)
+//	9          1  Kind
+//	10         2  reserved, 0
 //	12         4  agent session
 //	16         4  n: the submission's number in its session
 //	20         4  CRC-32C of bytes 0-19
 //
-// The header is the same in every version to come, so that a program tells a later one from damage (ErrVersion).
+// Magic, generation and checksum are where they are in every generation, so that a program tells another one from damage.
 //
 // Footer entry, sections in the order of their bytes, each starting where the one before it ended:
 //
@@ -44,18 +45,7 @@
 //	8          8  base offset of the chunk's first batch
 //	16         8  largest max timestamp of the chunk's batches, ms since the epoch; -1 if none
 //
-// Trailer of version 1, the object's last bytes:
-//
-//	offset  size  field
-//	0          4  position of the footer
-//	4          4  number of sections
-//	8          4  CRC-32C of all batch bytes
-//	12         4  reserved, 0
-//	16         4  CRC-32C of the footer and of bytes 0-15 of the trailer
-//	20         4  version, 1
-//	24         8  magic "frshfoot"
-//
-// Trailer of version 2, the object's last bytes. The seek table and the trailer can be checked without the footer:
+// Trailer, the object's last bytes. The seek table and the trailer can be checked without the footer:
 //
 //	offset  size  field
 //	0          4  position of the footer
@@ -64,34 +54,47 @@
 //	12         4  CRC-32C of all batch bytes
 //	16         4  CRC-32C of the footer
 //	20         4  CRC-32C of the seek table
-//	24         4  CRC-32C of bytes 0-23
-//	28         4  version, 2
+//	24         1  generation
+//	25         3  reserved, 0
+//	28         4  CRC-32C of bytes 0-27
 //	32         8  magic "frshfoot"
 //
-// In version 1 batches are the producers' bytes as they were sent: base offsets are not the true ones (package extent), and
-// the leader epoch is the producer's. In version 2 base offsets are true and the leader epoch is 0 (-1 in older objects), sections ascend by
+// In agents' bundles batches are the producers' bytes as they were sent: base offsets are not the true ones (package extent), and
+// the leader epoch is the producer's. In background jobs' base offsets are true and the leader epoch is 0, sections ascend by
 // partition and their batches by offset, and batches that were not accepted are left out. A batch carries its own CRC-32C of
 // everything from its byte 21 on, from which the checksum of the whole object is combined without reading the records again.
 package bundle
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
-// Version and Version2 are those of the format: of what agents write, and of what background jobs do.
+// Kind says who wrote a bundle.
+type Kind uint8
+
 const (
-	Version  = 1
-	Version2 = 2
+	OfAgent Kind = 1 // batches as producers sent them
+	OfJob   Kind = 2 // batches with their true offsets, and a seek table
 )
+
+func (k Kind) String() string {
+	switch k {
+	case OfAgent:
+		return "agent"
+	case OfJob:
+		return "job"
+	}
+	return fmt.Sprintf("kind-%d", uint8(k))
+}
 
 const (
 	headerSize    = 24
 	entrySize     = 32
 	seekEntrySize = 24
-	trailerSize   = 32
-	trailer2Size  = 40
+	trailerSize   = 40
 
 	headerMagic  = "frshbndl"
 	trailerMagic = "frshfoot"
@@ -106,8 +109,6 @@ const MaxSize = 1<<32 - 1
 var (
 	// ErrMalformed is the base of decoding errors: the bytes are not a bundle, or not an intact one.
 	ErrMalformed = errors.New("malformed bundle")
-	// ErrVersion: the header is intact and tells of a later version than this program knows.
-	ErrVersion = errors.New("bundle of a later version")
 	// ErrTooLarge: the bundle would reach MaxSize.
 	ErrTooLarge = errors.New("bundle too large")
 	// ErrShortBatch: the bytes handed in are shorter than a record batch's header.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/hex"
+	"flag"
 	"hash/crc32"
 	"os"
 	"path/filepath"
@@ -60,9 +61,11 @@ func small(t *testing.T) ([]byte, []bundle.Section) {
 	return bytes.Join(body.Buffers, nil), sections
 }
 
+var update = flag.Bool("update", false, "write golden files anew: generation.Number must rise with them")
+
 func TestEncoder_RoundTrip(t *testing.T) {
 	data, sections := small(t)
-	require.Len(t, data, 24+3*61+50+2*32+32)
+	require.Len(t, data, 24+3*61+50+2*32+40)
 	d, err := bundle.Inspect(bytes.NewReader(data), int64(len(data)))
 	require.NoError(t, err)
 	require.Equal(t, name, d.Name)
@@ -127,13 +130,13 @@ func TestEncoder_Bounds(t *testing.T) {
 
 func TestEncoder_Golden(t *testing.T) {
 	data, _ := small(t)
-	path := filepath.Join("testdata", "v1.hex")
-	if os.Getenv("UPDATE_GOLDEN") != "" {
+	path := filepath.Join("testdata", "agent.hex")
+	if *update {
 		require.NoError(t, os.WriteFile(path, []byte(hex.Dump(data)), 0o644))
 	}
 	want, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.Equal(t, string(want), hex.Dump(data), "the layout of version 1 never changes")
+	require.Equal(t, string(want), hex.Dump(data), "a changed layout raises generation.Number")
 }
 
 func TestInspect_EveryFlippedBitIsFound(t *testing.T) {
@@ -163,7 +166,7 @@ func TestInspect_TellsWhichBatchIsBroken(t *testing.T) {
 	require.False(t, d.Sections[1].Contents[0].Intact)
 	var out strings.Builder
 	require.NoError(t, d.Print(&out))
-	require.Contains(t, out.String(), "bundle 42/7  version 1")
+	require.Contains(t, out.String(), "bundle 42/7  of agent")
 	require.Contains(t, out.String(), "records 100  codec zstd  max_timestamp 1700000000000  producer 3")
 	require.Equal(t, 1, strings.Count(out.String(), "BROKEN"))
 }

@@ -34,7 +34,7 @@ type Encoder struct {
 
 // Reset begins the bundle of that submission and forgets the one before.
 func (e *Encoder) Reset(name id.Submission) {
-	header := appendHeader(make([]byte, 0, headerSize), name, Version)
+	header := appendHeader(make([]byte, 0, headerSize), name, OfAgent)
 
 	e.buffers = append(make([][]byte, 0, max(e.lastBuffers, 16)), header)
 	e.sections = make([]Section, 0, max(e.lastSections, 16))
@@ -83,13 +83,7 @@ func (e *Encoder) Finish() (objstore.Body, []Section) {
 	for _, s := range e.sections {
 		tail = appendSection(tail, s)
 	}
-	tail = binary.BigEndian.AppendUint32(tail, uint32(e.size))
-	tail = binary.BigEndian.AppendUint32(tail, uint32(len(e.sections)))
-	tail = binary.BigEndian.AppendUint32(tail, e.crc)
-	tail = binary.BigEndian.AppendUint32(tail, 0)
-	tail = binary.BigEndian.AppendUint32(tail, crc32.Checksum(tail, objstore.Castagnoli))
-	tail = binary.BigEndian.AppendUint32(tail, Version)
-	tail = append(tail, trailerMagic...)
+	tail = appendTrailer(tail, len(tail), trailer{footerAt: uint32(e.size), sections: uint32(len(e.sections)), batchesCRC: e.crc})
 
 	crc := crc32.Checksum(e.buffers[0][:headerSize], objstore.Castagnoli)
 	crc = objstore.CombineCRC32C(crc, e.crc, e.size-headerSize)

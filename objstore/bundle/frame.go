@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"hash/crc32"
 
+	"github.com/freshet-io/freshet/internal/generation"
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/objstore"
 )
 
-// frame is what a bundle of version 2 has around its batches, as it grows.
+// frame is what a background job's bundle has around its batches, as it grows.
 type frame struct {
 	sections []Section
 	chunks   []seekEntry // of the long sections, and of the last one whatever its length
@@ -21,16 +22,16 @@ type frame struct {
 
 // begin gives the header.
 func (f *frame) begin(name id.Submission) []byte {
-	header := appendHeader(make([]byte, 0, headerSize), name, Version2)
+	header := appendHeader(make([]byte, 0, headerSize), name, OfJob)
 	f.at = headerSize
 	f.header = crc32.Checksum(header, objstore.Castagnoli)
 	return header
 }
 
-func appendHeader(dst []byte, name id.Submission, version uint8) []byte {
+func appendHeader(dst []byte, name id.Submission, kind Kind) []byte {
 	at := len(dst)
 	dst = append(dst, headerMagic...)
-	dst = append(dst, version, 0, 0, 0)
+	dst = append(dst, generation.Number, byte(kind), 0, 0)
 	dst = binary.BigEndian.AppendUint32(dst, uint32(name.Session))
 	dst = binary.BigEndian.AppendUint32(dst, name.N)
 	return binary.BigEndian.AppendUint32(dst, crc32.Checksum(dst[at:], objstore.Castagnoli))
@@ -105,7 +106,7 @@ func (f *frame) size() int64 {
 	if f.inLast == 1 {
 		chunks--
 	}
-	return f.at + int64(len(f.sections))*entrySize + int64(chunks)*seekEntrySize + trailer2Size
+	return f.at + int64(len(f.sections))*entrySize + int64(chunks)*seekEntrySize + trailerSize
 }
 
 // end gives footer, seek table and trailer. crc is that of the header and all batches.
@@ -125,16 +126,9 @@ func (f *frame) end(crc uint32) []byte {
 		tail = binary.BigEndian.AppendUint64(tail, uint64(c.first))
 		tail = binary.BigEndian.AppendUint64(tail, uint64(c.maxTimestamp))
 	}
-	seek := len(tail)
-	tail = binary.BigEndian.AppendUint32(tail, uint32(f.at))
-	tail = binary.BigEndian.AppendUint32(tail, uint32(len(f.sections)))
-	tail = binary.BigEndian.AppendUint32(tail, uint32(len(f.chunks)))
-	tail = binary.BigEndian.AppendUint32(tail, batches)
-	tail = binary.BigEndian.AppendUint32(tail, crc32.Checksum(tail[:footer], objstore.Castagnoli))
-	tail = binary.BigEndian.AppendUint32(tail, crc32.Checksum(tail[footer:seek], objstore.Castagnoli))
-	tail = binary.BigEndian.AppendUint32(tail, crc32.Checksum(tail[seek:], objstore.Castagnoli))
-	tail = binary.BigEndian.AppendUint32(tail, Version2)
-	return append(tail, trailerMagic...)
+	return appendTrailer(tail, footer, trailer{
+		footerAt: uint32(f.at), sections: uint32(len(f.sections)), seekEntries: uint32(len(f.chunks)), batchesCRC: batches,
+	})
 }
 
 func appendSection(dst []byte, s Section) []byte {

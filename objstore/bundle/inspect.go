@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"io"
 
+	"github.com/freshet-io/freshet/internal/generation"
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/objstore"
 )
@@ -14,11 +15,11 @@ import (
 // Description is what a bundle tells about itself.
 type Description struct {
 	Name     id.Submission
-	Version  uint8
+	Kind     Kind
 	Size     int64
 	CRC32C   uint32 // of the whole object
 	Sections []SectionDescription
-	Seek     []SeekDescription // of version 2
+	Seek     []SeekDescription // of a background job's bundle
 }
 
 // SeekDescription is an entry of the seek table: a chunk of a section.
@@ -39,7 +40,7 @@ type SectionDescription struct {
 type BatchDescription struct {
 	Position      uint32 // of its first byte in the object
 	Length        uint32 // bytes, header included
-	BaseOffset    int64  // as stored: the true one in version 2
+	BaseOffset    int64  // as stored: the true one in a background job's bundle
 	Attributes    int16
 	Records       int32 // last offset delta + 1
 	BaseTimestamp int64 // ms since the epoch
@@ -56,7 +57,7 @@ const readBytes = 64 << 10
 
 // Inspect reads the bundle of that size whole and checks every checksum and every length. Memory is bounded by what
 // is there: a claimed length allocates nothing. It returns ErrMalformed (wrapped, with what was found instead),
-// ErrVersion, or the reader's error. When only batches are broken, the description comes together with the error and says which.
+// generation.ErrOther, or the reader's error. When only batches are broken, the description comes together with the error and says which.
 func Inspect(r io.ReaderAt, size int64) (*Description, error) {
 	d, trailer, err := readFrame(r, size)
 	if err != nil {
@@ -105,14 +106,14 @@ func readFrame(r io.ReaderAt, size int64) (*Description, trailer, error) {
 	if err := parseHeader(d, head); err != nil {
 		return nil, trailer{}, err
 	}
-	t, err := readEnd(r, size, d.Version)
+	t, err := readEnd(r, size)
 	if err != nil {
 		return nil, trailer{}, err
 	}
 	if d.Sections, err = parseFooter(t); err != nil {
 		return nil, trailer{}, err
 	}
-	if d.Version == Version2 {
+	if d.Kind == OfJob {
 		err = describeSeek(d, t)
 	}
 	return d, t, err
@@ -125,13 +126,12 @@ func parseHeader(d *Description, p []byte) error {
 	if stored, crc := binary.BigEndian.Uint32(p[20:]), crc32.Checksum(p[:20], objstore.Castagnoli); stored != crc {
 		return fmt.Errorf("%w: header has CRC-32C %08x, says %08x", ErrMalformed, crc, stored)
 	}
-	switch v := p[8]; {
-	case v < Version:
-		return fmt.Errorf("%w: version %d", ErrMalformed, v)
-	case v > Version2:
-		return fmt.Errorf("%w: %d, this program knows %d and %d", ErrVersion, v, Version, Version2)
+	if err := generation.Check(p[8]); err != nil {
+		return err
 	}
-	d.Version = p[8]
+	if d.Kind = Kind(p[9]); d.Kind != OfAgent && d.Kind != OfJob {
+		return fmt.Errorf("%w: %s", ErrMalformed, d.Kind)
+	}
 	d.Name = id.Submission{
 		Session: id.Session(binary.BigEndian.Uint32(p[12:])),
 		N:       binary.BigEndian.Uint32(p[16:]),

@@ -12,13 +12,13 @@ var codecs = [8]string{"none", "gzip", "snappy", "lz4", "zstd", "5", "6", "7"}
 // Print writes the description for people, one line per section, one per batch and one per seek entry.
 func (d *Description) Print(out io.Writer) error {
 	w := bufio.NewWriter(out)
-	fmt.Fprintf(w, "bundle %s  version %d  size %d  crc32c %08x  sections %d\n",
-		d.Name, d.Version, d.Size, d.CRC32C, len(d.Sections))
+	fmt.Fprintf(w, "bundle %s  of %s  size %d  crc32c %08x  sections %d\n",
+		d.Name, d.Kind, d.Size, d.CRC32C, len(d.Sections))
 	for _, s := range d.Sections {
 		fmt.Fprintf(w, "section %s  position %d  length %d  batches %d\n", s.Partition, s.Position, s.Length, s.Batches)
 		for _, b := range s.Contents {
-			if d.Version != Version {
-				fmt.Fprintf(w, "  offset %d", b.BaseOffset) // in version 1 it is the producer's, and means nothing
+			if d.Kind == OfJob {
+				fmt.Fprintf(w, "  offset %d", b.BaseOffset) // in an agent's it is the producer's, and means nothing
 			}
 			b.print(w)
 		}

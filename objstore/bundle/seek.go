@@ -33,8 +33,8 @@ type seekEntry struct {
 
 func (e *seekEntry) end() uint64 { return uint64(e.position) + uint64(e.length) }
 
-// ReadSeek reads the seek table of the bundle with that key by one GET, or two if the table is longer than SeekTail. A
-// bundle of version 1 has an empty one. Errors: ErrMalformed, those of Get.
+// ReadSeek reads the seek table of the bundle with that key by one GET, or two if the table is longer than SeekTail. An
+// agent's bundle has an empty one. Errors: ErrMalformed, generation.ErrOther, those of Get.
 func ReadSeek(ctx context.Context, b objstore.Bucket, key string) (*Seek, error) {
 	for want := int64(SeekTail); ; {
 		tail, err := readTail(ctx, b, key, want)
@@ -74,14 +74,11 @@ func ParseSeek(tail []byte) (s *Seek, need int64, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	if t.version == 1 {
-		return &Seek{}, trailerSize, nil
-	}
-	need = trailer2Size + int64(t.seekEntries)*seekEntrySize
+	need = trailerSize + int64(t.seekEntries)*seekEntrySize
 	if int64(len(tail)) < need {
 		return nil, need, nil
 	}
-	table := tail[int64(len(tail))-need : len(tail)-trailer2Size]
+	table := tail[int64(len(tail))-need : len(tail)-trailerSize]
 	s, err = parseSeekTable(t, table)
 	return s, need, err
 }

@@ -38,7 +38,7 @@ type WriterConfig struct {
 	Retry durable.Policy
 }
 
-// Writer writes one bundle of version 2 as a stream: it copies batches into a part, sends the part when it is full, and
+// Writer writes a background job's bundle as a stream: it copies batches into a part, sends the part when it is full, and
 // fills another meanwhile, so that it holds one part more than are under way. What is smaller than a part is one
 // Put. It is used by one goroutine at a time, and must be ended by Finish that succeeded, or by Abort.
 type Writer struct {

@@ -118,7 +118,7 @@ func requireBundle(t *testing.T, b objstore.Bucket, batches [][]byte) *bundle.De
 	d, err := bundle.Inspect(bytes.NewReader(data), int64(len(data)))
 	require.NoError(t, err)
 	require.Equal(t, name, d.Name)
-	require.EqualValues(t, 2, d.Version)
+	require.Equal(t, bundle.OfJob, d.Kind)
 	want := bytes.Join(batches, nil)
 	require.True(t, bytes.Equal(want, data[bundle.HeaderSize:bundle.HeaderSize+len(want)]))
 	info, err := b.Head(t.Context(), key)
@@ -303,16 +303,16 @@ func TestWriter_Golden(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.NoError(t, dumper.Close())
-	path := filepath.Join("testdata", "v2.hex")
-	if os.Getenv("UPDATE_GOLDEN") != "" {
+	path := filepath.Join("testdata", "job.hex")
+	if *update {
 		require.NoError(t, os.WriteFile(path, []byte(got.String()), 0o644))
 	}
 	want, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.Equal(t, string(want), got.String(), "the layout of version 2 never changes")
+	require.Equal(t, string(want), got.String(), "a changed layout raises generation.Number")
 }
 
-func TestInspect_Version2(t *testing.T) {
+func TestInspect_OfAJob(t *testing.T) {
 	data := small2(t)
 	d, err := bundle.Inspect(bytes.NewReader(data), int64(len(data)))
 	require.NoError(t, err)
@@ -323,7 +323,7 @@ func TestInspect_Version2(t *testing.T) {
 	}, d.Seek[0])
 	var out strings.Builder
 	require.NoError(t, d.Print(&out))
-	require.Contains(t, out.String(), "bundle 42/7  version 2")
+	require.Contains(t, out.String(), "bundle 42/7  of job")
 	require.Contains(t, out.String(), "offset 1099511627776  batch")
 	require.Contains(t, out.String(), "length 1048637  first_offset 1020  max_timestamp 1998")
 

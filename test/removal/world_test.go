@@ -94,7 +94,6 @@ func newWorld(t *testing.T, seed uint64) *world {
 		t: t, rng: rand.New(rand.NewPCG(seed, 15)), chaos: rand.New(rand.NewPCG(seed, 16)), bucket: &store{Bucket: mem.New()}, state: metadata.New(),
 		n: map[id.Session]uint32{}, oracle: newOracle(),
 	}
-	w.must(&metadata.RaiseVersion{Version: metadata.MaxVersion})
 	w.must(&metadata.AllocateProducerIDs{Count: 1}) // 0 is none to the maker of batches
 	for range 3 {
 		w.agent()
