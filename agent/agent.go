@@ -248,7 +248,7 @@ func (a *Agent) buildEdge(context.Context) error {
 		Abroad: a.abroad,
 	}
 	for i, socket := range a.sockets {
-		cfg.Listeners = append(cfg.Listeners, edge.Listener{Name: a.addresses[i].Listener, Socket: socket, TLS: a.cfg.KafkaTLS, Node: i})
+		cfg.Listeners = append(cfg.Listeners, edge.Listener{Name: a.addresses[i].Listener, Socket: socket, TLS: a.cfg.KafkaTLS, PortIndex: i})
 	}
 	a.edge, err = edge.New(cfg)
 	return err

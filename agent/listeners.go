@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"strconv"
 	"strings"
 
@@ -138,6 +139,12 @@ func checkAdvertised(told []Address) error {
 	return nil
 }
 
+// isHost reports whether an advertised address has no port: a name, or an IP address.
+func isHost(spec string) bool {
+	_, err := netip.ParseAddr(strings.Trim(spec, "[]"))
+	return err == nil || !strings.Contains(spec, ":")
+}
+
 // advertisedAt gives what is told for the k-th of n ports of a listener.
 func advertisedAt(specs []string, k, n int, listen, fallback string) (Address, error) {
 	host, port, err := splitAddress(listen)
@@ -150,8 +157,8 @@ func advertisedAt(specs []string, k, n int, listen, fallback string) (Address, e
 			host = fallback
 		}
 		return Address{Host: host, Port: port}, nil
-	case len(specs) == 1 && !strings.Contains(strings.TrimPrefix(specs[0], "["), ":"):
-		return Address{Host: specs[0], Port: port}, nil
+	case len(specs) == 1 && isHost(specs[0]):
+		return Address{Host: strings.Trim(specs[0], "[]"), Port: port}, nil
 	case len(specs) == n:
 		host, port, err := splitAddress(specs[k])
 		if err != nil || host == "" || port == 0 {

@@ -34,6 +34,12 @@ func TestAdvertised(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []Address{{"", "a.example", 9092}, {"", "a.example", 9093}, {"", "a.example", 0}}, got)
 
+	for _, spec := range []string{"fd00::7", "[fd00::7]"} {
+		got, err = Advertised([]string{spec}, listen, here)
+		require.NoError(t, err)
+		require.Equal(t, "fd00::7", got[0].Host)
+	}
+
 	got, err = Advertised([]string{"a:1", "b:2", "[::1]:3"}, listen, here)
 	require.NoError(t, err)
 	require.Equal(t, "a:1 b:2 [::1]:3", got[0].String()+" "+got[1].String()+" "+got[2].String())

@@ -3,13 +3,11 @@ package agent
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
-	"github.com/freshet-io/freshet/agent/view"
 	"github.com/freshet-io/freshet/controlplane/client"
 	"github.com/freshet-io/freshet/internal/service"
 )
@@ -71,11 +69,11 @@ func (a *Agent) drain(ctx context.Context) error {
 	} else {
 		a.log.Info("the control plane could not be told that this agent leaves", zap.Error(err))
 	}
-	if len(a.remaining()) > 0 {
+	if len(a.listenersWithSiblings()) > 0 {
 		<-time.After(time.Until(left))
 	}
 	a.fetcher.Drain()
-	a.edge.HangUp(a.remaining()...)
+	a.edge.HangUp(a.listenersWithSiblings()...)
 	began = time.Now()
 	redirected := time.After(a.redirectTime())
 	err = errors.Join(a.within(ctx, handOverPart, a.handOver), a.within(ctx, flushPart, a.writer.Drain))
@@ -102,23 +100,22 @@ func (a *Agent) redirectTime() time.Duration {
 	return time.Duration(redirectPart * float64(a.cfg.DrainTimeout))
 }
 
-// remaining returns the shared listeners whose load balancer has other agents. Their clients only have to reconnect. Clients of
+// listenersWithSiblings returns the shared listeners whose load balancer has other agents. Their clients only have to reconnect. Clients of
 // other shared listeners are redirected to another zone.
-func (a *Agent) remaining() (listeners []string) {
+func (a *Agent) listenersWithSiblings() (listeners []string) {
 	s := a.listeners.catalogue.Load()
 	for name := range a.shared {
-		if a.views.Remains(s, name) {
+		if a.views.HasSibling(s, name) {
 			listeners = append(listeners, name)
 		}
 	}
 	return listeners
 }
 
-// left tells whether the agent drains, clients see that, and there are other agents for them to go to.
+// left reports whether the agent drains, clients see that, and there are other agents for them to go to.
 func (a *Agent) left() bool {
 	s := a.listeners.catalogue.Load()
-	return a.fetcher.Draining() && len(s.Members) > 0 &&
-		!slices.ContainsFunc(s.Members, func(m *view.Member) bool { return m.Session == s.Session })
+	return a.fetcher.Draining() && len(s.Members) > 0 && !s.IsMember()
 }
 
 // joinPatience is how long joining the cluster waits for the object store's first answer: credentials of an instance and

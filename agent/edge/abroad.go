@@ -25,7 +25,7 @@ type abroad struct {
 
 // clientAtPort returns a hash of a client and a port, by what outlives the client's connections. Its id is as long as the client makes it.
 func clientAtPort(c *Client, id string) uint64 {
-	return xxhash.Sum64String(strings.Join([]string{id, c.Host, c.Listener, strconv.Itoa(c.Node)}, "\x00"))
+	return xxhash.Sum64String(strings.Join([]string{id, c.Host, c.Listener, strconv.Itoa(c.PortIndex)}, "\x00"))
 }
 
 // abroadClose is the last close of a client's connections, and how long connections accepted since then are kept.
@@ -34,9 +34,9 @@ type abroadClose struct {
 	pause time.Duration
 }
 
-// closes reports whether to close a connection, and remembers its client if so. A client's connections that were accepted before its
-// last close are closed too.
-func (a *abroad) closes(c *conn, now time.Time) bool {
+// shouldClose reports whether to close a connection, and if so records the close. A client's connections from before its last close
+// are closed too, and do not restart the pause.
+func (a *abroad) shouldClose(c *conn, now time.Time) bool {
 	id, isAbroad := c.clientID.Load(), c.server.cfg.Abroad
 	if isAbroad == nil || id == nil || c.arriving.Load() || c.stopped() || !c.quiet(now, abroadIdle) || !isAbroad(c.client, *id) {
 		return false
@@ -49,6 +49,7 @@ func (a *abroad) closes(c *conn, now time.Time) bool {
 	case !known:
 		last.pause = minAbroadPause
 	case c.accepted.Before(last.at):
+		return true
 	case now.Sub(last.at) < last.pause:
 		return false
 	default:

@@ -80,6 +80,23 @@ func TestServer_ClosesIdleClientsAbroad(t *testing.T) {
 	})
 }
 
+// A connection from before the client's last close is closed, and the one that the client has made since keeps its pause.
+func TestServer_OlderConnectionsAbroadRestartNoPause(t *testing.T) {
+	now := time.Now()
+	s := &Server{cfg: Config{Abroad: func(*Client, string) bool { return true }}}
+	connected := func(ago time.Duration) *conn {
+		c := &conn{server: s, client: &Client{}, queue: newQueue(1, 1), accepted: now.Add(-ago), stopping: make(chan struct{})}
+		c.clientID.Store(new(string))
+		c.lastRead.Store(now.Add(-time.Minute).UnixNano())
+		return c
+	}
+	require.True(t, s.abroad.shouldClose(connected(time.Hour), now.Add(-minAbroadPause)))
+	reconnected := connected(minAbroadPause - time.Millisecond)
+	require.True(t, s.abroad.shouldClose(connected(time.Hour), now), "it had a request until now")
+	require.True(t, s.abroad.shouldClose(reconnected, now), "its pause is over")
+	require.Equal(t, 2*minAbroadPause, s.abroad.closed[clientAtPort(&Client{}, "")].pause)
+}
+
 // TestServer_ForgetsClientsAbroad: what is remembered is bounded, and forgotten.
 func TestServer_ForgetsClientsAbroad(t *testing.T) {
 	now := time.Now()
@@ -91,10 +108,10 @@ func TestServer_ForgetsClientsAbroad(t *testing.T) {
 		return c
 	}
 	for i := range maxAbroad {
-		require.True(t, s.abroad.closes(connected(string(rune(i+1)), now.Add(-time.Minute)), now))
+		require.True(t, s.abroad.shouldClose(connected(string(rune(i+1)), now.Add(-time.Minute)), now))
 	}
-	require.False(t, s.abroad.closes(connected("one more", now.Add(-time.Minute)), now))
+	require.False(t, s.abroad.shouldClose(connected("one more", now.Add(-time.Minute)), now))
 	s.abroad.forget(now.Add(2 * maxAbroadPause))
 	require.Empty(t, s.abroad.closed)
-	require.True(t, s.abroad.closes(connected("one more", now.Add(-time.Minute)), now))
+	require.True(t, s.abroad.shouldClose(connected("one more", now.Add(-time.Minute)), now))
 }

@@ -26,11 +26,11 @@ const (
 
 // Listener is one port that clients reach the agent at.
 type Listener struct {
-	Name    string       // as in advertised listeners; a label of metrics
-	Address string       // host:port to listen on; not used if Socket is set
-	Socket  net.Listener // already listening; closed by the Server
-	TLS     *tls.Config  // nil: plaintext
-	Node    int          // index of the port, which selects the node id (Client.Node)
+	Name      string       // as in advertised listeners; a label of metrics
+	Address   string       // host:port to listen on; not used if Socket is set
+	Socket    net.Listener // already listening; closed by the Server
+	TLS       *tls.Config  // nil: plaintext
+	PortIndex int          // Client.PortIndex
 }
 
 // Config is what a Server is made of. Zero values get the defaults above.

@@ -55,6 +55,10 @@ var closeReasons = []closeReason{
 // overlaps tells whether requests of an API run side by side on one connection.
 func overlaps(key int16) bool { return key == kafkaproto.KeyProduce }
 
+// maxKeptID is how long a client id is that a connection keeps, in bytes: ids are up to 32 KiB, and not in any budget. Others are read
+// anew with each request.
+const maxKeptID = 1 << 10
+
 // conn is one client connection: a reader goroutine, which runs serve, and a writer goroutine.
 //
 // It ends in one of two ways. stop lets the requests that were read be answered, then closes; abort closes at once
@@ -246,7 +250,9 @@ func (c *conn) request(p kafkaproto.Prefix) error {
 		// What is not UTF-8 is U+FFFD to Apache Kafka too (Readable.readString); the session with the owner takes text only.
 		text := strings.ToValidUTF8(string(header.ClientID), "\uFFFD")
 		id = &text
-		c.clientID.Store(id)
+		if len(text) <= maxKeptID {
+			c.clientID.Store(id)
+		}
 	}
 	req := &Request{
 		Key: p.Key, Version: p.Version, ClientID: *id, Body: body,

@@ -58,7 +58,7 @@ func (p *pipes) dial() net.Conn {
 func start(t *testing.T, cfg Config) (s *Server, p *pipes, stop func()) {
 	t.Helper()
 	p = newPipes()
-	cfg.Listeners = []Listener{{Name: "test", Socket: p, Node: 3}}
+	cfg.Listeners = []Listener{{Name: "test", Socket: p, PortIndex: 3}}
 	s, err := New(cfg)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -83,7 +83,7 @@ type Client struct {
 	Port      string // of the remote address
 	Principal string // "User:ANONYMOUS" until authenticated
 	Listener  string // listener name
-	Node      int    // index of the listener's port, which selects the node id
+	PortIndex int    // index among all ports of the agent, in the order of --kafka-listen; selects the node id
 
 	software atomic.Pointer[Software]
 }

@@ -64,7 +64,7 @@ func New(cfg Config) (*Server, error) {
 	s.m = newMetrics(cfg.Registerer, s)
 	s.produce = newBudget(cfg.ProduceMemory, s.m.budget("produce"))
 	s.others = newBudget(cfg.OtherMemory, s.m.budget("other"))
-	s.others.small = readBuffer // heartbeats and small fetches go on whoever holds the rest
+	s.others.small = readBuffer // heartbeats and small fetches get memory even if large requests hold the rest
 	s.mu.conns = make(map[*conn]struct{})
 	return s, nil
 }
@@ -94,7 +94,7 @@ func (s *Server) Listen(ctx context.Context) error {
 	return nil
 }
 
-// Addrs gives the listeners' addresses in the order of Config.Listeners; nil before Listen.
+// Addrs returns the listeners' addresses in the order of Config.Listeners; nil before Listen.
 func (s *Server) Addrs() []net.Addr {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +105,7 @@ func (s *Server) Addrs() []net.Addr {
 	return addrs
 }
 
-// UnsentBytes is how many response bytes wait for their clients to take them.
+// UnsentBytes returns how many response bytes wait for their clients to take them.
 func (s *Server) UnsentBytes() int64 { return s.unsent.Load() }
 
 // Run serves until ctx ends. Then it accepts no more, lets the requests that were read be answered for at most
@@ -159,7 +159,7 @@ func (s *Server) accept(ctx context.Context, socket net.Listener, l Listener) {
 func (s *Server) admit(ctx context.Context, raw net.Conn, l Listener) {
 	c := s.newConn(ctx, raw, l)
 	s.mu.Lock()
-	ended := s.mu.closing || slices.Contains(s.mu.hungUp, l.Name) // it was accepted as the listener closed
+	ended := s.mu.closing || slices.Contains(s.mu.hungUp, l.Name) // accepted while its listener was being closed
 	tooMany := !ended && len(s.mu.conns) >= s.cfg.MaxConnections
 	if !ended && !tooMany {
 		s.mu.conns[c] = struct{}{}
@@ -194,7 +194,7 @@ func (s *Server) newConn(ctx context.Context, raw net.Conn, l Listener) *conn {
 		server: s, raw: raw, nc: raw,
 		client: &Client{
 			ID: s.nextID.Add(1), Host: host(raw.RemoteAddr()), Port: port(raw.RemoteAddr()), Principal: "User:ANONYMOUS",
-			Listener: l.Name, Node: l.Node,
+			Listener: l.Name, PortIndex: l.PortIndex,
 		},
 		queue:    newQueue(s.cfg.MaxPipelined, connectionBytes),
 		stopping: make(chan struct{}),
@@ -237,14 +237,14 @@ func (s *Server) sweep(now time.Time) {
 	for _, c := range s.connections() {
 		if reason := c.expired(now); reason != "" {
 			c.abort(reason)
-		} else if s.abroad.closes(c, now) {
+		} else if s.abroad.shouldClose(c, now) {
 			c.setReason(closeAbroad)
 			c.stop()
 		}
 	}
 }
 
-// expired tells which of the connection's time-outs has passed, if any.
+// expired returns which of the connection's time-outs has passed, or "".
 func (c *conn) expired(now time.Time) closeReason {
 	since := func(nanos int64) time.Duration { return now.Sub(time.Unix(0, nanos)) }
 	read, writing := c.lastRead.Load(), c.writing.Load()
@@ -280,8 +280,8 @@ func (s *Server) Reclaim() {
 	}
 }
 
-// HangUp drains listeners ahead of the others, by name: they accept no more connections, and each of their connections is closed
-// once the requests read from it are answered.
+// HangUp closes listeners by name before the server drains. Each of their connections closes once the requests read from it are
+// answered. It does not wait for them.
 func (s *Server) HangUp(listeners ...string) {
 	s.mu.Lock()
 	s.mu.hungUp = append(s.mu.hungUp, listeners...)

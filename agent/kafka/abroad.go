@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// redirectPause is how long a consumer or transactional producer that was redirected once is served. So a load balancer that
-	// sends one zone's clients to another zone's agents, or agents that disagree for a moment, cannot keep a client from its coordinator.
-	redirectPause = time.Minute
-	// maxRedirects bounds the consumers or producers that are remembered, for each API. Beyond them, clients are served.
+	// redirectPause is how long a redirected member or producer is served before it is redirected again. Without it, a load balancer
+	// that sends a zone's clients to another zone, or agents that disagree for a moment, would keep a client from its coordinator for ever.
+	redirectPause = 10 * time.Minute
+	// maxRedirects bounds the remembered members and producers of one API. Beyond it, clients are served and not redirected.
 	maxRedirects = 10_000
 )
 
-// Abroad reports whether a request's client is shown the agents of its own zone by every agent, and this agent is in another zone.
-// Such a client came before its zone had an agent, or bootstrapped here.
+// Abroad reports whether every agent knows the zone of a request's client, that zone has agents, and this agent is in another one.
+// Such a client connected before its zone had an agent, or bootstrapped here.
 func (v *Views) Abroad(s *view.Snapshot, req *edge.Request) bool {
 	zone, named := v.zones.Of(req)
 	if !named || zone == v.zones.own {
@@ -32,7 +32,7 @@ func (v *Views) Abroad(s *view.Snapshot, req *edge.Request) bool {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	_, ok := v.meet(s).reached[reach{zone, req.Client.Listener}]
+	_, ok := v.membershipOf(s).reached[reach{zone, req.Client.Listener}]
 	return ok
 }
 
@@ -43,8 +43,9 @@ type redirects struct {
 	swept  time.Time // when expired entries were removed last
 }
 
-// once reports whether a member or producer may be redirected, and remembers it if so.
-func (r *redirects) once(name string, now time.Time) bool {
+// allow reports whether to redirect a member or producer now. It returns true at most once per redirectPause and name, and false while
+// maxRedirects other names are remembered.
+func (r *redirects) allow(name string, now time.Time) bool {
 	hash := xxhash.Sum64String(name)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -73,11 +74,11 @@ func (r *redirects) sweep(now time.Time) {
 	maps.DeleteFunc(r.recent, func(_ uint64, last time.Time) bool { return now.Sub(last) >= redirectPause })
 }
 
-// sendHome answers NOT_COORDINATOR to a client abroad, for which FindCoordinator names an agent of its own zone. Group members are
-// told with a heartbeat, as when an agent drains, and transactional producers with a request that they repeat. Consumers that only
-// commit offsets send no heartbeats: they are told with a commit, although applications may see a commit without retries fail. It
-// returns nil if the request is to be forwarded: a refused JoinGroup or SyncGroup, say, may rebalance the group.
-func (f *forwarded) sendHome(req *edge.Request) kmsg.Response {
+// redirectAbroad redirects a client abroad with NOT_COORDINATOR; FindCoordinator then names an agent of its zone. Group members are
+// redirected by a heartbeat, transactional producers by a request that they retry, and consumers that only commit offsets by a
+// commit, which an application without retries sees fail. It returns nil if the request is to be forwarded: a refused JoinGroup or
+// SyncGroup may rebalance the group.
+func (f *forwarded) redirectAbroad(req *edge.Request) kmsg.Response {
 	if f.views == nil || !slices.Contains(homeward, kmsg.Key(req.Key)) || !f.views.Abroad(f.catalogue.Load(), req) {
 		return nil
 	}
@@ -86,7 +87,7 @@ func (f *forwarded) sendHome(req *edge.Request) kmsg.Response {
 		return nil
 	}
 	name := redirectable(in)
-	if name == "" || !f.redirected.once(strings.Join([]string{name, req.ClientID, req.Client.Host}, "\x00"), req.Arrived) {
+	if name == "" || !f.redirected.allow(strings.Join([]string{name, req.ClientID, req.Client.Host}, "\x00"), req.Arrived) {
 		return nil
 	}
 	return failed(in, failure{code: kerr.NotCoordinator.Code})

@@ -137,14 +137,14 @@ func TestForward_SendsClientsAbroadHome(t *testing.T) {
 func TestRedirects_Once(t *testing.T) {
 	var r redirects
 	now := time.Now()
-	require.True(t, r.once("m", now))
-	require.False(t, r.once("m", now.Add(redirectPause-1)))
-	require.True(t, r.once("m", now.Add(redirectPause)))
+	require.True(t, r.allow("m", now))
+	require.False(t, r.allow("m", now.Add(redirectPause-1)))
+	require.True(t, r.allow("m", now.Add(redirectPause)))
 	now = now.Add(redirectPause)
 	for i := range maxRedirects - 1 {
-		require.True(t, r.once(fmt.Sprint(i), now))
+		require.True(t, r.allow(fmt.Sprint(i), now))
 	}
-	require.False(t, r.once("one more", now))
-	require.True(t, r.once("one more", now.Add(redirectPause)))
+	require.False(t, r.allow("one more", now))
+	require.True(t, r.allow("one more", now.Add(redirectPause)))
 	require.Len(t, r.recent, 1)
 }

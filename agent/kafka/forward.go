@@ -66,9 +66,9 @@ func (f *forwarded) Start(ctx context.Context, req *edge.Request) func() edge.Re
 		return Malformed(req, err)
 	}
 	req.Trim(size)
-	out := f.sendOn(req)
+	out := f.redirectDraining(req)
 	if out == nil {
-		out = f.sendHome(req)
+		out = f.redirectAbroad(req)
 	}
 	if out != nil {
 		return Ready(Answer(req, out))
@@ -139,7 +139,7 @@ func forwardOf(req *edge.Request, zones *Zones) client.Forward {
 	return client.Forward{
 		Key: req.Key, Version: req.Version, Body: req.Body,
 		Principal: req.Client.Principal, ClientID: req.ClientID, Host: req.Client.Host,
-		Listener: req.Client.Listener, Node: req.Client.Node, Zone: zone, Connection: req.Client.ID,
+		Listener: req.Client.Listener, Node: req.Client.PortIndex, Zone: zone, Connection: req.Client.ID,
 		Once: asksOnce(req),
 	}
 }

@@ -1,35 +1,31 @@
 package kafka
 
 import (
+	"slices"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/freshet-io/freshet/agent/edge"
 )
 
-// sendOn answers a group member's heartbeat while the agent drains: NOT_COORDINATOR, on which every client looks for the
-// coordinator again and goes on with it. One that only finds its connection closed has lost, with its coordinator, perhaps
-// all agents that it knows, and some clients then give up their partitions. Nil: the request is forwarded. Whoever joins or
-// leaves is served to the end. So is a client of a shared listener while other agents
-// are behind its load balancer: FindCoordinator would return the same node.
-func (f *forwarded) sendOn(req *edge.Request) kmsg.Response {
-	if f.left == nil || !f.left() || f.views.isShared(req) && f.views.Remains(f.catalogue.Load(), req.Client.Listener) {
+// redirectDraining answers a member's heartbeat with NOT_COORDINATOR while the agent drains, so that the client looks for another
+// coordinator before its connection closes. Without it, some clients lose the only agent they know and give up their partitions. It
+// returns nil if the request is to be forwarded: joins, leaves, and clients of a shared listener whose load balancer has other agents,
+// since FindCoordinator would return the same node.
+func (f *forwarded) redirectDraining(req *edge.Request) kmsg.Response {
+	if f.left == nil || !f.left() || f.views.isShared(req) && f.views.HasSibling(f.catalogue.Load(), req.Client.Listener) {
 		return nil
 	}
-	switch req.Key {
-	case int16(kmsg.Heartbeat):
-		out := kmsg.NewPtrHeartbeatResponse()
-		out.ErrorCode = kerr.NotCoordinator.Code
-		return out
-	case int16(kmsg.ConsumerGroupHeartbeat):
-		in := kmsg.NewPtrConsumerGroupHeartbeatRequest()
-		if Decode(req, in) != nil || in.MemberEpoch <= 0 {
-			return nil
-		}
-		out := kmsg.NewPtrConsumerGroupHeartbeatResponse()
-		out.ErrorCode = kerr.NotCoordinator.Code
-		return out
-	default:
+	if !slices.Contains(heartbeats, kmsg.Key(req.Key)) {
 		return nil
 	}
+	in := kmsg.RequestForKey(req.Key)
+	if in == nil || Decode(req, in) != nil || redirectable(in) == "" {
+		return nil
+	}
+	return failed(in, failure{code: kerr.NotCoordinator.Code})
 }
+
+// heartbeats are the APIs by which group members are redirected.
+var heartbeats = []kmsg.Key{kmsg.Heartbeat, kmsg.ConsumerGroupHeartbeat}

@@ -14,7 +14,7 @@ import (
 // memberAt is the heartbeat of a member of the consumer protocol at this epoch.
 func memberAt(epoch int32) kmsg.Request {
 	in := kmsg.NewPtrConsumerGroupHeartbeatRequest()
-	in.Group, in.MemberEpoch = "g", epoch
+	in.Group, in.MemberID, in.MemberEpoch = "g", "m", epoch
 	return in
 }
 

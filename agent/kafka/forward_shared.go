@@ -198,14 +198,12 @@ func nodeName(node int32) string { return strconv.Itoa(int(node)) }
 // renameNodes replaces each shared node by one of an agent behind the load balancer, at the same port.
 func (t *sharing) renameNodes(in *kmsg.DescribeConfigsRequest) {
 	t.real = make(map[string]string)
+	real := t.agentNodes()
 	for i := range in.Resources {
 		r := &in.Resources[i]
-		if !isNode(r.ResourceType) {
-			continue
-		}
-		if real, ok := t.agentNode(r.ResourceName); ok {
-			t.real[r.ResourceName] = real
-			r.ResourceName = real
+		if name, ok := real[r.ResourceName]; ok && isNode(r.ResourceType) {
+			t.real[r.ResourceName] = name
+			r.ResourceName = name
 		}
 	}
 }
@@ -214,22 +212,22 @@ func isNode(t kmsg.ConfigResourceType) bool {
 	return t == kmsg.ConfigResourceTypeBroker || t == kmsg.ConfigResourceTypeBrokerLogger
 }
 
-// agentNode returns the name of an agent's node behind a shared node.
-func (t *sharing) agentNode(name string) (real string, ok bool) {
+// agentNodes returns, by the name of each shared node, the name of an agent's node behind it.
+func (t *sharing) agentNodes() map[string]string {
 	listener := t.req.Client.Listener
-	for zone, g := range t.nodes.shared[listener].zones {
-		for i, p := range g.ports[0] {
-			if nodeName(p.node) != name {
-				continue
-			}
-			for _, m := range t.s.Shown() {
-				if ports := portsOf(m, listener); m.Zone == zone && i < len(ports) {
-					return nodeName(ports[i].node), true
-				}
+	real := make(map[string]string)
+	for _, m := range t.s.Shown() {
+		g, ok := t.nodes.shared[listener].zones[m.Zone]
+		if !ok || real[nodeName(g.ports[0][0].node)] != "" {
+			continue
+		}
+		for i, p := range portsOf(m, listener) {
+			if i < len(g.ports[0]) {
+				real[nodeName(g.ports[0][i].node)] = nodeName(p.node)
 			}
 		}
 	}
-	return "", false
+	return real
 }
 
 // configs restores the names that the client sent.

@@ -37,7 +37,7 @@ import (
 
 // API answers the requests of one Kafka API.
 //
-// Start begins one request and gives the function that waits for its answer. The versions that reach it are those
+// Start begins one request and returns the function that waits for its answer. The versions that reach it are those
 // that kafkaproto.Table serves. Start is called in request order on the connection's reader: it must not block except
 // as back-pressure (a Produce waiting for write buffers). The function it returns is called exactly once, on another
 // goroutine, and may block; ctx ends when the connection does. Only Produce overlaps Produce of its connection.
@@ -46,7 +46,7 @@ type API interface {
 	Start(ctx context.Context, req *edge.Request) func() edge.Reply
 }
 
-// Config is what a Handler is made of.
+// Config configures a Handler.
 type Config struct {
 	// APIs are those the agent answers itself, except ApiVersions. Each must be marked the agent's in
 	// kafkaproto.Table, and every key so marked must be there.
@@ -57,11 +57,11 @@ type Config struct {
 	Prober view.Prober
 	// Zones tells the zones of clients. Default: none is known.
 	Zones *Zones
-	// Catalogue and Views tell the nodes that clients of shared listeners are shown, and which clients are abroad. Nil: none.
+	// Catalogue and Views answer for shared listeners and clients abroad. Nil disables both.
 	Catalogue *view.Catalogue
 	Views     *Views
-	// Left tells whether the agent has left the membership and there are others: members of groups are sent to these.
-	// Nil: never.
+	// Left reports whether this agent has left the membership while other agents remain. Group members are then redirected to
+	// them. Nil means never.
 	Left func() bool
 	Log  *zap.Logger
 }
@@ -103,7 +103,7 @@ func New(cfg Config) (*Handler, error) {
 		case entry.By == kafkaproto.ByControlPlane:
 			h.apis[entry.Key] = newForwarded(entry.Key, cfg)
 		case entry.By == kafkaproto.ByAgent && h.apis[entry.Key] == nil:
-			errs = append(errs, fmt.Errorf("nobody answers %s", entry.Name))
+			errs = append(errs, fmt.Errorf("no API answers %s", entry.Name))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {

@@ -91,7 +91,7 @@ func whole(reply edge.Reply) []byte {
 func start(t *testing.T, api API, version int16, in kmsg.Request, clientID string) func() edge.Reply {
 	t.Helper()
 	in.SetVersion(version)
-	from := &edge.Client{ID: 5, Host: "10.0.0.1", Principal: "User:ANONYMOUS", Listener: "main", Node: 1}
+	from := &edge.Client{ID: 5, Host: "10.0.0.1", Principal: "User:ANONYMOUS", Listener: "main", PortIndex: 1}
 	from.SetSoftware(edge.Software{Name: "apache-kafka-java", Version: "4.1.0"})
 	return api.Start(t.Context(), &edge.Request{
 		Key: in.Key(), Version: version, ClientID: clientID, Body: in.AppendTo(nil), Arrived: time.Now(), Client: from,
@@ -129,7 +129,7 @@ func TestNew_WantsEveryAPIOnce(t *testing.T) {
 	_, err = New(Config{APIs: with(closing{19}), Forwarder: to})
 	require.ErrorContains(t, err, "not the agent's")
 	_, err = New(Config{APIs: []API{closing{3}}, Forwarder: to})
-	require.ErrorContains(t, err, "nobody answers Produce")
+	require.ErrorContains(t, err, "no API answers Produce")
 	_, err = New(Config{APIs: with()})
 	require.ErrorContains(t, err, "no forwarder for CreateTopics")
 }

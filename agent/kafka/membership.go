@@ -82,21 +82,21 @@ func (m *membership) groups(listener string) (zones map[string]*group, all *grou
 	return zones, all
 }
 
-// meet gives a snapshot's membership, which is the current one from now on, unless a newer one is. The caller holds mu.
-func (v *Views) meet(s *view.Snapshot) *membership {
+// membershipOf returns the membership of a snapshot and makes it current, unless the current one is newer. The caller holds mu.
+func (v *Views) membershipOf(s *view.Snapshot) *membership {
 	current := v.mu.current
 	switch {
-	case current != nil && current.is(s):
+	case current != nil && current.matches(s):
 		return current
-	case current != nil && s.Version < current.version: // of a request that began before
+	case current != nil && s.Version < current.version: // the request began before the current membership, which stays
 		return v.newMembership(s)
 	}
 	v.mu.current = v.newMembership(s)
 	return v.mu.current
 }
 
-// is tells whether a snapshot has this membership.
-func (m *membership) is(s *view.Snapshot) bool {
+// matches reports whether a snapshot has this membership.
+func (m *membership) matches(s *view.Snapshot) bool {
 	return m.version == s.Version && slices.Equal(m.members, s.Shown()) && slices.Equal(m.gone, s.Gone)
 }
 

@@ -17,7 +17,7 @@ import (
 type SharedListener struct {
 	// Zones are the load balancers' addresses by zone, one per port. They are the same on all agents.
 	Zones map[string][]view.Endpoint
-	// Ports are the indexes of the agent's ports (edge.Client.Node) that the listener has, in the order of the addresses.
+	// Ports are the indexes of the agent's ports (edge.Client.PortIndex) that the listener has, in the order of the addresses.
 	Ports []int
 }
 
@@ -38,8 +38,9 @@ func (v *Views) Share(listeners SharedListeners) {
 	}
 }
 
-// newSharedListener assigns node ids. They derive from the name of the zone, so that they stay when another zone is added:
-// agents with the old list and agents with the new one agree.
+// newSharedListener assigns node ids by a hash of the zone's name, so that they stay when a zone is added: agents with the old list
+// and agents with the new one agree. If two of the assign.SharedZones slots collide, the zone that sorts later takes the next
+// free one, so adding a zone can move its ids. Ids repeat across listeners; a client sees one listener.
 func newSharedListener(l SharedListener) *sharedListener {
 	shared := &sharedListener{zones: make(map[string]group, len(l.Zones)), ports: l.Ports}
 	taken := make(map[uint64]bool, len(l.Zones))
@@ -70,7 +71,7 @@ func (v *Views) isShared(req *edge.Request) bool {
 // the port. It returns noReplica if there is none.
 func (v *Views) sharedNode(req *edge.Request) int32 {
 	l := v.shared[req.Client.Listener]
-	i := slices.Index(l.ports, req.Client.Node)
+	i := slices.Index(l.ports, req.Client.PortIndex)
 	g, ok := l.zones[v.zones.own]
 	if !ok || i < 0 || i >= len(g.ports[0]) {
 		return noReplica
@@ -78,8 +79,9 @@ func (v *Views) sharedNode(req *edge.Request) int32 {
 	return g.ports[0][i].node
 }
 
-// Remains reports whether another agent is behind the load balancer of a shared listener that this agent is behind.
-func (v *Views) Remains(s *view.Snapshot, listener string) bool {
+// HasSibling reports whether another agent of this zone serves a shared listener, so that clients who reconnect to the load
+// balancer reach it. It returns false if the listener is not shared.
+func (v *Views) HasSibling(s *view.Snapshot, listener string) bool {
 	if v == nil || v.shared[listener] == nil {
 		return false
 	}
@@ -91,8 +93,8 @@ func (v *Views) Remains(s *view.Snapshot, listener string) bool {
 	return false
 }
 
-// behind reports whether a node of a shared listener is the load balancer that this agent is behind.
-func (v *Views) behind(listener string, node int32) bool {
+// isOwnNode reports whether a node of a shared listener stands for the agents of this agent's zone.
+func (v *Views) isOwnNode(listener string, node int32) bool {
 	l := v.shared[listener]
 	return l != nil && l.zones[v.zones.own].has(node)
 }

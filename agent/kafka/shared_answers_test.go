@@ -116,11 +116,11 @@ func TestForward_SharedOneNodeLists(t *testing.T) {
 	}), Zones: zonesOf(t, "a"), Catalogue: catalogueOf(t), Views: sharedViews(t, "a", "a", "b")}
 	cfg.ApplyDefaults()
 	in := kmsg.NewPtrListTransactionsRequest()
-	for _, from := range []*edge.Client{{Listener: "main", Node: 0}, {Listener: "main", Node: 5}} {
+	for _, from := range []*edge.Client{{Listener: "main", PortIndex: 0}, {Listener: "main", PortIndex: 5}} {
 		reply := newForwarded(in.Key(), cfg).Start(t.Context(), &edge.Request{Key: in.Key(), Body: in.AppendTo(nil), Client: from})()
 		out := kmsg.NewPtrListTransactionsResponse()
 		require.NoError(t, out.ReadFrom(reply.Head))
-		require.Len(t, out.TransactionStates, 1, "%d", from.Node)
+		require.Len(t, out.TransactionStates, 1, "%d", from.PortIndex)
 	}
 }
 
@@ -246,8 +246,8 @@ func TestForward_SharedDraining(t *testing.T) {
 		c.OnCatalogue(&api.Catalogue{Index: 9, Membership: &api.Membership{Version: 8, Members: []*api.Member{member(2, zone)}}})
 		cfg := Config{Forwarder: to, Catalogue: c, Views: sharedViews(t, "a", "a", "b"), Left: func() bool { return true }}
 		cfg.ApplyDefaults()
-		require.Equal(t, !sentOn, cfg.Views.Remains(c.Load(), "main"))
-		require.False(t, cfg.Views.Remains(c.Load(), "other"), "is not shared")
+		require.Equal(t, !sentOn, cfg.Views.HasSibling(c.Load(), "main"))
+		require.False(t, cfg.Views.HasSibling(c.Load(), "other"), "is not shared")
 		reply := start(t, newForwarded(int16(kmsg.Heartbeat), cfg), 4, anyRequest(int16(kmsg.Heartbeat)), "")()
 		if sentOn {
 			require.Equal(t, []int16{kerr.NotCoordinator.Code}, reply.Errors)
@@ -261,7 +261,7 @@ func TestViews_RemainsCountsOthers(t *testing.T) {
 	c := catalogueOf(t)
 	c.OnWelcome(&api.Welcome{Session: 1})
 	c.OnCatalogue(&api.Catalogue{Index: 9, Membership: &api.Membership{Version: 8, Members: []*api.Member{member(1, "a")}}})
-	require.False(t, sharedViews(t, "a", "a").Remains(c.Load(), "main"))
+	require.False(t, sharedViews(t, "a", "a").HasSibling(c.Load(), "main"))
 }
 
 // sharedDefault are the views of an agent in zone a whose default listener is shared.

@@ -61,7 +61,7 @@ func (v *Views) of(s *view.Snapshot, req *edge.Request) *zoneView {
 	key := v.key(s, req)
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.meet(s).view(key)
+	return v.membershipOf(s).view(key)
 }
 
 // key tells which view of a snapshot is a request's client's.

@@ -101,9 +101,13 @@ func (z *Zones) networkZone(host string) (zone string, found bool) {
 	return "", false
 }
 
-// tokenZone gives the zone that a client id names by one of the zoneTokens, as token=zone standing alone between
-// commas, semicolons, ampersands or white space.
+// maxZoneID is how many bytes of a client id are searched for a zone: ids are up to 32 KiB, and each request's is searched.
+const maxZoneID = 512
+
+// tokenZone returns the zone that a client id names in its first maxZoneID bytes by one of the zoneTokens, as token=zone standing
+// alone between commas, semicolons, ampersands or white space.
 func tokenZone(clientID string) (zone string, named bool) {
+	clientID = clientID[:min(len(clientID), maxZoneID)]
 	if !strings.Contains(clientID, "=") {
 		return "", false
 	}

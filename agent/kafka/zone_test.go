@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -34,6 +35,8 @@ func TestClientZone(t *testing.T) {
 		"svc-zone=a":                  "",
 		"app=x,zone=with=equals,more": "with=equals",
 		"svc,zone=eu-1a\n":            "eu-1a",
+		strings.Repeat("x", maxZoneID-7) + ",zone=a": "a",
+		strings.Repeat("x", maxZoneID) + ",zone=a":   "",
 	} {
 		zone, named := zonesOf(t, "here").Of(&edge.Request{ClientID: clientID, Client: &edge.Client{Host: "10.0.0.1"}})
 		if want == "" {

@@ -81,6 +81,11 @@ func (s *Snapshot) Shown() []*Member {
 	return s.Members
 }
 
+// IsMember reports whether this agent is in the membership.
+func (s *Snapshot) IsMember() bool {
+	return slices.ContainsFunc(s.Members, func(m *Member) bool { return m.Session == s.Session })
+}
+
 // Topics gives all topics in the order of their names.
 func (s *Snapshot) Topics() iter.Seq[*Topic] {
 	return func(yield func(*Topic) bool) {

@@ -46,14 +46,15 @@ func NewForwarder(secure *tls.Config) *Forwarder {
 }
 
 var (
-	errBusy    = fmt.Errorf("%d forwarded calls are under way already: try again", forwardSlots)
+	errBusy    = fmt.Errorf("all %d slots for forwarded calls are in use: try again", forwardSlots)
 	errLongURI = fmt.Errorf("the call's path and query are longer than %d bytes", maxURI)
 	errLarge   = fmt.Errorf("the answer is larger than %d bytes: ask the owner's own HTTP address", maxForwarded)
-	errEarlier = errors.New("it runs an earlier version: ask its own HTTP address")
+	errEarlier = errors.New("it runs an earlier version: call its own HTTP address")
 )
 
-// ask returns the answer of the replica at address. Errors: errWrongKey, or why there is no answer. After an error a change
-// may have been made.
+// ask forwards one call to the replica at address and returns its HTTP status and body. It waits up to forwardTimeout for a slot and
+// the answer. It returns errLongURI and errBusy before anything is sent, and errWrongKey if the replica refused the key; after any
+// other error a change may have been made.
 func (f *Forwarder) ask(ctx context.Context, address, key, method, uri string) (code int, body []byte, err error) {
 	if len(uri) > maxURI {
 		return 0, nil, errLongURI
@@ -83,7 +84,7 @@ func (f *Forwarder) ask(ctx context.Context, address, key, method, uri string) (
 	return int(response.Status), response.Body, nil
 }
 
-// plain says what a failed call means.
+// plain returns a failed call's error in plain words.
 func plain(err error) error {
 	code := status.Code(err)
 	if code == codes.Unauthenticated || code == codes.PermissionDenied {

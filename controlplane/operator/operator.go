@@ -1,4 +1,4 @@
-// Package operator is what operators ask of a virtual cluster beyond what Kafka has a request for, as JSON over the control
+// Package operator serves operators' calls for which Kafka has no request, as JSON over the control
 // plane's HTTP address. Every call carries an agent key of the virtual cluster ("Authorization: Bearer <key>"). Every replica
 // takes calls. The owner answers them, and the other replicas forward them to the owner over gRPC (forward.go).
 //
@@ -9,8 +9,9 @@
 //	GET  /v1/clusters/{cluster}/zones                                    how busy zones are, and how many agents they should have
 //	GET  /v1/clusters/{cluster}/writers                                  what each agent writes
 //
-// A failure is {"error": "..."} with 400 (what was asked for cannot be), 401 (also for a virtual cluster that is not there), 404 (unknown topic), 409
-// (the name is taken) or 503 (try again).
+// A failure is {"error": "..."} with status 400 (invalid or ambiguous name), 401 (wrong key or unknown virtual cluster), 404 (no such
+// deleted topic), 409 (the name is taken), 414 (the call is too long to be forwarded), 500 (the answer cannot be encoded) or 503 (no
+// answer at the moment). A GET may be repeated after 503. After a POST the change may have been made: list the topics first.
 package operator
 
 import (
@@ -28,7 +29,7 @@ import (
 	"github.com/freshet-io/freshet/metadata"
 )
 
-// Prefix is where all paths begin, for who mounts Handler.
+// Prefix is the path prefix under which Handler is to be mounted.
 const Prefix = "/v1/clusters/"
 
 // Cluster is one virtual cluster on this replica.
@@ -150,8 +151,10 @@ func (c *Config) forward(w http.ResponseWriter, r *http.Request, cluster Cluster
 	switch {
 	case errors.Is(err, errWrongKey):
 		refuse(w, http.StatusUnauthorized, err)
+	case errors.Is(err, errLongURI):
+		refuse(w, http.StatusRequestURITooLong, err)
 	case err != nil:
-		refuse(w, http.StatusServiceUnavailable, fmt.Errorf("the owner, replica %s at %s, did not answer: %w", replica, address, err))
+		refuse(w, http.StatusServiceUnavailable, fmt.Errorf("cannot forward to the owner, replica %s at %s: %w", replica, address, err))
 	default:
 		answer(w, status, body)
 	}
@@ -180,5 +183,5 @@ func refuse(w http.ResponseWriter, status int, fault error) {
 func answer(w http.ResponseWriter, status int, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // who hung up hears nothing
+	_, _ = w.Write(body) // a failed write means that the caller hung up
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/freshet-io/freshet/internal/access"
 )
 
-// OperatorConfig says which control plane to ask, and about which virtual cluster: for what Kafka has no request for.
+// OperatorConfig names the control plane and the virtual cluster for commands that Kafka has no request for.
 type OperatorConfig struct {
 	ControlPlane   []string // HTTP addresses of the replicas: host:port or URL
 	VirtualCluster string
@@ -60,7 +60,7 @@ const maxAnswer = 64 << 20
 
 var (
 	errUnreachable = errors.New("control plane not reached")
-	errUnavailable = errors.New("control plane has no answer for now")
+	errUnavailable = errors.New("control plane did not answer")
 )
 
 // ask asks one replica after the other until one answers. A change is handed to the next replica only if the one before was
@@ -71,6 +71,9 @@ func (c *OperatorConfig) ask(ctx context.Context, method, path string, into any)
 		err := c.askReplica(ctx, replica, method, path, into)
 		again := errors.Is(err, errUnreachable) || method == http.MethodGet && errors.Is(err, errUnavailable)
 		if !again {
+			if errors.Is(err, errUnavailable) {
+				return fmt.Errorf("%w; the change may have been made: run `freshet topic list --deleted` before you repeat it", err)
+			}
 			return err
 		}
 		faults = append(faults, err)
@@ -154,7 +157,7 @@ func ListDeletedTopics(ctx context.Context, c OperatorConfig, s Streams) error {
 	return w.Flush()
 }
 
-// UndeleteTopic takes the deletion of a topic back, named by name or id, under another name if as is not empty.
+// UndeleteTopic restores a deleted topic, given by name or id, under another name if as is not empty.
 func UndeleteTopic(ctx context.Context, c OperatorConfig, topic, as string, s Streams) error {
 	if err := c.complete(); err != nil {
 		return err
@@ -171,7 +174,7 @@ func UndeleteTopic(ctx context.Context, c OperatorConfig, topic, as string, s St
 	return nil
 }
 
-// PurgeTopic gives a deleted topic up at once, named by name or id. Unless confirmed, its name has to be typed on the input.
+// PurgeTopic deletes a deleted topic for good, given by name or id. Unless confirmed, its name has to be typed on the input.
 func PurgeTopic(ctx context.Context, c OperatorConfig, topic string, confirmed bool, s Streams) error {
 	if err := c.complete(); err != nil {
 		return err

@@ -45,14 +45,14 @@ func TestOperator_AsksUntilAReplicaAnswers(t *testing.T) {
 	require.NoError(t, cli.ListDeletedTopics(t.Context(), c, cli.Streams{Out: &out}))
 	require.Equal(t, "GET /v1/clusters/vc/deleted-topics", asked)
 	asked = ""
-	require.EqualError(t, cli.UndeleteTopic(t.Context(), c, "a", "", cli.Streams{Out: &out}), "control plane has no answer for now: no owner")
+	require.EqualError(t, cli.UndeleteTopic(t.Context(), c, "a", "", cli.Streams{Out: &out}), "control plane did not answer: no owner; the change may have been made: run `freshet topic list --deleted` before you repeat it")
 	require.Empty(t, asked, "the change may have been made")
 	cut := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	t.Cleanup(cut.Close)
 	c.ControlPlane = []string{cut.URL, works}
 	require.NoError(t, cli.ListDeletedTopics(t.Context(), c, cli.Streams{Out: &out}))
 	asked = ""
-	require.ErrorContains(t, cli.UndeleteTopic(t.Context(), c, "a", "", cli.Streams{Out: &out}), "control plane has no answer for now: ")
+	require.ErrorContains(t, cli.UndeleteTopic(t.Context(), c, "a", "", cli.Streams{Out: &out}), "control plane did not answer: ")
 	require.Empty(t, asked, "the change may have been made before the connection ended")
 	c.ControlPlane = []string{plane(t, http.StatusConflict, `{"error":"the name is taken"}`, &ignored)}
 	require.EqualError(t, cli.UndeleteTopic(t.Context(), c, "a", "", cli.Streams{Out: &out}), "the name is taken")

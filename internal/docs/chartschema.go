@@ -16,13 +16,14 @@ const (
 func chartTypes() map[string]schema {
 	resources := closed(schema{"requests": freeMap(quantity()), "limits": freeMap(quantity())})
 	return map[string]schema{
-		"fullnameOverride":        pattern(`^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$`),
+		"fullnameOverride":        pattern(`^([a-z]([-a-z0-9]*[a-z0-9])?)?$`),
 		"image.pullPolicy":        oneOf("Always", "IfNotPresent", "Never"),
 		"image.pullSecrets":       list(closed(schema{"name": pattern(nameRule)}, "name")),
 		"user":                    {"type": []string{"integer", "null"}, "minimum": 1},
 		"*.digest":                pattern(digestRule),
 		"virtualCluster":          pattern(`^[A-Za-z0-9._-]+$`),
 		"zones":                   list(zoneType()),
+		"defaultZone":             pattern(`^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$`),
 		"clientZones":             list(closed(schema{"cidr": pattern(cidrRule), "zone": pattern(zoneRule)}, "cidr", "zone")),
 		"external.type":           oneOf("LoadBalancer", "NodePort"),
 		"*.annotations":           freeMap(schema{"type": "string"}),
@@ -45,8 +46,8 @@ func chartTypes() map[string]schema {
 		"*.resources":                 resources,
 		"*.extraVolumes":              list(schema{"type": "object", "required": []string{"name"}}),
 		"*.extraVolumeMounts":         list(schema{"type": "object", "required": []string{"name", "mountPath"}}),
-		"agents.minReadySeconds":      {"type": "integer", "minimum": 0},
-		"agents.maxSurge":             {"type": []string{"integer", "string"}, "pattern": `^[0-9]+%$`, "minimum": 1},
+		"agents.minReadySeconds":      {"type": "integer", "minimum": 0, "maximum": 599},
+		"agents.maxSurge":             {"type": []string{"integer", "string"}, "pattern": `^[1-9][0-9]*%$`, "minimum": 1},
 		"*.podAnnotations":            freeMap(schema{"type": "string"}),
 		"*.podLabels":                 freeMap(schema{"type": "string"}),
 		"*.nodeSelector":              freeMap(schema{"type": "string"}),
@@ -68,7 +69,7 @@ func zoneType() schema {
 		"nodeSelector": freeMap(schema{"type": "string"}),
 		"replicas":     schema{"type": "integer", "minimum": 0},
 		"external": closed(schema{
-			"host":        schema{"type": "string", "minLength": 1},
+			"host":        pattern(`^[^:]+$`),
 			"nodePort":    schema{"type": "integer", "minimum": 1, "maximum": 65532},
 			"annotations": freeMap(schema{"type": "string"}),
 		}),

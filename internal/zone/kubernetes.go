@@ -27,7 +27,7 @@ const ZoneLabel = "topology.kubernetes.io/zone"
 // serviceAccount is where Kubernetes mounts a pod's token and the API server's certificates.
 const serviceAccount = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// Bounds of the question to the API server. It is asked again while it cannot be reached: it may be starting, or its network may.
+// Bounds of the question to the API server. It is asked again after failures that may pass: it may be starting, or its network may.
 const (
 	apiTimeout  = 5 * time.Second // of each attempt
 	apiPatience = 30 * time.Second
@@ -36,8 +36,8 @@ const (
 	maxToken    = 64 << 10 // bytes
 )
 
-// errAway is returned for a question that may be answered later.
-var errAway = errors.New("API server cannot be reached")
+// errAway is returned for a failure that may pass: no connection, 429, 5xx or a broken answer.
+var errAway = errors.New("API server gave no answer")
 
 // node asks the API server for the zone of the pod's node. Errors: ErrNone if the node has no zone.
 func (d *Detector) node(ctx context.Context) (string, error) {

@@ -133,7 +133,7 @@ func TestDetect_KubernetesFaults(t *testing.T) {
 					_, err = w.Write(make([]byte, 1<<16))
 				}
 			}), func(d *zone.Detector) { d.Patience = 100 * time.Millisecond },
-			"API server cannot be reached: read node n1",
+			"API server gave no answer: read node n1",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,10 +1,10 @@
 package chart
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 	"testing"
 
@@ -14,7 +14,8 @@ import (
 // option is one choice of a dimension: its name, and values of the chart in YAML.
 type option struct{ name, values string }
 
-// dimensions are what renders differ in. Those of different dimensions set different values.
+// dimensions are the kinds of values that the matrix combines. Options are appended to one YAML file, so no two dimensions may set the
+// same top-level key.
 var dimensions = [][]option{
 	{
 		{"no zones", ""},
@@ -143,20 +144,11 @@ func renders(t *testing.T) map[string]string {
 	return all
 }
 
-func sorted[V any](m map[string]V) []string {
-	var keys []string
-	for k := range m {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
-	return keys
-}
-
 // TestChart_Matrix renders pairs of all kinds of values, and checks what holds for every render.
 func TestChart_Matrix(t *testing.T) {
 	all := renders(t)
 	var files []string
-	for _, name := range sorted(all) {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
 		file := filepath.Join(t.TempDir(), strings.ReplaceAll(name, " ", "-")+".yaml")
 		require.NoError(t, os.WriteFile(file, []byte(all[name]), 0o644))
 		files = append(files, file)

@@ -60,7 +60,7 @@ func (r ingress) has(port int, names map[string]int) bool {
 	return false
 }
 
-// from reports whether a component is named, and for clients, whether anybody else is.
+// from reports whether the rule admits a component; for client, whether it has a namespaceSelector or an ipBlock.
 func (r ingress) from(component string) bool {
 	if len(r.From) == 0 {
 		return true

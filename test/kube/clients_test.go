@@ -22,7 +22,7 @@ const (
 	partitions = 6
 	intervalMs = 50 // between two records of a producer in one partition
 	refreshMs  = 5000
-	members    = 2 // of a group
+	groupSize  = 2 // members
 	finishing  = 3 * time.Minute
 )
 
@@ -69,12 +69,12 @@ func (c *client) join(t *testing.T) {
 	if c.protocol == "classic" {
 		own["session.timeout.ms"] = "60000" // a machine under load must not cause a rebalance
 	}
-	for i := range members {
+	for i := range groupSize {
 		c.Join(t, stock.Job{Name: fmt.Sprint(i), Topic: topic, Config: c.config(own)})
 	}
 	harness.Await(t, "the group "+c.name+" has all partitions", func() bool {
 		assigned := 0
-		for i := range members {
+		for i := range groupSize {
 			r := c.Look(t, fmt.Sprint(i))
 			require.Empty(t, r.Faults, c.name)
 			assigned += r.Assigned
@@ -86,7 +86,7 @@ func (c *client) join(t *testing.T) {
 // check fails the test if a member of the group has seen an error.
 func (c *client) check(t *testing.T) {
 	t.Helper()
-	for i := range members {
+	for i := range groupSize {
 		require.Empty(t, c.Look(t, fmt.Sprint(i)).Faults, c.name)
 	}
 }
@@ -102,7 +102,7 @@ func (c *client) finish(t *testing.T, all *stock.Sent) {
 	}()
 	harness.Await(t, "the group "+c.name+" has read everything, once and in order", func() bool {
 		var runs []stock.Run
-		for i := range members {
+		for i := range groupSize {
 			r := c.Look(t, fmt.Sprint(i))
 			require.Empty(t, r.Faults, c.name)
 			runs = append(runs, r.Runs...)
@@ -110,7 +110,7 @@ func (c *client) finish(t *testing.T, all *stock.Sent) {
 		faults = all.Faults(runs, c.again)
 		return len(faults) == 0
 	})
-	for i := range members {
+	for i := range groupSize {
 		require.Empty(t, c.Leave(t, fmt.Sprint(i)).Faults, c.name)
 	}
 }

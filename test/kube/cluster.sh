@@ -5,7 +5,7 @@
 # nor services. Needs root on Linux, and what `make kube` builds.
 #
 #   cluster.sh install               install missing Debian packages
-#   cluster.sh up | down             start, stop and remove the cluster
+#   cluster.sh up | down             start the cluster; stop and remove it
 #   cluster.sh load [IMAGE.tar...]   import images on every node; by default those of make kube
 #   cluster.sh kubectl|helm ARGS     run one of them against the cluster
 #   cluster.sh volume NAMESPACE CLAIM NODE
@@ -14,7 +14,6 @@
 #   cluster.sh sockets NAMESPACE     list the TCP sockets of a pod, by the name of its network namespace
 #   cluster.sh kill NODE CONTAINER   end a container by SIGKILL
 #   cluster.sh cut|join NODE         take a node's link down, and up again (not node 1)
-#   cluster.sh freeze|thaw NODE      pause a node's kubelet, and let it go on
 set -euo pipefail
 bin=${FRESHET_KUBE_BIN:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/bin}
 dir=${FRESHET_KUBE_DIR:-$bin/cluster} # state of the running cluster
@@ -342,7 +341,5 @@ sockets) ip netns exec "$2" ss --tcp --all --numeric --no-header ;;
 kill) "${ctr[@]}" -a "$dir/node$2/containerd.sock" tasks kill --signal SIGKILL "$3" ;;
 cut) ip -n "$(place 1)" link set "to-$2" down ;;
 join) ip -n "$(place 1)" link set "to-$2" up ;;
-freeze) kill -STOP "$(cat "$dir/pid/kubelet$2")" ;;
-thaw) kill -CONT "$(cat "$dir/pid/kubelet$2")" ;;
 *) sed -n '2,/^set /s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
 esac

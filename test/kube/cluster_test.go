@@ -174,7 +174,7 @@ func (s *scene) scale(n int, zones ...string) {
 		s.kubectl("scale", "deployment", "freshet-agent-"+zone, fmt.Sprintf("--replicas=%d", n))
 	}
 	for _, zone := range zones {
-		if s.sabotage == kill {
+		if s.mode == kill {
 			s.killEnding(zone, n)
 		}
 		s.await(ofZone(zone), n)

@@ -17,7 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// known has the connections that the NetworkPolicies of the chart allow, which test/chart checks.
+// known lists the connections that a running cluster makes. test/chart checks that the NetworkPolicies allow them, this test that there
+// are no others.
 const known = "../chart/testdata/connections.txt"
 
 // connected compares the connections into the pods of the chart with the known ones.
@@ -110,7 +111,7 @@ func inbound(sockets string, components map[string][]string) (all [][]string) {
 	return all
 }
 
-// readings combines sources and destinations. Without a source it is whoever connects from a node.
+// readings combines sources and destinations. Without a known source, it is the kubelet or a client.
 func readings(sources, destinations []string, port uint16) (all []string) {
 	if len(sources) == 0 {
 		sources = []string{outsider(port)}
@@ -123,7 +124,7 @@ func readings(sources, destinations []string, port uint16) (all []string) {
 	return all
 }
 
-// outsider names who connects from a node: its kubelet, or a client, which has the node's address here.
+// outsider returns "node" for ports of probes and metrics, else "client": clients have a node's address here.
 func outsider(port uint16) string {
 	switch port {
 	case 8080, 8090, 2381:

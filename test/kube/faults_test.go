@@ -182,18 +182,18 @@ func (s *scene) lostNode() {
 	s.await(controlPlanes, 2)
 }
 
-// lostVolume replaces the volume of a member of etcd, as docs/kubernetes.md says. Members refuse changes until they have been
+// lostVolume follows the steps of docs/kubernetes.md for a lost volume of etcd, on a member that is healthy until then. Members refuse changes until they have been
 // connected for some seconds.
 func (s *scene) lostVolume() {
 	s.t.Helper()
 	const member = "freshet-etcd-2"
 	s.upgrade("etcd.clusterState=existing")
 	s.rollout("statefulset/freshet-etcd")
-	old := s.members()[member]
+	old := s.etcdMembers()[member]
 	require.NotZero(s.t, old)
 	harness.Await(s.t, "etcd has removed the member", func() bool {
 		_, _ = s.etcdctl("member", "remove", fmt.Sprintf("%x", old))
-		return !slices.Contains(slices.Collect(maps.Values(s.members())), old)
+		return !slices.Contains(slices.Collect(maps.Values(s.etcdMembers())), old)
 	})
 	harness.Await(s.t, "etcd has added the member", func() bool {
 		_, err := s.etcdctl("member", "add", member, "--peer-urls=http://"+member+".freshet-etcd."+namespace+".svc:2380")
@@ -211,8 +211,8 @@ func (s *scene) etcdctl(args ...string) (string, error) {
 	return run("", append([]string{"kubectl", "--namespace", namespace, "exec", "freshet-etcd-0", "--", "etcdctl"}, args...)...)
 }
 
-// members returns the members of etcd by name; one that has not started has none.
-func (s *scene) members() map[string]uint64 {
+// etcdMembers returns the members of etcd by name; one that has not started has none.
+func (s *scene) etcdMembers() map[string]uint64 {
 	s.t.Helper()
 	out, err := s.etcdctl("member", "list", "--write-out=json")
 	require.NoError(s.t, err)

@@ -18,7 +18,7 @@ import (
 	"github.com/freshet-io/freshet/test/stock"
 )
 
-// kind says what a phase may do to clients.
+// kind says how much a phase may disturb clients, from least to most: comparisons use the order.
 type kind int
 
 const (
@@ -31,15 +31,15 @@ const (
 const (
 	// stallBound is the longest that a record may take while agents go in good order.
 	stallBound = 2 * time.Second
-	// expired is by when the control plane has ended the sessions of agents that ended without notice.
+	// expired is the time after which the control plane has closed the sessions of agents that ended without notice.
 	expired = 7 * time.Second
 	chart   = "../../deploy/helm/freshet"
 )
 
-// Values of FRESHET_KUBE: what the run is to find. A run that finds nothing of a sabotage fails.
+// Values of FRESHET_KUBE. kill and early-ack break a promise on purpose: such a run fails if it does not notice.
 const (
-	nothing  = "1"
-	zones    = "zones"     // nothing, in the first phases of the run alone
+	whole    = "1"
+	zones    = "zones"     // the first phases of the whole run
 	kill     = "kill"      // agents that scale down are killed without notice
 	earlyAck = "early-ack" // agents acknowledge records before they have stored them: the image has to be of such a build
 )
@@ -47,22 +47,23 @@ const (
 // scene is a cluster with its clients.
 type scene struct {
 	*cluster
-	sabotage string
-	clients  []*client
-	values   []string // set by upgrades so far
-	table    bytes.Buffer
-	found    []string // promises that were broken
-	seen     *addresses
+	mode    string
+	clients []*client
+	values  []string // set by upgrades so far
+	table   bytes.Buffer
+	found   []string // promises that were broken
+	seen    *addresses
 }
 
 // TestKube is the whole run. FRESHET_KUBE has to be set.
 func TestKube(t *testing.T) {
-	sabotage := os.Getenv("FRESHET_KUBE")
-	if sabotage == "" {
+	mode := os.Getenv("FRESHET_KUBE")
+	if mode == "" {
 		t.Skip("needs root, Debian packages and binaries: run make e2e-kube")
 	}
-	s := newScene(t, sabotage)
-	switch sabotage {
+	require.Contains(t, []string{whole, zones, kill, earlyAck}, mode, "FRESHET_KUBE")
+	s := newScene(t, mode)
+	switch mode {
 	case kill:
 		s.phase("zone 1 from 2 to 5 agents", joins, func() { s.scale(5, "zone-1") })
 		s.phase("zone 1 from 5 to 2 agents", clean, func() { s.scale(2, "zone-1") })
@@ -74,17 +75,17 @@ func TestKube(t *testing.T) {
 			s.phase("forced deletion of an agent", rough, s.deleteAgent)
 		}
 		s.finish()
-	default:
+	case whole:
 		s.everything()
 		s.end()
 	}
 	s.t.Logf("| phase | client | records | p50 | longest |\n|---|---|---|---|---|\n%s", &s.table)
-	if sabotage == nothing || sabotage == zones {
+	if mode == whole || mode == zones {
 		require.Empty(t, s.found)
 		return
 	}
-	require.NotEmpty(t, s.found, "the run does not notice %s", sabotage)
-	t.Logf("the run notices %s: %q", sabotage, s.found)
+	require.NotEmpty(t, s.found, "the run does not notice %s", mode)
+	t.Logf("the run notices %s: %q", mode, s.found)
 }
 
 // everything is all that may happen to a cluster.
@@ -136,7 +137,7 @@ func (s *scene) deleteAgent() {
 	s.await(agents, n)
 }
 
-// broken notes a promise that was broken.
+// broken records a broken promise; the run fails at its end.
 func (s *scene) broken(format string, args ...any) {
 	s.t.Helper()
 	s.found = append(s.found, fmt.Sprintf(format, args...))
@@ -144,9 +145,9 @@ func (s *scene) broken(format string, args ...any) {
 }
 
 // newScene installs the chart, with 2 agents in zone 1 and none in zone 2, and starts the clients.
-func newScene(t *testing.T, sabotage string) *scene {
+func newScene(t *testing.T, mode string) *scene {
 	t.Helper()
-	s := &scene{cluster: newCluster(t), sabotage: sabotage}
+	s := &scene{cluster: newCluster(t), mode: mode}
 	s.install()
 	s.scale(0, "zone-2")
 	s.scale(2, "zone-1")
@@ -196,7 +197,7 @@ func (s *scene) phase(name string, k kind, happens func()) {
 	s.t.Helper()
 	for _, c := range s.clients {
 		c.Mark(s.t)
-		c.again = c.again || k > joins || c.java && c.protocol == "classic"
+		c.again = c.again || k > joins || c.java && c.protocol == "classic" // Java's classic consumer may read again after a rebalance (docs/clients.md)
 	}
 	began, closed := time.Now(), s.closed(k)
 	happens()

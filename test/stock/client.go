@@ -15,7 +15,7 @@ type Job struct {
 	Op         string            `json:"op"`
 	Name       string            `json:"name"`
 	Topic      string            `json:"topic,omitempty"`
-	Partitions int               `json:"partitions,omitempty"` // of Join: reads all of them, without a group
+	Partitions int               `json:"partitions,omitempty"` // Write: number of partitions to write to. Join: if set, reads all of them without a group
 	IntervalMs int               `json:"intervalMs,omitempty"` // between two records in one partition
 	Config     map[string]string `json:"config,omitempty"`
 }
@@ -39,9 +39,9 @@ type Run struct {
 // Reading is what a reader has read, and what happened to it.
 type Reading struct {
 	Assigned   int // partitions that it has
-	Changes    int // calls that told it of other partitions
-	Losses     int // calls that told it that others had its partitions already
-	Generation int // 0 where the client does not tell
+	Changes    int // rebalance callbacks that changed the assignment
+	Losses     int // callbacks that told it that others had its partitions already
+	Generation int // 0 if the client does not report it
 	Faults     []string
 	Runs       []Run
 }

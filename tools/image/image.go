@@ -75,7 +75,7 @@ func buildImage(arch string, programs []file, entrypoint string) (v1.Image, erro
 		entrypoint = programs[0].path
 	}
 	if !slices.ContainsFunc(programs, func(f file) bool { return f.path == entrypoint }) {
-		return nil, fmt.Errorf("--entrypoint %s is none of its programs", entrypoint)
+		return nil, fmt.Errorf("--entrypoint %s is not among the image's programs", entrypoint)
 	}
 	content, err := layerTar(files)
 	if err != nil {

@@ -176,18 +176,18 @@ func TestRun_SaysWhatIsWrong(t *testing.T) {
 	require.NoError(t, os.WriteFile(text, []byte("#!/bin/sh"), 0o600))
 	output := filepath.Join(t.TempDir(), "image.tar")
 	for says, args := range map[string][]string{
-		"linked dynamically: build it with CGO_ENABLED=0": {"--platform", "amd64=" + program(t, "dynamic", elf.EM_X86_64, elf.PT_INTERP)},
-		"built for EM_AARCH64, not EM_X86_64":             {"--platform", "amd64=" + program(t, "other", elf.EM_AARCH64)},
-		"script: no Linux program":                        {"--platform", "amd64=" + text},
-		"absent: no such file":                            {"--platform", "amd64=/absent"},
-		"--entrypoint /other is none of its programs":     {"--platform", "amd64=" + static, "--entrypoint", "/other"},
-		"two files for /static":                           {"--platform", "amd64=" + static, "--platform", "amd64=" + static},
-		"/a is a file and a directory":                    {"--platform", "amd64=" + static + ":/a", "--platform", "amd64=" + static + ":/a/b"},
-		"architecture of amd64, arm64":                    {"--platform", "mips=" + static},
-		"no absolute path of a file":                      {"--platform", "amd64=" + static + ":bin/x"},
-		"--platform is needed":                            {},
-		"unknown argument":                                {"freshet"},
-		"--name: tag can only contain":                    {"--platform", "amd64=" + static, "--name", "Freshet:a+b"},
+		"linked dynamically: build it with CGO_ENABLED=0":       {"--platform", "amd64=" + program(t, "dynamic", elf.EM_X86_64, elf.PT_INTERP)},
+		"built for EM_AARCH64, not EM_X86_64":                   {"--platform", "amd64=" + program(t, "other", elf.EM_AARCH64)},
+		"script: no Linux program":                              {"--platform", "amd64=" + text},
+		"absent: no such file":                                  {"--platform", "amd64=/absent"},
+		"--entrypoint /other is not among the image's programs": {"--platform", "amd64=" + static, "--entrypoint", "/other"},
+		"two files for /static":                                 {"--platform", "amd64=" + static, "--platform", "amd64=" + static},
+		"/a is a file and a directory":                          {"--platform", "amd64=" + static + ":/a", "--platform", "amd64=" + static + ":/a/b"},
+		"architecture of amd64, arm64":                          {"--platform", "mips=" + static},
+		"is not an absolute file path":                          {"--platform", "amd64=" + static + ":bin/x"},
+		"--platform is needed":                                  {},
+		"unknown argument":                                      {"freshet"},
+		"--name: tag can only contain":                          {"--platform", "amd64=" + static, "--name", "Freshet:a+b"},
 	} {
 		err := run(t.Context(), append([]string{"--name", "freshet:v1", "--output", output}, args...), io.Discard, io.Discard)
 		require.ErrorContains(t, err, says)

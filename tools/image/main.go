@@ -83,7 +83,7 @@ func (s *settings) addFile(value string) error {
 		dest = "/" + filepath.Base(source)
 	}
 	if dest == "/" || path.Clean(dest) != dest || !path.IsAbs(dest) {
-		return fmt.Errorf("%q is no absolute path of a file", dest)
+		return fmt.Errorf("%q is not an absolute file path", dest)
 	}
 	s.platforms[arch] = append(s.platforms[arch], file{source: source, path: dest, mode: 0o755})
 	return nil

@@ -58,7 +58,26 @@ containers:
       {{- with $.Values.clientZones }}
       - --client-zones={{ range $i, $z := . }}{{ if $i }},{{ end }}{{ $z.cidr }}={{ $z.zone }}{{ end }}
       {{- end }}
-      {{- $taken := dict "virtual-cluster" "virtualCluster" "bucket" "bucket" "control-plane" "fullnameOverride" "kafka-listen" "external" "advertise" "external" "shared-advertise" "external" "peer-listen" "fixed ports" "peer-advertise" "fixed ports" "http-listen" "fixed ports" "drain-timeout" "agents.drainSeconds" "zone" "zones" "node-name" "zones" "default-zone" "defaultZone" "client-zones" "clientZones" "agent-key" "agentKey" "kafka-tls-cert" "tls.kafkaSecret" "kafka-tls-key" "tls.kafkaSecret" "control-plane-tls-ca" "tls.controlPlaneSecret" }}
+      {{- $taken := dict
+        "virtual-cluster" "use virtualCluster"
+        "bucket" "use bucket"
+        "control-plane" "it follows from the release's name"
+        "kafka-listen" "use external"
+        "advertise" "use external"
+        "shared-advertise" "use external"
+        "peer-listen" "its port is fixed"
+        "peer-advertise" "its port is fixed"
+        "http-listen" "its port is fixed"
+        "drain-timeout" "use agents.drainSeconds"
+        "zone" "use zones"
+        "node-name" "use zones"
+        "default-zone" "use defaultZone"
+        "client-zones" "use clientZones"
+        "agent-key" "use agentKey"
+        "kafka-tls-cert" "use tls.kafkaSecret"
+        "kafka-tls-key" "use tls.kafkaSecret"
+        "control-plane-tls-ca" "use tls.controlPlaneSecret"
+      }}
       {{- include "freshet.arguments" (dict "settings" $values.settings "taken" $taken "where" "agents.settings") | nindent 6 }}
     env:
       - {name: POD_IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}
@@ -116,7 +135,7 @@ containers:
     {{- end }}
 {{- if or $kafkaTLS $controlPlaneTLS $values.extraVolumes }}
 volumes:
-  {{- with $values.extraVolumes }}{{ toYaml . | nindent 2 }}{{ end }}
+  {{- with $values.extraVolumes }}{{ include "freshet.extraVolumes" (list . "agents.extraVolumes") | nindent 2 }}{{ end }}
   {{- with $kafkaTLS }}
   - {name: kafka-tls, secret: {secretName: {{ . }}}}
   {{- end }}

@@ -2,7 +2,9 @@
 {{- define "freshet.name" -}}
 {{- $name := .Release.Name -}}
 {{- if not (contains .Chart.Name $name) }}{{ $name = printf "%s-%s" $name .Chart.Name }}{{ end -}}
-{{- .Values.fullnameOverride | default $name | trunc 40 | trimSuffix "-" -}}
+{{- $name = .Values.fullnameOverride | default $name | replace "." "-" | trunc 40 | trimSuffix "-" -}}
+{{- if not (regexMatch "^[a-z]" $name) }}{{ fail (printf "names of Services begin with a letter, unlike %s: set fullnameOverride" $name) }}{{ end -}}
+{{- $name -}}
 {{- end }}
 
 {{- /* Labels that select the pods of a component. They never change. Takes (list . COMPONENT). */ -}}
@@ -10,6 +12,26 @@
 app.kubernetes.io/name: {{ (index . 0).Chart.Name }}
 app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
 app.kubernetes.io/component: {{ index . 1 }}
+{{- end }}
+
+{{- /* Labels of the pods of a component, with more that cannot replace the selector's. Takes (list . COMPONENT LABELS). */ -}}
+{{- define "freshet.podLabels" -}}
+{{- merge (include "freshet.selector" . | fromYaml) (index . 2) | toYaml -}}
+{{- end }}
+
+{{- /* The extra volumes of pods, which must not have names of the chart's own. Takes (list VOLUMES WHERE). */ -}}
+{{- define "freshet.extraVolumes" -}}
+{{- range index . 0 }}
+{{- if has .name (list "tls" "etcd-tls" "kafka-tls" "controlplane-ca") }}{{ fail (printf "%s: the name %s is the chart's own: rename the volume" (index $ 1) .name) }}{{ end }}
+{{- end }}
+{{- toYaml (index . 0) }}
+{{- end }}
+
+{{- /* Name of a zone's Deployment. Takes (list . ZONE). */ -}}
+{{- define "freshet.agentName" -}}
+{{- $name := include "freshet.name" (index . 0) -}}
+{{- $zone := toString ((index . 1).name | default "") -}}
+{{- empty $zone | ternary (printf "%s-agent" $name) (printf "%s-agent-%s" $name $zone) -}}
 {{- end }}
 
 {{- /* Labels of a resource. Takes (list . COMPONENT). */ -}}
@@ -36,7 +58,7 @@ helm.sh/chart: {{ printf "%s-%s" $.Chart.Name $.Chart.Version | replace "+" "_" 
 
 {{- /* Bytes of a quantity, such as 2Gi. */ -}}
 {{- define "freshet.bytes" -}}
-{{- $q := toString . -}}
+{{- $q := toString . }}{{ if kindIs "float64" . }}{{ $q = printf "%.0f" . }}{{ end -}}
 {{- $units := dict "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 "k" 1000 "M" 1000000 "G" 1000000000 "T" 1000000000000 -}}
 {{- $unit := regexFind "[KMGT]i$|[kMGT]$" $q -}}
 {{- $number := trimSuffix $unit $q -}}
@@ -55,11 +77,11 @@ helm.sh/chart: {{ printf "%s-%s" $.Chart.Name $.Chart.Version | replace "+" "_" 
 {{- end }}
 {{- end }}
 
-{{- /* Arguments --name=value from settings. Takes (dict "settings" MAP "taken" MAP "where" WHERE): taken holds flags that the chart sets, with the value to use in their place. */ -}}
+{{- /* Arguments --name=value from settings. Takes (dict "settings" MAP "taken" MAP "where" WHERE): taken holds flags that the chart sets, with what to do instead. */ -}}
 {{- define "freshet.arguments" -}}
 {{- $x := . -}}
 {{- range $name, $value := .settings }}
-{{- with get $x.taken $name }}{{ fail (printf "%s.%s is set by the chart: use %s" $x.where $name .) }}{{ end }}
+{{- with get $x.taken $name }}{{ fail (printf "%s.%s is set by the chart: %s" $x.where $name .) }}{{ end }}
 {{- $text := toString $value }}
 {{- if kindIs "slice" $value }}{{ $text = join "," $value }}{{ end }}
 {{- if and (kindIs "float64" $value) (eq $value (floor $value)) }}{{ $text = printf "%d" (int64 $value) }}{{ end }}
@@ -137,7 +159,7 @@ clients connect to, since it cannot hold pods' addresses; and those for clients 
 {{- $tls := include "freshet.tlsSecret" (list . "kafka") -}}
 {{- if and $external.enabled (not .Values.zones) }}{{ fail "external.enabled needs zones: each has an address, as {name: a, external: {host: kafka-a.example.com}}" }}{{ end -}}
 {{- if and $tls (not .Values.zones) }}{{ fail "tls.kafkaSecret and tls.issuer need zones: the certificate holds the names of their Services. For a single zone: [{name: a, nodeSelector: {}}]" }}{{ end -}}
-{{- $list := list }}{{ $ports := dict -}}
+{{- $list := list }}{{ $ports := dict }}{{ $addresses := dict -}}
 {{- range $zone := .Values.zones -}}
 {{- if $tls }}{{ $list = append $list (printf "/%s=%s-%s.%s.svc:9092-9095" $zone.name (include "freshet.name" $) $zone.name $.Release.Namespace) }}{{ end -}}
 {{- if $external.enabled -}}
@@ -152,6 +174,9 @@ clients connect to, since it cannot hold pods' addresses; and those for clients 
 {{- end -}}
 {{- end -}}
 {{- $host := required (printf "zone %s needs external.host, the address that clients outside connect to" $zone.name) $own.host -}}
+{{- $address := printf "%s:%d" $host $first -}}
+{{- with get $addresses $address }}{{ fail (printf "zones %s and %s have the external address %s: each needs its own" . $zone.name $address) }}{{ end -}}
+{{- $_ := set $addresses $address $zone.name -}}
 {{- $list = append $list (printf "external/%s=%s:%d-%d" $zone.name $host $first (add $first 3)) -}}
 {{- end -}}
 {{- end -}}
