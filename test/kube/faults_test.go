@@ -58,9 +58,9 @@ func (s *scene) staysInZone() {
 	for _, bytes := range before {
 		sum += bytes
 	}
-	s.t.Logf("the last of %d bytes of clients and agents crossed between the nodes %s after zone 2 had agents", sum, last.Sub(began).Round(time.Second))
+	s.t.Logf("the last of %d bytes of clients and agents crossed between the nodes %s after zone 2 had agents: %q", sum, last.Sub(began).Round(time.Second), latest)
 	if time.Since(last) < quiet {
-		s.broken("clients or agents of a zone still reach the other one: %q", latest)
+		s.broken("clients or agents of a zone still reach the other one")
 	}
 }
 
