@@ -311,19 +311,6 @@ func TestRetainedFrom_WithoutTimestamps(t *testing.T) {
 	require.EqualValues(t, 20, c.keptSince(20_001))
 }
 
-func TestEndedWriter_Unsettled(t *testing.T) {
-	c := newCleanable(t)
-	overtaking := encodeCommit(commit.Header{Submission: id.Submission{Session: 1, N: 9}, Acked: 3, Bytes: 1 << 20, Overtakes: true},
-		section{"t", 0, []commit.Batch{{Records: 1, Bytes: 100, ProducerID: -1}}})
-	c.must(&CommitBundle{Encoded: overtaking})
-	c.must(&CloseSession{Session: 1})
-	c.machine = restore(t, c.machine)
-	w, ok := c.EndedWriter(1)
-	require.True(t, ok)
-	require.EqualValues(t, 4, w.Unsettled)
-	require.EqualValues(t, 10, w.NextN)
-}
-
 // TestCleanup_Golden holds the bytes of commands and of a snapshot of cleanings fast.
 func TestCleanup_Golden(t *testing.T) {
 	c := newCleanable(t)
@@ -366,8 +353,6 @@ func TestSnapshot_RefusesWhatCleanupDoesNotWrite(t *testing.T) {
 		"bounds upside down": func(s *machine) {
 			s.jobs.Set(1, &openJob{kind: job.Clean, level: 2, runner: 1, clean: &job.Bounds{From: 5, FirstDirty: 4, To: 9}})
 		},
-		"unsettled of a job": func(s *machine) { s.writers.Set(1, writer{ended: 1, job: true, unsettled: 1}) },
-		"unsettled and open": func(s *machine) { s.writers.Set(1, writer{ended: stillOpen, unsettled: 1}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCleanable(t)

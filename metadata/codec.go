@@ -243,8 +243,6 @@ func readCommand(kind commandKind, w *wire.Reader) Command {
 		return readRecordSweep(w)
 	case kindLimitProducers:
 		return &LimitProducers{Active: w.Offset()}
-	case kindRecordScrub:
-		return &RecordScrub{To: id.Bundle(w.Uvarint())}
 	case kindDeleteTopicKeeping:
 		return readDeleteTopicKeeping(w)
 	case kindUndeleteTopic:

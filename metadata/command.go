@@ -77,7 +77,7 @@ type (
 	CloseSession struct{ Session id.Session }
 
 	// CommitBundle gives a bundle's batches their offsets. Encoded is a commit as the agent encoded it (package
-	// commit). Result: *commit.Result. Applied in order of n, but for those that overtake; the owner holds back what is early.
+	// commit). Result: *commit.Result. Applied in order of n; the owner holds back what is early.
 	CommitBundle struct{ Encoded []byte }
 
 	// AbandonSubmission settles a submission that will never come. Result: *commit.Result (Abandoned, or the result

@@ -29,7 +29,7 @@ func (s *machine) commitBundle(c *CommitBundle, fx *Effects) (*commit.Result, er
 		return resultSessionClosed, nil // resubmission of a settled n: its session takes nothing any more (I9)
 	case e == nil:
 		return nil, ErrUnknownSession
-	case !settled && (h.Resubmit || early(&h, e)):
+	case !settled && (h.Resubmit || sub.N > e.nextN):
 		return nil, ErrEarly
 	}
 	if h.Resubmit {
@@ -42,7 +42,7 @@ func (s *machine) commitBundle(c *CommitBundle, fx *Effects) (*commit.Result, er
 	e.acknowledge(min(h.Acked, e.nextN-1))
 	result := s.sequenceBundle(r, fx)
 	if !h.Resubmit {
-		e.settle(sub.N, result)
+		e.settle(result)
 	}
 	fx.Committed = append(fx.Committed, result)
 	return result, nil

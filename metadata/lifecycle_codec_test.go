@@ -12,14 +12,13 @@ import (
 	"github.com/freshet-io/freshet/metadata/job"
 )
 
-// everyLifecycleCommand has RecordScrub and the commands of sweeping and of deleted topics.
+// everyLifecycleCommand has the commands of sweeping and of deleted topics.
 func everyLifecycleCommand() []Command {
 	return []Command{
 		&RecordSweep{Writers: []id.Session{1, 2, 300}, Last: true},
 		&DeleteTopic{ID: topicID("t"), KeepMs: 86_400_000},
 		&UndeleteTopic{ID: topicID("t"), Name: "u"},
 		&PurgeTopics{Topics: []PurgedTopic{{ID: topicID("t"), Index: 7}}},
-		&RecordScrub{To: id.Submission{Session: 1, N: 1}.Bundle()},
 	}
 }
 
@@ -30,7 +29,6 @@ func TestLifecycleCommands_GoldenAndRoundTrip(t *testing.T) {
 		"2b 14 " + topic + " 80f0b252",
 		"2c 12 " + topic + " 01 75",
 		"2d 12 01 " + topic + " 07",
-		"2e 05 8180808010",
 	} {
 		requireCommandBytes(t, everyLifecycleCommand()[i], want)
 	}
@@ -38,7 +36,7 @@ func TestLifecycleCommands_GoldenAndRoundTrip(t *testing.T) {
 	require.ErrorIs(t, err, ErrMalformedCommand, "kept for no time: that is the other kind")
 }
 
-// lifecycleState has writers of every sort, deleted topics of which one has an open transaction, and a position that RecordScrub set.
+// lifecycleState has writers of every sort, and deleted topics of which one has an open transaction.
 func lifecycleState(t testing.TB) *machine {
 	t.Helper()
 	s := newMachine()
@@ -61,7 +59,6 @@ func lifecycleState(t testing.TB) *machine {
 		&CreateTopic{ID: topicID("u"), Name: "t", Partitions: 1},
 		&DeleteTopic{ID: topicID("u"), KeepMs: 5},
 		&CreateTopic{ID: topicID("v"), Name: "t", Partitions: 1},
-		&RecordScrub{To: 77},
 	} {
 		r := s.Apply(s.index+1, &Batch{Now: 1000 + int64(i), Commands: []Command{c}}, nil, nil)
 		require.NoError(t, r[0].Err, "command %d", i)

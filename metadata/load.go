@@ -1,8 +1,6 @@
 package metadata
 
 import (
-	"encoding/binary"
-
 	"github.com/freshet-io/freshet/metadata/extent"
 	"github.com/freshet-io/freshet/metadata/id"
 )
@@ -78,24 +76,5 @@ func (s *machine) everyTree(yield func(extent.Tree) bool) {
 	}
 	if more {
 		s.cleanup.scan(yield)
-	}
-}
-
-// RecordScrub sets a position among the live bundles. Nothing proposes it; logs that have it can be read. Result: none.
-type RecordScrub struct{ To id.Bundle }
-
-const kindRecordScrub commandKind = 46
-
-func (*RecordScrub) kind() commandKind { return kindRecordScrub }
-
-func (c *RecordScrub) appendBody(dst []byte) []byte { return binary.AppendUvarint(dst, uint64(c.To)) }
-
-// recordScrub is the position that RecordScrub set, if it is not 0.
-const recordScrub recordTag = 39
-
-func (s *machine) encodeScrub(f *sectionWriter) {
-	if s.scrub != 0 {
-		f.buf = binary.AppendUvarint(append(f.buf, byte(recordScrub)), uint64(s.scrub))
-		f.recordDone()
 	}
 }

@@ -52,7 +52,6 @@ type machine struct {
 	bounds  producerBounds
 
 	audiences audiences // as of the last entry; derived
-	scrub     id.Bundle // set by RecordScrub, which nothing proposes
 
 	groups      btree.Map[string, *groupEntry] // by name; they and their topics are copied once per generation too
 	offsetSweep offsetCursor
@@ -194,9 +193,6 @@ func (s *machine) apply(c Command, fx *Effects) Result {
 		return Result{Err: s.abortJob(c)}
 	case *RecordSweep:
 		s.recordSweep(c)
-		return Result{}
-	case *RecordScrub:
-		s.scrub = c.To
 		return Result{}
 	case *LimitProducers:
 		return Result{Err: s.limitProducers(c)}

@@ -267,9 +267,6 @@ func (w *world) show(t *testing.T, d *datadriven.TestData) string {
 	case "show-sessions":
 		for e := range s.Sessions() {
 			fmt.Fprintf(&b, "%d %s zone %s nodes %v next %d draining %t closed %t", e.ID, e.Instance, e.Zone, e.NodeIDs, e.NextN, e.Draining, e.Closed)
-			if len(e.Ahead) > 0 {
-				fmt.Fprintf(&b, " ahead %v", e.Ahead)
-			}
 			b.WriteString("\n")
 		}
 	case "show-emptied-zones":
@@ -347,7 +344,7 @@ func parseCommit(t *testing.T, d *datadriven.TestData, index uint64) []byte {
 	t.Helper()
 	h := commit.Header{
 		Submission: submission(t, d), Acked: uint32(num(t, d, "acked", 0)),
-		Bytes: uint32(num(t, d, "bytes", 10_000)), Resubmit: d.HasArg("resubmit"), Overtakes: d.HasArg("overtakes"),
+		Bytes: uint32(num(t, d, "bytes", 10_000)), Resubmit: d.HasArg("resubmit"),
 	}
 	var b commit.Builder
 	b.Reset(h)

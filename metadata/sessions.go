@@ -36,7 +36,6 @@ type SessionInfo struct {
 	Endpoints []Endpoint // not to be changed
 	NodeIDs   []int32    // one per endpoint; not to be changed
 	NextN     uint32     // the lowest n that is not settled
-	Ahead     []uint32   // those above it that are settled, in order; nil as a rule
 	Draining  bool       // left the membership, still commits
 	Hidden    bool       // lost sight of: not shown, still commits
 	Closed    bool       // closed within the last ten minutes, or a day where no other agent of the zone came after it
@@ -53,7 +52,7 @@ func (i *SessionInfo) Serves() bool { return !i.Closed && !i.Draining && i.Roles
 
 func (e *session) info(n id.Session) SessionInfo {
 	return SessionInfo{
-		ID: n, Instance: e.instance, Zone: e.zone, Endpoints: e.endpoints, NodeIDs: e.nodeIDs, NextN: e.nextN, Ahead: e.ahead(),
+		ID: n, Instance: e.instance, Zone: e.zone, Endpoints: e.endpoints, NodeIDs: e.nodeIDs, NextN: e.nextN,
 		Draining: e.draining, Hidden: e.hidden, Closed: e.closed, Version: e.software,
 		Peer: e.peer, Roles: e.roles,
 	}
@@ -151,8 +150,6 @@ func (s *machine) closeSession(c *CloseSession, fx *Effects) error {
 	s.leaves(e, fx)
 	e = s.mutableSession(c.Session, e)
 	e.closed, e.closedAt = true, s.now
-	s.noteUnsettled(c.Session, e)
-	e.settleHoles()
 	s.endWriter(c.Session)
 	s.abortJobsOf(c.Session)
 	fx.Closed = append(fx.Closed, c.Session)

@@ -127,8 +127,6 @@ func (d *snapshotDecoder) record(w *wire.Reader) {
 		d.readDeleted(w)
 	case recordWriters:
 		d.s.readWriters(w)
-	case recordScrub:
-		d.s.scrub = id.Bundle(w.Uvarint())
 	case recordGone:
 		name, at := w.String(), w.Varint()
 		if _, twice := d.s.gone.Set(name, at); twice {
@@ -330,18 +328,12 @@ func (d *snapshotDecoder) readResult(w *wire.Reader) {
 		return
 	}
 	r, err := commit.ParseResult(p)
-	if err != nil || d.session == nil || n <= d.result || n >= d.session.nextN && !d.overtook(n) {
+	if err != nil || d.session == nil || n <= d.result || n >= d.session.nextN {
 		w.Fail("result %d: %v", n, err)
 		return
 	}
 	d.session.results.Set(n, r)
 	d.result = n
-}
-
-// overtook tells whether a result of the session may be that of a submission which is settled ahead of others.
-func (d *snapshotDecoder) overtook(n uint32) bool {
-	e := d.session
-	return !e.closed && n > e.nextN && n-e.nextN < MaxAhead
 }
 
 func (d *snapshotDecoder) readRetired(w *wire.Reader) {

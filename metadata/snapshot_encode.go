@@ -121,7 +121,6 @@ func (s *machine) encode(f *sectionWriter) (uint64, error) {
 	s.encodeBundles(f)
 	s.encodeJobs(f)
 	s.encodeWriters(f)
-	s.encodeScrub(f)
 	s.encodeProducerLimit(f)
 	s.cleanup.scan(func(t extent.Tree) bool {
 		f.buf = append(f.buf, byte(recordCleanup))

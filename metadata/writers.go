@@ -16,8 +16,6 @@ type writer struct {
 	ended  int64 // command time; stillOpen before
 	swept  bool  // once since it ended
 	job    bool
-	// unsettled is the lowest submission that was not settled when the agent session was closed; 0 for a job.
-	unsettled uint32
 }
 
 const stillOpen int64 = -1
@@ -30,10 +28,9 @@ type EndedWriter struct {
 	EndedMs  int64 // command time
 	Swept    bool  // once
 	Job      bool
-	NextN    uint32 // of an agent session: after the last that was settled, which may have overtaken those up to MaxAhead below; 0 of a job
-	// Unsettled is the lowest submission of an agent session that was not settled when the session was closed: all below
-	// were committed or abandoned. It is 0 for a job.
-	Unsettled uint32
+	// NextN is the lowest submission of an agent session that was not settled when the session was closed: all below were
+	// committed or abandoned. It is 0 for a job.
+	NextN uint32
 }
 
 // RecordSweep notes that the objects of ended writers were swept. After the last sweep they are forgotten. Those that have
@@ -49,14 +46,6 @@ func (*RecordSweep) kind() commandKind { return kindRecordSweep }
 
 func (s *machine) openWriter(n id.Session, job bool) {
 	s.writers.Set(n, writer{opened: s.now, ended: stillOpen, job: job})
-}
-
-// noteUnsettled notes the lowest submission of an open session that is not settled; the session is about to be closed.
-func (s *machine) noteUnsettled(n id.Session, e *session) {
-	if w, ok := s.writers.Get(n); ok {
-		w.unsettled = e.nextN
-		s.writers.Set(n, w)
-	}
 }
 
 // endWriter notes the end of a session or job, once.
@@ -100,7 +89,7 @@ func (s *machine) EndedWriter(n id.Session) (EndedWriter, bool) {
 }
 
 func (s *machine) endedWriter(n id.Session, w writer) EndedWriter {
-	info := EndedWriter{ID: n, OpenedMs: w.opened, EndedMs: w.ended, Swept: w.swept, Job: w.job, Unsettled: w.unsettled}
+	info := EndedWriter{ID: n, OpenedMs: w.opened, EndedMs: w.ended, Swept: w.swept, Job: w.job}
 	if e, ok := s.sessions.Get(n); ok {
 		info.NextN = e.nextN
 	} else if nextN, ok := s.retired.Get(n); ok {
@@ -129,16 +118,15 @@ func readRecordSweep(w *wire.Reader) *RecordSweep {
 	return c
 }
 
-// recordWriters are writers: id, flags, opened, ended, lowest unsettled submission.
+// recordWriters are writers: id, flags, opened, ended.
 const recordWriters recordTag = 37
 
 const (
 	writerEnded = 1 << iota
 	writerSwept
 	writerIsJob
-	writerHasUnsettled
 
-	allWriterFlags = writerEnded | writerSwept | writerIsJob | writerHasUnsettled
+	allWriterFlags = writerEnded | writerSwept | writerIsJob
 )
 
 func (s *machine) encodeWriters(f *sectionWriter) {
@@ -153,15 +141,9 @@ func (s *machine) encodeWriters(f *sectionWriter) {
 		if w.job {
 			flags |= writerIsJob
 		}
-		if w.unsettled > 0 {
-			flags |= writerHasUnsettled
-		}
 		b = binary.AppendVarint(append(b, flags), w.opened)
 		if w.ended != stillOpen {
 			b = binary.AppendVarint(b, w.ended)
-		}
-		if w.unsettled > 0 {
-			b = binary.AppendUvarint(b, uint64(w.unsettled))
 		}
 		return b
 	})
@@ -174,13 +156,7 @@ func (s *machine) readWriters(r *wire.Reader) {
 		if flags&writerEnded != 0 {
 			w.ended = r.Varint()
 		}
-		if flags&writerHasUnsettled != 0 {
-			w.unsettled = r.Uint32()
-		}
 		ended := w.ended != stillOpen
-		if (w.unsettled > 0) != (flags&writerHasUnsettled != 0) || w.unsettled > 0 && (!ended || w.job) {
-			r.Fail("unsettled submission of writer %d", n)
-		}
 		if n == 0 || n >= s.nextSession || flags > allWriterFlags || ended != (flags&writerEnded != 0) || w.swept && !ended {
 			r.Fail("writer %d", n)
 		}

@@ -2200,7 +2200,6 @@ type Welcome struct {
 	BundlePrefix     string                 `protobuf:"bytes,6,opt,name=bundle_prefix,json=bundlePrefix,proto3" json:"bundle_prefix,omitempty"`               // of this virtual cluster's objects in the bucket
 	NowMs            int64                  `protobuf:"varint,7,opt,name=now_ms,json=nowMs,proto3" json:"now_ms,omitempty"`                                   // the owner's clock
 	SteadyMs         uint64                 `protobuf:"varint,8,opt,name=steady_ms,json=steadyMs,proto3" json:"steady_ms,omitempty"`                          // the owner's steady clock: time since its tenure began, and 1 ms
-	Overtaking       bool                   `protobuf:"varint,9,opt,name=overtaking,proto3" json:"overtaking,omitempty"`                                      // commits may say that they overtake others of their session
 	LargestTimestamp bool                   `protobuf:"varint,10,opt,name=largest_timestamp,json=largestTimestamp,proto3" json:"largest_timestamp,omitempty"` // commits may have batches with timestamp 2^63-1
 	MarksBuckets     bool                   `protobuf:"varint,11,opt,name=marks_buckets,json=marksBuckets,proto3" json:"marks_buckets,omitempty"`             // the control plane writes cluster_id into its bucket: the agent's bucket must have it too
 	unknownFields    protoimpl.UnknownFields
@@ -2291,13 +2290,6 @@ func (x *Welcome) GetSteadyMs() uint64 {
 		return x.SteadyMs
 	}
 	return 0
-}
-
-func (x *Welcome) GetOvertaking() bool {
-	if x != nil {
-		return x.Overtaking
-	}
-	return false
 }
 
 func (x *Welcome) GetLargestTimestamp() bool {
@@ -3764,7 +3756,7 @@ const file_controlplane_proto_rawDesc = "" +
 	"cancel_job\x18\v \x01(\v2\".freshet.controlplane.v1.CancelJobH\x00R\tcancelJob\x12F\n" +
 	"\vzone_writer\x18\f \x01(\v2#.freshet.controlplane.v1.ZoneWriterH\x00R\n" +
 	"zoneWriterB\x06\n" +
-	"\x04itemJ\x04\b\r\x10\x0e\"\xd5\x02\n" +
+	"\x04itemJ\x04\b\r\x10\x0e\"\xbb\x02\n" +
 	"\aWelcome\x12\x18\n" +
 	"\asession\x18\x01 \x01(\rR\asession\x12\x19\n" +
 	"\bnode_ids\x18\x02 \x03(\x05R\anodeIds\x12\x1d\n" +
@@ -3774,13 +3766,11 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x06next_n\x18\x05 \x01(\rR\x05nextN\x12#\n" +
 	"\rbundle_prefix\x18\x06 \x01(\tR\fbundlePrefix\x12\x15\n" +
 	"\x06now_ms\x18\a \x01(\x03R\x05nowMs\x12\x1b\n" +
-	"\tsteady_ms\x18\b \x01(\x04R\bsteadyMs\x12\x1e\n" +
-	"\n" +
-	"overtaking\x18\t \x01(\bR\n" +
-	"overtaking\x12+\n" +
+	"\tsteady_ms\x18\b \x01(\x04R\bsteadyMs\x12+\n" +
 	"\x11largest_timestamp\x18\n" +
 	" \x01(\bR\x10largestTimestamp\x12#\n" +
-	"\rmarks_buckets\x18\v \x01(\bR\fmarksBuckets\"C\n" +
+	"\rmarks_buckets\x18\v \x01(\bR\fmarksBucketsJ\x04\b\t\x10\n" +
+	"\"C\n" +
 	"\n" +
 	"ZoneWriter\x12\x18\n" +
 	"\asession\x18\x01 \x01(\rR\asession\x12\x1b\n" +

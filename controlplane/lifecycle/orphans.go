@@ -156,8 +156,8 @@ func (s *sweeper) objects(ctx context.Context) error {
 }
 
 // mayBeUncommitted reports whether a submission of a session was possibly not settled when the session was closed. All below
-// its lowest unsettled one were: an unknown object there was abandoned, or its bundle is gone.
-func mayBeUncommitted(w *metadata.EndedWriter, n uint32) bool { return !w.Job && n >= w.Unsettled }
+// its lowest unsettled one (NextN) were: an unknown object there was abandoned, or its bundle is gone.
+func mayBeUncommitted(w *metadata.EndedWriter, n uint32) bool { return !w.Job && n >= w.NextN }
 
 // orphans gives the objects of a page that can go now, and puts aside those whose submissions may not have been settled.
 func (s *sweeper) orphans(page []objstore.Info) (orphans []objstore.Info, err error) {

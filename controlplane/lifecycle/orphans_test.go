@@ -190,7 +190,7 @@ func TestOrphans_BucketNewerThanTheState(t *testing.T) {
 		sleep(time.Hour)
 		w.must(&metadata.OpenSession{Instance: "second"})
 		var c commit.Builder
-		c.Reset(commit.Header{Submission: id.Submission{Session: 1, N: 5}, Overtakes: true})
+		c.Reset(commit.Header{Submission: id.Submission{Session: 1, N: 1}})
 		w.must(&metadata.CommitBundle{Encoded: c.AppendTo(nil)})
 		for n := range uint32(1100) {
 			w.orphan(1, n+1) // their commits are not in this state, but for one

@@ -181,8 +181,8 @@ func (t *tenure) welcome(a *agent, hello *api.Hello) (welcome *api.OwnerItem, ca
 		message = &api.Welcome{
 			Session: uint32(a.session), NodeIds: info.NodeIDs, ClusterId: s.ClusterID(), Index: s.Index(),
 			NextN: info.NextN, BundlePrefix: t.cluster.cfg.BundlePrefix, NowMs: time.Now().UnixMilli(), SteadyMs: t.steady(),
-			Overtaking: true, LargestTimestamp: true,
-			MarksBuckets: t.cluster.cfg.Marked != nil,
+			LargestTimestamp: true,
+			MarksBuckets:     t.cluster.cfg.Marked != nil,
 		}
 	})
 	if err != nil {

@@ -67,7 +67,7 @@ func (a *agent) commit(c *api.Commit) {
 	default:
 		a.commits.submit(submission{
 			n: h.Submission.N, command: &metadata.CommitBundle{Encoded: c.Encoded}, bytes: len(c.Encoded), until: c.UntilMs,
-			overtakes: h.Overtakes, stream: a.stream,
+			stream: a.stream,
 		}, answer)
 	}
 }

@@ -26,10 +26,7 @@
 // # The order of commits
 //
 // What agents hand in for commit goes into the log in the order of n of each session: what comes early is held until what is
-// missing comes, at most HoldTimeout. A commit may say that it overtakes: it goes
-// into the log at once, and counts among those handed over, whose order goes on over it when what is missing comes. A new owner
-// takes both from the state. Agents learn by Welcome whether they may, so those connected when the version rises do with their next
-// stream.
+// missing comes, at most HoldTimeout. A new owner begins with what the state has.
 //
 // # Locks
 //

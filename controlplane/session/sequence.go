@@ -18,33 +18,29 @@ import (
 type answerFunc func(result *commit.Result, index uint64, fault *api.Error)
 
 // sequence brings one session's submissions into the log in the order of n, whichever stream carried them. What is
-// early is held until its turn, but for what may overtake those that are missing, which the log is handed at once; what
-// was handed to it already is answered from there. It outlives streams, not the tenure.
+// early is held until its turn; what was handed to the log already is answered from there. It outlives streams, not the tenure.
 type sequence struct {
 	t       *tenure
 	session id.Session
 	mu      struct {
 		sync.Mutex
-		next    uint32              // the lowest n that was not handed to the log
-		ahead   map[uint32]struct{} // those above that were
+		next    uint32 // the lowest n that was not handed to the log
 		held    map[uint32]*heldSubmission
-		hasty   []*heldSubmission // those of them that overtake, as they came; some may be held no more
 		bytes   int
 		running bool   // a goroutine hands submissions to the log
 		flying  int    // proposals on their way through the log
-		astray  bool   // next and ahead may not be what the state has
+		astray  bool   // next may be above what the state has
 		stream  uint64 // the newest that handed something in
 	}
 }
 
 // submission is what an agent hands in for one n.
 type submission struct {
-	n         uint32
-	command   metadata.Command
-	bytes     int
-	until     uint64 // by the tenure's steady clock it is not handed to the log for the first time later; 0: whenever
-	overtakes bool   // it need not wait for those of lower n
-	stream    uint64 // that it came by
+	n       uint32
+	command metadata.Command
+	bytes   int
+	until   uint64 // by the tenure's steady clock it is not handed to the log for the first time later; 0: whenever
+	stream  uint64 // that it came by
 }
 
 // heldSubmission waits for its turn, or for the log to take it.
@@ -57,17 +53,8 @@ type heldSubmission struct {
 
 func newSequence(t *tenure, info metadata.SessionInfo) *sequence {
 	q := &sequence{t: t, session: info.ID}
-	q.mu.held = map[uint32]*heldSubmission{}
-	q.goOn(info)
+	q.mu.held, q.mu.next = map[uint32]*heldSubmission{}, info.NextN
 	return q
-}
-
-// goOn takes what is settled from the state. Called with mu held.
-func (q *sequence) goOn(info metadata.SessionInfo) {
-	q.mu.next, q.mu.ahead = info.NextN, map[uint32]struct{}{}
-	for _, n := range info.Ahead {
-		q.mu.ahead[n] = struct{}{}
-	}
 }
 
 // submit takes a submission. answer is called once, on some goroutine.
@@ -85,7 +72,7 @@ func (q *sequence) submit(s submission, answer answerFunc) {
 		h.answers = append(h.answers, answer)
 		return
 	}
-	if _, ahead := q.mu.ahead[s.n]; ahead || s.n < q.mu.next {
+	if s.n < q.mu.next {
 		// Settled, or on its way through the log: the command is answered by what the first one got (I3).
 		q.mu.flying++
 		q.t.spawnOr(func() { q.again(s, answer) }, func() { answer(nil, 0, ownerGone) })
@@ -101,22 +88,19 @@ func (q *sequence) submit(s submission, answer answerFunc) {
 	q.mu.held[s.n] = h
 	q.mu.bytes += s.bytes
 	q.t.metrics.held.Inc()
-	if s.overtakes && s.n-q.mu.next < metadata.MaxAhead {
-		q.mu.hasty = append(q.mu.hasty, h)
-	}
 	q.start()
 }
 
-// start hands submissions to the log if there is one that need not wait. Called with mu held.
+// start hands submissions to the log if the next one is there. Called with mu held.
 func (q *sequence) start() {
-	if q.mu.running || q.mu.held[q.mu.next] == nil && len(q.mu.hasty) == 0 {
+	if q.mu.running || q.mu.held[q.mu.next] == nil {
 		return
 	}
 	q.mu.running = true
 	q.t.spawnOr(q.run, func() {})
 }
 
-// run hands submissions to the log as long as there is one that need not wait. The answers are waited for elsewhere,
+// run hands submissions to the log as long as the next one is there. The answers are waited for elsewhere,
 // so that later ones join the same or the next log entry.
 func (q *sequence) run() {
 	defer q.mend()
@@ -134,17 +118,12 @@ func (q *sequence) run() {
 	}
 }
 
-// turn gives a submission that need not wait, the next one if it is there, with an error if it comes too late; nil ends run.
+// turn returns the next submission if it is there, with an error if it comes too late; nil ends run.
 func (q *sequence) turn() (h *heldSubmission, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for h = q.mu.held[q.mu.next]; h == nil && len(q.mu.hasty) > 0; q.mu.hasty = q.mu.hasty[1:] {
-		if first := q.mu.hasty[0]; q.mu.held[first.n] == first {
-			h = first
-		}
-	}
-	if h == nil {
-		q.mu.running, q.mu.hasty = false, nil
+	if h = q.mu.held[q.mu.next]; h == nil {
+		q.mu.running = false
 		return nil, nil
 	}
 	h.handing = true
@@ -154,18 +133,14 @@ func (q *sequence) turn() (h *heldSubmission, err error) {
 	return h, err
 }
 
-// handed notes that the log was handed a submission, or did not take it, and gives those who wait for it. Those that wait
+// handed notes that the log was handed the next submission, or did not take it, and returns those who wait for it. Those that wait
 // for one which was not taken wait for it to come again.
 func (q *sequence) handed(h *heldSubmission, taken bool) []answerFunc {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if taken {
 		q.mu.flying++
-		q.mu.ahead[h.n] = struct{}{}
-		for _, ok := q.mu.ahead[q.mu.next]; ok; _, ok = q.mu.ahead[q.mu.next] {
-			delete(q.mu.ahead, q.mu.next)
-			q.mu.next++
-		}
+		q.mu.next++
 	}
 	return q.remove(h)
 }
@@ -230,8 +205,7 @@ func (q *sequence) mend() {
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		if due() {
-			q.mu.astray = false
-			q.goOn(info)
+			q.mu.astray, q.mu.next = false, info.NextN
 			q.start()
 		}
 	})

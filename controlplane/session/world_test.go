@@ -250,8 +250,7 @@ type agent struct {
 	welcomes int
 	closed   int
 
-	overtaking bool          // as the newest Welcome says
-	stall      chan struct{} // while not nil, catalogues are not taken until it is closed
+	stall chan struct{} // while not nil, catalogues are not taken until it is closed
 }
 
 func (w *world) agent(adjust ...func(*client.Config)) *agent {
@@ -286,7 +285,6 @@ func (a *agent) OnWelcome(m *api.Welcome) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.welcomes++
-	a.overtaking = m.Overtaking
 	if s := id.Session(m.Session); s != a.session {
 		a.session, a.n = s, m.NextN-1
 	}

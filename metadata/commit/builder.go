@@ -10,9 +10,8 @@ import (
 const (
 	formatVersion = 1
 
-	flagResubmit  = 1
-	flagAsOf      = 2
-	flagOvertakes = 4
+	flagResubmit = 1
+	flagAsOf     = 2
 )
 
 // Codes of a run's producer (see the package comment).
@@ -151,9 +150,6 @@ func (b *Builder) AppendTo(dst []byte) []byte {
 	}
 	if len(b.asOf) > 0 {
 		flags |= flagAsOf
-	}
-	if b.header.Overtakes {
-		flags |= flagOvertakes
 	}
 	dst = append(dst, formatVersion, flags)
 	for _, v := range []uint64{

@@ -22,9 +22,6 @@ type Header struct {
 	// Resubmit: the commit repeats batches of an earlier submission that were answered Gap. It stands outside the
 	// order of n and carries only idempotent batches, so that applying it again has no effect (I3).
 	Resubmit bool
-	// Overtakes: nothing in the bundle depends on submissions of a lower n that are not settled: it may be settled before
-	// them. Not of resubmissions, which stand outside the order.
-	Overtakes bool
 }
 
 // Section is one stretch of adjacent batches of one partition in the bundle. A partition may have several.

@@ -80,7 +80,6 @@ func topic(n byte) id.Topic { return id.Topic{15: n} }
 // randomCommit makes a valid commit of all shapes.
 func randomCommit(rng *rand.Rand) (Header, []section) {
 	h := Header{Submission: id.Submission{Session: 1 + id.Session(rng.Uint32N(9)), N: 1 + rng.Uint32N(9)}, Acked: rng.Uint32N(5)}
-	h.Overtakes = rng.IntN(3) == 0
 	position := uint32(0)
 	var sections []section
 	for range rng.IntN(200) {
@@ -198,16 +197,6 @@ func TestCommit_GoldenAsOf(t *testing.T) {
 	requireEqual(t, r, h, sections)
 }
 
-// TestCommit_GoldenOvertakes pins the flag of a commit that may be settled before those of a lower n.
-func TestCommit_GoldenOvertakes(t *testing.T) {
-	h := Header{Submission: id.Submission{Session: 2, N: 9}, Acked: 8, Bytes: 1000, Overtakes: true}
-	p := encode(h, nil)
-	require.Equal(t, "0104"+"020908e807"+"000000000000", hex.EncodeToString(p))
-	r, err := Parse(p)
-	require.NoError(t, err)
-	requireEqual(t, r, h, nil)
-}
-
 // TestCommit_Size bounds the size of an encoded commit: at most 12 bytes per idempotent batch, runs included, and
 // nothing per batch without a producer id.
 func TestCommit_Size(t *testing.T) {
@@ -253,29 +242,26 @@ func TestCommit_RefusesNonsense(t *testing.T) {
 	}
 	resubmit := h
 	resubmit.Resubmit = true
-	outside := resubmit
-	outside.Overtakes = true
 	cases := map[string][]byte{
-		"overtaking resubmit": encode(outside, with(func(*Batch) {})),
-		"unknown flag":        {1, 8, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0},
-		"no session":          encode(Header{Submission: id.Submission{N: 1}}, nil),
-		"no n":                encode(Header{Submission: id.Submission{Session: 1}}, nil),
-		"empty section":       encode(h, []section{{Section{tp, 0}, nil}, {Section{tp, 0}, []Batch{ok}}}),
-		"overlap":             encode(h, []section{{Section{tp, 0}, []Batch{ok}}, {Section{tp, 99}, []Batch{ok}}}),
-		"beyond the object":   encode(h, []section{{Section{tp, 901}, []Batch{ok}}}),
-		"beyond 32 bits":      encode(h, []section{{Section{tp, math.MaxUint32}, []Batch{ok}}}),
-		"partition":           encode(h, []section{{Section{id.TopicPartition{Partition: -1}, 0}, []Batch{ok}}}),
-		"no records":          encode(h, with(func(b *Batch) { b.Records = 0 })),
-		"negative records":    encode(h, with(func(b *Batch) { b.Records = -1 })),
-		"too few bytes":       encode(h, with(func(b *Batch) { b.Bytes = 60 })),
-		"negative bytes":      encode(h, with(func(b *Batch) { b.Bytes = -100 })),
-		"sequence":            encode(h, with(func(b *Batch) { b.BaseSequence = -1 })),
-		"epoch":               encode(h, with(func(b *Batch) { b.ProducerEpoch = -1 })),
-		"plain few bytes":     encode(h, with(func(b *Batch) { b.ProducerID, b.Bytes = -1, 60 })),
-		"plain no records":    encode(h, with(func(b *Batch) { b.ProducerID, b.Records = -1, 0 })),
-		"plain resubmit":      encode(resubmit, with(func(b *Batch) { b.ProducerID = -1 })),
-		"empty":               nil,
-		"version":             {2},
+		"unknown flag":      {1, 4, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0},
+		"no session":        encode(Header{Submission: id.Submission{N: 1}}, nil),
+		"no n":              encode(Header{Submission: id.Submission{Session: 1}}, nil),
+		"empty section":     encode(h, []section{{Section{tp, 0}, nil}, {Section{tp, 0}, []Batch{ok}}}),
+		"overlap":           encode(h, []section{{Section{tp, 0}, []Batch{ok}}, {Section{tp, 99}, []Batch{ok}}}),
+		"beyond the object": encode(h, []section{{Section{tp, 901}, []Batch{ok}}}),
+		"beyond 32 bits":    encode(h, []section{{Section{tp, math.MaxUint32}, []Batch{ok}}}),
+		"partition":         encode(h, []section{{Section{id.TopicPartition{Partition: -1}, 0}, []Batch{ok}}}),
+		"no records":        encode(h, with(func(b *Batch) { b.Records = 0 })),
+		"negative records":  encode(h, with(func(b *Batch) { b.Records = -1 })),
+		"too few bytes":     encode(h, with(func(b *Batch) { b.Bytes = 60 })),
+		"negative bytes":    encode(h, with(func(b *Batch) { b.Bytes = -100 })),
+		"sequence":          encode(h, with(func(b *Batch) { b.BaseSequence = -1 })),
+		"epoch":             encode(h, with(func(b *Batch) { b.ProducerEpoch = -1 })),
+		"plain few bytes":   encode(h, with(func(b *Batch) { b.ProducerID, b.Bytes = -1, 60 })),
+		"plain no records":  encode(h, with(func(b *Batch) { b.ProducerID, b.Records = -1, 0 })),
+		"plain resubmit":    encode(resubmit, with(func(b *Batch) { b.ProducerID = -1 })),
+		"empty":             nil,
+		"version":           {2},
 	}
 	_, err := Parse(encode(h, with(func(*Batch) {})))
 	require.NoError(t, err)

@@ -7,8 +7,7 @@
 //
 //	field        form               meaning
 //	version      1 byte             1
-//	flags        1 byte             bit 0: resubmit; bit 1: there is a column as-of; bit 2: overtakes (not with bit 0);
-//	                                other bits 0
+//	flags        1 byte             bit 0: resubmit; bit 1: there is a column as-of; other bits 0
 //	session      varint, <= 2^32-1  agent session, >= 1
 //	n            varint, <= 2^32-1  submission within the session, >= 1
 //	acked        varint, <= 2^32-1  results up to this n were received

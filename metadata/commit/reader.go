@@ -94,8 +94,8 @@ func readHeader(w *wire.Reader) (h Header, asOf bool) {
 		w.Fail("version %d", v)
 	}
 	flags := w.Byte()
-	h.Resubmit, h.Overtakes = flags&flagResubmit != 0, flags&flagOvertakes != 0
-	if flags&^(flagResubmit|flagAsOf|flagOvertakes) != 0 || h.Resubmit && h.Overtakes {
+	h.Resubmit = flags&flagResubmit != 0
+	if flags&^(flagResubmit|flagAsOf) != 0 {
 		w.Fail("flags %x", flags)
 	}
 	h.Submission.Session = id.Session(w.Uint32())
