@@ -223,7 +223,7 @@ func (c *Config) Validate() error {
 }
 
 // SnapshotPrefix and BundlePrefix are where a virtual cluster's objects are in the bucket.
-func SnapshotPrefix(virtualCluster string) string { return virtualCluster + "/snapshots/0/" }
+func SnapshotPrefix(virtualCluster string) string { return virtualCluster + "/snapshots/" }
 
 // BundlePrefix is the prefix of a virtual cluster's bundles.
 func BundlePrefix(virtualCluster string) string { return virtualCluster + "/bundles/" }

@@ -150,7 +150,7 @@ func (r *running) stop(t *testing.T) {
 // An ownership key that somebody put keeps a virtual cluster without an owner: readiness says so, and what to do.
 func TestControlPlane_NamesTheOwnershipKeyWithoutLease(t *testing.T) {
 	etcd := startEtcd(t)
-	const key = etcdlog.DefaultPrefix + "/one/0/owner"
+	const key = etcdlog.DefaultPrefix + "/one/owner"
 	_, err := etcd.Client().Put(t.Context(), key, `{"replica":"r9","address":"nowhere:7050","nonce":"1"}`)
 	require.NoError(t, err)
 	r := start(t, etcd, mem.New(), "r1")

@@ -49,8 +49,8 @@ func put(t *testing.T, bucket objstore.Bucket, key string) {
 
 func TestBucketCheck_MarksABucketOfAnEarlierVersion(t *testing.T) {
 	bucket := mem.New()
-	put(t, bucket, "main/snapshots/0/0001-aa/manifest")
-	c := checkOf(bucket, "id", "main/snapshots/0/0002-bb", "main/snapshots/0/0001-aa")
+	put(t, bucket, "main/snapshots/0001-aa/manifest")
+	c := checkOf(bucket, "id", "main/snapshots/0002-bb", "main/snapshots/0001-aa")
 	require.False(t, c.marked())
 	require.NoError(t, c.run(t.Context(), works()))
 	require.True(t, c.marked())
@@ -80,8 +80,8 @@ func TestBucketCheck_RefusesABucketThatIsNotTheClusters(t *testing.T) {
 			`--bucket s3://records: virtual cluster "main" was moved to s3://new: set --bucket to that`,
 		},
 		"without its snapshots": {
-			checkOf(mem.New(), "id", "main/snapshots/0/0002-bb", "main/snapshots/0/0001-aa"),
-			`--bucket s3://records has no object main/snapshots/0/0002-bb, which etcd under --etcd-prefix /freshet refers to for virtual cluster "main"` + remedy,
+			checkOf(mem.New(), "id", "main/snapshots/0002-bb", "main/snapshots/0001-aa"),
+			`--bucket s3://records has no object main/snapshots/0002-bb, which etcd under --etcd-prefix /freshet refers to for virtual cluster "main"` + remedy,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -65,7 +65,7 @@ func (l load) run(t *testing.T, each func(sample)) {
 	require.NoError(t, err)
 	owned := make(chan struct{})
 	r, err := replica.New(replica.Config{
-		Replica: "a", Address: "a:1", Log: log, Bucket: bucket, SnapshotPrefix: "vc/snapshots/0/", Poll: time.Second,
+		Replica: "a", Address: "a:1", Log: log, Bucket: bucket, SnapshotPrefix: "vc/snapshots/", Poll: time.Second,
 		Owner: owner.Config{MaxExtents: l.maxExtents},
 		OnOwner: func(o *owner.Owner) func() {
 			w.owner, w.jobs = o, planner.Tenure(o, w)

@@ -157,7 +157,7 @@ func (r *rig) openLog() (metalog.Log, error) {
 
 func (r *rig) newReplica(name string, log metalog.Log) (*replica.Replica, error) {
 	return replica.New(replica.Config{
-		Replica: name, Log: log, Bucket: r.bucket, SnapshotPrefix: "snapshots/0/", SnapshotBytes: r.cfg.SnapshotBytes,
+		Replica: name, Log: log, Bucket: r.bucket, SnapshotPrefix: "snapshots/", SnapshotBytes: r.cfg.SnapshotBytes,
 		SnapshotPoll: r.cfg.SnapshotPoll,
 		Owner:        owner.Config{SoftLogBytes: r.cfg.SoftLogBytes, HardLogBytes: r.cfg.HardLogBytes},
 		OnOwner: func(o *owner.Owner) func() {

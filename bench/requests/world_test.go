@@ -98,7 +98,7 @@ func (w *world) startControlPlane() (stop func()) {
 	require.NoError(w.t, err)
 	owned := make(chan struct{})
 	r, err := replica.New(replica.Config{
-		Replica: "a", Address: "a:1", Log: log, Bucket: w.control, SnapshotPrefix: "vc/snapshots/0/", ClusterID: clusterID,
+		Replica: "a", Address: "a:1", Log: log, Bucket: w.control, SnapshotPrefix: "vc/snapshots/", ClusterID: clusterID,
 		OnOwner: func(o *owner.Owner) func() {
 			w.owner, w.jobs = o, planner.Tenure(o, w)
 			return func() {}

@@ -769,7 +769,6 @@ type Hello struct {
 	Zone             string                 `protobuf:"bytes,3,opt,name=zone,proto3" json:"zone,omitempty"`
 	Endpoints        []*Endpoint            `protobuf:"bytes,4,rep,name=endpoints,proto3" json:"endpoints,omitempty"`
 	Version          string                 `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"`
-	Shard            uint32                 `protobuf:"varint,6,opt,name=shard,proto3" json:"shard,omitempty"`                               // metadata shard, 0 for now
 	Session          uint32                 `protobuf:"varint,7,opt,name=session,proto3" json:"session,omitempty"`                           // the session to go on with, refused if it was closed; 0: open one, or the instance's open one
 	PeerAddress      string                 `protobuf:"bytes,8,opt,name=peer_address,json=peerAddress,proto3" json:"peer_address,omitempty"` // host:port at which other agents of its zone ask it for bytes; empty: nowhere
 	Roles            []Role                 `protobuf:"varint,9,rep,packed,name=roles,proto3,enum=freshet.controlplane.v1.Role" json:"roles,omitempty"`
@@ -843,13 +842,6 @@ func (x *Hello) GetVersion() string {
 		return x.Version
 	}
 	return ""
-}
-
-func (x *Hello) GetShard() uint32 {
-	if x != nil {
-		return x.Shard
-	}
-	return 0
 }
 
 func (x *Hello) GetSession() uint32 {
@@ -3643,20 +3635,19 @@ const file_controlplane_proto_rawDesc = "" +
 	"\bEndpoint\x12\x1a\n" +
 	"\blistener\x18\x01 \x01(\tR\blistener\x12\x12\n" +
 	"\x04host\x18\x02 \x01(\tR\x04host\x12\x12\n" +
-	"\x04port\x18\x03 \x01(\x05R\x04port\"\xea\x03\n" +
+	"\x04port\x18\x03 \x01(\x05R\x04port\"\xda\x03\n" +
 	"\x05Hello\x12'\n" +
 	"\x0fvirtual_cluster\x18\x01 \x01(\tR\x0evirtualCluster\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12\x12\n" +
 	"\x04zone\x18\x03 \x01(\tR\x04zone\x12?\n" +
 	"\tendpoints\x18\x04 \x03(\v2!.freshet.controlplane.v1.EndpointR\tendpoints\x12\x18\n" +
-	"\aversion\x18\x05 \x01(\tR\aversion\x12\x14\n" +
-	"\x05shard\x18\x06 \x01(\rR\x05shard\x12\x18\n" +
+	"\aversion\x18\x05 \x01(\tR\aversion\x12\x18\n" +
 	"\asession\x18\a \x01(\rR\asession\x12!\n" +
 	"\fpeer_address\x18\b \x01(\tR\vpeerAddress\x123\n" +
 	"\x05roles\x18\t \x03(\x0e2\x1d.freshet.controlplane.v1.RoleR\x05roles\x12,\n" +
 	"\x12catalogue_in_parts\x18\v \x01(\bR\x10catalogueInParts\x12%\n" +
 	"\x0eproducer_bound\x18\f \x01(\bR\rproducerBound\x12J\n" +
-	"\rbucket_marker\x18\r \x01(\v2%.freshet.controlplane.v1.BucketMarkerR\fbucketMarkerJ\x04\b\n" +
+	"\rbucket_marker\x18\r \x01(\v2%.freshet.controlplane.v1.BucketMarkerR\fbucketMarkerJ\x04\b\x06\x10\aJ\x04\b\n" +
 	"\x10\v\"-\n" +
 	"\fBucketMarker\x12\x1d\n" +
 	"\n" +

@@ -74,7 +74,7 @@ func TestOrphans_AreAllFoundAndNothingElse(t *testing.T) {
 		w.orphan(1, 3) // given up after its PUT
 		w.orphan(1, 4) // killed between PUT and commit
 		w.orphan(1, 7)
-		kept := []string{live, dead, w.orphan(2, 1), w.put(bundle.SessionPrefix(prefix, 1) + "readme"), w.put("vc/snapshots/0/1")}
+		kept := []string{live, dead, w.orphan(2, 1), w.put(bundle.SessionPrefix(prefix, 1) + "readme"), w.put("vc/snapshots/1")}
 		upload, err := w.stored.Create(t.Context(), bundle.Key(prefix, name(1, 9)))
 		require.NoError(t, err)
 		require.NoError(t, upload.Part(t.Context(), 1, 0, objstore.NewBody(make([]byte, 10))))

@@ -37,7 +37,7 @@ func TestReplica_GarbageGoesWithoutTraffic(t *testing.T) {
 			require.NoError(t, err)
 			owned := make(chan *owner.Owner, 1)
 			r, err := replica.New(replica.Config{
-				Replica: name, Address: name + ":1", Log: log, Bucket: bucket, SnapshotPrefix: "vc/snapshots/0/",
+				Replica: name, Address: name + ":1", Log: log, Bucket: bucket, SnapshotPrefix: "vc/snapshots/",
 				OnOwner: func(o *owner.Owner) func() { owned <- o; return func() {} },
 				Beside: func(ctx context.Context, tn replica.Tenure) {
 					work.Run(ctx, lifecycle.Tenure{Owner: tn.Owner, Kept: tn.Kept, WantSnapshot: tn.WantSnapshot})

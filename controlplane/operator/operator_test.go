@@ -39,7 +39,7 @@ func owned(t *testing.T, fn func(x asked)) {
 		require.NoError(t, err)
 		ready := make(chan *owner.Owner, 1)
 		r, err := replica.New(replica.Config{
-			Replica: "a", Address: "a:7050", Log: log, Bucket: mem.New(), SnapshotPrefix: "vc/snapshots/0/",
+			Replica: "a", Address: "a:7050", Log: log, Bucket: mem.New(), SnapshotPrefix: "vc/snapshots/",
 			OnOwner: func(o *owner.Owner) func() { ready <- o; return func() {} },
 		})
 		require.NoError(t, err)

@@ -25,7 +25,7 @@ type Config struct {
 
 	Log            metalog.Log
 	Bucket         objstore.Bucket // of the virtual cluster
-	SnapshotPrefix string          // of snapshots' keys in the bucket: "snapshots/0/"
+	SnapshotPrefix string          // of snapshots' keys in the bucket: "snapshots/"
 
 	// OnOwner is called when this replica has become the owner, before the first command is taken: it may register
 	// owner.OnApply hooks and keep the owner; it must not wait for a proposal. The function it returns is called

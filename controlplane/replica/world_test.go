@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-const prefix = "snapshots/0/"
+const prefix = "snapshots/"
 
 // world is one virtual cluster: a log, a bucket, and the replicas that a test starts.
 type world struct {

@@ -87,9 +87,6 @@ func (s *Server) Session(stream grpc.BidiStreamingServer[api.ToOwner, api.ToAgen
 	if !ok || !opens(stream.Context(), hello.VirtualCluster) {
 		return refuse(stream, api.Refused_INVALID, fmt.Sprintf("virtual cluster %q is not served for this key", hello.VirtualCluster))
 	}
-	if hello.Shard != 0 {
-		return refuse(stream, api.Refused_INVALID, "there is only metadata shard 0")
-	}
 	t := c.tenure.Load()
 	if t == nil {
 		return refuse(stream, api.Refused_NOT_OWNER, "this replica is not the owner")

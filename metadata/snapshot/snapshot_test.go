@@ -20,7 +20,7 @@ import (
 	"github.com/freshet-io/freshet/objstore/mem"
 )
 
-const prefix = "snapshots/0/"
+const prefix = "snapshots/"
 
 // state gives one that encodes to about the given size, incompressible.
 func state(index uint64, size int) *metadata.State {
@@ -60,7 +60,7 @@ func TestSnapshot_RoundTripInParts(t *testing.T) {
 	s := state(42, snapshot.PartBytes+1000)
 	ref := write(t, b, s)
 	require.EqualValues(t, 42, ref.Index)
-	require.Regexp(t, `^snapshots/0/000000000000002a-[0-9a-f]{8}$`, ref.Name)
+	require.Regexp(t, `^snapshots/000000000000002a-[0-9a-f]{8}$`, ref.Name)
 	require.Equal(t, []string{
 		ref.Name + "/manifest", ref.Name + "/part-00000", ref.Name + "/part-00001",
 	}, keys(t, b))

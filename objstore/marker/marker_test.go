@@ -105,7 +105,7 @@ func TestMove_RetiresTheOldBucket(t *testing.T) {
 			require.NoError(t, bucket.Put(t.Context(), key, objstore.NewBody([]byte(key))))
 		}
 	}
-	put(from, "main/bundles/1/1", "main/bundles/1/2", "main/snapshots/0/x", "other/bundles/1/1")
+	put(from, "main/bundles/1/1", "main/bundles/1/2", "main/snapshots/x", "other/bundles/1/1")
 	put(to, "main/bundles/1/1", "zzz")
 	move := marker.Move{From: from, To: to, ToLocation: "s3://new", VirtualCluster: "main"}
 
@@ -115,7 +115,7 @@ func TestMove_RetiresTheOldBucket(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, id, there, "nothing was changed")
 
-	put(to, "main/bundles/1/2", "main/snapshots/0/x")
+	put(to, "main/bundles/1/2", "main/snapshots/x")
 	for range 2 { // again after a crash
 		n, err := move.Run(t.Context())
 		require.NoError(t, err)

@@ -32,7 +32,7 @@ const (
 
 // Prefixes of its objects.
 const (
-	snapshotPrefix = vc + "/snapshots/0/"
+	snapshotPrefix = vc + "/snapshots/"
 	bundlePrefix   = vc + "/bundles/"
 )
 

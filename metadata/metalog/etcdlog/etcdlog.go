@@ -1,5 +1,5 @@
 // Package etcdlog is the metadata log over etcd: the transactions of metalog.Store, and the upkeep of the etcd
-// cluster they run on (Maintainer). Keys, all under <prefix>/<virtual cluster>/<shard>/:
+// cluster they run on (Maintainer). Keys, all under <prefix>/<virtual cluster>/:
 //
 //	owner      JSON of metalog.OwnerRecord, under the owner's lease; its create revision is the tenure
 //	tail       index and total of the last entry (metalog.EncodeTail); absent while the log is empty
@@ -31,7 +31,6 @@ type Config struct {
 	Client         *clientv3.Client // not closed by the log
 	Prefix         string           // default DefaultPrefix; without a slash at its end
 	VirtualCluster string           // 1 to 249 characters of a-z A-Z 0-9 . _ -
-	Shard          int              // metadata shard, 0 for now
 	Log            metalog.Config
 }
 
@@ -54,9 +53,6 @@ func (c *Config) Validate() error {
 	if !id.ValidVirtualCluster(c.VirtualCluster) {
 		errs = append(errs, fmt.Errorf("virtual cluster %q: must be 1 to 249 of a-z A-Z 0-9 . _ -", c.VirtualCluster))
 	}
-	if c.Shard < 0 {
-		errs = append(errs, fmt.Errorf("shard %d: must not be negative", c.Shard))
-	}
 	return errors.Join(errs...)
 }
 
@@ -66,14 +62,14 @@ func Open(cfg Config) (metalog.Log, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("metadata log in etcd: %w", err)
 	}
-	return metalog.New(newStore(cfg.Client, keysOf(cfg.Prefix, cfg.VirtualCluster, cfg.Shard)), cfg.Log)
+	return metalog.New(newStore(cfg.Client, keysOf(cfg.Prefix, cfg.VirtualCluster)), cfg.Log)
 }
 
-// keys of one virtual cluster's shard.
+// keys of one virtual cluster.
 type keys struct{ owner, tail, snapshots, log string }
 
-func keysOf(prefix, cluster string, shard int) keys {
-	base := fmt.Sprintf("%s/%s/%d/", prefix, cluster, shard)
+func keysOf(prefix, cluster string) keys {
+	base := prefix + "/" + cluster + "/"
 	return keys{owner: base + "owner", tail: base + "tail", snapshots: base + "snapshots", log: base + "log/"}
 }
 

@@ -79,17 +79,17 @@ func TestStore_KeysAreWhatOperatorsFind(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, tenure.SetSnapshots(t.Context(), []metalog.SnapshotRef{{Index: 1, Name: "s"}}))
 
-	resp, err := client.Get(t.Context(), "/freshet/v1/main/0/", clientv3.WithPrefix())
+	resp, err := client.Get(t.Context(), "/freshet/v1/main/", clientv3.WithPrefix())
 	require.NoError(t, err)
 	values := map[string]string{}
 	for _, kv := range resp.Kvs {
 		values[string(kv.Key)] = string(kv.Value)
 	}
 	require.Len(t, values, 4)
-	require.Contains(t, values["/freshet/v1/main/0/owner"], `"replica":"r1","address":"r1:7050"`)
-	require.Equal(t, "0000000000000001.0000000000000007", values["/freshet/v1/main/0/tail"])
-	require.Contains(t, values["/freshet/v1/main/0/log/0000000000000001"], "payload")
-	require.JSONEq(t, `[{"index":1,"name":"s","bytes":0,"crc":0,"total":0,"at_ms":0}]`, values["/freshet/v1/main/0/snapshots"])
+	require.Contains(t, values["/freshet/v1/main/owner"], `"replica":"r1","address":"r1:7050"`)
+	require.Equal(t, "0000000000000001.0000000000000007", values["/freshet/v1/main/tail"])
+	require.Contains(t, values["/freshet/v1/main/log/0000000000000001"], "payload")
+	require.JSONEq(t, `[{"index":1,"name":"s","bytes":0,"crc":0,"total":0,"at_ms":0}]`, values["/freshet/v1/main/snapshots"])
 	require.NoError(t, tenure.Resign(t.Context()))
 }
 
@@ -98,7 +98,7 @@ func TestStore_TenureEndsWhenTheKeyIsRemoved(t *testing.T) {
 	l := openLog(t, client, "main", metalog.Config{Timing: metalog.Timing{Renew: 20 * time.Millisecond}})
 	tenure, err := l.Acquire(t.Context(), metalog.Candidate{Replica: "r1"})
 	require.NoError(t, err)
-	_, err = client.Delete(t.Context(), "/freshet/v1/main/0/owner")
+	_, err = client.Delete(t.Context(), "/freshet/v1/main/owner")
 	require.NoError(t, err)
 	<-tenure.Lost()
 	require.False(t, tenure.Valid())
@@ -112,7 +112,7 @@ func TestStore_SeesCorruptEntries(t *testing.T) {
 	require.NoError(t, err)
 	_, err = tenure.Append(t.Context(), 1, []byte("payload"))
 	require.NoError(t, err)
-	_, err = client.Put(t.Context(), "/freshet/v1/main/0/log/0000000000000001", "something else")
+	_, err = client.Put(t.Context(), "/freshet/v1/main/log/0000000000000001", "something else")
 	require.NoError(t, err)
 	_, _, err = l.Read(t.Context(), 1, 1<<20)
 	require.ErrorIs(t, err, metalog.ErrCorrupt)
@@ -129,7 +129,7 @@ func TestStore_NamesTheKeyOfAMalformedValue(t *testing.T) {
 		"log/no-index":         func(l metalog.Log) error { _, _, err := l.Read(t.Context(), 1, 1); return err },
 	} {
 		cluster := "of-" + strings.ReplaceAll(key, "/", "-")
-		full := "/freshet/v1/" + cluster + "/0/" + key
+		full := "/freshet/v1/" + cluster + "/" + key
 		_, err := client.Put(t.Context(), full, "?")
 		require.NoError(t, err)
 		err = read(openLog(t, client, cluster, metalog.Config{}))
@@ -141,7 +141,7 @@ func TestStore_NamesTheKeyOfAMalformedValue(t *testing.T) {
 // An ownership key that was put by hand keeps replicas from owning. When it is removed, they go on.
 func TestStore_OwnershipKeyPutByHand(t *testing.T) {
 	client := startEtcd(t, nil)
-	const key = "/freshet/v1/main/0/owner"
+	const key = "/freshet/v1/main/owner"
 	l := openLog(t, client, "main", metalog.Config{Timing: metalog.Timing{Read: time.Second}})
 	for _, value := range []string{"?", `{"replica":"r1","address":"elsewhere:7050","nonce":"1"}`} {
 		_, err := client.Put(t.Context(), key, value)
@@ -166,7 +166,7 @@ func TestStore_PointersThatCannotBeReadAreReplaced(t *testing.T) {
 	l := openLog(t, client, "main", metalog.Config{})
 	tenure, err := l.Acquire(t.Context(), metalog.Candidate{Replica: "r1"})
 	require.NoError(t, err)
-	_, err = client.Put(t.Context(), "/freshet/v1/main/0/snapshots", "no list")
+	_, err = client.Put(t.Context(), "/freshet/v1/main/snapshots", "no list")
 	require.NoError(t, err)
 	refs := []metalog.SnapshotRef{{Index: 2, Name: "b"}, {Index: 1, Name: "a"}}
 	require.NoError(t, tenure.SetSnapshots(t.Context(), refs))
@@ -178,10 +178,9 @@ func TestStore_PointersThatCannotBeReadAreReplaced(t *testing.T) {
 
 func TestConfig_Validate(t *testing.T) {
 	for _, name := range []string{"", "a/b", "a b", "ä"} {
-		_, err := etcdlog.Open(etcdlog.Config{VirtualCluster: name, Prefix: "x/", Shard: -1})
+		_, err := etcdlog.Open(etcdlog.Config{VirtualCluster: name, Prefix: "x/"})
 		require.ErrorContains(t, err, "virtual cluster")
 		require.ErrorContains(t, err, "no etcd client")
 		require.ErrorContains(t, err, "slash")
-		require.ErrorContains(t, err, "shard")
 	}
 }

@@ -71,12 +71,12 @@ func (m *Maintainer) trimAll(ctx context.Context) error {
 			return nil
 		}
 		key := string(resp.Kvs[0].Key)
-		base, ok := shardBase(m.cfg.Prefix, key)
+		base, ok := clusterBase(m.cfg.Prefix, key)
 		if !ok {
 			from = key + "\x00"
 			continue
 		}
-		err = m.trimShard(ctx, base)
+		err = m.trim(ctx, base)
 		if errors.Is(err, metalog.ErrCorrupt) {
 			m.cfg.Logger.Error("log not trimmed", zap.Error(err))
 		} else if err != nil {
@@ -86,16 +86,13 @@ func (m *Maintainer) trimAll(ctx context.Context) error {
 	}
 }
 
-// shardBase gives <prefix>/<virtual cluster>/<shard>/ of a key under it.
-func shardBase(prefix, key string) (string, bool) {
-	parts := strings.SplitN(strings.TrimPrefix(key, prefix+"/"), "/", 3)
-	if len(parts) < 3 {
-		return "", false
-	}
-	return prefix + "/" + parts[0] + "/" + parts[1] + "/", true
+// clusterBase returns <prefix>/<virtual cluster>/ of a key under it.
+func clusterBase(prefix, key string) (string, bool) {
+	cluster, _, ok := strings.Cut(strings.TrimPrefix(key, prefix+"/"), "/")
+	return prefix + "/" + cluster + "/", ok
 }
 
-func (m *Maintainer) trimShard(ctx context.Context, base string) error {
+func (m *Maintainer) trim(ctx context.Context, base string) error {
 	k := keys{snapshots: base + "snapshots", log: base + "log/"}
 	resp, err := m.cfg.Client.Get(ctx, k.snapshots)
 	if err != nil || len(resp.Kvs) == 0 {

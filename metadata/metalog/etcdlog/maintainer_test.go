@@ -163,7 +163,7 @@ func undecodedLog(t *testing.T, client *clientv3.Client) metalog.Log {
 // virtual cluster whose pointers cannot be read does not keep it from that.
 func TestMaintainer_HealsNoSpace(t *testing.T) {
 	client := startEtcd(t, func(c *embed.Config) { c.QuotaBackendBytes = 8 << 20 })
-	_, err := client.Put(t.Context(), "/freshet/v1/broken/0/snapshots", "no list")
+	_, err := client.Put(t.Context(), "/freshet/v1/broken/snapshots", "no list")
 	require.NoError(t, err)
 	undecoded := undecodedLog(t, client)
 	l := openLog(t, client, "main", metalog.Config{})
