@@ -32,8 +32,8 @@ const (
 //	the state has  the bucket has          outcome
 //	id             the same id             the gate opens
 //	id             another id, or moved    WrongError
-//	id             none, and what the      the id is written: the bucket is new, or of an earlier version, or the process
-//	               state refers to         died between Bootstrap and this
+//	id             none, and what the      the id is written: the process died between Bootstrap and this, or somebody
+//	               state refers to         removed the id
 //	id             none, nor what the      WrongError
 //	               state refers to
 //	none           nothing                 Bootstrap enters the log, then as above

@@ -20,7 +20,7 @@ import (
 //
 //  1. log a mark (CheckHash of index 0); the apply goroutine takes State.Snapshot right after it
 //  2. hash it, stream it to the bucket, decode it from there: the hash must be the same
-//  3. point to it and to the newest decoded one before it
+//  3. point to it and to the newest one before it that is not known to be corrupt
 //  4. trim the log up to that older one, delete the snapshots before it
 //  5. log its hash, so that followers compare theirs of the same mark
 //
@@ -158,7 +158,7 @@ func (s *snapshots) take(ctx context.Context) error {
 	}
 	s.r.metrics.unsnapshottable.Set(0)
 	ref.Total, ref.AtMs = total, state.Now()
-	refs := append([]metalog.SnapshotRef{ref}, s.usable(ctx)...)
+	refs := append([]metalog.SnapshotRef{ref}, s.usable()...)
 	if err := s.tenure.SetSnapshots(ctx, refs); err != nil {
 		return fmt.Errorf("point to snapshot: %w", err)
 	}
@@ -176,13 +176,9 @@ func (s *snapshots) take(ctx context.Context) error {
 	return err
 }
 
-// usable returns the newest snapshot so far that is not known to be corrupt. One that an earlier program wrote is decoded
-// first; if the bucket does not answer, it stays undecoded, and the log is not trimmed behind it.
-func (s *snapshots) usable(ctx context.Context) []metalog.SnapshotRef {
+// usable returns the newest snapshot so far that is not known to be corrupt.
+func (s *snapshots) usable() []metalog.SnapshotRef {
 	for _, ref := range s.refs {
-		if !ref.Decoded && !s.r.bad[ref.Name] {
-			s.prove(ctx, &ref)
-		}
 		if !s.r.bad[ref.Name] {
 			return []metalog.SnapshotRef{ref}
 		}
@@ -190,20 +186,9 @@ func (s *snapshots) usable(ctx context.Context) []metalog.SnapshotRef {
 	return nil
 }
 
-// prove decodes a snapshot that nobody has decoded yet. The default bound of sections holds here: what only a larger one
-// reads is no base for a trimmed log.
-func (s *snapshots) prove(ctx context.Context, ref *metalog.SnapshotRef) {
-	_, _, err := snapshot.Read(ctx, s.r.cfg.Bucket, *ref)
-	ref.Decoded = err == nil
-	if errors.Is(err, snapshot.ErrCorrupt) {
-		s.r.unreadable(*ref, err)
-	}
-}
-
-// trim drops the log up to the second newest snapshot and the snapshots before that, if not done yet, and if both were
-// decoded by a pass other than the one that wrote them.
+// trim drops the log up to the second newest snapshot and the snapshots before that, if not done yet.
 func (s *snapshots) trim(ctx context.Context) error {
-	if len(s.refs) < 2 || !s.refs[0].Decoded || !s.refs[1].Decoded || s.refs[1].Index <= s.trimmed {
+	if len(s.refs) < 2 || s.refs[1].Index <= s.trimmed {
 		return nil
 	}
 	older := s.refs[1].Index

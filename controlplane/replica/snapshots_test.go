@@ -17,7 +17,6 @@ import (
 
 	"github.com/freshet-io/freshet/controlplane/replica"
 	"github.com/freshet-io/freshet/metadata"
-	"github.com/freshet-io/freshet/metadata/metalog"
 	"github.com/freshet-io/freshet/metadata/snapshot"
 )
 
@@ -98,7 +97,6 @@ func TestReplica_BrokenEncoderTrimsNothing(t *testing.T) {
 		w.fill(b, 1000)
 		w.waitFor("a snapshot", 10*time.Second, func() bool { return len(w.refs()) > 0 })
 		require.False(t, seen.raised(t))
-		require.True(t, w.refs()[0].Decoded)
 		w.stop(b)
 	})
 }
@@ -135,64 +133,4 @@ func TestReplica_StateTooLargeKeepsTheLog(t *testing.T) {
 		w.waitFor("a snapshot", 5*time.Minute, func() bool { return !seen.raised(t) })
 		w.stop(a)
 	})
-}
-
-// Snapshots that an earlier program pointed to are decoded before they count. One that cannot be decoded is passed over, and
-// the log is trimmed behind decoded ones alone.
-func TestReplica_DecodesEarlierSnapshots(t *testing.T) {
-	for name, broken := range map[string]bool{"whole": false, "broken": true} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, smallSnapshots)
-				a := w.start("a")
-				w.waitOwner(a, time.Second)
-				for range 2 {
-					w.fill(a, 12_000)
-					w.propose(a)
-					time.Sleep(time.Second)
-				}
-				w.stop(a)
-				refs := w.refs()
-				require.Len(t, refs, 2)
-				w.forgetDecoding(refs)
-				first, _ := w.store.Indexes()
-
-				b := w.start("b")
-				w.waitOwner(b, 5*time.Second)
-				time.Sleep(time.Second)
-				now, _ := w.store.Indexes()
-				require.Equal(t, first, now, "nothing is trimmed behind what nobody has decoded")
-				if broken {
-					require.NoError(t, w.bucket.Delete(t.Context(), []string{refs[0].Name + "/part-00000"}))
-				}
-				w.fill(b, 12_000)
-				w.waitFor("a snapshot", 10*time.Second, func() bool { return w.refs()[0].Name != refs[0].Name })
-				want := refs[0]
-				if broken {
-					want = refs[1]
-				}
-				got := w.refs()
-				require.Equal(t, want.Name, got[1].Name)
-				require.True(t, got[0].Decoded)
-				require.True(t, got[1].Decoded)
-				w.stop(b)
-			})
-		})
-	}
-}
-
-// forgetDecoding sets the pointers as an earlier program does.
-func (w *world) forgetDecoding(refs []metalog.SnapshotRef) {
-	w.t.Helper()
-	l, _, err := w.store.Open("earlier", metalog.Config{})
-	require.NoError(w.t, err)
-	tenure, err := l.Acquire(w.t.Context(), metalog.Candidate{Replica: "earlier"})
-	require.NoError(w.t, err)
-	earlier := make([]metalog.SnapshotRef, len(refs))
-	for i, ref := range refs {
-		ref.Decoded = false
-		earlier[i] = ref
-	}
-	require.NoError(w.t, tenure.SetSnapshots(w.t.Context(), earlier))
-	require.NoError(w.t, tenure.Resign(w.t.Context()))
 }

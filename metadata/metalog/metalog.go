@@ -59,7 +59,7 @@ type Status struct {
 	Tail  uint64 // index of the last entry, 0 when the log is empty
 }
 
-// SnapshotRef points to one snapshot in the bucket.
+// SnapshotRef points to one snapshot in the bucket, which was decoded from there to a state with the same hash.
 type SnapshotRef struct {
 	Index uint64 `json:"index"` // the state after this entry
 	Name  string `json:"name"`  // key prefix in the bucket
@@ -69,9 +69,6 @@ type SnapshotRef struct {
 	Total int64 `json:"total"`
 	// AtMs is the state's command time then.
 	AtMs int64 `json:"at_ms"`
-	// Decoded reports whether a pass other than the writing one decoded the snapshot to a state with the same hash. The log
-	// is trimmed only behind two snapshots that were decoded. Earlier programs do not set it.
-	Decoded bool `json:"decoded,omitempty"`
 }
 
 // Candidate is a replica that wants to be the owner.

@@ -89,10 +89,6 @@ func TestWrite_EncoderFails(t *testing.T) {
 	require.Empty(t, keys(t, b))
 }
 
-func TestWrite_SaysThatItWasDecoded(t *testing.T) {
-	require.True(t, write(t, mem.New(), state(7, 100)).Decoded)
-}
-
 // A manifest of a later format is a newer program's, and no damage.
 func TestRead_ManifestOfANewerProgram(t *testing.T) {
 	b := mem.New()

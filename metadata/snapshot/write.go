@@ -43,7 +43,6 @@ func Write(
 	if err != nil {
 		return metalog.SnapshotRef{}, 0, err
 	}
-	ref.Decoded = true
 	return ref, hash, nil
 }
 

@@ -102,10 +102,6 @@ func (m *Maintainer) trim(ctx context.Context, base string) error {
 	if err != nil || len(refs) < 2 {
 		return err
 	}
-	if !refs[0].Decoded || !refs[1].Decoded {
-		m.cfg.Logger.Warn("log not trimmed: its snapshots were not decoded yet", zap.String("log", base))
-		return nil
-	}
 	_, err = m.cfg.Client.Txn(ctx).
 		If(clientv3.Compare(clientv3.ModRevision(k.snapshots), "=", resp.Kvs[0].ModRevision)).
 		Then(clientv3.OpDelete(k.entry(0), clientv3.WithRange(k.entry(refs[1].Index+1)))).
