@@ -173,7 +173,7 @@ func FuzzParseBatch(f *testing.F) {
 	for _, c := range everyLifecycleCommand() {
 		f.Add(AppendBatch(nil, &Batch{Now: 5, Commands: []Command{c}}))
 	}
-	bases := []*machine{goldenState(f), transactionalState(f), lifecycleState(f), epochsState(f)}
+	bases := []*machine{goldenState(f), transactionalState(f), lifecycleState(f)}
 	f.Fuzz(func(t *testing.T, p []byte) {
 		b, err := ParseBatch(p)
 		if err != nil {
@@ -200,7 +200,6 @@ func FuzzDecode(f *testing.F) {
 	f.Add(payload(s))
 	f.Add(payload(transactionalState(f)))
 	f.Add(payload(lifecycleState(f)))
-	f.Add(payload(epochsState(f)))
 	f.Add(payload(newMachine()))
 	f.Fuzz(func(t *testing.T, p []byte) {
 		var buf bytes.Buffer

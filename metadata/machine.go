@@ -6,7 +6,6 @@ import (
 
 	"github.com/tidwall/btree"
 
-	"github.com/freshet-io/freshet/internal/assign"
 	"github.com/freshet-io/freshet/metadata/commit"
 	"github.com/freshet-io/freshet/metadata/id"
 )
@@ -51,8 +50,6 @@ type machine struct {
 	counts  producerCount // derived
 	bounds  producerBounds
 
-	audiences audiences // as of the last entry; derived
-
 	groups      btree.Map[string, *groupEntry] // by name; they and their topics are copied once per generation too
 	offsetSweep offsetCursor
 
@@ -71,9 +68,6 @@ type scratch struct {
 	known  []bool        // whether topics[i] was looked up
 	spans  []commit.Span
 	counts []int // spans per section
-
-	before, after assign.Placer
-	moved         []bool // partitions of a topic
 }
 
 func newMachine() *machine {
@@ -140,13 +134,9 @@ func (s *machine) Apply(index uint64, b *Batch, fx *Effects, results []Result) [
 	}
 	s.index = index
 	s.now = max(s.now, b.Now)
-	members := s.membership
 	for i, c := range b.Commands {
 		s.position = i
 		results = append(results, s.apply(c, fx))
-	}
-	if s.membership != members {
-		s.settleEpochs()
 	}
 	return results
 }

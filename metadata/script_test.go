@@ -254,14 +254,6 @@ func (w *world) show(t *testing.T, d *datadriven.TestData) string {
 		for tp := range s.Topics() {
 			fmt.Fprintf(&b, "%s partitions %d configs %v\n", tp.Name, tp.Partitions, tp.Configs)
 		}
-	case "show-epochs":
-		for tp := range s.Topics() {
-			fmt.Fprintf(&b, "%s:", tp.Name)
-			for partitions, epoch := range tp.LeaderEpochs.Runs() {
-				fmt.Fprintf(&b, " %dx%d", partitions, epoch)
-			}
-			b.WriteString("\n")
-		}
 	case "show-configs":
 		fmt.Fprintf(&b, "%v\n", s.Configs(ConfigBroker, ""))
 	case "show-sessions":

@@ -182,5 +182,5 @@ func (s *machine) Sessions() iter.Seq[SessionInfo] {
 }
 
 // MembershipVersion rises whenever the membership that Metadata shows changes (sessions neither closed nor draining),
-// and never falls. It serves as the leader epoch.
+// and with CreatePartitions, which moves partitions. It never falls. Clients see it as the leader epoch of every partition.
 func (s *machine) MembershipVersion() uint64 { return s.membership }

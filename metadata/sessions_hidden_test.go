@@ -2,6 +2,8 @@ package metadata
 
 import (
 	"bytes"
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -33,4 +35,8 @@ func TestHidden_InSnapshots(t *testing.T) {
 	require.NoError(t, err)
 	info, _ := restored.Session(1)
 	require.True(t, info.Hidden)
+}
+
+func openInZone(i int) *OpenSession {
+	return &OpenSession{Instance: fmt.Sprint(i), Zone: "a", Endpoints: slices.Repeat([]Endpoint{{Host: "h", Port: 9092}}, 4)}
 }

@@ -44,9 +44,6 @@ func decode(r io.Reader) (*machine, error) {
 	}
 	d.endTree()
 	d.s.countLoad()
-	if err := d.s.restoreEpochs(); err != nil {
-		return nil, err
-	}
 	return d.s, nil
 }
 
@@ -121,8 +118,6 @@ func (d *snapshotDecoder) record(w *wire.Reader) {
 			return
 		}
 		d.topic.earlier = earlier
-	case recordEpochs:
-		d.readEpochs(w)
 	case recordDeleted:
 		d.readDeleted(w)
 	case recordWriters:

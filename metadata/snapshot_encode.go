@@ -157,7 +157,6 @@ func encodeTopic(f *sectionWriter, e *topicEntry) {
 		f.buf = binary.AppendUvarint(append(f.buf, byte(recordEarlier)), uint64(e.earlier))
 		f.recordDone()
 	}
-	encodeEpochs(f, e.topic.LeaderEpochs)
 	e.partitions.Scan(func(n int32, p *partition) bool {
 		b := append(f.buf, byte(recordPartition))
 		b = binary.AppendUvarint(b, uint64(n))

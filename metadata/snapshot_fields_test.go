@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/btree"
 
-	"github.com/freshet-io/freshet/internal/assign"
 	"github.com/freshet-io/freshet/metadata/extent"
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/metadata/job"
@@ -20,7 +19,7 @@ import (
 var outsideSnapshots = map[string]string{
 	"machine.gen": "generation", "machine.frozen": "of this copy", "machine.position": "within an entry", "machine.scratch": "memory",
 	"machine.names": "derived", "machine.instances": "derived", "machine.load": "derived", "machine.counts": "derived", "machine.bounds.resting": "derived",
-	"topic.counts": "derived", "partition.active": "derived", "partition.idle": "derived", "machine.audiences": "derived",
+	"topic.counts": "derived", "partition.active": "derived", "partition.idle": "derived",
 	"machine.transactions.names": "derived", "machine.transactions.due": "derived", "machine.deleted.byID": "derived",
 	"machine.cleanup.next": "only the order of keys means something",
 	"session.gen":          "generation", "topic.gen": "generation", "partition.gen": "generation", "transaction.gen": "generation",
@@ -36,7 +35,7 @@ var tables = map[string]bool{
 	"session.results": true, "topic.partitions": true, "partition.extents": true, "partition.producers": true,
 	"partition.resting": true, "partition.transactions": true, "open.open": true, "open.aborted": true,
 	"transaction.partitions": true, "transaction.groups": true, "group.members": true, "group.topics": true,
-	"offsets.offsets": true, "offsets.notes": true, "offsets.pending": true, "metadata.Configs": true, "metadata.LeaderEpochs": true,
+	"offsets.offsets": true, "offsets.notes": true, "offsets.pending": true, "metadata.Configs": true,
 }
 
 var topicOfAll = id.Topic{7}
@@ -55,7 +54,6 @@ func one() *machine {
 	p.openTransaction(3, 50)
 	p.transactions.aborted.Set(40, abortedTransaction{producerID: 3, first: 30})
 	e := &topicEntry{earlier: 2, topic: &Topic{ID: topicOfAll, Name: "t", Partitions: 1, Configs: map[string]string{"k": "v"}}}
-	e.topic.LeaderEpochs = assign.Uniform(1, 1)
 	e.partitions.Set(0, p)
 	s.topics.Set(topicKey(topicOfAll), e)
 	s.deleted.set(1, deletedTopic{entry: &topicEntry{topic: &Topic{ID: id.Topic{8}, Name: "d", Partitions: 1}}, keep: 1})

@@ -6,7 +6,6 @@ import (
 
 	"github.com/tidwall/btree"
 
-	"github.com/freshet-io/freshet/internal/assign"
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
@@ -20,8 +19,6 @@ type Topic struct {
 	Partitions int32
 	Configs    map[string]string // those set explicitly
 	CreatedMs  int64             // command time
-	// LeaderEpochs are those of all partitions.
-	LeaderEpochs assign.Epochs
 }
 
 // topicEntry is a topic with its partitions. Partitions without a single offset given have no entry.
@@ -92,10 +89,7 @@ func (s *machine) createTopic(c *CreateTopic, fx *Effects) error {
 	if err := admitsConfigs(nil, c.Configs); err != nil {
 		return err
 	}
-	t := &Topic{
-		ID: c.ID, Name: c.Name, Partitions: c.Partitions, Configs: maps.Clone(c.Configs), CreatedMs: s.now,
-		LeaderEpochs: s.newEpochs(c.Partitions),
-	}
+	t := &Topic{ID: c.ID, Name: c.Name, Partitions: c.Partitions, Configs: maps.Clone(c.Configs), CreatedMs: s.now}
 	e := &topicEntry{gen: s.gen, topic: t}
 	if _, ok := s.gone.Get(c.Name); ok {
 		e.earlier = s.nextProducerID
@@ -128,6 +122,8 @@ func (s *machine) deleteTopic(c *DeleteTopic, fx *Effects) error {
 	return nil
 }
 
+// createPartitions adds partitions to a topic. Those that the topic has can move to other agents with that, so the membership
+// version, which clients see as the leader epoch, rises.
 func (s *machine) createPartitions(c *CreatePartitions, fx *Effects) error {
 	e, ok := s.topics.Get(topicKey(c.ID))
 	if !ok {
@@ -137,8 +133,9 @@ func (s *machine) createPartitions(c *CreatePartitions, fx *Effects) error {
 		return ErrPartitionCount
 	}
 	t := *e.topic
-	t.Partitions, t.LeaderEpochs = c.Count, s.grow(e.topic, c.Count, fx)
+	t.Partitions = c.Count
 	s.replaceTopic(e, &t, fx)
+	s.membershipChanged(fx)
 	return nil
 }
 

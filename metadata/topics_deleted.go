@@ -107,7 +107,6 @@ func (s *machine) undeleteTopic(c *UndeleteTopic, fx *Effects) error {
 		}
 		s.forgetProducers(e)
 	}
-	s.setEpochs(e, s.newEpochs(e.topic.Partitions)) // nobody kept account of who its partitions would have been given to
 	fx.Topics = append(fx.Topics, c.ID)
 	e.partitions.Scan(func(n int32, p *partition) bool { // markers may have come that nobody was told of
 		fx.Partitions = append(fx.Partitions, PartitionEffect{

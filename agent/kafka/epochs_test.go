@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"math"
 	"slices"
 	"strconv"
 	"testing"
@@ -22,41 +23,40 @@ func leadersOf(t *testing.T, m *Metadata, clientID string) (leaders, epochs []in
 	return leaders, epochs
 }
 
-// tellEpochs gives the partitions of "alpha" epochs of their own: six of 3, six of 5.
-func tellEpochs(c *view.Catalogue) {
-	c.OnCatalogue(&api.Catalogue{Index: 2, Topics: []*api.Topic{
-		{Id: topicID(1), Name: "alpha", Partitions: 12, LeaderEpochs: []int32{6, 3, 6, 5}},
-		{Id: topicID(2), Name: "beta", Partitions: 1, LeaderEpochs: []int32{1, 2}},
-	}})
-}
-
-// TestMetadata_Epochs: a partition's epoch is what the owner says, one number for all zones, and only what has moved
-// changes.
+// TestMetadata_Epochs: the epoch of all partitions, in all views, is the version of the membership, up to 31 bits.
 func TestMetadata_Epochs(t *testing.T) {
 	c := catalogueOf(t)
 	m := metadataOf(c, never(t), nil)
-	_, epochs := leadersOf(t, m, "")
-	require.Equal(t, []int32{7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7}, epochs, "an owner that does not say")
-	tellEpochs(c)
-	for _, client := range []string{"", "zone=a", "zone=b", "zone=nowhere"} {
-		_, epochs := leadersOf(t, m, client)
-		require.Equal(t, []int32{3, 3, 3, 3, 3, 3, 5, 5, 5, 5, 5, 5}, epochs, client)
-	}
-
 	members := []*api.Member{member(1, "a"), member(2, "a"), member(3, "b"), member(4, "b"), member(5, "b")}
-	c.OnCatalogue(&api.Catalogue{Index: 3, Membership: &api.Membership{Version: 8, Members: members}, Moved: []int32{1, 2, 10}})
-	for _, client := range []string{"", "zone=a", "zone=b", "zone=nowhere"} {
-		_, epochs := leadersOf(t, m, client)
-		require.Equal(t, []int32{3, 8, 8, 3, 3, 3, 5, 5, 5, 5, 5, 5}, epochs, client)
+	for _, version := range []uint64{8, math.MaxInt32, 1 << 40} {
+		c.OnCatalogue(&api.Catalogue{Index: 3, Membership: &api.Membership{Version: version, Members: members}})
+		for _, client := range []string{"", "zone=a", "zone=b", "zone=nowhere"} {
+			_, epochs := leadersOf(t, m, client)
+			require.Equal(t, slices.Repeat([]int32{int32(min(version, math.MaxInt32))}, 12), epochs, client)
+		}
 	}
+}
 
-	// A topic that comes back in the same membership has other epochs.
-	c.OnCatalogue(&api.Catalogue{Index: 4, DeletedTopics: [][]byte{topicID(1)}})
-	c.OnCatalogue(&api.Catalogue{Index: 5, Topics: []*api.Topic{
-		{Id: topicID(1), Name: "alpha", Partitions: 12, LeaderEpochs: []int32{12, 8}},
-	}})
-	_, epochs = leadersOf(t, m, "")
-	require.Equal(t, []int32{8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8}, epochs)
+// TestFetch_ResentAfterAScaleEvent prints what a consumer sends anew when the membership changes: with another leader epoch,
+// a fetch session resends each partition, and the client validates each position once.
+func TestFetch_ResentAfterAScaleEvent(t *testing.T) {
+	const topics, partitions = 100, 100
+	fetched, validated := kmsg.NewPtrFetchRequest(), kmsg.NewPtrOffsetForLeaderEpochRequest()
+	fetched.SetVersion(17)
+	validated.SetVersion(4)
+	for i := range topics {
+		f, v := kmsg.NewFetchRequestTopic(), kmsg.NewOffsetForLeaderEpochRequestTopic()
+		f.TopicID, v.Topic = [16]byte{15: byte(i)}, "topic-"+strconv.Itoa(i)
+		for p := range int32(partitions) {
+			fp, vp := kmsg.NewFetchRequestTopicPartition(), kmsg.NewOffsetForLeaderEpochRequestTopicPartition()
+			fp.Partition, fp.CurrentLeaderEpoch, fp.PartitionMaxBytes = p, 8, 1<<20
+			vp.Partition, vp.CurrentLeaderEpoch, vp.LeaderEpoch = p, 8, 0
+			f.Partitions, v.Partitions = append(f.Partitions, fp), append(v.Partitions, vp)
+		}
+		fetched.Topics, validated.Topics = append(fetched.Topics, f), append(validated.Topics, v)
+	}
+	t.Logf("%d partitions: Fetch %d bytes, OffsetForLeaderEpoch %d bytes", topics*partitions,
+		len(fetched.AppendTo(nil)), len(validated.AppendTo(nil)))
 }
 
 // TestMetadata_NodesStay: an agent more takes partitions from others, and no partition that stays gets another port.
@@ -88,14 +88,11 @@ func BenchmarkViews_ScaleEvent(b *testing.B) {
 	for i := range topics {
 		full.Topics = append(full.Topics, &api.Topic{
 			Id: append(make([]byte, 14), byte(i>>8), byte(i)), Name: strconv.Itoa(i), Partitions: partitions,
-			LeaderEpochs: []int32{partitions, 1},
 		})
 	}
 	c := view.NewCatalogue()
 	c.OnCatalogue(full)
 	views := NewViews(&Zones{own: "a"})
-	moved := slices.Repeat([]int32{6, 1}, topics*partitions/7)
-	moved = append(moved, topics*partitions-7*(topics*partitions/7)+1)
 	all := metadataRequest()
 	all.Version = 12
 	version := uint64(1)
@@ -105,7 +102,7 @@ func BenchmarkViews_ScaleEvent(b *testing.B) {
 		for i := range 6 + uint32(version%2) {
 			m.Members = append(m.Members, member(i+1, "a"))
 		}
-		c.OnCatalogue(&api.Catalogue{Index: version, Membership: m, Moved: moved})
+		c.OnCatalogue(&api.Catalogue{Index: version, Membership: m})
 		s := c.Load()
 		v := views.of(s, &edge.Request{Client: &edge.Client{Listener: "main"}})
 		views.encodedTopics(all, s, v)

@@ -61,7 +61,7 @@ func (m model) topic(t *view.Topic, groups []string, standIns int) kmsg.Metadata
 	out.Topic, out.TopicID = &t.Name, t.ID
 	for i := range t.Partitions {
 		p := kmsg.NewMetadataResponseTopicPartition()
-		p.Partition, p.LeaderEpoch = i, t.LeaderEpoch(i, m.s.Version)
+		p.Partition, p.LeaderEpoch = i, view.LeaderEpoch(m.s.Version)
 		out.Partitions = append(out.Partitions, p)
 	}
 	leaders := make([]string, t.Partitions) // their zones
@@ -238,11 +238,11 @@ func TestMetadata_EncodesAsKmsg(t *testing.T) {
 					compare(t, r, m, c.Load(), version)
 				}
 			}
-			change := &api.Catalogue{Index: index, Moved: []int32{0, r.Int32N(100)}}
+			change := &api.Catalogue{Index: index}
 			if index%2 == 0 {
 				change.Membership = someMembership(r, index)
 			} else {
-				change.Topics = []*api.Topic{{Id: topicID(4), Name: "renamed", Partitions: 60, LeaderEpochs: []int32{20, 1, 40, 2}}}
+				change.Topics = []*api.Topic{{Id: topicID(4), Name: "renamed", Partitions: 60}}
 			}
 			c.OnCatalogue(change)
 		}
@@ -321,7 +321,6 @@ func BenchmarkMetadata(b *testing.B) {
 	for i := range 1000 {
 		full.Topics = append(full.Topics, &api.Topic{
 			Id: append(make([]byte, 14), byte(i>>8), byte(i)), Name: fmt.Sprintf("idle-%05d", i), Partitions: 100,
-			LeaderEpochs: []int32{100, 1},
 		})
 	}
 	for i := range uint32(6) {

@@ -75,7 +75,7 @@ func (v *Views) key(s *view.Snapshot, req *edge.Request) viewKey {
 
 // zoneView is one membership as the clients of a zone see it by one listener. What it shows does not change.
 type zoneView struct {
-	version uint64
+	epoch   int32   // leader epoch of all partitions
 	home    bool    // whether the clients' zone has agents
 	own     group   // agents that partitions are given to
 	others  []group // one per other zone that is shown
@@ -111,7 +111,7 @@ type port struct {
 func newZoneView(s *membership, key viewKey) *zoneView {
 	zones, all := s.groups(key.listener)
 	names := slices.Sorted(maps.Keys(zones))
-	v := &zoneView{version: s.version}
+	v := &zoneView{epoch: view.LeaderEpoch(s.version)}
 	v.mu.places = make(map[id.Topic]places)
 	own, found := zones[key.zone]
 	if key.anyZone || !found {
@@ -234,7 +234,7 @@ func (v *zoneView) topic(t *view.Topic) kmsg.MetadataResponseTopic {
 			}
 		}
 		p := kmsg.NewMetadataResponseTopicPartition()
-		p.Partition, p.Leader, p.LeaderEpoch = int32(i), nodes[0][i], t.LeaderEpoch(int32(i), v.version)
+		p.Partition, p.Leader, p.LeaderEpoch = int32(i), nodes[0][i], v.epoch
 		p.Replicas, p.ISR = replicas[first:], replicas[first:]
 		a.Partitions[i] = p
 	}

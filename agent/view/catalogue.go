@@ -13,7 +13,6 @@ import (
 	"github.com/tidwall/btree"
 
 	"github.com/freshet-io/freshet/controlplane/api"
-	"github.com/freshet-io/freshet/internal/assign"
 	"github.com/freshet-io/freshet/internal/internaltopic"
 	"github.com/freshet-io/freshet/metadata/id"
 )
@@ -25,8 +24,6 @@ type Topic struct {
 	Partitions int32             // count; partitions are [0, Partitions)
 	Configs    map[string]string // those set explicitly
 	Internal   bool              // one of package internaltopic: the owner has no such topic
-	// Epochs are the leader epochs of the partitions, all of which are known or none is (see LeaderEpoch).
-	Epochs assign.Epochs
 }
 
 // Endpoint is one address that clients reach an agent at.
@@ -172,7 +169,7 @@ func (c *Catalogue) OnCatalogue(m *api.Catalogue) {
 		if c.internal {
 			s.putInternal()
 		}
-	} else if len(m.GetTopics())+len(m.GetDeletedTopics()) > 0 || m.GetMembership() != nil {
+	} else if len(m.GetTopics())+len(m.GetDeletedTopics()) > 0 {
 		s.byName, s.byID = old.byName.Copy(), old.byID.Copy()
 	}
 	for _, raw := range m.GetDeletedTopics() {
@@ -187,9 +184,6 @@ func (c *Catalogue) OnCatalogue(m *api.Catalogue) {
 		s.Unshown = m.GetMembership().GetUnshown()
 		if len(s.Members) > 0 {
 			s.Last = s.Members
-		}
-		if !m.GetFull() {
-			s.move(m.GetMoved())
 		}
 	}
 	if m.GetFull() || m.GetBrokerConfigsSet() {
@@ -244,9 +238,7 @@ func (s *Snapshot) putInternal() {
 
 // put adds or replaces a topic of a snapshot that is being made.
 func (s *Snapshot) put(m *api.Topic) {
-	t := &Topic{
-		Name: m.GetName(), Partitions: m.GetPartitions(), Configs: maps.Clone(m.GetConfigs()), Epochs: epochs(m),
-	}
+	t := &Topic{Name: m.GetName(), Partitions: m.GetPartitions(), Configs: maps.Clone(m.GetConfigs())}
 	if copy(t.ID[:], m.GetId()) != len(t.ID) {
 		return // not an id; the owner never sends it
 	}

@@ -110,7 +110,7 @@ func (p *partitionPage) topic(name string, t *metadata.Topic) bool {
 	to := min(t.Partitions, from+int32(p.left))
 	replicas := p.view.replicas(t)
 	for i := from; i < to; i++ {
-		out.Partitions = append(out.Partitions, p.partition(t, i, replicas[i]))
+		out.Partitions = append(out.Partitions, p.partition(i, replicas[i]))
 	}
 	p.left -= int(to - from)
 	p.out.Topics = append(p.out.Topics, out)
@@ -121,9 +121,9 @@ func (p *partitionPage) topic(name string, t *metadata.Topic) bool {
 	return true
 }
 
-func (p *partitionPage) partition(t *metadata.Topic, number int32, replicas []int32) kmsg.DescribeTopicPartitionsResponseTopicPartition {
+func (p *partitionPage) partition(number int32, replicas []int32) kmsg.DescribeTopicPartitionsResponseTopicPartition {
 	out := kmsg.NewDescribeTopicPartitionsResponseTopicPartition()
-	out.Partition, out.LeaderID, out.LeaderEpoch = number, -1, p.view.leaderEpoch(t, number)
+	out.Partition, out.LeaderID, out.LeaderEpoch = number, -1, p.view.epoch
 	if len(replicas) > 0 {
 		out.LeaderID = replicas[0]
 	} else {

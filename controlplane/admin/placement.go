@@ -150,14 +150,6 @@ func (v *clientView) replicas(t *metadata.Topic) [][]int32 {
 	return replicas
 }
 
-// leaderEpoch gives a partition's leader epoch, the same in every view.
-func (v *clientView) leaderEpoch(t *metadata.Topic, partition int32) int32 {
-	if len(t.LeaderEpochs) == 0 {
-		return v.epoch
-	}
-	return t.LeaderEpochs.At(partition)
-}
-
 // factor is how many replicas each partition shows.
 func (v *clientView) factor() int {
 	if len(v.own.agents) == 0 {

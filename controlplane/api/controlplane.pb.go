@@ -2425,10 +2425,6 @@ type Catalogue struct {
 	BrokerConfigsSet bool                   `protobuf:"varint,7,opt,name=broker_configs_set,json=brokerConfigsSet,proto3" json:"broker_configs_set,omitempty"`
 	ClientMetrics    []*ClientMetrics       `protobuf:"bytes,8,rep,name=client_metrics,json=clientMetrics,proto3" json:"client_metrics,omitempty"` // all of them, if set
 	ClientMetricsSet bool                   `protobuf:"varint,9,opt,name=client_metrics_set,json=clientMetricsSet,proto3" json:"client_metrics_set,omitempty"`
-	// Of a membership that is not full: which partitions have its version for a leader epoch now. Over all topics in the
-	// order of names, these are numbers of partitions that keep the epoch they have and of ones that do not, by turns; those
-	// behind the last number do not.
-	Moved []int32 `protobuf:"varint,10,rep,packed,name=moved,proto3" json:"moved,omitempty"`
 	// The topics of a full one that do not fit into a message are in those that follow, which are full and have nothing else.
 	// They are one catalogue with it, up to the first that says no more.
 	More          bool `protobuf:"varint,11,opt,name=more,proto3" json:"more,omitempty"`
@@ -2529,13 +2525,6 @@ func (x *Catalogue) GetClientMetricsSet() bool {
 	return false
 }
 
-func (x *Catalogue) GetMoved() []int32 {
-	if x != nil {
-		return x.Moved
-	}
-	return nil
-}
-
 func (x *Catalogue) GetMore() bool {
 	if x != nil {
 		return x.More
@@ -2597,13 +2586,11 @@ func (x *ClientMetrics) GetConfigs() map[string]string {
 }
 
 type Topic struct {
-	state      protoimpl.MessageState `protogen:"open.v1"`
-	Id         []byte                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Name       string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Partitions int32                  `protobuf:"varint,3,opt,name=partitions,proto3" json:"partitions,omitempty"`
-	Configs    map[string]string      `protobuf:"bytes,4,rep,name=configs,proto3" json:"configs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // those set explicitly
-	// Leader epochs of the partitions as runs: how many partitions, and their epoch. Empty: all have the membership's version.
-	LeaderEpochs  []int32 `protobuf:"varint,5,rep,packed,name=leader_epochs,json=leaderEpochs,proto3" json:"leader_epochs,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            []byte                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Partitions    int32                  `protobuf:"varint,3,opt,name=partitions,proto3" json:"partitions,omitempty"`
+	Configs       map[string]string      `protobuf:"bytes,4,rep,name=configs,proto3" json:"configs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // those set explicitly
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2666,16 +2653,9 @@ func (x *Topic) GetConfigs() map[string]string {
 	return nil
 }
 
-func (x *Topic) GetLeaderEpochs() []int32 {
-	if x != nil {
-		return x.LeaderEpochs
-	}
-	return nil
-}
-
 type Membership struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
-	Version uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"` // rises with every change, never falls
+	Version uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"` // rises with every change and with CreatePartitions, never falls; clients see it as the leader epoch
 	Members []*Member              `protobuf:"bytes,2,rep,name=members,proto3" json:"members,omitempty"`
 	// Of each zone that has no member, and had one within a day, the last one there, without its node ids.
 	Gone []*Member `protobuf:"bytes,3,rep,name=gone,proto3" json:"gone,omitempty"`
@@ -3776,7 +3756,7 @@ const file_controlplane_proto_rawDesc = "" +
 	"\tNOT_OWNER\x10\x01\x12\x12\n" +
 	"\x0eSESSION_CLOSED\x10\x02\x12\v\n" +
 	"\aINVALID\x10\x03\x12\x10\n" +
-	"\fWRONG_BUCKET\x10\x04\"\xce\x04\n" +
+	"\fWRONG_BUCKET\x10\x04\"\xb8\x04\n" +
 	"\tCatalogue\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x12\n" +
 	"\x04full\x18\x02 \x01(\bR\x04full\x126\n" +
@@ -3788,9 +3768,7 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x0ebroker_configs\x18\x06 \x03(\v25.freshet.controlplane.v1.Catalogue.BrokerConfigsEntryR\rbrokerConfigs\x12,\n" +
 	"\x12broker_configs_set\x18\a \x01(\bR\x10brokerConfigsSet\x12M\n" +
 	"\x0eclient_metrics\x18\b \x03(\v2&.freshet.controlplane.v1.ClientMetricsR\rclientMetrics\x12,\n" +
-	"\x12client_metrics_set\x18\t \x01(\bR\x10clientMetricsSet\x12\x14\n" +
-	"\x05moved\x18\n" +
-	" \x03(\x05R\x05moved\x12\x12\n" +
+	"\x12client_metrics_set\x18\t \x01(\bR\x10clientMetricsSet\x12\x12\n" +
 	"\x04more\x18\v \x01(\bR\x04more\x1a@\n" +
 	"\x12BrokerConfigsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -3800,15 +3778,14 @@ const file_controlplane_proto_rawDesc = "" +
 	"\aconfigs\x18\x02 \x03(\v23.freshet.controlplane.v1.ClientMetrics.ConfigsEntryR\aconfigs\x1a:\n" +
 	"\fConfigsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf3\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xce\x01\n" +
 	"\x05Topic\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
 	"partitions\x18\x03 \x01(\x05R\n" +
 	"partitions\x12E\n" +
-	"\aconfigs\x18\x04 \x03(\v2+.freshet.controlplane.v1.Topic.ConfigsEntryR\aconfigs\x12#\n" +
-	"\rleader_epochs\x18\x05 \x03(\x05R\fleaderEpochs\x1a:\n" +
+	"\aconfigs\x18\x04 \x03(\v2+.freshet.controlplane.v1.Topic.ConfigsEntryR\aconfigs\x1a:\n" +
 	"\fConfigsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb0\x01\n" +

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"iter"
 	"maps"
-	"math"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -64,39 +63,10 @@ func catalogueDelta(s *metadata.State, index uint64, fx *metadata.Effects) *api.
 		c.ClientMetrics, c.ClientMetricsSet = clientMetrics(s), true
 	}
 	if fx.Members {
-		c.Membership, c.Moved = membership(s), movedPartitions(s)
+		c.Membership = membership(s)
 	}
 	return c
 }
-
-// movedPartitions gives Catalogue.moved: the partitions that the newest membership has given to others, found by their
-// epochs. It takes a byte or two for each of them, whatever the topics, and nothing where all have moved.
-func movedPartitions(s *metadata.State) (runs []int32) {
-	version := leaderEpoch(s)
-	moved := false // what the last number counts
-	add := func(partitions int32, also bool) {
-		switch {
-		case len(runs) == 0 && also:
-			runs = append(runs, 0, partitions)
-		case len(runs) > 0 && also == moved:
-			runs[len(runs)-1] += partitions
-		default:
-			runs = append(runs, partitions)
-		}
-		moved = also
-	}
-	for t := range s.Topics() {
-		for partitions, epoch := range t.LeaderEpochs.Runs() {
-			add(partitions, epoch == version)
-		}
-	}
-	if moved {
-		runs = runs[:len(runs)-1]
-	}
-	return runs
-}
-
-func leaderEpoch(s *metadata.State) int32 { return int32(min(s.MembershipVersion(), math.MaxInt32)) }
 
 // clientMetrics gives the client metrics subscriptions.
 func clientMetrics(s *metadata.State) []*api.ClientMetrics {
@@ -128,11 +98,7 @@ func texts(configs map[string]string) map[string]string {
 }
 
 func topicMessage(t *metadata.Topic) *api.Topic {
-	m := &api.Topic{Id: bytes.Clone(t.ID[:]), Name: t.Name, Partitions: t.Partitions, Configs: texts(t.Configs)}
-	for partitions, epoch := range t.LeaderEpochs.Runs() {
-		m.LeaderEpochs = append(m.LeaderEpochs, partitions, epoch)
-	}
-	return m
+	return &api.Topic{Id: bytes.Clone(t.ID[:]), Name: t.Name, Partitions: t.Partitions, Configs: texts(t.Configs)}
 }
 
 func membership(s *metadata.State) *api.Membership {

@@ -1,7 +1,5 @@
 // Package assign gives partitions to agents: rendezvous hashing with bounded counts, a pure function of the topic and the
-// agents, so that every agent and every client of a zone comes to the same agent without talking. It is
-// part of the state machine, which keeps account of what moves (Epochs): another result for the same arguments is another
-// version of the state.
+// agents, so that every agent and every client of a zone comes to the same agent without talking.
 //
 // Each partition ranks the agents by a hash of (topic, partition, agent). An agent has room for ceil(partitions / agents)
 // of one topic, so that load is even. Of those that rank it first it keeps the highest ranks, the others go on to their
@@ -30,7 +28,7 @@ type Place struct {
 // Places gives the place of each partition of a topic, nil without agents. The order of the agents does not matter to who
 // gets what.
 func Places(topic [16]byte, partitions int32, agents []Agent) []Place {
-	return new(Placer).Places(topic, partitions, agents).places
+	return new(placer).place(topic, partitions, agents)
 }
 
 // Partitions gives the index of the agent of each partition of a topic, of agents by their ids; nil without agents.

@@ -7,8 +7,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Placer places the partitions of one topic after the other and keeps its memory. The zero value is ready.
-type Placer struct {
+// placer places the partitions of one topic.
+type placer struct {
 	agents []Agent
 	places []Place
 	seeds  []uint64 // by partition
@@ -22,19 +22,12 @@ type bid struct {
 	partition int32
 }
 
-// Placement is what a Placer has found. It holds until the next call.
-type Placement struct {
-	agents []Agent
-	places []Place // none without agents
-}
-
-// Places is the function of that name.
-func (p *Placer) Places(topic [16]byte, partitions int32, agents []Agent) Placement {
+func (p *placer) place(topic [16]byte, partitions int32, agents []Agent) []Place {
 	if len(agents) == 0 || partitions <= 0 {
-		return Placement{}
+		return nil
 	}
 	base := xxhash.Sum64(topic[:])
-	p.reset(base, int(partitions), agents)
+	p.prepare(base, int(partitions), agents)
 	for i := range p.seeds {
 		agent, rank := p.below(int32(i), math.MaxUint64, math.MaxUint32)
 		p.held[agent] = append(p.held[agent], bid{rank, int32(i)})
@@ -47,28 +40,22 @@ func (p *Placer) Places(topic [16]byte, partitions int32, agents []Agent) Placem
 			p.places[b.partition] = Place{Index: int32(agent), Port: int32(port)}
 		}
 	}
-	return Placement{agents: agents, places: p.places}
+	return p.places
 }
 
-func (p *Placer) reset(base uint64, partitions int, agents []Agent) {
+func (p *placer) prepare(base uint64, partitions int, agents []Agent) {
 	p.agents = agents
 	p.room = (partitions + len(agents) - 1) / len(agents)
-	p.places = slices.Grow(p.places[:0], partitions)[:partitions]
-	p.seeds = slices.Grow(p.seeds[:0], partitions)[:partitions]
+	p.places = make([]Place, partitions)
+	p.seeds = make([]uint64, partitions)
 	for i := range p.seeds {
 		p.seeds[i] = mix(base + uint64(i)*golden)
 	}
-	for len(p.held) < len(agents) {
-		p.held = append(p.held, nil)
-	}
-	p.held = p.held[:len(agents)]
-	for i := range p.held {
-		p.held[i] = p.held[i][:0]
-	}
+	p.held = make([][]bid, len(agents))
 }
 
 // below gives the agent that a partition ranks next after one of a rank and an id.
-func (p *Placer) below(partition int32, rank uint64, id uint32) (agent int32, next uint64) {
+func (p *placer) below(partition int32, rank uint64, id uint32) (agent int32, next uint64) {
 	seed := p.seeds[partition]
 	agent = -1
 	for i := range p.agents {
@@ -84,7 +71,7 @@ func (p *Placer) below(partition int32, rank uint64, id uint32) (agent int32, ne
 }
 
 // settle sends partitions on from agents that have more than they have room for, the lowest ranks first, until none has.
-func (p *Placer) settle() {
+func (p *placer) settle() {
 	full := func(h []bid) bool { return len(h) > p.room }
 	if !slices.ContainsFunc(p.held, full) {
 		return
@@ -105,7 +92,7 @@ func (p *Placer) settle() {
 }
 
 // move finds another agent for a partition that one does not keep, and for whom it drives out.
-func (p *Placer) move(b bid, from int32) {
+func (p *placer) move(b bid, from int32) {
 	for {
 		agent, rank := p.below(b.partition, b.rank, p.agents[from].ID)
 		next := bid{rank, b.partition}
@@ -163,25 +150,4 @@ func up(h []bid) {
 		h[i], h[parent] = h[parent], h[i]
 		i = parent
 	}
-}
-
-// Moved tells whether a partition is another agent's, or another port's, in one placement than in the other. It is nobody's
-// in one that does not have it.
-func Moved(before, after Placement, partition int) bool {
-	was, is := before.at(partition), after.at(partition)
-	return was != is
-}
-
-// node is an agent's port, by the agent's id.
-type node struct {
-	agent uint32
-	port  int32 // -1: of nobody
-}
-
-func (p Placement) at(partition int) node {
-	if partition >= len(p.places) {
-		return node{port: -1}
-	}
-	at := p.places[partition]
-	return node{p.agents[at.Index].ID, at.Port}
 }

@@ -21,14 +21,14 @@ func somePlaces(r *rand.Rand, n int) []Agent {
 // TestPlaces_Stable: no partition ranks another agent higher that has room, or has one that it ranks lower.
 func TestPlaces_Stable(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
-	var p Placer
 	for range 200 {
+		var p placer
 		agents, partitions := somePlaces(r, 1+r.IntN(9)), 1+r.Int32N(100)
-		got := p.Places(someTopic(r), partitions, agents)
+		got := p.place(someTopic(r), partitions, agents)
 		lowest := make([]uint64, len(agents)) // of those that an agent has, 0 if it has room
 		for a := range agents {
 			var ranks []uint64
-			for i, at := range got.places {
+			for i, at := range got {
 				if int(at.Index) == a {
 					ranks = append(ranks, rankOf(p.seeds[i], agents[a].ID))
 				}
@@ -38,7 +38,7 @@ func TestPlaces_Stable(t *testing.T) {
 				lowest[a] = slices.Min(ranks)
 			}
 		}
-		for i, at := range got.places {
+		for i, at := range got {
 			mine := rankOf(p.seeds[i], agents[at.Index].ID)
 			for a := range agents {
 				other := rankOf(p.seeds[i], agents[a].ID)
@@ -68,7 +68,6 @@ func TestPlaces_UsePorts(t *testing.T) {
 // TestPlaces_SixToSeven: of topics of any usual size, an agent more moves at most a seventh and a tenth, ports and all.
 func TestPlaces_SixToSeven(t *testing.T) {
 	r := rand.New(rand.NewPCG(15, 16))
-	var before, after Placer
 	for _, partitions := range []int32{1, 2, 3, 6, 12, 24, 48, 50, 100, 288, 1000, 5000} {
 		moved, all := 0, 0
 		for all < 10_000 {
@@ -76,9 +75,9 @@ func TestPlaces_SixToSeven(t *testing.T) {
 			for i, id := range someAgents(r, 7) {
 				agents[i] = Agent{ID: id, Ports: 4}
 			}
-			was, is := before.Places(topic, partitions, agents[:6]), after.Places(topic, partitions, agents)
+			was, is := Places(topic, partitions, agents[:6]), Places(topic, partitions, agents)
 			for p := range int(partitions) {
-				if Moved(was, is, p) {
+				if was[p] != is[p] { // an index is the same agent in both
 					moved++
 				}
 			}
@@ -90,19 +89,8 @@ func TestPlaces_SixToSeven(t *testing.T) {
 	}
 }
 
-func TestMoved(t *testing.T) {
-	var p, q Placer
-	topic := [16]byte{1}
-	one, two := p.Places(topic, 2, []Agent{{1, 1}}), q.Places(topic, 3, []Agent{{1, 1}})
-	require.False(t, Moved(one, two, 0))
-	require.True(t, Moved(one, two, 2), "of nobody before")
-	require.False(t, Moved(one, two, 3), "of nobody")
-	require.True(t, Moved(one, q.Places(topic, 2, []Agent{{2, 1}}), 0), "another agent at the same place")
-	require.True(t, Moved(one, Placement{}, 0))
-}
-
-// TestPlaces_Golden: the state machine keeps account of places, so they are a part of its version (metadata.MaxVersion):
-// who changes them must branch on it.
+// TestPlaces_Golden: agents and control planes of neighbouring versions must come to the same places, so a change of them needs
+// a version of its own.
 func TestPlaces_Golden(t *testing.T) {
 	for _, c := range []struct {
 		partitions int32
@@ -123,10 +111,9 @@ func BenchmarkPlaces(b *testing.B) {
 		b.Run(fmt.Sprintf("%d agents", n), func(b *testing.B) {
 			r := rand.New(rand.NewPCG(1, 2))
 			agents := somePlaces(r, n)
-			var p Placer
 			topic := someTopic(r)
 			for b.Loop() {
-				p.Places(topic, 1000, agents)
+				Places(topic, 1000, agents)
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/partition")
 		})
