@@ -52,11 +52,11 @@ var closeReasons = []closeReason{
 	closePanic, closeHandshake, closeError,
 }
 
-// overlaps tells whether requests of an API run side by side on one connection.
+// overlaps reports whether requests of an API run side by side on one connection.
 func overlaps(key int16) bool { return key == kafkaproto.KeyProduce }
 
-// maxKeptID is how long a client id is that a connection keeps, in bytes: ids are up to 32 KiB, and not in any budget. Others are read
-// anew with each request.
+// maxKeptID is the length in bytes of the longest client id that a connection keeps: ids are up to 32 KiB, and no budget counts them.
+// Longer ones are read anew with each request.
 const maxKeptID = 1 << 10
 
 // conn is one client connection: a reader goroutine, which runs serve, and a writer goroutine.
@@ -145,7 +145,7 @@ func (c *conn) abort(reason closeReason) {
 // setReason keeps the first reason given.
 func (c *conn) setReason(reason closeReason) { c.reason.CompareAndSwap(nil, &reason) }
 
-// read takes requests until the connection ends. It gives the reason, or "" if the writer closes the connection
+// read takes requests until the connection ends. It returns the reason, or "" if the writer closes the connection
 // after the answers before.
 func (c *conn) read() (reason closeReason) {
 	defer func() {
@@ -204,7 +204,7 @@ func (c *conn) readPrefix() (kafkaproto.Prefix, error) {
 	return kafkaproto.ParsePrefix(p), nil
 }
 
-// refuse looks at a frame before its body is read. It logs and names what is wrong, or gives "".
+// refuse looks at a frame before its body is read. It logs what is wrong and returns the reason, or "".
 func (c *conn) refuse(p kafkaproto.Prefix, first bool) closeReason {
 	switch {
 	case p.Size < kafkaproto.MinFrame || p.Size > c.server.cfg.MaxRequestBytes:

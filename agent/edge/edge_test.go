@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -193,4 +194,26 @@ func TestServer_AnswersWithHeaders(t *testing.T) {
 	versions.SetVersion(3)
 	write(t, c, formatter.AppendRequest(nil, versions, 9))
 	requireResponse(t, c, 9, "headonetwo")
+}
+
+// A handler gets every client id whole. A connection keeps the last one of at most maxKeptID bytes.
+func TestServer_KeepsNoLongClientID(t *testing.T) {
+	ids := make(chan string, 1)
+	s, addr := startTCP(t, Config{Handler: handlerFunc(func(_ context.Context, req *Request) func() Reply {
+		ids <- req.ClientID
+		return func() Reply { return Reply{} }
+	})})
+	c := dial(t, addr)
+	send := func(id string) (kept string) {
+		t.Helper()
+		versions := kmsg.NewPtrApiVersionsRequest()
+		write(t, c, kmsg.NewRequestFormatter(kmsg.FormatterClientID(id)).AppendRequest(nil, versions, 1))
+		requireResponse(t, c, 1, "")
+		require.Equal(t, id, <-ids)
+		return *s.connections()[0].clientID.Load()
+	}
+	longest := strings.Repeat("i", maxKeptID)
+	require.Equal(t, longest, send(longest))
+	require.Equal(t, longest, send(longest+"i"))
+	require.Equal(t, "me", send("me"))
 }

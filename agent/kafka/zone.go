@@ -17,7 +17,7 @@ import (
 // set up for one of these needs no change. Earlier ones win.
 var zoneTokens = []string{"zone", "freshet_zone", "ws_az", "warpstream_az", "automq_az", "diskless_az"}
 
-// Zones tells in which zone a client is. The zero value knows none.
+// Zones maps clients to zones. The zero value knows no zone.
 type Zones struct {
 	own       string
 	networks  []network // longest prefixes first
@@ -29,9 +29,9 @@ type network struct {
 	zone   string
 }
 
-// NewZones makes the zones of an agent in zone own. networks are entries prefix=zone (10.0.1.0/24=eu-1a), which should be
-// the same on all agents; listeners are entries listener=zone, for listeners that one zone's clients alone reach. The
-// error gives all faults.
+// NewZones returns the zones of an agent in zone own. networks are entries prefix=zone (10.0.1.0/24=eu-1a), which should be
+// the same on all agents. listeners are entries listener=zone, for listeners that one zone's clients alone reach. The
+// error joins all faults.
 func NewZones(own string, networks, listeners []string) (*Zones, error) {
 	var faults []error
 	own, err := zonename.Parse(own)
@@ -69,8 +69,8 @@ func cutZone(entry string) (name, zone string, err error) {
 	return strings.TrimSpace(name), zone, err
 }
 
-// Of gives a client's zone: what its client id says, else the network that it calls from, else the listener that it
-// reached, else the agent's own. named reports whether the zone is known from the client id or the network, and so is the same
+// Of returns a client's zone: the one that its client id names, else that of its network, else that of the listener that it
+// reached, else the agent's own. named reports whether the zone comes from the client id or the network, and so is the same
 // at every agent and listener.
 func (z *Zones) Of(req *edge.Request) (zone string, named bool) {
 	if zone, named = tokenZone(req.ClientID); named {

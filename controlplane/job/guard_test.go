@@ -21,18 +21,25 @@ func (w *world) configure(topic id.Topic, name, value string) {
 	w.must(&metadata.SetConfigs{Resource: metadata.ConfigTopic, Topic: topic, Set: map[string]string{name: value}})
 }
 
+// cleaning begins a term with one agent, its runner, and a job that cleans partition 0 of topic.
+func (w *world) cleaning() (r *replica, topic id.Topic, p *job.Plan) {
+	w.t.Helper()
+	a := w.agent()
+	topic = w.topic(1, 1, "cleanup.policy", "compact")
+	r = w.own(a)
+	r.fill(a, 1, 100, tp(topic, 0))
+	p = r.next()
+	require.Equal(w.t, job.Clean, p.Kind)
+	return r, topic, p
+}
+
 // TestComplete_AfterTheConfigsChanged covers a cleaning that ends after the switch to delete.
 func TestComplete_AfterTheConfigsChanged(t *testing.T) {
 	for config, value := range map[string]string{"cleanup.policy": "delete", "min.compaction.lag.ms": "1000000"} {
 		t.Run(config, func(t *testing.T) {
 			in(t, func(w *world) {
-				a := w.agent()
-				topic := w.topic(1, 1, "cleanup.policy", "compact")
-				r := w.own(a)
+				r, topic, p := w.cleaning()
 				defer r.stop()
-				r.fill(a, 1, 100, tp(topic, 0))
-				p := r.next()
-				require.Equal(w.t, job.Clean, p.Kind)
 				before := w.extents(tp(topic, 0))
 				w.configure(topic, config, value)
 				require.NoError(w.t, r.Complete(w.t.Context(), p.ID, job.AppendOutcome(nil, work(p, 2000)), true))
@@ -48,12 +55,9 @@ func TestComplete_AfterTheConfigsChanged(t *testing.T) {
 func TestClean_IsCancelledWithItsConfigs(t *testing.T) {
 	in(t, func(w *world) {
 		t := w.t
-		a := w.agent()
-		topic := w.topic(1, 1, "cleanup.policy", "compact")
-		r := w.own(a)
+		r, topic, p := w.cleaning()
 		defer r.stop()
-		r.fill(a, 1, 100, tp(topic, 0))
-		p := r.next()
+		a := w.runnerOf(p.ID)
 		require.True(t, r.Progress(a, p.ID, 1))
 		w.configure(topic, "min.compaction.lag.ms", "1")
 		require.Empty(t, w.openJobs())

@@ -13,16 +13,16 @@ import (
 // lease is what the owner keeps of an open job. Guarded by Tenure.mu.
 type lease struct {
 	metadata.JobInfo
-	bytes   int64             // of the inputs; 0 if unknown: the job was planned by another owner
-	done    int64             // of them, as the runner says
-	out     int64             // bytes of the objects that parts of the outcome name
-	written map[uint32]uint32 // objects that parts of the outcome name: number to size
-	heard   time.Time         // last sign of the runner
-	until   time.Time         // the job is aborted then
-	moved   time.Time         // last progress
-	mark    int64             // done at that time
-	parts   int               // of the outcome taken
-	missing bool              // the state of the last round did not have it
+	bytes   int64           // of the inputs; 0 if unknown: the job was planned by another owner
+	done    int64           // of them, as the runner says
+	out     int64           // bytes of the objects that parts of the outcome name
+	written map[uint32]bool // numbers of the objects that parts of the outcome name
+	heard   time.Time       // last sign of the runner
+	until   time.Time       // the job is aborted then
+	moved   time.Time       // last progress
+	mark    int64           // done at that time
+	parts   int             // of the outcome taken
+	missing bool            // the state of the last round did not have it
 }
 
 func (l *lease) started() time.Time { return time.UnixMilli(l.StartedMs) }
@@ -40,15 +40,15 @@ func (l *lease) progress(bytes int64, now time.Time) {
 	}
 }
 
-// wrote adds up the sizes of the objects that parts of the outcome name.
+// wrote counts a part of the outcome and the size of each object that it is the first to name.
 func (l *lease) wrote(o *job.Outcome) {
 	l.parts++
 	if l.written == nil {
-		l.written = map[uint32]uint32{}
+		l.written = map[uint32]bool{}
 	}
 	for _, b := range o.Bundles {
-		if _, known := l.written[b.N]; !known {
-			l.written[b.N] = b.Bytes
+		if !l.written[b.N] {
+			l.written[b.N] = true
 			l.out += int64(b.Bytes)
 		}
 	}

@@ -29,7 +29,7 @@ type sequence struct {
 		bytes   int
 		running bool   // a goroutine hands submissions to the log
 		flying  int    // proposals on their way through the log
-		astray  bool   // next may be above what the state has
+		astray  bool   // next may be too high, since the log refused a submission
 		stream  uint64 // the newest that handed something in
 	}
 }

@@ -63,7 +63,7 @@ func newSequenceWorld(t *testing.T) *sequenceWorld {
 	return w
 }
 
-// settle hands in submission n, one to be abandoned, and gives the channel for its fault, nil once it is settled.
+// settle hands in submission n, one to be abandoned, and returns the channel for its fault, nil once it is settled.
 func (w *sequenceWorld) settle(n uint32) <-chan *api.Error { return w.settleUntil(n, 0) }
 
 func (w *sequenceWorld) settleUntil(n uint32, until uint64) <-chan *api.Error {
@@ -99,6 +99,47 @@ func TestSequence_GoesOnAfterARefusalAmongThoseUnderWay(t *testing.T) {
 		require.Nil(t, <-w.settle(2))
 		require.Less(t, time.Since(start), time.Second)
 		require.Nil(t, <-w.settle(3))
+	})
+}
+
+// The owner refuses a submission before the log, so next stays. The submission comes again, and the one behind it follows.
+func TestSequence_ComesAgainAfterTheOwnerRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSequenceWorld(t)
+		second := w.settle(2)
+		refused := make(chan *api.Error, 1)
+		tooLarge := &metadata.CommitBundle{Encoded: make([]byte, 16<<20)} // with its kind above owner.Config.CommandBytes
+		w.submit(submission{n: 1, command: tooLarge}, func(_ *commit.Result, _ uint64, f *api.Error) { refused <- f })
+		synctest.Wait()
+		require.Equal(t, api.Error_INVALID, (<-refused).GetCode())
+		require.Empty(t, second, "it waits for 1 to come again")
+		require.Nil(t, <-w.settle(1))
+		require.Nil(t, <-second)
+		require.Nil(t, <-w.settle(3))
+	})
+}
+
+// The next owner answers the submissions that the state has settled, without the log, and takes the one behind them at once.
+func TestSequence_OfTheNextOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSequenceWorld(t)
+		require.Nil(t, <-w.settle(1))
+		require.Nil(t, <-w.settle(2))
+
+		own := w.sequence.t.owner
+		next := newTenure(NewCluster(ClusterConfig{Name: "vc"}), own)
+		t.Cleanup(next.stop)
+		before, err := own.Read(next.begin)
+		require.NoError(t, err)
+		w.sequence = next.mu.sessions[1].commits
+		require.Nil(t, <-w.settle(1))
+		require.Nil(t, <-w.settle(2))
+		after, err := own.Read(func(*metadata.State) {})
+		require.NoError(t, err)
+		require.Equal(t, before, after)
+		start := time.Now()
+		require.Nil(t, <-w.settle(3))
+		require.Less(t, time.Since(start), time.Second)
 	})
 }
 
