@@ -29,7 +29,8 @@ Clients in the cluster bootstrap at ` + "`freshet.kafka.svc:9092`" + `. With ` +
 
 ## Values
 
-An unknown value is refused (` + "`values.schema.json`" + `).
+An unknown value is refused (` + "`values.schema.json`" + `). Charts that depend on this one may also set ` + "`global`" + `, and ` + "`enabled`" + ` for
+` + "`condition: freshet.enabled`" + ` of the dependency.
 
 | Value | Default | Meaning |
 |---|---|---|
@@ -75,7 +76,9 @@ func chartFiles(source []byte, types map[string]schema) (map[string]string, erro
 		}
 	}
 	s["$schema"] = "http://json-schema.org/draft-07/schema#"
-	s["properties"].(schema)["global"] = schema{"type": "object"} // a parent chart's
+	properties := s["properties"].(schema) // and two that a parent chart may set
+	properties["global"] = schema{"type": "object"}
+	properties["enabled"] = schema{"type": "boolean"}
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)

@@ -30,6 +30,7 @@ func TestChart_ClosesMaps(t *testing.T) {
 		"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "additionalProperties": false,
 		"properties": {
 			"global": {"type": "object"},
+			"enabled": {"type": "boolean"},
 			"a": {"type": "object", "additionalProperties": false, "description": "A.", "properties": {"b": {"type": "string", "description": "B."}}},
 			"c": {"type": "object", "description": "C.", "additionalProperties": {"type": "string", "pattern": "."}}
 		}}`, files["values.schema.json"])

@@ -3,6 +3,7 @@ package chart
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -127,7 +128,9 @@ func TestChart_Refuses(t *testing.T) {
 		"node ports twice":     {"external.enabled=true,external.type=NodePort,zones[0].name=a,zones[0].external.host=h,zones[0].external.nodePort=30092,zones[1].name=b,zones[1].external.host=i,zones[1].external.nodePort=30095", "zones a and b share node port 30095"},
 		"one address twice":    {"external.enabled=true,zones[0].name=a,zones[0].external.host=h,zones[1].name=b,zones[1].external.host=h", "zones a and b have the external address h:9192"},
 		"an IPv6 address":      {"external.enabled=true,zones[0].name=a,zones[0].external.host=fd00::1", "at '/zones/0/external/host'"},
-		"a zone -external":     {"zones[0].name=a-external,zones[1].name=a", "zone a: another zone or Service has this name"},
+		"a zone -external":     {"external.enabled=true,zones[0].name=a-external,zones[0].external.host=h,zones[1].name=a,zones[1].external.host=i", "zone a: another zone or Service has this name"},
+		"a zone -external 2nd": {"external.enabled=true,zones[0].name=a,zones[0].external.host=h,zones[1].name=a-external,zones[1].external.host=i", "zone a-external: another zone or Service has this name"},
+		"enabled as a text":    {"enabled=maybe", "at '/enabled': got string, want boolean"},
 		"no surge":             {"agents.maxSurge=0%", "at '/agents/maxSurge'"},
 		"a volume twice":       {"agents.extraVolumes[0].name=kafka-tls", "agents.extraVolumes: the name kafka-tls is the chart's own"},
 		"a name with a digit":  {"fullnameOverride=1abc", "at '/fullnameOverride'"},
@@ -155,5 +158,33 @@ func TestChart_Refuses(t *testing.T) {
 		out, err := helm(t, "template", "freshet", chart, "--values", "testdata/default.values.yaml", "--set", c.set)
 		require.Error(t, err, name)
 		require.Contains(t, out, c.says, name)
+	}
+}
+
+// TestChart_ZoneNamedExternal: without clients outside, no Service has the name that the zone a-external takes.
+func TestChart_ZoneNamedExternal(t *testing.T) {
+	var names []string
+	for _, o := range objects(t, render(t, "testdata/default.values.yaml", "--set", "zones[0].name=a,zones[1].name=a-external")) {
+		if o.Kind == "Service" {
+			names = append(names, o.Metadata.Name)
+		}
+	}
+	require.Subset(t, names, []string{"freshet-a", "freshet-a-external"})
+}
+
+// TestChart_AsADependency: a parent chart turns the chart on and off by a condition.
+func TestChart_AsADependency(t *testing.T) {
+	parent := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(parent, "Chart.yaml"), []byte(`{apiVersion: v2, name: parent, version: 1.0.0,
+dependencies: [{name: freshet, version: "*", repository: "", condition: freshet.enabled}]}`), 0o644))
+	require.NoError(t, os.CopyFS(filepath.Join(parent, "charts", "freshet"), os.DirFS(chart)))
+	own, err := os.ReadFile("testdata/default.values.yaml")
+	require.NoError(t, err)
+	values := filepath.Join(t.TempDir(), "values.yaml")
+	require.NoError(t, os.WriteFile(values, []byte("global: {region: eu}\nfreshet:\n  "+strings.ReplaceAll(string(own), "\n", "\n  ")), 0o644))
+	for _, enabled := range []bool{true, false} {
+		out, err := helm(t, "template", "parent", parent, "--values", values, "--set", fmt.Sprintf("freshet.enabled=%t", enabled))
+		require.NoError(t, err, out)
+		require.Equal(t, enabled, strings.Contains(out, "name: parent-freshet-agent\n"), out)
 	}
 }
