@@ -53,27 +53,25 @@ func (c *cluster) agreed() shown {
 	return all
 }
 
-// since compares with what was shown before: an epoch rises exactly where the leader is another, and never falls. It
-// gives the share of the partitions that moved.
+// since compares with what was shown before, after a change of the membership: the epochs of all partitions rise. It returns
+// the share of the partitions that moved.
 func (s shown) since(t *testing.T, before shown) float64 {
 	t.Helper()
 	moved := 0
 	for name, was := range before {
 		is, ok := s[name]
 		require.True(t, ok)
-		if is.leader == was.leader {
-			require.Equal(t, was.epoch, is.epoch, "%s stays", name)
-			continue
+		require.Greater(t, is.epoch, was.epoch, name)
+		if is.leader != was.leader {
+			moved++
 		}
-		require.Greater(t, is.epoch, was.epoch, "%s moves", name)
-		moved++
 	}
 	return float64(moved) / float64(len(before))
 }
 
 // TestEpochs_OverEverything: a cluster of six agents gets a seventh and loses it, changes its owner, starts anew from
-// snapshots, loses all its agents and gets others. All agents show the same epochs at any time, these rise where
-// partitions move and nowhere else, and a stock client that knows them goes on producing and reading.
+// snapshots, loses all its agents and gets others. All agents show the same epochs at any time, these rise with the membership
+// and with nothing else, and a stock client that knows them goes on producing and reading.
 func TestEpochs_OverEverything(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, options{seed: 11, succession: true, agents: 6, zones: 1, replica: smallSnapshots})
