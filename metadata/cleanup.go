@@ -25,7 +25,7 @@ var cleanupConfigs = [...]struct{ topic, broker string }{
 // remove, or false for an unknown topic. Commands decided by a snapshot of the state carry the checksum, so that Apply
 // recognizes a change of configs that lies between.
 func (s *machine) CleanupConfigs(t id.Topic) (sum uint64, ok bool) {
-	e, ok := s.topics.Get(topicKey(t))
+	e, ok := s.liveTopic(topicKey(t))
 	if !ok {
 		return 0, false
 	}
@@ -88,7 +88,7 @@ func (s *machine) endCleaningsOf(t id.Topic) {
 // endCleaningsUnder ends the open Clean jobs of topics whose configs are others under the new defaults of the cluster.
 func (s *machine) endCleaningsUnder(old, changed map[string]string) {
 	s.endCleanings(func(j *openJob) bool {
-		e, ok := s.topics.Get(topicKey(j.first.Topic))
+		e, ok := s.liveTopic(topicKey(j.first.Topic))
 		return !ok || cleanupSum(e.topic.Configs, old) != cleanupSum(e.topic.Configs, changed)
 	})
 }

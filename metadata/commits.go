@@ -111,7 +111,7 @@ func (b *bundleCommit) topic(r *commit.Reader, i int) *topicEntry {
 	sc := b.scratch
 	if !sc.known[i] {
 		t := r.Topic(i)
-		sc.topics[i], _ = b.topics.Get(topicKey(t))
+		sc.topics[i], _ = b.liveTopic(topicKey(t))
 		sc.known[i] = true
 	}
 	return sc.topics[i]

@@ -144,7 +144,7 @@ func (s *machine) sweepGroup(name string, g *groupEntry, steps *int) {
 			return false
 		}
 		*steps--
-		if _, ok := s.topics.Get(key); !ok && !s.deleted.has(key) {
+		if _, ok := s.topics.Get(key); !ok {
 			deleted = append(deleted, key)
 		}
 		s.offsetSweep.topic = key + "\x00" // the next key that can be

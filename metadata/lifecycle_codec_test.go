@@ -68,7 +68,7 @@ func lifecycleState(t testing.TB) *machine {
 
 func TestSnapshot_LifecycleGoldenAndRoundTrip(t *testing.T) {
 	s := lifecycleState(t)
-	require.Equal(t, 2, s.deleted.byOrder.Len())
+	require.Equal(t, 2, s.deletions.Len())
 	require.Equal(t, 5, s.writers.Len())
 	var buf bytes.Buffer
 	require.NoError(t, s.snapshot().Encode(&buf))
@@ -96,8 +96,8 @@ func TestDeletedTopics_Bounded(t *testing.T) {
 		list = append(list, &CreateTopic{ID: topic(i), Name: "t", Partitions: 1}, &DeleteTopic{ID: topic(i), KeepMs: 1})
 	}
 	s.Apply(1, &Batch{Commands: list}, nil, nil)
-	require.Equal(t, maxDeletedTopics, s.deleted.byOrder.Len())
-	require.Equal(t, maxDeletedTopics, s.deleted.byID.Len())
+	require.Equal(t, maxDeletedTopics, s.deletions.Len())
+	require.Equal(t, maxDeletedTopics, s.topics.Len())
 	results := s.Apply(2, &Batch{Commands: []Command{&UndeleteTopic{ID: topic(2)}, &UndeleteTopic{ID: topic(3)}}}, nil, nil)
 	require.ErrorIs(t, results[0].Err, ErrUnknownTopic)
 	require.NoError(t, results[1].Err)

@@ -63,17 +63,13 @@ func (s *machine) countLoad() {
 // until it returns false.
 func (s *machine) everyTree(yield func(extent.Tree) bool) {
 	more := true
-	ofTopic := func(e *topicEntry) bool {
+	s.topics.Scan(func(_ string, e *topicEntry) bool {
 		e.partitions.Scan(func(_ int32, p *partition) bool {
 			more = yield(p.extents)
 			return more
 		})
 		return more
-	}
-	s.topics.Scan(func(_ string, e *topicEntry) bool { return ofTopic(e) })
-	if more {
-		s.deleted.byOrder.Scan(func(_ uint64, d deletedTopic) bool { return ofTopic(d.entry) })
-	}
+	})
 	if more {
 		s.cleanup.scan(yield)
 	}

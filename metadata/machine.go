@@ -28,10 +28,11 @@ type machine struct {
 	nextNode       int32
 	membership     uint64
 
-	topics  btree.Map[string, *topicEntry] // by the 16 bytes of the id
-	names   btree.Map[string, id.Topic]
-	configs btree.Map[string, map[string]string] // by configKey; values are replaced, never changed
-	gone    btree.Map[string, int64]             // names of topics deleted of late, and the command time of that
+	topics    btree.Map[string, *topicEntry]       // by the 16 bytes of the id, deleted ones that can be taken back included
+	names     btree.Map[string, id.Topic]          // of those not deleted; derived
+	deletions btree.Map[uint64, id.Topic]          // by the order of deletion: those that can be taken back; derived
+	configs   btree.Map[string, map[string]string] // by configKey; values are replaced, never changed
+	gone      btree.Map[string, int64]             // names of topics deleted of late, and the command time of that
 
 	sessions  btree.Map[id.Session, *session] // open, or closed less than resultRetentionMs ago
 	instances btree.Map[string, id.Session]   // newest session of an instance, of those in sessions
@@ -45,9 +46,8 @@ type machine struct {
 	jobs btree.Map[id.Session, *openJob] // values are never changed
 
 	writers btree.Map[id.Session, writer] // whose objects are still to be swept for orphans
-	deleted deletedTopics
-	load    Load          // derived
-	counts  producerCount // derived
+	load    Load                          // derived
+	counts  producerCount                 // derived
 	bounds  producerBounds
 
 	groups      btree.Map[string, *groupEntry] // by name; they and their topics are copied once per generation too
@@ -97,7 +97,7 @@ func (s *machine) snapshot() *machine {
 	c.transactions = s.transactions.snapshot()
 	c.jobs = *s.jobs.Copy()
 	c.writers = *s.writers.Copy()
-	c.deleted = s.deleted.snapshot()
+	c.deletions = *s.deletions.Copy()
 	c.groups = *s.groups.Copy()
 	c.cleanup = s.cleanup.snapshot()
 	s.gen++

@@ -212,7 +212,7 @@ func (s *machine) groupTopic(group string, topic id.Topic) *topicOffsets {
 		return nil
 	}
 	key := topicKey(topic)
-	if _, ok := s.topics.Get(key); !ok {
+	if _, ok := s.liveTopic(key); !ok {
 		return nil
 	}
 	t, _ := g.topics.Get(key)
@@ -241,7 +241,7 @@ func (s *machine) OffsetsFrom(group string, from id.TopicPartition) iter.Seq2[id
 			return
 		}
 		g.topics.Ascend(topicKey(from.Topic), func(key string, t *topicOffsets) bool {
-			if _, ok := s.topics.Get(key); !ok {
+			if _, ok := s.liveTopic(key); !ok {
 				return true
 			}
 			more, topic, first := true, topicOfKey(key), int32(0)

@@ -22,7 +22,7 @@ func (s *machine) LoggedOffsets(group string, yield func(*LoggedOffset) bool) {
 		return
 	}
 	g.topics.Scan(func(key string, t *topicOffsets) bool {
-		e, ok := s.topics.Get(key)
+		e, ok := s.liveTopic(key)
 		if !ok {
 			return true
 		}

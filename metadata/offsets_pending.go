@@ -124,7 +124,7 @@ func (s *machine) HasOffsets(group string) (committed, pending bool) {
 		return false, false
 	}
 	g.topics.Scan(func(key string, t *topicOffsets) bool {
-		if _, ok := s.topics.Get(key); ok {
+		if _, ok := s.liveTopic(key); ok {
 			committed = committed || t.offsets.Len() > 0
 			pending = pending || t.pending != nil
 		}

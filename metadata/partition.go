@@ -32,7 +32,7 @@ func (p *partition) watermarks() Watermarks {
 
 // partitionEntry gives a partition's entry: nil with true if it exists but never had a record.
 func (s *machine) partitionEntry(tp id.TopicPartition) (*partition, bool) {
-	e, ok := s.topics.Get(topicKey(tp.Topic))
+	e, ok := s.liveTopic(topicKey(tp.Topic))
 	if !ok {
 		return nil, false
 	}

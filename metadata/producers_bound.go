@@ -49,16 +49,15 @@ func (c *producerCount) add(o producerCount, times int) {
 // countProducers counts anew, after a snapshot was read.
 func (s *machine) countProducers() {
 	s.counts = producerCount{}
-	ofTopic := func(e *topicEntry) {
+	s.topics.Scan(func(_ string, e *topicEntry) bool {
 		e.counts = producerCount{}
 		e.partitions.Scan(func(_ int32, p *partition) bool {
 			e.counts.add(p.producerCount(), 1)
 			return true
 		})
 		s.counts.add(e.counts, 1)
-	}
-	s.topics.Scan(func(_ string, e *topicEntry) bool { ofTopic(e); return true })
-	s.deleted.byOrder.Scan(func(_ uint64, d deletedTopic) bool { ofTopic(d.entry); return true })
+		return true
+	})
 }
 
 // mayRemember reports whether there is room for the producer of an accepted batch in a partition, which is nil if it

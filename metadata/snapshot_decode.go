@@ -39,9 +39,6 @@ func decode(r io.Reader) (*machine, error) {
 	if !d.meta {
 		return nil, fmt.Errorf("%w: empty", ErrMalformedSnapshot)
 	}
-	if d.deletion != nil {
-		return nil, fmt.Errorf("%w: deletion of nothing", ErrMalformedSnapshot)
-	}
 	d.endTree()
 	d.s.countLoad()
 	return d.s, nil
@@ -62,7 +59,6 @@ type snapshotDecoder struct {
 	next      int64 // least base of the next extent
 	groups    groupDecoder
 	unknown   recordTag // kind of a record that this program does not know, 0 if there was none
-	deletion  *deletion // of the topic to come; nil if that is not deleted
 	job       *openJob  // the last one
 
 	transactions transactionDecoder
@@ -111,15 +107,6 @@ func (d *snapshotDecoder) record(w *wire.Reader) {
 		d.s.readProducerLimit(w)
 	case recordForgotten:
 		d.readForgotten(w)
-	case recordEarlier:
-		earlier := w.Offset()
-		if d.topic == nil || d.partition != nil || earlier < 1 {
-			w.Fail("earlier topic")
-			return
-		}
-		d.topic.earlier = earlier
-	case recordDeleted:
-		d.readDeleted(w)
 	case recordWriters:
 		d.s.readWriters(w)
 	case recordGone:
@@ -187,8 +174,20 @@ func (d *snapshotDecoder) readTopic(w *wire.Reader) {
 	if count < 1 || count > MaxPartitions {
 		w.Fail("topic of %d partitions", count)
 	}
-	d.topic, d.partition, d.tree, d.number = &topicEntry{gen: d.s.gen, topic: t}, nil, nil, -1
-	d.placeTopic(w, d.topic)
+	e := &topicEntry{gen: d.s.gen, topic: t, earlier: w.Offset(), deletion: readDeletion(w)}
+	d.topic, d.partition, d.tree, d.number = e, nil, nil, -1
+	if _, twice := d.s.topics.Set(topicKey(t.ID), e); twice {
+		w.Fail("topic id twice")
+	}
+	if e.deletion != nil {
+		if _, twice := d.s.deletions.Set(e.deletion.order, t.ID); twice || e.deletion.index() > d.s.index {
+			w.Fail("deletion %d", e.deletion.order)
+		}
+		return
+	}
+	if _, twice := d.s.names.Set(t.Name, t.ID); twice {
+		w.Fail("topic name twice")
+	}
 }
 
 func (d *snapshotDecoder) readPartition(w *wire.Reader) {

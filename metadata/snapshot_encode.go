@@ -30,8 +30,8 @@ const (
 	recordDead                // dead bundles
 	recordCleanup             // begins a tree of extents to be cleaned up
 	recordResting             // producers at rest of the partition before
-	recordEarlier             // an earlier topic had the name of the topic before
-	recordGone                // name of a deleted topic
+	_
+	recordGone // name of a deleted topic
 )
 
 // Records that came later: kinds of other parts lie between.
@@ -111,7 +111,6 @@ func (s *machine) encode(f *sectionWriter) (uint64, error) {
 		f.recordDone()
 		return true
 	})
-	s.encodeDeletedTopics(f)
 	s.encodeTransactions(f)
 	s.encodeGroups(f)
 	s.sessions.Scan(func(n id.Session, e *session) bool {
@@ -151,12 +150,9 @@ func encodeTopic(f *sectionWriter, e *topicEntry) {
 	b = wire.AppendString(b, e.topic.Name)
 	b = binary.AppendUvarint(b, uint64(e.topic.Partitions))
 	b = appendStringMap(b, e.topic.Configs)
-	f.buf = binary.AppendVarint(b, e.topic.CreatedMs)
+	b = binary.AppendVarint(b, e.topic.CreatedMs)
+	f.buf = appendDeletion(binary.AppendUvarint(b, uint64(e.earlier)), e.deletion)
 	f.recordDone()
-	if e.earlier > 0 {
-		f.buf = binary.AppendUvarint(append(f.buf, byte(recordEarlier)), uint64(e.earlier))
-		f.recordDone()
-	}
 	e.partitions.Scan(func(n int32, p *partition) bool {
 		b := append(f.buf, byte(recordPartition))
 		b = binary.AppendUvarint(b, uint64(n))

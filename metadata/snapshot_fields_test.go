@@ -20,18 +20,18 @@ var outsideSnapshots = map[string]string{
 	"machine.gen": "generation", "machine.frozen": "of this copy", "machine.position": "within an entry", "machine.scratch": "memory",
 	"machine.names": "derived", "machine.instances": "derived", "machine.load": "derived", "machine.counts": "derived", "machine.bounds.resting": "derived",
 	"topic.counts": "derived", "partition.active": "derived", "partition.idle": "derived",
-	"machine.transactions.names": "derived", "machine.transactions.due": "derived", "machine.deleted.byID": "derived",
+	"machine.transactions.names": "derived", "machine.transactions.due": "derived", "machine.deletions": "derived",
 	"machine.cleanup.next": "only the order of keys means something",
 	"session.gen":          "generation", "topic.gen": "generation", "partition.gen": "generation", "transaction.gen": "generation",
 	"group.gen": "generation", "offsets.gen": "generation", "topic.topic": "a record of its own", "open.first": "derived",
-	"deletion.entry": "a record of its own", "offsets.pendingBytes": "derived",
+	"topic.deletion": "a record of its own", "offsets.pendingBytes": "derived",
 }
 
 // tables are the fields that hold records, or values with a codec of their own.
 var tables = map[string]bool{
 	"machine.topics": true, "machine.configs": true, "machine.gone": true, "machine.sessions": true, "machine.retired": true,
 	"machine.bundles": true, "machine.dead": true, "machine.transactions.byProducer": true, "machine.jobs": true,
-	"machine.writers": true, "job.clean": true, "machine.deleted.byOrder": true, "machine.groups": true, "machine.cleanup.items": true,
+	"machine.writers": true, "job.clean": true, "machine.groups": true, "machine.cleanup.items": true,
 	"session.results": true, "topic.partitions": true, "partition.extents": true, "partition.producers": true,
 	"partition.resting": true, "partition.transactions": true, "open.open": true, "open.aborted": true,
 	"transaction.partitions": true, "transaction.groups": true, "group.members": true, "group.topics": true,
@@ -56,7 +56,8 @@ func one() *machine {
 	e := &topicEntry{earlier: 2, topic: &Topic{ID: topicOfAll, Name: "t", Partitions: 1, Configs: map[string]string{"k": "v"}}}
 	e.partitions.Set(0, p)
 	s.topics.Set(topicKey(topicOfAll), e)
-	s.deleted.set(1, deletedTopic{entry: &topicEntry{topic: &Topic{ID: id.Topic{8}, Name: "d", Partitions: 1}}, keep: 1})
+	d := &topicEntry{topic: &Topic{ID: id.Topic{8}, Name: "d", Partitions: 1}, deletion: &deletion{order: 1, keep: 1}}
+	s.topics.Set(topicKey(d.topic.ID), d)
 	n := &session{endpoints: []Endpoint{{Host: "h"}}, nodeIDs: []int32{1}, roles: RoleJobs, peer: "p", nextN: 1}
 	n.results.Set(1, resultAbandoned)
 	s.sessions.Set(1, n)
@@ -105,6 +106,7 @@ func byValue[K comparable, V any](m table[K, V]) record {
 func records(s *machine) map[string]record {
 	kept := func(at any) record { return record{at: at, put: func() {}} }
 	_, e := first(&s.topics)
+	deleted, _ := s.topics.Get(topicKey(id.Topic{8}))
 	_, p := first(&e.partitions)
 	_, n := first(&s.sessions)
 	_, j := first(&s.jobs)
@@ -117,7 +119,7 @@ func records(s *machine) map[string]record {
 		"machine": kept(s), "topic": kept(e), "metadata": kept(e.topic), "partition": kept(p), "session": kept(n), "job": kept(j), "bounds": kept(j.clean),
 		"transaction": kept(x), "group": kept(g), "offsets": kept(o), "open": kept(p.transactions), "pending": kept(&pending[0]),
 		"producer": byValue(&p.producers), "resting": byValue(p.resting), "aborted": byValue(&p.transactions.aborted),
-		"bundle": byValue(&s.bundles), "dead": byValue(&s.dead), "writer": byValue(&s.writers), "deletion": byValue(&s.deleted.byOrder),
+		"bundle": byValue(&s.bundles), "dead": byValue(&s.dead), "writer": byValue(&s.writers), "deletion": kept(deleted.deletion),
 		"offset": byValue(&o.offsets), "note": byValue(o.notes), "added": {at: &added, put: func() { x.partitions.Set(added) }},
 	}
 }

@@ -30,6 +30,9 @@ type topicEntry struct {
 	// batches of a partition by the topic's name, and go on in this one where they were in that. 0 if there was none.
 	earlier int64
 	counts  producerCount // of its partitions
+	// deletion is nil unless the topic was deleted and can be taken back: then it is in no answer, and is written by nothing but
+	// jobs, the ends of transactions and the expiry of producers. The value is never changed.
+	deletion *deletion
 }
 
 // maxGoneNames bounds the names of deleted topics that are remembered.
@@ -60,12 +63,23 @@ func (s *machine) forgetNames() {
 // topicKey is the key of the topics table; ids ascend as the bytes do.
 func topicKey(t id.Topic) string { return string(t[:]) }
 
-// mutableTopic gives an entry that may be changed in this generation, given the one in the table.
+// liveTopic returns the topic of a key, unless it was deleted.
+func (s *machine) liveTopic(key string) (*topicEntry, bool) {
+	e, ok := s.topics.Get(key)
+	if !ok || e.deletion != nil {
+		return nil, false
+	}
+	return e, true
+}
+
+// mutableTopic returns an entry that may be changed in this generation, given the one in the table.
 func (s *machine) mutableTopic(e *topicEntry) *topicEntry {
 	if e.gen == s.gen {
 		return e
 	}
-	m := &topicEntry{gen: s.gen, topic: e.topic, partitions: *e.partitions.Copy(), earlier: e.earlier, counts: e.counts}
+	m := &topicEntry{
+		gen: s.gen, topic: e.topic, partitions: *e.partitions.Copy(), earlier: e.earlier, counts: e.counts, deletion: e.deletion,
+	}
 	s.topics.Set(topicKey(e.topic.ID), m)
 	return m
 }
@@ -83,7 +97,7 @@ func (s *machine) createTopic(c *CreateTopic, fx *Effects) error {
 	if _, ok := s.names.Get(c.Name); ok {
 		return ErrTopicExists
 	}
-	if _, ok := s.topics.Get(topicKey(c.ID)); ok || c.ID == (id.Topic{}) || s.deleted.has(topicKey(c.ID)) {
+	if _, ok := s.topics.Get(topicKey(c.ID)); ok || c.ID == (id.Topic{}) {
 		return ErrTopicExists
 	}
 	if err := admitsConfigs(nil, c.Configs); err != nil {
@@ -100,10 +114,9 @@ func (s *machine) createTopic(c *CreateTopic, fx *Effects) error {
 	return nil
 }
 
-// deleteTopic takes the topic out of the tables. It can be taken back for a while, or else its extents leave their bundles
-// step by step (see cleanupQueue).
+// deleteTopic deletes a topic. The deletion can be taken back for a while, or else the topic leaves the tables at once.
 func (s *machine) deleteTopic(c *DeleteTopic, fx *Effects) error {
-	e, ok := s.topics.Delete(topicKey(c.ID))
+	e, ok := s.liveTopic(topicKey(c.ID))
 	if !ok {
 		return ErrUnknownTopic
 	}
@@ -114,8 +127,7 @@ func (s *machine) deleteTopic(c *DeleteTopic, fx *Effects) error {
 	if c.KeepMs > 0 {
 		s.keepDeleted(e, c.KeepMs)
 	} else {
-		s.counts.add(e.counts, -1)
-		s.cleanup.push(cleanupItem{partitions: e.partitions.Copy()})
+		s.removeTopic(e)
 	}
 	s.endCleaningsOf(c.ID)
 	fx.Topics = append(fx.Topics, c.ID)
@@ -125,7 +137,7 @@ func (s *machine) deleteTopic(c *DeleteTopic, fx *Effects) error {
 // createPartitions adds partitions to a topic. Those that the topic has can move to other agents with that, so the membership
 // version, which clients see as the leader epoch, rises.
 func (s *machine) createPartitions(c *CreatePartitions, fx *Effects) error {
-	e, ok := s.topics.Get(topicKey(c.ID))
+	e, ok := s.liveTopic(topicKey(c.ID))
 	if !ok {
 		return ErrUnknownTopic
 	}
@@ -144,7 +156,7 @@ func configKey(r ConfigResource, name string) string { return string([]byte{byte
 
 func (s *machine) setConfigs(c *SetConfigs, fx *Effects) error {
 	if c.Resource == ConfigTopic {
-		e, ok := s.topics.Get(topicKey(c.Topic))
+		e, ok := s.liveTopic(topicKey(c.Topic))
 		if !ok {
 			return ErrUnknownTopic
 		}
@@ -190,7 +202,7 @@ func changedConfigs(old map[string]string, c *SetConfigs) map[string]string {
 
 // Topic gives the topic of an id.
 func (s *machine) Topic(t id.Topic) (*Topic, bool) {
-	e, ok := s.topics.Get(topicKey(t))
+	e, ok := s.liveTopic(topicKey(t))
 	if !ok {
 		return nil, false
 	}

@@ -1,77 +1,76 @@
 package metadata
 
 import (
+	"encoding/binary"
 	"iter"
 
-	"github.com/tidwall/btree"
-
 	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/metadata/internal/wire"
 )
 
 // maxDeletedTopics bounds the topics whose deletion can be taken back. Beyond it the one deleted first goes for good.
 const maxDeletedTopics = 10_000
 
-// deletedTopic is a topic that clients do not see any more, whole: nothing but the ends of transactions changes it.
-type deletedTopic struct {
-	entry *topicEntry
-	at    int64 // command time of its deletion
-	keep  int64 // ms after which it is to be purged
+// deletion is that of a topic which can be taken back.
+type deletion struct {
+	order uint64 // its place in the log (see machine.order)
+	at    int64  // command time of it
+	keep  int64  // ms after which the topic is to be purged, above 0
 }
 
-// deletedTopics are the topics whose deletion can be taken back.
-type deletedTopics struct {
-	byOrder btree.Map[uint64, deletedTopic] // by the place of their deletion in the log (see machine.order)
-	byID    btree.Map[string, uint64]       // topicKey -> order; derived
-}
+func (d *deletion) index() uint64 { return d.order >> orderBits }
 
-func (t *deletedTopics) snapshot() deletedTopics {
-	return deletedTopics{byOrder: *t.byOrder.Copy(), byID: *t.byID.Copy()}
-}
-
-func (t *deletedTopics) has(key string) bool {
-	_, ok := t.byID.Get(key)
-	return ok
-}
-
-func (t *deletedTopics) get(key string) (order uint64, d deletedTopic, ok bool) {
-	if order, ok = t.byID.Get(key); !ok {
-		return 0, deletedTopic{}, false
+// appendDeletion appends how long the deletion is kept, 0 for none, then its order and time.
+func appendDeletion(b []byte, d *deletion) []byte {
+	if d == nil {
+		return binary.AppendVarint(b, 0)
 	}
-	d, _ = t.byOrder.Get(order)
-	return order, d, true
+	b = binary.AppendUvarint(binary.AppendVarint(b, d.keep), d.order)
+	return binary.AppendVarint(b, d.at)
 }
 
-func (t *deletedTopics) set(order uint64, d deletedTopic) {
-	t.byOrder.Set(order, d)
-	t.byID.Set(topicKey(d.entry.topic.ID), order)
+func readDeletion(w *wire.Reader) *deletion {
+	d := &deletion{keep: w.Varint()}
+	if d.keep == 0 {
+		return nil
+	}
+	if d.keep < 0 {
+		w.Fail("deletion kept for %d ms", d.keep)
+	}
+	d.order, d.at = w.Uvarint(), w.Varint()
+	return d
 }
 
-func (t *deletedTopics) remove(order uint64, d deletedTopic) {
-	t.byOrder.Delete(order)
-	t.byID.Delete(topicKey(d.entry.topic.ID))
-}
-
-// keepDeleted puts a topic that was just taken out of the tables aside.
+// keepDeleted hides a topic from clients.
 func (s *machine) keepDeleted(e *topicEntry, keepMs int64) {
-	s.deleted.set(s.order(), deletedTopic{entry: e, at: s.now, keep: keepMs})
-	if s.deleted.byOrder.Len() > maxDeletedTopics {
-		order, d, _ := s.deleted.byOrder.Min()
-		s.purge(order, d)
+	d := &deletion{order: s.order(), at: s.now, keep: keepMs}
+	s.mutableTopic(e).deletion = d
+	s.deletions.Set(d.order, e.topic.ID)
+	if s.deletions.Len() > maxDeletedTopics {
+		_, first, _ := s.deletions.Min()
+		oldest, _ := s.topics.Get(topicKey(first))
+		s.purge(oldest)
 	}
 }
 
-// purge gives a deleted topic up for good; its extents leave their bundles step by step.
-func (s *machine) purge(order uint64, d deletedTopic) {
-	s.deleted.remove(order, d)
-	s.counts.add(d.entry.counts, -1)
-	s.cleanup.push(cleanupItem{partitions: d.entry.partitions.Copy()})
+// purge gives a deleted topic up for good.
+func (s *machine) purge(e *topicEntry) {
+	s.deletions.Delete(e.deletion.order)
+	s.removeTopic(e)
+}
+
+// removeTopic takes a topic out of the table. Its extents leave their bundles step by step (see cleanupQueue).
+func (s *machine) removeTopic(e *topicEntry) {
+	s.topics.Delete(topicKey(e.topic.ID))
+	s.counts.add(e.counts, -1)
+	s.cleanup.push(cleanupItem{partitions: e.partitions.Copy()})
 }
 
 func (s *machine) purgeTopics(c *PurgeTopics) Result {
 	var n int64
 	for _, t := range c.Topics {
-		if order, d, ok := s.deleted.get(topicKey(t.ID)); ok && order>>orderBits == t.Index {
-			s.purge(order, d)
+		if e, ok := s.topics.Get(topicKey(t.ID)); ok && e.deletion != nil && e.deletion.index() == t.Index {
+			s.purge(e)
 			n++
 		}
 	}
@@ -82,23 +81,22 @@ func (s *machine) purgeTopics(c *PurgeTopics) Result {
 // producers are forgotten: clients number their batches by the name, so that those to come would be taken for repetitions,
 // or for ahead of their sequence.
 func (s *machine) undeleteTopic(c *UndeleteTopic, fx *Effects) error {
-	order, d, ok := s.deleted.get(topicKey(c.ID))
-	if !ok {
+	e, ok := s.topics.Get(topicKey(c.ID))
+	if !ok || e.deletion == nil {
 		return ErrUnknownTopic
 	}
-	e := d.entry
-	name := c.Name
+	d, name := e.deletion, c.Name
 	if name == "" {
 		name = e.topic.Name
 	}
 	if _, taken := s.names.Get(name); taken {
 		return ErrTopicExists
 	}
-	s.deleted.remove(order, d)
-	s.topics.Set(topicKey(c.ID), e)
+	e = s.mutableTopic(e)
+	e.deletion = nil
+	s.deletions.Delete(d.order)
 	s.names.Set(name, c.ID)
 	if at, gone := s.gone.Get(name); name != e.topic.Name || gone && at != d.at {
-		e = s.mutableTopic(e)
 		t := *e.topic
 		t.Name = name
 		e.topic, e.earlier = &t, 0
@@ -129,29 +127,6 @@ func (s *machine) forgetProducers(e *topicEntry) {
 	}
 }
 
-// mutableDeleted gives the entry of a deleted topic to be changed.
-func (s *machine) mutableDeleted(order uint64, d deletedTopic) *topicEntry {
-	if d.entry.gen != s.gen {
-		e := d.entry
-		d.entry = &topicEntry{gen: s.gen, topic: e.topic, partitions: *e.partitions.Copy(), earlier: e.earlier, counts: e.counts}
-		s.deleted.byOrder.Set(order, d)
-	}
-	return d.entry
-}
-
-// writeDeleted writes a marker to a partition of a deleted topic, if that is one: should the topic come back, the
-// transactions that were open in it have ended as they ended elsewhere. Nobody is told.
-func (w *markerWriter) writeDeleted(tp id.TopicPartition) {
-	order, d, ok := w.deleted.get(topicKey(tp.Topic))
-	if !ok {
-		return
-	}
-	if p, ok := d.entry.partition(tp.Partition); ok && p.hasRoom() {
-		e := w.mutableDeleted(order, d)
-		w.writeMarker(w.mutablePartition(e, tp.Partition, p), w.marker)
-	}
-}
-
 // DeletedTopic is a topic whose deletion can be taken back.
 type DeletedTopic struct {
 	*Topic        // as it was
@@ -161,13 +136,14 @@ type DeletedTopic struct {
 	Bytes  int64  // of its records
 }
 
-// DeletedTopics gives the topics whose deletion can be taken back, in the order of their deletion. Each costs its
+// DeletedTopics returns the topics whose deletion can be taken back, in the order of their deletion. Each costs its
 // partitions.
 func (s *machine) DeletedTopics() iter.Seq[DeletedTopic] {
 	return func(yield func(DeletedTopic) bool) {
-		s.deleted.byOrder.Scan(func(order uint64, d deletedTopic) bool {
-			t := DeletedTopic{Topic: d.entry.topic, Index: order >> orderBits, AtMs: d.at, KeepMs: d.keep}
-			d.entry.partitions.Scan(func(_ int32, p *partition) bool {
+		s.deletions.Scan(func(_ uint64, n id.Topic) bool {
+			e, _ := s.topics.Get(topicKey(n))
+			t := DeletedTopic{Topic: e.topic, Index: e.deletion.index(), AtMs: e.deletion.at, KeepMs: e.deletion.keep}
+			e.partitions.Scan(func(_ int32, p *partition) bool {
 				t.Bytes += p.extents.Totals().Bytes
 				return true
 			})
@@ -176,14 +152,15 @@ func (s *machine) DeletedTopics() iter.Seq[DeletedTopic] {
 	}
 }
 
-// HasDeletedOffsets tells whether a group has offsets, committed or pending, of topics whose deletion can be taken back.
+// HasDeletedOffsets reports whether a group has offsets, committed or pending, of topics whose deletion can be taken back.
 func (s *machine) HasDeletedOffsets(group string) (found bool) {
 	g, ok := s.groups.Get(group)
-	if !ok || s.deleted.byID.Len() == 0 {
+	if !ok || s.deletions.Len() == 0 {
 		return false
 	}
 	g.topics.Scan(func(key string, _ *topicOffsets) bool {
-		found = s.deleted.has(key)
+		e, ok := s.topics.Get(key)
+		found = ok && e.deletion != nil
 		return !found
 	})
 	return found

@@ -169,16 +169,18 @@ func requireDerived(t *testing.T, s *machine) {
 		entry(e)
 		return true
 	})
-	require.Equal(t, s.deleted.byOrder.Len(), s.deleted.byID.Len())
-	s.deleted.byOrder.Scan(func(order uint64, d deletedTopic) bool {
-		entry(d.entry)
-		got, ok := s.deleted.byID.Get(topicKey(d.entry.topic.ID))
-		require.True(t, ok)
-		require.Equal(t, order, got)
-		_, ok = s.topics.Get(topicKey(d.entry.topic.ID))
-		require.False(t, ok, "deleted and there")
+	deletions := 0
+	s.topics.Scan(func(_ string, e *topicEntry) bool {
+		named, _ := s.names.Get(e.topic.Name)
+		require.Equal(t, e.deletion == nil, named == e.topic.ID)
+		if e.deletion != nil {
+			deletions++
+			of, _ := s.deletions.Get(e.deletion.order)
+			require.Equal(t, e.topic.ID, of)
+		}
 		return true
 	})
+	require.Equal(t, deletions, s.deletions.Len())
 }
 
 func requirePartitionDerived(t *testing.T, p *partition) {

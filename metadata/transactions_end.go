@@ -146,19 +146,19 @@ func (w *markerWriter) find(tp id.TopicPartition) (*partition, bool) {
 	return w.topic.partition(tp.Partition)
 }
 
-// write writes the marker to a partition, if that exists.
+// write writes the marker to a partition, if that exists. A deleted topic that can be taken back gets its markers: the
+// transactions that were open in it have ended as they ended elsewhere.
 func (w *markerWriter) write(tp id.TopicPartition) {
 	p, ok := w.find(tp)
-	if !ok {
-		w.writeDeleted(tp)
-		return
-	}
-	if !p.hasRoom() {
+	if !ok || !p.hasRoom() {
 		return
 	}
 	w.topic = w.mutableTopic(w.topic)
 	p = w.mutablePartition(w.topic, tp.Partition, p)
 	x, a, aborted := w.writeMarker(p, w.marker)
+	if w.topic.deletion != nil {
+		return // no client sees it
+	}
 	n := len(w.extents)
 	w.extents = append(w.extents, x)
 	effect := PartitionEffect{Partition: tp, Watermarks: p.watermarks(), Extents: w.extents[n : n+1 : n+1]}
@@ -182,7 +182,7 @@ func (s *machine) writeMarkers(c *WriteMarkers, fx *Effects) Result {
 	w := s.markers(m, len(c.Partitions), fx)
 	for i, tp := range c.Partitions {
 		p, ok := w.find(tp)
-		if !ok {
+		if !ok || w.topic.deletion != nil {
 			errs[i] = ErrUnknownPartition
 			continue
 		}
