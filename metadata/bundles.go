@@ -13,7 +13,7 @@ type liveBundle struct {
 	extents   uint32 // live ones
 	liveBytes uint32 // of the live extents
 	level     uint8  // 0: written by an agent for its clients; else by a job
-	index     uint64 // log index of the command that made it live
+	madeMs    int64  // command time at which it became live
 	// atMs is the command time at which the newest of its records were appended, 0 if unknown. A job's bundle inherits it
 	// from what it replaced.
 	atMs int64
@@ -25,7 +25,7 @@ type BundleInfo struct {
 	LiveExtents uint32
 	LiveBytes   uint32 // of the live extents
 	Level       uint8  // 0: written by an agent for its clients; else the level of the job that wrote it
-	Index       uint64 // log index of the command that made it live, 0 if unknown; lower is older
+	MadeMs      int64  // command time at which it became live
 }
 
 // Bundles gives the live bundles in the order of their names.
@@ -42,7 +42,7 @@ func (s *machine) BundleLevel(b id.Bundle) (level uint8, ok bool) {
 }
 
 func (l *liveBundle) info() BundleInfo {
-	return BundleInfo{Bytes: l.bytes, LiveExtents: l.extents, LiveBytes: l.liveBytes, Level: l.level, Index: l.index}
+	return BundleInfo{Bytes: l.bytes, LiveExtents: l.extents, LiveBytes: l.liveBytes, Level: l.level, MadeMs: l.madeMs}
 }
 
 // DeadBundle is a bundle that no extent refers to any more. Its object can be deleted once it was dead before the
@@ -81,7 +81,7 @@ func (s *machine) addExtents(b id.Bundle, size uint32, level uint8, extents, byt
 			return
 		}
 		s.dead.Delete(b)
-		l.bytes, l.level, l.index = d.Bytes, level, s.index
+		l.bytes, l.level, l.madeMs = d.Bytes, level, s.now
 		if level == 0 {
 			l.atMs = s.now
 		}

@@ -137,7 +137,7 @@ func encodeCommit(h commit.Header, sections ...section) []byte {
 
 func TestSnapshot_GoldenAndRoundTrip(t *testing.T) {
 	s := goldenState(t)
-	require.Positive(t, s.retired.Len())
+	require.Positive(t, s.ended.Len())
 	require.Positive(t, s.dead.Len())
 	require.Positive(t, s.cleanup.items.Len())
 	var buf bytes.Buffer

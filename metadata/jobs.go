@@ -73,7 +73,6 @@ func (s *machine) startJob(c *StartJob) Result {
 	}
 	n := s.nextSession
 	s.nextSession++
-	s.openWriter(n, true)
 	j := &openJob{
 		kind: c.Kind, level: c.Level, runner: c.Runner, first: c.First, last: c.Last, inputs: c.Inputs, startedMs: s.now,
 	}
@@ -118,6 +117,7 @@ func (s *machine) abortJobsOf(runner id.Session) {
 
 // endJob forgets a job, after which nothing in its name is taken any more.
 func (s *machine) endJob(n id.Session) {
-	s.jobs.Delete(n)
-	s.endWriter(n)
+	if j, ok := s.jobs.Delete(n); ok {
+		s.ended.Set(n, endedWriter{opened: j.startedMs, ended: s.now})
+	}
 }

@@ -53,7 +53,7 @@ func (w *world) runJob(t *testing.T, d *datadriven.TestData) (string, bool) {
 	case "show-levels":
 		var b strings.Builder
 		for n, i := range w.state.snapshot().Bundles() {
-			fmt.Fprintf(&b, "%s level %d since entry %d\n", n, i.Level, i.Index)
+			fmt.Fprintf(&b, "%s level %d made at %d\n", n, i.Level, i.MadeMs)
 		}
 		return b.String(), true
 	}

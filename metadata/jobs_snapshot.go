@@ -41,10 +41,7 @@ func (d *snapshotDecoder) readJob(w *wire.Reader) {
 	d.job = j
 }
 
-const (
-	recordCleaning    recordTag = 60 // bounds of the Clean job before
-	recordBundleTimes recordTag = 61 // when the newest records of live bundles were appended
-)
+const recordCleaning recordTag = 60 // bounds of the Clean job before
 
 func (d *snapshotDecoder) readCleaning(w *wire.Reader) {
 	b := readBounds(w)
@@ -53,51 +50,4 @@ func (d *snapshotDecoder) readCleaning(w *wire.Reader) {
 		return
 	}
 	d.job.clean = &b
-}
-
-func (s *machine) encodeBundleTimes(f *sectionWriter) {
-	encodeItems(f, recordBundleTimes, &s.bundles, func(b []byte, l *liveBundle) []byte { return binary.AppendVarint(b, l.atMs) })
-}
-
-func (d *snapshotDecoder) readBundleTimes(w *wire.Reader) {
-	for range w.Count(2) {
-		b := id.Bundle(w.Uvarint())
-		l, ok := d.s.bundles.Get(b)
-		if l.atMs = w.Varint(); !ok || l.atMs < 0 || l.atMs > d.s.now {
-			w.Fail("time %d of bundle %s", l.atMs, b)
-			return
-		}
-		d.s.bundles.Set(b, l)
-	}
-}
-
-func (d *snapshotDecoder) readCleaned(w *wire.Reader) {
-	cleaned := w.Offset()
-	if d.partition == nil || cleaned < 1 || cleaned > d.partition.high {
-		w.Fail("cleaned to %d", cleaned)
-		return
-	}
-	d.partition.cleaned = cleaned
-}
-
-func (d *snapshotDecoder) readRoles(w *wire.Reader) {
-	roles, peer := Roles(w.Byte()), w.String()
-	if d.session == nil {
-		w.Fail("roles of nothing")
-		return
-	}
-	d.session.roles, d.session.peer = roles, peer
-}
-
-func (d *snapshotDecoder) readBundleLevels(w *wire.Reader) {
-	for range w.Count(1) {
-		b := id.Bundle(w.Uvarint())
-		l, ok := d.s.bundles.Get(b)
-		l.index, l.level = w.Uvarint(), w.Byte()
-		if !ok || l.index > d.s.index {
-			w.Fail("level of bundle %s", b)
-			return
-		}
-		d.s.bundles.Set(b, l)
-	}
 }

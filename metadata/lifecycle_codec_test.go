@@ -15,7 +15,7 @@ import (
 // everyLifecycleCommand has the commands of sweeping and of deleted topics.
 func everyLifecycleCommand() []Command {
 	return []Command{
-		&RecordSweep{Writers: []id.Session{1, 2, 300}, Last: true},
+		&RecordSweep{Writers: []id.Session{1, 2, 300}},
 		&DeleteTopic{ID: topicID("t"), KeepMs: 86_400_000},
 		&UndeleteTopic{ID: topicID("t"), Name: "u"},
 		&PurgeTopics{Topics: []PurgedTopic{{ID: topicID("t"), Index: 7}}},
@@ -25,7 +25,7 @@ func everyLifecycleCommand() []Command {
 func TestLifecycleCommands_GoldenAndRoundTrip(t *testing.T) {
 	const topic = "74000000000000000000000000000000"
 	for i, want := range []string{
-		"2a 06 01 03 01 02 ac02",
+		"2a 05 03 01 02 ac02",
 		"2b 14 " + topic + " 80f0b252",
 		"2c 12 " + topic + " 01 75",
 		"2d 12 01 " + topic + " 07",
@@ -47,7 +47,6 @@ func lifecycleState(t testing.TB) *machine {
 		&StartJob{Kind: job.Compact, Level: 1, Runner: 1},
 		&StartJob{Kind: job.Compact, Level: 1, Runner: 2},
 		&CloseSession{Session: 2},
-		&RecordSweep{Writers: []id.Session{2}},
 		&CloseSession{Session: 3},
 		&CreateTopic{ID: topicID("t"), Name: "t", Partitions: 2, Configs: map[string]string{"a": "1"}},
 		&InitTransaction{TransactionalID: "x", TimeoutMs: 60_000, ProducerID: -1, ProducerEpoch: -1},
@@ -69,7 +68,7 @@ func lifecycleState(t testing.TB) *machine {
 func TestSnapshot_LifecycleGoldenAndRoundTrip(t *testing.T) {
 	s := lifecycleState(t)
 	require.Equal(t, 2, s.deletions.Len())
-	require.Equal(t, 5, s.writers.Len())
+	require.Equal(t, 3, s.ended.Len())
 	var buf bytes.Buffer
 	require.NoError(t, s.snapshot().Encode(&buf))
 	golden(t, "snapshot-lifecycle.hex", buf.Bytes())

@@ -10,7 +10,7 @@ import (
 type Load struct {
 	Extents int64 // of all partitions, markers among them, those of deleted topics too
 	Bundles int   // live ones
-	Fresh   int   // live ones of level 0: not compacted yet; but for those of before anything was compacted
+	Fresh   int   // live ones of level 0: not compacted yet
 
 	// Producers are the active producers, counted once per partition, and Resting those of which only the next sequence
 	// is kept. Those of topics whose deletion can be taken back count.
@@ -30,10 +30,9 @@ func (s *machine) Load() Load {
 	return l
 }
 
-// count adds a bundle that becomes live, or takes one that dies. Those of unknown age are of a state in which nothing was
-// compacted yet: it may have any number of them, and must not refuse commits until jobs have worked them off.
+// count adds a bundle that becomes live, or takes one that dies.
 func (l *Load) count(b *liveBundle, n int) {
-	if b.level == 0 && b.index > 0 {
+	if b.level == 0 {
 		l.Fresh += n
 	}
 }

@@ -34,9 +34,9 @@ type machine struct {
 	configs   btree.Map[string, map[string]string] // by configKey; values are replaced, never changed
 	gone      btree.Map[string, int64]             // names of topics deleted of late, and the command time of that
 
-	sessions  btree.Map[id.Session, *session] // open, or closed less than resultRetentionMs ago
-	instances btree.Map[string, id.Session]   // newest session of an instance, of those in sessions
-	retired   btree.Map[id.Session, uint32]   // closed longer ago: NextN, so that answers stay right for ever
+	sessions  btree.Map[id.Session, *session]    // open, or closed less than resultRetentionMs ago
+	instances btree.Map[string, id.Session]      // newest session of an instance, of those in sessions
+	ended     btree.Map[id.Session, endedWriter] // sessions and jobs until they are swept for orphans
 
 	bundles btree.Map[id.Bundle, liveBundle] // with at least one live extent
 	dead    btree.Map[id.Bundle, DeadBundle] // without; objects to be deleted
@@ -45,10 +45,9 @@ type machine struct {
 
 	jobs btree.Map[id.Session, *openJob] // values are never changed
 
-	writers btree.Map[id.Session, writer] // whose objects are still to be swept for orphans
-	load    Load                          // derived
-	counts  producerCount                 // derived
-	bounds  producerBounds
+	load   Load          // derived
+	counts producerCount // derived
+	bounds producerBounds
 
 	groups      btree.Map[string, *groupEntry] // by name; they and their topics are copied once per generation too
 	offsetSweep offsetCursor
@@ -91,12 +90,11 @@ func (s *machine) snapshot() *machine {
 	c.gone = *s.gone.Copy()
 	c.sessions = *s.sessions.Copy()
 	c.instances = *s.instances.Copy()
-	c.retired = *s.retired.Copy()
+	c.ended = *s.ended.Copy()
 	c.bundles = *s.bundles.Copy()
 	c.dead = *s.dead.Copy()
 	c.transactions = s.transactions.snapshot()
 	c.jobs = *s.jobs.Copy()
-	c.writers = *s.writers.Copy()
 	c.deletions = *s.deletions.Copy()
 	c.groups = *s.groups.Copy()
 	c.cleanup = s.cleanup.snapshot()

@@ -215,7 +215,7 @@ func randomLifecycle(rng *rand.Rand, s *machine) []Command {
 	}
 	for w := range s.EndedWriters() {
 		if rng.IntN(3) == 0 {
-			list = append(list, &RecordSweep{Writers: []id.Session{w.ID, w.ID + 1}, Last: w.Swept})
+			list = append(list, &RecordSweep{Writers: []id.Session{w.ID, w.ID + 1}})
 		}
 	}
 	return append(list, purge)

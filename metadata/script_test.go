@@ -51,7 +51,7 @@ func (w *world) run(t *testing.T, d *datadriven.TestData) string {
 	case "purge-topic":
 		return w.apply(t, &PurgeTopics{Topics: []PurgedTopic{{ID: topicID(name(t, d)), Index: uint64(num(t, d, "deleted", 0))}}})
 	case "sweep":
-		return w.apply(t, &RecordSweep{Writers: []id.Session{id.Session(num(t, d, "writer", 0))}, Last: d.HasArg("last")})
+		return w.apply(t, &RecordSweep{Writers: []id.Session{id.Session(num(t, d, "writer", 0))}})
 	case "partitions":
 		return w.apply(t, &CreatePartitions{ID: topicID(name(t, d)), Count: int32(num(t, d, "count", 0))})
 	case "configs":
@@ -310,11 +310,10 @@ func (w *world) show(t *testing.T, d *datadriven.TestData) string {
 		for x := range s.DeletedTopics() {
 			fmt.Fprintf(&b, "%s %s: by entry %d at %d for %d ms, %d bytes\n", topicName(x.ID), x.Name, x.Index, x.AtMs, x.KeepMs, x.Bytes)
 		}
-	case "show-writers":
+	case "show-ended":
 		for x := range s.EndedWriters() {
-			fmt.Fprintf(&b, "%d from %d to %d swept %t job %t next %d\n", x.ID, x.OpenedMs, x.EndedMs, x.Swept, x.Job, x.NextN)
+			fmt.Fprintf(&b, "%d from %d to %d job %t next %d\n", x.ID, x.OpenedMs, x.EndedMs, x.Job, x.NextN)
 		}
-		fmt.Fprintf(&b, "%d in all\n", s.writers.Len())
 	case "show-settled":
 		r, ok := s.Settled(submission(t, d))
 		fmt.Fprintf(&b, "%t\n", ok)

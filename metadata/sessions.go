@@ -24,8 +24,9 @@ type session struct {
 	draining  bool
 	hidden    bool
 	closed    bool
-	closedAt  int64                             // command time
-	results   btree.Map[uint32, *commit.Result] // those above nextN are of submissions that overtook it
+	openedAt  int64 // command time
+	closedAt  int64 // command time
+	results   btree.Map[uint32, *commit.Result]
 }
 
 // SessionInfo describes an agent session.
@@ -90,14 +91,13 @@ func (s *machine) openSession(c *OpenSession, fx *Effects) OpenSessionResult {
 	s.nextSession++
 	e := &session{
 		gen: s.gen, instance: c.Instance, zone: c.Zone, software: c.Version,
-		peer: c.Peer, roles: c.Roles, endpoints: slices.Clone(c.Endpoints), nextN: 1,
+		peer: c.Peer, roles: c.Roles, endpoints: slices.Clone(c.Endpoints), nextN: 1, openedAt: s.now,
 	}
 	for range c.Endpoints {
 		e.nodeIDs = append(e.nodeIDs, s.nextNode)
 		s.nextNode++
 	}
 	s.sessions.Set(n, e)
-	s.openWriter(n, false)
 	s.instances.Set(c.Instance, n)
 	fx.Opened = append(fx.Opened, n)
 	if e.shown() {
@@ -150,7 +150,7 @@ func (s *machine) closeSession(c *CloseSession, fx *Effects) error {
 	s.leaves(e, fx)
 	e = s.mutableSession(c.Session, e)
 	e.closed, e.closedAt = true, s.now
-	s.endWriter(c.Session)
+	s.ended.Set(c.Session, endedWriter{opened: e.openedAt, ended: s.now, nextN: e.nextN})
 	s.abortJobsOf(c.Session)
 	fx.Closed = append(fx.Closed, c.Session)
 	return nil

@@ -57,24 +57,6 @@ func (s *machine) lastShown(n id.Session) bool {
 	return last
 }
 
-// recordHidden says that the session before is hidden.
-const recordHidden recordTag = 41
-
-func encodeHidden(f *sectionWriter, e *session) {
-	if e.hidden {
-		f.buf = append(f.buf, byte(recordHidden))
-		f.recordDone()
-	}
-}
-
-func (d *snapshotDecoder) readHidden(w *wire.Reader) {
-	if d.session == nil || d.session.hidden {
-		w.Fail("hidden session out of place")
-		return
-	}
-	d.session.hidden = true
-}
-
 // EmptiedZones gives, of each zone without an agent that is shown, the newest session that served clients, in the order
 // of the sessions. A zone is remembered for 24 hours after its last session was closed.
 func (s *machine) EmptiedZones() iter.Seq[SessionInfo] {

@@ -91,8 +91,6 @@ func (d *snapshotDecoder) record(w *wire.Reader) {
 		d.readSession(w)
 	case recordResult:
 		d.readResult(w)
-	case recordRetired:
-		d.readRetired(w)
 	case recordBundles:
 		d.readBundles(w)
 	case recordDead:
@@ -107,27 +105,17 @@ func (d *snapshotDecoder) record(w *wire.Reader) {
 		d.s.readProducerLimit(w)
 	case recordForgotten:
 		d.readForgotten(w)
-	case recordWriters:
-		d.s.readWriters(w)
+	case recordEnded:
+		d.s.readEnded(w)
 	case recordGone:
 		name, at := w.String(), w.Varint()
 		if _, twice := d.s.gone.Set(name, at); twice {
 			w.Fail("deleted topic twice")
 		}
-	case recordCleaned:
-		d.readCleaned(w)
-	case recordRoles:
-		d.readRoles(w)
-	case recordHidden:
-		d.readHidden(w)
-	case recordBundleLevels:
-		d.readBundleLevels(w)
 	case recordJob:
 		d.readJob(w)
 	case recordCleaning:
 		d.readCleaning(w)
-	case recordBundleTimes:
-		d.readBundleTimes(w)
 	default:
 		if !d.groups.read(tag, d.s, w) && !d.transactions.read(tag, d.s, d.partition, w) {
 			d.unknown = tag
@@ -193,11 +181,11 @@ func (d *snapshotDecoder) readTopic(w *wire.Reader) {
 func (d *snapshotDecoder) readPartition(w *wire.Reader) {
 	n := w.Offset()
 	p := &partition{gen: d.s.gen, producers: newProducers()}
-	p.logStart, p.high = w.Offset(), w.Offset()
+	p.logStart, p.high, p.cleaned = w.Offset(), w.Offset(), w.Offset()
 	if w.Err() != nil {
 		return
 	}
-	if d.topic == nil || n >= int64(d.topic.topic.Partitions) || n <= int64(d.number) || p.logStart > p.high || p.high < 1 {
+	if d.topic == nil || n >= int64(d.topic.topic.Partitions) || n <= int64(d.number) || p.logStart > p.high || p.high < 1 || p.cleaned > p.high {
 		w.Fail("partition %d [%d, %d)", n, p.logStart, p.high)
 		return
 	}
@@ -306,7 +294,8 @@ func (d *snapshotDecoder) readSession(w *wire.Reader) {
 	for range e.endpoints {
 		e.nodeIDs = append(e.nodeIDs, int32(w.Uint32()))
 	}
-	e.nextN, e.draining, e.closed, e.closedAt = w.Uint32(), w.Bool(), w.Bool(), w.Varint()
+	e.peer, e.roles, e.nextN = w.String(), Roles(w.Byte()), w.Uint32()
+	e.draining, e.hidden, e.closed, e.openedAt, e.closedAt = w.Bool(), w.Bool(), w.Bool(), w.Varint(), w.Varint()
 	if n <= d.sessionID || n >= d.s.nextSession || e.nextN == 0 {
 		w.Fail("session %d", n)
 	}
@@ -330,23 +319,14 @@ func (d *snapshotDecoder) readResult(w *wire.Reader) {
 	d.result = n
 }
 
-func (d *snapshotDecoder) readRetired(w *wire.Reader) {
-	for range w.Count(1) {
-		n, nextN := id.Session(w.Uint32()), w.Uint32()
-		if n == 0 || n >= d.s.nextSession || nextN == 0 {
-			w.Fail("retired session %d", n)
-			return
-		}
-		d.s.retired.Set(n, nextN)
-	}
-}
-
 func (d *snapshotDecoder) readBundles(w *wire.Reader) {
 	for range w.Count(1) {
 		b := id.Bundle(w.Uvarint())
-		l := liveBundle{bytes: w.Uint32(), extents: w.Uint32(), liveBytes: w.Uint32()}
-		if l.extents == 0 {
-			w.Fail("live bundle %s without extents", b)
+		l := liveBundle{
+			bytes: w.Uint32(), extents: w.Uint32(), liveBytes: w.Uint32(), level: w.Byte(), madeMs: w.Varint(), atMs: w.Varint(),
+		}
+		if l.extents == 0 || l.madeMs > d.s.now || l.atMs < 0 || l.atMs > d.s.now {
+			w.Fail("live bundle %s of %d extents, made at %d, appended at %d", b, l.extents, l.madeMs, l.atMs)
 			return
 		}
 		d.s.bundles.Set(b, l)

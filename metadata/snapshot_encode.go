@@ -25,22 +25,17 @@ const (
 	recordConfig              // configs of one resource
 	recordSession             // an agent session; its results follow
 	recordResult              // a result of the session before
-	recordRetired             // retired sessions
-	recordBundles             // live bundles
-	recordDead                // dead bundles
-	recordCleanup             // begins a tree of extents to be cleaned up
-	recordResting             // producers at rest of the partition before
+	_
+	recordBundles // live bundles
+	recordDead    // dead bundles
+	recordCleanup // begins a tree of extents to be cleaned up
+	recordResting // producers at rest of the partition before
 	_
 	recordGone // name of a deleted topic
 )
 
-// Records that came later: kinds of other parts lie between.
-const (
-	recordBundleLevels recordTag = iota + 21 // level and age of live bundles
-	recordCleaned                            // the partition before was cleaned
-	recordRoles                              // roles and peer address of the session before
-	recordJob                                // an open job
-)
+// recordJob is an open job: kinds of other parts lie between.
+const recordJob recordTag = 24
 
 // Items per record of those tags that hold many.
 const (
@@ -119,7 +114,7 @@ func (s *machine) encode(f *sectionWriter) (uint64, error) {
 	})
 	s.encodeBundles(f)
 	s.encodeJobs(f)
-	s.encodeWriters(f)
+	s.encodeEnded(f)
 	s.encodeProducerLimit(f)
 	s.cleanup.scan(func(t extent.Tree) bool {
 		f.buf = append(f.buf, byte(recordCleanup))
@@ -158,12 +153,8 @@ func encodeTopic(f *sectionWriter, e *topicEntry) {
 		b = binary.AppendUvarint(b, uint64(n))
 		b = binary.AppendUvarint(b, uint64(p.logStart))
 		b = binary.AppendUvarint(b, uint64(p.high))
-		f.buf = b
+		f.buf = binary.AppendUvarint(b, uint64(p.cleaned))
 		f.recordDone()
-		if p.cleaned > 0 {
-			f.buf = binary.AppendUvarint(append(f.buf, byte(recordCleaned)), uint64(p.cleaned))
-			f.recordDone()
-		}
 		encodeExtents(f, &p.extents)
 		encodeItems(f, recordProducers, &p.producers, appendProducer)
 		if p.resting != nil {
@@ -242,17 +233,14 @@ func encodeSession(f *sectionWriter, n id.Session, e *session) {
 	for _, node := range e.nodeIDs {
 		b = binary.AppendUvarint(b, uint64(node))
 	}
+	b = wire.AppendString(b, e.peer)
+	b = append(b, byte(e.roles))
 	b = binary.AppendUvarint(b, uint64(e.nextN))
 	b = wire.AppendBool(b, e.draining)
+	b = wire.AppendBool(b, e.hidden)
 	b = wire.AppendBool(b, e.closed)
-	f.buf = binary.AppendVarint(b, e.closedAt)
+	f.buf = binary.AppendVarint(binary.AppendVarint(b, e.openedAt), e.closedAt)
 	f.recordDone()
-	if e.peer != "" || e.roles != 0 {
-		f.buf = append(f.buf, byte(recordRoles), byte(e.roles))
-		f.buf = wire.AppendString(f.buf, e.peer)
-		f.recordDone()
-	}
-	encodeHidden(f, e)
 	var result []byte
 	e.results.Scan(func(n uint32, r *commit.Result) bool {
 		result = commit.AppendResult(result[:0], r)
@@ -265,18 +253,12 @@ func encodeSession(f *sectionWriter, n id.Session, e *session) {
 }
 
 func (s *machine) encodeBundles(f *sectionWriter) {
-	encodeItems(f, recordRetired, &s.retired, func(b []byte, nextN *uint32) []byte {
-		return binary.AppendUvarint(b, uint64(*nextN))
-	})
 	encodeItems(f, recordBundles, &s.bundles, func(b []byte, l *liveBundle) []byte {
 		b = binary.AppendUvarint(b, uint64(l.bytes))
 		b = binary.AppendUvarint(b, uint64(l.extents))
-		return binary.AppendUvarint(b, uint64(l.liveBytes))
+		b = append(binary.AppendUvarint(b, uint64(l.liveBytes)), l.level)
+		return binary.AppendVarint(binary.AppendVarint(b, l.madeMs), l.atMs)
 	})
-	encodeItems(f, recordBundleLevels, &s.bundles, func(b []byte, l *liveBundle) []byte {
-		return append(binary.AppendUvarint(b, l.index), l.level)
-	})
-	s.encodeBundleTimes(f)
 	encodeItems(f, recordDead, &s.dead, func(b []byte, d *DeadBundle) []byte {
 		b = binary.AppendUvarint(b, uint64(d.Bytes))
 		b = binary.AppendUvarint(b, d.Index)

@@ -29,9 +29,9 @@ var outsideSnapshots = map[string]string{
 
 // tables are the fields that hold records, or values with a codec of their own.
 var tables = map[string]bool{
-	"machine.topics": true, "machine.configs": true, "machine.gone": true, "machine.sessions": true, "machine.retired": true,
+	"machine.topics": true, "machine.configs": true, "machine.gone": true, "machine.sessions": true,
 	"machine.bundles": true, "machine.dead": true, "machine.transactions.byProducer": true, "machine.jobs": true,
-	"machine.writers": true, "job.clean": true, "machine.groups": true, "machine.cleanup.items": true,
+	"machine.ended": true, "job.clean": true, "machine.groups": true, "machine.cleanup.items": true,
 	"session.results": true, "topic.partitions": true, "partition.extents": true, "partition.producers": true,
 	"partition.resting": true, "partition.transactions": true, "open.open": true, "open.aborted": true,
 	"transaction.partitions": true, "transaction.groups": true, "group.members": true, "group.topics": true,
@@ -64,7 +64,7 @@ func one() *machine {
 	s.bundles.Set(1, liveBundle{extents: 1})
 	s.dead.Set(2, DeadBundle{})
 	s.jobs.Set(3, &openJob{kind: job.Clean, inputs: []id.Bundle{1}, clean: &job.Bounds{From: 2, FirstDirty: 4, To: 8}})
-	s.writers.Set(4, writer{ended: 1})
+	s.ended.Set(4, endedWriter{ended: 1})
 	x := &transaction{id: "x", producerID: 3, state: TransactionOngoing, groups: new(btree.Map[string, uint64])}
 	s.addPartition(x, id.TopicPartition{Topic: topicOfAll})
 	s.addGroup(x, "g")
@@ -119,7 +119,7 @@ func records(s *machine) map[string]record {
 		"machine": kept(s), "topic": kept(e), "metadata": kept(e.topic), "partition": kept(p), "session": kept(n), "job": kept(j), "bounds": kept(j.clean),
 		"transaction": kept(x), "group": kept(g), "offsets": kept(o), "open": kept(p.transactions), "pending": kept(&pending[0]),
 		"producer": byValue(&p.producers), "resting": byValue(p.resting), "aborted": byValue(&p.transactions.aborted),
-		"bundle": byValue(&s.bundles), "dead": byValue(&s.dead), "writer": byValue(&s.writers), "deletion": kept(deleted.deletion),
+		"bundle": byValue(&s.bundles), "dead": byValue(&s.dead), "ended": byValue(&s.ended), "deletion": kept(deleted.deletion),
 		"offset": byValue(&o.offsets), "note": byValue(o.notes), "added": {at: &added, put: func() { x.partitions.Set(added) }},
 	}
 }

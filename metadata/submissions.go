@@ -17,20 +17,23 @@ var (
 	resultForgotten     = &commit.Result{Status: commit.Forgotten}
 )
 
-// settled gives the result of a submission if it has one: its own, Forgotten, or SessionClosed. e is its session, nil
-// if that is unknown.
+// settled returns the result of a submission if it has one: its own, Forgotten, or SessionClosed. e is its session, nil if that
+// is unknown or was closed long ago. A session whose orphans were swept answers SessionClosed to whatever it is asked: no agent
+// asks so late.
 func (s *machine) settled(sub id.Submission, e *session) (*commit.Result, bool) {
 	var nextN uint32
 	closed := true
-	if e != nil {
+	switch {
+	case e != nil:
 		if r, ok := e.results.Get(sub.N); ok {
 			return r, true
 		}
 		nextN, closed = e.nextN, e.closed
-	} else if n, ok := s.retired.Get(sub.Session); ok {
-		nextN = n
-	} else {
+	case s.noSession(sub.Session) != nil:
 		return nil, false
+	default:
+		w, _ := s.ended.Get(sub.Session)
+		nextN = w.nextN
 	}
 	switch {
 	case sub.N < nextN:

@@ -197,7 +197,6 @@ func (s *machine) retireSessions(fx *Effects) {
 			continue
 		}
 		s.sessions.Delete(n)
-		s.retired.Set(n, e.nextN)
 		if last, ok := s.instances.Get(e.instance); ok && last == n {
 			s.instances.Delete(e.instance)
 		}

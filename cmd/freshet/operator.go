@@ -68,10 +68,9 @@ func newTopicPurge(p process) *cobra.Command {
 func bindLifecycle(f *pflag.FlagSet, s *lifecycle.Settings) {
 	f.DurationVar(&s.RetentionCheck, "retention-check-interval", s.RetentionCheck, "how often retention.ms and retention.bytes are looked at")
 	f.DurationVar(&s.GarbageGrace, "garbage-grace", s.GarbageGrace, "how long objects that nothing refers to any more are kept; at least 10m")
-	f.Var(config.Choice((*string)(&s.OrphanSweep), string(lifecycle.SweepDelete), string(lifecycle.SweepReport), string(lifecycle.SweepOff)),
-		"orphan-sweep", "what is done with objects that closed agent sessions put and nothing refers to")
-	f.DurationVar(&s.OrphanFirst, "orphan-first-sweep", s.OrphanFirst, "how long after the end of an agent session --orphan-sweep looks for its objects")
-	f.DurationVar(&s.OrphanLast, "orphan-last-sweep", s.OrphanLast, "how long after the end of an agent session --orphan-sweep looks for the last time: a PUT can come late")
+	f.Var(config.Choice((*string)(&s.OrphanSweep), string(lifecycle.SweepDelete), string(lifecycle.SweepOff)),
+		"orphan-sweep", "treatment of objects that closed agent sessions put and nothing refers to")
+	f.DurationVar(&s.OrphanAge, "orphan-age", s.OrphanAge, "time from the end of an agent session to its sweep for orphans: a PUT can come late")
 	f.Var((*orNone)(&s.TopicUndelete), "topic-undelete", "how long the deletion of a topic can be taken back; 0: it is deleted at once")
 }
 

@@ -31,6 +31,7 @@ func TestFirst_TakesTheOldestByCommit(t *testing.T) {
 		var order []id.Bundle
 		for _, session := range []id.Session{b, a, b, a, b} {
 			order = append(order, w.commit(session, 100, tp(topic, 0), tp(topic, 1)))
+			time.Sleep(time.Millisecond) // of one millisecond the lower name is older
 		}
 		r := w.own(a)
 		defer r.stop()
@@ -58,10 +59,12 @@ func TestFirst_WaitsForAge(t *testing.T) {
 		a := w.agent()
 		topic := w.topic(1, 1)
 		r := w.own(a)
-		defer r.stop()
 		w.commit(a, 100, tp(topic, 0))
 		w.commit(a, 100, tp(topic, 0))
 		require.Empty(t, r.rounds(3), "half a minute")
+		r.stop()
+		r = w.own(a) // the next owner knows how old bundles are
+		defer r.stop()
 		p := r.rounds(4)
 		require.Len(t, p, 1, "a minute")
 		require.Len(t, bundles(p[0], tp(topic, 0)), 2)
@@ -94,6 +97,7 @@ func TestFirst_Backlog(t *testing.T) {
 		var order []id.Bundle
 		for i := range 22 {
 			order = append(order, w.commit(agents[i%3], 100, tp(topic, int32(i%2))))
+			time.Sleep(time.Millisecond) // of one millisecond the lower name is older
 		}
 		r := w.own(agents...)
 		defer r.stop()

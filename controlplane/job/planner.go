@@ -33,7 +33,6 @@ func (p *Planner) Tenure(o Owner, r Runners) *Tenure {
 		settings:  p.cfg.Settings, maxExtents: p.cfg.MaxExtents, log: p.cfg.Log.With(zap.String("part", "jobs")), metrics: p.metrics, owner: o, runners: r,
 		kick: make(chan struct{}, 1), frontiers: newFrontiers(), judged: map[id.Bundle]bool{}, given: map[id.Session]uint64{},
 		vacant: map[id.Bundle]time.Time{},
-		ages:   newAges(p.cfg.Settings.First.Age, p.cfg.Settings.Second.Age),
 	}
 	t.mu.leases = map[id.Session]*lease{}
 	t.mu.setbacks = newSetbacks()

@@ -56,7 +56,6 @@ type runner struct {
 // plan looks at a frozen state and decides what to start.
 func (t *Tenure) plan(ctx context.Context, s *metadata.State) plans {
 	now := time.Now()
-	t.ages.note(s.Index(), now)
 	open := surveyJobs(s)
 	var p plans
 	p.ended, p.lost = t.reconcile(s, open)
@@ -71,7 +70,7 @@ func (t *Tenure) plan(ctx context.Context, s *metadata.State) plans {
 		limit = roundJobs // more than can be started, so that one round passes over many
 	}
 	v := t.surveyBundles(s, open, now)
-	w := t.newWalk(ctx, s, open, v, v.groups(t.settings.First, limit, t.old(t.settings.First.Age, now)), now)
+	w := t.newWalk(ctx, s, open, v, v.groups(t.settings.First, limit, old(s, t.settings.First.Age)), now)
 	if !w.all(ctx, t.frontiers) {
 		return plans{}
 	}
@@ -84,9 +83,9 @@ func (t *Tenure) plan(ctx context.Context, s *metadata.State) plans {
 	return p
 }
 
-// old gives what tells whether an entry of the log is so old.
-func (t *Tenure) old(age time.Duration, now time.Time) func(index uint64) bool {
-	return func(index uint64) bool { return t.ages.age(index, now) >= age }
+// old returns a function that reports whether a bundle, by when it was made, is as old as age in command time.
+func old(s *metadata.State, age time.Duration) func(madeMs int64) bool {
+	return func(madeMs int64) bool { return s.Now()-madeMs >= age.Milliseconds() }
 }
 
 // pressed reports whether jobs of the second level start early: live extents have come to half of their bound, and at least

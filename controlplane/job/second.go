@@ -20,22 +20,22 @@ type segment struct {
 	partitions  int // with anything left
 	bytes       int64
 	extents     int
-	oldest      uint64 // log index of the oldest bundle
-	halves      int    // how often a job here is halved
+	oldest      int64 // when the oldest bundle was made
+	halves      int   // how often a job here is halved
 }
 
 // part is what level 1 left of one partition.
 type part struct {
 	bytes   int64
 	extents int
-	oldest  uint64
+	oldest  int64
 	halves  int
 }
 
 // segments cuts the partitions, which come in their order, into ranges that are a job each, and keeps those that are due.
 type segments struct {
 	rules   SecondLevel
-	old     func(index uint64) bool
+	old     func(madeMs int64) bool
 	pressed bool // extents are to become fewer
 	open    segment
 	due     []segment // the largest, or those with the most extents of a partition
@@ -88,7 +88,7 @@ func (s *segments) isDue(g *segment) bool {
 type secondPlan struct {
 	*walk
 	limit      int64
-	newest     uint64 // log index of the newest bundle that is taken, and that anything taken lies behind
+	newest     int64 // when the newest bundle was made that is taken, and that anything taken lies behind
 	inputs     map[id.Bundle]struct{}
 	partitions []job.Partition
 	bytes      int64
@@ -100,21 +100,21 @@ type secondPlan struct {
 // extent of a newer bundle, of a job that took long, is as new as that: it is not taken without it.
 func (w *walk) plan(f *frontiers, g segment, limit int64) *secondPlan {
 	p := &secondPlan{walk: w, limit: limit, inputs: map[id.Bundle]struct{}{}}
-	ages := map[id.Bundle]uint64{}
+	made := map[id.Bundle]int64{}
 	w.within(f, g, func(tp id.TopicPartition, from int64) {
-		newest := uint64(0)
+		newest := int64(0)
 		w.s.AscendExtents(tp, from, func(x *extent.Extent) bool {
 			c, _ := w.classify(tp, x)
 			if c == left {
-				newest = max(newest, w.survey.first[x.Bundle].index)
-				if age, known := ages[x.Bundle]; !known || newest < age {
-					ages[x.Bundle] = newest
+				newest = max(newest, w.survey.first[x.Bundle].madeMs)
+				if at, known := made[x.Bundle]; !known || newest < at {
+					made[x.Bundle] = newest
 				}
 			}
 			return !endsSecond(c, x)
 		})
 	})
-	oldest := slices.Sorted(maps.Values(ages))
+	oldest := slices.Sorted(maps.Values(made))
 	if len(oldest) == 0 {
 		return p
 	}
@@ -167,7 +167,7 @@ func (p *secondPlan) partition(tp id.TopicPartition, from int64) {
 func (p *secondPlan) take(to *job.Partition, markers []extent.Extent, x *extent.Extent) bool {
 	_, known := p.inputs[x.Bundle]
 	full := p.bytes > 0 && p.bytes+int64(x.Length) > p.limit || p.extents+1+len(markers) > jobExtents ||
-		!known && len(p.inputs) == maxInputs || p.survey.first[x.Bundle].index > p.newest
+		!known && len(p.inputs) == maxInputs || p.survey.first[x.Bundle].madeMs > p.newest
 	if full {
 		return false
 	}

@@ -65,17 +65,17 @@ func covered(tp id.TopicPartition, jobs []metadata.JobInfo) bool {
 // candidate is a bundle of level 0 that may be compacted.
 type candidate struct {
 	name    id.Bundle
-	index   uint64 // its commit's
-	bytes   int64  // live ones
-	extents int    // live ones
-	halves  int    // how often a job with it is halved
+	madeMs  int64 // its commit's
+	bytes   int64 // live ones
+	extents int   // live ones
+	halves  int   // how often a job with it is halved
 }
 
 // firstBundle is what is known of a bundle of level 1.
 type firstBundle struct {
-	index uint64
-	size  int64 // of the object
-	large int64 // bytes of extents that are long enough to be final
+	madeMs int64
+	size   int64 // of the object
+	large  int64 // bytes of extents that are long enough to be final
 }
 
 // survey is what a round sees of the live bundles.
@@ -111,10 +111,10 @@ func (t *Tenure) surveyBundles(s *metadata.State, open *openJobs, now time.Time)
 				continue
 			}
 			v.add(candidate{
-				name: name, index: b.Index, bytes: int64(b.LiveBytes), extents: int(b.LiveExtents), halves: set.halves(),
+				name: name, madeMs: b.MadeMs, bytes: int64(b.LiveBytes), extents: int(b.LiveExtents), halves: set.halves(),
 			})
 		case 1:
-			v.first[name] = &firstBundle{index: b.Index, size: int64(b.Bytes)}
+			v.first[name] = &firstBundle{madeMs: b.MadeMs, size: int64(b.Bytes)}
 		}
 	}
 	v.cut()
@@ -130,7 +130,7 @@ func (v *survey) add(c candidate) {
 
 func (v *survey) cut() {
 	slices.SortFunc(v.candidates, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(a.index, b.index), cmp.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(a.madeMs, b.madeMs), cmp.Compare(a.name, b.name))
 	})
 	v.candidates = v.candidates[:min(len(v.candidates), roundBundles)]
 }
@@ -144,7 +144,7 @@ type group struct {
 }
 
 // groups gives the jobs of the first level that are due, oldest first, at most limit of them and of roundExtents.
-func (v *survey) groups(f FirstLevel, limit int, old func(index uint64) bool) []group {
+func (v *survey) groups(f FirstLevel, limit int, old func(madeMs int64) bool) []group {
 	var due []group
 	left := roundExtents
 	var g group
@@ -165,9 +165,9 @@ func (v *survey) groups(f FirstLevel, limit int, old func(index uint64) bool) []
 }
 
 // due tells whether a group that all candidates fit into is a job.
-func (g *group) due(f FirstLevel, old func(index uint64) bool) bool {
+func (g *group) due(f FirstLevel, old func(madeMs int64) bool) bool {
 	n := len(g.bundles)
-	return n > 0 && (n >= g.limit(f) || g.bytes >= f.Bytes || n > 1 && old(g.bundles[0].index))
+	return n > 0 && (n >= g.limit(f) || g.bytes >= f.Bytes || n > 1 && old(g.bundles[0].madeMs))
 }
 
 func (g *group) limit(f FirstLevel) int { return max(f.Bundles>>g.halves, 1) }

@@ -27,7 +27,6 @@ type Tenure struct {
 
 	// Of the goroutine of Run.
 	storeTime storeClock
-	ages      ages
 	frontiers *frontiers
 	judged    map[id.Bundle]bool // bundles of level 1: whether their long extents are final
 	left      int64              // extents that level 1 left, as of the last round

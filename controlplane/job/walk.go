@@ -77,7 +77,7 @@ func (t *Tenure) newWalk(ctx context.Context, s *metadata.State, open *openJobs,
 		}
 	}
 	w.segments = segments{
-		rules: t.settings.Second, old: t.old(t.settings.Second.Age, now), pressed: t.pressed(s.Load().Extents),
+		rules: t.settings.Second, old: old(s, t.settings.Second.Age), pressed: t.pressed(s.Load().Extents),
 	}
 	w.dirt = newDirt(s)
 	w.dirt.now = func() (ms int64, ok bool) { return t.cleaningTime(ctx, s) }
@@ -206,7 +206,7 @@ type visit struct {
 	// What level 1 left.
 	bytes   int64
 	extents int
-	oldest  uint64
+	oldest  int64
 	held    int // markers since the last extent, which count if another follows
 }
 
@@ -258,8 +258,8 @@ func (v *visit) left(x *extent.Extent) {
 		return // a job would leave a hole before it, and two extents of level 2 where one will do
 	}
 	b := v.survey.first[x.Bundle]
-	if v.extents == 0 || b.index < v.oldest {
-		v.oldest = b.index
+	if v.extents == 0 || b.madeMs < v.oldest {
+		v.oldest = b.madeMs
 	}
 	v.bytes += int64(x.Length)
 	v.extents += 1 + v.held

@@ -132,6 +132,7 @@ func (r *replica) Read(fn func(*metadata.State)) (uint64, error) {
 }
 
 func (r *replica) ReadFrozen(fn func(*metadata.State)) (uint64, error) {
+	r.apply(&metadata.Tick{}) // as every owner does now and then: command time goes on
 	r.mu.Lock()
 	frozen, stale := r.state.Snapshot(), r.term != r.world.term
 	between := r.between

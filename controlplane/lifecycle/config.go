@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -22,14 +21,13 @@ type Owner interface {
 	ReadFrozen(fn func(*metadata.State)) (index uint64, err error)
 }
 
-// SweepMode says what is done with orphans: objects of ended agent sessions and jobs that no commit made known.
+// SweepMode is the treatment of orphans: objects of ended agent sessions and jobs that no commit made known.
 type SweepMode string
 
 // The modes.
 const (
 	SweepDelete SweepMode = "delete"
-	SweepReport SweepMode = "report" // they are counted and logged
-	SweepOff    SweepMode = "off"    // nobody looks for them
+	SweepOff    SweepMode = "off" // they stay, and are forgotten
 )
 
 // Settings are what an operator can set. Zero fields take the defaults.
@@ -41,11 +39,11 @@ type Settings struct {
 	// GarbageGrace is how long a bundle is dead before its object is deleted, by the cluster's time. It must be longer
 	// than agents go on reading by what they knew (5 min). Default 15 min, at least 10.
 	GarbageGrace time.Duration
-	// OrphanSweep is what is done with orphans; default SweepDelete.
+	// OrphanSweep is the treatment of orphans. Default SweepDelete.
 	OrphanSweep SweepMode
-	// OrphanFirst and OrphanLast are how long after the end of a session or job its objects are listed, the first time
-	// and the last: a PUT of an agent that was paused can come late. Defaults 10 min, 24 h.
-	OrphanFirst, OrphanLast time.Duration
+	// OrphanAge is the time from the end of a session or job to its sweep: a PUT of an agent that was paused can come late.
+	// Default 24 h.
+	OrphanAge time.Duration
 	// TopicUndelete is how long the deletion of a topic can be taken back; default 24 h, negative: not at all.
 	TopicUndelete time.Duration
 }
@@ -56,8 +54,7 @@ func (s *Settings) ApplyDefaults() {
 	s.GarbageCheck = cmp.Or(s.GarbageCheck, time.Minute)
 	s.GarbageGrace = cmp.Or(s.GarbageGrace, 15*time.Minute)
 	s.OrphanSweep = cmp.Or(s.OrphanSweep, SweepDelete)
-	s.OrphanFirst = cmp.Or(s.OrphanFirst, 10*time.Minute)
-	s.OrphanLast = cmp.Or(s.OrphanLast, 24*time.Hour)
+	s.OrphanAge = cmp.Or(s.OrphanAge, 24*time.Hour)
 	s.TopicUndelete = cmp.Or(s.TopicUndelete, 24*time.Hour)
 }
 
@@ -73,11 +70,11 @@ func (s *Settings) Validate() error {
 	if least := metadata.DeadBundleMinMs * time.Millisecond; s.GarbageGrace < least {
 		errs = append(errs, fmt.Errorf("garbage grace %v: at least %v, or readers would miss what they are reading", s.GarbageGrace, least))
 	}
-	if !slices.Contains([]SweepMode{SweepDelete, SweepReport, SweepOff}, s.OrphanSweep) {
-		errs = append(errs, fmt.Errorf("orphan sweep %q: %s, %s or %s", s.OrphanSweep, SweepDelete, SweepReport, SweepOff))
+	if s.OrphanSweep != SweepDelete && s.OrphanSweep != SweepOff {
+		errs = append(errs, fmt.Errorf("orphan sweep %q: %s or %s", s.OrphanSweep, SweepDelete, SweepOff))
 	}
-	if s.OrphanFirst < 0 || s.OrphanLast < s.OrphanFirst {
-		errs = append(errs, fmt.Errorf("orphans are swept %v after the end of a session and last after %v: not in order", s.OrphanFirst, s.OrphanLast))
+	if s.OrphanAge < 0 {
+		errs = append(errs, fmt.Errorf("orphans are swept %v after the end of a session: at least 0", s.OrphanAge))
 	}
 	return errors.Join(errs...)
 }

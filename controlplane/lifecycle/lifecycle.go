@@ -12,10 +12,9 @@ import (
 
 // Lifecycle does the work of one virtual cluster, one tenure at a time.
 type Lifecycle struct {
-	cfg      Config
-	metrics  *metrics
-	lists    *rate.Limiter // of LIST requests of the sweep
-	reported reported
+	cfg     Config
+	metrics *metrics
+	lists   *rate.Limiter // of LIST requests of the sweep
 }
 
 // New checks the configuration.

@@ -15,11 +15,9 @@ type metrics struct {
 
 	orphans       prometheus.Counter
 	orphanBytes   prometheus.Counter
-	orphansFound  prometheus.Counter
 	orphansOdd    prometheus.Counter
 	uploads       prometheus.Counter
 	unswept       prometheus.Gauge
-	reportOnly    prometheus.Gauge
 	deletedTopics prometheus.Gauge
 	deletedBytes  prometheus.Gauge
 	purged        prometheus.Counter
@@ -41,11 +39,9 @@ func newMetrics(r prometheus.Registerer) *metrics {
 
 		orphans:       counter("orphans_deleted_total", "Objects deleted that an ended agent session or job had put and no commit made known."),
 		orphanBytes:   counter("orphan_bytes_deleted_total", "Bytes of the orphans deleted."),
-		orphansFound:  counter("orphans_reported_total", "Orphans found while --orphan-sweep is report; they are left where they are."),
 		orphansOdd:    counter("orphans_left_total", "Unknown objects under the prefix of an ended session that do not look like orphans of it, and are left where they are (see the log)."),
 		uploads:       counter("uploads_aborted_total", "Unfinished uploads of ended agent sessions and jobs that were aborted."),
 		unswept:       gauge("unswept_writers", "Ended agent sessions and jobs whose objects are still to be swept for orphans."),
-		reportOnly:    gauge("orphan_sweep_reports_only", "1 while orphans are reported and not deleted."),
 		deletedTopics: gauge("deleted_topics", "Topics whose deletion can still be taken back."),
 		deletedBytes:  gauge("deleted_topic_bytes", "Bytes of the records of topics whose deletion can still be taken back."),
 		purged:        counter("purged_topics_total", "Deleted topics given up for good."),
@@ -55,7 +51,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 // forget takes back what only an owner knows.
 func (m *metrics) forget() {
 	m.garbage(0, 0)
-	for _, g := range []prometheus.Gauge{m.unswept, m.reportOnly, m.deletedTopics, m.deletedBytes} {
+	for _, g := range []prometheus.Gauge{m.unswept, m.deletedTopics, m.deletedBytes} {
 		g.Set(0)
 	}
 }
@@ -64,13 +60,4 @@ func (m *metrics) forget() {
 func (m *metrics) garbage(bundles int, bytes int64) {
 	m.dead.Set(float64(bundles))
 	m.deadBytes.Set(float64(bytes))
-}
-
-// sweep sets how many ended sessions and jobs are to be swept.
-func (m *metrics) sweep(writers int, mode SweepMode) {
-	m.unswept.Set(float64(writers))
-	m.reportOnly.Set(0)
-	if mode == SweepReport {
-		m.reportOnly.Set(1)
-	}
 }

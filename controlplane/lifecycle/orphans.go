@@ -3,23 +3,21 @@ package lifecycle
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
 	"golang.org/x/time/rate"
 
 	"github.com/freshet-io/freshet/metadata"
-	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/objstore"
 	"github.com/freshet-io/freshet/objstore/bundle"
 )
 
 const (
-	// listsPerSecond bounds the LIST requests of sweeps, which cost as much as PUTs, where few sessions and jobs end;
-	// listsPerWriter is how many each takes, of two sweeps.
+	// listsPerSecond bounds the LIST requests of sweeps, which cost as much as PUTs, where few sessions and jobs end.
+	// listsPerWriter is the number of them for one session or job.
 	listsPerSecond = 2
-	listsPerWriter = 6
+	listsPerWriter = 3
 	// roundWriters bounds the ended sessions and jobs that one round sweeps where few end; more wait for the next.
 	// maxRoundWriters bounds them anyway.
 	roundWriters    = 100
@@ -34,14 +32,10 @@ const (
 	loggedKeys = 20
 )
 
-// sweep looks for orphans of the sessions and jobs that are due. Sessions end for ever (I9), so what no commit has made
-// known by then never will be; no clock is involved in telling that. The times serve late PUTs only: the last sweep comes
-// when no request of an agent can be under way any more.
+// sweep deletes the orphans of the sessions and jobs that ended OrphanAge ago, and forgets these. Sessions end for ever (I9), so
+// what no commit has made known by then never will be: no clock is involved. The time is for late PUTs only: no request of an
+// agent can be in flight any more.
 func (l *Lifecycle) sweep(ctx context.Context, o Owner) error {
-	mode := l.cfg.Settings.OrphanSweep
-	if mode == SweepOff {
-		return nil
-	}
 	now, err := l.storeTime(ctx)
 	if err != nil {
 		return err
@@ -49,47 +43,44 @@ func (l *Lifecycle) sweep(ctx context.Context, o Owner) error {
 	var due []metadata.EndedWriter
 	var count int
 	_, err = o.ReadFrozen(func(s *metadata.State) {
-		now = min(now, s.Now())
-		due, count = l.due(s, now)
+		due, count = l.due(s, min(now, s.Now()))
 	})
 	if err != nil {
 		return fmt.Errorf("look for ended sessions: %w", err)
 	}
-	l.metrics.sweep(count, mode)
+	l.metrics.unswept.Set(float64(count))
+	if l.cfg.Settings.OrphanSweep == SweepOff {
+		return noteSwept(ctx, o, due...)
+	}
 	l.lists.SetLimit(rate.Limit(max(listsPerSecond, listsPerWriter*l.pace(count))))
 	round := max(roundWriters, int(2*l.pace(count)*l.cfg.Settings.GarbageCheck.Seconds()))
 	for _, w := range due[:min(len(due), round)] {
-		if err := l.sweepWriter(ctx, o, w, now); err != nil {
+		if err := l.sweepWriter(ctx, o, w); err != nil {
 			return fmt.Errorf("sweep session or job %d: %w", w.ID, err)
 		}
 	}
 	return nil
 }
 
-// pace is how many of so many ended writers are to be swept a second, twice each, so that the table of them stays bounded
-// however many jobs end: twice as many as end, if all of them are of the time until the last sweep.
+// pace returns how many of count ended writers are swept a second: twice as many as end, if all of them ended within OrphanAge.
+// So the table of them stays bounded however many jobs end.
 func (l *Lifecycle) pace(count int) float64 {
-	return 2 * float64(count) / max(l.cfg.Settings.OrphanLast, time.Minute).Seconds()
+	return 2 * float64(count) / max(l.cfg.Settings.OrphanAge, time.Minute).Seconds()
 }
 
-// due gives the ended writers whose first or last sweep is due at now (ms), and how many are to be swept in all.
+// due returns the ended writers whose sweep is due at now (ms), at most maxRoundWriters, and the number of all ended ones.
 func (l *Lifecycle) due(s *metadata.State, now int64) (due []metadata.EndedWriter, count int) {
 	for w := range s.EndedWriters() {
 		count++
-		if len(due) < maxRoundWriters && (!w.Swept && now >= w.EndedMs+l.cfg.Settings.OrphanFirst.Milliseconds() || l.isLast(w, now)) &&
-			!l.reported.recently(w, now) {
+		if len(due) < maxRoundWriters && now >= w.EndedMs+l.cfg.Settings.OrphanAge.Milliseconds() {
 			due = append(due, w)
 		}
 	}
 	return due, count
 }
 
-func (l *Lifecycle) isLast(w metadata.EndedWriter, now int64) bool {
-	return now >= w.EndedMs+l.cfg.Settings.OrphanLast.Milliseconds()
-}
-
 // sweepWriter deletes the orphans of one session or job, page by page, and notes that it did.
-func (l *Lifecycle) sweepWriter(ctx context.Context, o Owner, w metadata.EndedWriter, now int64) error {
+func (l *Lifecycle) sweepWriter(ctx context.Context, o Owner, w metadata.EndedWriter) error {
 	s := sweeper{l: l, owner: o, writer: w, prefix: bundle.SessionPrefix(l.cfg.BundlePrefix, w.ID)}
 	if err := s.objects(ctx); err != nil {
 		return err
@@ -98,11 +89,18 @@ func (l *Lifecycle) sweepWriter(ctx context.Context, o Owner, w metadata.EndedWr
 		return err
 	}
 	s.log()
-	if l.cfg.Settings.OrphanSweep != SweepDelete {
-		l.reported.note(w, now) // the state forgets no writer whose orphans are still there
+	return noteSwept(ctx, o, w)
+}
+
+func noteSwept(ctx context.Context, o Owner, swept ...metadata.EndedWriter) error {
+	if len(swept) == 0 {
 		return nil
 	}
-	if _, _, err := o.Propose(ctx, &metadata.RecordSweep{Writers: []id.Session{w.ID}, Last: l.isLast(w, now)}); err != nil {
+	c := &metadata.RecordSweep{}
+	for _, w := range swept {
+		c.Writers = append(c.Writers, w.ID)
+	}
+	if _, _, err := o.Propose(ctx, c); err != nil {
 		return fmt.Errorf("note the sweep: %w", err)
 	}
 	return nil
@@ -164,7 +162,7 @@ func (s *sweeper) orphans(page []objstore.Info) (orphans []objstore.Info, err er
 	_, err = s.owner.Read(func(state *metadata.State) {
 		w, ok := state.EndedWriter(s.writer.ID)
 		if !ok {
-			return // swept for the last time: by an owner after this one, which then is none
+			return // swept by the next owner
 		}
 		for _, object := range page {
 			b, err := bundle.ParseKey(s.l.cfg.BundlePrefix, object.Key)
@@ -188,7 +186,7 @@ func (s *sweeper) orphans(page []objstore.Info) (orphans []objstore.Info, err er
 	return orphans, nil
 }
 
-// remove deletes orphans, or counts them if they are only to be reported.
+// remove deletes orphans.
 func (s *sweeper) remove(ctx context.Context, orphans []objstore.Info) error {
 	if len(orphans) == 0 {
 		return nil
@@ -200,15 +198,11 @@ func (s *sweeper) remove(ctx context.Context, orphans []objstore.Info) error {
 		for _, object := range chunk {
 			keys, bytes = append(keys, object.Key), bytes+object.Size
 		}
-		if s.l.cfg.Settings.OrphanSweep == SweepDelete {
-			if err := s.l.cfg.Bucket.Delete(ctx, keys); err != nil {
-				return fmt.Errorf("delete %d orphans: %w", len(keys), err)
-			}
-			s.l.metrics.orphans.Add(float64(len(keys)))
-			s.l.metrics.orphanBytes.Add(float64(bytes))
-		} else {
-			s.l.metrics.orphansFound.Add(float64(len(keys)))
+		if err := s.l.cfg.Bucket.Delete(ctx, keys); err != nil {
+			return fmt.Errorf("delete %d orphans: %w", len(keys), err)
 		}
+		s.l.metrics.orphans.Add(float64(len(keys)))
+		s.l.metrics.orphanBytes.Add(float64(bytes))
 		s.count, s.bytes = s.count+len(keys), s.bytes+bytes
 		s.keys = append(s.keys, keys[:min(len(keys), loggedKeys-len(s.keys))]...)
 	}
@@ -229,7 +223,7 @@ func (s *sweeper) uploads(ctx context.Context) error {
 			return nil
 		}
 		for _, u := range page {
-			if _, err := bundle.ParseKey(s.l.cfg.BundlePrefix, u.Key); err != nil || s.l.cfg.Settings.OrphanSweep != SweepDelete {
+			if _, err := bundle.ParseKey(s.l.cfg.BundlePrefix, u.Key); err != nil {
 				continue
 			}
 			if err := s.l.cfg.Bucket.AbortUpload(ctx, u); err != nil {
@@ -248,33 +242,6 @@ func (s *sweeper) log() {
 		return
 	}
 	s.l.cfg.Log.Info("swept orphans", zap.Uint32("session", uint32(s.writer.ID)), zap.Bool("job", s.writer.Job),
-		zap.String("mode", string(s.l.cfg.Settings.OrphanSweep)), zap.Int("objects", s.count), zap.Int64("bytes", s.bytes),
+		zap.Int("objects", s.count), zap.Int64("bytes", s.bytes),
 		zap.Int("left", s.odd), zap.Int("uploads_aborted", s.aborted), zap.Strings("keys", s.keys))
-}
-
-// reported remembers which writers were swept without deleting anything, so that each is counted twice, not in every
-// round. It is as large as the table of ended writers.
-type reported struct {
-	mu    sync.Mutex
-	times map[id.Session]int64 // ms
-}
-
-// recently tells whether a writer was reported, and what is due now was due then.
-func (r *reported) recently(w metadata.EndedWriter, now int64) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	at, ok := r.times[w.ID]
-	return ok && now-at < reportAgain.Milliseconds()
-}
-
-// reportAgain is how often the orphans of a session are reported that nobody deletes.
-const reportAgain = 24 * time.Hour
-
-func (r *reported) note(w metadata.EndedWriter, now int64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.times == nil {
-		r.times = map[id.Session]int64{}
-	}
-	r.times[w.ID] = now
 }

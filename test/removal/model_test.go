@@ -17,7 +17,7 @@ import (
 
 // The short form: so many seeds of so many steps.
 const (
-	shortSeeds = 4
+	shortSeeds = 6
 	steps      = 250
 )
 

@@ -206,7 +206,7 @@ func TestLifecycle_NothingLeaks(t *testing.T) {
 		return ended
 	})
 	known := len(c.bundles()) - c.orphans()
-	clock.advance(11 * time.Minute)
+	clock.advance(25 * time.Hour)
 	c.await("the sweep", func() bool { return c.orphans() == 0 })
 	require.Len(t, c.bundles(), known, "nothing else went")
 
