@@ -13,7 +13,7 @@ import (
 	"github.com/freshet-io/freshet/objstore/bundle"
 )
 
-// A bundle of another generation is told from a broken one, as long as its header is intact.
+// Inspect returns generation.ErrOther for a bundle of another generation if its header is intact, else ErrMalformed.
 func TestInspect_OfAnotherGeneration(t *testing.T) {
 	data, _ := small(t)
 	inspect := func(change func(data []byte), sum bool) error {
