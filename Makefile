@@ -19,7 +19,7 @@ export GOFLAGS := $(strip -trimpath $(filter-out -trimpath,$(shell $(GO) env GOF
 # The longest packages come first in each list.
 UNIT      = $(shell { $(GO) list ./... || echo ./go-list-failed; } | grep -v '/test/') ./test/removal
 PLAIN     = $(shell $(GO) list ./bench/... ./cmd/...)
-WAITING   = ./test/clients ./test/matrix ./test/ecosystem ./test/differential ./test/e2e ./test/zones ./test/chart ./test/elastic ./test/soak
+WAITING   = ./test/clients ./test/matrix ./test/ecosystem ./test/differential ./test/e2e ./test/zones ./test/chart ./test/elastic ./test/upgrade ./test/soak
 MEASURING = $(shell $(GO) list ./test/... | grep -v -e '/test/sim' -e '/test/removal' -e '/test/kube' $(WAITING:./%=-e '/%$$'))
 # Vet is make lint's.
 TEST      = $(GO) test -vet=off -timeout 14m
@@ -104,6 +104,7 @@ nightly: build ## run what make test leaves out: slow, random and timed tests, f
 	run $(TEST) -race -count=1 -timeout 40m -parallel 6 ./test/sim; \
 	run $(SUB) sim; \
 	run $(SUB) elastic DURATION=1m; \
+	run $(SUB) upgrade; \
 	run $(SUB) -k soak-memory soak-stall soak-verify; \
 	run $(SUB) -k clients differential removal snapshot-states producers; \
 	run $(SUB) fuzz; \
@@ -233,6 +234,10 @@ differential: build ## play SEQUENCES (2000) random request sequences from SEED 
 .PHONY: elastic
 elastic: ## grow and shrink a cluster under stock clients for DURATION (5m); print stalls and start-up times beside their bounds
 	FRESHET_ELASTIC=$(or $(DURATION),5m) $(GO) test -timeout 0 -count=1 -v -run '^TestElastic$$' ./test/elastic
+
+.PHONY: upgrade
+upgrade: ## restart a cluster under load from the build of test/upgrade/testdata/base to this tree's and back, in every order
+	FRESHET_UPGRADE=all $(GO) test -timeout 0 -count=1 -v ./test/upgrade
 
 .PHONY: zones
 zones: ## count what goes between zones, each a network namespace that produces SIZE (1GiB); LOOPBACK=1 does without them

@@ -36,9 +36,9 @@ var freshet struct {
 	out  []byte
 }
 
-// build builds the binary under a file lock, so that no test process runs a partly written one. Later processes find it up
-// to date.
-func build(path string) ([]byte, error) {
+// build builds the binary of the tree in dir under a file lock, so that no test process runs a partly written one. Later
+// processes find it up to date.
+func build(dir, path string, flags ...string) ([]byte, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
 	}
@@ -50,8 +50,8 @@ func build(path string) ([]byte, error) {
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
 		return nil, err
 	}
-	cmd := exec.Command("go", "build", "-o", path, "./cmd/freshet")
-	cmd.Dir = root()
+	cmd := exec.Command("go", append(append([]string{"build"}, flags...), "-o", path, "./cmd/freshet")...)
+	cmd.Dir = dir
 	return cmd.CombinedOutput()
 }
 
@@ -64,7 +64,7 @@ func Freshet(t testing.TB) string {
 			return
 		}
 		freshet.path = filepath.Join(root(), "bin", "freshet-e2e")
-		freshet.out, freshet.err = build(freshet.path)
+		freshet.out, freshet.err = build(root(), freshet.path)
 	})
 	if freshet.err != nil {
 		t.Fatalf("build freshet: %v\n%s", freshet.err, freshet.out)

@@ -20,6 +20,7 @@ type ClusterConfig struct {
 	Ports         int      // of each agent, a broker each to clients; 1
 	TLS           bool     // between agents and control plane, and to etcd
 	MutualTLS     bool     // with TLS: agents show certificates
+	Binary        string   // program of every process at first; the binary under test
 	Buckets       int      // 1; all on one S3 server, the cluster uses the first
 	AgentFlags    []string // further flags of every agent
 	ControlFlags  []string // further flags of every control plane
@@ -52,6 +53,7 @@ type Agent struct {
 	HTTP      string // http://host:port, where the agent runs
 	Zone      string
 	place     testservers.Place
+	program   func(testing.TB, string) *testservers.Process
 }
 
 // ControlPlane is one `freshet controlplane` process.
@@ -60,7 +62,9 @@ type ControlPlane struct {
 	GRPC  string           // host:port that agents are told of
 	HTTP  string           // http://host:port, where the control plane runs
 	Proxy *testproxy.Proxy // between agents and GRPC, with their names as its clients; nil unless Proxied
-	place testservers.Place
+
+	place   testservers.Place
+	program func(testing.TB, string) *testservers.Process
 }
 
 // virtualCluster is the name of the one that clusters serve.
@@ -89,6 +93,9 @@ func StartCluster(t testing.TB, cfg ClusterConfig) *Cluster {
 func NewCluster(t testing.TB, cfg ClusterConfig) *Cluster {
 	t.Helper()
 	cfg.applyDefaults()
+	if cfg.Binary == "" {
+		cfg.Binary = Freshet(t)
+	}
 	c := &Cluster{
 		cfg:      cfg,
 		Etcd:     testservers.StartEtcd(t, testservers.EtcdConfig{Members: cfg.EtcdMembers, TLS: cfg.TLS, Place: cfg.Place("etcd")}),
@@ -190,8 +197,24 @@ func (c *Cluster) newControlPlane(t testing.TB, name string, flags []string) *Co
 		"--grpc-listen", listen, "--advertise", p.GRPC, "--http-listen", http, "--agent-key", c.AgentKey,
 	}
 	args = append(args, flags...)
-	p.Process = testservers.NewProcessAt(t, p.place, name, Freshet(t), args, readyAt(p.place, p.HTTP))
+	p.program = func(t testing.TB, binary string) *testservers.Process {
+		t.Helper()
+		return testservers.NewProcessAt(t, p.place, name, binary, args, readyAt(p.place, p.HTTP))
+	}
+	p.UseBinary(t, c.cfg.Binary)
 	return p
+}
+
+// UseBinary sets the program of the control plane, which must not run. Addresses and flags stay.
+func (p *ControlPlane) UseBinary(t testing.TB, path string) {
+	t.Helper()
+	p.Process = p.program(t, path)
+}
+
+// UseBinary sets the program of the agent, which must not run. Addresses and flags stay.
+func (a *Agent) UseBinary(t testing.TB, path string) {
+	t.Helper()
+	a.Process = a.program(t, path)
 }
 
 func (c *Cluster) newAgent(t testing.TB, name, zone string, flags []string) *Agent {
@@ -215,7 +238,11 @@ func (c *Cluster) newAgent(t testing.TB, name, zone string, flags []string) *Age
 		args = append(args, "--advertise", a.Bootstrap, "--peer-advertise", c.cfg.Front(name, peers))
 	}
 	args = append(args, flags...)
-	a.Process = testservers.NewProcessAt(t, a.place, a.Name, Freshet(t), args, readyAt(a.place, a.HTTP))
+	a.program = func(t testing.TB, binary string) *testservers.Process {
+		t.Helper()
+		return testservers.NewProcessAt(t, a.place, a.Name, binary, args, readyAt(a.place, a.HTTP))
+	}
+	a.UseBinary(t, c.cfg.Binary)
 	return a
 }
 
