@@ -70,7 +70,9 @@ type load struct {
 	f     *fleet
 	wrong *faults
 
-	ctx     context.Context //nolint:containedctx // of all producers
+	life    context.Context // of whatever clients do
+	end     context.CancelFunc
+	ctx     context.Context // of all producers; ends with life
 	stop    context.CancelFunc
 	sending *ledger.Load
 	sendEnd chan error
@@ -78,40 +80,58 @@ type load struct {
 	tellers []*teller
 	telling sync.WaitGroup
 
+	open    []*reader // all
 	passers *reader
 	groups  []*reader // of sent
 	readers []*reader // of passed, told
 	changes map[*reader]int
 }
 
-func startLoad(t *testing.T, f *fleet) *load {
+func newLoad(t *testing.T, f *fleet) *load {
 	t.Helper()
 	l := &load{t: t, f: f, wrong: &faults{}, told: ledger.New(), sendEnd: make(chan error, 1), changes: map[*reader]int{}}
-	l.ctx, l.stop = context.WithCancel(context.Background())
-	t.Cleanup(l.stop)
-	_, err := l.admin().CreateTopics(t.Context(), partitions, 1, nil, sent, passed, told)
-	require.NoError(t, err)
+	l.life, l.end = context.WithCancel(context.Background())
+	l.ctx, l.stop = context.WithCancel(l.life)
+	return l
+}
+
+// start creates the topics, and starts readers and then producers.
+func (l *load) start() {
+	l.t.Helper()
+	_, err := l.admin().CreateTopics(l.t.Context(), partitions, 1, nil, sent, passed, told)
+	require.NoError(l.t, err)
 
 	l.groups = []*reader{
-		startGroup(t, l, "classic", sent),
-		startGroup(t, l, "consumer", sent, kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer())),
+		l.startGroup("classic", sent),
+		l.startGroup("consumer", sent, kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer())),
 	}
-	l.passers = l.startPassers(t, sent, passed)
+	l.passers = l.startPassers(sent, passed)
 	l.readers = []*reader{
-		startReader(t, "reader of "+passed, passed, l.wrong, l.options("a")...),
-		startReader(t, "reader of "+told, told, l.wrong, l.options("b")...),
+		l.startReader("reader of "+passed, "a", passed),
+		l.startReader("reader of "+told, "b", told),
 	}
 	// No transaction is open while the groups form: a rebalance would abort it.
 	for _, g := range append(l.groups, l.passers) {
-		l.changes[g] = g.shared(t)
+		l.changes[g] = g.shared(l.t)
 	}
 	l.sending = &ledger.Load{
 		Ledger: ledger.New(), Topic: sent, Partitions: partitions, Producers: producers, Interval: interval, Options: l.options("b"),
 	}
 	go func() { l.sendEnd <- l.sending.Run(l.ctx, finishing) }()
-	l.startTeller(t, "teller-2", "a")
-	l.startTeller(t, "teller-1", "b", kgo.MaxVersions(kversion.V3_8_0())) // the first protocol of transactions
-	return l
+	l.startTeller("teller-2", "a")
+	l.startTeller("teller-1", "b", kgo.MaxVersions(kversion.V3_8_0())) // the first protocol of transactions
+}
+
+// close ends all clients, whatever they do. It must come before the end of the cluster, which some clients need to close.
+func (l *load) close() {
+	l.end()
+	l.telling.Wait()
+	for _, x := range l.tellers {
+		x.client.Close()
+	}
+	for _, r := range l.open {
+		r.close()
+	}
 }
 
 // options returns the options of every client of a zone.
@@ -249,7 +269,7 @@ func (l *load) ends(admin *kadm.Client, topic string) map[int32]int64 {
 // stored reads a topic again, as a new reader of committed records does.
 func (l *load) stored(topic string, ends map[int32]int64) []ledger.Read {
 	l.t.Helper()
-	return startReader(l.t, "last reader of "+topic, topic, l.wrong, l.options("a")...).finish(l.t, ends)
+	return l.startReader("last reader of "+topic, "a", topic).finish(l.t, ends)
 }
 
 // committed checks that a group has committed the ends.

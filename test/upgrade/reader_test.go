@@ -21,6 +21,7 @@ type reader struct {
 	name  string
 	wrong *faults
 
+	ctx     context.Context
 	stop    context.CancelFunc
 	running sync.WaitGroup
 	clients []*kgo.Client
@@ -34,30 +35,32 @@ type reader struct {
 	}
 }
 
-func newReader(name string, wrong *faults, members int) *reader {
-	r := &reader{name: name, wrong: wrong}
+// newReader returns a reader that closes with the load.
+func (l *load) newReader(name string, members int) *reader {
+	r := &reader{name: name, wrong: l.wrong}
+	r.ctx, r.stop = context.WithCancel(l.life)
 	r.mu.assigned, r.mu.next = make([]int, members), map[int32]int64{}
+	l.open = append(l.open, r)
 	return r
 }
 
 // startReader starts one client without a group, which reads committed records from the beginning.
-func startReader(t *testing.T, name, topic string, wrong *faults, options ...kgo.Opt) *reader {
-	t.Helper()
-	r := newReader(name, wrong, 1)
-	r.start(t, append(options, kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(kgo.ReadCommitted())))
+func (l *load) startReader(name, zone, topic string) *reader {
+	l.t.Helper()
+	r := l.newReader(name, 1)
+	r.start(l.t, append(l.options(zone), kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(kgo.ReadCommitted())))
 	return r
 }
 
 // startGroup starts two members of a group, one in each zone.
-func startGroup(t *testing.T, l *load, name, topic string, more ...kgo.Opt) *reader {
-	t.Helper()
-	r := newReader(name, l.wrong, len(zones))
-	var all [][]kgo.Opt
+func (l *load) startGroup(name, topic string, more ...kgo.Opt) *reader {
+	l.t.Helper()
+	r := l.newReader(name, len(zones))
 	for i, zone := range zones {
-		all = append(all, append(append(l.options(zone), kgo.ConsumeTopics(topic), kgo.ConsumerGroup(name), kgo.SessionTimeout(sessionTimeout),
-			kgo.AutoCommitInterval(commitInterval), kgo.AutoCommitCallback(r.committed)), append(more, r.watch(i)...)...))
+		options := append(l.options(zone), kgo.ConsumeTopics(topic), kgo.ConsumerGroup(name), kgo.SessionTimeout(sessionTimeout),
+			kgo.AutoCommitInterval(commitInterval), kgo.AutoCommitCallback(r.committed))
+		r.start(l.t, append(append(options, more...), r.watch(i)...))
 	}
-	r.start(t, all...)
 	return r
 }
 
@@ -76,23 +79,19 @@ func (r *reader) watch(member int) []kgo.Opt {
 	return []kgo.Opt{kgo.OnPartitionsAssigned(change(1)), kgo.OnPartitionsRevoked(change(-1)), kgo.OnPartitionsLost(change(-1))}
 }
 
-func (r *reader) start(t *testing.T, members ...[]kgo.Opt) {
+// start starts one member.
+func (r *reader) start(t *testing.T, options []kgo.Opt) {
 	t.Helper()
-	ctx, stop := context.WithCancel(context.Background())
-	r.stop = stop
-	for _, options := range members {
-		client, err := kgo.NewClient(append(options, kgo.KeepControlRecords())...)
-		require.NoError(t, err)
-		r.clients = append(r.clients, client)
-		r.running.Go(func() { r.read(ctx, client) })
-	}
-	t.Cleanup(r.close)
+	client, err := kgo.NewClient(append(options, kgo.KeepControlRecords())...)
+	require.NoError(t, err)
+	r.clients = append(r.clients, client)
+	r.running.Go(func() { r.read(client) })
 }
 
-func (r *reader) read(ctx context.Context, client *kgo.Client) {
+func (r *reader) read(client *kgo.Client) {
 	for {
-		fetches := client.PollFetches(ctx)
-		if ctx.Err() != nil {
+		fetches := client.PollFetches(r.ctx)
+		if r.ctx.Err() != nil {
 			return
 		}
 		fetches.EachError(func(topic string, partition int32, err error) {

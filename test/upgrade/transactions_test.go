@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
-	"testing"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -24,17 +23,17 @@ type teller struct {
 	committed atomic.Int64 // transactions
 }
 
-func (l *load) startTeller(t *testing.T, name, zone string, more ...kgo.Opt) {
-	t.Helper()
+// startTeller starts a teller.
+func (l *load) startTeller(name, zone string, more ...kgo.Opt) {
+	l.t.Helper()
 	client, err := kgo.NewClient(append(append(l.options(zone), kgo.TransactionalID(name), kgo.DefaultProduceTopic(told),
 		kgo.RecordPartitioner(kgo.ManualPartitioner())), more...)...)
-	require.NoError(t, err)
-	t.Cleanup(client.Close)
+	require.NoError(l.t, err)
 	x := &teller{name: name, wrong: l.wrong, ledger: l.told, client: client}
 	l.tellers = append(l.tellers, x)
 	l.telling.Go(func() {
 		for n := 1; l.ctx.Err() == nil; n++ {
-			if err := x.transaction(l.ctx, n); err != nil {
+			if err := x.transaction(l.life, n); err != nil {
 				l.wrong.add("%s: transaction %d: %w", name, n, err)
 				return
 			}
@@ -44,7 +43,7 @@ func (l *load) startTeller(t *testing.T, name, zone string, more ...kgo.Opt) {
 
 // transaction produces one transaction to its end.
 func (x *teller) transaction(ctx context.Context, n int) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishing)
+	ctx, cancel := context.WithTimeout(ctx, finishing)
 	defer cancel()
 	if err := x.client.BeginTransaction(); err != nil {
 		return fmt.Errorf("begin: %w", err)
@@ -74,34 +73,31 @@ func (x *teller) transaction(ctx context.Context, n int) error {
 }
 
 // startPassers starts a group that copies each partition of a topic to the same partition of another, in transactions.
-func (l *load) startPassers(t *testing.T, from, to string) *reader {
-	t.Helper()
-	r := newReader("passers", l.wrong, len(zones))
-	ctx, stop := context.WithCancel(context.Background())
-	r.stop = stop
+func (l *load) startPassers(from, to string) *reader {
+	l.t.Helper()
+	r := l.newReader("passers", len(zones))
 	for i, zone := range zones {
 		session, err := kgo.NewGroupTransactSession(append(append(l.options(zone), kgo.TransactionalID("passer-"+zone), kgo.ConsumerGroup(r.name),
 			kgo.ConsumeTopics(from), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.SessionTimeout(sessionTimeout),
 			kgo.DefaultProduceTopic(to), kgo.RecordPartitioner(kgo.ManualPartitioner())), r.watch(i)...)...)
-		require.NoError(t, err)
+		require.NoError(l.t, err)
 		r.clients = append(r.clients, session.Client())
 		r.running.Go(func() {
-			for ctx.Err() == nil {
-				if err := r.pass(ctx, session); err != nil {
+			for r.ctx.Err() == nil {
+				if err := r.pass(l.life, session); err != nil {
 					l.wrong.add("passer of zone %s: %w", zone, err)
 					return
 				}
 			}
 		})
 	}
-	t.Cleanup(r.close)
 	return r
 }
 
-// pass copies what one poll returns in one transaction.
-func (r *reader) pass(ctx context.Context, session *kgo.GroupTransactSession) error {
-	fetches := session.PollFetches(ctx)
-	if ctx.Err() != nil {
+// pass copies what one poll returns in one transaction. Once a poll has returned records, only the end of life ends it early.
+func (r *reader) pass(life context.Context, session *kgo.GroupTransactSession) error {
+	fetches := session.PollFetches(r.ctx)
+	if r.ctx.Err() != nil {
 		return nil
 	}
 	if err := fetches.Err(); err != nil {
@@ -110,7 +106,7 @@ func (r *reader) pass(ctx context.Context, session *kgo.GroupTransactSession) er
 	if fetches.NumRecords() == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishing)
+	ctx, cancel := context.WithTimeout(life, finishing)
 	defer cancel()
 	if err := session.Begin(); err != nil {
 		return fmt.Errorf("begin: %w", err)
