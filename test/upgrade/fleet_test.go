@@ -130,8 +130,8 @@ func (f *fleet) startedFromSnapshot(replica int) {
 	f.snapshotPairs[pair{f.replicas[replica], by}]++
 }
 
-// settle waits until the owner has taken a snapshot, is connected to all agents and answers operators by each replica. It notes
-// which builds stand beside each other.
+// settle waits until the owner has taken a snapshot, is connected to all agents and answers operators by each replica, and
+// until agents share work with their peers. It notes which builds stand beside each other.
 func (f *fleet) settle() {
 	f.t.Helper()
 	owner := f.Owner(f.t)
@@ -143,6 +143,7 @@ func (f *fleet) settle() {
 		harness.Await(f.t, a.Name+" is connected to the owner", a.Connected)
 	}
 	f.operated()
+	f.peers()
 	var owners build
 	for i, p := range f.ControlPlanes {
 		if p == owner {
@@ -192,6 +193,7 @@ func (f *fleet) operated() {
 	f.t.Helper()
 	for i, p := range f.ControlPlanes {
 		harness.Await(f.t, fmt.Sprintf("controlplane-%d answers operators", i), func() bool {
+			require.True(f.t, p.Running(), "controlplane-%d of the %s has ended", i, f.replicas[i])
 			req, err := http.NewRequestWithContext(f.t.Context(), http.MethodGet, p.HTTP+"/v1/clusters/main/zones", nil)
 			require.NoError(f.t, err)
 			req.Header.Set("Authorization", "Bearer "+f.AgentKey)
@@ -205,10 +207,35 @@ func (f *fleet) operated() {
 	}
 }
 
+// peers waits until agents of each zone have handed batches to another agent and have read from another's memory. The zone's
+// two agents may be of different builds. Clients would not notice a failure: agents then write and read by themselves.
+func (f *fleet) peers() {
+	f.t.Helper()
+	for _, m := range []struct{ name, label string }{
+		{"freshet_zonewriter_handed_bytes_total", `writer="other"`},
+		{"freshet_peer_requests_total", `result="ok"`},
+	} {
+		for _, zone := range zones {
+			sum := func() (sum float64) {
+				for _, a := range f.Agents {
+					if a.Zone == zone {
+						n, err := a.Metric(m.name, m.label)
+						require.NoError(f.t, err)
+						sum += n
+					}
+				}
+				return sum
+			}
+			before := sum()
+			harness.Await(f.t, fmt.Sprintf("%s rises in zone %s", m.name, zone), func() bool { return sum() > before })
+		}
+	}
+}
+
 // errorLine matches log lines of level error, such as that of a follower whose state differs from the owner's.
 var errorLine = regexp.MustCompile(`(?m)^.*\tERROR\t.*$`)
 
-// healthy checks that every process runs and has logged no error.
+// healthy checks that every process runs and has logged no error, and that agents understand each other.
 func (f *fleet) healthy() {
 	f.t.Helper()
 	for i, p := range f.ControlPlanes {
@@ -218,6 +245,9 @@ func (f *fleet) healthy() {
 	for i, a := range f.Agents {
 		require.True(f.t, a.Running(), "%s has ended: %s", a.Name, a.Output())
 		require.Empty(f.t, errorLine.FindAllString(a.Output(), -1), "%s of the %s", a.Name, f.agents[i])
+		refused, err := a.Metric("freshet_zonewriter_refused_frames_total")
+		require.NoError(f.t, err)
+		require.Zero(f.t, refused, "%s of the %s has refused frames of another agent", a.Name, f.agents[i])
 	}
 }
 
