@@ -125,10 +125,10 @@ func (l *load) start() {
 // close ends all clients, whatever they do. It must come before the end of the cluster, which some clients need to close.
 func (l *load) close() {
 	l.end()
-	l.telling.Wait()
 	for _, x := range l.tellers {
-		x.client.Close()
+		x.client.Close() // records in flight end with their client alone
 	}
+	l.telling.Wait()
 	for _, r := range l.open {
 		r.close()
 	}
