@@ -19,7 +19,7 @@ import (
 const (
 	markerTimeout = 3 * time.Second        // of one read
 	markerPause   = 500 * time.Millisecond // between two
-	// markerPatience is how long a marker may be missing after the control plane said that it writes one.
+	// markerPatience is how long a marker may be missing after the control plane let the agent in.
 	markerPatience = 30 * time.Second
 )
 
@@ -39,9 +39,8 @@ type ownership struct {
 
 	mu struct {
 		sync.Mutex
-		found    *marker.Marker // in the bucket, with an empty id if there is none; nil: not read, or of no matter
+		found    *marker.Marker // in the bucket, with an empty id if there is none; nil: not read
 		expected string         // the control plane's cluster id, "" before the first Welcome
-		marks    bool           // the control plane writes markers
 	}
 }
 
@@ -65,7 +64,7 @@ func (o *ownership) hello() *api.BucketMarker {
 // onWelcome notes the control plane's cluster id.
 func (o *ownership) onWelcome(w *api.Welcome) {
 	o.mu.Lock()
-	o.mu.expected, o.mu.marks = w.GetClusterId(), w.GetMarksBuckets()
+	o.mu.expected = w.GetClusterId()
 	o.mu.Unlock()
 	select {
 	case o.changed <- struct{}{}:
@@ -120,7 +119,7 @@ func (o *ownership) compare(ctx context.Context, missing *time.Time) (settled bo
 		return true, o.malformed(ctx, err)
 	}
 	o.mu.Lock()
-	found, expected, marks := *o.mu.found, o.mu.expected, o.mu.marks
+	found, expected := *o.mu.found, o.mu.expected
 	o.mu.Unlock()
 	switch {
 	case found.MovedTo != "":
@@ -132,14 +131,6 @@ func (o *ownership) compare(ctx context.Context, missing *time.Time) (settled bo
 		return true, nil
 	case found.ClusterID != "":
 		return true, o.wrong(expected, found)
-	case !marks:
-		// An earlier control plane writes no marker. The next Welcome is of one that does, perhaps.
-		o.mu.Lock()
-		o.mu.found = nil
-		o.mu.Unlock()
-		o.log.Warn("bucket not compared: the control plane is of an earlier version and has written no cluster id into it")
-		o.gate.Open()
-		return true, nil
 	case missing.IsZero():
 		*missing = time.Now()
 	case time.Since(*missing) > markerPatience:
@@ -163,11 +154,7 @@ func (o *ownership) look(ctx context.Context) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.mu.found == nil {
-		select {
-		case <-o.read:
-		default:
-			close(o.read)
-		}
+		close(o.read)
 	}
 	o.mu.found = &found
 	return nil

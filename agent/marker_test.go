@@ -41,7 +41,7 @@ func TestOwnership_OpensTheGateForTheClustersBucket(t *testing.T) {
 		o, _ := comparing(t, bucket)
 		require.Equal(t, "id", o.hello().GetClusterId())
 		require.ErrorIs(t, o.ready(), errNotCompared, "the control plane has not said its id")
-		o.onWelcome(&api.Welcome{ClusterId: "id", MarksBuckets: true})
+		o.onWelcome(&api.Welcome{ClusterId: "id"})
 		synctest.Wait()
 		require.NoError(t, o.ready())
 	})
@@ -65,7 +65,7 @@ func TestOwnership_RefusesAnotherClustersBucket(t *testing.T) {
 					mark(t, bucket, c.found)
 				}
 				o, ended := comparing(t, bucket)
-				o.onWelcome(&api.Welcome{ClusterId: "id", MarksBuckets: true})
+				o.onWelcome(&api.Welcome{ClusterId: "id"})
 				require.EqualError(t, <-ended, c.says)
 				require.EqualError(t, o.refused(t.Context(), "id"), c.says)
 				require.Error(t, o.ready())
@@ -81,29 +81,11 @@ func TestOwnership_WaitsForAMarkerThatIsToCome(t *testing.T) {
 		o, ended := comparing(t, bucket)
 		require.NotNil(t, o.hello())
 		require.Empty(t, o.hello().ClusterId)
-		o.onWelcome(&api.Welcome{ClusterId: "id", MarksBuckets: true})
+		o.onWelcome(&api.Welcome{ClusterId: "id"})
 		time.Sleep(markerPatience - time.Second) // the bubble's time
 		require.Empty(t, ended)
 		mark(t, bucket, marker.Marker{ClusterID: "id"})
 		<-o.gate.Opened()
 		require.NoError(t, o.refused(t.Context(), "id"))
-	})
-}
-
-// A rolling upgrade begins with agents: their control plane writes no marker yet, then does.
-func TestOwnership_ToleratesAControlPlaneWithoutMarkers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		bucket := mem.New()
-		o, ended := comparing(t, bucket)
-		o.onWelcome(&api.Welcome{ClusterId: "id"})
-		synctest.Wait()
-		require.NoError(t, o.ready())
-		require.Nil(t, o.hello(), "nothing that a newer owner would refuse")
-		o.onWelcome(&api.Welcome{ClusterId: "id", MarksBuckets: true})
-		time.Sleep(markerPatience - time.Second) // the bubble's time
-		mark(t, bucket, marker.Marker{ClusterID: "id"})
-		time.Sleep(markerPatience) // the bubble's time
-		require.Empty(t, ended)
-		require.Equal(t, "id", o.hello().GetClusterId())
 	})
 }

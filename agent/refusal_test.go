@@ -11,7 +11,7 @@ import (
 )
 
 func TestAgent_NamesTheSettingThatIsRefused(t *testing.T) {
-	a := &Agent{cfg: Config{AgentKey: "key", VirtualCluster: "main"}}
+	a := &Agent{cfg: Config{AgentKey: "key", VirtualCluster: "main", Version: "1.2.0"}}
 	for refusal, says := range map[client.Refusal]string{
 		client.UnknownKey:     "--agent-key (SHA-256 2c70e12b...) is unknown to the control plane at cp-1:7050: set it to one of the control plane's --agent-key",
 		client.UnknownCluster: "--virtual-cluster main is not served by the control plane at cp-1:7050 for this --agent-key: set it to one of the control plane's --virtual-cluster",
@@ -21,6 +21,9 @@ func TestAgent_NamesTheSettingThatIsRefused(t *testing.T) {
 		err := fmt.Errorf("session: %w", &client.RefusedError{Refusal: refusal, Address: "cp-1:7050", Err: errors.New("no")})
 		require.EqualError(t, a.plainFault(err), says)
 	}
+	protocol := &client.RefusedError{Refusal: client.OtherProtocol, Err: errors.New("the control plane at cp-1:7050 speaks protocol 3, this agent 1")}
+	require.EqualError(t, a.plainFault(protocol), "the control plane at cp-1:7050 speaks protocol 3, this agent 1: "+
+		"upgrade agents and control planes one protocol at a time, this agent (1.2.0) or that control plane")
 	other := errors.New("other")
 	require.Equal(t, other, a.plainFault(other))
 	require.NoError(t, a.plainFault(nil))

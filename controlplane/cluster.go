@@ -57,7 +57,7 @@ func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
 	}
 	built.bucket = &bucketCheck{
 		bucket: c.cfg.Bucket, gate: marker.NewGate(c.cfg.Bucket), location: c.cfg.BucketLocation, etcdPrefix: c.cfg.EtcdPrefix,
-		virtualCluster: vc.Name, log: built.log, metalog: metadataLog, elsewhere: c.cfg.AgentsElsewhere,
+		virtualCluster: vc.Name, log: built.log, metalog: metadataLog,
 		clusterID: func() string { return built.replica.ClusterID() }, owner: func() *owner.Owner { return built.replica.Owner() },
 	}
 	built.jobs, err = job.New(job.Config{Settings: c.cfg.Jobs, MaxExtents: c.cfg.maxExtents(), StoreTime: c.cfg.Bucket.Now, Log: built.log, Registerer: registerer})
@@ -85,7 +85,7 @@ func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
 			return f
 		},
 		Waits:   group.Waits,
-		Marked:  built.marked(c.cfg.AgentsElsewhere),
+		Marked:  built.bucket.marked,
 		NewJobs: func(o *owner.Owner, r session.Runners) session.Jobs { return built.jobs.Tenure(o, r) },
 		NewZoneWriters: func(l *load.Table, a session.ZoneAgents) session.ZoneWriters {
 			return built.writers.Tenure(l, a)
@@ -113,14 +113,6 @@ func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
 		return nil, err
 	}
 	return built, nil
-}
-
-// marked returns what tells that agents' buckets must have the cluster id; nil if they need not.
-func (c *cluster) marked(elsewhere bool) func() bool {
-	if elsewhere {
-		return nil
-	}
-	return c.bucket.marked
 }
 
 // beside runs what runs beside the owner, until ctx ends.

@@ -73,9 +73,6 @@ type Config struct {
 	Bucket objstore.Bucket
 	// BucketLocation is where that is, for people; without secrets.
 	BucketLocation string
-	// AgentsElsewhere says that agents have a bucket of their own that holds no cluster id: it is not compared. For benchmarks
-	// whose store for records keeps nothing.
-	AgentsElsewhere bool
 	// VirtualClusters served; at least one.
 	VirtualClusters []VirtualCluster
 	// TakeOver removes this replica's own old ownership at start instead of waiting for its lease. Only for a process

@@ -46,7 +46,6 @@ type bucketCheck struct {
 	virtualCluster string
 	log            *zap.Logger
 	metalog        metalog.Log
-	elsewhere      bool                // bundles are in another bucket (Config.AgentsElsewhere)
 	clusterID      func() string       // of the state, "" while that is not known
 	owner          func() *owner.Owner // nil on other replicas
 	fault          atomic.Pointer[error]
@@ -159,9 +158,6 @@ func (c *bucketCheck) refersHere(ctx context.Context, own string) (bool, error) 
 
 // bundlesHere is refersHere for a state that no snapshot was taken of.
 func (c *bucketCheck) bundlesHere(ctx context.Context, own string) (bool, error) {
-	if c.elsewhere {
-		return true, nil
-	}
 	o := c.owner()
 	if o == nil {
 		return false, nil

@@ -199,7 +199,7 @@ func (o *Offsets) ask(ctx context.Context, questions []*api.PartitionLookup) ([]
 // search finds the record in the extent that the look-up gave. Where it is not in there, the search goes on behind, with
 // the next extent that claims such a record.
 func (o *Offsets) search(ctx context.Context, w *OffsetWant, a *api.PartitionAnswer, readCommitted bool) OffsetResult {
-	lost, next, walking := 0, int64(0), false
+	lost, next := 0, int64(0)
 	for range maxSteps {
 		exts, err := view.ParseExtents(a.GetExtents())
 		if err != nil {
@@ -208,12 +208,8 @@ func (o *Offsets) search(ctx context.Context, w *OffsetWant, a *api.PartitionAns
 		if len(exts) == 0 {
 			return noOffset
 		}
-		walking = walking || exts[0].Last < next // an owner of an earlier version begins anew each time
 		var gone bool
 		for i := range exts {
-			if exts[i].Last < next {
-				continue
-			}
 			found, ok, err := o.searchExtent(ctx, &exts[i], w.Timestamp, a.GetLogStart())
 			if gone = errors.Is(err, cache.ErrGone); gone {
 				break
@@ -237,10 +233,7 @@ func (o *Offsets) search(ctx context.Context, w *OffsetWant, a *api.PartitionAns
 			return noOffset
 		}
 		question := w.question()
-		if question.From = next; walking {
-			question.Want = &api.PartitionLookup_ExtentsFrom{ExtentsFrom: next}
-			question.MaxExtents, question.MaxBytes = searchExtents, searchBytes
-		}
+		question.From = next
 		answers, err := o.ask(ctx, []*api.PartitionLookup{question})
 		if err != nil || answers[0].GetUnknown() {
 			return OffsetResult{Err: kerr.NotLeaderForPartition, Offset: -1, Timestamp: -1}
@@ -252,12 +245,6 @@ func (o *Offsets) search(ctx context.Context, w *OffsetWant, a *api.PartitionAns
 
 // errSteps ends a search of too many steps.
 var errSteps = errors.New("search takes too many look-ups")
-
-// searchExtents and searchBytes bound one step of a search that goes on.
-const (
-	searchExtents = 128
-	searchBytes   = 1 << 40
-)
 
 func (o *Offsets) failed(w *OffsetWant, err error) OffsetResult {
 	r := OffsetResult{Err: kerr.KafkaStorageError, Offset: -1, Timestamp: -1}

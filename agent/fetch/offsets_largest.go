@@ -15,8 +15,8 @@ import (
 	"github.com/freshet-io/freshet/metadata/extent"
 )
 
-// errOwner is returned when an owner of an earlier version cannot search a part of a partition.
-var errOwner = errors.New("owner does not search parts of a partition")
+// errOwner is returned when the owner does not answer.
+var errOwner = errors.New("owner does not answer")
 
 // largest is the search for the record with the largest timestamp (KIP-734). Extents are read in the order of the
 // timestamps that they claim, until none claims more than the best record found. One extent is enough unless a batch
@@ -66,9 +66,6 @@ func (l *largest) add(a *api.PartitionAnswer, from, to int64) error {
 	exts, err := view.ParseExtents(a.GetExtents())
 	if err != nil || len(exts) == 0 {
 		return err
-	}
-	if exts[0].Last < from || exts[0].Base >= to {
-		return errOwner
 	}
 	if exts[0].MaxTimestamp >= 0 {
 		l.spans = append(l.spans, span{from: from, to: to, claims: exts[0]})

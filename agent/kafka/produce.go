@@ -262,7 +262,6 @@ var writerCodes = []struct {
 	{writer.ErrUnknownOutcome, kerr.RequestTimedOut},
 	{writer.ErrSetAside, kerr.NotLeaderForPartition},
 	{writer.ErrTooManyProducers, kerr.NotEnoughReplicas},
-	{writer.ErrTimestamp, kerr.InvalidTimestamp},
 	{writer.ErrMalformed, kerr.InvalidRecord},
 	{writer.ErrRefused, kerr.UnknownServerError},
 }

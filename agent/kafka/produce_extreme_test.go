@@ -93,7 +93,7 @@ func extremeBatchesBesideOthers(t *testing.T) {
 	r.catalogue.OnCatalogue(&api.Catalogue{Index: 3, Topics: []*api.Topic{{Id: topicID(open), Name: "open", Partitions: 12, Configs: map[string]string{
 		"message.timestamp.before.max.ms": "9223372036854775807", "message.timestamp.after.max.ms": "9223372036854775807",
 	}}}})
-	r.writer.OnWelcome(&api.Welcome{Session: 1, NextN: 1, LargestTimestamp: true})
+	r.writer.OnWelcome(&api.Welcome{Session: 1, NextN: 1})
 
 	const clients = 100
 	extreme := extremeBatches()

@@ -137,9 +137,6 @@ var (
 	// ErrMalformed is returned for a batch whose header cannot be committed. The batch took no effect, and the other batches
 	// of its request are not concerned (INVALID_RECORD).
 	ErrMalformed = errors.New("batch cannot be committed")
-	// ErrTimestamp is returned for a batch with timestamp 2^63-1 while the state is of a version that does not have it. The
-	// batch took no effect (INVALID_TIMESTAMP).
-	ErrTimestamp = errors.New("timestamp 2^63-1 is not supported during the upgrade of the control plane")
 	// ErrTooManyProducers is returned for a batch of a producer that is new to its partition while the state remembers as
 	// many active producers as it may. The batch took no effect (NOT_ENOUGH_REPLICAS).
 	ErrTooManyProducers = errors.New("too many active producers")

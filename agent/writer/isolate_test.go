@@ -28,15 +28,7 @@ func timestamped(b writer.Batch, timestamp int64) writer.Batch {
 func TestWriter_LargestTimestamp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newIdleRig(t, nil)
-		welcome := r.seq.open(t, "first")
-		r.OnWelcome(welcome)
-		before, refused, after := r.add(plain(1, 1000)), r.add(timestamped(plain(2, 1000), math.MaxInt64)), r.add(plain(3, 1000))
-		require.ErrorIs(t, r.result(refused).Err, writer.ErrTimestamp)
-		require.Zero(t, r.accepted(before))
-		require.Zero(t, r.accepted(after))
-
-		welcome.LargestTimestamp = true
-		r.OnWelcome(welcome)
+		r.OnWelcome(r.seq.open(t, "first"))
 		taken := r.add(timestamped(plain(2, 1000), math.MaxInt64))
 		require.Zero(t, r.accepted(taken))
 		x, ok := r.seq.state.MaxTimestampExtent(partition(2), 0, math.MaxInt64)

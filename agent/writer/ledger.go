@@ -2,8 +2,6 @@ package writer
 
 import (
 	"time"
-
-	"github.com/freshet-io/freshet/controlplane/api"
 )
 
 // The bundles' book-keeping in their session: which are put, handed in, answered and gone.
@@ -39,13 +37,6 @@ func (s *session) passOn(b *sealed) {
 			close(next.turn)
 		}
 	}
-}
-
-// allow records whether the sequencer accepts timestamp 2^63-1.
-func (s *session) allow(m *api.Welcome) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.mu.extreme = m.GetLargestTimestamp()
 }
 
 // answered marks the bundle's result as received and raises the watermark of received results.

@@ -47,7 +47,6 @@ type session struct {
 		putting  int        // PUTs under way
 		blocked  bool       // the open bundle is due, but a bound was reached
 		resub    int        // resubmissions under way
-		extreme  bool       // batches may have timestamp 2^63-1
 	}
 }
 
@@ -58,7 +57,6 @@ func newSession(w *Writer, m *api.Welcome) *session {
 	s.mu.drained = make(chan struct{})
 	s.mu.last = max(m.GetNextN(), 1) - 1
 	s.mu.handed, s.mu.acked = s.mu.last, s.mu.last
-	s.mu.extreme = m.GetLargestTimestamp()
 	return s
 }
 
@@ -99,8 +97,6 @@ func (s *session) tryPlace(b *Batch, p *Produce, index int32, fresh *slab.Slab, 
 		return false, false, ErrDraining
 	case s.w.missed(b):
 		return false, false, ErrNoStamp
-	case b.Commit.MaxTimestamp == math.MaxInt64 && !s.mu.extreme:
-		return false, false, ErrTimestamp
 	}
 	if g := s.mu.open; g != nil && g.size+len(b.Bytes) > s.w.cfg.FlushBytes {
 		s.seal(sealSize)

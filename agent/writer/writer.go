@@ -73,7 +73,7 @@ func (w *Writer) Add(ctx context.Context, batches []Batch) *Produce {
 		switch err := w.take(ctx, &batches[i], p, int32(i)); {
 		case err == nil:
 			taken++
-		case errors.Is(err, ErrMalformed), errors.Is(err, ErrTimestamp): // others are not concerned
+		case errors.Is(err, ErrMalformed): // others are not concerned
 			w.resolve(p, int32(i), Failed(err))
 		default:
 			w.refuse(p, i, err)
@@ -138,10 +138,7 @@ func (w *Writer) OnWelcome(m *api.Welcome) {
 		w.announce()
 	}
 	w.mu.Unlock()
-	switch {
-	case same:
-		old.allow(m)
-	case old != nil:
+	if old != nil && !same {
 		old.close()
 	}
 }

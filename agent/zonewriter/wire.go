@@ -164,7 +164,7 @@ type fault byte
 // faults in the order of their numbers, from 1 on. A number that is not known is an outcome that is not known.
 var faults = []error{
 	writer.ErrSessionClosed, writer.ErrStore, writer.ErrRefused, writer.ErrGap, writer.ErrUnknownOutcome, writer.ErrNotTaken,
-	writer.ErrNoStamp, writer.ErrDraining, writer.ErrTooManyProducers, writer.ErrTimestamp, writer.ErrMalformed, writer.ErrSetAside,
+	writer.ErrNoStamp, writer.ErrDraining, writer.ErrTooManyProducers, writer.ErrMalformed, writer.ErrSetAside,
 }
 
 func faultOf(err error) fault {

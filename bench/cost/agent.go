@@ -1,15 +1,22 @@
 package cost
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/freshet-io/freshet/bench/plane"
 	"github.com/freshet-io/freshet/bench/process"
+	"github.com/freshet-io/freshet/objstore/marker"
 )
 
 // agentMemory is the memory limit of the measured agent.
@@ -24,6 +31,9 @@ func (r *rig) startAgent(ctx context.Context, dir string) error {
 	r.control = control
 	grpc, _, err := plane.Addresses(line)
 	if err != nil {
+		return err
+	}
+	if err := r.mark(ctx, dir); err != nil {
 		return err
 	}
 	addresses, err := process.FreeAddresses(2)
@@ -51,6 +61,27 @@ func (r *rig) startAgent(ctx context.Context, dir string) error {
 		return err
 	}
 	return process.AwaitBroker(ctx, r.clientOptions()...)
+}
+
+// mark copies the virtual cluster's marker from the control plane's bucket to the agent's, once it is there.
+func (r *rig) mark(ctx context.Context, dir string) error {
+	key := marker.Key(plane.VirtualCluster)
+	content, err := os.ReadFile(filepath.Join(objectsIn(dir), filepath.FromSlash(key)))
+	for ; errors.Is(err, fs.ErrNotExist) && ctx.Err() == nil; time.Sleep(10 * time.Millisecond) { // sleeps: another process writes the file
+		content, err = os.ReadFile(filepath.Join(objectsIn(dir), filepath.FromSlash(key)))
+	}
+	if err != nil {
+		return fmt.Errorf("read the marker: %w", err)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPut, r.agentS3+"/bucket/bench/"+key, bytes.NewReader(content))
+	if err != nil {
+		return fmt.Errorf("put the marker: %w", err)
+	}
+	answer, err := r.client.Do(request)
+	if err != nil {
+		return fmt.Errorf("put the marker: %w", err)
+	}
+	return answer.Body.Close()
 }
 
 func (r *rig) clientOptions() []kgo.Opt {

@@ -18,12 +18,15 @@ type controlRole struct {
 	Dir string `json:"dir"`
 }
 
+// objectsIn returns the directory of the control plane's objects.
+func objectsIn(dir string) string { return filepath.Join(dir, "objects") }
+
 func runControlRole(ctx context.Context, spec string, out io.Writer) error {
 	var role controlRole
 	if err := json.Unmarshal([]byte(spec), &role); err != nil {
 		return fmt.Errorf("decode role: %w", err)
 	}
-	objects := filepath.Join(role.Dir, "objects")
+	objects := objectsIn(role.Dir)
 	if err := os.MkdirAll(objects, 0o700); err != nil {
 		return fmt.Errorf("create object directory: %w", err)
 	}
@@ -32,5 +35,5 @@ func runControlRole(ctx context.Context, spec string, out io.Writer) error {
 		return fmt.Errorf("open bucket: %w", err)
 	}
 	defer bucket.Close()
-	return plane.Run(ctx, plane.Config{Dir: role.Dir, Bucket: bucket, AgentsElsewhere: true}, out)
+	return plane.Run(ctx, plane.Config{Dir: role.Dir, Bucket: bucket}, out)
 }

@@ -1,6 +1,7 @@
 package cost
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/xml"
@@ -8,20 +9,30 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
+
+	"github.com/freshet-io/freshet/bench/plane"
+	"github.com/freshet-io/freshet/objstore/marker"
 )
 
 // NullS3 is an S3 endpoint that forgets: a PUT is read and counted, its bytes are thrown away. Head answers what was
-// put (size and checksum), so that a client can resolve a lost answer; Get and List find nothing.
+// put (size and checksum), so that a client can resolve a lost answer. Get finds the marker of a virtual cluster alone, List
+// nothing.
 type NullS3 struct {
 	puts, gets, bytes atomic.Int64
 
 	mu struct {
 		sync.Mutex
 		objects map[string]nullObject
+		marker  []byte // the last one put
 	}
 }
+
+// isMarker reports whether a path is that of a virtual cluster's marker.
+func isMarker(path string) bool { return strings.HasSuffix(path, "/"+marker.Key(plane.VirtualCluster)) }
 
 type nullObject struct {
 	size int64
@@ -52,6 +63,8 @@ func (s *NullS3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.URL.Path == "/counts":
 		s.serveCounts(w)
+	case isMarker(r.URL.Path):
+		s.serveMarker(w, r)
 	case r.Method == http.MethodPut:
 		s.servePut(w, r)
 	case r.Method == http.MethodHead:
@@ -80,6 +93,19 @@ func (s *NullS3) servePut(w http.ResponseWriter, r *http.Request) {
 	s.mu.objects[r.URL.Path] = nullObject{size: n, crc: r.Header.Get("X-Amz-Checksum-Crc32c")}
 	s.mu.Unlock()
 	w.Header().Set("ETag", `"null"`)
+}
+
+func (s *NullS3) serveMarker(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case r.Method == http.MethodPut:
+		s.mu.marker, _ = io.ReadAll(r.Body)
+	case s.mu.marker == nil:
+		http.Error(w, xml.Header+`<Error><Code>NoSuchKey</Code></Error>`, http.StatusNotFound)
+	default:
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(s.mu.marker))
+	}
 }
 
 func (s *NullS3) serveHead(w http.ResponseWriter, r *http.Request) {

@@ -25,12 +25,10 @@ const (
 
 // Config of a control plane.
 type Config struct {
-	Dir    string // for the files of etcd
-	Bucket objstore.Bucket
-	Jobs   job.Settings
-	// AgentsElsewhere says that agents have another bucket, which keeps nothing.
-	AgentsElsewhere bool
-	Registry        *prometheus.Registry // default: a private one
+	Dir      string // for the files of etcd
+	Bucket   objstore.Bucket
+	Jobs     job.Settings
+	Registry *prometheus.Registry // default: a private one
 }
 
 // Run prints the addresses of gRPC and of HTTP, as one line, and serves until ctx ends.
@@ -43,7 +41,6 @@ func Run(ctx context.Context, cfg Config, out io.Writer) error {
 	plane, err := controlplane.New(controlplane.Config{
 		ReplicaID: "bench", GRPCListen: "127.0.0.1:0", HTTPListen: "127.0.0.1:0", Etcd: etcd.Client(), Bucket: cfg.Bucket,
 		VirtualClusters: []controlplane.VirtualCluster{{Name: VirtualCluster, AgentKeys: []string{AgentKey}}},
-		AgentsElsewhere: cfg.AgentsElsewhere,
 		Jobs:            cfg.Jobs, Registry: cfg.Registry, Log: log,
 	})
 	if err == nil {

@@ -85,6 +85,7 @@ const (
 	Refused_SESSION_CLOSED Refused_Reason = 2
 	Refused_INVALID        Refused_Reason = 3
 	Refused_WRONG_BUCKET   Refused_Reason = 4 // the agent's bucket does not belong to this virtual cluster
+	Refused_OTHER_PROTOCOL Refused_Reason = 5 // the agent's protocol and the owner's are too far apart
 )
 
 // Enum value maps for Refused_Reason.
@@ -95,6 +96,7 @@ var (
 		2: "SESSION_CLOSED",
 		3: "INVALID",
 		4: "WRONG_BUCKET",
+		5: "OTHER_PROTOCOL",
 	}
 	Refused_Reason_value = map[string]int32{
 		"UNSPECIFIED":    0,
@@ -102,6 +104,7 @@ var (
 		"SESSION_CLOSED": 2,
 		"INVALID":        3,
 		"WRONG_BUCKET":   4,
+		"OTHER_PROTOCOL": 5,
 	}
 )
 
@@ -761,22 +764,22 @@ func (x *Endpoint) GetPort() int32 {
 	return 0
 }
 
-// Hello opens a session, or goes on with one after the stream broke or the owner changed.
+// Hello opens a session, or goes on with one after the stream broke or the owner changed. Its first two fields, the first of
+// Welcome, and Refused stay as they are in every protocol: by them the two sides compare their protocols.
 type Hello struct {
-	state            protoimpl.MessageState `protogen:"open.v1"`
-	VirtualCluster   string                 `protobuf:"bytes,1,opt,name=virtual_cluster,json=virtualCluster,proto3" json:"virtual_cluster,omitempty"`
-	Instance         string                 `protobuf:"bytes,2,opt,name=instance,proto3" json:"instance,omitempty"` // random, one per process start and session
-	Zone             string                 `protobuf:"bytes,3,opt,name=zone,proto3" json:"zone,omitempty"`
-	Endpoints        []*Endpoint            `protobuf:"bytes,4,rep,name=endpoints,proto3" json:"endpoints,omitempty"`
-	Version          string                 `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"`
-	Session          uint32                 `protobuf:"varint,7,opt,name=session,proto3" json:"session,omitempty"`                           // the session to go on with, refused if it was closed; 0: open one, or the instance's open one
-	PeerAddress      string                 `protobuf:"bytes,8,opt,name=peer_address,json=peerAddress,proto3" json:"peer_address,omitempty"` // host:port at which other agents of its zone ask it for bytes; empty: nowhere
-	Roles            []Role                 `protobuf:"varint,9,rep,packed,name=roles,proto3,enum=freshet.controlplane.v1.Role" json:"roles,omitempty"`
-	CatalogueInParts bool                   `protobuf:"varint,11,opt,name=catalogue_in_parts,json=catalogueInParts,proto3" json:"catalogue_in_parts,omitempty"` // it puts the parts of a full Catalogue together
-	ProducerBound    bool                   `protobuf:"varint,12,opt,name=producer_bound,json=producerBound,proto3" json:"producer_bound,omitempty"`            // it knows the outcome "too many producers" of a commit; others get a gap instead
-	BucketMarker     *BucketMarker          `protobuf:"bytes,13,opt,name=bucket_marker,json=bucketMarker,proto3" json:"bucket_marker,omitempty"`                // what it found in its bucket; absent: it has not read it yet, or does not know markers
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Protocol       uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"` // the agent's, see Protocol in package api
+	VirtualCluster string                 `protobuf:"bytes,2,opt,name=virtual_cluster,json=virtualCluster,proto3" json:"virtual_cluster,omitempty"`
+	Instance       string                 `protobuf:"bytes,3,opt,name=instance,proto3" json:"instance,omitempty"` // random, one per process start and session
+	Zone           string                 `protobuf:"bytes,4,opt,name=zone,proto3" json:"zone,omitempty"`
+	Endpoints      []*Endpoint            `protobuf:"bytes,5,rep,name=endpoints,proto3" json:"endpoints,omitempty"`
+	Version        string                 `protobuf:"bytes,6,opt,name=version,proto3" json:"version,omitempty"`
+	Session        uint32                 `protobuf:"varint,7,opt,name=session,proto3" json:"session,omitempty"`                           // the session to go on with, refused if it was closed; 0: open one, or the instance's open one
+	PeerAddress    string                 `protobuf:"bytes,8,opt,name=peer_address,json=peerAddress,proto3" json:"peer_address,omitempty"` // host:port at which other agents of its zone ask it for bytes; empty: nowhere
+	Roles          []Role                 `protobuf:"varint,9,rep,packed,name=roles,proto3,enum=freshet.controlplane.v1.Role" json:"roles,omitempty"`
+	BucketMarker   *BucketMarker          `protobuf:"bytes,10,opt,name=bucket_marker,json=bucketMarker,proto3" json:"bucket_marker,omitempty"` // what it found in its bucket; absent: it has not read it yet
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Hello) Reset() {
@@ -807,6 +810,13 @@ func (x *Hello) ProtoReflect() protoreflect.Message {
 // Deprecated: Use Hello.ProtoReflect.Descriptor instead.
 func (*Hello) Descriptor() ([]byte, []int) {
 	return file_controlplane_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Hello) GetProtocol() uint32 {
+	if x != nil {
+		return x.Protocol
+	}
+	return 0
 }
 
 func (x *Hello) GetVirtualCluster() string {
@@ -863,20 +873,6 @@ func (x *Hello) GetRoles() []Role {
 		return x.Roles
 	}
 	return nil
-}
-
-func (x *Hello) GetCatalogueInParts() bool {
-	if x != nil {
-		return x.CatalogueInParts
-	}
-	return false
-}
-
-func (x *Hello) GetProducerBound() bool {
-	if x != nil {
-		return x.ProducerBound
-	}
-	return false
 }
 
 func (x *Hello) GetBucketMarker() *BucketMarker {
@@ -1167,7 +1163,6 @@ type PartitionLookup struct {
 	MaxBytes   uint64                 `protobuf:"varint,6,opt,name=max_bytes,json=maxBytes,proto3" json:"max_bytes,omitempty"`
 	Subscribe  bool                   `protobuf:"varint,7,opt,name=subscribe,proto3" json:"subscribe,omitempty"` // from the answer's index on, send Notices of this partition
 	// With timestamp: only extents with offsets at or above from count, and for -3 those that begin below to; 0: all.
-	// Owners of earlier versions take no notice of them, which shows by the extent's offsets.
 	From          int64 `protobuf:"varint,8,opt,name=from,proto3" json:"from,omitempty"`
 	To            int64 `protobuf:"varint,9,opt,name=to,proto3" json:"to,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1409,7 +1404,7 @@ type Forward struct {
 	// A log index at or above that of everything committed before the request arrived at the agent; 0: not given. What
 	// ended a transaction above it came after the request, so that a late request is told from one of the next
 	// transaction.
-	AsOf          uint64 `protobuf:"varint,13,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`
+	AsOf          uint64 `protobuf:"varint,12,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2183,19 +2178,18 @@ func (*OwnerItem_CancelJob) isOwnerItem_Item() {}
 func (*OwnerItem_ZoneWriter) isOwnerItem_Item() {}
 
 type Welcome struct {
-	state            protoimpl.MessageState `protogen:"open.v1"`
-	Session          uint32                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"`
-	NodeIds          []int32                `protobuf:"varint,2,rep,packed,name=node_ids,json=nodeIds,proto3" json:"node_ids,omitempty"` // one per endpoint of Hello
-	ClusterId        string                 `protobuf:"bytes,3,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
-	Index            uint64                 `protobuf:"varint,4,opt,name=index,proto3" json:"index,omitempty"`
-	NextN            uint32                 `protobuf:"varint,5,opt,name=next_n,json=nextN,proto3" json:"next_n,omitempty"`                                   // the n that the sequencer expects next of this session
-	BundlePrefix     string                 `protobuf:"bytes,6,opt,name=bundle_prefix,json=bundlePrefix,proto3" json:"bundle_prefix,omitempty"`               // of this virtual cluster's objects in the bucket
-	NowMs            int64                  `protobuf:"varint,7,opt,name=now_ms,json=nowMs,proto3" json:"now_ms,omitempty"`                                   // the owner's clock
-	SteadyMs         uint64                 `protobuf:"varint,8,opt,name=steady_ms,json=steadyMs,proto3" json:"steady_ms,omitempty"`                          // the owner's steady clock: time since its tenure began, and 1 ms
-	LargestTimestamp bool                   `protobuf:"varint,10,opt,name=largest_timestamp,json=largestTimestamp,proto3" json:"largest_timestamp,omitempty"` // commits may have batches with timestamp 2^63-1
-	MarksBuckets     bool                   `protobuf:"varint,11,opt,name=marks_buckets,json=marksBuckets,proto3" json:"marks_buckets,omitempty"`             // the control plane writes cluster_id into its bucket: the agent's bucket must have it too
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Protocol      uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"` // of this stream: the lower one of the agent's and the owner's
+	Session       uint32                 `protobuf:"varint,2,opt,name=session,proto3" json:"session,omitempty"`
+	NodeIds       []int32                `protobuf:"varint,3,rep,packed,name=node_ids,json=nodeIds,proto3" json:"node_ids,omitempty"` // one per endpoint of Hello
+	ClusterId     string                 `protobuf:"bytes,4,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
+	Index         uint64                 `protobuf:"varint,5,opt,name=index,proto3" json:"index,omitempty"`
+	NextN         uint32                 `protobuf:"varint,6,opt,name=next_n,json=nextN,proto3" json:"next_n,omitempty"`                     // the n that the sequencer expects next of this session
+	BundlePrefix  string                 `protobuf:"bytes,7,opt,name=bundle_prefix,json=bundlePrefix,proto3" json:"bundle_prefix,omitempty"` // of this virtual cluster's objects in the bucket
+	NowMs         int64                  `protobuf:"varint,8,opt,name=now_ms,json=nowMs,proto3" json:"now_ms,omitempty"`                     // the owner's clock
+	SteadyMs      uint64                 `protobuf:"varint,9,opt,name=steady_ms,json=steadyMs,proto3" json:"steady_ms,omitempty"`            // the owner's steady clock: time since its tenure began, and 1 ms
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Welcome) Reset() {
@@ -2226,6 +2220,13 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
 	return file_controlplane_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *Welcome) GetProtocol() uint32 {
+	if x != nil {
+		return x.Protocol
+	}
+	return 0
 }
 
 func (x *Welcome) GetSession() uint32 {
@@ -2282,20 +2283,6 @@ func (x *Welcome) GetSteadyMs() uint64 {
 		return x.SteadyMs
 	}
 	return 0
-}
-
-func (x *Welcome) GetLargestTimestamp() bool {
-	if x != nil {
-		return x.LargestTimestamp
-	}
-	return false
-}
-
-func (x *Welcome) GetMarksBuckets() bool {
-	if x != nil {
-		return x.MarksBuckets
-	}
-	return false
 }
 
 // ZoneWriter tells an agent which agent of its zone writes the batches that its clients send. It holds until the next
@@ -2358,6 +2345,7 @@ type Refused struct {
 	Reason        Refused_Reason         `protobuf:"varint,1,opt,name=reason,proto3,enum=freshet.controlplane.v1.Refused_Reason" json:"reason,omitempty"`
 	Message       string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	ClusterId     string                 `protobuf:"bytes,3,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"` // of the virtual cluster, with WRONG_BUCKET
+	Protocol      uint32                 `protobuf:"varint,4,opt,name=protocol,proto3" json:"protocol,omitempty"`                   // the owner's, with OTHER_PROTOCOL
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2413,6 +2401,13 @@ func (x *Refused) GetClusterId() string {
 	return ""
 }
 
+func (x *Refused) GetProtocol() uint32 {
+	if x != nil {
+		return x.Protocol
+	}
+	return 0
+}
+
 // Catalogue replaces what it names. The first of a stream is full.
 type Catalogue struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
@@ -2427,7 +2422,7 @@ type Catalogue struct {
 	ClientMetricsSet bool                   `protobuf:"varint,9,opt,name=client_metrics_set,json=clientMetricsSet,proto3" json:"client_metrics_set,omitempty"`
 	// The topics of a full one that do not fit into a message are in those that follow, which are full and have nothing else.
 	// They are one catalogue with it, up to the first that says no more.
-	More          bool `protobuf:"varint,11,opt,name=more,proto3" json:"more,omitempty"`
+	More          bool `protobuf:"varint,10,opt,name=more,proto3" json:"more,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3595,7 +3590,7 @@ const file_controlplane_proto_rawDesc = "" +
 	"\rowner_address\x18\x02 \x01(\tR\fownerAddress\x12\x1a\n" +
 	"\breplicas\x18\x03 \x03(\tR\breplicas\"C\n" +
 	"\aToOwner\x128\n" +
-	"\x05items\x18\x01 \x03(\v2\".freshet.controlplane.v1.AgentItemR\x05items\"\xc8\x06\n" +
+	"\x05items\x18\x01 \x03(\v2\".freshet.controlplane.v1.AgentItemR\x05items\"\xc2\x06\n" +
 	"\tAgentItem\x126\n" +
 	"\x05hello\x18\x01 \x01(\v2\x1e.freshet.controlplane.v1.HelloH\x00R\x05hello\x126\n" +
 	"\x05probe\x18\x02 \x01(\v2\x1e.freshet.controlplane.v1.ProbeH\x00R\x05probe\x129\n" +
@@ -3611,24 +3606,23 @@ const file_controlplane_proto_rawDesc = "" +
 	"\fcomplete_job\x18\v \x01(\v2$.freshet.controlplane.v1.CompleteJobH\x00R\vcompleteJob\x12@\n" +
 	"\tabort_job\x18\f \x01(\v2!.freshet.controlplane.v1.AbortJobH\x00R\babortJob\x123\n" +
 	"\x04load\x18\r \x01(\v2\x1d.freshet.controlplane.v1.LoadH\x00R\x04loadB\x06\n" +
-	"\x04itemJ\x04\b\x0e\x10\x0f\"N\n" +
+	"\x04item\"N\n" +
 	"\bEndpoint\x12\x1a\n" +
 	"\blistener\x18\x01 \x01(\tR\blistener\x12\x12\n" +
 	"\x04host\x18\x02 \x01(\tR\x04host\x12\x12\n" +
-	"\x04port\x18\x03 \x01(\x05R\x04port\"\xda\x03\n" +
-	"\x05Hello\x12'\n" +
-	"\x0fvirtual_cluster\x18\x01 \x01(\tR\x0evirtualCluster\x12\x1a\n" +
-	"\binstance\x18\x02 \x01(\tR\binstance\x12\x12\n" +
-	"\x04zone\x18\x03 \x01(\tR\x04zone\x12?\n" +
-	"\tendpoints\x18\x04 \x03(\v2!.freshet.controlplane.v1.EndpointR\tendpoints\x12\x18\n" +
-	"\aversion\x18\x05 \x01(\tR\aversion\x12\x18\n" +
+	"\x04port\x18\x03 \x01(\x05R\x04port\"\x95\x03\n" +
+	"\x05Hello\x12\x1a\n" +
+	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12'\n" +
+	"\x0fvirtual_cluster\x18\x02 \x01(\tR\x0evirtualCluster\x12\x1a\n" +
+	"\binstance\x18\x03 \x01(\tR\binstance\x12\x12\n" +
+	"\x04zone\x18\x04 \x01(\tR\x04zone\x12?\n" +
+	"\tendpoints\x18\x05 \x03(\v2!.freshet.controlplane.v1.EndpointR\tendpoints\x12\x18\n" +
+	"\aversion\x18\x06 \x01(\tR\aversion\x12\x18\n" +
 	"\asession\x18\a \x01(\rR\asession\x12!\n" +
 	"\fpeer_address\x18\b \x01(\tR\vpeerAddress\x123\n" +
-	"\x05roles\x18\t \x03(\x0e2\x1d.freshet.controlplane.v1.RoleR\x05roles\x12,\n" +
-	"\x12catalogue_in_parts\x18\v \x01(\bR\x10catalogueInParts\x12%\n" +
-	"\x0eproducer_bound\x18\f \x01(\bR\rproducerBound\x12J\n" +
-	"\rbucket_marker\x18\r \x01(\v2%.freshet.controlplane.v1.BucketMarkerR\fbucketMarkerJ\x04\b\x06\x10\aJ\x04\b\n" +
-	"\x10\v\"-\n" +
+	"\x05roles\x18\t \x03(\x0e2\x1d.freshet.controlplane.v1.RoleR\x05roles\x12J\n" +
+	"\rbucket_marker\x18\n" +
+	" \x01(\v2%.freshet.controlplane.v1.BucketMarkerR\fbucketMarker\"-\n" +
 	"\fBucketMarker\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\"\x1d\n" +
@@ -3682,7 +3676,7 @@ const file_controlplane_proto_rawDesc = "" +
 	" \x01(\x04R\n" +
 	"connection\x12\x1a\n" +
 	"\blistener\x18\v \x01(\tR\blistener\x12\x13\n" +
-	"\x05as_of\x18\r \x01(\x04R\x04asOf\"!\n" +
+	"\x05as_of\x18\f \x01(\x04R\x04asOf\"!\n" +
 	"\x05Drain\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\"#\n" +
 	"\aGoodbye\x12\x18\n" +
@@ -3699,7 +3693,7 @@ const file_controlplane_proto_rawDesc = "" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\rR\x03job\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x18\n" +
-	"\acorrupt\x18\x04 \x03(\x04R\acorrupt\"\xd1\x01\n" +
+	"\acorrupt\x18\x04 \x03(\x04R\acorrupt\"\xcb\x01\n" +
 	"\x04Load\x12\x10\n" +
 	"\x03cpu\x18\x01 \x01(\x01R\x03cpu\x12\x18\n" +
 	"\anetwork\x18\x02 \x01(\x01R\anetwork\x12\x18\n" +
@@ -3707,10 +3701,9 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x18produce_bytes_per_second\x18\x04 \x01(\x01R\x15produceBytesPerSecond\x12#\n" +
 	"\rtakes_batches\x18\x05 \x01(\bR\ftakesBatches\x12\x1f\n" +
 	"\vzone_writer\x18\x06 \x01(\rR\n" +
-	"zoneWriterJ\x04\b\a\x10\n" +
-	"\"C\n" +
+	"zoneWriter\"C\n" +
 	"\aToAgent\x128\n" +
-	"\x05items\x18\x01 \x03(\v2\".freshet.controlplane.v1.OwnerItemR\x05items\"\x86\x06\n" +
+	"\x05items\x18\x01 \x03(\v2\".freshet.controlplane.v1.OwnerItemR\x05items\"\x80\x06\n" +
 	"\tOwnerItem\x12<\n" +
 	"\awelcome\x18\x01 \x01(\v2 .freshet.controlplane.v1.WelcomeH\x00R\awelcome\x12<\n" +
 	"\arefused\x18\x02 \x01(\v2 .freshet.controlplane.v1.RefusedH\x00R\arefused\x12B\n" +
@@ -3727,36 +3720,35 @@ const file_controlplane_proto_rawDesc = "" +
 	"cancel_job\x18\v \x01(\v2\".freshet.controlplane.v1.CancelJobH\x00R\tcancelJob\x12F\n" +
 	"\vzone_writer\x18\f \x01(\v2#.freshet.controlplane.v1.ZoneWriterH\x00R\n" +
 	"zoneWriterB\x06\n" +
-	"\x04itemJ\x04\b\r\x10\x0e\"\xbb\x02\n" +
-	"\aWelcome\x12\x18\n" +
-	"\asession\x18\x01 \x01(\rR\asession\x12\x19\n" +
-	"\bnode_ids\x18\x02 \x03(\x05R\anodeIds\x12\x1d\n" +
+	"\x04item\"\xff\x01\n" +
+	"\aWelcome\x12\x1a\n" +
+	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x18\n" +
+	"\asession\x18\x02 \x01(\rR\asession\x12\x19\n" +
+	"\bnode_ids\x18\x03 \x03(\x05R\anodeIds\x12\x1d\n" +
 	"\n" +
-	"cluster_id\x18\x03 \x01(\tR\tclusterId\x12\x14\n" +
-	"\x05index\x18\x04 \x01(\x04R\x05index\x12\x15\n" +
-	"\x06next_n\x18\x05 \x01(\rR\x05nextN\x12#\n" +
-	"\rbundle_prefix\x18\x06 \x01(\tR\fbundlePrefix\x12\x15\n" +
-	"\x06now_ms\x18\a \x01(\x03R\x05nowMs\x12\x1b\n" +
-	"\tsteady_ms\x18\b \x01(\x04R\bsteadyMs\x12+\n" +
-	"\x11largest_timestamp\x18\n" +
-	" \x01(\bR\x10largestTimestamp\x12#\n" +
-	"\rmarks_buckets\x18\v \x01(\bR\fmarksBucketsJ\x04\b\t\x10\n" +
-	"\"C\n" +
+	"cluster_id\x18\x04 \x01(\tR\tclusterId\x12\x14\n" +
+	"\x05index\x18\x05 \x01(\x04R\x05index\x12\x15\n" +
+	"\x06next_n\x18\x06 \x01(\rR\x05nextN\x12#\n" +
+	"\rbundle_prefix\x18\a \x01(\tR\fbundlePrefix\x12\x15\n" +
+	"\x06now_ms\x18\b \x01(\x03R\x05nowMs\x12\x1b\n" +
+	"\tsteady_ms\x18\t \x01(\x04R\bsteadyMs\"C\n" +
 	"\n" +
 	"ZoneWriter\x12\x18\n" +
 	"\asession\x18\x01 \x01(\rR\asession\x12\x1b\n" +
-	"\tput_share\x18\x02 \x01(\x01R\bputShare\"\xe0\x01\n" +
+	"\tput_share\x18\x02 \x01(\x01R\bputShare\"\x90\x02\n" +
 	"\aRefused\x12?\n" +
 	"\x06reason\x18\x01 \x01(\x0e2'.freshet.controlplane.v1.Refused.ReasonR\x06reason\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x1d\n" +
 	"\n" +
-	"cluster_id\x18\x03 \x01(\tR\tclusterId\"[\n" +
+	"cluster_id\x18\x03 \x01(\tR\tclusterId\x12\x1a\n" +
+	"\bprotocol\x18\x04 \x01(\rR\bprotocol\"o\n" +
 	"\x06Reason\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\r\n" +
 	"\tNOT_OWNER\x10\x01\x12\x12\n" +
 	"\x0eSESSION_CLOSED\x10\x02\x12\v\n" +
 	"\aINVALID\x10\x03\x12\x10\n" +
-	"\fWRONG_BUCKET\x10\x04\"\xb8\x04\n" +
+	"\fWRONG_BUCKET\x10\x04\x12\x12\n" +
+	"\x0eOTHER_PROTOCOL\x10\x05\"\xb8\x04\n" +
 	"\tCatalogue\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x12\n" +
 	"\x04full\x18\x02 \x01(\bR\x04full\x126\n" +
@@ -3769,7 +3761,8 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x12broker_configs_set\x18\a \x01(\bR\x10brokerConfigsSet\x12M\n" +
 	"\x0eclient_metrics\x18\b \x03(\v2&.freshet.controlplane.v1.ClientMetricsR\rclientMetrics\x12,\n" +
 	"\x12client_metrics_set\x18\t \x01(\bR\x10clientMetricsSet\x12\x12\n" +
-	"\x04more\x18\v \x01(\bR\x04more\x1a@\n" +
+	"\x04more\x18\n" +
+	" \x01(\bR\x04more\x1a@\n" +
 	"\x12BrokerConfigsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xae\x01\n" +

@@ -44,6 +44,9 @@ type Config struct {
 	// read. It is asked before each stream and must not block. Without it nothing is compared.
 	Marker func() *api.BucketMarker
 
+	// Protocol is the agent's; default api.Protocol. Tests make others up.
+	Protocol uint32
+
 	// StreamTimeout is how long the owner may send nothing before the stream is given up; default 3 s.
 	StreamTimeout time.Duration
 	// DialTimeout bounds Locate and the opening of a stream; default 2 s.
@@ -76,6 +79,7 @@ const (
 
 // ApplyDefaults sets what is zero to its default.
 func (c *Config) ApplyDefaults() {
+	c.Protocol = cmp.Or(c.Protocol, api.Protocol)
 	c.StreamTimeout = cmp.Or(c.StreamTimeout, 3*time.Second)
 	c.DialTimeout = cmp.Or(c.DialTimeout, 2*time.Second)
 	c.MaxPendingBytes = cmp.Or(c.MaxPendingBytes, 64<<20)

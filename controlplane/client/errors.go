@@ -39,7 +39,18 @@ const (
 	UnknownCluster                    // the virtual cluster is not served for the key
 	SpeaksTLS                         // the address speaks TLS, the agent does not
 	SpeaksPlain                       // the agent speaks TLS, the address does not
+	OtherProtocol                     // the owner's protocol is more than one from the agent's
 )
+
+// protocolError is the error of a stream with an owner whose protocol is too far from the agent's.
+type protocolError struct {
+	address    string
+	own, owner uint32
+}
+
+func (e *protocolError) Error() string {
+	return fmt.Sprintf("the control plane at %s speaks protocol %d, this agent %d", e.address, e.owner, e.own)
+}
 
 // RefusedError ends a Session that never was open because every control plane refused it for 30 s.
 type RefusedError struct {

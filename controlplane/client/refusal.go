@@ -65,6 +65,10 @@ func (r *refusals) after(ctx context.Context, s *Session, err error) error {
 
 // of returns the refusal of an attempt; nil if any replica did not refuse, or did not answer.
 func (r *refusals) of(ctx context.Context, cfg Config, err error) *RefusedError {
+	var protocol *protocolError
+	if errors.As(err, &protocol) {
+		return &RefusedError{Refusal: OtherProtocol, Address: protocol.address, Err: err}
+	}
 	var all *ownerError
 	if !errors.As(err, &all) || len(all.answers) == 0 {
 		return nil

@@ -63,8 +63,11 @@ func (s *Session) converse(ctx context.Context) (welcomed bool, err error) {
 	}
 	switch item := first.Item.(type) {
 	case *api.OwnerItem_Refused:
-		return false, s.refused(item.Refused)
+		return false, s.refused(address, item.Refused)
 	case *api.OwnerItem_Welcome:
+		if _, ok := api.Agree(item.Welcome.Protocol, s.cfg.Protocol); !ok {
+			return false, &protocolError{address: address, own: s.cfg.Protocol, owner: item.Welcome.Protocol}
+		}
 	default:
 		return false, fmt.Errorf("%w: the owner did not begin with a welcome", errRefused)
 	}
@@ -104,7 +107,7 @@ func (s *Session) hello() *api.Hello {
 	return &api.Hello{
 		VirtualCluster: s.cfg.VirtualCluster, Instance: s.mu.instance, Zone: s.cfg.Zone,
 		Endpoints: s.cfg.Endpoints, Version: s.cfg.Version, Session: s.mu.welcome.GetSession(),
-		PeerAddress: s.cfg.Peer, Roles: s.cfg.Roles, CatalogueInParts: true, ProducerBound: true,
+		PeerAddress: s.cfg.Peer, Roles: s.cfg.Roles, Protocol: s.cfg.Protocol,
 		BucketMarker: s.marker(),
 	}
 }
@@ -117,12 +120,14 @@ func (s *Session) marker() *api.BucketMarker {
 }
 
 // refused takes the owner's refusal of a stream.
-func (s *Session) refused(r *api.Refused) error {
+func (s *Session) refused(address string, r *api.Refused) error {
 	switch r.Reason {
 	case api.Refused_SESSION_CLOSED:
 		s.sessionClosed()
 	case api.Refused_WRONG_BUCKET:
 		return &WrongBucketError{ClusterID: r.ClusterId}
+	case api.Refused_OTHER_PROTOCOL:
+		return &protocolError{address: address, own: s.cfg.Protocol, owner: r.Protocol}
 	default:
 	}
 	return fmt.Errorf("%w: %s: %s", errRefused, r.Reason, r.Message)

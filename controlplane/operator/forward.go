@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -49,7 +48,6 @@ var (
 	errBusy    = fmt.Errorf("all %d slots for forwarded calls are in use: try again", forwardSlots)
 	errLongURI = fmt.Errorf("the call's path and query are longer than %d bytes", maxURI)
 	errLarge   = fmt.Errorf("the answer is larger than %d bytes: ask the owner's own HTTP address", maxForwarded)
-	errEarlier = errors.New("it runs an earlier version: call its own HTTP address")
 )
 
 // ask forwards one call to the replica at address and returns its HTTP status and body. It waits up to forwardTimeout for a slot and
@@ -89,9 +87,6 @@ func plain(err error) error {
 	code := status.Code(err)
 	if code == codes.Unauthenticated || code == codes.PermissionDenied {
 		return errWrongKey
-	}
-	if code == codes.Unimplemented {
-		return errEarlier
 	}
 	err = grpcerr.Plain(err)
 	if strings.Contains(err.Error(), "x509:") {

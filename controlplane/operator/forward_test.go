@@ -117,11 +117,10 @@ func TestForwarder_SaysWhyTheOwnerDoesNotAnswer(t *testing.T) {
 		code int
 		says string
 	}{
-		"no owner":        {beside("", nil), 503, "the virtual cluster has no owner at the moment: try again"},
-		"not reached":     {beside("127.0.0.1:1", nil), 503, "cannot forward to the owner, replica r2 at 127.0.0.1:1: "},
-		"earlier version": {beside(listen(t, nil, nil), nil), 503, "it runs an earlier version: call its own HTTP address"},
-		"key unknown":     {beside(listen(t, nil, fails(status.Error(codes.Unauthenticated, "no"))), nil), 401, "no such virtual cluster, or not its key"},
-		"fails":           {beside(listen(t, nil, fails(status.Error(codes.Unavailable, "why not"))), nil), 503, ": why not"},
+		"no owner":    {beside("", nil), 503, "the virtual cluster has no owner at the moment: try again"},
+		"not reached": {beside("127.0.0.1:1", nil), 503, "cannot forward to the owner, replica r2 at 127.0.0.1:1: "},
+		"key unknown": {beside(listen(t, nil, fails(status.Error(codes.Unauthenticated, "no"))), nil), 401, "no such virtual cluster, or not its key"},
+		"fails":       {beside(listen(t, nil, fails(status.Error(codes.Unavailable, "why not"))), nil), 503, ": why not"},
 		"no status": {
 			beside(listen(t, nil, replies{ask: func(context.Context, *api.AskRequest) (*api.AskResponse, error) { return &api.AskResponse{}, nil }}), nil),
 			503, "status 0 is none of HTTP",

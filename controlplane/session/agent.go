@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"math"
 	"net"
 	"strconv"
 	"sync"
@@ -45,7 +44,6 @@ type agent struct {
 	stream   uint64       // its number, rising; set by attach
 	zone     string       // of the session; set by welcome
 	jobCalls atomic.Int32 // about jobs, without an answer yet
-	bounded  bool         // it knows commit.TooManyProducers
 
 	// Guarded by tenure.mu.
 	since    uint64 // catalogue changes beyond this index go to the agent
@@ -55,7 +53,11 @@ type agent struct {
 
 // converse serves one stream until it ends.
 func (t *tenure) converse(stream rpcStream, hello *api.Hello, rest []*api.AgentItem) error {
-	session, refusal := t.admit(stream.Context(), hello)
+	protocol, refusal := t.cluster.agree(hello)
+	var session id.Session
+	if refusal == nil {
+		session, refusal = t.admit(stream.Context(), hello)
+	}
 	if refusal != nil {
 		return stream.Send(&api.ToAgent{Items: []*api.OwnerItem{refusal}})
 	}
@@ -63,9 +65,8 @@ func (t *tenure) converse(stream rpcStream, hello *api.Hello, rest []*api.AgentI
 	defer cancel(errFinished)
 	defer context.AfterFunc(t.ctx, func() { cancel(context.Cause(t.ctx)) })()
 	a := t.newAgent(session, cancel)
-	a.bounded = hello.ProducerBound
 	defer t.detach(a)
-	welcome, catalogue, refusal := t.welcome(a, hello)
+	welcome, catalogue, refusal := t.welcome(a, protocol)
 	if refusal == nil {
 		refusal = welcome
 	}
@@ -118,6 +119,20 @@ func (t *tenure) newAgent(session id.Session, cancel context.CancelCauseFunc) *a
 	return a
 }
 
+// agree returns the protocol of the stream that a Hello begins, or the refusal of an agent whose own is too far from it.
+func (c *Cluster) agree(hello *api.Hello) (uint32, *api.OwnerItem) {
+	own := c.cfg.Protocol
+	protocol, ok := api.Agree(hello.Protocol, own)
+	if ok {
+		return protocol, nil
+	}
+	c.log.Warn("agent refused: its protocol is too far from this control plane's", zap.String("address", firstAddress(hello)),
+		zap.String("version", hello.Version), zap.Uint32("protocol", hello.Protocol), zap.Uint32("own_protocol", own))
+	refusal := refusedItem(api.Refused_OTHER_PROTOCOL, fmt.Sprintf("the agent speaks protocol %d, the control plane %d", hello.Protocol, own))
+	refusal.GetRefused().Protocol = own
+	return 0, refusal
+}
+
 // admit finds or opens the session that a Hello means.
 func (t *tenure) admit(ctx context.Context, hello *api.Hello) (id.Session, *api.OwnerItem) {
 	if refusal := t.compareBucket(hello.BucketMarker); refusal != nil {
@@ -167,7 +182,7 @@ const maxEndpoints = 64
 // welcome attaches the agent at one log index and gives its first items: the Welcome, and the full catalogue as of that
 // index, which goes before what the outbox has. The catalogue is made of a frozen state, while it is sent: with many topics
 // that takes long, and commits go on meanwhile.
-func (t *tenure) welcome(a *agent, hello *api.Hello) (welcome *api.OwnerItem, catalogue iter.Seq[*api.Catalogue], refusal *api.OwnerItem) {
+func (t *tenure) welcome(a *agent, protocol uint32) (welcome *api.OwnerItem, catalogue iter.Seq[*api.Catalogue], refusal *api.OwnerItem) {
 	var message *api.Welcome
 	frozen, err := t.owner.Freeze(func(s *metadata.State) {
 		info, ok := s.Session(a.session)
@@ -181,8 +196,7 @@ func (t *tenure) welcome(a *agent, hello *api.Hello) (welcome *api.OwnerItem, ca
 		message = &api.Welcome{
 			Session: uint32(a.session), NodeIds: info.NodeIDs, ClusterId: s.ClusterID(), Index: s.Index(),
 			NextN: info.NextN, BundlePrefix: t.cluster.cfg.BundlePrefix, NowMs: time.Now().UnixMilli(), SteadyMs: t.steady(),
-			LargestTimestamp: true,
-			MarksBuckets:     t.cluster.cfg.Marked != nil,
+			Protocol: protocol,
 		}
 	})
 	if err != nil {
@@ -191,11 +205,7 @@ func (t *tenure) welcome(a *agent, hello *api.Hello) (welcome *api.OwnerItem, ca
 	if message == nil {
 		return nil, nil, refusedItem(api.Refused_SESSION_CLOSED, "the session is not open")
 	}
-	partBytes := batchBytes
-	if !hello.CatalogueInParts {
-		partBytes = math.MaxInt
-	}
-	return &api.OwnerItem{Item: &api.OwnerItem_Welcome{Welcome: message}}, fullCatalogue(frozen, partBytes), nil
+	return &api.OwnerItem{Item: &api.OwnerItem_Welcome{Welcome: message}}, fullCatalogue(frozen, batchBytes), nil
 }
 
 // send writes the full catalogue, and then what the outbox holds until the stream ends.

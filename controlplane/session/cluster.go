@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/controlplane/owner"
 )
 
@@ -21,6 +22,7 @@ type Cluster struct {
 func NewCluster(cfg ClusterConfig) *Cluster {
 	cfg.Limits.ApplyDefaults()
 	cfg.Log = cmp.Or(cfg.Log, zap.NewNop())
+	cfg.Protocol = cmp.Or(cfg.Protocol, api.Protocol)
 	return &Cluster{
 		cfg: cfg, log: cfg.Log.With(zap.String("virtual_cluster", cfg.Name)), metrics: newMetrics(cfg.Registerer, cfg.Name),
 	}

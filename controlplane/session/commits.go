@@ -1,8 +1,6 @@
 package session
 
 import (
-	"slices"
-
 	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/commit"
@@ -18,35 +16,10 @@ func (a *agent) answerTo(request uint64) answerFunc {
 	return func(result *commit.Result, index uint64, f *api.Error) {
 		var encoded []byte
 		if f == nil {
-			encoded = commit.AppendResult(nil, a.understood(result))
+			encoded = commit.AppendResult(nil, result)
 		}
 		a.out.push(commitItem(request, encoded, index, f))
 	}
-}
-
-// understood returns the result as the agent can read it. An agent of an earlier version does not know TooManyProducers. It
-// gets Gap instead, and tells its client to send the batch again when the wait for a missing one ends.
-func (a *agent) understood(result *commit.Result) *commit.Result {
-	if a.bounded || !hasOutcome(result, commit.TooManyProducers) {
-		return result
-	}
-	known := &commit.Result{Status: result.Status, Sections: slices.Clone(result.Sections)}
-	for i := range known.Sections {
-		s := &known.Sections[i]
-		s.Spans = slices.Clone(s.Spans)
-		for k := range s.Spans {
-			if s.Spans[k].Outcome == commit.TooManyProducers {
-				s.Spans[k].Outcome = commit.Gap
-			}
-		}
-	}
-	return known
-}
-
-func hasOutcome(result *commit.Result, o commit.Outcome) bool {
-	return slices.ContainsFunc(result.Sections, func(s commit.SectionResult) bool {
-		return slices.ContainsFunc(s.Spans, func(span commit.Span) bool { return span.Outcome == o })
-	})
 }
 
 // commit takes a submission: validated, it goes into the session's order, or to the parking if it is a resubmission.

@@ -57,9 +57,11 @@ type ClusterConfig struct {
 	// NewZoneWriters makes what plans zone writers by what agents say of their load, for one tenure; nil for none.
 	NewZoneWriters func(*load.Table, ZoneAgents) ZoneWriters
 
-	// Marked reports whether the cluster's id is in the control plane's bucket, so that the agents' bucket must have it too;
-	// nil: nothing is compared.
+	// Marked reports whether the cluster's id is in the control plane's bucket. Agents without an id in theirs wait until it is;
+	// nil: agents are not compared.
 	Marked func() bool
+	// Protocol is the owner's; default api.Protocol. Tests make others up.
+	Protocol uint32
 
 	Limits     Limits
 	Log        *zap.Logger

@@ -8,8 +8,7 @@ import (
 )
 
 // compareBucket returns the refusal of an agent whose bucket belongs to another virtual cluster, or to none; nil if it may
-// join. An agent that has not read its bucket yet may join, since the store may be away: it compares before it writes. So may
-// agents of earlier versions, which know no markers.
+// join. An agent that has not read its bucket yet may join, since the store may be away: it compares before it writes.
 func (t *tenure) compareBucket(found *api.BucketMarker) *api.OwnerItem {
 	if found == nil || t.cluster.cfg.Marked == nil {
 		return nil

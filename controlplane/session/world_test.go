@@ -54,6 +54,7 @@ type world struct {
 	jobs     func(*owner.Owner, session.Runners) session.Jobs
 	writers  func(*load.Table, session.ZoneAgents) session.ZoneWriters
 	marked   func() bool // see session.ClusterConfig
+	protocol uint32      // of owners that start, 0: the usual one
 
 	mu    sync.Mutex
 	nodes map[string]*node // by address
@@ -126,7 +127,7 @@ func (w *world) start(name string) *node {
 			return &adminForwards{admin.New(admin.Config{}, o), spawn}
 		},
 		Waits:   func(apiKey int32) bool { return apiKey == waitingKey },
-		NewJobs: w.jobs, NewZoneWriters: w.writers, Marked: w.marked,
+		NewJobs: w.jobs, NewZoneWriters: w.writers, Marked: w.marked, Protocol: w.protocol,
 	})
 	n.sessions = cluster
 	n.Replica, err = replica.New(replica.Config{
@@ -248,6 +249,7 @@ type agent struct {
 	extents  map[id.TopicPartition][]extent.Extent
 	session  id.Session
 	welcomes int
+	protocol uint32 // of the newest stream
 	closed   int
 
 	stall chan struct{} // while not nil, catalogues are not taken until it is closed
@@ -285,6 +287,7 @@ func (a *agent) OnWelcome(m *api.Welcome) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.welcomes++
+	a.protocol = m.Protocol
 	if s := id.Session(m.Session); s != a.session {
 		a.session, a.n = s, m.NextN-1
 	}

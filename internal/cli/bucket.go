@@ -30,7 +30,7 @@ func ShowBucket(ctx context.Context, c BucketConfig, s Streams) error {
 	found, err := marker.Read(ctx, bucket, c.VirtualCluster)
 	switch {
 	case errors.Is(err, objstore.ErrNotFound):
-		return fmt.Errorf("%s has no object %s: no cluster, or one of an earlier version", open.Redact(c.URL), marker.Key(c.VirtualCluster))
+		return fmt.Errorf("%s has no object %s: no cluster of that name", open.Redact(c.URL), marker.Key(c.VirtualCluster))
 	case err != nil:
 		return err
 	case found.MovedTo != "":

@@ -97,7 +97,7 @@ func connect(t *testing.T, c *harness.Cluster, p *harness.ControlPlane, topic st
 	s := &stream{rpc: rpc, topic: id[:]}
 	// A zone of its own, so that no client is sent to it.
 	s.send(t, &api.AgentItem{Item: &api.AgentItem_Hello{Hello: &api.Hello{
-		VirtualCluster: "main", Instance: "stale-reader", Zone: "elsewhere", Version: "test",
+		Protocol: api.Protocol, VirtualCluster: "main", Instance: "stale-reader", Zone: "elsewhere", Version: "test",
 		Endpoints: []*api.Endpoint{{Host: "127.0.0.1", Port: 1}},
 	}}})
 	return s
