@@ -1,6 +1,9 @@
 package metadata
 
-import "github.com/freshet-io/freshet/metadata/id"
+import (
+	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/metadata/internal/wire"
+)
 
 const (
 	// reviveMs is how long a dead bundle can be revived by a resubmission, which agents give up after seconds. It
@@ -14,11 +17,7 @@ const (
 // Result: how many it took out (int64).
 type ForgetBundles struct{ Bundles []id.Bundle }
 
-const kindForgetBundles commandKind = 40
-
-func (*ForgetBundles) kind() commandKind { return kindForgetBundles }
-
-func (s *machine) forgetBundles(c *ForgetBundles) Result {
+func (s *machine) forgetBundles(c *ForgetBundles, _ *Effects) Result {
 	var n int64
 	for _, b := range c.Bundles {
 		if d, ok := s.dead.Get(b); ok && s.now-d.AtMs >= DeadBundleMinMs {
@@ -30,6 +29,8 @@ func (s *machine) forgetBundles(c *ForgetBundles) Result {
 }
 
 func (c *ForgetBundles) appendBody(dst []byte) []byte { return appendBundles(dst, c.Bundles) }
+
+func (c *ForgetBundles) readBody(w *wire.Reader) { c.Bundles = readBundles(w) }
 
 // revivable tells whether a resubmission may still refer to a bundle.
 func (s *machine) revivable(b id.Bundle) bool {

@@ -33,14 +33,11 @@ type RecordSweep struct {
 	Writers []id.Session // best in order
 }
 
-const kindRecordSweep commandKind = 42
-
-func (*RecordSweep) kind() commandKind { return kindRecordSweep }
-
-func (s *machine) recordSweep(c *RecordSweep) {
+func (s *machine) recordSweep(c *RecordSweep, _ *Effects) Result {
 	for _, n := range c.Writers {
 		s.ended.Delete(n)
 	}
+	return Result{}
 }
 
 // EndedWriters returns the ended writers that are still to be swept, in the order they began.
@@ -68,19 +65,16 @@ func (c *RecordSweep) appendBody(dst []byte) []byte {
 	return dst
 }
 
-func readRecordSweep(w *wire.Reader) *RecordSweep {
-	c := &RecordSweep{}
-	if n := w.Count(1); n > 0 {
-		c.Writers = make([]id.Session, 0, n)
-		for range n {
-			c.Writers = append(c.Writers, id.Session(w.Uint32()))
-		}
+func (c *RecordSweep) readBody(w *wire.Reader) {
+	n := w.Count(1)
+	if n == 0 {
+		return
 	}
-	return c
+	c.Writers = make([]id.Session, 0, n)
+	for range n {
+		c.Writers = append(c.Writers, id.Session(w.Uint32()))
+	}
 }
-
-// recordEnded are ended writers: id, opened, ended, lowest unsettled submission.
-const recordEnded recordTag = 37
 
 func (s *machine) encodeEnded(f *sectionWriter) {
 	encodeItems(f, recordEnded, &s.ended, func(b []byte, w *endedWriter) []byte {
@@ -89,16 +83,16 @@ func (s *machine) encodeEnded(f *sectionWriter) {
 	})
 }
 
-func (s *machine) readEnded(r *wire.Reader) {
+func (d *snapshotDecoder) readEnded(r *wire.Reader) {
 	for range r.Count(4) {
 		n := id.Session(r.Uint32())
 		w := endedWriter{opened: r.Varint(), ended: r.Varint(), nextN: r.Uint32()}
-		if n == 0 || n >= s.nextSession || w.ended < w.opened {
+		if n == 0 || n >= d.s.nextSession || w.ended < w.opened {
 			r.Fail("ended session or job %d", n)
 		}
 		if r.Err() != nil {
 			return
 		}
-		s.ended.Set(n, w)
+		d.s.ended.Set(n, w)
 	}
 }

@@ -56,7 +56,7 @@ func (s *machine) dropIfEmpty(name string, g *groupEntry) {
 	}
 }
 
-func (s *machine) updateGroup(c *UpdateGroup) {
+func (s *machine) updateGroup(c *UpdateGroup, _ *Effects) Result {
 	g := s.mutableGroup(c.Group)
 	g.kind = c.Kind
 	if c.Head != nil {
@@ -79,9 +79,10 @@ func (s *machine) updateGroup(c *UpdateGroup) {
 		g.head, g.members = nil, btree.Map[string, []byte]{}
 		s.dropIfEmpty(c.Group, g)
 	}
+	return Result{}
 }
 
-func (s *machine) deleteGroup(c *DeleteGroup) error {
+func (s *machine) deleteGroup(c *DeleteGroup, _ *Effects) error {
 	if _, ok := s.groups.Delete(c.Group); !ok {
 		return ErrUnknownGroup
 	}

@@ -47,8 +47,10 @@ func (c *UpdateGroup) appendBody(dst []byte) []byte {
 
 func (c *DeleteGroup) appendBody(dst []byte) []byte { return wire.AppendString(dst, c.Group) }
 
-func readUpdateGroup(w *wire.Reader) *UpdateGroup {
-	c := &UpdateGroup{Group: w.String(), Kind: GroupKind(w.Byte())}
+func (c *DeleteGroup) readBody(w *wire.Reader) { c.Group = w.String() }
+
+func (c *UpdateGroup) readBody(w *wire.Reader) {
+	c.Group, c.Kind = w.String(), GroupKind(w.Byte())
 	flags := w.Byte()
 	if flags > groupHasHead|groupReset {
 		w.Fail("group flags %#x", flags)
@@ -59,7 +61,7 @@ func readUpdateGroup(w *wire.Reader) *UpdateGroup {
 	}
 	n := w.Count(2)
 	if n == 0 {
-		return c
+		return
 	}
 	c.Members = make([]GroupMember, 0, n)
 	for range n {
@@ -69,7 +71,6 @@ func readUpdateGroup(w *wire.Reader) *UpdateGroup {
 		}
 		c.Members = append(c.Members, m)
 	}
-	return c
 }
 
 func (c *CommitOffsets) appendBody(dst []byte) []byte {
@@ -119,15 +120,15 @@ func appendOffsetCommit(dst []byte, o *OffsetCommit, before id.Topic) []byte {
 	return dst
 }
 
-func readCommitOffsets(w *wire.Reader) *CommitOffsets {
-	c := &CommitOffsets{Group: w.String()}
+func (c *CommitOffsets) readBody(w *wire.Reader) {
+	c.Group = w.String()
 	if w.Bool() {
 		c.Transaction = new(TransactionRef)
 		*c.Transaction = readTransactionRef(w)
 	}
 	n := w.Count(3)
 	if n == 0 {
-		return c
+		return
 	}
 	c.Offsets = make([]OffsetCommit, 0, n)
 	var topic id.Topic
@@ -136,7 +137,6 @@ func readCommitOffsets(w *wire.Reader) *CommitOffsets {
 		topic = o.Partition.Topic
 		c.Offsets = append(c.Offsets, o)
 	}
-	return c
 }
 
 func readOffsetCommit(w *wire.Reader, before id.Topic) OffsetCommit {
@@ -176,8 +176,8 @@ func (c *DeleteOffsets) appendBody(dst []byte) []byte {
 	return dst
 }
 
-func readDeleteOffsets(w *wire.Reader) *DeleteOffsets {
-	c := &DeleteOffsets{Group: w.String()}
+func (c *DeleteOffsets) readBody(w *wire.Reader) {
+	c.Group = w.String()
 	conditional := w.Bool()
 	n := w.Count(17)
 	if conditional {
@@ -189,5 +189,4 @@ func readDeleteOffsets(w *wire.Reader) *DeleteOffsets {
 			c.CommittedBefore = append(c.CommittedBefore, w.Varint())
 		}
 	}
-	return c
 }

@@ -2,54 +2,12 @@ package metadata
 
 import (
 	"bytes"
-	"encoding/hex"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/freshet-io/freshet/metadata/id"
 )
-
-// Golden bytes of the commands of groups and offsets. They stay for ever.
-func TestGroupCommands_Golden(t *testing.T) {
-	one := id.TopicPartition{Topic: id.Topic{1}, Partition: 2}
-	other := id.TopicPartition{Topic: id.Topic{1}, Partition: 3}
-	for _, c := range []struct {
-		command Command
-		bytes   string
-	}{
-		{&UpdateGroup{Group: "g", Kind: GroupClassic, Head: []byte("h"), Members: []GroupMember{}}, "1e0701670101016800"},
-		{&UpdateGroup{
-			Group: "g", Kind: GroupConsumer, Reset: true,
-			Members: []GroupMember{{ID: "a", Value: []byte("v")}, {ID: "b"}},
-		}, "1e0d016702020201610101760162 00"},
-		{&DeleteGroup{Group: "g"}, "1f020167"},
-		{&CommitOffsets{Group: "g", Offsets: []OffsetCommit{
-			{Partition: one, Offset: 9, LeaderEpoch: -1, ExpiresMs: -1},
-			{Partition: other, Offset: -1, LeaderEpoch: 4, Metadata: "m", ExpiresMs: 5},
-		}}, "201e0167000201 01000000000000000000000000000000 0412 0e0601 08 016d 0a"},
-		{&DeleteOffsets{Group: "g", Partitions: []id.TopicPartition{one}}, "2115 016700 01 01000000000000000000000000000000 04"},
-		{
-			&DeleteOffsets{Group: "g", Partitions: []id.TopicPartition{one}, CommittedBefore: []int64{3}},
-			"2116 016701 01 01000000000000000000000000000000 04 06",
-		},
-	} {
-		requireCommandBytes(t, c.command, c.bytes)
-	}
-}
-
-// requireCommandBytes compares a command in the log with hex digits, spaces between them aside, and reads it back.
-func requireCommandBytes(t *testing.T, c Command, digits string) {
-	t.Helper()
-	want, err := hex.DecodeString(strings.ReplaceAll(digits, " ", ""))
-	require.NoError(t, err)
-	got := AppendBatch(nil, &Batch{Commands: []Command{c}})
-	require.Equal(t, hex.EncodeToString(want), hex.EncodeToString(got[3:]), "%#v", c)
-	parsed, err := ParseBatch(got)
-	require.NoError(t, err)
-	require.Equal(t, got, AppendBatch(nil, parsed))
-}
 
 // snapshotWith gives a snapshot of a state whose groups fn has tampered with.
 func snapshotWith(t *testing.T, fn func(s *machine)) []byte {

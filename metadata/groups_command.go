@@ -64,15 +64,4 @@ type OffsetCommit struct {
 	ExpiresMs   int64 // ms since the epoch; -1: by the retention configured
 }
 
-func (*UpdateGroup) kind() commandKind   { return kindUpdateGroup }
-func (*DeleteGroup) kind() commandKind   { return kindDeleteGroup }
-func (*CommitOffsets) kind() commandKind { return kindCommitOffsets }
-func (*DeleteOffsets) kind() commandKind { return kindDeleteOffsets }
-
 // Numbers of the commands of groups and offsets in the log: 30 to 39.
-const (
-	kindUpdateGroup commandKind = iota + 30
-	kindDeleteGroup
-	kindCommitOffsets
-	kindDeleteOffsets
-)

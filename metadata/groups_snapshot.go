@@ -9,17 +9,6 @@ import (
 	"github.com/freshet-io/freshet/metadata/internal/wire"
 )
 
-// Tags of the records of groups and offsets: 30 to 39.
-const (
-	recordGroup          recordTag = iota + 30 // a group; its members and topics follow
-	recordGroupMembers                         // members of the group before
-	recordGroupTopic                           // begins a topic of the group before; its offsets follow
-	recordOffsets                              // offsets of the topic before
-	recordOffsetNotes                          // metadata and expiry of offsets of the topic before
-	recordPendingOffsets                       // pending offsets of one partition of the topic before
-	recordOffsetSweep                          // where the search for offsets of deleted topics goes on; none at the beginning
-)
-
 func (s *machine) encodeGroups(f *sectionWriter) {
 	s.groups.Scan(func(name string, g *groupEntry) bool {
 		f.buf = append(f.buf, byte(recordGroup))
@@ -45,7 +34,7 @@ func (s *machine) encodeGroups(f *sectionWriter) {
 // encodeMembers writes each member as a record of its own: values may be large.
 func encodeMembers(f *sectionWriter, members *btree.Map[string, []byte]) {
 	members.Scan(func(member string, value []byte) bool {
-		f.buf = append(f.buf, byte(recordGroupMembers))
+		f.buf = append(f.buf, byte(recordGroupMember))
 		f.buf = wire.AppendString(f.buf, member)
 		f.buf = wire.AppendBytes(f.buf, value)
 		f.recordDone()
@@ -91,46 +80,24 @@ func appendOffsetNote(b []byte, n *offsetNote) []byte {
 
 // groupDecoder is the group and the topic that the records to come belong to.
 type groupDecoder struct {
-	name  string
 	group *groupEntry
+	gen   uint64
 	topic *topicOffsets
 }
 
-// read reads one record of groups and offsets; false if the tag is none of theirs.
-func (d *groupDecoder) read(tag recordTag, s *machine, w *wire.Reader) bool {
-	switch {
-	case tag == recordGroup:
-		d.readGroup(s, w)
-	case tag == recordOffsetSweep:
-		s.offsetSweep = offsetCursor{group: w.String(), topic: w.String()}
-	case tag < recordGroup || tag > recordOffsetSweep:
-		return false
-	case d.group == nil:
-		w.Fail("part of no group")
-	case tag == recordGroupMembers:
-		d.readMember(w)
-	case tag == recordGroupTopic:
-		d.readTopic(s, w)
-	case d.topic == nil:
-		w.Fail("offsets of no topic")
-	case tag == recordOffsets:
-		d.readOffsets(w)
-	case tag == recordOffsetNotes:
-		d.readNotes(w)
-	case tag == recordPendingOffsets:
-		d.readPending(w)
-	}
-	return true
-}
-
-func (d *groupDecoder) readGroup(s *machine, w *wire.Reader) {
-	d.name, d.group, d.topic = w.String(), &groupEntry{gen: s.gen, kind: GroupKind(w.Byte())}, nil
+func (d *snapshotDecoder) readGroup(w *wire.Reader) {
+	name, g := w.String(), &groupEntry{gen: d.s.gen, kind: GroupKind(w.Byte())}
 	if head := w.Bytes(); len(head) > 0 {
-		d.group.head = slices.Clone(head)
+		g.head = slices.Clone(head)
 	}
-	if _, twice := s.groups.Set(d.name, d.group); twice {
+	if _, twice := d.s.groups.Set(name, g); twice {
 		w.Fail("group twice")
 	}
+	d.groups = groupDecoder{group: g, gen: d.s.gen}
+}
+
+func (d *snapshotDecoder) readOffsetSweep(w *wire.Reader) {
+	d.s.offsetSweep = offsetCursor{group: w.String(), topic: w.String()}
 }
 
 func (d *groupDecoder) readMember(w *wire.Reader) {
@@ -140,8 +107,8 @@ func (d *groupDecoder) readMember(w *wire.Reader) {
 	}
 }
 
-func (d *groupDecoder) readTopic(s *machine, w *wire.Reader) {
-	d.topic = &topicOffsets{gen: s.gen, offsets: *btree.NewMap[int32, offset](offsetsDegree)}
+func (d *groupDecoder) readTopic(w *wire.Reader) {
+	d.topic = &topicOffsets{gen: d.gen, offsets: *btree.NewMap[int32, offset](offsetsDegree)}
 	if _, twice := d.group.topics.Set(topicKey(readTopicID(w)), d.topic); twice {
 		w.Fail("topic of a group twice")
 	}

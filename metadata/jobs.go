@@ -62,7 +62,7 @@ func (s *machine) Job(n id.Session) (JobInfo, bool) {
 
 // startJob opens a job. Its id is of the same counter as agent sessions, so the names of its bundles are its own for
 // ever, and an ended job is to its runner what a closed session is to an agent.
-func (s *machine) startJob(c *StartJob) Result {
+func (s *machine) startJob(c *StartJob, _ *Effects) Result {
 	if e, ok := s.sessions.Get(c.Runner); !ok || e.closed {
 		return Result{Err: ErrSessionClosed}
 	}
@@ -93,7 +93,7 @@ func (s *machine) cleaning(first, last id.TopicPartition) (found bool) {
 	return found
 }
 
-func (s *machine) abortJob(c *AbortJob) error {
+func (s *machine) abortJob(c *AbortJob, _ *Effects) error {
 	if _, ok := s.jobs.Get(c.Job); !ok {
 		return ErrUnknownJob
 	}

@@ -25,13 +25,13 @@ func BenchmarkCompleteJob(b *testing.B) {
 			inputs = append(inputs, id.Submission{Session: 1, N: 1 + i}.Bundle())
 		}
 		first, last := id.TopicPartition{}, id.TopicPartition{Topic: id.Topic{0xff}}
-		n := s.startJob(&StartJob{Kind: job.Compact, Level: 1, Runner: 1, First: first, Last: last, Inputs: inputs}).Value.(id.Session)
+		n := s.startJob(&StartJob{Kind: job.Compact, Level: 1, Runner: 1, First: first, Last: last, Inputs: inputs}, nil).Value.(id.Session)
 		s.snapshot() // each node touched is copied
 		parts := benchmarkOutcome(s, n, part)
 		b.StartTimer()
 		for i, p := range parts {
 			began := time.Now()
-			r := s.completeJob(&CompleteJob{Job: n, Last: i == len(parts)-1, Outcome: p})
+			r := s.completeJob(&CompleteJob{Job: n, Last: i == len(parts)-1, Outcome: p}, nil)
 			longest = max(longest, time.Since(began))
 			if r.Err != nil || r.Value.(JobResult).Kept > 0 {
 				b.Fatal(r)

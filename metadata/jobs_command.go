@@ -40,29 +40,13 @@ type (
 	AbortJob struct{ Job id.Session }
 )
 
-const (
-	kindStartJob commandKind = iota + 50
-	kindCompleteJob
-	kindAbortJob
-	kindStartCleaning // a StartJob with Clean
-)
-
-func (c *StartJob) kind() commandKind {
-	if c.Clean != nil {
-		return kindStartCleaning
-	}
-	return kindStartJob
-}
-
-func (*CompleteJob) kind() commandKind { return kindCompleteJob }
-func (*AbortJob) kind() commandKind    { return kindAbortJob }
-
 func (c *StartJob) appendBody(dst []byte) []byte {
 	dst = append(dst, byte(c.Kind), c.Level)
 	dst = binary.AppendUvarint(dst, uint64(c.Runner))
 	dst = appendPartition(dst, c.First)
 	dst = appendPartition(dst, c.Last)
 	dst = appendBundles(dst, c.Inputs)
+	dst = wire.AppendBool(dst, c.Clean != nil)
 	if c.Clean == nil {
 		return dst
 	}
@@ -86,16 +70,11 @@ func readBounds(w *wire.Reader) job.Bounds {
 	return b
 }
 
-func readStartCleaning(w *wire.Reader) *StartJob {
-	c := readStartJob(w)
-	c.Clean = &Cleaning{Bounds: readBounds(w), Configs: readUint64(w)}
-	return c
-}
-
-func readStartJob(w *wire.Reader) *StartJob {
-	return &StartJob{
-		Kind: job.Kind(w.Byte()), Level: w.Byte(), Runner: id.Session(w.Uint32()),
-		First: readPartition(w), Last: readPartition(w), Inputs: readBundles(w),
+func (c *StartJob) readBody(w *wire.Reader) {
+	c.Kind, c.Level, c.Runner = job.Kind(w.Byte()), w.Byte(), id.Session(w.Uint32())
+	c.First, c.Last, c.Inputs = readPartition(w), readPartition(w), readBundles(w)
+	if w.Bool() {
+		c.Clean = &Cleaning{Bounds: readBounds(w), Configs: readUint64(w)}
 	}
 }
 
@@ -105,7 +84,13 @@ func (c *CompleteJob) appendBody(dst []byte) []byte {
 	return wire.AppendBytes(dst, c.Outcome)
 }
 
+func (c *CompleteJob) readBody(w *wire.Reader) {
+	c.Job, c.Last, c.Outcome = id.Session(w.Uint32()), w.Bool(), w.Bytes()
+}
+
 func (c *AbortJob) appendBody(dst []byte) []byte { return binary.AppendUvarint(dst, uint64(c.Job)) }
+
+func (c *AbortJob) readBody(w *wire.Reader) { c.Job = id.Session(w.Uint32()) }
 
 func appendPartition(dst []byte, p id.TopicPartition) []byte {
 	dst = append(dst, p.Topic[:]...)

@@ -11,7 +11,7 @@ import (
 // completeJob takes over what a job hands in, partition by partition: each is replaced where its extents still are what
 // the job rewrote, and stays as it is elsewhere. The same again changes nothing. A bundle of the job may die at once, so
 // the parts must come before its object could be deleted: later ones end the job.
-func (s *machine) completeJob(c *CompleteJob) Result {
+func (s *machine) completeJob(c *CompleteJob, _ *Effects) Result {
 	j, ok := s.jobs.Get(c.Job)
 	if ok && j.handedMs > 0 && s.now-j.handedMs >= reviveMs {
 		s.endJob(c.Job)

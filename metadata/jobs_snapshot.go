@@ -18,9 +18,10 @@ func (s *machine) encodeJobs(f *sectionWriter) {
 		b = appendPartition(b, j.last)
 		b = appendBundles(b, j.inputs)
 		b = binary.AppendVarint(b, j.startedMs)
-		f.buf = binary.AppendVarint(b, j.handedMs)
+		b = binary.AppendVarint(b, j.handedMs)
+		f.buf = wire.AppendBool(b, j.clean != nil)
 		if j.clean != nil {
-			f.buf = appendBounds(append(f.buf, byte(recordCleaning)), j.clean)
+			f.buf = appendBounds(f.buf, j.clean)
 		}
 		f.recordDone()
 		return f.err == nil
@@ -33,21 +34,13 @@ func (d *snapshotDecoder) readJob(w *wire.Reader) {
 		kind: job.Kind(w.Byte()), level: w.Byte(), runner: id.Session(w.Uint32()),
 		first: readPartition(w), last: readPartition(w), inputs: readBundles(w), startedMs: w.Varint(), handedMs: w.Varint(),
 	}
-	if n == 0 || n >= d.s.nextSession {
+	if w.Bool() {
+		bounds := readBounds(w)
+		j.clean = &bounds
+	}
+	if n == 0 || n >= d.s.nextSession || j.clean != nil && j.kind != job.Clean {
 		w.Fail("job %d", n)
 		return
 	}
 	d.s.jobs.Set(n, j)
-	d.job = j
-}
-
-const recordCleaning recordTag = 60 // bounds of the Clean job before
-
-func (d *snapshotDecoder) readCleaning(w *wire.Reader) {
-	b := readBounds(w)
-	if d.job == nil || d.job.kind != job.Clean || d.job.clean != nil {
-		w.Fail("bounds of no cleaning")
-		return
-	}
-	d.job.clean = &b
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/freshet-io/freshet/internal/generation"
 	"github.com/freshet-io/freshet/metadata/commit"
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/metadata/job"
@@ -20,20 +19,6 @@ func everyLifecycleCommand() []Command {
 		&UndeleteTopic{ID: topicID("t"), Name: "u"},
 		&PurgeTopics{Topics: []PurgedTopic{{ID: topicID("t"), Index: 7}}},
 	}
-}
-
-func TestLifecycleCommands_GoldenAndRoundTrip(t *testing.T) {
-	const topic = "74000000000000000000000000000000"
-	for i, want := range []string{
-		"2a 05 03 01 02 ac02",
-		"2b 14 " + topic + " 80f0b252",
-		"2c 12 " + topic + " 01 75",
-		"2d 12 01 " + topic + " 07",
-	} {
-		requireCommandBytes(t, everyLifecycleCommand()[i], want)
-	}
-	_, err := ParseBatch(append([]byte{generation.Number, 0, 1, byte(kindDeleteTopicKeeping), 17}, make([]byte, 17)...))
-	require.ErrorIs(t, err, ErrMalformedCommand, "kept for no time: that is the other kind")
 }
 
 // lifecycleState has writers of every sort, and deleted topics of which one has an open transaction.

@@ -134,107 +134,12 @@ func (s *machine) Apply(index uint64, b *Batch, fx *Effects, results []Result) [
 	s.now = max(s.now, b.Now)
 	for i, c := range b.Commands {
 		s.position = i
-		results = append(results, s.apply(c, fx))
+		results = append(results, commands[c.kind()].apply(s, c, fx))
 	}
 	return results
 }
 
-func (s *machine) apply(c Command, fx *Effects) Result {
-	switch c := c.(type) {
-	case *Bootstrap:
-		return Result{Err: s.bootstrap(c)}
-	case *RaiseVersion:
-		return Result{Err: s.raiseVersion(c)}
-	case *CreateTopic:
-		return Result{Err: s.createTopic(c, fx)}
-	case *DeleteTopic:
-		return Result{Err: s.deleteTopic(c, fx)}
-	case *CreatePartitions:
-		return Result{Err: s.createPartitions(c, fx)}
-	case *SetConfigs:
-		return Result{Err: s.setConfigs(c, fx)}
-	case *OpenSession:
-		return Result{Value: s.openSession(c, fx)}
-	case *DrainSession:
-		return Result{Err: s.drainSession(c, fx)}
-	case *HideSession:
-		return Result{Err: s.hideSession(c, fx)}
-	case *CloseSession:
-		return Result{Err: s.closeSession(c, fx)}
-	case *CommitBundle:
-		return commitResult(s.commitBundle(c, fx))
-	case *AbandonSubmission:
-		return commitResult(s.abandon(c))
-	case *AllocateProducerIDs:
-		return s.allocateProducerIDs(c)
-	case *TrimPartitions:
-		return Result{Value: s.trimPartitions(c, fx)}
-	case *RetainPartitions:
-		return Result{Value: s.retainPartitions(c, fx)}
-	case *ForgetBundles:
-		return s.forgetBundles(c)
-	case *StartJob:
-		return s.startJob(c)
-	case *CompleteJob:
-		return s.completeJob(c)
-	case *AbortJob:
-		return Result{Err: s.abortJob(c)}
-	case *RecordSweep:
-		s.recordSweep(c)
-		return Result{}
-	case *LimitProducers:
-		return Result{Err: s.limitProducers(c)}
-	case *UndeleteTopic:
-		return Result{Err: s.undeleteTopic(c, fx)}
-	case *PurgeTopics:
-		return s.purgeTopics(c)
-	case *Tick:
-		s.tick(fx)
-		return Result{}
-	case *CheckHash:
-		fx.Checks = append(fx.Checks, *c)
-		return Result{}
-	default:
-		return s.applyCoordination(c, fx)
-	}
-}
-
-// applyCoordination applies the commands of transactions, groups and offsets.
-func (s *machine) applyCoordination(c Command, fx *Effects) Result {
-	switch c := c.(type) {
-	case *InitTransaction:
-		return s.initTransaction(c, fx)
-	case *AddPartitions:
-		return s.addPartitions(c)
-	case *AddOffsets:
-		return s.addOffsets(c)
-	case *EndTransaction:
-		return s.endTransaction(c, fx)
-	case *WriteMarkers:
-		return s.writeMarkers(c, fx)
-	case *UpdateGroup:
-		s.updateGroup(c)
-		return Result{}
-	case *DeleteGroup:
-		return Result{Err: s.deleteGroup(c)}
-	case *CommitOffsets:
-		return s.commitOffsets(c)
-	case *DeleteOffsets:
-		return s.deleteOffsets(c)
-	default:
-		panic(fmt.Sprintf("metadata: command %T", c))
-	}
-}
-
-// commitResult keeps a nil *commit.Result from becoming a non-nil Value.
-func commitResult(r *commit.Result, err error) Result {
-	if err != nil {
-		return Result{Err: err}
-	}
-	return Result{Value: r}
-}
-
-func (s *machine) bootstrap(c *Bootstrap) error {
+func (s *machine) bootstrap(c *Bootstrap, _ *Effects) error {
 	if s.clusterID != "" && s.clusterID != c.ClusterID {
 		return ErrBootstrapped
 	}
@@ -242,7 +147,7 @@ func (s *machine) bootstrap(c *Bootstrap) error {
 	return nil
 }
 
-func (s *machine) raiseVersion(c *RaiseVersion) error {
+func (s *machine) raiseVersion(c *RaiseVersion, _ *Effects) error {
 	if c.Version > MaxVersion {
 		panic(fmt.Sprintf("metadata: version %d of at most %d", c.Version, MaxVersion))
 	}
@@ -253,7 +158,13 @@ func (s *machine) raiseVersion(c *RaiseVersion) error {
 	return nil
 }
 
-func (s *machine) allocateProducerIDs(c *AllocateProducerIDs) Result {
+// checkHash hands an asserted hash on: comparing costs a walk over everything.
+func (s *machine) checkHash(c *CheckHash, fx *Effects) Result {
+	fx.Checks = append(fx.Checks, *c)
+	return Result{}
+}
+
+func (s *machine) allocateProducerIDs(c *AllocateProducerIDs, _ *Effects) Result {
 	if c.Count < 1 || s.nextProducerID > math.MaxInt64-int64(c.Count) {
 		return Result{Err: ErrInvalidCount}
 	}

@@ -131,7 +131,7 @@ func (t *topicOffsets) view(partition int32, o offset) Offset {
 	return v
 }
 
-func (s *machine) commitOffsets(c *CommitOffsets) Result {
+func (s *machine) commitOffsets(c *CommitOffsets, _ *Effects) Result {
 	if c.Transaction != nil {
 		if err := s.checkTransactionOffsets(c); err != nil {
 			return Result{Err: err}
@@ -164,7 +164,7 @@ func (s *machine) commitOffsets(c *CommitOffsets) Result {
 	return Result{Value: errs}
 }
 
-func (s *machine) deleteOffsets(c *DeleteOffsets) Result {
+func (s *machine) deleteOffsets(c *DeleteOffsets, _ *Effects) Result {
 	if _, ok := s.groups.Get(c.Group); !ok {
 		return Result{Err: ErrUnknownGroup}
 	}

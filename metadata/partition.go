@@ -149,13 +149,13 @@ func (s *machine) PartitionBytes(tp id.TopicPartition) int64 {
 }
 
 // trimPartitions raises log starts. Extents wholly below leave at once; their bundles are told step by step.
-func (s *machine) trimPartitions(c *TrimPartitions, fx *Effects) []TrimResult {
+func (s *machine) trimPartitions(c *TrimPartitions, fx *Effects) Result {
 	results := make([]TrimResult, 0, len(c.Trims))
 	for _, t := range c.Trims {
 		start, err := s.trim(t, fx)
 		results = append(results, TrimResult{LogStart: start, Err: err})
 	}
-	return results
+	return Result{Value: results}
 }
 
 func (s *machine) trim(t Trim, fx *Effects) (logStart int64, err error) {

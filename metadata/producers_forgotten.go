@@ -61,9 +61,6 @@ func (p *partition) forgottenAt(producerID int64) (i int, ok bool) {
 	})
 }
 
-// recordForgotten is the ranges of forgotten producer ids of the partition before.
-const recordForgotten recordTag = 51
-
 func encodeForgotten(f *sectionWriter, ranges []idRange) {
 	if len(ranges) == 0 {
 		return

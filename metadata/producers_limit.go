@@ -10,13 +10,11 @@ import (
 // every replica must refuse the same producers. A lower bound forgets nobody. Result: nil or ErrInvalidCount.
 type LimitProducers struct{ Active int64 }
 
-const kindLimitProducers commandKind = 55
-
-func (*LimitProducers) kind() commandKind { return kindLimitProducers }
-
 func (c *LimitProducers) appendBody(dst []byte) []byte {
 	return binary.AppendUvarint(dst, uint64(c.Active))
 }
+
+func (c *LimitProducers) readBody(w *wire.Reader) { c.Active = w.Offset() }
 
 // ProducerLimit is the bound of the state's active producers.
 func (s *machine) ProducerLimit() int64 { return s.bounds.active }
@@ -24,16 +22,13 @@ func (s *machine) ProducerLimit() int64 { return s.bounds.active }
 // restingShare is how many active producers the bound has for one at rest.
 const restingShare = 4
 
-func (s *machine) limitProducers(c *LimitProducers) error {
+func (s *machine) limitProducers(c *LimitProducers, _ *Effects) error {
 	if c.Active < 1 {
 		return ErrInvalidCount
 	}
 	s.bounds = producerBounds{active: c.Active, resting: c.Active / restingShare}
 	return nil
 }
-
-// recordProducerLimit is the bound of active producers, if it is not MaxProducers.
-const recordProducerLimit recordTag = 52
 
 func (s *machine) encodeProducerLimit(f *sectionWriter) {
 	if s.bounds.active == MaxProducers {
@@ -43,8 +38,8 @@ func (s *machine) encodeProducerLimit(f *sectionWriter) {
 	f.recordDone()
 }
 
-func (s *machine) readProducerLimit(w *wire.Reader) {
-	if err := s.limitProducers(&LimitProducers{Active: w.Offset()}); err != nil {
+func (d *snapshotDecoder) readProducerLimit(w *wire.Reader) {
+	if err := d.s.limitProducers(&LimitProducers{Active: w.Offset()}, nil); err != nil {
 		w.Fail("bound of producers")
 	}
 }

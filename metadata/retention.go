@@ -64,11 +64,7 @@ type (
 	}
 )
 
-const kindRetainPartitions commandKind = 54
-
-func (*RetainPartitions) kind() commandKind { return kindRetainPartitions }
-
-func (s *machine) retainPartitions(c *RetainPartitions, fx *Effects) []TrimResult {
+func (s *machine) retainPartitions(c *RetainPartitions, fx *Effects) Result {
 	results := make([]TrimResult, 0, len(c.Trims))
 	for _, t := range c.Trims {
 		sum, ok := s.CleanupConfigs(t.Partition.Topic)
@@ -79,7 +75,7 @@ func (s *machine) retainPartitions(c *RetainPartitions, fx *Effects) []TrimResul
 		start, err := s.trim(t.Trim, fx)
 		results = append(results, TrimResult{LogStart: start, Err: err})
 	}
-	return results
+	return Result{Value: results}
 }
 
 func (c *RetainPartitions) appendBody(dst []byte) []byte {
@@ -92,13 +88,13 @@ func (c *RetainPartitions) appendBody(dst []byte) []byte {
 	return dst
 }
 
-func readRetainPartitions(w *wire.Reader) *RetainPartitions {
-	c := &RetainPartitions{}
-	if n := w.Count(26); n > 0 {
-		c.Trims = make([]RetentionTrim, 0, n)
-		for range n {
-			c.Trims = append(c.Trims, RetentionTrim{Trim{Partition: readPartition(w), Offset: w.Varint()}, readUint64(w)})
-		}
+func (c *RetainPartitions) readBody(w *wire.Reader) {
+	n := w.Count(26)
+	if n == 0 {
+		return
 	}
-	return c
+	c.Trims = make([]RetentionTrim, 0, n)
+	for range n {
+		c.Trims = append(c.Trims, RetentionTrim{Trim{Partition: readPartition(w), Offset: w.Varint()}, readUint64(w)})
+	}
 }

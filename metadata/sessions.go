@@ -81,10 +81,10 @@ func (s *machine) membershipChanged(fx *Effects) {
 	fx.Members = true
 }
 
-func (s *machine) openSession(c *OpenSession, fx *Effects) OpenSessionResult {
+func (s *machine) openSession(c *OpenSession, fx *Effects) Result {
 	if n, ok := s.instances.Get(c.Instance); ok {
 		if e, _ := s.sessions.Get(n); !e.closed {
-			return OpenSessionResult{Session: n, NodeIDs: e.nodeIDs}
+			return Result{Value: OpenSessionResult{Session: n, NodeIDs: e.nodeIDs}}
 		}
 	}
 	n := s.nextSession
@@ -103,7 +103,7 @@ func (s *machine) openSession(c *OpenSession, fx *Effects) OpenSessionResult {
 	if e.shown() {
 		s.membershipChanged(fx)
 	}
-	return OpenSessionResult{Session: n, NodeIDs: e.nodeIDs}
+	return Result{Value: OpenSessionResult{Session: n, NodeIDs: e.nodeIDs}}
 }
 
 // noSession is the error for a session that is not in the table; nil if it was opened once.

@@ -1,30 +1,13 @@
 package metadata
 
 import (
-	"encoding/binary"
 	"iter"
 
 	"github.com/freshet-io/freshet/metadata/id"
-	"github.com/freshet-io/freshet/metadata/internal/wire"
 )
 
 // zoneRetentionMs is how long a zone without agents is remembered: as long as node ids are not used again.
 const zoneRetentionMs = 24 * 60 * 60 * 1000
-
-// HideSession takes an agent out of the membership that Metadata shows, or brings it back; nothing else changes for its
-// session. It is for agents that the owner has lost sight of and that may be dead, or come back. Result: none.
-type HideSession struct {
-	Session id.Session
-	Hidden  bool
-}
-
-const kindHideSession commandKind = 47
-
-func (*HideSession) kind() commandKind { return kindHideSession }
-
-func (c *HideSession) appendBody(dst []byte) []byte {
-	return wire.AppendBool(binary.AppendUvarint(dst, uint64(c.Session)), c.Hidden)
-}
 
 // hideSession changes nothing for a session that is not open, or that is the only one shown: Metadata without agents
 // would send clients nowhere, and an agent that may be alive is better than none.

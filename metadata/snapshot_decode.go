@@ -58,10 +58,9 @@ type snapshotDecoder struct {
 	cleanup   *extent.Tree
 	next      int64 // least base of the next extent
 	groups    groupDecoder
-	unknown   recordTag // kind of a record that this program does not know, 0 if there was none
-	job       *openJob  // the last one
+	unknown   recordTag // of a record that this program does not know, 0 if there was none
 
-	transactions transactionDecoder
+	transaction *transaction // that partitions and groups belong to
 }
 
 func (d *snapshotDecoder) record(w *wire.Reader) {
@@ -70,58 +69,12 @@ func (d *snapshotDecoder) record(w *wire.Reader) {
 		w.Fail("record %d out of place", tag)
 		return
 	}
-	switch tag {
-	case recordMeta:
-		d.readMeta(w)
-	case recordTopic:
-		d.readTopic(w)
-	case recordPartition:
-		d.readPartition(w)
-	case recordExtents:
-		d.readExtents(w)
-	case recordProducers:
-		d.readProducers(w)
-	case recordConfig:
-		key, m := w.String(), readStringMap(w)
-		if len(m) == 0 || key == "" {
-			w.Fail("empty configs")
-		}
-		d.s.configs.Set(key, m)
-	case recordSession:
-		d.readSession(w)
-	case recordResult:
-		d.readResult(w)
-	case recordBundles:
-		d.readBundles(w)
-	case recordDead:
-		d.readDead(w)
-	case recordCleanup:
-		d.endTree()
-		d.cleanup = new(extent.Tree)
-		d.tree, d.next, d.partition = d.cleanup, 0, nil
-	case recordResting:
-		d.readResting(w)
-	case recordProducerLimit:
-		d.s.readProducerLimit(w)
-	case recordForgotten:
-		d.readForgotten(w)
-	case recordEnded:
-		d.s.readEnded(w)
-	case recordGone:
-		name, at := w.String(), w.Varint()
-		if _, twice := d.s.gone.Set(name, at); twice {
-			w.Fail("deleted topic twice")
-		}
-	case recordJob:
-		d.readJob(w)
-	case recordCleaning:
-		d.readCleaning(w)
-	default:
-		if !d.groups.read(tag, d.s, w) && !d.transactions.read(tag, d.s, d.partition, w) {
-			d.unknown = tag
-			w.Fail("record %d", tag)
-		}
+	if !tag.known() {
+		d.unknown = tag
+		w.Fail("record %d", tag)
+		return
 	}
+	records[tag].read(d, w)
 }
 
 // unsupported returns ErrUnsupported once the snapshot is known to be of a newer version, of which nothing more can be read.
@@ -191,6 +144,28 @@ func (d *snapshotDecoder) readPartition(w *wire.Reader) {
 	}
 	d.topic.partitions.Set(int32(n), p)
 	d.partition, d.number, d.tree, d.next = p, int32(n), &p.extents, 0
+}
+
+// beginCleanup begins a tree of extents to be cleaned up.
+func (d *snapshotDecoder) beginCleanup(*wire.Reader) {
+	d.endTree()
+	d.cleanup = new(extent.Tree)
+	d.tree, d.next, d.partition = d.cleanup, 0, nil
+}
+
+func (d *snapshotDecoder) readConfig(w *wire.Reader) {
+	key, m := w.String(), readStringMap(w)
+	if len(m) == 0 || key == "" {
+		w.Fail("empty configs")
+	}
+	d.s.configs.Set(key, m)
+}
+
+func (d *snapshotDecoder) readGone(w *wire.Reader) {
+	name, at := w.String(), w.Varint()
+	if _, twice := d.s.gone.Set(name, at); twice {
+		w.Fail("deleted topic twice")
+	}
 }
 
 func (d *snapshotDecoder) readExtents(w *wire.Reader) {

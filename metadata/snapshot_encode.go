@@ -13,49 +13,11 @@ import (
 	"github.com/freshet-io/freshet/metadata/internal/wire"
 )
 
-// recordTag begins a record of a snapshot (see DESIGN.md for the order and the fields).
-type recordTag uint8
-
-const (
-	recordMeta      recordTag = iota + 1
-	recordTopic               // a topic; partitions follow
-	recordPartition           // a partition of the topic before; its extents and producers follow
-	recordExtents             // extents of the partition, or of the cleanup tree, before
-	recordProducers           // producers of the partition before
-	recordConfig              // configs of one resource
-	recordSession             // an agent session; its results follow
-	recordResult              // a result of the session before
-	_
-	recordBundles // live bundles
-	recordDead    // dead bundles
-	recordCleanup // begins a tree of extents to be cleaned up
-	recordResting // producers at rest of the partition before
-	_
-	recordGone // name of a deleted topic
-)
-
-// recordJob is an open job: kinds of other parts lie between.
-const recordJob recordTag = 24
-
 // Items per record of those tags that hold many.
 const (
 	extentsPerRecord = 1024
 	itemsPerRecord   = 512
 )
-
-// recordNames are the kinds of records whose size commands decide.
-var recordNames = map[recordTag]string{
-	recordTopic: "topic", recordConfig: "configs", recordSession: "session", recordResult: "result", recordJob: "job",
-	recordTransaction: "transaction", recordTransactionGroups: "groups of a transaction", recordGroup: "group",
-	recordGroupMembers: "group member", recordOffsetNotes: "offset metadata", recordPendingOffsets: "pending offsets",
-}
-
-func (t recordTag) String() string {
-	if name, ok := recordNames[t]; ok {
-		return name
-	}
-	return fmt.Sprintf("kind-%d", uint8(t))
-}
 
 // Encode writes the state as a snapshot that Decode reads. Equal states give equal bytes. It walks everything: run it on a
 // Snapshot. Errors: ErrStateTooLarge, or the writer's.

@@ -44,11 +44,21 @@ var topicOfAll = id.Topic{7}
 func one() *machine {
 	s := newMachine()
 	s.sweep.topic, s.offsetSweep.group = "a", "g"
+	s.nextSession, s.nextProducerID = 10, 10
 	s.bounds.active = 7
+	s.configs.Set(configKey(ConfigBroker, "1"), map[string]string{"k": "v"})
+	s.gone.Set("gone", 1)
+	var left extent.Tree
+	left.Append(1, extent.Extent{Base: 1, Last: 2, Batches: 1, Length: 1})
+	s.cleanup.push(cleanupItem{extents: left})
 	p := &partition{logStart: 1, high: 100, cleaned: 5, producers: newProducers(), resting: newResting()}
 	p.extents.Append(1, extent.Extent{Base: 1, Last: 99, Batches: 1, Length: 1})
 	p.forgotten = []idRange{{8, 9}}
-	p.producers.Set(3, producer{kept: window})
+	active := producer{kept: window}
+	for i := range active.records {
+		active.records[i] = 1
+	}
+	p.producers.Set(3, active)
 	p.resting.Set(4, resting{next: 1})
 	p.transactions = new(partitionTransactions)
 	p.openTransaction(3, 50)
@@ -58,7 +68,7 @@ func one() *machine {
 	s.topics.Set(topicKey(topicOfAll), e)
 	d := &topicEntry{topic: &Topic{ID: id.Topic{8}, Name: "d", Partitions: 1}, deletion: &deletion{order: 1, keep: 1}}
 	s.topics.Set(topicKey(d.topic.ID), d)
-	n := &session{endpoints: []Endpoint{{Host: "h"}}, nodeIDs: []int32{1}, roles: RoleJobs, peer: "p", nextN: 1}
+	n := &session{endpoints: []Endpoint{{Host: "h"}}, nodeIDs: []int32{1}, roles: RoleJobs, peer: "p", nextN: 2}
 	n.results.Set(1, resultAbandoned)
 	s.sessions.Set(1, n)
 	s.bundles.Set(1, liveBundle{extents: 1})
@@ -102,8 +112,8 @@ func byValue[K comparable, V any](m table[K, V]) record {
 	return record{at: &v, put: func() { m.Set(k, v) }}
 }
 
-// records gives every kind of record.
-func records(s *machine) map[string]record {
+// everyRecord gives every kind of record.
+func everyRecord(s *machine) map[string]record {
 	kept := func(at any) record { return record{at: at, put: func() {}} }
 	_, e := first(&s.topics)
 	deleted, _ := s.topics.Get(topicKey(id.Topic{8}))
@@ -181,10 +191,10 @@ func TestSnapshot_HasEveryField(t *testing.T) {
 	base := one().Hash()
 	require.Equal(t, base, one().Hash())
 	checked := 0
-	for kind, r := range records(one()) {
+	for kind, r := range everyRecord(one()) {
 		for _, l := range leaves(t, kind, reflect.TypeOf(r.at).Elem(), func(v reflect.Value) reflect.Value { return v }) {
 			s := one()
-			changed := records(s)[kind]
+			changed := everyRecord(s)[kind]
 			l.change(reflect.ValueOf(changed.at).Elem())
 			changed.put()
 			require.NotEqual(t, base, s.Hash(), "%s is not in snapshots", l.name)

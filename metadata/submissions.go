@@ -65,7 +65,7 @@ func (e *session) acknowledge(acked uint32) {
 }
 
 // abandon settles a submission that will never come, in its turn.
-func (s *machine) abandon(c *AbandonSubmission) (*commit.Result, error) {
+func (s *machine) abandon(c *AbandonSubmission, _ *Effects) (*commit.Result, error) {
 	e, _ := s.sessions.Get(c.Submission.Session)
 	if r, ok := s.settled(c.Submission, e); ok {
 		return r, nil

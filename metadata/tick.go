@@ -18,13 +18,14 @@ const (
 )
 
 // tick does a bounded share of the work that time or earlier commands left to do.
-func (s *machine) tick(fx *Effects) {
+func (s *machine) tick(_ *Tick, fx *Effects) Result {
 	s.drainCleanup(cleanupExtents)
 	s.sweepProducers()
 	s.sweepOffsets()
 	s.retireSessions(fx)
 	s.forgetNames()
 	s.expireTransactions(fx)
+	return Result{}
 }
 
 // cleanupQueue holds what left the tables but still counts in its bundles, first in, first out.

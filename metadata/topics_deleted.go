@@ -66,7 +66,7 @@ func (s *machine) removeTopic(e *topicEntry) {
 	s.cleanup.push(cleanupItem{partitions: e.partitions.Copy()})
 }
 
-func (s *machine) purgeTopics(c *PurgeTopics) Result {
+func (s *machine) purgeTopics(c *PurgeTopics, _ *Effects) Result {
 	var n int64
 	for _, t := range c.Topics {
 		if e, ok := s.topics.Get(topicKey(t.ID)); ok && e.deletion != nil && e.deletion.index() == t.Index {

@@ -28,7 +28,7 @@ func (s *machine) toAdd(r *TransactionRef) (*transaction, error) {
 	return t, err
 }
 
-func (s *machine) addPartitions(c *AddPartitions) Result {
+func (s *machine) addPartitions(c *AddPartitions, _ *Effects) Result {
 	t, err := s.toAdd(&c.TransactionRef)
 	if err != nil {
 		return Result{Err: err}
@@ -91,7 +91,7 @@ func (s *machine) VerifyPartitions(r *TransactionRef, list []id.TopicPartition) 
 	return errs, nil
 }
 
-func (s *machine) addOffsets(c *AddOffsets) Result {
+func (s *machine) addOffsets(c *AddOffsets, _ *Effects) Result {
 	t, err := s.toAdd(&c.TransactionRef)
 	if err == nil {
 		err = s.joinGroup(t, c.Version, c.Group)

@@ -14,18 +14,34 @@ func (c *InitTransaction) appendBody(dst []byte) []byte {
 	return binary.AppendVarint(dst, int64(c.ProducerEpoch))
 }
 
+func (c *InitTransaction) readBody(w *wire.Reader) {
+	c.TransactionalID, c.TimeoutMs, c.ProducerID, c.ProducerEpoch = w.String(), w.Int32(), w.Varint(), w.Int16()
+}
+
 func (c *AddPartitions) appendBody(dst []byte) []byte {
 	dst = appendTransactionRef(dst, &c.TransactionRef)
 	return appendPartitions(dst, c.Partitions)
+}
+
+func (c *AddPartitions) readBody(w *wire.Reader) {
+	c.TransactionRef, c.Partitions = readTransactionRef(w), readPartitions(w)
 }
 
 func (c *AddOffsets) appendBody(dst []byte) []byte {
 	return wire.AppendString(appendTransactionRef(dst, &c.TransactionRef), c.Group)
 }
 
+func (c *AddOffsets) readBody(w *wire.Reader) {
+	c.TransactionRef, c.Group = readTransactionRef(w), w.String()
+}
+
 func (c *EndTransaction) appendBody(dst []byte) []byte {
 	dst = appendTransactionRef(dst, &c.TransactionRef)
 	return wire.AppendBool(dst, c.Commit)
+}
+
+func (c *EndTransaction) readBody(w *wire.Reader) {
+	c.TransactionRef, c.Commit = readTransactionRef(w), w.Bool()
 }
 
 func (c *WriteMarkers) appendBody(dst []byte) []byte {
@@ -34,6 +50,11 @@ func (c *WriteMarkers) appendBody(dst []byte) []byte {
 	dst = wire.AppendBool(dst, c.Commit)
 	dst = binary.AppendVarint(dst, int64(c.CoordinatorEpoch))
 	return appendPartitions(dst, c.Partitions)
+}
+
+func (c *WriteMarkers) readBody(w *wire.Reader) {
+	c.ProducerID, c.Epoch, c.Commit, c.CoordinatorEpoch = w.Varint(), w.Int16(), w.Bool(), w.Int32()
+	c.Partitions = readPartitions(w)
 }
 
 // appendTransactionRef is for every command that holds one.
@@ -71,27 +92,4 @@ func readPartitions(w *wire.Reader) []id.TopicPartition {
 		list = append(list, id.TopicPartition{Topic: readTopicID(w), Partition: w.Int32()})
 	}
 	return list
-}
-
-// readTransactionCommand reads the body of a transaction command; nil if the kind is unknown.
-func readTransactionCommand(kind commandKind, w *wire.Reader) Command {
-	switch kind {
-	case kindInitTransaction:
-		return &InitTransaction{
-			TransactionalID: w.String(), TimeoutMs: w.Int32(), ProducerID: w.Varint(), ProducerEpoch: w.Int16(),
-		}
-	case kindAddPartitions:
-		return &AddPartitions{TransactionRef: readTransactionRef(w), Partitions: readPartitions(w)}
-	case kindAddOffsets:
-		return &AddOffsets{TransactionRef: readTransactionRef(w), Group: w.String()}
-	case kindEndTransaction:
-		return &EndTransaction{TransactionRef: readTransactionRef(w), Commit: w.Bool()}
-	case kindWriteMarkers:
-		return &WriteMarkers{
-			ProducerID: w.Varint(), Epoch: w.Int16(), Commit: w.Bool(), CoordinatorEpoch: w.Int32(),
-			Partitions: readPartitions(w),
-		}
-	default:
-		return nil
-	}
 }

@@ -25,19 +25,6 @@ func everyTransactionCommand() *Batch {
 	}}
 }
 
-func TestBatch_TransactionsGoldenAndRoundTrip(t *testing.T) {
-	b := everyTransactionCommand()
-	p := AppendBatch(nil, b)
-	golden(t, "batch-transactions.hex", p)
-	got, err := ParseBatch(p)
-	require.NoError(t, err)
-	require.Equal(t, b, got)
-	for i := range p {
-		_, err := ParseBatch(p[:i])
-		require.ErrorIs(t, err, ErrMalformedCommand, "cut at %d", i)
-	}
-}
-
 // transactionalState has transactions in every state, open and aborted ones in partitions, some of them trimmed.
 func transactionalState(t testing.TB) *machine {
 	t.Helper()

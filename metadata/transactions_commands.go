@@ -3,19 +3,6 @@ package metadata
 import "github.com/freshet-io/freshet/metadata/id"
 
 // Kinds 16 to 29 are the transactions'.
-const (
-	kindInitTransaction commandKind = 16
-	kindAddPartitions   commandKind = 17
-	kindAddOffsets      commandKind = 18
-	kindEndTransaction  commandKind = 19
-	kindWriteMarkers    commandKind = 20
-)
-
-func (*InitTransaction) kind() commandKind { return kindInitTransaction }
-func (*AddPartitions) kind() commandKind   { return kindAddPartitions }
-func (*AddOffsets) kind() commandKind      { return kindAddOffsets }
-func (*EndTransaction) kind() commandKind  { return kindEndTransaction }
-func (*WriteMarkers) kind() commandKind    { return kindWriteMarkers }
 
 // The transaction protocols. ProtocolOne clients add partitions and groups by name and keep their epoch from one
 // transaction to the next; for ProtocolTwo (KIP-890: Produce 12, TxnOffsetCommit 5, EndTxn 5 and up) a batch or an

@@ -10,15 +10,6 @@ import (
 	"github.com/freshet-io/freshet/metadata/internal/wire"
 )
 
-// Tags 16 to 29 are the transactions'.
-const (
-	recordTransaction           recordTag = 16 // a transactional id
-	recordTransactionPartitions recordTag = 17 // partitions of the transaction before
-	recordTransactionGroups     recordTag = 18 // groups of the transaction before
-	recordOpenTransactions      recordTag = 19 // open transactions of the partition before
-	recordAborted               recordTag = 20 // aborted transactions of the partition before
-)
-
 // encodePartitionTransactions writes what a partition knows of transactions, after its producers.
 func encodePartitionTransactions(f *sectionWriter, t *partitionTransactions) {
 	encodeItems(f, recordOpenTransactions, &t.open, func(b []byte, producerID *int64) []byte {
@@ -88,31 +79,8 @@ func encodeAddedPartitions(f *sectionWriter, partitions *btree.BTreeG[addedParti
 	f.recordDone()
 }
 
-// transactionDecoder reads the records of transactions.
-type transactionDecoder struct {
-	last *transaction // that partitions and groups belong to
-}
-
-// read reads a record; false if the tag is not one of transactions.
-func (d *transactionDecoder) read(tag recordTag, s *machine, p *partition, w *wire.Reader) bool {
-	switch tag {
-	case recordTransaction:
-		d.readTransaction(s, w)
-	case recordTransactionPartitions:
-		d.readPartitions(w)
-	case recordTransactionGroups:
-		d.readGroups(w)
-	case recordOpenTransactions:
-		readOpenTransactions(p, w)
-	case recordAborted:
-		readAborted(p, w)
-	default:
-		return false
-	}
-	return true
-}
-
-func (d *transactionDecoder) readTransaction(s *machine, w *wire.Reader) {
+func (d *snapshotDecoder) readTransaction(w *wire.Reader) {
+	s := d.s
 	t := &transaction{
 		gen: s.gen, producerID: w.Offset(), id: w.String(), previous: w.Varint(), epoch: w.Int16(), lastEpoch: w.Int16(),
 		state: TransactionState(w.Byte()), version: int8(w.Byte()), timeoutMs: w.Int32(), started: w.Varint(), updated: w.Varint(),
@@ -125,19 +93,19 @@ func (d *transactionDecoder) readTransaction(s *machine, w *wire.Reader) {
 		w.Fail("transactional id %q of producer %d epoch %d", t.id, t.producerID, t.epoch)
 	}
 	if w.Err() == nil {
-		d.last = t
+		d.transaction = t
 		s.transactions.add(t)
 	}
 }
 
-func (d *transactionDecoder) readPartitions(w *wire.Reader) {
+func (d *snapshotDecoder) readTransactionPartitions(w *wire.Reader) {
 	n := w.Count(18)
-	if d.last == nil || d.last.state != TransactionOngoing {
+	if d.transaction == nil || d.transaction.state != TransactionOngoing {
 		w.Fail("partitions of no open transaction")
 		return
 	}
-	if d.last.partitions == nil {
-		d.last.partitions = newAddedPartitions()
+	if d.transaction.partitions == nil {
+		d.transaction.partitions = newAddedPartitions()
 	}
 	for range n {
 		p := addedPartition{TopicPartition: id.TopicPartition{Topic: readTopicID(w)}}
@@ -149,34 +117,34 @@ func (d *transactionDecoder) readPartitions(w *wire.Reader) {
 		if w.Err() != nil {
 			return
 		}
-		if _, twice := d.last.partitions.Set(p); twice {
+		if _, twice := d.transaction.partitions.Set(p); twice {
 			w.Fail("partition %s twice", p)
 		}
 	}
 }
 
-func (d *transactionDecoder) readGroups(w *wire.Reader) {
+func (d *snapshotDecoder) readTransactionGroups(w *wire.Reader) {
 	n := w.Count(2)
-	if d.last == nil || d.last.state != TransactionOngoing {
+	if d.transaction == nil || d.transaction.state != TransactionOngoing {
 		w.Fail("groups of no open transaction")
 		return
 	}
-	if d.last.groups == nil {
-		d.last.groups = new(btree.Map[string, uint64])
+	if d.transaction.groups == nil {
+		d.transaction.groups = new(btree.Map[string, uint64])
 	}
 	for range n {
 		group, index := w.String(), w.Uvarint()
 		if w.Err() != nil {
 			return
 		}
-		if _, twice := d.last.groups.Set(group, index); twice {
+		if _, twice := d.transaction.groups.Set(group, index); twice {
 			w.Fail("group %q twice", group)
 		}
 	}
 }
 
-func readOpenTransactions(p *partition, w *wire.Reader) {
-	n := w.Count(2)
+func (d *snapshotDecoder) readOpenTransactions(w *wire.Reader) {
+	n, p := w.Count(2), d.partition
 	if p == nil {
 		w.Fail("open transactions of nothing")
 	}
@@ -198,8 +166,8 @@ func readOpenTransactions(p *partition, w *wire.Reader) {
 	}
 }
 
-func readAborted(p *partition, w *wire.Reader) {
-	n := w.Count(4)
+func (d *snapshotDecoder) readAborted(w *wire.Reader) {
+	n, p := w.Count(4), d.partition
 	if p == nil {
 		w.Fail("aborted transactions of nothing")
 		return

@@ -1,0 +1,113 @@
+package metadata
+
+import (
+	"fmt"
+
+	"github.com/freshet-io/freshet/metadata/internal/wire"
+)
+
+// recordTag begins a record of a snapshot. A tag is never given to another record.
+type recordTag uint8
+
+// The records, in the order in which they stand in a snapshot. DESIGN.md has their fields.
+const (
+	recordMeta recordTag = iota + 1
+	recordTopic
+	recordPartition
+	recordExtents
+	recordProducers
+	recordResting
+	recordForgotten
+	recordOpenTransactions
+	recordAborted
+	recordConfig
+	recordGone
+	recordTransaction
+	recordTransactionPartitions
+	recordTransactionGroups
+	recordGroup
+	recordGroupMember
+	recordGroupTopic
+	recordOffsets
+	recordOffsetNotes
+	recordPendingOffsets
+	recordOffsetSweep
+	recordSession
+	recordResult
+	recordBundles
+	recordDead
+	recordJob
+	recordEnded
+	recordProducerLimit
+	recordCleanup
+)
+
+// records is the list of all records: the name of each in errors, and what reads its fields. What writes them stands beside
+// that, and machine.encode calls it.
+var records = [...]recordKind{
+	recordMeta:                  {"meta", (*snapshotDecoder).readMeta},
+	recordTopic:                 {"topic", (*snapshotDecoder).readTopic},
+	recordPartition:             {"partition", (*snapshotDecoder).readPartition},
+	recordExtents:               {"extents", (*snapshotDecoder).readExtents},
+	recordProducers:             {"producers", (*snapshotDecoder).readProducers},
+	recordResting:               {"producers at rest", (*snapshotDecoder).readResting},
+	recordForgotten:             {"forgotten producers", (*snapshotDecoder).readForgotten},
+	recordOpenTransactions:      {"open transactions", (*snapshotDecoder).readOpenTransactions},
+	recordAborted:               {"aborted transactions", (*snapshotDecoder).readAborted},
+	recordConfig:                {"configs", (*snapshotDecoder).readConfig},
+	recordGone:                  {"name of a deleted topic", (*snapshotDecoder).readGone},
+	recordTransaction:           {"transaction", (*snapshotDecoder).readTransaction},
+	recordTransactionPartitions: {"partitions of a transaction", (*snapshotDecoder).readTransactionPartitions},
+	recordTransactionGroups:     {"groups of a transaction", (*snapshotDecoder).readTransactionGroups},
+	recordGroup:                 {"group", (*snapshotDecoder).readGroup},
+	recordGroupMember:           {"group member", inGroup((*groupDecoder).readMember)},
+	recordGroupTopic:            {"topic of a group", inGroup((*groupDecoder).readTopic)},
+	recordOffsets:               {"offsets", inGroupTopic((*groupDecoder).readOffsets)},
+	recordOffsetNotes:           {"offset metadata", inGroupTopic((*groupDecoder).readNotes)},
+	recordPendingOffsets:        {"pending offsets", inGroupTopic((*groupDecoder).readPending)},
+	recordOffsetSweep:           {"sweep of offsets", (*snapshotDecoder).readOffsetSweep},
+	recordSession:               {"session", (*snapshotDecoder).readSession},
+	recordResult:                {"result", (*snapshotDecoder).readResult},
+	recordBundles:               {"live bundles", (*snapshotDecoder).readBundles},
+	recordDead:                  {"dead bundles", (*snapshotDecoder).readDead},
+	recordJob:                   {"job", (*snapshotDecoder).readJob},
+	recordEnded:                 {"ended sessions and jobs", (*snapshotDecoder).readEnded},
+	recordProducerLimit:         {"bound of producers", (*snapshotDecoder).readProducerLimit},
+	recordCleanup:               {"extents to clean up", (*snapshotDecoder).beginCleanup},
+}
+
+type recordKind struct {
+	name string
+	read func(d *snapshotDecoder, w *wire.Reader)
+}
+
+func (t recordTag) String() string {
+	if t.known() {
+		return records[t].name
+	}
+	return fmt.Sprintf("kind-%d", uint8(t))
+}
+
+func (t recordTag) known() bool { return t > 0 && int(t) < len(records) }
+
+// inGroup is for records of the group before.
+func inGroup(read func(d *groupDecoder, w *wire.Reader)) func(*snapshotDecoder, *wire.Reader) {
+	return func(d *snapshotDecoder, w *wire.Reader) {
+		if d.groups.group == nil {
+			w.Fail("part of no group")
+			return
+		}
+		read(&d.groups, w)
+	}
+}
+
+// inGroupTopic is for records of the topic before, of the group before.
+func inGroupTopic(read func(d *groupDecoder, w *wire.Reader)) func(*snapshotDecoder, *wire.Reader) {
+	return func(d *snapshotDecoder, w *wire.Reader) {
+		if d.groups.topic == nil {
+			w.Fail("offsets of no topic")
+			return
+		}
+		read(&d.groups, w)
+	}
+}
