@@ -102,8 +102,8 @@ func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
 	built.work = work
 	built.replica, err = replica.New(replica.Config{
 		Replica: c.cfg.ReplicaID, Address: c.cfg.Advertise, TakeOver: c.cfg.TakeOver, Log: metadataLog,
-		Bucket: built.bucket.gate, SnapshotPrefix: SnapshotPrefix(vc.Name), OnOwner: built.sessions.Own,
-		BeforeBootstrap: built.bucket.beforeBootstrap, Final: final,
+		Bucket: built.bucket.gate, SnapshotPrefix: SnapshotPrefix(vc.Name), BucketLocation: c.cfg.BucketLocation,
+		OnOwner: built.sessions.Own, BeforeBootstrap: built.bucket.beforeBootstrap, ConfirmBucket: built.bucket.confirm, Final: final,
 		Beside: built.beside, Version: c.registry.versions.Lowest,
 		SnapshotBytes: c.cfg.SnapshotBytes, SnapshotInterval: c.cfg.SnapshotInterval,
 		Owner:  owner.Config{SoftLogBytes: c.cfg.SoftLogBytes, HardLogBytes: c.cfg.HardLogBytes, MaxExtents: c.cfg.maxExtents(), MaxFresh: c.cfg.MaxFreshBundles},

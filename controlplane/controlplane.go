@@ -15,6 +15,7 @@ import (
 
 	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/controlplane/operator"
+	"github.com/freshet-io/freshet/controlplane/replica"
 	"github.com/freshet-io/freshet/controlplane/session"
 	"github.com/freshet-io/freshet/internal/adminhttp"
 	"github.com/freshet-io/freshet/internal/advertise"
@@ -171,10 +172,13 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 	err := service.Run(ctx, c.cfg.Log, services...)
 	c.cfg.Log.Info("control plane has stopped", zap.Error(err))
 	var wrong *marker.WrongError
+	var older *replica.OlderError
 	var same *sameIDError
 	switch { // they say all there is to say
 	case errors.As(err, &wrong):
 		return wrong
+	case errors.As(err, &older):
+		return older
 	case errors.As(err, &same):
 		return same
 	}

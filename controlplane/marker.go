@@ -127,6 +127,21 @@ func (c *bucketCheck) attempt(ctx context.Context) (done bool, err error) {
 	return true, nil
 }
 
+// confirm returns nil if the bucket has the state's cluster id. Only a bucket that was written to asks for it, so that the id is
+// there.
+func (c *bucketCheck) confirm(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, markerTimeout)
+	defer cancel()
+	found, err := marker.Read(ctx, c.bucket, c.virtualCluster)
+	if err != nil && !errors.Is(err, objstore.ErrNotFound) {
+		return c.named(err)
+	}
+	if own := c.clusterID(); found.ClusterID != own || found.MovedTo != "" {
+		return c.wrong(found, own, "")
+	}
+	return nil
+}
+
 func (c *bucketCheck) named(err error) error {
 	if errors.Is(err, marker.ErrMalformed) {
 		return fmt.Errorf("--bucket %s: %w: upgrade this program, or set --bucket to the bucket of virtual cluster %q", c.location, err, c.virtualCluster)

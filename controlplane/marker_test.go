@@ -109,3 +109,13 @@ func TestBucketCheck_RefusesToBootstrapOverAnotherCluster(t *testing.T) {
 	require.True(t, final(err))
 	require.False(t, final(errors.New("store away")))
 }
+
+func TestBucketCheck_ConfirmsTheIDThatTheStateHas(t *testing.T) {
+	bucket := mem.New()
+	require.EqualError(t, checkOf(bucket, "id").confirm(t.Context()), `--bucket s3://records has no object main/cluster-id, but etcd under `+
+		`--etcd-prefix /freshet has cluster id id for virtual cluster "main": set --bucket, --etcd and --etcd-prefix to those of one cluster`)
+	_, err := marker.Create(t.Context(), bucket, "main", marker.Marker{ClusterID: "id"})
+	require.NoError(t, err)
+	require.NoError(t, checkOf(bucket, "id").confirm(t.Context()))
+	require.True(t, final(checkOf(bucket, "other").confirm(t.Context())))
+}

@@ -111,9 +111,8 @@ func (c *clock) measure(ctx context.Context) {
 	c.agreed.Store(&before)
 }
 
-// mayOwn reports whether this replica may become the owner by its clock: it is near the store's, or the store does not
-// answer. A silent store keeps nobody from answering for the metadata, but for a log without any entry: nothing bounds the
-// time of its first one.
+// mayOwn reports whether this replica may become the owner by its clock: it is near the store's, or the store tells no time.
+// A log without any entry needs the store's time, because nothing bounds the time of its first one.
 func (c *clock) mayOwn(ctx context.Context, empty bool) bool {
 	if !c.measured.Load() {
 		c.measure(ctx)

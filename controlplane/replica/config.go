@@ -26,6 +26,7 @@ type Config struct {
 	Log            metalog.Log
 	Bucket         objstore.Bucket // of the virtual cluster
 	SnapshotPrefix string          // of snapshots' keys in the bucket: "snapshots/"
+	BucketLocation string          // of Bucket for people, as --bucket has it, without secrets
 
 	// OnOwner is called when this replica has become the owner, before the first command is taken: it may register
 	// owner.OnApply hooks and keep the owner; it must not wait for a proposal. The function it returns is called
@@ -36,7 +37,11 @@ type Config struct {
 
 	// BeforeBootstrap is called before a new virtual cluster gets its id; an error keeps it from that. nil: nothing is asked.
 	BeforeBootstrap func(context.Context) error
-	// Final reports whether an error of BeforeBootstrap ends the replica, rather than being tried again; nil: none does.
+	// ConfirmBucket returns nil if the bucket belongs to the virtual cluster. It is called before the metadata is taken for older
+	// than the bucket. Default: the bucket always belongs to it.
+	ConfirmBucket func(context.Context) error
+	// Final reports whether an error of BeforeBootstrap or ConfirmBucket ends the replica, rather than being tried again; nil: none
+	// does.
 	Final func(error) bool
 	// ClusterID is given to a new virtual cluster; default: random, as Kafka makes them.
 	ClusterID string
@@ -101,6 +106,9 @@ func (c *Config) ApplyDefaults() {
 	}
 	if c.BeforeBootstrap == nil {
 		c.BeforeBootstrap = func(context.Context) error { return nil }
+	}
+	if c.ConfirmBucket == nil {
+		c.ConfirmBucket = func(context.Context) error { return nil }
 	}
 	if c.Final == nil {
 		c.Final = func(error) bool { return false }

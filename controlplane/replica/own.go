@@ -57,7 +57,8 @@ func (r *Replica) own(ctx context.Context, tenure metalog.Tenure) error {
 	return err
 }
 
-// prepare brings the state to the tenure's tail, which nobody else can move, and makes the owner.
+// prepare brings the state to the tenure's tail, which nobody else can move, and makes the owner. It refuses a log that is older
+// than the bucket.
 func (r *Replica) prepare(ctx context.Context, tenure metalog.Tenure) (*owner.Owner, *snapshots, error) {
 	if err := r.catchUp(ctx, tenure.Tail()); err != nil {
 		return nil, nil, err
@@ -72,6 +73,9 @@ func (r *Replica) prepare(ctx context.Context, tenure metalog.Tenure) (*owner.Ow
 	}
 	first, err := r.firstCommands(ctx)
 	if err != nil {
+		return nil, nil, err
+	}
+	if err := r.refuseOlder(ctx, tenure.Tail()); err != nil {
 		return nil, nil, err
 	}
 	snaps := newSnapshots(r, tenure, refs)

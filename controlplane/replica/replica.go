@@ -3,7 +3,7 @@
 // trims the log; when it is told to end it hands ownership over.
 //
 // Losing ownership is nothing special: the replica goes on following. What ends it is its context, or knowledge that
-// its state or its log is wrong: ErrHashMismatch, metalog.ErrCorrupt, metalog.ErrAhead, or a newer program's:
+// its state or its log is wrong: ErrHashMismatch, metalog.ErrCorrupt, metalog.ErrAhead, OlderError, or a newer program's:
 // metalog.ErrUnsupported, metadata.ErrUnsupported.
 package replica
 
@@ -156,6 +156,10 @@ func (r *Replica) Run(ctx context.Context) error {
 
 // fatal errors mean that this replica's state or its log cannot be trusted.
 func fatal(err error) bool {
+	var older *OlderError
+	if errors.As(err, &older) {
+		return true
+	}
 	for _, target := range []error{
 		ErrHashMismatch, metalog.ErrCorrupt, metalog.ErrUnsupported, metalog.ErrAhead, metadata.ErrUnsupported, metadata.ErrMalformedCommand,
 	} {

@@ -45,6 +45,9 @@ type bucket struct {
 	*mem.Bucket
 	down   atomic.Bool
 	silent atomic.Bool // tells no time
+	hidden atomic.Bool // answers no LIST
+	lists  atomic.Int64
+	before func() // called before each LIST, if set
 	skew   atomic.Int64
 }
 
@@ -62,6 +65,18 @@ func (b *bucket) Get(ctx context.Context, key string, offset, length int64) (io.
 		return nil, errDown
 	}
 	return b.Bucket.Get(ctx, key, offset, length)
+}
+
+func (b *bucket) List(ctx context.Context, prefix, startAfter string, limit int) ([]objstore.Info, error) {
+	b.lists.Add(1)
+	if b.before != nil {
+		b.before()
+	}
+	if b.hidden.Load() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return b.Bucket.List(ctx, prefix, startAfter, limit)
 }
 
 func (b *bucket) Now(context.Context) (time.Time, error) {

@@ -36,6 +36,7 @@ type EtcdMember struct {
 	Name     string
 	Endpoint string // host:port for clients
 	URL      string // Endpoint with scheme
+	DataDir  string
 	peerURL  string
 }
 
@@ -72,7 +73,7 @@ func (e *Etcd) plan(tb testing.TB, program string, config EtcdConfig) {
 	}
 	var cluster []string
 	for i := range max(config.Members, 1) {
-		m := &EtcdMember{Name: fmt.Sprintf("etcd-%d", i), Endpoint: e.place.FreeAddress(tb)}
+		m := &EtcdMember{Name: fmt.Sprintf("etcd-%d", i), Endpoint: e.place.FreeAddress(tb), DataDir: tb.TempDir()}
 		m.URL = scheme + "://" + m.Endpoint
 		m.peerURL = scheme + "://" + e.place.FreeAddress(tb)
 		cluster = append(cluster, m.Name+"="+m.peerURL)
@@ -80,7 +81,7 @@ func (e *Etcd) plan(tb testing.TB, program string, config EtcdConfig) {
 	}
 	for _, m := range e.Members {
 		args := []string{
-			"--name", m.Name, "--data-dir", tb.TempDir(), "--log-level", "warn",
+			"--name", m.Name, "--data-dir", m.DataDir, "--log-level", "warn",
 			"--listen-client-urls", m.URL, "--advertise-client-urls", m.URL,
 			"--listen-peer-urls", m.peerURL, "--initial-advertise-peer-urls", m.peerURL,
 			"--initial-cluster", strings.Join(cluster, ","), "--initial-cluster-token", cluster[0],

@@ -63,7 +63,8 @@ func (l *log) Read(ctx context.Context, from uint64, maxBytes int) ([]Entry, uin
 	tail := ans.tail.Index
 	switch {
 	case from > tail+1:
-		return nil, tail, fmt.Errorf("%w: asked for entry %d, the tail is %d", ErrAhead, from, tail)
+		return nil, tail, fmt.Errorf("%w: it has entry %d, but the log ends at entry %d: etcd lost entries, for example by restoring a backup: "+
+			"restore a newer one; docs/etcd.md tells what is lost otherwise", ErrAhead, from-1, tail)
 	case from == tail+1 && len(ans.recs) == 0:
 		return nil, tail, nil
 	case len(ans.recs) == 0 || ans.recs[0].Index > from:

@@ -19,8 +19,8 @@ var (
 	ErrHeld = errors.New("ownership is held by another replica")
 	// ErrTrimmed: the entry asked for was trimmed; start from a snapshot.
 	ErrTrimmed = errors.New("log entry was trimmed")
-	// ErrAhead: the reader asked for entries past the tail plus one: it knows more than the log holds. The log's
-	// store lost entries (a restored backup) or the reader follows another log.
+	// ErrAhead is returned when the reader asks for entries past the tail plus one: it knows more than the log holds. The log's
+	// store lost entries (a restored backup), or the reader follows another log.
 	ErrAhead = errors.New("reader is ahead of the log")
 	// ErrUnavailable: the log's store gave no answer in time.
 	ErrUnavailable = errors.New("metadata log unavailable")

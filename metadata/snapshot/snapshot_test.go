@@ -178,3 +178,43 @@ func TestDeleteOlder_KeepsTheRest(t *testing.T) {
 	}
 	require.Contains(t, keys(t, b), other)
 }
+
+// listed counts the LISTs.
+type listed struct {
+	*mem.Bucket
+	lists int
+}
+
+func (b *listed) List(ctx context.Context, prefix, startAfter string, limit int) ([]objstore.Info, error) {
+	b.lists++
+	return b.Bucket.List(ctx, prefix, startAfter, limit)
+}
+
+func TestNewer_FindsWhatIsAboveAnIndex(t *testing.T) {
+	b := &listed{Bucket: mem.New()}
+	var want []snapshot.Found
+	for _, index := range []uint64{9, 15, 16, 0x100} {
+		ref := write(t, b, state(index, 10))
+		want = append(want, snapshot.Found{Index: index, Name: ref.Name})
+	}
+	torn := snapshot.Found{Index: 17, Name: "snapshots/0000000000000011-00000000"}
+	for _, key := range []string{
+		torn.Name + "/part-00000", torn.Name + "/part-00001",
+		"snapshots/1/0000000000000001-00000000/part-00000", "snapshots/zzz", "snapshots.old/0000000000000200-00000000/manifest",
+	} {
+		require.NoError(t, b.Put(t.Context(), key, objstore.NewBody([]byte("x"))))
+	}
+	for index, above := range map[uint64][]snapshot.Found{
+		0: {want[0], want[1], want[2], torn, want[3]}, 15: {want[2], torn, want[3]}, 16: {torn, want[3]}, 0xff: {want[3]}, 0x100: nil,
+	} {
+		found, err := snapshot.Newer(t.Context(), b, prefix, index)
+		require.NoError(t, err)
+		require.Equal(t, above, found, "above %d", index)
+	}
+
+	require.NoError(t, b.Delete(t.Context(), []string{"snapshots/1/0000000000000001-00000000/part-00000", "snapshots/zzz"}))
+	b.lists = 0
+	_, err := snapshot.Newer(t.Context(), b, prefix, 0x100)
+	require.NoError(t, err)
+	require.Equal(t, 1, b.lists)
+}
