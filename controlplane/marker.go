@@ -127,8 +127,8 @@ func (c *bucketCheck) attempt(ctx context.Context) (done bool, err error) {
 	return true, nil
 }
 
-// confirm returns nil if the bucket has the state's cluster id. Only a bucket that was written to asks for it, so that the id is
-// there.
+// confirm returns nil if the bucket has the state's cluster id. It is called for a bucket with snapshots, so a missing id is an
+// error: the id is written before them.
 func (c *bucketCheck) confirm(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, markerTimeout)
 	defer cancel()

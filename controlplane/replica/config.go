@@ -37,11 +37,11 @@ type Config struct {
 
 	// BeforeBootstrap is called before a new virtual cluster gets its id; an error keeps it from that. nil: nothing is asked.
 	BeforeBootstrap func(context.Context) error
-	// ConfirmBucket returns nil if the bucket belongs to the virtual cluster. It is called before the metadata is taken for older
-	// than the bucket. Default: the bucket always belongs to it.
+	// ConfirmBucket returns nil if the bucket belongs to the virtual cluster. The replica calls it before it returns an OlderError.
+	// nil means that the bucket always belongs to it.
 	ConfirmBucket func(context.Context) error
-	// Final reports whether an error of BeforeBootstrap or ConfirmBucket ends the replica, rather than being tried again; nil: none
-	// does.
+	// Final reports whether an error of BeforeBootstrap or ConfirmBucket ends the replica. Other errors are tried again. nil means
+	// that none ends it.
 	Final func(error) bool
 	// ClusterID is given to a new virtual cluster; default: random, as Kafka makes them.
 	ClusterID string

@@ -32,7 +32,7 @@ func (e *OlderError) Error() string {
 	}
 	return fmt.Sprintf("metadata is older than --bucket %s: the log ends at entry %d, but the bucket has a snapshot of entry %d "+
 		"(%s%s): acknowledged records would be lost, and their offsets assigned again: restore a newer backup of etcd; "+
-		"docs/etcd.md tells how to accept the loss",
+		"docs/etcd.md describes how to accept the loss",
 		e.Location, e.Tail, e.Newer[len(e.Newer)-1].Index, strings.Join(names, ", "), more)
 }
 
@@ -40,10 +40,10 @@ func (e *OlderError) Error() string {
 const olderTimeout = 3 * time.Second
 
 // refuseOlder returns an *OlderError if the log has lost entries of which the bucket has a snapshot. tail is the log's last index
-// at any moment before.
+// at any earlier moment. Other errors leave the question open.
 //
-// A snapshot is written only after its entry is in the log. So the tail that is read after a snapshot was listed is not below that
-// snapshot's index, whoever wrote it: this tenure, a former owner that still writes, or a later owner.
+// A snapshot is written only after its entry is in the log. If the log has lost nothing, a tail that is read after the listing is
+// at or above the index of every listed snapshot, whether a former owner, this one or a later one wrote it.
 func (r *Replica) refuseOlder(ctx context.Context, tail uint64) error {
 	listing, cancel := context.WithTimeout(ctx, olderTimeout)
 	defer cancel()

@@ -29,6 +29,20 @@ func (w *world) restore(index uint64) {
 	w.store.Lose(index)
 }
 
+// waitEnd waits until a replica ends by itself.
+func (w *world) waitEnd(n *node) (err error) {
+	w.t.Helper()
+	w.waitFor("the replica's end", 10*time.Second, func() bool {
+		select {
+		case err = <-n.ended:
+			return true
+		default:
+			return false
+		}
+	})
+	return err
+}
+
 // attempt writes a snapshot at an index that nothing points to.
 func (w *world) attempt(index uint64) snapshot.Found {
 	w.t.Helper()
@@ -57,7 +71,7 @@ func TestReplica_RefusesALogOlderThanItsBucket(t *testing.T) {
 
 		w.restore(backup)
 		b := w.start("b")
-		err := <-b.ended
+		err := w.waitEnd(b)
 		var older *replica.OlderError
 		require.ErrorAs(t, err, &older)
 		require.Equal(t, &replica.OlderError{
@@ -86,7 +100,7 @@ func TestOlderError_NamesTheNewestSnapshots(t *testing.T) {
 	}}
 	require.EqualError(t, err, "metadata is older than --bucket s3://records: the log ends at entry 7, but the bucket has a snapshot of entry 12 "+
 		"(a, b, c, d and 1 more): acknowledged records would be lost, and their offsets assigned again: restore a newer backup of etcd; "+
-		"docs/etcd.md tells how to accept the loss")
+		"docs/etcd.md describes how to accept the loss")
 }
 
 // A takeover lists once. Snapshots of attempts that nothing points to, at the tail or below, are no reason to refuse it.
@@ -180,7 +194,7 @@ func TestReplica_ConfirmsTheBucketBeforeItRefuses(t *testing.T) {
 		_, tail := w.store.Indexes()
 		w.attempt(tail + 1)
 		b := w.start("b")
-		err := <-b.ended
+		err := w.waitEnd(b)
 		require.ErrorIs(t, err, errWrong)
 		var older *replica.OlderError
 		require.False(t, errors.As(err, &older))

@@ -64,7 +64,7 @@ func (l *log) Read(ctx context.Context, from uint64, maxBytes int) ([]Entry, uin
 	switch {
 	case from > tail+1:
 		return nil, tail, fmt.Errorf("%w: it has entry %d, but the log ends at entry %d: etcd lost entries, for example by restoring a backup: "+
-			"restore a newer one; docs/etcd.md tells what is lost otherwise", ErrAhead, from-1, tail)
+			"restore a newer one; docs/etcd.md lists what is lost otherwise", ErrAhead, from-1, tail)
 	case from == tail+1 && len(ans.recs) == 0:
 		return nil, tail, nil
 	case len(ans.recs) == 0 || ans.recs[0].Index > from:
