@@ -18,6 +18,7 @@ import (
 	"github.com/freshet-io/freshet/internal/tlsfiles"
 	"github.com/freshet-io/freshet/internal/zone"
 	"github.com/freshet-io/freshet/internal/zonename"
+	"github.com/freshet-io/freshet/objstore/open"
 )
 
 // agentSettings are an agent's configuration as flags say it.
@@ -135,7 +136,7 @@ func (s *agentSettings) run(cmd *cobra.Command, p process) error {
 	if err != nil {
 		return err
 	}
-	return a.Run(cmd.Context())
+	return nameStored(a.Run(cmd.Context()), "", "--bucket "+open.Redact(s.BucketURL))
 }
 
 // zoneAuto as the zone asks the platform for it.

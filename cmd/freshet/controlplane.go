@@ -160,7 +160,7 @@ func (s *controlSettings) run(ctx context.Context, p process) error {
 	if err := plane.Listen(ctx); err != nil {
 		return err
 	}
-	return plane.Run(ctx)
+	return nameStored(plane.Run(ctx), "--etcd-prefix "+s.EtcdPrefix, "--bucket "+s.BucketLocation)
 }
 
 // complete turns what flags say into what the replica takes, with all faults at once.

@@ -13,6 +13,7 @@ import (
 	"github.com/freshet-io/freshet/internal/cli"
 	"github.com/freshet-io/freshet/internal/dev"
 	"github.com/freshet-io/freshet/internal/logging"
+	"github.com/freshet-io/freshet/objstore/open"
 )
 
 // Defaults that suit one process on a developer's machine.
@@ -68,8 +69,12 @@ func (s *agentSettings) runDev(cmd *cobra.Command, p process, d dev.Config) erro
 		return &cli.UsageError{Message: err.Error()}
 	}
 	d.Agent, d.Log, d.Out, d.Program = s.Config, log, p.streams.Out, os.Args[0]
+	bucket := ""
+	if d.BucketURL != "" {
+		bucket = "--bucket " + open.Redact(d.BucketURL)
+	}
 	if err := dev.Run(cmd.Context(), d); err != nil {
-		return fmt.Errorf("dev: %w", err)
+		return nameStored(fmt.Errorf("dev: %w", err), "--data-dir "+d.DataDir, bucket)
 	}
 	return nil
 }
