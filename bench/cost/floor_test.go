@@ -131,6 +131,7 @@ func TestNullS3(t *testing.T) {
 		req, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, strings.NewReader(body))
 		require.NoError(t, err)
 		req.Header.Set("X-Amz-Checksum-Crc32c", "abcd")
+		req.Header.Set("If-None-Match", "*")
 		resp, err := http.DefaultClient.Do(req)
 		require.NoError(t, err)
 		defer resp.Body.Close()
@@ -142,6 +143,8 @@ func TestNullS3(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, status)
 	status, _, _, _ = do(http.MethodPut, "/bucket/a", "12345")
 	require.Equal(t, http.StatusOK, status)
+	status, _, _, _ = do(http.MethodPut, "/bucket/a", "1234567")
+	require.Equal(t, http.StatusPreconditionFailed, status)
 	_, header, size, _ := do(http.MethodHead, "/bucket/a", "")
 	require.EqualValues(t, 5, size, "as S3 says it, so that a lost answer is resolved")
 	require.Equal(t, "abcd", header.Get("X-Amz-Checksum-Crc32c"))
@@ -150,5 +153,5 @@ func TestNullS3(t *testing.T) {
 	_, _, _, answer := do(http.MethodGet, "/counts", "")
 	var counts NullS3Counts
 	require.NoError(t, json.Unmarshal(answer, &counts))
-	require.Equal(t, NullS3Counts{Puts: 1, Gets: 1, Bytes: 5}, counts)
+	require.Equal(t, NullS3Counts{Puts: 2, Gets: 1, Bytes: 12}, counts)
 }

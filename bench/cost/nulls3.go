@@ -20,7 +20,7 @@ import (
 
 // NullS3 is an S3 endpoint that forgets: a PUT is read and counted, its bytes are thrown away. Head answers what was
 // put (size and checksum), so that a client can resolve a lost answer. Get finds the marker of a virtual cluster alone, List
-// nothing.
+// nothing. A create-only PUT replaces nothing: agents end at a store that does.
 type NullS3 struct {
 	puts, gets, bytes atomic.Int64
 
@@ -89,9 +89,10 @@ func (s *NullS3) servePut(w http.ResponseWriter, r *http.Request) {
 	}
 	s.puts.Add(1)
 	s.bytes.Add(n)
-	s.mu.Lock()
-	s.mu.objects[r.URL.Path] = nullObject{size: n, crc: r.Header.Get("X-Amz-Checksum-Crc32c")}
-	s.mu.Unlock()
+	if !s.put(r.URL.Path, nullObject{size: n, crc: r.Header.Get("X-Amz-Checksum-Crc32c")}, r.Header.Get("If-None-Match") != "") {
+		http.Error(w, xml.Header+`<Error><Code>PreconditionFailed</Code></Error>`, http.StatusPreconditionFailed)
+		return
+	}
 	w.Header().Set("ETag", `"null"`)
 }
 
@@ -106,6 +107,17 @@ func (s *NullS3) serveMarker(w http.ResponseWriter, r *http.Request) {
 	default:
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(s.mu.marker))
 	}
+}
+
+// put notes an object, and reports whether it did: with createOnly it replaces none.
+func (s *NullS3) put(path string, object nullObject, createOnly bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, taken := s.mu.objects[path]; taken && createOnly {
+		return false
+	}
+	s.mu.objects[path] = object
+	return true
 }
 
 func (s *NullS3) serveHead(w http.ResponseWriter, r *http.Request) {

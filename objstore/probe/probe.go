@@ -36,8 +36,9 @@ func CreateOnly(ctx context.Context, bucket objstore.Bucket, failed func(*Fault,
 	return insist(ctx, func(ctx context.Context) error { return create(ctx, bucket) }, failed)
 }
 
-// Reach reads the object of CreateOnly, or finds that there is none yet, as CreateOnly goes on. nil says that this process
-// can use the bucket, at least for reading.
+// Reach reads the object of CreateOnly, or finds that there is none yet, and goes on as CreateOnly does. nil means that this
+// process can use the bucket, at least for reading. Then Reach puts the object once as CreateOnly does, and returns ErrReplaces if
+// the store replaces objects. If that put fails otherwise, Reach returns nil: writes that fail show when records come.
 func Reach(ctx context.Context, bucket objstore.Bucket, failed func(*Fault, time.Duration)) error {
 	return insist(ctx, func(ctx context.Context) error { return read(ctx, bucket) }, failed)
 }
@@ -93,6 +94,9 @@ func read(ctx context.Context, bucket objstore.Bucket) error {
 	}
 	if err != nil && !errors.Is(err, objstore.ErrNotFound) {
 		return fmt.Errorf("probe the object store: %w", err)
+	}
+	if errors.Is(create(ctx, bucket), ErrReplaces) {
+		return ErrReplaces
 	}
 	return nil
 }

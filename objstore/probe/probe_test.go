@@ -50,6 +50,9 @@ func TestCreateOnly_TellsStoresApart(t *testing.T) {
 
 	bad := &scripted{Bucket: mem.New(), replace: true}
 	require.ErrorIs(t, probe.CreateOnly(t.Context(), bad, quiet), probe.ErrReplaces)
+	require.ErrorIs(t, probe.Reach(t.Context(), bad, quiet), probe.ErrReplaces, "the object is there")
+	empty := &scripted{Bucket: mem.New(), replace: true}
+	require.ErrorIs(t, probe.Reach(t.Context(), empty, quiet), probe.ErrReplaces)
 }
 
 func TestCreateOnly_WaitsForTheStore(t *testing.T) {
