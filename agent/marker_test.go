@@ -56,7 +56,7 @@ func TestOwnership_RefusesAnotherClustersBucket(t *testing.T) {
 	}{
 		"another cluster's": {marker.Marker{ClusterID: "other"}, bucket + ` holds virtual cluster "main" with cluster id other, but the control plane has cluster id id` + remedy},
 		"moved":             {marker.Marker{ClusterID: "id", MovedTo: "s3://new"}, bucket + `: virtual cluster "main" was moved to s3://new: set --bucket to that`},
-		"none":              {marker.Marker{}, bucket + ` has no object main/cluster-id, but the control plane has cluster id id for virtual cluster "main"` + remedy},
+		"none":              {marker.Marker{}, bucket + ` has no object clusters/main, but the control plane has cluster id id for virtual cluster "main"` + remedy},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/controlplane/admin"
+	"github.com/freshet-io/freshet/controlplane/directory"
 	"github.com/freshet-io/freshet/controlplane/group"
 	"github.com/freshet-io/freshet/controlplane/job"
 	"github.com/freshet-io/freshet/controlplane/lifecycle"
@@ -32,46 +34,47 @@ import (
 
 // cluster is one virtual cluster on this replica.
 type cluster struct {
-	name     string
-	registry *registry
-	replica  *replica.Replica
-	sessions *session.Cluster
-	work     *lifecycle.Lifecycle
-	jobs     *job.Planner
-	scaler   *scale.Scaler
-	writers  *zonewriter.Planner
-	log      *zap.Logger
-	bucket   *bucketCheck
-	stopped  atomic.Bool // ended by itself
+	name      string
+	cfg       *Config
+	registry  *registry
+	directory directory.Directory
+	sessions  *session.Cluster
+	jobs      *job.Planner
+	scaler    *scale.Scaler
+	writers   *zonewriter.Planner
+	log       *zap.Logger
+	metrics   prometheus.Registerer
+	stored    atomic.Pointer[stored] // nil until the cluster's id is known
+	fault     atomic.Pointer[error]  // of the newest attempt to learn it
+	stopped   atomic.Bool            // ended by itself
+}
+
+// stored is what works on the keys and objects of a cluster id.
+type stored struct {
+	replica *replica.Replica
+	work    *lifecycle.Lifecycle
+	bucket  *bucketCheck
 }
 
 func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
-	built := &cluster{name: vc.Name, registry: c.registry, log: c.cfg.Log.With(zap.String("virtual_cluster", vc.Name))}
-	registerer := prometheus.WrapRegistererWith(prometheus.Labels{"virtual_cluster": vc.Name}, c.cfg.Registry)
-	metadataLog, err := etcdlog.Open(etcdlog.Config{
-		Client: c.cfg.Etcd, Prefix: c.cfg.EtcdPrefix, VirtualCluster: vc.Name,
-		Log: metalog.Config{Timing: c.cfg.Timing, Logger: built.log, Registerer: registerer},
-	})
+	built := &cluster{
+		name: vc.Name, cfg: &c.cfg, registry: c.registry, log: c.cfg.Log.With(zap.String("virtual_cluster", vc.Name)),
+		directory: directory.Directory{Client: c.cfg.Etcd, Prefix: c.cfg.EtcdPrefix},
+		metrics:   prometheus.WrapRegistererWith(prometheus.Labels{"virtual_cluster": vc.Name}, c.cfg.Registry),
+	}
+	var err error
+	built.jobs, err = job.New(job.Config{Settings: c.cfg.Jobs, MaxExtents: c.cfg.maxExtents(), StoreTime: c.cfg.Bucket.Now, Log: built.log, Registerer: built.metrics})
 	if err != nil {
 		return nil, err
 	}
-	built.bucket = &bucketCheck{
-		bucket: c.cfg.Bucket, gate: marker.NewGate(c.cfg.Bucket), location: c.cfg.BucketLocation, etcdPrefix: c.cfg.EtcdPrefix,
-		virtualCluster: vc.Name, log: built.log, metalog: metadataLog,
-		clusterID: func() string { return built.replica.ClusterID() }, owner: func() *owner.Owner { return built.replica.Owner() },
-	}
-	built.jobs, err = job.New(job.Config{Settings: c.cfg.Jobs, MaxExtents: c.cfg.maxExtents(), StoreTime: c.cfg.Bucket.Now, Log: built.log, Registerer: registerer})
+	built.scaler, err = scale.New(c.cfg.Scale, built.metrics)
 	if err != nil {
 		return nil, err
 	}
-	built.scaler, err = scale.New(c.cfg.Scale, registerer)
-	if err != nil {
-		return nil, err
-	}
-	built.writers = zonewriter.New(zonewriter.Config{Log: built.log, Registerer: registerer})
-	groups := group.Config{Settings: group.SettingsOf(vc.Broker), Log: built.log, Registerer: registerer}
+	built.writers = zonewriter.New(zonewriter.Config{Log: built.log, Registerer: built.metrics})
+	groups := group.Config{Settings: group.SettingsOf(vc.Broker), Log: built.log, Registerer: built.metrics}
 	built.sessions = session.NewCluster(session.ClusterConfig{
-		Name: vc.Name, BundlePrefix: BundlePrefix(vc.Name), Locator: built, Limits: c.cfg.Limits,
+		Name: vc.Name, BundlePrefix: BundlePrefix, Locator: built, Limits: c.cfg.Limits,
 		NewForwards: func(o *owner.Owner, spawn session.Spawn) session.Forwards {
 			f := newForwards(spawn)
 			f.handle(admin.New(admin.Config{DefaultPartitions: vc.DefaultPartitions, Broker: vc.Broker, UndeleteMs: c.cfg.Lifecycle.UndeleteMs(), Log: built.log}, o))
@@ -85,47 +88,81 @@ func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
 			return f
 		},
 		Waits:   group.Waits,
-		Marked:  built.bucket.marked,
+		Marked:  func() bool { return built.stored.Load().bucket.marked() }, // asked by the owner's tenure alone
 		NewJobs: func(o *owner.Owner, r session.Runners) session.Jobs { return built.jobs.Tenure(o, r) },
 		NewZoneWriters: func(l *load.Table, a session.ZoneAgents) session.ZoneWriters {
 			return built.writers.Tenure(l, a)
 		},
 		Log: c.cfg.Log, Registerer: c.cfg.Registry,
 	})
-	work, err := lifecycle.New(lifecycle.Config{
-		Settings: c.cfg.Lifecycle, Bucket: built.bucket.gate, BundlePrefix: BundlePrefix(vc.Name),
-		Log: built.log, Registerer: registerer,
-	})
-	if err != nil {
-		return nil, err
-	}
-	built.work = work
-	built.replica, err = replica.New(replica.Config{
-		Replica: c.cfg.ReplicaID, Address: c.cfg.Advertise, TakeOver: c.cfg.TakeOver, Log: metadataLog,
-		Bucket: built.bucket.gate, SnapshotPrefix: SnapshotPrefix(vc.Name), BucketLocation: c.cfg.BucketLocation,
-		OnOwner: built.sessions.Own, BeforeBootstrap: built.bucket.beforeBootstrap, ConfirmBucket: built.bucket.confirm, Final: final,
-		Beside: built.beside, Version: c.registry.versions.Lowest,
-		SnapshotBytes: c.cfg.SnapshotBytes, SnapshotInterval: c.cfg.SnapshotInterval,
-		Owner:  owner.Config{SoftLogBytes: c.cfg.SoftLogBytes, HardLogBytes: c.cfg.HardLogBytes, MaxExtents: c.cfg.maxExtents(), MaxFresh: c.cfg.MaxFreshBundles},
-		Logger: built.log, Registerer: registerer, MaxProducers: c.cfg.maxProducers(),
-	})
-	if err != nil {
-		return nil, err
-	}
 	return built, nil
 }
 
+// open builds what works on the keys and objects of the cluster's id.
+func (c *cluster) open(clusterID string) (*stored, error) {
+	metadataLog, err := etcdlog.Open(etcdlog.Config{
+		Client: c.cfg.Etcd, Prefix: c.cfg.EtcdPrefix, ClusterID: clusterID,
+		Log: metalog.Config{Timing: c.cfg.Timing, Logger: c.log, Registerer: c.metrics},
+	})
+	if err != nil {
+		return nil, err
+	}
+	s := &stored{}
+	s.bucket = &bucketCheck{
+		bucket: c.cfg.Bucket, gate: marker.NewGate(c.cfg.Bucket), location: c.cfg.BucketLocation, etcdPrefix: c.cfg.EtcdPrefix,
+		virtualCluster: c.name, log: c.log, metalog: metadataLog,
+		clusterID: func() string { return s.replica.ClusterID() }, owner: func() *owner.Owner { return s.replica.Owner() },
+	}
+	s.work, err = lifecycle.New(lifecycle.Config{
+		Settings: c.cfg.Lifecycle, Bucket: s.bucket.gate, BundlePrefix: BundlePrefix(clusterID), Log: c.log, Registerer: c.metrics,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.replica, err = replica.New(replica.Config{
+		Replica: c.cfg.ReplicaID, Address: c.cfg.Advertise, TakeOver: c.cfg.TakeOver, Log: metadataLog, ClusterID: clusterID,
+		Bucket: s.bucket.gate, SnapshotPrefix: SnapshotPrefix(clusterID), BucketLocation: c.cfg.BucketLocation,
+		OnOwner: c.sessions.Own, BeforeBootstrap: s.bucket.beforeBootstrap, ConfirmBucket: s.bucket.confirm, Final: final,
+		Beside: func(ctx context.Context, t replica.Tenure) { c.beside(ctx, s.work, t) }, Version: c.registry.versions.Lowest,
+		SnapshotBytes: c.cfg.SnapshotBytes, SnapshotInterval: c.cfg.SnapshotInterval,
+		Owner:  owner.Config{SoftLogBytes: c.cfg.SoftLogBytes, HardLogBytes: c.cfg.HardLogBytes, MaxExtents: c.cfg.maxExtents(), MaxFresh: c.cfg.MaxFreshBundles},
+		Logger: c.log, Registerer: c.metrics, MaxProducers: c.cfg.maxProducers(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
 // beside runs what runs beside the owner, until ctx ends.
-func (c *cluster) beside(ctx context.Context, t replica.Tenure) {
+func (c *cluster) beside(ctx context.Context, work *lifecycle.Lifecycle, t replica.Tenure) {
 	var others sync.WaitGroup
 	defer others.Wait()
 	others.Go(func() { c.scaler.Run(ctx, t.Owner, c.sessions.Loads) })
-	c.work.Run(ctx, lifecycle.Tenure{Owner: t.Owner, Kept: t.Kept, WantSnapshot: t.WantSnapshot})
+	work.Run(ctx, lifecycle.Tenure{Owner: t.Owner, Kept: t.Kept, WantSnapshot: t.WantSnapshot})
+}
+
+// located returns the owner as this replica knows it, or false if there is none.
+func (c *cluster) located() (metalog.Owner, bool) {
+	s := c.stored.Load()
+	if s == nil {
+		return metalog.Owner{}, false
+	}
+	return s.replica.Located()
+}
+
+// owner returns the owner on this replica, or nil.
+func (c *cluster) owner() *owner.Owner {
+	s := c.stored.Load()
+	if s == nil {
+		return nil
+	}
+	return s.replica.Owner()
 }
 
 // Owner implements session.Locator: what this replica saw when it last looked, at most a few polls ago.
 func (c *cluster) Owner(context.Context) (id, address string, err error) {
-	o, ok := c.replica.Located()
+	o, ok := c.located()
 	if !ok {
 		return "", "", nil
 	}
@@ -138,7 +175,7 @@ func (c *cluster) Replicas() []string { return c.registry.Replicas() }
 // operator gives what operators are answered from.
 func (c *cluster) operator() operator.Cluster {
 	return operator.Cluster{
-		Log: c.log, Owner: c.replica.Owner,
+		Log: c.log, Owner: c.owner,
 		Jobs:    func() (any, error) { return c.jobs.List() },
 		Zones:   func() (any, error) { return c.scaler.List() },
 		Writers: func() (any, error) { return c.writers.List() },
@@ -149,7 +186,10 @@ func (c *cluster) operator() operator.Cluster {
 	}
 }
 
-var errNoOwner = errors.New("no owner at the moment")
+var (
+	errNoOwner = errors.New("no owner at the moment")
+	errNoID    = errors.New("its cluster id is not known yet")
+)
 
 // errNotCompared is the fault of a virtual cluster whose bucket was not compared yet, though the object store works.
 var errNotCompared = errors.New("the bucket's cluster id has not been compared yet")
@@ -158,10 +198,18 @@ func (c *cluster) ready(works <-chan struct{}) error {
 	if c.stopped.Load() {
 		return fmt.Errorf("virtual cluster %s: stopped on this replica", c.name)
 	}
-	if _, ok := c.replica.Located(); ok {
+	stored := c.stored.Load()
+	if stored == nil {
+		fault := cmp.Or(c.registry.fault(), errNoID)
+		if learning := c.fault.Load(); learning != nil {
+			fault = *learning
+		}
+		return fmt.Errorf("virtual cluster %s: %w: %w", c.name, errNoOwner, fault)
+	}
+	if _, ok := stored.replica.Located(); ok {
 		select {
 		case <-works:
-			if !c.bucket.marked() {
+			if !stored.bucket.marked() {
 				return fmt.Errorf("virtual cluster %s: %w", c.name, errNotCompared)
 			}
 		default: // a store that is away is no reason
@@ -169,32 +217,78 @@ func (c *cluster) ready(works <-chan struct{}) error {
 		return nil
 	}
 	// A replica waits for the registry before its first round.
-	if fault := cmp.Or(c.replica.Fault(), c.registry.fault()); fault != nil {
+	if fault := cmp.Or(stored.replica.Fault(), c.registry.fault()); fault != nil {
 		return fmt.Errorf("virtual cluster %s: %w: %w", c.name, errNoOwner, fault)
 	}
 	return fmt.Errorf("virtual cluster %s: %w", c.name, errNoOwner)
 }
 
-// run follows and owns until ctx ends. An error means that this replica's state cannot be trusted, or that its bucket is another
-// cluster's; it has been logged. works is closed when the object store can be used.
+// run learns the cluster's id, then follows and owns until ctx ends. An error means that this replica's state cannot be trusted, or
+// that its bucket is another cluster's; it has been logged. works is closed when the object store can be used.
 func (c *cluster) run(ctx context.Context, works <-chan struct{}) error {
+	s, err := c.identify(ctx)
+	if s != nil {
+		err = c.serve(ctx, s, works)
+	}
+	c.stopped.Store(err != nil)
+	if err != nil {
+		return fmt.Errorf("virtual cluster %s: %w", c.name, err)
+	}
+	return nil
+}
+
+// Bounds of learning the cluster's id.
+const (
+	identifyTimeout = 3 * time.Second        // of one attempt
+	identifyPause   = 500 * time.Millisecond // between two
+)
+
+// identify learns the cluster's id and opens what is stored under it. It repeats attempts that etcd does not answer, until ctx
+// ends, and then returns nil and no error.
+func (c *cluster) identify(ctx context.Context) (*stored, error) {
+	for {
+		attempt, cancel := context.WithTimeout(ctx, identifyTimeout)
+		clusterID, err := c.directory.Resolve(attempt, c.name)
+		cancel()
+		switch {
+		case err == nil:
+			s, err := c.open(clusterID)
+			if err != nil {
+				return nil, err
+			}
+			c.stored.Store(s)
+			return s, nil
+		case ctx.Err() != nil:
+			return nil, nil //nolint:nilerr // the replica stops
+		case directory.Final(err):
+			c.log.Error("virtual cluster stops: it has no cluster id", zap.Error(err))
+			return nil, err
+		}
+		if c.fault.Swap(&err) == nil {
+			c.log.Warn("cluster id is not known yet, trying again", zap.Error(err))
+		}
+		select {
+		case <-time.After(identifyPause):
+		case <-ctx.Done():
+			return nil, nil
+		}
+	}
+}
+
+// serve follows and owns what is stored, until ctx ends.
+func (c *cluster) serve(ctx context.Context, s *stored, works <-chan struct{}) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	compared := make(chan error, 1)
 	go func() {
-		err := c.bucket.run(ctx, works)
+		err := s.bucket.run(ctx, works)
 		if err != nil {
 			c.log.Error("virtual cluster stops: its bucket is a wrong one", zap.Error(err))
 			cancel()
 		}
 		compared <- err
 	}()
-	err := c.replica.Run(ctx)
+	err := s.replica.Run(ctx)
 	cancel()
-	err = cmp.Or(<-compared, err)
-	c.stopped.Store(err != nil)
-	if err != nil {
-		return fmt.Errorf("virtual cluster %s: %w", c.name, err)
-	}
-	return nil
+	return cmp.Or(<-compared, err)
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/freshet-io/freshet/metadata/metalog"
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
 	"github.com/freshet-io/freshet/objstore"
+	"github.com/freshet-io/freshet/objstore/marker"
 )
 
 // Default addresses.
@@ -68,8 +69,8 @@ type Config struct {
 	EtcdPrefix string
 	// NoMaintenance leaves compacting and defragmenting etcd to somebody else (see etcdlog.Maintainer).
 	NoMaintenance bool
-	// Bucket holds snapshots, under "<virtual cluster>/snapshots/", and the agents' bundles, under
-	// "<virtual cluster>/bundles/". It is not closed here.
+	// Bucket holds snapshots, under "<cluster id>/snapshots/", and the agents' bundles, under
+	// "<cluster id>/bundles/". It is not closed here.
 	Bucket objstore.Bucket
 	// BucketLocation is where that is, for people; without secrets.
 	BucketLocation string
@@ -219,8 +220,8 @@ func (c *Config) Validate() error {
 	return errors.Join(append(errs, c.Lifecycle.Validate(), c.Jobs.Validate(), c.Scale.Validate())...)
 }
 
-// SnapshotPrefix and BundlePrefix are where a virtual cluster's objects are in the bucket.
-func SnapshotPrefix(virtualCluster string) string { return virtualCluster + "/snapshots/" }
+// SnapshotPrefix returns the prefix of the snapshots of a cluster id in the bucket.
+func SnapshotPrefix(clusterID string) string { return marker.Prefix(clusterID) + "snapshots/" }
 
-// BundlePrefix is the prefix of a virtual cluster's bundles.
-func BundlePrefix(virtualCluster string) string { return virtualCluster + "/bundles/" }
+// BundlePrefix returns the prefix of the bundles of a cluster id in the bucket.
+func BundlePrefix(clusterID string) string { return marker.Prefix(clusterID) + "bundles/" }

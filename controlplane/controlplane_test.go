@@ -17,6 +17,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane"
 	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/controlplane/client"
+	"github.com/freshet-io/freshet/controlplane/directory"
 	"github.com/freshet-io/freshet/internal/brokerconfig"
 	"github.com/freshet-io/freshet/internal/etcdserver"
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
@@ -150,8 +151,10 @@ func (r *running) stop(t *testing.T) {
 // An ownership key that somebody put keeps a virtual cluster without an owner: readiness says so, and what to do.
 func TestControlPlane_NamesTheOwnershipKeyWithoutLease(t *testing.T) {
 	etcd := startEtcd(t)
-	const key = etcdlog.DefaultPrefix + "/one/owner"
-	_, err := etcd.Client().Put(t.Context(), key, `{"replica":"r9","address":"nowhere:7050","nonce":"1"}`)
+	clusterID, err := directory.Directory{Client: etcd.Client(), Prefix: etcdlog.DefaultPrefix}.Resolve(t.Context(), "one")
+	require.NoError(t, err)
+	key := etcdlog.DefaultPrefix + "/" + clusterID + "/owner"
+	_, err = etcd.Client().Put(t.Context(), key, `{"replica":"r9","address":"nowhere:7050","nonce":"1"}`)
 	require.NoError(t, err)
 	r := start(t, etcd, mem.New(), "r1")
 	ready := func() string { return r.get(t, "/readyz") }
@@ -241,7 +244,8 @@ func TestControlPlane_TwoReplicas(t *testing.T) {
 		})
 		require.NoError(t, err)
 		go func() { ended <- s.Run(ctx) }()
-		require.Equal(t, controlplane.BundlePrefix(name), (<-h.welcomes).BundlePrefix)
+		welcome := <-h.welcomes
+		require.Equal(t, controlplane.BundlePrefix(welcome.ClusterId), welcome.BundlePrefix)
 		sessions, hears = append(sessions, s), append(hears, h)
 	}
 	response, err := http.Get("http://" + second.HTTPAddr().String() + "/readyz")

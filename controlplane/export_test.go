@@ -4,7 +4,7 @@ package controlplane
 func (c *ControlPlane) Owned(virtualCluster string) bool {
 	for _, built := range c.clusters {
 		if built.name == virtualCluster {
-			return built.replica.Owner() != nil
+			return built.owner() != nil
 		}
 	}
 	return false

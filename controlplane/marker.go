@@ -36,8 +36,8 @@ const (
 //	               state refers to         removed the id
 //	id             none, nor what the      WrongError
 //	               state refers to
-//	none           nothing                 Bootstrap enters the log, then as above
-//	none           an id, or any object    WrongError, before Bootstrap
+//	none           none                    Bootstrap enters the log, then as above
+//	none           an id                   WrongError, before Bootstrap
 type bucketCheck struct {
 	bucket         objstore.Bucket // below the gate
 	gate           *marker.Gate
@@ -180,7 +180,7 @@ func (c *bucketCheck) bundlesHere(ctx context.Context, own string) (bool, error)
 	var keys []string
 	if _, err := o.ReadFrozen(func(s *metadata.State) {
 		for b := range s.Bundles() {
-			if keys = append(keys, bundle.Key(BundlePrefix(c.virtualCluster), b)); len(keys) == markerSample {
+			if keys = append(keys, bundle.Key(BundlePrefix(own), b)); len(keys) == markerSample {
 				return
 			}
 		}
@@ -211,13 +211,6 @@ func (c *bucketCheck) beforeBootstrap(ctx context.Context) error {
 		return c.wrong(found, "", "")
 	case !errors.Is(err, objstore.ErrNotFound):
 		return c.named(err)
-	}
-	infos, err := c.bucket.List(ctx, marker.Prefix(c.virtualCluster), "", 1)
-	if err != nil {
-		return fmt.Errorf("look for objects of an earlier cluster: %w", err)
-	}
-	if len(infos) > 0 {
-		return c.wrong(marker.Marker{}, "", infos[0].Key)
 	}
 	return nil
 }

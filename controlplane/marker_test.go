@@ -47,10 +47,10 @@ func put(t *testing.T, bucket objstore.Bucket, key string) {
 	require.NoError(t, bucket.Put(t.Context(), key, objstore.NewBody([]byte("x"))))
 }
 
-func TestBucketCheck_MarksABucketOfAnEarlierVersion(t *testing.T) {
+func TestBucketCheck_MarksAgainWhereTheMarkerWasRemoved(t *testing.T) {
 	bucket := mem.New()
-	put(t, bucket, "main/snapshots/0001-aa/manifest")
-	c := checkOf(bucket, "id", "main/snapshots/0002-bb", "main/snapshots/0001-aa")
+	put(t, bucket, "id/snapshots/0001-aa/manifest")
+	c := checkOf(bucket, "id", "id/snapshots/0002-bb", "id/snapshots/0001-aa")
 	require.False(t, c.marked())
 	require.NoError(t, c.run(t.Context(), works()))
 	require.True(t, c.marked())
@@ -80,8 +80,8 @@ func TestBucketCheck_RefusesABucketThatIsNotTheClusters(t *testing.T) {
 			`--bucket s3://records: virtual cluster "main" was moved to s3://new: set --bucket to that`,
 		},
 		"without its snapshots": {
-			checkOf(mem.New(), "id", "main/snapshots/0002-bb", "main/snapshots/0001-aa"),
-			`--bucket s3://records has no object main/snapshots/0002-bb, which etcd under --etcd-prefix /freshet refers to for virtual cluster "main"` + remedy,
+			checkOf(mem.New(), "id", "id/snapshots/0002-bb", "id/snapshots/0001-aa"),
+			`--bucket s3://records has no object id/snapshots/0002-bb, which etcd under --etcd-prefix /freshet refers to for virtual cluster "main"` + remedy,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,12 +96,8 @@ func TestBucketCheck_RefusesToBootstrapOverAnotherCluster(t *testing.T) {
 	const remedy = " has no cluster of that name: set --bucket, --etcd and --etcd-prefix to those of one cluster"
 
 	bucket := mem.New()
-	put(t, bucket, "mainly/bundles/1/1") // another virtual cluster's
+	put(t, bucket, "clusters/mainly") // another virtual cluster's
 	require.NoError(t, checkOf(bucket, "").beforeBootstrap(t.Context()))
-	put(t, bucket, "main/bundles/1/1")
-	require.EqualError(t, checkOf(bucket, "").beforeBootstrap(t.Context()),
-		`--bucket s3://records already holds objects of a virtual cluster "main", such as main/bundles/1/1, but etcd under --etcd-prefix /freshet`+remedy)
-
 	_, err := marker.Create(t.Context(), bucket, "main", marker.Marker{ClusterID: "other"})
 	require.NoError(t, err)
 	err = checkOf(bucket, "").beforeBootstrap(t.Context())
@@ -112,7 +108,7 @@ func TestBucketCheck_RefusesToBootstrapOverAnotherCluster(t *testing.T) {
 
 func TestBucketCheck_ConfirmsTheIDThatTheStateHas(t *testing.T) {
 	bucket := mem.New()
-	require.EqualError(t, checkOf(bucket, "id").confirm(t.Context()), `--bucket s3://records has no object main/cluster-id, but etcd under `+
+	require.EqualError(t, checkOf(bucket, "id").confirm(t.Context()), `--bucket s3://records has no object clusters/main, but etcd under `+
 		`--etcd-prefix /freshet has cluster id id for virtual cluster "main": set --bucket, --etcd and --etcd-prefix to those of one cluster`)
 	_, err := marker.Create(t.Context(), bucket, "main", marker.Marker{ClusterID: "id"})
 	require.NoError(t, err)

@@ -151,7 +151,7 @@ func (r *rig) etcdDir() string { return filepath.Join(r.cfg.Dir, "etcd") }
 
 func (r *rig) openLog() (metalog.Log, error) {
 	return etcdlog.Open(etcdlog.Config{
-		Client: r.etcd.Client(), VirtualCluster: virtualCluster, Log: metalog.Config{Logger: r.cfg.Log},
+		Client: r.etcd.Client(), ClusterID: virtualCluster, Log: metalog.Config{Logger: r.cfg.Log},
 	})
 }
 

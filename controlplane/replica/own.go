@@ -1,9 +1,8 @@
 package replica
 
 import (
+	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"sync"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/metadata/metalog"
 )
 
@@ -101,11 +101,7 @@ func (r *Replica) firstCommands(ctx context.Context) ([]metadata.Command, error)
 		if err := r.cfg.BeforeBootstrap(ctx); err != nil {
 			return nil, err
 		}
-		id := r.cfg.ClusterID
-		if id == "" {
-			id = newClusterID()
-		}
-		first = append(first, &metadata.Bootstrap{ClusterID: id})
+		first = append(first, &metadata.Bootstrap{ClusterID: cmp.Or(r.cfg.ClusterID, id.NewCluster())})
 	}
 	if v := r.cfg.Version(); v > metadata.MaxVersion {
 		return nil, fmt.Errorf("%w: state machine version %d", metadata.ErrUnsupported, v)
@@ -113,18 +109,6 @@ func (r *Replica) firstCommands(ctx context.Context) ([]metadata.Command, error)
 		first = append(first, &metadata.RaiseVersion{Version: v})
 	}
 	return first, nil
-}
-
-// newClusterID makes a cluster id as Kafka does: 16 random bytes in URL-safe base64, not beginning with a dash
-// (org.apache.kafka.common.Uuid.randomUuid).
-func newClusterID() string {
-	for {
-		var b [16]byte
-		_, _ = rand.Read(b[:]) // never fails
-		if id := base64.RawURLEncoding.EncodeToString(b[:]); id[0] != '-' {
-			return id
-		}
-	}
 }
 
 // stop runs what OnOwner returned, and waits for it no longer than the hand-over may take.

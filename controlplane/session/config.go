@@ -42,8 +42,8 @@ type Locator interface {
 type ClusterConfig struct {
 	// Name of the virtual cluster.
 	Name string
-	// BundlePrefix is the prefix of the virtual cluster's objects in the bucket; agents are told it.
-	BundlePrefix string
+	// BundlePrefix returns the prefix of the bundles of a cluster id in the bucket, which Welcome names.
+	BundlePrefix func(clusterID string) string
 	// Locator answers Locate.
 	Locator Locator
 	// NewForwards makes what answers forwarded requests under one owner, for one tenure. It is called before the owner

@@ -119,7 +119,7 @@ func (w *world) start(name string) *node {
 	require.NoError(w.t, err)
 	n := &node{name: name, net: network, listen: bufconn.Listen(1 << 20), ended: make(chan error, 2)}
 	cluster := session.NewCluster(session.ClusterConfig{
-		Name: vcName, BundlePrefix: "vc1/bundles/", Locator: locator{w, n}, Limits: w.limits,
+		Name: vcName, BundlePrefix: func(string) string { return "vc1/bundles/" }, Locator: locator{w, n}, Limits: w.limits,
 		NewForwards: func(o *owner.Owner, spawn session.Spawn) session.Forwards {
 			if w.forwards != nil {
 				return w.forwards(o, spawn)

@@ -27,7 +27,7 @@ func TestBucket_ShowAndMove(t *testing.T) {
 		return out.String(), err
 	}
 	_, err := show(urls[0])
-	require.EqualError(t, err, urls[0]+" has no object main/cluster-id: no cluster of that name")
+	require.EqualError(t, err, urls[0]+" has no object clusters/main: no cluster of that name")
 	bucket, err := open.Bucket(t.Context(), urls[0])
 	require.NoError(t, err)
 	_, err = marker.Create(t.Context(), bucket, "main", marker.Marker{ClusterID: "id"})

@@ -8,7 +8,7 @@ import (
 
 // Number is this program's generation. Until the first release every change of a stored format raises it, and no program reads
 // another generation than its own. The first release is generation 1.
-const Number byte = 106
+const Number byte = 107
 
 // ErrOther is the base of Check's error.
 var ErrOther = errors.New("stored by a program of another generation")

@@ -12,5 +12,5 @@ func TestCheck(t *testing.T) {
 	require.NoError(t, generation.Check(generation.Number))
 	err := generation.Check(1)
 	require.ErrorIs(t, err, generation.ErrOther)
-	require.ErrorContains(t, err, "another generation: it is 1, this program reads 106: run the program that wrote it")
+	require.ErrorContains(t, err, "another generation: it is 1, this program reads 107: run the program that wrote it")
 }

@@ -1,7 +1,8 @@
-// Package marker ties a bucket to one virtual cluster. Each virtual cluster's prefix holds one small object that names the
-// cluster's id, so that a process with another bucket, another prefix or another etcd finds out before it writes anything.
+// Package marker ties a bucket to virtual clusters. One small object for each names the cluster's id, so that a process with
+// another bucket, another prefix or another etcd finds out before it writes anything.
 //
-//	<virtual cluster>/cluster-id   JSON: {"format":1,"cluster_id":"...","moved_to":"..."}
+//	clusters/<virtual cluster>   JSON: {"format":1,"cluster_id":"...","moved_to":"..."}
+//	<cluster id>/...             everything else of the virtual cluster
 //
 // The control plane creates the marker, create-only, once the cluster id is in the metadata log. Agents only read it, and
 // compare it with the id that the control plane has. moved_to is set where the cluster's objects went elsewhere (Move).
@@ -39,11 +40,11 @@ type encoded struct {
 	MovedTo   string `json:"moved_to,omitempty"`
 }
 
-// Prefix returns the prefix of a virtual cluster's objects.
-func Prefix(virtualCluster string) string { return virtualCluster + "/" }
+// Prefix returns the prefix of the objects of a cluster id.
+func Prefix(clusterID string) string { return clusterID + "/" }
 
 // Key returns the key of a virtual cluster's marker.
-func Key(virtualCluster string) string { return Prefix(virtualCluster) + "cluster-id" }
+func Key(virtualCluster string) string { return "clusters/" + virtualCluster }
 
 // Read returns the marker of a virtual cluster. Errors: objstore.ErrNotFound if there is none, ErrMalformed, or the bucket's.
 func Read(ctx context.Context, bucket objstore.Bucket, virtualCluster string) (Marker, error) {

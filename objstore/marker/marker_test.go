@@ -105,17 +105,17 @@ func TestMove_RetiresTheOldBucket(t *testing.T) {
 			require.NoError(t, bucket.Put(t.Context(), key, objstore.NewBody([]byte(key))))
 		}
 	}
-	put(from, "main/bundles/1/1", "main/bundles/1/2", "main/snapshots/x", "other/bundles/1/1")
-	put(to, "main/bundles/1/1", "zzz")
+	put(from, "id/bundles/1/1", "id/bundles/1/2", "id/snapshots/x", "other/bundles/1/1")
+	put(to, "id/bundles/1/1", "zzz")
 	move := marker.Move{From: from, To: to, ToLocation: "s3://new", VirtualCluster: "main"}
 
 	_, err = move.Run(t.Context())
-	require.EqualError(t, err, "2 of 3 objects under main/ are missing in s3://new, such as main/bundles/1/2: copy them first, while nothing of the cluster runs")
+	require.EqualError(t, err, "2 of 3 objects under id/ are missing in s3://new, such as id/bundles/1/2: copy them first, while nothing of the cluster runs")
 	there, err := marker.Read(t.Context(), from, "main")
 	require.NoError(t, err)
 	require.Equal(t, id, there, "nothing was changed")
 
-	put(to, "main/bundles/1/2", "main/snapshots/x")
+	put(to, "id/bundles/1/2", "id/snapshots/x")
 	for range 2 { // again after a crash
 		n, err := move.Run(t.Context())
 		require.NoError(t, err)
@@ -149,7 +149,7 @@ func TestMove_RefusesABucketOfAnotherCluster(t *testing.T) {
 	from, to := mem.New(), mem.New()
 	move := marker.Move{From: from, To: to, FromLocation: "s3://old", ToLocation: "s3://new", VirtualCluster: "main"}
 	_, err := move.Run(t.Context())
-	require.EqualError(t, err, "--from s3://old has no object main/cluster-id: set it to the bucket that virtual cluster \"main\" runs on")
+	require.EqualError(t, err, "--from s3://old has no object clusters/main: set it to the bucket that virtual cluster \"main\" runs on")
 	for bucket, id := range map[*mem.Bucket]string{from: "a", to: "b"} {
 		_, err := marker.Create(t.Context(), bucket, "main", marker.Marker{ClusterID: id})
 		require.NoError(t, err)

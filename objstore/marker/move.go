@@ -23,7 +23,7 @@ func (m Move) Run(ctx context.Context) (objects int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if objects, err = m.compare(ctx); err != nil {
+	if objects, err = m.compare(ctx, id); err != nil {
 		return 0, err
 	}
 	if err := replace(ctx, m.To, m.VirtualCluster, Marker{ClusterID: id}); err != nil {
@@ -70,8 +70,8 @@ func lookUp(ctx context.Context, bucket objstore.Bucket, virtualCluster string) 
 }
 
 // compare counts the objects of the old bucket, and returns an error if the new one lacks any or has one of another size.
-func (m Move) compare(ctx context.Context) (objects int, err error) {
-	from, to := objectsOf(m.From, m.VirtualCluster), objectsOf(m.To, m.VirtualCluster)
+func (m Move) compare(ctx context.Context, id string) (objects int, err error) {
+	from, to := &walk{bucket: m.From, prefix: Prefix(id)}, &walk{bucket: m.To, prefix: Prefix(id)}
 	missing, example := 0, ""
 	for {
 		object, ok, err := from.next(ctx)
@@ -94,48 +94,41 @@ func (m Move) compare(ctx context.Context) (objects int, err error) {
 	}
 	if missing > 0 {
 		return objects, fmt.Errorf("%d of %d objects under %s are missing in %s, such as %s: copy them first, while nothing of the cluster runs",
-			missing, objects, Prefix(m.VirtualCluster), m.ToLocation, example)
+			missing, objects, Prefix(id), m.ToLocation, example)
 	}
 	return objects, nil
 }
 
-// objects walks a virtual cluster's objects in key order, without the marker, a page at a time.
-type objects struct {
-	bucket         objstore.Bucket
-	virtualCluster string
-	page           []objstore.Info
-	after          string
-	ended          bool
-}
-
-func objectsOf(bucket objstore.Bucket, virtualCluster string) *objects {
-	return &objects{bucket: bucket, virtualCluster: virtualCluster}
+// walk goes through the objects under a prefix in key order, a page at a time.
+type walk struct {
+	bucket objstore.Bucket
+	prefix string
+	page   []objstore.Info
+	after  string
+	ended  bool
 }
 
 // next returns the next object; false at the end.
-func (o *objects) next(ctx context.Context) (objstore.Info, bool, error) {
-	for {
-		for len(o.page) == 0 && !o.ended {
-			page, err := o.bucket.List(ctx, Prefix(o.virtualCluster), o.after, objstore.MaxKeys)
-			if err != nil {
-				return objstore.Info{}, false, err
-			}
-			if o.page, o.ended = page, len(page) == 0; !o.ended {
-				o.after = page[len(page)-1].Key
-			}
+func (o *walk) next(ctx context.Context) (objstore.Info, bool, error) {
+	if len(o.page) == 0 && !o.ended {
+		page, err := o.bucket.List(ctx, o.prefix, o.after, objstore.MaxKeys)
+		if err != nil {
+			return objstore.Info{}, false, err
 		}
-		if o.ended {
-			return objstore.Info{}, false, nil
-		}
-		object := o.page[0]
-		if o.page = o.page[1:]; object.Key != Key(o.virtualCluster) {
-			return object, true, nil
+		if o.page, o.ended = page, len(page) == 0; !o.ended {
+			o.after = page[len(page)-1].Key
 		}
 	}
+	if o.ended {
+		return objstore.Info{}, false, nil
+	}
+	object := o.page[0]
+	o.page = o.page[1:]
+	return object, true, nil
 }
 
 // seek skips to the first object whose key is not below the given one; a zero Info if there is none. It stays there.
-func (o *objects) seek(ctx context.Context, key string) (objstore.Info, error) {
+func (o *walk) seek(ctx context.Context, key string) (objstore.Info, error) {
 	for {
 		object, ok, err := o.next(ctx)
 		if err != nil || !ok {

@@ -19,9 +19,6 @@ func (w *WrongError) Error() string {
 	switch {
 	case w.Found.MovedTo != "":
 		return fmt.Sprintf("%s: virtual cluster %q was moved to %s: set --bucket to that", bucket, w.VirtualCluster, w.Found.MovedTo)
-	case w.Found.ClusterID == "" && w.Expected == "":
-		return fmt.Sprintf("%s already holds objects of a virtual cluster %q, such as %s, but %s has no cluster of that name: %s",
-			bucket, w.VirtualCluster, w.Object, w.Holder, w.Remedy)
 	case w.Found.ClusterID == "" && w.Object != "":
 		return fmt.Sprintf("%s has no object %s, which %s refers to for virtual cluster %q: %s",
 			bucket, w.Object, w.Holder, w.VirtualCluster, w.Remedy)

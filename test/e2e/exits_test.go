@@ -99,7 +99,7 @@ func TestExit_WrongBucket(t *testing.T) {
 	mark(t, c.S3.URL("bucket", "moved"), marker.Marker{ClusterID: "another-id", MovedTo: "s3://new/place"})
 
 	for prefix, says := range map[string]string{
-		"empty": `^--bucket s3://bucket/empty\S+ has no object main/cluster-id, but the control plane has cluster id \S+ .*: set --bucket to the control plane's$`,
+		"empty": `^--bucket s3://bucket/empty\S+ has no object clusters/main, but the control plane has cluster id \S+ .*: set --bucket to the control plane's$`,
 		"other": `^--bucket s3://bucket/other\S+ holds virtual cluster "main" with cluster id another-id, but .*: set --bucket to the control plane's$`,
 		"moved": `^--bucket s3://bucket/moved\S+: virtual cluster "main" was moved to s3://new/place: set --bucket to that$`,
 	} {
@@ -117,7 +117,7 @@ func TestExit_WrongBucket(t *testing.T) {
 	require.NoError(t, err)
 	const remedy = `: set --bucket, --etcd and --etcd-prefix to those of one cluster$`
 	for name, test := range map[string]struct{ prefix, etcd, says string }{
-		"an empty prefix":          {"empty", etcdlog.DefaultPrefix, `has no object main/bundles/\S+, which etcd under --etcd-prefix /freshet/v1 refers to`},
+		"an empty prefix":          {"empty", etcdlog.DefaultPrefix, `has no object \S+/bundles/\S+, which etcd under --etcd-prefix /freshet/v1 refers to`},
 		"another cluster's prefix": {"other", etcdlog.DefaultPrefix, `holds virtual cluster "main" with cluster id another-id, but etcd`},
 		"a moved cluster's prefix": {"moved", etcdlog.DefaultPrefix, `virtual cluster "main" was moved to s3://new/place: set --bucket to that$`},
 		"another etcd prefix":      {"freshet", "/another", `holds virtual cluster "main" .* etcd under --etcd-prefix /another has no cluster of that name`},

@@ -13,6 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/freshet-io/freshet/controlplane/directory"
 	"github.com/freshet-io/freshet/internal/etcdserver"
 	"github.com/freshet-io/freshet/internal/generation"
 	"github.com/freshet-io/freshet/internal/testservers"
@@ -38,7 +39,7 @@ func TestExit_OtherGeneration(t *testing.T) {
 	}{
 		"dev, log":                {devOnOtherLog, `^--data-dir \S+: .*: log entry 1: .*`},
 		"control plane, log":      {controlPlaneOnOtherLog, `^--etcd-prefix /freshet/v1, --bucket s3://bucket/freshet\S+: .*: log entry 1: .*`},
-		"control plane, snapshot": {controlPlaneOnOtherSnapshot, `^--etcd-prefix /freshet/v1, --bucket s3://bucket/freshet\S+: .*: decode main/snapshots/\S+: .*`},
+		"control plane, snapshot": {controlPlaneOnOtherSnapshot, `^--etcd-prefix /freshet/v1, --bucket s3://bucket/freshet\S+: .*: decode \S+/snapshots/\S+: .*`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -53,7 +54,7 @@ func devOnOtherLog(t *testing.T) *testservers.Process {
 	d.Kill()
 	etcd, err := etcdserver.Start(t.Context(), etcdserver.Config{Dir: filepath.Join(d.DataDir, "etcd")}, zap.NewNop())
 	require.NoError(t, err)
-	stampLog(t, etcd.Client(), etcdlog.DefaultPrefix+"/dev/log/")
+	stampLog(t, etcd.Client(), keysOf(t, etcd.Client(), "dev")+"log/")
 	etcd.Close()
 	d.Launch()
 	return d.Process
@@ -66,7 +67,7 @@ func controlPlaneOnOtherLog(t *testing.T) *testservers.Process {
 	p.Restart()
 	_, err := p.Terminate(time.Minute)
 	require.NoError(t, err)
-	stampLog(t, c.Etcd.Client(t), etcdlog.DefaultPrefix+"/main/log/")
+	stampLog(t, c.Etcd.Client(t), keysOf(t, c.Etcd.Client(t), "main")+"log/")
 	p.Launch()
 	return p.Process
 }
@@ -76,7 +77,8 @@ func controlPlaneOnOtherSnapshot(t *testing.T) *testservers.Process {
 	c := harness.NewCluster(t, harness.ClusterConfig{ControlPlanes: 1, ControlFlags: []string{"--snapshot-bytes", "1"}})
 	p := c.ControlPlanes[0]
 	p.Restart()
-	etcd, key := c.Etcd.Client(t), etcdlog.DefaultPrefix+"/main/snapshots"
+	etcd := c.Etcd.Client(t)
+	key := keysOf(t, etcd, "main") + "snapshots"
 	require.Eventually(t, func() bool {
 		found, err := etcd.Get(t.Context(), key)
 		return err == nil && len(found.Kvs) == 1
@@ -86,6 +88,14 @@ func controlPlaneOnOtherSnapshot(t *testing.T) *testservers.Process {
 	stampSnapshots(t, etcd, key, c.BucketURL)
 	p.Launch()
 	return p.Process
+}
+
+// keysOf returns where the keys of a virtual cluster begin in etcd.
+func keysOf(t *testing.T, etcd *clientv3.Client, virtualCluster string) string {
+	t.Helper()
+	clusterID, err := directory.Directory{Client: etcd, Prefix: etcdlog.DefaultPrefix}.Resolve(t.Context(), virtualCluster)
+	require.NoError(t, err)
+	return etcdlog.DefaultPrefix + "/" + clusterID + "/"
 }
 
 // stampLog sets the generation of every log entry under an etcd prefix, as if an earlier program had written them.

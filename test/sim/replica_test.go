@@ -67,7 +67,7 @@ func (c *cluster) startReplica(name string) *controlPlane {
 	require.NoError(c.t, err)
 	p := &controlPlane{c: c, name: name, store: way, ended: make(chan error, 1)}
 	sides := session.ClusterConfig{
-		Name: vc, BundlePrefix: bundlePrefix, Locator: p, Limits: c.opts.limits, Log: log,
+		Name: vc, BundlePrefix: func(string) string { return bundlePrefix }, Locator: p, Limits: c.opts.limits, Log: log,
 		NewForwards: func(o *owner.Owner, spawn session.Spawn) session.Forwards {
 			groups, err := group.New(group.Config{Log: log}, o, spawn)
 			if err != nil {

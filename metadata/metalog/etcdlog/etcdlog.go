@@ -1,5 +1,5 @@
 // Package etcdlog is the metadata log over etcd: the transactions of metalog.Store, and the upkeep of the etcd
-// cluster they run on (Maintainer). Keys, all under <prefix>/<virtual cluster>/:
+// cluster they run on (Maintainer). Keys, all under <prefix>/<cluster id>/:
 //
 //	owner      JSON of metalog.OwnerRecord, under the owner's lease; its create revision is the tenure
 //	tail       index and total of the last entry (metalog.EncodeTail); absent while the log is empty
@@ -28,10 +28,10 @@ const DefaultPrefix = "/freshet/v1"
 
 // Config names a virtual cluster's log in etcd.
 type Config struct {
-	Client         *clientv3.Client // not closed by the log
-	Prefix         string           // default DefaultPrefix; without a slash at its end
-	VirtualCluster string           // 1 to 249 characters of a-z A-Z 0-9 . _ -
-	Log            metalog.Config
+	Client    *clientv3.Client // not closed by the log
+	Prefix    string           // default DefaultPrefix; without a slash at its end
+	ClusterID string           // 1 to 249 characters of a-z A-Z 0-9 . _ -
+	Log       metalog.Config
 }
 
 // ApplyDefaults sets the fields that are zero.
@@ -50,8 +50,8 @@ func (c *Config) Validate() error {
 	if !strings.HasPrefix(c.Prefix, "/") || strings.HasSuffix(c.Prefix, "/") {
 		errs = append(errs, fmt.Errorf("prefix %q: must begin and must not end with a slash", c.Prefix))
 	}
-	if !id.ValidVirtualCluster(c.VirtualCluster) {
-		errs = append(errs, fmt.Errorf("virtual cluster %q: must be 1 to 249 of a-z A-Z 0-9 . _ -", c.VirtualCluster))
+	if !id.ValidVirtualCluster(c.ClusterID) {
+		errs = append(errs, fmt.Errorf("cluster id %q: must be 1 to 249 of a-z A-Z 0-9 . _ -", c.ClusterID))
 	}
 	return errors.Join(errs...)
 }
@@ -62,7 +62,7 @@ func Open(cfg Config) (metalog.Log, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("metadata log in etcd: %w", err)
 	}
-	return metalog.New(newStore(cfg.Client, keysOf(cfg.Prefix, cfg.VirtualCluster)), cfg.Log)
+	return metalog.New(newStore(cfg.Client, keysOf(cfg.Prefix, cfg.ClusterID)), cfg.Log)
 }
 
 // keys of one virtual cluster.

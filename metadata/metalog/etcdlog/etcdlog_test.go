@@ -53,7 +53,7 @@ func startEtcd(t *testing.T, adjust func(*embed.Config)) *clientv3.Client {
 
 func openLog(t *testing.T, client *clientv3.Client, cluster string, cfg metalog.Config) metalog.Log {
 	t.Helper()
-	l, err := etcdlog.Open(etcdlog.Config{Client: client, VirtualCluster: cluster, Log: cfg})
+	l, err := etcdlog.Open(etcdlog.Config{Client: client, ClusterID: cluster, Log: cfg})
 	require.NoError(t, err)
 	return l
 }
@@ -178,8 +178,8 @@ func TestStore_PointersThatCannotBeReadAreReplaced(t *testing.T) {
 
 func TestConfig_Validate(t *testing.T) {
 	for _, name := range []string{"", "a/b", "a b", "ä"} {
-		_, err := etcdlog.Open(etcdlog.Config{VirtualCluster: name, Prefix: "x/"})
-		require.ErrorContains(t, err, "virtual cluster")
+		_, err := etcdlog.Open(etcdlog.Config{ClusterID: name, Prefix: "x/"})
+		require.ErrorContains(t, err, "cluster id")
 		require.ErrorContains(t, err, "no etcd client")
 		require.ErrorContains(t, err, "slash")
 	}

@@ -86,7 +86,7 @@ func (m *Maintainer) trimAll(ctx context.Context) error {
 	}
 }
 
-// clusterBase returns <prefix>/<virtual cluster>/ of a key under it.
+// clusterBase returns <prefix>/<cluster id>/ of a key under it.
 func clusterBase(prefix, key string) (string, bool) {
 	cluster, _, ok := strings.Cut(strings.TrimPrefix(key, prefix+"/"), "/")
 	return prefix + "/" + cluster + "/", ok

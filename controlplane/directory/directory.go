@@ -1,0 +1,65 @@
+// Package directory maps the names of virtual clusters to their cluster ids, in etcd. Keys, under the etcd prefix:
+//
+//	+clusters/<name>   the cluster id, as text
+//
+// Everything else of a virtual cluster is stored under its id, in etcd and in the bucket. So the name is for people alone, and a
+// new cluster never finds what an earlier one of its name has left.
+package directory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/freshet-io/freshet/internal/generation"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+// Directory is the directory under a prefix of etcd.
+type Directory struct {
+	Client *clientv3.Client // not closed
+	Prefix string           // --etcd-prefix
+}
+
+func (d Directory) key(name string) string { return d.Prefix + "/+clusters/" + name }
+
+// earlier is a key that a virtual cluster has in etcd if a program of an earlier generation wrote it, under its name.
+func (d Directory) earlier(name string) string { return d.Prefix + "/" + name + "/tail" }
+
+// errNoID is the base of the error of a value that is no id.
+var errNoID = errors.New("no cluster id")
+
+// Final reports whether Resolve would return the same error again.
+func Final(err error) bool { return errors.Is(err, generation.ErrOther) || errors.Is(err, errNoID) }
+
+// Resolve returns the id of a virtual cluster, and stores a random one if it has none. All replicas get the same. Errors: those
+// of etcd, generation.ErrOther, or that of a value which is no id.
+func (d Directory) Resolve(ctx context.Context, name string) (string, error) {
+	fresh := id.NewCluster()
+	resp, err := d.Client.Txn(ctx).
+		If(
+			clientv3.Compare(clientv3.CreateRevision(d.key(name)), "=", 0),
+			clientv3.Compare(clientv3.CreateRevision(d.earlier(name)), "=", 0),
+		).
+		Then(clientv3.OpPut(d.key(name), fresh)).
+		Else(clientv3.OpGet(d.key(name))).
+		Commit()
+	if err != nil {
+		return "", fmt.Errorf("look for the id of virtual cluster %s in etcd: %w", name, err)
+	}
+	if resp.Succeeded {
+		return fresh, nil
+	}
+	kvs := resp.Responses[0].GetResponseRange().Kvs
+	if len(kvs) == 0 {
+		return "", fmt.Errorf("%s: %w: run the program that wrote it, or begin with an empty bucket prefix, etcd prefix and data directory",
+			d.earlier(name), generation.ErrOther)
+	}
+	found := string(kvs[0].Value)
+	if !id.ValidCluster(found) {
+		return "", fmt.Errorf("etcd key %s holds %q: %w: put back the id that `freshet bucket show` prints", d.key(name), found, errNoID)
+	}
+	return found, nil
+}
