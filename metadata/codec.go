@@ -13,13 +13,17 @@ import (
 
 // AppendBatch appends the batch's bytes, as they stand in the log. Equal batches give equal bytes.
 //
-//	generation  1 byte  generation.Number
-//	now       zigzag  command time, ms since the epoch
-//	count     varint
-//	per command:
-//	kind      1 byte  commandKind
-//	length    varint  of the body
-//	body              fields in the order of the type's declaration
+// The table is in the form of internal/bytetable, and testdata/batch.golden has an example.
+//
+// Batch:
+//
+//	field       form    meaning
+//	generation  1 byte  = generation.Number
+//	now         zigzag  command time, ms since the epoch
+//	count       varint
+//	per command, count times:
+//	  kind      1 byte  commandKind
+//	  body      bytes   fields in the order of the type's declaration
 //
 // In bodies, strings and byte slices have their length in front, maps are sorted by key, ids are their 16 bytes,
 // unsigned and signed integers are varints, signed ones zigzag.

@@ -3,13 +3,15 @@ package metadata
 import (
 	"bytes"
 	"encoding/hex"
-	"flag"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/stretchr/testify/require"
 
+	"github.com/freshet-io/freshet/internal/bytetable"
 	"github.com/freshet-io/freshet/internal/generation"
 	"github.com/freshet-io/freshet/metadata/commit"
 	"github.com/freshet-io/freshet/metadata/id"
@@ -42,7 +44,7 @@ func everyCommand() *Batch {
 	}}
 }
 
-var update = flag.Bool("update", false, "write golden files anew: generation.Number must rise with them")
+var update = bytetable.Update
 
 // golden compares bytes with a file of testdata: logs and buckets hold such bytes.
 func golden(t *testing.T, name string, got []byte) {
@@ -59,7 +61,9 @@ func golden(t *testing.T, name string, got []byte) {
 func TestBatch_GoldenAndRoundTrip(t *testing.T) {
 	b := everyCommand()
 	p := AppendBatch(nil, b)
-	golden(t, "batch.hex", p)
+	l := bytetable.New(t)
+	l.Bytes("codec.go", "Batch", p)
+	l.Golden("testdata/batch.golden")
 	got, err := ParseBatch(p)
 	require.NoError(t, err)
 	require.Equal(t, b, got)
@@ -67,6 +71,27 @@ func TestBatch_GoldenAndRoundTrip(t *testing.T) {
 		_, err := ParseBatch(p[:i])
 		require.ErrorIs(t, err, ErrMalformedCommand, "cut at %d", i)
 	}
+}
+
+// The table of sectionWriter describes how records are framed.
+func TestSections_Golden(t *testing.T) {
+	var buf bytes.Buffer
+	w := newSectionWriter(&buf)
+	for range 2 {
+		w.buf = append(w.buf, "records"...)
+		w.flush()
+	}
+	hash, err := w.end()
+	require.NoError(t, err)
+	l := bytetable.New(t)
+	p := buf.Bytes()
+	require.Equal(t, hash, xxhash.Sum64(p[:len(p)-8]))
+	l.Values = map[string]uint64{
+		"xxhash64 of everything before": hash,
+		"CRC-32C of the payload":        uint64(crc32.Checksum([]byte("records"), castagnoli)),
+	}
+	l.Bytes("snapshot_frame.go", "Snapshot", p)
+	l.Golden("testdata/sections.golden")
 }
 
 func TestParseBatch_RefusesTheUnknown(t *testing.T) {

@@ -27,7 +27,20 @@ var SectionBytes = 64 << 20
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// sectionWriter cuts records into sections and sums everything up. The first error sticks.
+// sectionWriter cuts records into sections and sums everything up. The first error sticks. The table is in the form of
+// internal/bytetable, and testdata/sections.golden has an example.
+//
+// Snapshot:
+//
+//	field        form          meaning
+//	magic        8 bytes       = "frshsnap"
+//	generation   1 byte        = generation.Number
+//	per section and once more, until length = 0:
+//	  length     u32 LE        of the payload, at most SectionBytes; 0 after the last section
+//	  if length:
+//	    crc      u32 LE        = CRC-32C of the payload
+//	    payload  length bytes  whole records (testdata/records)
+//	hash         u64 LE        = xxhash64 of everything before; State.Hash
 type sectionWriter struct {
 	w     io.Writer
 	sum   *xxhash.Digest

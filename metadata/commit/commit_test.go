@@ -2,13 +2,13 @@ package commit
 
 import (
 	"bytes"
-	"encoding/hex"
 	"math"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/freshet-io/freshet/internal/bytetable"
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
@@ -152,49 +152,39 @@ func TestCommit_IteratesWithoutAllocation(t *testing.T) {
 	}))
 }
 
-const goldenCommit = "0100020908e807020205020103" +
-	"00000000000000000000000000000001" + "00000000000000000000000000000002" + // topics
-	"000102" + "000304" + "10068009" + "010101" + // topic, partition, gap, runs
-	"03040b" + "000101" + "000328" + // producers: id, epoch, transaction
-	"00031142" + "0103ca21" + "500694c20314" + "000ae9cf0fc0f7e903" + // code, records, bytes, timestamp
-	"0100" + "00092c01b004" // plain batches, sequences
-
-// TestCommit_Golden pins version 1 of the format. It stays as it is for ever: logs hold these bytes.
-func TestCommit_Golden(t *testing.T) {
+// The tables of the package comment describe commits, with and without the column as-of, and results.
+func TestTables_Golden(t *testing.T) {
+	l := bytetable.New(t)
+	l.Forms = map[string]func([]byte, int) int{"column": func(p []byte, n int) int {
+		rest, ok := skipColumn(p, n)
+		require.True(t, ok)
+		return len(p) - len(rest)
+	}}
 	p1 := Batch{Records: 3, Bytes: 100, MaxTimestamp: 1000, ProducerID: 7, ProducerEpoch: 1, BaseSequence: 300}
 	p2 := Batch{Records: 2, Bytes: 90, MaxTimestamp: 1010, ProducerID: 7, ProducerEpoch: 1, BaseSequence: 303}
 	p3 := Batch{Records: 1, Bytes: 80, MaxTimestamp: 990, ProducerID: 5, Transactional: true, TransactionVersion: 2}
 	plain := Batch{Records: 4, Bytes: 70, MaxTimestamp: -1, ProducerID: NoProducer}
-	h := Header{Submission: id.Submission{Session: 2, N: 9}, Acked: 8, Bytes: 1000}
-	sections := []section{
-		{Section{id.TopicPartition{Topic: topic(1), Partition: 4}, 16}, []Batch{p1, p2, plain, plain}},
-		{Section{id.TopicPartition{Topic: topic(2), Partition: 0}, 400}, []Batch{p3, p1}},
-	}
-	p := encode(h, sections)
-	require.Equal(t, goldenCommit, hex.EncodeToString(p))
-	r, err := Parse(p)
-	require.NoError(t, err)
-	requireEqual(t, r, h, sections)
-}
-
-const goldenAsOf = "0102" + "020908e807" + "010102010002" + "02" + // header, counts, as-of
-	"00000000000000000000000000000001" + "0000" + "0000" + "0000" + "0100" + // topic, partition, gap, runs
-	"0e00" + "0000" + "0300" + // producers
-	"010208" + "0100" + "6400" + "0a00" + // code, records, bytes, timestamp
-	"000338" + "ffffffff1f0101" // sequences, as-of
-
-// TestCommit_GoldenAsOf pins the column as-of of batches of transaction protocol 1.
-func TestCommit_GoldenAsOf(t *testing.T) {
-	b := Batch{Records: 1, Bytes: 100, MaxTimestamp: 9, ProducerID: 7, Transactional: true, TransactionVersion: 1, AsOf: 1 << 33}
-	late := b
+	early := Batch{Records: 1, Bytes: 100, MaxTimestamp: 9, ProducerID: 7, Transactional: true, TransactionVersion: 1, AsOf: 1 << 33}
+	late := early
 	late.AsOf, late.BaseSequence = 1<<33-1, 7
 	h := Header{Submission: id.Submission{Session: 2, N: 9}, Acked: 8, Bytes: 1000}
-	sections := []section{{Section{id.TopicPartition{Topic: topic(1)}, 0}, []Batch{b, late}}}
-	p := encode(h, sections)
-	require.Equal(t, goldenAsOf, hex.EncodeToString(p))
-	r, err := Parse(p)
-	require.NoError(t, err)
-	requireEqual(t, r, h, sections)
+	for _, sections := range [][]section{
+		{
+			{Section{id.TopicPartition{Topic: topic(1), Partition: 4}, 16}, []Batch{p1, p2, plain, plain}},
+			{Section{id.TopicPartition{Topic: topic(2), Partition: 0}, 400}, []Batch{p3, p1}},
+		},
+		{{Section{id.TopicPartition{Topic: topic(1)}, 0}, []Batch{early, late}}},
+	} {
+		p := encode(h, sections)
+		l.Bytes("doc.go", "Commit", p)
+		r, err := Parse(p)
+		require.NoError(t, err)
+		requireEqual(t, r, h, sections)
+	}
+	l.Bytes("doc.go", "Block", appendBlock(nil, []uint64{300, 301, 307}))
+	l.Bytes("doc.go", "Result", AppendResult(nil, exampleResult()))
+	l.Bytes("doc.go", "Result", AppendResult(nil, &Result{Status: Forgotten}))
+	l.Golden("testdata/commits.golden")
 }
 
 // TestCommit_Size bounds the size of an encoded commit: at most 12 bytes per idempotent batch, runs included, and
@@ -311,13 +301,16 @@ func TestColumn_RoundTrip(t *testing.T) {
 	}
 }
 
-func TestResult_RoundTripAndGolden(t *testing.T) {
-	r := &Result{Status: Settled, Sections: []SectionResult{
+func exampleResult() *Result {
+	return &Result{Status: Settled, Sections: []SectionResult{
 		{LogStart: 3, Spans: []Span{{Batches: 300, Outcome: Accepted, Base: 1 << 40}, {Batches: 1, Outcome: Gap, Base: -1}}},
 		{LogStart: 0, Spans: []Span{{Batches: 1, Outcome: Duplicate, Base: -1}, {Batches: 2, Outcome: NoPartition, Base: -1}}},
 	}}
+}
+
+func TestResult_RoundTrip(t *testing.T) {
+	r := exampleResult()
 	p := AppendResult(nil, r)
-	require.Equal(t, "0100020302c025818080808020120002110025", hex.EncodeToString(p))
 	got, err := ParseResult(p)
 	require.NoError(t, err)
 	require.Equal(t, r, got)

@@ -17,24 +17,25 @@ var ErrMalformed = errors.New("malformed extent list")
 const minEncoded = 7
 
 // AppendList appends the list encoding of extents that ascend in offset and do not overlap.
+// The table is in the form of internal/bytetable, and testdata/list.golden has an example.
 //
-//	field      form    meaning
-//	version    1 byte  1
-//	count      varint
-//	per extent:
-//	gap        varint  base minus the offset after the extent before it (minus 0 for the first)
-//	span       varint  last minus base
-//	timestamp  zigzag  max timestamp minus that of the extent before it
-//	bundle     zigzag  bundle minus that of the extent before it, modulo 2^64
-//	position   varint  <= 2^32-1
-//	length     varint  <= 2^32-1
-//	batches    varint  batches << 2 | kind
+// Extents:
 //
-// A marker is written with bundle and position of the extent before it, length 0, and after its fields:
-//
-//	producer     varint
-//	end          varint  epoch << 1 | commit
-//	coordinator  zigzag  coordinator epoch
+//	field            form    meaning
+//	version          1 byte  = 1
+//	count            varint
+//	per extent, count times:
+//	  gap            varint  base minus the offset after the extent before it (minus 0 for the first)
+//	  span           varint  last minus base
+//	  timestamp      zigzag  max timestamp minus that of the extent before it
+//	  bundle         zigzag  bundle minus that of the extent before it that is no marker, modulo 2^64; 0 in a marker
+//	  position       varint  <= 2^32-1; 0 in a marker
+//	  length         varint  <= 2^32-1; 0 in a marker
+//	  batches        varint  batches << 2 | kind
+//	  marker, if batches & 3 = 2:
+//	    producer     varint
+//	    end          varint  epoch << 1 | commit
+//	    coordinator  zigzag  coordinator epoch
 func AppendList(dst []byte, exts []Extent) []byte {
 	var e Encoder
 	dst = append(dst, 1)

@@ -1,7 +1,6 @@
 package extent
 
 import (
-	"encoding/hex"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/freshet-io/freshet/internal/bytetable"
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
@@ -225,7 +225,7 @@ func TestTree_ReplaceInEmpty(t *testing.T) {
 	require.True(t, removed.Empty())
 }
 
-// TestList_Golden pins version 1 of the list format.
+// The table of AppendList describes a list.
 func TestList_Golden(t *testing.T) {
 	exts := []Extent{
 		{Base: 10, Last: 12, MaxTimestamp: 1000, Bundle: id.Submission{Session: 1, N: 2}.Bundle(), Position: 64, Length: 300, Batches: 2},
@@ -233,7 +233,9 @@ func TestList_Golden(t *testing.T) {
 		{Base: 20, Last: 29, MaxTimestamp: 999, Bundle: 5, Position: 1, Length: 2, Batches: 3, Kind: Absolute},
 	}
 	p := AppendList(nil, exts)
-	require.Equal(t, "0103"+"0a02d00f848080802040ac0208"+"0000e80700000006ac020901"+"0609e907f9ffffff1f01020d", hex.EncodeToString(p))
+	l := bytetable.New(t)
+	l.Bytes("list.go", "Extents", p)
+	l.Golden("testdata/list.golden")
 	got, err := ParseList(p)
 	require.NoError(t, err)
 	require.Equal(t, exts, got)

@@ -1,11 +1,11 @@
 package job
 
 import (
-	"encoding/hex"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/freshet-io/freshet/internal/bytetable"
 	"github.com/freshet-io/freshet/internal/hostile"
 	"github.com/freshet-io/freshet/metadata/extent"
 	"github.com/freshet-io/freshet/metadata/id"
@@ -31,7 +31,7 @@ func plan() *Plan {
 		{
 			ID: partition(2, 1), Extents: []extent.Extent{relative},
 			Aborted: []extent.Aborted{{ProducerID: 4, First: 12, Last: 15}, {ProducerID: 5, First: 1, Last: 18}},
-			Clean:   &CleanSpec{FirstDirty: 12, NowMs: 1_000_000},
+			Clean:   &CleanSpec{FirstDirty: 12, NowMs: 1_000_000, DeleteRetentionMs: 500, MaxBatchBytes: 1 << 20},
 		},
 	}}
 }
@@ -84,12 +84,12 @@ func TestOutcome_RoundTrip(t *testing.T) {
 	}
 }
 
-const goldenOutcome = "010201f40302d804030101000000000000000000000000000000000a141501020a0a0082808080a002183d0500090002183d05000000000a0a0e01010a0a0082808080a002183d0500000102000000000000000000000000000000010a0a0e01010a0a0082808080a002183d05020c032a"
-
-// The log holds outcomes: their bytes never change.
-func TestOutcome_Golden(t *testing.T) {
-	got := hex.EncodeToString(AppendOutcome(nil, outcome()))
-	require.Equal(t, goldenOutcome, got)
+// The tables of the package comment describe plans and outcomes.
+func TestTables_Golden(t *testing.T) {
+	l := bytetable.New(t)
+	l.Bytes("doc.go", "Plan", AppendPlan(nil, plan()))
+	l.Bytes("doc.go", "Outcome", AppendOutcome(nil, outcome()))
+	l.Golden("testdata/jobs.golden")
 }
 
 func TestOutcome_RefusesWhatDoesNotCover(t *testing.T) {

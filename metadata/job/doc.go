@@ -3,33 +3,53 @@
 //
 // Both formats can be cut between partitions: parts are whole plans or outcomes of their own, in order.
 //
+// The tables are in the form of internal/bytetable, and testdata/jobs.golden has examples.
+//
 // Plan:
 //
-//	field       form    meaning
-//	version     1 byte  1
-//	job         varint
-//	kind        1 byte  Kind
-//	level       1 byte  of the bundles to be written
-//	count       varint
-//	per partition, ascending:
-//	partition           see below
-//	extents     bytes   package extent's list
-//	aborted     varint  count; producer varint, first varint, last minus first varint
-//	clean       1 byte  whether the fields of CleanSpec follow, in their order, zigzag
+//	field          form      meaning
+//	version        1 byte    = 1
+//	job            varint
+//	kind           1 byte    Kind
+//	level          1 byte    of the bundles to be written
+//	partitions     varint
+//	per partition, ascending, partitions times:
+//	  new          1 byte    1 if the topic is another than that of the partition before, else 0
+//	  if new:
+//	    topic      16 bytes
+//	  partition    varint
+//	  extents      bytes     package extent's list
+//	  aborted      varint
+//	  per transaction, aborted times:
+//	    producer   varint
+//	    first      varint
+//	    span       varint    last minus first
+//	  clean        1 byte    1 if the partition has a CleanSpec, else 0
+//	  if clean:
+//	    dirty      zigzag    FirstDirty
+//	    now        zigzag    NowMs
+//	    retention  zigzag    DeleteRetentionMs
+//	    max batch  zigzag    MaxBatchBytes
 //
 // Outcome:
 //
-//	version     1 byte  1
-//	bundles     varint  count; n varint, bytes varint
-//	count       varint
-//	per partition, ascending:
-//	partition           see below
-//	from        varint
-//	span        varint  to minus from
-//	extents     bytes   package extent's list
-//	dropped     varint  count; distances of marker offsets, varint
-//	cleaned     zigzag  CleanedTo
-//
-// A partition is its topic, as 0 for the topic of the partition before or 1 and the 16 bytes of its id, and its number
-// as a varint.
+//	field        form      meaning
+//	version      1 byte    = 1
+//	bundles      varint
+//	per bundle, ascending, bundles times:
+//	  n          varint
+//	  size       varint
+//	partitions   varint
+//	per partition, ascending, partitions times:
+//	  new        1 byte    as in a plan
+//	  if new:
+//	    topic    16 bytes
+//	  partition  varint
+//	  from       varint
+//	  span       varint    to minus from
+//	  extents    bytes     package extent's list
+//	  dropped    varint
+//	  per marker, dropped times:
+//	    offset   varint    minus that of the marker before it (minus 0 for the first)
+//	  cleaned    zigzag    CleanedTo
 package job

@@ -6,17 +6,19 @@ import (
 	"hash/crc32"
 )
 
-// The value of a log entry, integers big-endian:
+// The value of a log entry, of which testdata/record.golden has an example (internal/bytetable).
 //
-//	offset  size  field
-//	0       1     format, 1
-//	1       1     flags: 1 first part of a payload, 2 last part
-//	2       8     index, as in the key
-//	10      8     tenure: create revision of the writer's ownership key
-//	18      8     nonce, random per entry, the same in every attempt to append it
-//	26      8     total: payload bytes ever appended, this entry's included
-//	34      4     CRC-32C of bytes 0-33 and the payload
-//	38      ...   payload
+// Record:
+//
+//	offset  field    form    meaning
+//	0       format   1 byte  = 1
+//	1       flags    1 byte  1: first part of a payload; 2: last part
+//	2       index    u64 BE  as in the key
+//	10      tenure   u64 BE  create revision of the writer's ownership key
+//	18      nonce    u64 BE  random per entry, the same in every attempt to append it
+//	26      total    u64 BE  payload bytes ever appended, this entry's included
+//	34      crc      u32 BE  = CRC-32C of bytes 0-33 and the payload
+//	38      payload  rest
 const (
 	recordFormat = 1
 	headerBytes  = 38

@@ -2,13 +2,13 @@ package metalog_test
 
 import (
 	"encoding/binary"
-	"encoding/hex"
 	"hash/crc32"
 	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/freshet-io/freshet/internal/bytetable"
 	"github.com/freshet-io/freshet/metadata/metalog"
 )
 
@@ -19,15 +19,15 @@ func exampleRecord() metalog.Record {
 	}
 }
 
-// The bytes of format 1, kept for ever.
-const goldenRecord = "01" + "01" + "0000000000000007" + "000000000000002a" + "1122334455667788" +
-	"00000000000003e8" + "0d018e97" + "7061796c6f6164"
-
+// The table of EncodeRecord describes a record.
 func TestRecord_Golden(t *testing.T) {
 	rec := exampleRecord()
-	require.Equal(t, goldenRecord, hex.EncodeToString(metalog.EncodeRecord(&rec)))
-	p, err := hex.DecodeString(goldenRecord)
-	require.NoError(t, err)
+	p := metalog.EncodeRecord(&rec)
+	l := bytetable.New(t)
+	crc := crc32.Checksum(slices.Concat(p[:34], rec.Payload), crc32.MakeTable(crc32.Castagnoli))
+	l.Values = map[string]uint64{"CRC-32C of bytes 0-33 and the payload": uint64(crc)}
+	l.Bytes("codec.go", "Record", p)
+	l.Golden("testdata/record.golden")
 	got, err := metalog.DecodeRecord(7, p)
 	require.NoError(t, err)
 	require.Equal(t, rec, got)

@@ -4,6 +4,19 @@
 //	<prefix><index, 16 hex digits>-<random, 8 hex digits>/part-<number, 5 digits>   the encoded state, cut in parts
 //	<prefix><index>-<random>/manifest                                                JSON, written last
 //
+// Members of the manifest are in the order of this table (internal/bytetable). testdata/manifest.golden has an example.
+//
+// Manifest:
+//
+//	member         type    meaning
+//	format         number  1
+//	index          number  of the log entry that the state is after
+//	hash           string  metadata.State.Hash, 16 hex digits
+//	bytes          number  of all parts
+//	parts          array   in order
+//	parts[].bytes  number  at most 16 MiB
+//	parts[].crc    number  CRC-32C
+//
 // A snapshot exists when its manifest does, every part matches it, and a pass other than the writing one has decoded a
 // state with the hash that the manifest has: Write makes that pass before it returns.
 // Whoever points to a snapshot keeps the manifest's checksum beside the name.

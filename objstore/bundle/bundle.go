@@ -13,51 +13,59 @@
 //
 // Agents write bundles by Encoder, background jobs by Writer.
 //
+// The following tables are in the form of internal/bytetable, and testdata/bundles.golden has examples.
+//
 // Header:
 //
-//	offset  size  field
-//	0          8  magic "frshbndl"
-//	8          1  generation (generation.Number)
-//	9          1  Kind
-//	10         2  reserved, 0
-//	12         4  agent session
-//	16         4  n: the submission's number in its session
-//	20         4  CRC-32C of bytes 0-19
+//	offset  field       form     meaning
+//	0       magic       8 bytes  = "frshbndl"
+//	8       generation  1 byte   = generation.Number
+//	9       kind        1 byte   Kind
+//	10      reserved    u16 BE   = 0
+//	12      session     u32 BE   agent session
+//	16      n           u32 BE   the submission's number in its session
+//	20      crc         u32 BE   = CRC-32C of bytes 0-19
 //
 // Magic, generation and checksum are where they are in every generation, so that a program tells another one from damage.
 //
-// Footer entry, sections in the order of their bytes, each starting where the one before it ended:
+// Sections are in the order of their bytes, each starting where the one before it ended.
 //
-//	offset  size  field
-//	0         16  topic id
-//	16         4  partition
-//	20         4  position of the section's first byte in the object
-//	24         4  length in bytes
-//	28         4  number of record batches, at least 1
+// Footer entry:
 //
-// Seek entry, in the order of positions. A chunk ends with the first batch that ends 1 MiB or more after the chunk's
+//	offset  field      form      meaning
+//	0       topic      16 bytes  topic id
+//	16      partition  u32 BE
+//	20      position   u32 BE    of the section's first byte in the object
+//	24      length     u32 BE    in bytes
+//	28      batches    u32 BE    number of record batches, at least 1
+//
+// Seek entries are in the order of positions. A chunk ends with the first batch that ends 1 MiB or more after the chunk's
 // beginning, or with its section; a section of a single chunk has no entry. So an offset is found by the entries' first
-// offsets, a time by their timestamps: no batch of a chunk is later than its entry says (Seek):
+// offsets, a time by their timestamps: no batch of a chunk is later than its entry says (Seek).
 //
-//	offset  size  field
-//	0          4  position of the chunk's first batch in the object
-//	4          4  length in bytes
-//	8          8  base offset of the chunk's first batch
-//	16         8  largest max timestamp of the chunk's batches, ms since the epoch; -1 if none
+// Seek entry:
 //
-// Trailer, the object's last bytes. The seek table and the trailer can be checked without the footer:
+//	offset  field      form    meaning
+//	0       position   u32 BE  of the chunk's first batch in the object
+//	4       length     u32 BE  in bytes
+//	8       first      u64 BE  base offset of the chunk's first batch
+//	16      timestamp  u64 BE  largest max timestamp of the chunk's batches, ms since the epoch; -1 if none
 //
-//	offset  size  field
-//	0          4  position of the footer
-//	4          4  number of sections
-//	8          4  number of seek entries
-//	12         4  CRC-32C of all batch bytes
-//	16         4  CRC-32C of the footer
-//	20         4  CRC-32C of the seek table
-//	24         1  generation
-//	25         3  reserved, 0
-//	28         4  CRC-32C of bytes 0-27
-//	32         8  magic "frshfoot"
+// The trailer is the object's last bytes. The seek table and the trailer can be checked without the footer.
+//
+// Trailer:
+//
+//	offset  field         form     meaning
+//	0       footer        u32 BE   = position of the footer
+//	4       sections      u32 BE   = number of sections
+//	8       seek entries  u32 BE   = number of seek entries
+//	12      batches crc   u32 BE   = CRC-32C of all batch bytes
+//	16      footer crc    u32 BE   = CRC-32C of the footer
+//	20      seek crc      u32 BE   = CRC-32C of the seek table
+//	24      generation    1 byte   = generation.Number
+//	25      reserved      3 bytes  = 0
+//	28      crc           u32 BE   = CRC-32C of bytes 0-27
+//	32      magic         8 bytes  = "frshfoot"
 //
 // In agents' bundles batches are the producers' bytes as they were sent: base offsets are not the true ones (package extent), and
 // the leader epoch is the producer's. In background jobs' base offsets are true and the leader epoch is 0, sections ascend by

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/hex"
-	"flag"
 	"hash/crc32"
 	"os"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/freshet-io/freshet/internal/bytetable"
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/objstore"
 	"github.com/freshet-io/freshet/objstore/bundle"
@@ -60,8 +60,6 @@ func small(t *testing.T) ([]byte, []bundle.Section) {
 	body, sections := e.Finish()
 	return bytes.Join(body.Buffers, nil), sections
 }
-
-var update = flag.Bool("update", false, "write golden files anew: generation.Number must rise with them")
 
 func TestEncoder_RoundTrip(t *testing.T) {
 	data, sections := small(t)
@@ -128,10 +126,11 @@ func TestEncoder_Bounds(t *testing.T) {
 	require.ErrorIs(t, e.Batch(big), bundle.ErrTooLarge)
 }
 
+// internal/cli prints this bundle.
 func TestEncoder_Golden(t *testing.T) {
 	data, _ := small(t)
 	path := filepath.Join("testdata", "agent.hex")
-	if *update {
+	if *bytetable.Update {
 		require.NoError(t, os.WriteFile(path, []byte(hex.Dump(data)), 0o644))
 	}
 	want, err := os.ReadFile(path)

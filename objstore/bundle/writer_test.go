@@ -4,11 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -292,24 +289,6 @@ func small2(t testing.TB) []byte {
 	data, err := objstoretest.Get(t.Context(), b, key, 0, -1)
 	require.NoError(t, err)
 	return data
-}
-
-func TestWriter_Golden(t *testing.T) {
-	data := small2(t)
-	var got strings.Builder
-	dumper := hex.Dumper(&got) // the records of the large batches are left out
-	for _, part := range [][]byte{data[:700], data[len(data)-700:]} {
-		_, err := dumper.Write(part)
-		require.NoError(t, err)
-	}
-	require.NoError(t, dumper.Close())
-	path := filepath.Join("testdata", "job.hex")
-	if *update {
-		require.NoError(t, os.WriteFile(path, []byte(got.String()), 0o644))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, string(want), got.String(), "a changed layout raises generation.Number")
 }
 
 func TestInspect_OfAJob(t *testing.T) {

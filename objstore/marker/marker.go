@@ -1,8 +1,17 @@
 // Package marker ties a bucket to virtual clusters. One small object for each names the cluster's id, so that a process with
 // another bucket, another prefix or another etcd finds out before it writes anything.
 //
-//	clusters/<virtual cluster>   JSON: {"format":1,"cluster_id":"...","moved_to":"..."}
+//	clusters/<virtual cluster>   JSON, at most 4 KiB
 //	<cluster id>/...             everything else of the virtual cluster
+//
+// The members of the JSON are in the order of this table (internal/bytetable). testdata/marker.golden has an example.
+//
+// Object:
+//
+//	member      type    meaning
+//	format      number  1
+//	cluster_id  string
+//	moved_to    string  location of the objects; absent if they are here
 //
 // The control plane creates the marker, create-only, once the cluster id is in the metadata log. Agents only read it, and
 // compare it with the id that the control plane has. moved_to is set where the cluster's objects went elsewhere (Move).

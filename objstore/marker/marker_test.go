@@ -8,9 +8,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/freshet-io/freshet/internal/bytetable"
 	"github.com/freshet-io/freshet/objstore"
 	"github.com/freshet-io/freshet/objstore/marker"
 	"github.com/freshet-io/freshet/objstore/mem"
+	"github.com/freshet-io/freshet/objstore/objstoretest"
 )
 
 func TestCreate_IsReadBackAndNeverReplaced(t *testing.T) {
@@ -32,6 +34,18 @@ func TestCreate_IsReadBackAndNeverReplaced(t *testing.T) {
 	require.Equal(t, first, there)
 	_, err = marker.Read(t.Context(), bucket, "other")
 	require.ErrorIs(t, err, objstore.ErrNotFound, "each virtual cluster has its own")
+}
+
+// The table of the package comment describes an object with all members.
+func TestCreate_Golden(t *testing.T) {
+	bucket := mem.New()
+	_, err := marker.Create(t.Context(), bucket, "main", marker.Marker{ClusterID: "id", MovedTo: "s3://new"})
+	require.NoError(t, err)
+	p, err := objstoretest.Get(t.Context(), bucket, marker.Key("main"), 0, -1)
+	require.NoError(t, err)
+	l := bytetable.New(t)
+	l.JSON("marker.go", "Object", p)
+	l.Golden("testdata/marker.golden")
 }
 
 func TestRead_RefusesWhatIsNoMarker(t *testing.T) {
