@@ -12,10 +12,10 @@ type liveBundle struct {
 	bytes     uint32 // size of the object
 	extents   uint32 // live ones
 	liveBytes uint32 // of the live extents
-	level     uint8  // 0: written by an agent for its clients; else by a job
+	level     uint8  // 0 if an agent wrote it for clients, else the level of the job that wrote it
 	madeMs    int64  // command time at which it became live
-	// atMs is the command time at which the newest of its records were appended, 0 if unknown. A job's bundle inherits it
-	// from what it replaced.
+	// atMs is the command time at which its newest records were appended, 0 if unknown. A job's bundle inherits it from the bundles
+	// that it replaced.
 	atMs int64
 }
 
@@ -58,8 +58,8 @@ func (s *machine) DeadBundles() iter.Seq2[id.Bundle, DeadBundle] {
 	return func(yield func(id.Bundle, DeadBundle) bool) { s.dead.Scan(yield) }
 }
 
-// Bundle gives the size of a bundle's object and of what of it is live; false if it is neither live nor dead. Extents
-// of deleted topics and trimmed fronts count as live until Ticks have worked them off.
+// Bundle returns the object size, live extents and live bytes of a bundle, or false if it is neither live nor dead. Extents of deleted
+// topics and below a log start count as live until Ticks have released them.
 func (s *machine) Bundle(b id.Bundle) (bytes, liveExtents, liveBytes uint32, ok bool) {
 	if l, ok := s.bundles.Get(b); ok {
 		return l.bytes, l.extents, l.liveBytes, true
@@ -68,7 +68,7 @@ func (s *machine) Bundle(b id.Bundle) (bytes, liveExtents, liveBytes uint32, ok 
 	return d.Bytes, 0, 0, ok
 }
 
-// addExtents counts new extents of a bundle, none or several; the first call for a bundle makes it known, with that size.
+// addExtents counts new extents of a bundle. The first call for a bundle stores its size. If extents is 0, an unknown bundle becomes dead.
 func (s *machine) addExtents(b id.Bundle, size uint32, level uint8, extents, bytes uint32) {
 	l, ok := s.bundles.Get(b)
 	if !ok {
@@ -93,20 +93,20 @@ func (s *machine) addExtents(b id.Bundle, size uint32, level uint8, extents, byt
 	s.bundles.Set(b, l)
 }
 
-// releaseExtent takes an extent that left the partitions for good from its bundle.
+// releaseExtent stops counting an extent that no partition refers to any more.
 func (s *machine) releaseExtent(x *extent.Extent) {
 	if x.Kind == extent.Marker {
 		s.load.Extents--
-		return // it has none
+		return // a marker has no bundle
 	}
 	s.releaseExtents(x.Bundle, 1, x.Length)
 }
 
-// releaseExtents takes so many extents of so many bytes from their bundle.
+// releaseExtents stops counting extents of a bundle. Without any left, the bundle becomes dead.
 func (s *machine) releaseExtents(b id.Bundle, extents, bytes uint32) {
 	l, ok := s.bundles.Get(b)
 	if !ok {
-		return // of a snapshot that nothing wrote
+		return // only a snapshot that Encode did not write has such an extent
 	}
 	l.extents -= extents
 	l.liveBytes -= bytes

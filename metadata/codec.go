@@ -63,9 +63,9 @@ func appendEndpoints(dst []byte, endpoints []Endpoint) []byte {
 	return dst
 }
 
-// ParseBatch reads what AppendBatch wrote. CommitBundle.Encoded and CompleteJob.Outcome alias p; everything else is copied. What it
-// allocates is bounded by a small multiple of len(p). Errors: ErrMalformedCommand; ErrUnsupported for kinds and
-// versions that this program does not know, upon which a replica must stop. The commits inside are not looked into.
+// ParseBatch parses the output of AppendBatch. CommitBundle.Encoded and CompleteJob.Outcome alias p and are not parsed; everything else
+// is copied. ParseBatch allocates at most a small multiple of len(p). It returns ErrMalformedCommand, or ErrUnsupported for an unknown
+// generation, kind or version. A replica must stop at ErrUnsupported.
 func ParseBatch(p []byte) (*Batch, error) {
 	w := wire.NewReader(p)
 	stored := w.Byte()

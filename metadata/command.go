@@ -7,15 +7,14 @@ import (
 	"github.com/freshet-io/freshet/metadata/internal/wire"
 )
 
-// Command is one change of the state, as it stands in the log. Commands carry every id they introduce; time comes
-// from the batch of commands they arrive in (Batch.Now). The pointers to the types below are the commands:
-// &CreateTopic{…}.
+// Command is one change of the state, as stored in the log. Only pointers implement Command: &CreateTopic{…}. commands lists all types.
+// The time of a command is Batch.Now. Topic ids come with the command; Apply assigns ids of sessions, jobs, nodes and producers.
 type Command interface {
 	// kind is the command's number in the log.
 	kind() commandKind
-	// appendBody appends the command's fields, in the order of their declaration.
+	// appendBody appends the command's fields. AppendBatch describes the encoding.
 	appendBody(dst []byte) []byte
-	// readBody reads what appendBody wrote into an empty command.
+	// readBody decodes the output of appendBody into an empty command.
 	readBody(w *wire.Reader)
 }
 
@@ -31,8 +30,7 @@ type Result struct {
 	Err   error
 }
 
-// Effects collects what applying changed, so that the owner can tell agents. Slices are appended to; call Reset
-// between uses.
+// Effects collects the changes of Apply, so that the owner can notify agents. Apply appends to the slices; call Reset between uses.
 type Effects struct {
 	Topics     []id.Topic        // created, changed or deleted
 	Configs    bool              // a non-topic config changed
@@ -40,12 +38,12 @@ type Effects struct {
 	Partitions []PartitionEffect // commits, markers, trims
 	Opened     []id.Session      // sessions opened
 	Closed     []id.Session      // sessions closed
-	Fenced     []int64           // producers whose transaction ended or whose epoch rose: earlier batches of them are late
+	Fenced     []int64           // ids of producers whose transaction ended or whose epoch rose; their earlier batches are late
 	Committed  []*commit.Result  // for metrics
-	Checks     []CheckHash       // asserted hashes, to be compared by who has a snapshot of that index
+	Checks     []CheckHash       // hashes for replicas that hold a snapshot of their index
 }
 
-// Reset empties the effects for the next use. Slices handed out before stay as they are until then.
+// Reset empties the effects and keeps their memory. Slices that callers took before are invalid afterwards.
 func (fx *Effects) Reset() {
 	clear(fx.Partitions)
 	clear(fx.Committed)
@@ -60,8 +58,8 @@ func (fx *Effects) Reset() {
 	}
 }
 
-// PartitionEffect is one partition's change by one section of a commit, one marker or one trim. A command that names a
-// partition several times has several effects of it, in order.
+// PartitionEffect is the change of one partition by one section of a commit, one marker or one trim. If a command names a partition
+// several times, each time has its own effect, in order.
 type PartitionEffect struct {
 	Partition id.TopicPartition
 	Watermarks
@@ -72,6 +70,6 @@ type PartitionEffect struct {
 // Watermarks are one partition's bounds as of one log index.
 type Watermarks struct {
 	LogStart      int64
-	HighWatermark int64 // next offset to be given
-	LastStable    int64 // no open transaction starts below
+	HighWatermark int64 // next offset to assign
+	LastStable    int64 // last stable offset: every open transaction starts at or above it
 }

@@ -2,7 +2,8 @@ package metadata
 
 import "github.com/freshet-io/freshet/metadata/commit"
 
-// commandKind numbers the commands in the log. A number is never given to another command.
+// commandKind is the number of a command in the log. It is fixed within a generation. Append a new kind at the end: anywhere else it
+// renumbers the kinds that follow, which raises generation.Number.
 type commandKind uint8
 
 const (
@@ -42,8 +43,13 @@ const (
 	kindAbortJob
 )
 
-// commands is the list of all commands. The rest of a command stands together in a file of its subject: its type, its fields in
-// the log (appendBody, readBody), and the method of the machine that applies it.
+// commands describes every command by its kind. To add a command:
+//
+//  1. Append its kind to the constants, its method to commands, and its kind method below.
+//  2. Declare its type, appendBody and readBody in a *_command.go file, or in the file of the table that it changes.
+//  3. Write the machine's method in the file of that table. The type's comment lists its results.
+//  4. Add it to goldenCommands and to the commands of TestScripts, and run go test ./metadata -update.
+//  5. Propose it only if State.Version has reached the version that knows it (ARCHITECTURE.md, "Versions of the state").
 var commands = [...]description{
 	kindBootstrap:           failing((*machine).bootstrap),
 	kindRaiseVersion:        failing((*machine).raiseVersion),
@@ -81,13 +87,13 @@ var commands = [...]description{
 	kindAbortJob:            failing((*machine).abortJob),
 }
 
-// description is what is known of a kind of command.
+// description creates and applies the commands of one kind.
 type description struct {
 	empty func() Command
 	apply func(s *machine, c Command, fx *Effects) Result
 }
 
-// of describes the command that a method of the machine applies.
+// of describes a command whose method returns a Result.
 func of[C any, P interface {
 	*C
 	Command
@@ -98,7 +104,7 @@ func of[C any, P interface {
 	}
 }
 
-// failing is of for a command whose result has no value.
+// failing describes a command whose method returns only an error.
 func failing[C any, P interface {
 	*C
 	Command
@@ -106,7 +112,7 @@ func failing[C any, P interface {
 	return of(func(s *machine, c P, fx *Effects) Result { return Result{Err: apply(s, c, fx)} })
 }
 
-// settling is of for a command that settles a submission.
+// settling describes a command that settles a submission.
 func settling[C any, P interface {
 	*C
 	Command
@@ -114,7 +120,7 @@ func settling[C any, P interface {
 	return of(func(s *machine, c P, fx *Effects) Result {
 		r, err := apply(s, c, fx)
 		if err != nil {
-			return Result{Err: err} // and not a nil *commit.Result in Value
+			return Result{Err: err} // Value must stay nil, not hold a nil *commit.Result
 		}
 		return Result{Value: r}
 	})

@@ -8,29 +8,29 @@ import (
 	"github.com/freshet-io/freshet/metadata/internal/wire"
 )
 
-// endedWriter is an agent session or a background job that has ended: nothing that is put under its name from now on is ever
-// referred to. It is in the table until its orphans were swept.
+// endedWriter is an ended agent session or background job whose orphans are not swept yet. No commit will refer to an object that is put
+// under its id from now on.
 type endedWriter struct {
 	opened int64  // command time
 	ended  int64  // command time
 	nextN  uint32 // the lowest submission of a session that was not settled; 0 for a job
 }
 
-// EndedWriter describes an agent session or a background job that has ended and whose orphans were not swept.
+// EndedWriter describes an ended agent session or background job whose orphans are not swept yet.
 type EndedWriter struct {
 	ID       id.Session
 	OpenedMs int64 // command time
 	EndedMs  int64 // command time
 	Job      bool
-	// NextN is the lowest submission of an agent session that was not settled when the session was closed: all below were
-	// committed or abandoned. It is 0 for a job.
+	// NextN is the lowest submission of an agent session that was unsettled when the session was closed, 0 for a job. All submissions
+	// below NextN were committed or abandoned.
 	NextN uint32
 }
 
-// RecordSweep notes that the objects of ended writers were swept, which are then forgotten. Writers that have not ended, or
-// are unknown, are left alone. Result: none.
+// RecordSweep removes ended sessions and jobs from the state after the sweep of their orphans. It ignores ids that are open or unknown.
+// Result: none.
 type RecordSweep struct {
-	Writers []id.Session // best in order
+	Writers []id.Session // session and job ids
 }
 
 func (s *machine) recordSweep(c *RecordSweep, _ *Effects) Result {
@@ -40,14 +40,14 @@ func (s *machine) recordSweep(c *RecordSweep, _ *Effects) Result {
 	return Result{}
 }
 
-// EndedWriters returns the ended writers that are still to be swept, in the order they began.
+// EndedWriters returns the ended sessions and jobs whose orphans are not swept yet, by ascending id.
 func (s *machine) EndedWriters() iter.Seq[EndedWriter] {
 	return func(yield func(EndedWriter) bool) {
 		s.ended.Scan(func(n id.Session, w endedWriter) bool { return yield(w.info(n)) })
 	}
 }
 
-// EndedWriter returns one of EndedWriters, or false if it is open, unknown or swept.
+// EndedWriter returns the entry of one session or job, or false if that is open, unknown or swept.
 func (s *machine) EndedWriter(n id.Session) (EndedWriter, bool) {
 	w, ok := s.ended.Get(n)
 	return w.info(n), ok
@@ -88,7 +88,7 @@ func (d *snapshotDecoder) readEnded(r *wire.Reader) {
 		n := id.Session(r.Uint32())
 		w := endedWriter{opened: r.Varint(), ended: r.Varint(), nextN: r.Uint32()}
 		if n == 0 || n >= d.s.nextSession || w.ended < w.opened {
-			r.Fail("ended session or job %d", n)
+			r.Fail("ended session or job %d: not opened, or ended before it was opened", n)
 		}
 		if r.Err() != nil {
 			return

@@ -2,12 +2,12 @@ package metadata
 
 import "github.com/freshet-io/freshet/metadata/id"
 
-// GroupKind says what a group's bytes are of. The numbers are part of the log's format.
+// GroupKind is the protocol of a group, which decides the format of Head and Members. Its numbers are part of the log's format.
 type GroupKind uint8
 
 // The kinds of groups. 3 is kept for share groups (KIP-932), 4 for streams groups (KIP-1071).
 const (
-	// GroupNone is a group that has offsets only: nobody joined it, or what had joined is gone.
+	// GroupNone is a group with offsets only: no member ever joined, or its members are gone.
 	GroupNone GroupKind = iota
 	// GroupClassic is a group of the classic protocol.
 	GroupClassic
@@ -16,14 +16,13 @@ const (
 )
 
 type (
-	// UpdateGroup stores what a group's coordinator makes durable: bytes that only the coordinator understands.
-	// A group comes to be by it. Result: nil.
+	// UpdateGroup stores the state of a group, in the coordinator's own format. It creates the group if there is none. Result: nil.
 	UpdateGroup struct {
 		Group   string
 		Kind    GroupKind
-		Head    []byte        // of the group as a whole; nil leaves it as it is
-		Reset   bool          // drop the members there are before adding Members
-		Members []GroupMember // changed ones, in any order, each at most once
+		Head    []byte        // state of the group without its members; nil keeps the stored one
+		Reset   bool          // remove all stored members before adding Members
+		Members []GroupMember // changed members, in any order, each at most once
 	}
 
 	// DeleteGroup removes a group with its members, offsets and pending offsets. Result: nil or ErrUnknownGroup.
@@ -38,9 +37,8 @@ type (
 		Offsets     []OffsetCommit
 	}
 
-	// DeleteOffsets removes offsets of a group, pending ones too. Where CommittedBefore is given, only
-	// those committed at that time or before of which nothing is pending, so that a sweep does not remove what came
-	// since it looked.
+	// DeleteOffsets removes committed and pending offsets of a group. If CommittedBefore is set, it skips partitions with a pending offset,
+	// and offsets committed later. So the expiry of offsets spares newer commits.
 	// Result: Value is []error, one per partition (nil or ErrUnknownPartition); Err ErrUnknownGroup.
 	DeleteOffsets struct {
 		Group           string
@@ -61,7 +59,5 @@ type OffsetCommit struct {
 	Offset      int64
 	LeaderEpoch int32 // -1 if the client named none
 	Metadata    string
-	ExpiresMs   int64 // ms since the epoch; -1: by the retention configured
+	ExpiresMs   int64 // ms since the epoch; -1 means the configured retention
 }
-
-// Numbers of the commands of groups and offsets in the log: 30 to 39.

@@ -9,10 +9,9 @@ import (
 )
 
 type (
-	// StartJob opens a background job that an agent is to run. Result: its id (id.Session), of the counter of agent
-	// sessions; ErrSessionClosed if its runner's is not open; ErrJobConflict if another job cleans a partition in its
-	// bounds and it is one that cleans; ErrConfigsChanged if it cleans and the configs are not
-	// those of Clean.
+	// StartJob opens a background job for an agent. Result: the job's id (id.Session, from the counter of agent sessions), or
+	// ErrSessionClosed if the runner's session is not open. For a Clean job: ErrJobConflict if another job cleans the partition, and
+	// ErrConfigsChanged if the topic's configs differ from Clean.Configs.
 	StartJob struct {
 		Kind        job.Kind
 		Level       uint8 // of the bundles that it will write
@@ -28,15 +27,15 @@ type (
 		Configs uint64 // State.CleanupConfigs of the topic as the plan saw it
 	}
 
-	// CompleteJob takes over a part of what a job has done: Outcome is package job's encoding. Handing the same part in
-	// again changes nothing. Result: JobResult; ErrUnknownJob if the job has ended; ErrInvalidOutcome.
+	// CompleteJob applies one part of a job's outcome, in package job's encoding. Applying the same part again changes nothing. Result:
+	// JobResult, ErrUnknownJob if the job has ended, or ErrInvalidOutcome.
 	CompleteJob struct {
 		Job     id.Session
 		Last    bool // ends the job
 		Outcome []byte
 	}
 
-	// AbortJob ends a job: what it wrote is not referred to. Result: nil or ErrUnknownJob.
+	// AbortJob ends a job. Its objects become orphans unless an earlier part named them. Result: nil or ErrUnknownJob.
 	AbortJob struct{ Job id.Session }
 )
 
@@ -54,7 +53,7 @@ func (c *StartJob) appendBody(dst []byte) []byte {
 	return binary.LittleEndian.AppendUint64(dst, c.Clean.Configs)
 }
 
-// appendBounds writes bounds as three varints: From, and the distances from there to FirstDirty and To.
+// appendBounds appends three varints: From, FirstDirty-From and To-From.
 func appendBounds(dst []byte, b *job.Bounds) []byte {
 	dst = binary.AppendUvarint(dst, uint64(b.From))
 	dst = binary.AppendUvarint(dst, uint64(b.FirstDirty-b.From))
@@ -101,7 +100,7 @@ func readPartition(w *wire.Reader) id.TopicPartition {
 	return id.TopicPartition{Topic: readTopicID(w), Partition: w.Int32()}
 }
 
-// appendBundles writes bundles as a count and their distances, so they are best in order.
+// appendBundles appends a count and deltas. Ascending bundles take the fewest bytes.
 func appendBundles(dst []byte, bundles []id.Bundle) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(bundles)))
 	before := id.Bundle(0)

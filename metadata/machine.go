@@ -13,8 +13,8 @@ import (
 // machine is what is behind a State. No exported type has it in a field or in the signature of a method, for the sake
 // of those who import this package (see api).
 //
-// Tables are copy-on-write. What hangs below a table by pointer (topicEntry, partition, session) carries the
-// generation it was made in: within that generation it is changed in place, after a snapshot it is copied first.
+// Tables are copy-on-write. A node below a table (topicEntry, partition, session) carries the copy-on-write generation it was made in.
+// Within that generation a node is changed in place; after a snapshot it is copied first.
 type machine struct {
 	index     uint64 // of the last entry applied
 	now       int64  // command time, ms since the epoch; never goes back
@@ -34,7 +34,7 @@ type machine struct {
 	configs   btree.Map[string, map[string]string] // by configKey; values are replaced, never changed
 	gone      btree.Map[string, int64]             // names of topics deleted of late, and the command time of that
 
-	sessions  btree.Map[id.Session, *session]    // open, or closed less than resultRetentionMs ago
+	sessions  btree.Map[id.Session, *session]    // open, closed less than resultRetentionMs ago, or the newest of its zone
 	instances btree.Map[string, id.Session]      // newest session of an instance, of those in sessions
 	ended     btree.Map[id.Session, endedWriter] // sessions and jobs until they are swept for orphans
 

@@ -6,14 +6,14 @@ import (
 	"github.com/freshet-io/freshet/metadata/internal/wire"
 )
 
-// Bootstrap is the first command of a virtual cluster: its cluster id as Kafka clients see it.
+// Bootstrap is the first command of a virtual cluster. ClusterID is the cluster id that Kafka clients see. Result: nil or ErrBootstrapped.
 type Bootstrap struct{ ClusterID string }
 
 func (c *Bootstrap) appendBody(dst []byte) []byte { return wire.AppendString(dst, c.ClusterID) }
 
 func (c *Bootstrap) readBody(w *wire.Reader) { c.ClusterID = w.String() }
 
-// RaiseVersion lifts the state machine's version once every replica supports it.
+// RaiseVersion raises the version of the state once every replica supports the new one. Result: nil or ErrVersion.
 type RaiseVersion struct{ Version uint32 }
 
 func (c *RaiseVersion) appendBody(dst []byte) []byte {
@@ -31,16 +31,16 @@ func (c *AllocateProducerIDs) appendBody(dst []byte) []byte {
 
 func (c *AllocateProducerIDs) readBody(w *wire.Reader) { c.Count = w.Int32() }
 
-// Tick lets time-driven rules run: results of sessions closed longer than 10 minutes and expired producers go.
+// Tick does a bounded share of the time-driven work. It drains the cleanup queue, puts idle producers to rest and drops offsets of
+// purged topics. It also forgets closed sessions and names of deleted topics, and aborts transactions that timed out.
 type Tick struct{}
 
 func (*Tick) appendBody(dst []byte) []byte { return dst }
 
 func (*Tick) readBody(*wire.Reader) {}
 
-// CheckHash asserts the state's hash after entry Index; a replica that differs must stop. Applying it changes
-// nothing and compares nothing (a hash costs a walk over everything): it is handed on in Effects.Checks to a
-// replica that holds a snapshot of that index.
+// CheckHash asserts the state's hash after entry Index. Apply only adds CheckHash to Effects.Checks, because a hash costs a walk over
+// the state. A replica that holds a snapshot of Index compares the hashes, and must stop if they differ.
 type CheckHash struct {
 	Index uint64
 	Hash  uint64

@@ -58,7 +58,8 @@ func (c *OpenSession) readBody(w *wire.Reader) {
 	c.Peer, c.Roles = w.String(), Roles(w.Byte())
 }
 
-// DrainSession takes an agent out of the membership that Metadata shows; its commits go on.
+// DrainSession removes an agent from the membership that Metadata shows. The agent can still commit. Result: nil, ErrUnknownSession or
+// ErrSessionClosed.
 type DrainSession struct{ Session id.Session }
 
 func (c *DrainSession) appendBody(dst []byte) []byte {
@@ -67,7 +68,7 @@ func (c *DrainSession) appendBody(dst []byte) []byte {
 
 func (c *DrainSession) readBody(w *wire.Reader) { c.Session = id.Session(w.Uint32()) }
 
-// CloseSession ends an agent session: its commits are refused for ever.
+// CloseSession ends an agent session for ever (I9): later commits are answered SessionClosed. Result: nil or ErrUnknownSession.
 type CloseSession struct{ Session id.Session }
 
 func (c *CloseSession) appendBody(dst []byte) []byte {
@@ -76,8 +77,8 @@ func (c *CloseSession) appendBody(dst []byte) []byte {
 
 func (c *CloseSession) readBody(w *wire.Reader) { c.Session = id.Session(w.Uint32()) }
 
-// HideSession takes an agent out of the membership that Metadata shows, or brings it back; nothing else changes for its
-// session. It is for agents that the owner has lost sight of and that may be dead, or come back. Result: none.
+// HideSession hides an agent from the membership that Metadata shows, or shows the agent again. The owner hides an agent whose stream
+// broke; the agent's session stays open. The last shown session stays shown. Result: nil, ErrUnknownSession or ErrSessionClosed.
 type HideSession struct {
 	Session id.Session
 	Hidden  bool

@@ -9,8 +9,7 @@ import (
 // zoneRetentionMs is how long a zone without agents is remembered: as long as node ids are not used again.
 const zoneRetentionMs = 24 * 60 * 60 * 1000
 
-// hideSession changes nothing for a session that is not open, or that is the only one shown: Metadata without agents
-// would send clients nowhere, and an agent that may be alive is better than none.
+// hideSession hides or shows a session. It does not hide the last shown session: Metadata must name at least one agent.
 func (s *machine) hideSession(c *HideSession, fx *Effects) error {
 	e, ok := s.sessions.Get(c.Session)
 	switch {

@@ -44,7 +44,7 @@ func decode(r io.Reader) (*machine, error) {
 	return d.s, nil
 }
 
-// snapshotDecoder is a state being read, and what the records to come belong to.
+// snapshotDecoder holds the decoded state and the parents of the next records.
 type snapshotDecoder struct {
 	s         *machine
 	meta      bool
@@ -58,7 +58,7 @@ type snapshotDecoder struct {
 	cleanup   *extent.Tree
 	next      int64 // least base of the next extent
 	groups    groupDecoder
-	unknown   recordTag // of a record that this program does not know, 0 if there was none
+	unknown   recordTag // first unknown tag, 0 if none
 
 	transaction *transaction // that partitions and groups belong to
 }
@@ -66,20 +66,19 @@ type snapshotDecoder struct {
 func (d *snapshotDecoder) record(w *wire.Reader) {
 	tag := recordTag(w.Byte())
 	if d.meta == (tag == recordMeta) {
-		w.Fail("record %d out of place", tag)
+		w.Fail("record %d: the first record, and only the first, must be meta", tag)
 		return
 	}
 	if !tag.known() {
 		d.unknown = tag
-		w.Fail("record %d", tag)
+		w.Fail("unknown record %d", tag)
 		return
 	}
 	records[tag].read(d, w)
 }
 
-// unsupported returns ErrUnsupported once the snapshot is known to be of a newer version, of which nothing more can be read.
-// A kind of record that is unknown at a version which this program runs may be a newer program's or a defect: it is both
-// ErrUnsupported and ErrMalformedSnapshot. It is no damage, which a section's checksum shows.
+// unsupported returns ErrUnsupported if the state's version is newer than MaxVersion. For an unknown tag at a known version it returns
+// both ErrUnsupported and ErrMalformedSnapshot: a newer program or a defect wrote it. Section checksums rule out damage.
 func (d *snapshotDecoder) unsupported() error {
 	switch {
 	case d.s.version > MaxVersion:
@@ -104,7 +103,7 @@ func (d *snapshotDecoder) readMeta(w *wire.Reader) {
 	s.membership = w.Uvarint()
 	s.sweep = sweepCursor{topic: w.String(), partition: w.Int32()}
 	if s.version == 0 || s.nextSession == 0 || node < 1 || node > math.MaxInt32 {
-		w.Fail("meta")
+		w.Fail("meta: version %d, next session %d, next node %d", s.version, s.nextSession, node)
 	}
 }
 
@@ -118,16 +117,16 @@ func (d *snapshotDecoder) readTopic(w *wire.Reader) {
 	e := &topicEntry{gen: d.s.gen, topic: t, earlier: w.Offset(), deletion: readDeletion(w)}
 	d.topic, d.partition, d.tree, d.number = e, nil, nil, -1
 	if _, twice := d.s.topics.Set(topicKey(t.ID), e); twice {
-		w.Fail("topic id twice")
+		w.Fail("duplicate topic id %x", t.ID)
 	}
 	if e.deletion != nil {
 		if _, twice := d.s.deletions.Set(e.deletion.order, t.ID); twice || e.deletion.index() > d.s.index {
-			w.Fail("deletion %d", e.deletion.order)
+			w.Fail("deletion %d is a duplicate or above index %d", e.deletion.order, d.s.index)
 		}
 		return
 	}
 	if _, twice := d.s.names.Set(t.Name, t.ID); twice {
-		w.Fail("topic name twice")
+		w.Fail("duplicate topic name %q", t.Name)
 	}
 }
 
@@ -171,7 +170,7 @@ func (d *snapshotDecoder) readGone(w *wire.Reader) {
 func (d *snapshotDecoder) readExtents(w *wire.Reader) {
 	n := w.Count(1)
 	if d.tree == nil {
-		w.Fail("extents of nothing")
+		w.Fail("extents without a partition or cleanup record before them")
 	}
 	var e extent.Decoder
 	for range n {
@@ -198,7 +197,7 @@ func (d *snapshotDecoder) endTree() {
 func (d *snapshotDecoder) readProducers(w *wire.Reader) {
 	n := w.Count(1)
 	if d.partition == nil {
-		w.Fail("producers of nothing")
+		w.Fail("producers without a partition record before them")
 	}
 	for range n {
 		producerID, p := w.Offset(), readProducer(w)
@@ -216,7 +215,7 @@ func (d *snapshotDecoder) readProducers(w *wire.Reader) {
 func (d *snapshotDecoder) readResting(w *wire.Reader) {
 	n := w.Count(1)
 	if d.partition == nil {
-		w.Fail("producers at rest of nothing")
+		w.Fail("producers at rest without a partition record before them")
 		return
 	}
 	for range n {
@@ -245,7 +244,7 @@ func readProducer(w *wire.Reader) producer {
 	p.next, p.epoch = int32(next), int16(epoch)
 	p.kept, p.flags = w.Byte(), w.Byte()
 	if next > math.MaxInt32 || epoch > math.MaxInt16 || p.kept > window || p.flags > allFlags {
-		w.Fail("producer state")
+		w.Fail("producer state: next %d, epoch %d, kept %d, flags %#x", next, epoch, p.kept, p.flags)
 		return p
 	}
 	oldest := p.base
@@ -272,7 +271,7 @@ func (d *snapshotDecoder) readSession(w *wire.Reader) {
 	e.peer, e.roles, e.nextN = w.String(), Roles(w.Byte()), w.Uint32()
 	e.draining, e.hidden, e.closed, e.openedAt, e.closedAt = w.Bool(), w.Bool(), w.Bool(), w.Varint(), w.Varint()
 	if n <= d.sessionID || n >= d.s.nextSession || e.nextN == 0 {
-		w.Fail("session %d", n)
+		w.Fail("session %d: out of order, not opened, or without NextN", n)
 	}
 	d.session, d.sessionID, d.result = e, n, 0
 	d.s.sessions.Set(n, e)

@@ -13,33 +13,33 @@ import (
 	"github.com/freshet-io/freshet/metadata/internal/wire"
 )
 
-// Items per record of those tags that hold many.
+// Maximum number of items in one record.
 const (
 	extentsPerRecord = 1024
 	itemsPerRecord   = 512
 )
 
-// Encode writes the state as a snapshot that Decode reads. Equal states give equal bytes. It walks everything: run it on a
-// Snapshot. Errors: ErrStateTooLarge, or the writer's.
+// Encode writes the state as a snapshot for Decode. Equal states have equal bytes. Encode walks the whole state, so call it on a
+// Snapshot. It returns ErrStateTooLarge, or the writer's error.
 func (s *machine) Encode(w io.Writer) error {
 	_, err := s.encode(newLimitedWriter(w))
 	return err
 }
 
-// Encodable returns the state's hash, or ErrStateTooLarge if no snapshot can be written of it. It walks everything: run it
-// on a Snapshot.
+// Encodable returns the state's hash, or ErrStateTooLarge if Encode would fail. It walks the whole state, so call it on a Snapshot.
 func (s *machine) Encodable() (hash uint64, err error) {
 	return s.encode(newLimitedWriter(io.Discard))
 }
 
-// newLimitedWriter returns a writer of what Decode reads.
+// newLimitedWriter returns a sectionWriter that fails with ErrStateTooLarge if a record exceeds SectionBytes.
 func newLimitedWriter(w io.Writer) *sectionWriter {
 	f := newSectionWriter(w)
 	f.strict = true
 	return f
 }
 
-// Hash returns the hash of everything in the state: xxhash64 of a snapshot's bytes, with which Encode closes. It walks everything: run it on a Snapshot.
+// Hash returns the xxhash64 of the state's encoding, which is also the last field of a snapshot. It walks the whole state, so call it on
+// a Snapshot.
 func (s *machine) Hash() uint64 {
 	sum, err := s.encode(newSectionWriter(io.Discard))
 	if err != nil {

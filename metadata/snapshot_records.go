@@ -6,10 +6,11 @@ import (
 	"github.com/freshet-io/freshet/metadata/internal/wire"
 )
 
-// recordTag begins a record of a snapshot. A tag is never given to another record.
+// recordTag is the first byte of a snapshot record. Within a generation, no tag is given to another record.
 type recordTag uint8
 
-// The records, in the order in which they stand in a snapshot. DESIGN.md has their fields.
+// The tags, in snapshot order. DESIGN.md lists the fields. A tag inserted in the middle renumbers the tags that follow, which raises
+// generation.Number.
 const (
 	recordMeta recordTag = iota + 1
 	recordTopic
@@ -42,8 +43,11 @@ const (
 	recordCleanup
 )
 
-// records is the list of all records: the name of each in errors, and what reads its fields. What writes them stands beside
-// that, and machine.encode calls it.
+// records describes every record by its tag. To add a record:
+//
+//  1. Add its tag to the constants, its entry here, and its row to the table in DESIGN.md.
+//  2. Write its encoder and decoder in the file of its table. machine.encode or its parent's encoder calls the encoder.
+//  3. Add its fields to TestSnapshot_HasEveryField, and run go test ./metadata -update.
 var records = [...]recordKind{
 	recordMeta:                  {"meta", (*snapshotDecoder).readMeta},
 	recordTopic:                 {"topic", (*snapshotDecoder).readTopic},
@@ -76,6 +80,7 @@ var records = [...]recordKind{
 	recordCleanup:               {"extents to clean up", (*snapshotDecoder).beginCleanup},
 }
 
+// recordKind is the name of a record in errors, and the decoder of its fields.
 type recordKind struct {
 	name string
 	read func(d *snapshotDecoder, w *wire.Reader)
@@ -90,7 +95,7 @@ func (t recordTag) String() string {
 
 func (t recordTag) known() bool { return t > 0 && int(t) < len(records) }
 
-// inGroup is for records of the group before.
+// inGroup returns a decoder for records that belong to the preceding group record.
 func inGroup(read func(d *groupDecoder, w *wire.Reader)) func(*snapshotDecoder, *wire.Reader) {
 	return func(d *snapshotDecoder, w *wire.Reader) {
 		if d.groups.group == nil {
@@ -101,7 +106,7 @@ func inGroup(read func(d *groupDecoder, w *wire.Reader)) func(*snapshotDecoder, 
 	}
 }
 
-// inGroupTopic is for records of the topic before, of the group before.
+// inGroupTopic returns a decoder for records that belong to the preceding topic record of a group.
 func inGroupTopic(read func(d *groupDecoder, w *wire.Reader)) func(*snapshotDecoder, *wire.Reader) {
 	return func(d *snapshotDecoder, w *wire.Reader) {
 		if d.groups.topic == nil {

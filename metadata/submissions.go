@@ -5,10 +5,9 @@ import (
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
-// The submissions of a session are settled in order of n: those below nextN are, no other is.
+// A session's submissions settle in order of n: exactly those below nextN are settled.
 
-// maxResults bounds the results kept per session. An agent has far fewer submissions unacknowledged; one that never
-// acknowledges loses the oldest: they become Forgotten.
+// maxResults is the maximum number of results kept per session. If an agent never acknowledges, its oldest results become Forgotten.
 const maxResults = 4096
 
 var (
@@ -17,9 +16,8 @@ var (
 	resultForgotten     = &commit.Result{Status: commit.Forgotten}
 )
 
-// settled returns the result of a submission if it has one: its own, Forgotten, or SessionClosed. e is its session, nil if that
-// is unknown or was closed long ago. A session whose orphans were swept answers SessionClosed to whatever it is asked: no agent
-// asks so late.
+// settled returns the result of a submission, or false if it may still be committed. e is the submission's session, or nil if the
+// table has none. After the session's orphan sweep every result is SessionClosed, even for a committed submission: no agent asks so late.
 func (s *machine) settled(sub id.Submission, e *session) (*commit.Result, bool) {
 	var nextN uint32
 	closed := true
@@ -64,7 +62,7 @@ func (e *session) acknowledge(acked uint32) {
 	}
 }
 
-// abandon settles a submission that will never come, in its turn.
+// abandon settles a submission that will never come. If earlier submissions are unsettled, it returns ErrEarly.
 func (s *machine) abandon(c *AbandonSubmission, _ *Effects) (*commit.Result, error) {
 	e, _ := s.sessions.Get(c.Submission.Session)
 	if r, ok := s.settled(c.Submission, e); ok {
@@ -80,8 +78,8 @@ func (s *machine) abandon(c *AbandonSubmission, _ *Effects) (*commit.Result, err
 	return resultAbandoned, nil
 }
 
-// Settled gives the result of a submission, if it has one: what it was settled with, Forgotten, or SessionClosed.
-// false means it may still be committed, or its session was never opened.
+// Settled returns the result of a submission: its stored one, Forgotten, or SessionClosed. It returns false if the submission may still be
+// committed, or if its session was never opened.
 func (s *machine) Settled(sub id.Submission) (*commit.Result, bool) {
 	e, _ := s.sessions.Get(sub.Session)
 	return s.settled(sub, e)

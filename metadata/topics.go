@@ -21,32 +21,32 @@ type Topic struct {
 	CreatedMs  int64             // command time
 }
 
-// topicEntry is a topic with its partitions. Partitions without a single offset given have no entry.
+// topicEntry is a topic with its partitions. A partition without records has no entry.
 type topicEntry struct {
 	gen        uint64
 	topic      *Topic
 	partitions btree.Map[int32, *partition]
-	// earlier is above the producer ids that may have written to an earlier topic of this name: clients number the
-	// batches of a partition by the topic's name, and go on in this one where they were in that. 0 if there was none.
+	// earlier is above every producer id that may have written to an earlier topic of this name, 0 if there was none. Clients number
+	// batches by topic name, so such a producer continues its sequence here instead of starting at 0.
 	earlier int64
 	counts  producerCount // of its partitions
-	// deletion is nil unless the topic was deleted and can be taken back: then it is in no answer, and is written by nothing but
-	// jobs, the ends of transactions and the expiry of producers. The value is never changed.
+	// deletion is set if the topic was deleted and can be undeleted. Clients do not see such a topic. Only jobs, ends of transactions and
+	// the expiry of producers change it.
 	deletion *deletion
 }
 
 // maxGoneNames bounds the names of deleted topics that are remembered.
 const maxGoneNames = 65536
 
-// rememberName notes that a topic with records was deleted, for as long as its producers would be remembered.
+// rememberName records the name of a deleted topic that had records, for ProducerIDExpirationMs.
 func (s *machine) rememberName(name string) {
 	s.gone.Set(name, s.now)
 	if s.gone.Len() > maxGoneNames {
-		s.gone.PopMin() // any one: what is lost is that its producers go on without a pause
+		s.gone.PopMin() // an arbitrary name; its producers are then answered Gap in a new topic of the name
 	}
 }
 
-// forgetNames forgets names of topics deleted long ago.
+// forgetNames drops names of topics that were deleted ProducerIDExpirationMs ago.
 func (s *machine) forgetNames() {
 	var old []string
 	s.gone.Scan(func(name string, at int64) bool {
@@ -114,7 +114,7 @@ func (s *machine) createTopic(c *CreateTopic, fx *Effects) error {
 	return nil
 }
 
-// deleteTopic deletes a topic. The deletion can be taken back for a while, or else the topic leaves the tables at once.
+// deleteTopic deletes a topic. The topic can be undeleted for KeepMs; if that is 0, it leaves the tables at once.
 func (s *machine) deleteTopic(c *DeleteTopic, fx *Effects) error {
 	e, ok := s.liveTopic(topicKey(c.ID))
 	if !ok {
@@ -134,8 +134,8 @@ func (s *machine) deleteTopic(c *DeleteTopic, fx *Effects) error {
 	return nil
 }
 
-// createPartitions adds partitions to a topic. Those that the topic has can move to other agents with that, so the membership
-// version, which clients see as the leader epoch, rises.
+// createPartitions adds partitions to a topic. Existing partitions may move to other agents, so it raises the membership version, which
+// clients see as the leader epoch.
 func (s *machine) createPartitions(c *CreatePartitions, fx *Effects) error {
 	e, ok := s.liveTopic(topicKey(c.ID))
 	if !ok {

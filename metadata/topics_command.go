@@ -30,7 +30,7 @@ func (c *CreateTopic) readBody(w *wire.Reader) {
 // ErrUnknownTopic.
 type DeleteTopic struct {
 	ID id.Topic
-	// KeepMs is how long it can be taken back (UndeleteTopic); 0: it is purged at once.
+	// KeepMs is how long the topic can be undeleted. 0 purges it at once.
 	KeepMs int64
 }
 
@@ -40,8 +40,8 @@ func (c *DeleteTopic) appendBody(dst []byte) []byte {
 
 func (c *DeleteTopic) readBody(w *wire.Reader) { c.ID, c.KeepMs = readTopicID(w), w.Varint() }
 
-// UndeleteTopic takes the deletion of a topic back: records, configs, offsets of groups and its id are as they were.
-// Result: nil, ErrUnknownTopic (it was purged, or never deleted), ErrTopicExists (another one has the name).
+// UndeleteTopic restores a deleted topic with its id, records, configs and group offsets. Result: nil, ErrUnknownTopic if it was purged or
+// never deleted, or ErrTopicExists if another topic has the name.
 type UndeleteTopic struct {
 	ID   id.Topic
 	Name string // "" for the one it had
@@ -53,10 +53,10 @@ func (c *UndeleteTopic) appendBody(dst []byte) []byte {
 
 func (c *UndeleteTopic) readBody(w *wire.Reader) { c.ID, c.Name = readTopicID(w), w.String() }
 
-// PurgeTopics gives deleted topics up for good. Result: how many it found (int64).
+// PurgeTopics removes deleted topics before their KeepMs is over. Result: the number of topics that it removed (int64).
 type PurgeTopics struct{ Topics []PurgedTopic }
 
-// PurgedTopic names a topic by its deletion: one that was taken back and deleted again is another matter.
+// PurgedTopic identifies one deletion of a topic. PurgeTopics ignores a topic that was undeleted and deleted again since.
 type PurgedTopic struct {
 	ID    id.Topic
 	Index uint64 // log index of the deletion

@@ -8,10 +8,10 @@ import (
 	"github.com/freshet-io/freshet/metadata/internal/wire"
 )
 
-// maxDeletedTopics bounds the topics whose deletion can be taken back. Beyond it the one deleted first goes for good.
+// maxDeletedTopics is the maximum number of deleted topics that can be undeleted. One more purges the oldest.
 const maxDeletedTopics = 10_000
 
-// deletion is that of a topic which can be taken back.
+// deletion describes a deleted topic that can be undeleted. It is immutable.
 type deletion struct {
 	order uint64 // its place in the log (see machine.order)
 	at    int64  // command time of it
@@ -41,7 +41,7 @@ func readDeletion(w *wire.Reader) *deletion {
 	return d
 }
 
-// keepDeleted hides a topic from clients.
+// keepDeleted marks a topic as deleted and keeps it for keepMs. Above maxDeletedTopics it purges the oldest deleted topic.
 func (s *machine) keepDeleted(e *topicEntry, keepMs int64) {
 	d := &deletion{order: s.order(), at: s.now, keep: keepMs}
 	s.mutableTopic(e).deletion = d
@@ -53,7 +53,7 @@ func (s *machine) keepDeleted(e *topicEntry, keepMs int64) {
 	}
 }
 
-// purge gives a deleted topic up for good.
+// purge removes a deleted topic, which then cannot be undeleted.
 func (s *machine) purge(e *topicEntry) {
 	s.deletions.Delete(e.deletion.order)
 	s.removeTopic(e)
@@ -77,9 +77,8 @@ func (s *machine) purgeTopics(c *PurgeTopics, _ *Effects) Result {
 	return Result{Value: n}
 }
 
-// undeleteTopic puts a topic back as it was. Where another topic had the name meanwhile, or it gets another name, its
-// producers are forgotten: clients number their batches by the name, so that those to come would be taken for repetitions,
-// or for ahead of their sequence.
+// undeleteTopic restores a deleted topic. It forgets the topic's producers if the name changes, or if another topic had the name
+// meanwhile. Clients number batches by topic name, so their next batches would look like duplicates or gaps.
 func (s *machine) undeleteTopic(c *UndeleteTopic, fx *Effects) error {
 	e, ok := s.topics.Get(topicKey(c.ID))
 	if !ok || e.deletion == nil {
@@ -106,7 +105,7 @@ func (s *machine) undeleteTopic(c *UndeleteTopic, fx *Effects) error {
 		s.forgetProducers(e)
 	}
 	fx.Topics = append(fx.Topics, c.ID)
-	e.partitions.Scan(func(n int32, p *partition) bool { // markers may have come that nobody was told of
+	e.partitions.Scan(func(n int32, p *partition) bool { // agents were not notified of markers written since the deletion
 		fx.Partitions = append(fx.Partitions, PartitionEffect{
 			Partition: id.TopicPartition{Topic: c.ID, Partition: n}, Watermarks: p.watermarks(),
 		})
@@ -115,7 +114,7 @@ func (s *machine) undeleteTopic(c *UndeleteTopic, fx *Effects) error {
 	return nil
 }
 
-// forgetProducers forgets what the partitions of a mutable topic know of producers, but for transactions.
+// forgetProducers clears the producer state of a mutable topic's partitions. It keeps their transactions.
 func (s *machine) forgetProducers(e *topicEntry) {
 	for _, n := range e.partitions.Keys() {
 		p, _ := e.partitions.Get(n)
@@ -127,7 +126,7 @@ func (s *machine) forgetProducers(e *topicEntry) {
 	}
 }
 
-// DeletedTopic is a topic whose deletion can be taken back.
+// DeletedTopic is a deleted topic that can be undeleted.
 type DeletedTopic struct {
 	*Topic        // as it was
 	Index  uint64 // log index of its deletion
@@ -136,8 +135,7 @@ type DeletedTopic struct {
 	Bytes  int64  // of its records
 }
 
-// DeletedTopics returns the topics whose deletion can be taken back, in the order of their deletion. Each costs its
-// partitions.
+// DeletedTopics returns the topics that can be undeleted, in the order of their deletion. Each costs a walk over its partitions.
 func (s *machine) DeletedTopics() iter.Seq[DeletedTopic] {
 	return func(yield func(DeletedTopic) bool) {
 		s.deletions.Scan(func(_ uint64, n id.Topic) bool {

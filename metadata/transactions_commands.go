@@ -2,8 +2,6 @@ package metadata
 
 import "github.com/freshet-io/freshet/metadata/id"
 
-// Kinds 16 to 29 are the transactions'.
-
 // The transaction protocols. ProtocolOne clients add partitions and groups by name and keep their epoch from one
 // transaction to the next; for ProtocolTwo (KIP-890: Produce 12, TxnOffsetCommit 5, EndTxn 5 and up) a batch or an
 // offset commit adds what it touches, and the end of a transaction raises the epoch.
@@ -18,9 +16,8 @@ type TransactionRef struct {
 	ProducerID      int64
 	Epoch           int16
 	Version         int8 // ProtocolOne or ProtocolTwo
-	// AsOf is a log index that was reached when the agent asked for it, which it did after the request arrived. A
-	// request that a client sent on the ground of some answer has an AsOf at or above that answer's index; one of
-	// ProtocolOne that is below is late: it belongs to a transaction before. 0 if not known.
+	// AsOf is a read index that the agent obtained after the request arrived, 0 if unknown. A client that saw an answer sends its next
+	// request with AsOf at or above the answer's index. So a ProtocolOne request with a lower AsOf belongs to an earlier transaction.
 	AsOf uint64
 }
 
@@ -34,24 +31,23 @@ type (
 		ProducerEpoch   int16 // likewise
 	}
 
-	// AddPartitions adds partitions to a transaction and begins it with the first (AddPartitionsToTxn of clients of
-	// ProtocolOne).
-	// Result: []error, one per partition (nil, ErrUnknownPartition, and where there is one of those, ErrNotAttempted for
-	// the others), or ErrUnknownTransaction, ErrFencedProducer, ErrInvalidTransactionState (late).
+	// AddPartitions adds partitions to a transaction (AddPartitionsToTxn of ProtocolOne clients). The first one begins the transaction.
+	// Result: []error, one per partition. If one is ErrUnknownPartition, the others are ErrNotAttempted. Or ErrUnknownTransaction,
+	// ErrFencedProducer, or ErrInvalidTransactionState if the request is late.
 	AddPartitions struct {
 		TransactionRef
 		Partitions []id.TopicPartition
 	}
 
-	// AddOffsets adds a group to a transaction, whose offsets are to be committed in it, and begins it if it is the
-	// first thing added. Result: nil, or the errors of AddPartitions.
+	// AddOffsets adds a group to a transaction, which can then commit the group's offsets. It begins the transaction if none is open.
+	// Result: nil, or the errors of AddPartitions.
 	AddOffsets struct {
 		TransactionRef
 		Group string
 	}
 
-	// EndTransaction commits or aborts: markers in every partition, pending offsets, all by this one command. Repeated,
-	// it gets the same answer. Result: EndTransactionResult, or ErrUnknownTransaction, ErrFencedProducer,
+	// EndTransaction commits or aborts a transaction: it writes the markers of all partitions and settles all pending offsets. A repeated
+	// command returns the same result. Result: EndTransactionResult, ErrUnknownTransaction, ErrFencedProducer or
 	// ErrInvalidTransactionState.
 	EndTransaction struct {
 		TransactionRef
@@ -75,14 +71,13 @@ type InitTransactionResult struct {
 	Epoch      int16
 }
 
-// EndTransactionResult answers EndTransaction: what the producer goes on with. ProtocolOne clients are not told.
+// EndTransactionResult answers EndTransaction with the id and epoch of the next transaction. EndTxn returns them to ProtocolTwo clients only.
 type EndTransactionResult struct {
 	ProducerID int64
 	Epoch      int16
 }
 
-// TransactionState numbers the states as Kafka's TransactionState does; here the states between do not exist, because
-// one command ends a transaction.
+// TransactionState has the numbers of Kafka's TransactionState. The prepare states do not exist, because one command ends a transaction.
 type TransactionState uint8
 
 // The states of a transactional id.

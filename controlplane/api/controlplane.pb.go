@@ -143,7 +143,7 @@ const (
 	Error_INVALID     Error_Code = 2
 	Error_TIMED_OUT   Error_Code = 3
 	Error_THROTTLED   Error_Code = 4 // log budget
-	Error_LATE        Error_Code = 5 // a commit after its until_ms, which was not handed to the log and was not before
+	Error_LATE        Error_Code = 5 // the commit arrived after its until_ms and never entered the log
 )
 
 // Enum value maps for Error_Code.
@@ -764,8 +764,8 @@ func (x *Endpoint) GetPort() int32 {
 	return 0
 }
 
-// Hello opens a session, or goes on with one after the stream broke or the owner changed. Its first two fields, the first of
-// Welcome, and Refused stay as they are in every protocol: by them the two sides compare their protocols.
+// Hello opens a session, or resumes one after the stream broke or the owner changed. The first two fields of Hello, the first field of
+// Welcome, and Refused are the same in every protocol: both sides compare their numbers by them.
 type Hello struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Protocol       uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"` // the agent's, see Protocol in package api
@@ -882,7 +882,7 @@ func (x *Hello) GetBucketMarker() *BucketMarker {
 	return nil
 }
 
-// BucketMarker is what a bucket says of the virtual cluster that its objects belong to.
+// BucketMarker is the cluster id that is stored in a bucket.
 type BucketMarker struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ClusterId     string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"` // empty: the bucket has no marker
@@ -978,7 +978,7 @@ type Commit struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Request uint64                 `protobuf:"varint,1,opt,name=request,proto3" json:"request,omitempty"`
 	Encoded []byte                 `protobuf:"bytes,2,opt,name=encoded,proto3" json:"encoded,omitempty"`
-	// By the owner's steady clock: later than that the commit must not be handed to the log (LATE); 0: whenever.
+	// Deadline by the owner's steady clock. After it the owner answers LATE instead of appending the commit. 0 means no deadline.
 	UntilMs       uint64 `protobuf:"varint,3,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1040,7 +1040,7 @@ type Abandon struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Request uint64                 `protobuf:"varint,1,opt,name=request,proto3" json:"request,omitempty"`
 	N       uint32                 `protobuf:"varint,2,opt,name=n,proto3" json:"n,omitempty"`
-	// Session that n is of; 0: this stream's. Another one than this stream's is closed.
+	// The session of n; 0 means this stream's. For any other session the owner answers SessionClosed.
 	Session       uint32 `protobuf:"varint,3,opt,name=session,proto3" json:"session,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1162,7 +1162,7 @@ type PartitionLookup struct {
 	MaxExtents uint32                 `protobuf:"varint,5,opt,name=max_extents,json=maxExtents,proto3" json:"max_extents,omitempty"`
 	MaxBytes   uint64                 `protobuf:"varint,6,opt,name=max_bytes,json=maxBytes,proto3" json:"max_bytes,omitempty"`
 	Subscribe  bool                   `protobuf:"varint,7,opt,name=subscribe,proto3" json:"subscribe,omitempty"` // from the answer's index on, send Notices of this partition
-	// With timestamp: only extents with offsets at or above from count, and for -3 those that begin below to; 0: all.
+	// With timestamp: the search covers extents with offsets at or above from and, for -3, extents that begin below to. 0 means no bound.
 	From          int64 `protobuf:"varint,8,opt,name=from,proto3" json:"from,omitempty"`
 	To            int64 `protobuf:"varint,9,opt,name=to,proto3" json:"to,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1401,9 +1401,8 @@ type Forward struct {
 	Zone       string                 `protobuf:"bytes,9,opt,name=zone,proto3" json:"zone,omitempty"`               // the client's zone
 	Connection uint64                 `protobuf:"varint,10,opt,name=connection,proto3" json:"connection,omitempty"` // unique per agent process; requests of one connection keep their order
 	Listener   string                 `protobuf:"bytes,11,opt,name=listener,proto3" json:"listener,omitempty"`
-	// A log index at or above that of everything committed before the request arrived at the agent; 0: not given. What
-	// ended a transaction above it came after the request, so that a late request is told from one of the next
-	// transaction.
+	// A read index that the agent obtained after the request arrived; 0 means none. If a transaction ended above it, the request belongs to
+	// that transaction or an earlier one, and is late.
 	AsOf          uint64 `protobuf:"varint,12,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1613,7 +1612,7 @@ func (x *Goodbye) GetRequest() uint64 {
 	return 0
 }
 
-// JobProgress says that the agent works on a job. Without one for a minute the owner takes the job for lost.
+// JobProgress reports that the agent works on a job. After a minute without one, the owner aborts the job.
 type JobProgress struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
@@ -1666,8 +1665,8 @@ func (x *JobProgress) GetBytes() uint64 {
 	return 0
 }
 
-// CompleteJob hands in what a job has done, in one or several parts in their order; Done answers each. A job that has
-// ended takes no part any more, which is no error: what it wrote is never referred to.
+// CompleteJob submits the outcome of a job, in one or more parts in order. Done answers each part. A part for an ended job has no effect
+// and no error.
 type CompleteJob struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Request       uint64                 `protobuf:"varint,1,opt,name=request,proto3" json:"request,omitempty"`
@@ -1805,8 +1804,8 @@ func (x *AbortJob) GetCorrupt() []uint64 {
 	return nil
 }
 
-// Load says how much an agent has to do, on the average of the last seconds. Agents send it once a second; it never
-// reaches the log. Shares are of what the process may use: 1 is all of it; 0 is also said where it is not known.
+// Load is an agent's load, averaged over the last seconds. Agents send it once a second; it never reaches the log. cpu, network and buffers
+// are shares of what the process may use, from 0 to 1. 0 may mean unknown.
 type Load struct {
 	state                 protoimpl.MessageState `protogen:"open.v1"`
 	Cpu                   float64                `protobuf:"fixed64,1,opt,name=cpu,proto3" json:"cpu,omitempty"`
@@ -2183,11 +2182,11 @@ type Welcome struct {
 	Session       uint32                 `protobuf:"varint,2,opt,name=session,proto3" json:"session,omitempty"`
 	NodeIds       []int32                `protobuf:"varint,3,rep,packed,name=node_ids,json=nodeIds,proto3" json:"node_ids,omitempty"` // one per endpoint of Hello
 	ClusterId     string                 `protobuf:"bytes,4,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
-	Index         uint64                 `protobuf:"varint,5,opt,name=index,proto3" json:"index,omitempty"`
-	NextN         uint32                 `protobuf:"varint,6,opt,name=next_n,json=nextN,proto3" json:"next_n,omitempty"`                     // the n that the sequencer expects next of this session
+	Index         uint64                 `protobuf:"varint,5,opt,name=index,proto3" json:"index,omitempty"`                                  // log index of the state that the first Catalogue describes
+	NextN         uint32                 `protobuf:"varint,6,opt,name=next_n,json=nextN,proto3" json:"next_n,omitempty"`                     // the lowest unsettled n of this session
 	BundlePrefix  string                 `protobuf:"bytes,7,opt,name=bundle_prefix,json=bundlePrefix,proto3" json:"bundle_prefix,omitempty"` // of this virtual cluster's objects in the bucket
 	NowMs         int64                  `protobuf:"varint,8,opt,name=now_ms,json=nowMs,proto3" json:"now_ms,omitempty"`                     // the owner's clock
-	SteadyMs      uint64                 `protobuf:"varint,9,opt,name=steady_ms,json=steadyMs,proto3" json:"steady_ms,omitempty"`            // the owner's steady clock: time since its tenure began, and 1 ms
+	SteadyMs      uint64                 `protobuf:"varint,9,opt,name=steady_ms,json=steadyMs,proto3" json:"steady_ms,omitempty"`            // the owner's steady clock: time since its tenure began, plus 1 ms, so never 0
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2285,8 +2284,8 @@ func (x *Welcome) GetSteadyMs() uint64 {
 	return 0
 }
 
-// ZoneWriter tells an agent which agent of its zone writes the batches that its clients send. It holds until the next
-// one, also while there is no owner; an agent that was told nothing writes them itself.
+// ZoneWriter names the agent that writes the batches of this agent's clients. It holds until the next ZoneWriter, even without an owner.
+// Until the first one, the agent writes its own batches.
 type ZoneWriter struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Session       uint32                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"`                    // the writer's; the agent's own: it writes them itself
@@ -2408,7 +2407,8 @@ func (x *Refused) GetProtocol() uint32 {
 	return 0
 }
 
-// Catalogue replaces what it names. The first of a stream is full.
+// Catalogue updates the agent's view of topics, configs and membership. It replaces the entries that it names. The first catalogue of a
+// stream is full.
 type Catalogue struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
 	Index            uint64                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
@@ -2420,8 +2420,8 @@ type Catalogue struct {
 	BrokerConfigsSet bool                   `protobuf:"varint,7,opt,name=broker_configs_set,json=brokerConfigsSet,proto3" json:"broker_configs_set,omitempty"`
 	ClientMetrics    []*ClientMetrics       `protobuf:"bytes,8,rep,name=client_metrics,json=clientMetrics,proto3" json:"client_metrics,omitempty"` // all of them, if set
 	ClientMetricsSet bool                   `protobuf:"varint,9,opt,name=client_metrics_set,json=clientMetricsSet,proto3" json:"client_metrics_set,omitempty"`
-	// The topics of a full one that do not fit into a message are in those that follow, which are full and have nothing else.
-	// They are one catalogue with it, up to the first that says no more.
+	// If more is set, the next Catalogue continues this one. A full catalogue with too many topics for one message is split: the later
+	// parts are full and hold topics only.
 	More          bool `protobuf:"varint,10,opt,name=more,proto3" json:"more,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2652,10 +2652,10 @@ type Membership struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Version uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"` // rises with every change and with CreatePartitions, never falls; clients see it as the leader epoch
 	Members []*Member              `protobuf:"bytes,2,rep,name=members,proto3" json:"members,omitempty"`
-	// Of each zone that has no member, and had one within a day, the last one there, without its node ids.
+	// The last member of each zone that lost all members within a day, without its node ids.
 	Gone []*Member `protobuf:"bytes,3,rep,name=gone,proto3" json:"gone,omitempty"`
-	// Open sessions that are no members, since their agents drain or are hidden: they may still commit. When one that only
-	// drains is closed, agents are told with the next change.
+	// Open sessions outside the membership: their agents drain or are hidden, and may still commit. The close of a draining session
+	// reaches agents with the next change of the membership.
 	Unshown       []uint32 `protobuf:"varint,4,rep,packed,name=unshown,proto3" json:"unshown,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3070,7 +3070,7 @@ func (x *Stamp) GetSteadyMs() uint64 {
 	return 0
 }
 
-// Error of an answer. Retriable ones took no effect, or none that repeating the request would double.
+// Error of an answer. A request with a retriable error had no effect, or has the same effect once if it is repeated.
 type Error struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Code          Error_Code             `protobuf:"varint,1,opt,name=code,proto3,enum=freshet.controlplane.v1.Error_Code" json:"code,omitempty"`
@@ -3526,7 +3526,7 @@ func (x *Job) GetLast() bool {
 	return false
 }
 
-// CancelJob says that a job has ended without its runner: what is not handed in yet is not wanted.
+// CancelJob ends a job at its runner. The owner ignores outcomes that it has not received yet.
 type CancelJob struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           uint32                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`

@@ -32,7 +32,7 @@ const (
 //
 // Every call carries "authorization: Bearer <agent key>".
 type ControlPlaneClient interface {
-	// Locate tells which replica owns a virtual cluster. Any replica answers.
+	// Locate returns the replica that owns a virtual cluster. Any replica answers.
 	Locate(ctx context.Context, in *LocateRequest, opts ...grpc.CallOption) (*LocateResponse, error)
 	// Session is an agent's conversation with the owner. The agent's first message is Hello, the owner answers Welcome
 	// and a full Catalogue, or Refused. What the owner sends about state is in log order: a Stamp of index i comes
@@ -77,7 +77,7 @@ type ControlPlane_SessionClient = grpc.BidiStreamingClient[ToOwner, ToAgent]
 //
 // Every call carries "authorization: Bearer <agent key>".
 type ControlPlaneServer interface {
-	// Locate tells which replica owns a virtual cluster. Any replica answers.
+	// Locate returns the replica that owns a virtual cluster. Any replica answers.
 	Locate(context.Context, *LocateRequest) (*LocateResponse, error)
 	// Session is an agent's conversation with the owner. The agent's first message is Hello, the owner answers Welcome
 	// and a full Catalogue, or Refused. What the owner sends about state is in log order: a Stamp of index i comes

@@ -52,7 +52,7 @@ func (e *protocolError) Error() string {
 	return fmt.Sprintf("the control plane at %s speaks protocol %d, this agent %d", e.address, e.owner, e.own)
 }
 
-// RefusedError ends a Session that never was open because every control plane refused it for 30 s.
+// RefusedError ends a Session that was never open, after every control plane or the owner's protocol has refused it for 30 s.
 type RefusedError struct {
 	Refusal Refusal
 	Address string // of one that refused

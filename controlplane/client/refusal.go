@@ -30,21 +30,21 @@ func (e *ownerError) Error() string {
 
 func (e *ownerError) Unwrap() []error { return append([]error{errNoOwner}, e.answers...) }
 
-// refusals finds out whether what is configured here is refused everywhere. A key that was changed comes to the replicas one by
-// one, so only refusals for some time, and of all replicas, count; and none after the session was open once.
+// refusals decides when a Session that was never open ends because its settings are wrong. All replicas must refuse for refusalPatience,
+// since a rotated agent key reaches them one by one. A protocol that is too far from the owner's needs no second replica.
 type refusals struct {
-	since  time.Time              // of the first in a row; zero: the newest attempt ended otherwise
-	looked time.Time              // when kinds was last emptied
-	kinds  map[string]spoken.Kind // what addresses speak
+	since  time.Time              // first of the consecutive refusals; zero if the last attempt was not refused
+	looked time.Time              // when kinds was last cleared
+	kinds  map[string]spoken.Kind // TLS or plain text, by address
 }
 
-// lookAgain is how long what an address speaks is taken to be so.
+// lookAgain is how long an entry of kinds is valid.
 const lookAgain = 5 * time.Second
 
 // refusalPatience is how long all replicas must refuse a session that never was open before it ends.
 const refusalPatience = 30 * time.Second
 
-// after takes the error of an attempt. It returns a RefusedError once patience is over.
+// after records the error of an attempt. It returns a RefusedError once attempts were refused for refusalPatience.
 func (r *refusals) after(ctx context.Context, s *Session, err error) error {
 	if time.Since(r.looked) > lookAgain {
 		r.looked, r.kinds = time.Now(), map[string]spoken.Kind{}
@@ -63,7 +63,7 @@ func (r *refusals) after(ctx context.Context, s *Session, err error) error {
 	return refusal
 }
 
-// of returns the refusal of an attempt; nil if any replica did not refuse, or did not answer.
+// of returns the refusal of an attempt, or nil. An attempt is refused by the owner's protocol, or by every replica that it asked.
 func (r *refusals) of(ctx context.Context, cfg Config, err error) *RefusedError {
 	var protocol *protocolError
 	if errors.As(err, &protocol) {

@@ -29,8 +29,8 @@ type stream struct {
 	cancel context.CancelCauseFunc
 	plans  plans          // of the receiving goroutine
 	steady steady         // the owner's clock; guarded by Session.mu
-	parts  *api.Catalogue // those of a full one that have come, joined, until the last has. Of the receiving goroutine
-	// told is when the owner was last told the load. Of begin, then of the sending goroutine.
+	parts  *api.Catalogue // received parts of a full catalogue, joined; used by the receiving goroutine
+	// told is when the agent last sent its load. It is used by begin, and then by the sending goroutine.
 	told time.Time
 }
 
@@ -43,8 +43,8 @@ func (st *stream) call(c *call) {
 	c.sent = true
 }
 
-// converse finds the owner, opens a stream and stays with it until it ends; welcomed tells whether the session was
-// open on it. Everything the handler hears comes from here.
+// converse finds the owner, opens a stream and serves it until it ends. welcomed reports whether the owner sent Welcome. All calls of the
+// handler come from this goroutine.
 func (s *Session) converse(ctx context.Context) (welcomed bool, err error) {
 	address, err := s.conns.owner(ctx)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *Session) converse(ctx context.Context) (welcomed bool, err error) {
 			return false, &protocolError{address: address, own: s.cfg.Protocol, owner: item.Welcome.Protocol}
 		}
 	default:
-		return false, fmt.Errorf("%w: the owner did not begin with a welcome", errRefused)
+		return false, fmt.Errorf("%w: the owner's first item is neither Welcome nor Refused", errRefused)
 	}
 	s.log.Info("session stream with the owner opened", zap.String("owner", address), zap.Uint32("session", first.GetWelcome().Session))
 	err = s.serve(ctx, st, first.GetWelcome())
@@ -79,7 +79,7 @@ func (s *Session) converse(ctx context.Context) (welcomed bool, err error) {
 	return true, err
 }
 
-// open sends Hello and gives the owner's first item. What came with it in one message is kept for serve.
+// open sends Hello and returns the owner's first item. It fails if the owner's first message has another item.
 func (s *Session) open(ctx context.Context, cancel context.CancelCauseFunc, address string) (*stream, *api.OwnerItem, error) {
 	timer := time.AfterFunc(s.cfg.DialTimeout, func() { cancel(errSilent) })
 	defer timer.Stop()
@@ -119,7 +119,7 @@ func (s *Session) marker() *api.BucketMarker {
 	return s.cfg.Marker()
 }
 
-// refused takes the owner's refusal of a stream.
+// refused returns the error of a refused stream. If the session was closed, it ends the session first.
 func (s *Session) refused(address string, r *api.Refused) error {
 	switch r.Reason {
 	case api.Refused_SESSION_CLOSED:
@@ -133,10 +133,10 @@ func (s *Session) refused(address string, r *api.Refused) error {
 	return fmt.Errorf("%w: %s: %s", errRefused, r.Reason, r.Message)
 }
 
-// sessionClosed ends the session that was open; the next stream opens another.
+// sessionClosed forgets the closed session, so that the next stream opens a new one.
 func (s *Session) sessionClosed() {
 	s.mu.Lock()
-	had := s.mu.welcome != nil && !s.mu.leaving // a goodbye whose answer was lost is no news
+	had := s.mu.welcome != nil && !s.mu.leaving // after Goodbye the agent expects the close
 	s.mu.welcome = nil
 	s.mu.instance = freshInstance()
 	var gone []*call
@@ -156,11 +156,11 @@ func (s *Session) sessionClosed() {
 	}
 }
 
-// closedCallError is what a call about the session itself gets when that turns out to be closed. Commits are not
-// among them: they are asked about by name on the next session.
+// closedCallError returns the error of a Goodbye, Abandon or Drain whose session was closed. Commits stay pending: the next session
+// asks for their results by name.
 func closedCallError(c *call) error {
 	if c.item.GetGoodbye() != nil {
-		return nil // that is what was wanted
+		return nil // Goodbye asked for the close
 	}
 	return ErrSessionClosed
 }
@@ -189,7 +189,7 @@ func (s *Session) serve(ctx context.Context, st *stream, welcome *api.Welcome) e
 	return err
 }
 
-// begin makes the stream the session's and sends every unanswered call on it, in order.
+// begin makes st the current stream and sends every unanswered call on it, in order.
 func (s *Session) begin(st *stream, welcome *api.Welcome) {
 	s.metrics.connected.Set(1)
 	s.mu.Lock()
@@ -216,8 +216,7 @@ func (s *Session) begin(st *stream, welcome *api.Welcome) {
 	s.tellLoad(st)
 }
 
-// leaveStream ends what cannot go on with another stream: nothing is sent any more, and calls that may not be sent again
-// have no answer.
+// leaveStream detaches the session from its stream. Calls that were sent and must not be repeated fail with ErrUnavailable.
 func (s *Session) leaveStream() {
 	s.mu.Lock()
 	s.mu.stream = nil
@@ -228,11 +227,10 @@ func (s *Session) leaveStream() {
 	}
 }
 
-// probeInterval is the longest time without a probe, the sign of life. It is at most 1 s.
+// probeInterval is the maximum time between two probes, which are also heartbeats. The protocol requires at most 1 s.
 const probeInterval = 500 * time.Millisecond
 
-// send writes what the outbox holds, many items to a message while one is being written, and keeps signs of life
-// going. It ends the stream if the owner falls silent.
+// send writes the outbox in batches, and sends probes and load reports. It ends the stream if the owner is silent for StreamTimeout.
 func (s *Session) send(ctx context.Context, st *stream) {
 	tick := time.NewTicker(probeInterval)
 	defer tick.Stop()
@@ -272,12 +270,12 @@ func (s *Session) flush(st *stream) error {
 	}
 }
 
-// closedError ends a stream whose session was closed under it.
+// closedError ends a stream whose session the owner has closed.
 type closedError struct{ message string }
 
 func (e *closedError) Error() string { return "session closed: " + e.message }
 
-// receive hands out what comes until the stream ends.
+// receive dispatches the owner's items until the stream ends.
 func (s *Session) receive(st *stream) error {
 	for {
 		message, err := st.rpc.Recv()
@@ -329,7 +327,7 @@ func (s *Session) dispatch(st *stream, item *api.OwnerItem) error {
 	return nil
 }
 
-// join gives a catalogue once its last part is there: the handler is shown no half of one.
+// join returns a whole catalogue after its last part, and nil before.
 func (st *stream) join(part *api.Catalogue) *api.Catalogue {
 	if st.parts != nil {
 		st.parts.Topics = append(st.parts.Topics, part.Topics...)
@@ -344,8 +342,8 @@ func (st *stream) join(part *api.Catalogue) *api.Catalogue {
 	return whole
 }
 
-// answer resolves the call that an item answers. One that the owner could not answer is sent again: on the next
-// stream, or on this one after a pause, until its caller gives up.
+// answer finishes the call that an item answers. After UNAVAILABLE, the call is sent again: on this stream after repeatAfter, or on the next
+// stream, until its caller gives up.
 func (s *Session) answer(st *stream, item *api.OwnerItem) {
 	request, fault, ok := answered(item)
 	if !ok {

@@ -11,7 +11,7 @@ import (
 	"github.com/freshet-io/freshet/metadata/job"
 )
 
-// The kinds of work that runners are shared between.
+// The classes of jobs. Runners are shared fairly between them.
 const (
 	classFirst = iota
 	classSecond
@@ -30,7 +30,7 @@ func classOf(kind job.Kind, level uint8) int {
 	}
 }
 
-// order is a job to be started.
+// order is a planned job, not started yet.
 type order struct {
 	start      *metadata.StartJob // without its runner
 	partitions []job.Partition
@@ -38,19 +38,19 @@ type order struct {
 	extents    int
 }
 
-// plans is what a round comes to.
+// plans is the result of planning a round.
 type plans struct {
 	orders []order
 	vacant []id.Bundle
 	ended  []*lease // of jobs whose runner's session was closed
-	lost   []*lease // of jobs that are in the state no more
+	lost   []*lease // of jobs that the state has ended
 }
 
 // runner is an agent that jobs can be given to.
 type runner struct {
 	session id.Session
 	jobs    int
-	paused  [classes]bool // it has just failed at jobs of the kind
+	paused  [classes]bool // by class: it backs off after a failure
 }
 
 // plan looks at a frozen state and decides what to start.
@@ -67,7 +67,7 @@ func (t *Tenure) plan(ctx context.Context, s *metadata.State) plans {
 	free = min(free, roundJobs)
 	limit := free
 	if t.hidden && free > 0 {
-		limit = roundJobs // more than can be started, so that one round passes over many
+		limit = roundJobs // the last round met bundles without extents; a higher limit passes more of them per round
 	}
 	v := t.surveyBundles(s, open, now)
 	w := t.newWalk(ctx, s, open, v, v.groups(t.settings.First, limit, old(s, t.settings.First.Age)), now)
@@ -83,18 +83,18 @@ func (t *Tenure) plan(ctx context.Context, s *metadata.State) plans {
 	return p
 }
 
-// old returns a function that reports whether a bundle, by when it was made, is as old as age in command time.
+// old returns a function that reports whether a bundle made at madeMs is at least age old, by command time.
 func old(s *metadata.State, age time.Duration) func(madeMs int64) bool {
 	return func(madeMs int64) bool { return s.Now()-madeMs >= age.Milliseconds() }
 }
 
-// pressed reports whether jobs of the second level start early: live extents have come to half of their bound, and at least
-// half of them can be merged. If more are final, early jobs would only add final extents.
+// pressed reports whether jobs of the second level start early. They do if live extents reach half of their bound and at least half of them
+// can still be merged. Otherwise early jobs would only add final extents.
 func (t *Tenure) pressed(live int64) bool { return 2*live >= t.maxExtents && 2*t.left >= live }
 
-// reconcile compares leases with the state: jobs that this owner does not know are taken over, those of closed sessions
-// have ended. The state is that of a moment before: what has ended since is not taken over again. A job that two rounds do
-// not find in the state was ended by the state: completing a job takes its lease along at once.
+// reconcile compares leases with a frozen state. It adopts open jobs without a lease, unless they ended after the freeze. A lease whose
+// job is missing has ended if the runner's session was closed. If the job is missing in two rounds, the state ended it: completing or
+// aborting a job removes the lease at once.
 func (t *Tenure) reconcile(s *metadata.State, open *openJobs) (ended, lost []*lease) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -116,7 +116,7 @@ func (t *Tenure) reconcile(s *metadata.State, open *openJobs) (ended, lost []*le
 	return ended, lost
 }
 
-// freeRunners gives the connected agents with the jobs role that have not enough to do, and have not just failed at everything.
+// freeRunners returns the connected agents with the jobs role that run fewer than PerAgent jobs and do not back off in every class.
 func (t *Tenure) freeRunners(s *metadata.State, open *openJobs, now time.Time) (free []runner) {
 	maps.DeleteFunc(t.given, func(session id.Session, _ uint64) bool { _, ok := s.Session(session); return !ok })
 	t.mu.Lock()
@@ -139,15 +139,14 @@ func (t *Tenure) freeRunners(s *metadata.State, open *openJobs, now time.Time) (
 	return free
 }
 
-// choose takes from each class in turn what runners are free for, as far as one round's memory goes, and gives each order
-// its runner.
+// choose plans up to free jobs, fairly by class, and assigns a runner to each. It stops at roundExtents, which bounds the memory of a round.
 func (t *Tenure) choose(w *walk, free int, runners []runner) (orders []order) {
 	extents := 0
 	next := [classes]func() (order, bool){classFirst: w.firstOrders(), classSecond: w.secondOrders(t), classClean: w.cleanOrders()}
 	var exhausted [classes]bool
 	for len(orders) < free {
 		if extents >= roundExtents/2 {
-			t.wake() // for the rest
+			t.wake() // the next round plans the rest
 		}
 		if extents >= roundExtents {
 			break
@@ -180,7 +179,7 @@ func (t *Tenure) choose(w *walk, free int, runners []runner) (orders []order) {
 	return orders
 }
 
-// turn gives the class with the fewest jobs, of equals the one that was served longest ago; none if all are exhausted.
+// turn returns the class with the fewest open jobs, among equals the one served longest ago, or none if all are exhausted.
 func (t *Tenure) turn(count [classes]int, exhausted [classes]bool) int {
 	best := none
 	for c := range classes {
@@ -193,7 +192,7 @@ func (t *Tenure) turn(count [classes]int, exhausted [classes]bool) int {
 	return best
 }
 
-// firstOrders gives the jobs of the first level that the walk made.
+// firstOrders returns an iterator over the jobs of the first level that the walk planned.
 func (w *walk) firstOrders() func() (order, bool) {
 	i := 0
 	return func() (order, bool) {
@@ -209,7 +208,7 @@ func (w *walk) firstOrders() func() (order, bool) {
 	}
 }
 
-// secondOrders plans the ranges that are due, the largest first.
+// secondOrders returns an iterator that plans a job for each due range, the largest first.
 func (w *walk) secondOrders(t *Tenure) func() (order, bool) {
 	i := 0
 	return func() (order, bool) {
@@ -226,7 +225,8 @@ func (w *walk) secondOrders(t *Tenure) func() (order, bool) {
 	}
 }
 
-// cleanOrders plans the partitions that are due, the dirtiest first, but those that a job of this round compacts.
+// cleanOrders returns an iterator that plans a Clean job for each due partition, the dirtiest first. It skips partitions of an open
+// second-level job, including those of this round.
 func (w *walk) cleanOrders() func() (order, bool) {
 	i := 0
 	return func() (order, bool) {
@@ -269,7 +269,7 @@ func startOf(kind job.Kind, level uint8, partitions []job.Partition, inputs []id
 
 func sortedKeys[V any](m map[id.Bundle]V) []id.Bundle { return slices.Sorted(maps.Keys(m)) }
 
-// vacant gives the bundles of groups that no partition has an extent of.
+// vacant returns the bundles of groups in which the walk found no extent.
 func (w *walk) vacant() (vacant []id.Bundle) {
 	for i := range w.plans {
 		for _, b := range w.plans[i].bundles {

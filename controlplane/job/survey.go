@@ -11,7 +11,7 @@ import (
 	"github.com/freshet-io/freshet/metadata/job"
 )
 
-// openJobs are those in the state, by what they cover.
+// openJobs indexes the open jobs of the state.
 type openJobs struct {
 	byInput map[id.Bundle][]metadata.JobInfo // Compact jobs
 	cleans  []metadata.JobInfo
@@ -47,12 +47,12 @@ func (o *openJobs) add(j metadata.JobInfo) {
 	}
 }
 
-// rewrites tells whether an open Compact job rewrites what a bundle holds of a partition.
+// rewrites reports whether an open Compact job has the bundle as input and covers the partition.
 func (o *openJobs) rewrites(tp id.TopicPartition, b id.Bundle) bool {
 	return slices.ContainsFunc(o.byInput[b], func(j metadata.JobInfo) bool { return j.Covers(tp) })
 }
 
-// writes tells whether a bundle is of a job that is still open: its other extents may follow.
+// writes reports whether an open job wrote the bundle. Such a bundle may get more extents.
 func (o *openJobs) writes(b id.Bundle) bool {
 	_, open := o.all[b.Submission().Session]
 	return open
@@ -65,29 +65,29 @@ func covered(tp id.TopicPartition, jobs []metadata.JobInfo) bool {
 // candidate is a bundle of level 0 that may be compacted.
 type candidate struct {
 	name    id.Bundle
-	madeMs  int64 // its commit's
-	bytes   int64 // live ones
-	extents int   // live ones
-	halves  int   // how often a job with it is halved
+	madeMs  int64 // command time of its commit
+	bytes   int64 // live bytes
+	extents int   // live extents
+	halves  int   // a job with it has 1/2^halves of the usual bundles, after failures
 }
 
-// firstBundle is what is known of a bundle of level 1.
+// firstBundle describes a bundle of level 1.
 type firstBundle struct {
 	madeMs int64
 	size   int64 // of the object
 	large  int64 // bytes of extents that are long enough to be final
 }
 
-// survey is what a round sees of the live bundles.
+// survey is one round's view of the live bundles.
 type survey struct {
-	candidates []candidate        // the oldest, by commit; at most roundBundles
-	waiting    map[id.Bundle]bool // of level 0, after a setback or vacant
-	first      map[id.Bundle]*firstBundle
-	fresh      int   // bundles of level 0
-	freshBytes int64 // live ones
+	candidates []candidate                // the oldest, by commit; at most roundBundles
+	waiting    map[id.Bundle]bool         // of level 0, backing off after a failed job, or without extents
+	first      map[id.Bundle]*firstBundle // of level 1
+	fresh      int                        // number of bundles of level 0
+	freshBytes int64                      // live bytes of level 0
 }
 
-// surveyBundles walks over the live bundles.
+// surveyBundles surveys the live bundles. It also expires entries of vacant and of the setbacks.
 func (t *Tenure) surveyBundles(s *metadata.State, open *openJobs, now time.Time) *survey {
 	v := &survey{first: map[id.Bundle]*firstBundle{}, waiting: map[id.Bundle]bool{}}
 	live := func(b id.Bundle) bool { _, _, _, ok := s.Bundle(b); return ok }
@@ -121,7 +121,7 @@ func (t *Tenure) surveyBundles(s *metadata.State, open *openJobs, now time.Time)
 	return v
 }
 
-// add keeps a candidate; of many the oldest.
+// add adds a candidate. The survey keeps the roundBundles oldest.
 func (v *survey) add(c candidate) {
 	if v.candidates = append(v.candidates, c); len(v.candidates) == 2*roundBundles {
 		v.cut()
@@ -135,7 +135,7 @@ func (v *survey) cut() {
 	v.candidates = v.candidates[:min(len(v.candidates), roundBundles)]
 }
 
-// group is what one job of the first level takes.
+// group is the input of one job of the first level.
 type group struct {
 	bundles []candidate
 	bytes   int64
@@ -143,7 +143,7 @@ type group struct {
 	halves  int
 }
 
-// groups gives the jobs of the first level that are due, oldest first, at most limit of them and of roundExtents.
+// groups returns the due groups, oldest first: at most limit groups with roundExtents extents in all.
 func (v *survey) groups(f FirstLevel, limit int, old func(madeMs int64) bool) []group {
 	var due []group
 	left := roundExtents
@@ -164,7 +164,7 @@ func (v *survey) groups(f FirstLevel, limit int, old func(madeMs int64) bool) []
 	return due
 }
 
-// due tells whether a group that all candidates fit into is a job.
+// due reports whether the last group, which may not be full, is due: by count, by bytes, or by age.
 func (g *group) due(f FirstLevel, old func(madeMs int64) bool) bool {
 	n := len(g.bundles)
 	return n > 0 && (n >= g.limit(f) || g.bytes >= f.Bytes || n > 1 && old(g.bundles[0].madeMs))

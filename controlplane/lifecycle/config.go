@@ -21,30 +21,30 @@ type Owner interface {
 	ReadFrozen(fn func(*metadata.State)) (index uint64, err error)
 }
 
-// SweepMode is the treatment of orphans: objects of ended agent sessions and jobs that no commit made known.
+// SweepMode is the treatment of orphans: objects of ended agent sessions and jobs that no commit refers to.
 type SweepMode string
 
 // The modes.
 const (
 	SweepDelete SweepMode = "delete"
-	SweepOff    SweepMode = "off" // they stay, and are forgotten
+	SweepOff    SweepMode = "off" // orphans stay for ever: their entries leave the state without a sweep
 )
 
 // Settings are what an operator can set. Zero fields take the defaults.
 type Settings struct {
-	// RetentionCheck is how often retention is looked at (Kafka's log.retention.check.interval.ms). Default 5 min.
+	// RetentionCheck is the interval between checks of retention (Kafka's log.retention.check.interval.ms). Default 5 min.
 	RetentionCheck time.Duration
-	// GarbageCheck is how often dead bundles are looked at. Default 1 min.
+	// GarbageCheck is the interval between rounds of garbage collection, orphan sweeps and purges of deleted topics. Default 1 min.
 	GarbageCheck time.Duration
-	// GarbageGrace is how long a bundle is dead before its object is deleted, by the cluster's time. It must be longer
-	// than agents go on reading by what they knew (5 min). Default 15 min, at least 10.
+	// GarbageGrace is the time from the death of a bundle to the deletion of its object. Agents without a control plane read dead bundles
+	// for up to 5 min. Default 15 min, minimum 10 min.
 	GarbageGrace time.Duration
 	// OrphanSweep is the treatment of orphans. Default SweepDelete.
 	OrphanSweep SweepMode
 	// OrphanAge is the time from the end of a session or job to its sweep: a PUT of an agent that was paused can come late.
 	// Default 24 h.
 	OrphanAge time.Duration
-	// TopicUndelete is how long the deletion of a topic can be taken back; default 24 h, negative: not at all.
+	// TopicUndelete is how long a deleted topic can be undeleted. Default 24 h; a negative value purges topics at once.
 	TopicUndelete time.Duration
 }
 
@@ -58,28 +58,28 @@ func (s *Settings) ApplyDefaults() {
 	s.TopicUndelete = cmp.Or(s.TopicUndelete, 24*time.Hour)
 }
 
-// UndeleteMs is TopicUndelete as commands have it.
+// UndeleteMs returns TopicUndelete as DeleteTopic.KeepMs.
 func (s *Settings) UndeleteMs() int64 { return max(0, s.TopicUndelete.Milliseconds()) }
 
-// Validate gives all faults at once.
+// Validate returns all errors of the settings, joined.
 func (s *Settings) Validate() error {
 	var errs []error
 	if s.RetentionCheck < 0 || s.GarbageCheck < 0 {
-		errs = append(errs, errors.New("retention and garbage are looked at in positive intervals"))
+		errs = append(errs, fmt.Errorf("retention check %v and garbage check %v must be positive intervals", s.RetentionCheck, s.GarbageCheck))
 	}
 	if least := metadata.DeadBundleMinMs * time.Millisecond; s.GarbageGrace < least {
-		errs = append(errs, fmt.Errorf("garbage grace %v: at least %v, or readers would miss what they are reading", s.GarbageGrace, least))
+		errs = append(errs, fmt.Errorf("garbage grace %v: at least %v, because agents read deleted bundles for a while", s.GarbageGrace, least))
 	}
 	if s.OrphanSweep != SweepDelete && s.OrphanSweep != SweepOff {
-		errs = append(errs, fmt.Errorf("orphan sweep %q: %s or %s", s.OrphanSweep, SweepDelete, SweepOff))
+		errs = append(errs, fmt.Errorf("orphan sweep %q: must be %s or %s", s.OrphanSweep, SweepDelete, SweepOff))
 	}
 	if s.OrphanAge < 0 {
-		errs = append(errs, fmt.Errorf("orphans are swept %v after the end of a session: at least 0", s.OrphanAge))
+		errs = append(errs, fmt.Errorf("orphan age %v: must not be negative", s.OrphanAge))
 	}
 	return errors.Join(errs...)
 }
 
-// Config of the work for one virtual cluster.
+// Config configures the Lifecycle of one virtual cluster.
 type Config struct {
 	Settings     Settings
 	Bucket       objstore.Bucket

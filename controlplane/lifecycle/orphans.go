@@ -14,27 +14,25 @@ import (
 )
 
 const (
-	// listsPerSecond bounds the LIST requests of sweeps, which cost as much as PUTs, where few sessions and jobs end.
-	// listsPerWriter is the number of them for one session or job.
+	// listsPerSecond is the lowest bound of the sweeps' LIST rate, which rises if many sessions and jobs end. A LIST costs as much as a
+	// PUT. listsPerWriter is the number of LISTs for one session or job.
 	listsPerSecond = 2
 	listsPerWriter = 3
-	// roundWriters bounds the ended sessions and jobs that one round sweeps where few end; more wait for the next.
-	// maxRoundWriters bounds them anyway.
+	// roundWriters is the lowest bound of the sessions and jobs in one round, which also rises. maxRoundWriters is the highest.
 	roundWriters    = 100
 	maxRoundWriters = 10_000
-	// maxUncommitted bounds the unknown objects of a session whose submissions may not have been settled. An owner
-	// holds no more commits of one, and an agent that is ahead of its owner by so many waits: more means that this state is
-	// older than the bucket, and that they are records somebody may miss.
+	// maxUncommitted is the maximum number of objects that a session can have put at or above its lowest unsettled submission: the
+	// owner holds at most as many commits. More objects mean that the state is older than the bucket. They may hold acknowledged
+	// records.
 	maxUncommitted = 1024
-	// clockSlack is by how much an object may seem older than the session that put it.
+	// clockSlack is the maximum time by which an object may be older than its session, by the store's clock.
 	clockSlack = time.Minute
 	// loggedKeys bounds the keys that one round logs.
 	loggedKeys = 20
 )
 
-// sweep deletes the orphans of the sessions and jobs that ended OrphanAge ago, and forgets these. Sessions end for ever (I9), so
-// what no commit has made known by then never will be: no clock is involved. The time is for late PUTs only: no request of an
-// agent can be in flight any more.
+// sweep deletes the orphans of sessions and jobs that ended OrphanAge ago, and removes their entries from the state. A session ends for
+// ever (I9), so an object without a commit stays an orphan. OrphanAge only has to outlast PUTs that are in flight.
 func (l *Lifecycle) sweep(ctx context.Context, o Owner) error {
 	now, err := l.storeTime(ctx)
 	if err != nil {
@@ -62,8 +60,8 @@ func (l *Lifecycle) sweep(ctx context.Context, o Owner) error {
 	return nil
 }
 
-// pace returns how many of count ended writers are swept a second: twice as many as end, if all of them ended within OrphanAge.
-// So the table of them stays bounded however many jobs end.
+// pace returns the number of sweeps per second: twice the rate at which count sessions and jobs ended within OrphanAge. So the table
+// stays bounded at any rate of jobs.
 func (l *Lifecycle) pace(count int) float64 {
 	return 2 * float64(count) / max(l.cfg.Settings.OrphanAge, time.Minute).Seconds()
 }
@@ -113,16 +111,16 @@ type sweeper struct {
 	writer metadata.EndedWriter
 	prefix string
 
-	behind  []objstore.Info // unknown objects of a session whose submissions may not have been settled
-	count   int             // orphans
-	bytes   int64
-	odd     int // what is left though it is unknown
-	aborted int // uploads
-	keys    []string
+	behind  []objstore.Info // unknown objects at or above the lowest unsettled submission
+	count   int             // deleted orphans
+	bytes   int64           // of them
+	odd     int             // unknown objects that stay
+	aborted int             // aborted uploads
+	keys    []string        // of the first deleted orphans, for the log
 }
 
-// objects lists all of the writer's objects and deletes the orphans among them. Those that may not have been settled come
-// last in the list, and are deleted when it is known how many they are.
+// objects lists the writer's objects and deletes the orphans. Objects of unsettled submissions come last in the listing. They are deleted
+// at its end, unless there are more than maxUncommitted.
 func (s *sweeper) objects(ctx context.Context) error {
 	for after := ""; ; {
 		if err := s.l.lists.Wait(ctx); err != nil {
@@ -145,7 +143,7 @@ func (s *sweeper) objects(ctx context.Context) error {
 		}
 		if len(s.behind) > maxUncommitted {
 			s.odd += len(s.behind)
-			s.l.cfg.Log.Error("a session has put far more than was committed: its objects are left, this state may be older than the bucket",
+			s.l.cfg.Log.Error("sweep keeps a session's objects: it has put far more than was committed, this state may be older than the bucket",
 				zap.Uint32("session", uint32(s.writer.ID)), zap.String("prefix", s.prefix), zap.Uint32("settled_below", s.writer.NextN))
 			return nil
 		}
@@ -153,11 +151,11 @@ func (s *sweeper) objects(ctx context.Context) error {
 	return s.remove(ctx, s.behind)
 }
 
-// mayBeUncommitted reports whether a submission of a session was possibly not settled when the session was closed. All below
-// its lowest unsettled one (NextN) were: an unknown object there was abandoned, or its bundle is gone.
+// mayBeUncommitted reports whether submission n was possibly unsettled when its session was closed. Submissions below NextN were settled, so
+// an unknown object there was abandoned, or its bundle was deleted.
 func mayBeUncommitted(w *metadata.EndedWriter, n uint32) bool { return !w.Job && n >= w.NextN }
 
-// orphans gives the objects of a page that can go now, and puts aside those whose submissions may not have been settled.
+// orphans returns the objects of a page that can be deleted now. It collects objects of unsettled submissions in behind.
 func (s *sweeper) orphans(page []objstore.Info) (orphans []objstore.Info, err error) {
 	_, err = s.owner.Read(func(state *metadata.State) {
 		w, ok := state.EndedWriter(s.writer.ID)
@@ -167,7 +165,7 @@ func (s *sweeper) orphans(page []objstore.Info) (orphans []objstore.Info, err er
 		for _, object := range page {
 			b, err := bundle.ParseKey(s.l.cfg.BundlePrefix, object.Key)
 			if err != nil || b.Submission().Session != w.ID || object.Modified.UnixMilli() < w.OpenedMs-clockSlack.Milliseconds() {
-				s.odd++ // nothing that this session can have put
+				s.odd++ // this session cannot have put it
 				continue
 			}
 			if _, _, _, known := state.Bundle(b); known {

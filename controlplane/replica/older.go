@@ -10,8 +10,8 @@ import (
 	"github.com/freshet-io/freshet/metadata/snapshot"
 )
 
-// OlderError is returned when the bucket holds snapshots of entries that the log has lost, for example because a backup of etcd
-// was restored. An owner of this log would assign offsets of acknowledged records again. The replica must not own it.
+// OlderError is returned when the bucket holds a snapshot of an entry that the log has lost, for example after a restore of etcd. An owner
+// of this log would assign the offsets of acknowledged records again, so the replica ends.
 type OlderError struct {
 	Tail     uint64           // index of the log's last entry
 	Newer    []snapshot.Found // above Tail, in order of index; at least one
@@ -31,19 +31,19 @@ func (e *OlderError) Error() string {
 		more = fmt.Sprintf(" and %d more", n)
 	}
 	return fmt.Sprintf("metadata is older than --bucket %s: the log ends at entry %d, but the bucket has a snapshot of entry %d "+
-		"(%s%s): acknowledged records would be lost, and their offsets assigned again: restore a newer backup of etcd; "+
+		"(%s%s). The owner would assign offsets of acknowledged records again. Restore a newer backup of etcd; "+
 		"docs/etcd.md describes how to accept the loss",
 		e.Location, e.Tail, e.Newer[len(e.Newer)-1].Index, strings.Join(names, ", "), more)
 }
 
-// olderTimeout bounds the listing of snapshots, so that a replica whose store is silent soon gives ownership up.
+// olderTimeout bounds the listing of snapshots. If the store does not answer in time, the replica gives up ownership.
 const olderTimeout = 3 * time.Second
 
-// refuseOlder returns an *OlderError if the log has lost entries of which the bucket has a snapshot. tail is the log's last index
-// at any earlier moment. Other errors leave the question open.
+// refuseOlder returns an *OlderError if the bucket has a snapshot above the log's tail. tail is any earlier tail of the log. After another
+// error the replica retries.
 //
-// A snapshot is written only after its entry is in the log. If the log has lost nothing, a tail that is read after the listing is
-// at or above the index of every listed snapshot, whether a former owner, this one or a later one wrote it.
+// A snapshot is written only after its entry is in the log. So refuseOlder lists first and reads the tail afterwards: if the log has lost
+// nothing, that tail is at or above every listed snapshot, whoever wrote it.
 func (r *Replica) refuseOlder(ctx context.Context, tail uint64) error {
 	listing, cancel := context.WithTimeout(ctx, olderTimeout)
 	defer cancel()

@@ -99,7 +99,7 @@ func TestOlderError_NamesTheNewestSnapshots(t *testing.T) {
 		{Index: 8, Name: "e"}, {Index: 9, Name: "d"}, {Index: 10, Name: "c"}, {Index: 11, Name: "b"}, {Index: 12, Name: "a"},
 	}}
 	require.EqualError(t, err, "metadata is older than --bucket s3://records: the log ends at entry 7, but the bucket has a snapshot of entry 12 "+
-		"(a, b, c, d and 1 more): acknowledged records would be lost, and their offsets assigned again: restore a newer backup of etcd; "+
+		"(a, b, c, d and 1 more). The owner would assign offsets of acknowledged records again. Restore a newer backup of etcd; "+
 		"docs/etcd.md describes how to accept the loss")
 }
 

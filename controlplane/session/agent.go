@@ -21,7 +21,7 @@ import (
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
-// lastWords is how long a stream that the owner ends may take to send what is left.
+// lastWords is how long a stream may take to flush its outbox before the owner ends it.
 const lastWords = time.Second
 
 var (
@@ -31,24 +31,24 @@ var (
 
 type rpcStream = grpc.BidiStreamingServer[api.ToOwner, api.ToAgent]
 
-// agent is one stream: an agent that is connected to the owner under its session.
+// agent is one session stream of a connected agent.
 type agent struct {
 	t        *tenure
 	session  id.Session
 	out      *outbox
 	cancel   context.CancelCauseFunc
-	ending   chan struct{} // closed when the outbox will get nothing more that must be sent
+	ending   chan struct{} // closed after the last item that must be sent was pushed
 	finish   func()        // closes ending, once
 	forwards *forwardQueue
 	commits  *sequence    // of the session; set by attach
 	stream   uint64       // its number, rising; set by attach
 	zone     string       // of the session; set by welcome
-	jobCalls atomic.Int32 // about jobs, without an answer yet
+	jobCalls atomic.Int32 // unanswered requests about jobs
 
 	// Guarded by tenure.mu.
-	since    uint64 // catalogue changes beyond this index go to the agent
+	since    uint64 // the agent gets catalogue changes above this index
 	watching map[id.TopicPartition]struct{}
-	leaving  bool // said goodbye
+	leaving  bool // sent Goodbye
 }
 
 // converse serves one stream until it ends.
@@ -67,15 +67,16 @@ func (t *tenure) converse(stream rpcStream, hello *api.Hello, rest []*api.AgentI
 	a := t.newAgent(session, cancel)
 	defer t.detach(a)
 	welcome, catalogue, refusal := t.welcome(a, protocol)
-	if refusal == nil {
-		refusal = welcome
+	first := welcome
+	if refusal != nil {
+		first = refusal
 	}
-	if err := stream.Send(&api.ToAgent{Items: []*api.OwnerItem{refusal}}); err != nil || welcome == nil {
+	if err := stream.Send(&api.ToAgent{Items: []*api.OwnerItem{first}}); err != nil || welcome == nil {
 		return err
 	}
-	t.log.Info("agent is here", zap.Uint32("session", uint32(session)), zap.String("zone", hello.Zone),
+	t.log.Info("agent connected", zap.Uint32("session", uint32(session)), zap.String("zone", hello.Zone),
 		zap.String("address", firstAddress(hello)), zap.String("version", hello.Version), zap.Bool("new", hello.Session == 0))
-	// Sender and receiver end with the stream, at the latest when this function has returned.
+	// The sender and the receiver end with the stream, at the latest after this function returns.
 	if !t.spawn(func() { a.send(ctx, stream, catalogue) }) || !t.spawn(func() { a.receive(ctx, stream, rest) }) {
 		return status.Error(codes.Unavailable, errTenureOver.Error())
 	}
@@ -83,7 +84,7 @@ func (t *tenure) converse(stream rpcStream, hello *api.Hello, rest []*api.AgentI
 	return a.outcome(stream, context.Cause(ctx))
 }
 
-// firstAddress is what people know an agent by: where the clients of its first port connect to.
+// firstAddress returns the address of an agent's first listener, by which operators know the agent.
 func firstAddress(hello *api.Hello) string {
 	for _, e := range hello.Endpoints {
 		return net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port)))
@@ -91,11 +92,11 @@ func firstAddress(hello *api.Hello) string {
 	return ""
 }
 
-// outcome says how a stream ended to its agent.
+// outcome returns the status that the agent gets at the end of its stream.
 func (a *agent) outcome(stream rpcStream, cause error) error {
 	switch {
 	case errors.Is(cause, errFinished), stream.Context().Err() != nil:
-		return nil //nolint:nilerr // the agent ended its stream: there is nobody to tell an error
+		return nil //nolint:nilerr // the agent ended its stream and reads no status
 	case errors.Is(cause, errSlow):
 		a.t.metrics.cut.WithLabelValues(cutSlow).Inc()
 		a.t.log.Warn("agent stream cut: it takes messages too slowly", zap.Uint32("session", uint32(a.session)))
@@ -119,21 +120,21 @@ func (t *tenure) newAgent(session id.Session, cancel context.CancelCauseFunc) *a
 	return a
 }
 
-// agree returns the protocol of the stream that a Hello begins, or the refusal of an agent whose own is too far from it.
+// agree returns the protocol of a new stream, or the refusal of an agent whose protocol number differs by more than one.
 func (c *Cluster) agree(hello *api.Hello) (uint32, *api.OwnerItem) {
 	own := c.cfg.Protocol
 	protocol, ok := api.Agree(hello.Protocol, own)
 	if ok {
 		return protocol, nil
 	}
-	c.log.Warn("agent refused: its protocol is too far from this control plane's", zap.String("address", firstAddress(hello)),
+	c.log.Warn("agent refused: its protocol differs by more than one", zap.String("address", firstAddress(hello)),
 		zap.String("version", hello.Version), zap.Uint32("protocol", hello.Protocol), zap.Uint32("own_protocol", own))
 	refusal := refusedItem(api.Refused_OTHER_PROTOCOL, fmt.Sprintf("the agent speaks protocol %d, the control plane %d", hello.Protocol, own))
 	refusal.GetRefused().Protocol = own
 	return 0, refusal
 }
 
-// admit finds or opens the session that a Hello means.
+// admit returns the session that a Hello resumes, or opens a new one.
 func (t *tenure) admit(ctx context.Context, hello *api.Hello) (id.Session, *api.OwnerItem) {
 	if refusal := t.compareBucket(hello.BucketMarker); refusal != nil {
 		return 0, refusal
@@ -160,7 +161,7 @@ func (t *tenure) admit(ctx context.Context, hello *api.Hello) (id.Session, *api.
 	return result.Value.(metadata.OpenSessionResult).Session, nil
 }
 
-// rolesOf gives the roles in a Hello; ones that this program does not know are left out.
+// rolesOf returns the roles in a Hello, without those that this program does not know.
 func rolesOf(hello *api.Hello) (roles metadata.Roles) {
 	for _, r := range hello.Roles {
 		switch r {
@@ -176,12 +177,11 @@ func rolesOf(hello *api.Hello) (roles metadata.Roles) {
 	return roles
 }
 
-// maxEndpoints bounds an agent's listeners.
+// maxEndpoints is the maximum number of listeners of an agent.
 const maxEndpoints = 64
 
-// welcome attaches the agent at one log index and gives its first items: the Welcome, and the full catalogue as of that
-// index, which goes before what the outbox has. The catalogue is made of a frozen state, while it is sent: with many topics
-// that takes long, and commits go on meanwhile.
+// welcome attaches the agent at one log index. It returns the Welcome and the full catalogue of that index, which the sender sends before
+// the outbox. The catalogue is built from a frozen state while it is sent, so that commits continue even with many topics.
 func (t *tenure) welcome(a *agent, protocol uint32) (welcome *api.OwnerItem, catalogue iter.Seq[*api.Catalogue], refusal *api.OwnerItem) {
 	var message *api.Welcome
 	frozen, err := t.owner.Freeze(func(s *metadata.State) {
@@ -273,7 +273,7 @@ func (a *agent) receive(ctx context.Context, stream rpcStream, rest []*api.Agent
 	}
 }
 
-// handle takes the items of one message. Probes among them are answered together, by the newest one's stamp.
+// handle handles the items of one message. One stamp answers all probes of the message.
 func (a *agent) handle(ctx context.Context, items []*api.AgentItem) {
 	var probe *api.Probe
 	for _, item := range items {
@@ -309,7 +309,7 @@ func (a *agent) handle(ctx context.Context, items []*api.AgentItem) {
 	}
 }
 
-// drain takes the agent out of the membership.
+// drain removes the agent from the membership.
 func (a *agent) drain(ctx context.Context, request uint64) {
 	a.t.spawn(func() {
 		result, err := a.t.propose(ctx, &metadata.DrainSession{Session: a.session})
@@ -320,10 +320,10 @@ func (a *agent) drain(ctx context.Context, request uint64) {
 	})
 }
 
-// goodbye closes the session at the agent's wish, answers, and ends the stream.
+// goodbye closes the session for the agent, answers, and ends the stream.
 func (a *agent) goodbye(ctx context.Context, request uint64) {
 	a.t.mu.Lock()
-	a.leaving = true // it is told by the answer, not by a refusal
+	a.leaving = true // the agent gets Done instead of Refused
 	a.t.mu.Unlock()
 	a.t.spawn(func() {
 		result, err := a.t.propose(context.WithoutCancel(ctx), &metadata.CloseSession{Session: a.session})
@@ -332,7 +332,7 @@ func (a *agent) goodbye(ctx context.Context, request uint64) {
 		}
 		a.out.push(doneItem(request, commandFault(err)))
 		if err == nil {
-			a.t.log.Info("agent has left", zap.Uint32("session", uint32(a.session)))
+			a.t.log.Info("agent closed its session", zap.Uint32("session", uint32(a.session)))
 			a.finish()
 			time.AfterFunc(lastWords, func() { a.cancel(errFinished) })
 		}

@@ -7,8 +7,9 @@ import (
 	"github.com/freshet-io/freshet/metadata"
 )
 
-// compareBucket returns the refusal of an agent whose bucket belongs to another virtual cluster, or to none; nil if it may
-// join. An agent that has not read its bucket yet may join, since the store may be away: it compares before it writes.
+// compareBucket returns WRONG_BUCKET if the agent's bucket does not carry this virtual cluster's id, and nil if the agent may join. If the
+// owner cannot compare yet, compareBucket returns NOT_OWNER and the agent retries. An agent that has not read its bucket may join: it
+// compares before its first write.
 func (t *tenure) compareBucket(found *api.BucketMarker) *api.OwnerItem {
 	if found == nil || t.cluster.cfg.Marked == nil {
 		return nil
@@ -23,9 +24,9 @@ func (t *tenure) compareBucket(found *api.BucketMarker) *api.OwnerItem {
 	case found.ClusterId == own:
 		return nil
 	case found.ClusterId == "" && !t.cluster.cfg.Marked():
-		return refusedItem(api.Refused_NOT_OWNER, "the control plane has not compared its own bucket yet")
+		return refusedItem(api.Refused_NOT_OWNER, "the control plane has not checked the cluster id in its own bucket yet")
 	}
-	if found.ClusterId == "" { // most likely read before this control plane wrote its id; the agent reads the bucket again
+	if found.ClusterId == "" { // probably read before this control plane wrote the id; the agent reads the bucket again
 		t.log.Info("agent refused: it found no cluster id in its bucket", zap.String("cluster_id", own))
 	} else {
 		t.log.Warn("agent refused: its bucket does not belong to this virtual cluster",

@@ -6,14 +6,14 @@ import (
 	"fmt"
 )
 
-// Number is this program's generation. Until the first release every change of a stored format raises it, and no program reads
-// another generation than its own. The first release is generation 1.
+// Number is this program's generation. Until the first release, every change of a stored format raises it. A replica refuses logs and
+// snapshots of any other generation. Fetch and compaction read batches without a check. The first release is generation 1.
 const Number byte = 107
 
-// ErrOther is the base of Check's error.
+// ErrOther is returned when stored data has another generation than this program.
 var ErrOther = errors.New("stored by a program of another generation")
 
-// Check returns an error, which says what to do, unless stored is Number.
+// Check returns an error that wraps ErrOther unless stored is Number. Its text advises the operator.
 func Check(stored byte) error {
 	if stored == Number {
 		return nil

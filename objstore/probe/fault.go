@@ -10,10 +10,10 @@ import (
 	"github.com/freshet-io/freshet/objstore"
 )
 
-// Fault is why an object store could not be used, for people. Errors are told apart by a few kinds.
+// Fault is an object store error with a constant log message and advice for the operator.
 type Fault struct {
-	Kind  string // a message of the log, one of few
-	Check string // what to look at
+	Kind  string // log message, from faults
+	Check string // settings and parts to check
 	Err   error
 }
 
@@ -21,16 +21,15 @@ func (f *Fault) Error() string { return f.Kind + ": " + f.Err.Error() }
 
 func (f *Fault) Unwrap() error { return f.Err }
 
-// Refused tells whether what this process is configured with opens no store, rather than that the store is away: it is alone
-// with that, and others are well.
+// Refused reports whether this process's own settings are wrong: its credentials, permissions or bucket name. Other processes may work.
 func (f *Fault) Refused() bool {
 	return errors.Is(f.Err, objstore.ErrRefused) || errors.Is(f.Err, objstore.ErrNoBucket) || errors.Is(f.Err, objstore.ErrNoCredentials)
 }
 
-// errSilent says that an attempt ended without an answer.
+// errSilent is the error of an attempt that timed out.
 var errSilent = errors.New("no answer")
 
-// faults are the kinds that errors are told apart by, the first that matches counts.
+// faults maps errors to log messages and advice. The first match counts.
 var faults = []struct {
 	is          func(error) bool
 	kind, check string
@@ -64,7 +63,7 @@ var faults = []struct {
 		"the region and endpoint in --bucket, name resolution, TLS and ca-file, and whether the store runs",
 	},
 	{
-		of(objstore.ErrThrottled), "object store has too much to do", "how many requests it gets",
+		of(objstore.ErrThrottled), "object store throttles requests", "the request rate of the bucket and its prefixes",
 	},
 }
 
@@ -72,7 +71,7 @@ func of(sentinel error) func(error) bool {
 	return func(err error) bool { return errors.Is(err, sentinel) }
 }
 
-// unreached is true for errors from before a request was at the store.
+// unreached reports whether an error occurred before a request reached the store.
 func unreached(err error) bool {
 	var name *net.DNSError
 	var certificate *tls.CertificateVerificationError
@@ -81,17 +80,17 @@ func unreached(err error) bool {
 	return errors.As(err, &name) || errors.As(err, &certificate) || errors.As(err, &header) || errors.As(err, &op) && op.Op == "dial"
 }
 
-// diagnose tells what an error of the store means.
+// diagnose returns the Fault of a store error.
 func diagnose(err error) *Fault {
 	for _, f := range faults {
 		if f.is(err) {
 			return &Fault{Kind: f.kind, Check: f.check, Err: err}
 		}
 	}
-	return &Fault{Kind: "object store fails", Check: "whether --bucket names a store that works", Err: err}
+	return &Fault{Kind: "object store returns an unexpected error", Check: "whether --bucket names a working store", Err: err}
 }
 
-// silence marks the error of an attempt that ran out of its own time.
+// silence wraps err in errSilent if the attempt timed out.
 func silence(attempt context.Context, err error) error {
 	if err != nil && errors.Is(attempt.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("%w within %s: %w", errSilent, limit, err)

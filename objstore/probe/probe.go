@@ -1,5 +1,5 @@
-// Package probe finds out at start what nothing else would show before it is too late: whether the object store can be used
-// at all, and whether it keeps a promise that Freshet rests on, that an object once created is never replaced.
+// Package probe checks at start that the object store works, and that it never replaces an object on a create-only PUT. Without such
+// PUTs, two clusters under one prefix would destroy each other's records.
 package probe
 
 import (
@@ -15,30 +15,28 @@ import (
 	"github.com/freshet-io/freshet/objstore"
 )
 
-// Key is the object that CreateOnly tries to create, and Reach reads. It stays, so that every probe but the first of a bucket
-// is one refused PUT of 16 bytes.
+// Key is the object that CreateOnly and Reach try to create. It is never deleted, so a later probe costs one PUT of 16 bytes that fails
+// with 412.
 const Key = "probe/create-only"
 
-// Bounds of one attempt and of the pause between two.
+// Bounds of one attempt and of the pause after a failed one. Agents are not ready until an attempt succeeds.
 const (
 	limit    = 3 * time.Second
-	maxPause = 5 * time.Second // agents are out of service until the store is known to work
+	maxPause = 5 * time.Second
 )
 
-// ErrReplaces says that the store replaced an object though it was asked to create it only.
+// ErrReplaces is returned when the store replaces an object on a create-only PUT.
 var ErrReplaces = errors.New("the object store ignores If-None-Match: a put replaced an object that was there. " +
 	"Two clusters under one prefix would destroy each other's records unnoticed; use a store with conditional writes (docs/object-stores.md)")
 
-// CreateOnly puts an object twice, with different bytes, and gives ErrReplaces if the second put succeeds. It goes on, with
-// growing pauses, until the store has said one or the other, or ctx ends. failed is told of each attempt that ended otherwise
-// and the pause that follows.
+// CreateOnly tries to create Key up to twice, with different bytes. It returns nil once the store reports that Key exists, and
+// ErrReplaces if both PUTs succeed. It retries other errors with backoff until ctx ends, and calls failed with each error and pause.
 func CreateOnly(ctx context.Context, bucket objstore.Bucket, failed func(*Fault, time.Duration)) error {
 	return insist(ctx, func(ctx context.Context) error { return create(ctx, bucket) }, failed)
 }
 
-// Reach reads the object of CreateOnly, or finds that there is none yet, and goes on as CreateOnly does. nil means that this
-// process can use the bucket, at least for reading. Then Reach puts the object once as CreateOnly does, and returns ErrReplaces if
-// the store replaces objects. If that put fails otherwise, Reach returns nil: writes that fail show when records come.
+// Reach reads Key, which may be absent, and retries errors as CreateOnly does. Then it tries to create Key in the same way, and returns
+// ErrReplaces if the store replaces objects. If those PUTs fail otherwise, Reach returns nil: the process can serve reads.
 func Reach(ctx context.Context, bucket objstore.Bucket, failed func(*Fault, time.Duration)) error {
 	return insist(ctx, func(ctx context.Context) error { return read(ctx, bucket) }, failed)
 }
@@ -75,16 +73,14 @@ func create(ctx context.Context, bucket objstore.Bucket) error {
 	return ErrReplaces
 }
 
-// put tries to create the object, never with the same bytes: a bucket may take an object that has just these for its own
-// (objstore.Bucket, Put).
+// put tries to create Key with random bytes. If the bytes were equal, Put might take the existing object for its own (objstore.Bucket).
 func put(ctx context.Context, bucket objstore.Bucket) error {
 	content := make([]byte, 16)
 	rand.Read(content)
 	return bucket.Put(ctx, Key, objstore.NewBody(content))
 }
 
-// read reads the object. S3 refuses to tell who may not list that there is none, so of a refusal it is sure only when the
-// object is there for certain.
+// read reads Key. S3 answers 403 instead of 404 if the caller may not list, so after ErrRefused read creates Key and reads again.
 func read(ctx context.Context, bucket objstore.Bucket) error {
 	err := get(ctx, bucket)
 	if errors.Is(err, objstore.ErrRefused) {

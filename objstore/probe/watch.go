@@ -11,29 +11,29 @@ import (
 	"github.com/freshet-io/freshet/objstore"
 )
 
-// Watch runs a probe, says in the log what comes of it, and keeps it for who asks whether this process is ready. Once the
-// store worked it stays so: later faults have other ways of showing, and are everybody's.
+// Watch runs a probe, logs its failures, and reports readiness. After the first success Watch stays ready: later failures of the store
+// affect every process, and PUTs and GETs report them.
 type Watch struct {
 	log   *zap.Logger
 	probe func(context.Context, objstore.Bucket, func(*Fault, time.Duration)) error // CreateOnly or Reach
-	told  chan struct{}                                                             // closed when the first attempt has ended
-	works chan struct{}                                                             // closed when one succeeded
+	told  chan struct{}                                                             // closed after the first attempt
+	works chan struct{}                                                             // closed after the first success
 
 	mu struct {
 		sync.Mutex
-		fault *Fault // of the newest attempt; nil: it succeeded, or there was none
+		fault *Fault // of the last attempt; nil after a success and before the first attempt
 	}
 }
 
-// NewWatch makes the Watch of a probe, CreateOnly or Reach.
+// NewWatch returns a Watch that runs probe, which is CreateOnly or Reach.
 func NewWatch(probe func(context.Context, objstore.Bucket, func(*Fault, time.Duration)) error, log *zap.Logger) *Watch {
 	return &Watch{log: log, probe: probe, told: make(chan struct{}), works: make(chan struct{})}
 }
 
-// Run probes until the store works, and then waits for the end of ctx. Its error is ErrReplaces. To be called once.
+// Run probes until the store works, and then waits until ctx ends. It returns nil or ErrReplaces. Run may be called once.
 func (w *Watch) Run(ctx context.Context, bucket objstore.Bucket) error {
 	err := w.probe(ctx, bucket, func(f *Fault, pause time.Duration) {
-		w.log.Warn(f.Kind, zap.String("check", f.Check), zap.Error(f.Err), zap.Duration("again_in", pause))
+		w.log.Warn(f.Kind, zap.String("check", f.Check), zap.Error(f.Err), zap.Duration("retry_in", pause))
 		w.note(f)
 	})
 	switch {
@@ -46,7 +46,7 @@ func (w *Watch) Run(ctx context.Context, bucket objstore.Bucket) error {
 	return nil
 }
 
-// note takes the fault of an attempt.
+// note stores the fault of a failed attempt.
 func (w *Watch) note(f *Fault) {
 	w.mu.Lock()
 	first := w.mu.fault == nil
@@ -71,16 +71,16 @@ func (w *Watch) succeed() {
 	}
 }
 
-// Told is closed when the first attempt has ended, one way or the other.
+// Told returns a channel that is closed after the first attempt, failed or not.
 func (w *Watch) Told() <-chan struct{} { return w.told }
 
-// Works is closed when the store works.
+// Works returns a channel that is closed after the first success.
 func (w *Watch) Works() <-chan struct{} { return w.works }
 
-// errUnknown: the first attempt has not ended.
-var errUnknown = errors.New("nothing heard from the object store yet")
+// errUnknown is returned by Ready until the first attempt has ended.
+var errUnknown = errors.New("the object store has not answered yet")
 
-// Ready is nil once the store worked, and else says why it does not.
+// Ready returns nil after the first success, and the last fault before.
 func (w *Watch) Ready() error {
 	select {
 	case <-w.works:
@@ -93,7 +93,7 @@ func (w *Watch) Ready() error {
 	return errUnknown
 }
 
-// Refused is the fault while the store refuses what this process is configured with, else nil.
+// Refused returns the last fault if Fault.Refused is true, else nil.
 func (w *Watch) Refused() error {
 	if f := w.fault(); f != nil && f.Refused() {
 		return f

@@ -119,14 +119,14 @@ func TestWatch_SaysWhatIsWrongByItsKind(t *testing.T) {
 		{&net.DNSError{Err: "no such host", Name: "s3"}, "object store cannot be reached", false},
 		{&tls.CertificateVerificationError{Err: errors.New("unknown authority")}, "object store cannot be reached", false},
 		{errHang, "object store does not answer", false},
-		{objstore.ErrThrottled, "object store has too much to do", false},
-		{errors.New("status 500"), "object store fails", false},
+		{objstore.ErrThrottled, "object store throttles requests", false},
+		{errors.New("status 500"), "object store returns an unexpected error", false},
 	} {
 		t.Run(c.err.Error(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				core, logged := observer.New(zap.InfoLevel)
 				w := probe.NewWatch(probe.Reach, zap.New(core))
-				require.ErrorContains(t, w.Ready(), "nothing heard")
+				require.ErrorContains(t, w.Ready(), "has not answered yet")
 				ctx, cancel := context.WithCancel(t.Context())
 				ended := make(chan error, 1)
 				began := time.Now()

@@ -17,7 +17,7 @@ import (
 // baseFile holds the hash of the base commit.
 const baseFile = "testdata/base"
 
-// What the two builds must have in common is declared in these files of a commit.
+// The declarations that decide whether the builds of two commits can share a cluster.
 var (
 	generationFile = declaration{"internal/generation/generation.go", regexp.MustCompile(`(?m)^const Number byte = (\d+)$`)}
 	protocolFile   = declaration{"controlplane/api/protocol.go", regexp.MustCompile(`(?m)^const Protocol uint32 = (\d+)$`)}

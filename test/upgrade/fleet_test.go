@@ -27,7 +27,7 @@ func (b build) other() build { return 1 - b }
 // stopLimit bounds the wait for a process to end after SIGTERM.
 const stopLimit = time.Minute
 
-// pair is a process of one build with the owner of a build.
+// pair is the build of a process and the build of the owner, or of the snapshot that the process loaded.
 type pair struct{ process, owner build }
 
 // fleet is a cluster whose processes change their build.
@@ -38,9 +38,9 @@ type fleet struct {
 	agents   []build   // of Cluster.Agents
 	replicas []build   // of Cluster.ControlPlanes
 
-	// What was met: agents and replicas other than the owner beside the owner, and builds that started from a snapshot of a build.
+	// How often each combination occurred: an agent with the owner, a replica beside the owner, a start from a snapshot.
 	agentPairs, replicaPairs, snapshotPairs map[pair]int
-	snapshots                               map[string]build // by name, who took it
+	snapshots                               map[string]build // by name, the build that took the snapshot
 }
 
 func startFleet(t *testing.T, base string) *fleet {
@@ -251,7 +251,7 @@ func (f *fleet) healthy() {
 	}
 }
 
-// allMet checks that every combination of builds was met.
+// allMet checks that every combination of builds occurred.
 func (f *fleet) allMet() {
 	f.t.Helper()
 	for _, b := range []build{baseBuild, treeBuild} {

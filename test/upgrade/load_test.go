@@ -24,12 +24,12 @@ const (
 	partitions = 6
 	producers  = 2                     // idempotent ones
 	interval   = 25 * time.Millisecond // between records of one producer to one partition
-	// finishing bounds any wait of a client for the end of something.
+	// finishing bounds every wait of a client at the end of the test.
 	finishing = time.Minute
-	// refresh is how long clients keep Metadata: how long after an agent came some load has come to it.
+	// refresh is the metadata max age of clients, so a restarted agent gets load again within it.
 	refresh = time.Second
 
-	// Topics: sent is written by idempotent producers and read by groups, passed is its copy, told is written in transactions.
+	// Topics. Idempotent producers write sent, and groups read it. passed is a transactional copy of sent. Transactional producers write told.
 	sent   = "sent"
 	passed = "passed"
 	told   = "told"
@@ -64,15 +64,15 @@ func (f *faults) joined() error {
 	return errors.Join(f.all...)
 }
 
-// load is clients that run while the cluster changes beneath them.
+// load is the set of clients that run while processes restart.
 type load struct {
 	t     *testing.T
 	f     *fleet
 	wrong *faults
 
-	life    context.Context // of whatever clients do
+	life    context.Context // of all clients
 	end     context.CancelFunc
-	ctx     context.Context // of all producers; ends with life
+	ctx     context.Context // of all producers; a child of life
 	stop    context.CancelFunc
 	sending *ledger.Load
 	sendEnd chan error
@@ -80,7 +80,7 @@ type load struct {
 	tellers []*teller
 	telling sync.WaitGroup
 
-	open    []*reader // all
+	open    []*reader // all readers, to be closed
 	passers *reader
 	groups  []*reader // of sent
 	readers []*reader // of passed, told
@@ -122,11 +122,11 @@ func (l *load) start() {
 	l.startTeller("teller-1", "b", kgo.MaxVersions(kversion.V3_8_0())) // the first protocol of transactions
 }
 
-// close ends all clients, whatever they do. It must come before the end of the cluster, which some clients need to close.
+// close ends all clients at once. Call it before the cluster stops: some clients need the cluster to close.
 func (l *load) close() {
 	l.end()
 	for _, x := range l.tellers {
-		x.client.Close() // records in flight end with their client alone
+		x.client.Close() // only Close fails the records in flight
 	}
 	l.telling.Wait()
 	for _, r := range l.open {
@@ -139,7 +139,7 @@ func (l *load) options(zone string) []kgo.Opt {
 	return []kgo.Opt{
 		kgo.SeedBrokers(strings.Split(l.f.Bootstrap(), ",")...), kgo.ClientID("client,zone=" + zone),
 		kgo.MetadataMinAge(refresh / 10), kgo.MetadataMaxAge(refresh),
-		kgo.AlwaysRetryEOF(), // an agent that stops at a connection's first request is no listener that wants SASL
+		kgo.AlwaysRetryEOF(), // an EOF at the first request of a connection means a stopping agent, not a SASL listener
 	}
 }
 
@@ -235,7 +235,7 @@ func (l *load) complete(of *ledger.Ledger, r *reader, ends map[int32]int64) {
 func (l *load) copies(reads, stored []ledger.Read) {
 	l.t.Helper()
 	of := ledger.New()
-	for _, r := range stored { // checked: each writer's in order
+	for _, r := range stored { // finish has checked that each writer's records are in order
 		name, rest, _ := strings.Cut(r.Value, "/")
 		_, number, _ := strings.Cut(rest, "/")
 		w := ledger.Writer{Name: name, Partition: r.Partition}

@@ -11,10 +11,10 @@ import (
 	"github.com/freshet-io/freshet/internal/ledger"
 )
 
-// abortEvery is how many transactions of a teller there are for each that it aborts.
+// abortEvery is the period of aborts: a teller aborts every fourth transaction.
 const abortEvery = 4
 
-// teller is a producer of transactions with a record in each partition. The ledger knows the records of those that it commits.
+// teller is a transactional producer. Each transaction writes one record to every partition. The ledger has the records of committed ones.
 type teller struct {
 	name      string
 	wrong     *faults

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// variable is the environment variable that selects orders: empty the first, "all" all of them.
+// variable is the environment variable that selects the orders. "all" selects every order, any other value the first.
 const variable = "FRESHET_UPGRADE"
 
 // orders are the orders of restarts in one direction: "c" is the next control plane, the owner last, and "a" the next agent.
@@ -19,7 +19,8 @@ var orders = []struct{ name, steps string }{
 	{"agents first", "aaaaccc"},
 }
 
-// TestUpgrade restarts a cluster of the base commit with the binary under test, and back, in every order, under load.
+// TestUpgrade restarts a cluster of the base commit with the binary under test, and back, under load. The default is the first order;
+// FRESHET_UPGRADE=all runs every order.
 func TestUpgrade(t *testing.T) {
 	base := baseCommit(t)
 	began := time.Now()
