@@ -289,6 +289,11 @@ lint: ## vet, linters, formatting
 format: ## format all Go files
 	$(LINT) fmt
 
+.PHONY: golden
+golden: ## write the golden files of all stored formats anew; internal/generation.Number must have been raised
+	$(GO) test -count=1 ./metadata ./metadata/commit ./metadata/extent ./metadata/job ./metadata/metalog ./metadata/snapshot ./objstore/bundle ./objstore/marker -update
+	$(GO) test -count=1 ./internal/generation -update
+
 .PHONY: generate
 generate: ## regenerate protobuf code and generated documentation
 	$(GO) generate ./...

@@ -40,7 +40,7 @@ func (c *Config) refusal(r *client.RefusedError) error {
 		return fmt.Errorf("--control-plane %s does not speak TLS: remove the settings %s, or set the control plane's --tls-cert", r.Address,
 			strings.Join([]string{"--control-plane-tls", "--control-plane-tls-ca", "--control-plane-tls-cert"}, ", "))
 	case client.OtherProtocol:
-		return fmt.Errorf("%w: upgrade agents and control planes one protocol at a time, this agent (%s) or that control plane", r.Err, c.Version)
+		return fmt.Errorf("%w: upgrade agents and control planes one protocol at a time (this agent is %s)", r.Err, c.Version)
 	}
 	return r
 }

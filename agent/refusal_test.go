@@ -21,9 +21,9 @@ func TestAgent_NamesTheSettingThatIsRefused(t *testing.T) {
 		err := fmt.Errorf("session: %w", &client.RefusedError{Refusal: refusal, Address: "cp-1:7050", Err: errors.New("no")})
 		require.EqualError(t, a.plainFault(err), says)
 	}
-	protocol := &client.RefusedError{Refusal: client.OtherProtocol, Err: errors.New("the control plane at cp-1:7050 speaks protocol 3, this agent 1")}
-	require.EqualError(t, a.plainFault(protocol), "the control plane at cp-1:7050 speaks protocol 3, this agent 1: "+
-		"upgrade agents and control planes one protocol at a time, this agent (1.2.0) or that control plane")
+	protocol := &client.RefusedError{Refusal: client.OtherProtocol, Err: errors.New("refused by the control plane at cp-1:7050: the control plane speaks protocol 3, this agent 1")}
+	require.EqualError(t, a.plainFault(protocol), "refused by the control plane at cp-1:7050: the control plane speaks protocol 3, this agent 1: "+
+		"upgrade agents and control planes one protocol at a time (this agent is 1.2.0)")
 	other := errors.New("other")
 	require.Equal(t, other, a.plainFault(other))
 	require.NoError(t, a.plainFault(nil))

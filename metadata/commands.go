@@ -48,7 +48,7 @@ const (
 //  1. Append its kind to the constants, its method to commands, and its kind method below.
 //  2. Declare its type, appendBody and readBody in a *_command.go file, or in the file of the table that it changes.
 //  3. Write the machine's method in the file of that table. The type's comment lists its results.
-//  4. Add it to goldenCommands and to the commands of TestScripts, and run go test ./metadata -update.
+//  4. Add it to goldenCommands and to the commands of TestScripts, and run make golden.
 //  5. Propose it only if State.Version has reached the version that knows it (ARCHITECTURE.md, "Versions of the state").
 var commands = [...]description{
 	kindBootstrap:           failing((*machine).bootstrap),

@@ -87,8 +87,10 @@ func (d *snapshotDecoder) readEnded(r *wire.Reader) {
 	for range r.Count(4) {
 		n := id.Session(r.Uint32())
 		w := endedWriter{opened: r.Varint(), ended: r.Varint(), nextN: r.Uint32()}
-		if n == 0 || n >= d.s.nextSession || w.ended < w.opened {
-			r.Fail("ended session or job %d: not opened, or ended before it was opened", n)
+		e, session := d.s.sessions.Get(n)
+		_, open := d.s.jobs.Get(n)
+		if open = open || session && !e.closed; open || n == 0 || n >= d.s.nextSession || w.ended < w.opened {
+			r.Fail("ended session or job %d: open %t, opened at %d, ended at %d", n, open, w.opened, w.ended)
 		}
 		if r.Err() != nil {
 			return

@@ -38,8 +38,10 @@ func (d *snapshotDecoder) readJob(w *wire.Reader) {
 		bounds := readBounds(w)
 		j.clean = &bounds
 	}
-	if n == 0 || n >= d.s.nextSession || j.clean != nil && j.kind != job.Clean {
-		w.Fail("job %d", n)
+	runner, ok := d.s.sessions.Get(j.runner)
+	_, session := d.s.sessions.Get(n)
+	if n == 0 || n >= d.s.nextSession || session || !ok || runner.closed || (j.clean != nil) != (j.kind == job.Clean) {
+		w.Fail("job %d of kind %d with runner %d", n, j.kind, j.runner)
 		return
 	}
 	d.s.jobs.Set(n, j)

@@ -28,11 +28,12 @@ type machine struct {
 	nextNode       int32
 	membership     uint64
 
-	topics    btree.Map[string, *topicEntry]       // by the 16 bytes of the id, deleted ones that can be taken back included
-	names     btree.Map[string, id.Topic]          // of those not deleted; derived
-	deletions btree.Map[uint64, id.Topic]          // by the order of deletion: those that can be taken back; derived
-	configs   btree.Map[string, map[string]string] // by configKey; values are replaced, never changed
-	gone      btree.Map[string, int64]             // names of topics deleted of late, and the command time of that
+	topics       btree.Map[string, *topicEntry]       // by the 16 bytes of the id, deleted ones that can be taken back included
+	names        btree.Map[string, id.Topic]          // of those not deleted; derived
+	deletions    btree.Map[uint64, id.Topic]          // by the order of deletion: those that can be taken back; derived
+	deletedNames btree.Map[string, int]               // how many deletions has a name; derived
+	configs      btree.Map[string, map[string]string] // by configKey; values are replaced, never changed
+	gone         btree.Map[string, int64]             // names of topics deleted of late, and the command time of that
 
 	sessions  btree.Map[id.Session, *session]    // open, closed less than resultRetentionMs ago, or the newest of its zone
 	instances btree.Map[string, id.Session]      // newest session of an instance, of those in sessions
@@ -96,6 +97,7 @@ func (s *machine) snapshot() *machine {
 	c.transactions = s.transactions.snapshot()
 	c.jobs = *s.jobs.Copy()
 	c.deletions = *s.deletions.Copy()
+	c.deletedNames = *s.deletedNames.Copy()
 	c.groups = *s.groups.Copy()
 	c.cleanup = s.cleanup.snapshot()
 	s.gen++

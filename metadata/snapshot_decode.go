@@ -120,9 +120,10 @@ func (d *snapshotDecoder) readTopic(w *wire.Reader) {
 		w.Fail("duplicate topic id %x", t.ID)
 	}
 	if e.deletion != nil {
-		if _, twice := d.s.deletions.Set(e.deletion.order, t.ID); twice || e.deletion.index() > d.s.index {
-			w.Fail("deletion %d is a duplicate or above index %d", e.deletion.order, d.s.index)
+		if _, twice := d.s.deletions.Set(e.deletion.order, t.ID); twice || e.deletion.index() > d.s.index || e.deletion.at > d.s.now {
+			w.Fail("deletion %d at %d", e.deletion.order, e.deletion.at)
 		}
+		d.s.deletedNames.Set(t.Name, d.s.deletedOf(t.Name)+1)
 		return
 	}
 	if _, twice := d.s.names.Set(t.Name, t.ID); twice {
@@ -312,6 +313,10 @@ func (d *snapshotDecoder) readDead(w *wire.Reader) {
 		b := id.Bundle(w.Uvarint())
 		dead := DeadBundle{Bytes: w.Uint32(), Index: w.Uvarint(), AtMs: w.Varint()}
 		if w.Err() != nil {
+			return
+		}
+		if _, live := d.s.bundles.Get(b); live {
+			w.Fail("bundle %s is live and dead", b)
 			return
 		}
 		d.s.dead.Set(b, dead)

@@ -20,7 +20,7 @@ var outsideSnapshots = map[string]string{
 	"machine.gen": "generation", "machine.frozen": "of this copy", "machine.position": "within an entry", "machine.scratch": "memory",
 	"machine.names": "derived", "machine.instances": "derived", "machine.load": "derived", "machine.counts": "derived", "machine.bounds.resting": "derived",
 	"topic.counts": "derived", "partition.active": "derived", "partition.idle": "derived",
-	"machine.transactions.names": "derived", "machine.transactions.due": "derived", "machine.deletions": "derived",
+	"machine.transactions.names": "derived", "machine.transactions.due": "derived", "machine.deletions": "derived", "machine.deletedNames": "derived",
 	"machine.cleanup.next": "only the order of keys means something",
 	"session.gen":          "generation", "topic.gen": "generation", "partition.gen": "generation", "transaction.gen": "generation",
 	"group.gen": "generation", "offsets.gen": "generation", "topic.topic": "a record of its own", "open.first": "derived",
@@ -73,7 +73,7 @@ func one() *machine {
 	s.sessions.Set(1, n)
 	s.bundles.Set(1, liveBundle{extents: 1})
 	s.dead.Set(2, DeadBundle{})
-	s.jobs.Set(3, &openJob{kind: job.Clean, inputs: []id.Bundle{1}, clean: &job.Bounds{From: 2, FirstDirty: 4, To: 8}})
+	s.jobs.Set(3, &openJob{kind: job.Clean, runner: 1, inputs: []id.Bundle{1}, clean: &job.Bounds{From: 2, FirstDirty: 4, To: 8}})
 	s.ended.Set(4, endedWriter{ended: 1})
 	x := &transaction{id: "x", producerID: 3, state: TransactionOngoing, groups: new(btree.Map[string, uint64])}
 	s.addPartition(x, id.TopicPartition{Topic: topicOfAll})

@@ -47,7 +47,7 @@ const (
 //
 //  1. Add its tag to the constants, its entry here, and its row to the table in DESIGN.md.
 //  2. Write its encoder and decoder in the file of its table. machine.encode or its parent's encoder calls the encoder.
-//  3. Add its fields to TestSnapshot_HasEveryField, and run go test ./metadata -update.
+//  3. Add its fields to TestSnapshot_HasEveryField, and run make golden.
 var records = [...]recordKind{
 	recordMeta:                  {"meta", (*snapshotDecoder).readMeta},
 	recordTopic:                 {"topic", (*snapshotDecoder).readTopic},

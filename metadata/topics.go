@@ -123,6 +123,7 @@ func (s *machine) deleteTopic(c *DeleteTopic, fx *Effects) error {
 	s.names.Delete(e.topic.Name)
 	if e.partitions.Len() > 0 {
 		s.rememberName(e.topic.Name)
+		s.noteReused(e.topic.Name)
 	}
 	if c.KeepMs > 0 {
 		s.keepDeleted(e, c.KeepMs)

@@ -16,17 +16,19 @@ type deletion struct {
 	order uint64 // its place in the log (see machine.order)
 	at    int64  // command time of it
 	keep  int64  // ms after which the topic is to be purged, above 0
+	// reused is set once another topic of the name, with records, was deleted after this one.
+	reused bool
 }
 
 func (d *deletion) index() uint64 { return d.order >> orderBits }
 
-// appendDeletion appends how long the deletion is kept, 0 for none, then its order and time.
+// appendDeletion appends how long the deletion is kept, 0 for none, then its order, its time, and whether the name was reused.
 func appendDeletion(b []byte, d *deletion) []byte {
 	if d == nil {
 		return binary.AppendVarint(b, 0)
 	}
 	b = binary.AppendUvarint(binary.AppendVarint(b, d.keep), d.order)
-	return binary.AppendVarint(b, d.at)
+	return wire.AppendBool(binary.AppendVarint(b, d.at), d.reused)
 }
 
 func readDeletion(w *wire.Reader) *deletion {
@@ -37,7 +39,7 @@ func readDeletion(w *wire.Reader) *deletion {
 	if d.keep < 0 {
 		w.Fail("deletion kept for %d ms", d.keep)
 	}
-	d.order, d.at = w.Uvarint(), w.Varint()
+	d.order, d.at, d.reused = w.Uvarint(), w.Varint(), w.Bool()
 	return d
 }
 
@@ -46,6 +48,7 @@ func (s *machine) keepDeleted(e *topicEntry, keepMs int64) {
 	d := &deletion{order: s.order(), at: s.now, keep: keepMs}
 	s.mutableTopic(e).deletion = d
 	s.deletions.Set(d.order, e.topic.ID)
+	s.deletedNames.Set(e.topic.Name, s.deletedOf(e.topic.Name)+1)
 	if s.deletions.Len() > maxDeletedTopics {
 		_, first, _ := s.deletions.Min()
 		oldest, _ := s.topics.Get(topicKey(first))
@@ -53,9 +56,45 @@ func (s *machine) keepDeleted(e *topicEntry, keepMs int64) {
 	}
 }
 
+// deletedOf returns the number of deleted topics of a name that can be undeleted.
+func (s *machine) deletedOf(name string) int {
+	n, _ := s.deletedNames.Get(name)
+	return n
+}
+
+// forgetDeletion takes a deletion out of the derived tables.
+func (s *machine) forgetDeletion(e *topicEntry) {
+	s.deletions.Delete(e.deletion.order)
+	if left := s.deletedOf(e.topic.Name) - 1; left > 0 {
+		s.deletedNames.Set(e.topic.Name, left)
+	} else {
+		s.deletedNames.Delete(e.topic.Name)
+	}
+}
+
+// noteReused marks the deleted topics of a name, after another topic of the name with records was deleted. It costs the number
+// of deleted topics if there is one of the name.
+func (s *machine) noteReused(name string) {
+	if s.deletedOf(name) == 0 {
+		return
+	}
+	var of []*topicEntry
+	s.deletions.Scan(func(_ uint64, n id.Topic) bool {
+		if e, _ := s.topics.Get(topicKey(n)); e.topic.Name == name && !e.deletion.reused {
+			of = append(of, e)
+		}
+		return true
+	})
+	for _, e := range of {
+		d := *e.deletion
+		d.reused = true
+		s.mutableTopic(e).deletion = &d
+	}
+}
+
 // purge removes a deleted topic, which then cannot be undeleted.
 func (s *machine) purge(e *topicEntry) {
-	s.deletions.Delete(e.deletion.order)
+	s.forgetDeletion(e)
 	s.removeTopic(e)
 }
 
@@ -91,15 +130,16 @@ func (s *machine) undeleteTopic(c *UndeleteTopic, fx *Effects) error {
 	if _, taken := s.names.Get(name); taken {
 		return ErrTopicExists
 	}
+	s.forgetDeletion(e)
 	e = s.mutableTopic(e)
 	e.deletion = nil
-	s.deletions.Delete(d.order)
 	s.names.Set(name, c.ID)
-	if at, gone := s.gone.Get(name); name != e.topic.Name || gone && at != d.at {
+	if name != e.topic.Name || d.reused {
 		t := *e.topic
 		t.Name = name
+		_, gone := s.gone.Get(name)
 		e.topic, e.earlier = &t, 0
-		if gone {
+		if gone || d.reused {
 			e.earlier = s.nextProducerID
 		}
 		s.forgetProducers(e)

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/singleflight"
 
+	"github.com/freshet-io/freshet/internal/generation"
 	"github.com/freshet-io/freshet/metadata/extent"
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/objstore"
@@ -189,7 +190,7 @@ func (c *Cache) readSeek(b id.Bundle, to account) (*bundle.Seek, error) {
 	}
 	c.metrics.seeks.WithLabelValues(resultFailed).Inc()
 	c.cfg.Log.Warn("seek table cannot be read", zap.Stringer("bundle", b), zap.Error(err))
-	if errors.Is(err, bundle.ErrMalformed) {
+	if errors.Is(err, bundle.ErrMalformed) || errors.Is(err, generation.ErrOther) {
 		c.seeks.put(b, &bundle.Seek{})
 	}
 	return &bundle.Seek{}, nil

@@ -70,7 +70,7 @@ func bindLifecycle(f *pflag.FlagSet, s *lifecycle.Settings) {
 	f.DurationVar(&s.GarbageGrace, "garbage-grace", s.GarbageGrace, "how long objects that nothing refers to any more are kept; at least 10m")
 	f.Var(config.Choice((*string)(&s.OrphanSweep), string(lifecycle.SweepDelete), string(lifecycle.SweepOff)),
 		"orphan-sweep", "treatment of objects that closed agent sessions put and nothing refers to")
-	f.DurationVar(&s.OrphanAge, "orphan-age", s.OrphanAge, "time from the end of an agent session to its sweep for orphans: a PUT can come late")
+	f.DurationVar(&s.OrphanAge, "orphan-age", s.OrphanAge, "time from the end of an agent session to its sweep for orphans, at least 10m: a PUT can come late")
 	f.Var((*orNone)(&s.TopicUndelete), "topic-undelete", "how long the deletion of a topic can be taken back; 0: it is deleted at once")
 }
 

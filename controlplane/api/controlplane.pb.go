@@ -85,7 +85,7 @@ const (
 	Refused_SESSION_CLOSED Refused_Reason = 2
 	Refused_INVALID        Refused_Reason = 3
 	Refused_WRONG_BUCKET   Refused_Reason = 4 // the agent's bucket does not belong to this virtual cluster
-	Refused_OTHER_PROTOCOL Refused_Reason = 5 // the agent's protocol and the owner's are too far apart
+	Refused_OTHER_PROTOCOL Refused_Reason = 5 // the agent's protocol differs by more than one from the owner's or another agent's
 )
 
 // Enum value maps for Refused_Reason.
@@ -2344,7 +2344,6 @@ type Refused struct {
 	Reason        Refused_Reason         `protobuf:"varint,1,opt,name=reason,proto3,enum=freshet.controlplane.v1.Refused_Reason" json:"reason,omitempty"`
 	Message       string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	ClusterId     string                 `protobuf:"bytes,3,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"` // of the virtual cluster, with WRONG_BUCKET
-	Protocol      uint32                 `protobuf:"varint,4,opt,name=protocol,proto3" json:"protocol,omitempty"`                   // the owner's, with OTHER_PROTOCOL
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2398,13 +2397,6 @@ func (x *Refused) GetClusterId() string {
 		return x.ClusterId
 	}
 	return ""
-}
-
-func (x *Refused) GetProtocol() uint32 {
-	if x != nil {
-		return x.Protocol
-	}
-	return 0
 }
 
 // Catalogue updates the agent's view of topics, configs and membership. It replaces the entries that it names. The first catalogue of a
@@ -3735,13 +3727,12 @@ const file_controlplane_proto_rawDesc = "" +
 	"\n" +
 	"ZoneWriter\x12\x18\n" +
 	"\asession\x18\x01 \x01(\rR\asession\x12\x1b\n" +
-	"\tput_share\x18\x02 \x01(\x01R\bputShare\"\x90\x02\n" +
+	"\tput_share\x18\x02 \x01(\x01R\bputShare\"\xf4\x01\n" +
 	"\aRefused\x12?\n" +
 	"\x06reason\x18\x01 \x01(\x0e2'.freshet.controlplane.v1.Refused.ReasonR\x06reason\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x1d\n" +
 	"\n" +
-	"cluster_id\x18\x03 \x01(\tR\tclusterId\x12\x1a\n" +
-	"\bprotocol\x18\x04 \x01(\rR\bprotocol\"o\n" +
+	"cluster_id\x18\x03 \x01(\tR\tclusterId\"o\n" +
 	"\x06Reason\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\r\n" +
 	"\tNOT_OWNER\x10\x01\x12\x12\n" +

@@ -42,14 +42,11 @@ const (
 	OtherProtocol                     // the owner's protocol is more than one from the agent's
 )
 
-// protocolError is the error of a stream with an owner whose protocol is too far from the agent's.
-type protocolError struct {
-	address    string
-	own, owner uint32
-}
+// protocolError is the error of a stream that ended because of the agent's protocol.
+type protocolError struct{ address, reason string }
 
 func (e *protocolError) Error() string {
-	return fmt.Sprintf("the control plane at %s speaks protocol %d, this agent %d", e.address, e.owner, e.own)
+	return fmt.Sprintf("refused by the control plane at %s: %s", e.address, e.reason)
 }
 
 // RefusedError ends a Session that was never open, after every control plane or the owner's protocol has refused it for 30 s.

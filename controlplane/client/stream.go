@@ -66,7 +66,7 @@ func (s *Session) converse(ctx context.Context) (welcomed bool, err error) {
 		return false, s.refused(address, item.Refused)
 	case *api.OwnerItem_Welcome:
 		if _, ok := api.Agree(item.Welcome.Protocol, s.cfg.Protocol); !ok {
-			return false, &protocolError{address: address, own: s.cfg.Protocol, owner: item.Welcome.Protocol}
+			return false, &protocolError{address, fmt.Sprintf("the control plane speaks protocol %d, this agent %d", item.Welcome.Protocol, s.cfg.Protocol)}
 		}
 	default:
 		return false, fmt.Errorf("%w: the owner's first item is neither Welcome nor Refused", errRefused)
@@ -127,7 +127,7 @@ func (s *Session) refused(address string, r *api.Refused) error {
 	case api.Refused_WRONG_BUCKET:
 		return &WrongBucketError{ClusterID: r.ClusterId}
 	case api.Refused_OTHER_PROTOCOL:
-		return &protocolError{address: address, own: s.cfg.Protocol, owner: r.Protocol}
+		return &protocolError{address, r.Message}
 	default:
 	}
 	return fmt.Errorf("%w: %s: %s", errRefused, r.Reason, r.Message)

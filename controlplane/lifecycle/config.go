@@ -48,6 +48,9 @@ type Settings struct {
 	TopicUndelete time.Duration
 }
 
+// minOrphanAge is above the deadline of any PUT of an agent that works (60 s), with room for one that was paused.
+const minOrphanAge = 10 * time.Minute
+
 // ApplyDefaults fills the fields left zero.
 func (s *Settings) ApplyDefaults() {
 	s.RetentionCheck = cmp.Or(s.RetentionCheck, 5*time.Minute)
@@ -73,8 +76,8 @@ func (s *Settings) Validate() error {
 	if s.OrphanSweep != SweepDelete && s.OrphanSweep != SweepOff {
 		errs = append(errs, fmt.Errorf("orphan sweep %q: must be %s or %s", s.OrphanSweep, SweepDelete, SweepOff))
 	}
-	if s.OrphanAge < 0 {
-		errs = append(errs, fmt.Errorf("orphan age %v: must not be negative", s.OrphanAge))
+	if s.OrphanAge < minOrphanAge {
+		errs = append(errs, fmt.Errorf("orphan age %v: at least %v, or the sweep would miss a PUT that is in flight", s.OrphanAge, minOrphanAge))
 	}
 	return errors.Join(errs...)
 }

@@ -12,9 +12,10 @@ import (
 
 // Lifecycle does the work of one virtual cluster, one tenure at a time.
 type Lifecycle struct {
-	cfg     Config
-	metrics *metrics
-	lists   *rate.Limiter // of LIST requests of the sweep
+	cfg      Config
+	metrics  *metrics
+	lists    *rate.Limiter // of LIST requests of the sweep
+	setbacks setbacks
 }
 
 // New checks the configuration.
@@ -23,7 +24,7 @@ func New(cfg Config) (*Lifecycle, error) {
 	if err := cfg.Settings.Validate(); err != nil {
 		return nil, fmt.Errorf("lifecycle: %w", err)
 	}
-	return &Lifecycle{cfg: cfg, metrics: newMetrics(cfg.Registerer), lists: rate.NewLimiter(listsPerSecond, 1)}, nil
+	return &Lifecycle{cfg: cfg, metrics: newMetrics(cfg.Registerer), lists: rate.NewLimiter(listsPerSecond, 1), setbacks: setbacks{}}, nil
 }
 
 // Tenure is the time of one owner.

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/objstore"
 	"github.com/freshet-io/freshet/objstore/bundle"
 )
@@ -27,6 +28,10 @@ const (
 	maxUncommitted = 1024
 	// clockSlack is the maximum time by which an object may be older than its session, by the store's clock.
 	clockSlack = time.Minute
+	// maxFailures is how many sweeps in a row fail before a round ends.
+	maxFailures = 3
+	// maxSetback is the longest pause of a session or job whose sweep fails.
+	maxSetback = time.Hour
 	// loggedKeys bounds the keys that one round logs.
 	loggedKeys = 20
 )
@@ -52,10 +57,32 @@ func (l *Lifecycle) sweep(ctx context.Context, o Owner) error {
 	}
 	l.lists.SetLimit(rate.Limit(max(listsPerSecond, listsPerWriter*l.pace(count))))
 	round := max(roundWriters, int(2*l.pace(count)*l.cfg.Settings.GarbageCheck.Seconds()))
-	for _, w := range due[:min(len(due), round)] {
-		if err := l.sweepWriter(ctx, o, w); err != nil {
-			return fmt.Errorf("sweep session or job %d: %w", w.ID, err)
+	return l.sweepAll(ctx, o, due[:min(len(due), round)])
+}
+
+// sweepAll sweeps one writer after the other. A writer that fails waits longer each time; the others go on, unless several fail in a
+// row: then the store or the owner is away.
+func (l *Lifecycle) sweepAll(ctx context.Context, o Owner, due []metadata.EndedWriter) error {
+	var errs []error
+	inARow := 0
+	for _, w := range due {
+		err := l.sweepWriter(ctx, o, w)
+		if err == nil {
+			if err := noteSwept(ctx, o, w); err != nil {
+				return err
+			}
+			l.setbacks.clear(w.ID)
+			inARow = 0
+			continue
 		}
+		l.setbacks.note(w.ID, time.Now(), l.cfg.Settings.GarbageCheck)
+		errs = append(errs, fmt.Errorf("sweep session or job %d: %w", w.ID, err))
+		if inARow++; inARow == maxFailures || ctx.Err() != nil {
+			break
+		}
+	}
+	if len(errs) > 0 {
+		return fmt.Errorf("%d of %d sweeps failed: %w", len(errs), len(due), errs[0])
 	}
 	return nil
 }
@@ -70,14 +97,14 @@ func (l *Lifecycle) pace(count int) float64 {
 func (l *Lifecycle) due(s *metadata.State, now int64) (due []metadata.EndedWriter, count int) {
 	for w := range s.EndedWriters() {
 		count++
-		if len(due) < maxRoundWriters && now >= w.EndedMs+l.cfg.Settings.OrphanAge.Milliseconds() {
+		if len(due) < maxRoundWriters && now >= w.EndedMs+l.cfg.Settings.OrphanAge.Milliseconds() && !l.setbacks.waits(w.ID, time.Now()) {
 			due = append(due, w)
 		}
 	}
 	return due, count
 }
 
-// sweepWriter deletes the orphans of one session or job, page by page, and notes that it did.
+// sweepWriter deletes the orphans of one session or job, page by page, and aborts its unfinished uploads.
 func (l *Lifecycle) sweepWriter(ctx context.Context, o Owner, w metadata.EndedWriter) error {
 	s := sweeper{l: l, owner: o, writer: w, prefix: bundle.SessionPrefix(l.cfg.BundlePrefix, w.ID)}
 	if err := s.objects(ctx); err != nil {
@@ -87,7 +114,7 @@ func (l *Lifecycle) sweepWriter(ctx context.Context, o Owner, w metadata.EndedWr
 		return err
 	}
 	s.log()
-	return noteSwept(ctx, o, w)
+	return nil
 }
 
 func noteSwept(ctx context.Context, o Owner, swept ...metadata.EndedWriter) error {
@@ -243,3 +270,22 @@ func (s *sweeper) log() {
 		zap.Int("objects", s.count), zap.Int64("bytes", s.bytes),
 		zap.Int("left", s.odd), zap.Int("uploads_aborted", s.aborted), zap.Strings("keys", s.keys))
 }
+
+// setbacks are the pauses of sessions and jobs whose sweep failed. There are at most as many as ended ones. Only the sweeping
+// goroutine uses them.
+type setbacks map[id.Session]setback
+
+type setback struct {
+	pause time.Duration
+	until time.Time
+}
+
+func (s setbacks) waits(n id.Session, now time.Time) bool { return now.Before(s[n].until) }
+
+// note doubles the pause of n, from first on.
+func (s setbacks) note(n id.Session, now time.Time, first time.Duration) {
+	pause := min(max(2*s[n].pause, first), maxSetback)
+	s[n] = setback{pause: pause, until: now.Add(pause)}
+}
+
+func (s setbacks) clear(n id.Session) { delete(s, n) }

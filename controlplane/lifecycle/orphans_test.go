@@ -154,6 +154,33 @@ func TestOrphans_FailuresAreRepeated(t *testing.T) {
 	}
 }
 
+// One object that cannot be deleted, for example under a legal hold, must not keep the orphans of all later sessions and jobs, nor
+// the table of them in the state growing.
+func TestOrphans_OneStubbornObjectHoldsUpNoOther(t *testing.T) {
+	inWorld(t, lifecycle.Settings{OrphanAge: time.Hour}, func(w *world) {
+		stubborn := w.orphan(1, 1)
+		w.bucket.MustAdd("delete key=" + bundle.Key(prefix, name(1, 1)) + " fail")
+		w.must(&metadata.OpenSession{Instance: "other"})
+		w.must(&metadata.CloseSession{Session: 1})
+		for range 50 {
+			n := w.must(&metadata.StartJob{Kind: job.Compact, Level: 1, Runner: 2}).Value.(id.Session)
+			w.orphan(n, 1)
+			w.must(&metadata.AbortJob{Job: n})
+		}
+		sleep(7 * 24 * time.Hour)
+		require.Equal(t, []string{stubborn}, w.objects(), "only the one that cannot be deleted is left after a week")
+		require.LessOrEqual(t, w.unswept(), 1)
+	})
+}
+
+func TestSettings_OrphanAge(t *testing.T) {
+	s := lifecycle.Settings{OrphanAge: 10*time.Minute - 1}
+	s.ApplyDefaults()
+	require.ErrorContains(t, s.Validate(), "orphan age 9m59.999999999s: at least 10m0s")
+	s.OrphanAge++
+	require.NoError(t, s.Validate())
+}
+
 // In off mode nothing is listed, and ended sessions are forgotten all the same: their table is bounded.
 func TestOrphans_Off(t *testing.T) {
 	inWorld(t, lifecycle.Settings{OrphanSweep: lifecycle.SweepOff}, func(w *world) {

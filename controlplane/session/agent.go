@@ -44,6 +44,7 @@ type agent struct {
 	stream   uint64       // its number, rising; set by attach
 	zone     string       // of the session; set by welcome
 	jobCalls atomic.Int32 // unanswered requests about jobs
+	protocol uint32       // the agent's own
 
 	// Guarded by tenure.mu.
 	since    uint64 // the agent gets catalogue changes above this index
@@ -53,7 +54,7 @@ type agent struct {
 
 // converse serves one stream until it ends.
 func (t *tenure) converse(stream rpcStream, hello *api.Hello, rest []*api.AgentItem) error {
-	protocol, refusal := t.cluster.agree(hello)
+	protocol, refusal := t.agree(hello)
 	var session id.Session
 	if refusal == nil {
 		session, refusal = t.admit(stream.Context(), hello)
@@ -65,6 +66,7 @@ func (t *tenure) converse(stream rpcStream, hello *api.Hello, rest []*api.AgentI
 	defer cancel(errFinished)
 	defer context.AfterFunc(t.ctx, func() { cancel(context.Cause(t.ctx)) })()
 	a := t.newAgent(session, cancel)
+	a.protocol = hello.Protocol
 	defer t.detach(a)
 	welcome, catalogue, refusal := t.welcome(a, protocol)
 	first := welcome
@@ -120,18 +122,28 @@ func (t *tenure) newAgent(session id.Session, cancel context.CancelCauseFunc) *a
 	return a
 }
 
-// agree returns the protocol of a new stream, or the refusal of an agent whose protocol number differs by more than one.
-func (c *Cluster) agree(hello *api.Hello) (uint32, *api.OwnerItem) {
-	own := c.cfg.Protocol
+// agree returns the protocol of a new stream, or the refusal of an agent whose protocol differs by more than one from the owner's or
+// a connected agent's: agents ask each other too.
+func (t *tenure) agree(hello *api.Hello) (uint32, *api.OwnerItem) {
+	own := t.cluster.cfg.Protocol
 	protocol, ok := api.Agree(hello.Protocol, own)
-	if ok {
-		return protocol, nil
+	if !ok {
+		return 0, t.farApart(hello, fmt.Sprintf("the control plane speaks protocol %d, this agent %d", own, hello.Protocol))
 	}
-	c.log.Warn("agent refused: its protocol differs by more than one", zap.String("address", firstAddress(hello)),
-		zap.String("version", hello.Version), zap.Uint32("protocol", hello.Protocol), zap.Uint32("own_protocol", own))
-	refusal := refusedItem(api.Refused_OTHER_PROTOCOL, fmt.Sprintf("the agent speaks protocol %d, the control plane %d", hello.Protocol, own))
-	refusal.GetRefused().Protocol = own
-	return 0, refusal
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, other := range t.mu.agents {
+		if _, ok := api.Agree(hello.Protocol, other.protocol); !ok && uint32(other.session) != hello.Session {
+			return 0, t.farApart(hello, fmt.Sprintf("another agent of the cluster speaks protocol %d, this agent %d", other.protocol, hello.Protocol))
+		}
+	}
+	return protocol, nil
+}
+
+func (t *tenure) farApart(hello *api.Hello, message string) *api.OwnerItem {
+	t.log.Warn("agent refused: its protocol differs by more than one", zap.String("address", firstAddress(hello)),
+		zap.String("version", hello.Version), zap.String("reason", message))
+	return refusedItem(api.Refused_OTHER_PROTOCOL, message)
 }
 
 // admit returns the session that a Hello resumes, or opens a new one.

@@ -52,7 +52,7 @@ func TestProtocol_TooFarApart(t *testing.T) {
 				var refused *client.RefusedError
 				require.ErrorAs(t, <-a.ended, &refused)
 				require.Equal(t, client.OtherProtocol, refused.Refusal)
-				require.EqualError(t, refused.Err, fmt.Sprintf("the control plane at r1:7050 speaks protocol %d, this agent %d", c.owner, c.agent))
+				require.EqualError(t, refused.Err, fmt.Sprintf("refused by the control plane at r1:7050: the control plane speaks protocol %d, this agent %d", c.owner, c.agent))
 				sessions, _ := w.shown(n)
 				require.Empty(t, sessions)
 				w.end(n)
@@ -82,5 +82,24 @@ func TestProtocol_OpenSessionOutlastsAnotherOwner(t *testing.T) {
 		w.waitFor("a stream", a.Connected)
 		require.Equal(t, session, a.ID())
 		w.end(third, a)
+	})
+}
+
+// Agents ask each other too: two of them that are two protocols apart are not connected at once, whatever the owner's protocol is.
+func TestProtocol_OfAgentsTooFarApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.protocol = api.Protocol + 1
+		n := w.start("r1")
+		old := w.agent(speaking(api.Protocol))
+		<-old.Opened()
+		var refused *client.RefusedError
+		require.ErrorAs(t, <-w.agent(speaking(api.Protocol+2)).ended, &refused)
+		require.EqualError(t, refused.Err, fmt.Sprintf("refused by the control plane at r1:7050: another agent of the cluster speaks protocol %d, this agent %d",
+			api.Protocol, api.Protocol+2))
+		old.leave()
+		young := w.agent(speaking(api.Protocol + 2))
+		<-young.Opened()
+		w.end(n, young)
 	})
 }

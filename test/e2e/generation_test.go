@@ -24,8 +24,8 @@ import (
 	"github.com/freshet-io/freshet/test/harness"
 )
 
-// otherGeneration is that of an earlier program.
-const otherGeneration = generation.Number - 1
+// otherGeneration is that of another program.
+const otherGeneration = generation.Number + 1
 
 // TestExit_OtherGeneration: a process whose log or snapshot is of another generation ends with one line that names where it is,
 // what was found, and the remedy.
