@@ -99,10 +99,10 @@ func ParseBatch(p []byte) (*Batch, error) {
 }
 
 func parseCommand(kind commandKind, body []byte) (Command, error) {
-	if int(kind) >= len(commands) || commands[kind].empty == nil {
+	if int(kind) >= len(commands) || commands[kind].create == nil {
 		return nil, fmt.Errorf("%w: command kind %d", ErrUnsupported, kind)
 	}
-	c := commands[kind].empty()
+	c := commands[kind].create()
 	w := wire.NewReader(body)
 	c.readBody(&w)
 	if err := w.Done(); err != nil {

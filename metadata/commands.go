@@ -50,74 +50,74 @@ const (
 //  3. Write the machine's method in the file of that table. The type's comment lists its results.
 //  4. Add it to goldenCommands and to the commands of TestScripts, and run make golden.
 //  5. Propose it only if State.Version has reached the version that knows it (ARCHITECTURE.md, "Versions of the state").
-var commands = [...]description{
-	kindBootstrap:           failing((*machine).bootstrap),
-	kindRaiseVersion:        failing((*machine).raiseVersion),
-	kindTick:                of((*machine).tick),
-	kindCheckHash:           of((*machine).checkHash),
-	kindCreateTopic:         failing((*machine).createTopic),
-	kindDeleteTopic:         failing((*machine).deleteTopic),
-	kindUndeleteTopic:       failing((*machine).undeleteTopic),
-	kindPurgeTopics:         of((*machine).purgeTopics),
-	kindCreatePartitions:    failing((*machine).createPartitions),
-	kindSetConfigs:          failing((*machine).setConfigs),
-	kindOpenSession:         of((*machine).openSession),
-	kindDrainSession:        failing((*machine).drainSession),
-	kindHideSession:         failing((*machine).hideSession),
-	kindCloseSession:        failing((*machine).closeSession),
-	kindRecordSweep:         of((*machine).recordSweep),
-	kindCommitBundle:        settling((*machine).commitBundle),
-	kindAbandonSubmission:   settling((*machine).abandon),
-	kindTrimPartitions:      of((*machine).trimPartitions),
-	kindRetainPartitions:    of((*machine).retainPartitions),
-	kindForgetBundles:       of((*machine).forgetBundles),
-	kindAllocateProducerIDs: of((*machine).allocateProducerIDs),
-	kindLimitProducers:      failing((*machine).limitProducers),
-	kindInitTransaction:     of((*machine).initTransaction),
-	kindAddPartitions:       of((*machine).addPartitions),
-	kindAddOffsets:          of((*machine).addOffsets),
-	kindEndTransaction:      of((*machine).endTransaction),
-	kindWriteMarkers:        of((*machine).writeMarkers),
-	kindUpdateGroup:         of((*machine).updateGroup),
-	kindDeleteGroup:         failing((*machine).deleteGroup),
-	kindCommitOffsets:       of((*machine).commitOffsets),
-	kindDeleteOffsets:       of((*machine).deleteOffsets),
-	kindStartJob:            of((*machine).startJob),
-	kindCompleteJob:         of((*machine).completeJob),
-	kindAbortJob:            failing((*machine).abortJob),
+var commands = [...]commandSpec{
+	kindBootstrap:           withError((*machine).bootstrap),
+	kindRaiseVersion:        withError((*machine).raiseVersion),
+	kindTick:                withResult((*machine).tick),
+	kindCheckHash:           withResult((*machine).checkHash),
+	kindCreateTopic:         withError((*machine).createTopic),
+	kindDeleteTopic:         withError((*machine).deleteTopic),
+	kindUndeleteTopic:       withError((*machine).undeleteTopic),
+	kindPurgeTopics:         withResult((*machine).purgeTopics),
+	kindCreatePartitions:    withError((*machine).createPartitions),
+	kindSetConfigs:          withError((*machine).setConfigs),
+	kindOpenSession:         withResult((*machine).openSession),
+	kindDrainSession:        withError((*machine).drainSession),
+	kindHideSession:         withError((*machine).hideSession),
+	kindCloseSession:        withError((*machine).closeSession),
+	kindRecordSweep:         withResult((*machine).recordSweep),
+	kindCommitBundle:        withCommit((*machine).commitBundle),
+	kindAbandonSubmission:   withCommit((*machine).abandon),
+	kindTrimPartitions:      withResult((*machine).trimPartitions),
+	kindRetainPartitions:    withResult((*machine).retainPartitions),
+	kindForgetBundles:       withResult((*machine).forgetBundles),
+	kindAllocateProducerIDs: withResult((*machine).allocateProducerIDs),
+	kindLimitProducers:      withError((*machine).limitProducers),
+	kindInitTransaction:     withResult((*machine).initTransaction),
+	kindAddPartitions:       withResult((*machine).addPartitions),
+	kindAddOffsets:          withResult((*machine).addOffsets),
+	kindEndTransaction:      withResult((*machine).endTransaction),
+	kindWriteMarkers:        withResult((*machine).writeMarkers),
+	kindUpdateGroup:         withResult((*machine).updateGroup),
+	kindDeleteGroup:         withError((*machine).deleteGroup),
+	kindCommitOffsets:       withResult((*machine).commitOffsets),
+	kindDeleteOffsets:       withResult((*machine).deleteOffsets),
+	kindStartJob:            withResult((*machine).startJob),
+	kindCompleteJob:         withResult((*machine).completeJob),
+	kindAbortJob:            withError((*machine).abortJob),
 }
 
-// description creates and applies the commands of one kind.
-type description struct {
-	empty func() Command
-	apply func(s *machine, c Command, fx *Effects) Result
+// commandSpec creates and applies the commands of one kind.
+type commandSpec struct {
+	create func() Command
+	apply  func(s *machine, c Command, fx *Effects) Result
 }
 
-// of describes a command whose method returns a Result.
-func of[C any, P interface {
+// withResult describes a command whose method returns a Result.
+func withResult[C any, P interface {
 	*C
 	Command
-}](apply func(s *machine, c P, fx *Effects) Result) description {
-	return description{
-		empty: func() Command { return P(new(C)) },
-		apply: func(s *machine, c Command, fx *Effects) Result { return apply(s, c.(P), fx) },
+}](apply func(s *machine, c P, fx *Effects) Result) commandSpec {
+	return commandSpec{
+		create: func() Command { return P(new(C)) },
+		apply:  func(s *machine, c Command, fx *Effects) Result { return apply(s, c.(P), fx) },
 	}
 }
 
-// failing describes a command whose method returns only an error.
-func failing[C any, P interface {
+// withError describes a command whose method returns only an error.
+func withError[C any, P interface {
 	*C
 	Command
-}](apply func(s *machine, c P, fx *Effects) error) description {
-	return of(func(s *machine, c P, fx *Effects) Result { return Result{Err: apply(s, c, fx)} })
+}](apply func(s *machine, c P, fx *Effects) error) commandSpec {
+	return withResult(func(s *machine, c P, fx *Effects) Result { return Result{Err: apply(s, c, fx)} })
 }
 
-// settling describes a command that settles a submission.
-func settling[C any, P interface {
+// withCommit describes a command that settles a submission.
+func withCommit[C any, P interface {
 	*C
 	Command
-}](apply func(s *machine, c P, fx *Effects) (*commit.Result, error)) description {
-	return of(func(s *machine, c P, fx *Effects) Result {
+}](apply func(s *machine, c P, fx *Effects) (*commit.Result, error)) commandSpec {
+	return withResult(func(s *machine, c P, fx *Effects) Result {
 		r, err := apply(s, c, fx)
 		if err != nil {
 			return Result{Err: err} // Value must stay nil, not hold a nil *commit.Result

@@ -67,7 +67,7 @@ func TestCommands_Golden(t *testing.T) {
 		}
 	}
 	for kind := kindBootstrap; int(kind) < len(commands); kind++ {
-		require.True(t, seen[kind], "%T", commands[kind].empty())
+		require.True(t, seen[kind], "%T", commands[kind].create())
 	}
 	path := filepath.Join("testdata", "commands")
 	if *update {

@@ -53,7 +53,7 @@ func (l *Lifecycle) sweep(ctx context.Context, o Owner) error {
 	}
 	l.metrics.unswept.Set(float64(count))
 	if l.cfg.Settings.OrphanSweep == SweepOff {
-		return noteSwept(ctx, o, due...)
+		return recordSwept(ctx, o, due...)
 	}
 	l.lists.SetLimit(rate.Limit(max(listsPerSecond, listsPerWriter*l.pace(count))))
 	round := max(roundWriters, int(2*l.pace(count)*l.cfg.Settings.GarbageCheck.Seconds()))
@@ -68,7 +68,7 @@ func (l *Lifecycle) sweepAll(ctx context.Context, o Owner, due []metadata.EndedW
 	for _, w := range due {
 		err := l.sweepWriter(ctx, o, w)
 		if err == nil {
-			if err := noteSwept(ctx, o, w); err != nil {
+			if err := recordSwept(ctx, o, w); err != nil {
 				return err
 			}
 			l.setbacks.clear(w.ID)
@@ -117,7 +117,7 @@ func (l *Lifecycle) sweepWriter(ctx context.Context, o Owner, w metadata.EndedWr
 	return nil
 }
 
-func noteSwept(ctx context.Context, o Owner, swept ...metadata.EndedWriter) error {
+func recordSwept(ctx context.Context, o Owner, swept ...metadata.EndedWriter) error {
 	if len(swept) == 0 {
 		return nil
 	}
@@ -138,12 +138,12 @@ type sweeper struct {
 	writer metadata.EndedWriter
 	prefix string
 
-	behind  []objstore.Info // unknown objects at or above the lowest unsettled submission
-	count   int             // deleted orphans
-	bytes   int64           // of them
-	odd     int             // unknown objects that stay
-	aborted int             // aborted uploads
-	keys    []string        // of the first deleted orphans, for the log
+	unsettled []objstore.Info // unknown objects at or above the lowest unsettled submission
+	count     int             // deleted orphans
+	bytes     int64           // of them
+	kept      int             // unknown objects that stay
+	aborted   int             // aborted uploads
+	keys      []string        // of the first deleted orphans, for the log
 }
 
 // objects lists the writer's objects and deletes the orphans. Objects of unsettled submissions come last in the listing. They are deleted
@@ -168,21 +168,21 @@ func (s *sweeper) objects(ctx context.Context) error {
 		if err := s.remove(ctx, orphans); err != nil {
 			return err
 		}
-		if len(s.behind) > maxUncommitted {
-			s.odd += len(s.behind)
+		if len(s.unsettled) > maxUncommitted {
+			s.kept += len(s.unsettled)
 			s.l.cfg.Log.Error("sweep keeps a session's objects: it has put far more than was committed, this state may be older than the bucket",
 				zap.Uint32("session", uint32(s.writer.ID)), zap.String("prefix", s.prefix), zap.Uint32("settled_below", s.writer.NextN))
 			return nil
 		}
 	}
-	return s.remove(ctx, s.behind)
+	return s.remove(ctx, s.unsettled)
 }
 
 // mayBeUncommitted reports whether submission n was possibly unsettled when its session was closed. Submissions below NextN were settled, so
 // an unknown object there was abandoned, or its bundle was deleted.
 func mayBeUncommitted(w *metadata.EndedWriter, n uint32) bool { return !w.Job && n >= w.NextN }
 
-// orphans returns the objects of a page that can be deleted now. It collects objects of unsettled submissions in behind.
+// orphans returns the objects of a page that can be deleted now. It collects objects of unsettled submissions in unsettled.
 func (s *sweeper) orphans(page []objstore.Info) (orphans []objstore.Info, err error) {
 	_, err = s.owner.Read(func(state *metadata.State) {
 		w, ok := state.EndedWriter(s.writer.ID)
@@ -192,14 +192,14 @@ func (s *sweeper) orphans(page []objstore.Info) (orphans []objstore.Info, err er
 		for _, object := range page {
 			b, err := bundle.ParseKey(s.l.cfg.BundlePrefix, object.Key)
 			if err != nil || b.Submission().Session != w.ID || object.Modified.UnixMilli() < w.OpenedMs-clockSlack.Milliseconds() {
-				s.odd++ // this session cannot have put it
+				s.kept++ // this session cannot have put it
 				continue
 			}
 			if _, _, _, known := state.Bundle(b); known {
 				continue
 			}
 			if mayBeUncommitted(&w, b.Submission().N) {
-				s.behind = append(s.behind, object)
+				s.unsettled = append(s.unsettled, object)
 			} else {
 				orphans = append(orphans, object)
 			}
@@ -262,13 +262,13 @@ func (s *sweeper) uploads(ctx context.Context) error {
 }
 
 func (s *sweeper) log() {
-	s.l.metrics.orphansOdd.Add(float64(s.odd))
-	if s.count+s.odd+s.aborted == 0 {
+	s.l.metrics.orphansOdd.Add(float64(s.kept))
+	if s.count+s.kept+s.aborted == 0 {
 		return
 	}
 	s.l.cfg.Log.Info("swept orphans", zap.Uint32("session", uint32(s.writer.ID)), zap.Bool("job", s.writer.Job),
 		zap.Int("objects", s.count), zap.Int64("bytes", s.bytes),
-		zap.Int("left", s.odd), zap.Int("uploads_aborted", s.aborted), zap.Strings("keys", s.keys))
+		zap.Int("left", s.kept), zap.Int("uploads_aborted", s.aborted), zap.Strings("keys", s.keys))
 }
 
 // setbacks are the pauses of sessions and jobs whose sweep failed. There are at most as many as ended ones. Only the sweeping
