@@ -45,6 +45,7 @@ type agent struct {
 	zone     string       // of the session; set by welcome
 	jobCalls atomic.Int32 // unanswered requests about jobs
 	protocol uint32       // the agent's own
+	instance string       // of Hello
 
 	// Guarded by tenure.mu.
 	since    uint64 // the agent gets catalogue changes above this index
@@ -66,7 +67,7 @@ func (t *tenure) converse(stream rpcStream, hello *api.Hello, rest []*api.AgentI
 	defer cancel(errFinished)
 	defer context.AfterFunc(t.ctx, func() { cancel(context.Cause(t.ctx)) })()
 	a := t.newAgent(session, cancel)
-	a.protocol = hello.Protocol
+	a.protocol, a.instance = hello.Protocol, hello.Instance
 	defer t.detach(a)
 	welcome, catalogue, refusal := t.welcome(a, protocol)
 	first := welcome
@@ -198,7 +199,7 @@ func (t *tenure) welcome(a *agent, protocol uint32) (welcome *api.OwnerItem, cat
 	var message *api.Welcome
 	frozen, err := t.owner.Freeze(func(s *metadata.State) {
 		info, ok := s.Session(a.session)
-		if !ok || info.Closed {
+		if !ok || info.Closed || info.Instance != a.instance {
 			return
 		}
 		a.zone = info.Zone
@@ -215,7 +216,7 @@ func (t *tenure) welcome(a *agent, protocol uint32) (welcome *api.OwnerItem, cat
 		return nil, nil, refusedItem(api.Refused_NOT_OWNER, err.Error())
 	}
 	if message == nil {
-		return nil, nil, refusedItem(api.Refused_SESSION_CLOSED, "the session is not open")
+		return nil, nil, refusedItem(api.Refused_SESSION_CLOSED, "the session is not open, or another agent's")
 	}
 	return &api.OwnerItem{Item: &api.OwnerItem_Welcome{Welcome: message}}, fullCatalogue(frozen, batchBytes), nil
 }

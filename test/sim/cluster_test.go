@@ -29,6 +29,7 @@ import (
 	"github.com/freshet-io/freshet/metadata/metalog/memlog"
 	"github.com/freshet-io/freshet/objstore"
 	"github.com/freshet-io/freshet/objstore/fault"
+	bucketmarker "github.com/freshet-io/freshet/objstore/marker"
 	"github.com/freshet-io/freshet/objstore/mem"
 )
 
@@ -110,6 +111,8 @@ func newCluster(t *testing.T, opts options) *cluster {
 		t: t, opts: opts, logger: logger(t), log: memlog.New(), audit: &audited{Bucket: mem.New()}, net: newNetwork(),
 		replicas: map[string]*controlPlane{},
 	}
+	_, err := bucketmarker.Create(t.Context(), c.audit.Bucket, vc, bucketmarker.Marker{ClusterID: clusterID})
+	require.NoError(t, err)
 	c.objects = fault.New(c.audit, opts.seed)
 	t.Cleanup(c.stop)
 	for _, name := range opts.replicaNames {

@@ -24,6 +24,7 @@ import (
 	"github.com/freshet-io/freshet/metadata/job"
 	"github.com/freshet-io/freshet/objstore"
 	"github.com/freshet-io/freshet/objstore/bundle"
+	bucketmarker "github.com/freshet-io/freshet/objstore/marker"
 	"github.com/freshet-io/freshet/objstore/probe"
 )
 
@@ -268,7 +269,7 @@ func TestLifecycle_NothingLeaks(t *testing.T) {
 	infos, err := c.audit.List(t.Context(), "", "", objstore.MaxKeys)
 	require.NoError(t, err)
 	for _, info := range infos {
-		require.True(t, info.Key == probe.Key || strings.HasPrefix(info.Key, snapshotPrefix), info.Key)
+		require.True(t, info.Key == probe.Key || info.Key == bucketmarker.Key(vc) || strings.HasPrefix(info.Key, snapshotPrefix), info.Key)
 	}
 }
 

@@ -24,16 +24,17 @@ import (
 	"github.com/freshet-io/freshet/metadata/metalog/memlog"
 )
 
-// One virtual cluster, and the key of its agents.
+// One virtual cluster, its id, and the key of its agents.
 const (
-	vc       = "sim"
-	agentKey = "key"
+	vc        = "sim"
+	clusterID = "0MP4Kxjfr8KpC_OLjGQtgg"
+	agentKey  = "key"
 )
 
 // Prefixes of its objects.
 const (
-	snapshotPrefix = vc + "/snapshots/"
-	bundlePrefix   = vc + "/bundles/"
+	snapshotPrefix = clusterID + "/snapshots/"
+	bundlePrefix   = clusterID + "/bundles/"
 )
 
 // Timings of ownership: brief ones are a fraction of the real ones, so that tests that take owners away need not wait;
@@ -89,7 +90,7 @@ func (c *cluster) startReplica(name string) *controlPlane {
 	}
 	sessions := session.NewCluster(sides)
 	cfg := replica.Config{
-		Replica: name, Address: name, Log: metadataLog, Bucket: c.objects, SnapshotPrefix: snapshotPrefix,
+		Replica: name, Address: name, Log: metadataLog, Bucket: c.objects, SnapshotPrefix: snapshotPrefix, ClusterID: clusterID,
 		OnOwner: func(o *owner.Owner) func() {
 			c.tenure.Store(o)
 			return sessions.Own(o)
