@@ -8,6 +8,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -29,13 +30,16 @@ const (
 	refusalLimit = 45 * time.Second
 )
 
+// ignoredVariables is the warning about variables of the tests, such as FRESHET_BINARY, which processes inherit.
+var ignoredVariables = regexp.MustCompile(`(?m)^freshet: ignored environment variables .*\n`)
+
 // exitLine waits until a launched process has failed by itself, and returns the one line that says why, without the program's name.
 func exitLine(t *testing.T, p *testservers.Process, limit time.Duration) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	require.ErrorContains(t, p.Await(ctx), "ended with exit code 1:")
-	output := p.Output()
+	output := ignoredVariables.ReplaceAllString(p.Output(), "")
 	require.NotContains(t, output, "goroutine ", "a stack trace")
 	const program = "\nfreshet: "
 	require.Equal(t, 1, strings.Count(output, program), "%s", output)
