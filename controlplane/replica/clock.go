@@ -2,6 +2,8 @@ package replica
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -105,19 +107,31 @@ func (c *clock) measure(ctx context.Context) {
 	c.metrics.skew.Set(skew.Seconds())
 	if skew.Abs() > c.max {
 		c.log.Error("clock is off, taking no ownership and expiring nothing", zap.Duration("ahead", skew),
-			zap.Duration("limit", c.max))
+			zap.Duration("limit", c.max), zap.Time("machine", middle), zap.Time("store", store))
 		return
 	}
 	c.agreed.Store(&before)
 }
 
-// mayOwn reports whether this replica may become the owner by its clock: it is near the store's, or the store tells no time.
-// A log without any entry needs the store's time, because nothing bounds the time of its first one.
-func (c *clock) mayOwn(ctx context.Context, empty bool) bool {
+var (
+	errClockOff = errors.New("no ownership is taken while this machine's clock and the object store's differ")
+	errNoClock  = errors.New("a new virtual cluster is not begun without the object store's clock, which cannot be read")
+)
+
+// mayOwn returns nil if this replica may become the owner by its clock: it is near the store's, or the store tells no time.
+// A log without any entry needs the store's time, because nothing bounds the time of its first one. Errors: errClockOff, errNoClock.
+func (c *clock) mayOwn(ctx context.Context, empty bool) error {
 	if !c.measured.Load() {
 		c.measure(ctx)
 	}
-	return c.near() && (c.measured.Load() || !empty)
+	switch {
+	case !c.near():
+		return fmt.Errorf("%w: it is %v ahead, the limit is %v either way; set this machine's clock, or look at the Date header of the store",
+			errClockOff, time.Duration(c.skew.Load()).Round(time.Millisecond), c.max)
+	case empty && !c.measured.Load():
+		return errNoClock
+	}
+	return nil
 }
 
 // near reports whether this clock was near the store's when both were last compared; true if they never were.

@@ -68,8 +68,8 @@ func TestClock_BoundByTheLastEntryUntilMeasured(t *testing.T) {
 		c.wall = func() time.Time { return time.Now().Add(ahead) }
 		c.start.wall = c.wall()
 		last := time.Now()
-		require.True(t, c.mayOwn(t.Context(), false), "a silent store keeps nobody from owning")
-		require.False(t, c.mayOwn(t.Context(), true), "but for the first entry of a log")
+		require.NoError(t, c.mayOwn(t.Context(), false), "a silent store keeps nobody from owning")
+		require.ErrorIs(t, c.mayOwn(t.Context(), true), errNoClock, "but for the first entry of a log")
 		c.resume(last.UnixMilli())
 		time.Sleep(time.Hour)
 		require.Equal(t, time.Hour, c.now().Sub(last))

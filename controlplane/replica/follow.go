@@ -71,18 +71,26 @@ func (r *Replica) locate(ctx context.Context) error {
 }
 
 func (r *Replica) applyEntry(e metalog.Entry) error {
-	payload, done, err := r.asm.Add(e)
+	applied, err := apply(r.state, r.asm, e, &r.fx)
+	if applied {
+		owner.Observe(r.state, e.Index, &r.fx, r.checker.mark, r.checker.check)
+	}
+	return err
+}
+
+// apply applies the batch of commands that ends with entry e; applied is false while it goes on.
+func apply(s *metadata.State, asm *metalog.Assembler, e metalog.Entry, fx *metadata.Effects) (applied bool, err error) {
+	payload, done, err := asm.Add(e)
 	if err != nil || !done {
-		return err
+		return false, err
 	}
 	batch, err := metadata.ParseBatch(payload)
 	if err != nil {
-		return fmt.Errorf("log entry %d: %w", e.Index, err)
+		return false, fmt.Errorf("log entry %d: %w", e.Index, err)
 	}
-	r.fx.Reset()
-	r.state.Apply(e.Index, batch, &r.fx, nil)
-	owner.Observe(r.state, e.Index, &r.fx, r.checker.mark, r.checker.check)
-	return nil
+	fx.Reset()
+	s.Apply(e.Index, batch, fx, nil)
+	return true, nil
 }
 
 // load takes the state from the newest snapshot that can be read; without any, from the log's beginning. That the log
@@ -92,22 +100,47 @@ func (r *Replica) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s, err := r.newest(ctx, refs)
+	switch {
+	case s != nil:
+		r.adopt(s.state)
+		r.checker.loaded(s.ref.Index, s.hash)
+		r.cfg.Logger.Info("loaded snapshot", zap.String("snapshot", s.ref.Name), zap.Int64("bytes", s.ref.Bytes))
+		return nil
+	case isNewer(err):
+		return err
+	}
+	return r.replayAll(ctx, err)
+}
+
+// readSnapshot is a snapshot that was read.
+type readSnapshot struct {
+	ref   metalog.SnapshotRef
+	state *metadata.State
+	hash  uint64
+}
+
+// newest reads the newest of the snapshots that can be read. It returns nil if none can be, with the errors of all; an error that
+// isNewer comes alone, at once.
+func (r *Replica) newest(ctx context.Context, refs []metalog.SnapshotRef) (*readSnapshot, error) {
 	var errs []error
 	for _, ref := range refs {
 		s, hash, err := snapshot.Read(ctx, r.cfg.Bucket, ref)
 		if err == nil {
-			r.adopt(s)
-			r.checker.loaded(ref.Index, hash)
-			r.cfg.Logger.Info("loaded snapshot", zap.String("snapshot", ref.Name), zap.Int64("bytes", ref.Bytes))
-			return nil
+			return &readSnapshot{ref, s, hash}, nil
 		}
-		if errors.Is(err, metadata.ErrUnsupported) && !errors.Is(err, snapshot.ErrCorrupt) {
-			return err
+		if isNewer(err) {
+			return nil, err
 		}
 		r.unreadable(ref, err)
 		errs = append(errs, err)
 	}
-	return r.replayAll(ctx, errs)
+	return nil, errors.Join(errs...)
+}
+
+// isNewer reports whether a snapshot cannot be read because a newer program wrote it.
+func isNewer(err error) bool {
+	return errors.Is(err, metadata.ErrUnsupported) && !errors.Is(err, snapshot.ErrCorrupt)
 }
 
 // unreadable notes that a snapshot could not be read. A corrupt one is never pointed to again.
@@ -119,10 +152,10 @@ func (r *Replica) unreadable(ref metalog.SnapshotRef, err error) {
 	}
 }
 
-// replayAll starts at the log's first entry, if that is still there.
-func (r *Replica) replayAll(ctx context.Context, errs []error) error {
+// replayAll starts at the log's first entry, if that is still there. unread says why no snapshot was read.
+func (r *Replica) replayAll(ctx context.Context, unread error) error {
 	if _, _, err := r.cfg.Log.Read(ctx, 1, 0); err != nil {
-		return errors.Join(append([]error{fmt.Errorf("no readable snapshot: %w", err)}, errs...)...)
+		return errors.Join(fmt.Errorf("no readable snapshot: %w", err), unread)
 	}
 	r.adopt(metadata.New())
 	return nil

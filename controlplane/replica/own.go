@@ -33,14 +33,19 @@ func (r *Replica) own(ctx context.Context, tenure metalog.Tenure) error {
 	r.owner.Store(own)
 	r.metrics.owning.Inc()
 
-	sideCtx, cancel := context.WithCancel(ctx)
+	ownCtx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	sideCtx, cancel := context.WithCancel(ownCtx)
 	var side sync.WaitGroup
 	side.Go(func() { r.tick(sideCtx, own) })
-	side.Go(func() { snaps.run(sideCtx) })
+	side.Go(func() { snaps.run(sideCtx, end) })
 	side.Go(func() {
 		r.cfg.Beside(sideCtx, Tenure{Owner: own, Kept: snaps.kept.Load, WantSnapshot: func() { snaps.wanted.Store(true) }})
 	})
-	err = own.Run(ctx)
+	err = own.Run(ownCtx)
+	if cause := context.Cause(ownCtx); ctx.Err() == nil && cause != nil {
+		err = cause
+	}
 
 	cancel()
 	r.owner.Store(nil)

@@ -3,7 +3,7 @@
 // trims the log; when it is told to end it hands ownership over.
 //
 // Losing ownership is nothing special: the replica goes on following. What ends it is its context, or knowledge that
-// its state or its log is wrong: ErrHashMismatch, metalog.ErrCorrupt, metalog.ErrAhead, OlderError, or a newer program's:
+// its state or its log is wrong: ErrHashMismatch, ErrWrongOwner, metalog.ErrCorrupt, metalog.ErrAhead, OlderError, or a newer program's:
 // metalog.ErrUnsupported, metadata.ErrUnsupported.
 package replica
 
@@ -130,7 +130,7 @@ func (r *Replica) Run(ctx context.Context) error {
 		background.Wait()
 		r.checker.wait()
 	}()
-	wait := r.cfg.Poll
+	wait, said := r.cfg.Poll, ""
 	for {
 		err := r.round(ctx)
 		r.failed.Store(&err)
@@ -142,10 +142,13 @@ func (r *Replica) Run(ctx context.Context) error {
 			return fmt.Errorf("replica %s: %w", r.cfg.Replica, err)
 		case err != nil:
 			r.metrics.failedRounds.Inc()
-			r.cfg.Logger.Warn("replica makes no progress", zap.Error(err))
+			if said != err.Error() { // once for each cause
+				r.cfg.Logger.Warn("replica makes no progress", zap.Error(err))
+				said = err.Error()
+			}
 			wait = min(2*wait, maxBackoff)
 		default:
-			wait = r.cfg.Poll
+			wait, said = r.cfg.Poll, ""
 		}
 		if err := r.pause(ctx, wait); err != nil {
 			r.cfg.Logger.Error("replica stops", zap.Error(err))
@@ -161,7 +164,7 @@ func fatal(err error) bool {
 		return true
 	}
 	for _, target := range []error{
-		ErrHashMismatch, metalog.ErrCorrupt, metalog.ErrUnsupported, metalog.ErrAhead, metadata.ErrUnsupported, metadata.ErrMalformedCommand,
+		ErrHashMismatch, ErrWrongOwner, metalog.ErrCorrupt, metalog.ErrUnsupported, metalog.ErrAhead, metadata.ErrUnsupported, metadata.ErrMalformedCommand,
 	} {
 		if errors.Is(err, target) {
 			return true
@@ -197,8 +200,8 @@ func (r *Replica) round(ctx context.Context) error {
 	if st.Owned && !takeOver {
 		return nil
 	}
-	if !r.clock.mayOwn(ctx, st.Tail == 0) {
-		return nil
+	if err := r.clock.mayOwn(ctx, st.Tail == 0); err != nil {
+		return err
 	}
 	tenure, err := r.cfg.Log.Acquire(ctx, metalog.Candidate{
 		Replica: r.cfg.Replica, Address: r.cfg.Address, TakeOver: takeOver,

@@ -19,13 +19,15 @@ import (
 // snapshots takes the snapshots of one tenure and trims the log behind them. One snapshot goes:
 //
 //  1. log a mark (CheckHash of index 0); the apply goroutine takes State.Snapshot right after it
-//  2. hash it, stream it to the bucket, decode it from there: the hash must be the same
-//  3. point to it and to the newest one before it that is not known to be corrupt
-//  4. trim the log up to that older one, delete the snapshots before it
-//  5. log its hash, so that followers compare theirs of the same mark
+//  2. hash it, build the state of the mark anew from the snapshot before it and the log: the hash must be the same
+//  3. stream it to the bucket, decode it from there: the hash must be the same
+//  4. point to it and to the newest one before it that is not known to be corrupt
+//  5. trim the log up to that older one, delete the snapshots before it
+//  6. log its hash, so that followers compare theirs of the same mark
 //
 // A failure at any step stops no commit: the log grows to its budget, and the next attempt begins anew. A state of which no
-// snapshot can be read raises an alarm: freshet_replica_unsnapshottable, and an error in the log.
+// snapshot can be read raises an alarm: freshet_replica_unsnapshottable, and an error in the log. Another hash in step 2 ends the
+// replica: its state is wrong, and the log is not.
 type snapshots struct {
 	r      *Replica
 	owner  *owner.Owner
@@ -80,8 +82,8 @@ func (s *snapshots) claim(index uint64) (*metadata.State, error) {
 	return state, nil
 }
 
-// run takes snapshots when they are due, until ctx ends.
-func (s *snapshots) run(ctx context.Context) {
+// run takes snapshots when they are due, until ctx ends. It calls end with ErrWrongOwner if the owned state is wrong.
+func (s *snapshots) run(ctx context.Context, end func(error)) {
 	wait := s.r.cfg.SnapshotPoll
 	backoff := s.r.cfg.SnapshotBackoff
 	for {
@@ -98,6 +100,10 @@ func (s *snapshots) run(ctx context.Context) {
 			continue
 		}
 		if ctx.Err() != nil {
+			return
+		}
+		if errors.Is(err, ErrWrongOwner) {
+			end(err)
 			return
 		}
 		s.failed(err)
@@ -152,7 +158,15 @@ func (s *snapshots) take(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ref, hash, err := snapshot.Write(ctx, s.r.cfg.Bucket, s.r.cfg.SnapshotPrefix, s.r.encoder(state))
+	encoder := s.r.encoder(state)
+	hash, err := encoder.Encodable()
+	if err != nil {
+		return fmt.Errorf("encode the state at %d: %w", index, err)
+	}
+	if err := s.confirm(ctx, index, hash); err != nil {
+		return err
+	}
+	ref, hash, err := snapshot.Write(ctx, s.r.cfg.Bucket, s.r.cfg.SnapshotPrefix, encoder)
 	if err != nil {
 		return err
 	}

@@ -2,8 +2,10 @@ package replica_test
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -98,6 +100,88 @@ func TestReplica_BrokenEncoderTrimsNothing(t *testing.T) {
 		w.waitFor("a snapshot", 10*time.Second, func() bool { return len(w.refs()) > 0 })
 		require.False(t, seen.raised(t))
 		w.stop(b)
+	})
+}
+
+// damaged is a sound state at the same entry that has lost all topics.
+func damaged(s *metadata.State) *metadata.State {
+	other := metadata.New()
+	batch := &metadata.Batch{Now: s.Now(), Commands: []metadata.Command{&metadata.Bootstrap{ClusterID: s.ClusterID()}}}
+	other.Apply(s.Index(), batch, nil, nil)
+	return other
+}
+
+// An owner whose state is not the one that the log gives ends before a snapshot of it counts. The follower, which would find it wrong
+// and end itself, takes over with the right state, and the log is still there for it.
+func TestReplica_WrongOwnerEnds(t *testing.T) {
+	for _, earlier := range []int{0, 2} { // snapshots that counted before
+		t.Run(fmt.Sprint("after ", earlier, " snapshots"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, smallSnapshots)
+				var wrong atomic.Bool
+				w.before = func(r *replica.Replica) {
+					r.SetEncoder(func(s *metadata.State) snapshot.Encoder {
+						if wrong.Load() {
+							return damaged(s)
+						}
+						return s
+					})
+				}
+				a := w.start("a")
+				w.waitOwner(a, time.Second)
+				w.before = nil
+				b := w.start("b")
+				w.propose(a)
+				for range earlier {
+					w.fill(a, 12_000)
+					time.Sleep(2 * time.Second)
+				}
+				before := w.refs()
+				require.Len(t, before, earlier)
+				w.propose(a)
+				wrong.Store(true)
+				w.fill(a, 12_000)
+				w.waitFor("the end of the wrong owner", time.Minute, func() bool { return len(a.ended) > 0 })
+				require.ErrorIs(t, <-a.ended, replica.ErrWrongOwner)
+				require.Equal(t, before, w.refs(), "no snapshot of the wrong state")
+
+				w.waitOwner(b, 10*time.Second)
+				require.Equal(t, wantNames(2), w.names(b))
+				w.fill(b, 12_000)
+				w.waitFor("a snapshot of the right state", time.Minute, func() bool {
+					refs := w.refs()
+					return len(refs) > 0 && (earlier == 0 || refs[0] != before[0])
+				})
+				require.NoError(t, b.Fault())
+				w.stop(b)
+			})
+		})
+	}
+}
+
+// Where every earlier snapshot is lost, there is nothing to compare with: the owner says so and makes a new one.
+func TestReplica_NothingToCompareWith(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen *alarms
+		w := newWorld(t, func(c *replica.Config) {
+			smallSnapshots(c)
+			seen = observe(c)
+		})
+		a := w.start("a")
+		w.waitOwner(a, time.Second)
+		for range 3 {
+			w.fill(a, 12_000)
+			time.Sleep(2 * time.Second)
+		}
+		lost := w.refs()
+		require.Len(t, lost, 2)
+		for _, ref := range lost {
+			require.NoError(t, w.bucket.Delete(t.Context(), []string{ref.Name + "/manifest"}))
+		}
+		w.fill(a, 12_000)
+		w.waitFor("a snapshot", time.Minute, func() bool { return w.refs()[0] != lost[0] })
+		require.Equal(t, 1, seen.logs.FilterMessage("the next snapshot is not compared with the log").Len())
+		w.stop(a)
 	})
 }
 
