@@ -44,9 +44,10 @@ type cluster struct {
 	writers   *zonewriter.Planner
 	log       *zap.Logger
 	metrics   prometheus.Registerer
-	stored    atomic.Pointer[stored] // nil until the cluster's id is known
-	fault     atomic.Pointer[error]  // of the newest attempt to learn it
-	stopped   atomic.Bool            // ended by itself
+	topics    atomic.Pointer[admin.APIs] // of the newest tenure on this replica, nil before the first
+	stored    atomic.Pointer[stored]     // nil until the cluster's id is known
+	fault     atomic.Pointer[error]      // of the newest attempt to learn it
+	stopped   atomic.Bool                // ended by itself
 }
 
 // stored is what works on the keys and objects of a cluster id.
@@ -77,7 +78,9 @@ func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
 		Name: vc.Name, BundlePrefix: BundlePrefix, Locator: built, Limits: c.cfg.Limits,
 		NewForwards: func(o *owner.Owner, spawn session.Spawn) session.Forwards {
 			f := newForwards(spawn)
-			f.handle(admin.New(admin.Config{DefaultPartitions: vc.DefaultPartitions, Broker: vc.Broker, UndeleteMs: c.cfg.Lifecycle.UndeleteMs(), Log: built.log}, o))
+			topics := admin.New(admin.Config{DefaultPartitions: vc.DefaultPartitions, Broker: vc.Broker, UndeleteMs: c.cfg.Lifecycle.UndeleteMs(), Log: built.log}, o)
+			built.topics.Store(topics)
+			f.handle(topics)
 			f.handle(offsetslog.New(o))
 			f.handle(txn.New(txn.Config{MaxTimeout: vc.Broker.Duration(brokerconfig.TransactionMaxTimeoutMs), Log: built.log}, o))
 			if coordinator, err := group.New(groups, o, spawn); err == nil {
@@ -175,7 +178,7 @@ func (c *cluster) Replicas() []string { return c.registry.Replicas() }
 // operator gives what operators are answered from.
 func (c *cluster) operator() operator.Cluster {
 	return operator.Cluster{
-		Log: c.log, Owner: c.owner,
+		Owner: c.owner, Topics: c.topics.Load,
 		Jobs:    func() (any, error) { return c.jobs.List() },
 		Zones:   func() (any, error) { return c.scaler.List() },
 		Writers: func() (any, error) { return c.writers.List() },

@@ -22,8 +22,6 @@ import (
 	"net/http"
 	"strings"
 
-	"go.uber.org/zap"
-
 	"github.com/freshet-io/freshet/controlplane/admin"
 	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/metadata"
@@ -34,10 +32,11 @@ const Prefix = "/v1/clusters/"
 
 // Cluster is one virtual cluster on this replica.
 type Cluster struct {
-	// Log takes what operators change; nil for none.
-	Log *zap.Logger
 	// Owner returns the owner while this replica is it, else nil.
 	Owner func() *owner.Owner
+	// Topics returns what changes topics for the owner's clients too, so that no two changes are decided beside each other. It is not
+	// nil while Owner is not.
+	Topics func() *admin.APIs
 	// Located returns the owner's replica id and the gRPC address it serves; "" if there is none at the moment.
 	Located func() (replica, address string)
 	// Jobs returns the background jobs; nil for none.
@@ -72,11 +71,11 @@ func Handler(cfg Config) http.Handler {
 		list, err := admin.DeletedTopics(o)
 		return map[string]any{"topics": list}, err
 	})
-	on("POST "+Prefix+"{cluster}/deleted-topics/{topic}/undelete", func(ctx context.Context, _ Cluster, o *owner.Owner, r *http.Request) (any, error) {
-		return admin.New(admin.Config{}, o).UndeleteTopic(ctx, r.PathValue("topic"), r.URL.Query().Get("as"))
+	on("POST "+Prefix+"{cluster}/deleted-topics/{topic}/undelete", func(ctx context.Context, c Cluster, _ *owner.Owner, r *http.Request) (any, error) {
+		return c.Topics().UndeleteTopic(ctx, r.PathValue("topic"), r.URL.Query().Get("as"))
 	})
-	on("POST "+Prefix+"{cluster}/deleted-topics/{topic}/purge", func(ctx context.Context, c Cluster, o *owner.Owner, r *http.Request) (any, error) {
-		return admin.New(admin.Config{Log: c.Log}, o).PurgeTopic(ctx, r.PathValue("topic"))
+	on("POST "+Prefix+"{cluster}/deleted-topics/{topic}/purge", func(ctx context.Context, c Cluster, _ *owner.Owner, r *http.Request) (any, error) {
+		return c.Topics().PurgeTopic(ctx, r.PathValue("topic"))
 	})
 	on("GET "+Prefix+"{cluster}/jobs", func(_ context.Context, c Cluster, o *owner.Owner, _ *http.Request) (any, error) {
 		return listed("jobs", c.Jobs, o)

@@ -3,14 +3,20 @@ package operator_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
 	"testing/synctest"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/goleak"
 
+	"github.com/freshet-io/freshet/controlplane/admin"
+	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/controlplane/operator"
 	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/controlplane/replica"
@@ -25,10 +31,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // asked is a handler beside an owner.
 type asked struct {
-	t   *testing.T // the bubble's
-	o   *owner.Owner
-	cfg operator.Config
-	ask func(method, path, key string) (int, map[string]any)
+	t *testing.T // the bubble's
+	o *owner.Owner
+	// topics changes topics for clients.
+	topics *admin.APIs
+	cfg    operator.Config
+	ask    func(method, path, key string) (int, map[string]any)
 }
 
 // owned runs fn with a handler beside an owner.
@@ -47,11 +55,13 @@ func owned(t *testing.T, fn func(x asked)) {
 		ended := make(chan error, 1)
 		go func() { ended <- r.Run(ctx) }()
 		o := <-ready
+		topics := admin.New(admin.Config{}, o)
 		cfg := operator.Config{
 			Open: func(cluster, key string) bool { return cluster == "vc" && key == "secret" || key == "both" },
 			Clusters: map[string]operator.Cluster{
 				"vc": {
 					Owner:   func() *owner.Owner { return o },
+					Topics:  func() *admin.APIs { return topics },
 					Located: func() (string, string) { return "b", "b:7050" },
 					Zones:   func() (any, error) { return []map[string]string{{"zone": "a"}}, nil },
 					Writers: func() (any, error) { return nil, owner.ErrNotOwner },
@@ -61,7 +71,7 @@ func owned(t *testing.T, fn func(x asked)) {
 			Forwarder: operator.NewForwarder(nil),
 		}
 		handler := operator.Handler(cfg)
-		fn(asked{t, o, cfg, func(method, path, key string) (int, map[string]any) {
+		fn(asked{t, o, topics, cfg, func(method, path, key string) (int, map[string]any) {
 			w := httptest.NewRecorder()
 			q := httptest.NewRequestWithContext(t.Context(), method, "http://cp"+path, nil)
 			q.Header.Set("Authorization", "Bearer "+key)
@@ -114,6 +124,43 @@ func TestHandler_UndeletesTopics(t *testing.T) {
 			require.True(x.t, ok)
 		})
 		require.NoError(x.t, err)
+	})
+}
+
+// A topic that comes back while a client creates one whose name Kafka's metrics could not tell from it: one of the two is refused.
+func TestHandler_UndeletesBesideCreateTopics(t *testing.T) {
+	owned(t, func(x asked) {
+		for n := range byte(50) {
+			deleted := id.Topic{n + 1}
+			for _, c := range []metadata.Command{
+				&metadata.CreateTopic{ID: deleted, Name: fmt.Sprint("t", n), Partitions: 1}, &metadata.DeleteTopic{ID: deleted, KeepMs: 1000},
+			} {
+				_, _, err := x.o.Propose(x.t.Context(), c)
+				require.NoError(x.t, err)
+			}
+			create := kmsg.NewPtrCreateTopicsRequest()
+			create.Version = 7
+			topic := kmsg.NewCreateTopicsRequestTopic()
+			topic.Topic, topic.NumPartitions, topic.ReplicationFactor = fmt.Sprint("back.", n), 1, 1
+			create.Topics = append(create.Topics, topic)
+			var both sync.WaitGroup
+			both.Go(func() {
+				_, err := x.topics.Handle(x.t.Context(), &api.Forward{
+					ApiKey: int32(create.Key()), ApiVersion: int32(create.Version), Body: create.AppendTo(nil),
+				})
+				assert.NoError(x.t, err)
+			})
+			both.Go(func() {
+				x.ask(http.MethodPost, fmt.Sprintf("/v1/clusters/vc/deleted-topics/t%d/undelete?as=back_%d", n, n), "secret")
+			})
+			both.Wait()
+			_, err := x.o.Read(func(s *metadata.State) {
+				_, dotted := s.TopicByName(fmt.Sprint("back.", n))
+				_, undeleted := s.TopicByName(fmt.Sprint("back_", n))
+				require.NotEqual(x.t, dotted, undeleted)
+			})
+			require.NoError(x.t, err)
+		}
 	})
 }
 
