@@ -98,7 +98,7 @@ func (c *rawConn) do(req kmsg.Request) (resp kmsg.Response, err error) {
 // batches hold what was acknowledged. Those of aborted transactions are in both isolation levels: clients leave them out.
 func (w *extremeWorld) checkRaw(isolation int8) {
 	w.t.Helper()
-	c := &rawConn{address: w.dev.Bootstrap}
+	c := &rawConn{address: w.bootstrap}
 	defer c.close()
 	got := map[place]string{}
 	accepted := 0
@@ -184,7 +184,7 @@ func (w *extremeWorld) list(c *rawConn, topic string, partition int32, timestamp
 // checkListOffsets looks for timestamps and for the largest one in each partition.
 func (w *extremeWorld) checkListOffsets() {
 	w.t.Helper()
-	c := &rawConn{address: w.dev.Bootstrap}
+	c := &rawConn{address: w.bootstrap}
 	defer c.close()
 	largest := int64(math.MinInt64)
 	for topic := range extremeTopics {

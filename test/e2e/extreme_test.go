@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,9 +50,9 @@ type place struct {
 
 // extremeWorld is `freshet dev`, well-behaved clients and what they were answered.
 type extremeWorld struct {
-	t     *testing.T
-	dev   *harness.Dev
-	admin *kadm.Client
+	t         *testing.T
+	bootstrap string
+	kafka     bool // the server is Apache Kafka
 
 	mu struct {
 		sync.Mutex
@@ -62,24 +63,35 @@ type extremeWorld struct {
 	}
 }
 
-// TestDev_ExtremeBatchesBesideOthers sends one batch of each extreme kind among 50 clients that produce all the time without
-// retries. The clients see success alone, and read each of their records back once and in order, also after kill -9.
-func TestDev_ExtremeBatchesBesideOthers(t *testing.T) {
-	t.Parallel()
-	w := &extremeWorld{t: t, dev: harness.StartDev(t)}
+func newExtremeWorld(t *testing.T, bootstrap string) *extremeWorld {
+	t.Helper()
+	w := &extremeWorld{t: t, bootstrap: bootstrap}
 	w.mu.acked, w.mu.aborted, w.mu.extreme, w.mu.answers = map[place]string{}, map[place]string{}, map[place]string{}, map[string][4]string{}
-	client, err := kgo.NewClient(kgo.SeedBrokers(w.dev.Bootstrap))
-	require.NoError(t, err)
+	return w
+}
+
+func (w *extremeWorld) createTopics() {
+	w.t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(w.bootstrap))
+	require.NoError(w.t, err)
 	defer client.Close()
-	w.admin = kadm.NewClient(client)
 	for topic, configs := range extremeTopics {
 		all := map[string]*string{"retention.ms": kadm.StringPtr("-1")}
 		for k, v := range configs {
 			all[k] = &v
 		}
-		_, err := w.admin.CreateTopic(t.Context(), extremePartitions, 1, all, topic)
-		require.NoError(t, err)
+		_, err := kadm.NewClient(client).CreateTopic(w.t.Context(), extremePartitions, 1, all, topic)
+		require.NoError(w.t, err)
 	}
+}
+
+// TestDev_ExtremeBatchesBesideOthers sends one batch of each extreme kind among 50 clients that produce all the time without
+// retries. The clients see success alone, and read each of their records back once and in order, also after kill -9.
+func TestDev_ExtremeBatchesBesideOthers(t *testing.T) {
+	t.Parallel()
+	d := harness.StartDev(t)
+	w := newExtremeWorld(t, d.Bootstrap)
+	w.createTopics()
 	rows := extremeBatches(t)
 
 	stop := make(chan struct{})
@@ -102,8 +114,8 @@ func TestDev_ExtremeBatchesBesideOthers(t *testing.T) {
 	require.False(t, t.Failed())
 
 	w.check()
-	w.dev.Kill()
-	w.dev.Restart()
+	d.Kill()
+	d.Restart()
 	w.check()
 }
 
@@ -123,7 +135,7 @@ func (w *extremeWorld) neighbour(n int, rounds *atomic.Int64, stop <-chan struct
 		kgo.NoCompression(), kgo.GzipCompression(), kgo.SnappyCompression(), kgo.Lz4Compression(), kgo.ZstdCompression(),
 	}
 	options := []kgo.Opt{
-		kgo.SeedBrokers(w.dev.Bootstrap), kgo.DefaultProduceTopic(topic), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.RecordRetries(0),
+		kgo.SeedBrokers(w.bootstrap), kgo.DefaultProduceTopic(topic), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.RecordRetries(0),
 		kgo.ProducerBatchCompression(codecs[n/2%len(codecs)]),
 	}
 	transactional := false
@@ -194,7 +206,7 @@ func (w *extremeWorld) sendAll(rows [][]extremeBatch) {
 	var senders sync.WaitGroup
 	for range extremeSenders {
 		senders.Go(func() {
-			c := &rawConn{address: w.dev.Bootstrap}
+			c := &rawConn{address: w.bootstrap}
 			defer c.close()
 			for row := range next {
 				for i := range row {
@@ -223,10 +235,14 @@ func (w *extremeWorld) send(c *rawConn, e *extremeBatch) {
 		in.Topics = append(in.Topics, t)
 	}
 	appendPart(e.topic, e.partition, e.records)
+	besideTopic, besidePartition := "open", max(e.partition, 0)%extremePartitions
+	if e.topic == besideTopic {
+		besideTopic = "plain"
+	}
 	beside := "beside/" + e.topic + "/" + e.name
-	alone := e.silent || kafkaproto.IsTransactional(e.records)
+	alone := e.silent || w.kafka || kafkaproto.IsTransactional(e.records)
 	if !alone {
-		appendPart("open", max(e.partition, 0)%extremePartitions, batchOf(beside))
+		appendPart(besideTopic, besidePartition, batchOf(beside))
 	}
 	if e.silent {
 		in.Acks = 0
@@ -238,18 +254,25 @@ func (w *extremeWorld) send(c *rawConn, e *extremeBatch) {
 		w.answered(e, fmt.Errorf("connection: %w", err))
 		return
 	}
-	out := resp.(*kmsg.ProduceResponse)
-	first := out.Topics[0].Partitions[0]
+	answers := map[string]kmsg.ProduceResponseTopicPartition{} // by topic; Kafka's brokers answer them in any order
+	for _, t := range resp.(*kmsg.ProduceResponse).Topics {
+		answers[t.Topic] = t.Partitions[0]
+	}
+	first, answered := answers[e.topic]
+	if !answered {
+		w.answered(e, errors.New("no answer for the partition"))
+		return
+	}
 	w.mu.Lock()
 	if first.ErrorCode == 0 {
 		w.mu.extreme[place{e.topic, e.partition, first.BaseOffset}] = e.name
 	}
 	if !alone {
-		if p := out.Topics[1].Partitions[0]; p.ErrorCode != 0 {
-			w.t.Errorf("%s: the good batch in the same request: %v", e.name, kerr.ErrorForCode(p.ErrorCode))
-		} else {
-			w.mu.acked[place{"open", p.Partition, p.BaseOffset}] = beside
+		good := answers[besideTopic]
+		if good.ErrorCode != 0 {
+			w.t.Errorf("%s: the good batch in the same request: %v", e.name, kerr.ErrorForCode(good.ErrorCode))
 		}
+		w.mu.acked[place{besideTopic, besidePartition, good.BaseOffset}] = beside
 	}
 	w.mu.Unlock()
 	w.answered(e, kerr.ErrorForCode(first.ErrorCode))
@@ -257,10 +280,6 @@ func (w *extremeWorld) send(c *rawConn, e *extremeBatch) {
 
 // answered compares an answer with the expected one. A connection that was closed is right after acks=0 alone.
 func (w *extremeWorld) answered(e *extremeBatch, got error) {
-	want := "accepted"
-	if e.want != nil {
-		want = e.want.Message
-	}
 	said := "accepted"
 	var code *kerr.Error
 	switch {
@@ -269,16 +288,13 @@ func (w *extremeWorld) answered(e *extremeBatch, got error) {
 	case got != nil:
 		said = got.Error()
 	}
-	if e.silent {
-		want = errClosed.Error()
-	}
-	kafka := e.kafka
-	if kafka == "" {
-		kafka = "same"
+	want := e.answer()
+	if w.kafka {
+		want = cmp.Or(e.kafka, want)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.mu.answers[e.topic+" "+e.name] = [4]string{e.topic, e.name, said, kafka}
+	w.mu.answers[e.topic+" "+e.name] = [4]string{e.topic, e.name, said, cmp.Or(e.kafka, "same")}
 	if said != want {
 		w.t.Errorf("%s, %s: answer %q, want %q", e.topic, e.name, said, want)
 	}
@@ -350,7 +366,7 @@ func (w *extremeWorld) checkConsumer(isolation kgo.IsolationLevel, aborted bool)
 	ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Minute)
 	defer cancel()
 	topics := slices.DeleteFunc(slices.Sorted(maps.Keys(extremeTopics)), func(topic string) bool { return topic == "unopened" })
-	client, err := kgo.NewClient(kgo.SeedBrokers(w.dev.Bootstrap), kgo.ConsumeTopics(topics...), kgo.FetchIsolationLevel(isolation),
+	client, err := kgo.NewClient(kgo.SeedBrokers(w.bootstrap), kgo.ConsumeTopics(topics...), kgo.FetchIsolationLevel(isolation),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	require.NoError(w.t, err)
 	defer client.Close()
