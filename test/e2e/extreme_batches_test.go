@@ -173,8 +173,8 @@ func extremeBatches(t *testing.T) (rows [][]extremeBatch) {
 	add("plain", "transactional, request without transactional id", from(1<<40, 0, 0, set{atAttributes, 2, 0x10}),
 		kerr.TransactionalIDAuthorizationFailed)
 	add("plain", "transactional, without transaction", from(1<<40, 0, 0, set{atAttributes, 2, 0x10}), kerr.InvalidProducerIDMapping)
-	nobody := "nobody"
-	last().txn = &nobody
+	unknown := "unknown"
+	last().txn = &unknown
 	add("plain", "acks=0, wrong checksum", wrongChecksum(), kerr.CorruptMessage)
 	last().silent = true
 	return append(rows, wrapping(t))
@@ -209,7 +209,7 @@ func refusedHeaders(add addBatch) {
 	add("plain", "epoch -2^15 with a producer id", from(1<<41+1, math.MinInt16, 0), kerr.InvalidProducerEpoch)
 	add("plain", "sequence -1 with a producer id", from(1<<41+2, 0, -1), kerr.InvalidRecord)
 	add("plain", "sequence 2^31-1 of a new producer", from(1<<41+3, 0, math.MaxInt32), kerr.NotLeaderForPartition, "accepted")
-	add("plain", "producer id that nobody was given", from(1<<62, 0, 0), nil)
+	add("plain", "producer id never given out", from(1<<62, 0, 0), nil)
 	add("plain", "producer id 2^63-1, epoch 2^15-1", from(math.MaxInt64, math.MaxInt16, 0), nil)
 	add("plain", "producer id -2", changed(set{atProducerID, 8, -2}), nil)
 }

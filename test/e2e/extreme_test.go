@@ -31,13 +31,13 @@ const (
 	extremeSenders = 4
 )
 
-// extremeTopics are the topics of the test, by what they do with a batch. Nothing expires in them.
+// extremeTopics are the topics of the test, by what they do with a batch. Nothing expires in them, and nothing is compacted away.
 var extremeTopics = map[string]map[string]string{
 	"plain":     {},
 	"open":      {"message.timestamp.before.max.ms": "9223372036854775807", "message.timestamp.after.max.ms": "9223372036854775807"},
 	"stamped":   {"message.timestamp.type": "LogAppendTime"},
 	"packed":    {"compression.type": "zstd"},
-	"compacted": {"cleanup.policy": "compact"},
+	"compacted": {"cleanup.policy": "compact", "min.compaction.lag.ms": "86400000"},
 	"unopened":  {}, // where batches are accepted that clients cannot read
 }
 
@@ -112,6 +112,7 @@ func TestDev_ExtremeBatchesBesideOthers(t *testing.T) {
 	neighbours.Wait()
 	w.logAnswers()
 	require.False(t, t.Failed())
+	w.checkErrors(d.HTTP, rows)
 
 	w.check()
 	d.Kill()
@@ -326,6 +327,30 @@ func (w *extremeWorld) check() {
 	w.checkConsumer(kgo.ReadUncommitted(), true)
 	w.checkConsumer(kgo.ReadCommitted(), false)
 	w.checkListOffsets()
+}
+
+// checkErrors checks that no error was answered but those to extreme batches: clients try again by themselves after some. Bundles
+// must have been shared, without which the test would show nothing.
+func (w *extremeWorld) checkErrors(address string, rows [][]extremeBatch) {
+	w.t.Helper()
+	refused := 0.0
+	for _, row := range rows {
+		for i := range row {
+			if row[i].want != nil {
+				refused++
+			}
+		}
+	}
+	metric := func(name string, labels ...string) float64 {
+		n, err := harness.Metric(address, name, labels...)
+		require.NoError(w.t, err)
+		return n
+	}
+	harness.Await(w.t, "the last answers to be counted", func() bool { return metric("freshet_kafka_errors_total", `api="Produce"`) >= refused })
+	require.InDelta(w.t, refused, metric("freshet_kafka_errors_total", `api="Produce"`), 0, "errors answered to Produce")
+	batches, bundles := len(w.mu.acked)+len(w.mu.aborted)+len(w.mu.extreme), metric("freshet_writer_bundle_bytes_count")
+	w.t.Logf("%d batches in %.0f bundles", batches, bundles)
+	require.Less(w.t, 4*bundles, float64(batches))
 }
 
 // inOrder checks that the answered offsets of each client rise in each partition.
