@@ -19,6 +19,8 @@ const (
 	longLivedN  = 20
 	// inFlight is how many batches a Kafka client sends before it has the first one's answer.
 	inFlight = 5
+	// rememberedMs is how long Kafka remembers an idle producer (producer.id.expiration.ms).
+	rememberedMs = 24 * 60 * 60 * 1000
 	// tickMs is how often an owner proposes a Tick, by command time.
 	tickMs = 10_000
 	// shadowTicks is for how long a restored state runs beside the state that it was restored from.
@@ -222,7 +224,7 @@ func (d *producerDay) commit() {
 func (d *producerDay) tick() {
 	d.now += tickMs
 	d.apply(&Tick{})
-	if below := seconds(d.now-ProducerIDExpirationMs) / useSpan; below > d.swept {
+	if below := seconds(d.now-rememberedMs) / useSpan; below > d.swept {
 		d.swept = below
 		for producerID, span := range d.spans {
 			if span < below {
