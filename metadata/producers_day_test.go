@@ -290,7 +290,7 @@ func (d *producerDay) run(arrivals, over, until int) {
 	d.startLong()
 	for ; d.step < until*stepsPerHour; d.step++ {
 		for i, p := range d.long {
-			if p.producerID < 0 && d.step == i*stepsPerHour {
+			if p.producerID < 0 && d.step == i/5*2*stepsPerHour {
 				p.producerID = d.producerID()
 			}
 			if p.due == d.step {
