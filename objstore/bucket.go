@@ -85,8 +85,8 @@ type Bucket interface {
 	// (1 to MaxKeys). It is strongly consistent. An empty result means there are no more; a short one does not.
 	List(ctx context.Context, prefix, startAfter string, limit int) ([]Info, error)
 
-	// Delete removes the objects; keys that do not exist are no error. At most MaxKeys keys. After
-	// an error any of them may be gone.
+	// Delete removes the objects; keys that do not exist are no error. At most MaxKeys keys. It returns a DeleteError if it
+	// removed all objects but those of the keys named there. After any other error any of them may be gone.
 	Delete(ctx context.Context, keys []string) error
 
 	// Create begins an upload in parts, for objects that do not fit into memory. The key may be taken already, and other

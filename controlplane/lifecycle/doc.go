@@ -11,6 +11,8 @@
 //   - sweep deletes orphans: objects of ended agent sessions and jobs that no commit made known. Only what the state itself
 //     saw begin and end is listed, and only what can be of it is deleted.
 //
+// An object that the store refuses to delete holds up no other: its bundle, session or job waits for a growing pause.
+//
 // All look at a frozen state or for a moment, so commits go on, and go by the store's clock where the state's time is ahead
 // of it: a wrong clock of the owner's machine deletes nothing. An owner that is none any more can do no harm: a command of its
 // is refused, a bundle that was dead for the grace in the log it knew can never live again (metadata.ForgetBundles), and a

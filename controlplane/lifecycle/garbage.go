@@ -2,8 +2,10 @@ package lifecycle
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -13,18 +15,20 @@ import (
 	"github.com/freshet-io/freshet/objstore/bundle"
 )
 
-// roundBundles bounds the objects that one round deletes: 100 requests. More wait for the next round.
+// roundBundles bounds the objects that one round deletes: 100 requests. More wait for the next round. Bundles that are held back do not
+// count.
 const roundBundles = 100 * objstore.MaxKeys
 
 // dead is what a round found.
 type dead struct {
-	ripe    []id.Bundle // whose objects can be deleted, in order of their names
+	ripe    []id.Bundle // whose objects can be deleted: in order of their names, those that failed before behind the others
 	waiting bool        // some wait for nothing but a snapshot
 	count   int
 	bytes   int64
 }
 
-// collect deletes the objects of bundles that are dead long enough, and then has them forgotten.
+// collect deletes the objects of bundles that are dead long enough, and then has them forgotten. A bundle whose object cannot be deleted
+// waits longer each time; the others go on, unless nothing can be deleted several times in a row.
 func (l *Lifecycle) collect(ctx context.Context, t Tenure) error {
 	now, err := l.storeTime(ctx)
 	if err != nil {
@@ -32,52 +36,120 @@ func (l *Lifecycle) collect(ctx context.Context, t Tenure) error {
 	}
 	var found dead
 	kept, grace := t.Kept(), l.cfg.Settings.GarbageGrace.Milliseconds()
-	if _, err := t.Owner.ReadFrozen(func(s *metadata.State) { found = findDead(s, kept, min(now, s.Now())-grace) }); err != nil {
+	_, err = t.Owner.ReadFrozen(func(s *metadata.State) { found = l.findDead(s, kept, min(now, s.Now())-grace, roundBundles) })
+	if err != nil {
 		return fmt.Errorf("look for dead bundles: %w", err)
 	}
 	l.metrics.garbage(found.count, found.bytes)
 	if found.waiting {
 		t.WantSnapshot()
 	}
-	for chunk := range slices.Chunk(found.ripe, objstore.MaxKeys) {
-		if err := l.delete(ctx, t.Owner, chunk); err != nil {
-			return err
-		}
+	deleted, err := l.deleteAll(ctx, t.Owner, found.ripe)
+	l.metrics.held(len(l.heldBack), l.heldBack.oldest(time.Now()))
+	if deleted > 0 {
+		l.cfg.Log.Info("deleted dead bundles", zap.Int("objects", deleted))
 	}
-	if len(found.ripe) > 0 {
-		l.cfg.Log.Info("deleted dead bundles", zap.Int("objects", len(found.ripe)))
-	}
-	return nil
+	return err
 }
 
 // findDead looks at all dead bundles. They can go if they were dead in the snapshot at index kept, and died at sinceMs or
-// before.
-func findDead(s *metadata.State, kept uint64, sinceMs int64) (found dead) {
+// before. It returns at most limit of them, and none that is held back.
+func (l *Lifecycle) findDead(s *metadata.State, kept uint64, sinceMs int64, limit int) (found dead) {
+	l.heldBack.retain(func(b id.Bundle) bool { _, live, _, ok := s.Bundle(b); return ok && live == 0 })
+	var again []id.Bundle
+	now := time.Now()
 	for name, b := range s.DeadBundles() {
 		found.count++
 		found.bytes += int64(b.Bytes)
-		switch ripe := b.AtMs <= sinceMs; {
-		case ripe && b.Index > kept:
+		if b.AtMs > sinceMs {
+			continue
+		}
+		if b.Index > kept {
 			found.waiting = true
-		case ripe && len(found.ripe) < roundBundles:
+			continue
+		}
+		if _, failed := l.heldBack[name]; !failed && len(found.ripe) < limit {
 			found.ripe = append(found.ripe, name)
+		} else if failed && len(again) < limit && !l.heldBack.waits(name, now) {
+			again = append(again, name)
 		}
 	}
+	found.ripe = append(found.ripe, again[:min(len(again), limit-len(found.ripe))]...)
 	return found
 }
 
-func (l *Lifecycle) delete(ctx context.Context, o Owner, bundles []id.Bundle) error {
-	keys := make([]string, 0, len(bundles))
-	for _, b := range bundles {
-		keys = append(keys, bundle.Key(l.cfg.BundlePrefix, b))
+// deleteAll deletes the objects of the bundles, and has those forgotten whose objects are gone.
+func (l *Lifecycle) deleteAll(ctx context.Context, o Owner, bundles []id.Bundle) (deleted int, err error) {
+	var errs []error
+	inARow, lines := 0, 0
+	for chunk := range slices.Chunk(bundles, objstore.MaxKeys) {
+		gone, err := l.delete(ctx, chunk, &lines)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		if err := l.forget(ctx, o, gone); err != nil {
+			return deleted, err
+		}
+		deleted += len(gone)
+		if len(gone) > 0 {
+			inARow = 0
+		} else if inARow++; inARow == maxFailures || ctx.Err() != nil {
+			break
+		}
 	}
-	if err := l.cfg.Bucket.Delete(ctx, keys); err != nil {
-		return fmt.Errorf("delete %d objects: %w", len(keys), err)
+	if len(errs) > 0 {
+		return deleted, fmt.Errorf("%d requests failed: %w", len(errs), errs[0])
 	}
-	result, _, err := o.Propose(ctx, &metadata.ForgetBundles{Bundles: bundles})
+	return deleted, nil
+}
+
+// delete deletes the objects of one request's bundles, and returns those whose objects are gone. It holds back the others. An error is the
+// whole request's: the log has those of single objects, as far as lines allow.
+func (l *Lifecycle) delete(ctx context.Context, bundles []id.Bundle, lines *int) (gone []id.Bundle, err error) {
+	keys := make([]string, len(bundles))
+	for i, b := range bundles {
+		keys[i] = bundle.Key(l.cfg.BundlePrefix, b)
+	}
+	failed, err := deleteSome(ctx, l.cfg.Bucket, keys)
+	for i, b := range bundles {
+		if err == nil && failed[keys[i]] == nil {
+			gone = append(gone, b)
+			continue
+		}
+		l.heldBack.note(b, time.Now(), l.cfg.Settings.GarbageCheck)
+		if err == nil && *lines < loggedKeys && l.heldBack.tell(b, time.Now()) {
+			*lines++
+			l.logRefused(keys[i], failed[keys[i]])
+		}
+	}
+	return gone, err
+}
+
+// deleteSome deletes objects and returns the errors of those that the store refused to delete. err is the whole request's: any of the
+// objects may be left.
+func deleteSome(ctx context.Context, b objstore.Bucket, keys []string) (failed map[string]error, err error) {
+	err = b.Delete(ctx, keys)
+	if refused := new(objstore.DeleteError); errors.As(err, &refused) {
+		return refused.Failed, nil
+	}
 	if err != nil {
-		return fmt.Errorf("forget %d bundles: %w", len(bundles), err)
+		return nil, fmt.Errorf("delete %d objects: %w", len(keys), err)
+	}
+	return nil, nil
+}
+
+// forget has bundles forgotten whose objects are gone.
+func (l *Lifecycle) forget(ctx context.Context, o Owner, gone []id.Bundle) error {
+	if len(gone) == 0 {
+		return nil
+	}
+	result, _, err := o.Propose(ctx, &metadata.ForgetBundles{Bundles: gone})
+	if err != nil {
+		return fmt.Errorf("forget %d bundles: %w", len(gone), err)
 	}
 	l.metrics.deleted.Add(float64(result.Value.(int64)))
+	for _, b := range gone {
+		l.heldBack.clear(b)
+	}
 	return nil
 }

@@ -8,14 +8,19 @@ import (
 
 	"go.uber.org/zap"
 	"golang.org/x/time/rate"
+
+	"github.com/freshet-io/freshet/metadata/id"
 )
 
 // Lifecycle does the work of one virtual cluster, one tenure at a time.
 type Lifecycle struct {
-	cfg      Config
-	metrics  *metrics
-	lists    *rate.Limiter // of LIST requests of the sweep
-	setbacks setbacks
+	cfg     Config
+	metrics *metrics
+	lists   *rate.Limiter // of LIST requests of the sweep
+	// heldBack are dead bundles whose objects could not be deleted, at most as many as there are dead bundles. The garbage goroutine's.
+	heldBack setbacks[id.Bundle]
+	// unswept are sessions and jobs whose sweep failed, at most as many as there are ended ones. The sweeping goroutine's.
+	unswept setbacks[id.Session]
 }
 
 // New checks the configuration.
@@ -24,7 +29,10 @@ func New(cfg Config) (*Lifecycle, error) {
 	if err := cfg.Settings.Validate(); err != nil {
 		return nil, fmt.Errorf("lifecycle: %w", err)
 	}
-	return &Lifecycle{cfg: cfg, metrics: newMetrics(cfg.Registerer), lists: rate.NewLimiter(listsPerSecond, 1), setbacks: setbacks{}}, nil
+	return &Lifecycle{
+		cfg: cfg, metrics: newMetrics(cfg.Registerer), lists: rate.NewLimiter(listsPerSecond, 1),
+		heldBack: setbacks[id.Bundle]{}, unswept: setbacks[id.Session]{},
+	}, nil
 }
 
 // Tenure is the time of one owner.

@@ -13,6 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/freshet-io/freshet/controlplane/lifecycle"
 	"github.com/freshet-io/freshet/metadata"
@@ -41,6 +43,7 @@ type world struct {
 	after  func() // called after each look at a frozen state
 
 	metrics *prometheus.Registry
+	logs    *observer.ObservedLogs
 
 	mu    sync.Mutex
 	state *metadata.State
@@ -53,8 +56,10 @@ func inWorld(t *testing.T, settings lifecycle.Settings, fn func(w *world)) {
 		w := &world{t: t, stored: stored, bucket: fault.New(stored, 1), state: metadata.New()}
 		w.must(&metadata.OpenSession{Instance: "i"})
 		w.metrics = prometheus.NewRegistry()
+		core, logs := observer.New(zap.WarnLevel)
+		w.logs = logs
 		l, err := lifecycle.New(lifecycle.Config{
-			Settings: settings, Bucket: w.bucket, BundlePrefix: prefix, Registerer: w.metrics,
+			Settings: settings, Bucket: w.bucket, BundlePrefix: prefix, Log: zap.New(core), Registerer: w.metrics,
 		})
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())

@@ -1,6 +1,8 @@
 package lifecycle
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/freshet-io/freshet/controlplane/internal/promreg"
@@ -10,6 +12,8 @@ type metrics struct {
 	trimmed   prometheus.Counter
 	dead      prometheus.Gauge
 	deadBytes prometheus.Gauge
+	heldBack  prometheus.Gauge
+	heldFor   prometheus.Gauge
 	deleted   prometheus.Counter
 	failures  prometheus.Counter
 
@@ -34,6 +38,8 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		trimmed:   counter("retention_trims_total", "Log starts of partitions raised by retention."),
 		dead:      gauge("dead_bundles", "Bundles that nothing refers to and whose objects are still there."),
 		deadBytes: gauge("dead_bytes", "Bytes of those objects."),
+		heldBack:  gauge("held_back_bundles", "Dead bundles whose objects could not be deleted and are tried again after a pause (see the log)."),
+		heldFor:   gauge("held_back_seconds", "Seconds since the first failed deletion of the bundle that is held back for longest, 0 if there is none."),
 		deleted:   counter("deleted_bundles_total", "Bundles deleted from the object store."),
 		failures:  counter("failures_total", "Rounds of retention, garbage or sweeping that failed and are tried again."),
 
@@ -51,6 +57,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 // forget takes back what only an owner knows.
 func (m *metrics) forget() {
 	m.garbage(0, 0)
+	m.held(0, 0)
 	for _, g := range []prometheus.Gauge{m.unswept, m.deletedTopics, m.deletedBytes} {
 		g.Set(0)
 	}
@@ -60,4 +67,10 @@ func (m *metrics) forget() {
 func (m *metrics) garbage(bundles int, bytes int64) {
 	m.dead.Set(float64(bundles))
 	m.deadBytes.Set(float64(bytes))
+}
+
+// held sets how many bundles are held back, and how long the oldest has been.
+func (m *metrics) held(bundles int, oldest time.Duration) {
+	m.heldBack.Set(float64(bundles))
+	m.heldFor.Set(oldest.Seconds())
 }

@@ -2,7 +2,9 @@ package lifecycle
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -28,12 +30,6 @@ const (
 	maxUncommitted = 1024
 	// clockSlack is the maximum time by which an object may be older than its session, by the store's clock.
 	clockSlack = time.Minute
-	// maxFailures is how many sweeps in a row fail before a round ends.
-	maxFailures = 3
-	// maxSetback is the longest pause of a session or job whose sweep fails.
-	maxSetback = time.Hour
-	// loggedKeys bounds the keys that one round logs.
-	loggedKeys = 20
 )
 
 // sweep deletes the orphans of sessions and jobs that ended OrphanAge ago, and removes their entries from the state. A session ends for
@@ -61,21 +57,29 @@ func (l *Lifecycle) sweep(ctx context.Context, o Owner) error {
 }
 
 // sweepAll sweeps one writer after the other. A writer that fails waits longer each time; the others go on, unless several fail in a
-// row: then the store or the owner is away.
+// row: then the store or the owner is away. A writer with objects that the store refuses to delete waits too, and is logged by itself.
 func (l *Lifecycle) sweepAll(ctx context.Context, o Owner, due []metadata.EndedWriter) error {
 	var errs []error
-	inARow := 0
+	inARow, lines := 0, 0
 	for _, w := range due {
 		err := l.sweepWriter(ctx, o, w)
 		if err == nil {
 			if err := recordSwept(ctx, o, w); err != nil {
 				return err
 			}
-			l.setbacks.clear(w.ID)
+			l.unswept.clear(w.ID)
 			inARow = 0
 			continue
 		}
-		l.setbacks.note(w.ID, time.Now(), l.cfg.Settings.GarbageCheck)
+		l.unswept.note(w.ID, time.Now(), l.cfg.Settings.GarbageCheck)
+		if refused := new(objstore.DeleteError); errors.As(err, &refused) {
+			if lines < loggedKeys && l.unswept.tell(w.ID, time.Now()) {
+				lines++
+				l.logRefused(refused.First())
+			}
+			inARow = 0
+			continue
+		}
 		errs = append(errs, fmt.Errorf("sweep session or job %d: %w", w.ID, err))
 		if inARow++; inARow == maxFailures || ctx.Err() != nil {
 			break
@@ -95,18 +99,20 @@ func (l *Lifecycle) pace(count int) float64 {
 
 // due returns the ended writers whose sweep is due at now (ms), at most maxRoundWriters, and the number of all ended ones.
 func (l *Lifecycle) due(s *metadata.State, now int64) (due []metadata.EndedWriter, count int) {
+	l.unswept.retain(func(n id.Session) bool { _, ok := s.EndedWriter(n); return ok })
 	for w := range s.EndedWriters() {
 		count++
-		if len(due) < maxRoundWriters && now >= w.EndedMs+l.cfg.Settings.OrphanAge.Milliseconds() && !l.setbacks.waits(w.ID, time.Now()) {
+		if len(due) < maxRoundWriters && now >= w.EndedMs+l.cfg.Settings.OrphanAge.Milliseconds() && !l.unswept.waits(w.ID, time.Now()) {
 			due = append(due, w)
 		}
 	}
 	return due, count
 }
 
-// sweepWriter deletes the orphans of one session or job, page by page, and aborts its unfinished uploads.
+// sweepWriter deletes the orphans of one session or job, page by page, and aborts its unfinished uploads. If the store refuses to
+// delete some of the orphans, sweepWriter does everything else and returns a DeleteError of the first ones.
 func (l *Lifecycle) sweepWriter(ctx context.Context, o Owner, w metadata.EndedWriter) error {
-	s := sweeper{l: l, owner: o, writer: w, prefix: bundle.SessionPrefix(l.cfg.BundlePrefix, w.ID)}
+	s := sweeper{l: l, owner: o, writer: w, prefix: bundle.SessionPrefix(l.cfg.BundlePrefix, w.ID), refused: make(map[string]error)}
 	if err := s.objects(ctx); err != nil {
 		return err
 	}
@@ -114,6 +120,10 @@ func (l *Lifecycle) sweepWriter(ctx context.Context, o Owner, w metadata.EndedWr
 		return err
 	}
 	s.log()
+	if err := objstore.NewDeleteError(s.refused); err != nil {
+		return err
+	}
+	l.metrics.orphansOdd.Add(float64(s.kept))
 	return nil
 }
 
@@ -144,6 +154,8 @@ type sweeper struct {
 	kept      int             // unknown objects that stay
 	aborted   int             // aborted uploads
 	keys      []string        // of the first deleted orphans, for the log
+
+	refused map[string]error // the first orphans that the store did not delete, at most loggedKeys
 }
 
 // objects lists the writer's objects and deletes the orphans. Objects of unsettled submissions come last in the listing. They are deleted
@@ -211,27 +223,38 @@ func (s *sweeper) orphans(page []objstore.Info) (orphans []objstore.Info, err er
 	return orphans, nil
 }
 
-// remove deletes orphans.
+// remove deletes orphans, and collects those that the store refuses to delete in refused.
 func (s *sweeper) remove(ctx context.Context, orphans []objstore.Info) error {
-	if len(orphans) == 0 {
-		return nil
-	}
-	for start := 0; start < len(orphans); start += objstore.MaxKeys {
-		chunk := orphans[start:min(start+objstore.MaxKeys, len(orphans))]
-		var keys []string
-		var bytes int64
-		for _, object := range chunk {
-			keys, bytes = append(keys, object.Key), bytes+object.Size
+	for chunk := range slices.Chunk(orphans, objstore.MaxKeys) {
+		keys := make([]string, len(chunk))
+		for i := range chunk {
+			keys[i] = chunk[i].Key
 		}
-		if err := s.l.cfg.Bucket.Delete(ctx, keys); err != nil {
-			return fmt.Errorf("delete %d orphans: %w", len(keys), err)
+		failed, err := deleteSome(ctx, s.l.cfg.Bucket, keys)
+		if err != nil {
+			return err
 		}
-		s.l.metrics.orphans.Add(float64(len(keys)))
-		s.l.metrics.orphanBytes.Add(float64(bytes))
-		s.count, s.bytes = s.count+len(keys), s.bytes+bytes
-		s.keys = append(s.keys, keys[:min(len(keys), loggedKeys-len(s.keys))]...)
+		for i := range chunk {
+			s.removed(&chunk[i], failed[keys[i]])
+		}
 	}
 	return nil
+}
+
+// removed counts one orphan by the outcome of its deletion.
+func (s *sweeper) removed(object *objstore.Info, err error) {
+	if err != nil {
+		if len(s.refused) < loggedKeys {
+			s.refused[object.Key] = err
+		}
+		return
+	}
+	s.l.metrics.orphans.Inc()
+	s.l.metrics.orphanBytes.Add(float64(object.Size))
+	s.count, s.bytes = s.count+1, s.bytes+object.Size
+	if len(s.keys) < loggedKeys {
+		s.keys = append(s.keys, object.Key)
+	}
 }
 
 // uploads aborts the writer's unfinished uploads.
@@ -262,7 +285,6 @@ func (s *sweeper) uploads(ctx context.Context) error {
 }
 
 func (s *sweeper) log() {
-	s.l.metrics.orphansOdd.Add(float64(s.kept))
 	if s.count+s.kept+s.aborted == 0 {
 		return
 	}
@@ -270,22 +292,3 @@ func (s *sweeper) log() {
 		zap.Int("objects", s.count), zap.Int64("bytes", s.bytes),
 		zap.Int("left", s.kept), zap.Int("uploads_aborted", s.aborted), zap.Strings("keys", s.keys))
 }
-
-// setbacks are the pauses of sessions and jobs whose sweep failed. There are at most as many as ended ones. Only the sweeping
-// goroutine uses them.
-type setbacks map[id.Session]setback
-
-type setback struct {
-	pause time.Duration
-	until time.Time
-}
-
-func (s setbacks) waits(n id.Session, now time.Time) bool { return now.Before(s[n].until) }
-
-// note doubles the pause of n, from first on.
-func (s setbacks) note(n id.Session, now time.Time, first time.Duration) {
-	pause := min(max(2*s[n].pause, first), maxSetback)
-	s[n] = setback{pause: pause, until: now.Add(pause)}
-}
-
-func (s setbacks) clear(n id.Session) { delete(s, n) }

@@ -173,6 +173,43 @@ func TestOrphans_OneStubbornObjectHoldsUpNoOther(t *testing.T) {
 	})
 }
 
+// Objects that cannot be deleted hold up none of the others of their session, and no other session, though several sessions in a row
+// have such an object.
+func TestOrphans_RefusedObjectsHoldUpNoOther(t *testing.T) {
+	inWorld(t, lifecycle.Settings{}, func(w *world) {
+		w.must(&metadata.CloseSession{Session: 1})
+		var refused []string
+		const sessions = 8
+		for n := id.Session(2); n < 2+sessions; n++ {
+			w.must(&metadata.OpenSession{Instance: string(rune('a' + n))})
+			for i := range uint32(2) {
+				w.must(&metadata.AbandonSubmission{Submission: id.Submission{Session: n, N: i + 1}})
+			}
+			for i := range uint32(4) { // settled below 3
+				w.orphan(n, i+1)
+			}
+			w.must(&metadata.CloseSession{Session: n})
+			if n < 1+sessions {
+				refused = append(refused, bundle.Key(prefix, name(n, 2)))
+				w.bucket.MustAdd("delete key=" + bundle.Key(prefix, name(n, 2)) + " refuse")
+			}
+		}
+		sleep(24*time.Hour + 30*time.Second) // one round, at two LISTs a second
+		require.ElementsMatch(t, refused, w.objects())
+		require.Equal(t, sessions-1, w.unswept())
+		require.Zero(t, w.metric("failures_total"))
+		require.EqualValues(t, 4*sessions-(sessions-1), w.metric("orphans_deleted_total"))
+		require.Len(t, w.refusals(), sessions-1)
+		require.Contains(t, w.refusals()[0].ContextMap()["key"], bundle.SessionPrefix(prefix, 2))
+		sleep(time.Hour)
+		require.Len(t, w.refusals(), sessions-1, "one line an hour for each session")
+		w.bucket.Clear()
+		sleep(2 * time.Hour)
+		require.Empty(t, w.objects())
+		require.Zero(t, w.unswept())
+	})
+}
+
 func TestSettings_OrphanAge(t *testing.T) {
 	s := lifecycle.Settings{OrphanAge: 10*time.Minute - 1}
 	s.ApplyDefaults()

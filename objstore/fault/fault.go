@@ -24,6 +24,7 @@
 //	slow=65536              a get's body comes at that many bytes per second; goes with any other effect
 //	throttle                ErrThrottled, nothing done
 //	fail                    ErrInjected, nothing done: a refusal that no retry heals
+//	refuse                  of a delete's keys those that fit are not deleted, with ErrInjected in a DeleteError; the others are
 //	full                    ErrFull, nothing done
 //	conflict                ErrConflict, nothing done
 //	not-found               ErrNotFound, nothing done
@@ -257,7 +258,13 @@ func (b *Bucket) List(ctx context.Context, prefix, startAfter string, limit int)
 
 // Delete deletes under the rules.
 func (b *Bucket) Delete(ctx context.Context, keys []string) error {
-	return b.plan(objstore.OpDelete, keys...).do(ctx, objstore.OpDelete, func() error { return b.inner.Delete(ctx, keys) })
+	p := b.plan(objstore.OpDelete, keys...)
+	return p.do(ctx, objstore.OpDelete, func() error {
+		if !p.is(effectRefuse) {
+			return b.inner.Delete(ctx, keys)
+		}
+		return p.rule.refuse(keys, func(others []string) error { return b.inner.Delete(ctx, others) })
+	})
 }
 
 // Now asks for the time under the rules.

@@ -23,6 +23,16 @@ func TestBucket_Contract(t *testing.T) {
 	objstoretest.Run(t, func(*testing.T) objstore.Bucket { return fault.New(mem.New(), 1) })
 }
 
+func TestBucket_DeleteRefused(t *testing.T) {
+	b := objstoretest.Refusing("refused")
+	objstoretest.Refusal(t, b, "refused")
+	outer := fault.New(b, 1)
+	outer.MustAdd("delete key=another refuse")
+	var some *objstore.DeleteError
+	require.ErrorAs(t, outer.Delete(t.Context(), []string{"another", "deleted", "refused"}), &some)
+	require.Len(t, some.Failed, 2, "that of the rule and that of the bucket below")
+}
+
 const content = "twelve bytes"
 
 func TestBucket_Rules(t *testing.T) {

@@ -1,8 +1,11 @@
 package fault
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,6 +21,7 @@ const (
 	effectNone effect = iota
 	effectThrottle
 	effectFail
+	effectRefuse
 	effectFull
 	effectConflict
 	effectNotFound
@@ -33,6 +37,7 @@ const (
 var effectNames = map[string]effect{
 	"throttle":               effectThrottle,
 	"fail":                   effectFail,
+	"refuse":                 effectRefuse,
 	"full":                   effectFull,
 	"conflict":               effectConflict,
 	"not-found":              effectNotFound,
@@ -144,6 +149,8 @@ func (r *Rule) check() error {
 		return fmt.Errorf("fault rule %q: no effect", r.text)
 	case onlyGet && (r.anyOp || r.op != objstore.OpGet):
 		return fmt.Errorf("fault rule %q: this effect is for get alone", r.text)
+	case r.effect == effectRefuse && (r.anyOp || r.op != objstore.OpDelete):
+		return fmt.Errorf("fault rule %q: this effect is for delete alone", r.text)
 	case r.p < 0 || r.p > 1 || r.delay < 0:
 		return fmt.Errorf("fault rule %q: p is 0 to 1, delays are not negative", r.text)
 	}
@@ -194,11 +201,30 @@ func (r *Rule) fitsAny(keys []string) bool {
 	if r.keyContains == "" && r.keyPrefix == "" && r.keyExact == "" {
 		return true
 	}
+	return slices.ContainsFunc(keys, r.fits)
+}
+
+func (r *Rule) fits(key string) bool {
+	return strings.Contains(key, r.keyContains) && strings.HasPrefix(key, r.keyPrefix) &&
+		(r.keyExact == "" || r.keyExact == key)
+}
+
+// refuse carries out a delete of the keys that the rule does not fit.
+func (r *Rule) refuse(keys []string, del func([]string) error) error {
+	failed := make(map[string]error)
+	var others []string
 	for _, key := range keys {
-		if strings.Contains(key, r.keyContains) && strings.HasPrefix(key, r.keyPrefix) &&
-			(r.keyExact == "" || r.keyExact == key) {
-			return true
+		if r.fits(key) {
+			failed[key] = ErrInjected
+		} else {
+			others = append(others, key)
 		}
 	}
-	return false
+	var more *objstore.DeleteError
+	if err := del(others); errors.As(err, &more) {
+		maps.Copy(failed, more.Failed)
+	} else if err != nil {
+		return err
+	}
+	return objstore.NewDeleteError(failed)
 }

@@ -241,7 +241,7 @@ func (b *Bucket) Delete(ctx context.Context, keys []string) error {
 	if err := objstore.CheckKeys(keys); err != nil {
 		return fmt.Errorf("delete: %w", err)
 	}
-	dirs := make(map[string]bool)
+	dirs, failed := make(map[string]bool), make(map[string]error)
 	for _, key := range keys {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("delete: %w", err)
@@ -254,7 +254,8 @@ func (b *Bucket) Delete(ctx context.Context, keys []string) error {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("delete %s: %w", key, mapWrite(err))
+			failed[key] = mapWrite(err)
+			continue
 		}
 		dirs[filepath.Dir(b.path(key))] = true
 	}
@@ -263,7 +264,10 @@ func (b *Bucket) Delete(ctx context.Context, keys []string) error {
 			return fmt.Errorf("delete: %w", err)
 		}
 	}
-	return ctx.Err()
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("delete: %w", err)
+	}
+	return objstore.NewDeleteError(failed)
 }
 
 // Now is this machine's clock.

@@ -30,6 +30,14 @@ func TestBucket_Contract(t *testing.T) {
 	})
 }
 
+// A directory that is not empty is what no user can remove as a file, root neither.
+func TestBucket_DeleteRefused(t *testing.T) {
+	dir := t.TempDir()
+	b := open(t, dir)
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "a", "refused", "below"), 0o700))
+	objstoretest.Refusal(t, b, "a/refused")
+}
+
 func TestBucket_ObjectsArePlainFilesFoundAgain(t *testing.T) {
 	dir := t.TempDir()
 	b := open(t, dir)

@@ -77,6 +77,12 @@ func TestBucket_Contract(t *testing.T) {
 	})
 }
 
+func TestBucket_DeleteRefused(t *testing.T) {
+	b, err := hedge.New(objstoretest.Refusing("refused"), hedge.Config{}, nil)
+	require.NoError(t, err)
+	objstoretest.Refusal(t, b, "refused")
+}
+
 func TestPut_SecondAttemptWins(t *testing.T) {
 	for _, rule := range []string{"stall", "stall-after", "delay=50ms outcome-unknown-after", "delay=150ms outcome-unknown-before"} {
 		synctest.Test(t, func(t *testing.T) {

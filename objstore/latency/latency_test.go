@@ -28,6 +28,10 @@ func TestBucket_Contract(t *testing.T) {
 	objstoretest.Run(t, func(*testing.T) objstore.Bucket { return latency.New(mem.New(), model, 1) })
 }
 
+func TestBucket_DeleteRefused(t *testing.T) {
+	objstoretest.Refusal(t, latency.New(objstoretest.Refusing("refused"), latency.Model{}, 1), "refused")
+}
+
 // discard is a bucket that takes no time and keeps nothing.
 type discard struct{ objstore.Bucket }
 

@@ -79,6 +79,12 @@ func TestCreate_WritesNoMoreThanReadTakes(t *testing.T) {
 	require.ErrorIs(t, err, marker.ErrMalformed)
 }
 
+func TestGate_DeleteRefused(t *testing.T) {
+	gate := marker.NewGate(objstoretest.Refusing("refused"))
+	gate.Open()
+	objstoretest.Refusal(t, gate, "refused")
+}
+
 func TestGate_HoldsWritesUntilItOpens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bucket := mem.New()

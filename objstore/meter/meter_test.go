@@ -18,6 +18,10 @@ func TestBucket_Contract(t *testing.T) {
 	objstoretest.Run(t, func(*testing.T) objstore.Bucket { return meter.New(mem.New(), nil) })
 }
 
+func TestBucket_DeleteRefused(t *testing.T) {
+	objstoretest.Refusal(t, meter.New(objstoretest.Refusing("refused"), nil), "refused")
+}
+
 func TestBucket_Counts(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	b := meter.New(mem.New(), reg)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
@@ -40,8 +41,10 @@ func (b *Bucket) Delete(ctx context.Context, keys []string) error {
 
 func (b *Bucket) deleteBatch(ctx context.Context, keys []string) error {
 	objects := make([]types.ObjectIdentifier, len(keys))
+	asked := make(map[string]string, len(keys)) // keys by those of the store
 	for i, key := range keys {
 		objects[i].Key = b.key(key)
+		asked[*objects[i].Key] = key
 	}
 	out, err := b.client.DeleteObjects(ctx, &awss3.DeleteObjectsInput{
 		Bucket: b.name, Delete: &types.Delete{Objects: objects, Quiet: aws.Bool(true)},
@@ -49,22 +52,38 @@ func (b *Bucket) deleteBatch(ctx context.Context, keys []string) error {
 	if err != nil {
 		return fmt.Errorf("delete %d objects: %w", len(keys), mapError(err, true))
 	}
-	var faults []error
-	for _, e := range out.Errors {
-		sentinel, ok := sentinels[aws.ToString(e.Code)]
-		if !ok {
-			sentinel = errors.New("refused")
-		}
-		if errors.Is(sentinel, objstore.ErrNotFound) {
+	failed := make(map[string]error)
+	for i := range out.Errors {
+		e := &out.Errors[i]
+		if errors.Is(sentinels[aws.ToString(e.Code)], objstore.ErrNotFound) {
 			continue
 		}
-		faults = append(faults, fmt.Errorf("delete %s: %w: %s", aws.ToString(e.Key), sentinel, aws.ToString(e.Message)))
+		key, ok := asked[aws.ToString(e.Key)]
+		if !ok { // it may be any key's
+			return fmt.Errorf("delete %d objects: the store names %q, which is none of them: %w", len(keys), aws.ToString(e.Key), refusal(e))
+		}
+		failed[key] = refusal(e)
 	}
-	return errors.Join(faults...)
+	return objstore.NewDeleteError(failed)
 }
 
+// refusal returns the error of one key.
+func refusal(e *types.Error) error {
+	code, message := aws.ToString(e.Code), aws.ToString(e.Message)
+	if code == "AccessDenied" { // alone it would come with a status
+		return fmt.Errorf("%w: %s: %s", objstore.ErrRefused, code, message)
+	}
+	if sentinel, ok := sentinels[code]; ok {
+		return fmt.Errorf("%w: %s: %s", sentinel, code, message)
+	}
+	return fmt.Errorf("refused: %s: %s", code, message)
+}
+
+// deleteSingly deletes all objects, whatever becomes of one of them.
 func (b *Bucket) deleteSingly(ctx context.Context, keys []string) error {
-	group, ctx := errgroup.WithContext(ctx)
+	var mu sync.Mutex
+	failed := make(map[string]error)
+	var group errgroup.Group
 	group.SetLimit(deletesAtOnce)
 	for _, key := range keys {
 		group.Go(func() error {
@@ -75,10 +94,17 @@ func (b *Bucket) deleteSingly(ctx context.Context, keys []string) error {
 			if err = mapError(err, true); errors.Is(err, objstore.ErrNotFound) {
 				return nil
 			}
-			return fmt.Errorf("delete %s: %w", key, err)
+			mu.Lock()
+			defer mu.Unlock()
+			failed[key] = err
+			return nil
 		})
 	}
-	return group.Wait()
+	_ = group.Wait() // the errors are in failed
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("delete %d objects: %w", len(keys), err)
+	}
+	return objstore.NewDeleteError(failed)
 }
 
 // isUnsupported is true for the answers of stores that know no DeleteObjects, or want a header with it that the SDK

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/freshet-io/freshet/objstore"
+	"github.com/freshet-io/freshet/objstore/mem"
 	"github.com/freshet-io/freshet/objstore/objstoretest"
 	"github.com/freshet-io/freshet/objstore/s3"
 )
@@ -26,10 +28,15 @@ import (
 // serve gives a bucket whose store is the handler.
 func serve(t *testing.T, handler http.HandlerFunc) *s3.Bucket {
 	t.Helper()
+	return servePrefix(t, "", handler)
+}
+
+func servePrefix(t *testing.T, prefix string, handler http.HandlerFunc) *s3.Bucket {
+	t.Helper()
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 	b, err := s3.New(t.Context(), s3.Config{
-		Bucket: "b", Endpoint: server.URL, PathStyle: true, AccessKey: "k", SecretKey: "s",
+		Bucket: "b", Prefix: prefix, Endpoint: server.URL, PathStyle: true, AccessKey: "k", SecretKey: "s",
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { b.Close() })
@@ -287,6 +294,84 @@ func TestBucket_StoreWithoutBatchDelete(t *testing.T) {
 	}
 	require.Len(t, deleted, 6)
 	require.Equal(t, 1, batches, "the batch is tried once")
+}
+
+// deleting is a store in memory whose answer to the deletion of k/refused is a refusal, in a batch or alone.
+type deleting struct {
+	*mem.Bucket
+	batches bool
+}
+
+var batchKey = regexp.MustCompile(`<Key>k/([^<]*)</Key>`)
+
+func (d deleting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	key := strings.TrimPrefix(r.URL.Path, "/b/k/")
+	switch body, _ := io.ReadAll(r.Body); {
+	case r.Method == http.MethodPut:
+		_ = d.Put(r.Context(), key, objstore.NewBody(body))
+	case r.Method == http.MethodHead:
+		if _, err := d.Head(r.Context(), key); err != nil {
+			w.WriteHeader(http.StatusNotFound)
+		}
+	case r.Method == http.MethodPost && !d.batches:
+		w.WriteHeader(http.StatusNotImplemented)
+	case r.Method == http.MethodPost:
+		fmt.Fprint(w, `<?xml version="1.0"?><DeleteResult>`)
+		for _, m := range batchKey.FindAllStringSubmatch(string(body), -1) {
+			switch m[1] {
+			case "refused":
+				fmt.Fprint(w, `<Error><Key>k/refused</Key><Code>AccessDenied</Code><Message>under legal hold</Message></Error>`)
+			case "missing":
+				fmt.Fprint(w, `<Error><Key>k/missing</Key><Code>NoSuchKey</Code></Error>`)
+			case "foreign":
+				fmt.Fprint(w, `<Error><Key>other</Key><Code>InternalError</Code></Error>`)
+			default:
+				_ = d.Delete(r.Context(), []string{m[1]})
+			}
+		}
+		fmt.Fprint(w, `</DeleteResult>`)
+	case key == "refused":
+		w.WriteHeader(http.StatusForbidden)
+	default:
+		_ = d.Delete(r.Context(), []string{key})
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+func TestBucket_DeleteRefused(t *testing.T) {
+	for name, batches := range map[string]bool{"in a batch": true, "one by one": false} {
+		t.Run(name, func(t *testing.T) {
+			b := servePrefix(t, "k", deleting{mem.New(), batches}.ServeHTTP)
+			objstoretest.Refusal(t, b, "refused")
+			err := b.Delete(t.Context(), []string{"refused"})
+			require.ErrorIs(t, err, objstore.ErrRefused)
+			if !batches {
+				return
+			}
+			require.EqualError(t, err, "1 objects not deleted, the first is refused: object store refuses access: AccessDenied: under legal hold")
+			var some *objstore.DeleteError
+			err = b.Delete(t.Context(), []string{"foreign", "refused"})
+			require.ErrorContains(t, err, "InternalError")
+			require.NotErrorAs(t, err, &some, "an error without one of the keys may be any key's")
+		})
+	}
+}
+
+// A single delete that fails stops none of the others, of which deletesAtOnce are under way.
+func TestBucket_SingleDeletesGoOn(t *testing.T) {
+	stored := mem.New()
+	b := servePrefix(t, "k", deleting{stored, false}.ServeHTTP)
+	keys := []string{"refused"}
+	for i := range objstore.MaxKeys - 1 {
+		keys = append(keys, fmt.Sprint("object-", i))
+		require.NoError(t, stored.Put(t.Context(), keys[i+1], objstore.NewBody()))
+	}
+	var some *objstore.DeleteError
+	require.ErrorAs(t, b.Delete(t.Context(), keys), &some)
+	require.Len(t, some.Failed, 1)
+	page, err := stored.List(t.Context(), "", "", objstore.MaxKeys)
+	require.NoError(t, err)
+	require.Empty(t, page)
 }
 
 // BenchmarkPut measures the client's side of a put against a server that throws the body away in the same process.

@@ -1,0 +1,74 @@
+package lifecycle
+
+import (
+	"maps"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+const (
+	// maxFailures is how many deletions or sweeps in a row fail before a round ends: the store or the owner is away.
+	maxFailures = 3
+	// maxSetback is the longest pause of an item that fails.
+	maxSetback = time.Hour
+	// toldEvery is the least time between two log lines about one item.
+	toldEvery = time.Hour
+	// loggedKeys bounds the keys that one round logs.
+	loggedKeys = 20
+)
+
+// setbacks are the pauses of items that failed. Only one goroutine uses them.
+type setbacks[K comparable] map[K]setback
+
+type setback struct {
+	since time.Time // first failure
+	pause time.Duration
+	until time.Time
+	told  time.Time // last log line, zero if there is none
+}
+
+func (s setbacks[K]) waits(k K, now time.Time) bool { return now.Before(s[k].until) }
+
+// note doubles the pause of k, from first on.
+func (s setbacks[K]) note(k K, now time.Time, first time.Duration) {
+	b, again := s[k]
+	if !again {
+		b.since = now
+	}
+	b.pause = min(max(2*b.pause, first), maxSetback)
+	b.until = now.Add(b.pause)
+	s[k] = b
+}
+
+// tell reports whether a log line about k is due, and assumes that it is written.
+func (s setbacks[K]) tell(k K, now time.Time) bool {
+	b := s[k]
+	if now.Sub(b.told) < toldEvery {
+		return false
+	}
+	b.told = now
+	s[k] = b
+	return true
+}
+
+func (s setbacks[K]) clear(k K) { delete(s, k) }
+
+// retain drops all items but those that exist.
+func (s setbacks[K]) retain(exists func(K) bool) {
+	maps.DeleteFunc(s, func(k K, _ setback) bool { return !exists(k) })
+}
+
+// oldest returns the time since the first failure of the item that has failed for longest, 0 if there is none.
+func (s setbacks[K]) oldest(now time.Time) (age time.Duration) {
+	for _, b := range s {
+		age = max(age, now.Sub(b.since))
+	}
+	return age
+}
+
+// logRefused logs an object that the store did not delete.
+func (l *Lifecycle) logRefused(key string, err error) {
+	l.cfg.Log.Warn("object cannot be deleted, it is tried again", zap.String("key", key), zap.Error(err),
+		zap.String("check", "legal hold or retention lock of the object; permission of the control plane to delete under this key (docs/setup.md)"))
+}

@@ -1,0 +1,35 @@
+package objstore
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// DeleteError is returned by Bucket.Delete if the store refused to delete some of the keys. All other keys are gone.
+type DeleteError struct {
+	Failed map[string]error // by key; at least one
+}
+
+// NewDeleteError returns a DeleteError of the failed keys, or nil if there are none.
+func NewDeleteError(failed map[string]error) error {
+	if len(failed) == 0 {
+		return nil
+	}
+	return &DeleteError{Failed: failed}
+}
+
+// First returns the failed key that is first in key order, and its error.
+func (e *DeleteError) First() (key string, err error) {
+	key = slices.Min(slices.Collect(maps.Keys(e.Failed)))
+	return key, e.Failed[key]
+}
+
+// Error names the first failed key.
+func (e *DeleteError) Error() string {
+	key, err := e.First()
+	return fmt.Sprintf("%d objects not deleted, the first is %s: %v", len(e.Failed), key, err)
+}
+
+// Unwrap returns the errors of the keys, in no order.
+func (e *DeleteError) Unwrap() []error { return slices.Collect(maps.Values(e.Failed)) }
