@@ -56,6 +56,8 @@ type api interface {
 	BundleLevel(b id.Bundle) (level uint8, ok bool)
 
 	Load() Load
+	CleaningUp() bool
+	CleanupExtents() int64
 	ProducerLimit() int64
 
 	EndedWriters() iter.Seq[EndedWriter]

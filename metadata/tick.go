@@ -11,7 +11,8 @@ import (
 const (
 	// sweepSteps bounds the topics, partitions and producers that one Tick looks at for expired producers.
 	sweepSteps = 4096
-	// cleanupExtents bounds the extents of deleted topics and trimmed fronts that one Tick takes from their bundles.
+	// cleanupExtents bounds the extents of deleted topics and trimmed fronts that one Tick takes from their bundles. While CleaningUp
+	// is true, the owner proposes further Ticks at once.
 	cleanupExtents = 4096
 	// resultRetentionMs is how long the results of a closed session stay readable.
 	resultRetentionMs = 10 * 60 * 1000
@@ -62,6 +63,19 @@ func (q *cleanupQueue) scan(yield func(extent.Tree) bool) {
 		}
 		return more
 	})
+}
+
+// CleaningUp reports whether extents may be left that Ticks have to take from their bundles. It costs nothing.
+func (s *machine) CleaningUp() bool { return s.cleanup.items.Len() > 0 }
+
+// CleanupExtents returns the number of extents that left their partitions, but not their bundles yet. It visits the trims and the
+// partitions of deleted topics that are left, and is meant for frozen states.
+func (s *machine) CleanupExtents() (n int64) {
+	s.cleanup.scan(func(t extent.Tree) bool {
+		n += t.Totals().Extents
+		return true
+	})
+	return n
 }
 
 // drainCleanup takes up to limit extents off the queue, and from their bundles.

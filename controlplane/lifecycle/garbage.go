@@ -36,7 +36,10 @@ func (l *Lifecycle) collect(ctx context.Context, t Tenure) error {
 	}
 	var found dead
 	kept, grace := t.Kept(), l.cfg.Settings.GarbageGrace.Milliseconds()
-	_, err = t.Owner.ReadFrozen(func(s *metadata.State) { found = l.findDead(s, kept, min(now, s.Now())-grace, roundBundles) })
+	_, err = t.Owner.ReadFrozen(func(s *metadata.State) {
+		found = l.findDead(s, kept, min(now, s.Now())-grace, roundBundles)
+		l.metrics.cleanup.Set(float64(s.CleanupExtents()))
+	})
 	if err != nil {
 		return fmt.Errorf("look for dead bundles: %w", err)
 	}

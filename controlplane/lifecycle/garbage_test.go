@@ -9,6 +9,7 @@ import (
 
 	"github.com/freshet-io/freshet/controlplane/lifecycle"
 	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/commit"
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/objstore"
 	"github.com/freshet-io/freshet/objstore/bundle"
@@ -24,7 +25,7 @@ func (w *world) kill(n int) (names []id.Bundle) {
 		names = append(names, w.produce(tp))
 	}
 	w.must(&metadata.DeleteTopic{ID: tp.Topic})
-	for range n/4096 + 1 {
+	for w.state.CleaningUp() {
 		w.must(&metadata.Tick{})
 	}
 	require.Len(w.t, w.dead(), n)
@@ -33,6 +34,27 @@ func (w *world) kill(n int) (names []id.Bundle) {
 }
 
 func (w *world) refusals() []observer.LoggedEntry { return w.logs.FilterMessage(refusedLine).All() }
+
+func TestGarbage_ReportsTheCleanupBacklog(t *testing.T) {
+	inWorld(t, lifecycle.Settings{}, func(w *world) {
+		const partitions = 20_000 // more than the Ticks of one round take
+		topic := id.Topic{1}
+		w.must(&metadata.CreateTopic{ID: topic, Name: "t", Partitions: partitions})
+		var b commit.Builder
+		b.Reset(commit.Header{Submission: id.Submission{Session: 1, N: 1}, Bytes: 16 + 100*partitions})
+		for p := range int32(partitions) {
+			b.Section(commit.Section{Partition: id.TopicPartition{Topic: topic, Partition: p}, Position: uint32(16 + 100*p)})
+			b.Batch(commit.Batch{Records: 10, Bytes: 100, MaxTimestamp: time.Now().UnixMilli(), ProducerID: -1})
+		}
+		w.must(&metadata.CommitBundle{Encoded: b.AppendTo(nil)})
+		w.must(&metadata.DeleteTopic{ID: topic})
+		sleep(time.Minute)
+		require.Positive(t, w.metric("cleanup_extents"))
+		require.Less(t, w.metric("cleanup_extents"), float64(partitions))
+		sleep(5 * time.Minute)
+		require.Zero(t, w.metric("cleanup_extents"))
+	})
+}
 
 // An object that cannot be deleted, for example under a legal hold, costs no other object a round. It is tried again with growing
 // pauses, of which the log says no more than one line an hour, and goes when it can be deleted.

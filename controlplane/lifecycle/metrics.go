@@ -10,6 +10,7 @@ import (
 
 type metrics struct {
 	trimmed   prometheus.Counter
+	cleanup   prometheus.Gauge
 	dead      prometheus.Gauge
 	deadBytes prometheus.Gauge
 	heldBack  prometheus.Gauge
@@ -36,6 +37,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	}
 	return &metrics{
 		trimmed:   counter("retention_trims_total", "Log starts of partitions raised by retention."),
+		cleanup:   gauge("cleanup_extents", "Extents of trimmed partitions and deleted topics that still count in their bundles."),
 		dead:      gauge("dead_bundles", "Bundles that nothing refers to and whose objects are still there."),
 		deadBytes: gauge("dead_bytes", "Bytes of those objects."),
 		heldBack:  gauge("held_back_bundles", "Dead bundles whose objects could not be deleted and are tried again after a pause (see the log)."),
@@ -58,7 +60,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 func (m *metrics) forget() {
 	m.garbage(0, 0)
 	m.held(0, 0)
-	for _, g := range []prometheus.Gauge{m.unswept, m.deletedTopics, m.deletedBytes} {
+	for _, g := range []prometheus.Gauge{m.cleanup, m.unswept, m.deletedTopics, m.deletedBytes} {
 		g.Set(0)
 	}
 }

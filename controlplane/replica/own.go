@@ -146,24 +146,36 @@ func (r *Replica) resign(ctx context.Context, tenure metalog.Tenure) {
 	}
 }
 
+// cleanupPause is the pause between Ticks while extents are left to be taken from their bundles, for commits in between.
+const cleanupPause = 10 * time.Millisecond
+
 // tick lets time-driven rules run, unless the clock cannot be trusted, and raises the version once all replicas support
 // a higher one. It brings the bound of producers to what is configured.
+//
+// A Tick takes 4,096 extents of trimmed partitions and deleted topics from their bundles, in about a millisecond. While more are left,
+// the next Tick follows cleanupPause after the last one was applied: 40,000 extents a second or more, as long as a Tick is applied
+// within 90 ms.
 func (r *Replica) tick(ctx context.Context, own *owner.Owner) {
-	ticker := time.NewTicker(r.cfg.Tick)
-	defer ticker.Stop()
+	timer := time.NewTimer(r.cfg.Tick)
+	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-timer.C:
 		}
-		if r.clock.near() {
-			r.propose(ctx, own, &metadata.Tick{})
-		}
+		timer.Reset(r.cfg.Tick)
+		ticked := r.clock.near() && r.propose(ctx, own, &metadata.Tick{})
 		var version uint32
 		var producers int64
-		if _, err := own.Read(func(s *metadata.State) { version, producers = s.Version(), s.ProducerLimit() }); err != nil {
+		var cleaning bool
+		if _, err := own.Read(func(s *metadata.State) {
+			version, producers, cleaning = s.Version(), s.ProducerLimit(), s.CleaningUp()
+		}); err != nil {
 			continue
+		}
+		if ticked && cleaning {
+			timer.Reset(cleanupPause)
 		}
 		r.metrics.version.Set(float64(version))
 		if v := min(r.cfg.Version(), metadata.MaxVersion); v > version {

@@ -12,6 +12,8 @@ import (
 	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/controlplane/replica"
 	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/commit"
+	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/metadata/metalog"
 	"github.com/freshet-io/freshet/metadata/metalog/memlog"
 	"github.com/freshet-io/freshet/objstore"
@@ -462,6 +464,53 @@ func TestReplica_ClockOffTakesNoOwnership(t *testing.T) {
 		require.ErrorContains(t, a.Fault(), "it is -31s ahead, the limit is 30s either way", "/readyz names the reason")
 		w.bucket.skew.Store(int64(-29 * time.Second))
 		w.waitOwner(a, time.Minute)
+		w.stop(a)
+	})
+}
+
+// Trims leave more extents than one Tick takes from their bundles. The owner does not wait an interval for each further Tick, and goes on
+// with commands meanwhile.
+func TestReplica_TrimmedExtentsGoAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const partitions, commits = 2000, 100
+		w := newWorld(t, nil)
+		a := w.start("a")
+		w.waitOwner(a, time.Second)
+		propose := func(c metadata.Command) {
+			result, _, err := a.Owner().Propose(t.Context(), c)
+			require.NoError(t, err)
+			require.NoError(t, result.Err)
+		}
+		left := func() (extents, waiting int64) {
+			_, err := a.Owner().Read(func(s *metadata.State) { extents, waiting = s.Load().Extents, s.CleanupExtents() })
+			require.NoError(t, err)
+			return extents, waiting
+		}
+		topic := id.Topic{1}
+		propose(&metadata.CreateTopic{ID: topic, Name: "t", Partitions: partitions})
+		propose(&metadata.OpenSession{Instance: "i"})
+		var b commit.Builder
+		for n := range uint32(commits) {
+			b.Reset(commit.Header{Submission: id.Submission{Session: 1, N: n + 1}, Bytes: 1 << 20})
+			for p := range int32(partitions) {
+				b.Section(commit.Section{Partition: id.TopicPartition{Topic: topic, Partition: p}, Position: uint32(16 + 100*p)})
+				b.Batch(commit.Batch{Records: 1, Bytes: 100, MaxTimestamp: 1, ProducerID: -1})
+			}
+			propose(&metadata.CommitBundle{Encoded: b.AppendTo(nil)})
+		}
+		trims := &metadata.TrimPartitions{}
+		for p := range int32(partitions) {
+			trims.Trims = append(trims.Trims, metadata.Trim{Partition: id.TopicPartition{Topic: topic, Partition: p}, Offset: -1})
+		}
+		propose(trims)
+		extents, waiting := left()
+		require.EqualValues(t, partitions*commits, extents)
+		require.EqualValues(t, partitions*commits, waiting)
+		w.waitFor("the first Tick", 11*time.Second, func() bool { _, now := left(); return now < waiting })
+		w.propose(a)
+		_, waiting = left()
+		require.Positive(t, waiting, "the command waited for none of them")
+		w.waitFor("cleanup", 5*time.Second, func() bool { extents, waiting := left(); return extents == 0 && waiting == 0 })
 		w.stop(a)
 	})
 }
