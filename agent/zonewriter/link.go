@@ -25,15 +25,16 @@ var (
 	errLeft = errors.New("the zone's writer is left")
 )
 
-// link is a stream to another agent's writer. Its sending side belongs to whoever holds the route's intake.
+// link is a stream to another agent's writer. Its add belongs to whoever holds the route's intake.
 type link struct {
 	session id.Session // the writer's
 	silence time.Duration
 	conn    net.Conn
 	in      *bufio.Reader
 	window  *semaphore.Weighted
-	wake    chan struct{} // capacity 1: there may be bytes to flush
-	broken  chan struct{} // closed when the stream is gone
+	asking  *semaphore.Weighted // one batch above the window at a time, in order of arrival
+	wake    chan struct{}       // capacity 1: there may be bytes to flush
+	broken  chan struct{}       // closed when the stream is gone
 	// draining is closed when the writer says that it takes no more.
 	draining     chan struct{}
 	saysDraining sync.Once
@@ -60,6 +61,8 @@ type link struct {
 		untaken []untaken        // in order
 		asks    uint16           // number of the last
 		room    chan struct{}    // closed when there is room for a large batch; nil: none is asked for
+		// held has the newest batch of each partition that held batches wait in.
+		held map[id.TopicPartition]*held
 	}
 }
 
@@ -87,7 +90,7 @@ const (
 	// aliveEvery and DefaultSilence: each side says that often that it lives, and believes the other dead after that long.
 	aliveEvery     = 500 * time.Millisecond
 	DefaultSilence = 3 * time.Second
-	// largeTimeout bounds the sending of one batch in pieces, behind which all others wait.
+	// largeTimeout bounds the sending of one batch in pieces, behind which all others wait: no frame fits between pieces.
 	largeTimeout = 30 * time.Second
 	// settleTimeout bounds the wait for a frame's results, and so what this agent notes of frames. A writer takes a minute at
 	// most to store a bundle, and says so long before.
@@ -97,11 +100,12 @@ const (
 func newLink(session id.Session, conn net.Conn, in *bufio.Reader, silence time.Duration, onUnfit func()) *link {
 	l := &link{
 		session: session, silence: silence, conn: conn, in: in, window: semaphore.NewWeighted(window),
-		wake: make(chan struct{}, 1), broken: make(chan struct{}), draining: make(chan struct{}),
+		asking: semaphore.NewWeighted(1),
+		wake:   make(chan struct{}, 1), broken: make(chan struct{}), draining: make(chan struct{}),
 		leaving: make(chan struct{}), first: make(chan struct{}), onUnfit: onUnfit,
 	}
 	l.send.turn, l.send.out = make(chan struct{}, 1), bufio.NewWriterSize(conn, sendBuffer)
-	l.mu.frames = make(map[uint64]*sent)
+	l.mu.frames, l.mu.held = make(map[uint64]*sent), make(map[id.TopicPartition]*held)
 	return l
 }
 
@@ -114,14 +118,14 @@ func (l *link) run() error {
 	return l.failure()
 }
 
-// failure gives what ended the stream.
+// failure returns what ended the stream.
 func (l *link) failure() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.mu.err
 }
 
-// alive tells whether the stream stands.
+// alive reports whether the stream stands.
 func (l *link) alive() bool {
 	select {
 	case <-l.broken:
@@ -184,12 +188,18 @@ func (l *link) loseSequenced() {
 	}
 }
 
-// add hands the batches over, in order. It waits while the writer does not take in what it has been sent; what is not
-// sent when ctx ends has no effect. Callers come one after the other.
-func (l *link) add(ctx context.Context, batches []writer.Batch, p *writer.Produce) {
+// add hands the batches over, in order, and returns those that the caller passes to sendHeld. It waits while the writer does
+// not take in what it has been sent; what is not sent when ctx ends has no effect. Callers come one after the other.
+func (l *link) add(ctx context.Context, batches []writer.Batch, p *writer.Produce) (waiting []*held) {
 	for first := 0; first < len(batches); {
+		if h := l.hold(&batches[first], first); h != nil {
+			waiting = append(waiting, h)
+			first++
+			continue
+		}
 		n, bytes := 1, len(batches[first].Bytes)
-		for first+n < len(batches) && n < maxFrameBatches && bytes+len(batches[first+n].Bytes) <= frameBytes {
+		for first+n < len(batches) && n < maxFrameBatches && bytes+len(batches[first+n].Bytes) <= frameBytes &&
+			!l.holds(&batches[first+n]) {
 			bytes += len(batches[first+n].Bytes)
 			n++
 		}
@@ -197,24 +207,24 @@ func (l *link) add(ctx context.Context, batches []writer.Batch, p *writer.Produc
 			for i := first; i < len(batches); i++ {
 				p.Resolve(int32(i), writer.Failed(err))
 			}
-			return
+			return waiting
 		}
 		first += n
 	}
+	return waiting
 }
 
 // frame sends one frame of batches. An error says that none of it takes effect.
 func (l *link) frame(ctx context.Context, batches []writer.Batch, bytes int, p *writer.Produce, first int32) error {
 	weight := min(int64(bytes+frameOverhead), window)
-	if err := l.acquire(ctx, weight); err != nil {
+	if err := l.acquire(ctx, l.window, weight); err != nil {
 		return err
 	}
-	if bytes > window {
-		if err := l.reserve(ctx, bytes); err != nil {
-			l.window.Release(weight)
-			return err
-		}
+	if err := l.begin(ctx); err != nil {
+		l.window.Release(weight)
+		return err
 	}
+	defer l.done()
 	l.mu.Lock()
 	if l.mu.err != nil {
 		l.mu.Unlock()
@@ -225,15 +235,15 @@ func (l *link) frame(ctx context.Context, batches []writer.Batch, bytes int, p *
 	l.mu.frames[number] = &sent{p, first, len(batches), isPlain(batches), time.Now()}
 	l.mu.untaken = append(l.mu.untaken, untaken{number, weight})
 	l.mu.Unlock()
-	if err := l.write(head{kindBatches, uint16(len(batches)), number}, batches); err != nil {
+	if err := l.put(head{kindBatches, uint16(len(batches)), number}, batches); err != nil {
 		l.fail(err) // which answers for this frame too
 	}
 	return nil
 }
 
-// acquire waits for room in the window.
-func (l *link) acquire(ctx context.Context, weight int64) error {
-	if l.window.TryAcquire(weight) {
+// acquire waits for a share of what the link bounds, as long as the writer is not left.
+func (l *link) acquire(ctx context.Context, of *semaphore.Weighted, weight int64) error {
+	if of.TryAcquire(weight) {
 		return nil
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -247,53 +257,10 @@ func (l *link) acquire(ctx context.Context, weight int64) error {
 		case <-ctx.Done():
 		}
 	}()
-	if err := l.window.Acquire(ctx, weight); err != nil {
+	if err := of.Acquire(ctx, weight); err != nil {
 		return fmt.Errorf("%w: the zone's writer takes in nothing: %w", writer.ErrNotTaken, err)
 	}
 	return nil
-}
-
-// reserve asks for room for a batch above the window, and waits for it: bytes that the writer does not take in would hold
-// up the signs of life behind them.
-func (l *link) reserve(ctx context.Context, bytes int) error {
-	room := make(chan struct{})
-	l.mu.Lock()
-	l.mu.asks = max(l.mu.asks+1, 1)
-	number := l.mu.asks
-	l.mu.room = room
-	l.mu.Unlock()
-	if err := l.write(head{kindAsk, number, uint64(bytes)}, nil); err != nil {
-		l.fail(err)
-	}
-	why := errBroken
-	select {
-	case <-room:
-		return nil
-	case <-l.broken:
-	case <-l.leaving:
-		why = errLeft
-	case <-ctx.Done():
-		why = ctx.Err()
-	}
-	l.mu.Lock()
-	l.mu.asks++ // what is answered to the ask before means nothing any more
-	number = l.mu.asks
-	l.mu.room = nil
-	l.mu.Unlock()
-	if err := l.write(head{kindAsk, number, 0}, nil); err != nil {
-		l.fail(err)
-	}
-	return fmt.Errorf("%w: the zone's writer has no room for a large batch: %w", writer.ErrNotTaken, why)
-}
-
-// hasRoom takes the answer to an ask.
-func (l *link) hasRoom(number uint16) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.mu.room != nil && number == l.mu.asks {
-		close(l.mu.room)
-		l.mu.room = nil
-	}
 }
 
 // leave has nobody wait for the writer to take something in any more.

@@ -101,8 +101,17 @@ func (r *Route) Add(ctx context.Context, batches []writer.Batch) *writer.Produce
 	if r.handsOver.Load() {
 		awaitStamps(ctx, batches) // which must be known before they go; nobody else need wait for them
 	}
+	p, to, waiting := r.take(ctx, batches)
+	if len(waiting) > 0 {
+		to.sendHeld(ctx, p, waiting)
+	}
+	return p
+}
+
+// take hands the batches to the writer. It returns those that must wait, which they do without the intake.
+func (r *Route) take(ctx context.Context, batches []writer.Batch) (p *writer.Produce, to *link, waiting []*held) {
 	if err := r.intake.Acquire(ctx, 1); err != nil {
-		return refused(len(batches), fmt.Errorf("%w: %w", writer.ErrNotTaken, err))
+		return refused(len(batches), fmt.Errorf("%w: %w", writer.ErrNotTaken, err)), nil, nil
 	}
 	defer r.intake.Release(1)
 	r.count(batches)
@@ -111,27 +120,26 @@ func (r *Route) Add(ctx context.Context, batches []writer.Batch) *writer.Produce
 	}
 	switch {
 	case r.drained():
-		return refused(len(batches), writer.ErrDraining)
+		return refused(len(batches), writer.ErrDraining), nil, nil
 	case r.link == nil:
-		p := r.cfg.Own.Add(ctx, batches)
+		p = r.cfg.Own.Add(ctx, batches)
 		r.lane.enter(p, batches)
-		return p
+		return p, nil, nil
 	}
-	p := writer.NewProduce(len(batches), nil)
+	p = writer.NewProduce(len(batches), nil)
 	r.lane.enter(p, batches)
-	r.hand(ctx, batches, p)
-	return p
+	return p, r.link, r.hand(ctx, batches, p)
 }
 
 // hand sends the batches to the other agent, but for those whose stamp did not come.
-func (r *Route) hand(ctx context.Context, batches []writer.Batch, p *writer.Produce) {
+func (r *Route) hand(ctx context.Context, batches []writer.Batch, p *writer.Produce) (waiting []*held) {
 	if !awaitStamps(ctx, batches) {
 		for i := range batches {
 			p.Resolve(int32(i), writer.Failed(writer.ErrNoStamp))
 		}
-		return
+		return nil
 	}
-	r.link.add(ctx, batches, p)
+	return r.link.add(ctx, batches, p)
 }
 
 // awaitStamps gives the batches that need one the index of their request's stamp; false if it did not come.

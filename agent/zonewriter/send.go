@@ -1,6 +1,7 @@
 package zonewriter
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"time"
@@ -10,15 +11,39 @@ import (
 
 // withdraw has the writer give back what it has not handed in for commit.
 func (l *link) withdraw() {
-	if err := l.write(head{kind: kindWithdraw}, nil); err != nil {
+	if err := l.write(head{kind: kindWithdraw}); err != nil {
 		l.fail(err)
 	}
 }
 
-// write puts a frame into the buffer, and what does not fit there on the wire.
-func (l *link) write(h head, batches []writer.Batch) error {
+// begin waits for the turn to write a frame of batches. Nothing is handed over once the writer is left.
+func (l *link) begin(ctx context.Context) error {
+	select {
+	case l.send.turn <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("%w: wait to send: %w", writer.ErrNotTaken, ctx.Err())
+	}
+	select {
+	case <-l.leaving:
+		l.done()
+		return fmt.Errorf("%w: %w", writer.ErrNotTaken, errLeft)
+	default:
+		return nil
+	}
+}
+
+// done ends the turn.
+func (l *link) done() { <-l.send.turn }
+
+// write sends a frame without batches.
+func (l *link) write(h head) error {
 	l.send.turn <- struct{}{}
-	defer func() { <-l.send.turn }()
+	defer l.done()
+	return l.put(h, nil)
+}
+
+// put puts a frame into the buffer, and what does not fit there on the wire. Called in the turn.
+func (l *link) put(h head, batches []writer.Batch) error {
 	_ = l.conn.SetWriteDeadline(time.Now().Add(l.silence))
 	l.send.scratch = h.append(l.send.scratch[:0])
 	if _, err := l.send.out.Write(l.send.scratch); err != nil {
@@ -71,7 +96,7 @@ func (l *link) poke() {
 
 // flush has the writer seal what it has gathered.
 func (l *link) flush() {
-	if err := l.write(head{kind: kindFlush}, nil); err != nil {
+	if err := l.write(head{kind: kindFlush}); err != nil {
 		l.fail(err)
 	}
 }
@@ -90,7 +115,7 @@ func (l *link) flushes() {
 				l.fail(errStuck)
 				return
 			}
-			if err := l.write(head{kind: kindAlive, number: l.beat.Load()}, nil); err != nil {
+			if err := l.write(head{kind: kindAlive, number: l.beat.Load()}); err != nil {
 				l.fail(err)
 			}
 			continue
@@ -99,7 +124,7 @@ func (l *link) flushes() {
 		l.send.turn <- struct{}{}
 		_ = l.conn.SetWriteDeadline(time.Now().Add(l.silence))
 		err := l.send.out.Flush()
-		<-l.send.turn
+		l.done()
 		if err != nil {
 			l.fail(fmt.Errorf("hand batches over: %w", err))
 		}
