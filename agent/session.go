@@ -84,7 +84,7 @@ type ownFirst struct {
 
 // ReadPart implements fetch.Bytes.
 func (o ownFirst) ReadPart(ctx context.Context, p cache.Part, class cache.Class) (*cache.Bytes, error) {
-	if err := o.agent.awaitHandOver(ctx, p.Extent.Bundle); err != nil {
+	if _, err := o.agent.awaitHandOver(ctx, p.Extent.Bundle); err != nil {
 		return nil, err
 	}
 	return o.Cache.ReadPart(ctx, p, class)
@@ -97,20 +97,21 @@ func (o ownFirst) Start(e *extent.Extent, class cache.Class) {
 	}
 }
 
-// awaitHandOver waits for a bundle that this agent's writer is just handing to the cache, as long as HandOver allows. An
-// error is the context's.
-func (a *Agent) awaitHandOver(ctx context.Context, b id.Bundle) error {
+// awaitHandOver waits for a bundle that this agent's writer is just handing to the cache, as long as HandOver allows. It
+// reports whether the writer has finished with the bundle. An error is the context's.
+func (a *Agent) awaitHandOver(ctx context.Context, b id.Bundle) (over bool, err error) {
 	done, ok := a.writer.Settling(b)
 	if !ok {
-		return nil
+		return true, nil
 	}
 	timer := time.NewTimer(a.cfg.HandOver)
 	defer timer.Stop()
 	select {
 	case <-done:
+		return true, nil
 	case <-timer.C:
+		return false, nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return false, context.Cause(ctx)
 	}
-	return nil
 }

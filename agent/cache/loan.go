@@ -7,8 +7,12 @@ import (
 	"io"
 )
 
-// ErrAbsent: the unit is not in memory.
-var ErrAbsent = errors.New("unit is not in memory")
+var (
+	// ErrAbsent: the unit is not in memory.
+	ErrAbsent = errors.New("unit is not in memory")
+	// ErrPending is returned for a unit of a bundle that this agent's writer is still handing over. It is in memory soon.
+	ErrPending = errors.New("unit is not in memory yet")
+)
 
 // Loan is a unit lent to be sent to another agent. It is given back by Release.
 type Loan struct {

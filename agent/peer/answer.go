@@ -76,6 +76,8 @@ func resultOf(err error) result {
 		return resultAbsent
 	case errors.Is(err, cache.ErrGone):
 		return resultGone
+	case errors.Is(err, cache.ErrPending):
+		return resultPending
 	}
 	return resultFailed
 }

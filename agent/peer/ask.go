@@ -29,10 +29,11 @@ type fault struct {
 }
 
 var (
-	errAbsent = errors.New("not in memory")
-	errNoUnit = errors.New("unit could not be read")
-	errLate   = errors.New("nothing came in time")
-	errAnswer = errors.New("answer is not of this protocol")
+	errAbsent  = errors.New("not in memory")
+	errPending = errors.New("not in memory yet")
+	errNoUnit  = errors.New("unit could not be read")
+	errLate    = errors.New("nothing came in time")
+	errAnswer  = errors.New("answer is not of this protocol")
 )
 
 // ask asks another agent and hands what it gives to take. It gives the units that it did not get, and why.
@@ -184,6 +185,8 @@ func (in *answer) takeAll(a ask, take func(int, cache.Incoming) error) (missing 
 			if !a.Units[i].Part {
 				in.zone.noteEvicted(a.Bundle)
 			}
+		case resultPending:
+			f = &fault{result: askedPending, err: errPending}
 		default:
 			f = &fault{result: askedFailed, err: errNoUnit}
 		}

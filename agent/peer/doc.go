@@ -37,7 +37,8 @@
 // Head of a unit:
 //
 //	offset  size  field
-//	0          1  result: 0 here it is, 1 not in memory, 2 no such object, 3 failed
+//	0          1  result: 0 here it is, 1 not in memory, 2 no such object, 3 failed, 4 not in memory yet: its writer
+//	              is still handing it over. An asker takes results that it does not know for 3
 //	1          1  flags: 1 some of the object's bytes are left out
 //	2          2  reserved, 0
 //	4          8  size of all its stretches' bytes

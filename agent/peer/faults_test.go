@@ -3,6 +3,7 @@ package peer
 import (
 	"context"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -112,6 +113,9 @@ func TestZone_BadOwner(t *testing.T) {
 		},
 		"finds no object": {handler: send(head{result: resultGone}.encode()), reason: askedFailed, stays: true},
 		"cannot read it":  {handler: send(head{result: resultFailed}.encode()), reason: askedFailed, stays: true},
+		"answers with a result of a later build": {
+			handler: send(head{result: math.MaxUint8}.encode()), reason: askedFailed, stays: true,
+		},
 		"has other ideas": {handler: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }, reason: askedRefused},
 		"points elsewhere": {
 			handler: func(w http.ResponseWriter, r *http.Request) {

@@ -41,6 +41,7 @@ const (
 	resultAbsent
 	resultGone
 	resultFailed
+	resultPending // an asker that does not know it takes it for resultFailed
 )
 
 const flagPartial = 1

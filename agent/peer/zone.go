@@ -87,7 +87,7 @@ type Zone struct {
 		sync.Mutex
 		directory *directory
 		out       map[id.Session]time.Time // agents left out, until when nobody tries
-		// evicted is the newest bundle of each writer that it said to have in memory no more. What it wrote before is
+		// evicted is the newest bundle of each writer that it said to have in memory no more, not one that is not there yet. What it wrote before is
 		// not asked of it: memory goes in about the order of writing.
 		evicted map[id.Session]uint32
 	}

@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -142,6 +143,42 @@ func TestZone_WriterEvicted(t *testing.T) {
 	}
 	reader.await(t, 1, "freshet_peer_requests_total", askedAbsent)
 	require.Equal(t, int32(n), c.bucket.gets.Load())
+}
+
+// pendingLender has a bundle that the agent's writer has not handed over yet.
+type pendingLender struct {
+	Lender
+	bundle id.Bundle
+}
+
+func (l pendingLender) Lend(ctx context.Context, o *cache.Order, unit int) (*cache.Loan, error) {
+	if o.Bundle == l.bundle {
+		return nil, cache.ErrPending
+	}
+	return l.Lender.Lend(ctx, o, unit)
+}
+
+// A writer that has a bundle not yet in memory is still asked for those that it wrote before, which are.
+func TestZone_WriterHasItNotYet(t *testing.T) {
+	const n = 10
+	c := &cluster{t: t, bucket: &counted{Bucket: newBucket()}, next: 1}
+	c.server = func(cfg *ServerConfig) { cfg.Units = pendingLender{cfg.Units, written(1, n)} }
+	writer, reader := c.start(testZone), c.start(testZone)
+	require.Equal(t, id.Session(1), writer.session)
+	made, extents := c.bundle(written(writer.session, n), 1, 100)
+	c.read(reader, made, &extents[0])
+	require.Equal(t, int32(1), c.bucket.gets.Load())
+	for older := range uint32(n - 1) {
+		made, extents := c.bundle(written(writer.session, older+1), 1, 100)
+		o := &own{}
+		o.add(made.Batches[0], extents[0].Base)
+		writer.cache.Put(made.ID, o)
+		c.read(reader, made, &extents[0])
+	}
+	require.Equal(t, int32(1), c.bucket.gets.Load())
+	reader.await(t, n-1, "freshet_peer_requests_total", askedOK)
+	reader.await(t, 1, "freshet_peer_requests_total", askedPending)
+	require.Zero(t, reader.metric(t, "freshet_peer_left_out"))
 }
 
 // Agents of other zones are neither asked nor answered (I6).
