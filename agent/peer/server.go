@@ -16,7 +16,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
-	"golang.org/x/net/netutil"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/freshet-io/freshet/agent/cache"
@@ -44,7 +43,8 @@ type ServerConfig struct {
 	Upgrades map[string]Upgrade
 	// Requests bounds those answered at once, half as many more of catch-up reads; further ones are refused. Default 128.
 	Requests int
-	// Connections bounds those open at once; further ones wait to be accepted. Default 512.
+	// Connections bounds those open at once, without streams. At the bound a new one replaces an idle one, or waits until one
+	// is idle. Default 1024: see Connections in the package comment.
 	Connections int
 	// UnsentBytes bounds the units that are being sent, half as much more for catch-up reads; one unit at least.
 	// Default 64 MiB.
@@ -60,7 +60,7 @@ type ServerConfig struct {
 // ApplyDefaults fills in what is zero.
 func (c *ServerConfig) ApplyDefaults() {
 	c.Requests = cmp.Or(c.Requests, 128)
-	c.Connections = cmp.Or(c.Connections, 512)
+	c.Connections = cmp.Or(c.Connections, 1024)
 	c.UnsentBytes = cmp.Or(c.UnsentBytes, 64<<20)
 	c.WriteTimeout = cmp.Or(c.WriteTimeout, 10*time.Second)
 	c.StopTimeout = cmp.Or(c.StopTimeout, 500*time.Millisecond)
@@ -83,14 +83,15 @@ func (c *ServerConfig) Validate() error {
 
 // Server answers the other agents of the zone. Listen opens its address, Run serves.
 type Server struct {
-	cfg      ServerConfig
-	key      [sha256.Size]byte
-	metrics  *serverMetrics
-	requests byClass
-	unsent   byClass
-	http     http.Server
-	socket   net.Listener
-	draining atomic.Bool
+	cfg         ServerConfig
+	key         [sha256.Size]byte
+	metrics     *serverMetrics
+	requests    byClass
+	unsent      byClass
+	connections *connections
+	http        http.Server
+	socket      net.Listener
+	draining    atomic.Bool
 }
 
 // NewServer checks the configuration and builds a Server. It does not listen yet.
@@ -101,7 +102,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, key: sha256.Sum256([]byte(cfg.Key)), metrics: newServerMetrics(cfg.Registerer),
-		requests: newByClass(int64(cfg.Requests)), unsent: newByClass(cfg.UnsentBytes),
+		requests: newByClass(int64(cfg.Requests)), unsent: newByClass(cfg.UnsentBytes), connections: newConnections(cfg.Connections),
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+bundlePath+"{session}/{n}", s.serve)
@@ -110,7 +111,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 		Handler: mux, TLSConfig: cfg.TLS.Clone(), // the server writes to it
 		MaxHeaderBytes: maxHeaderBytes, ReadHeaderTimeout: headerTimeout,
 		WriteTimeout: cfg.WriteTimeout, IdleTimeout: idleTimeout,
-		ErrorLog: zap.NewStdLog(cfg.Log),
+		ErrorLog: zap.NewStdLog(cfg.Log), ConnState: s.connections.changed,
 	}
 	return s, nil
 }
@@ -133,7 +134,7 @@ func (s *Server) Listen(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listen for other agents on %s: %w", s.cfg.Address, err)
 	}
-	s.socket = netutil.LimitListener(socket, s.cfg.Connections)
+	s.socket = socket
 	return nil
 }
 
@@ -161,6 +162,7 @@ func (s *Server) Run(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	s.draining.Store(true)
+	s.connections.stop()
 	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.StopTimeout)
 	defer cancel()
 	if err := s.http.Shutdown(stopCtx); err != nil {

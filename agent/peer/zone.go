@@ -103,7 +103,7 @@ func New(cfg Config) (*Zone, error) {
 	z.metrics = newZoneMetrics(cfg.Registerer, func() float64 { return float64(z.leftOut()) })
 	z.client = &http.Client{Transport: &http.Transport{
 		DialContext: cfg.Dial, TLSClientConfig: cfg.TLS, TLSHandshakeTimeout: cfg.SilenceTimeout,
-		DisableCompression: true, MaxIdleConnsPerHost: idleConnections, IdleConnTimeout: idleTimeout,
+		DisableCompression: true, MaxIdleConns: allIdle, MaxIdleConnsPerHost: idleConnections, IdleConnTimeout: idleTimeout,
 		ResponseHeaderTimeout: cfg.SilenceTimeout, MaxResponseHeaderBytes: maxHeaderBytes, ReadBufferSize: readBuffer,
 	}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	z.mu.out = make(map[id.Session]time.Time)
@@ -112,7 +112,9 @@ func New(cfg Config) (*Zone, error) {
 }
 
 const (
-	idleConnections = 16 // kept to each agent
+	// idleConnections and allIdle bound the idle connections to each agent and to all; Config.Requests bounds those in use.
+	idleConnections = 4
+	allIdle         = 256
 	readBuffer      = 32 << 10
 )
 
