@@ -56,11 +56,11 @@ func (s *Session) CompleteJob(ctx context.Context, n id.Session, outcome []byte,
 	return err
 }
 
-// AbortJob gives a job up. corrupt names the input bundles that cannot be read, if that is why: the owner leaves them out
+// AbortJob gives a job up. unreadable names the input bundles that are corrupt or missing, if that is why: the owner leaves them out
 // of what it plans next. Errors: ErrUnavailable.
-func (s *Session) AbortJob(ctx context.Context, n id.Session, reason string, corrupt []id.Bundle) error {
+func (s *Session) AbortJob(ctx context.Context, n id.Session, reason string, unreadable []id.Bundle) error {
 	abort := &api.AbortJob{Job: uint32(n), Reason: reason}
-	for _, b := range corrupt {
+	for _, b := range unreadable {
 		abort.Corrupt = append(abort.Corrupt, uint64(b))
 	}
 	_, err := s.submit(ctx, &call{item: &api.AgentItem{Item: &api.AgentItem_AbortJob{AbortJob: abort}}})

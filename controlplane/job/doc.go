@@ -43,8 +43,8 @@
 // # Setbacks
 //
 // What a failed job was to read waits, longer each time, and comes again in ever smaller jobs, until what makes them fail
-// is alone. Bundles that a runner found corrupt are left out by this owner; what else was to be rewritten is. The runner gets
-// no jobs of the kind for a while, unless the inputs are to blame. Partitions that cannot be cleaned come behind all others.
+// is alone. Live bundles that a runner found corrupt or missing are left out for six hours, and jobs rewrite what lies around them. The
+// runner gets no jobs of the kind for a while, unless the inputs are to blame. Partitions that cannot be cleaned come behind all others.
 //
 // # What cleaning goes by
 //

@@ -404,8 +404,8 @@ func TestAbort_ComesAgainInHalves(t *testing.T) {
 	})
 }
 
-// A corrupt bundle is left out; what lies around it is compacted.
-func TestAbort_CorruptInputs(t *testing.T) {
+// Bundles that a runner found corrupt or missing are left out; what lies around them is compacted. Six hours later they are tried again.
+func TestAbort_UnreadableInputs(t *testing.T) {
 	in(t, func(w *world) {
 		t := w.t
 		a := w.agent()
@@ -425,6 +425,7 @@ func TestAbort_CorruptInputs(t *testing.T) {
 			runs++
 		}
 		require.Equal(t, 2, runs)
+		require.EqualValues(t, 1, w.gauge("freshet_jobs_unreadable_bundles"))
 		r.finish(p)
 		require.Equal(t, [3]int{1, 1, 0}, w.levels())
 		require.Len(t, w.extents(tp(topic, 0)), 3)
@@ -435,6 +436,30 @@ func TestAbort_CorruptInputs(t *testing.T) {
 		}
 		require.Equal(t, 1, w.levels()[0])
 		require.Positive(t, w.levels()[2])
+
+		time.Sleep(6 * time.Hour) // sleeps: as long as they are left out, in the bubble
+		w.four(a, tp(topic, 0), tp(topic, 1))
+		r.run()
+		_, extents, _, _ := w.frozen().Bundle(names[1])
+		require.Zero(t, extents, "it can be read again")
+	})
+}
+
+// A bundle whose extents have left the state since the plan was made may well be missing.
+func TestAbort_MissingInputsOfNobody(t *testing.T) {
+	in(t, func(w *world) {
+		t := w.t
+		a := w.agent()
+		gone, topic := w.topic(1, 1), w.topic(2, 1)
+		lost := w.commit(a, 100, tp(gone, 0))
+		w.four(a, tp(topic, 0))
+		r := w.own(a)
+		defer r.stop()
+		p := r.next()
+		w.must(&metadata.DeleteTopic{ID: gone})
+		w.must(&metadata.Tick{})
+		require.NoError(t, r.Abort(t.Context(), p.ID, "missing", []id.Bundle{lost}))
+		require.Zero(t, w.gauge("freshet_jobs_unreadable_bundles"))
 	})
 }
 

@@ -28,7 +28,7 @@ type metrics struct {
 	in, out    *prometheus.CounterVec
 	replaced   prometheus.Counter
 	kept       prometheus.Counter
-	corrupt    prometheus.Counter
+	unreadable prometheus.Gauge
 	fresh      prometheus.Gauge
 	freshBytes prometheus.Gauge
 	firstBytes prometheus.Gauge
@@ -58,7 +58,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		out:        vector("output_bytes_total", "Bytes of the objects that completed jobs wrote.", of...),
 		replaced:   counter("runs_replaced_total", "Runs of extents that jobs replaced."),
 		kept:       counter("runs_kept_total", "Runs that jobs rewrote in vain, because something else had changed them."),
-		corrupt:    counter("corrupt_bundles_total", "Bundles that runners could not read and that jobs leave out."),
+		unreadable: gauge("unreadable_bundles", "Bundles with records whose objects runners found missing or corrupt. Jobs leave them out for 6 hours."),
 		fresh:      gauge("backlog_bundles", "Live bundles as agents wrote them: what the first level has before it."),
 		freshBytes: gauge("backlog_bundle_bytes", "Live bytes in those bundles."),
 		firstBytes: gauge("backlog_level1_bytes", "Bytes that the first level left and the second has before it."),
@@ -91,6 +91,7 @@ func (m *metrics) clear() {
 	m.open.Reset()
 	m.oldest.Set(0)
 	m.backlog(0, 0, 0)
+	m.unreadable.Set(0)
 }
 
 // show sets what is known of the open jobs.

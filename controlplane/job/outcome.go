@@ -122,7 +122,7 @@ func (t *Tenure) drop(l *lease, completed bool, reason string) (was lease, dropp
 }
 
 // Abort implements session.Jobs.
-func (t *Tenure) Abort(ctx context.Context, runner, n id.Session, reason string, corrupt []id.Bundle) error {
+func (t *Tenure) Abort(ctx context.Context, runner, n id.Session, reason string, unreadable []id.Bundle) error {
 	l, err := t.leaseOf(runner, n)
 	if err != nil || l == nil {
 		return err
@@ -130,8 +130,8 @@ func (t *Tenure) Abort(ctx context.Context, runner, n id.Session, reason string,
 	if err := t.abort(ctx, n); err != nil {
 		return err
 	}
-	t.noteCorrupt(l, corrupt)
-	t.fail(l, abortedByRunner, reason, len(corrupt) > 0)
+	t.noteUnreadable(l, unreadable, reason)
+	t.fail(l, abortedByRunner, reason, len(unreadable) > 0)
 	return nil
 }
 
@@ -150,7 +150,7 @@ func (t *Tenure) abort(ctx context.Context, n id.Session) error {
 // failed drops the lease of a job that came to nothing.
 func (t *Tenure) failed(l *lease, how, reason string) { t.fail(l, how, reason, false) }
 
-// fail is failed; byInputs says that the runner found inputs corrupt.
+// fail is failed; byInputs says that the runner could not read inputs.
 func (t *Tenure) fail(l *lease, how, reason string, byInputs bool) {
 	if _, dropped := t.drop(l, false, reason); !dropped {
 		return
@@ -163,19 +163,29 @@ func (t *Tenure) fail(l *lease, how, reason string, byInputs bool) {
 	t.wake()
 }
 
-// noteCorrupt leaves bundles that a runner found corrupt out of further jobs. Only inputs are believed.
-func (t *Tenure) noteCorrupt(l *lease, corrupt []id.Bundle) {
+// noteUnreadable leaves live bundles that a runner found corrupt or missing out of further jobs. Only inputs are believed.
+func (t *Tenure) noteUnreadable(l *lease, unreadable []id.Bundle, reason string) {
+	live := map[id.Bundle]bool{}
+	_, err := t.owner.Read(func(s *metadata.State) {
+		for _, b := range unreadable {
+			_, extents, _, _ := s.Bundle(b)
+			live[b] = extents > 0
+		}
+	})
+	if err != nil {
+		return // the next owner finds out
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, b := range corrupt {
+	for _, b := range unreadable {
 		_, input := slices.BinarySearch(l.Inputs, b)
-		if !input || t.mu.setbacks.corrupt[b] || len(t.mu.setbacks.corrupt) >= maxSetbacks {
+		if !input || !live[b] || !t.mu.setbacks.noteUnreadable(b, time.Now()) {
 			continue
 		}
-		t.mu.setbacks.corrupt[b] = true
-		t.metrics.corrupt.Inc()
-		t.log.Error("corrupt bundle, left out of background jobs", zap.Stringer("bundle", b), zap.Uint32("job", uint32(l.ID)))
+		t.log.Error("a bundle that holds records cannot be read: it is left out of background jobs, and fetches of these records fail; bring its object back",
+			zap.Stringer("bundle", b), zap.Uint32("job", uint32(l.ID)), zap.String("reason", reason))
 	}
+	t.metrics.unreadable.Set(float64(len(t.mu.setbacks.unreadable)))
 }
 
 func describe(l *lease) []zap.Field {

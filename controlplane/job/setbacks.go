@@ -19,11 +19,14 @@ const (
 	// vacantPause is how long bundles are passed over of which no partition has an extent: those of topics that can be
 	// taken back, or that no Tick has worked off.
 	vacantPause = 10 * time.Minute
+	// unreadablePause is how long jobs leave out the bundles that cannot be read. Then all of them are tried again.
+	unreadablePause = 6 * time.Hour
 	// maxSetbacks bounds the bundles that setbacks are remembered of, maxRanges the ranges of partitions, maxCleans the
-	// partitions that could not be cleaned (4 MiB).
-	maxSetbacks = 4096
-	maxRanges   = 256
-	maxCleans   = 1 << 16
+	// partitions that could not be cleaned (4 MiB), maxUnreadable the bundles that cannot be read (4 MiB).
+	maxSetbacks   = 4096
+	maxRanges     = 256
+	maxCleans     = 1 << 16
+	maxUnreadable = 1 << 16
 )
 
 // setback is what is remembered of a failure.
@@ -44,13 +47,15 @@ func (s setback) halves() int { return max(s.failures-1, 0) }
 // setbacks remembers what jobs failed on, so that it waits, and comes again in smaller jobs, while the rest goes on. Jobs
 // of the first level are remembered by their inputs, those of the second by their ranges of partitions, those that clean by
 // their partition. The runner gets no further jobs of the kind for a while too, or one that cannot do anything would fail at
-// everything. A runner that names corrupt inputs does not pause. Guarded by Tenure.mu.
+// everything. A runner that names unreadable inputs does not pause. Guarded by Tenure.mu.
 type setbacks struct {
 	bundles map[id.Bundle]setback
 	ranges  []rangeSetback // oldest first
 	cleans  map[id.TopicPartition]setback
-	corrupt map[id.Bundle]bool // left out while this owner is one
 	runners map[runnerKind]setback
+	// unreadable are bundles that runners found corrupt or missing, the first of them at since.
+	unreadable map[id.Bundle]bool
+	since      time.Time
 }
 
 // runnerKind is a runner as to one kind of jobs: one that cannot clean may well compact.
@@ -66,7 +71,7 @@ type rangeSetback struct {
 
 func newSetbacks() *setbacks {
 	return &setbacks{
-		bundles: map[id.Bundle]setback{}, cleans: map[id.TopicPartition]setback{}, corrupt: map[id.Bundle]bool{},
+		bundles: map[id.Bundle]setback{}, cleans: map[id.TopicPartition]setback{}, unreadable: map[id.Bundle]bool{},
 		runners: map[runnerKind]setback{},
 	}
 }
@@ -137,6 +142,27 @@ func (s *setbacks) set(b id.Bundle, to setback) {
 	}
 }
 
+// noteUnreadable reports whether b is new among the bundles that cannot be read, and there is room for it.
+func (s *setbacks) noteUnreadable(b id.Bundle, now time.Time) bool {
+	if s.unreadable[b] || len(s.unreadable) >= maxUnreadable {
+		return false
+	}
+	if len(s.unreadable) == 0 {
+		s.since = now
+	}
+	s.unreadable[b] = true
+	return true
+}
+
+// retryUnreadable forgets the bundles that cannot be read if they have waited long enough, and reports whether it did.
+func (s *setbacks) retryUnreadable(now time.Time) bool {
+	if len(s.unreadable) == 0 || now.Sub(s.since) < unreadablePause {
+		return false
+	}
+	clear(s.unreadable)
+	return true
+}
+
 // of gives the worst setback of a range of partitions.
 func (s *setbacks) of(first, last id.TopicPartition) (worst setback) {
 	for _, r := range s.ranges {
@@ -157,9 +183,9 @@ func (s *setbacks) prune(live func(id.Bundle) bool, now time.Time) {
 			delete(s.bundles, b)
 		}
 	}
-	for b := range s.corrupt {
+	for b := range s.unreadable {
 		if !live(b) {
-			delete(s.corrupt, b)
+			delete(s.unreadable, b)
 		}
 	}
 	s.ranges = slices.DeleteFunc(s.ranges, func(r rangeSetback) bool { return now.Sub(r.until) > 2*lastPause })

@@ -94,8 +94,12 @@ func (t *Tenure) surveyBundles(s *metadata.State, open *openJobs, now time.Time)
 	maps.DeleteFunc(t.vacant, func(b id.Bundle, until time.Time) bool { return !now.Before(until) || !live(b) })
 	t.mu.Lock()
 	t.mu.setbacks.prune(live, now)
-	sets, spoilt := maps.Clone(t.mu.setbacks.bundles), maps.Clone(t.mu.setbacks.corrupt)
+	if t.mu.setbacks.retryUnreadable(now) {
+		t.frontiers = newFrontiers() // they have passed those bundles
+	}
+	sets, unreadable := maps.Clone(t.mu.setbacks.bundles), maps.Clone(t.mu.setbacks.unreadable)
 	t.mu.Unlock()
+	t.metrics.unreadable.Set(float64(len(unreadable)))
 	for name, b := range s.Bundles() {
 		switch b.Level {
 		case 0:
@@ -104,7 +108,7 @@ func (t *Tenure) surveyBundles(s *metadata.State, open *openJobs, now time.Time)
 			set := sets[name]
 			_, vacant := t.vacant[name]
 			switch {
-			case len(open.byInput[name]) > 0, spoilt[name]:
+			case len(open.byInput[name]) > 0, unreadable[name]:
 				continue
 			case vacant, now.Before(set.until):
 				v.waiting[name] = true

@@ -20,14 +20,14 @@ const laterExtents = 64
 type class uint8
 
 const (
-	final  class = iota // never compacted again
-	marker              // of a transaction; part of what it lies between
-	left                // of level 1, to be compacted
-	long                // of level 1; whether it is final turns out at the end of this walk
-	busy                // of an open job, or of one that failed and waits
-	spoilt              // of a corrupt bundle: passed over
-	chosen              // of level 0 and of a group
-	later               // of level 0 and of none
+	final      class = iota // never compacted again
+	marker                  // of a transaction; part of what it lies between
+	left                    // of level 1, to be compacted
+	long                    // of level 1; whether it is final turns out at the end of this walk
+	busy                    // of an open job, or of one that failed and waits
+	unreadable              // of a bundle that is corrupt or missing: passed over
+	chosen                  // of level 0 and of a group
+	later                   // of level 0 and of none
 )
 
 // walk is one round's way over all partitions.
@@ -39,12 +39,12 @@ type walk struct {
 	final  int64              // length from which an extent may be final
 	now    time.Time
 
-	group   map[id.Bundle]int // index of the group that takes a bundle
-	plans   []firstPlan       // of the groups
-	spoilt  map[id.Bundle]bool
-	ranges  []rangeSetback
-	cleans  map[id.TopicPartition]setback
-	extents int // in plans
+	group      map[id.Bundle]int // index of the group that takes a bundle
+	plans      []firstPlan       // of the groups
+	unreadable map[id.Bundle]bool
+	ranges     []rangeSetback
+	cleans     map[id.TopicPartition]setback
+	extents    int // in plans
 
 	passed   map[id.TopicPartition]bool // with too little for a job of the second level
 	segments segments
@@ -67,7 +67,7 @@ func (t *Tenure) newWalk(ctx context.Context, s *metadata.State, open *openJobs,
 		group: map[id.Bundle]int{}, passed: map[id.TopicPartition]bool{},
 	}
 	t.mu.Lock()
-	w.spoilt, w.ranges = maps.Clone(t.mu.setbacks.corrupt), slices.Clone(t.mu.setbacks.ranges)
+	w.unreadable, w.ranges = maps.Clone(t.mu.setbacks.unreadable), slices.Clone(t.mu.setbacks.ranges)
 	w.cleans = maps.Clone(t.mu.setbacks.cleans)
 	t.mu.Unlock()
 	for i, g := range groups {
@@ -148,8 +148,8 @@ func (w *walk) classify(tp id.TopicPartition, x *extent.Extent) (c class, group 
 	switch {
 	case x.Kind == extent.Marker:
 		return marker, none
-	case w.spoilt[x.Bundle]:
-		return spoilt, none
+	case w.unreadable[x.Bundle]:
+		return unreadable, none
 	case x.Kind == extent.Relative:
 		if g, ok := w.group[x.Bundle]; ok {
 			return chosen, g
@@ -218,15 +218,15 @@ type run struct {
 
 func (v *visit) extent(x *extent.Extent) (more bool) {
 	c, group := v.classify(v.tp, x)
-	v.passing = v.passing && (c == final || c == spoilt || c == marker)
+	v.passing = v.passing && (c == final || c == unreadable || c == marker)
 	if x.Kind == extent.Relative {
-		v.fresh = v.fresh || c != spoilt
-		if len(v.plans) == 0 && c != spoilt {
+		v.fresh = v.fresh || c != unreadable
+		if len(v.plans) == 0 && c != unreadable {
 			return false
 		}
 	}
 	switch c {
-	case final, spoilt:
+	case final, unreadable:
 		if v.passing {
 			*v.from = x.Last + 1
 		}

@@ -70,6 +70,20 @@ func small(s *planner.Settings) {
 	s.Second = planner.SecondLevel{Bytes: 1000, Extents: 4, Age: time.Hour, JobBytes: 1 << 20, FinalBytes: 2000}
 }
 
+// gauge returns the value of a gauge without labels.
+func (w *world) gauge(name string) float64 {
+	w.t.Helper()
+	families, err := w.registry.Gather()
+	require.NoError(w.t, err)
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	require.Fail(w.t, "no metric "+name)
+	return 0
+}
+
 func (w *world) apply(c metadata.Command) metadata.Result {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -182,8 +196,8 @@ func (r *replica) Complete(ctx context.Context, n id.Session, outcome []byte, la
 }
 
 // Abort gives a job up as its runner.
-func (r *replica) Abort(ctx context.Context, n id.Session, reason string, corrupt []id.Bundle) error {
-	return r.Tenure.Abort(ctx, r.runnerOf(n), n, reason, corrupt)
+func (r *replica) Abort(ctx context.Context, n id.Session, reason string, unreadable []id.Bundle) error {
+	return r.Tenure.Abort(ctx, r.runnerOf(n), n, reason, unreadable)
 }
 
 func (w *world) runnerOf(n id.Session) id.Session {

@@ -21,8 +21,8 @@ type Jobs interface {
 	// Complete takes a part of what a job has done from its runner; last ends it. A job that has ended is no error. Errors:
 	// ErrBadRequest if the part is none or the job is another runner's, and those of proposing.
 	Complete(ctx context.Context, runner, job id.Session, outcome []byte, last bool) error
-	// Abort ends a job that its runner gives up, because of the corrupt inputs if there are any. Errors as of Complete.
-	Abort(ctx context.Context, runner, job id.Session, reason string, corrupt []id.Bundle) error
+	// Abort ends a job that its runner gives up, because of the unreadable inputs if there are any. Errors as of Complete.
+	Abort(ctx context.Context, runner, job id.Session, reason string, unreadable []id.Bundle) error
 }
 
 // Runners are the agents connected to the owner as those who run jobs.
@@ -83,12 +83,12 @@ func (a *agent) completeJob(ctx context.Context, c *api.CompleteJob) {
 }
 
 func (a *agent) abortJob(ctx context.Context, c *api.AbortJob) {
-	corrupt := make([]id.Bundle, len(c.Corrupt))
+	unreadable := make([]id.Bundle, len(c.Corrupt))
 	for i, b := range c.Corrupt {
-		corrupt[i] = id.Bundle(b)
+		unreadable[i] = id.Bundle(b)
 	}
 	a.jobCall(ctx, c.Request, func(ctx context.Context) error {
-		return a.t.jobs.Abort(ctx, a.session, id.Session(c.Job), c.Reason, corrupt)
+		return a.t.jobs.Abort(ctx, a.session, id.Session(c.Job), c.Reason, unreadable)
 	})
 }
 

@@ -74,11 +74,12 @@ func (r *Reader) Read(p []byte) (int, error) {
 	}
 }
 
-// Open makes the first GET already, so that Read need not wait for it. What goes wrong is left to Read.
-func (r *Reader) Open() {
+// Open makes the first GET already, so that Read need not wait for it. After an error, Read makes it again.
+func (r *Reader) Open() error {
 	if r.body == nil && r.left > 0 {
-		_ = r.open()
+		return r.open()
 	}
+	return nil
 }
 
 // At is the offset in the object of what Read gives next.

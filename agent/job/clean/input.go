@@ -34,8 +34,8 @@ func (e *batchError) Error() string {
 // Unwrap gives ErrUncleanable and the reason.
 func (e *batchError) Unwrap() []error { return []error{ErrUncleanable, e.reason} }
 
-// CorruptInputs names the bundle, as runner.CorruptInputs asks.
-func (e *batchError) CorruptInputs() []id.Bundle {
+// UnreadableInputs returns the bundle, as runner.UnreadableInputs asks.
+func (e *batchError) UnreadableInputs() []id.Bundle {
 	if e.bundle == 0 {
 		return nil
 	}
@@ -125,13 +125,16 @@ func (in *input) eachOf(ctx context.Context, x *extent.Extent, do func(kafkaprot
 	return nil
 }
 
-// located says of a recordsError which batch it is about: at bytes into the extent.
+// located says of a recordsError, and of objstore.ErrNotFound, which batch it is about: at bytes into the extent.
 func located(err error, x *extent.Extent, at, offset int64) error {
 	if reason := (*recordsError)(nil); errors.As(err, &reason) {
 		if x.Kind == extent.Marker { // in no bundle
 			return &batchError{offset: offset, reason: reason.err}
 		}
 		return &batchError{bundle: x.Bundle, position: int64(x.Position) + at, offset: offset, reason: reason.err}
+	}
+	if errors.Is(err, objstore.ErrNotFound) {
+		return &batchError{bundle: x.Bundle, position: int64(x.Position) + at, offset: offset, reason: err}
 	}
 	return err
 }

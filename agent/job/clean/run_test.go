@@ -299,9 +299,9 @@ func requireUncleanable(t *testing.T, l *cleantest.Log, b id.Bundle) {
 	t.Helper()
 	_, err := clean.Run(t.Context(), l.Plan(l.High, spec), ignore, l.Env())
 	require.ErrorIs(t, err, clean.ErrUncleanable)
-	var corrupt interface{ CorruptInputs() []id.Bundle }
+	var corrupt interface{ UnreadableInputs() []id.Bundle }
 	require.ErrorAs(t, err, &corrupt)
-	require.Equal(t, []id.Bundle{b}, corrupt.CorruptInputs())
+	require.Equal(t, []id.Bundle{b}, corrupt.UnreadableInputs())
 }
 
 // TestRun_Bomb: what records decompress to is bounded.
@@ -321,6 +321,9 @@ func TestRun_InputGone(t *testing.T) {
 	require.NoError(t, l.Bucket.Delete(t.Context(), []string{bundle.Key("", l.Extents[0].Bundle)}))
 	_, err := clean.Run(t.Context(), l.Plan(l.High, spec), ignore, l.Env())
 	require.ErrorIs(t, err, objstore.ErrNotFound)
+	var unreadable interface{ UnreadableInputs() []id.Bundle }
+	require.ErrorAs(t, err, &unreadable)
+	require.Equal(t, []id.Bundle{l.Extents[0].Bundle}, unreadable.UnreadableInputs())
 }
 
 // TestRun_EndsAnywhere cancels a run at each of its requests, and at each of its batches, then lets another run do the

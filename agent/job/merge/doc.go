@@ -13,7 +13,7 @@
 // What happens, and what follows:
 //
 //	a connection breaks or stalls     made again from there
-//	an input is gone (404)            its extents have left the state: runs that hold one are left out, and stay as they are
+//	inputs are gone (404)             a MissingError, which names all that are found before anything is read
 //	a batch is not what it should be  read again once; then a CorruptError, which names the bundle
 //	the store refuses for long        an error
 //	an error, or the context's end    the bundle being written is aborted; those complete are orphans, as after a crash

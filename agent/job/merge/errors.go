@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/objstore"
 )
 
 // ErrPlan says that a plan is none that Run can carry out.
@@ -30,5 +31,22 @@ func (e *CorruptError) Error() string {
 	return fmt.Sprintf("corrupt batch at %d of %s, offset %d: %s%s", e.Position, e.Key, e.Offset, e.Reason, checksums)
 }
 
-// CorruptInputs names the bundle, as runner.CorruptInputs asks.
-func (e *CorruptError) CorruptInputs() []id.Bundle { return []id.Bundle{e.Bundle} }
+// UnreadableInputs returns the bundle, as runner.UnreadableInputs asks.
+func (e *CorruptError) UnreadableInputs() []id.Bundle { return []id.Bundle{e.Bundle} }
+
+// MissingError is returned when the store does not have the objects of inputs. Either their extents have left the state since the plan
+// was made, or they were deleted by somebody else. It wraps objstore.ErrNotFound.
+type MissingError struct {
+	Bundles []id.Bundle // at least one
+}
+
+// Error names the first one.
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("%d input objects are missing, the first is that of bundle %s", len(e.Bundles), e.Bundles[0])
+}
+
+// Unwrap returns objstore.ErrNotFound.
+func (e *MissingError) Unwrap() error { return objstore.ErrNotFound }
+
+// UnreadableInputs returns the bundles, as runner.UnreadableInputs asks.
+func (e *MissingError) UnreadableInputs() []id.Bundle { return e.Bundles }

@@ -217,7 +217,7 @@ func requireCorrupt(t *testing.T, err error, key string, x *extent.Extent, at ui
 	t.Helper()
 	corrupt := (*merge.CorruptError)(nil)
 	require.ErrorAs(t, err, &corrupt, "byte %d", at)
-	require.Equal(t, []id.Bundle{x.Bundle}, corrupt.CorruptInputs())
+	require.Equal(t, []id.Bundle{x.Bundle}, corrupt.UnreadableInputs())
 	require.Equal(t, key, corrupt.Key)
 	require.LessOrEqual(t, corrupt.Position, at)
 	require.GreaterOrEqual(t, corrupt.Position, x.Position)
@@ -229,15 +229,17 @@ func requireCorrupt(t *testing.T, err error, key string, x *extent.Extent, at ui
 // requireOnlyInputs: nothing is in the bucket but what was there before.
 func requireOnlyInputs(t *testing.T, b, before objstore.Bucket) {
 	t.Helper()
-	keys := func(b objstore.Bucket) (keys []string) {
-		page, err := b.List(t.Context(), "", "", 1000)
-		require.NoError(t, err)
-		for _, info := range page {
-			keys = append(keys, info.Key)
-		}
-		return keys
+	require.Equal(t, keys(t, before), keys(t, b))
+}
+
+func keys(t *testing.T, b objstore.Bucket) (keys []string) {
+	t.Helper()
+	page, err := b.List(t.Context(), "", "", 1000)
+	require.NoError(t, err)
+	for _, info := range page {
+		keys = append(keys, info.Key)
 	}
-	require.Equal(t, keys(before), keys(b))
+	return keys
 }
 
 func TestRun_OffsetsThatDoNotAddUp(t *testing.T) {
@@ -255,40 +257,31 @@ func TestRun_OffsetsThatDoNotAddUp(t *testing.T) {
 	}
 }
 
-// TestRun_InputsGone: their extents left the state, with a topic that was deleted, so runs that have one are left out and
-// all others are merged.
-func TestRun_InputsGone(t *testing.T) {
-	for _, rule := range []string{"get key=%s not-found", "get key=%s every=2 not-found", "get key=%s nth=1 truncate\nget key=%s nth=2 not-found"} {
+// Inputs whose objects are missing end the run with the names of all of them, before anything is written. One that goes missing while
+// it is read ends the run too.
+func TestRun_InputsMissing(t *testing.T) {
+	for _, rule := range []string{"get key=%s not-found", "get key=%s nth=1 truncate\nget key=%s nth=2 not-found"} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, 9)
 			w.random(4, 8, 6)
-			lost := w.bundle([]id.TopicPartition{tp(0, 2), tp(1, 0), tp(1, 1)}, 9)
+			lost := []id.Bundle{w.bundle([]id.TopicPartition{tp(0, 2), tp(1, 0), tp(1, 1)}, 9), w.bundle([]id.TopicPartition{tp(1, 1)}, 2)}
 			w.random(4, 8, 6)
-			plan := w.plan(1000)
+			before := keys(t, w.bucket)
 			b := fault.New(w.bucket, 1)
-			_, err := b.Add(strings.ReplaceAll(rule, "%s", bundle.Key(prefix, lost)))
-			require.NoError(t, err)
-			told := int64(0)
-			o, err := merge.Run(t.Context(), plan, func(n int64) { told = n }, env(b))
-			require.NoError(t, err)
-			w.requireOutcome(w.bucket, plan, &o)
-			require.Equal(t, bytesOf(plan), told)
-			merged := map[id.TopicPartition]bool{}
-			for _, r := range o.Partitions {
-				merged[r.ID] = true
+			for _, name := range lost {
+				_, err := b.Add(strings.ReplaceAll(rule, "%s", bundle.Key(prefix, name)))
+				require.NoError(t, err)
 			}
-			for _, p := range plan.Partitions {
-				holds := false
-				for _, x := range p.Extents {
-					holds = holds || x.Kind != extent.Marker && x.Bundle == lost
-				}
-				if !holds {
-					require.True(t, merged[p.ID], "%s", p.ID)
-				} else if rule == "get key=%s not-found" {
-					require.False(t, merged[p.ID], "%s", p.ID)
-				}
+			_, err := merge.Run(t.Context(), w.plan(1000), ignore, env(b))
+			require.ErrorIs(t, err, objstore.ErrNotFound)
+			missing := (*merge.MissingError)(nil)
+			require.ErrorAs(t, err, &missing)
+			if strings.Contains(rule, "truncate") {
+				require.Equal(t, lost[:1], missing.UnreadableInputs(), "the one that is read first")
+			} else {
+				require.ElementsMatch(t, lost, missing.UnreadableInputs())
 			}
-			require.Less(t, len(merged), len(plan.Partitions))
+			require.Equal(t, before, keys(t, w.bucket))
 		})
 	}
 }

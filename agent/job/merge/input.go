@@ -3,14 +3,18 @@ package merge
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/freshet-io/freshet/metadata/extent"
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/metadata/job"
+	"github.com/freshet-io/freshet/objstore"
 	"github.com/freshet-io/freshet/objstore/bundle"
 	"github.com/freshet-io/freshet/objstore/resume"
 )
@@ -21,7 +25,6 @@ type input struct {
 	first, end int64          // the stretch of the object that is needed
 	stream     *resume.Reader // of that stretch
 	buf        *bufio.Reader  // nil before the first read
-	gone       bool           // the store has it no more
 }
 
 // at is the position of the next byte that the input gives.
@@ -89,17 +92,28 @@ func stored(p *job.Partition) func(yield func(*extent.Extent) bool) {
 func end(x *extent.Extent) int64 { return int64(x.Position) + int64(x.Length) }
 
 // open makes the GETs of all inputs, some at a time: one after the other, when the merge comes to each, they would take a
-// round trip each. Those that fail are made again when they are read.
-func (ins *inputs) open() {
+// round trip each. A GET that fails is made again when its input is read, but if objects are missing, open returns a *MissingError.
+func (ins *inputs) open() error {
 	var group errgroup.Group
 	group.SetLimit(openAtOnce)
-	for _, in := range ins.inOrder {
+	var mu sync.Mutex
+	var missing []id.Bundle
+	for b, in := range ins.byBundle {
 		group.Go(func() error {
-			in.stream.Open()
+			if err := in.stream.Open(); errors.Is(err, objstore.ErrNotFound) {
+				mu.Lock()
+				defer mu.Unlock()
+				missing = append(missing, b)
+			}
 			return nil
 		})
 	}
 	_ = group.Wait() // none fails
+	if len(missing) > 0 {
+		slices.Sort(missing)
+		return &MissingError{Bundles: missing}
+	}
+	return nil
 }
 
 // reader gives a reader that stands at the extent's first byte.

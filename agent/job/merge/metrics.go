@@ -8,13 +8,11 @@ import (
 
 // Metrics count what merging does.
 type Metrics struct {
-	read          prometheus.Counter
-	written, dead prometheus.Counter
-	bundles       prometheus.Counter
-	resumed       prometheus.Counter
-	gone          prometheus.Counter
-	leftOut       prometheus.Counter
-	corrupt       prometheus.Counter
+	read    prometheus.Counter
+	written prometheus.Counter
+	bundles prometheus.Counter
+	resumed prometheus.Counter
+	corrupt prometheus.Counter
 }
 
 // NewMetrics builds and registers the metrics; a nil registerer means a private registry.
@@ -26,13 +24,10 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		read:    counter("freshet_merge_read_bytes_total", "Bytes of extents read to be merged."),
 		written: counter("freshet_merge_written_bytes_total", "Bytes of batches written by merging."),
-		dead:    counter("freshet_merge_dead_bytes_total", "Bytes of batches written for runs that were then left out."),
 		bundles: counter("freshet_merge_bundles_total", "Bundles that merging completed."),
 		resumed: counter("freshet_merge_streams_resumed_total", "Connections made again because they broke or stalled."),
-		gone:    counter("freshet_merge_inputs_gone_total", "Input bundles that were not there any more."),
-		leftOut: counter("freshet_merge_runs_left_out_total", "Runs of extents left as they were because an input was gone."),
 		corrupt: counter("freshet_merge_corrupt_batches_total", "Batches that were not what they should be, after a second look."),
 	}
-	r.MustRegister(m.read, m.written, m.dead, m.bundles, m.resumed, m.gone, m.leftOut, m.corrupt)
+	r.MustRegister(m.read, m.written, m.bundles, m.resumed, m.corrupt)
 	return m
 }

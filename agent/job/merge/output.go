@@ -93,9 +93,6 @@ func (o *output) finish(ctx context.Context, to int64) ([]extent.Extent, error) 
 	return o.exts, nil
 }
 
-// drop leaves the run out; what was written of it is in no extent.
-func (o *output) drop() { o.env.Metrics.dead.Add(float64(o.bytes)) }
-
 // roll completes the bundle that was begun, if there is one.
 func (o *output) roll(ctx context.Context) error {
 	if o.writer == nil {

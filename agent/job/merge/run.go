@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-
-	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/kafkaproto"
 	"github.com/freshet-io/freshet/metadata/extent"
@@ -19,10 +16,9 @@ import (
 const progressStep = 1 << 20
 
 // Run copies what a plan names into bundles of the job, and says what became of it: one replacement for each run of
-// extents, but for those that hold an extent of a bundle that is gone. All objects that the outcome names are durable
-// when it returns. progress is told the bytes of extents worked off so far.
+// extents. All objects that the outcome names are durable when it returns. progress is told the bytes of extents worked off so far.
 //
-// Errors: ErrPlan; *CorruptError; durable.ErrForeign if somebody else has written under the job's names; those of the
+// Errors: ErrPlan; *CorruptError; *MissingError; durable.ErrForeign if somebody else has written under the job's names; those of the
 // store; the context's. After an error nothing of what was written is of use.
 func Run(ctx context.Context, plan *job.Plan, progress func(bytes int64), env Env) (job.Outcome, error) {
 	env.ApplyDefaults()
@@ -36,18 +32,18 @@ func Run(ctx context.Context, plan *job.Plan, progress func(bytes int64), env En
 	}
 	defer r.inputs.close()
 	defer r.output.abort(ctx)
-	r.inputs.open()
+	if err := r.inputs.open(); err != nil {
+		return job.Outcome{}, fmt.Errorf("merge: %w", err)
+	}
 	var o job.Outcome
 	for i := range plan.Partitions {
 		p := &plan.Partitions[i]
 		for exts := range p.Runs {
-			replacement, ok, err := r.merge(ctx, p.ID, exts)
+			replacement, err := r.merge(ctx, p.ID, exts)
 			if err != nil {
 				return job.Outcome{}, fmt.Errorf("merge partition %s: %w", p.ID, err)
 			}
-			if ok {
-				o.Partitions = append(o.Partitions, replacement)
-			}
+			o.Partitions = append(o.Partitions, replacement)
 		}
 	}
 	if err := r.output.roll(ctx); err != nil {
@@ -91,37 +87,20 @@ type run struct {
 	buf      []byte // for a batch
 }
 
-// goneError: an input is not there any more.
-type goneError struct{ bundle id.Bundle }
-
-func (e *goneError) Error() string { return "bundle " + e.bundle.String() + " is gone" }
-
-// merge copies one run of extents without a hole between them; ok is false if it is left out.
-func (r *run) merge(ctx context.Context, tp id.TopicPartition, exts []extent.Extent) (_ job.Replacement, ok bool, _ error) {
-	if i := slices.IndexFunc(exts, r.isGone); i >= 0 {
-		r.leaveOut(exts, r.done)
-		return job.Replacement{}, false, nil
-	}
-	before := r.done
+// merge copies one run of extents without a hole between them.
+func (r *run) merge(ctx context.Context, tp id.TopicPartition, exts []extent.Extent) (job.Replacement, error) {
 	r.output.begin(tp, exts[0].Base, bytesOf(exts))
 	for i := range exts {
-		err := r.copy(ctx, &exts[i])
-		if gone := (*goneError)(nil); errors.As(err, &gone) {
-			r.noteGone(gone.bundle, tp)
-			r.output.drop()
-			r.leaveOut(exts, before)
-			return job.Replacement{}, false, nil
-		}
-		if err != nil {
-			return job.Replacement{}, false, err
+		if err := r.copy(ctx, &exts[i]); err != nil {
+			return job.Replacement{}, err
 		}
 	}
 	to := exts[len(exts)-1].Last
 	merged, err := r.output.finish(ctx, to)
 	if err != nil {
-		return job.Replacement{}, false, err
+		return job.Replacement{}, err
 	}
-	return job.Replacement{ID: tp, From: exts[0].Base, To: to, Extents: merged}, true, nil
+	return job.Replacement{ID: tp, From: exts[0].Base, To: to, Extents: merged}, nil
 }
 
 // bytesOf is what the batches of extents come to.
@@ -132,29 +111,6 @@ func bytesOf(exts []extent.Extent) (n int64) {
 		}
 	}
 	return n
-}
-
-// isGone tells whether an extent is of a bundle that is known to be gone.
-func (r *run) isGone(x extent.Extent) bool {
-	return x.Kind != extent.Marker && r.inputs.byBundle[x.Bundle].gone
-}
-
-// noteGone: whoever deleted the bundle knew that nothing refers to it any more.
-func (r *run) noteGone(b id.Bundle, tp id.TopicPartition) {
-	in := r.inputs.byBundle[b]
-	in.gone = true
-	in.close()
-	r.env.Metrics.gone.Inc()
-	r.env.Log.Info("input of a merge is gone", zap.Stringer("bundle", b), zap.Stringer("partition", tp))
-}
-
-// leaveOut gives a run up; before are the bytes that were worked off before it.
-func (r *run) leaveOut(exts []extent.Extent, before int64) {
-	r.env.Metrics.leftOut.Inc()
-	r.done = before
-	for i := range exts {
-		r.done += int64(exts[i].Length)
-	}
 }
 
 // copy copies one extent.
@@ -225,7 +181,7 @@ func (r *run) judge(err error, s *batches) error {
 			Stored: wrong.stored, Computed: wrong.computed, Reason: wrong.reason,
 		}
 	case errors.Is(err, objstore.ErrNotFound):
-		return &goneError{s.extent.Bundle}
+		return &MissingError{Bundles: []id.Bundle{s.extent.Bundle}}
 	default:
 		return err
 	}

@@ -17,15 +17,15 @@ import (
 type Owner interface {
 	JobProgress(n id.Session, bytes int64)
 	CompleteJob(ctx context.Context, n id.Session, outcome []byte, last bool) error
-	AbortJob(ctx context.Context, n id.Session, reason string, corrupt []id.Bundle) error
+	AbortJob(ctx context.Context, n id.Session, reason string, unreadable []id.Bundle) error
 }
 
 // Work does what a plan says. All objects that the outcome names are durable when it returns. progress is told the bytes
 // of the inputs worked off so far, from any goroutine, until Work returns.
 type Work func(ctx context.Context, plan *job.Plan, progress func(bytes int64)) (job.Outcome, error)
 
-// CorruptInputs is what an error of Work may be, or wrap, to name the input bundles that cannot be read.
-type CorruptInputs interface{ CorruptInputs() []id.Bundle }
+// UnreadableInputs is what an error of Work may be, or wrap, to name the input bundles whose objects are corrupt or missing.
+type UnreadableInputs interface{ UnreadableInputs() []id.Bundle }
 
 // Config of a Runner. Zero fields take the defaults named.
 type Config struct {

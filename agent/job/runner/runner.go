@@ -173,17 +173,17 @@ func (r *Runner) giveUp(plan *job.Plan, err error) {
 		return
 	}
 	r.metrics.jobs.WithLabelValues(plan.Kind.String(), resultFailed).Inc()
-	var corrupt []id.Bundle
-	if c := CorruptInputs(nil); errors.As(err, &c) {
-		corrupt = c.CorruptInputs()
+	var unreadable []id.Bundle
+	if u := UnreadableInputs(nil); errors.As(err, &u) {
+		unreadable = u.UnreadableInputs()
 	}
 	if !errors.Is(err, errStopping) && !errors.Is(err, errBusy) {
 		r.cfg.Log.Warn("job given up", zap.Uint32("job", uint32(plan.ID)), zap.Stringer("kind", plan.Kind),
-			zap.Int("corrupt_inputs", len(corrupt)), zap.Error(err))
+			zap.Int("unreadable_inputs", len(unreadable)), zap.Error(err))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), abortTimeout)
 	defer cancel()
-	if err := r.cfg.Owner.AbortJob(ctx, plan.ID, err.Error(), corrupt); err != nil {
+	if err := r.cfg.Owner.AbortJob(ctx, plan.ID, err.Error(), unreadable); err != nil {
 		r.cfg.Log.Debug("owner not told", zap.Uint32("job", uint32(plan.ID)), zap.Error(err))
 	}
 }

@@ -156,9 +156,9 @@ func TestRunner_TakesTheNextWhileHandingIn(t *testing.T) {
 
 type corrupt struct{ bundles []id.Bundle }
 
-func (c corrupt) Error() string              { return "checksum" }
-func (c corrupt) CorruptInputs() []id.Bundle { return c.bundles }
-func (c corrupt) Unwrap() error              { return nil }
+func (c corrupt) Error() string                 { return "checksum" }
+func (c corrupt) UnreadableInputs() []id.Bundle { return c.bundles }
+func (c corrupt) Unwrap() error                 { return nil }
 
 func TestRunner_GivesUp(t *testing.T) {
 	for name, c := range map[string]struct {
