@@ -45,15 +45,16 @@ func (a *Agent) buildJobs(context.Context) (err error) {
 	part, inFlight := partsWithin(share(mergePartsPercent))
 	cleanPart, cleanInFlight := partsWithin(share(cleanPartsPercent))
 	merges, cleans := merge.NewMetrics(a.cfg.Registry), clean.NewMetrics(a.cfg.Registry)
+	merging := func(ctx context.Context, p *job.Plan, progress func(int64)) (job.Outcome, error) {
+		return merge.Run(ctx, p, progress, merge.Env{
+			Bucket: a.bucket, Prefix: a.listeners.bundlePrefix(), PartBytes: part, InFlight: inFlight,
+			BuffersBytes: int(share(mergeBuffersPercent)), Log: a.log.Named("merge"), Metrics: merges,
+		})
+	}
 	a.listeners.runner, err = runner.New(runner.Config{
 		Owner: a.session, Log: a.log.Named("jobs"), Registerer: a.cfg.Registry,
 		Work: map[job.Kind]runner.Work{
-			job.Compact: func(ctx context.Context, p *job.Plan, progress func(int64)) (job.Outcome, error) {
-				return merge.Run(ctx, p, progress, merge.Env{
-					Bucket: a.bucket, Prefix: a.listeners.bundlePrefix(), PartBytes: part, InFlight: inFlight,
-					BuffersBytes: int(share(mergeBuffersPercent)), Log: a.log.Named("merge"), Metrics: merges,
-				})
-			},
+			job.Compact: merging, job.Cut: merging,
 			job.Clean: func(ctx context.Context, p *job.Plan, progress func(int64)) (job.Outcome, error) {
 				return clean.Run(ctx, p, progress, clean.Env{
 					Bucket: a.bucket, Prefix: a.listeners.bundlePrefix(), MapBytes: share(cleanKeysPercent),

@@ -180,6 +180,8 @@ func (c *cluster) operator() operator.Cluster {
 	return operator.Cluster{
 		Owner: c.owner, Topics: c.topics.Load,
 		Jobs:    func() (any, error) { return c.jobs.List() },
+		Holds:   c.jobs.Holds,
+		Cut:     c.jobs.Cut,
 		Zones:   func() (any, error) { return c.scaler.List() },
 		Writers: func() (any, error) { return c.writers.List() },
 		Located: func() (id, address string) {

@@ -4,10 +4,31 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/freshet-io/freshet/internal/cli"
+	"github.com/freshet-io/freshet/internal/config"
 )
 
 func newBundle(p process) *cobra.Command {
-	return parent("bundle", "Look into objects with record batches", newBundleInspect(p), newBundleList(p))
+	return parent("bundle", "Look into objects with record batches, and give up those that are lost", newBundleInspect(p), newBundleList(p), newBundleCut(p))
+}
+
+func newBundleCut(p process) *cobra.Command {
+	var c cli.OperatorConfig
+	var yes bool
+	cmd := &cobra.Command{
+		Use: "cut BUNDLE", Short: "Give up the records of a bundle that cannot be read", Args: takes(1, 1, "one bundle, as the log names it"),
+		Long: "Give up the records of a bundle whose object is missing or corrupt. An agent with the jobs role rewrites what partitions have in the\n" +
+			"bundle: what can be read stays, and the offsets of everything else are empty, as after the cleaning of a compacted topic. Consumers go\n" +
+			"on behind them. First try to bring the object back, from a backup or from an earlier version that the store keeps.",
+		Example: "  freshet bundle cut 12/345 --data-dir ./data\n" +
+			"  freshet bundle cut 12/345 --yes --control-plane-http cp-1:8090,cp-2:8090 --virtual-cluster main",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return cli.CutBundle(cmd.Context(), c, args[0], yes, p.streams)
+		},
+	}
+	bindOperator(cmd.Flags(), &c)
+	cmd.Flags().BoolVarP(&yes, "yes", "y", yes, "do not ask for the bundle's name")
+	config.CommandLineOnly(cmd.Flags(), "yes")
+	return cmd
 }
 
 func newBundleInspect(p process) *cobra.Command {

@@ -15,32 +15,32 @@ import (
 )
 
 // handOut opens a job and sends its plan. The job comes first: a plan that is lost is a job that expires, a plan without
-// a job would be work for nothing.
-func (t *Tenure) handOut(ctx context.Context, o *order) error {
+// a job would be work for nothing. The lease is nil if things have changed: then there is no job.
+func (t *Tenure) handOut(ctx context.Context, o *order) (*lease, error) {
 	proposing, cancel := context.WithTimeout(ctx, proposeTimeout)
 	defer cancel()
 	result, _, err := t.owner.Propose(proposing, o.start)
 	switch {
 	case err != nil:
-		return fmt.Errorf("start a job: %w", err)
+		return nil, fmt.Errorf("start a job: %w", err)
 	case errors.Is(result.Err, metadata.ErrSessionClosed), errors.Is(result.Err, metadata.ErrJobConflict),
 		errors.Is(result.Err, metadata.ErrConfigsChanged):
-		return nil // things have changed: the next round sees it
+		return nil, nil //nolint:nilnil // the next round sees it
 	case result.Err != nil:
-		return fmt.Errorf("start a job: %w", result.Err)
+		return nil, fmt.Errorf("start a job: %w", result.Err)
 	}
 	l := t.opened(result.Value.(id.Session), o)
 	t.metrics.startedJob(&l.JobInfo)
 	t.log.Debug("background job started", append(describe(l), zap.Int("partitions", len(o.partitions)))...)
 	if t.send(l, o) {
-		return nil
+		return l, nil
 	}
 	if err := t.abort(proposing, l.ID); err != nil {
-		return err
+		return nil, err
 	}
 	t.drop(l, false, "its runner was gone")
 	t.metrics.aborted.WithLabelValues(abortedBySession).Inc()
-	return nil
+	return nil, nil //nolint:nilnil // the next round sees it
 }
 
 // pick returns the runner with the fewest jobs that can be given one of the class, of equals the one that was given one
@@ -79,7 +79,7 @@ func (t *Tenure) opened(n id.Session, o *order) *lease {
 // send gives the runner the plan part by part; false if it is gone.
 func (t *Tenure) send(l *lease, o *order) bool {
 	for part := range parts(o.partitions) {
-		encoded := job.AppendPlan(nil, &job.Plan{ID: l.ID, Kind: l.Kind, Level: l.Level, Partitions: part})
+		encoded := job.AppendPlan(nil, &job.Plan{ID: l.ID, Kind: o.plan, Level: l.Level, Partitions: part})
 		last := &part[len(part)-1] == &o.partitions[len(o.partitions)-1]
 		if !t.runners.Give(l.Runner, l.ID, encoded, last) {
 			return false

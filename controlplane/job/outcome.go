@@ -182,7 +182,7 @@ func (t *Tenure) noteUnreadable(l *lease, unreadable []id.Bundle, reason string)
 		if !input || !live[b] || !t.mu.setbacks.noteUnreadable(b, time.Now()) {
 			continue
 		}
-		t.log.Error("a bundle that holds records cannot be read: it is left out of background jobs, and fetches of these records fail; bring its object back",
+		t.log.Error("a bundle that holds records cannot be read: it is left out of background jobs, and fetches of these records fail; bring its object back, or give its records up by freshet bundle cut",
 			zap.Stringer("bundle", b), zap.Uint32("job", uint32(l.ID)), zap.String("reason", reason))
 	}
 	t.metrics.unreadable.Set(float64(len(t.mu.setbacks.unreadable)))

@@ -33,6 +33,7 @@ func classOf(kind job.Kind, level uint8) int {
 // order is a planned job, not started yet.
 type order struct {
 	start      *metadata.StartJob // without its runner
+	plan       job.Kind           // what the plan says: start.Kind, or job.Cut
 	partitions []job.Partition
 	bytes      int64 // of the inputs
 	extents    int
@@ -251,7 +252,7 @@ func (w *walk) cleanOrders() func() (order, bool) {
 }
 
 func orderOf(start *metadata.StartJob, partitions []job.Partition) order {
-	o := order{start: start, partitions: partitions}
+	o := order{start: start, plan: start.Kind, partitions: partitions}
 	for i := range partitions {
 		o.extents += len(partitions[i].Extents)
 		for j := range partitions[i].Extents {

@@ -25,6 +25,8 @@ type Tenure struct {
 	runners    Runners
 	kick       chan struct{} // holds a token when there may be something to start
 
+	cuts chan *cut // operators' calls, taken by Run
+
 	// Of the goroutine of Run.
 	storeTime storeClock
 	frontiers *frontiers
@@ -67,6 +69,8 @@ func (t *Tenure) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
+		case c := <-t.cuts:
+			t.cut(ctx, c)
 		case <-t.kick:
 			if soonest.Before(next) {
 				next = soonest
@@ -108,7 +112,7 @@ func (t *Tenure) round(ctx context.Context) error {
 		t.wake() // others wait behind them
 	}
 	for i := range p.orders {
-		if err := t.handOut(ctx, &p.orders[i]); err != nil {
+		if _, err := t.handOut(ctx, &p.orders[i]); err != nil {
 			return err
 		}
 		p.orders[i] = order{} // a plan takes memory

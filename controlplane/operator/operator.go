@@ -6,11 +6,13 @@
 //	POST /v1/clusters/{cluster}/deleted-topics/{topic}/undelete?as=NAME  takes it back; topic is a name or an id
 //	POST /v1/clusters/{cluster}/deleted-topics/{topic}/purge             gives it up at once; topic is a name or an id
 //	GET  /v1/clusters/{cluster}/jobs                                     background jobs
+//	GET  /v1/clusters/{cluster}/bundles/{session}/{n}                    what partitions have in a bundle
+//	POST /v1/clusters/{cluster}/bundles/{session}/{n}/cut                starts a job that gives up what cannot be read of it
 //	GET  /v1/clusters/{cluster}/zones                                    how busy zones are, and how many agents they should have
 //	GET  /v1/clusters/{cluster}/writers                                  what each agent writes
 //
 // A failure is {"error": "..."} with status 400 (invalid or ambiguous name), 401 (wrong key or unknown virtual cluster), 404 (no such
-// deleted topic), 409 (the name is taken), 414 (the call is too long to be forwarded), 500 (the answer cannot be encoded) or 503 (no
+// deleted topic, or no records in the bundle), 409 (the name is taken), 414 (the call is too long to be forwarded), 500 (the answer cannot be encoded) or 503 (no
 // answer at the moment). A GET may be repeated after 503. After a POST the change may have been made: list the topics first.
 package operator
 
@@ -23,8 +25,10 @@ import (
 	"strings"
 
 	"github.com/freshet-io/freshet/controlplane/admin"
+	"github.com/freshet-io/freshet/controlplane/job"
 	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/id"
 )
 
 // Prefix is the path prefix under which Handler is to be mounted.
@@ -41,6 +45,9 @@ type Cluster struct {
 	Located func() (replica, address string)
 	// Jobs returns the background jobs; nil for none.
 	Jobs func() (any, error)
+	// Holds returns what partitions have in a bundle, and Cut starts a job that gives up what cannot be read of it.
+	Holds func(id.Bundle) (job.Holding, error)
+	Cut   func(context.Context, id.Bundle) (job.Holding, error)
 	// Zones returns how many agents each zone should have; nil for none.
 	Zones func() (any, error)
 	// Writers returns what each agent writes; nil for none.
@@ -80,6 +87,20 @@ func Handler(cfg Config) http.Handler {
 	on("GET "+Prefix+"{cluster}/jobs", func(_ context.Context, c Cluster, o *owner.Owner, _ *http.Request) (any, error) {
 		return listed("jobs", c.Jobs, o)
 	})
+	on("GET "+Prefix+"{cluster}/bundles/{session}/{n}", func(_ context.Context, c Cluster, _ *owner.Owner, r *http.Request) (any, error) {
+		b, err := bundleOf(r)
+		if err != nil {
+			return nil, err
+		}
+		return c.Holds(b)
+	})
+	on("POST "+Prefix+"{cluster}/bundles/{session}/{n}/cut", func(ctx context.Context, c Cluster, _ *owner.Owner, r *http.Request) (any, error) {
+		b, err := bundleOf(r)
+		if err != nil {
+			return nil, err
+		}
+		return c.Cut(ctx, b)
+	})
 	on("GET "+Prefix+"{cluster}/zones", func(_ context.Context, c Cluster, o *owner.Owner, _ *http.Request) (any, error) {
 		return listed("zones", c.Zones, o)
 	})
@@ -87,6 +108,16 @@ func Handler(cfg Config) http.Handler {
 		return listed("agents", c.Writers, o)
 	})
 	return mux
+}
+
+var errBundle = errors.New("invalid bundle")
+
+func bundleOf(r *http.Request) (id.Bundle, error) {
+	b, err := id.ParseBundle(r.PathValue("session") + "/" + r.PathValue("n"))
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", errBundle, err)
+	}
+	return b, nil
 }
 
 // listed returns a list under its name; a nil one is empty. It returns an error if o is not the owner afterwards.
@@ -163,11 +194,11 @@ var errWrongKey = errors.New("no such virtual cluster, or not its key")
 
 func statusOf(err error) int {
 	switch {
-	case errors.Is(err, admin.ErrNotDeleted):
+	case errors.Is(err, admin.ErrNotDeleted), errors.Is(err, job.ErrNoRecords):
 		return http.StatusNotFound
 	case errors.Is(err, admin.ErrNameTaken):
 		return http.StatusConflict
-	case errors.Is(err, admin.ErrAmbiguous), errors.Is(err, admin.ErrInvalidName):
+	case errors.Is(err, admin.ErrAmbiguous), errors.Is(err, admin.ErrInvalidName), errors.Is(err, errBundle):
 		return http.StatusBadRequest
 	default:
 		return http.StatusServiceUnavailable

@@ -17,6 +17,7 @@ import (
 
 	"github.com/freshet-io/freshet/controlplane/admin"
 	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/controlplane/job"
 	"github.com/freshet-io/freshet/controlplane/operator"
 	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/controlplane/replica"
@@ -63,6 +64,15 @@ func owned(t *testing.T, fn func(x asked)) {
 					Owner:   func() *owner.Owner { return o },
 					Topics:  func() *admin.APIs { return topics },
 					Located: func() (string, string) { return "b", "b:7050" },
+					Holds: func(b id.Bundle) (job.Holding, error) {
+						if b != (id.Submission{Session: 5, N: 7}).Bundle() {
+							return job.Holding{}, job.ErrNoRecords
+						}
+						return job.Holding{Bundle: b.String(), Partitions: 1}, nil
+					},
+					Cut: func(_ context.Context, b id.Bundle) (job.Holding, error) {
+						return job.Holding{Bundle: b.String(), Job: 9}, nil
+					},
 					Zones:   func() (any, error) { return []map[string]string{{"zone": "a"}}, nil },
 					Writers: func() (any, error) { return nil, owner.ErrNotOwner },
 				},
@@ -160,6 +170,30 @@ func TestHandler_UndeletesBesideCreateTopics(t *testing.T) {
 				require.NotEqual(x.t, dotted, undeleted)
 			})
 			require.NoError(x.t, err)
+		}
+	})
+}
+
+func TestHandler_Bundles(t *testing.T) {
+	owned(t, func(x asked) {
+		code, body := x.ask(http.MethodGet, "/v1/clusters/vc/bundles/5/7", "secret")
+		require.Equal(x.t, http.StatusOK, code)
+		require.Equal(x.t, "5/7", body["bundle"])
+		code, body = x.ask(http.MethodPost, "/v1/clusters/vc/bundles/5/7/cut", "secret")
+		require.Equal(x.t, http.StatusOK, code)
+		require.EqualValues(x.t, 9, body["job"])
+		for _, c := range []struct {
+			method, path, key string
+			code              int
+		}{
+			{http.MethodGet, "5/8", "secret", http.StatusNotFound},
+			{http.MethodGet, "5/x", "secret", http.StatusBadRequest},
+			{http.MethodPost, "0/7/cut", "secret", http.StatusBadRequest},
+			{http.MethodGet, "5/7/cut", "secret", http.StatusMethodNotAllowed},
+			{http.MethodPost, "5/7/cut", "wrong", http.StatusUnauthorized},
+		} {
+			code, _ := x.ask(c.method, "/v1/clusters/vc/bundles/"+c.path, c.key)
+			require.Equal(x.t, c.code, code, "%s %s", c.method, c.path)
 		}
 	})
 }

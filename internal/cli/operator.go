@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/freshet-io/freshet/internal/access"
+	"github.com/freshet-io/freshet/metadata/id"
 )
 
 // OperatorConfig names the control plane and the virtual cluster for commands that Kafka has no request for.
@@ -180,12 +181,11 @@ func PurgeTopic(ctx context.Context, c OperatorConfig, topic string, confirmed b
 		return err
 	}
 	if !confirmed {
-		fmt.Fprintf(s.Err, "Purge deleted topic %s? Its records cannot be brought back. Type %s to go on: ", topic, topic)
-		answer, err := bufio.NewReader(io.LimitReader(s.In, maxTopicName)).ReadString('\n')
-		if err != nil && !errors.Is(err, io.EOF) {
-			return fmt.Errorf("read the answer: %w", err)
+		typed, err := s.typed(topic, fmt.Sprintf("Purge deleted topic %s? Its records cannot be brought back.", topic))
+		if err != nil {
+			return err
 		}
-		if strings.TrimSpace(answer) != topic {
+		if !typed {
 			return fmt.Errorf("topic %s was not purged: give --yes, or type its name", topic)
 		}
 	}
@@ -198,5 +198,62 @@ func PurgeTopic(ctx context.Context, c OperatorConfig, topic string, confirmed b
 	return nil
 }
 
-// maxTopicName bounds what is read of an answer.
-const maxTopicName = 1 << 10
+// typed asks a question, and reports whether the answer is the name of what it is about.
+func (s Streams) typed(name, question string) (bool, error) {
+	fmt.Fprintf(s.Err, "%s Type %s to go on: ", question, name)
+	answer, err := bufio.NewReader(io.LimitReader(s.In, maxTyped)).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, fmt.Errorf("read the answer: %w", err)
+	}
+	return strings.TrimSpace(answer) == name, nil
+}
+
+// maxTyped bounds what is read of an answer.
+const maxTyped = 1 << 10
+
+// holding is what partitions have in a bundle, as the control plane tells it.
+type holding struct {
+	Bundle     string `json:"bundle"`
+	Partitions int    `json:"partitions"`
+	Offsets    int64  `json:"offsets"`
+	Ranges     []struct {
+		Partition string `json:"partition"`
+		From      int64  `json:"from"`
+		To        int64  `json:"to"`
+	} `json:"ranges"`
+	Job uint32 `json:"job"`
+}
+
+// CutBundle gives up the records of a bundle that cannot be read. It lists what partitions have in the bundle, and unless confirmed, the
+// bundle's name has to be typed on the input.
+func CutBundle(ctx context.Context, c OperatorConfig, name string, confirmed bool, s Streams) error {
+	b, err := id.ParseBundle(name)
+	if err != nil {
+		return usagef("%v", err)
+	}
+	if err := c.complete(); err != nil {
+		return err
+	}
+	var h holding
+	if err := c.ask(ctx, http.MethodGet, "/bundles/"+b.String(), &h); err != nil {
+		return err
+	}
+	for _, r := range h.Ranges {
+		fmt.Fprintf(s.Out, "%s: offsets %d to %d\n", r.Partition, r.From, r.To)
+	}
+	what := count(h.Offsets, "offset") + " of " + count(int64(h.Partitions), "partition")
+	if !confirmed {
+		typed, err := s.typed(b.String(), fmt.Sprintf("Cut bundle %s out? What cannot be read of %s is lost for good.", b, what))
+		if err != nil {
+			return err
+		}
+		if !typed {
+			return fmt.Errorf("bundle %s was not cut out: give --yes, or type its name", b)
+		}
+	}
+	if err := c.ask(ctx, http.MethodPost, "/bundles/"+b.String()+"/cut", &h); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.Out, "job %d rewrites %s without what cannot be read; freshet job list shows when it has ended\n", h.Job, what)
+	return nil
+}

@@ -86,6 +86,32 @@ func TestPurgeTopic_AsksForItsName(t *testing.T) {
 	}
 }
 
+func TestCutBundle_AsksForItsName(t *testing.T) {
+	var asked string
+	c := cli.OperatorConfig{
+		ControlPlane: []string{plane(t, http.StatusOK,
+			`{"bundle":"5/7","partitions":2,"offsets":20,"ranges":[{"partition":"orders-0","from":10,"to":19}],"job":31}`, &asked)},
+		VirtualCluster: "vc", AgentKey: "key",
+	}
+	var out, errs strings.Builder
+	cut := func(in string, confirmed bool) error {
+		out.Reset()
+		errs.Reset()
+		return cli.CutBundle(t.Context(), c, "5/7", confirmed, cli.Streams{In: strings.NewReader(in), Out: &out, Err: &errs})
+	}
+	require.EqualError(t, cut("y\n", false), "bundle 5/7 was not cut out: give --yes, or type its name")
+	require.Equal(t, "GET /v1/clusters/vc/bundles/5/7", asked)
+	require.Equal(t, "orders-0: offsets 10 to 19\n", out.String())
+	require.Equal(t, "Cut bundle 5/7 out? What cannot be read of 20 offsets of 2 partitions is lost for good. Type 5/7 to go on: ", errs.String())
+	for in, confirmed := range map[string]bool{"5/7\n": false, "": true} {
+		require.NoError(t, cut(in, confirmed))
+		require.Equal(t, "POST /v1/clusters/vc/bundles/5/7/cut", asked)
+		require.Contains(t, out.String(), "job 31 rewrites 20 offsets of 2 partitions without what cannot be read")
+	}
+	var usage *cli.UsageError
+	require.ErrorAs(t, cli.CutBundle(t.Context(), c, "5", true, cli.Streams{}), &usage)
+}
+
 func TestOperator_ByDataDirectory(t *testing.T) {
 	dir := t.TempDir()
 	var asked string

@@ -4,7 +4,10 @@ package id
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 )
 
 // Topic is a topic's id, the UUID that Kafka clients see (KIP-516). The zero value is no topic.
@@ -50,6 +53,17 @@ func (s Submission) Bundle() Bundle { return Bundle(uint64(s.Session)<<32 | uint
 
 // Bundle is the compact name of one immutable object with record batches of many partitions.
 type Bundle uint64
+
+// ParseBundle returns the bundle of a name as String gives it: session/n, neither of them 0.
+func ParseBundle(name string) (Bundle, error) {
+	session, n, _ := strings.Cut(name, "/")
+	s, err1 := strconv.ParseUint(session, 10, 32)
+	m, err2 := strconv.ParseUint(n, 10, 32)
+	if err := errors.Join(err1, err2); err != nil || s == 0 || m == 0 {
+		return 0, fmt.Errorf("%q is no bundle: want session/n, as in 12/345", name)
+	}
+	return Submission{Session: Session(s), N: uint32(m)}.Bundle(), nil
+}
 
 // Submission gives the name that the bundle was packed from.
 func (b Bundle) Submission() Submission {

@@ -14,6 +14,18 @@ func TestBundle_NamesItsSubmission(t *testing.T) {
 	require.Less(t, Submission{1, 1<<32 - 1}.Bundle(), Submission{2, 1}.Bundle(), "bundles of a session stay together")
 }
 
+func TestParseBundle(t *testing.T) {
+	for _, b := range []Bundle{Submission{1, 1}.Bundle(), Submission{1<<32 - 1, 1<<32 - 1}.Bundle()} {
+		got, err := ParseBundle(b.String())
+		require.NoError(t, err)
+		require.Equal(t, b, got)
+	}
+	for _, name := range []string{"", "1", "1/", "/1", "0/1", "1/0", "1/2/3", "-1/1", "4294967296/1", "1/4294967296", " 1/1"} {
+		_, err := ParseBundle(name)
+		require.ErrorContains(t, err, "is no bundle", "%q", name)
+	}
+}
+
 func TestTopicPartition_Compare(t *testing.T) {
 	a := TopicPartition{Topic{1}, 5}
 	require.Zero(t, a.Compare(a))

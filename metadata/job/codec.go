@@ -59,7 +59,7 @@ func ParsePlan(b []byte) (*Plan, error) {
 		w.Fail("version %d", v)
 	}
 	p := &Plan{ID: id.Session(w.Uint32()), Kind: Kind(w.Byte()), Level: w.Byte()}
-	if p.Kind != Compact && p.Kind != Clean || p.Level < 1 || p.Level > MaxLevel {
+	if p.Kind < Compact || p.Kind > Cut || p.Level < 1 || p.Level > MaxLevel {
 		w.Fail("kind %d, level %d", p.Kind, p.Level)
 	}
 	n := w.Count(minPartition)

@@ -18,6 +18,9 @@ const (
 	Compact Kind = iota + 1
 	// Clean rewrites partitions of compacted topics and drops records as Kafka's log cleaner does.
 	Clean
+	// Cut is Compact that drops what cannot be read, because an operator gives it up. Only plans have this kind; the state knows such a
+	// job as Compact.
+	Cut
 )
 
 // String names the kind as metrics and answers show it.
@@ -27,6 +30,8 @@ func (k Kind) String() string {
 		return "compact"
 	case Clean:
 		return "clean"
+	case Cut:
+		return "cut"
 	default:
 		return "unknown"
 	}

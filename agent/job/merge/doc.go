@@ -14,6 +14,7 @@
 //
 //	a connection breaks or stalls     made again from there
 //	inputs are gone (404)             a MissingError, which names all that are found before anything is read
+//	either of these, in a Cut plan    the rest of the extent is left out
 //	a batch is not what it should be  read again once; then a CorruptError, which names the bundle
 //	the store refuses for long        an error
 //	an error, or the context's end    the bundle being written is aborted; those complete are orphans, as after a crash

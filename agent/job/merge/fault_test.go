@@ -12,10 +12,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/freshet-io/freshet/agent/job/merge"
+	"github.com/freshet-io/freshet/kafkaproto"
 	"github.com/freshet-io/freshet/metadata/extent"
 	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/metadata/job"
 	"github.com/freshet-io/freshet/objstore"
 	"github.com/freshet-io/freshet/objstore/bundle"
 	"github.com/freshet-io/freshet/objstore/fault"
@@ -284,6 +288,59 @@ func TestRun_InputsMissing(t *testing.T) {
 			require.Equal(t, before, keys(t, w.bucket))
 		})
 	}
+}
+
+// A Cut plan drops what cannot be read, whether the object is missing or one batch is corrupt. Everything else is copied, and the offsets stay
+// covered.
+func TestRun_CutsOut(t *testing.T) {
+	w := newWorld(t, 11)
+	w.random(4, 8, 6)
+	lost := w.bundle([]id.TopicPartition{tp(0, 2), tp(1, 0), tp(1, 1)}, 9)
+	w.random(2, 8, 6)
+	alone := w.bundle([]id.TopicPartition{tp(7, 0)}, 9)
+	plan := w.plan(1000)
+	b := objstore.Bucket(w.bucket)
+	require.NoError(t, w.bucket.Delete(t.Context(), []string{bundle.Key(prefix, lost), bundle.Key(prefix, alone)}))
+	var damaged *extent.Extent
+	for i := range plan.Partitions {
+		p := &plan.Partitions[i]
+		for j := range p.Extents {
+			switch x := &p.Extents[j]; {
+			case x.Kind == extent.Marker:
+			case x.Bundle == lost, x.Bundle == alone:
+				w.log(p.ID).lose(x, 0)
+			case damaged == nil && x.Batches > 2:
+				damaged = x
+				batches := w.log(p.ID).within(x.Base, x.Last)
+				b = changed(t, w.bucket, bundle.Key(prefix, x.Bundle), func(data []byte) []byte {
+					data[int(x.Position)+len(batches[0])+40] ^= 1
+					return data
+				})
+				w.log(p.ID).lose(x, kafkaproto.RecordBatch(batches[1]).BaseOffset())
+			}
+		}
+	}
+	require.NotNil(t, damaged)
+
+	core, logs := observer.New(zap.WarnLevel)
+	env := env(b)
+	env.Log = zap.New(core)
+	_, err := merge.Run(t.Context(), plan, ignore, env)
+	require.Error(t, err, "a Compact plan keeps its inputs")
+	plan.Kind, plan.ID = job.Cut, 1001
+	told := int64(0)
+	o, err := merge.Run(t.Context(), plan, func(n int64) { told = n }, env)
+	require.NoError(t, err)
+	require.Equal(t, bytesOf(plan), told)
+	w.requireOutcome(b, plan, &o)
+	replaced := map[id.TopicPartition]int64{}
+	for _, r := range o.Partitions {
+		replaced[r.ID] += r.To + 1 - r.From
+	}
+	for _, p := range plan.Partitions {
+		require.Equal(t, p.Extents[len(p.Extents)-1].Last+1-p.Extents[0].Base, replaced[p.ID], "%s", p.ID)
+	}
+	require.NotEmpty(t, logs.FilterMessage("records that cannot be read are given up, as an operator asked").All())
 }
 
 // counting cancels a run when it makes its n-th request.

@@ -25,6 +25,7 @@ type input struct {
 	first, end int64          // the stretch of the object that is needed
 	stream     *resume.Reader // of that stretch
 	buf        *bufio.Reader  // nil before the first read
+	missing    bool           // the store does not have the object
 }
 
 // at is the position of the next byte that the input gives.
@@ -103,6 +104,7 @@ func (ins *inputs) open() error {
 			if err := in.stream.Open(); errors.Is(err, objstore.ErrNotFound) {
 				mu.Lock()
 				defer mu.Unlock()
+				in.missing = true
 				missing = append(missing, b)
 			}
 			return nil
@@ -119,6 +121,9 @@ func (ins *inputs) open() error {
 // reader gives a reader that stands at the extent's first byte.
 func (ins *inputs) reader(x *extent.Extent) (io.Reader, error) {
 	in := ins.byBundle[x.Bundle]
+	if in.missing {
+		return nil, objstore.ErrNotFound
+	}
 	gap := int64(x.Position) - in.at()
 	if gap < 0 {
 		return ins.aside(x, int64(x.Position)), nil

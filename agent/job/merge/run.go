@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"go.uber.org/zap"
+
 	"github.com/freshet-io/freshet/kafkaproto"
 	"github.com/freshet-io/freshet/metadata/extent"
 	"github.com/freshet-io/freshet/metadata/id"
@@ -17,6 +19,7 @@ const progressStep = 1 << 20
 
 // Run copies what a plan names into bundles of the job, and says what became of it: one replacement for each run of
 // extents. All objects that the outcome names are durable when it returns. progress is told the bytes of extents worked off so far.
+// Of a Cut plan it leaves out what is corrupt or missing; *CorruptError and *MissingError are errors of Compact plans alone.
 //
 // Errors: ErrPlan; *CorruptError; *MissingError; durable.ErrForeign if somebody else has written under the job's names; those of the
 // store; the context's. After an error nothing of what was written is of use.
@@ -29,10 +32,11 @@ func Run(ctx context.Context, plan *job.Plan, progress func(bytes int64), env En
 	defer cancel()
 	r := &run{
 		env: &env, inputs: newInputs(ctx, &env, plan), output: output{env: &env, job: plan.ID}, progress: progress,
+		cuts: plan.Kind == job.Cut,
 	}
 	defer r.inputs.close()
 	defer r.output.abort(ctx)
-	if err := r.inputs.open(); err != nil {
+	if err := r.inputs.open(); err != nil && !r.cuts {
 		return job.Outcome{}, fmt.Errorf("merge: %w", err)
 	}
 	var o job.Outcome
@@ -50,13 +54,14 @@ func Run(ctx context.Context, plan *job.Plan, progress func(bytes int64), env En
 		return job.Outcome{}, fmt.Errorf("merge: %w", err)
 	}
 	r.progress(r.done)
+	r.sayCut()
 	o.Bundles = r.output.bundles
 	return o, nil
 }
 
 // check tells whether a plan makes sense.
 func check(plan *job.Plan) error {
-	if plan.Kind != job.Compact {
+	if plan.Kind != job.Compact && plan.Kind != job.Cut {
 		return fmt.Errorf("%w: kind %s", ErrPlan, plan.Kind)
 	}
 	for i := range plan.Partitions {
@@ -85,13 +90,26 @@ type run struct {
 	done     int64  // bytes of extents worked off
 	told     int64  // of them progress knows
 	buf      []byte // for a batch
+	cuts     bool   // leave out what cannot be read
+	cut      []cut  // what was left out, at most maxCut
+	lost     int64  // offsets that were
 }
+
+// cut is a range of offsets, ends included, whose batches were left out.
+type cut struct {
+	tp       id.TopicPartition
+	from, to int64
+	reason   error
+}
+
+// maxCut bounds the ranges that the log names.
+const maxCut = 20
 
 // merge copies one run of extents without a hole between them.
 func (r *run) merge(ctx context.Context, tp id.TopicPartition, exts []extent.Extent) (job.Replacement, error) {
 	r.output.begin(tp, exts[0].Base, bytesOf(exts))
 	for i := range exts {
-		if err := r.copy(ctx, &exts[i]); err != nil {
+		if err := r.copy(ctx, tp, &exts[i]); err != nil {
 			return job.Replacement{}, err
 		}
 	}
@@ -114,7 +132,7 @@ func bytesOf(exts []extent.Extent) (n int64) {
 }
 
 // copy copies one extent.
-func (r *run) copy(ctx context.Context, x *extent.Extent) error {
+func (r *run) copy(ctx context.Context, tp id.TopicPartition, x *extent.Extent) error {
 	if x.Kind == extent.Marker {
 		r.buf = control(r.buf, x)
 		return r.output.batch(ctx, r.buf)
@@ -124,7 +142,7 @@ func (r *run) copy(ctx context.Context, x *extent.Extent) error {
 	for s.left() > 0 {
 		b, err := r.next(ctx, &s)
 		if err != nil {
-			return err
+			return r.leaveOut(tp, &s, err)
 		}
 		if err := r.output.batch(ctx, b); err != nil {
 			return err
@@ -133,6 +151,31 @@ func (r *run) copy(ctx context.Context, x *extent.Extent) error {
 	}
 	r.inputs.done(x)
 	return r.judge(s.complete(), &s)
+}
+
+// leaveOut leaves the rest of an extent out if a Cut plan cannot read it; other errors it returns.
+func (r *run) leaveOut(tp id.TopicPartition, s *batches, err error) error {
+	corrupt, missing := (*CorruptError)(nil), (*MissingError)(nil)
+	if !r.cuts || !errors.As(err, &corrupt) && !errors.As(err, &missing) {
+		return err
+	}
+	if len(r.cut) < maxCut {
+		r.cut = append(r.cut, cut{tp, s.next, s.extent.Last, err})
+	}
+	r.lost += s.extent.Last + 1 - s.next
+	r.account(int(s.left()))
+	return nil
+}
+
+// sayCut logs what was left out.
+func (r *run) sayCut() {
+	for _, c := range r.cut {
+		r.env.Log.Warn("records that cannot be read are given up, as an operator asked", zap.Stringer("partition", c.tp),
+			zap.Int64("from", c.from), zap.Int64("to", c.to), zap.Error(c.reason))
+	}
+	if r.cuts {
+		r.env.Log.Warn("bundle was cut", zap.Int64("offsets_given_up", r.lost))
+	}
 }
 
 // next reads a batch. A damaged batch is read once more, because the damage may come from the network.

@@ -1,0 +1,99 @@
+package job_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	planner "github.com/freshet-io/freshet/controlplane/job"
+	"github.com/freshet-io/freshet/metadata/extent"
+	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/metadata/job"
+)
+
+// An operator has a bundle cut out that jobs leave out: one job takes what all partitions have in it, and nothing else.
+func TestPlanner_Cut(t *testing.T) {
+	in(t, func(w *world) {
+		t := w.t
+		a := w.agent()
+		topic := w.topic(1, 2)
+		w.commit(a, 100, tp(topic, 0))
+		lost := w.commit(a, 100, tp(topic, 0), tp(topic, 1))
+		w.commit(a, 100, tp(topic, 0))
+		w.settings.Off = true // explicit calls are followed nevertheless
+		r := w.own(a)
+		defer r.stop()
+
+		holding, err := r.p.Holds(lost)
+		require.NoError(t, err)
+		require.Equal(t, planner.Holding{
+			Bundle: lost.String(), Partitions: 2, Offsets: 20,
+			Ranges: []planner.Range{{Partition: "t1-0", From: 10, To: 19}, {Partition: "t1-1", From: 0, To: 9}},
+		}, holding)
+		cut, err := r.p.Cut(t.Context(), lost)
+		require.NoError(t, err)
+		require.NotZero(t, cut.Job)
+		holding.Job = cut.Job
+		require.Equal(t, holding, cut)
+
+		p := r.next()
+		require.Equal(t, job.Cut, p.Kind)
+		require.EqualValues(t, cut.Job, p.ID)
+		require.Len(t, p.Partitions, 2)
+		for _, q := range p.Partitions {
+			require.Len(t, q.Extents, 1)
+			require.Equal(t, lost, q.Extents[0].Bundle)
+		}
+		r.finish(p)
+		for n := range int32(2) {
+			require.NotContains(t, bundlesOf(w.extents(tp(topic, n))), lost)
+		}
+		_, err = r.p.Holds(lost)
+		require.ErrorIs(t, err, planner.ErrNoRecords)
+		_, err = r.p.Cut(t.Context(), lost)
+		require.ErrorIs(t, err, planner.ErrNoRecords)
+	})
+}
+
+// Without an agent that can take the job nothing is started.
+func TestPlanner_CutWithoutRunner(t *testing.T) {
+	in(t, func(w *world) {
+		t := w.t
+		a := w.agent()
+		lost := w.commit(a, 100, tp(w.topic(1, 1), 0))
+		r := w.own() // the agent is not connected
+		defer r.stop()
+		_, err := r.p.Cut(t.Context(), lost)
+		require.ErrorIs(t, err, planner.ErrNoRunner)
+		require.Empty(t, w.openJobs())
+	})
+}
+
+// A job that was given up leaves everything as it was, and can be started again.
+func TestPlanner_CutAgain(t *testing.T) {
+	in(t, func(w *world) {
+		t := w.t
+		a := w.agent()
+		topic := w.topic(1, 1)
+		lost := w.commit(a, 100, tp(topic, 0))
+		r := w.own(a)
+		defer r.stop()
+		_, err := r.p.Cut(t.Context(), lost)
+		require.NoError(t, err)
+		require.NoError(t, r.Abort(t.Context(), r.next().ID, "the agent does not know this kind of job", nil))
+		require.Equal(t, []id.Bundle{lost}, bundlesOf(w.extents(tp(topic, 0))))
+		time.Sleep(time.Minute) // sleeps: the agent gets no jobs for a while, in the bubble
+		_, err = r.p.Cut(t.Context(), lost)
+		require.NoError(t, err)
+		r.finish(r.next())
+		require.NotContains(t, bundlesOf(w.extents(tp(topic, 0))), lost)
+	})
+}
+
+func bundlesOf(exts []extent.Extent) (names []id.Bundle) {
+	for _, x := range exts {
+		names = append(names, x.Bundle)
+	}
+	return names
+}
