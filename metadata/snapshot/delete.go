@@ -1,7 +1,9 @@
 package snapshot
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/freshet-io/freshet/objstore"
@@ -11,10 +13,11 @@ import (
 const deleteKeys = 1000
 
 // DeleteOlder removes all snapshots under the prefix whose index is below the given one, whole and torn ones alike,
-// and tells how many objects went. It is safe for an owner that is none any more: no later owner points to anything
-// older than what this one kept. Errors: ErrUnavailable.
+// and returns the number of objects that went. It goes on past objects that the store refuses to delete, and returns an error for them. It is
+// safe for an owner that is none any more: no later owner points to anything older than what this one kept. Errors: ErrUnavailable.
 func DeleteOlder(ctx context.Context, bucket objstore.Bucket, prefix string, index uint64) (deleted int, err error) {
-	after := ""
+	after, refused := "", 0
+	var first error
 	for {
 		infos, err := bucket.List(ctx, prefix, after, deleteKeys)
 		if err != nil {
@@ -28,13 +31,24 @@ func DeleteOlder(ctx context.Context, bucket objstore.Bucket, prefix string, ind
 			}
 		}
 		if len(keys) > 0 {
-			if err := bucket.Delete(ctx, keys); err != nil {
+			err := bucket.Delete(ctx, keys)
+			some := (*objstore.DeleteError)(nil)
+			switch {
+			case errors.As(err, &some):
+				refused += len(some.Failed)
+				first = cmp.Or(first, err)
+				deleted -= len(some.Failed)
+			case err != nil:
 				return deleted, fmt.Errorf("%w: delete old snapshots: %w", ErrUnavailable, err)
 			}
 			deleted += len(keys)
 		}
 		if len(infos) == 0 || len(keys) < len(infos) { // keys are in order of index
-			return deleted, nil
+			break
 		}
 	}
+	if refused > 0 {
+		return deleted, fmt.Errorf("%w: delete old snapshots: %d objects are refused: %w", ErrUnavailable, refused, first)
+	}
+	return deleted, nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/freshet-io/freshet/metadata/metalog"
 	"github.com/freshet-io/freshet/metadata/snapshot"
 	"github.com/freshet-io/freshet/objstore"
+	"github.com/freshet-io/freshet/objstore/fault"
 	"github.com/freshet-io/freshet/objstore/mem"
 )
 
@@ -177,6 +178,28 @@ func TestDeleteOlder_KeepsTheRest(t *testing.T) {
 		require.Equal(t, i < 2, err != nil)
 	}
 	require.Contains(t, keys(t, b), other)
+}
+
+// An object that cannot be deleted keeps no other snapshot, nor those of later pages.
+func TestDeleteOlder_GoesOnPastARefusedObject(t *testing.T) {
+	b := fault.New(mem.New(), 1)
+	const old = 1200 // more than a page
+	for i := range old {
+		key := fmt.Sprintf("%s%016x-00000000/manifest", prefix, i+1)
+		require.NoError(t, b.Put(t.Context(), key, objstore.NewBody([]byte("x"))))
+	}
+	kept := write(t, b, state(old+1, 10))
+	b.MustAdd(fmt.Sprintf("delete key=%s%016x-00000000/manifest refuse", prefix, 2))
+	n, err := snapshot.DeleteOlder(t.Context(), b, prefix, kept.Index)
+	require.ErrorIs(t, err, snapshot.ErrUnavailable)
+	require.ErrorContains(t, err, "1 objects are refused")
+	require.Equal(t, old-1, n)
+	_, _, err = snapshot.Read(t.Context(), b, kept)
+	require.NoError(t, err)
+	b.Clear()
+	n, err = snapshot.DeleteOlder(t.Context(), b, prefix, kept.Index)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
 }
 
 // listed counts the LISTs.
