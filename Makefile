@@ -106,7 +106,7 @@ nightly: build ## run what make test leaves out: slow, random and timed tests, f
 	run $(SUB) elastic DURATION=1m; \
 	run $(SUB) upgrade; \
 	run $(SUB) -k soak-memory soak-stall soak-verify; \
-	run $(SUB) -k clients differential removal snapshot-states producers; \
+	run $(SUB) -k clients differential removal sim-jobs snapshot-states producers; \
 	run $(SUB) fuzz; \
 	for system in linux/arm64 darwin/amd64 darwin/arm64; do \
 	  run env GOOS=$${system%/*} GOARCH=$${system#*/} $(GO) build -o /dev/null ./cmd/freshet; \
@@ -124,6 +124,10 @@ race: ## run the unit tests with the race detector
 .PHONY: sim
 sim: ## break a cluster in one process in the order of SEED (default: from the clock) for DURATION (5m)
 	FRESHET_SIM_SEED=$(or $(SEED),$(shell date +%s)) FRESHET_SIM_DURATION=$(or $(DURATION),5m) $(GO) test -race -timeout 0 -count=1 -v -run '^Test(Transactions_|Fire_)?Seed$$' ./test/sim
+
+.PHONY: sim-jobs
+sim-jobs: ## break a cluster whose background jobs run all the time, with each of the seeds 1 to SEEDS (20) for DURATION (15s)
+	FRESHET_SIM_SEEDS=$(or $(SEEDS),20) FRESHET_SIM_DURATION=$(or $(DURATION),15s) $(GO) test -race -timeout 0 -count=1 -v -run '^TestFire_Seed$$' ./test/sim
 
 .PHONY: snapshot-states
 snapshot-states: ## encode and decode STATES (10000) random states of the metadata with every field at its limits

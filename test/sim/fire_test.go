@@ -1,11 +1,14 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,12 +27,24 @@ import (
 )
 
 // TestFire_Seed lets a seed break things while jobs rewrite everything there is, bundles are deleted and logs trimmed:
-// every full read, at any moment and through any agent, is what the producers' journals say, and jobs go on.
+// every full read, at any moment and through any agent, is what the producers' journals say, and jobs go on. With FRESHET_SIM_SEEDS it
+// does so with each of the seeds from 1 to that number, one after the other.
 func TestFire_Seed(t *testing.T) {
 	t.Parallel()
-	s := seed(t, 44)
-	t.Logf("seed %d", s)
-	f := startFire(t, s)
+	n, err := strconv.ParseUint(cmp.Or(os.Getenv("FRESHET_SIM_SEEDS"), "0"), 10, 32)
+	require.NoError(t, err)
+	if n == 0 {
+		runFire(t, seed(t, 44))
+	}
+	for s := range n {
+		t.Run(fmt.Sprint(s+1), func(t *testing.T) { runFire(t, s+1) })
+	}
+}
+
+func runFire(t *testing.T, seed uint64) {
+	t.Helper()
+	t.Logf("seed %d", seed)
+	f := startFire(t, seed)
 	counts := map[string]int{}
 	for end := time.Now().Add(duration(t, "FRESHET_SIM_DURATION", 15*time.Second)); time.Now().Before(end); {
 		a := fires[f.rng.IntN(len(fires))]
