@@ -66,7 +66,8 @@ func (a *Agent) readAPIs(views *kafka.Views) ([]kafka.API, error) {
 		return nil, err
 	}
 	offsets, err := fetch.NewOffsets(fetch.OffsetsConfig{
-		Source: a.session, Bytes: ownFirst{a.cache, a}, Internal: kafka.NewInternalReader(a.session), Log: a.log.Named("offsets"),
+		Source: a.session, Bytes: ownFirst{a.cache, a}, Internal: kafka.NewInternalReader(a.session), Fetcher: a.fetcher,
+		Log: a.log.Named("offsets"),
 	})
 	if err != nil {
 		return nil, err

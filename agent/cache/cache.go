@@ -15,11 +15,26 @@ import (
 )
 
 var (
-	// ErrGone: the object does not exist (any more); the extent is not the newest truth. Look up again.
+	// ErrGone is the base of a *GoneError.
 	ErrGone = errors.New("bundle is gone")
 	// ErrClosed: the cache was closed.
 	ErrClosed = errors.New("cache is closed")
 )
+
+// GoneError is returned when a bundle's object does not exist (any more). Usually the extent is not the newest truth: look
+// up again.
+type GoneError struct {
+	Bundle id.Bundle
+	Key    string // of the object
+}
+
+// Error implements error.
+func (e *GoneError) Error() string { return fmt.Sprintf("get bundle %s: %v", e.Bundle, ErrGone) }
+
+// Unwrap returns ErrGone.
+func (e *GoneError) Unwrap() error { return ErrGone }
+
+func (c *Cache) gone(b id.Bundle) error { return &GoneError{Bundle: b, Key: c.cfg.Key(b)} }
 
 // Cache holds units of bundles. Methods are safe for concurrent use.
 type Cache struct {
@@ -186,7 +201,7 @@ func (c *Cache) Start(e *extent.Extent, class Class) {
 const maxEvictions = 2
 
 // Read gives an extent's bytes, reading what is missing on the class's account; the caller releases them. Errors:
-// ErrGone, a *CorruptError, ErrClosed, the context's, or the last one of the object store.
+// a *GoneError, a *CorruptError, ErrClosed, the context's, or the last one of the object store.
 func (c *Cache) Read(ctx context.Context, e *extent.Extent, class Class) (*Bytes, error) {
 	return c.read(ctx, e, account{class: class})
 }

@@ -92,7 +92,7 @@ func (r *run) attempts(g *grant) error {
 		case err == nil:
 			return nil
 		case errors.Is(err, objstore.ErrNotFound):
-			return fmt.Errorf("get bundle %s: %w", r.flights[0].key.bundle, ErrGone)
+			return c.gone(r.flights[0].key.bundle)
 		case c.ctx.Err() != nil:
 			return ErrClosed
 		case attempt >= maxAttempts:

@@ -186,7 +186,7 @@ func (c *Cache) readSeek(b id.Bundle, to account) (*bundle.Seek, error) {
 		return t, nil
 	case errors.Is(err, objstore.ErrNotFound):
 		c.metrics.seeks.WithLabelValues(resultNotFound).Inc()
-		return nil, fmt.Errorf("get bundle %s: %w", b, ErrGone)
+		return nil, c.gone(b)
 	}
 	c.metrics.seeks.WithLabelValues(resultFailed).Inc()
 	c.cfg.Log.Warn("seek table cannot be read", zap.Stringer("bundle", b), zap.Error(err))

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/freshet-io/freshet/agent/cache"
+	"github.com/freshet-io/freshet/agent/view"
 	"github.com/freshet-io/freshet/metadata/extent"
 	"github.com/freshet-io/freshet/metadata/id"
 )
@@ -125,10 +126,12 @@ func (a *attempt) ahead(readers []reader) {
 }
 
 // below are the planned extents that may be read.
-func (r *reader) below() []extent.Extent {
-	exts := r.plan.Extents
+func (r *reader) below() []extent.Extent { return below(r.plan) }
+
+func below(plan *view.Plan) []extent.Extent {
+	exts := plan.Extents
 	for n := range exts {
-		if exts[n].Base >= r.plan.End {
+		if exts[n].Base >= plan.End {
 			return exts[:n]
 		}
 	}

@@ -2,7 +2,6 @@ package fetch
 
 import (
 	"context"
-	"slices"
 
 	"github.com/freshet-io/freshet/agent/view"
 )
@@ -17,15 +16,20 @@ const (
 )
 
 // behind reports whether a plan ends before the last readable offset. More records are there then, and the fetch need
-// not wait for new ones.
+// not wait for new ones. A plan that ends at a lost extent has nothing behind it that could be read.
 func (a *attempt) behind() bool {
-	return slices.ContainsFunc(a.plans, func(p view.Plan) bool { return !p.Complete(a.req.ReadCommitted) })
+	for n := range a.plans {
+		if !a.lost[n] && !a.plans[n].Complete(a.req.ReadCommitted) {
+			return true
+		}
+	}
+	return false
 }
 
 // short reports whether plan n names fewer bytes than there are and than its partition may bring.
 func (a *attempt) short(n int) bool {
 	p, plan := &a.req.Partitions[a.read[n]], &a.plans[n]
-	return !plan.Complete(a.req.ReadCommitted) && a.available(plan, p) < int64(p.MaxBytes)
+	return !a.lost[n] && !plan.Complete(a.req.ReadCommitted) && a.available(plan, p) < int64(p.MaxBytes)
 }
 
 // extend plans on behind the ends of short plans until min bytes are named. It returns the bytes named then.
@@ -55,7 +59,7 @@ func (a *attempt) extend(ctx context.Context) (available int64) {
 			return available
 		}
 		for k, n := range of {
-			stuck[n] = !a.plans[n].Join(&plans[k], a.wants[n].Offset)
+			stuck[n] = !a.plans[n].Join(&plans[k], a.wants[n].Offset) || a.cut(n)
 		}
 	}
 	available, _ = a.judge()

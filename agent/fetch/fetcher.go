@@ -23,6 +23,7 @@ type Fetcher struct {
 	metrics *metrics
 	ahead   *readAhead
 	unsent  unsent
+	lost    *lost
 	warns   *rate.Limiter // of failed reads
 	unsaid  atomic.Int64  // warnings not logged since the last one
 	drain   chan struct{}
@@ -40,9 +41,9 @@ func New(cfg Config) (*Fetcher, error) {
 	}
 	f := &Fetcher{
 		cfg: cfg, warns: rate.NewLimiter(1, 5), ahead: newReadAhead(cfg.Bytes.ReadAhead()),
-		unsent: unsent{limit: cfg.UnsentBytes}, drain: make(chan struct{}),
+		unsent: unsent{limit: cfg.UnsentBytes}, lost: newLost(cfg.Views.Invalidate, cfg.Log), drain: make(chan struct{}),
 	}
-	f.metrics = newMetrics(cfg.Registerer, func() float64 { return float64(f.unsent.held.Load()) })
+	f.metrics = newMetrics(cfg.Registerer, func() float64 { return float64(f.unsent.held.Load()) }, f.lost.extents)
 	return f, nil
 }
 
@@ -61,7 +62,7 @@ func (f *Fetcher) Draining() bool {
 
 // Bounds of one fetch.
 const (
-	// maxGone bounds how often a fetch that would bring nothing looks up again because objects were gone.
+	// maxGone bounds how often a fetch that would bring nothing looks up again, without a wait, because objects were gone.
 	maxGone = 3
 	// retryPause is between look-ups while the control plane is away.
 	retryPause = 100 * time.Millisecond
@@ -82,6 +83,7 @@ func (f *Fetcher) Fetch(ctx context.Context, req *Request) *Response {
 		for !a.round(ctx) {
 		}
 	}
+	a.quiet()
 	f.count(a.resp)
 	return a.resp
 }
@@ -112,6 +114,9 @@ type attempt struct {
 	plans []view.Plan
 	gone  int
 
+	planned uint64 // names the plans to the table of lost extents
+	lost    []bool // plans that end at a lost extent
+
 	waiter *view.Waiter
 	timer  *time.Timer
 }
@@ -134,7 +139,7 @@ func newAttempt(f *Fetcher, req *Request) *attempt {
 		a.read = append(a.read, i)
 		a.wants = append(a.wants, view.Want{Partition: p.ID, Offset: p.Offset, Committed: req.ReadCommitted})
 	}
-	a.plans = make([]view.Plan, len(a.wants))
+	a.plans, a.lost = make([]view.Plan, len(a.wants)), make([]bool, len(a.wants))
 	if len(a.wants) == 0 && len(req.internal()) == 0 {
 		a.deadline = time.Time{}
 	}
@@ -209,7 +214,36 @@ func (a *attempt) round(ctx context.Context) (done bool) {
 func (a *attempt) plan(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, a.f.cfg.AskTimeout)
 	defer cancel()
-	return a.f.cfg.Views.Plan(ctx, a.wants, a.plans)
+	for range 2 { // a plan that names a missing object may be outdated: once more then
+		a.planned = a.f.lost.planning()
+		if err := a.f.cfg.Views.Plan(ctx, a.wants, a.plans); err != nil {
+			return err
+		}
+		again := false
+		for n := range a.plans {
+			again = a.cut(n) || again
+		}
+		if !again {
+			break
+		}
+	}
+	return nil
+}
+
+// cut ends plan n before its first lost extent, and reports whether the plan is outdated instead. Stale plans stay as they
+// are: they cannot be made anew.
+func (a *attempt) cut(n int) (outdatedPlan bool) {
+	plan := &a.plans[n]
+	a.lost[n] = false
+	if plan.Stale {
+		return false
+	}
+	exts := below(plan)
+	at, v := a.f.lost.check(a.wants[n].Partition, exts, a.planned)
+	if v == missed {
+		plan.End, a.lost[n] = exts[at].Base, true
+	}
+	return v == outdated
 }
 
 // refuse sets the errors that were found before.
@@ -252,6 +286,9 @@ func (a *attempt) judge() (available int64, settled bool) {
 		case p.Offset < plan.Marks.LogStart || p.Offset > plan.Marks.HighWatermark:
 			settled = settled && fresh
 			r.fail(kerr.OffsetOutOfRange)
+		case a.lost[n] && p.Offset >= plan.End:
+			r.fail(kerr.KafkaStorageError)
+			r.Lost = true
 		default:
 			available += a.available(plan, p)
 		}
@@ -274,10 +311,21 @@ func (a *attempt) available(plan *view.Plan, p *Partition) int64 {
 	return max(min(n, int64(p.MaxBytes)), 1)
 }
 
-// failed tells whether a partition that is read has an error, which ends the wait. Refused ones do not, as in Kafka:
-// their clients would ask again and again without pause.
+// failed reports whether a partition that is read has an error, which ends the wait. Refused and lost ones do not, as in
+// Kafka refused ones do not: their clients would ask again and again without pause.
 func (a *attempt) failed() bool {
-	return slices.ContainsFunc(a.read, func(i int) bool { return a.resp.Results[i].Err != nil })
+	return slices.ContainsFunc(a.read, func(i int) bool { return a.resp.Results[i].Err != nil && !a.resp.Results[i].Lost })
+}
+
+// quiet leaves out the errors of lost extents that this reader got within max wait. Its answer came early, because of other
+// partitions. What is left says that there is more to read and brings none of it.
+func (a *attempt) quiet() {
+	for n, i := range a.read {
+		r, p := &a.resp.Results[i], &a.req.Partitions[i]
+		if r.Lost && !a.f.lost.tell(a.req.Reader, p.ID, a.req.MaxWait) {
+			*r = Result{Marks: a.plans[n].Marks, Confirmed: a.plans[n].FreshFor(a.req.Arrived)}
+		}
+	}
 }
 
 // degraded tells whether plans are from before the session stream broke.
@@ -306,7 +354,7 @@ func (a *attempt) answer(ctx context.Context) (done bool) {
 		if a.gone++; a.gone < maxGone {
 			return false
 		}
-		a.lost()
+		a.giveUpGone()
 		return true
 	}
 	if !a.stale() {
@@ -375,7 +423,7 @@ func (a *attempt) answerFresh() {
 	defer cancel()
 	var again []int
 	for n, i := range a.read {
-		if r := &a.resp.Results[i]; r.Size == 0 && (r.Err != nil || a.atEnd(n, i)) {
+		if r := &a.resp.Results[i]; r.Size == 0 && !r.Lost && (r.Err != nil || a.atEnd(n, i)) {
 			again = append(again, n)
 		}
 	}
@@ -405,13 +453,11 @@ func (a *attempt) answerFresh() {
 	}
 }
 
-// lost answers for objects that are gone although the newest plans name them.
-func (a *attempt) lost() {
+// giveUpGone answers for objects that are gone, each time others, although the newest plans name them.
+func (a *attempt) giveUpGone() {
 	for n, i := range a.read {
 		if r := &a.resp.Results[i]; r.Err == nil && r.Size == 0 && !a.atEnd(n, i) {
-			a.f.cfg.Log.Error("object of a committed extent is missing", zapPartition(a.wants[n].Partition),
-				zapOffset(a.wants[n].Offset))
-			r.fail(kerr.KafkaStorageError)
+			r.fail(a.f.translate(cache.ErrGone, &a.req.Partitions[i]))
 		}
 	}
 }
@@ -424,12 +470,21 @@ func (a *attempt) wait(ctx context.Context, missing int64) {
 		a.timer = time.NewTimer(time.Until(a.deadline))
 	}
 	a.waiter.Reset(missing)
+	a.gone = 0
+	var again <-chan time.Time // when lost extents are asked for again
 	for n := range a.wants {
-		views.Park(a.waiter, a.wants[n].Partition, a.plans[n].Marks)
+		if !a.lost[n] { // else what comes lies behind what cannot be read
+			views.Park(a.waiter, a.wants[n].Partition, a.plans[n].Marks)
+		} else if again == nil {
+			t := time.NewTimer(lostFor)
+			defer t.Stop()
+			again = t.C
+		}
 	}
 	views.Parked(1)
 	select {
 	case <-a.waiter.Ready():
+	case <-again:
 	case <-a.timer.C:
 	case <-ctx.Done():
 	case <-a.drain:

@@ -25,7 +25,7 @@ const (
 	resultError = "error"
 )
 
-func newMetrics(r prometheus.Registerer, held func() float64) *metrics {
+func newMetrics(r prometheus.Registerer, held, lost func() float64) *metrics {
 	bytes := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "freshet_fetch_record_bytes_total", Help: "Record bytes answered, by class of read.",
 	}, []string{"class"})
@@ -51,7 +51,10 @@ func newMetrics(r prometheus.Registerer, held func() float64) *metrics {
 	}
 	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "freshet_fetch_unsent_bytes", Help: "Record bytes of answers that are being read or not taken by clients yet.",
-	}, held))
+	}, held), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "freshet_fetch_lost_extents",
+		Help: "Extents that are read, by partition and bundle, whose object is gone from the object store although the metadata names it.",
+	}, lost))
 	r.MustRegister(m.answers, bytes, m.gone, m.shrunk, m.unknown, m.noRoom)
 	return m
 }

@@ -8,7 +8,8 @@ import (
 
 func TestMetrics_Golden(t *testing.T) {
 	r := metrictest.NewRegistry()
-	newMetrics(r, func() float64 { return 0 })
+	none := func() float64 { return 0 }
+	newMetrics(r, none, none)
 	newSessionMetrics(r)
 	r.Golden(t)
 }

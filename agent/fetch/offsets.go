@@ -41,6 +41,8 @@ type OffsetsConfig struct {
 	Bytes  Bytes
 	// Internal answers for internal topics. Nil: they are refused.
 	Internal Internal
+	// Fetcher is the one whose table of lost extents is shared. Nil: a table of its own.
+	Fetcher *Fetcher
 	// AskTimeout bounds a look-up. Default 5 s.
 	AskTimeout time.Duration
 	Log        *zap.Logger
@@ -65,6 +67,7 @@ func (c *OffsetsConfig) Validate() error {
 type Offsets struct {
 	cfg    OffsetsConfig
 	opener *recode.Recoder
+	lost   *lost
 }
 
 // maxOpened bounds the uncompressed records, bytes, of one batch that is opened to find a timestamp. They are looked
@@ -77,7 +80,13 @@ func NewOffsets(cfg OffsetsConfig) (*Offsets, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("offsets: %w", err)
 	}
-	return &Offsets{cfg: cfg, opener: recode.New(recode.Config{MaxRecordBytes: maxOpened})}, nil
+	o := &Offsets{cfg: cfg, opener: recode.New(recode.Config{MaxRecordBytes: maxOpened})}
+	if cfg.Fetcher != nil {
+		o.lost = cfg.Fetcher.lost
+	} else {
+		o.lost = newLost(func(id.TopicPartition) {}, cfg.Log) // there are no windows
+	}
+	return o, nil
 }
 
 // OffsetWant asks for the first offset at or after a timestamp, or for a special one.
@@ -199,7 +208,7 @@ func (o *Offsets) ask(ctx context.Context, questions []*api.PartitionLookup) ([]
 // search finds the record in the extent that the look-up gave. Where it is not in there, the search goes on behind, with
 // the next extent that claims such a record.
 func (o *Offsets) search(ctx context.Context, w *OffsetWant, a *api.PartitionAnswer, readCommitted bool) OffsetResult {
-	lost, next := 0, int64(0)
+	lost, next, planned := 0, int64(0), uint64(0)
 	for range maxSteps {
 		exts, err := view.ParseExtents(a.GetExtents())
 		if err != nil {
@@ -211,7 +220,11 @@ func (o *Offsets) search(ctx context.Context, w *OffsetWant, a *api.PartitionAns
 		var gone bool
 		for i := range exts {
 			found, ok, err := o.searchExtent(ctx, &exts[i], w.Timestamp, a.GetLogStart())
-			if gone = errors.Is(err, cache.ErrGone); gone {
+			if missing := (*cache.GoneError)(nil); errors.As(err, &missing) {
+				if o.gone(w, missing, planned, exts[i].Base) {
+					return o.failed(w, errLost)
+				}
+				gone = true
 				break
 			}
 			switch {
@@ -234,6 +247,7 @@ func (o *Offsets) search(ctx context.Context, w *OffsetWant, a *api.PartitionAns
 		}
 		question := w.question()
 		question.From = next
+		planned = o.lost.planning()
 		answers, err := o.ask(ctx, []*api.PartitionLookup{question})
 		if err != nil || answers[0].GetUnknown() {
 			return OffsetResult{Err: kerr.NotLeaderForPartition, Offset: -1, Timestamp: -1}
@@ -241,6 +255,15 @@ func (o *Offsets) search(ctx context.Context, w *OffsetWant, a *api.PartitionAns
 		a = answers[0]
 	}
 	return o.failed(w, errSteps)
+}
+
+// errLost ends a search that needs an extent whose object is gone. The table of lost extents reports it.
+var errLost = errors.New("object of an extent is gone")
+
+// gone notes a 404 that a look-up led to, and reports whether the extent is lost. planned is of the search's look-ups after
+// its first 404, 0 before.
+func (o *Offsets) gone(w *OffsetWant, e *cache.GoneError, planned uint64, offset int64) bool {
+	return o.lost.gone(lostKey{partition: w.Partition, bundle: e.Bundle}, planned, e, offset)
 }
 
 // errSteps ends a search of too many steps.
@@ -254,6 +277,9 @@ func (o *Offsets) failed(w *OffsetWant, err error) OffsetResult {
 	case errors.Is(err, context.DeadlineExceeded):
 		r.Err = kerr.RequestTimedOut
 	}
+	if errors.Is(err, errLost) {
+		return r
+	}
 	o.cfg.Log.Warn("offset search failed", zapPartition(w.Partition), zap.Int64("timestamp", w.Timestamp), zap.Error(err))
 	return r
 }
@@ -265,6 +291,9 @@ func (o *Offsets) searchExtent(ctx context.Context, e *extent.Extent, least, log
 	}
 	if e.Kind == extent.Marker { // its control record counts like any other, as in FileRecords.searchForTimestamp
 		return OffsetResult{Offset: e.Base, Timestamp: e.MaxTimestamp}, e.Base >= logStart, nil
+	}
+	if o.lost.stands(e.Bundle) {
+		return OffsetResult{}, false, errLost
 	}
 	var found OffsetResult
 	var ok bool
@@ -291,6 +320,7 @@ func (o *Offsets) batches(ctx context.Context, e *extent.Extent, least int64, yi
 		if err != nil {
 			return fmt.Errorf("read extent: %w", err)
 		}
+		o.lost.found(e.Bundle)
 		b.Batches(func(batch cache.Batch) bool {
 			more, err = yield(b, batch)
 			return more && err == nil

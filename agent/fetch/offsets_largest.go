@@ -27,7 +27,9 @@ type largest struct {
 	marks *api.PartitionAnswer // the newest answer
 	best  OffsetResult
 	spans []span
-	lost  int
+
+	misses  int    // 404s
+	planned uint64 // of the newest look-up, for the table of lost extents
 }
 
 // span is a part of the partition that was not searched: offsets [from, to), and its extent that claims most.
@@ -90,9 +92,13 @@ func (l *largest) step(ctx context.Context) error {
 	s := *l.top()
 	l.spans = slices.DeleteFunc(l.spans, func(x span) bool { return x.from == s.from })
 	exact, err := l.read(ctx, &s.claims)
+	missing := (*cache.GoneError)(nil)
 	switch {
-	case errors.Is(err, cache.ErrGone):
-		if l.lost++; l.lost == maxGone {
+	case errors.As(err, &missing):
+		if l.gone(l.want, missing, l.planned, s.claims.Base) {
+			return errLost
+		}
+		if l.misses++; l.misses == maxGone {
 			return err
 		}
 		return l.ask(ctx, span{from: s.from, to: s.to})
@@ -113,6 +119,7 @@ func (l *largest) ask(ctx context.Context, spans ...span) error {
 		questions[i] = l.want.question()
 		questions[i].From, questions[i].To = s.from, s.to
 	}
+	l.planned = l.lost.planning()
 	answers, err := l.Offsets.ask(ctx, questions)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errOwner, err)

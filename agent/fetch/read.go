@@ -3,6 +3,7 @@ package fetch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -67,6 +68,9 @@ func (r *reader) read(ctx context.Context) error {
 			r.made(marker(&exts[i]), exts[i].Last)
 			continue
 		}
+		if err := r.known(exts[i : i+1]); err != nil {
+			return err
+		}
 		whole, err := r.readExtent(ctx, &exts[i], limit)
 		if err != nil {
 			return err
@@ -74,6 +78,20 @@ func (r *reader) read(ctx context.Context) error {
 		if !whole {
 			break
 		}
+	}
+	return nil
+}
+
+// errKnown is returned instead of the second 404 of an object: this fetch or another one had the first since the plan.
+var errKnown = fmt.Errorf("since this plan: %w", cache.ErrGone)
+
+// known returns errKnown if an extent's object is known to be missing.
+func (r *reader) known(e []extent.Extent) error {
+	if r.plan.Stale {
+		return nil
+	}
+	if _, v := r.f.lost.check(r.partition.ID, e, r.planned); v != readable {
+		return errKnown
 	}
 	return nil
 }
@@ -97,6 +115,7 @@ func (r *reader) readExtent(ctx context.Context, e *extent.Extent, limit int64) 
 		if b == nil || err != nil {
 			return false, err
 		}
+		r.f.lost.found(e.Bundle)
 		r.single = r.single || r.f.pressed()
 		more := b.More
 		r.take(b, limit)

@@ -138,9 +138,9 @@ func (a *attempt) readers() []reader {
 	return list
 }
 
-// readOne reads one partition, or reads on where it stopped for bytes that were not in memory, and reports whether an object was gone. A patient reader waits for bytes that are not in
-// memory until the answer has min bytes or ctx ends.
-func (a *attempt) readOne(ctx context.Context, r *reader, b *bounds, patient bool) (gone bool) {
+// readOne reads one partition, or reads on where it stopped for bytes that were not in memory, and reports whether an
+// object was gone. A patient reader waits for bytes that are not in memory until the answer has min bytes or ctx ends.
+func (a *attempt) readOne(ctx context.Context, r *reader, b *bounds, patient bool) bool {
 	if a.resp.Bytes > 0 && (b.left <= 0 || b.single) {
 		return false
 	}
@@ -153,15 +153,22 @@ func (a *attempt) readOne(ctx context.Context, r *reader, b *bounds, patient boo
 	r.result.Aborted = within(r.plan.Aborted, r.end) // also of records read before an error
 	b.single = r.single
 	brought := r.result.Size - before
+	var gone *cache.GoneError
 	a.resp.Bytes += brought
 	b.left -= brought
 	a.f.metrics.bytes[r.class].Add(float64(brought))
 	switch {
 	case errors.Is(err, errNotReady):
 		r.waiting = true
-	case errors.Is(err, cache.ErrGone):
+	case errors.Is(err, errKnown):
+		return true
+	case errors.As(err, &gone):
 		a.f.metrics.gone.Inc()
-		a.f.cfg.Views.Invalidate(r.partition.ID)
+		planned := a.planned
+		if r.plan.Stale {
+			planned = 0
+		}
+		a.f.lost.gone(lostKey{partition: r.partition.ID, bundle: gone.Bundle}, planned, gone, r.from())
 		return true
 	case err != nil && r.result.Size == 0:
 		r.result.fail(a.f.translate(err, r.partition))
