@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/agent/kafka"
+	"github.com/freshet-io/freshet/internal/advertise"
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/objstore"
 )
@@ -148,7 +149,11 @@ func (c *Config) Validate() error {
 	}
 	for _, address := range c.ControlPlane {
 		host, port, err := net.SplitHostPort(address)
-		if c.DialControlPlane == nil && (err != nil || host == "" || port == "") {
+		switch {
+		case c.DialControlPlane != nil:
+		case advertise.Unbracketed(address):
+			faults = append(faults, fmt.Errorf("--control-plane %q is an IPv6 address without brackets: write [address]:port, such as [2001:db8::1]:7050", address))
+		case err != nil || host == "" || port == "":
 			faults = append(faults, fmt.Errorf("--control-plane %q has no port: write host:port, such as cp-1:7050", address))
 		}
 	}
@@ -162,11 +167,9 @@ func (c *Config) Validate() error {
 		faults = append(faults, errors.New("no bucket (--bucket)"))
 	}
 	if _, err := divide(c.MemoryLimit); err != nil {
-		faults = append(faults, err)
+		faults = append(faults, fmt.Errorf("--memory-limit: %w", err))
 	}
-	if _, err := c.addresses(); err != nil {
-		faults = append(faults, err)
-	}
+	faults = append(faults, c.validateAddresses()...)
 	if _, err := c.zones(); err != nil {
 		faults = append(faults, err)
 	}
@@ -174,13 +177,13 @@ func (c *Config) Validate() error {
 		faults = append(faults, err)
 	}
 	if c.NetworkLimit < 0 {
-		faults = append(faults, fmt.Errorf("network limit of %d bytes a second is negative", c.NetworkLimit))
+		faults = append(faults, fmt.Errorf("network limit of %d bytes a second (--network-limit) is negative", c.NetworkLimit))
 	}
 	if err := c.Peers.validate(); err != nil {
 		faults = append(faults, err)
 	}
 	if c.RequestMaxBytes < 1<<10 {
-		faults = append(faults, fmt.Errorf("request size limit of %d bytes is below 1 KiB", c.RequestMaxBytes))
+		faults = append(faults, fmt.Errorf("request size limit of %d bytes (--request-max-bytes) is below 1 KiB", c.RequestMaxBytes))
 	}
 	if c.FlushBytes < 64<<10 || int64(c.FlushBytes) > c.MemoryLimit/8 {
 		faults = append(faults, fmt.Errorf("flush size of %d bytes (--flush-bytes) is not between 64 KiB and an eighth of the memory limit", c.FlushBytes))
@@ -189,6 +192,45 @@ func (c *Config) Validate() error {
 		faults = append(faults, err)
 	}
 	return errors.Join(faults...)
+}
+
+// validateAddresses returns the faults in where the agent listens and in what it advertises.
+func (c *Config) validateAddresses() (faults []error) {
+	for _, spec := range c.Listen {
+		name, _, named := strings.Cut(spec, "=")
+		if named && !id.ValidVirtualCluster(name) { // topics, listeners and virtual clusters have the same characters
+			faults = append(faults, fmt.Errorf("--kafka-listen %q: %q is no name of a listener: set it to 1 to %d of a-z A-Z 0-9 . _ -", spec, name, id.MaxVirtualClusterName))
+		} else if _, err := ParseListen([]string{spec}); err != nil {
+			faults = append(faults, fmt.Errorf("--kafka-listen: %w", err))
+		}
+	}
+	if len(faults) > 0 {
+		return faults
+	}
+	all, err := c.addresses()
+	switch {
+	case err == nil:
+	case strings.HasPrefix(err.Error(), "--"):
+		return []error{err}
+	default:
+		return []error{fmt.Errorf("--advertise: %w", err)}
+	}
+	for _, a := range all.told {
+		if err := advertise.CheckHost(a.Host); err != nil {
+			return []error{fmt.Errorf("--advertise %w", err)}
+		}
+	}
+	if c.Peers.Advertise == "" {
+		return nil
+	}
+	host, _, err := net.SplitHostPort(c.Peers.Advertise)
+	if err != nil {
+		host = c.Peers.Advertise // without a port
+	}
+	if err := advertise.CheckHost(host); err != nil {
+		return []error{fmt.Errorf("--peer-advertise %w", err)}
+	}
+	return nil
 }
 
 // ValidateWriting reports the faults in how records are written, where defaults have been filled in: a zero is not one of them.

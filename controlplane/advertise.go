@@ -37,6 +37,9 @@ func checkAdvertised(address string) error {
 	if n, bad := strconv.ParseUint(port, 10, 16); err != nil || host == "" || bad != nil || n == 0 {
 		return fmt.Errorf("--advertise %q is no address: set it to host:port, as agents reach --grpc-listen", address)
 	}
+	if err := advertise.CheckHost(host); err != nil {
+		return fmt.Errorf("--advertise %w", err)
+	}
 	if advertise.Unspecified(host) {
 		return fmt.Errorf("--advertise %q is an address that nobody can connect to: set it to a name or address of this machine that agents reach", address)
 	}

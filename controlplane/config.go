@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -178,6 +179,10 @@ func (c *Config) Validate() error {
 	if c.ReplicaID == "" {
 		errs = append(errs, errors.New("no replica id"))
 	}
+	if !validPrefix(c.EtcdPrefix) {
+		errs = append(errs, fmt.Errorf("--etcd-prefix %q is no prefix of keys: set it to / and printable ASCII without spaces and without / at the end, such as %s",
+			c.EtcdPrefix, etcdlog.DefaultPrefix))
+	}
 	if c.Etcd == nil {
 		errs = append(errs, errors.New("no etcd"))
 	}
@@ -218,6 +223,13 @@ func (c *Config) Validate() error {
 		}
 	}
 	return errors.Join(append(errs, c.Lifecycle.Validate(), c.Jobs.Validate(), c.Scale.Validate())...)
+}
+
+// validPrefix reports whether all keys in etcd can begin with prefix. A slash at its end is refused: /freshet and /freshet/ would be
+// two clusters.
+func validPrefix(prefix string) bool {
+	printable := !strings.ContainsFunc(prefix, func(c rune) bool { return c <= ' ' || c > '~' })
+	return printable && strings.HasPrefix(prefix, "/") && !strings.HasSuffix(prefix, "/")
 }
 
 // SnapshotPrefix returns the prefix of the snapshots of a cluster id in the bucket.

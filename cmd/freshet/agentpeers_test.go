@@ -35,7 +35,7 @@ func TestPeers_ListenByDefault(t *testing.T) {
 	}
 	s := agentSettings{}
 	s.Zone = "a\nb"
-	require.EqualError(t, s.complete(zap.NewNop()), `--zone: invalid zone name: "a\nb" has control characters or is not UTF-8`)
+	require.EqualError(t, s.complete(zap.NewNop()), `--zone: invalid zone name: "a\nb" has control characters or is not UTF-8: remove them`)
 	s = agentSettings{}
 	require.NoError(t, s.completePeers(zap.NewNop()), "as freshet dev, which shares with nobody")
 	require.Empty(t, s.Peers.Listen)

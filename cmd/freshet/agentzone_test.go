@@ -45,5 +45,5 @@ func TestRun_NodeName(t *testing.T) {
 	code, _, errs := command(t, []string{"FRESHET_NODE_NAME=n1", "FRESHET_ZONE=auto"}, "agent")
 	require.Equal(t, exitFailed, code)
 	require.Equal(t, "freshet: --zone auto: the availability zone could not be found out: --node-name n1 is set, but KUBERNETES_SERVICE_HOST is not: "+
-		"remove it outside of a pod; or name the zone by --zone\n", errs)
+		"remove it outside of a pod; or name the zone by --zone (from FRESHET_ZONE, FRESHET_NODE_NAME)\n", errs)
 }

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/controlplane"
+	"github.com/freshet-io/freshet/internal/advertise"
 	"github.com/freshet-io/freshet/internal/brokerconfig"
 	"github.com/freshet-io/freshet/internal/cli"
 	"github.com/freshet-io/freshet/internal/config"
@@ -149,13 +150,13 @@ func (s *controlSettings) run(ctx context.Context, p process) error {
 		return err
 	}
 	defer s.Etcd.Close()
-	if err := s.checkEtcd(ctx, log); err != nil {
-		return err
-	}
 	s.Bucket, s.BucketLocation = meter.New(bucket, s.Registry), open.Redact(s.bucketURL)
 	plane, err := controlplane.New(s.Config)
 	if err != nil {
 		return &cli.UsageError{Message: err.Error()}
+	}
+	if err := s.checkEtcd(ctx, log); err != nil {
+		return err
 	}
 	if err := plane.Listen(ctx); err != nil {
 		return err
@@ -183,7 +184,9 @@ func (s *controlSettings) complete(log *zap.Logger) error {
 		faults = append(faults, errors.New("--etcd is needed"))
 	}
 	for _, endpoint := range s.etcd.Endpoints {
-		if err := etcdlog.CheckEndpoint(endpoint); err != nil {
+		if advertise.Unbracketed(etcdlog.Address(endpoint)) {
+			faults = append(faults, fmt.Errorf("--etcd %q is an IPv6 address without brackets: write [address]:port, such as [2001:db8::1]:2379", endpoint))
+		} else if err := etcdlog.CheckEndpoint(endpoint); err != nil {
 			faults = append(faults, fmt.Errorf("--etcd %w", err))
 		}
 	}
@@ -191,7 +194,7 @@ func (s *controlSettings) complete(log *zap.Logger) error {
 		faults = append(faults, errors.New("--bucket is needed"))
 	}
 	if len(s.virtualClusters) == 0 {
-		faults = append(faults, errors.New("--virtual-cluster is needed"))
+		faults = append(faults, errors.New("--virtual-cluster is needed: set it to the names of the virtual clusters to serve"))
 	}
 	if len(s.agentKeys) == 0 {
 		faults = append(faults, errors.New("--agent-key is needed"))
@@ -224,12 +227,14 @@ func (s *controlSettings) replicaTLS(log *zap.Logger) (*tls.Config, error) {
 // checkEtcd warns of what is wrong with etcd's members; the replica starts regardless and waits for them. Only TLS on one side
 // alone is an error: waiting does not cure it.
 func (s *controlSettings) checkEtcd(ctx context.Context, log *zap.Logger) error {
-	ctx, cancel := context.WithTimeout(ctx, etcdCheck)
-	defer cancel()
-	err := etcdlog.Check(ctx, s.Etcd)
+	checked, cancel := context.WithTimeout(ctx, etcdCheck)
+	err := etcdlog.Check(checked, s.Etcd)
+	cancel()
 	if err == nil {
 		return nil
 	}
+	ctx, cancel = context.WithTimeout(ctx, etcdCheck) // of its own: members that are down take all of the first one
+	defer cancel()
 	for _, endpoint := range s.etcd.Endpoints {
 		address := etcdlog.Address(endpoint)
 		switch kind := spoken.At(ctx, address, nil); {

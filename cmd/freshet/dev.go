@@ -65,10 +65,11 @@ func (s *agentSettings) runDev(cmd *cobra.Command, p process, d dev.Config) erro
 	}
 	s.MemoryLimit = memoryLimit(s.MemoryLimit, devMemory)
 	s.Registry = newRegistry()
-	if err := errors.Join(d.Validate(), s.ValidateWriting()); err != nil {
+	d.Agent = s.Config
+	if err := errors.Join(s.ValidateWriting(), d.Validate()); err != nil {
 		return &cli.UsageError{Message: err.Error()}
 	}
-	d.Agent, d.Log, d.Out, d.Program = s.Config, log, p.streams.Out, os.Args[0]
+	d.Log, d.Out, d.Program = log, p.streams.Out, os.Args[0]
 	bucket := ""
 	if d.BucketURL != "" {
 		bucket = "--bucket " + open.Redact(d.BucketURL)

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"syscall"
 
 	"github.com/freshet-io/freshet/internal/cli"
 )
@@ -47,11 +46,9 @@ func (p process) run(ctx context.Context, args []string) int {
 	if err == nil {
 		return exitOK
 	}
+	err = nameListener(err)
 	for line := range strings.SplitSeq(err.Error(), "\n") {
-		fmt.Fprintf(p.streams.Err, "freshet: %s\n", line)
-	}
-	if errors.Is(err, syscall.EADDRINUSE) {
-		fmt.Fprintln(p.streams.Err, "freshet: another process listens there: stop it, or choose another address (--kafka-listen, --http-listen and the like)")
+		fmt.Fprintf(p.streams.Err, "freshet: %s%s\n", line, origins(command.Flags(), line))
 	}
 	var usage *cli.UsageError
 	if errors.As(err, &usage) {

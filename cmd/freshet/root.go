@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -148,10 +149,10 @@ func (p process) variable(name string) string {
 	return ""
 }
 
-// takes checks the number of arguments and names them in the complaint.
+// takes checks the number of arguments, and that none is empty, and names them in the complaint.
 func takes(least, most int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if len(args) < least || most >= 0 && len(args) > most {
+		if len(args) < least || most >= 0 && len(args) > most || slices.Contains(args, "") {
 			return &cli.UsageError{Message: "want " + what + ": " + cmd.UseLine()}
 		}
 		return nil

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"unicode"
 )
 
 // Place is where a process runs. An empty field is not known.
@@ -42,6 +43,25 @@ func (p Place) Fill(spec string) (string, error) {
 func Unspecified(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "" || ip != nil && ip.IsUnspecified()
+}
+
+// CheckHost returns an error for a host that can be no name or address, such as one with a scheme or a space.
+func CheckHost(host string) error {
+	if host == "" || strings.ContainsFunc(host, unicode.IsSpace) || strings.ContainsAny(host, `/\@=,"'`) {
+		return fmt.Errorf("%q is no name or address of a host: set it to one, without scheme, path or spaces", host)
+	}
+	return nil
+}
+
+// Unbracketed reports whether address is an IPv6 address that lacks its brackets. Then its port, if any, cannot be found.
+func Unbracketed(address string) bool {
+	return !strings.Contains(address, "[") && strings.Count(address, ":") > 1 && net.ParseIP(address) != nil
+}
+
+// Local reports whether only this machine connects to host: localhost or a loopback address.
+func Local(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 func hostname() string {

@@ -58,15 +58,35 @@ func Load(flags *pflag.FlagSet, src Sources) error {
 			if err := set(f, environ.Get(name)); err != nil {
 				faults = append(faults, fmt.Errorf("environment %s: %w", name, err))
 			}
+			setOrigin(f, name)
 			return
 		}
 		if fromFile.Exists(f.Name) {
 			if err := set(f, fromFile.Get(f.Name)); err != nil {
 				faults = append(faults, fmt.Errorf("file %s: %s: %w", src.File, f.Name, err))
 			}
+			setOrigin(f, "file "+src.File)
 		}
 	})
 	return errors.Join(faults...)
+}
+
+// origin annotates flags with where Load found their value.
+const origin = "freshet-origin"
+
+func setOrigin(f *pflag.Flag, from string) {
+	if f.Annotations == nil {
+		f.Annotations = map[string][]string{}
+	}
+	f.Annotations[origin] = []string{from}
+}
+
+// Origin returns where Load found the value of a flag: the name of a variable, "file " and its path, or "" for neither.
+func Origin(f *pflag.Flag) string {
+	if from := f.Annotations[origin]; len(from) > 0 {
+		return from[0]
+	}
+	return ""
 }
 
 // loadFile reads the YAML file and lists the keys in it that are no settings.

@@ -17,14 +17,14 @@ var ofLinks = regexp.MustCompile(`^FRESHET_(\w+_)?PORT=(tcp|udp|sctp)://`)
 // notSettings are names that images and build systems set.
 var notSettings = []string{"FRESHET_VERSION"}
 
-// UnknownVariables returns the variables of the environment that look like settings and are none of the known names, each with
-// the nearest known one if there is one. What platforms set for a service called freshet is left out.
+// UnknownVariables returns the variables of the environment that look like settings, in upper or lower case, and are none of the
+// known names, each with the nearest known one if there is one. What platforms set for a service called freshet is left out.
 func UnknownVariables(known, environ []string) []string {
 	var unknown []string
 	for _, entry := range environ {
 		name, _, _ := strings.Cut(entry, "=")
 		switch {
-		case !strings.HasPrefix(name, EnvPrefix), slices.Contains(known, name), slices.Contains(notSettings, name):
+		case !strings.HasPrefix(strings.ToUpper(name), EnvPrefix), slices.Contains(known, name), slices.Contains(notSettings, name):
 		case ofPlatforms.MatchString(name), ofLinks.MatchString(entry):
 		default:
 			unknown = append(unknown, name+nearest(known, name))
@@ -37,8 +37,9 @@ func UnknownVariables(known, environ []string) []string {
 // nearest names the known variable that differs least, if it differs by less than a quarter of its letters.
 func nearest(known []string, name string) string {
 	best, least := "", len(name)/4+1
+	upper := strings.ToUpper(name)
 	for _, k := range known {
-		if d := distance(k, name, least); d < least {
+		if d := distance(k, upper, least); d < least {
 			best, least = k, d
 		}
 	}

@@ -15,8 +15,10 @@ func TestUnknownVariables(t *testing.T) {
 		"FRESHET_KAFKA_LISTENS (is FRESHET_KAFKA_LISTEN meant?)",
 		"FRESHET_PORT",
 		"FRESHET_SOMETHING_ELSE",
+		"freshet_bucket (is FRESHET_BUCKET meant?)",
 	}, config.UnknownVariables(known, []string{
 		"PATH=/bin", "FRESHET_BUCKET=mem://", "FRESHET_SOMETHING_ELSE=1", "FRESHET_BUKET=mem://", "FRESHET_KAFKA_LISTENS=:1", "FRESHET_PORT=9092",
+		"freshet_bucket=mem://",
 	}))
 	require.Empty(t, config.UnknownVariables(known, []string{
 		"FRESHET_PORT=tcp://10.0.0.1:9092", "FRESHET_SERVICE_HOST=10.0.0.1", "FRESHET_SERVICE_PORT=9092", "FRESHET_SERVICE_PORT_KAFKA=9092",

@@ -69,9 +69,17 @@ type Config struct {
 func (c *Config) Validate() error {
 	errs := []error{c.Broker.Validate(), c.Lifecycle.Validate(), c.Jobs.Validate()}
 	if c.DataDir == "" {
-		errs = append(errs, errors.New("no data directory"))
+		errs = append(errs, errors.New("no data directory (--data-dir)"))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.validateAgent())...)
+}
+
+// validateAgent reports the faults of the agent's settings, before anything is created for them.
+func (c *Config) validateAgent() error {
+	a := c.Agent
+	a.VirtualCluster, a.AgentKey, a.ControlPlane, a.BucketURL = virtualCluster, "key", []string{"127.0.0.1:1"}, "mem://" // Run fills them in
+	a.ApplyDefaults()
+	return a.Validate()
 }
 
 // Run runs everything until ctx ends.
@@ -133,12 +141,12 @@ func prepare(cfg *Config) error {
 	}
 	cfg.DataDir = dir
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("create data directory: %w", err)
+		return fmt.Errorf("--data-dir %s cannot be created: %w: set --data-dir to a directory that this user may write to", dir, err)
 	}
 	if cfg.BucketURL == "" {
 		objects := filepath.Join(dir, "objects")
 		if err := os.MkdirAll(objects, 0o700); err != nil {
-			return fmt.Errorf("create object directory: %w", err)
+			return fmt.Errorf("--data-dir %s cannot be written to: %w: set --data-dir to a directory that this user may write to", dir, err)
 		}
 		cfg.BucketURL = (&url.URL{Scheme: "file", Path: objects}).String()
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"strings"
 	"time"
@@ -27,8 +28,8 @@ const (
 	Plain
 )
 
-// At returns what the address speaks. It sends one ClientHello, and neither says nor believes anything else. dial nil means the
-// network.
+// At returns what the address speaks. It sends one ClientHello. If the address hangs up without an answer, At connects again and
+// sends the preface of HTTP/2: etcd's port does so where it has no TLS. It sends and believes nothing else. dial nil means the network.
 func At(ctx context.Context, address string, dial Dial) Kind {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -43,7 +44,33 @@ func At(ctx context.Context, address string, dial Dial) Kind {
 	}
 	defer raw.Close()
 	conn := tls.Client(raw, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec // nothing is said or believed
-	return kindOf(conn.HandshakeContext(ctx))
+	kind := kindOf(conn.HandshakeContext(ctx))
+	if kind == Unknown && ctx.Err() == nil && answersHTTP2(ctx, address, dial) {
+		return Plain
+	}
+	return kind
+}
+
+const (
+	settings = "\x00\x00\x00\x04\x00\x00\x00\x00\x00"        // an empty frame (RFC 9113, 6.5)
+	preface  = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + settings // RFC 9113, 3.4
+	typeAt   = 3                                             // of a frame's type in its header
+)
+
+// answersHTTP2 reports whether the address answers the preface of HTTP/2 with SETTINGS.
+func answersHTTP2(ctx context.Context, address string, dial Dial) bool {
+	conn, err := dial(ctx, address)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	if _, err := io.WriteString(conn, preface); err != nil {
+		return false
+	}
+	header := make([]byte, len(settings))
+	_, err = io.ReadFull(conn, header)
+	return err == nil && string(header[typeAt:]) == settings[typeAt:]
 }
 
 func kindOf(err error) Kind {

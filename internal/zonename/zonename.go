@@ -21,9 +21,9 @@ func Parse(name string) (string, error) {
 	trimmed := strings.TrimSpace(name)
 	switch {
 	case len(trimmed) > maxBytes:
-		return "", fmt.Errorf("%w: %d bytes, at most %d are allowed", ErrInvalid, len(trimmed), maxBytes)
+		return "", fmt.Errorf("%w: %q has %d bytes: shorten it to %d", ErrInvalid, trimmed, len(trimmed), maxBytes)
 	case !utf8.ValidString(trimmed) || strings.ContainsFunc(trimmed, unicode.IsControl):
-		return "", fmt.Errorf("%w: %q has control characters or is not UTF-8", ErrInvalid, trimmed)
+		return "", fmt.Errorf("%w: %q has control characters or is not UTF-8: remove them", ErrInvalid, trimmed)
 	}
 	return trimmed, nil
 }

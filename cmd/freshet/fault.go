@@ -1,0 +1,61 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/pflag"
+
+	"github.com/freshet-io/freshet/internal/config"
+)
+
+// listeners are the settings of addresses to listen on, by how errors begin that name such an address.
+var listeners = []struct{ phrase, flag string }{
+	{"listen for kafka clients on ", "--kafka-listen"},
+	{"listen for other agents on ", "--peer-listen"},
+	{"listen for agents on ", "--grpc-listen"},
+	{"listen for http on ", "--http-listen"},
+}
+
+// nameListener returns an error of listening as one line with the setting, its value and the remedy. Other errors stay as they are.
+func nameListener(err error) error {
+	var op *net.OpError
+	if !errors.As(err, &op) || op.Op != "listen" {
+		return err
+	}
+	for _, l := range listeners {
+		_, rest, found := strings.Cut(err.Error(), l.phrase)
+		if !found {
+			continue
+		}
+		remedy := "set " + l.flag + " to host:port with an address of this machine"
+		if errors.Is(err, syscall.EADDRINUSE) {
+			remedy = "stop the process that listens there, or set " + l.flag + " to another address"
+		}
+		return fmt.Errorf("%s %s: %w: %s", l.flag, strings.TrimSuffix(rest, ": "+op.Error()), op.Err, remedy)
+	}
+	return err
+}
+
+var flagName = regexp.MustCompile(`--[a-z][a-z-]*`)
+
+// origins returns where the settings that a line names were set, if that is not the command line: " (from FRESHET_LINGER)".
+func origins(flags *pflag.FlagSet, line string) string {
+	var from []string
+	for _, name := range flagName.FindAllString(line, -1) {
+		f := flags.Lookup(name[2:])
+		if f == nil || config.Origin(f) == "" || slices.Contains(from, config.Origin(f)) {
+			continue
+		}
+		from = append(from, config.Origin(f))
+	}
+	if len(from) == 0 {
+		return ""
+	}
+	return " (from " + strings.Join(from, ", ") + ")"
+}
