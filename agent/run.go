@@ -3,13 +3,18 @@ package agent
 import (
 	"context"
 	"errors"
+	"net"
+	"slices"
+	"strconv"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/freshet-io/freshet/agent/view"
 	"github.com/freshet-io/freshet/controlplane/client"
 	"github.com/freshet-io/freshet/internal/service"
+	"github.com/freshet-io/freshet/metadata/id"
 )
 
 // Parts of Config.DrainTimeout. What is not done in its part's time is given up: clients then get retriable errors or
@@ -48,6 +53,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		service.Service{Name: "bucket's cluster id", Run: func(ctx context.Context) error { return a.owned.run(ctx, a.store.Works()) }},
 		service.Service{Name: "session", Run: a.runSession},
 		service.Service{Name: "partitions", Run: a.listeners.partitions.Run},
+		service.Service{Name: "advertised addresses", Run: a.watchAddresses},
 		service.Service{Name: "jobs", Run: a.runJobs},
 		service.Service{Name: "writer", Run: a.writer.Run},
 		service.Service{Name: "zone's writer", Run: a.route.Run},
@@ -56,6 +62,70 @@ func (a *Agent) Run(ctx context.Context) error {
 	)
 	a.log.Info("agent has stopped", zap.Error(err))
 	return a.plainFault(err)
+}
+
+// Bounds of noticing another agent at this one's address.
+const (
+	rivalPause = 5 * time.Second
+	// rivalRounds is how many looks in a row find it before it is logged. A predecessor that was killed is gone earlier.
+	rivalRounds = 6
+)
+
+// rivals counts, for each other member of the catalogue, the rounds in a row in which it advertised an address of this agent.
+type rivals map[id.Session]int
+
+// round looks at a catalogue, and calls warn once for a rival that stays.
+func (r *rivals) round(s *view.Snapshot, own []string, warn func(address string, other id.Session)) {
+	found := make(rivals)
+	for _, m := range s.Members {
+		address := sharedAddress(m, own)
+		if m.Session == s.Session || address == "" {
+			continue
+		}
+		found[m.Session] = (*r)[m.Session] + 1
+		if found[m.Session] == rivalRounds {
+			warn(address, m.Session)
+		}
+	}
+	*r = found
+}
+
+// sharedAddress returns one of the addresses that m advertises too, "" if there is none.
+func sharedAddress(m *view.Member, own []string) string {
+	if m.Peer != "" && slices.Contains(own, m.Peer) {
+		return m.Peer
+	}
+	for _, e := range m.Endpoints {
+		if address := net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port))); slices.Contains(own, address) {
+			return address
+		}
+	}
+	return ""
+}
+
+// watchAddresses warns of other agents that advertise an address of this one: clients of one reach the other. Addresses of shared
+// listeners belong to all agents.
+func (a *Agent) watchAddresses(ctx context.Context) error {
+	own := []string{a.peerAddress} // "" matches nothing
+	for _, address := range a.addresses {
+		if _, shared := a.shared[address.Listener]; !shared {
+			own = append(own, net.JoinHostPort(address.Host, strconv.Itoa(int(address.Port))))
+		}
+	}
+	tick := time.NewTicker(rivalPause)
+	defer tick.Stop()
+	var found rivals
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		found.round(a.listeners.catalogue.Load(), own, func(address string, other id.Session) {
+			a.log.Warn("another agent advertises the same address: set --advertise and --peer-advertise of each agent to its own, or --shared-advertise to that of a load balancer",
+				zap.String("address", address), zap.Uint32("other_session", uint32(other)))
+		})
+	}
 }
 
 // drain waits until the agent is to stop, then sees to it that nothing is left behind.

@@ -179,6 +179,9 @@ func (c *Config) Validate() error {
 	if c.ReplicaID == "" {
 		errs = append(errs, errors.New("no replica id"))
 	}
+	if strings.ContainsFunc(c.ReplicaID, unprintable) || strings.Contains(c.ReplicaID, "/") {
+		errs = append(errs, fmt.Errorf("--replica-id %q is no name of a replica: set it to printable ASCII without spaces and slashes", c.ReplicaID))
+	}
 	if !validPrefix(c.EtcdPrefix) {
 		errs = append(errs, fmt.Errorf("--etcd-prefix %q is no prefix of keys: set it to / and printable ASCII without spaces and without / at the end, such as %s",
 			c.EtcdPrefix, etcdlog.DefaultPrefix))
@@ -228,9 +231,11 @@ func (c *Config) Validate() error {
 // validPrefix reports whether all keys in etcd can begin with prefix. A slash at its end is refused: /freshet and /freshet/ would be
 // two clusters.
 func validPrefix(prefix string) bool {
-	printable := !strings.ContainsFunc(prefix, func(c rune) bool { return c <= ' ' || c > '~' })
-	return printable && strings.HasPrefix(prefix, "/") && !strings.HasSuffix(prefix, "/")
+	return !strings.ContainsFunc(prefix, unprintable) && strings.HasPrefix(prefix, "/") && !strings.HasSuffix(prefix, "/")
 }
+
+// unprintable reports whether c is a space or no printable ASCII.
+func unprintable(c rune) bool { return c <= ' ' || c > '~' }
 
 // SnapshotPrefix returns the prefix of the snapshots of a cluster id in the bucket.
 func SnapshotPrefix(clusterID string) string { return marker.Prefix(clusterID) + "snapshots/" }

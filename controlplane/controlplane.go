@@ -54,6 +54,7 @@ func (c *ControlPlane) Listen(ctx context.Context) error {
 	c.socket = socket
 	c.cfg.Advertise, err = c.cfg.advertised(advertise.Here("", c.cfg.PodIP), socket.Addr().(*net.TCPAddr).Port)
 	if err == nil {
+		c.warnIfLocal()
 		err = c.build(ctx)
 	}
 	if err != nil {
@@ -61,6 +62,16 @@ func (c *ControlPlane) Listen(ctx context.Context) error {
 		return err
 	}
 	return nil
+}
+
+// warnIfLocal warns of an advertised address that leads processes on other machines to themselves.
+func (c *ControlPlane) warnIfLocal() {
+	listen, _, _ := net.SplitHostPort(c.cfg.GRPCListen)
+	told, _, _ := net.SplitHostPort(c.cfg.Advertise)
+	if advertise.OnlyLocal(listen, told) {
+		c.cfg.Log.Warn("advertised address leads agents and replicas on other machines to themselves: set --advertise to a name or address of this machine that they reach",
+			zap.String("advertise", c.cfg.Advertise))
+	}
 }
 
 // build makes the parts once the address is known.
@@ -133,7 +144,14 @@ func (c *ControlPlane) Close() {
 func (c *ControlPlane) Ready() error {
 	errs := []error{c.store.Refused()}
 	for _, built := range c.clusters {
-		errs = append(errs, built.ready(c.store.Works()))
+		err := built.ready(c.store.Works())
+		if errors.Is(err, errNotCompared) {
+			owner, _ := built.located()
+			if reason := built.stored.Load().bucket.reason(owner); reason != nil {
+				err = fmt.Errorf("%w: %w", err, reason)
+			}
+		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

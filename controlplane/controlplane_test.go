@@ -3,6 +3,7 @@ package controlplane_test
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -39,10 +40,19 @@ func TestConfig_TellsEveryFault(t *testing.T) {
 func TestConfig_RefusesNamesAndAddressesThatFailLater(t *testing.T) {
 	for value, says := range map[string]string{
 		"0.0.0.0:7050": `--advertise "0.0.0.0:7050" is an address that nobody can connect to: set it to a name or address of this machine that agents reach`,
+		"a b:7050":     `--advertise "a b" is no name or address of a host: set it to one, without scheme, path or spaces`,
 		"cp-1":         `--advertise "cp-1" is no address: set it to host:port, as agents reach --grpc-listen`,
 	} {
 		_, err := controlplane.New(controlplane.Config{Advertise: value})
 		require.ErrorContains(t, err, says)
+	}
+	for _, prefix := range []string{"/", "freshet", "/freshet/", "/a b", "/\x7f", "/ä"} {
+		_, err := controlplane.New(controlplane.Config{EtcdPrefix: prefix})
+		require.ErrorContains(t, err, "is no prefix of keys: set it to / and printable ASCII without spaces and without / at the end, such as /freshet/v1")
+	}
+	for _, replica := range []string{"a/b", "a b", "ä"} {
+		_, err := controlplane.New(controlplane.Config{ReplicaID: replica})
+		require.ErrorContains(t, err, fmt.Sprintf("--replica-id %q is no name of a replica: set it to printable ASCII without spaces and slashes", replica))
 	}
 	_, err := controlplane.New(controlplane.Config{VirtualClusters: []controlplane.VirtualCluster{{Name: "a/b"}}})
 	require.ErrorContains(t, err, `--virtual-cluster "a/b" is no name of a virtual cluster: set it to 1 to 249 of a-z A-Z 0-9 . _ -`)
@@ -165,6 +175,19 @@ func TestControlPlane_NamesTheOwnershipKeyWithoutLease(t *testing.T) {
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return r.Ready() == nil }, time.Minute, 10*time.Millisecond)
 	r.stop(t)
+}
+
+// A replica with another bucket than the owner's, which neither has a marker nor is referred to yet, says which settings to compare.
+func TestControlPlane_NamesTheBucketThatIsNotTheOwners(t *testing.T) {
+	etcd := startEtcd(t)
+	first := start(t, etcd, mem.New(), "r1")
+	require.Eventually(t, func() bool { return first.Ready() == nil }, time.Minute, 10*time.Millisecond)
+	second := startAs(t, etcd, mem.New(), "r2", func(c *controlplane.Config) { c.BucketLocation = "s3://other" })
+	says := "virtual cluster one: the bucket's cluster id has not been compared yet: --bucket s3://other has no object clusters/one, " +
+		"which the owner r1 at " + first.Addr().String() + " writes to its own: set --bucket, --etcd and --etcd-prefix to those of the owner"
+	require.Eventually(t, func() bool { return strings.Contains(second.get(t, "/readyz"), says) }, time.Minute, 10*time.Millisecond)
+	second.stop(t)
+	first.stop(t)
 }
 
 // A replica that has not reached etcd yet says so: what owns and follows waits for its registry.

@@ -49,6 +49,7 @@ type bucketCheck struct {
 	clusterID      func() string       // of the state, "" while that is not known
 	owner          func() *owner.Owner // nil on other replicas
 	fault          atomic.Pointer[error]
+	absent         atomic.Bool // the newest attempt found no id, and could not tell why
 }
 
 // marked reports whether the bucket was found to be the virtual cluster's.
@@ -112,6 +113,7 @@ func (c *bucketCheck) attempt(ctx context.Context) (done bool, err error) {
 	if errors.Is(err, objstore.ErrNotFound) {
 		var sure bool
 		if sure, err = c.refersHere(ctx, own); err != nil || !sure {
+			c.absent.Store(err == nil)
 			return false, err
 		}
 		found, err = marker.Create(ctx, c.bucket, c.virtualCluster, marker.Marker{ClusterID: own})
@@ -125,6 +127,18 @@ func (c *bucketCheck) attempt(ctx context.Context) (done bool, err error) {
 	c.gate.Open()
 	c.log.Info("bucket belongs to this virtual cluster", zap.String("cluster_id", own))
 	return true, nil
+}
+
+// reason returns why a bucket is not marked yet, as far as this replica, which is not the owner, can tell.
+func (c *bucketCheck) reason(o metalog.Owner) error {
+	if c.absent.Load() {
+		return fmt.Errorf("--bucket %s has no object %s, which the owner %s at %s writes to its own: set --bucket, --etcd and --etcd-prefix to those of the owner",
+			c.location, marker.Key(c.virtualCluster), o.Replica, o.Address)
+	}
+	if fault := c.fault.Load(); fault != nil {
+		return *fault
+	}
+	return nil
 }
 
 // confirm returns nil if the bucket has the state's cluster id. It is called for a bucket with snapshots, so a missing id is an

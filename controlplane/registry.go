@@ -30,6 +30,7 @@ type registry struct {
 	failed    atomic.Pointer[error]
 	lease     clientv3.LeaseID // of this replica's key; 0: it is to be registered
 	rounds    int              // in a row in which an earlier registration had this replica's id
+	shared    int              // in a row in which another replica had this one's address
 }
 
 // rivalRounds is how many rounds the registration of a dead predecessor lasts at most: 30 s are its 10 s and two extensions by
@@ -133,6 +134,7 @@ func (r *registry) read(ctx context.Context) error {
 		}
 	}
 	r.addresses.Store(&addresses)
+	r.compareAddresses(response.Kvs)
 	return r.compare(response.Kvs)
 }
 
@@ -160,6 +162,25 @@ func (r *registry) compare(registered []*mvccpb.KeyValue) error {
 		return nil
 	}
 	return &sameIDError{id: r.replica, address: string(first.Value)}
+}
+
+// compareAddresses logs once if another replica advertises this one's address: who connects to it reaches either of them. The
+// registration of a predecessor with another id ends before that.
+func (r *registry) compareAddresses(registered []*mvccpb.KeyValue) {
+	other := ""
+	for _, kv := range registered {
+		if id, _, _ := strings.Cut(strings.TrimPrefix(string(kv.Key), r.prefix), "/"); string(kv.Value) == r.address && id != r.replica {
+			other = id
+		}
+	}
+	if other == "" {
+		r.shared = 0
+		return
+	}
+	if r.shared++; r.shared == rivalRounds {
+		r.log.Warn("another replica advertises the same address: set --advertise of each replica to its own",
+			zap.String("advertise", r.address), zap.String("other_replica", other))
+	}
 }
 
 func (r *registry) leave() error {

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/freshet-io/freshet/internal/etcdserver"
 )
@@ -31,6 +32,29 @@ func TestRegistry_Compare(t *testing.T) {
 	require.NoError(t, rounds(rivalRounds-1, earlier, own))
 	require.EqualError(t, rounds(1, earlier, own, later),
 		"--replica-id cp-0 is also the id of a running replica at cp-0/other.address: give each replica an id of its own")
+}
+
+// A replica that advertises another one's address says so once, and only after a predecessor's registration would have ended.
+func TestRegistry_WarnsOfAnotherReplicaAtItsAddress(t *testing.T) {
+	core, logged := observer.New(zap.WarnLevel)
+	r := &registry{prefix: "/p/+replicas/", replica: "cp-0", instance: "own", address: "cp:7050", log: zap.New(core)}
+	at := func(name, address string) *mvccpb.KeyValue {
+		return &mvccpb.KeyValue{Key: []byte("/p/+replicas/" + name), Value: []byte(address)}
+	}
+	rounds := func(n int, kvs ...*mvccpb.KeyValue) int {
+		for range n {
+			r.compareAddresses(append(kvs, at("cp-0/own", "cp:7050"), at("cp-0/other", "cp:7050"), at("cp-2/x", "cp-2:7050")))
+		}
+		return logged.Len()
+	}
+	require.Zero(t, rounds(2*rivalRounds))
+	require.Zero(t, rounds(rivalRounds-1, at("cp-1/x", "cp:7050")))
+	require.Zero(t, rounds(1), "its lease ended")
+	require.Equal(t, 1, rounds(3*rivalRounds, at("cp-1/x", "cp:7050")))
+	require.Equal(t, map[string]any{"advertise": "cp:7050", "other_replica": "cp-1"}, logged.All()[0].ContextMap())
+	require.Equal(t, "another replica advertises the same address: set --advertise of each replica to its own", logged.All()[0].Message)
+	require.Equal(t, 1, rounds(1))
+	require.Equal(t, 2, rounds(rivalRounds, at("cp-1/x", "cp:7050")))
 }
 
 func TestRegistry_TwoOfOneID(t *testing.T) {

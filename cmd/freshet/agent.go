@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -12,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/agent"
+	"github.com/freshet-io/freshet/internal/advertise"
 	"github.com/freshet-io/freshet/internal/cli"
 	"github.com/freshet-io/freshet/internal/config"
 	"github.com/freshet-io/freshet/internal/logging"
@@ -136,7 +138,20 @@ func (s *agentSettings) run(cmd *cobra.Command, p process) error {
 	if err != nil {
 		return err
 	}
+	s.warnIfLocal(a.Addresses())
 	return nameStored(a.Run(cmd.Context()), "", "--bucket "+open.Redact(s.BucketURL))
+}
+
+// warnIfLocal warns of an advertised address that leads clients on other machines to themselves. told is by port.
+func (s *agentSettings) warnIfLocal(told []agent.Address) {
+	listen, _ := agent.ParseListen(s.Listen) // agent.New has seen to it
+	for i, l := range listen {
+		if host, _, _ := net.SplitHostPort(l.Address); advertise.OnlyLocal(host, told[i].Host) {
+			s.Log.Warn("advertised address leads clients on other machines to themselves: set --advertise to a name or address of this machine that clients reach",
+				zap.Stringer("advertise", told[i]))
+			return
+		}
+	}
 }
 
 // zoneAuto as the zone asks the platform for it.

@@ -58,10 +58,11 @@ func Unbracketed(address string) bool {
 	return !strings.Contains(address, "[") && strings.Count(address, ":") > 1 && net.ParseIP(address) != nil
 }
 
-// Local reports whether only this machine connects to host: localhost or a loopback address.
-func Local(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+// OnlyLocal reports whether a process that listens on every address of its machine advertises a host that leads other machines to
+// themselves: localhost or a loopback address. Both are hosts.
+func OnlyLocal(listen, told string) bool {
+	ip := net.ParseIP(told)
+	return Unspecified(listen) && (told == "localhost" || ip != nil && ip.IsLoopback())
 }
 
 func hostname() string {

@@ -31,6 +31,34 @@ func TestHere(t *testing.T) {
 	require.Equal(t, "eu-1a", here.Zone)
 }
 
+func TestCheckHost(t *testing.T) {
+	for _, host := range []string{"a", "a.example", "10.0.0.7", "::1", "fe80::1%eth0", "ä.example", "a_b"} {
+		require.NoError(t, advertise.CheckHost(host))
+	}
+	for _, host := range []string{"", " ", "a b", "a\n", "http://a", `a\b`, "user@a", "a,b", "x=a"} {
+		require.ErrorContains(t, advertise.CheckHost(host), "is no name or address of a host")
+	}
+}
+
+func TestUnbracketed(t *testing.T) {
+	for address, want := range map[string]bool{
+		"::1": true, "2001:db8::1:2379": true, "[::1]:2379": false, "[::1]": false, "a:1": false, "10.0.0.7:1": false, "http://a:1": false, "": false,
+	} {
+		require.Equal(t, want, advertise.Unbracketed(address), "%q", address)
+	}
+}
+
+func TestOnlyLocal(t *testing.T) {
+	for _, told := range []string{"localhost", "127.0.0.1", "127.1.2.3", "::1"} {
+		require.True(t, advertise.OnlyLocal("", told))
+		require.True(t, advertise.OnlyLocal("::", told))
+		require.False(t, advertise.OnlyLocal("127.0.0.1", told), "no other machine is listened for")
+	}
+	for _, told := range []string{"10.0.0.7", "a", "localhost.example"} {
+		require.False(t, advertise.OnlyLocal("0.0.0.0", told))
+	}
+}
+
 func TestUnspecified(t *testing.T) {
 	for host, want := range map[string]bool{
 		"": true, "0.0.0.0": true, "::": true, "0:0:0:0:0:0:0:0": true, "127.0.0.1": false, "10.0.0.7": false, "cp-0": false,
