@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/freshet-io/freshet/agent/kafka"
 	"github.com/freshet-io/freshet/internal/advertise"
+	"github.com/freshet-io/freshet/internal/zonename"
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/objstore"
 )
@@ -170,9 +172,7 @@ func (c *Config) Validate() error {
 		faults = append(faults, fmt.Errorf("--memory-limit: %w", err))
 	}
 	faults = append(faults, c.validateAddresses()...)
-	if _, err := c.zones(); err != nil {
-		faults = append(faults, err)
-	}
+	faults = append(faults, c.validateZones()...)
 	if err := checkRoles(c.Roles); err != nil {
 		faults = append(faults, err)
 	}
@@ -192,6 +192,29 @@ func (c *Config) Validate() error {
 		faults = append(faults, err)
 	}
 	return errors.Join(faults...)
+}
+
+// validateZones returns the faults in the agent's zone and in those of its clients.
+func (c *Config) validateZones() (faults []error) {
+	if _, err := zonename.Parse(c.Zone); err != nil {
+		faults = append(faults, fmt.Errorf("--zone: %w", err))
+	}
+	for _, entry := range c.ClientNetworks {
+		if _, err := kafka.NewZones("", []string{entry}, nil); err != nil {
+			faults = append(faults, fmt.Errorf("--client-zones: %w", err))
+		}
+	}
+	listen, listenErr := ParseListen(c.Listen)
+	for _, entry := range c.ListenerZones {
+		name, _, _ := strings.Cut(entry, "=")
+		name = strings.TrimSpace(name)
+		if _, err := kafka.NewZones("", nil, []string{entry}); err != nil {
+			faults = append(faults, fmt.Errorf("--listener-zones: %w", err))
+		} else if listenErr == nil && !slices.ContainsFunc(listen, func(l Listen) bool { return l.Name == name }) {
+			faults = append(faults, fmt.Errorf("--listener-zones %q: there is no listener %q: add it to --kafka-listen", entry, name))
+		}
+	}
+	return faults
 }
 
 // validateAddresses returns the faults in where the agent listens and in what it advertises.

@@ -139,6 +139,10 @@ func (s *agentSettings) run(cmd *cobra.Command, p process) error {
 		return err
 	}
 	s.warnIfLocal(a.Addresses())
+	if !zonename.InClientIDs(s.Zone) {
+		log.Warn("clients cannot name this zone in their client ids: set --zone to a name without white space, commas, semicolons and ampersands, or map clients by --client-zones",
+			zap.String("zone", s.Zone))
+	}
 	return nameStored(a.Run(cmd.Context()), "", "--bucket "+open.Redact(s.BucketURL))
 }
 

@@ -15,6 +15,11 @@ const maxBytes = 255
 // ErrInvalid is returned for a name that no zone can have.
 var ErrInvalid = errors.New("invalid zone name")
 
+// InClientIDs reports whether a client id can name the zone: commas, semicolons, ampersands and white space end it there.
+func InClientIDs(name string) bool {
+	return !strings.ContainsAny(name, ",;&") && !strings.ContainsFunc(name, unicode.IsSpace)
+}
+
 // Parse returns a name without the white space around it, which a name that was read from a file often has. An empty name
 // means no zone. Error: ErrInvalid.
 func Parse(name string) (string, error) {

@@ -35,8 +35,10 @@ func TestSettings_TLSOnOneSide(t *testing.T) {
 			"or set the control plane's --tls-cert": plain.NewAgentWith(t, "agent-tls", "--control-plane-tls").Process,
 		"--control-plane " + withTLS + " speaks TLS: set --control-plane-tls, or --control-plane-tls-ca to the certificates to trust": secured.NewAgentWith(t, "agent-plain").Process,
 
-		"--etcd https://" + plainEtcd + noEtcdTLS: plain.NewControlPlaneWith(t, "controlplane-https", "--etcd", "https://"+plainEtcd).Process,
-		"--etcd " + plainEtcd + noEtcdTLS:         plain.NewControlPlaneWith(t, "controlplane-tls", "--etcd-tls").Process,
+		// The other two members are down.
+		"--etcd https://" + plainEtcd + noEtcdTLS: plain.NewControlPlaneWith(t, "controlplane-https",
+			"--etcd", "https://"+plainEtcd+",https://127.0.0.1:1,https://127.0.0.1:2").Process,
+		"--etcd " + plainEtcd + noEtcdTLS: plain.NewControlPlaneWith(t, "controlplane-tls", "--etcd-tls").Process,
 		"--etcd " + securedEtcd + " speaks TLS: set --etcd-tls, or --etcd-tls-ca to the certificates to trust": secured.NewControlPlaneWith(t, "controlplane-plain",
 			"--etcd-tls-ca", "", "--etcd-tls-cert", "", "--etcd-tls-key", "").Process,
 	}
@@ -66,16 +68,18 @@ func TestSettings_OneAddressForTwo(t *testing.T) {
 	harness.CLI(t, c.Bootstrap(), nil, "topic", "create", "t")
 }
 
-// TestSettings_AddressThatLeadsToItself: a process that listens for other machines and advertises localhost warns.
+// TestSettings_AddressThatLeadsToItself: a process that listens for other machines and advertises localhost warns. So does an agent in
+// a zone that no client id can name.
 func TestSettings_AddressThatLeadsToItself(t *testing.T) {
 	t.Parallel()
 	c := harness.StartCluster(t, harness.ClusterConfig{Agents: 1, ControlPlanes: 1})
-	a := c.NewAgentWith(t, "agent-local", "--kafka-listen", ":0", "--advertise", "localhost")
+	a := c.NewAgentWith(t, "agent-local", "--kafka-listen", ":0", "--advertise", "localhost", "--zone", "rack 1")
 	p := c.NewControlPlaneWith(t, "controlplane-local", "--grpc-listen", ":0", "--advertise", "localhost:7050")
 	a.Launch()
 	p.Launch()
 	const remedy = " on other machines to themselves: set --advertise to a name or address of this machine that "
 	says(t, a.Process, "advertised address leads clients"+remedy+"clients reach")
+	says(t, a.Process, "clients cannot name this zone in their client ids: set --zone to a name without white space")
 	says(t, p.Process, "advertised address leads agents and replicas"+remedy+"they reach")
 	require.NotContains(t, c.Agents[0].Output(), remedy)
 	require.NotContains(t, c.ControlPlanes[0].Output(), remedy)
