@@ -150,7 +150,7 @@ func (a *Agent) openBucket(ctx context.Context) (err error) {
 	bucket := a.cfg.Bucket
 	if bucket == nil {
 		if bucket, err = open.Bucket(ctx, a.cfg.BucketURL, open.AllowOneZone(a.cfg.OneZoneDurability), open.Log(a.log.Named("store"))); err != nil {
-			return fmt.Errorf("open bucket: %w", err)
+			return fmt.Errorf("--bucket: %w", err)
 		}
 	}
 	a.requests = meter.New(bucket, a.cfg.Registry)

@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"crypto/tls"
 	"io"
 	"math"
 	"net/http"
@@ -450,4 +451,28 @@ func TestZone_TLS(t *testing.T) {
 	require.Zero(t, stranger.metric(t, "freshet_peer_requests_total", askedOK))
 	stranger.await(t, 1, "freshet_cache_gets_total")
 	owner.await(t, 1, "freshet_peer_served_total")
+}
+
+// TLS on one side alone is named with its setting.
+func TestZone_StreamWithTLSOnOneSide(t *testing.T) {
+	made := testservers.NewTLSFiles(t)
+	server, err := tlsfiles.Files{Cert: made.Cert, Key: made.Key}.Server(zap.NewNop())
+	require.NoError(t, err)
+	client, err := tlsfiles.Files{CA: made.CA}.Client(false, zap.NewNop())
+	require.NoError(t, err)
+	for _, c := range []struct {
+		server, client *tls.Config
+		says           string
+	}{
+		{server, nil, "that agent's peer port speaks TLS: give all agents of the zone --peer-tls-cert, or none"},
+		{nil, client, "that agent's peer port does not speak TLS: give all agents of the zone --peer-tls-cert, or none"},
+	} {
+		z := &cluster{t: t, bucket: &counted{Bucket: newBucket()}, next: 1}
+		z.server = func(cfg *ServerConfig) { cfg.TLS = c.server }
+		z.asks = func(cfg *Config) { cfg.TLS = c.client }
+		asker, other := z.start(testZone), z.start(testZone)
+		_, _, err := asker.asks.Stream(t.Context(), other.session, "p")
+		require.ErrorIs(t, err, ErrNoStream)
+		require.ErrorContains(t, err, c.says)
+	}
 }

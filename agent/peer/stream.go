@@ -66,6 +66,9 @@ func (z *Zone) connect(ctx context.Context, address string) (net.Conn, error) {
 	secure := tls.Client(conn, cfg)
 	if err := secure.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()
+		if plain := (tls.RecordHeaderError{}); errors.As(err, &plain) {
+			return nil, fmt.Errorf("that agent's peer port does not speak TLS: give all agents of the zone --peer-tls-cert, or none: %w", err)
+		}
 		return nil, err
 	}
 	return secure, nil
@@ -89,7 +92,10 @@ func (z *Zone) openStream(ctx context.Context, conn net.Conn, address, protocol 
 	if err != nil {
 		return nil, fmt.Errorf("read answer: %w", err)
 	}
-	_ = response.Body.Close() // it has none
+	_ = response.Body.Close()                                                     // it has none
+	if response.StatusCode == http.StatusBadRequest && response.ProtoMinor == 0 { // as net/http answers where it expects TLS
+		return nil, errors.New("that agent's peer port speaks TLS: give all agents of the zone --peer-tls-cert, or none")
+	}
 	if response.StatusCode != http.StatusSwitchingProtocols {
 		return nil, fmt.Errorf("refused: %s %s", response.Status, response.Header.Get(reasonHeader))
 	}

@@ -103,6 +103,8 @@ func (c *OperatorConfig) askReplica(ctx context.Context, replica, method, path s
 	case err == nil:
 	case errors.As(err, &dial) && dial.Op == "dial":
 		return fmt.Errorf("%w: %w", errUnreachable, err)
+	case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"): // net/http has no error for it
+		return fmt.Errorf("--control-plane-http %s: that port does not speak TLS: write http://", replica)
 	default:
 		return fmt.Errorf("%w: %w", errUnavailable, err)
 	}

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -110,6 +111,13 @@ func TestCutBundle_AsksForItsName(t *testing.T) {
 	}
 	var usage *cli.UsageError
 	require.ErrorAs(t, cli.CutBundle(t.Context(), c, "5", true, cli.Streams{}), &usage)
+}
+
+func TestOperator_PortWithoutTLS(t *testing.T) {
+	plain := plane(t, http.StatusOK, `{}`, new(string))
+	c := cli.OperatorConfig{ControlPlane: []string{strings.Replace(plain, "http://", "https://", 1)}, VirtualCluster: "vc", AgentKey: "key"}
+	err := cli.ListDeletedTopics(t.Context(), c, cli.Streams{Out: io.Discard})
+	require.EqualError(t, err, "--control-plane-http "+c.ControlPlane[0]+": that port does not speak TLS: write http://")
 }
 
 func TestOperator_ByDataDirectory(t *testing.T) {
