@@ -121,13 +121,17 @@ type readSnapshot struct {
 }
 
 // newest reads the newest of the snapshots that can be read. It returns nil if none can be, with the errors of all; an error that
-// isNewer comes alone, at once.
+// isNewer, and the context's, comes alone, at once.
 func (r *Replica) newest(ctx context.Context, refs []metalog.SnapshotRef) (*readSnapshot, error) {
 	var errs []error
 	for _, ref := range refs {
 		s, hash, err := snapshot.Read(ctx, r.cfg.Bucket, ref)
-		if err == nil {
+		switch {
+		case err == nil:
+			delete(r.bad, ref.Name)
 			return &readSnapshot{ref, s, hash}, nil
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
 		}
 		if isNewer(err) {
 			return nil, err

@@ -19,18 +19,26 @@ var ErrWrongOwner = errors.New("the owner's state differs from the one that the 
 // errNoBase: no earlier snapshot can be read, and the log does not begin at its first entry.
 var errNoBase = errors.New("no earlier state to begin from")
 
+// baseLooks is how many snapshots in a row are not taken because no earlier state can be read.
+const baseLooks = 4
+
 // confirm compares the hash of the owned state after entry index with that of the state that the log gives. Without it, an owner
-// with a damaged state would make its damage the snapshot, and trim the log that has the truth. Where no earlier state is left, there
-// is nothing to compare. Errors: ErrWrongOwner, those of rebuild.
+// with a damaged state would make its damage the snapshot, and trim the log that has the truth. Where no earlier state could be read in
+// baseLooks attempts, there is nothing to compare. Errors: ErrWrongOwner, those of rebuild.
 func (s *snapshots) confirm(ctx context.Context, index, hash uint64) error {
 	state, err := s.r.rebuild(ctx, s.refs, index)
 	if errors.Is(err, errNoBase) {
+		if s.looks++; s.looks < baseLooks { // a store may answer wrongly for a while
+			return fmt.Errorf("build the state from the log, attempt %d of %d: %w", s.looks, baseLooks, err)
+		}
+		s.looks = 0
 		s.r.cfg.Logger.Error("the next snapshot is not compared with the log", zap.Uint64("index", index), zap.Error(err))
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("build the state from the log: %w", err)
 	}
+	s.looks = 0
 	if got := state.Hash(); got != hash {
 		return fmt.Errorf("%w: after entry %d the owner's hash is %016x, the log's %016x; restart the replica, and test its memory if this repeats",
 			ErrWrongOwner, index, hash, got)
@@ -47,7 +55,7 @@ func (r *Replica) rebuild(ctx context.Context, refs []metalog.SnapshotRef, index
 	switch {
 	case base != nil:
 		state = base.state
-	case errors.Is(unread, snapshot.ErrUnavailable), isNewer(unread):
+	case errors.Is(unread, snapshot.ErrUnavailable), isNewer(unread), ctx.Err() != nil:
 		return nil, unread
 	}
 	asm := metalog.NewAssembler(state.Index())

@@ -47,7 +47,7 @@ type Replica struct {
 	encoder func(*metadata.State) snapshot.Encoder // the state itself, but for tests
 }
 
-// New gives a replica that has not started.
+// New returns a replica that has not started.
 func New(cfg Config) (*Replica, error) {
 	cfg.ApplyDefaults()
 	if err := cfg.Validate(); err != nil {

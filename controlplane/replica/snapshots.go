@@ -39,6 +39,7 @@ type snapshots struct {
 	trimmed uint64                // what Trim was last done up to
 	total   int64                 // tenure.Total when the newest was taken
 	at      time.Time             // and when; zero if never
+	looks   int                   // in a row for an earlier state that found none
 
 	mu    sync.Mutex
 	index uint64          // of taken; guarded by mu

@@ -2,6 +2,7 @@ package replica_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/replica"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/snapshot"
+	"github.com/freshet-io/freshet/objstore"
 )
 
 // alarms is what operators see of snapshots that cannot be read.
@@ -134,7 +136,7 @@ func TestReplica_WrongOwnerEnds(t *testing.T) {
 				w.propose(a)
 				for range earlier {
 					w.fill(a, 12_000)
-					time.Sleep(2 * time.Second)
+					w.waitSnapshot(a)
 				}
 				before := w.refs()
 				require.Len(t, before, earlier)
@@ -159,6 +161,80 @@ func TestReplica_WrongOwnerEnds(t *testing.T) {
 	}
 }
 
+// A store that answers 404 for a while does not keep the state from being compared: the snapshots are read later.
+func TestReplica_ComparesOnceTheStoreIsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var wrong atomic.Bool
+		w := newWorld(t, smallSnapshots)
+		w.before = func(r *replica.Replica) {
+			r.SetEncoder(func(s *metadata.State) snapshot.Encoder {
+				if wrong.Load() {
+					return damaged(s)
+				}
+				return s
+			})
+		}
+		a := w.start("a")
+		w.waitOwner(a, time.Second)
+		for range 2 {
+			w.fill(a, 12_000)
+			w.waitSnapshot(a)
+		}
+		before := w.refs()
+		require.Len(t, before, 2)
+		wrong.Store(true)
+		w.bucket.lost.Store(true)
+		w.fill(a, 12_000)
+		time.Sleep(3 * time.Second) // sleeps: a few attempts, in the bubble
+		w.bucket.lost.Store(false)
+		w.waitFor("the end of the wrong owner", time.Minute, func() bool { return len(a.ended) > 0 })
+		require.ErrorIs(t, <-a.ended, replica.ErrWrongOwner)
+		require.Equal(t, before, w.refs())
+	})
+}
+
+// stuck is a bucket whose GETs bring nothing while it is on.
+type stuck struct {
+	objstore.Bucket
+	on   atomic.Bool
+	gets atomic.Int64
+}
+
+func (b *stuck) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+	if b.on.Load() {
+		b.gets.Add(1)
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return b.Bucket.Get(ctx, key, offset, length)
+}
+
+// An owner that ends while it compares its state with the log does not call a snapshot unreadable.
+func TestReplica_EndsWhileItCompares(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen *alarms
+		var b *stuck
+		w := newWorld(t, func(c *replica.Config) {
+			smallSnapshots(c)
+			seen = observe(c)
+			b = &stuck{Bucket: c.Bucket}
+			c.Bucket = b
+		})
+		a := w.start("a")
+		w.waitOwner(a, time.Second)
+		for range 2 {
+			w.fill(a, 12_000)
+			w.waitSnapshot(a)
+		}
+		require.Len(t, w.refs(), 2)
+		b.on.Store(true)
+		w.fill(a, 12_000)
+		w.waitFor("the comparison", time.Minute, func() bool { return b.gets.Load() > 0 })
+		w.stop(a)
+		require.Zero(t, seen.logs.FilterMessage("snapshot cannot be read").Len())
+	})
+}
+
 // Where every earlier snapshot is lost, there is nothing to compare with: the owner says so and makes a new one.
 func TestReplica_NothingToCompareWith(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -171,7 +247,7 @@ func TestReplica_NothingToCompareWith(t *testing.T) {
 		w.waitOwner(a, time.Second)
 		for range 3 {
 			w.fill(a, 12_000)
-			time.Sleep(2 * time.Second)
+			w.waitSnapshot(a)
 		}
 		lost := w.refs()
 		require.Len(t, lost, 2)

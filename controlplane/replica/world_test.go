@@ -44,6 +44,7 @@ type world struct {
 type bucket struct {
 	*mem.Bucket
 	down   atomic.Bool
+	lost   atomic.Bool // GET finds nothing
 	silent atomic.Bool // tells no time
 	hidden atomic.Bool // answers no LIST
 	lists  atomic.Int64
@@ -61,8 +62,11 @@ func (b *bucket) Put(ctx context.Context, key string, body objstore.Body) error 
 }
 
 func (b *bucket) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
-	if b.down.Load() {
+	switch {
+	case b.down.Load():
 		return nil, errDown
+	case b.lost.Load():
+		return nil, objstore.ErrNotFound
 	}
 	return b.Bucket.Get(ctx, key, offset, length)
 }
@@ -185,6 +189,18 @@ func (w *world) fill(n *node, bytes int) {
 		})
 		require.NoError(w.t, err)
 	}
+}
+
+// waitSnapshot waits for a snapshot that the log written so far makes due.
+func (w *world) waitSnapshot(n *node) {
+	w.t.Helper()
+	var index uint64
+	_, err := n.Owner().Read(func(s *metadata.State) { index = s.Index() })
+	require.NoError(w.t, err)
+	w.waitFor("a snapshot", time.Minute, func() bool {
+		refs := w.refs()
+		return len(refs) > 0 && refs[0].Index >= index
+	})
 }
 
 // names gives the topics that the owner shows.

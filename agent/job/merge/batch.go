@@ -18,6 +18,8 @@ type batches struct {
 	source io.Reader
 	at     int64 // bytes of the extent before the next batch
 	next   int64 // least offset of the next batch
+	// refused is the size of the last batch if it was read whole and not accepted, else 0. The source stands behind it.
+	refused int
 }
 
 // errBatch is what is wrong with a batch, as far as reading it tells.
@@ -35,6 +37,7 @@ func (s *batches) left() int64 { return int64(s.extent.Length) - s.at }
 // read gives the next batch in buf, or a larger buffer, with its true base offset and leader epoch 0. It changes nothing
 // but the source if it fails. Errors: *errBatch; the source's.
 func (s *batches) read(buf []byte) (kafkaproto.RecordBatch, error) {
+	s.refused = 0
 	if s.left() < kafkaproto.BatchOverhead {
 		return nil, bad("%d bytes are no batch", s.left())
 	}
@@ -58,7 +61,22 @@ func (s *batches) read(buf []byte) (kafkaproto.RecordBatch, error) {
 	if err := s.fill(b[kafkaproto.BatchOverhead:]); err != nil {
 		return nil, err
 	}
-	return b, s.accept(b)
+	if err := s.accept(b); err != nil {
+		s.refused = size
+		return nil, err
+	}
+	return b, nil
+}
+
+// skip passes over the batch that was refused, and reports whether it could: only in a compacted extent the batches behind it have
+// offsets of their own. If the length of that batch was damaged, what follows fails too.
+func (s *batches) skip() bool {
+	if s.extent.Kind != extent.Absolute || s.refused == 0 {
+		return false
+	}
+	s.at += int64(s.refused)
+	s.refused = 0
+	return true
 }
 
 func (s *batches) fill(p []byte) error {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -290,57 +291,122 @@ func TestRun_InputsMissing(t *testing.T) {
 	}
 }
 
-// A Cut plan drops what cannot be read, whether the object is missing or one batch is corrupt. Everything else is copied, and the offsets stay
-// covered.
+// A Cut plan drops what cannot be read: an object that stays missing, and a damaged batch with what lies behind it in an extent that an agent
+// wrote. Everything else is copied, and the offsets stay covered.
 func TestRun_CutsOut(t *testing.T) {
-	w := newWorld(t, 11)
-	w.random(4, 8, 6)
-	lost := w.bundle([]id.TopicPartition{tp(0, 2), tp(1, 0), tp(1, 1)}, 9)
-	w.random(2, 8, 6)
-	alone := w.bundle([]id.TopicPartition{tp(7, 0)}, 9)
-	plan := w.plan(1000)
-	b := objstore.Bucket(w.bucket)
-	require.NoError(t, w.bucket.Delete(t.Context(), []string{bundle.Key(prefix, lost), bundle.Key(prefix, alone)}))
-	var damaged *extent.Extent
-	for i := range plan.Partitions {
-		p := &plan.Partitions[i]
-		for j := range p.Extents {
-			switch x := &p.Extents[j]; {
-			case x.Kind == extent.Marker:
-			case x.Bundle == lost, x.Bundle == alone:
-				w.log(p.ID).lose(x, 0)
-			case damaged == nil && x.Batches > 2:
-				damaged = x
-				batches := w.log(p.ID).within(x.Base, x.Last)
-				b = changed(t, w.bucket, bundle.Key(prefix, x.Bundle), func(data []byte) []byte {
-					data[int(x.Position)+len(batches[0])+40] ^= 1
-					return data
-				})
-				w.log(p.ID).lose(x, kafkaproto.RecordBatch(batches[1]).BaseOffset())
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 11)
+		w.random(4, 8, 6)
+		lost := w.bundle([]id.TopicPartition{tp(0, 2), tp(1, 0), tp(1, 1)}, 9)
+		w.random(2, 8, 6)
+		alone := w.bundle([]id.TopicPartition{tp(7, 0)}, 9)
+		plan := w.plan(1000)
+		b := objstore.Bucket(w.bucket)
+		require.NoError(t, w.bucket.Delete(t.Context(), []string{bundle.Key(prefix, lost), bundle.Key(prefix, alone)}))
+		var damaged *extent.Extent
+		for i := range plan.Partitions {
+			p := &plan.Partitions[i]
+			for j := range p.Extents {
+				switch x := &p.Extents[j]; {
+				case x.Kind == extent.Marker:
+				case x.Bundle == lost, x.Bundle == alone:
+					w.log(p.ID).lose(x, 0)
+				case damaged == nil && x.Batches > 2:
+					damaged = x
+					batches := w.log(p.ID).within(x.Base, x.Last)
+					b = changed(t, w.bucket, bundle.Key(prefix, x.Bundle), func(data []byte) []byte {
+						data[int(x.Position)+len(batches[0])+40] ^= 1
+						return data
+					})
+					w.log(p.ID).lose(x, kafkaproto.RecordBatch(batches[1]).BaseOffset())
+				}
 			}
 		}
-	}
-	require.NotNil(t, damaged)
+		require.NotNil(t, damaged)
 
-	core, logs := observer.New(zap.WarnLevel)
-	env := env(b)
-	env.Log = zap.New(core)
-	_, err := merge.Run(t.Context(), plan, ignore, env)
-	require.Error(t, err, "a Compact plan keeps its inputs")
-	plan.Kind, plan.ID = job.Cut, 1001
-	told := int64(0)
-	o, err := merge.Run(t.Context(), plan, func(n int64) { told = n }, env)
+		core, logs := observer.New(zap.WarnLevel)
+		env := env(b)
+		env.Log = zap.New(core)
+		_, err := merge.Run(t.Context(), plan, ignore, env)
+		require.Error(t, err, "a Compact plan keeps its inputs")
+		plan.Kind, plan.ID = job.Cut, 1001
+		told := int64(0)
+		o, err := merge.Run(t.Context(), plan, func(n int64) { told = n }, env)
+		require.NoError(t, err)
+		require.Equal(t, bytesOf(plan), told)
+		w.requireOutcome(b, plan, &o)
+		replaced := map[id.TopicPartition]int64{}
+		for _, r := range o.Partitions {
+			replaced[r.ID] += r.To + 1 - r.From
+		}
+		for _, p := range plan.Partitions {
+			require.Equal(t, p.Extents[len(p.Extents)-1].Last+1-p.Extents[0].Base, replaced[p.ID], "%s", p.ID)
+		}
+		require.NotEmpty(t, logs.FilterMessage("records that cannot be read are given up, as an operator asked").All())
+	})
+}
+
+// Offsets that an extent claims and its batches do not have are given up too.
+func TestRun_CutsOutOffsetsThatDoNotAddUp(t *testing.T) {
+	w := newWorld(t, 4)
+	w.bundle([]id.TopicPartition{tp(1, 0)}, 20)
+	for n, delta := range []int64{-1, 1} {
+		plan := w.plan(id.Session(1000 + n))
+		plan.Kind = job.Cut
+		exts := plan.Partitions[0].Extents[:1]
+		exts[0].Last += delta
+		plan.Partitions[0].Extents = exts
+		o, err := merge.Run(t.Context(), plan, ignore, env(w.bucket))
+		require.NoError(t, err, "delta %d", delta)
+		require.Equal(t, exts[0].Last, o.Partitions[0].To)
+	}
+}
+
+// In a compacted extent, batches have offsets of their own: those behind a damaged one stay, unless its length was damaged.
+func TestRun_CutKeepsWhatLiesBehindADamagedBatch(t *testing.T) {
+	w := newWorld(t, 5)
+	w.bundle([]id.TopicPartition{tp(1, 0)}, 40)
+	o, err := merge.Run(t.Context(), w.plan(1000), ignore, env(w.bucket))
 	require.NoError(t, err)
-	require.Equal(t, bytesOf(plan), told)
-	w.requireOutcome(b, plan, &o)
-	replaced := map[id.TopicPartition]int64{}
-	for _, r := range o.Partitions {
-		replaced[r.ID] += r.To + 1 - r.From
+	x := o.Partitions[0].Extents[0]
+	require.Greater(t, x.Batches, uint32(3))
+	batches := slices.Clone(w.log(tp(1, 0)).within(x.Base, x.Last))
+	at := 0
+	for n := range batches {
+		for what, position := range map[string]int{"records": kafkaproto.BatchOverhead, "length": 11} {
+			b := changed(t, w.bucket, bundle.Key(prefix, x.Bundle), func(data []byte) []byte {
+				data[int(x.Position)+at+position] ^= 1
+				return data
+			})
+			plan := &job.Plan{ID: id.Session(2000 + n), Kind: job.Cut, Level: 1, Partitions: []job.Partition{
+				{ID: tp(1, 0), Extents: []extent.Extent{x}},
+			}}
+			o, err := merge.Run(t.Context(), plan, ignore, env(b))
+			require.NoError(t, err)
+			left := slices.Concat(batches[:n], batches[n+1:])
+			if what == "length" {
+				left = batches[:n]
+			}
+			w.log(tp(1, 0)).batches = left
+			w.requireOutcome(b, plan, &o)
+		}
+		at += len(batches[n])
 	}
-	for _, p := range plan.Partitions {
-		require.Equal(t, p.Extents[len(p.Extents)-1].Last+1-p.Extents[0].Base, replaced[p.ID], "%s", p.ID)
-	}
-	require.NotEmpty(t, logs.FilterMessage("records that cannot be read are given up, as an operator asked").All())
+}
+
+// An object that is missing at first and there later loses nothing.
+func TestRun_CutLooksAgainForAMissingObject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 6)
+		there := w.bundle([]id.TopicPartition{tp(1, 0)}, 20)
+		b := fault.New(w.bucket, 1)
+		b.MustAdd("get key=" + bundle.Key(prefix, there) + " nth=1 not-found")
+		plan := w.plan(1000)
+		plan.Kind = job.Cut
+		o, err := merge.Run(t.Context(), plan, ignore, env(b))
+		require.NoError(t, err)
+		w.requireOutcome(b, plan, &o)
+	})
 }
 
 // counting cancels a run when it makes its n-th request.

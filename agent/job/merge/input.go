@@ -101,10 +101,10 @@ func (ins *inputs) open() error {
 	var missing []id.Bundle
 	for b, in := range ins.byBundle {
 		group.Go(func() error {
-			if err := in.stream.Open(); errors.Is(err, objstore.ErrNotFound) {
-				mu.Lock()
-				defer mu.Unlock()
-				in.missing = true
+			err := in.stream.Open()
+			mu.Lock()
+			defer mu.Unlock()
+			if in.missing = errors.Is(err, objstore.ErrNotFound); in.missing {
 				missing = append(missing, b)
 			}
 			return nil

@@ -1,9 +1,11 @@
 package merge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -19,7 +21,8 @@ const progressStep = 1 << 20
 
 // Run copies what a plan names into bundles of the job, and says what became of it: one replacement for each run of
 // extents. All objects that the outcome names are durable when it returns. progress is told the bytes of extents worked off so far.
-// Of a Cut plan it leaves out what is corrupt or missing; *CorruptError and *MissingError are errors of Compact plans alone.
+// Of a Cut plan it leaves out batches that are corrupt, and bundles whose objects are missing at the beginning of the run and still after
+// some pauses.
 //
 // Errors: ErrPlan; *CorruptError; *MissingError; durable.ErrForeign if somebody else has written under the job's names; those of the
 // store; the context's. After an error nothing of what was written is of use.
@@ -36,7 +39,7 @@ func Run(ctx context.Context, plan *job.Plan, progress func(bytes int64), env En
 	}
 	defer r.inputs.close()
 	defer r.output.abort(ctx)
-	if err := r.inputs.open(); err != nil && !r.cuts {
+	if err := r.open(ctx); err != nil {
 		return job.Outcome{}, fmt.Errorf("merge: %w", err)
 	}
 	var o job.Outcome
@@ -57,6 +60,29 @@ func Run(ctx context.Context, plan *job.Plan, progress func(bytes int64), env En
 	r.sayCut()
 	o.Bundles = r.output.bundles
 	return o, nil
+}
+
+// A Cut plan gives up records for good, so a store that answers 404 is asked so often, with pauses.
+const (
+	cutLooks = 4
+	cutPause = 5 * time.Second
+)
+
+// open makes the GETs of the inputs. Inputs of a Cut plan may be missing.
+func (r *run) open(ctx context.Context) error {
+	err := r.inputs.open()
+	for n := 1; err != nil && r.cuts && n < cutLooks; n++ {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(cutPause):
+		}
+		err = r.inputs.open()
+	}
+	if r.cuts {
+		return nil
+	}
+	return err
 }
 
 // check tells whether a plan makes sense.
@@ -139,32 +165,58 @@ func (r *run) copy(ctx context.Context, tp id.TopicPartition, x *extent.Extent) 
 	}
 	s := batches{extent: x, next: x.Base}
 	r.env.Metrics.read.Add(float64(x.Length))
+	from := x.Base // after the last batch that was copied
+	var lost error // what is wrong with what follows it, nil if nothing is
 	for s.left() > 0 {
 		b, err := r.next(ctx, &s)
-		if err != nil {
-			return r.leaveOut(tp, &s, err)
+		switch {
+		case err == nil:
+		case !r.mayLeaveOut(err):
+			return err
+		default:
+			lost = cmp.Or(lost, err)
+			if size := s.refused; s.skip() {
+				r.account(size)
+				continue
+			}
+			r.account(int(s.left()))
+			s.at = int64(x.Length) // nothing tells where the next batch is
+			continue
 		}
+		if lost != nil {
+			r.leaveOut(tp, from, b.BaseOffset()-1, lost)
+			lost = nil
+		}
+		from = s.next
 		if err := r.output.batch(ctx, b); err != nil {
 			return err
 		}
 		r.account(len(b))
 	}
 	r.inputs.done(x)
-	return r.judge(s.complete(), &s)
+	if lost == nil {
+		if lost = r.judge(s.complete(), &s); lost != nil && !r.mayLeaveOut(lost) {
+			return lost
+		}
+	}
+	if lost != nil {
+		r.leaveOut(tp, from, x.Last, lost)
+	}
+	return nil
 }
 
-// leaveOut leaves the rest of an extent out if a Cut plan cannot read it; other errors it returns.
-func (r *run) leaveOut(tp id.TopicPartition, s *batches, err error) error {
+// mayLeaveOut reports whether a Cut plan goes on after an error. An object that goes missing while it is read ends the run.
+func (r *run) mayLeaveOut(err error) bool {
 	corrupt, missing := (*CorruptError)(nil), (*MissingError)(nil)
-	if !r.cuts || !errors.As(err, &corrupt) && !errors.As(err, &missing) {
-		return err
-	}
+	return r.cuts && (errors.As(err, &corrupt) || errors.As(err, &missing) && r.inputs.byBundle[missing.Bundles[0]].missing)
+}
+
+// leaveOut notes offsets whose batches are left out.
+func (r *run) leaveOut(tp id.TopicPartition, from, to int64, why error) {
 	if len(r.cut) < maxCut {
-		r.cut = append(r.cut, cut{tp, s.next, s.extent.Last, err})
+		r.cut = append(r.cut, cut{tp, from, to, why})
 	}
-	r.lost += s.extent.Last + 1 - s.next
-	r.account(int(s.left()))
-	return nil
+	r.lost += to + 1 - from
 }
 
 // sayCut logs what was left out.
