@@ -41,6 +41,9 @@ type Settings struct {
 	// First and Second say when to compact.
 	First  FirstLevel
 	Second SecondLevel
+	// DeadBytes is how many bytes of a bundle's object must be dead, and at least half of it, for the live ones to be rewritten.
+	// Default 16 MiB: storing them for a day costs about as much as the GETs and the PUTs.
+	DeadBytes int64
 }
 
 // FirstLevel says when bundles as agents wrote them are compacted.
@@ -73,6 +76,7 @@ func (s *Settings) ApplyDefaults() {
 	s.Second.Age = cmp.Or(s.Second.Age, 6*time.Hour)
 	s.Second.JobBytes = cmp.Or(s.Second.JobBytes, 4<<30)
 	s.Second.FinalBytes = cmp.Or(s.Second.FinalBytes, 16<<20)
+	s.DeadBytes = cmp.Or(s.DeadBytes, 16<<20)
 }
 
 // Validate gives all faults at once.
@@ -93,6 +97,9 @@ func (s *Settings) Validate() error {
 	if s.Second.Bytes < 1 || s.Second.Extents < 2 || s.Second.FinalBytes < 1 || s.Second.JobBytes < s.Second.Bytes {
 		errs = append(errs, errors.New("jobs of the second level: bytes, at least 2 extents, and a job that holds a partition's bytes"))
 	}
+	if s.DeadBytes < 1 {
+		errs = append(errs, fmt.Errorf("dead bytes of a bundle %d: at least 1", s.DeadBytes))
+	}
 	return errors.Join(errs...)
 }
 
@@ -101,7 +108,7 @@ const (
 	maxPerAgent = 64
 	// maxFanIn bounds the inputs that a runner reads at once in a job of the first level.
 	maxFanIn = 64
-	// maxInputs bounds the inputs of a job of the second level.
+	// maxInputs bounds the inputs of a job of the second level, and of one that rewrites half-dead bundles.
 	maxInputs = 256
 	// worthwhile is how many extents of a partition, on average, are worth to be made one before they are due.
 	worthwhile = 4
@@ -109,7 +116,8 @@ const (
 	jobExtents = 5 << 16
 	// roundExtents is the number of extents from which on a round plans no further job. The next one follows at once.
 	roundExtents = jobExtents
-	// roundBundles bounds the candidates of the first level that one round looks at; the oldest.
+	// roundBundles bounds the candidates of the first level that one round looks at, the oldest, and the half-dead ones, with the
+	// most dead bytes.
 	roundBundles = 1024
 	// roundJobs bounds the jobs that one round starts.
 	roundJobs = 16
@@ -135,6 +143,15 @@ const (
 	minPause = time.Second
 	// load is the share of one core that rounds may take: as one in so many.
 	load = 20
+	// extentWorth is how many dead bytes make up for each live extent of a half-dead bundle: the log takes about 20 bytes of an
+	// extent that moves, 2 % of these.
+	extentWorth = 1 << 10
+	// reclaimPause is the least time between two walks for half-dead bundles. seenPause is how long a bundle that a walk looked for
+	// is left out.
+	reclaimPause = time.Minute
+	seenPause    = 10 * time.Minute
+	// reclaimLoad is the share of one core that these walks may take: as one in so many.
+	reclaimLoad = 10 * load
 	// proposeTimeout bounds the way of one of the planner's commands into the log.
 	proposeTimeout = 10 * time.Second
 )

@@ -67,7 +67,7 @@ func (t *Tenure) opened(n id.Session, o *order) *lease {
 			ID: n, Kind: o.start.Kind, Level: o.start.Level, Runner: o.start.Runner, First: o.start.First, Last: o.start.Last,
 			Inputs: o.start.Inputs, StartedMs: now.UnixMilli(),
 		},
-		bytes: o.bytes, heard: now, moved: now, until: now.Add(min(startLease, t.settings.Lease)),
+		class: o.class, bytes: o.bytes, heard: now, moved: now, until: now.Add(min(startLease, t.settings.Lease)),
 	}
 	if o.start.Clean != nil {
 		l.Clean = &o.start.Clean.Bounds

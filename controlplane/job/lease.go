@@ -13,6 +13,7 @@ import (
 // lease is what the owner keeps of an open job. Guarded by Tenure.mu.
 type lease struct {
 	metadata.JobInfo
+	class   int
 	bytes   int64           // of the inputs; 0 if unknown: the job was planned by another owner
 	done    int64           // of them, as the runner says
 	out     int64           // bytes of the objects that parts of the outcome name
@@ -63,6 +64,19 @@ func (t *Tenure) Begin(s *metadata.State) {
 	}
 }
 
+// reclaiming returns the open jobs that rewrite half-dead bundles, as far as this owner started them.
+func (t *Tenure) reclaiming() map[id.Session]bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	jobs := map[id.Session]bool{}
+	for n, l := range t.mu.leases {
+		if l.class == classReclaim {
+			jobs[n] = true
+		}
+	}
+	return jobs
+}
+
 // adopt keeps an open job that this owner did not hand out; nil if it ended after the state was looked at. Called with mu
 // held.
 func (t *Tenure) adopt(j metadata.JobInfo) *lease {
@@ -73,7 +87,7 @@ func (t *Tenure) adopt(j metadata.JobInfo) *lease {
 		return nil
 	}
 	now := time.Now()
-	l := &lease{JobInfo: j, heard: now, moved: now, until: now.Add(t.settings.Lease)}
+	l := &lease{JobInfo: j, class: classOf(j.Kind, j.Level), heard: now, moved: now, until: now.Add(t.settings.Lease)}
 	t.mu.leases[j.ID] = l
 	return l
 }

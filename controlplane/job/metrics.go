@@ -32,6 +32,8 @@ type metrics struct {
 	fresh      prometheus.Gauge
 	freshBytes prometheus.Gauge
 	firstBytes prometheus.Gauge
+	deadBytes  prometheus.Gauge
+	halfDead   prometheus.Gauge
 	rounds     prometheus.Histogram
 }
 
@@ -62,6 +64,8 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		fresh:      gauge("backlog_bundles", "Live bundles as agents wrote them: what the first level has before it."),
 		freshBytes: gauge("backlog_bundle_bytes", "Live bytes in those bundles."),
 		firstBytes: gauge("backlog_level1_bytes", "Bytes that the first level left and the second has before it."),
+		deadBytes:  gauge("backlog_dead_bytes", "Bytes of live bundles' objects that belong to no live extent."),
+		halfDead:   gauge("backlog_half_dead_bundles", "Live bundles to be rewritten because at most half of the object is live."),
 		rounds: promreg.Register(r, prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "freshet_jobs_round_seconds", Help: "Duration of a planning round.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 8),
 		})),
@@ -80,17 +84,28 @@ func (m *metrics) completed(l *lease) {
 	m.out.WithLabelValues(labels(&l.JobInfo)...).Add(float64(l.out))
 }
 
-func (m *metrics) backlog(fresh int, freshBytes, firstBytes int64) {
-	m.fresh.Set(float64(fresh))
-	m.freshBytes.Set(float64(freshBytes))
-	m.firstBytes.Set(float64(firstBytes))
+// backlog is what a round found to be done.
+type backlog struct {
+	fresh      int
+	freshBytes int64
+	firstBytes int64
+	deadBytes  int64
+	halfDead   int
+}
+
+func (m *metrics) backlog(b backlog) {
+	m.fresh.Set(float64(b.fresh))
+	m.freshBytes.Set(float64(b.freshBytes))
+	m.firstBytes.Set(float64(b.firstBytes))
+	m.deadBytes.Set(float64(b.deadBytes))
+	m.halfDead.Set(float64(b.halfDead))
 }
 
 // clear takes back what only an owner can know.
 func (m *metrics) clear() {
 	m.open.Reset()
 	m.oldest.Set(0)
-	m.backlog(0, 0, 0)
+	m.backlog(backlog{})
 	m.unreadable.Set(0)
 }
 

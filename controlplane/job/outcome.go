@@ -112,7 +112,7 @@ func (t *Tenure) drop(l *lease, completed bool, reason string) (was lease, dropp
 	delete(t.mu.leases, l.ID)
 	if completed {
 		l.done = max(l.done, l.bytes)
-		t.mu.setbacks.succeed(&l.JobInfo)
+		t.mu.setbacks.succeed(l)
 	}
 	t.mu.history = append(t.mu.history, endedJob{lease: *l, at: now, completed: completed, reason: reason})
 	if len(t.mu.history) > maxHistory {
@@ -156,7 +156,7 @@ func (t *Tenure) fail(l *lease, how, reason string, byInputs bool) {
 		return
 	}
 	t.mu.Lock()
-	t.mu.setbacks.fail(&l.JobInfo, byInputs, time.Now())
+	t.mu.setbacks.fail(l, byInputs, time.Now())
 	t.mu.Unlock()
 	t.metrics.aborted.WithLabelValues(how).Inc()
 	t.log.Warn("background job aborted", append(describe(l), zap.String("how", how), zap.String("reason", reason))...)

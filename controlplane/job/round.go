@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/extent"
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/metadata/job"
 )
@@ -16,9 +17,11 @@ const (
 	classFirst = iota
 	classSecond
 	classClean
+	classReclaim // of half-dead bundles; in the state they look like jobs of the second level
 	classes
 )
 
+// classOf returns the class of a job by what the state knows about it.
 func classOf(kind job.Kind, level uint8) int {
 	switch {
 	case kind == job.Clean:
@@ -34,6 +37,7 @@ func classOf(kind job.Kind, level uint8) int {
 type order struct {
 	start      *metadata.StartJob // without its runner
 	plan       job.Kind           // what the plan says: start.Kind, or job.Cut
+	class      int
 	partitions []job.Partition
 	bytes      int64 // of the inputs
 	extents    int
@@ -57,7 +61,7 @@ type runner struct {
 // plan looks at a frozen state and decides what to start.
 func (t *Tenure) plan(ctx context.Context, s *metadata.State) plans {
 	now := time.Now()
-	open := surveyJobs(s)
+	open := surveyJobs(s, t.reclaiming())
 	var p plans
 	p.ended, p.lost = t.reconcile(s, open)
 	runners := t.freeRunners(s, open, now)
@@ -78,9 +82,9 @@ func (t *Tenure) plan(ctx context.Context, s *metadata.State) plans {
 	t.frontiers.next()
 	w.judge()
 	t.left = w.left
-	t.metrics.backlog(v.fresh, v.freshBytes, w.backlog)
+	t.metrics.backlog(backlog{v.fresh, v.freshBytes, w.backlog, v.deadBytes, v.dueHalfDead})
 	p.vacant = w.vacant()
-	p.orders = t.choose(w, free, runners)
+	p.orders = t.choose(ctx, w, free, runners)
 	return p
 }
 
@@ -131,7 +135,7 @@ func (t *Tenure) freeRunners(s *metadata.State, open *openJobs, now time.Time) (
 		}
 		r := runner{session: info.ID, jobs: open.load[info.ID]}
 		r.paused[classFirst] = now.Before(paused[runnerKind{info.ID, job.Compact}].until)
-		r.paused[classSecond] = r.paused[classFirst]
+		r.paused[classSecond], r.paused[classReclaim] = r.paused[classFirst], r.paused[classFirst]
 		r.paused[classClean] = now.Before(paused[runnerKind{info.ID, job.Clean}].until)
 		if slices.Contains(r.paused[:], false) && t.runners.Connected(info.ID) {
 			free = append(free, r)
@@ -141,9 +145,12 @@ func (t *Tenure) freeRunners(s *metadata.State, open *openJobs, now time.Time) (
 }
 
 // choose plans up to free jobs, fairly by class, and assigns a runner to each. It stops at roundExtents, which bounds the memory of a round.
-func (t *Tenure) choose(w *walk, free int, runners []runner) (orders []order) {
+func (t *Tenure) choose(ctx context.Context, w *walk, free int, runners []runner) (orders []order) {
 	extents := 0
-	next := [classes]func() (order, bool){classFirst: w.firstOrders(), classSecond: w.secondOrders(t), classClean: w.cleanOrders()}
+	next := [classes]func() (order, bool){
+		classFirst: w.firstOrders(), classSecond: w.secondOrders(t), classClean: w.cleanOrders(),
+		classReclaim: w.reclaimOrders(ctx, t, func() int { return free - len(orders) }),
+	}
 	var exhausted [classes]bool
 	for len(orders) < free {
 		if extents >= roundExtents/2 {
@@ -152,7 +159,7 @@ func (t *Tenure) choose(w *walk, free int, runners []runner) (orders []order) {
 		if extents >= roundExtents {
 			break
 		}
-		class := t.turn(w.open.class, exhausted)
+		class := t.turn(w.open.class, exhausted, w.segments.pressed)
 		if class == none {
 			break
 		}
@@ -173,19 +180,20 @@ func (t *Tenure) choose(w *walk, free int, runners []runner) (orders []order) {
 		t.served[class] = t.turns
 		w.open.add(metadata.JobInfo{
 			Kind: o.start.Kind, Level: o.start.Level, First: o.start.First, Last: o.start.Last, Inputs: o.start.Inputs,
-		})
+		}, class)
 		orders = append(orders, o)
 		extents += o.extents
 	}
 	return orders
 }
 
-// turn returns the class with the fewest open jobs, among equals the one served longest ago, or none if all are exhausted.
-func (t *Tenure) turn(count [classes]int, exhausted [classes]bool) int {
+// turn returns the class with the fewest open jobs, among equals the one served longest ago, or none if all are exhausted. While
+// extents are to become fewer, reclaiming comes last: it frees bytes and no extents.
+func (t *Tenure) turn(count [classes]int, exhausted [classes]bool, pressed bool) int {
 	best := none
 	for c := range classes {
 		switch {
-		case exhausted[c]:
+		case exhausted[c], c == classReclaim && pressed && best != none:
 		case best == none, count[c] < count[best], count[c] == count[best] && t.served[c] < t.served[best]:
 			best = c
 		}
@@ -227,7 +235,7 @@ func (w *walk) secondOrders(t *Tenure) func() (order, bool) {
 }
 
 // cleanOrders returns an iterator that plans a Clean job for each due partition, the dirtiest first. It skips partitions of an open
-// second-level job, including those of this round.
+// second-level job, and those that an open job rewrites extents of, including the jobs of this round.
 func (w *walk) cleanOrders() func() (order, bool) {
 	i := 0
 	return func() (order, bool) {
@@ -238,7 +246,7 @@ func (w *walk) cleanOrders() func() (order, bool) {
 				continue
 			}
 			p := d.plan(w.s)
-			if p == nil {
+			if p == nil || slices.ContainsFunc(p.Extents, func(x extent.Extent) bool { return w.open.rewrites(d.tp, x.Bundle) }) {
 				continue
 			}
 			partitions := []job.Partition{*p}
@@ -252,7 +260,7 @@ func (w *walk) cleanOrders() func() (order, bool) {
 }
 
 func orderOf(start *metadata.StartJob, partitions []job.Partition) order {
-	o := order{start: start, plan: start.Kind, partitions: partitions}
+	o := order{start: start, plan: start.Kind, class: classOf(start.Kind, start.Level), partitions: partitions}
 	for i := range partitions {
 		o.extents += len(partitions[i].Extents)
 		for j := range partitions[i].Extents {

@@ -45,7 +45,7 @@ func (s setback) again(now time.Time, longest time.Duration) setback {
 func (s setback) halves() int { return max(s.failures-1, 0) }
 
 // setbacks remembers what jobs failed on, so that it waits, and comes again in smaller jobs, while the rest goes on. Jobs
-// of the first level are remembered by their inputs, those of the second by their ranges of partitions, those that clean by
+// of the first level and those that reclaim are remembered by their inputs, those of the second by their ranges of partitions, those that clean by
 // their partition. The runner gets no further jobs of the kind for a while too, or one that cannot do anything would fail at
 // everything. A runner that names unreadable inputs does not pause. Guarded by Tenure.mu.
 type setbacks struct {
@@ -77,13 +77,12 @@ func newSetbacks() *setbacks {
 }
 
 // fail remembers that a job failed, because of its inputs if the runner said so.
-func (s *setbacks) fail(j *metadata.JobInfo, byInputs bool, now time.Time) {
-	class := classOf(j.Kind, j.Level)
+func (s *setbacks) fail(j *lease, byInputs bool, now time.Time) {
 	if r := (runnerKind{j.Runner, j.Kind}); !byInputs {
 		s.runners[r] = s.runners[r].again(now, runnerPause)
 	}
-	switch class {
-	case classFirst:
+	switch j.class {
+	case classFirst, classReclaim:
 		for _, b := range j.Inputs {
 			s.set(b, s.bundles[b].again(now, lastPause))
 		}
@@ -91,7 +90,7 @@ func (s *setbacks) fail(j *metadata.JobInfo, byInputs bool, now time.Time) {
 		s.setClean(j.First, s.cleans[j.First].again(now, lastPause))
 	default:
 		set := s.of(j.First, j.Last).again(now, lastPause)
-		s.ranges = append(s.without(j), rangeSetback{first: j.First, last: j.Last, setback: set})
+		s.ranges = append(s.without(&j.JobInfo), rangeSetback{first: j.First, last: j.Last, setback: set})
 		if len(s.ranges) > maxRanges {
 			s.ranges = s.ranges[1:]
 		}
@@ -99,18 +98,17 @@ func (s *setbacks) fail(j *metadata.JobInfo, byInputs bool, now time.Time) {
 }
 
 // succeed forgets the setbacks of what a job has done.
-func (s *setbacks) succeed(j *metadata.JobInfo) {
-	class := classOf(j.Kind, j.Level)
+func (s *setbacks) succeed(j *lease) {
 	delete(s.runners, runnerKind{j.Runner, j.Kind})
-	switch class {
-	case classFirst:
+	switch j.class {
+	case classFirst, classReclaim:
 		for _, b := range j.Inputs {
 			delete(s.bundles, b)
 		}
 	case classClean:
 		delete(s.cleans, j.First)
 	default:
-		s.ranges = s.without(j)
+		s.ranges = s.without(&j.JobInfo)
 	}
 }
 

@@ -15,31 +15,36 @@ import (
 type openJobs struct {
 	byInput map[id.Bundle][]metadata.JobInfo // Compact jobs
 	cleans  []metadata.JobInfo
-	seconds []metadata.JobInfo // Compact jobs of the second level
+	seconds []metadata.JobInfo // Compact jobs of the second level, without those that reclaim
 	all     map[id.Session]metadata.JobInfo
 	load    map[id.Session]int // jobs of each runner
 	class   [classes]int       // jobs of each class
 }
 
-func surveyJobs(s *metadata.State) *openJobs {
+// surveyJobs indexes the open jobs. reclaiming are those of classReclaim.
+func surveyJobs(s *metadata.State, reclaiming map[id.Session]bool) *openJobs {
 	o := &openJobs{
 		byInput: map[id.Bundle][]metadata.JobInfo{}, all: map[id.Session]metadata.JobInfo{}, load: map[id.Session]int{},
 	}
 	for j := range s.Jobs() {
-		o.add(j)
+		class := classOf(j.Kind, j.Level)
+		if reclaiming[j.ID] {
+			class = classReclaim
+		}
+		o.add(j, class)
 	}
 	return o
 }
 
-func (o *openJobs) add(j metadata.JobInfo) {
+func (o *openJobs) add(j metadata.JobInfo, class int) {
 	o.all[j.ID] = j
 	o.load[j.Runner]++
-	o.class[classOf(j.Kind, j.Level)]++
+	o.class[class]++
 	if j.Kind == job.Clean {
 		o.cleans = append(o.cleans, j)
 		return
 	}
-	if j.Level == 2 {
+	if class == classSecond {
 		o.seconds = append(o.seconds, j)
 	}
 	for _, b := range j.Inputs {
@@ -62,11 +67,12 @@ func covered(tp id.TopicPartition, jobs []metadata.JobInfo) bool {
 	return slices.ContainsFunc(jobs, func(j metadata.JobInfo) bool { return j.Covers(tp) })
 }
 
-// candidate is a bundle of level 0 that may be compacted.
+// candidate is a bundle of level 0 that may be compacted, or one that may be rewritten because it is half-dead.
 type candidate struct {
 	name    id.Bundle
 	madeMs  int64 // command time of its commit
 	bytes   int64 // live bytes
+	dead    int64 // other bytes of the object, of a half-dead bundle
 	extents int   // live extents
 	halves  int   // a job with it has 1/2^halves of the usual bundles, after failures
 }
@@ -85,13 +91,19 @@ type survey struct {
 	first      map[id.Bundle]*firstBundle // of level 1
 	fresh      int                        // number of bundles of level 0
 	freshBytes int64                      // live bytes of level 0
+
+	halfDead    []candidate // those with the most dead bytes; at most roundBundles
+	dueHalfDead int         // number of half-dead bundles that neither level will rewrite
+	deadBytes   int64       // of all objects
 }
 
 // surveyBundles surveys the live bundles. It also expires entries of vacant and of the setbacks.
 func (t *Tenure) surveyBundles(s *metadata.State, open *openJobs, now time.Time) *survey {
 	v := &survey{first: map[id.Bundle]*firstBundle{}, waiting: map[id.Bundle]bool{}}
 	live := func(b id.Bundle) bool { _, _, _, ok := s.Bundle(b); return ok }
-	maps.DeleteFunc(t.vacant, func(b id.Bundle, until time.Time) bool { return !now.Before(until) || !live(b) })
+	over := func(b id.Bundle, until time.Time) bool { return !now.Before(until) || !live(b) }
+	maps.DeleteFunc(t.vacant, over)
+	maps.DeleteFunc(t.reclaims.seen, over)
 	t.mu.Lock()
 	t.mu.setbacks.prune(live, now)
 	if t.mu.setbacks.retryUnreadable(now) {
@@ -100,7 +112,19 @@ func (t *Tenure) surveyBundles(s *metadata.State, open *openJobs, now time.Time)
 	sets, unreadable := maps.Clone(t.mu.setbacks.bundles), maps.Clone(t.mu.setbacks.unreadable)
 	t.mu.Unlock()
 	t.metrics.unreadable.Set(float64(len(unreadable)))
+	aged := old(s, 2*t.settings.Second.Age)
 	for name, b := range s.Bundles() {
+		v.deadBytes += int64(b.Bytes) - int64(b.LiveBytes)
+		if t.halfDead(&b) && t.settled(name, &b, aged) && !open.writes(name) {
+			v.dueHalfDead++
+			set := sets[name]
+			if _, seen := t.reclaims.seen[name]; !seen && len(open.byInput[name]) == 0 && !unreadable[name] && !now.Before(set.until) {
+				v.addHalfDead(candidate{
+					name: name, bytes: int64(b.LiveBytes), dead: int64(b.Bytes) - int64(b.LiveBytes), extents: int(b.LiveExtents),
+					halves: set.halves(),
+				})
+			}
+		}
 		switch b.Level {
 		case 0:
 			v.fresh++
@@ -122,6 +146,7 @@ func (t *Tenure) surveyBundles(s *metadata.State, open *openJobs, now time.Time)
 		}
 	}
 	v.cut()
+	v.cutHalfDead()
 	return v
 }
 
@@ -139,7 +164,7 @@ func (v *survey) cut() {
 	v.candidates = v.candidates[:min(len(v.candidates), roundBundles)]
 }
 
-// group is the input of one job of the first level.
+// group is the input of one job of the first level, or of one that rewrites half-dead bundles.
 type group struct {
 	bundles []candidate
 	bytes   int64

@@ -40,6 +40,8 @@ type Tenure struct {
 	vacant map[id.Bundle]time.Time
 	hidden bool // the last round found such: there may be many more before those to be compacted
 
+	reclaims reclaims
+
 	mu struct {
 		sync.Mutex
 		leases   map[id.Session]*lease
