@@ -2,8 +2,10 @@ package job
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -14,8 +16,8 @@ import (
 	"github.com/freshet-io/freshet/metadata/job"
 )
 
-// benchState is a state whose partitions have so many extents of each level, each bundle one of every partition.
-func benchState(b *testing.B, partitions int32, levels [3]int) *metadata.State {
+// benchState is a state whose partitions have so many extents of each level, each bundle one of every partition, and dead bytes.
+func benchState(b testing.TB, partitions int32, levels [3]int, dead uint32) *metadata.State {
 	b.Helper()
 	s := metadata.New()
 	apply := func(c metadata.Command) metadata.Result {
@@ -27,10 +29,11 @@ func benchState(b *testing.B, partitions int32, levels [3]int) *metadata.State {
 	apply(&metadata.CreateTopic{ID: topic, Name: "t", Partitions: partitions})
 	apply(&metadata.OpenSession{Instance: "a", Roles: metadata.RoleJobs})
 	const length = 61
+	size := 16 + length*uint32(partitions) + dead
 	var builder commit.Builder
 	for n := range uint32(levels[0] + levels[1] + levels[2]) {
 		name := id.Submission{Session: 1, N: n + 1}
-		builder.Reset(commit.Header{Submission: name, Bytes: 1 << 30})
+		builder.Reset(commit.Header{Submission: name, Bytes: size})
 		for p := range partitions {
 			builder.Section(commit.Section{Partition: id.TopicPartition{Topic: topic, Partition: p}, Position: uint32(16 + p*length)})
 			builder.Batch(commit.Batch{Records: 1, Bytes: length, ProducerID: commit.NoProducer})
@@ -47,7 +50,7 @@ func benchState(b *testing.B, partitions int32, levels [3]int) *metadata.State {
 		started := apply(&metadata.StartJob{
 			Kind: job.Compact, Level: level, Runner: 1, First: id.TopicPartition{Topic: topic}, Last: last, Inputs: []id.Bundle{name.Bundle()},
 		}).Value.(id.Session)
-		o := &job.Outcome{Bundles: []job.Bundle{{N: 1, Bytes: 1 << 30}}}
+		o := &job.Outcome{Bundles: []job.Bundle{{N: 1, Bytes: size}}}
 		for p := range partitions {
 			o.Partitions = append(o.Partitions, job.Replacement{
 				ID: id.TopicPartition{Topic: topic, Partition: p}, From: int64(n), To: int64(n),
@@ -67,13 +70,15 @@ type everybody struct{ Runners }
 
 func (everybody) Connected(id.Session) bool { return true }
 
+func noTime(context.Context) (time.Time, error) { return time.Time{}, errors.New("no time") }
+
 // What a round costs: one that finds nothing to do, and one that plans a job of the first level.
 func BenchmarkRound(b *testing.B) {
 	for _, partitions := range []int32{4608, 100_000} {
-		state := benchState(b, partitions, [3]int{2, 4, 8})
+		state := benchState(b, partitions, [3]int{2, 4, 8}, 0)
 		for _, due := range []bool{false, true} {
 			b.Run(fmt.Sprintf("partitions=%d/due=%v", partitions, due), func(b *testing.B) {
-				cfg := Config{}
+				cfg := Config{StoreTime: noTime}
 				if due {
 					cfg.Settings.First.Bundles = 2
 				}
@@ -95,11 +100,24 @@ func BenchmarkRound(b *testing.B) {
 
 // The first round of an owner walks over all extents.
 func BenchmarkRound_First(b *testing.B) {
-	state := benchState(b, 4608, [3]int{2, 4, 200})
-	p, err := New(Config{})
+	state := benchState(b, 4608, [3]int{2, 4, 200}, 0)
+	p, err := New(Config{StoreTime: noTime})
 	require.NoError(b, err)
 	for b.Loop() {
 		p.Tenure(nil, everybody{}).plan(context.Background(), state)
 	}
 	b.ReportMetric(206*4608, "extents")
+}
+
+// A walk for half-dead bundles visits all extents.
+func BenchmarkReclaim(b *testing.B) {
+	state := benchState(b, 4608, [3]int{0, 0, 200}, 64<<20)
+	p, err := New(Config{StoreTime: noTime})
+	require.NoError(b, err)
+	for b.Loop() {
+		if len(p.Tenure(nil, everybody{}).plan(context.Background(), state).orders) == 0 {
+			b.Fatal("no job")
+		}
+	}
+	b.ReportMetric(200*4608, "extents")
 }
