@@ -282,18 +282,24 @@ func TestSecond_BehindALateJob(t *testing.T) {
 		partition := tp(w.topic(1, 1), 0)
 		r := w.own(a, b)
 		defer r.stop()
-		next := func() *job.Plan {
+		// next commits what the next job is for before the one before ends, so that the round which follows at once finds it.
+		next := func(before *job.Plan) *job.Plan {
 			w.commit(a, 70, partition)
 			w.commit(a, 70, partition)
+			if before != nil {
+				r.finish(before)
+			}
 			p := r.await()[0]
 			require.EqualValues(t, 1, p.Level)
 			return p
 		}
-		late := next()
-		for range 260 {
-			r.finish(next())
+		late := next(nil)
+		p := next(nil)
+		for range 259 {
+			p = next(p)
 			r.speak(late)
 		}
+		r.finish(p)
 		r.finish(late)
 		second := r.await()[0]
 		require.EqualValues(t, 2, second.Level)
