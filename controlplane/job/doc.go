@@ -4,7 +4,7 @@
 // # Rounds
 //
 // A round looks at a frozen state, so commits go on, and proposes commands; a planner whose replica is not the owner any
-// more does no harm, since its commands are refused (I9). There are three kinds of work:
+// more does no harm, since its commands are refused (I9). There are four kinds of work:
 //
 //	level 1   the oldest bundles that agents wrote, in the order of their commits, all partitions: one Compact job for
 //	          FirstLevel.Bundles of them, or FirstLevel.Bytes, or for two once the oldest is FirstLevel.Age old
@@ -12,25 +12,49 @@
 //	          partition of the range has SecondLevel.Bytes on average, or SecondLevel.Extents, or two and the oldest is
 //	          SecondLevel.Age old; of at most SecondLevel.JobBytes, so that its GETs are large
 //	cleaning  one partition of a compacted topic, by the policy of package cleaning
+//	reclaim   half-dead bundles that neither level will rewrite, all their partitions: one Compact job of level 2 for those with
+//	          the most dead bytes, of at most SecondLevel.JobBytes of live bytes and 256 bundles
 //
 // Many partitions with few bytes each would come near Config.MaxExtents before a range is due. From half of that bound on, a
 // range is due with four extents of a partition on average, unless most extents are final. Ranges with the most extents of a
 // partition come first. If a range lies in more bundles than a job takes, the job takes the oldest bundles.
 //
-// The next free runner goes to the kind with the fewest open jobs, in turn among equals: no backlog starves the others.
+// The next free runner goes to the kind with the fewest open jobs, in turn among equals: no backlog starves the others. While the second
+// level starts early because of Config.MaxExtents, reclaiming gets the runners that no other kind takes.
 // What an open job covers is planned by nobody else, and what its bundles hold is left alone until it has ended.
 //
 // # What is final
 //
-// An extent is final, and never compacted again, when it lies in a bundle of level 2, or when it is long
+// An extent is final, and no level compacts it again, when it lies in a bundle of level 2, or when it is long
 // (SecondLevel.FinalBytes) and lies in a bundle of level 1 three quarters of which are such extents. That follows from
 // lengths and levels in the state, so there is no mark. The second condition is for the storage: extents that stay where
 // they are keep their whole object. A round walks from where everything below is final, which is known per partition
 // after a first walk over everything; so it costs the partitions and the extents that are not final.
 //
-// Memory of a round: roundBundles candidates, about 100 bytes for each bundle of level 1, and plans of less than
-// 2*roundExtents + 2*jobExtents extents, 73 MiB, if there is that much to do. Eight bytes for each partition stay between
-// rounds.
+// Memory of a round: 2*roundBundles candidates, about 100 bytes for each bundle of level 1, and plans of less than
+// 2*roundExtents + 3*jobExtents extents, 91 MiB, if there is that much to do. Eight bytes for each partition stay between
+// rounds, and 32 for each of at most 10*roundBundles bundles that reclaiming has planned for.
+//
+// # Half-dead bundles
+//
+// An object stays whole until its last extent goes. Retention, deletion and cleaning take some partitions out of a bundle and
+// leave others. Where at most half of an object is live, a job moves the live extents, and the object goes. So bundles that neither
+// level will rewrite take at most about twice their live bytes. Each byte that is written frees at least one: reclaiming writes
+// no more than retention, deletion and other jobs take out of bundles.
+//
+// Of level 1, such a bundle is one judged to stay. Another is one older than twice SecondLevel.Age, which may hold lone extents of idle
+// partitions. Its dead bytes are at least Settings.DeadBytes: 16 MiB cost as much in a day as the two PUTs and the GETs that move the
+// rest, one GET for every 4 MiB that a runner skips. They are also at least 1 KiB for each live extent, since the log takes
+// about 20 bytes of each.
+//
+// Bundles do not list their partitions, so a walk over all extents finds them, 50 ns each. It is made if there are candidates and a
+// runner is free, at most once a minute, and takes at most 1/200 of a core. One walk plans for as many jobs as runners are free, of
+// roundBundles bundles and jobExtents extents in all. Those it has planned for are left out of walks for 10 minutes.
+//
+// A plan takes extents as they lie, in runs: what is between two extents stays between them, and the new extents are final.
+// Partitions that are being cleaned are left out, since the cleaning moves them. A bundle with extents of a deleted topic waits
+// until that cannot be taken back: its object would stay. The metadata does not tell such a job from the second level's. So under the next owner an
+// open one counts as the second level's.
 //
 // # Leases
 //

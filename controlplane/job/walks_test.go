@@ -15,10 +15,10 @@ import (
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
-// nobody is connected.
-type nobody struct{ Runners }
+// disconnected are runners without a stream.
+type disconnected struct{ Runners }
 
-func (nobody) Connected(id.Session) bool { return false }
+func (disconnected) Connected(id.Session) bool { return false }
 
 // Without half-dead bundles, or without a runner for them, a round visits the extents that it visited before. With both, one walk
 // visits all of them, at most once a minute, and not again for the same bundles.
@@ -31,7 +31,7 @@ func TestReclaim_NoWorkNoWalk(t *testing.T) {
 	}{
 		"no dead bytes":           {dead: 0, r: everybody{}},
 		"less than the minimum":   {dead: 16<<20 - 1<<10, r: everybody{}},
-		"nobody who could do it":  {dead: 17 << 20, r: nobody{}},
+		"no runner is connected":  {dead: 17 << 20, r: disconnected{}},
 		"half-dead, and a runner": {dead: 17 << 20, r: everybody{}, walks: true},
 	} {
 		t.Run(name, func(t *testing.T) {

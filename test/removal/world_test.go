@@ -228,8 +228,9 @@ func (w *world) own() {
 	w.t.Helper()
 	w.stop()
 	p, err := job.New(job.Config{StoreTime: w.bucket.Now, Registerer: prometheus.NewRegistry(), Settings: job.Settings{
-		First:  job.FirstLevel{Bundles: 4, Bytes: 1 << 20, Age: time.Minute},
-		Second: job.SecondLevel{Bytes: 4000, Extents: 4, Age: 10 * time.Minute, JobBytes: 1 << 20, FinalBytes: 8000},
+		First:     job.FirstLevel{Bundles: 4, Bytes: 1 << 20, Age: time.Minute},
+		Second:    job.SecondLevel{Bytes: 4000, Extents: 4, Age: 10 * time.Minute, JobBytes: 1 << 20, FinalBytes: 8000},
+		DeadBytes: 500,
 	}})
 	require.NoError(w.t, err)
 	l, err := lifecycle.New(lifecycle.Config{Bucket: w.bucket, BundlePrefix: prefix, Registerer: prometheus.NewRegistry(), Settings: lifecycle.Settings{

@@ -41,8 +41,9 @@ func hasty() *work {
 func incessantJobs() *job.Settings {
 	return &job.Settings{
 		Interval: 500 * time.Millisecond, Lease: 15 * time.Second,
-		First:  job.FirstLevel{Bundles: 16, Bytes: 64 << 10, Age: time.Second},
-		Second: job.SecondLevel{Bytes: 4 << 10, Extents: 4, Age: 3 * time.Second, JobBytes: 256 << 10, FinalBytes: 16 << 10},
+		First:     job.FirstLevel{Bundles: 16, Bytes: 64 << 10, Age: time.Second},
+		Second:    job.SecondLevel{Bytes: 4 << 10, Extents: 4, Age: 3 * time.Second, JobBytes: 256 << 10, FinalBytes: 16 << 10},
+		DeadBytes: 8 << 10,
 	}
 }
 
