@@ -143,9 +143,9 @@ const (
 	minPause = time.Second
 	// load is the share of one core that rounds may take: as one in so many.
 	load = 20
-	// extentWorth is how many dead bytes make up for each live extent of a half-dead bundle: the log takes about 20 bytes of an
-	// extent that moves, 2 % of these.
-	extentWorth = 1 << 10
+	// deadExtents is how many live extents of a half-dead bundle are worth Settings.DeadBytes, so 1 KiB each by default: the log
+	// takes about 20 bytes of an extent that moves, 2 % of that.
+	deadExtents = 1 << 14
 	// reclaimPause is the least time between two walks for half-dead bundles. seenPause is how long a bundle that a walk looked for
 	// is left out.
 	reclaimPause = time.Minute

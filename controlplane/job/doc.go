@@ -44,8 +44,8 @@
 //
 // Of level 1, such a bundle is one judged to stay. Another is one older than twice SecondLevel.Age, which may hold lone extents of idle
 // partitions. Its dead bytes are at least Settings.DeadBytes: 16 MiB cost as much in a day as the two PUTs and the GETs that move the
-// rest, one GET for every 4 MiB that a runner skips. They are also at least 1 KiB for each live extent, since the log takes
-// about 20 bytes of each.
+// rest, one GET for every 4 MiB that a runner skips. They are also at least DeadBytes/16384, 1 KiB, for each live extent, since the
+// log takes about 20 bytes of each.
 //
 // Bundles do not list their partitions, so a walk over all extents finds them, 50 ns each. It is made if there are candidates and a
 // runner is free, at most once a minute, and takes at most 1/200 of a core. One walk plans for as many jobs as runners are free, of

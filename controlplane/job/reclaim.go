@@ -32,8 +32,8 @@ func (r *reclaims) add(seen []candidate, now time.Time) {
 // the requests and for the metadata of the extents that move.
 func (t *Tenure) halfDead(b *metadata.BundleInfo) bool {
 	dead := int64(b.Bytes) - int64(b.LiveBytes)
-	return dead >= int64(b.LiveBytes) && dead >= t.settings.DeadBytes && dead >= extentWorth*int64(b.LiveExtents) &&
-		b.LiveExtents <= jobExtents
+	return dead >= int64(b.LiveBytes) && b.LiveExtents <= jobExtents &&
+		dead >= max(t.settings.DeadBytes, t.settings.DeadBytes/deadExtents*int64(b.LiveExtents))
 }
 
 // settled reports whether neither level will rewrite the bundle. Of level 1, these are the bundles judged to stay, and those that

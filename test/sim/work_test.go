@@ -43,7 +43,7 @@ func incessantJobs() *job.Settings {
 		Interval: 500 * time.Millisecond, Lease: 15 * time.Second,
 		First:     job.FirstLevel{Bundles: 16, Bytes: 64 << 10, Age: time.Second},
 		Second:    job.SecondLevel{Bytes: 4 << 10, Extents: 4, Age: 3 * time.Second, JobBytes: 256 << 10, FinalBytes: 16 << 10},
-		DeadBytes: 8 << 10,
+		DeadBytes: 1 << 10,
 	}
 }
 
