@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
@@ -35,6 +36,9 @@ type Config struct {
 	CAFile string
 	// AccessKey and SecretKey are credentials. Empty: the SDK's default chain (environment, files, instance role).
 	AccessKey, SecretKey string
+	// RequestTimeout bounds every request but those with an object's bytes: Put, Get, and the parts and the end of an upload. A store that
+	// takes a request and never answers would otherwise hold up its caller for good. Default 1 min.
+	RequestTimeout time.Duration
 	// Log gets what the SDK says by itself, at debug level: what fails is an error, too. nil: nothing.
 	Log *zap.Logger
 }

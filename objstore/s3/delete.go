@@ -29,6 +29,8 @@ func (b *Bucket) Delete(ctx context.Context, keys []string) error {
 	if len(keys) == 0 {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, b.timeout)
+	defer cancel()
 	if !b.singleDeletes.Load() {
 		err := b.deleteBatch(ctx, keys)
 		if !isUnsupported(err) {

@@ -10,6 +10,7 @@
 package s3
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/binary"
@@ -37,9 +38,10 @@ type Bucket struct {
 	name   *string
 	prefix string // empty, or ending in a slash
 
-	isDirectory   bool        // lists in no order, see listDirectory
-	singleDeletes atomic.Bool // the store knows no DeleteObjects
-	plainComplete atomic.Bool // the store takes no If-None-Match when an upload is completed
+	timeout       time.Duration // of requests without an object's bytes
+	isDirectory   bool          // lists in no order, see listDirectory
+	singleDeletes atomic.Bool   // the store knows no DeleteObjects
+	plainComplete atomic.Bool   // the store takes no If-None-Match when an upload is completed
 }
 
 var _ objstore.Bucket = (*Bucket)(nil)
@@ -57,7 +59,10 @@ func New(ctx context.Context, config Config) (*Bucket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("s3 bucket %s: %w", config.Bucket, err)
 	}
-	b := &Bucket{client: newClient(options), http: client, name: aws.String(config.Bucket), isDirectory: IsDirectory(config.Bucket)}
+	b := &Bucket{
+		client: newClient(options), http: client, name: aws.String(config.Bucket), isDirectory: IsDirectory(config.Bucket),
+		timeout: cmp.Or(config.RequestTimeout, time.Minute),
+	}
 	if config.Prefix != "" {
 		b.prefix = config.Prefix + "/"
 	}
@@ -140,6 +145,8 @@ func (b *Bucket) Head(ctx context.Context, key string) (objstore.Info, error) {
 	if err := b.check(ctx, key); err != nil {
 		return objstore.Info{}, fmt.Errorf("head: %w", err)
 	}
+	ctx, cancel := context.WithTimeout(ctx, b.timeout)
+	defer cancel()
 	out, err := b.client.HeadObject(ctx, &awss3.HeadObjectInput{
 		Bucket: b.name, Key: b.key(key), ChecksumMode: types.ChecksumModeEnabled,
 	})
@@ -161,6 +168,8 @@ func (b *Bucket) List(ctx context.Context, prefix, startAfter string, limit int)
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("list %s: %w", prefix, err)
 	}
+	ctx, cancel := context.WithTimeout(ctx, b.timeout)
+	defer cancel()
 	if b.isDirectory {
 		return b.listDirectory(ctx, prefix, startAfter, limit)
 	}
@@ -185,6 +194,8 @@ func (b *Bucket) List(ctx context.Context, prefix, startAfter string, limit int)
 
 // Now is the Date header of the answer to a request about the bucket, whatever the answer.
 func (b *Bucket) Now(ctx context.Context) (time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, b.timeout)
+	defer cancel()
 	out, err := b.client.HeadBucket(ctx, &awss3.HeadBucketInput{Bucket: b.name})
 	var date string
 	if err != nil {

@@ -30,6 +30,8 @@ func (b *Bucket) Create(ctx context.Context, key string) (objstore.Upload, error
 	if err := b.check(ctx, key); err != nil {
 		return nil, fmt.Errorf("create upload: %w", err)
 	}
+	ctx, cancel := context.WithTimeout(ctx, b.timeout)
+	defer cancel()
 	out, err := b.client.CreateMultipartUpload(ctx, &awss3.CreateMultipartUploadInput{
 		Bucket: b.name, Key: b.key(key),
 		ChecksumAlgorithm: types.ChecksumAlgorithmCrc32c, ChecksumType: types.ChecksumTypeFullObject,
@@ -128,6 +130,8 @@ func (b *Bucket) AbortUpload(ctx context.Context, info objstore.UploadInfo) erro
 	if err := b.check(ctx, info.Key); err != nil {
 		return fmt.Errorf("abort upload: %w", err)
 	}
+	ctx, cancel := context.WithTimeout(ctx, b.timeout)
+	defer cancel()
 	_, err := b.client.AbortMultipartUpload(ctx, &awss3.AbortMultipartUploadInput{
 		Bucket: b.name, Key: b.key(info.Key), UploadId: aws.String(info.ID),
 	})
@@ -145,6 +149,8 @@ func (b *Bucket) Uploads(ctx context.Context, prefix, startAfter string, limit i
 	if err := errors.Join(ctx.Err(), objstore.CheckLimit(limit)); err != nil {
 		return nil, fmt.Errorf("list uploads %s: %w", prefix, err)
 	}
+	ctx, cancel := context.WithTimeout(ctx, b.timeout)
+	defer cancel()
 	if b.isDirectory {
 		return b.uploadsOfDirectory(ctx, prefix, startAfter, limit)
 	}

@@ -399,3 +399,32 @@ func BenchmarkPut(b *testing.B) {
 		require.NoError(b, bucket.Put(b.Context(), "k", body))
 	}
 }
+
+// A store that takes requests and never answers holds up none of those that carry no object for longer than their time-out.
+func TestBucket_StoreThatNeverAnswers(t *testing.T) {
+	over := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-over
+	}))
+	t.Cleanup(func() { close(over); server.Close() })
+	b, err := s3.New(t.Context(), s3.Config{
+		Bucket: "b", Endpoint: server.URL, PathStyle: true, AccessKey: "k", SecretKey: "s", RequestTimeout: 50 * time.Millisecond,
+	})
+	require.NoError(t, err)
+	defer b.Close()
+	for name, ask := range map[string]func(context.Context) error{
+		"head":    func(ctx context.Context) error { _, err := b.Head(ctx, "k"); return err },
+		"list":    func(ctx context.Context) error { _, err := b.List(ctx, "", "", 10); return err },
+		"delete":  func(ctx context.Context) error { return b.Delete(ctx, []string{"k"}) },
+		"create":  func(ctx context.Context) error { _, err := b.Create(ctx, "k"); return err },
+		"uploads": func(ctx context.Context) error { _, err := b.Uploads(ctx, "", "", 10); return err },
+		"abort":   func(ctx context.Context) error { return b.AbortUpload(ctx, objstore.UploadInfo{Key: "k", ID: "1"}) },
+		"now":     func(ctx context.Context) error { _, err := b.Now(ctx); return err },
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		require.Error(t, ask(ctx), name)
+		require.NoError(t, ctx.Err(), name)
+		cancel()
+	}
+}
