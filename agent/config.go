@@ -194,7 +194,7 @@ func (c *Config) Validate() error {
 	return errors.Join(faults...)
 }
 
-// validateZones returns the faults in the agent's zone and in those of its clients.
+// validateZones returns the faults in the agent's zone and in its clients' zones.
 func (c *Config) validateZones() (faults []error) {
 	if _, err := zonename.Parse(c.Zone); err != nil {
 		faults = append(faults, fmt.Errorf("--zone: %w", err))
@@ -217,11 +217,11 @@ func (c *Config) validateZones() (faults []error) {
 	return faults
 }
 
-// validateAddresses returns the faults in where the agent listens and in what it advertises.
+// validateAddresses returns the faults in the addresses that the agent listens on and advertises.
 func (c *Config) validateAddresses() (faults []error) {
 	for _, spec := range c.Listen {
 		name, _, named := strings.Cut(spec, "=")
-		if named && !id.ValidVirtualCluster(name) { // topics, listeners and virtual clusters have the same characters
+		if named && !id.ValidVirtualCluster(name) { // the names of listeners and of virtual clusters follow one rule
 			faults = append(faults, fmt.Errorf("--kafka-listen %q: %q is no name of a listener: set it to 1 to %d of a-z A-Z 0-9 . _ -", spec, name, id.MaxVirtualClusterName))
 		} else if _, err := ParseListen([]string{spec}); err != nil {
 			faults = append(faults, fmt.Errorf("--kafka-listen: %w", err))

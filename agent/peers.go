@@ -152,12 +152,12 @@ func (l lender) Prepare(o *cache.Order) { l.cache.Prepare(o) }
 
 // Lend implements peer.Lender.
 func (l lender) Lend(ctx context.Context, o *cache.Order, unit int) (*cache.Loan, error) {
-	over, err := l.awaitHandOver(ctx, o.Bundle)
+	done, err := l.awaitHandOver(ctx, o.Bundle)
 	if err != nil {
 		return nil, err
 	}
 	loan, err := l.cache.Lend(ctx, o, unit)
-	if !over && errors.Is(err, cache.ErrAbsent) {
+	if !done && errors.Is(err, cache.ErrAbsent) {
 		return nil, fmt.Errorf("bundle %s: %w", o.Bundle, cache.ErrPending)
 	}
 	return loan, err

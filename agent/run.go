@@ -64,17 +64,18 @@ func (a *Agent) Run(ctx context.Context) error {
 	return a.plainFault(err)
 }
 
-// Bounds of noticing another agent at this one's address.
+// Bounds of the watch for other agents that advertise an address of this one.
 const (
 	rivalPause = 5 * time.Second
-	// rivalRounds is how many looks in a row find it before it is logged. A predecessor that was killed is gone earlier.
+	// rivalRounds is the number of rounds in a row that find a rival before it is logged. The session of a killed predecessor
+	// is closed earlier.
 	rivalRounds = 6
 )
 
 // rivals counts, for each other member of the catalogue, the rounds in a row in which it advertised an address of this agent.
 type rivals map[id.Session]int
 
-// round looks at a catalogue, and calls warn once for a rival that stays.
+// round checks a catalogue. It calls warn for a rival found in rivalRounds rounds in a row, once.
 func (r *rivals) round(s *view.Snapshot, own []string, warn func(address string, other id.Session)) {
 	found := make(rivals)
 	for _, m := range s.Members {
@@ -90,7 +91,7 @@ func (r *rivals) round(s *view.Snapshot, own []string, warn func(address string,
 	*r = found
 }
 
-// sharedAddress returns one of the addresses that m advertises too, "" if there is none.
+// sharedAddress returns an address of own that m advertises too, "" if there is none.
 func sharedAddress(m *view.Member, own []string) string {
 	if m.Peer != "" && slices.Contains(own, m.Peer) {
 		return m.Peer
@@ -103,8 +104,8 @@ func sharedAddress(m *view.Member, own []string) string {
 	return ""
 }
 
-// watchAddresses warns of other agents that advertise an address of this one: clients of one reach the other. Addresses of shared
-// listeners belong to all agents.
+// watchAddresses warns of other agents that advertise an address of this one, because clients of one agent reach the other.
+// Addresses of shared listeners are exempt.
 func (a *Agent) watchAddresses(ctx context.Context) error {
 	own := []string{a.peerAddress} // "" matches nothing
 	for _, address := range a.addresses {

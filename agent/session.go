@@ -97,17 +97,17 @@ func (o ownFirst) Start(e *extent.Extent, class cache.Class) {
 	}
 }
 
-// awaitHandOver waits for a bundle that this agent's writer is just handing to the cache, as long as HandOver allows. It
-// reports whether the writer has finished with the bundle. An error is the context's.
-func (a *Agent) awaitHandOver(ctx context.Context, b id.Bundle) (over bool, err error) {
-	done, ok := a.writer.Settling(b)
+// awaitHandOver waits, for at most Config.HandOver, until this agent's writer has handed a bundle to the cache. done reports
+// whether the hand-over has ended. An error is the context's.
+func (a *Agent) awaitHandOver(ctx context.Context, b id.Bundle) (done bool, err error) {
+	settled, ok := a.writer.Settling(b)
 	if !ok {
 		return true, nil
 	}
 	timer := time.NewTimer(a.cfg.HandOver)
 	defer timer.Stop()
 	select {
-	case <-done:
+	case <-settled:
 		return true, nil
 	case <-timer.C:
 		return false, nil

@@ -15,14 +15,14 @@ import (
 )
 
 var (
-	// ErrGone is the base of a *GoneError.
+	// ErrGone is the error that a *GoneError wraps.
 	ErrGone = errors.New("bundle is gone")
 	// ErrClosed: the cache was closed.
 	ErrClosed = errors.New("cache is closed")
 )
 
-// GoneError is returned when a bundle's object does not exist (any more). Usually the extent is not the newest truth: look
-// up again.
+// GoneError is returned when a bundle's object does not exist. Usually the extent is outdated, and a look-up returns
+// another one.
 type GoneError struct {
 	Bundle id.Bundle
 	Key    string // of the object
@@ -200,7 +200,7 @@ func (c *Cache) Start(e *extent.Extent, class Class) {
 // maxEvictions bounds how often units may be gone again before all of an extent's are there together.
 const maxEvictions = 2
 
-// Read gives an extent's bytes, reading what is missing on the class's account; the caller releases them. Errors:
+// Read returns an extent's bytes. It reads missing bytes on the class's account. The caller releases the bytes. Errors:
 // a *GoneError, a *CorruptError, ErrClosed, the context's, or the last one of the object store.
 func (c *Cache) Read(ctx context.Context, e *extent.Extent, class Class) (*Bytes, error) {
 	return c.read(ctx, e, account{class: class})

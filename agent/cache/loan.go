@@ -10,7 +10,7 @@ import (
 var (
 	// ErrAbsent: the unit is not in memory.
 	ErrAbsent = errors.New("unit is not in memory")
-	// ErrPending is returned for a unit of a bundle that this agent's writer is still handing over. It is in memory soon.
+	// ErrPending is returned for a unit of a bundle that this agent's writer is still handing over to the cache.
 	ErrPending = errors.New("unit is not in memory yet")
 )
 

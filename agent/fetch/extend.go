@@ -16,7 +16,7 @@ const (
 )
 
 // behind reports whether a plan ends before the last readable offset. More records are there then, and the fetch need
-// not wait for new ones. A plan that ends at a lost extent has nothing behind it that could be read.
+// not wait for new ones. A plan that ends before a lost extent does not count: the reader cannot pass that extent.
 func (a *attempt) behind() bool {
 	for n := range a.plans {
 		if !a.lost[n] && !a.plans[n].Complete(a.req.ReadCommitted) {

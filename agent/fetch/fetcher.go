@@ -62,7 +62,7 @@ func (f *Fetcher) Draining() bool {
 
 // Bounds of one fetch.
 const (
-	// maxGone bounds how often a fetch that would bring nothing looks up again, without a wait, because objects were gone.
+	// maxGone bounds the look-ups in a row, without a wait, of a fetch that finds objects gone and brings no records.
 	maxGone = 3
 	// retryPause is between look-ups while the control plane is away.
 	retryPause = 100 * time.Millisecond
@@ -83,7 +83,7 @@ func (f *Fetcher) Fetch(ctx context.Context, req *Request) *Response {
 		for !a.round(ctx) {
 		}
 	}
-	a.quiet()
+	a.limitLostErrors()
 	f.count(a.resp)
 	return a.resp
 }
@@ -114,8 +114,8 @@ type attempt struct {
 	plans []view.Plan
 	gone  int
 
-	planned uint64 // names the plans to the table of lost extents
-	lost    []bool // plans that end at a lost extent
+	planned uint64 // number of the plans: lost.planning
+	lost    []bool // by plan: ends before a lost extent
 
 	waiter *view.Waiter
 	timer  *time.Timer
@@ -214,7 +214,7 @@ func (a *attempt) round(ctx context.Context) (done bool) {
 func (a *attempt) plan(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, a.f.cfg.AskTimeout)
 	defer cancel()
-	for range 2 { // a plan that names a missing object may be outdated: once more then
+	for range 2 { // a plan that names a missing object may be outdated, and is made once more
 		a.planned = a.f.lost.planning()
 		if err := a.f.cfg.Views.Plan(ctx, a.wants, a.plans); err != nil {
 			return err
@@ -230,8 +230,8 @@ func (a *attempt) plan(ctx context.Context) error {
 	return nil
 }
 
-// cut ends plan n before its first lost extent, and reports whether the plan is outdated instead. Stale plans stay as they
-// are: they cannot be made anew.
+// cut ends plan n before its first lost extent. It reports whether the plan is outdated, and changes nothing then. Stale
+// plans stay as they are, because no look-up can replace them.
 func (a *attempt) cut(n int) (outdatedPlan bool) {
 	plan := &a.plans[n]
 	a.lost[n] = false
@@ -240,7 +240,7 @@ func (a *attempt) cut(n int) (outdatedPlan bool) {
 	}
 	exts := below(plan)
 	at, v := a.f.lost.check(a.wants[n].Partition, exts, a.planned)
-	if v == missed {
+	if v == confirmedLost {
 		plan.End, a.lost[n] = exts[at].Base, true
 	}
 	return v == outdated
@@ -311,18 +311,18 @@ func (a *attempt) available(plan *view.Plan, p *Partition) int64 {
 	return max(min(n, int64(p.MaxBytes)), 1)
 }
 
-// failed reports whether a partition that is read has an error, which ends the wait. Refused and lost ones do not, as in
-// Kafka refused ones do not: their clients would ask again and again without pause.
+// failed reports whether a partition that is read has an error that ends the wait. Errors of refused partitions and of lost
+// extents do not: clients would repeat the fetch without a pause. Kafka treats refused partitions in the same way.
 func (a *attempt) failed() bool {
 	return slices.ContainsFunc(a.read, func(i int) bool { return a.resp.Results[i].Err != nil && !a.resp.Results[i].Lost })
 }
 
-// quiet leaves out the errors of lost extents that this reader got within max wait. Its answer came early, because of other
-// partitions. What is left says that there is more to read and brings none of it.
-func (a *attempt) quiet() {
+// limitLostErrors removes errors of lost extents that this reader already got within max wait. That happens if records of
+// other partitions ended the wait early. Such a partition then has its high watermark, no records and no error.
+func (a *attempt) limitLostErrors() {
 	for n, i := range a.read {
 		r, p := &a.resp.Results[i], &a.req.Partitions[i]
-		if r.Lost && !a.f.lost.tell(a.req.Reader, p.ID, a.req.MaxWait) {
+		if r.Lost && !a.f.lost.errorDue(a.req.Reader, p.ID, a.req.MaxWait) {
 			*r = Result{Marks: a.plans[n].Marks, Confirmed: a.plans[n].FreshFor(a.req.Arrived)}
 		}
 	}
@@ -453,7 +453,7 @@ func (a *attempt) answerFresh() {
 	}
 }
 
-// giveUpGone answers for objects that are gone, each time others, although the newest plans name them.
+// giveUpGone answers partitions after maxGone look-ups in a row, each of which named another object that is gone.
 func (a *attempt) giveUpGone() {
 	for n, i := range a.read {
 		if r := &a.resp.Results[i]; r.Err == nil && r.Size == 0 && !a.atEnd(n, i) {
@@ -471,9 +471,9 @@ func (a *attempt) wait(ctx context.Context, missing int64) {
 	}
 	a.waiter.Reset(missing)
 	a.gone = 0
-	var again <-chan time.Time // when lost extents are asked for again
+	var again <-chan time.Time // fires when lost extents may be read again
 	for n := range a.wants {
-		if !a.lost[n] { // else what comes lies behind what cannot be read
+		if !a.lost[n] { // new records would lie behind the lost extent
 			views.Park(a.waiter, a.wants[n].Partition, a.plans[n].Marks)
 		} else if again == nil {
 			t := time.NewTimer(lostFor)

@@ -356,12 +356,12 @@ func TestLost_Bound(t *testing.T) {
 		table := l.fetcher.lost
 		for n := range 3 * maxLost {
 			key := lostKey{tp(int32(n)), id.Bundle(1000 + n)}
-			table.gone(key, 0, &cache.GoneError{Bundle: key.bundle}, 0)
-			table.gone(key, table.planning(), &cache.GoneError{Bundle: key.bundle}, 0)
-			table.tell(uint64(n), tp(0), time.Second)
+			table.noteMissing(key, 0, &cache.GoneError{Bundle: key.bundle}, 0)
+			table.noteMissing(key, table.planning(), &cache.GoneError{Bundle: key.bundle}, 0)
+			table.errorDue(uint64(n), tp(0), time.Second)
 			require.LessOrEqual(t, len(table.mu.bundles), maxLost)
-			require.LessOrEqual(t, len(table.mu.looks), maxLost)
-			require.LessOrEqual(t, len(table.mu.told), maxLost)
+			require.LessOrEqual(t, len(table.mu.invalidations), maxLost)
+			require.LessOrEqual(t, len(table.mu.answered), maxLost)
 			pass(time.Millisecond)
 		}
 		require.LessOrEqual(t, l.lost(), float64(maxLost))
@@ -376,7 +376,7 @@ func TestLost_Bound(t *testing.T) {
 		pass(2 * time.Hour)
 		require.Zero(t, l.lost(), "entries without readers go")
 		require.Empty(t, table.mu.bundles)
-		require.Empty(t, table.mu.looks)
+		require.Empty(t, table.mu.invalidations)
 		require.False(t, table.some.Load())
 	})
 }

@@ -53,7 +53,7 @@ func newMetrics(r prometheus.Registerer, held, lost func() float64) *metrics {
 		Name: "freshet_fetch_unsent_bytes", Help: "Record bytes of answers that are being read or not taken by clients yet.",
 	}, held), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "freshet_fetch_lost_extents",
-		Help: "Extents that are read, by partition and bundle, whose object is gone from the object store although the metadata names it.",
+		Help: "Extents whose object is missing from the object store although the metadata names it, by partition and bundle. Counted if read in the last 2 minutes.",
 	}, lost))
 	r.MustRegister(m.answers, bytes, m.gone, m.shrunk, m.unknown, m.noRoom)
 	return m

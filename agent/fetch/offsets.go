@@ -41,7 +41,7 @@ type OffsetsConfig struct {
 	Bytes  Bytes
 	// Internal answers for internal topics. Nil: they are refused.
 	Internal Internal
-	// Fetcher is the one whose table of lost extents is shared. Nil: a table of its own.
+	// Fetcher shares its table of lost extents. Nil means a table of its own.
 	Fetcher *Fetcher
 	// AskTimeout bounds a look-up. Default 5 s.
 	AskTimeout time.Duration
@@ -221,7 +221,7 @@ func (o *Offsets) search(ctx context.Context, w *OffsetWant, a *api.PartitionAns
 		for i := range exts {
 			found, ok, err := o.searchExtent(ctx, &exts[i], w.Timestamp, a.GetLogStart())
 			if missing := (*cache.GoneError)(nil); errors.As(err, &missing) {
-				if o.gone(w, missing, planned, exts[i].Base) {
+				if o.noteMissing(w, missing, planned, exts[i].Base) {
 					return o.failed(w, errLost)
 				}
 				gone = true
@@ -257,13 +257,13 @@ func (o *Offsets) search(ctx context.Context, w *OffsetWant, a *api.PartitionAns
 	return o.failed(w, errSteps)
 }
 
-// errLost ends a search that needs an extent whose object is gone. The table of lost extents reports it.
+// errLost ends a search that needs a lost extent. The table of lost extents logs the loss, so failed does not.
 var errLost = errors.New("object of an extent is gone")
 
-// gone notes a 404 that a look-up led to, and reports whether the extent is lost. planned is of the search's look-ups after
-// its first 404, 0 before.
-func (o *Offsets) gone(w *OffsetWant, e *cache.GoneError, planned uint64, offset int64) bool {
-	return o.lost.gone(lostKey{partition: w.Partition, bundle: e.Bundle}, planned, e, offset)
+// noteMissing notes a 404 for an extent of a look-up, and reports whether the extent is lost. planned is the number of the
+// newest look-up after the search's first 404, or 0 before that.
+func (o *Offsets) noteMissing(w *OffsetWant, e *cache.GoneError, planned uint64, offset int64) bool {
+	return o.lost.noteMissing(lostKey{partition: w.Partition, bundle: e.Bundle}, planned, e, offset)
 }
 
 // errSteps ends a search of too many steps.
@@ -292,7 +292,7 @@ func (o *Offsets) searchExtent(ctx context.Context, e *extent.Extent, least, log
 	if e.Kind == extent.Marker { // its control record counts like any other, as in FileRecords.searchForTimestamp
 		return OffsetResult{Offset: e.Base, Timestamp: e.MaxTimestamp}, e.Base >= logStart, nil
 	}
-	if o.lost.stands(e.Bundle) {
+	if o.lost.isLost(e.Bundle) {
 		return OffsetResult{}, false, errLost
 	}
 	var found OffsetResult
@@ -320,7 +320,7 @@ func (o *Offsets) batches(ctx context.Context, e *extent.Extent, least int64, yi
 		if err != nil {
 			return fmt.Errorf("read extent: %w", err)
 		}
-		o.lost.found(e.Bundle)
+		o.lost.noteRead(e.Bundle)
 		b.Batches(func(batch cache.Batch) bool {
 			more, err = yield(b, batch)
 			return more && err == nil

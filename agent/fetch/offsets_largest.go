@@ -29,7 +29,7 @@ type largest struct {
 	spans []span
 
 	misses  int    // 404s
-	planned uint64 // of the newest look-up, for the table of lost extents
+	planned uint64 // number of the newest look-up: lost.planning
 }
 
 // span is a part of the partition that was not searched: offsets [from, to), and its extent that claims most.
@@ -95,7 +95,7 @@ func (l *largest) step(ctx context.Context) error {
 	missing := (*cache.GoneError)(nil)
 	switch {
 	case errors.As(err, &missing):
-		if l.gone(l.want, missing, l.planned, s.claims.Base) {
+		if l.noteMissing(l.want, missing, l.planned, s.claims.Base) {
 			return errLost
 		}
 		if l.misses++; l.misses == maxGone {

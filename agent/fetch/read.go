@@ -68,7 +68,7 @@ func (r *reader) read(ctx context.Context) error {
 			r.made(marker(&exts[i]), exts[i].Last)
 			continue
 		}
-		if err := r.known(exts[i : i+1]); err != nil {
+		if err := r.checkKnown(exts[i : i+1]); err != nil {
 			return err
 		}
 		whole, err := r.readExtent(ctx, &exts[i], limit)
@@ -82,16 +82,16 @@ func (r *reader) read(ctx context.Context) error {
 	return nil
 }
 
-// errKnown is returned instead of the second 404 of an object: this fetch or another one had the first since the plan.
-var errKnown = fmt.Errorf("since this plan: %w", cache.ErrGone)
+// errKnownMissing is returned without a GET if the object had a 404 after the plan was made, in this fetch or another one.
+var errKnownMissing = fmt.Errorf("since this plan: %w", cache.ErrGone)
 
-// known returns errKnown if an extent's object is known to be missing.
-func (r *reader) known(e []extent.Extent) error {
+// checkKnown returns errKnownMissing if an extent's object is known to be missing.
+func (r *reader) checkKnown(e []extent.Extent) error {
 	if r.plan.Stale {
 		return nil
 	}
 	if _, v := r.f.lost.check(r.partition.ID, e, r.planned); v != readable {
-		return errKnown
+		return errKnownMissing
 	}
 	return nil
 }
@@ -115,7 +115,7 @@ func (r *reader) readExtent(ctx context.Context, e *extent.Extent, limit int64) 
 		if b == nil || err != nil {
 			return false, err
 		}
-		r.f.lost.found(e.Bundle)
+		r.f.lost.noteRead(e.Bundle)
 		r.single = r.single || r.f.pressed()
 		more := b.More
 		r.take(b, limit)

@@ -138,8 +138,8 @@ func (a *attempt) readers() []reader {
 	return list
 }
 
-// readOne reads one partition, or reads on where it stopped for bytes that were not in memory, and reports whether an
-// object was gone. A patient reader waits for bytes that are not in memory until the answer has min bytes or ctx ends.
+// readOne reads one partition and reports whether an object was gone. It continues where it stopped for bytes that were not
+// in memory. A patient reader waits for bytes that are not in memory until the answer has min bytes or ctx ends.
 func (a *attempt) readOne(ctx context.Context, r *reader, b *bounds, patient bool) bool {
 	if a.resp.Bytes > 0 && (b.left <= 0 || b.single) {
 		return false
@@ -160,7 +160,7 @@ func (a *attempt) readOne(ctx context.Context, r *reader, b *bounds, patient boo
 	switch {
 	case errors.Is(err, errNotReady):
 		r.waiting = true
-	case errors.Is(err, errKnown):
+	case errors.Is(err, errKnownMissing):
 		return true
 	case errors.As(err, &gone):
 		a.f.metrics.gone.Inc()
@@ -168,7 +168,7 @@ func (a *attempt) readOne(ctx context.Context, r *reader, b *bounds, patient boo
 		if r.plan.Stale {
 			planned = 0
 		}
-		a.f.lost.gone(lostKey{partition: r.partition.ID, bundle: gone.Bundle}, planned, gone, r.from())
+		a.f.lost.noteMissing(lostKey{partition: r.partition.ID, bundle: gone.Bundle}, planned, gone, r.from())
 		return true
 	case err != nil && r.result.Size == 0:
 		r.result.fail(a.f.translate(err, r.partition))

@@ -40,7 +40,7 @@ type Result struct {
 	Size      int         // of Records, bytes
 	Confirmed bool        // the marks are no older than the request
 	Refused   bool        // Err is the request's refusal of this partition
-	// Lost: Err is that of an extent whose object is gone. Like Refused ones, such partitions do not end the wait.
+	// Lost means that Err comes from a lost extent. Like Refused, Lost does not end the wait of the fetch.
 	Lost bool
 	// Aborted are the aborted transactions that reach into Records, in the order of their markers.
 	Aborted []extent.Aborted

@@ -7,20 +7,20 @@ import (
 	"sync"
 )
 
-// maxAgents is the largest zone that the default bound of connections is made for.
+// maxAgents is the number of agents in the largest zone that the default bound of connections suffices for.
 const maxAgents = 200
 
 // connections bounds the connections of a server, by its ConnState hook. At the bound a new connection replaces the one that
-// is idle for the longest: an asker whose idle connection was closed sends its request again by another.
+// has been idle for longest. An agent that sends a request on a replaced connection repeats the request on another one.
 type connections struct {
 	limit int
-	freed sync.Cond // a connection was closed, has become idle, or has become a stream
+	freed sync.Cond // signalled when a connection closes, becomes idle or becomes a stream
 
 	mu struct {
 		sync.Mutex
 		open map[net.Conn]*list.Element // the connection's place in idle, nil if it is not idle
 		idle list.List                  // of net.Conn, the longest idle first
-		// stopping ends the bound: the server accepts no more, and waits until the last that it accepted is served.
+		// stopping lifts the bound, so that the connection accepted last does not hold up http.Server.Shutdown.
 		stopping bool
 	}
 }
@@ -32,8 +32,8 @@ func newConnections(limit int) *connections {
 	return c
 }
 
-// changed follows a connection. The server calls it for a new one before it accepts the next, which so waits in the backlog.
-// Streams are not counted: the package that serves them bounds them.
+// changed is the server's ConnState hook. http.Server calls it for a new connection before it accepts the next. While changed
+// waits, further connections wait in the kernel's backlog. Streams are not counted: package zonewriter bounds them.
 func (c *connections) changed(conn net.Conn, to http.ConnState) {
 	if to == http.StateNew {
 		c.admit(conn)
@@ -43,7 +43,7 @@ func (c *connections) changed(conn net.Conn, to http.ConnState) {
 	defer c.mu.Unlock()
 	at, open := c.mu.open[conn]
 	if !open {
-		return // it was replaced
+		return // conn was replaced
 	}
 	if at != nil {
 		c.mu.idle.Remove(at)
@@ -60,7 +60,7 @@ func (c *connections) changed(conn net.Conn, to http.ConnState) {
 	c.freed.Signal()
 }
 
-// admit waits for room for a new connection.
+// admit waits for room for a new connection, and closes the connection that it replaces.
 func (c *connections) admit(conn net.Conn) {
 	replaced := c.replace(conn)
 	if replaced != nil {
@@ -68,7 +68,7 @@ func (c *connections) admit(conn net.Conn) {
 	}
 }
 
-// replace counts a new connection. It returns the one that is to be closed for it, if any.
+// replace waits for room and counts a new connection. It returns the idle connection to close instead, or nil.
 func (c *connections) replace(conn net.Conn) (replaced net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,7 +83,7 @@ func (c *connections) replace(conn net.Conn) (replaced net.Conn) {
 	return replaced
 }
 
-// stop lets a connection go on that waits.
+// stop lifts the bound and wakes a waiting connection.
 func (c *connections) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,7 +91,7 @@ func (c *connections) stop() {
 	c.freed.Signal()
 }
 
-// number returns how many connections are open.
+// number returns the number of open connections.
 func (c *connections) number() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

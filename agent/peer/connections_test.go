@@ -225,7 +225,7 @@ func TestZone_KeepsFewIdleConnections(t *testing.T) {
 	close(held)
 	all.Wait()
 	c.awaitRequests(readers)
-	require.Eventually(t, func() bool { return open.Load() <= idleConnections }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return open.Load() <= maxIdlePerAgent }, time.Minute, time.Millisecond)
 	require.Positive(t, open.Load())
 }
 
@@ -245,6 +245,6 @@ func TestServerConfig_ConnectionsOfTheLargestZone(t *testing.T) {
 	var cfg ServerConfig
 	cfg.ApplyDefaults()
 	reads := cfg.Requests + cfg.Requests/2
-	require.GreaterOrEqual(t, cfg.Connections, maxAgents*idleConnections+reads)
+	require.GreaterOrEqual(t, cfg.Connections, maxAgents*maxIdlePerAgent+reads)
 	require.Greater(t, cfg.Connections, 2*reads, "reads never fill it")
 }

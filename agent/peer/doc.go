@@ -37,8 +37,8 @@
 // Head of a unit:
 //
 //	offset  size  field
-//	0          1  result: 0 here it is, 1 not in memory, 2 no such object, 3 failed, 4 not in memory yet: its writer
-//	              is still handing it over. An asker takes results that it does not know for 3
+//	0          1  result: 0 unit follows, 1 not in memory, 2 no such object, 3 failed, 4 not in memory yet, because
+//	              the writer is still handing the unit over. Unknown results count as 3
 //	1          1  flags: 1 some of the object's bytes are left out
 //	2          2  reserved, 0
 //	4          8  size of all its stretches' bytes
@@ -51,13 +51,13 @@
 //
 // # Connections
 //
-// An agent keeps up to 4 idle connections to each other agent and 256 in all, for 2 minutes, and has 192 requests at most
-// under way. A server has up to 1024 connections beside its streams. That is enough for 200 agents, the largest zone that
-// this is made for: 796 idle connections and the 192 requests that it answers at once. 1024 connections without TLS take
-// 24 MiB, and the buffers of 256 idle ones at the asker 9 MiB.
+// An agent keeps up to 4 idle connections to each other agent and 256 in all, for 2 minutes. It has at most 192 requests in
+// flight. A server accepts up to 1024 connections beside its streams. That suffices for a zone of 200 agents: 796 idle
+// connections and the 192 requests that a server answers at once. 1024 connections without TLS take 24 MiB. The buffers of
+// 256 idle connections take 9 MiB at the asking agent.
 //
-// At the bound a new connection replaces the one that is idle for the longest. So idle connections keep neither a reader
-// nor a stream out. Nor do reads: those beyond 192 are refused at once, and their connections are idle then.
+// At the bound a new connection replaces the one that has been idle for longest. So idle connections keep out neither reads
+// nor streams. Reads do not keep out streams either: a read beyond 192 is refused at once, and its connection becomes idle.
 //
 // Bytes may have been patched (package cache); the asker verifies and patches as if they came from the object store,
 // which changes nothing where it was done. What fails verification there is read from the object store.

@@ -20,7 +20,7 @@ const (
 	askedBroken      = "broken"      // answer cut off, stalled, or no units
 	askedBusy        = "busy"        // too many requests, here or there
 	askedFailed      = "failed"      // it could not read the object either
-	askedPending     = "pending"     // the writer is still putting it into its memory
+	askedPending     = "pending"     // the writer is still handing the unit to its cache
 	askedRefused     = "refused"     // draining, other key, other cluster
 	askedSilent      = "silent"      // no headers in time
 	askedSlow        = "slow"        // no unit in time

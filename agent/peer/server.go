@@ -43,8 +43,8 @@ type ServerConfig struct {
 	Upgrades map[string]Upgrade
 	// Requests bounds those answered at once, half as many more of catch-up reads; further ones are refused. Default 128.
 	Requests int
-	// Connections bounds those open at once, without streams. At the bound a new one replaces an idle one, or waits until one
-	// is idle. Default 1024: see Connections in the package comment.
+	// Connections bounds the open connections without streams. At the bound a new connection replaces an idle one, or waits
+	// until a connection is idle. Default 1024: see Connections in the package comment.
 	Connections int
 	// UnsentBytes bounds the units that are being sent, half as much more for catch-up reads; one unit at least.
 	// Default 64 MiB.

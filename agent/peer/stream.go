@@ -93,7 +93,7 @@ func (z *Zone) openStream(ctx context.Context, conn net.Conn, address, protocol 
 		return nil, fmt.Errorf("read answer: %w", err)
 	}
 	_ = response.Body.Close()                                                     // it has none
-	if response.StatusCode == http.StatusBadRequest && response.ProtoMinor == 0 { // as net/http answers where it expects TLS
+	if response.StatusCode == http.StatusBadRequest && response.ProtoMinor == 0 { // net/http's answer to a plain request if it expects TLS
 		return nil, errors.New("that agent's peer port speaks TLS: give all agents of the zone --peer-tls-cert, or none")
 	}
 	if response.StatusCode != http.StatusSwitchingProtocols {

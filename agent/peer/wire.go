@@ -41,7 +41,7 @@ const (
 	resultAbsent
 	resultGone
 	resultFailed
-	resultPending // an asker that does not know it takes it for resultFailed
+	resultPending // counts as resultFailed at agents of older versions
 )
 
 const flagPartial = 1

@@ -87,8 +87,8 @@ type Zone struct {
 		sync.Mutex
 		directory *directory
 		out       map[id.Session]time.Time // agents left out, until when nobody tries
-		// evicted is the newest bundle of each writer that it said to have in memory no more, not one that is not there yet. What it wrote before is
-		// not asked of it: memory goes in about the order of writing.
+		// evicted has, for each writer, its newest bundle that was evicted from its memory. This agent asks that writer for
+		// no older bundle, because memory is evicted in about the order of writing. Pending bundles do not count.
 		evicted map[id.Session]uint32
 	}
 }
@@ -103,7 +103,7 @@ func New(cfg Config) (*Zone, error) {
 	z.metrics = newZoneMetrics(cfg.Registerer, func() float64 { return float64(z.leftOut()) })
 	z.client = &http.Client{Transport: &http.Transport{
 		DialContext: cfg.Dial, TLSClientConfig: cfg.TLS, TLSHandshakeTimeout: cfg.SilenceTimeout,
-		DisableCompression: true, MaxIdleConns: allIdle, MaxIdleConnsPerHost: idleConnections, IdleConnTimeout: idleTimeout,
+		DisableCompression: true, MaxIdleConns: maxIdle, MaxIdleConnsPerHost: maxIdlePerAgent, IdleConnTimeout: idleTimeout,
 		ResponseHeaderTimeout: cfg.SilenceTimeout, MaxResponseHeaderBytes: maxHeaderBytes, ReadBufferSize: readBuffer,
 	}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	z.mu.out = make(map[id.Session]time.Time)
@@ -112,9 +112,9 @@ func New(cfg Config) (*Zone, error) {
 }
 
 const (
-	// idleConnections and allIdle bound the idle connections to each agent and to all; Config.Requests bounds those in use.
-	idleConnections = 4
-	allIdle         = 256
+	// maxIdlePerAgent and maxIdle bound the idle connections to one agent and to all. Config.Requests bounds those in use.
+	maxIdlePerAgent = 4
+	maxIdle         = 256
 	readBuffer      = 32 << 10
 )
 

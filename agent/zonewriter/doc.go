@@ -14,9 +14,9 @@
 // order, whatever way they take. Others are waited for, until the writer's session is closed, since what a closed session
 // has not committed it never will (I9); or for 5 s.
 //
-// A batch above the window (512 KiB) waits for room at the writer before it is sent, and holds back the later batches of its
-// partition alone. One such batch of a stream at a time asks for room. The produce requests of all batches held back wait with
-// them, so the memory of requests bounds their number. While a large batch is being sent, for 30 s at most, all others wait.
+// A batch above the window (512 KiB) waits for room at the writer before the link sends it. It holds back only later batches of
+// its partition. On each stream one such batch at a time asks for room. The produce requests of held batches wait too, so the
+// memory for requests bounds the number of held batches. Sending a large batch takes at most 30 s, and all other batches wait.
 //
 // # Loss
 //
@@ -94,6 +94,6 @@
 // Results come in any order. An alive frame is sent whenever frames were taken in, and beats and signs of life every half
 // second: who hears nothing for three gives the stream up. Batches are handed over from the first beat on. The bytes of
 // frames that were not taken in are bounded by a window, and a batch larger than that is sent when there is room for it, so
-// that a writer without memory holds its senders up and never a socket. A sender that cannot use its room for 10 s gives it
-// back; the writer ends a stream that keeps it unused for 30 s.
+// that a writer without memory holds its senders up and never a socket. A sender that cannot use its room for 10 s gives that
+// room back. The writer ends a stream that leaves its room unused for 30 s.
 package zonewriter

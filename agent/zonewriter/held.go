@@ -7,18 +7,19 @@ import (
 	"github.com/freshet-io/freshet/agent/writer"
 )
 
-// held is a batch that is sent without the route's intake, so that other partitions' batches pass it: it is above the window
-// and waits for room at the writer, or it waits behind such a batch of its partition. The Add that brought it waits too. So
-// there are no more of them than requests in memory have.
+// held is a batch above the window that waits for room at the writer, or a batch that waits behind such a batch of its
+// partition. Route.Add sends it without the route's intake, so that batches of other partitions overtake it. Add waits for its
+// held batches, so the requests in memory bound their number.
 type held struct {
 	batch  *writer.Batch
-	index  int           // of its Produce
-	before *held         // the one before it of its partition; nil: there is none
-	passed chan struct{} // closed when it is sent or refused
-	left   bool          // it was refused before its turn: the next one waits for the one before it; guarded by link.mu
+	index  int           // in its Produce
+	before *held         // the held batch before it in its partition, or nil
+	passed chan struct{} // closed when the batch is sent or refused
+	// skipped is set if the batch was refused before its turn. The batch behind it then waits for before. Guarded by link.mu.
+	skipped bool
 }
 
-// hold holds a batch back if it must not be sent at once; else nil. Called with the intake held.
+// hold returns a held batch if the batch must not be sent at once, else nil. The caller holds the intake.
 func (l *link) hold(b *writer.Batch, index int) *held {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -38,8 +39,8 @@ func (l *link) holds(b *writer.Batch) bool {
 	return len(b.Bytes) > window || l.mu.held[b.Partition] != nil
 }
 
-// sendHeld sends the batches that add returned, one after the other. Each waits for batches of earlier Adds only, so some
-// batch always goes on.
+// sendHeld sends the batches that add returned, one after the other. A held batch waits only for earlier batches, so there is
+// always one that need not wait.
 func (l *link) sendHeld(ctx context.Context, p *writer.Produce, waiting []*held) {
 	for _, h := range waiting {
 		err := l.awaitBefore(ctx, h)
@@ -53,7 +54,7 @@ func (l *link) sendHeld(ctx context.Context, p *writer.Produce, waiting []*held)
 	}
 }
 
-// awaitBefore waits until all batches before one are sent or refused.
+// awaitBefore waits until all held batches before h are sent or refused.
 func (l *link) awaitBefore(ctx context.Context, h *held) error {
 	for h.before != nil {
 		select {
@@ -62,7 +63,7 @@ func (l *link) awaitBefore(ctx context.Context, h *held) error {
 			return fmt.Errorf("%w: a large batch before it waits for room: %w", writer.ErrNotTaken, ctx.Err())
 		}
 		l.mu.Lock()
-		if h.before.left {
+		if h.before.skipped {
 			h.before = h.before.before
 		} else {
 			h.before = nil
@@ -72,11 +73,11 @@ func (l *link) awaitBefore(ctx context.Context, h *held) error {
 	return nil
 }
 
-// pass ends what a batch holds up.
+// pass lets the batch behind h proceed.
 func (l *link) pass(h *held) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	h.left = h.before != nil
+	h.skipped = h.before != nil
 	if l.mu.held[h.batch.Partition] == h {
 		if l.mu.held[h.batch.Partition] = h.before; h.before == nil {
 			delete(l.mu.held, h.batch.Partition)
@@ -85,18 +86,18 @@ func (l *link) pass(h *held) {
 	close(h.passed)
 }
 
-// sendNow sends a batch that all before it have passed.
+// sendNow sends a held batch whose turn it is.
 func (l *link) sendNow(ctx context.Context, p *writer.Produce, h *held) error {
 	batch, bytes := []writer.Batch{*h.batch}, len(h.batch.Bytes)
 	if bytes <= window {
 		return l.frame(ctx, batch, bytes, p, int32(h.index))
 	}
-	return l.large(ctx, batch, p, int32(h.index))
+	return l.sendLarge(ctx, batch, p, int32(h.index))
 }
 
-// large sends a batch above the window once there is room for it. A writer that does not take in what was sent before within
-// roomTimeout gets the room back, since all streams share it.
-func (l *link) large(ctx context.Context, batch []writer.Batch, p *writer.Produce, index int32) error {
+// sendLarge sends a batch above the window once the writer has room for it. If the writer does not take in earlier frames
+// within roomTimeout, sendLarge returns the room, because all streams share it, and asks again.
+func (l *link) sendLarge(ctx context.Context, batch []writer.Batch, p *writer.Produce, index int32) error {
 	if err := l.acquire(ctx, l.asking, 1); err != nil {
 		return err
 	}
@@ -119,12 +120,12 @@ func (l *link) large(ctx context.Context, batch []writer.Batch, p *writer.Produc
 	}
 }
 
-// roomTimeout bounds how long room is kept while earlier frames are taken in: well below largeTimeout, after which the writer
-// ends a stream that does not use its room.
+// roomTimeout is how long room is kept while the writer takes in earlier frames. It is well below largeTimeout, after which the
+// writer ends a stream that does not use its room.
 const roomTimeout = largeTimeout / 3
 
-// reserve asks for room for a batch above the window, and waits for it: bytes that the writer does not take in would hold
-// up the signs of life behind them.
+// reserve asks for room for a batch above the window, and waits until the writer has that room. If the batch were sent without
+// room, the alive frames behind it would be late.
 func (l *link) reserve(ctx context.Context, bytes int) error {
 	room := make(chan struct{})
 	l.ask(bytes, room)
@@ -142,10 +143,10 @@ func (l *link) reserve(ctx context.Context, bytes int) error {
 	return fmt.Errorf("%w: the zone's writer has no room for a large batch: %w", writer.ErrNotTaken, why)
 }
 
-// giveBack ends the wish for room, and returns the room if there is any.
+// giveBack withdraws the ask for room, and returns the room if the writer has granted it.
 func (l *link) giveBack() { l.ask(0, nil) }
 
-// ask replaces the ask before it: what is answered to that means nothing any more.
+// ask sends an ask for room. It replaces the ask before: hasRoom ignores an answer to an earlier ask.
 func (l *link) ask(bytes int, room chan struct{}) {
 	l.mu.Lock()
 	l.mu.asks = max(l.mu.asks+1, 1)
@@ -157,7 +158,7 @@ func (l *link) ask(bytes int, room chan struct{}) {
 	}
 }
 
-// hasRoom takes the answer to an ask.
+// hasRoom handles the answer to an ask.
 func (l *link) hasRoom(number uint16) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

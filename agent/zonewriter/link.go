@@ -25,14 +25,14 @@ var (
 	errLeft = errors.New("the zone's writer is left")
 )
 
-// link is a stream to another agent's writer. Its add belongs to whoever holds the route's intake.
+// link is a stream to another agent's writer. Callers of add hold the route's intake.
 type link struct {
 	session id.Session // the writer's
 	silence time.Duration
 	conn    net.Conn
 	in      *bufio.Reader
 	window  *semaphore.Weighted
-	asking  *semaphore.Weighted // one batch above the window at a time, in order of arrival
+	asking  *semaphore.Weighted // held by the one batch above the window that asks for room; in order of arrival
 	wake    chan struct{}       // capacity 1: there may be bytes to flush
 	broken  chan struct{}       // closed when the stream is gone
 	// draining is closed when the writer says that it takes no more.
@@ -61,7 +61,7 @@ type link struct {
 		untaken []untaken        // in order
 		asks    uint16           // number of the last
 		room    chan struct{}    // closed when there is room for a large batch; nil: none is asked for
-		// held has the newest batch of each partition that held batches wait in.
+		// held has the newest held batch of each partition that has any.
 		held map[id.TopicPartition]*held
 	}
 }
@@ -90,7 +90,7 @@ const (
 	// aliveEvery and DefaultSilence: each side says that often that it lives, and believes the other dead after that long.
 	aliveEvery     = 500 * time.Millisecond
 	DefaultSilence = 3 * time.Second
-	// largeTimeout bounds the sending of one batch in pieces, behind which all others wait: no frame fits between pieces.
+	// largeTimeout bounds the sending of one batch in pieces. All other frames wait, because none may come between pieces.
 	largeTimeout = 30 * time.Second
 	// settleTimeout bounds the wait for a frame's results, and so what this agent notes of frames. A writer takes a minute at
 	// most to store a bundle, and says so long before.
@@ -118,14 +118,14 @@ func (l *link) run() error {
 	return l.failure()
 }
 
-// failure returns what ended the stream.
+// failure returns the error that ended the stream.
 func (l *link) failure() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.mu.err
 }
 
-// alive reports whether the stream stands.
+// alive reports whether the stream is not broken.
 func (l *link) alive() bool {
 	select {
 	case <-l.broken:
@@ -188,8 +188,8 @@ func (l *link) loseSequenced() {
 	}
 }
 
-// add hands the batches over, in order, and returns those that the caller passes to sendHeld. It waits while the writer does
-// not take in what it has been sent; what is not sent when ctx ends has no effect. Callers come one after the other.
+// add hands the batches over, in order. It waits while the writer does not take in earlier frames. It returns the held batches,
+// which the caller must pass to sendHeld. Batches that are not sent when ctx ends have no effect. Only one add runs at a time.
 func (l *link) add(ctx context.Context, batches []writer.Batch, p *writer.Produce) (waiting []*held) {
 	for first := 0; first < len(batches); {
 		if h := l.hold(&batches[first], first); h != nil {
@@ -214,17 +214,17 @@ func (l *link) add(ctx context.Context, batches []writer.Batch, p *writer.Produc
 	return waiting
 }
 
-// frame sends one frame of batches. An error says that none of it takes effect.
+// frame sends one frame of batches. After an error, none of the batches takes effect.
 func (l *link) frame(ctx context.Context, batches []writer.Batch, bytes int, p *writer.Produce, first int32) error {
 	weight := min(int64(bytes+frameOverhead), window)
 	if err := l.acquire(ctx, l.window, weight); err != nil {
 		return err
 	}
-	if err := l.begin(ctx); err != nil {
+	if err := l.awaitTurn(ctx); err != nil {
 		l.window.Release(weight)
 		return err
 	}
-	defer l.done()
+	defer l.endTurn()
 	l.mu.Lock()
 	if l.mu.err != nil {
 		l.mu.Unlock()
@@ -241,7 +241,7 @@ func (l *link) frame(ctx context.Context, batches []writer.Batch, bytes int, p *
 	return nil
 }
 
-// acquire waits for a share of what the link bounds, as long as the writer is not left.
+// acquire acquires weight of a semaphore. It fails once this agent leaves the writer.
 func (l *link) acquire(ctx context.Context, of *semaphore.Weighted, weight int64) error {
 	if of.TryAcquire(weight) {
 		return nil

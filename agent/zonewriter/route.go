@@ -108,7 +108,7 @@ func (r *Route) Add(ctx context.Context, batches []writer.Batch) *writer.Produce
 	return p
 }
 
-// take hands the batches to the writer. It returns those that must wait, which they do without the intake.
+// take hands the batches to the writer. It returns held batches, and the link that must send them once the intake is released.
 func (r *Route) take(ctx context.Context, batches []writer.Batch) (p *writer.Produce, to *link, waiting []*held) {
 	if err := r.intake.Acquire(ctx, 1); err != nil {
 		return refused(len(batches), fmt.Errorf("%w: %w", writer.ErrNotTaken, err)), nil, nil
@@ -131,7 +131,7 @@ func (r *Route) take(ctx context.Context, batches []writer.Batch) (p *writer.Pro
 	return p, r.link, r.hand(ctx, batches, p)
 }
 
-// hand sends the batches to the other agent, but for those whose stamp did not come.
+// hand sends the batches to the other agent, and returns the held ones. If a stamp does not come, all batches fail.
 func (r *Route) hand(ctx context.Context, batches []writer.Batch, p *writer.Produce) (waiting []*held) {
 	if !awaitStamps(ctx, batches) {
 		for i := range batches {

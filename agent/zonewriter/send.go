@@ -9,15 +9,15 @@ import (
 	"github.com/freshet-io/freshet/agent/writer"
 )
 
-// withdraw has the writer give back what it has not handed in for commit.
+// withdraw asks the writer to return the batches that it has not submitted for commit.
 func (l *link) withdraw() {
 	if err := l.write(head{kind: kindWithdraw}); err != nil {
 		l.fail(err)
 	}
 }
 
-// begin waits for the turn to write a frame of batches. Nothing is handed over once the writer is left.
-func (l *link) begin(ctx context.Context) error {
+// awaitTurn waits for the turn to write a frame of batches. It fails once this agent leaves the writer.
+func (l *link) awaitTurn(ctx context.Context) error {
 	select {
 	case l.send.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -25,24 +25,23 @@ func (l *link) begin(ctx context.Context) error {
 	}
 	select {
 	case <-l.leaving:
-		l.done()
+		l.endTurn()
 		return fmt.Errorf("%w: %w", writer.ErrNotTaken, errLeft)
 	default:
 		return nil
 	}
 }
 
-// done ends the turn.
-func (l *link) done() { <-l.send.turn }
+func (l *link) endTurn() { <-l.send.turn }
 
 // write sends a frame without batches.
 func (l *link) write(h head) error {
 	l.send.turn <- struct{}{}
-	defer l.done()
+	defer l.endTurn()
 	return l.put(h, nil)
 }
 
-// put puts a frame into the buffer, and what does not fit there on the wire. Called in the turn.
+// put writes a frame into the buffer, and bytes that do not fit there to the connection. The caller has the turn.
 func (l *link) put(h head, batches []writer.Batch) error {
 	_ = l.conn.SetWriteDeadline(time.Now().Add(l.silence))
 	l.send.scratch = h.append(l.send.scratch[:0])
@@ -94,7 +93,7 @@ func (l *link) poke() {
 	}
 }
 
-// flush has the writer seal what it has gathered.
+// flush asks the writer to seal its open bundle.
 func (l *link) flush() {
 	if err := l.write(head{kind: kindFlush}); err != nil {
 		l.fail(err)
@@ -124,7 +123,7 @@ func (l *link) flushes() {
 		l.send.turn <- struct{}{}
 		_ = l.conn.SetWriteDeadline(time.Now().Add(l.silence))
 		err := l.send.out.Flush()
-		l.done()
+		l.endTurn()
 		if err != nil {
 			l.fail(fmt.Errorf("hand batches over: %w", err))
 		}

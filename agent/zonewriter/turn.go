@@ -181,7 +181,7 @@ func (r *Route) empty(ctx context.Context, began time.Time) error {
 		return err
 	}
 	if r.link != nil {
-		r.link.leave() // nothing is handed over behind what is withdrawn
+		r.link.leave() // no batch may follow the withdrawal
 		r.link.withdraw()
 	}
 	return r.lane.settlePlain(ctx)

@@ -31,10 +31,10 @@ func (e *batchError) Error() string {
 	return fmt.Sprintf("batch at %d of bundle %d/%d (offset %d): %v", e.position, name.Session, name.N, e.offset, e.reason)
 }
 
-// Unwrap gives ErrUncleanable and the reason.
+// Unwrap returns ErrUncleanable and the reason.
 func (e *batchError) Unwrap() []error { return []error{ErrUncleanable, e.reason} }
 
-// UnreadableInputs returns the bundle, as runner.UnreadableInputs asks.
+// UnreadableInputs implements runner.UnreadableInputs.
 func (e *batchError) UnreadableInputs() []id.Bundle {
 	if e.bundle == 0 {
 		return nil
@@ -125,7 +125,8 @@ func (in *input) eachOf(ctx context.Context, x *extent.Extent, do func(kafkaprot
 	return nil
 }
 
-// located says of a recordsError, and of objstore.ErrNotFound, which batch it is about: at bytes into the extent.
+// located adds the batch to a recordsError or objstore.ErrNotFound: bundle, position and offset. at counts from the extent's
+// first byte. Other errors are returned unchanged.
 func located(err error, x *extent.Extent, at, offset int64) error {
 	if reason := (*recordsError)(nil); errors.As(err, &reason) {
 		if x.Kind == extent.Marker { // in no bundle

@@ -17,8 +17,8 @@ var ErrPlan = errors.New("plan cannot be cleaned by")
 // start on: all that was cleaned before, and above it the part of the dirty ones that is to be cleaned. progress is
 // told the bytes read so far, those of dirty parts twice.
 //
-// Errors: ErrPlan; ErrUncleanable, which names the bundle that it is about (runner.UnreadableInputs), and wraps
-// objstore.ErrNotFound if its object is missing; those of the store; the context's. After an error nothing of what was written is of use.
+// Errors: ErrPlan; ErrUncleanable, which names the bundle to blame (runner.UnreadableInputs) and wraps objstore.ErrNotFound
+// if its object is missing; those of the store; the context's. After an error, nothing that was written is of use.
 func Run(ctx context.Context, plan *job.Plan, progress func(bytes int64), env Env) (job.Outcome, error) {
 	env.applyDefaults()
 	if plan.Kind != job.Clean {

@@ -18,7 +18,8 @@ type batches struct {
 	source io.Reader
 	at     int64 // bytes of the extent before the next batch
 	next   int64 // least offset of the next batch
-	// refused is the size of the last batch if it was read whole and not accepted, else 0. The source stands behind it.
+	// refused is the size of the last batch if read took in all of the batch and rejected it, else 0. The source is then at
+	// the end of the batch.
 	refused int
 }
 
@@ -68,8 +69,8 @@ func (s *batches) read(buf []byte) (kafkaproto.RecordBatch, error) {
 	return b, nil
 }
 
-// skip passes over the batch that was refused, and reports whether it could: only in a compacted extent the batches behind it have
-// offsets of their own. If the length of that batch was damaged, what follows fails too.
+// skip passes over a rejected batch, and reports whether it did. Only in a compacted extent the later batches have offsets of
+// their own. If the length of the rejected batch was wrong, the next read fails too.
 func (s *batches) skip() bool {
 	if s.extent.Kind != extent.Absolute || s.refused == 0 {
 		return false

@@ -13,9 +13,9 @@
 // What happens, and what follows:
 //
 //	a connection breaks or stalls     made again from there
-//	inputs are gone (404)             a MissingError, which names all that are found before anything is read
-//	either of these, in a Cut plan    the rest of the extent is left out
+//	objects of inputs are missing     a MissingError, before anything is read. It names all of them
 //	a batch is not what it should be  read again once; then a CorruptError, which names the bundle
+//	either of the two, in a Cut plan  the batch is left out if the next one can be found, else the rest of the extent
 //	the store refuses for long        an error
 //	an error, or the context's end    the bundle being written is aborted; those complete are orphans, as after a crash
 //

@@ -31,22 +31,22 @@ func (e *CorruptError) Error() string {
 	return fmt.Sprintf("corrupt batch at %d of %s, offset %d: %s%s", e.Position, e.Key, e.Offset, e.Reason, checksums)
 }
 
-// UnreadableInputs returns the bundle, as runner.UnreadableInputs asks.
+// UnreadableInputs implements runner.UnreadableInputs.
 func (e *CorruptError) UnreadableInputs() []id.Bundle { return []id.Bundle{e.Bundle} }
 
-// MissingError is returned when the store does not have the objects of inputs. Either their extents have left the state since the plan
-// was made, or they were deleted by somebody else. It wraps objstore.ErrNotFound.
+// MissingError is returned when the store does not have the objects of inputs. Either their extents have left the state since
+// the plan was made, or something other than Freshet deleted the objects. MissingError wraps objstore.ErrNotFound.
 type MissingError struct {
 	Bundles []id.Bundle // at least one
 }
 
-// Error names the first one.
+// Error names the first bundle.
 func (e *MissingError) Error() string {
-	return fmt.Sprintf("%d input objects are missing, the first is that of bundle %s", len(e.Bundles), e.Bundles[0])
+	return fmt.Sprintf("%d input objects are missing, first that of bundle %s", len(e.Bundles), e.Bundles[0])
 }
 
 // Unwrap returns objstore.ErrNotFound.
 func (e *MissingError) Unwrap() error { return objstore.ErrNotFound }
 
-// UnreadableInputs returns the bundles, as runner.UnreadableInputs asks.
+// UnreadableInputs implements runner.UnreadableInputs.
 func (e *MissingError) UnreadableInputs() []id.Bundle { return e.Bundles }

@@ -342,7 +342,7 @@ func TestRun_CutsOut(t *testing.T) {
 		for _, p := range plan.Partitions {
 			require.Equal(t, p.Extents[len(p.Extents)-1].Last+1-p.Extents[0].Base, replaced[p.ID], "%s", p.ID)
 		}
-		require.NotEmpty(t, logs.FilterMessage("records that cannot be read are given up, as an operator asked").All())
+		require.NotEmpty(t, logs.FilterMessage("unreadable records given up, as an operator requested").All())
 	})
 }
 

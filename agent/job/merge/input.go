@@ -92,8 +92,8 @@ func stored(p *job.Partition) func(yield func(*extent.Extent) bool) {
 
 func end(x *extent.Extent) int64 { return int64(x.Position) + int64(x.Length) }
 
-// open makes the GETs of all inputs, some at a time: one after the other, when the merge comes to each, they would take a
-// round trip each. A GET that fails is made again when its input is read, but if objects are missing, open returns a *MissingError.
+// open sends the GETs of all inputs, openAtOnce at a time. Otherwise the merge would wait a round trip for each input. If
+// objects are missing, open returns a *MissingError. Any other failed GET is repeated when the merge reads its input.
 func (ins *inputs) open() error {
 	var group errgroup.Group
 	group.SetLimit(openAtOnce)
@@ -110,7 +110,7 @@ func (ins *inputs) open() error {
 			return nil
 		})
 	}
-	_ = group.Wait() // none fails
+	_ = group.Wait() // the functions return no errors
 	if len(missing) > 0 {
 		slices.Sort(missing)
 		return &MissingError{Bundles: missing}
@@ -118,7 +118,7 @@ func (ins *inputs) open() error {
 	return nil
 }
 
-// reader gives a reader that stands at the extent's first byte.
+// reader returns a reader at the extent's first byte. Error: objstore.ErrNotFound, if open found the object missing.
 func (ins *inputs) reader(x *extent.Extent) (io.Reader, error) {
 	in := ins.byBundle[x.Bundle]
 	if in.missing {

@@ -19,13 +19,14 @@ import (
 // progressStep is how many bytes are copied between two reports of progress.
 const progressStep = 1 << 20
 
-// Run copies what a plan names into bundles of the job, and says what became of it: one replacement for each run of
-// extents. All objects that the outcome names are durable when it returns. progress is told the bytes of extents worked off so far.
-// Of a Cut plan it leaves out batches that are corrupt, and bundles whose objects are missing at the beginning of the run and still after
-// some pauses.
+// Run copies the extents of a plan into bundles of the job. Its outcome has one replacement for each run of extents. All
+// objects that the outcome names are durable when Run returns. Run calls progress with the bytes of extents done so far.
 //
-// Errors: ErrPlan; *CorruptError; *MissingError; durable.ErrForeign if somebody else has written under the job's names; those of the
-// store; the context's. After an error nothing of what was written is of use.
+// For a Cut plan, Run leaves out corrupt batches. It also leaves out the extents of inputs whose objects are missing in all
+// of cutAttempts attempts to open them.
+//
+// Errors: ErrPlan; *CorruptError; *MissingError; durable.ErrForeign if another process has written under the job's names;
+// those of the store; the context's. After an error, nothing that was written is of use.
 func Run(ctx context.Context, plan *job.Plan, progress func(bytes int64), env Env) (job.Outcome, error) {
 	env.ApplyDefaults()
 	if err := errors.Join(env.Validate(), check(plan)); err != nil {
@@ -35,7 +36,7 @@ func Run(ctx context.Context, plan *job.Plan, progress func(bytes int64), env En
 	defer cancel()
 	r := &run{
 		env: &env, inputs: newInputs(ctx, &env, plan), output: output{env: &env, job: plan.ID}, progress: progress,
-		cuts: plan.Kind == job.Cut,
+		mayLose: plan.Kind == job.Cut,
 	}
 	defer r.inputs.close()
 	defer r.output.abort(ctx)
@@ -57,21 +58,21 @@ func Run(ctx context.Context, plan *job.Plan, progress func(bytes int64), env En
 		return job.Outcome{}, fmt.Errorf("merge: %w", err)
 	}
 	r.progress(r.done)
-	r.sayCut()
+	r.logLeftOut()
 	o.Bundles = r.output.bundles
 	return o, nil
 }
 
-// A Cut plan gives up records for good, so a store that answers 404 is asked so often, with pauses.
+// A Cut plan gives up records for good. So an object counts as missing only after cutAttempts GETs with pauses of cutPause.
 const (
-	cutLooks = 4
-	cutPause = 5 * time.Second
+	cutAttempts = 4
+	cutPause    = 5 * time.Second
 )
 
-// open makes the GETs of the inputs. Inputs of a Cut plan may be missing.
+// open sends the GETs of the inputs. Missing inputs of a Cut plan are no error.
 func (r *run) open(ctx context.Context) error {
 	err := r.inputs.open()
-	for n := 1; err != nil && r.cuts && n < cutLooks; n++ {
+	for n := 1; err != nil && r.mayLose && n < cutAttempts; n++ {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -79,13 +80,13 @@ func (r *run) open(ctx context.Context) error {
 		}
 		err = r.inputs.open()
 	}
-	if r.cuts {
+	if r.mayLose {
 		return nil
 	}
 	return err
 }
 
-// check tells whether a plan makes sense.
+// check returns ErrPlan if Run cannot carry out the plan.
 func check(plan *job.Plan) error {
 	if plan.Kind != job.Compact && plan.Kind != job.Cut {
 		return fmt.Errorf("%w: kind %s", ErrPlan, plan.Kind)
@@ -116,9 +117,9 @@ type run struct {
 	done     int64  // bytes of extents worked off
 	told     int64  // of them progress knows
 	buf      []byte // for a batch
-	cuts     bool   // leave out what cannot be read
-	cut      []cut  // what was left out, at most maxCut
-	lost     int64  // offsets that were
+	mayLose  bool   // leave out batches that cannot be read: a Cut plan
+	leftOut  []cut  // the first maxCut ranges left out
+	lost     int64  // number of offsets left out
 }
 
 // cut is a range of offsets, ends included, whose batches were left out.
@@ -128,7 +129,7 @@ type cut struct {
 	reason   error
 }
 
-// maxCut bounds the ranges that the log names.
+// maxCut bounds the ranges left out that are logged.
 const maxCut = 20
 
 // merge copies one run of extents without a hole between them.
@@ -165,8 +166,8 @@ func (r *run) copy(ctx context.Context, tp id.TopicPartition, x *extent.Extent) 
 	}
 	s := batches{extent: x, next: x.Base}
 	r.env.Metrics.read.Add(float64(x.Length))
-	from := x.Base // after the last batch that was copied
-	var lost error // what is wrong with what follows it, nil if nothing is
+	from := x.Base // offset after the last copied batch
+	var lost error // why offsets from there on are left out, nil if none are
 	for s.left() > 0 {
 		b, err := r.next(ctx, &s)
 		switch {
@@ -180,7 +181,7 @@ func (r *run) copy(ctx context.Context, tp id.TopicPartition, x *extent.Extent) 
 				continue
 			}
 			r.account(int(s.left()))
-			s.at = int64(x.Length) // nothing tells where the next batch is
+			s.at = int64(x.Length) // the position of the next batch is unknown
 			continue
 		}
 		if lost != nil {
@@ -205,27 +206,27 @@ func (r *run) copy(ctx context.Context, tp id.TopicPartition, x *extent.Extent) 
 	return nil
 }
 
-// mayLeaveOut reports whether a Cut plan goes on after an error. An object that goes missing while it is read ends the run.
+// mayLeaveOut reports whether Run continues after an error. An object that goes missing after open ends even a Cut plan.
 func (r *run) mayLeaveOut(err error) bool {
 	corrupt, missing := (*CorruptError)(nil), (*MissingError)(nil)
-	return r.cuts && (errors.As(err, &corrupt) || errors.As(err, &missing) && r.inputs.byBundle[missing.Bundles[0]].missing)
+	return r.mayLose && (errors.As(err, &corrupt) || errors.As(err, &missing) && r.inputs.byBundle[missing.Bundles[0]].missing)
 }
 
-// leaveOut notes offsets whose batches are left out.
+// leaveOut notes the offsets from and to, and those between, as left out.
 func (r *run) leaveOut(tp id.TopicPartition, from, to int64, why error) {
-	if len(r.cut) < maxCut {
-		r.cut = append(r.cut, cut{tp, from, to, why})
+	if len(r.leftOut) < maxCut {
+		r.leftOut = append(r.leftOut, cut{tp, from, to, why})
 	}
 	r.lost += to + 1 - from
 }
 
-// sayCut logs what was left out.
-func (r *run) sayCut() {
-	for _, c := range r.cut {
-		r.env.Log.Warn("records that cannot be read are given up, as an operator asked", zap.Stringer("partition", c.tp),
+// logLeftOut logs the offsets that a Cut plan left out.
+func (r *run) logLeftOut() {
+	for _, c := range r.leftOut {
+		r.env.Log.Warn("unreadable records given up, as an operator requested", zap.Stringer("partition", c.tp),
 			zap.Int64("from", c.from), zap.Int64("to", c.to), zap.Error(c.reason))
 	}
-	if r.cuts {
+	if r.mayLose {
 		r.env.Log.Warn("bundle was cut", zap.Int64("offsets_given_up", r.lost))
 	}
 }

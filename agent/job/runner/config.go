@@ -20,11 +20,12 @@ type Owner interface {
 	AbortJob(ctx context.Context, n id.Session, reason string, unreadable []id.Bundle) error
 }
 
-// Work does what a plan says. All objects that the outcome names are durable when it returns. progress is told the bytes
-// of the inputs worked off so far, from any goroutine, until Work returns.
+// Work carries out a plan. All objects that the outcome names are durable when Work returns. Work calls progress with the
+// bytes of the inputs done so far, from any goroutine, until it returns.
 type Work func(ctx context.Context, plan *job.Plan, progress func(bytes int64)) (job.Outcome, error)
 
-// UnreadableInputs is what an error of Work may be, or wrap, to name the input bundles whose objects are corrupt or missing.
+// UnreadableInputs is implemented by errors of Work that name input bundles whose objects are corrupt or missing. Work may
+// wrap such an error.
 type UnreadableInputs interface{ UnreadableInputs() []id.Bundle }
 
 // Config of a Runner. Zero fields take the defaults named.

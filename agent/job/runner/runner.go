@@ -184,6 +184,6 @@ func (r *Runner) giveUp(plan *job.Plan, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), abortTimeout)
 	defer cancel()
 	if err := r.cfg.Owner.AbortJob(ctx, plan.ID, err.Error(), unreadable); err != nil {
-		r.cfg.Log.Debug("owner not told", zap.Uint32("job", uint32(plan.ID)), zap.Error(err))
+		r.cfg.Log.Debug("cannot abort job at the owner", zap.Uint32("job", uint32(plan.ID)), zap.Error(err))
 	}
 }
