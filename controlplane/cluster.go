@@ -44,7 +44,7 @@ type cluster struct {
 	writers   *zonewriter.Planner
 	log       *zap.Logger
 	metrics   prometheus.Registerer
-	topics    atomic.Pointer[admin.APIs] // of the newest tenure on this replica, nil before the first
+	topics    atomic.Pointer[admin.APIs] // of this replica's newest tenure, nil before the first
 	stored    atomic.Pointer[stored]     // nil until the cluster's id is known
 	fault     atomic.Pointer[error]      // of the newest attempt to learn it
 	stopped   atomic.Bool                // ended by itself
@@ -175,7 +175,7 @@ func (c *cluster) Owner(context.Context) (id, address string, err error) {
 // Replicas implements session.Locator.
 func (c *cluster) Replicas() []string { return c.registry.Replicas() }
 
-// operator gives what operators are answered from.
+// operator returns the cluster as operator.Handler needs it.
 func (c *cluster) operator() operator.Cluster {
 	return operator.Cluster{
 		Owner: c.owner, Topics: c.topics.Load,

@@ -228,13 +228,13 @@ func (c *Config) Validate() error {
 	return errors.Join(append(errs, c.Lifecycle.Validate(), c.Jobs.Validate(), c.Scale.Validate())...)
 }
 
-// validPrefix reports whether all keys in etcd can begin with prefix. A slash at its end is refused: /freshet and /freshet/ would be
-// two clusters.
+// validPrefix reports whether prefix is a valid prefix of the keys in etcd. It must not end with a slash: /freshet and /freshet/
+// would be two clusters.
 func validPrefix(prefix string) bool {
 	return !strings.ContainsFunc(prefix, unprintable) && strings.HasPrefix(prefix, "/") && !strings.HasSuffix(prefix, "/")
 }
 
-// unprintable reports whether c is a space or no printable ASCII.
+// unprintable reports whether c is a space or not printable ASCII.
 func unprintable(c rune) bool { return c <= ' ' || c > '~' }
 
 // SnapshotPrefix returns the prefix of the snapshots of a cluster id in the bucket.

@@ -64,11 +64,11 @@ func (c *ControlPlane) Listen(ctx context.Context) error {
 	return nil
 }
 
-// warnIfLocal warns of an advertised address that leads processes on other machines to themselves.
+// warnIfLocal warns of an advertised address at which processes on other machines would reach themselves.
 func (c *ControlPlane) warnIfLocal() {
 	listen, _, _ := net.SplitHostPort(c.cfg.GRPCListen)
-	told, _, _ := net.SplitHostPort(c.cfg.Advertise)
-	if advertise.OnlyLocal(listen, told) {
+	advertised, _, _ := net.SplitHostPort(c.cfg.Advertise)
+	if advertise.OnlyLocal(listen, advertised) {
 		c.cfg.Log.Warn("advertised address leads agents and replicas on other machines to themselves: set --advertise to a name or address of this machine that they reach",
 			zap.String("advertise", c.cfg.Advertise))
 	}

@@ -49,7 +49,7 @@ type bucketCheck struct {
 	clusterID      func() string       // of the state, "" while that is not known
 	owner          func() *owner.Owner // nil on other replicas
 	fault          atomic.Pointer[error]
-	absent         atomic.Bool // the newest attempt found no id, and could not tell why
+	absent         atomic.Bool // the newest attempt found no marker, and could not decide whether to create one
 }
 
 // marked reports whether the bucket was found to be the virtual cluster's.
@@ -129,7 +129,8 @@ func (c *bucketCheck) attempt(ctx context.Context) (done bool, err error) {
 	return true, nil
 }
 
-// reason returns why a bucket is not marked yet, as far as this replica, which is not the owner, can tell.
+// reason returns the known cause why the bucket was not found to be the virtual cluster's yet, or nil. Replicas other than the
+// owner o call it.
 func (c *bucketCheck) reason(o metalog.Owner) error {
 	if c.absent.Load() {
 		return fmt.Errorf("--bucket %s has no object %s, which the owner %s at %s writes to its own: set --bucket, --etcd and --etcd-prefix to those of the owner",

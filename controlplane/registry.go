@@ -29,8 +29,8 @@ type registry struct {
 	known     chan struct{} // closed when the others' versions were read for the first time
 	failed    atomic.Pointer[error]
 	lease     clientv3.LeaseID // of this replica's key; 0: it is to be registered
-	rounds    int              // in a row in which an earlier registration had this replica's id
-	shared    int              // in a row in which another replica had this one's address
+	rounds    int              // rounds in a row in which an earlier registration had this replica's id
+	shared    int              // rounds in a row in which another replica advertised this one's address
 }
 
 // rivalRounds is how many rounds the registration of a dead predecessor lasts at most: 30 s are its 10 s and two extensions by
@@ -164,8 +164,8 @@ func (r *registry) compare(registered []*mvccpb.KeyValue) error {
 	return &sameIDError{id: r.replica, address: string(first.Value)}
 }
 
-// compareAddresses logs once if another replica advertises this one's address: who connects to it reaches either of them. The
-// registration of a predecessor with another id ends before that.
+// compareAddresses logs once if another replica advertises this one's address in rivalRounds rounds in a row, because a connection
+// may reach either of them. The registration of a dead predecessor with another id expires earlier.
 func (r *registry) compareAddresses(registered []*mvccpb.KeyValue) {
 	other := ""
 	for _, kv := range registered {

@@ -12,7 +12,7 @@ const (
 	// sweepSteps bounds the topics, partitions and producers that one Tick looks at for expired producers.
 	sweepSteps = 4096
 	// cleanupExtents bounds the extents of deleted topics and trimmed fronts that one Tick takes from their bundles. While CleaningUp
-	// is true, the owner proposes further Ticks at once.
+	// is true, the owner proposes a Tick every 10 ms.
 	cleanupExtents = 4096
 	// resultRetentionMs is how long the results of a closed session stay readable.
 	resultRetentionMs = 10 * 60 * 1000
@@ -65,11 +65,11 @@ func (q *cleanupQueue) scan(yield func(extent.Tree) bool) {
 	})
 }
 
-// CleaningUp reports whether extents may be left that Ticks have to take from their bundles. It costs nothing.
+// CleaningUp reports whether the cleanup queue has items, so that Ticks may have extents to take from their bundles. O(1).
 func (s *machine) CleaningUp() bool { return s.cleanup.items.Len() > 0 }
 
-// CleanupExtents returns the number of extents that left their partitions, but not their bundles yet. It visits the trims and the
-// partitions of deleted topics that are left, and is meant for frozen states.
+// CleanupExtents returns the number of extents that have left their partitions and still count in their bundles. It visits all
+// items of the cleanup queue and their partitions, so call it on frozen states only.
 func (s *machine) CleanupExtents() (n int64) {
 	s.cleanup.scan(func(t extent.Tree) bool {
 		n += t.Totals().Extents

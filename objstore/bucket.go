@@ -85,8 +85,9 @@ type Bucket interface {
 	// (1 to MaxKeys). It is strongly consistent. An empty result means there are no more; a short one does not.
 	List(ctx context.Context, prefix, startAfter string, limit int) ([]Info, error)
 
-	// Delete removes the objects; keys that do not exist are no error. At most MaxKeys keys. It returns a DeleteError if it
-	// removed all objects but those of the keys named there. After any other error any of them may be gone.
+	// Delete deletes the objects of at most MaxKeys keys. Keys that do not exist are no error. A *DeleteError names the keys
+	// whose objects the store refused to delete, and all others are deleted. After any other error, each object may be deleted
+	// or not.
 	Delete(ctx context.Context, keys []string) error
 
 	// Create begins an upload in parts, for objects that do not fit into memory. The key may be taken already, and other

@@ -56,8 +56,8 @@ func (s *Session) CompleteJob(ctx context.Context, n id.Session, outcome []byte,
 	return err
 }
 
-// AbortJob gives a job up. unreadable names the input bundles that are corrupt or missing, if that is why: the owner leaves them out
-// of what it plans next. Errors: ErrUnavailable.
+// AbortJob gives a job up. unreadable names the corrupt or missing input bundles, if they are the reason: the owner leaves these
+// bundles out of the jobs that it plans next. Errors: ErrUnavailable.
 func (s *Session) AbortJob(ctx context.Context, n id.Session, reason string, unreadable []id.Bundle) error {
 	abort := &api.AbortJob{Job: uint32(n), Reason: reason}
 	for _, b := range unreadable {

@@ -6,14 +6,14 @@
 //	POST /v1/clusters/{cluster}/deleted-topics/{topic}/undelete?as=NAME  takes it back; topic is a name or an id
 //	POST /v1/clusters/{cluster}/deleted-topics/{topic}/purge             gives it up at once; topic is a name or an id
 //	GET  /v1/clusters/{cluster}/jobs                                     background jobs
-//	GET  /v1/clusters/{cluster}/bundles/{session}/{n}                    what partitions have in a bundle
-//	POST /v1/clusters/{cluster}/bundles/{session}/{n}/cut                starts a job that gives up what cannot be read of it
+//	GET  /v1/clusters/{cluster}/bundles/{session}/{n}                    the partitions and offsets in a bundle
+//	POST /v1/clusters/{cluster}/bundles/{session}/{n}/cut                starts a job that gives up the bundle's unreadable records
 //	GET  /v1/clusters/{cluster}/zones                                    how busy zones are, and how many agents they should have
 //	GET  /v1/clusters/{cluster}/writers                                  what each agent writes
 //
 // A failure is {"error": "..."} with status 400 (invalid or ambiguous name), 401 (wrong key or unknown virtual cluster), 404 (no such
-// deleted topic, or no records in the bundle), 409 (the name is taken), 414 (the call is too long to be forwarded), 500 (the answer cannot be encoded) or 503 (no
-// answer at the moment). A GET may be repeated after 503. After a POST the change may have been made: list the topics first.
+// deleted topic, or no records in the bundle), 409 (the name is taken), 414 (the call is too long to be forwarded), 500 (the answer
+// cannot be encoded) or 503 (no answer at the moment). A GET may be repeated after 503. After a POST the change may have been made: list the topics first.
 package operator
 
 import (
@@ -38,14 +38,14 @@ const Prefix = "/v1/clusters/"
 type Cluster struct {
 	// Owner returns the owner while this replica is it, else nil.
 	Owner func() *owner.Owner
-	// Topics returns what changes topics for the owner's clients too, so that no two changes are decided beside each other. It is not
-	// nil while Owner is not.
+	// Topics returns the Kafka APIs of topics of the owner. Operators and Kafka clients share them, so that one lock orders all
+	// changes of topics. Topics does not return nil while Owner does not.
 	Topics func() *admin.APIs
 	// Located returns the owner's replica id and the gRPC address it serves; "" if there is none at the moment.
 	Located func() (replica, address string)
 	// Jobs returns the background jobs; nil for none.
 	Jobs func() (any, error)
-	// Holds returns what partitions have in a bundle, and Cut starts a job that gives up what cannot be read of it.
+	// Holds returns the partitions and offsets in a bundle. Cut starts a job that gives up the bundle's unreadable records.
 	Holds func(id.Bundle) (job.Holding, error)
 	Cut   func(context.Context, id.Bundle) (job.Holding, error)
 	// Zones returns how many agents each zone should have; nil for none.

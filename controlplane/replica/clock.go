@@ -115,18 +115,18 @@ func (c *clock) measure(ctx context.Context) {
 
 var (
 	errClockOff = errors.New("no ownership is taken while this machine's clock and the object store's differ")
-	errNoClock  = errors.New("a new virtual cluster is not begun without the object store's clock, which cannot be read")
+	errNoClock  = errors.New("cannot start a new virtual cluster: the object store's clock cannot be read")
 )
 
-// mayOwn returns nil if this replica may become the owner by its clock: it is near the store's, or the store tells no time.
-// A log without any entry needs the store's time, because nothing bounds the time of its first one. Errors: errClockOff, errNoClock.
+// mayOwn returns nil if the clock lets this replica become the owner: it is near the store's clock, or the store's cannot be read.
+// An empty log needs the store's clock, because nothing else bounds the time of the first entry. Errors: errClockOff, errNoClock.
 func (c *clock) mayOwn(ctx context.Context, empty bool) error {
 	if !c.measured.Load() {
 		c.measure(ctx)
 	}
 	switch {
 	case !c.near():
-		return fmt.Errorf("%w: it is %v ahead, the limit is %v either way; set this machine's clock, or look at the Date header of the store",
+		return fmt.Errorf("%w: this machine's clock is %v ahead, the limit is %v in both directions; set this machine's clock, or check the Date header of the store",
 			errClockOff, time.Duration(c.skew.Load()).Round(time.Millisecond), c.max)
 	case empty && !c.measured.Load():
 		return errNoClock

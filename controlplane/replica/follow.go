@@ -78,7 +78,7 @@ func (r *Replica) applyEntry(e metalog.Entry) error {
 	return err
 }
 
-// apply applies the batch of commands that ends with entry e; applied is false while it goes on.
+// apply adds entry e to asm. If the entry completes a batch of commands, apply applies that batch to s and sets applied.
 func apply(s *metadata.State, asm *metalog.Assembler, e metalog.Entry, fx *metadata.Effects) (applied bool, err error) {
 	payload, done, err := asm.Add(e)
 	if err != nil || !done {
@@ -113,15 +113,15 @@ func (r *Replica) load(ctx context.Context) error {
 	return r.replayAll(ctx, err)
 }
 
-// readSnapshot is a snapshot that was read.
+// readSnapshot is a snapshot's state, with its hash.
 type readSnapshot struct {
 	ref   metalog.SnapshotRef
 	state *metadata.State
 	hash  uint64
 }
 
-// newest reads the newest of the snapshots that can be read. It returns nil if none can be, with the errors of all; an error that
-// isNewer, and the context's, comes alone, at once.
+// newest returns the newest snapshot that can be read. If none can be read, it returns nil and the errors of all. An error that
+// isNewer and the context's error end the search: newest returns such an error alone.
 func (r *Replica) newest(ctx context.Context, refs []metalog.SnapshotRef) (*readSnapshot, error) {
 	var errs []error
 	for _, ref := range refs {
@@ -156,7 +156,7 @@ func (r *Replica) unreadable(ref metalog.SnapshotRef, err error) {
 	}
 }
 
-// replayAll starts at the log's first entry, if that is still there. unread says why no snapshot was read.
+// replayAll starts at the log's first entry, if that is still there. unread has the errors of the snapshots, nil if there are none.
 func (r *Replica) replayAll(ctx context.Context, unread error) error {
 	if _, _, err := r.cfg.Log.Read(ctx, 1, 0); err != nil {
 		return errors.Join(fmt.Errorf("no readable snapshot: %w", err), unread)

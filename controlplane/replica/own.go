@@ -146,15 +146,15 @@ func (r *Replica) resign(ctx context.Context, tenure metalog.Tenure) {
 	}
 }
 
-// cleanupPause is the pause between Ticks while extents are left to be taken from their bundles, for commits in between.
+// cleanupPause is the pause between Ticks while CleaningUp is true. Commits run in the pause.
 const cleanupPause = 10 * time.Millisecond
 
-// tick lets time-driven rules run, unless the clock cannot be trusted, and raises the version once all replicas support
-// a higher one. It brings the bound of producers to what is configured.
+// tick proposes Ticks, which run time-driven rules, unless the clock cannot be trusted. It raises the state version once all
+// replicas support a higher one, and sets the configured bound of producers.
 //
-// A Tick takes 4,096 extents of trimmed partitions and deleted topics from their bundles, in about a millisecond. While more are left,
-// the next Tick follows cleanupPause after the last one was applied: 40,000 extents a second or more, as long as a Tick is applied
-// within 90 ms.
+// A Tick takes at most 4,096 extents of trimmed partitions and deleted topics from their bundles, in about a millisecond. While
+// extents are left, the next Tick follows cleanupPause after the last one was applied. That makes 40,000 extents a second or more
+// if a Tick is applied within 90 ms.
 func (r *Replica) tick(ctx context.Context, own *owner.Owner) {
 	timer := time.NewTimer(r.cfg.Tick)
 	defer timer.Stop()

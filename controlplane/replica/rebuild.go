@@ -12,33 +12,33 @@ import (
 	"github.com/freshet-io/freshet/metadata/snapshot"
 )
 
-// ErrWrongOwner is returned by an owner whose state differs from the one that the log gives. Commands in the log are right in
-// any case: another replica takes over with the state that they give.
-var ErrWrongOwner = errors.New("the owner's state differs from the one that the log gives")
+// ErrWrongOwner is returned by Replica.Run if the owner's state differs from the state rebuilt from the log. The commands in the
+// log are right in this case, so another replica takes over and applies them.
+var ErrWrongOwner = errors.New("the owner's state differs from the state rebuilt from the log")
 
-// errNoBase: no earlier snapshot can be read, and the log does not begin at its first entry.
+// errNoBase is returned by rebuild if no earlier snapshot can be read and the log was trimmed.
 var errNoBase = errors.New("no earlier state to begin from")
 
-// baseLooks is how many snapshots in a row are not taken because no earlier state can be read.
-const baseLooks = 4
+// baseAttempts is the number of attempts in a row to find an earlier state, each of which gives up its snapshot except the last.
+const baseAttempts = 4
 
-// confirm compares the hash of the owned state after entry index with that of the state that the log gives. Without it, an owner
-// with a damaged state would make its damage the snapshot, and trim the log that has the truth. Where no earlier state could be read in
-// baseLooks attempts, there is nothing to compare. Errors: ErrWrongOwner, those of rebuild.
+// confirm compares the hash of the owner's state after entry index with the hash of the state rebuilt from the log. Without this
+// check, an owner with a damaged state would write the damage to the snapshot and trim the log that has the right commands. If
+// baseAttempts attempts find no earlier state, confirm logs that and returns nil. Errors: ErrWrongOwner, those of rebuild.
 func (s *snapshots) confirm(ctx context.Context, index, hash uint64) error {
 	state, err := s.r.rebuild(ctx, s.refs, index)
 	if errors.Is(err, errNoBase) {
-		if s.looks++; s.looks < baseLooks { // a store may answer wrongly for a while
-			return fmt.Errorf("build the state from the log, attempt %d of %d: %w", s.looks, baseLooks, err)
+		if s.attempts++; s.attempts < baseAttempts { // a store may return wrong answers for a while
+			return fmt.Errorf("build the state from the log, attempt %d of %d: %w", s.attempts, baseAttempts, err)
 		}
-		s.looks = 0
+		s.attempts = 0
 		s.r.cfg.Logger.Error("the next snapshot is not compared with the log", zap.Uint64("index", index), zap.Error(err))
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("build the state from the log: %w", err)
 	}
-	s.looks = 0
+	s.attempts = 0
 	if got := state.Hash(); got != hash {
 		return fmt.Errorf("%w: after entry %d the owner's hash is %016x, the log's %016x; restart the replica, and test its memory if this repeats",
 			ErrWrongOwner, index, hash, got)
@@ -46,9 +46,9 @@ func (s *snapshots) confirm(ctx context.Context, index, hash uint64) error {
 	return nil
 }
 
-// rebuild returns the state after entry index as a replica that starts now gets it: from the newest snapshot that can be read, or
-// from the empty state, and the log after that. It takes the memory of a second state. Errors: errNoBase, snapshot.ErrUnavailable,
-// metadata.ErrUnsupported, those of the log.
+// rebuild returns the state after entry index as a starting replica would load it. It begins with the newest snapshot that can be
+// read, or with the empty state, and applies the log after that. It takes the memory of a second state. Errors: errNoBase,
+// snapshot.ErrUnavailable, metadata.ErrUnsupported, the context's, those of the log.
 func (r *Replica) rebuild(ctx context.Context, refs []metalog.SnapshotRef, index uint64) (*metadata.State, error) {
 	state := metadata.New()
 	base, unread := r.newest(ctx, refs)

@@ -130,7 +130,7 @@ func (r *Replica) Run(ctx context.Context) error {
 		background.Wait()
 		r.checker.wait()
 	}()
-	wait, said := r.cfg.Poll, ""
+	wait, logged := r.cfg.Poll, ""
 	for {
 		err := r.round(ctx)
 		r.failed.Store(&err)
@@ -142,13 +142,13 @@ func (r *Replica) Run(ctx context.Context) error {
 			return fmt.Errorf("replica %s: %w", r.cfg.Replica, err)
 		case err != nil:
 			r.metrics.failedRounds.Inc()
-			if said != err.Error() { // once for each cause
+			if logged != err.Error() { // the same error in a row is logged once
 				r.cfg.Logger.Warn("replica makes no progress", zap.Error(err))
-				said = err.Error()
+				logged = err.Error()
 			}
 			wait = min(2*wait, maxBackoff)
 		default:
-			wait, said = r.cfg.Poll, ""
+			wait, logged = r.cfg.Poll, ""
 		}
 		if err := r.pause(ctx, wait); err != nil {
 			r.cfg.Logger.Error("replica stops", zap.Error(err))

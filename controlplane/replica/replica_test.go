@@ -461,7 +461,7 @@ func TestReplica_ClockOffTakesNoOwnership(t *testing.T) {
 		a := w.start("a")
 		time.Sleep(time.Minute)
 		require.Nil(t, a.Owner())
-		require.ErrorContains(t, a.Fault(), "it is -31s ahead, the limit is 30s either way", "/readyz names the reason")
+		require.ErrorContains(t, a.Fault(), "clock is -31s ahead, the limit is 30s in both directions", "/readyz names the reason")
 		w.bucket.skew.Store(int64(-29 * time.Second))
 		w.waitOwner(a, time.Minute)
 		w.stop(a)

@@ -16,30 +16,30 @@ import (
 	"github.com/freshet-io/freshet/metadata/snapshot"
 )
 
-// snapshots takes the snapshots of one tenure and trims the log behind them. One snapshot goes:
+// snapshots takes the snapshots of one tenure and trims the log behind them. The steps of one snapshot:
 //
 //  1. log a mark (CheckHash of index 0); the apply goroutine takes State.Snapshot right after it
-//  2. hash it, build the state of the mark anew from the snapshot before it and the log: the hash must be the same
-//  3. stream it to the bucket, decode it from there: the hash must be the same
+//  2. hash the snapshot, rebuild the state at the mark from an earlier snapshot and the log, and compare hashes
+//  3. stream the snapshot to the bucket, decode it from there, and compare hashes
 //  4. point to it and to the newest one before it that is not known to be corrupt
 //  5. trim the log up to that older one, delete the snapshots before it
 //  6. log its hash, so that followers compare theirs of the same mark
 //
 // A failure at any step stops no commit: the log grows to its budget, and the next attempt begins anew. A state of which no
-// snapshot can be read raises an alarm: freshet_replica_unsnapshottable, and an error in the log. Another hash in step 2 ends the
-// replica: its state is wrong, and the log is not.
+// snapshot can be read raises an alarm: freshet_replica_unsnapshottable, and an error in the log. If the hashes in step 2 differ,
+// the replica ends, because its state is wrong and the log is right.
 type snapshots struct {
 	r      *Replica
 	owner  *owner.Owner
 	tenure metalog.Tenure
 
-	refs    []metalog.SnapshotRef // as pointed to, newest first
-	kept    atomic.Uint64         // index of the second of refs, 0 if there is none
-	wanted  atomic.Bool           // somebody waits for one, however little log there is
-	trimmed uint64                // what Trim was last done up to
-	total   int64                 // tenure.Total when the newest was taken
-	at      time.Time             // and when; zero if never
-	looks   int                   // in a row for an earlier state that found none
+	refs     []metalog.SnapshotRef // as pointed to, newest first
+	kept     atomic.Uint64         // index of the second of refs, 0 if there is none
+	wanted   atomic.Bool           // somebody waits for one, however little log there is
+	trimmed  uint64                // what Trim was last done up to
+	total    int64                 // tenure.Total when the newest was taken
+	at       time.Time             // and when; zero if never
+	attempts int                   // in a row that found no earlier state to rebuild from
 
 	mu    sync.Mutex
 	index uint64          // of taken; guarded by mu
@@ -83,7 +83,7 @@ func (s *snapshots) claim(index uint64) (*metadata.State, error) {
 	return state, nil
 }
 
-// run takes snapshots when they are due, until ctx ends. It calls end with ErrWrongOwner if the owned state is wrong.
+// run takes snapshots when they are due, until ctx ends. If the owner's state is wrong, run calls end with ErrWrongOwner and returns.
 func (s *snapshots) run(ctx context.Context, end func(error)) {
 	wait := s.r.cfg.SnapshotPoll
 	backoff := s.r.cfg.SnapshotBackoff

@@ -21,7 +21,8 @@ type Jobs interface {
 	// Complete takes a part of what a job has done from its runner; last ends it. A job that has ended is no error. Errors:
 	// ErrBadRequest if the part is none or the job is another runner's, and those of proposing.
 	Complete(ctx context.Context, runner, job id.Session, outcome []byte, last bool) error
-	// Abort ends a job that its runner gives up, because of the unreadable inputs if there are any. Errors as of Complete.
+	// Abort ends a job that its runner gives up. unreadable names corrupt or missing inputs, if they are the reason. Errors as
+	// of Complete.
 	Abort(ctx context.Context, runner, job id.Session, reason string, unreadable []id.Bundle) error
 }
 

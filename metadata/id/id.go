@@ -54,13 +54,13 @@ func (s Submission) Bundle() Bundle { return Bundle(uint64(s.Session)<<32 | uint
 // Bundle is the compact name of one immutable object with record batches of many partitions.
 type Bundle uint64
 
-// ParseBundle returns the bundle of a name as String gives it: session/n, neither of them 0.
+// ParseBundle parses the format of String, session/n. Neither number may be 0.
 func ParseBundle(name string) (Bundle, error) {
 	session, n, _ := strings.Cut(name, "/")
 	s, err1 := strconv.ParseUint(session, 10, 32)
 	m, err2 := strconv.ParseUint(n, 10, 32)
 	if err := errors.Join(err1, err2); err != nil || s == 0 || m == 0 {
-		return 0, fmt.Errorf("%q is no bundle: want session/n, as in 12/345", name)
+		return 0, fmt.Errorf("%q is not a bundle: want session/n, such as 12/345", name)
 	}
 	return Submission{Session: Session(s), N: uint32(m)}.Bundle(), nil
 }

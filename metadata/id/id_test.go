@@ -22,7 +22,7 @@ func TestParseBundle(t *testing.T) {
 	}
 	for _, name := range []string{"", "1", "1/", "/1", "0/1", "1/0", "1/2/3", "-1/1", "4294967296/1", "1/4294967296", " 1/1"} {
 		_, err := ParseBundle(name)
-		require.ErrorContains(t, err, "is no bundle", "%q", name)
+		require.ErrorContains(t, err, "is not a bundle", "%q", name)
 	}
 }
 

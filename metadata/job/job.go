@@ -18,8 +18,8 @@ const (
 	Compact Kind = iota + 1
 	// Clean rewrites partitions of compacted topics and drops records as Kafka's log cleaner does.
 	Clean
-	// Cut is Compact that drops what cannot be read, because an operator gives it up. Only plans have this kind; the state knows such a
-	// job as Compact.
+	// Cut is Compact that drops unreadable records, at an operator's request. Only plans have this kind. In the state such a job is
+	// Compact.
 	Cut
 )
 

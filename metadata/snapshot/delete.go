@@ -12,9 +12,9 @@ import (
 // deleteKeys is the most objects that are listed, or deleted, in one call.
 const deleteKeys = 1000
 
-// DeleteOlder removes all snapshots under the prefix whose index is below the given one, whole and torn ones alike,
-// and returns the number of objects that went. It goes on past objects that the store refuses to delete, and returns an error for them. It is
-// safe for an owner that is none any more: no later owner points to anything older than what this one kept. Errors: ErrUnavailable.
+// DeleteOlder deletes all snapshots under the prefix whose index is below the given one, whole and torn ones alike. It returns the
+// number of deleted objects. If the store refuses to delete some objects, DeleteOlder deletes the others and returns an error. A
+// former owner may call it: no later owner points to an older snapshot than those that this owner kept. Errors: ErrUnavailable.
 func DeleteOlder(ctx context.Context, bucket objstore.Bucket, prefix string, index uint64) (deleted int, err error) {
 	after, refused := "", 0
 	var first error
@@ -48,7 +48,7 @@ func DeleteOlder(ctx context.Context, bucket objstore.Bucket, prefix string, ind
 		}
 	}
 	if refused > 0 {
-		return deleted, fmt.Errorf("%w: delete old snapshots: %d objects are refused: %w", ErrUnavailable, refused, first)
+		return deleted, fmt.Errorf("%w: delete old snapshots: %d objects refused: %w", ErrUnavailable, refused, first)
 	}
 	return deleted, nil
 }

@@ -192,7 +192,7 @@ func TestDeleteOlder_GoesOnPastARefusedObject(t *testing.T) {
 	b.MustAdd(fmt.Sprintf("delete key=%s%016x-00000000/manifest refuse", prefix, 2))
 	n, err := snapshot.DeleteOlder(t.Context(), b, prefix, kept.Index)
 	require.ErrorIs(t, err, snapshot.ErrUnavailable)
-	require.ErrorContains(t, err, "1 objects are refused")
+	require.ErrorContains(t, err, "1 objects refused")
 	require.Equal(t, old-1, n)
 	_, _, err = snapshot.Read(t.Context(), b, kept)
 	require.NoError(t, err)

@@ -24,7 +24,7 @@
 //	slow=65536              a get's body comes at that many bytes per second; goes with any other effect
 //	throttle                ErrThrottled, nothing done
 //	fail                    ErrInjected, nothing done: a refusal that no retry heals
-//	refuse                  of a delete's keys those that fit are not deleted, with ErrInjected in a DeleteError; the others are
+//	refuse                  a delete skips the keys that fit, and returns them with ErrInjected in a DeleteError
 //	full                    ErrFull, nothing done
 //	conflict                ErrConflict, nothing done
 //	not-found               ErrNotFound, nothing done

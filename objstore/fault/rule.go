@@ -209,7 +209,7 @@ func (r *Rule) fits(key string) bool {
 		(r.keyExact == "" || r.keyExact == key)
 }
 
-// refuse carries out a delete of the keys that the rule does not fit.
+// refuse deletes the keys that the rule does not fit, and returns a DeleteError of the others.
 func (r *Rule) refuse(keys []string, del func([]string) error) error {
 	failed := make(map[string]error)
 	var others []string

@@ -10,7 +10,7 @@ import (
 	"github.com/freshet-io/freshet/objstore/mem"
 )
 
-// requireWhole checks the error of a delete that failed as a whole: it names no keys.
+// requireWhole checks that a delete failed as a whole, with an error that is no DeleteError.
 func requireWhole(t *testing.T, err, want error) {
 	t.Helper()
 	require.ErrorIs(t, err, want)
@@ -18,7 +18,7 @@ func requireWhole(t *testing.T, err, want error) {
 	require.NotErrorAs(t, err, &some)
 }
 
-// Refusal checks how a delete fails at one key. The store must refuse to delete that key.
+// Refusal checks Delete of several keys on a store that refuses to delete one of them.
 func Refusal(t *testing.T, b objstore.Bucket, refused string) {
 	t.Helper()
 	before, after := refused+"-before", refused+"-zafter"
@@ -36,7 +36,7 @@ func Refusal(t *testing.T, b objstore.Bucket, refused string) {
 	}
 }
 
-// Refusing returns a bucket in memory that refuses to delete the key, for Refusal of what wraps it.
+// Refusing returns a bucket in memory that refuses to delete the key. Tests pass a wrapper around it to Refusal.
 func Refusing(key string) objstore.Bucket {
 	b := fault.New(mem.New(), 1)
 	b.MustAdd("delete key=" + key + " refuse")

@@ -74,7 +74,7 @@ func (r *Reader) Read(p []byte) (int, error) {
 	}
 }
 
-// Open makes the first GET already, so that Read need not wait for it. After an error, Read makes it again.
+// Open sends the first GET, so that the first Read need not. After an error, Read repeats the GET.
 func (r *Reader) Open() error {
 	if r.body == nil && r.left > 0 {
 		return r.open()

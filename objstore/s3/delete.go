@@ -43,7 +43,7 @@ func (b *Bucket) Delete(ctx context.Context, keys []string) error {
 
 func (b *Bucket) deleteBatch(ctx context.Context, keys []string) error {
 	objects := make([]types.ObjectIdentifier, len(keys))
-	asked := make(map[string]string, len(keys)) // keys by those of the store
+	asked := make(map[string]string, len(keys)) // our key by the store's key
 	for i, key := range keys {
 		objects[i].Key = b.key(key)
 		asked[*objects[i].Key] = key
@@ -61,7 +61,7 @@ func (b *Bucket) deleteBatch(ctx context.Context, keys []string) error {
 			continue
 		}
 		key, ok := asked[aws.ToString(e.Key)]
-		if !ok { // it may be any key's
+		if !ok { // the error may belong to any of the keys
 			return fmt.Errorf("delete %d objects: the store names %q, which is none of them: %w", len(keys), aws.ToString(e.Key), refusal(e))
 		}
 		failed[key] = refusal(e)
@@ -69,10 +69,10 @@ func (b *Bucket) deleteBatch(ctx context.Context, keys []string) error {
 	return objstore.NewDeleteError(failed)
 }
 
-// refusal returns the error of one key.
+// refusal converts the store's error for one key.
 func refusal(e *types.Error) error {
 	code, message := aws.ToString(e.Code), aws.ToString(e.Message)
-	if code == "AccessDenied" { // alone it would come with a status
+	if code == "AccessDenied" { // sentinels lacks it: for whole requests, mapError uses the status
 		return fmt.Errorf("%w: %s: %s", objstore.ErrRefused, code, message)
 	}
 	if sentinel, ok := sentinels[code]; ok {
@@ -81,7 +81,7 @@ func refusal(e *types.Error) error {
 	return fmt.Errorf("refused: %s: %s", code, message)
 }
 
-// deleteSingly deletes all objects, whatever becomes of one of them.
+// deleteSingly sends one DELETE for each key. It continues after errors.
 func (b *Bucket) deleteSingly(ctx context.Context, keys []string) error {
 	var mu sync.Mutex
 	failed := make(map[string]error)
