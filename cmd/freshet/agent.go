@@ -146,13 +146,14 @@ func (s *agentSettings) run(cmd *cobra.Command, p process) error {
 	return nameStored(a.Run(cmd.Context()), "", "--bucket "+open.Redact(s.BucketURL))
 }
 
-// warnIfLocal warns of an advertised address that leads clients on other machines to themselves. told is by port.
-func (s *agentSettings) warnIfLocal(told []agent.Address) {
-	listen, _ := agent.ParseListen(s.Listen) // agent.New has seen to it
+// warnIfLocal warns of an advertised address at which clients on other machines would reach themselves. advertised has one
+// address for each entry of --kafka-listen.
+func (s *agentSettings) warnIfLocal(advertised []agent.Address) {
+	listen, _ := agent.ParseListen(s.Listen) // agent.New has returned its errors
 	for i, l := range listen {
-		if host, _, _ := net.SplitHostPort(l.Address); advertise.OnlyLocal(host, told[i].Host) {
+		if host, _, _ := net.SplitHostPort(l.Address); advertise.OnlyLocal(host, advertised[i].Host) {
 			s.Log.Warn("advertised address leads clients on other machines to themselves: set --advertise to a name or address of this machine that clients reach",
-				zap.Stringer("advertise", told[i]))
+				zap.Stringer("advertise", advertised[i]))
 			return
 		}
 	}

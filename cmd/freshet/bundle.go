@@ -8,7 +8,7 @@ import (
 )
 
 func newBundle(p process) *cobra.Command {
-	return parent("bundle", "Look into objects with record batches, and give up those that are lost", newBundleInspect(p), newBundleList(p), newBundleCut(p))
+	return parent("bundle", "Inspect bundles, and give up the records of lost ones", newBundleInspect(p), newBundleList(p), newBundleCut(p))
 }
 
 func newBundleCut(p process) *cobra.Command {
@@ -16,9 +16,9 @@ func newBundleCut(p process) *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
 		Use: "cut BUNDLE", Short: "Give up the records of a bundle that cannot be read", Args: takes(1, 1, "one bundle, as the log names it"),
-		Long: "Give up the records of a bundle whose object is missing or corrupt. An agent with the jobs role rewrites what partitions have in the\n" +
-			"bundle: what can be read stays, and the offsets of everything else are empty, as after the cleaning of a compacted topic. Consumers go\n" +
-			"on behind them. First try to bring the object back, from a backup or from an earlier version that the store keeps.",
+		Long: "Give up the records of a bundle whose object is missing or corrupt. First try to restore the object, from a backup or from an\n" +
+			"earlier version in the object store. An agent with the jobs role rewrites the bundle's records that can be read. The offsets of all\n" +
+			"other records are empty then, as after the cleaning of a compacted topic, and consumers skip them.",
 		Example: "  freshet bundle cut 12/345 --data-dir ./data\n" +
 			"  freshet bundle cut 12/345 --yes --control-plane-http cp-1:8090,cp-2:8090 --virtual-cluster main",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -26,7 +26,7 @@ func newBundleCut(p process) *cobra.Command {
 		},
 	}
 	bindOperator(cmd.Flags(), &c)
-	cmd.Flags().BoolVarP(&yes, "yes", "y", yes, "do not ask for the bundle's name")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", yes, "do not ask for confirmation by the bundle's name")
 	config.CommandLineOnly(cmd.Flags(), "yes")
 	return cmd
 }

@@ -224,8 +224,8 @@ func (s *controlSettings) replicaTLS(log *zap.Logger) (*tls.Config, error) {
 	return nil, nil //nolint:nilnil // no TLS is a value here, not a failure
 }
 
-// checkEtcd warns of what is wrong with etcd's members; the replica starts regardless and waits for them. Only TLS on one side
-// alone is an error: waiting does not cure it.
+// checkEtcd warns of faults of etcd's members. The replica starts regardless and waits for them. Only TLS on one side alone is an
+// error, because waiting does not cure it.
 func (s *controlSettings) checkEtcd(ctx context.Context, log *zap.Logger) error {
 	checked, cancel := context.WithTimeout(ctx, etcdCheck)
 	err := etcdlog.Check(checked, s.Etcd)
@@ -233,7 +233,7 @@ func (s *controlSettings) checkEtcd(ctx context.Context, log *zap.Logger) error 
 	if err == nil {
 		return nil
 	}
-	ctx, cancel = context.WithTimeout(ctx, etcdCheck) // of its own: members that are down take all of the first one
+	ctx, cancel = context.WithTimeout(ctx, etcdCheck) // a new one: members that are down use up the first
 	defer cancel()
 	for _, endpoint := range s.etcd.Endpoints {
 		address := etcdlog.Address(endpoint)

@@ -14,7 +14,7 @@ import (
 	"github.com/freshet-io/freshet/internal/config"
 )
 
-// listeners are the settings of addresses to listen on, by how errors begin that name such an address.
+// listeners has the flag of each listening address. phrase precedes that address in the errors of listening.
 var listeners = []struct{ phrase, flag string }{
 	{"listen for kafka clients on ", "--kafka-listen"},
 	{"listen for other agents on ", "--peer-listen"},
@@ -22,7 +22,8 @@ var listeners = []struct{ phrase, flag string }{
 	{"listen for http on ", "--http-listen"},
 }
 
-// nameListener returns an error of listening as one line with the setting, its value and the remedy. Other errors stay as they are.
+// nameListener rewrites an error of listening as one line with the setting, its value and the remedy. It returns other errors
+// unchanged.
 func nameListener(err error) error {
 	var op *net.OpError
 	if !errors.As(err, &op) || op.Op != "listen" {
@@ -44,7 +45,8 @@ func nameListener(err error) error {
 
 var flagName = regexp.MustCompile(`--[a-z][a-z-]*`)
 
-// origins returns where the settings that a line names were set, if that is not the command line: " (from FRESHET_LINGER)".
+// origins returns the variables and files that set the settings named in a line, such as " (from FRESHET_LINGER)". It returns ""
+// if the command line set them all.
 func origins(flags *pflag.FlagSet, line string) string {
 	var from []string
 	for _, name := range flagName.FindAllString(line, -1) {

@@ -149,7 +149,7 @@ func (p process) variable(name string) string {
 	return ""
 }
 
-// takes checks the number of arguments, and that none is empty, and names them in the complaint.
+// takes returns an error that names the expected arguments if their number is wrong or one of them is empty.
 func takes(least, most int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < least || most >= 0 && len(args) > most || slices.Contains(args, "") {

@@ -45,7 +45,7 @@ func Unspecified(host string) bool {
 	return host == "" || ip != nil && ip.IsUnspecified()
 }
 
-// CheckHost returns an error for a host that can be no name or address, such as one with a scheme or a space.
+// CheckHost returns an error for a host that cannot be a name or an address, such as one with a scheme or a space.
 func CheckHost(host string) error {
 	if host == "" || strings.ContainsFunc(host, unicode.IsSpace) || strings.ContainsAny(host, `/\@=,"'`) {
 		return fmt.Errorf("%q is no name or address of a host: set it to one, without scheme, path or spaces", host)
@@ -53,16 +53,16 @@ func CheckHost(host string) error {
 	return nil
 }
 
-// Unbracketed reports whether address is an IPv6 address that lacks its brackets. Then its port, if any, cannot be found.
+// Unbracketed reports whether address is an IPv6 address without brackets, in which a port cannot be told from the address.
 func Unbracketed(address string) bool {
 	return !strings.Contains(address, "[") && strings.Count(address, ":") > 1 && net.ParseIP(address) != nil
 }
 
-// OnlyLocal reports whether a process that listens on every address of its machine advertises a host that leads other machines to
-// themselves: localhost or a loopback address. Both are hosts.
-func OnlyLocal(listen, told string) bool {
-	ip := net.ParseIP(told)
-	return Unspecified(listen) && (told == "localhost" || ip != nil && ip.IsLoopback())
+// OnlyLocal reports whether a process advertises localhost or a loopback address although it listens on every address of its
+// machine. Other machines would reach themselves there. Both arguments are hosts without ports.
+func OnlyLocal(listen, advertised string) bool {
+	ip := net.ParseIP(advertised)
+	return Unspecified(listen) && (advertised == "localhost" || ip != nil && ip.IsLoopback())
 }
 
 func hostname() string {

@@ -200,7 +200,7 @@ func PurgeTopic(ctx context.Context, c OperatorConfig, topic string, confirmed b
 	return nil
 }
 
-// typed asks a question, and reports whether the answer is the name of what it is about.
+// typed asks the operator to confirm by typing name, and reports whether the answer is that name.
 func (s Streams) typed(name, question string) (bool, error) {
 	fmt.Fprintf(s.Err, "%s Type %s to go on: ", question, name)
 	answer, err := bufio.NewReader(io.LimitReader(s.In, maxTyped)).ReadString('\n')
@@ -210,10 +210,10 @@ func (s Streams) typed(name, question string) (bool, error) {
 	return strings.TrimSpace(answer) == name, nil
 }
 
-// maxTyped bounds what is read of an answer.
+// maxTyped is the maximum number of bytes read of an answer.
 const maxTyped = 1 << 10
 
-// holding is what partitions have in a bundle, as the control plane tells it.
+// holding is the control plane's answer about a bundle: the partitions and offsets in it. Job is set after a cut.
 type holding struct {
 	Bundle     string `json:"bundle"`
 	Partitions int    `json:"partitions"`
@@ -226,8 +226,8 @@ type holding struct {
 	Job uint32 `json:"job"`
 }
 
-// CutBundle gives up the records of a bundle that cannot be read. It lists what partitions have in the bundle, and unless confirmed, the
-// bundle's name has to be typed on the input.
+// CutBundle gives up the unreadable records of a bundle. It lists the offsets that partitions have in the bundle. Unless
+// confirmed, the operator must type the bundle's name.
 func CutBundle(ctx context.Context, c OperatorConfig, name string, confirmed bool, s Streams) error {
 	b, err := id.ParseBundle(name)
 	if err != nil {
@@ -245,17 +245,17 @@ func CutBundle(ctx context.Context, c OperatorConfig, name string, confirmed boo
 	}
 	what := count(h.Offsets, "offset") + " of " + count(int64(h.Partitions), "partition")
 	if !confirmed {
-		typed, err := s.typed(b.String(), fmt.Sprintf("Cut bundle %s out? What cannot be read of %s is lost for good.", b, what))
+		typed, err := s.typed(b.String(), fmt.Sprintf("Cut bundle %s? It holds %s. Records that cannot be read are lost for good.", b, what))
 		if err != nil {
 			return err
 		}
 		if !typed {
-			return fmt.Errorf("bundle %s was not cut out: give --yes, or type its name", b)
+			return fmt.Errorf("bundle %s was not cut: give --yes, or type its name", b)
 		}
 	}
 	if err := c.ask(ctx, http.MethodPost, "/bundles/"+b.String()+"/cut", &h); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.Out, "job %d rewrites %s without what cannot be read; freshet job list shows when it has ended\n", h.Job, what)
+	fmt.Fprintf(s.Out, "job %d rewrites %s and leaves out unreadable records; freshet job list shows when the job has ended\n", h.Job, what)
 	return nil
 }

@@ -100,14 +100,14 @@ func TestCutBundle_AsksForItsName(t *testing.T) {
 		errs.Reset()
 		return cli.CutBundle(t.Context(), c, "5/7", confirmed, cli.Streams{In: strings.NewReader(in), Out: &out, Err: &errs})
 	}
-	require.EqualError(t, cut("y\n", false), "bundle 5/7 was not cut out: give --yes, or type its name")
+	require.EqualError(t, cut("y\n", false), "bundle 5/7 was not cut: give --yes, or type its name")
 	require.Equal(t, "GET /v1/clusters/vc/bundles/5/7", asked)
 	require.Equal(t, "orders-0: offsets 10 to 19\n", out.String())
-	require.Equal(t, "Cut bundle 5/7 out? What cannot be read of 20 offsets of 2 partitions is lost for good. Type 5/7 to go on: ", errs.String())
+	require.Equal(t, "Cut bundle 5/7? It holds 20 offsets of 2 partitions. Records that cannot be read are lost for good. Type 5/7 to go on: ", errs.String())
 	for in, confirmed := range map[string]bool{"5/7\n": false, "": true} {
 		require.NoError(t, cut(in, confirmed))
 		require.Equal(t, "POST /v1/clusters/vc/bundles/5/7/cut", asked)
-		require.Contains(t, out.String(), "job 31 rewrites 20 offsets of 2 partitions without what cannot be read")
+		require.Contains(t, out.String(), "job 31 rewrites 20 offsets of 2 partitions and leaves out unreadable records")
 	}
 	var usage *cli.UsageError
 	require.ErrorAs(t, cli.CutBundle(t.Context(), c, "5", true, cli.Streams{}), &usage)

@@ -71,7 +71,7 @@ func Load(flags *pflag.FlagSet, src Sources) error {
 	return errors.Join(faults...)
 }
 
-// origin annotates flags with where Load found their value.
+// origin is the key of the annotation with the source of a flag's value.
 const origin = "freshet-origin"
 
 func setOrigin(f *pflag.Flag, from string) {
@@ -81,7 +81,7 @@ func setOrigin(f *pflag.Flag, from string) {
 	f.Annotations[origin] = []string{from}
 }
 
-// Origin returns where Load found the value of a flag: the name of a variable, "file " and its path, or "" for neither.
+// Origin returns the source of a flag's value: the name of a variable, "file " and a path, or "" if Load did not set the flag.
 func Origin(f *pflag.Flag) string {
 	if from := f.Annotations[origin]; len(from) > 0 {
 		return from[0]
@@ -89,7 +89,7 @@ func Origin(f *pflag.Flag) string {
 	return ""
 }
 
-// loadFile reads the YAML file and lists the keys in it that are no settings.
+// loadFile reads the YAML file. It returns one error for each key that is no setting.
 func loadFile(flags *pflag.FlagSet, path string) (*koanf.Koanf, []error) {
 	// Setting names have no separator in them, so keys are never split.
 	settings := koanf.New("\x00")

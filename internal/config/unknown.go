@@ -17,8 +17,9 @@ var ofLinks = regexp.MustCompile(`^FRESHET_(\w+_)?PORT=(tcp|udp|sctp)://`)
 // notSettings are names that images and build systems set.
 var notSettings = []string{"FRESHET_VERSION"}
 
-// UnknownVariables returns the variables of the environment that look like settings, in upper or lower case, and are none of the
-// known names, each with the nearest known one if there is one. What platforms set for a service called freshet is left out.
+// UnknownVariables returns the variables of the environment that begin with EnvPrefix, in upper or lower case, and are not
+// known. Each comes with the nearest known name, if one is near. Variables that platforms set for a service called freshet are
+// left out.
 func UnknownVariables(known, environ []string) []string {
 	var unknown []string
 	for _, entry := range environ {

@@ -74,10 +74,10 @@ func (c *Config) Validate() error {
 	return errors.Join(append(errs, c.validateAgent())...)
 }
 
-// validateAgent reports the faults of the agent's settings, before anything is created for them.
+// validateAgent returns the faults of the agent's settings, so that Run creates no files if there are any.
 func (c *Config) validateAgent() error {
 	a := c.Agent
-	a.VirtualCluster, a.AgentKey, a.ControlPlane, a.BucketURL = virtualCluster, "key", []string{"127.0.0.1:1"}, "mem://" // Run fills them in
+	a.VirtualCluster, a.AgentKey, a.ControlPlane, a.BucketURL = virtualCluster, "key", []string{"127.0.0.1:1"}, "mem://" // placeholders, Run sets these
 	a.ApplyDefaults()
 	return a.Validate()
 }

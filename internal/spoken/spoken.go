@@ -28,8 +28,9 @@ const (
 	Plain
 )
 
-// At returns what the address speaks. It sends one ClientHello. If the address hangs up without an answer, At connects again and
-// sends the preface of HTTP/2: etcd's port does so where it has no TLS. It sends and believes nothing else. dial nil means the network.
+// At returns the protocol of a port. It sends one ClientHello. If the port closes the connection without an answer, At connects
+// again and sends the preface of HTTP/2, because etcd's port without TLS closes in that way. At sends nothing else and trusts no
+// answer. A nil dial means the network.
 func At(ctx context.Context, address string, dial Dial) Kind {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -43,7 +44,7 @@ func At(ctx context.Context, address string, dial Dial) Kind {
 		return Unknown
 	}
 	defer raw.Close()
-	conn := tls.Client(raw, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec // nothing is said or believed
+	conn := tls.Client(raw, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec // no data is sent or trusted
 	kind := kindOf(conn.HandshakeContext(ctx))
 	if kind == Unknown && ctx.Err() == nil && answersHTTP2(ctx, address, dial) {
 		return Plain
@@ -52,12 +53,12 @@ func At(ctx context.Context, address string, dial Dial) Kind {
 }
 
 const (
-	settings = "\x00\x00\x00\x04\x00\x00\x00\x00\x00"        // an empty frame (RFC 9113, 6.5)
+	settings = "\x00\x00\x00\x04\x00\x00\x00\x00\x00"        // an empty SETTINGS frame (RFC 9113, 6.5)
 	preface  = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + settings // RFC 9113, 3.4
-	typeAt   = 3                                             // of a frame's type in its header
+	typeAt   = 3                                             // position of the type in a frame's header
 )
 
-// answersHTTP2 reports whether the address answers the preface of HTTP/2 with SETTINGS.
+// answersHTTP2 reports whether the port answers the preface of HTTP/2 with SETTINGS.
 func answersHTTP2(ctx context.Context, address string, dial Dial) bool {
 	conn, err := dial(ctx, address)
 	if err != nil {

@@ -15,7 +15,8 @@ const maxBytes = 255
 // ErrInvalid is returned for a name that no zone can have.
 var ErrInvalid = errors.New("invalid zone name")
 
-// InClientIDs reports whether a client id can name the zone: commas, semicolons, ampersands and white space end it there.
+// InClientIDs reports whether a client id can name the zone. Commas, semicolons, ampersands and white space end a zone's name
+// in a client id.
 func InClientIDs(name string) bool {
 	return !strings.ContainsAny(name, ",;&") && !strings.ContainsFunc(name, unicode.IsSpace)
 }
