@@ -182,8 +182,8 @@ func (l *lost) noteMissing(key lostKey, planned uint64, e *cache.GoneError, offs
 	l.some.Store(true)
 	l.mu.Unlock()
 	if report {
-		l.log.Error("object of a committed extent is missing: restore it from a backup or an object version, "+
-			"or give its records up with freshet bundle cut SESSION/N",
+		l.log.Error("object of a committed extent is missing: restore the object from a backup or an object version, "+
+			"or give up its records with freshet bundle cut SESSION/N",
 			zap.Stringer("bundle", key.bundle), zap.String("key", e.Key), zapPartition(key.partition), zapOffset(offset))
 	}
 	return m.confirmed

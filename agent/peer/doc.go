@@ -37,8 +37,8 @@
 // Head of a unit:
 //
 //	offset  size  field
-//	0          1  result: 0 unit follows, 1 not in memory, 2 no such object, 3 failed, 4 not in memory yet, because
-//	              the writer is still handing the unit over. Unknown results count as 3
+//	0          1  result: 0 unit follows, 1 not in memory, 2 no such object, 3 failed, 4 pending: not in memory
+//	              yet, the writer is still handing the bundle over. Unknown results count as 3
 //	1          1  flags: 1 some of the object's bytes are left out
 //	2          2  reserved, 0
 //	4          8  size of all its stretches' bytes

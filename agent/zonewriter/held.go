@@ -7,9 +7,9 @@ import (
 	"github.com/freshet-io/freshet/agent/writer"
 )
 
-// held is a batch above the window that waits for room at the writer, or a batch that waits behind such a batch of its
-// partition. Route.Add sends it without the route's intake, so that batches of other partitions overtake it. Add waits for its
-// held batches, so the requests in memory bound their number.
+// held is a batch that link.add did not send: it is above the window, or must stay behind a held batch of its partition.
+// Route.Add sends it without the route's intake, so that batches of other partitions overtake it. Add waits for its held
+// batches, so the requests in memory bound their number.
 type held struct {
 	batch  *writer.Batch
 	index  int           // in its Produce
@@ -40,7 +40,7 @@ func (l *link) holds(b *writer.Batch) bool {
 }
 
 // sendHeld sends the batches that add returned, one after the other. A held batch waits only for earlier batches, so there is
-// always one that need not wait.
+// always a held batch that need not wait.
 func (l *link) sendHeld(ctx context.Context, p *writer.Produce, waiting []*held) {
 	for _, h := range waiting {
 		err := l.awaitBefore(ctx, h)

@@ -19,7 +19,7 @@ var ErrWrongOwner = errors.New("the owner's state differs from the state rebuilt
 // errNoBase is returned by rebuild if no earlier snapshot can be read and the log was trimmed.
 var errNoBase = errors.New("no earlier state to begin from")
 
-// baseAttempts is the number of attempts in a row to find an earlier state, each of which gives up its snapshot except the last.
+// baseAttempts is the number of snapshots in a row that must find no earlier state before one is taken without the comparison.
 const baseAttempts = 4
 
 // confirm compares the hash of the owner's state after entry index with the hash of the state rebuilt from the log. Without this

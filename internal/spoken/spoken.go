@@ -28,9 +28,9 @@ const (
 	Plain
 )
 
-// At returns the protocol of a port. It sends one ClientHello. If the port closes the connection without an answer, At connects
-// again and sends the preface of HTTP/2, because etcd's port without TLS closes in that way. At sends nothing else and trusts no
-// answer. A nil dial means the network.
+// At returns the protocol of a port. It sends one ClientHello. etcd's port without TLS closes the connection then, without an
+// answer. So At connects again in that case, and sends the preface of HTTP/2. At sends nothing else and trusts no answer. A nil
+// dial means the network.
 func At(ctx context.Context, address string, dial Dial) Kind {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -15,7 +15,7 @@
 //	a connection breaks or stalls     made again from there
 //	objects of inputs are missing     a MissingError, before anything is read. It names all of them
 //	a batch is not what it should be  read again once; then a CorruptError, which names the bundle
-//	either of the two, in a Cut plan  the batch is left out if the next one can be found, else the rest of the extent
+//	either of the two, in a Cut plan  left out: the batch if the next one can be found, else the rest of the extent
 //	the store refuses for long        an error
 //	an error, or the context's end    the bundle being written is aborted; those complete are orphans, as after a crash
 //
