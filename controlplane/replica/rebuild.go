@@ -55,7 +55,9 @@ func (r *Replica) rebuild(ctx context.Context, refs []metalog.SnapshotRef, index
 	switch {
 	case base != nil:
 		state = base.state
-	case errors.Is(unread, snapshot.ErrUnavailable), isNewer(unread), ctx.Err() != nil:
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case errors.Is(unread, snapshot.ErrUnavailable), isNewer(unread):
 		return nil, unread
 	}
 	asm := metalog.NewAssembler(state.Index())
