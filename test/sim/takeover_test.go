@@ -79,6 +79,7 @@ func TestOwner_OldOneWakesLate(t *testing.T) {
 // smallSnapshots lets a snapshot be taken, and the log be trimmed, every few commits.
 func smallSnapshots(cfg *replica.Config) {
 	cfg.SnapshotBytes, cfg.SnapshotPoll = 4<<10, 20*time.Millisecond
+	cfg.SnapshotInterval = time.Second // garbage of a cluster at rest waits for two of them
 }
 
 // TestOwner_FollowerBehindTheTrimPointTakesOver: the only replica left did not see the log for so long that it was
