@@ -24,6 +24,8 @@ const (
 	// roundWriters is the lowest bound of the sessions and jobs in one round, which also rises. maxRoundWriters is the highest.
 	roundWriters    = 100
 	maxRoundWriters = 10_000
+	// againShare is the part of a round, one in so many, that writers whose sweep failed before can count on.
+	againShare = 4
 	// maxUncommitted is the maximum number of objects that a session can have put at or above its lowest unsettled submission: the
 	// owner holds at most as many commits. More objects mean that the state is older than the bucket. They may hold acknowledged
 	// records.
@@ -39,10 +41,10 @@ func (l *Lifecycle) sweep(ctx context.Context, o Owner) error {
 	if err != nil {
 		return err
 	}
-	var due []metadata.EndedWriter
+	var due, again []metadata.EndedWriter
 	var count int
 	_, err = o.ReadFrozen(func(s *metadata.State) {
-		due, count = l.due(s, min(now, s.Now()))
+		due, again, count = l.due(s, min(now, s.Now()))
 	})
 	if err != nil {
 		return fmt.Errorf("look for ended sessions: %w", err)
@@ -53,7 +55,7 @@ func (l *Lifecycle) sweep(ctx context.Context, o Owner) error {
 	}
 	l.lists.SetLimit(rate.Limit(max(listsPerSecond, listsPerWriter*l.pace(count))))
 	round := max(roundWriters, int(2*l.pace(count)*l.cfg.Settings.GarbageCheck.Seconds()))
-	return l.sweepAll(ctx, o, due[:min(len(due), round)])
+	return l.sweepAll(ctx, o, share(due, again, round))
 }
 
 // sweepAll sweeps one writer after the other. A writer that fails waits longer each time; the others go on, unless several fail in a
@@ -97,16 +99,32 @@ func (l *Lifecycle) pace(count int) float64 {
 	return 2 * float64(count) / max(l.cfg.Settings.OrphanAge, time.Minute).Seconds()
 }
 
-// due returns the ended writers whose sweep is due at now (ms), at most maxRoundWriters, and the number of all ended ones.
-func (l *Lifecycle) due(s *metadata.State, now int64) (due []metadata.EndedWriter, count int) {
+// due returns the ended writers whose sweep is due at now (ms), and the number of all ended ones. Writers whose sweep failed before are in
+// again, the one that has waited longest first. Both lists have at most maxRoundWriters.
+func (l *Lifecycle) due(s *metadata.State, now int64) (due, again []metadata.EndedWriter, count int) {
 	l.unswept.retain(func(n id.Session) bool { _, ok := s.EndedWriter(n); return ok })
 	for w := range s.EndedWriters() {
 		count++
-		if len(due) < maxRoundWriters && now >= w.EndedMs+l.cfg.Settings.OrphanAge.Milliseconds() && !l.unswept.waits(w.ID, time.Now()) {
+		if now < w.EndedMs+l.cfg.Settings.OrphanAge.Milliseconds() {
+			continue
+		}
+		if _, failed := l.unswept[w.ID]; !failed && len(due) < maxRoundWriters {
 			due = append(due, w)
+		} else if failed && !l.unswept.waits(w.ID, time.Now()) {
+			again = append(again, w)
 		}
 	}
-	return due, count
+	slices.SortStableFunc(again, func(a, b metadata.EndedWriter) int {
+		return l.unswept[a.ID].until.Compare(l.unswept[b.ID].until)
+	})
+	return due, again[:min(len(again), maxRoundWriters)], count
+}
+
+// share returns the writers of a round of n, those of again last. Each list has the places that the other leaves. The share of again is
+// n/againShare, so neither starves.
+func share(due, again []metadata.EndedWriter, n int) []metadata.EndedWriter {
+	due = due[:min(len(due), n-min(len(again), n/againShare))]
+	return slices.Concat(due, again[:min(len(again), n-len(due))])
 }
 
 // sweepWriter deletes the orphans of one session or job, page by page, and aborts its unfinished uploads. If the store refuses to

@@ -210,6 +210,27 @@ func TestOrphans_RefusedObjectsHoldUpNoOther(t *testing.T) {
 	})
 }
 
+// Writers whose orphans the store refuses to delete come back every hour. However many they are, they do not take the rounds of others.
+func TestOrphans_RefusedWritersHoldUpNoOther(t *testing.T) {
+	inWorld(t, lifecycle.Settings{}, func(w *world) {
+		w.bucket.MustAdd("delete key~/00abcdef refuse")
+		start := func() id.Session {
+			n := w.must(&metadata.StartJob{Kind: job.Compact, Level: 1, Runner: 1}).Value.(id.Session)
+			w.must(&metadata.AbortJob{Job: n})
+			return n
+		}
+		const refused = 4000 // a round takes 100, in 150 s at two LISTs a second
+		for range refused {
+			w.orphan(start(), 0xabcdef)
+		}
+		behind := w.orphan(start(), 1)
+		sleep(7 * 24 * time.Hour)
+		_, err := w.stored.Head(t.Context(), behind)
+		require.ErrorIs(t, err, objstore.ErrNotFound)
+		require.Equal(t, refused, w.unswept())
+	})
+}
+
 func TestSettings_OrphanAge(t *testing.T) {
 	s := lifecycle.Settings{OrphanAge: 10*time.Minute - 1}
 	s.ApplyDefaults()

@@ -78,3 +78,38 @@ func TestFindDead_BundlesHeldBack(t *testing.T) {
 		require.Equal(t, append(names[2:6:6], names[:2]...), find(7))
 	})
 }
+
+// Writers whose sweep failed come behind the others and have a share of each round. The one that has waited longest goes first.
+func TestDue_WritersThatFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := New(Config{Bucket: mem.New()})
+		require.NoError(t, err)
+		s := metadata.New()
+		for n := range id.Session(6) {
+			b := &metadata.Batch{Commands: []metadata.Command{&metadata.OpenSession{Instance: string('a' + rune(n))}, &metadata.CloseSession{Session: n + 1}}}
+			for _, r := range s.Apply(s.Index()+1, b, nil, nil) {
+				require.NoError(t, r.Err)
+			}
+		}
+		round := func(n int) (ids []id.Session) {
+			due, again, count := l.due(s, s.Now()+l.cfg.Settings.OrphanAge.Milliseconds())
+			require.Equal(t, 6, count)
+			for _, w := range share(due, again, n) {
+				ids = append(ids, w.ID)
+			}
+			return ids
+		}
+		require.Equal(t, []id.Session{1, 2, 3, 4}, round(4))
+		for _, n := range []id.Session{2, 1} {
+			l.unswept.note(n, time.Now(), time.Minute)
+			time.Sleep(time.Second)
+		}
+		l.unswept.note(9, time.Now(), time.Minute)
+		require.Equal(t, []id.Session{3, 4, 5, 6}, round(4), "the others wait")
+		require.Len(t, l.unswept, 2, "no more than ended writers")
+		time.Sleep(time.Minute)
+		require.Equal(t, []id.Session{3, 4, 5, 2}, round(4), "one place in four is theirs")
+		require.Equal(t, []id.Session{3, 4, 5, 6, 2}, round(5))
+		require.Equal(t, []id.Session{3, 4, 5, 6, 2, 1}, round(100))
+	})
+}
