@@ -69,6 +69,49 @@ func TestClean_TheDirtiestFirst(t *testing.T) {
 	})
 }
 
+// A bundle of level 2 that cannot be read is found by cleanings alone. They say so as compaction does, and are tried again with pauses.
+func TestClean_UnreadableInput(t *testing.T) {
+	in(t, func(w *world) {
+		t := w.t
+		a := w.agent()
+		topic := w.topic(1, 1, "cleanup.policy", "compact")
+		r := w.own(a)
+		defer r.stop()
+		r.fill(a, 1, 100, tp(topic, 0))
+		tries := 0
+		for range 500 { // 100 minutes
+			for _, p := range r.rounds(1) {
+				if p.Kind != job.Clean {
+					r.finish(p)
+					continue
+				}
+				tries++
+				lost := p.Partitions[0].Extents[0].Bundle
+				require.NoError(t, r.Abort(t.Context(), p.ID, "object is missing", []id.Bundle{lost, 12345}))
+			}
+		}
+		require.EqualValues(t, 1, w.gauge("freshet_jobs_unreadable_bundles"))
+		require.Greater(t, tries, 2)
+		require.Less(t, tries, 12)
+	})
+}
+
+// A cleaning is believed about bundles of its own extents only.
+func TestClean_NamesABundleOfOthers(t *testing.T) {
+	in(t, func(w *world) {
+		t := w.t
+		a := w.agent()
+		other := w.commit(a, 100, tp(w.topic(2, 1), 0))
+		r, _, p := w.cleaning()
+		defer r.stop()
+		for range 2 {
+			require.NoError(t, r.Abort(t.Context(), p.ID, "object is missing", []id.Bundle{other}))
+			p = of(job.Clean, r.await())[0]
+		}
+		require.Zero(t, w.gauge("freshet_jobs_unreadable_bundles"))
+	})
+}
+
 // A partition is never cleaned and compacted by level 2 at the same time, in whatever order they are due.
 func TestClean_NeverBesideSecond(t *testing.T) {
 	in(t, func(w *world) {

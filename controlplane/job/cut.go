@@ -101,7 +101,7 @@ func (t *Tenure) cut(ctx context.Context, c *cut) {
 func (t *Tenure) startCut(ctx context.Context, o *order) (n uint32, err error) {
 	var r *runner
 	_, err = t.owner.ReadFrozen(func(s *metadata.State) {
-		r = t.pick(t.freeRunners(s, surveyJobs(s, nil), time.Now()), o.class)
+		r = t.pick(t.freeRunners(s, surveyJobs(s, nil), time.Now()), o.class, nil)
 	})
 	switch {
 	case err != nil:

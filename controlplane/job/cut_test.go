@@ -91,6 +91,35 @@ func TestPlanner_CutAgain(t *testing.T) {
 	})
 }
 
+// What a Cut job wrote is compacted further by the same owner, though its rounds passed the partition's unreadable extents meanwhile.
+func TestPlanner_WhatWasCutIsCompactedOn(t *testing.T) {
+	in(t, func(w *world) {
+		t := w.t
+		a := w.agent()
+		topic := w.topic(1, 1)
+		var names []id.Bundle
+		for range 8 {
+			names = append(names, w.commit(a, 100, tp(topic, 0)))
+		}
+		r := w.own(a)
+		defer r.stop()
+		for range 4 { // two jobs, and each bundle is named twice
+			p := r.await()[0]
+			require.NoError(t, r.Abort(t.Context(), p.ID, "missing", bundles(p, tp(topic, 0))))
+		}
+		require.EqualValues(t, 8, w.gauge("freshet_jobs_unreadable_bundles"))
+		require.Empty(t, r.rounds(5))
+		for _, b := range names {
+			_, err := r.p.Cut(t.Context(), b)
+			require.NoError(t, err)
+			r.run()
+		}
+		require.Zero(t, w.gauge("freshet_jobs_unreadable_bundles"))
+		require.Zero(t, w.levels()[1])
+		require.Positive(t, w.levels()[2])
+	})
+}
+
 func bundlesOf(exts []extent.Extent) (names []id.Bundle) {
 	for _, x := range exts {
 		names = append(names, x.Bundle)

@@ -43,13 +43,13 @@ func (t *Tenure) handOut(ctx context.Context, o *order) (*lease, error) {
 	return nil, nil //nolint:nilnil // the next round sees it
 }
 
-// pick returns the runner with the fewest jobs that can be given one of the class, of equals the one that was given one
-// longest ago; nil if none is free.
-func (t *Tenure) pick(runners []runner, class int) (best *runner) {
+// pick returns the runner with the fewest jobs that can be given one of the class and is not among except, of equals the one that was
+// given one longest ago; nil if none is free.
+func (t *Tenure) pick(runners []runner, class int, except map[id.Session]bool) (best *runner) {
 	for i := range runners {
 		r := &runners[i]
 		switch {
-		case r.jobs >= t.settings.PerAgent, r.paused[class]:
+		case r.jobs >= t.settings.PerAgent, r.paused[class], except[r.session]:
 		case best == nil, r.jobs < best.jobs, r.jobs == best.jobs && t.given[r.session] < t.given[best.session]:
 			best = r
 		}

@@ -404,7 +404,8 @@ func TestAbort_ComesAgainInHalves(t *testing.T) {
 	})
 }
 
-// Bundles that a runner found corrupt or missing are left out; what lies around them is compacted. Six hours later they are tried again.
+// Bundles that the only runner twice found corrupt or missing are left out; what lies around them is compacted. Six hours later they are
+// tried again.
 func TestAbort_UnreadableInputs(t *testing.T) {
 	in(t, func(w *world) {
 		t := w.t
@@ -416,9 +417,12 @@ func TestAbort_UnreadableInputs(t *testing.T) {
 		}
 		r := w.own(a)
 		defer r.stop()
-		p := r.next()
-		require.NoError(t, r.Abort(t.Context(), p.ID, "checksum", []id.Bundle{names[1], 12345}))
-		p = r.await()[0]
+		require.NoError(t, r.Abort(t.Context(), r.next().ID, "checksum", []id.Bundle{names[1], 12345}))
+		require.Zero(t, w.gauge("freshet_jobs_unreadable_bundles"))
+		p := r.await()[0]
+		require.Equal(t, names[:4], bundles(p, tp(topic, 0)))
+		require.NoError(t, r.Abort(t.Context(), p.ID, "checksum", []id.Bundle{names[1]}))
+		p = r.next()
 		require.Equal(t, []id.Bundle{names[0], names[2], names[3], names[4]}, bundles(p, tp(topic, 0)))
 		runs := 0
 		for range p.Partitions[0].Runs {
@@ -443,6 +447,76 @@ func TestAbort_UnreadableInputs(t *testing.T) {
 		_, extents, _, _ := w.frozen().Bundle(names[1])
 		require.Zero(t, extents, "it can be read again")
 	})
+}
+
+// One runner alone is not believed: its own way to the store may be what is broken. It pauses as after every other failure, and others
+// compact what it could not read.
+func TestAbort_OneRunnerThatFindsNothing(t *testing.T) {
+	in(t, func(w *world) {
+		t := w.t
+		sick, able := w.agent(), w.agent()
+		topic := w.topic(1, 1)
+		r := w.own(sick, able)
+		defer r.stop()
+		spoilt := 0
+		for i := range 60 {
+			if i < 40 {
+				w.four(able, tp(topic, 0))
+			}
+			for _, p := range r.rounds(1) {
+				if w.runnerOf(p.ID) == sick {
+					spoilt++
+					require.NoError(t, r.Abort(t.Context(), p.ID, "objects are missing", bundles(p, tp(topic, 0))))
+					continue
+				}
+				r.finish(p)
+			}
+			require.Zero(t, w.gauge("freshet_jobs_unreadable_bundles"))
+		}
+		require.Positive(t, spoilt)
+		require.Less(t, spoilt, 9, "in twelve minutes")
+		require.Zero(t, w.levels()[0])
+	})
+}
+
+// A job with a bundle that a runner could not read goes to another one, whose word decides. It holds the other inputs up no longer.
+func TestAbort_AnotherRunnerDecides(t *testing.T) {
+	for _, missing := range []bool{true, false} {
+		t.Run(fmt.Sprint("missing ", missing), func(t *testing.T) {
+			in(t, func(w *world) {
+				t := w.t
+				a, b, c := w.agent(), w.agent(), w.agent()
+				topic := w.topic(1, 1)
+				lost := w.commit(a, 100, tp(topic, 0))
+				for range 3 {
+					w.commit(a, 100, tp(topic, 0))
+				}
+				r := w.own(a, b, c)
+				defer r.stop()
+				p := r.next()
+				first := w.runnerOf(p.ID)
+				require.NoError(t, r.Abort(t.Context(), p.ID, "missing", []id.Bundle{lost}))
+				w.pass(9 * time.Second) // the first one would be free as soon as the bundles
+				p = r.await()[0]
+				second := w.runnerOf(p.ID)
+				require.NotEqual(t, first, second)
+				require.Contains(t, bundles(p, tp(topic, 0)), lost)
+				if !missing {
+					r.finish(p)
+					require.Zero(t, w.levels()[0])
+					return
+				}
+				require.NoError(t, r.Abort(t.Context(), p.ID, "missing", []id.Bundle{lost}))
+				require.EqualValues(t, 1, w.gauge("freshet_jobs_unreadable_bundles"))
+				for range 3 { // neither the other inputs nor the second runner wait
+					w.commit(a, 100, tp(topic, 0))
+				}
+				p = r.next()
+				require.Len(t, bundles(p, tp(topic, 0)), 4)
+				require.NotContains(t, bundles(p, tp(topic, 0)), lost)
+			})
+		})
+	}
 }
 
 // A bundle whose extents have left the state since the plan was made may well be missing.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/freshet-io/freshet/controlplane/session"
 	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/extent"
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/metadata/job"
 )
@@ -130,8 +131,7 @@ func (t *Tenure) Abort(ctx context.Context, runner, n id.Session, reason string,
 	if err := t.abort(ctx, n); err != nil {
 		return err
 	}
-	t.noteUnreadable(l, unreadable, reason)
-	t.fail(l, abortedByRunner, reason, len(unreadable) > 0)
+	t.fail(l, abortedByRunner, reason, t.accused(l, unreadable))
 	return nil
 }
 
@@ -148,44 +148,87 @@ func (t *Tenure) abort(ctx context.Context, n id.Session) error {
 }
 
 // failed drops the lease of a job that came to nothing.
-func (t *Tenure) failed(l *lease, how, reason string) { t.fail(l, how, reason, false) }
+func (t *Tenure) failed(l *lease, how, reason string) { t.fail(l, how, reason, accusation{}) }
 
-// fail is failed; byInputs says that the runner could not read inputs.
-func (t *Tenure) fail(l *lease, how, reason string, byInputs bool) {
+// fail is failed; the runner blames inputs.
+func (t *Tenure) fail(l *lease, how, reason string, a accusation) {
 	if _, dropped := t.drop(l, false, reason); !dropped {
 		return
 	}
 	t.mu.Lock()
-	t.mu.setbacks.fail(l, byInputs, time.Now())
+	t.mu.setbacks.fail(l, t.accuse(l, a, reason), time.Now())
 	t.mu.Unlock()
 	t.metrics.aborted.WithLabelValues(how).Inc()
 	t.log.Warn("background job aborted", append(describe(l), zap.String("how", how), zap.String("reason", reason))...)
 	t.wake()
 }
 
-// noteUnreadable leaves live bundles that a runner found corrupt or missing out of further jobs. Only inputs are believed.
-func (t *Tenure) noteUnreadable(l *lease, unreadable []id.Bundle, reason string) {
-	live := map[id.Bundle]bool{}
-	_, err := t.owner.Read(func(s *metadata.State) {
+// accusation is what a runner that gave a job up says of the inputs.
+type accusation struct {
+	inputs []id.Bundle // live ones that it could not read
+	sound  bool        // it named inputs, and nothing else
+	only   bool        // no other runner is connected
+}
+
+// accused returns what an accusation comes to that names those bundles as corrupt or missing. Only inputs are believed.
+func (t *Tenure) accused(l *lease, unreadable []id.Bundle) accusation {
+	a := accusation{sound: len(unreadable) > 0, only: true}
+	if !a.sound {
+		return a
+	}
+	_, err := t.owner.ReadFrozen(func(s *metadata.State) {
+		inputs := l.Inputs
+		if l.Clean != nil {
+			inputs = cleanInputs(s, l)
+		}
 		for _, b := range unreadable {
 			_, extents, _, _ := s.Bundle(b)
-			live[b] = extents > 0
+			if _, input := slices.BinarySearch(inputs, b); !input {
+				a.sound = false
+			} else if extents > 0 {
+				a.inputs = append(a.inputs, b)
+			}
+		}
+		for info := range s.Sessions() {
+			a.only = a.only && (info.ID == l.Runner || !t.takesJobs(&info))
 		}
 	})
 	if err != nil {
-		return // the next owner finds out
+		return accusation{} // the next owner finds out
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, b := range unreadable {
-		_, input := slices.BinarySearch(l.Inputs, b)
-		if !input || !live[b] || !t.mu.setbacks.noteUnreadable(b, time.Now()) {
-			continue
+	return a
+}
+
+// cleanInputs returns the bundles of the extents that a Clean job reads, as far as they are still there. The job's plan bounds the walk.
+func cleanInputs(s *metadata.State, l *lease) []id.Bundle {
+	p := job.Partition{}
+	s.AscendExtents(l.First, l.Clean.From, func(x *extent.Extent) bool {
+		if x.Base > l.Clean.To || len(p.Extents) == jobExtents {
+			return false
 		}
-		t.log.Error("a bundle that holds records cannot be read: it is left out of background jobs, and fetches of these records fail; bring its object back, or give its records up by freshet bundle cut",
-			zap.Stringer("bundle", b), zap.Uint32("job", uint32(l.ID)), zap.String("reason", reason))
+		if x.Kind != extent.Marker {
+			p.Extents = append(p.Extents, *x)
+		}
+		return true
+	})
+	return inputsOf([]job.Partition{p})
+}
+
+// accuse leaves bundles that cannot be read out of compaction. It reports whether such inputs alone are to blame for the job's failure. Called
+// with mu held.
+func (t *Tenure) accuse(l *lease, a accusation, reason string) (byInputs bool) {
+	byInputs = a.sound
+	for _, b := range a.inputs {
+		known := t.mu.setbacks.unreadable[b]
+		if !t.mu.setbacks.accuse(b, l.Runner, a.only, time.Now()) {
+			byInputs = false
+		} else if !known {
+			t.log.Error("a bundle that holds records cannot be read: compaction leaves it out, cleaning of its partitions waits, and fetches of these records fail; bring its object back, or give its records up by freshet bundle cut",
+				zap.Stringer("bundle", b), zap.Uint32("job", uint32(l.ID)), zap.String("reason", reason))
+		}
 	}
 	t.metrics.unreadable.Set(float64(len(t.mu.setbacks.unreadable)))
+	return byInputs
 }
 
 func describe(l *lease) []zap.Field {

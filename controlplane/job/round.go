@@ -130,18 +130,23 @@ func (t *Tenure) freeRunners(s *metadata.State, open *openJobs, now time.Time) (
 	paused = maps.Clone(paused)
 	t.mu.Unlock()
 	for info := range s.Sessions() {
-		if info.Closed || info.Draining || info.Roles&metadata.RoleJobs == 0 || open.load[info.ID] >= t.settings.PerAgent {
+		if open.load[info.ID] >= t.settings.PerAgent {
 			continue
 		}
 		r := runner{session: info.ID, jobs: open.load[info.ID]}
 		r.paused[classFirst] = now.Before(paused[runnerKind{info.ID, job.Compact}].until)
 		r.paused[classSecond], r.paused[classReclaim] = r.paused[classFirst], r.paused[classFirst]
 		r.paused[classClean] = now.Before(paused[runnerKind{info.ID, job.Clean}].until)
-		if slices.Contains(r.paused[:], false) && t.runners.Connected(info.ID) {
+		if slices.Contains(r.paused[:], false) && t.takesJobs(&info) {
 			free = append(free, r)
 		}
 	}
 	return free
+}
+
+// takesJobs reports whether jobs can be given to a session's agent.
+func (t *Tenure) takesJobs(info *metadata.SessionInfo) bool {
+	return !info.Closed && !info.Draining && info.Roles&metadata.RoleJobs != 0 && t.runners.Connected(info.ID)
 }
 
 // choose plans up to free jobs, fairly by class, and assigns a runner to each. It stops at roundExtents, which bounds the memory of a round.
@@ -163,7 +168,7 @@ func (t *Tenure) choose(ctx context.Context, w *walk, free int, runners []runner
 		if class == none {
 			break
 		}
-		r := t.pick(runners, class)
+		r := t.pick(runners, class, nil)
 		if r == nil {
 			exhausted[class] = true
 			continue
@@ -172,6 +177,9 @@ func (t *Tenure) choose(ctx context.Context, w *walk, free int, runners []runner
 		if !ok {
 			exhausted[class] = true
 			continue
+		}
+		if other := t.pick(runners, class, w.accusers(&o)); other != nil {
+			r = other
 		}
 		o.start.Runner = r.session
 		r.jobs++
@@ -185,6 +193,20 @@ func (t *Tenure) choose(ctx context.Context, w *walk, free int, runners []runner
 		extents += o.extents
 	}
 	return orders
+}
+
+// accusers returns the runners that could not read an input of the order. Another one, if it is free, finds out who is right.
+func (w *walk) accusers(o *order) map[id.Session]bool {
+	if len(w.suspects) == 0 {
+		return nil
+	}
+	accusers := map[id.Session]bool{}
+	for _, b := range inputsOf(o.partitions) {
+		if by, ok := w.suspects[b]; ok {
+			accusers[by.runner] = true
+		}
+	}
+	return accusers
 }
 
 // turn returns the class with the fewest open jobs, among equals the one served longest ago, or none if all are exhausted. While

@@ -19,14 +19,13 @@ const (
 	// vacantPause is how long bundles are passed over of which no partition has an extent: those of topics that can be
 	// taken back, or that no Tick has worked off.
 	vacantPause = 10 * time.Minute
-	// unreadablePause is how long jobs leave out the bundles that cannot be read. Then all of them are tried again.
+	// unreadablePause is how long compaction leaves out the bundles that cannot be read. Then all of them are tried again.
 	unreadablePause = 6 * time.Hour
 	// maxSetbacks bounds the bundles that setbacks are remembered of, maxRanges the ranges of partitions, maxCleans the
-	// partitions that could not be cleaned (4 MiB), maxUnreadable the bundles that cannot be read (4 MiB).
-	maxSetbacks   = 4096
-	maxRanges     = 256
-	maxCleans     = 1 << 16
-	maxUnreadable = 1 << 16
+	// partitions that could not be cleaned (4 MiB).
+	maxSetbacks = 4096
+	maxRanges   = 256
+	maxCleans   = 1 << 16
 )
 
 // setback is what is remembered of a failure.
@@ -47,15 +46,23 @@ func (s setback) halves() int { return max(s.failures-1, 0) }
 // setbacks remembers what jobs failed on, so that it waits, and comes again in smaller jobs, while the rest goes on. Jobs
 // of the first level and those that reclaim are remembered by their inputs, those of the second by their ranges of partitions, those that clean by
 // their partition. The runner gets no further jobs of the kind for a while too, or one that cannot do anything would fail at
-// everything. A runner that names unreadable inputs does not pause. Guarded by Tenure.mu.
+// everything. If the inputs are to blame, it does not pause. Guarded by Tenure.mu.
 type setbacks struct {
 	bundles map[id.Bundle]setback
 	ranges  []rangeSetback // oldest first
 	cleans  map[id.TopicPartition]setback
 	runners map[runnerKind]setback
-	// unreadable are bundles that runners found corrupt or missing, the first of them at since.
+	// unreadable are bundles that runners found corrupt or missing, the first of them at since. suspects are bundles of which one runner
+	// says so. Each round drops those that are not live, so the state's live bundles bound both.
 	unreadable map[id.Bundle]bool
 	since      time.Time
+	suspects   map[id.Bundle]suspect
+}
+
+// suspect is a bundle that one runner could not read, last at that time.
+type suspect struct {
+	runner id.Session
+	at     time.Time
 }
 
 // runnerKind is a runner as to one kind of jobs: one that cannot clean may well compact.
@@ -72,12 +79,16 @@ type rangeSetback struct {
 func newSetbacks() *setbacks {
 	return &setbacks{
 		bundles: map[id.Bundle]setback{}, cleans: map[id.TopicPartition]setback{}, unreadable: map[id.Bundle]bool{},
-		runners: map[runnerKind]setback{},
+		suspects: map[id.Bundle]suspect{}, runners: map[runnerKind]setback{},
 	}
 }
 
-// fail remembers that a job failed, because of its inputs if the runner said so.
+// fail remembers that a job failed. byInputs says that unreadable inputs are to blame: compaction leaves those out, so the others need not
+// wait.
 func (s *setbacks) fail(j *lease, byInputs bool, now time.Time) {
+	if byInputs && j.class != classClean {
+		return
+	}
 	if r := (runnerKind{j.Runner, j.Kind}); !byInputs {
 		s.runners[r] = s.runners[r].again(now, runnerPause)
 	}
@@ -140,24 +151,21 @@ func (s *setbacks) set(b id.Bundle, to setback) {
 	}
 }
 
-// noteUnreadable reports whether b is new among the bundles that cannot be read, and there is room for it.
-func (s *setbacks) noteUnreadable(b id.Bundle, now time.Time) bool {
-	if s.unreadable[b] || len(s.unreadable) >= maxUnreadable {
+// accuse notes that a runner could not read a live bundle, and reports whether the bundle counts as unreadable. One runner alone may be what
+// fails. So the bundle only counts once a second runner could not read it, or once the same runner failed twice and is the only one.
+func (s *setbacks) accuse(b id.Bundle, runner id.Session, only bool, now time.Time) bool {
+	if s.unreadable[b] {
+		return true
+	}
+	if before, ok := s.suspects[b]; !ok || before.runner == runner && !only {
+		s.suspects[b] = suspect{runner: runner, at: now}
 		return false
 	}
+	delete(s.suspects, b)
 	if len(s.unreadable) == 0 {
 		s.since = now
 	}
 	s.unreadable[b] = true
-	return true
-}
-
-// retryUnreadable forgets the bundles that cannot be read if they have waited long enough, and reports whether it did.
-func (s *setbacks) retryUnreadable(now time.Time) bool {
-	if len(s.unreadable) == 0 || now.Sub(s.since) < unreadablePause {
-		return false
-	}
-	clear(s.unreadable)
 	return true
 }
 
@@ -174,18 +182,14 @@ func (s *setbacks) of(first, last id.TopicPartition) (worst setback) {
 	return worst
 }
 
-// prune forgets what can be forgotten: bundles that are not live any more.
-func (s *setbacks) prune(live func(id.Bundle) bool, now time.Time) {
-	for b := range s.bundles {
-		if !live(b) {
-			delete(s.bundles, b)
-		}
-	}
-	for b := range s.unreadable {
-		if !live(b) {
-			delete(s.unreadable, b)
-		}
-	}
+// prune forgets setbacks that are over or of bundles that are not live any more, and the unreadable bundles once they have waited long
+// enough. It reports whether it forgot an unreadable bundle: walks may have passed what is to be compacted now.
+func (s *setbacks) prune(live func(id.Bundle) bool, now time.Time) (passed bool) {
+	before, again := len(s.unreadable), now.Sub(s.since) >= unreadablePause
+	maps.DeleteFunc(s.unreadable, func(b id.Bundle, _ bool) bool { return again || !live(b) })
+	maps.DeleteFunc(s.suspects, func(b id.Bundle, by suspect) bool { return now.Sub(by.at) > 2*lastPause || !live(b) })
+	maps.DeleteFunc(s.bundles, func(b id.Bundle, _ setback) bool { return !live(b) })
 	s.ranges = slices.DeleteFunc(s.ranges, func(r rangeSetback) bool { return now.Sub(r.until) > 2*lastPause })
 	maps.DeleteFunc(s.cleans, func(_ id.TopicPartition, set setback) bool { return now.Sub(set.until) > 2*lastPause })
+	return len(s.unreadable) < before
 }

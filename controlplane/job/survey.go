@@ -100,14 +100,13 @@ type survey struct {
 // surveyBundles surveys the live bundles. It also expires entries of vacant and of the setbacks.
 func (t *Tenure) surveyBundles(s *metadata.State, open *openJobs, now time.Time) *survey {
 	v := &survey{first: map[id.Bundle]*firstBundle{}, waiting: map[id.Bundle]bool{}}
-	live := func(b id.Bundle) bool { _, _, _, ok := s.Bundle(b); return ok }
+	live := func(b id.Bundle) bool { _, extents, _, _ := s.Bundle(b); return extents > 0 }
 	over := func(b id.Bundle, until time.Time) bool { return !now.Before(until) || !live(b) }
 	maps.DeleteFunc(t.vacant, over)
 	maps.DeleteFunc(t.reclaims.seen, over)
 	t.mu.Lock()
-	t.mu.setbacks.prune(live, now)
-	if t.mu.setbacks.retryUnreadable(now) {
-		t.frontiers = newFrontiers() // they have passed those bundles
+	if t.mu.setbacks.prune(live, now) {
+		t.frontiers = newFrontiers()
 	}
 	sets, unreadable := maps.Clone(t.mu.setbacks.bundles), maps.Clone(t.mu.setbacks.unreadable)
 	t.mu.Unlock()

@@ -42,6 +42,7 @@ type walk struct {
 	group      map[id.Bundle]int // index of the group that takes a bundle
 	plans      []firstPlan       // of the groups
 	unreadable map[id.Bundle]bool
+	suspects   map[id.Bundle]suspect
 	ranges     []rangeSetback
 	cleans     map[id.TopicPartition]setback
 	extents    int // in plans
@@ -68,7 +69,7 @@ func (t *Tenure) newWalk(ctx context.Context, s *metadata.State, open *openJobs,
 	}
 	t.mu.Lock()
 	w.unreadable, w.ranges = maps.Clone(t.mu.setbacks.unreadable), slices.Clone(t.mu.setbacks.ranges)
-	w.cleans = maps.Clone(t.mu.setbacks.cleans)
+	w.cleans, w.suspects = maps.Clone(t.mu.setbacks.cleans), maps.Clone(t.mu.setbacks.suspects)
 	t.mu.Unlock()
 	for i, g := range groups {
 		w.plans = append(w.plans, firstPlan{group: g, found: map[id.Bundle]bool{}})
