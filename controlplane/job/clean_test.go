@@ -96,6 +96,36 @@ func TestClean_UnreadableInput(t *testing.T) {
 	})
 }
 
+// Clients can write records that cleaning cannot decompress, and compaction need not. So compaction finds out by itself what it cannot read.
+func TestClean_LeavesNothingOutOfCompaction(t *testing.T) {
+	in(t, func(w *world) {
+		t := w.t
+		r, topic, p := w.cleaning()
+		defer r.stop()
+		bad := p.Partitions[0].Extents[0].Bundle
+		for range 2 {
+			require.NoError(t, r.Abort(t.Context(), p.ID, "decompress", []id.Bundle{bad}))
+			p = of(job.Clean, r.await())[0]
+		}
+		require.NoError(t, r.Abort(t.Context(), p.ID, "decompress", []id.Bundle{bad}))
+		require.EqualValues(t, 1, w.gauge("freshet_jobs_unreadable_bundles"))
+		for range 4 {
+			w.four(w.runnerOf(p.ID), tp(topic, 0))
+		}
+		for range 20 {
+			for _, p := range r.rounds(1) {
+				if p.Kind == job.Clean {
+					require.NoError(t, r.Abort(t.Context(), p.ID, "decompress", []id.Bundle{bad}))
+					continue
+				}
+				r.finish(p)
+			}
+		}
+		require.False(t, w.live(bad))
+		require.Zero(t, w.gauge("freshet_jobs_unreadable_bundles"))
+	})
+}
+
 // A cleaning is believed about bundles of its own extents only.
 func TestClean_NamesABundleOfOthers(t *testing.T) {
 	in(t, func(w *world) {

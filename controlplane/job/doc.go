@@ -67,8 +67,16 @@
 // # Setbacks
 //
 // What a failed job was to read waits, longer each time, and comes again in ever smaller jobs, until what makes them fail
-// is alone. Live bundles that a runner found corrupt or missing are left out for six hours, and jobs rewrite what lies around them. The
-// runner gets no jobs of the kind for a while, unless the inputs are to blame. Partitions that cannot be cleaned come behind all others.
+// is alone. The runner gets no jobs of the kind for a while. Partitions that cannot be cleaned come behind all others.
+//
+// A runner may name live inputs that it could not read. One runner alone is not believed, since its own way to the store may be broken: it
+// pauses as after any failure, and the next job with that bundle goes to another runner that is free. If that one, or the only runner at its
+// second try, cannot read the bundle either, the bundle is unreadable. If such inputs alone made a job fail, the runner does not pause.
+//
+// Compaction leaves out for six hours the bundles that compaction could not read, and rewrites what lies around them. Then all are tried
+// again. A partition is never cleaned around a bundle, so its cleaning fails and is tried again after a pause, an hour at most. Cleaning
+// opens records, and clients can write some that cannot be decompressed. So bundles that only cleaning could not read are reported and not
+// left out of compaction.
 //
 // # What cleaning goes by
 //

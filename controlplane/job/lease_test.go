@@ -417,7 +417,7 @@ func TestAbort_UnreadableInputs(t *testing.T) {
 		}
 		r := w.own(a)
 		defer r.stop()
-		require.NoError(t, r.Abort(t.Context(), r.next().ID, "checksum", []id.Bundle{names[1], 12345}))
+		require.NoError(t, r.Abort(t.Context(), r.next().ID, "checksum", []id.Bundle{names[1], names[1], 12345}))
 		require.Zero(t, w.gauge("freshet_jobs_unreadable_bundles"))
 		p := r.await()[0]
 		require.Equal(t, names[:4], bundles(p, tp(topic, 0)))
@@ -485,21 +485,21 @@ func TestAbort_AnotherRunnerDecides(t *testing.T) {
 		t.Run(fmt.Sprint("missing ", missing), func(t *testing.T) {
 			in(t, func(w *world) {
 				t := w.t
-				a, b, c := w.agent(), w.agent(), w.agent()
+				a, b := w.agent(), w.agent()
 				topic := w.topic(1, 1)
 				lost := w.commit(a, 100, tp(topic, 0))
 				for range 3 {
 					w.commit(a, 100, tp(topic, 0))
 				}
-				r := w.own(a, b, c)
+				r := w.own(a, b)
 				defer r.stop()
 				p := r.next()
 				first := w.runnerOf(p.ID)
+				w.four(a, tp(topic, 0)) // the other runner gets a job meanwhile, so that it would be the first one's turn
 				require.NoError(t, r.Abort(t.Context(), p.ID, "missing", []id.Bundle{lost}))
-				w.pass(9 * time.Second) // the first one would be free as soon as the bundles
+				r.finish(r.await()[0])
 				p = r.await()[0]
-				second := w.runnerOf(p.ID)
-				require.NotEqual(t, first, second)
+				require.NotEqual(t, first, w.runnerOf(p.ID))
 				require.Contains(t, bundles(p, tp(topic, 0)), lost)
 				if !missing {
 					r.finish(p)

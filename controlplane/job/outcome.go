@@ -170,7 +170,7 @@ type accusation struct {
 	only   bool        // no other runner is connected
 }
 
-// accused returns what an accusation comes to that names those bundles as corrupt or missing. Only inputs are believed.
+// accused returns the accusation of a runner that names those bundles as corrupt or missing. It only counts for inputs.
 func (t *Tenure) accused(l *lease, unreadable []id.Bundle) accusation {
 	a := accusation{sound: len(unreadable) > 0, only: true}
 	if !a.sound {
@@ -181,7 +181,7 @@ func (t *Tenure) accused(l *lease, unreadable []id.Bundle) accusation {
 		if l.Clean != nil {
 			inputs = cleanInputs(s, l)
 		}
-		for _, b := range unreadable {
+		for _, b := range slices.Compact(slices.Sorted(slices.Values(unreadable))) {
 			_, extents, _, _ := s.Bundle(b)
 			if _, input := slices.BinarySearch(inputs, b); !input {
 				a.sound = false
@@ -214,20 +214,20 @@ func cleanInputs(s *metadata.State, l *lease) []id.Bundle {
 	return inputsOf([]job.Partition{p})
 }
 
-// accuse leaves bundles that cannot be read out of compaction. It reports whether such inputs alone are to blame for the job's failure. Called
+// accuse notes bundles that cannot be read. Compaction leaves out what its own jobs could not read. It reports whether such inputs alone are to blame for the job's failure. Called
 // with mu held.
 func (t *Tenure) accuse(l *lease, a accusation, reason string) (byInputs bool) {
 	byInputs = a.sound
 	for _, b := range a.inputs {
-		known := t.mu.setbacks.unreadable[b]
-		if !t.mu.setbacks.accuse(b, l.Runner, a.only, time.Now()) {
+		known := t.mu.setbacks.known(b)
+		if !t.mu.setbacks.accuse(bundleKind{b, l.Kind}, l.Runner, a.only, time.Now()) {
 			byInputs = false
 		} else if !known {
-			t.log.Error("a bundle that holds records cannot be read: compaction leaves it out, cleaning of its partitions waits, and fetches of these records fail; bring its object back, or give its records up by freshet bundle cut",
+			t.log.Error("a bundle that holds records cannot be read: background jobs on these records wait; if its object is missing or damaged, fetches of them fail: bring it back, or give its records up by freshet bundle cut",
 				zap.Stringer("bundle", b), zap.Uint32("job", uint32(l.ID)), zap.String("reason", reason))
 		}
 	}
-	t.metrics.unreadable.Set(float64(len(t.mu.setbacks.unreadable)))
+	t.metrics.unreadable.Set(float64(t.mu.setbacks.countUnreadable()))
 	return byInputs
 }
 

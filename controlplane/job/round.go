@@ -195,14 +195,14 @@ func (t *Tenure) choose(ctx context.Context, w *walk, free int, runners []runner
 	return orders
 }
 
-// accusers returns the runners that could not read an input of the order. Another one, if it is free, finds out who is right.
+// accusers returns the runners that could not read an input of the order. The job goes to another one that is free.
 func (w *walk) accusers(o *order) map[id.Session]bool {
 	if len(w.suspects) == 0 {
 		return nil
 	}
 	accusers := map[id.Session]bool{}
 	for _, b := range inputsOf(o.partitions) {
-		if by, ok := w.suspects[b]; ok {
+		if by, ok := w.suspects[bundleKind{b, o.start.Kind}]; ok {
 			accusers[by.runner] = true
 		}
 	}

@@ -54,9 +54,15 @@ type setbacks struct {
 	runners map[runnerKind]setback
 	// unreadable are bundles that runners found corrupt or missing, the first of them at since. suspects are bundles of which one runner
 	// says so. Each round drops those that are not live, so the state's live bundles bound both.
-	unreadable map[id.Bundle]bool
+	unreadable map[bundleKind]bool
 	since      time.Time
-	suspects   map[id.Bundle]suspect
+	suspects   map[bundleKind]suspect
+}
+
+// bundleKind is a bundle as to one kind of jobs: a batch that cannot be decompressed, which clients can write, ends a Clean job and no other.
+type bundleKind struct {
+	bundle id.Bundle
+	kind   job.Kind
 }
 
 // suspect is a bundle that one runner could not read, last at that time.
@@ -78,8 +84,8 @@ type rangeSetback struct {
 
 func newSetbacks() *setbacks {
 	return &setbacks{
-		bundles: map[id.Bundle]setback{}, cleans: map[id.TopicPartition]setback{}, unreadable: map[id.Bundle]bool{},
-		suspects: map[id.Bundle]suspect{}, runners: map[runnerKind]setback{},
+		bundles: map[id.Bundle]setback{}, cleans: map[id.TopicPartition]setback{}, unreadable: map[bundleKind]bool{},
+		suspects: map[bundleKind]suspect{}, runners: map[runnerKind]setback{},
 	}
 }
 
@@ -151,10 +157,11 @@ func (s *setbacks) set(b id.Bundle, to setback) {
 	}
 }
 
-// accuse notes that a runner could not read a live bundle, and reports whether the bundle counts as unreadable. One runner alone may be what
-// fails. So the bundle only counts once a second runner could not read it, or once the same runner failed twice and is the only one.
-func (s *setbacks) accuse(b id.Bundle, runner id.Session, only bool, now time.Time) bool {
-	if s.unreadable[b] {
+// accuse notes that a runner's job of a kind could not read a live bundle, and reports whether the bundle counts as unreadable. One runner
+// alone may be what fails. So the bundle only counts once a second runner could not read it, or once the same runner failed twice and is the
+// only one.
+func (s *setbacks) accuse(b bundleKind, runner id.Session, only bool, now time.Time) bool {
+	if s.unreadable[b] || s.unreadable[bundleKind{b.bundle, job.Compact}] {
 		return true
 	}
 	if before, ok := s.suspects[b]; !ok || before.runner == runner && !only {
@@ -182,12 +189,27 @@ func (s *setbacks) of(first, last id.TopicPartition) (worst setback) {
 	return worst
 }
 
+// known reports whether a bundle counts as unreadable by any kind of jobs.
+func (s *setbacks) known(b id.Bundle) bool {
+	return s.unreadable[bundleKind{b, job.Compact}] || s.unreadable[bundleKind{b, job.Clean}]
+}
+
+// countUnreadable returns the number of bundles that count as unreadable.
+func (s *setbacks) countUnreadable() (n int) {
+	for b := range s.unreadable {
+		if b.kind == job.Compact || !s.unreadable[bundleKind{b.bundle, job.Compact}] {
+			n++
+		}
+	}
+	return n
+}
+
 // prune forgets setbacks that are over or of bundles that are not live any more, and the unreadable bundles once they have waited long
 // enough. It reports whether it forgot an unreadable bundle: walks may have passed what is to be compacted now.
 func (s *setbacks) prune(live func(id.Bundle) bool, now time.Time) (passed bool) {
 	before, again := len(s.unreadable), now.Sub(s.since) >= unreadablePause
-	maps.DeleteFunc(s.unreadable, func(b id.Bundle, _ bool) bool { return again || !live(b) })
-	maps.DeleteFunc(s.suspects, func(b id.Bundle, by suspect) bool { return now.Sub(by.at) > 2*lastPause || !live(b) })
+	maps.DeleteFunc(s.unreadable, func(b bundleKind, _ bool) bool { return again || !live(b.bundle) })
+	maps.DeleteFunc(s.suspects, func(b bundleKind, by suspect) bool { return now.Sub(by.at) > 2*lastPause || !live(b.bundle) })
 	maps.DeleteFunc(s.bundles, func(b id.Bundle, _ setback) bool { return !live(b) })
 	s.ranges = slices.DeleteFunc(s.ranges, func(r rangeSetback) bool { return now.Sub(r.until) > 2*lastPause })
 	maps.DeleteFunc(s.cleans, func(_ id.TopicPartition, set setback) bool { return now.Sub(set.until) > 2*lastPause })

@@ -109,15 +109,15 @@ func (t *Tenure) surveyBundles(s *metadata.State, open *openJobs, now time.Time)
 		t.frontiers = newFrontiers()
 	}
 	sets, unreadable := maps.Clone(t.mu.setbacks.bundles), maps.Clone(t.mu.setbacks.unreadable)
+	t.metrics.unreadable.Set(float64(t.mu.setbacks.countUnreadable()))
 	t.mu.Unlock()
-	t.metrics.unreadable.Set(float64(len(unreadable)))
 	aged := old(s, 2*t.settings.Second.Age)
 	for name, b := range s.Bundles() {
 		v.deadBytes += int64(b.Bytes) - int64(b.LiveBytes)
 		if t.halfDead(&b) && t.settled(name, &b, aged) && !open.writes(name) {
 			v.dueHalfDead++
 			set := sets[name]
-			if _, seen := t.reclaims.seen[name]; !seen && len(open.byInput[name]) == 0 && !unreadable[name] && !now.Before(set.until) {
+			if _, seen := t.reclaims.seen[name]; !seen && len(open.byInput[name]) == 0 && !unreadable[bundleKind{name, job.Compact}] && !now.Before(set.until) {
 				v.addHalfDead(candidate{
 					name: name, bytes: int64(b.LiveBytes), dead: int64(b.Bytes) - int64(b.LiveBytes), extents: int(b.LiveExtents),
 					halves: set.halves(),
@@ -131,7 +131,7 @@ func (t *Tenure) surveyBundles(s *metadata.State, open *openJobs, now time.Time)
 			set := sets[name]
 			_, vacant := t.vacant[name]
 			switch {
-			case len(open.byInput[name]) > 0, unreadable[name]:
+			case len(open.byInput[name]) > 0, unreadable[bundleKind{name, job.Compact}]:
 				continue
 			case vacant, now.Before(set.until):
 				v.waiting[name] = true

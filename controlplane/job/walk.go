@@ -41,8 +41,8 @@ type walk struct {
 
 	group      map[id.Bundle]int // index of the group that takes a bundle
 	plans      []firstPlan       // of the groups
-	unreadable map[id.Bundle]bool
-	suspects   map[id.Bundle]suspect
+	unreadable map[bundleKind]bool
+	suspects   map[bundleKind]suspect
 	ranges     []rangeSetback
 	cleans     map[id.TopicPartition]setback
 	extents    int // in plans
@@ -149,7 +149,7 @@ func (w *walk) classify(tp id.TopicPartition, x *extent.Extent) (c class, group 
 	switch {
 	case x.Kind == extent.Marker:
 		return marker, none
-	case w.unreadable[x.Bundle]:
+	case w.unreadable[bundleKind{x.Bundle, job.Compact}]:
 		return unreadable, none
 	case x.Kind == extent.Relative:
 		if g, ok := w.group[x.Bundle]; ok {
