@@ -26,13 +26,13 @@ var (
 // maxListed bounds the ranges that a Holding lists.
 const maxListed = 1000
 
-// Holding is what partitions have in a bundle, for operators.
+// Holding lists the partitions and offsets in a bundle.
 type Holding struct {
 	Bundle     string  `json:"bundle"`
 	Partitions int     `json:"partitions"`
 	Offsets    int64   `json:"offsets"`
 	Ranges     []Range `json:"ranges"`        // in the order of partitions, at most 1000
-	Job        uint32  `json:"job,omitempty"` // that cuts it out, if it was cut
+	Job        uint32  `json:"job,omitempty"` // that cuts the bundle, 0 if none was started
 }
 
 // Range is offsets of a partition that lie in one bundle, ends included.
@@ -73,7 +73,7 @@ func (p *Planner) Cut(ctx context.Context, b id.Bundle) (Holding, error) {
 	}
 }
 
-// cut is an operator's call to cut a bundle out. done is closed once the others are set.
+// cut is an operator's call to cut a bundle out. done is closed once holding and err are set.
 type cut struct {
 	bundle  id.Bundle
 	done    chan struct{}
@@ -92,7 +92,7 @@ func (t *Tenure) cut(ctx context.Context, c *cut) {
 		c.err = err
 		return
 	}
-	t.log.Warn("an operator has a bundle cut out: what cannot be read of it is given up", zap.Stringer("bundle", c.bundle),
+	t.log.Warn("bundle is cut at an operator's request: its unreadable records are given up", zap.Stringer("bundle", c.bundle),
 		zap.Uint32("job", holding.Job), zap.Int("partitions", holding.Partitions), zap.Int64("offsets", holding.Offsets))
 	c.holding = holding
 }
@@ -120,7 +120,8 @@ func (t *Tenure) startCut(ctx context.Context, o *order) (n uint32, err error) {
 	return uint32(l.ID), nil
 }
 
-// holds walks over all extents on a frozen state. The order would cut the bundle out.
+// holds returns the partitions and offsets in a bundle, and the order of a job that would cut it. It walks over all extents of a frozen
+// state.
 func (t *Tenure) holds(b id.Bundle) (h Holding, o *order, err error) {
 	h.Bundle = b.String()
 	var partitions []job.Partition

@@ -42,10 +42,10 @@
 // level will rewrite take at most about twice their live bytes. Each byte that is written frees at least one: reclaiming writes
 // no more than retention, deletion and other jobs take out of bundles.
 //
-// Of level 1, such a bundle is one judged to stay. Another is one older than twice SecondLevel.Age, which may hold lone extents of idle
-// partitions. Its dead bytes are at least Settings.DeadBytes: 16 MiB cost as much in a day as the two PUTs and the GETs that move the
-// rest, one GET for every 4 MiB that a runner skips. They are also at least DeadBytes/16384, 1 KiB, for each live extent, since the
-// log takes about 20 bytes of each.
+// Candidates of level 1 are bundles judged to stay, and bundles older than twice SecondLevel.Age. The latter may hold single extents of
+// idle partitions. A candidate has at least Settings.DeadBytes of dead bytes. Storing 16 MiB for a day costs as much as the requests that move
+// the rest: two PUTs, and one GET for every 4 MiB that a runner skips. It also has at least DeadBytes/16384, 1 KiB, of them for each live
+// extent, since the log takes about 20 bytes of each.
 //
 // Bundles do not list their partitions, so a walk over all extents finds them, 50 ns each. It is made if there are candidates and a
 // runner is free, at most once a minute, and takes at most 1/200 of a core. One walk plans for as many jobs as runners are free, of
@@ -53,8 +53,8 @@
 //
 // A plan takes extents as they lie, in runs: what is between two extents stays between them, and the new extents are final.
 // Partitions that are being cleaned are left out, since the cleaning moves them. A bundle with extents of a deleted topic waits
-// until that cannot be taken back: its object would stay. The metadata does not tell such a job from the second level's. So under the next owner an
-// open one counts as the second level's.
+// until the topic can no longer be undeleted. Until then its object would stay. In the metadata such a job looks like one of the second
+// level. So the next owner counts an open one as second level.
 //
 // # Leases
 //
@@ -73,8 +73,8 @@
 // pauses as after any failure, and the next job with that bundle goes to another runner that is free. If that one, or the only runner at its
 // second try, cannot read the bundle either, the bundle is unreadable. If such inputs alone made a job fail, the runner does not pause.
 //
-// Compaction leaves out for six hours the bundles that compaction could not read, and rewrites what lies around them. Then all are tried
-// again. A partition is never cleaned around a bundle, so its cleaning fails and is tried again after a pause, an hour at most. Cleaning
+// Compaction leaves out the bundles that it could not read, and rewrites what lies around them. Six hours after the first of them was found,
+// jobs try all of them again. A partition is never cleaned around a bundle, so its cleaning fails and is tried again after a pause, an hour at most. Cleaning
 // opens records, and clients can write some that cannot be decompressed. So bundles that only cleaning could not read are reported and not
 // left out of compaction.
 //

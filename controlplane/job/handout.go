@@ -15,7 +15,8 @@ import (
 )
 
 // handOut opens a job and sends its plan. The job comes first: a plan that is lost is a job that expires, a plan without
-// a job would be work for nothing. The lease is nil if things have changed: then there is no job.
+// a job would be work for nothing. handOut returns a nil lease if the state
+// has changed since planning or the runner is gone. No job is open then.
 func (t *Tenure) handOut(ctx context.Context, o *order) (*lease, error) {
 	proposing, cancel := context.WithTimeout(ctx, proposeTimeout)
 	defer cancel()

@@ -150,7 +150,7 @@ func (t *Tenure) abort(ctx context.Context, n id.Session) error {
 // failed drops the lease of a job that came to nothing.
 func (t *Tenure) failed(l *lease, how, reason string) { t.fail(l, how, reason, accusation{}) }
 
-// fail is failed; the runner blames inputs.
+// fail is failed with the runner's accusation of inputs.
 func (t *Tenure) fail(l *lease, how, reason string, a accusation) {
 	if _, dropped := t.drop(l, false, reason); !dropped {
 		return
@@ -163,10 +163,10 @@ func (t *Tenure) fail(l *lease, how, reason string, a accusation) {
 	t.wake()
 }
 
-// accusation is what a runner that gave a job up says of the inputs.
+// accusation names the inputs that a runner blames for giving a job up.
 type accusation struct {
 	inputs []id.Bundle // live ones that it could not read
-	sound  bool        // it named inputs, and nothing else
+	sound  bool        // the runner named inputs, and nothing else
 	only   bool        // no other runner is connected
 }
 
@@ -214,8 +214,7 @@ func cleanInputs(s *metadata.State, l *lease) []id.Bundle {
 	return inputsOf([]job.Partition{p})
 }
 
-// accuse notes bundles that cannot be read. Compaction leaves out what its own jobs could not read. It reports whether such inputs alone are to blame for the job's failure. Called
-// with mu held.
+// accuse notes bundles that cannot be read, and reports whether such inputs alone are to blame for the job's failure. Called with mu held.
 func (t *Tenure) accuse(l *lease, a accusation, reason string) (byInputs bool) {
 	byInputs = a.sound
 	for _, b := range a.inputs {
@@ -223,7 +222,7 @@ func (t *Tenure) accuse(l *lease, a accusation, reason string) (byInputs bool) {
 		if !t.mu.setbacks.accuse(bundleKind{b, l.Kind}, l.Runner, a.only, time.Now()) {
 			byInputs = false
 		} else if !known {
-			t.log.Error("a bundle that holds records cannot be read: background jobs on these records wait; if its object is missing or damaged, fetches of them fail: bring it back, or give its records up by freshet bundle cut",
+			t.log.Error("a bundle that holds records cannot be read: restore its object, or give its unreadable records up by freshet bundle cut",
 				zap.Stringer("bundle", b), zap.Uint32("job", uint32(l.ID)), zap.String("reason", reason))
 		}
 	}

@@ -28,8 +28,8 @@ func (r *reclaims) add(seen []candidate, now time.Time) {
 	}
 }
 
-// halfDead reports whether a rewrite of the bundle is worth its cost: at most half of the object is live, and what is dead makes up for
-// the requests and for the metadata of the extents that move.
+// halfDead reports whether a rewrite of the bundle is worth its cost: at most half of the object is live, and its dead bytes outweigh the
+// cost of the requests and of the moved extents.
 func (t *Tenure) halfDead(b *metadata.BundleInfo) bool {
 	dead := int64(b.Bytes) - int64(b.LiveBytes)
 	return dead >= int64(b.LiveBytes) && b.LiveExtents <= jobExtents &&
@@ -190,7 +190,7 @@ func (f *finder) all(ctx context.Context, s *metadata.State) bool {
 	return true
 }
 
-// add adds an extent. Those between which something else lies are runs of their own, so what was apart stays apart.
+// add adds an extent. Extents that are not adjacent stay in separate runs.
 func (p *reclaimPlan) add(tp id.TopicPartition, x *extent.Extent) {
 	if n := len(p.partitions); n == 0 || p.partitions[n-1].ID != tp {
 		p.partitions = append(p.partitions, job.Partition{ID: tp})
@@ -199,7 +199,7 @@ func (p *reclaimPlan) add(tp id.TopicPartition, x *extent.Extent) {
 	last.Extents = append(last.Extents, *x)
 }
 
-// drop takes the bundles out whose live extents were not all found, because some are of deleted topics: their objects would stay.
+// drop removes bundles of which not all live extents were found. The others belong to deleted topics, so the object would stay.
 func (f *finder) drop() {
 	for i := range f.plans {
 		p := &f.plans[i]

@@ -19,7 +19,7 @@ const (
 	// vacantPause is how long bundles are passed over of which no partition has an extent: those of topics that can be
 	// taken back, or that no Tick has worked off.
 	vacantPause = 10 * time.Minute
-	// unreadablePause is how long compaction leaves out the bundles that cannot be read. Then all of them are tried again.
+	// unreadablePause is the time from the first unreadable bundle until jobs try all of them again.
 	unreadablePause = 6 * time.Hour
 	// maxSetbacks bounds the bundles that setbacks are remembered of, maxRanges the ranges of partitions, maxCleans the
 	// partitions that could not be cleaned (4 MiB).
@@ -44,8 +44,8 @@ func (s setback) again(now time.Time, longest time.Duration) setback {
 func (s setback) halves() int { return max(s.failures-1, 0) }
 
 // setbacks remembers what jobs failed on, so that it waits, and comes again in smaller jobs, while the rest goes on. Jobs
-// of the first level and those that reclaim are remembered by their inputs, those of the second by their ranges of partitions, those that clean by
-// their partition. The runner gets no further jobs of the kind for a while too, or one that cannot do anything would fail at
+// of the first level and those that reclaim are remembered by their inputs. Those of the second level are remembered by their ranges of
+// partitions, and those that clean by their partition. The runner gets no further jobs of the kind for a while too, or one that cannot do anything would fail at
 // everything. If the inputs are to blame, it does not pause. Guarded by Tenure.mu.
 type setbacks struct {
 	bundles map[id.Bundle]setback

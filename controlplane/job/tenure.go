@@ -38,7 +38,7 @@ type Tenure struct {
 	// vacant are live bundles of which no partition has an extent, and until when they are passed over: one forgotten would
 	// hide those behind it, so there is no bound but that of live bundles.
 	vacant map[id.Bundle]time.Time
-	hidden bool // the last round found such: there may be many more before those to be compacted
+	hidden bool // the last round found vacant bundles: there may be many more before those to be compacted
 
 	reclaims reclaims
 

@@ -27,7 +27,7 @@ type dead struct {
 	bytes   int64
 }
 
-// collect deletes the objects of bundles that are dead long enough, and then has them forgotten. A bundle whose object cannot be deleted
+// collect deletes the objects of bundles that are dead long enough, and then forgets them. A bundle whose object cannot be deleted
 // waits longer each time; the others go on, unless nothing can be deleted several times in a row.
 func (l *Lifecycle) collect(ctx context.Context, t Tenure) error {
 	now, err := l.storeTime(ctx)
@@ -81,7 +81,7 @@ func (l *Lifecycle) findDead(s *metadata.State, kept uint64, sinceMs int64, limi
 	return found
 }
 
-// deleteAll deletes the objects of the bundles, and has those forgotten whose objects are gone.
+// deleteAll deletes the objects of the bundles, and proposes ForgetBundles for those whose objects are gone.
 func (l *Lifecycle) deleteAll(ctx context.Context, o Owner, bundles []id.Bundle) (deleted int, err error) {
 	var errs []error
 	inARow, lines := 0, 0
@@ -106,8 +106,8 @@ func (l *Lifecycle) deleteAll(ctx context.Context, o Owner, bundles []id.Bundle)
 	return deleted, nil
 }
 
-// delete deletes the objects of one request's bundles, and returns those whose objects are gone. It holds back the others. An error is the
-// whole request's: the log has those of single objects, as far as lines allow.
+// delete deletes the objects of one request's bundles, and returns those whose objects are gone. It holds back the others. err is set if
+// the whole request failed. Refusals of single objects are logged, at most loggedKeys a round.
 func (l *Lifecycle) delete(ctx context.Context, bundles []id.Bundle, lines *int) (gone []id.Bundle, err error) {
 	keys := make([]string, len(bundles))
 	for i, b := range bundles {
@@ -120,7 +120,7 @@ func (l *Lifecycle) delete(ctx context.Context, bundles []id.Bundle, lines *int)
 			continue
 		}
 		l.heldBack.note(b, time.Now(), l.cfg.Settings.GarbageCheck)
-		if err == nil && *lines < loggedKeys && l.heldBack.tell(b, time.Now()) {
+		if err == nil && *lines < loggedKeys && l.heldBack.logDue(b, time.Now()) {
 			*lines++
 			l.logRefused(keys[i], failed[keys[i]])
 		}
@@ -141,7 +141,7 @@ func deleteSome(ctx context.Context, b objstore.Bucket, keys []string) (failed m
 	return nil, nil
 }
 
-// forget has bundles forgotten whose objects are gone.
+// forget proposes ForgetBundles for bundles whose objects are gone.
 func (l *Lifecycle) forget(ctx context.Context, o Owner, gone []id.Bundle) error {
 	if len(gone) == 0 {
 		return nil

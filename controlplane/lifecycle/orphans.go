@@ -75,7 +75,7 @@ func (l *Lifecycle) sweepAll(ctx context.Context, o Owner, due []metadata.EndedW
 		}
 		l.unswept.note(w.ID, time.Now(), l.cfg.Settings.GarbageCheck)
 		if refused := new(objstore.DeleteError); errors.As(err, &refused) {
-			if lines < loggedKeys && l.unswept.tell(w.ID, time.Now()) {
+			if lines < loggedKeys && l.unswept.logDue(w.ID, time.Now()) {
 				lines++
 				l.logRefused(refused.First())
 			}

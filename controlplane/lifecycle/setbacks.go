@@ -12,8 +12,8 @@ const (
 	maxFailures = 3
 	// maxSetback is the longest pause of an item that fails.
 	maxSetback = time.Hour
-	// toldEvery is the least time between two log lines about one item.
-	toldEvery = time.Hour
+	// logEvery is the least time between two log lines about one item.
+	logEvery = time.Hour
 	// loggedKeys bounds the keys that one round logs.
 	loggedKeys = 20
 )
@@ -25,7 +25,8 @@ type setback struct {
 	since time.Time // first failure
 	pause time.Duration
 	until time.Time
-	told  time.Time // last log line, zero if there is none
+	// logged is the time of the last log line, zero if there is none.
+	logged time.Time
 }
 
 func (s setbacks[K]) waits(k K, now time.Time) bool { return now.Before(s[k].until) }
@@ -41,13 +42,13 @@ func (s setbacks[K]) note(k K, now time.Time, first time.Duration) {
 	s[k] = b
 }
 
-// tell reports whether a log line about k is due, and assumes that it is written.
-func (s setbacks[K]) tell(k K, now time.Time) bool {
+// logDue reports whether a log line about k is due. If so, it notes the line as written.
+func (s setbacks[K]) logDue(k K, now time.Time) bool {
 	b := s[k]
-	if now.Sub(b.told) < toldEvery {
+	if now.Sub(b.logged) < logEvery {
 		return false
 	}
-	b.told = now
+	b.logged = now
 	s[k] = b
 	return true
 }

@@ -23,9 +23,9 @@ func TestSetbacks_Pauses(t *testing.T) {
 		now = now.Add(pause * time.Minute)
 		require.Equal(t, now.Sub(start), s.oldest(now))
 	}
-	require.True(t, s.tell(7, now))
-	require.False(t, s.tell(7, now.Add(time.Hour-1)))
-	require.True(t, s.tell(7, now.Add(time.Hour)))
+	require.True(t, s.logDue(7, now))
+	require.False(t, s.logDue(7, now.Add(time.Hour-1)))
+	require.True(t, s.logDue(7, now.Add(time.Hour)))
 
 	s.note(8, now, time.Minute)
 	s.retain(func(n int) bool { return n == 8 })
