@@ -146,6 +146,10 @@ func (c ClientConfig) unreachable(err error) error {
 		}
 		return fmt.Errorf("nothing answers at %s; start `freshet dev`, or name an agent with --bootstrap: %w", at, err)
 	}
+	var hungUp *kgo.ErrFirstReadEOF
+	if secured := c.TLS || c.Files != (tlsfiles.Files{}); secured && errors.As(err, &hungUp) {
+		return fmt.Errorf("%s hangs up on TLS: leave out --tls and --tls-ca if that listener has none", at)
+	}
 	return fmt.Errorf("cannot talk to %s: %w", at, err)
 }
 

@@ -67,6 +67,14 @@ func TestDial_SaysWhatElseIsThere(t *testing.T) {
 	}
 }
 
+// A Kafka listener without TLS takes a ClientHello for a broken request, and hangs up.
+func TestDial_ListenerWithoutTLS(t *testing.T) {
+	address := listen(t, func(conn net.Conn) { _, _ = conn.Read(make([]byte, 4096)) })
+	c := ClientConfig{Bootstrap: []string{address}, Timeout: time.Hour, TLS: true}
+	err := ListTopics(t.Context(), TopicConfig{ClientConfig: c}, Streams{Out: &bytes.Buffer{}})
+	require.EqualError(t, err, address+" hangs up on TLS: leave out --tls and --tls-ca if that listener has none")
+}
+
 func TestSpoken(t *testing.T) {
 	for answer, want := range map[string]string{
 		"": "", "HTTP/1.1 ": "HTTP", "SSH-2.0-O": "SSH", "\x15\x03\x01\x00\x02\x02\x46": spokenTLS, "\x00\x00\x06\x04\x00\x00\x00\x00\x00": "gRPC or other HTTP/2",
