@@ -224,7 +224,7 @@ func TestOrphans_RefusedWritersHoldUpNoOther(t *testing.T) {
 			w.orphan(start(), 0xabcdef)
 		}
 		behind := w.orphan(start(), 1)
-		sleep(7 * 24 * time.Hour)
+		sleep(30 * time.Hour)
 		_, err := w.stored.Head(t.Context(), behind)
 		require.ErrorIs(t, err, objstore.ErrNotFound)
 		require.Equal(t, refused, w.unswept())
