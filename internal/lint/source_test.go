@@ -27,7 +27,10 @@ type source struct {
 	text string
 }
 
-// sources gives all files. Tests do not change them.
+// pkg returns the file's folder, relative to the module.
+func (s source) pkg() string { return filepath.ToSlash(filepath.Dir(s.path)) }
+
+// sources returns all files. Tests do not change them.
 func sources(t *testing.T) []source {
 	t.Helper()
 	all, err := parsed()
