@@ -25,7 +25,7 @@ func (a *agent) answerTo(request uint64) answerFunc {
 // commit takes a submission: validated, it goes into the session's order, or to the parking if it is a resubmission.
 func (a *agent) commit(c *api.Commit) {
 	answer := a.answerTo(c.Request)
-	r, err := commit.Parse(c.Encoded)
+	r, err := parseSubmission(c.Encoded)
 	if err != nil {
 		a.t.metrics.commits.WithLabelValues(resultInvalid).Inc()
 		answer(nil, 0, fault(api.Error_INVALID, err.Error()))
@@ -43,6 +43,16 @@ func (a *agent) commit(c *api.Commit) {
 			stream: a.stream,
 		}, answer)
 	}
+}
+
+// parseSubmission validates a submission before the log. Apply looks a topic up once per entry of the dictionary. If two entries
+// named one topic, the second one's sections could overwrite those of the first, so such a submission is refused.
+func parseSubmission(encoded []byte) (*commit.Reader, error) {
+	r, err := commit.Parse(encoded)
+	if err != nil {
+		return nil, err
+	}
+	return r, r.DistinctTopics()
 }
 
 // elsewhere answers a commit of another session: what it was settled with, if that session was closed (I9). An agent

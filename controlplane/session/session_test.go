@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"bytes"
 	"context"
 	"sync"
 	"testing"
@@ -406,6 +407,32 @@ func TestSession_MalformedCommitIsInvalid(t *testing.T) {
 		require.ErrorIs(t, err, client.ErrInvalid)
 		_, err = a.Commit(t.Context(), encode(id.Submission{Session: 77, N: 1}, false, plain(tp)), time.Time{})
 		require.ErrorIs(t, err, client.ErrInvalid)
+		a.leave()
+		w.stop(n)
+	})
+}
+
+// TestSession_TopicTwiceIsInvalid: the dictionary of a submission, and of a resubmission, names each topic once.
+func TestSession_TopicTwiceIsInvalid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.start("r1")
+		one, two := w.topic(n, "one", 2), w.topic(n, "two", 2)
+		a := w.agent()
+		a.opened()
+		idempotent := func(topic id.Topic, partition int32) batch {
+			return batch{tp: id.TopicPartition{Topic: topic, Partition: partition}, producer: 7}
+		}
+		for _, resubmit := range []bool{false, true} {
+			encoded := encode(id.Submission{Session: a.ID(), N: 1}, resubmit, idempotent(one, 0), idempotent(two, 1))
+			twice := bytes.ReplaceAll(encoded, two[:], one[:])
+			require.NotEqual(t, encoded, twice)
+			_, err := a.Commit(t.Context(), twice, time.Time{})
+			require.ErrorIs(t, err, client.ErrInvalid)
+			require.ErrorContains(t, err, one.String())
+		}
+		_, err := a.Commit(t.Context(), encode(id.Submission{Session: a.ID(), N: 1}, false, idempotent(one, 0), idempotent(two, 1)), time.Time{})
+		require.NoError(t, err, "the refused submission has left its number free")
 		a.leave()
 		w.stop(n)
 	})

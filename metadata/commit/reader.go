@@ -244,6 +244,18 @@ func (r *Reader) Topics() int { return len(r.topics) / 16 }
 // Topic gives entry i of the topic dictionary.
 func (r *Reader) Topic(i int) id.Topic { return id.Topic(r.topics[16*i:]) }
 
+// DistinctTopics returns an error if the dictionary names a topic twice, which Parse and Reset admit. The error wraps ErrMalformed.
+func (r *Reader) DistinctTopics() error {
+	seen := make(map[id.Topic]struct{}, r.Topics())
+	for i := range r.Topics() {
+		if _, twice := seen[r.Topic(i)]; twice {
+			return fmt.Errorf("%w: topic %s is in the dictionary twice", ErrMalformed, r.Topic(i))
+		}
+		seen[r.Topic(i)] = struct{}{}
+	}
+	return nil
+}
+
 // Rewind starts over at the first section.
 func (r *Reader) Rewind() {
 	r.at = r.start
