@@ -22,7 +22,7 @@ const maxKept = 20
 var (
 	// pronoun matches a word that a comment can use for a component, a caller or a request. The noun belongs there: "the
 	// writer that holds the slot" for its pronoun, "expired bundles" for a clause with "what".
-	pronoun = regexp.MustCompile(`(?i)\b(?:who|whose|whom|nobody|somebody|anybody|everybody|those (?:that|who|which)|what (?:is|was|are|were|has|had))\b`)
+	pronoun = regexp.MustCompile(`(?i)\b(?:who|nobody|somebody|anybody|everybody|those (?:that|who|which)|what (?:is|was|are|were|has|had))\b`)
 	// sentenceEnd matches the end of a sentence, of a paragraph or of a list item.
 	sentenceEnd = regexp.MustCompile(`[.:;!?]\s+|\n\s*\n|\n\s*[-*]`)
 )
