@@ -10,8 +10,8 @@ import (
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
-// TestApply_TopicTwiceReplaysAlike: the owner refuses a commit whose dictionary names a topic twice. If the log has one, replicas
-// still apply it, each with the same result.
+// TestApply_TopicTwiceReplaysAlike applies a commit whose dictionary names a topic twice, which owners refuse to log, on a
+// running replica and on a restored one.
 func TestApply_TopicTwiceReplaysAlike(t *testing.T) {
 	zero, one := topicID("0"), topicID("1")
 	batches := []commit.Batch{{Records: 5, Bytes: 61, ProducerID: -1}}

@@ -1737,11 +1737,13 @@ func (x *CompleteJob) GetLast() bool {
 
 // AbortJob gives a job up.
 type AbortJob struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Request       uint64                 `protobuf:"varint,1,opt,name=request,proto3" json:"request,omitempty"`
-	Job           uint32                 `protobuf:"varint,2,opt,name=job,proto3" json:"job,omitempty"`
-	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
-	Corrupt       []uint64               `protobuf:"varint,4,rep,packed,name=corrupt,proto3" json:"corrupt,omitempty"` // names of input bundles that cannot be read
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Request uint64                 `protobuf:"varint,1,opt,name=request,proto3" json:"request,omitempty"`
+	Job     uint32                 `protobuf:"varint,2,opt,name=job,proto3" json:"job,omitempty"`
+	Reason  string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	Corrupt []uint64               `protobuf:"varint,4,rep,packed,name=corrupt,proto3" json:"corrupt,omitempty"` // names of input bundles that cannot be read
+	// The batches of these bundles are intact, and only records in them cannot be decoded. Unset if unknown.
+	Intact        bool `protobuf:"varint,5,opt,name=intact,proto3" json:"intact,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1802,6 +1804,13 @@ func (x *AbortJob) GetCorrupt() []uint64 {
 		return x.Corrupt
 	}
 	return nil
+}
+
+func (x *AbortJob) GetIntact() bool {
+	if x != nil {
+		return x.Intact
+	}
+	return false
 }
 
 // Load is an agent's load, averaged over the last seconds. Agents send it once a second; it never reaches the log. cpu, network and buffers
@@ -3680,12 +3689,13 @@ const file_controlplane_proto_rawDesc = "" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\rR\x03job\x12\x18\n" +
 	"\aoutcome\x18\x03 \x01(\fR\aoutcome\x12\x12\n" +
-	"\x04last\x18\x04 \x01(\bR\x04last\"h\n" +
+	"\x04last\x18\x04 \x01(\bR\x04last\"\x80\x01\n" +
 	"\bAbortJob\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\rR\x03job\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x18\n" +
-	"\acorrupt\x18\x04 \x03(\x04R\acorrupt\"\xcb\x01\n" +
+	"\acorrupt\x18\x04 \x03(\x04R\acorrupt\x12\x16\n" +
+	"\x06intact\x18\x05 \x01(\bR\x06intact\"\xcb\x01\n" +
 	"\x04Load\x12\x10\n" +
 	"\x03cpu\x18\x01 \x01(\x01R\x03cpu\x12\x18\n" +
 	"\anetwork\x18\x02 \x01(\x01R\anetwork\x12\x18\n" +

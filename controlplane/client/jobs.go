@@ -56,11 +56,11 @@ func (s *Session) CompleteJob(ctx context.Context, n id.Session, outcome []byte,
 	return err
 }
 
-// AbortJob gives a job up. unreadable names the corrupt or missing input bundles, if they are the reason: the owner leaves these
-// bundles out of the jobs that it plans next. Errors: ErrUnavailable.
-func (s *Session) AbortJob(ctx context.Context, n id.Session, reason string, unreadable []id.Bundle) error {
-	abort := &api.AbortJob{Job: uint32(n), Reason: reason}
-	for _, b := range unreadable {
+// AbortJob gives a job up. unreadable names the inputs that are the reason, if any: the owner excludes these
+// bundles from the jobs that it plans next. Errors: ErrUnavailable.
+func (s *Session) AbortJob(ctx context.Context, n id.Session, reason string, unreadable job.Unreadable) error {
+	abort := &api.AbortJob{Job: uint32(n), Reason: reason, Intact: unreadable.Intact}
+	for _, b := range unreadable.Bundles {
 		abort.Corrupt = append(abort.Corrupt, uint64(b))
 	}
 	_, err := s.submit(ctx, &call{item: &api.AgentItem{Item: &api.AgentItem_AbortJob{AbortJob: abort}}})

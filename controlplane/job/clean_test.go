@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
 
 	planner "github.com/freshet-io/freshet/controlplane/job"
 	"github.com/freshet-io/freshet/metadata/id"
@@ -87,7 +90,7 @@ func TestClean_UnreadableInput(t *testing.T) {
 				}
 				tries++
 				lost := p.Partitions[0].Extents[0].Bundle
-				require.NoError(t, r.Abort(t.Context(), p.ID, "object is missing", []id.Bundle{lost, 12345}))
+				require.NoError(t, r.Abort(t.Context(), p.ID, "object is missing", job.Unreadable{Bundles: []id.Bundle{lost, 12345}}))
 			}
 		}
 		require.EqualValues(t, 1, w.gauge("freshet_jobs_unreadable_bundles"))
@@ -104,10 +107,10 @@ func TestClean_LeavesNothingOutOfCompaction(t *testing.T) {
 		defer r.stop()
 		bad := p.Partitions[0].Extents[0].Bundle
 		for range 2 {
-			require.NoError(t, r.Abort(t.Context(), p.ID, "decompress", []id.Bundle{bad}))
+			require.NoError(t, r.Abort(t.Context(), p.ID, "decompress", job.Unreadable{Bundles: []id.Bundle{bad}}))
 			p = of(job.Clean, r.await())[0]
 		}
-		require.NoError(t, r.Abort(t.Context(), p.ID, "decompress", []id.Bundle{bad}))
+		require.NoError(t, r.Abort(t.Context(), p.ID, "decompress", job.Unreadable{Bundles: []id.Bundle{bad}}))
 		require.EqualValues(t, 1, w.gauge("freshet_jobs_unreadable_bundles"))
 		for range 4 {
 			w.four(w.runnerOf(p.ID), tp(topic, 0))
@@ -115,7 +118,7 @@ func TestClean_LeavesNothingOutOfCompaction(t *testing.T) {
 		for range 20 {
 			for _, p := range r.rounds(1) {
 				if p.Kind == job.Clean {
-					require.NoError(t, r.Abort(t.Context(), p.ID, "decompress", []id.Bundle{bad}))
+					require.NoError(t, r.Abort(t.Context(), p.ID, "decompress", job.Unreadable{Bundles: []id.Bundle{bad}}))
 					continue
 				}
 				r.finish(p)
@@ -123,6 +126,33 @@ func TestClean_LeavesNothingOutOfCompaction(t *testing.T) {
 		}
 		require.False(t, w.live(bad))
 		require.Zero(t, w.gauge("freshet_jobs_unreadable_bundles"))
+	})
+}
+
+// TestClean_UndecodableRecords: cutting keeps intact batches, so the owner does not advise it. If the same bundle is found corrupt later, the
+// owner does.
+func TestClean_UndecodableRecords(t *testing.T) {
+	in(t, func(w *world) {
+		t := w.t
+		core, logs := observer.New(zapcore.ErrorLevel)
+		w.log = zap.New(core)
+		r, _, p := w.cleaning()
+		defer r.stop()
+		bad := []id.Bundle{p.Partitions[0].Extents[0].Bundle}
+		for range 3 {
+			require.NoError(t, r.Abort(t.Context(), p.ID, "decompress", job.Unreadable{Bundles: bad, Intact: true}))
+			p = of(job.Clean, r.await())[0]
+		}
+		require.Zero(t, w.gauge("freshet_jobs_unreadable_bundles"))
+		require.Equal(t, 1, logs.Len())
+		require.NotContains(t, logs.All()[0].Message, "bundle cut")
+		for range 2 {
+			require.NoError(t, r.Abort(t.Context(), p.ID, "checksum", job.Unreadable{Bundles: bad}))
+			p = of(job.Clean, r.await())[0]
+		}
+		require.EqualValues(t, 1, w.gauge("freshet_jobs_unreadable_bundles"))
+		require.Equal(t, 2, logs.Len())
+		require.Contains(t, logs.All()[1].Message, "bundle cut")
 	})
 }
 
@@ -135,7 +165,7 @@ func TestClean_NamesABundleOfOthers(t *testing.T) {
 		r, _, p := w.cleaning()
 		defer r.stop()
 		for range 2 {
-			require.NoError(t, r.Abort(t.Context(), p.ID, "object is missing", []id.Bundle{other}))
+			require.NoError(t, r.Abort(t.Context(), p.ID, "object is missing", job.Unreadable{Bundles: []id.Bundle{other}}))
 			p = of(job.Clean, r.await())[0]
 		}
 		require.Zero(t, w.gauge("freshet_jobs_unreadable_bundles"))

@@ -81,7 +81,7 @@ func TestPlanner_CutAgain(t *testing.T) {
 		defer r.stop()
 		_, err := r.p.Cut(t.Context(), lost)
 		require.NoError(t, err)
-		require.NoError(t, r.Abort(t.Context(), r.next().ID, "the agent does not know this kind of job", nil))
+		require.NoError(t, r.Abort(t.Context(), r.next().ID, "the agent does not know this kind of job", job.Unreadable{}))
 		require.Equal(t, []id.Bundle{lost}, bundlesOf(w.extents(tp(topic, 0))))
 		time.Sleep(time.Minute) // sleeps: the agent gets no jobs for a while, in the bubble
 		_, err = r.p.Cut(t.Context(), lost)
@@ -105,7 +105,7 @@ func TestPlanner_WhatWasCutIsCompactedOn(t *testing.T) {
 		defer r.stop()
 		for range 4 { // two jobs, and each bundle is named twice
 			p := r.await()[0]
-			require.NoError(t, r.Abort(t.Context(), p.ID, "missing", bundles(p, tp(topic, 0))))
+			require.NoError(t, r.Abort(t.Context(), p.ID, "missing", job.Unreadable{Bundles: bundles(p, tp(topic, 0))}))
 		}
 		require.EqualValues(t, 8, w.gauge("freshet_jobs_unreadable_bundles"))
 		require.Empty(t, r.rounds(5))

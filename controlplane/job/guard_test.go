@@ -246,7 +246,7 @@ func TestComplete_OfAnotherRunner(t *testing.T) {
 		for range 2 { // the second owner finds the job in the state
 			require.ErrorIs(t, r.Tenure.Complete(t.Context(), other, p.ID, job.AppendOutcome(nil, work(p, 2000)), true), session.ErrBadRequest)
 			require.ErrorIs(t, r.Tenure.Complete(t.Context(), other, p.ID, []byte("nonsense"), true), session.ErrBadRequest)
-			require.ErrorIs(t, r.Tenure.Abort(t.Context(), other, p.ID, "no", nil), session.ErrBadRequest)
+			require.ErrorIs(t, r.Tenure.Abort(t.Context(), other, p.ID, "no", job.Unreadable{}), session.ErrBadRequest)
 			require.False(t, r.Progress(other, p.ID, 1))
 			require.Len(t, w.openJobs(), 1)
 			r.stop()
@@ -350,7 +350,7 @@ func TestAbort_UncleanablePartitionsStarveNothing(t *testing.T) {
 								if byInputs {
 									corrupt = []id.Bundle{p.Partitions[0].Extents[0].Bundle}
 								}
-								require.NoError(t, r.Abort(t.Context(), p.ID, "partition cannot be cleaned", corrupt))
+								require.NoError(t, r.Abort(t.Context(), p.ID, "partition cannot be cleaned", job.Unreadable{Bundles: corrupt}))
 								continue
 							case p.Kind == job.Clean:
 								cleaned++

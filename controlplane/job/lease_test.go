@@ -213,7 +213,7 @@ func TestOwners_TwoAtOnce(t *testing.T) {
 		require.Empty(t, first.rounds(1))
 		require.False(t, first.Progress(a, plans[0].ID, 1))
 		require.Error(t, first.Complete(t.Context(), plans[0].ID, job.AppendOutcome(nil, work(plans[0], 2000)), true))
-		require.Error(t, first.Abort(t.Context(), plans[0].ID, "", nil))
+		require.Error(t, first.Abort(t.Context(), plans[0].ID, "", job.Unreadable{}))
 		require.Len(t, w.openJobs(), 1)
 		_, err := first.p.List()
 		require.Error(t, err)
@@ -376,7 +376,7 @@ func TestAbort_ComesAgainInHalves(t *testing.T) {
 				inputs := bundles(p, tp(topic, 0))
 				if slices.Contains(inputs, poison) {
 					sizes = append(sizes, fmt.Sprint(len(inputs)))
-					require.NoError(t, r.Abort(t.Context(), p.ID, "out of memory", nil))
+					require.NoError(t, r.Abort(t.Context(), p.ID, "out of memory", job.Unreadable{}))
 					continue
 				}
 				r.finish(p)
@@ -396,7 +396,7 @@ func TestAbort_ComesAgainInHalves(t *testing.T) {
 				}
 				require.Equal(t, []id.Bundle{poison}, bundles(p, tp(topic, 0)))
 				tries++
-				require.NoError(t, r.Abort(t.Context(), p.ID, "out of memory", nil))
+				require.NoError(t, r.Abort(t.Context(), p.ID, "out of memory", job.Unreadable{}))
 			}
 		}
 		require.Positive(t, tries)
@@ -417,11 +417,11 @@ func TestAbort_UnreadableInputs(t *testing.T) {
 		}
 		r := w.own(a)
 		defer r.stop()
-		require.NoError(t, r.Abort(t.Context(), r.next().ID, "checksum", []id.Bundle{names[1], names[1], 12345}))
+		require.NoError(t, r.Abort(t.Context(), r.next().ID, "checksum", job.Unreadable{Bundles: []id.Bundle{names[1], names[1], 12345}}))
 		require.Zero(t, w.gauge("freshet_jobs_unreadable_bundles"))
 		p := r.await()[0]
 		require.Equal(t, names[:4], bundles(p, tp(topic, 0)))
-		require.NoError(t, r.Abort(t.Context(), p.ID, "checksum", []id.Bundle{names[1]}))
+		require.NoError(t, r.Abort(t.Context(), p.ID, "checksum", job.Unreadable{Bundles: []id.Bundle{names[1]}}))
 		p = r.next()
 		require.Equal(t, []id.Bundle{names[0], names[2], names[3], names[4]}, bundles(p, tp(topic, 0)))
 		runs := 0
@@ -466,7 +466,7 @@ func TestAbort_OneRunnerThatFindsNothing(t *testing.T) {
 			for _, p := range r.rounds(1) {
 				if w.runnerOf(p.ID) == sick {
 					spoilt++
-					require.NoError(t, r.Abort(t.Context(), p.ID, "objects are missing", bundles(p, tp(topic, 0))))
+					require.NoError(t, r.Abort(t.Context(), p.ID, "objects are missing", job.Unreadable{Bundles: bundles(p, tp(topic, 0))}))
 					continue
 				}
 				r.finish(p)
@@ -496,7 +496,7 @@ func TestAbort_AnotherRunnerDecides(t *testing.T) {
 				p := r.next()
 				first := w.runnerOf(p.ID)
 				w.four(a, tp(topic, 0)) // the other runner gets a job meanwhile, so that it would be the first one's turn
-				require.NoError(t, r.Abort(t.Context(), p.ID, "missing", []id.Bundle{lost}))
+				require.NoError(t, r.Abort(t.Context(), p.ID, "missing", job.Unreadable{Bundles: []id.Bundle{lost}}))
 				r.finish(r.await()[0])
 				p = r.await()[0]
 				require.NotEqual(t, first, w.runnerOf(p.ID))
@@ -506,7 +506,7 @@ func TestAbort_AnotherRunnerDecides(t *testing.T) {
 					require.Zero(t, w.levels()[0])
 					return
 				}
-				require.NoError(t, r.Abort(t.Context(), p.ID, "missing", []id.Bundle{lost}))
+				require.NoError(t, r.Abort(t.Context(), p.ID, "missing", job.Unreadable{Bundles: []id.Bundle{lost}}))
 				require.EqualValues(t, 1, w.gauge("freshet_jobs_unreadable_bundles"))
 				for range 3 { // neither the other inputs nor the second runner wait
 					w.commit(a, 100, tp(topic, 0))
@@ -532,7 +532,7 @@ func TestAbort_MissingInputsOfNobody(t *testing.T) {
 		p := r.next()
 		w.must(&metadata.DeleteTopic{ID: gone})
 		w.must(&metadata.Tick{})
-		require.NoError(t, r.Abort(t.Context(), p.ID, "missing", []id.Bundle{lost}))
+		require.NoError(t, r.Abort(t.Context(), p.ID, "missing", job.Unreadable{Bundles: []id.Bundle{lost}}))
 		require.Zero(t, w.gauge("freshet_jobs_unreadable_bundles"))
 	})
 }
@@ -549,7 +549,7 @@ func TestAbort_OthersGoAhead(t *testing.T) {
 			w.commit(a, 100, tp(topic, 0))
 		}
 		for range 2 {
-			require.NoError(t, r.Abort(t.Context(), r.await()[0].ID, "", nil))
+			require.NoError(t, r.Abort(t.Context(), r.await()[0].ID, "", job.Unreadable{}))
 		}
 		var want []id.Bundle
 		for range 64 {
@@ -573,7 +573,7 @@ func TestAbort_TheRunnerPauses(t *testing.T) {
 			for _, p := range r.rounds(1) {
 				if j, _ := w.frozen().Job(p.ID); j.Runner == broken {
 					fails++
-					require.NoError(t, r.Abort(t.Context(), p.ID, "no disk", nil))
+					require.NoError(t, r.Abort(t.Context(), p.ID, "no disk", job.Unreadable{}))
 					continue
 				}
 				r.finish(p)

@@ -60,7 +60,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		out:        vector("output_bytes_total", "Bytes of the objects that completed jobs wrote.", of...),
 		replaced:   counter("runs_replaced_total", "Runs of extents that jobs replaced."),
 		kept:       counter("runs_kept_total", "Runs that jobs rewrote in vain, because something else had changed them."),
-		unreadable: gauge("unreadable_bundles", "Bundles with records that jobs of two agents, or of the only one twice, could not read. Compaction leaves out what it could not read for 6 hours."),
+		unreadable: gauge("unreadable_bundles", "Bundles whose objects jobs of two agents, or of the only one twice, found missing or corrupt. Compaction excludes these bundles for 6 hours."),
 		fresh:      gauge("backlog_bundles", "Live bundles as agents wrote them: what the first level has before it."),
 		freshBytes: gauge("backlog_bundle_bytes", "Live bytes in those bundles."),
 		firstBytes: gauge("backlog_level1_bytes", "Bytes that the first level left and the second has before it."),

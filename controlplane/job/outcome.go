@@ -71,7 +71,7 @@ func (t *Tenure) cancelled(l *lease, why string) {
 
 // invalid aborts a job whose outcome is none.
 func (t *Tenure) invalid(ctx context.Context, runner, n id.Session, why error) error {
-	if err := t.Abort(ctx, runner, n, why.Error(), nil); err != nil {
+	if err := t.Abort(ctx, runner, n, why.Error(), job.Unreadable{}); err != nil {
 		return err
 	}
 	return fmt.Errorf("%w: outcome of job %d: %w", session.ErrBadRequest, n, why)
@@ -123,7 +123,7 @@ func (t *Tenure) drop(l *lease, completed bool, reason string) (was lease, dropp
 }
 
 // Abort implements session.Jobs.
-func (t *Tenure) Abort(ctx context.Context, runner, n id.Session, reason string, unreadable []id.Bundle) error {
+func (t *Tenure) Abort(ctx context.Context, runner, n id.Session, reason string, unreadable job.Unreadable) error {
 	l, err := t.leaseOf(runner, n)
 	if err != nil || l == nil {
 		return err
@@ -168,11 +168,12 @@ type accusation struct {
 	inputs []id.Bundle // live ones that it could not read
 	sound  bool        // the runner named inputs, and nothing else
 	only   bool        // no other runner is connected
+	intact bool        // the inputs are intact, and only records in them cannot be decoded
 }
 
 // accused returns the accusation of a runner that names those bundles as corrupt or missing. It only counts for inputs.
-func (t *Tenure) accused(l *lease, unreadable []id.Bundle) accusation {
-	a := accusation{sound: len(unreadable) > 0, only: true}
+func (t *Tenure) accused(l *lease, unreadable job.Unreadable) accusation {
+	a := accusation{sound: len(unreadable.Bundles) > 0, only: true, intact: unreadable.Intact}
 	if !a.sound {
 		return a
 	}
@@ -181,7 +182,7 @@ func (t *Tenure) accused(l *lease, unreadable []id.Bundle) accusation {
 		if l.Clean != nil {
 			inputs = cleanInputs(s, l)
 		}
-		for _, b := range slices.Compact(slices.Sorted(slices.Values(unreadable))) {
+		for _, b := range slices.Compact(slices.Sorted(slices.Values(unreadable.Bundles))) {
 			_, extents, _, _ := s.Bundle(b)
 			if _, input := slices.BinarySearch(inputs, b); !input {
 				a.sound = false
@@ -218,16 +219,25 @@ func cleanInputs(s *metadata.State, l *lease) []id.Bundle {
 func (t *Tenure) accuse(l *lease, a accusation, reason string) (byInputs bool) {
 	byInputs = a.sound
 	for _, b := range a.inputs {
-		known := t.mu.setbacks.known(b)
-		if !t.mu.setbacks.accuse(bundleKind{b, l.Kind}, l.Runner, a.only, time.Now()) {
+		of := bundleKind{bundle: b, kind: l.Kind, intact: a.intact}
+		known := t.mu.setbacks.known(of)
+		if !t.mu.setbacks.accuse(of, l.Runner, a.only, time.Now()) {
 			byInputs = false
 		} else if !known {
-			t.log.Error("a bundle that holds records cannot be read: restore its object, or give its unreadable records up by freshet bundle cut",
-				zap.Stringer("bundle", b), zap.Uint32("job", uint32(l.ID)), zap.String("reason", reason))
+			t.log.Error(advice(a.intact), zap.Stringer("bundle", b), zap.Uint32("job", uint32(l.ID)), zap.String("reason", reason))
 		}
 	}
 	t.metrics.unreadable.Set(float64(t.mu.setbacks.countUnreadable()))
 	return byInputs
+}
+
+// advice returns the log message for a bundle that jobs cannot read. Cutting a bundle drops damaged batches and missing objects, and keeps
+// intact batches.
+func advice(intact bool) string {
+	if intact {
+		return "a partition cannot be cleaned: records in an intact bundle cannot be decoded. Cleaning waits until retention or DeleteRecords removes them; fetches continue"
+	}
+	return "a bundle that holds records cannot be read: restore its object, or give its unreadable records up by freshet bundle cut"
 }
 
 func describe(l *lease) []zap.Field {

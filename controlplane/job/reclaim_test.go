@@ -343,7 +343,7 @@ func TestReclaim_ComesAgainSmaller(t *testing.T) {
 			for _, p := range r.rounds(1) {
 				if slices.Contains(inputs(p), poison) {
 					sizes, at = append(sizes, len(inputs(p))), append(at, time.Now())
-					require.NoError(t, r.Abort(t.Context(), p.ID, "out of memory", nil))
+					require.NoError(t, r.Abort(t.Context(), p.ID, "out of memory", job.Unreadable{}))
 					continue
 				}
 				r.merge(p)
@@ -381,7 +381,7 @@ func TestReclaim_UnreadableIsLeftOut(t *testing.T) {
 		p := r.await()[0]
 		for range 2 { // the only runner is believed the second time
 			require.Equal(t, all, inputs(p))
-			require.NoError(t, r.Abort(t.Context(), p.ID, "checksum", []id.Bundle{all[1]}))
+			require.NoError(t, r.Abort(t.Context(), p.ID, "checksum", job.Unreadable{Bundles: []id.Bundle{all[1]}}))
 			w.pass(9 * time.Minute) // a walk leaves them out for 10
 			p = r.await()[0]
 		}
@@ -575,7 +575,7 @@ func TestReclaim_OwnerChange(t *testing.T) {
 		third := w.own(a, b)
 		defer third.stop()
 		require.Empty(t, third.rounds(1))
-		require.NoError(t, third.Abort(t.Context(), p.ID, "out of memory", nil))
+		require.NoError(t, third.Abort(t.Context(), p.ID, "out of memory", job.Unreadable{}))
 		require.Equal(t, []id.Bundle{one}, inputs(third.await()[0]))
 	}, reclaiming)
 }
@@ -595,7 +595,7 @@ func TestReclaim_FailuresAreNotTheSecondLevels(t *testing.T) {
 			require.Less(t, time.Since(began), 24*time.Hour)
 			for _, p := range r.rounds(1) {
 				require.Equal(t, []id.Bundle{poison}, inputs(p))
-				require.NoError(t, r.Abort(t.Context(), p.ID, "out of memory", nil))
+				require.NoError(t, r.Abort(t.Context(), p.ID, "out of memory", job.Unreadable{}))
 				failures++
 			}
 		}

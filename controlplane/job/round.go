@@ -202,8 +202,10 @@ func (w *walk) accusers(o *order) map[id.Session]bool {
 	}
 	accusers := map[id.Session]bool{}
 	for _, b := range inputsOf(o.partitions) {
-		if by, ok := w.suspects[bundleKind{b, o.start.Kind}]; ok {
-			accusers[by.runner] = true
+		for _, intact := range []bool{false, true} {
+			if by, ok := w.suspects[bundleKind{bundle: b, kind: o.start.Kind, intact: intact}]; ok {
+				accusers[by.runner] = true
+			}
 		}
 	}
 	return accusers

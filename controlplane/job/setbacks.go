@@ -52,17 +52,19 @@ type setbacks struct {
 	ranges  []rangeSetback // oldest first
 	cleans  map[id.TopicPartition]setback
 	runners map[runnerKind]setback
-	// unreadable are bundles that runners found corrupt or missing, the first of them at since. suspects are bundles of which one runner
+	// unreadable are bundles that jobs could not read, the first of them at since. suspects are bundles of which one runner
 	// says so. Each round drops those that are not live, so the state's live bundles bound both.
 	unreadable map[bundleKind]bool
 	since      time.Time
 	suspects   map[bundleKind]suspect
 }
 
-// bundleKind is a bundle as to one kind of jobs: a batch that cannot be decompressed, which clients can write, ends a Clean job and no other.
+// bundleKind is a bundle as one kind of jobs finds it. Clients can write records that cannot be decompressed: they end a Clean job and no
+// other, and the bundle is intact.
 type bundleKind struct {
 	bundle id.Bundle
 	kind   job.Kind
+	intact bool // only with Clean
 }
 
 // suspect is a bundle that one runner could not read, last at that time.
@@ -161,7 +163,7 @@ func (s *setbacks) set(b id.Bundle, to setback) {
 // alone may be what fails. So the bundle only counts once a second runner could not read it, or once the same runner failed twice and is the
 // only one.
 func (s *setbacks) accuse(b bundleKind, runner id.Session, only bool, now time.Time) bool {
-	if s.unreadable[b] || s.unreadable[bundleKind{b.bundle, job.Compact}] {
+	if s.unreadable[b] || s.unreadable[missingOrCorrupt(b.bundle, job.Compact)] {
 		return true
 	}
 	if before, ok := s.suspects[b]; !ok || before.runner == runner && !only {
@@ -189,15 +191,22 @@ func (s *setbacks) of(first, last id.TopicPartition) (worst setback) {
 	return worst
 }
 
-// known reports whether a bundle counts as unreadable by any kind of jobs.
-func (s *setbacks) known(b id.Bundle) bool {
-	return s.unreadable[bundleKind{b, job.Compact}] || s.unreadable[bundleKind{b, job.Clean}]
+func missingOrCorrupt(b id.Bundle, kind job.Kind) bundleKind {
+	return bundleKind{bundle: b, kind: kind}
 }
 
-// countUnreadable returns the number of bundles that count as unreadable.
+// known reports whether the owner has logged that a bundle counts as unreadable.
+func (s *setbacks) known(b bundleKind) bool {
+	if b.intact {
+		return s.unreadable[b]
+	}
+	return s.unreadable[missingOrCorrupt(b.bundle, job.Compact)] || s.unreadable[missingOrCorrupt(b.bundle, job.Clean)]
+}
+
+// countUnreadable returns the number of bundles that count as missing or corrupt.
 func (s *setbacks) countUnreadable() (n int) {
 	for b := range s.unreadable {
-		if b.kind == job.Compact || !s.unreadable[bundleKind{b.bundle, job.Compact}] {
+		if !b.intact && (b.kind == job.Compact || !s.unreadable[missingOrCorrupt(b.bundle, job.Compact)]) {
 			n++
 		}
 	}

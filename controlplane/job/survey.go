@@ -117,7 +117,7 @@ func (t *Tenure) surveyBundles(s *metadata.State, open *openJobs, now time.Time)
 		if t.halfDead(&b) && t.settled(name, &b, aged) && !open.writes(name) {
 			v.dueHalfDead++
 			set := sets[name]
-			if _, seen := t.reclaims.seen[name]; !seen && len(open.byInput[name]) == 0 && !unreadable[bundleKind{name, job.Compact}] && !now.Before(set.until) {
+			if _, seen := t.reclaims.seen[name]; !seen && len(open.byInput[name]) == 0 && !unreadable[missingOrCorrupt(name, job.Compact)] && !now.Before(set.until) {
 				v.addHalfDead(candidate{
 					name: name, bytes: int64(b.LiveBytes), dead: int64(b.Bytes) - int64(b.LiveBytes), extents: int(b.LiveExtents),
 					halves: set.halves(),
@@ -131,7 +131,7 @@ func (t *Tenure) surveyBundles(s *metadata.State, open *openJobs, now time.Time)
 			set := sets[name]
 			_, vacant := t.vacant[name]
 			switch {
-			case len(open.byInput[name]) > 0, unreadable[bundleKind{name, job.Compact}]:
+			case len(open.byInput[name]) > 0, unreadable[missingOrCorrupt(name, job.Compact)]:
 				continue
 			case vacant, now.Before(set.until):
 				v.waiting[name] = true

@@ -149,7 +149,7 @@ func (w *walk) classify(tp id.TopicPartition, x *extent.Extent) (c class, group 
 	switch {
 	case x.Kind == extent.Marker:
 		return marker, none
-	case w.unreadable[bundleKind{x.Bundle, job.Compact}]:
+	case w.unreadable[missingOrCorrupt(x.Bundle, job.Compact)]:
 		return unreadable, none
 	case x.Kind == extent.Relative:
 		if g, ok := w.group[x.Bundle]; ok {

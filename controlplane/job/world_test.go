@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+	"go.uber.org/zap"
 
 	planner "github.com/freshet-io/freshet/controlplane/job"
 	"github.com/freshet-io/freshet/controlplane/owner"
@@ -42,7 +43,8 @@ type world struct {
 	runner map[id.Session]id.Session // of the jobs given, by any replica
 	behind time.Duration             // of the store's clock
 	silent bool                      // the store does not tell the time
-	asked  int                       // for the store's time
+	log    *zap.Logger
+	asked  int // for the store's time
 }
 
 func (w *world) storeTime(context.Context) (time.Time, error) {
@@ -196,7 +198,7 @@ func (r *replica) Complete(ctx context.Context, n id.Session, outcome []byte, la
 }
 
 // Abort gives a job up as its runner.
-func (r *replica) Abort(ctx context.Context, n id.Session, reason string, unreadable []id.Bundle) error {
+func (r *replica) Abort(ctx context.Context, n id.Session, reason string, unreadable job.Unreadable) error {
 	return r.Tenure.Abort(ctx, r.runnerOf(n), n, reason, unreadable)
 }
 
@@ -215,7 +217,7 @@ func (r *replica) Cancel(_, n id.Session) {
 // own begins a term. agents are connected.
 func (w *world) own(agents ...id.Session) *replica {
 	w.t.Helper()
-	p, err := planner.New(planner.Config{Settings: w.settings, MaxExtents: w.bound, StoreTime: w.storeTime, Registerer: w.registry})
+	p, err := planner.New(planner.Config{Settings: w.settings, MaxExtents: w.bound, StoreTime: w.storeTime, Registerer: w.registry, Log: w.log})
 	require.NoError(w.t, err)
 	w.mu.Lock()
 	w.term++

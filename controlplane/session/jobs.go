@@ -7,6 +7,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/id"
+	metajob "github.com/freshet-io/freshet/metadata/job"
 )
 
 // Jobs plans background jobs and takes what becomes of them, for one tenure (package controlplane/job).
@@ -21,9 +22,9 @@ type Jobs interface {
 	// Complete takes a part of what a job has done from its runner; last ends it. A job that has ended is no error. Errors:
 	// ErrBadRequest if the part is none or the job is another runner's, and those of proposing.
 	Complete(ctx context.Context, runner, job id.Session, outcome []byte, last bool) error
-	// Abort ends a job that its runner gives up. unreadable names corrupt or missing inputs, if they are the reason. Errors as
+	// Abort ends a job that its runner gives up. unreadable names the inputs that are the reason, if any. Errors as
 	// of Complete.
-	Abort(ctx context.Context, runner, job id.Session, reason string, unreadable []id.Bundle) error
+	Abort(ctx context.Context, runner, job id.Session, reason string, unreadable metajob.Unreadable) error
 }
 
 // Runners are the agents connected to the owner as those who run jobs.
@@ -84,9 +85,9 @@ func (a *agent) completeJob(ctx context.Context, c *api.CompleteJob) {
 }
 
 func (a *agent) abortJob(ctx context.Context, c *api.AbortJob) {
-	unreadable := make([]id.Bundle, len(c.Corrupt))
-	for i, b := range c.Corrupt {
-		unreadable[i] = id.Bundle(b)
+	unreadable := metajob.Unreadable{Intact: c.Intact}
+	for _, b := range c.Corrupt {
+		unreadable.Bundles = append(unreadable.Bundles, id.Bundle(b))
 	}
 	a.jobCall(ctx, c.Request, func(ctx context.Context) error {
 		return a.t.jobs.Abort(ctx, a.session, id.Session(c.Job), c.Reason, unreadable)

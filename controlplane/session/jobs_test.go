@@ -69,8 +69,8 @@ func (j *jobsWorld) Complete(ctx context.Context, runner, n id.Session, outcome 
 	return nil
 }
 
-func (j *jobsWorld) Abort(_ context.Context, runner, n id.Session, reason string, corrupt []id.Bundle) error {
-	j.note("abort %d of %d: %s, %v", n, runner, reason, corrupt)
+func (j *jobsWorld) Abort(_ context.Context, runner, n id.Session, reason string, u job.Unreadable) error {
+	j.note("abort %d of %d: %s, %v, intact %t", n, runner, reason, u.Bundles, u.Intact)
 	return nil
 }
 
@@ -135,12 +135,12 @@ func TestJobs_TravelBothWays(t *testing.T) {
 
 		require.NoError(t, r.CompleteJob(t.Context(), 7, []byte("one"), false))
 		require.ErrorIs(t, r.CompleteJob(t.Context(), 7, nil, true), client.ErrInvalid)
-		require.NoError(t, r.AbortJob(t.Context(), 7, "why not", []id.Bundle{3, 4}))
+		require.NoError(t, r.AbortJob(t.Context(), 7, "why not", job.Unreadable{Bundles: []id.Bundle{3, 4}, Intact: true}))
 		r.leave()
 		w.stop(n)
 		require.Equal(t, []string{
 			"begin", "progress of 7: 100", "progress of 8: 200", "complete 7 of 1: one, last false", "complete 7 of 1: , last true",
-			"abort 7 of 1: why not, [0/3 0/4]", "end",
+			"abort 7 of 1: why not, [0/3 0/4], intact true", "end",
 		}, jobs.notes())
 	})
 }

@@ -214,7 +214,7 @@ func TestSession_EarlySubmissionIsHeldBack(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, int64(3), result.Sections[0].Spans[0].Base)
 
-		// What was to be abandoned in an earlier session is not this one's.
+		// A submission of an earlier session cannot be abandoned in this one.
 		_, err = a.Abandon(t.Context(), id.Submission{Session: a.ID() + 1, N: 6})
 		require.ErrorIs(t, err, client.ErrSessionClosed)
 		result, err = a.Commit(t.Context(), encode(id.Submission{Session: a.ID(), N: 6}, false, plain(tp)), time.Time{})
@@ -292,8 +292,8 @@ func TestSession_SilentAgentIsClosedAndComesBackAnew(t *testing.T) {
 		require.NoError(t, err)
 		old := a.ID()
 
-		// The owner closes the session under the agent (as after five silent seconds); a commit of it that comes later
-		// takes no effect, and one whose answer was lost is still answered by its name.
+		// The owner closes the session under the agent, as after five silent seconds. A later commit of that session takes no
+		// effect. A commit whose answer was lost is still answered by its name.
 		_, _, err = n.Owner().Propose(t.Context(), &metadata.CloseSession{Session: old})
 		require.NoError(t, err)
 		w.waitFor("a new session", func() bool { return a.ID() > old })

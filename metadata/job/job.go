@@ -66,6 +66,14 @@ type CleanSpec struct {
 	MaxBatchBytes     int64 // max.message.bytes
 }
 
+// Unreadable names the input bundles that kept a job from its end. The zero value accuses no input.
+type Unreadable struct {
+	Bundles []id.Bundle
+	// Intact reports that the batches of these bundles are intact, and that only records in them cannot be decoded. Otherwise their
+	// objects are missing or corrupt.
+	Intact bool
+}
+
 // Outcome is what a job has written.
 type Outcome struct {
 	Bundles    []Bundle      // that extents of the replacements refer to, ascending by N

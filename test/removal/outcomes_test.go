@@ -39,7 +39,7 @@ func (w *world) work(k *task) bool {
 	if errors.Is(err, objstore.ErrNotFound) {
 		w.drop(k)
 		if w.tenure != nil {
-			_ = w.tenure.Abort(w.t.Context(), k.runner, k.plan.ID, err.Error(), nil) // or it expires
+			_ = w.tenure.Abort(w.t.Context(), k.runner, k.plan.ID, err.Error(), jobs.Unreadable{}) // or it expires
 			synctest.Wait()
 		}
 		return false

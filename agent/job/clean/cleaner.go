@@ -88,7 +88,7 @@ func (c *cleaner) rewrite(ctx context.Context) (to int64, err error) {
 		if b.Control() {
 			empty, listed, err := state.control(b)
 			if err != nil && b.BaseOffset() > unlisted {
-				return &recordsError{err}
+				return &recordsError{err: err}
 			}
 			return c.marker(ctx, b, empty, listed)
 		}

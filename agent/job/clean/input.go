@@ -10,6 +10,7 @@ import (
 	"github.com/freshet-io/freshet/kafkaproto"
 	"github.com/freshet-io/freshet/metadata/extent"
 	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/metadata/job"
 	"github.com/freshet-io/freshet/objstore"
 	"github.com/freshet-io/freshet/objstore/bundle"
 	"github.com/freshet-io/freshet/objstore/resume"
@@ -18,12 +19,13 @@ import (
 // ErrUncleanable is the base of errors that lie in what is stored of a partition: reading again does not help.
 var ErrUncleanable = errors.New("partition cannot be cleaned")
 
-// batchError says which batch it was.
+// batchError names the batch in which the error lies.
 type batchError struct {
 	bundle   id.Bundle // 0: none, it is a marker
 	position int64     // of the batch in the object
 	offset   int64     // that the batch has, or should have
 	reason   error
+	intact   bool // the batch is intact, and only its records cannot be decoded
 }
 
 func (e *batchError) Error() string {
@@ -35,11 +37,11 @@ func (e *batchError) Error() string {
 func (e *batchError) Unwrap() []error { return []error{ErrUncleanable, e.reason} }
 
 // UnreadableInputs implements runner.UnreadableInputs.
-func (e *batchError) UnreadableInputs() []id.Bundle {
+func (e *batchError) UnreadableInputs() job.Unreadable {
 	if e.bundle == 0 {
-		return nil
+		return job.Unreadable{}
 	}
-	return []id.Bundle{e.bundle}
+	return job.Unreadable{Bundles: []id.Bundle{e.bundle}, Intact: e.intact}
 }
 
 // spareBatchBytes is what a buffer for batches may keep after a larger one.
@@ -132,7 +134,7 @@ func located(err error, x *extent.Extent, at, offset int64) error {
 		if x.Kind == extent.Marker { // in no bundle
 			return &batchError{offset: offset, reason: reason.err}
 		}
-		return &batchError{bundle: x.Bundle, position: int64(x.Position) + at, offset: offset, reason: reason.err}
+		return &batchError{bundle: x.Bundle, position: int64(x.Position) + at, offset: offset, reason: reason.err, intact: !reason.damaged}
 	}
 	if errors.Is(err, objstore.ErrNotFound) {
 		return &batchError{bundle: x.Bundle, position: int64(x.Position) + at, offset: offset, reason: err}
@@ -140,15 +142,18 @@ func located(err error, x *extent.Extent, at, offset int64) error {
 	return err
 }
 
-// recordsError says that a batch is not what it should be.
-type recordsError struct{ err error }
+// recordsError is returned for a batch whose records cannot be decoded, or for a damaged batch.
+type recordsError struct {
+	err     error
+	damaged bool // fetches and compaction fail too
+}
 
 func (e *recordsError) Error() string { return e.err.Error() }
 
 // next reads one batch, of which no offset is below next, from the left bytes of an extent.
 func (in *input) next(x *extent.Extent, next, left int64) (kafkaproto.RecordBatch, error) {
 	bad := func(format string, args ...any) (kafkaproto.RecordBatch, error) {
-		return nil, &recordsError{fmt.Errorf(format, args...)}
+		return nil, &recordsError{err: fmt.Errorf(format, args...), damaged: true}
 	}
 	if left < kafkaproto.BatchOverhead {
 		return bad("%d bytes are no batch", left)

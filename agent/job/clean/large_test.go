@@ -12,6 +12,8 @@ import (
 	"github.com/freshet-io/freshet/agent/job/clean"
 	"github.com/freshet-io/freshet/agent/job/clean/cleantest"
 	"github.com/freshet-io/freshet/kafkaproto"
+	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/metadata/job"
 )
 
 // largeWindow is that of zstd's level 22, bytes.
@@ -62,7 +64,7 @@ func TestRun_LargeBatchBroken(t *testing.T) {
 	broken := cleantest.New()
 	b := large(t, pairs("a", "1", "b", "2"))
 	broken.Append(t, kafkaproto.SealThinned(b, kafkaproto.Thinned{Records: 3}))
-	requireUncleanable(t, broken, broken.Extents[0].Bundle)
+	requireUncleanable(t, broken, job.Unreadable{Bundles: []id.Bundle{broken.Extents[0].Bundle}, Intact: true})
 	l := cleantest.New()
 	l.Append(t, large(t, pairs("a", "1", "a", "2")))
 	cleanAll(t, l, spec)

@@ -83,7 +83,7 @@ func unreadable(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return &recordsError{err}
+	return &recordsError{err: err}
 }
 
 func (o *opener) walk(do func(i int, r *record) (more bool)) error {

@@ -269,7 +269,7 @@ func TestRun_BrokenBatches(t *testing.T) {
 			spoil(kafkaproto.RecordBatch(p.Bytes()[x.Position:]))
 			require.NoError(t, l.Bucket.Delete(t.Context(), []string{bundle.Key("", x.Bundle)}))
 			require.NoError(t, l.Bucket.Put(t.Context(), bundle.Key("", x.Bundle), objstore.NewBody(p.Bytes())))
-			requireUncleanable(t, l, x.Bundle)
+			requireUncleanable(t, l, job.Unreadable{Bundles: []id.Bundle{x.Bundle}})
 		})
 	}
 }
@@ -290,18 +290,18 @@ func TestRun_RecordsThatLie(t *testing.T) {
 			b := change((&cleantest.Batch{Records: pairs("a", "1", "b", "2")}).Make(t))
 			kafkaproto.SealThinned(b, kafkaproto.Thinned{Records: b.RecordCount()})
 			l.Append(t, b)
-			requireUncleanable(t, l, l.Extents[0].Bundle)
+			requireUncleanable(t, l, job.Unreadable{Bundles: []id.Bundle{l.Extents[0].Bundle}, Intact: true})
 		})
 	}
 }
 
-func requireUncleanable(t *testing.T, l *cleantest.Log, b id.Bundle) {
+func requireUncleanable(t *testing.T, l *cleantest.Log, want job.Unreadable) {
 	t.Helper()
 	_, err := clean.Run(t.Context(), l.Plan(l.High, spec), ignore, l.Env())
 	require.ErrorIs(t, err, clean.ErrUncleanable)
-	var corrupt interface{ UnreadableInputs() []id.Bundle }
+	var corrupt interface{ UnreadableInputs() job.Unreadable }
 	require.ErrorAs(t, err, &corrupt)
-	require.Equal(t, []id.Bundle{b}, corrupt.UnreadableInputs())
+	require.Equal(t, want, corrupt.UnreadableInputs())
 }
 
 // TestRun_Bomb: what records decompress to is bounded.
@@ -321,9 +321,9 @@ func TestRun_InputGone(t *testing.T) {
 	require.NoError(t, l.Bucket.Delete(t.Context(), []string{bundle.Key("", l.Extents[0].Bundle)}))
 	_, err := clean.Run(t.Context(), l.Plan(l.High, spec), ignore, l.Env())
 	require.ErrorIs(t, err, objstore.ErrNotFound)
-	var unreadable interface{ UnreadableInputs() []id.Bundle }
+	var unreadable interface{ UnreadableInputs() job.Unreadable }
 	require.ErrorAs(t, err, &unreadable)
-	require.Equal(t, []id.Bundle{l.Extents[0].Bundle}, unreadable.UnreadableInputs())
+	require.Equal(t, job.Unreadable{Bundles: []id.Bundle{l.Extents[0].Bundle}}, unreadable.UnreadableInputs())
 }
 
 // TestRun_EndsAnywhere cancels a run at each of its requests, and at each of its batches, then lets another run do the

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/freshet-io/freshet/metadata/id"
+	"github.com/freshet-io/freshet/metadata/job"
 	"github.com/freshet-io/freshet/objstore"
 )
 
@@ -32,7 +33,9 @@ func (e *CorruptError) Error() string {
 }
 
 // UnreadableInputs implements runner.UnreadableInputs.
-func (e *CorruptError) UnreadableInputs() []id.Bundle { return []id.Bundle{e.Bundle} }
+func (e *CorruptError) UnreadableInputs() job.Unreadable {
+	return job.Unreadable{Bundles: []id.Bundle{e.Bundle}}
+}
 
 // MissingError is returned when the store does not have the objects of inputs. Either their extents have left the state since
 // the plan was made, or something other than Freshet deleted the objects. MissingError wraps objstore.ErrNotFound.
@@ -49,4 +52,4 @@ func (e *MissingError) Error() string {
 func (e *MissingError) Unwrap() error { return objstore.ErrNotFound }
 
 // UnreadableInputs implements runner.UnreadableInputs.
-func (e *MissingError) UnreadableInputs() []id.Bundle { return e.Bundles }
+func (e *MissingError) UnreadableInputs() job.Unreadable { return job.Unreadable{Bundles: e.Bundles} }

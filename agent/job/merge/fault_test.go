@@ -222,7 +222,7 @@ func requireCorrupt(t *testing.T, err error, key string, x *extent.Extent, at ui
 	t.Helper()
 	corrupt := (*merge.CorruptError)(nil)
 	require.ErrorAs(t, err, &corrupt, "byte %d", at)
-	require.Equal(t, []id.Bundle{x.Bundle}, corrupt.UnreadableInputs())
+	require.Equal(t, []id.Bundle{x.Bundle}, corrupt.UnreadableInputs().Bundles)
 	require.Equal(t, key, corrupt.Key)
 	require.LessOrEqual(t, corrupt.Position, at)
 	require.GreaterOrEqual(t, corrupt.Position, x.Position)
@@ -282,9 +282,9 @@ func TestRun_InputsMissing(t *testing.T) {
 			missing := (*merge.MissingError)(nil)
 			require.ErrorAs(t, err, &missing)
 			if strings.Contains(rule, "truncate") {
-				require.Equal(t, lost[:1], missing.UnreadableInputs(), "the one that is read first")
+				require.Equal(t, lost[:1], missing.UnreadableInputs().Bundles, "the one that is read first")
 			} else {
-				require.ElementsMatch(t, lost, missing.UnreadableInputs())
+				require.ElementsMatch(t, lost, missing.UnreadableInputs().Bundles)
 			}
 			require.Equal(t, before, keys(t, w.bucket))
 		})

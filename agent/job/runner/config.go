@@ -17,16 +17,15 @@ import (
 type Owner interface {
 	JobProgress(n id.Session, bytes int64)
 	CompleteJob(ctx context.Context, n id.Session, outcome []byte, last bool) error
-	AbortJob(ctx context.Context, n id.Session, reason string, unreadable []id.Bundle) error
+	AbortJob(ctx context.Context, n id.Session, reason string, unreadable job.Unreadable) error
 }
 
 // Work carries out a plan. All objects that the outcome names are durable when Work returns. Work calls progress with the
 // bytes of the inputs done so far, from any goroutine, until it returns.
 type Work func(ctx context.Context, plan *job.Plan, progress func(bytes int64)) (job.Outcome, error)
 
-// UnreadableInputs is implemented by errors of Work that name input bundles whose objects are corrupt or missing. Work may
-// wrap such an error.
-type UnreadableInputs interface{ UnreadableInputs() []id.Bundle }
+// UnreadableInputs is implemented by errors of Work that are due to the content of input bundles. Work may wrap such an error.
+type UnreadableInputs interface{ UnreadableInputs() job.Unreadable }
 
 // Config of a Runner. Zero fields take the defaults named.
 type Config struct {

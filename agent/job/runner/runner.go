@@ -173,13 +173,13 @@ func (r *Runner) giveUp(plan *job.Plan, err error) {
 		return
 	}
 	r.metrics.jobs.WithLabelValues(plan.Kind.String(), resultFailed).Inc()
-	var unreadable []id.Bundle
+	var unreadable job.Unreadable
 	if u := UnreadableInputs(nil); errors.As(err, &u) {
 		unreadable = u.UnreadableInputs()
 	}
 	if !errors.Is(err, errStopping) && !errors.Is(err, errBusy) {
 		r.cfg.Log.Warn("job given up", zap.Uint32("job", uint32(plan.ID)), zap.Stringer("kind", plan.Kind),
-			zap.Int("unreadable_inputs", len(unreadable)), zap.Error(err))
+			zap.Int("unreadable_inputs", len(unreadable.Bundles)), zap.Error(err))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), abortTimeout)
 	defer cancel()

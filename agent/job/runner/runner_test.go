@@ -56,11 +56,11 @@ func (o *owner) CompleteJob(_ context.Context, _ id.Session, outcome []byte, las
 	return nil
 }
 
-func (o *owner) AbortJob(_ context.Context, n id.Session, reason string, corrupt []id.Bundle) error {
+func (o *owner) AbortJob(_ context.Context, n id.Session, reason string, unreadable job.Unreadable) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.aborted = append(o.aborted, fmt.Sprintf("%d %s", n, reason))
-	o.corrupt = append(o.corrupt, corrupt...)
+	o.corrupt = append(o.corrupt, unreadable.Bundles...)
 	return nil
 }
 
@@ -156,9 +156,9 @@ func TestRunner_TakesTheNextWhileHandingIn(t *testing.T) {
 
 type corrupt struct{ bundles []id.Bundle }
 
-func (c corrupt) Error() string                 { return "checksum" }
-func (c corrupt) UnreadableInputs() []id.Bundle { return c.bundles }
-func (c corrupt) Unwrap() error                 { return nil }
+func (c corrupt) Error() string                    { return "checksum" }
+func (c corrupt) UnreadableInputs() job.Unreadable { return job.Unreadable{Bundles: c.bundles} }
+func (c corrupt) Unwrap() error                    { return nil }
 
 func TestRunner_GivesUp(t *testing.T) {
 	for name, c := range map[string]struct {
