@@ -246,7 +246,8 @@ func (a *Agent) runSession(ctx context.Context) error {
 	return <-ended
 }
 
-// converse runs the session. An owner that refuses the bucket's marker is asked again only if that is another one by now.
+// converse runs the session until ctx ends. If the owner refuses the bucket's cluster id, converse calls the owner again after the
+// ownership has had time to read the bucket. A bucket of another cluster ends ownership.run, and so the agent.
 func (a *Agent) converse(ctx context.Context) error {
 	for {
 		err := a.session.Run(ctx)
@@ -254,9 +255,7 @@ func (a *Agent) converse(ctx context.Context) error {
 		if !errors.As(err, &wrong) {
 			return err
 		}
-		if err := a.owned.refused(ctx, wrong.ClusterID); err != nil {
-			return err
-		}
+		a.owned.refused(ctx, wrong.ClusterID)
 	}
 }
 

@@ -20,24 +20,34 @@ import (
 // Bounds of comparing the bucket's marker with the cluster id.
 const (
 	markerTimeout = 3 * time.Second        // of one attempt
-	markerPause   = 500 * time.Millisecond // between two
+	markerPause   = 500 * time.Millisecond // between two while the gate is closed
 	idPause       = 20 * time.Millisecond  // between two looks for the state's cluster id
-	// markerSample is how many live bundles are looked up before a bucket without any of them counts as a wrong one.
+	// markerRepeat is the time between two attempts of the owner once the gate is open. Agents wait longer for a missing marker.
+	markerRepeat = 10 * time.Second
+	// markerSample is the number of live bundles that bundlesHere looks up before a bucket without any of them is a wrong one.
 	markerSample = 3
 )
 
-// bucketCheck sees to it that a virtual cluster's bucket belongs to it: the cluster id of the state is in the bucket, written
-// create-only, before anything else is written there. Writes wait at the gate meanwhile.
+// bucketCheck checks that a virtual cluster's bucket belongs to it. The cluster id of the state enters the bucket, create-only,
+// before any other object. Until then, the gate holds all writes.
 //
-//	the state has  the bucket has          outcome
-//	id             the same id             the gate opens
-//	id             another id, or moved    WrongError
-//	id             none, and what the      the id is written: the process died between Bootstrap and this, or somebody
-//	               state refers to         removed the id
-//	id             none, nor what the      WrongError
-//	               state refers to
-//	none           none                    Bootstrap enters the log, then as above
-//	none           an id                   WrongError, before Bootstrap
+//	the state has  the bucket has          while the gate is closed    once the gate is open, on the owner
+//	id             the same id             the gate opens              nothing to do
+//	id             another id, or moved    WrongError                  a warning
+//	id             none, and an object     the id is written           the id is written
+//	               of the state
+//	id             none, nor an object     WrongError                  a warning
+//	               of the state
+//	id             an unreadable marker    tried again                 a warning
+//	none           none                    Bootstrap, then as above
+//	none           an id                   WrongError, no Bootstrap
+//
+// An object of the state is one of the log's snapshots, or without snapshots a live bundle. A state without both fits any bucket.
+// Only the owner knows the bundles, so another replica without snapshots waits until the owner has written the id. The id is
+// missing if a process ended between Bootstrap and the first attempt, or if an operator removed the object.
+//
+// The owner goes on comparing every markerRepeat, with one GET. Other replicas compare until their gate is open. Once the gate is
+// open, no outcome ends the process, because the bucket was the cluster's own.
 type bucketCheck struct {
 	bucket         objstore.Bucket // below the gate
 	gate           *marker.Gate
@@ -46,7 +56,7 @@ type bucketCheck struct {
 	virtualCluster string
 	log            *zap.Logger
 	metalog        metalog.Log
-	clusterID      func() string       // of the state, "" while that is not known
+	clusterID      func() string       // of the state, "" before Bootstrap
 	owner          func() *owner.Owner // nil on other replicas
 	fault          atomic.Pointer[error]
 	absent         atomic.Bool // the newest attempt found no marker, and could not decide whether to create one
@@ -62,43 +72,78 @@ func (c *bucketCheck) marked() bool {
 	}
 }
 
-// run compares until the bucket was found to be the virtual cluster's. Its error is a *marker.WrongError, or the marker's
-// being malformed.
+// run compares until ctx ends. It returns an error if the bucket is a wrong one while the gate is closed: a *marker.WrongError, or
+// marker.ErrNewer.
 func (c *bucketCheck) run(ctx context.Context, works <-chan struct{}) error {
 	select {
 	case <-works:
 	case <-ctx.Done():
 		return nil
 	}
-	for {
+	for !c.marked() {
 		done, err := c.attempt(ctx)
 		switch {
-		case done || ctx.Err() != nil:
+		case ctx.Err() != nil:
 			return nil //nolint:nilerr // the replica stops
 		case final(err):
 			return err
+		case done:
+			continue
 		}
 		if err != nil && c.fault.Swap(&err) == nil {
 			c.log.Warn("bucket's cluster id cannot be compared, trying again", zap.Error(err))
 		}
 		pause := markerPause
 		if c.clusterID() == "" {
-			pause = idPause // nothing was asked of the store
+			pause = idPause // the attempt sent no request to the store
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !sleep(ctx, pause) {
 			return nil
 		}
 	}
+	c.keep(ctx)
+	return nil
 }
 
-// final reports whether trying again is no use.
+// keep repeats the comparison on the owner until ctx ends. It logs the first of several failures of one kind.
+func (c *bucketCheck) keep(ctx context.Context) {
+	failing, wrong := false, false // the newest attempt
+	for sleep(ctx, markerRepeat) {
+		if c.owner() == nil {
+			failing, wrong = false, false
+			continue
+		}
+		_, err := c.attempt(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		switch {
+		case err == nil:
+		case final(err) && !wrong:
+			c.log.Warn("bucket no longer carries this virtual cluster's id, processes that start with it will end", zap.Error(err))
+		case !final(err) && !failing:
+			c.log.Warn("bucket's cluster id cannot be compared, trying again", zap.Duration("again_in", markerRepeat), zap.Error(err))
+		}
+		failing, wrong = err != nil, final(err)
+	}
+}
+
+// sleep returns false if ctx ends before the pause.
+func sleep(ctx context.Context, pause time.Duration) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// final reports whether another attempt cannot succeed.
 func final(err error) bool {
 	var wrong *marker.WrongError
-	return errors.As(err, &wrong) || errors.Is(err, marker.ErrMalformed)
+	return errors.As(err, &wrong) || errors.Is(err, marker.ErrNewer)
 }
 
 // attempt compares once. done reports that the bucket is the virtual cluster's.
@@ -112,11 +157,17 @@ func (c *bucketCheck) attempt(ctx context.Context) (done bool, err error) {
 	found, err := marker.Read(ctx, c.bucket, c.virtualCluster)
 	if errors.Is(err, objstore.ErrNotFound) {
 		var sure bool
-		if sure, err = c.refersHere(ctx, own); err != nil || !sure {
-			c.absent.Store(err == nil)
+		sure, err = c.refersHere(ctx, own)
+		c.absent.Store(err == nil && !sure)
+		if err != nil || !sure {
 			return false, err
 		}
 		found, err = marker.Create(ctx, c.bucket, c.virtualCluster, marker.Marker{ClusterID: own})
+		if err == nil && c.marked() {
+			c.log.Warn("bucket's cluster id was removed and is written again", zap.String("cluster_id", own))
+		}
+	} else {
+		c.absent.Store(false)
 	}
 	if err != nil {
 		return false, c.named(err)
@@ -124,13 +175,14 @@ func (c *bucketCheck) attempt(ctx context.Context) (done bool, err error) {
 	if found.ClusterID != own || found.MovedTo != "" {
 		return false, c.wrong(found, own, "")
 	}
-	c.gate.Open()
-	c.log.Info("bucket belongs to this virtual cluster", zap.String("cluster_id", own))
+	if !c.marked() {
+		c.gate.Open()
+		c.log.Info("bucket belongs to this virtual cluster", zap.String("cluster_id", own))
+	}
 	return true, nil
 }
 
-// reason returns the known cause why the bucket was not found to be the virtual cluster's yet, or nil. Replicas other than the
-// owner o call it.
+// reason returns the known cause of a closed gate, or nil. o is the owner that this replica knows of.
 func (c *bucketCheck) reason(o metalog.Owner) error {
 	if c.absent.Load() {
 		return fmt.Errorf("--bucket %s has no object %s, which the owner %s at %s writes to its own: set --bucket, --etcd and --etcd-prefix to those of the owner",
@@ -142,8 +194,8 @@ func (c *bucketCheck) reason(o metalog.Owner) error {
 	return nil
 }
 
-// confirm returns nil if the bucket has the state's cluster id. It is called for a bucket with snapshots, so a missing id is an
-// error: the id is written before them.
+// confirm returns nil if the bucket has the state's cluster id. The bucket has snapshots, so a missing id is an error: the id enters
+// the bucket before snapshots.
 func (c *bucketCheck) confirm(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, markerTimeout)
 	defer cancel()
@@ -157,15 +209,20 @@ func (c *bucketCheck) confirm(ctx context.Context) error {
 	return nil
 }
 
+// named adds setting and remedy to the error of an object without a Marker.
 func (c *bucketCheck) named(err error) error {
-	if errors.Is(err, marker.ErrMalformed) {
-		return fmt.Errorf("--bucket %s: %w: upgrade this program, or set --bucket to the bucket of virtual cluster %q", c.location, err, c.virtualCluster)
+	remedy := "upgrade this program"
+	switch {
+	case errors.Is(err, marker.ErrMalformed):
+		remedy = "remove the object if the bucket is the virtual cluster's, and the owner writes it again"
+	case !errors.Is(err, marker.ErrNewer):
+		return err
 	}
-	return err
+	return fmt.Errorf("--bucket %s: %w: %s, or set --bucket to the bucket of virtual cluster %q", c.location, err, remedy, c.virtualCluster)
 }
 
-// refersHere reports whether a bucket without a marker holds what the state refers to. A state that refers to nothing yet fits
-// any bucket; only the owner knows that.
+// refersHere reports whether a bucket without a marker holds an object of the state. It returns a WrongError if the bucket holds
+// none, and false if only the owner can decide.
 func (c *bucketCheck) refersHere(ctx context.Context, own string) (bool, error) {
 	refs, err := c.metalog.Snapshots(ctx)
 	if err != nil {
@@ -186,7 +243,7 @@ func (c *bucketCheck) refersHere(ctx context.Context, own string) (bool, error) 
 	return c.bundlesHere(ctx, own)
 }
 
-// bundlesHere is refersHere for a state that no snapshot was taken of.
+// bundlesHere is refersHere for a log without snapshots.
 func (c *bucketCheck) bundlesHere(ctx context.Context, own string) (bool, error) {
 	o := c.owner()
 	if o == nil {

@@ -33,8 +33,14 @@ const Format = 1
 // maxBytes bounds what is read of a marker.
 const maxBytes = 4 << 10
 
-// ErrMalformed is returned for an object that is no marker, or one of a newer format.
-var ErrMalformed = errors.New("malformed cluster-id object")
+// Errors of an object that was read but holds no Marker for this program.
+var (
+	// ErrMalformed is returned for an object that is no marker, such as an empty one or one cut off. A store or a proxy can
+	// answer so by mistake, so another read may succeed.
+	ErrMalformed = errors.New("malformed cluster-id object")
+	// ErrNewer is returned for a marker of a newer format.
+	ErrNewer = errors.New("cluster-id object of a newer format")
+)
 
 // Marker is the content of the object.
 type Marker struct {
@@ -55,7 +61,8 @@ func Prefix(clusterID string) string { return clusterID + "/" }
 // Key returns the key of a virtual cluster's marker.
 func Key(virtualCluster string) string { return "clusters/" + virtualCluster }
 
-// Read returns the marker of a virtual cluster. Errors: objstore.ErrNotFound if there is none, ErrMalformed, or the bucket's.
+// Read returns the marker of a virtual cluster. Errors: objstore.ErrNotFound if there is none, ErrMalformed, ErrNewer, or
+// the bucket's.
 func Read(ctx context.Context, bucket objstore.Bucket, virtualCluster string) (Marker, error) {
 	key := Key(virtualCluster)
 	object, err := bucket.Get(ctx, key, 0, -1)
@@ -77,11 +84,15 @@ func Read(ctx context.Context, bucket objstore.Bucket, virtualCluster string) (M
 func decode(content []byte) (Marker, error) {
 	var e encoded
 	switch err := json.Unmarshal(content, &e); {
+	case len(content) == 0:
+		return Marker{}, fmt.Errorf("%w: it is empty", ErrMalformed)
 	case len(content) > maxBytes:
 		return Marker{}, fmt.Errorf("%w: more than %d bytes", ErrMalformed, maxBytes)
 	case err != nil:
 		return Marker{}, fmt.Errorf("%w: %w", ErrMalformed, err)
-	case e.Format != Format:
+	case e.Format > Format:
+		return Marker{}, fmt.Errorf("%w: format %d, this program reads format %d", ErrNewer, e.Format, Format)
+	case e.Format < Format:
 		return Marker{}, fmt.Errorf("%w: format %d, this program reads format %d", ErrMalformed, e.Format, Format)
 	case e.ClusterID == "":
 		return Marker{}, fmt.Errorf("%w: no cluster id", ErrMalformed)

@@ -48,19 +48,26 @@ func TestCreate_Golden(t *testing.T) {
 	l.Golden("testdata/marker.golden")
 }
 
-func TestRead_RefusesWhatIsNoMarker(t *testing.T) {
-	for name, content := range map[string]string{
-		"not json":      "main",
-		"later format":  `{"format":2,"cluster_id":"a"}`,
-		"no id":         `{"format":1}`,
-		"above 4 KiB":   `{"format":1,"cluster_id":"` + strings.Repeat("a", 4<<10) + `"}`,
-		"empty content": "",
+func TestRead_RefusesOtherObjects(t *testing.T) {
+	for name, c := range map[string]struct {
+		content string
+		err     error
+		says    string
+	}{
+		"not json":     {"main", marker.ErrMalformed, "invalid character"},
+		"later format": {`{"format":2,"cluster_id":"a"}`, marker.ErrNewer, "format 2, this program reads format 1"},
+		"no format":    {`{"cluster_id":"a"}`, marker.ErrMalformed, "format 0"},
+		"no id":        {`{"format":1}`, marker.ErrMalformed, "no cluster id"},
+		"above 4 KiB":  {`{"format":1,"cluster_id":"` + strings.Repeat("a", 4<<10) + `"}`, marker.ErrMalformed, "more than 4096 bytes"},
+		"empty":        {"", marker.ErrMalformed, "it is empty"},
+		"cut off":      {`{"format":1,"clus`, marker.ErrMalformed, "unexpected end"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bucket := mem.New()
-			require.NoError(t, bucket.Put(t.Context(), marker.Key("main"), objstore.NewBody([]byte(content))))
+			require.NoError(t, bucket.Put(t.Context(), marker.Key("main"), objstore.NewBody([]byte(c.content))))
 			_, err := marker.Read(t.Context(), bucket, "main")
-			require.ErrorIs(t, err, marker.ErrMalformed)
+			require.ErrorIs(t, err, c.err)
+			require.ErrorContains(t, err, c.says)
 		})
 	}
 }
