@@ -2,8 +2,6 @@ package faults
 
 import (
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/freshet-io/freshet/objstore/marker"
+	bucketopen "github.com/freshet-io/freshet/objstore/open"
 	"github.com/freshet-io/freshet/test/harness"
 )
 
@@ -54,8 +53,10 @@ func TestMarker(t *testing.T) {
 		c := harness.StartCluster(t, harness.ClusterConfig{Agents: 2, ControlPlanes: 2})
 		harness.CLI(t, c.Bootstrap(), nil, "topic", "create", "t")
 		produceToEach(t, c)
-		object := filepath.Join(c.S3.Dir, "bucket", "freshet", filepath.FromSlash(key))
-		require.NoError(t, os.Remove(object))
+		bucket, err := bucketopen.Bucket(t.Context(), c.BucketURL)
+		require.NoError(t, err)
+		defer bucket.Close()
+		require.NoError(t, bucket.Delete(t.Context(), []string{key}))
 		owner := c.Owner(t)
 		for _, p := range c.ControlPlanes {
 			if p != owner {
@@ -69,7 +70,8 @@ func TestMarker(t *testing.T) {
 			p.AwaitReady()
 		}
 		c.Agents[0].AwaitReady()
-		require.FileExists(t, object)
+		_, err = marker.Read(t.Context(), bucket, "main")
+		require.NoError(t, err)
 		produceToEach(t, c)
 		requireRunning(t, c)
 	})
