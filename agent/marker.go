@@ -21,9 +21,11 @@ const (
 	markerPause   = 500 * time.Millisecond // between two reads while the gate is closed
 	// markerRepeat is the pause between two reads once the gate is open. Only a failed read is repeated.
 	markerRepeat = 10 * time.Second
-	// markerPatience is the maximum time of consecutive misses after the control plane sent its cluster id. It exceeds the time in
-	// which the owner writes a removed marker again.
+	// markerPatience is the maximum time of consecutive misses after the control plane sent its cluster id.
 	markerPatience = 30 * time.Second
+	// absentPatience replaces markerPatience if the owner refused the bucket and the object is absent: the bucket is probably a wrong one.
+	// It exceeds the time in which the owner writes a removed marker again.
+	absentPatience = 12 * time.Second
 	// refusedPause is the pause before the next Hello to an owner that refused the bucket.
 	refusedPause = 5 * time.Second
 )
@@ -58,6 +60,7 @@ type ownership struct {
 		sync.Mutex
 		found    *marker.Marker // the newest one read, with an empty id after a miss while the gate is closed; nil before
 		expected string         // the control plane's cluster id, "" before the first Welcome or refusal
+		refused  bool           // the owner that sent expected refused the bucket
 	}
 }
 
@@ -80,7 +83,7 @@ func (o *ownership) hello() *api.BucketMarker {
 }
 
 // onWelcome makes run compare the bucket with the cluster id of a Welcome.
-func (o *ownership) onWelcome(w *api.Welcome) { o.expect(w.GetClusterId()) }
+func (o *ownership) onWelcome(w *api.Welcome) { o.expect(w.GetClusterId(), false) }
 
 // refused makes run compare the bucket with the cluster id of an owner that refused the bucket. It returns when the gate opens, or
 // after refusedPause.
@@ -89,7 +92,7 @@ func (o *ownership) refused(ctx context.Context, clusterID string) {
 	if o.ready() == nil {
 		opened = nil
 	}
-	o.expect(clusterID)
+	o.expect(clusterID, true)
 	select {
 	case <-opened:
 	case <-time.After(refusedPause):
@@ -97,9 +100,9 @@ func (o *ownership) refused(ctx context.Context, clusterID string) {
 	}
 }
 
-func (o *ownership) expect(clusterID string) {
+func (o *ownership) expect(clusterID string, refused bool) {
 	o.mu.Lock()
-	o.mu.expected = clusterID
+	o.mu.expected, o.mu.refused = clusterID, refused
 	o.mu.Unlock()
 	select {
 	case o.changed <- struct{}{}:
@@ -209,12 +212,18 @@ func (o *ownership) failed(err error) (settled bool, _ error) {
 		return false, nil
 	}
 	expected := o.note(marker.Marker{})
+	o.mu.Lock()
+	patience := markerPatience
+	if o.mu.refused && errors.Is(err, objstore.ErrNotFound) {
+		patience = absentPatience
+	}
+	o.mu.Unlock()
 	switch {
 	case expected == "":
 		o.missing = time.Time{}
 	case o.missing.IsZero():
 		o.missing = time.Now()
-	case time.Since(o.missing) > markerPatience:
+	case time.Since(o.missing) > patience:
 		return true, o.unfit(expected, err)
 	}
 	return false, nil
