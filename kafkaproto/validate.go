@@ -41,10 +41,10 @@ func refuse(k *kerr.Error, format string, args ...any) error {
 	return &BatchError{Kafka: k, Detail: fmt.Sprintf(format, args...), Record: -1}
 }
 
-// Validate checks the records of one partition of a Produce request without decompressing them, and gives the one
+// Validate checks the records of one partition of a Produce request without decompressing them, and returns the one
 // batch they must be, aliasing records. Errors are *BatchError; order and codes are those of Kafka's ProduceRequest,
-// UnifiedLog and LogValidator. What Kafka finds only by opening a batch (a record out of the batch's timestamp
-// bounds, a record count that is not true) is not found here, except as far as the header tells.
+// UnifiedLog and LogValidator. Kafka also decompresses the batch and finds wrong record counts and timestamps there.
+// Validate finds them only as far as the header, uncompressed records or the codec's blocks show them.
 func Validate(records []byte, l Limits) (RecordBatch, error) {
 	b, err := singleBatch(records, l.ProduceVersion)
 	if err != nil {
@@ -62,7 +62,13 @@ func Validate(records []byte, l Limits) (RecordBatch, error) {
 	if err := CheckHeader(b); err != nil {
 		return nil, err
 	}
-	return b, checkTimestamps(b, l)
+	if err := checkTimestamps(b, l); err != nil {
+		return nil, err
+	}
+	if err := checkPayload(b); err != nil {
+		return nil, err
+	}
+	return b, nil
 }
 
 // CheckHeader checks what the sequencer is told of a batch: its offset range, and its producer. The batch is of magic 2 and

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/freshet-io/freshet/internal/batchtest"
 	"github.com/freshet-io/freshet/kafkaproto"
 )
 
@@ -163,6 +164,7 @@ func extremeBatches(t *testing.T) (rows [][]extremeBatch) {
 	last := func() *extremeBatch { return &rows[len(rows)-1][0] }
 	refusedHeaders(add)
 	refusedFrames(add)
+	refusedPayloads(t, add)
 	extremeTimes(add)
 	openedBatches(t, add)
 	add("plain", "partition that is not there", batchOf(extremeValue), kerr.UnknownTopicOrPartition)
@@ -230,6 +232,29 @@ func refusedFrames(add addBatch) {
 	add("plain", "a batch without its last byte", whole[:len(whole)-1], kerr.InvalidRecord)
 }
 
+// refusedPayloads adds batches with bytes behind their last record. Each goes to a topic that stores batches as sent and to two that open
+// them.
+func refusedPayloads(t *testing.T, add addBatch) {
+	t.Helper()
+	records := []byte(batchOf(extremeValue, extremeValue)[kafkaproto.BatchOverhead:])
+	one := records[:len(records)/2]
+	compress := func(codec kafkaproto.Codec, p []byte) []byte { return batchtest.CompressRecords(t, p, codec) }
+	two := []set{{atRecordCount, 4, 2}, {atLastDelta, 4, 1}}
+	for _, topic := range []string{"unopened", "packed", "compacted"} {
+		add(topic, "bytes behind the records", packed(kafkaproto.NoCodec, append(bytes.Clone(one), 0)), kerr.InvalidRecord)
+		add(topic, "a record too many", packed(kafkaproto.NoCodec, records), kerr.InvalidRecord)
+		add(topic, "a record too few", packed(kafkaproto.NoCodec, one, two...), kerr.InvalidRecord)
+		add(topic, "two frames, lz4", packed(kafkaproto.LZ4, append(compress(kafkaproto.LZ4, one), compress(kafkaproto.LZ4, records[len(one):])...), two...),
+			kerr.InvalidRecord)
+		add(topic, "a byte behind the frame, lz4", packed(kafkaproto.LZ4, append(compress(kafkaproto.LZ4, records), 0), two...), kerr.InvalidRecord, "accepted")
+		if topic != "packed" { // its codec is zstd, so it stores zstd as sent
+			add(topic, "two frames, zstd", packed(kafkaproto.Zstd, append(compress(kafkaproto.Zstd, one), compress(kafkaproto.Zstd, records[len(one):])...), two...), nil)
+			add(topic, "a byte behind the frame, zstd", packed(kafkaproto.Zstd, append(compress(kafkaproto.Zstd, records), 0), two...),
+				kerr.InvalidRecord, "UNKNOWN_SERVER_ERROR")
+		}
+	}
+}
+
 func extremeTimes(add addBatch) {
 	const most, least = math.MaxInt64, math.MinInt64
 	now := time.Now().UnixMilli()
@@ -278,9 +303,10 @@ func openedBatches(t *testing.T, add addBatch) {
 	}
 	add("compacted", "garbage for zstd", packed(kafkaproto.Zstd, garbage), kerr.InvalidRecord, "UNKNOWN_SERVER_ERROR")
 	add("compacted", "record without key", packed(kafkaproto.NoCodec, keyless.AppendTo(nil)), kerr.InvalidRecord)
-	for _, codec := range []kafkaproto.Codec{kafkaproto.Gzip, kafkaproto.Snappy, kafkaproto.LZ4, kafkaproto.Zstd} {
-		add("unopened", "garbage for "+codec.String(), packed(codec, garbage), nil, "UNKNOWN_SERVER_ERROR")
+	for _, codec := range []kafkaproto.Codec{kafkaproto.Gzip, kafkaproto.LZ4, kafkaproto.Zstd} {
+		add("unopened", "garbage for "+codec.String(), packed(codec, garbage), kerr.InvalidRecord, "UNKNOWN_SERVER_ERROR")
 	}
+	add("unopened", "garbage for snappy", packed(kafkaproto.Snappy, garbage), nil, "UNKNOWN_SERVER_ERROR")
 	add("unopened", "2^31-1 records claimed, gzip", packed(kafkaproto.Gzip, good, claims...), nil, "INVALID_RECORD")
 	add("unopened", "offset delta beyond the batch", beyond, nil)
 	add("unopened", "gzip that becomes 300 MiB", bomb(t), nil, "(by its heap)")
