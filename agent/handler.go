@@ -59,8 +59,9 @@ func (a *Agent) readAPIs(views *kafka.Views) ([]kafka.API, error) {
 	if err != nil {
 		return nil, err
 	}
+	departure := kafka.NewDeparture(catalogue, views, a.left)
 	fetches, err := kafka.NewFetch(kafka.FetchConfig{
-		Catalogue: catalogue, Views: views, Source: a.session, Fetcher: a.fetcher, Sessions: sessions,
+		Catalogue: catalogue, Source: a.session, Fetcher: a.fetcher, Sessions: sessions, Departure: departure,
 	})
 	if err != nil {
 		return nil, err
@@ -72,7 +73,7 @@ func (a *Agent) readAPIs(views *kafka.Views) ([]kafka.API, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := kafka.NewListOffsets(catalogue, a.session, offsets)
+	list, err := kafka.NewListOffsets(catalogue, a.session, offsets, departure)
 	if err != nil {
 		return nil, err
 	}

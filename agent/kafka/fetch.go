@@ -21,7 +21,7 @@ import (
 //	5   log start offset in the response
 //	6   KAFKA_STORAGE_ERROR may be answered
 //	7   fetch sessions (KIP-227)
-//	9   current leader epoch in the request (KIP-320); any agent serves any partition, but see fetch_redirect.go
+//	9   current leader epoch in the request (KIP-320); any agent serves any partition, but see Departure
 //	11  rack, preferred read replica (KIP-392); none is preferred
 //	12  flexible; last fetched epoch, diverging epoch (KIP-595); logs never diverge
 //	13  topic ids (KIP-516); UNKNOWN_TOPIC_ID
@@ -35,11 +35,11 @@ type Fetch struct{ cfg FetchConfig }
 // FetchConfig is what Fetch is made of.
 type FetchConfig struct {
 	Catalogue *view.Catalogue
-	// Views tell clients where to go while the agent drains; nil: they find out by Metadata.
-	Views    *Views
-	Source   view.Prober
-	Fetcher  *fetch.Fetcher
-	Sessions *fetch.Sessions
+	Source    view.Prober
+	Fetcher   *fetch.Fetcher
+	Sessions  *fetch.Sessions
+	// Departure redirects clients while the agent drains. Nil means never.
+	Departure *Departure
 }
 
 // freshTimeout bounds how long the owner is asked whether an unknown topic exists.

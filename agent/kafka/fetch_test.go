@@ -61,7 +61,7 @@ func newReaders(t *testing.T) *readers {
 	require.NoError(t, err)
 	r.fetch, err = NewFetch(FetchConfig{Catalogue: catalogue, Source: src, Fetcher: fetcher, Sessions: sessions})
 	require.NoError(t, err)
-	r.list, err = NewListOffsets(catalogue, src, offsets)
+	r.list, err = NewListOffsets(catalogue, src, offsets, nil)
 	require.NoError(t, err)
 	r.epoch, err = NewOffsetForLeaderEpoch(catalogue, src, offsets)
 	require.NoError(t, err)

@@ -49,6 +49,7 @@ type forwarded struct {
 	log       *zap.Logger
 
 	redirected redirects // clients abroad
+	drained    redirects // connections whose commit was refused while the agent drains
 }
 
 func newForwarded(key int16, cfg Config) *forwarded {

@@ -60,8 +60,8 @@ type Config struct {
 	// Catalogue and Views answer for shared listeners and clients abroad. Nil disables both.
 	Catalogue *view.Catalogue
 	Views     *Views
-	// Left reports whether this agent has left the membership while other agents remain. Group members are then redirected to
-	// them. Nil means never.
+	// Left reports whether this agent has left the membership while other agents remain. Members and consumers that only commit
+	// are then redirected to them. Nil means never.
 	Left func() bool
 	Log  *zap.Logger
 }

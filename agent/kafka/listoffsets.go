@@ -18,7 +18,7 @@ import (
 // ListOffsets answers ListOffsets (key 2), versions 1 to 11.
 //
 //	2   isolation level, throttle time
-//	4   leader epochs (KIP-320); that of all batches is answered, see kafkaproto.LogEpoch
+//	4   leader epochs (KIP-320); that of all batches is answered, see kafkaproto.LogEpoch and Departure
 //	5   OFFSET_NOT_AVAILABLE may be answered (KIP-207); it never is
 //	6   flexible
 //	7   timestamp -3, the record of the largest timestamp (KIP-734)
@@ -30,17 +30,18 @@ type ListOffsets struct {
 	catalogue *view.Catalogue
 	source    view.Prober
 	offsets   *fetch.Offsets
+	departure *Departure // nil: no request is redirected
 }
 
 // maxListWait bounds a ListOffsets request whatever its time-out, below clients' request time-out.
 const maxListWait = 25 * time.Second
 
-// NewListOffsets makes the handler.
-func NewListOffsets(catalogue *view.Catalogue, source view.Prober, offsets *fetch.Offsets) (*ListOffsets, error) {
+// NewListOffsets returns the handler. departure, if it is not nil, redirects clients while the agent drains.
+func NewListOffsets(catalogue *view.Catalogue, source view.Prober, offsets *fetch.Offsets, departure *Departure) (*ListOffsets, error) {
 	if catalogue == nil || source == nil || offsets == nil {
 		return nil, errors.New("list offsets handler: catalogue, source and offsets are needed")
 	}
-	return &ListOffsets{catalogue: catalogue, source: source, offsets: offsets}, nil
+	return &ListOffsets{catalogue: catalogue, source: source, offsets: offsets, departure: departure}, nil
 }
 
 // Key implements API.
@@ -53,10 +54,10 @@ func (l *ListOffsets) Start(ctx context.Context, req *edge.Request) func() edge.
 		return Malformed(req, err)
 	}
 	req.Release()
-	return func() edge.Reply { return Answer(req, l.answer(ctx, in)) }
+	return func() edge.Reply { return Answer(req, l.answer(ctx, req, in)) }
 }
 
-func (l *ListOffsets) answer(ctx context.Context, in *kmsg.ListOffsetsRequest) *kmsg.ListOffsetsResponse {
+func (l *ListOffsets) answer(ctx context.Context, req *edge.Request, in *kmsg.ListOffsetsRequest) *kmsg.ListOffsetsResponse {
 	wait := maxListWait
 	if in.Version >= 10 {
 		wait = min(wait, time.Duration(max(in.TimeoutMillis, 1))*time.Millisecond)
@@ -71,13 +72,20 @@ func (l *ListOffsets) answer(ctx context.Context, in *kmsg.ListOffsetsRequest) *
 		}
 	}
 	targets := resolveNames(ctx, l.catalogue, l.source, asked)
+	departing := l.departure.of(req)
 	wants, at := []fetch.OffsetWant(nil), []int(nil)
 	n := 0
 	for i := range in.Topics {
 		for j := range in.Topics[i].Partitions {
-			ts := in.Topics[i].Partitions[j].Timestamp
+			p := &in.Topics[i].Partitions[j]
+			ts := p.Timestamp
 			if targets[n].err == nil && unsupportedTimestamp(ts, in.Version) {
 				targets[n].err = kerr.UnsupportedVersion
+			}
+			if targets[n].err == nil && departing != nil {
+				if _, redirected := departing.leader(targets[n].id, p.CurrentLeaderEpoch, false); redirected {
+					targets[n].err = kerr.NotLeaderForPartition
+				}
 			}
 			if targets[n].err == nil {
 				wants, at = append(wants, fetch.OffsetWant{Partition: targets[n].id, Timestamp: ts}), append(at, n)

@@ -282,7 +282,7 @@ func TestFetch_SharedDraining(t *testing.T) {
 			r := newReaders(t)
 			r.produce(t, 0, 1, 2)
 			r.leave(t, plainMember(2, zone))
-			r.fetch.cfg.Views = sharedDefault(t)
+			r.fetch.cfg.Departure.views = sharedDefault(t)
 			out := ask[*kmsg.FetchResponse](t, t.Context(), r.fetch, 1, fetchRequest(17, 5000, knowing(fetchPartition(0, 0), 3)))
 			p := out.Topics[0].Partitions[0]
 			if !redirected {
