@@ -5,4 +5,6 @@
 // The versions and what each library is expected to do are in table.go. docs/clients.md shows them, and a test compares
 // the page and the pins of the package managers with that table. With FRESHET_MATRIX_KAFKA=1 every program runs against
 // Apache Kafka too.
+//
+// TestDrain_OldClientsMove runs consumers of old libraries while an agent is replaced.
 package matrix
