@@ -40,7 +40,7 @@ func TestForward_DrainingRedirects(t *testing.T) {
 	left, forwarded := false, 0
 	to := forwarderFunc(func(context.Context, client.Forward) ([]byte, error) {
 		forwarded++
-		return nil, client.ErrInvalid // closes the connection, which nobody looks at here
+		return nil, client.ErrInvalid // closes the connection; this test does not use it further
 	})
 	cfg := Config{Forwarder: to, Left: func() bool { return left }}
 	cfg.ApplyDefaults()
