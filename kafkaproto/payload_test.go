@@ -47,7 +47,9 @@ func TestValidate_AcceptsEveryCodec(t *testing.T) {
 		}
 		records := plain[BatchOverhead:]
 		for _, options := range [][]lz4.Option{
-			{lz4.ChecksumOption(false)}, {lz4.BlockChecksumOption(true)}, {lz4.SizeOption(uint64(len(records)))},
+			{lz4.ChecksumOption(false)},
+			{lz4.BlockChecksumOption(true)},
+			{lz4.SizeOption(uint64(len(records)))},
 			{lz4.BlockSizeOption(lz4.Block64Kb), lz4.CompressionLevelOption(lz4.Level9)},
 		} {
 			require.NoError(t, validated(withPayload(LZ4, n, lz4Frame(t, records, options...))))
