@@ -64,7 +64,7 @@ func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
 		metrics:   prometheus.WrapRegistererWith(prometheus.Labels{"virtual_cluster": vc.Name}, c.cfg.Registry),
 	}
 	var err error
-	built.jobs, err = job.New(job.Config{Settings: c.cfg.Jobs, MaxExtents: c.cfg.maxExtents(), StoreTime: c.cfg.Bucket.Now, Log: built.log, Registerer: built.metrics})
+	built.jobs, err = job.New(job.Config{Settings: c.cfg.Jobs, MaxExtents: c.cfg.Bounds().PlannedExtents, StoreTime: c.cfg.Bucket.Now, Log: built.log, Registerer: built.metrics})
 	if err != nil {
 		return nil, err
 	}
@@ -122,14 +122,18 @@ func (c *cluster) open(clusterID string) (*stored, error) {
 	if err != nil {
 		return nil, err
 	}
+	bounds := c.cfg.Bounds()
 	s.replica, err = replica.New(replica.Config{
 		Replica: c.cfg.ReplicaID, Address: c.cfg.Advertise, TakeOver: c.cfg.TakeOver, Log: metadataLog, ClusterID: clusterID,
 		Bucket: s.bucket.gate, SnapshotPrefix: SnapshotPrefix(clusterID), BucketLocation: c.cfg.BucketLocation,
 		OnOwner: c.sessions.Own, BeforeBootstrap: s.bucket.beforeBootstrap, ConfirmBucket: s.bucket.confirm, Final: final,
 		Beside: func(ctx context.Context, t replica.Tenure) { c.beside(ctx, s.work, t) }, Version: c.registry.versions.Lowest,
 		SnapshotBytes: c.cfg.SnapshotBytes, SnapshotInterval: c.cfg.SnapshotInterval,
-		Owner:  owner.Config{SoftLogBytes: c.cfg.SoftLogBytes, HardLogBytes: c.cfg.HardLogBytes, MaxExtents: c.cfg.maxExtents(), MaxFresh: c.cfg.MaxFreshBundles},
-		Logger: c.log, Registerer: c.metrics, MaxProducers: c.cfg.maxProducers(),
+		Owner: owner.Config{
+			SoftLogBytes: c.cfg.SoftLogBytes, HardLogBytes: c.cfg.HardLogBytes, QueueBytes: bounds.QueueBytes,
+			MaxExtents: bounds.Extents, MaxFresh: c.cfg.MaxFreshBundles, MaxBytes: bounds.Bytes,
+		},
+		Logger: c.log, Registerer: c.metrics, MaxProducers: bounds.Producers,
 	})
 	if err != nil {
 		return nil, err

@@ -5,8 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"math"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -49,31 +47,31 @@ type VirtualCluster struct {
 
 // Config of a control-plane replica.
 type Config struct {
-	// ReplicaID is unique among the replicas and stays the same over restarts. A replica that starts beside another one of its id
-	// ends after half a minute.
+	// ReplicaID is unique among the replicas and stays the same over restarts. If two replicas have one id, the later one ends
+	// after half a minute.
 	ReplicaID string
-	// GRPCListen is where agents are served; default ":7050". Port 0 takes any.
+	// GRPCListen is the address for agents; default ":7050". Port 0 takes any.
 	GRPCListen string
 	// Advertise is the host:port at which agents and other replicas reach GRPCListen, with {hostname} and {ip} filled in.
-	// Default: the host of GRPCListen, or where that is every address this machine's IP address, with TLS its name.
+	// Default: the host of GRPCListen. If that is every address, the default is this machine's IP address, with TLS its name.
 	Advertise string
 	// PodIP is the replica's address as {ip}; "": one of this machine's.
 	PodIP string
-	// HTTPListen is where /livez, /readyz, /metrics and /debug/pprof are served; default ":8090", "none" for nowhere.
+	// HTTPListen is the address of /livez, /readyz, /metrics and /debug/pprof; default ":8090". "none" turns them off.
 	HTTPListen string
-	// TLS for agents; nil for none. ReplicaTLS is for connections to other replicas' GRPCListen, nil where TLS is.
+	// TLS is for agents; nil for none. ReplicaTLS is for connections to other replicas' GRPCListen; nil if TLS is nil.
 	TLS, ReplicaTLS *tls.Config
 
 	// Etcd holds the metadata logs. It is not closed here.
 	Etcd *clientv3.Client
-	// EtcdPrefix is where all keys begin; default etcdlog.DefaultPrefix.
+	// EtcdPrefix is the beginning of all keys; default etcdlog.DefaultPrefix.
 	EtcdPrefix string
-	// NoMaintenance leaves compacting and defragmenting etcd to somebody else (see etcdlog.Maintainer).
+	// NoMaintenance turns off compacting and defragmenting etcd (see etcdlog.Maintainer).
 	NoMaintenance bool
 	// Bucket holds snapshots, under "<cluster id>/snapshots/", and the agents' bundles, under
 	// "<cluster id>/bundles/". It is not closed here.
 	Bucket objstore.Bucket
-	// BucketLocation is where that is, for people; without secrets.
+	// BucketLocation names Bucket in logs and errors, without secrets.
 	BucketLocation string
 	// VirtualClusters served; at least one.
 	VirtualClusters []VirtualCluster
@@ -81,52 +79,55 @@ type Config struct {
 	// that holds a lock which proves that its predecessor is gone (freshet dev).
 	TakeOver bool
 
-	// StateVersion is the newest version that states may rise to while this replica is there, for upgrades that are to be
-	// taken back: a state's version never falls. 0: the newest that this program knows.
+	// StateVersion is the newest version that states may rise to while this replica runs. A state's version never falls, so a
+	// lower one keeps an upgrade reversible. 0 means the newest that this program knows.
 	StateVersion uint32
 
 	// Timing of ownership; zero fields take the defaults.
 	Timing metalog.Timing
 	// Limits of agent sessions; zero fields take the defaults.
 	Limits session.Limits
-	// SnapshotBytes and SnapshotInterval are the log and the time after which a snapshot is taken; defaults 64 MiB, 5 min.
+	// A snapshot is taken after SnapshotBytes of log or SnapshotInterval; defaults 64 MiB, 5 min.
 	SnapshotBytes    int64
 	SnapshotInterval time.Duration
-	// SoftLogBytes is the untrimmed log of a virtual cluster from which on its commits are slowed down, HardLogBytes
-	// that from which on they are refused; defaults 256 MiB, 512 MiB.
+	// Above SoftLogBytes of untrimmed log a virtual cluster's commits are delayed, above HardLogBytes they are refused; defaults
+	// 256 MiB, 512 MiB.
 	SoftLogBytes, HardLogBytes int64
-	// MaxExtents and MaxFreshBundles bound the live extents of a virtual cluster and its bundles that were not compacted
-	// yet: from 3/4 of either on its commits are slowed down, at the bound they are refused. Defaults: a quarter of the
-	// memory limit (GOMEMLIMIT) over the virtual clusters, 64 bytes an extent, or 4 Mi if there is none; 100,000.
+	// MemoryLimit is the memory of the process, in bytes, which bounds the state of each virtual cluster: see Bounds. Default: the
+	// limit of the Go runtime (GOMEMLIMIT), or no bound if that has none.
+	MemoryLimit int64
+	// MaxExtents and MaxFreshBundles bound the live extents of a virtual cluster and its bundles that are not compacted yet.
+	// Commits are delayed from 3/4 of either bound on, and refused at it. Defaults: the extents that MemoryLimit allows if nothing
+	// else takes memory, or 4 Mi without a limit; 100,000.
 	MaxExtents      int64
 	MaxFreshBundles int
 	// MaxProducers bounds the idempotent producers that wrote to a partition of a virtual cluster within 24 hours, each counted
-	// once per partition. Beyond it a new one is refused. Default: an eighth of the memory limit (GOMEMLIMIT) over the virtual
+	// once per partition. Beyond it a new one is refused. Default: an eighth of MemoryLimit over the virtual
 	// clusters, metadata.ProducerBytes each, at least 65,536, or metadata.MaxProducers if there is no limit.
 	MaxProducers int64
-	// Lifecycle says how often retention is looked at and when what is dead is deleted; zero fields take the defaults.
+	// Lifecycle has the intervals of retention and of deletion; zero fields take the defaults.
 	Lifecycle lifecycle.Settings
-	// Jobs says when background jobs are planned and how they are shared out; zero fields take the defaults.
+	// Jobs has the rules for planning and distributing background jobs; zero fields take the defaults.
 	Jobs job.Settings
-	// Scale says how many agents zones should have; zero fields take the defaults.
+	// Scale has the targets for the number of agents of a zone; zero fields take the defaults.
 	Scale scale.Settings
 
 	Log *zap.Logger
-	// Registry takes the metrics, and is what /metrics shows; default a new one.
+	// Registry has the metrics that /metrics shows; default a new one.
 	Registry *prometheus.Registry
 }
 
 // Bounds of a replica's life.
 const (
-	// stopGRPC is how long calls under way get when the replica stops; streams were ended before.
+	// stopGRPC is the time that calls in flight have when the replica stops. Streams end before.
 	stopGRPC = time.Second
 	// registrationLife is the lease of the replica's address in etcd.
 	registrationLife = 10 * time.Second
-	// readRegistry is how often the other replicas' addresses are read.
+	// readRegistry is the interval of reading the other replicas' addresses.
 	readRegistry = 2 * time.Second
 )
 
-// ApplyDefaults sets what is zero to its default.
+// ApplyDefaults sets fields that are zero to their defaults.
 func (c *Config) ApplyDefaults() {
 	c.GRPCListen = cmp.Or(c.GRPCListen, DefaultGRPCListen)
 	c.HTTPListen = cmp.Or(c.HTTPListen, DefaultHTTPListen)
@@ -146,34 +147,7 @@ func (c *Config) ApplyDefaults() {
 	c.HardLogBytes = cmp.Or(c.HardLogBytes, r.Owner.HardLogBytes)
 }
 
-// extentBytes is about what an extent takes in memory, with its share of the tree.
-const extentBytes = 64
-
-// maxExtents is the bound of live extents of one virtual cluster; 0 for the owner's default.
-func (c *Config) maxExtents() int64 {
-	limit := debug.SetMemoryLimit(-1)
-	if c.MaxExtents != 0 || limit == math.MaxInt64 {
-		return c.MaxExtents
-	}
-	return max(1, limit/4/extentBytes/int64(max(1, len(c.VirtualClusters))))
-}
-
-// leastProducers is the least default bound of active producers.
-const leastProducers = 1 << 16
-
-// maxProducers is the bound of active producers of one virtual cluster.
-func (c *Config) maxProducers() int64 {
-	limit := debug.SetMemoryLimit(-1)
-	switch {
-	case c.MaxProducers != 0:
-		return c.MaxProducers
-	case limit == math.MaxInt64:
-		return metadata.MaxProducers
-	}
-	return max(leastProducers, limit/8/metadata.ProducerBytes/int64(max(1, len(c.VirtualClusters))))
-}
-
-// Validate gives all faults at once.
+// Validate returns all faults at once.
 func (c *Config) Validate() error {
 	var errs []error
 	if c.ReplicaID == "" {

@@ -12,19 +12,32 @@ import (
 	"github.com/freshet-io/freshet/metadata"
 )
 
-// TestConfig_MaxProducers: the default bound of producers is a share of the memory limit, which the virtual clusters share.
-func TestConfig_MaxProducers(t *testing.T) {
+// TestConfig_Bounds: the virtual clusters share the memory limit, which is the runtime's if the config has none.
+func TestConfig_Bounds(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	t.Cleanup(func() { debug.SetMemoryLimit(before) })
 	two := Config{VirtualClusters: make([]VirtualCluster, 2)}
-	for limit, want := range map[int64]int64{
-		math.MaxInt64: metadata.MaxProducers, 16 << 30: (1 << 30) / metadata.ProducerBytes, 64 << 20: leastProducers,
+	debug.SetMemoryLimit(math.MaxInt64)
+	require.Equal(t, Bounds{Producers: metadata.MaxProducers, QueueBytes: mostQueue}, two.Bounds(), "no limit")
+	for limit, want := range map[int64]Bounds{
+		24 << 30: {
+			Bytes: 3 << 30, Extents: (3 << 30) / metadata.ExtentBytes, PlannedExtents: (3 << 29) / metadata.ExtentBytes,
+			Producers: (12 << 27) / metadata.ProducerBytes, QueueBytes: mostQueue,
+		},
+		120 << 20: {
+			Bytes: 15 << 20, Extents: (15 << 20) / metadata.ExtentBytes, PlannedExtents: (15 << 19) / metadata.ExtentBytes,
+			Producers: leastProducers, QueueBytes: leastQueue,
+		},
 	} {
 		debug.SetMemoryLimit(limit)
-		require.Equal(t, want, two.maxProducers(), "memory limit %d", limit)
+		require.Equal(t, want, two.Bounds(), "memory limit %d", limit)
+		debug.SetMemoryLimit(math.MaxInt64)
+		two.MemoryLimit = limit
+		require.Equal(t, want, two.Bounds(), "memory limit %d", limit)
+		two.MemoryLimit = 0
 	}
-	two.MaxProducers = 5
-	require.EqualValues(t, 5, two.maxProducers())
+	set := (&Config{MaxProducers: 5, MaxExtents: 7, MemoryLimit: 1 << 30}).Bounds()
+	require.Equal(t, Bounds{Bytes: 1 << 28, Extents: 7, PlannedExtents: 7, Producers: 5, QueueBytes: mostQueue}, set)
 }
 
 func TestConfig_Advertised(t *testing.T) {

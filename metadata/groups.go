@@ -8,8 +8,8 @@ import (
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
-// groupEntry is a group: what its coordinator made durable, and the offsets it committed. An entry has a kind or
-// offsets, pending ones counted; one that has neither is no entry.
+// groupEntry is a group: its coordinator's durable state, and its committed offsets. An entry has a kind or offsets, pending ones
+// included.
 type groupEntry struct {
 	gen     uint64
 	kind    GroupKind
@@ -19,7 +19,7 @@ type groupEntry struct {
 	topics btree.Map[string, *topicOffsets] // by topicKey; those of deleted topics stay until a Tick finds them
 }
 
-// GroupInfo describes a group. It is valid as long as the state it was read from is not applied to.
+// GroupInfo describes a group. It is valid until Apply is called on its state.
 type GroupInfo struct {
 	Name    string
 	Kind    GroupKind
@@ -31,15 +31,16 @@ func (g *groupEntry) info(name string) GroupInfo {
 	return GroupInfo{Name: name, Kind: g.kind, Head: g.head, Members: g.members.Scan}
 }
 
-// empty tells whether there is no reason for the entry.
+// empty reports whether the entry has neither a kind nor offsets.
 func (g *groupEntry) empty() bool { return g.kind == GroupNone && g.topics.Len() == 0 }
 
-// mutableGroup gives a group's entry to be changed, a new one if there is none.
+// mutableGroup returns a group's entry that may be changed in this generation. It adds the entry if there is none.
 func (s *machine) mutableGroup(name string) *groupEntry {
 	g, ok := s.groups.Get(name)
 	switch {
 	case !ok:
 		g = &groupEntry{gen: s.gen}
+		s.load.Other += g.weight(name)
 	case g.gen == s.gen:
 		return g
 	default:
@@ -49,9 +50,10 @@ func (s *machine) mutableGroup(name string) *groupEntry {
 	return g
 }
 
-// dropIfEmpty removes a group's entry if it has no reason to be there.
+// dropIfEmpty removes a group's entry if it is empty.
 func (s *machine) dropIfEmpty(name string, g *groupEntry) {
 	if g.empty() {
+		s.load.Other -= g.weight(name)
 		s.groups.Delete(name)
 	}
 }
@@ -60,37 +62,62 @@ func (s *machine) updateGroup(c *UpdateGroup, _ *Effects) Result {
 	g := s.mutableGroup(c.Group)
 	g.kind = c.Kind
 	if c.Head != nil {
+		s.load.Other += int64(len(c.Head) - len(g.head))
 		g.head = c.Head
 		if len(c.Head) == 0 {
 			g.head = nil
 		}
 	}
 	if c.Reset {
-		g.members = btree.Map[string, []byte]{}
+		s.clearMembers(g)
 	}
 	for _, m := range c.Members {
-		if m.Value == nil {
-			g.members.Delete(m.ID)
-		} else {
-			g.members.Set(m.ID, m.Value)
-		}
+		s.setMember(g, m.ID, m.Value)
 	}
 	if c.Kind == GroupNone {
-		g.head, g.members = nil, btree.Map[string, []byte]{}
+		s.clearMembers(g)
+		s.load.Other -= int64(len(g.head))
+		g.head = nil
 		s.dropIfEmpty(c.Group, g)
 	}
 	return Result{}
 }
 
+// setMember stores the value of a member of a group that may be changed, or removes the member if value is nil.
+func (s *machine) setMember(g *groupEntry, member string, value []byte) {
+	var old []byte
+	var known bool
+	if value == nil {
+		old, known = g.members.Delete(member)
+	} else {
+		old, known = g.members.Set(member, value)
+		s.load.Other += memberWeight(member, value)
+	}
+	if known {
+		s.load.Other -= memberWeight(member, old)
+	}
+}
+
+// clearMembers removes all members of a group that may be changed.
+func (s *machine) clearMembers(g *groupEntry) {
+	g.members.Scan(func(member string, value []byte) bool {
+		s.load.Other -= memberWeight(member, value)
+		return true
+	})
+	g.members = btree.Map[string, []byte]{}
+}
+
 func (s *machine) deleteGroup(c *DeleteGroup, _ *Effects) error {
-	if _, ok := s.groups.Delete(c.Group); !ok {
+	g, ok := s.groups.Delete(c.Group)
+	if !ok {
 		return ErrUnknownGroup
 	}
+	s.load.Other -= g.weight(c.Group) + g.offsetsWeight()
 	return nil
 }
 
-// Group gives a group by name; false if there is none. A group of kind GroupNone has committed offsets without having
-// had members.
+// Group returns a group by name, or false if there is none. A group of kind GroupNone has committed offsets and never had
+// members.
 func (s *machine) Group(name string) (GroupInfo, bool) {
 	g, ok := s.groups.Get(name)
 	if !ok {
@@ -99,29 +126,29 @@ func (s *machine) Group(name string) (GroupInfo, bool) {
 	return g.info(name), true
 }
 
-// Groups gives all groups in name order.
+// Groups returns all groups in name order.
 func (s *machine) Groups() iter.Seq[GroupInfo] { return s.GroupsFrom("") }
 
-// GroupsFrom gives the groups whose name is at least from, in name order.
+// GroupsFrom returns the groups with a name of at least from, in name order.
 func (s *machine) GroupsFrom(from string) iter.Seq[GroupInfo] {
 	return func(yield func(GroupInfo) bool) {
 		s.groups.Ascend(from, func(name string, g *groupEntry) bool { return yield(g.info(name)) })
 	}
 }
 
-// GroupCount is the number of groups.
+// GroupCount returns the number of groups.
 func (s *machine) GroupCount() int { return s.groups.Len() }
 
 // offsetSweepSteps bounds the groups and topics that one Tick looks at for offsets of deleted topics.
 const offsetSweepSteps = 4096
 
-// offsetCursor is where the search for offsets of deleted topics goes on.
+// offsetCursor is the place from which the next Tick searches for offsets of deleted topics.
 type offsetCursor struct {
 	group string // "" at the beginning
 	topic string // topicKey of the first one not looked at yet
 }
 
-// sweepOffsets drops offsets of deleted topics, from where the last Tick stopped. Until then reads pass over them.
+// sweepOffsets drops offsets of deleted topics, from the cursor of the last Tick on. Reads skip them before that.
 func (s *machine) sweepOffsets() {
 	steps := offsetSweepSteps
 	s.groups.Copy().Ascend(s.offsetSweep.group, func(name string, g *groupEntry) bool {
@@ -156,7 +183,8 @@ func (s *machine) sweepGroup(name string, g *groupEntry, steps *int) {
 	}
 	g = s.mutableGroup(name)
 	for _, key := range deleted {
-		g.topics.Delete(key)
+		t, _ := g.topics.Delete(key)
+		s.load.Other -= t.weight()
 	}
 	s.dropIfEmpty(name, g)
 }

@@ -157,6 +157,7 @@ func (d *groupDecoder) readNotes(w *wire.Reader) {
 			d.topic.notes = new(btree.Map[int32, offsetNote])
 		}
 		d.topic.notes.Set(n, note)
+		d.topic.noteBytes += note.weight()
 	}
 }
 

@@ -12,6 +12,11 @@ type Load struct {
 	Bundles int   // live ones
 	Fresh   int   // live ones of level 0: not compacted yet
 
+	// Partitions counts those that had a record, those of topics whose deletion can be taken back too.
+	Partitions int64
+	// Other is about the memory of everything but partitions, extents and producers.
+	Other int64
+
 	// Producers are the active producers, counted once per partition, and Resting those of which only the next sequence
 	// is kept. Those of topics whose deletion can be taken back count.
 	Producers, Resting int
@@ -22,9 +27,10 @@ func (l *Load) ProducerBytes() int64 {
 	return int64(l.Producers)*ProducerBytes + int64(l.Resting)*RestingBytes
 }
 
-// Load costs nothing.
+// Load returns the state's load, in constant time.
 func (s *machine) Load() Load {
 	l := s.load
+	l.Other = s.otherBytes()
 	l.Bundles = s.bundles.Len()
 	l.Producers, l.Resting = s.counts.active, s.counts.resting
 	return l
@@ -56,6 +62,7 @@ func (s *machine) countLoad() {
 	}
 	s.everyTree(markers)
 	s.countProducers()
+	s.countOther()
 }
 
 // everyTree calls yield for the extents of every partition, those of deleted topics too, and for what is left to clean up,

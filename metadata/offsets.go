@@ -16,6 +16,7 @@ type topicOffsets struct {
 	pending *btree.Map[int32, []pendingOffset] // slices are replaced, never changed; nil if none
 
 	pendingBytes int64 // pendingWeight of all that is pending; derived
+	noteBytes    int64 // weight of the notes; derived
 }
 
 // offset is a committed offset. It has no pointers: a million of them cost the garbage collector nothing.
@@ -58,10 +59,11 @@ func (s *machine) mutableOffsets(g *groupEntry, key string) *topicOffsets {
 	switch {
 	case !ok:
 		t = &topicOffsets{gen: s.gen, offsets: *btree.NewMap[int32, offset](offsetsDegree)}
+		s.load.Other += t.weight()
 	case t.gen == s.gen:
 		return t
 	default:
-		m := &topicOffsets{gen: s.gen, offsets: *t.offsets.Copy(), pendingBytes: t.pendingBytes}
+		m := &topicOffsets{gen: s.gen, offsets: *t.offsets.Copy(), pendingBytes: t.pendingBytes, noteBytes: t.noteBytes}
 		if t.notes != nil {
 			m.notes = t.notes.Copy()
 		}
@@ -82,7 +84,10 @@ func (t *topicOffsets) set(partition int32, o offset, n offsetNote) {
 		if t.notes == nil {
 			t.notes = new(btree.Map[int32, offsetNote])
 		}
-		t.notes.Set(partition, n)
+		if old, ok := t.notes.Set(partition, n); ok {
+			t.noteBytes -= old.weight()
+		}
+		t.noteBytes += n.weight()
 	case t.notes != nil:
 		t.dropNote(partition)
 	}
@@ -90,7 +95,10 @@ func (t *topicOffsets) set(partition int32, o offset, n offsetNote) {
 
 func (t *topicOffsets) dropNote(partition int32) {
 	if t.notes != nil {
-		if t.notes.Delete(partition); t.notes.Len() == 0 {
+		if old, ok := t.notes.Delete(partition); ok {
+			t.noteBytes -= old.weight()
+		}
+		if t.notes.Len() == 0 {
 			t.notes = nil
 		}
 	}
@@ -155,11 +163,13 @@ func (s *machine) commitOffsets(c *CommitOffsets, _ *Effects) Result {
 		}
 		value := offset{offset: o.Offset, committed: s.now, order: s.order(), epoch: o.LeaderEpoch}
 		note := offsetNote{metadata: o.Metadata, expires: o.ExpiresMs}
-		if c.Transaction == nil {
-			t.set(o.Partition.Partition, value, note)
-		} else {
-			t.addPending(o.Partition.Partition, pendingOffset{producer: c.Transaction.ProducerID, offset: value, note: note})
-		}
+		s.weighOffsets(t, func() {
+			if c.Transaction == nil {
+				t.set(o.Partition.Partition, value, note)
+			} else {
+				t.addPending(o.Partition.Partition, pendingOffset{producer: c.Transaction.ProducerID, offset: value, note: note})
+			}
+		})
 	}
 	return Result{Value: errs}
 }
@@ -200,7 +210,9 @@ func (s *machine) deleteOffset(g *groupEntry, tp id.TopicPartition, conditional 
 		}
 	}
 	t = s.mutableOffsets(g, key)
-	if t.remove(tp.Partition); t.empty() {
+	s.weighOffsets(t, func() { t.remove(tp.Partition) })
+	if t.empty() {
+		s.load.Other -= t.weight()
 		g.topics.Delete(key)
 	}
 }

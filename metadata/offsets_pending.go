@@ -96,13 +96,16 @@ func (s *machine) endPendingOffsets(group string, producerID int64, commit bool)
 	g = s.mutableGroup(group)
 	for _, key := range keys {
 		t := s.mutableOffsets(g, key)
-		partitions, taken := t.takePending(producerID)
-		for i, n := range partitions {
-			if before, ok := t.offsets.Get(n); commit && (!ok || before.order < taken[i].offset.order) {
-				t.set(n, taken[i].offset, taken[i].note)
+		s.weighOffsets(t, func() {
+			partitions, taken := t.takePending(producerID)
+			for i, n := range partitions {
+				if before, ok := t.offsets.Get(n); commit && (!ok || before.order < taken[i].offset.order) {
+					t.set(n, taken[i].offset, taken[i].note)
+				}
 			}
-		}
+		})
 		if t.empty() {
+			s.load.Other -= t.weight()
 			g.topics.Delete(key)
 		}
 	}

@@ -52,6 +52,7 @@ func (s *machine) mutablePartition(e *topicEntry, n int32, p *partition) *partit
 	if p == nil {
 		p = &partition{gen: s.gen, producers: newProducers()}
 		e.partitions.Set(n, p)
+		s.load.Partitions++
 		return p
 	}
 	if p.gen == s.gen {

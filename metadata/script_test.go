@@ -128,6 +128,7 @@ func (w *world) apply(t *testing.T, c Command) string {
 	require.Equal(t, fx, fx2)
 	require.Equal(t, w.state.Hash(), w.replica.Hash(), "replica")
 	require.Equal(t, w.state.Hash(), restored.Hash(), "restored")
+	require.Equal(t, w.state.Load(), restored.Load(), "restored")
 	w.again(t, b, res[0])
 	return describe(w.state, res[0], &fx)
 }

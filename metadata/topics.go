@@ -86,6 +86,7 @@ func (s *machine) mutableTopic(e *topicEntry) *topicEntry {
 
 // replaceTopic puts a changed topic in the place of the old one.
 func (s *machine) replaceTopic(e *topicEntry, t *Topic, fx *Effects) {
+	s.load.Other += t.weight() - e.topic.weight()
 	s.mutableTopic(e).topic = t
 	fx.Topics = append(fx.Topics, t.ID)
 }
@@ -110,6 +111,7 @@ func (s *machine) createTopic(c *CreateTopic, fx *Effects) error {
 	}
 	s.topics.Set(topicKey(c.ID), e)
 	s.names.Set(c.Name, c.ID)
+	s.load.Other += t.weight()
 	fx.Topics = append(fx.Topics, c.ID)
 	return nil
 }
@@ -179,6 +181,7 @@ func (s *machine) setConfigs(c *SetConfigs, fx *Effects) error {
 	if err := admitsConfigs(old, changed); err != nil {
 		return err
 	}
+	s.load.Other += configWeight(changed) - configWeight(old)
 	if len(changed) > 0 {
 		s.configs.Set(key, changed)
 	} else {

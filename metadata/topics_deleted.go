@@ -102,6 +102,8 @@ func (s *machine) purge(e *topicEntry) {
 func (s *machine) removeTopic(e *topicEntry) {
 	s.topics.Delete(topicKey(e.topic.ID))
 	s.counts.add(e.counts, -1)
+	s.load.Partitions -= int64(e.partitions.Len())
+	s.load.Other -= e.topic.weight()
 	s.cleanup.push(cleanupItem{partitions: e.partitions.Copy()})
 }
 
@@ -138,6 +140,7 @@ func (s *machine) undeleteTopic(c *UndeleteTopic, fx *Effects) error {
 		t := *e.topic
 		t.Name = name
 		_, gone := s.gone.Get(name)
+		s.load.Other += t.weight() - e.topic.weight()
 		e.topic, e.earlier = &t, 0
 		if gone || d.reused {
 			e.earlier = s.nextProducerID

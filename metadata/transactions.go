@@ -53,6 +53,7 @@ type transactionTables struct {
 	byProducer btree.Map[int64, *transaction]
 	names      btree.Map[string, int64]      // transactional id -> producer id; derived
 	due        *btree.BTreeG[transactionDue] // derived
+	bytes      int64                         // weight of all; derived
 }
 
 // transactionDue orders transactions by when a Tick has to do with them: to abort it, or to forget its id.
@@ -68,7 +69,7 @@ func newTransactionTables() transactionTables {
 }
 
 func (t *transactionTables) snapshot() transactionTables {
-	return transactionTables{byProducer: *t.byProducer.Copy(), names: *t.names.Copy(), due: t.due.Copy()}
+	return transactionTables{byProducer: *t.byProducer.Copy(), names: *t.names.Copy(), due: t.due.Copy(), bytes: t.bytes}
 }
 
 // add puts a new or renumbered transaction in.
@@ -76,12 +77,14 @@ func (t *transactionTables) add(x *transaction) {
 	t.byProducer.Set(x.producerID, x)
 	t.names.Set(x.id, x.producerID)
 	t.due.Set(x.dueKey())
+	t.bytes += x.weight()
 }
 
 func (t *transactionTables) remove(x *transaction) {
 	t.byProducer.Delete(x.producerID)
 	t.names.Delete(x.id)
 	t.due.Delete(x.dueKey())
+	t.bytes -= x.weight()
 }
 
 // transaction gives a transactional id's entry, nil if there is none.
@@ -96,7 +99,7 @@ func (s *machine) transaction(transactionalID string) *transaction {
 
 // changeTransaction lets change work on a transaction that may be changed in this generation, and gives it back.
 func (s *machine) changeTransaction(t *transaction, change func(t *transaction)) *transaction {
-	before, producerID := t.dueKey(), t.producerID
+	before, producerID, weight := t.dueKey(), t.producerID, t.weight()
 	if t.gen != s.gen {
 		c := *t
 		c.gen = s.gen
@@ -111,6 +114,7 @@ func (s *machine) changeTransaction(t *transaction, change func(t *transaction))
 	}
 	change(t)
 	t.updated = s.now
+	s.transactions.bytes += t.weight() - weight
 	if after := t.dueKey(); after != before {
 		s.transactions.due.Delete(before)
 		s.transactions.due.Set(after)

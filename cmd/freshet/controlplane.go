@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -32,7 +33,6 @@ import (
 type controlSettings struct {
 	controlplane.Config
 	log               logging.Config
-	memoryLimit       int64
 	bucketURL         string
 	oneZone           bool
 	etcd              etcdlog.ClientConfig
@@ -85,7 +85,7 @@ func newControlPlane(p process) *cobra.Command {
 	f.StringVar(&s.replicaCA, "tls-replica-ca", "", "PEM file of certificates that other replicas' certificates must be signed by, for operators' calls that are forwarded to the owner. "+
 		"With --tls-client-ca, --tls-cert is shown to them and must be valid for clients too; if not given, --tls-client-ca, else the system's")
 	f.Int32Var(&s.defaultPartitions, "default-partitions", s.defaultPartitions, defaultPartitionsHelp)
-	f.Var(config.Size(&s.memoryLimit), "memory-limit", "memory to use; 0 is GOMEMLIMIT, else nine tenths of the container's limit or of the machine")
+	f.Var(config.Size(&s.MemoryLimit), "memory-limit", "memory to use; 0 is GOMEMLIMIT, else nine tenths of the container's limit or of the machine")
 	s.bindEtcd(f)
 	s.bindTimings(f)
 	s.bindLogBudget(f)
@@ -122,7 +122,7 @@ func (s *controlSettings) bindLogBudget(f *pflag.FlagSet) {
 	f.Var(config.Size(&s.SoftLogBytes), "log-soft-limit", "slow a virtual cluster's commits down when its untrimmed log is larger than this")
 	f.Var(config.Size(&s.HardLogBytes), "log-hard-limit", "refuse a virtual cluster's commits, retriably, when its untrimmed log is larger than this")
 	f.Int64Var(&s.MaxExtents, "max-extents", s.MaxExtents, "bound of a virtual cluster's live extents: commits slow down from 3/4 of it on, and are refused, retriably, at it; "+
-		"0 takes a quarter of --memory-limit, 64 bytes an extent")
+		"0 takes a quarter of --memory-limit, 96 bytes an extent. All metadata of the virtual clusters is bounded by a quarter of --memory-limit in any case")
 	f.Int64Var(&s.MaxProducers, "max-producers", s.MaxProducers, "maximum of a virtual cluster's idempotent producers that wrote within 24 hours, counted once per partition; "+
 		"new ones are refused, retriably, at it; 0 takes an eighth of --memory-limit, 200 bytes each")
 	f.IntVar(&s.MaxFreshBundles, "max-fresh-bundles", s.MaxFreshBundles, "bound of a virtual cluster's bundles that were not compacted yet, with the same effect as --max-extents; 0 takes 100,000")
@@ -138,7 +138,8 @@ func (s *controlSettings) run(ctx context.Context, p process) error {
 	}
 	log.Info("control plane is starting", zap.String("replica", s.ReplicaID), zap.Strings("virtual_clusters", s.virtualClusters),
 		zap.Strings("etcd", s.etcd.Endpoints), zap.String("version", versionString()))
-	memoryLimit(s.memoryLimit, availableMemory())
+	s.MemoryLimit = memoryLimit(s.MemoryLimit, availableMemory())
+	debug.SetMemoryLimit(controlplane.RuntimeMemory(s.MemoryLimit))
 	s.PodIP = os.Getenv("POD_IP")
 	s.Registry = newRegistry()
 	bucket, err := open.Bucket(ctx, s.bucketURL, open.AllowOneZone(s.oneZone), open.Log(log.Named("store")))

@@ -36,7 +36,10 @@ type Config struct {
 	MaxDelay      time.Duration // of a group, just below HardLogBytes: 1 s
 	MaxExtents    int64         // live extents from 3/4 of which on commits are delayed, by up to MaxDelay each, and at which they are refused: 4 Mi
 	MaxFresh      int           // likewise live bundles that were not compacted yet: 100,000
-	MaxWait       time.Duration // of a command while groups are delayed; more is refused as by a full log: 10 s
+	// MaxBytes is likewise the state's memory (metadata.Load.MemoryBytes). At the bound CreateTopic and CreatePartitions are
+	// refused too, at 9/8 of it every command that lets the state grow. 0 means no bound.
+	MaxBytes int64
+	MaxWait  time.Duration // of a command while groups are delayed; more is refused as by a full log: 10 s
 
 	Now        func() time.Time      // command time; default time.Now
 	Logger     *zap.Logger           // default: none
@@ -86,8 +89,9 @@ func (c *Config) Validate() error {
 	if c.SoftLogBytes < 0 || c.SoftLogBytes >= c.HardLogBytes {
 		errs = append(errs, fmt.Errorf("soft log limit %d must be below the hard one %d", c.SoftLogBytes, c.HardLogBytes))
 	}
-	if c.MaxExtents < 1 || c.MaxFresh < 1 {
-		errs = append(errs, fmt.Errorf("bounds of %d extents, %d bundles not compacted: must be positive", c.MaxExtents, c.MaxFresh))
+	if c.MaxExtents < 1 || c.MaxFresh < 1 || c.MaxBytes < 0 {
+		errs = append(errs, fmt.Errorf("bounds of %d extents, %d bundles not compacted: must be positive, that of %d bytes not negative",
+			c.MaxExtents, c.MaxFresh, c.MaxBytes))
 	}
 	return errors.Join(errs...)
 }

@@ -13,33 +13,47 @@ import (
 	"github.com/freshet-io/freshet/metadata"
 )
 
-// ErrOverloaded: the virtual cluster has as many extents or bundles as it may have (Config.MaxExtents, MaxFresh). Commits are
-// refused until compaction, retention or deletion have made room; nothing else is.
-var ErrOverloaded = errors.New("metadata is at its bound, compaction is behind")
+// ErrOverloaded is returned when the metadata is at a bound: Config.MaxExtents, MaxFresh or MaxBytes. Compaction, retention and deletion
+// make room. A refused command had no effect.
+var ErrOverloaded = errors.New("metadata is at its bound: compact, shorten retention, delete topics, or give the control plane more memory")
 
-// Shares of the bound at which the log speaks, and from which on commits are delayed.
+// Shares of the bound.
 const (
-	halfOfBound = 0.5
-	slowFrom    = 0.75
+	halfOfBound = 0.5   // the owner logs a warning
+	slowFrom    = 0.75  // commits are delayed
+	growthUpTo  = 1.125 // of MaxBytes: groups, offsets, transactions and configs of groups are refused
 )
 
-// load is how near the state is to its bounds. What it holds costs memory on every replica, and the time that a takeover
-// takes; commits make it grow, and only work that itself goes through the log takes it down. So commits alone slow down,
-// those of other virtual clusters not at all (I10).
+// load holds the shares of the bounds that the state uses. The state takes memory on every replica, and time at a takeover.
+// Commits make it grow fastest, so only commits are delayed, and only those of this virtual cluster (I10). Consumers still
+// commit offsets while commits are refused.
 type load struct {
-	share  atomic.Uint64 // math.Float64bits; 1 is the bound
-	warned float64       // highest share of halfOfBound and slowFrom that was logged; the apply goroutine's
-	// crowded: the log said that producers are near their bound; the apply goroutine's.
+	share  share   // the largest
+	memory share   // of MaxBytes
+	warned float64 // highest share of halfOfBound and slowFrom that was logged; the apply goroutine's
+	// crowded is set if the log said that producers are near their bound; the apply goroutine's.
 	crowded bool
 }
 
-func (l *load) get() float64 { return math.Float64frombits(l.share.Load()) }
+// share is a float64 that several goroutines use. 1 is the bound.
+type share struct{ bits atomic.Uint64 }
 
-// weigh notes how much there is, after commands were applied.
+func (s *share) get() float64 { return math.Float64frombits(s.bits.Load()) }
+
+func (s *share) set(f float64) { s.bits.Store(math.Float64bits(f)) }
+
+// weigh updates the shares and metrics after commands were applied.
 func (o *Owner) weigh() {
 	l := o.state.Load()
-	share := max(float64(l.Extents)/float64(o.cfg.MaxExtents), float64(l.Fresh)/float64(o.cfg.MaxFresh))
-	o.load.share.Store(math.Float64bits(share))
+	bytes, memory := l.MemoryBytes(), 0.0
+	if o.cfg.MaxBytes > 0 {
+		memory = float64(bytes) / float64(o.cfg.MaxBytes)
+	}
+	share := max(float64(l.Extents)/float64(o.cfg.MaxExtents), float64(l.Fresh)/float64(o.cfg.MaxFresh), memory)
+	o.load.share.set(share)
+	o.load.memory.set(memory)
+	o.metrics.bytes.Set(float64(bytes))
+	o.metrics.partitions.Set(float64(l.Partitions))
 	o.metrics.extents.Set(float64(l.Extents))
 	o.metrics.fresh.Set(float64(l.Fresh))
 	o.metrics.bundles.Set(float64(l.Bundles))
@@ -57,9 +71,10 @@ func (o *Owner) weigh() {
 	if level > o.load.warned {
 		o.cfg.Logger.Warn("metadata grows towards its bound: from 0.75 of it commits are delayed, at 1 refused; "+
 			"let more agents do background jobs, shorten retention, delete topics (they count until --topic-undelete is over), "+
-			"or raise --max-extents and --max-fresh-bundles",
+			"give every replica more memory, or raise --max-extents and --max-fresh-bundles",
 			zap.Float64("share", share), zap.Int64("extents", l.Extents), zap.Int64("max_extents", o.cfg.MaxExtents),
-			zap.Int("fresh_bundles", l.Fresh), zap.Int("max_fresh_bundles", o.cfg.MaxFresh))
+			zap.Int("fresh_bundles", l.Fresh), zap.Int("max_fresh_bundles", o.cfg.MaxFresh),
+			zap.Int64("partitions", l.Partitions), zap.Int64("memory_bytes", bytes), zap.Int64("max_memory_bytes", o.cfg.MaxBytes))
 	}
 	o.load.warned = level
 }
@@ -80,13 +95,55 @@ func (o *Owner) weighProducers(l metadata.Load, limit int64) {
 	o.load.crowded = full || o.load.crowded && share >= slowFrom*0.9
 }
 
-// admit delays a commit in proportion to what is above slowFrom, and refuses it at the bound. Errors: ErrOverloaded,
-// ErrNotOwner, the context's.
+// admit refuses commands that let the state grow at its bounds, and delays commits above slowFrom, in proportion. Errors:
+// ErrOverloaded, ErrNotOwner, the context's.
 func (o *Owner) admit(ctx context.Context, cmd metadata.Command) error {
-	if _, commit := cmd.(*metadata.CommitBundle); !commit {
+	switch c := cmd.(type) {
+	case *metadata.CommitBundle:
+		return o.admitCommit(ctx)
+	case *metadata.CreateTopic, *metadata.CreatePartitions:
+		return o.admitGrowth(1)
+	case *metadata.UpdateGroup:
+		if c.Kind == metadata.GroupNone {
+			return nil // removes its members
+		}
+		return o.admitGrowth(growthUpTo)
+	case *metadata.SetConfigs:
+		if c.Resource == metadata.ConfigTopic || c.Resource == metadata.ConfigBroker {
+			return nil // may shorten retention
+		}
+		return o.admitGrowth(growthUpTo)
+	case *metadata.CommitOffsets, *metadata.InitTransaction, *metadata.AddPartitions, *metadata.AddOffsets:
+		return o.admitGrowth(growthUpTo)
+	}
+	return nil
+}
+
+// admitGrowth returns ErrOverloaded if the state takes at least the share of MaxBytes.
+func (o *Owner) admitGrowth(upTo float64) error {
+	if o.load.memory.get() < upTo {
 		return nil
 	}
-	share := o.load.get()
+	o.metrics.overloaded.Inc()
+	return ErrOverloaded
+}
+
+// growthPerByte is about the memory that the state takes for a byte of a commit: an extent takes metadata.ExtentBytes for 12.
+const growthPerByte = 8
+
+// shareWithQueue is the largest share of a bound once the commands in the queue are applied.
+func (o *Owner) shareWithQueue() float64 {
+	share := o.load.share.get()
+	if o.cfg.MaxBytes == 0 {
+		return share
+	}
+	queued, _ := o.queue.ahead()
+	return max(share, o.load.memory.get()+float64(queued)*growthPerByte/float64(o.cfg.MaxBytes))
+}
+
+// admitCommit delays or refuses a commit: see admit.
+func (o *Owner) admitCommit(ctx context.Context) error {
+	share := o.shareWithQueue()
 	switch {
 	case share >= 1:
 		o.metrics.overloaded.Inc()
@@ -104,6 +161,10 @@ func (o *Owner) admit(ctx context.Context, cmd metadata.Command) error {
 	case <-o.done:
 		return ErrNotOwner
 	case <-timer.C:
-		return nil
 	}
+	if o.shareWithQueue() >= 1 { // of other commits that were delayed beside this one
+		o.metrics.overloaded.Inc()
+		return ErrOverloaded
+	}
+	return nil
 }

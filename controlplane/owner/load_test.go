@@ -1,6 +1,7 @@
 package owner_test
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -90,4 +91,85 @@ func gathered(t *testing.T, r *prometheus.Registry, name string) float64 {
 	}
 	t.Fatalf("no metric %q", name)
 	return 0
+}
+
+// TestOwner_RefusesGrowthAtTheBoundOfMemory: commits and new topics are refused at the bound, groups and offsets at 9/8 of it. Commands
+// that make room are never refused.
+func TestOwner_RefusesGrowthAtTheBoundOfMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const bound = 1 << 20
+		registry := prometheus.NewRegistry()
+		f := start(t, func(c *owner.Config) { c.MaxBytes, c.Registerer = bound, registry })
+		end := f.run(t)
+		propose := func(c metadata.Command) error {
+			t.Helper()
+			result, _, err := f.Propose(t.Context(), c)
+			require.NoError(t, result.Err)
+			return err
+		}
+		topics := 0
+		create := func() metadata.Command {
+			topics++
+			return &metadata.CreateTopic{ID: id.Topic{byte(topics), byte(topics >> 8), 1}, Name: fmt.Sprint("t", topics), Partitions: 1}
+		}
+		require.NoError(t, propose(&metadata.OpenSession{Instance: "i"}))
+		var err error
+		for err == nil {
+			err = propose(create())
+		}
+		require.ErrorIs(t, err, owner.ErrOverloaded)
+		require.InDelta(t, 1, gathered(t, registry, "freshet_owner_metadata_share"), 0.001)
+		require.InDelta(t, bound, gathered(t, registry, "freshet_owner_metadata_bytes"), 1024)
+		require.ErrorIs(t, propose(&metadata.CreatePartitions{ID: id.Topic{1, 0, 1}, Count: 2}), owner.ErrOverloaded)
+		var b commit.Builder
+		b.Reset(commit.Header{Submission: id.Submission{Session: 1, N: 1}, Bytes: 100})
+		b.Section(commit.Section{Partition: id.TopicPartition{Topic: id.Topic{1, 0, 1}}})
+		b.Batch(commit.Batch{Records: 1, Bytes: 61, ProducerID: -1})
+		require.ErrorIs(t, propose(&metadata.CommitBundle{Encoded: b.AppendTo(nil)}), owner.ErrOverloaded)
+
+		for groups := 0; ; groups++ {
+			group := fmt.Sprint("g", groups)
+			if err = propose(&metadata.UpdateGroup{Group: group, Kind: metadata.GroupClassic}); err != nil {
+				break
+			}
+		}
+		require.ErrorIs(t, err, owner.ErrOverloaded)
+		require.InDelta(t, bound/8*9, gathered(t, registry, "freshet_owner_metadata_bytes"), 1024)
+		offsets := []metadata.OffsetCommit{{Partition: id.TopicPartition{Topic: id.Topic{1, 0, 1}}, ExpiresMs: -1}}
+		require.ErrorIs(t, propose(&metadata.CommitOffsets{Group: "g0", Offsets: offsets}), owner.ErrOverloaded)
+		require.ErrorIs(t, propose(&metadata.InitTransaction{TransactionalID: "x", TimeoutMs: 1, ProducerID: -1, ProducerEpoch: -1}), owner.ErrOverloaded)
+
+		require.NoError(t, propose(&metadata.SetConfigs{Resource: metadata.ConfigBroker, Set: map[string]string{"log.retention.ms": "1"}}))
+		require.NoError(t, propose(&metadata.UpdateGroup{Group: "g0", Kind: metadata.GroupNone}))
+		for n := range 400 {
+			require.NoError(t, propose(&metadata.DeleteTopic{ID: id.Topic{byte(n + 1), byte((n + 1) >> 8), 1}}))
+		}
+		require.NoError(t, propose(create()))
+		require.NoError(t, propose(&metadata.CommitOffsets{Group: "g0", Offsets: []metadata.OffsetCommit{}}))
+		require.NoError(t, end())
+	})
+}
+
+// TestOwner_CountsTheQueueTowardsTheBound: commits that wait for the log use the bound before they are applied.
+func TestOwner_CountsTheQueueTowardsTheBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, func(c *owner.Config) { c.MaxBytes = 1 << 20 })
+		var b commit.Builder
+		b.Reset(commit.Header{Submission: id.Submission{Session: 1, N: 1}, Bytes: 1 << 30})
+		for i := range 1000 {
+			b.Section(commit.Section{Partition: id.TopicPartition{Topic: id.Topic{1}, Partition: int32(i)}, Position: uint32(i) * 61})
+			b.Batch(commit.Batch{Records: 1, Bytes: 61, ProducerID: -1})
+		}
+		encoded := b.AppendTo(nil)
+		var err error
+		var queued int
+		for err == nil { // the owner does not run: nothing leaves the queue
+			if _, err = f.Enqueue(t.Context(), &metadata.CommitBundle{Encoded: encoded}); err == nil {
+				queued += len(encoded)
+			}
+		}
+		require.ErrorIs(t, err, owner.ErrOverloaded)
+		require.Less(t, queued, 1<<20)
+		require.NoError(t, f.run(t)())
+	})
 }

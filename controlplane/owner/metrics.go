@@ -14,6 +14,8 @@ type metrics struct {
 	delayed       prometheus.Counter
 
 	extents    prometheus.Gauge
+	partitions prometheus.Gauge
+	bytes      prometheus.Gauge
 	bundles    prometheus.Gauge
 	fresh      prometheus.Gauge
 	share      prometheus.Gauge
@@ -50,10 +52,13 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "freshet_owner_delayed_seconds_total",
 			Help: "Time that groups were held back because the log was above its soft limit.",
 		})),
-		extents:   gauge(reg, "live_extents", "Extents of all partitions, on the owner."),
-		bundles:   gauge(reg, "live_bundles", "Bundles that extents refer to, on the owner."),
-		fresh:     gauge(reg, "fresh_bundles", "Live bundles that were not compacted yet, on the owner."),
-		share:     gauge(reg, "metadata_share", "Share of the bound of extents or bundles not compacted that is used, the larger one; from 0.75 on commits are delayed, at 1 refused."),
+		extents:    gauge(reg, "live_extents", "Extents of all partitions, on the owner."),
+		bundles:    gauge(reg, "live_bundles", "Bundles that extents refer to, on the owner."),
+		fresh:      gauge(reg, "fresh_bundles", "Live bundles that were not compacted yet, on the owner."),
+		partitions: gauge(reg, "written_partitions", "Partitions that had a record, on the owner."),
+		bytes:      gauge(reg, "metadata_bytes", "Estimated memory of the state, on the owner and on each replica; a snapshot needs as much once more."),
+		share: gauge(reg, "metadata_share",
+			"Share of the bound of memory, extents or bundles not compacted that is used, the largest one; from 0.75 on commits are delayed, at 1 commits and new topics are refused."),
 		producers: gauge(reg, "active_producers", "Idempotent producers that wrote within 24 hours, counted once per partition, on the owner."),
 		resting: gauge(reg, "resting_producers",
 			"Idempotent producers without a batch for 24 hours whose next sequence number is kept, counted once per partition, on the owner."),
@@ -65,7 +70,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		})),
 		overloaded: promreg.Register(reg, prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "freshet_owner_overloaded_commits_total",
-			Help: "Commits refused, retriably, because metadata was at its bound.",
+			Help: "Commits and other commands refused, retriably, because metadata was at its bound.",
 		})),
 	}
 }
@@ -76,7 +81,7 @@ func gauge(reg prometheus.Registerer, name, help string) prometheus.Gauge {
 
 // forget takes back what only an owner knows.
 func (m *metrics) forget() {
-	for _, g := range []prometheus.Gauge{m.extents, m.bundles, m.fresh, m.share, m.producers, m.resting, m.remembered, m.crowding} {
+	for _, g := range []prometheus.Gauge{m.extents, m.partitions, m.bytes, m.bundles, m.fresh, m.share, m.producers, m.resting, m.remembered, m.crowding} {
 		g.Set(0)
 	}
 }

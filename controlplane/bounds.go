@@ -1,0 +1,62 @@
+package controlplane
+
+import (
+	"math"
+	"runtime/debug"
+
+	"github.com/freshet-io/freshet/metadata"
+)
+
+const (
+	// leastProducers is the least default bound of active producers.
+	leastProducers = 1 << 16
+	// leastQueue and mostQueue bound the commands that wait for the log. The least holds one command of the owner's largest size.
+	leastQueue, mostQueue = 17 << 20, 64 << 20
+)
+
+// Bounds are the bounds of one virtual cluster's metadata.
+type Bounds struct {
+	// Bytes bounds the estimated memory of the state (metadata.Load.MemoryBytes). 0 means no bound.
+	Bytes int64
+	// Extents bounds the live extents. 0 takes the owner's default.
+	Extents int64
+	// PlannedExtents is the bound that background jobs work towards. 0 takes the planner's default.
+	PlannedExtents int64
+	// Producers bounds the active producers.
+	Producers int64
+	// QueueBytes bounds the commands that wait for the log.
+	QueueBytes int64
+}
+
+// Bounds returns the bounds of each virtual cluster.
+//
+// The state of every virtual cluster may take a quarter of its share of the memory. A snapshot is compared with a second
+// state, which takes as much. Commits copy partitions while a snapshot is taken, at most all. The rest is for buffers and garbage.
+func (c *Config) Bounds() Bounds {
+	limit := c.MemoryLimit
+	if limit == 0 {
+		limit = debug.SetMemoryLimit(-1)
+	}
+	b := Bounds{Extents: c.MaxExtents, PlannedExtents: c.MaxExtents, Producers: c.MaxProducers, QueueBytes: mostQueue}
+	if limit == math.MaxInt64 {
+		if b.Producers == 0 {
+			b.Producers = metadata.MaxProducers
+		}
+		return b
+	}
+	share := limit / int64(max(1, len(c.VirtualClusters)))
+	b.Bytes = max(1, share/4)
+	b.QueueBytes = min(max(share/16, leastQueue), mostQueue)
+	if b.Extents == 0 {
+		b.Extents = max(1, b.Bytes/metadata.ExtentBytes)
+		b.PlannedExtents = max(1, b.Extents/2) // partitions and producers take memory too
+	}
+	if b.Producers == 0 {
+		b.Producers = max(leastProducers, share/8/metadata.ProducerBytes)
+	}
+	return b
+}
+
+// RuntimeMemory returns the limit to set for the Go runtime of a control plane with the given memory. The runtime counts neither
+// the program nor what the kernel holds for it.
+func RuntimeMemory(limit int64) int64 { return limit - limit/8 }
