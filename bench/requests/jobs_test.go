@@ -48,11 +48,11 @@ func (a *agent) CompleteJob(ctx context.Context, n id.Session, outcome []byte, l
 }
 
 // AbortJob implements runner.Owner.
-func (a *agent) AbortJob(ctx context.Context, n id.Session, reason string, corrupt []id.Bundle) error {
+func (a *agent) AbortJob(ctx context.Context, n id.Session, reason string, unreadable job.Unreadable) error {
 	if reason != "the agent stops" {
 		a.w.t.Errorf("job %d given up: %s", n, reason)
 	}
-	return a.w.jobs.Abort(ctx, a.session, n, reason, corrupt)
+	return a.w.jobs.Abort(ctx, a.session, n, reason, unreadable)
 }
 
 // of gives the agent of a session, nil if there is none.
