@@ -104,7 +104,7 @@ func (t *topicOffsets) dropNote(partition int32) {
 	}
 }
 
-// remove drops a partition's offset and what is pending for it.
+// remove drops a partition's offset and its pending ones.
 func (t *topicOffsets) remove(partition int32) {
 	t.offsets.Delete(partition)
 	t.dropNote(partition)
@@ -195,7 +195,7 @@ func (s *machine) deleteOffsets(c *DeleteOffsets, _ *Effects) Result {
 	return Result{Value: errs}
 }
 
-// deleteOffset removes an offset and what is pending there; if conditional, only one committed at before or earlier
+// deleteOffset removes an offset and the pending offsets of its partition; if conditional, only one committed at before or earlier
 // of which nothing is pending.
 func (s *machine) deleteOffset(g *groupEntry, tp id.TopicPartition, conditional bool, before int64) {
 	key := topicKey(tp.Topic)
