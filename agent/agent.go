@@ -107,6 +107,9 @@ func (a *Agent) Await(ctx context.Context) error {
 	return nil
 }
 
+// PutBudget returns the PUTs per second and zone for bundles that are not full, and the reason for this number.
+func (a *Agent) PutBudget() (rate float64, reason string) { return a.cfg.EffectivePutBudget() }
+
 // HTTPAddress is where /readyz and the like are.
 func (a *Agent) HTTPAddress() net.Addr { return a.http.Addr() }
 
@@ -189,10 +192,11 @@ func (a *Agent) buildWriter(context.Context) (err error) {
 	}); err != nil {
 		return err
 	}
+	putRate, _ := a.cfg.EffectivePutBudget()
 	a.writer, err = writer.New(writer.Config{
 		Pool: a.slabs, Bucket: a.bucket, Committer: a.session, Sink: sink{a.cache}, Share: func() float64 { return a.route.Share() },
 		FlushBytes: a.cfg.FlushBytes, FlushInterval: a.cfg.FlushInterval, Linger: a.cfg.Linger,
-		PutRate: a.cfg.PutBudget, PutBurst: max(a.cfg.PutBudget, 1), FastPutRate: a.cfg.FastPutBudget,
+		PutRate: putRate, PutBurst: max(putRate, 1), FastPutRate: a.cfg.FastPutBudget,
 		Log: a.log.Named("writer"),
 	}, a.cfg.Registry)
 	if err != nil {

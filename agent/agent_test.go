@@ -109,7 +109,7 @@ func TestConfig_ValidateReportsAllFaults(t *testing.T) {
 	} {
 		require.ErrorContains(t, err, want)
 	}
-	c.Linger, c.FlushInterval, c.DrainTimeout, c.PutBudget, c.FastPutBudget = 0, 0, -1, 0, math.NaN()
+	c.Linger, c.FlushInterval, c.DrainTimeout, c.PutBudget, c.FastPutBudget = 0, 0, -1, -1, math.NaN()
 	for _, want := range []string{"--linger", "--flush-interval", "--drain-timeout", "--put-budget is not", "--fast-put-budget"} {
 		require.ErrorContains(t, c.ValidateWriting(), want)
 		require.ErrorContains(t, c.Validate(), want)

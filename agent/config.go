@@ -19,6 +19,7 @@ import (
 	"github.com/freshet-io/freshet/internal/zonename"
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/objstore"
+	"github.com/freshet-io/freshet/objstore/open"
 )
 
 // Config is what an agent is made of. Zero fields get the defaults named.
@@ -63,9 +64,9 @@ type Config struct {
 	SharedAdvertise []string
 	// PodIP is the agent's address as {ip}; "": one of this machine's.
 	PodIP string
-	// ClientNetworks are the zones of clients by network, prefix=zone, for those that do not name theirs.
+	// ClientNetworks are the zones of clients by network, prefix=zone, for clients that do not name theirs.
 	ClientNetworks []string
-	// ListenerZones are the zones of clients by the listener that they reached, name=zone, for what is left.
+	// ListenerZones are the zones of clients by the listener that they reached, name=zone, for the other clients.
 	ListenerZones []string
 	// Peers is how agents of the zone share what they have in memory.
 	Peers PeerConfig
@@ -88,7 +89,8 @@ type Config struct {
 	// HandOver is how long readers wait for a bundle that the agent has committed and not put into its cache yet, before
 	// they read the object store; a straggling hedged PUT can hold it longer. Default 200 ms.
 	HandOver time.Duration
-	// PutBudget is how many PUTs a second the zone makes while bundles are not full, burst the same. Default 4.
+	// PutBudget is how many PUTs a second the zone makes while bundles are not full, burst the same. Default: 4 at a store that bills
+	// requests, else 50 (open.Charges).
 	PutBudget float64
 	// FastPutBudget is how many more PUTs a second the zone makes for topics with freshet.latency=fast. Default 40.
 	FastPutBudget float64
@@ -111,7 +113,7 @@ type Config struct {
 	Gatherer prometheus.Gatherer  // what /metrics shows; default: Registry
 }
 
-// ApplyDefaults fills in what is zero.
+// ApplyDefaults sets zero fields to their defaults.
 func (c *Config) ApplyDefaults() {
 	if len(c.Listen) == 0 {
 		c.Listen = []string{":9092-9095"}
@@ -124,7 +126,6 @@ func (c *Config) ApplyDefaults() {
 	c.Linger = cmp.Or(c.Linger, 5*time.Millisecond)
 	c.HandOver = cmp.Or(c.HandOver, 200*time.Millisecond)
 	c.Peers.OwnerSilence = cmp.Or(c.Peers.OwnerSilence, 1500*time.Millisecond)
-	c.PutBudget = cmp.Or(c.PutBudget, 4)
 	c.FastPutBudget = cmp.Or(c.FastPutBudget, 40)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, 5*time.Second)
 	if len(c.Roles) == 0 {
@@ -265,7 +266,6 @@ func (c *Config) ValidateWriting() error {
 	}{
 		{"--flush-interval", float64(c.FlushInterval)},
 		{"--linger", float64(c.Linger)},
-		{"--put-budget", c.PutBudget},
 		{"--fast-put-budget", c.FastPutBudget},
 		{"--drain-timeout", float64(c.DrainTimeout)},
 	} {
@@ -273,5 +273,26 @@ func (c *Config) ValidateWriting() error {
 			faults = append(faults, fmt.Errorf("%s is not above 0", b.flag))
 		}
 	}
+	if !(c.PutBudget >= 0) {
+		faults = append(faults, errors.New("--put-budget is not above 0"))
+	}
 	return errors.Join(faults...)
+}
+
+// Defaults of PutBudget.
+const (
+	billedPutBudget = 4
+	freePutBudget   = 50
+)
+
+// EffectivePutBudget returns PutBudget, or its default for the bucket, and the reason as a clause of a log line.
+func (c *Config) EffectivePutBudget() (rate float64, reason string) {
+	if c.PutBudget > 0 {
+		return c.PutBudget, "--put-budget is set"
+	}
+	charges, reason := open.Charges(c.BucketURL)
+	if charges {
+		return billedPutBudget, reason
+	}
+	return freePutBudget, reason
 }

@@ -57,11 +57,22 @@ func (a *Agent) Run(ctx context.Context) error {
 		service.Service{Name: "jobs", Run: a.runJobs},
 		service.Service{Name: "writer", Run: a.writer.Run},
 		service.Service{Name: "zone's writer", Run: a.route.Run},
+		service.Service{Name: "ready line", Run: a.logReady},
 		service.Service{Name: "kafka listener", Run: a.edge.Run},
 		service.Service{Name: "drain", Run: a.drain},
 	)
 	a.log.Info("agent has stopped", zap.Error(err))
 	return a.plainFault(err)
+}
+
+// logReady logs once that clients can be served, with the rate of PUTs in the bill.
+func (a *Agent) logReady(ctx context.Context) error {
+	if err := a.Await(ctx); err == nil {
+		rate, reason := a.cfg.EffectivePutBudget()
+		a.log.Info("agent is ready", zap.Float64("put_budget", rate), zap.String("put_budget_reason", reason))
+	}
+	<-ctx.Done()
+	return nil
 }
 
 // Bounds of the watch for other agents that advertise an address of this one.

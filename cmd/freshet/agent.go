@@ -103,7 +103,8 @@ func bindWriting(f *pflag.FlagSet, c *agent.Config) {
 	f.Var(config.Size(&c.FlushBytes), "flush-bytes", "a bundle of this size is written at once")
 	f.DurationVar(&c.FlushInterval, "flush-interval", c.FlushInterval, "records wait no longer than this to be written")
 	f.DurationVar(&c.Linger, "linger", c.Linger, "records wait at least this long for others to share their bundle")
-	f.Float64Var(&c.PutBudget, "put-budget", c.PutBudget, "PUTs a second and zone while bundles are not full; what waits for more is at most --flush-interval late")
+	f.Var(config.Rate(&c.PutBudget), "put-budget", "PUTs per second and zone for bundles that are not full; a record waits at most --flush-interval for a slot; "+
+		"auto is 4 at AWS and other public endpoints, which bill requests, and 50 at a directory or an endpoint in a private network")
 	f.Float64Var(&c.FastPutBudget, "fast-put-budget", c.FastPutBudget, "PUTs a second and zone beyond --put-budget, for topics with freshet.latency=fast")
 	f.BoolVar(&c.Hedge, "hedge", c.Hedge, "send a second request to the object store when one takes longer than 19 of 20 do")
 	f.DurationVar(&c.DrainTimeout, "drain-timeout", c.DrainTimeout, "bound for flushing, committing and answering after SIGTERM")

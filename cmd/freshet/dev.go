@@ -16,16 +16,13 @@ import (
 	"github.com/freshet-io/freshet/objstore/open"
 )
 
-// Defaults that suit one process on a developer's machine.
-const (
-	devMemory    = 1 << 30 // at most, unless --memory-limit says otherwise
-	devPutBudget = 50      // a directory does not charge for PUTs
-)
+// Default that suits one process on a developer's machine.
+const devMemory = 1 << 30 // at most, unless --memory-limit is given
 
 func newDev(p process) *cobra.Command {
 	s := agentSettings{log: logging.Config{Level: "warn"}}
 	s.Listen, s.HTTPListen = []string{"127.0.0.1:9092"}, "127.0.0.1:8080"
-	s.PutBudget, s.AutoCreateTopics = devPutBudget, true
+	s.AutoCreateTopics = true
 	s.ApplyDefaults()
 	d := dev.Config{DataDir: access.DefaultDir, DefaultPartitions: 1}
 	d.Lifecycle.ApplyDefaults()

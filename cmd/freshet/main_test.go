@@ -102,7 +102,8 @@ func TestRun_UsageFaultsExitWith2(t *testing.T) {
 		`--linger: invalid value "5": want a duration`:                           {"produce", "t", "--linger", "5"},
 		`--idempotent: invalid value "perhaps": want true or false`:              {"produce", "t", "--idempotent=perhaps"},
 		`--flush-bytes: invalid value "8XB": size "8XB": want a number with KiB`: {"agent", "--flush-bytes", "8XB"},
-		"--put-budget is not above 0":                                            {"dev", "--put-budget", "0"},
+		`--put-budget: invalid value "0": want auto or a number above 0`:         {"dev", "--put-budget", "0"},
+		`--put-budget: invalid value "NaN": want auto or`:                        {"agent", "--put-budget", "NaN"},
 		"--linger is not above 0":                                                {"agent", "--linger", "0s"},
 		"--idempotent needs --acks all":                                          {"produce", "t", "--acks", "1", "--idempotent"},
 	} {

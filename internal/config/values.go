@@ -167,6 +167,36 @@ type choiceValue struct {
 	allowed []string
 }
 
+// auto is the text of a Rate that the program derives.
+const auto = "auto"
+
+type rateValue struct{ p *float64 }
+
+// Rate is a pflag.Value for a number above 0, or auto, which is stored as 0.
+func Rate(p *float64) pflag.Value { return rateValue{p} }
+
+func (v rateValue) String() string {
+	if v.p == nil || *v.p == 0 {
+		return auto
+	}
+	return strconv.FormatFloat(*v.p, 'g', -1, 64)
+}
+
+func (v rateValue) Type() string { return "number" }
+
+func (v rateValue) Set(s string) error {
+	if s == auto {
+		*v.p = 0
+		return nil
+	}
+	rate, err := strconv.ParseFloat(s, 64)
+	if err != nil || !(rate > 0) || math.IsInf(rate, 1) {
+		return errors.New("want auto or a number above 0")
+	}
+	*v.p = rate
+	return nil
+}
+
 // Choice is a pflag.Value that accepts only the values named.
 func Choice(p *string, allowed ...string) pflag.Value { return choiceValue{p, allowed} }
 

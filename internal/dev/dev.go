@@ -220,17 +220,19 @@ func awaitOwner(ctx context.Context, plane *controlplane.ControlPlane) {
 	}
 }
 
-// greet says where the agent listens once it does, and waits for the end.
+// greet prints the address of the agent and its PUT budget once clients can be served, and waits for the end.
 func greet(ctx context.Context, cfg Config, a *agent.Agent) error {
 	if err := a.Await(ctx); err != nil {
 		return nil //nolint:nilerr // ctx ended
 	}
 	bootstrap := a.Addresses()[0].String()
+	puts, why := a.PutBudget()
 	fmt.Fprintf(cfg.Out, `freshet is ready, bootstrap address %s
 try it:  seq 10 | %[2]s produce numbers -b %[1]s
          %[2]s consume numbers --from earliest -e -b %[1]s
          kcat -b %[1]s -L
-`, bootstrap, cfg.Program)
+at most %[3]v PUTs a second while bundles are not full (--put-budget): %[4]s
+`, bootstrap, cfg.Program, puts, why)
 	<-ctx.Done()
 	return nil
 }
