@@ -209,6 +209,11 @@ bench-groups: build ## measure the owner under heartbeats of 10,000 groups, an a
 bench-latency: build ## measure latency by object store, PUT budget and load; ARGS="--models s3-express --chart latency.svg"
 	$(BIN)/freshet bench latency $(ARGS)
 
+.PHONY: bench-producers
+bench-producers: build ## measure producers with default settings for DURATION (30s) each, after IDLE (2m), for --put-budget of BUDGETS (auto,4)
+	FRESHET_PRODUCER_DEFAULTS=$(or $(DURATION),30s) FRESHET_PRODUCER_IDLE=$(or $(IDLE),2m) FRESHET_PRODUCER_BUDGETS=$(or $(BUDGETS),auto,4) \
+	  FRESHET_BINARY=$(abspath $(BIN)/freshet) $(GO) test -vet=off -timeout 0 -count=1 -v -run '^TestProducer_Defaults$$' ./test/timing
+
 .PHONY: bench-matrix
 bench-matrix: build ## run all published workloads against a broker on localhost:9092; ARGS="--scale 0.02 --duration 1m"
 	$(BIN)/freshet bench matrix $(ARGS)
@@ -246,6 +251,10 @@ upgrade: ## restart a cluster under load from the build of test/upgrade/testdata
 .PHONY: zones
 zones: ## count what goes between zones, each a network namespace that produces SIZE (1GiB); LOOPBACK=1 does without them
 	FRESHET_ZONES=$(or $(SIZE),1GiB) FRESHET_ZONES_LOOPBACK=$(LOOPBACK) $(GO) test -timeout 0 -count=1 -v -run '^TestZones$$' ./test/zones
+
+.PHONY: lostzone
+lostzone: build ## let consumers of ten libraries lose their zone for good, and its agents one by one (8 minutes)
+	FRESHET_LOSTZONE=1 $(REAL) -v -run '^TestLostZone_' ./test/matrix -args -bounds
 
 # Programs and images for a Kubernetes on this machine. Images have the names under which they are pulled elsewhere.
 KUBE_VERSION = $(patsubst v%,%,$(shell cd tools/kube && $(GO) list -m -f '{{.Version}}' k8s.io/kubernetes))

@@ -60,6 +60,7 @@ type Agent struct {
 	taker     *zonewriter.Taker // what other agents' batches come by
 	cache     *cache.Cache
 	fetcher   *fetch.Fetcher
+	departure *kafka.Departure
 	edge      *edge.Server
 	http      *adminhttp.Server
 	load      *load.Meter

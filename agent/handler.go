@@ -22,11 +22,12 @@ func (a *Agent) newHandler() (*kafka.Handler, error) {
 	a.views = views
 	views.Register(a.cfg.Registry)
 	views.Share(a.shared)
-	reads, err := a.readAPIs(views)
+	a.departure = kafka.NewDeparture(catalogue, views, a.left)
+	reads, err := a.readAPIs()
 	if err != nil {
 		return nil, err
 	}
-	metadata := kafka.MetadataConfig{Catalogue: catalogue, Views: views, Prober: a.session, Log: log}
+	metadata := kafka.MetadataConfig{Catalogue: catalogue, Views: views, Prober: a.session, Log: log, Departure: a.departure}
 	if a.cfg.AutoCreateTopics {
 		metadata.Creator = kafka.NewAutoCreate(a.session, zones)
 	}
@@ -53,15 +54,14 @@ func (a *Agent) abroad(client *edge.Client, clientID string) bool {
 }
 
 // readAPIs are those that plan from the partition views.
-func (a *Agent) readAPIs(views *kafka.Views) ([]kafka.API, error) {
+func (a *Agent) readAPIs() ([]kafka.API, error) {
 	catalogue := a.listeners.catalogue
 	sessions, err := fetch.NewSessions(fetch.SessionsConfig{Registerer: a.cfg.Registry})
 	if err != nil {
 		return nil, err
 	}
-	departure := kafka.NewDeparture(catalogue, views, a.left)
 	fetches, err := kafka.NewFetch(kafka.FetchConfig{
-		Catalogue: catalogue, Source: a.session, Fetcher: a.fetcher, Sessions: sessions, Departure: departure,
+		Catalogue: catalogue, Source: a.session, Fetcher: a.fetcher, Sessions: sessions, Departure: a.departure,
 	})
 	if err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func (a *Agent) readAPIs(views *kafka.Views) ([]kafka.API, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := kafka.NewListOffsets(catalogue, a.session, offsets, departure)
+	list, err := kafka.NewListOffsets(catalogue, a.session, offsets, a.departure)
 	if err != nil {
 		return nil, err
 	}

@@ -31,7 +31,10 @@ const (
 	// membership. One that has no request under way at the moment would find its connection closed without a word,
 	// and many wait seconds before they ask for Metadata again.
 	redirectPart = 0.2
-	goodbyePart  = 0.1 // close the session
+	// refreshPart replaces redirectPart while redirected clients have not refreshed their metadata. It exceeds the 2 s that sarama waits
+	// (Consumer.Retry.Backoff), at the default DrainTimeout.
+	refreshPart = 0.6
+	goodbyePart = 0.1 // close the session
 	// edgeDrainTimeout is for writing the last answers to clients.
 	edgeDrainTimeout = 500 * time.Millisecond
 )
@@ -158,9 +161,14 @@ func (a *Agent) drain(ctx context.Context) error {
 	a.edge.HangUp(a.listenersWithSiblings()...)
 	began = time.Now()
 	redirected := time.After(a.redirectTime())
+	refreshed, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(refreshPart*float64(a.cfg.DrainTimeout)))
+	defer stop()
 	err = errors.Join(a.within(ctx, handOverPart, a.handOver), a.within(ctx, flushPart, a.writer.Drain))
 	a.log.Info("flushed", zap.Duration("took", time.Since(began)), zap.Error(err))
 	<-redirected
+	if err := a.departure.AwaitRefresh(refreshed); err != nil {
+		a.log.Info("redirected clients did not refresh their metadata", zap.Duration("took", time.Since(began)))
+	}
 	return nil
 }
 

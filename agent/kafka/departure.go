@@ -1,7 +1,9 @@
 package kafka
 
 import (
+	"context"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -27,11 +29,62 @@ type Departure struct {
 	views     *Views
 	left      func() bool
 	sent      redirects // connections
+
+	mu struct {
+		sync.Mutex
+		stale   map[uint64]struct{} // redirected connections without a Metadata request since; sent bounds them
+		settled chan struct{}       // closed once stale is empty; nil if nothing waits
+	}
 }
 
 // NewDeparture returns the Departure of an agent. left reports whether the agent has left the membership while other agents remain.
 func NewDeparture(catalogue *view.Catalogue, views *Views, left func() bool) *Departure {
 	return &Departure{catalogue: catalogue, views: views, left: left}
+}
+
+// redirected notes that the client of a connection must refresh its metadata.
+func (d *Departure) redirected(connection uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.mu.stale == nil {
+		d.mu.stale = make(map[uint64]struct{})
+	}
+	d.mu.stale[connection] = struct{}{}
+}
+
+// refreshed notes that a connection asked for Metadata.
+func (d *Departure) refreshed(connection uint64) {
+	if d == nil {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.mu.stale, connection)
+	if len(d.mu.stale) == 0 && d.mu.settled != nil {
+		close(d.mu.settled)
+		d.mu.settled = nil
+	}
+}
+
+// AwaitRefresh returns when every redirected connection has asked for Metadata, or with the end of ctx. Clients wait before they ask:
+// sarama 2 s. A client that knows this agent alone has no other broker to ask.
+func (d *Departure) AwaitRefresh(ctx context.Context) error {
+	d.mu.Lock()
+	if len(d.mu.stale) == 0 {
+		d.mu.Unlock()
+		return nil
+	}
+	if d.mu.settled == nil {
+		d.mu.settled = make(chan struct{})
+	}
+	settled := d.mu.settled
+	d.mu.Unlock()
+	select {
+	case <-settled:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // departing is one request while the agent drains.
@@ -70,6 +123,9 @@ func (d *departing) leader(p id.TopicPartition, epoch int32, follows bool) (lead
 		name := strconv.Itoa(int(d.req.Key)) + "/" + strconv.FormatUint(d.req.Client.ID, 10)
 		allowed := d.sent.allow(name, time.Now())
 		d.once = &allowed
+		if allowed {
+			d.redirected(d.req.Client.ID)
+		}
 	}
 	return l, *d.once
 }

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -72,14 +73,16 @@ func TestFetch_DrainingRedirects(t *testing.T) {
 				} else {
 					require.Empty(t, out.Brokers)
 				}
+				var records int // of any partition: a reply need not wait for the others
 				for _, p := range fetch().Topics[0].Partitions {
 					if version >= 16 && epoch >= 0 {
 						require.Equal(t, kerr.NotLeaderForPartition.Code, p.ErrorCode)
 						continue
 					}
 					require.Zero(t, p.ErrorCode, "version %d is redirected once", version)
-					require.NotEmpty(t, p.RecordBatches)
+					records += len(p.RecordBatches)
 				}
+				require.Equal(t, version < 16 || epoch < 0, records > 0, "version %d, epoch %d", version, epoch)
 			}
 		}
 	})
@@ -167,4 +170,31 @@ func TestFetch_DrainingRedirectsSessions(t *testing.T) {
 			require.Equal(t, version >= 16, len(out.Brokers) == 1)
 		})
 	}
+}
+
+// TestDeparture_AwaitsMetadata: the drain waits for the Metadata requests of redirected connections.
+func TestDeparture_AwaitsMetadata(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReaders(t)
+		r.produce(t, 0, 1)
+		r.leave(t, plainMember(2, "a"))
+		d := r.fetch.cfg.Departure
+		require.NoError(t, d.AwaitRefresh(t.Context()), "no connection was redirected")
+		for connection := range uint64(2) {
+			ask[*kmsg.FetchResponse](t, t.Context(), r.fetch, connection, fetchRequest(11, 5000, fetchPartition(0, 0)))
+		}
+		short, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		require.ErrorIs(t, d.AwaitRefresh(short), context.DeadlineExceeded)
+		d.refreshed(0)
+		settled := make(chan error)
+		go func() { settled <- d.AwaitRefresh(t.Context()) }()
+		synctest.Wait()
+		require.Empty(t, settled)
+		metadata := NewMetadata(MetadataConfig{
+			Catalogue: r.fetch.cfg.Catalogue, Views: d.views, Prober: r.fetch.cfg.Source, Departure: d,
+		})
+		ask[*kmsg.MetadataResponse](t, t.Context(), metadata, 1, kmsg.NewPtrMetadataRequest())
+		require.NoError(t, <-settled)
+	})
 }

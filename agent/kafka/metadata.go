@@ -49,6 +49,8 @@ type MetadataConfig struct {
 	// Timeout bounds the wait for the control plane; default DefaultMetadataTimeout.
 	Timeout time.Duration
 	Log     *zap.Logger
+	// Departure notes the clients that refresh their metadata while the agent drains. Nil means none.
+	Departure *Departure
 }
 
 // Metadata is key 3, versions 0-13.
@@ -83,6 +85,7 @@ func (m *Metadata) Start(ctx context.Context, req *edge.Request) func() edge.Rep
 		in.AllowAutoTopicCreation = true
 	}
 	return func() edge.Reply {
+		defer m.cfg.Departure.refreshed(req.Client.ID)
 		if !validTopics(req.Version, in) {
 			return Answer(req, invalidTopics(in))
 		}

@@ -22,6 +22,7 @@ type ClusterConfig struct {
 	MutualTLS     bool     // with TLS: agents show certificates
 	Binary        string   // program of every process at first; the binary under test
 	Buckets       int      // 1; all on one S3 server, the cluster uses the first
+	Latency       string   // model that delays requests to the S3 server (package objstore/latency); none
 	AgentFlags    []string // further flags of every agent
 	ControlFlags  []string // further flags of every control plane
 	Proxied       bool     // agents reach every control plane through its Proxy only
@@ -104,6 +105,9 @@ func NewCluster(t testing.TB, cfg ClusterConfig) *Cluster {
 	}
 	c.S3.Endpoint = "http://" + cfg.Front("s3", strings.TrimPrefix(c.S3.Endpoint, "http://"))
 	c.BucketURL = c.S3.URL("bucket", "freshet")
+	if cfg.Latency != "" {
+		c.BucketURL += "&latency=" + cfg.Latency
+	}
 	if cfg.TLS {
 		c.Files = testservers.NewTLSFiles(t)
 	}

@@ -6,5 +6,5 @@
 // the page and the pins of the package managers with that table. With FRESHET_MATRIX_KAFKA=1 every program runs against
 // Apache Kafka too.
 //
-// TestDrain_OldClientsMove runs consumers of old libraries while an agent is replaced.
+// TestDrain_OldClientsMove runs consumers of old libraries while an agent is replaced. The TestLostZone tests take the agents of a zone away.
 package matrix

@@ -52,7 +52,7 @@ func TestDrain_OldClientsMove(t *testing.T) {
 	for name, command := range consumers {
 		for _, group := range []string{"", "group-of-" + name} {
 			label := strings.TrimSpace(name + " " + group)
-			args := append(command[1:len(command):len(command)], first.Bootstrap, topic, group)
+			args := append(command[1:len(command):len(command)], first.Bootstrap, topic, group, "")
 			p := testservers.NewProcess(t, label, command[0], args, func() error { return nil })
 			p.Launch()
 			running[label] = p

@@ -2,6 +2,8 @@
 //
 //	golang franz-go|sarama|kafka-go BOOTSTRAP PREFIX
 //
+// "golang drain franz-go|sarama BOOTSTRAP TOPIC GROUP CLIENT" reads a topic until it is killed.
+//
 // It is a module of its own, so that the libraries' versions are pinned apart from the product's.
 package main
 
@@ -41,6 +43,10 @@ type library interface {
 }
 
 func main() {
+	if os.Args[1] == "drain" {
+		fmt.Fprintln(os.Stderr, drain(os.Args[2], os.Args[3], os.Args[4], os.Args[5], os.Args[6]))
+		os.Exit(1)
+	}
 	c := cluster{bootstrap: os.Args[2], prefix: os.Args[3]}
 	c.records, c.shared, c.transactions = c.prefix+"-records", c.prefix+"-shared", c.prefix+"-transactions"
 	c.regex = []string{c.prefix + "-regex-a", c.prefix + "-regex-b"}

@@ -7,7 +7,7 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
-/** Reads a topic until it is killed, and prints each value. Arguments: bootstrap, topic, group or "" for an assigned consumer. */
+/** Reads a topic until it is killed, and prints each value. Arguments: bootstrap, topic, group or "" for an assigned consumer, client ID or "". */
 public class Drain {
     public static void main(String[] args) {
         String topic = args[1];
@@ -17,6 +17,7 @@ public class Drain {
         p.put("auto.offset.reset", "earliest");
         p.put("enable.auto.commit", "false");
         if (!group.isEmpty()) p.put("group.id", group);
+        if (!args[3].isEmpty()) p.put("client.id", args[3]);
         try (KafkaConsumer<String, String> c = new KafkaConsumer<>(p, new StringDeserializer(), new StringDeserializer())) {
             if (group.isEmpty()) {
                 c.assign(c.partitionsFor(topic).stream().map(i -> new TopicPartition(topic, i.partition())).collect(Collectors.toList()));

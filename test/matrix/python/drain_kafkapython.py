@@ -1,12 +1,14 @@
-"""Reads a topic with kafka-python until it is killed, and prints each value. Arguments: bootstrap, topic, group or "" for an assigned consumer."""
+"""Reads a topic with kafka-python until it is killed, and prints each value. Arguments: bootstrap, topic, group or "" for an assigned consumer, client ID or ""."""
 
 import sys
 
 from kafka import KafkaConsumer, TopicPartition
 
-BOOTSTRAP, TOPIC, GROUP = sys.argv[1:4]
+BOOTSTRAP, TOPIC, GROUP, CLIENT = sys.argv[1:5]
 
-c = KafkaConsumer(bootstrap_servers=BOOTSTRAP, group_id=GROUP or None, auto_offset_reset="earliest", enable_auto_commit=False)
+c = KafkaConsumer(
+    bootstrap_servers=BOOTSTRAP, group_id=GROUP or None, client_id=CLIENT or "kafka-python", auto_offset_reset="earliest", enable_auto_commit=False
+)
 if GROUP:
     c.subscribe([TOPIC])
 else:
