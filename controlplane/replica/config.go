@@ -50,6 +50,7 @@ type Config struct {
 	Version func() uint32
 
 	// Owner holds the bounds of the owner; Tenure, State, First, Marked and Checked are the replica's to set.
+	// Its Now is command time, for tests and benchmarks; nil means this machine's clock as compared with the object store's.
 	Owner owner.Config
 
 	// MaxProducers is the bound of the state's active producers. Default metadata.MaxProducers.

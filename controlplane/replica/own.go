@@ -86,9 +86,6 @@ func (r *Replica) prepare(ctx context.Context, tenure metalog.Tenure) (*owner.Ow
 	snaps := newSnapshots(r, tenure, refs)
 	cfg := r.cfg.Owner
 	cfg.Tenure, cfg.State, cfg.First = tenure, r.state, first
-	if cfg.Now == nil {
-		cfg.Now = r.clock.now
-	}
 	cfg.Marked = snaps.offer
 	cfg.Checked = func(metadata.CheckHash) {} // its own
 	own, err := owner.New(cfg)

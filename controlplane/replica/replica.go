@@ -49,16 +49,21 @@ type Replica struct {
 
 // New returns a replica that has not started.
 func New(cfg Config) (*Replica, error) {
+	driven := cfg.Owner.Now != nil
 	cfg.ApplyDefaults()
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("replica: %w", err)
 	}
 	m := newMetrics(cfg.Registerer)
-	return &Replica{
+	r := &Replica{
 		cfg: cfg, metrics: m, checker: newChecker(), bad: map[string]bool{},
 		clock:   newClock(cfg.Bucket, cfg.MaxSkew, cfg.Logger, m),
 		encoder: func(s *metadata.State) snapshot.Encoder { return s },
-	}, nil
+	}
+	if !driven { // the owner's own default is the machine's clock, which may step
+		r.cfg.Owner.Now = r.clock.now
+	}
+	return r, nil
 }
 
 // Owner gives the running owner, nil when this replica is not the owner.

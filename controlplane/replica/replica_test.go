@@ -3,6 +3,7 @@ package replica_test
 import (
 	"errors"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -194,8 +195,8 @@ func TestReplica_VoidsACommandCutShort(t *testing.T) {
 	})
 }
 
-// Two replicas and a network that fails for one, the other, or both, again and again: what was answered stays, in
-// order, once; what failed with a known outcome is not there.
+// Two replicas and a network that fails for one, the other, or both, again and again: answered commands stay, in
+// order, once; commands that failed with a known outcome are not there.
 func TestReplica_Fighting(t *testing.T) {
 	for seed := range uint64(5) {
 		synctest.Test(t, func(t *testing.T) {
@@ -364,7 +365,7 @@ func TestReplica_SnapshotsByTimeOverShortTenures(t *testing.T) {
 	})
 }
 
-// A replica that replays a long log tells all the while who the owner is now.
+// A replica that replays a long log names the current owner meanwhile.
 func TestReplica_LocatesWhileCatchingUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *replica.Config) { c.ReadBytes = 1 })
@@ -540,20 +541,35 @@ func TestReplica_ClockOffExpiresNothing(t *testing.T) {
 	})
 }
 
-// A process that knows its former self to be dead need not wait for that one's lease.
-// A replica starts a year ahead while the store tells no time: what it owns ages by the time that passes, and no more.
-func TestReplica_StartsAheadOfASilentStore(t *testing.T) {
+// Command time is that of this machine's clock while it agrees with the store's, and does not follow a step of a day.
+func TestReplica_CommandTimeIsTheComparedClocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
-		now := func(n *node) (ms int64) {
-			_, err := n.Owner().Read(func(s *metadata.State) { ms = s.Now() })
-			require.NoError(t, err)
-			return ms
+		var ahead atomic.Int64
+		ahead.Store(int64(20 * time.Second))
+		w.before = func(r *replica.Replica) {
+			r.SetWall(func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) })
 		}
 		a := w.start("a")
 		w.waitOwner(a, time.Second)
 		w.propose(a)
-		before := now(a)
+		require.InDelta(t, time.Now().Add(20*time.Second).UnixMilli(), w.now(a), 100)
+		ahead.Store(int64(24 * time.Hour))
+		time.Sleep(time.Minute)
+		w.propose(a)
+		require.InDelta(t, time.Now().Add(20*time.Second).UnixMilli(), w.now(a), 100)
+		w.stop(a)
+	})
+}
+
+// A replica starts a year ahead while the store tells no time: what it owns ages by the time that passes, and no more.
+func TestReplica_StartsAheadOfASilentStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		a := w.start("a")
+		w.waitOwner(a, time.Second)
+		w.propose(a)
+		before := w.now(a)
 		w.stop(a)
 
 		w.bucket.silent.Store(true)
@@ -562,7 +578,7 @@ func TestReplica_StartsAheadOfASilentStore(t *testing.T) {
 		w.waitOwner(b, 5*time.Second)
 		time.Sleep(time.Minute)
 		w.propose(b)
-		require.InDelta(t, time.Minute.Milliseconds(), now(b)-before, 5000)
+		require.InDelta(t, time.Minute.Milliseconds(), w.now(b)-before, 5000)
 		w.stop(b)
 	})
 }
@@ -581,6 +597,7 @@ func TestReplica_EmptyLogWaitsForTheStoresClock(t *testing.T) {
 	})
 }
 
+// A process that knows its former self to be dead need not wait for that one's lease.
 func TestReplica_TakesOverItsFormerSelf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *replica.Config) { c.TakeOver = true })

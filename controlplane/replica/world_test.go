@@ -203,6 +203,14 @@ func (w *world) waitSnapshot(n *node) {
 	})
 }
 
+// now returns the owner's command time.
+func (w *world) now(n *node) (ms int64) {
+	w.t.Helper()
+	_, err := n.Owner().Read(func(s *metadata.State) { ms = s.Now() })
+	require.NoError(w.t, err)
+	return ms
+}
+
 // names gives the topics that the owner shows.
 func (w *world) names(n *node) []string {
 	w.t.Helper()
