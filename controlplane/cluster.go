@@ -35,6 +35,7 @@ import (
 // cluster is one virtual cluster on this replica.
 type cluster struct {
 	name      string
+	key       string // agent key, for calls to other replicas
 	cfg       *Config
 	registry  *registry
 	directory directory.Directory
@@ -59,7 +60,7 @@ type stored struct {
 
 func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
 	built := &cluster{
-		name: vc.Name, cfg: &c.cfg, registry: c.registry, log: c.cfg.Log.With(zap.String("virtual_cluster", vc.Name)),
+		name: vc.Name, key: vc.AgentKeys[0], cfg: &c.cfg, registry: c.registry, log: c.cfg.Log.With(zap.String("virtual_cluster", vc.Name)),
 		directory: directory.Directory{Client: c.cfg.Etcd, Prefix: c.cfg.EtcdPrefix},
 		metrics:   prometheus.WrapRegistererWith(prometheus.Labels{"virtual_cluster": vc.Name}, c.cfg.Registry),
 	}
@@ -128,6 +129,7 @@ func (c *cluster) open(clusterID string) (*stored, error) {
 		Bucket: s.bucket.gate, SnapshotPrefix: SnapshotPrefix(clusterID), BucketLocation: c.cfg.BucketLocation,
 		OnOwner: c.sessions.Own, BeforeBootstrap: s.bucket.beforeBootstrap, ConfirmBucket: s.bucket.confirm, Final: final,
 		Beside: func(ctx context.Context, t replica.Tenure) { c.beside(ctx, s.work, t) }, Version: c.registry.versions.Lowest,
+		Clocks:        c.clocks,
 		SnapshotBytes: c.cfg.SnapshotBytes, SnapshotInterval: c.cfg.SnapshotInterval,
 		Owner: owner.Config{
 			SoftLogBytes: c.cfg.SoftLogBytes, HardLogBytes: c.cfg.HardLogBytes, QueueBytes: bounds.QueueBytes,
@@ -230,6 +232,16 @@ func (c *cluster) ready(works <-chan struct{}) error {
 		return fmt.Errorf("virtual cluster %s: %w: %w", c.name, errNoOwner, fault)
 	}
 	return fmt.Errorf("virtual cluster %s: %w", c.name, errNoOwner)
+}
+
+// warning returns a fault that the replica works with, "" if there is none.
+func (c *cluster) warning() string {
+	if stored := c.stored.Load(); stored != nil {
+		if differ := stored.replica.ClockWarning(); differ != "" {
+			return "virtual cluster " + c.name + ": " + differ
+		}
+	}
+	return ""
 }
 
 // run learns the cluster's id, then follows and owns until ctx ends. An error means that this replica's state cannot be trusted, or

@@ -102,12 +102,13 @@ func (c *ControlPlane) build(ctx context.Context) error {
 	}
 	c.grpc = grpc.NewServer(session.ServerOptions(keys, c.cfg.TLS, c.cfg.Log)...)
 	api.RegisterControlPlaneServer(c.grpc, session.NewServer(sides...))
+	api.RegisterReplicasServer(c.grpc, clockServer{})
 	api.RegisterOperatorsServer(c.grpc, operator.NewServer(operated))
 	if c.cfg.HTTPListen == "none" {
 		return nil
 	}
 	c.http = adminhttp.New(adminhttp.Config{
-		Address: c.cfg.HTTPListen, Ready: c.Ready, Gatherer: c.cfg.Registry, Log: c.cfg.Log,
+		Address: c.cfg.HTTPListen, Ready: c.Ready, Warnings: c.Warnings, Gatherer: c.cfg.Registry, Log: c.cfg.Log,
 		Handlers: map[string]http.Handler{operator.Prefix: operator.Handler(operated)},
 	})
 	return c.http.Listen(ctx)
@@ -154,6 +155,17 @@ func (c *ControlPlane) Ready() error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// Warnings returns the faults that the replica works with: clocks that differ.
+func (c *ControlPlane) Warnings() []string {
+	var all []string
+	for _, built := range c.clusters {
+		if warning := built.warning(); warning != "" {
+			all = append(all, warning)
+		}
+	}
+	return all
 }
 
 // Run serves until ctx ends, then hands ownership over, ends the streams and returns. It listens first if Listen was

@@ -132,7 +132,7 @@ func (x Refused_Reason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Refused_Reason.Descriptor instead.
 func (Refused_Reason) EnumDescriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{27, 0}
+	return file_controlplane_proto_rawDescGZIP(), []int{29, 0}
 }
 
 type Error_Code int32
@@ -190,7 +190,7 @@ func (x Error_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Error_Code.Descriptor instead.
 func (Error_Code) EnumDescriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{37, 0}
+	return file_controlplane_proto_rawDescGZIP(), []int{39, 0}
 }
 
 type AskRequest struct {
@@ -401,6 +401,86 @@ func (x *LocateResponse) GetReplicas() []string {
 	return nil
 }
 
+type ClockRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClockRequest) Reset() {
+	*x = ClockRequest{}
+	mi := &file_controlplane_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClockRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClockRequest) ProtoMessage() {}
+
+func (x *ClockRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClockRequest.ProtoReflect.Descriptor instead.
+func (*ClockRequest) Descriptor() ([]byte, []int) {
+	return file_controlplane_proto_rawDescGZIP(), []int{4}
+}
+
+type ClockResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	UnixMs        int64                  `protobuf:"varint,1,opt,name=unix_ms,json=unixMs,proto3" json:"unix_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClockResponse) Reset() {
+	*x = ClockResponse{}
+	mi := &file_controlplane_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClockResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClockResponse) ProtoMessage() {}
+
+func (x *ClockResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_controlplane_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClockResponse.ProtoReflect.Descriptor instead.
+func (*ClockResponse) Descriptor() ([]byte, []int) {
+	return file_controlplane_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ClockResponse) GetUnixMs() int64 {
+	if x != nil {
+		return x.UnixMs
+	}
+	return 0
+}
+
 // ToOwner carries one or more items, batched while an earlier message is being written.
 type ToOwner struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -411,7 +491,7 @@ type ToOwner struct {
 
 func (x *ToOwner) Reset() {
 	*x = ToOwner{}
-	mi := &file_controlplane_proto_msgTypes[4]
+	mi := &file_controlplane_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -423,7 +503,7 @@ func (x *ToOwner) String() string {
 func (*ToOwner) ProtoMessage() {}
 
 func (x *ToOwner) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[4]
+	mi := &file_controlplane_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -436,7 +516,7 @@ func (x *ToOwner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToOwner.ProtoReflect.Descriptor instead.
 func (*ToOwner) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{4}
+	return file_controlplane_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ToOwner) GetItems() []*AgentItem {
@@ -470,7 +550,7 @@ type AgentItem struct {
 
 func (x *AgentItem) Reset() {
 	*x = AgentItem{}
-	mi := &file_controlplane_proto_msgTypes[5]
+	mi := &file_controlplane_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -482,7 +562,7 @@ func (x *AgentItem) String() string {
 func (*AgentItem) ProtoMessage() {}
 
 func (x *AgentItem) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[5]
+	mi := &file_controlplane_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -495,7 +575,7 @@ func (x *AgentItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentItem.ProtoReflect.Descriptor instead.
 func (*AgentItem) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{5}
+	return file_controlplane_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *AgentItem) GetItem() isAgentItem_Item {
@@ -715,7 +795,7 @@ type Endpoint struct {
 
 func (x *Endpoint) Reset() {
 	*x = Endpoint{}
-	mi := &file_controlplane_proto_msgTypes[6]
+	mi := &file_controlplane_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -727,7 +807,7 @@ func (x *Endpoint) String() string {
 func (*Endpoint) ProtoMessage() {}
 
 func (x *Endpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[6]
+	mi := &file_controlplane_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -740,7 +820,7 @@ func (x *Endpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Endpoint.ProtoReflect.Descriptor instead.
 func (*Endpoint) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{6}
+	return file_controlplane_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Endpoint) GetListener() string {
@@ -784,7 +864,7 @@ type Hello struct {
 
 func (x *Hello) Reset() {
 	*x = Hello{}
-	mi := &file_controlplane_proto_msgTypes[7]
+	mi := &file_controlplane_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -796,7 +876,7 @@ func (x *Hello) String() string {
 func (*Hello) ProtoMessage() {}
 
 func (x *Hello) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[7]
+	mi := &file_controlplane_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -809,7 +889,7 @@ func (x *Hello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hello.ProtoReflect.Descriptor instead.
 func (*Hello) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{7}
+	return file_controlplane_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Hello) GetProtocol() uint32 {
@@ -892,7 +972,7 @@ type BucketMarker struct {
 
 func (x *BucketMarker) Reset() {
 	*x = BucketMarker{}
-	mi := &file_controlplane_proto_msgTypes[8]
+	mi := &file_controlplane_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -904,7 +984,7 @@ func (x *BucketMarker) String() string {
 func (*BucketMarker) ProtoMessage() {}
 
 func (x *BucketMarker) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[8]
+	mi := &file_controlplane_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -917,7 +997,7 @@ func (x *BucketMarker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BucketMarker.ProtoReflect.Descriptor instead.
 func (*BucketMarker) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{8}
+	return file_controlplane_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *BucketMarker) GetClusterId() string {
@@ -938,7 +1018,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_controlplane_proto_msgTypes[9]
+	mi := &file_controlplane_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -950,7 +1030,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[9]
+	mi := &file_controlplane_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -963,7 +1043,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{9}
+	return file_controlplane_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Probe) GetToken() uint64 {
@@ -986,7 +1066,7 @@ type Commit struct {
 
 func (x *Commit) Reset() {
 	*x = Commit{}
-	mi := &file_controlplane_proto_msgTypes[10]
+	mi := &file_controlplane_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -998,7 +1078,7 @@ func (x *Commit) String() string {
 func (*Commit) ProtoMessage() {}
 
 func (x *Commit) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[10]
+	mi := &file_controlplane_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1011,7 +1091,7 @@ func (x *Commit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Commit.ProtoReflect.Descriptor instead.
 func (*Commit) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{10}
+	return file_controlplane_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Commit) GetRequest() uint64 {
@@ -1048,7 +1128,7 @@ type Abandon struct {
 
 func (x *Abandon) Reset() {
 	*x = Abandon{}
-	mi := &file_controlplane_proto_msgTypes[11]
+	mi := &file_controlplane_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1060,7 +1140,7 @@ func (x *Abandon) String() string {
 func (*Abandon) ProtoMessage() {}
 
 func (x *Abandon) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[11]
+	mi := &file_controlplane_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1073,7 +1153,7 @@ func (x *Abandon) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Abandon.ProtoReflect.Descriptor instead.
 func (*Abandon) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{11}
+	return file_controlplane_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Abandon) GetRequest() uint64 {
@@ -1108,7 +1188,7 @@ type Lookup struct {
 
 func (x *Lookup) Reset() {
 	*x = Lookup{}
-	mi := &file_controlplane_proto_msgTypes[12]
+	mi := &file_controlplane_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1120,7 +1200,7 @@ func (x *Lookup) String() string {
 func (*Lookup) ProtoMessage() {}
 
 func (x *Lookup) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[12]
+	mi := &file_controlplane_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1133,7 +1213,7 @@ func (x *Lookup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lookup.ProtoReflect.Descriptor instead.
 func (*Lookup) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{12}
+	return file_controlplane_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Lookup) GetRequest() uint64 {
@@ -1171,7 +1251,7 @@ type PartitionLookup struct {
 
 func (x *PartitionLookup) Reset() {
 	*x = PartitionLookup{}
-	mi := &file_controlplane_proto_msgTypes[13]
+	mi := &file_controlplane_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1183,7 +1263,7 @@ func (x *PartitionLookup) String() string {
 func (*PartitionLookup) ProtoMessage() {}
 
 func (x *PartitionLookup) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[13]
+	mi := &file_controlplane_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1196,7 +1276,7 @@ func (x *PartitionLookup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionLookup.ProtoReflect.Descriptor instead.
 func (*PartitionLookup) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{13}
+	return file_controlplane_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PartitionLookup) GetTopic() []byte {
@@ -1300,7 +1380,7 @@ type Unsubscribe struct {
 
 func (x *Unsubscribe) Reset() {
 	*x = Unsubscribe{}
-	mi := &file_controlplane_proto_msgTypes[14]
+	mi := &file_controlplane_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1312,7 +1392,7 @@ func (x *Unsubscribe) String() string {
 func (*Unsubscribe) ProtoMessage() {}
 
 func (x *Unsubscribe) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[14]
+	mi := &file_controlplane_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1325,7 +1405,7 @@ func (x *Unsubscribe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unsubscribe.ProtoReflect.Descriptor instead.
 func (*Unsubscribe) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{14}
+	return file_controlplane_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Unsubscribe) GetPartitions() []*PartitionRef {
@@ -1345,7 +1425,7 @@ type PartitionRef struct {
 
 func (x *PartitionRef) Reset() {
 	*x = PartitionRef{}
-	mi := &file_controlplane_proto_msgTypes[15]
+	mi := &file_controlplane_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1357,7 +1437,7 @@ func (x *PartitionRef) String() string {
 func (*PartitionRef) ProtoMessage() {}
 
 func (x *PartitionRef) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[15]
+	mi := &file_controlplane_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1370,7 +1450,7 @@ func (x *PartitionRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionRef.ProtoReflect.Descriptor instead.
 func (*PartitionRef) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{15}
+	return file_controlplane_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PartitionRef) GetTopic() []byte {
@@ -1410,7 +1490,7 @@ type Forward struct {
 
 func (x *Forward) Reset() {
 	*x = Forward{}
-	mi := &file_controlplane_proto_msgTypes[16]
+	mi := &file_controlplane_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1422,7 +1502,7 @@ func (x *Forward) String() string {
 func (*Forward) ProtoMessage() {}
 
 func (x *Forward) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[16]
+	mi := &file_controlplane_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1435,7 +1515,7 @@ func (x *Forward) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forward.ProtoReflect.Descriptor instead.
 func (*Forward) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{16}
+	return file_controlplane_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Forward) GetRequest() uint64 {
@@ -1532,7 +1612,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_controlplane_proto_msgTypes[17]
+	mi := &file_controlplane_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1544,7 +1624,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[17]
+	mi := &file_controlplane_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1557,7 +1637,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{17}
+	return file_controlplane_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Drain) GetRequest() uint64 {
@@ -1577,7 +1657,7 @@ type Goodbye struct {
 
 func (x *Goodbye) Reset() {
 	*x = Goodbye{}
-	mi := &file_controlplane_proto_msgTypes[18]
+	mi := &file_controlplane_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1589,7 +1669,7 @@ func (x *Goodbye) String() string {
 func (*Goodbye) ProtoMessage() {}
 
 func (x *Goodbye) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[18]
+	mi := &file_controlplane_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1602,7 +1682,7 @@ func (x *Goodbye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Goodbye.ProtoReflect.Descriptor instead.
 func (*Goodbye) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{18}
+	return file_controlplane_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Goodbye) GetRequest() uint64 {
@@ -1623,7 +1703,7 @@ type JobProgress struct {
 
 func (x *JobProgress) Reset() {
 	*x = JobProgress{}
-	mi := &file_controlplane_proto_msgTypes[19]
+	mi := &file_controlplane_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1635,7 +1715,7 @@ func (x *JobProgress) String() string {
 func (*JobProgress) ProtoMessage() {}
 
 func (x *JobProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[19]
+	mi := &file_controlplane_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1648,7 +1728,7 @@ func (x *JobProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobProgress.ProtoReflect.Descriptor instead.
 func (*JobProgress) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{19}
+	return file_controlplane_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *JobProgress) GetJob() uint32 {
@@ -1679,7 +1759,7 @@ type CompleteJob struct {
 
 func (x *CompleteJob) Reset() {
 	*x = CompleteJob{}
-	mi := &file_controlplane_proto_msgTypes[20]
+	mi := &file_controlplane_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1691,7 +1771,7 @@ func (x *CompleteJob) String() string {
 func (*CompleteJob) ProtoMessage() {}
 
 func (x *CompleteJob) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[20]
+	mi := &file_controlplane_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1704,7 +1784,7 @@ func (x *CompleteJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteJob.ProtoReflect.Descriptor instead.
 func (*CompleteJob) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{20}
+	return file_controlplane_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CompleteJob) GetRequest() uint64 {
@@ -1750,7 +1830,7 @@ type AbortJob struct {
 
 func (x *AbortJob) Reset() {
 	*x = AbortJob{}
-	mi := &file_controlplane_proto_msgTypes[21]
+	mi := &file_controlplane_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1762,7 +1842,7 @@ func (x *AbortJob) String() string {
 func (*AbortJob) ProtoMessage() {}
 
 func (x *AbortJob) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[21]
+	mi := &file_controlplane_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1775,7 +1855,7 @@ func (x *AbortJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortJob.ProtoReflect.Descriptor instead.
 func (*AbortJob) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{21}
+	return file_controlplane_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *AbortJob) GetRequest() uint64 {
@@ -1829,7 +1909,7 @@ type Load struct {
 
 func (x *Load) Reset() {
 	*x = Load{}
-	mi := &file_controlplane_proto_msgTypes[22]
+	mi := &file_controlplane_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1841,7 +1921,7 @@ func (x *Load) String() string {
 func (*Load) ProtoMessage() {}
 
 func (x *Load) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[22]
+	mi := &file_controlplane_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1854,7 +1934,7 @@ func (x *Load) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Load.ProtoReflect.Descriptor instead.
 func (*Load) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{22}
+	return file_controlplane_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Load) GetCpu() float64 {
@@ -1908,7 +1988,7 @@ type ToAgent struct {
 
 func (x *ToAgent) Reset() {
 	*x = ToAgent{}
-	mi := &file_controlplane_proto_msgTypes[23]
+	mi := &file_controlplane_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1920,7 +2000,7 @@ func (x *ToAgent) String() string {
 func (*ToAgent) ProtoMessage() {}
 
 func (x *ToAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[23]
+	mi := &file_controlplane_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1933,7 +2013,7 @@ func (x *ToAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToAgent.ProtoReflect.Descriptor instead.
 func (*ToAgent) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{23}
+	return file_controlplane_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ToAgent) GetItems() []*OwnerItem {
@@ -1966,7 +2046,7 @@ type OwnerItem struct {
 
 func (x *OwnerItem) Reset() {
 	*x = OwnerItem{}
-	mi := &file_controlplane_proto_msgTypes[24]
+	mi := &file_controlplane_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1978,7 +2058,7 @@ func (x *OwnerItem) String() string {
 func (*OwnerItem) ProtoMessage() {}
 
 func (x *OwnerItem) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[24]
+	mi := &file_controlplane_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1991,7 +2071,7 @@ func (x *OwnerItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnerItem.ProtoReflect.Descriptor instead.
 func (*OwnerItem) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{24}
+	return file_controlplane_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *OwnerItem) GetItem() isOwnerItem_Item {
@@ -2202,7 +2282,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_controlplane_proto_msgTypes[25]
+	mi := &file_controlplane_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2214,7 +2294,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[25]
+	mi := &file_controlplane_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2227,7 +2307,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{25}
+	return file_controlplane_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Welcome) GetProtocol() uint32 {
@@ -2305,7 +2385,7 @@ type ZoneWriter struct {
 
 func (x *ZoneWriter) Reset() {
 	*x = ZoneWriter{}
-	mi := &file_controlplane_proto_msgTypes[26]
+	mi := &file_controlplane_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2317,7 +2397,7 @@ func (x *ZoneWriter) String() string {
 func (*ZoneWriter) ProtoMessage() {}
 
 func (x *ZoneWriter) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[26]
+	mi := &file_controlplane_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2330,7 +2410,7 @@ func (x *ZoneWriter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ZoneWriter.ProtoReflect.Descriptor instead.
 func (*ZoneWriter) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{26}
+	return file_controlplane_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ZoneWriter) GetSession() uint32 {
@@ -2359,7 +2439,7 @@ type Refused struct {
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_controlplane_proto_msgTypes[27]
+	mi := &file_controlplane_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2371,7 +2451,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[27]
+	mi := &file_controlplane_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2384,7 +2464,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{27}
+	return file_controlplane_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Refused) GetReason() Refused_Reason {
@@ -2430,7 +2510,7 @@ type Catalogue struct {
 
 func (x *Catalogue) Reset() {
 	*x = Catalogue{}
-	mi := &file_controlplane_proto_msgTypes[28]
+	mi := &file_controlplane_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2442,7 +2522,7 @@ func (x *Catalogue) String() string {
 func (*Catalogue) ProtoMessage() {}
 
 func (x *Catalogue) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[28]
+	mi := &file_controlplane_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2455,7 +2535,7 @@ func (x *Catalogue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Catalogue.ProtoReflect.Descriptor instead.
 func (*Catalogue) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{28}
+	return file_controlplane_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Catalogue) GetIndex() uint64 {
@@ -2539,7 +2619,7 @@ type ClientMetrics struct {
 
 func (x *ClientMetrics) Reset() {
 	*x = ClientMetrics{}
-	mi := &file_controlplane_proto_msgTypes[29]
+	mi := &file_controlplane_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2551,7 +2631,7 @@ func (x *ClientMetrics) String() string {
 func (*ClientMetrics) ProtoMessage() {}
 
 func (x *ClientMetrics) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[29]
+	mi := &file_controlplane_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2564,7 +2644,7 @@ func (x *ClientMetrics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientMetrics.ProtoReflect.Descriptor instead.
 func (*ClientMetrics) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{29}
+	return file_controlplane_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ClientMetrics) GetName() string {
@@ -2593,7 +2673,7 @@ type Topic struct {
 
 func (x *Topic) Reset() {
 	*x = Topic{}
-	mi := &file_controlplane_proto_msgTypes[30]
+	mi := &file_controlplane_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2605,7 +2685,7 @@ func (x *Topic) String() string {
 func (*Topic) ProtoMessage() {}
 
 func (x *Topic) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[30]
+	mi := &file_controlplane_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2618,7 +2698,7 @@ func (x *Topic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Topic.ProtoReflect.Descriptor instead.
 func (*Topic) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{30}
+	return file_controlplane_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Topic) GetId() []byte {
@@ -2664,7 +2744,7 @@ type Membership struct {
 
 func (x *Membership) Reset() {
 	*x = Membership{}
-	mi := &file_controlplane_proto_msgTypes[31]
+	mi := &file_controlplane_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2676,7 +2756,7 @@ func (x *Membership) String() string {
 func (*Membership) ProtoMessage() {}
 
 func (x *Membership) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[31]
+	mi := &file_controlplane_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2689,7 +2769,7 @@ func (x *Membership) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Membership.ProtoReflect.Descriptor instead.
 func (*Membership) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{31}
+	return file_controlplane_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Membership) GetVersion() uint64 {
@@ -2733,7 +2813,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_controlplane_proto_msgTypes[32]
+	mi := &file_controlplane_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2745,7 +2825,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[32]
+	mi := &file_controlplane_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2758,7 +2838,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{32}
+	return file_controlplane_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Member) GetSession() uint32 {
@@ -2807,7 +2887,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_controlplane_proto_msgTypes[33]
+	mi := &file_controlplane_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2819,7 +2899,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[33]
+	mi := &file_controlplane_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2832,7 +2912,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{33}
+	return file_controlplane_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Notice) GetIndex() uint64 {
@@ -2864,7 +2944,7 @@ type PartitionNotice struct {
 
 func (x *PartitionNotice) Reset() {
 	*x = PartitionNotice{}
-	mi := &file_controlplane_proto_msgTypes[34]
+	mi := &file_controlplane_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2876,7 +2956,7 @@ func (x *PartitionNotice) String() string {
 func (*PartitionNotice) ProtoMessage() {}
 
 func (x *PartitionNotice) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[34]
+	mi := &file_controlplane_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2889,7 +2969,7 @@ func (x *PartitionNotice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionNotice.ProtoReflect.Descriptor instead.
 func (*PartitionNotice) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{34}
+	return file_controlplane_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *PartitionNotice) GetTopic() []byte {
@@ -2954,7 +3034,7 @@ type AbortedTransaction struct {
 
 func (x *AbortedTransaction) Reset() {
 	*x = AbortedTransaction{}
-	mi := &file_controlplane_proto_msgTypes[35]
+	mi := &file_controlplane_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2966,7 +3046,7 @@ func (x *AbortedTransaction) String() string {
 func (*AbortedTransaction) ProtoMessage() {}
 
 func (x *AbortedTransaction) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[35]
+	mi := &file_controlplane_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2979,7 +3059,7 @@ func (x *AbortedTransaction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortedTransaction.ProtoReflect.Descriptor instead.
 func (*AbortedTransaction) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{35}
+	return file_controlplane_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *AbortedTransaction) GetProducerId() int64 {
@@ -3015,7 +3095,7 @@ type Stamp struct {
 
 func (x *Stamp) Reset() {
 	*x = Stamp{}
-	mi := &file_controlplane_proto_msgTypes[36]
+	mi := &file_controlplane_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3027,7 +3107,7 @@ func (x *Stamp) String() string {
 func (*Stamp) ProtoMessage() {}
 
 func (x *Stamp) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[36]
+	mi := &file_controlplane_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3040,7 +3120,7 @@ func (x *Stamp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stamp.ProtoReflect.Descriptor instead.
 func (*Stamp) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{36}
+	return file_controlplane_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Stamp) GetToken() uint64 {
@@ -3082,7 +3162,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_controlplane_proto_msgTypes[37]
+	mi := &file_controlplane_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3094,7 +3174,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[37]
+	mi := &file_controlplane_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3107,7 +3187,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{37}
+	return file_controlplane_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Error) GetCode() Error_Code {
@@ -3136,7 +3216,7 @@ type CommitAnswer struct {
 
 func (x *CommitAnswer) Reset() {
 	*x = CommitAnswer{}
-	mi := &file_controlplane_proto_msgTypes[38]
+	mi := &file_controlplane_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3148,7 +3228,7 @@ func (x *CommitAnswer) String() string {
 func (*CommitAnswer) ProtoMessage() {}
 
 func (x *CommitAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[38]
+	mi := &file_controlplane_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3161,7 +3241,7 @@ func (x *CommitAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitAnswer.ProtoReflect.Descriptor instead.
 func (*CommitAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{38}
+	return file_controlplane_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *CommitAnswer) GetRequest() uint64 {
@@ -3204,7 +3284,7 @@ type LookupAnswer struct {
 
 func (x *LookupAnswer) Reset() {
 	*x = LookupAnswer{}
-	mi := &file_controlplane_proto_msgTypes[39]
+	mi := &file_controlplane_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3216,7 +3296,7 @@ func (x *LookupAnswer) String() string {
 func (*LookupAnswer) ProtoMessage() {}
 
 func (x *LookupAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[39]
+	mi := &file_controlplane_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3229,7 +3309,7 @@ func (x *LookupAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupAnswer.ProtoReflect.Descriptor instead.
 func (*LookupAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{39}
+	return file_controlplane_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *LookupAnswer) GetRequest() uint64 {
@@ -3277,7 +3357,7 @@ type PartitionAnswer struct {
 
 func (x *PartitionAnswer) Reset() {
 	*x = PartitionAnswer{}
-	mi := &file_controlplane_proto_msgTypes[40]
+	mi := &file_controlplane_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3289,7 +3369,7 @@ func (x *PartitionAnswer) String() string {
 func (*PartitionAnswer) ProtoMessage() {}
 
 func (x *PartitionAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[40]
+	mi := &file_controlplane_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3302,7 +3382,7 @@ func (x *PartitionAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionAnswer.ProtoReflect.Descriptor instead.
 func (*PartitionAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{40}
+	return file_controlplane_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *PartitionAnswer) GetUnknown() bool {
@@ -3365,7 +3445,7 @@ type ForwardAnswer struct {
 
 func (x *ForwardAnswer) Reset() {
 	*x = ForwardAnswer{}
-	mi := &file_controlplane_proto_msgTypes[41]
+	mi := &file_controlplane_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3377,7 +3457,7 @@ func (x *ForwardAnswer) String() string {
 func (*ForwardAnswer) ProtoMessage() {}
 
 func (x *ForwardAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[41]
+	mi := &file_controlplane_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3390,7 +3470,7 @@ func (x *ForwardAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardAnswer.ProtoReflect.Descriptor instead.
 func (*ForwardAnswer) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{41}
+	return file_controlplane_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ForwardAnswer) GetRequest() uint64 {
@@ -3424,7 +3504,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_controlplane_proto_msgTypes[42]
+	mi := &file_controlplane_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3436,7 +3516,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[42]
+	mi := &file_controlplane_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3449,7 +3529,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{42}
+	return file_controlplane_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Done) GetRequest() uint64 {
@@ -3478,7 +3558,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_controlplane_proto_msgTypes[43]
+	mi := &file_controlplane_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3490,7 +3570,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[43]
+	mi := &file_controlplane_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3503,7 +3583,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{43}
+	return file_controlplane_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Job) GetJob() uint32 {
@@ -3537,7 +3617,7 @@ type CancelJob struct {
 
 func (x *CancelJob) Reset() {
 	*x = CancelJob{}
-	mi := &file_controlplane_proto_msgTypes[44]
+	mi := &file_controlplane_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3549,7 +3629,7 @@ func (x *CancelJob) String() string {
 func (*CancelJob) ProtoMessage() {}
 
 func (x *CancelJob) ProtoReflect() protoreflect.Message {
-	mi := &file_controlplane_proto_msgTypes[44]
+	mi := &file_controlplane_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3562,7 +3642,7 @@ func (x *CancelJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelJob.ProtoReflect.Descriptor instead.
 func (*CancelJob) Descriptor() ([]byte, []int) {
-	return file_controlplane_proto_rawDescGZIP(), []int{44}
+	return file_controlplane_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *CancelJob) GetJob() uint32 {
@@ -3589,7 +3669,10 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x0eLocateResponse\x12#\n" +
 	"\rowner_replica\x18\x01 \x01(\tR\fownerReplica\x12#\n" +
 	"\rowner_address\x18\x02 \x01(\tR\fownerAddress\x12\x1a\n" +
-	"\breplicas\x18\x03 \x03(\tR\breplicas\"C\n" +
+	"\breplicas\x18\x03 \x03(\tR\breplicas\"\x0e\n" +
+	"\fClockRequest\"(\n" +
+	"\rClockResponse\x12\x17\n" +
+	"\aunix_ms\x18\x01 \x01(\x03R\x06unixMs\"C\n" +
 	"\aToOwner\x128\n" +
 	"\x05items\x18\x01 \x03(\v2\".freshet.controlplane.v1.AgentItemR\x05items\"\xc2\x06\n" +
 	"\tAgentItem\x126\n" +
@@ -3873,7 +3956,9 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x06Locate\x12&.freshet.controlplane.v1.LocateRequest\x1a'.freshet.controlplane.v1.LocateResponse\x12Q\n" +
 	"\aSession\x12 .freshet.controlplane.v1.ToOwner\x1a .freshet.controlplane.v1.ToAgent(\x010\x012]\n" +
 	"\tOperators\x12P\n" +
-	"\x03Ask\x12#.freshet.controlplane.v1.AskRequest\x1a$.freshet.controlplane.v1.AskResponseB0Z.github.com/freshet-io/freshet/controlplane/apib\x06proto3"
+	"\x03Ask\x12#.freshet.controlplane.v1.AskRequest\x1a$.freshet.controlplane.v1.AskResponse2b\n" +
+	"\bReplicas\x12V\n" +
+	"\x05Clock\x12%.freshet.controlplane.v1.ClockRequest\x1a&.freshet.controlplane.v1.ClockResponseB0Z.github.com/freshet-io/freshet/controlplane/apib\x06proto3"
 
 var (
 	file_controlplane_proto_rawDescOnce sync.Once
@@ -3888,7 +3973,7 @@ func file_controlplane_proto_rawDescGZIP() []byte {
 }
 
 var file_controlplane_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_controlplane_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
+var file_controlplane_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_controlplane_proto_goTypes = []any{
 	(Role)(0),                  // 0: freshet.controlplane.v1.Role
 	(Refused_Reason)(0),        // 1: freshet.controlplane.v1.Refused.Reason
@@ -3897,111 +3982,115 @@ var file_controlplane_proto_goTypes = []any{
 	(*AskResponse)(nil),        // 4: freshet.controlplane.v1.AskResponse
 	(*LocateRequest)(nil),      // 5: freshet.controlplane.v1.LocateRequest
 	(*LocateResponse)(nil),     // 6: freshet.controlplane.v1.LocateResponse
-	(*ToOwner)(nil),            // 7: freshet.controlplane.v1.ToOwner
-	(*AgentItem)(nil),          // 8: freshet.controlplane.v1.AgentItem
-	(*Endpoint)(nil),           // 9: freshet.controlplane.v1.Endpoint
-	(*Hello)(nil),              // 10: freshet.controlplane.v1.Hello
-	(*BucketMarker)(nil),       // 11: freshet.controlplane.v1.BucketMarker
-	(*Probe)(nil),              // 12: freshet.controlplane.v1.Probe
-	(*Commit)(nil),             // 13: freshet.controlplane.v1.Commit
-	(*Abandon)(nil),            // 14: freshet.controlplane.v1.Abandon
-	(*Lookup)(nil),             // 15: freshet.controlplane.v1.Lookup
-	(*PartitionLookup)(nil),    // 16: freshet.controlplane.v1.PartitionLookup
-	(*Unsubscribe)(nil),        // 17: freshet.controlplane.v1.Unsubscribe
-	(*PartitionRef)(nil),       // 18: freshet.controlplane.v1.PartitionRef
-	(*Forward)(nil),            // 19: freshet.controlplane.v1.Forward
-	(*Drain)(nil),              // 20: freshet.controlplane.v1.Drain
-	(*Goodbye)(nil),            // 21: freshet.controlplane.v1.Goodbye
-	(*JobProgress)(nil),        // 22: freshet.controlplane.v1.JobProgress
-	(*CompleteJob)(nil),        // 23: freshet.controlplane.v1.CompleteJob
-	(*AbortJob)(nil),           // 24: freshet.controlplane.v1.AbortJob
-	(*Load)(nil),               // 25: freshet.controlplane.v1.Load
-	(*ToAgent)(nil),            // 26: freshet.controlplane.v1.ToAgent
-	(*OwnerItem)(nil),          // 27: freshet.controlplane.v1.OwnerItem
-	(*Welcome)(nil),            // 28: freshet.controlplane.v1.Welcome
-	(*ZoneWriter)(nil),         // 29: freshet.controlplane.v1.ZoneWriter
-	(*Refused)(nil),            // 30: freshet.controlplane.v1.Refused
-	(*Catalogue)(nil),          // 31: freshet.controlplane.v1.Catalogue
-	(*ClientMetrics)(nil),      // 32: freshet.controlplane.v1.ClientMetrics
-	(*Topic)(nil),              // 33: freshet.controlplane.v1.Topic
-	(*Membership)(nil),         // 34: freshet.controlplane.v1.Membership
-	(*Member)(nil),             // 35: freshet.controlplane.v1.Member
-	(*Notice)(nil),             // 36: freshet.controlplane.v1.Notice
-	(*PartitionNotice)(nil),    // 37: freshet.controlplane.v1.PartitionNotice
-	(*AbortedTransaction)(nil), // 38: freshet.controlplane.v1.AbortedTransaction
-	(*Stamp)(nil),              // 39: freshet.controlplane.v1.Stamp
-	(*Error)(nil),              // 40: freshet.controlplane.v1.Error
-	(*CommitAnswer)(nil),       // 41: freshet.controlplane.v1.CommitAnswer
-	(*LookupAnswer)(nil),       // 42: freshet.controlplane.v1.LookupAnswer
-	(*PartitionAnswer)(nil),    // 43: freshet.controlplane.v1.PartitionAnswer
-	(*ForwardAnswer)(nil),      // 44: freshet.controlplane.v1.ForwardAnswer
-	(*Done)(nil),               // 45: freshet.controlplane.v1.Done
-	(*Job)(nil),                // 46: freshet.controlplane.v1.Job
-	(*CancelJob)(nil),          // 47: freshet.controlplane.v1.CancelJob
-	nil,                        // 48: freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
-	nil,                        // 49: freshet.controlplane.v1.ClientMetrics.ConfigsEntry
-	nil,                        // 50: freshet.controlplane.v1.Topic.ConfigsEntry
+	(*ClockRequest)(nil),       // 7: freshet.controlplane.v1.ClockRequest
+	(*ClockResponse)(nil),      // 8: freshet.controlplane.v1.ClockResponse
+	(*ToOwner)(nil),            // 9: freshet.controlplane.v1.ToOwner
+	(*AgentItem)(nil),          // 10: freshet.controlplane.v1.AgentItem
+	(*Endpoint)(nil),           // 11: freshet.controlplane.v1.Endpoint
+	(*Hello)(nil),              // 12: freshet.controlplane.v1.Hello
+	(*BucketMarker)(nil),       // 13: freshet.controlplane.v1.BucketMarker
+	(*Probe)(nil),              // 14: freshet.controlplane.v1.Probe
+	(*Commit)(nil),             // 15: freshet.controlplane.v1.Commit
+	(*Abandon)(nil),            // 16: freshet.controlplane.v1.Abandon
+	(*Lookup)(nil),             // 17: freshet.controlplane.v1.Lookup
+	(*PartitionLookup)(nil),    // 18: freshet.controlplane.v1.PartitionLookup
+	(*Unsubscribe)(nil),        // 19: freshet.controlplane.v1.Unsubscribe
+	(*PartitionRef)(nil),       // 20: freshet.controlplane.v1.PartitionRef
+	(*Forward)(nil),            // 21: freshet.controlplane.v1.Forward
+	(*Drain)(nil),              // 22: freshet.controlplane.v1.Drain
+	(*Goodbye)(nil),            // 23: freshet.controlplane.v1.Goodbye
+	(*JobProgress)(nil),        // 24: freshet.controlplane.v1.JobProgress
+	(*CompleteJob)(nil),        // 25: freshet.controlplane.v1.CompleteJob
+	(*AbortJob)(nil),           // 26: freshet.controlplane.v1.AbortJob
+	(*Load)(nil),               // 27: freshet.controlplane.v1.Load
+	(*ToAgent)(nil),            // 28: freshet.controlplane.v1.ToAgent
+	(*OwnerItem)(nil),          // 29: freshet.controlplane.v1.OwnerItem
+	(*Welcome)(nil),            // 30: freshet.controlplane.v1.Welcome
+	(*ZoneWriter)(nil),         // 31: freshet.controlplane.v1.ZoneWriter
+	(*Refused)(nil),            // 32: freshet.controlplane.v1.Refused
+	(*Catalogue)(nil),          // 33: freshet.controlplane.v1.Catalogue
+	(*ClientMetrics)(nil),      // 34: freshet.controlplane.v1.ClientMetrics
+	(*Topic)(nil),              // 35: freshet.controlplane.v1.Topic
+	(*Membership)(nil),         // 36: freshet.controlplane.v1.Membership
+	(*Member)(nil),             // 37: freshet.controlplane.v1.Member
+	(*Notice)(nil),             // 38: freshet.controlplane.v1.Notice
+	(*PartitionNotice)(nil),    // 39: freshet.controlplane.v1.PartitionNotice
+	(*AbortedTransaction)(nil), // 40: freshet.controlplane.v1.AbortedTransaction
+	(*Stamp)(nil),              // 41: freshet.controlplane.v1.Stamp
+	(*Error)(nil),              // 42: freshet.controlplane.v1.Error
+	(*CommitAnswer)(nil),       // 43: freshet.controlplane.v1.CommitAnswer
+	(*LookupAnswer)(nil),       // 44: freshet.controlplane.v1.LookupAnswer
+	(*PartitionAnswer)(nil),    // 45: freshet.controlplane.v1.PartitionAnswer
+	(*ForwardAnswer)(nil),      // 46: freshet.controlplane.v1.ForwardAnswer
+	(*Done)(nil),               // 47: freshet.controlplane.v1.Done
+	(*Job)(nil),                // 48: freshet.controlplane.v1.Job
+	(*CancelJob)(nil),          // 49: freshet.controlplane.v1.CancelJob
+	nil,                        // 50: freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
+	nil,                        // 51: freshet.controlplane.v1.ClientMetrics.ConfigsEntry
+	nil,                        // 52: freshet.controlplane.v1.Topic.ConfigsEntry
 }
 var file_controlplane_proto_depIdxs = []int32{
-	8,  // 0: freshet.controlplane.v1.ToOwner.items:type_name -> freshet.controlplane.v1.AgentItem
-	10, // 1: freshet.controlplane.v1.AgentItem.hello:type_name -> freshet.controlplane.v1.Hello
-	12, // 2: freshet.controlplane.v1.AgentItem.probe:type_name -> freshet.controlplane.v1.Probe
-	13, // 3: freshet.controlplane.v1.AgentItem.commit:type_name -> freshet.controlplane.v1.Commit
-	14, // 4: freshet.controlplane.v1.AgentItem.abandon:type_name -> freshet.controlplane.v1.Abandon
-	15, // 5: freshet.controlplane.v1.AgentItem.lookup:type_name -> freshet.controlplane.v1.Lookup
-	17, // 6: freshet.controlplane.v1.AgentItem.unsubscribe:type_name -> freshet.controlplane.v1.Unsubscribe
-	19, // 7: freshet.controlplane.v1.AgentItem.forward:type_name -> freshet.controlplane.v1.Forward
-	20, // 8: freshet.controlplane.v1.AgentItem.drain:type_name -> freshet.controlplane.v1.Drain
-	21, // 9: freshet.controlplane.v1.AgentItem.goodbye:type_name -> freshet.controlplane.v1.Goodbye
-	22, // 10: freshet.controlplane.v1.AgentItem.job_progress:type_name -> freshet.controlplane.v1.JobProgress
-	23, // 11: freshet.controlplane.v1.AgentItem.complete_job:type_name -> freshet.controlplane.v1.CompleteJob
-	24, // 12: freshet.controlplane.v1.AgentItem.abort_job:type_name -> freshet.controlplane.v1.AbortJob
-	25, // 13: freshet.controlplane.v1.AgentItem.load:type_name -> freshet.controlplane.v1.Load
-	9,  // 14: freshet.controlplane.v1.Hello.endpoints:type_name -> freshet.controlplane.v1.Endpoint
+	10, // 0: freshet.controlplane.v1.ToOwner.items:type_name -> freshet.controlplane.v1.AgentItem
+	12, // 1: freshet.controlplane.v1.AgentItem.hello:type_name -> freshet.controlplane.v1.Hello
+	14, // 2: freshet.controlplane.v1.AgentItem.probe:type_name -> freshet.controlplane.v1.Probe
+	15, // 3: freshet.controlplane.v1.AgentItem.commit:type_name -> freshet.controlplane.v1.Commit
+	16, // 4: freshet.controlplane.v1.AgentItem.abandon:type_name -> freshet.controlplane.v1.Abandon
+	17, // 5: freshet.controlplane.v1.AgentItem.lookup:type_name -> freshet.controlplane.v1.Lookup
+	19, // 6: freshet.controlplane.v1.AgentItem.unsubscribe:type_name -> freshet.controlplane.v1.Unsubscribe
+	21, // 7: freshet.controlplane.v1.AgentItem.forward:type_name -> freshet.controlplane.v1.Forward
+	22, // 8: freshet.controlplane.v1.AgentItem.drain:type_name -> freshet.controlplane.v1.Drain
+	23, // 9: freshet.controlplane.v1.AgentItem.goodbye:type_name -> freshet.controlplane.v1.Goodbye
+	24, // 10: freshet.controlplane.v1.AgentItem.job_progress:type_name -> freshet.controlplane.v1.JobProgress
+	25, // 11: freshet.controlplane.v1.AgentItem.complete_job:type_name -> freshet.controlplane.v1.CompleteJob
+	26, // 12: freshet.controlplane.v1.AgentItem.abort_job:type_name -> freshet.controlplane.v1.AbortJob
+	27, // 13: freshet.controlplane.v1.AgentItem.load:type_name -> freshet.controlplane.v1.Load
+	11, // 14: freshet.controlplane.v1.Hello.endpoints:type_name -> freshet.controlplane.v1.Endpoint
 	0,  // 15: freshet.controlplane.v1.Hello.roles:type_name -> freshet.controlplane.v1.Role
-	11, // 16: freshet.controlplane.v1.Hello.bucket_marker:type_name -> freshet.controlplane.v1.BucketMarker
-	16, // 17: freshet.controlplane.v1.Lookup.partitions:type_name -> freshet.controlplane.v1.PartitionLookup
-	18, // 18: freshet.controlplane.v1.Unsubscribe.partitions:type_name -> freshet.controlplane.v1.PartitionRef
-	27, // 19: freshet.controlplane.v1.ToAgent.items:type_name -> freshet.controlplane.v1.OwnerItem
-	28, // 20: freshet.controlplane.v1.OwnerItem.welcome:type_name -> freshet.controlplane.v1.Welcome
-	30, // 21: freshet.controlplane.v1.OwnerItem.refused:type_name -> freshet.controlplane.v1.Refused
-	31, // 22: freshet.controlplane.v1.OwnerItem.catalogue:type_name -> freshet.controlplane.v1.Catalogue
-	36, // 23: freshet.controlplane.v1.OwnerItem.notice:type_name -> freshet.controlplane.v1.Notice
-	39, // 24: freshet.controlplane.v1.OwnerItem.stamp:type_name -> freshet.controlplane.v1.Stamp
-	41, // 25: freshet.controlplane.v1.OwnerItem.commit:type_name -> freshet.controlplane.v1.CommitAnswer
-	42, // 26: freshet.controlplane.v1.OwnerItem.lookup:type_name -> freshet.controlplane.v1.LookupAnswer
-	44, // 27: freshet.controlplane.v1.OwnerItem.forward:type_name -> freshet.controlplane.v1.ForwardAnswer
-	45, // 28: freshet.controlplane.v1.OwnerItem.done:type_name -> freshet.controlplane.v1.Done
-	46, // 29: freshet.controlplane.v1.OwnerItem.job:type_name -> freshet.controlplane.v1.Job
-	47, // 30: freshet.controlplane.v1.OwnerItem.cancel_job:type_name -> freshet.controlplane.v1.CancelJob
-	29, // 31: freshet.controlplane.v1.OwnerItem.zone_writer:type_name -> freshet.controlplane.v1.ZoneWriter
+	13, // 16: freshet.controlplane.v1.Hello.bucket_marker:type_name -> freshet.controlplane.v1.BucketMarker
+	18, // 17: freshet.controlplane.v1.Lookup.partitions:type_name -> freshet.controlplane.v1.PartitionLookup
+	20, // 18: freshet.controlplane.v1.Unsubscribe.partitions:type_name -> freshet.controlplane.v1.PartitionRef
+	29, // 19: freshet.controlplane.v1.ToAgent.items:type_name -> freshet.controlplane.v1.OwnerItem
+	30, // 20: freshet.controlplane.v1.OwnerItem.welcome:type_name -> freshet.controlplane.v1.Welcome
+	32, // 21: freshet.controlplane.v1.OwnerItem.refused:type_name -> freshet.controlplane.v1.Refused
+	33, // 22: freshet.controlplane.v1.OwnerItem.catalogue:type_name -> freshet.controlplane.v1.Catalogue
+	38, // 23: freshet.controlplane.v1.OwnerItem.notice:type_name -> freshet.controlplane.v1.Notice
+	41, // 24: freshet.controlplane.v1.OwnerItem.stamp:type_name -> freshet.controlplane.v1.Stamp
+	43, // 25: freshet.controlplane.v1.OwnerItem.commit:type_name -> freshet.controlplane.v1.CommitAnswer
+	44, // 26: freshet.controlplane.v1.OwnerItem.lookup:type_name -> freshet.controlplane.v1.LookupAnswer
+	46, // 27: freshet.controlplane.v1.OwnerItem.forward:type_name -> freshet.controlplane.v1.ForwardAnswer
+	47, // 28: freshet.controlplane.v1.OwnerItem.done:type_name -> freshet.controlplane.v1.Done
+	48, // 29: freshet.controlplane.v1.OwnerItem.job:type_name -> freshet.controlplane.v1.Job
+	49, // 30: freshet.controlplane.v1.OwnerItem.cancel_job:type_name -> freshet.controlplane.v1.CancelJob
+	31, // 31: freshet.controlplane.v1.OwnerItem.zone_writer:type_name -> freshet.controlplane.v1.ZoneWriter
 	1,  // 32: freshet.controlplane.v1.Refused.reason:type_name -> freshet.controlplane.v1.Refused.Reason
-	33, // 33: freshet.controlplane.v1.Catalogue.topics:type_name -> freshet.controlplane.v1.Topic
-	34, // 34: freshet.controlplane.v1.Catalogue.membership:type_name -> freshet.controlplane.v1.Membership
-	48, // 35: freshet.controlplane.v1.Catalogue.broker_configs:type_name -> freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
-	32, // 36: freshet.controlplane.v1.Catalogue.client_metrics:type_name -> freshet.controlplane.v1.ClientMetrics
-	49, // 37: freshet.controlplane.v1.ClientMetrics.configs:type_name -> freshet.controlplane.v1.ClientMetrics.ConfigsEntry
-	50, // 38: freshet.controlplane.v1.Topic.configs:type_name -> freshet.controlplane.v1.Topic.ConfigsEntry
-	35, // 39: freshet.controlplane.v1.Membership.members:type_name -> freshet.controlplane.v1.Member
-	35, // 40: freshet.controlplane.v1.Membership.gone:type_name -> freshet.controlplane.v1.Member
-	9,  // 41: freshet.controlplane.v1.Member.endpoints:type_name -> freshet.controlplane.v1.Endpoint
-	37, // 42: freshet.controlplane.v1.Notice.partitions:type_name -> freshet.controlplane.v1.PartitionNotice
-	38, // 43: freshet.controlplane.v1.PartitionNotice.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
+	35, // 33: freshet.controlplane.v1.Catalogue.topics:type_name -> freshet.controlplane.v1.Topic
+	36, // 34: freshet.controlplane.v1.Catalogue.membership:type_name -> freshet.controlplane.v1.Membership
+	50, // 35: freshet.controlplane.v1.Catalogue.broker_configs:type_name -> freshet.controlplane.v1.Catalogue.BrokerConfigsEntry
+	34, // 36: freshet.controlplane.v1.Catalogue.client_metrics:type_name -> freshet.controlplane.v1.ClientMetrics
+	51, // 37: freshet.controlplane.v1.ClientMetrics.configs:type_name -> freshet.controlplane.v1.ClientMetrics.ConfigsEntry
+	52, // 38: freshet.controlplane.v1.Topic.configs:type_name -> freshet.controlplane.v1.Topic.ConfigsEntry
+	37, // 39: freshet.controlplane.v1.Membership.members:type_name -> freshet.controlplane.v1.Member
+	37, // 40: freshet.controlplane.v1.Membership.gone:type_name -> freshet.controlplane.v1.Member
+	11, // 41: freshet.controlplane.v1.Member.endpoints:type_name -> freshet.controlplane.v1.Endpoint
+	39, // 42: freshet.controlplane.v1.Notice.partitions:type_name -> freshet.controlplane.v1.PartitionNotice
+	40, // 43: freshet.controlplane.v1.PartitionNotice.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
 	2,  // 44: freshet.controlplane.v1.Error.code:type_name -> freshet.controlplane.v1.Error.Code
-	40, // 45: freshet.controlplane.v1.CommitAnswer.error:type_name -> freshet.controlplane.v1.Error
-	43, // 46: freshet.controlplane.v1.LookupAnswer.partitions:type_name -> freshet.controlplane.v1.PartitionAnswer
-	40, // 47: freshet.controlplane.v1.LookupAnswer.error:type_name -> freshet.controlplane.v1.Error
-	38, // 48: freshet.controlplane.v1.PartitionAnswer.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
-	40, // 49: freshet.controlplane.v1.ForwardAnswer.error:type_name -> freshet.controlplane.v1.Error
-	40, // 50: freshet.controlplane.v1.Done.error:type_name -> freshet.controlplane.v1.Error
+	42, // 45: freshet.controlplane.v1.CommitAnswer.error:type_name -> freshet.controlplane.v1.Error
+	45, // 46: freshet.controlplane.v1.LookupAnswer.partitions:type_name -> freshet.controlplane.v1.PartitionAnswer
+	42, // 47: freshet.controlplane.v1.LookupAnswer.error:type_name -> freshet.controlplane.v1.Error
+	40, // 48: freshet.controlplane.v1.PartitionAnswer.aborted:type_name -> freshet.controlplane.v1.AbortedTransaction
+	42, // 49: freshet.controlplane.v1.ForwardAnswer.error:type_name -> freshet.controlplane.v1.Error
+	42, // 50: freshet.controlplane.v1.Done.error:type_name -> freshet.controlplane.v1.Error
 	5,  // 51: freshet.controlplane.v1.ControlPlane.Locate:input_type -> freshet.controlplane.v1.LocateRequest
-	7,  // 52: freshet.controlplane.v1.ControlPlane.Session:input_type -> freshet.controlplane.v1.ToOwner
+	9,  // 52: freshet.controlplane.v1.ControlPlane.Session:input_type -> freshet.controlplane.v1.ToOwner
 	3,  // 53: freshet.controlplane.v1.Operators.Ask:input_type -> freshet.controlplane.v1.AskRequest
-	6,  // 54: freshet.controlplane.v1.ControlPlane.Locate:output_type -> freshet.controlplane.v1.LocateResponse
-	26, // 55: freshet.controlplane.v1.ControlPlane.Session:output_type -> freshet.controlplane.v1.ToAgent
-	4,  // 56: freshet.controlplane.v1.Operators.Ask:output_type -> freshet.controlplane.v1.AskResponse
-	54, // [54:57] is the sub-list for method output_type
-	51, // [51:54] is the sub-list for method input_type
+	7,  // 54: freshet.controlplane.v1.Replicas.Clock:input_type -> freshet.controlplane.v1.ClockRequest
+	6,  // 55: freshet.controlplane.v1.ControlPlane.Locate:output_type -> freshet.controlplane.v1.LocateResponse
+	28, // 56: freshet.controlplane.v1.ControlPlane.Session:output_type -> freshet.controlplane.v1.ToAgent
+	4,  // 57: freshet.controlplane.v1.Operators.Ask:output_type -> freshet.controlplane.v1.AskResponse
+	8,  // 58: freshet.controlplane.v1.Replicas.Clock:output_type -> freshet.controlplane.v1.ClockResponse
+	55, // [55:59] is the sub-list for method output_type
+	51, // [51:55] is the sub-list for method input_type
 	51, // [51:51] is the sub-list for extension type_name
 	51, // [51:51] is the sub-list for extension extendee
 	0,  // [0:51] is the sub-list for field type_name
@@ -4012,7 +4101,7 @@ func file_controlplane_proto_init() {
 	if File_controlplane_proto != nil {
 		return
 	}
-	file_controlplane_proto_msgTypes[5].OneofWrappers = []any{
+	file_controlplane_proto_msgTypes[7].OneofWrappers = []any{
 		(*AgentItem_Hello)(nil),
 		(*AgentItem_Probe)(nil),
 		(*AgentItem_Commit)(nil),
@@ -4027,11 +4116,11 @@ func file_controlplane_proto_init() {
 		(*AgentItem_AbortJob)(nil),
 		(*AgentItem_Load)(nil),
 	}
-	file_controlplane_proto_msgTypes[13].OneofWrappers = []any{
+	file_controlplane_proto_msgTypes[15].OneofWrappers = []any{
 		(*PartitionLookup_ExtentsFrom)(nil),
 		(*PartitionLookup_Timestamp)(nil),
 	}
-	file_controlplane_proto_msgTypes[24].OneofWrappers = []any{
+	file_controlplane_proto_msgTypes[26].OneofWrappers = []any{
 		(*OwnerItem_Welcome)(nil),
 		(*OwnerItem_Refused)(nil),
 		(*OwnerItem_Catalogue)(nil),
@@ -4051,9 +4140,9 @@ func file_controlplane_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_controlplane_proto_rawDesc), len(file_controlplane_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   48,
+			NumMessages:   50,
 			NumExtensions: 0,
-			NumServices:   2,
+			NumServices:   3,
 		},
 		GoTypes:           file_controlplane_proto_goTypes,
 		DependencyIndexes: file_controlplane_proto_depIdxs,

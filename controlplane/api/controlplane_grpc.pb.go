@@ -277,3 +277,111 @@ var Operators_ServiceDesc = grpc.ServiceDesc{
 	Streams:  []grpc.StreamDesc{},
 	Metadata: "controlplane.proto",
 }
+
+const (
+	Replicas_Clock_FullMethodName = "/freshet.controlplane.v1.Replicas/Clock"
+)
+
+// ReplicasClient is the client API for Replicas service.
+//
+// For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
+//
+// Replicas carries calls between replicas. Every call carries "authorization: Bearer <agent key>" of any virtual cluster.
+type ReplicasClient interface {
+	// Clock returns the time by the replica's clock.
+	Clock(ctx context.Context, in *ClockRequest, opts ...grpc.CallOption) (*ClockResponse, error)
+}
+
+type replicasClient struct {
+	cc grpc.ClientConnInterface
+}
+
+func NewReplicasClient(cc grpc.ClientConnInterface) ReplicasClient {
+	return &replicasClient{cc}
+}
+
+func (c *replicasClient) Clock(ctx context.Context, in *ClockRequest, opts ...grpc.CallOption) (*ClockResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ClockResponse)
+	err := c.cc.Invoke(ctx, Replicas_Clock_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// ReplicasServer is the server API for Replicas service.
+// All implementations must embed UnimplementedReplicasServer
+// for forward compatibility.
+//
+// Replicas carries calls between replicas. Every call carries "authorization: Bearer <agent key>" of any virtual cluster.
+type ReplicasServer interface {
+	// Clock returns the time by the replica's clock.
+	Clock(context.Context, *ClockRequest) (*ClockResponse, error)
+	mustEmbedUnimplementedReplicasServer()
+}
+
+// UnimplementedReplicasServer must be embedded to have
+// forward compatible implementations.
+//
+// NOTE: this should be embedded by value instead of pointer to avoid a nil
+// pointer dereference when methods are called.
+type UnimplementedReplicasServer struct{}
+
+func (UnimplementedReplicasServer) Clock(context.Context, *ClockRequest) (*ClockResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Clock not implemented")
+}
+func (UnimplementedReplicasServer) mustEmbedUnimplementedReplicasServer() {}
+func (UnimplementedReplicasServer) testEmbeddedByValue()                  {}
+
+// UnsafeReplicasServer may be embedded to opt out of forward compatibility for this service.
+// Use of this interface is not recommended, as added methods to ReplicasServer will
+// result in compilation errors.
+type UnsafeReplicasServer interface {
+	mustEmbedUnimplementedReplicasServer()
+}
+
+func RegisterReplicasServer(s grpc.ServiceRegistrar, srv ReplicasServer) {
+	// If the following call panics, it indicates UnimplementedReplicasServer was
+	// embedded by pointer and is nil.  This will cause panics if an
+	// unimplemented method is ever invoked, so we test this at initialization
+	// time to prevent it from happening at runtime later due to I/O.
+	if t, ok := srv.(interface{ testEmbeddedByValue() }); ok {
+		t.testEmbeddedByValue()
+	}
+	s.RegisterService(&Replicas_ServiceDesc, srv)
+}
+
+func _Replicas_Clock_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ClockRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ReplicasServer).Clock(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Replicas_Clock_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ReplicasServer).Clock(ctx, req.(*ClockRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+// Replicas_ServiceDesc is the grpc.ServiceDesc for Replicas service.
+// It's only intended for direct use with grpc.RegisterService,
+// and not to be introspected or modified (even as a copy)
+var Replicas_ServiceDesc = grpc.ServiceDesc{
+	ServiceName: "freshet.controlplane.v1.Replicas",
+	HandlerType: (*ReplicasServer)(nil),
+	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "Clock",
+			Handler:    _Replicas_Clock_Handler,
+		},
+	},
+	Streams:  []grpc.StreamDesc{},
+	Metadata: "controlplane.proto",
+}

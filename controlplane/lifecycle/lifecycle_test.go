@@ -35,6 +35,7 @@ type world struct {
 	t      *testing.T
 	bucket *fault.Bucket
 	stored *mem.Bucket
+	clock  *storeClock
 	kept   atomic.Uint64
 	wanted atomic.Int64
 	refuse error         // commands
@@ -49,11 +50,22 @@ type world struct {
 	state *metadata.State
 }
 
+// storeClock is a bucket whose store's clock may be off.
+type storeClock struct {
+	*mem.Bucket
+	ahead atomic.Int64
+}
+
+func (c *storeClock) Now(context.Context) (time.Time, error) {
+	return time.Now().Add(time.Duration(c.ahead.Load())), nil
+}
+
 func inWorld(t *testing.T, settings lifecycle.Settings, fn func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		stored := mem.New()
-		w := &world{t: t, stored: stored, bucket: fault.New(stored, 1), state: metadata.New()}
+		clock := &storeClock{Bucket: stored}
+		w := &world{t: t, stored: stored, clock: clock, bucket: fault.New(clock, 1), state: metadata.New()}
 		w.must(&metadata.OpenSession{Instance: "i"})
 		w.metrics = prometheus.NewRegistry()
 		core, logs := observer.New(zap.WarnLevel)
@@ -303,6 +315,30 @@ func TestClockAhead_DeletesNothing(t *testing.T) {
 		require.EqualValues(t, 10, w.logStart(kept), "their time has come by the store's clock")
 		require.Len(t, w.objects(), 1)
 	})
+}
+
+// Retention and deletion go by the earlier clock while the store's is off, also under an owner that other clocks confirmed.
+func TestStoreClockOff_DeletesByTheEarlierClock(t *testing.T) {
+	for name, off := range map[string]time.Duration{"ahead": 7 * 24 * time.Hour, "behind": -time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, lifecycle.Settings{}, func(w *world) {
+				w.clock.ahead.Store(int64(off))
+				late := max(0, -off)
+				kept, gone := w.create("kept", map[string]string{"retention.ms": "3600000"}), w.create("gone", nil)
+				w.produce(kept)
+				w.produce(gone)
+				w.must(&metadata.DeleteTopic{ID: gone.Topic})
+				w.must(&metadata.Tick{})
+				w.keep()
+				sleep(late + 12*time.Minute)
+				require.Zero(t, w.logStart(kept))
+				require.Len(t, w.objects(), 2)
+				sleep(54 * time.Minute)
+				require.EqualValues(t, 10, w.logStart(kept))
+				require.Len(t, w.objects(), 1)
+			})
+		})
+	}
 }
 
 func TestSettings_Faults(t *testing.T) {

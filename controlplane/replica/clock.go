@@ -12,34 +12,36 @@ import (
 	"github.com/freshet-io/freshet/objstore"
 )
 
-// clock compares this machine's clock with the store's, which all replicas share. A replica whose clock
-// is off does not become the owner, and an owner whose clock goes off lets nothing expire.
+// clock compares this machine's clock with the store's, which all replicas share. If the two differ, other clocks decide whether this
+// replica may become the owner (survey). An owner whose clock differs from the store's lets nothing expire.
 //
 // Command time never goes back, so one bad step of the machine's clock would age the state for good. now therefore
 // goes on from the last time at which both clocks agreed, by the monotonic clock. Before they ever agreed, now goes on from
-// the last entry's time in the same way, and is never above the machine's clock.
+// the last entry's time in the same way, and is never above the machine's clock. Other clocks do not change command time.
 type clock struct {
 	bucket  objstore.Bucket
+	others  func() []Clock
 	max     time.Duration
 	log     *zap.Logger
 	metrics *metrics
 	wall    func() time.Time // this machine's clock
 
 	measured atomic.Bool
-	skew     atomic.Int64              // ns that this clock is ahead, as last measured
+	skew     atomic.Int64              // ns that this clock is ahead of the store's, as last measured
 	start    agreement                 // when the process started, by this machine's clock alone
 	entry    atomic.Pointer[agreement] // time of the last entry, and when it was read; nil before resume
 	agreed   atomic.Pointer[agreement] // nil before this clock and the store's agreed
+	surveyed atomic.Pointer[survey]    // the newest survey; nil before the first
 }
 
-// agreement is one moment by two clocks: what was the time, and when that was on the monotonic clock.
+// agreement is one moment by two clocks: wall by the one that tells the time, at by the monotonic clock.
 type agreement struct{ wall, at time.Time }
 
-// now returns the time of that agreement plus what has passed since.
+// now returns the time of that agreement plus the time that has passed since.
 func (a *agreement) now() time.Time { return a.wall.Add(time.Since(a.at)) }
 
-func newClock(bucket objstore.Bucket, limit time.Duration, log *zap.Logger, m *metrics) *clock {
-	c := &clock{bucket: bucket, max: limit, log: log, metrics: m, wall: time.Now}
+func newClock(cfg Config, m *metrics) *clock {
+	c := &clock{bucket: cfg.Bucket, others: cfg.Clocks, max: cfg.MaxSkew, log: cfg.Logger, metrics: m, wall: time.Now}
 	c.start = agreement{wall: c.wall(), at: time.Now()}
 	return c
 }
@@ -56,12 +58,12 @@ func (c *clock) now() time.Time {
 	return now
 }
 
-// resume tells the clock the command time that the state has reached, before this replica proposes anything.
+// resume sets the command time that the state has reached, before this replica proposes anything.
 func (c *clock) resume(nowMs int64) {
 	c.entry.Store(&agreement{wall: time.UnixMilli(nowMs), at: time.Now()})
 }
 
-// clockTimeout bounds one question to the store, so that a store that is down delays no takeover by more.
+// clockTimeout bounds one request for the time, so that a silent store and silent clocks delay a takeover by 1 s each.
 const clockTimeout = time.Second
 
 const (
@@ -85,32 +87,41 @@ func (c *clock) run(ctx context.Context, period time.Duration) {
 			return
 		case <-timer.C:
 			c.measure(ctx)
+			if !c.near() {
+				c.log.Error("clocks differ, expiring nothing", zap.Stringer("clocks", c.survey(ctx)), zap.Duration("limit", c.max))
+			}
 		}
 	}
 }
 
+// measure compares this machine's clock with the store's.
 func (c *clock) measure(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, clockTimeout)
-	defer cancel()
-	before := agreement{wall: c.wall(), at: time.Now()}
-	store, err := c.bucket.Now(ctx)
+	before, skew, err := c.compare(ctx, c.bucket.Now)
 	if err != nil {
 		if ctx.Err() == nil {
 			c.log.Warn("the store's clock cannot be read", zap.Error(err))
 		}
 		return
 	}
-	middle := before.wall.Add(time.Since(before.at) / 2)
-	skew := middle.Sub(store)
 	c.skew.Store(int64(skew))
 	c.measured.Store(true)
 	c.metrics.skew.Set(skew.Seconds())
-	if skew.Abs() > c.max {
-		c.log.Error("clock is off, taking no ownership and expiring nothing", zap.Duration("ahead", skew),
-			zap.Duration("limit", c.max), zap.Time("machine", middle), zap.Time("store", store))
-		return
+	if c.near() {
+		c.agreed.Store(&before)
 	}
-	c.agreed.Store(&before)
+}
+
+// compare asks another clock for the time and returns how far this machine's clock is ahead of it, and the moment of the request.
+func (c *clock) compare(ctx context.Context, other func(context.Context) (time.Time, error)) (before agreement, ahead time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, clockTimeout)
+	defer cancel()
+	before = agreement{wall: c.wall(), at: time.Now()}
+	told, err := other(ctx)
+	if err != nil {
+		return agreement{}, 0, err
+	}
+	middle := before.wall.Add(time.Since(before.at) / 2)
+	return before, middle.Sub(told), nil
 }
 
 var (
@@ -118,21 +129,36 @@ var (
 	errNoClock  = errors.New("cannot start a new virtual cluster: the object store's clock cannot be read")
 )
 
-// mayOwn returns nil if the clock lets this replica become the owner: it is near the store's clock, or the store's cannot be read.
-// An empty log needs the store's clock, because nothing else bounds the time of the first entry. Errors: errClockOff, errNoClock.
+// mayOwn returns nil if the clocks let this replica become the owner: its clock is near the store's, the store's cannot be read, or
+// a majority of at least three clocks agrees with its clock. An empty log needs the store's clock, because nothing else bounds the
+// time of the first entry. Errors: errClockOff, errNoClock.
 func (c *clock) mayOwn(ctx context.Context, empty bool) error {
 	if !c.measured.Load() {
 		c.measure(ctx)
 	}
-	switch {
-	case !c.near():
-		return fmt.Errorf("%w: this machine's clock is %v ahead, the limit is %v in both directions; set this machine's clock, or check the Date header of the store",
-			errClockOff, time.Duration(c.skew.Load()).Round(time.Millisecond), c.max)
-	case empty && !c.measured.Load():
-		return errNoClock
+	if c.near() {
+		if empty && !c.measured.Load() {
+			return errNoClock
+		}
+		return nil
 	}
-	return nil
+	found := c.survey(ctx)
+	if !empty && found.confirmed() {
+		c.log.Warn("taking ownership, because a majority of clocks agrees with this machine's", zap.Stringer("clocks", found))
+		return nil
+	}
+	return fmt.Errorf("%w: this machine's clock is %v ahead, the limit is %v in both directions; %s; correct the clock that is off, in the object store its Date header",
+		errClockOff, time.Duration(c.skew.Load()).Round(time.Millisecond), c.max, found)
 }
 
 // near reports whether this clock was near the store's when both were last compared; true if they never were.
 func (c *clock) near() bool { return time.Duration(c.skew.Load()).Abs() <= c.max }
+
+// warning returns which clocks differ, "" if this machine's clock and the store's were near when last compared.
+func (c *clock) warning() string {
+	found := c.surveyed.Load()
+	if c.near() || found == nil {
+		return ""
+	}
+	return found.String() + "; nothing expires until this machine's clock and the object store's agree"
+}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/objstore/mem"
 )
@@ -28,12 +27,18 @@ func (b *clockBucket) Now(context.Context) (time.Time, error) {
 	return time.Now(), nil
 }
 
+func testClock(b *clockBucket, others ...Clock) *clock {
+	cfg := Config{Bucket: b, Clocks: func() []Clock { return others }}
+	cfg.ApplyDefaults()
+	return newClock(cfg, newMetrics(prometheus.NewRegistry()))
+}
+
 // The machine's clock is set a day ahead under a running replica: command time goes on as before, whether the store can
 // be asked or not, and follows the clock again once both agree.
 func TestClock_StepsDoNotAgeTheState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &clockBucket{Bucket: mem.New()}
-		c := newClock(b, 30*time.Second, zap.NewNop(), newMetrics(prometheus.NewRegistry()))
+		c := testClock(b)
 		step := time.Duration(0)
 		c.wall = func() time.Time { return time.Now().Add(step) }
 		c.measure(t.Context())
@@ -63,7 +68,7 @@ func TestClock_BoundByTheLastEntryUntilMeasured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &clockBucket{Bucket: mem.New()}
 		b.down.Store(true)
-		c := newClock(b, 30*time.Second, zap.NewNop(), newMetrics(prometheus.NewRegistry()))
+		c := testClock(b)
 		ahead := 365 * 24 * time.Hour
 		c.wall = func() time.Time { return time.Now().Add(ahead) }
 		c.start.wall = c.wall()
@@ -91,7 +96,7 @@ func TestClock_LastEntryIsNoFloor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &clockBucket{Bucket: mem.New()}
 		b.down.Store(true)
-		c := newClock(b, 30*time.Second, zap.NewNop(), newMetrics(prometheus.NewRegistry()))
+		c := testClock(b)
 		c.resume(time.Now().Add(time.Minute).UnixMilli())
 		require.Zero(t, time.Until(c.now()))
 	})
@@ -102,7 +107,7 @@ func TestClock_MeasuresSoonAfterTheStoreIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &clockBucket{Bucket: mem.New()}
 		b.down.Store(true)
-		c := newClock(b, 30*time.Second, zap.NewNop(), newMetrics(prometheus.NewRegistry()))
+		c := testClock(b)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {

@@ -62,6 +62,9 @@ type Config struct {
 	StopTimeout time.Duration // for OnOwner's stop before ownership is given up regardless: 200 ms
 
 	MaxSkew time.Duration // of this machine's clock against the store's: 30 s
+	// Clocks returns the clocks to ask if this machine's and the store's differ by more than MaxSkew. If a majority of all clocks that
+	// answer, at least three, agrees with this machine's, the replica may become the owner. nil means that there are no other clocks.
+	Clocks func() []Clock
 
 	SnapshotBytes    int64         // log after which a snapshot is taken: 64 MiB
 	SnapshotInterval time.Duration // or time: 5 min
@@ -113,6 +116,9 @@ func (c *Config) ApplyDefaults() {
 	}
 	if c.Final == nil {
 		c.Final = func(error) bool { return false }
+	}
+	if c.Clocks == nil {
+		c.Clocks = func() []Clock { return nil }
 	}
 	if c.Version == nil {
 		c.Version = func() uint32 { return metadata.MaxVersion }

@@ -57,7 +57,7 @@ func New(cfg Config) (*Replica, error) {
 	m := newMetrics(cfg.Registerer)
 	r := &Replica{
 		cfg: cfg, metrics: m, checker: newChecker(), bad: map[string]bool{},
-		clock:   newClock(cfg.Bucket, cfg.MaxSkew, cfg.Logger, m),
+		clock:   newClock(cfg, m),
 		encoder: func(s *metadata.State) snapshot.Encoder { return s },
 	}
 	if !driven { // the owner's own default is the machine's clock, which may step
@@ -122,6 +122,10 @@ func (r *Replica) Fault() error {
 	return nil
 }
 
+// ClockWarning returns which clocks differ and by how much, "" if this machine's clock and the object store's do not. A replica with a
+// warning may be the owner.
+func (r *Replica) ClockWarning() string { return r.clock.warning() }
+
 // maxBackoff bounds the pause between failed rounds.
 const maxBackoff = 2 * time.Second
 
@@ -147,9 +151,13 @@ func (r *Replica) Run(ctx context.Context) error {
 			return fmt.Errorf("replica %s: %w", r.cfg.Replica, err)
 		case err != nil:
 			r.metrics.failedRounds.Inc()
-			if logged != err.Error() { // the same error in a row is logged once
+			cause := err.Error()
+			if errors.Is(err, errClockOff) {
+				cause = errClockOff.Error() // the differences of clocks vary
+			}
+			if logged != cause { // the same cause in a row is logged once
 				r.cfg.Logger.Warn("replica makes no progress", zap.Error(err))
-				logged = err.Error()
+				logged = cause
 			}
 			wait = min(2*wait, maxBackoff)
 		default:

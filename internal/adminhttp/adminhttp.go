@@ -1,7 +1,7 @@
 // Package adminhttp is the HTTP address of a Freshet process for operators and platforms:
 //
 //	/livez          200 while the process runs; it asks nothing of any other part
-//	/readyz         200 when it serves, else 503 and why not; 503 "stopping" from SIGTERM on
+//	/readyz         200 when it serves, else 503 and why not; then a line for each warning; 503 "stopping" from SIGTERM on
 //	/metrics        Prometheus metrics
 //	/debug/pprof/   Go profiles
 package adminhttp
@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -34,10 +35,23 @@ const (
 type Config struct {
 	Address  string              // host:port to listen on
 	Ready    func() error        // nil when the process serves; called for every /readyz
+	Warnings func() []string     // faults with which the process serves; called for every /readyz; nil: there are none
 	Gatherer prometheus.Gatherer // what /metrics shows
 	// Handlers are further paths, in http.ServeMux's pattern syntax.
 	Handlers map[string]http.Handler
 	Log      *zap.Logger
+}
+
+// warnings returns the lines of /readyz after the first.
+func (c *Config) warnings() []string {
+	if c.Warnings == nil {
+		return nil
+	}
+	var lines []string
+	for _, warning := range c.Warnings() {
+		lines = append(lines, "warning: "+warning)
+	}
+	return lines
 }
 
 // Server answers on the address. Listen opens it, Run serves.
@@ -59,10 +73,10 @@ func New(cfg Config) *Server {
 			return
 		}
 		if err := cfg.Ready(); err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			http.Error(w, strings.Join(append([]string{err.Error()}, cfg.warnings()...), "\n"), http.StatusServiceUnavailable)
 			return
 		}
-		fmt.Fprintln(w, "ok")
+		fmt.Fprintln(w, strings.Join(append([]string{"ok"}, cfg.warnings()...), "\n"))
 	})
 	mux.Handle("/metrics", promhttp.HandlerFor(cfg.Gatherer, promhttp.HandlerOpts{ErrorLog: zap.NewStdLog(cfg.Log)}))
 	mux.HandleFunc("/debug/pprof/", pprof.Index)

@@ -27,6 +27,7 @@ func TestServer_Run(t *testing.T) {
 			}
 			return nil
 		},
+		Warnings: func() []string { return []string{"one clock is off", "another too"} },
 		Handlers: map[string]http.Handler{"GET /extra": http.RedirectHandler("/livez", http.StatusFound)},
 	})
 	require.NoError(t, s.Listen(t.Context()))
@@ -44,10 +45,10 @@ func TestServer_Run(t *testing.T) {
 	}
 	code, body := get("/readyz")
 	require.Equal(t, http.StatusServiceUnavailable, code)
-	require.Contains(t, body, "no catalogue yet")
+	require.Equal(t, "no catalogue yet\nwarning: one clock is off\nwarning: another too\n", body)
 	ready.Store(true)
 	for path, want := range map[string]string{
-		"/readyz": "ok", "/livez": "ok", "/metrics": "test_gauge 0", "/debug/pprof/": "goroutine", "/extra": "ok",
+		"/readyz": "ok\nwarning: one clock is off\nwarning: another too\n", "/livez": "ok", "/metrics": "test_gauge 0", "/debug/pprof/": "goroutine", "/extra": "ok",
 	} {
 		code, body := get(path)
 		require.Equal(t, http.StatusOK, code, path)

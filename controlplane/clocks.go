@@ -1,0 +1,67 @@
+package controlplane
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/controlplane/replica"
+	"github.com/freshet-io/freshet/internal/grpcerr"
+	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
+)
+
+// clocks returns etcd's clock and those of the other registered replicas. An embedded etcd has no clock of its own and does not answer.
+func (c *cluster) clocks() []replica.Clock {
+	all := []replica.Clock{{Name: "etcd's clock", Now: func(ctx context.Context) (time.Time, error) {
+		return etcdlog.Now(ctx, c.cfg.Etcd)
+	}}}
+	for _, address := range c.registry.Replicas() {
+		if address == c.cfg.Advertise {
+			continue
+		}
+		all = append(all, replica.Clock{
+			Name: "the clock of the replica at " + address,
+			Now: func(ctx context.Context) (time.Time, error) {
+				return replicaTime(ctx, address, c.key, c.cfg.ReplicaTLS)
+			},
+		})
+	}
+	return all
+}
+
+// replicaTime returns the time by the clock of the replica at address. secure is the TLS configuration, or nil. Each call has a
+// connection of its own, since calls are rare.
+func replicaTime(ctx context.Context, address, key string, secure *tls.Config) (time.Time, error) {
+	transport := insecure.NewCredentials()
+	if secure != nil {
+		transport = credentials.NewTLS(secure)
+	}
+	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(transport))
+	if err != nil {
+		return time.Time{}, fmt.Errorf("address %q: %w", address, err)
+	}
+	defer conn.Close()
+	ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+key)
+	answer, err := api.NewReplicasClient(conn).Clock(ctx, &api.ClockRequest{})
+	if err != nil {
+		return time.Time{}, grpcerr.Plain(err)
+	}
+	return time.UnixMilli(answer.UnixMs), nil
+}
+
+// clockServer answers the other replicas' questions for the time.
+type clockServer struct {
+	api.UnimplementedReplicasServer
+}
+
+// Clock implements the service.
+func (clockServer) Clock(context.Context, *api.ClockRequest) (*api.ClockResponse, error) {
+	return &api.ClockResponse{UnixMs: time.Now().UnixMilli()}, nil
+}
