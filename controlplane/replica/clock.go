@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,7 +99,7 @@ func (c *clock) run(ctx context.Context, period time.Duration) {
 func (c *clock) measure(ctx context.Context) {
 	before, skew, err := c.compare(ctx, c.bucket.Now)
 	if err != nil {
-		if ctx.Err() == nil {
+		if ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded) { // the probe logs a silent store
 			c.log.Warn("the store's clock cannot be read", zap.Error(err))
 		}
 		return
@@ -106,7 +107,7 @@ func (c *clock) measure(ctx context.Context) {
 	c.skew.Store(int64(skew))
 	c.measured.Store(true)
 	c.metrics.skew.Set(skew.Seconds())
-	if c.near() {
+	if skew.Abs() <= c.max {
 		c.agreed.Store(&before)
 	}
 }
@@ -118,7 +119,7 @@ func (c *clock) compare(ctx context.Context, other func(context.Context) (time.T
 	before = agreement{wall: c.wall(), at: time.Now()}
 	told, err := other(ctx)
 	if err != nil {
-		return agreement{}, 0, err
+		return agreement{}, 0, cmp.Or(ctx.Err(), err)
 	}
 	middle := before.wall.Add(time.Since(before.at) / 2)
 	return before, middle.Sub(told), nil
