@@ -20,7 +20,7 @@ import (
 // clocks returns etcd's clock and those of the other registered replicas. An embedded etcd has no clock of its own and does not answer.
 func (c *cluster) clocks() []replica.Clock {
 	all := []replica.Clock{{Name: "etcd's clock", Now: func(ctx context.Context) (time.Time, error) {
-		return etcdlog.Now(ctx, c.cfg.Etcd)
+		return etcdlog.Now(ctx, c.cfg.Etcd, c.cfg.EtcdTLS)
 	}}}
 	for _, address := range c.registry.Replicas() {
 		if address == c.cfg.Advertise {

@@ -64,6 +64,8 @@ type Config struct {
 
 	// Etcd holds the metadata logs. It is not closed here.
 	Etcd *clientv3.Client
+	// EtcdTLS is the TLS configuration of Etcd, or nil.
+	EtcdTLS *tls.Config
 	// EtcdPrefix is the beginning of all keys; default etcdlog.DefaultPrefix.
 	EtcdPrefix string
 	// NoMaintenance turns off compacting and defragmenting etcd (see etcdlog.Maintainer).

@@ -151,6 +151,7 @@ func (s *controlSettings) run(ctx context.Context, p process) error {
 		return err
 	}
 	defer s.Etcd.Close()
+	s.EtcdTLS = s.etcd.TLS
 	s.Bucket, s.BucketLocation = meter.New(bucket, s.Registry), open.Redact(s.bucketURL)
 	plane, err := controlplane.New(s.Config)
 	if err != nil {

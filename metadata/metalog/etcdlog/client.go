@@ -71,7 +71,6 @@ func NewClient(cfg ClientConfig) (*clientv3.Client, error) {
 		cfg.Logger = zap.NewNop()
 	}
 	c, err := clientv3.New(clientv3.Config{
-		Context:              context.WithValue(context.Background(), tlsKey{}, cfg.TLS),
 		Endpoints:            cfg.Endpoints,
 		TLS:                  cfg.TLS,
 		Username:             cfg.Username,

@@ -15,15 +15,11 @@ import (
 // errNoClock is returned for an embedded etcd, which has no endpoint.
 var errNoClock = errors.New("etcd has no endpoint that answers over HTTP")
 
-// tlsKey is the key of the *tls.Config in the context of a client of NewClient, because a client does not show its own.
-type tlsKey struct{}
-
 // Now returns the time by etcd's clock: the Date header of the first endpoint that answers GET /version. All are asked at once.
-// client is one of NewClient.
-func Now(ctx context.Context, client *clientv3.Client) (time.Time, error) {
+// secure is the client's TLS configuration, or nil.
+func Now(ctx context.Context, client *clientv3.Client, secure *tls.Config) (time.Time, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	secure, _ := client.Ctx().Value(tlsKey{}).(*tls.Config)
 	transport := &http.Transport{TLSClientConfig: secure.Clone(), DisableKeepAlives: true}
 	endpoints := client.Endpoints()
 	type answer struct {
