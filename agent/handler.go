@@ -39,7 +39,7 @@ func (a *Agent) newHandler() (*kafka.Handler, error) {
 			kafka.NewMetadata(metadata),
 			kafka.NewFindCoordinator(catalogue, views),
 			kafka.NewProduce(kafka.ProduceConfig{
-				Catalogue: catalogue, Views: views, Prober: a.session, Forwarder: a.session, Writer: a.route, Log: log,
+				Catalogue: catalogue, Views: views, Prober: a.session, Forwarder: a.session, Writer: a.route, Log: log, Registerer: a.cfg.Registry,
 				Now:     func() int64 { return a.session.Now().UnixMilli() },
 				Recoder: recode.New(recode.Config{HoldBytes: a.budgets.recoded, Registerer: a.cfg.Registry}),
 			}),

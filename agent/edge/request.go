@@ -85,7 +85,20 @@ type Client struct {
 	Listener  string // listener name
 	PortIndex int    // index among all ports of the agent, in the order of --kafka-listen; selects the node id
 
+	// Pace holds the times of the connection's produce requests. It belongs to the Produce API.
+	Pace Pace
+
 	software atomic.Pointer[Software]
+}
+
+// Pace holds the times of the produce requests of one connection, as UnixNano. The connection's reader alone uses the fields that are
+// not atomic.
+type Pace struct {
+	Arrived  int64 // newest request
+	Burst    int64 // first request of the newest window that waited for an answer
+	Most     int32 // requests in flight since then
+	Answered atomic.Int64
+	InFlight atomic.Int32
 }
 
 // Software is what a client says it is (KIP-511).

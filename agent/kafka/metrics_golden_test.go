@@ -9,5 +9,6 @@ import (
 func TestMetrics_Golden(t *testing.T) {
 	r := metrictest.NewRegistry()
 	newEncoded(r)
+	newWindows(nil, r).bytes.WithLabelValues("billing")
 	r.Golden(t)
 }

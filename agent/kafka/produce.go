@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
@@ -43,8 +44,9 @@ type ProduceConfig struct {
 	// Recoder opens batches of compacted topics and of topics with a compression.type; nil: one with defaults.
 	Recoder *recode.Recoder
 	// Now is the time in ms since the epoch, corrected to the owner's clock; nil: this machine's.
-	Now func() int64
-	Log *zap.Logger
+	Now        func() int64
+	Log        *zap.Logger
+	Registerer prometheus.Registerer // nil: metrics are not registered
 }
 
 // Produce answers API key 0, versions 3-13. Lower ones are advertised and refused (KAFKA-18659).
@@ -64,6 +66,7 @@ type Produce struct {
 	cfg       ProduceConfig
 	topics    topicRules
 	producers transactionalIDs
+	windows   *windows
 }
 
 // NewProduce builds the Produce API.
@@ -75,7 +78,7 @@ func NewProduce(cfg ProduceConfig) *Produce {
 		cfg.Recoder = recode.New(recode.Config{})
 	}
 	cfg.Log = cmp.Or(cfg.Log, zap.NewNop())
-	return &Produce{cfg: cfg, producers: transactionalIDs{to: cfg.Forwarder}}
+	return &Produce{cfg: cfg, producers: transactionalIDs{to: cfg.Forwarder}, windows: newWindows(cfg.Log, cfg.Registerer)}
 }
 
 // Key is the API's.
@@ -97,13 +100,32 @@ func (p *Produce) Start(ctx context.Context, req *edge.Request) func() edge.Repl
 	r := &produceRequest{api: p, req: req, in: in, now: p.cfg.Now()}
 	unstamp := r.askStamp(ctx)
 	r.prepare(ctx)
+	r.pace()
 	r.hand(ctx)
 	r.forget()
 	return func() edge.Reply {
 		defer cancel()
 		defer unstamp()
-		return r.reply(ctx)
+		reply := r.reply(ctx)
+		r.req.Client.Pace.InFlight.Add(-1)
+		r.req.Client.Pace.Answered.Store(time.Now().UnixNano())
+		return reply
 	}
+}
+
+// pace counts the request if it waited for the client's window.
+func (r *produceRequest) pace() {
+	bytes, batches, multiple := 0, 0, false
+	for i := range r.parts {
+		if b := r.parts[i].sent; b != nil {
+			bytes, batches = bytes+len(b), batches+1
+			multiple = multiple || b.RecordCount() > 1
+		}
+	}
+	if held(&r.req.Client.Pace, r.req.Arrived, multiple) && batches > 0 {
+		r.api.windows.add(r.req.ClientID, bytes, batches, r.req.Arrived)
+	}
+	r.req.Client.Pace.InFlight.Add(1)
 }
 
 // produceRequest is one request on its way.
@@ -248,7 +270,7 @@ func resultError(r *writer.Result) error {
 	}
 }
 
-// writerCodes are the writer's errors as clients see them. All are retriable but those that blame the batch itself.
+// writerCodes are the writer's errors as clients see them. Clients retry after all of them, except errors of the batch itself.
 var writerCodes = []struct {
 	err  error
 	code *kerr.Error
