@@ -66,7 +66,7 @@ type Config struct {
 	PodIP string
 	// ClientNetworks are the zones of clients by network, prefix=zone, for clients that do not name theirs.
 	ClientNetworks []string
-	// ListenerZones are the zones of clients by the listener that they reached, name=zone, for the other clients.
+	// ListenerZones are the zones of all other clients, by the listener that they came by, name=zone. All agents have the same entries.
 	ListenerZones []string
 	// Peers is how agents of the zone share what they have in memory.
 	Peers PeerConfig

@@ -19,7 +19,7 @@ import (
 // is in another zone.
 func TestViews_Abroad(t *testing.T) {
 	c := catalogueOf(t)
-	zones, err := NewZones("a", []string{"10.0.2.0/24=b"}, []string{"bound=b"})
+	zones, err := NewZones("a", []string{"10.0.2.0/24=b"}, []string{"bound=b", "other=b"})
 	require.NoError(t, err)
 	views := NewViews(zones)
 	abroad := func(clientID, host, listener string) bool {
@@ -30,7 +30,9 @@ func TestViews_Abroad(t *testing.T) {
 	require.True(t, abroad("reader", "10.0.2.1", "main"))
 	require.False(t, abroad("reader,zone=a", "10.0.2.1", "main"), "at home")
 	require.False(t, abroad("reader", "10.0.1.1", "main"), "unknown")
-	require.False(t, abroad("reader", "10.0.1.1", "bound"), "known by this agent's listener alone")
+	require.True(t, abroad("reader", "10.0.1.1", "other"), "the listener is bound to zone b")
+	require.False(t, abroad("reader,zone=a", "10.0.1.1", "other"), "the client ID comes before the listener")
+	require.False(t, abroad("reader", "10.0.1.1", "bound"), "no agent of zone b has the listener")
 	require.False(t, abroad("reader,zone=b", "10.0.1.1", "a listener of no agent"), "no agent of the zone has the listener")
 	require.False(t, abroad("reader,zone=c", "10.0.1.1", "main"), "a zone without agents")
 

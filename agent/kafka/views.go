@@ -25,10 +25,10 @@ const (
 // Views are the cluster as clients of a zone see it by a listener: which agents there are and which of them each
 // partition belongs to. A view is a pure function of the membership, so all agents show the same.
 //
-// A client sees the agents of its zone; all of them if the zone has none. If its zone is known wherever it calls, it sees one
-// replica per other zone too, so that it can tell racks apart, and one of those zones that have no agent at the moment, if its
-// software takes them (standIns). One of which nothing is known is in the zone of whichever agent it reached: showing it other
-// zones' agents would let it wander.
+// A client sees the agents of its zone, or all agents if the zone has none. If the zone is the same at every agent, the client also
+// sees one replica per other zone, to tell racks apart and to have brokers left when its zone loses all agents. A client whose
+// software supports it sees stand-ins for zones without agents (standIns). A client of unknown zone is in the zone of each
+// agent that it reaches. It sees that zone's agents only: at another zone's agent its leaders would change.
 type Views struct {
 	zones  *Zones
 	shared map[string]*sharedListener // by name; nil: none

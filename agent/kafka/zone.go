@@ -29,9 +29,8 @@ type network struct {
 	zone   string
 }
 
-// NewZones returns the zones of an agent in zone own. networks are entries prefix=zone (10.0.1.0/24=eu-1a), which should be
-// the same on all agents. listeners are entries listener=zone, for listeners that one zone's clients alone reach. The
-// error joins all faults.
+// NewZones returns the zones of an agent in zone own. networks are entries prefix=zone (10.0.1.0/24=eu-1a), and listeners are entries
+// listener=zone, for a listener that only clients of the zone use. Both must be the same on all agents. The error joins all faults.
 func NewZones(own string, networks, listeners []string) (*Zones, error) {
 	var faults []error
 	own, err := zonename.Parse(own)
@@ -69,9 +68,9 @@ func cutZone(entry string) (name, zone string, err error) {
 	return strings.TrimSpace(name), zone, err
 }
 
-// Of returns a client's zone: the one that its client id names, else that of its network, else that of the listener that it
-// reached, else the agent's own. named reports whether the zone comes from the client id or the network, and so is the same
-// at every agent and listener.
+// Of returns a client's zone: the zone in its client ID, else the zone of its network, else the zone of the listener that the
+// client came by, else the agent's own. named reports whether the zone is from one of the first three, and so is the same at every
+// agent that Metadata shows to the client: it shows agents at their listeners of the same name only.
 func (z *Zones) Of(req *edge.Request) (zone string, named bool) {
 	if zone, named = tokenZone(req.ClientID); named {
 		return zone, true
@@ -82,7 +81,7 @@ func (z *Zones) Of(req *edge.Request) (zone string, named bool) {
 		}
 	}
 	if zone, bound := z.listeners[req.Client.Listener]; bound {
-		return zone, false
+		return zone, true
 	}
 	return z.own, false
 }

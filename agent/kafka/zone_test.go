@@ -63,7 +63,7 @@ func TestZones_NetworksAndListeners(t *testing.T) {
 		{"", "2001:db8::1", "", "six", true},
 		{"zone=b", "10.0.1.5", "external", "b", true},
 		{"", "10.0.1.5", "external", "a", true},
-		{"", "192.168.1.1", "external", "lb", false},
+		{"", "192.168.1.1", "external", "lb", true},
 		{"", "192.168.1.1", "", "own", false},
 		{"", "no address", "", "own", false},
 	} {

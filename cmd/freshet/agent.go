@@ -88,7 +88,7 @@ func bindKafka(f *pflag.FlagSet, s *agentSettings) {
 		"as the listener has, such as external/eu-1a=lb-a.example.com:9192-9195; clients of the listener see these nodes instead of agents; the same on all agents")
 	f.Var(config.List(&s.ClientNetworks), "client-zones", "zones of clients by network, as 10.0.1.0/24=eu-1a, for clients that do not name theirs in the client id; "+
 		"the same on all agents")
-	f.Var(config.List(&s.ListenerZones), "listener-zones", "zones of clients by the listener they reach, as external=eu-1a, for all others")
+	f.Var(config.List(&s.ListenerZones), "listener-zones", "zones of all other clients by the listener that they come by, as external=eu-1a; the same on all agents")
 	f.StringVar(&s.kafkaTLS.Cert, "kafka-tls-cert", "", "PEM file of the certificate for Kafka clients; turns TLS on")
 	f.StringVar(&s.kafkaTLS.Key, "kafka-tls-key", "", "PEM file of the key of --kafka-tls-cert")
 	f.StringVar(&s.kafkaTLS.CA, "kafka-tls-client-ca", "", "PEM file of certificates that clients' certificates must be signed by")
