@@ -70,7 +70,7 @@ type Agent struct {
 // before Run: neither the object store nor the control plane need be there. Close or Run gives everything back.
 func New(ctx context.Context, cfg Config) (_ *Agent, err error) {
 	cfg.ApplyDefaults()
-	if err := cfg.Validate(); err != nil {
+	if err := errors.Join(cfg.ExpandZoneListeners(), cfg.Validate()); err != nil {
 		return nil, fmt.Errorf("agent: %w", err)
 	}
 	a := &Agent{cfg: cfg, log: cfg.Log, patience: joinPatience, listeners: &listeners{catalogue: view.NewCatalogue()}}
@@ -140,6 +140,9 @@ func (a *Agent) listen(ctx context.Context) error {
 	for i, l := range all.listen {
 		socket, err := new(net.ListenConfig).Listen(ctx, "tcp", l.Address)
 		if err != nil {
+			if slices.Contains(a.cfg.zoneListeners, l.Name) {
+				return fmt.Errorf("listen for kafka clients of a zone on %s: %w", l.Address, err)
+			}
 			return fmt.Errorf("listen for kafka clients on %s: %w", l.Address, err)
 		}
 		a.sockets = append(a.sockets, socket)

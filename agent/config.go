@@ -68,6 +68,9 @@ type Config struct {
 	ClientNetworks []string
 	// ListenerZones are the zones of all other clients, by the listener that they came by, name=zone. All agents have the same entries.
 	ListenerZones []string
+	// ZoneListeners adds a listener for each zone of the cluster, as [host:]port=zone,zone,...: ExpandZoneListeners.
+	ZoneListeners string
+	zoneListeners []string // names of the listeners that ExpandZoneListeners has added
 	// Peers is how agents of the zone share what they have in memory.
 	Peers PeerConfig
 	// KafkaTLS secures the Kafka listeners; nil: plaintext.

@@ -89,6 +89,8 @@ func bindKafka(f *pflag.FlagSet, s *agentSettings) {
 	f.Var(config.List(&s.ClientNetworks), "client-zones", "zones of clients by network, as 10.0.1.0/24=eu-1a, for clients that do not name theirs in the client id; "+
 		"the same on all agents")
 	f.Var(config.List(&s.ListenerZones), "listener-zones", "zones of all other clients by the listener that they come by, as external=eu-1a; the same on all agents")
+	f.StringVar(&s.ZoneListeners, "zone-listeners", s.ZoneListeners, "listeners of zones, [host:]port=zone,zone,..., such as 9192=eu-1a,eu-1b: one with four ports for each zone of the cluster, "+
+		"from the port on, under the zone's name and with its --listener-zones entry; clients of a zone use its port at any agent; the same on all agents")
 	f.StringVar(&s.kafkaTLS.Cert, "kafka-tls-cert", "", "PEM file of the certificate for Kafka clients; turns TLS on")
 	f.StringVar(&s.kafkaTLS.Key, "kafka-tls-key", "", "PEM file of the key of --kafka-tls-cert")
 	f.StringVar(&s.kafkaTLS.CA, "kafka-tls-client-ca", "", "PEM file of certificates that clients' certificates must be signed by")
@@ -130,7 +132,7 @@ func (s *agentSettings) run(cmd *cobra.Command, p process) error {
 	}
 	s.PodIP = os.Getenv("POD_IP")
 	s.MemoryLimit = memoryLimit(s.MemoryLimit, math.MaxInt64)
-	if err := s.Validate(); err != nil {
+	if err := errors.Join(s.ExpandZoneListeners(), s.Validate()); err != nil {
 		return &cli.UsageError{Message: err.Error()}
 	}
 	s.Registry = newRegistry()

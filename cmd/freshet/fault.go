@@ -14,12 +14,13 @@ import (
 	"github.com/freshet-io/freshet/internal/config"
 )
 
-// listeners has the flag of each listening address. phrase precedes that address in the errors of listening.
-var listeners = []struct{ phrase, flag string }{
-	{"listen for kafka clients on ", "--kafka-listen"},
-	{"listen for other agents on ", "--peer-listen"},
-	{"listen for agents on ", "--grpc-listen"},
-	{"listen for http on ", "--http-listen"},
+// listeners has the flag of each listening address. phrase precedes that address in the errors of listening. form is what the flag takes.
+var listeners = []struct{ phrase, flag, form string }{
+	{"listen for kafka clients on ", "--kafka-listen", "host:port"},
+	{"listen for kafka clients of a zone on ", "--zone-listeners", "host:port=zone,..."},
+	{"listen for other agents on ", "--peer-listen", "host:port"},
+	{"listen for agents on ", "--grpc-listen", "host:port"},
+	{"listen for http on ", "--http-listen", "host:port"},
 }
 
 // nameListener rewrites an error of listening as one line with the setting, its value and the remedy. It returns other errors
@@ -34,7 +35,7 @@ func nameListener(err error) error {
 		if !found {
 			continue
 		}
-		remedy := "set " + l.flag + " to host:port with an address of this machine"
+		remedy := "set " + l.flag + " to " + l.form + " with an address of this machine"
 		if errors.Is(err, syscall.EADDRINUSE) {
 			remedy = "stop the process that listens there, or set " + l.flag + " to another address"
 		}

@@ -68,6 +68,7 @@ func TestRun_InvalidSettingsAreNamed(t *testing.T) {
 		{agentArgs("--kafka-listen", "=127.0.0.1:0"), `--kafka-listen "=127.0.0.1:0": ""` + listener},
 		{agentArgs("--kafka-listen", "127.0.0.1"), `--kafka-listen: listen address "127.0.0.1": want host:port or host:first-last`},
 		{agentArgs("--listener-zones", "extrnal=a"), `--listener-zones "extrnal=a": there is no listener "extrnal": add it to --kafka-listen`},
+		{agentArgs("--zone-listeners", "9292=b"), `--zone-listeners "9292=b": the agent's own zone "a" is not there: add it at the end, at all agents`},
 		{agentArgs("--listener-zones", "=a\tb"), `--listener-zones: listener's zone "=a\tb": want listener=zone: invalid zone name: "a\tb" has control characters or is not UTF-8: remove them`},
 		{agentArgs("--client-zones", "10.0.0.0/8"), `--client-zones: client network "10.0.0.0/8": want prefix=zone, as 10.0.1.0/24=eu-1a: no zone`},
 		{controlPlaneArgs("--etcd-prefix", "/"), `--etcd-prefix "/"` + prefix},
@@ -129,7 +130,11 @@ func TestRun_NamesTheListenerWhoseAddressIsTaken(t *testing.T) {
 		require.Equal(t, "freshet: "+c.flag+" "+address+": bind: address already in use: stop the process that listens there, or set "+
 			c.flag+" to another address\n", errs, c.args[0])
 	}
-	code, _, errs := command(t, nil, agentArgs("--http-listen", "127.0.0.1")...)
+	code, _, errs := command(t, nil, agentArgs("--zone-listeners", address+"=a")...)
+	require.Equal(t, exitFailed, code)
+	require.Equal(t, "freshet: --zone-listeners "+address+": bind: address already in use: stop the process that listens there, or set "+
+		"--zone-listeners to another address\n", errs)
+	code, _, errs = command(t, nil, agentArgs("--http-listen", "127.0.0.1")...)
 	require.Equal(t, exitFailed, code)
 	require.Equal(t, "freshet: --http-listen 127.0.0.1: address 127.0.0.1: missing port in address: set --http-listen to host:port with an address of this machine\n", errs)
 }
