@@ -27,7 +27,9 @@ func (a *Agent) newHandler() (*kafka.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	metadata := kafka.MetadataConfig{Catalogue: catalogue, Views: views, Prober: a.session, Log: log, Departure: a.departure}
+	metadata := kafka.MetadataConfig{
+		Catalogue: catalogue, Views: views, Prober: a.session, Log: log, Departure: a.departure, Registerer: a.cfg.Registry,
+	}
 	if a.cfg.AutoCreateTopics {
 		metadata.Creator = kafka.NewAutoCreate(a.session, zones)
 	}

@@ -1,13 +1,10 @@
 package kafka
 
 import (
-	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -23,6 +20,9 @@ const (
 	maxRedirects = 10_000
 )
 
+// newRedirects returns an empty memory of redirected members or producers.
+func newRedirects() *recent { return newRecent(redirectPause, maxRedirects) }
+
 // Abroad reports whether every agent knows the zone of a request's client, that zone has agents, and this agent is in another one.
 // Such a client connected before its zone had an agent, or bootstrapped here.
 func (v *Views) Abroad(s *view.Snapshot, req *edge.Request) bool {
@@ -34,44 +34,6 @@ func (v *Views) Abroad(s *view.Snapshot, req *edge.Request) bool {
 	defer v.mu.Unlock()
 	_, ok := v.membershipOf(s).reached[reach{zone, req.Client.Listener}]
 	return ok
-}
-
-// redirects remembers who was redirected within redirectPause, by a hash: names are as long as clients make them.
-type redirects struct {
-	mu     sync.Mutex
-	recent map[uint64]time.Time
-	swept  time.Time // when expired entries were removed last
-}
-
-// allow reports whether to redirect a member or producer now. It returns true at most once per redirectPause and name, and false while
-// maxRedirects other names are remembered.
-func (r *redirects) allow(name string, now time.Time) bool {
-	hash := xxhash.Sum64String(name)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if last, ok := r.recent[hash]; ok && now.Sub(last) < redirectPause {
-		return false
-	}
-	if len(r.recent) >= maxRedirects {
-		r.sweep(now)
-		if len(r.recent) >= maxRedirects {
-			return false
-		}
-	}
-	if r.recent == nil {
-		r.recent = make(map[uint64]time.Time)
-	}
-	r.recent[hash] = now
-	return true
-}
-
-// sweep removes expired entries, at most once a second.
-func (r *redirects) sweep(now time.Time) {
-	if now.Sub(r.swept) < time.Second {
-		return
-	}
-	r.swept = now
-	maps.DeleteFunc(r.recent, func(_ uint64, last time.Time) bool { return now.Sub(last) >= redirectPause })
 }
 
 // redirectAbroad redirects a client abroad with NOT_COORDINATOR; FindCoordinator then names an agent of its zone. Group members are

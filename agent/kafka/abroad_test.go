@@ -2,9 +2,7 @@ package kafka
 
 import (
 	"context"
-	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -133,20 +131,4 @@ func TestForward_SendsClientsAbroadHome(t *testing.T) {
 	found := call[*kmsg.FindCoordinatorResponse](t, NewFindCoordinator(c, config("a").Views), 3,
 		&kmsg.FindCoordinatorRequest{CoordinatorKey: "g"}, "x,zone=b")
 	require.Contains(t, c.Load().Members[1].NodeIDs, found.NodeID)
-}
-
-// TestRedirects_Once: each member is redirected once a minute, and the members remembered are bounded.
-func TestRedirects_Once(t *testing.T) {
-	var r redirects
-	now := time.Now()
-	require.True(t, r.allow("m", now))
-	require.False(t, r.allow("m", now.Add(redirectPause-1)))
-	require.True(t, r.allow("m", now.Add(redirectPause)))
-	now = now.Add(redirectPause)
-	for i := range maxRedirects - 1 {
-		require.True(t, r.allow(fmt.Sprint(i), now))
-	}
-	require.False(t, r.allow("one more", now))
-	require.True(t, r.allow("one more", now.Add(redirectPause)))
-	require.Len(t, r.recent, 1)
 }

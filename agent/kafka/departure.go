@@ -28,7 +28,7 @@ type Departure struct {
 	catalogue *view.Catalogue
 	views     *Views
 	left      func() bool
-	sent      redirects // connections
+	sent      *recent // connections
 
 	mu struct {
 		sync.Mutex
@@ -39,7 +39,7 @@ type Departure struct {
 
 // NewDeparture returns the Departure of an agent. left reports whether the agent has left the membership while other agents remain.
 func NewDeparture(catalogue *view.Catalogue, views *Views, left func() bool) *Departure {
-	return &Departure{catalogue: catalogue, views: views, left: left}
+	return &Departure{catalogue: catalogue, views: views, left: left, sent: newRedirects()}
 }
 
 // redirected notes that the client of a connection must refresh its metadata.

@@ -48,14 +48,14 @@ type forwarded struct {
 	left      func() bool // nil: never
 	log       *zap.Logger
 
-	redirected redirects // clients abroad
-	drained    redirects // connections whose commit was refused while the agent drains
+	redirected *recent // clients abroad
+	drained    *recent // connections whose commit was refused while the agent drains
 }
 
 func newForwarded(key int16, cfg Config) *forwarded {
 	return &forwarded{
 		key: key, to: cfg.Forwarder, prober: cfg.Prober, zones: cfg.Zones, catalogue: cfg.Catalogue, views: cfg.Views,
-		left: cfg.Left, log: cfg.Log,
+		left: cfg.Left, log: cfg.Log, redirected: newRedirects(), drained: newRedirects(),
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
@@ -47,8 +48,9 @@ type MetadataConfig struct {
 	// Creator creates unknown topics; nil: never.
 	Creator TopicCreator
 	// Timeout bounds the wait for the control plane; default DefaultMetadataTimeout.
-	Timeout time.Duration
-	Log     *zap.Logger
+	Timeout    time.Duration
+	Log        *zap.Logger
+	Registerer prometheus.Registerer
 	// Departure notes the clients that refresh their metadata while the agent drains. Nil means none.
 	Departure *Departure
 }
@@ -63,13 +65,16 @@ type MetadataConfig struct {
 //	9  is flexible
 //	10 adds topic ids to the answer; 12 to the request
 //	13 adds a top-level error
-type Metadata struct{ cfg MetadataConfig }
+type Metadata struct {
+	cfg     MetadataConfig
+	unknown *unknownZones
+}
 
 // NewMetadata builds the Metadata API.
 func NewMetadata(cfg MetadataConfig) *Metadata {
 	cfg.Timeout = cmp.Or(cfg.Timeout, DefaultMetadataTimeout)
 	cfg.Log = cmp.Or(cfg.Log, zap.NewNop())
-	return &Metadata{cfg: cfg}
+	return &Metadata{cfg: cfg, unknown: newUnknownZones(cfg.Views.zones, cfg.Log, cfg.Registerer)}
 }
 
 // Key is the API's.
@@ -123,6 +128,7 @@ func (m *Metadata) answer(ctx context.Context, req *edge.Request, in *kmsg.Metad
 			s, results = m.find(ctx, req, s, topics, results, in.AllowAutoTopicCreation)
 		}
 	}
+	m.unknown.meet(s, req)
 	zone := m.cfg.Views.of(s, req)
 	if len(zone.brokers) == 0 {
 		// librdkafka (from 2.10 on) drops the brokers that an answer does not name, and stands still without any.

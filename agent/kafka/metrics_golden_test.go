@@ -9,6 +9,7 @@ import (
 func TestMetrics_Golden(t *testing.T) {
 	r := metrictest.NewRegistry()
 	newEncoded(r)
+	newUnknownZones(new(Zones), nil, r)
 	newWindows(nil, r).bytes.WithLabelValues("billing")
 	r.Golden(t)
 }
