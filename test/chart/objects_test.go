@@ -30,6 +30,10 @@ type object struct {
 			MatchLabels map[string]string `yaml:"matchLabels"`
 		} `yaml:"podSelector"`
 		Ingress []ingress
+		Ports   []struct { // of a Service
+			Port       int
+			TargetPort any `yaml:"targetPort"`
+		}
 
 		MaxUnavailable             any    `yaml:"maxUnavailable"`
 		UnhealthyPodEvictionPolicy string `yaml:"unhealthyPodEvictionPolicy"`

@@ -115,6 +115,14 @@ func arguments(t *testing.T, rendered string) (all [][]string) {
 	return all
 }
 
+// manyZones are n more zones.
+func manyZones(n int) (set string) {
+	for i := range n {
+		set += fmt.Sprintf(",zones[%d].name=z%d", i+1, i+1)
+	}
+	return set
+}
+
 // TestChart_Refuses: what cannot work is refused with the setting and the remedy.
 func TestChart_Refuses(t *testing.T) {
 	for name, c := range map[string]struct{ set, says string }{
@@ -141,6 +149,9 @@ func TestChart_Refuses(t *testing.T) {
 		"a text for a number":  {"controlPlane.replicas=three", "at '/controlPlane/replicas': got string, want integer"},
 		"a misspelt zone key":  {"zones[0].name=a,zones[0].node=b", "at '/zones/0': additional properties 'node' not allowed"},
 		"a zone twice":         {"zones[0].name=a,zones[1].name=a", "zone a: another zone or Service has this name"},
+		"a zone external":      {"external.enabled=true,zones[0].name=external,zones[0].external.host=h", "zone external: another zone or Service has this name"},
+		"zone listeners":       {"agents.settings.zone-listeners=x", "agents.settings.zone-listeners is set by the chart: use zones"},
+		"too many zones":       {"zones[0].name=z0" + manyZones(15), "16 zones are more than the 15 whose ports an agent has"},
 		"a zone named etcd":    {"zones[0].name=etcd", "zone etcd: another zone or Service has this name"},
 		"a request too high":   {"agents.resources.limits.memory=1Gi", "agents.resources: the memory request 2Gi is above the limit 1Gi"},
 		"KEDA without zones":   {"agents.autoscaling.type=keda", "agents.autoscaling.type keda needs zones"},

@@ -123,7 +123,7 @@ func newClients(t *testing.T, c *cluster) []*client {
 	all := []*client{
 		{name: "librdkafka-inside", zone: "zone-1", bootstrap: one, protocol: "classic"},
 		{name: "java-inside", zone: "zone-2", bootstrap: one, protocol: "classic", java: true},
-		{name: "librdkafka-inside-2", zone: "zone-2", bootstrap: two + "," + one, protocol: "consumer"},
+		{name: "librdkafka-inside-2", zone: "zone-2", bootstrap: two, protocol: "consumer"},
 		{name: "java-outside", zone: "zone-1", bootstrap: strings.Join(outside, ","), protocol: "consumer", java: true},
 		{name: "librdkafka-outside", zone: "zone-2", bootstrap: outside[1] + "," + outside[0], protocol: "classic"},
 	}

@@ -29,8 +29,8 @@ func (s *scene) staysInZone() {
 			chain in { type filter hook prerouting priority -310; iifname eth0 jump count; }
 			chain out { type filter hook postrouting priority 310; oifname eth0 jump count; }
 			chain count {
-				tcp dport { 9092-9095, 7070 } add @flows { ip saddr . tcp sport . ip daddr . tcp dport }
-				tcp sport { 9092-9095, 7070 } add @flows { ip saddr . tcp sport . ip daddr . tcp dport }
+				tcp dport { 9092-9095, 9292-9299, 7070 } add @flows { ip saddr . tcp sport . ip daddr . tcp dport }
+				tcp sport { 9092-9095, 9292-9299, 7070 } add @flows { ip saddr . tcp sport . ip daddr . tcp dport }
 			}
 		}`
 	)

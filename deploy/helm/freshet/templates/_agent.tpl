@@ -28,6 +28,9 @@ containers:
       - {{ printf "--bucket=%s" (required "bucket is required, as s3://bucket/prefix?region=eu-central-1" $.Values.bucket) | quote }}
       - --control-plane={{ $name }}-controlplane.{{ $.Release.Namespace }}.svc:7050
       - --kafka-listen=:9092-9095{{ if $.Values.external.enabled }},external=:9192-9195{{ end }}
+      {{- with include "freshet.portZones" $ | fromJsonArray }}
+      - --zone-listeners=9292={{ join "," . }}
+      {{- end }}
       {{- if not $kafkaTLS }}
       - --advertise=$(POD_IP)
       {{- end }}
@@ -63,6 +66,7 @@ containers:
         "bucket" "use bucket"
         "control-plane" "it follows from the release's name"
         "kafka-listen" "use external"
+        "zone-listeners" "use zones"
         "advertise" "use external"
         "shared-advertise" "use external"
         "peer-listen" "its port is fixed"
@@ -101,6 +105,7 @@ containers:
       - {name: external-2, containerPort: 9194}
       - {name: external-3, containerPort: 9195}
       {{- end }}
+      {{- with include "freshet.zonePorts" (list $ "container") }}{{ . | nindent 6 }}{{ end }}
       - {name: peer, containerPort: 7070}
       - {name: http, containerPort: 8080}
     startupProbe:

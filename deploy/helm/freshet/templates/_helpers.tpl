@@ -150,6 +150,26 @@ topologySpreadConstraints:
 {{- if $given }}{{ $given }}{{ else if and $.Values.tls.issuer (not (and (eq $part "etcd") $.Values.etcd.external)) }}{{ include "freshet.name" $ }}-{{ $part }}-tls{{ end -}}
 {{- end }}
 
+{{- /* Zones that have a port of their own, as a JSON list of names: all of several zones. An agent has 64 ports. */ -}}
+{{- define "freshet.portZones" -}}
+{{- $names := list }}{{ $most := .Values.external.enabled | ternary 14 15 -}}
+{{- if gt (len .Values.zones) 1 }}{{ range .Values.zones }}{{ $names = append $names .name }}{{ end }}{{ end -}}
+{{- if gt (len $names) $most }}{{ fail (printf "%d zones are more than the %d whose ports an agent has" (len $names) $most) }}{{ end -}}
+{{- toJson $names -}}
+{{- end }}
+
+{{- /* The ports of the zones' listeners, as entries of the ports of a container or a Service. Takes (list . KIND): container, service, or bootstrap for one port per zone. */ -}}
+{{- define "freshet.zonePorts" -}}
+{{- $kind := index . 1 }}{{ $ports := list -}}
+{{- range $i, $zone := include "freshet.portZones" (index . 0) | fromJsonArray -}}
+{{- range $k := until (eq $kind "bootstrap" | ternary 1 4) -}}
+{{- $name := printf "zone-%d%s" $i (empty $k | ternary "" (printf "-%d" $k)) }}{{ $port := add 9292 (mul 4 $i) $k -}}
+{{- $ports = append $ports (eq $kind "container" | ternary (printf "- {name: %s, containerPort: %d}" $name $port) (printf "- {name: %s, port: %d, targetPort: %s}" $name $port $name)) -}}
+{{- end -}}
+{{- end -}}
+{{- join "\n" $ports -}}
+{{- end }}
+
 {{- /*
 The addresses of all zones, as --shared-advertise takes them: of the zones' Services where a certificate has to hold the names that
 clients connect to, since it cannot hold pods' addresses; and those for clients outside.
@@ -161,7 +181,14 @@ clients connect to, since it cannot hold pods' addresses; and those for clients 
 {{- if and $tls (not .Values.zones) }}{{ fail "tls.kafkaSecret and tls.issuer need zones: the certificate holds the names of their Services. For a single zone: [{name: a, nodeSelector: {}}]" }}{{ end -}}
 {{- $list := list }}{{ $ports := dict }}{{ $addresses := dict -}}
 {{- range $zone := .Values.zones -}}
-{{- if $tls }}{{ $list = append $list (printf "/%s=%s-%s.%s.svc:9092-9095" $zone.name (include "freshet.name" $) $zone.name $.Release.Namespace) }}{{ end -}}
+{{- if $tls }}
+{{- $host := printf "%s-%s.%s.svc" (include "freshet.name" $) $zone.name $.Release.Namespace }}
+{{- $list = append $list (printf "/%s=%s:9092-9095" $zone.name $host) }}
+{{- range $i, $of := include "freshet.portZones" $ | fromJsonArray }}
+{{- $port := add 9292 (mul 4 $i) }}
+{{- $list = append $list (printf "%s/%s=%s:%d-%d" $of $zone.name $host $port (add $port 3)) }}
+{{- end }}
+{{- end -}}
 {{- if $external.enabled -}}
 {{- $own := $zone.external | default dict -}}
 {{- $first := 9192 -}}
