@@ -18,6 +18,7 @@ type recent struct {
 	swept time.Time // when expired entries were last removed
 }
 
+// newRecent returns an empty memory of at most limit names, each for pause.
 func newRecent(pause time.Duration, limit int) *recent {
 	return &recent{pause: pause, max: limit, names: make(map[uint64]time.Time)}
 }
