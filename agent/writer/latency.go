@@ -47,12 +47,12 @@ func (s *session) dueIn(g *gathering, now time.Time, rate, fastRate float64) due
 	d := due{wait: forever}
 	left := func(since time.Time, limit time.Duration) time.Duration { return max(limit-now.Sub(since), 0) }
 	if since := g.since[Fast]; !since.IsZero() {
-		d.sooner(due{max(left(since, cfg.Linger), s.mu.budget.wait(rate)), sealLinger})
-		d.sooner(due{max(left(since, cfg.Linger), s.mu.fast.wait(fastRate)), sealFast})
+		d.sooner(due{max(left(since, cfg.Linger), s.mu.budget.Wait(rate)), sealLinger})
+		d.sooner(due{max(left(since, cfg.Linger), s.mu.fast.Wait(fastRate)), sealFast})
 		d.sooner(due{left(since, cfg.FlushInterval), sealInterval})
 	}
 	if since := g.since[Standard]; !since.IsZero() {
-		d.sooner(due{max(left(since, cfg.Linger), s.mu.budget.wait(rate)), sealLinger})
+		d.sooner(due{max(left(since, cfg.Linger), s.mu.budget.Wait(rate)), sealLinger})
 		d.sooner(due{left(since, cfg.FlushInterval), sealInterval})
 	}
 	return d

@@ -10,8 +10,15 @@ import (
 
 	"github.com/freshet-io/freshet/agent/slab"
 	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/internal/putbudget"
 	"github.com/freshet-io/freshet/metadata/id"
 )
+
+// leastShare is the least share of the zone's PUT budget that a writer assumes.
+const leastShare = 1e-4
+
+// fastBurst is the time whose unused PUTs of fast batches are saved.
+const fastBurst = 250 * time.Millisecond
 
 // forever is a wait that only a wake-up ends.
 const forever = time.Duration(math.MaxInt64)
@@ -35,18 +42,18 @@ type session struct {
 		closed   bool
 		draining bool
 		drained  chan struct{} // closed when draining and nothing is left
-		budget   putBudget
-		fast     putBudget  // for seals that only fast batches ask for
-		open     *gathering // nil: nothing gathered
-		before   fill       // of the bundle sealed last
-		queue    []*sealed  // sealed, their PUT not begun
-		bundles  []*sealed  // by n, without holes; from the oldest that is not gone
-		last     uint32     // n of the newest bundle
-		handed   uint32     // bundles up to this n were handed in, or never will be
-		acked    uint32     // results up to this n were received
-		putting  int        // PUTs under way
-		blocked  bool       // the open bundle is due, but a bound was reached
-		resub    int        // resubmissions under way
+		budget   putbudget.Bucket
+		fast     putbudget.Bucket // for seals that only fast batches ask for
+		open     *gathering       // nil: nothing gathered
+		before   fill             // of the bundle sealed last
+		queue    []*sealed        // sealed, their PUT not begun
+		bundles  []*sealed        // by n, without holes; from the oldest that is not gone
+		last     uint32           // n of the newest bundle
+		handed   uint32           // bundles up to this n were handed in, or never will be
+		acked    uint32           // results up to this n were received
+		putting  int              // PUTs under way
+		blocked  bool             // the open bundle is due, but a bound was reached
+		resub    int              // resubmissions under way
 	}
 }
 
@@ -67,7 +74,7 @@ func (s *session) poke() {
 	}
 }
 
-// place copies the batch into the open bundle, sealing that before or after by size. It waits for memory.
+// place copies the batch into the open bundle, and seals the bundle before or after by size. It waits for memory.
 func (s *session) place(ctx context.Context, b *Batch, p *Produce, index int32) error {
 	var fresh *slab.Slab // lent for this batch
 	var shared bool
@@ -85,8 +92,8 @@ func (s *session) place(ctx context.Context, b *Batch, p *Produce, index int32) 
 	}
 }
 
-// tryPlace places the batch in the memory given, or in what the open bundle has left. replace tells that the open
-// bundle's slab has room for smaller batches still.
+// tryPlace places the batch in the given memory, or in the rest of the open bundle's slab. replace reports whether that slab
+// still has room for smaller batches.
 func (s *session) tryPlace(b *Batch, p *Produce, index int32, fresh *slab.Slab, shared bool) (placed, replace bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,16 +139,16 @@ func (s *session) tryPlace(b *Batch, p *Produce, index int32, fresh *slab.Slab, 
 func (s *session) seal(why reason) {
 	s.refill(time.Now())
 	if why == sealFast {
-		s.mu.fast.charge()
+		s.mu.fast.Charge()
 	} else {
-		s.mu.budget.charge()
+		s.mu.budget.Charge()
 	}
 	s.w.metrics.seals[why].Inc()
 	s.name()
 	s.poke()
 }
 
-// name gives the open bundle the next n and queues it. Called with mu held.
+// name assigns the next n to the open bundle and queues it. Called with mu held.
 func (s *session) name() {
 	g := s.mu.open
 	s.mu.open, s.mu.before = nil, fill{len(g.entries), len(g.groups)}
@@ -161,8 +168,8 @@ func (s *session) refill(now time.Time) (rate, fastRate float64) {
 	cfg := &s.w.cfg
 	share := min(max(cfg.Share(), leastShare), 1)
 	rate, fastRate = cfg.PutRate*share, cfg.FastPutRate*share
-	s.mu.budget.refill(now, rate, max(cfg.PutBurst*share, 1))
-	s.mu.fast.refill(now, fastRate, max(fastRate*fastBurst.Seconds(), 1))
+	s.mu.budget.Refill(now, rate, max(cfg.PutBurst*share, 1))
+	s.mu.fast.Refill(now, fastRate, max(fastRate*fastBurst.Seconds(), 1))
 	return rate, fastRate
 }
 
@@ -183,14 +190,14 @@ func (s *session) loop(ctx context.Context) {
 	}
 }
 
-// step seals the open bundle if it is due, starts the PUTs that there is room for, and tells when to look again.
+// step seals the open bundle if it is due, starts PUTs up to the bounds, and returns the time until the next step.
 func (s *session) step() time.Duration {
 	s.mu.Lock()
 	if s.mu.closed {
 		s.mu.Unlock()
 		return forever
 	}
-	start := s.begin(nil) // first, since what waits to begin holds the sealing back
+	start := s.begin(nil) // first, since a queued bundle holds the sealing back
 	wait := s.sealDue(time.Now())
 	start = s.begin(start)
 	s.mu.Unlock()
@@ -200,7 +207,7 @@ func (s *session) step() time.Duration {
 	return wait
 }
 
-// begin takes the bundles off the queue whose PUTs there is room for, and appends them to start. Called with mu held.
+// begin moves the bundles whose PUTs may begin from the queue to start. Called with mu held.
 func (s *session) begin(start []*sealed) []*sealed {
 	for len(s.mu.queue) > 0 && s.roomForPut() {
 		start = append(start, s.mu.queue[0])
@@ -210,12 +217,12 @@ func (s *session) begin(start []*sealed) []*sealed {
 	return start
 }
 
-// roomForPut tells whether another PUT may begin. Called with mu held.
+// roomForPut reports whether another PUT may begin. Called with mu held.
 func (s *session) roomForPut() bool {
 	return s.mu.putting < s.w.cfg.MaxPuts && s.unsettled() < s.w.cfg.MaxUnsettled
 }
 
-// unsettled is the number of bundles from the oldest that is not answered to the newest whose PUT began. Called with mu held.
+// unsettled returns the number of bundles from the oldest unanswered one to the newest whose PUT began. Called with mu held.
 func (s *session) unsettled() int { return int(s.mu.last-s.mu.acked) - len(s.mu.queue) }
 
 // sealDue seals the open bundle if that is due by time and returns the time until it is due (dueIn). While no PUT
@@ -242,7 +249,7 @@ func (s *session) sealDue(now time.Time) time.Duration {
 	return forever
 }
 
-// flush has what is gathered sealed as soon as a PUT can begin.
+// flush seals the open bundle as soon as a PUT can begin.
 func (s *session) flush() {
 	s.mu.Lock()
 	if s.mu.open != nil {
@@ -265,8 +272,8 @@ func (s *session) countBlocked() {
 	s.w.metrics.waits.WithLabelValues(bound).Inc()
 }
 
-// close ends the session. Waiters of what was not handed in for commit are told at once; the bundles' own goroutines
-// release the memory once no PUT attempt reads it.
+// close ends the session. Batches that were not submitted for commit fail at once. The bundles' own goroutines release the
+// memory once no PUT attempt reads it.
 func (s *session) close() {
 	s.mu.Lock()
 	if s.mu.closed {
@@ -296,7 +303,7 @@ func (s *session) close() {
 	s.w.log.Info("agent session ended", zap.Uint32("session", uint32(s.id)), zap.Int("bundles_lost", len(lost)))
 }
 
-// drain seals what is gathered and gives a channel that closes when everything is settled.
+// drain seals the open bundle and returns a channel that closes when everything is settled.
 func (s *session) drain() <-chan struct{} {
 	s.mu.Lock()
 	s.mu.draining = true
@@ -307,7 +314,7 @@ func (s *session) drain() <-chan struct{} {
 	return s.mu.drained
 }
 
-// checkDrained is called with mu held, whenever something may have been the last.
+// checkDrained closes the channel of drain if nothing is left. Called with mu held.
 func (s *session) checkDrained() {
 	if !s.mu.draining || s.mu.open != nil || len(s.mu.bundles) > 0 || s.mu.resub > 0 {
 		return
