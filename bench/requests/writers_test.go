@@ -35,7 +35,7 @@ func (w *world) planWriters() (stop func()) {
 const flushInterval = 250 * time.Millisecond
 
 // TellZoneWriter implements zonewriter.Agents.
-func (w *world) TellZoneWriter(to, writer id.Session, share float64) bool {
+func (w *world) TellZoneWriter(to, writer id.Session, share float64, _ uint64) bool {
 	w.of(to).route.OnZoneWriter(&api.ZoneWriter{Session: uint32(writer), PutShare: share})
 	return true
 }

@@ -1903,6 +1903,10 @@ type Load struct {
 	ProduceBytesPerSecond float64                `protobuf:"fixed64,4,opt,name=produce_bytes_per_second,json=produceBytesPerSecond,proto3" json:"produce_bytes_per_second,omitempty"` // of the batches that its clients sent, written by itself or by another agent
 	TakesBatches          bool                   `protobuf:"varint,5,opt,name=takes_batches,json=takesBatches,proto3" json:"takes_batches,omitempty"`                                 // it writes other agents' batches, at its peer address, and hands over its own
 	ZoneWriter            uint32                 `protobuf:"varint,6,opt,name=zone_writer,json=zoneWriter,proto3" json:"zone_writer,omitempty"`                                       // the writer that it was told last, whoever was the owner; 0: none
+	PutBudget             float64                `protobuf:"fixed64,7,opt,name=put_budget,json=putBudget,proto3" json:"put_budget,omitempty"`                                         // the zone's PUT budget as the agent is set, PUTs per second; 0: the agent does not know savings
+	PutsUnused            float64                `protobuf:"fixed64,8,opt,name=puts_unused,json=putsUnused,proto3" json:"puts_unused,omitempty"`                                      // PUTs of its share that the agent did not use, total of the session
+	PutsBySavings         uint64                 `protobuf:"varint,9,opt,name=puts_by_savings,json=putsBySavings,proto3" json:"puts_by_savings,omitempty"`                            // PUTs made by savings of the zone, total of the session
+	PutsWanted            uint32                 `protobuf:"varint,10,opt,name=puts_wanted,json=putsWanted,proto3" json:"puts_wanted,omitempty"`                                      // PUTs that the agent could make by savings until its report after the next
 	unknownFields         protoimpl.UnknownFields
 	sizeCache             protoimpl.SizeCache
 }
@@ -1975,6 +1979,34 @@ func (x *Load) GetTakesBatches() bool {
 func (x *Load) GetZoneWriter() uint32 {
 	if x != nil {
 		return x.ZoneWriter
+	}
+	return 0
+}
+
+func (x *Load) GetPutBudget() float64 {
+	if x != nil {
+		return x.PutBudget
+	}
+	return 0
+}
+
+func (x *Load) GetPutsUnused() float64 {
+	if x != nil {
+		return x.PutsUnused
+	}
+	return 0
+}
+
+func (x *Load) GetPutsBySavings() uint64 {
+	if x != nil {
+		return x.PutsBySavings
+	}
+	return 0
+}
+
+func (x *Load) GetPutsWanted() uint32 {
+	if x != nil {
+		return x.PutsWanted
 	}
 	return 0
 }
@@ -2377,8 +2409,9 @@ func (x *Welcome) GetSteadyMs() uint64 {
 // Until the first one, the agent writes its own batches.
 type ZoneWriter struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Session       uint32                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"`                    // the writer's; the agent's own: it writes them itself
-	PutShare      float64                `protobuf:"fixed64,2,opt,name=put_share,json=putShare,proto3" json:"put_share,omitempty"` // the part of the zone's PUT budget that the agent has for what it writes, above 0, at most 1
+	Session       uint32                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"`                               // the writer's; the agent's own: it writes them itself
+	PutShare      float64                `protobuf:"fixed64,2,opt,name=put_share,json=putShare,proto3" json:"put_share,omitempty"`            // the part of the zone's PUT budget that the agent has for what it writes, above 0, at most 1
+	SavingsLimit  uint64                 `protobuf:"varint,3,opt,name=savings_limit,json=savingsLimit,proto3" json:"savings_limit,omitempty"` // what puts_by_savings may reach; the rest of an earlier limit is void
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2423,6 +2456,13 @@ func (x *ZoneWriter) GetSession() uint32 {
 func (x *ZoneWriter) GetPutShare() float64 {
 	if x != nil {
 		return x.PutShare
+	}
+	return 0
+}
+
+func (x *ZoneWriter) GetSavingsLimit() uint64 {
+	if x != nil {
+		return x.SavingsLimit
 	}
 	return 0
 }
@@ -3778,7 +3818,7 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x03job\x18\x02 \x01(\rR\x03job\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x18\n" +
 	"\acorrupt\x18\x04 \x03(\x04R\acorrupt\x12\x16\n" +
-	"\x06intact\x18\x05 \x01(\bR\x06intact\"\xcb\x01\n" +
+	"\x06intact\x18\x05 \x01(\bR\x06intact\"\xd4\x02\n" +
 	"\x04Load\x12\x10\n" +
 	"\x03cpu\x18\x01 \x01(\x01R\x03cpu\x12\x18\n" +
 	"\anetwork\x18\x02 \x01(\x01R\anetwork\x12\x18\n" +
@@ -3786,7 +3826,15 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x18produce_bytes_per_second\x18\x04 \x01(\x01R\x15produceBytesPerSecond\x12#\n" +
 	"\rtakes_batches\x18\x05 \x01(\bR\ftakesBatches\x12\x1f\n" +
 	"\vzone_writer\x18\x06 \x01(\rR\n" +
-	"zoneWriter\"C\n" +
+	"zoneWriter\x12\x1d\n" +
+	"\n" +
+	"put_budget\x18\a \x01(\x01R\tputBudget\x12\x1f\n" +
+	"\vputs_unused\x18\b \x01(\x01R\n" +
+	"putsUnused\x12&\n" +
+	"\x0fputs_by_savings\x18\t \x01(\x04R\rputsBySavings\x12\x1f\n" +
+	"\vputs_wanted\x18\n" +
+	" \x01(\rR\n" +
+	"putsWanted\"C\n" +
 	"\aToAgent\x128\n" +
 	"\x05items\x18\x01 \x03(\v2\".freshet.controlplane.v1.OwnerItemR\x05items\"\x80\x06\n" +
 	"\tOwnerItem\x12<\n" +
@@ -3816,11 +3864,12 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x06next_n\x18\x06 \x01(\rR\x05nextN\x12#\n" +
 	"\rbundle_prefix\x18\a \x01(\tR\fbundlePrefix\x12\x15\n" +
 	"\x06now_ms\x18\b \x01(\x03R\x05nowMs\x12\x1b\n" +
-	"\tsteady_ms\x18\t \x01(\x04R\bsteadyMs\"C\n" +
+	"\tsteady_ms\x18\t \x01(\x04R\bsteadyMs\"h\n" +
 	"\n" +
 	"ZoneWriter\x12\x18\n" +
 	"\asession\x18\x01 \x01(\rR\asession\x12\x1b\n" +
-	"\tput_share\x18\x02 \x01(\x01R\bputShare\"\xf4\x01\n" +
+	"\tput_share\x18\x02 \x01(\x01R\bputShare\x12#\n" +
+	"\rsavings_limit\x18\x03 \x01(\x04R\fsavingsLimit\"\xf4\x01\n" +
 	"\aRefused\x12?\n" +
 	"\x06reason\x18\x01 \x01(\x0e2'.freshet.controlplane.v1.Refused.ReasonR\x06reason\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x1d\n" +

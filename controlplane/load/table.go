@@ -22,6 +22,8 @@ const (
 	maxShare = 1000
 	// maxRate bounds the bytes per second in a report: beyond what any machine's network carries.
 	maxRate = 1 << 40
+	// maxPuts bounds the PUTs in a report: a float64 counts exactly up to it.
+	maxPuts = 1 << 53
 )
 
 // Agent is what one agent said last.
@@ -64,7 +66,7 @@ func sensible(l *api.Load) bool {
 	}
 	within := func(v, most float64) bool { return v >= 0 && v <= most } // false for NaN
 	return within(l.Cpu, maxShare) && within(l.Network, maxShare) && within(l.Buffers, maxShare) &&
-		within(l.ProduceBytesPerSecond, maxRate)
+		within(l.ProduceBytesPerSecond, maxRate) && within(l.PutBudget, maxRate) && within(l.PutsUnused, maxPuts) && l.PutsBySavings <= maxPuts
 }
 
 // Forget drops an agent: its session has closed, or it drains.

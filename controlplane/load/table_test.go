@@ -51,6 +51,10 @@ func TestTable_RefusesWhatCannotBe(t *testing.T) {
 		"bytes NaN":          {ProduceBytesPerSecond: nan},
 		"bytes negative":     {ProduceBytesPerSecond: -1},
 		"bytes beyond bound": {ProduceBytesPerSecond: 1 << 41},
+		"budget NaN":         {PutBudget: nan},
+		"unused negative":    {PutsUnused: -1},
+		"unused infinite":    {PutsUnused: inf},
+		"savings huge":       {PutsBySavings: math.MaxUint64},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var table load.Table

@@ -42,6 +42,10 @@ func (s *share) get() float64 { return math.Float64frombits(s.bits.Load()) }
 
 func (s *share) set(f float64) { s.bits.Store(math.Float64bits(f)) }
 
+// Slows reports whether commits are delayed, or would be soon: metadata is above 3/4 of its bound, or the log above its soft
+// limit.
+func (o *Owner) Slows() bool { return o.load.share.get() >= slowFrom || o.delay() > 0 }
+
 // weigh updates the shares and metrics after commands were applied.
 func (o *Owner) weigh() {
 	l := o.state.Load()

@@ -63,6 +63,7 @@ func slowsDown(t *testing.T, bound string) {
 		took := must(commitOne())
 		require.GreaterOrEqual(t, took, last, "delays grow")
 		require.Equal(t, n > 75, took > 0, "commit %d took %v", n+1, took)
+		require.Equal(t, n+1 >= 75, f.Slows())
 		require.Less(t, took, time.Second)
 		last = took
 	}

@@ -23,14 +23,14 @@ type ZoneWriters interface {
 
 // ZoneAgents are the agents connected to the owner as those who are told their writers.
 type ZoneAgents interface {
-	// TellZoneWriter tells an agent its writer and its part of the zone's PUT budget; false if the agent is not
-	// connected. What is told may still be lost with its stream.
-	TellZoneWriter(agent, writer id.Session, share float64) bool
+	// TellZoneWriter sends an agent its writer, its part of the zone's PUT budget, and the limit of its PUTs by savings. It
+	// reports whether the agent is connected. The message may still be lost with its stream.
+	TellZoneWriter(agent, writer id.Session, share float64, savings uint64) bool
 }
 
 // TellZoneWriter implements ZoneAgents.
-func (t *tenure) TellZoneWriter(agent, writer id.Session, share float64) bool {
+func (t *tenure) TellZoneWriter(agent, writer id.Session, share float64, savings uint64) bool {
 	return t.sendTo(agent, &api.OwnerItem{Item: &api.OwnerItem_ZoneWriter{
-		ZoneWriter: &api.ZoneWriter{Session: uint32(writer), PutShare: share},
+		ZoneWriter: &api.ZoneWriter{Session: uint32(writer), PutShare: share, SavingsLimit: savings},
 	}})
 }

@@ -22,6 +22,7 @@ const maxShown = 64
 
 type metrics struct {
 	writers *prometheus.GaugeVec
+	savings *prometheus.GaugeVec
 	changes *prometheus.CounterVec
 	moved   prometheus.Counter
 }
@@ -31,6 +32,9 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	m := &metrics{
 		writers: promreg.Register(r, prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "freshet_zone_writers", Help: "Agents that write bundles, by zone; the others hand their batches to one of them.",
+		}, []string{"zone"})),
+		savings: promreg.Register(r, prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "freshet_zone_put_savings", Help: "Unused PUTs of the budget that the zone can still make, at most an hour's budget, by zone.",
 		}, []string{"zone"})),
 		changes: promreg.Register(r, prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "freshet_zone_writer_plan_changes_total", Help: "Changes of a zone's plan of writers.",
@@ -50,14 +54,18 @@ func (m *metrics) changed(reason string, moved int) {
 	m.moved.Add(float64(moved))
 }
 
-// show sets what the plans have.
-func (m *metrics) show(plans map[string]Plan) {
+// show sets the gauges of each zone.
+func (m *metrics) show(plans map[string]Plan, saved savings) {
 	m.clear()
 	names := slices.Sorted(maps.Keys(plans))
 	for _, name := range names[:min(len(names), maxShown)] {
 		m.writers.WithLabelValues(name).Set(float64(plans[name].Writers()))
+		m.savings.WithLabelValues(name).Set(saved.of(name).Saved())
 	}
 }
 
 // clear takes back what only an owner can know.
-func (m *metrics) clear() { m.writers.Reset() }
+func (m *metrics) clear() {
+	m.writers.Reset()
+	m.savings.Reset()
+}

@@ -14,16 +14,18 @@ import (
 
 // Config of a Planner.
 type Config struct {
-	Rates      Rates
+	Rates Rates
+	// Slows reports whether the owner delays commits, or soon will. Meanwhile no savings are lent. nil: it never does.
+	Slows      func() bool
 	Log        *zap.Logger
 	Registerer prometheus.Registerer
 }
 
 // Agents are the agents connected to the owner.
 type Agents interface {
-	// TellZoneWriter tells an agent its writer and its part of the PUT budget; false if the agent is not connected. What
-	// is told may still be lost with the stream.
-	TellZoneWriter(agent, writer id.Session, share float64) bool
+	// TellZoneWriter sends an agent its writer, its part of the PUT budget, and the limit of its PUTs by savings. It reports
+	// whether the agent is connected. The message may still be lost with the stream.
+	TellZoneWriter(agent, writer id.Session, share float64, savings uint64) bool
 }
 
 // Planner plans the writers of one virtual cluster's zones while this replica is its owner.
@@ -37,6 +39,9 @@ type Planner struct {
 func New(cfg Config) *Planner {
 	cfg.Rates.ApplyDefaults()
 	cfg.Log = cmp.Or(cfg.Log, zap.NewNop())
+	if cfg.Slows == nil {
+		cfg.Slows = func() bool { return false }
+	}
 	return &Planner{cfg: cfg, metrics: newMetrics(cfg.Registerer)}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/freshet-io/freshet/internal/putbudget"
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
@@ -19,9 +20,8 @@ func (t *Tenure) round(now time.Time) {
 	for _, name := range slices.Sorted(maps.Keys(zones)) {
 		plans[name] = t.plan(name, *zones[name], due)
 	}
-	t.metrics.show(plans)
-	for _, m := range t.adopt(plans) {
-		if !t.agents.TellZoneWriter(m.agent, m.writer, m.share) {
+	for _, m := range t.adopt(plans, !t.slows()) {
+		if !t.agents.TellZoneWriter(m.agent, m.writer, m.share, m.limit) {
 			t.missed(m.agent)
 		}
 	}
@@ -53,16 +53,19 @@ func (t *Tenure) look(now time.Time) (zones map[string]*outlook, due bool) {
 	return zones, due
 }
 
-// adopt makes plans the ones that hold, gives what is to be told to whom, and takes it for told. Agents that never said
-// their load know no zone writers.
-func (t *Tenure) adopt(plans map[string]Plan) (messages []message) {
+// adopt makes plans the current ones, renews loans if lends is set, and returns the messages to agents, which count as sent.
+// Agents that never reported their load know no zone writers.
+func (t *Tenure) adopt(plans map[string]Plan, lends bool) (messages []message) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.mu.plans = plans
+	t.settle(lends)
+	t.metrics.show(plans, t.mu.savings)
 	for session, m := range t.mu.members {
 		plan := plans[m.zone]
 		place, planned := plan.Of[session]
-		if now := (told{writer: place.Writer, share: plan.Share}); planned && !m.heard.IsZero() && now != m.told {
+		now := told{writer: place.Writer, share: plan.Share, limit: m.loan.Limit()}
+		if planned && !m.heard.IsZero() && now != m.told {
 			m.told = now
 			messages = append(messages, message{agent: session, told: now})
 		}
@@ -84,6 +87,9 @@ func (t *Tenure) sample(now time.Time) {
 		}
 		m.rate += weight * (a.Load.ProduceBytesPerSecond - m.rate)
 		m.heard, m.takes, m.writer = a.Heard, a.Load.TakesBatches, id.Session(a.Load.ZoneWriter)
+		m.budget = putbudget.Report{
+			Rate: a.Load.PutBudget, Unused: a.Load.PutsUnused, Spent: a.Load.PutsBySavings, Wanted: uint64(a.Load.PutsWanted),
+		}
 	}
 }
 

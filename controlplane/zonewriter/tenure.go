@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/controlplane/load"
+	"github.com/freshet-io/freshet/internal/putbudget"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/id"
 )
@@ -34,6 +35,7 @@ type Tenure struct {
 	log     *zap.Logger
 	metrics *metrics
 	loads   *load.Table
+	slows   func() bool
 	agents  Agents
 	kick    chan struct{} // holds a token when a plan may have to change, or an agent has to be told
 	over    atomic.Bool
@@ -42,8 +44,9 @@ type Tenure struct {
 		sync.Mutex
 		members map[id.Session]*member
 		plans   map[string]Plan // by zone; replaced whole, by Run alone
-		begun   time.Time       // since when what agents say is heard
-		planned time.Time       // when plans followed the rates last
+		savings savings
+		begun   time.Time // since when what agents say is heard
+		planned time.Time // when plans followed the rates last
 	}
 }
 
@@ -58,19 +61,23 @@ type member struct {
 	heard  time.Time // when it did; zero: not in this tenure
 	rate   float64   // bytes per second; see sample
 	told   told      // on its stream; zero: nothing
+	budget putbudget.Report
+	loan   putbudget.Loan
 }
 
-// told is what an agent was told.
+// told is the content of a message to an agent.
 type told struct {
 	writer id.Session
 	share  float64
+	limit  uint64 // of PUTs by savings
 }
 
 func newTenure(p *Planner, loads *load.Table, agents Agents) *Tenure {
 	t := &Tenure{
-		rates: p.cfg.Rates, log: p.cfg.Log, metrics: p.metrics, loads: loads, agents: agents, kick: make(chan struct{}, 1),
+		rates: p.cfg.Rates, log: p.cfg.Log, metrics: p.metrics, loads: loads, slows: p.cfg.Slows, agents: agents,
+		kick: make(chan struct{}, 1),
 	}
-	t.mu.members, t.mu.plans = map[id.Session]*member{}, map[string]Plan{}
+	t.mu.members, t.mu.plans, t.mu.savings = map[id.Session]*member{}, map[string]Plan{}, savings{}
 	t.mu.begun = time.Now()
 	return t
 }
@@ -92,6 +99,12 @@ func (t *Tenure) Members(s *metadata.State) {
 		}
 		t.mu.members[info.ID] = m
 	}
+	for session, m := range before {
+		if t.mu.members[session] == nil {
+			t.mu.savings.close(m)
+		}
+	}
+	t.mu.savings.forget(t.mu.members)
 	t.wake()
 }
 
@@ -102,6 +115,7 @@ func (t *Tenure) Connected(agent id.Session) {
 	defer t.mu.Unlock()
 	if m := t.mu.members[agent]; m != nil {
 		m.told = told{}
+		t.mu.savings.close(m)
 		t.wake()
 	}
 }
@@ -165,5 +179,6 @@ func (t *Tenure) missed(agent id.Session) {
 	defer t.mu.Unlock()
 	if m := t.mu.members[agent]; m != nil {
 		m.told = told{}
+		t.mu.savings.close(m)
 	}
 }

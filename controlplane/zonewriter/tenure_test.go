@@ -44,6 +44,10 @@ type fake struct {
 	connected bool
 	reports   bool
 	draining  bool
+	budget    float64 // PUTs a second; 0: an agent that knows no savings
+	unused    float64
+	spent     uint64
+	wanted    uint32
 	told      []told // on its stream
 }
 
@@ -72,7 +76,7 @@ func (c *cluster) stop() {
 }
 
 // TellZoneWriter implements Agents.
-func (c *cluster) TellZoneWriter(agent, writer id.Session, share float64) bool {
+func (c *cluster) TellZoneWriter(agent, writer id.Session, share float64, limit uint64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if stall := c.stall; stall != nil {
@@ -84,7 +88,7 @@ func (c *cluster) TellZoneWriter(agent, writer id.Session, share float64) bool {
 	if a == nil || !a.connected {
 		return false
 	}
-	a.told = append(a.told, told{writer, share})
+	a.told = append(a.told, told{writer, share, limit})
 	return true
 }
 
@@ -141,7 +145,10 @@ func (c *cluster) report(session id.Session) {
 	a := *c.agents[session]
 	c.mu.Unlock()
 	if a.reports && a.connected && !a.draining {
-		c.loads.Heard(session, &api.Load{ProduceBytesPerSecond: a.rate, TakesBatches: a.takes}, time.Now())
+		c.loads.Heard(session, &api.Load{
+			ProduceBytesPerSecond: a.rate, TakesBatches: a.takes, PutBudget: a.budget, PutsUnused: a.unused, PutsBySavings: a.spent,
+			PutsWanted: a.wanted,
+		}, time.Now())
 		c.tenure.Heard(session, a.takes)
 	}
 }
@@ -280,7 +287,7 @@ func (c *cluster) checkTold() {
 	require.NoError(c.t, err)
 	for _, info := range infos {
 		require.NotZero(c.t, info.Kind, "every agent has a place")
-		require.Equal(c.t, told{info.Writer, info.Share}, c.last(info.Session))
+		require.Equal(c.t, told{info.Writer, info.Share, 0}, c.last(info.Session))
 		w := c.agents[info.Writer]
 		require.Equal(c.t, info.Kind == Apart, !c.agents[info.Session].takes)
 		require.True(c.t, w == c.agents[info.Session] || w.takes)
@@ -364,9 +371,9 @@ func TestMetrics_ShowSoManyZones(t *testing.T) {
 	for i := range 3 * maxShown {
 		plans[fmt.Sprint(i)] = Plan{}
 	}
-	m.show(plans)
+	m.show(plans, savings{})
 	require.Equal(t, maxShown, testutil.CollectAndCount(m.writers))
-	m.show(map[string]Plan{"a": {}})
+	m.show(map[string]Plan{"a": {}}, savings{})
 	require.Equal(t, 1, testutil.CollectAndCount(m.writers))
 }
 
@@ -408,7 +415,7 @@ func TestTenure_LeavesOutWhoDoesNotProduce(t *testing.T) {
 		infos, err := c.plan.List()
 		require.NoError(t, err)
 		require.Len(t, infos, 1)
-		require.Equal(t, told{1, 1}, c.last(1))
+		require.Equal(t, told{1, 1, 0}, c.last(1))
 		c.stop()
 	})
 }

@@ -44,7 +44,7 @@ func (p *appointed) tell(agent id.Session) {
 	agents, writer := p.agents, p.writer[agent]
 	p.mu.Unlock()
 	if writer != 0 {
-		agents.TellZoneWriter(agent, writer, 1)
+		agents.TellZoneWriter(agent, writer, 1, 0)
 	}
 }
 
