@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"math"
 
 	"google.golang.org/protobuf/proto"
 
@@ -29,6 +30,8 @@ func (a *Agent) buildLoad(context.Context) (err error) {
 func (a *Agent) currentLoad() *api.Load {
 	l := proto.Clone(a.load.Load()).(*api.Load)
 	l.ZoneWriter = uint32(a.route.Told())
+	puts := a.writer.Savings()
+	l.PutBudget, l.PutsUnused, l.PutsBySavings, l.PutsWanted = puts.Rate, puts.Unused, puts.Spent, uint32(min(puts.Wanted, math.MaxUint32))
 	return l
 }
 

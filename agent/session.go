@@ -55,8 +55,11 @@ func (l *listeners) OnSessionClosed() {
 	l.route.OnSessionClosed()
 }
 
-// OnZoneWriter tells who writes in this zone.
-func (l *listeners) OnZoneWriter(z *api.ZoneWriter) { l.route.OnZoneWriter(z) }
+// OnZoneWriter brings the zone's writer, and this agent's part of the PUT budget.
+func (l *listeners) OnZoneWriter(z *api.ZoneWriter) {
+	l.route.OnZoneWriter(z)
+	l.writer.OnZoneWriter(z)
+}
 
 // key names a bundle's object. Nothing is read before the first Welcome: no plan names a bundle.
 func (l *listeners) key(b id.Bundle) string { return bundle.Key(l.bundlePrefix(), b) }

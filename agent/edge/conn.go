@@ -81,6 +81,7 @@ type conn struct {
 
 	lastRead  atomic.Int64 // UnixNano
 	lastWrite atomic.Int64
+	waiting   atomic.Bool  // for the next request, with nothing unread
 	arriving  atomic.Bool  // within a frame or handshake that the client has to go on with
 	writing   atomic.Int64 // UnixNano when the write under way began; 0: none
 
@@ -161,7 +162,9 @@ func (c *conn) read() (reason closeReason) {
 		if !c.queue.room(c.stopping) {
 			return closeDrain
 		}
+		c.waiting.Store(c.in.Buffered() == 0)
 		prefix, err := c.readPrefix()
+		c.waiting.Store(false)
 		if err != nil {
 			return c.readError(err)
 		}

@@ -169,7 +169,7 @@ func TestServer_ContextEndsWithConnection(t *testing.T) {
 	})
 }
 
-// TestServer_DrainKeepsAnswers: requests that nobody reads any more do not cost the client the answers that were sent.
+// TestServer_DrainKeepsAnswers: a client that leaves requests unread at the server still receives the answers that were sent.
 func TestServer_DrainKeepsAnswers(t *testing.T) {
 	s, err := New(Config{Handler: echo, Listeners: []Listener{{Address: "127.0.0.1:0"}}})
 	require.NoError(t, err)
@@ -242,5 +242,49 @@ func TestServer_HangUp(t *testing.T) {
 		s.admit(t.Context(), server, s.cfg.Listeners[0]) // accepted meanwhile
 		requireClosed(t, late)
 		stop()
+	})
+}
+
+// TestClient_Parked: a window is parked while its requests wait for answers and the client sends nothing.
+func TestClient_Parked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newManual("p1", "p2", "p3", "f1")
+		var client *Client
+		handler := handlerFunc(func(ctx context.Context, req *Request) func() Reply {
+			client = req.Client
+			return m.Start(ctx, req)
+		})
+		_, p, stop := start(t, Config{Handler: handler})
+		defer stop()
+		c := p.dial()
+		defer c.Close()
+
+		write(t, c, request(produce, 1, "p1"))
+		write(t, c, request(produce, 2, "p2"))
+		synctest.Wait()
+		require.True(t, client.Parked(2))
+		require.False(t, client.Parked(1), "another request is in flight")
+
+		third := request(produce, 3, "p3")
+		write(t, c, third[:len(third)-1])
+		synctest.Wait()
+		require.False(t, client.Parked(2), "a request is arriving")
+		write(t, c, third[len(third)-1:])
+		synctest.Wait()
+		require.True(t, client.Parked(3))
+
+		close(m.answers["p1"])
+		requireResponse(t, c, 1, "re:p1")
+		synctest.Wait()
+		require.True(t, client.Parked(2))
+		write(t, c, request(fetch, 4, "f1"))
+		synctest.Wait()
+		require.False(t, client.Parked(2), "a fetch is in flight")
+		for i, body := range []string{"p2", "p3", "f1"} {
+			close(m.answers[body])
+			requireResponse(t, c, int32(i+2), "re:"+body)
+		}
+		synctest.Wait()
+		require.True(t, client.Parked(0))
 	})
 }

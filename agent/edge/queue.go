@@ -2,6 +2,7 @@ package edge
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -31,6 +32,7 @@ type queue struct {
 		bytes    int64
 		closed   bool
 	}
+	inFlight           atomic.Int32  // copy of mu.pending
 	toReader, toWriter chan struct{} // of capacity 1: something changed
 }
 
@@ -88,6 +90,7 @@ func (q *queue) push(it item) {
 	}
 	q.mu.items = append(q.mu.items, it)
 	q.mu.pending++
+	q.inFlight.Store(int32(q.mu.pending))
 	if overlaps(it.key) {
 		q.mu.overlaps++
 	}
@@ -136,6 +139,7 @@ func (q *queue) ready() bool {
 func (q *queue) answered(it item) {
 	q.mu.Lock()
 	q.mu.pending--
+	q.inFlight.Store(int32(q.mu.pending))
 	if overlaps(it.key) {
 		q.mu.overlaps--
 	}

@@ -88,7 +88,14 @@ type Client struct {
 	// Pace holds the times of the connection's produce requests. It belongs to the Produce API.
 	Pace Pace
 
+	conn     *conn // nil in tests of handlers
 	software atomic.Pointer[Software]
+}
+
+// Parked reports whether exactly so many requests of the connection are unanswered, and the reader waits for the client with
+// no byte unread.
+func (c *Client) Parked(requests int) bool {
+	return c.conn != nil && c.conn.waiting.Load() && int(c.conn.queue.inFlight.Load()) == requests
 }
 
 // Pace holds the times of the produce requests of one connection, as UnixNano. The connection's reader alone uses the fields that are

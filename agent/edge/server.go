@@ -199,6 +199,7 @@ func (s *Server) newConn(ctx context.Context, raw net.Conn, l Listener) *conn {
 		queue:    newQueue(s.cfg.MaxPipelined, connectionBytes),
 		stopping: make(chan struct{}),
 	}
+	c.client.conn = c
 	if l.TLS != nil {
 		c.nc = tls.Server(raw, l.TLS)
 	}

@@ -124,6 +124,9 @@ func (r *produceRequest) batchOf(p *producePart, b kafkaproto.RecordBatch) write
 	if p.rules.Latency == "fast" {
 		batch.Latency = writer.Fast
 	}
+	if p.batch == 0 && r.in.Acks != 0 { // a client with acks 0 waits for nothing
+		batch.Window = r.req.Client
+	}
 	if b.Transactional() {
 		r.transaction(&batch)
 	}

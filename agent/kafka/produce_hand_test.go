@@ -21,13 +21,15 @@ import (
 // lots notes how many bytes of batches each Add has.
 type lots struct {
 	BatchWriter
-	bytes []int
+	bytes   []int
+	windows []writer.Window // of each batch
 }
 
 func (l *lots) Add(ctx context.Context, batches []writer.Batch) *writer.Produce {
 	sum := 0
 	for i := range batches {
 		sum += len(batches[i].Bytes)
+		l.windows = append(l.windows, batches[i].Window)
 	}
 	l.bytes = append(l.bytes, sum)
 	return l.BatchWriter.Add(ctx, batches)
@@ -153,4 +155,20 @@ func TestProduce_ResultsOfManyAdds(t *testing.T) {
 		require.EqualValues(t, i, results[i].Base)
 	}
 	require.Len(t, results, int(r.added))
+}
+
+// TestProduce_FirstBatchHasTheWindow: requests are counted by their first batch, except requests without an answer.
+func TestProduce_FirstBatchHasTheWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newProduceRig(t)
+		added := &lots{BatchWriter: r.writer}
+		r.cfg.Writer = added
+		parts := []to{{99, 0, recordBatch("a")}, {1, 0, recordBatch("a")}, {1, 1, recordBatch("a")}}
+		r.send(12, produceOf(-1, parts...))
+		require.Len(t, added.windows, 2)
+		require.NotNil(t, added.windows[0])
+		require.Nil(t, added.windows[1])
+		r.begin(t.Context(), 12, produceOf(0, parts...))()
+		require.Equal(t, []writer.Window{nil, nil}, added.windows[2:])
+	})
 }

@@ -46,7 +46,8 @@ type gathering struct {
 	groups  []group
 	at      map[id.TopicPartition]int32 // index into groups
 	slabs   []*slab.Slab
-	current *slab.Slab // the one of slabs that takes the next small batch, or nil
+	current *slab.Slab     // the one of slabs that takes the next small batch, or nil
+	windows map[Window]int // requests that began in this bundle
 }
 
 // roomBatches bounds the batches that a new bundle has room for from the start: more than a bundle of 16 KiB batches
@@ -89,6 +90,12 @@ func (g *gathering) add(b *Batch, to *slab.Slab, owner *Produce, index int32) {
 		bytes: to.Append(b.Bytes), meta: b.Commit, owner: owner, stamp: b.Stamp, base: -1, index: index, next: -1,
 	})
 	g.size += len(b.Bytes)
+	if b.Window != nil {
+		if g.windows == nil {
+			g.windows = make(map[Window]int)
+		}
+		g.windows[b.Window]++
+	}
 	i, ok := g.at[b.Partition]
 	if !ok {
 		g.at[b.Partition] = int32(len(g.groups))

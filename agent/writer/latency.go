@@ -27,6 +27,16 @@ func (a *ages) note(l Latency, now time.Time) {
 	}
 }
 
+// first returns when the bundle's first batch came.
+func (a *ages) first() (at time.Time) {
+	for _, since := range a {
+		if at.IsZero() || !since.IsZero() && since.Before(at) {
+			at = since
+		}
+	}
+	return at
+}
+
 // due is the time until a bundle is to be sealed, and why.
 type due struct {
 	wait time.Duration
@@ -54,6 +64,9 @@ func (s *session) dueIn(g *gathering, now time.Time, rate, fastRate float64) due
 	if since := g.since[Standard]; !since.IsZero() {
 		d.sooner(due{max(left(since, cfg.Linger), s.mu.budget.Wait(rate)), sealLinger})
 		d.sooner(due{left(since, cfg.FlushInterval), sealInterval})
+	}
+	if s.mu.credit.Left() {
+		d.sooner(due{s.savingsDue(g, now), sealSavings})
 	}
 	return d
 }

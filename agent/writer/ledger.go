@@ -44,6 +44,8 @@ func (s *session) answered(b *sealed) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b.answered = true
+	s.mu.company, s.mu.returned = true, time.Now()
+	s.poke()
 	for {
 		next := s.bundle(s.mu.acked + 1)
 		if next == nil || !next.answered {

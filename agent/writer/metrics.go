@@ -17,9 +17,10 @@ const (
 	sealDrain
 	sealFast
 	sealFlush
+	sealSavings
 )
 
-var reasonNames = [...]string{"size", "batches", "linger", "interval", "drain", "fast", "flush"}
+var reasonNames = [...]string{"size", "batches", "linger", "interval", "drain", "fast", "flush", "savings"}
 
 type metrics struct {
 	seals         [len(reasonNames)]prometheus.Counter

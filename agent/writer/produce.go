@@ -24,6 +24,15 @@ type Batch struct {
 	// Lease is what a batch is handed in for commit by, if it came from another agent; nil: at any time. The batches of
 	// one Add have the same.
 	Lease Lease
+	// Window is the connection of the batch's request. It is set on the first batch of each request; nil if the client does
+	// not wait for the answer.
+	Window Window
+}
+
+// Window is the requests in flight of one connection: a client's, or another agent's stream. Values are compared by ==.
+type Window interface {
+	// Parked reports whether exactly so many requests are in flight, and the peer has sent nothing more. It must not block.
+	Parked(requests int) bool
 }
 
 // Lease tells how long another agent counts on what it handed over. Thereafter that agent may have told its clients that it

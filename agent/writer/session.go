@@ -44,16 +44,21 @@ type session struct {
 		drained  chan struct{} // closed when draining and nothing is left
 		budget   putbudget.Bucket
 		fast     putbudget.Bucket // for seals that only fast batches ask for
-		open     *gathering       // nil: nothing gathered
-		before   fill             // of the bundle sealed last
-		queue    []*sealed        // sealed, their PUT not begun
-		bundles  []*sealed        // by n, without holes; from the oldest that is not gone
-		last     uint32           // n of the newest bundle
-		handed   uint32           // bundles up to this n were handed in, or never will be
-		acked    uint32           // results up to this n were received
-		putting  int              // PUTs under way
-		blocked  bool             // the open bundle is due, but a bound was reached
-		resub    int              // resubmissions under way
+		credit   putbudget.Credit
+		spent    uint64     // of credit, as reported last
+		short    bool       // since then, a parked window waited for a token
+		company  bool       // a bundle was answered since the last seal by savings
+		returned time.Time  // when a bundle was answered last
+		open     *gathering // nil: nothing gathered
+		before   fill       // of the bundle sealed last
+		queue    []*sealed  // sealed, their PUT not begun
+		bundles  []*sealed  // by n, without holes; from the oldest that is not gone
+		last     uint32     // n of the newest bundle
+		handed   uint32     // bundles up to this n were handed in, or never will be
+		acked    uint32     // results up to this n were received
+		putting  int        // PUTs under way
+		blocked  bool       // the open bundle is due, but a bound was reached
+		resub    int        // resubmissions under way
 	}
 }
 
@@ -64,6 +69,7 @@ func newSession(w *Writer, m *api.Welcome) *session {
 	s.mu.drained = make(chan struct{})
 	s.mu.last = max(m.GetNextN(), 1) - 1
 	s.mu.handed, s.mu.acked = s.mu.last, s.mu.last
+	s.mu.company = true
 	return s
 }
 
@@ -138,9 +144,13 @@ func (s *session) tryPlace(b *Batch, p *Produce, index int32, fresh *slab.Slab, 
 // seal names the open bundle, queues it for its PUT and charges the PUT budget. Called with mu held.
 func (s *session) seal(why reason) {
 	s.refill(time.Now())
-	if why == sealFast {
+	switch why {
+	case sealFast:
 		s.mu.fast.Charge()
-	} else {
+	case sealSavings:
+		s.mu.credit.Spend()
+		s.mu.company = false
+	default:
 		s.mu.budget.Charge()
 	}
 	s.w.metrics.seals[why].Inc()
@@ -244,6 +254,7 @@ func (s *session) sealDue(now time.Time) time.Duration {
 	case g.flush && d.wait > 0:
 		s.seal(sealFlush)
 	default:
+		s.noteShort(g, now, d.why)
 		s.seal(d.why)
 	}
 	return forever

@@ -138,7 +138,10 @@ func (w *Writer) OnWelcome(m *api.Welcome) {
 		w.announce()
 	}
 	w.mu.Unlock()
-	if old != nil && !same {
+	switch {
+	case same:
+		old.grant(0) // the owner's account begins anew too
+	case old != nil:
 		old.close()
 	}
 }

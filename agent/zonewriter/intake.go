@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -28,6 +29,9 @@ type intake struct {
 	arena  arena               // memory of those
 	wake   chan struct{}       // capacity 1: there may be something to answer
 	asked  chan struct{}       // capacity 1: mu.ask has changed
+
+	waiting  atomic.Bool  // for the next frame, with nothing unread
+	inFlight atomic.Int32 // frames read whose results are not known
 
 	mu struct {
 		sync.Mutex
@@ -106,7 +110,9 @@ func (s *intake) read() {
 	defer close(s.frames)
 	for {
 		_ = s.conn.SetReadDeadline(time.Now().Add(s.taker.cfg.Silence))
+		s.waiting.Store(s.in.Buffered() == 0)
 		h, err := readHead(s.in)
+		s.waiting.Store(false)
 		if err == nil {
 			err = s.take(h)
 		}
@@ -181,10 +187,17 @@ func (s *intake) readBatches(h head) (f frame, err error) {
 			return f, err
 		}
 	}
+	f.batches[0].Window = s
+	s.inFlight.Add(1)
 	s.mu.Lock()
 	s.mu.read = f.number
 	s.mu.Unlock()
 	return f, nil
+}
+
+// Parked implements writer.Window for the stream: another agent is as one client, whose requests are its frames.
+func (s *intake) Parked(frames int) bool {
+	return s.waiting.Load() && int(s.inFlight.Load()) == frames
 }
 
 // admit tells whether the next batch of a frame may be read: the bytes of frames that are not added are bounded, and a
@@ -273,6 +286,7 @@ func (s *intake) took(number uint64) {
 }
 
 func (s *intake) settle(r settled) {
+	s.inFlight.Add(-1)
 	s.mu.Lock()
 	delete(s.mu.added, r.number)
 	s.mu.settled = append(s.mu.settled, r)

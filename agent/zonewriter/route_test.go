@@ -45,15 +45,19 @@ func TestRoute_HandsOver(t *testing.T) {
 		require.Empty(t, w.mine.take())
 		came := w.its.take()
 		require.Len(t, came, 3)
+		stream := came[0].batch.Window
+		require.True(t, stream.Parked(3), "each came as a frame")
 		for i := range came {
 			require.NotNil(t, came[i].batch.Lease)
-			came[i].batch.Lease = nil
+			require.True(t, stream == came[i].batch.Window)
+			came[i].batch.Lease, came[i].batch.Window = nil, nil
 			require.Equal(t, sent[i], came[i].batch, "batch %d", i)
 		}
 		came[2].settle(writer.Result{Outcome: commit.Duplicate, Base: 77, LogStart: 5})
 		came[0].settle(accepted(100))
 		synctest.Wait()
 		pending(t, p)
+		require.True(t, stream.Parked(1))
 		came[1].settle(writer.Failed(fmt.Errorf("%w: why", writer.ErrStore)))
 		got := settledAs(t, p)
 		require.Equal(t, accepted(100), got[0])

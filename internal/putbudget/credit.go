@@ -6,11 +6,8 @@ type Credit struct {
 	spent, limit uint64
 }
 
-// Grant sets the total that the writer may spend. The last grant holds.
+// Grant sets the total that the writer may spend. The last grant holds; 0 ends all credit.
 func (c *Credit) Grant(limit uint64) { c.limit = limit }
-
-// Drop gives up the credit that is left.
-func (c *Credit) Drop() { c.limit = c.spent }
 
 // Left reports whether the writer may spend.
 func (c *Credit) Left() bool { return c.spent < c.limit }

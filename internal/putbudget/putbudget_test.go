@@ -214,7 +214,7 @@ func (z *zone) happen() {
 		z.own()
 	case 5: // a stream breaks
 		z.savings.Close(&p.loan)
-		p.credit.Drop()
+		p.credit.Grant(0)
 	default:
 		p.load = load(z.r.IntN(int(loads)))
 	}
@@ -226,7 +226,7 @@ func (z *zone) own() {
 	z.savings.SetRate(z.rate)
 	for _, p := range z.all {
 		p.loan = putbudget.Loan{}
-		p.credit.Drop()
+		p.credit.Grant(0)
 	}
 }
 
@@ -239,7 +239,7 @@ func (z *zone) plan() {
 		p.writes, p.share = i < writers, 1/float64(writers)
 		if wrote && !p.writes {
 			z.savings.Close(&p.loan)
-			p.credit.Drop()
+			p.credit.Grant(0)
 		}
 	}
 }
