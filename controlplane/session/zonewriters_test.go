@@ -41,6 +41,7 @@ type writing struct {
 	told   []assigned
 	times  []time.Time
 	writer id.Session // told last
+	limit  uint64     // of PUTs by savings, likewise
 }
 
 func (r *writing) OnZoneWriter(m *api.ZoneWriter) {
@@ -48,7 +49,13 @@ func (r *writing) OnZoneWriter(m *api.ZoneWriter) {
 	defer r.mu.Unlock()
 	r.told = append(r.told, assigned{id.Session(m.Session), m.PutShare})
 	r.times = append(r.times, time.Now())
-	r.writer = id.Session(m.Session)
+	r.writer, r.limit = id.Session(m.Session), m.SavingsLimit
+}
+
+func (r *writing) savingsLimit() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.limit
 }
 
 func (r *writing) lastWriter() id.Session {

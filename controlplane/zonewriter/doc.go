@@ -22,7 +22,9 @@
 // until one is added that its hash prefers, or until the writer carries 64 MiB/s more than the mean. No writer ever does
 // carry more than that, but for one that has it from its own clients alone, which nobody can take off it.
 //
-// Every writer has an equal part of the zone's PUT budget, the agents apart too.
+// Every writer has an equal part of the zone's PUT budget, the agents apart too. The owner saves the PUTs that writers report as
+// unused, at most an hour's budget, and lends them to writers that ask for more (package putbudget). It lends nothing while
+// commits are delayed, or metadata is at 3/4 of its bound. Savings last as long as the ownership.
 //
 // # Who is told when
 //
