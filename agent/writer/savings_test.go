@@ -1,6 +1,7 @@
 package writer_test
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -308,5 +309,30 @@ func TestSavings_NothingIsWantedWithTokens(t *testing.T) {
 			time.Sleep(time.Second)
 			require.Zero(t, r.Savings().Wanted)
 		}
+	})
+}
+
+// TestSavings_FollowAnswers: until a bundle is answered, there is no further PUT by savings.
+func TestSavings_FollowAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newIdleRig(t, func(c *writer.Config) { c.PutBurst, c.FlushInterval, c.Share = 1, time.Hour, func() float64 { return 1e-3 } })
+		welcome := r.seq.open(t, "first")
+		r.OnWelcome(welcome)
+		r.OnZoneWriter(&api.ZoneWriter{Session: welcome.Session, SavingsLimit: 10})
+		r.bucket.before = func(ctx context.Context, put int) error { return delay(put, 3*time.Second)(ctx, put) }
+		for i := range int32(4) { // the bucket's token, then savings
+			w := &window{r: r}
+			w.inFlight.Store(1)
+			b := plain(i, 100)
+			b.Window = w
+			r.add(b)
+			time.Sleep(200 * time.Millisecond)
+		}
+		require.Equal(t, 1, r.seals("savings"))
+		time.Sleep(3 * time.Second)
+		require.Equal(t, 2, r.seals("savings"))
+		time.Sleep(10 * time.Second)
+		require.Equal(t, 2, r.seals("savings"), "both windows that were left went together")
+		require.EqualValues(t, 2, r.Savings().Spent)
 	})
 }
