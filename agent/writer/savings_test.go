@@ -315,7 +315,9 @@ func TestSavings_NothingIsWantedWithTokens(t *testing.T) {
 // TestSavings_FollowAnswers: until a bundle is answered, there is no further PUT by savings.
 func TestSavings_FollowAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newIdleRig(t, func(c *writer.Config) { c.PutBurst, c.FlushInterval, c.Share = 1, time.Hour, func() float64 { return 1e-3 } })
+		r := newIdleRig(t, func(c *writer.Config) {
+			c.PutBurst, c.FlushInterval, c.Share = 1, time.Hour, func() float64 { return 1e-3 }
+		})
 		welcome := r.seq.open(t, "first")
 		r.OnWelcome(welcome)
 		r.OnZoneWriter(&api.ZoneWriter{Session: welcome.Session, SavingsLimit: 10})
