@@ -253,7 +253,7 @@ zones: ## count what goes between zones, each a network namespace that produces 
 	FRESHET_ZONES=$(or $(SIZE),1GiB) FRESHET_ZONES_LOOPBACK=$(LOOPBACK) $(GO) test -timeout 0 -count=1 -v -run '^TestZones$$' ./test/zones
 
 .PHONY: lostzone
-lostzone: build ## let consumers of ten libraries lose their zone for good, and its agents one by one (8 minutes)
+lostzone: build ## let consumers of ten client versions lose their zone for good, and its agents one by one (8 minutes)
 	FRESHET_LOSTZONE=1 $(REAL) -v -run '^TestLostZone_' ./test/matrix -args -bounds
 
 # Programs and images for a Kubernetes on this machine. Images have the names under which they are pulled elsewhere.

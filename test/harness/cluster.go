@@ -25,7 +25,10 @@ type ClusterConfig struct {
 	Latency       string   // model that delays requests to the S3 server (package objstore/latency); none
 	AgentFlags    []string // further flags of every agent
 	ControlFlags  []string // further flags of every control plane
-	Proxied       bool     // agents reach every control plane through its Proxy only
+
+	// FlagsOf returns further flags of one agent, by name. nil: none.
+	FlagsOf func(agent string) []string
+	Proxied bool // agents reach every control plane through its Proxy only
 
 	// Place says where each process runs, by name: etcd, s3, controlplane-0, agent-0. nil: all on 127.0.0.1.
 	Place func(process string) testservers.Place
@@ -115,7 +118,12 @@ func NewCluster(t testing.TB, cfg ClusterConfig) *Cluster {
 		c.ControlPlanes = append(c.ControlPlanes, c.newControlPlane(t, fmt.Sprintf("controlplane-%d", i), c.controlFlags()))
 	}
 	for i := range cfg.Agents {
-		c.Agents = append(c.Agents, c.newAgent(t, fmt.Sprintf("agent-%d", i), cfg.Zones[i%len(cfg.Zones)], append(c.tlsFlags(), cfg.AgentFlags...)))
+		name := fmt.Sprintf("agent-%d", i)
+		flags := append(c.tlsFlags(), cfg.AgentFlags...)
+		if cfg.FlagsOf != nil {
+			flags = append(flags, cfg.FlagsOf(name)...)
+		}
+		c.Agents = append(c.Agents, c.newAgent(t, name, cfg.Zones[i%len(cfg.Zones)], flags))
 	}
 	return c
 }

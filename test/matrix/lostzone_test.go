@@ -3,9 +3,11 @@ package matrix
 import (
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -83,13 +85,27 @@ type lostZone struct {
 const (
 	lostTopic      = "lost"
 	lostPartitions = 2
+	// lostZonePort is the first port of the first zone's listener.
+	lostZonePort = 29392
 )
 
 // startLostZone starts the cluster with spare agents, which do not run yet, and lets every consumer read a record.
 func startLostZone(t *testing.T, spares int) *lostZone {
 	t.Helper()
 	commands := zoneReaders(t)
-	l := &lostZone{t: t, cluster: harness.NewCluster(t, harness.ClusterConfig{Agents: len(lostZones) + spares, ControlPlanes: 1, Zones: lostZones})}
+	host := fmt.Sprintf("127.0.%d", 100+spares) // tests side by side use the same ports at other addresses
+	place := func(process string) testservers.Place {
+		if n, ok := strings.CutPrefix(process, "agent-"); ok {
+			return testservers.Place{Address: host + "." + n}
+		}
+		return testservers.Place{}
+	}
+	l := &lostZone{t: t, cluster: harness.NewCluster(t, harness.ClusterConfig{
+		Agents: len(lostZones) + spares, ControlPlanes: 1, Zones: lostZones, Place: place,
+		FlagsOf: func(agent string) []string {
+			return []string{"--zone-listeners", fmt.Sprintf("%s:%d=%s", place(agent).Host(), lostZonePort, strings.Join(lostZones, ","))}
+		},
+	})}
 	l.cluster.ControlPlanes[0].Launch()
 	l.cluster.ControlPlanes[0].AwaitReady()
 	for _, a := range l.cluster.Agents[:len(lostZones)] {
@@ -104,6 +120,7 @@ func startLostZone(t *testing.T, spares int) *lostZone {
 		l.start(name+", unknown zone", commands[name], bootstrap, "", false)
 		if everyClient() {
 			l.start(name+", client ID", commands[name], bootstrap, "reader,zone="+lostZones[0], true)
+			l.start(name+", port of the zone", commands[name], net.JoinHostPort(place("agent-0").Host(), strconv.Itoa(lostZonePort)), "", true)
 		}
 	}
 	word := l.produce(l.cluster.Agents[1])
