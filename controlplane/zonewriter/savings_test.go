@@ -2,6 +2,7 @@ package zonewriter
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -29,7 +30,7 @@ func (c *cluster) saved(zone string) float64 {
 
 func TestSavings_AreLentToTheWriter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t)
+		c := newCluster(t, nil)
 		a := c.open(fake{zone: "a", takes: true, budget: budget})
 		c.pass(2)
 		c.idle(a, 300)
@@ -56,7 +57,7 @@ func TestSavings_AreLentToTheWriter(t *testing.T) {
 
 func TestSavings_NewOwnerBeginsWithNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t)
+		c := newCluster(t, nil)
 		a := c.open(fake{zone: "a", takes: true, budget: budget})
 		c.pass(2)
 		c.idle(a, 60)
@@ -74,7 +75,7 @@ func TestSavings_NewOwnerBeginsWithNone(t *testing.T) {
 // An agent that hands over has tokens that no writer uses: its share is part of the writers' shares.
 func TestSavings_CountWritersAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t)
+		c := newCluster(t, nil)
 		a := c.open(fake{zone: "a", takes: true, budget: budget})
 		b := c.open(fake{zone: "a", takes: true, budget: budget})
 		c.open(fake{zone: "a"}) // knows no savings; it writes apart
@@ -91,7 +92,7 @@ func TestSavings_CountWritersAlone(t *testing.T) {
 
 func TestSavings_OutliveAgents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t)
+		c := newCluster(t, nil)
 		a := c.open(fake{zone: "a", takes: true, budget: budget})
 		c.pass(2)
 		c.idle(a, 60)
@@ -107,14 +108,14 @@ func TestSavings_OutliveAgents(t *testing.T) {
 
 func TestSavings_AreNotLentWhileTheOwnerSlowsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t)
-		slow := true
-		c.tenure.slows = func() bool { return slow }
+		var slow atomic.Bool
+		slow.Store(true)
+		c := newCluster(t, slow.Load)
 		a := c.open(fake{zone: "a", takes: true, budget: budget, wanted: 3})
 		c.pass(2)
 		c.idle(a, 120)
 		require.Zero(t, c.last(a).limit)
-		slow = false
+		slow.Store(false)
 		c.pass(2)
 		require.EqualValues(t, 3, c.last(a).limit)
 		c.stop()

@@ -51,9 +51,10 @@ type fake struct {
 	told      []told // on its stream
 }
 
-func newCluster(t *testing.T) *cluster {
+// newCluster returns a cluster with an owner. slows is Config.Slows.
+func newCluster(t *testing.T, slows func() bool) *cluster {
 	t.Helper()
-	c := &cluster{t: t, state: metadata.New(), plan: New(Config{Registerer: prometheus.NewRegistry()}), agents: map[id.Session]*fake{}}
+	c := &cluster{t: t, state: metadata.New(), plan: New(Config{Registerer: prometheus.NewRegistry(), Slows: slows}), agents: map[id.Session]*fake{}}
 	_, err := c.plan.List()
 	require.ErrorIs(t, err, owner.ErrNotOwner)
 	c.own()
@@ -196,7 +197,7 @@ func (c *cluster) last(session id.Session) told {
 func TestTenure_Histories(t *testing.T) {
 	for seed := range uint64(25) {
 		synctest.Test(t, func(t *testing.T) {
-			c := newCluster(t)
+			c := newCluster(t, nil)
 			r := rand.New(rand.NewPCG(seed, 9))
 			for range 120 {
 				c.happen(r)
@@ -297,7 +298,7 @@ func (c *cluster) checkTold() {
 // A process that stood still takes nobody for silent.
 func TestTenure_ForgivesLostTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t)
+		c := newCluster(t, nil)
 		for range 3 {
 			c.open(fake{zone: "a", rate: mib, takes: true})
 		}
@@ -324,7 +325,7 @@ func TestTenure_ForgivesLostTime(t *testing.T) {
 
 func TestTenure_CountsWhyPlansChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t)
+		c := newCluster(t, nil)
 		m := c.plan.metrics
 		counts := func() (out [3]float64) {
 			for i, reason := range []string{reasonMembers, reasonReports, reasonRates} {
@@ -380,7 +381,7 @@ func TestMetrics_ShowSoManyZones(t *testing.T) {
 // Plans follow falling rates every 10 s only.
 func TestTenure_FollowsFallingRatesNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t)
+		c := newCluster(t, nil)
 		for range 6 {
 			c.open(fake{zone: "a", rate: 60 * mib, takes: true})
 		}
@@ -407,7 +408,7 @@ func TestTenure_FollowsFallingRatesNowAndThen(t *testing.T) {
 // Agents that only fetch, or only run jobs, write nothing and are nobody's writers.
 func TestTenure_LeavesOutWhoDoesNotProduce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t)
+		c := newCluster(t, nil)
 		c.open(fake{zone: "a", takes: true})
 		c.apply(&metadata.OpenSession{Instance: "f", Zone: "a", Peer: "p:1", Roles: metadata.RoleFetch})
 		c.apply(&metadata.OpenSession{Instance: "j", Zone: "a", Peer: "p:1", Roles: metadata.RoleJobs})

@@ -77,6 +77,7 @@ func start(t *testing.T, n network) *harness.Cluster {
 	c := harness.NewCluster(t, harness.ClusterConfig{
 		Agents: agentsPerZone * len(zones), ControlPlanes: 1, Zones: zones,
 		ControlFlags: []string{"--no-jobs"},
+		AgentFlags:   []string{"--put-budget", "4"}, // as at a store that bills requests: each PUT is a commit at the control plane
 		Place:        func(process string) testservers.Place { return n.place(home(process)) },
 		Front: func(process, address string) string {
 			node, _ := home(process)
