@@ -27,41 +27,92 @@ var windows = map[string]float64{
 	"librdkafka, idempotent": 1_000_000, // batch.size
 }
 
+// producerClients are the clients in the order of the measurements. librdkafka without idempotence is the last one: it fills bundles, and its
+// data would be compacted beside the others.
+var producerClients = []string{"java", "librdkafka, idempotent", "librdkafka"}
+
+// producerCluster is a cluster whose producers are measured.
+type producerCluster struct {
+	name string
+	*harness.Cluster
+}
+
 // TestProducer_Defaults measures the first throughput test of a user: kafka-producer-perf-test and librdkafka with their defaults, on one
-// agent whose S3 server is on this machine. FRESHET_PRODUCER_DEFAULTS is the time of each measurement. Times are printed, not asserted.
+// agent whose S3 server is on this machine. All clusters start at once, and are measured one by one after FRESHET_PRODUCER_IDLE.
+// FRESHET_PRODUCER_DEFAULTS is the time of each measurement. Times are printed, not asserted.
 func TestProducer_Defaults(t *testing.T) {
 	if os.Getenv("FRESHET_PRODUCER_DEFAULTS") == "" {
 		t.Skip("measures for minutes; make bench-producers runs it")
 	}
 	each, err := time.ParseDuration(os.Getenv("FRESHET_PRODUCER_DEFAULTS"))
 	require.NoError(t, err)
+	idle, err := time.ParseDuration(os.Getenv("FRESHET_PRODUCER_IDLE"))
+	require.NoError(t, err)
+	var clusters []producerCluster
 	for _, store := range []struct{ name, latency string }{{"S3 server on this machine", ""}, {"model of S3 Standard", "s3-standard"}} {
 		for _, budget := range strings.Split(os.Getenv("FRESHET_PRODUCER_BUDGETS"), ",") {
-			t.Run(store.name+", --put-budget "+budget, func(t *testing.T) {
-				c := harness.StartCluster(t, harness.ClusterConfig{
-					Agents: 1, ControlPlanes: 1, Latency: store.latency, AgentFlags: []string{"--put-budget", budget},
-				})
-				idle, err := time.ParseDuration(os.Getenv("FRESHET_PRODUCER_IDLE"))
-				require.NoError(t, err)
-				time.Sleep(idle) // sleeps: the zone saves PUTs meanwhile
-				bootstrap := c.Bootstrap()
-				latency := oneRecord(t, bootstrap)
-				t.Logf("one record at a time: %s", latency.Round(100*time.Microsecond))
-				for _, client := range []string{"java", "librdkafka", "librdkafka, idempotent"} {
-					for _, partitions := range []int32{1, 12} {
-						topic := fmt.Sprintf("%s-%d", strings.ReplaceAll(client, ", ", "-"), partitions)
-						createTopic(t, bootstrap, topic, partitions)
-						rate, answer := defaultProducer(t, client, bootstrap, topic, each)
-						line := fmt.Sprintf("%-22s %2d partitions: %7.2f MiB/s, answers after %6.1f ms", client, partitions, rate, answer)
-						if bound := windows[client] * float64(partitions) / latency.Seconds() / (1 << 20); bound > 0 {
-							line += fmt.Sprintf("; window over the latency of one record: %.1f MiB/s, share %.2f", bound, rate/bound)
-						}
-						t.Log(line)
-					}
-				}
-			})
+			clusters = append(clusters, producerCluster{store.name + ", --put-budget " + budget, harness.StartCluster(t, harness.ClusterConfig{
+				Agents: 1, ControlPlanes: 1, Latency: store.latency, AgentFlags: []string{"--put-budget", budget},
+			})})
 		}
 	}
+	time.Sleep(idle) // sleeps: the zones save PUTs meanwhile
+	for _, c := range clusters {
+		t.Run(c.name, func(t *testing.T) {
+			latency := oneRecord(t, c.Bootstrap())
+			t.Logf("one record at a time: %s", latency.Round(100*time.Microsecond))
+			for _, client := range producerClients {
+				for _, partitions := range []int32{1, 12} {
+					c.measure(t, client, partitions, latency, each)
+				}
+			}
+		})
+	}
+}
+
+// measure lets a client produce and prints its rate, and the requests, the metadata and the compaction that it caused.
+func (c producerCluster) measure(t *testing.T, client string, partitions int32, latency, each time.Duration) {
+	t.Helper()
+	topic := fmt.Sprintf("%s-%d", strings.ReplaceAll(client, ", ", "-"), partitions)
+	createTopic(t, c.Bootstrap(), topic, partitions)
+	before, began := c.spent(t), time.Now()
+	rate, answer := defaultProducer(t, client, c.Bootstrap(), topic, each)
+	after, seconds := c.spent(t), time.Since(began).Seconds()
+	line := fmt.Sprintf("%-22s %2d partitions: %7.2f MiB/s, answers after %6.1f ms", client, partitions, rate, answer)
+	if bound := windows[client] * float64(partitions) / latency.Seconds() / (1 << 20); bound > 0 {
+		line += fmt.Sprintf("; window over the latency of one record: %.1f MiB/s, share %.2f", bound, rate/bound)
+	}
+	per := func(name string) float64 { return (after[name] - before[name]) / seconds }
+	line += fmt.Sprintf("\n    a second: PUTs %.1f, GETs %.1f, control plane's PUTs %.2f, etcd KiB %.1f, compacted KiB %.0f; savings %.0f -> %.0f; now extents %.0f, bundles %.0f, etcd MiB %.1f",
+		per("puts"), per("gets"), per("control puts"), per("etcd")/(1<<10), per("compacted")/(1<<10), before["savings"], after["savings"],
+		after["extents"], after["bundles"], after["etcd size"]/(1<<20))
+	t.Log(line)
+}
+
+// spent returns counters and sizes of the cluster.
+func (c producerCluster) spent(t *testing.T) map[string]float64 {
+	t.Helper()
+	agent, control, etcd := c.Agents[0].HTTP, c.ControlPlanes[0].HTTP, "http://"+c.Etcd.Endpoints()[0]
+	values := map[string]float64{}
+	for name, m := range map[string]struct {
+		address, metric string
+		labels          []string
+	}{
+		"puts":         {agent, "freshet_objstore_requests_total", []string{`operation="put"`}},
+		"gets":         {agent, "freshet_objstore_requests_total", []string{`operation="get`}},
+		"control puts": {control, "freshet_objstore_requests_total", []string{`operation="put"`}},
+		"compacted":    {control, "freshet_jobs_output_bytes_total", nil},
+		"extents":      {control, "freshet_owner_live_extents", nil},
+		"bundles":      {control, "freshet_owner_live_bundles", nil},
+		"savings":      {control, "freshet_zone_put_savings", nil},
+		"etcd":         {etcd, "etcd_disk_wal_write_bytes_total", nil},
+		"etcd size":    {etcd, "etcd_mvcc_db_total_size_in_bytes", nil},
+	} {
+		v, err := harness.Metric(m.address, m.metric, m.labels...)
+		require.NoError(t, err)
+		values[name] = v
+	}
+	return values
 }
 
 func createTopic(t *testing.T, bootstrap, topic string, partitions int32) {
