@@ -241,7 +241,7 @@ func TestSavings_AreForParkedWindows(t *testing.T) {
 	}
 }
 
-// TestSavings_EndSmoothly: the rate falls back to the budget by a minute's time constant.
+// TestSavings_EndSmoothly: the rate falls back to the budget with a time constant of 20 s.
 func TestSavings_EndSmoothly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, session := newS3Rig(t, nil)

@@ -38,14 +38,14 @@ func TestSavings_TotalsMakeLostAndRepeatedReportsHarmless(t *testing.T) {
 		s.Report(&l, putbudget.Report{Unused: 1600, Wanted: 50})
 		require.InDelta(t, 600, s.Saved(), 0)
 	}
-	require.EqualValues(t, 10, s.Lend(&l))
-	require.EqualValues(t, 10, s.Lend(&l), "renewed only as it is spent")
-	require.InDelta(t, 590, s.Saved(), 0)
+	require.EqualValues(t, 30, s.Lend(&l))
+	require.EqualValues(t, 30, s.Lend(&l), "renewed only as it is spent")
+	require.InDelta(t, 570, s.Saved(), 0)
 	s.Report(&l, putbudget.Report{Unused: 1600, Spent: 4, Wanted: 50})
-	require.EqualValues(t, 4+9, s.Lend(&l))
-	require.InDelta(t, 587, s.Saved(), 0)
+	require.EqualValues(t, 4+28, s.Lend(&l))
+	require.InDelta(t, 568, s.Saved(), 0)
 	s.Close(&l)
-	require.InDelta(t, 587, s.Saved(), 0, "the rest of the loan is lost")
+	require.InDelta(t, 568, s.Saved(), 0, "the rest of the loan is lost")
 	require.Zero(t, s.Lend(&l))
 }
 
