@@ -44,6 +44,7 @@ type Config struct {
 	Loads       []int64               // bytes a second, 0 for idle; default 0, 10 and 60 MiB/s
 	Duration    time.Duration         // of each measurement, at least; default 20 s
 	Puts        int                   // of the budget, that each measurement lasts at least; default 400
+	Idle        time.Duration         // without load before each; the zone saves the PUTs of its budget meanwhile
 	WarmUp      time.Duration         // before each; default 3 s
 	RecordBytes int                   // default 1024
 	Partitions  int                   // default 16
@@ -112,7 +113,7 @@ func (c *Config) Validate() error {
 	if c.RecordBytes < headBytes {
 		faults = append(faults, fmt.Errorf("records of %d bytes hold no number and time: want %d", c.RecordBytes, headBytes))
 	}
-	if c.Duration <= 0 || c.Puts <= 0 || c.WarmUp < 0 || c.Partitions <= 0 || c.Producers <= 0 {
+	if c.Duration <= 0 || c.Puts <= 0 || c.Idle < 0 || c.WarmUp < 0 || c.Partitions <= 0 || c.Producers <= 0 {
 		faults = append(faults, errors.New("duration, PUTs, partitions and producers are positive, the warm-up is not negative"))
 	}
 	return errors.Join(append(faults, checkChart(c.Chart))...)

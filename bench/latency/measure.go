@@ -91,6 +91,9 @@ func (r *run) measure(ctx context.Context) (*Figures, error) {
 		return nil, err
 	}
 	defer consumer.Close()
+	if err := wait.For(ctx, r.cfg.Idle); err != nil {
+		return nil, err
+	}
 	r.ledger = newLedger(r.cfg.WarmUp)
 	group, ctx := errgroup.WithContext(ctx)
 	reading, stop := context.WithCancel(ctx)

@@ -50,6 +50,7 @@ checked. A measurement of each combination takes --warm-up and then --duration, 
 	f.Var(config.List(&loads), "loads", "bytes a second to produce, 0 for idle; if not given, 0, 10MiB and 60MiB")
 	f.DurationVar(&cfg.Duration, "duration", cfg.Duration, "least length of each measurement")
 	f.IntVar(&cfg.Puts, "puts", cfg.Puts, "PUTs of the budget that each measurement lasts at least: medians of few are luck")
+	f.DurationVar(&cfg.Idle, "idle", 0, "time without load before each measurement, in which PUTs of the budget are saved")
 	f.DurationVar(&cfg.WarmUp, "warm-up", cfg.WarmUp, "time before each measurement")
 	f.IntVar(&cfg.RecordBytes, "record-bytes", cfg.RecordBytes, "size of a record")
 	f.IntVar(&cfg.Partitions, "partitions", cfg.Partitions, "partitions that are produced to")
