@@ -50,9 +50,9 @@ func (a *Agent) newHandler() (*kafka.Handler, error) {
 	})
 }
 
-// abroad reports whether a client is abroad: connected here, while its own zone has agents.
-func (a *Agent) abroad(client *edge.Client, clientID string) bool {
-	return a.views.Abroad(a.listeners.catalogue.Load(), &edge.Request{ClientID: clientID, Client: client})
+// closesAbroad reports whether a client's idle connections are closed because its own zone has agents.
+func (a *Agent) closesAbroad(client *edge.Client, clientID string) bool {
+	return a.views.ClosesAbroad(a.listeners.catalogue.Load(), &edge.Request{ClientID: clientID, Client: client})
 }
 
 // readAPIs are those that plan from the partition views.

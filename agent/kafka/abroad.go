@@ -36,6 +36,13 @@ func (v *Views) Abroad(s *view.Snapshot, req *edge.Request) bool {
 	return ok
 }
 
+// ClosesAbroad reports whether this agent closes a client's idle connections because the client is abroad. Clients of sarama keep them: sarama
+// notices a closed connection only at its next request. If that is a Metadata request, sarama forgets the broker (client.tryRefreshMetadata).
+// If the agents of its zone have died, sarama then knows no broker, and asks only the addresses that it started with.
+func (v *Views) ClosesAbroad(s *view.Snapshot, req *edge.Request) bool {
+	return req.Client.Software().Name != "sarama" && v.Abroad(s, req)
+}
+
 // redirectAbroad redirects a client abroad with NOT_COORDINATOR; FindCoordinator then names an agent of its zone. Group members are
 // redirected by a heartbeat, transactional producers by a request that they retry, and consumers that only commit offsets by a
 // commit, which an application without retries sees fail. It returns nil if the request is to be forwarded: a refused JoinGroup or

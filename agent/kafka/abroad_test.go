@@ -40,6 +40,25 @@ func TestViews_Abroad(t *testing.T) {
 	require.False(t, abroad("reader,zone=b", "10.0.1.1", "main"), "the zone has lost its agents")
 }
 
+// TestViews_ClosesAbroad: sarama is abroad, and keeps its connections.
+func TestViews_ClosesAbroad(t *testing.T) {
+	c := catalogueOf(t)
+	zones, err := NewZones("a", nil, nil)
+	require.NoError(t, err)
+	views := NewViews(zones)
+	c.OnCatalogue(&api.Catalogue{Index: 3, Membership: membersIn(8, "a", "b")})
+	for software, closes := range map[string]bool{"": true, "apache-kafka-java": true, "sarama": false} {
+		for zone, abroad := range map[string]bool{"a": false, "b": true} {
+			req := &edge.Request{ClientID: "reader,zone=" + zone, Client: &edge.Client{Listener: "main"}}
+			if software != "" {
+				req.Client.SetSoftware(edge.Software{Name: software, Version: "1"})
+			}
+			require.Equal(t, abroad, views.Abroad(c.Load(), req))
+			require.Equal(t, abroad && closes, views.ClosesAbroad(c.Load(), req), "%s of zone %s", software, zone)
+		}
+	}
+}
+
 // TestViews_AbroadAtASharedListener: behind the load balancer of another zone, if the client's zone has one.
 func TestViews_AbroadAtASharedListener(t *testing.T) {
 	c := catalogueOf(t)

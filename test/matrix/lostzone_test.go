@@ -225,7 +225,11 @@ func TestLostZone_Dead(t *testing.T) {
 	_, silent := l.returned(l.cluster.Agents[1], 90*time.Second)
 	stranded := slices.DeleteFunc(slices.Clone(silent), func(r zoneReader) bool { return r.known })
 	t.Logf("silent after 90 s, of unknown zone: %s", strings.Join(names(stranded), "; "))
-	require.Empty(t, names(slices.DeleteFunc(silent, func(r zoneReader) bool { return !r.known })), "consumers of known zone without records")
+	silent = slices.DeleteFunc(silent, func(r zoneReader) bool { return !r.known })
+	for _, r := range silent {
+		t.Logf("output of %s:\n%s", r.name, r.Output())
+	}
+	require.Empty(t, names(silent), "consumers of known zone without records")
 }
 
 func names(readers []zoneReader) (all []string) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
+	"os"
 
 	ibm "github.com/IBM/sarama"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -51,6 +53,7 @@ func (printer) ConsumeClaim(_ ibm.ConsumerGroupSession, claim ibm.ConsumerGroupC
 }
 
 func drainSarama(bootstrap, topic, group, client string) error {
+	ibm.Logger = log.New(os.Stderr, "sarama ", log.Ltime|log.Lmicroseconds)
 	cfg := ibm.NewConfig()
 	cfg.Version, cfg.Consumer.Offsets.Initial, cfg.Consumer.Offsets.AutoCommit.Enable = ibm.MaxVersion, ibm.OffsetOldest, false
 	if client != "" {
@@ -62,8 +65,10 @@ func drainSarama(bootstrap, topic, group, client string) error {
 	}
 	for {
 		// Applications call Consume again after an error.
-		if err := g.Consume(context.Background(), []string{topic}, printer{}); errors.Is(err, ibm.ErrClosedConsumerGroup) {
+		err := g.Consume(context.Background(), []string{topic}, printer{})
+		if errors.Is(err, ibm.ErrClosedConsumerGroup) {
 			return err
 		}
+		ibm.Logger.Print("Consume returned: ", err)
 	}
 }
