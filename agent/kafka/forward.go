@@ -136,11 +136,12 @@ func leaves(req *edge.Request) bool {
 
 // forwardOf is a request as the control plane gets it. The body is valid during the call.
 func forwardOf(req *edge.Request, zones *Zones) client.Forward {
-	zone, _ := zones.Of(req)
+	zone, named := zones.Of(req)
 	return client.Forward{
 		Key: req.Key, Version: req.Version, Body: req.Body,
 		Principal: req.Client.Principal, ClientID: req.ClientID, Host: req.Client.Host,
 		Listener: req.Client.Listener, Node: req.Client.PortIndex, Zone: zone, Connection: req.Client.ID,
+		ZoneKnown: named, StandIns: named && takesStandIns(req.Client.Software()),
 		Once: asksOnce(req),
 	}
 }

@@ -1,12 +1,16 @@
 package kafka
 
 import (
+	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/freshet-io/freshet/agent/edge"
+	"github.com/freshet-io/freshet/controlplane/client"
 )
 
 // zonesOf are the zones of an agent that knows nothing but its own.
@@ -77,7 +81,7 @@ func TestZones_NetworksAndListeners(t *testing.T) {
 	}
 }
 
-// TestNewZones_TrimsSpace: zones that were read from files are those that clients and other agents name.
+// TestNewZones_TrimsSpace: a zone that was read from a file equals the zone that clients and other agents name.
 func TestNewZones_TrimsSpace(t *testing.T) {
 	z, err := NewZones("own\n", []string{" 10.0.1.0/24 = a\n"}, []string{"external = lb "})
 	require.NoError(t, err)
@@ -87,4 +91,46 @@ func TestNewZones_TrimsSpace(t *testing.T) {
 	}
 	zone, _ := z.Of(&edge.Request{Client: &edge.Client{Host: "192.168.1.1"}})
 	require.Equal(t, "own", zone)
+}
+
+// TestForward_KnownZone: the owner learns of each request whether every agent knows the client's zone, as Metadata does.
+func TestForward_KnownZone(t *testing.T) {
+	zones, err := NewZones("own", []string{"10.0.1.0/24=a"}, []string{"external=b"})
+	require.NoError(t, err)
+	java := edge.Software{Name: "apache-kafka-java", Version: "4.1.0"}
+	for _, c := range []struct {
+		name, clientID, host, listener string
+		software                       edge.Software
+		zone                           string
+		known, standIns                bool
+	}{
+		{"client ID", "billing,zone=c", "10.9.9.9", "main", java, "c", true, true},
+		{"client ID, agent's zone", "zone=own", "10.9.9.9", "main", java, "own", true, true},
+		{"network", "billing", "10.0.1.5", "main", java, "a", true, true},
+		{"listener", "billing", "10.9.9.9", "external", java, "b", true, true},
+		{"listener, software unknown", "billing", "10.9.9.9", "external", edge.Software{}, "b", true, false},
+		{"unknown", "billing", "10.9.9.9", "main", java, "own", false, false},
+		{"unknown, agent's zone in the client ID", "run=own", "10.9.9.9", "main", java, "own", false, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var got client.Forward
+			to := forwarderFunc(func(_ context.Context, f client.Forward) ([]byte, error) {
+				got = f
+				return nil, nil
+			})
+			handler, err := New(Config{APIs: with(), Forwarder: to, Zones: zones})
+			require.NoError(t, err)
+			in := kmsg.NewPtrDescribeClusterRequest()
+			from := &edge.Client{Host: c.host, Listener: c.listener}
+			if c.software.Name != "" {
+				from.SetSoftware(c.software)
+			}
+			handler.Start(t.Context(), &edge.Request{
+				Key: in.Key(), ClientID: c.clientID, Body: in.AppendTo(nil), Arrived: time.Now(), Client: from,
+			})()
+			require.Equal(t, c.zone, got.Zone)
+			require.Equal(t, c.known, got.ZoneKnown)
+			require.Equal(t, c.standIns, got.StandIns)
+		})
+	}
 }

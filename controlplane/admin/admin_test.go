@@ -35,7 +35,8 @@ type cluster struct {
 	t     *testing.T
 	apis  *admin.APIs
 	owner *owner.Owner
-	node  int32 // that requests come through
+	node  int32        // that requests come through
+	from  *api.Forward // the client of requests; nil: one of zone a
 }
 
 // test runs fn on a fresh cluster in a bubble, once per version from the lowest to the highest served.
@@ -87,9 +88,12 @@ func (c *cluster) propose(command metadata.Command) metadata.Result {
 func ask[Out kmsg.Response](c *cluster, in kmsg.Request, version int16) Out {
 	c.t.Helper()
 	in.SetVersion(version)
-	body, err := c.apis.Handle(c.t.Context(), &api.Forward{
-		ApiKey: int32(in.Key()), ApiVersion: int32(version), Body: in.AppendTo(nil), Zone: "a", Node: c.node,
-	})
+	f := c.from
+	if f == nil {
+		f = &api.Forward{Zone: "a", Node: c.node}
+	}
+	f.ApiKey, f.ApiVersion, f.Body = int32(in.Key()), int32(version), in.AppendTo(nil)
+	body, err := c.apis.Handle(c.t.Context(), f)
 	require.NoError(c.t, err)
 	out := in.ResponseKind()
 	out.SetVersion(version)

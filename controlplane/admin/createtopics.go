@@ -67,14 +67,15 @@ func uniqueTopics(in *kmsg.CreateTopicsRequest) []string {
 func (c *call) checkNewTopics(in *kmsg.CreateTopicsRequest) (topics []*newTopic, brokers map[string]string, errs []*apiError, err error) {
 	names := uniqueTopics(in)
 	topics, errs = make([]*newTopic, len(names)), make([]*apiError, len(names))
-	exists, collides, zones := map[string]bool{}, map[string]string{}, 1
+	exists, collides, factor := map[string]bool{}, map[string]string{}, 1
 	_, err = c.owner.Read(func(s *metadata.State) {
 		for _, name := range names {
 			_, exists[name] = shownTopic(s, name)
 		}
 		collides = colliding(s, names)
 		brokers = s.Configs(metadata.ConfigBroker, "")
-		zones = max(1, zoneCount(s))
+		view := viewOf(s, c.forward)
+		factor = max(1, view.factor())
 	})
 	if err != nil {
 		return nil, nil, nil, err
@@ -94,7 +95,7 @@ func (c *call) checkNewTopics(in *kmsg.CreateTopicsRequest) (topics []*newTopic,
 		case clash && strings.ContainsAny(name, "._"):
 			errs[i] = failed(kerr.InvalidTopicException, fmt.Sprintf("Topic '%s' collides with existing topic: %s", name, other))
 		default:
-			topics[i], errs[i] = c.checkNewTopic(t, brokers, int16(min(zones, 1<<15-1)))
+			topics[i], errs[i] = c.checkNewTopic(t, brokers, int16(min(factor, 1<<15-1)))
 		}
 		if topics[i] == nil {
 			continue
@@ -123,7 +124,7 @@ func requested(in *kmsg.CreateTopicsRequest, name string) (found *kmsg.CreateTop
 }
 
 // checkNewTopic checks what a topic is to look like; the name is fine already.
-func (c *call) checkNewTopic(t *kmsg.CreateTopicsRequestTopic, brokers map[string]string, zones int16) (*newTopic, *apiError) {
+func (c *call) checkNewTopic(t *kmsg.CreateTopicsRequestTopic, brokers map[string]string, factor int16) (*newTopic, *apiError) {
 	configs, fault := newTopicConfigs(t.Configs)
 	if fault != nil {
 		return nil, fault
@@ -153,7 +154,7 @@ func (c *call) checkNewTopic(t *kmsg.CreateTopicsRequestTopic, brokers map[strin
 		n.command.Partitions = c.cfg.DefaultPartitions
 	}
 	if t.ReplicationFactor == -1 {
-		n.replication = zones
+		n.replication = factor
 	}
 	return n, nil
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/freshet-io/freshet/metadata"
 )
 
-// clientView is the cluster as one client sees it, the same as agents show in Metadata: the agents of
-// the client's zone, all of them if it has none, and for clients that named their zone one replica per other zone, those
-// that have no agent any more included (agent/kafka tells why).
+// clientView is the cluster as one client sees it, and the same as in Metadata (kafka.Views of agent/kafka, which has the reasons).
+// The client sees the agents of its zone, or all agents if the zone has none. If every agent knows the zone, the client also sees
+// one replica per other zone. If its software takes stand-ins, so do zones that have lost their agents.
 type clientView struct {
 	epoch    int32 // the membership version
 	home     bool  // whether the client's zone has agents
@@ -24,7 +24,7 @@ type clientView struct {
 
 // placement is the agents that share a topic's partitions, in the order of sessions.
 type placement struct {
-	zone   string // "" if of all
+	zone   string // "" if of all zones
 	agents []assign.Agent
 	nodes  [][]node // by agent
 }
@@ -42,7 +42,7 @@ func (p *placement) add(info metadata.SessionInfo, nodes []node) {
 	p.nodes = append(p.nodes, nodes)
 }
 
-// viewOf gives the view of the client that a request came from.
+// viewOf returns the view of the client that sent a request.
 func viewOf(s *metadata.State, f *api.Forward) clientView {
 	zones := map[string]*placement{}
 	all := &placement{}
@@ -64,16 +64,27 @@ func viewOf(s *metadata.State, f *api.Forward) clientView {
 	if own := zones[f.Zone]; own != nil {
 		v.home, v.own = true, *own
 	}
-	if !namedZone(f) {
-		return v
-	}
-	for _, name := range names {
-		if name != f.Zone {
-			v.others = append(v.others, *zones[name])
+	others, standIns := shows(f)
+	if others {
+		for _, name := range names {
+			if name != f.Zone {
+				v.others = append(v.others, *zones[name])
+			}
 		}
 	}
-	v.standIn(s, f.Listener)
+	if standIns {
+		v.standIn(s, f.Listener)
+	}
 	return v
+}
+
+// shows reports whether Metadata shows a client other zones' agents, and whether it shows stand-ins for zones without agents.
+func shows(f *api.Forward) (others, standIns bool) {
+	if f.ZoneKnown != nil {
+		return *f.ZoneKnown, *f.ZoneKnown && f.StandIns
+	}
+	named := f.Zone != "" && strings.Contains(f.ClientId, "="+f.Zone) // an older agent
+	return named, named
 }
 
 // standIn adds the nodes that stand for zones without agents.
@@ -92,16 +103,12 @@ func (v *clientView) standIn(s *metadata.State, listener string) {
 	}
 }
 
-// emptiedZones gives the zones without agents, by their last sessions, in the order of the zones' names.
+// emptiedZones returns the last session of each zone without agents, in the order of the zones' names.
 func emptiedZones(s *metadata.State) []metadata.SessionInfo {
 	return slices.SortedFunc(s.EmptiedZones(), func(a, b metadata.SessionInfo) int { return cmp.Compare(a.Zone, b.Zone) })
 }
 
-// namedZone tells whether the zone is one that the client's id names, not the agent's.
-func namedZone(f *api.Forward) bool {
-	return f.Zone != "" && strings.Contains(f.ClientId, "="+f.Zone)
-}
-
+// nodesOf returns the nodes of an agent at one listener.
 func nodesOf(info metadata.SessionInfo, listener string) []node {
 	var nodes []node
 	for i, e := range info.Endpoints {
@@ -112,7 +119,7 @@ func nodesOf(info metadata.SessionInfo, listener string) []node {
 	return nodes
 }
 
-// brokers gives every node of the view.
+// brokers returns every node of the view.
 func (v *clientView) brokers() []node {
 	var all []node
 	shown := []placement{v.own}
@@ -127,7 +134,7 @@ func (v *clientView) brokers() []node {
 	return append(all, v.standIns...)
 }
 
-// replicas gives each partition's nodes, the leader first; none without agents.
+// replicas returns the nodes of each partition, the leader first. They are empty if there are no agents.
 func (v *clientView) replicas(t *metadata.Topic) [][]int32 {
 	replicas := make([][]int32, t.Partitions)
 	leaders := make([]string, t.Partitions) // their zones
@@ -150,7 +157,7 @@ func (v *clientView) replicas(t *metadata.Topic) [][]int32 {
 	return replicas
 }
 
-// factor is how many replicas each partition shows.
+// factor returns the number of replicas of each partition.
 func (v *clientView) factor() int {
 	if len(v.own.agents) == 0 {
 		return 0
@@ -162,7 +169,7 @@ func (v *clientView) factor() int {
 	return factor
 }
 
-// memberOf finds the agent that a node id belongs to.
+// memberOf returns the agent that a node id belongs to.
 func memberOf(s *metadata.State, node int32) (metadata.SessionInfo, bool) {
 	for info := range s.Sessions() {
 		if !info.Closed && slices.Contains(info.NodeIDs, node) {
@@ -172,7 +179,7 @@ func memberOf(s *metadata.State, node int32) (metadata.SessionInfo, bool) {
 	return metadata.SessionInfo{}, false
 }
 
-// zoneOf gives the zone of a node that clients may be shown: an agent's, or one that stands for a zone without agents.
+// zoneOf returns the zone of a node that clients may be shown. It is an agent's node, or one that stands for a zone without agents.
 func zoneOf(s *metadata.State, node int32) (zone string, ok bool) {
 	if member, ok := memberOf(s, node); ok {
 		return member.Zone, true
@@ -182,15 +189,4 @@ func zoneOf(s *metadata.State, node int32) (zone string, ok bool) {
 		return gone[i].Zone, true
 	}
 	return "", false
-}
-
-// zoneCount counts the zones with agents that clients see.
-func zoneCount(s *metadata.State) int {
-	zones := map[string]bool{}
-	for info := range s.Sessions() {
-		if info.Shown() {
-			zones[info.Zone] = true
-		}
-	}
-	return len(zones)
 }

@@ -1483,7 +1483,11 @@ type Forward struct {
 	Listener   string                 `protobuf:"bytes,11,opt,name=listener,proto3" json:"listener,omitempty"`
 	// A read index that the agent obtained after the request arrived; 0 means none. If a transaction ended above it, the request belongs to
 	// that transaction or an earlier one, and is late.
-	AsOf          uint64 `protobuf:"varint,12,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`
+	AsOf uint64 `protobuf:"varint,12,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`
+	// Whether every agent knows the client's zone. The client is then shown other zones too. Unset by older agents: the owner looks for the
+	// zone in client_id and shows stand-ins.
+	ZoneKnown     *bool `protobuf:"varint,13,opt,name=zone_known,json=zoneKnown,proto3,oneof" json:"zone_known,omitempty"`
+	StandIns      bool  `protobuf:"varint,14,opt,name=stand_ins,json=standIns,proto3" json:"stand_ins,omitempty"` // the client's software takes nodes that stand for zones without agents; read with zone_known only
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1600,6 +1604,20 @@ func (x *Forward) GetAsOf() uint64 {
 		return x.AsOf
 	}
 	return 0
+}
+
+func (x *Forward) GetZoneKnown() bool {
+	if x != nil && x.ZoneKnown != nil {
+		return *x.ZoneKnown
+	}
+	return false
+}
+
+func (x *Forward) GetStandIns() bool {
+	if x != nil {
+		return x.StandIns
+	}
+	return false
 }
 
 // Drain takes the agent out of the membership; it goes on committing until Goodbye.
@@ -3783,7 +3801,7 @@ const file_controlplane_proto_rawDesc = "" +
 	"partitions\"B\n" +
 	"\fPartitionRef\x12\x14\n" +
 	"\x05topic\x18\x01 \x01(\fR\x05topic\x12\x1c\n" +
-	"\tpartition\x18\x02 \x01(\x05R\tpartition\"\xb9\x02\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\"\x89\x03\n" +
 	"\aForward\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x12\x17\n" +
 	"\aapi_key\x18\x02 \x01(\x05R\x06apiKey\x12\x1f\n" +
@@ -3800,7 +3818,11 @@ const file_controlplane_proto_rawDesc = "" +
 	" \x01(\x04R\n" +
 	"connection\x12\x1a\n" +
 	"\blistener\x18\v \x01(\tR\blistener\x12\x13\n" +
-	"\x05as_of\x18\f \x01(\x04R\x04asOf\"!\n" +
+	"\x05as_of\x18\f \x01(\x04R\x04asOf\x12\"\n" +
+	"\n" +
+	"zone_known\x18\r \x01(\bH\x00R\tzoneKnown\x88\x01\x01\x12\x1b\n" +
+	"\tstand_ins\x18\x0e \x01(\bR\bstandInsB\r\n" +
+	"\v_zone_known\"!\n" +
 	"\x05Drain\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\"#\n" +
 	"\aGoodbye\x12\x18\n" +
@@ -4169,6 +4191,7 @@ func file_controlplane_proto_init() {
 		(*PartitionLookup_ExtentsFrom)(nil),
 		(*PartitionLookup_Timestamp)(nil),
 	}
+	file_controlplane_proto_msgTypes[18].OneofWrappers = []any{}
 	file_controlplane_proto_msgTypes[26].OneofWrappers = []any{
 		(*OwnerItem_Welcome)(nil),
 		(*OwnerItem_Refused)(nil),

@@ -89,6 +89,8 @@ type Forward struct {
 	Listener     string // name of the listener it came by
 	Node         int    // index of that listener's port in Config.Endpoints, which selects the node id
 	Zone         string // the client's zone
+	ZoneKnown    bool   // whether every agent knows the client's zone
+	StandIns     bool   // whether the client's software takes nodes that stand for zones without agents
 	Connection   uint64 // unique in this process; requests of one connection keep their order
 	// AsOf is a log index learned by a stamp that was asked for after the request arrived; 0: not given.
 	AsOf uint64
@@ -111,7 +113,7 @@ func (s *Session) Forward(ctx context.Context, f Forward) ([]byte, error) {
 		Forward: &api.Forward{
 			ApiKey: int32(f.Key), ApiVersion: int32(f.Version), Body: bytes.Clone(f.Body), Principal: f.Principal,
 			ClientId: f.ClientID, Host: f.Host, Node: node, Zone: f.Zone, Connection: f.Connection, Listener: f.Listener,
-			AsOf: f.AsOf,
+			AsOf: f.AsOf, ZoneKnown: &f.ZoneKnown, StandIns: f.StandIns,
 		},
 	}}})
 	if err != nil {
