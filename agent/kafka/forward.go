@@ -104,7 +104,7 @@ func (f *forwarded) ask(ctx context.Context, req *edge.Request, forward forwardF
 	}
 	var refusal kmsg.Response
 	if !errors.Is(err, client.ErrInvalid) {
-		refusal = unavailable(req)
+		refusal = unavailable(req, err)
 	}
 	if refusal == nil {
 		return edge.Reply{Close: true, Silent: true, Err: err}

@@ -1,15 +1,18 @@
 package kafka
 
 import (
+	"errors"
 	"reflect"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/freshet-io/freshet/agent/edge"
+	"github.com/freshet-io/freshet/controlplane/client"
 )
 
-// unavailableMessage explains the error where the API has room for it.
+// unavailableMessage explains the error where the API has room for it. If the owner refused the request at a bound, the bound's text
+// takes its place.
 const unavailableMessage = "The control plane cannot be reached at the moment."
 
 // unavailableCodes is the error of each forwarded API while the control plane cannot be reached. Stock clients retry on each.
@@ -62,15 +65,19 @@ var unavailableCodes = map[kmsg.Key]*kerr.Error{
 }
 
 // unavailable returns an API's answer while the control plane cannot be reached: its error for the whole request or, if the API
-// has no such field, for each topic, partition, group or other resource that was asked about. It returns nil if the request cannot
-// be decoded or the API is not in unavailableCodes.
-func unavailable(req *edge.Request) kmsg.Response {
+// has no such field, for each topic, partition, group or other resource that was asked about. err is the Forwarder's error. It returns
+// nil if the request cannot be decoded or the API is not in unavailableCodes.
+func unavailable(req *edge.Request, err error) kmsg.Response {
 	code, ok := unavailableCodes[kmsg.Key(req.Key)]
 	in := kmsg.RequestForKey(req.Key)
 	if !ok || in == nil || Decode(req, in) != nil {
 		return nil
 	}
-	return failed(in, failure{code.Code, unavailableMessage})
+	message := unavailableMessage
+	if errors.Is(err, client.ErrThrottled) {
+		message = err.Error()
+	}
+	return failed(in, failure{code.Code, message})
 }
 
 // failed returns an answer with one error for the whole request or for each of its parts.

@@ -1,13 +1,18 @@
 package kafka
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/agent/edge"
+	"github.com/freshet-io/freshet/controlplane/client"
 	"github.com/freshet-io/freshet/kafkaproto"
 )
 
@@ -21,7 +26,7 @@ func TestUnavailable_EveryVersion(t *testing.T) {
 		for version := e.Served.Min; version <= e.Served.Max; version++ {
 			for _, in := range []kmsg.Request{kmsg.RequestForKey(e.Key), anyRequest(e.Key)} {
 				in.SetVersion(version)
-				out := unavailable(&edge.Request{Key: e.Key, Version: version, Body: in.AppendTo(nil)})
+				out := unavailable(&edge.Request{Key: e.Key, Version: version, Body: in.AppendTo(nil)}, client.ErrUnavailable)
 				require.NotNil(t, out, "%s version %d", e.Name, version)
 				encoded, decoded := out.AppendTo(nil), in.ResponseKind()
 				require.NoError(t, decoded.ReadFrom(encoded), "%s version %d", e.Name, version)
@@ -95,13 +100,24 @@ func TestUnavailable_NamesWhatWasAsked(t *testing.T) {
 		in := c.key.Request()
 		require.NoError(t, json.Unmarshal([]byte(c.in), in))
 		in.SetVersion(c.version)
-		out, err := json.Marshal(unavailable(&edge.Request{Key: c.key.Int16(), Version: c.version, Body: in.AppendTo(nil)}))
+		out, err := json.Marshal(unavailable(&edge.Request{Key: c.key.Int16(), Version: c.version, Body: in.AppendTo(nil)}, client.ErrUnavailable))
 		require.NoError(t, err)
 		var got, want any
 		require.NoError(t, json.Unmarshal(out, &got))
 		require.NoError(t, json.Unmarshal([]byte(c.out), &want))
 		require.Equal(t, want, only(got, want), "%s version %d: %s", c.key.Name(), c.version, out)
 	}
+}
+
+// TestForward_RefusedAtABound: the answer to a request that the owner refused names the bound, and not a lost control plane.
+func TestForward_RefusedAtABound(t *testing.T) {
+	refusal := fmt.Errorf("%w: metadata is at its bound of memory", client.ErrThrottled)
+	to := forwarderFunc(func(context.Context, client.Forward) ([]byte, error) { return nil, refusal })
+	in := kmsg.NewPtrConsumerGroupHeartbeatRequest()
+	in.Group = "g"
+	out := call[*kmsg.ConsumerGroupHeartbeatResponse](t, newForwarded(in.Key(), Config{Forwarder: to, Zones: new(Zones), Log: zap.NewNop()}), 0, in, "me")
+	require.Equal(t, kerr.NotCoordinator.Code, out.ErrorCode)
+	require.Equal(t, refusal.Error(), *out.ErrorMessage)
 }
 
 // only reduces decoded JSON to the fields that want has.

@@ -3,6 +3,7 @@ package admin
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -100,18 +101,23 @@ func (a *APIs) change(ctx context.Context, fn func() error) error {
 	return fn()
 }
 
-// propose hands the commands to the log together and gives their results. An error means that what became of them is
-// not known here.
+// propose hands the commands to the log together and returns their results. A command that is refused at a bound of the metadata has
+// owner.ErrOverloaded as its result's error. After an error, the outcome of the commands is unknown.
 func (a *APIs) propose(ctx context.Context, commands ...metadata.Command) ([]metadata.Result, error) {
-	proposals := make([]*owner.Proposal, len(commands))
+	proposals, results := make([]*owner.Proposal, len(commands)), make([]metadata.Result, len(commands))
 	for i, c := range commands {
 		var err error
-		if proposals[i], err = a.owner.Enqueue(ctx, c); err != nil {
+		proposals[i], err = a.owner.Enqueue(ctx, c)
+		if errors.Is(err, owner.ErrOverloaded) {
+			results[i].Err = err
+		} else if err != nil {
 			return nil, err
 		}
 	}
-	results := make([]metadata.Result, len(commands))
 	for i, p := range proposals {
+		if p == nil {
+			continue // refused
+		}
 		var err error
 		if results[i], _, err = p.Wait(ctx); err != nil {
 			return nil, err

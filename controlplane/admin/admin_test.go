@@ -53,11 +53,17 @@ func test(t *testing.T, key kmsg.Key, fn func(c *cluster, version int16)) {
 
 func run(t *testing.T, fn func(c *cluster)) {
 	t.Helper()
+	runBounded(t, owner.Config{}, fn)
+}
+
+// runBounded is run with the bounds of the owner's configuration.
+func runBounded(t *testing.T, bounds owner.Config, fn func(c *cluster)) {
+	t.Helper()
 	log, _, err := memlog.New().Open("r1", metalog.Config{})
 	require.NoError(t, err)
 	owned := make(chan *owner.Owner, 1)
 	r, err := replica.New(replica.Config{
-		Replica: "r1", Address: "r1:1", Log: log, Bucket: mem.New(), SnapshotPrefix: "s/", ClusterID: "the-cluster",
+		Replica: "r1", Address: "r1:1", Log: log, Bucket: mem.New(), SnapshotPrefix: "s/", ClusterID: "the-cluster", Owner: bounds,
 		OnOwner: func(o *owner.Owner) func() {
 			owned <- o
 			return func() {}

@@ -26,6 +26,7 @@ func (c *call) createPartitions(ctx context.Context, in *kmsg.CreatePartitionsRe
 				return err
 			}
 		}
+		out.ThrottleMillis = throttleMs(errs)
 		for i, name := range names {
 			t := kmsg.NewCreatePartitionsResponseTopic()
 			t.Topic, t.ErrorCode, t.ErrorMessage = name, errs[i].code(), errs[i].text()

@@ -43,6 +43,7 @@ func (c *call) createTopics(ctx context.Context, in *kmsg.CreateTopicsRequest) (
 				return err
 			}
 		}
+		out.ThrottleMillis = throttleMs(errs)
 		for i, name := range uniqueTopics(in) {
 			out.Topics = append(out.Topics, createdTopic(name, topics[i], brokers, errs[i]))
 		}

@@ -2,9 +2,11 @@ package admin
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/metadata"
 )
 
@@ -35,7 +37,17 @@ func (e *apiError) text() *string {
 	return &e.message
 }
 
-// commandError translates what a command ended in.
+// throttleMs returns the throttle time of an answer with these errors. Without one, Java's admin client repeats a creation at once after
+// THROTTLING_QUOTA_EXCEEDED (KafkaAdminClient.getCreateTopicsCall).
+func throttleMs(errs []*apiError) int32 {
+	if slices.ContainsFunc(errs, func(e *apiError) bool { return e != nil && e.kafka == kerr.ThrottlingQuotaExceeded }) {
+		return 1000
+	}
+	return 0
+}
+
+// commandError translates the error of a command. At a bound of the metadata it is THROTTLING_QUOTA_EXCEEDED, as if the client had
+// used up its quota of changes (KIP-599, ControllerMutationQuotaManager), in every version.
 func commandError(err error) *apiError {
 	switch {
 	case err == nil:
@@ -48,6 +60,8 @@ func commandError(err error) *apiError {
 		return plain(kerr.InvalidPartitions)
 	case errors.Is(err, metadata.ErrConfigsTooLarge):
 		return failed(kerr.InvalidConfig, err.Error())
+	case errors.Is(err, owner.ErrOverloaded):
+		return failed(kerr.ThrottlingQuotaExceeded, err.Error())
 	default:
 		return failed(kerr.UnknownServerError, err.Error())
 	}

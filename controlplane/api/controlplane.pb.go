@@ -142,7 +142,7 @@ const (
 	Error_UNAVAILABLE Error_Code = 1 // not the owner any more, or the log cannot be reached; ask the next owner
 	Error_INVALID     Error_Code = 2
 	Error_TIMED_OUT   Error_Code = 3
-	Error_THROTTLED   Error_Code = 4 // log budget
+	Error_THROTTLED   Error_Code = 4 // refused at a bound, which the message names
 	Error_LATE        Error_Code = 5 // the commit arrived after its until_ms and never entered the log
 )
 

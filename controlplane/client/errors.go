@@ -11,8 +11,9 @@ import (
 var (
 	// ErrUnavailable: there was no answer in time. The outcome is unknown; asking again is safe and gives it.
 	ErrUnavailable = errors.New("control plane unavailable")
-	// ErrThrottled: the virtual cluster's log budget is used up; nothing happened. It is an ErrUnavailable.
-	ErrThrottled = fmt.Errorf("%w: metadata log budget is used up", ErrUnavailable)
+	// ErrThrottled is returned for a call that the owner refused at a bound, which the error's text names. The call had no effect.
+	// ErrThrottled is an ErrUnavailable.
+	ErrThrottled = fmt.Errorf("%w: refused", ErrUnavailable)
 	// ErrSessionClosed: the agent session that the call belongs to was closed and the call took no effect (I9).
 	ErrSessionClosed = errors.New("agent session closed")
 	// ErrLate: the commit came to the owner after its time. Neither it nor an earlier attempt took effect, and none will.
@@ -74,7 +75,7 @@ func callError(e *api.Error) error {
 	case api.Error_INVALID:
 		return fmt.Errorf("%w: %s", ErrInvalid, e.Message)
 	case api.Error_THROTTLED:
-		return ErrThrottled
+		return fmt.Errorf("%w: %s", ErrThrottled, e.Message)
 	case api.Error_LATE:
 		return ErrLate
 	default:

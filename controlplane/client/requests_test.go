@@ -36,6 +36,15 @@ func TestForward_RefusesWhatFitsNoMessage(t *testing.T) {
 	require.ErrorIs(t, err, ErrUnavailable)
 }
 
+// TestForward_NamesTheBound: the error of a request that the owner refused at a bound has the owner's text.
+func TestForward_NamesTheBound(t *testing.T) {
+	err := callError(&api.Error{Code: api.Error_THROTTLED, Message: "metadata is at its bound of memory: raise --memory-limit"})
+	require.ErrorIs(t, err, ErrThrottled)
+	require.ErrorIs(t, err, ErrUnavailable)
+	require.ErrorContains(t, err, "metadata is at its bound of memory: raise --memory-limit")
+	require.NotContains(t, err.Error(), "log budget")
+}
+
 // Members that wait for a rebalance leave room for everything that is not forwarded.
 func TestForward_LeavesRoomForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

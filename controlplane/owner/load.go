@@ -15,7 +15,14 @@ import (
 
 // ErrOverloaded is returned when the metadata is at a bound: Config.MaxExtents, MaxFresh or MaxBytes. Compaction, retention and deletion
 // make room. A refused command had no effect.
-var ErrOverloaded = errors.New("metadata is at its bound: compact, shorten retention, delete topics, or give the control plane more memory")
+var ErrOverloaded = errors.New("metadata is at its bound")
+
+// The bounds of ErrOverloaded, with the remedy. Clients see these texts.
+var (
+	errExtents = fmt.Errorf("%w of live extents: shorten retention, let more agents do background jobs, or raise --max-extents of every control plane", ErrOverloaded)
+	errFresh   = fmt.Errorf("%w of bundles that were not compacted: let more agents do background jobs, or raise --max-fresh-bundles of every control plane", ErrOverloaded)
+	errMemory  = fmt.Errorf("%w of memory: shorten retention, delete topics (they count until --topic-undelete is over), or raise --memory-limit of every control plane", ErrOverloaded)
+)
 
 // Shares of the bound.
 const (
@@ -28,9 +35,11 @@ const (
 // Commits make it grow fastest, so only commits are delayed, and only those of this virtual cluster (I10). Consumers still
 // commit offsets while commits are refused.
 type load struct {
-	share  share   // the largest
-	memory share   // of MaxBytes
-	warned float64 // highest share of halfOfBound and slowFrom that was logged; the apply goroutine's
+	share   share   // the largest
+	extents share   // of MaxExtents
+	fresh   share   // of MaxFresh
+	memory  share   // of MaxBytes
+	warned  float64 // highest share of halfOfBound and slowFrom that was logged; the apply goroutine's
 	// crowded is set if the log said that producers are near their bound; the apply goroutine's.
 	crowded bool
 }
@@ -49,12 +58,15 @@ func (o *Owner) Slows() bool { return o.load.share.get() >= slowFrom || o.delay(
 // weigh updates the shares and metrics after commands were applied.
 func (o *Owner) weigh() {
 	l := o.state.Load()
+	extents, fresh := float64(l.Extents)/float64(o.cfg.MaxExtents), float64(l.Fresh)/float64(o.cfg.MaxFresh)
 	bytes, memory := l.MemoryBytes(), 0.0
 	if o.cfg.MaxBytes > 0 {
 		memory = float64(bytes) / float64(o.cfg.MaxBytes)
 	}
-	share := max(float64(l.Extents)/float64(o.cfg.MaxExtents), float64(l.Fresh)/float64(o.cfg.MaxFresh), memory)
+	share := max(extents, fresh, memory)
 	o.load.share.set(share)
+	o.load.extents.set(extents)
+	o.load.fresh.set(fresh)
 	o.load.memory.set(memory)
 	o.metrics.bytes.Set(float64(bytes))
 	o.metrics.partitions.Set(float64(l.Partitions))
@@ -129,7 +141,7 @@ func (o *Owner) admitGrowth(upTo float64) error {
 		return nil
 	}
 	o.metrics.overloaded.Inc()
-	return ErrOverloaded
+	return errMemory
 }
 
 // growthPerByte is about the memory that the state takes for a byte of a commit: an extent takes metadata.ExtentBytes for 12.
@@ -150,8 +162,7 @@ func (o *Owner) admitCommit(ctx context.Context) error {
 	share := o.shareWithQueue()
 	switch {
 	case share >= 1:
-		o.metrics.overloaded.Inc()
-		return ErrOverloaded
+		return o.refusedCommit()
 	case share <= slowFrom:
 		return nil
 	}
@@ -167,8 +178,20 @@ func (o *Owner) admitCommit(ctx context.Context) error {
 	case <-timer.C:
 	}
 	if o.shareWithQueue() >= 1 { // of other commits that were delayed beside this one
-		o.metrics.overloaded.Inc()
-		return ErrOverloaded
+		return o.refusedCommit()
 	}
 	return nil
+}
+
+// refusedCommit counts a refused commit, and returns the ErrOverloaded of the bound that is reached.
+func (o *Owner) refusedCommit() error {
+	o.metrics.overloaded.Inc()
+	switch {
+	case o.load.extents.get() >= 1:
+		return errExtents
+	case o.load.fresh.get() >= 1:
+		return errFresh
+	default: // with the queue
+		return errMemory
+	}
 }

@@ -70,6 +70,7 @@ func slowsDown(t *testing.T, bound string) {
 	require.Greater(t, last, 900*time.Millisecond)
 	_, _, err := f.Propose(t.Context(), commitOne())
 	require.ErrorIs(t, err, owner.ErrOverloaded)
+	require.ErrorContains(t, err, map[string]string{"extents": "--max-extents", "bundles": "--max-fresh-bundles"}[bound])
 	require.Len(t, lines.All(), 2, "at a half and at three quarters")
 	require.InDelta(t, 1, gathered(t, registry, "freshet_owner_metadata_share"), 0.001)
 
@@ -121,12 +122,15 @@ func TestOwner_RefusesGrowthAtTheBoundOfMemory(t *testing.T) {
 		require.ErrorIs(t, err, owner.ErrOverloaded)
 		require.InDelta(t, 1, gathered(t, registry, "freshet_owner_metadata_share"), 0.001)
 		require.InDelta(t, bound, gathered(t, registry, "freshet_owner_metadata_bytes"), 1024)
+		require.ErrorContains(t, err, "--memory-limit")
 		require.ErrorIs(t, propose(&metadata.CreatePartitions{ID: id.Topic{1, 0, 1}, Count: 2}), owner.ErrOverloaded)
 		var b commit.Builder
 		b.Reset(commit.Header{Submission: id.Submission{Session: 1, N: 1}, Bytes: 100})
 		b.Section(commit.Section{Partition: id.TopicPartition{Topic: id.Topic{1, 0, 1}}})
 		b.Batch(commit.Batch{Records: 1, Bytes: 61, ProducerID: -1})
-		require.ErrorIs(t, propose(&metadata.CommitBundle{Encoded: b.AppendTo(nil)}), owner.ErrOverloaded)
+		err = propose(&metadata.CommitBundle{Encoded: b.AppendTo(nil)})
+		require.ErrorIs(t, err, owner.ErrOverloaded)
+		require.ErrorContains(t, err, "--memory-limit")
 
 		for groups := 0; ; groups++ {
 			group := fmt.Sprint("g", groups)

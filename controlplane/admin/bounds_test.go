@@ -1,0 +1,60 @@
+package admin_test
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/freshet-io/freshet/controlplane/owner"
+	"github.com/freshet-io/freshet/metadata"
+)
+
+// TestBounds_NamedInTheAnswer: at the bound of the metadata's memory, a new topic, new partitions and a group's config are refused,
+// retriably, with the bound and its flag in the message. Requests that need no memory are taken.
+func TestBounds_NamedInTheAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const bound = 8 << 10
+		runBounded(t, owner.Config{MaxBytes: bound}, func(c *cluster) {
+			c.create("t", 1)
+			value := string(make([]byte, 2*bound))
+			c.propose(&metadata.SetConfigs{Resource: metadata.ConfigBroker, Set: map[string]string{"k": value}})
+			refused := func(code int16, message *string) {
+				t.Helper()
+				require.Equal(t, kerr.ThrottlingQuotaExceeded.Code, code)
+				require.Contains(t, *message, "bound of memory")
+				require.Contains(t, *message, "--memory-limit")
+			}
+			create := kmsg.NewPtrCreateTopicsRequest()
+			create.Topics = []kmsg.CreateTopicsRequestTopic{{Topic: "new", NumPartitions: 1, ReplicationFactor: 1}, {Topic: "t", NumPartitions: 1, ReplicationFactor: 1}}
+			created := ask[*kmsg.CreateTopicsResponse](c, create, 7)
+			require.EqualValues(t, 1000, created.ThrottleMillis)
+			topics := created.Topics
+			refused(topics[0].ErrorCode, topics[0].ErrorMessage)
+			require.Equal(t, kerr.TopicAlreadyExists.Code, topics[1].ErrorCode)
+			require.Nil(t, c.topic("new"))
+
+			grow := kmsg.NewPtrCreatePartitionsRequest()
+			grow.Topics = []kmsg.CreatePartitionsRequestTopic{{Topic: "t", Count: 2}}
+			grown := ask[*kmsg.CreatePartitionsResponse](c, grow, 3)
+			require.EqualValues(t, 1000, grown.ThrottleMillis)
+			refused(grown.Topics[0].ErrorCode, grown.Topics[0].ErrorMessage)
+			require.EqualValues(t, 1, c.topic("t").Partitions)
+
+			alter := kmsg.NewPtrIncrementalAlterConfigsRequest()
+			alter.Resources = []kmsg.IncrementalAlterConfigsRequestResource{
+				{ResourceType: kmsg.ConfigResourceTypeGroupConfig, ResourceName: "g", Configs: []kmsg.IncrementalAlterConfigsRequestResourceConfig{
+					{Name: "consumer.session.timeout.ms", Value: ptr("50000")},
+				}},
+				{ResourceType: kmsg.ConfigResourceTypeTopic, ResourceName: "t", Configs: []kmsg.IncrementalAlterConfigsRequestResourceConfig{
+					{Name: "retention.ms", Value: ptr("1")},
+				}},
+			}
+			altered := ask[*kmsg.IncrementalAlterConfigsResponse](c, alter, 1).Resources
+			refused(altered[0].ErrorCode, altered[0].ErrorMessage)
+			require.Zero(t, altered[1].ErrorCode)
+		})
+	})
+}
