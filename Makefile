@@ -36,13 +36,18 @@ help: ## list the targets
 build: ## build bin/freshet
 	$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/freshet ./cmd/freshet
 
+.PHONY: build-bench
+build-bench: build ## build bin/freshet-bench, and bin/freshet, which it measures
+	$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/freshet-bench ./cmd/freshet-bench
+
 # The programs of images and releases: the same bytes from the same source, wherever the checkout is.
 STATIC  = $(BIN)/linux-amd64/freshet $(BIN)/linux-arm64/freshet
 SYSTEMS = linux-amd64 linux-arm64 darwin-amd64 darwin-arm64
-.PHONY: $(SYSTEMS:%=$(BIN)/%/freshet)
-$(SYSTEMS:%=$(BIN)/%/freshet): $(BIN)/%/freshet:
-	CGO_ENABLED=0 GOOS=$(word 1,$(subst -, ,$*)) GOARCH=$(word 2,$(subst -, ,$*)) \
-	  $(GO) build -buildvcs=false -ldflags '-s -w $(LDFLAGS)' -o $@ ./cmd/freshet
+PROGRAMS = $(SYSTEMS:%=$(BIN)/%/freshet) $(SYSTEMS:%=$(BIN)/%/freshet-bench)
+.PHONY: $(PROGRAMS)
+$(PROGRAMS): $(BIN)/%:
+	CGO_ENABLED=0 GOOS=$(word 1,$(subst -, ,$(*D))) GOARCH=$(word 2,$(subst -, ,$(*D))) \
+	  $(GO) build -buildvcs=false -ldflags '-s -w $(LDFLAGS)' -o $@ ./cmd/$(*F)
 
 .PHONY: image
 image: $(STATIC) ## write bin/freshet-image.tar, an OCI archive of IMAGE (freshet:VERSION); PUSH=registry/name:tag pushes it too
@@ -50,7 +55,7 @@ image: $(STATIC) ## write bin/freshet-image.tar, an OCI archive of IMAGE (freshe
 	  --platform 'amd64=$(abspath $(BIN))/linux-amd64/freshet' --platform 'arm64=$(abspath $(BIN))/linux-arm64/freshet'
 
 .PHONY: release
-release: build $(SYSTEMS:%=$(BIN)/%/freshet) ## write archives for Linux and macOS, and SHA256SUMS, into bin/release (needs GNU tar)
+release: build-bench $(PROGRAMS) ## write archives for Linux and macOS, and SHA256SUMS, into bin/release (needs GNU tar)
 	@deploy/release '$(BIN)' '$(VERSION)' $(SYSTEMS)
 
 .PHONY: dev
@@ -109,7 +114,7 @@ nightly: build ## run what make test leaves out: slow, random and timed tests, f
 	run $(SUB) -k clients differential removal sim-jobs snapshot-states producers; \
 	run $(SUB) fuzz; \
 	for system in linux/arm64 darwin/amd64 darwin/arm64; do \
-	  run env GOOS=$${system%/*} GOARCH=$${system#*/} $(GO) build -o /dev/null ./cmd/freshet; \
+	  run env GOOS=$${system%/*} GOARCH=$${system#*/} $(GO) build -o /dev/null ./cmd/...; \
 	done; \
 	if [ -n "$$failed" ]; then echo "make nightly: FAILED: $${failed#; }"; false; fi
 
@@ -182,32 +187,32 @@ bench: ## run the Go benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem $(PKGS)
 
 .PHONY: bench-batches
-bench-batches: build ## measure what batches of one record cost: 64 producers over 288 partitions
-	$(BIN)/freshet bench batches $(ARGS)
+bench-batches: build-bench ## measure what batches of one record cost: 64 producers over 288 partitions
+	$(BIN)/freshet-bench batches $(ARGS)
 
 .PHONY: bench-catchup
-bench-catchup: build ## measure the live edge while three groups read a backlog; ARGS="--backlog 512MiB --pairs 1" for less
-	$(BIN)/freshet bench catchup $(ARGS)
+bench-catchup: build-bench ## measure the live edge while three groups read a backlog; ARGS="--backlog 512MiB --pairs 1" for less
+	$(BIN)/freshet-bench catchup $(ARGS)
 
 .PHONY: bench-cost
-bench-cost: build ## measure CPU seconds per GiB against the floor; ARGS="--rounds 3 --shapes A" selects
-	$(BIN)/freshet bench cost $(ARGS)
+bench-cost: build-bench ## measure CPU seconds per GiB against the floor; ARGS="--rounds 3 --shapes A" selects
+	$(BIN)/freshet-bench cost $(ARGS)
 
 .PHONY: bench-curve
 bench-curve: ## print how metadata grow in 6 hours at 24 bundles a second, and in 7 days at one (driven clock, no bytes)
 	FRESHET_CURVE=1 GOGC=400 $(GO) test -timeout 0 -count=1 -v -run "$(or $(RUN),.)" ./bench/curve
 
 .PHONY: bench-compare
-bench-compare: build ## measure Apache Kafka and Freshet in turn (needs Java, Maven); ARGS="--rounds 5 --duration 2m"
-	$(BIN)/freshet bench compare $(ARGS)
+bench-compare: build-bench ## measure Apache Kafka and Freshet in turn (needs Java, Maven); ARGS="--rounds 5 --duration 2m"
+	$(BIN)/freshet-bench compare $(ARGS)
 
 .PHONY: bench-groups
-bench-groups: build ## measure the owner under heartbeats of 10,000 groups, an agent under 10,000 idle connections
-	$(BIN)/freshet bench groups $(ARGS)
+bench-groups: build-bench ## measure the owner under heartbeats of 10,000 groups, an agent under 10,000 idle connections
+	$(BIN)/freshet-bench groups $(ARGS)
 
 .PHONY: bench-latency
-bench-latency: build ## measure latency by object store, PUT budget and load; ARGS="--models s3-express --chart latency.svg"
-	$(BIN)/freshet bench latency $(ARGS)
+bench-latency: build-bench ## measure latency by object store, PUT budget and load; ARGS="--models s3-express --chart latency.svg"
+	$(BIN)/freshet-bench latency $(ARGS)
 
 .PHONY: bench-producers
 bench-producers: build ## measure producers with default settings for DURATION (30s) each, after IDLE (2m), for --put-budget of BUDGETS (auto,4)
@@ -215,21 +220,21 @@ bench-producers: build ## measure producers with default settings for DURATION (
 	  FRESHET_BINARY=$(abspath $(BIN)/freshet) $(GO) test -vet=off -timeout 0 -count=1 -v -run '^TestProducer_Defaults$$' ./test/timing
 
 .PHONY: bench-matrix
-bench-matrix: build ## run all published workloads against a broker on localhost:9092; ARGS="--scale 0.02 --duration 1m"
-	$(BIN)/freshet bench matrix $(ARGS)
+bench-matrix: build-bench ## run all published workloads against a broker on localhost:9092; ARGS="--scale 0.02 --duration 1m"
+	$(BIN)/freshet-bench matrix $(ARGS)
 
 .PHONY: bench-scale
-bench-scale: build ## measure 100,000 partitions and 10,000 idle clients while agents come and go
-	$(BIN)/freshet bench scale $(ARGS)
+bench-scale: build-bench ## measure 100,000 partitions and 10,000 idle clients while agents come and go
+	$(BIN)/freshet-bench scale $(ARGS)
 
 .PHONY: bench-requests
 bench-requests: ## print what 490 MiB/s in three zones asks of the object store (driven clock, sizes only)
 	FRESHET_REQUESTS=1 $(GO) test -timeout 0 -count=1 -v -run 'Requests|Rate' ./bench/requests ./agent/job/merge
 
 .PHONY: soak-log
-soak-log: build ## load the metadata log for MINUTES (10), then again with snapshots failing
-	$(BIN)/freshet bench log --duration $(MINUTES)m
-	$(BIN)/freshet bench log --duration $(MINUTES)m --failing
+soak-log: build-bench ## load the metadata log for MINUTES (10), then again with snapshots failing
+	$(BIN)/freshet-bench log --duration $(MINUTES)m
+	$(BIN)/freshet-bench log --duration $(MINUTES)m --failing
 
 .PHONY: soak-verify
 soak-verify: ## check a cluster for DURATION (30m) while agents and owners are killed as SEED says; ARGS="--rate 2000" for more
@@ -319,7 +324,7 @@ cover: ## write cover.html from the unit tests
 
 .PHONY: cross
 cross: ## vet for macOS: the program, and the packages that have files for other systems
-	GOOS=darwin GOARCH=arm64 $(GO) vet ./cmd/freshet $$(GOOS=darwin $(GO) list -f '{{if .IgnoredGoFiles}}{{.ImportPath}}{{end}}' ./...)
+	GOOS=darwin GOARCH=arm64 $(GO) vet ./cmd/... $$(GOOS=darwin $(GO) list -f '{{if .IgnoredGoFiles}}{{.ImportPath}}{{end}}' ./...)
 
 .PHONY: clean
 clean: ## remove what was built

@@ -53,9 +53,9 @@ func (r *rig) startAgent(ctx context.Context, dir, grpc string) error {
 		return err
 	}
 	r.address, r.agentHTTP = addresses[0], addresses[1]
-	exe, err := os.Executable()
+	exe, err := process.Freshet()
 	if err != nil {
-		return fmt.Errorf("find own executable: %w", err)
+		return err
 	}
 	cmd := exec.Command(exe, "agent", "--virtual-cluster", plane.VirtualCluster, "--zone", "a", "--control-plane", grpc,
 		"--bucket", "file://"+objects(dir)+"?latency="+r.cfg.Model, "--kafka-listen", r.address,

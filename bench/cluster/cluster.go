@@ -86,9 +86,9 @@ func (c *Cluster) startControl(ctx context.Context, etcd, objects string) (err e
 
 // freshet starts this program as users do.
 func (c *Cluster) freshet(ctx context.Context, args ...string) (*process.Process, error) {
-	exe, err := os.Executable()
+	exe, err := process.Freshet()
 	if err != nil {
-		return nil, fmt.Errorf("find own executable: %w", err)
+		return nil, err
 	}
 	cmd := exec.Command(exe, append(args, "--log-level", "error")...)
 	cmd.Env = append(os.Environ(), "FRESHET_AGENT_KEY="+key, "AWS_ACCESS_KEY_ID=bench", "AWS_SECRET_ACCESS_KEY=bench")

@@ -100,7 +100,7 @@ func TestWriteMarkdown_Golden(t *testing.T) {
 	require.NoError(t, err)
 	var out bytes.Buffer
 	require.NoError(t, writeMarkdown(&out, facts{
-		Date: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC), Workload: "warpstream-vanity", Command: "freshet bench compare --rounds 3",
+		Date: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC), Workload: "warpstream-vanity", Command: "freshet-bench compare --rounds 3",
 		Machine: "2 cores", Versions: []string{"Apache Kafka 4.3.1", "Freshet v1"}, Setup: []string{"one", "two"},
 		Settings: []report.Setting{{Name: "producerRate", Original: "1000000", Effective: "20000"}, {Name: "topics", Original: "1", Effective: "1"}},
 	}, pairs, compared))

@@ -94,9 +94,9 @@ type agent struct {
 }
 
 func (f *freshet) startAgent(ctx context.Context, i *instance, dir string, a agent) error {
-	exe, err := os.Executable()
+	exe, err := process.Freshet()
 	if err != nil {
-		return fmt.Errorf("find own executable: %w", err)
+		return err
 	}
 	cmd := exec.Command(exe, "agent", "--virtual-cluster", plane.VirtualCluster, "--zone", "a", "--peer-listen", "none", "--control-plane", a.control,
 		"--bucket", a.bucket, "--kafka-listen", strings.Join(a.kafka, ","), "--http-listen", a.http,

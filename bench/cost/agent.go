@@ -41,9 +41,9 @@ func (r *rig) startAgent(ctx context.Context, dir string) error {
 		return err
 	}
 	r.agentAddr, r.agentHTTP = addresses[0], addresses[1]
-	exe, err := os.Executable()
+	exe, err := process.Freshet()
 	if err != nil {
-		return fmt.Errorf("find own executable: %w", err)
+		return err
 	}
 	args := []string{
 		"agent", "--virtual-cluster", plane.VirtualCluster, "--zone", "a", "--peer-listen", "none", "--control-plane", grpc,

@@ -24,7 +24,7 @@ type Process struct {
 	done  chan struct{} // closed when a process of StartLogged has ended; nil for others
 }
 
-// StartRole starts this same executable as one of a benchmark's helpers, with the arguments "bench COMMAND NAME SPEC",
+// StartRole starts this same executable as one of a benchmark's helpers, with the arguments "COMMAND NAME SPEC",
 // and waits for the line with its address or result.
 func StartRole(ctx context.Context, command, name string, role any) (*Process, string, error) {
 	spec, err := json.Marshal(role)
@@ -35,7 +35,7 @@ func StartRole(ctx context.Context, command, name string, role any) (*Process, s
 	if err != nil {
 		return nil, "", fmt.Errorf("find own executable: %w", err)
 	}
-	p, err := Start(ctx, exec.Command(exe, "bench", command, name, string(spec)))
+	p, err := Start(ctx, exec.Command(exe, command, name, string(spec)))
 	if err != nil {
 		return nil, "", err
 	}

@@ -9,7 +9,7 @@ import (
 // Names of the formats.
 const (
 	formatOMB  = "OpenMessaging Benchmark"
-	formatPerf = "performance test (freshet bench perf)"
+	formatPerf = "performance test (freshet-bench perf)"
 )
 
 // ombPeriod is the length of a period of the OpenMessaging Benchmark if nothing else is known: its result has no times.
@@ -70,7 +70,7 @@ var (
 
 const perfMicros = 1e-3
 
-// figuresOfPerf reads a result of the performance test: `freshet bench perf` and the tool whose format that is.
+// figuresOfPerf reads a result of the performance test: `freshet-bench perf` and the tool whose format that is.
 func figuresOfPerf(f *fields) Figures {
 	out := Figures{
 		Format: formatPerf, Seconds: f.list("timeSecs"),

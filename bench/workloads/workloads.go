@@ -26,8 +26,8 @@ type Kind string
 
 // The tools.
 const (
-	OMB  Kind = "omb"  // OpenMessaging Benchmark: freshet bench run
-	Perf Kind = "perf" // AutoMQ's performance test: freshet bench perf
+	OMB  Kind = "omb"  // OpenMessaging Benchmark: freshet-bench run
+	Perf Kind = "perf" // AutoMQ's performance test: freshet-bench perf
 )
 
 // Entry is a published workload.

@@ -17,6 +17,7 @@ import (
 	"github.com/freshet-io/freshet/internal/cli"
 	"github.com/freshet-io/freshet/internal/config"
 	"github.com/freshet-io/freshet/internal/logging"
+	"github.com/freshet-io/freshet/internal/program"
 	"github.com/freshet-io/freshet/internal/tlsfiles"
 	"github.com/freshet-io/freshet/internal/zone"
 	"github.com/freshet-io/freshet/internal/zonename"
@@ -35,7 +36,7 @@ type agentSettings struct {
 	defaultZone     string
 }
 
-func newAgent(p process) *cobra.Command {
+func newAgent(p program.Program) *cobra.Command {
 	s := agentSettings{}
 	s.Hedge, s.AutoCreateTopics = true, true
 	s.ApplyDefaults()
@@ -47,7 +48,7 @@ func newAgent(p process) *cobra.Command {
 			"/readyz says why an agent is not ready.",
 		Example: `  freshet agent --control-plane cp-1:7050,cp-2:7050 --agent-key "$KEY" --virtual-cluster main \
       --bucket 's3://name/prefix?region=eu-central-1' --zone eu-central-1a --advertise agent-1.internal`,
-		Args: takes(0, 0, "no arguments"),
+		Args: program.Takes(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd, p) },
 	}
 	f := cmd.Flags()
@@ -69,7 +70,7 @@ func newAgent(p process) *cobra.Command {
 	bindPeers(f, &s)
 	bindWriting(f, &s.Config)
 	bindLoad(f, &s.Config)
-	bindLog(f, &s.log)
+	program.BindLog(f, &s.log)
 	return cmd
 }
 
@@ -112,19 +113,12 @@ func bindWriting(f *pflag.FlagSet, c *agent.Config) {
 	f.DurationVar(&c.DrainTimeout, "drain-timeout", c.DrainTimeout, "bound for flushing, committing and answering after SIGTERM")
 }
 
-// bindLog adds the flags of the log.
-func bindLog(f *pflag.FlagSet, c *logging.Config) {
-	c.ApplyDefaults()
-	f.Var(config.Choice(&c.Level, logging.Levels...), "log-level", "least level logged")
-	f.Var(config.Choice(&c.Format, logging.Formats...), "log-format", "how log lines look; they go to standard error")
-}
-
-func (s *agentSettings) run(cmd *cobra.Command, p process) error {
-	log, err := logging.New(s.log, p.streams.Err)
+func (s *agentSettings) run(cmd *cobra.Command, p program.Program) error {
+	log, err := logging.New(s.log, p.Streams.Err)
 	if err != nil {
 		return err
 	}
-	if err := s.complete(log); err != nil {
+	if err := s.complete(log, p.Version); err != nil {
 		return &cli.UsageError{Message: err.Error()}
 	}
 	if err := s.findZone(cmd.Context()); err != nil {
@@ -187,8 +181,8 @@ func (s *agentSettings) findZone(ctx context.Context) error {
 }
 
 // complete turns files into what the agent takes.
-func (s *agentSettings) complete(log *zap.Logger) (err error) {
-	s.Log, s.Version = log, versionString()
+func (s *agentSettings) complete(log *zap.Logger, version string) (err error) {
+	s.Log, s.Version = log, version
 	if s.Zone, err = zonename.Parse(s.Zone); err != nil {
 		return fmt.Errorf("--zone: %w", err)
 	}

@@ -30,12 +30,12 @@ func TestPeers_ListenByDefault(t *testing.T) {
 	for zone, want := range map[string]string{" \n": "", "a\n": ":7070"} {
 		s := agentSettings{}
 		s.Zone, s.Peers.Listen = zone, peerListenAuto
-		require.NoError(t, s.complete(zap.NewNop()))
+		require.NoError(t, s.complete(zap.NewNop(), ""))
 		require.Equal(t, want, s.Peers.Listen, "%q", zone)
 	}
 	s := agentSettings{}
 	s.Zone = "a\nb"
-	require.EqualError(t, s.complete(zap.NewNop()), `--zone: invalid zone name: "a\nb" has control characters or is not UTF-8: remove them`)
+	require.EqualError(t, s.complete(zap.NewNop(), ""), `--zone: invalid zone name: "a\nb" has control characters or is not UTF-8: remove them`)
 	s = agentSettings{}
 	require.NoError(t, s.completePeers(zap.NewNop()), "as freshet dev, which shares with nobody")
 	require.Empty(t, s.Peers.Listen)

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/internal/program"
 )
 
 func TestAgentSettings_FindZone(t *testing.T) {
@@ -43,7 +45,7 @@ func TestRun_NodeName(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	t.Setenv("ECS_CONTAINER_METADATA_URI_V4", "")
 	code, _, errs := command(t, []string{"FRESHET_NODE_NAME=n1", "FRESHET_ZONE=auto"}, "agent")
-	require.Equal(t, exitFailed, code)
+	require.Equal(t, program.ExitFailed, code)
 	require.Equal(t, "freshet: --zone auto: the availability zone could not be found out: --node-name n1 is set, but KUBERNETES_SERVICE_HOST is not: "+
 		"remove it outside of a pod; or name the zone by --zone (from FRESHET_ZONE, FRESHET_NODE_NAME)\n", errs)
 }

@@ -5,24 +5,25 @@ import (
 
 	"github.com/freshet-io/freshet/internal/cli"
 	"github.com/freshet-io/freshet/internal/config"
+	"github.com/freshet-io/freshet/internal/program"
 )
 
-func newBundle(p process) *cobra.Command {
-	return parent("bundle", "Inspect bundles, and give up the records of lost ones", newBundleInspect(p), newBundleList(p), newBundleCut(p))
+func newBundle(p program.Program) *cobra.Command {
+	return program.Parent("bundle", "Inspect bundles, and give up the records of lost ones", newBundleInspect(p), newBundleList(p), newBundleCut(p))
 }
 
-func newBundleCut(p process) *cobra.Command {
+func newBundleCut(p program.Program) *cobra.Command {
 	var c cli.OperatorConfig
 	var yes bool
 	cmd := &cobra.Command{
-		Use: "cut BUNDLE", Short: "Give up the records of a bundle that cannot be read", Args: takes(1, 1, "one bundle, as the log names it"),
+		Use: "cut BUNDLE", Short: "Give up the records of a bundle that cannot be read", Args: program.Takes(1, 1, "one bundle, as the log names it"),
 		Long: "Give up the records of a bundle whose object is missing or corrupt. First try to restore the object, from a backup or from an\n" +
 			"earlier version in the object store. An agent with the jobs role rewrites the bundle's records that can be read. The offsets of all\n" +
 			"other records are empty then, as after the cleaning of a compacted topic, and consumers skip them.",
 		Example: "  freshet bundle cut 12/345 --data-dir ./data\n" +
 			"  freshet bundle cut 12/345 --yes --control-plane-http cp-1:8090,cp-2:8090 --virtual-cluster main",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return cli.CutBundle(cmd.Context(), c, args[0], yes, p.streams)
+			return cli.CutBundle(cmd.Context(), c, args[0], yes, p.Streams)
 		},
 	}
 	bindOperator(cmd.Flags(), &c)
@@ -31,7 +32,7 @@ func newBundleCut(p process) *cobra.Command {
 	return cmd
 }
 
-func newBundleInspect(p process) *cobra.Command {
+func newBundleInspect(p program.Program) *cobra.Command {
 	var c cli.BundleConfig
 	cmd := &cobra.Command{
 		Use:   "inspect NAME...",
@@ -40,26 +41,26 @@ func newBundleInspect(p process) *cobra.Command {
 			"Every checksum and length is checked, none of it against the metadata: a bundle tells about itself.",
 		Example: `  freshet bundle inspect data/objects/...
   freshet bundle inspect --bucket 's3://name/prefix?region=eu-central-1' KEY`,
-		Args: takes(1, -1, "one or more bundles"),
+		Args: program.Takes(1, -1, "one or more bundles"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.Names = args
-			return cli.InspectBundles(cmd.Context(), c, p.streams)
+			return cli.InspectBundles(cmd.Context(), c, p.Streams)
 		},
 	}
 	cmd.Flags().StringVar(&c.BucketURL, "bucket", c.BucketURL, "bucket that the names are keys in, as for an agent; without it names are files")
 	return cmd
 }
 
-func newBundleList(p process) *cobra.Command {
+func newBundleList(p program.Program) *cobra.Command {
 	var c cli.BundleConfig
 	cmd := &cobra.Command{
-		Use: "list", Short: "List the objects of a bucket with size and time", Args: takes(0, 0, "no arguments"),
+		Use: "list", Short: "List the objects of a bucket with size and time", Args: program.Takes(0, 0, "no arguments"),
 		Example: "  freshet bundle list --bucket file://$PWD/data/objects",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if c.BucketURL == "" {
 				return &cli.UsageError{Message: "--bucket is needed"}
 			}
-			return cli.ListBundles(cmd.Context(), c, p.streams)
+			return cli.ListBundles(cmd.Context(), c, p.Streams)
 		},
 	}
 	cmd.Flags().StringVar(&c.BucketURL, "bucket", c.BucketURL, bucketHelp)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/freshet-io/freshet/internal/cli"
 	"github.com/freshet-io/freshet/internal/config"
+	"github.com/freshet-io/freshet/internal/program"
 )
 
 // bindClient adds the flags of commands that talk to a cluster as a Kafka client.
@@ -20,20 +21,20 @@ func bindClient(f *pflag.FlagSet, c *cli.ClientConfig) {
 	f.StringVar(&c.Files.Key, "tls-key", c.Files.Key, "PEM file of the client's key")
 }
 
-func newProduce(p process) *cobra.Command {
+func newProduce(p program.Program) *cobra.Command {
 	c := cli.ProduceConfig{Partition: -1, Idempotent: true}
 	cmd := &cobra.Command{
 		Use:   "produce TOPIC",
 		Short: "Send each line of standard input as a record",
 		Example: `  seq 10 | freshet produce lines
   printf 'k1\tv1\nk2\tv2\n' | freshet produce lines --key-separator $'\t' --compression zstd`,
-		Args: takes(1, 1, "one topic"),
+		Args: program.Takes(1, 1, "one topic"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.Topic = args[0]
 			if c.Acks != "all" && !cmd.Flags().Changed("idempotent") {
 				c.Idempotent = false // as the Java producer does when acks is all that was asked for
 			}
-			return cli.Produce(cmd.Context(), c, p.streams)
+			return cli.Produce(cmd.Context(), c, p.Streams)
 		},
 	}
 	f := cmd.Flags()
@@ -52,7 +53,7 @@ func newProduce(p process) *cobra.Command {
 	return cmd
 }
 
-func newConsume(p process) *cobra.Command {
+func newConsume(p program.Program) *cobra.Command {
 	c := cli.ConsumeConfig{}
 	c.ClientConfig.ApplyDefaults()
 	c.From, c.KeySeparator = "latest", "\t"
@@ -63,10 +64,10 @@ func newConsume(p process) *cobra.Command {
   freshet consume lines --from 2026-01-31T12:00:00Z --partition 0,2 --count 100
   freshet consume lines --group readers --from earliest
   freshet consume lines --format '%t/%p/%o %d{strftime[%F %T]} %k=%v\n'`,
-		Args: takes(1, 1, "one topic"),
+		Args: program.Takes(1, 1, "one topic"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.Topic = args[0]
-			return cli.Consume(cmd.Context(), c, p.streams)
+			return cli.Consume(cmd.Context(), c, p.Streams)
 		},
 	}
 	f := cmd.Flags()
@@ -87,19 +88,19 @@ func newConsume(p process) *cobra.Command {
 	return cmd
 }
 
-func newTopic(p process) *cobra.Command {
-	return parent("topic", "Create, list, describe, alter, delete, undelete and purge topics",
+func newTopic(p program.Program) *cobra.Command {
+	return program.Parent("topic", "Create, list, describe, alter, delete, undelete and purge topics",
 		newTopicCreate(p), newTopicList(p), newTopicDescribe(p), newTopicAlter(p), newTopicDelete(p), newTopicUndelete(p), newTopicPurge(p))
 }
 
-func newTopicCreate(p process) *cobra.Command {
+func newTopicCreate(p program.Program) *cobra.Command {
 	c := cli.TopicConfig{Partitions: -1}
 	cmd := &cobra.Command{
-		Use: "create TOPIC...", Short: "Create topics", Args: takes(1, -1, "one or more topics"),
+		Use: "create TOPIC...", Short: "Create topics", Args: program.Takes(1, -1, "one or more topics"),
 		Example: "  freshet topic create lines --partitions 12 -c retention.ms=86400000",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.Topics = args
-			return cli.CreateTopics(cmd.Context(), c, p.streams)
+			return cli.CreateTopics(cmd.Context(), c, p.Streams)
 		},
 	}
 	f := cmd.Flags()
@@ -110,17 +111,17 @@ func newTopicCreate(p process) *cobra.Command {
 	return cmd
 }
 
-func newTopicList(p process) *cobra.Command {
+func newTopicList(p program.Program) *cobra.Command {
 	var c cli.TopicConfig
 	var o cli.OperatorConfig
 	var deleted bool
 	cmd := &cobra.Command{
-		Use: "list", Short: "List topics with their number of partitions", Args: takes(0, 0, "no arguments"),
+		Use: "list", Short: "List topics with their number of partitions", Args: program.Takes(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.Timeout = c.Timeout; deleted {
-				return cli.ListDeletedTopics(cmd.Context(), o, p.streams)
+				return cli.ListDeletedTopics(cmd.Context(), o, p.Streams)
 			}
-			return cli.ListTopics(cmd.Context(), c, p.streams)
+			return cli.ListTopics(cmd.Context(), c, p.Streams)
 		},
 	}
 	bindClient(cmd.Flags(), &c.ClientConfig)
@@ -130,13 +131,13 @@ func newTopicList(p process) *cobra.Command {
 	return cmd
 }
 
-func newTopicDescribe(p process) *cobra.Command {
+func newTopicDescribe(p program.Program) *cobra.Command {
 	var c cli.TopicConfig
 	cmd := &cobra.Command{
-		Use: "describe TOPIC...", Short: "Show configs, partitions and offsets of topics", Args: takes(1, -1, "one or more topics"),
+		Use: "describe TOPIC...", Short: "Show configs, partitions and offsets of topics", Args: program.Takes(1, -1, "one or more topics"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.Topics = args
-			return cli.DescribeTopics(cmd.Context(), c, p.streams)
+			return cli.DescribeTopics(cmd.Context(), c, p.Streams)
 		},
 	}
 	bindClient(cmd.Flags(), &c.ClientConfig)
@@ -144,14 +145,14 @@ func newTopicDescribe(p process) *cobra.Command {
 	return cmd
 }
 
-func newTopicAlter(p process) *cobra.Command {
+func newTopicAlter(p program.Program) *cobra.Command {
 	var c cli.TopicConfig
 	cmd := &cobra.Command{
-		Use: "alter TOPIC...", Short: "Raise the number of partitions, change configs", Args: takes(1, -1, "one or more topics"),
+		Use: "alter TOPIC...", Short: "Raise the number of partitions, change configs", Args: program.Takes(1, -1, "one or more topics"),
 		Example: "  freshet topic alter lines --partitions 24 -c cleanup.policy=delete --delete-topic-config retention.ms",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.Topics = args
-			return cli.AlterTopics(cmd.Context(), c, p.streams)
+			return cli.AlterTopics(cmd.Context(), c, p.Streams)
 		},
 	}
 	f := cmd.Flags()
@@ -162,13 +163,13 @@ func newTopicAlter(p process) *cobra.Command {
 	return cmd
 }
 
-func newTopicDelete(p process) *cobra.Command {
+func newTopicDelete(p program.Program) *cobra.Command {
 	var c cli.TopicConfig
 	cmd := &cobra.Command{
-		Use: "delete TOPIC...", Short: "Delete topics", Args: takes(1, -1, "one or more topics"),
+		Use: "delete TOPIC...", Short: "Delete topics", Args: program.Takes(1, -1, "one or more topics"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.Topics = args
-			return cli.DeleteTopics(cmd.Context(), c, p.streams)
+			return cli.DeleteTopics(cmd.Context(), c, p.Streams)
 		},
 	}
 	bindClient(cmd.Flags(), &c.ClientConfig)

@@ -21,6 +21,7 @@ import (
 	"github.com/freshet-io/freshet/internal/cli"
 	"github.com/freshet-io/freshet/internal/config"
 	"github.com/freshet-io/freshet/internal/logging"
+	"github.com/freshet-io/freshet/internal/program"
 	"github.com/freshet-io/freshet/internal/spoken"
 	"github.com/freshet-io/freshet/internal/tlsfiles"
 	"github.com/freshet-io/freshet/metadata/id"
@@ -51,7 +52,7 @@ const defaultPartitionsHelp = "partitions of topics that are created without a n
 // etcdCheck bounds the look at etcd's members at start.
 const etcdCheck = 5 * time.Second
 
-func newControlPlane(p process) *cobra.Command {
+func newControlPlane(p program.Program) *cobra.Command {
 	s := controlSettings{defaultPartitions: 1}
 	s.ApplyDefaults()
 	cmd := &cobra.Command{
@@ -63,7 +64,7 @@ func newControlPlane(p process) *cobra.Command {
 			"Needed are --bucket (the agents'), --virtual-cluster, --agent-key and --etcd. /readyz says why a replica is not ready.",
 		Example: `  freshet controlplane --etcd etcd-1:2379,etcd-2:2379,etcd-3:2379 --virtual-cluster main --agent-key "$KEY" \
       --bucket 's3://name/prefix?region=eu-central-1' --grpc-listen :7050 --advertise cp-1.internal:7050`,
-		Args: takes(0, 0, "no arguments"),
+		Args: program.Takes(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd.Context(), p) },
 	}
 	f := cmd.Flags()
@@ -93,7 +94,7 @@ func newControlPlane(p process) *cobra.Command {
 	bindJobs(f, &s.Jobs)
 	bindTarget(f, &s.Scale)
 	s.broker.Bind(f)
-	bindLog(f, &s.log)
+	program.BindLog(f, &s.log)
 	return cmd
 }
 
@@ -128,8 +129,8 @@ func (s *controlSettings) bindLogBudget(f *pflag.FlagSet) {
 	f.IntVar(&s.MaxFreshBundles, "max-fresh-bundles", s.MaxFreshBundles, "bound of a virtual cluster's bundles that were not compacted yet, with the same effect as --max-extents; 0 takes 100,000")
 }
 
-func (s *controlSettings) run(ctx context.Context, p process) error {
-	log, err := logging.New(s.log, p.streams.Err)
+func (s *controlSettings) run(ctx context.Context, p program.Program) error {
+	log, err := logging.New(s.log, p.Streams.Err)
 	if err != nil {
 		return err
 	}
@@ -137,7 +138,7 @@ func (s *controlSettings) run(ctx context.Context, p process) error {
 		return &cli.UsageError{Message: err.Error()}
 	}
 	log.Info("control plane is starting", zap.String("replica", s.ReplicaID), zap.Strings("virtual_clusters", s.virtualClusters),
-		zap.Strings("etcd", s.etcd.Endpoints), zap.String("version", versionString()))
+		zap.Strings("etcd", s.etcd.Endpoints), zap.String("version", p.Version))
 	s.MemoryLimit = memoryLimit(s.MemoryLimit, availableMemory())
 	debug.SetMemoryLimit(controlplane.RuntimeMemory(s.MemoryLimit))
 	s.PodIP = os.Getenv("POD_IP")

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/freshet-io/freshet/agent/edge"
+	"github.com/freshet-io/freshet/internal/program"
 )
 
 // stopMargin is what a process may take beyond draining to stop.
@@ -30,7 +31,7 @@ func TestUnits_FitTheProgram(t *testing.T) {
 		args, ok := strings.CutPrefix(setting("ExecStart"), "/usr/local/bin/freshet ")
 		require.True(t, ok)
 		code, out, errs := command(t, nil, args, "--help")
-		require.Equal(t, exitOK, code, errs)
+		require.Equal(t, program.ExitOK, code, errs)
 		require.Contains(t, out, "freshet "+args)
 	}
 }

@@ -13,13 +13,14 @@ import (
 	"github.com/freshet-io/freshet/internal/cli"
 	"github.com/freshet-io/freshet/internal/dev"
 	"github.com/freshet-io/freshet/internal/logging"
+	"github.com/freshet-io/freshet/internal/program"
 	"github.com/freshet-io/freshet/objstore/open"
 )
 
 // Default that suits one process on a developer's machine.
 const devMemory = 1 << 30 // at most, unless --memory-limit is given
 
-func newDev(p process) *cobra.Command {
+func newDev(p program.Program) *cobra.Command {
 	s := agentSettings{log: logging.Config{Level: "warn"}}
 	s.Listen, s.HTTPListen = []string{"127.0.0.1:9092"}, "127.0.0.1:8080"
 	s.AutoCreateTopics = true
@@ -33,7 +34,7 @@ func newDev(p process) *cobra.Command {
 		Long: "Run everything in one process: embedded etcd, control plane and agent, with all data in one directory.\n" +
 			"What was acknowledged is found again after a restart, and after kill -9.",
 		Example: "  freshet dev --data-dir /var/lib/freshet --kafka-listen :9092 --advertise my-host",
-		Args:    takes(0, 0, "no arguments"),
+		Args:    program.Takes(0, 0, "no arguments"),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return s.runDev(cmd, p, d) },
 	}
 	f := cmd.Flags()
@@ -48,16 +49,16 @@ func newDev(p process) *cobra.Command {
 	bindLifecycle(f, &d.Lifecycle)
 	bindJobs(f, &d.Jobs)
 	d.Broker.Bind(f)
-	bindLog(f, &s.log)
+	program.BindLog(f, &s.log)
 	return cmd
 }
 
-func (s *agentSettings) runDev(cmd *cobra.Command, p process, d dev.Config) error {
-	log, err := logging.New(s.log, p.streams.Err)
+func (s *agentSettings) runDev(cmd *cobra.Command, p program.Program, d dev.Config) error {
+	log, err := logging.New(s.log, p.Streams.Err)
 	if err != nil {
 		return err
 	}
-	if err := s.complete(log); err != nil {
+	if err := s.complete(log, p.Version); err != nil {
 		return &cli.UsageError{Message: err.Error()}
 	}
 	s.MemoryLimit = memoryLimit(s.MemoryLimit, devMemory)
@@ -66,7 +67,7 @@ func (s *agentSettings) runDev(cmd *cobra.Command, p process, d dev.Config) erro
 	if err := errors.Join(s.ValidateWriting(), d.Validate()); err != nil {
 		return &cli.UsageError{Message: err.Error()}
 	}
-	d.Log, d.Out, d.Program = log, p.streams.Out, os.Args[0]
+	d.Log, d.Out, d.Program = log, p.Streams.Out, os.Args[0]
 	bucket := ""
 	if d.BucketURL != "" {
 		bucket = "--bucket " + open.Redact(d.BucketURL)

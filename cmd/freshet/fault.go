@@ -4,14 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"regexp"
-	"slices"
 	"strings"
 	"syscall"
-
-	"github.com/spf13/pflag"
-
-	"github.com/freshet-io/freshet/internal/config"
 )
 
 // listeners has the flag of each listening address. phrase precedes that address in the errors of listening. form is what the flag takes.
@@ -42,23 +36,4 @@ func nameListener(err error) error {
 		return fmt.Errorf("%s %s: %w: %s", l.flag, strings.TrimSuffix(rest, ": "+op.Error()), op.Err, remedy)
 	}
 	return err
-}
-
-var flagName = regexp.MustCompile(`--[a-z][a-z-]*`)
-
-// origins returns the variables and files that set the settings named in a line, such as " (from FRESHET_LINGER)". It returns ""
-// if the command line set them all.
-func origins(flags *pflag.FlagSet, line string) string {
-	var from []string
-	for _, name := range flagName.FindAllString(line, -1) {
-		f := flags.Lookup(name[2:])
-		if f == nil || config.Origin(f) == "" || slices.Contains(from, config.Origin(f)) {
-			continue
-		}
-		from = append(from, config.Origin(f))
-	}
-	if len(from) == 0 {
-		return ""
-	}
-	return " (from " + strings.Join(from, ", ") + ")"
 }

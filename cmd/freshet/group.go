@@ -5,19 +5,20 @@ import (
 
 	"github.com/freshet-io/freshet/internal/cli"
 	"github.com/freshet-io/freshet/internal/config"
+	"github.com/freshet-io/freshet/internal/program"
 )
 
-func newGroup(p process) *cobra.Command {
-	return parent("group", "List, describe and delete consumer groups, reset their offsets",
+func newGroup(p program.Program) *cobra.Command {
+	return program.Parent("group", "List, describe and delete consumer groups, reset their offsets",
 		newGroupList(p), newGroupDescribe(p), newGroupDelete(p), newGroupResetOffsets(p))
 }
 
-func newGroupList(p process) *cobra.Command {
+func newGroupList(p program.Program) *cobra.Command {
 	var c cli.GroupConfig
 	cmd := &cobra.Command{
-		Use: "list", Short: "List groups with their protocol and state", Args: takes(0, 0, "no arguments"),
+		Use: "list", Short: "List groups with their protocol and state", Args: program.Takes(0, 0, "no arguments"),
 		Example: "  freshet group list --state Stable,Empty",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cli.ListGroups(cmd.Context(), c, p.streams) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cli.ListGroups(cmd.Context(), c, p.Streams) },
 	}
 	f := cmd.Flags()
 	bindClient(f, &c.ClientConfig)
@@ -26,13 +27,13 @@ func newGroupList(p process) *cobra.Command {
 	return cmd
 }
 
-func newGroupDescribe(p process) *cobra.Command {
+func newGroupDescribe(p program.Program) *cobra.Command {
 	var c cli.GroupConfig
 	cmd := &cobra.Command{
-		Use: "describe GROUP...", Short: "Show members, committed offsets and lag of groups", Args: takes(1, -1, "one or more groups"),
+		Use: "describe GROUP...", Short: "Show members, committed offsets and lag of groups", Args: program.Takes(1, -1, "one or more groups"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.Groups = args
-			return cli.DescribeGroups(cmd.Context(), c, p.streams)
+			return cli.DescribeGroups(cmd.Context(), c, p.Streams)
 		},
 	}
 	bindClient(cmd.Flags(), &c.ClientConfig)
@@ -40,28 +41,28 @@ func newGroupDescribe(p process) *cobra.Command {
 	return cmd
 }
 
-func newGroupDelete(p process) *cobra.Command {
+func newGroupDelete(p program.Program) *cobra.Command {
 	var c cli.GroupConfig
 	cmd := &cobra.Command{
-		Use: "delete GROUP...", Short: "Delete groups without members, and their offsets", Args: takes(1, -1, "one or more groups"),
+		Use: "delete GROUP...", Short: "Delete groups without members, and their offsets", Args: program.Takes(1, -1, "one or more groups"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.Groups = args
-			return cli.DeleteGroups(cmd.Context(), c, p.streams)
+			return cli.DeleteGroups(cmd.Context(), c, p.Streams)
 		},
 	}
 	bindClient(cmd.Flags(), &c.ClientConfig)
 	return cmd
 }
 
-func newGroupResetOffsets(p process) *cobra.Command {
+func newGroupResetOffsets(p program.Program) *cobra.Command {
 	var c cli.GroupConfig
 	cmd := &cobra.Command{
-		Use: "reset-offsets GROUP", Short: "Commit other offsets for a group without members", Args: takes(1, 1, "one group"),
+		Use: "reset-offsets GROUP", Short: "Commit other offsets for a group without members", Args: program.Takes(1, 1, "one group"),
 		Example: `  freshet group reset-offsets billing --to earliest --dry-run
   freshet group reset-offsets billing --topic orders --partition 0,2 --to 2026-01-31T12:00:00Z`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.Groups = args
-			return cli.ResetOffsets(cmd.Context(), c, p.streams)
+			return cli.ResetOffsets(cmd.Context(), c, p.Streams)
 		},
 	}
 	f := cmd.Flags()

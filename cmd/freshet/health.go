@@ -5,12 +5,13 @@ import (
 
 	"github.com/freshet-io/freshet/internal/cli"
 	"github.com/freshet-io/freshet/internal/config"
+	"github.com/freshet-io/freshet/internal/program"
 )
 
 func newHealth() *cobra.Command {
 	timeout := cli.DefaultHealthTimeout
 	cmd := &cobra.Command{
-		Use: "health URL", Short: "Check a health URL, for containers without a shell", Args: takes(1, 1, "one URL"),
+		Use: "health URL", Short: "Check a health URL, for containers without a shell", Args: program.Takes(1, 1, "one URL"),
 		Long: "Request a URL once. The exit code is 0 if the status is 2xx. Otherwise it is 1, and the status and the first line of the\n" +
 			"answer go to standard error. Environment and configuration file are not read: in a container, both are those of the process checked.",
 		Example: `  freshet health http://127.0.0.1:8080/livez    # an agent

@@ -6,20 +6,21 @@ import (
 
 	"github.com/freshet-io/freshet/controlplane/job"
 	"github.com/freshet-io/freshet/internal/cli"
+	"github.com/freshet-io/freshet/internal/program"
 )
 
-func newJob(p process) *cobra.Command {
-	return parent("job", "Show the background jobs that rewrite what is stored", newJobList(p))
+func newJob(p program.Program) *cobra.Command {
+	return program.Parent("job", "Show the background jobs that rewrite what is stored", newJobList(p))
 }
 
-func newJobList(p process) *cobra.Command {
+func newJobList(p program.Program) *cobra.Command {
 	var c cli.OperatorConfig
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "list", Short: "List the jobs that are open or ended of late", Args: takes(0, 0, "no arguments"),
+		Use: "list", Short: "List the jobs that are open or ended of late", Args: program.Takes(0, 0, "no arguments"),
 		Example: "  freshet job list --data-dir ./data\n" +
 			"  freshet job list --control-plane-http cp-1:8090,cp-2:8090 --virtual-cluster main",
-		RunE: func(cmd *cobra.Command, _ []string) error { return cli.ListJobs(cmd.Context(), c, asJSON, p.streams) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return cli.ListJobs(cmd.Context(), c, asJSON, p.Streams) },
 	}
 	bindOperator(cmd.Flags(), &c)
 	cmd.Flags().BoolVar(&asJSON, "json", asJSON, "print JSON")

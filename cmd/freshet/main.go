@@ -5,59 +5,38 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"os"
-	"strings"
 
-	"github.com/freshet-io/freshet/internal/cli"
+	"github.com/spf13/cobra"
+
+	"github.com/freshet-io/freshet/internal/program"
 )
 
-// Exit codes.
-const (
-	exitOK     = 0
-	exitFailed = 1
-	exitUsage  = 2
-)
+const rootHelp = `Freshet is a Kafka-compatible broker whose only storage is an object store.
 
-func main() {
-	p := process{
-		streams: cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr},
-		environ: os.Environ,
-	}
-	ctx, stop := untilSignal(context.Background(), os.Stderr)
-	code := p.run(ctx, os.Args[1:])
-	stop()
-	os.Exit(code)
-}
+Try it:
+  freshet dev                                  everything in one process, on localhost:9092
+  freshet topic create lines --partitions 3
+  seq 10 | freshet produce lines
+  freshet consume lines --from earliest --exit-at-end
 
-// process is what commands take from the operating system, so that tests can stand in for it.
-type process struct {
-	streams cli.Streams
-	environ func() []string
-}
+Any Kafka client works as well. Every flag can also be set as FRESHET_<NAME> in the environment or as <name> in a
+YAML file given with --config; flags come before environment, environment before file.`
 
-// run runs one command line and gives the exit code.
-func (p process) run(ctx context.Context, args []string) int {
-	root := newRoot(p)
-	root.SetArgs(spreadLists(args))
-	command, err := root.ExecuteContextC(ctx)
-	if err == nil {
-		return exitOK
+// version is set by the build (-X main.version).
+var version string
+
+func main() { freshet().Main(os.Environ) }
+
+func freshet() program.Program {
+	return program.Program{
+		Name: "freshet", Short: "A Kafka-compatible broker whose only storage is an object store", Long: rootHelp, Version: program.Version(version),
+		Explain: nameListener,
+		Commands: func(p program.Program) []*cobra.Command {
+			return []*cobra.Command{
+				newDev(p), newAgent(p), newControlPlane(p),
+				newTopic(p), newGroup(p), newProduce(p), newConsume(p), newBucket(p), newBundle(p), newJob(p), newZone(p), newHealth(),
+			}
+		},
 	}
-	err = nameListener(err)
-	for line := range strings.SplitSeq(err.Error(), "\n") {
-		fmt.Fprintf(p.streams.Err, "freshet: %s%s\n", line, origins(command.Flags(), line))
-	}
-	var usage *cli.UsageError
-	if errors.As(err, &usage) {
-		fmt.Fprintf(p.streams.Err, "see %s --help\n", command.CommandPath())
-		return exitUsage
-	}
-	var coded *codedError
-	if errors.As(err, &coded) {
-		return coded.code
-	}
-	return exitFailed
 }

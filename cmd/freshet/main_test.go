@@ -12,26 +12,25 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/freshet-io/freshet/internal/cli"
+	"github.com/freshet-io/freshet/internal/program"
 )
 
 // command runs one command line as a shell would and gives what it wrote.
 func command(t *testing.T, environ []string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	p := process{
-		streams: cli.Streams{In: strings.NewReader(""), Out: &out, Err: &errs},
-		environ: func() []string { return environ },
-	}
-	code = p.run(t.Context(), args)
+	p := freshet()
+	p.Streams, p.Environ = cli.Streams{In: strings.NewReader(""), Out: &out, Err: &errs}, func() []string { return environ }
+	code = p.Run(t.Context(), args)
 	return code, out.String(), errs.String()
 }
 
 func TestRun_Version(t *testing.T) {
 	code, out, errs := command(t, []string{"FRESHET_VERSION=of-an-image"})
-	require.Equal(t, exitOK, code, errs)
+	require.Equal(t, program.ExitOK, code, errs)
 	require.NotContains(t, out, "FRESHET_VERSION")
 	code, out, errs = command(t, nil, "version")
-	require.Equal(t, exitOK, code, errs)
+	require.Equal(t, program.ExitOK, code, errs)
 	require.Regexp(t, `^freshet \S+ go1\.\S+ \S+/\S+\n$`, out)
 }
 
@@ -47,7 +46,7 @@ func TestRun_WrongSettingsEndTheStart(t *testing.T) {
 		`--advertise 0.0.0.0:0 is an address that nobody can connect to: set it to a name or address of this machine that clients reach`: append(agent, "--virtual-cluster", "main", "--advertise", "0.0.0.0"),
 	} {
 		code, _, errs := command(t, nil, args...)
-		require.Equal(t, exitUsage, code, errs)
+		require.Equal(t, program.ExitUsage, code, errs)
 		require.Equal(t, "freshet: "+says+"\nsee freshet "+args[0]+" --help\n", errs)
 	}
 }
@@ -55,7 +54,7 @@ func TestRun_WrongSettingsEndTheStart(t *testing.T) {
 func TestRun_ConfigOfATopicIsNoFile(t *testing.T) {
 	for _, args := range [][]string{{"topic", "create", "t"}, {"topic", "alter", "t"}} {
 		code, _, errs := command(t, nil, append(args, "--config", "retention.ms=1000")...)
-		require.Equal(t, exitUsage, code)
+		require.Equal(t, program.ExitUsage, code)
 		require.Equal(t, "freshet: --config retention.ms=1000: --config names a YAML file with settings; set a topic config with --topic-config retention.ms=1000, or -c for short\n"+
 			"see freshet "+args[0]+" "+args[1]+" --help\n", errs)
 	}
@@ -63,7 +62,7 @@ func TestRun_ConfigOfATopicIsNoFile(t *testing.T) {
 
 // TestHelp_DevAndItsPartsHaveTheSameDefaults: what is tried out with dev behaves the same in its parts.
 func TestHelp_DevAndItsPartsHaveTheSameDefaults(t *testing.T) {
-	root := newRoot(process{})
+	root := freshet().Root()
 	find := func(name string) *pflag.FlagSet {
 		cmd, _, err := root.Find([]string{name})
 		require.NoError(t, err)
@@ -82,7 +81,7 @@ func TestRun_NamesUnknownVariablesOnce(t *testing.T) {
 	code, _, errs := command(t, []string{
 		"FRESHET_BUKET=mem://", "FRESHET_AGENT_KEYS=k", "FRESHET_SERVICE_HOST=10.0.0.1", "FRESHET_PORT=tcp://10.0.0.1:9092", "FRESHET_BUCKET=mem://",
 	}, "version")
-	require.Equal(t, exitOK, code)
+	require.Equal(t, program.ExitOK, code)
 	require.Equal(t, "freshet: ignored environment variables that are no setting: FRESHET_AGENT_KEYS (is FRESHET_AGENT_KEY meant?), "+
 		"FRESHET_BUKET (is FRESHET_BUCKET meant?)\n", errs)
 }
@@ -108,7 +107,7 @@ func TestRun_UsageFaultsExitWith2(t *testing.T) {
 		"--idempotent needs --acks all":                                          {"produce", "t", "--acks", "1", "--idempotent"},
 	} {
 		code, _, errs := command(t, nil, args...)
-		require.Equal(t, exitUsage, code, errs)
+		require.Equal(t, program.ExitUsage, code, errs)
 		require.Contains(t, errs, fault)
 		require.Contains(t, errs, "--help")
 	}
@@ -118,7 +117,7 @@ func TestRun_FaultsOfEnvironmentAndFileTogether(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "freshet.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("bootstraps: x\n"), 0o600))
 	code, _, errs := command(t, []string{"FRESHET_TIMEOUT=soon", "FRESHET_CONFIG=" + file}, "topic", "list")
-	require.Equal(t, exitUsage, code)
+	require.Equal(t, program.ExitUsage, code)
 	require.Contains(t, errs, `unknown setting "bootstraps"`)
 	require.Contains(t, errs, "FRESHET_TIMEOUT")
 }
@@ -133,7 +132,7 @@ func TestRun_PartsTellAllThatIsMissing(t *testing.T) {
 		code, _, errs := command(t, []string{
 			"FRESHET_REQUEST_MAX_BYTES=1", "FRESHET_LEASE_RENEW=1h", "FRESHET_GROUP_CONSUMER_SESSION_TIMEOUT_MS=1",
 		}, name)
-		require.Equal(t, exitUsage, code, errs)
+		require.Equal(t, program.ExitUsage, code, errs)
 		for _, want := range wants {
 			require.Contains(t, errs, want, name)
 		}
@@ -149,7 +148,7 @@ func TestRun_OneZoneDurabilityIsAskedForByName(t *testing.T) {
 		{"dev", "--data-dir", t.TempDir()},
 	} {
 		code, _, errs := command(t, nil, append(args, bucket, "--http-listen=127.0.0.1:0")...)
-		require.NotEqual(t, exitOK, code)
+		require.NotEqual(t, program.ExitOK, code)
 		require.Contains(t, errs, "--one-zone-durability", args[0])
 	}
 }
@@ -168,7 +167,7 @@ func TestHelp_EveryFlagIsExplained(t *testing.T) {
 			}
 		}
 	}
-	root := newRoot(process{})
+	root := freshet().Root()
 	walk(root)
 	require.NotEmpty(t, root.Commands())
 }

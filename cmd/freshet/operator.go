@@ -11,6 +11,7 @@ import (
 	"github.com/freshet-io/freshet/internal/access"
 	"github.com/freshet-io/freshet/internal/cli"
 	"github.com/freshet-io/freshet/internal/config"
+	"github.com/freshet-io/freshet/internal/program"
 )
 
 // bindOperator adds the flags of commands that ask the control plane.
@@ -28,17 +29,17 @@ func bindOperated(f *pflag.FlagSet, c *cli.OperatorConfig) {
 	f.StringVar(&c.DataDir, "data-dir", c.DataDir, "data directory of a freshet dev on this machine, instead of --control-plane-http, --virtual-cluster and --agent-key; if nothing is given, "+access.DefaultDir)
 }
 
-func newTopicUndelete(p process) *cobra.Command {
+func newTopicUndelete(p program.Program) *cobra.Command {
 	var c cli.OperatorConfig
 	var as string
 	cmd := &cobra.Command{
-		Use: "undelete TOPIC", Short: "Take the deletion of a topic back", Args: takes(1, 1, "the name or id of one deleted topic"),
+		Use: "undelete TOPIC", Short: "Take the deletion of a topic back", Args: program.Takes(1, 1, "the name or id of one deleted topic"),
 		Long: "Take the deletion of a topic back, for 24 hours (--topic-undelete of the control plane): records, configs, offsets of\n" +
 			"groups and the topic's id are as they were. freshet topic list --deleted shows what can be taken back.",
 		Example: "  freshet topic undelete orders --data-dir ./data\n" +
 			"  freshet topic undelete orders --as orders-old --control-plane-http cp-1:8090,cp-2:8090 --virtual-cluster main",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return cli.UndeleteTopic(cmd.Context(), c, args[0], as, p.streams)
+			return cli.UndeleteTopic(cmd.Context(), c, args[0], as, p.Streams)
 		},
 	}
 	bindOperator(cmd.Flags(), &c)
@@ -46,17 +47,17 @@ func newTopicUndelete(p process) *cobra.Command {
 	return cmd
 }
 
-func newTopicPurge(p process) *cobra.Command {
+func newTopicPurge(p program.Program) *cobra.Command {
 	var c cli.OperatorConfig
 	var yes bool
 	cmd := &cobra.Command{
-		Use: "purge TOPIC", Short: "Give a deleted topic up before its time", Args: takes(1, 1, "the name or id of one deleted topic"),
+		Use: "purge TOPIC", Short: "Give a deleted topic up before its time", Args: program.Takes(1, 1, "the name or id of one deleted topic"),
 		Long: "Give a deleted topic up before its time: its deletion cannot be undone any more, and the object store's bytes are freed after the\n" +
 			"grace for garbage (--garbage-grace of the control plane). freshet topic list --deleted shows deleted topics and their bytes.",
 		Example: "  freshet topic purge orders --data-dir ./data\n" +
 			"  freshet topic purge orders --yes --control-plane-http cp-1:8090,cp-2:8090 --virtual-cluster main",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return cli.PurgeTopic(cmd.Context(), c, args[0], yes, p.streams)
+			return cli.PurgeTopic(cmd.Context(), c, args[0], yes, p.Streams)
 		},
 	}
 	bindOperator(cmd.Flags(), &c)

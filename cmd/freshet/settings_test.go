@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/freshet-io/freshet/internal/program"
 )
 
 // Command lines that lack nothing but what a test adds.
@@ -86,7 +88,7 @@ func TestRun_InvalidSettingsAreNamed(t *testing.T) {
 		{devArgs(t, "--kafka-listen", "127.0.0.1"), `--kafka-listen: listen address "127.0.0.1": want host:port or host:first-last`},
 	} {
 		code, _, errs := command(t, nil, c.args...)
-		require.Equal(t, exitUsage, code, "%v: %s", c.args, errs)
+		require.Equal(t, program.ExitUsage, code, "%v: %s", c.args, errs)
 		said, _, _ := strings.Cut(errs, "\nsee freshet ")
 		require.Equal(t, "freshet: "+c.says, strings.Replace(said, "control plane: ", "", 1), "%v", c.args)
 	}
@@ -103,7 +105,7 @@ func TestRun_TooLittleMemoryIsNamed(t *testing.T) {
 func TestRun_DevMakesNothingForInvalidSettings(t *testing.T) {
 	args := devArgs(t, "--kafka-listen", "127.0.0.1")
 	code, _, errs := command(t, nil, args...)
-	require.Equal(t, exitUsage, code, errs)
+	require.Equal(t, program.ExitUsage, code, errs)
 	require.NoDirExists(t, args[2])
 }
 
@@ -126,23 +128,23 @@ func TestRun_NamesTheListenerWhoseAddressIsTaken(t *testing.T) {
 		{devArgs(t), "--http-listen"},
 	} {
 		code, _, errs := command(t, nil, append(c.args, c.flag+"="+address)...)
-		require.Equal(t, exitFailed, code, errs)
+		require.Equal(t, program.ExitFailed, code, errs)
 		require.Equal(t, "freshet: "+c.flag+" "+address+": bind: address already in use: stop the process that listens there, or set "+
 			c.flag+" to another address\n", errs, c.args[0])
 	}
 	code, _, errs := command(t, nil, agentArgs("--zone-listeners", address+"=a")...)
-	require.Equal(t, exitFailed, code)
+	require.Equal(t, program.ExitFailed, code)
 	require.Equal(t, "freshet: --zone-listeners "+address+": bind: address already in use: stop the process that listens there, or set "+
 		"--zone-listeners to another address\n", errs)
 	code, _, errs = command(t, nil, agentArgs("--http-listen", "127.0.0.1")...)
-	require.Equal(t, exitFailed, code)
+	require.Equal(t, program.ExitFailed, code)
 	require.Equal(t, "freshet: --http-listen 127.0.0.1: address 127.0.0.1: missing port in address: set --http-listen to host:port with an address of this machine\n", errs)
 }
 
 // TestRun_NamesTheVariableOfAnInvalidSetting: a line about a setting says where its value comes from, if that is not the command line.
 func TestRun_NamesTheVariableOfAnInvalidSetting(t *testing.T) {
 	code, _, errs := command(t, []string{"FRESHET_LINGER=0s"}, agentArgs()...)
-	require.Equal(t, exitUsage, code)
+	require.Equal(t, program.ExitUsage, code)
 	require.Equal(t, "freshet: --linger is not above 0 (from FRESHET_LINGER)\nsee freshet agent --help\n", errs)
 
 	file := filepath.Join(t.TempDir(), "freshet.yaml")

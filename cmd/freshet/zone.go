@@ -4,24 +4,25 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/freshet-io/freshet/internal/cli"
+	"github.com/freshet-io/freshet/internal/program"
 )
 
-func newZone(p process) *cobra.Command {
-	return parent("zone", "Show how busy availability zones are, and how many agents they should have", newZoneList(p), newZoneWriters(p))
+func newZone(p program.Program) *cobra.Command {
+	return program.Parent("zone", "Show how busy availability zones are, and how many agents they should have", newZoneList(p), newZoneWriters(p))
 }
 
-func newZoneList(p process) *cobra.Command {
+func newZoneList(p program.Program) *cobra.Command {
 	var c cli.OperatorConfig
 	var asJSON, agents bool
 	cmd := &cobra.Command{
-		Use: "list", Short: "List zones with their agents, their load, and the number of agents that it takes", Args: takes(0, 0, "no arguments"),
+		Use: "list", Short: "List zones with their agents, their load, and the number of agents that it takes", Args: program.Takes(0, 0, "no arguments"),
 		Long: "List zones with their agents, their load, and the number of agents that it takes. UTILIZATION is the mean of the agents'\n" +
 			"loads, LOAD their sum. CPU, NETWORK and BUFFERS are those of the agent that has least of each left. docs/scaling.md\n" +
 			"describes how autoscalers use DESIRED.",
 		Example: "  freshet zone list --data-dir ./data\n" +
 			"  freshet zone list --agents --control-plane-http cp-1:8090,cp-2:8090 --virtual-cluster main",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return cli.ListZones(cmd.Context(), c, asJSON, agents, p.streams)
+			return cli.ListZones(cmd.Context(), c, asJSON, agents, p.Streams)
 		},
 	}
 	bindOperator(cmd.Flags(), &c)
@@ -30,17 +31,17 @@ func newZoneList(p process) *cobra.Command {
 	return cmd
 }
 
-func newZoneWriters(p process) *cobra.Command {
+func newZoneWriters(p program.Program) *cobra.Command {
 	var c cli.OperatorConfig
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "writers", Short: "List which agents of each zone write, and which hand over to them", Args: takes(0, 0, "no arguments"),
+		Use: "writers", Short: "List which agents of each zone write, and which hand over to them", Args: program.Takes(0, 0, "no arguments"),
 		Long: "List the agents of each zone with who writes what their clients send. Most of a zone's agents hand over to few writers,\n" +
 			"so that the number of PUTs follows the bytes. The PUT share is a writer's part of the zone's --put-budget.",
 		Example: "  freshet zone writers --data-dir ./data\n" +
 			"  freshet zone writers --control-plane-http cp-1:8090,cp-2:8090 --virtual-cluster main",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return cli.ListWriters(cmd.Context(), c, asJSON, p.streams)
+			return cli.ListWriters(cmd.Context(), c, asJSON, p.Streams)
 		},
 	}
 	bindOperator(cmd.Flags(), &c)

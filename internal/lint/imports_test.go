@@ -89,12 +89,17 @@ var bans = []ban{
 		why:  "the control plane sees no records (I8) and knows agents by its API alone",
 	},
 	{
+		from: []string{"cmd/freshet"},
+		on:   []string{"bench/...", "gonum.org/..."},
+		why:  "users of the server do not carry the benchmarks: they are in cmd/freshet-bench",
+	},
+	{
 		from: []string{"..."},
 		except: []string{
-			"cmd/...", "test/...", "bench/...", "internal/lint", "internal/dev/...", "internal/cli/...", "internal/config/...",
+			"cmd/...", "test/...", "bench/...", "internal/lint", "internal/dev/...", "internal/cli/...", "internal/program", "internal/config/...",
 		},
 		on: []string{
-			"internal/config/...", "internal/cli/...", "internal/dev/...", "cmd/...",
+			"internal/config/...", "internal/cli/...", "internal/program", "internal/dev/...", "cmd/...",
 			"github.com/spf13/cobra", "github.com/knadh/koanf/...",
 		},
 		why: "flags, environment and files are read in cmd; parts take configuration structs",

@@ -38,7 +38,7 @@ var freshet struct {
 
 // build builds the binary of the tree in dir under a file lock, so that no test process runs a partly written one. Later
 // processes find it up to date.
-func build(dir, path string, flags ...string) ([]byte, error) {
+func build(dir, path, program string, flags ...string) ([]byte, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func build(dir, path string, flags ...string) ([]byte, error) {
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
 		return nil, err
 	}
-	cmd := exec.Command("go", append(append([]string{"build"}, flags...), "-o", path, "./cmd/freshet")...)
+	cmd := exec.Command("go", append(append([]string{"build"}, flags...), "-o", path, "./cmd/"+program)...)
 	cmd.Dir = dir
 	return cmd.CombinedOutput()
 }
@@ -64,10 +64,20 @@ func Freshet(t testing.TB) string {
 			return
 		}
 		freshet.path = filepath.Join(root(), "bin", "freshet-e2e")
-		freshet.out, freshet.err = build(root(), freshet.path)
+		freshet.out, freshet.err = build(root(), freshet.path, "freshet")
 	})
 	if freshet.err != nil {
 		t.Fatalf("build freshet: %v\n%s", freshet.err, freshet.out)
 	}
 	return freshet.path
+}
+
+// FreshetBench builds this tree's freshet-bench and returns its path.
+func FreshetBench(t testing.TB) string {
+	t.Helper()
+	path := filepath.Join(root(), "bin", "freshet-bench-e2e")
+	if out, err := build(root(), path, "freshet-bench"); err != nil {
+		t.Fatalf("build freshet-bench: %v\n%s", err, out)
+	}
+	return path
 }

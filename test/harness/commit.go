@@ -50,7 +50,7 @@ func (c *Commit) Build(t testing.TB) string {
 		t.Fatalf("unpack %s: %v\n%s", c.Hash, err, out)
 	}
 	path := filepath.Join(t.TempDir(), "freshet")
-	if out, err := build(dir, path, "-trimpath", "-ldflags", "-X main.version="+c.Version()); err != nil {
+	if out, err := build(dir, path, "freshet", "-trimpath", "-ldflags", "-X main.version="+c.Version()); err != nil {
 		t.Fatalf("build %s: %v\n%s", c.Hash, err, out)
 	}
 	return path

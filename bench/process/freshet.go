@@ -1,0 +1,34 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// FreshetVariable is the variable of the environment that names the program freshet.
+const FreshetVariable = "FRESHET_BINARY"
+
+// Freshet returns the path of the program freshet: FRESHET_BINARY if set, else the file freshet beside this executable, else the one in PATH.
+func Freshet() (string, error) {
+	if path := os.Getenv(FreshetVariable); path != "" {
+		return path, nil
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find own executable: %w", err)
+	}
+	beside := filepath.Join(filepath.Dir(exe), "freshet")
+	if _, err := os.Stat(beside); err == nil {
+		return beside, nil
+	} else if !errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("find the program freshet: %w", err)
+	}
+	path, err := exec.LookPath("freshet")
+	if err != nil {
+		return "", fmt.Errorf("the program freshet is neither at %s nor in PATH: put it there, or set %s to its path", beside, FreshetVariable)
+	}
+	return path, nil
+}
