@@ -254,8 +254,9 @@ upgrade: ## restart a cluster under load from the build of test/upgrade/testdata
 	FRESHET_UPGRADE=all $(GO) test -timeout 0 -count=1 -v ./test/upgrade
 
 .PHONY: zones
-zones: ## count what goes between zones, each a network namespace that produces SIZE (1GiB); LOOPBACK=1 does without them
-	FRESHET_ZONES=$(or $(SIZE),1GiB) FRESHET_ZONES_LOOPBACK=$(LOOPBACK) $(GO) test -timeout 0 -count=1 -v -run '^TestZones$$' ./test/zones
+zones: ## count what goes between zones, each a network namespace that produces SIZE (1GiB); LOOPBACK=1 does without; BREAK=listener-zone must fail
+	FRESHET_ZONES=$(or $(SIZE),1GiB) FRESHET_ZONES_LOOPBACK=$(LOOPBACK) FRESHET_BREAK=$(BREAK) \
+		$(GO) test -timeout 0 -count=1 -v -run '^TestZones$(if $(BREAK),_Ports,(_Ports)?)$$' ./test/zones
 
 .PHONY: lostzone
 lostzone: build ## let consumers of ten client versions lose their zone for good, and its agents one by one (8 minutes)

@@ -16,4 +16,9 @@
 // Where namespaces are not allowed, or with FRESHET_ZONES_LOOPBACK=1, everything listens at a loopback address of its
 // zone (127.0.1.x and so on), behind a proxy that counts the bytes of each connection and asks the kernel whose process
 // made it. That counts payload alone, and needs no privilege.
+//
+// TestZones_Ports uses the same namespaces. Clients of five libraries come by the ports of their zones (--zone-listeners) and name no zone. The
+// first zone loses its agents and gets others, at 10.200.1.3 and 10.200.1.4. The test asks each agent for all leaders and coordinators at each
+// port, and reads the bytes of each client's connections from the kernel. FRESHET_BREAK=listener-zone gives each zone the port of another
+// one, and must make the test fail.
 package zones

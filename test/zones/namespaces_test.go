@@ -21,7 +21,7 @@ const (
 	// namePrefix begins the names of all namespaces of this package; the process id follows.
 	namePrefix = "freshet-zones-"
 	// clientHost is the last part of the address that a namespace's clients have, serversMost the largest one of servers.
-	clientHost, serversMost = 100, 2
+	clientHost, serversMost = 100, 4
 )
 
 var made atomic.Int64 // networks of this process

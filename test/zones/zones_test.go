@@ -59,7 +59,7 @@ func TestZones_Loopback(t *testing.T) {
 func measure(t *testing.T, n network, amount int64) {
 	t.Helper()
 	l := load{records: amount / recordBytes, perSecond: perSecond}
-	c := start(t, n)
+	c := start(t, n, nil)
 	began, before := time.Now(), n.count()
 	work(t, n, c, l)
 	m, took := n.count().since(before), time.Since(began)
@@ -71,13 +71,18 @@ func measure(t *testing.T, n network, amount int64) {
 	checkLeakIsSeen(t, n, c)
 }
 
-// start runs a cluster with a topic. Nothing is compacted: that would get and put the same records again.
-func start(t *testing.T, n network) *harness.Cluster {
+// putBudget is the agents' --put-budget, as at a store that bills requests: each PUT is a commit at the control plane.
+const putBudget = "4"
+
+// start runs a cluster with a topic. flagsOf returns further flags of an agent, or is nil. Jobs are off, because compaction gets and puts
+// the same records again.
+func start(t *testing.T, n network, flagsOf func(agent string) []string) *harness.Cluster {
 	t.Helper()
 	c := harness.NewCluster(t, harness.ClusterConfig{
 		Agents: agentsPerZone * len(zones), ControlPlanes: 1, Zones: zones,
 		ControlFlags: []string{"--no-jobs"},
-		AgentFlags:   []string{"--put-budget", "4"}, // as at a store that bills requests: each PUT is a commit at the control plane
+		AgentFlags:   []string{"--put-budget", putBudget},
+		FlagsOf:      flagsOf,
 		Place:        func(process string) testservers.Place { return n.place(home(process)) },
 		Front: func(process, address string) string {
 			node, _ := home(process)

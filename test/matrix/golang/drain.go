@@ -6,26 +6,40 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"strings"
+	"time"
 
 	ibm "github.com/IBM/sarama"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// drain reads a topic with a library until the process is killed, and prints each value.
-func drain(library, bootstrap, topic, group, client string) error {
+// drain reads a topic with a library until the process is killed, and prints each value up to its first space. If age is set, the client
+// refreshes its metadata after that time and commits its positions each second. If rack is set, the client has that rack.
+func drain(library, bootstrap, topic, group, client, rack string, age time.Duration) error {
 	switch library {
 	case "franz-go":
-		return drainFranz(bootstrap, topic, group, client)
+		return drainFranz(bootstrap, topic, group, client, rack, age)
 	case "sarama":
-		return drainSarama(bootstrap, topic, group, client)
+		return drainSarama(bootstrap, topic, group, client, rack, age)
 	}
 	return fmt.Errorf("no such library: %s", library)
 }
 
-func drainFranz(bootstrap, topic, group, client string) error {
+// show prints a value up to its first space.
+func show(value []byte) {
+	word, _, _ := strings.Cut(string(value), " ")
+	fmt.Println("read " + word)
+}
+
+func drainFranz(bootstrap, topic, group, client, rack string, age time.Duration) error {
 	options := []kgo.Opt{
-		kgo.SeedBrokers(bootstrap), kgo.ConsumeTopics(topic), kgo.ConsumerGroup(group), kgo.DisableAutoCommit(),
+		kgo.SeedBrokers(strings.Split(bootstrap, ",")...), kgo.ConsumeTopics(topic), kgo.ConsumerGroup(group), kgo.Rack(rack),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+	}
+	if age > 0 {
+		options = append(options, kgo.MetadataMaxAge(age), kgo.MetadataMinAge(age/4), kgo.AutoCommitInterval(time.Second))
+	} else {
+		options = append(options, kgo.DisableAutoCommit())
 	}
 	if client != "" {
 		options = append(options, kgo.ClientID(client))
@@ -35,7 +49,7 @@ func drainFranz(bootstrap, topic, group, client string) error {
 		return err
 	}
 	for {
-		c.PollFetches(context.Background()).EachRecord(func(r *kgo.Record) { fmt.Println("read " + string(r.Value)) })
+		c.PollFetches(context.Background()).EachRecord(func(r *kgo.Record) { show(r.Value) })
 	}
 }
 
@@ -45,21 +59,25 @@ type printer struct{}
 func (printer) Setup(ibm.ConsumerGroupSession) error   { return nil }
 func (printer) Cleanup(ibm.ConsumerGroupSession) error { return nil }
 
-func (printer) ConsumeClaim(_ ibm.ConsumerGroupSession, claim ibm.ConsumerGroupClaim) error {
+func (printer) ConsumeClaim(session ibm.ConsumerGroupSession, claim ibm.ConsumerGroupClaim) error {
 	for m := range claim.Messages() {
-		fmt.Println("read " + string(m.Value))
+		show(m.Value)
+		session.MarkMessage(m, "")
 	}
 	return nil
 }
 
-func drainSarama(bootstrap, topic, group, client string) error {
+func drainSarama(bootstrap, topic, group, client, rack string, age time.Duration) error {
 	ibm.Logger = log.New(os.Stderr, "sarama ", log.Ltime|log.Lmicroseconds)
 	cfg := ibm.NewConfig()
-	cfg.Version, cfg.Consumer.Offsets.Initial, cfg.Consumer.Offsets.AutoCommit.Enable = ibm.MaxVersion, ibm.OffsetOldest, false
+	cfg.Version, cfg.Consumer.Offsets.Initial, cfg.RackID = ibm.MaxVersion, ibm.OffsetOldest, rack
+	if cfg.Consumer.Offsets.AutoCommit.Enable = age > 0; age > 0 {
+		cfg.Metadata.RefreshFrequency = age
+	}
 	if client != "" {
 		cfg.ClientID = client
 	}
-	g, err := ibm.NewConsumerGroup([]string{bootstrap}, group, cfg)
+	g, err := ibm.NewConsumerGroup(strings.Split(bootstrap, ","), group, cfg)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,11 @@
 //
 //	golang franz-go|sarama|kafka-go BOOTSTRAP PREFIX
 //
-// "golang drain franz-go|sarama BOOTSTRAP TOPIC GROUP CLIENT" reads a topic until it is killed.
+// "golang drain franz-go|sarama BOOTSTRAP TOPIC GROUP CLIENT [AGE [RACK]]" reads a topic until it is killed.
+//
+// "golang produce franz-go|sarama BOOTSTRAP TOPIC NAME BYTES PAUSE AGE RACK" writes a topic until its standard input ends.
+//
+// BOOTSTRAP is a list with commas. PAUSE and AGE are in milliseconds.
 //
 // It is a module of its own, so that the libraries' versions are pinned apart from the product's.
 package main
@@ -13,6 +17,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -43,9 +48,17 @@ type library interface {
 }
 
 func main() {
-	if os.Args[1] == "drain" {
-		fmt.Fprintln(os.Stderr, drain(os.Args[2], os.Args[3], os.Args[4], os.Args[5], os.Args[6]))
+	switch os.Args[1] {
+	case "drain":
+		args := append(os.Args[2:], "", "")
+		fmt.Fprintln(os.Stderr, drain(args[0], args[1], args[2], args[3], args[4], args[6], milliseconds(args[5])))
 		os.Exit(1)
+	case "produce":
+		if err := produce(newTraffic(os.Args[2:])); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
 	}
 	c := cluster{bootstrap: os.Args[2], prefix: os.Args[3]}
 	c.records, c.shared, c.transactions = c.prefix+"-records", c.prefix+"-shared", c.prefix+"-transactions"
@@ -63,6 +76,18 @@ func main() {
 	report("group", l.group)
 	report("admin", l.admin)
 	report("transactions", l.transactions)
+}
+
+// milliseconds reads a duration in milliseconds. "" is none.
+func milliseconds(s string) time.Duration {
+	if s == "" {
+		return 0
+	}
+	ms, err := strconv.Atoi(s)
+	if err != nil {
+		panic(err)
+	}
+	return time.Duration(ms) * time.Millisecond
 }
 
 // report runs one check and prints its outcome.
