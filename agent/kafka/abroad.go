@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +20,29 @@ const (
 	// maxRedirects bounds the remembered members and producers of one API. Beyond it, clients are served and not redirected.
 	maxRedirects = 10_000
 )
+
+// strayWindow is how long an agent refuses the batches that a connection abroad sends to a partition, from the first one on. In this time all
+// batches in flight arrive, so they keep their order. Later batches are stored: the client was sent here again, as by a load balancer.
+const strayWindow = 2 * time.Second
+
+// strays refuses the batches of producers abroad with NOT_LEADER_OR_FOLLOWER, as a broker of Kafka does that no longer leads the partition
+// (ReplicaManager.appendRecords). sarama looks for a partition's leader only after an error (partitionProducer.dispatch), so it would write
+// abroad for ever.
+type strays struct {
+	views *Views
+	seen  *recent // partitions by connection
+}
+
+// strayed returns the function that reports whether to refuse a partition's batch, or nil if the client is not abroad.
+func (s *strays) strayed(snapshot *view.Snapshot, req *edge.Request) func(*view.Topic, int32) bool {
+	if s.views == nil || !s.views.Abroad(snapshot, req) {
+		return nil
+	}
+	return func(t *view.Topic, partition int32) bool {
+		name := fmt.Sprintf("%d/%x/%d", req.Client.ID, t.ID, partition)
+		return s.seen.first(name, req.Arrived, strayWindow)
+	}
+}
 
 // newRedirects returns an empty memory of redirected members or producers.
 func newRedirects() *recent { return newRecent(redirectPause, maxRedirects) }

@@ -2,7 +2,7 @@ package kafka
 
 import (
 	"context"
-	"strconv"
+	"fmt"
 	"sync"
 	"time"
 
@@ -17,8 +17,8 @@ import (
 // redirectVersion is the first Fetch version whose answer names the new leader and its address (KIP-951).
 const redirectVersion = 16
 
-// Departure redirects consumers from an agent that drains: Fetch and ListOffsets get NOT_LEADER_OR_FOLLOWER for a partition that another
-// agent leads in the client's view. The client then refreshes its metadata, which no longer names this agent, or follows the leader in the
+// Departure redirects consumers from an agent that drains, and consumers abroad: Fetch and ListOffsets get NOT_LEADER_OR_FOLLOWER for a
+// partition that another agent leads in the client's view. The client then refreshes its metadata, which no longer names this agent, or follows the leader in the
 // answer. Without the error, a client that knows this agent alone loses its only broker when the connection closes.
 //
 // A partition is served to the end if there is no new leader, if the leader is this zone's load balancer, which may lead back here, or if
@@ -87,22 +87,26 @@ func (d *Departure) AwaitRefresh(ctx context.Context) error {
 	}
 }
 
-// departing is one request while the agent drains.
+// departing is one request while the agent drains, or of a client abroad.
 type departing struct {
 	*Departure
 	req      *edge.Request
 	snapshot *view.Snapshot
 	zone     *zoneView
+	drains   bool  // the agent drains; false: the client is abroad
 	once     *bool // whether the connection may be redirected; nil until it matters
 }
 
-// of returns the request's redirects, or nil if the agent does not drain.
+// of returns the request's redirects, or nil if the agent does not drain and the client is not abroad.
 func (d *Departure) of(req *edge.Request) *departing {
-	if d == nil || !d.left() {
+	if d == nil {
 		return nil
 	}
-	snapshot := d.catalogue.Load()
-	return &departing{Departure: d, req: req, snapshot: snapshot, zone: d.views.of(snapshot, req)}
+	snapshot, drains := d.catalogue.Load(), d.left()
+	if !drains && !d.views.Abroad(snapshot, req) {
+		return nil
+	}
+	return &departing{Departure: d, req: req, snapshot: snapshot, zone: d.views.of(snapshot, req), drains: drains}
 }
 
 // leader returns the new leader of a partition, and false if the partition is to be served. epoch is the one that the client knows, -1
@@ -120,10 +124,10 @@ func (d *departing) leader(p id.TopicPartition, epoch int32, follows bool) (lead
 		return l, true
 	}
 	if d.once == nil {
-		name := strconv.Itoa(int(d.req.Key)) + "/" + strconv.FormatUint(d.req.Client.ID, 10)
+		name := fmt.Sprintf("%d/%d/%t", d.req.Key, d.req.Client.ID, d.drains)
 		allowed := d.sent.allow(name, time.Now())
 		d.once = &allowed
-		if allowed {
+		if allowed && d.drains {
 			d.redirected(d.req.Client.ID)
 		}
 	}
@@ -136,7 +140,7 @@ type elsewhere struct {
 	endpoints []fetch.Endpoint      // of these leaders
 }
 
-// redirect refuses partitions with NOT_LEADER_OR_FOLLOWER while the agent drains. From redirectVersion on, it names their new leaders.
+// redirect refuses partitions with NOT_LEADER_OR_FOLLOWER while the agent drains or the client is abroad. From redirectVersion on, it names their new leaders.
 func (f *Fetch) redirect(req *edge.Request, version int16, s *fetching) (to elsewhere) {
 	d := f.cfg.Departure.of(req)
 	if d == nil {

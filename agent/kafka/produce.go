@@ -67,6 +67,7 @@ type Produce struct {
 	topics    topicRules
 	producers transactionalIDs
 	windows   *windows
+	strays    strays
 }
 
 // NewProduce builds the Produce API.
@@ -78,7 +79,10 @@ func NewProduce(cfg ProduceConfig) *Produce {
 		cfg.Recoder = recode.New(recode.Config{})
 	}
 	cfg.Log = cmp.Or(cfg.Log, zap.NewNop())
-	return &Produce{cfg: cfg, producers: transactionalIDs{to: cfg.Forwarder}, windows: newWindows(cfg.Log, cfg.Registerer)}
+	return &Produce{
+		cfg: cfg, producers: transactionalIDs{to: cfg.Forwarder}, windows: newWindows(cfg.Log, cfg.Registerer),
+		strays: strays{views: cfg.Views, seen: newRedirects()},
+	}
 }
 
 // Key is the API's.
@@ -171,11 +175,11 @@ func (r *produceRequest) prepare(ctx context.Context) {
 		r.refuseAll(n, err)
 		return
 	}
-	find := r.finder(ctx)
+	find, strayed := r.finder(ctx), r.api.strays.strayed(r.api.cfg.Catalogue.Load(), r.req)
 	for i := range r.in.Topics {
 		t := &r.in.Topics[i]
 		for k := range t.Partitions {
-			r.check(find, t, &t.Partitions[k])
+			r.check(find, strayed, t, &t.Partitions[k])
 		}
 	}
 	r.checkTransactional(ctx)
@@ -197,10 +201,14 @@ func (r *produceRequest) refuse(t *view.Topic, err error) {
 }
 
 // check validates one partition's batch.
-func (r *produceRequest) check(find finder, t *kmsg.ProduceRequestTopic, in *kmsg.ProduceRequestTopicPartition) {
+func (r *produceRequest) check(find finder, strayed func(*view.Topic, int32) bool, t *kmsg.ProduceRequestTopic, in *kmsg.ProduceRequestTopicPartition) {
 	topic, rules, err := find(t, in.Partition)
 	if err != nil {
 		r.refuse(topic, err)
+		return
+	}
+	if strayed != nil && strayed(topic, in.Partition) {
+		r.refuse(topic, kerr.NotLeaderForPartition)
 		return
 	}
 	b, err := r.validate(rules, in)

@@ -42,6 +42,18 @@ func (r *recent) allow(name string, now time.Time) bool {
 	return true
 }
 
+// first reports whether a name is new, or was new less than window ago, and remembers it for the pause. It returns false while max other
+// names are remembered.
+func (r *recent) first(name string, now time.Time, window time.Duration) bool {
+	if r.allow(name, now) {
+		return true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at, ok := r.names[xxhash.Sum64String(name)]
+	return ok && now.Sub(at) < window
+}
+
 // len returns the number of names remembered.
 func (r *recent) len(now time.Time) int {
 	r.mu.Lock()

@@ -54,7 +54,6 @@ func TestZones_Ports(t *testing.T) {
 	}
 	p := startPorts(t, n)
 	p.calm("all zones have agents", zones, func() { time.Sleep(watched) }) // sleeps: the time that is measured
-	p.endStaying()
 	p.calm("zone-a has none", zones[1:], func() {
 		p.lose()
 		p.restore()
@@ -170,16 +169,6 @@ func (p *ports) calm(when string, homes []string, during func()) {
 	for i, a := range homes {
 		for _, b := range homes[i+1:] {
 			require.Less(p, float64(m.both(a, b)), linkChatter*took.Seconds(), "%s: bytes between %s and %s", when, a, b)
-		}
-	}
-}
-
-// endStaying ends the producers of the first zone that would stay in other zones.
-func (p *ports) endStaying() {
-	p.Helper()
-	for _, c := range p.clients {
-		if c.zone == zones[0] && c.stays {
-			p.end(c)
 		}
 	}
 }

@@ -32,7 +32,6 @@ type portClient struct {
 	name, zone         string
 	producer, consumer *testservers.Process
 	input              io.Closer // of the producer, which ends with it
-	stays              bool      // as of library
 	ended              bool      // the producer
 	acked, read        *words
 }
@@ -43,9 +42,6 @@ type library struct {
 	// produce and drain begin the command lines, before the arguments that all libraries share. The options end the command lines.
 	produce, drain               []string
 	produceOptions, drainOptions []string
-
-	// stays reports whether a producer that works in another zone stays there until a request fails. Agents abroad serve its requests.
-	stays bool
 }
 
 // portLibraries returns the libraries of a zone's clients. franz-go in the first zone and Java everywhere have client.rack, and partitioners that
@@ -61,7 +57,7 @@ func portLibraries(t *testing.T, zone string) (all []library) {
 		program := harness.GoProgram(t, at("golang"))
 		return library{
 			name: name, produce: []string{program, "produce", name}, drain: []string{program, "drain", name},
-			produceOptions: []string{rack}, drainOptions: []string{rack}, stays: name == "sarama",
+			produceOptions: []string{rack}, drainOptions: []string{rack},
 		}
 	}
 	python := func(name, requirements, suffix string) library {
@@ -97,7 +93,7 @@ func portLibraries(t *testing.T, zone string) (all []library) {
 // newPortClient describes a library's clients of a zone, without starting them.
 func newPortClient(t *testing.T, l library, zone string, place testservers.Place, bootstrap string) *portClient {
 	t.Helper()
-	c := &portClient{name: zone + "-" + l.name, zone: zone, stays: l.stays, acked: &words{}, read: &words{}}
+	c := &portClient{name: zone + "-" + l.name, zone: zone, acked: &words{}, read: &words{}}
 	process := func(role string, command []string, args ...string) *testservers.Process {
 		return testservers.NewProcessAt(t, place, c.name+"-"+role, command[0], append(command[1:len(command):len(command)], args...), nil)
 	}
