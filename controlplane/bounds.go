@@ -30,8 +30,9 @@ type Bounds struct {
 
 // Bounds returns the bounds of each virtual cluster.
 //
-// The state of every virtual cluster may take a quarter of its share of the memory. A snapshot is compared with a second
-// state, which takes as much. Commits copy partitions while a snapshot is taken, at most all. The rest is for buffers and garbage.
+// The state of every virtual cluster may take a quarter of its share of the memory. While a snapshot is taken there is a second
+// state: first the copies of partitions that commits and trims change, then the rebuilt state, then the state read back. The rest is for
+// buffers and garbage.
 func (c *Config) Bounds() Bounds {
 	limit := c.MemoryLimit
 	if limit == 0 {

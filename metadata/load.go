@@ -12,6 +12,9 @@ type Load struct {
 	Bundles int   // live ones
 	Fresh   int   // live ones of level 0: not compacted yet
 
+	// Cleanup counts items of the cleanup queue. A deleted topic is one item, and one per partition in a state restored from a snapshot.
+	Cleanup int
+
 	// Partitions counts those that had a record, those of topics whose deletion can be taken back too.
 	Partitions int64
 	// Other is about the memory of everything but partitions, extents and producers.
@@ -31,7 +34,7 @@ func (l *Load) ProducerBytes() int64 {
 func (s *machine) Load() Load {
 	l := s.load
 	l.Other = s.otherBytes()
-	l.Bundles = s.bundles.Len()
+	l.Bundles, l.Cleanup = s.bundles.Len(), s.cleanup.items.Len()
 	l.Producers, l.Resting = s.counts.active, s.counts.resting
 	return l
 }

@@ -128,9 +128,16 @@ func (w *world) apply(t *testing.T, c Command) string {
 	require.Equal(t, fx, fx2)
 	require.Equal(t, w.state.Hash(), w.replica.Hash(), "replica")
 	require.Equal(t, w.state.Hash(), restored.Hash(), "restored")
-	require.Equal(t, w.state.Load(), restored.Load(), "restored")
+	require.Equal(t, contentOf(w.state), contentOf(restored), "restored")
 	w.again(t, b, res[0])
 	return describe(w.state, res[0], &fx)
+}
+
+// contentOf returns a state's load without the items of the cleanup queue, whose number differs in a restored state.
+func contentOf(s interface{ Load() Load }) Load {
+	l := s.Load()
+	l.Cleanup = 0
+	return l
 }
 
 // again applies the batch a second time to a copy: once is enough (I3).

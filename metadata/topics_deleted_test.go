@@ -64,7 +64,7 @@ func TestDeletions_DerivedState(t *testing.T) {
 				continue
 			}
 			r := restore(t, s)
-			require.Equal(t, s.Load(), r.Load(), "seed %d step %d %T", seed, step, c)
+			require.Equal(t, contentOf(s), contentOf(r), "seed %d step %d %T", seed, step, c)
 			require.Equal(t, s.counts, r.counts)
 			require.Equal(t, s.names.Keys(), r.names.Keys())
 			require.Equal(t, s.deletedNames.Keys(), r.deletedNames.Keys())

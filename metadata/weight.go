@@ -23,11 +23,12 @@ const (
 	sessionBytes      = 1 << 10
 	endedBytes        = 96
 	goneBytes         = 128
+	cleanupBytes      = 80 // of an item of the cleanup queue, beside its extents
 )
 
 // MemoryBytes estimates the memory of the state. Results of submissions that agents have not acknowledged are not in it.
 func (l *Load) MemoryBytes() int64 {
-	return l.Extents*ExtentBytes + l.Partitions*PartitionBytes + l.ProducerBytes() + l.Other
+	return l.Extents*ExtentBytes + l.Partitions*PartitionBytes + l.ProducerBytes() + int64(l.Cleanup)*cleanupBytes + l.Other
 }
 
 // otherBytes is the part of the estimate that is neither of partitions nor of their extents and producers.

@@ -35,6 +35,17 @@ func TestLoad_MemoryBytes(t *testing.T) { // not parallel: it measures the proce
 			apply(create)
 			commitRounds(apply, topic, partitions/4, 33, -1)
 		},
+		"trimmed extents, one by one": func(apply func(...Command)) {
+			apply(create)
+			commitRounds(apply, topic, partitions, 9, -1)
+			for offset := range int64(6) {
+				c := &TrimPartitions{}
+				for n := range int32(partitions) {
+					c.Trims = append(c.Trims, Trim{Partition: id.TopicPartition{Topic: topic, Partition: n}, Offset: offset + 1})
+				}
+				apply(c)
+			}
+		},
 		"partitions with five producers": func(apply func(...Command)) {
 			apply(create)
 			commitRounds(apply, topic, partitions, 5, 0)

@@ -23,27 +23,29 @@ var errNoBase = errors.New("no earlier state to begin from")
 const baseAttempts = 4
 
 // confirm compares the hash of the owner's state after entry index with the hash of the state rebuilt from the log. Without this
-// check, an owner with a damaged state would write the damage to the snapshot and trim the log that has the right commands. If
-// baseAttempts attempts find no earlier state, confirm logs that and returns nil. Errors: ErrWrongOwner, those of rebuild.
-func (s *snapshots) confirm(ctx context.Context, index, hash uint64) error {
+// check, an owner with a damaged state would write the damage to the snapshot and trim the log that has the right commands.
+//
+// confirm returns the rebuilt state. If baseAttempts attempts find no earlier state, confirm logs that and returns fallback, the
+// owner's state. In the attempts before, fallback may be nil. Errors: ErrWrongOwner, those of rebuild.
+func (s *snapshots) confirm(ctx context.Context, index, hash uint64, fallback *metadata.State) (*metadata.State, error) {
 	state, err := s.r.rebuild(ctx, s.refs, index)
 	if errors.Is(err, errNoBase) {
 		if s.attempts++; s.attempts < baseAttempts { // a store may return wrong answers for a while
-			return fmt.Errorf("build the state from the log, attempt %d of %d: %w", s.attempts, baseAttempts, err)
+			return nil, fmt.Errorf("build the state from the log, attempt %d of %d: %w", s.attempts, baseAttempts, err)
 		}
 		s.attempts = 0
 		s.r.cfg.Logger.Error("the next snapshot is not compared with the log", zap.Uint64("index", index), zap.Error(err))
-		return nil
+		return fallback, nil
 	}
 	if err != nil {
-		return fmt.Errorf("build the state from the log: %w", err)
+		return nil, fmt.Errorf("build the state from the log: %w", err)
 	}
 	s.attempts = 0
 	if got := state.Hash(); got != hash {
-		return fmt.Errorf("%w: after entry %d the owner's hash is %016x, the log's %016x; restart the replica, and test its memory if this repeats",
+		return nil, fmt.Errorf("%w: after entry %d the owner's hash is %016x, the log's %016x; restart the replica, and test its memory if this repeats",
 			ErrWrongOwner, index, hash, got)
 	}
-	return nil
+	return state, nil
 }
 
 // rebuild returns the state after entry index as a starting replica would load it. It begins with the newest snapshot that can be

@@ -19,8 +19,8 @@ import (
 // snapshots takes the snapshots of one tenure and trims the log behind them. The steps of one snapshot:
 //
 //  1. log a mark (CheckHash of index 0); the apply goroutine takes State.Snapshot right after it
-//  2. hash the snapshot, rebuild the state at the mark from an earlier snapshot and the log, and compare hashes
-//  3. stream the snapshot to the bucket, decode it from there, and compare hashes
+//  2. hash the snapshot and let go of it, rebuild the state at the mark from an earlier snapshot and the log, and compare hashes
+//  3. stream the rebuilt state to the bucket and let go of it, decode it from there, and compare hashes
 //  4. point to it and to the newest one before it that is not known to be corrupt
 //  5. trim the log up to that older one, delete the snapshots before it
 //  6. log its hash, so that followers compare theirs of the same mark
@@ -159,20 +159,23 @@ func (s *snapshots) take(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	encoder := s.r.encoder(state)
-	hash, err := encoder.Encodable()
+	hash, err := s.r.encoder(state).Encodable()
 	if err != nil {
 		return fmt.Errorf("encode the state at %d: %w", index, err)
 	}
-	if err := s.confirm(ctx, index, hash); err != nil {
+	if s.attempts < baseAttempts-1 {
+		state = nil // garbage from here on: confirm returns an equal state, and memory has room for two
+	}
+	if state, err = s.confirm(ctx, index, hash, state); err != nil {
 		return err
 	}
-	ref, hash, err := snapshot.Write(ctx, s.r.cfg.Bucket, s.r.cfg.SnapshotPrefix, encoder)
+	at := state.Now()
+	ref, hash, err := snapshot.Write(ctx, s.r.cfg.Bucket, s.r.cfg.SnapshotPrefix, s.r.encoder(state))
 	if err != nil {
 		return err
 	}
 	s.r.metrics.unsnapshottable.Set(0)
-	ref.Total, ref.AtMs = total, state.Now()
+	ref.Total, ref.AtMs = total, at
 	refs := append([]metalog.SnapshotRef{ref}, s.usable()...)
 	if err := s.tenure.SetSnapshots(ctx, refs); err != nil {
 		return fmt.Errorf("point to snapshot: %w", err)

@@ -88,7 +88,13 @@ func (n *node) edit(gen uint64, from, to int64, with []Extent, c cut) []child {
 }
 
 func (n *node) editLeaf(gen uint64, from, to int64, with []Extent, c cut) []child {
-	exts := make([]Extent, 0, len(n.exts)+len(with))
+	kept := 0
+	for i := range n.exts {
+		if !c.removes(&n.exts[i], from, to) {
+			kept++
+		}
+	}
+	exts := make([]Extent, 0, kept+len(with))
 	placed := false
 	for i := range n.exts {
 		x := &n.exts[i]
