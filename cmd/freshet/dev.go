@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
 
+	"github.com/freshet-io/freshet/controlplane"
 	"github.com/freshet-io/freshet/internal/access"
 	"github.com/freshet-io/freshet/internal/cli"
 	"github.com/freshet-io/freshet/internal/dev"
@@ -17,8 +19,12 @@ import (
 	"github.com/freshet-io/freshet/objstore/open"
 )
 
-// Default that suits one process on a developer's machine.
-const devMemory = 1 << 30 // at most, unless --memory-limit is given
+const (
+	// devMemory is the largest default of --memory-limit. It suits one process on a developer's machine.
+	devMemory = 1 << 30
+	// leastDevMemory is the least --memory-limit. Three quarters of it are more than an agent's least.
+	leastDevMemory = 192 << 20
+)
 
 func newDev(p program.Program) *cobra.Command {
 	s := agentSettings{log: logging.Config{Level: "warn"}}
@@ -61,7 +67,13 @@ func (s *agentSettings) runDev(cmd *cobra.Command, p program.Program, d dev.Conf
 	if err := s.complete(log, p.Version); err != nil {
 		return &cli.UsageError{Message: err.Error()}
 	}
-	s.MemoryLimit = memoryLimit(s.MemoryLimit, devMemory)
+	limit := memoryLimit(s.MemoryLimit, devMemory)
+	if limit < leastDevMemory {
+		return &cli.UsageError{Message: fmt.Sprintf("--memory-limit: memory limit of %d bytes is below the least, %d", limit, leastDevMemory)}
+	}
+	debug.SetMemoryLimit(controlplane.RuntimeMemory(limit))
+	d.ControlPlaneMemory = limit / 4
+	s.MemoryLimit = limit - d.ControlPlaneMemory
 	s.Registry = newRegistry()
 	d.Agent = s.Config
 	if err := errors.Join(s.ValidateWriting(), d.Validate()); err != nil {

@@ -99,6 +99,17 @@ func TestRun_TooLittleMemoryIsNamed(t *testing.T) {
 	t.Cleanup(func() { debug.SetMemoryLimit(before) })
 	_, _, errs := command(t, nil, agentArgs("--memory-limit", "1MiB")...)
 	require.Contains(t, errs, "freshet: --memory-limit: memory limit of 1048576 bytes is below the least, 134217728\n")
+	_, _, errs = command(t, nil, devArgs(t, "--memory-limit", "191MiB")...)
+	require.Contains(t, errs, "freshet: --memory-limit: memory limit of 200278016 bytes is below the least, 201326592\n")
+}
+
+// TestRun_DevLimitsTheRuntime: `freshet dev` leaves an eighth of its memory to the program and the kernel, as a control plane does.
+func TestRun_DevLimitsTheRuntime(t *testing.T) {
+	before := debug.SetMemoryLimit(-1)
+	t.Cleanup(func() { debug.SetMemoryLimit(before) })
+	_, _, errs := command(t, nil, devArgs(t, "--memory-limit", "512MiB", "--kafka-listen", "127.0.0.1")...)
+	require.Contains(t, errs, "--kafka-listen", "ends after the limit is set")
+	require.EqualValues(t, 448<<20, debug.SetMemoryLimit(-1))
 }
 
 // TestRun_DevMakesNothingForInvalidSettings: the data directory is made for settings that are right.
@@ -115,6 +126,8 @@ func TestRun_NamesTheListenerWhoseAddressIsTaken(t *testing.T) {
 	require.NoError(t, err)
 	defer taken.Close()
 	address := taken.Addr().String()
+	limit := debug.SetMemoryLimit(-1)
+	t.Cleanup(func() { debug.SetMemoryLimit(limit) })
 	for _, c := range []struct {
 		args []string
 		flag string
@@ -127,6 +140,7 @@ func TestRun_NamesTheListenerWhoseAddressIsTaken(t *testing.T) {
 		{devArgs(t), "--kafka-listen"},
 		{devArgs(t), "--http-listen"},
 	} {
+		debug.SetMemoryLimit(limit) // each command lowers it, and the next one would take that for GOMEMLIMIT
 		code, _, errs := command(t, nil, append(c.args, c.flag+"="+address)...)
 		require.Equal(t, program.ExitFailed, code, errs)
 		require.Equal(t, "freshet: "+c.flag+" "+address+": bind: address already in use: stop the process that listens there, or set "+

@@ -51,6 +51,9 @@ type Config struct {
 	// own needs this one, with the same objects.
 	Bucket objstore.Bucket
 	Agent  agent.Config
+	// ControlPlaneMemory is the control plane's part of the process's memory, in bytes; 0 takes the runtime's limit. Agent.MemoryLimit
+	// is the agent's part.
+	ControlPlaneMemory int64
 	// DefaultPartitions is the partition count of topics created without one; 0 takes the control plane's default.
 	DefaultPartitions int32
 	// Broker is what groups and transactions are coordinated with.
@@ -170,6 +173,7 @@ func startControlPlane(
 		VirtualClusters: []controlplane.VirtualCluster{{Name: virtualCluster, AgentKeys: []string{key}, DefaultPartitions: cfg.DefaultPartitions, Broker: cfg.Broker}},
 		Lifecycle:       cfg.Lifecycle,
 		Jobs:            cfg.Jobs,
+		MemoryLimit:     cfg.ControlPlaneMemory,
 
 		// The lock on the data directory proves that the process before this one is gone.
 		TakeOver: true,
