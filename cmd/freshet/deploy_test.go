@@ -33,5 +33,9 @@ func TestUnits_FitTheProgram(t *testing.T) {
 		code, out, errs := command(t, nil, args, "--help")
 		require.Equal(t, program.ExitOK, code, errs)
 		require.Contains(t, out, "freshet "+args)
+		for _, variable := range regexp.MustCompile(`FRESHET_[A-Z_]+`).FindAllString(string(text), -1) {
+			flag := "--" + strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(variable, "FRESHET_"), "_", "-"))
+			require.Regexp(t, flag+`\b`, out, "%s names %s", name, variable)
+		}
 	}
 }
