@@ -60,17 +60,17 @@ func checkRecords(b RecordBatch, p []byte) error {
 // recordSize returns the size of the record at the start of p, or -1 if the record is malformed. Every uncompressed record that a
 // client produces passes here, so it is faster than nextRecord.
 func recordSize(p []byte) int {
-	length, at := varintAt(p, 0)
+	length, at := varint32At(p, 0)
 	if at < 0 || length < 1 || length > int64(len(p)-at) {
 		return -1
 	}
 	end := at + int(length)
 	p = p[:end]
 	_, at = varintAt(p, at+1) // the timestamp delta, behind the attributes
-	delta, at := varintAt(p, at)
+	delta, at := varint32At(p, at)
 	at = varbytesAt(p, at, true) // key
 	at = varbytesAt(p, at, true) // value
-	headers, at := varintAt(p, at)
+	headers, at := varint32At(p, at)
 	if at < 0 || delta != int64(int32(delta)) || headers < 0 || headers > int64(end-at) {
 		return -1
 	}
@@ -100,10 +100,19 @@ func varintAt(p []byte, at int) (v int64, next int) {
 	return v, at + n
 }
 
+// varint32At is varintAt for all fields but timestamp deltas. Java reads at most maxVarint32 bytes of them (ByteUtils.readVarint).
+func varint32At(p []byte, at int) (v int64, next int) {
+	v, next = varintAt(p, at)
+	if next-at > maxVarint32 {
+		return 0, -1
+	}
+	return v, next
+}
+
 // varbytesAt returns the index behind the bytes that have their length, a varint, at p[at]. It returns -1 if p is too short or at is
 // -1. A length of -1 stands for null.
 func varbytesAt(p []byte, at int, nullable bool) int {
-	n, at := varintAt(p, at)
+	n, at := varint32At(p, at)
 	switch {
 	case at < 0, n < -1, n > int64(len(p)-at), n == -1 && !nullable:
 		return -1

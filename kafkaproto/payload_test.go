@@ -134,3 +134,36 @@ func BenchmarkValidate(b *testing.B) {
 		})
 	}
 }
+
+// TestValidate_RefusesLongVarints: Java reads at most five bytes of a varint (ByteUtils.readVarint), so a Java consumer would stop at such a
+// record for good.
+func TestValidate_RefusesLongVarints(t *testing.T) {
+	overlong := func(v byte, bytes int) []byte { // the zigzag value v in a number of bytes
+		p := []byte{v | 0x80}
+		for len(p) < bytes-1 {
+			p = append(p, 0x80)
+		}
+		return append(p, 0)
+	}
+	record := func(fields ...[]byte) []byte {
+		body := append([]byte{0}, bytes.Join(fields, nil)...)
+		return append([]byte{byte(len(body) << 1)}, body...)
+	}
+	null, zero := []byte{1}, []byte{0}
+	require.NoError(t, validated(withPayload(NoCodec, 1, record(zero, zero, null, null, zero))))
+	require.NoError(t, validated(withPayload(NoCodec, 1, record(zero, zero, overlong(1, 5), null, zero))), "five bytes are read by Java")
+	for name, p := range map[string][]byte{
+		"offset delta":  record(zero, overlong(0, 6), null, null, zero),
+		"key length":    record(zero, zero, overlong(1, 6), null, zero),
+		"value length":  record(zero, zero, null, overlong(1, 10), zero),
+		"header count":  record(zero, zero, null, null, overlong(0, 6)),
+		"record length": append(overlong(12, 6), 0, 0, 0, 1, 1, 0),
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := withPayload(NoCodec, 1, p)
+			require.ErrorIs(t, validated(b), kerr.InvalidRecord)
+			_, _, err := nextRecord(b, p)
+			require.Error(t, err)
+		})
+	}
+}

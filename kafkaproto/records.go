@@ -96,8 +96,9 @@ func (r *reader) varlong() int64 {
 }
 
 func (r *reader) varint() int32 {
+	before := len(r.src)
 	v := r.varlong()
-	if v < math.MinInt32 || v > math.MaxInt32 {
+	if v < math.MinInt32 || v > math.MaxInt32 || before-len(r.src) > maxVarint32 {
 		r.fail("varint of more than 32 bits")
 		return 0
 	}

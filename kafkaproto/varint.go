@@ -5,14 +5,25 @@ import (
 	"errors"
 )
 
-// errVarint: more bytes than 64 bits take.
+// maxVarint32 and maxVarint64 are the bytes of the longest varints of 32 and 64 bits.
+const (
+	maxVarint32 = 5
+	maxVarint64 = 10
+)
+
+// errVarint is returned for a varint of more bytes than Java reads.
 var errVarint = errors.New("varint too long")
 
-// ReadVarint reads a zigzag varint of at most 64 bits, as records have them, and gives how many bytes it took. It ends with
-// the reader's error, io.EOF in the middle too.
-func ReadVarint(r *bufio.Reader) (v int64, n int, err error) {
+// ReadVarint reads a zigzag varint of 32 bits, as all fields of records are but the timestamp delta, and returns the number of its bytes. It
+// returns an error for more than 5 bytes, as Java does (ByteUtils.readVarint), and the reader's error, io.EOF in the middle too.
+func ReadVarint(r *bufio.Reader) (v int64, n int, err error) { return readVarint(r, maxVarint32) }
+
+// ReadVarlong is ReadVarint of the timestamp delta, with 64 bits.
+func ReadVarlong(r *bufio.Reader) (v int64, n int, err error) { return readVarint(r, maxVarint64) }
+
+func readVarint(r *bufio.Reader, most int) (v int64, n int, err error) {
 	var u uint64
-	for shift := 0; shift < 70; shift += 7 {
+	for shift := 0; n < most; shift += 7 {
 		c, err := r.ReadByte()
 		if err != nil {
 			return 0, n, err

@@ -67,8 +67,12 @@ func (w *walker) record(i int32) (r record, err error) {
 	}
 	left--
 	var key int64 // its length
-	for _, field := range []*int64{&r.timestamp, &r.offset, &key} {
-		v, n, err := kafkaproto.ReadVarint(w.buf)
+	for f, field := range []*int64{&r.timestamp, &r.offset, &key} {
+		read := kafkaproto.ReadVarint
+		if f == 0 {
+			read = kafkaproto.ReadVarlong
+		}
+		v, n, err := read(w.buf)
 		if err != nil {
 			return r, fmt.Errorf("record %d: %w", i, truncated(err))
 		}

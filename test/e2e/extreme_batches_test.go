@@ -242,6 +242,7 @@ func refusedPayloads(t *testing.T, add addBatch) {
 	two := []set{{atRecordCount, 4, 2}, {atLastDelta, 4, 1}}
 	for _, topic := range []string{"unopened", "packed", "compacted"} {
 		add(topic, "bytes behind the records", packed(kafkaproto.NoCodec, append(bytes.Clone(one), 0)), kerr.InvalidRecord)
+		add(topic, "a record length of six bytes", packed(kafkaproto.NoCodec, lengthOfSixBytes(one)), kerr.InvalidRecord, "UNKNOWN_SERVER_ERROR")
 		add(topic, "a record too many", packed(kafkaproto.NoCodec, records), kerr.InvalidRecord)
 		add(topic, "a record too few", packed(kafkaproto.NoCodec, one, two...), kerr.InvalidRecord)
 		add(topic, "two frames, lz4", packed(kafkaproto.LZ4, append(compress(kafkaproto.LZ4, one), compress(kafkaproto.LZ4, records[len(one):])...), two...),
@@ -253,6 +254,17 @@ func refusedPayloads(t *testing.T, add addBatch) {
 				kerr.InvalidRecord, "UNKNOWN_SERVER_ERROR")
 		}
 	}
+}
+
+// lengthOfSixBytes writes the length of a record with six bytes instead of as few as possible.
+func lengthOfSixBytes(record []byte) []byte {
+	length, n := binary.Uvarint(record)
+	long := make([]byte, 0, len(record)+6)
+	for range 5 {
+		long = append(long, byte(length)|0x80)
+		length >>= 7
+	}
+	return append(append(long, byte(length)), record[n:]...)
 }
 
 func extremeTimes(add addBatch) {

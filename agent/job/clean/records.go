@@ -117,7 +117,7 @@ func (o *opener) head() error {
 	if o.attributes, err = o.buf.ReadByte(); err != nil {
 		return err
 	}
-	timestamp, n, err := kafkaproto.ReadVarint(o.buf)
+	timestamp, n, err := kafkaproto.ReadVarlong(o.buf)
 	if err != nil {
 		return err
 	}
