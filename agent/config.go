@@ -276,11 +276,14 @@ func (c *Config) ValidateWriting() error {
 			faults = append(faults, fmt.Errorf("%s is not above 0", b.flag))
 		}
 	}
-	if !(c.PutBudget >= 0) {
-		faults = append(faults, errors.New("--put-budget is not above 0"))
+	if !(c.PutBudget >= 0 && c.PutBudget <= maxPutBudget) {
+		faults = append(faults, fmt.Errorf("--put-budget is not above 0 and at most %d", maxPutBudget))
 	}
 	return errors.Join(faults...)
 }
+
+// maxPutBudget is more than any object store takes. The owner drops load reports with larger budgets.
+const maxPutBudget = 1_000_000
 
 // Defaults of PutBudget.
 const (

@@ -108,7 +108,9 @@ func (c *bucketCheck) run(ctx context.Context, works <-chan struct{}) error {
 // keep repeats the comparison on the owner until ctx ends. It logs the first of several failures of one kind.
 func (c *bucketCheck) keep(ctx context.Context) {
 	failing, wrong := false, false // the newest attempt
-	for sleep(ctx, markerRepeat) {
+	pause := time.Duration(markerRepeat)
+	for sleep(ctx, pause) {
+		pause = markerRepeat
 		if c.owner() == nil {
 			failing, wrong = false, false
 			continue
@@ -122,7 +124,10 @@ func (c *bucketCheck) keep(ctx context.Context) {
 		case final(err) && !wrong:
 			c.log.Warn("bucket no longer carries this virtual cluster's id, processes that start with it will end", zap.Error(err))
 		case !final(err) && !failing:
-			c.log.Warn("bucket's cluster id cannot be compared, trying again", zap.Duration("again_in", markerRepeat), zap.Error(err))
+			c.log.Warn("bucket's cluster id cannot be compared, trying again", zap.Error(err))
+		}
+		if err != nil && !final(err) && !failing {
+			pause = markerPause // a removed marker is written again before agents give up
 		}
 		failing, wrong = err != nil, final(err)
 	}

@@ -367,3 +367,34 @@ func TestBucketCheck_RepeatsOnTheOwnerAlone(t *testing.T) {
 		require.EqualValues(t, 2+time.Hour/markerRepeat, bucket.gets.Load())
 	})
 }
+
+// TestMarker_WrittenWithinTheAgentsPatience: an agent that starts without the marker ends after 12 s (absentPatience in package agent) if its
+// owner refuses the bucket. The owner writes a removed marker again before that, also after one throttled GET.
+func TestMarker_WrittenWithinTheAgentsPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bucket := &counted{Bucket: mem.New()}
+		mark(t, bucket, marker.Marker{ClusterID: "id"})
+		o, _ := ownerOf(t, 0)
+		checking(t, bucket, o)
+		time.Sleep(time.Hour + time.Second)
+		remove(t, bucket, marker.Key("main"))
+		removed := time.Now()
+		failed := func() (io.ReadCloser, error) {
+			bucket.answer.Store(nil) // once
+			return nil, objstore.ErrThrottled
+		}
+		bucket.answer.Store((*func() (io.ReadCloser, error))(&failed))
+		for {
+			time.Sleep(100 * time.Millisecond)
+			synctest.Wait()
+			if bucket.answer.Load() != nil {
+				continue
+			}
+			if _, err := marker.Read(t.Context(), bucket, "main"); err == nil {
+				break
+			}
+		}
+		t.Logf("written again after %v", time.Since(removed))
+		require.Less(t, time.Since(removed), 12*time.Second)
+	})
+}
