@@ -108,7 +108,7 @@ func (c *bucketCheck) run(ctx context.Context, works <-chan struct{}) error {
 // keep repeats the comparison on the owner until ctx ends. It logs the first of several failures of one kind.
 func (c *bucketCheck) keep(ctx context.Context) {
 	failing, wrong := false, false // the newest attempt
-	pause := time.Duration(markerRepeat)
+	pause := markerRepeat
 	for sleep(ctx, pause) {
 		pause = markerRepeat
 		if c.owner() == nil {

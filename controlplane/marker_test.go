@@ -383,7 +383,7 @@ func TestMarker_WrittenWithinTheAgentsPatience(t *testing.T) {
 			bucket.answer.Store(nil) // once
 			return nil, objstore.ErrThrottled
 		}
-		bucket.answer.Store((*func() (io.ReadCloser, error))(&failed))
+		bucket.answer.Store(&failed)
 		for {
 			time.Sleep(100 * time.Millisecond)
 			synctest.Wait()

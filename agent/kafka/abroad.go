@@ -21,9 +21,10 @@ const (
 	maxRedirects = 10_000
 )
 
-// strayWindow is how long an agent refuses the batches that a connection abroad sends to a partition, from the first one on. In this time all
-// batches in flight arrive, so they keep their order. Later batches are stored: the client was sent here again, as by a load balancer.
-const strayWindow = 2 * time.Second
+// strayWindow is how long an agent refuses the batches that a connection abroad sends to a partition, from the first one on. Batches that were
+// in flight with the first one arrive in this time, and are not stored before it. Later batches are stored, because a load balancer may have
+// sent the client here again: sarama gives up after three retries, 100 ms apart.
+const strayWindow = 200 * time.Millisecond
 
 // strays refuses the batches of producers abroad with NOT_LEADER_OR_FOLLOWER, as a broker of Kafka does that no longer leads the partition
 // (ReplicaManager.appendRecords). sarama looks for a partition's leader only after an error (partitionProducer.dispatch), so it would write

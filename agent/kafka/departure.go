@@ -28,7 +28,8 @@ type Departure struct {
 	catalogue *view.Catalogue
 	views     *Views
 	left      func() bool
-	sent      *recent // connections
+	sent      *recent // connections that were redirected in a drain
+	strays    *recent // connections that were redirected because the client is abroad
 
 	mu struct {
 		sync.Mutex
@@ -39,7 +40,7 @@ type Departure struct {
 
 // NewDeparture returns the Departure of an agent. left reports whether the agent has left the membership while other agents remain.
 func NewDeparture(catalogue *view.Catalogue, views *Views, left func() bool) *Departure {
-	return &Departure{catalogue: catalogue, views: views, left: left, sent: newRedirects()}
+	return &Departure{catalogue: catalogue, views: views, left: left, sent: newRedirects(), strays: newRedirects()}
 }
 
 // redirected notes that the client of a connection must refresh its metadata.
@@ -90,6 +91,7 @@ func (d *Departure) AwaitRefresh(ctx context.Context) error {
 // departing is one request while the agent drains, or of a client abroad.
 type departing struct {
 	*Departure
+	ctx      context.Context // ends with the connection
 	req      *edge.Request
 	snapshot *view.Snapshot
 	zone     *zoneView
@@ -97,8 +99,8 @@ type departing struct {
 	once     *bool // whether the connection may be redirected; nil until it matters
 }
 
-// of returns the request's redirects, or nil if the agent does not drain and the client is not abroad.
-func (d *Departure) of(req *edge.Request) *departing {
+// of returns the request's redirects, or nil if the agent does not drain and the client is not abroad. ctx ends with the connection.
+func (d *Departure) of(ctx context.Context, req *edge.Request) *departing {
 	if d == nil {
 		return nil
 	}
@@ -106,7 +108,7 @@ func (d *Departure) of(req *edge.Request) *departing {
 	if !drains && !d.views.Abroad(snapshot, req) {
 		return nil
 	}
-	return &departing{Departure: d, req: req, snapshot: snapshot, zone: d.views.of(snapshot, req), drains: drains}
+	return &departing{Departure: d, ctx: ctx, req: req, snapshot: snapshot, zone: d.views.of(snapshot, req), drains: drains}
 }
 
 // leader returns the new leader of a partition, and false if the partition is to be served. epoch is the one that the client knows, -1
@@ -124,11 +126,15 @@ func (d *departing) leader(p id.TopicPartition, epoch int32, follows bool) (lead
 		return l, true
 	}
 	if d.once == nil {
-		name := fmt.Sprintf("%d/%d/%t", d.req.Key, d.req.Client.ID, d.drains)
-		allowed := d.sent.allow(name, time.Now())
+		seen := d.strays
+		if d.drains {
+			seen = d.sent
+		}
+		allowed := seen.allow(fmt.Sprintf("%d/%d", d.req.Key, d.req.Client.ID), time.Now())
 		d.once = &allowed
 		if allowed && d.drains {
 			d.redirected(d.req.Client.ID)
+			context.AfterFunc(d.ctx, func() { d.refreshed(d.req.Client.ID) })
 		}
 	}
 	return l, *d.once
@@ -141,8 +147,8 @@ type elsewhere struct {
 }
 
 // redirect refuses partitions with NOT_LEADER_OR_FOLLOWER while the agent drains or the client is abroad. From redirectVersion on, it names their new leaders.
-func (f *Fetch) redirect(req *edge.Request, version int16, s *fetching) (to elsewhere) {
-	d := f.cfg.Departure.of(req)
+func (f *Fetch) redirect(ctx context.Context, req *edge.Request, version int16, s *fetching) (to elsewhere) {
+	d := f.cfg.Departure.of(ctx, req)
 	if d == nil {
 		return to
 	}

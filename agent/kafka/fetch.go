@@ -80,7 +80,7 @@ func (f *Fetch) answer(ctx context.Context, req *edge.Request, in *kmsg.FetchReq
 			s.partitions[i].Refused = kerr.TopicAuthorizationFailed
 		}
 	}
-	elsewhere := f.redirect(req, in.Version, s)
+	elsewhere := f.redirect(ctx, req, in.Version, s)
 	resp := f.cfg.Fetcher.Fetch(ctx, &fetch.Request{
 		Arrived: req.Arrived, Reader: req.Client.ID, MaxWait: time.Duration(max(in.MaxWaitMillis, 0)) * time.Millisecond,
 		MinBytes: int(in.MinBytes), MaxBytes: int(in.MaxBytes), ReadCommitted: in.IsolationLevel == 1,

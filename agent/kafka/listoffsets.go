@@ -62,6 +62,7 @@ func (l *ListOffsets) answer(ctx context.Context, req *edge.Request, in *kmsg.Li
 	if in.Version >= 10 {
 		wait = min(wait, time.Duration(max(in.TimeoutMillis, 1))*time.Millisecond)
 	}
+	connection := ctx
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	out := kmsg.NewPtrListOffsetsResponse()
@@ -72,7 +73,7 @@ func (l *ListOffsets) answer(ctx context.Context, req *edge.Request, in *kmsg.Li
 		}
 	}
 	targets := resolveNames(ctx, l.catalogue, l.source, asked)
-	departing := l.departure.of(req)
+	departing := l.departure.of(connection, req)
 	wants, at := []fetch.OffsetWant(nil), []int(nil)
 	n := 0
 	for i := range in.Topics {

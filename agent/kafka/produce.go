@@ -175,7 +175,11 @@ func (r *produceRequest) prepare(ctx context.Context) {
 		r.refuseAll(n, err)
 		return
 	}
-	find, strayed := r.finder(ctx), r.api.strays.strayed(r.api.cfg.Catalogue.Load(), r.req)
+	find := r.finder(ctx)
+	var strayed func(*view.Topic, int32) bool
+	if r.in.Acks != 0 { // without an answer, a refused batch is lost
+		strayed = r.api.strays.strayed(r.api.cfg.Catalogue.Load(), r.req)
+	}
 	for i := range r.in.Topics {
 		t := &r.in.Topics[i]
 		for k := range t.Partitions {

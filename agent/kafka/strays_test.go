@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/freshet-io/freshet/agent/edge"
 	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/metadata/id"
 )
 
 // sendFrom sends one batch to each partition of topic alpha, and returns the answer.
@@ -104,5 +106,57 @@ func TestFetch_RedirectsStrays(t *testing.T) {
 		require.Equal(t, kerr.NotLeaderForPartition.Code, code("reader,zone=b"))
 		require.Zero(t, code("reader,zone=b"))
 		require.NoError(t, r.fetch.cfg.Departure.AwaitRefresh(t.Context()), "no drain waits for this client")
+	})
+}
+
+// TestProduce_StoresStraysWithoutAcks: a refused batch without an answer would be lost.
+func TestProduce_StoresStraysWithoutAcks(t *testing.T) {
+	r := newProduceRig(t)
+	r.catalogue.OnCatalogue(&api.Catalogue{Index: 3, Membership: membersIn(8, "a", "b")})
+	in := produceOf(0, to{1, 0, recordBatch("k")})
+	in.SetVersion(12)
+	reply := r.Start(t.Context(), &edge.Request{
+		Key: 0, Version: 12, Body: in.AppendTo(nil), Arrived: time.Now(), ClientID: "writer,zone=b", Client: &edge.Client{ID: 1, Listener: "main"},
+	})()
+	require.True(t, reply.Silent)
+	require.False(t, reply.Close)
+}
+
+// TestFetch_DrainRedirectsAfterManyStrays: strays are remembered apart from the connections that a drain redirects.
+func TestFetch_DrainRedirectsAfterManyStrays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReaders(t)
+		r.produce(t, 0, 1, 2)
+		catalogue, left := r.fetch.cfg.Catalogue, false
+		d := NewDeparture(catalogue, NewViews(zonesOf(t, "a")), func() bool { return left })
+		r.fetch.cfg.Departure = d
+		catalogue.OnWelcome(&api.Welcome{Session: 1})
+		catalogue.OnCatalogue(&api.Catalogue{Index: 100, Membership: membersIn(9, "a", "b")})
+		topic, _ := catalogue.Load().TopicByName("a")
+		for connection := range uint64(maxRedirects) {
+			of := d.of(t.Context(), &edge.Request{Key: 1, ClientID: "x,zone=b", Client: &edge.Client{ID: 1000 + connection, Listener: "main"}})
+			_, redirected := of.leader(id.TopicPartition{Topic: topic.ID}, -1, false)
+			require.True(t, redirected)
+		}
+		catalogue.OnCatalogue(&api.Catalogue{Index: 101, Membership: membersIn(10, "a", "b")})
+		left = true
+		out := askFrom[*kmsg.FetchResponse](t, r.fetch, "reader,zone=a", fetchRequest(11, 100, fetchPartition(0, 0)))
+		require.Equal(t, kerr.NotLeaderForPartition.Code, out.Topics[0].Partitions[0].ErrorCode)
+	})
+}
+
+// TestDeparture_ForgetsClosedConnections: a drain does not wait for a redirected client that has closed its connection.
+func TestDeparture_ForgetsClosedConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReaders(t)
+		r.produce(t, 0, 1)
+		r.leave(t, plainMember(2, "a"))
+		connection, closed := context.WithCancel(t.Context())
+		ask[*kmsg.FetchResponse](t, connection, r.fetch, 1, fetchRequest(11, 5000, fetchPartition(0, 0)))
+		closed()
+		synctest.Wait()
+		short, stop := context.WithTimeout(t.Context(), 3*time.Second)
+		defer stop()
+		require.NoError(t, r.fetch.cfg.Departure.AwaitRefresh(short))
 	})
 }

@@ -1,7 +1,6 @@
 package process
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,7 +12,11 @@ const FreshetVariable = "FRESHET_BINARY"
 
 // Freshet returns the path of the program freshet: FRESHET_BINARY if set, else the file freshet beside this executable, else the one in PATH.
 func Freshet() (string, error) {
-	if path := os.Getenv(FreshetVariable); path != "" {
+	if name := os.Getenv(FreshetVariable); name != "" {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			return "", fmt.Errorf("%s names no program: %w", FreshetVariable, err)
+		}
 		return path, nil
 	}
 	exe, err := os.Executable()
@@ -21,10 +24,8 @@ func Freshet() (string, error) {
 		return "", fmt.Errorf("find own executable: %w", err)
 	}
 	beside := filepath.Join(filepath.Dir(exe), "freshet")
-	if _, err := os.Stat(beside); err == nil {
-		return beside, nil
-	} else if !errors.Is(err, os.ErrNotExist) {
-		return "", fmt.Errorf("find the program freshet: %w", err)
+	if path, err := exec.LookPath(beside); err == nil {
+		return path, nil
 	}
 	path, err := exec.LookPath("freshet")
 	if err != nil {

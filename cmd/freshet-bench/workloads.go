@@ -20,8 +20,8 @@ func newWorkloads(p program.Program) *cobra.Command {
 	cmd := program.Parent("workloads", "List, show and export the published workloads",
 		newWorkloadsList(p), newWorkloadsShow(p), newWorkloadsExport(p))
 	cmd.Long = `The workloads of public benchmarks of Kafka-compatible systems, as files: workloads and drivers of the OpenMessaging
-Benchmark, for it and for freshet-bench run, and option sets of AutoMQ's performance test, for it and for freshet bench
-perf. freshet-bench matrix runs them all.`
+Benchmark, for it and for freshet-bench run, and option sets of AutoMQ's performance test, for it and for
+freshet-bench perf. freshet-bench matrix runs them all.`
 	return cmd
 }
 
