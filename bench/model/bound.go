@@ -54,6 +54,9 @@ func (l Load) window(c Client, b Broker, ports int) window {
 		w.inFlight = min(w.inFlight, b.Serves)
 	}
 	perConnection := float64(l.Partitions) / float64(w.connections)
+	if c.OneBatch && c.OnePartition {
+		w.inFlight = min(w.inFlight, int64(math.Ceil(perConnection)))
+	}
 	if c.OnePartition {
 		perConnection = 1
 	}

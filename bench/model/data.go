@@ -28,6 +28,7 @@ type Client struct {
 	BatchBytes    int64    `yaml:"batch_bytes"`    // most of one batch
 	RequestBytes  int64    `yaml:"request_bytes"`  // most of one request
 	OnePartition  bool     `yaml:"one_partition"`  // a request holds one partition's batch
+	OneBatch      bool     `yaml:"one_batch"`      // a partition has one batch in flight
 	BufferBytes   int64    `yaml:"buffer_bytes"`   // of what is not yet acknowledged; 0 is unbounded
 	BufferRecords int64    `yaml:"buffer_records"` // the same in records
 	LingerMs      int64    `yaml:"linger_ms"`

@@ -49,7 +49,8 @@ func TestLoad_WhatBinds(t *testing.T) {
 		{"java-tuned", "warpstream", "max.request.size", -1, 5 * mib},                // ports lift the request's bound, but not to this
 		{"java-tuned", "kafka", "max.request.size", 1, 1 * mib},                      // one request at a time is enough within 2 ms
 		{"librdkafka", "freshet", "queue.buffering.max.messages", 4, 100_000 * 1024}, // the agent's own four: it is enough
-		{"librdkafka-idempotent", "warpstream", "batch.size", 6, 5_000_000},          // one partition a request: ports are requests
+		{"librdkafka-idempotent", "warpstream", "batch.size", -1, 5_000_000},         // one partition a request, five requests
+		{"librdkafka-idempotent", "freshet", "batch.size", -1, 12 * 1_000_000},       // a batch of each partition
 		{"franz-go", "freshet", "MaxBufferedRecords", -1, 10_000 * 1024},
 	} {
 		b := bound(t, c.client, c.broker, load)
