@@ -58,14 +58,14 @@ func (c *Config) ExpandZoneListeners() error {
 func parseZoneListeners(spec string) (z zoneListeners, err error) {
 	address, zones, ok := strings.Cut(spec, "=")
 	if !ok {
-		return z, errors.New("want [host:]port=zone,zone,..., such as 9192=eu-1a,eu-1b,eu-1c")
+		return z, errors.New("want [host:]port=zone,zone,..., such as 9292=eu-1a,eu-1b,eu-1c")
 	}
 	if !strings.Contains(address, ":") {
 		address = ":" + address
 	}
 	host, first, last, err := splitPorts(strings.TrimSpace(address))
 	if err != nil || first == 0 || first != last {
-		return z, fmt.Errorf("%q is no [host:]port: write the first port, such as 9192=%s", strings.TrimPrefix(address, ":"), zones)
+		return z, fmt.Errorf("%q is no [host:]port: write the first port, such as 9292=%s", strings.TrimPrefix(address, ":"), zones)
 	}
 	z.host, z.first = host, first
 	for zone := range strings.SplitSeq(zones, ",") {
@@ -107,7 +107,7 @@ func (z *zoneListeners) checkZones(own string) error {
 	return errors.Join(faults...)
 }
 
-// checkOthers returns the names and ports that other listeners have too. Faults in those listeners are Validate's.
+// checkOthers returns the names and ports that other listeners have too. Validate reports faults within those listeners.
 func (z *zoneListeners) checkOthers(c *Config) error {
 	var faults []error
 	for _, spec := range c.ListenerZones {

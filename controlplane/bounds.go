@@ -10,7 +10,7 @@ import (
 const (
 	// leastProducers is the least default bound of active producers.
 	leastProducers = 1 << 16
-	// leastQueue and mostQueue bound the commands that wait for the log. The least holds one command of the owner's largest size.
+	// leastQueue and mostQueue bound the commands that wait for the log. leastQueue has room for one command of the maximum size.
 	leastQueue, mostQueue = 17 << 20, 64 << 20
 )
 

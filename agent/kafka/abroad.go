@@ -17,12 +17,12 @@ const (
 	// redirectPause is how long a redirected member or producer is served before it is redirected again. Without it, a load balancer
 	// that sends a zone's clients to another zone, or agents that disagree for a moment, would keep a client from its coordinator for ever.
 	redirectPause = 10 * time.Minute
-	// maxRedirects bounds the remembered members and producers of one API. Beyond it, clients are served and not redirected.
+	// maxRedirects bounds the names in one such memory. Beyond it, clients are served and not redirected.
 	maxRedirects = 10_000
 )
 
 // strayWindow is how long an agent refuses the batches that a connection abroad sends to a partition, from the first one on. Batches that were
-// in flight with the first one arrive in this time, and are not stored before it. Later batches are stored, because a load balancer may have
+// in flight with the first one arrive in this time, and are not stored before it. Batches of the rest of redirectPause are stored, because a load balancer may have
 // sent the client here again: sarama gives up after three retries, 100 ms apart.
 const strayWindow = 200 * time.Millisecond
 
@@ -45,7 +45,7 @@ func (s *strays) strayed(snapshot *view.Snapshot, req *edge.Request) func(*view.
 	}
 }
 
-// newRedirects returns an empty memory of redirected members or producers.
+// newRedirects returns an empty memory of redirected members, producers, connections or partitions.
 func newRedirects() *recent { return newRecent(redirectPause, maxRedirects) }
 
 // Abroad reports whether every agent knows the zone of a request's client, that zone has agents, and this agent is in another one.

@@ -22,7 +22,8 @@ const redirectVersion = 16
 // answer. Without the error, a client that knows this agent alone loses its only broker when the connection closes.
 //
 // A partition is served to the end if there is no new leader, if the leader is this zone's load balancer, which may lead back here, or if
-// the client already knows the newest epoch. A connection that must refresh its metadata is redirected once for each API. The
+// the client already knows the newest epoch. A connection that must refresh its metadata is redirected at most once
+// per redirectPause and API. The
 // client has its records until it moves, and a client that stays does not spin.
 type Departure struct {
 	catalogue *view.Catalogue

@@ -29,7 +29,7 @@ const (
 	maxWindowClients = 100
 	// maxWindowName bounds the bytes of a client ID that are shown.
 	maxWindowName = 64
-	// adviceFactor is the growth of a batch that the log advises, and maxAdvised the largest batch.size that it advises.
+	// adviceFactor is the least growth of a batch that the log advises, and maxAdvised the largest batch.size that it advises.
 	adviceFactor, maxAdvised = 8, 512 << 10
 
 	otherClients = "other"

@@ -90,7 +90,7 @@ func bindKafka(f *pflag.FlagSet, s *agentSettings) {
 	f.Var(config.List(&s.ClientNetworks), "client-zones", "zones of clients by network, as 10.0.1.0/24=eu-1a, for clients that do not name theirs in the client id; "+
 		"the same on all agents")
 	f.Var(config.List(&s.ListenerZones), "listener-zones", "zones of all other clients by the listener that they come by, as external=eu-1a; the same on all agents")
-	f.StringVar(&s.ZoneListeners, "zone-listeners", s.ZoneListeners, "listeners of zones, [host:]port=zone,zone,..., such as 9192=eu-1a,eu-1b: one with four ports for each zone of the cluster, "+
+	f.StringVar(&s.ZoneListeners, "zone-listeners", s.ZoneListeners, "listeners of zones, [host:]port=zone,zone,..., such as 9292=eu-1a,eu-1b: one with four ports for each zone of the cluster, "+
 		"from the port on, under the zone's name and with its --listener-zones entry; clients of a zone use its port at any agent; the same on all agents")
 	f.StringVar(&s.kafkaTLS.Cert, "kafka-tls-cert", "", "PEM file of the certificate for Kafka clients; turns TLS on")
 	f.StringVar(&s.kafkaTLS.Key, "kafka-tls-key", "", "PEM file of the key of --kafka-tls-cert")

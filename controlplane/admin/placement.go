@@ -13,7 +13,7 @@ import (
 
 // clientView is the cluster as one client sees it, and the same as in Metadata (kafka.Views of agent/kafka, which has the reasons).
 // The client sees the agents of its zone, or all agents if the zone has none. If every agent knows the zone, the client also sees
-// one replica per other zone. If its software takes stand-ins, so do zones that have lost their agents.
+// the other zones' agents, and each partition has one replica per other zone. If its software takes stand-ins, so do zones that have lost their agents.
 type clientView struct {
 	epoch    int32 // the membership version
 	home     bool  // whether the client's zone has agents

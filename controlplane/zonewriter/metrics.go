@@ -34,7 +34,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "freshet_zone_writers", Help: "Agents that write bundles, by zone; the others hand their batches to one of them.",
 		}, []string{"zone"})),
 		savings: promreg.Register(r, prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "freshet_zone_put_savings", Help: "Unused PUTs of the budget that the zone can still make, at most an hour's budget, by zone.",
+			Name: "freshet_zone_put_savings", Help: "Unused PUTs of the budget that the zone can still make, at most 59 minutes of the budget, by zone.",
 		}, []string{"zone"})),
 		changes: promreg.Register(r, prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "freshet_zone_writer_plan_changes_total", Help: "Changes of a zone's plan of writers.",

@@ -14,8 +14,8 @@ var ofPlatforms = regexp.MustCompile(`^FRESHET_(\w+_)?(SERVICE_HOST|SERVICE_PORT
 // ofLinks matches those whose value has to tell: FRESHET_PORT=tcp://10.0.0.1:9092.
 var ofLinks = regexp.MustCompile(`^FRESHET_(\w+_)?PORT=(tcp|udp|sctp)://`)
 
-// notSettings are names that images and build systems set.
-var notSettings = []string{"FRESHET_VERSION"}
+// notSettings are names that images, build systems and freshet-bench use.
+var notSettings = []string{"FRESHET_VERSION", "FRESHET_BINARY"}
 
 // UnknownVariables returns the variables of the environment that begin with EnvPrefix, in upper or lower case, and are not
 // known. Each comes with the nearest known name, if one is near. Variables that platforms set for a service called freshet are

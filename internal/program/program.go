@@ -27,12 +27,11 @@ type Program struct {
 	Version           string
 	Commands          func(Program) []*cobra.Command // all but version
 
-	// SharesVariables is set if the variables of the environment that begin as settings may be those of another program. Without it, the
-	// program warns of variables that are no setting of its own.
+	// SharesVariables turns off the warning about unknown FRESHET_ variables, for a program that shares the prefix with another one.
 	SharesVariables bool
-	// Arguments rewrites a command line before it is parsed. nil: none does.
+	// Arguments rewrites a command line before it is parsed. nil means no change.
 	Arguments func([]string) []string
-	// Explain rewrites an error for the user. nil: none does.
+	// Explain rewrites an error for the user. nil means no change.
 	Explain func(error) error
 
 	Streams cli.Streams

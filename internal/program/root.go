@@ -30,7 +30,7 @@ Flags:
 {{.LocalFlags | settings}}{{end}}{{if .HasAvailableInheritedFlags}}
 Flags of all commands:
 {{.InheritedFlags | settings}}{{end}}{{if .HasAvailableSubCommands}}
-{{.CommandPath}} [command] --help tells more about a command.{{end}}
+Use {{.CommandPath}} [command] --help for details of a command.{{end}}
 `
 
 // Root returns the program's command above all others, which completes the settings of the command that runs.

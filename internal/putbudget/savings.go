@@ -3,8 +3,8 @@ package putbudget
 import "math"
 
 const (
-	// MostSeconds bounds a zone's savings and loans together, in seconds of its budget. The minute that is left of the hour
-	// is for the buckets of writers, also of writers that start meanwhile.
+	// MostSeconds bounds a zone's savings and loans together, in seconds of its budget. This leaves one minute of the hour
+	// for the full buckets of writers, including writers that start later.
 	MostSeconds = 3540
 	// Part bounds a loan to 1/Part of the savings. Loans are renewed once a second, so the rate of spending falls with a time
 	// constant of 20 s as savings end. Two idle minutes at the default of 4 PUTs a second allow 24 PUTs a second at first.
@@ -48,7 +48,7 @@ func (s *Savings) SetRate(rate float64) {
 func (s *Savings) room() float64 { return max(s.rate*MostSeconds-s.lent, 0) }
 
 // Report adds to the savings the tokens that the writer did not use since its report before. The first report of a session
-// only sets the account, because an owner before may have saved earlier tokens. So does a report with lower totals.
+// only sets the account, because an earlier owner may have counted the tokens before it. So does a report with lower totals.
 func (s *Savings) Report(l *Loan, r Report) {
 	if !l.known || r.Unused < l.last.Unused || r.Spent < l.last.Spent {
 		s.Close(l)

@@ -99,7 +99,7 @@ func (c producerCluster) spent(t *testing.T) map[string]float64 {
 		labels          []string
 	}{
 		"puts":         {agent, "freshet_objstore_requests_total", []string{`operation="put"`}},
-		"gets":         {agent, "freshet_objstore_requests_total", []string{`operation="get`}},
+		"gets":         {agent, "freshet_objstore_requests_total", []string{`operation="get`}}, // get_range too
 		"control puts": {control, "freshet_objstore_requests_total", []string{`operation="put"`}},
 		"compacted":    {control, "freshet_jobs_output_bytes_total", nil},
 		"extents":      {control, "freshet_owner_live_extents", nil},
