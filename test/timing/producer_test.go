@@ -21,7 +21,7 @@ import (
 
 // windows are the bytes that each client has in flight for each partition with its defaults. librdkafka has as much as its queue holds.
 // If it is idempotent, it keeps one batch of a partition in flight.
-var windows = map[string]float64{
+var windows = map[string]int{
 	"java":                   5 * 16 << 10, // max.in.flight.requests.per.connection x batch.size
 	"librdkafka":             0,
 	"librdkafka, idempotent": 1_000_000, // batch.size
@@ -59,11 +59,11 @@ func TestProducer_Defaults(t *testing.T) {
 	time.Sleep(idle) // sleeps: the zones save PUTs meanwhile
 	for _, c := range clusters {
 		t.Run(c.name, func(t *testing.T) {
-			latency := oneRecord(t, c.Bootstrap())
-			t.Logf("one record at a time: %s", latency.Round(100*time.Microsecond))
+			createTopic(t, c.Bootstrap(), "alone", alonePartitions)
+			t.Logf("a record of one byte alone: %.1f ms", alone(t, c.Bootstrap(), 1).Seconds()*1000)
 			for _, client := range producerClients {
 				for _, partitions := range []int32{1, 12} {
-					c.measure(t, client, partitions, latency, each)
+					c.measure(t, client, partitions, each)
 				}
 			}
 		})
@@ -71,16 +71,22 @@ func TestProducer_Defaults(t *testing.T) {
 }
 
 // measure lets a client produce and prints its rate, and the requests, the metadata and the compaction that it caused.
-func (c producerCluster) measure(t *testing.T, client string, partitions int32, latency, each time.Duration) {
+func (c producerCluster) measure(t *testing.T, client string, partitions int32, each time.Duration) {
 	t.Helper()
+	var latency time.Duration
+	window := windows[client] * int(partitions)
+	if window > 0 {
+		latency = alone(t, c.Bootstrap(), window)
+	}
 	topic := fmt.Sprintf("%s-%d", strings.ReplaceAll(client, ", ", "-"), partitions)
 	createTopic(t, c.Bootstrap(), topic, partitions)
 	before, began := c.spent(t), time.Now()
 	rate, answer := defaultProducer(t, client, c.Bootstrap(), topic, each)
 	after, seconds := c.spent(t), time.Since(began).Seconds()
 	line := fmt.Sprintf("%-22s %2d partitions: %7.2f MiB/s, answers after %6.1f ms", client, partitions, rate, answer)
-	if bound := windows[client] * float64(partitions) / latency.Seconds() / (1 << 20); bound > 0 {
-		line += fmt.Sprintf("; window over the latency of one record: %.1f MiB/s, share %.2f", bound, rate/bound)
+	if window > 0 {
+		bound := float64(window) / latency.Seconds() / (1 << 20)
+		line += fmt.Sprintf("; the window of %d KiB alone takes %.1f ms: %.2f MiB/s at most, share %.2f", window>>10, latency.Seconds()*1000, bound, rate/bound)
 	}
 	per := func(name string) float64 { return (after[name] - before[name]) / seconds }
 	line += fmt.Sprintf("\n    a second: PUTs %.1f, GETs %.1f, control plane's PUTs %.2f, etcd KiB %.1f, compacted KiB %.0f; savings %.0f -> %.0f; now extents %.0f, bundles %.0f, etcd MiB %.1f",
@@ -124,17 +130,31 @@ func createTopic(t *testing.T, bootstrap, topic string, partitions int32) {
 	require.NoError(t, err)
 }
 
-// oneRecord returns the median time until a record is acknowledged if nothing else is in flight.
-func oneRecord(t *testing.T, bootstrap string) time.Duration {
+const (
+	alonePartitions = 12
+	// maxAlone is the largest record that alone sends: a batch fits into max.message.bytes.
+	maxAlone = 900 << 10
+)
+
+// alone returns the median time until so many bytes are acknowledged if nothing else is in flight.
+func alone(t *testing.T, bootstrap string, size int) time.Duration {
 	t.Helper()
-	createTopic(t, bootstrap, "alone", 1)
-	client, err := kgo.NewClient(kgo.SeedBrokers(bootstrap), kgo.ProducerLinger(0))
+	client, err := kgo.NewClient(kgo.SeedBrokers(bootstrap), kgo.ProducerLinger(0), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.ProducerBatchCompression(kgo.NoCompression()))
 	require.NoError(t, err)
 	defer client.Close()
+	records := 1
+	if size > maxAlone {
+		records = alonePartitions
+	}
 	var took []time.Duration
-	for range 40 {
+	for range 20 {
+		var all []*kgo.Record
+		for i := range records {
+			all = append(all, &kgo.Record{Topic: "alone", Partition: int32(i), Value: make([]byte, max(size/records, 1))})
+		}
 		began := time.Now()
-		require.NoError(t, client.ProduceSync(t.Context(), &kgo.Record{Topic: "alone", Value: []byte("x")}).FirstErr())
+		require.NoError(t, client.ProduceSync(t.Context(), all...).FirstErr())
 		took = append(took, time.Since(began))
 		time.Sleep(300 * time.Millisecond) // sleeps: so that a PUT of the budget is free
 	}
