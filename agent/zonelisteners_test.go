@@ -53,10 +53,10 @@ func TestConfig_ExpandZoneListenersFaults(t *testing.T) {
 		config Config
 		says   string
 	}{
-		{Config{ZoneListeners: "9192"}, `want [host:]port=zone,zone,..., such as 9192=eu-1a,eu-1b,eu-1c`},
-		{Config{ZoneListeners: "x=a"}, `"x" is no [host:]port: write the first port, such as 9192=a`},
-		{Config{ZoneListeners: "0=a"}, `"0" is no [host:]port: write the first port, such as 9192=a`},
-		{Config{ZoneListeners: "h:9192-9195=a"}, `"h:9192-9195" is no [host:]port: write the first port, such as 9192=a`},
+		{Config{ZoneListeners: "9192"}, `want [host:]port=zone,zone,..., such as 9292=eu-1a,eu-1b,eu-1c`},
+		{Config{ZoneListeners: "x=a"}, `"x" is no [host:]port: write the first port, such as 9292=a`},
+		{Config{ZoneListeners: "0=a"}, `"0" is no [host:]port: write the first port, such as 9292=a`},
+		{Config{ZoneListeners: "h:9192-9195=a"}, `"h:9192-9195" is no [host:]port: write the first port, such as 9292=a`},
 		{Config{ZoneListeners: "65530=a,b"}, `2 zones with 4 ports each need ports up to 65537, above 65535: choose a lower first port`},
 		{Config{ZoneListeners: "9192=a,b,a"}, `zone "a" is there twice: remove one`},
 		{Config{ZoneListeners: "9192=a,b c"}, `zone "b c" cannot name a listener, which takes 1 to 249 of a-z A-Z 0-9 . _ -: use --kafka-listen, --advertise and --listener-zones`},

@@ -22,8 +22,8 @@ const (
 )
 
 // strayWindow is how long an agent refuses the batches that a connection abroad sends to a partition, from the first one on. Batches that were
-// in flight with the first one arrive in this time, and are not stored before it. Batches of the rest of redirectPause are stored, because a load balancer may have
-// sent the client here again: sarama gives up after three retries, 100 ms apart.
+// in flight with the first one arrive in this time, and are not stored before it. Batches of the rest of redirectPause are stored, because a load
+// balancer may have sent the client here again: sarama gives up after three retries, 100 ms apart.
 const strayWindow = 200 * time.Millisecond
 
 // strays refuses the batches of producers abroad with NOT_LEADER_OR_FOLLOWER, as a broker of Kafka does that no longer leads the partition
