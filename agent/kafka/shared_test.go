@@ -91,7 +91,7 @@ func TestViews_Shared(t *testing.T) {
 	}
 }
 
-// TestViews_SharedZoneWithoutAgents: its clients are led by other zones' nodes, and its racks stay for those that take stand-ins.
+// TestViews_SharedZoneWithoutAgents: nodes of other zones lead for clients of a zone without agents. Clients that take stand-ins see its rack.
 func TestViews_SharedZoneWithoutAgents(t *testing.T) {
 	c := catalogueOf(t)
 	gone := member(4, "b")
@@ -112,6 +112,38 @@ func TestViews_SharedZoneWithoutAgents(t *testing.T) {
 			require.Equal(t, []string{"a", "b", "c"}, racks)
 		}
 	}
+}
+
+// TestViews_SharedListenerOfAZone: a client without a zone in its client ID has the zone of the listener at every agent. It also sees other
+// zones' nodes, which lead while the zone has no agent.
+func TestViews_SharedListenerOfAZone(t *testing.T) {
+	c := catalogueOf(t)
+	all := []string{"lb-a:30000", "lb-a:30001", "lb-b:30000", "lb-b:30001"}
+	leaders := func(membership *api.Membership) []string {
+		t.Helper()
+		c.OnCatalogue(&api.Catalogue{Index: membership.Version, Membership: membership})
+		var led []string
+		for _, own := range []string{"a", "b"} {
+			views := sharedViews(t, own, "a", "b")
+			views.zones.listeners["main"] = "a"
+			out := sharedMetadata(t, c, views, "")
+			var hosts []string
+			for _, p := range out.Topics[0].Partitions {
+				hosts = append(hosts, addressesOf(out)[slices.Index(nodes(out), p.Leader)])
+			}
+			slices.Sort(hosts)
+			hosts = slices.Compact(hosts)
+			require.Contains(t, [][]string{nil, hosts}, led, "agents of both zones agree")
+			led = hosts
+			if len(membership.Members) == 2 {
+				require.Equal(t, all, addressesOf(out))
+			}
+		}
+		return led
+	}
+	require.Equal(t, all[:2], leaders(membersIn(20, "a", "b")))
+	require.Equal(t, all[2:], leaders(membersIn(21, "b")))
+	require.Equal(t, all[:2], leaders(membersIn(22, "a", "b")))
 }
 
 // TestViews_SharedNeverEmpty: an agent shows its own zone where no zone of the list has agents, and none before it knows any.
