@@ -30,14 +30,17 @@ type object struct {
 			MatchLabels map[string]string `yaml:"matchLabels"`
 		} `yaml:"podSelector"`
 		Ingress []ingress
-		Ports   []struct { // of a Service
-			Port       int
-			TargetPort any `yaml:"targetPort"`
-		}
+		Ports   []servicePort
 
 		MaxUnavailable             any    `yaml:"maxUnavailable"`
 		UnhealthyPodEvictionPolicy string `yaml:"unhealthyPodEvictionPolicy"`
 	}
+}
+
+type servicePort struct {
+	Port       int
+	TargetPort any `yaml:"targetPort"`
+	NodePort   int `yaml:"nodePort"`
 }
 
 type template struct {

@@ -119,13 +119,12 @@ func (c *client) finish(t *testing.T, all *stock.Sent) {
 func newClients(t *testing.T, c *cluster) []*client {
 	t.Helper()
 	one, two := c.address("freshet", 9092), c.address("freshet-zone-2", 9092)
-	outside := []string{"10.99.0.1:30092", "10.99.0.2:30192"}
 	all := []*client{
 		{name: "librdkafka-inside", zone: "zone-1", bootstrap: one, protocol: "classic"},
 		{name: "java-inside", zone: "zone-2", bootstrap: one, protocol: "classic", java: true},
 		{name: "librdkafka-inside-2", zone: "zone-2", bootstrap: two, protocol: "consumer"},
-		{name: "java-outside", zone: "zone-1", bootstrap: strings.Join(outside, ","), protocol: "consumer", java: true},
-		{name: "librdkafka-outside", zone: "zone-2", bootstrap: outside[1] + "," + outside[0], protocol: "classic"},
+		{name: "java-outside", zone: "zone-1", bootstrap: "10.99.0.1:30092,10.99.0.2:30196", protocol: "consumer", java: true},
+		{name: "librdkafka-outside", zone: "zone-2", bootstrap: "10.99.0.2:30192,10.99.0.1:30096", protocol: "classic"},
 	}
 	for _, cl := range all {
 		where := strings.TrimPrefix(cl.zone, "zone-")

@@ -7,6 +7,7 @@
 {{- else }}
 {{- $spread = list "topology.kubernetes.io/zone" "kubernetes.io/hostname" }}
 {{- end -}}
+{{- $external := include "freshet.externalListeners" (list $ $zone) | fromJsonArray -}}
 {{- $kafkaTLS := include "freshet.tlsSecret" (list $ "kafka") }}{{ $controlPlaneTLS := include "freshet.tlsSecret" (list $ "controlplane") -}}
 serviceAccountName: {{ $name }}-agent
 automountServiceAccountToken: {{ empty $zone.name }}
@@ -27,9 +28,12 @@ containers:
       - --virtual-cluster={{ $.Values.virtualCluster }}
       - {{ printf "--bucket=%s" (required "bucket is required, as s3://bucket/prefix?region=eu-central-1" $.Values.bucket) | quote }}
       - --control-plane={{ $name }}-controlplane.{{ $.Release.Namespace }}.svc:7050
-      - --kafka-listen=:9092-9095{{ if $.Values.external.enabled }},external=:9192-9195{{ end }}
+      - --kafka-listen=:9092-9095{{ range $i, $name := $external }},{{ $name }}=:{{ add 9192 (mul 4 $i) }}-{{ add 9195 (mul 4 $i) }}{{ end }}
       {{- with include "freshet.portZones" $ | fromJsonArray }}
       - --zone-listeners=9292={{ join "," . }}
+      {{- if $external }}
+      - --listener-zones={{ range $i, $of := . }}{{ if $i }},{{ end }}external_{{ $of }}={{ $of }}{{ end }}
+      {{- end }}
       {{- end }}
       {{- if not $kafkaTLS }}
       - --advertise=$(POD_IP)
@@ -67,6 +71,7 @@ containers:
         "control-plane" "it follows from the release's name"
         "kafka-listen" "use external"
         "zone-listeners" "use zones"
+        "listener-zones" "use zones"
         "advertise" "use external"
         "shared-advertise" "use external"
         "peer-listen" "its port is fixed"
@@ -99,11 +104,8 @@ containers:
       - {name: kafka-1, containerPort: 9093}
       - {name: kafka-2, containerPort: 9094}
       - {name: kafka-3, containerPort: 9095}
-      {{- if $.Values.external.enabled }}
-      - {name: external, containerPort: 9192}
-      - {name: external-1, containerPort: 9193}
-      - {name: external-2, containerPort: 9194}
-      - {name: external-3, containerPort: 9195}
+      {{- range $i := until (mul 4 (len $external) | int) }}
+      - {name: external{{ with $i }}-{{ . }}{{ end }}, containerPort: {{ add 9192 $i }}}
       {{- end }}
       {{- with include "freshet.zonePorts" (list $ "container") }}{{ . | nindent 6 }}{{ end }}
       - {name: peer, containerPort: 7070}

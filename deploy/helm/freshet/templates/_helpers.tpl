@@ -150,9 +150,9 @@ topologySpreadConstraints:
 {{- if $given }}{{ $given }}{{ else if and $.Values.tls.issuer (not (and (eq $part "etcd") $.Values.etcd.external)) }}{{ include "freshet.name" $ }}-{{ $part }}-tls{{ end -}}
 {{- end }}
 
-{{- /* Zones that have a port of their own, as a JSON list of names: all of several zones. An agent has 64 ports. */ -}}
+{{- /* Zones that have a port of their own, as a JSON list of names: all of several zones. An agent has at most 64 ports: four, four for each of these zones, and four more for each if there are clients outside. */ -}}
 {{- define "freshet.portZones" -}}
-{{- $names := list }}{{ $most := .Values.external.enabled | ternary 14 15 -}}
+{{- $names := list }}{{ $most := .Values.external.enabled | ternary 7 15 -}}
 {{- if gt (len .Values.zones) 1 }}{{ range .Values.zones }}{{ $names = append $names .name }}{{ end }}{{ end -}}
 {{- if gt (len $names) $most }}{{ fail (printf "%d zones are more than the %d whose ports an agent has" (len $names) $most) }}{{ end -}}
 {{- toJson $names -}}
@@ -168,6 +168,24 @@ topologySpreadConstraints:
 {{- end -}}
 {{- end -}}
 {{- join "\n" $ports -}}
+{{- end }}
+
+{{- /*
+The listeners for clients outside that the agents and the Service of a zone have, as a JSON list of names, with four ports each from the
+first one on. There is one for each of several zones, so that clients are of the zone that they bootstrap at. Those of the zone itself
+come first, then those of other zones in the order of zones: a zone added at the end moves no port. Takes (list . ZONE).
+*/ -}}
+{{- define "freshet.externalListeners" -}}
+{{- $ := index . 0 }}{{ $own := (index . 1).name }}{{ $names := list -}}
+{{- if $.Values.external.enabled -}}
+{{- with include "freshet.portZones" $ | fromJsonArray -}}
+{{- $names = list (printf "external_%s" $own) -}}
+{{- range without . $own }}{{ $names = append $names (printf "external_%s" .) }}{{ end -}}
+{{- else -}}
+{{- $names = list "external" -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $names -}}
 {{- end }}
 
 {{- /*
@@ -191,12 +209,14 @@ clients connect to, since it cannot hold pods' addresses; and those for clients 
 {{- end -}}
 {{- if $external.enabled -}}
 {{- $own := $zone.external | default dict -}}
+{{- $listeners := include "freshet.externalListeners" (list $ $zone) | fromJsonArray -}}
+{{- $count := mul 4 (len $listeners) | int -}}
 {{- $first := 9192 -}}
 {{- if eq $external.type "NodePort" -}}
-{{- $first = required (printf "zone %s needs external.nodePort, the first of four adjacent node ports" $zone.name) $own.nodePort | int -}}
-{{- range $i := until 4 }}
+{{- $first = required (printf "zone %s needs external.nodePort, the first of %d adjacent node ports" $zone.name $count) $own.nodePort | int -}}
+{{- range $i := until $count }}
 {{- $port := add $first $i | toString }}
-{{- with get $ports $port }}{{ fail (printf "zones %s and %s share node port %s: external.nodePort is the first of four" . $zone.name $port) }}{{ end }}
+{{- with get $ports $port }}{{ fail (printf "zones %s and %s share node port %s: external.nodePort is the first of %d" . $zone.name $port $count) }}{{ end }}
 {{- $_ := set $ports $port $zone.name }}
 {{- end -}}
 {{- end -}}
@@ -204,7 +224,10 @@ clients connect to, since it cannot hold pods' addresses; and those for clients 
 {{- $address := printf "%s:%d" $host $first -}}
 {{- with get $addresses $address }}{{ fail (printf "zones %s and %s have the external address %s: each needs its own" . $zone.name $address) }}{{ end -}}
 {{- $_ := set $addresses $address $zone.name -}}
-{{- $list = append $list (printf "external/%s=%s:%d-%d" $zone.name $host $first (add $first 3)) -}}
+{{- range $i, $listener := $listeners }}
+{{- $port := add $first (mul 4 $i) }}
+{{- $list = append $list (printf "%s/%s=%s:%d-%d" $listener $zone.name $host $port (add $port 3)) }}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- join "," $list -}}
