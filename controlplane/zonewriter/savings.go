@@ -1,6 +1,8 @@
 package zonewriter
 
 import (
+	"time"
+
 	"github.com/freshet-io/freshet/internal/putbudget"
 	"github.com/freshet-io/freshet/metadata/id"
 )
@@ -21,7 +23,10 @@ func (s savings) of(zone string) *putbudget.Savings {
 }
 
 // close ends the loan of a member that leaves, hands over, or has a new stream. Its rest is lost.
-func (s savings) close(m *member) { s.of(m.zone).Close(&m.loan) }
+func (s savings) close(m *member) {
+	s.of(m.zone).Close(&m.loan)
+	m.settled = time.Time{}
+}
 
 // forget drops the savings of zones without members if there are many zones.
 func (s savings) forget(members map[id.Session]*member) {
@@ -42,7 +47,7 @@ func (s savings) forget(members map[id.Session]*member) {
 // settle takes the newest reports of all writers into the savings of their zones, and renews their loans if lends is set. It
 // counts a writer only once the agent knows its share: an agent that hands over uses no tokens. Called with mu held.
 func (t *Tenure) settle(lends bool) {
-	rates := map[string]float64{}
+	now, rates := time.Now(), map[string]float64{}
 	var writers []*member
 	for session, m := range t.mu.members {
 		if t.mu.plans[m.zone].Of[session].Writer != session || m.told.writer != session || m.budget.Rate == 0 {
@@ -57,11 +62,22 @@ func (t *Tenure) settle(lends bool) {
 	for _, m := range writers {
 		of := t.mu.savings.of(m.zone)
 		of.SetRate(rates[m.zone])
-		of.Report(&m.loan, m.budget)
+		of.Report(&m.loan, m.counted(now))
 	}
 	for _, m := range writers {
 		if lends {
 			t.mu.savings.of(m.zone).Lend(&m.loan)
 		}
 	}
+}
+
+// counted returns the member's newest report, with at most the unused tokens that the zone's budget gives in the time since the report
+// before. The rest counts later: an agent may report late, or report more than it had.
+func (m *member) counted(now time.Time) putbudget.Report {
+	r := m.budget
+	if !m.settled.IsZero() {
+		r.Unused = min(r.Unused, m.loan.Unused()+r.Rate*now.Sub(m.settled).Seconds())
+	}
+	m.settled = now
+	return r
 }

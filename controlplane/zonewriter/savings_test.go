@@ -55,6 +55,19 @@ func TestSavings_AreLentToTheWriter(t *testing.T) {
 	})
 }
 
+// TestSavings_GrowNoFasterThanTheBudget: a report of more unused tokens than the budget gave does not count at once.
+func TestSavings_GrowNoFasterThanTheBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, nil)
+		a := c.open(fake{zone: "a", takes: true, budget: budget})
+		c.pass(2)
+		c.change(a, func(a *fake) { a.unused = 1e6 })
+		c.pass(60)
+		require.InDelta(t, 60*budget, c.saved("a"), 3*budget)
+		c.stop()
+	})
+}
+
 func TestSavings_NewOwnerBeginsWithNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, nil)

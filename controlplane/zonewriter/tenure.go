@@ -63,6 +63,8 @@ type member struct {
 	told   told      // on its stream; zero: nothing
 	budget putbudget.Report
 	loan   putbudget.Loan
+	// settled is when the newest report was taken into the savings. Zero: none since the loan began.
+	settled time.Time
 }
 
 // told is the content of a message to an agent.

@@ -84,6 +84,9 @@ func (s *Savings) Lend(l *Loan) (limit uint64) {
 	return l.limit
 }
 
+// Unused returns the total of unused tokens that was taken into the savings, or 0 before the first report.
+func (l *Loan) Unused() float64 { return l.last.Unused }
+
 // Limit returns the total that the writer may spend.
 func (l *Loan) Limit() uint64 { return l.limit }
 
