@@ -17,6 +17,8 @@ type Load struct {
 
 	// Partitions counts those that had a record, those of topics whose deletion can be taken back too.
 	Partitions int64
+	// Empty counts the other partitions, of the same topics.
+	Empty int64
 	// Other is about the memory of everything but partitions, extents and producers.
 	Other int64
 

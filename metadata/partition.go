@@ -53,6 +53,7 @@ func (s *machine) mutablePartition(e *topicEntry, n int32, p *partition) *partit
 		p = &partition{gen: s.gen, producers: newProducers()}
 		e.partitions.Set(n, p)
 		s.load.Partitions++
+		s.load.Empty--
 		return p
 	}
 	if p.gen == s.gen {

@@ -60,6 +60,9 @@ func (s *machine) forgetNames() {
 	}
 }
 
+// empty returns the number of partitions that never had a record.
+func (e *topicEntry) empty() int64 { return int64(e.topic.Partitions) - int64(e.partitions.Len()) }
+
 // topicKey is the key of the topics table; ids ascend as the bytes do.
 func topicKey(t id.Topic) string { return string(t[:]) }
 
@@ -112,6 +115,7 @@ func (s *machine) createTopic(c *CreateTopic, fx *Effects) error {
 	s.topics.Set(topicKey(c.ID), e)
 	s.names.Set(c.Name, c.ID)
 	s.load.Other += t.weight()
+	s.load.Empty += e.empty()
 	fx.Topics = append(fx.Topics, c.ID)
 	return nil
 }
@@ -148,6 +152,7 @@ func (s *machine) createPartitions(c *CreatePartitions, fx *Effects) error {
 		return ErrPartitionCount
 	}
 	t := *e.topic
+	s.load.Empty += int64(c.Count - t.Partitions)
 	t.Partitions = c.Count
 	s.replaceTopic(e, &t, fx)
 	s.membershipChanged(fx)

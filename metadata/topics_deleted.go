@@ -103,6 +103,7 @@ func (s *machine) removeTopic(e *topicEntry) {
 	s.topics.Delete(topicKey(e.topic.ID))
 	s.counts.add(e.counts, -1)
 	s.load.Partitions -= int64(e.partitions.Len())
+	s.load.Empty -= e.empty()
 	s.load.Other -= e.topic.weight()
 	s.cleanup.push(cleanupItem{partitions: e.partitions.Copy()})
 }

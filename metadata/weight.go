@@ -93,9 +93,10 @@ func (t *transaction) weight() int64 {
 
 // countOther counts anew, after a snapshot was read, what load.Other and transactions.bytes hold.
 func (s *machine) countOther() {
-	s.load.Partitions, s.load.Other, s.transactions.bytes = 0, 0, 0
+	s.load.Partitions, s.load.Empty, s.load.Other, s.transactions.bytes = 0, 0, 0, 0
 	s.topics.Scan(func(_ string, e *topicEntry) bool {
 		s.load.Partitions += int64(e.partitions.Len())
+		s.load.Empty += e.empty()
 		s.load.Other += e.topic.weight()
 		return true
 	})

@@ -176,10 +176,10 @@ func (o *Owner) apply(g *group, fx *metadata.Effects) {
 	for _, hook := range o.hooks {
 		hook(o.state, g.index, fx)
 	}
+	o.queue.release(g.proposals)
 	for i, p := range g.proposals {
 		p.succeed(results[i], g.index)
 	}
-	o.queue.release(g.proposals)
 	o.metrics.groupSeconds.Observe(time.Since(g.began).Seconds())
 }
 

@@ -35,11 +35,12 @@ const (
 // Commits make it grow fastest, so only commits are delayed, and only those of this virtual cluster (I10). Consumers still
 // commit offsets while commits are refused.
 type load struct {
-	share   share   // the largest
-	extents share   // of MaxExtents
-	fresh   share   // of MaxFresh
-	memory  share   // of MaxBytes
-	warned  float64 // highest share of halfOfBound and slowFrom that was logged; the apply goroutine's
+	share   share        // the largest
+	extents share        // of MaxExtents
+	fresh   share        // of MaxFresh
+	bytes   atomic.Int64 // estimated memory
+	empty   atomic.Int64 // partitions that never had a record
+	warned  float64      // highest share of halfOfBound and slowFrom that was logged; the apply goroutine's
 	// crowded is set if the log said that producers are near their bound; the apply goroutine's.
 	crowded bool
 }
@@ -60,6 +61,8 @@ func (o *Owner) weigh() {
 	l := o.state.Load()
 	extents, fresh := float64(l.Extents)/float64(o.cfg.MaxExtents), float64(l.Fresh)/float64(o.cfg.MaxFresh)
 	bytes, memory := l.MemoryBytes(), 0.0
+	o.load.bytes.Store(bytes)
+	o.load.empty.Store(l.Empty)
 	if o.cfg.MaxBytes > 0 {
 		memory = float64(bytes) / float64(o.cfg.MaxBytes)
 	}
@@ -67,7 +70,6 @@ func (o *Owner) weigh() {
 	o.load.share.set(share)
 	o.load.extents.set(extents)
 	o.load.fresh.set(fresh)
-	o.load.memory.set(memory)
 	o.metrics.bytes.Set(float64(bytes))
 	o.metrics.partitions.Set(float64(l.Partitions))
 	o.metrics.extents.Set(float64(l.Extents))
@@ -111,62 +113,78 @@ func (o *Owner) weighProducers(l metadata.Load, limit int64) {
 	o.load.crowded = full || o.load.crowded && share >= slowFrom*0.9
 }
 
-// admit refuses commands that let the state grow at its bounds, and delays commits above slowFrom, in proportion. Errors:
+// admit refuses commands that let the state grow at its bounds, and delays commits above slowFrom, in proportion. The growth of an
+// admitted proposal is reserved until its answer, so commands side by side do not exceed the bound. Errors:
 // ErrOverloaded, ErrNotOwner, the context's.
-func (o *Owner) admit(ctx context.Context, cmd metadata.Command) error {
-	switch c := cmd.(type) {
+func (o *Owner) admit(ctx context.Context, p *Proposal) error {
+	switch c := p.cmd.(type) {
 	case *metadata.CommitBundle:
-		return o.admitCommit(ctx)
+		return o.admitCommit(ctx, p)
 	case *metadata.CreateTopic, *metadata.CreatePartitions:
-		return o.admitGrowth(1)
+		return o.admitGrowth(p, 1)
 	case *metadata.UpdateGroup:
 		if c.Kind == metadata.GroupNone {
 			return nil // removes its members
 		}
-		return o.admitGrowth(growthUpTo)
+		return o.admitGrowth(p, growthUpTo)
 	case *metadata.SetConfigs:
-		if c.Resource == metadata.ConfigTopic || c.Resource == metadata.ConfigBroker {
+		if c.Resource == metadata.ConfigBroker || c.Resource == metadata.ConfigTopic && metadata.GrowthOf(c).Bytes <= smallConfigs {
 			return nil // may shorten retention
 		}
-		return o.admitGrowth(growthUpTo)
-	case *metadata.CommitOffsets, *metadata.InitTransaction, *metadata.AddPartitions, *metadata.AddOffsets:
-		return o.admitGrowth(growthUpTo)
+		return o.admitGrowth(p, growthUpTo)
+	case *metadata.CommitOffsets, *metadata.InitTransaction, *metadata.AddPartitions, *metadata.AddOffsets, *metadata.WriteMarkers:
+		return o.admitGrowth(p, growthUpTo)
 	}
 	return nil
 }
 
-// admitGrowth returns ErrOverloaded if the state takes at least the share of MaxBytes.
-func (o *Owner) admitGrowth(upTo float64) error {
-	if o.load.memory.get() < upTo {
+// smallConfigs is the growth by configs of a topic that is always admitted. A shorter retention fits.
+const smallConfigs = 1 << 10
+
+// admitGrowth reserves the growth of a proposal. It returns ErrOverloaded if the state would then take more than the share of MaxBytes.
+func (o *Owner) admitGrowth(p *Proposal, upTo float64) error {
+	if o.reserve(p, upTo) {
 		return nil
 	}
 	o.metrics.overloaded.Inc()
 	return errMemory
 }
 
-// growthPerByte is about the memory that the state takes for a byte of a commit: an extent takes metadata.ExtentBytes for 12.
-const growthPerByte = 8
+// reserve reserves the growth of a proposal up to a share of MaxBytes, and reports whether there was room.
+func (o *Owner) reserve(p *Proposal, upTo float64) bool {
+	if o.cfg.MaxBytes == 0 {
+		return true
+	}
+	growth := metadata.GrowthOf(p.cmd)
+	room := int64(upTo*float64(o.cfg.MaxBytes)) - o.load.bytes.Load()
+	if room <= 0 || !o.queue.reserve(growth, room, o.load.empty.Load()) {
+		return false
+	}
+	p.growth = growth
+	return true
+}
 
-// shareWithQueue is the largest share of a bound once the commands in the queue are applied.
-func (o *Owner) shareWithQueue() float64 {
+// shareWith returns the largest share of a bound once the admitted commands and this one are applied.
+func (o *Owner) shareWith(cmd metadata.Command) float64 {
 	share := o.load.share.get()
 	if o.cfg.MaxBytes == 0 {
 		return share
 	}
-	queued, _ := o.queue.ahead()
-	return max(share, o.load.memory.get()+float64(queued)*growthPerByte/float64(o.cfg.MaxBytes))
+	bytes := o.load.bytes.Load() + o.queue.with(metadata.GrowthOf(cmd), o.load.empty.Load())
+	return max(share, float64(bytes)/float64(o.cfg.MaxBytes))
 }
 
-// admitCommit delays or refuses a commit: see admit.
-func (o *Owner) admitCommit(ctx context.Context) error {
-	share := o.shareWithQueue()
+// admitCommit delays or refuses a commit: see admit. If only commits in flight use the rest of the bound, it delays a commit before it
+// refuses.
+func (o *Owner) admitCommit(ctx context.Context, p *Proposal) error {
+	share := o.shareWith(p.cmd)
 	switch {
-	case share >= 1:
+	case o.load.share.get() >= 1:
 		return o.refusedCommit()
-	case share <= slowFrom:
+	case share <= slowFrom && o.reserve(p, 1):
 		return nil
 	}
-	d := time.Duration((share - slowFrom) / (1 - slowFrom) * float64(o.cfg.MaxDelay))
+	d := time.Duration(min(1, (share-slowFrom)/(1-slowFrom)) * float64(o.cfg.MaxDelay))
 	o.metrics.slowed.Add(d.Seconds())
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -177,7 +195,7 @@ func (o *Owner) admitCommit(ctx context.Context) error {
 		return ErrNotOwner
 	case <-timer.C:
 	}
-	if o.shareWithQueue() >= 1 { // of other commits that were delayed beside this one
+	if o.load.share.get() >= 1 || !o.reserve(p, 1) { // other commits were delayed beside this one
 		return o.refusedCommit()
 	}
 	return nil

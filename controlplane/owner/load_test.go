@@ -126,8 +126,10 @@ func TestOwner_RefusesGrowthAtTheBoundOfMemory(t *testing.T) {
 		require.ErrorIs(t, propose(&metadata.CreatePartitions{ID: id.Topic{1, 0, 1}, Count: 2}), owner.ErrOverloaded)
 		var b commit.Builder
 		b.Reset(commit.Header{Submission: id.Submission{Session: 1, N: 1}, Bytes: 100})
-		b.Section(commit.Section{Partition: id.TopicPartition{Topic: id.Topic{1, 0, 1}}})
-		b.Batch(commit.Batch{Records: 1, Bytes: 61, ProducerID: -1})
+		for i := range uint32(20) {
+			b.Section(commit.Section{Partition: id.TopicPartition{Topic: id.Topic{1, 0, 1}}, Position: i})
+			b.Batch(commit.Batch{Records: 1, Bytes: 1, ProducerID: -1})
+		}
 		err = propose(&metadata.CommitBundle{Encoded: b.AppendTo(nil)})
 		require.ErrorIs(t, err, owner.ErrOverloaded)
 		require.ErrorContains(t, err, "--memory-limit")
@@ -142,7 +144,7 @@ func TestOwner_RefusesGrowthAtTheBoundOfMemory(t *testing.T) {
 		require.InDelta(t, bound/8*9, gathered(t, registry, "freshet_owner_metadata_bytes"), 1024)
 		offsets := []metadata.OffsetCommit{{Partition: id.TopicPartition{Topic: id.Topic{1, 0, 1}}, ExpiresMs: -1}}
 		require.ErrorIs(t, propose(&metadata.CommitOffsets{Group: "g0", Offsets: offsets}), owner.ErrOverloaded)
-		require.ErrorIs(t, propose(&metadata.InitTransaction{TransactionalID: "x", TimeoutMs: 1, ProducerID: -1, ProducerEpoch: -1}), owner.ErrOverloaded)
+		require.ErrorIs(t, propose(&metadata.InitTransaction{TransactionalID: "a transactional id", TimeoutMs: 1, ProducerID: -1, ProducerEpoch: -1}), owner.ErrOverloaded)
 
 		require.NoError(t, propose(&metadata.SetConfigs{Resource: metadata.ConfigBroker, Set: map[string]string{"log.retention.ms": "1"}}))
 		require.NoError(t, propose(&metadata.UpdateGroup{Group: "g0", Kind: metadata.GroupNone}))
@@ -176,5 +178,49 @@ func TestOwner_CountsTheQueueTowardsTheBound(t *testing.T) {
 		require.ErrorIs(t, err, owner.ErrOverloaded)
 		require.Less(t, queued, 1<<20)
 		require.NoError(t, f.run(t)())
+	})
+}
+
+// TestOwner_ReservesTheGrowthOfQueuedCommits: a section of a commit to a partition without records takes a byte of the log and 448 of the
+// state. The log does not answer for a while, and the commits admitted meanwhile stay below the bound once they are applied.
+func TestOwner_ReservesTheGrowthOfQueuedCommits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const bound, sections = 16 << 20, 5000
+		f := start(t, func(c *owner.Config) { c.MaxBytes = bound })
+		end := f.run(t)
+		for _, c := range []metadata.Command{
+			&metadata.CreateTopic{ID: id.Topic{1}, Name: "t", Partitions: 1 << 20}, &metadata.OpenSession{Instance: "i"},
+		} {
+			_, _, err := f.Propose(t.Context(), c)
+			require.NoError(t, err)
+		}
+		f.net.Stop()
+		var proposals []*owner.Proposal
+		for n := range 200 {
+			var b commit.Builder
+			b.Reset(commit.Header{Submission: id.Submission{Session: 1, N: uint32(n + 1)}, Bytes: 1 << 30})
+			for i := range sections {
+				b.Section(commit.Section{Partition: id.TopicPartition{Topic: id.Topic{1}, Partition: int32(n*sections + i)}, Position: uint32(i) * 61})
+				b.Batch(commit.Batch{Records: 1, Bytes: 61, ProducerID: -1})
+			}
+			p, err := f.Enqueue(t.Context(), &metadata.CommitBundle{Encoded: b.AppendTo(nil)})
+			if err != nil {
+				require.ErrorIs(t, err, owner.ErrOverloaded)
+				break
+			}
+			proposals = append(proposals, p)
+		}
+		f.net.Release()
+		for _, p := range proposals {
+			_, _, err := p.Wait(t.Context())
+			require.NoError(t, err)
+		}
+		require.Greater(t, len(proposals), 5)
+		_, err := f.Read(func(s *metadata.State) {
+			l := s.Load()
+			require.LessOrEqual(t, l.MemoryBytes(), int64(bound))
+		})
+		require.NoError(t, err)
+		require.NoError(t, end())
 	})
 }

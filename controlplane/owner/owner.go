@@ -1,5 +1,5 @@
-// Package owner runs one virtual cluster's state machine on the replica that owns its log: proposals are gathered into
-// groups, each group is one log entry, and what is durable is applied and answered.
+// Package owner runs one virtual cluster's state machine on the replica that owns its log: it gathers proposals into
+// groups, appends each group as one log entry, then applies and answers the durable groups.
 //
 // Two goroutines make a pipeline of depth two: one collects a group and appends it, one append in flight; the other
 // applies the group before it. Nothing is applied or answered past an index whose append is not resolved. When an
@@ -25,7 +25,7 @@ import (
 // every commit.
 type ApplyFunc func(s *metadata.State, index uint64, fx *metadata.Effects)
 
-// Owner is one tenure's state machine. Its state has one writer, the apply goroutine; everybody else reads through
+// Owner is one tenure's state machine. Its state has one writer, the apply goroutine; other goroutines read through
 // Read. It assumes that the tenure fences itself (metalog.Tenure).
 type Owner struct {
 	cfg     Config
@@ -90,31 +90,36 @@ func (o *Owner) Err() error {
 // full if groups are held back so long that the command would wait more than Config.MaxWait: its client would give it
 // up and send it again, behind itself.
 func (o *Owner) Enqueue(ctx context.Context, cmd metadata.Command) (*Proposal, error) {
-	if err := o.mayEnqueue(ctx, cmd); err != nil {
+	p, err := o.admitted(ctx, cmd)
+	if err != nil {
 		return nil, err
 	}
-	return o.enqueue(ctx, cmd)
+	if err := o.queue.put(ctx, o.done, p); err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 // runBytes bounds the weight of a run: half of what one log entry holds, or some 200 small commands.
 const runBytes = 128 << 10
 
-// EnqueueRun is Enqueue for who has many commands at a full queue, where each wait for space is a turn that all others
-// have in between: the first of cmds and those behind it, up to runBytes together, wait once and enter the log side by side.
-// It gives their proposals, at least one; the commands beyond are the next run. An error is about the first alone, and
-// none was taken. Commits (*metadata.CommitBundle), which are delayed each by itself, are not for it.
+// EnqueueRun is Enqueue for callers with many commands at a full queue, where each wait for space lets other callers go first. The
+// leading commands of cmds, up to runBytes together, wait once and enter the log side by side.
+// EnqueueRun returns their proposals, at least one; the commands beyond are the next run. A run ends before the first refused command.
+// An error is about the first command alone, and none was taken. Commits (*metadata.CommitBundle), which are delayed each by itself, are not for it.
 func (o *Owner) EnqueueRun(ctx context.Context, cmds []metadata.Command) ([]*Proposal, error) {
-	if err := o.mayEnqueue(ctx, cmds[0]); err != nil {
-		return nil, err
-	}
 	var run []*Proposal
 	var weight int64
 	for _, cmd := range cmds {
-		p, err := o.proposal(cmd)
+		p, err := o.admitted(ctx, cmd)
 		if err != nil && len(run) == 0 {
 			return nil, err
 		}
-		if err != nil || len(run) > 0 && weight+p.weight() > min(runBytes, o.cfg.QueueBytes) {
+		if err != nil {
+			break
+		}
+		if len(run) > 0 && weight+p.weight() > min(runBytes, o.cfg.QueueBytes) {
+			o.queue.unreserve(p)
 			break
 		}
 		run, weight = append(run, p), weight+p.weight()
@@ -125,13 +130,17 @@ func (o *Owner) EnqueueRun(ctx context.Context, cmds []metadata.Command) ([]*Pro
 	return run, nil
 }
 
-// mayEnqueue refuses what the log has no room for, and delays commits: see Enqueue.
-func (o *Owner) mayEnqueue(ctx context.Context, cmd metadata.Command) error {
+// admitted returns the proposal of a command. It refuses the command if the log or the state has no room, and delays commits: see Enqueue.
+func (o *Owner) admitted(ctx context.Context, cmd metadata.Command) (*Proposal, error) {
 	if !reserved(cmd) && (o.logFull() || o.expectedWait() > o.cfg.MaxWait) {
 		o.metrics.refused.Inc()
-		return metalog.ErrLogFull
+		return nil, metalog.ErrLogFull
 	}
-	return o.admit(ctx, cmd)
+	p, err := o.proposal(cmd)
+	if err != nil {
+		return nil, err
+	}
+	return p, o.admit(ctx, p)
 }
 
 func (o *Owner) enqueue(ctx context.Context, cmd metadata.Command) (*Proposal, error) {
@@ -184,8 +193,8 @@ func (o *Owner) readLocked(fn func(s *metadata.State)) (index uint64, ok bool) {
 }
 
 // Freeze is Read that also gives a frozen copy of the state as fn saw it, for reading at leisure: a walk over many
-// topics under the lock would hold every commit up. fn may be nil. It costs the number of tables, and a copy of what
-// is changed next. What is read of the copy may be told only if the owner is one afterwards: see ReadFrozen.
+// topics under the lock would hold every commit up. fn may be nil. It costs the number of tables, and later a copy of each
+// changed node. A caller may use results of the copy only if the owner still is the owner afterwards: see ReadFrozen.
 func (o *Owner) Freeze(fn func(s *metadata.State)) (*metadata.State, error) {
 	frozen := o.freezeLocked(fn)
 	if frozen == nil || !o.cfg.Tenure.Valid() {
@@ -241,7 +250,7 @@ func (o *Owner) Run(ctx context.Context) error {
 	return err
 }
 
-// finish answers everybody who still waits. None of them was appended.
+// finish answers all waiting proposals. None of them was appended.
 func (o *Owner) finish(err error) {
 	o.err = err
 	cause := ErrNotOwner
@@ -275,7 +284,7 @@ func (o *Owner) expectedWait() time.Duration {
 	return d * time.Duration(groups)
 }
 
-// delay is how long the next group is held back for the log budget: in proportion to what is above the soft limit.
+// delay is how long the next group is held back for the log budget: in proportion to the bytes above the soft limit.
 func (o *Owner) delay() time.Duration {
 	over := o.cfg.Tenure.Bytes() - o.cfg.SoftLogBytes
 	if over <= 0 {

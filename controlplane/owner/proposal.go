@@ -17,9 +17,11 @@ const proposalOverhead = 512
 type Proposal struct {
 	cmd  metadata.Command
 	size int
-	came time.Time    // into the queue, or before it
-	stay atomic.Int32 // where it is
-	done chan struct{}
+	// growth is what the command may add to the state, as admitted; zero for commands that are always admitted.
+	growth metadata.Growth
+	came   time.Time    // into the queue, or before it
+	stay   atomic.Int32 // where it is
+	done   chan struct{}
 
 	// Written before done is closed.
 	result metadata.Result

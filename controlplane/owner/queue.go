@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"golang.org/x/sync/semaphore"
+
+	"github.com/freshet-io/freshet/metadata"
 )
 
 // queue holds proposals in order until the append loop takes them, bounded by the bytes of all that are not answered.
@@ -19,7 +21,9 @@ type queue struct {
 	urgent []*Proposal // the reserved ones; guarded by mu
 	items  []*Proposal // guarded by mu
 	bytes  int64       // sum of the sizes of items; guarded by mu
-	closed bool        // guarded by mu
+	// growth is what the admitted proposals that are not answered add to the state at most; guarded by mu.
+	growth metadata.Growth
+	closed bool // guarded by mu
 }
 
 func newQueue(bytes int64) *queue {
@@ -38,13 +42,15 @@ func (p *Proposal) weight() int64 {
 func (q *queue) put(ctx context.Context, closing <-chan struct{}, ps ...*Proposal) error {
 	if w := weightOf(ps); w > 0 && !q.space.TryAcquire(w) {
 		if err := q.waitForSpace(ctx, w, closing); err != nil {
+			q.unreserve(ps...)
 			return err
 		}
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
-		q.release(ps)
+		q.space.Release(weightOf(ps))
+		q.releaseGrowth(ps...)
 		return ErrNotOwner
 	}
 	for _, p := range ps {
@@ -110,6 +116,7 @@ func (q *queue) take(group []*Proposal, maxBytes, maxCount int) []*Proposal {
 		q.bytes -= int64(p.size)
 		if !p.stay.CompareAndSwap(inQueue, taken) {
 			q.space.Release(p.weight())
+			q.releaseGrowth(p)
 			continue
 		}
 		bytes += p.size
@@ -123,7 +130,7 @@ func (q *queue) take(group []*Proposal, maxBytes, maxCount int) []*Proposal {
 	return group
 }
 
-// ahead tells what is in the queue: bytes of commands, and their number.
+// ahead returns the bytes and the number of the commands in the queue.
 func (q *queue) ahead() (bytes int64, count int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -138,8 +145,47 @@ func (q *queue) close() []*Proposal {
 	return q.take(nil, int(^uint(0)>>1), int(^uint(0)>>1))
 }
 
-// release gives the space of answered proposals back.
-func (q *queue) release(ps []*Proposal) { q.space.Release(weightOf(ps)) }
+// reserve admits growth if all that is reserved then takes at most room bytes in a state with a number of empty partitions. It
+// returns false, and reserves nothing, otherwise. Proposals that carry the growth give it back when they are answered.
+func (q *queue) reserve(growth metadata.Growth, room, empty int64) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	sum := q.growth.Add(growth, 1)
+	if sum.Memory(empty) > room {
+		return false
+	}
+	q.growth = sum
+	return true
+}
+
+// with returns the memory of all growth that is reserved, and of this growth.
+func (q *queue) with(growth metadata.Growth, empty int64) int64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.growth.Add(growth, 1).Memory(empty)
+}
+
+// unreserve gives back the growth of proposals that were not queued.
+func (q *queue) unreserve(ps ...*Proposal) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.releaseGrowth(ps...)
+}
+
+// release gives back the space and the growth of answered proposals.
+func (q *queue) release(ps []*Proposal) {
+	q.space.Release(weightOf(ps))
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.releaseGrowth(ps...)
+}
+
+// releaseGrowth gives back the growth of proposals. q.mu must be held.
+func (q *queue) releaseGrowth(ps ...*Proposal) {
+	for _, p := range ps {
+		q.growth = q.growth.Add(p.growth, -1)
+	}
+}
 
 func weightOf(ps []*Proposal) (n int64) {
 	for _, p := range ps {

@@ -72,7 +72,7 @@ type Reader struct {
 
 	section   int   // sections given so far
 	inSection int   // runs left in the current section
-	end       int64 // of what was given so far, in the object
+	end       int64 // of the sections given so far, in the object
 	named     int   // dictionary entries named so far
 	last      int   // dictionary index of the last idempotent run, -1 if none
 	next      int32 // the sequence that continues it
@@ -87,6 +87,34 @@ func ParseHeader(p []byte) (Header, error) {
 		return Header{}, fmt.Errorf("%w: header: %w", ErrMalformed, err)
 	}
 	return h, nil
+}
+
+// Counts are counts of a commit's header.
+type Counts struct {
+	Sections int
+	Runs     int
+	Plain    int // runs without producer id
+}
+
+// ParseCounts reads the counts of the header in constant time. It validates the header only, without the topics. Errors wrap ErrMalformed.
+func ParseCounts(p []byte) (Counts, error) {
+	w := wire.NewReader(p)
+	_, _ = readHeader(&w)
+	_ = w.Uvarint() // topics
+	counts := [4]uint64{}
+	for i := range counts {
+		counts[i] = w.Uvarint()
+		if counts[i] > uint64(len(p))*blockValues {
+			w.Fail("%d values claimed in %d bytes", counts[i], len(p))
+		}
+	}
+	if counts[0] > counts[1] || counts[3] > counts[1] {
+		w.Fail("counts %d", counts)
+	}
+	if err := w.Err(); err != nil {
+		return Counts{}, fmt.Errorf("%w: header: %w", ErrMalformed, err)
+	}
+	return Counts{Sections: int(counts[0]), Runs: int(counts[1]), Plain: int(counts[3])}, nil
 }
 
 func readHeader(w *wire.Reader) (h Header, asOf bool) {
@@ -272,7 +300,7 @@ func (r *Reader) fail(what string, v uint64) bool {
 	return false
 }
 
-// NextSection moves to the next section, skipping what is left of the current one; false at the end.
+// NextSection moves to the next section, skipping the rest of the current one; false at the end.
 func (r *Reader) NextSection(s *SectionRuns) bool {
 	for r.inSection > 0 {
 		var skipped Run

@@ -1,0 +1,87 @@
+package metadata
+
+import (
+	"github.com/freshet-io/freshet/metadata/commit"
+	"github.com/freshet-io/freshet/metadata/id"
+)
+
+// Growth is the most that a command adds to the memory of the state. Growth is cheap to compute: it needs no state, and of a commit
+// only the counts of its header.
+type Growth struct {
+	// Bytes is an upper bound without the partitions.
+	Bytes int64
+	// Partitions counts partitions that may get their first record, at PartitionBytes each. The sum over commands is at most Load.Empty.
+	Partitions int64
+}
+
+// Add returns the sum of g and times the growth o.
+func (g Growth) Add(o Growth, times int64) Growth {
+	return Growth{Bytes: g.Bytes + times*o.Bytes, Partitions: g.Partitions + times*o.Partitions}
+}
+
+// Memory returns the bytes of the growth in a state with a number of partitions that never had a record.
+func (g Growth) Memory(empty int64) int64 { return g.Bytes + min(g.Partitions, empty)*PartitionBytes }
+
+// GrowthOf returns the growth of a command. It is zero for commands that shrink the state, and for commands whose growth another command
+// has reserved, such as EndTransaction.
+func GrowthOf(c Command) Growth {
+	switch c := c.(type) {
+	case *CommitBundle:
+		return commitGrowth(c)
+	case *WriteMarkers:
+		n := int64(len(c.Partitions))
+		return Growth{Bytes: n * ExtentBytes, Partitions: n}
+	case *CreateTopic:
+		return Growth{Bytes: topicBytes + int64(len(c.Name)) + configWeight(c.Configs)}
+	case *CreatePartitions:
+		return Growth{Bytes: topicBytes} // its partitions count once they have records
+	case *SetConfigs:
+		return Growth{Bytes: int64(len(c.Name)) + configWeight(c.Set)}
+	case *UpdateGroup:
+		return Growth{Bytes: c.growth()}
+	case *CommitOffsets:
+		return Growth{Bytes: c.growth()}
+	case *InitTransaction:
+		return Growth{Bytes: transactionBytes + int64(len(c.TransactionalID))}
+	case *AddPartitions:
+		return Growth{Bytes: int64(len(c.Partitions)) * addedBytes}
+	case *AddOffsets:
+		return Growth{Bytes: addedBytes + int64(len(c.Group))}
+	}
+	return Growth{}
+}
+
+// commitGrowth takes every section for an extent, and every run with a producer ID for a new producer with a new transaction. A section
+// has an extent more for each two runs, as a refused run ends an extent. Apply refuses a malformed commit, which therefore adds nothing.
+func commitGrowth(c *CommitBundle) Growth {
+	n, err := commit.ParseCounts(c.Encoded)
+	if err != nil {
+		return Growth{}
+	}
+	sections, runs, idempotent := int64(n.Sections), int64(n.Runs), int64(n.Runs-n.Plain)
+	return Growth{Bytes: bundleBytes + (sections+runs)/2*ExtentBytes + idempotent*(ProducerBytes+addedBytes), Partitions: sections}
+}
+
+func (c *UpdateGroup) growth() int64 {
+	n := groupBytes + int64(len(c.Group)) + int64(len(c.Head))
+	for _, m := range c.Members {
+		n += memberWeight(m.ID, m.Value)
+	}
+	return n
+}
+
+func (c *CommitOffsets) growth() int64 {
+	n := groupBytes + int64(len(c.Group))
+	var last id.Topic
+	for i := range c.Offsets {
+		o := &c.Offsets[i]
+		if i == 0 || o.Partition.Topic != last {
+			n, last = n+topicOffsetsBytes, o.Partition.Topic
+		}
+		n += offsetBytes
+		if note := (offsetNote{metadata: o.Metadata, expires: o.ExpiresMs}); !note.empty() {
+			n += note.weight()
+		}
+	}
+	return n
+}
