@@ -26,8 +26,10 @@ func TestZoneWriters_LendSavings(t *testing.T) {
 			})
 			time.Sleep(3 * time.Second)
 		}
+		const counted = 150 * time.Second // until 600 unused tokens count, at 4 a second
 		report(100, 0, 0)
 		report(700, 0, 0)
+		time.Sleep(counted)
 		require.Zero(t, a.savingsLimit())
 		report(700, 0, 5)
 		require.EqualValues(t, 5, a.savingsLimit())
@@ -38,6 +40,7 @@ func TestZoneWriters_LendSavings(t *testing.T) {
 		report(700, 7, 5)
 		require.LessOrEqual(t, a.savingsLimit(), uint64(7), "no credit")
 		report(1300, 7, 5)
+		time.Sleep(counted)
 		require.EqualValues(t, 12, a.savingsLimit())
 		a.leave()
 		w.stop(second)
