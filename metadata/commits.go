@@ -172,7 +172,7 @@ func (b *bundleCommit) run(c *sectionCommit, in *commit.SectionRuns, run *commit
 	if run.ProducerID >= 0 {
 		b.remember(c.topic, p, run, known, base)
 		if run.Transactional {
-			b.enterTransaction(in.Partition, p, run, base)
+			b.enterTransaction(c.topic, p, in.Partition, run, base)
 		}
 	}
 	p.high += run.Records

@@ -178,7 +178,7 @@ func (d *groupDecoder) readPending(w *wire.Reader) {
 			return
 		}
 		list = append(list, p)
-		d.topic.pendingBytes += pendingWeight(p.note.metadata)
+		d.topic.countPending(&p, 1)
 	}
 	if len(list) == before {
 		w.Fail("no pending offsets")

@@ -32,21 +32,25 @@ func GrowthOf(c Command) Growth {
 		n := int64(len(c.Partitions))
 		return Growth{Bytes: n * ExtentBytes, Partitions: n}
 	case *CreateTopic:
-		return Growth{Bytes: topicBytes + int64(len(c.Name)) + configWeight(c.Configs)}
+		return Growth{Bytes: topicBytes + stringBytes(c.Name) + configWeight(c.Configs)}
 	case *CreatePartitions:
 		return Growth{Bytes: topicBytes} // its partitions count once they have records
 	case *SetConfigs:
-		return Growth{Bytes: int64(len(c.Name)) + configWeight(c.Set)}
+		if c.Resource == ConfigTopic {
+			return Growth{Bytes: configWeight(c.Set)}
+		}
+		return Growth{Bytes: resourceWeight(c.Name, c.Set)}
 	case *UpdateGroup:
 		return Growth{Bytes: c.growth()}
 	case *CommitOffsets:
 		return Growth{Bytes: c.growth()}
 	case *InitTransaction:
-		return Growth{Bytes: transactionBytes + int64(len(c.TransactionalID))}
+		return Growth{Bytes: transactionBytes + stringBytes(c.TransactionalID)}
 	case *AddPartitions:
-		return Growth{Bytes: int64(len(c.Partitions)) * addedBytes}
+		n := int64(len(c.Partitions))
+		return Growth{Bytes: n * addedBytes, Partitions: n}
 	case *AddOffsets:
-		return Growth{Bytes: addedBytes + int64(len(c.Group))}
+		return Growth{Bytes: addedBytes + stringBytes(c.Group)}
 	}
 	return Growth{}
 }
@@ -59,11 +63,11 @@ func commitGrowth(c *CommitBundle) Growth {
 		return Growth{}
 	}
 	sections, runs, idempotent := int64(n.Sections), int64(n.Runs), int64(n.Runs-n.Plain)
-	return Growth{Bytes: bundleBytes + (sections+runs)/2*ExtentBytes + idempotent*(ProducerBytes+addedBytes), Partitions: sections}
+	return Growth{Bytes: bundleBytes + (sections+runs)/2*ExtentBytes + idempotent*(ProducerBytes+addedBytes+transactionalBytes), Partitions: sections}
 }
 
 func (c *UpdateGroup) growth() int64 {
-	n := groupBytes + int64(len(c.Group)) + int64(len(c.Head))
+	n := groupBytes + stringBytes(c.Group) + int64(len(c.Head))
 	for _, m := range c.Members {
 		n += memberWeight(m.ID, m.Value)
 	}
@@ -71,12 +75,19 @@ func (c *UpdateGroup) growth() int64 {
 }
 
 func (c *CommitOffsets) growth() int64 {
-	n := groupBytes + int64(len(c.Group))
+	n := groupBytes + stringBytes(c.Group)
+	if c.Transaction != nil {
+		n += addedBytes + stringBytes(c.Group)
+	}
 	var last id.Topic
 	for i := range c.Offsets {
 		o := &c.Offsets[i]
 		if i == 0 || o.Partition.Topic != last {
 			n, last = n+topicOffsetsBytes, o.Partition.Topic
+		}
+		if c.Transaction != nil {
+			n += pendingExtra + pendingWeight(o.Metadata)
+			continue
 		}
 		n += offsetBytes
 		if note := (offsetNote{metadata: o.Metadata, expires: o.ExpiresMs}); !note.empty() {

@@ -31,12 +31,7 @@ func (s *machine) admitsGroup(t *transaction, group string) error {
 	if t.groups == nil {
 		return nil
 	}
-	bytes := len(group)
-	t.groups.Scan(func(name string, _ uint64) bool {
-		bytes += len(name)
-		return true
-	})
-	if t.groups.Len() >= MaxTransactionGroups || bytes > MaxTransactionGroupBytes {
+	if t.groups.Len() >= MaxTransactionGroups || t.groupBytes+int64(len(group)) > MaxTransactionGroupBytes {
 		return fmt.Errorf("%w: more than %d groups, or %d bytes of their names",
 			ErrTransactionTooLarge, MaxTransactionGroups, MaxTransactionGroupBytes)
 	}

@@ -19,6 +19,8 @@ type Load struct {
 	Partitions int64
 	// Empty counts the other partitions, of the same topics.
 	Empty int64
+	// Added counts the partitions of open transactions. The end of a transaction writes a marker to each, which may be its first record.
+	Added int64
 	// Other is about the memory of everything but partitions, extents and producers.
 	Other int64
 
@@ -35,7 +37,7 @@ func (l *Load) ProducerBytes() int64 {
 // Load returns the state's load, in constant time.
 func (s *machine) Load() Load {
 	l := s.load
-	l.Other = s.otherBytes()
+	l.Other, l.Added = s.otherBytes(), s.transactions.added
 	l.Bundles, l.Cleanup = s.bundles.Len(), s.cleanup.items.Len()
 	l.Producers, l.Resting = s.counts.active, s.counts.resting
 	return l

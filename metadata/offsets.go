@@ -15,7 +15,8 @@ type topicOffsets struct {
 	notes   *btree.Map[int32, offsetNote]      // of partitions in offsets that have one; nil if none
 	pending *btree.Map[int32, []pendingOffset] // slices are replaced, never changed; nil if none
 
-	pendingBytes int64 // pendingWeight of all that is pending; derived
+	pendingCount int64 // pending offsets; derived
+	pendingBytes int64 // their sum of pendingWeight; derived
 	noteBytes    int64 // weight of the notes; derived
 }
 
@@ -63,7 +64,7 @@ func (s *machine) mutableOffsets(g *groupEntry, key string) *topicOffsets {
 	case t.gen == s.gen:
 		return t
 	default:
-		m := &topicOffsets{gen: s.gen, offsets: *t.offsets.Copy(), pendingBytes: t.pendingBytes, noteBytes: t.noteBytes}
+		m := &topicOffsets{gen: s.gen, offsets: *t.offsets.Copy(), pendingCount: t.pendingCount, pendingBytes: t.pendingBytes, noteBytes: t.noteBytes}
 		if t.notes != nil {
 			m.notes = t.notes.Copy()
 		}
@@ -111,7 +112,7 @@ func (t *topicOffsets) remove(partition int32) {
 	if t.pending != nil {
 		list, _ := t.pending.Delete(partition)
 		for i := range list {
-			t.pendingBytes -= pendingWeight(list[i].note.metadata)
+			t.countPending(&list[i], -1)
 		}
 		if t.pending.Len() == 0 {
 			t.pending = nil

@@ -26,12 +26,18 @@ func (t *topicOffsets) addPending(partition int32, p pendingOffset) {
 		if q.producer != p.producer {
 			list = append(list, q)
 		} else {
-			t.pendingBytes -= pendingWeight(q.note.metadata)
+			t.countPending(&q, -1)
 		}
 	}
-	t.pendingBytes += pendingWeight(p.note.metadata)
+	t.countPending(&p, 1)
 	at, _ := slices.BinarySearchFunc(list, p.producer, comparePending)
 	t.pending.Set(partition, slices.Insert(list, at, p))
+}
+
+// countPending adds a pending offset to the counts, times times.
+func (t *topicOffsets) countPending(p *pendingOffset, times int64) {
+	t.pendingCount += times
+	t.pendingBytes += times * pendingWeight(p.note.metadata)
 }
 
 func comparePending(p pendingOffset, producer int64) int {
@@ -57,7 +63,7 @@ func (t *topicOffsets) takePending(producer int64) (partitions []int32, taken []
 	t.pending.Scan(func(n int32, list []pendingOffset) bool {
 		if at, ok := slices.BinarySearchFunc(list, producer, comparePending); ok {
 			partitions, taken = append(partitions, n), append(taken, list[at])
-			t.pendingBytes -= pendingWeight(list[at].note.metadata)
+			t.countPending(&list[at], -1)
 		}
 		return true
 	})

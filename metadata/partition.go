@@ -23,7 +23,7 @@ type partition struct {
 	idle      useOrder                   // of resting
 	forgotten []idRange                  // ascending, not adjacent; producers that were forgotten here
 
-	transactions *partitionTransactions // nil if there never was one
+	transactions *partitionTransactions // nil if none is open or aborted
 }
 
 func (p *partition) watermarks() Watermarks {
@@ -179,9 +179,10 @@ func (s *machine) trim(t Trim, fx *Effects) (logStart int64, err error) {
 		return w.LogStart, nil
 	}
 	e, _ := s.topics.Get(topicKey(t.Partition.Topic))
-	p = s.mutablePartition(s.mutableTopic(e), t.Partition.Partition, p)
+	e = s.mutableTopic(e)
+	p = s.mutablePartition(e, t.Partition.Partition, p)
 	p.logStart = t.Offset
-	p.forgetTrimmed(trimmedPerTrim)
+	s.counting(e, p, func() { p.forgetTrimmed(trimmedPerTrim) })
 	if removed := p.extents.TrimFront(s.gen, t.Offset); !removed.Empty() {
 		s.cleanup.push(cleanupItem{extents: removed})
 	}

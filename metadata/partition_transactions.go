@@ -16,7 +16,7 @@ const (
 	trimmedPerMarker = 8
 )
 
-// partitionTransactions is what a partition knows of transactions; partitions that never saw one have none.
+// partitionTransactions holds the open and the aborted transactions of a partition. It is nil if there are none.
 type partitionTransactions struct {
 	open    btree.Map[int64, int64]              // first offset -> producer id
 	first   btree.Map[int64, int64]              // producer id -> first offset; derived
@@ -81,7 +81,7 @@ func (s *machine) writeMarker(p *partition, m extent.EndMarker) (x extent.Extent
 	t := p.transactions
 	t.first.Delete(m.ProducerID)
 	t.open.Delete(first)
-	p.forgetTrimmed(trimmedPerMarker)
+	defer p.forgetTrimmed(trimmedPerMarker)
 	if m.Commit {
 		return x, extent.Aborted{}, false
 	}
@@ -96,17 +96,21 @@ func (s *machine) writeMarker(p *partition, m extent.EndMarker) (x extent.Extent
 // hasRoom tells whether a partition, nil if it never had a record, has an offset left for a marker.
 func (p *partition) hasRoom() bool { return p == nil || p.high < math.MaxInt64-1 }
 
-// forgetTrimmed drops some of the aborted transactions that lie wholly below the log start.
+// forgetTrimmed drops some of the aborted transactions that lie wholly below the log start, and the tables if no transaction is left.
 func (p *partition) forgetTrimmed(limit int) {
-	if p.transactions == nil {
+	t := p.transactions
+	if t == nil {
 		return
 	}
 	for range limit {
-		marker, _, ok := p.transactions.aborted.Min()
+		marker, _, ok := t.aborted.Min()
 		if !ok || marker >= p.logStart {
-			return
+			break
 		}
-		p.transactions.aborted.PopMin()
+		t.aborted.PopMin()
+	}
+	if t.open.Len() == 0 && t.aborted.Len() == 0 {
+		p.transactions = nil
 	}
 }
 

@@ -18,13 +18,19 @@ const (
 // producerBounds are the bounds of a state.
 type producerBounds struct{ active, resting int64 }
 
-// producerCount is how many producers are remembered: of a partition, a topic or the whole state.
-type producerCount struct{ active, resting int }
+// producerCount counts the producers that a partition, a topic or the whole state remembers.
+type producerCount struct {
+	active, resting int
+	transactional   int // partitions with an open or aborted transaction
+}
 
 func (p *partition) producerCount() producerCount {
 	n := producerCount{active: p.producers.Len()}
 	if p.resting != nil {
 		n.resting = p.resting.Len()
+	}
+	if p.transactions != nil {
+		n.transactional = 1
 	}
 	return n
 }
@@ -44,6 +50,7 @@ func (s *machine) counting(e *topicEntry, p *partition, change func()) {
 func (c *producerCount) add(o producerCount, times int) {
 	c.active += times * o.active
 	c.resting += times * o.resting
+	c.transactional += times * o.transactional
 }
 
 // countProducers counts anew, after a snapshot was read.

@@ -98,6 +98,7 @@ func (s *machine) openSession(c *OpenSession, fx *Effects) Result {
 		s.nextNode++
 	}
 	s.sessions.Set(n, e)
+	s.load.Other += e.weight()
 	s.instances.Set(c.Instance, n)
 	fx.Opened = append(fx.Opened, n)
 	if e.shown() {

@@ -24,7 +24,8 @@ var outsideSnapshots = map[string]string{
 	"machine.cleanup.next": "only the order of keys means something",
 	"session.gen":          "generation", "topic.gen": "generation", "partition.gen": "generation", "transaction.gen": "generation",
 	"group.gen": "generation", "offsets.gen": "generation", "topic.topic": "a record of its own", "open.first": "derived",
-	"topic.deletion": "a record of its own", "offsets.pendingBytes": "derived", "offsets.noteBytes": "derived", "machine.transactions.bytes": "derived",
+	"topic.deletion": "a record of its own", "offsets.pendingCount": "derived", "offsets.pendingBytes": "derived", "offsets.noteBytes": "derived", "machine.transactions.bytes": "derived",
+	"machine.transactions.added": "derived", "transaction.groupBytes": "derived",
 }
 
 // tables are the fields that hold records, or values with a codec of their own.

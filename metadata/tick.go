@@ -212,6 +212,7 @@ func (s *machine) retireSessions(fx *Effects) {
 			continue
 		}
 		s.sessions.Delete(n)
+		s.load.Other -= e.weight()
 		if last, ok := s.instances.Get(e.instance); ok && last == n {
 			s.instances.Delete(e.instance)
 		}

@@ -40,9 +40,12 @@ const maxGoneNames = 65536
 
 // rememberName records the name of a deleted topic that had records, for ProducerIDExpirationMs.
 func (s *machine) rememberName(name string) {
-	s.gone.Set(name, s.now)
+	if _, twice := s.gone.Set(name, s.now); !twice {
+		s.load.Other += goneWeight(name)
+	}
 	if s.gone.Len() > maxGoneNames {
-		s.gone.PopMin() // an arbitrary name; its producers are then answered Gap in a new topic of the name
+		first, _, _ := s.gone.Min() // an arbitrary name; its producers are then answered Gap in a new topic of the name
+		s.forgetName(first)
 	}
 }
 
@@ -56,8 +59,13 @@ func (s *machine) forgetNames() {
 		return true
 	})
 	for _, name := range old {
-		s.gone.Delete(name)
+		s.forgetName(name)
 	}
+}
+
+func (s *machine) forgetName(name string) {
+	s.gone.Delete(name)
+	s.load.Other -= goneWeight(name)
 }
 
 // empty returns the number of partitions that never had a record.
@@ -186,7 +194,7 @@ func (s *machine) setConfigs(c *SetConfigs, fx *Effects) error {
 	if err := admitsConfigs(old, changed); err != nil {
 		return err
 	}
-	s.load.Other += configWeight(changed) - configWeight(old)
+	s.load.Other += resourceWeight(c.Name, changed) - resourceWeight(c.Name, old)
 	if len(changed) > 0 {
 		s.configs.Set(key, changed)
 	} else {

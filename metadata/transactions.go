@@ -40,6 +40,7 @@ type transaction struct {
 	// What an ongoing transaction is made of; nil where there is nothing.
 	partitions *btree.BTreeG[addedPartition]
 	groups     *btree.Map[string, uint64] // and the log index at which the group was added
+	groupBytes int64                      // of the names of groups; derived
 }
 
 // addedPartition is a partition of a transaction.
@@ -54,6 +55,7 @@ type transactionTables struct {
 	names      btree.Map[string, int64]      // transactional id -> producer id; derived
 	due        *btree.BTreeG[transactionDue] // derived
 	bytes      int64                         // weight of all; derived
+	added      int64                         // partitions of all; derived
 }
 
 // transactionDue orders transactions by when a Tick has to do with them: to abort it, or to forget its id.
@@ -69,7 +71,7 @@ func newTransactionTables() transactionTables {
 }
 
 func (t *transactionTables) snapshot() transactionTables {
-	return transactionTables{byProducer: *t.byProducer.Copy(), names: *t.names.Copy(), due: t.due.Copy(), bytes: t.bytes}
+	return transactionTables{byProducer: *t.byProducer.Copy(), names: *t.names.Copy(), due: t.due.Copy(), bytes: t.bytes, added: t.added}
 }
 
 // add puts a new or renumbered transaction in.
@@ -77,14 +79,14 @@ func (t *transactionTables) add(x *transaction) {
 	t.byProducer.Set(x.producerID, x)
 	t.names.Set(x.id, x.producerID)
 	t.due.Set(x.dueKey())
-	t.bytes += x.weight()
+	t.weigh(x, 1)
 }
 
 func (t *transactionTables) remove(x *transaction) {
 	t.byProducer.Delete(x.producerID)
 	t.names.Delete(x.id)
 	t.due.Delete(x.dueKey())
-	t.bytes -= x.weight()
+	t.weigh(x, -1)
 }
 
 // transaction gives a transactional id's entry, nil if there is none.
@@ -99,7 +101,8 @@ func (s *machine) transaction(transactionalID string) *transaction {
 
 // changeTransaction lets change work on a transaction that may be changed in this generation, and gives it back.
 func (s *machine) changeTransaction(t *transaction, change func(t *transaction)) *transaction {
-	before, producerID, weight := t.dueKey(), t.producerID, t.weight()
+	before, producerID := t.dueKey(), t.producerID
+	s.transactions.weigh(t, -1)
 	if t.gen != s.gen {
 		c := *t
 		c.gen = s.gen
@@ -114,7 +117,7 @@ func (s *machine) changeTransaction(t *transaction, change func(t *transaction))
 	}
 	change(t)
 	t.updated = s.now
-	s.transactions.bytes += t.weight() - weight
+	s.transactions.weigh(t, 1)
 	if after := t.dueKey(); after != before {
 		s.transactions.due.Delete(before)
 		s.transactions.due.Set(after)
@@ -176,6 +179,7 @@ func (s *machine) addGroup(t *transaction, group string) {
 		t.groups = new(btree.Map[string, uint64])
 	}
 	t.groups.Set(group, s.index)
+	t.groupBytes += int64(len(group))
 }
 
 // freshProducerID gives a producer id that was never used, noProducer if all are used up.

@@ -183,8 +183,8 @@ func (s *machine) pastEpoch(b *commit.Run) bool {
 }
 
 // enterTransaction makes an accepted batch part of its producer's transaction.
-func (s *machine) enterTransaction(tp id.TopicPartition, p *partition, b *commit.Run, base int64) {
-	p.openTransaction(b.ProducerID, base)
+func (s *machine) enterTransaction(e *topicEntry, p *partition, tp id.TopicPartition, b *commit.Run, base int64) {
+	s.counting(e, p, func() { p.openTransaction(b.ProducerID, base) })
 	t, _ := s.transactions.byProducer.Get(b.ProducerID)
 	if _, in := t.partition(tp); in {
 		return

@@ -100,7 +100,7 @@ func completed(commit bool) TransactionState {
 // complete makes an ended transaction complete; its markers are written.
 func (s *machine) complete(t *transaction, commit bool) {
 	t.state, t.ended = completed(commit), s.index
-	t.partitions, t.groups = nil, nil
+	t.partitions, t.groups, t.groupBytes = nil, nil, 0
 }
 
 // endEverywhere writes the markers of a transaction and settles its offsets. Partitions of topics deleted
@@ -155,7 +155,10 @@ func (w *markerWriter) write(tp id.TopicPartition) {
 	}
 	w.topic = w.mutableTopic(w.topic)
 	p = w.mutablePartition(w.topic, tp.Partition, p)
-	x, a, aborted := w.writeMarker(p, w.marker)
+	var x extent.Extent
+	var a extent.Aborted
+	var aborted bool
+	w.counting(w.topic, p, func() { x, a, aborted = w.writeMarker(p, w.marker) })
 	if w.topic.deletion != nil {
 		return // no client sees it
 	}

@@ -140,6 +140,7 @@ func (d *snapshotDecoder) readTransactionGroups(w *wire.Reader) {
 		if _, twice := d.transaction.groups.Set(group, index); twice {
 			w.Fail("group %q twice", group)
 		}
+		d.transaction.groupBytes += int64(len(group))
 	}
 }
 

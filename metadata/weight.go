@@ -1,5 +1,7 @@
 package metadata
 
+import "github.com/freshet-io/freshet/metadata/id"
+
 // Estimates of the memory that parts of a state take, with their share of the tables. Tables and slices grow by doubling, so
 // an estimate is what an entry takes on average where they have just grown. TestLoad_MemoryBytes compares them with the heap.
 const (
@@ -9,44 +11,72 @@ const (
 	// without records takes none.
 	PartitionBytes = 352
 
-	topicBytes        = 640 // beside its name and configs
-	configBytesEach   = 64  // of a config entry, beside key and value
-	bundleBytes       = 128 // of a live bundle
-	deadBytes         = 96  // of a dead one
-	groupBytes        = 512 // beside its name, members and offsets
-	memberBytes       = 128 // beside its id and value
-	topicOffsetsBytes = 512 // of one topic of a group
-	offsetBytes       = 96
-	noteBytes         = 96 // of an offset with metadata, beside that
-	transactionBytes  = 512
-	addedBytes        = 96 // of a partition or group of a transaction, beside the group's name
-	sessionBytes      = 1 << 10
-	endedBytes        = 96
-	goneBytes         = 128
-	cleanupBytes      = 80 // of an item of the cleanup queue, beside its extents
+	topicBytes         = 640 // beside its name and configs
+	resourceBytes      = 512 // of another resource with configs, beside its name and configs
+	configBytesEach    = 64  // of a config entry, beside key and value
+	bundleBytes        = 128 // of a live bundle
+	deadBytes          = 96  // of a dead one
+	groupBytes         = 512 // beside its name, members and offsets
+	memberBytes        = 128 // beside its id and value
+	topicOffsetsBytes  = 512 // of one topic of a group
+	offsetBytes        = 96
+	noteBytes          = 96                                        // of an offset with metadata, beside that
+	pendingExtra       = offsetBytes + noteBytes - pendingOverhead // of a pending offset, beside its pendingWeight: it counts as committed
+	transactionBytes   = 512
+	addedBytes         = 96      // of a partition or group of a transaction, beside the group's name
+	transactionalBytes = 320     // of a partition with open or aborted transactions, beside PartitionBytes
+	sessionBytes       = 1 << 10 // beside its endpoints
+	endpointBytes      = 96
+	endedBytes         = 96
+	goneBytes          = 128
+	cleanupBytes       = 128 // of an item of the cleanup queue, beside its extents
 )
 
-// MemoryBytes estimates the memory of the state. Results of submissions that agents have not acknowledged are not in it.
+// MemoryBytes estimates the memory of the state, with the partitions that ends of open transactions may add. Results of submissions
+// that agents have not acknowledged are not in it.
 func (l *Load) MemoryBytes() int64 {
-	return l.Extents*ExtentBytes + l.Partitions*PartitionBytes + l.ProducerBytes() + int64(l.Cleanup)*cleanupBytes + l.Other
+	partitions := l.Partitions + min(l.Added, l.Empty)
+	return l.Extents*ExtentBytes + partitions*PartitionBytes + l.ProducerBytes() + int64(l.Cleanup)*cleanupBytes + l.Other
 }
 
 // otherBytes is the part of the estimate that is neither of partitions nor of their extents and producers.
 func (s *machine) otherBytes() int64 {
-	return s.load.Other + s.transactions.bytes +
-		int64(s.bundles.Len())*bundleBytes + int64(s.dead.Len())*deadBytes + int64(s.sessions.Len())*sessionBytes +
-		int64(s.ended.Len())*endedBytes + int64(s.gone.Len())*goneBytes
+	return s.load.Other + s.transactions.bytes + int64(s.counts.transactional)*transactionalBytes +
+		int64(s.bundles.Len())*bundleBytes + int64(s.dead.Len())*deadBytes +
+		int64(s.ended.Len())*endedBytes
 }
 
-func (t *Topic) weight() int64 { return topicBytes + int64(len(t.Name)) + configWeight(t.Configs) }
+// stringBytes is the memory of a string. The allocator rounds sizes up by at most an eighth.
+func stringBytes(s string) int64 { return int64(len(s) + len(s)/8) }
+
+func (t *Topic) weight() int64 { return topicBytes + stringBytes(t.Name) + configWeight(t.Configs) }
 
 func configWeight(m map[string]string) int64 {
 	return int64(configBytes(m)) + int64(len(m))*configBytesEach
 }
 
+// goneWeight is the weight of a name of a deleted topic.
+func goneWeight(name string) int64 { return goneBytes + stringBytes(name) }
+
+// resourceWeight is the weight of the configs of a resource other than a topic.
+func resourceWeight(name string, m map[string]string) int64 {
+	if len(m) == 0 {
+		return 0
+	}
+	return resourceBytes + stringBytes(name) + configWeight(m)
+}
+
+func (e *session) weight() int64 {
+	n := sessionBytes + stringBytes(e.instance) + stringBytes(e.zone) + stringBytes(e.software) + stringBytes(e.peer)
+	for i := range e.endpoints {
+		n += endpointBytes + stringBytes(e.endpoints[i].Listener) + stringBytes(e.endpoints[i].Host)
+	}
+	return n
+}
+
 // weight is that of a group without the offsets.
 func (g *groupEntry) weight(name string) int64 {
-	n := groupBytes + int64(len(name)) + int64(len(g.head))
+	n := groupBytes + stringBytes(name) + int64(len(g.head))
 	g.members.Scan(func(member string, value []byte) bool {
 		n += memberWeight(member, value)
 		return true
@@ -68,7 +98,7 @@ func (g *groupEntry) offsetsWeight() (n int64) {
 }
 
 func (t *topicOffsets) weight() int64 {
-	return topicOffsetsBytes + int64(t.offsets.Len())*offsetBytes + t.noteBytes + t.pendingBytes
+	return topicOffsetsBytes + int64(t.offsets.Len())*offsetBytes + t.noteBytes + t.pendingBytes + t.pendingCount*pendingExtra
 }
 
 func (n *offsetNote) weight() int64 { return noteBytes + int64(len(n.metadata)) }
@@ -81,27 +111,44 @@ func (s *machine) weighOffsets(t *topicOffsets, change func()) {
 }
 
 func (t *transaction) weight() int64 {
-	n := transactionBytes + int64(len(t.id))
+	n := transactionBytes + stringBytes(t.id)
 	if t.partitions != nil {
 		n += int64(t.partitions.Len()) * addedBytes
 	}
 	if t.groups != nil {
-		n += int64(t.groups.Len()) * addedBytes
+		n += int64(t.groups.Len())*addedBytes + t.groupBytes + t.groupBytes/8
 	}
 	return n
 }
 
-// countOther counts anew, after a snapshot was read, what load.Other and transactions.bytes hold.
+// weigh adds the transaction to the sums, times times.
+func (t *transactionTables) weigh(x *transaction, times int64) {
+	t.bytes += times * x.weight()
+	if x.partitions != nil {
+		t.added += times * int64(x.partitions.Len())
+	}
+}
+
+// countOther recomputes load.Other and the sums of the transactions after a snapshot was read.
 func (s *machine) countOther() {
-	s.load.Partitions, s.load.Empty, s.load.Other, s.transactions.bytes = 0, 0, 0, 0
+	s.load.Partitions, s.load.Empty, s.load.Other = 0, 0, 0
+	s.transactions.bytes, s.transactions.added = 0, 0
 	s.topics.Scan(func(_ string, e *topicEntry) bool {
 		s.load.Partitions += int64(e.partitions.Len())
 		s.load.Empty += e.empty()
 		s.load.Other += e.topic.weight()
 		return true
 	})
-	s.configs.Scan(func(_ string, m map[string]string) bool {
-		s.load.Other += configWeight(m)
+	s.configs.Scan(func(key string, m map[string]string) bool {
+		s.load.Other += resourceWeight(key[1:], m)
+		return true
+	})
+	s.gone.Scan(func(name string, _ int64) bool {
+		s.load.Other += goneWeight(name)
+		return true
+	})
+	s.sessions.Scan(func(_ id.Session, e *session) bool {
+		s.load.Other += e.weight()
 		return true
 	})
 	s.groups.Scan(func(name string, g *groupEntry) bool {
@@ -109,7 +156,7 @@ func (s *machine) countOther() {
 		return true
 	})
 	s.transactions.byProducer.Scan(func(_ int64, t *transaction) bool {
-		s.transactions.bytes += t.weight()
+		s.transactions.weigh(t, 1)
 		return true
 	})
 }

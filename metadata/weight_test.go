@@ -18,6 +18,12 @@ func TestLoad_MemoryBytes(t *testing.T) { // not parallel: it measures the proce
 	topic := id.Topic{15: 1}
 	name := func(kind string, i int) string { return fmt.Sprintf("%s-of-a-name-that-is-not-short-%d", kind, i) }
 	create := &CreateTopic{ID: topic, Name: "t", Partitions: partitions}
+	begin := &InitTransaction{TransactionalID: "x", TimeoutMs: 60_000, ProducerID: -1, ProducerEpoch: -1}
+	ref := TransactionRef{TransactionalID: "x", Version: ProtocolOne, AsOf: 1 << 40}
+	all := make([]id.TopicPartition, partitions)
+	for i := range all {
+		all[i] = id.TopicPartition{Topic: topic, Partition: int32(i)}
+	}
 	for what, fill := range map[string]func(apply func(...Command)){
 		"partitions with one extent": func(apply func(...Command)) {
 			apply(create)
@@ -92,11 +98,77 @@ func TestLoad_MemoryBytes(t *testing.T) { // not parallel: it measures the proce
 			}
 		},
 		"markers of transactions": func(apply func(...Command)) {
-			apply(create, &OpenSession{Instance: "i"}, &InitTransaction{TransactionalID: "x", TimeoutMs: 60_000, ProducerID: -1, ProducerEpoch: -1})
-			ref := TransactionRef{TransactionalID: "x", Version: ProtocolOne, AsOf: 1 << 40}
+			apply(create, &OpenSession{Instance: "i"}, begin)
 			for range partitions {
-				apply(&AddPartitions{TransactionRef: ref, Partitions: []id.TopicPartition{{Topic: topic}}})
+				apply(&AddPartitions{TransactionRef: ref, Partitions: all[:1]})
 				apply(&EndTransaction{TransactionRef: ref})
+			}
+		},
+		"partitions of an open transaction": func(apply func(...Command)) {
+			apply(create, &OpenSession{Instance: "i"}, begin, &AddPartitions{TransactionRef: ref, Partitions: all}, transactional(1, topic, 0, partitions))
+		},
+		"partitions of an aborted transaction": func(apply func(...Command)) {
+			apply(create, &OpenSession{Instance: "i"}, begin, &AddPartitions{TransactionRef: ref, Partitions: all}, transactional(1, topic, 0, partitions))
+			apply(&EndTransaction{TransactionRef: ref})
+		},
+		"aborted transactions of a partition": func(apply func(...Command)) {
+			apply(create, &OpenSession{Instance: "i"}, begin)
+			for n := range partitions / 2 {
+				apply(&AddPartitions{TransactionRef: ref, Partitions: all[:1]}, transactional(uint32(n+1), topic, 0, 1), &EndTransaction{TransactionRef: ref})
+			}
+		},
+		"groups of transactions": func(apply func(...Command)) {
+			apply(begin)
+			for i := range MaxTransactionGroups {
+				apply(&AddOffsets{TransactionRef: ref, Group: name("group", i)})
+			}
+		},
+		"groups of transactions with long names": func(apply func(...Command)) {
+			for i := range int64(20) {
+				apply(&InitTransaction{TransactionalID: name("transaction", int(i)), TimeoutMs: 60_000, ProducerID: -1, ProducerEpoch: -1})
+				for g := range 31 {
+					group := fmt.Sprint(g, strings.Repeat("g", 32_000))
+					apply(&AddOffsets{TransactionRef: TransactionRef{TransactionalID: name("transaction", int(i)), ProducerID: i, Version: ProtocolOne, AsOf: 1 << 40}, Group: group})
+				}
+			}
+		},
+		"pending offsets of a group": func(apply func(...Command)) {
+			apply(create, begin, &AddOffsets{TransactionRef: ref, Group: "g"})
+			apply(&CommitOffsets{Group: "g", Transaction: &ref, Offsets: offsetsOf(topic, partitions, 0)})
+		},
+		"pending offsets of a group with metadata": func(apply func(...Command)) {
+			apply(create, begin, &AddOffsets{TransactionRef: ref, Group: "g"})
+			apply(&CommitOffsets{Group: "g", Transaction: &ref, Offsets: offsetsOf(topic, partitions, 100)})
+		},
+		"sessions": func(apply func(...Command)) {
+			for i := range 500 {
+				c := &OpenSession{Instance: name("instance", i), Zone: strings.Repeat("z", 250), Version: "v1", Peer: name("peer", i)}
+				for e := range 16 {
+					c.Endpoints = append(c.Endpoints, Endpoint{Listener: name("listener", e), Host: name(fmt.Sprint("host-", e), i), Port: 9092})
+				}
+				apply(c)
+			}
+		},
+		"deleted topics": func(apply func(...Command)) {
+			for i := range partitions {
+				n := id.Topic{byte(i), byte(i >> 8), 15: 1}
+				apply(&CreateTopic{ID: n, Name: name("topic", i), Partitions: 1}, &DeleteTopic{ID: n})
+			}
+		},
+		"deleted topics that can be undeleted": func(apply func(...Command)) {
+			for i := range maxDeletedTopics {
+				n := id.Topic{byte(i), byte(i >> 8), 15: 1}
+				apply(&CreateTopic{ID: n, Name: name("topic", i), Partitions: 1}, &DeleteTopic{ID: n, KeepMs: 1000})
+			}
+		},
+		"configs of groups": func(apply func(...Command)) {
+			for i := range partitions {
+				apply(&SetConfigs{Resource: ConfigGroup, Name: name("group", i), Set: map[string]string{"consumer.session.timeout.ms": "50000"}})
+			}
+		},
+		"configs of groups with long names": func(apply func(...Command)) {
+			for i := range 500 {
+				apply(&SetConfigs{Resource: ConfigGroup, Name: fmt.Sprint(i, strings.Repeat("n", 32_000)), Set: map[string]string{"consumer.session.timeout.ms": "50000"}})
 			}
 		},
 	} {
@@ -114,6 +186,40 @@ func TestLoad_MemoryBytes(t *testing.T) { // not parallel: it measures the proce
 			require.Less(t, heap, l.MemoryBytes(), "the estimate bounds the heap")
 			require.Less(t, l.MemoryBytes(), 3*heap, "the estimate wastes no memory")
 			runtime.KeepAlive(s)
+		})
+	}
+}
+
+// TestLoad_EndOfTransactionAddsLittle: the owner never refuses EndTransaction, so the memory that the end takes counts before.
+func TestLoad_EndOfTransactionAddsLittle(t *testing.T) {
+	t.Parallel()
+	const partitions = 1000
+	topic := id.Topic{15: 1}
+	ref := TransactionRef{TransactionalID: "x", Version: ProtocolOne, AsOf: 1 << 40}
+	all := make([]id.TopicPartition, partitions)
+	for i := range all {
+		all[i] = id.TopicPartition{Topic: topic, Partition: int32(i)}
+	}
+	for what, add := range map[string][]Command{
+		"pending offsets": {
+			&AddOffsets{TransactionRef: ref, Group: "g"},
+			&CommitOffsets{Group: "g", Transaction: &ref, Offsets: offsetsOf(topic, partitions, 10)},
+		},
+		"partitions without records": {&AddPartitions{TransactionRef: ref, Partitions: all}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			s := newMachine()
+			memory := func(cmds ...Command) int64 {
+				for _, r := range s.Apply(s.index+1, &Batch{Now: 1000, Commands: cmds}, nil, nil) {
+					require.NoError(t, r.Err)
+				}
+				l := s.Load()
+				return l.MemoryBytes()
+			}
+			memory(&CreateTopic{ID: topic, Name: "t", Partitions: partitions},
+				&InitTransaction{TransactionalID: "x", TimeoutMs: 60_000, ProducerID: -1, ProducerEpoch: -1})
+			open := memory(add...)
+			require.LessOrEqual(t, memory(&EndTransaction{TransactionRef: ref, Commit: true}), open)
 		})
 	}
 }
@@ -150,6 +256,17 @@ func commitTo(n uint32, topic id.Topic, first, count int, producer int64) *Commi
 			batch.ProducerID = producer + int64(i)
 		}
 		b.Batch(batch)
+	}
+	return &CommitBundle{Encoded: b.AppendTo(nil)}
+}
+
+// transactional is a commit of one batch of the transactional producer 0 to each of count partitions.
+func transactional(n uint32, topic id.Topic, first, count int) *CommitBundle {
+	var b commit.Builder
+	b.Reset(commit.Header{Submission: id.Submission{Session: 1, N: n}, Acked: n - 1, Bytes: 1 << 30})
+	for i := range count {
+		b.Section(commit.Section{Partition: id.TopicPartition{Topic: topic, Partition: int32(first + i)}, Position: uint32(i) * 61})
+		b.Batch(commit.Batch{Records: 1, Bytes: 61, BaseSequence: int32(n - 1), Transactional: true, TransactionVersion: ProtocolOne, AsOf: 1 << 40})
 	}
 	return &CommitBundle{Encoded: b.AppendTo(nil)}
 }

@@ -2,6 +2,7 @@ package curve
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -9,10 +10,13 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/freshet-io/freshet/controlplane"
@@ -26,31 +30,38 @@ import (
 	"github.com/freshet-io/freshet/objstore/file"
 )
 
-// The environment of TestMemory_Fill: the memory limit in bytes, the number of partitions, and the number of snapshots that trims
-// and commits go on for without a pause.
-const (
-	memoryVariable     = "FRESHET_CURVE_MEMORY"
-	partitionsVariable = "FRESHET_CURVE_PARTITIONS"
-	incessantVariable  = "FRESHET_CURVE_INCESSANT"
-)
+// memoryVariable holds the filling of the process TestMemory_Fill as JSON.
+const memoryVariable = "FRESHET_CURVE_MEMORY"
+
+// memoryCase is a way to fill a state to its bound.
+type memoryCase struct {
+	Limit      int64 // bytes of memory
+	Partitions int
+	Agents     int // each has one commit in flight
+	Incessant  int // snapshots during which trims and commits go on without a pause
+}
 
 // TestMemory_StaysBelowTheLimit fills a state to its bound in a process of its own. Trims and commits then change every partition while
 // snapshots are taken and compared with the log. The test compares the peak of the resident memory with the limit.
 func TestMemory_StaysBelowTheLimit(t *testing.T) {
-	t.Run("50,000 partitions at 256 MiB", func(t *testing.T) { fillProcess(t, 256<<20, 50_000, 0) })
-	t.Run("50,000 partitions at 256 MiB, incessant trims", func(t *testing.T) { fillProcess(t, 256<<20, 50_000, 3) })
-	t.Run("100,000 partitions at 256 MiB", func(t *testing.T) { fillProcess(t, 256<<20, 100_000, 0) })
+	t.Run("50,000 partitions at 256 MiB", func(t *testing.T) { fillProcess(t, memoryCase{Limit: 256 << 20, Partitions: 50_000, Agents: 1}) })
+	t.Run("50,000 partitions at 256 MiB, incessant trims", func(t *testing.T) {
+		fillProcess(t, memoryCase{Limit: 256 << 20, Partitions: 50_000, Agents: 1, Incessant: 3})
+	})
+	t.Run("100,000 partitions at 256 MiB", func(t *testing.T) { fillProcess(t, memoryCase{Limit: 256 << 20, Partitions: 100_000, Agents: 1}) })
+	t.Run("64 agents at 256 MiB", func(t *testing.T) { fillProcess(t, memoryCase{Limit: 256 << 20, Partitions: 100_000, Agents: 64}) })
 	t.Run("400,000 partitions at 1 GiB", func(t *testing.T) {
 		nightly.Only(t, "fills 256 MiB of metadata")
-		fillProcess(t, 1<<30, 400_000, 0)
+		fillProcess(t, memoryCase{Limit: 1 << 30, Partitions: 400_000, Agents: 1})
 	})
 }
 
-func fillProcess(t *testing.T, limit int64, partitions, incessant int) {
+func fillProcess(t *testing.T, c memoryCase) {
 	t.Helper()
+	encoded, err := json.Marshal(c)
+	require.NoError(t, err)
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMemory_Fill$", "-test.v", "-test.timeout=5m")
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", memoryVariable, limit), fmt.Sprintf("%s=%d", partitionsVariable, partitions),
-		fmt.Sprintf("%s=%d", incessantVariable, incessant))
+	cmd.Env = append(os.Environ(), memoryVariable+"="+string(encoded))
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)
 	require.NoError(t, err)
@@ -58,53 +69,50 @@ func fillProcess(t *testing.T, limit int64, partitions, incessant int) {
 
 // TestMemory_Fill is the process of TestMemory_StaysBelowTheLimit.
 func TestMemory_Fill(t *testing.T) {
-	limit, err := strconv.ParseInt(os.Getenv(memoryVariable), 10, 64)
-	if err != nil {
+	if os.Getenv(memoryVariable) == "" {
 		t.Skip("only as a process of TestMemory_StaysBelowTheLimit")
 	}
-	partitions, err := strconv.Atoi(os.Getenv(partitionsVariable))
-	require.NoError(t, err)
-	incessant, err := strconv.Atoi(os.Getenv(incessantVariable))
-	require.NoError(t, err)
-	debug.SetMemoryLimit(controlplane.RuntimeMemory(limit)) // as cmd/freshet does
-	cfg := controlplane.Config{MemoryLimit: limit, VirtualClusters: make([]controlplane.VirtualCluster, 1)}
+	var c memoryCase
+	require.NoError(t, json.Unmarshal([]byte(os.Getenv(memoryVariable)), &c))
+	debug.SetMemoryLimit(controlplane.RuntimeMemory(c.Limit)) // as cmd/freshet does
+	cfg := controlplane.Config{MemoryLimit: c.Limit, VirtualClusters: make([]controlplane.VirtualCluster, 1)}
 
-	f := startFilling(t, cfg.Bounds())
-	f.fill(partitions)
-	if incessant > 0 {
-		f.change(partitions, incessant)
+	f := startFilling(t, cfg.Bounds(), c)
+	f.fill()
+	if c.Incessant > 0 {
+		f.change(c.Incessant)
 	} else {
-		f.changeAtTheBound(partitions)
+		f.changeAtTheBound()
 	}
 	var load metadata.Load
-	_, err = f.owner.Read(func(s *metadata.State) { load = s.Load() })
+	_, err := f.owner.Read(func(s *metadata.State) { load = s.Load() })
 	require.NoError(t, err)
 	f.stop()
 
 	peak := peakMemory(t)
-	t.Logf("limit %d MiB: VmHWM %d MiB; %d partitions, %d extents, %d producers, estimated at %d MiB; %.0f snapshots", limit>>20, peak>>20,
+	t.Logf("limit %d MiB: VmHWM %d MiB; %d partitions, %d extents, %d producers, estimated at %d MiB; %.0f snapshots", c.Limit>>20, peak>>20,
 		load.Partitions, load.Extents, load.Producers, load.MemoryBytes()>>20, f.snapshots())
-	require.EqualValues(t, partitions, load.Partitions, "every partition has records")
-	require.Less(t, peak, limit)
+	require.EqualValues(t, c.Partitions, load.Partitions, "every partition has records")
+	require.Less(t, peak, c.Limit)
 }
 
 // changeAtTheBound trims every partition and commits until the owner refuses, twice, with a snapshot after each time.
-func (f *filling) changeAtTheBound(partitions int) {
+func (f *filling) changeAtTheBound() {
 	full := f.snapshots()
 	for below := range int64(2) {
-		f.trim(partitions, below+1)
-		f.commitUntilRefused(partitions)
+		f.trim(below + 1)
+		f.commitUntilRefused()
 		require.Eventually(f.t, func() bool { return f.snapshots() > full+float64(below) }, 2*time.Minute, 100*time.Millisecond, "snapshots at the bound")
 	}
 }
 
 // change trims every partition by one record and commits one to each, over and over, until a number of snapshots have been taken.
-func (f *filling) change(partitions, snapshots int) {
+func (f *filling) change(snapshots int) {
 	enough := f.snapshots() + float64(snapshots)
 	below, refused := int64(1), 0
 	for ; f.snapshots() < enough; below++ {
-		f.trim(partitions, below)
-		if !f.commitRound(partitions) {
+		f.trim(below)
+		if !f.commitRound() {
 			refused++
 		}
 	}
@@ -118,18 +126,24 @@ type filling struct {
 	registry *prometheus.Registry
 	stop     func()
 
-	session id.Session
-	commits uint32
-	written int // batches
+	memoryCase
+	agents  []fillingAgent
+	written atomic.Int64 // batches
 }
 
-func startFilling(t *testing.T, bounds controlplane.Bounds) *filling {
+// fillingAgent has one commit in flight at most.
+type fillingAgent struct {
+	session id.Session
+	commits uint32
+}
+
+func startFilling(t *testing.T, bounds controlplane.Bounds, c memoryCase) *filling {
 	t.Helper()
 	bucket, err := file.Open(t.TempDir())
 	require.NoError(t, err)
 	log, err := metalog.New(newFileStore(t), metalog.Config{})
 	require.NoError(t, err)
-	f := &filling{t: t, registry: prometheus.NewRegistry()}
+	f := &filling{t: t, registry: prometheus.NewRegistry(), memoryCase: c}
 	owned := make(chan struct{})
 	r, err := replica.New(replica.Config{
 		Replica: "a", Address: "a:1", Log: log, Bucket: bucket, SnapshotPrefix: "vc/snapshots/", Registerer: f.registry,
@@ -157,60 +171,70 @@ func startFilling(t *testing.T, bounds controlplane.Bounds) *filling {
 }
 
 // fill creates the topic and commits until the owner refuses.
-func (f *filling) fill(partitions int) {
-	f.propose(&metadata.CreateTopic{ID: topic, Name: topicName, Partitions: int32(partitions)})
-	f.session = f.propose(&metadata.OpenSession{Instance: "i"}).(metadata.OpenSessionResult).Session
-	f.commitUntilRefused(partitions)
+func (f *filling) fill() {
+	f.propose(&metadata.CreateTopic{ID: topic, Name: topicName, Partitions: int32(f.Partitions)})
+	for i := range f.Agents {
+		opened := f.propose(&metadata.OpenSession{Instance: fmt.Sprint("i", i)}).(metadata.OpenSessionResult)
+		f.agents = append(f.agents, fillingAgent{session: opened.Session})
+	}
+	f.commitUntilRefused()
 }
 
-// commitUntilRefused commits bundles until the owner refuses one.
-func (f *filling) commitUntilRefused(partitions int) {
-	for f.commitBundle(partitions) {
+// commitUntilRefused commits bundles of all agents side by side until the owner refuses one of each.
+func (f *filling) commitUntilRefused() {
+	var all sync.WaitGroup
+	for i := range f.agents {
+		all.Go(func() {
+			for f.agents[i].commit(f) {
+			}
+		})
 	}
+	all.Wait()
 }
 
 // commitRound commits a batch to each partition. It returns false if the owner refuses one of the bundles.
-func (f *filling) commitRound(partitions int) bool {
-	for to := f.written + partitions; f.written < to; {
-		if !f.commitBundle(partitions) {
+func (f *filling) commitRound() bool {
+	for to := f.written.Load() + int64(f.Partitions); f.written.Load() < to; {
+		if !f.agents[0].commit(f) {
 			return false
 		}
 	}
 	return true
 }
 
-// commitBundle commits a batch to each of the next 5,000 partitions. The first batch to a partition is of a producer of its own.
-// commitBundle returns false if the owner refuses the bundle.
-func (f *filling) commitBundle(partitions int) bool {
+// commit commits a batch to each of the next 5,000 partitions. The first batch to a partition is of a producer of its own.
+// commit returns false if the owner refuses the bundle.
+func (a *fillingAgent) commit(f *filling) bool {
 	const sections = 5000
 	var b commit.Builder
-	first, written := f.written%partitions, f.written
-	b.Reset(commit.Header{Submission: id.Submission{Session: f.session, N: f.commits + 1}, Acked: f.commits, Bytes: 1 << 30})
-	for i := range min(sections, partitions-first) {
+	b.Reset(commit.Header{Submission: id.Submission{Session: a.session, N: a.commits + 1}, Acked: a.commits, Bytes: 1 << 30})
+	written := f.written.Add(sections) - sections
+	for i := range int64(sections) {
 		batch := commit.Batch{Records: 1, Bytes: 61, MaxTimestamp: 1, ProducerID: -1}
-		if written < partitions {
-			batch.ProducerID = int64(written)
+		if written+i < int64(f.Partitions) {
+			batch.ProducerID = written + i
 		}
-		b.Section(commit.Section{Partition: id.TopicPartition{Topic: topic, Partition: int32(first + i)}, Position: uint32(i) * 61})
+		partition := id.TopicPartition{Topic: topic, Partition: int32((written + i) % int64(f.Partitions))}
+		b.Section(commit.Section{Partition: partition, Position: uint32(i) * 61})
 		b.Batch(batch)
-		written++
 	}
 	result, _, err := f.owner.Propose(f.t.Context(), &metadata.CommitBundle{Encoded: b.AppendTo(nil)})
 	if errors.Is(err, owner.ErrOverloaded) {
 		return false
 	}
-	require.NoError(f.t, err)
-	require.NoError(f.t, result.Err)
-	f.written, f.commits = written, f.commits+1
+	if !assert.NoError(f.t, err) || !assert.NoError(f.t, result.Err) {
+		return false
+	}
+	a.commits++
 	return true
 }
 
 // trim trims every partition to an offset, so that each is copied while a snapshot is taken.
-func (f *filling) trim(partitions int, below int64) {
+func (f *filling) trim(below int64) {
 	const trims = 5000
-	for first := 0; first < partitions; first += trims {
+	for first := 0; first < f.Partitions; first += trims {
 		c := &metadata.TrimPartitions{}
-		for i := range min(trims, partitions-first) {
+		for i := range min(trims, f.Partitions-first) {
 			c.Trims = append(c.Trims, metadata.Trim{Partition: id.TopicPartition{Topic: topic, Partition: int32(first + i)}, Offset: below})
 		}
 		f.propose(c)

@@ -36,8 +36,9 @@ type Config struct {
 	MaxDelay      time.Duration // of a group, just below HardLogBytes: 1 s
 	MaxExtents    int64         // live extents from 3/4 of which on commits are delayed, by up to MaxDelay each, and at which they are refused: 4 Mi
 	MaxFresh      int           // likewise live bundles that were not compacted yet: 100,000
-	// MaxBytes is likewise the state's memory (metadata.Load.MemoryBytes). At the bound CreateTopic and CreatePartitions are
-	// refused too, at 9/8 of it every command that lets the state grow. 0 means no bound.
+	// MaxBytes is likewise the memory of the state (metadata.Load.MemoryBytes) and of commands in flight (metadata.GrowthOf). At the
+	// bound CreateTopic and CreatePartitions are refused too, at 9/8 of it every other command that lets the state grow, except configs of
+	// brokers, and of topics up to 1 KiB. 0 means no bound.
 	MaxBytes int64
 	MaxWait  time.Duration // of a command while groups are delayed; more is refused as by a full log: 10 s
 

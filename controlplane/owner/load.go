@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/metalog"
 )
 
 // ErrOverloaded is returned when the metadata is at a bound: Config.MaxExtents, MaxFresh or MaxBytes. Compaction, retention and deletion
@@ -146,8 +147,17 @@ func (o *Owner) admitGrowth(p *Proposal, upTo float64) error {
 	if o.reserve(p, upTo) {
 		return nil
 	}
-	o.metrics.overloaded.Inc()
 	return errMemory
+}
+
+// countRefusal counts an error that Enqueue or EnqueueRun returns instead of admitting a command.
+func (o *Owner) countRefusal(err error) {
+	switch {
+	case errors.Is(err, ErrOverloaded):
+		o.metrics.overloaded.Inc()
+	case errors.Is(err, metalog.ErrLogFull):
+		o.metrics.refused.Inc()
+	}
 }
 
 // reserve reserves the growth of a proposal up to a share of MaxBytes, and reports whether there was room.
@@ -201,9 +211,8 @@ func (o *Owner) admitCommit(ctx context.Context, p *Proposal) error {
 	return nil
 }
 
-// refusedCommit counts a refused commit, and returns the ErrOverloaded of the bound that is reached.
+// refusedCommit returns the ErrOverloaded of the bound that is reached.
 func (o *Owner) refusedCommit() error {
-	o.metrics.overloaded.Inc()
 	switch {
 	case o.load.extents.get() >= 1:
 		return errExtents

@@ -2,6 +2,7 @@ package owner_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,7 +89,7 @@ func gathered(t *testing.T, r *prometheus.Registry, name string) float64 {
 	require.NoError(t, err)
 	for _, f := range families {
 		if f.GetName() == name {
-			return f.Metric[0].GetGauge().GetValue()
+			return f.Metric[0].GetGauge().GetValue() + f.Metric[0].GetCounter().GetValue()
 		}
 	}
 	t.Fatalf("no metric %q", name)
@@ -223,4 +224,108 @@ func TestOwner_ReservesTheGrowthOfQueuedCommits(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, end())
 	})
+}
+
+// TestOwner_BoundsTheMemoryOfCommands proposes commands of each kind until the owner refuses one. The end of the transaction, which it never
+// refuses, stays within the bound too.
+func TestOwner_BoundsTheMemoryOfCommands(t *testing.T) {
+	const bound, partitions = 1 << 20, 3000
+	all := make([]id.TopicPartition, partitions)
+	for i := range all {
+		all[i] = id.TopicPartition{Topic: id.Topic{1}, Partition: int32(i)}
+	}
+	ref := metadata.TransactionRef{TransactionalID: "x", Version: metadata.ProtocolOne, AsOf: 1 << 40}
+	long := strings.Repeat("n", 32_000)
+	for what, command := range map[string]func(n int) metadata.Command{
+		"markers": func(int) metadata.Command {
+			return &metadata.WriteMarkers{ProducerID: 1, Commit: true, Partitions: all[:100]}
+		},
+		"partitions of a transaction": func(n int) metadata.Command {
+			return &metadata.AddPartitions{TransactionRef: ref, Partitions: all[n*100:][:100]}
+		},
+		"groups of a transaction": func(n int) metadata.Command {
+			return &metadata.AddOffsets{TransactionRef: ref, Group: fmt.Sprint(n, long)}
+		},
+		"offsets of a transaction": func(n int) metadata.Command {
+			ref := ref
+			ref.Version = metadata.ProtocolTwo
+			offsets := []metadata.OffsetCommit{{Partition: all[n], Metadata: long, ExpiresMs: -1}}
+			return &metadata.CommitOffsets{Group: "g", Transaction: &ref, Offsets: offsets}
+		},
+		"configs of groups": func(n int) metadata.Command {
+			return &metadata.SetConfigs{Resource: metadata.ConfigGroup, Name: fmt.Sprint(n, long), Set: map[string]string{"k": "v"}}
+		},
+		"long configs of a topic": func(n int) metadata.Command {
+			return &metadata.SetConfigs{Resource: metadata.ConfigTopic, Topic: id.Topic{1}, Set: map[string]string{fmt.Sprint(n): long}}
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := start(t, func(c *owner.Config) { c.MaxBytes = bound })
+				end := f.run(t)
+				propose := func(c metadata.Command) error {
+					result, _, err := f.Propose(t.Context(), c)
+					if err == nil {
+						require.NoError(t, result.Err)
+					}
+					return err
+				}
+				require.NoError(t, propose(&metadata.CreateTopic{ID: id.Topic{1}, Name: "t", Partitions: partitions}))
+				require.NoError(t, propose(&metadata.InitTransaction{TransactionalID: "x", TimeoutMs: 1000, ProducerID: -1, ProducerEpoch: -1}))
+				var err error
+				for n := 0; err == nil; n++ {
+					err = propose(command(n))
+				}
+				require.ErrorIs(t, err, owner.ErrOverloaded)
+				require.Greater(t, f.memory(t), int64(bound/2))
+				_, _, err = f.Propose(t.Context(), &metadata.EndTransaction{TransactionRef: ref, Commit: true})
+				require.NoError(t, err)
+				require.LessOrEqual(t, f.memory(t), int64(bound/8*9))
+				require.NoError(t, end())
+			})
+		})
+	}
+}
+
+// TestOwner_BoundsTheMemoryOfRuns proposes commands behind one that is never refused.
+func TestOwner_BoundsTheMemoryOfRuns(t *testing.T) {
+	const bound = 1 << 20
+	synctest.Test(t, func(t *testing.T) {
+		registry := prometheus.NewRegistry()
+		f := start(t, func(c *owner.Config) { c.MaxBytes, c.Registerer = bound, registry })
+		end := f.run(t)
+		shrink := &metadata.UpdateGroup{Group: "none", Kind: metadata.GroupNone}
+		for groups := 0; ; {
+			cmds := []metadata.Command{shrink}
+			for range 200 {
+				groups++
+				cmds = append(cmds, &metadata.UpdateGroup{Group: fmt.Sprint("g", groups), Kind: metadata.GroupClassic})
+			}
+			run, err := f.EnqueueRun(t.Context(), cmds)
+			require.NoError(t, err)
+			for _, p := range run {
+				_, _, err := p.Wait(t.Context())
+				require.NoError(t, err)
+			}
+			if len(run) == 1 {
+				_, err := f.EnqueueRun(t.Context(), cmds[1:])
+				require.ErrorIs(t, err, owner.ErrOverloaded)
+				break
+			}
+		}
+		require.InDelta(t, 1, gathered(t, registry, "freshet_owner_overloaded_commits_total"), 0, "one command was refused")
+		require.LessOrEqual(t, f.memory(t), int64(bound/8*9))
+		require.NoError(t, end())
+	})
+}
+
+// memory returns the estimated memory of the state.
+func (f *fixture) memory(t *testing.T) (bytes int64) {
+	t.Helper()
+	_, err := f.Read(func(s *metadata.State) {
+		l := s.Load()
+		bytes = l.MemoryBytes()
+	})
+	require.NoError(t, err)
+	return bytes
 }

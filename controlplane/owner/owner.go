@@ -92,6 +92,7 @@ func (o *Owner) Err() error {
 func (o *Owner) Enqueue(ctx context.Context, cmd metadata.Command) (*Proposal, error) {
 	p, err := o.admitted(ctx, cmd)
 	if err != nil {
+		o.countRefusal(err)
 		return nil, err
 	}
 	if err := o.queue.put(ctx, o.done, p); err != nil {
@@ -113,6 +114,7 @@ func (o *Owner) EnqueueRun(ctx context.Context, cmds []metadata.Command) ([]*Pro
 	for _, cmd := range cmds {
 		p, err := o.admitted(ctx, cmd)
 		if err != nil && len(run) == 0 {
+			o.countRefusal(err)
 			return nil, err
 		}
 		if err != nil {
@@ -133,7 +135,6 @@ func (o *Owner) EnqueueRun(ctx context.Context, cmds []metadata.Command) ([]*Pro
 // admitted returns the proposal of a command. It refuses the command if the log or the state has no room, and delays commits: see Enqueue.
 func (o *Owner) admitted(ctx context.Context, cmd metadata.Command) (*Proposal, error) {
 	if !reserved(cmd) && (o.logFull() || o.expectedWait() > o.cfg.MaxWait) {
-		o.metrics.refused.Inc()
 		return nil, metalog.ErrLogFull
 	}
 	p, err := o.proposal(cmd)

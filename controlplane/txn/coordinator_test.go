@@ -488,12 +488,13 @@ func TestDescribeProducersAndWriteTxnMarkers(t *testing.T) {
 				ProducerID: 7, ProducerEpoch: 1, Topics: []kmsg.WriteTxnMarkersRequestMarkerTopic{{Topic: "t", Partitions: partitions}},
 			}
 		}
-		in.Markers = []kmsg.WriteTxnMarkersRequestMarker{marker(0, 5), marker(1)}
+		in.Markers = []kmsg.WriteTxnMarkersRequestMarker{marker(0, 5, 0), marker(1)}
 		answer := ask[*kmsg.WriteTxnMarkersResponse](c, in, version)
 		require.Len(c.t, answer.Markers, 1)
 		require.EqualValues(c.t, 7, answer.Markers[0].ProducerID)
 		require.Zero(c.t, answer.Markers[0].Topics[0].Partitions[0].ErrorCode)
 		require.Equal(c.t, kerr.UnknownTopicOrPartition.Code, answer.Markers[0].Topics[0].Partitions[1].ErrorCode)
+		require.Zero(c.t, answer.Markers[0].Topics[0].Partitions[2].ErrorCode, "named twice")
 		require.Zero(c.t, answer.Markers[0].Topics[1].Partitions[0].ErrorCode)
 		_, err := c.owner.Read(func(s *metadata.State) {
 			topic, _ := s.TopicByName("t")
