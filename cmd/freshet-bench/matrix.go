@@ -25,7 +25,7 @@ func newMatrix(p program.Program) *cobra.Command {
 		Long: `Runs the workloads of public benchmarks (see freshet-bench workloads list) one after the other against a Kafka
 endpoint and writes their results, logs and one report with charts into a directory. A workload that fails is reported,
 the next one runs, and the command fails at the end. Topics and groups are deleted after every workload.`,
-		Example: "  freshet-bench matrix --scale 0.02 --duration 1m --bootstrap localhost:9092 --observe broker=http://localhost:8080/metrics",
+		Example: "  freshet-bench matrix --scale 0.02 --duration 1m --bootstrap-server localhost:9092 --observe broker=http://localhost:8080/metrics",
 		Args:    program.Takes(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if cfg.Common, err = readOptional(commonFile); err != nil {
@@ -45,7 +45,7 @@ the next one runs, and the command fails at the end. Topics and groups are delet
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&cfg.Bootstrap, "bootstrap", "b", cfg.Bootstrap, "Kafka endpoint: host:port, several separated by commas")
+	f.StringVarP(&cfg.Bootstrap, "bootstrap-server", "b", cfg.Bootstrap, "Kafka endpoint: host:port, several separated by commas")
 	f.StringVar(&commonFile, "common-config-file", "", "file of Java client properties of all clients, for security for example")
 	f.Var(config.List(&cfg.Only), "only", "names of workloads to run; all if not given")
 	f.Int16Var(&cfg.Replication, "replication-factor", cfg.Replication, "of topics; -1 is the server's default, 0 what the workloads say")

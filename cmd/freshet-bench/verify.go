@@ -32,7 +32,7 @@ Its memory grows by about 10 MiB an hour at the default rate, as records that we
 forgotten; SIGINT ends producing early; what was written is read, and the verdict given, all the same.
 
 Exit status: 0 clean; 1 faults; 2 it could not run. A run in which some part checked nothing is not clean.`,
-		Example: `  freshet-bench verify --bootstrap localhost:9092 --duration 2h --rate 5000 --transactions`,
+		Example: `  freshet-bench verify --bootstrap-server localhost:9092 --duration 2h --rate 5000 --transactions`,
 		Args:    program.Takes(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg.Bootstrap, cfg.Out, cfg.Err = client.Bootstrap, p.Streams.Out, p.Streams.Err
@@ -58,7 +58,7 @@ Exit status: 0 clean; 1 faults; 2 it could not run. A run in which some part che
 		},
 	}
 	f := cmd.Flags()
-	f.VarP(config.List(&client.Bootstrap), "bootstrap", "b", "host:port of one or more brokers")
+	f.VarP(config.List(&client.Bootstrap), "bootstrap-server", "b", "host:port of one or more brokers")
 	f.BoolVar(&client.TLS, "tls", client.TLS, "use TLS")
 	f.StringVar(&client.Files.CA, "tls-ca", "", "PEM file of certificates to trust instead of the system's; implies --tls")
 	f.StringVar(&client.Files.Cert, "tls-cert", "", "PEM file of the client's certificate; implies --tls")

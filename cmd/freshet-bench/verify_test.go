@@ -27,7 +27,7 @@ func TestVerify_Clean(t *testing.T) {
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
 	require.NoError(t, err)
 	defer cluster.Close()
-	code, out, errs := runVerify(t, "--bootstrap", cluster.ListenAddrs()[0], "--duration", "3s", "--rate", "300", "--transactions",
+	code, out, errs := runVerify(t, "--bootstrap-server", cluster.ListenAddrs()[0], "--duration", "3s", "--rate", "300", "--transactions",
 		"--partitions", "2", "--members", "1", "--json", "--progress", "1s", "--seed", "5")
 	require.Equal(t, program.ExitOK, code, "%s%s", out, errs)
 	var report verify.Report
@@ -38,7 +38,7 @@ func TestVerify_Clean(t *testing.T) {
 }
 
 func TestVerify_CouldNotRun(t *testing.T) {
-	code, _, errs := runVerify(t, "--bootstrap", "127.0.0.1:1", "--patience", "300ms")
+	code, _, errs := runVerify(t, "--bootstrap-server", "127.0.0.1:1", "--patience", "300ms")
 	require.Equal(t, exitNotRun, code)
 	require.Contains(t, errs, "127.0.0.1:1")
 	code, _, errs = runVerify(t, "--size", "1", "--rate", "-1")

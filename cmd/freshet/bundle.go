@@ -26,7 +26,7 @@ func newBundleCut(p program.Program) *cobra.Command {
 			return cli.CutBundle(cmd.Context(), c, args[0], yes, p.Streams)
 		},
 	}
-	bindOperator(cmd.Flags(), &c)
+	bindOperator(cmd.Flags(), &p, &c)
 	cmd.Flags().BoolVarP(&yes, "yes", "y", yes, "do not ask for confirmation by the bundle's name")
 	config.CommandLineOnly(cmd.Flags(), "yes")
 	return cmd
@@ -64,6 +64,7 @@ func newBundleList(p program.Program) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&c.BucketURL, "bucket", c.BucketURL, bucketHelp)
+	bindFormat(cmd.Flags(), &p)
 	cmd.Flags().StringVar(&c.Prefix, "prefix", c.Prefix, "list only keys that begin with this")
 	return cmd
 }

@@ -10,15 +10,23 @@ import (
 )
 
 // bindClient adds the flags of commands that talk to a cluster as a Kafka client.
-func bindClient(f *pflag.FlagSet, c *cli.ClientConfig) {
+func bindClient(f *pflag.FlagSet, p *program.Program, c *cli.ClientConfig) {
 	c.ApplyDefaults()
-	f.VarP(config.List(&c.Bootstrap), "bootstrap", "b", "host:port of one or more agents")
+	f.VarP(config.List(&c.Bootstrap), "bootstrap-server", "b", "host:port of one or more agents")
+	bindFormat(f, p)
 	f.StringVar(&c.ClientID, "client-id", c.ClientID, "client id sent with every request; zone=<zone> in it prefers agents of that zone")
 	f.DurationVar(&c.Timeout, "timeout", c.Timeout, "bound for connecting and for each request")
 	f.BoolVar(&c.TLS, "tls", c.TLS, "use TLS")
 	f.StringVar(&c.Files.CA, "tls-ca", c.Files.CA, "PEM file of certificates to trust instead of the system's; implies --tls")
 	f.StringVar(&c.Files.Cert, "tls-cert", c.Files.Cert, "PEM file of the client's certificate; implies --tls")
 	f.StringVar(&c.Files.Key, "tls-key", c.Files.Key, "PEM file of the client's key")
+}
+
+// bindFormat adds the flag for the format of a command's results.
+func bindFormat(f *pflag.FlagSet, p *program.Program) {
+	p.Streams.Format = cli.FormatText
+	f.VarP(config.Choice(&p.Streams.Format, cli.FormatText, cli.FormatJSON), "output", "o", "format of results on standard output")
+	config.CommandLineOnly(f, "output")
 }
 
 func newProduce(p program.Program) *cobra.Command {
@@ -38,7 +46,7 @@ func newProduce(p program.Program) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	bindClient(f, &c.ClientConfig)
+	bindClient(f, &p, &c.ClientConfig)
 	c.ApplyDefaults()
 	f.StringVarP(&c.KeySeparator, "key-separator", "K", c.KeySeparator, "split lines into key and value where this first stands; without it records have no key")
 	f.StringVar(&c.NullMarker, "null-marker", c.NullMarker, "a key or value equal to this is sent as null")
@@ -71,7 +79,7 @@ func newConsume(p program.Program) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	bindClient(f, &c.ClientConfig)
+	bindClient(f, &p, &c.ClientConfig)
 	f.StringVarP(&c.Group, "group", "G", c.Group, "join this consumer group: read the partitions that it gives, from its committed offsets on, and commit what was written, on exit too")
 	f.StringVar(&c.From, "from", c.From, "where to start: earliest, latest, an offset, a time (RFC 3339, or @ and milliseconds since the epoch), or how long ago, as 90m; "+
 		"with --group, in partitions that it has committed nothing of")
@@ -104,7 +112,7 @@ func newTopicCreate(p program.Program) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	bindClient(f, &c.ClientConfig)
+	bindClient(f, &p, &c.ClientConfig)
 	f.Int32VarP(&c.Partitions, "partitions", "p", c.Partitions, "number of partitions; -1 takes the cluster's default")
 	f.StringArrayVarP(&c.Configs, "topic-config", "c", nil, "name=value topic config; may be repeated")
 	f.BoolVar(&c.IfNotExists, "if-not-exists", c.IfNotExists, "an existing topic is no error")
@@ -124,7 +132,7 @@ func newTopicList(p program.Program) *cobra.Command {
 			return cli.ListTopics(cmd.Context(), c, p.Streams)
 		},
 	}
-	bindClient(cmd.Flags(), &c.ClientConfig)
+	bindClient(cmd.Flags(), &p, &c.ClientConfig)
 	bindOperated(cmd.Flags(), &o)
 	cmd.Flags().BoolVar(&deleted, "deleted", deleted, "list topics whose deletion can be taken back; asks the control plane, not an agent")
 	cmd.Flags().BoolVar(&c.Internal, "internal", c.Internal, "list internal topics too")
@@ -140,7 +148,7 @@ func newTopicDescribe(p program.Program) *cobra.Command {
 			return cli.DescribeTopics(cmd.Context(), c, p.Streams)
 		},
 	}
-	bindClient(cmd.Flags(), &c.ClientConfig)
+	bindClient(cmd.Flags(), &p, &c.ClientConfig)
 	cmd.Flags().BoolVarP(&c.AllConfigs, "all-configs", "a", c.AllConfigs, "show configs that have their default, too")
 	return cmd
 }
@@ -156,7 +164,7 @@ func newTopicAlter(p program.Program) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	bindClient(f, &c.ClientConfig)
+	bindClient(f, &p, &c.ClientConfig)
 	f.Int32VarP(&c.Partitions, "partitions", "p", c.Partitions, "new number of partitions, more than there are; 0 leaves it")
 	f.StringArrayVarP(&c.Configs, "topic-config", "c", nil, "name=value topic config to set; may be repeated")
 	f.StringArrayVar(&c.DeleteConfigs, "delete-topic-config", nil, "name of a topic config to return to its default; may be repeated")
@@ -172,7 +180,7 @@ func newTopicDelete(p program.Program) *cobra.Command {
 			return cli.DeleteTopics(cmd.Context(), c, p.Streams)
 		},
 	}
-	bindClient(cmd.Flags(), &c.ClientConfig)
+	bindClient(cmd.Flags(), &p, &c.ClientConfig)
 	cmd.Flags().BoolVar(&c.IfExists, "if-exists", c.IfExists, "an absent topic is no error")
 	return cmd
 }

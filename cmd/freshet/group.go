@@ -21,9 +21,8 @@ func newGroupList(p program.Program) *cobra.Command {
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cli.ListGroups(cmd.Context(), c, p.Streams) },
 	}
 	f := cmd.Flags()
-	bindClient(f, &c.ClientConfig)
+	bindClient(f, &p, &c.ClientConfig)
 	f.Var(config.List(&c.States), "state", "list groups in these states only, as Empty, Stable, PreparingRebalance")
-	f.BoolVar(&c.JSON, "json", c.JSON, "print JSON")
 	return cmd
 }
 
@@ -36,8 +35,7 @@ func newGroupDescribe(p program.Program) *cobra.Command {
 			return cli.DescribeGroups(cmd.Context(), c, p.Streams)
 		},
 	}
-	bindClient(cmd.Flags(), &c.ClientConfig)
-	cmd.Flags().BoolVar(&c.JSON, "json", c.JSON, "print JSON")
+	bindClient(cmd.Flags(), &p, &c.ClientConfig)
 	return cmd
 }
 
@@ -50,7 +48,7 @@ func newGroupDelete(p program.Program) *cobra.Command {
 			return cli.DeleteGroups(cmd.Context(), c, p.Streams)
 		},
 	}
-	bindClient(cmd.Flags(), &c.ClientConfig)
+	bindClient(cmd.Flags(), &p, &c.ClientConfig)
 	return cmd
 }
 
@@ -66,7 +64,7 @@ func newGroupResetOffsets(p program.Program) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	bindClient(f, &c.ClientConfig)
+	bindClient(f, &p, &c.ClientConfig)
 	f.Var(config.List(&c.Topics), "topic", "topics to reset; all that the group has offsets of if none are given")
 	f.Int32SliceVarP(&c.Partitions, "partition", "p", nil, "partitions to reset, comma-separated; all if none are given")
 	f.StringVar(&c.To, "to", c.To, "new position: earliest, latest, an offset (the nearest there is), a time (RFC 3339, or @ and milliseconds since the epoch), or how long ago, as 90m")

@@ -15,15 +15,13 @@ func newJob(p program.Program) *cobra.Command {
 
 func newJobList(p program.Program) *cobra.Command {
 	var c cli.OperatorConfig
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the jobs that are open or ended of late", Args: program.Takes(0, 0, "no arguments"),
 		Example: "  freshet job list --data-dir ./data\n" +
 			"  freshet job list --control-plane-http cp-1:8090,cp-2:8090 --virtual-cluster main",
-		RunE: func(cmd *cobra.Command, _ []string) error { return cli.ListJobs(cmd.Context(), c, asJSON, p.Streams) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return cli.ListJobs(cmd.Context(), c, p.Streams) },
 	}
-	bindOperator(cmd.Flags(), &c)
-	cmd.Flags().BoolVar(&asJSON, "json", asJSON, "print JSON")
+	bindOperator(cmd.Flags(), &p, &c)
 	return cmd
 }
 

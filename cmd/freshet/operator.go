@@ -15,8 +15,9 @@ import (
 )
 
 // bindOperator adds the flags of commands that ask the control plane.
-func bindOperator(f *pflag.FlagSet, c *cli.OperatorConfig) {
+func bindOperator(f *pflag.FlagSet, p *program.Program, c *cli.OperatorConfig) {
 	c.ApplyDefaults()
+	bindFormat(f, p)
 	bindOperated(f, c)
 	f.DurationVar(&c.Timeout, "timeout", c.Timeout, "bound for each request")
 }
@@ -42,7 +43,7 @@ func newTopicUndelete(p program.Program) *cobra.Command {
 			return cli.UndeleteTopic(cmd.Context(), c, args[0], as, p.Streams)
 		},
 	}
-	bindOperator(cmd.Flags(), &c)
+	bindOperator(cmd.Flags(), &p, &c)
 	cmd.Flags().StringVar(&as, "as", "", "name to bring it back under, if its own was taken meanwhile")
 	return cmd
 }
@@ -60,7 +61,7 @@ func newTopicPurge(p program.Program) *cobra.Command {
 			return cli.PurgeTopic(cmd.Context(), c, args[0], yes, p.Streams)
 		},
 	}
-	bindOperator(cmd.Flags(), &c)
+	bindOperator(cmd.Flags(), &p, &c)
 	cmd.Flags().BoolVarP(&yes, "yes", "y", yes, "do not ask for the topic's name")
 	config.CommandLineOnly(cmd.Flags(), "yes")
 	return cmd

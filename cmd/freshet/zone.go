@@ -13,7 +13,7 @@ func newZone(p program.Program) *cobra.Command {
 
 func newZoneList(p program.Program) *cobra.Command {
 	var c cli.OperatorConfig
-	var asJSON, agents bool
+	var agents bool
 	cmd := &cobra.Command{
 		Use: "list", Short: "List zones with their agents, their load, and the number of agents that it takes", Args: program.Takes(0, 0, "no arguments"),
 		Long: "List zones with their agents, their load, and the number of agents that it takes. UTILIZATION is the mean of the agents'\n" +
@@ -22,18 +22,16 @@ func newZoneList(p program.Program) *cobra.Command {
 		Example: "  freshet zone list --data-dir ./data\n" +
 			"  freshet zone list --agents --control-plane-http cp-1:8090,cp-2:8090 --virtual-cluster main",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return cli.ListZones(cmd.Context(), c, asJSON, agents, p.Streams)
+			return cli.ListZones(cmd.Context(), c, agents, p.Streams)
 		},
 	}
-	bindOperator(cmd.Flags(), &c)
+	bindOperator(cmd.Flags(), &p, &c)
 	cmd.Flags().BoolVar(&agents, "agents", agents, "list each agent too")
-	cmd.Flags().BoolVar(&asJSON, "json", asJSON, "print JSON")
 	return cmd
 }
 
 func newZoneWriters(p program.Program) *cobra.Command {
 	var c cli.OperatorConfig
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "writers", Short: "List which agents of each zone write, and which hand over to them", Args: program.Takes(0, 0, "no arguments"),
 		Long: "List the agents of each zone with who writes what their clients send. Most of a zone's agents hand over to few writers,\n" +
@@ -41,10 +39,9 @@ func newZoneWriters(p program.Program) *cobra.Command {
 		Example: "  freshet zone writers --data-dir ./data\n" +
 			"  freshet zone writers --control-plane-http cp-1:8090,cp-2:8090 --virtual-cluster main",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return cli.ListWriters(cmd.Context(), c, asJSON, p.Streams)
+			return cli.ListWriters(cmd.Context(), c, p.Streams)
 		},
 	}
-	bindOperator(cmd.Flags(), &c)
-	cmd.Flags().BoolVar(&asJSON, "json", asJSON, "print JSON")
+	bindOperator(cmd.Flags(), &p, &c)
 	return cmd
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/freshet-io/freshet/objstore/open"
 )
 
-// BucketConfig is what `freshet bucket` commands are told.
+// BucketConfig has the settings of the `freshet bucket` commands.
 type BucketConfig struct {
 	URL            string // show: the bucket; move: the old one
 	To             string // move: the new one
@@ -33,12 +33,30 @@ func ShowBucket(ctx context.Context, c BucketConfig, s Streams) error {
 		return fmt.Errorf("%s has no object %s: no cluster of that name", open.Redact(c.URL), marker.Key(c.VirtualCluster))
 	case err != nil:
 		return err
-	case found.MovedTo != "":
-		fmt.Fprintf(s.Out, "virtual cluster %s, cluster id %s, moved to %s\n", c.VirtualCluster, found.ClusterID, found.MovedTo)
-	default:
-		fmt.Fprintf(s.Out, "virtual cluster %s, cluster id %s\n", c.VirtualCluster, found.ClusterID)
 	}
-	return nil
+	return s.writeBucket(bucketResult{VirtualCluster: c.VirtualCluster, ClusterID: found.ClusterID, MovedTo: found.MovedTo}, func(b bucketResult) string {
+		line := fmt.Sprintf("virtual cluster %s, cluster id %s", b.VirtualCluster, b.ClusterID)
+		if b.MovedTo != "" {
+			line += ", moved to " + b.MovedTo
+		}
+		return line
+	})
+}
+
+// bucketResult is the result of a `freshet bucket` command.
+type bucketResult struct {
+	VirtualCluster string `json:"virtual_cluster"`
+	ClusterID      string `json:"cluster_id,omitempty"`
+	MovedTo        string `json:"moved_to,omitempty"`
+	Objects        int    `json:"objects,omitempty"` // that were found in the new bucket
+}
+
+func (s Streams) writeBucket(b bucketResult, line func(bucketResult) string) error {
+	if s.json() {
+		return s.writeJSON(b)
+	}
+	_, err := fmt.Fprintln(s.Out, line(b))
+	return err
 }
 
 // MoveBucket makes another bucket a virtual cluster's, once its objects were copied there.
@@ -63,7 +81,8 @@ func MoveBucket(ctx context.Context, c BucketConfig, s Streams) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.Out, "virtual cluster %s is at %s now, with %s: set --bucket of its control plane and agents to that\n",
-		c.VirtualCluster, location, count(int64(objects), "object"))
-	return nil
+	return s.writeBucket(bucketResult{VirtualCluster: c.VirtualCluster, MovedTo: location, Objects: objects}, func(b bucketResult) string {
+		return fmt.Sprintf("virtual cluster %s is at %s now, with %s: set --bucket of its control plane and agents to that",
+			b.VirtualCluster, b.MovedTo, count(int64(b.Objects), "object"))
+	})
 }

@@ -64,19 +64,33 @@ func ListBundles(ctx context.Context, c BundleConfig, s Streams) error {
 	}
 	defer b.Close()
 	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	objects := []listedObject{}
 	for after := ""; ; {
 		page, err := b.List(ctx, c.Prefix, after, 1000)
 		if err != nil {
 			return fmt.Errorf("list objects: %w", err)
 		}
-		if len(page) == 0 {
+		switch {
+		case len(page) == 0 && s.json():
+			return s.writeJSON(objects)
+		case len(page) == 0:
 			return w.Flush()
 		}
 		for _, object := range page {
+			if s.json() {
+				objects = append(objects, listedObject{object.Key, object.Size, object.Modified.UTC()})
+			}
 			fmt.Fprintf(w, "%d\t%s\t  %s\n", object.Size, object.Modified.UTC().Format(time.RFC3339), object.Key)
 			after = object.Key
 		}
 	}
+}
+
+// listedObject is an object in a list.
+type listedObject struct {
+	Key      string    `json:"key"`
+	Bytes    int64     `json:"bytes"`
+	Modified time.Time `json:"modified"`
 }
 
 // bundleSource opens bundles by name.

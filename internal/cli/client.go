@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,15 +19,47 @@ import (
 	"github.com/freshet-io/freshet/internal/tlsfiles"
 )
 
-// Streams are where a command reads and writes.
+// Streams are a command's input and outputs, and the format of its results.
 type Streams struct {
-	In  io.Reader
-	Out io.Writer
-	Err io.Writer // what was asked for with --verbose; errors are returned instead
+	In     io.Reader
+	Out    io.Writer
+	Err    io.Writer // questions, warnings and the counts of --verbose; errors are returned instead
+	Format string    // of results in Out: FormatText or FormatJSON; "" means FormatText
+}
+
+// Formats of results.
+const (
+	FormatText = "text"
+	FormatJSON = "json"
+)
+
+func (s Streams) json() bool { return s.Format == FormatJSON }
+
+// writeJSON writes a result as JSON with indentation.
+func (s Streams) writeJSON(v any) error {
+	e := json.NewEncoder(s.Out)
+	e.SetIndent("", "  ")
+	if err := e.Encode(v); err != nil {
+		return fmt.Errorf("write JSON: %w", err)
+	}
+	return nil
 }
 
 // defaultBootstrap is where `freshet dev` listens.
 const defaultBootstrap = "localhost:9092"
+
+// results writes the results of a change: each as a line of text, or all as a JSON array.
+func results[T any](s Streams, done []T, line func(T) string) error {
+	if s.json() {
+		return s.writeJSON(done)
+	}
+	for _, d := range done {
+		if _, err := fmt.Fprintln(s.Out, line(d)); err != nil {
+			return fmt.Errorf("write output: %w", err)
+		}
+	}
+	return nil
+}
 
 // ClientConfig says which cluster to talk to and how.
 type ClientConfig struct {
@@ -37,7 +70,7 @@ type ClientConfig struct {
 	Files     tlsfiles.Files // certificates of one's own choice; imply TLS
 }
 
-// ApplyDefaults fills in what is not set.
+// ApplyDefaults fills in fields that are not set.
 func (c *ClientConfig) ApplyDefaults() {
 	if len(c.Bootstrap) == 0 {
 		c.Bootstrap = []string{defaultBootstrap}
@@ -144,7 +177,7 @@ func (c ClientConfig) unreachable(err error) error {
 		if !slices.Equal(c.Bootstrap, []string{defaultBootstrap}) {
 			return fmt.Errorf("nothing answers at %s: %w", at, err)
 		}
-		return fmt.Errorf("nothing answers at %s; start `freshet dev`, or name an agent with --bootstrap: %w", at, err)
+		return fmt.Errorf("nothing answers at %s; start `freshet dev`, or name an agent with --bootstrap-server: %w", at, err)
 	}
 	var hungUp *kgo.ErrFirstReadEOF
 	if secured := c.TLS || c.Files != (tlsfiles.Files{}); secured && errors.As(err, &hungUp) {

@@ -69,6 +69,7 @@ func escapeFormat(s string) string {
 
 // Consume writes the topic's records to the output until it is told to stop or ctx ends, which is no error.
 func Consume(ctx context.Context, c ConsumeConfig, s Streams) error {
+	formatted := c.Format != "" || c.PrintKey
 	c.ApplyDefaults()
 	from, err := parsePosition(c.From, "--from", time.Now())
 	if err != nil {
@@ -82,12 +83,15 @@ func Consume(ctx context.Context, c ConsumeConfig, s Streams) error {
 	if err != nil {
 		return usagef("--format: %v", err)
 	}
+	if s.json() && formatted {
+		return usagef("--format and --print-key go without --output json, which writes every field of a record")
+	}
 	isolation := kgo.ReadUncommitted()
 	if c.ReadCommitted {
 		isolation = kgo.ReadCommitted()
 	}
 	k := &consumer{
-		config: c, from: from, format: format, out: bufio.NewWriterSize(s.Out, 256<<10), errs: s.Err,
+		config: c, from: from, format: format, json: s.json(), out: bufio.NewWriterSize(s.Out, 256<<10), errs: s.Err,
 		ends: ends{topic: c.Topic, committed: c.ReadCommitted, open: make(map[int32]*end)},
 	}
 	opts := []kgo.Opt{
@@ -125,6 +129,7 @@ type consumer struct {
 	from    position
 	client  *kgo.Client
 	format  *kgo.RecordFormatter
+	json    bool // instead of format
 	out     *bufio.Writer
 	errs    io.Writer
 	line    []byte
@@ -377,7 +382,15 @@ func (k *consumer) write(r *kgo.Record) error {
 	if r.Attrs.IsControl() {
 		return nil
 	}
-	k.line = k.format.AppendRecord(k.line[:0], r)
+	var err error
+	if k.json {
+		k.line, err = appendJSON(k.line[:0], r)
+	} else {
+		k.line = k.format.AppendRecord(k.line[:0], r)
+	}
+	if err != nil {
+		return err
+	}
 	if _, err := k.out.Write(k.line); err != nil {
 		return fmt.Errorf("write output: %w", err)
 	}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"text/tabwriter"
@@ -16,7 +15,6 @@ type GroupConfig struct {
 	ClientConfig
 	Groups []string
 	States []string // list: only groups in one of these states; none is all
-	JSON   bool     // list, describe: JSON instead of a table
 
 	Topics     []string // reset-offsets: none is all that the group has offsets of
 	Partitions []int32  // reset-offsets: none is all
@@ -57,8 +55,8 @@ func ListGroups(ctx context.Context, c GroupConfig, s Streams) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return writeJSON(s, groups)
+	if s.json() {
+		return s.writeJSON(groups)
 	}
 	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
 	for _, g := range groups {
@@ -99,14 +97,19 @@ func DeleteGroups(ctx context.Context, c GroupConfig, s Streams) error {
 	if err != nil {
 		return fmt.Errorf("delete groups: %w", err)
 	}
+	type deleted struct {
+		Group string `json:"group"`
+	}
+	done := []deleted{}
 	var faults []error
 	for _, a := range answers.Sorted() {
 		if a.Err == nil {
-			fmt.Fprintf(s.Out, "deleted group %s\n", a.Group)
+			done = append(done, deleted{a.Group})
 		} else {
 			faults = append(faults, explainGroup(a.Group, a.Err))
 		}
 	}
+	faults = append(faults, results(s, done, func(d deleted) string { return "deleted group " + d.Group }))
 	return errors.Join(faults...)
 }
 
@@ -120,13 +123,4 @@ func explainGroup(group string, err error) error {
 	default:
 		return fmt.Errorf("group %q: %w", group, err)
 	}
-}
-
-func writeJSON(s Streams, v any) error {
-	e := json.NewEncoder(s.Out)
-	e.SetIndent("", "  ")
-	if err := e.Encode(v); err != nil {
-		return fmt.Errorf("write JSON: %w", err)
-	}
-	return nil
 }

@@ -68,8 +68,8 @@ func DescribeGroups(ctx context.Context, c GroupConfig, s Streams) error {
 		}
 		groups = append(groups, g)
 	}
-	if c.JSON {
-		faults = append(faults, writeJSON(s, groups))
+	if s.json() {
+		faults = append(faults, s.writeJSON(groups))
 	} else {
 		for i := range groups {
 			faults = append(faults, groups[i].write(s.Out))

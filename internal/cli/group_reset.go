@@ -110,15 +110,30 @@ func explainReset(group string, err error) error {
 	return explainGroup(group, fmt.Errorf("commit offsets: %w", err))
 }
 
+// resetOffset is the change of one partition's committed offset.
+type resetOffset struct {
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	Before    int64  `json:"before"` // -1 if there was none
+	Now       int64  `json:"now"`
+}
+
 func writeReset(s Streams, before kadm.OffsetResponses, after kadm.Offsets) error {
+	changes := []resetOffset{}
+	for _, o := range after.Sorted() {
+		c := resetOffset{Topic: o.Topic, Partition: o.Partition, Before: -1, Now: o.At}
+		if b, ok := before.Lookup(o.Topic, o.Partition); ok {
+			c.Before = b.At
+		}
+		changes = append(changes, c)
+	}
+	if s.json() {
+		return s.writeJSON(changes)
+	}
 	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "topic\tpartition\tbefore\tnow")
-	for _, o := range after.Sorted() {
-		was := int64(-1)
-		if b, ok := before.Lookup(o.Topic, o.Partition); ok {
-			was = b.At
-		}
-		fmt.Fprintf(w, "%s\t%d\t%s\t%d\n", o.Topic, o.Partition, known(was), o.At)
+	for _, c := range changes {
+		fmt.Fprintf(w, "%s\t%d\t%s\t%d\n", c.Topic, c.Partition, known(c.Before), c.Now)
 	}
 	return w.Flush()
 }

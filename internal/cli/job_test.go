@@ -23,13 +23,13 @@ func TestListJobs(t *testing.T) {
 	defer server.Close()
 	c := OperatorConfig{ControlPlane: []string{server.URL}, VirtualCluster: "main", AgentKey: "k"}
 	var out bytes.Buffer
-	require.NoError(t, ListJobs(t.Context(), c, false, Streams{Out: &out}))
+	require.NoError(t, ListJobs(t.Context(), c, Streams{Out: &out}))
 	require.Equal(t, `JOB  STATE    KIND     LEVEL  RUNNER  ZONE  AGE  INPUTS  BYTES  DONE  PARTITIONS  REASON
 9    open     compact  1      3       a     5s   64      500    120   t-0 to t-7  
 8    aborted  clean    2      2             0s   0       0      0     c-0         why
 `, out.String())
 	out.Reset()
-	require.NoError(t, ListJobs(t.Context(), c, true, Streams{Out: &out}))
+	require.NoError(t, ListJobs(t.Context(), c, Streams{Out: &out, Format: FormatJSON}))
 	require.Contains(t, out.String(), `"further": 1`, "what the control plane says, whole")
-	require.Error(t, ListJobs(t.Context(), OperatorConfig{}, false, Streams{Out: &out}))
+	require.Error(t, ListJobs(t.Context(), OperatorConfig{}, Streams{Out: &out}))
 }

@@ -8,9 +8,9 @@ import (
 	"text/tabwriter"
 )
 
-// listing asks the control plane for a list, the answer's field name, and writes it: as a table of one row for each item,
-// or as JSON as it came.
-func listing[T any](ctx context.Context, c OperatorConfig, path, name string, asJSON bool, header string,
+// listing asks the control plane for a list, which is the answer's field name, and writes the list: as a table of one row for
+// each item, or as the control plane's JSON.
+func listing[T any](ctx context.Context, c OperatorConfig, path, name, header string,
 	row func(*tabwriter.Writer, *T), s Streams,
 ) error {
 	if err := c.complete(); err != nil {
@@ -24,10 +24,8 @@ func listing[T any](ctx context.Context, c OperatorConfig, path, name string, as
 	if err := json.Unmarshal(answer[name], &raw); err != nil {
 		return fmt.Errorf("%s in the answer: %w", name, err)
 	}
-	if asJSON {
-		out := json.NewEncoder(s.Out)
-		out.SetIndent("", "  ")
-		return out.Encode(raw)
+	if s.json() {
+		return s.writeJSON(raw)
 	}
 	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, header)

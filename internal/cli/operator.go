@@ -152,6 +152,9 @@ func ListDeletedTopics(ctx context.Context, c OperatorConfig, s Streams) error {
 	if err := c.ask(ctx, http.MethodGet, "/deleted-topics", &answer); err != nil {
 		return err
 	}
+	if s.json() {
+		return s.writeJSON(answer.Topics)
+	}
 	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
 	for _, t := range answer.Topics {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\tdeleted %s\tuntil %s\n", t.Name, t.ID, count(int64(t.Partitions), "partition"),
@@ -173,8 +176,9 @@ func UndeleteTopic(ctx context.Context, c OperatorConfig, topic, as string, s St
 	if err := c.ask(ctx, http.MethodPost, path, &t); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.Out, "topic %s is back with %s\n", t.Name, count(int64(t.Partitions), "partition"))
-	return nil
+	return results(s, []deletedTopic{t}, func(t deletedTopic) string {
+		return fmt.Sprintf("topic %s is back with %s", t.Name, count(int64(t.Partitions), "partition"))
+	})
 }
 
 // PurgeTopic deletes a deleted topic for good, given by name or id. Unless confirmed, its name has to be typed on the input.
@@ -195,9 +199,10 @@ func PurgeTopic(ctx context.Context, c OperatorConfig, topic string, confirmed b
 	if err := c.ask(ctx, http.MethodPost, "/deleted-topics/"+url.PathEscape(topic)+"/purge", &t); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.Out, "purged topic %s: %s, %s; its objects are deleted after the grace for garbage (--garbage-grace)\n",
-		t.Name, count(int64(t.Partitions), "partition"), count(t.Bytes, "byte"))
-	return nil
+	return results(s, []deletedTopic{t}, func(t deletedTopic) string {
+		return fmt.Sprintf("purged topic %s: %s, %s; its objects are deleted after the grace for garbage (--garbage-grace)",
+			t.Name, count(int64(t.Partitions), "partition"), count(t.Bytes, "byte"))
+	})
 }
 
 // typed asks the operator to confirm by typing name, and reports whether the answer is that name.
@@ -241,7 +246,9 @@ func CutBundle(ctx context.Context, c OperatorConfig, name string, confirmed boo
 		return err
 	}
 	for _, r := range h.Ranges {
-		fmt.Fprintf(s.Out, "%s: offsets %d to %d\n", r.Partition, r.From, r.To)
+		if !s.json() {
+			fmt.Fprintf(s.Out, "%s: offsets %d to %d\n", r.Partition, r.From, r.To)
+		}
 	}
 	what := count(h.Offsets, "offset") + " of " + count(int64(h.Partitions), "partition")
 	if !confirmed {
@@ -255,6 +262,9 @@ func CutBundle(ctx context.Context, c OperatorConfig, name string, confirmed boo
 	}
 	if err := c.ask(ctx, http.MethodPost, "/bundles/"+b.String()+"/cut", &h); err != nil {
 		return err
+	}
+	if s.json() {
+		return s.writeJSON(h)
 	}
 	fmt.Fprintf(s.Out, "job %d rewrites %s and leaves out unreadable records; freshet job list shows when the job has ended\n", h.Job, what)
 	return nil

@@ -101,6 +101,11 @@ func Produce(ctx context.Context, c ProduceConfig, s Streams) error {
 	stopWatching()
 	watch.Wait() // it writes to the same stream
 	acked, failed, first := p.outcome()
+	if s.json() {
+		if err := s.writeJSON(produced{c.Topic, acked, failed}); err != nil {
+			return err
+		}
+	}
 	if c.Verbose {
 		fmt.Fprintf(s.Err, "%s acknowledged, %d failed\n", count(int64(acked), "record"), failed)
 	}
@@ -210,6 +215,13 @@ func (c *ProduceConfig) lineParser() (func([]byte) *kgo.Record, error) {
 		r.Value = nullable(line)
 		return r
 	}, nil
+}
+
+// produced is the result of `freshet produce`.
+type produced struct {
+	Topic        string `json:"topic"`
+	Acknowledged int    `json:"acknowledged"`
+	Failed       int    `json:"failed"` // not acknowledged, though some may be stored
 }
 
 // producer counts what became of the records sent.

@@ -3,20 +3,16 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// TopicConfig is what `freshet topic` commands are told; each uses what concerns it.
+// TopicConfig has the settings of the `freshet topic` commands; each command uses some of them.
 type TopicConfig struct {
 	ClientConfig
 	Topics        []string
@@ -29,7 +25,13 @@ type TopicConfig struct {
 	Internal      bool     // list: internal topics too
 }
 
-// admin gives a client for topic administration.
+// topicResult is the result of a change of one topic.
+type topicResult struct {
+	Topic      string `json:"topic"`
+	Partitions int32  `json:"partitions,omitempty"` // of a created topic
+}
+
+// admin returns a client for topic administration.
 func (c TopicConfig) admin(ctx context.Context) (*kadm.Client, error) {
 	client, err := c.dial(ctx)
 	if err != nil {
@@ -40,7 +42,7 @@ func (c TopicConfig) admin(ctx context.Context) (*kadm.Client, error) {
 	return admin, nil
 }
 
-// CreateTopics creates the topics and says which.
+// CreateTopics creates the topics and writes their names.
 func CreateTopics(ctx context.Context, c TopicConfig, s Streams) error {
 	c.ApplyDefaults()
 	configs, err := pairs("--topic-config", c.Configs)
@@ -56,20 +58,24 @@ func CreateTopics(ctx context.Context, c TopicConfig, s Streams) error {
 	if err != nil {
 		return fmt.Errorf("create topics: %w", err)
 	}
+	done := []topicResult{}
 	var faults []error
 	for _, a := range answers.Sorted() {
 		switch {
 		case a.Err == nil:
-			fmt.Fprintf(s.Out, "created topic %s with %s\n", a.Topic, count(int64(a.NumPartitions), "partition"))
+			done = append(done, topicResult{a.Topic, a.NumPartitions})
 		case c.IfNotExists && errors.Is(a.Err, kerr.TopicAlreadyExists):
 		default:
 			faults = append(faults, answered(a.Topic, a.Err, a.ErrMessage))
 		}
 	}
+	faults = append(faults, results(s, done, func(t topicResult) string {
+		return fmt.Sprintf("created topic %s with %s", t.Topic, count(int64(t.Partitions), "partition"))
+	}))
 	return errors.Join(faults...)
 }
 
-// DeleteTopics deletes the topics and says which.
+// DeleteTopics deletes the topics and writes their names.
 func DeleteTopics(ctx context.Context, c TopicConfig, s Streams) error {
 	c.ApplyDefaults()
 	admin, err := c.admin(ctx)
@@ -81,11 +87,12 @@ func DeleteTopics(ctx context.Context, c TopicConfig, s Streams) error {
 	if err != nil {
 		return fmt.Errorf("delete topics: %w", err)
 	}
+	done := []topicResult{}
 	var faults []error
 	for _, a := range answers.Sorted() {
 		switch {
 		case a.Err == nil:
-			fmt.Fprintf(s.Out, "deleted topic %s\n", a.Topic)
+			done = append(done, topicResult{Topic: a.Topic})
 		case errors.Is(a.Err, kerr.UnknownTopicOrPartition):
 			if !c.IfExists {
 				faults = append(faults, fmt.Errorf("topic %q does not exist", a.Topic))
@@ -94,30 +101,8 @@ func DeleteTopics(ctx context.Context, c TopicConfig, s Streams) error {
 			faults = append(faults, answered(a.Topic, a.Err, a.ErrMessage))
 		}
 	}
+	faults = append(faults, results(s, done, func(t topicResult) string { return "deleted topic " + t.Topic }))
 	return errors.Join(faults...)
-}
-
-// ListTopics writes the topics' names and partition counts, one a line.
-func ListTopics(ctx context.Context, c TopicConfig, s Streams) error {
-	c.ApplyDefaults()
-	admin, err := c.admin(ctx)
-	if err != nil {
-		return err
-	}
-	defer admin.Close()
-	list := admin.ListTopics
-	if c.Internal {
-		list = admin.ListTopicsWithInternal
-	}
-	topics, err := list(ctx)
-	if err != nil {
-		return fmt.Errorf("list topics: %w", err)
-	}
-	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
-	for _, t := range topics.Sorted() {
-		fmt.Fprintf(w, "%s\t%s\n", t.Topic, count(int64(len(t.Partitions)), "partition"))
-	}
-	return w.Flush()
 }
 
 // AlterTopics raises partition counts and changes configs.
@@ -157,8 +142,11 @@ func AlterTopics(ctx context.Context, c TopicConfig, s Streams) error {
 	if err := errors.Join(faults...); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.Out, "altered %s\n", strings.Join(c.Topics, ", "))
-	return nil
+	done := []topicResult{}
+	for _, t := range c.Topics {
+		done = append(done, topicResult{Topic: t})
+	}
+	return results(s, done, func(t topicResult) string { return "altered topic " + t.Topic })
 }
 
 func (c TopicConfig) configChanges() ([]kadm.AlterConfig, error) {
@@ -177,63 +165,6 @@ func (c TopicConfig) configChanges() ([]kadm.AlterConfig, error) {
 	return changes, nil
 }
 
-// DescribeTopics writes what there is to know of the topics: id, configs, partitions with their offsets.
-func DescribeTopics(ctx context.Context, c TopicConfig, s Streams) error {
-	c.ApplyDefaults()
-	admin, err := c.admin(ctx)
-	if err != nil {
-		return err
-	}
-	defer admin.Close()
-	meta, err := admin.Metadata(ctx, c.Topics...)
-	if err != nil {
-		return fmt.Errorf("read metadata: %w", err)
-	}
-	var faults []error
-	for _, t := range meta.Topics.Sorted() {
-		if t.Err != nil {
-			faults = append(faults, explain(t.Topic, t.Err))
-			continue
-		}
-		faults = append(faults, describeTopic(ctx, admin, t, c.AllConfigs, s.Out))
-	}
-	return errors.Join(faults...)
-}
-
-func describeTopic(ctx context.Context, admin *kadm.Client, t kadm.TopicDetail, allConfigs bool, out io.Writer) error {
-	configs, err := admin.DescribeTopicConfigs(ctx, t.Topic)
-	if err != nil {
-		return fmt.Errorf("describe configs: %w", err)
-	}
-	starts, err := admin.ListStartOffsets(ctx, t.Topic)
-	if err != nil {
-		return fmt.Errorf("list start offsets: %w", err)
-	}
-	ends, err := admin.ListEndOffsets(ctx, t.Topic)
-	if err != nil {
-		return fmt.Errorf("list end offsets: %w", err)
-	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "topic %s, id %s, %s\n", t.Topic, base64.RawURLEncoding.EncodeToString(t.ID[:]), count(int64(len(t.Partitions)), "partition"))
-	for _, r := range configs {
-		slices.SortFunc(r.Configs, func(a, b kadm.Config) int { return cmp.Compare(a.Key, b.Key) })
-		for _, cfg := range r.Configs {
-			if allConfigs || cfg.Source == kmsg.ConfigSourceDynamicTopicConfig {
-				fmt.Fprintf(w, "config %s=%s\n", cfg.Key, cfg.MaybeValue())
-			}
-		}
-	}
-	fmt.Fprintln(w, "partition\tleader\tfirst offset\tend offset\trecords (at most)")
-	faults := []error{configs[0].Err}
-	for _, p := range t.Partitions.Sorted() {
-		start, _ := starts.Lookup(t.Topic, p.Partition)
-		end, _ := ends.Lookup(t.Topic, p.Partition)
-		faults = append(faults, explain(t.Topic, cmp.Or(start.Err, end.Err)))
-		fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%d\n", p.Partition, p.Leader, start.Offset, end.Offset, end.Offset-start.Offset)
-	}
-	return errors.Join(append(faults, w.Flush())...)
-}
-
 // pairs reads name=value settings.
 func pairs(flag string, settings []string) (map[string]*string, error) {
 	m := make(map[string]*string, len(settings))
@@ -247,8 +178,8 @@ func pairs(flag string, settings []string) (map[string]*string, error) {
 	return m, nil
 }
 
-// answered is the error of an answer about a topic: in the cluster's words, which tell what is wrong here, where it found any;
-// those of the code, the client's, tell what it can mean.
+// answered returns the error of an answer about a topic. The cluster's message comes first, since it names the fault; the client's
+// text for the code only lists possible faults.
 func answered(topic string, err error, message string) error {
 	var code *kerr.Error
 	if message == "" || !errors.As(err, &code) || errors.Is(err, kerr.TopicAlreadyExists) || errors.Is(err, kerr.UnknownTopicOrPartition) {

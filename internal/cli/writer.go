@@ -23,8 +23,8 @@ type writer struct {
 
 // ListWriters writes which agents of each zone write and which hand over to them, as a table or as the control plane's
 // JSON.
-func ListWriters(ctx context.Context, c OperatorConfig, asJSON bool, s Streams) error {
-	return listing(ctx, c, "/writers", "agents", asJSON, "ZONE\tAGENT\tPEER ADDRESS\tPRODUCED\tHEARD\tWRITES\tWRITER\tPUT SHARE",
+func ListWriters(ctx context.Context, c OperatorConfig, s Streams) error {
+	return listing(ctx, c, "/writers", "agents", "ZONE\tAGENT\tPEER ADDRESS\tPRODUCED\tHEARD\tWRITES\tWRITER\tPUT SHARE",
 		func(w *tabwriter.Writer, a *writer) {
 			fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", cmp.Or(a.Zone, "(none)"), a.Session, cmp.Or(a.Peer, "-"),
 				rate(a.Rate), a.heard(), cmp.Or(a.Writes, "-"), a.writer(), a.share())

@@ -26,8 +26,8 @@ type zone struct {
 
 // ListZones writes how busy zones are and how many agents they should have, as a table or as the control plane's JSON.
 // With agents the table has a line for each agent too.
-func ListZones(ctx context.Context, c OperatorConfig, asJSON, agents bool, s Streams) error {
-	return listing(ctx, c, "/zones", "zones", asJSON, "ZONE\tAGENTS\tDESIRED\tUTILIZATION\tLOAD\tCPU\tNETWORK\tBUFFERS\tPRODUCED",
+func ListZones(ctx context.Context, c OperatorConfig, agents bool, s Streams) error {
+	return listing(ctx, c, "/zones", "zones", "ZONE\tAGENTS\tDESIRED\tUTILIZATION\tLOAD\tCPU\tNETWORK\tBUFFERS\tPRODUCED",
 		func(w *tabwriter.Writer, z *zone) { z.print(w, agents) }, s)
 }
 

@@ -24,16 +24,16 @@ func TestListZones(t *testing.T) {
 	defer server.Close()
 	c := OperatorConfig{ControlPlane: []string{server.URL}, VirtualCluster: "main", AgentKey: "k"}
 	var out bytes.Buffer
-	require.NoError(t, ListZones(t.Context(), c, false, false, Streams{Out: &out}))
+	require.NoError(t, ListZones(t.Context(), c, false, Streams{Out: &out}))
 	require.Equal(t, `ZONE    AGENTS  DESIRED  UTILIZATION  LOAD  CPU  NETWORK  BUFFERS  PRODUCED
 a       2       3        85%          170%  90%  80%      20%      1.5 MiB/s
 (none)  1       -        0%           0%    0%   0%       0%       0.0 MiB/s
 `, out.String())
 	out.Reset()
-	require.NoError(t, ListZones(t.Context(), c, false, true, Streams{Out: &out}))
+	require.NoError(t, ListZones(t.Context(), c, true, Streams{Out: &out}))
 	require.Contains(t, out.String(), "  session 9                   80%                30%  80%      10%      0.5 MiB/s")
 	out.Reset()
-	require.NoError(t, ListZones(t.Context(), c, true, true, Streams{Out: &out}))
+	require.NoError(t, ListZones(t.Context(), c, true, Streams{Out: &out, Format: FormatJSON}))
 	require.Contains(t, out.String(), `"further": 1`, "what the control plane says, whole")
-	require.Error(t, ListZones(t.Context(), OperatorConfig{}, false, false, Streams{Out: &out}))
+	require.Error(t, ListZones(t.Context(), OperatorConfig{}, false, Streams{Out: &out}))
 }

@@ -60,7 +60,7 @@ func TestDev_GroupCommands(t *testing.T) {
 		Group, Protocol string
 		Offsets         []struct{ Partition, Committed, End, Lag int64 }
 	}
-	require.NoError(t, json.Unmarshal([]byte(cli("", "group", "describe", "old", "--json")), &groups))
+	require.NoError(t, json.Unmarshal([]byte(cli("", "group", "describe", "old", "-o", "json")), &groups))
 	require.Equal(t, "old", groups[0].Group)
 	require.EqualValues(t, 100, groups[0].Offsets[1].Committed)
 	refused(`group "none" does not exist`, "group", "describe", "none")

@@ -25,7 +25,7 @@ func jobs(t *testing.T, d *harness.Dev) (done []string) {
 		State, Kind string
 		Level       int
 	}
-	require.NoError(t, json.Unmarshal(list("--json"), &all))
+	require.NoError(t, json.Unmarshal(list("-o", "json"), &all))
 	for _, j := range all {
 		if j.State == "completed" {
 			done = append(done, fmt.Sprint(j.Kind, j.Level))

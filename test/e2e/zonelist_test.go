@@ -30,7 +30,7 @@ func TestDev_ZoneList(t *testing.T) {
 	}
 	harness.Await(t, "a figure for the zone", func() bool {
 		var zones []zone
-		require.NoError(t, json.Unmarshal(list("--json"), &zones))
+		require.NoError(t, json.Unmarshal(list("-o", "json"), &zones))
 		return len(zones) == 1 && zones[0].Zone == "here" && zones[0].Agents == 1 && zones[0].Desired >= 1 &&
 			len(zones[0].Loads) == 1 && zones[0].Loads[0].CPU > 0
 	})
@@ -43,7 +43,7 @@ func TestCluster_EveryReplicaAnswersOperators(t *testing.T) {
 	t.Parallel()
 	c := harness.StartCluster(t, harness.ClusterConfig{Agents: 1, ControlPlanes: 2, TLS: true, MutualTLS: true, AgentFlags: []string{"--zone", "here", "--peer-listen", "none"}})
 	list := func(p *harness.ControlPlane) string {
-		cmd := exec.CommandContext(t.Context(), harness.Freshet(t), "zone", "list", "--json", "--control-plane-http", p.HTTP, "--virtual-cluster", "main")
+		cmd := exec.CommandContext(t.Context(), harness.Freshet(t), "zone", "list", "-o", "json", "--control-plane-http", p.HTTP, "--virtual-cluster", "main")
 		cmd.Env = append(cmd.Environ(), "FRESHET_AGENT_KEY="+c.AgentKey)
 		out, err := cmd.CombinedOutput()
 		return fmt.Sprint(string(out), err)

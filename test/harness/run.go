@@ -69,7 +69,7 @@ func CLI(t testing.TB, bootstrap string, in io.Reader, args ...string) string {
 // TryCLI is CLI for commands that may fail.
 func TryCLI(t testing.TB, bootstrap string, in io.Reader, args ...string) Result {
 	t.Helper()
-	return run(t, in, Freshet(t), append(args, "--bootstrap", bootstrap)...)
+	return run(t, in, Freshet(t), append(args, "--bootstrap-server", bootstrap)...)
 }
 
 // Kcat runs kcat against a cluster, with output to out.

@@ -37,7 +37,7 @@ func TestVerify(t *testing.T) {
 	}
 	c := harness.StartCluster(t, harness.ClusterConfig{Agents: 3, ControlPlanes: 2, EtcdMembers: 3})
 	cmd := exec.Command(harness.FreshetBench(t), append([]string{
-		"verify", "--bootstrap", c.Bootstrap(), "--duration", duration.String(), "--patience", "2m", "--transactions",
+		"verify", "--bootstrap-server", c.Bootstrap(), "--duration", duration.String(), "--patience", "2m", "--transactions",
 		"--rate", "400",
 	}, strings.Fields(os.Getenv("FRESHET_SOAK_ARGS"))...)...)
 	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()

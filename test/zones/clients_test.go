@@ -58,7 +58,7 @@ func newClients(t *testing.T, zone string, place testservers.Place, bootstrap st
 		return c
 	case zones[1]:
 		c := readByKcat(t, place, bootstrap, l)
-		c.producer = harness.FreshetAt(t, place, "franz-producer", "produce", topic, "--bootstrap", bootstrap)
+		c.producer = harness.FreshetAt(t, place, "franz-producer", "produce", topic, "--bootstrap-server", bootstrap)
 		c.producer.Pipe(newFeed(t.Context(), l), nil)
 		return c
 	default:
@@ -78,7 +78,7 @@ func writeByJava(t *testing.T, place testservers.Place, bootstrap string, l load
 
 func readByFranz(t *testing.T, place testservers.Place, bootstrap string, l load) zoneClients {
 	t.Helper()
-	p := harness.FreshetAt(t, place, "franz-consumer", "consume", topic, "--bootstrap", bootstrap, "--from", "earliest",
+	p := harness.FreshetAt(t, place, "franz-consumer", "consume", topic, "--bootstrap-server", bootstrap, "--from", "earliest",
 		"--count", strconv.FormatInt(l.everywhere(), 10), "--format", `%p %o %v\n`)
 	lines := &tally{}
 	p.Pipe(nil, lines)

@@ -99,7 +99,7 @@ func start(t *testing.T, n network, flagsOf func(agent string) []string) *harnes
 		a.AwaitReady()
 	}
 	create := harness.FreshetAt(t, n.place(zones[0], 0), "create", "topic", "create", topic,
-		"--partitions", strconv.Itoa(partitions), "--bootstrap", c.Agents[0].Bootstrap)
+		"--partitions", strconv.Itoa(partitions), "--bootstrap-server", c.Agents[0].Bootstrap)
 	run(t, n, zones[0], create)
 	return c
 }

@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// listedTopic is a topic in a list.
+type listedTopic struct {
+	Topic      string `json:"topic"`
+	Internal   bool   `json:"internal"`
+	Partitions int    `json:"partitions"`
+}
+
+// ListTopics writes the topics' names and partition counts.
+func ListTopics(ctx context.Context, c TopicConfig, s Streams) error {
+	c.ApplyDefaults()
+	admin, err := c.admin(ctx)
+	if err != nil {
+		return err
+	}
+	defer admin.Close()
+	list := admin.ListTopics
+	if c.Internal {
+		list = admin.ListTopicsWithInternal
+	}
+	topics, err := list(ctx)
+	if err != nil {
+		return fmt.Errorf("list topics: %w", err)
+	}
+	listed := []listedTopic{}
+	for _, t := range topics.Sorted() {
+		listed = append(listed, listedTopic{Topic: t.Topic, Internal: t.IsInternal, Partitions: len(t.Partitions)})
+	}
+	if s.json() {
+		return s.writeJSON(listed)
+	}
+	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
+	for _, t := range listed {
+		fmt.Fprintf(w, "%s\t%s\n", t.Topic, count(int64(t.Partitions), "partition"))
+	}
+	return w.Flush()
+}
+
+// describedTopic is a topic with its configs and partitions.
+type describedTopic struct {
+	Topic      string               `json:"topic"`
+	ID         string               `json:"id"` // as Kafka's tools write it
+	Configs    []topicConfigValue   `json:"configs"`
+	Partitions []describedPartition `json:"partitions"`
+}
+
+type topicConfigValue struct {
+	Name    string `json:"name"`
+	Value   string `json:"value"`
+	Default bool   `json:"default"` // not set at the topic
+}
+
+type describedPartition struct {
+	Partition   int32 `json:"partition"`
+	Leader      int32 `json:"leader"`
+	FirstOffset int64 `json:"first_offset"`
+	EndOffset   int64 `json:"end_offset"`
+	Records     int64 `json:"records_at_most"` // fewer after compaction, and with transactions
+}
+
+// DescribeTopics writes the topics' configs, and their partitions with offsets.
+func DescribeTopics(ctx context.Context, c TopicConfig, s Streams) error {
+	c.ApplyDefaults()
+	admin, err := c.admin(ctx)
+	if err != nil {
+		return err
+	}
+	defer admin.Close()
+	meta, err := admin.Metadata(ctx, c.Topics...)
+	if err != nil {
+		return fmt.Errorf("read metadata: %w", err)
+	}
+	topics := []describedTopic{}
+	var faults []error
+	for _, t := range meta.Topics.Sorted() {
+		if t.Err != nil {
+			faults = append(faults, explain(t.Topic, t.Err))
+			continue
+		}
+		d, err := describeTopic(ctx, admin, t, c.AllConfigs)
+		topics, faults = append(topics, d), append(faults, err)
+	}
+	if s.json() {
+		faults = append(faults, s.writeJSON(topics))
+	} else {
+		for i := range topics {
+			faults = append(faults, topics[i].write(s.Out))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// describeTopic returns the facts that were found, even if it returns an error about others.
+func describeTopic(ctx context.Context, admin *kadm.Client, t kadm.TopicDetail, allConfigs bool) (describedTopic, error) {
+	d := describedTopic{
+		Topic: t.Topic, ID: base64.RawURLEncoding.EncodeToString(t.ID[:]), Configs: []topicConfigValue{}, Partitions: []describedPartition{},
+	}
+	configs, err := admin.DescribeTopicConfigs(ctx, t.Topic)
+	if err != nil {
+		return d, fmt.Errorf("describe configs: %w", err)
+	}
+	starts, err := admin.ListStartOffsets(ctx, t.Topic)
+	if err != nil {
+		return d, fmt.Errorf("list start offsets: %w", err)
+	}
+	ends, err := admin.ListEndOffsets(ctx, t.Topic)
+	if err != nil {
+		return d, fmt.Errorf("list end offsets: %w", err)
+	}
+	var faults []error
+	for _, r := range configs {
+		faults = append(faults, r.Err)
+		slices.SortFunc(r.Configs, func(a, b kadm.Config) int { return cmp.Compare(a.Key, b.Key) })
+		for _, cfg := range r.Configs {
+			isDefault := cfg.Source != kmsg.ConfigSourceDynamicTopicConfig
+			if allConfigs || !isDefault {
+				d.Configs = append(d.Configs, topicConfigValue{cfg.Key, cfg.MaybeValue(), isDefault})
+			}
+		}
+	}
+	for _, p := range t.Partitions.Sorted() {
+		start, _ := starts.Lookup(t.Topic, p.Partition)
+		end, _ := ends.Lookup(t.Topic, p.Partition)
+		faults = append(faults, explain(t.Topic, cmp.Or(start.Err, end.Err)))
+		d.Partitions = append(d.Partitions, describedPartition{
+			Partition: p.Partition, Leader: p.Leader, FirstOffset: start.Offset, EndOffset: end.Offset, Records: end.Offset - start.Offset,
+		})
+	}
+	return d, errors.Join(faults...)
+}
+
+func (d *describedTopic) write(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "topic %s, id %s, %s\n", d.Topic, d.ID, count(int64(len(d.Partitions)), "partition"))
+	for _, c := range d.Configs {
+		fmt.Fprintf(w, "config %s=%s\n", c.Name, c.Value)
+	}
+	fmt.Fprintln(w, "partition\tleader\tfirst offset\tend offset\trecords (at most)")
+	for _, p := range d.Partitions {
+		fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%d\n", p.Partition, p.Leader, p.FirstOffset, p.EndOffset, p.Records)
+	}
+	return w.Flush()
+}
