@@ -90,6 +90,8 @@ func TestRun_UsageFaultsExitWith2(t *testing.T) {
 	for fault, args := range map[string][]string{
 		"unknown command bogus":                                                  {"bogus"},
 		"unknown flag: --bogus":                                                  {"topic", "list", "--bogus"},
+		"unknown flag: --bootstrap; is --bootstrap-server meant?":                {"topic", "list", "--bootstrap", "a:1"},
+		"unknown flag: --time-out; is --timeout meant?":                          {"topic", "list", "--time-out", "1s"},
 		"want one topic":                                                         {"consume"},
 		"nothing to alter":                                                       {"topic", "alter", "t"},
 		"want one or more groups":                                                {"group", "describe"},
@@ -120,6 +122,24 @@ func TestRun_FaultsOfEnvironmentAndFileTogether(t *testing.T) {
 	require.Equal(t, program.ExitUsage, code)
 	require.Contains(t, errs, `unknown setting "bootstraps"`)
 	require.Contains(t, errs, "FRESHET_TIMEOUT")
+}
+
+// TestRun_OneFileServesAllCommands: a command skips the settings of other commands in the file, and names a key of none.
+func TestRun_OneFileServesAllCommands(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "freshet.yaml")
+	settings := "flush-bytes: 8MiB\ncontrol-plane-http: [127.0.0.1:1]\nvirtual-cluster: main\nagent-key: k\nlog-level: debug\nexit-at-end: true\nlease: 10s\n"
+	require.NoError(t, os.WriteFile(file, []byte(settings), 0o600))
+	code, _, errs := command(t, nil, "topic", "alter", "lines", "--config", file)
+	require.Equal(t, program.ExitUsage, code)
+	require.Contains(t, errs, "nothing to alter")
+	require.NotContains(t, errs, "unknown setting")
+
+	require.NoError(t, os.WriteFile(file, []byte(settings+"flush-byte: 1\n"), 0o600))
+	for _, args := range [][]string{{"topic", "list"}, {"agent"}, {"version"}} {
+		code, _, errs = command(t, nil, append(args, "--config", file)...)
+		require.Equal(t, program.ExitUsage, code)
+		require.Contains(t, errs, "freshet: file "+file+`: unknown setting "flush-byte" (is "flush-bytes" meant?)`+"\n")
+	}
 }
 
 // TestRun_PartsTellAllThatIsMissing: one run of a command is enough to see everything it needs.

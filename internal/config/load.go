@@ -35,16 +35,18 @@ func CommandLineOnly(flags *pflag.FlagSet, names ...string) {
 	}
 }
 
-// Sources are where settings come from besides the command line.
+// Sources are the sources of settings besides the command line.
 type Sources struct {
 	File    string          // path of a YAML file; "" is none
 	Environ func() []string // as os.Environ
+	// Others are the settings of the program's other commands. One file serves all commands, so Load skips these keys.
+	Others []string
 }
 
-// Load gives every flag that the command line left open its value from the environment, else from the file; what
-// neither names keeps its default. All faults of environment and file are reported in one error.
+// Load sets every flag that the command line left open from the environment, else from the file. A flag that neither names
+// keeps its default. All faults of environment and file are reported in one error.
 func Load(flags *pflag.FlagSet, src Sources) error {
-	fromFile, faults := loadFile(flags, src.File)
+	fromFile, faults := loadFile(flags, src)
 	environ := koanf.New("")
 	// The provider splits names and values; it cannot fail on an environment.
 	if err := environ.Load(env.Provider("", env.Opt{Prefix: EnvPrefix, EnvironFunc: src.Environ}), nil); err != nil {
@@ -89,8 +91,9 @@ func Origin(f *pflag.Flag) string {
 	return ""
 }
 
-// loadFile reads the YAML file. It returns one error for each key that is no setting.
-func loadFile(flags *pflag.FlagSet, path string) (*koanf.Koanf, []error) {
+// loadFile reads the YAML file. It returns one error for each key that is a setting of no command.
+func loadFile(flags *pflag.FlagSet, src Sources) (*koanf.Koanf, []error) {
+	path := src.File
 	// Setting names have no separator in them, so keys are never split.
 	settings := koanf.New("\x00")
 	if path == "" {
@@ -99,11 +102,17 @@ func loadFile(flags *pflag.FlagSet, path string) (*koanf.Koanf, []error) {
 	if err := settings.Load(file.Provider(path), yaml.Parser()); err != nil {
 		return settings, []error{fmt.Errorf("configuration file %s: %w", path, err)}
 	}
+	known := append(Settings(flags), src.Others...)
 	var faults []error
 	for _, key := range sortedKeys(settings.Raw()) {
-		if f := flags.Lookup(key); f == nil || isCommandLineOnly(f) {
-			faults = append(faults, fmt.Errorf("file %s: unknown setting %q%s", path, key, suggestion(flags, key)))
+		if slices.Contains(known, key) {
+			continue
 		}
+		fault := fmt.Errorf("file %s: unknown setting %q", path, key)
+		if near := Nearest(known, key); near != "" {
+			fault = fmt.Errorf("%w (is %q meant?)", fault, near)
+		}
+		faults = append(faults, fault)
 	}
 	return settings, faults
 }
@@ -164,7 +173,13 @@ func scalar(value any) (string, error) {
 	}
 }
 
-// eachSetting visits the flags that are settings, in name order.
+// Settings returns the names of the flags that the environment and the file can set.
+func Settings(flags *pflag.FlagSet) (names []string) {
+	eachSetting(flags, func(f *pflag.Flag) { names = append(names, f.Name) })
+	return names
+}
+
+// eachSetting visits the flags that are settings.
 func eachSetting(flags *pflag.FlagSet, visit func(*pflag.Flag)) {
 	flags.VisitAll(func(f *pflag.Flag) {
 		if !isCommandLineOnly(f) {
@@ -176,22 +191,4 @@ func eachSetting(flags *pflag.FlagSet, visit func(*pflag.Flag)) {
 func isCommandLineOnly(f *pflag.Flag) bool {
 	_, only := f.Annotations[commandLineOnly]
 	return only || f.Name == "help" || f.Name == "version"
-}
-
-// suggestion names a setting that the key may be a slip for: the same letters but for separators and case, or one
-// that it is a part of.
-func suggestion(flags *pflag.FlagSet, key string) string {
-	plain := func(s string) string {
-		return strings.ToLower(strings.NewReplacer("_", "", "-", "", ".", "").Replace(s))
-	}
-	var found string
-	eachSetting(flags, func(f *pflag.Flag) {
-		if plain(f.Name) == plain(key) {
-			found = f.Name
-		}
-	})
-	if found == "" {
-		return ""
-	}
-	return fmt.Sprintf(" (is %q meant?)", found)
 }

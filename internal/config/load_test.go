@@ -3,6 +3,7 @@ package config_test
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 	"time"
 
@@ -44,7 +45,23 @@ func load(t *testing.T, s *settings, yaml string, env, args []string) error {
 		src.File = filepath.Join(t.TempDir(), "freshet.yaml")
 		require.NoError(t, os.WriteFile(src.File, []byte(yaml), 0o600))
 	}
+	src.Others = []string{"linger", "bootstrap-server"}
 	return config.Load(f, src)
+}
+
+// TestLoad_OneFileServesAllCommands: a key of another command is skipped, and a key of none is named with the nearest of all.
+func TestLoad_OneFileServesAllCommands(t *testing.T) {
+	var s settings
+	require.NoError(t, load(t, &s, "bucket: b\nlinger: [no, duration]\n", nil, nil))
+	require.Equal(t, "b", s.Bucket)
+	for key, near := range map[string]string{
+		"lingers": ` (is "linger" meant?)`, "bootstrap": ` (is "bootstrap-server" meant?)`, "Flush.Bytes": ` (is "flush-bytes" meant?)`,
+		"Linger": ` (is "linger" meant?)`, "retention": "", "only-here": "",
+	} {
+		err := load(t, &s, key+": x\n", nil, nil)
+		require.Error(t, err)
+		require.Regexp(t, regexp.QuoteMeta(`freshet.yaml: unknown setting "`+key+`"`+near)+"$", err.Error())
+	}
 }
 
 func TestLoad_Precedence(t *testing.T) {

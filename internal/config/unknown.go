@@ -28,26 +28,40 @@ func UnknownVariables(known, environ []string) []string {
 		case !strings.HasPrefix(strings.ToUpper(name), EnvPrefix), slices.Contains(known, name), slices.Contains(notSettings, name):
 		case ofPlatforms.MatchString(name), ofLinks.MatchString(entry):
 		default:
-			unknown = append(unknown, name+nearest(known, name))
+			if near := Nearest(known, name); near != "" {
+				name += fmt.Sprintf(" (is %s meant?)", near)
+			}
+			unknown = append(unknown, name)
 		}
 	}
 	slices.Sort(unknown)
 	return slices.Compact(unknown)
 }
 
-// nearest names the known variable that differs least, if it differs by less than a quarter of its letters.
-func nearest(known []string, name string) string {
-	best, least := "", len(name)/4+1
-	upper := strings.ToUpper(name)
+// Nearest returns the known name that differs least from name, if it differs by at most a quarter of its letters. Otherwise it
+// returns the one known name that goes on where name ends, as bootstrap-server after bootstrap, or "". Case does not count, and
+// dashes, dots and underscores are the same.
+func Nearest(known []string, name string) string {
+	known = slices.Compact(slices.Sorted(slices.Values(known)))
+	best, least, longer := "", len(name)/4+1, []string(nil)
+	spelled := plain(name)
 	for _, k := range known {
-		if d := distance(k, upper, least); d < least {
+		if d := distance(plain(k), spelled, least); d < least {
 			best, least = k, d
 		}
+		if strings.HasPrefix(plain(k), spelled+"_") {
+			longer = append(longer, k)
+		}
 	}
-	if best == "" {
-		return ""
+	if best == "" && len(longer) == 1 {
+		return longer[0]
 	}
-	return fmt.Sprintf(" (is %s meant?)", best)
+	return best
+}
+
+// plain returns the name of a setting as the name of its variable is spelled.
+func plain(name string) string {
+	return strings.ToUpper(strings.NewReplacer("-", "_", ".", "_").Replace(name))
 }
 
 // distance is the number of letters to insert, remove or replace, or bound if it is no less than that.

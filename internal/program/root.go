@@ -46,14 +46,14 @@ func (p Program) Root() *cobra.Command {
 		if !p.SharesVariables {
 			p.nameUnknown(cmd.Root())
 		}
-		return p.load(cmd.Flags())
+		return p.load(cmd)
 	}
 	root.SetIn(p.Streams.In)
 	root.SetOut(p.Streams.Out)
 	root.SetErr(p.Streams.Err)
 	root.SetUsageTemplate(usageTemplate)
 	root.SetFlagErrorFunc(flagFault)
-	root.PersistentFlags().String("config", "", "YAML file with settings; keys are the names of flags without the dashes")
+	root.PersistentFlags().String("config", "", "YAML file with settings of any commands; keys are the names of flags without the dashes")
 	completeChoices(root)
 	return root
 }
@@ -74,7 +74,15 @@ func completeChoices(cmd *cobra.Command) {
 }
 
 // flagFault returns a UsageError for a fault in the flags of a command line.
-func flagFault(_ *cobra.Command, err error) error {
+func flagFault(cmd *cobra.Command, err error) error {
+	var absent *pflag.NotExistError
+	if errors.As(err, &absent) && absent.GetSpecifiedShortnames() == "" {
+		message := err.Error()
+		if near := config.Nearest(flagNames(cmd.Flags()), absent.GetSpecifiedName()); near != "" {
+			message += "; is --" + near + " meant?"
+		}
+		return &cli.UsageError{Message: message}
+	}
 	var refused *pflag.InvalidValueError
 	if !errors.As(err, &refused) {
 		return &cli.UsageError{Message: err.Error()}
@@ -83,8 +91,14 @@ func flagFault(_ *cobra.Command, err error) error {
 	return &cli.UsageError{Message: fmt.Sprintf("--%s: invalid value %q: %s", f.Name, refused.GetValue(), config.Wanted(f, refused.Unwrap()))}
 }
 
+func flagNames(flags *pflag.FlagSet) (names []string) {
+	flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	return names
+}
+
 // load sets the flags that the command line left open from the environment and the configuration file.
-func (p Program) load(flags *pflag.FlagSet) error {
+func (p Program) load(cmd *cobra.Command) error {
+	flags := cmd.Flags()
 	file := flags.Lookup("config")
 	config.CommandLineOnly(flags, "config")
 	path := file.Value.String()
@@ -94,7 +108,7 @@ func (p Program) load(flags *pflag.FlagSet) error {
 	if err := meantTopicConfig(flags, path); err != nil {
 		return err
 	}
-	if err := config.Load(flags, config.Sources{File: path, Environ: p.Environ}); err != nil {
+	if err := config.Load(flags, config.Sources{File: path, Environ: p.Environ, Others: settings(cmd.Root())}); err != nil {
 		return &cli.UsageError{Message: err.Error()}
 	}
 	return nil
@@ -111,19 +125,21 @@ func meantTopicConfig(flags *pflag.FlagSet, path string) error {
 	return &cli.UsageError{Message: fmt.Sprintf("--config %s: --config names a YAML file with settings; set a topic config with --topic-config %s, or -c for short", path, path)}
 }
 
-// nameUnknown warns, in one line, of variables that are no setting of any command: the mistake would show nowhere else.
-func (p Program) nameUnknown(root *cobra.Command) {
-	var known []string
-	var walk func(*cobra.Command)
-	walk = func(cmd *cobra.Command) {
-		note := func(f *pflag.Flag) { known = append(known, config.EnvName(f.Name)) }
-		cmd.Flags().VisitAll(note)
-		cmd.PersistentFlags().VisitAll(note)
-		for _, child := range cmd.Commands() {
-			walk(child)
-		}
+// settings returns the names of the settings of cmd and of every command below it.
+func settings(cmd *cobra.Command) []string {
+	names := append(config.Settings(cmd.Flags()), config.Settings(cmd.PersistentFlags())...)
+	for _, child := range cmd.Commands() {
+		names = append(names, settings(child)...)
 	}
-	walk(root)
+	return names
+}
+
+// nameUnknown warns, in one line, of variables that are a setting of no command: the mistake would show nowhere else.
+func (p Program) nameUnknown(root *cobra.Command) {
+	known := []string{config.EnvName("config")}
+	for _, name := range settings(root) {
+		known = append(known, config.EnvName(name))
+	}
 	if unknown := config.UnknownVariables(known, p.Environ()); len(unknown) > 0 {
 		fmt.Fprintf(p.Streams.Err, "%s: ignored environment variables that are no setting: %s\n", p.Name, strings.Join(unknown, ", "))
 	}
