@@ -35,6 +35,9 @@ Exit status: 0 clean; 1 faults; 2 it could not run. A run in which some part che
 		Example: `  freshet-bench verify --bootstrap-server localhost:9092 --duration 2h --rate 5000 --transactions`,
 		Args:    program.Takes(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := client.Locate(cmd.Context()); err != nil {
+				return &program.ExitError{Err: err, Code: exitNotRun}
+			}
 			cfg.Bootstrap, cfg.Out, cfg.Err = client.Bootstrap, p.Streams.Out, p.Streams.Err
 			tlsConfig, err := client.Files.Client(client.TLS, zap.NewNop())
 			if err != nil {
@@ -58,7 +61,7 @@ Exit status: 0 clean; 1 faults; 2 it could not run. A run in which some part che
 		},
 	}
 	f := cmd.Flags()
-	f.VarP(config.List(&client.Bootstrap), "bootstrap-server", "b", "host:port of one or more brokers")
+	f.VarP(config.List(&client.Bootstrap), "bootstrap-server", "b", "host:port of one or more brokers; if not given, the freshet dev on ./data, or localhost:9092")
 	f.BoolVar(&client.TLS, "tls", client.TLS, "use TLS")
 	f.StringVar(&client.Files.CA, "tls-ca", "", "PEM file of certificates to trust instead of the system's; implies --tls")
 	f.StringVar(&client.Files.Cert, "tls-cert", "", "PEM file of the client's certificate; implies --tls")

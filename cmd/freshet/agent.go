@@ -140,7 +140,7 @@ func (s *agentSettings) run(cmd *cobra.Command, p program.Program) error {
 		log.Warn("clients cannot name this zone in their client ids: set --zone to a name without white space, commas, semicolons and ampersands, or map clients by --client-zones",
 			zap.String("zone", s.Zone))
 	}
-	return nameStored(a.Run(cmd.Context()), "", "--bucket "+open.Redact(s.BucketURL))
+	return nameStored(runAgent(cmd.Context(), a, s.ControlPlane), "", "--bucket "+open.Redact(s.BucketURL))
 }
 
 // warnIfLocal warns of an advertised address at which clients on other machines would reach themselves. advertised has one

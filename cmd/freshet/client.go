@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/freshet-io/freshet/internal/access"
 	"github.com/freshet-io/freshet/internal/cli"
 	"github.com/freshet-io/freshet/internal/config"
 	"github.com/freshet-io/freshet/internal/program"
@@ -12,14 +13,20 @@ import (
 // bindClient adds the flags of commands that talk to a cluster as a Kafka client.
 func bindClient(f *pflag.FlagSet, p *program.Program, c *cli.ClientConfig) {
 	c.ApplyDefaults()
-	f.VarP(config.List(&c.Bootstrap), "bootstrap-server", "b", "host:port of one or more agents")
+	f.VarP(config.List(&c.Bootstrap), "bootstrap-server", "b", "host:port of one or more agents; if not given, the address of the freshet dev on --data-dir, or localhost:9092")
 	bindFormat(f, p)
+	bindDataDir(f, &c.DataDir)
 	f.StringVar(&c.ClientID, "client-id", c.ClientID, "client id sent with every request; zone=<zone> in it prefers agents of that zone")
 	f.DurationVar(&c.Timeout, "timeout", c.Timeout, "bound for connecting and for each request")
 	f.BoolVar(&c.TLS, "tls", c.TLS, "use TLS")
 	f.StringVar(&c.Files.CA, "tls-ca", c.Files.CA, "PEM file of certificates to trust instead of the system's; implies --tls")
 	f.StringVar(&c.Files.Cert, "tls-cert", c.Files.Cert, "PEM file of the client's certificate; implies --tls")
 	f.StringVar(&c.Files.Key, "tls-key", c.Files.Key, "PEM file of the client's key")
+}
+
+// bindDataDir adds the flag for the data directory of a freshet dev, for commands that find its addresses there.
+func bindDataDir(f *pflag.FlagSet, dir *string) {
+	f.StringVar(dir, "data-dir", *dir, "data directory of a freshet dev on this machine, for commands without an address; if not given, "+access.DefaultDir)
 }
 
 // bindFormat adds the flag for the format of a command's results.
@@ -126,7 +133,7 @@ func newTopicList(p program.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List topics with their number of partitions", Args: program.Takes(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if o.Timeout = c.Timeout; deleted {
+			if o.Timeout, o.DataDir = c.Timeout, c.DataDir; deleted {
 				return cli.ListDeletedTopics(cmd.Context(), o, p.Streams)
 			}
 			return cli.ListTopics(cmd.Context(), c, p.Streams)

@@ -238,14 +238,19 @@ func (s *controlSettings) checkEtcd(ctx context.Context, log *zap.Logger) error 
 	}
 	ctx, cancel = context.WithTimeout(ctx, etcdCheck) // a new one: members that are down use up the first
 	defer cancel()
+	var addresses []string
 	for _, endpoint := range s.etcd.Endpoints {
 		address := etcdlog.Address(endpoint)
+		addresses = append(addresses, address)
 		switch kind := spoken.At(ctx, address, nil); {
 		case kind == spoken.TLS && s.etcd.TLS == nil && !strings.HasPrefix(endpoint, "https://"):
 			return fmt.Errorf("--etcd %s speaks TLS: set --etcd-tls, or --etcd-tls-ca to the certificates to trust", endpoint)
 		case kind == spoken.Plain && (s.etcd.TLS != nil || strings.HasPrefix(endpoint, "https://")):
 			return fmt.Errorf("--etcd %s does not speak TLS: remove --etcd-tls and the settings that begin with it, and https:// from --etcd", endpoint)
 		}
+	}
+	if foreign := cli.CheckEtcd(ctx, addresses); foreign != nil {
+		return foreign
 	}
 	log.Warn("etcd is not as it should be", zap.Error(err))
 	return nil

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/freshet-io/freshet/controlplane/lifecycle"
-	"github.com/freshet-io/freshet/internal/access"
 	"github.com/freshet-io/freshet/internal/cli"
 	"github.com/freshet-io/freshet/internal/config"
 	"github.com/freshet-io/freshet/internal/program"
@@ -19,15 +18,15 @@ func bindOperator(f *pflag.FlagSet, p *program.Program, c *cli.OperatorConfig) {
 	c.ApplyDefaults()
 	bindFormat(f, p)
 	bindOperated(f, c)
+	bindDataDir(f, &c.DataDir)
 	f.DurationVar(&c.Timeout, "timeout", c.Timeout, "bound for each request")
 }
 
 // bindOperated adds those that say which control plane.
 func bindOperated(f *pflag.FlagSet, c *cli.OperatorConfig) {
-	f.Var(config.List(&c.ControlPlane), "control-plane-http", "host:port or URL of the HTTP addresses (--http-listen) of control-plane replicas; any of them answers, and the next one is asked if one cannot be reached")
+	f.Var(config.List(&c.ControlPlane), "control-plane-http", "host:port or URL of the HTTP addresses (--http-listen) of control-plane replicas; any of them answers, and the next one is asked if one cannot be reached; if not given, the freshet dev on --data-dir is asked, without --virtual-cluster and --agent-key")
 	f.StringVar(&c.VirtualCluster, "virtual-cluster", c.VirtualCluster, "name of the virtual cluster to ask about")
 	f.StringVar(&c.AgentKey, "agent-key", c.AgentKey, "an agent key of the virtual cluster (--virtual-cluster); better given in the environment")
-	f.StringVar(&c.DataDir, "data-dir", c.DataDir, "data directory of a freshet dev on this machine, instead of --control-plane-http, --virtual-cluster and --agent-key; if nothing is given, "+access.DefaultDir)
 }
 
 func newTopicUndelete(p program.Program) *cobra.Command {

@@ -2,9 +2,12 @@ package main
 
 import (
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 
@@ -92,6 +95,25 @@ func TestRun_InvalidSettingsAreNamed(t *testing.T) {
 		said, _, _ := strings.Cut(errs, "\nsee freshet ")
 		require.Equal(t, "freshet: "+c.says, strings.Replace(said, "control plane: ", "", 1), "%v", c.args)
 	}
+}
+
+// TestRun_WrongPortsAreNamed: an agent and a control plane end with the right port if an address can never be one.
+func TestRun_WrongPortsAreNamed(t *testing.T) {
+	before := debug.SetMemoryLimit(-1)
+	t.Cleanup(func() { debug.SetMemoryLimit(before) })
+	s := httptest.NewServer(http.NotFoundHandler())
+	defer s.Close()
+	address := s.Listener.Addr().String()
+	args := agentArgs()
+	args[slices.Index(args, "--control-plane")+1] = address
+	code, _, errs := command(t, nil, args...)
+	require.Equal(t, program.ExitFailed, code)
+	require.Contains(t, errs, "freshet: --control-plane "+address+" speaks HTTP, not gRPC; name the address of a control plane for agents (its --grpc-listen, port 7050 by default)\n")
+	args = controlPlaneArgs()
+	args[slices.Index(args, "--etcd")+1] = address
+	code, _, errs = command(t, nil, args...)
+	require.Equal(t, program.ExitFailed, code)
+	require.Contains(t, errs, "freshet: --etcd "+address+" speaks HTTP, not gRPC; name a client address of etcd (port 2379 by default)\n")
 }
 
 func TestRun_TooLittleMemoryIsNamed(t *testing.T) {

@@ -1,5 +1,5 @@
-// Package access is the file by which `freshet dev` lets commands on the same machine, run by the same user, reach its
-// control plane: <data dir>/operator.json. Its key lives as long as the process.
+// Package access is the file by which commands on the same machine, run by the same user, find a `freshet dev`:
+// <data dir>/operator.json. Its key lives as long as the process.
 package access
 
 import (
@@ -15,9 +15,10 @@ const DefaultDir = "./data"
 // file is its name in the data directory.
 const file = "operator.json"
 
-// Access is where the control plane answers operators, and what opens it.
+// Access has the addresses of a `freshet dev`, and the key to its control plane.
 type Access struct {
-	URL            string `json:"url"`
+	Kafka          string `json:"kafka"` // host:port for Kafka clients
+	URL            string `json:"url"`   // of the control plane, for operators
 	VirtualCluster string `json:"virtual_cluster"`
 	Key            string `json:"key"`
 }

@@ -112,7 +112,6 @@ func TestDial_SaysWhatToDoWhenNothingListens(t *testing.T) {
 	c := ClientConfig{Bootstrap: []string{"127.0.0.1:1"}, Timeout: 2 * time.Second}
 	err := Consume(ctx, ConsumeConfig{ClientConfig: c, Topic: "t"}, Streams{Out: &bytes.Buffer{}})
 	require.ErrorContains(t, err, "nothing answers at 127.0.0.1:1: ")
-	c.Bootstrap = nil
-	c.ApplyDefaults()
+	c.Bootstrap = []string{defaultBootstrap}
 	require.ErrorContains(t, c.unreachable(&net.OpError{Op: "dial", Err: errors.New("refused")}), "nothing answers at localhost:9092; start `freshet dev`")
 }

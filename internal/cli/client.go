@@ -45,7 +45,7 @@ func (s Streams) writeJSON(v any) error {
 	return nil
 }
 
-// defaultBootstrap is where `freshet dev` listens.
+// defaultBootstrap is the default address of `freshet dev`.
 const defaultBootstrap = "localhost:9092"
 
 // results writes the results of a change: each as a line of text, or all as a JSON array.
@@ -61,20 +61,20 @@ func results[T any](s Streams, done []T, line func(T) string) error {
 	return nil
 }
 
-// ClientConfig says which cluster to talk to and how.
+// ClientConfig has the address of a cluster, and the settings of a client.
 type ClientConfig struct {
-	Bootstrap []string       // host:port of one or more agents; default localhost:9092
+	Bootstrap []string       // host:port of one or more agents; Locate has the default
+	DataDir   string         // of a freshet dev on this machine, for the default of Bootstrap
 	ClientID  string         // as agents see it, may carry a zone (zone=a); default freshet-cli
 	Timeout   time.Duration  // for connecting and for each request; default 15 s
 	TLS       bool           // use TLS with the system's trust store
 	Files     tlsfiles.Files // certificates of one's own choice; imply TLS
+
+	found string // the data directory by which Locate found Bootstrap
 }
 
 // ApplyDefaults fills in fields that are not set.
 func (c *ClientConfig) ApplyDefaults() {
-	if len(c.Bootstrap) == 0 {
-		c.Bootstrap = []string{defaultBootstrap}
-	}
 	if c.ClientID == "" {
 		c.ClientID = "freshet-cli"
 	}
@@ -92,9 +92,12 @@ func usagef(format string, args ...any) error {
 	return &UsageError{fmt.Sprintf(format, args...)}
 }
 
-// dial gives a client that has reached the cluster once, so that what follows fails for its own reasons.
+// dial returns a client that has reached the cluster once, so that later errors have other causes.
 func (c ClientConfig) dial(ctx context.Context, opts ...kgo.Opt) (*kgo.Client, error) {
 	c.ApplyDefaults()
+	if err := c.Locate(ctx); err != nil {
+		return nil, err
+	}
 	base := []kgo.Opt{
 		kgo.SeedBrokers(c.Bootstrap...),
 		kgo.ClientID(c.ClientID),
@@ -130,9 +133,9 @@ func (c ClientConfig) ping(ctx context.Context, client *kgo.Client, secured bool
 	return err
 }
 
-// firstAnswer asks, and looks what else there is if that fails or takes longer than foreignAfter: servers of other protocols
-// may take minutes to give up on a request of Kafka's. What look finds ends the question by hangUp, and is the error; an
-// answer ends the look. Both have returned when it does.
+// firstAnswer calls ask. If ask fails or takes longer than foreignAfter, look finds out whether the address speaks another
+// protocol, since such servers may take minutes to give up on a Kafka request. An error of look ends ask by hangUp, and is
+// returned; an answer ends look. Both functions have returned when firstAnswer does.
 func firstAnswer(ctx context.Context, ask, look func(context.Context) error, hangUp func()) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -174,7 +177,10 @@ func (c ClientConfig) unreachable(err error) error {
 	}
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
-		if !slices.Equal(c.Bootstrap, []string{defaultBootstrap}) {
+		switch {
+		case c.found != "":
+			return fmt.Errorf("nothing answers at %s; does freshet dev run on %s?: %w", at, c.found, err)
+		case !slices.Equal(c.Bootstrap, []string{defaultBootstrap}):
 			return fmt.Errorf("nothing answers at %s: %w", at, err)
 		}
 		return fmt.Errorf("nothing answers at %s; start `freshet dev`, or name an agent with --bootstrap-server: %w", at, err)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,34 +19,33 @@ import (
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
-// OperatorConfig names the control plane and the virtual cluster for commands that Kafka has no request for.
+// OperatorConfig has the address of the control plane, and the virtual cluster, for commands without a Kafka request.
 type OperatorConfig struct {
 	ControlPlane   []string // HTTP addresses of the replicas: host:port or URL
 	VirtualCluster string
 	AgentKey       string
-	DataDir        string        // of a freshet dev on this machine, instead of the three above; with none of them access.DefaultDir
+	DataDir        string        // of a freshet dev on this machine, for the three above if ControlPlane is empty; default access.DefaultDir
 	Timeout        time.Duration // of each request; default 15 s
+
+	found string // the data directory that completed the addresses
 }
 
-// ApplyDefaults fills in what is not set.
+// ApplyDefaults fills in fields that are not set.
 func (c *OperatorConfig) ApplyDefaults() {
 	if c.Timeout == 0 {
 		c.Timeout = 15 * time.Second
 	}
 }
 
-// complete reads what is in the data directory.
+// complete finds a `freshet dev` if no address is given.
 func (c *OperatorConfig) complete() error {
 	c.ApplyDefaults()
-	dir := c.DataDir
-	if dir == "" && len(c.ControlPlane) == 0 {
-		dir = access.DefaultDir
-	}
-	if dir != "" {
+	if len(c.ControlPlane) == 0 {
+		dir := cmp.Or(c.DataDir, access.DefaultDir)
 		a, err := access.Read(dir)
 		switch {
 		case err == nil:
-			c.DataDir, c.ControlPlane, c.VirtualCluster, c.AgentKey = dir, []string{a.URL}, a.VirtualCluster, a.Key
+			c.found, c.ControlPlane, c.VirtualCluster, c.AgentKey = dir, []string{a.URL}, a.VirtualCluster, a.Key
 		case c.DataDir != "":
 			return err
 		}
@@ -79,8 +79,8 @@ func (c *OperatorConfig) ask(ctx context.Context, method, path string, into any)
 		}
 		faults = append(faults, err)
 	}
-	if c.DataDir != "" && errors.Is(errors.Join(faults...), errUnreachable) {
-		return fmt.Errorf("%w; does freshet dev run on %s?", faults[0], c.DataDir)
+	if c.found != "" && errors.Is(errors.Join(faults...), errUnreachable) {
+		return fmt.Errorf("%w; does freshet dev run on %s?", faults[0], c.found)
 	}
 	return errors.Join(faults...)
 }
@@ -106,6 +106,9 @@ func (c *OperatorConfig) askReplica(ctx context.Context, replica, method, path s
 	case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"): // net/http has no error for it
 		return fmt.Errorf("--control-plane-http %s: that port does not speak TLS: write http://", replica)
 	default:
+		if foreign := foreignOperator(context.WithoutCancel(ctx), replica); foreign != nil {
+			return foreign
+		}
 		return fmt.Errorf("%w: %w", errUnavailable, err)
 	}
 	defer response.Body.Close()
@@ -123,6 +126,13 @@ func (c *OperatorConfig) askReplica(ctx context.Context, replica, method, path s
 		Error string `json:"error"`
 	}
 	if json.Unmarshal(body, &failure) != nil || failure.Error == "" {
+		switch {
+		case response.StatusCode == http.StatusBadRequest && strings.Contains(string(body), "HTTP request to an HTTPS server"): // net/http's answer
+			return fmt.Errorf("--control-plane-http %s: that port speaks TLS: write https://", replica)
+		case response.StatusCode == http.StatusNotFound:
+			what := fmt.Sprintf("--control-plane-http %s speaks HTTP, but is no control plane's", replica)
+			return &foreignError{[]string{what}, wantOperator + "; agents have another one (port 8080 by default)"}
+		}
 		failure.Error = response.Status
 	}
 	if response.StatusCode == http.StatusServiceUnavailable {

@@ -5,7 +5,7 @@
 //	<data dir>/lock      held while the process runs
 //	<data dir>/etcd/     the embedded member
 //	<data dir>/objects/  the bucket, unless another one is given
-//	<data dir>/operator.json  how commands of the same user reach its control plane (package access)
+//	<data dir>/operator.json  addresses and key for commands of the same user (package access)
 package dev
 
 import (
@@ -124,6 +124,13 @@ func Run(ctx context.Context, cfg Config) error {
 		etcd.Close()
 		return err
 	}
+	found := access.Access{Kafka: a.Addresses()[0].String(), URL: "http://" + control.plane.HTTPAddr().String(), VirtualCluster: virtualCluster, Key: key}
+	if err := found.Write(cfg.DataDir); err != nil {
+		a.Close()
+		control.plane.Close()
+		etcd.Close()
+		return err
+	}
 	// Stopped from last to first.
 	return service.Run(ctx, cfg.Log,
 		service.Service{Name: "etcd", Run: etcd.Run},
@@ -183,11 +190,6 @@ func startControlPlane(
 		return nil, err
 	}
 	if err := c.plane.Listen(ctx); err != nil {
-		return nil, err
-	}
-	a := access.Access{URL: "http://" + c.plane.HTTPAddr().String(), VirtualCluster: virtualCluster, Key: key}
-	if err := a.Write(cfg.DataDir); err != nil {
-		c.plane.Close()
 		return nil, err
 	}
 	return c, nil

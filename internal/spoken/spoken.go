@@ -34,11 +34,7 @@ const (
 func At(ctx context.Context, address string, dial Dial) Kind {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	if dial == nil {
-		dial = func(ctx context.Context, address string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "tcp", address)
-		}
-	}
+	dial = orNetwork(dial)
 	raw, err := dial(ctx, address)
 	if err != nil {
 		return Unknown
@@ -50,6 +46,22 @@ func At(ctx context.Context, address string, dial Dial) Kind {
 		return Plain
 	}
 	return kind
+}
+
+func orNetwork(dial Dial) Dial {
+	if dial != nil {
+		return dial
+	}
+	return func(ctx context.Context, address string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", address)
+	}
+}
+
+// HTTP2 reports whether a port speaks HTTP/2 without TLS, as gRPC does. A nil dial means the network.
+func HTTP2(ctx context.Context, address string, dial Dial) bool {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return answersHTTP2(ctx, address, orNetwork(dial))
 }
 
 const (
