@@ -71,6 +71,7 @@ func newAgent(p program.Program) *cobra.Command {
 	bindWriting(f, &s.Config)
 	bindLoad(f, &s.Config)
 	program.BindLog(f, &s.log)
+	groupServer(f)
 	return cmd
 }
 

@@ -22,6 +22,7 @@ func bindClient(f *pflag.FlagSet, p *program.Program, c *cli.ClientConfig) {
 	f.StringVar(&c.Files.CA, "tls-ca", c.Files.CA, "PEM file of certificates to trust instead of the system's; implies --tls")
 	f.StringVar(&c.Files.Cert, "tls-cert", c.Files.Cert, "PEM file of the client's certificate; implies --tls")
 	f.StringVar(&c.Files.Key, "tls-key", c.Files.Key, "PEM file of the client's key")
+	config.SetGroups(f, config.Group{Heading: "Connection", Flags: []string{"data-dir", "timeout", "client-id", "tls", "tls-ca", "tls-cert", "tls-key"}})
 }
 
 // bindDataDir adds the flag for the data directory of a freshet dev, for commands that find its addresses there.

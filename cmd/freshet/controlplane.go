@@ -95,6 +95,7 @@ func newControlPlane(p program.Program) *cobra.Command {
 	bindTarget(f, &s.Scale)
 	s.broker.Bind(f)
 	program.BindLog(f, &s.log)
+	groupServer(f)
 	return cmd
 }
 

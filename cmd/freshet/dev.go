@@ -56,6 +56,7 @@ func newDev(p program.Program) *cobra.Command {
 	bindJobs(f, &d.Jobs)
 	d.Broker.Bind(f)
 	program.BindLog(f, &s.log)
+	groupServer(f)
 	return cmd
 }
 

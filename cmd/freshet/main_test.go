@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/freshet-io/freshet/internal/cli"
+	"github.com/freshet-io/freshet/internal/config"
 	"github.com/freshet-io/freshet/internal/program"
 )
 
@@ -60,7 +61,7 @@ func TestRun_ConfigOfATopicIsNoFile(t *testing.T) {
 	}
 }
 
-// TestHelp_DevAndItsPartsHaveTheSameDefaults: what is tried out with dev behaves the same in its parts.
+// TestHelp_DevAndItsPartsHaveTheSameDefaults: an agent and a control plane behave as dev does.
 func TestHelp_DevAndItsPartsHaveTheSameDefaults(t *testing.T) {
 	root := freshet().Root()
 	find := func(name string) *pflag.FlagSet {
@@ -171,6 +172,32 @@ func TestRun_OneZoneDurabilityIsAskedForByName(t *testing.T) {
 		require.NotEqual(t, program.ExitOK, code)
 		require.Contains(t, errs, "--one-zone-durability", args[0])
 	}
+}
+
+// TestHelp_ServersGroupTheirFlags: the help of dev and its parts begins with the flags of every set-up, and each other flag is under a heading.
+func TestHelp_ServersGroupTheirFlags(t *testing.T) {
+	root := freshet().Root()
+	for name, first := range map[string]string{"dev": "data-dir", "agent": "control-plane", "controlplane": "etcd"} {
+		cmd, _, err := root.Find([]string{name})
+		require.NoError(t, err)
+		common := 0
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			heading, ok := config.Heading(f)
+			require.True(t, ok, "%s --%s has no group", name, f.Name)
+			if heading == "" {
+				common++
+			}
+		})
+		require.LessOrEqual(t, common, 16, name)
+		_, out, _ := command(t, nil, name, "--help")
+		_, flags, ok := strings.Cut(out, "\nFlags:\n")
+		require.True(t, ok)
+		require.True(t, strings.HasPrefix(flags, "  --"+first+" "), flags)
+		require.Regexp(t, `(?s)--log-level .*\n(Writing:\n  --put-budget|TLS, .*Access to etcd:\n  --etcd-prefix)`, flags)
+	}
+	_, out, _ := command(t, nil, "consume", "--help")
+	require.Regexp(t, `(?s)\nFlags:\n  -b, --bootstrap-server .*-o, --output .*--group .*--verbose.*\nConnection:\n  --data-dir .*--tls-key .*\nFlags of all commands:\n  --config`, out)
+	require.NotContains(t, out, "--help\n")
 }
 
 func TestHelp_EveryFlagIsExplained(t *testing.T) {

@@ -138,6 +138,13 @@ func TestBytes_StringReadsBack(t *testing.T) {
 	require.Equal(t, "1536MiB", config.Bytes(3<<29).String())
 }
 
+func TestUsage_ShowsGroups(t *testing.T) {
+	var s settings
+	f := bind(&s)
+	config.SetGroups(f, config.Group{Flags: []string{"log-level"}}, config.Group{Heading: "Store", Flags: []string{"flush-interval", "absent", "bucket"}})
+	require.Regexp(t, `(?s)^  --auto\n.*  --log-level .*\nStore:\n  --flush-interval .*  --bucket `, config.Usage(f))
+}
+
 func TestUsage_NamesDefaultAndEnvironment(t *testing.T) {
 	s := settings{Flush: 8 << 20}
 	usage := config.Usage(bind(&s))

@@ -1,24 +1,77 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
 )
 
-// usageWidth is where help texts wrap.
+// usageWidth is the width of help texts, in characters.
 const usageWidth = 110
 
-// Usage writes the help of flags: each with what it does, its default and its environment variable.
+// Group is a heading of the help with the flags below it, in their order.
+type Group struct {
+	Heading string // "": the first flags of the help, which have no heading of their own
+	Flags   []string
+}
+
+// group annotates a flag with the heading and the position of its group.
+const group = "freshet-group"
+
+// SetGroups puts the flags into groups, which the help shows in this order, below the flags that have none. Names without a flag
+// are skipped, so that commands can share groups.
+func SetGroups(flags *pflag.FlagSet, groups ...Group) {
+	for i, g := range groups {
+		for j, name := range g.Flags {
+			f := flags.Lookup(name)
+			if f == nil {
+				continue
+			}
+			if f.Annotations == nil {
+				f.Annotations = map[string][]string{}
+			}
+			f.Annotations[group] = []string{g.Heading, fmt.Sprintf("%03d.%03d", i, j)}
+		}
+	}
+}
+
+// Heading returns the heading of a flag's group, and whether the flag has a group.
+func Heading(f *pflag.Flag) (string, bool) {
+	at := f.Annotations[group]
+	if len(at) == 0 {
+		return "", false
+	}
+	return at[0], true
+}
+
+// Usage returns the help of flags: each with its meaning, its default and its environment variable. Flags without a group come
+// first, in the order of flags, then the groups.
 func Usage(flags *pflag.FlagSet) string {
-	var b strings.Builder
+	var shown []*pflag.Flag
 	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Hidden {
-			return
+		if !f.Hidden && f.Name != "help" {
+			shown = append(shown, f)
+		}
+	})
+	position := func(f *pflag.Flag) string {
+		if at := f.Annotations[group]; len(at) > 0 {
+			return at[1]
+		}
+		return ""
+	}
+	slices.SortStableFunc(shown, func(a, b *pflag.Flag) int { return cmp.Compare(position(a), position(b)) })
+	var b strings.Builder
+	last := ""
+	for _, f := range shown {
+		if heading, _ := Heading(f); heading != last {
+			fmt.Fprintf(&b, "\n%s:\n", heading)
+			last = heading
 		}
 		writeFlag(&b, f)
-	})
+	}
 	return b.String()
 }
 
@@ -35,7 +88,7 @@ func writeFlag(b *strings.Builder, f *pflag.Flag) {
 	wrap(b, sentence(f), "        ")
 }
 
-// kindOf says what a value is in a reader's words, where pflag says it in Go's.
+// kindOf returns the word for a kind of value in the help, where pflag has Go's.
 func kindOf(kind string) string {
 	switch {
 	case strings.HasSuffix(kind, "Slice"):

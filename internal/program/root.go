@@ -24,12 +24,12 @@ Examples:
 {{.Example}}{{end}}{{if .HasAvailableSubCommands}}
 
 Commands:{{range .Commands}}{{if .IsAvailableCommand}}
-  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{if .HasAvailableLocalFlags}}
+  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{with .LocalFlags | settings}}
 
 Flags:
-{{.LocalFlags | settings}}{{end}}{{if .HasAvailableInheritedFlags}}
+{{.}}{{end}}{{with .InheritedFlags | settings}}
 Flags of all commands:
-{{.InheritedFlags | settings}}{{end}}{{if .HasAvailableSubCommands}}
+{{.}}{{end}}{{if .HasAvailableSubCommands}}
 Use {{.CommandPath}} [command] --help for details of a command.{{end}}
 `
 
@@ -53,9 +53,18 @@ func (p Program) Root() *cobra.Command {
 	root.SetErr(p.Streams.Err)
 	root.SetUsageTemplate(usageTemplate)
 	root.SetFlagErrorFunc(flagFault)
-	root.PersistentFlags().String("config", "", "YAML file with settings of any commands; keys are the names of flags without the dashes")
+	root.PersistentFlags().String("config", "", "YAML file with settings, one for all commands; keys are the names of flags without the dashes")
 	completeChoices(root)
+	keepOrder(root)
 	return root
+}
+
+// keepOrder makes the help show flags in the order in which the commands add them.
+func keepOrder(cmd *cobra.Command) {
+	cmd.Flags().SortFlags = false
+	for _, child := range cmd.Commands() {
+		keepOrder(child)
+	}
 }
 
 // completeChoices registers the values of config.Choice flags for shell completion, on cmd and on every command below it.

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"github.com/spf13/pflag"
+
+	"github.com/freshet-io/freshet/internal/brokerconfig"
+	"github.com/freshet-io/freshet/internal/config"
+)
+
+// groupServer puts the flags of dev, agent and controlplane into the groups of their help: the flags of every set-up first.
+func groupServer(f *pflag.FlagSet) {
+	kafka := config.Group{Heading: "Consumer groups and transactions"}
+	for _, d := range brokerconfig.All() {
+		kafka.Flags = append(kafka.Flags, brokerconfig.FlagName(d.Name))
+	}
+	config.SetGroups(f, append(serverGroups[:len(serverGroups):len(serverGroups)], kafka)...)
+}
+
+var serverGroups = []config.Group{
+	{Flags: []string{
+		"data-dir", "etcd", "control-plane", "bucket", "virtual-cluster", "agent-key", "zone", "kafka-listen", "grpc-listen", "advertise", "http-listen",
+		"memory-limit", "default-partitions", "auto-create-topics", "log-level", "log-format",
+	}},
+	{Heading: "Writing", Flags: []string{
+		"put-budget", "fast-put-budget", "linger", "flush-interval", "flush-bytes", "hedge", "request-max-bytes", "one-zone-durability", "drain-timeout",
+	}},
+	{Heading: "Zones, and the addresses that clients see", Flags: []string{
+		"zone-listeners", "client-zones", "listener-zones", "shared-advertise", "default-zone", "node-name",
+	}},
+	{Heading: "TLS, and the certificates of clients", Flags: []string{
+		"kafka-tls-cert", "kafka-tls-key", "kafka-tls-client-ca", "tls-cert", "tls-key", "tls-client-ca", "tls-replica-ca",
+		"control-plane-tls", "control-plane-tls-ca", "control-plane-tls-cert", "control-plane-tls-key",
+	}},
+	{Heading: "Other agents of the zone", Flags: []string{"peer-listen", "peer-advertise", "peer-tls-cert", "peer-tls-key", "peer-tls-ca"}},
+	{Heading: "Access to etcd", Flags: []string{
+		"etcd-prefix", "etcd-username", "etcd-password", "etcd-tls", "etcd-tls-ca", "etcd-tls-cert", "etcd-tls-key", "no-etcd-maintenance",
+	}},
+	{Heading: "Retention and deletion", Flags: []string{"topic-undelete", "retention-check-interval", "garbage-grace", "orphan-sweep", "orphan-age"}},
+	{Heading: "Background jobs and scaling", Flags: []string{"roles", "no-jobs", "compact-after", "target-utilization", "network-limit"}},
+	{Heading: "Ownership and metadata", Flags: []string{
+		"replica-id", "lease", "lease-renew", "self-fence", "session-timeout", "state-version", "snapshot-bytes", "snapshot-interval",
+		"log-soft-limit", "log-hard-limit", "max-extents", "max-producers", "max-fresh-bundles",
+	}},
+}
