@@ -141,7 +141,7 @@ func (c *OperatorConfig) askReplica(ctx context.Context, replica, method, path s
 	return errors.New(failure.Error)
 }
 
-// deletedTopic is a topic as the control plane tells it.
+// deletedTopic is a deleted topic in the control plane's answers.
 type deletedTopic struct {
 	Name       string    `json:"name"`
 	ID         string    `json:"id"`
@@ -151,7 +151,7 @@ type deletedTopic struct {
 	Until      time.Time `json:"until"`
 }
 
-// ListDeletedTopics writes the topics whose deletion can be taken back.
+// ListDeletedTopics writes the topics whose deletion can be undone. Topics of the same name come with their id.
 func ListDeletedTopics(ctx context.Context, c OperatorConfig, s Streams) error {
 	if err := c.complete(); err != nil {
 		return err
@@ -166,9 +166,17 @@ func ListDeletedTopics(ctx context.Context, c OperatorConfig, s Streams) error {
 		return s.writeJSON(answer.Topics)
 	}
 	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
+	named := map[string]int{}
 	for _, t := range answer.Topics {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\tdeleted %s\tuntil %s\n", t.Name, t.ID, count(int64(t.Partitions), "partition"),
-			count(t.Bytes, "byte"), t.Deleted.Format(time.RFC3339), t.Until.Format(time.RFC3339))
+		named[t.Name]++
+	}
+	for _, t := range answer.Topics {
+		name := t.Name
+		if named[name] > 1 {
+			name += " (id " + t.ID + ")" // undelete and purge take the id
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\tdeleted %s\tuntil %s\n", name, count(int64(t.Partitions), "partition"),
+			sizeText(t.Bytes), t.Deleted.Format(time.RFC3339), t.Until.Format(time.RFC3339))
 	}
 	return w.Flush()
 }
@@ -211,7 +219,7 @@ func PurgeTopic(ctx context.Context, c OperatorConfig, topic string, confirmed b
 	}
 	return results(s, []deletedTopic{t}, func(t deletedTopic) string {
 		return fmt.Sprintf("purged topic %s: %s, %s; its objects are deleted after the grace for garbage (--garbage-grace)",
-			t.Name, count(int64(t.Partitions), "partition"), count(t.Bytes, "byte"))
+			t.Name, count(int64(t.Partitions), "partition"), sizeText(t.Bytes))
 	})
 }
 

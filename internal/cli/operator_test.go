@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -83,7 +84,7 @@ func TestPurgeTopic_AsksForItsName(t *testing.T) {
 	for in, confirmed := range map[string]bool{"orders\n": false, "": true} {
 		require.NoError(t, purge(in, confirmed))
 		require.Equal(t, "POST /v1/clusters/vc/deleted-topics/orders/purge", asked)
-		require.Equal(t, "purged topic orders: 3 partitions, 500 bytes; its objects are deleted after the grace for garbage (--garbage-grace)\n", out.String())
+		require.Equal(t, "purged topic orders: 3 partitions, 500 B; its objects are deleted after the grace for garbage (--garbage-grace)\n", out.String())
 	}
 }
 
@@ -120,6 +121,15 @@ func TestOperator_PortWithoutTLS(t *testing.T) {
 	require.EqualError(t, err, "--control-plane-http "+c.ControlPlane[0]+": that port does not speak TLS: write http://")
 }
 
+func TestListDeletedTopics_TellsTopicsOfOneNameApart(t *testing.T) {
+	topic := `{"name":"%s","id":"%s","partitions":1,"bytes":1536,"deleted":"2026-01-01T00:00:00Z","until":"2026-01-02T00:00:00Z"}`
+	body := `{"topics":[` + fmt.Sprintf(topic, "a", "I1") + "," + fmt.Sprintf(topic, "b", "I2") + "," + fmt.Sprintf(topic, "a", "I3") + `]}`
+	c := cli.OperatorConfig{ControlPlane: []string{plane(t, http.StatusOK, body, new(string))}, VirtualCluster: "vc", AgentKey: "key"}
+	var out strings.Builder
+	require.NoError(t, cli.ListDeletedTopics(t.Context(), c, cli.Streams{Out: &out}))
+	require.Regexp(t, `^a \(id I1\)  1 partition  1.5 KiB .*\nb  .*\na \(id I3\)  1 partition`, out.String())
+}
+
 func TestOperator_ByDataDirectory(t *testing.T) {
 	dir := t.TempDir()
 	var asked string
@@ -134,5 +144,5 @@ func TestOperator_ByDataDirectory(t *testing.T) {
 	var out strings.Builder
 	require.NoError(t, cli.ListDeletedTopics(t.Context(), c, cli.Streams{Out: &out}))
 	require.Equal(t, "GET /v1/clusters/dev/deleted-topics", asked)
-	require.Equal(t, "t  I  1 partition  5 bytes  deleted 2026-01-01T00:00:00Z  until 2026-01-02T00:00:00Z\n", out.String())
+	require.Equal(t, "t  1 partition  5 B  deleted 2026-01-01T00:00:00Z  until 2026-01-02T00:00:00Z\n", out.String())
 }

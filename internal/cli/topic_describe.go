@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"text/tabwriter"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -19,9 +21,10 @@ type listedTopic struct {
 	Topic      string `json:"topic"`
 	Internal   bool   `json:"internal"`
 	Partitions int    `json:"partitions"`
+	stored
 }
 
-// ListTopics writes the topics' names and partition counts.
+// ListTopics writes the topics' names, partition counts, sizes and ages.
 func ListTopics(ctx context.Context, c TopicConfig, s Streams) error {
 	c.ApplyDefaults()
 	admin, err := c.admin(ctx)
@@ -37,24 +40,28 @@ func ListTopics(ctx context.Context, c TopicConfig, s Streams) error {
 	if err != nil {
 		return fmt.Errorf("list topics: %w", err)
 	}
+	facts := storedOf(ctx, admin, topics.TopicsSet(), s.Err)
 	listed := []listedTopic{}
 	for _, t := range topics.Sorted() {
-		listed = append(listed, listedTopic{Topic: t.Topic, Internal: t.IsInternal, Partitions: len(t.Partitions)})
+		sum := sumOf(slices.Collect(maps.Values(facts[t.Topic])))
+		listed = append(listed, listedTopic{Topic: t.Topic, Internal: t.IsInternal, Partitions: len(t.Partitions), stored: sum})
 	}
 	if s.json() {
 		return s.writeJSON(listed)
 	}
 	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
+	now := time.Now()
 	for _, t := range listed {
-		fmt.Fprintf(w, "%s\t%s\n", t.Topic, count(int64(t.Partitions), "partition"))
+		fmt.Fprintf(w, "%s\t%s\t%s\tnewest record: %s\n", t.Topic, count(int64(t.Partitions), "partition"), t.size(), t.age(now))
 	}
 	return w.Flush()
 }
 
 // describedTopic is a topic with its configs and partitions.
 type describedTopic struct {
-	Topic      string               `json:"topic"`
-	ID         string               `json:"id"` // as Kafka's tools write it
+	Topic string `json:"topic"`
+	ID    string `json:"id"` // as Kafka's tools write it
+	stored
 	Configs    []topicConfigValue   `json:"configs"`
 	Partitions []describedPartition `json:"partitions"`
 }
@@ -71,6 +78,7 @@ type describedPartition struct {
 	FirstOffset int64 `json:"first_offset"`
 	EndOffset   int64 `json:"end_offset"`
 	Records     int64 `json:"records_at_most"` // fewer after compaction, and with transactions
+	stored
 }
 
 // DescribeTopics writes the topics' configs, and their partitions with offsets.
@@ -92,7 +100,7 @@ func DescribeTopics(ctx context.Context, c TopicConfig, s Streams) error {
 			faults = append(faults, explain(t.Topic, t.Err))
 			continue
 		}
-		d, err := describeTopic(ctx, admin, t, c.AllConfigs)
+		d, err := describeTopic(ctx, admin, t, c.AllConfigs, s.Err)
 		topics, faults = append(topics, d), append(faults, err)
 	}
 	if s.json() {
@@ -106,7 +114,7 @@ func DescribeTopics(ctx context.Context, c TopicConfig, s Streams) error {
 }
 
 // describeTopic returns the facts that were found, even if it returns an error about others.
-func describeTopic(ctx context.Context, admin *kadm.Client, t kadm.TopicDetail, allConfigs bool) (describedTopic, error) {
+func describeTopic(ctx context.Context, admin *kadm.Client, t kadm.TopicDetail, allConfigs bool, warn io.Writer) (describedTopic, error) {
 	d := describedTopic{
 		Topic: t.Topic, ID: base64.RawURLEncoding.EncodeToString(t.ID[:]), Configs: []topicConfigValue{}, Partitions: []describedPartition{},
 	}
@@ -122,6 +130,8 @@ func describeTopic(ctx context.Context, admin *kadm.Client, t kadm.TopicDetail, 
 	if err != nil {
 		return d, fmt.Errorf("list end offsets: %w", err)
 	}
+	facts := storedOf(ctx, admin, kadm.TopicDetails{t.Topic: t}.TopicsSet(), warn)[t.Topic]
+	d.stored = sumOf(slices.Collect(maps.Values(facts)))
 	var faults []error
 	for _, r := range configs {
 		faults = append(faults, r.Err)
@@ -139,6 +149,7 @@ func describeTopic(ctx context.Context, admin *kadm.Client, t kadm.TopicDetail, 
 		faults = append(faults, explain(t.Topic, cmp.Or(start.Err, end.Err)))
 		d.Partitions = append(d.Partitions, describedPartition{
 			Partition: p.Partition, Leader: p.Leader, FirstOffset: start.Offset, EndOffset: end.Offset, Records: end.Offset - start.Offset,
+			stored: facts[p.Partition],
 		})
 	}
 	return d, errors.Join(faults...)
@@ -146,13 +157,14 @@ func describeTopic(ctx context.Context, admin *kadm.Client, t kadm.TopicDetail, 
 
 func (d *describedTopic) write(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "topic %s, id %s, %s\n", d.Topic, d.ID, count(int64(len(d.Partitions)), "partition"))
+	now := time.Now()
+	fmt.Fprintf(w, "topic %s, %s, %s, newest record: %s\n", d.Topic, count(int64(len(d.Partitions)), "partition"), d.size(), d.age(now))
 	for _, c := range d.Configs {
 		fmt.Fprintf(w, "config %s=%s\n", c.Name, c.Value)
 	}
-	fmt.Fprintln(w, "partition\tleader\tfirst offset\tend offset\trecords (at most)")
+	fmt.Fprintln(w, "partition\tleader\tfirst offset\tend offset\trecords (at most)\tsize\tnewest record")
 	for _, p := range d.Partitions {
-		fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%d\n", p.Partition, p.Leader, p.FirstOffset, p.EndOffset, p.Records)
+		fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%d\t%s\t%s\n", p.Partition, p.Leader, p.FirstOffset, p.EndOffset, p.Records, p.size(), p.age(now))
 	}
 	return w.Flush()
 }
