@@ -55,9 +55,9 @@ func newGroupDelete(p program.Program) *cobra.Command {
 func newGroupResetOffsets(p program.Program) *cobra.Command {
 	var c cli.GroupConfig
 	cmd := &cobra.Command{
-		Use: "reset-offsets GROUP", Short: "Commit other offsets for a group without members", Args: program.Takes(1, 1, "one group"),
-		Example: `  freshet group reset-offsets billing --to earliest --dry-run
-  freshet group reset-offsets billing --topic orders --partition 0,2 --to 2026-01-31T12:00:00Z`,
+		Use: "reset-offsets GROUP", Short: "Show other offsets for a group, and commit them with --execute", Args: program.Takes(1, 1, "one group"),
+		Example: `  freshet group reset-offsets billing --to earliest
+  freshet group reset-offsets billing --topic orders --partition 0,2 --to 2026-01-31T12:00:00Z --execute`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.Groups = args
 			return cli.ResetOffsets(cmd.Context(), c, p.Streams)
@@ -68,6 +68,7 @@ func newGroupResetOffsets(p program.Program) *cobra.Command {
 	f.Var(config.List(&c.Topics), "topic", "topics to reset; all that the group has offsets of if none are given")
 	f.Int32SliceVarP(&c.Partitions, "partition", "p", nil, "partitions to reset, comma-separated; all if none are given")
 	f.StringVar(&c.To, "to", c.To, "new position: earliest, latest, an offset (the nearest there is), a time (RFC 3339, or @ and milliseconds since the epoch), or how long ago, as 90m")
-	f.BoolVar(&c.DryRun, "dry-run", c.DryRun, "show the offsets, commit nothing")
+	f.BoolVar(&c.Execute, "execute", c.Execute, "commit the offsets; without it they are only shown")
+	config.CommandLineOnly(f, "execute")
 	return cmd
 }

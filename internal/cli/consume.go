@@ -15,23 +15,28 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// ConsumeConfig is what `freshet consume` is told.
+// ConsumeConfig has the settings of `freshet consume`.
 type ConsumeConfig struct {
 	ClientConfig
 	Topic         string
-	Group         string  // member of which it reads and commits; "": it reads by itself
-	From          string  // earliest, latest, an offset, or a time (RFC 3339, @ and ms since the epoch, how long ago); default latest. With a group: of partitions without a committed offset
-	Partitions    []int32 // empty: all, or those that the group gives
+	Group         string  // consumer group to join; "" reads without a group
+	From          string  // earliest, latest, an offset, or a time (RFC 3339, @ and ms since the epoch, a duration before now); default latest. With a group: in partitions without a committed offset
+	Partitions    []int32 // empty means all, or the partitions that the group assigns
 	Count         int     // stop after so many records; 0: no limit
-	ExitAtEnd     bool    // stop at the ends the partitions have when it starts; with a group: is given them, and it gives no more
+	ExitAtEnd     bool    // stop at the ends that partitions have at the start; with a group: at their assignment, once it assigns no more
 	PrintKey      bool
 	KeySeparator  string // between key and value; default a tab
 	Format        string // overrides PrintKey and KeySeparator; franz-go's record format, as in kcat
 	ReadCommitted bool   // leave out records of open and aborted transactions
 	Verbose       bool
+
+	patience time.Duration // time without a record before a line about the reason; default consumePatience
 }
 
-// ApplyDefaults fills in what is not set.
+// consumePatience is the time without a first record after which `freshet consume` writes what it waits for.
+const consumePatience = 5 * time.Second
+
+// ApplyDefaults fills in fields that are not set.
 func (c *ConsumeConfig) ApplyDefaults() {
 	c.ClientConfig.ApplyDefaults()
 	if c.From == "" {
@@ -39,6 +44,9 @@ func (c *ConsumeConfig) ApplyDefaults() {
 	}
 	if c.KeySeparator == "" {
 		c.KeySeparator = "\t"
+	}
+	if c.patience == 0 {
+		c.patience = consumePatience
 	}
 	if c.Format == "" {
 		c.Format = "%v\n"
@@ -48,11 +56,11 @@ func (c *ConsumeConfig) ApplyDefaults() {
 	}
 }
 
-// Fetches at the end of their partitions wait for so long. kgo sends a fetch as soon as it knows the first of a broker's
-// partitions, and the others wait until that fetch is answered.
+// Maximum times that fetches at the end of their partitions wait. kgo sends a fetch as soon as it knows the first of a broker's
+// partitions, and the other partitions wait for its answer.
 const (
 	fetchMaxWait = 500 * time.Millisecond // the Java consumer's fetch.max.wait.ms
-	endMaxWait   = 100 * time.Millisecond // where it is to exit at the end
+	endMaxWait   = 100 * time.Millisecond // with ExitAtEnd
 )
 
 func (c *ConsumeConfig) fetchMaxWait() time.Duration {
@@ -67,7 +75,7 @@ func escapeFormat(s string) string {
 	return strings.NewReplacer("%", "%%", `\`, `\\`).Replace(s)
 }
 
-// Consume writes the topic's records to the output until it is told to stop or ctx ends, which is no error.
+// Consume writes the topic's records to the output until Count or ExitAtEnd stops it, or ctx ends. None of these is an error.
 func Consume(ctx context.Context, c ConsumeConfig, s Streams) error {
 	formatted := c.Format != "" || c.PrintKey
 	c.ApplyDefaults()
@@ -111,11 +119,11 @@ func Consume(ctx context.Context, c ConsumeConfig, s Streams) error {
 		return err
 	}
 	err = k.run(ctx)
-	if c.Verbose {
-		fmt.Fprintln(s.Err, count(int64(k.written), "record"))
+	if flushed := k.flush(); err == nil {
+		err = flushed
 	}
-	if flushed := k.out.Flush(); err == nil && flushed != nil {
-		err = fmt.Errorf("write output: %w", flushed)
+	if c.Verbose {
+		fmt.Fprintln(s.Err, count(int64(k.flushed), "record"))
 	}
 	if err != nil {
 		return err
@@ -133,14 +141,27 @@ type consumer struct {
 	out     *bufio.Writer
 	errs    io.Writer
 	line    []byte
-	written int
+	written int           // to out
+	flushed int           // of these, records that the output took
 	seen    []*kgo.Record // written since the output was flushed, or nothing to write; with a group
 	ends    ends          // with ExitAtEnd
 	stall   stall
+	began   time.Time // of run
+	told    bool      // the line about the reason to wait is written, or a record came
 
+	reading  int       // partitions
 	assigned bool      // the group has given partitions, perhaps none, and no rebalance has begun since
-	failed   error     // the first of what is done when it gives some
-	ended    time.Time // since when there was nothing to read in what it gave; zero: there is
+	failed   error     // the first error of given
+	ended    time.Time // when the partitions given had no more records; zero if they have some
+}
+
+// flush passes the written records on to the output.
+func (k *consumer) flush() error {
+	if err := k.out.Flush(); err != nil {
+		return fmt.Errorf("write output: %w", err)
+	}
+	k.flushed = k.written
+	return nil
 }
 
 // assign starts consuming the partitions asked for, or joins the group.
@@ -181,11 +202,12 @@ func (k *consumer) assign(ctx context.Context) error {
 			assignment[p] = kgo.NewOffset().At(end.next)
 		}
 	}
+	k.reading = len(assignment)
 	k.client.AddConsumePartitions(map[string]map[int32]kgo.Offset{topic: assignment})
 	return nil
 }
 
-// findEnds notes where each partition ends now, leaving out those with nothing between start and end.
+// findEnds notes the end of each partition, except partitions without a record between start and end.
 func (k *consumer) findEnds(ctx context.Context, admin *kadm.Client, partitions []int32, from position) error {
 	topic := k.config.Topic
 	list := admin.ListEndOffsets
@@ -243,12 +265,13 @@ func (k *consumer) startOffsets(ctx context.Context, admin *kadm.Client, from po
 	return offsets, offsets.Error()
 }
 
-// run reads until done. With a group it looks at what given and lost write only between a poll and AllowRebalance, where kgo
-// holds them off; what was written last is then committed before its partition goes to another member.
+// run reads until done. With a group it reads the fields of given and lost only between a poll and AllowRebalance, where kgo
+// holds both off. The newest records are then committed before their partition goes to another member.
 func (k *consumer) run(ctx context.Context) error {
 	if k.config.Group == "" && k.done() {
 		return nil // there is nothing between the starts and the ends
 	}
+	k.began = time.Now()
 	for {
 		fetches := k.poll(ctx)
 		select {
@@ -260,7 +283,8 @@ func (k *consumer) run(ctx context.Context) error {
 		if err == nil && k.done() {
 			over, err = k.over(ctx)
 		}
-		// Who is told to stop meanwhile does with the next poll; output that failed fails again when it is flushed.
+		k.tellWait(time.Now())
+		// If ctx has ended, the next poll stops the consumer. A failed output fails again when it is flushed.
 		if over || err != nil && ctx.Err() == nil {
 			return err
 		}
@@ -268,7 +292,7 @@ func (k *consumer) run(ctx context.Context) error {
 	}
 }
 
-// take writes what was polled.
+// take writes the polled records.
 func (k *consumer) take(ctx context.Context, fetches kgo.Fetches) error {
 	if k.failed != nil {
 		return explain(k.config.Topic, k.failed)
@@ -287,8 +311,8 @@ func (k *consumer) take(ctx context.Context, fetches kgo.Fetches) error {
 			return err
 		}
 	}
-	if err := k.out.Flush(); err != nil {
-		return fmt.Errorf("write output: %w", err)
+	if err := k.flush(); err != nil {
+		return err
 	}
 	k.client.MarkCommitRecords(k.seen...)
 	clear(k.seen)
@@ -296,8 +320,8 @@ func (k *consumer) take(ctx context.Context, fetches kgo.Fetches) error {
 	return nil
 }
 
-// faults gives the first error that trying again does not heal. The others are the client's to try again; it is said on
-// standard error when nothing else came for the time-out, which is also how long ExitAtEnd waits for them.
+// faults returns the first error that the client does not retry. A line on standard error names a retried one if nothing else
+// came for Timeout, which is also the time that ExitAtEnd waits.
 func (k *consumer) faults(fetches kgo.Fetches) error {
 	var failed, again error
 	fetches.EachError(func(_ string, partition int32, err error) {
@@ -319,6 +343,9 @@ func (k *consumer) faults(fetches kgo.Fetches) error {
 	if !fetches.Empty() {
 		k.stall = stall{}
 	}
+	if again != nil {
+		k.stall.newest = again
+	}
 	err := k.stall.note(again, time.Now(), k.config.Timeout)
 	if err == nil || k.config.ExitAtEnd {
 		return err
@@ -327,10 +354,13 @@ func (k *consumer) faults(fetches kgo.Fetches) error {
 	return nil
 }
 
-// stall is the time since which there were errors alone.
-type stall struct{ since time.Time }
+// stall is a time in which there were errors alone.
+type stall struct {
+	since  time.Time
+	newest error
+}
 
-// note takes an error, or none, and gives it back once there was nothing else for so long; then the time begins anew.
+// note takes an error, or nil, and returns the error once there was nothing else for limit. The time begins anew then.
 func (s *stall) note(err error, now time.Time, limit time.Duration) error {
 	switch {
 	case err == nil:
@@ -345,11 +375,18 @@ func (s *stall) note(err error, now time.Time, limit time.Duration) error {
 	return fmt.Errorf("nothing could be read for %s: %w", limit, err)
 }
 
-// poll waits for records; where it is to exit at the end, for a moment only. kgo may give nothing at all when partitions go
-// while it waits, and holds no rebalance off then (Client.PollRecords): it is asked again.
+// poll waits for records. It returns without any after endPause with ExitAtEnd, and when the line about the reason is due. kgo may
+// return no fetches when partitions go while it waits, and holds no rebalance off then (Client.PollRecords): poll repeats the call.
 func (k *consumer) poll(ctx context.Context) kgo.Fetches {
-	if k.config.ExitAtEnd {
-		soon, cancel := context.WithTimeout(ctx, endPause)
+	var pause time.Duration
+	switch {
+	case k.config.ExitAtEnd:
+		pause = endPause
+	case !k.told:
+		pause = max(time.Millisecond, time.Until(k.began.Add(k.config.patience)))
+	}
+	if pause > 0 {
+		soon, cancel := context.WithTimeout(ctx, pause)
 		defer cancel()
 		ctx = soon
 	}
@@ -363,10 +400,10 @@ func (k *consumer) poll(ctx context.Context) kgo.Fetches {
 	return fetches
 }
 
-// full tells whether as many records were written as were asked for.
+// full reports whether Count records were written.
 func (k *consumer) full() bool { return k.config.Count > 0 && k.written >= k.config.Count }
 
-// done tells whether there is nothing more to write, unless the group gives more partitions.
+// done reports whether there is nothing more to write, unless the group gives more partitions.
 func (k *consumer) done() bool {
 	waits := k.config.Group != "" && !k.assigned
 	return k.full() || k.config.ExitAtEnd && len(k.ends.open) == 0 && !waits

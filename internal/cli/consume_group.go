@@ -35,6 +35,7 @@ func (k *consumer) groupOptions(from position) []kgo.Opt {
 // given takes the partitions that the group gives.
 func (k *consumer) given(ctx context.Context, client *kgo.Client, partitions map[string][]int32) {
 	k.assigned = true
+	k.reading += len(partitions[k.config.Topic])
 	admin := kadm.NewClient(client)
 	if k.failed == nil && len(partitions) > 0 {
 		k.failed = k.begin(ctx, admin, partitions[k.config.Topic])
@@ -99,6 +100,7 @@ func committed(resp *kmsg.OffsetCommitResponse, err error) error {
 // brought nothing (assignRevokeSession.assign), and only then does the member know that nothing is left to it.
 func (k *consumer) lost(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
 	k.assigned = false
+	k.reading -= len(partitions[k.config.Topic])
 	for _, p := range partitions[k.config.Topic] {
 		delete(k.ends.open, p)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// GroupConfig is what `freshet group` commands are told; each uses what concerns it.
+// GroupConfig has the settings of the `freshet group` commands; each command uses some of them.
 type GroupConfig struct {
 	ClientConfig
 	Groups []string
@@ -19,7 +19,7 @@ type GroupConfig struct {
 	Topics     []string // reset-offsets: none is all that the group has offsets of
 	Partitions []int32  // reset-offsets: none is all
 	To         string   // reset-offsets: as of consume --from
-	DryRun     bool     // reset-offsets: show what would be done
+	Execute    bool     // reset-offsets: commit the offsets; otherwise they are only shown
 }
 
 func (c GroupConfig) admin(ctx context.Context) (*kadm.Client, error) {

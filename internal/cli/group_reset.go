@@ -13,7 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// ResetOffsets commits other offsets for a group without members, and writes them.
+// ResetOffsets writes the plan of other offsets for a group, and commits them if that is asked for and the group has no members.
+// As kafka-consumer-groups.sh does, it only writes the plan without --execute.
 func ResetOffsets(ctx context.Context, c GroupConfig, s Streams) error {
 	c.ApplyDefaults()
 	to, err := parsePosition(c.To, "--to", time.Now())
@@ -40,12 +41,15 @@ func ResetOffsets(ctx context.Context, c GroupConfig, s Streams) error {
 	if err != nil {
 		return err
 	}
-	if !c.DryRun {
+	if c.Execute {
 		if err := admin.CommitAllOffsets(ctx, group, offsets); err != nil {
 			return explainReset(group, err)
 		}
+		return writeReset(s, committed, offsets)
 	}
-	return writeReset(s, committed, offsets)
+	err = writeReset(s, committed, offsets)
+	fmt.Fprintln(s.Err, "freshet: nothing was committed: repeat the command with --execute to commit these offsets")
+	return err
 }
 
 // target gives the offsets to commit: those of the position, within what the partitions have.
@@ -115,13 +119,13 @@ type resetOffset struct {
 	Topic     string `json:"topic"`
 	Partition int32  `json:"partition"`
 	Before    int64  `json:"before"` // -1 if there was none
-	Now       int64  `json:"now"`
+	After     int64  `json:"after"`
 }
 
 func writeReset(s Streams, before kadm.OffsetResponses, after kadm.Offsets) error {
 	changes := []resetOffset{}
 	for _, o := range after.Sorted() {
-		c := resetOffset{Topic: o.Topic, Partition: o.Partition, Before: -1, Now: o.At}
+		c := resetOffset{Topic: o.Topic, Partition: o.Partition, Before: -1, After: o.At}
 		if b, ok := before.Lookup(o.Topic, o.Partition); ok {
 			c.Before = b.At
 		}
@@ -131,9 +135,9 @@ func writeReset(s Streams, before kadm.OffsetResponses, after kadm.Offsets) erro
 		return s.writeJSON(changes)
 	}
 	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "topic\tpartition\tbefore\tnow")
+	fmt.Fprintln(w, "topic\tpartition\tbefore\tafter")
 	for _, c := range changes {
-		fmt.Fprintf(w, "%s\t%d\t%s\t%d\n", c.Topic, c.Partition, known(c.Before), c.Now)
+		fmt.Fprintf(w, "%s\t%d\t%s\t%d\n", c.Topic, c.Partition, known(c.Before), c.After)
 	}
 	return w.Flush()
 }

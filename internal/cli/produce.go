@@ -16,7 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// ProduceConfig is what `freshet produce` is told.
+// ProduceConfig has the settings of `freshet produce`.
 type ProduceConfig struct {
 	ClientConfig
 	Topic        string
@@ -34,7 +34,7 @@ type ProduceConfig struct {
 	patience time.Duration // default waitPatience
 }
 
-// ApplyDefaults fills in what is not set.
+// ApplyDefaults fills in fields that are not set.
 func (c *ProduceConfig) ApplyDefaults() {
 	c.ClientConfig.ApplyDefaults()
 	if c.Compression == "" {
@@ -61,7 +61,8 @@ var codecs = map[string]kgo.CompressionCodec{
 }
 
 // Produce sends each line of the input as one record, in order, and returns when all are acknowledged. Lines end
-// with a newline, which is not part of the record; the last may lack one. The first error stops it.
+// with a newline, which is not part of the record; the last may lack one. The first error stops it. An error counts every record
+// that was sent and not acknowledged.
 func Produce(ctx context.Context, c ProduceConfig, s Streams) error {
 	c.ApplyDefaults()
 	opts, err := c.options()
@@ -85,6 +86,7 @@ func Produce(ctx context.Context, c ProduceConfig, s Streams) error {
 	defer client.Close()
 
 	p := producer{config: c, client: client}
+	stopped := ctx
 	ctx, p.stop = context.WithCancelCause(ctx)
 	defer p.stop(nil)
 	watching, stopWatching := context.WithCancel(ctx)
@@ -100,6 +102,10 @@ func Produce(ctx context.Context, c ProduceConfig, s Streams) error {
 	flushErr := client.Flush(ctx)
 	stopWatching()
 	watch.Wait() // it writes to the same stream
+	if flushErr != nil {
+		client.Close() // fails the records that still wait
+	}
+	p.open.Wait()
 	acked, failed, first := p.outcome()
 	if s.json() {
 		if err := s.writeJSON(produced{c.Topic, acked, failed}); err != nil {
@@ -110,14 +116,14 @@ func Produce(ctx context.Context, c ProduceConfig, s Streams) error {
 		fmt.Fprintf(s.Err, "%s acknowledged, %d failed\n", count(int64(acked), "record"), failed)
 	}
 	switch {
+	case failed > 0 && stopped.Err() != nil:
+		return fmt.Errorf("stopped: %d of %s not acknowledged", failed, count(int64(acked+failed), "record"))
 	case first != nil:
-		return fmt.Errorf("%d of %d records not acknowledged: %w", failed, acked+failed, explainWrite(c.Topic, first))
-	case ctx.Err() != nil && client.BufferedProduceRecords() > 0:
-		return fmt.Errorf("stopped: %d records not acknowledged", client.BufferedProduceRecords())
+		return fmt.Errorf("%d of %s not acknowledged: %w", failed, count(int64(acked+failed), "record"), explainWrite(c.Topic, first))
 	case ctx.Err() != nil:
 		return nil // stopped between two lines
 	case readErr != nil:
-		return readErr
+		return fmt.Errorf("%w; %s acknowledged", readErr, count(int64(acked), "record"))
 	case flushErr != nil:
 		return fmt.Errorf("wait for acknowledgement: %w", flushErr)
 	}
@@ -156,8 +162,8 @@ func (c *ProduceConfig) options() ([]kgo.Opt, error) {
 	return opts, nil
 }
 
-// Bounds of a batch, which one line may fill. What a topic takes by default is max.message.bytes' default of Kafka; the
-// largest is what the client writes in one request, less what stands around the batch.
+// Bounds of a batch, which one line may fill. The default is Kafka's default of max.message.bytes. The largest is the client's
+// largest request, less the bytes around the batch.
 const (
 	defaultBatch = 1 << 20
 	maxBatch     = 100<<20 - 1<<20
@@ -175,7 +181,7 @@ func (c *ProduceConfig) largestBatch(ctx context.Context) (int32, error) {
 	defer cancel()
 	answers, err := admin.DescribeTopicConfigs(ctx, c.Topic)
 	if err != nil || len(answers) != 1 || answers[0].Err != nil {
-		return defaultBatch, nil // what keeps it from asking keeps it from producing, too
+		return defaultBatch, nil // producing fails for the same reason
 	}
 	for _, config := range answers[0].Configs {
 		if config.Key == "max.message.bytes" {
@@ -187,7 +193,7 @@ func (c *ProduceConfig) largestBatch(ctx context.Context) (int32, error) {
 	return defaultBatch, nil
 }
 
-// lineParser gives the function that makes a record of a line.
+// lineParser returns the function that makes a record of a line.
 func (c *ProduceConfig) lineParser() (func([]byte) *kgo.Record, error) {
 	var headers []kgo.RecordHeader
 	for _, h := range c.Headers {
@@ -224,11 +230,12 @@ type produced struct {
 	Failed       int    `json:"failed"` // not acknowledged, though some may be stored
 }
 
-// producer counts what became of the records sent.
+// producer counts the results of the records sent.
 type producer struct {
 	config ProduceConfig
 	client *kgo.Client
 	stop   context.CancelCauseFunc
+	open   sync.WaitGroup // records without a result
 
 	mu struct {
 		sync.Mutex
@@ -238,7 +245,9 @@ type producer struct {
 }
 
 func (p *producer) send(ctx context.Context, r *kgo.Record) {
+	p.open.Add(1)
 	p.client.Produce(ctx, r, func(_ *kgo.Record, err error) {
+		defer p.open.Done()
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if err == nil {
@@ -259,7 +268,7 @@ func (p *producer) outcome() (acked, failed int, first error) {
 	return p.mu.acked, p.mu.failed, p.mu.first
 }
 
-// eachLine gives every line without its newline to fn, in a buffer of its own.
+// eachLine calls fn with every line, without its newline, in a buffer of its own.
 func eachLine(r io.Reader, limit int, fn func([]byte) error) error {
 	in := bufio.NewReaderSize(r, 256<<10)
 	for n := 1; ; n++ {

@@ -66,6 +66,22 @@ func (l *lines) String() string {
 	return l.all.String()
 }
 
+// refused is the answer to a produce request whose partitions all have an error.
+func refused(r *kmsg.ProduceRequest, err *kerr.Error) *kmsg.ProduceResponse {
+	answer := r.ResponseKind().(*kmsg.ProduceResponse)
+	for _, topic := range r.Topics {
+		a := kmsg.NewProduceResponseTopic()
+		a.Topic, a.TopicID = topic.Topic, topic.TopicID
+		for _, partition := range topic.Partitions {
+			p := kmsg.NewProduceResponseTopicPartition()
+			p.Partition, p.ErrorCode = partition.Partition, err.Code
+			a.Partitions = append(a.Partitions, p)
+		}
+		answer.Topics = append(answer.Topics, a)
+	}
+	return answer
+}
+
 // TestProduce_SaysWhyItWaits: while the cluster refuses records retriably, the command names the reason, and then that it goes on.
 func TestProduce_SaysWhyItWaits(t *testing.T) {
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "t"))
@@ -77,19 +93,7 @@ func TestProduce_SaysWhyItWaits(t *testing.T) {
 		if strings.Contains(out.String(), "cannot store records") {
 			return nil, nil, false
 		}
-		r := req.(*kmsg.ProduceRequest)
-		answer := r.ResponseKind().(*kmsg.ProduceResponse)
-		for _, topic := range r.Topics {
-			a := kmsg.NewProduceResponseTopic()
-			a.Topic, a.TopicID = topic.Topic, topic.TopicID
-			for _, partition := range topic.Partitions {
-				p := kmsg.NewProduceResponseTopicPartition()
-				p.Partition, p.ErrorCode = partition.Partition, kerr.KafkaStorageError.Code
-				a.Partitions = append(a.Partitions, p)
-			}
-			answer.Topics = append(answer.Topics, a)
-		}
-		return answer, nil, true
+		return refused(req.(*kmsg.ProduceRequest), kerr.KafkaStorageError), nil, true
 	})
 	in, feed := io.Pipe()
 	go func() {
