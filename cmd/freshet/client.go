@@ -66,6 +66,7 @@ func newProduce(p program.Program) *cobra.Command {
 	f.DurationVar(&c.Linger, "linger", c.Linger, "wait so long for more lines to fill a batch")
 	f.Var(config.Size(&c.MaxLine), "max-line", "longest line taken")
 	f.BoolVarP(&c.Verbose, "verbose", "v", c.Verbose, "say on standard error how many records were acknowledged")
+	cmd.ValidArgsFunction = names(&p, 1, topicsOf(&c.ClientConfig))
 	return cmd
 }
 
@@ -101,6 +102,8 @@ func newConsume(p program.Program) *cobra.Command {
 		"how to write a record: %k key, %v value, %t topic, %p partition, %o offset, %d timestamp, %h{%k=%v } headers, \\n newline")
 	f.BoolVar(&c.ReadCommitted, "read-committed", c.ReadCommitted, "leave out records of open and aborted transactions")
 	f.BoolVarP(&c.Verbose, "verbose", "v", c.Verbose, "say on standard error how many records were read")
+	cmd.ValidArgsFunction = names(&p, 1, topicsOf(&c.ClientConfig))
+	completeFlag(cmd, "group", names(&p, -1, groupsOf(&c.ClientConfig)))
 	return cmd
 }
 
@@ -124,6 +127,7 @@ func newTopicCreate(p program.Program) *cobra.Command {
 	f.Int32VarP(&c.Partitions, "partitions", "p", c.Partitions, "number of partitions; -1 takes the cluster's default")
 	f.StringArrayVarP(&c.Configs, "topic-config", "c", nil, "name=value topic config; may be repeated")
 	f.BoolVar(&c.IfNotExists, "if-not-exists", c.IfNotExists, "an existing topic is no error")
+	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	return cmd
 }
 
@@ -158,6 +162,7 @@ func newTopicDescribe(p program.Program) *cobra.Command {
 	}
 	bindClient(cmd.Flags(), &p, &c.ClientConfig)
 	cmd.Flags().BoolVarP(&c.AllConfigs, "all-configs", "a", c.AllConfigs, "show configs that have their default, too")
+	cmd.ValidArgsFunction = names(&p, -1, topicsOf(&c.ClientConfig))
 	return cmd
 }
 
@@ -176,6 +181,7 @@ func newTopicAlter(p program.Program) *cobra.Command {
 	f.Int32VarP(&c.Partitions, "partitions", "p", c.Partitions, "new number of partitions, more than there are; 0 leaves it")
 	f.StringArrayVarP(&c.Configs, "topic-config", "c", nil, "name=value topic config to set; may be repeated")
 	f.StringArrayVar(&c.DeleteConfigs, "delete-topic-config", nil, "name of a topic config to return to its default; may be repeated")
+	cmd.ValidArgsFunction = names(&p, -1, topicsOf(&c.ClientConfig))
 	return cmd
 }
 
@@ -190,5 +196,6 @@ func newTopicDelete(p program.Program) *cobra.Command {
 	}
 	bindClient(cmd.Flags(), &p, &c.ClientConfig)
 	cmd.Flags().BoolVar(&c.IfExists, "if-exists", c.IfExists, "an absent topic is no error")
+	cmd.ValidArgsFunction = names(&p, -1, topicsOf(&c.ClientConfig))
 	return cmd
 }

@@ -4,6 +4,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/freshet-io/freshet/internal/program"
 )
@@ -20,6 +23,38 @@ func TestCompletion_WritesScripts(t *testing.T) {
 		require.Equal(t, program.ExitOK, code, errs)
 		require.Empty(t, errs)
 		require.Contains(t, out, "__complete", shell)
+	}
+}
+
+// TestCompletion_OffersNames: topics and groups come from the cluster of the flags or of the environment, without arguments that are
+// on the line already.
+func TestCompletion_OffersNames(t *testing.T) {
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "lines", "orders"))
+	require.NoError(t, err)
+	defer cluster.Close()
+	address := cluster.ListenAddrs()[0]
+	client, err := kgo.NewClient(kgo.SeedBrokers(address))
+	require.NoError(t, err)
+	defer client.Close()
+	offsets := kadm.Offsets{}
+	offsets.AddOffset("lines", 0, 0, -1)
+	require.NoError(t, kadm.NewClient(client).CommitAllOffsets(t.Context(), "readers", offsets))
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"produce", ""}, "lines\norders\n:4\n"},
+		{[]string{"produce", "lines", ""}, ":4\n"},
+		{[]string{"topic", "describe", "lines", ""}, "orders\n:4\n"},
+		{[]string{"group", "describe", ""}, "readers\n:4\n"},
+		{[]string{"consume", "lines", "--group", ""}, "readers\n:4\n"},
+		{[]string{"group", "reset-offsets", "readers", "--topic", ""}, "lines\norders\n:4\n"},
+		{[]string{"topic", "create", ""}, ":4\n"},
+		{[]string{"topic", "delete", "-b", "127.0.0.1:1", ""}, ":5\n"},
+	} {
+		code, out, errs := command(t, []string{"FRESHET_BOOTSTRAP_SERVER=" + address, "FRESHET_TIMEOUT=1s"}, append([]string{"__complete"}, c.args...)...)
+		require.Equal(t, program.ExitOK, code, errs)
+		require.Equal(t, c.want, out, c.args)
 	}
 }
 

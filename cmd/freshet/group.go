@@ -36,6 +36,7 @@ func newGroupDescribe(p program.Program) *cobra.Command {
 		},
 	}
 	bindClient(cmd.Flags(), &p, &c.ClientConfig)
+	cmd.ValidArgsFunction = names(&p, -1, groupsOf(&c.ClientConfig))
 	return cmd
 }
 
@@ -49,6 +50,7 @@ func newGroupDelete(p program.Program) *cobra.Command {
 		},
 	}
 	bindClient(cmd.Flags(), &p, &c.ClientConfig)
+	cmd.ValidArgsFunction = names(&p, -1, groupsOf(&c.ClientConfig))
 	return cmd
 }
 
@@ -70,5 +72,7 @@ func newGroupResetOffsets(p program.Program) *cobra.Command {
 	f.StringVar(&c.To, "to", c.To, "new position: earliest, latest, an offset (the nearest there is), a time (RFC 3339, or @ and milliseconds since the epoch), or how long ago, as 90m")
 	f.BoolVar(&c.Execute, "execute", c.Execute, "commit the offsets; without it they are only shown")
 	config.CommandLineOnly(f, "execute")
+	cmd.ValidArgsFunction = names(&p, 1, groupsOf(&c.ClientConfig))
+	completeFlag(cmd, "topic", names(&p, -1, topicsOf(&c.ClientConfig)))
 	return cmd
 }

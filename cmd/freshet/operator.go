@@ -44,6 +44,7 @@ func newTopicUndelete(p program.Program) *cobra.Command {
 	}
 	bindOperator(cmd.Flags(), &p, &c)
 	cmd.Flags().StringVar(&as, "as", "", "name to bring it back under, if its own was taken meanwhile")
+	cmd.ValidArgsFunction = names(&p, 1, deletedOf(&c))
 	return cmd
 }
 
@@ -63,6 +64,7 @@ func newTopicPurge(p program.Program) *cobra.Command {
 	bindOperator(cmd.Flags(), &p, &c)
 	cmd.Flags().BoolVarP(&yes, "yes", "y", yes, "do not ask for the topic's name")
 	config.CommandLineOnly(cmd.Flags(), "yes")
+	cmd.ValidArgsFunction = names(&p, 1, deletedOf(&c))
 	return cmd
 }
 

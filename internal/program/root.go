@@ -46,7 +46,7 @@ func (p Program) Root() *cobra.Command {
 		if !p.SharesVariables {
 			p.nameUnknown(cmd.Root())
 		}
-		return p.load(cmd)
+		return p.Load(cmd)
 	}
 	root.SetIn(p.Streams.In)
 	root.SetOut(p.Streams.Out)
@@ -105,8 +105,9 @@ func flagNames(flags *pflag.FlagSet) (names []string) {
 	return names
 }
 
-// load sets the flags that the command line left open from the environment and the configuration file.
-func (p Program) load(cmd *cobra.Command) error {
+// Load sets the flags that the command line left open from the environment and the configuration file. Root does so before each
+// command; shell completion, for which no command runs, calls it too.
+func (p Program) Load(cmd *cobra.Command) error {
 	flags := cmd.Flags()
 	file := flags.Lookup("config")
 	config.CommandLineOnly(flags, "config")
