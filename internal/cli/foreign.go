@@ -35,6 +35,7 @@ const (
 	wantKafka    = "the Kafka address of an agent (its --kafka-listen, port 9092 by default)"
 	wantOperator = "the HTTP address of a control plane (its --http-listen, port 8090 by default)"
 	wantAgents   = "the address of a control plane for agents (its --grpc-listen, port 7050 by default)"
+	wantHealth   = "an HTTP address (the --http-listen of an agent or a control plane, ports 8080 and 8090 by default)"
 	wantEtcd     = "a client address of etcd (port 2379 by default)"
 )
 
@@ -107,9 +108,9 @@ func notGRPC(ctx context.Context, address string) string {
 	return ""
 }
 
-// foreignOperator returns a foreignError if the host of a --control-plane-http speaks another protocol than HTTP.
-func foreignOperator(ctx context.Context, replica string) error {
-	u, err := url.Parse(replica)
+// foreignHTTP returns a foreignError if the host of a URL speaks another protocol than HTTP. setting names the URL's place.
+func foreignHTTP(ctx context.Context, setting, target, want string) error {
+	u, err := url.Parse(target)
 	if err != nil || u.Port() == "" {
 		return nil
 	}
@@ -122,7 +123,7 @@ func foreignOperator(ctx context.Context, replica string) error {
 	if what == "" || what == spokenHTTP || what == spokenTLS {
 		return nil
 	}
-	return &foreignError{[]string{fmt.Sprintf("--control-plane-http %s speaks %s, not HTTP", u.Host, what)}, wantOperator}
+	return &foreignError{[]string{fmt.Sprintf("%s %s speaks %s, not HTTP", setting, u.Host, what)}, want}
 }
 
 // firstBytes asks for a page and returns the beginning of the answer. An agent takes the request for a Kafka request of a gigabyte,

@@ -136,6 +136,12 @@ func TestOperator_WrongPort(t *testing.T) {
 	}
 }
 
+func TestCheckHealth_WrongPort(t *testing.T) {
+	kafka := kafkaPort(t)
+	require.EqualError(t, CheckHealth(t.Context(), "http://"+kafka+"/readyz", time.Minute), "URL: "+kafka+
+		" speaks Kafka's protocol, not HTTP; name an HTTP address (the --http-listen of an agent or a control plane, ports 8080 and 8090 by default)")
+}
+
 func TestSpoken(t *testing.T) {
 	for answer, want := range map[string]string{
 		"": "", "HTTP/1.1 ": "HTTP", "SSH-2.0-O": "SSH", "\x15\x03\x01\x00\x02\x02\x46": spokenTLS, "\x00\x00\x06\x04\x00\x00\x00\x00\x00": "gRPC or other HTTP/2",

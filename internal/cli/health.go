@@ -48,6 +48,9 @@ func CheckHealth(ctx context.Context, target string, timeout time.Duration) erro
 		if errors.As(err, &failed) {
 			err = failed.Err
 		}
+		if foreign := foreignHTTP(ctx, "URL:", target, wantHealth); foreign != nil {
+			return foreign
+		}
 		return fmt.Errorf("%s: %w", target, err)
 	}
 	defer response.Body.Close()

@@ -106,7 +106,7 @@ func (c *OperatorConfig) askReplica(ctx context.Context, replica, method, path s
 	case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"): // net/http has no error for it
 		return fmt.Errorf("--control-plane-http %s: that port does not speak TLS: write http://", replica)
 	default:
-		if foreign := foreignOperator(context.WithoutCancel(ctx), replica); foreign != nil {
+		if foreign := foreignHTTP(context.WithoutCancel(ctx), "--control-plane-http", replica, wantOperator); foreign != nil {
 			return foreign
 		}
 		return fmt.Errorf("%w: %w", errUnavailable, err)
