@@ -126,7 +126,7 @@ func sortedKeys(m map[string]any) []string {
 	return keys
 }
 
-// set gives the flag a value as YAML or the environment hold it, without marking it as changed by the command line.
+// set sets the flag to a value of YAML or the environment, without marking it as changed by the command line.
 func set(f *pflag.Flag, value any) error {
 	if sequence, ok := value.([]any); ok {
 		return setList(f, sequence)
@@ -143,7 +143,10 @@ func set(f *pflag.Flag, value any) error {
 
 func setList(f *pflag.Flag, sequence []any) error {
 	list, ok := f.Value.(pflag.SliceValue)
-	if !ok {
+	switch {
+	case !ok && len(sequence) == 1:
+		return set(f, sequence[0]) // a setting that is a list for another command
+	case !ok:
 		return errors.New("want a single value, not a list")
 	}
 	items := make([]string, len(sequence))

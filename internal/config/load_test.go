@@ -52,8 +52,8 @@ func load(t *testing.T, s *settings, yaml string, env, args []string) error {
 // TestLoad_OneFileServesAllCommands: a key of another command is skipped, and a key of none is named with the nearest of all.
 func TestLoad_OneFileServesAllCommands(t *testing.T) {
 	var s settings
-	require.NoError(t, load(t, &s, "bucket: b\nlinger: [no, duration]\n", nil, nil))
-	require.Equal(t, "b", s.Bucket)
+	require.NoError(t, load(t, &s, "bucket: [b]\nlinger: [no, duration]\n", nil, nil))
+	require.Equal(t, "b", s.Bucket, "a list of one value, as another command may take several")
 	for key, near := range map[string]string{
 		"lingers": ` (is "linger" meant?)`, "bootstrap": ` (is "bootstrap-server" meant?)`, "Flush.Bytes": ` (is "flush-bytes" meant?)`,
 		"Linger": ` (is "linger" meant?)`, "retention": "", "only-here": "",
@@ -91,7 +91,7 @@ func TestLoad_ListOnCommandLineReplacesDefaultAndAppends(t *testing.T) {
 
 func TestLoad_ReportsAllFaults(t *testing.T) {
 	var s settings
-	err := load(t, &s, "buckets: x\nbucket: [a]\nflush_bytes: 1\nlog-level: loud\nonly-here: y\nauto: {a: b}\nflush-interval:\n",
+	err := load(t, &s, "buckets: x\nbucket: [a, b]\nflush_bytes: 1\nlog-level: loud\nonly-here: y\nauto: {a: b}\nflush-interval:\n",
 		[]string{"FRESHET_FLUSH_BYTES=99999GiB"}, nil)
 	require.Error(t, err)
 	for _, want := range []string{
