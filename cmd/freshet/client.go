@@ -22,7 +22,7 @@ func bindClient(f *pflag.FlagSet, p *program.Program, c *cli.ClientConfig) {
 	f.StringVar(&c.Files.CA, "tls-ca", c.Files.CA, "PEM file of certificates to trust instead of the system's; implies --tls")
 	f.StringVar(&c.Files.Cert, "tls-cert", c.Files.Cert, "PEM file of the client's certificate; implies --tls")
 	f.StringVar(&c.Files.Key, "tls-key", c.Files.Key, "PEM file of the client's key")
-	config.SetGroups(f, config.Group{Heading: "Connection", Flags: []string{"data-dir", "timeout", "client-id", "tls", "tls-ca", "tls-cert", "tls-key"}})
+	config.SetGroups(f, connection)
 }
 
 // bindDataDir adds the flag for the data directory of a freshet dev, for commands that find its addresses there.
@@ -136,7 +136,7 @@ func newTopicList(p program.Program) *cobra.Command {
 	var o cli.OperatorConfig
 	var deleted bool
 	cmd := &cobra.Command{
-		Use: "list", Short: "List topics with their number of partitions", Args: program.Takes(0, 0, "no arguments"),
+		Use: "list", Short: "List topics with their partitions, their size and the age of their newest record", Args: program.Takes(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.Timeout, o.DataDir = c.Timeout, c.DataDir; deleted {
 				return cli.ListDeletedTopics(cmd.Context(), o, p.Streams)
@@ -146,6 +146,7 @@ func newTopicList(p program.Program) *cobra.Command {
 	}
 	bindClient(cmd.Flags(), &p, &c.ClientConfig)
 	bindOperated(cmd.Flags(), &o)
+	config.SetGroups(cmd.Flags(), connection)
 	cmd.Flags().BoolVar(&deleted, "deleted", deleted, "list topics whose deletion can be taken back; asks the control plane, not an agent")
 	cmd.Flags().BoolVar(&c.Internal, "internal", c.Internal, "list internal topics too")
 	return cmd
@@ -154,7 +155,7 @@ func newTopicList(p program.Program) *cobra.Command {
 func newTopicDescribe(p program.Program) *cobra.Command {
 	var c cli.TopicConfig
 	cmd := &cobra.Command{
-		Use: "describe TOPIC...", Short: "Show configs, partitions and offsets of topics", Args: program.Takes(1, -1, "one or more topics"),
+		Use: "describe TOPIC...", Short: "Show configs, partitions, offsets, size and age of topics", Args: program.Takes(1, -1, "one or more topics"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.Topics = args
 			return cli.DescribeTopics(cmd.Context(), c, p.Streams)

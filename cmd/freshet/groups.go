@@ -16,6 +16,11 @@ func groupServer(f *pflag.FlagSet) {
 	config.SetGroups(f, append(serverGroups[:len(serverGroups):len(serverGroups)], kafka)...)
 }
 
+// connection has the flags of client commands about the way to a cluster.
+var connection = config.Group{Heading: "Connection", Flags: []string{
+	"control-plane-http", "virtual-cluster", "agent-key", "data-dir", "timeout", "client-id", "tls", "tls-ca", "tls-cert", "tls-key",
+}}
+
 var serverGroups = []config.Group{
 	{Flags: []string{
 		"data-dir", "etcd", "control-plane", "bucket", "virtual-cluster", "agent-key", "zone", "kafka-listen", "grpc-listen", "advertise", "http-listen",

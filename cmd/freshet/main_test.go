@@ -198,6 +198,10 @@ func TestHelp_ServersGroupTheirFlags(t *testing.T) {
 	_, out, _ := command(t, nil, "consume", "--help")
 	require.Regexp(t, `(?s)\nFlags:\n  -b, --bootstrap-server .*-o, --output .*--group .*--verbose.*\nConnection:\n  --data-dir .*--tls-key .*\nFlags of all commands:\n  --config`, out)
 	require.NotContains(t, out, "--help\n")
+	_, out, _ = command(t, nil, "zone", "list", "--help")
+	require.Regexp(t, `(?s)\nFlags:\n  -o, --output .*--agents.*\nConnection:\n  --control-plane-http .*--data-dir `, out)
+	_, out, _ = command(t, nil, "--help")
+	require.Regexp(t, `(?s)\nCommands:\n  dev .*\n  agent .*\n  topic .*\n  consume .*\n  version `, out)
 }
 
 func TestHelp_EveryFlagIsExplained(t *testing.T) {

@@ -20,6 +20,7 @@ func bindOperator(f *pflag.FlagSet, p *program.Program, c *cli.OperatorConfig) {
 	bindOperated(f, c)
 	bindDataDir(f, &c.DataDir)
 	f.DurationVar(&c.Timeout, "timeout", c.Timeout, "bound for each request")
+	config.SetGroups(f, connection)
 }
 
 // bindOperated adds those that say which control plane.

@@ -36,6 +36,7 @@ Use {{.CommandPath}} [command] --help for details of a command.{{end}}
 // Root returns the program's command above all others, which completes the settings of the command that runs.
 func (p Program) Root() *cobra.Command {
 	cobra.AddTemplateFunc("settings", config.Usage)
+	cobra.EnableCommandSorting = false // commands are in the order of use
 	root := Parent(p.Name, p.Short, append(p.Commands(p), p.versionCommand())...)
 	root.Long = p.Long
 	root.Version = p.versionLine()
