@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -51,6 +53,27 @@ func TestDev_CommandLineRoundTrip(t *testing.T) {
 	require.Regexp(t, `^lines  5 partitions  [1-9]\S* (B|KiB)  newest record: \d+[smh] ago\n$`, cli("", "topic", "list"))
 	cli("", "topic", "delete", "lines")
 	require.Empty(t, cli("", "topic", "list"))
+}
+
+// TestDev_IsFoundWithoutAnAddress: commands find the process by --data-dir, and by ./data.
+func TestDev_IsFoundWithoutAnAddress(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	d := harness.NewDev(t, "--data-dir", dir) // the later flag counts
+	d.Launch()
+	d.AwaitReady()
+	harness.CLI(t, d.Bootstrap, nil, "topic", "create", "lines")
+	for in, args := range map[string][]string{filepath.Dir(dir): nil, t.TempDir(): {"--data-dir", dir}} {
+		for _, command := range [][]string{{"topic", "list", "-o", "json"}, {"zone", "list"}} {
+			list := exec.CommandContext(t.Context(), harness.Freshet(t), append(command, args...)...)
+			list.Dir = in
+			out, err := list.CombinedOutput()
+			require.NoError(t, err, string(out))
+			if command[0] == "topic" {
+				require.Contains(t, string(out), `"topic": "lines"`)
+			}
+		}
+	}
 }
 
 func TestDev_CommandLineFaults(t *testing.T) {
