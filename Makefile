@@ -58,6 +58,13 @@ image: $(STATIC) ## write bin/freshet-image.tar, an OCI archive of IMAGE (freshe
 release: build-bench $(PROGRAMS) ## write archives for Linux and macOS, and SHA256SUMS, into bin/release (needs GNU tar)
 	@deploy/release '$(BIN)' '$(VERSION)' $(SYSTEMS)
 
+.PHONY: cluster
+cluster: build ## run etcd, an S3 server, two control planes and three agents in two zones on this machine (docs/tutorial.md)
+	mkdir -p $(BIN)/servers
+	CGO_ENABLED=0 $(GO) -C tools/servers build -ldflags '-s -w' -o $(abspath $(BIN))/servers/ github.com/versity/versitygw/cmd/versitygw
+	CGO_ENABLED=0 $(GO) -C tools/servers build -ldflags '-s -w' -o $(abspath $(BIN))/servers/etcd go.etcd.io/etcd/server/v3
+	deploy/local/cluster.sh
+
 .PHONY: dev
 dev: build ## build and run everything in one process, data in ./data
 	$(BIN)/freshet dev

@@ -1,0 +1,125 @@
+#!/bin/sh
+# Runs a cluster of real processes on one machine: an etcd, an S3 server, two control planes, and three agents in two zones.
+#
+#	cluster.sh          start all, and stop all at Ctrl-C
+#	cluster.sh NAME...  start processes again, for example after a kill
+#
+# NAME is etcd, store, control-1, control-2, or agent- with a zone and a number below 10: agent-a1, agent-a2, agent-b1, agent-b2 ...
+# Logs and process IDs are in data/cluster/NAME.log and NAME.pid. docs/tutorial.md is a tour of this cluster.
+set -eu
+cd "$(dirname "$0")/../.."
+dir=$PWD/data/cluster
+bucket='s3://records/tour?endpoint=http://127.0.0.1:17480&path-style=true&region=us-east-1'
+export AWS_ACCESS_KEY_ID=tutorial AWS_SECRET_ACCESS_KEY=tutorial-secret FRESHET_AGENT_KEY=tutorial FRESHET_LOG_FORMAT=console
+
+# running reports whether the process of a name runs. A zombie does not: not every first process of a container waits for orphans.
+running() {
+	[ -f "$dir/$1.pid" ] || return 1
+	case $(ps -o stat= -p "$(cat "$dir/$1.pid")") in '' | Z*) return 1 ;; esac
+}
+
+# start runs the rest of its arguments in the background under a name.
+start() {
+	name=$1
+	shift
+	if running "$name"; then
+		echo "$name runs already" >&2
+		exit 1
+	fi
+	nohup "$@" >>"$dir/$name.log" 2>&1 </dev/null &
+	echo $! >"$dir/$name.pid"
+}
+
+control_plane() {
+	start "control-$1" bin/freshet controlplane --virtual-cluster main --bucket "$bucket" --etcd 127.0.0.1:12379 --replica-id "control-$1" \
+		--grpc-listen "127.0.0.1:1705$1" --advertise "127.0.0.1:1705$1" --http-listen "127.0.0.1:1805$1" --memory-limit 256MiB
+}
+
+# agent takes a zone and a number. The ports of an agent of zone a begin with 1, those of zone b with 2.
+agent() {
+	case $1 in a) digit=1 ;; b) digit=2 ;; *) digit=3 ;; esac
+	start "agent-$1$2" bin/freshet agent --virtual-cluster main --bucket "$bucket" --control-plane 127.0.0.1:17051,127.0.0.1:17052 \
+		--zone "$1" --zone-listeners "127.0.0.1:${digit}92${2}0=a,b" --kafka-listen "127.0.0.1:${digit}90${2}0" \
+		--peer-listen "127.0.0.1:${digit}70${2}0" --http-listen "127.0.0.1:${digit}80${2}0" --memory-limit 256MiB
+}
+
+process() {
+	case $1 in
+	etcd)
+		start etcd bin/servers/etcd --name etcd --data-dir "$dir/etcd" --log-level warn --listen-client-urls http://127.0.0.1:12379 \
+			--advertise-client-urls http://127.0.0.1:12379 --listen-peer-urls http://127.0.0.1:12380 \
+			--initial-advertise-peer-urls http://127.0.0.1:12380 --initial-cluster etcd=http://127.0.0.1:12380
+		;;
+	store)
+		mkdir -p "$dir/store/records" "$dir/sidecar"
+		start store bin/servers/versitygw --access "$AWS_ACCESS_KEY_ID" --secret "$AWS_SECRET_ACCESS_KEY" --port 127.0.0.1:17480 --quiet \
+			--keep-alive --health /health posix --sidecar "$dir/sidecar" "$dir/store"
+		;;
+	control-[12]) control_plane "${1#control-}" ;;
+	agent-[a-z][1-9])
+		n=${1#agent-}
+		agent "${n%?}" "${n#?}"
+		;;
+	*)
+		echo "no process of this name: $1" >&2
+		exit 2
+		;;
+	esac
+}
+
+# ready waits until a process answers 200 at a URL.
+ready() {
+	tries=0
+	until curl -sf -o /dev/null "$2"; do
+		tries=$((tries + 1))
+		if [ $tries -gt 300 ]; then
+			echo "$1 is not ready after 30 s: see $dir/$1.log" >&2
+			exit 1
+		fi
+		sleep 0.1
+	done
+}
+
+# stop ends every process: agents first, so that they can hand over.
+stop() {
+	trap - EXIT INT TERM
+	for kind in agent control store etcd; do
+		for file in "$dir/$kind"*.pid; do
+			[ -f "$file" ] || continue
+			kill -CONT "$(cat "$file")" 2>/dev/null || true
+			kill "$(cat "$file")" 2>/dev/null || true
+		done
+		for file in "$dir/$kind"*.pid; do
+			[ -f "$file" ] || continue
+			while running "$(basename "$file" .pid)"; do sleep 0.1; done
+			rm -f "$file"
+		done
+	done
+}
+
+mkdir -p "$dir"
+for file in "$dir"/*.pid; do
+	[ -f "$file" ] && ! running "$(basename "$file" .pid)" && rm "$file"
+done
+if [ $# -gt 0 ]; then
+	for name in "$@"; do process "$name"; done
+	exit
+fi
+trap stop EXIT
+trap 'exit 0' INT TERM
+for name in etcd store; do process "$name"; done
+ready etcd http://127.0.0.1:12379/health
+ready store http://127.0.0.1:17480/health
+for name in control-1 control-2; do process "$name"; done
+ready control-1 http://127.0.0.1:18051/readyz
+for name in agent-a1 agent-a2 agent-b1; do process "$name"; done
+ready agent-a1 http://127.0.0.1:18010/readyz
+ready agent-a2 http://127.0.0.1:18020/readyz
+ready agent-b1 http://127.0.0.1:28010/readyz
+zones() { bin/freshet zone list --control-plane-http 127.0.0.1:18051,127.0.0.1:18052 --virtual-cluster main | wc -l; }
+while [ "$(zones)" -lt 3 ]; do sleep 0.2; done # a heading and two zones
+cat <<EOF
+The cluster is ready. Kafka clients of zone a: 127.0.0.1:19210,127.0.0.1:19220. Clients of zone b: 127.0.0.1:29214.
+Logs and data are in $dir. Ctrl-C stops all processes; the data stay.
+EOF
+while :; do sleep 1; done
