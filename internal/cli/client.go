@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/internal/tlsfiles"
+	"github.com/freshet-io/freshet/internal/wait"
 )
 
 // Streams are a command's input and outputs, and the format of its results.
@@ -168,6 +169,24 @@ func firstAnswer(ctx context.Context, ask, look func(context.Context) error, han
 		return cmp.Or(other, <-asked)
 	}
 }
+
+// patiently repeats a read-only request for up to Timeout while an agent cannot be dialed. An agent that was killed stays in Metadata for about
+// five seconds, and the client library does not repeat requests for one agent.
+func (c ClientConfig) patiently(ctx context.Context, ask func() error) error {
+	c.ApplyDefaults()
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	for {
+		err := ask()
+		var op *net.OpError
+		if !errors.As(err, &op) || op.Op != "dial" || wait.For(ctx, dialPause) != nil {
+			return err
+		}
+	}
+}
+
+// dialPause is the pause between attempts of patiently.
+const dialPause = 250 * time.Millisecond
 
 func (c ClientConfig) unreachable(err error) error {
 	at := strings.Join(c.Bootstrap, ",")

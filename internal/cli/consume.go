@@ -214,14 +214,16 @@ func (k *consumer) findEnds(ctx context.Context, admin *kadm.Client, partitions 
 	if k.config.ReadCommitted {
 		list = admin.ListCommittedOffsets
 	}
-	listed, err := list(ctx, topic)
-	if err == nil {
-		err = listed.Error()
-	}
-	if err != nil {
-		return explain(topic, err)
-	}
-	starts, err := k.startOffsets(ctx, admin, from)
+	var listed, starts kadm.ListedOffsets
+	err := k.config.patiently(ctx, func() (err error) {
+		if listed, err = list(ctx, topic); err == nil {
+			err = listed.Error()
+		}
+		if err == nil {
+			starts, err = k.startOffsets(ctx, admin, from)
+		}
+		return err
+	})
 	if err != nil {
 		return explain(topic, err)
 	}
