@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -163,7 +164,7 @@ func (a *Agent) openBucket(ctx context.Context) (err error) {
 	a.requests = meter.New(bucket, a.cfg.Registry)
 	a.owned = newOwnership(a.requests, &a.cfg)
 	a.listeners.owned = a.owned
-	a.bucket, a.store = a.owned.gate, probe.NewWatch(probe.Reach, a.log.Named("store"))
+	a.bucket, a.store = a.owned.gate, probe.NewWatch(probe.Reach, open.Address(a.cfg.BucketURL), a.log.Named("store"))
 	if a.cfg.Hedge {
 		a.bucket, err = hedge.New(a.bucket, hedge.Config{}, a.cfg.Registry)
 	}
@@ -264,7 +265,7 @@ func (a *Agent) buildEdge(context.Context) error {
 
 func (a *Agent) buildHTTP(ctx context.Context) error {
 	a.http = adminhttp.New(adminhttp.Config{
-		Address: a.cfg.HTTPListen, Ready: a.ready, Gatherer: a.cfg.Gatherer, Log: a.log.Named("http"),
+		Address: a.cfg.HTTPListen, Ready: a.ready, Warnings: a.warnings, Gatherer: a.cfg.Gatherer, Log: a.log.Named("http"),
 	})
 	return a.http.Listen(ctx)
 }
@@ -285,6 +286,21 @@ func (a *Agent) ready() error {
 		heard = fmt.Errorf("%w: %w", heard, fault)
 	}
 	return errors.Join(a.store.Ready(), heard) // freshet health shows the first line
+}
+
+// warnings returns the faults that the agent serves with: an object store or a control plane that does not answer.
+func (a *Agent) warnings() (all []string) {
+	if fault := a.store.Warning(); fault != nil {
+		all = append(all, fault.Error())
+	}
+	if away := a.listeners.away(); away > 0 {
+		text := fmt.Sprintf("no session with the control plane, %d s", int64(away.Round(time.Second)/time.Second))
+		if fault := a.session.Fault(); fault != nil {
+			text += ": " + strings.ReplaceAll(fault.Error(), "\n", "; ")
+		}
+		all = append(all, text)
+	}
+	return all
 }
 
 // pressed tells whether unsent answers pin more than their share of memory.

@@ -27,12 +27,14 @@ type listeners struct {
 	// sessions the last one stands.
 	prefix atomic.Pointer[string]
 	owned  *ownership
+	left   atomic.Pointer[time.Time] // end of the newest stream; nil while there is one and before the first
 }
 
 // OnWelcome begins a stream.
 func (l *listeners) OnWelcome(w *api.Welcome) {
 	prefix := w.GetBundlePrefix()
 	l.prefix.Store(&prefix)
+	l.left.Store(nil)
 	l.owned.onWelcome(w)
 	l.catalogue.OnWelcome(w)
 	l.partitions.OnConnect()
@@ -46,7 +48,19 @@ func (l *listeners) OnCatalogue(c *api.Catalogue) { l.catalogue.OnCatalogue(c) }
 func (l *listeners) OnNotice(n *api.Notice) { l.partitions.OnNotice(n) }
 
 // OnDisconnect ends the stream and its subscriptions.
-func (l *listeners) OnDisconnect() { l.partitions.OnDisconnect() }
+func (l *listeners) OnDisconnect() {
+	now := time.Now()
+	l.left.Store(&now)
+	l.partitions.OnDisconnect()
+}
+
+// away returns the time since the newest stream ended, 0 while there is one and before the first.
+func (l *listeners) away() time.Duration {
+	if left := l.left.Load(); left != nil {
+		return time.Since(*left)
+	}
+	return 0
+}
 
 // OnSessionClosed ends the session.
 func (l *listeners) OnSessionClosed() {

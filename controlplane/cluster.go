@@ -131,7 +131,7 @@ func (c *cluster) open(clusterID string) (*stored, error) {
 		Bucket: s.bucket.gate, SnapshotPrefix: SnapshotPrefix(clusterID), BucketLocation: c.cfg.BucketLocation,
 		OnOwner: c.sessions.Own, BeforeBootstrap: s.bucket.beforeBootstrap, ConfirmBucket: s.bucket.confirm, Final: final,
 		Beside: func(ctx context.Context, t replica.Tenure) { c.beside(ctx, s.work, t) }, Version: c.registry.versions.Lowest,
-		Clocks:        c.clocks,
+		Clocks: c.clocks, Explain: c.registry.health.explain,
 		SnapshotBytes: c.cfg.SnapshotBytes, SnapshotInterval: c.cfg.SnapshotInterval,
 		Owner: owner.Config{
 			SoftLogBytes: c.cfg.SoftLogBytes, HardLogBytes: c.cfg.HardLogBytes, QueueBytes: bounds.QueueBytes,
@@ -171,11 +171,12 @@ func (c *cluster) owner() *owner.Owner {
 	return s.replica.Owner()
 }
 
-// Owner implements session.Locator: what this replica saw when it last looked, at most a few polls ago.
+// Owner implements session.Locator. It returns the owner that this replica saw a few polls ago at most. If there is none and etcd
+// fails, the error names etcd, for the logs of agents.
 func (c *cluster) Owner(context.Context) (id, address string, err error) {
 	o, ok := c.located()
 	if !ok {
-		return "", "", nil
+		return "", "", c.registry.health.fault()
 	}
 	return o.Replica, o.Address, nil
 }
@@ -192,10 +193,7 @@ func (c *cluster) operator() operator.Cluster {
 		Cut:     c.jobs.Cut,
 		Zones:   func() (any, error) { return c.scaler.List() },
 		Writers: func() (any, error) { return c.writers.List() },
-		Located: func() (id, address string) {
-			id, address, _ = c.Owner(context.Background()) // it has no errors
-			return id, address
-		},
+		Located: func() (id, address string, err error) { return c.Owner(context.Background()) },
 	}
 }
 
@@ -213,10 +211,11 @@ func (c *cluster) ready(works <-chan struct{}) error {
 	}
 	stored := c.stored.Load()
 	if stored == nil {
-		fault := cmp.Or(c.registry.fault(), errNoID)
+		fault := errNoID
 		if learning := c.fault.Load(); learning != nil {
-			fault = *learning
+			fault = c.registry.health.explain(*learning)
 		}
+		fault = cmp.Or(c.registry.health.fault(), fault)
 		return fmt.Errorf("virtual cluster %s: %w: %w", c.name, errNoOwner, fault)
 	}
 	if _, ok := stored.replica.Located(); ok {
@@ -230,7 +229,7 @@ func (c *cluster) ready(works <-chan struct{}) error {
 		return nil
 	}
 	// A replica waits for the registry before its first round.
-	if fault := cmp.Or(stored.replica.Fault(), c.registry.fault()); fault != nil {
+	if fault := cmp.Or(c.registry.health.explain(stored.replica.Fault()), c.registry.health.fault()); fault != nil {
 		return fmt.Errorf("virtual cluster %s: %w: %w", c.name, errNoOwner, fault)
 	}
 	return fmt.Errorf("virtual cluster %s: %w", c.name, errNoOwner)
@@ -288,7 +287,7 @@ func (c *cluster) identify(ctx context.Context) (*stored, error) {
 			return nil, err
 		}
 		if c.fault.Swap(&err) == nil {
-			c.log.Warn("cluster id is not known yet, trying again", zap.Error(err))
+			c.log.Warn("cluster id is not known yet, trying again", zap.Error(c.registry.health.explain(err)))
 		}
 		select {
 		case <-time.After(identifyPause):

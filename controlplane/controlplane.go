@@ -22,6 +22,7 @@ import (
 	"github.com/freshet-io/freshet/internal/service"
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
 	"github.com/freshet-io/freshet/objstore/marker"
+	"github.com/freshet-io/freshet/objstore/open"
 	"github.com/freshet-io/freshet/objstore/probe"
 )
 
@@ -42,7 +43,7 @@ func New(cfg Config) (*ControlPlane, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("control plane: %w", err)
 	}
-	return &ControlPlane{cfg: cfg, store: probe.NewWatch(probe.CreateOnly, cfg.Log)}, nil
+	return &ControlPlane{cfg: cfg, store: probe.NewWatch(probe.CreateOnly, open.Address(cfg.BucketLocation), cfg.Log)}, nil
 }
 
 // Listen opens the addresses and builds what serves there, so that a fault shows before anything runs.
@@ -79,7 +80,7 @@ func (c *ControlPlane) build(ctx context.Context) error {
 	// A plus is in no virtual cluster's name, so the registry is none's.
 	c.registry = &registry{
 		client: c.cfg.Etcd, prefix: c.cfg.EtcdPrefix + "/+replicas/", replica: c.cfg.ReplicaID, instance: rand.Text(), address: c.cfg.Advertise,
-		log: c.cfg.Log, known: make(chan struct{}),
+		log: c.cfg.Log, known: make(chan struct{}), health: newEtcdHealth(c.cfg.Etcd),
 		versions: &versions{
 			client: c.cfg.Etcd, prefix: c.cfg.EtcdPrefix + "/+versions/",
 			replica: c.cfg.ReplicaID, own: c.cfg.stateVersion(), log: c.cfg.Log,
@@ -157,9 +158,15 @@ func (c *ControlPlane) Ready() error {
 	return errors.Join(errs...)
 }
 
-// Warnings returns the faults that the replica works with: clocks that differ.
+// Warnings returns the faults that the replica works with: an object store or etcd that does not answer, and clocks that differ.
 func (c *ControlPlane) Warnings() []string {
 	var all []string
+	if fault := c.store.Warning(); fault != nil {
+		all = append(all, fault.Error())
+	}
+	if fault := c.registry.health.fault(); fault != nil && c.Ready() == nil { // else Ready names it
+		all = append(all, fault.Error())
+	}
 	for _, built := range c.clusters {
 		if warning := built.warning(); warning != "" {
 			all = append(all, warning)

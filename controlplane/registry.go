@@ -27,11 +27,14 @@ type registry struct {
 	addresses atomic.Pointer[[]string]
 	versions  *versions
 	known     chan struct{} // closed when the others' versions were read for the first time
-	failed    atomic.Pointer[error]
+	health    *etcdHealth
 	lease     clientv3.LeaseID // of this replica's key; 0: it is to be registered
 	rounds    int              // rounds in a row in which an earlier registration had this replica's id
 	shared    int              // rounds in a row in which another replica advertised this one's address
 }
+
+// startPatience is the time after the start in which etcd may still be starting too.
+const startPatience = 10 * time.Second
 
 // rivalRounds is how many rounds the registration of a dead predecessor lasts at most: 30 s are its 10 s and two extensions by
 // etcd, which renews all leases when its leader changes.
@@ -52,35 +55,38 @@ func (r *registry) Replicas() []string {
 	return []string{r.address}
 }
 
-// fault tells why the registry could not be reached when it was last tried, nil if it could.
-func (r *registry) fault() error {
-	if err := r.failed.Load(); err != nil && *err != nil {
-		return fmt.Errorf("registry of replicas in etcd cannot be reached: %w", *err)
-	}
-	return nil
-}
-
 // run registers until ctx ends, then takes the registration back. Error: sameIDError.
 func (r *registry) run(ctx context.Context) error {
+	began := time.Now()
 	tick := time.NewTicker(readRegistry)
 	defer tick.Stop()
 	known := sync.OnceFunc(func() { close(r.known) })
-	failing := false
+	failing, warned := false, false
 	for {
 		err := r.round(ctx)
 		var same *sameIDError
 		switch {
 		case err == nil:
+			if away := r.health.succeeded(); away > 0 {
+				r.log.Info("etcd answers again", zap.Duration("away", away))
+			}
 			known()
 		case errors.As(err, &same):
 			return errors.Join(same, r.leave())
-		case ctx.Err() == nil && !failing: // what else needs etcd goes on telling
-			r.log.Warn("registry of replicas in etcd cannot be reached", zap.Error(err))
+		case ctx.Err() == nil:
+			r.health.failed(ctx, err)
+			switch early := time.Since(began) < startPatience; {
+			case early && !failing:
+				r.log.Info("waiting for etcd", zap.String("etcd", r.health.addresses()))
+			case !early && !warned:
+				r.log.Warn("etcd fails, and no virtual cluster has an owner without it", zap.Error(r.health.fault()))
+				warned = true
+			}
 		}
 		if failing = err != nil; failing {
 			r.rounds = 0 // a change of etcd's leader prolongs a dead predecessor's registration
 		}
-		r.failed.Store(&err)
+		warned = warned && failing
 		select {
 		case <-ctx.Done():
 			return r.leave()

@@ -3,6 +3,7 @@ package operator_test
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -54,18 +55,22 @@ func listen(t *testing.T, secure *tls.Config, service api.OperatorsServer) strin
 	return socket.Addr().String()
 }
 
-// beside is the configuration of a replica that takes replica r2 at address for the owner.
+// beside is the configuration of a replica that takes replica r2 at address for the owner. With the address etcd, there is none, because
+// etcd fails.
 func beside(address string, secure *tls.Config) operator.Config {
 	return operator.Config{
 		Open:      func(_, key string) bool { return key == "secret" },
 		Forwarder: operator.NewForwarder(secure),
 		Clusters: map[string]operator.Cluster{"vc": {
 			Owner: func() *owner.Owner { return nil },
-			Located: func() (string, string) {
-				if address == "" {
-					return "", ""
+			Located: func() (string, string, error) {
+				switch address {
+				case "":
+					return "", "", nil
+				case "etcd":
+					return "", "", errors.New("etcd at 10.0.0.1:2379 does not answer, 12 s")
 				}
-				return "r2", address
+				return "r2", address, nil
 			},
 		}},
 	}
@@ -118,6 +123,7 @@ func TestForwarder_SaysWhyTheOwnerDoesNotAnswer(t *testing.T) {
 		says string
 	}{
 		"no owner":    {beside("", nil), 503, "the virtual cluster has no owner at the moment: try again"},
+		"no etcd":     {beside("etcd", nil), 503, "no owner at the moment: try again (etcd at 10.0.0.1:2379 does not answer, 12 s)"},
 		"not reached": {beside("127.0.0.1:1", nil), 503, "cannot forward to the owner, replica r2 at 127.0.0.1:1: "},
 		"key unknown": {beside(listen(t, nil, fails(status.Error(codes.Unauthenticated, "no"))), nil), 401, "no such virtual cluster, or not its key"},
 		"fails":       {beside(listen(t, nil, fails(status.Error(codes.Unavailable, "why not"))), nil), 503, ": why not"},

@@ -41,8 +41,8 @@ type Cluster struct {
 	// Topics returns the Kafka APIs of topics of the owner. Operators and Kafka clients share them, so that one lock orders all
 	// changes of topics. Topics does not return nil while Owner does not.
 	Topics func() *admin.APIs
-	// Located returns the owner's replica id and the gRPC address it serves; "" if there is none at the moment.
-	Located func() (replica, address string)
+	// Located returns the owner's replica id and the gRPC address it serves; "" if there is none at the moment. An error is the cause.
+	Located func() (replica, address string, err error)
 	// Jobs returns the background jobs; nil for none.
 	Jobs func() (any, error)
 	// Holds returns the partitions and offsets in a bundle. Cut starts a job that gives up the bundle's unreadable records.
@@ -168,10 +168,13 @@ func (c *Config) serve(
 
 // forward writes what the owner's replica answers.
 func (c *Config) forward(w http.ResponseWriter, r *http.Request, cluster Cluster, key string) {
-	replica, address := cluster.Located()
+	replica, address, err := cluster.Located()
 	switch {
 	case c.Forwarder == nil: // another replica took this one for the owner
 		refuse(w, http.StatusServiceUnavailable, errMoved)
+		return
+	case err != nil:
+		refuse(w, http.StatusServiceUnavailable, fmt.Errorf("%w (%w)", errNoOwner, err))
 		return
 	case replica == "":
 		refuse(w, http.StatusServiceUnavailable, errNoOwner)

@@ -63,7 +63,7 @@ func owned(t *testing.T, fn func(x asked)) {
 				"vc": {
 					Owner:   func() *owner.Owner { return o },
 					Topics:  func() *admin.APIs { return topics },
-					Located: func() (string, string) { return "b", "b:7050" },
+					Located: func() (string, string, error) { return "b", "b:7050", nil },
 					Holds: func(b id.Bundle) (job.Holding, error) {
 						if b != (id.Submission{Session: 5, N: 7}).Bundle() {
 							return job.Holding{}, job.ErrNoRecords
@@ -76,7 +76,7 @@ func owned(t *testing.T, fn func(x asked)) {
 					Zones:   func() (any, error) { return []map[string]string{{"zone": "a"}}, nil },
 					Writers: func() (any, error) { return nil, owner.ErrNotOwner },
 				},
-				"away": {Owner: func() *owner.Owner { return nil }, Located: func() (string, string) { return "", "" }},
+				"away": {Owner: func() *owner.Owner { return nil }, Located: func() (string, string, error) { return "", "", nil }},
 			},
 			Forwarder: operator.NewForwarder(nil),
 		}

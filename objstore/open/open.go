@@ -7,7 +7,7 @@
 // Credentials for S3 come from the AWS SDK's default chain unless the URL has them. Any URL takes
 // latency=s3-standard or latency=s3-express (package latency), with latency-seed=n to repeat a run.
 //
-// A bucket that keeps objects in one availability zone is opened only by those who allow it (AllowOneZone).
+// A bucket that keeps objects in one availability zone needs the option AllowOneZone.
 package open
 
 import (
@@ -138,6 +138,30 @@ func takeLatency(u *url.URL) (func(objstore.Bucket) objstore.Bucket, error) {
 	query.Del("latency-seed")
 	u.RawQuery = query.Encode()
 	return func(b objstore.Bucket) objstore.Bucket { return latency.New(b, model, seed) }, nil
+}
+
+// Address returns the part of a bucket's URL that names the store, for people: host:port of an endpoint, the directory of a file: URL, or
+// the region's host at AWS. If the region is not in the URL, it returns s3:// and the bucket. Other URLs have no address.
+func Address(rawURL string) string {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return ""
+	}
+	switch u.Scheme {
+	case "file":
+		if dir, err := fileDir(u); err == nil {
+			return dir
+		}
+	case "s3":
+		if endpoint, err := url.Parse(u.Query().Get("endpoint")); err == nil && endpoint.Host != "" {
+			return endpoint.Host
+		}
+		if region := u.Query().Get("region"); region != "" {
+			return "s3." + region + ".amazonaws.com"
+		}
+		return "s3://" + u.Host
+	}
+	return ""
 }
 
 // Redact gives the URL without secrets, for logs.

@@ -85,3 +85,16 @@ func TestErrorsAndRedactHideSecrets(t *testing.T) {
 	}
 	require.Equal(t, "s3://b?region=r", open.Redact("s3://b?region=r"))
 }
+
+func TestAddress(t *testing.T) {
+	for url, want := range map[string]string{
+		"s3://b/p?endpoint=http%3A%2F%2F10.0.0.1%3A9000&region=x": "10.0.0.1:9000",
+		"s3://b/p?region=eu-central-1":                            "s3.eu-central-1.amazonaws.com",
+		"s3://b/p":                                                "s3://b",
+		"file:///data/objects":                                    "/data/objects",
+		"mem://":                                                  "",
+		"%":                                                       "",
+	} {
+		require.Equal(t, want, open.Address(url), url)
+	}
+}

@@ -6,20 +6,45 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
+	"time"
 
 	"github.com/freshet-io/freshet/objstore"
 )
 
 // Fault is an object store error with a constant log message and advice for the operator.
 type Fault struct {
-	Kind  string // log message, from faults
-	Check string // settings and parts to check
-	Err   error
+	Kind    string    // log message, from faults
+	Check   string    // settings and parts to check
+	Address string    // of the store; "" if it is unknown
+	Since   time.Time // start of the first of the failed attempts in a row; zero if there was one attempt
+	Err     error
 }
 
-func (f *Fault) Error() string { return f.Kind + ": " + f.Err.Error() }
+// Error returns one line such as "object store at 10.0.0.1:9000 refuses access, 12 s: " and the cause. A store that does not answer has
+// no other cause.
+func (f *Fault) Error() string {
+	text := f.Kind
+	if f.Address != "" {
+		text = strings.Replace(text, "object store", "object store at "+f.Address, 1)
+	}
+	if !f.Since.IsZero() {
+		text += fmt.Sprintf(", %d s", int64(time.Since(f.Since).Round(time.Second)/time.Second))
+	}
+	if errors.Is(f.Err, errSilent) {
+		return text
+	}
+	return text + ": " + f.Err.Error()
+}
 
 func (f *Fault) Unwrap() error { return f.Err }
+
+// away reports whether the store may only be starting: its name is unknown, it accepts no connection, or it does not answer.
+func (f *Fault) away() bool {
+	var name *net.DNSError
+	var op *net.OpError
+	return errors.Is(f.Err, errSilent) || errors.As(f.Err, &name) || errors.As(f.Err, &op) && op.Op == "dial"
+}
 
 // Refused reports whether this process's own settings are wrong: its credentials, permissions or bucket name. Other processes may work.
 func (f *Fault) Refused() bool {

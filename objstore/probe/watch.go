@@ -12,29 +12,51 @@ import (
 )
 
 // Watch runs a probe, logs its failures, and reports readiness. After the first success Watch stays ready: later failures of the store
-// affect every process, and PUTs and GETs report them.
+// affect every process, and PUTs and GETs report them. Warning reports them too.
 type Watch struct {
-	log   *zap.Logger
-	probe func(context.Context, objstore.Bucket, func(*Fault, time.Duration)) error // CreateOnly or Reach
-	told  chan struct{}                                                             // closed after the first attempt
-	works chan struct{}                                                             // closed after the first success
+	log     *zap.Logger
+	address string                                                                    // of the store
+	probe   func(context.Context, objstore.Bucket, func(*Fault, time.Duration)) error // CreateOnly or Reach
+	told    chan struct{}                                                             // closed after the first attempt
+	works   chan struct{}                                                             // closed after the first success
+	wanted  chan struct{}                                                             // holds one item while a check is wanted
 
 	mu struct {
 		sync.Mutex
-		fault *Fault // of the last attempt; nil after a success and before the first attempt
+		fault   *Fault    // of the last attempt before the first success; nil after it and before the first attempt
+		later   *Fault    // of the last check after the first success; nil if it succeeded
+		checked time.Time // end of the last attempt or check
 	}
 }
 
-// NewWatch returns a Watch that runs probe, which is CreateOnly or Reach.
-func NewWatch(probe func(context.Context, objstore.Bucket, func(*Fault, time.Duration)) error, log *zap.Logger) *Watch {
-	return &Watch{log: log, probe: probe, told: make(chan struct{}), works: make(chan struct{})}
+// Bounds of the checks after the first success. Each is one GET, which happens only if Warning is called: at most 520,000 a month.
+const (
+	checkPause  = 5 * time.Second // between two checks
+	failedPause = time.Second     // after a failed check
+	// startPatience is the time after the start in which the store may still be starting too.
+	startPatience = 10 * time.Second
+)
+
+// NewWatch returns a Watch that runs probe, which is CreateOnly or Reach. address names the store in faults; "" for none.
+func NewWatch(probe func(context.Context, objstore.Bucket, func(*Fault, time.Duration)) error, address string, log *zap.Logger) *Watch {
+	return &Watch{
+		log: log, address: address, probe: probe,
+		told: make(chan struct{}), works: make(chan struct{}), wanted: make(chan struct{}, 1),
+	}
 }
 
-// Run probes until the store works, and then waits until ctx ends. It returns nil or ErrReplaces. Run may be called once.
+// Run probes until the store works, and then makes the checks that Warning asks for until ctx ends. It returns nil or ErrReplaces. Run
+// may be called once.
 func (w *Watch) Run(ctx context.Context, bucket objstore.Bucket) error {
+	began, warned := time.Now(), false
 	err := w.probe(ctx, bucket, func(f *Fault, pause time.Duration) {
-		w.log.Warn(f.Kind, zap.String("check", f.Check), zap.Error(f.Err), zap.Duration("retry_in", pause))
-		w.note(f)
+		w.note(f, began)
+		if !warned && f.away() && time.Since(began) < startPatience {
+			w.log.Info("waiting for the object store", zap.String("store", w.address), zap.Duration("retry_in", pause))
+			return
+		}
+		warned = true
+		w.log.Warn(f.Kind, zap.String("check", f.Check), zap.String("store", w.address), zap.Error(f.Err), zap.Duration("retry_in", pause))
 	})
 	switch {
 	case err == nil:
@@ -42,12 +64,75 @@ func (w *Watch) Run(ctx context.Context, bucket objstore.Bucket) error {
 	case errors.Is(err, ErrReplaces):
 		return err
 	}
-	<-ctx.Done()
-	return nil
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-w.wanted:
+			w.check(ctx, bucket)
+		}
+	}
 }
 
-// note stores the fault of a failed attempt.
-func (w *Watch) note(f *Fault) {
+// check reads Key, which may be absent, and notes the outcome.
+func (w *Watch) check(ctx context.Context, bucket objstore.Bucket) {
+	began := time.Now()
+	bounded, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := silence(bounded, get(bounded, bucket))
+	if errors.Is(err, objstore.ErrNotFound) {
+		err = nil
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	w.mu.Lock()
+	before := w.mu.later
+	w.mu.later, w.mu.checked = nil, time.Now()
+	if err != nil {
+		w.mu.later = w.located(err, began, before)
+	}
+	later := w.mu.later
+	w.mu.Unlock()
+	switch {
+	case later != nil && before == nil:
+		w.log.Warn(later.Kind, zap.String("check", later.Check), zap.String("store", w.address), zap.Error(later.Err))
+	case later == nil && before != nil:
+		w.log.Info("object store works again", zap.String("store", w.address), zap.Duration("away", time.Since(before.Since)))
+	}
+}
+
+// located returns the Fault of an attempt that began at a time, in a row with the fault before, which may be nil.
+func (w *Watch) located(err error, began time.Time, before *Fault) *Fault {
+	f := diagnose(err)
+	f.Address, f.Since = w.address, began
+	if before != nil {
+		f.Since = before.Since
+	}
+	return f
+}
+
+// Warning returns the fault of the last check after the first success, or nil. It asks Run for a check if the last one is old, and does
+// not wait.
+func (w *Watch) Warning() *Fault {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	pause := checkPause
+	if w.mu.later != nil {
+		pause = failedPause
+	}
+	if time.Since(w.mu.checked) >= pause {
+		select {
+		case w.wanted <- struct{}{}:
+		default:
+		}
+	}
+	return w.mu.later
+}
+
+// note stores the fault of a failed attempt of a probe that began at a time.
+func (w *Watch) note(f *Fault, began time.Time) {
+	f.Address, f.Since = w.address, began
 	w.mu.Lock()
 	first := w.mu.fault == nil
 	w.mu.fault = f
@@ -60,7 +145,7 @@ func (w *Watch) note(f *Fault) {
 func (w *Watch) succeed() {
 	w.mu.Lock()
 	first := w.mu.fault == nil
-	w.mu.fault = nil
+	w.mu.fault, w.mu.checked = nil, time.Now()
 	w.mu.Unlock()
 	if !first {
 		w.log.Info("object store works now")

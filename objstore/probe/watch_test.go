@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -53,13 +54,13 @@ func (r *reading) Get(ctx context.Context, key string, offset, length int64) (io
 
 func TestReach_GetsOnce(t *testing.T) {
 	bucket := &reading{Bucket: mem.New()}
-	require.NoError(t, probe.Reach(t.Context(), bucket, quiet), "a bucket that nobody has probed yet")
+	require.NoError(t, probe.Reach(t.Context(), bucket, quiet), "a bucket without the probe's object")
 	require.NoError(t, probe.CreateOnly(t.Context(), bucket, quiet))
 	require.NoError(t, probe.Reach(t.Context(), bucket, quiet))
 	require.Equal(t, 2, bucket.got)
 }
 
-// secretive refuses to tell of objects that are not there, as S3 does to who may not list; blind, of any.
+// secretive answers reads of missing objects with ErrRefused, as S3 does without the right to list. With blind, it refuses all reads.
 type secretive struct {
 	*scripted
 	blind bool
@@ -111,46 +112,52 @@ func TestWatch_SaysWhatIsWrongByItsKind(t *testing.T) {
 		err     error
 		kind    string
 		refused bool
+		waits   bool // the first lines are no warning: the store may be starting
 	}{
-		{fmt.Errorf("get k: %w: InvalidAccessKeyId", objstore.ErrRefused), "object store refuses access", true},
-		{fmt.Errorf("get k: %w", objstore.ErrNoBucket), "there is no such bucket in the object store", true},
-		{fmt.Errorf("%w: %w", objstore.ErrOutcomeUnknown, objstore.ErrNoCredentials), "no credentials for the object store", true},
-		{&net.OpError{Op: "dial", Err: errors.New("connection refused")}, "object store cannot be reached", false},
-		{&net.DNSError{Err: "no such host", Name: "s3"}, "object store cannot be reached", false},
-		{&tls.CertificateVerificationError{Err: errors.New("unknown authority")}, "object store cannot be reached", false},
-		{errHang, "object store does not answer", false},
-		{objstore.ErrThrottled, "object store throttles requests", false},
-		{errors.New("status 500"), "object store returns an unexpected error", false},
+		{fmt.Errorf("get k: %w: InvalidAccessKeyId", objstore.ErrRefused), "object store refuses access", true, false},
+		{fmt.Errorf("get k: %w", objstore.ErrNoBucket), "there is no such bucket in the object store", true, false},
+		{fmt.Errorf("%w: %w", objstore.ErrOutcomeUnknown, objstore.ErrNoCredentials), "no credentials for the object store", true, false},
+		{&net.OpError{Op: "dial", Err: errors.New("connection refused")}, "object store cannot be reached", false, true},
+		{&net.DNSError{Err: "no such host", Name: "s3"}, "object store cannot be reached", false, true},
+		{&tls.CertificateVerificationError{Err: errors.New("unknown authority")}, "object store cannot be reached", false, false},
+		{errHang, "object store does not answer", false, true},
+		{objstore.ErrThrottled, "object store throttles requests", false, false},
+		{errors.New("status 500"), "object store returns an unexpected error", false, false},
 	} {
 		t.Run(c.err.Error(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				core, logged := observer.New(zap.InfoLevel)
-				w := probe.NewWatch(probe.Reach, zap.New(core))
+				w := probe.NewWatch(probe.Reach, "", zap.New(core))
 				require.ErrorContains(t, w.Ready(), "has not answered yet")
 				ctx, cancel := context.WithCancel(t.Context())
 				ended := make(chan error, 1)
 				began := time.Now()
 				go func() {
-					ended <- w.Run(ctx, &reading{refuse: true, Bucket: mem.New(), errs: []error{c.err, c.err, c.err}})
+					ended <- w.Run(ctx, &reading{refuse: true, Bucket: mem.New(), errs: slices.Repeat([]error{c.err}, 7)})
 				}()
 
 				<-w.Told()
-				require.LessOrEqual(t, time.Since(began), 3*time.Second, "a store that hangs is told of soon")
+				require.LessOrEqual(t, time.Since(began), 3*time.Second, "a store that hangs is reported soon")
 				synctest.Wait()
 				require.ErrorContains(t, w.Ready(), c.kind)
 				require.Equal(t, c.refused, w.Refused() != nil)
-				first := logged.TakeAll()
-				require.Len(t, first, 1)
-				require.Equal(t, c.kind, first[0].Message)
-				require.NotEmpty(t, first[0].ContextMap()["check"])
 
 				<-w.Works()
 				synctest.Wait()
 				require.NoError(t, w.Ready())
 				require.NoError(t, w.Refused())
-				rest := logged.TakeAll()
-				require.Len(t, rest, 3)
-				require.Equal(t, "object store works now", rest[2].Message)
+				lines := logged.TakeAll()
+				require.Len(t, lines, 8, "one for each attempt")
+				require.Equal(t, "object store works now", lines[7].Message)
+				if c.waits {
+					require.Equal(t, "waiting for the object store", lines[0].Message)
+					require.Equal(t, zap.InfoLevel, lines[0].Level)
+				} else {
+					require.Equal(t, c.kind, lines[0].Message)
+				}
+				require.Equal(t, c.kind, lines[6].Message)
+				require.Equal(t, zap.WarnLevel, lines[6].Level)
+				require.NotEmpty(t, lines[6].ContextMap()["check"])
 				cancel()
 				require.NoError(t, <-ended)
 			})
@@ -158,10 +165,54 @@ func TestWatch_SaysWhatIsWrongByItsKind(t *testing.T) {
 	}
 }
 
+// Warning asks for a GET if the last one is five seconds old, and names a store that has stopped to answer, with address and time.
+func TestWatch_WarnsOfAStoreThatStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		core, logged := observer.New(zap.InfoLevel)
+		w := probe.NewWatch(probe.Reach, "10.0.0.1:9000", zap.New(core))
+		bucket := &reading{Bucket: mem.New()}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- w.Run(ctx, bucket) }()
+		<-w.Works()
+		after := func(d time.Duration) error {
+			t.Helper()
+			time.Sleep(d) // sleeps: the clock is fake
+			synctest.Wait()
+			fault := w.Warning()
+			synctest.Wait()
+			if fault == nil {
+				return nil
+			}
+			return fault
+		}
+		require.NoError(t, after(3*time.Second))
+		require.Equal(t, 1, bucket.got, "the start's alone")
+		require.NoError(t, after(time.Hour))
+		require.Equal(t, 2, bucket.got, "no request without a call of Warning")
+
+		bucket.errs = slices.Repeat([]error{errHang}, 4)
+		require.NoError(t, after(5*time.Second))
+		require.EqualError(t, after(3*time.Second), "object store at 10.0.0.1:9000 does not answer, 3 s")
+		require.EqualError(t, after(time.Second), "object store at 10.0.0.1:9000 does not answer, 4 s")
+		require.NoError(t, w.Ready(), "the process stays ready")
+		require.NoError(t, w.Refused())
+		require.Equal(t, 1, logged.FilterMessage("object store does not answer").Len())
+		bucket.errs = []error{objstore.ErrRefused}
+		require.EqualError(t, after(3*time.Second), "object store at 10.0.0.1:9000 does not answer, 7 s")
+		require.EqualError(t, after(time.Second), "object store at 10.0.0.1:9000 does not answer, 8 s")
+		require.EqualError(t, after(time.Second), "object store at 10.0.0.1:9000 refuses access, 9 s: "+objstore.ErrRefused.Error())
+		require.NoError(t, after(time.Second))
+		require.Len(t, logged.TakeAll(), 2, "the start and the end of the outage")
+		cancel()
+		require.NoError(t, <-ended)
+	})
+}
+
 func TestWatch_SaysNothingOfAStoreThatWorks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logged := observer.New(zap.DebugLevel)
-		w := probe.NewWatch(probe.CreateOnly, zap.New(core))
+		w := probe.NewWatch(probe.CreateOnly, "", zap.New(core))
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- w.Run(ctx, mem.New()) }()
@@ -175,7 +226,7 @@ func TestWatch_SaysNothingOfAStoreThatWorks(t *testing.T) {
 }
 
 func TestWatch_EndsAtAStoreThatReplaces(t *testing.T) {
-	w := probe.NewWatch(probe.CreateOnly, zap.NewNop())
+	w := probe.NewWatch(probe.CreateOnly, "", zap.NewNop())
 	require.ErrorIs(t, w.Run(t.Context(), &scripted{Bucket: mem.New(), replace: true}), probe.ErrReplaces)
 	require.Error(t, w.Ready())
 }

@@ -1,0 +1,190 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/freshet-io/freshet/internal/grpcerr"
+	"github.com/freshet-io/freshet/metadata/metalog"
+	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
+)
+
+// memberTimeout bounds the status request to one etcd member after a failed round of the registry.
+const memberTimeout = time.Second
+
+// etcdHealth has the outcome of the registry's rounds, the only requests to etcd that every replica makes all the time. It names the
+// members behind a failure and its duration, for /readyz, logs and agents.
+type etcdHealth struct {
+	client *clientv3.Client
+	mu     struct {
+		sync.Mutex
+		answered time.Time // end of the last successful round; the start of the process before the first
+		fault    string    // of the last round, without its duration; "" after a success
+	}
+}
+
+func newEtcdHealth(client *clientv3.Client) *etcdHealth {
+	h := &etcdHealth{client: client}
+	h.mu.answered = time.Now()
+	return h
+}
+
+// etcdError is a failure of etcd, with the address of its members and the time since the last answer.
+type etcdError struct {
+	fault string
+	away  time.Duration
+}
+
+func (e *etcdError) Error() string {
+	return fmt.Sprintf("%s, %d s", e.fault, int64(e.away.Round(time.Second)/time.Second))
+}
+
+// succeeded notes a successful round. It returns the time since the round before if that one failed, else 0.
+func (h *etcdHealth) succeeded() (away time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.mu.fault != "" {
+		away = time.Since(h.mu.answered)
+	}
+	h.mu.answered, h.mu.fault = time.Now(), ""
+	return away
+}
+
+// failed notes the error of a round, and asks every member for its status to name the cause.
+func (h *etcdHealth) failed(ctx context.Context, err error) {
+	fault := h.diagnose(ctx, err)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mu.fault = fault
+}
+
+// fault returns the failure of the last round as an *etcdError, or nil.
+func (h *etcdHealth) fault() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.mu.fault == "" {
+		return nil
+	}
+	return &etcdError{h.mu.fault, time.Since(h.mu.answered)}
+}
+
+// explain returns err in words that name etcd, if etcd caused it. Other errors stay as they are. errors.Is finds err in both cases.
+func (h *etcdHealth) explain(err error) error {
+	lost := errors.Is(err, metalog.ErrFenced) && h.silent()
+	if err == nil || !causedByEtcd(err) && !lost {
+		return err
+	}
+	fault := h.fault()
+	if fault == nil { // the registry's next round names the members
+		fault = fmt.Errorf("etcd at %s did not answer in time", h.addresses())
+	}
+	return &explainedError{fault, err}
+}
+
+// silent reports whether a round of the registry is overdue. A tenure is lost then because etcd did not answer.
+func (h *etcdHealth) silent() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return time.Since(h.mu.answered) > readRegistry+memberTimeout
+}
+
+// explainedError replaces the text of an error.
+type explainedError struct{ text, cause error }
+
+func (e *explainedError) Error() string { return e.text.Error() }
+
+func (e *explainedError) Unwrap() []error { return []error{e.text, e.cause} }
+
+// causedByEtcd reports whether err means that etcd did not answer. A lost tenure alone does not: another replica may have the ownership.
+func causedByEtcd(err error) bool {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return true
+	}
+	code := codeOf(err)
+	return code == codes.Unavailable || code == codes.DeadlineExceeded || code == codes.Canceled
+}
+
+// codeOf returns the gRPC code of an error of etcd's client, which wraps some codes in types of its own.
+func codeOf(err error) codes.Code {
+	var coded interface{ Code() codes.Code }
+	if errors.As(err, &coded) {
+		return coded.Code()
+	}
+	return status.Code(err)
+}
+
+// addresses returns host:port of all members. The client of an embedded member has none.
+func (h *etcdHealth) addresses() string {
+	endpoints := h.client.Endpoints()
+	if len(endpoints) == 0 {
+		return "embedded"
+	}
+	all := make([]string, len(endpoints))
+	for i, endpoint := range endpoints {
+		all[i] = etcdlog.Address(endpoint)
+	}
+	return strings.Join(all, ", ")
+}
+
+// diagnose returns the cause of a failed round in words. It takes at most memberTimeout and dialTimeout.
+func (h *etcdHealth) diagnose(ctx context.Context, round error) string {
+	endpoints := h.client.Endpoints()
+	if len(endpoints) == 0 {
+		return "embedded etcd does not answer: " + grpcerr.Plain(round).Error()
+	}
+	answers := make([]*clientv3.StatusResponse, len(endpoints))
+	silent := make([]string, len(endpoints)) // address and cause of a member that does not answer
+	var asked sync.WaitGroup
+	for i, endpoint := range endpoints {
+		asked.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, memberTimeout)
+			defer cancel()
+			var err error
+			if answers[i], err = h.client.Status(ctx, endpoint); err != nil && causedByEtcd(err) {
+				silent[i] = etcdlog.Address(endpoint) + unreached(etcdlog.Address(endpoint))
+			}
+		})
+	}
+	asked.Wait()
+	silent = slices.DeleteFunc(silent, func(s string) bool { return s == "" })
+	led := slices.ContainsFunc(answers, func(a *clientv3.StatusResponse) bool { return a != nil && a.Leader != 0 })
+	switch {
+	case len(silent) > 0:
+		return "etcd at " + strings.Join(silent, ", ") + " does not answer"
+	case !led && slices.ContainsFunc(answers, func(a *clientv3.StatusResponse) bool { return a != nil }):
+		return "etcd at " + h.addresses() + " has no leader"
+	}
+	return "etcd at " + h.addresses() + " refuses requests (" + grpcerr.Plain(round).Error() + ")"
+}
+
+// dialTimeout bounds the connection to a member that did not answer.
+const dialTimeout = 500 * time.Millisecond
+
+// unreached returns in parentheses why an address accepts no connection, or "" if it accepts one. etcd's client keeps that to itself.
+func unreached(address string) string {
+	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	var name *net.DNSError
+	var number syscall.Errno
+	switch {
+	case err == nil:
+		_ = conn.Close() // nothing was sent
+	case errors.As(err, &name):
+		return " (" + name.Err + ")"
+	case errors.As(err, &number):
+		return " (" + number.Error() + ")"
+	}
+	return ""
+}

@@ -1,0 +1,106 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/freshet-io/freshet/metadata/metalog"
+)
+
+// Errors that etcd caused get its address and the time since its last answer. Errors with another cause keep their text.
+func TestEtcdHealth_Explain(t *testing.T) {
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"http://10.0.0.1:2379", "10.0.0.2:2379"}, Logger: zap.NewNop()})
+	require.NoError(t, err)
+	defer client.Close()
+	canceled := fmt.Errorf("append entry 5: %w: %w", metalog.ErrFenced, context.Canceled)
+	synctest.Test(t, func(t *testing.T) {
+		h := newEtcdHealth(client)
+		require.NoError(t, h.fault())
+		require.NoError(t, h.explain(nil))
+		for _, err := range []error{
+			canceled,
+			fmt.Errorf("read log: %w: %w", metalog.ErrUnavailable, context.DeadlineExceeded),
+			status.Error(codes.Unavailable, "connection error"),
+		} {
+			require.EqualError(t, h.explain(err), "etcd at 10.0.0.1:2379, 10.0.0.2:2379 did not answer in time")
+			require.ErrorIs(t, h.explain(err), err)
+		}
+		for _, err := range []error{
+			metalog.ErrFenced, metalog.ErrCorrupt, fmt.Errorf("read log: %w: %w", metalog.ErrUnavailable, errors.New("remove the key")), io.EOF,
+		} {
+			require.Equal(t, err, h.explain(err))
+		}
+
+		time.Sleep(readRegistry + 2*memberTimeout) // sleeps: the clock is fake
+		require.EqualError(t, h.explain(metalog.ErrFenced), "etcd at 10.0.0.1:2379, 10.0.0.2:2379 did not answer in time")
+		h.mu.fault = "etcd at 10.0.0.1:2379 does not answer"
+		time.Sleep(8 * time.Second) // sleeps: the clock is fake
+		require.EqualError(t, h.explain(canceled), "etcd at 10.0.0.1:2379 does not answer, 12 s")
+		require.Equal(t, 12*time.Second, h.succeeded())
+		require.NoError(t, h.fault())
+		require.Zero(t, h.succeeded())
+	})
+}
+
+// member answers etcd's status requests.
+type member struct {
+	pb.UnimplementedMaintenanceServer
+	leader uint64
+}
+
+func (m *member) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse, error) {
+	return &pb.StatusResponse{Leader: m.leader}, nil
+}
+
+// startMember returns the address of a member.
+func startMember(t *testing.T, m *member) string {
+	t.Helper()
+	listener := listenLocally(t)
+	server := grpc.NewServer()
+	pb.RegisterMaintenanceServer(server, m)
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	return listener.Addr().String()
+}
+
+func listenLocally(t *testing.T) net.Listener {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	return listener
+}
+
+// Members that do not answer are named, with the cause if they accept no connection. If all answer and none has a leader, that is named.
+func TestEtcdHealth_NamesMembers(t *testing.T) {
+	led, unled := startMember(t, &member{leader: 1}), startMember(t, &member{})
+	closed := listenLocally(t)
+	require.NoError(t, closed.Close())
+	silent, gone := listenLocally(t).Addr().String(), closed.Addr().String() // nothing accepts silent's connections
+	for want, endpoints := range map[string][]string{
+		"etcd at " + led + ", " + unled + " refuses requests (etcdserver: permission denied)": {led, "http://" + unled},
+		"etcd at " + unled + " has no leader":                                                 {unled},
+		"etcd at " + silent + " does not answer":                                              {led, silent},
+		"etcd at " + silent + ", " + gone + " (connection refused) does not answer":           {silent, led, gone},
+		"etcd at nowhere.invalid:1 (no such host) does not answer":                            {"nowhere.invalid:1"},
+	} {
+		client, err := clientv3.New(clientv3.Config{Endpoints: endpoints, Logger: zap.NewNop()})
+		require.NoError(t, err)
+		require.Equal(t, want, newEtcdHealth(client).diagnose(t.Context(), status.Error(codes.PermissionDenied, "etcdserver: permission denied")))
+		require.NoError(t, client.Close())
+	}
+}
