@@ -202,7 +202,11 @@ func (o *ownership) failed(err error) (settled bool, _ error) {
 	}
 	if !o.failing {
 		o.failing = true
-		o.log.Info("cluster id in the bucket cannot be read, trying again", zap.Duration("again_in", o.pause()), zap.Error(err))
+		if closed && errors.Is(err, objstore.ErrNotFound) {
+			o.log.Info("waiting for the control plane to write its cluster id to the bucket", zap.String("bucket", o.location))
+		} else {
+			o.log.Info("cluster id in the bucket cannot be read, trying again", zap.Duration("again_in", o.pause()), zap.Error(err))
+		}
 	}
 	switch {
 	case !closed:

@@ -43,6 +43,8 @@ func New(cfg Config) (*ControlPlane, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("control plane: %w", err)
 	}
+	// The client logs each failed request, and etcdHealth names the cause once.
+	cfg.Etcd.WithLogger(zap.NewNop()) //nolint:staticcheck // the way that replaces it is for clients that are not built yet
 	return &ControlPlane{cfg: cfg, store: probe.NewWatch(probe.CreateOnly, open.Address(cfg.BucketLocation), cfg.Log)}, nil
 }
 
@@ -80,7 +82,7 @@ func (c *ControlPlane) build(ctx context.Context) error {
 	// A plus is in no virtual cluster's name, so the registry is none's.
 	c.registry = &registry{
 		client: c.cfg.Etcd, prefix: c.cfg.EtcdPrefix + "/+replicas/", replica: c.cfg.ReplicaID, instance: rand.Text(), address: c.cfg.Advertise,
-		log: c.cfg.Log, known: make(chan struct{}), health: newEtcdHealth(c.cfg.Etcd),
+		log: c.cfg.Log, known: make(chan struct{}), health: newEtcdHealth(c.cfg.Etcd, c.cfg.EtcdTLS),
 		versions: &versions{
 			client: c.cfg.Etcd, prefix: c.cfg.EtcdPrefix + "/+versions/",
 			replica: c.cfg.ReplicaID, own: c.cfg.stateVersion(), log: c.cfg.Log,

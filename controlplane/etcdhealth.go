@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -27,6 +28,7 @@ const memberTimeout = time.Second
 // members behind a failure and its duration, for /readyz, logs and agents.
 type etcdHealth struct {
 	client *clientv3.Client
+	secure *tls.Config // of client; nil for none
 	mu     struct {
 		sync.Mutex
 		answered time.Time // end of the last successful round; the start of the process before the first
@@ -34,8 +36,8 @@ type etcdHealth struct {
 	}
 }
 
-func newEtcdHealth(client *clientv3.Client) *etcdHealth {
-	h := &etcdHealth{client: client}
+func newEtcdHealth(client *clientv3.Client, secure *tls.Config) *etcdHealth {
+	h := &etcdHealth{client: client, secure: secure}
 	h.mu.answered = time.Now()
 	return h
 }
@@ -61,12 +63,14 @@ func (h *etcdHealth) succeeded() (away time.Duration) {
 	return away
 }
 
-// failed notes the error of a round, and asks every member for its status to name the cause.
-func (h *etcdHealth) failed(ctx context.Context, err error) {
+// failed notes the error of a round, and asks every member for its status to name the cause. It reports whether the cause may be that
+// etcd is still starting.
+func (h *etcdHealth) failed(ctx context.Context, err error) (starting bool) {
 	fault := h.diagnose(ctx, err)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.mu.fault = fault
+	return !strings.Contains(fault, "tls: ") && !strings.Contains(fault, "refuses requests")
 }
 
 // fault returns the failure of the last round as an *etcdError, or nil.
@@ -152,7 +156,7 @@ func (h *etcdHealth) diagnose(ctx context.Context, round error) string {
 			defer cancel()
 			var err error
 			if answers[i], err = h.client.Status(ctx, endpoint); err != nil && causedByEtcd(err) {
-				silent[i] = etcdlog.Address(endpoint) + unreached(etcdlog.Address(endpoint))
+				silent[i] = etcdlog.Address(endpoint) + h.unreached(etcdlog.Address(endpoint))
 			}
 		})
 	}
@@ -172,19 +176,46 @@ func (h *etcdHealth) diagnose(ctx context.Context, round error) string {
 const dialTimeout = 500 * time.Millisecond
 
 // unreached returns in parentheses why an address accepts no connection, or "" if it accepts one. etcd's client keeps that to itself.
-func unreached(address string) string {
+func (h *etcdHealth) unreached(address string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
 	defer cancel()
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	err := h.connect(ctx, address)
 	var name *net.DNSError
 	var number syscall.Errno
 	switch {
-	case err == nil:
-		_ = conn.Close() // nothing was sent
+	case err == nil || ctx.Err() != nil:
+		return ""
 	case errors.As(err, &name):
 		return " (" + name.Err + ")"
 	case errors.As(err, &number):
 		return " (" + number.Error() + ")"
+	case strings.Contains(err.Error(), "tls: "):
+		return " (" + err.Error() + ")"
 	}
 	return ""
+}
+
+// connect opens a connection to an address and closes it. With TLS, it waits for the first byte after the handshake until ctx ends,
+// because a server refuses a client's certificate then.
+func (h *etcdHealth) connect(ctx context.Context, address string) error {
+	raw, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	defer raw.Close()
+	if h.secure == nil {
+		return nil
+	}
+	cfg := h.secure.Clone()
+	if cfg.ServerName == "" {
+		cfg.ServerName, _, _ = net.SplitHostPort(address)
+	}
+	conn := tls.Client(raw, cfg)
+	if err := conn.HandshakeContext(ctx); err != nil {
+		return err
+	}
+	deadline, _ := ctx.Deadline()
+	_ = conn.SetReadDeadline(deadline)
+	_, err = conn.Read(make([]byte, 1))
+	return err
 }

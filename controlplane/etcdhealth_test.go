@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/freshet-io/freshet/internal/testservers"
 	"github.com/freshet-io/freshet/metadata/metalog"
 )
 
@@ -28,7 +30,7 @@ func TestEtcdHealth_Explain(t *testing.T) {
 	defer client.Close()
 	canceled := fmt.Errorf("append entry 5: %w: %w", metalog.ErrFenced, context.Canceled)
 	synctest.Test(t, func(t *testing.T) {
-		h := newEtcdHealth(client)
+		h := newEtcdHealth(client, nil)
 		require.NoError(t, h.fault())
 		require.NoError(t, h.explain(nil))
 		for _, err := range []error{
@@ -100,7 +102,30 @@ func TestEtcdHealth_NamesMembers(t *testing.T) {
 	} {
 		client, err := clientv3.New(clientv3.Config{Endpoints: endpoints, Logger: zap.NewNop()})
 		require.NoError(t, err)
-		require.Equal(t, want, newEtcdHealth(client).diagnose(t.Context(), status.Error(codes.PermissionDenied, "etcdserver: permission denied")))
+		require.Equal(t, want, newEtcdHealth(client, nil).diagnose(t.Context(), status.Error(codes.PermissionDenied, "etcdserver: permission denied")))
 		require.NoError(t, client.Close())
+	}
+}
+
+// A certificate that one side does not accept is the cause.
+func TestEtcdHealth_NamesTheFaultOfACertificate(t *testing.T) {
+	files, others := testservers.NewTLSFiles(t), testservers.NewTLSFiles(t)
+	listener := tls.NewListener(listenLocally(t), &tls.Config{Certificates: files.Config.Certificates, ClientCAs: files.Config.RootCAs, ClientAuth: tls.RequireAndVerifyClientCert})
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_ = conn.(*tls.Conn).Handshake() // the client reports its error
+			_ = conn.Close()
+		}
+	}()
+	for want, secure := range map[string]*tls.Config{
+		"certificate signed by unknown authority": others.Config,
+		"certificate required":                    {RootCAs: files.Config.RootCAs},
+	} {
+		h := newEtcdHealth(nil, secure)
+		require.Contains(t, h.unreached(listener.Addr().String()), want)
 	}
 }

@@ -74,8 +74,8 @@ func (r *registry) run(ctx context.Context) error {
 		case errors.As(err, &same):
 			return errors.Join(same, r.leave())
 		case ctx.Err() == nil:
-			r.health.failed(ctx, err)
-			switch early := time.Since(began) < startPatience; {
+			starting := r.health.failed(ctx, err)
+			switch early := starting && time.Since(began) < startPatience; {
 			case early && !failing:
 				r.log.Info("waiting for etcd", zap.String("etcd", r.health.addresses()))
 			case !early && !warned:

@@ -6,11 +6,15 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
 	"golang.org/x/sync/semaphore"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/metadata/commit"
@@ -100,6 +104,28 @@ const (
 	retryMax = 500 * time.Millisecond
 )
 
+// startPatience is the time after the start in which the control plane may still be starting too.
+const startPatience = 10 * time.Second
+
+// mayStart reports whether the replicas that failed may only be starting: they accept no connection, do not answer, or know no owner.
+func mayStart(err error) bool {
+	var all *ownerError
+	if !errors.As(err, &all) {
+		return startsNow(err)
+	}
+	return !slices.ContainsFunc(all.answers, func(answer error) bool { return answer != nil && !startsNow(answer) })
+}
+
+// startsNow is mayStart for the error of one replica. gRPC has one code for a closed port and for a failed TLS handshake.
+func startsNow(err error) bool {
+	if status.Code(err) == codes.DeadlineExceeded {
+		return true
+	}
+	text := err.Error()
+	return strings.Contains(text, "Error while dialing") || strings.Contains(text, "find the owner") ||
+		errors.Is(err, errRefused) && strings.Contains(text, api.Refused_NOT_OWNER.String())
+}
+
 // Run keeps the session until ctx ends or Goodbye was answered. Unanswered calls then end with ErrUnavailable. Errors that no
 // further attempt cures end it too: WrongBucketError, and RefusedError where the session never was open.
 func (s *Session) Run(ctx context.Context) error {
@@ -109,6 +135,7 @@ func (s *Session) Run(ctx context.Context) error {
 	var reported time.Time
 	var silence time.Duration
 	var opened bool // at any time
+	began, waits := time.Now(), false
 	var refusals refusals
 	for ctx.Err() == nil && !s.left() {
 		welcomed, err := s.converse(ctx)
@@ -131,7 +158,13 @@ func (s *Session) Run(ctx context.Context) error {
 		s.mu.Lock()
 		s.mu.fault = err
 		s.mu.Unlock()
-		if time.Since(reported) > silence {
+		switch {
+		case !opened && time.Since(began) < startPatience && mayStart(err):
+			if !waits {
+				s.log.Info("waiting for the control plane", zap.Strings("control_plane", s.cfg.Replicas))
+				waits = true
+			}
+		case time.Since(reported) > silence:
 			reported, silence = time.Now(), min(max(2*silence, reportFirst), reportEvery)
 			s.log.Warn("no session stream with the owner", zap.Bool("was_open", welcomed), zap.Error(err))
 		}

@@ -27,7 +27,7 @@ func (t *tenure) compareBucket(found *api.BucketMarker) *api.OwnerItem {
 		return refusedItem(api.Refused_NOT_OWNER, "the control plane has not checked the cluster id in its own bucket yet")
 	}
 	if found.ClusterId == "" { // probably read before this control plane wrote the id; the agent reads the bucket again
-		t.log.Info("agent refused: it found no cluster id in its bucket", zap.String("cluster_id", own))
+		t.log.Info("agent has to read the cluster id from its bucket first", zap.String("cluster_id", own))
 	} else {
 		t.log.Warn("agent refused: its bucket does not belong to this virtual cluster",
 			zap.String("cluster_id", own), zap.String("cluster_id_in_bucket", found.ClusterId))
