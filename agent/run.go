@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -72,10 +73,19 @@ func (a *Agent) Run(ctx context.Context) error {
 func (a *Agent) logReady(ctx context.Context) error {
 	if err := a.Await(ctx); err == nil {
 		rate, reason := a.cfg.EffectivePutBudget()
-		a.log.Info("agent is ready", zap.Float64("put_budget", rate), zap.String("put_budget_reason", reason))
+		a.log.Info("ready, Kafka clients at "+a.advertised(), zap.Float64("put_budget", rate), zap.String("put_budget_reason", reason))
 	}
 	<-ctx.Done()
 	return nil
+}
+
+// advertised returns the addresses that clients receive, with commas between them.
+func (a *Agent) advertised() string {
+	texts := make([]string, len(a.addresses))
+	for i, address := range a.addresses {
+		texts[i] = address.String()
+	}
+	return strings.Join(texts, ", ")
 }
 
 // Bounds of the watch for other agents that advertise an address of this one.

@@ -226,7 +226,7 @@ func awaitOwner(ctx context.Context, plane *controlplane.ControlPlane) {
 	}
 }
 
-// greet prints the address of the agent and its PUT budget once clients can be served, and waits for the end.
+// greet prints the addresses of the agent, its PUT budget and the data directory once clients can be served, and waits for the end.
 func greet(ctx context.Context, cfg Config, a *agent.Agent) error {
 	if err := a.Await(ctx); err != nil {
 		return nil //nolint:nilerr // ctx ended
@@ -237,8 +237,10 @@ func greet(ctx context.Context, cfg Config, a *agent.Agent) error {
 try it:  seq 10 | %[2]s produce numbers -b %[1]s
          %[2]s consume numbers --from earliest -e -b %[1]s
          kcat -b %[1]s -L
+http:    http://%[5]s/readyz and /metrics
+data:    %[6]s
 at most %[3]v PUTs a second while bundles are not full (--put-budget): %[4]s
-`, bootstrap, cfg.Program, puts, why)
+`, bootstrap, cfg.Program, puts, why, a.HTTPAddress(), cfg.DataDir)
 	<-ctx.Done()
 	return nil
 }

@@ -18,11 +18,11 @@ var (
 
 // Config of the logger.
 type Config struct {
-	Level  string // least level written: debug, info, warn, error; default info
-	Format string // console (for people) or json (one object per line); default console
+	Level  string // minimum level: debug, info, warn, error; default info
+	Format string // console, a readable line, or json, an object per line; default console
 }
 
-// ApplyDefaults fills in what is not set.
+// ApplyDefaults sets the fields that are empty.
 func (c *Config) ApplyDefaults() {
 	if c.Level == "" {
 		c.Level = "info"
@@ -32,50 +32,48 @@ func (c *Config) ApplyDefaults() {
 	}
 }
 
-// New gives a logger that writes to w, which must be safe to write from one goroutine at a time.
+// New returns a logger that writes to w, one goroutine at a time.
 func New(c Config, w io.Writer) (*zap.Logger, error) {
 	c.ApplyDefaults()
 	level, err := zapcore.ParseLevel(c.Level)
 	if err != nil {
 		return nil, fmt.Errorf("log level: %w", err)
 	}
-	encoder := zap.NewProductionEncoderConfig()
-	encoder.TimeKey = "time"
-	encoder.EncodeTime = zapcore.ISO8601TimeEncoder
-	encoder.EncodeDuration = zapcore.StringDurationEncoder
-	var enc zapcore.Encoder
+	var core zapcore.Core
 	switch c.Format {
 	case "console":
-		encoder.EncodeLevel = zapcore.CapitalLevelEncoder
-		enc = zapcore.NewConsoleEncoder(encoder)
+		core = newConsole(zapcore.AddSync(w), level)
 	case "json":
-		enc = zapcore.NewJSONEncoder(encoder)
+		encoder := zap.NewProductionEncoderConfig()
+		encoder.TimeKey = "time"
+		encoder.EncodeTime = zapcore.ISO8601TimeEncoder
+		encoder.EncodeDuration = zapcore.StringDurationEncoder
+		core = flatErrors{zapcore.NewCore(zapcore.NewJSONEncoder(encoder), zapcore.Lock(zapcore.AddSync(w)), level)}
 	default:
 		return nil, fmt.Errorf("log format %q: want console or json", c.Format)
 	}
-	core := oneLine{zapcore.NewCore(enc, zapcore.Lock(zapcore.AddSync(w)), level)}
 	return zap.New(core, zap.ErrorOutput(zapcore.AddSync(w))), nil
 }
 
-// oneLine writes errors that were joined, one to a line, as one line that people can read.
-type oneLine struct{ zapcore.Core }
+// flatErrors writes joined errors, which have one line each, as one line.
+type flatErrors struct{ zapcore.Core }
 
-func (c oneLine) With(fields []zapcore.Field) zapcore.Core {
-	return oneLine{c.Core.With(flat(fields))}
+func (c flatErrors) With(fields []zapcore.Field) zapcore.Core {
+	return flatErrors{c.Core.With(flat(fields))}
 }
 
-func (c oneLine) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+func (c flatErrors) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
 	if c.Enabled(e.Level) {
 		return ce.AddCore(e, c)
 	}
 	return ce
 }
 
-func (c oneLine) Write(e zapcore.Entry, fields []zapcore.Field) error {
+func (c flatErrors) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	return c.Core.Write(e, flat(fields))
 }
 
-// flat gives the fields with every error of several lines as text with semicolons between them.
+// flat returns the fields with every error of several lines as text with semicolons between them.
 func flat(fields []zapcore.Field) []zapcore.Field {
 	for i, f := range fields {
 		err, ok := f.Interface.(error)

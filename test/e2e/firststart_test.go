@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,6 +27,9 @@ func TestFirstStart_LogsNoWarning(t *testing.T) {
 	for _, a := range c.Agents {
 		a.AwaitReady()
 		require.Empty(t, harness.Alarms(a.Output()))
+		harness.Await(t, a.Name+" names the address of clients", func() bool {
+			return strings.Contains(a.Output(), " INFO  ready, Kafka clients at "+a.Bootstrap+"  put_budget=")
+		})
 	}
 }
 
@@ -34,4 +38,7 @@ func TestFirstStart_LogsNoWarningInDev(t *testing.T) {
 	t.Parallel()
 	d := harness.StartDev(t, "--log-level", "info")
 	require.Empty(t, harness.Alarms(d.Output()))
+	harness.Await(t, "the greeting names the HTTP address and the directory", func() bool {
+		return strings.Contains(d.Output(), "\nhttp:    "+d.HTTP+"/readyz and /metrics\ndata:    "+d.DataDir+"\n")
+	})
 }

@@ -45,7 +45,7 @@ func TestStore_FullFileSystem(t *testing.T) {
 	require.Equal(t, "before\nafter\n", harness.CLI(t, d.Bootstrap, nil, "consume", "t", "--from", "earliest", "-e"))
 	const ends = "object store takes bundles again"
 	require.Eventually(t, func() bool { return strings.Contains(d.Output(), ends) }, time.Minute, 20*time.Millisecond)
-	begins := regexp.MustCompile(`ERROR\tagent.writer\tobject store refuses a bundle; .*"cause": "full"`)
+	begins := regexp.MustCompile(`ERROR object store refuses a bundle; .* cause=full .*logger=agent.writer`)
 	require.Len(t, begins.FindAllString(d.Output(), -1), 1, d.Output())
 	require.Equal(t, 1, strings.Count(d.Output(), ends), d.Output())
 }

@@ -60,11 +60,11 @@ func TestSettings_OneAddressForTwo(t *testing.T) {
 	p.Launch()
 	const agents = "another agent advertises the same address: set --advertise and --peer-advertise of each agent to its own, or --shared-advertise to that of a load balancer"
 	for _, process := range []*testservers.Process{a.Process, c.Agents[0].Process} {
-		says(t, process, agents+"\t"+`{"address": "`+c.Agents[0].Bootstrap+`"`)
+		says(t, process, agents+"  address="+c.Agents[0].Bootstrap)
 	}
-	const replicas = "another replica advertises the same address: set --advertise of each replica to its own\t"
+	const replicas = "another replica advertises the same address: set --advertise of each replica to its own  "
 	says(t, p.Process, replicas)
-	says(t, c.ControlPlanes[0].Process, replicas+`{"advertise": "`+c.ControlPlanes[0].GRPC+`", "other_replica": "cp-same"}`)
+	says(t, c.ControlPlanes[0].Process, replicas+"advertise="+c.ControlPlanes[0].GRPC+" other_replica=cp-same")
 	harness.CLI(t, c.Bootstrap(), nil, "topic", "create", "t")
 }
 

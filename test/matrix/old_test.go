@@ -21,6 +21,6 @@ func TestOldProtocol(t *testing.T) {
 	require.NoError(t, err)
 	r := harness.Program(t, harness.PythonWith(t, requirements), "-B", filepath.Join("python", "old.py"), dev.Bootstrap, "old")
 	require.Contains(t, []string{"KafkaConnectionError", "KafkaTimeoutError"}, strings.TrimSpace(r.Out), r.Err)
-	require.Contains(t, dev.Output(), `"api": "Produce", "api_version": 2, "min_version": 3`)
+	require.Contains(t, dev.Output(), "api=Produce api_version=2 min_version=3")
 	require.Contains(t, dev.Output(), "upgrade it or remove that setting (KIP-896)")
 }

@@ -103,8 +103,8 @@ func (f *fleet) replica(to build) string {
 }
 
 var (
-	tookSnapshot   = regexp.MustCompile(`took snapshot\s.*"snapshot": "([^"]+)"`)
-	loadedSnapshot = regexp.MustCompile(`loaded snapshot\s.*"snapshot": "([^"]+)"`)
+	tookSnapshot   = regexp.MustCompile(`took snapshot\s.*\bsnapshot(?:=|": ")([^" ]+)`)
+	loadedSnapshot = regexp.MustCompile(`loaded snapshot\s.*\bsnapshot(?:=|": ")([^" ]+)`)
 )
 
 // noteSnapshots notes which build took which snapshot.
@@ -233,7 +233,7 @@ func (f *fleet) peers() {
 }
 
 // errorLine matches log lines of level error, such as that of a follower whose state differs from the owner's.
-var errorLine = regexp.MustCompile(`(?m)^.*\tERROR\t.*$`)
+var errorLine = regexp.MustCompile(`(?m)^\S+\s+ERROR\s.*$`)
 
 // healthy checks that every process runs and has logged no error, and that agents understand each other.
 func (f *fleet) healthy() {
