@@ -14,11 +14,11 @@ func TestConfig_PutBudgetFollowsTheStore(t *testing.T) {
 		reason string
 	}{
 		{"file:///data", 0, 50, "directory"},
-		{"s3://b?endpoint=http%3A%2F%2Fminio%3A9000", 0, 50, "private network"},
-		{"s3://b?region=eu-west-1", 0, 4, "AWS"},
-		{"s3://b--use1-az4--x-s3?region=us-east-1", 0, 4, "Express"},
-		{"s3://b?endpoint=https%3A%2F%2Fs3.example.com", 0, 4, "s3.example.com is public"},
-		{"s3://b?region=eu-west-1", 16, 16, "--put-budget"},
+		{"s3://bucket?endpoint=http%3A%2F%2Fminio%3A9000", 0, 50, "private network"},
+		{"s3://bucket?region=eu-west-1", 0, 4, "AWS"},
+		{"s3://bucket--use1-az4--x-s3?region=us-east-1", 0, 4, "Express"},
+		{"s3://bucket?endpoint=https%3A%2F%2Fs3.example.com", 0, 4, "s3.example.com is public"},
+		{"s3://bucket?region=eu-west-1", 16, 16, "--put-budget"},
 		{"file:///data", 0.5, 0.5, "--put-budget"},
 	} {
 		cfg := Config{BucketURL: c.url, PutBudget: c.set}

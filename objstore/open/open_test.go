@@ -46,7 +46,7 @@ func TestBucket_Faults(t *testing.T) {
 		"mem://?latency=slow":   `no latency model is called "slow"`,
 		"mem://?latency-seed=1": "no latency model",
 		"mem://?latency=s3-express&latency-seed=x": "not a number",
-		"s3://b?regoin=x":                          `unknown parameter "regoin"`,
+		"s3://bucket?regoin=x":                     `unknown parameter "regoin"`,
 	} {
 		_, err := open.Bucket(t.Context(), raw)
 		require.ErrorContains(t, err, fault, raw)
@@ -76,24 +76,24 @@ func TestBucket_OneZoneIsAskedForByName(t *testing.T) {
 
 func TestErrorsAndRedactHideSecrets(t *testing.T) {
 	for _, raw := range []string{
-		"s3://b?access-key=k&secret-key=hush&bad=1", "s3://b:x?secret-key=hush", "gs://b?secret-key=hush", "s3://user:hush@b?bad=1",
+		"s3://bucket?access-key=k&secret-key=hush&bad=1", "s3://bucket:x?secret-key=hush", "gs://b?secret-key=hush", "s3://user:hush@bucket?bad=1",
 	} {
 		_, err := open.Bucket(t.Context(), raw)
 		require.Error(t, err)
 		require.NotContains(t, err.Error(), "hush")
 		require.NotContains(t, open.Redact(raw), "hush")
 	}
-	require.Equal(t, "s3://b?region=r", open.Redact("s3://b?region=r"))
+	require.Equal(t, "s3://bucket?region=r", open.Redact("s3://bucket?region=r"))
 }
 
 func TestAddress(t *testing.T) {
 	for url, want := range map[string]string{
-		"s3://b/p?endpoint=http%3A%2F%2F10.0.0.1%3A9000&region=x": "10.0.0.1:9000",
-		"s3://b/p?region=eu-central-1":                            "s3.eu-central-1.amazonaws.com",
-		"s3://b/p":                                                "s3://b",
-		"file:///data/objects":                                    "/data/objects",
-		"mem://":                                                  "",
-		"%":                                                       "",
+		"s3://bucket/p?endpoint=http%3A%2F%2F10.0.0.1%3A9000&region=x": "10.0.0.1:9000",
+		"s3://bucket/p?region=eu-central-1":                            "s3.eu-central-1.amazonaws.com",
+		"s3://bucket/p":                                                "s3://bucket",
+		"file:///data/objects":                                         "/data/objects",
+		"mem://":                                                       "",
+		"%":                                                            "",
 	} {
 		require.Equal(t, want, open.Address(url), url)
 	}

@@ -44,7 +44,7 @@ type Config struct {
 }
 
 // ParseURL reads s3://bucket/prefix?region=…&endpoint=…&path-style=true&ca-file=…&access-key=…&secret-key=…. Parameters
-// not of this list are an error.
+// not of this list are an error, and so is a name that S3 does not allow.
 func ParseURL(u *url.URL) (Config, error) {
 	c := Config{Bucket: u.Host, Prefix: strings.Trim(u.Path, "/")}
 	var faults []error
@@ -71,7 +71,7 @@ func ParseURL(u *url.URL) (Config, error) {
 			faults = append(faults, fmt.Errorf("unknown parameter %q", name))
 		}
 	}
-	faults = append(faults, c.Validate())
+	faults = append(faults, checkName(c.Bucket), c.Validate())
 	return c, errors.Join(faults...)
 }
 

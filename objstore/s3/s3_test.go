@@ -94,12 +94,12 @@ func TestParseURL(t *testing.T) {
 		AccessKey: "k", SecretKey: "s",
 	}, c)
 	for raw, fault := range map[string]string{
-		"s3:///x":                         "no bucket name",
-		"s3://b?pathstyle=true":           `unknown parameter "pathstyle"`,
-		"s3://b?path-style=yes":           `"yes" is not true or false`,
-		"s3://b/a/../b":                   "invalid object key",
-		"s3://b?access-key=k":             "come together",
-		"s3://b?endpoint=localhost%3A900": "not an http or https URL",
+		"s3:///x":                              "no bucket name",
+		"s3://bucket?pathstyle=true":           `unknown parameter "pathstyle"`,
+		"s3://bucket?path-style=yes":           `"yes" is not true or false`,
+		"s3://bucket/a/../b":                   "invalid object key",
+		"s3://bucket?access-key=k":             "come together",
+		"s3://bucket?endpoint=localhost%3A900": "not an http or https URL",
 	} {
 		_, err := parse(raw)
 		require.ErrorContains(t, err, fault, raw)
