@@ -46,7 +46,7 @@ func (a *Agent) newHandler() (*kafka.Handler, error) {
 				Recoder: recode.New(recode.Config{HoldBytes: a.budgets.recoded, Registerer: a.cfg.Registry}),
 			}),
 		),
-		Forwarder: a.session, Prober: a.session, Zones: zones, Catalogue: catalogue, Views: views, Left: a.left, Log: log,
+		Forwarder: a.session, Prober: a.session, Zones: zones, Catalogue: catalogue, Views: views, Fault: a.ready, Left: a.left, Log: log,
 	})
 }
 

@@ -60,6 +60,8 @@ type Config struct {
 	// Catalogue and Views answer for shared listeners and clients abroad. Nil disables both.
 	Catalogue *view.Catalogue
 	Views     *Views
+	// Fault returns why the agent is not ready, for the log; nil while it is. Default: none is known.
+	Fault func() error
 	// Left reports whether this agent has left the membership while other agents remain. Members and consumers that only commit
 	// are then redirected to them. Nil means never.
 	Left func() bool
@@ -70,6 +72,9 @@ type Config struct {
 func (c *Config) ApplyDefaults() {
 	if c.Zones == nil {
 		c.Zones = new(Zones)
+	}
+	if c.Fault == nil {
+		c.Fault = func() error { return nil }
 	}
 	c.Log = cmp.Or(c.Log, zap.NewNop())
 }
@@ -85,7 +90,7 @@ func New(cfg Config) (*Handler, error) {
 	cfg.ApplyDefaults()
 	h := &Handler{log: cfg.Log}
 	var errs []error
-	for _, api := range append([]API{apiVersions{}}, cfg.APIs...) {
+	for _, api := range append([]API{apiVersionsOf(&cfg)}, cfg.APIs...) {
 		entry, ok := kafkaproto.Lookup(api.Key())
 		switch {
 		case !ok || entry.By != kafkaproto.ByAgent:
