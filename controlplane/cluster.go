@@ -108,7 +108,7 @@ func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
 func (c *cluster) open(clusterID string) (*stored, error) {
 	metadataLog, err := etcdlog.Open(etcdlog.Config{
 		Client: c.cfg.Etcd, Prefix: c.cfg.EtcdPrefix, ClusterID: clusterID,
-		Log: metalog.Config{Timing: c.cfg.Timing, Logger: c.log, Registerer: c.metrics},
+		Log: metalog.Config{Timing: c.cfg.Timing, Logger: explaining(c.log, c.registry.health.explainRequest), Registerer: c.metrics},
 	})
 	if err != nil {
 		return nil, err
@@ -131,7 +131,7 @@ func (c *cluster) open(clusterID string) (*stored, error) {
 		Bucket: s.bucket.gate, SnapshotPrefix: SnapshotPrefix(clusterID), BucketLocation: c.cfg.BucketLocation,
 		OnOwner: c.sessions.Own, BeforeBootstrap: s.bucket.beforeBootstrap, ConfirmBucket: s.bucket.confirm, Final: final,
 		Beside: func(ctx context.Context, t replica.Tenure) { c.beside(ctx, s.work, t) }, Version: c.registry.versions.Lowest,
-		Clocks: c.clocks, Explain: c.registry.health.explain,
+		Clocks:        c.clocks,
 		SnapshotBytes: c.cfg.SnapshotBytes, SnapshotInterval: c.cfg.SnapshotInterval,
 		Owner: owner.Config{
 			SoftLogBytes: c.cfg.SoftLogBytes, HardLogBytes: c.cfg.HardLogBytes, QueueBytes: bounds.QueueBytes,
@@ -213,7 +213,7 @@ func (c *cluster) ready(works <-chan struct{}) error {
 	if stored == nil {
 		fault := errNoID
 		if learning := c.fault.Load(); learning != nil {
-			fault = c.registry.health.explain(*learning)
+			fault = c.registry.health.explainRequest(*learning)
 		}
 		fault = cmp.Or(c.registry.health.fault(), fault)
 		return fmt.Errorf("virtual cluster %s: %w: %w", c.name, errNoOwner, fault)
@@ -287,7 +287,7 @@ func (c *cluster) identify(ctx context.Context) (*stored, error) {
 			return nil, err
 		}
 		if c.fault.Swap(&err) == nil {
-			c.log.Warn("cluster id is not known yet, trying again", zap.Error(c.registry.health.explain(err)))
+			c.log.Warn("cluster id is not known yet, trying again", zap.Error(c.registry.health.explainRequest(err)))
 		}
 		select {
 		case <-time.After(identifyPause):

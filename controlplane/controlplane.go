@@ -88,6 +88,7 @@ func (c *ControlPlane) build(ctx context.Context) error {
 			replica: c.cfg.ReplicaID, own: c.cfg.stateVersion(), log: c.cfg.Log,
 		},
 	}
+	c.cfg.Log = explaining(c.cfg.Log, c.registry.health.explain)
 	keys := session.Keys{}
 	operated := operator.Config{Open: keys.Open, Clusters: map[string]operator.Cluster{}, Forwarder: operator.NewForwarder(c.cfg.ReplicaTLS)}
 	var sides []*session.Cluster
@@ -226,7 +227,8 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 
 func (c *ControlPlane) maintainer() (service.Service, error) {
 	m, err := etcdlog.NewMaintainer(etcdlog.MaintainerConfig{
-		Client: c.cfg.Etcd, Prefix: c.cfg.EtcdPrefix, Replica: c.cfg.ReplicaID, Logger: c.cfg.Log, Registerer: c.cfg.Registry,
+		Client: c.cfg.Etcd, Prefix: c.cfg.EtcdPrefix, Replica: c.cfg.ReplicaID, Registerer: c.cfg.Registry,
+		Logger: explaining(c.cfg.Log, c.registry.health.explainRequest),
 	})
 	if err != nil {
 		return service.Service{}, fmt.Errorf("control plane: %w", err)

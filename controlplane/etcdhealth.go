@@ -13,11 +13,8 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/freshet-io/freshet/internal/grpcerr"
-	"github.com/freshet-io/freshet/metadata/metalog"
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
 )
 
@@ -42,16 +39,6 @@ func newEtcdHealth(client *clientv3.Client, secure *tls.Config) *etcdHealth {
 	return h
 }
 
-// etcdError is a failure of etcd, with the address of its members and the time since the last answer.
-type etcdError struct {
-	fault string
-	away  time.Duration
-}
-
-func (e *etcdError) Error() string {
-	return fmt.Sprintf("%s, %d s", e.fault, int64(e.away.Round(time.Second)/time.Second))
-}
-
 // succeeded notes a successful round. It returns the time since the round before if that one failed, else 0.
 func (h *etcdHealth) succeeded() (away time.Duration) {
 	h.mu.Lock()
@@ -73,27 +60,14 @@ func (h *etcdHealth) failed(ctx context.Context, err error) (starting bool) {
 	return !strings.Contains(fault, "tls: ") && !strings.Contains(fault, "refuses requests")
 }
 
-// fault returns the failure of the last round as an *etcdError, or nil.
+// fault returns the failure of the last round with the time since the last answer, or nil.
 func (h *etcdHealth) fault() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.mu.fault == "" {
 		return nil
 	}
-	return &etcdError{h.mu.fault, time.Since(h.mu.answered)}
-}
-
-// explain returns err in words that name etcd, if etcd caused it. Other errors stay as they are. errors.Is finds err in both cases.
-func (h *etcdHealth) explain(err error) error {
-	lost := errors.Is(err, metalog.ErrFenced) && h.silent()
-	if err == nil || !causedByEtcd(err) && !lost {
-		return err
-	}
-	fault := h.fault()
-	if fault == nil { // the registry's next round names the members
-		fault = fmt.Errorf("etcd at %s did not answer in time", h.addresses())
-	}
-	return &explainedError{fault, err}
+	return fmt.Errorf("%s, %d s", h.mu.fault, int64(time.Since(h.mu.answered).Round(time.Second)/time.Second))
 }
 
 // silent reports whether a round of the registry is overdue. A tenure is lost then because etcd did not answer.
@@ -101,31 +75,6 @@ func (h *etcdHealth) silent() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return time.Since(h.mu.answered) > readRegistry+memberTimeout
-}
-
-// explainedError replaces the text of an error.
-type explainedError struct{ text, cause error }
-
-func (e *explainedError) Error() string { return e.text.Error() }
-
-func (e *explainedError) Unwrap() []error { return []error{e.text, e.cause} }
-
-// causedByEtcd reports whether err means that etcd did not answer. A lost tenure alone does not: another replica may have the ownership.
-func causedByEtcd(err error) bool {
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		return true
-	}
-	code := codeOf(err)
-	return code == codes.Unavailable || code == codes.DeadlineExceeded || code == codes.Canceled
-}
-
-// codeOf returns the gRPC code of an error of etcd's client, which wraps some codes in types of its own.
-func codeOf(err error) codes.Code {
-	var coded interface{ Code() codes.Code }
-	if errors.As(err, &coded) {
-		return coded.Code()
-	}
-	return status.Code(err)
 }
 
 // addresses returns host:port of all members. The client of an embedded member has none.
@@ -155,7 +104,7 @@ func (h *etcdHealth) diagnose(ctx context.Context, round error) string {
 			ctx, cancel := context.WithTimeout(ctx, memberTimeout)
 			defer cancel()
 			var err error
-			if answers[i], err = h.client.Status(ctx, endpoint); err != nil && causedByEtcd(err) {
+			if answers[i], err = h.client.Status(ctx, endpoint); err != nil && timedOut(err) {
 				silent[i] = etcdlog.Address(endpoint) + h.unreached(etcdlog.Address(endpoint))
 			}
 		})

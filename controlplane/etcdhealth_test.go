@@ -15,6 +15,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -33,14 +34,19 @@ func TestEtcdHealth_Explain(t *testing.T) {
 		h := newEtcdHealth(client, nil)
 		require.NoError(t, h.fault())
 		require.NoError(t, h.explain(nil))
+		require.NoError(t, h.explainRequest(nil))
 		for _, err := range []error{
 			canceled,
 			fmt.Errorf("read log: %w: %w", metalog.ErrUnavailable, context.DeadlineExceeded),
-			status.Error(codes.Unavailable, "connection error"),
+			fmt.Errorf("read log: %w: %w", metalog.ErrUnavailable, status.Error(codes.Unavailable, "connection error")),
 		} {
 			require.EqualError(t, h.explain(err), "etcd at 10.0.0.1:2379, 10.0.0.2:2379 did not answer in time")
 			require.ErrorIs(t, h.explain(err), err)
+			require.Equal(t, h.explain(err).Error(), h.explainRequest(err).Error())
 		}
+		store := fmt.Errorf("get k: %w", context.DeadlineExceeded)
+		require.Equal(t, store, h.explain(store))
+		require.ErrorContains(t, h.explainRequest(store), "etcd at")
 		for _, err := range []error{
 			metalog.ErrFenced, metalog.ErrCorrupt, fmt.Errorf("read log: %w: %w", metalog.ErrUnavailable, errors.New("remove the key")), io.EOF,
 		} {
@@ -52,6 +58,10 @@ func TestEtcdHealth_Explain(t *testing.T) {
 		h.mu.fault = "etcd at 10.0.0.1:2379 does not answer"
 		time.Sleep(8 * time.Second) // sleeps: the clock is fake
 		require.EqualError(t, h.explain(canceled), "etcd at 10.0.0.1:2379 does not answer, 12 s")
+		core, logged := observer.New(zap.InfoLevel)
+		explaining(zap.New(core), h.explain).With(zap.Int("n", 1)).Warn("replica makes no progress", zap.Error(canceled), zap.NamedError("store", store))
+		require.Equal(t, map[string]any{"n": int64(1), "error": "etcd at 10.0.0.1:2379 does not answer, 12 s", "store": store.Error()},
+			logged.All()[0].ContextMap())
 		require.Equal(t, 12*time.Second, h.succeeded())
 		require.NoError(t, h.fault())
 		require.Zero(t, h.succeeded())

@@ -43,8 +43,6 @@ type Config struct {
 	// Final reports whether an error of BeforeBootstrap or ConfirmBucket ends the replica. Other errors are tried again. nil means
 	// that none ends it.
 	Final func(error) bool
-	// Explain returns an error of a round in words that name the cause, for the log. nil means that errors are logged as they are.
-	Explain func(error) error
 	// ClusterID is given to a new virtual cluster; default: random, as Kafka makes them.
 	ClusterID string
 	// Version is the state machine version that all replicas support now, 0 if that is not known; default
@@ -118,9 +116,6 @@ func (c *Config) ApplyDefaults() {
 	}
 	if c.Final == nil {
 		c.Final = func(error) bool { return false }
-	}
-	if c.Explain == nil {
-		c.Explain = func(err error) error { return err }
 	}
 	if c.Clocks == nil {
 		c.Clocks = func() []Clock { return nil }

@@ -139,7 +139,7 @@ func (r *Replica) resign(ctx context.Context, tenure metalog.Tenure) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resignTimeout)
 	defer cancel()
 	if err := tenure.Resign(ctx); err != nil {
-		r.cfg.Logger.Warn("ownership not given up, its lease will run out", zap.Error(r.cfg.Explain(err)))
+		r.cfg.Logger.Warn("ownership not given up, its lease will run out", zap.Error(err))
 	}
 }
 

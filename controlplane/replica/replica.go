@@ -156,7 +156,7 @@ func (r *Replica) Run(ctx context.Context) error {
 				cause = errClockOff.Error() // the differences of clocks vary
 			}
 			if logged != cause { // the same cause in a row is logged once
-				r.cfg.Logger.Warn("replica makes no progress", zap.Error(r.cfg.Explain(err)))
+				r.cfg.Logger.Warn("replica makes no progress", zap.Error(err))
 				logged = cause
 			}
 			wait = min(2*wait, maxBackoff)

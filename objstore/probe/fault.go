@@ -115,10 +115,17 @@ func diagnose(err error) *Fault {
 	return &Fault{Kind: "object store returns an unexpected error", Check: "whether --bucket names a working store", Err: err}
 }
 
-// silence wraps err in errSilent if the attempt timed out.
+// silentError is the error of an attempt that timed out. Its text leaves the client's words out, which say that a context ended.
+type silentError struct{ err error }
+
+func (e *silentError) Error() string { return fmt.Sprintf("%v within %s", errSilent, limit) }
+
+func (e *silentError) Unwrap() []error { return []error{errSilent, e.err} }
+
+// silence wraps err in a silentError if the attempt timed out.
 func silence(attempt context.Context, err error) error {
 	if err != nil && errors.Is(attempt.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("%w within %s: %w", errSilent, limit, err)
+		return &silentError{err}
 	}
 	return err
 }
