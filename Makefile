@@ -252,6 +252,10 @@ differential: build ## play SEQUENCES (2000) random request sequences from SEED 
 	FRESHET_DIFFERENTIAL_SEQUENCES=$(or $(SEQUENCES),2000) FRESHET_DIFFERENTIAL_SEED=$(or $(SEED),1) FRESHET_DIFFERENTIAL_CHANGES=$(or $(CHANGES),10) \
 	  FRESHET_BINARY=$(abspath $(BIN)/freshet) $(GO) test -timeout 0 -count=1 -v ./test/differential
 
+.PHONY: kafka-next
+kafka-next: build ## compare Freshet with another release of Apache Kafka, KAFKA (4.5.0), which Maven fetches
+	FRESHET_KAFKA='$(or $(KAFKA),4.5.0)' $(REAL) -v -run '^Test(Differential|Sequences)' ./test/clients ./test/differential
+
 .PHONY: elastic
 elastic: ## grow and shrink a cluster under stock clients for DURATION (5m); print stalls and start-up times beside their bounds
 	FRESHET_ELASTIC=$(or $(DURATION),5m) $(GO) test -timeout 0 -count=1 -v -run '^TestElastic$$' ./test/elastic

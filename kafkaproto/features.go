@@ -7,11 +7,13 @@ type Feature struct {
 	Finalized int16 // 0: not finalized
 }
 
-// metadataVersion is the level of metadata.version that 4.3 final brokers have; clients take it for display and for
-// what the cluster can do.
-const metadataVersion = 30
+// The level of metadata.version of brokers of KafkaVersion (MetadataVersion.LATEST_PRODUCTION), and its name. Clients show them.
+const (
+	metadataVersion     = 33
+	MetadataVersionName = "4.4-IV2"
+)
 
-// Features gives the feature levels that are spoken. A Java producer uses the second transaction protocol only from a
+// Features returns the feature levels that are supported. A Java producer uses the second transaction protocol only from a
 // finalized transaction.version of 2 on (KIP-890), and the new group protocol needs a group.version of 1 (KIP-848).
 func Features() []Feature { return features }
 

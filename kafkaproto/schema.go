@@ -8,7 +8,7 @@ import (
 )
 
 // schemas describes the request bodies of the APIs that are served, as the message definitions in the kafka-clients
-// 4.3.1 jar do, down to what is needed to walk them. Fields are separated by spaces:
+// jar of KafkaVersion do, down to what is needed to walk them. Fields are separated by spaces:
 //
 //	1 2 4 8 16  so many bytes
 //	s           string          r    bytes or records
@@ -35,7 +35,7 @@ var schemas = map[int16]string{
 	15: "(s) 1@3+",                                                                                                 // DescribeGroups
 	16: "(s)@4+ (s)@5+",                                                                                            // ListGroups
 	17: "s",                                                                                                        // SaslHandshake
-	18: "s@3+ s@3+",                                                                                                // ApiVersions
+	18: "s@3+ s@3+ s@5+ 4@5+",                                                                                      // ApiVersions
 	19: "[s 4 2 [4 (4)] [s s]] 4 1",                                                                                // CreateTopics
 	20: "[s@6+ 16@6+]@6+ (s)@0-5 4",                                                                                // DeleteTopics
 	21: "[s [4 8]] 4",                                                                                              // DeleteRecords
@@ -45,7 +45,7 @@ var schemas = map[int16]string{
 	25: "s 8 2 s",                                                                                                  // AddOffsetsToTxn
 	26: "s 8 2 1",                                                                                                  // EndTxn
 	27: "[8 2 1 [s (4)] 4 1@2+]",                                                                                   // WriteTxnMarkers
-	28: "s s 8 2 4@3+ s@3+ s@3+ [s [4 8 4@2+ s]]",                                                                  // TxnOffsetCommit
+	28: "s s 8 2 4@3+ s@3+ s@3+ [s@0-5 16@6+ [4 8 4@2+ s]]",                                                        // TxnOffsetCommit
 	29: "1 s 1 s s 1 1",                                                                                            // DescribeAcls
 	30: "[1 s 1 s s 1 1]",                                                                                          // CreateAcls
 	31: "[1 s 1 s s 1 1]",                                                                                          // DeleteAcls

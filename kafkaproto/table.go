@@ -1,10 +1,11 @@
 package kafkaproto
 
-// KafkaVersion is the Apache Kafka release whose API versions the table names.
-const KafkaVersion = "4.3"
+// KafkaVersion is the Apache Kafka release that is the reference: the table has its API versions, and tests and benchmarks
+// run its jars.
+const KafkaVersion = "4.4.0"
 
 // MaxKey is the largest API key of KafkaVersion.
-const MaxKey = 92
+const MaxKey = 94
 
 // The keys that the protocol treats specially, or that code outside of kmsg names.
 const (
@@ -96,7 +97,7 @@ func (e Entry) Advertised() Versions {
 func (e Entry) IsFlexible(version int16) bool { return version >= e.Flexible }
 
 // table is indexed by key. Its Kafka and Flexible columns are those of the message definitions in the kafka-clients
-// 4.3.1 jar, without unstable versions and controller-only APIs.
+// jar of KafkaVersion, without unstable versions and controller-only APIs.
 var table = [MaxKey + 1]Entry{
 	{0, "Produce", Versions{0, 13}, Versions{3, 13}, ByAgent, 9, "0-2 are advertised as Kafka does so that librdkafka compresses (KAFKA-18659), and refused"},
 	{1, "Fetch", Versions{4, 18}, Versions{4, 18}, ByAgent, 12, ""},
@@ -116,17 +117,17 @@ var table = [MaxKey + 1]Entry{
 	{15, "DescribeGroups", Versions{0, 6}, Versions{0, 6}, ByControlPlane, 5, ""},
 	{16, "ListGroups", Versions{0, 5}, Versions{0, 5}, ByControlPlane, 3, ""},
 	{17, "SaslHandshake", Versions{0, 1}, Versions{0, 1}, ByAgent, never, "no SASL listener: ILLEGAL_SASL_STATE, as Kafka without SASL"},
-	{18, "ApiVersions", Versions{0, 4}, Versions{0, 4}, ByAgent, 3, "any version is answered, an unknown one in version 0 (KIP-511)"},
+	{18, "ApiVersions", Versions{0, 5}, Versions{0, 5}, ByAgent, 3, "any version is answered, an unknown one in version 0 (KIP-511); 5 checks the cluster id, not the node id (KIP-1242): agents share addresses"},
 	{19, "CreateTopics", Versions{2, 7}, Versions{2, 7}, ByControlPlane, 5, ""},
 	{20, "DeleteTopics", Versions{1, 6}, Versions{1, 6}, ByControlPlane, 4, ""},
 	{21, "DeleteRecords", Versions{0, 2}, Versions{0, 2}, ByControlPlane, 2, ""},
-	{22, "InitProducerId", Versions{0, 5}, Versions{0, 5}, ByControlPlane, 2, "version 6 is unstable in Kafka 4.3"},
+	{22, "InitProducerId", Versions{0, 5}, Versions{0, 5}, ByControlPlane, 2, "version 6 is unstable in Kafka 4.4"},
 	{23, "OffsetForLeaderEpoch", Versions{2, 4}, Versions{2, 4}, ByAgent, 4, ""},
 	{24, "AddPartitionsToTxn", Versions{0, 5}, Versions{0, 5}, ByControlPlane, 3, ""},
 	{25, "AddOffsetsToTxn", Versions{0, 4}, Versions{0, 4}, ByControlPlane, 3, ""},
 	{26, "EndTxn", Versions{0, 5}, Versions{0, 5}, ByControlPlane, 3, ""},
 	{27, "WriteTxnMarkers", Versions{1, 2}, Versions{1, 2}, ByControlPlane, 1, "for operators (KIP-664): a transaction ends in one command here"},
-	{28, "TxnOffsetCommit", Versions{0, 5}, Versions{0, 5}, ByControlPlane, 3, ""},
+	{28, "TxnOffsetCommit", Versions{0, 6}, Versions{0, 6}, ByControlPlane, 3, ""},
 	{29, "DescribeAcls", Versions{1, 3}, Versions{1, 3}, ByAgent, 2, "no authorizer: SECURITY_DISABLED, as Kafka without one"},
 	{30, "CreateAcls", Versions{1, 3}, Versions{1, 3}, ByAgent, 2, "no authorizer: SECURITY_DISABLED, as Kafka without one"},
 	{31, "DeleteAcls", Versions{1, 3}, Versions{1, 3}, ByAgent, 2, "no authorizer: SECURITY_DISABLED, as Kafka without one"},
@@ -140,7 +141,7 @@ var table = [MaxKey + 1]Entry{
 	{39, "RenewDelegationToken", Versions{1, 2}, Versions{1, 2}, ByAgent, 2, "refused as Kafka without tokens does"},
 	{40, "ExpireDelegationToken", Versions{1, 2}, Versions{1, 2}, ByAgent, 2, "refused as Kafka without tokens does"},
 	{41, "DescribeDelegationToken", Versions{1, 3}, Versions{1, 3}, ByAgent, 2, "refused as Kafka without tokens does"},
-	{42, "DeleteGroups", Versions{0, 2}, Versions{0, 2}, ByControlPlane, 2, ""},
+	{42, "DeleteGroups", Versions{0, 3}, Versions{0, 3}, ByControlPlane, 2, ""},
 	{43, "ElectLeaders", Versions{0, 2}, Versions{0, 2}, ByControlPlane, 2, "there are no elections: none is ever needed"},
 	{44, "IncrementalAlterConfigs", Versions{0, 1}, Versions{0, 1}, ByControlPlane, 1, ""},
 	{45, "AlterPartitionReassignments", Versions{0, 1}, Versions{0, 1}, ByControlPlane, 0, "checked and done at once: any agent serves any partition"},
@@ -186,9 +187,11 @@ var table = [MaxKey + 1]Entry{
 	{85, "WriteShareGroupState", Versions{0, 1}, None, ByNobody, 0, "between Kafka's brokers: share group state is kept elsewhere here"},
 	{86, "DeleteShareGroupState", Versions{0, 0}, None, ByNobody, 0, "between Kafka's brokers: share group state is kept elsewhere here"},
 	{87, "ReadShareGroupStateSummary", Versions{0, 1}, None, ByNobody, 0, "between Kafka's brokers: share group state is kept elsewhere here"},
-	{88, "StreamsGroupHeartbeat", Versions{0, 0}, None, ByNobody, 0, "streams groups (KIP-1071) come in a later release; streams.version is 0"},
-	{89, "StreamsGroupDescribe", Versions{0, 0}, None, ByNobody, 0, "streams groups (KIP-1071) come in a later release; streams.version is 0"},
+	{88, "StreamsGroupHeartbeat", Versions{0, 1}, None, ByNobody, 0, "streams groups (KIP-1071) come in a later release; streams.version is 0"},
+	{89, "StreamsGroupDescribe", Versions{0, 1}, None, ByNobody, 0, "streams groups (KIP-1071) come in a later release; streams.version is 0"},
 	{90, "DescribeShareGroupOffsets", Versions{0, 1}, None, ByNobody, 0, "share groups (KIP-932) come in a later release; share.version is 0"},
 	{91, "AlterShareGroupOffsets", Versions{0, 0}, None, ByNobody, 0, "share groups (KIP-932) come in a later release; share.version is 0"},
 	{92, "DeleteShareGroupOffsets", Versions{0, 0}, None, ByNobody, 0, "share groups (KIP-932) come in a later release; share.version is 0"},
+	{93, "StreamsGroupTopologyDescriptionUpdate", Versions{0, 0}, None, ByNobody, 0, "streams groups (KIP-1071) come in a later release; streams.version is 0"},
+	{94, "UnregisterController", Versions{0, 0}, None, ByNobody, 0, "there is no KRaft quorum: the control plane's log is in etcd"},
 }

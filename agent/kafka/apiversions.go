@@ -8,23 +8,27 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/freshet-io/freshet/agent/edge"
+	"github.com/freshet-io/freshet/agent/view"
 	"github.com/freshet-io/freshet/kafkaproto"
 )
 
-// ApiVersions, key 18, versions 0-4; any other version is answered in version 0 with UNSUPPORTED_VERSION and the
+// ApiVersions, key 18, versions 0-5; any other version is answered in version 0 with UNSUPPORTED_VERSION and the
 // range of ApiVersions itself, so that the client can ask again (KIP-511).
 //
 //	1 adds the throttle time
 //	3 is flexible (never in the response's header), adds the client's software name and version, and features
 //	4 shows features whose lowest version is 0 (KAFKA-17011)
-type apiVersions struct{}
+//	5 adds the cluster id and node id that the client expects (KIP-1242)
+type apiVersions struct {
+	catalogue *view.Catalogue // nil disables the check of the cluster id
+}
 
 // softwarePattern is what a client's software name and version must match (KIP-511).
 var softwarePattern = regexp.MustCompile(`^[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?$`)
 
 func (apiVersions) Key() int16 { return kafkaproto.KeyApiVersions }
 
-func (apiVersions) Start(_ context.Context, req *edge.Request) func() edge.Reply {
+func (a apiVersions) Start(_ context.Context, req *edge.Request) func() edge.Reply {
 	if !kafkaproto.Serves(req.Key, req.Version) {
 		return Ready(unsupportedApiVersions())
 	}
@@ -33,10 +37,12 @@ func (apiVersions) Start(_ context.Context, req *edge.Request) func() edge.Reply
 		return Malformed(req, err)
 	}
 	named := softwarePattern.MatchString(in.ClientSoftwareName) && softwarePattern.MatchString(in.ClientSoftwareVersion)
-	if req.Version >= 3 && !named {
-		out := kmsg.NewPtrApiVersionsResponse()
-		out.ErrorCode = kerr.InvalidRequest.Code
-		return Ready(Answer(req, out))
+	half := req.Version >= expectsClusterSince && (in.ClusterID == nil) != (in.NodeID == -1)
+	switch {
+	case half, req.Version >= 3 && !named:
+		return refuseApiVersions(req, kerr.InvalidRequest)
+	case a.misrouted(in):
+		return refuseApiVersions(req, kerr.RebootstrapRequired)
 	}
 	if named {
 		req.Client.SetSoftware(edge.Software{Name: in.ClientSoftwareName, Version: in.ClientSoftwareVersion})
@@ -44,7 +50,27 @@ func (apiVersions) Start(_ context.Context, req *edge.Request) func() edge.Reply
 	return Ready(edge.Reply{Head: supported[req.Version]})
 }
 
-// supported are the answers by version. They are the same for everybody, and the first of every connection.
+// expectsClusterSince is the first version in which the client names the cluster and node that it means to reach.
+const expectsClusterSince = 5
+
+// misrouted reports whether the client means to reach another cluster (KIP-1242, KafkaApis.handleApiVersionsRequest). Kafka compares
+// the node id too. Here one address stands for several nodes, and a node's address moves to another agent, so any node id passes.
+// An agent that does not know its cluster id yet lets every client pass.
+func (a apiVersions) misrouted(in *kmsg.ApiVersionsRequest) bool {
+	if in.Version < expectsClusterSince || in.ClusterID == nil || a.catalogue == nil {
+		return false
+	}
+	own := a.catalogue.Load().ClusterID
+	return own != "" && *in.ClusterID != own
+}
+
+func refuseApiVersions(req *edge.Request, code *kerr.Error) func() edge.Reply {
+	out := kmsg.NewPtrApiVersionsResponse()
+	out.ErrorCode = code.Code
+	return Ready(Answer(req, out))
+}
+
+// supported has the answer of each version, which every client gets first on each connection.
 var supported = encodeSupported()
 
 func encodeSupported() (answers [][]byte) {

@@ -8,17 +8,18 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/freshet-io/freshet/agent/edge"
+	"github.com/freshet-io/freshet/agent/view"
 	"github.com/freshet-io/freshet/kafkaproto"
 )
 
 func apiVersionsRequest() *kmsg.ApiVersionsRequest {
 	in := kmsg.NewPtrApiVersionsRequest()
-	in.ClientSoftwareName, in.ClientSoftwareVersion = "apache-kafka-java", "4.3.1"
+	in.ClientSoftwareName, in.ClientSoftwareVersion = "apache-kafka-java", kafkaproto.KafkaVersion
 	return in
 }
 
 func TestApiVersions_ListsWhatIsServed(t *testing.T) {
-	for version := int16(0); version <= 4; version++ {
+	for version := int16(0); version <= 5; version++ {
 		out := call[*kmsg.ApiVersionsResponse](t, apiVersions{}, version, apiVersionsRequest(), "")
 		require.Zero(t, out.ErrorCode)
 		listed := map[int16]kafkaproto.Versions{}
@@ -69,14 +70,49 @@ func TestDecode_CutsTrailingBytes(t *testing.T) {
 
 func TestApiVersions_UnknownVersionIsAnsweredInVersionZero(t *testing.T) {
 	in := apiVersionsRequest()
-	in.SetVersion(5)
-	reply := start(t, apiVersions{}, 5, in, "")()
+	in.SetVersion(6)
+	reply := start(t, apiVersions{}, 6, in, "")()
 	out := kmsg.NewPtrApiVersionsResponse()
 	require.NoError(t, out.ReadFrom(reply.Head))
 	require.Equal(t, kerr.UnsupportedVersion.Code, out.ErrorCode)
 	require.Len(t, out.ApiKeys, 1)
 	require.Equal(t, kafkaproto.KeyApiVersions, out.ApiKeys[0].ApiKey)
-	require.EqualValues(t, 4, out.ApiKeys[0].MaxVersion)
+	require.EqualValues(t, 5, out.ApiKeys[0].MaxVersion)
+}
+
+func TestApiVersions_ChecksTheClusterOfMisroutedClients(t *testing.T) {
+	catalogue := catalogueOf(t)
+	own, other := "the-cluster", "another"
+	for name, test := range map[string]struct {
+		catalogue *view.Catalogue
+		version   int16
+		cluster   *string
+		node      int32
+		want      *kerr.Error
+	}{
+		"neither":                       {catalogue, 5, nil, -1, nil},
+		"this cluster":                  {catalogue, 5, &own, 10, nil},
+		"this cluster, another node":    {catalogue, 5, &own, 777, nil},
+		"another cluster":               {catalogue, 5, &other, 10, kerr.RebootstrapRequired},
+		"another cluster, old version":  {catalogue, 4, &other, 10, nil},
+		"cluster without node":          {catalogue, 5, &own, -1, kerr.InvalidRequest},
+		"node without cluster":          {catalogue, 5, nil, 10, kerr.InvalidRequest},
+		"the agent knows no cluster id": {view.NewCatalogue(), 5, &other, 10, nil},
+		"no catalogue":                  {nil, 5, &other, 10, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := apiVersionsRequest()
+			in.ClusterID, in.NodeID = test.cluster, test.node
+			out := call[*kmsg.ApiVersionsResponse](t, apiVersions{test.catalogue}, test.version, in, "")
+			if test.want != nil {
+				require.Equal(t, test.want.Code, out.ErrorCode)
+				require.Empty(t, out.ApiKeys)
+				return
+			}
+			require.Zero(t, out.ErrorCode)
+			require.NotEmpty(t, out.ApiKeys)
+		})
+	}
 }
 
 func TestApiVersions_ChecksSoftwareNames(t *testing.T) {
@@ -85,7 +121,7 @@ func TestApiVersions_ChecksSoftwareNames(t *testing.T) {
 		ok            bool
 	}{
 		{"a", "1", true},
-		{"apache-kafka-java", "4.3.1-rc.1", true},
+		{"apache-kafka-java", "4.4.0-rc.1", true},
 		{"", "1", false},
 		{"a", "", false},
 		{"a b", "1", false},

@@ -108,7 +108,7 @@ func (r *produceRequest) results(ctx context.Context) []writer.Result {
 
 // recodeRules are what a topic's configs ask of the inside of its batches.
 func recodeRules(topic *view.Topic, v *topicconfig.Values, partition int32) recode.Rules {
-	rules := recode.Rules{Keys: v.Compact, MaxBytes: v.MaxMessageBytes}
+	rules := recode.Rules{Keys: v.Compact, MaxRecordBytes: v.MaxDecompressed, MaxBytes: v.MaxMessageBytes}
 	if codec, ok := kafkaproto.ParseCodec(v.CompressionType); ok {
 		rules.Compress, rules.Codec, rules.Level = true, codec, v.CompressionLevel
 	}

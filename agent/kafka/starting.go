@@ -32,10 +32,11 @@ type starting struct {
 
 // apiVersionsOf returns the API that answers ApiVersions.
 func apiVersionsOf(cfg *Config) API {
+	versions := apiVersions{cfg.Catalogue}
 	if cfg.Catalogue == nil {
-		return apiVersions{}
+		return versions
 	}
-	return &starting{API: apiVersions{}, cfg: cfg, logged: rate.Sometimes{Interval: startingEvery}}
+	return &starting{API: versions, cfg: cfg, logged: rate.Sometimes{Interval: startingEvery}}
 }
 
 // Start implements API.

@@ -1,5 +1,6 @@
 // Package recode opens record batches, for the few topics that ask for it: compacted topics take no records without
-// key, and topics with a compression.type of their own store every batch in that codec (Kafka's LogValidator).
+// key, topics with a max.decompressed.message.bytes of their own take no record above it, and topics with a
+// compression.type of their own store every batch in that codec (Kafka's LogValidator).
 // Everything else is stored verbatim, and opened only to find a timestamp in it.
 //
 // Records are streamed through, and what they decompress to is bounded. What is held of them is what the decompressor
@@ -44,6 +45,8 @@ const (
 type Rules struct {
 	// Keys: records without key are refused (cleanup.policy has compact).
 	Keys bool
+	// MaxRecordBytes is max.decompressed.message.bytes: the largest record that a compressed batch may have. 0 is no limit.
+	MaxRecordBytes int32
 	// Compress: batches are stored with Codec, whatever they were sent with.
 	Compress bool
 	Codec    kafkaproto.Codec
@@ -54,8 +57,16 @@ type Rules struct {
 	Partition string
 }
 
-// Needs tells whether a batch of this codec has to be opened.
-func (r *Rules) Needs(sent kafkaproto.Codec) bool { return r.Keys || r.Recompresses(sent) }
+// Needs reports whether a batch of this codec has to be opened.
+func (r *Rules) Needs(sent kafkaproto.Codec) bool {
+	return r.Keys || r.limits(sent) || r.Recompresses(sent)
+}
+
+// limits reports whether the records of a batch of this codec have a largest size. As in Kafka, only those of compressed batches
+// have one (DefaultRecordBatch.compressedIterator): max.message.bytes bounds the others.
+func (r *Rules) limits(sent kafkaproto.Codec) bool {
+	return r.MaxRecordBytes > 0 && sent != kafkaproto.NoCodec
+}
 
 // Recompresses reports whether a batch of this codec is compressed anew.
 func (r *Rules) Recompresses(sent kafkaproto.Codec) bool { return r.Compress && r.Codec != sent }
@@ -213,6 +224,9 @@ func finish(p []byte, codec kafkaproto.Codec) kafkaproto.RecordBatch {
 // walk reads every record: as many as the header says, to the end, each with a key if the rules want one.
 func (c *Recoder) walk(from io.Reader, b kafkaproto.RecordBatch, r *Rules, errs int) error {
 	w := walker{r: from}
+	if r.limits(b.Codec()) {
+		w.most = int64(r.MaxRecordBytes)
+	}
 	refused := &RecordsError{}
 	var message string // the same of all
 	for i := range b.RecordCount() {

@@ -24,7 +24,7 @@ var codecs = []kafkaproto.Codec{
 	kafkaproto.NoCodec, kafkaproto.Gzip, kafkaproto.Snappy, kafkaproto.LZ4, kafkaproto.Zstd,
 }
 
-// records encodes n records; those that keyless names have a null key.
+// records encodes n records. Records whose numbers are in keyless have a null key.
 func records(n int, keyless ...int) []byte {
 	var all []byte
 	for i := range n {
@@ -197,6 +197,41 @@ func TestRecoder_Bounds(t *testing.T) {
 
 // TestRecoder_KeepsNoMoreThanABatchMayHave: records that decompress to much more than max.message.bytes are looked through and
 // refused, without being held.
+// A bomb is refused before the record that is too large is decompressed, so its claim is enough.
+func TestRecoder_MaxRecordBytes(t *testing.T) {
+	const most = 1000
+	c, rules := recode.New(recode.Config{}), &recode.Rules{MaxRecordBytes: most}
+	record := func(size int) []byte {
+		r := []byte{0}
+		r = kbin.AppendVarint(r, 0)
+		r = kbin.AppendVarint(r, 0)
+		r = kbin.AppendVarintBytes(r, nil)
+		value := size - len(r) - 3 // the length of the value in two bytes, and no headers
+		r = kbin.AppendVarint(r, int32(value))
+		r = append(append(r, make([]byte, value)...), 0)
+		return append(kbin.AppendVarint(nil, int32(len(r))), r...)
+	}
+	for _, codec := range codecs {
+		fits, exceeds := batch(t, codec, 1, record(most)), batch(t, codec, 1, record(most+1))
+		bomb := batch(t, codec, 1, append(kbin.AppendVarint(nil, 200<<20), make([]byte, 100)...))
+		compressed := codec != kafkaproto.NoCodec
+		require.Equal(t, compressed, rules.Needs(codec), codec)
+		got, err := apply(t.Context(), c, fits, rules)
+		require.NoError(t, err, codec)
+		require.Equal(t, fits, got)
+		if !compressed {
+			_, err = apply(t.Context(), c, exceeds, rules)
+			require.NoError(t, err, "max.message.bytes bounds records that are not compressed")
+			continue
+		}
+		_, err = apply(t.Context(), c, exceeds, rules)
+		require.ErrorIs(t, err, kerr.InvalidRecord, codec)
+		require.ErrorContains(t, err, "record 0: size 1001 exceeds the configured maximum record size of 1000", codec)
+		_, err = apply(t.Context(), c, bomb, rules)
+		require.ErrorContains(t, err, "size 209715200 exceeds the configured maximum record size of 1000", codec)
+	}
+}
+
 func TestRecoder_KeepsNoMoreThanABatchMayHave(t *testing.T) {
 	const size = 8 << 20
 	b := batch(t, kafkaproto.Gzip, 1, zeros(size))
@@ -264,7 +299,7 @@ func FuzzRecoder(f *testing.F) {
 			Keys: true, Compress: true, Codec: kafkaproto.LZ4, Level: 9, MaxBytes: 1 << 20,
 		})
 		if err == nil {
-			// What was taken is taken again.
+			// A second pass accepts the stored batch.
 			_, err = apply(t.Context(), recode.New(recode.Config{MaxRecordBytes: 1 << 20}), out, &recode.Rules{Keys: true})
 			if err != nil {
 				t.Fatal(err)

@@ -39,8 +39,9 @@ func (b *bounded) Read(p []byte) (int, error) {
 //
 // All varints are zigzag. Only both deltas, the key's length and the overall length are looked at.
 type walker struct {
-	r   io.Reader
-	buf *bufio.Reader
+	r    io.Reader
+	buf  *bufio.Reader
+	most int64 // bytes of the largest record that is taken; 0 is no limit
 }
 
 // record is what is looked at of one record.
@@ -60,6 +61,9 @@ func (w *walker) record(i int32) (r record, err error) {
 	}
 	if length < 0 {
 		return r, fmt.Errorf("record %d: length %d", i, length)
+	}
+	if w.most > 0 && length > w.most { // before the record is decompressed
+		return r, fmt.Errorf("record %d: size %d exceeds the configured maximum record size of %d", i, length, w.most)
 	}
 	left := length
 	if _, err := w.buf.Discard(1); err != nil { // attributes

@@ -9,11 +9,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/freshet-io/freshet/kafkaproto"
 )
 
-// Versions of what is fetched.
+// Versions that are fetched.
 const (
-	KafkaVersion     = "4.3.1"
+	KafkaVersion     = kafkaproto.KafkaVersion
 	S3ServerVersion  = "v1.8.0" // as in tools/servers
 	s3ServerPackage  = "github.com/versity/versitygw/cmd/versitygw"
 	s3ServerProgram  = "versitygw"

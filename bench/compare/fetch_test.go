@@ -10,14 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is fetched is what the tests of this repository run against.
+// Benchmarks and tests run the same programs.
 func TestVersions_AreThoseOfTheTests(t *testing.T) {
 	servers, err := os.ReadFile(filepath.Join("..", "..", "tools", "servers", "go.mod"))
 	require.NoError(t, err)
 	require.Contains(t, string(servers), "github.com/versity/versitygw "+S3ServerVersion)
 	tests, err := os.ReadFile(filepath.Join("..", "..", "test", "java", "pom.xml"))
 	require.NoError(t, err)
-	require.Contains(t, string(tests), "<artifactId>kafka"+kafkaScalaSuffix+"</artifactId>\n      <version>"+KafkaVersion+"</version>")
+	require.Contains(t, string(tests), "<artifactId>kafka"+kafkaScalaSuffix+"</artifactId>\n      <version>${kafka.version}</version>")
 }
 
 func TestFindJars_OfARelease(t *testing.T) {

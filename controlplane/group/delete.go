@@ -10,9 +10,10 @@ import (
 	"github.com/freshet-io/freshet/metadata"
 )
 
-// DeleteGroups, key 42, versions 0-2: groups without members, with their offsets.
+// DeleteGroups, key 42, versions 0-3: groups without members, with their offsets.
 //
 //	2  is flexible
+//	3  has a message for each group: null, as Kafka's for classic and consumer groups (GroupCoordinatorShard.deleteGroups)
 
 func (c *call) deleteGroups(in *kmsg.DeleteGroupsRequest) {
 	out := kmsg.NewPtrDeleteGroupsResponse()

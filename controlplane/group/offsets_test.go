@@ -168,8 +168,8 @@ func TestOffsets_CommitsKeepTheirOrderWhileTheQueueIsFull(t *testing.T) {
 	})
 }
 
-// All groups together have one place among those who wait for room in the owner's queue, so one command at a time would let
-// a thousand commits wait for a thousand turns of everybody else.
+// All groups share one place among the waiters for room in the owner's queue. With one command a turn, a thousand commits would
+// wait for a thousand turns of other waiters.
 func TestOffsets_AFullQueueIsThroughInAFewTurns(t *testing.T) {
 	inWorld(t, quick, func(w *world) {
 		const groups = 500
@@ -376,6 +376,28 @@ func TestOffsets_TransactionalRefusedByTheGroup(t *testing.T) {
 	})
 }
 
+// Version 6 names topics by id, and has an error of its own for a group that does not exist (KIP-1319).
+func TestOffsets_TransactionalByTopicID(t *testing.T) {
+	inWorld(t, quick, func(w *world) {
+		_, in := beginTransaction(w, "x")
+		named := in.Topics[0]
+		named.Topic, named.TopicID = "", topicID("t")
+		unknown := named
+		unknown.TopicID = [16]byte{99}
+		in.Topics = []kmsg.TxnOffsetCommitRequestTopic{named, unknown}
+		codes := func() map[[16]byte]int16 {
+			codes := map[[16]byte]int16{}
+			for _, topic := range ask[*kmsg.TxnOffsetCommitResponse](w, in, 6).Topics {
+				codes[topic.TopicID] = topic.Partitions[0].ErrorCode
+			}
+			return codes
+		}
+		require.Equal(t, map[[16]byte]int16{topicID("t"): 0, {99}: kerr.UnknownTopicID.Code}, codes())
+		in.Group, in.Generation, in.MemberID = "missing", 3, "m"
+		require.Equal(t, map[[16]byte]int16{topicID("t"): kerr.GroupIDNotFound.Code, {99}: kerr.UnknownTopicID.Code}, codes())
+	})
+}
+
 // The group's error comes before those of partitions that do not exist.
 func TestOffsets_DeleteUnknownPartitionsOfAnUnknownGroup(t *testing.T) {
 	inWorld(t, quick, func(w *world) {
@@ -391,7 +413,7 @@ func TestOffsets_DeleteUnknownPartitionsOfAnUnknownGroup(t *testing.T) {
 	})
 }
 
-// What is pending for a group is bounded: clients abort a transaction that would add more.
+// The pending offsets of a group are bounded: clients abort a transaction that would add more.
 func TestOffsets_TooMuchPending(t *testing.T) {
 	inWorld(t, quick, func(w *world) {
 		begin := func(name string) *metadata.TransactionRef {

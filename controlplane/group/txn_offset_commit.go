@@ -11,16 +11,20 @@ import (
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
-// TxnOffsetCommit, key 28, versions 0-5.
+// TxnOffsetCommit, key 28, versions 0-6.
 //
 //	2  has leader epochs
 //	3  is flexible, and names the member (KIP-447)
 //	5  begins the transaction or makes the group part of it (protocol 2, KIP-890)
+//	6  has topic ids, and the errors GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH (KIP-1319)
 //
 // The group is checked here, the transaction where the command is applied. The offsets are pending until it ends.
 
-// txnProtocolTwoSince is the first version of transactions of protocol 2.
-const txnProtocolTwoSince = 5
+// Versions that change something.
+const (
+	txnProtocolTwoSince    = 5
+	txnCommitTopicIDsSince = 6
+)
 
 func (c *call) txnOffsetCommit(in *kmsg.TxnOffsetCommitRequest) {
 	txn := &metadata.TransactionRef{
@@ -30,21 +34,22 @@ func (c *call) txnOffsetCommit(in *kmsg.TxnOffsetCommitRequest) {
 	if in.Version >= txnProtocolTwoSince {
 		txn.Version = metadata.ProtocolTwo
 	}
+	byID := in.Version >= txnCommitTopicIDsSince
 	topics := c.topics.Load()
 	var all items
 	for i := range in.Topics {
 		t := &in.Topics[i]
 		for j := range t.Partitions {
 			p := &t.Partitions[j]
-			x := offsetItem{topic: t.Topic, commit: metadata.OffsetCommit{
+			x := offsetItem{topic: t.Topic, topicID: t.TopicID, commit: metadata.OffsetCommit{
 				Partition: id.TopicPartition{Partition: p.Partition}, Offset: p.Offset, LeaderEpoch: p.LeaderEpoch,
 				Metadata: text(p.Metadata), ExpiresMs: -1,
 			}}
-			x.resolve(topics, false, p.Partition)
+			x.resolve(topics, byID, p.Partition)
 			all = append(all, x)
 		}
 	}
-	answer := func() { c.answer(txnOffsetCommitAnswer(all)) }
+	answer := func() { c.answer(txnOffsetCommitAnswer(all, byID)) }
 	if in.Group == "" {
 		all.decide(kerr.InvalidGroupID.Code)
 		answer()
@@ -65,21 +70,27 @@ func checkTxnOffsetCommit(g *group, in *kmsg.TxnOffsetCommitRequest) verdict {
 		return verdict{code: g.classic.CheckTxnCommit(in.MemberID, in.InstanceID, in.Generation)}
 	case in.Generation < 0:
 		return verdict{}
+	case in.Version >= consumer.TxnErrorsSince:
+		return verdict{code: kerr.GroupIDNotFound.Code}
 	default:
 		return verdict{code: kerr.IllegalGeneration.Code}
 	}
 }
 
-func txnOffsetCommitAnswer(all items) *kmsg.TxnOffsetCommitResponse {
+func txnOffsetCommitAnswer(all items, byID bool) *kmsg.TxnOffsetCommitResponse {
 	out := kmsg.NewPtrTxnOffsetCommitResponse()
 	places := map[string]int{}
 	all.inAnswerOrder(func(x *offsetItem) {
-		at, ok := places[x.topic]
+		key := x.topic
+		if byID {
+			key = string(x.topicID[:])
+		}
+		at, ok := places[key]
 		if !ok {
 			at = len(out.Topics)
-			places[x.topic] = at
+			places[key] = at
 			t := kmsg.NewTxnOffsetCommitResponseTopic()
-			t.Topic = x.topic
+			t.Topic, t.TopicID = x.topic, x.topicID
 			out.Topics = append(out.Topics, t)
 		}
 		p := kmsg.NewTxnOffsetCommitResponseTopicPartition()

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/freshet-io/freshet/internal/topicconfig"
+	"github.com/freshet-io/freshet/kafkaproto"
 )
 
 // Names of configs that code refers to.
@@ -24,6 +25,7 @@ const (
 	ConsumerMinSessionMs               = "group.consumer.min.session.timeout.ms"
 	ConsumerSessionTimeoutMs           = "group.consumer.session.timeout.ms"
 	InitialRebalanceDelayMs            = "group.initial.rebalance.delay.ms"
+	InterBrokerProtocolVersion         = "inter.broker.protocol.version"
 	MaxSessionTimeoutMs                = "group.max.session.timeout.ms"
 	MaxSize                            = "group.max.size"
 	MinSessionTimeoutMs                = "group.min.session.timeout.ms"
@@ -140,6 +142,10 @@ var table = []Def{
 	{
 		Name: MinSessionTimeoutMs, Type: topicconfig.Int, Default: "6000", least: 1,
 		Doc: "Shortest session time-out that a member of a classic group can ask for, in milliseconds.",
+	},
+	{
+		Name: InterBrokerProtocolVersion, Type: topicconfig.String, Default: kafkaproto.MetadataVersionName, Fixed: true,
+		Doc: "Name of the level of metadata.version. Apache Kafka removed the config, but tools that do not know the level read the version here.",
 	},
 	{
 		Name: OffsetMetadataMaxBytes, Type: topicconfig.Int, Default: "4096", least: 1,

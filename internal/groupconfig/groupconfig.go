@@ -37,6 +37,7 @@ type Def struct {
 	high     int64    // 0: none
 	one      []string // values that a String can have
 	duration bool     // a String that may also be by_duration:<ISO 8601>
+	fixed    bool     // only the default is taken, because it needs share groups
 }
 
 // All gives every group config in the order of names. The slice is shared: do not change it.
@@ -115,6 +116,12 @@ func (d *Def) check(value string) error {
 	text, err := d.Type.Parse(d.Name, value)
 	if err != nil {
 		return err
+	}
+	switch {
+	case d.fixed && text != d.Default:
+		return topicconfig.Invalidf("Invalid value %s for configuration %s: Value must be the default, since there are no share groups", text, d.Name)
+	case d.fixed:
+		return nil
 	}
 	switch d.Type {
 	case topicconfig.Int:

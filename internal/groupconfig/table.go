@@ -24,6 +24,14 @@ var table = []Def{
 		least: 1, low: minSessionMs, high: maxSessionMs, Doc: "Time without a heartbeat after which a member of a consumer group is gone, in milliseconds.",
 	},
 	{
+		Name: "errors.deadletterqueue.copy.record.enable", Type: topicconfig.Boolean, Default: "false", fixed: true,
+		Doc: "Whether a share group copies the records that it gives up to its dead-letter topic.",
+	},
+	{
+		Name: "errors.deadletterqueue.topic.name", Type: topicconfig.String, fixed: true,
+		Doc: "Topic for the records that a share group gives up. There are no share groups.",
+	},
+	{
 		Name: "share.assignment.interval.ms", Type: topicconfig.Int, Default: "1000", Broker: "group.share.assignment.interval.ms",
 		high: maxAssignmentMs, Doc: "Least time between two assignments of a share group, in milliseconds.",
 	},
@@ -64,6 +72,10 @@ var table = []Def{
 		high: maxAssignmentMs, Doc: "Least time between two assignments of a streams group, in milliseconds.",
 	},
 	{
+		Name: "streams.assignor.name", Type: topicconfig.String, Default: "sticky", Broker: "group.streams.assignors", one: []string{"sticky"},
+		Doc: "Task assignor of a streams group.",
+	},
+	{
 		Name: "streams.heartbeat.interval.ms", Type: topicconfig.Int, Default: "5000", Broker: "group.streams.heartbeat.interval.ms",
 		least: 1, low: minHeartbeatMs, high: maxHeartbeatMs, Doc: "Heartbeat interval given to the members of a streams group, in milliseconds.",
 	},
@@ -74,6 +86,10 @@ var table = []Def{
 	{
 		Name: "streams.num.standby.replicas", Type: topicconfig.Int, Default: "0", Broker: "group.streams.num.standby.replicas",
 		high: 2, Doc: "Standby replicas of each task of a streams group.",
+	},
+	{
+		Name: "streams.rack.aware.assignment.tags", Type: topicconfig.List, Broker: "group.streams.rack.aware.assignment.tags",
+		Doc: "Client tags over which a streams group spreads standby replicas.",
 	},
 	{
 		Name: "streams.session.timeout.ms", Type: topicconfig.Int, Default: "45000", Broker: "group.streams.session.timeout.ms",

@@ -30,6 +30,7 @@ const (
 	DeleteRetentionMs        = "delete.retention.ms"
 	MaxCompactionLagMs       = "max.compaction.lag.ms"
 	FreshetLatency           = "freshet.latency"
+	MaxDecompressedBytes     = "max.decompressed.message.bytes"
 	MaxMessageBytes          = "max.message.bytes"
 	MessageTimestampAfterMs  = "message.timestamp.after.max.ms"
 	MessageTimestampBeforeMs = "message.timestamp.before.max.ms"
@@ -93,6 +94,9 @@ func LookupBroker(name string) (*Def, bool) {
 	return d, ok
 }
 
+// maxArray is the length of Java's longest array, Kafka's default of max.decompressed.message.bytes.
+const maxArray = math.MaxInt32 - 8
+
 const (
 	day     = 24 * 60 * 60 * 1000 // ms
 	maxLong = math.MaxInt64
@@ -127,6 +131,10 @@ var table = []Def{
 	{
 		Name: DeleteRetentionMs, Type: Long, Default: long(day), Broker: "log.cleaner.delete.retention.ms", Effect: Active, rule: atLeast(0),
 		Doc: "How long tombstones of compacted topics, and markers of transactions without records left, are kept from when they are first cleaned, in milliseconds.",
+	},
+	{
+		Name: "errors.deadletterqueue.group.enable", Type: Boolean, Default: "false", Effect: None, rule: only("false", "there are no share groups"),
+		Doc: "Whether share groups may write the records that they give up to this topic.",
 	},
 	{
 		Name: "file.delete.delay.ms", Type: Long, Default: "60000", Broker: "log.segment.delete.delay.ms", Effect: None, rule: atLeast(0),
@@ -171,6 +179,11 @@ var table = []Def{
 		Doc: "Longest time a record of a compacted topic stays uncompacted, in milliseconds.",
 	},
 	{
+		Name: MaxDecompressedBytes, Type: Int, Default: long(maxArray), Broker: MaxDecompressedBytes, Effect: Active, rule: between(1, maxArray),
+		Doc: "Largest record of a compressed batch, in bytes after decompression. With a value below the default, agents open each compressed batch " +
+			"and refuse larger records with INVALID_RECORD.",
+	},
+	{
 		Name: MaxMessageBytes, Type: Int, Default: "1048588", Broker: "message.max.bytes", Effect: Active, rule: atLeast(0),
 		Doc: "Largest record batch taken, in bytes, as sent (compressed).",
 	},
@@ -202,6 +215,14 @@ var table = []Def{
 	{
 		Name: "preallocate", Type: Boolean, Default: "false", Broker: "log.preallocate", Effect: None, rule: anyValue,
 		Doc: "Preallocation of segment files. There are none.",
+	},
+	{
+		Name: "remote.copy.lag.bytes", Type: Long, Default: "-1", Broker: "log.remote.copy.lag.bytes", Effect: None, rule: only("-1", "segments are not copied to remote storage"),
+		Doc: "Bytes behind the newest record at which a segment is tiered. Everything is in the object store from the start.",
+	},
+	{
+		Name: "remote.copy.lag.ms", Type: Long, Default: "0", Broker: "log.remote.copy.lag.ms", Effect: None, rule: only("0", "segments are not copied to remote storage"),
+		Doc: "Age at which a segment is tiered. Everything is in the object store from the start.",
 	},
 	{
 		Name: "remote.log.copy.disable", Type: Boolean, Default: "false", Effect: None, rule: anyValue,

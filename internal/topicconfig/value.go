@@ -132,14 +132,26 @@ func atLeast(low int64) rule {
 	}}
 }
 
+func plain(number float64) string { return strconv.FormatFloat(number, 'f', -1, 64) }
+
 func between(low, high float64) rule {
-	return rule{valid: fmt.Sprintf("[%g,...,%g]", low, high), check: func(name, value string) error {
+	return rule{valid: fmt.Sprintf("[%s,...,%s]", plain(low), plain(high)), check: func(name, value string) error {
 		number, err := strconv.ParseFloat(value, 64)
 		switch {
 		case err != nil || number < low || number != number:
-			return invalidValue(name, value, fmt.Sprintf("Value must be at least %g", low))
+			return invalidValue(name, value, "Value must be at least "+plain(low))
 		case number > high:
-			return invalidValue(name, value, fmt.Sprintf("Value must be no more than %g", high))
+			return invalidValue(name, value, "Value must be no more than "+plain(high))
+		}
+		return nil
+	}}
+}
+
+// only takes one value of a type, because nothing here could act on another one. why ends the sentence of the refusal.
+func only(value, why string) rule {
+	return rule{valid: value, check: func(name, got string) error {
+		if got != value {
+			return invalidValue(name, got, fmt.Sprintf("Value must be %s, since %s", value, why))
 		}
 		return nil
 	}}

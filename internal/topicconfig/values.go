@@ -69,6 +69,7 @@ const (
 // years, so that Kafka's "no limit" of 2^63-1 ms stays beyond every difference of real timestamps.
 type Values struct {
 	MaxMessageBytes    int32
+	MaxDecompressed    int32 // bytes of one record of a compressed batch; 0 is no limit
 	TimestampType      TimestampType
 	TimestampBeforeMax int64         // ms; math.MaxInt64 is no limit
 	TimestampAfterMax  int64         // ms
@@ -100,6 +101,9 @@ func Resolve(topic, broker map[string]string) Values {
 		DeleteRetention:    milliseconds(number(DeleteRetentionMs)),
 		MinCompactionLag:   milliseconds(number(MinCompactionLagMs)),
 		MaxCompactionLag:   milliseconds(number(MaxCompactionLagMs)),
+	}
+	if n := number(MaxDecompressedBytes); n < maxArray {
+		v.MaxDecompressed = int32(n)
 	}
 	if Effective(topic, broker, MessageTimestampType) == "LogAppendTime" {
 		v.TimestampType = LogAppendTime

@@ -1,6 +1,8 @@
 package clients
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/binary"
 	"hash/crc32"
 
@@ -51,6 +53,15 @@ func (s batchSpec) raw() []byte {
 	}
 	binary.BigEndian.PutUint32(out[17:], sum)
 	return out
+}
+
+// gzipped compresses a batch's records.
+func gzipped(b *kmsg.RecordBatch) {
+	var p bytes.Buffer
+	w := gzip.NewWriter(&p)
+	_, _ = w.Write(b.Records) // a buffer takes everything
+	_ = w.Close()
+	b.Attributes, b.Records, b.Length = b.Attributes|1, p.Bytes(), b.Length+int32(p.Len()-len(b.Records))
 }
 
 // produceTo is a Produce request of one partition, with the topic by name and by id.

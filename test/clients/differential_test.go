@@ -10,11 +10,61 @@ import (
 	"github.com/freshet-io/freshet/test/harness"
 )
 
-// TestDifferential sends the same requests to Freshet and to Apache Kafka 4.3, in every version that Freshet serves:
+// stepGroup are steps that follow each other on one connection to each side.
+type stepGroup struct {
+	name  string
+	steps []step
+}
+
+// TestDifferential sends the same requests to Freshet and to Apache Kafka, in every version that Freshet serves:
 // the answers have the same codes and fields, but for the differences that a step lists with their reasons.
 func TestDifferential(t *testing.T) {
 	t.Parallel()
 	kafka := harness.StartKafka(t)
+	sides := differentialSides(t, kafka)
+	playGroups(t, sides, []stepGroup{
+		{"ApiVersions", apiVersionsSteps()},
+		{"Metadata", metadataSteps()},
+		{"Produce", produceSteps()},
+		{"ListOffsets", listOffsetsSteps()},
+		{"Fetch", fetchSteps()},
+		{"Epochs", epochSteps()},
+		{"Topics", topicSteps()},
+		{"Configs", configSteps()},
+		{"Cluster", clusterSteps()},
+		{"Delete records", deleteRecordSteps()},
+		{"Replicas", replicaSteps()},
+		{"Resources", resourceSteps()},
+		{"Quorum", quorumSteps()},
+		{"Security", securitySteps()},
+		{"Telemetry", telemetrySteps()},
+		{"Offsets", offsetSteps()},
+		{"Classic groups", classicGroupSteps()},
+		{"Group administration", groupAdminSteps()},
+		{"Consumer groups", consumerGroupSteps()},
+		{"Bombs", bombSteps(t, sides)},
+	})
+	t.Run("Refused", func(t *testing.T) { compareRefusals(t, sides) })
+}
+
+// TestDifferential_PreviousRelease is TestDifferential against harness.PreviousKafka, for the APIs of producers and consumers
+// that both releases have in the same versions.
+func TestDifferential_PreviousRelease(t *testing.T) {
+	t.Parallel()
+	playGroups(t, differentialSides(t, harness.StartPreviousKafka(t)), []stepGroup{
+		{"Metadata", metadataSteps()},
+		{"Produce", produceSteps()},
+		{"ListOffsets", listOffsetsSteps()},
+		{"Fetch", fetchSteps()},
+		{"Epochs", epochSteps()},
+		{"Offsets", offsetSteps()},
+		{"Classic groups", classicGroupSteps()},
+	})
+}
+
+// differentialSides starts Freshet beside Kafka, with the topics of the steps on both.
+func differentialSides(t *testing.T, kafka *harness.Kafka) []*side {
+	t.Helper()
 	dev := harness.StartDev(t, "--auto-create-topics=false")
 	sides := []*side{newSide(t, dev.Bootstrap), newSide(t, kafka.Bootstrap)}
 	for _, s := range sides {
@@ -37,31 +87,13 @@ func TestDifferential(t *testing.T) {
 	}
 	awaitProducerIDs(t, sides[1])
 	awaitGroups(t, sides[1])
-	for i, group := range []struct {
-		name  string
-		steps []step
-	}{
-		{"ApiVersions", apiVersionsSteps()},
-		{"Metadata", metadataSteps()},
-		{"Produce", produceSteps()},
-		{"ListOffsets", listOffsetsSteps()},
-		{"Fetch", fetchSteps()},
-		{"Epochs", epochSteps()},
-		{"Topics", topicSteps()},
-		{"Configs", configSteps()},
-		{"Cluster", clusterSteps()},
-		{"Delete records", deleteRecordSteps()},
-		{"Replicas", replicaSteps()},
-		{"Resources", resourceSteps()},
-		{"Quorum", quorumSteps()},
-		{"Security", securitySteps()},
-		{"Telemetry", telemetrySteps()},
-		{"Offsets", offsetSteps()},
-		{"Classic groups", classicGroupSteps()},
-		{"Group administration", groupAdminSteps()},
-		{"Consumer groups", consumerGroupSteps()},
-	} {
-		// Every other group sends a byte after the last field of its requests. Both sides ignore it.
+	return sides
+}
+
+// playGroups runs the steps. Every other group sends a byte after the last field of its requests. Both sides ignore it.
+func playGroups(t *testing.T, sides []*side, groups []stepGroup) {
+	t.Helper()
+	for i, group := range groups {
 		for _, s := range sides {
 			s.conn.trailing = i % 2
 		}
@@ -71,7 +103,6 @@ func TestDifferential(t *testing.T) {
 			}
 		})
 	}
-	t.Run("Refused", func(t *testing.T) { compareRefusals(t, sides) })
 }
 
 // newTopic asks for a topic; pairs are configs.

@@ -23,6 +23,7 @@ type side struct {
 	conn    *wire
 	ids     map[string][16]byte // topics by name
 	broker  int32
+	cluster string
 }
 
 func newSide(t *testing.T, address string) *side {
@@ -31,13 +32,14 @@ func newSide(t *testing.T, address string) *side {
 	return s
 }
 
-// learn asks for topic ids and the node id.
+// learn asks for topic ids, the node id and the cluster id.
 func (s *side) learn(t *testing.T) {
 	t.Helper()
 	req := kmsg.NewPtrMetadataRequest()
 	resp := ask[*kmsg.MetadataResponse](t, s.conn, req, 12)
 	require.NotEmpty(t, resp.Brokers)
-	s.broker = resp.Brokers[0].NodeID
+	require.NotNil(t, resp.ClusterID)
+	s.broker, s.cluster = resp.Brokers[0].NodeID, *resp.ClusterID
 	for _, topic := range resp.Topics {
 		s.ids[*topic.Topic] = topic.TopicID
 	}

@@ -118,10 +118,10 @@ func quorumSteps() []step {
 		differing(quorum("the quorum", "__cluster_metadata", 0), `(.*(HighWatermark|LogEndOffset|Timestamp|Listeners.*))`,
 			"the metadata log is in etcd: other offsets, times and addresses"),
 		quorum("no partition of the quorum", "__cluster_metadata", 1), quorum("the quorum of a topic", "plain", 0), quorum("two partitions", "__cluster_metadata", 0, 1),
-		update("a level that is spoken", "metadata.version", 30, 1, false), update("a level beyond", "metadata.version", 99, 1, false),
+		update("a level that is spoken", "metadata.version", 33, 1, false), update("a level beyond", "metadata.version", 99, 1, false),
 		update("a negative level", "metadata.version", -1, 1, false), update("no such feature", "bogus.version", 1, 1, false),
-		update("no such kind of change", "metadata.version", 30, 9, false),
-		update("a lower level of metadata, only validated", "metadata.version", 29, 2, true),
+		update("no such kind of change", "metadata.version", 33, 9, false),
+		update("a lower level of metadata, only validated", "metadata.version", 32, 2, true),
 		differing(update("a lower level, only validated", "group.version", 0, 2, true), `(ErrorCode|ErrorMessage|Results.*)`,
 			"levels change with the release"),
 		always("unregister an unknown broker", func() kmsg.Request {

@@ -187,7 +187,9 @@ func describeConfigSteps() []step {
 	}
 	var names []string
 	for _, d := range brokerconfig.All() {
-		names = append(names, d.Name)
+		if d.Name != brokerconfig.InterBrokerProtocolVersion { // Kafka 4.0 removed it
+			names = append(names, d.Name)
+		}
 	}
 	coordinators := describe("the coordinators of the broker", kmsg.ConfigResourceTypeBroker, func(s *side) string { return fmt.Sprint(s.broker) }, names...)
 	coordinators.differs = map[string]string{

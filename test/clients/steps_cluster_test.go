@@ -12,12 +12,30 @@ func apiVersionsSteps() []step {
 			return req
 		}
 	}
+	// expected names the cluster and node that a client means to reach (KIP-1242).
+	expected := func(cluster func(*side) *string, node func(*side) int32) func(*side, int16) kmsg.Request {
+		return func(s *side, _ int16) kmsg.Request {
+			req := software("x", "1.0")(s, 0).(*kmsg.ApiVersionsRequest)
+			req.ClusterID, req.NodeID = cluster(s), node(s)
+			return req
+		}
+	}
+	own, other, none := func(s *side) *string { return &s.cluster }, func(*side) *string { return kmsg.StringPtr("other") }, func(*side) *string { return nil }
+	broker, stranger, unknown := func(s *side) int32 { return s.broker }, func(*side) int32 { return 777 }, func(*side) int32 { return -1 }
+	listed := map[string]string{
+		`ApiKeys(#|\[.*)`:                       "the version table says what is not served, and why",
+		`(Supported|Finalized)Features(#|\[.*)`: "features of Kafka's own upgrades are not shown",
+	}
 	return []step{
-		{name: "bad software name", versions: only(3, 4), req: software("", "1")},
-		{name: "bad software version", versions: only(3, 4), req: software("x", "-")},
-		{name: "supported", req: software("x", "1.0"), differs: map[string]string{
-			`ApiKeys(#|\[.*)`:                       "the version table says what is not served, and why",
-			`(Supported|Finalized)Features(#|\[.*)`: "features of Kafka's own upgrades are not shown",
+		{name: "bad software name", versions: only(3, 4, 5), req: software("", "1")},
+		{name: "bad software version", versions: only(3, 4, 5), req: software("x", "-")},
+		{name: "supported", req: software("x", "1.0"), differs: listed},
+		{name: "the cluster and node expected", versions: only(5), req: expected(own, broker), differs: listed},
+		{name: "another cluster", versions: only(5), req: expected(other, broker)},
+		{name: "a cluster without node", versions: only(5), req: expected(own, unknown)},
+		{name: "a node without cluster", versions: only(5), req: expected(none, broker)},
+		{name: "another node", versions: only(5), req: expected(own, stranger), differs: map[string]string{
+			`ErrorCode|FinalizedFeaturesEpoch|(ApiKeys|SupportedFeatures|FinalizedFeatures)(#|\[.*)`: "agents share addresses, and a node moves between them",
 		}},
 	}
 }

@@ -438,11 +438,11 @@ func sweepsOfGroups() map[int16]sweep {
 			},
 		},
 		int16(kmsg.TxnOffsetCommit): {
-			func(int16, map[string][16]byte) kmsg.Request {
+			func(_ int16, ids map[string][16]byte) kmsg.Request {
 				req := kmsg.NewPtrTxnOffsetCommitRequest()
 				req.Group, req.TransactionalID, req.ProducerID, req.Generation = "swept", "nobody", 7, -1
 				t, p := kmsg.NewTxnOffsetCommitRequestTopic(), kmsg.NewTxnOffsetCommitRequestTopicPartition()
-				t.Topic, t.Partitions = "swept", append(t.Partitions, p)
+				t.Topic, t.TopicID, t.Partitions = "swept", ids["swept"], append(t.Partitions, p)
 				req.Topics = append(req.Topics, t)
 				return req
 			},

@@ -3,8 +3,10 @@ package clients
 import (
 	"bytes"
 	"fmt"
+	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -114,6 +116,36 @@ func produceSteps() []step {
 		steps[len(steps)-1].versions = only(9)
 	}
 	return steps
+}
+
+// bombSteps produces to a topic with a max.decompressed.message.bytes: 10 MiB that are 10 KiB compressed, and records about
+// its bound.
+func bombSteps(t *testing.T, sides []*side) []step {
+	t.Helper()
+	for _, s := range sides {
+		req := kmsg.NewPtrCreateTopicsRequest()
+		req.TimeoutMillis, req.Topics = 30_000, append(req.Topics, newTopic("bombed", 1, "max.decompressed.message.bytes", "1000"))
+		require.Zero(t, ask[*kmsg.CreateTopicsResponse](t, s.conn, req, 7).Topics[0].ErrorCode)
+		awaitLeader(t, s, "bombed", 0)
+		s.learn(t)
+	}
+	produce := func(name string, bytes int, change func(*kmsg.RecordBatch)) step {
+		st := step{name: name, versions: from(kmsg.Produce, 9), req: func(s *side, _ int16) kmsg.Request {
+			return produceTo("bombed", s.ids["bombed"], 0, batchSpec{
+				timestamp: time.Now().UnixMilli(), change: change, records: []kmsg.Record{{Value: make([]byte, bytes)}},
+			}.raw())
+		}}
+		if bytes > 993 && change != nil {
+			st.differs = map[string]string{`Topics\[.*\].Partitions\[0\].(LogStartOffset|ErrorMessage)`: noLogStart}
+		}
+		return st
+	}
+	return []step{
+		produce("a record at the bound", 993, gzipped),
+		produce("a record above the bound", 994, gzipped),
+		produce("a bomb", 10<<20, gzipped),
+		produce("a record above the bound, not compressed", 10_000, nil),
+	}
 }
 
 func listOffsetsSteps() []step {

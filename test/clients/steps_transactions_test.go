@@ -37,7 +37,7 @@ var runs = []versions{
 	{4, 3, 4, 4, 10, 4},
 	{5, 3, 4, 4, 11, 4},
 	{5, 4, 4, 5, 12, 5},
-	{5, 5, 4, 5, 13, 5},
+	{5, 5, 4, 6, 13, 5},
 }
 
 // act is one request of a transactional producer, or one about it. The acts of a script follow each other.
@@ -214,7 +214,7 @@ func (p *party) commitOffset(epoch int16) kmsg.Request {
 	req := kmsg.NewPtrTxnOffsetCommitRequest()
 	req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Group = p.name, p.id, epoch, "g"
 	topic, part := kmsg.NewTxnOffsetCommitRequestTopic(), kmsg.NewTxnOffsetCommitRequestTopicPartition()
-	topic.Topic, part.Offset = "t", 7
+	topic.Topic, topic.TopicID, part.Offset = "t", p.ids["t"], 7
 	topic.Partitions = append(topic.Partitions, part)
 	req.Topics = append(req.Topics, topic)
 	return versioned(req, p.commit)

@@ -3,6 +3,8 @@ package clients
 import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/freshet-io/freshet/kafkaproto"
 )
 
 // want is 0 for the code that an API has to answer with.
@@ -57,7 +59,9 @@ func sweepsOfReplicas() map[int16]sweep {
 			func(r kmsg.Response) int16 { return r.(*kmsg.DescribeQuorumResponse).Topics[0].Partitions[0].ErrorCode },
 		},
 		int16(kmsg.UpdateFeatures): {
-			func(int16, map[string][16]byte) kmsg.Request { return updateFeature("metadata.version", 30, 1, true) },
+			func(int16, map[string][16]byte) kmsg.Request {
+				return updateFeature("metadata.version", kafkaproto.Features()[0].Finalized, 1, true)
+			},
 			func(r kmsg.Response) int16 { return r.(*kmsg.UpdateFeaturesResponse).ErrorCode },
 		},
 		int16(kmsg.UnregisterBroker): {

@@ -53,7 +53,7 @@ func TestTools_Admin(t *testing.T) {
 		require.Regexp(t, `Leader\s*$`, k.Run(t, kafkaMetadataQuorum, "describe", "--replication"))
 	})
 	t.Run("kafka-features", func(t *testing.T) {
-		require.Regexp(t, `Feature: metadata.version\s+SupportedMinVersion: \S+\s+SupportedMaxVersion: \S+\s+FinalizedVersionLevel: 4.3-IV0`,
+		require.Regexp(t, `Feature: metadata.version\s+SupportedMinVersion: \S+\s+SupportedMaxVersion: \S+\s+FinalizedVersionLevel: 4.4-IV2`,
 			k.Run(t, kafkaFeatures, "describe"))
 	})
 	t.Run("kafka-leader-election", func(t *testing.T) {

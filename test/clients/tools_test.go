@@ -16,7 +16,7 @@ import (
 
 // Main classes of Apache Kafka's command-line tools, beside those that package harness names.
 const (
-	kafkaConfigs         = "kafka.admin.ConfigCommand"
+	kafkaConfigs         = "org.apache.kafka.tools.ConfigCommand"
 	kafkaGetOffsets      = "org.apache.kafka.tools.GetOffsetShell"
 	kafkaAPIVersions     = "org.apache.kafka.tools.BrokerApiVersionsCommand"
 	kafkaLogDirs         = "org.apache.kafka.tools.LogDirsCommand"

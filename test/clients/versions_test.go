@@ -79,7 +79,7 @@ func TestVersions_Refused(t *testing.T) {
 			require.ErrorIs(t, err, errClosed, "%s version %d", entry.Name, v)
 		}
 	}
-	for _, v := range []int16{5, 99} {
+	for _, v := range []int16{6, 99} {
 		conn := dial(t, dev.Bootstrap)
 		req := kmsg.NewPtrApiVersionsRequest()
 		req.SetVersion(v)

@@ -1,5 +1,5 @@
-// Package differential sends random sequences of group and transaction requests to Freshet and to Apache Kafka 4.3.1,
-// and compares every answer field by field.
+// Package differential sends random sequences of group and transaction requests to Freshet and to the Apache Kafka of
+// kafkaproto.KafkaVersion, and compares every answer field by field.
 //
 // A sequence follows from its seed. Its clients draw requests, most of them the next one of a well-behaved client, the
 // rest with a wrong member, epoch, generation, sequence or version. Each request is built once per server, from what

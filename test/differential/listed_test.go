@@ -57,7 +57,7 @@ var listedDifferences = []listed{
 		reason: "InitProducerId of a producer that gives its epoch while its transaction is open: two epochs up, not one",
 	},
 	{
-		api: kmsg.ConsumerGroupHeartbeat, match: `.`, with: `ErrorCode: freshet 0, kafka -1$`, ends: true,
+		api: kmsg.ConsumerGroupHeartbeat, match: `.`, with: `ErrorCode: freshet 0, kafka 23$`, ends: true,
 		reason: "a heartbeat that upgrades a classic group of which a joining member does not know the protocol chosen is taken",
 	},
 	{api: kmsg.ConsumerGroupHeartbeat, match: `^(Assignment|MemberEpoch)`, with: `^Assignment`, when: uniform, ends: true, reason: ties},

@@ -152,7 +152,7 @@ func (d *draw) addOffsets(right bool) func(c *client) kmsg.Request {
 }
 
 func (d *draw) txnOffsetCommit(right bool) func(c *client) kmsg.Request {
-	first, second := d.between(0, 4), d.between(5, 5)
+	first, second := d.between(0, 4), d.between(5, 6)
 	name, producer, group, owner := d.txnID(right), d.producerID(right), d.aGroup(), d.owner()
 	instance, mixed, offset := d.instance(d.chance(80)), !right && d.chance(5), int64(d.IntN(100))
 	topic, partition := d.place()
@@ -171,7 +171,7 @@ func (d *draw) txnOffsetCommit(right bool) func(c *client) kmsg.Request {
 			req.InstanceID = instance(c)
 		}
 		t := kmsg.NewTxnOffsetCommitRequestTopic()
-		t.Topic = topic
+		t.Topic, t.TopicID = topic, c.topicID(topic)
 		p := kmsg.NewTxnOffsetCommitRequestTopicPartition()
 		p.Partition, p.Offset = partition, offset
 		t.Partitions = append(t.Partitions, p)

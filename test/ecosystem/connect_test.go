@@ -109,7 +109,7 @@ func TestConnect_Standalone(t *testing.T) {
 	worker["offset.storage.file.filename"] = filepath.Join(dir, "offsets")
 	source := properties{"name": "source", "connector.class": "FileStreamSource", "tasks.max": "1", "file": in, "topic": "piped"}
 	sink := properties{"name": "sink", "connector.class": "FileStreamSink", "tasks.max": "1", "file": out, "topics": "piped"}
-	p := harness.JavaProcess(t, "connect", answers(rest), "org.apache.kafka.connect.cli.ConnectStandalone",
+	p := harness.ConnectProcess(t, "connect", answers(rest), "org.apache.kafka.connect.cli.ConnectStandalone",
 		worker.write(t, "worker.properties"), source.write(t, "source.properties"), sink.write(t, "sink.properties"))
 
 	appendLines(t, in, 0, 100)
@@ -149,7 +149,7 @@ func TestConnect_DistributedExactlyOnce(t *testing.T) {
 		// A worker starts by reading the offsets to their end, past the transaction that the killed one left open.
 		"producer.transaction.timeout.ms": "5000",
 	})
-	p := harness.JavaProcess(t, "connect", answers(rest), "org.apache.kafka.connect.cli.ConnectDistributed", worker.write(t, "worker.properties"))
+	p := harness.ConnectProcess(t, "connect", answers(rest), "org.apache.kafka.connect.cli.ConnectDistributed", worker.write(t, "worker.properties"))
 	p.Launch()
 	appendLines(t, in, 0, 1)
 	awaitLong(t, "the worker takes a connector", func() bool {

@@ -37,7 +37,7 @@ func TestMirrorMaker(t *testing.T) {
 			c + ".offset.storage.partitions": "1", c + ".status.storage.partitions": "1", c + ".offset.flush.interval.ms": "1000",
 		})
 	}
-	p := harness.JavaProcess(t, "mirrormaker", nil, "org.apache.kafka.connect.mirror.MirrorMaker", config.write(t, "mm2.properties"))
+	p := harness.ConnectProcess(t, "mirrormaker", nil, "org.apache.kafka.connect.mirror.MirrorMaker", config.write(t, "mm2.properties"))
 	p.Launch()
 
 	awaitEnds(t, target, "source.orders", 40, 30)

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"io"
@@ -12,7 +13,16 @@ import (
 	"testing"
 
 	"github.com/freshet-io/freshet/internal/testservers"
+	"github.com/freshet-io/freshet/kafkaproto"
 )
+
+// PreviousKafka is the release of Apache Kafka before the reference. A part of the differential tests runs against it, and
+// Connect and MirrorMaker are of it: not all of their artifacts are published for kafkaproto.KafkaVersion.
+const PreviousKafka = "4.3.1"
+
+// KafkaVersion returns the release of Apache Kafka that tests run: kafkaproto.KafkaVersion, or another one that the
+// environment variable FRESHET_KAFKA names (make kafka-next).
+func KafkaVersion() string { return cmp.Or(os.Getenv("FRESHET_KAFKA"), kafkaproto.KafkaVersion) }
 
 // Main classes of Apache Kafka's command-line tools.
 const (
@@ -29,26 +39,32 @@ type java struct {
 	storage string // formatted log directory of a broker that has not started yet
 }
 
-// newJava fetches, compiles and prepares whatever is not there yet.
+// newJava returns a JVM with the jars of KafkaVersion. On first use it fetches, compiles and prepares them.
 func newJava(t testing.TB) java {
 	t.Helper()
-	j := java{program: need(t, "java"), options: []string{
-		"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xlog:disable",
-		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.cacheOutputStream=true",
-	}}
-	jars := prepared(t, "kafka-"+hash(t, "pom.xml"), func(dir string) error {
-		return maven(need(t, "mvn"), dir)
+	j, version := plainJava(t, "", KafkaVersion()), KafkaVersion()
+	classes := prepared(t, "classes-"+version+"-"+hash(t, "pom.xml", "*.java"), func(dir string) error {
+		return compile(need(t, "javac"), need(t, "jar"), j.path, dir)
 	})
-	classes := prepared(t, "classes-"+hash(t, "pom.xml", "*.java"), func(dir string) error {
-		return compile(need(t, "javac"), need(t, "jar"), filepath.Join(jars, "*"), dir)
-	})
-	j.path = filepath.Join(jars, "*") + string(os.PathListSeparator) + filepath.Join(classes, jarName)
-	trained := prepared(t, "trained-"+hash(t, "pom.xml", "*.java", installed(t, j.program)), func(dir string) error {
+	j.path += string(os.PathListSeparator) + filepath.Join(classes, jarName)
+	trained := prepared(t, "trained-"+version+"-"+hash(t, "pom.xml", "*.java", installed(t, j.program)), func(dir string) error {
 		return j.train(dir, address(t), address(t))
 	})
 	j.options = append(j.options, "-XX:SharedArchiveFile="+filepath.Join(trained, archiveName))
 	j.storage = filepath.Join(trained, storageName)
 	return j
+}
+
+// plainJava returns a JVM with the jars that the pom.xml of a folder of test/java names, of a release of Apache Kafka.
+func plainJava(t testing.TB, folder, version string) java {
+	t.Helper()
+	jars := prepared(t, "kafka-"+folder+version+"-"+hash(t, filepath.Join(folder, "pom.xml")), func(dir string) error {
+		return maven(need(t, "mvn"), filepath.Join(root(), "test", "java", folder), version, dir)
+	})
+	return java{program: need(t, "java"), path: filepath.Join(jars, "*"), options: []string{
+		"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xlog:disable",
+		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.cacheOutputStream=true",
+	}}
 }
 
 // hash tells apart what files of test/java, or others by absolute names, hold. Names may be patterns.
@@ -84,10 +100,11 @@ func installed(t testing.TB, program string) string {
 	return filepath.Join(filepath.Dir(path), "..", "release")
 }
 
-// maven fetches Apache Kafka's jars.
-func maven(program, dir string) error {
-	cmd := exec.Command(program, "-q", "-B", "dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory="+dir)
-	cmd.Dir = filepath.Join(root(), "test", "java")
+// maven fetches the jars that the pom.xml of a folder names, of a release of Apache Kafka.
+func maven(program, folder, version, dir string) error {
+	cmd := exec.Command(program, "-q", "-B", "dependency:copy-dependencies", "-DincludeScope=runtime",
+		"-Dkafka.version="+version, "-DoutputDirectory="+dir)
+	cmd.Dir = folder
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w\n%s", err, out)
 	}
@@ -138,5 +155,12 @@ func Java(t testing.TB, in io.Reader, out io.Writer, class string, args ...strin
 func JavaProcess(t testing.TB, name string, ready func() error, class string, args ...string) *testservers.Process {
 	t.Helper()
 	j := newJava(t)
+	return testservers.NewProcess(t, name, j.program, j.args(class, args...), ready)
+}
+
+// ConnectProcess describes a main class of Kafka Connect or MirrorMaker of PreviousKafka as a process of its own, not started.
+func ConnectProcess(t testing.TB, name string, ready func() error, class string, args ...string) *testservers.Process {
+	t.Helper()
+	j := plainJava(t, "connect", PreviousKafka)
 	return testservers.NewProcess(t, name, j.program, j.args(class, args...), ready)
 }

@@ -12,19 +12,38 @@ import (
 	"github.com/freshet-io/freshet/internal/testservers"
 )
 
-// Kafka is Apache Kafka itself, one node that is broker and controller, from its official jars: what Freshet is
-// compared with.
+// Kafka is Apache Kafka from its official jars, one node that is broker and controller. Tests compare Freshet with it.
 type Kafka struct {
 	*testservers.Process
 	Bootstrap string // host:port
 	LogDir    string
 }
 
-// StartKafka starts Apache Kafka with empty data and waits until it takes connections. Topics are not created by
-// asking for them. Further lines of server.properties may follow.
+// StartKafka starts Apache Kafka in KafkaVersion with empty data and waits until it takes connections. Metadata requests
+// do not create topics. Further lines of server.properties may follow.
 func StartKafka(t testing.TB, properties ...string) *Kafka {
 	t.Helper()
-	j, dir := newJava(t), t.TempDir()
+	return startKafka(t, newJava(t), properties...)
+}
+
+// StartPreviousKafka is StartKafka in PreviousKafka.
+func StartPreviousKafka(t testing.TB, properties ...string) *Kafka {
+	t.Helper()
+	j := plainJava(t, "", PreviousKafka)
+	j.storage = filepath.Join(t.TempDir(), storageName)
+	config, err := kafkaConfig(t.TempDir(), j.storage, address(t), address(t))
+	if err == nil {
+		err = j.format(config)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return startKafka(t, j, properties...)
+}
+
+func startKafka(t testing.TB, j java, properties ...string) *Kafka {
+	t.Helper()
+	dir := t.TempDir()
 	k := &Kafka{Bootstrap: address(t), LogDir: filepath.Join(dir, "data")}
 	if err := os.CopyFS(k.LogDir, os.DirFS(j.storage)); err != nil {
 		t.Fatal(err)

@@ -26,8 +26,8 @@ func (j java) train(dir, bootstrap, controller string) error {
 	if err != nil {
 		return err
 	}
-	if err := j.toEnd("kafka.tools.StorageTool", "format", "--cluster-id", "AAAAAAAAAAAAAAAAAAAAAA", "--config", config); err != nil {
-		return fmt.Errorf("format: %w", err)
+	if err := j.format(config); err != nil {
+		return err
 	}
 	if err := os.CopyFS(used, os.DirFS(storage)); err != nil {
 		return err
@@ -40,6 +40,14 @@ func (j java) train(dir, bootstrap, controller string) error {
 		return fmt.Errorf("train: %w", err)
 	}
 	return os.RemoveAll(used)
+}
+
+// format formats the log directory of a server.properties.
+func (j java) format(config string) error {
+	if err := j.toEnd("kafka.tools.StorageTool", "format", "--cluster-id", "AAAAAAAAAAAAAAAAAAAAAA", "--config", config); err != nil {
+		return fmt.Errorf("format: %w", err)
+	}
+	return nil
 }
 
 // toEnd runs a main class to its end.

@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/freshet-io/freshet/internal/testservers"
+	"github.com/freshet-io/freshet/kafkaproto"
 	"github.com/freshet-io/freshet/test/harness"
 )
 
@@ -53,7 +54,7 @@ func zoneReaders(t *testing.T) map[string][]string {
 	program := harness.GoProgram(t, at("golang"))
 	maps.Copy(readers, map[string][]string{
 		"Java 3.7":           java("3.7.2"),
-		"Java 4.3":           java("4.3.1"),
+		"Java 4.4":           java(kafkaproto.KafkaVersion),
 		"kafka-python 2.0.6": python("kafka-python-2.0.6.txt", "drain_kafkapython.py"),
 		"kafka-python 3":     python("kafka-python-3.0.12.txt", "drain_kafkapython.py"),
 		"librdkafka 2.16":    python("confluent-kafka-2.16.1.txt", "drain_confluent.py"),

@@ -3,6 +3,8 @@ package matrix
 import (
 	"fmt"
 	"strings"
+
+	"github.com/freshet-io/freshet/kafkaproto"
 )
 
 // checks are what each program is asked to do, in the order of the table's columns.
@@ -38,7 +40,7 @@ var clients = []client{
 	golang("franz-go", "github.com/twmb/franz-go", "1.22.2", nil),
 	{name: "Apache Kafka for Java", version: "2.8.2"},
 	{name: "Apache Kafka for Java", version: "3.9.1"},
-	{name: "Apache Kafka for Java", version: "4.3.1", pinFile: "java/pom.xml", pin: "<kafka.version>4.3.1</kafka.version>"},
+	{name: "Apache Kafka for Java", version: kafkaproto.KafkaVersion},
 	{name: "kcat", version: "the system's", none: map[string]string{
 		"admin": "has no administration", "transactions": "has none",
 	}},

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/freshet-io/freshet/internal/testservers"
+	"github.com/freshet-io/freshet/kafkaproto"
 	"github.com/freshet-io/freshet/test/harness"
 )
 
@@ -69,7 +70,7 @@ func portLibraries(t *testing.T, zone string) (all []library) {
 	java := func(name, protocol string) library {
 		program := []string{
 			"java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx96m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-			"-cp", harness.JavaClient(t, at("java"), "4.3.1"),
+			"-cp", harness.JavaClient(t, at("java"), kafkaproto.KafkaVersion),
 		}
 		n := len(program)
 		return library{

@@ -103,8 +103,8 @@ type entry struct {
 
 // enter finds the member of a heartbeat, or makes it, and checks that it may do what it asks for.
 func (g *Group) enter(req *kmsg.ConsumerGroupHeartbeatRequest) (entry, *Error) {
-	if _, ok := g.members[req.MemberID]; !ok && g.cfg.MaxSize > 0 && len(g.members) >= g.cfg.MaxSize {
-		return entry{}, g.full()
+	if err := g.checkSize(req.MemberID, req.InstanceID); err != nil {
+		return entry{}, err
 	}
 	name := req.MemberID
 	if name == "" {
@@ -129,7 +129,17 @@ func (g *Group) enter(req *kmsg.ConsumerGroupHeartbeatRequest) (entry, *Error) {
 	return e, nil
 }
 
-func (g *Group) full() *Error {
+// checkSize refuses a member that the group has no room for. A static member takes the place of the one with its instance id.
+// (GroupMetadataManager.throwIfConsumerGroupIsFull)
+func (g *Group) checkSize(name string, instance *string) *Error {
+	_, known := g.members[name]
+	if instance != nil {
+		_, static := g.static[*instance]
+		known = known || static
+	}
+	if known || g.cfg.MaxSize <= 0 || len(g.members) < g.cfg.MaxSize {
+		return nil
+	}
 	return fault(kerr.GroupMaxSizeReached, "The consumer group has reached its maximum capacity of %d members.", g.cfg.MaxSize)
 }
 

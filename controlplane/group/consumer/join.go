@@ -84,18 +84,17 @@ func answerJoin(resp *kmsg.JoinGroupResponse, m *member) {
 	resp.Protocol = &m.classic.protocols[0].Name
 }
 
-// checkJoin tells what forbids a classic member to join.
+// checkJoin returns the reason that forbids a classic member to join.
 func (g *Group) checkJoin(name string, req *kmsg.JoinGroupRequest, resp *kmsg.JoinGroupResponse) *Error {
 	session := time.Duration(req.SessionTimeoutMillis) * time.Millisecond
-	_, known := g.members[name]
-	switch {
+	switch full := g.checkSize(name, req.InstanceID); {
 	case session < g.cfg.ClassicMinSession || session > g.cfg.ClassicMaxSession:
 		resp.MemberID = req.MemberID
 		return fault(kerr.InvalidSessionTimeout, "Session time-out out of range.")
 	case g.cfg.Migration == MigrationDisabled:
 		return fault(kerr.InconsistentGroupProtocol, "Classic members cannot join: migration is disabled.")
-	case g.cfg.MaxSize > 0 && len(g.members) >= g.cfg.MaxSize && !known:
-		return g.full()
+	case full != nil:
+		return full
 	case !g.supports(req.ProtocolType, req.Protocols):
 		return fault(kerr.InconsistentGroupProtocol, "Member %s's protocols are not supported.", name)
 	default:

@@ -64,7 +64,8 @@ func (g *Group) validate(name string, instance *string) (*member, *Error) {
 	}
 }
 
-// fence removes members. If only classic members are left, the group becomes a classic one.
+// fence removes members. If only classic members are left, the group becomes a classic one. Without members, the empty target
+// counts as made, at no time: the next member gets a target at once.
 // (GroupMetadataManager.consumerGroupFenceMembers)
 func (g *Group) fence(now time.Time, cat Catalogue, gone []*member) {
 	if len(gone) == 0 {
@@ -83,6 +84,9 @@ func (g *Group) fence(now time.Time, cat Catalogue, gone []*member) {
 	}
 	g.digest = unknown // the next heartbeat makes it
 	g.bump()
+	if len(g.members) == 0 {
+		g.assignmentEpoch, g.assignedMs = g.epoch, 0
+	}
 }
 
 // Deadline tells when Expire wants to be called next; zero: not before something else is called. It may be earlier

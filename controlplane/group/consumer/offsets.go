@@ -9,19 +9,24 @@ import (
 // commitsAsMemberSince is the version of OffsetCommit whose epochs are those of the consumer protocol (KIP-848).
 const commitsAsMemberSince = 9
 
+// TxnErrorsSince is the version of TxnOffsetCommit that has errors of its own for an unknown group and a stale member epoch
+// (KIP-1319). Earlier ones have ILLEGAL_GENERATION for both.
+const TxnErrorsSince = 6
+
 // Commit is an offset commit to be checked.
 type Commit struct {
 	Member        string
 	Instance      *string
 	Epoch         int32 // member epoch or generation; -1 for none
-	Version       int16 // of OffsetCommit
+	Version       int16 // of OffsetCommit or TxnOffsetCommit
 	Transactional bool  // by TxnOffsetCommit
 }
 
-// CheckCommit tells whether a member may commit offsets. With code 0 and a nil check, it may; with a check, each
-// partition is asked for: a member whose epoch is behind may still commit for partitions that it has had since
-// (KIP-1251). Codes are UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION and STALE_MEMBER_EPOCH, for which classic members and
-// transactions get ILLEGAL_GENERATION. (ConsumerGroup.validateOffsetCommit)
+// CheckCommit reports whether a member may commit offsets. With code 0 and a nil check, it may. With a check, each
+// partition is checked: a member whose epoch is behind may still commit for partitions that it has had since
+// (KIP-1251). Codes are UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION and STALE_MEMBER_EPOCH. Classic members, and transactions
+// before TxnErrorsSince, get ILLEGAL_GENERATION for the last. (ConsumerGroup.validateOffsetCommit,
+// OffsetMetadataManager.validateTransactionalOffsetCommit)
 func (g *Group) CheckCommit(c Commit) (check func(id.TopicPartition) int16, code int16) {
 	if c.Epoch < 0 && len(g.members) == 0 {
 		return nil, 0
@@ -33,7 +38,7 @@ func (g *Group) CheckCommit(c Commit) (check func(id.TopicPartition) int16, code
 	if !ok {
 		return nil, kerr.UnknownMemberID.Code
 	}
-	stale := staleCode(m, c.Transactional)
+	stale := staleCode(m, c.Transactional && c.Version < TxnErrorsSince)
 	switch {
 	case !c.Transactional && m.classic == nil && c.Version < commitsAsMemberSince:
 		return nil, kerr.UnsupportedVersion.Code
@@ -54,8 +59,8 @@ func (g *Group) CheckCommit(c Commit) (check func(id.TopicPartition) int16, code
 	}, 0
 }
 
-func staleCode(m *member, transactional bool) int16 {
-	if m.classic != nil || transactional {
+func staleCode(m *member, oldTransaction bool) int16 {
+	if m.classic != nil || oldTransaction {
 		return kerr.IllegalGeneration.Code
 	}
 	return kerr.StaleMemberEpoch.Code

@@ -34,15 +34,21 @@ func (e *entry) resubscribed() bool { return e.renamed() || e.next.regex != e.be
 func (e *entry) renamed() bool { return !slices.Equal(e.next.topics, e.before.topics) }
 
 // settle puts the entry's member into the group and bumps the group epoch if the target depends on the change, or if the
-// catalogue changed. A member whose new regular expression has yet to be resolved bumps nothing before it is, unless
-// eager. (GroupMetadataManager.maybeUpdateRegularExpressions, updateSubscriptionMetadata)
+// catalogue changed. The assignor that most members ask for is part of that. A member whose new regular expression has yet to be resolved bumps nothing before it is, unless
+// eager. (GroupMetadataManager.maybeUpdateRegularExpressions, hasPreferredServerAssignorChanged, updateSubscriptionMetadata)
 func (g *Group) settle(now time.Time, cat Catalogue, e entry, eager bool) {
 	bump := e.renamed()
+	wished := !eager && e.next.assignor != e.before.assignor
+	var preferred string
+	if wished {
+		preferred = g.preferredAssignor()
+	}
 	if e.next.regex != e.before.regex {
 		x := g.regex[e.next.regex]
 		bump = bump || eager || e.next.regex == "" || x != nil && x.resolved
 	}
 	g.put(e.found, e.next)
+	bump = bump || wished && g.preferredAssignor() != preferred
 	switch {
 	case e.found == nil:
 		g.mark(e.next.id)
