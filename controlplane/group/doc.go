@@ -1,5 +1,5 @@
 // Package group is the group coordinator of one virtual cluster, for one tenure of its owner: it answers the group and
-// offset APIs, as GroupCoordinatorService of Apache Kafka 4.3 does, around the machines of packages classic and
+// offset APIs, as GroupCoordinatorService of Apache Kafka 4.4 does, around the machines of packages classic and
 // consumer. What is soft lives here and in the machines; what is durable is in the metadata state, brought there by
 // commands. See DESIGN.md for who holds the truth, crash points and owner changes.
 //

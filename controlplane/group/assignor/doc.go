@@ -1,5 +1,5 @@
 // Package assignor divides the partitions of topics among the members of a consumer group, as the broker does for
-// groups of the consumer protocol (KIP-848): uniform and range, with the rules of Apache Kafka 4.3's UniformAssignor and
+// groups of the consumer protocol (KIP-848): uniform and range, with the rules of Apache Kafka 4.4's UniformAssignor and
 // RangeAssignor, neither of which looks at racks.
 //
 // An assignment is a pure function of the group given: members in the order of their ids and topics in the order of

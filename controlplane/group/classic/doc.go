@@ -1,5 +1,5 @@
 // Package classic is one group of the classic rebalance protocol: JoinGroup, SyncGroup, Heartbeat and LeaveGroup, as the
-// group coordinator of Apache Kafka 4.3 serves them (ClassicGroup, ClassicGroupMember and the classicGroup methods of
+// group coordinator of Apache Kafka 4.4 serves them (ClassicGroup, ClassicGroupMember and the classicGroup methods of
 // GroupMetadataManager), with static membership (KIP-345), MEMBER_ID_REQUIRED (KIP-394), protocol type and name in the
 // answers (KIP-559), reasons (KIP-800) and the assignment that a returning static leader skips (KIP-814). Cooperative
 // rebalancing is the clients' affair; the coordinator knows nothing of it.

@@ -1,5 +1,5 @@
 // Package consumer is one group of the consumer protocol (KIP-848): ConsumerGroupHeartbeat and ConsumerGroupDescribe, as
-// the group coordinator of Apache Kafka 4.3 serves them (ConsumerGroup, ConsumerGroupMember, CurrentAssignmentBuilder,
+// the group coordinator of Apache Kafka 4.4 serves them (ConsumerGroup, ConsumerGroupMember, CurrentAssignmentBuilder,
 // TargetAssignmentBuilder and the consumerGroup methods of GroupMetadataManager), with static members, regular
 // expressions, epochs per partition (KIP-1251), assignments held apart (KIP-1263), and members of the classic protocol
 // inside the group while an application moves from one protocol to the other.
