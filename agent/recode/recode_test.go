@@ -195,9 +195,7 @@ func TestRecoder_Bounds(t *testing.T) {
 	require.False(t, (&recode.Rules{Compress: true, Codec: kafkaproto.Gzip}).Needs(kafkaproto.Gzip))
 }
 
-// TestRecoder_KeepsNoMoreThanABatchMayHave: records that decompress to much more than max.message.bytes are looked through and
-// refused, without being held.
-// A bomb is refused before the record that is too large is decompressed, so its claim is enough.
+// TestRecoder_MaxRecordBytes: a batch is refused before its too large record is decompressed, so a claimed length is enough.
 func TestRecoder_MaxRecordBytes(t *testing.T) {
 	const most = 1000
 	c, rules := recode.New(recode.Config{}), &recode.Rules{MaxRecordBytes: most}
@@ -232,6 +230,8 @@ func TestRecoder_MaxRecordBytes(t *testing.T) {
 	}
 }
 
+// TestRecoder_KeepsNoMoreThanABatchMayHave: records that decompress to much more than max.message.bytes are refused without being
+// held.
 func TestRecoder_KeepsNoMoreThanABatchMayHave(t *testing.T) {
 	const size = 8 << 20
 	b := batch(t, kafkaproto.Gzip, 1, zeros(size))
