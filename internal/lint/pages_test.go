@@ -42,7 +42,7 @@ var citation = regexp.MustCompile(`\bdesign(?:\.md)? [0-9]|\bdesign\.md`)
 func TestCitations(t *testing.T) {
 	eachText(t, func(path, text string) {
 		if strings.HasPrefix(path, "bench/results/") {
-			return // records of what was measured stay as they were written
+			return // records of measurements keep their wording
 		}
 		for i, line := range strings.Split(text, "\n") {
 			if m := citation.FindString(line); m != "" {
@@ -75,4 +75,36 @@ func TestLinks(t *testing.T) {
 			}
 		}
 	}, ".md")
+}
+
+var testName = regexp.MustCompile("`(Test[A-Z][A-Za-z0-9_]*)`")
+
+// TestDocs_NameTests fails if a page of docs names a test that does not exist.
+func TestDocs_NameTests(t *testing.T) {
+	var tests strings.Builder
+	eachText(t, func(path, text string) {
+		if strings.HasSuffix(path, "_test.go") {
+			tests.WriteString(text)
+		}
+	}, ".go")
+	eachText(t, func(path, text string) {
+		for _, name := range testName.FindAllStringSubmatch(text, -1) {
+			if strings.HasPrefix(path, "docs/") && !strings.Contains(tests.String(), "func "+name[1]+"(") {
+				t.Errorf("%s: no test %s", path, name[1])
+			}
+		}
+	}, ".md")
+}
+
+// TestDocs_IndexIsComplete fails if docs/README.md does not link to a page of docs.
+func TestDocs_IndexIsComplete(t *testing.T) {
+	index, err := os.ReadFile(filepath.Join(root, "docs", "README.md"))
+	require.NoError(t, err)
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	require.NoError(t, err)
+	for _, page := range pages {
+		if name := filepath.Base(page); name != "README.md" {
+			require.Contains(t, string(index), "("+name, "docs/README.md")
+		}
+	}
 }
