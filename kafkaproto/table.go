@@ -127,7 +127,7 @@ var table = [MaxKey + 1]Entry{
 	{25, "AddOffsetsToTxn", Versions{0, 4}, Versions{0, 4}, ByControlPlane, 3, ""},
 	{26, "EndTxn", Versions{0, 5}, Versions{0, 5}, ByControlPlane, 3, ""},
 	{27, "WriteTxnMarkers", Versions{1, 2}, Versions{1, 2}, ByControlPlane, 1, "for operators (KIP-664): a transaction ends in one command here"},
-	{28, "TxnOffsetCommit", Versions{0, 6}, Versions{0, 6}, ByControlPlane, 3, ""},
+	{28, "TxnOffsetCommit", Versions{0, 6}, Versions{0, 5}, ByControlPlane, 3, "6 has topic ids, which owners of the release before cannot read: agents offer it from the next release on, so a rolling upgrade breaks no transaction"},
 	{29, "DescribeAcls", Versions{1, 3}, Versions{1, 3}, ByAgent, 2, "no authorizer: SECURITY_DISABLED, as Kafka without one"},
 	{30, "CreateAcls", Versions{1, 3}, Versions{1, 3}, ByAgent, 2, "no authorizer: SECURITY_DISABLED, as Kafka without one"},
 	{31, "DeleteAcls", Versions{1, 3}, Versions{1, 3}, ByAgent, 2, "no authorizer: SECURITY_DISABLED, as Kafka without one"},

@@ -37,7 +37,7 @@ var runs = []versions{
 	{4, 3, 4, 4, 10, 4},
 	{5, 3, 4, 4, 11, 4},
 	{5, 4, 4, 5, 12, 5},
-	{5, 5, 4, 6, 13, 5},
+	{5, 5, 4, 5, 13, 5},
 }
 
 // act is one request of a transactional producer, or one about it. The acts of a script follow each other.
