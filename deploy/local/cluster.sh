@@ -8,6 +8,11 @@
 # Logs and process IDs are in data/cluster/NAME.log and NAME.pid. docs/tutorial.md is a tour of this cluster.
 set -eu
 cd "$(dirname "$0")/../.."
+case ${1-} in -*)
+	sed -n '2,/^set/ s/^# \{0,1\}//p' deploy/local/cluster.sh
+	exit
+	;;
+esac
 dir=$PWD/data/cluster
 bucket='s3://records/tour?endpoint=http://127.0.0.1:17480&path-style=true&region=us-east-1'
 export AWS_ACCESS_KEY_ID=tutorial AWS_SECRET_ACCESS_KEY=tutorial-secret FRESHET_AGENT_KEY=tutorial FRESHET_LOG_FORMAT=console
@@ -61,7 +66,7 @@ process() {
 		agent "${n%?}" "${n#?}"
 		;;
 	*)
-		echo "no process of this name: $1" >&2
+		echo "no process of this name: $1; the names are etcd, store, control-1, control-2, agent-a1 to agent-a9, agent-b1 to agent-b9" >&2
 		exit 2
 		;;
 	esac
@@ -105,6 +110,11 @@ if [ $# -gt 0 ]; then
 	for name in "$@"; do process "$name"; done
 	exit
 fi
+for file in "$dir"/*.pid; do
+	[ -f "$file" ] || continue
+	echo "a cluster runs already, with $(basename "$file" .pid): stop it with Ctrl-C in its terminal, or with kill \$(cat data/cluster/*.pid)" >&2
+	exit 1
+done
 trap stop EXIT
 trap 'exit 0' INT TERM
 for name in etcd store; do process "$name"; done

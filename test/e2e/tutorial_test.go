@@ -35,6 +35,9 @@ func TestTutorial(t *testing.T) {
 	blocks := codeBlocks(string(page))
 	require.Equal(t, "make cluster\n", blocks[0].commands)
 	startTutorial(t, dir)
+	again, err := exec.CommandContext(t.Context(), filepath.Join(dir, "deploy/local/cluster.sh")).CombinedOutput()
+	require.Error(t, err, "a second cluster starts, or stops the first")
+	require.Contains(t, string(again), "a cluster runs already")
 
 	shell := exec.CommandContext(t.Context(), "sh", "-u")
 	shell.Dir = dir
