@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/zap"
@@ -194,6 +195,9 @@ func (c ClientConfig) unreachable(err error) error {
 	if errors.As(err, &other) {
 		return err
 	}
+	if errors.Is(err, context.Canceled) {
+		return inWords(err, "stopped before an agent at %s answered", at)
+	}
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
 		switch {
@@ -248,7 +252,18 @@ func explain(topic string, err error) error {
 		return inWords(err, "topic %q has no such offset; see `freshet topic describe %s`", topic, topic)
 	case errors.Is(err, kerr.KafkaStorageError):
 		return inWords(err, "an agent cannot read what topic %q has in the object store; its log tells why", topic)
+	case errors.Is(err, kerr.NotLeaderForPartition):
+		return inWords(err, "no agent that answers leads every partition of topic %q; /readyz of agents names what they miss", topic)
 	default:
-		return fmt.Errorf("topic %q: %w", topic, err)
+		return fmt.Errorf("topic %q: %w", topic, firstOf(err))
 	}
+}
+
+// firstOf returns the first error of a request that the client library sent to several agents, and any other error as it is.
+func firstOf(err error) error {
+	var several *kadm.ShardErrors
+	if errors.As(err, &several) && len(several.Errs) > 0 {
+		return several.Errs[0].Err
+	}
+	return err
 }

@@ -3,12 +3,16 @@ package cli
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // TestFirstAnswer: one waits for what tells, and for nothing else.
@@ -53,4 +57,19 @@ func TestFirstAnswer(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestExplain_RequestToSeveralAgents(t *testing.T) {
+	t.Parallel()
+	several := &kadm.ShardErrors{Name: "ListOffsets", Errs: []kadm.ShardError{{Err: io.ErrUnexpectedEOF}, {Err: io.EOF}}}
+	require.EqualError(t, explain("orders", several), `topic "orders": unexpected EOF`)
+	require.ErrorContains(t, explain("orders", kerr.NotLeaderForPartition), "/readyz of agents")
+}
+
+func TestClientConfig_UnreachableIsStopped(t *testing.T) {
+	t.Parallel()
+	c := ClientConfig{Bootstrap: []string{"127.0.0.1:1"}}
+	err := c.unreachable(&net.OpError{Op: "dial", Err: context.Canceled})
+	require.EqualError(t, err, "stopped before an agent at 127.0.0.1:1 answered")
+	require.ErrorIs(t, err, context.Canceled)
 }

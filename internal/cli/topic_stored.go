@@ -120,7 +120,7 @@ func storedOf(ctx context.Context, admin *kadm.Client, topics kadm.TopicsSet, wa
 		})
 	})
 	if err != nil {
-		fmt.Fprintf(warn, "freshet: sizes of topics are unknown: %v\n", err)
+		fmt.Fprintf(warn, "freshet: sizes of topics are unknown: %v\n", firstOf(err))
 	}
 	newest, err := admin.ListMaxTimestampOffsets(ctx, topics.Topics()...)
 	newest.Each(func(o kadm.ListedOffset) {
@@ -131,7 +131,7 @@ func storedOf(ctx context.Context, admin *kadm.Client, topics kadm.TopicsSet, wa
 		set(o.Topic, o.Partition, func(s *stored) { s.Newest = &o.Timestamp })
 	})
 	if err != nil {
-		fmt.Fprintf(warn, "freshet: times of the newest records are unknown: %v\n", err)
+		fmt.Fprintf(warn, "freshet: times of the newest records are unknown: %v\n", firstOf(err))
 	}
 	return found
 }
