@@ -5,12 +5,13 @@ import (
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
-// Growth is the most that a command adds to the memory of the state. Growth is cheap to compute: it needs no state, and of a commit
-// only the counts of its header.
+// Growth is an upper bound of the memory that a command adds to the state. It is computed from the command alone, and from a commit's
+// header counts, without decoding the commit.
 type Growth struct {
-	// Bytes is an upper bound without the partitions.
+	// Bytes is the bound without Partitions.
 	Bytes int64
-	// Partitions counts partitions that may get their first record, at PartitionBytes each. The sum over commands is at most Load.Empty.
+	// Partitions counts the partitions that may get their first record, at PartitionBytes each. Only empty partitions can, so Memory caps
+	// the count at Load.Empty.
 	Partitions int64
 }
 
@@ -19,7 +20,7 @@ func (g Growth) Add(o Growth, times int64) Growth {
 	return Growth{Bytes: g.Bytes + times*o.Bytes, Partitions: g.Partitions + times*o.Partitions}
 }
 
-// Memory returns the bytes of the growth in a state with a number of partitions that never had a record.
+// Memory returns the bytes of the growth in a state in which empty partitions (Load.Empty) never had a record.
 func (g Growth) Memory(empty int64) int64 { return g.Bytes + min(g.Partitions, empty)*PartitionBytes }
 
 // GrowthOf returns the growth of a command. It is zero for commands that shrink the state, and for commands whose growth another command
@@ -55,8 +56,8 @@ func GrowthOf(c Command) Growth {
 	return Growth{}
 }
 
-// commitGrowth takes every section for an extent, and every run with a producer ID for a new producer with a new transaction. A section
-// has an extent more for each two runs, as a refused run ends an extent. Apply refuses a malformed commit, which therefore adds nothing.
+// commitGrowth counts every run with a producer ID as a new producer with a new transaction. A refused run splits an extent, so a
+// section of r runs becomes at most (r+1)/2 extents. Apply refuses a malformed commit, which therefore adds nothing.
 func commitGrowth(c *CommitBundle) Growth {
 	n, err := commit.ParseCounts(c.Encoded)
 	if err != nil {

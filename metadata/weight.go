@@ -2,8 +2,8 @@ package metadata
 
 import "github.com/freshet-io/freshet/metadata/id"
 
-// Estimates of the memory that parts of a state take, with their share of the tables. Tables and slices grow by doubling, so
-// an estimate is what an entry takes on average where they have just grown. TestLoad_MemoryBytes compares them with the heap.
+// Estimates of the memory of an entry, its slot in trees, maps and slices included. Maps and slices grow by doubling, so an
+// estimate is the average right after such a growth. TestLoad_MemoryBytes compares the estimates with the heap.
 const (
 	// ExtentBytes is the memory of an extent.
 	ExtentBytes = 96
@@ -11,35 +11,36 @@ const (
 	// without records takes none.
 	PartitionBytes = 352
 
-	topicBytes         = 640 // beside its name and configs
-	resourceBytes      = 512 // of another resource with configs, beside its name and configs
-	configBytesEach    = 64  // of a config entry, beside key and value
-	bundleBytes        = 128 // of a live bundle
-	deadBytes          = 96  // of a dead one
-	groupBytes         = 512 // beside its name, members and offsets
-	memberBytes        = 128 // beside its id and value
-	topicOffsetsBytes  = 512 // of one topic of a group
-	offsetBytes        = 96
-	noteBytes          = 96                                        // of an offset with metadata, beside that
-	pendingExtra       = offsetBytes + noteBytes - pendingOverhead // of a pending offset, beside its pendingWeight: it counts as committed
-	transactionBytes   = 512
-	addedBytes         = 96      // of a partition or group of a transaction, beside the group's name
-	transactionalBytes = 320     // of a partition with open or aborted transactions, beside PartitionBytes
-	sessionBytes       = 1 << 10 // beside its endpoints
+	topicBytes         = 640                                       // of a topic, without its name and configs
+	resourceBytes      = 512                                       // of another resource with configs, without its name and configs
+	configBytesEach    = 64                                        // of a config entry, without key and value
+	bundleBytes        = 128                                       // of a live bundle
+	deadBytes          = 96                                        // of a dead bundle
+	groupBytes         = 512                                       // of a group, without its name, members and offsets
+	memberBytes        = 128                                       // of a group member, without its ID and value
+	topicOffsetsBytes  = 512                                       // of one topic of a group
+	offsetBytes        = 96                                        // of a committed offset
+	noteBytes          = 96                                        // of an offset with metadata or expiry, on top of offsetBytes, without the metadata
+	pendingExtra       = offsetBytes + noteBytes - pendingOverhead // on top of pendingWeight: a pending offset weighs as much as the committed one that it becomes
+	transactionBytes   = 512                                       // of an open transaction, without its partitions and groups
+	addedBytes         = 96                                        // of a partition or group of a transaction, without the group's name
+	transactionalBytes = 320                                       // of a partition with open or aborted transactions, on top of PartitionBytes
+	sessionBytes       = 1 << 10                                   // of a session, without its endpoints
 	endpointBytes      = 96
-	endedBytes         = 96
-	goneBytes          = 128
-	cleanupBytes       = 128 // of an item of the cleanup queue, beside its extents
+	endedBytes         = 96  // of an ended session
+	goneBytes          = 128 // of the name of a deleted topic
+	cleanupBytes       = 128 // of an item of the cleanup queue, without its extents
 )
 
-// MemoryBytes estimates the memory of the state, with the partitions that ends of open transactions may add. Results of submissions
-// that agents have not acknowledged are not in it.
+// MemoryBytes estimates the memory of the state. Ends of open transactions may write the first records of up to Added partitions,
+// which count already. Results of submissions that agents have not acknowledged do not count.
 func (l *Load) MemoryBytes() int64 {
 	partitions := l.Partitions + min(l.Added, l.Empty)
 	return l.Extents*ExtentBytes + partitions*PartitionBytes + l.ProducerBytes() + int64(l.Cleanup)*cleanupBytes + l.Other
 }
 
-// otherBytes is the part of the estimate that is neither of partitions nor of their extents and producers.
+// otherBytes returns Load.Other: everything but partitions, extents, producers and the cleanup queue. The machine's own load.Other
+// is the part of it that commands adjust; the rest follows from table sizes.
 func (s *machine) otherBytes() int64 {
 	return s.load.Other + s.transactions.bytes + int64(s.counts.transactional)*transactionalBytes +
 		int64(s.bundles.Len())*bundleBytes + int64(s.dead.Len())*deadBytes +
@@ -74,7 +75,7 @@ func (e *session) weight() int64 {
 	return n
 }
 
-// weight is that of a group without the offsets.
+// weight returns the weight of a group without its offsets.
 func (g *groupEntry) weight(name string) int64 {
 	n := groupBytes + stringBytes(name) + int64(len(g.head))
 	g.members.Scan(func(member string, value []byte) bool {
@@ -88,7 +89,7 @@ func memberWeight(member string, value []byte) int64 {
 	return memberBytes + int64(len(member)+len(value))
 }
 
-// offsetsWeight is that of all offsets of a group.
+// offsetsWeight returns the weight of all offsets of a group.
 func (g *groupEntry) offsetsWeight() (n int64) {
 	g.topics.Scan(func(_ string, t *topicOffsets) bool {
 		n += t.weight()
@@ -103,7 +104,7 @@ func (t *topicOffsets) weight() int64 {
 
 func (n *offsetNote) weight() int64 { return noteBytes + int64(len(n.metadata)) }
 
-// weighOffsets lets change work on offsets that may be changed, and counts by how much heavier they become.
+// weighOffsets runs change, which modifies t, and adds the difference in weight to load.Other. t comes from mutableOffsets.
 func (s *machine) weighOffsets(t *topicOffsets, change func()) {
 	before := t.weight()
 	change()
@@ -121,7 +122,7 @@ func (t *transaction) weight() int64 {
 	return n
 }
 
-// weigh adds the transaction to the sums, times times.
+// weigh adds the transaction to the sums, multiplied by times: 1 when it is inserted, -1 when it is removed.
 func (t *transactionTables) weigh(x *transaction, times int64) {
 	t.bytes += times * x.weight()
 	if x.partitions != nil {
@@ -129,7 +130,7 @@ func (t *transactionTables) weigh(x *transaction, times int64) {
 	}
 }
 
-// countOther recomputes load.Other and the sums of the transactions after a snapshot was read.
+// countOther recomputes load.Partitions, load.Empty, load.Other and the sums of the transactions after a snapshot was read.
 func (s *machine) countOther() {
 	s.load.Partitions, s.load.Empty, s.load.Other = 0, 0, 0
 	s.transactions.bytes, s.transactions.added = 0, 0

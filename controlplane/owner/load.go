@@ -25,11 +25,11 @@ var (
 	errMemory  = fmt.Errorf("%w of memory: shorten retention, delete topics (they count until --topic-undelete is over), or raise --memory-limit of every control plane", ErrOverloaded)
 )
 
-// Shares of the bound.
+// Shares of a bound at which the owner acts.
 const (
 	halfOfBound = 0.5   // the owner logs a warning
 	slowFrom    = 0.75  // commits are delayed
-	growthUpTo  = 1.125 // of MaxBytes: groups, offsets, transactions and configs of groups are refused
+	growthUpTo  = 1.125 // of MaxBytes: groups, offsets, transactions and configs of groups are refused. Commits and topics are refused at 1
 )
 
 // load holds the shares of the bounds that the state uses. The state takes memory on every replica, and time at a takeover.
@@ -41,8 +41,9 @@ type load struct {
 	fresh   share        // of MaxFresh
 	bytes   atomic.Int64 // estimated memory
 	empty   atomic.Int64 // partitions that never had a record
-	warned  float64      // highest share of halfOfBound and slowFrom that was logged; the apply goroutine's
-	// crowded is set if the log said that producers are near their bound; the apply goroutine's.
+	// warned is the level of the last warning: 0, halfOfBound or slowFrom. Only the apply goroutine uses it.
+	warned float64
+	// crowded reports whether the warning about producers was logged. Only the apply goroutine uses it.
 	crowded bool
 }
 
@@ -57,7 +58,7 @@ func (s *share) set(f float64) { s.bits.Store(math.Float64bits(f)) }
 // limit.
 func (o *Owner) Slows() bool { return o.load.share.get() >= slowFrom || o.delay() > 0 }
 
-// weigh updates the shares and metrics after commands were applied.
+// weigh updates the shares and metrics after commands were applied, and logs a warning if the largest share reaches a level.
 func (o *Owner) weigh() {
 	l := o.state.Load()
 	extents, fresh := float64(l.Extents)/float64(o.cfg.MaxExtents), float64(l.Fresh)/float64(o.cfg.MaxFresh)
@@ -85,7 +86,7 @@ func (o *Owner) weigh() {
 	case share >= halfOfBound:
 		level = halfOfBound
 	case share >= halfOfBound*0.9:
-		level = min(o.load.warned, halfOfBound) // no line for every crossing to and fro
+		level = min(o.load.warned, halfOfBound) // hysteresis: a share around halfOfBound is logged once
 	}
 	if level > o.load.warned {
 		o.cfg.Logger.Warn("metadata grows towards its bound: from 0.75 of it commits are delayed, at 1 refused; "+
@@ -98,7 +99,7 @@ func (o *Owner) weigh() {
 	o.load.warned = level
 }
 
-// weighProducers reports the producers that the state remembers, beside its bound of active ones.
+// weighProducers updates the metrics of producers, and logs a warning if the active ones reach slowFrom of their limit.
 func (o *Owner) weighProducers(l metadata.Load, limit int64) {
 	share := float64(l.Producers) / float64(limit)
 	o.metrics.producers.Set(float64(l.Producers))
@@ -114,9 +115,9 @@ func (o *Owner) weighProducers(l metadata.Load, limit int64) {
 	o.load.crowded = full || o.load.crowded && share >= slowFrom*0.9
 }
 
-// admit refuses commands that let the state grow at its bounds, and delays commits above slowFrom, in proportion. The growth of an
-// admitted proposal is reserved until its answer, so commands side by side do not exceed the bound. Errors:
-// ErrOverloaded, ErrNotOwner, the context's.
+// admit refuses a command that would grow the state beyond a bound. Above slowFrom it delays commits, in proportion to the share.
+// The growth of an admitted proposal stays reserved until its answer, so concurrent commands do not exceed the bound together.
+// Errors: ErrOverloaded, ErrNotOwner, the context's.
 func (o *Owner) admit(ctx context.Context, p *Proposal) error {
 	switch c := p.cmd.(type) {
 	case *metadata.CommitBundle:
@@ -139,7 +140,7 @@ func (o *Owner) admit(ctx context.Context, p *Proposal) error {
 	return nil
 }
 
-// smallConfigs is the growth by configs of a topic that is always admitted. A shorter retention fits.
+// smallConfigs is the largest growth by configs of a topic that is always admitted. A shorter retention fits, and makes room.
 const smallConfigs = 1 << 10
 
 // admitGrowth reserves the growth of a proposal. It returns ErrOverloaded if the state would then take more than the share of MaxBytes.
@@ -174,7 +175,7 @@ func (o *Owner) reserve(p *Proposal, upTo float64) bool {
 	return true
 }
 
-// shareWith returns the largest share of a bound once the admitted commands and this one are applied.
+// shareWith returns the largest share of any bound once the admitted commands and cmd are applied.
 func (o *Owner) shareWith(cmd metadata.Command) float64 {
 	share := o.load.share.get()
 	if o.cfg.MaxBytes == 0 {
@@ -184,8 +185,8 @@ func (o *Owner) shareWith(cmd metadata.Command) float64 {
 	return max(share, float64(bytes)/float64(o.cfg.MaxBytes))
 }
 
-// admitCommit delays or refuses a commit: see admit. If only commits in flight use the rest of the bound, it delays a commit before it
-// refuses.
+// admitCommit delays or refuses a commit, as admit describes. It refuses at once if the applied state is at a bound. If only commits in
+// flight fill the rest, it first delays the commit, since some of them may need less than their reserved growth.
 func (o *Owner) admitCommit(ctx context.Context, p *Proposal) error {
 	share := o.shareWith(p.cmd)
 	switch {
@@ -218,7 +219,7 @@ func (o *Owner) refusedCommit() error {
 		return errExtents
 	case o.load.fresh.get() >= 1:
 		return errFresh
-	default: // with the queue
+	default: // the state and the growth of the commands in flight
 		return errMemory
 	}
 }
