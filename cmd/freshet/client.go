@@ -94,8 +94,8 @@ func newConsume(p program.Program) *cobra.Command {
 		"with --group, in partitions that it has committed nothing of")
 	f.Int32SliceVarP(&c.Partitions, "partition", "p", nil, "partitions to read, comma-separated; all if none are given")
 	f.IntVarP(&c.Count, "count", "n", c.Count, "stop after so many records; 0 is no limit")
-	f.BoolVarP(&c.ExitAtEnd, "exit-at-end", "e", c.ExitAtEnd, "stop at the ends that partitions have when it starts; "+
-		"with --group, that those it is given have then, once the group gives no more")
+	f.BoolVarP(&c.ExitAtEnd, "exit-at-end", "e", c.ExitAtEnd, "stop at the end offsets at the start of the command; "+
+		"with --group, at the end offsets of each partition when the group assigns it, once it assigns no more")
 	f.BoolVarP(&c.PrintKey, "print-key", "k", c.PrintKey, "write the key before the value")
 	f.StringVarP(&c.KeySeparator, "key-separator", "K", c.KeySeparator, "stands between key and value")
 	f.StringVarP(&c.Format, "format", "f", c.Format,

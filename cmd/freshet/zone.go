@@ -15,8 +15,8 @@ func newZoneList(p program.Program) *cobra.Command {
 	var c cli.OperatorConfig
 	var agents bool
 	cmd := &cobra.Command{
-		Use: "list", Short: "List zones with their agents, their load, and the number of agents that it takes", Args: program.Takes(0, 0, "no arguments"),
-		Long: "List zones with their agents, their load, and the number of agents that it takes. UTILIZATION is the mean of the agents'\n" +
+		Use: "list", Short: "List zones with their agents, their load, and the number of agents that the load needs", Args: program.Takes(0, 0, "no arguments"),
+		Long: "List zones with their agents, their load, and the number of agents that the load needs. UTILIZATION is the mean of the agents'\n" +
 			"loads, LOAD their sum. CPU, NETWORK and BUFFERS are those of the agent that has least of each left. docs/scaling.md\n" +
 			"describes how autoscalers use DESIRED.",
 		Example: "  freshet zone list --data-dir ./data\n" +
