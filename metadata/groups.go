@@ -62,7 +62,7 @@ func (s *machine) updateGroup(c *UpdateGroup, _ *Effects) Result {
 	g := s.mutableGroup(c.Group)
 	g.kind = c.Kind
 	if c.Head != nil {
-		s.load.Other += int64(len(c.Head) - len(g.head))
+		s.load.Other += allocated(int64(len(c.Head))) - allocated(int64(len(g.head)))
 		g.head = c.Head
 		if len(c.Head) == 0 {
 			g.head = nil
@@ -76,7 +76,7 @@ func (s *machine) updateGroup(c *UpdateGroup, _ *Effects) Result {
 	}
 	if c.Kind == GroupNone {
 		s.clearMembers(g)
-		s.load.Other -= int64(len(g.head))
+		s.load.Other -= allocated(int64(len(g.head)))
 		g.head = nil
 		s.dropIfEmpty(c.Group, g)
 	}

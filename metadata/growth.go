@@ -68,7 +68,7 @@ func commitGrowth(c *CommitBundle) Growth {
 }
 
 func (c *UpdateGroup) growth() int64 {
-	n := groupBytes + stringBytes(c.Group) + int64(len(c.Head))
+	n := groupBytes + stringBytes(c.Group) + allocated(int64(len(c.Head)))
 	for _, m := range c.Members {
 		n += memberWeight(m.ID, m.Value)
 	}
@@ -87,7 +87,7 @@ func (c *CommitOffsets) growth() int64 {
 			n, last = n+topicOffsetsBytes, o.Partition.Topic
 		}
 		if c.Transaction != nil {
-			n += pendingExtra + pendingWeight(o.Metadata)
+			n += pendingExtra + pendingWeight(o.Metadata)*5/4
 			continue
 		}
 		n += offsetBytes

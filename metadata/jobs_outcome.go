@@ -98,7 +98,8 @@ func (w *swap) replace(r *job.Replacement) {
 		return
 	}
 	w.result.Replaced++
-	p = w.mutablePartition(w.mutableTopic(e), r.ID.Partition, p)
+	e = w.mutableTopic(e)
+	p = w.mutablePartition(e, r.ID.Partition, p)
 	added := r.Extents
 	for len(added) > 0 && added[0].Last < p.logStart {
 		added = added[1:]
@@ -115,11 +116,7 @@ func (w *swap) replace(r *job.Replacement) {
 		w.free(&w.old[i])
 	}
 	p.cleaned = max(p.cleaned, r.CleanedTo)
-	if p.transactions != nil {
-		for _, marker := range r.DroppedAborted {
-			p.transactions.aborted.Delete(marker)
-		}
-	}
+	w.counting(e, p, func() { p.forgetAborted(r.DroppedAborted) })
 }
 
 // matches collects the live extents of the run into old and tells whether they may be replaced: they begin and end

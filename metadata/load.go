@@ -14,6 +14,8 @@ type Load struct {
 
 	// Cleanup counts items of the cleanup queue. A deleted topic is one item, and one per partition in a state restored from a snapshot.
 	Cleanup int
+	// CleanupBytes is about the memory of the partitions in the queue without their extents. A restored state has the extents alone.
+	CleanupBytes int64
 
 	// Partitions counts those that had a record, those of topics whose deletion can be taken back too.
 	Partitions int64
@@ -38,7 +40,7 @@ func (l *Load) ProducerBytes() int64 {
 func (s *machine) Load() Load {
 	l := s.load
 	l.Other, l.Added = s.otherBytes(), s.transactions.added
-	l.Bundles, l.Cleanup = s.bundles.Len(), s.cleanup.items.Len()
+	l.Bundles, l.Cleanup, l.CleanupBytes = s.bundles.Len(), s.cleanup.items.Len(), s.cleanup.bytes
 	l.Producers, l.Resting = s.counts.active, s.counts.resting
 	return l
 }

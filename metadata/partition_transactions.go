@@ -109,7 +109,22 @@ func (p *partition) forgetTrimmed(limit int) {
 		}
 		t.aborted.PopMin()
 	}
-	if t.open.Len() == 0 && t.aborted.Len() == 0 {
+	p.dropEmptyTransactions()
+}
+
+// forgetAborted drops the aborted transactions with the given markers, and the tables if no transaction is left.
+func (p *partition) forgetAborted(markers []int64) {
+	if p.transactions == nil {
+		return
+	}
+	for _, marker := range markers {
+		p.transactions.aborted.Delete(marker)
+	}
+	p.dropEmptyTransactions()
+}
+
+func (p *partition) dropEmptyTransactions() {
+	if t := p.transactions; t.open.Len() == 0 && t.aborted.Len() == 0 {
 		p.transactions = nil
 	}
 }

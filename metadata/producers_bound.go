@@ -22,6 +22,7 @@ type producerBounds struct{ active, resting int64 }
 type producerCount struct {
 	active, resting int
 	transactional   int // partitions with an open or aborted transaction
+	aborted         int // aborted transactions
 }
 
 func (p *partition) producerCount() producerCount {
@@ -30,7 +31,7 @@ func (p *partition) producerCount() producerCount {
 		n.resting = p.resting.Len()
 	}
 	if p.transactions != nil {
-		n.transactional = 1
+		n.transactional, n.aborted = 1, p.transactions.aborted.Len()
 	}
 	return n
 }
@@ -51,6 +52,7 @@ func (c *producerCount) add(o producerCount, times int) {
 	c.active += times * o.active
 	c.resting += times * o.resting
 	c.transactional += times * o.transactional
+	c.aborted += times * o.aborted
 }
 
 // countProducers counts anew, after a snapshot was read.

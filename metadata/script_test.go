@@ -136,7 +136,7 @@ func (w *world) apply(t *testing.T, c Command) string {
 // contentOf returns a state's load without the items of the cleanup queue, whose number differs in a restored state.
 func contentOf(s interface{ Load() Load }) Load {
 	l := s.Load()
-	l.Cleanup = 0
+	l.Cleanup, l.CleanupBytes = 0, 0
 	return l
 }
 

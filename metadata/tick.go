@@ -33,6 +33,7 @@ func (s *machine) tick(_ *Tick, fx *Effects) Result {
 type cleanupQueue struct {
 	items btree.Map[uint64, cleanupItem]
 	next  uint64 // key of the next item pushed; keys have no meaning beyond their order
+	bytes int64  // memory of the partitions of all items, without their extents; derived
 }
 
 // cleanupItem is a tree of extents, then the partitions of a deleted topic; either may be empty. Items in the queue
@@ -43,7 +44,7 @@ type cleanupItem struct {
 }
 
 func (q *cleanupQueue) snapshot() cleanupQueue {
-	return cleanupQueue{items: *q.items.Copy(), next: q.next}
+	return cleanupQueue{items: *q.items.Copy(), next: q.next, bytes: q.bytes}
 }
 
 func (q *cleanupQueue) push(i cleanupItem) {
@@ -88,10 +89,10 @@ func (s *machine) drainCleanup(limit int) {
 		if item.partitions != nil {
 			item.partitions = item.partitions.Copy()
 		}
-		for limit > 0 && item.refill() {
+		for limit > 0 && s.cleanup.refill(&item) {
 			limit -= s.dropExtents(&item.extents, limit)
 		}
-		if item.refill() {
+		if s.cleanup.refill(&item) {
 			s.cleanup.items.Set(key, item)
 		}
 	}
@@ -99,7 +100,7 @@ func (s *machine) drainCleanup(limit int) {
 
 // refill makes the next extents of the item its tree; false if there are none. It takes partitions off the item's
 // own copy of them.
-func (i *cleanupItem) refill() bool {
+func (q *cleanupQueue) refill(i *cleanupItem) bool {
 	for i.extents.Empty() {
 		if i.partitions == nil {
 			return false
@@ -108,6 +109,7 @@ func (i *cleanupItem) refill() bool {
 		if !ok {
 			return false
 		}
+		q.bytes -= p.producerCount().partitionBytes(1)
 		i.extents = p.extents
 	}
 	return true

@@ -106,6 +106,7 @@ func (s *machine) removeTopic(e *topicEntry) {
 	s.load.Empty -= e.empty()
 	s.load.Other -= e.topic.weight()
 	s.cleanup.push(cleanupItem{partitions: e.partitions.Copy()})
+	s.cleanup.bytes += e.counts.partitionBytes(e.partitions.Len())
 }
 
 func (s *machine) purgeTopics(c *PurgeTopics, _ *Effects) Result {

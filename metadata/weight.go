@@ -23,8 +23,9 @@ const (
 	noteBytes          = 96                                        // of an offset with metadata or expiry, on top of offsetBytes, without the metadata
 	pendingExtra       = offsetBytes + noteBytes - pendingOverhead // on top of pendingWeight: a pending offset weighs as much as the committed one that it becomes
 	transactionBytes   = 512                                       // of an open transaction, without its partitions and groups
-	addedBytes         = 96                                        // of a partition or group of a transaction, without the group's name
-	transactionalBytes = 320                                       // of a partition with open or aborted transactions, on top of PartitionBytes
+	addedBytes         = 176                                       // of a partition or group of a transaction, without the group's name, with the marker and entry of an abort
+	transactionalBytes = 240                                       // of a partition with open or aborted transactions, on top of PartitionBytes
+	abortedBytes       = 80                                        // of an aborted transaction of a partition
 	sessionBytes       = 1 << 10                                   // of a session, without its endpoints
 	endpointBytes      = 96
 	endedBytes         = 96  // of an ended session
@@ -36,24 +37,47 @@ const (
 // which count already. Results of submissions that agents have not acknowledged do not count.
 func (l *Load) MemoryBytes() int64 {
 	partitions := l.Partitions + min(l.Added, l.Empty)
-	return l.Extents*ExtentBytes + partitions*PartitionBytes + l.ProducerBytes() + int64(l.Cleanup)*cleanupBytes + l.Other
+	return l.Extents*ExtentBytes + partitions*PartitionBytes + l.ProducerBytes() + int64(l.Cleanup)*cleanupBytes + l.CleanupBytes + l.Other
 }
 
 // otherBytes returns Load.Other: everything but partitions, extents, producers and the cleanup queue. The machine's own load.Other
 // is the part of it that commands adjust; the rest follows from table sizes.
 func (s *machine) otherBytes() int64 {
-	return s.load.Other + s.transactions.bytes + int64(s.counts.transactional)*transactionalBytes +
+	return s.load.Other + s.transactions.bytes + s.counts.transactionBytes() +
 		int64(s.bundles.Len())*bundleBytes + int64(s.dead.Len())*deadBytes +
 		int64(s.ended.Len())*endedBytes
 }
 
-// stringBytes is the memory of a string. The allocator rounds sizes up by at most an eighth.
-func stringBytes(s string) int64 { return int64(len(s) + len(s)/8) }
+// transactionBytes returns the memory of the partitions' transactions.
+func (c producerCount) transactionBytes() int64 {
+	return int64(c.transactional)*transactionalBytes + int64(c.aborted)*abortedBytes
+}
+
+// partitionBytes returns the memory of a number of partitions without their extents. The counts are of all of them.
+func (c producerCount) partitionBytes(partitions int) int64 {
+	return int64(partitions)*PartitionBytes + int64(c.active)*ProducerBytes + int64(c.resting)*RestingBytes + c.transactionBytes()
+}
+
+// stringBytes returns the memory of a string.
+func stringBytes(s string) int64 { return allocated(int64(len(s))) }
+
+// allocated returns the memory of an object without pointers. The allocator rounds sizes up: by an eighth at most below 2 KiB, by
+// a quarter at most from there on.
+func allocated(bytes int64) int64 {
+	if bytes > 2<<10 {
+		return bytes + bytes/4
+	}
+	return bytes + bytes/8
+}
 
 func (t *Topic) weight() int64 { return topicBytes + stringBytes(t.Name) + configWeight(t.Configs) }
 
 func configWeight(m map[string]string) int64 {
-	return int64(configBytes(m)) + int64(len(m))*configBytesEach
+	n := int64(len(m)) * configBytesEach
+	for k, v := range m {
+		n += stringBytes(k) + stringBytes(v)
+	}
+	return n
 }
 
 // goneWeight is the weight of a name of a deleted topic.
@@ -77,7 +101,7 @@ func (e *session) weight() int64 {
 
 // weight returns the weight of a group without its offsets.
 func (g *groupEntry) weight(name string) int64 {
-	n := groupBytes + stringBytes(name) + int64(len(g.head))
+	n := groupBytes + stringBytes(name) + allocated(int64(len(g.head)))
 	g.members.Scan(func(member string, value []byte) bool {
 		n += memberWeight(member, value)
 		return true
@@ -86,7 +110,7 @@ func (g *groupEntry) weight(name string) int64 {
 }
 
 func memberWeight(member string, value []byte) int64 {
-	return memberBytes + int64(len(member)+len(value))
+	return memberBytes + stringBytes(member) + allocated(int64(len(value)))
 }
 
 // offsetsWeight returns the weight of all offsets of a group.
@@ -99,10 +123,10 @@ func (g *groupEntry) offsetsWeight() (n int64) {
 }
 
 func (t *topicOffsets) weight() int64 {
-	return topicOffsetsBytes + int64(t.offsets.Len())*offsetBytes + t.noteBytes + t.pendingBytes + t.pendingCount*pendingExtra
+	return topicOffsetsBytes + int64(t.offsets.Len())*offsetBytes + t.noteBytes + t.pendingBytes*5/4 + t.pendingCount*pendingExtra
 }
 
-func (n *offsetNote) weight() int64 { return noteBytes + int64(len(n.metadata)) }
+func (n *offsetNote) weight() int64 { return noteBytes + stringBytes(n.metadata) }
 
 // weighOffsets runs change, which modifies t, and adds the difference in weight to load.Other. t comes from mutableOffsets.
 func (s *machine) weighOffsets(t *topicOffsets, change func()) {
@@ -117,7 +141,7 @@ func (t *transaction) weight() int64 {
 		n += int64(t.partitions.Len()) * addedBytes
 	}
 	if t.groups != nil {
-		n += int64(t.groups.Len())*addedBytes + t.groupBytes + t.groupBytes/8
+		n += int64(t.groups.Len())*addedBytes + t.groupBytes*5/4
 	}
 	return n
 }

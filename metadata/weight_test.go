@@ -117,6 +117,41 @@ func TestLoad_MemoryBytes(t *testing.T) { // not parallel: it measures the proce
 				apply(&AddPartitions{TransactionRef: ref, Partitions: all[:1]}, transactional(uint32(n+1), topic, 0, 1), &EndTransaction{TransactionRef: ref})
 			}
 		},
+		"aborted transactions of a trimmed partition": func(apply func(...Command)) {
+			apply(create, &OpenSession{Instance: "i"}, begin)
+			for n := range partitions / 2 {
+				apply(&AddPartitions{TransactionRef: ref, Partitions: all[:1]}, transactional(uint32(n+1), topic, 0, 1), &EndTransaction{TransactionRef: ref})
+			}
+			apply(&TrimPartitions{Trims: []Trim{{all[0], -1}}})
+			for range 20 {
+				apply(&Tick{})
+			}
+		},
+		"partitions with five producers, deleted": func(apply func(...Command)) {
+			apply(create)
+			commitRounds(apply, topic, partitions, 5, 0)
+			apply(&DeleteTopic{ID: topic})
+		},
+		"members with values of 4,097 bytes": func(apply func(...Command)) {
+			for i := range 2000 {
+				apply(&UpdateGroup{Group: name("group", i), Kind: GroupClassic, Members: []GroupMember{{ID: "m", Value: make([]byte, 4097)}}})
+			}
+		},
+		"members with values of 32,769 bytes": func(apply func(...Command)) {
+			for i := range 500 {
+				apply(&UpdateGroup{Group: name("group", i), Kind: GroupClassic, Members: []GroupMember{{ID: "m", Value: make([]byte, 32769)}}})
+			}
+		},
+		"a group with offsets and metadata of 2,305 bytes": func(apply func(...Command)) {
+			apply(create)
+			apply(&CommitOffsets{Group: "g", Offsets: offsetsOf(topic, partitions/4, 2305)})
+		},
+		"topics with configs of 4,097 bytes": func(apply func(...Command)) {
+			for i := range 1000 {
+				value := strings.Repeat("1", 4097)
+				apply(&CreateTopic{ID: id.Topic{byte(i), byte(i >> 8), 15: 1}, Name: name("topic", i), Partitions: 1, Configs: map[string]string{"k": value}})
+			}
+		},
 		"groups of transactions": func(apply func(...Command)) {
 			apply(begin)
 			for i := range MaxTransactionGroups {

@@ -37,8 +37,8 @@ type Config struct {
 	MaxExtents    int64         // live extents from 3/4 of which on commits are delayed, by up to MaxDelay each, and at which they are refused: 4 Mi
 	MaxFresh      int           // likewise live bundles that were not compacted yet: 100,000
 	// MaxBytes is likewise the memory of the state (metadata.Load.MemoryBytes) and of commands in flight (metadata.GrowthOf). At the
-	// bound CreateTopic and CreatePartitions are refused too, at 9/8 of it every other command that lets the state grow, except configs of
-	// brokers, and of topics up to 1 KiB. 0 means no bound.
+	// bound CreateTopic and CreatePartitions are refused too, at 9/8 of it every other command that lets the state grow. Configs of
+	// topics up to 1 KiB, which may shorten retention, are refused at 5/4, and configs of brokers never. 0 means no bound.
 	MaxBytes int64
 	MaxWait  time.Duration // of a command while groups are delayed; more is refused as by a full log: 10 s
 

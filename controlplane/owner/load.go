@@ -30,6 +30,8 @@ const (
 	halfOfBound = 0.5   // the owner logs a warning
 	slowFrom    = 0.75  // commits are delayed
 	growthUpTo  = 1.125 // of MaxBytes: groups, offsets, transactions and configs of groups are refused. Commits and topics are refused at 1
+	// retentionUpTo is the share of MaxBytes at which small configs of topics are refused.
+	retentionUpTo = 1.25
 )
 
 // load holds the shares of the bounds that the state uses. The state takes memory on every replica, and time at a takeover.
@@ -130,8 +132,11 @@ func (o *Owner) admit(ctx context.Context, p *Proposal) error {
 		}
 		return o.admitGrowth(p, growthUpTo)
 	case *metadata.SetConfigs:
-		if c.Resource == metadata.ConfigBroker || c.Resource == metadata.ConfigTopic && metadata.GrowthOf(c).Bytes <= smallConfigs {
-			return nil // may shorten retention
+		switch {
+		case c.Resource == metadata.ConfigBroker: // of the cluster: at most metadata.MaxConfigBytes
+			return nil
+		case c.Resource == metadata.ConfigTopic && metadata.GrowthOf(c).Bytes <= smallConfigs:
+			return o.admitGrowth(p, retentionUpTo)
 		}
 		return o.admitGrowth(p, growthUpTo)
 	case *metadata.CommitOffsets, *metadata.InitTransaction, *metadata.AddPartitions, *metadata.AddOffsets, *metadata.WriteMarkers:
@@ -140,7 +145,7 @@ func (o *Owner) admit(ctx context.Context, p *Proposal) error {
 	return nil
 }
 
-// smallConfigs is the largest growth by configs of a topic that is always admitted. A shorter retention fits, and makes room.
+// smallConfigs is the largest growth by configs of a topic that is admitted up to retentionUpTo. A shorter retention fits, and makes room.
 const smallConfigs = 1 << 10
 
 // admitGrowth reserves the growth of a proposal. It returns ErrOverloaded if the state would then take more than the share of MaxBytes.

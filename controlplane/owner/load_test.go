@@ -329,3 +329,35 @@ func (f *fixture) memory(t *testing.T) (bytes int64) {
 	require.NoError(t, err)
 	return bytes
 }
+
+// TestOwner_BoundsSmallConfigsOfTopics sets a small config of each topic once the topics are at the bound.
+func TestOwner_BoundsSmallConfigsOfTopics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const bound = 1 << 20
+		f := start(t, func(c *owner.Config) { c.MaxBytes = bound })
+		end := f.run(t)
+		topics := 0
+		topic := func(n int) id.Topic { return id.Topic{byte(n), byte(n >> 8), 1} }
+		for ; ; topics++ {
+			_, _, err := f.Propose(t.Context(), &metadata.CreateTopic{ID: topic(topics), Name: fmt.Sprint("t", topics), Partitions: 1})
+			if err != nil {
+				require.ErrorIs(t, err, owner.ErrOverloaded)
+				break
+			}
+		}
+		set := func(n int, key, value string) error {
+			_, _, err := f.Propose(t.Context(), &metadata.SetConfigs{
+				Resource: metadata.ConfigTopic, Topic: topic(n), Set: map[string]string{key: value},
+			})
+			return err
+		}
+		require.NoError(t, set(0, "retention.ms", "1"), "at the bound")
+		var err error
+		for n := 0; n < topics && err == nil; n++ {
+			err = set(n, "follower.replication.throttled.replicas", strings.Repeat("1:1,", 225)+"1:1")
+		}
+		require.ErrorIs(t, err, owner.ErrOverloaded)
+		require.LessOrEqual(t, f.memory(t), int64(bound/4*5))
+		require.NoError(t, end())
+	})
+}

@@ -494,8 +494,10 @@ func TestDescribeProducersAndWriteTxnMarkers(t *testing.T) {
 		require.EqualValues(c.t, 7, answer.Markers[0].ProducerID)
 		require.Zero(c.t, answer.Markers[0].Topics[0].Partitions[0].ErrorCode)
 		require.Equal(c.t, kerr.UnknownTopicOrPartition.Code, answer.Markers[0].Topics[0].Partitions[1].ErrorCode)
-		require.Zero(c.t, answer.Markers[0].Topics[0].Partitions[2].ErrorCode, "named twice")
-		require.Zero(c.t, answer.Markers[0].Topics[1].Partitions[0].ErrorCode)
+		require.Len(c.t, answer.Markers[0].Topics, 1)
+		require.Len(c.t, answer.Markers[0].Topics[0].Partitions, 3, "partition 0 is named twice")
+		require.EqualValues(c.t, 1, answer.Markers[0].Topics[0].Partitions[2].Partition)
+		require.Zero(c.t, answer.Markers[0].Topics[0].Partitions[2].ErrorCode)
 		_, err := c.owner.Read(func(s *metadata.State) {
 			topic, _ := s.TopicByName("t")
 			for partition, high := range []int64{1, 1, 0} {

@@ -18,7 +18,7 @@ import (
 func (c *call) writeTxnMarkers(ctx context.Context, in *kmsg.WriteTxnMarkersRequest) (*kmsg.WriteTxnMarkersResponse, error) {
 	out := kmsg.NewPtrWriteTxnMarkersResponse()
 	out.Markers = []kmsg.WriteTxnMarkersResponseMarker{}
-	producers := make(map[int64]int) // index in out.Markers
+	answer := markerAnswer{out: out, producers: map[int64]int{}, topics: map[producerTopic]int{}, partitions: map[producerPartition]int{}}
 	for i := range in.Markers {
 		m := &in.Markers[i]
 		topics := make([]named, len(m.Topics))
@@ -29,14 +29,7 @@ func (c *call) writeTxnMarkers(ctx context.Context, in *kmsg.WriteTxnMarkersRequ
 		if err != nil {
 			return nil, err
 		}
-		n, ok := producers[m.ProducerID]
-		if !ok { // markers of a producer stand together, as in Kafka's answer
-			n = len(out.Markers)
-			producers[m.ProducerID] = n
-			out.Markers = append(out.Markers, kmsg.NewWriteTxnMarkersResponseMarker())
-			out.Markers[n].ProducerID = m.ProducerID
-		}
-		addResults(&out.Markers[n], topics, codes)
+		answer.add(m.ProducerID, topics, codes)
 	}
 	return out, nil
 }
@@ -80,17 +73,59 @@ func (c *call) writeMarkers(ctx context.Context, m *kmsg.WriteTxnMarkersRequestM
 	return codes, nil
 }
 
-// addResults adds the results of one marker to those of its producer.
-func addResults(m *kmsg.WriteTxnMarkersResponseMarker, topics []named, codes []int16) {
+// markerAnswer builds the answer as Kafka does from a map of producers, topics and partitions (WriteTxnMarkersResponse): it names each
+// of them once, and of several results of one partition the last.
+type markerAnswer struct {
+	out        *kmsg.WriteTxnMarkersResponse
+	producers  map[int64]int             // index in out.Markers
+	topics     map[producerTopic]int     // index in Topics
+	partitions map[producerPartition]int // index in Partitions
+}
+
+type producerTopic struct {
+	producer int64
+	topic    string
+}
+
+type producerPartition struct {
+	producerTopic
+	partition int32
+}
+
+// add adds the results of one marker.
+func (a *markerAnswer) add(producer int64, topics []named, codes []int16) {
+	n, ok := a.producers[producer]
+	if !ok {
+		n = len(a.out.Markers)
+		a.producers[producer] = n
+		a.out.Markers = append(a.out.Markers, kmsg.NewWriteTxnMarkersResponseMarker())
+		a.out.Markers[n].ProducerID = producer
+	}
 	for _, t := range topics {
-		topic := kmsg.NewWriteTxnMarkersResponseMarkerTopic()
-		topic.Topic = t.topic
 		for _, p := range t.partitions {
-			r := kmsg.NewWriteTxnMarkersResponseMarkerTopicPartition()
-			r.Partition, r.ErrorCode = p, codes[0]
+			a.addPartition(&a.out.Markers[n], producerPartition{producerTopic{producer, t.topic}, p}, codes[0])
 			codes = codes[1:]
-			topic.Partitions = append(topic.Partitions, r)
 		}
+	}
+}
+
+func (a *markerAnswer) addPartition(m *kmsg.WriteTxnMarkersResponseMarker, p producerPartition, code int16) {
+	t, ok := a.topics[p.producerTopic]
+	if !ok {
+		t = len(m.Topics)
+		a.topics[p.producerTopic] = t
+		topic := kmsg.NewWriteTxnMarkersResponseMarkerTopic()
+		topic.Topic = p.topic
 		m.Topics = append(m.Topics, topic)
 	}
+	topic := &m.Topics[t]
+	n, ok := a.partitions[p]
+	if !ok {
+		n = len(topic.Partitions)
+		a.partitions[p] = n
+		r := kmsg.NewWriteTxnMarkersResponseMarkerTopicPartition()
+		r.Partition = p.partition
+		topic.Partitions = append(topic.Partitions, r)
+	}
+	topic.Partitions[n].ErrorCode = code
 }

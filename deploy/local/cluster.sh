@@ -13,14 +13,24 @@ case ${1-} in -*)
 	exit
 	;;
 esac
+for program in ps curl; do
+	command -v $program >/dev/null || {
+		echo "$program is missing" >&2
+		exit 1
+	}
+done
 dir=$PWD/data/cluster
 bucket='s3://records/tour?endpoint=http://127.0.0.1:17480&path-style=true&region=us-east-1'
 export AWS_ACCESS_KEY_ID=tutorial AWS_SECRET_ACCESS_KEY=tutorial-secret FRESHET_AGENT_KEY=tutorial FRESHET_LOG_FORMAT=console
 
-# running reports whether the process of a name runs. A zombie does not: not every first process of a container waits for orphans.
+# running reports whether the process of a name runs. A zombie does not, and the number in the file may be of another process by now.
 running() {
 	[ -f "$dir/$1.pid" ] || return 1
-	case $(ps -o stat= -p "$(cat "$dir/$1.pid")") in '' | Z*) return 1 ;; esac
+	case $(ps -o stat= -o args= -p "$(cat "$dir/$1.pid")") in
+	Z*) return 1 ;;
+	*bin/freshet* | *bin/servers/*) ;;
+	*) return 1 ;;
+	esac
 }
 
 # start runs the rest of its arguments in the background under a name.
@@ -42,7 +52,7 @@ control_plane() {
 
 # agent takes a zone and a number. The ports of an agent of zone a begin with 1, those of zone b with 2.
 agent() {
-	case $1 in a) digit=1 ;; b) digit=2 ;; *) digit=3 ;; esac
+	case $1 in a) digit=1 ;; b) digit=2 ;; esac
 	start "agent-$1$2" bin/freshet agent --virtual-cluster main --bucket "$bucket" --control-plane 127.0.0.1:17051,127.0.0.1:17052 \
 		--zone "$1" --zone-listeners "127.0.0.1:${digit}92${2}0=a,b" --kafka-listen "127.0.0.1:${digit}90${2}0" \
 		--peer-listen "127.0.0.1:${digit}70${2}0" --http-listen "127.0.0.1:${digit}80${2}0" --memory-limit 256MiB
@@ -61,7 +71,7 @@ process() {
 			--keep-alive --health /health posix --sidecar "$dir/sidecar" "$dir/store"
 		;;
 	control-[12]) control_plane "${1#control-}" ;;
-	agent-[a-z][1-9])
+	agent-[ab][1-9])
 		n=${1#agent-}
 		agent "${n%?}" "${n#?}"
 		;;
@@ -90,7 +100,7 @@ stop() {
 	trap - EXIT INT TERM
 	for kind in agent control store etcd; do
 		for file in "$dir/$kind"*.pid; do
-			[ -f "$file" ] || continue
+			running "$(basename "$file" .pid)" || continue
 			kill -CONT "$(cat "$file")" 2>/dev/null || true
 			kill "$(cat "$file")" 2>/dev/null || true
 		done

@@ -173,12 +173,12 @@ func firstAnswer(ctx context.Context, ask, look func(context.Context) error, han
 
 // patiently repeats a read-only request for up to Timeout while an agent cannot be dialed. An agent that was killed stays in Metadata for about
 // five seconds, and the client library does not repeat requests for one agent.
-func (c ClientConfig) patiently(ctx context.Context, ask func() error) error {
+func (c ClientConfig) patiently(ctx context.Context, ask func(context.Context) error) error {
 	c.ApplyDefaults()
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	for {
-		err := ask()
+		err := ask(ctx)
 		var op *net.OpError
 		if !errors.As(err, &op) || op.Op != "dial" || wait.For(ctx, dialPause) != nil {
 			return err

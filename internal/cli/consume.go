@@ -215,7 +215,7 @@ func (k *consumer) findEnds(ctx context.Context, admin *kadm.Client, partitions 
 		list = admin.ListCommittedOffsets
 	}
 	var listed, starts kadm.ListedOffsets
-	err := k.config.patiently(ctx, func() (err error) {
+	err := k.config.patiently(ctx, func(ctx context.Context) (err error) {
 		if listed, err = list(ctx, topic); err == nil {
 			err = listed.Error()
 		}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -17,7 +18,7 @@ func TestClientConfig_Patiently(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := fmt.Errorf("unable to dial: %w", &net.OpError{Op: "dial", Err: errors.New("connection refused")})
 		began := time.Now()
-		ask := func() error {
+		ask := func(context.Context) error {
 			if time.Since(began) < 5*time.Second {
 				return gone
 			}
@@ -31,7 +32,7 @@ func TestClientConfig_Patiently(t *testing.T) {
 		require.Equal(t, time.Second, time.Since(began))
 
 		calls := 0
-		other := func() error {
+		other := func(context.Context) error {
 			calls++
 			return kerr.TopicAuthorizationFailed
 		}

@@ -20,6 +20,9 @@ func checkName(name string) error {
 	if name == "" {
 		return nil // Config.Validate refuses it
 	}
+	if strings.HasPrefix(name, "arn:") {
+		return fmt.Errorf("bucket name %q is an ARN: write the name of the bucket, or the alias of the access point", name)
+	}
 	if strings.Contains(name, ":") {
 		return fmt.Errorf("bucket name %q has a port: write the name of the bucket, and the store's address as endpoint=http://%[1]s", name)
 	}
