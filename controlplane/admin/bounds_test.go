@@ -16,10 +16,10 @@ import (
 // retriably, with the bound and its flag in the message. Requests that need no memory are taken.
 func TestBounds_NamedInTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const bound = 8 << 10
+		const bound = 64 << 10
 		runBounded(t, owner.Config{MaxBytes: bound}, func(c *cluster) {
 			c.create("t", 1)
-			value := string(make([]byte, 2*bound))
+			value := string(make([]byte, bound*9/10)) // the estimate of its memory is above 9/8 of the bound, and below 5/4
 			c.propose(&metadata.SetConfigs{Resource: metadata.ConfigBroker, Set: map[string]string{"k": value}})
 			refused := func(code int16, message *string) {
 				t.Helper()
