@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/freshet-io/freshet/kafkaproto"
 )
 
 // txnNext draws what a transactional producer sends next: it asks for its id, then works in a transaction, and ends it.
@@ -152,7 +154,8 @@ func (d *draw) addOffsets(right bool) func(c *client) kmsg.Request {
 }
 
 func (d *draw) txnOffsetCommit(right bool) func(c *client) kmsg.Request {
-	first, second := d.between(0, 4), d.between(5, 6)
+	served, _ := kafkaproto.Lookup(int16(kmsg.TxnOffsetCommit))
+	first, second := d.between(0, 4), d.between(5, served.Served.Max)
 	name, producer, group, owner := d.txnID(right), d.producerID(right), d.aGroup(), d.owner()
 	instance, mixed, offset := d.instance(d.chance(80)), !right && d.chance(5), int64(d.IntN(100))
 	topic, partition := d.place()
