@@ -257,8 +257,8 @@ kafka-next: build ## compare Freshet with another release of Apache Kafka, KAFKA
 	FRESHET_KAFKA='$(or $(KAFKA),4.5.0)' $(REAL) -v -run '^Test(Differential|Sequences)' ./test/clients ./test/differential
 
 .PHONY: elastic
-elastic: ## grow and shrink a cluster under stock clients for DURATION (5m); print stalls and start-up times beside their bounds
-	FRESHET_ELASTIC=$(or $(DURATION),5m) $(GO) test -timeout 0 -count=1 -v -run '^TestElastic$$' ./test/elastic
+elastic: ## grow and shrink a cluster under stock clients for DURATION (5m), topics of FACTOR (4); print stalls and start-up times beside their bounds
+	FRESHET_ELASTIC=$(or $(DURATION),5m) FRESHET_ELASTIC_FACTOR=$(FACTOR) $(GO) test -timeout 0 -count=1 -v -run '^TestElastic$$' ./test/elastic
 
 .PHONY: upgrade
 upgrade: ## restart a cluster under load from the build of test/upgrade/testdata/base to this tree's and back, in every order

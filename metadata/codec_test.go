@@ -27,8 +27,9 @@ func everyCommand() *Batch {
 	return &Batch{Now: 1_700_000_000_000, Commands: []Command{
 		&Bootstrap{ClusterID: "cluster"},
 		&RaiseVersion{Version: 1},
-		&CreateTopic{ID: topicID("t"), Name: "t", Partitions: 4, Configs: map[string]string{"b": "2", "a": "1", "c": ""}},
+		&CreateTopic{ID: topicID("t"), Name: "t", Partitions: 4, ReplicationFactor: 2, Configs: map[string]string{"b": "2", "a": "1", "c": ""}},
 		&CreatePartitions{ID: topicID("t"), Count: 5},
+		&SetReplicationFactor{ID: topicID("t"), Factor: 4},
 		&SetConfigs{Resource: ConfigTopic, Topic: topicID("t"), Set: map[string]string{"z": "1", "y": "2"}, Delete: []string{"b", "a"}},
 		&SetConfigs{Resource: ConfigBroker, Name: "1", Set: map[string]string{"k": "v"}},
 		&OpenSession{Instance: "i", Zone: "z", Endpoints: []Endpoint{{"", "h", 9092}, {"ext", "g", -1}}, Version: "v"},

@@ -16,6 +16,7 @@ const (
 	kindUndeleteTopic
 	kindPurgeTopics
 	kindCreatePartitions
+	kindSetReplicationFactor
 	kindSetConfigs
 	kindOpenSession
 	kindDrainSession
@@ -51,40 +52,41 @@ const (
 //  4. Add it to goldenCommands and to the commands of TestScripts, and run make golden.
 //  5. Propose it only if State.Version has reached the version that knows it (ARCHITECTURE.md, "Versions of the state").
 var commands = [...]commandSpec{
-	kindBootstrap:           withError((*machine).bootstrap),
-	kindRaiseVersion:        withError((*machine).raiseVersion),
-	kindTick:                withResult((*machine).tick),
-	kindCheckHash:           withResult((*machine).checkHash),
-	kindCreateTopic:         withError((*machine).createTopic),
-	kindDeleteTopic:         withError((*machine).deleteTopic),
-	kindUndeleteTopic:       withError((*machine).undeleteTopic),
-	kindPurgeTopics:         withResult((*machine).purgeTopics),
-	kindCreatePartitions:    withError((*machine).createPartitions),
-	kindSetConfigs:          withError((*machine).setConfigs),
-	kindOpenSession:         withResult((*machine).openSession),
-	kindDrainSession:        withError((*machine).drainSession),
-	kindHideSession:         withError((*machine).hideSession),
-	kindCloseSession:        withError((*machine).closeSession),
-	kindRecordSweep:         withResult((*machine).recordSweep),
-	kindCommitBundle:        withCommit((*machine).commitBundle),
-	kindAbandonSubmission:   withCommit((*machine).abandon),
-	kindTrimPartitions:      withResult((*machine).trimPartitions),
-	kindRetainPartitions:    withResult((*machine).retainPartitions),
-	kindForgetBundles:       withResult((*machine).forgetBundles),
-	kindAllocateProducerIDs: withResult((*machine).allocateProducerIDs),
-	kindLimitProducers:      withError((*machine).limitProducers),
-	kindInitTransaction:     withResult((*machine).initTransaction),
-	kindAddPartitions:       withResult((*machine).addPartitions),
-	kindAddOffsets:          withResult((*machine).addOffsets),
-	kindEndTransaction:      withResult((*machine).endTransaction),
-	kindWriteMarkers:        withResult((*machine).writeMarkers),
-	kindUpdateGroup:         withResult((*machine).updateGroup),
-	kindDeleteGroup:         withError((*machine).deleteGroup),
-	kindCommitOffsets:       withResult((*machine).commitOffsets),
-	kindDeleteOffsets:       withResult((*machine).deleteOffsets),
-	kindStartJob:            withResult((*machine).startJob),
-	kindCompleteJob:         withResult((*machine).completeJob),
-	kindAbortJob:            withError((*machine).abortJob),
+	kindBootstrap:            withError((*machine).bootstrap),
+	kindRaiseVersion:         withError((*machine).raiseVersion),
+	kindTick:                 withResult((*machine).tick),
+	kindCheckHash:            withResult((*machine).checkHash),
+	kindCreateTopic:          withError((*machine).createTopic),
+	kindDeleteTopic:          withError((*machine).deleteTopic),
+	kindUndeleteTopic:        withError((*machine).undeleteTopic),
+	kindPurgeTopics:          withResult((*machine).purgeTopics),
+	kindCreatePartitions:     withError((*machine).createPartitions),
+	kindSetReplicationFactor: withError((*machine).setReplicationFactor),
+	kindSetConfigs:           withError((*machine).setConfigs),
+	kindOpenSession:          withResult((*machine).openSession),
+	kindDrainSession:         withError((*machine).drainSession),
+	kindHideSession:          withError((*machine).hideSession),
+	kindCloseSession:         withError((*machine).closeSession),
+	kindRecordSweep:          withResult((*machine).recordSweep),
+	kindCommitBundle:         withCommit((*machine).commitBundle),
+	kindAbandonSubmission:    withCommit((*machine).abandon),
+	kindTrimPartitions:       withResult((*machine).trimPartitions),
+	kindRetainPartitions:     withResult((*machine).retainPartitions),
+	kindForgetBundles:        withResult((*machine).forgetBundles),
+	kindAllocateProducerIDs:  withResult((*machine).allocateProducerIDs),
+	kindLimitProducers:       withError((*machine).limitProducers),
+	kindInitTransaction:      withResult((*machine).initTransaction),
+	kindAddPartitions:        withResult((*machine).addPartitions),
+	kindAddOffsets:           withResult((*machine).addOffsets),
+	kindEndTransaction:       withResult((*machine).endTransaction),
+	kindWriteMarkers:         withResult((*machine).writeMarkers),
+	kindUpdateGroup:          withResult((*machine).updateGroup),
+	kindDeleteGroup:          withError((*machine).deleteGroup),
+	kindCommitOffsets:        withResult((*machine).commitOffsets),
+	kindDeleteOffsets:        withResult((*machine).deleteOffsets),
+	kindStartJob:             withResult((*machine).startJob),
+	kindCompleteJob:          withResult((*machine).completeJob),
+	kindAbortJob:             withError((*machine).abortJob),
 }
 
 // commandSpec creates and applies the commands of one kind.
@@ -126,37 +128,38 @@ func withCommit[C any, P interface {
 	})
 }
 
-func (*Bootstrap) kind() commandKind           { return kindBootstrap }
-func (*RaiseVersion) kind() commandKind        { return kindRaiseVersion }
-func (*Tick) kind() commandKind                { return kindTick }
-func (*CheckHash) kind() commandKind           { return kindCheckHash }
-func (*CreateTopic) kind() commandKind         { return kindCreateTopic }
-func (*DeleteTopic) kind() commandKind         { return kindDeleteTopic }
-func (*UndeleteTopic) kind() commandKind       { return kindUndeleteTopic }
-func (*PurgeTopics) kind() commandKind         { return kindPurgeTopics }
-func (*CreatePartitions) kind() commandKind    { return kindCreatePartitions }
-func (*SetConfigs) kind() commandKind          { return kindSetConfigs }
-func (*OpenSession) kind() commandKind         { return kindOpenSession }
-func (*DrainSession) kind() commandKind        { return kindDrainSession }
-func (*HideSession) kind() commandKind         { return kindHideSession }
-func (*CloseSession) kind() commandKind        { return kindCloseSession }
-func (*RecordSweep) kind() commandKind         { return kindRecordSweep }
-func (*CommitBundle) kind() commandKind        { return kindCommitBundle }
-func (*AbandonSubmission) kind() commandKind   { return kindAbandonSubmission }
-func (*TrimPartitions) kind() commandKind      { return kindTrimPartitions }
-func (*RetainPartitions) kind() commandKind    { return kindRetainPartitions }
-func (*ForgetBundles) kind() commandKind       { return kindForgetBundles }
-func (*AllocateProducerIDs) kind() commandKind { return kindAllocateProducerIDs }
-func (*LimitProducers) kind() commandKind      { return kindLimitProducers }
-func (*InitTransaction) kind() commandKind     { return kindInitTransaction }
-func (*AddPartitions) kind() commandKind       { return kindAddPartitions }
-func (*AddOffsets) kind() commandKind          { return kindAddOffsets }
-func (*EndTransaction) kind() commandKind      { return kindEndTransaction }
-func (*WriteMarkers) kind() commandKind        { return kindWriteMarkers }
-func (*UpdateGroup) kind() commandKind         { return kindUpdateGroup }
-func (*DeleteGroup) kind() commandKind         { return kindDeleteGroup }
-func (*CommitOffsets) kind() commandKind       { return kindCommitOffsets }
-func (*DeleteOffsets) kind() commandKind       { return kindDeleteOffsets }
-func (*StartJob) kind() commandKind            { return kindStartJob }
-func (*CompleteJob) kind() commandKind         { return kindCompleteJob }
-func (*AbortJob) kind() commandKind            { return kindAbortJob }
+func (*Bootstrap) kind() commandKind            { return kindBootstrap }
+func (*RaiseVersion) kind() commandKind         { return kindRaiseVersion }
+func (*Tick) kind() commandKind                 { return kindTick }
+func (*CheckHash) kind() commandKind            { return kindCheckHash }
+func (*CreateTopic) kind() commandKind          { return kindCreateTopic }
+func (*DeleteTopic) kind() commandKind          { return kindDeleteTopic }
+func (*UndeleteTopic) kind() commandKind        { return kindUndeleteTopic }
+func (*PurgeTopics) kind() commandKind          { return kindPurgeTopics }
+func (*CreatePartitions) kind() commandKind     { return kindCreatePartitions }
+func (*SetReplicationFactor) kind() commandKind { return kindSetReplicationFactor }
+func (*SetConfigs) kind() commandKind           { return kindSetConfigs }
+func (*OpenSession) kind() commandKind          { return kindOpenSession }
+func (*DrainSession) kind() commandKind         { return kindDrainSession }
+func (*HideSession) kind() commandKind          { return kindHideSession }
+func (*CloseSession) kind() commandKind         { return kindCloseSession }
+func (*RecordSweep) kind() commandKind          { return kindRecordSweep }
+func (*CommitBundle) kind() commandKind         { return kindCommitBundle }
+func (*AbandonSubmission) kind() commandKind    { return kindAbandonSubmission }
+func (*TrimPartitions) kind() commandKind       { return kindTrimPartitions }
+func (*RetainPartitions) kind() commandKind     { return kindRetainPartitions }
+func (*ForgetBundles) kind() commandKind        { return kindForgetBundles }
+func (*AllocateProducerIDs) kind() commandKind  { return kindAllocateProducerIDs }
+func (*LimitProducers) kind() commandKind       { return kindLimitProducers }
+func (*InitTransaction) kind() commandKind      { return kindInitTransaction }
+func (*AddPartitions) kind() commandKind        { return kindAddPartitions }
+func (*AddOffsets) kind() commandKind           { return kindAddOffsets }
+func (*EndTransaction) kind() commandKind       { return kindEndTransaction }
+func (*WriteMarkers) kind() commandKind         { return kindWriteMarkers }
+func (*UpdateGroup) kind() commandKind          { return kindUpdateGroup }
+func (*DeleteGroup) kind() commandKind          { return kindDeleteGroup }
+func (*CommitOffsets) kind() commandKind        { return kindCommitOffsets }
+func (*DeleteOffsets) kind() commandKind        { return kindDeleteOffsets }
+func (*StartJob) kind() commandKind             { return kindStartJob }
+func (*CompleteJob) kind() commandKind          { return kindCompleteJob }
+func (*AbortJob) kind() commandKind             { return kindAbortJob }

@@ -57,7 +57,7 @@ func TestCommands_Golden(t *testing.T) {
 	for _, c := range goldenCommands() {
 		seen[c.kind()] = true
 		p := AppendBatch(nil, &Batch{Commands: []Command{c}})
-		fmt.Fprintf(&now, "%-20s%02x %x %x\n", strings.TrimPrefix(fmt.Sprintf("%T", c), "*metadata."), p[3], p[4:len(p)-len(c.appendBody(nil))], c.appendBody(nil))
+		fmt.Fprintf(&now, "%-21s%02x %x %x\n", strings.TrimPrefix(fmt.Sprintf("%T", c), "*metadata."), p[3], p[4:len(p)-len(c.appendBody(nil))], c.appendBody(nil))
 		parsed, err := ParseBatch(p)
 		require.NoError(t, err)
 		require.Equal(t, []Command{c}, parsed.Commands)

@@ -20,6 +20,8 @@ var (
 	ErrUnknownPartition = errors.New("unknown partition")
 	// ErrPartitionCount: a topic's partition count is within 1 and MaxPartitions, and only rises.
 	ErrPartitionCount = errors.New("invalid partition count")
+	// ErrReplicationFactor: a topic's replication factor is within 1 and MaxReplicationFactor.
+	ErrReplicationFactor = errors.New("invalid replication factor")
 	// ErrOffsetOutOfRange: the offset is below -1 or above the high watermark.
 	ErrOffsetOutOfRange = errors.New("offset out of range")
 	// ErrUnknownSession: no such agent session was ever opened.

@@ -147,10 +147,10 @@ func randomCommands(rng *rand.Rand, s *machine) []Command {
 	for range 1 + rng.IntN(4) {
 		session := id.Session(1 + rng.IntN(6))
 		info, _ := s.Session(session)
-		switch rng.IntN(44) {
+		switch rng.IntN(45) {
 		case 0:
 			t := topic()
-			list = append(list, &CreateTopic{ID: t, Name: topicName(t), Partitions: 1 + rng.Int32N(40)})
+			list = append(list, &CreateTopic{ID: t, Name: topicName(t), Partitions: 1 + rng.Int32N(40), ReplicationFactor: int16(rng.IntN(MaxReplicationFactor + 2))})
 		case 1:
 			if rng.IntN(4) == 0 {
 				list = append(list, &DeleteTopic{ID: topic(), KeepMs: rng.Int64N(2) * 1000})
@@ -188,6 +188,8 @@ func randomCommands(rng *rand.Rand, s *machine) []Command {
 			list = append(list, randomTransaction(rng, s))
 		case 31, 32, 33:
 			list = append(list, randomJob(rng, s))
+		case 44:
+			list = append(list, &SetReplicationFactor{ID: topic(), Factor: int16(rng.IntN(MaxReplicationFactor + 2))})
 		case 24, 25, 26, 27, 28:
 			list = append(list, randomGroup(rng))
 		case 16, 17, 18, 19, 20, 21, 22, 23:

@@ -42,7 +42,7 @@ func (w *world) run(t *testing.T, d *datadriven.TestData) string {
 		return ""
 	case "topic":
 		c := &CreateTopic{ID: topicID(cmp.Or(arg(d, "id"), name(t, d))), Name: name(t, d), Partitions: int32(num(t, d, "partitions", 1))}
-		c.Configs = pairs(d, "config")
+		c.ReplicationFactor, c.Configs = int16(num(t, d, "factor", 0)), pairs(d, "config")
 		return w.apply(t, c)
 	case "delete-topic":
 		return w.apply(t, &DeleteTopic{ID: topicID(name(t, d)), KeepMs: num(t, d, "keep", 0)})
@@ -54,6 +54,8 @@ func (w *world) run(t *testing.T, d *datadriven.TestData) string {
 		return w.apply(t, &RecordSweep{Writers: []id.Session{id.Session(num(t, d, "writer", 0))}})
 	case "partitions":
 		return w.apply(t, &CreatePartitions{ID: topicID(name(t, d)), Count: int32(num(t, d, "count", 0))})
+	case "factor":
+		return w.apply(t, &SetReplicationFactor{ID: topicID(name(t, d)), Factor: int16(num(t, d, "is", 0))})
 	case "configs":
 		c := &SetConfigs{Resource: ConfigBroker, Set: pairs(d, "set"), Delete: list(d, "delete")}
 		if d.HasArg("topic") {
@@ -260,7 +262,7 @@ func (w *world) show(t *testing.T, d *datadriven.TestData) string {
 	switch d.Cmd {
 	case "show-topics":
 		for tp := range s.Topics() {
-			fmt.Fprintf(&b, "%s partitions %d configs %v\n", tp.Name, tp.Partitions, tp.Configs)
+			fmt.Fprintf(&b, "%s partitions %d replicas %d configs %v\n", tp.Name, tp.Partitions, tp.ReplicationFactor, tp.Configs)
 		}
 	case "show-configs":
 		fmt.Fprintf(&b, "%v\n", s.Configs(ConfigBroker, ""))

@@ -110,9 +110,10 @@ func (d *snapshotDecoder) readMeta(w *wire.Reader) {
 func (d *snapshotDecoder) readTopic(w *wire.Reader) {
 	t := &Topic{ID: readTopicID(w), Name: w.String()}
 	count := w.Offset()
-	t.Partitions, t.Configs, t.CreatedMs = int32(count), readStringMap(w), w.Varint()
-	if count < 1 || count > MaxPartitions {
-		w.Fail("topic of %d partitions", count)
+	factor := w.Offset()
+	t.Partitions, t.ReplicationFactor, t.Configs, t.CreatedMs = int32(count), int16(factor), readStringMap(w), w.Varint()
+	if count < 1 || count > MaxPartitions || factor < 1 || factor > MaxReplicationFactor {
+		w.Fail("topic of %d partitions with replication factor %d", count, factor)
 	}
 	e := &topicEntry{gen: d.s.gen, topic: t, earlier: w.Offset(), deletion: readDeletion(w)}
 	d.topic, d.partition, d.tree, d.number = e, nil, nil, -1

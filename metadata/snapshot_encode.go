@@ -106,6 +106,7 @@ func encodeTopic(f *sectionWriter, e *topicEntry) {
 	b = append(b, e.topic.ID[:]...)
 	b = wire.AppendString(b, e.topic.Name)
 	b = binary.AppendUvarint(b, uint64(e.topic.Partitions))
+	b = binary.AppendUvarint(b, uint64(e.topic.ReplicationFactor))
 	b = appendStringMap(b, e.topic.Configs)
 	b = binary.AppendVarint(b, e.topic.CreatedMs)
 	f.buf = appendDeletion(binary.AppendUvarint(b, uint64(e.earlier)), e.deletion)

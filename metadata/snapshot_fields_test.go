@@ -64,10 +64,10 @@ func one() *machine {
 	p.transactions = new(partitionTransactions)
 	p.openTransaction(3, 50)
 	p.transactions.aborted.Set(40, abortedTransaction{producerID: 3, first: 30})
-	e := &topicEntry{earlier: 2, topic: &Topic{ID: topicOfAll, Name: "t", Partitions: 1, Configs: map[string]string{"k": "v"}}}
+	e := &topicEntry{earlier: 2, topic: &Topic{ID: topicOfAll, Name: "t", Partitions: 1, ReplicationFactor: 3, Configs: map[string]string{"k": "v"}}}
 	e.partitions.Set(0, p)
 	s.topics.Set(topicKey(topicOfAll), e)
-	d := &topicEntry{topic: &Topic{ID: id.Topic{8}, Name: "d", Partitions: 1}, deletion: &deletion{order: 1, keep: 1}}
+	d := &topicEntry{topic: &Topic{ID: id.Topic{8}, Name: "d", Partitions: 1, ReplicationFactor: 3}, deletion: &deletion{order: 1, keep: 1}}
 	s.topics.Set(topicKey(d.topic.ID), d)
 	n := &session{endpoints: []Endpoint{{Host: "h"}}, nodeIDs: []int32{1}, roles: RoleJobs, peer: "p", nextN: 2}
 	n.results.Set(1, resultAbandoned)

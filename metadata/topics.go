@@ -1,6 +1,7 @@
 package metadata
 
 import (
+	"cmp"
 	"iter"
 	"maps"
 
@@ -12,13 +13,21 @@ import (
 // MaxPartitions is the most partitions a topic can have.
 const MaxPartitions = 1 << 20
 
+// The object store replicates records. The replication factor is what Metadata shows of a topic, so that tools read back what they set.
+const (
+	DefaultReplicationFactor = 3
+	// MaxReplicationFactor bounds the nodes that an answer names for each partition.
+	MaxReplicationFactor = 16
+)
+
 // Topic is a topic as it was at some index. It is immutable: a change makes a new one.
 type Topic struct {
-	ID         id.Topic
-	Name       string
-	Partitions int32
-	Configs    map[string]string // those set explicitly
-	CreatedMs  int64             // command time
+	ID                id.Topic
+	Name              string
+	Partitions        int32
+	ReplicationFactor int16
+	Configs           map[string]string // those set explicitly
+	CreatedMs         int64             // command time
 }
 
 // topicEntry is a topic with its partitions. A partition without records has no entry.
@@ -106,6 +115,10 @@ func (s *machine) createTopic(c *CreateTopic, fx *Effects) error {
 	if c.Partitions < 1 || c.Partitions > MaxPartitions {
 		return ErrPartitionCount
 	}
+	factor := cmp.Or(c.ReplicationFactor, DefaultReplicationFactor)
+	if !validFactor(factor) {
+		return ErrReplicationFactor
+	}
 	if _, ok := s.names.Get(c.Name); ok {
 		return ErrTopicExists
 	}
@@ -115,7 +128,7 @@ func (s *machine) createTopic(c *CreateTopic, fx *Effects) error {
 	if err := admitsConfigs(nil, c.Configs); err != nil {
 		return err
 	}
-	t := &Topic{ID: c.ID, Name: c.Name, Partitions: c.Partitions, Configs: maps.Clone(c.Configs), CreatedMs: s.now}
+	t := &Topic{ID: c.ID, Name: c.Name, Partitions: c.Partitions, ReplicationFactor: factor, Configs: maps.Clone(c.Configs), CreatedMs: s.now}
 	e := &topicEntry{gen: s.gen, topic: t}
 	if _, ok := s.gone.Get(c.Name); ok {
 		e.earlier = s.nextProducerID
@@ -164,6 +177,23 @@ func (s *machine) createPartitions(c *CreatePartitions, fx *Effects) error {
 	t.Partitions = c.Count
 	s.replaceTopic(e, &t, fx)
 	s.membershipChanged(fx)
+	return nil
+}
+
+// validFactor reports whether a topic can have a replication factor.
+func validFactor(factor int16) bool { return factor >= 1 && factor <= MaxReplicationFactor }
+
+func (s *machine) setReplicationFactor(c *SetReplicationFactor, fx *Effects) error {
+	e, ok := s.liveTopic(topicKey(c.ID))
+	if !ok {
+		return ErrUnknownTopic
+	}
+	if !validFactor(c.Factor) {
+		return ErrReplicationFactor
+	}
+	t := *e.topic
+	t.ReplicationFactor = c.Factor
+	s.replaceTopic(e, &t, fx)
 	return nil
 }
 

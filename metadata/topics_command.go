@@ -7,23 +7,27 @@ import (
 	"github.com/freshet-io/freshet/metadata/internal/wire"
 )
 
-// CreateTopic adds a topic. Result: nil error, or ErrTopicExists.
+// CreateTopic adds a topic. Result: nil, ErrTopicExists, ErrPartitionCount or ErrReplicationFactor.
 type CreateTopic struct {
 	ID         id.Topic
 	Name       string
 	Partitions int32
-	Configs    map[string]string // only those set explicitly
+	// ReplicationFactor is what clients read back. Default DefaultReplicationFactor.
+	ReplicationFactor int16
+	Configs           map[string]string // only those set explicitly
 }
 
 func (c *CreateTopic) appendBody(dst []byte) []byte {
 	dst = append(dst, c.ID[:]...)
 	dst = wire.AppendString(dst, c.Name)
 	dst = binary.AppendVarint(dst, int64(c.Partitions))
+	dst = binary.AppendVarint(dst, int64(c.ReplicationFactor))
 	return appendStringMap(dst, c.Configs)
 }
 
 func (c *CreateTopic) readBody(w *wire.Reader) {
-	c.ID, c.Name, c.Partitions, c.Configs = readTopicID(w), w.String(), w.Int32(), readStringMap(w)
+	c.ID, c.Name, c.Partitions = readTopicID(w), w.String(), w.Int32()
+	c.ReplicationFactor, c.Configs = w.Int16(), readStringMap(w)
 }
 
 // DeleteTopic removes a topic logically: it is unknown at once, and its name is free. Result: nil or
@@ -92,6 +96,18 @@ func (c *CreatePartitions) appendBody(dst []byte) []byte {
 }
 
 func (c *CreatePartitions) readBody(w *wire.Reader) { c.ID, c.Count = readTopicID(w), w.Int32() }
+
+// SetReplicationFactor changes the replication factor that clients read back. Result: nil, ErrUnknownTopic or ErrReplicationFactor.
+type SetReplicationFactor struct {
+	ID     id.Topic
+	Factor int16
+}
+
+func (c *SetReplicationFactor) appendBody(dst []byte) []byte {
+	return binary.AppendVarint(append(dst, c.ID[:]...), int64(c.Factor))
+}
+
+func (c *SetReplicationFactor) readBody(w *wire.Reader) { c.ID, c.Factor = readTopicID(w), w.Int16() }
 
 // SetConfigs changes configs of one resource: first Set, then Delete, whose keys return to their default. The
 // owner has validated names and values. Result: nil or ErrUnknownTopic.

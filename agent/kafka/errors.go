@@ -20,6 +20,7 @@ var codes = []struct {
 	{metadata.ErrUnknownTopic, kerr.UnknownTopicOrPartition},
 	{metadata.ErrUnknownPartition, kerr.UnknownTopicOrPartition},
 	{metadata.ErrPartitionCount, kerr.InvalidPartitions},
+	{metadata.ErrReplicationFactor, kerr.InvalidReplicationFactor},
 	{metadata.ErrOffsetOutOfRange, kerr.OffsetOutOfRange},
 	{kafkaproto.ErrCorrupt, kerr.CorruptMessage},
 	{kafkaproto.ErrMalformed, kerr.InvalidRequest},

@@ -61,11 +61,11 @@ func coordinator(zone *zoneView, kind int8, key string) kmsg.FindCoordinatorResp
 		c.ErrorCode, c.ErrorMessage = kerr.InvalidRequest.Code, kmsg.StringPtr("Unknown coordinator type.")
 		return c
 	}
-	p, ok := zone.coordinator(kind, key)
+	n, ok := zone.coordinator(kind, key)
 	if !ok {
 		c.ErrorCode, c.ErrorMessage = kerr.CoordinatorNotAvailable.Code, kmsg.StringPtr("No agent is known yet.")
 		return c
 	}
-	c.NodeID, c.Host, c.Port = p.node, p.host, p.port
+	c.NodeID, c.Host, c.Port = n.ID, n.Host, n.Port
 	return c
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/freshet-io/freshet/agent/edge"
 	"github.com/freshet-io/freshet/agent/view"
 	"github.com/freshet-io/freshet/controlplane/client"
+	"github.com/freshet-io/freshet/internal/assign"
 )
 
 // noListener is a name that no listener can have. The owner finds no agents, and so no leaders, for it.
@@ -135,12 +136,12 @@ func (t *sharing) partitions(out *kmsg.DescribeTopicPartitionsResponseTopic) {
 	topic, known := t.s.TopicByID(out.TopicID)
 	for i := range out.Partitions {
 		p := &out.Partitions[i]
-		p.ErrorCode, p.LeaderID, p.Replicas, p.ISR = kerr.LeaderNotAvailable.Code, noReplica, []int32{}, []int32{}
+		p.ErrorCode, p.LeaderID, p.Replicas, p.ISR = kerr.LeaderNotAvailable.Code, assign.NoNode, []int32{}, []int32{}
 		if !known {
 			continue // created since
 		}
 		if shown, ok := t.view.leader(topic, p.Partition); ok {
-			p.ErrorCode, p.LeaderID, p.Replicas = 0, shown.node, t.view.replicas(topic, p.Partition)
+			p.ErrorCode, p.LeaderID, p.Replicas = 0, shown.node, t.view.exactly(topic, p.Partition)
 			p.ISR = p.Replicas
 		}
 	}
@@ -218,12 +219,12 @@ func (t *sharing) agentNodes() map[string]string {
 	real := make(map[string]string)
 	for _, m := range t.s.Shown() {
 		g, ok := t.nodes.shared[listener].zones[m.Zone]
-		if !ok || real[nodeName(g.ports[0][0].node)] != "" {
+		if !ok || real[nodeName(g.Nodes[0][0].ID)] != "" {
 			continue
 		}
-		for i, p := range portsOf(m, listener) {
-			if i < len(g.ports[0]) {
-				real[nodeName(g.ports[0][i].node)] = nodeName(p.node)
+		for i, n := range nodesOf(m, listener) {
+			if i < len(g.Nodes[0]) {
+				real[nodeName(g.Nodes[0][i].ID)] = nodeName(n.ID)
 			}
 		}
 	}

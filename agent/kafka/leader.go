@@ -17,7 +17,7 @@ func (v *zoneView) leader(t *view.Topic, partition int32) (leader, bool) {
 	if partition < 0 || partition >= t.Partitions || len(v.brokers) == 0 {
 		return leader{}, false
 	}
-	return leader{v.nodes(t)[0][partition], v.epoch}, true
+	return leader{v.replicas(t).Leader(partition), v.epoch}, true
 }
 
 // broker finds a node; nil if the view does not show it.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/freshet-io/freshet/agent/view"
+	"github.com/freshet-io/freshet/internal/assign"
 )
 
 // membership is the agents there were at a time, and the views of them that were asked for.
@@ -56,28 +57,28 @@ func (m *membership) reachOwn(own string) {
 }
 
 // groups returns the agents that a listener reaches, by zone and together.
-func (m *membership) groups(listener string) (zones map[string]*group, all *group) {
-	zones, all = make(map[string]*group), &group{}
+func (m *membership) groups(listener string) (zones map[string]*assign.Group, all *assign.Group) {
+	zones, all = make(map[string]*assign.Group), &assign.Group{}
 	if l := m.shared[listener]; l != nil {
 		for _, zone := range slices.Sorted(maps.Keys(l.zones)) {
 			if _, ok := m.reached[reach{zone, listener}]; ok {
 				g := l.zones[zone]
 				zones[zone] = &g
-				all.add(g.agents[0].ID, g.ports[0])
+				all.Add(g.Agents[0].ID, g.Nodes[0])
 			}
 		}
 		return zones, all
 	}
 	for _, member := range m.members {
-		ports := portsOf(member, listener)
-		if len(ports) == 0 {
+		nodes := nodesOf(member, listener)
+		if len(nodes) == 0 {
 			continue
 		}
 		if zones[member.Zone] == nil {
-			zones[member.Zone] = &group{zone: member.Zone}
+			zones[member.Zone] = &assign.Group{Zone: member.Zone}
 		}
-		zones[member.Zone].add(uint32(member.Session), ports)
-		all.add(uint32(member.Session), ports)
+		zones[member.Zone].Add(uint32(member.Session), nodes)
+		all.Add(uint32(member.Session), nodes)
 	}
 	return zones, all
 }

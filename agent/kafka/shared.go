@@ -26,7 +26,7 @@ type SharedListeners map[string]SharedListener
 
 // sharedListener is a SharedListener with node ids.
 type sharedListener struct {
-	zones map[string]group // each has one agent, which stands for all behind the load balancer
+	zones map[string]assign.Group // each has one agent, which stands for all behind the load balancer
 	ports []int
 }
 
@@ -42,7 +42,7 @@ func (v *Views) Share(listeners SharedListeners) {
 // and agents with the new one agree. If two of the assign.SharedZones slots collide, the zone that sorts later takes the next
 // free one, so adding a zone can move its ids. Ids repeat across listeners; a client sees one listener.
 func newSharedListener(l SharedListener) *sharedListener {
-	shared := &sharedListener{zones: make(map[string]group, len(l.Zones)), ports: l.Ports}
+	shared := &sharedListener{zones: make(map[string]assign.Group, len(l.Zones)), ports: l.Ports}
 	taken := make(map[uint64]bool, len(l.Zones))
 	for _, zone := range slices.Sorted(maps.Keys(l.Zones)) {
 		slot := xxhash.Sum64String(zone) % assign.SharedZones
@@ -51,13 +51,13 @@ func newSharedListener(l SharedListener) *sharedListener {
 		}
 		taken[slot] = true
 		first := int32(assign.FirstShared + slot*assign.SharedPorts)
-		ports := make([]port, len(l.Zones[zone]))
+		nodes := make([]assign.Node, len(l.Zones[zone]))
 		for i, at := range l.Zones[zone] {
-			ports[i] = port{node: first + int32(i), host: at.Host, port: at.Port, zone: zone}
+			nodes[i] = assign.Node{ID: first + int32(i), Host: at.Host, Port: at.Port, Zone: zone}
 		}
-		shared.zones[zone] = group{
-			zone: zone, agents: []assign.Agent{{ID: uint32(first), Ports: int32(len(ports))}}, ports: [][]port{ports},
-		}
+		g := assign.Group{Zone: zone}
+		g.Add(uint32(first), nodes)
+		shared.zones[zone] = g
 	}
 	return shared
 }
@@ -68,25 +68,25 @@ func (v *Views) isShared(req *edge.Request) bool {
 }
 
 // sharedNode returns the id of the node that the client of a shared listener connected to: the one of this agent's zone and of
-// the port. It returns noReplica if there is none.
+// the port. It returns assign.NoNode if there is none.
 func (v *Views) sharedNode(req *edge.Request) int32 {
 	l := v.shared[req.Client.Listener]
 	i := slices.Index(l.ports, req.Client.PortIndex)
 	g, ok := l.zones[v.zones.own]
-	if !ok || i < 0 || i >= len(g.ports[0]) {
-		return noReplica
+	if !ok || i < 0 || i >= len(g.Nodes[0]) {
+		return assign.NoNode
 	}
-	return g.ports[0][i].node
+	return g.Nodes[0][i].ID
 }
 
-// HasSibling reports whether another agent of this zone serves a shared listener, so that clients who reconnect to the load
-// balancer reach it. It returns false if the listener is not shared.
+// HasSibling reports whether another agent of this zone serves a shared listener, so that a client that reconnects to the load balancer
+// reaches an agent. It returns false if the listener is not shared.
 func (v *Views) HasSibling(s *view.Snapshot, listener string) bool {
 	if v == nil || v.shared[listener] == nil {
 		return false
 	}
 	for _, m := range s.Members {
-		if m.Session != s.Session && m.Zone == v.zones.own && len(portsOf(m, listener)) > 0 {
+		if m.Session != s.Session && m.Zone == v.zones.own && len(nodesOf(m, listener)) > 0 {
 			return true
 		}
 	}
@@ -96,17 +96,9 @@ func (v *Views) HasSibling(s *view.Snapshot, listener string) bool {
 // isOwnNode reports whether a node of a shared listener stands for the agents of this agent's zone.
 func (v *Views) isOwnNode(listener string, node int32) bool {
 	l := v.shared[listener]
-	return l != nil && l.zones[v.zones.own].has(node)
-}
-
-// has reports whether a node is one of the group's.
-func (g group) has(node int32) bool {
-	for _, ports := range g.ports {
-		for _, p := range ports {
-			if p.node == node {
-				return true
-			}
-		}
+	if l == nil {
+		return false
 	}
-	return false
+	g, ok := l.zones[v.zones.own]
+	return ok && slices.ContainsFunc(g.Nodes[0], func(n assign.Node) bool { return n.ID == node })
 }

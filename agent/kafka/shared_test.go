@@ -193,7 +193,7 @@ func TestSharedListener_NodeIDs(t *testing.T) {
 		}
 		first := make(map[string]int32)
 		for zone, g := range newSharedListener(l).zones {
-			first[zone] = g.ports[0][0].node
+			first[zone] = g.Nodes[0][0].ID
 		}
 		return first
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/freshet-io/freshet/agent/edge"
 	"github.com/freshet-io/freshet/agent/view"
+	"github.com/freshet-io/freshet/internal/assign"
 )
 
 const (
@@ -68,14 +69,14 @@ func severalZones(s *view.Snapshot) bool {
 // bootstrap returns an address of each listener that is bound to a zone, as zone=host:port. It is an agent of that zone if there is one.
 func (u *unknownZones) bootstrap(s *view.Snapshot) (addresses []string) {
 	for listener, zone := range u.zones.listeners {
-		var found port
+		var found assign.Node
 		for _, m := range s.Shown() {
-			if ports := portsOf(m, listener); len(ports) > 0 && (found.host == "" || m.Zone == zone && found.zone != zone) {
-				found = ports[0]
+			if nodes := nodesOf(m, listener); len(nodes) > 0 && (found.Host == "" || m.Zone == zone && found.Zone != zone) {
+				found = nodes[0]
 			}
 		}
-		if found.host != "" {
-			addresses = append(addresses, zone+"="+net.JoinHostPort(found.host, strconv.Itoa(int(found.port))))
+		if found.Host != "" {
+			addresses = append(addresses, zone+"="+net.JoinHostPort(found.Host, strconv.Itoa(int(found.Port))))
 		}
 	}
 	slices.SortFunc(addresses, strings.Compare)

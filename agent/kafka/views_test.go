@@ -24,11 +24,11 @@ func TestViews_ZonesWithoutAgentsShareAView(t *testing.T) {
 	kept := map[string]*zoneView{}
 	for _, zone := range []string{"a", "b"} {
 		kept[zone] = of("zone=" + zone)
-		require.True(t, kept[zone].home)
+		require.True(t, kept[zone].nodes.Home)
 	}
 	unknown := of("zone=c")
-	require.False(t, unknown.home)
-	require.Len(t, unknown.own.agents, 2, "all agents")
+	require.False(t, unknown.nodes.Home)
+	require.Len(t, unknown.nodes.Own.Agents, 2, "all agents")
 	for i := range 2 * maxViews {
 		require.Same(t, unknown, of(fmt.Sprintf("zone=made-up-%d", i)))
 	}
@@ -50,11 +50,11 @@ func TestViews_NoAgentAtTheListener(t *testing.T) {
 	}})
 	views := NewViews(zonesOf(t, "a"))
 	v := views.of(c.Load(), &edge.Request{ClientID: "zone=a", Client: &edge.Client{Listener: "main"}})
-	require.False(t, v.home)
-	require.Len(t, v.own.agents, 1)
+	require.False(t, v.nodes.Home)
+	require.Len(t, v.nodes.Own.Agents, 1)
 	require.Same(t, v, views.of(c.Load(), &edge.Request{ClientID: "zone=x", Client: &edge.Client{Listener: "main"}}))
 	v = views.of(c.Load(), &edge.Request{ClientID: "zone=a", Client: &edge.Client{Listener: "other"}})
-	require.True(t, v.home)
+	require.True(t, v.nodes.Home)
 }
 
 // TestViews_OldSnapshot: a request that looked before the membership changed gets the old view, and the newest one stays current.

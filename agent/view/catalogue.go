@@ -21,9 +21,11 @@ import (
 type Topic struct {
 	ID         id.Topic
 	Name       string
-	Partitions int32             // count; partitions are [0, Partitions)
-	Configs    map[string]string // those set explicitly
-	Internal   bool              // one of package internaltopic: the owner has no such topic
+	Partitions int32 // count; partitions are [0, Partitions)
+	// ReplicationFactor is the number of nodes that clients see of each partition, if there are that many.
+	ReplicationFactor int
+	Configs           map[string]string // those set explicitly
+	Internal          bool              // one of package internaltopic: the owner has no such topic
 }
 
 // Endpoint is one address that clients reach an agent at.
@@ -230,7 +232,7 @@ func (s *Snapshot) subscribe(m *api.Catalogue) {
 // putInternal adds the internal topics to an empty snapshot. A topic of the owner with such a name replaces one.
 func (s *Snapshot) putInternal() {
 	for _, t := range internaltopic.All() {
-		topic := &Topic{ID: t.ID, Name: t.Name, Partitions: internaltopic.Partitions, Configs: t.Configs, Internal: true}
+		topic := &Topic{ID: t.ID, Name: t.Name, Partitions: internaltopic.Partitions, ReplicationFactor: internaltopic.ReplicationFactor, Configs: t.Configs, Internal: true}
 		s.byID.Set(string(t.ID[:]), topic)
 		s.byName.Set(t.Name, topic)
 	}
@@ -238,7 +240,9 @@ func (s *Snapshot) putInternal() {
 
 // put adds or replaces a topic of a snapshot that is being made.
 func (s *Snapshot) put(m *api.Topic) {
-	t := &Topic{Name: m.GetName(), Partitions: m.GetPartitions(), Configs: maps.Clone(m.GetConfigs())}
+	t := &Topic{
+		Name: m.GetName(), Partitions: m.GetPartitions(), ReplicationFactor: max(1, int(m.GetReplicationFactor())), Configs: maps.Clone(m.GetConfigs()),
+	}
 	if copy(t.ID[:], m.GetId()) != len(t.ID) {
 		return // not an id; the owner never sends it
 	}

@@ -163,13 +163,20 @@ func TestCreateTopics(t *testing.T) {
 		err     *kerr.Error
 		message string
 		count   int32
+		factor  int16
 	}{
-		{in: topic{Topic: "plain", NumPartitions: 2, ReplicationFactor: 3}, count: 2},
-		{in: topic{Topic: "defaults", NumPartitions: -1, ReplicationFactor: -1}, count: 3},
+		{in: topic{Topic: "plain", NumPartitions: 2, ReplicationFactor: 2}, count: 2, factor: 2},
+		{in: topic{Topic: "defaults", NumPartitions: -1, ReplicationFactor: -1}, count: 3, factor: 3},
+		{in: topic{Topic: "three", NumPartitions: 1, ReplicationFactor: 3}, count: 1, factor: 3},
+		{in: topic{Topic: "four", NumPartitions: 1, ReplicationFactor: 4}, err: kerr.InvalidReplicationFactor, message: "Unable to replicate the partition 4 time(s): The target replication factor of 4 cannot be reached because only 3 broker(s) are registered."},
+		{in: topic{Topic: "seventeen", NumPartitions: 1, ReplicationFactor: 17}, err: kerr.InvalidReplicationFactor, message: "A topic has a replication factor of at most 16."},
+		{in: topic{Topic: "four-assigned", NumPartitions: -1, ReplicationFactor: -1, ReplicaAssignment: []kmsg.CreateTopicsRequestTopicReplicaAssignment{
+			{Replicas: []int32{1, 2, 3, 4}},
+		}}, err: kerr.InvalidReplicationFactor},
 		{in: topic{Topic: "assigned", NumPartitions: -1, ReplicationFactor: -1, ReplicaAssignment: []kmsg.CreateTopicsRequestTopicReplicaAssignment{
 			{Partition: 1, Replicas: []int32{1, 9}}, {Partition: 0, Replicas: []int32{9, 1}},
-		}}, count: 2},
-		{in: topic{Topic: "configured", NumPartitions: 1, ReplicationFactor: 1, Configs: config("retention.ms", "5")}, count: 1},
+		}}, count: 2, factor: 2},
+		{in: topic{Topic: "configured", NumPartitions: 1, ReplicationFactor: 1, Configs: config("retention.ms", "5")}, count: 1, factor: 1},
 		{in: topic{Topic: "there", NumPartitions: 1, ReplicationFactor: 1}, err: kerr.TopicAlreadyExists, message: "Topic 'there' already exists."},
 		{in: topic{Topic: "with_dot", NumPartitions: 1, ReplicationFactor: 1}, err: kerr.InvalidTopicException, message: "Topic 'with_dot' collides with existing topic: with.dot"},
 		{in: topic{Topic: "", NumPartitions: 1, ReplicationFactor: 1}, err: kerr.InvalidTopicException, message: "Topic name is invalid: the empty string is not allowed"},
@@ -213,8 +220,10 @@ func TestCreateTopics(t *testing.T) {
 					continue
 				}
 				require.Equal(c.t, want.count, created.Partitions)
+				require.Equal(c.t, want.factor, created.ReplicationFactor)
 				if version >= 5 {
 					require.Equal(c.t, want.count, got.NumPartitions)
+					require.Equal(c.t, want.factor, got.ReplicationFactor)
 					require.Len(c.t, got.Configs, len(topicconfig.All()))
 				}
 				if version >= 7 {
@@ -336,7 +345,8 @@ func TestDescribeTopicPartitions(t *testing.T) {
 				for _, p := range topic.Partitions {
 					page += fmt.Sprintf("%s-%d ", *topic.Topic, p.Partition)
 					require.Contains(c.t, []int32{1, 2}, p.LeaderID)
-					require.Equal(c.t, []int32{p.LeaderID}, p.ISR)
+					require.Equal(c.t, p.LeaderID, p.ISR[0])
+					require.ElementsMatch(c.t, []int32{1, 2}, p.ISR, "all nodes of the zone, since the factor is 3")
 				}
 			}
 			pages = append(pages, strings.TrimSpace(page))

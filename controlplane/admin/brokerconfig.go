@@ -11,6 +11,7 @@ import (
 	"github.com/freshet-io/freshet/internal/brokerconfig"
 	"github.com/freshet-io/freshet/internal/groupconfig"
 	"github.com/freshet-io/freshet/internal/topicconfig"
+	"github.com/freshet-io/freshet/metadata"
 )
 
 // brokerConfig is one broker config that descriptions show. Those with a topic config behind them are the cluster's
@@ -44,7 +45,10 @@ func (a *APIs) brokerConfigs(node int32, rack string) []brokerConfig {
 			brokerConfig{name: "broker.id", kind: topicconfig.Int, value: id, static: true, doc: "The node's id, given by the control plane."},
 			brokerConfig{name: "node.id", kind: topicconfig.Int, value: id, static: true, doc: "The node's id, given by the control plane."},
 			brokerConfig{name: "broker.rack", kind: topicconfig.String, value: rack, static: true, doc: "The agent's zone."},
-			brokerConfig{name: "default.replication.factor", kind: topicconfig.Int, value: "1", doc: "Replication is the object store's."},
+			brokerConfig{
+				name: "default.replication.factor", kind: topicconfig.Int, value: strconv.Itoa(metadata.DefaultReplicationFactor),
+				doc: "Replicas that clients see of each partition of a topic created without a factor. The object store replicates the records.",
+			},
 			brokerConfig{name: "delete.topic.enable", kind: topicconfig.Boolean, value: "true", doc: "Topics can be deleted."},
 			brokerConfig{
 				name: "num.partitions", kind: topicconfig.Int, value: strconv.Itoa(int(a.cfg.DefaultPartitions)), static: true,

@@ -78,16 +78,18 @@ func TestElectLeaders(t *testing.T) {
 
 func TestAlterPartitionReassignments(t *testing.T) {
 	test(t, kmsg.AlterPartitionAssignments, func(c *cluster, version int16) {
-		c.create("t", 1)
+		c.create("t", 2) // with factor 3
 		for _, p := range []struct {
 			partition int32
 			replicas  []int32
 			stay      bool
 			err       *kerr.Error
 		}{
-			{0, []int32{2}, true, nil},
-			{0, []int32{77, 2}, false, nil},
+			{0, []int32{2, 1, 3}, true, nil},
+			{0, []int32{77, 2, 1}, false, nil},
+			{0, []int32{1, 2}, true, nil}, // all nodes that the client sees
 			{0, []int32{77, 2}, true, kerr.InvalidReplicationFactor},
+			{0, []int32{77, 2}, false, kerr.InvalidReplicationFactor}, // of one of two partitions
 			{0, nil, false, kerr.NoReassignmentInProgress},
 			{0, []int32{}, false, kerr.InvalidReplicaAssignment},
 			{0, []int32{1, 1}, false, kerr.InvalidReplicaAssignment},
@@ -109,10 +111,44 @@ func TestAlterPartitionReassignments(t *testing.T) {
 			}
 			require.Equal(c.t, p.err.Code, got, p)
 		}
+		require.EqualValues(c.t, 3, c.topic("t").ReplicationFactor)
 	})
 	test(t, kmsg.ListPartitionReassignments, func(c *cluster, version int16) {
 		c.create("t", 1)
 		require.Empty(c.t, ask[*kmsg.ListPartitionReassignmentsResponse](c, kmsg.NewPtrListPartitionReassignmentsRequest(), version).Topics)
+	})
+}
+
+// An assignment of all partitions of a topic sets its replication factor.
+func TestAlterPartitionReassignments_ChangesTheFactor(t *testing.T) {
+	test(t, kmsg.AlterPartitionAssignments, func(c *cluster, version int16) {
+		type partition = kmsg.AlterPartitionAssignmentsRequestTopicPartition
+		c.create("t", 2)
+		reassign := func(topic string, partitions ...partition) (codes []int16) {
+			in := kmsg.NewPtrAlterPartitionAssignmentsRequest()
+			in.Topics = []kmsg.AlterPartitionAssignmentsRequestTopic{{Topic: topic, Partitions: partitions}}
+			for _, p := range ask[*kmsg.AlterPartitionAssignmentsResponse](c, in, version).Topics[0].Partitions {
+				codes = append(codes, p.ErrorCode)
+			}
+			return codes
+		}
+		refused := kerr.InvalidReplicationFactor.Code
+		require.Equal(c.t, []int16{0, 0}, reassign("t", partition{Partition: 0, Replicas: []int32{1}}, partition{Partition: 1, Replicas: []int32{2}}))
+		require.EqualValues(c.t, 1, c.topic("t").ReplicationFactor)
+		in := kmsg.NewPtrDescribeTopicPartitionsRequest()
+		in.Topics, in.ResponsePartitionLimit = []kmsg.DescribeTopicPartitionsRequestTopic{{Topic: "t"}}, 40
+		for _, p := range ask[*kmsg.DescribeTopicPartitionsResponse](c, in, 0).Topics[0].Partitions {
+			require.Equal(c.t, []int32{p.LeaderID}, p.Replicas)
+		}
+		for name, partitions := range map[string][]partition{
+			"different counts": {{Partition: 0, Replicas: []int32{1}}, {Partition: 1, Replicas: []int32{2, 3}}},
+			"the same twice":   {{Partition: 1, Replicas: []int32{1, 2}}, {Partition: 1, Replicas: []int32{2, 3}}},
+			"too many":         {{Partition: 0, Replicas: []int32{1, 2, 3, 4}}, {Partition: 1, Replicas: []int32{1, 2, 3, 4}}},
+		} {
+			require.Contains(c.t, reassign("t", partitions...), refused, name)
+			require.EqualValues(c.t, 1, c.topic("t").ReplicationFactor, name)
+		}
+		require.Equal(c.t, []int16{kerr.UnknownTopicOrPartition.Code}, reassign("none", partition{Replicas: []int32{1}}))
 	})
 }
 

@@ -88,7 +88,7 @@ func newPartitions(s *metadata.State, t *kmsg.CreatePartitionsRequestTopic) (*me
 				"assignment(s) were specified.", additional, len(t.Assignment)))
 		}
 		for _, a := range t.Assignment {
-			if fault := checkReplicas(a.Replicas, len(t.Assignment[0].Replicas)); fault != nil {
+			if fault := checkReplicas(a.Replicas, int(topic.ReplicationFactor)); fault != nil {
 				return nil, fault
 			}
 		}

@@ -25,12 +25,6 @@ import (
 // maxPartitionsPerRequest bounds the partitions that one request creates, as Kafka's controller does.
 const maxPartitionsPerRequest = 10_000
 
-// newTopic is a topic of a request that passed all checks.
-type newTopic struct {
-	command     *metadata.CreateTopic
-	replication int16
-}
-
 func (c *call) createTopics(ctx context.Context, in *kmsg.CreateTopicsRequest) (*kmsg.CreateTopicsResponse, error) {
 	out := kmsg.NewPtrCreateTopicsResponse()
 	err := c.change(ctx, func() error {
@@ -65,18 +59,17 @@ func uniqueTopics(in *kmsg.CreateTopicsRequest) []string {
 
 // checkNewTopics gives, for each name of the request, the topic to create or why not. brokers are the cluster's
 // config defaults.
-func (c *call) checkNewTopics(in *kmsg.CreateTopicsRequest) (topics []*newTopic, brokers map[string]string, errs []*apiError, err error) {
+func (c *call) checkNewTopics(in *kmsg.CreateTopicsRequest) (topics []*metadata.CreateTopic, brokers map[string]string, errs []*apiError, err error) {
 	names := uniqueTopics(in)
-	topics, errs = make([]*newTopic, len(names)), make([]*apiError, len(names))
-	exists, collides, factor := map[string]bool{}, map[string]string{}, 1
+	topics, errs = make([]*metadata.CreateTopic, len(names)), make([]*apiError, len(names))
+	exists, collides, nodes := map[string]bool{}, map[string]string{}, 0
 	_, err = c.owner.Read(func(s *metadata.State) {
 		for _, name := range names {
 			_, exists[name] = shownTopic(s, name)
 		}
 		collides = colliding(s, names)
 		brokers = s.Configs(metadata.ConfigBroker, "")
-		view := viewOf(s, c.forward)
-		factor = max(1, view.factor())
+		nodes = nodesAt(s, c.forward.Listener)
 	})
 	if err != nil {
 		return nil, nil, nil, err
@@ -96,14 +89,14 @@ func (c *call) checkNewTopics(in *kmsg.CreateTopicsRequest) (topics []*newTopic,
 		case clash && strings.ContainsAny(name, "._"):
 			errs[i] = failed(kerr.InvalidTopicException, fmt.Sprintf("Topic '%s' collides with existing topic: %s", name, other))
 		default:
-			topics[i], errs[i] = c.checkNewTopic(t, brokers, int16(min(factor, 1<<15-1)))
+			topics[i], errs[i] = c.checkNewTopic(t, brokers, nodes)
 		}
 		if topics[i] == nil {
 			continue
 		}
 		collides[unified(name)] = name // for later ones of this request
-		if total += int(topics[i].command.Partitions); total > maxPartitionsPerRequest {
-			total -= int(topics[i].command.Partitions)
+		if total += int(topics[i].Partitions); total > maxPartitionsPerRequest {
+			total -= int(topics[i].Partitions)
 			topics[i], errs[i] = nil, failed(kerr.PolicyViolation, "Excessively large number of partitions per request.")
 		}
 	}
@@ -124,8 +117,8 @@ func requested(in *kmsg.CreateTopicsRequest, name string) (found *kmsg.CreateTop
 	return found
 }
 
-// checkNewTopic checks what a topic is to look like; the name is fine already.
-func (c *call) checkNewTopic(t *kmsg.CreateTopicsRequestTopic, brokers map[string]string, factor int16) (*newTopic, *apiError) {
+// checkNewTopic checks everything but the name. nodes is the number of nodes of the cluster.
+func (c *call) checkNewTopic(t *kmsg.CreateTopicsRequestTopic, brokers map[string]string, nodes int) (*metadata.CreateTopic, *apiError) {
 	configs, fault := newTopicConfigs(t.Configs)
 	if fault != nil {
 		return nil, fault
@@ -133,15 +126,11 @@ func (c *call) checkNewTopic(t *kmsg.CreateTopicsRequestTopic, brokers map[strin
 	if err := topicconfig.Validate(configs, brokers); err != nil {
 		return nil, failed(kerr.InvalidConfig, err.Error())
 	}
-	n := &newTopic{
-		command:     &metadata.CreateTopic{ID: newTopicID(), Name: t.Topic, Partitions: t.NumPartitions, Configs: configs},
-		replication: t.ReplicationFactor,
+	n := &metadata.CreateTopic{
+		ID: newTopicID(), Name: t.Topic, Partitions: t.NumPartitions, ReplicationFactor: t.ReplicationFactor, Configs: configs,
 	}
 	if len(t.ReplicaAssignment) > 0 {
-		if fault := n.assigned(t); fault != nil {
-			return nil, fault
-		}
-		return n, nil
+		return n, assigned(n, t, nodes)
 	}
 	switch {
 	case t.ReplicationFactor < -1 || t.ReplicationFactor == 0:
@@ -152,16 +141,31 @@ func (c *call) checkNewTopic(t *kmsg.CreateTopicsRequestTopic, brokers map[strin
 		return nil, failed(kerr.InvalidPartitions, fmt.Sprintf("A topic has at most %d partitions.", metadata.MaxPartitions))
 	}
 	if t.NumPartitions == -1 {
-		n.command.Partitions = c.cfg.DefaultPartitions
+		n.Partitions = c.cfg.DefaultPartitions
 	}
 	if t.ReplicationFactor == -1 {
-		n.replication = factor
+		n.ReplicationFactor = metadata.DefaultReplicationFactor
 	}
-	return n, nil
+	return n, checkFactor(int(n.ReplicationFactor), nodes)
 }
 
-// assigned takes the partition count from a manual assignment, which has no other effect.
-func (n *newTopic) assigned(t *kmsg.CreateTopicsRequestTopic) *apiError {
+// checkFactor checks a replication factor in a cluster of a number of nodes. Factors up to the default need no nodes: an agent may have
+// fewer ports. The text is that of ReplicationControlManager.createTopic and StripedReplicaPlacer.
+func checkFactor(factor, nodes int) *apiError {
+	switch {
+	case factor <= metadata.DefaultReplicationFactor:
+		return nil
+	case factor > metadata.MaxReplicationFactor:
+		return failed(kerr.InvalidReplicationFactor, fmt.Sprintf("A topic has a replication factor of at most %d.", metadata.MaxReplicationFactor))
+	case factor > nodes:
+		return failed(kerr.InvalidReplicationFactor, fmt.Sprintf("Unable to replicate the partition %d time(s): The target replication factor of %d "+
+			"cannot be reached because only %d broker(s) are registered.", factor, factor, nodes))
+	}
+	return nil
+}
+
+// assigned takes the partition count and the replication factor from a manual assignment, which has no other effect.
+func assigned(n *metadata.CreateTopic, t *kmsg.CreateTopicsRequestTopic, nodes int) *apiError {
 	switch {
 	case t.ReplicationFactor != -1:
 		return failed(kerr.InvalidRequest, "A manual partition assignment was specified, but replication factor was not set to -1.")
@@ -183,7 +187,11 @@ func (n *newTopic) assigned(t *kmsg.CreateTopicsRequestTopic) *apiError {
 			return failed(kerr.InvalidReplicaAssignment, "partitions should be a consecutive 0-based integer sequence")
 		}
 	}
-	n.command.Partitions, n.replication = int32(len(seen)), int16(len(t.ReplicaAssignment[0].Replicas))
+	factor := len(t.ReplicaAssignment[0].Replicas)
+	if fault := checkFactor(factor, nodes); fault != nil {
+		return fault
+	}
+	n.Partitions, n.ReplicationFactor = int32(len(seen)), int16(factor)
 	return nil
 }
 
@@ -239,12 +247,12 @@ func newTopicID() id.Topic {
 }
 
 // proposeTopics creates what passed the checks.
-func (c *call) proposeTopics(ctx context.Context, topics []*newTopic, errs []*apiError) error {
+func (c *call) proposeTopics(ctx context.Context, topics []*metadata.CreateTopic, errs []*apiError) error {
 	var commands []metadata.Command
 	var places []int
 	for i, t := range topics {
 		if t != nil && errs[i] == nil {
-			commands, places = append(commands, t.command), append(places, i)
+			commands, places = append(commands, t), append(places, i)
 		}
 	}
 	results, err := c.propose(ctx, commands...)
@@ -254,18 +262,18 @@ func (c *call) proposeTopics(ctx context.Context, topics []*newTopic, errs []*ap
 	return err
 }
 
-func createdTopic(name string, t *newTopic, brokers map[string]string, fault *apiError) kmsg.CreateTopicsResponseTopic {
+func createdTopic(name string, t *metadata.CreateTopic, brokers map[string]string, fault *apiError) kmsg.CreateTopicsResponseTopic {
 	out := kmsg.NewCreateTopicsResponseTopic()
 	out.Topic, out.ErrorCode, out.ErrorMessage = name, fault.code(), fault.text()
 	if fault != nil {
 		return out
 	}
-	out.TopicID = t.command.ID
-	out.NumPartitions, out.ReplicationFactor = t.command.Partitions, t.replication
+	out.TopicID = t.ID
+	out.NumPartitions, out.ReplicationFactor = t.Partitions, t.ReplicationFactor
 	for _, d := range topicconfig.All() {
 		entry := kmsg.NewCreateTopicsResponseTopicConfig()
-		entry.Name, entry.Value = d.Name, kmsg.StringPtr(topicconfig.Effective(t.command.Configs, brokers, d.Name))
-		entry.Source = int8(topicConfigSource(&d, t.command.Configs, brokers))
+		entry.Name, entry.Value = d.Name, kmsg.StringPtr(topicconfig.Effective(t.Configs, brokers, d.Name))
+		entry.Source = int8(topicConfigSource(&d, t.Configs, brokers))
 		out.Configs = append(out.Configs, entry)
 	}
 	return out

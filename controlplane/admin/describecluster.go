@@ -45,9 +45,9 @@ func (c *call) describeCluster(_ context.Context, in *kmsg.DescribeClusterReques
 		v := viewOf(s, c.forward)
 		for _, n := range v.brokers() {
 			b := kmsg.NewDescribeClusterResponseBroker()
-			b.NodeID, b.Host, b.Port = n.id, n.host, n.port
-			if n.zone != "" {
-				b.Rack = &n.zone
+			b.NodeID, b.Host, b.Port = n.ID, n.Host, n.Port
+			if n.Zone != "" {
+				b.Rack = &n.Zone
 			}
 			out.Brokers = append(out.Brokers, b)
 		}

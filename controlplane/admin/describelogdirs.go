@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/freshet-io/freshet/internal/assign"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/id"
 )
@@ -56,15 +57,16 @@ func (c *call) describeLogDirs(_ context.Context, in *kmsg.DescribeLogDirsReques
 	return out, err
 }
 
-// partitionSizes gives the partitions asked about that the node leads; all of them while nobody leads.
+// partitionSizes returns the requested partitions that the node leads, or all of them if no partition has a leader.
 func (c *call) partitionSizes(s *metadata.State, v *clientView, t *metadata.Topic, asked func(int32) bool) []kmsg.DescribeLogDirsResponseDirTopicPartition {
 	var sizes []kmsg.DescribeLogDirsResponseDirTopicPartition
-	for i, replicas := range v.replicas(t) {
-		if !asked(int32(i)) || len(replicas) > 0 && replicas[0] != c.forward.Node {
+	replicas := v.replicas(t)
+	for i := range t.Partitions {
+		if leader := replicas.Leader(i); !asked(i) || leader != assign.NoNode && leader != c.forward.Node {
 			continue
 		}
 		p := kmsg.NewDescribeLogDirsResponseDirTopicPartition()
-		p.Partition, p.Size = int32(i), s.PartitionBytes(id.TopicPartition{Topic: t.ID, Partition: int32(i)})
+		p.Partition, p.Size = i, s.PartitionBytes(id.TopicPartition{Topic: t.ID, Partition: i})
 		sizes = append(sizes, p)
 	}
 	return sizes

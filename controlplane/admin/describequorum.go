@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/internal/assign"
 	"github.com/freshet-io/freshet/metadata"
 )
 
@@ -34,9 +35,9 @@ func (c *call) describeQuorum(_ context.Context, in *kmsg.DescribeQuorumRequest)
 		p.ErrorMessage = kmsg.StringPtr("")
 		p.LeaderID, p.LeaderEpoch, p.HighWatermark = -1, v.epoch, logEnd(s)
 		for i, n := range v.brokers() {
-			replica := quorumReplica(n.id, s)
+			replica := quorumReplica(n.ID, s)
 			if i == 0 {
-				p.LeaderID, p.CurrentVoters = n.id, append(p.CurrentVoters, replica)
+				p.LeaderID, p.CurrentVoters = n.ID, append(p.CurrentVoters, replica)
 				out.Nodes = append(out.Nodes, quorumNode(n, c.forward))
 				continue
 			}
@@ -80,11 +81,11 @@ func quorumReplica(node int32, s *metadata.State) kmsg.DescribeQuorumResponseTop
 	return r
 }
 
-func quorumNode(n node, f *api.Forward) kmsg.DescribeQuorumResponseNode {
+func quorumNode(n assign.Node, f *api.Forward) kmsg.DescribeQuorumResponseNode {
 	at := kmsg.NewDescribeQuorumResponseNodeListener()
-	at.Name, at.Host, at.Port = f.Listener, n.host, uint16(n.port)
+	at.Name, at.Host, at.Port = f.Listener, n.Host, uint16(n.Port)
 	at.Name = cmp.Or(at.Name, "CONTROLLER")
 	out := kmsg.NewDescribeQuorumResponseNode()
-	out.NodeID, out.Listeners = n.id, append(out.Listeners, at)
+	out.NodeID, out.Listeners = n.ID, append(out.Listeners, at)
 	return out
 }

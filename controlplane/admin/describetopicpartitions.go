@@ -110,7 +110,8 @@ func (p *partitionPage) topic(name string, t *metadata.Topic) bool {
 	to := min(t.Partitions, from+int32(p.left))
 	replicas := p.view.replicas(t)
 	for i := from; i < to; i++ {
-		out.Partitions = append(out.Partitions, p.partition(i, replicas[i]))
+		of := replicas.Of(i)
+		out.Partitions = append(out.Partitions, p.partition(i, of[:min(len(of), int(t.ReplicationFactor))]))
 	}
 	p.left -= int(to - from)
 	p.out.Topics = append(p.out.Topics, out)

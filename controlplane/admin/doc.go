@@ -14,6 +14,7 @@
 //
 // # What has no meaning here
 //
-// Replica assignments and replication factors are checked for form and then ignored: any agent serves any partition,
-// and the object store replicates. Node ids named in assignments need not exist, since agents come and go.
+// Any agent serves any partition, and the object store replicates. So replica assignments are checked for form, and then only the number of
+// replicas counts. Node ids named in assignments need not exist, since agents come and go. A topic keeps its replication factor, and
+// descriptions show as many nodes of each partition, so that tools read back what they set.
 package admin

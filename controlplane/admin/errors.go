@@ -58,6 +58,8 @@ func commandError(err error) *apiError {
 		return plain(kerr.UnknownTopicOrPartition)
 	case errors.Is(err, metadata.ErrPartitionCount):
 		return plain(kerr.InvalidPartitions)
+	case errors.Is(err, metadata.ErrReplicationFactor):
+		return plain(kerr.InvalidReplicationFactor)
 	case errors.Is(err, metadata.ErrConfigsTooLarge):
 		return failed(kerr.InvalidConfig, err.Error())
 	case errors.Is(err, owner.ErrOverloaded):

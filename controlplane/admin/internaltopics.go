@@ -16,7 +16,7 @@ func shownTopic(s *metadata.State, name string) (*metadata.Topic, bool) {
 		return t, true
 	}
 	if t := internaltopic.ByName(name); t != nil {
-		return &metadata.Topic{ID: t.ID, Name: t.Name, Partitions: internaltopic.Partitions, Configs: t.Configs}, true
+		return &metadata.Topic{ID: t.ID, Name: t.Name, Partitions: internaltopic.Partitions, ReplicationFactor: internaltopic.ReplicationFactor, Configs: t.Configs}, true
 	}
 	return nil, false
 }

@@ -62,7 +62,7 @@ func (c *call) listResources(s *metadata.State, t kmsg.ConfigResourceType, add f
 	case kmsg.ConfigResourceTypeBroker, kmsg.ConfigResourceTypeBrokerLogger:
 		v := viewOf(s, c.forward)
 		for _, n := range v.brokers() {
-			add(strconv.Itoa(int(n.id)))
+			add(strconv.Itoa(int(n.ID)))
 		}
 	case kmsg.ConfigResourceTypeClientMetrics:
 		for name := range s.ConfiguredNames(metadata.ConfigClientMetrics) {

@@ -12,40 +12,15 @@ import (
 )
 
 // clientView is the cluster as one client sees it, and the same as in Metadata (kafka.Views of agent/kafka, which has the reasons).
-// The client sees the agents of its zone, or all agents if the zone has none. If every agent knows the zone, the client also sees
-// the other zones' agents, and each partition has one replica per other zone. If its software takes stand-ins, so do zones that have lost their agents.
 type clientView struct {
-	epoch    int32 // the membership version
-	home     bool  // whether the client's zone has agents
-	own      placement
-	others   []placement
-	standIns []node // for zones without agents
-}
-
-// placement is the agents that share a topic's partitions, in the order of sessions.
-type placement struct {
-	zone   string // "" if of all zones
-	agents []assign.Agent
-	nodes  [][]node // by agent
-}
-
-// node is one address of an agent, a broker as clients see it.
-type node struct {
-	id   int32
-	host string
-	port int32
-	zone string
-}
-
-func (p *placement) add(info metadata.SessionInfo, nodes []node) {
-	p.agents = append(p.agents, assign.Agent{ID: uint32(info.ID), Ports: int32(len(nodes))})
-	p.nodes = append(p.nodes, nodes)
+	epoch int32 // the membership version
+	nodes assign.View
 }
 
 // viewOf returns the view of the client that sent a request.
 func viewOf(s *metadata.State, f *api.Forward) clientView {
-	zones := map[string]*placement{}
-	all := &placement{}
+	zones := map[string]*assign.Group{}
+	all := &assign.Group{}
 	var names []string
 	for info := range s.Sessions() {
 		nodes := nodesOf(info, f.Listener)
@@ -53,22 +28,23 @@ func viewOf(s *metadata.State, f *api.Forward) clientView {
 			continue
 		}
 		if zones[info.Zone] == nil {
-			zones[info.Zone] = &placement{zone: info.Zone}
+			zones[info.Zone] = &assign.Group{Zone: info.Zone}
 			names = append(names, info.Zone)
 		}
-		zones[info.Zone].add(info, nodes)
-		all.add(info, nodes)
+		zones[info.Zone].Add(uint32(info.ID), nodes)
+		all.Add(uint32(info.ID), nodes)
 	}
 	slices.Sort(names)
-	v := clientView{epoch: int32(min(s.MembershipVersion(), math.MaxInt32)), own: *all}
+	v := clientView{epoch: int32(min(s.MembershipVersion(), math.MaxInt32))}
+	v.nodes.Own = *all
 	if own := zones[f.Zone]; own != nil {
-		v.home, v.own = true, *own
+		v.nodes.Home, v.nodes.Own = true, *own
 	}
 	others, standIns := shows(f)
 	if others {
 		for _, name := range names {
 			if name != f.Zone {
-				v.others = append(v.others, *zones[name])
+				v.nodes.Others = append(v.nodes.Others, *zones[name])
 			}
 		}
 	}
@@ -89,17 +65,20 @@ func shows(f *api.Forward) (others, standIns bool) {
 
 // standIn adds the nodes that stand for zones without agents.
 func (v *clientView) standIn(s *metadata.State, listener string) {
-	if len(v.own.agents) == 0 {
+	own := &v.nodes.Own
+	if len(own.Agents) == 0 {
 		return
 	}
 	for i, info := range emptiedZones(s) {
 		if info.Zone == "" || len(nodesOf(info, listener)) == 0 {
 			continue
 		}
-		last := v.own.nodes[len(v.own.nodes)-1]
+		last := own.Nodes[len(own.Nodes)-1]
 		at := last[len(last)-1]
-		at.id, at.zone = assign.FirstStandIn-int32(i), info.Zone
-		v.standIns = append(v.standIns, at)
+		at.ID, at.Zone = assign.FirstStandIn-int32(i), info.Zone
+		g := assign.Group{Zone: info.Zone}
+		g.Add(uint32(info.ID), []assign.Node{at})
+		v.nodes.StandIns = append(v.nodes.StandIns, g)
 	}
 }
 
@@ -109,64 +88,32 @@ func emptiedZones(s *metadata.State) []metadata.SessionInfo {
 }
 
 // nodesOf returns the nodes of an agent at one listener.
-func nodesOf(info metadata.SessionInfo, listener string) []node {
-	var nodes []node
+func nodesOf(info metadata.SessionInfo, listener string) []assign.Node {
+	var nodes []assign.Node
 	for i, e := range info.Endpoints {
 		if e.Listener == listener && i < len(info.NodeIDs) {
-			nodes = append(nodes, node{id: info.NodeIDs[i], host: e.Host, port: e.Port, zone: info.Zone})
+			nodes = append(nodes, assign.Node{ID: info.NodeIDs[i], Host: e.Host, Port: e.Port, Zone: info.Zone})
 		}
 	}
 	return nodes
 }
 
 // brokers returns every node of the view.
-func (v *clientView) brokers() []node {
-	var all []node
-	shown := []placement{v.own}
-	if v.home {
-		shown = append(shown, v.others...) // else they are among the own ones
-	}
-	for _, p := range shown {
-		for _, nodes := range p.nodes {
-			all = append(all, nodes...)
-		}
-	}
-	return append(all, v.standIns...)
+func (v *clientView) brokers() []assign.Node { return v.nodes.Shown() }
+
+// replicas returns the nodes of each partition, the leader first. There are none without agents.
+func (v *clientView) replicas(t *metadata.Topic) assign.Replicas {
+	return v.nodes.Replicas(t.ID, t.Partitions, int(t.ReplicationFactor))
 }
 
-// replicas returns the nodes of each partition, the leader first. They are empty if there are no agents.
-func (v *clientView) replicas(t *metadata.Topic) [][]int32 {
-	replicas := make([][]int32, t.Partitions)
-	leaders := make([]string, t.Partitions) // their zones
-	for i, at := range assign.Places(t.ID, t.Partitions, v.own.agents) {
-		leader := v.own.nodes[at.Index][at.Port]
-		replicas[i], leaders[i] = append(replicas[i], leader.id), leader.zone
-	}
-	for _, p := range v.others {
-		for i, at := range assign.Places(t.ID, t.Partitions, p.agents) {
-			if leaders[i] != p.zone {
-				replicas[i] = append(replicas[i], p.nodes[at.Index][at.Port].id)
-			}
+// nodesAt returns the number of nodes of the whole cluster at one listener.
+func nodesAt(s *metadata.State, listener string) (n int) {
+	for info := range s.Sessions() {
+		if info.Shown() {
+			n += len(nodesOf(info, listener))
 		}
 	}
-	for i := range replicas {
-		for _, n := range v.standIns {
-			replicas[i] = append(replicas[i], n.id)
-		}
-	}
-	return replicas
-}
-
-// factor returns the number of replicas of each partition.
-func (v *clientView) factor() int {
-	if len(v.own.agents) == 0 {
-		return 0
-	}
-	factor := len(v.others) + len(v.standIns)
-	if v.home || len(v.others) == 0 {
-		factor++ // the leader is in none of the others' zones
-	}
-	return factor
+	return n
 }
 
 // memberOf returns the agent that a node id belongs to.

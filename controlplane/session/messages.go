@@ -98,7 +98,7 @@ func texts(configs map[string]string) map[string]string {
 }
 
 func topicMessage(t *metadata.Topic) *api.Topic {
-	return &api.Topic{Id: bytes.Clone(t.ID[:]), Name: t.Name, Partitions: t.Partitions, Configs: texts(t.Configs)}
+	return &api.Topic{Id: bytes.Clone(t.ID[:]), Name: t.Name, Partitions: t.Partitions, Configs: texts(t.Configs), ReplicationFactor: int32(t.ReplicationFactor)}
 }
 
 func membership(s *metadata.State) *api.Membership {

@@ -19,6 +19,9 @@ type Topic struct {
 // Partitions is the number of partitions of each (offsets.topic.num.partitions, transaction.state.log.num.partitions).
 const Partitions = 50
 
+// ReplicationFactor is the replication factor of each (offsets.topic.replication.factor, transaction.state.log.replication.factor).
+const ReplicationFactor = 3
+
 // Offsets holds the committed offsets of groups. Its configs are those of GroupCoordinatorService.groupMetadataTopicConfigs.
 var Offsets = Topic{
 	Name: "__consumer_offsets",

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -129,12 +130,18 @@ func (s *scene) write(name, clientID string) {
 	})
 }
 
-// topics creates the topics, by an agent that runs.
+// topics creates the topics, by an agent that runs, with the replication factor of FRESHET_ELASTIC_FACTOR, by default 4.
 func (s *scene) topics() {
 	s.t.Helper()
+	factor := int64(4)
+	if f := os.Getenv("FRESHET_ELASTIC_FACTOR"); f != "" {
+		var err error
+		factor, err = strconv.ParseInt(f, 10, 16)
+		require.NoError(s.t, err)
+	}
 	s.admin = kadm.NewClient(s.fleet.client())
 	for name, n := range map[string]int32{topic: partitions, probeTopic: 1} {
-		_, err := s.admin.CreateTopic(s.t.Context(), n, 1, nil, name)
+		_, err := s.admin.CreateTopic(s.t.Context(), n, int16(factor), nil, name)
 		require.NoError(s.t, err)
 	}
 }
