@@ -185,13 +185,14 @@ func Settings(flags *pflag.FlagSet) (names []string) {
 // eachSetting visits the flags that are settings.
 func eachSetting(flags *pflag.FlagSet, visit func(*pflag.Flag)) {
 	flags.VisitAll(func(f *pflag.Flag) {
-		if !isCommandLineOnly(f) {
+		if IsSetting(f) {
 			visit(f)
 		}
 	})
 }
 
-func isCommandLineOnly(f *pflag.Flag) bool {
+// IsSetting reports whether the environment and the file can set the flag.
+func IsSetting(f *pflag.Flag) bool {
 	_, only := f.Annotations[commandLineOnly]
-	return only || f.Name == "help" || f.Name == "version"
+	return !only && f.Name != "help" && f.Name != "version"
 }

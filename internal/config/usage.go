@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -50,7 +51,20 @@ func Heading(f *pflag.Flag) (string, bool) {
 // Usage returns the help of flags: each with its meaning, its default and its environment variable. Flags without a group come
 // first, in the order of flags, then the groups.
 func Usage(flags *pflag.FlagSet) string {
-	var shown []*pflag.Flag
+	var b strings.Builder
+	last := ""
+	for _, f := range Shown(flags) {
+		if heading, _ := Heading(f); heading != last {
+			fmt.Fprintf(&b, "\n%s:\n", heading)
+			last = heading
+		}
+		writeFlag(&b, f)
+	}
+	return b.String()
+}
+
+// Shown returns the flags of the help in the order of the help.
+func Shown(flags *pflag.FlagSet) (shown []*pflag.Flag) {
 	flags.VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden && f.Name != "help" {
 			shown = append(shown, f)
@@ -63,29 +77,24 @@ func Usage(flags *pflag.FlagSet) string {
 		return ""
 	}
 	slices.SortStableFunc(shown, func(a, b *pflag.Flag) int { return cmp.Compare(position(a), position(b)) })
-	var b strings.Builder
-	last := ""
-	for _, f := range shown {
-		if heading, _ := Heading(f); heading != last {
-			fmt.Fprintf(&b, "\n%s:\n", heading)
-			last = heading
-		}
-		writeFlag(&b, f)
-	}
-	return b.String()
+	return shown
 }
 
 func writeFlag(b *strings.Builder, f *pflag.Flag) {
-	b.WriteString("  ")
-	if f.Shorthand != "" {
-		fmt.Fprintf(b, "-%s, ", f.Shorthand)
-	}
-	b.WriteString("--" + f.Name)
-	if kind := f.Value.Type(); kind != "bool" {
-		b.WriteString(" " + kindOf(kind))
-	}
-	b.WriteByte('\n')
+	b.WriteString("  " + Syntax(f) + "\n")
 	wrap(b, sentence(f), "        ")
+}
+
+// Syntax returns the flag with its shorthand and the kind of its value, such as "-p, --partition list".
+func Syntax(f *pflag.Flag) string {
+	syntax := "--" + f.Name
+	if f.Shorthand != "" {
+		syntax = "-" + f.Shorthand + ", " + syntax
+	}
+	if kind := f.Value.Type(); kind != "bool" {
+		syntax += " " + kindOf(kind)
+	}
+	return syntax
 }
 
 // kindOf returns the word for a kind of value in the help, where pflag has Go's.
@@ -106,17 +115,25 @@ func sentence(f *pflag.Flag) string {
 	if f.Name == "help" || f.Name == "version" {
 		return f.Usage
 	}
-	facts := "default " + f.DefValue
-	switch {
-	case f.DefValue == "" || f.DefValue == "[]":
-		facts = "no default"
-	case strings.TrimSpace(f.DefValue) == "":
-		facts = fmt.Sprintf("default %q", f.DefValue)
+	facts := "no default"
+	if value := Default(f); value != "" {
+		facts = "default " + value
 	}
-	if !isCommandLineOnly(f) {
+	if IsSetting(f) {
 		facts += "; " + EnvName(f.Name)
 	}
 	return fmt.Sprintf("%s (%s)", f.Usage, facts)
+}
+
+// Default returns the flag's default as the help shows it, or "" if the flag has none.
+func Default(f *pflag.Flag) string {
+	switch {
+	case f.DefValue == "" || f.DefValue == "[]":
+		return ""
+	case strings.TrimSpace(f.DefValue) == "":
+		return strconv.Quote(f.DefValue)
+	}
+	return f.DefValue
 }
 
 func wrap(b *strings.Builder, s, indent string) {
