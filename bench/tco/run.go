@@ -23,7 +23,7 @@ type Config struct {
 	Prices string    // a file whose prices replace the embedded ones; default none
 	Tables []string  // ids of the tables wanted; default all
 	Format string    // default FormatTable
-	Custom *Workload // computed alone if there is one; the published bills and Freshet's for the same workloads if not
+	Custom *Workload // Freshet's bill and the least of Apache Kafka for it; nil means the published bills and Freshet's for the same workloads
 	Out    io.Writer // default standard output
 }
 
@@ -87,8 +87,12 @@ func Run(c Config) error {
 
 func (c *Config) compute(prices *catalog.Prices) ([]Table, error) {
 	if c.Custom != nil {
-		t, err := Bill("freshet", *c.Custom, prices)
-		return []Table{t}, err
+		bill, err := Bill("freshet", *c.Custom, prices)
+		if err != nil {
+			return nil, err
+		}
+		floor, err := KafkaFloor(*c.Custom, prices)
+		return []Table{bill, floor}, err
 	}
 	all, err := Published(prices)
 	faults := []error{err}

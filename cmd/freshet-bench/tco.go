@@ -21,7 +21,8 @@ func newTCO(p program.Program) *cobra.Command {
 		Short: "Compute what a stream costs a month: published bills, and Freshet's",
 		Long: `Recomputes the bills that WarpStream and AutoMQ have published from their unit prices, line by line, says where
 a published figure does not come out and why, and puts Freshet's bill for the same workloads beside them. Any of
-the flags that describe a workload prints Freshet's bill for that workload alone. Each line shows its formula.
+the flags that describe a workload prints Freshet's bill for that workload, and a lower bound of Apache Kafka's bill
+on EBS. Each line shows its formula.
 
   freshet-bench tco
   freshet-bench tco --throughput 200MiB --compression-ratio 4 --retention 72h --fanout 3 --instance c7gn.large`,

@@ -24,7 +24,7 @@ func TestTCO_PlainPrintsPublishedBillsAndFreshets(t *testing.T) {
 	}
 }
 
-func TestTCO_WorkloadFlagsPrintThatBillAlone(t *testing.T) {
+func TestTCO_WorkloadFlagsPrintTheBillsOfThatWorkload(t *testing.T) {
 	code, out, errs := command(t, nil, "tco", "--throughput", "48MiB", "--zones", "1", "--compression-ratio", "3", "--json")
 	require.Equal(t, program.ExitOK, code, errs)
 	var tables []struct {
@@ -32,9 +32,12 @@ func TestTCO_WorkloadFlagsPrintThatBillAlone(t *testing.T) {
 		Lines []struct{ Line, Computed string }
 	}
 	require.NoError(t, json.Unmarshal([]byte(out), &tables))
-	require.Len(t, tables, 1)
+	require.Len(t, tables, 2)
 	require.Equal(t, "freshet", tables[0].Table)
 	require.Equal(t, "16", tables[0].Lines[0].Computed, "MiB/s on the wire")
+	require.Equal(t, "kafka-floor", tables[1].Table)
+	require.Equal(t, "0", tables[1].Lines[1].Computed, "traffic across zones of a cluster in one zone")
+	require.Equal(t, "583.7", tables[1].Lines[5].Computed, "3 x 59.568 for brokers, 3 x 1,350 GiB / 0.8 x 0.08 for disks")
 
 	code, _, errs = command(t, nil, "tco", "--hedged-puts", "0", "--tables", "freshet", "--csv")
 	require.Equal(t, program.ExitUsage, code)
