@@ -17,22 +17,25 @@ import (
 	"github.com/freshet-io/freshet/test/harness"
 )
 
-// TestTutorial runs the commands of docs/tutorial.md in their order, in one shell, and compares the output of each block with the text block behind it.
+// TestTutorial runs the commands of docs/tutorial.md in their order, in one shell, and compares the output of each block with the text block
+// behind it. Inline kcat commands come last: they read as many records as the last block.
 func TestTutorial(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs("../..")
 	require.NoError(t, err)
 	page, err := os.ReadFile(filepath.Join(root, "docs/tutorial.md"))
 	require.NoError(t, err)
-	dir := t.TempDir() // as a checkout in which make cluster has built the programs
-	for name, program := range map[string]string{
-		"bin/freshet": harness.Freshet(t), "bin/servers/etcd": testservers.Binary(t, "etcd"),
-		"bin/servers/versitygw": testservers.Binary(t, "versitygw"), "deploy": filepath.Join(root, "deploy"),
-	} {
-		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
-		require.NoError(t, os.Symlink(program, filepath.Join(dir, name)))
-	}
+	dir := checkout(t)
+	link(t, dir, "bin/servers/etcd", testservers.Binary(t, "etcd"))
+	link(t, dir, "bin/servers/versitygw", testservers.Binary(t, "versitygw"))
+	link(t, dir, "deploy", filepath.Join(root, "deploy"))
 	blocks := codeBlocks(string(page))
+	for _, command := range commandsOf(t, "docs/tutorial.md") {
+		if inTutorial(command) {
+			harness.Need(t, strings.Fields(command)[0])
+			blocks = append(blocks, codeBlock{commands: command + " | wc -l\n", output: blocks[len(blocks)-1].output})
+		}
+	}
 	require.Equal(t, "make cluster\n", blocks[0].commands)
 	startTutorial(t, dir)
 	again, err := exec.CommandContext(t.Context(), filepath.Join(dir, "deploy/local/cluster.sh")).CombinedOutput()

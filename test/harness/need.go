@@ -9,6 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Need skips the test if a program that a page of the documentation uses is absent, or fails it with CI=true.
+func Need(t testing.TB, program string) {
+	t.Helper()
+	need(t, program)
+}
+
 // need finds a program that a client needs. Absence skips the test, or fails it with CI=true.
 func need(t testing.TB, program string) string {
 	t.Helper()
