@@ -41,7 +41,7 @@ func startBroker(t *testing.T) broker {
 	if *against == "kafka" {
 		return startKafka(t)
 	}
-	return broker{bootstrap: harness.StartDev(t, "--auto-create-topics=false").Bootstrap}
+	return broker{bootstrap: harness.StartDev(t, "--auto-create-topics=false", "--group-initial-rebalance-delay-ms=0").Bootstrap}
 }
 
 // startCluster starts two agents and two control planes, which can be killed one by one. Of Kafka there is one process,
@@ -168,6 +168,18 @@ func (b broker) committed(t *testing.T, topic string) []*kgo.Record {
 		})
 	}
 	return all
+}
+
+// awaitCommitted reads a topic from its start until it has so many committed records.
+func (b broker) awaitCommitted(t *testing.T, topic string, records int) {
+	t.Helper()
+	client := b.client(t, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	for ctx, seen := within(t), 0; seen < records; {
+		fetches := client.PollFetches(ctx)
+		require.NoError(t, fetches.Err(), "%s: %d of %d records", topic, seen, records)
+		seen += fetches.NumRecords()
+	}
 }
 
 // within gives a context that ends after the limit.
