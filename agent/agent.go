@@ -180,7 +180,7 @@ func (a *Agent) buildSession(context.Context) (err error) {
 		Replicas: a.cfg.ControlPlane, VirtualCluster: a.cfg.VirtualCluster, AgentKey: a.cfg.AgentKey,
 		TLS: a.cfg.ControlPlaneTLS, Zone: a.cfg.Zone, Endpoints: endpoints, Version: a.cfg.Version, Peer: a.peerAddress,
 		Roles: a.cfg.wireRoles(), Handler: a.listeners, Load: a.currentLoad, Log: a.log.Named("session"), Registerer: a.cfg.Registry, Dial: a.cfg.DialControlPlane,
-		StreamTimeout: a.cfg.OwnerTimeout, Marker: a.owned.hello,
+		StreamTimeout: a.cfg.OwnerTimeout, Marker: a.owned.hello, AutoCreateTopics: a.cfg.AutoCreateTopics,
 	})
 	return err
 }

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -26,9 +27,18 @@ type brokerConfig struct {
 	doc      string
 }
 
-// brokerConfigs gives what a node shows, in the order of names. node is -1 for the cluster default, which has only what
-// can be set.
-func (a *APIs) brokerConfigs(node int32, rack string) []brokerConfig {
+// describedNode is a node whose configs a client asked for.
+type describedNode struct {
+	id       int32
+	rack     string
+	listener string // "" for the default listener
+	address  string // host:port, "" for a node that stands for a zone without agents
+	// autoCreate reports whether agents create topics that clients ask for.
+	autoCreate bool
+}
+
+// brokerConfigs returns the configs of a node in the order of names. nil is the cluster default, which has only the configs that can be set.
+func (a *APIs) brokerConfigs(n *describedNode) []brokerConfig {
 	var all []brokerConfig
 	for i := range topicconfig.All() {
 		if d := &topicconfig.All()[i]; d.Broker != "" {
@@ -38,13 +48,30 @@ func (a *APIs) brokerConfigs(node int32, rack string) []brokerConfig {
 			})
 		}
 	}
-	if node >= 0 {
+	if n != nil {
 		all = append(all, a.coordinatorConfigs()...)
-		id := strconv.Itoa(int(node))
+		id := strconv.Itoa(int(n.id))
+		if n.address != "" {
+			all = append(all, brokerConfig{
+				name: "advertised.listeners", kind: topicconfig.List, value: cmp.Or(n.listener, "DEFAULT") + "://" + n.address, static: true,
+				doc: "The node's address for clients of this listener.",
+			})
+		}
 		all = append(all,
+			brokerConfig{name: "authorizer.class.name", kind: topicconfig.String, value: "", doc: "There is no authorizer."},
+			brokerConfig{
+				name: "auto.create.topics.enable", kind: topicconfig.Boolean, value: strconv.FormatBool(n.autoCreate), static: true, base: "true",
+				doc: "Agents create topics that clients ask for (--auto-create-topics).",
+			},
+			brokerConfig{name: "group.share.enable", kind: topicconfig.Boolean, value: "false", doc: "There are no share groups."},
+			brokerConfig{name: "log.cleaner.enable", kind: topicconfig.Boolean, value: "true", doc: "Compacted topics are cleaned."},
+			brokerConfig{
+				name: "log.retention.hours", kind: topicconfig.Int, value: "168",
+				doc: "Default of the topic config retention.ms in hours, unless log.retention.ms is set.",
+			},
 			brokerConfig{name: "broker.id", kind: topicconfig.Int, value: id, static: true, doc: "The node's id, given by the control plane."},
 			brokerConfig{name: "node.id", kind: topicconfig.Int, value: id, static: true, doc: "The node's id, given by the control plane."},
-			brokerConfig{name: "broker.rack", kind: topicconfig.String, value: rack, static: true, doc: "The agent's zone."},
+			brokerConfig{name: "broker.rack", kind: topicconfig.String, value: n.rack, static: true, doc: "The agent's zone."},
 			brokerConfig{
 				name: "default.replication.factor", kind: topicconfig.Int, value: strconv.Itoa(metadata.DefaultReplicationFactor),
 				doc: "Replicas that clients see of each partition of a topic created without a factor. The object store replicates the records.",
@@ -77,9 +104,9 @@ func (a *APIs) coordinatorConfigs() []brokerConfig {
 	return all
 }
 
-// staticBrokerConfig tells whether a broker config is known but cannot be set.
+// staticBrokerConfig reports whether a broker config is known but cannot be set.
 func (a *APIs) staticBrokerConfig(name string) bool {
-	for _, c := range a.brokerConfigs(0, "") {
+	for _, c := range a.brokerConfigs(&describedNode{address: "any"}) {
 		if c.name == name {
 			return c.fallback == nil
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/freshet-io/freshet/controlplane/admin"
+	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/internal/assign"
 	"github.com/freshet-io/freshet/internal/brokerconfig"
 	"github.com/freshet-io/freshet/internal/topicconfig"
@@ -71,6 +72,31 @@ func TestDescribeConfigs(t *testing.T) {
 		require.Equal(c.t, []string{"broker.id=" + standIn + " STATIC_BROKER_CONFIG broker.id=" + standIn, "broker.rack=b STATIC_BROKER_CONFIG broker.rack=b"},
 			c.describe(version, kmsg.ConfigResourceTypeBroker, standIn, "broker.id", "broker.rack"), "tools ask about every node shown")
 		require.Empty(c.t, c.describe(version, kmsg.ConfigResourceTypeBrokerLogger, standIn))
+	})
+}
+
+// TestDescribeConfigs_ThatToolsRead: Strimzi's Topic Operator ends without auto.create.topics.enable; others show or parse the rest.
+func TestDescribeConfigs_ThatToolsRead(t *testing.T) {
+	test(t, kmsg.DescribeConfigs, func(c *cluster, version int16) {
+		names := []string{
+			"advertised.listeners", "authorizer.class.name", "auto.create.topics.enable", "default.replication.factor", "group.share.enable",
+			"log.cleaner.enable", "log.retention.hours", "log.retention.ms",
+		}
+		shown := func(autoCreate bool, node string) (values []string) {
+			c.from = &api.Forward{AutoCreateTopics: autoCreate}
+			for _, entry := range c.describe(version, kmsg.ConfigResourceTypeBroker, node, names...) {
+				value, _, _ := strings.Cut(entry, " ")
+				values = append(values, value)
+			}
+			return values
+		}
+		require.Equal(c.t, []string{
+			"advertised.listeners=DEFAULT://b:3", "authorizer.class.name=", "auto.create.topics.enable=true", "default.replication.factor=3",
+			"group.share.enable=false", "log.cleaner.enable=true", "log.retention.hours=168", "log.retention.ms=604800000",
+		}, shown(true, "3"))
+		require.Contains(c.t, shown(false, "3"), "auto.create.topics.enable=false")
+		c.propose(&metadata.CloseSession{Session: 2})
+		require.NotContains(c.t, strings.Join(shown(false, strconv.Itoa(assign.FirstStandIn)), " "), "advertised.listeners")
 	})
 }
 

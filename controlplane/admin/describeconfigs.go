@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"fmt"
+	"net"
 	"slices"
 	"strconv"
 
@@ -35,7 +36,7 @@ func (c *call) describeResource(s *metadata.State, in *kmsg.DescribeConfigsReque
 	out.Configs = []kmsg.DescribeConfigsResponseResourceConfig{}
 	d := configDescriber{
 		wanted: r.ConfigNames, synonyms: in.IncludeSynonyms, documentation: in.IncludeDocumentation,
-		brokers: s.Configs(metadata.ConfigBroker, ""),
+		brokers: s.Configs(metadata.ConfigBroker, ""), autoCreate: c.forward.AutoCreateTopics,
 	}
 	var fault *apiError
 	switch r.ResourceType {
@@ -64,6 +65,7 @@ type configDescriber struct {
 	wanted                  []string // names; none is all
 	synonyms, documentation bool
 	brokers                 map[string]string // the cluster's defaults set by command
+	autoCreate              bool
 	out                     []kmsg.DescribeConfigsResponseResourceConfig
 }
 
@@ -125,7 +127,7 @@ func synonym(name, value string, source kmsg.ConfigSource) kmsg.DescribeConfigsR
 
 // broker describes one node, or the cluster's defaults that were set ("").
 func (d *configDescriber) broker(a *APIs, s *metadata.State, name string) *apiError {
-	node, rack := int32(-1), ""
+	var node *describedNode
 	if name != "" {
 		number, err := strconv.ParseInt(name, 10, 32)
 		if err != nil {
@@ -135,10 +137,14 @@ func (d *configDescriber) broker(a *APIs, s *metadata.State, name string) *apiEr
 		if !ok {
 			return failed(kerr.InvalidRequest, "Unexpected broker id, there is no such broker: "+name)
 		}
-		node, rack = int32(number), zone
+		node = &describedNode{id: int32(number), rack: zone, autoCreate: d.autoCreate}
+		if member, ok := memberOf(s, node.id); ok {
+			at := member.Endpoints[slices.Index(member.NodeIDs, node.id)]
+			node.listener, node.address = at.Listener, net.JoinHostPort(at.Host, strconv.Itoa(int(at.Port)))
+		}
 	}
-	for _, c := range a.brokerConfigs(node, rack) {
-		if _, set := d.brokers[c.name]; d.wants(c.name) && (node >= 0 || set) {
+	for _, c := range a.brokerConfigs(node) {
+		if _, set := d.brokers[c.name]; d.wants(c.name) && (node != nil || set) {
 			d.brokerEntry(&c)
 		}
 	}

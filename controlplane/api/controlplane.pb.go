@@ -1486,10 +1486,11 @@ type Forward struct {
 	AsOf uint64 `protobuf:"varint,12,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`
 	// Whether every agent knows the client's zone. The client is then shown other zones too. Unset by older agents: the owner looks for the
 	// zone in client_id and shows stand-ins.
-	ZoneKnown     *bool `protobuf:"varint,13,opt,name=zone_known,json=zoneKnown,proto3,oneof" json:"zone_known,omitempty"`
-	StandIns      bool  `protobuf:"varint,14,opt,name=stand_ins,json=standIns,proto3" json:"stand_ins,omitempty"` // the client's software takes nodes that stand for zones without agents; read with zone_known only
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	ZoneKnown        *bool `protobuf:"varint,13,opt,name=zone_known,json=zoneKnown,proto3,oneof" json:"zone_known,omitempty"`
+	StandIns         bool  `protobuf:"varint,14,opt,name=stand_ins,json=standIns,proto3" json:"stand_ins,omitempty"`                           // the client's software takes nodes that stand for zones without agents; read with zone_known only
+	AutoCreateTopics bool  `protobuf:"varint,15,opt,name=auto_create_topics,json=autoCreateTopics,proto3" json:"auto_create_topics,omitempty"` // the agent creates topics that clients ask for
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Forward) Reset() {
@@ -1616,6 +1617,13 @@ func (x *Forward) GetZoneKnown() bool {
 func (x *Forward) GetStandIns() bool {
 	if x != nil {
 		return x.StandIns
+	}
+	return false
+}
+
+func (x *Forward) GetAutoCreateTopics() bool {
+	if x != nil {
+		return x.AutoCreateTopics
 	}
 	return false
 }
@@ -3809,7 +3817,7 @@ const file_controlplane_proto_rawDesc = "" +
 	"partitions\"B\n" +
 	"\fPartitionRef\x12\x14\n" +
 	"\x05topic\x18\x01 \x01(\fR\x05topic\x12\x1c\n" +
-	"\tpartition\x18\x02 \x01(\x05R\tpartition\"\x89\x03\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\"\xb7\x03\n" +
 	"\aForward\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x12\x17\n" +
 	"\aapi_key\x18\x02 \x01(\x05R\x06apiKey\x12\x1f\n" +
@@ -3829,7 +3837,8 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x05as_of\x18\f \x01(\x04R\x04asOf\x12\"\n" +
 	"\n" +
 	"zone_known\x18\r \x01(\bH\x00R\tzoneKnown\x88\x01\x01\x12\x1b\n" +
-	"\tstand_ins\x18\x0e \x01(\bR\bstandInsB\r\n" +
+	"\tstand_ins\x18\x0e \x01(\bR\bstandIns\x12,\n" +
+	"\x12auto_create_topics\x18\x0f \x01(\bR\x10autoCreateTopicsB\r\n" +
 	"\v_zone_known\"!\n" +
 	"\x05Drain\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\"#\n" +

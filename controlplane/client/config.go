@@ -32,6 +32,8 @@ type Config struct {
 	Version   string
 	Peer      string
 	Roles     []api.Role
+	// AutoCreateTopics is the agent's setting, for answers of the owner about broker configs.
+	AutoCreateTopics bool
 
 	// Handler is told what the owner sends.
 	Handler Handler

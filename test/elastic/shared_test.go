@@ -221,7 +221,7 @@ func (s *sharedScene) describe() {
 	}
 	require.Equal(t, want, addresses)
 	for _, p := range meta.Topics[topic].Partitions {
-		require.Len(t, p.Replicas, sharedZones)
+		require.Len(t, p.Replicas, sharedZones*sharedPorts, "the replication factor is 4")
 	}
 	dirs, err := k.DescribeAllLogDirs(ctx, nil)
 	require.NoError(t, err)
