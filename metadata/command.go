@@ -35,6 +35,7 @@ type Effects struct {
 	Topics     []id.Topic        // created, changed or deleted
 	Configs    bool              // a non-topic config changed
 	Members    bool              // the membership that Metadata shows changed
+	Internal   bool              // State.HasGroups or State.HasTransactions changed
 	Partitions []PartitionEffect // commits, markers, trims
 	Opened     []id.Session      // sessions opened
 	Closed     []id.Session      // sessions closed

@@ -134,12 +134,20 @@ func (s *machine) Apply(index uint64, b *Batch, fx *Effects, results []Result) [
 	}
 	s.index = index
 	s.now = max(s.now, b.Now)
+	groups, transactions := s.HasGroups(), s.HasTransactions()
 	for i, c := range b.Commands {
 		s.position = i
 		results = append(results, commands[c.kind()].apply(s, c, fx))
 	}
+	fx.Internal = fx.Internal || groups != s.HasGroups() || transactions != s.HasTransactions()
 	return results
 }
+
+// HasGroups reports whether there is a group. Clients see __consumer_offsets then.
+func (s *machine) HasGroups() bool { return s.groups.Len() > 0 }
+
+// HasTransactions reports whether there is a transactional ID. Clients see __transaction_state then.
+func (s *machine) HasTransactions() bool { return s.transactions.byProducer.Len() > 0 }
 
 func (s *machine) bootstrap(c *Bootstrap, _ *Effects) error {
 	if s.clusterID != "" && s.clusterID != c.ClusterID {

@@ -205,6 +205,9 @@ func describe(s *machine, r Result, fx *Effects) string {
 	if fx.Configs {
 		b.WriteString("effect: configs\n")
 	}
+	if fx.Internal {
+		fmt.Fprintf(&b, "effect: groups %t, transactions %t\n", s.HasGroups(), s.HasTransactions())
+	}
 	if fx.Members {
 		fmt.Fprintf(&b, "effect: membership %d\n", s.MembershipVersion())
 	}

@@ -76,6 +76,8 @@ type api interface {
 	Groups() iter.Seq[GroupInfo]
 	GroupsFrom(from string) iter.Seq[GroupInfo]
 	GroupCount() int
+	HasGroups() bool
+	HasTransactions() bool
 
 	Offset(group string, tp id.TopicPartition) (Offset, bool)
 	Offsets(group string) iter.Seq2[id.TopicPartition, Offset]

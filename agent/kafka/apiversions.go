@@ -20,7 +20,7 @@ import (
 //	4 shows features whose lowest version is 0 (KAFKA-17011)
 //	5 adds the cluster id and node id that the client expects (KIP-1242)
 type apiVersions struct {
-	catalogue *view.Catalogue // nil disables the check of the cluster id
+	catalogue *view.Catalogue // nil disables the check of the cluster id, and stands for no client metrics subscriptions
 }
 
 // softwarePattern is what a client's software name and version must match (KIP-511).
@@ -47,7 +47,10 @@ func (a apiVersions) Start(_ context.Context, req *edge.Request) func() edge.Rep
 	if named {
 		req.Client.SetSoftware(edge.Software{Name: in.ClientSoftwareName, Version: in.ClientSoftwareVersion})
 	}
-	return Ready(edge.Reply{Head: supported[req.Version]})
+	if a.catalogue != nil && len(a.catalogue.Load().ClientMetrics) > 0 {
+		return Ready(edge.Reply{Head: withTelemetry[req.Version]})
+	}
+	return Ready(edge.Reply{Head: withoutTelemetry[req.Version]})
 }
 
 // expectsClusterSince is the first version in which the client names the cluster and node that it means to reach.
@@ -70,14 +73,16 @@ func refuseApiVersions(req *edge.Request, code *kerr.Error) func() edge.Reply {
 	return Ready(Answer(req, out))
 }
 
-// supported has the answer of each version, which every client gets first on each connection.
-var supported = encodeSupported()
+// withTelemetry and withoutTelemetry have the answer of each version, which every client gets first on each connection. Kafka advertises
+// GetTelemetrySubscriptions and PushTelemetry if a plug-in takes the metrics (KIP-714). Here agents take them, and advertise the two
+// while there is a client metrics subscription: librdkafka logs a line per client otherwise.
+var withTelemetry, withoutTelemetry = encodeSupported(true), encodeSupported(false)
 
-func encodeSupported() (answers [][]byte) {
+func encodeSupported(telemetry bool) (answers [][]byte) {
 	entry, _ := kafkaproto.Lookup(kafkaproto.KeyApiVersions)
 	for version := range entry.Served.Max + 1 {
 		out := kmsg.NewPtrApiVersionsResponse()
-		out.Version, out.ApiKeys = version, advertised()
+		out.Version, out.ApiKeys = version, advertised(telemetry)
 		addFeatures(out, version)
 		answers = append(answers, out.AppendTo(nil))
 	}
@@ -94,10 +99,11 @@ func unsupportedApiVersions() edge.Reply {
 	return edge.Reply{Head: out.AppendTo(nil)}
 }
 
-func advertised() []kmsg.ApiVersionsResponseApiKey {
+func advertised(telemetry bool) []kmsg.ApiVersionsResponseApiKey {
 	var keys []kmsg.ApiVersionsResponseApiKey
 	for _, entry := range kafkaproto.Table() {
-		if !entry.Advertised().Empty() {
+		subscribed := entry.Key == int16(kmsg.GetTelemetrySubscriptions) || entry.Key == int16(kmsg.PushTelemetry)
+		if !entry.Advertised().Empty() && (telemetry || !subscribed) {
 			keys = append(keys, apiKey(entry))
 		}
 	}

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/freshet-io/freshet/agent/edge"
 	"github.com/freshet-io/freshet/agent/view"
+	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/kafkaproto"
 )
 
@@ -19,8 +21,10 @@ func apiVersionsRequest() *kmsg.ApiVersionsRequest {
 }
 
 func TestApiVersions_ListsWhatIsServed(t *testing.T) {
+	subscribed := catalogueOf(t)
+	subscribed.OnCatalogue(&api.Catalogue{Index: 2, ClientMetricsSet: true, ClientMetrics: []*api.ClientMetrics{{Name: "s"}}})
 	for version := int16(0); version <= 5; version++ {
-		out := call[*kmsg.ApiVersionsResponse](t, apiVersions{}, version, apiVersionsRequest(), "")
+		out := call[*kmsg.ApiVersionsResponse](t, apiVersions{catalogue: subscribed}, version, apiVersionsRequest(), "")
 		require.Zero(t, out.ErrorCode)
 		listed := map[int16]kafkaproto.Versions{}
 		for _, k := range out.ApiKeys {
@@ -33,6 +37,19 @@ func TestApiVersions_ListsWhatIsServed(t *testing.T) {
 			if e.By != kafkaproto.ByNobody {
 				require.Contains(t, listed, e.Key, e.Name)
 			}
+		}
+	}
+}
+
+// TestApiVersions_TelemetryWhileSubscribed: clients learn of the telemetry APIs while there is a client metrics subscription.
+func TestApiVersions_TelemetryWhileSubscribed(t *testing.T) {
+	c := catalogueOf(t)
+	for i, subscriptions := range [][]*api.ClientMetrics{nil, {{Name: "s"}}, nil} {
+		c.OnCatalogue(&api.Catalogue{Index: uint64(2 + i), ClientMetricsSet: true, ClientMetrics: subscriptions})
+		out := call[*kmsg.ApiVersionsResponse](t, apiVersions{catalogue: c}, 3, apiVersionsRequest(), "")
+		for _, key := range []kmsg.Key{kmsg.GetTelemetrySubscriptions, kmsg.PushTelemetry} {
+			listed := slices.ContainsFunc(out.ApiKeys, func(k kmsg.ApiVersionsResponseApiKey) bool { return k.ApiKey == key.Int16() })
+			require.Equal(t, len(subscriptions) > 0, listed, "%d: %s", i, key.Name())
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/freshet-io/freshet/agent/edge"
 	"github.com/freshet-io/freshet/agent/view"
+	"github.com/freshet-io/freshet/internal/internaltopic"
 	"github.com/freshet-io/freshet/kafkaproto"
 	"github.com/freshet-io/freshet/metadata/id"
 )
@@ -198,7 +199,7 @@ func (m *Metadata) create(ctx context.Context, req *edge.Request, s *view.Snapsh
 	var names []string
 	var at []int
 	for i, r := range results {
-		if r.topic == nil && !topics[i].byID && validName(topics[i]) {
+		if r.topic == nil && !topics[i].byID && validName(topics[i]) && internaltopic.ByName(topics[i].name) == nil {
 			names, at = append(names, topics[i].name), append(at, i)
 		}
 	}

@@ -71,8 +71,8 @@ func (s *Snapshot) TopicByName(name string) (*Topic, bool) { return s.byName.Get
 // TopicByID finds a topic by its id.
 func (s *Snapshot) TopicByID(topic id.Topic) (*Topic, bool) { return s.byID.Get(string(topic[:])) }
 
-// Shown are the agents that clients are shown. They are the last ones there were if there is none: who answers is among
-// them and still takes requests, and librdkafka forgets every broker, and the cluster with it, on an answer without any.
+// Shown returns the agents that clients see. Without members, these are the last ones: the answering agent is among them and still takes
+// requests, and librdkafka forgets every broker, and so the cluster, at an answer without brokers.
 func (s *Snapshot) Shown() []*Member {
 	if len(s.Members) == 0 {
 		return s.Last
@@ -128,7 +128,7 @@ func NewCatalogue() *Catalogue {
 	return c
 }
 
-// ShowInternal adds the internal topics to every full catalogue from now on. Call it before the first.
+// ShowInternal shows the internal topics while the owner has groups or transactions. Call it before the first full catalogue.
 func (c *Catalogue) ShowInternal() { c.internal = true }
 
 // Load gives the newest snapshot. It is never nil.
@@ -168,11 +168,12 @@ func (c *Catalogue) OnCatalogue(m *api.Catalogue) {
 	s.Index = max(s.Index, m.GetIndex())
 	if m.GetFull() {
 		s.byName, s.byID = new(btree.Map[string, *Topic]), new(btree.Map[string, *Topic])
-		if c.internal {
-			s.putInternal()
-		}
-	} else if len(m.GetTopics())+len(m.GetDeletedTopics()) > 0 {
+	} else if len(m.GetTopics())+len(m.GetDeletedTopics()) > 0 || m.OffsetsTopic != nil || m.TransactionsTopic != nil {
 		s.byName, s.byID = old.byName.Copy(), old.byID.Copy()
+	}
+	if c.internal {
+		s.setInternal(&internaltopic.Offsets, m.OffsetsTopic, m.GetFull())
+		s.setInternal(&internaltopic.Transactions, m.TransactionsTopic, m.GetFull())
 	}
 	for _, raw := range m.GetDeletedTopics() {
 		s.remove(raw)
@@ -229,12 +230,22 @@ func (s *Snapshot) subscribe(m *api.Catalogue) {
 	}
 }
 
-// putInternal adds the internal topics to an empty snapshot. A topic of the owner with such a name replaces one.
-func (s *Snapshot) putInternal() {
-	for _, t := range internaltopic.All() {
-		topic := &Topic{ID: t.ID, Name: t.Name, Partitions: internaltopic.Partitions, ReplicationFactor: internaltopic.ReplicationFactor, Configs: t.Configs, Internal: true}
+// setInternal adds an internal topic to a snapshot that is being made, or removes it. nil keeps the topic as it is; in a full message, it
+// comes from an older owner and shows the topic. A topic of the owner with such a name hides the internal one.
+func (s *Snapshot) setInternal(t *internaltopic.Topic, shown *bool, full bool) {
+	switch {
+	case shown == nil && !full:
+	case shown != nil && !*shown:
+		s.remove(t.ID[:])
+	default:
+		topic := &Topic{
+			ID: t.ID, Name: t.Name, Partitions: internaltopic.Partitions, ReplicationFactor: internaltopic.ReplicationFactor,
+			Configs: t.Configs, Internal: true,
+		}
 		s.byID.Set(string(t.ID[:]), topic)
-		s.byName.Set(t.Name, topic)
+		if _, taken := s.byName.Get(t.Name); !taken {
+			s.byName.Set(t.Name, topic)
+		}
 	}
 }
 

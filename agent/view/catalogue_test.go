@@ -3,6 +3,7 @@ package view
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -113,7 +114,42 @@ func TestCatalogue_Fresh(t *testing.T) {
 	require.ErrorIs(t, err, away)
 }
 
-// TestCatalogue_ShowInternal: both internal topics are in every full catalogue, unless the owner has a topic of the name.
+// TestCatalogue_InternalWhileUsed: each internal topic is shown while the owner says so.
+func TestCatalogue_InternalWhileUsed(t *testing.T) {
+	c := NewCatalogue()
+	c.ShowInternal()
+	yes, no := true, false
+	for i, tc := range []struct {
+		full                  bool
+		offsets, transactions *bool
+		want                  []string
+	}{
+		{true, &no, &no, nil},
+		{false, &yes, &no, []string{internaltopic.Offsets.Name}},
+		{false, nil, nil, []string{internaltopic.Offsets.Name}},
+		{false, nil, &yes, []string{internaltopic.Offsets.Name, internaltopic.Transactions.Name}},
+		{false, &no, &yes, []string{internaltopic.Transactions.Name}},
+		{true, &yes, &no, []string{internaltopic.Offsets.Name}},
+	} {
+		before := c.Load()
+		had := before.TopicCount()
+		c.OnCatalogue(&api.Catalogue{Index: uint64(i + 1), Full: tc.full, OffsetsTopic: tc.offsets, TransactionsTopic: tc.transactions})
+		require.Equal(t, had, before.TopicCount(), "a snapshot does not change")
+		var shown []string
+		for _, topic := range internaltopic.All() {
+			if byName, ok := c.Load().TopicByName(topic.Name); ok {
+				require.True(t, byName.Internal)
+				shown = append(shown, topic.Name)
+			}
+			_, byID := c.Load().TopicByID(topic.ID)
+			require.Equal(t, slices.Contains(tc.want, topic.Name), byID)
+		}
+		require.Equal(t, tc.want, shown, "%d", i)
+	}
+}
+
+// TestCatalogue_ShowInternal: an older owner names no internal topics. Both are in every full catalogue, unless the owner has a topic of the
+// name.
 func TestCatalogue_ShowInternal(t *testing.T) {
 	c := NewCatalogue()
 	c.ShowInternal()

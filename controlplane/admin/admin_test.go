@@ -117,6 +117,13 @@ func (c *cluster) create(name string, partitions int32, configs ...string) {
 	c.propose(command)
 }
 
+// use makes both internal topics appear, by a group and a transactional ID.
+func (c *cluster) use() {
+	c.t.Helper()
+	c.propose(&metadata.UpdateGroup{Group: "g", Kind: metadata.GroupClassic})
+	c.propose(&metadata.InitTransaction{TransactionalID: "x", TimeoutMs: 60_000, ProducerID: -1, ProducerEpoch: -1})
+}
+
 func (c *cluster) topic(name string) (found *metadata.Topic) {
 	c.t.Helper()
 	_, err := c.owner.Read(func(s *metadata.State) { found, _ = s.TopicByName(name) })
@@ -332,6 +339,7 @@ func TestDescribeCluster(t *testing.T) {
 
 func TestDescribeTopicPartitions(t *testing.T) {
 	test(t, kmsg.DescribeTopicPartitions, func(c *cluster, version int16) {
+		c.use()
 		c.create("a", 3)
 		c.create("b", 3)
 		c.create("c", 1)
@@ -355,7 +363,7 @@ func TestDescribeTopicPartitions(t *testing.T) {
 			}
 			in.Cursor = &kmsg.DescribeTopicPartitionsRequestCursor{Topic: out.NextCursor.Topic, Partition: out.NextCursor.Partition}
 		}
-		internal := 2 * internaltopic.Partitions / 2
+		internal := 2 * internaltopic.Partitions / 2 // of the two internal topics
 		require.Equal(c.t, "__consumer_offsets-0 __consumer_offsets-1", pages[0])
 		require.Equal(c.t, "__transaction_state-48 __transaction_state-49", pages[internal-1])
 		require.Equal(c.t, []string{"a-0 a-1", "a-2 b-0", "b-1 b-2", "c-0"}, pages[internal:])

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/freshet-io/freshet/internal/internaltopic"
 	"github.com/freshet-io/freshet/internal/topicconfig"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/id"
@@ -65,7 +66,8 @@ func (c *call) checkNewTopics(in *kmsg.CreateTopicsRequest) (topics []*metadata.
 	exists, collides, nodes := map[string]bool{}, map[string]string{}, 0
 	_, err = c.owner.Read(func(s *metadata.State) {
 		for _, name := range names {
-			_, exists[name] = shownTopic(s, name)
+			_, known := s.TopicByName(name)
+			exists[name] = known || internaltopic.ByName(name) != nil
 		}
 		collides = colliding(s, names)
 		brokers = s.Configs(metadata.ConfigBroker, "")

@@ -15,10 +15,18 @@ func shownTopic(s *metadata.State, name string) (*metadata.Topic, bool) {
 	if t, ok := s.TopicByName(name); ok {
 		return t, true
 	}
-	if t := internaltopic.ByName(name); t != nil {
-		return &metadata.Topic{ID: t.ID, Name: t.Name, Partitions: internaltopic.Partitions, ReplicationFactor: internaltopic.ReplicationFactor, Configs: t.Configs}, true
+	if t := internaltopic.ByName(name); t != nil && showsInternal(s, t) {
+		return &metadata.Topic{
+			ID: t.ID, Name: t.Name, Partitions: internaltopic.Partitions, ReplicationFactor: internaltopic.ReplicationFactor, Configs: t.Configs,
+		}, true
 	}
 	return nil, false
+}
+
+// showsInternal reports whether clients see an internal topic: Kafka creates __consumer_offsets for the first group, and
+// __transaction_state for the first transactional ID.
+func showsInternal(s *metadata.State, t *internaltopic.Topic) bool {
+	return t == &internaltopic.Offsets && s.HasGroups() || t == &internaltopic.Transactions && s.HasTransactions()
 }
 
 // shownTopics returns all topics that clients see, in the order of names.
@@ -27,9 +35,9 @@ func shownTopics(s *metadata.State) iter.Seq[*metadata.Topic] {
 		rest := internaltopic.All()
 		internal := func(before string) bool {
 			for len(rest) > 0 && (before == "" || rest[0].Name < before) {
-				t, _ := shownTopic(s, rest[0].Name)
+				t, ok := shownTopic(s, rest[0].Name)
 				rest = rest[1:]
-				if !yield(t) {
+				if ok && !yield(t) {
 					return false
 				}
 			}

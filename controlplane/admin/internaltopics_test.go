@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/freshet-io/freshet/internal/internaltopic"
+	"github.com/freshet-io/freshet/metadata"
 )
 
 // inCluster runs fn on a fresh cluster in a bubble.
@@ -17,9 +19,44 @@ func inCluster(t *testing.T, fn func(c *cluster)) {
 	synctest.Test(t, func(t *testing.T) { run(t, fn) })
 }
 
+// TestInternalTopics_AppearWithTheirUse: __consumer_offsets is there while there is a group, __transaction_state while there is a
+// transactional ID. Neither name can be taken meanwhile.
+func TestInternalTopics_AppearWithTheirUse(t *testing.T) {
+	inCluster(t, func(c *cluster) {
+		shown := func() (names []string) {
+			in := kmsg.NewPtrDescribeTopicPartitionsRequest()
+			in.ResponsePartitionLimit = 2000
+			for _, topic := range ask[*kmsg.DescribeTopicPartitionsResponse](c, in, 0).Topics {
+				names = append(names, *topic.Topic)
+			}
+			for _, topic := range internaltopic.All() {
+				create := kmsg.NewPtrCreateTopicsRequest()
+				create.Topics = []kmsg.CreateTopicsRequestTopic{{Topic: topic.Name, NumPartitions: 1, ReplicationFactor: 1}}
+				require.Equal(t, kerr.TopicAlreadyExists.Code, ask[*kmsg.CreateTopicsResponse](c, create, 7).Topics[0].ErrorCode)
+				configs := kmsg.NewPtrDescribeConfigsRequest()
+				configs.Resources = []kmsg.DescribeConfigsRequestResource{{ResourceType: kmsg.ConfigResourceTypeTopic, ResourceName: topic.Name}}
+				want := int16(0)
+				if !slices.Contains(names, topic.Name) {
+					want = kerr.UnknownTopicOrPartition.Code
+				}
+				require.Equal(t, want, ask[*kmsg.DescribeConfigsResponse](c, configs, 4).Resources[0].ErrorCode)
+			}
+			return names
+		}
+		require.Empty(t, shown())
+		c.propose(&metadata.UpdateGroup{Group: "g", Kind: metadata.GroupClassic})
+		require.Equal(t, []string{"__consumer_offsets"}, shown())
+		c.use()
+		require.Equal(t, []string{"__consumer_offsets", "__transaction_state"}, shown())
+		c.propose(&metadata.DeleteGroup{Group: "g"})
+		require.Equal(t, []string{"__transaction_state"}, shown())
+	})
+}
+
 // TestInternalTopics_AreDescribed: both are there, with Kafka's configs.
 func TestInternalTopics_AreDescribed(t *testing.T) {
 	inCluster(t, func(c *cluster) {
+		c.use()
 		for _, topic := range internaltopic.All() {
 			in := kmsg.NewPtrDescribeTopicPartitionsRequest()
 			in.Topics = []kmsg.DescribeTopicPartitionsRequestTopic{{Topic: topic.Name}}
@@ -48,6 +85,7 @@ func TestInternalTopics_AreDescribed(t *testing.T) {
 func TestInternalTopics_CannotBeChanged(t *testing.T) {
 	const name = "__consumer_offsets"
 	inCluster(t, func(c *cluster) {
+		c.use()
 		create := kmsg.NewPtrCreateTopicsRequest()
 		create.Topics = []kmsg.CreateTopicsRequestTopic{{Topic: name, NumPartitions: 1, ReplicationFactor: 1}}
 		require.Equal(t, kerr.TopicAlreadyExists.Code, ask[*kmsg.CreateTopicsResponse](c, create, 7).Topics[0].ErrorCode)

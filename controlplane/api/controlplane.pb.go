@@ -2569,9 +2569,12 @@ type Catalogue struct {
 	ClientMetricsSet bool                   `protobuf:"varint,9,opt,name=client_metrics_set,json=clientMetricsSet,proto3" json:"client_metrics_set,omitempty"`
 	// If more is set, the next Catalogue continues this one. A full catalogue with too many topics for one message is split: the later
 	// parts are full and hold topics only.
-	More          bool `protobuf:"varint,10,opt,name=more,proto3" json:"more,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	More bool `protobuf:"varint,10,opt,name=more,proto3" json:"more,omitempty"`
+	// Whether clients see __consumer_offsets and __transaction_state. Absent: unchanged. Older owners send neither: both are shown.
+	OffsetsTopic      *bool `protobuf:"varint,11,opt,name=offsets_topic,json=offsetsTopic,proto3,oneof" json:"offsets_topic,omitempty"`
+	TransactionsTopic *bool `protobuf:"varint,12,opt,name=transactions_topic,json=transactionsTopic,proto3,oneof" json:"transactions_topic,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Catalogue) Reset() {
@@ -2670,6 +2673,20 @@ func (x *Catalogue) GetClientMetricsSet() bool {
 func (x *Catalogue) GetMore() bool {
 	if x != nil {
 		return x.More
+	}
+	return false
+}
+
+func (x *Catalogue) GetOffsetsTopic() bool {
+	if x != nil && x.OffsetsTopic != nil {
+		return *x.OffsetsTopic
+	}
+	return false
+}
+
+func (x *Catalogue) GetTransactionsTopic() bool {
+	if x != nil && x.TransactionsTopic != nil {
+		return *x.TransactionsTopic
 	}
 	return false
 }
@@ -3920,7 +3937,7 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x0eSESSION_CLOSED\x10\x02\x12\v\n" +
 	"\aINVALID\x10\x03\x12\x10\n" +
 	"\fWRONG_BUCKET\x10\x04\x12\x12\n" +
-	"\x0eOTHER_PROTOCOL\x10\x05\"\xb8\x04\n" +
+	"\x0eOTHER_PROTOCOL\x10\x05\"\xbf\x05\n" +
 	"\tCatalogue\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x12\n" +
 	"\x04full\x18\x02 \x01(\bR\x04full\x126\n" +
@@ -3934,10 +3951,14 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x0eclient_metrics\x18\b \x03(\v2&.freshet.controlplane.v1.ClientMetricsR\rclientMetrics\x12,\n" +
 	"\x12client_metrics_set\x18\t \x01(\bR\x10clientMetricsSet\x12\x12\n" +
 	"\x04more\x18\n" +
-	" \x01(\bR\x04more\x1a@\n" +
+	" \x01(\bR\x04more\x12(\n" +
+	"\roffsets_topic\x18\v \x01(\bH\x00R\foffsetsTopic\x88\x01\x01\x122\n" +
+	"\x12transactions_topic\x18\f \x01(\bH\x01R\x11transactionsTopic\x88\x01\x01\x1a@\n" +
 	"\x12BrokerConfigsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xae\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x10\n" +
+	"\x0e_offsets_topicB\x15\n" +
+	"\x13_transactions_topic\"\xae\x01\n" +
 	"\rClientMetrics\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12M\n" +
 	"\aconfigs\x18\x02 \x03(\v23.freshet.controlplane.v1.ClientMetrics.ConfigsEntryR\aconfigs\x1a:\n" +
@@ -4224,6 +4245,7 @@ func file_controlplane_proto_init() {
 		(*OwnerItem_CancelJob)(nil),
 		(*OwnerItem_ZoneWriter)(nil),
 	}
+	file_controlplane_proto_msgTypes[30].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

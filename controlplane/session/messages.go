@@ -22,6 +22,7 @@ func fullCatalogue(s *metadata.State, partBytes int) iter.Seq[*api.Catalogue] {
 			Index: s.Index(), Full: true, Membership: membership(s),
 			BrokerConfigs: texts(s.Configs(metadata.ConfigBroker, "")), BrokerConfigsSet: true,
 			ClientMetrics: clientMetrics(s), ClientMetricsSet: true,
+			OffsetsTopic: proto.Bool(s.HasGroups()), TransactionsTopic: proto.Bool(s.HasTransactions()),
 		}
 		size := 0
 		for t := range s.Topics() {
@@ -42,7 +43,7 @@ func fullCatalogue(s *metadata.State, partBytes int) iter.Seq[*api.Catalogue] {
 
 // catalogueDelta tells what the effects changed; nil if nothing that agents know of.
 func catalogueDelta(s *metadata.State, index uint64, fx *metadata.Effects) *api.Catalogue {
-	if len(fx.Topics) == 0 && !fx.Configs && !fx.Members {
+	if len(fx.Topics) == 0 && !fx.Configs && !fx.Members && !fx.Internal {
 		return nil
 	}
 	c := &api.Catalogue{Index: index}
@@ -64,6 +65,9 @@ func catalogueDelta(s *metadata.State, index uint64, fx *metadata.Effects) *api.
 	}
 	if fx.Members {
 		c.Membership = membership(s)
+	}
+	if fx.Internal {
+		c.OffsetsTopic, c.TransactionsTopic = proto.Bool(s.HasGroups()), proto.Bool(s.HasTransactions())
 	}
 	return c
 }
