@@ -165,7 +165,7 @@ var table = [MaxKey + 1]Entry{
 	{63, "BrokerHeartbeat", None, None, ByNobody, 0, "between Kafka's brokers and controllers"},
 	{64, "UnregisterBroker", Versions{0, 0}, Versions{0, 0}, ByControlPlane, 0, "agents that are gone leave by themselves; one that runs is refused"},
 	{65, "DescribeTransactions", Versions{0, 0}, Versions{0, 0}, ByControlPlane, 0, ""},
-	{66, "ListTransactions", Versions{0, 2}, Versions{0, 2}, ByControlPlane, 0, "one agent of those that a client sees lists all; patterns are RE2"},
+	{66, "ListTransactions", Versions{0, 2}, Versions{0, 2}, ByControlPlane, 0, "a node lists the transactions that FindCoordinator names it for; patterns are RE2"},
 	{67, "AllocateProducerIds", None, None, ByNobody, 0, "between Kafka's brokers and controllers"},
 	{68, "ConsumerGroupHeartbeat", Versions{0, 1}, Versions{0, 1}, ByControlPlane, 0, "patterns are Go's dialect of RE2"},
 	{69, "ConsumerGroupDescribe", Versions{0, 1}, Versions{0, 1}, ByControlPlane, 0, ""},

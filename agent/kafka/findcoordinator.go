@@ -10,8 +10,11 @@ import (
 	"github.com/freshet-io/freshet/agent/view"
 )
 
-// maxCoordinatorKind is the largest key type answered: 0 group, 1 transaction. Share groups (2) are not served.
-const maxCoordinatorKind = 1
+// Key types: 0 is a group, 1 a transactional ID. Share groups (2) are not served.
+const (
+	transactionKey     = 1
+	maxCoordinatorKind = transactionKey
+)
 
 // FindCoordinator is key 10, versions 0-6. Every agent forwards coordinator requests to the same owner, so any of the
 // client's zone would do; the key picks one, to spread them.
@@ -61,7 +64,7 @@ func coordinator(zone *zoneView, kind int8, key string) kmsg.FindCoordinatorResp
 		c.ErrorCode, c.ErrorMessage = kerr.InvalidRequest.Code, kmsg.StringPtr("Unknown coordinator type.")
 		return c
 	}
-	n, ok := zone.coordinator(kind, key)
+	n, ok := zone.nodes.Own.Coordinator(kind, key)
 	if !ok {
 		c.ErrorCode, c.ErrorMessage = kerr.CoordinatorNotAvailable.Code, kmsg.StringPtr("No agent is known yet.")
 		return c

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -80,8 +81,11 @@ func (t *sharing) answer(body []byte) ([]byte, error) {
 	case *kmsg.ListConfigResourcesResponse:
 		t.resources(out)
 	case *kmsg.ListTransactionsResponse:
-		if node := t.nodes.sharedNode(t.req); t.view.broker(node) != nil && node != t.view.controller() {
-			out.TransactionStates = nil // one node lists all
+		if node := t.nodes.sharedNode(t.req); t.view.broker(node) != nil {
+			out.TransactionStates = slices.DeleteFunc(out.TransactionStates, func(s kmsg.ListTransactionsResponseTransactionState) bool {
+				n, ok := t.view.nodes.Own.Coordinator(transactionKey, s.TransactionalID)
+				return ok && n.ID != node
+			})
 		}
 	}
 	return out.AppendTo(nil), nil

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 
@@ -101,26 +102,26 @@ func TestForward_SharedDescribeTopicPartitions(t *testing.T) {
 	}
 }
 
-// TestForward_SharedOneNodeLists: the first node that is shown lists all transactions, the client's, the second, none.
-func TestForward_SharedOneNodeLists(t *testing.T) {
-	all := func(f client.Forward) kmsg.Response {
+// TestForward_SharedCoordinatorLists: each node lists the transactions that FindCoordinator names it for. Node noNode, which clients do not
+// see, lists all.
+func TestForward_SharedCoordinatorLists(t *testing.T) {
+	const names, noNode = 20, 5
+	cfg := Config{Forwarder: forwarderFunc(func(_ context.Context, f client.Forward) ([]byte, error) {
 		require.Equal(t, -1, f.Node, "the owner lists all")
 		out := kmsg.NewPtrListTransactionsResponse()
-		out.TransactionStates = append(out.TransactionStates, kmsg.ListTransactionsResponseTransactionState{TransactionalID: "t"})
-		return out
-	}
-	require.Empty(t, sharedForward[*kmsg.ListTransactionsResponse](t, 1, kmsg.NewPtrListTransactionsRequest(), all).TransactionStates)
-
-	cfg := Config{Forwarder: forwarderFunc(func(_ context.Context, f client.Forward) ([]byte, error) {
-		return all(f).(*kmsg.ListTransactionsResponse).AppendTo(nil), nil
+		for i := range names {
+			out.TransactionStates = append(out.TransactionStates, kmsg.ListTransactionsResponseTransactionState{TransactionalID: fmt.Sprint("t", i)})
+		}
+		return out.AppendTo(nil), nil
 	}), Zones: zonesOf(t, "a"), Catalogue: catalogueOf(t), Views: sharedViews(t, "a", "a", "b")}
 	cfg.ApplyDefaults()
 	in := kmsg.NewPtrListTransactionsRequest()
-	for _, from := range []*edge.Client{{Listener: "main", PortIndex: 0}, {Listener: "main", PortIndex: 5}} {
+	for port, want := range map[int]int{0: names, 1: 0, noNode: names} {
+		from := &edge.Client{Listener: "main", PortIndex: port}
 		reply := newForwarded(in.Key(), cfg).Start(t.Context(), &edge.Request{Key: in.Key(), Body: in.AppendTo(nil), Client: from})()
 		out := kmsg.NewPtrListTransactionsResponse()
 		require.NoError(t, out.ReadFrom(reply.Head))
-		require.Len(t, out.TransactionStates, 1, "%d", from.PortIndex)
+		require.Len(t, out.TransactionStates, want, "port %d", port)
 	}
 }
 

@@ -27,7 +27,7 @@ func (v *zoneView) standIns(gone []*view.Member, living map[string]*assign.Group
 		if m.Zone == "" || living[m.Zone] != nil || !slices.ContainsFunc(m.Endpoints, reached) {
 			continue
 		}
-		// Not the first node of the first agent, if there is another: that node answers for the cluster (ListTransactions).
+		// Not the first node of the agent, if it has another: the first one lists transactions.
 		last := own.Nodes[len(own.Nodes)-1]
 		at := last[len(last)-1]
 		at.ID, at.Zone = assign.FirstStandIn-int32(i), m.Zone

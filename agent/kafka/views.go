@@ -148,20 +148,6 @@ func (v *zoneView) controller() int32 {
 	return v.brokers[0].NodeID
 }
 
-// coordinator returns the node of a coordinator's key, false without agents.
-func (v *zoneView) coordinator(kind int8, key string) (assign.Node, bool) {
-	own := &v.nodes.Own
-	sessions := make([]uint32, len(own.Agents))
-	for i, a := range own.Agents {
-		sessions[i] = a.ID
-	}
-	i := assign.Key(byte(kind), key, sessions)
-	if i < 0 {
-		return assign.Node{}, false
-	}
-	return own.Nodes[i][0], true
-}
-
 // replicas returns the nodes of a topic's partitions.
 func (v *zoneView) replicas(t *view.Topic) assign.Replicas {
 	v.mu.Lock()

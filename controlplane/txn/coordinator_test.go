@@ -3,6 +3,7 @@ package txn_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -18,6 +19,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/replica"
 	"github.com/freshet-io/freshet/controlplane/session"
 	"github.com/freshet-io/freshet/controlplane/txn"
+	"github.com/freshet-io/freshet/internal/assign"
 	"github.com/freshet-io/freshet/kafkaproto"
 	"github.com/freshet-io/freshet/metadata"
 	metadataid "github.com/freshet-io/freshet/metadata/id"
@@ -455,18 +457,49 @@ func TestListTransactions(t *testing.T) {
 	})
 }
 
-// TestListTransactions_OneNodeLists: clients ask every node they see and join the answers.
-func TestListTransactions_OneNodeLists(t *testing.T) {
+// TestListTransactions_CoordinatorLists: the node that FindCoordinator names lists a transaction, and no other node that the client sees.
+// Sessions 1 and 2 are in zones a and b.
+func TestListTransactions_CoordinatorLists(t *testing.T) {
 	run(t, func(c *cluster) {
-		c.init("x")
-		listed := func(zone string, node int32) int {
-			c.zone, c.node = zone, node
-			return len(ask[*kmsg.ListTransactionsResponse](c, kmsg.NewPtrListTransactionsRequest(), 2).TransactionStates)
+		var first, second []string
+		for i := range 20 {
+			name := fmt.Sprint("x", i)
+			c.init(name)
+			if assign.Key(1, name, []uint32{1, 2}) == 0 {
+				first = append(first, name)
+			} else {
+				second = append(second, name)
+			}
 		}
-		require.Equal(c.t, []int{1, 0, 0}, []int{listed("a", 1), listed("a", 2), listed("a", 3)})
-		require.Equal(c.t, []int{0, 0, 1}, []int{listed("b", 1), listed("b", 2), listed("b", 3)})
-		require.Equal(c.t, []int{1, 0, 0}, []int{listed("elsewhere", 1), listed("elsewhere", 2), listed("elsewhere", 3)})
-		require.Equal(c.t, 1, listed("a", 77), "a node that no client is shown")
+		slices.Sort(first)
+		slices.Sort(second)
+		all := slices.Sorted(slices.Values(slices.Concat(first, second)))
+		require.NotEmpty(c.t, first)
+		require.NotEmpty(c.t, second)
+		for _, tc := range []struct {
+			zone string
+			node int32
+			want []string
+		}{
+			{"a", 1, all},
+			{"a", 2, nil},
+			{"a", 3, nil}, // nodes 1 and 2 are of the agent of zone a
+			{"b", 1, nil},
+			{"b", 2, nil},
+			{"b", 3, all},
+			{"elsewhere", 1, first},
+			{"elsewhere", 2, nil},
+			{"elsewhere", 3, second},
+			{"a", 77, all}, // clients do not see this node
+		} {
+			c.zone, c.node = tc.zone, tc.node
+			var listed []string
+			for _, s := range ask[*kmsg.ListTransactionsResponse](c, kmsg.NewPtrListTransactionsRequest(), 2).TransactionStates {
+				listed = append(listed, s.TransactionalID)
+			}
+			slices.Sort(listed)
+			require.Equal(c.t, tc.want, listed, "%+v", tc)
+		}
 	})
 }
 

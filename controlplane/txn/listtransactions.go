@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/internal/assign"
 	"github.com/freshet-io/freshet/metadata"
 )
 
@@ -17,8 +18,8 @@ import (
 //	1  filters by how long transactions have been open (KIP-994)
 //	2  filters by a pattern of transactional ids (KIP-1152); RE2 here, Java's regular expressions in Kafka
 //
-// Clients ask every broker and join the answers, since a Kafka broker lists what it coordinates. Here one node of those
-// that the client sees lists all, and the others list none.
+// A node lists the transactions whose coordinator it is to the client (FindCoordinator), as in Kafka. Tools ask every broker and join the
+// answers; sarama asks the coordinator alone.
 
 // stateNames are those of Kafka's TransactionState; only four of them ever occur here.
 var stateNames = []string{
@@ -43,11 +44,12 @@ func (c *call) listTransactions(_ context.Context, in *kmsg.ListTransactionsRequ
 		}
 	}
 	_, err := c.owner.ReadFrozen(func(s *metadata.State) {
-		if !lists(s, c.forward) {
-			return
-		}
+		own, shown := coordinators(s, c.forward)
 		for t := range s.Transactions() {
-			if f.takes(&t) {
+			if !f.takes(&t) {
+				continue
+			}
+			if n, _ := own.Coordinator(transactionKey, t.TransactionalID); !shown || n.ID == c.forward.Node {
 				out.TransactionStates = append(out.TransactionStates, kmsg.ListTransactionsResponseTransactionState{
 					TransactionalID: t.TransactionalID, ProducerID: t.ProducerID, TransactionState: t.State.String(),
 				})
@@ -77,25 +79,35 @@ func (f *filter) takes(t *metadata.TransactionInfo) bool {
 	return f.pattern == nil || f.pattern.MatchString(t.TransactionalID)
 }
 
-// lists tells whether the node that a request came by is the one that lists: the first of those in the client's zone,
-// or of all if the zone has none. A node that is not shown to clients any more lists too, for whom it may be the last.
-func lists(s *metadata.State, f *api.Forward) bool {
-	first, own, shown := int32(-1), false, false
+// transactionKey is the key type of transactional IDs in FindCoordinator.
+const transactionKey = 1
+
+// coordinators returns the nodes that FindCoordinator names to a client: those of the agents of its zone, or of all agents if the zone has
+// none. ok is false if clients do not see the node that the request came by. Such a node lists all transactions, since the client may
+// know no other.
+func coordinators(s *metadata.State, f *api.Forward) (own assign.Group, ok bool) {
+	var zone, all assign.Group
 	for info := range s.Sessions() {
 		if !info.Shown() {
 			continue
 		}
-		inZone := info.Zone == f.Zone
+		var nodes []assign.Node
 		for i, e := range info.Endpoints {
-			if e.Listener != f.Listener || i >= len(info.NodeIDs) {
-				continue
-			}
-			node := info.NodeIDs[i]
-			shown = shown || node == f.Node
-			if first < 0 || inZone && !own || inZone == own && node < first {
-				first, own = node, inZone
+			if e.Listener == f.Listener && i < len(info.NodeIDs) {
+				nodes = append(nodes, assign.Node{ID: info.NodeIDs[i]})
+				ok = ok || info.NodeIDs[i] == f.Node
 			}
 		}
+		if len(nodes) == 0 {
+			continue
+		}
+		all.Add(uint32(info.ID), nodes)
+		if info.Zone == f.Zone {
+			zone.Add(uint32(info.ID), nodes)
+		}
 	}
-	return !shown || f.Node == first
+	if len(zone.Agents) > 0 {
+		return zone, ok
+	}
+	return all, ok
 }

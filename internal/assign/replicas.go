@@ -26,6 +26,20 @@ func (g *Group) Add(id uint32, nodes []Node) {
 	g.Nodes = append(g.Nodes, nodes)
 }
 
+// Coordinator returns the node of a coordinator's key, which is the first of an agent. false means that the group has no agents. kind is
+// FindCoordinator's key type.
+func (g *Group) Coordinator(kind int8, key string) (Node, bool) {
+	sessions := make([]uint32, len(g.Agents))
+	for i, a := range g.Agents {
+		sessions[i] = a.ID
+	}
+	i := Key(byte(kind), key, sessions)
+	if i < 0 {
+		return Node{}, false
+	}
+	return g.Nodes[i][0], true
+}
+
 // View is the cluster as a client sees it by one listener.
 type View struct {
 	// Home reports whether the client's zone has agents.
