@@ -5,6 +5,7 @@ import (
 
 	"github.com/tidwall/btree"
 
+	"github.com/freshet-io/freshet/internal/internaltopic"
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
@@ -172,7 +173,7 @@ func (s *machine) sweepGroup(name string, g *groupEntry, steps *int) {
 			return false
 		}
 		*steps--
-		if _, ok := s.topics.Get(key); !ok {
+		if _, ok := s.topics.Get(key); !ok && !internaltopic.Has(topicOfKey(key)) {
 			deleted = append(deleted, key)
 		}
 		s.offsetSweep.topic = key + "\x00" // the next key that can be

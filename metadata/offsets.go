@@ -5,6 +5,7 @@ import (
 
 	"github.com/tidwall/btree"
 
+	"github.com/freshet-io/freshet/internal/internaltopic"
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
@@ -152,7 +153,7 @@ func (s *machine) commitOffsets(c *CommitOffsets, _ *Effects) Result {
 	var last id.Topic
 	for i := range c.Offsets {
 		o := &c.Offsets[i]
-		if _, ok := s.partitionEntry(o.Partition); !ok {
+		if !s.takesOffsets(o.Partition) {
 			errs[i] = ErrUnknownPartition
 			continue
 		}
@@ -182,7 +183,7 @@ func (s *machine) deleteOffsets(c *DeleteOffsets, _ *Effects) Result {
 	errs := make([]error, len(c.Partitions))
 	g := s.mutableGroup(c.Group)
 	for i, tp := range c.Partitions {
-		if _, ok := s.partitionEntry(tp); !ok {
+		if !s.takesOffsets(tp) {
 			errs[i] = ErrUnknownPartition
 			continue
 		}
@@ -218,14 +219,35 @@ func (s *machine) deleteOffset(g *groupEntry, tp id.TopicPartition, conditional 
 	}
 }
 
-// groupTopic gives what a group has of a topic that exists; nil if nothing.
+// offsetTopic returns the name of a topic whose offsets groups see: a live topic of the state, or an internal one, which the state does not
+// have.
+func (s *machine) offsetTopic(key string) (name string, ok bool) {
+	if e, ok := s.liveTopic(key); ok {
+		return e.topic.Name, true
+	}
+	if t := internaltopic.ByID(topicOfKey(key)); t != nil {
+		return t.Name, true
+	}
+	return "", false
+}
+
+// takesOffsets reports whether groups can commit offsets of a partition.
+func (s *machine) takesOffsets(tp id.TopicPartition) bool {
+	if internaltopic.Has(tp.Topic) {
+		return tp.Partition >= 0 && tp.Partition < internaltopic.Partitions
+	}
+	_, ok := s.partitionEntry(tp)
+	return ok
+}
+
+// groupTopic returns a group's offsets of a topic, nil if there are none or the topic was deleted.
 func (s *machine) groupTopic(group string, topic id.Topic) *topicOffsets {
 	g, ok := s.groups.Get(group)
 	if !ok {
 		return nil
 	}
 	key := topicKey(topic)
-	if _, ok := s.liveTopic(key); !ok {
+	if _, ok := s.offsetTopic(key); !ok {
 		return nil
 	}
 	t, _ := g.topics.Get(key)
@@ -254,7 +276,7 @@ func (s *machine) OffsetsFrom(group string, from id.TopicPartition) iter.Seq2[id
 			return
 		}
 		g.topics.Ascend(topicKey(from.Topic), func(key string, t *topicOffsets) bool {
-			if _, ok := s.liveTopic(key); !ok {
+			if _, ok := s.offsetTopic(key); !ok {
 				return true
 			}
 			more, topic, first := true, topicOfKey(key), int32(0)

@@ -22,13 +22,13 @@ func (s *machine) LoggedOffsets(group string, yield func(*LoggedOffset) bool) {
 		return
 	}
 	g.topics.Scan(func(key string, t *topicOffsets) bool {
-		e, ok := s.liveTopic(key)
+		name, ok := s.offsetTopic(key)
 		if !ok {
 			return true
 		}
 		more, topic := true, topicOfKey(key)
 		t.offsets.Scan(func(n int32, o offset) bool {
-			l := LoggedOffset{Partition: id.TopicPartition{Topic: topic, Partition: n}, Topic: e.topic.Name, Offset: t.view(n, o)}
+			l := LoggedOffset{Partition: id.TopicPartition{Topic: topic, Partition: n}, Topic: name, Offset: t.view(n, o)}
 			l.Index, l.Position = place(o.order)
 			more = yield(&l)
 			return more

@@ -133,7 +133,7 @@ func (s *machine) HasOffsets(group string) (committed, pending bool) {
 		return false, false
 	}
 	g.topics.Scan(func(key string, t *topicOffsets) bool {
-		if _, ok := s.liveTopic(key); ok {
+		if _, ok := s.offsetTopic(key); ok {
 			committed = committed || t.offsets.Len() > 0
 			pending = pending || t.pending != nil
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tidwall/btree"
 
+	"github.com/freshet-io/freshet/internal/internaltopic"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/id"
 )
@@ -28,7 +29,20 @@ func newCatalogue(s *metadata.State) *catalogue {
 	for t := range s.Topics() {
 		c.put(t)
 	}
+	c.setInternal(s)
 	return c
+}
+
+// setInternal adds the internal topics that clients see, removes the others, and reports whether that changed anything.
+func (c *catalogue) setInternal(s *metadata.State) (changed bool) {
+	for t, shown := range map[*internaltopic.Topic]bool{&internaltopic.Offsets: s.HasGroups(), &internaltopic.Transactions: s.HasTransactions()} {
+		if other, taken := c.names.Get(t.Name); shown && (!taken || other.id == t.ID) {
+			changed = c.put(&metadata.Topic{ID: t.ID, Name: t.Name, Partitions: internaltopic.Partitions}) || changed
+		} else {
+			changed = c.drop(t.ID) || changed
+		}
+	}
+	return changed
 }
 
 // put notes a topic and tells whether that changed anything.
@@ -54,8 +68,8 @@ func (c *catalogue) drop(topic id.Topic) bool {
 	return true
 }
 
-// changed gives the catalogue after topics were created, changed or deleted; the same one if nothing in it did. The
-// receiver stays as it is.
+// changed returns the catalogue after topics were created, changed or deleted, or internal ones appeared or went. Without a change it
+// returns the receiver, which stays as it is.
 func (c *catalogue) changed(s *metadata.State, topics []id.Topic) *catalogue {
 	next := &catalogue{names: *c.names.Copy(), ids: *c.ids.Copy(), version: c.version + 1}
 	any := false
@@ -66,6 +80,7 @@ func (c *catalogue) changed(s *metadata.State, topics []id.Topic) *catalogue {
 			any = next.drop(topic) || any
 		}
 	}
+	any = next.setInternal(s) || any
 	if !any {
 		return c
 	}

@@ -77,7 +77,7 @@ func (c *Coordinator) applied(s *metadata.State, _ uint64, fx *metadata.Effects)
 	if fx.Configs {
 		c.configs.Add(1)
 	}
-	if len(fx.Topics) > 0 {
+	if len(fx.Topics) > 0 || fx.Internal {
 		c.topics.Store(c.topics.Load().changed(s, fx.Topics))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/controlplane/group/step"
+	"github.com/freshet-io/freshet/internal/internaltopic"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/id"
 )
@@ -105,6 +106,8 @@ func (x *expiry) read(s *metadata.State, from id.TopicPartition, cmd *metadata.D
 		if n == 0 || tp.Topic != topic {
 			topic, subscribed = tp.Topic, false
 			if t, ok := s.Topic(topic); ok {
+				subscribed = x.g.subscribed(t.Name)
+			} else if t := internaltopic.ByID(topic); t != nil {
 				subscribed = x.g.subscribed(t.Name)
 			}
 		}

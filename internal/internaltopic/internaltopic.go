@@ -55,8 +55,18 @@ func ByName(name string) *Topic {
 	return nil
 }
 
+// ByID returns a topic, or nil.
+func ByID(topic id.Topic) *Topic {
+	for _, t := range All() {
+		if t.ID == topic {
+			return t
+		}
+	}
+	return nil
+}
+
 // Has reports whether a topic id is that of an internal topic.
-func Has(topic id.Topic) bool { return topic == Offsets.ID || topic == Transactions.ID }
+func Has(topic id.Topic) bool { return ByID(topic) != nil }
 
 // PartitionOf returns the partition of __consumer_offsets that Kafka keeps a group in, by its Java hash code
 // (GroupCoordinatorService.partitionFor).

@@ -45,6 +45,7 @@ func TestDifferential(t *testing.T) {
 		{"Bombs", bombSteps(t, sides)},
 	})
 	t.Run("Refused", func(t *testing.T) { compareRefusals(t, sides) })
+	t.Run("Internal topics", func(t *testing.T) { watchInternal(t, sides) })
 }
 
 // TestDifferential_PreviousRelease is TestDifferential against harness.PreviousKafka, for the APIs of producers and consumers
