@@ -20,16 +20,19 @@ type Watch struct {
 	told    chan struct{}                                                             // closed after the first attempt
 	works   chan struct{}                                                             // closed after the first success
 	wanted  chan struct{}                                                             // holds one item while a check is wanted
+	began   time.Time                                                                 // when the Watch was built
 
 	mu struct {
 		sync.Mutex
-		fault   *Fault    // of the last attempt before the first success; nil after it and before the first attempt
-		later   *Fault    // of the last check after the first success; nil if it succeeded
-		checked time.Time // end of the last attempt or check
+		fault   *Fault        // of the last attempt before the first success; nil after it and before the first attempt
+		later   *Fault        // of the last check after the first success; nil if it succeeded
+		checked time.Time     // end of the last attempt or check
+		ended   chan struct{} // closed and replaced at the end of each check
 	}
 }
 
-// Bounds of the checks after the first success. Each is one GET, which happens only if Warning is called: at most 520,000 a month.
+// Bounds of the checks after the first success. Each is one GET, which happens only if Warning or Check is called: for Warning
+// at most 520,000 a month.
 const (
 	checkPause  = 5 * time.Second // between two checks
 	failedPause = time.Second     // after a failed check
@@ -39,10 +42,12 @@ const (
 
 // NewWatch returns a Watch that runs probe, which is CreateOnly or Reach. address names the store in faults; "" for none.
 func NewWatch(probe func(context.Context, objstore.Bucket, func(*Fault, time.Duration)) error, address string, log *zap.Logger) *Watch {
-	return &Watch{
-		log: log, address: address, probe: probe,
+	w := &Watch{
+		log: log, address: address, probe: probe, began: time.Now(),
 		told: make(chan struct{}), works: make(chan struct{}), wanted: make(chan struct{}, 1),
 	}
+	w.mu.ended = make(chan struct{})
+	return w
 }
 
 // Run probes until the store works, and then makes the checks that Warning asks for until ctx ends. It returns nil or ErrReplaces. Run
@@ -93,6 +98,8 @@ func (w *Watch) check(ctx context.Context, bucket objstore.Bucket) {
 		w.mu.later = w.located(err, began, before)
 	}
 	later := w.mu.later
+	close(w.mu.ended)
+	w.mu.ended = make(chan struct{})
 	w.mu.Unlock()
 	switch {
 	case later != nil && before == nil:
@@ -122,12 +129,45 @@ func (w *Watch) Warning() *Fault {
 		pause = failedPause
 	}
 	if time.Since(w.mu.checked) >= pause {
-		select {
-		case w.wanted <- struct{}{}:
-		default:
-		}
+		w.want()
 	}
 	return w.mu.later
+}
+
+// Check returns the fault of the store, or nil if it works. It asks Run for a check and waits until one ends. If ctx ends first, the
+// store counts as silent. Before the first success, Check returns the last fault and does not wait.
+func (w *Watch) Check(ctx context.Context) *Fault {
+	began := time.Now()
+	select {
+	case <-w.works:
+	default:
+		if f := w.fault(); f != nil {
+			return f
+		}
+		return &Fault{Kind: "object store does not answer", Address: w.address, Since: w.began, Err: errSilent}
+	}
+	w.mu.Lock()
+	ended := w.mu.ended
+	w.mu.Unlock()
+	w.want()
+	select {
+	case <-ended:
+	case <-ctx.Done():
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.mu.later == nil && w.mu.checked.Before(began) {
+		return &Fault{Kind: "object store does not answer", Address: w.address, Since: began, Err: errSilent}
+	}
+	return w.mu.later
+}
+
+// want asks Run for a check and does not wait.
+func (w *Watch) want() {
+	select {
+	case w.wanted <- struct{}{}:
+	default:
+	}
 }
 
 // note stores the fault of a failed attempt of a probe that began at a time.

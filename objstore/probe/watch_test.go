@@ -209,6 +209,42 @@ func TestWatch_WarnsOfAStoreThatStops(t *testing.T) {
 	})
 }
 
+// Check waits for a GET of its own, and names a store without an answer when the caller's time is over.
+func TestWatch_Check(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := probe.NewWatch(probe.Reach, "10.0.0.1:9000", zap.NewNop())
+		check := func() string {
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			if fault := w.Check(ctx); fault != nil {
+				return fault.Error()
+			}
+			return ""
+		}
+		require.Equal(t, "object store at 10.0.0.1:9000 does not answer, 0 s", check(), "Run has not begun")
+		bucket := &reading{Bucket: mem.New(), errs: []error{objstore.ErrRefused}, refuse: true}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- w.Run(ctx, bucket) }()
+		synctest.Wait()
+		require.Contains(t, check(), "object store at 10.0.0.1:9000 refuses access, 0 s")
+		<-w.Works()
+		before := bucket.got
+		require.Empty(t, check())
+		require.Equal(t, before+1, bucket.got)
+
+		time.Sleep(time.Hour) // sleeps: the clock is fake
+		bucket.errs = slices.Repeat([]error{errHang}, 2)
+		require.Equal(t, "object store at 10.0.0.1:9000 does not answer, 2 s", check(), "the GET takes three seconds")
+		require.Equal(t, "object store at 10.0.0.1:9000 does not answer, 3 s", check(), "it has ended")
+		require.Equal(t, "object store at 10.0.0.1:9000 does not answer, 5 s", check(), "the next one has begun")
+		time.Sleep(time.Minute) // sleeps: the clock is fake
+		require.Empty(t, check(), "an earlier fault does not count")
+		cancel()
+		require.NoError(t, <-ended)
+	})
+}
+
 func TestWatch_SaysNothingOfAStoreThatWorks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logged := observer.New(zap.DebugLevel)
