@@ -38,6 +38,7 @@ import (
 type Agent struct {
 	cfg       Config
 	log       *zap.Logger
+	began     time.Time // start of the process, for operators
 	budgets   budgets
 	addresses []Address // advertised, one per listener
 	shared    kafka.SharedListeners
@@ -74,7 +75,7 @@ func New(ctx context.Context, cfg Config) (_ *Agent, err error) {
 	if err := errors.Join(cfg.ExpandZoneListeners(), cfg.Validate()); err != nil {
 		return nil, fmt.Errorf("agent: %w", err)
 	}
-	a := &Agent{cfg: cfg, log: cfg.Log, patience: joinPatience, listeners: &listeners{catalogue: view.NewCatalogue()}}
+	a := &Agent{cfg: cfg, log: cfg.Log, began: time.Now(), patience: joinPatience, listeners: &listeners{catalogue: view.NewCatalogue()}}
 	a.listeners.catalogue.ShowInternal()
 	defer func() {
 		if err != nil {

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"math"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -26,11 +27,12 @@ func (a *Agent) buildLoad(context.Context) (err error) {
 	return err
 }
 
-// currentLoad is what the owner is told.
+// currentLoad returns the report to the owner.
 func (a *Agent) currentLoad() *api.Load {
 	l := proto.Clone(a.load.Load()).(*api.Load)
 	l.ZoneWriter = uint32(a.route.Told())
 	puts := a.writer.Savings()
+	l.Connections, l.UptimeMs = proto.Uint32(uint32(a.edge.Connections())), proto.Uint64(uint64(time.Since(a.began).Milliseconds()))
 	l.PutBudget, l.PutsUnused, l.PutsBySavings, l.PutsWanted = puts.Rate, puts.Unused, puts.Spent, uint32(min(puts.Wanted, math.MaxUint32))
 	return l
 }

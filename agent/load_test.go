@@ -2,6 +2,7 @@ package agent
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -23,6 +24,18 @@ func TestAgent_TrafficOfTheObjectStore(t *testing.T) {
 	in, out := a.traffic()
 	require.EqualValues(t, 300, in)
 	require.EqualValues(t, 1000, out)
+}
+
+func TestAgent_ReportsConnectionsAndUptime(t *testing.T) {
+	a, err := New(t.Context(), lonely(t))
+	require.NoError(t, err)
+	defer a.Close()
+	a.began = a.began.Add(-time.Minute)
+	l := a.currentLoad()
+	require.NotNil(t, l.Connections)
+	require.Zero(t, *l.Connections)
+	require.GreaterOrEqual(t, l.GetUptimeMs(), uint64(60_000))
+	require.Less(t, l.GetUptimeMs(), uint64(120_000))
 }
 
 func TestConfig_NetworkLimit(t *testing.T) {

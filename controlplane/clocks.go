@@ -36,32 +36,41 @@ func (c *cluster) clocks() []replica.Clock {
 	return all
 }
 
-// replicaTime returns the time by the clock of the replica at address. secure is the TLS configuration, or nil. Each call has a
-// connection of its own, since calls are rare.
+// replicaTime returns the time by the clock of the replica at address.
 func replicaTime(ctx context.Context, address, key string, secure *tls.Config) (time.Time, error) {
-	transport := insecure.NewCredentials()
-	if secure != nil {
-		transport = credentials.NewTLS(secure)
-	}
-	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(transport))
-	if err != nil {
-		return time.Time{}, fmt.Errorf("address %q: %w", address, err)
-	}
-	defer conn.Close()
-	ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+key)
-	answer, err := api.NewReplicasClient(conn).Clock(ctx, &api.ClockRequest{})
+	answer, err := askReplica(ctx, address, key, secure)
 	if err != nil {
 		return time.Time{}, grpcerr.Plain(err)
 	}
 	return time.UnixMilli(answer.UnixMs), nil
 }
 
-// clockServer answers the other replicas' questions for the time.
-type clockServer struct {
+// askReplica asks the replica at address for its time and version. secure is the TLS configuration, or nil. Each call has a connection
+// of its own, since calls are rare.
+func askReplica(ctx context.Context, address, key string, secure *tls.Config) (*api.ClockResponse, error) {
+	transport := insecure.NewCredentials()
+	if secure != nil {
+		transport = credentials.NewTLS(secure)
+	}
+	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(transport))
+	if err != nil {
+		return nil, fmt.Errorf("address %q: %w", address, err)
+	}
+	defer conn.Close()
+	ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+key)
+	return api.NewReplicasClient(conn).Clock(ctx, &api.ClockRequest{})
+}
+
+// replicaServer answers the other replicas' questions.
+type replicaServer struct {
 	api.UnimplementedReplicasServer
+	replica, version string
+	began            time.Time // start of this process
 }
 
 // Clock implements the service.
-func (clockServer) Clock(context.Context, *api.ClockRequest) (*api.ClockResponse, error) {
-	return &api.ClockResponse{UnixMs: time.Now().UnixMilli()}, nil
+func (s replicaServer) Clock(context.Context, *api.ClockRequest) (*api.ClockResponse, error) {
+	return &api.ClockResponse{
+		UnixMs: time.Now().UnixMilli(), Replica: s.replica, Version: s.version, UptimeMs: ptr(uint64(time.Since(s.began).Milliseconds())),
+	}, nil
 }

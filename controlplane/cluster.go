@@ -193,6 +193,7 @@ func (c *cluster) operator() operator.Cluster {
 		Cut:     c.jobs.Cut,
 		Zones:   func() (any, error) { return c.scaler.List() },
 		Writers: func() (any, error) { return c.writers.List() },
+		Agents:  c.sessions.Agents,
 		Located: func() (id, address string, err error) { return c.Owner(context.Background()) },
 	}
 }

@@ -50,6 +50,8 @@ type Config struct {
 	// ReplicaID is unique among the replicas and stays the same over restarts. If two replicas have one id, the later one ends
 	// after half a minute.
 	ReplicaID string
+	// Version of the program, for operators.
+	Version string
 	// GRPCListen is the address for agents; default ":7050". Port 0 takes any.
 	GRPCListen string
 	// Advertise is the host:port at which agents and other replicas reach GRPCListen, with {hostname} and {ip} filled in.

@@ -35,6 +35,7 @@ type ControlPlane struct {
 	registry *registry
 	clusters []*cluster
 	store    *probe.Watch
+	statuses *statuses
 }
 
 // New builds a replica. It starts nothing.
@@ -48,7 +49,7 @@ func New(cfg Config) (*ControlPlane, error) {
 	return &ControlPlane{cfg: cfg, store: probe.NewWatch(probe.CreateOnly, open.Address(cfg.BucketLocation), cfg.Log)}, nil
 }
 
-// Listen opens the addresses and builds what serves there, so that a fault shows before anything runs.
+// Listen opens the addresses and builds the servers, so that a fault shows before anything runs.
 func (c *ControlPlane) Listen(ctx context.Context) error {
 	socket, err := new(net.ListenConfig).Listen(ctx, "tcp", c.cfg.GRPCListen)
 	if err != nil {
@@ -79,7 +80,7 @@ func (c *ControlPlane) warnIfLocal() {
 
 // build makes the parts once the address is known.
 func (c *ControlPlane) build(ctx context.Context) error {
-	// A plus is in no virtual cluster's name, so the registry is none's.
+	// No virtual cluster has a plus in its name, so the registry's keys are apart.
 	c.registry = &registry{
 		client: c.cfg.Etcd, prefix: c.cfg.EtcdPrefix + "/+replicas/", replica: c.cfg.ReplicaID, instance: rand.Text(), address: c.cfg.Advertise,
 		log: c.cfg.Log, known: make(chan struct{}), health: newEtcdHealth(c.cfg.Etcd, c.cfg.EtcdTLS),
@@ -91,6 +92,10 @@ func (c *ControlPlane) build(ctx context.Context) error {
 	c.cfg.Log = explaining(c.cfg.Log, c.registry.health.explain)
 	keys := session.Keys{}
 	operated := operator.Config{Open: keys.Open, Clusters: map[string]operator.Cluster{}, Forwarder: operator.NewForwarder(c.cfg.ReplicaTLS)}
+	c.statuses = &statuses{
+		plane: c, began: time.Now(), forwarder: operated.Forwarder,
+		peers: newPeers(c.registry, c.cfg.VirtualClusters[0].AgentKeys[0], c.cfg.ReplicaTLS),
+	}
 	var sides []*session.Cluster
 	for _, vc := range c.cfg.VirtualClusters {
 		built, err := c.newCluster(vc)
@@ -99,14 +104,16 @@ func (c *ControlPlane) build(ctx context.Context) error {
 		}
 		c.clusters = append(c.clusters, built)
 		sides = append(sides, built.sessions)
-		operated.Clusters[vc.Name] = built.operator()
+		calls := built.operator()
+		calls.Status = func(ctx context.Context) *operator.Status { return c.statuses.of(ctx, built) }
+		operated.Clusters[vc.Name] = calls
 		for _, key := range vc.AgentKeys {
 			keys[vc.Name] = append(keys[vc.Name], session.HashKey(key))
 		}
 	}
 	c.grpc = grpc.NewServer(session.ServerOptions(keys, c.cfg.TLS, c.cfg.Log)...)
 	api.RegisterControlPlaneServer(c.grpc, session.NewServer(sides...))
-	api.RegisterReplicasServer(c.grpc, clockServer{})
+	api.RegisterReplicasServer(c.grpc, replicaServer{replica: c.cfg.ReplicaID, version: c.cfg.Version, began: c.statuses.began})
 	api.RegisterOperatorsServer(c.grpc, operator.NewServer(operated))
 	if c.cfg.HTTPListen == "none" {
 		return nil
@@ -144,21 +151,26 @@ func (c *ControlPlane) Close() {
 	}
 }
 
-// Ready is nil when every virtual cluster has an owner that this replica knows of, and the object store does not refuse the
-// replica: it could take no snapshot. Errors say what is missing.
+// Ready returns nil if this replica knows an owner of every virtual cluster and the object store does not refuse the replica, which then
+// could take no snapshot. Its errors name the cause.
 func (c *ControlPlane) Ready() error {
 	errs := []error{c.store.Refused()}
 	for _, built := range c.clusters {
-		err := built.ready(c.store.Works())
-		if errors.Is(err, errNotCompared) {
-			owner, _ := built.located()
-			if reason := built.stored.Load().bucket.reason(owner); reason != nil {
-				err = fmt.Errorf("%w: %w", err, reason)
-			}
-		}
-		errs = append(errs, err)
+		errs = append(errs, c.readyCluster(built))
 	}
 	return errors.Join(errs...)
+}
+
+// readyCluster returns nil if a virtual cluster is ready on this replica.
+func (c *ControlPlane) readyCluster(built *cluster) error {
+	err := built.ready(c.store.Works())
+	if errors.Is(err, errNotCompared) {
+		owner, _ := built.located()
+		if reason := built.stored.Load().bucket.reason(owner); reason != nil {
+			return fmt.Errorf("%w: %w", err, reason)
+		}
+	}
+	return err
 }
 
 // Warnings returns the faults that the replica works with: an object store or etcd that does not answer, and clocks that differ.
@@ -194,7 +206,8 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 	}
 	services = append(services,
 		service.Service{Name: "replica registry", Run: c.registry.run},
-		// It does not hold up the start: a store that is away for now has its own ways of showing.
+		service.Service{Name: "other replicas", Run: c.statuses.peers.run},
+		// The start does not wait for the store: Ready, Warnings and logs name one that is away.
 		service.Service{Name: "object store probe", Run: func(ctx context.Context) error { return c.store.Run(ctx, c.cfg.Bucket) }},
 	)
 	if !c.cfg.NoMaintenance {
@@ -214,7 +227,7 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 	var wrong *marker.WrongError
 	var older *replica.OlderError
 	var same *sameIDError
-	switch { // they say all there is to say
+	switch { // each is one line without the names of services
 	case errors.As(err, &wrong):
 		return wrong
 	case errors.As(err, &older):
@@ -253,8 +266,8 @@ func (c *ControlPlane) serve(ctx context.Context) error {
 	return nil
 }
 
-// runClusters runs the virtual clusters until ctx ends or none is left. One that stops leaves the others alone (I10). They
-// begin when it is known what the other replicas can run, and those know it of this one.
+// runClusters runs the virtual clusters until ctx ends or all have stopped. A virtual cluster that stops leaves the others alone (I10).
+// They begin once this replica has read the other replicas' versions and written its own.
 func (c *ControlPlane) runClusters(ctx context.Context) error {
 	select {
 	case <-c.registry.known:

@@ -15,22 +15,25 @@ import (
 	"go.uber.org/zap"
 )
 
+// registration is a replica id and the address that its process advertises.
+type registration struct{ id, address string }
+
 // registry keeps this replica's address in etcd under a lease, and knows those of the others. Agents are told them,
 // nothing is decided by them; and their versions, by which the states' rise.
 type registry struct {
-	client    *clientv3.Client
-	prefix    string // of all replicas' keys, ends with a slash
-	replica   string
-	instance  string // random, one per process
-	address   string
-	log       *zap.Logger
-	addresses atomic.Pointer[[]string]
-	versions  *versions
-	known     chan struct{} // closed when the others' versions were read for the first time
-	health    *etcdHealth
-	lease     clientv3.LeaseID // of this replica's key; 0: it is to be registered
-	rounds    int              // rounds in a row in which an earlier registration had this replica's id
-	shared    int              // rounds in a row in which another replica advertised this one's address
+	client   *clientv3.Client
+	prefix   string // of all replicas' keys, ends with a slash
+	replica  string
+	instance string // random, one per process
+	address  string
+	log      *zap.Logger
+	replicas atomic.Pointer[[]registration] // registered ones at other addresses
+	versions *versions
+	known    chan struct{} // closed when the others' versions were read for the first time
+	health   *etcdHealth
+	lease    clientv3.LeaseID // of this replica's key; 0: it is to be registered
+	rounds   int              // rounds in a row in which an earlier registration had this replica's id
+	shared   int              // rounds in a row in which another replica advertised this one's address
 }
 
 // startPatience is the time after the start in which etcd may still be starting too.
@@ -47,12 +50,21 @@ func (e *sameIDError) Error() string {
 	return fmt.Sprintf("--replica-id %s is also the id of a running replica at %s: give each replica an id of its own", e.id, e.address)
 }
 
-// Replicas gives the addresses of the replicas that are registered, this one's among them.
+// Replicas returns the addresses of the registered replicas, with this one's.
 func (r *registry) Replicas() []string {
-	if known := r.addresses.Load(); known != nil {
+	addresses := []string{r.address}
+	for _, other := range r.others() {
+		addresses = append(addresses, other.address)
+	}
+	return addresses
+}
+
+// others returns the registered replicas at other addresses than this one's, as of the last answer of etcd.
+func (r *registry) others() []registration {
+	if known := r.replicas.Load(); known != nil {
 		return *known
 	}
-	return []string{r.address}
+	return nil
 }
 
 // run registers until ctx ends, then takes the registration back. Error: sameIDError.
@@ -133,13 +145,15 @@ func (r *registry) read(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the replicas' addresses: %w", err)
 	}
-	addresses := []string{r.address}
+	others := []registration{}
 	for _, kv := range response.Kvs {
-		if address := string(kv.Value); !slices.Contains(addresses, address) {
-			addresses = append(addresses, address)
+		id, _, _ := strings.Cut(strings.TrimPrefix(string(kv.Key), r.prefix), "/")
+		address := string(kv.Value)
+		if address != r.address && !slices.ContainsFunc(others, func(o registration) bool { return o.address == address }) {
+			others = append(others, registration{id, address})
 		}
 	}
-	r.addresses.Store(&addresses)
+	r.replicas.Store(&others)
 	r.compareAddresses(response.Kvs)
 	return r.compare(response.Kvs)
 }

@@ -79,11 +79,7 @@ func newMetrics(reg prometheus.Registerer, s *Server) *metrics {
 			m.seconds[e.Key] = seconds.WithLabelValues(e.Name)
 		}
 	}
-	gauge("connections", "Open connections.", nil, func() float64 {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return float64(len(s.mu.conns))
-	})
+	gauge("connections", "Open connections.", nil, func() float64 { return float64(s.Connections()) })
 	gauge("unsent_bytes", "Response bytes that clients have not taken yet.", nil,
 		func() float64 { return float64(s.UnsentBytes()) })
 	gauge("request_memory_bytes", "Bytes held in request frames, by budget.", prometheus.Labels{"budget": "produce"},

@@ -142,7 +142,7 @@ func (s *controlSettings) run(ctx context.Context, p program.Program) error {
 		zap.Strings("etcd", s.etcd.Endpoints), zap.String("version", p.Version))
 	s.MemoryLimit = memoryLimit(s.MemoryLimit, availableMemory())
 	debug.SetMemoryLimit(controlplane.RuntimeMemory(s.MemoryLimit))
-	s.PodIP = os.Getenv("POD_IP")
+	s.PodIP, s.Version = os.Getenv("POD_IP"), p.Version
 	s.Registry = newRegistry()
 	bucket, err := open.Bucket(ctx, s.bucketURL, open.AllowOneZone(s.oneZone), open.Log(log.Named("store")))
 	if err != nil {

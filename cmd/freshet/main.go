@@ -34,7 +34,7 @@ func freshet() program.Program {
 		Explain: nameListener,
 		Commands: func(p program.Program) []*cobra.Command {
 			return []*cobra.Command{
-				newDev(p), newAgent(p), newControlPlane(p),
+				newDev(p), newAgent(p), newControlPlane(p), newStatus(p),
 				newTopic(p), newGroup(p), newProduce(p), newConsume(p), newBucket(p), newBundle(p), newJob(p), newZone(p), newHealth(),
 			}
 		},

@@ -438,8 +438,12 @@ func (*ClockRequest) Descriptor() ([]byte, []int) {
 }
 
 type ClockResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	UnixMs        int64                  `protobuf:"varint,1,opt,name=unix_ms,json=unixMs,proto3" json:"unix_ms,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	UnixMs int64                  `protobuf:"varint,1,opt,name=unix_ms,json=unixMs,proto3" json:"unix_ms,omitempty"`
+	// The fields below are absent in answers of older replicas.
+	Replica       string  `protobuf:"bytes,2,opt,name=replica,proto3" json:"replica,omitempty"`                          // id of the answering replica
+	Version       string  `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`                          // of its software
+	UptimeMs      *uint64 `protobuf:"varint,4,opt,name=uptime_ms,json=uptimeMs,proto3,oneof" json:"uptime_ms,omitempty"` // since its process began
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -477,6 +481,27 @@ func (*ClockResponse) Descriptor() ([]byte, []int) {
 func (x *ClockResponse) GetUnixMs() int64 {
 	if x != nil {
 		return x.UnixMs
+	}
+	return 0
+}
+
+func (x *ClockResponse) GetReplica() string {
+	if x != nil {
+		return x.Replica
+	}
+	return ""
+}
+
+func (x *ClockResponse) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *ClockResponse) GetUptimeMs() uint64 {
+	if x != nil && x.UptimeMs != nil {
+		return *x.UptimeMs
 	}
 	return 0
 }
@@ -1933,8 +1958,11 @@ type Load struct {
 	PutsUnused            float64                `protobuf:"fixed64,8,opt,name=puts_unused,json=putsUnused,proto3" json:"puts_unused,omitempty"`                                      // PUTs of its share that the agent did not use, total of the session
 	PutsBySavings         uint64                 `protobuf:"varint,9,opt,name=puts_by_savings,json=putsBySavings,proto3" json:"puts_by_savings,omitempty"`                            // PUTs made by savings of the zone, total of the session
 	PutsWanted            uint32                 `protobuf:"varint,10,opt,name=puts_wanted,json=putsWanted,proto3" json:"puts_wanted,omitempty"`                                      // PUTs that the agent could make by savings until its report after the next
-	unknownFields         protoimpl.UnknownFields
-	sizeCache             protoimpl.SizeCache
+	// For operators. Older agents leave both absent.
+	Connections   *uint32 `protobuf:"varint,11,opt,name=connections,proto3,oneof" json:"connections,omitempty"`           // open ones of Kafka clients
+	UptimeMs      *uint64 `protobuf:"varint,12,opt,name=uptime_ms,json=uptimeMs,proto3,oneof" json:"uptime_ms,omitempty"` // since the agent's process began
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Load) Reset() {
@@ -2033,6 +2061,20 @@ func (x *Load) GetPutsBySavings() uint64 {
 func (x *Load) GetPutsWanted() uint32 {
 	if x != nil {
 		return x.PutsWanted
+	}
+	return 0
+}
+
+func (x *Load) GetConnections() uint32 {
+	if x != nil && x.Connections != nil {
+		return *x.Connections
+	}
+	return 0
+}
+
+func (x *Load) GetUptimeMs() uint64 {
+	if x != nil && x.UptimeMs != nil {
+		return *x.UptimeMs
 	}
 	return 0
 }
@@ -3761,9 +3803,14 @@ const file_controlplane_proto_rawDesc = "" +
 	"\rowner_replica\x18\x01 \x01(\tR\fownerReplica\x12#\n" +
 	"\rowner_address\x18\x02 \x01(\tR\fownerAddress\x12\x1a\n" +
 	"\breplicas\x18\x03 \x03(\tR\breplicas\"\x0e\n" +
-	"\fClockRequest\"(\n" +
+	"\fClockRequest\"\x8c\x01\n" +
 	"\rClockResponse\x12\x17\n" +
-	"\aunix_ms\x18\x01 \x01(\x03R\x06unixMs\"C\n" +
+	"\aunix_ms\x18\x01 \x01(\x03R\x06unixMs\x12\x18\n" +
+	"\areplica\x18\x02 \x01(\tR\areplica\x12\x18\n" +
+	"\aversion\x18\x03 \x01(\tR\aversion\x12 \n" +
+	"\tuptime_ms\x18\x04 \x01(\x04H\x00R\buptimeMs\x88\x01\x01B\f\n" +
+	"\n" +
+	"_uptime_ms\"C\n" +
 	"\aToOwner\x128\n" +
 	"\x05items\x18\x01 \x03(\v2\".freshet.controlplane.v1.AgentItemR\x05items\"\xc2\x06\n" +
 	"\tAgentItem\x126\n" +
@@ -3874,7 +3921,7 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x03job\x18\x02 \x01(\rR\x03job\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x18\n" +
 	"\acorrupt\x18\x04 \x03(\x04R\acorrupt\x12\x16\n" +
-	"\x06intact\x18\x05 \x01(\bR\x06intact\"\xd4\x02\n" +
+	"\x06intact\x18\x05 \x01(\bR\x06intact\"\xbb\x03\n" +
 	"\x04Load\x12\x10\n" +
 	"\x03cpu\x18\x01 \x01(\x01R\x03cpu\x12\x18\n" +
 	"\anetwork\x18\x02 \x01(\x01R\anetwork\x12\x18\n" +
@@ -3890,7 +3937,12 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x0fputs_by_savings\x18\t \x01(\x04R\rputsBySavings\x12\x1f\n" +
 	"\vputs_wanted\x18\n" +
 	" \x01(\rR\n" +
-	"putsWanted\"C\n" +
+	"putsWanted\x12%\n" +
+	"\vconnections\x18\v \x01(\rH\x00R\vconnections\x88\x01\x01\x12 \n" +
+	"\tuptime_ms\x18\f \x01(\x04H\x01R\buptimeMs\x88\x01\x01B\x0e\n" +
+	"\f_connectionsB\f\n" +
+	"\n" +
+	"_uptime_ms\"C\n" +
 	"\aToAgent\x128\n" +
 	"\x05items\x18\x01 \x03(\v2\".freshet.controlplane.v1.OwnerItemR\x05items\"\x80\x06\n" +
 	"\tOwnerItem\x12<\n" +
@@ -4211,6 +4263,7 @@ func file_controlplane_proto_init() {
 	if File_controlplane_proto != nil {
 		return
 	}
+	file_controlplane_proto_msgTypes[5].OneofWrappers = []any{}
 	file_controlplane_proto_msgTypes[7].OneofWrappers = []any{
 		(*AgentItem_Hello)(nil),
 		(*AgentItem_Probe)(nil),
@@ -4231,6 +4284,7 @@ func file_controlplane_proto_init() {
 		(*PartitionLookup_Timestamp)(nil),
 	}
 	file_controlplane_proto_msgTypes[18].OneofWrappers = []any{}
+	file_controlplane_proto_msgTypes[24].OneofWrappers = []any{}
 	file_controlplane_proto_msgTypes[26].OneofWrappers = []any{
 		(*OwnerItem_Welcome)(nil),
 		(*OwnerItem_Refused)(nil),

@@ -288,7 +288,7 @@ const (
 //
 // Replicas carries calls between replicas. Every call carries "authorization: Bearer <agent key>" of any virtual cluster.
 type ReplicasClient interface {
-	// Clock returns the time by the replica's clock.
+	// Clock returns the time by the replica's clock, and the replica's version.
 	Clock(ctx context.Context, in *ClockRequest, opts ...grpc.CallOption) (*ClockResponse, error)
 }
 
@@ -316,7 +316,7 @@ func (c *replicasClient) Clock(ctx context.Context, in *ClockRequest, opts ...gr
 //
 // Replicas carries calls between replicas. Every call carries "authorization: Bearer <agent key>" of any virtual cluster.
 type ReplicasServer interface {
-	// Clock returns the time by the replica's clock.
+	// Clock returns the time by the replica's clock, and the replica's version.
 	Clock(context.Context, *ClockRequest) (*ClockResponse, error)
 	mustEmbedUnimplementedReplicasServer()
 }

@@ -22,6 +22,8 @@ const (
 	maxShare = 1000
 	// maxRate bounds the bytes per second in a report: beyond what any machine's network carries.
 	maxRate = 1 << 40
+	// maxUptime bounds an agent's uptime, in milliseconds: a century.
+	maxUptime = 100 * 365 * 24 * 3600 * 1000
 	// maxPuts bounds the PUTs in a report: a float64 counts exactly up to it.
 	maxPuts = 1 << 53
 )
@@ -66,7 +68,8 @@ func sensible(l *api.Load) bool {
 	}
 	within := func(v, most float64) bool { return v >= 0 && v <= most } // false for NaN
 	return within(l.Cpu, maxShare) && within(l.Network, maxShare) && within(l.Buffers, maxShare) &&
-		within(l.ProduceBytesPerSecond, maxRate) && within(l.PutBudget, maxRate) && within(l.PutsUnused, maxPuts) && l.PutsBySavings <= maxPuts
+		within(l.ProduceBytesPerSecond, maxRate) && within(l.PutBudget, maxRate) && within(l.PutsUnused, maxPuts) && l.PutsBySavings <= maxPuts &&
+		l.GetUptimeMs() <= maxUptime
 }
 
 // Forget drops an agent: its session has closed, or it drains.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/controlplane/load"
@@ -55,6 +56,7 @@ func TestTable_RefusesWhatCannotBe(t *testing.T) {
 		"unused negative":    {PutsUnused: -1},
 		"unused infinite":    {PutsUnused: inf},
 		"savings huge":       {PutsBySavings: math.MaxUint64},
+		"uptime huge":        {UptimeMs: proto.Uint64(math.MaxUint64)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var table load.Table

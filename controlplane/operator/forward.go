@@ -82,6 +82,11 @@ func (f *Forwarder) ask(ctx context.Context, address, key, method, uri string) (
 	return int(response.Status), response.Body, nil
 }
 
+// Get is a GET of a path below Prefix at the replica at address.
+func (f *Forwarder) Get(ctx context.Context, address, key, uri string) (code int, body []byte, err error) {
+	return f.ask(ctx, address, key, http.MethodGet, uri)
+}
+
 // plain returns a failed call's error in plain words.
 func plain(err error) error {
 	code := status.Code(err)

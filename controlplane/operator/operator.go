@@ -1,6 +1,7 @@
 // Package operator serves operators' calls for which Kafka has no request, as JSON over the control
 // plane's HTTP address. Every call carries an agent key of the virtual cluster ("Authorization: Bearer <key>"). Every replica
-// takes calls. The owner answers them, and the other replicas forward them to the owner over gRPC (forward.go).
+// takes calls. The owner answers them, and the other replicas forward them to the owner over gRPC (forward.go). Only status is
+// answered by every replica itself.
 //
 //	GET  /v1/clusters/{cluster}/deleted-topics                           topics whose deletion can be taken back
 //	POST /v1/clusters/{cluster}/deleted-topics/{topic}/undelete?as=NAME  takes it back; topic is a name or an id
@@ -10,6 +11,8 @@
 //	POST /v1/clusters/{cluster}/bundles/{session}/{n}/cut                starts a job that gives up the bundle's unreadable records
 //	GET  /v1/clusters/{cluster}/zones                                    how busy zones are, and how many agents they should have
 //	GET  /v1/clusters/{cluster}/writers                                  what each agent writes
+//	GET  /v1/clusters/{cluster}/agents                                   agents, also stopped ones
+//	GET  /v1/clusters/{cluster}/status                                   the whole cluster, as the replica that is asked knows it (Status)
 //
 // A failure is {"error": "..."} with status 400 (invalid or ambiguous name), 401 (wrong key or unknown virtual cluster), 404 (no such
 // deleted topic, or no records in the bundle), 409 (the name is taken), 414 (the call is too long to be forwarded), 500 (the answer
@@ -27,6 +30,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/admin"
 	"github.com/freshet-io/freshet/controlplane/job"
 	"github.com/freshet-io/freshet/controlplane/owner"
+	"github.com/freshet-io/freshet/controlplane/session"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/id"
 )
@@ -52,6 +56,10 @@ type Cluster struct {
 	Zones func() (any, error)
 	// Writers returns what each agent writes; nil for none.
 	Writers func() (any, error)
+	// Agents returns the agents as the owner knows them; ok is false if this replica is not the owner.
+	Agents func() (list *session.AgentList, ok bool)
+	// Status returns what this replica knows, owner or not.
+	Status func(context.Context) *Status
 }
 
 // Config of a Handler.
@@ -107,6 +115,17 @@ func Handler(cfg Config) http.Handler {
 	on("GET "+Prefix+"{cluster}/writers", func(_ context.Context, c Cluster, o *owner.Owner, _ *http.Request) (any, error) {
 		return listed("agents", c.Writers, o)
 	})
+	on("GET "+Prefix+"{cluster}/agents", func(_ context.Context, c Cluster, _ *owner.Owner, _ *http.Request) (any, error) {
+		if list, ok := c.Agents(); ok {
+			return list, nil
+		}
+		return nil, errMoved
+	})
+	mux.HandleFunc("GET "+Prefix+"{cluster}/status", func(w http.ResponseWriter, r *http.Request) {
+		if cluster, _, ok := cfg.open(w, r); ok {
+			encode(w, cluster.Status(r.Context()))
+		}
+	})
 	return mux
 }
 
@@ -133,15 +152,12 @@ func listed(name string, list func() (any, error), o *owner.Owner) (any, error) 
 	return map[string]any{name: all}, err
 }
 
-// serve authenticates, and writes what fn gives, or what the owner answers.
+// serve authenticates, and writes the value of fn or the answer of the owner.
 func (c *Config) serve(
 	w http.ResponseWriter, r *http.Request, fn func(context.Context, Cluster, *owner.Owner, *http.Request) (any, error),
 ) {
-	name := r.PathValue("cluster")
-	key, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	cluster, ok := c.Clusters[name]
-	if !c.Open(name, key) || !ok {
-		refuse(w, http.StatusUnauthorized, errWrongKey)
+	cluster, key, ok := c.open(w, r)
+	if !ok {
 		return
 	}
 	o := cluster.Owner()
@@ -158,6 +174,22 @@ func (c *Config) serve(
 		refuse(w, statusOf(err), err)
 		return
 	}
+	encode(w, value)
+}
+
+// open returns the virtual cluster that a call names, with the call's key. If the key is wrong, it refuses the call.
+func (c *Config) open(w http.ResponseWriter, r *http.Request) (cluster Cluster, key string, ok bool) {
+	name := r.PathValue("cluster")
+	key, _ = strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	cluster, ok = c.Clusters[name]
+	if ok = ok && c.Open(name, key); !ok {
+		refuse(w, http.StatusUnauthorized, errWrongKey)
+	}
+	return cluster, key, ok
+}
+
+// encode answers with a value as JSON.
+func encode(w http.ResponseWriter, value any) {
 	body, err := json.Marshal(value)
 	if err != nil {
 		refuse(w, http.StatusInternalServerError, err)
@@ -166,7 +198,7 @@ func (c *Config) serve(
 	answer(w, http.StatusOK, append(body, '\n'))
 }
 
-// forward writes what the owner's replica answers.
+// forward writes the answer of the owner's replica.
 func (c *Config) forward(w http.ResponseWriter, r *http.Request, cluster Cluster, key string) {
 	replica, address, err := cluster.Located()
 	switch {

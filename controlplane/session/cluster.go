@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 	"sync/atomic"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -16,6 +17,7 @@ type Cluster struct {
 	log     *zap.Logger
 	metrics *metrics
 	tenure  atomic.Pointer[tenure]
+	agents  atomic.Pointer[AgentList] // as of the end of the last tenure, or as another replica answered
 }
 
 // NewCluster builds a Cluster without a tenure.
@@ -39,6 +41,7 @@ func (c *Cluster) Own(o *owner.Owner) (stop func()) {
 	t.run()
 	c.tenure.Store(t)
 	return func() {
+		c.NoteAgents(t.agents(time.Now()))
 		c.tenure.CompareAndSwap(t, nil)
 		t.stop()
 	}

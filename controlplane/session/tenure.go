@@ -44,6 +44,7 @@ type tenure struct {
 		watchers  map[id.TopicPartition]map[*agent]uint64 // index from which on (exclusive) notices go
 		stamps    map[*agent]stamp                        // waiting for announced to reach their index
 		parking   parking
+		lapsed    map[id.Session]lapsedSession // agents that stopped without closing their session
 	}
 }
 
@@ -58,8 +59,9 @@ type openSession struct {
 	hiddenAt time.Time // when this owner saw it hidden last
 	again    bool      // it had been hidden within hiddenAgain before that
 	zone     string
-	came     time.Time // when its stream with this owner began
-	lost     time.Time // when its stream with this owner broke, or later (see unseen); zero: it has one, or had none yet
+	info     metadata.SessionInfo // as of the time at which the tenure learned of the session
+	came     time.Time            // when its stream with this owner began
+	lost     time.Time            // when its stream with this owner broke, or later (see unseen); zero: it has one, or had none yet
 	commits  *sequence
 }
 
@@ -71,6 +73,7 @@ func newTenure(c *Cluster, o *owner.Owner) *tenure {
 	t.mu.watchers = map[id.TopicPartition]map[*agent]uint64{}
 	t.mu.stamps = map[*agent]stamp{}
 	t.mu.parking = newParking()
+	t.mu.lapsed = map[id.Session]lapsedSession{}
 	if c.cfg.NewForwards != nil {
 		t.forwards = c.cfg.NewForwards(o, t.spawnWithContext)
 	}
@@ -95,14 +98,18 @@ func (t *tenure) begin(s *metadata.State) {
 	defer t.mu.Unlock()
 	t.mu.announced = s.Index()
 	for info := range s.Sessions() {
-		if !info.Closed {
+		t.forgetLapsed(&info)
+		switch {
+		case !info.Closed:
 			t.mu.sessions[info.ID] = t.newOpenSession(info)
+		case !info.Draining: // an agent that ends by itself drains first
+			t.noteLapsed(&info, t.began)
 		}
 	}
 }
 
 func (t *tenure) newOpenSession(info metadata.SessionInfo) *openSession {
-	return &openSession{heard: time.Now(), draining: info.Draining, hidden: info.Hidden, zone: info.Zone, serves: info.Roles.ServesClients(), commits: newSequence(t, info)}
+	return &openSession{heard: time.Now(), draining: info.Draining, hidden: info.Hidden, zone: info.Zone, info: info, serves: info.Roles.ServesClients(), commits: newSequence(t, info)}
 }
 
 func (t *tenure) run() {
@@ -247,15 +254,20 @@ func (t *tenure) notify(index uint64, fx *metadata.Effects) {
 // while the command was on its way into the log. Called with mu held.
 func (t *tenure) sessionOpened(s *metadata.State, session id.Session) {
 	if info, ok := s.Session(session); ok && !info.Closed {
+		t.forgetLapsed(&info)
 		t.mu.sessions[session] = t.newOpenSession(info)
 	}
 }
 
 // sessionClosed ends what the tenure has of a session. Called with mu held.
 func (t *tenure) sessionClosed(session id.Session) {
+	a := t.mu.agents[session]
+	if open := t.mu.sessions[session]; open != nil && open.closing && !open.draining && (a == nil || !a.leaving) {
+		t.noteLapsed(&open.info, open.heard)
+	}
 	delete(t.mu.sessions, session)
 	t.loads.Forget(session)
-	if a := t.mu.agents[session]; a != nil && !a.leaving { // a goodbye is answered and ends its stream itself
+	if a != nil && !a.leaving { // a goodbye is answered and ends its stream itself
 		a.end(refusedItem(api.Refused_SESSION_CLOSED, "the session was closed"))
 	}
 }

@@ -105,6 +105,8 @@ func (c *OperatorConfig) askReplica(ctx context.Context, replica, method, path s
 		return fmt.Errorf("%w: %w", errUnreachable, err)
 	case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"): // net/http has no error for it
 		return fmt.Errorf("--control-plane-http %s: that port does not speak TLS: write http://", replica)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%w: %w", errUnavailable, err)
 	default:
 		if foreign := foreignHTTP(context.WithoutCancel(ctx), "--control-plane-http", replica, wantOperator); foreign != nil {
 			return foreign

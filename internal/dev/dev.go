@@ -175,7 +175,7 @@ func startControlPlane(
 	c := &controlPlane{registry: prometheus.NewRegistry()}
 	var err error
 	c.plane, err = controlplane.New(controlplane.Config{
-		ReplicaID: replica, GRPCListen: "127.0.0.1:0", HTTPListen: "127.0.0.1:0", Etcd: etcd.Client(),
+		ReplicaID: replica, Version: cfg.Agent.Version, GRPCListen: "127.0.0.1:0", HTTPListen: "127.0.0.1:0", Etcd: etcd.Client(),
 		Bucket: bucket, BucketLocation: open.Redact(cfg.BucketURL),
 		VirtualClusters: []controlplane.VirtualCluster{{Name: virtualCluster, AgentKeys: []string{key}, DefaultPartitions: cfg.DefaultPartitions, Broker: cfg.Broker}},
 		Lifecycle:       cfg.Lifecycle,

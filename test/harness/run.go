@@ -78,3 +78,14 @@ func Kcat(t testing.TB, bootstrap string, in io.Reader, out io.Writer, args ...s
 	program := need(t, "kcat")
 	ok(t, "kcat "+strings.Join(args, " "), runTo(t, in, out, program, append([]string{"-b", bootstrap, "-q", "-m", kcatPatience}, args...)...))
 }
+
+// Operate runs a command of the binary under test that asks the control planes of a cluster. The command may fail.
+func Operate(t testing.TB, c *Cluster, args ...string) Result {
+	t.Helper()
+	var addresses []string
+	for _, p := range c.ControlPlanes {
+		addresses = append(addresses, strings.TrimPrefix(p.HTTP, "http://"))
+	}
+	return run(t, nil, Freshet(t), append(args, "--control-plane-http", strings.Join(addresses, ","),
+		"--virtual-cluster", virtualCluster, "--agent-key", c.AgentKey)...)
+}

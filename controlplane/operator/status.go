@@ -1,0 +1,134 @@
+package operator
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/freshet-io/freshet/controlplane/session"
+)
+
+// Status is a virtual cluster as one replica knows it. Times are seconds, sizes bytes.
+type Status struct {
+	VirtualCluster string       `json:"virtual_cluster"`
+	Replica        string       `json:"replica"` // id of the replica that answers
+	Owner          *Owner       `json:"owner"`   // null if there is none
+	Replicas       []Replica    `json:"replicas"`
+	Etcd           []EtcdMember `json:"etcd"`
+	Store          Store        `json:"object_store"`
+	// Agents are as of AgentsAge ago. AgentsAge is null if the replica has no list, because it never owned the virtual
+	// cluster and the owner does not answer.
+	Agents      []session.AgentInfo `json:"agents"`
+	MoreAgents  int                 `json:"more_agents"` // agents left out of Agents
+	AgentsAge   *float64            `json:"agents_age_seconds"`
+	AgentsFault string              `json:"agents_fault,omitempty"` // why AgentsAge is null
+	Findings    []Finding           `json:"findings"`               // faults in words; empty if all is well
+}
+
+// Owner is the replica that owns the virtual cluster.
+type Owner struct {
+	Replica string `json:"replica"`
+	Address string `json:"address"`
+}
+
+// Replica is a control-plane replica. The answering replica asks the others every two seconds.
+type Replica struct {
+	Replica string   `json:"replica"`
+	Address string   `json:"address"`
+	Version string   `json:"version,omitempty"` // "" until the first answer, and of older replicas
+	Uptime  *float64 `json:"uptime_seconds,omitempty"`
+	Silence float64  `json:"silence_seconds"` // since its last answer, 0 for the answering replica
+	Fault   string   `json:"fault,omitempty"` // why the last question failed
+}
+
+// EtcdMember is the answer of one etcd member.
+type EtcdMember struct {
+	Address string  `json:"address"`
+	Leader  bool    `json:"leader"`
+	Latency float64 `json:"latency_seconds"` // of the answer, with opening a connection
+	Used    int64   `json:"used_bytes"`
+	Allowed int64   `json:"allowed_bytes"` // 0 if the member does not report its quota (before etcd 3.6)
+	Fault   string  `json:"fault,omitempty"`
+}
+
+// Store is the object store.
+type Store struct {
+	Location string `json:"location"` // --bucket without secrets
+	Address  string `json:"address"`
+	Fault    string `json:"fault,omitempty"` // "" if it answered
+}
+
+// Kinds of findings.
+const (
+	AboutEtcd    = "etcd"
+	AboutStore   = "object_store"
+	AboutOwner   = "owner"
+	AboutClock   = "clock"
+	AboutReplica = "replica"
+	AboutAgent   = "agent"
+)
+
+// Finding is a fault in words. Replicas describe the same fault with the same Kind and Subject.
+type Finding struct {
+	Kind    string `json:"kind"`
+	Subject string `json:"subject"` // address of the part, or name of the virtual cluster
+	Text    string `json:"text"`
+}
+
+// Bounds of what Find takes for healthy.
+const (
+	replicaSilence = 3 * time.Second // with a question just before
+	agentSilence   = 3 * time.Second // agents report once a second
+	fullShare      = 0.9             // of an etcd member's quota
+)
+
+// Add appends a finding, in one line.
+func (s *Status) Add(kind, subject, text string) {
+	s.Findings = append(s.Findings, Finding{kind, subject, strings.ReplaceAll(text, "\n", "; ")})
+}
+
+// Find appends the findings about etcd's space, replicas and agents.
+func (s *Status) Find() {
+	for _, m := range s.Etcd {
+		if m.Allowed > 0 && float64(m.Used) >= fullShare*float64(m.Allowed) {
+			s.Add(AboutEtcd, m.Address, fmt.Sprintf("etcd at %s uses %.0f%% of its space (--quota-backend-bytes)", m.Address, 100*float64(m.Used)/float64(m.Allowed)))
+		}
+	}
+	for _, r := range s.Replicas {
+		if silence := seconds(r.Silence); silence >= replicaSilence {
+			text := fmt.Sprintf("replica %s at %s has not been heard of for %s", r.Replica, r.Address, words(silence))
+			if r.Fault != "" {
+				text += ": " + r.Fault
+			}
+			s.Add(AboutReplica, r.Address, text)
+		}
+	}
+	if s.AgentsAge == nil {
+		s.Add(AboutAgent, "", "the agents are not known: "+s.AgentsFault)
+		return
+	}
+	for _, a := range s.Agents {
+		silence := seconds(a.Silence)
+		if a.State != session.AgentStopped && silence < agentSilence {
+			continue
+		}
+		zone := ""
+		if a.Zone != "" {
+			zone = " of zone " + a.Zone
+		}
+		s.Add(AboutAgent, a.Address, fmt.Sprintf("agent %d%s at %s stopped answering %s ago", a.Session, zone, a.Address, words(silence+seconds(*s.AgentsAge))))
+	}
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// words returns a duration in its largest unit of which there are two or more.
+func words(d time.Duration) string {
+	switch {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%d s", int64(d/time.Second))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%d min", int64(d/time.Minute))
+	}
+	return fmt.Sprintf("%d h", int64(d/time.Hour))
+}

@@ -1,0 +1,107 @@
+package operator_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/freshet-io/freshet/controlplane/operator"
+	"github.com/freshet-io/freshet/controlplane/owner"
+	"github.com/freshet-io/freshet/controlplane/session"
+)
+
+// A replica that is not the owner answers for itself and does not forward.
+func TestHandler_StatusOfAnyReplica(t *testing.T) {
+	cfg := beside("127.0.0.1:1", nil)
+	cluster := cfg.Clusters["vc"]
+	cluster.Status = func(context.Context) *operator.Status { return &operator.Status{VirtualCluster: "vc", Replica: "r1"} }
+	cfg.Clusters["vc"] = cluster
+	code, body := call(t, cfg, http.MethodGet, "/v1/clusters/vc/status")
+	require.Equal(t, http.StatusOK, code)
+	require.Contains(t, body, `{"virtual_cluster":"vc","replica":"r1","owner":null,`)
+	code, _ = call(t, cfg, http.MethodGet, "/v1/clusters/other/status")
+	require.Equal(t, http.StatusUnauthorized, code)
+	cfg.Open = func(string, string) bool { return false }
+	code, _ = call(t, cfg, http.MethodGet, "/v1/clusters/vc/status")
+	require.Equal(t, http.StatusUnauthorized, code)
+}
+
+func TestHandler_Agents(t *testing.T) {
+	owned(t, func(x asked) {
+		cluster := x.cfg.Clusters["vc"]
+		list := &session.AgentList{Agents: []session.AgentInfo{{Session: 7, Zone: "a", Address: "h:9092", Version: "v1", State: session.AgentServes}}}
+		cluster.Agents = func() (*session.AgentList, bool) { return list, list != nil }
+		x.cfg.Clusters["vc"] = cluster
+		code, body := call(x.t, x.cfg, http.MethodGet, "/v1/clusters/vc/agents")
+		require.Equal(x.t, http.StatusOK, code)
+		require.JSONEq(x.t, `{"agents":[{"session":7,"zone":"a","address":"h:9092","version":"v1","state":"serves","silence_seconds":0}],"more":0}`, body)
+		list = nil
+		code, body = call(x.t, x.cfg, http.MethodGet, "/v1/clusters/vc/agents")
+		require.Equal(x.t, http.StatusServiceUnavailable, code)
+		require.Contains(x.t, body, "the virtual cluster's owner has just changed")
+		cluster.Owner = func() *owner.Owner { return nil }
+		x.cfg.Clusters["vc"] = cluster
+		x.cfg.Forwarder = nil
+		code, _ = call(x.t, x.cfg, http.MethodGet, "/v1/clusters/vc/agents")
+		require.Equal(x.t, http.StatusServiceUnavailable, code)
+	})
+}
+
+func TestStatus_Find(t *testing.T) {
+	age := 0.2
+	agent := func(n uint32, zone, state string, silence float64) session.AgentInfo {
+		return session.AgentInfo{Session: n, Zone: zone, Address: "h:9092", State: state, Silence: silence}
+	}
+	for name, tt := range map[string]struct {
+		status operator.Status
+		want   []string
+	}{
+		"healthy": {status: operator.Status{
+			AgentsAge: &age,
+			Etcd:      []operator.EtcdMember{{Address: "e1:2379", Used: 9 << 20}, {Address: "e2:2379", Used: 89, Allowed: 100}},
+			Replicas:  []operator.Replica{{Replica: "r1", Address: "r1:7050"}, {Replica: "r2", Address: "r2:7050", Silence: 2.9}},
+			Agents: []session.AgentInfo{
+				agent(1, "a", session.AgentServes, 2.9), agent(2, "a", session.AgentDrains, 0), agent(3, "a", session.AgentHidden, 1), agent(4, "", session.AgentJobs, 1),
+			},
+		}},
+		"etcd almost full": {
+			operator.Status{AgentsAge: &age, Etcd: []operator.EtcdMember{{Address: "e1:2379", Used: 92, Allowed: 100}}},
+			[]string{"etcd e1:2379 etcd at e1:2379 uses 92% of its space (--quota-backend-bytes)"},
+		},
+		"silent replicas": {
+			operator.Status{AgentsAge: &age, Replicas: []operator.Replica{
+				{Replica: "r1", Address: "r1:7050", Silence: 9.4}, {Replica: "r2", Address: "r2:7050", Silence: 300, Fault: "connection refused"},
+			}},
+			[]string{
+				"replica r1:7050 replica r1 at r1:7050 has not been heard of for 9 s",
+				"replica r2:7050 replica r2 at r2:7050 has not been heard of for 5 min: connection refused",
+			},
+		},
+		"silent agents": {
+			operator.Status{AgentsAge: &age, Agents: []session.AgentInfo{agent(1, "a", session.AgentHidden, 4), agent(2, "", session.AgentStopped, 8)}},
+			[]string{
+				"agent h:9092 agent 1 of zone a at h:9092 stopped answering 4 s ago",
+				"agent h:9092 agent 2 at h:9092 stopped answering 8 s ago",
+			},
+		},
+		"unknown agents": {
+			operator.Status{AgentsFault: "no owner at the moment"},
+			[]string{"agent  the agents are not known: no owner at the moment"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tt.status.Find()
+			var got []string
+			for _, f := range tt.status.Findings {
+				got = append(got, f.Kind+" "+f.Subject+" "+f.Text)
+			}
+			require.Equal(t, tt.want, got)
+		})
+	}
+	old := 3 * 3600.0
+	s := operator.Status{AgentsAge: &old, Agents: []session.AgentInfo{agent(1, "a", session.AgentStopped, 5)}}
+	s.Find()
+	require.Equal(t, "agent 1 of zone a at h:9092 stopped answering 3 h ago", s.Findings[0].Text, "with the age of the list")
+}

@@ -1,0 +1,162 @@
+package controlplane
+
+import (
+	"context"
+	"crypto/tls"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/controlplane/operator"
+	"github.com/freshet-io/freshet/internal/grpcerr"
+)
+
+// Bounds of the watch of other replicas.
+const (
+	peerPause   = 2 * time.Second // between two rounds of questions
+	peerTimeout = time.Second     // of a question
+	// A killed replica is silent for 8 s or more when its lease ends. One that stops in good order gives its lease back sooner.
+	lapseSilence = 7 * time.Second
+	peerMemory   = 10 * time.Minute // time for which a replica is remembered after its lease has ended
+	maxPeers     = 64               // replicas that are watched or remembered
+)
+
+// peers asks the other replicas whether they run, for operators. Nothing is decided by the answers.
+type peers struct {
+	registry *registry
+	ask      func(ctx context.Context, address string) (*api.ClockResponse, error)
+
+	mu struct {
+		sync.Mutex
+		known map[string]*peer // by address
+	}
+}
+
+// peer is another replica.
+type peer struct {
+	registration
+	version string
+	began   time.Time // start of its process, by this machine's clock; zero: unknown
+	heard   time.Time // its last answer; when it was first seen if it has not answered yet
+	fault   string    // of the last question; "" if it was answered
+	gone    bool      // its lease has ended
+}
+
+func newPeers(r *registry, key string, secure *tls.Config) *peers {
+	p := &peers{registry: r, ask: func(ctx context.Context, address string) (*api.ClockResponse, error) {
+		return askReplica(ctx, address, key, secure)
+	}}
+	p.mu.known = map[string]*peer{}
+	return p
+}
+
+// run asks until ctx ends.
+func (p *peers) run(ctx context.Context) error {
+	tick := time.NewTicker(peerPause)
+	defer tick.Stop()
+	for {
+		p.round(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// round asks each registered replica once.
+func (p *peers) round(ctx context.Context) {
+	var asked sync.WaitGroup
+	for _, r := range p.update(time.Now()) {
+		asked.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, peerTimeout)
+			defer cancel()
+			answer, err := p.ask(ctx, r.address)
+			p.note(r.address, answer, err)
+		})
+	}
+	asked.Wait()
+}
+
+// update compares the known replicas with the registered ones, and returns those to ask.
+func (p *peers) update(now time.Time) (registered []registration) {
+	registered = p.registry.others()
+	registered = registered[:min(len(registered), maxPeers)]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, known := range p.mu.known {
+		known.gone = true
+	}
+	for _, r := range registered {
+		known := p.mu.known[r.address]
+		if known == nil {
+			known = &peer{heard: now}
+			p.mu.known[r.address] = known
+		}
+		known.registration, known.gone = r, false
+	}
+	for address, known := range p.mu.known {
+		restarted := slices.ContainsFunc(registered, func(r registration) bool { return r.id == known.id })
+		silence := now.Sub(known.heard)
+		if known.gone && (restarted || silence < lapseSilence || silence > peerMemory) {
+			delete(p.mu.known, address)
+		}
+	}
+	for len(p.mu.known) > maxPeers {
+		oldest := slices.MinFunc(slices.Collect(maps.Values(p.mu.known)), func(a, b *peer) int { return a.heard.Compare(b.heard) })
+		delete(p.mu.known, oldest.address)
+	}
+	return registered
+}
+
+// note takes the outcome of a question. An older replica answers without its version.
+func (p *peers) note(address string, answer *api.ClockResponse, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	known := p.mu.known[address]
+	if known == nil {
+		return
+	}
+	known.fault = ""
+	if err != nil {
+		code := status.Code(err)
+		if code != codes.DeadlineExceeded { // else the silence says it
+			known.fault = grpcerr.Plain(err).Error()
+		}
+		if _, reason, ok := strings.Cut(known.fault, ": connect: "); ok { // the address is known
+			known.fault = reason
+		}
+		if code == codes.Unavailable || code == codes.DeadlineExceeded || code == codes.Canceled {
+			return
+		}
+	} else {
+		known.version = answer.Version
+		if answer.UptimeMs != nil {
+			known.began = time.Now().Add(-time.Duration(*answer.UptimeMs) * time.Millisecond)
+		}
+	}
+	known.heard = time.Now()
+}
+
+// list returns the known replicas by id.
+func (p *peers) list(now time.Time) []operator.Replica {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := make([]operator.Replica, 0, len(p.mu.known))
+	for _, known := range p.mu.known {
+		r := operator.Replica{Replica: known.id, Address: known.address, Version: known.version, Silence: now.Sub(known.heard).Seconds(), Fault: known.fault}
+		if !known.began.IsZero() && known.fault == "" && !known.gone {
+			r.Uptime = ptr(now.Sub(known.began).Seconds())
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+func ptr[T any](v T) *T { return &v }

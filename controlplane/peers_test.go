@@ -1,0 +1,132 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/controlplane/operator"
+)
+
+// watched is a watch of replicas whose registrations and answers a test sets.
+type watched struct {
+	*peers
+	down sync.Map // errors by address
+}
+
+// watch runs fn beside a watch of the other replicas, with fake time.
+func watch(t *testing.T, fn func(w *watched)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &watched{peers: newPeers(&registry{address: "own:7050"}, "", nil)}
+		w.ask = func(ctx context.Context, address string) (*api.ClockResponse, error) {
+			if err, ok := w.down.Load(address); ok {
+				return nil, err.(error)
+			}
+			return &api.ClockResponse{Version: "v1", UptimeMs: ptr(uint64(60_000))}, nil
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- w.run(ctx) }()
+		fn(w)
+		cancel()
+		require.NoError(t, <-ended)
+	})
+}
+
+func (w *watched) register(all ...registration) { w.registry.replicas.Store(&all) }
+
+// after returns the known replicas after some time, by id.
+func (w *watched) after(d time.Duration) map[string]operator.Replica {
+	time.Sleep(d) // sleeps: the clock is fake
+	synctest.Wait()
+	all := map[string]operator.Replica{}
+	for _, r := range w.list(time.Now()) {
+		all[r.Replica] = r
+	}
+	return all
+}
+
+var (
+	errSilent  = status.Error(codes.DeadlineExceeded, "context deadline exceeded")
+	errRefused = status.Error(codes.Unavailable, `connection error: desc = "transport: Error while dialing: dial tcp r2:7050: connect: connection refused"`)
+)
+
+func TestPeers_RemembersALostReplica(t *testing.T) {
+	watch(t, func(w *watched) {
+		r1, r2 := registration{"r1", "r1:7050"}, registration{"r2", "r2:7050"}
+		w.register(r1, r2)
+		all := w.after(5 * time.Second)
+		require.Equal(t, "v1", all["r2"].Version)
+		require.InDelta(t, 61, *all["r2"].Uptime, 1)
+		require.Less(t, all["r2"].Silence, 2.1)
+
+		w.down.Store("r2:7050", errRefused)
+		all = w.after(8 * time.Second)
+		require.InDelta(t, 9, all["r2"].Silence, 1.1)
+		require.Equal(t, "connection refused", all["r2"].Fault)
+		require.Nil(t, all["r2"].Uptime)
+		w.register(r1) // the lease has ended
+		all = w.after(time.Minute)
+		require.InDelta(t, 69, all["r2"].Silence, 1.1)
+		require.Less(t, all["r1"].Silence, 2.1)
+
+		w.register(r1, registration{"r2", "elsewhere:7050"})
+		all = w.after(3 * time.Second)
+		require.Len(t, all, 2, "a restarted replica replaces it")
+		require.Equal(t, "elsewhere:7050", all["r2"].Address)
+		w.down.Store("elsewhere:7050", errSilent)
+		w.after(9 * time.Second)
+		w.register(r1)
+		require.Len(t, w.after(9*time.Minute), 2)
+		require.Len(t, w.after(2*time.Minute), 1, "ten minutes")
+	})
+}
+
+// A replica that stops in good order gives its lease back at once, and is forgotten. Its requests fail before that.
+func TestPeers_ForgetsALeavingReplica(t *testing.T) {
+	watch(t, func(w *watched) {
+		w.register(registration{"r1", "r1:7050"})
+		require.Len(t, w.after(5*time.Second), 1)
+		w.down.Store("r1:7050", errRefused)
+		require.Len(t, w.after(3*time.Second), 1)
+		w.register()
+		require.Empty(t, w.after(3*time.Second))
+	})
+}
+
+// Errors that only a running replica can return are signs of life.
+func TestPeers_HearsAnErrorOfARunningReplica(t *testing.T) {
+	watch(t, func(w *watched) {
+		w.down.Store("r1:7050", status.Error(codes.Unauthenticated, "unknown or missing agent key"))
+		w.down.Store("r2:7050", errors.New("no gRPC status"))
+		w.register(registration{"r1", "r1:7050"}, registration{"r2", "r2:7050"})
+		all := w.after(20 * time.Second)
+		require.Less(t, all["r1"].Silence, 2.1)
+		require.Equal(t, "unknown or missing agent key", all["r1"].Fault)
+	})
+}
+
+func TestPeers_IsBounded(t *testing.T) {
+	watch(t, func(w *watched) {
+		for round := range 3 {
+			var all []registration
+			for n := range 100 {
+				name := fmt.Sprintf("r%d-%d", round, n)
+				all = append(all, registration{name, name + ":7050"})
+				w.down.Store(name+":7050", errSilent)
+			}
+			w.register(all...)
+			require.LessOrEqual(t, len(w.after(20*time.Second)), maxPeers)
+		}
+	})
+}

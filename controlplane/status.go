@@ -1,0 +1,214 @@
+package controlplane
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/freshet-io/freshet/controlplane/operator"
+	"github.com/freshet-io/freshet/controlplane/session"
+	"github.com/freshet-io/freshet/internal/grpcerr"
+	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
+	"github.com/freshet-io/freshet/objstore/open"
+)
+
+// statusTimeout bounds the questions for a status to etcd's members, the object store, the other replicas and the owner. They run side by
+// side.
+const statusTimeout = 2 * time.Second
+
+// statuses answers operators' questions for the status of virtual clusters.
+type statuses struct {
+	plane     *ControlPlane
+	began     time.Time // start of this replica
+	peers     *peers
+	forwarder *operator.Forwarder
+	looks     singleflight.Group // concurrent calls share one look at the surroundings
+}
+
+// surroundings are the answers of the other processes that a replica depends on.
+type surroundings struct {
+	etcd  []operator.EtcdMember
+	store operator.Store
+}
+
+// of returns the status of a virtual cluster. It takes little more than statusTimeout at most.
+func (s *statuses) of(ctx context.Context, c *cluster) *operator.Status {
+	cfg := &s.plane.cfg
+	status := &operator.Status{VirtualCluster: c.name, Replica: cfg.ReplicaID, Agents: []session.AgentInfo{}, Findings: []operator.Finding{}}
+	var asked sync.WaitGroup
+	asked.Go(func() {
+		found := s.look()
+		status.Etcd, status.Store = found.etcd, found.store
+	})
+	var list *session.AgentList
+	var listFault error
+	asked.Go(func() { list, listFault = s.agents(ctx, c) })
+	asked.Wait()
+
+	now := time.Now()
+	status.Replicas = append(s.peers.list(now), operator.Replica{
+		Replica: cfg.ReplicaID, Address: cfg.Advertise, Version: cfg.Version, Uptime: ptr(now.Sub(s.began).Seconds()),
+	})
+	slices.SortFunc(status.Replicas, func(a, b operator.Replica) int {
+		return cmp.Or(strings.Compare(a.Replica, b.Replica), strings.Compare(a.Address, b.Address))
+	})
+	if list != nil {
+		status.Agents, status.MoreAgents, status.AgentsAge = list.Agents, list.More, ptr(max(0, now.Sub(list.At).Seconds()))
+	} else if listFault != nil {
+		status.AgentsFault = listFault.Error()
+	}
+	s.find(status, c)
+	return status
+}
+
+// find adds the owner and the findings.
+func (s *statuses) find(status *operator.Status, c *cluster) {
+	etcdFault := s.findEtcd(status)
+	if status.Store.Fault != "" {
+		status.Add(operator.AboutStore, status.Store.Address, status.Store.Fault)
+	}
+	owner, owned := c.located()
+	unready := s.plane.readyCluster(c)
+	self := "replica " + status.Replica + ": "
+	switch {
+	case owned:
+		status.Owner = &operator.Owner{Replica: owner.Replica, Address: owner.Address}
+		if unready != nil {
+			status.Add(operator.AboutReplica, s.plane.cfg.Advertise, self+unready.Error())
+		}
+	case unready == nil || etcdFault:
+		status.Add(operator.AboutOwner, c.name, "virtual cluster "+c.name+" has no owner")
+	default:
+		status.Add(operator.AboutOwner, c.name, unready.Error())
+	}
+	if warning := c.warning(); warning != "" {
+		status.Add(operator.AboutClock, s.plane.cfg.Advertise, self+warning)
+	}
+	status.Find()
+}
+
+// findEtcd adds the findings about etcd's members, and reports whether the registry's last round failed.
+func (s *statuses) findEtcd(status *operator.Status) (failed bool) {
+	var faulty []string
+	for _, m := range status.Etcd {
+		if m.Fault != "" {
+			faulty = append(faulty, m.Address)
+		}
+	}
+	if fault := s.plane.registry.health.fault(); fault != nil {
+		if len(faulty) == 0 {
+			faulty = []string{s.plane.registry.health.addresses()}
+		}
+		status.Add(operator.AboutEtcd, strings.Join(faulty, ", "), fault.Error())
+		return true
+	}
+	for _, m := range status.Etcd {
+		if m.Fault != "" {
+			status.Add(operator.AboutEtcd, m.Address, "etcd at "+m.Address+" "+m.Fault)
+		}
+	}
+	return false
+}
+
+// look asks etcd's members, the object store and, beside their watch, the other replicas.
+func (s *statuses) look() surroundings {
+	shared, _, _ := s.looks.Do("", func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), statusTimeout) // no caller's context: it would end the look of all
+		defer cancel()
+		var found surroundings
+		var asked sync.WaitGroup
+		asked.Go(func() { s.peers.round(ctx) })
+		asked.Go(func() { found.etcd = s.plane.registry.health.members(ctx) })
+		asked.Go(func() {
+			found.store = operator.Store{Location: s.plane.cfg.BucketLocation, Address: open.Address(s.plane.cfg.BucketLocation)}
+			if fault := s.plane.store.Check(ctx); fault != nil {
+				found.store.Fault = fault.Error()
+			}
+		})
+		asked.Wait()
+		return found, nil
+	})
+	return shared.(surroundings)
+}
+
+// members asks each member for its status, for at most memberTimeout.
+func (h *etcdHealth) members(ctx context.Context) []operator.EtcdMember {
+	endpoints := h.client.Endpoints()
+	if len(endpoints) == 0 {
+		endpoints = []string{h.addresses()}
+	}
+	members := make([]operator.EtcdMember, len(endpoints))
+	var asked sync.WaitGroup
+	for i, endpoint := range endpoints {
+		asked.Go(func() { members[i] = h.member(ctx, endpoint) })
+	}
+	asked.Wait()
+	return members
+}
+
+func (h *etcdHealth) member(ctx context.Context, endpoint string) operator.EtcdMember {
+	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
+	defer cancel()
+	m := operator.EtcdMember{Address: etcdlog.Address(endpoint)}
+	began := time.Now()
+	answer, err := h.client.Status(ctx, endpoint)
+	switch {
+	case err != nil && timedOut(err):
+		m.Fault = "does not answer" + h.unreached(m.Address)
+	case err != nil:
+		m.Fault = "refuses requests (" + grpcerr.Plain(err).Error() + ")"
+	default:
+		m.Latency, m.Leader = time.Since(began).Seconds(), answer.Leader == answer.Header.MemberId
+		m.Used, m.Allowed = answer.DbSize, answer.DbSizeQuota
+		if len(answer.Errors) > 0 {
+			m.Fault = "reports " + strings.Join(answer.Errors, "; ")
+		}
+	}
+	return m
+}
+
+// agents returns the agents as the owner knows them, or the last list that this replica has. The error is returned without a list.
+func (s *statuses) agents(ctx context.Context, c *cluster) (*session.AgentList, error) {
+	if list, ok := c.sessions.Agents(); ok {
+		return list, nil
+	}
+	list, err := s.askOwner(ctx, c)
+	if err == nil {
+		c.sessions.NoteAgents(list)
+		return list, nil
+	}
+	return c.sessions.LastAgents(), err
+}
+
+// askOwner asks the owner for the agents.
+func (s *statuses) askOwner(ctx context.Context, c *cluster) (*session.AgentList, error) {
+	owner, ok := c.located()
+	if !ok {
+		return nil, errNoOwner
+	}
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	status, body, err := s.forwarder.Get(ctx, owner.Address, c.key, operator.Prefix+c.name+"/agents")
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("ask the owner, replica %s at %s: %w", owner.Replica, owner.Address, err)
+	case status == http.StatusNotFound:
+		return nil, errors.New("the owner is of an older version")
+	case status != http.StatusOK:
+		return nil, fmt.Errorf("ask the owner, replica %s at %s: status %d", owner.Replica, owner.Address, status)
+	}
+	list := &session.AgentList{At: time.Now()}
+	if err := json.Unmarshal(body, list); err != nil {
+		return nil, fmt.Errorf("agents in the owner's answer: %w", err)
+	}
+	return list, nil
+}

@@ -1,0 +1,292 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"syscall"
+	"text/tabwriter"
+	"time"
+)
+
+// StatusTimeout is the default bound of a request for the status. A replica answers within about 2 s.
+const StatusTimeout = 3 * time.Second
+
+// FindingsError is returned by ShowStatus after the status was written, if there are findings.
+type FindingsError struct{ Count int }
+
+func (e *FindingsError) Error() string { return count(int64(e.Count), "finding") }
+
+// clusterStatus is the control plane's answer about a whole cluster.
+type clusterStatus struct {
+	VirtualCluster string `json:"virtual_cluster"`
+	Replica        string `json:"replica"`
+	Owner          *struct {
+		Replica string `json:"replica"`
+		Address string `json:"address"`
+	} `json:"owner"`
+	Replicas []struct {
+		Replica string   `json:"replica"`
+		Address string   `json:"address"`
+		Version string   `json:"version"`
+		Uptime  *float64 `json:"uptime_seconds"`
+		Silence float64  `json:"silence_seconds"`
+	} `json:"replicas"`
+	Etcd []struct {
+		Address string  `json:"address"`
+		Leader  bool    `json:"leader"`
+		Latency float64 `json:"latency_seconds"`
+		Used    int64   `json:"used_bytes"`
+		Allowed int64   `json:"allowed_bytes"`
+		Fault   string  `json:"fault"`
+	} `json:"etcd"`
+	Store struct {
+		Location string `json:"location"`
+		Fault    string `json:"fault"`
+	} `json:"object_store"`
+	Agents []struct {
+		Session     uint32   `json:"session"`
+		Zone        string   `json:"zone"`
+		Address     string   `json:"address"`
+		Version     string   `json:"version"`
+		State       string   `json:"state"`
+		Silence     float64  `json:"silence_seconds"`
+		Uptime      *float64 `json:"uptime_seconds"`
+		Load        *float64 `json:"load"`
+		Connections *uint32  `json:"connections"`
+	} `json:"agents"`
+	MoreAgents int       `json:"more_agents"`
+	AgentsAge  *float64  `json:"agents_age_seconds"`
+	Findings   []finding `json:"findings"`
+}
+
+// finding is a fault in words.
+type finding struct {
+	Kind    string `json:"kind"`
+	Subject string `json:"subject"`
+	Text    string `json:"text"`
+}
+
+// statusAnswer is the answer of one replica.
+type statusAnswer struct {
+	raw    map[string]json.RawMessage
+	status clusterStatus
+	err    error
+}
+
+// ShowStatus asks all replicas for the status of the cluster and writes the answer of the replica that knows most, with the findings of
+// all of them. An address that does not answer is a finding. Errors: FindingsError; if no replica answers, the errors of all.
+func ShowStatus(ctx context.Context, c OperatorConfig, s Streams) error {
+	if err := c.complete(); err != nil {
+		return err
+	}
+	answers := make([]statusAnswer, len(c.ControlPlane))
+	var asked sync.WaitGroup
+	for i, replica := range c.ControlPlane {
+		asked.Go(func() {
+			a := &answers[i]
+			if a.err = c.askReplica(ctx, replica, http.MethodGet, "/status", &a.raw); a.err != nil {
+				return
+			}
+			whole, err := json.Marshal(a.raw)
+			if a.err = err; err == nil {
+				a.err = json.Unmarshal(whole, &a.status)
+			}
+		})
+	}
+	asked.Wait()
+	best, faults := -1, []error{}
+	for i := range answers {
+		if err := answers[i].err; err != nil {
+			faults = append(faults, err)
+		} else if best < 0 || answers[i].status.knows() > answers[best].status.knows() {
+			best = i
+		}
+	}
+	if best < 0 {
+		err := errors.Join(faults...)
+		if c.found != "" && errors.Is(err, errUnreachable) {
+			return fmt.Errorf("%w; does freshet dev run on %s?", err, c.found)
+		}
+		return err
+	}
+	a := &answers[best]
+	a.merge(answers, c.ControlPlane)
+	if err := a.write(s); err != nil {
+		return err
+	}
+	if n := len(a.status.Findings); n > 0 {
+		return &FindingsError{n}
+	}
+	return nil
+}
+
+// knows ranks answers: an owner counts more than agents, and agents more than nothing. Newer agents count more.
+func (s *clusterStatus) knows() (rank float64) {
+	if s.Owner != nil {
+		rank = 10
+	}
+	if s.AgentsAge != nil {
+		rank += 1 + 1/(1+*s.AgentsAge)
+	}
+	return rank
+}
+
+// merge adds the findings of the other replicas, but not those about the owner and agents: this replica knows most of them.
+func (a *statusAnswer) merge(answers []statusAnswer, addresses []string) {
+	type about struct{ kind, subject string }
+	known := map[about]bool{}
+	all := []finding{}
+	add := func(f finding) {
+		if of := (about{f.Kind, f.Subject}); !known[of] || f.Kind == "agent" {
+			known[of] = true
+			all = append(all, f)
+		}
+	}
+	for i := range answers {
+		if err := answers[i].err; err != nil {
+			add(finding{"control_plane", addresses[i], unanswered(addresses[i], err)})
+		}
+	}
+	for _, f := range a.status.Findings {
+		add(f)
+	}
+	for i := range answers {
+		for _, f := range answers[i].status.Findings {
+			if f.Kind != "owner" && f.Kind != "agent" {
+				add(f)
+			}
+		}
+	}
+	a.status.Findings = all
+}
+
+// unanswered describes the error of one replica.
+func unanswered(address string, err error) string {
+	var name *net.DNSError
+	var number syscall.Errno
+	text := "control plane at " + address + " does not answer"
+	switch {
+	case errors.As(err, &name):
+		return text + " (" + name.Err + ")"
+	case errors.As(err, &number):
+		return text + " (" + number.Error() + ")"
+	case errors.Is(err, context.DeadlineExceeded):
+		return text
+	}
+	return "control plane at " + address + ": " + err.Error()
+}
+
+// write writes the status: in words, or as the replica's JSON with the findings of all replicas.
+func (a *statusAnswer) write(s Streams) error {
+	if s.json() {
+		findings, err := json.Marshal(a.status.Findings)
+		if err != nil {
+			return fmt.Errorf("write JSON: %w", err)
+		}
+		a.raw["findings"] = findings
+		return s.writeJSON(a.raw)
+	}
+	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
+	a.status.print(w)
+	return w.Flush()
+}
+
+// print writes a section after the other. A line without tabs ends the columns of the table above it.
+func (s *clusterStatus) print(w *tabwriter.Writer) {
+	fmt.Fprintf(w, "Virtual cluster %s, as replica %s knows it\n\n", s.VirtualCluster, s.Replica)
+	s.printControlPlane(w)
+	fmt.Fprintf(w, "\nEtcd\n  MEMBER\tLATENCY\tUSED\tALLOWED\tSTATE\n")
+	for _, m := range s.Etcd {
+		if m.Fault != "" {
+			fmt.Fprintf(w, "  %s\t-\t-\t-\t%s\n", m.Address, m.Fault)
+			continue
+		}
+		allowed, state := "-", "follower"
+		if m.Allowed > 0 {
+			allowed = sizeText(m.Allowed)
+		}
+		if m.Leader {
+			state = "leader"
+		}
+		fmt.Fprintf(w, "  %s\t%.1f ms\t%s\t%s\t%s\n", m.Address, 1000*m.Latency, sizeText(m.Used), allowed, state)
+	}
+	fmt.Fprintf(w, "\nObject store\n  BUCKET\tSTATE\n  %s\t%s\n\n", s.Store.Location, cmp.Or(s.Store.Fault, "works"))
+	s.printAgents(w)
+	if len(s.Findings) == 0 {
+		fmt.Fprintf(w, "\nFindings: none\n")
+		return
+	}
+	fmt.Fprintf(w, "\nFindings\n")
+	for _, f := range s.Findings {
+		fmt.Fprintf(w, "  %s\n", f.Text)
+	}
+}
+
+func (s *clusterStatus) printControlPlane(w *tabwriter.Writer) {
+	if s.Owner == nil {
+		fmt.Fprintln(w, "Control plane: no owner")
+	} else {
+		fmt.Fprintf(w, "Control plane: replica %s at %s is the owner\n", s.Owner.Replica, s.Owner.Address)
+	}
+	fmt.Fprintln(w, "  REPLICA\tADDRESS\tVERSION\tUPTIME\tSTATE")
+	for _, r := range s.Replicas {
+		state := "standby"
+		switch {
+		case r.Silence >= shownSilence:
+			state = "silent for " + span(r.Silence)
+		case s.Owner != nil && r.Replica == s.Owner.Replica:
+			state = "owner"
+		}
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\n", r.Replica, r.Address, cmp.Or(r.Version, "-"), uptime(r.Uptime), state)
+	}
+}
+
+// shownSilence is the silence of a healthy process that is not worth a word, in seconds.
+const shownSilence = 3
+
+func (s *clusterStatus) printAgents(w *tabwriter.Writer) {
+	switch {
+	case s.AgentsAge == nil:
+		fmt.Fprintln(w, "Agents: not known")
+		return
+	case *s.AgentsAge >= shownSilence:
+		fmt.Fprintf(w, "Agents, as of %s ago\n", span(*s.AgentsAge))
+	default:
+		fmt.Fprintln(w, "Agents")
+	}
+	fmt.Fprintln(w, "  ZONE\tAGENT\tADDRESS\tVERSION\tUPTIME\tLOAD\tCONNECTIONS\tSTATE")
+	for _, a := range s.Agents {
+		load, connections, state := "-", "-", a.State
+		if a.Load != nil {
+			load = percent(*a.Load)
+		}
+		if a.Connections != nil {
+			connections = strconv.FormatUint(uint64(*a.Connections), 10)
+		}
+		if a.Silence >= shownSilence {
+			state += ", silent for " + span(a.Silence)
+		}
+		fmt.Fprintf(w, "  %s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", cmp.Or(a.Zone, "(none)"), a.Session, a.Address, cmp.Or(a.Version, "-"),
+			uptime(a.Uptime), load, connections, state)
+	}
+	if s.MoreAgents > 0 {
+		fmt.Fprintf(w, "  and %d more\n", s.MoreAgents)
+	}
+}
+
+// uptime returns an age in words, or "-" if it is unknown.
+func uptime(seconds *float64) string {
+	if seconds == nil {
+		return "-"
+	}
+	return span(*seconds)
+}
+
+func span(seconds float64) string { return ageText(time.Duration(seconds * float64(time.Second))) }

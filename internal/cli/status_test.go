@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// replicaSays serves a status at an address.
+func replicaSays(t *testing.T, body string) (address string) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/clusters/main/status" || r.Header.Get("Authorization") != "Bearer k" {
+			w.WriteHeader(http.StatusUnauthorized)
+			_, _ = w.Write([]byte(`{"error":"no such virtual cluster, or not its key"}`))
+			return
+		}
+		_, _ = w.Write([]byte(body))
+	}))
+	t.Cleanup(server.Close)
+	return strings.TrimPrefix(server.URL, "http://")
+}
+
+const healthyStatus = `{"virtual_cluster":"main","replica":"cp-0","owner":{"replica":"cp-0","address":"10.0.0.1:7050"},"further":1,
+ "replicas":[{"replica":"cp-0","address":"10.0.0.1:7050","version":"v1.2.0","uptime_seconds":11000,"silence_seconds":0},
+  {"replica":"cp-1","address":"10.0.0.2:7050","silence_seconds":0.4}],
+ "etcd":[{"address":"10.0.0.1:2379","leader":true,"latency_seconds":0.0012,"used_bytes":1572864,"allowed_bytes":2147483648},
+  {"address":"10.0.0.2:2379","leader":false,"latency_seconds":0.01,"used_bytes":20480,"allowed_bytes":0}],
+ "object_store":{"location":"s3://records?region=eu-central-1","address":"s3.eu-central-1.amazonaws.com"},
+ "agents":[{"session":3,"zone":"a","address":"10.0.0.5:9092","version":"v1.2.0","state":"serves","silence_seconds":0.3,"uptime_seconds":42,"load":0.31,"connections":12},
+  {"session":4,"zone":"","address":"10.0.0.6:9092","version":"v1.1.0","state":"serves","silence_seconds":1}],
+ "more_agents":0,"agents_age_seconds":0.01,"findings":[]}`
+
+func TestShowStatus_Healthy(t *testing.T) {
+	c := OperatorConfig{ControlPlane: []string{replicaSays(t, healthyStatus)}, VirtualCluster: "main", AgentKey: "k"}
+	var out bytes.Buffer
+	require.NoError(t, ShowStatus(t.Context(), c, Streams{Out: &out}))
+	require.Equal(t, `Virtual cluster main, as replica cp-0 knows it
+
+Control plane: replica cp-0 at 10.0.0.1:7050 is the owner
+  REPLICA  ADDRESS        VERSION  UPTIME  STATE
+  cp-0     10.0.0.1:7050  v1.2.0   3h      owner
+  cp-1     10.0.0.2:7050  -        -       standby
+
+Etcd
+  MEMBER         LATENCY  USED      ALLOWED  STATE
+  10.0.0.1:2379  1.2 ms   1.5 MiB   2.0 GiB  leader
+  10.0.0.2:2379  10.0 ms  20.0 KiB  -        follower
+
+Object store
+  BUCKET                            STATE
+  s3://records?region=eu-central-1  works
+
+Agents
+  ZONE    AGENT  ADDRESS        VERSION  UPTIME  LOAD  CONNECTIONS  STATE
+  a       3      10.0.0.5:9092  v1.2.0   42s     31%   12           serves
+  (none)  4      10.0.0.6:9092  v1.1.0   -       -     -            serves
+
+Findings: none
+`, out.String())
+	out.Reset()
+	require.NoError(t, ShowStatus(t.Context(), c, Streams{Out: &out, Format: FormatJSON}))
+	require.JSONEq(t, healthyStatus, out.String(), "the replica's answer, whole")
+}
+
+// The answer of the replica that knows an owner counts, with the findings of the others and the addresses that do not answer.
+func TestShowStatus_MergesReplicas(t *testing.T) {
+	behind := `{"virtual_cluster":"main","replica":"cp-1","owner":null,"replicas":[],"etcd":[],"object_store":{"location":"s3://records"},"agents":[],
+	 "agents_age_seconds":null,"findings":[{"kind":"object_store","subject":"store:9000","text":"object store at store:9000 does not answer, 7 s"},
+	 {"kind":"etcd","subject":"etcd:2379","text":"etcd at etcd:2379 does not answer, 9 s"},
+	 {"kind":"owner","subject":"main","text":"virtual cluster main has no owner"},{"kind":"agent","subject":"","text":"the agents are not known: no owner"}]}`
+	ahead := strings.Replace(healthyStatus, `"findings":[]`, `"findings":[
+	 {"kind":"etcd","subject":"etcd:2379","text":"etcd at etcd:2379 does not answer, 8 s"},
+	 {"kind":"agent","subject":"a:9092","text":"agent 3 at a:9092 stopped answering 5 s ago"},
+	 {"kind":"agent","subject":"a:9092","text":"agent 2 at a:9092 stopped answering 9 s ago"}]`, 1)
+	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	defer hangs.Close()
+	silent := strings.TrimPrefix(hangs.URL, "http://")
+	c := OperatorConfig{
+		ControlPlane:   []string{"127.0.0.1:1", replicaSays(t, behind), silent, replicaSays(t, ahead)},
+		VirtualCluster: "main", AgentKey: "k", Timeout: 300 * time.Millisecond,
+	}
+	var out bytes.Buffer
+	err := ShowStatus(t.Context(), c, Streams{Out: &out})
+	var found *FindingsError
+	require.ErrorAs(t, err, &found)
+	require.EqualError(t, err, "6 findings")
+	_, findings, _ := strings.Cut(out.String(), "\nFindings\n")
+	require.Equal(t, `  control plane at 127.0.0.1:1 does not answer (connection refused)
+  control plane at `+silent+` does not answer
+  etcd at etcd:2379 does not answer, 8 s
+  agent 3 at a:9092 stopped answering 5 s ago
+  agent 2 at a:9092 stopped answering 9 s ago
+  object store at store:9000 does not answer, 7 s
+`, findings)
+
+	out.Reset()
+	require.EqualError(t, ShowStatus(t.Context(), c, Streams{Out: &out, Format: FormatJSON}), "6 findings")
+	var answer struct {
+		Replica  string    `json:"replica"`
+		Findings []finding `json:"findings"`
+	}
+	require.NoError(t, json.Unmarshal(out.Bytes(), &answer))
+	require.Equal(t, "cp-0", answer.Replica)
+	require.Equal(t, finding{"control_plane", "127.0.0.1:1", "control plane at 127.0.0.1:1 does not answer (connection refused)"}, answer.Findings[0])
+
+	c.ControlPlane = c.ControlPlane[1:2]
+	out.Reset()
+	require.EqualError(t, ShowStatus(t.Context(), c, Streams{Out: &out}), "4 findings")
+	require.Contains(t, out.String(), "Control plane: no owner\n")
+	require.Contains(t, out.String(), "Agents: not known\n")
+	c.AgentKey = "wrong"
+	require.EqualError(t, ShowStatus(t.Context(), c, Streams{Out: &out}), "no such virtual cluster, or not its key")
+	c.ControlPlane = []string{"127.0.0.1:1", silent}
+	err = ShowStatus(t.Context(), c, Streams{Out: &out})
+	require.ErrorIs(t, err, errUnreachable)
+	require.ErrorIs(t, err, errUnavailable)
+	require.NotErrorAs(t, err, &found)
+}
