@@ -44,8 +44,6 @@ func New(cfg Config) (*ControlPlane, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("control plane: %w", err)
 	}
-	// The client logs each failed request, and etcdHealth names the cause once.
-	cfg.Etcd.WithLogger(zap.NewNop()) //nolint:staticcheck // the way that replaces it is for clients that are not built yet
 	return &ControlPlane{cfg: cfg, store: probe.NewWatch(probe.CreateOnly, open.Address(cfg.BucketLocation), cfg.Log)}, nil
 }
 

@@ -104,7 +104,7 @@ func (h *etcdHealth) diagnose(ctx context.Context, round error) string {
 			ctx, cancel := context.WithTimeout(ctx, memberTimeout)
 			defer cancel()
 			var err error
-			if answers[i], err = h.client.Status(ctx, endpoint); err != nil && timedOut(err) {
+			if answers[i], err = h.client.Status(ctx, endpoint); err != nil && etcdlog.TimedOut(err) {
 				silent[i] = etcdlog.Address(endpoint) + h.unreached(etcdlog.Address(endpoint))
 			}
 		})

@@ -1,23 +1,21 @@
 package controlplane
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/freshet-io/freshet/metadata/metalog"
+	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
 )
 
 // explain returns an error of the metadata log in words that name etcd, if etcd caused it. Other errors stay as they are: the object
 // store times out too. errors.Is finds err in both cases.
 func (h *etcdHealth) explain(err error) error {
 	lost := errors.Is(err, metalog.ErrFenced)
-	if lost && h.silent() || (lost || errors.Is(err, metalog.ErrUnavailable)) && timedOut(err) {
+	if lost && h.silent() || (lost || errors.Is(err, metalog.ErrUnavailable)) && etcdlog.TimedOut(err) {
 		return h.named(err)
 	}
 	return err
@@ -25,7 +23,7 @@ func (h *etcdHealth) explain(err error) error {
 
 // explainRequest is explain for the error of a request to etcd.
 func (h *etcdHealth) explainRequest(err error) error {
-	if err != nil && timedOut(err) {
+	if err != nil && etcdlog.TimedOut(err) {
 		return h.named(err)
 	}
 	return err
@@ -46,24 +44,6 @@ type explainedError struct{ text, cause error }
 func (e *explainedError) Error() string { return e.text.Error() }
 
 func (e *explainedError) Unwrap() []error { return []error{e.text, e.cause} }
-
-// timedOut reports whether err means that there was no answer.
-func timedOut(err error) bool {
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		return true
-	}
-	code := codeOf(err)
-	return code == codes.Unavailable || code == codes.DeadlineExceeded || code == codes.Canceled
-}
-
-// codeOf returns the gRPC code of an error of etcd's client, which wraps some codes in types of its own.
-func codeOf(err error) codes.Code {
-	var coded interface{ Code() codes.Code }
-	if errors.As(err, &coded) {
-		return coded.Code()
-	}
-	return status.Code(err)
-}
 
 // explainingCore logs errors in the words of explain.
 type explainingCore struct {

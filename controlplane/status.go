@@ -162,7 +162,7 @@ func (h *etcdHealth) member(ctx context.Context, endpoint string) operator.EtcdM
 	began := time.Now()
 	answer, err := h.client.Status(ctx, endpoint)
 	switch {
-	case err != nil && timedOut(err):
+	case err != nil && etcdlog.TimedOut(err):
 		m.Fault = "does not answer" + h.unreached(m.Address)
 	case err != nil:
 		m.Fault = "refuses requests (" + grpcerr.Plain(err).Error() + ")"

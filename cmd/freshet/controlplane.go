@@ -170,7 +170,7 @@ func (s *controlSettings) run(ctx context.Context, p program.Program) error {
 
 // complete turns what flags say into what the replica takes, with all faults at once.
 func (s *controlSettings) complete(log *zap.Logger) error {
-	s.Log, s.etcd.Logger = log, log.Named("etcd")
+	s.Log = log
 	var faults []error
 	fault := func(what string, err error) {
 		if err != nil {
@@ -228,13 +228,16 @@ func (s *controlSettings) replicaTLS(log *zap.Logger) (*tls.Config, error) {
 	return nil, nil //nolint:nilnil // no TLS is a value here, not a failure
 }
 
-// checkEtcd warns of faults of etcd's members. The replica starts regardless and waits for them. Only TLS on one side alone is an
-// error, because waiting does not cure it.
+// checkEtcd warns of faults of etcd's members. The replica starts regardless, and the registry reports members that do not answer. Only
+// TLS on one side alone and ports of other programs are errors, because waiting does not cure them.
 func (s *controlSettings) checkEtcd(ctx context.Context, log *zap.Logger) error {
 	checked, cancel := context.WithTimeout(ctx, etcdCheck)
-	err := etcdlog.Check(checked, s.Etcd)
+	silent, faults := etcdlog.Check(checked, s.Etcd)
 	cancel()
-	if err == nil {
+	if faults != nil {
+		log.Warn("etcd works, but not as it should", zap.Error(faults))
+	}
+	if len(silent) == 0 {
 		return nil
 	}
 	ctx, cancel = context.WithTimeout(ctx, etcdCheck) // a new one: members that are down use up the first
@@ -250,11 +253,7 @@ func (s *controlSettings) checkEtcd(ctx context.Context, log *zap.Logger) error 
 			return fmt.Errorf("--etcd %s does not speak TLS: remove --etcd-tls and the settings that begin with it, and https:// from --etcd", endpoint)
 		}
 	}
-	if foreign := cli.CheckEtcd(ctx, addresses); foreign != nil {
-		return foreign
-	}
-	log.Warn("etcd is not as it should be", zap.Error(err))
-	return nil
+	return cli.CheckEtcd(ctx, addresses)
 }
 
 // replicaID names a replica by where it runs.

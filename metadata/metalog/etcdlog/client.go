@@ -12,7 +12,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
 )
 
 // ClientConfig tells how to reach an external etcd cluster.
@@ -21,7 +22,6 @@ type ClientConfig struct {
 	TLS       *tls.Config
 	Username  string
 	Password  string
-	Logger    *zap.Logger // of etcd's client; default: none
 }
 
 // CheckEndpoint returns an error for an endpoint without a port, or that is no URL of etcd's.
@@ -67,9 +67,6 @@ func NewClient(cfg ClientConfig) (*clientv3.Client, error) {
 	if len(cfg.Endpoints) == 0 {
 		return nil, errors.New("etcd client: no endpoints")
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = zap.NewNop()
-	}
 	c, err := clientv3.New(clientv3.Config{
 		Endpoints:            cfg.Endpoints,
 		TLS:                  cfg.TLS,
@@ -79,9 +76,7 @@ func NewClient(cfg ClientConfig) (*clientv3.Client, error) {
 		DialKeepAliveTime:    pingInterval,
 		DialKeepAliveTimeout: connectionTimeout,
 		MaxCallSendMsgSize:   maxSendBytes,
-		Logger: cfg.Logger.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
-			return zapcore.NewSamplerWithOptions(core, logInterval, 1, 0)
-		})),
+		Logger:               zap.NewNop(), // it would log each failed request, and callers log their own failures
 	})
 	if err != nil {
 		return nil, fmt.Errorf("etcd client: %w", err)
@@ -93,15 +88,15 @@ func NewClient(cfg ClientConfig) (*clientv3.Client, error) {
 // deleted but not yet compacted.
 const MinQuota = 1 << 30
 
-// Check looks at every member: it must answer and its backend quota must be at least MinQuota. It returns all faults
-// joined. A member that is down is a fault too; the caller decides whether to start nevertheless.
-func Check(ctx context.Context, client *clientv3.Client) error {
+// Check asks every member for its status. silent has the endpoints without an answer. faults has the other errors, joined: a member that
+// refuses the request, and one with a backend quota below MinQuota.
+func Check(ctx context.Context, client *clientv3.Client) (silent []string, faults error) {
 	var errs []error
 	for _, ep := range endpoints(client) {
 		st, err := status(ctx, client, ep)
 		switch {
-		case errors.Is(err, context.DeadlineExceeded):
-			errs = append(errs, fmt.Errorf("etcd member %s: no answer in %s: %w", ep, requestTimeout, err))
+		case err != nil && TimedOut(err):
+			silent = append(silent, ep)
 		case err != nil:
 			errs = append(errs, fmt.Errorf("etcd member %s: %w", ep, err))
 		case st.DbSizeQuota != 0 && st.DbSizeQuota < MinQuota:
@@ -109,7 +104,25 @@ func Check(ctx context.Context, client *clientv3.Client) error {
 				ep, st.DbSizeQuota, int64(MinQuota)))
 		}
 	}
-	return errors.Join(errs...)
+	return silent, errors.Join(errs...)
+}
+
+// TimedOut reports whether err of a request to etcd means that there was no answer.
+func TimedOut(err error) bool {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return true
+	}
+	code := codeOf(err)
+	return code == codes.Unavailable || code == codes.DeadlineExceeded || code == codes.Canceled
+}
+
+// codeOf returns the gRPC code of an error of etcd's client, which wraps some codes in types of its own.
+func codeOf(err error) codes.Code {
+	var coded interface{ Code() codes.Code }
+	if errors.As(err, &coded) {
+		return coded.Code()
+	}
+	return grpcstatus.Code(err)
 }
 
 func status(ctx context.Context, client *clientv3.Client, endpoint string) (*clientv3.StatusResponse, error) {
@@ -125,7 +138,3 @@ func endpoints(client *clientv3.Client) []string {
 	}
 	return []string{"embedded"}
 }
-
-// logInterval is how often etcd's client logs the same message at most. The client logs each attempt to connect, and callers
-// log their own failures.
-const logInterval = 10 * time.Second

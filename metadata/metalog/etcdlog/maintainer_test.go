@@ -204,8 +204,18 @@ func TestMaintainer_HealsNoSpace(t *testing.T) {
 	require.Empty(t, problems)
 }
 
-func TestCheck_TellsOfSmallQuotas(t *testing.T) {
+func TestCheck_FindsSmallQuotasAndSilentMembers(t *testing.T) {
 	small := startEtcd(t, func(c *embed.Config) { c.QuotaBackendBytes = 8 << 20 })
-	require.ErrorContains(t, etcdlog.Check(t.Context(), small), "quota")
-	require.NoError(t, etcdlog.Check(t.Context(), startEtcd(t, nil)))
+	silent, faults := etcdlog.Check(t.Context(), small)
+	require.Empty(t, silent)
+	require.ErrorContains(t, faults, "quota")
+	silent, faults = etcdlog.Check(t.Context(), startEtcd(t, nil))
+	require.Empty(t, silent)
+	require.NoError(t, faults)
+	down, err := etcdlog.NewClient(etcdlog.ClientConfig{Endpoints: []string{"127.0.0.1:1"}})
+	require.NoError(t, err)
+	defer down.Close()
+	silent, faults = etcdlog.Check(t.Context(), down)
+	require.Equal(t, []string{"127.0.0.1:1"}, silent)
+	require.NoError(t, faults)
 }
