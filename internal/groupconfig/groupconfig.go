@@ -1,8 +1,8 @@
-// Package groupconfig knows the configs of groups (KIP-848, KIP-932, KIP-1071): names, defaults, bounds and Kafka's
-// complaints. A group without a config of its own has the cluster's default.
+// Package groupconfig has the configs of groups (KIP-848, KIP-932, KIP-1071): names, defaults, bounds and Kafka's error
+// messages. A group without its own value of a config has the cluster's default.
 //
-// Configs of share and streams groups are validated, stored and shown, as in Kafka, and have no effect until these
-// groups come.
+// Configs of share and streams groups are validated, stored and shown, as in Kafka. They have no effect, since Freshet
+// has no such groups.
 package groupconfig
 
 import (
@@ -23,6 +23,9 @@ const (
 	ConsumerSessionTimeoutMs     = "consumer.session.timeout.ms"
 )
 
+// noLow marks an Int with an upper bound only (GroupConfig.validateIntMax).
+const noLow = -1
+
 // Def is one group config.
 type Def struct {
 	Name    string
@@ -32,18 +35,19 @@ type Def struct {
 	Broker string
 	Doc    string // a sentence
 
-	least    int64    // smallest value of an Int whatever the broker says (ConfigDef)
-	low      int64    // Kafka's default of the brokers' bounds of an Int; both 0: none
-	high     int64    // 0: none
+	least    int64    // smallest value of an Int whatever the broker configs (ConfigDef)
+	low      int64    // Kafka's default of the broker config with the lower bound of an Int; noLow if no such config exists
+	high     int64    // Kafka's default of the broker config with the upper bound; 0 if the Int has no bounds
 	one      []string // values that a String can have
+	refusal  string   // format of the error for another value; "" for that of ConfigDef.ValidString
 	duration bool     // a String that may also be by_duration:<ISO 8601>
-	fixed    bool     // only the default is taken, because it needs share groups
+	fixed    bool     // only the default is taken, because another value needs share groups
 }
 
-// All gives every group config in the order of names. The slice is shared: do not change it.
+// All returns every group config in the order of names. The slice is shared: do not change it.
 func All() []Def { return table }
 
-// Lookup finds a group config by name.
+// Lookup returns the group config of a name, and reports whether it exists.
 func Lookup(name string) (*Def, bool) {
 	i, ok := slices.BinarySearchFunc(table, name, func(d Def, name string) int { return strings.Compare(d.Name, name) })
 	if !ok {
@@ -52,8 +56,8 @@ func Lookup(name string) (*Def, bool) {
 	return &table[i], true
 }
 
-// Effective gives the value that a config has, as canonical text: the group's own, else the cluster's default that the
-// brokers have. The name must be one of the table.
+// Effective returns the value of a group's config as canonical text: the group's own, or the cluster's default. The name must be one of
+// the table.
 func Effective(group map[string]string, brokers brokerconfig.Settings, name string) string {
 	d, ok := Lookup(name)
 	if !ok {
@@ -67,7 +71,7 @@ func Effective(group map[string]string, brokers brokerconfig.Settings, name stri
 	return d.Fallback(brokers)
 }
 
-// Fallback gives the value of groups without one of their own.
+// Fallback returns the value for groups without their own.
 func (d *Def) Fallback(brokers brokerconfig.Settings) string {
 	if _, ok := brokerconfig.Lookup(d.Broker); ok {
 		value, _ := brokers.Value(d.Broker)
@@ -81,7 +85,7 @@ func integer(group map[string]string, brokers brokerconfig.Settings, name string
 	return n
 }
 
-// Validate checks a group's own configs by the bounds that the brokers set. Errors carry Kafka's messages (GroupConfig.validate) and are
+// Validate checks a group's own configs by the bounds of the broker configs. Errors carry Kafka's messages (GroupConfig.validate) and are
 // topicconfig.ErrInvalid.
 func Validate(group map[string]string, brokers brokerconfig.Settings) error {
 	names := slices.Sorted(maps.Keys(group))
@@ -111,7 +115,7 @@ func Validate(group map[string]string, brokers brokerconfig.Settings) error {
 	return nil
 }
 
-// check is ConfigDef's part: type and validator.
+// check checks type and values as ConfigDef does.
 func (d *Def) check(value string) error {
 	text, err := d.Type.Parse(d.Name, value)
 	if err != nil {
@@ -129,7 +133,11 @@ func (d *Def) check(value string) error {
 			return topicconfig.Invalidf("Invalid value %s for configuration %s: Value must be at least %d", text, d.Name, d.least)
 		}
 	case topicconfig.String:
-		if !slices.Contains(d.one, text) && (!d.duration || !isDuration(text)) {
+		switch {
+		case slices.Contains(d.one, text) || d.duration && isDuration(text):
+		case d.refusal != "":
+			return topicconfig.Invalidf(d.refusal, text)
+		default:
 			return topicconfig.Invalidf("Invalid value %s for configuration %s: String must be one of: %s", text, d.Name, strings.Join(d.one, ", "))
 		}
 	default:
@@ -137,20 +145,20 @@ func (d *Def) check(value string) error {
 	return nil
 }
 
-// checkBounds is the part that broker configs decide: those that there are, else Kafka's defaults.
+// checkBounds checks an Int by the two broker configs of its bounds, or by their defaults if Freshet lacks these configs. The messages are
+// those of GroupConfig.validateIntRange and validateIntMax in 4.4.0.
 func (d *Def) checkBounds(n int64, brokers brokerconfig.Settings) error {
 	kind, rest, _ := strings.Cut(d.Name, ".")
-	rest = strings.TrimPrefix(rest, "num.")
 	least, most := fmt.Sprintf("group.%s.min.%s", kind, rest), fmt.Sprintf("group.%s.max.%s", kind, rest)
 	low, high := d.low, d.high
 	if _, ok := brokerconfig.Lookup(least); ok {
 		low, high = brokers.Int(least), brokers.Int(most)
 	}
 	switch {
-	case low != 0 && n < low:
-		return topicconfig.Invalidf("%s must be greater than or equal to %s", d.Name, least)
-	case high != 0 && n > high:
-		return topicconfig.Invalidf("%s must be less than or equal to %s", d.Name, most)
+	case high == 0 || low <= n && n <= high:
+		return nil
+	case low == noLow:
+		return topicconfig.Invalidf("%s must be less than or equal to %d", d.Name, high)
 	}
-	return nil
+	return topicconfig.Invalidf("%s must be in the range %d to %d inclusive.", d.Name, low, high)
 }

@@ -24,12 +24,18 @@ func TestValidate(t *testing.T) {
 		{"consumer.session.timeout.ms", "50000", ""},
 		{"consumer.session.timeout.ms", "x", "Invalid value x for configuration consumer.session.timeout.ms: Not a number of type INT"},
 		{"consumer.session.timeout.ms", "0", "Invalid value 0 for configuration consumer.session.timeout.ms: Value must be at least 1"},
-		{"consumer.session.timeout.ms", "5", "consumer.session.timeout.ms must be greater than or equal to group.consumer.min.session.timeout.ms"},
-		{"consumer.heartbeat.interval.ms", "50000", "consumer.heartbeat.interval.ms must be less than or equal to group.consumer.max.heartbeat.interval.ms"},
-		{"streams.num.standby.replicas", "3", "streams.num.standby.replicas must be less than or equal to group.streams.max.standby.replicas"},
-		{"share.partition.max.record.locks", "9999", "share.partition.max.record.locks must be less than or equal to group.share.max.partition.max.record.locks"},
+		{"consumer.session.timeout.ms", "5", "consumer.session.timeout.ms must be in the range 45000 to 60000 inclusive."},
+		{"consumer.heartbeat.interval.ms", "50000", "consumer.heartbeat.interval.ms must be in the range 5000 to 15000 inclusive."},
+		{"streams.num.standby.replicas", "3", "streams.num.standby.replicas must be less than or equal to 2"},
+		{"share.partition.max.record.locks", "9999", "share.partition.max.record.locks must be in the range 100 to 4000 inclusive."},
 		{"share.auto.offset.reset", "by_duration:P1DT2H0.5S", ""},
-		{"share.auto.offset.reset", "by_duration:PT", "Invalid value by_duration:PT for configuration share.auto.offset.reset: String must be one of: earliest, latest"},
+		{
+			"share.auto.offset.reset", "by_duration:PT",
+			"Invalid value by_duration:PT for configuration share.auto.offset.reset: Invalid value `by_duration:PT` for configuration share.auto.offset.reset. " +
+				"The value must be either 'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'.",
+		},
+		{"streams.assignor.name", "mine", "streams.assignor.name 'mine' is not a registered task assignor. Registered assignors are: [sticky]."},
+		{"streams.assignment.interval.ms", "15001", "streams.assignment.interval.ms must be in the range 0 to 15000 inclusive."},
 		{"share.isolation.level", "none", "Invalid value none for configuration share.isolation.level: String must be one of: read_committed, read_uncommitted"},
 		{"bogus", "5", "Unknown group config name: bogus"},
 	} {
@@ -51,20 +57,20 @@ func TestEffective(t *testing.T) {
 	require.Equal(t, "60000", Effective(map[string]string{ConsumerSessionTimeoutMs: " 60000"}, brokers, ConsumerSessionTimeoutMs))
 }
 
-// TestValidate_BrokersBounds: what a group may have, and what it has by default, is the brokers' to say.
+// TestValidate_BrokersBounds checks that broker configs set the bounds and the default of a group's configs.
 func TestValidate_BrokersBounds(t *testing.T) {
 	var brokers brokerconfig.Settings
 	group := map[string]string{ConsumerSessionTimeoutMs: "9000"}
-	require.EqualError(t, Validate(group, brokers), "consumer.session.timeout.ms must be greater than or equal to group.consumer.min.session.timeout.ms")
+	require.EqualError(t, Validate(group, brokers), "consumer.session.timeout.ms must be in the range 45000 to 60000 inclusive.")
 	require.NoError(t, brokers.Set("group.consumer.min.session.timeout.ms", "1000"))
 	require.NoError(t, Validate(group, brokers))
 	require.NoError(t, brokers.Set("group.consumer.heartbeat.interval.ms", "10000"))
 	require.EqualError(t, Validate(group, brokers), "consumer.session.timeout.ms must be greater than consumer.heartbeat.interval.ms")
 	require.NoError(t, brokers.Set("group.consumer.max.session.timeout.ms", "8000"))
-	require.EqualError(t, Validate(group, brokers), "consumer.session.timeout.ms must be less than or equal to group.consumer.max.session.timeout.ms")
+	require.EqualError(t, Validate(group, brokers), "consumer.session.timeout.ms must be in the range 1000 to 8000 inclusive.")
 }
 
-// TestTable_BrokerDefaults: the tables say the same of what is in both.
+// TestTable_BrokerDefaults checks that both tables have the same defaults and bounds for the configs in both.
 func TestTable_BrokerDefaults(t *testing.T) {
 	shared := 0
 	for _, d := range All() {

@@ -37,11 +37,13 @@ var table = []Def{
 	},
 	{
 		Name: "share.auto.offset.reset", Type: topicconfig.String, Default: "latest", one: []string{"earliest", "latest"}, duration: true,
+		refusal: "Invalid value %[1]s for configuration share.auto.offset.reset: Invalid value `%[1]s` for configuration share.auto.offset.reset. " +
+			"The value must be either 'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'.",
 		Doc: "Where a share group begins: earliest, latest, or by_duration: and an ISO 8601 duration before now.",
 	},
 	{
 		Name: "share.delivery.count.limit", Type: topicconfig.Int, Default: "5", Broker: "group.share.delivery.count.limit",
-		least: 2, high: 10, Doc: "How often a record is delivered to a share group at most.",
+		least: 2, low: 2, high: 10, Doc: "How often a record is delivered to a share group at most.",
 	},
 	{
 		Name: "share.heartbeat.interval.ms", Type: topicconfig.Int, Default: "5000", Broker: "group.share.heartbeat.interval.ms",
@@ -53,7 +55,7 @@ var table = []Def{
 	},
 	{
 		Name: "share.partition.max.record.locks", Type: topicconfig.Int, Default: "2000", Broker: "group.share.partition.max.record.locks",
-		least: 100, high: 4_000, Doc: "Records of a partition that a share group may have acquired at once.",
+		least: 100, low: 100, high: 4_000, Doc: "Records of a partition that a share group may have acquired at once.",
 	},
 	{
 		Name: "share.record.lock.duration.ms", Type: topicconfig.Int, Default: "30000", Broker: "group.share.record.lock.duration.ms",
@@ -73,7 +75,8 @@ var table = []Def{
 	},
 	{
 		Name: "streams.assignor.name", Type: topicconfig.String, Default: "sticky", Broker: "group.streams.assignors", one: []string{"sticky"},
-		Doc: "Task assignor of a streams group.",
+		refusal: "streams.assignor.name '%s' is not a registered task assignor. Registered assignors are: [sticky].",
+		Doc:     "Task assignor of a streams group.",
 	},
 	{
 		Name: "streams.heartbeat.interval.ms", Type: topicconfig.Int, Default: "5000", Broker: "group.streams.heartbeat.interval.ms",
@@ -85,7 +88,7 @@ var table = []Def{
 	},
 	{
 		Name: "streams.num.standby.replicas", Type: topicconfig.Int, Default: "0", Broker: "group.streams.num.standby.replicas",
-		high: 2, Doc: "Standby replicas of each task of a streams group.",
+		low: noLow, high: 2, Doc: "Standby replicas of each task of a streams group.",
 	},
 	{
 		Name: "streams.rack.aware.assignment.tags", Type: topicconfig.List, Broker: "group.streams.rack.aware.assignment.tags",

@@ -225,15 +225,15 @@ var table = []Def{
 		Doc: "Age at which a segment is tiered. Everything is in the object store from the start.",
 	},
 	{
-		Name: "remote.log.copy.disable", Type: Boolean, Default: "false", Effect: None, rule: anyValue,
+		Name: "remote.log.copy.disable", Type: Boolean, Default: "false", Effect: None, rule: only("false", "segments are not copied to remote storage"),
 		Doc: "Stops tiering. Everything is in the object store from the start.",
 	},
 	{
-		Name: "remote.log.delete.on.disable", Type: Boolean, Default: "false", Effect: None, rule: anyValue,
+		Name: "remote.log.delete.on.disable", Type: Boolean, Default: "false", Effect: None, rule: only("false", "segments are not copied to remote storage"),
 		Doc: "Deletes tiered data when tiering is switched off. Everything is in the object store from the start.",
 	},
 	{
-		Name: "remote.storage.enable", Type: Boolean, Default: "false", Effect: None, rule: anyValue,
+		Name: "remote.storage.enable", Type: Boolean, Default: "false", Effect: None, rule: noTiers,
 		Doc: "Switches tiering on. Everything is in the object store from the start.",
 	},
 	{

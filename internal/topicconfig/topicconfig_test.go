@@ -42,7 +42,17 @@ func TestValidate(t *testing.T) {
 		{"compression.type", "zstd", ""},
 		{"compression.type", "none", "Invalid value none for configuration compression.type: String must be one of: uncompressed, zstd, lz4, snappy, gzip, producer"},
 		{"leader.replication.throttled.replicas", "0:1,1:2", ""},
-		{"remote.storage.enable", "true", ""},
+		{"remote.storage.enable", "false", ""},
+		{"remote.storage.enable", "True", "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage."},
+		{"remote.log.copy.disable", "FALSE", ""},
+		{
+			"remote.log.copy.disable", "true",
+			"Invalid value true for configuration remote.log.copy.disable: Value must be false, since segments are not copied to remote storage",
+		},
+		{
+			"remote.log.delete.on.disable", "true",
+			"Invalid value true for configuration remote.log.delete.on.disable: Value must be false, since segments are not copied to remote storage",
+		},
 		{"no.such.config", "1", "Unknown topic config name: no.such.config"},
 		{"message.format.version", "2.8", "Unknown topic config name: message.format.version"},
 		{"min.compaction.lag.ms", "9223372036854775807", ""},

@@ -147,7 +147,7 @@ func between(low, high float64) rule {
 	}}
 }
 
-// only takes one value of a type, because nothing here could act on another one. why ends the sentence of the refusal.
+// only allows one value of a type, because Freshet could not act on another one. why ends the sentence of the error.
 func only(value, why string) rule {
 	return rule{valid: value, check: func(name, got string) error {
 		if got != value {
@@ -156,6 +156,14 @@ func only(value, why string) rule {
 		return nil
 	}}
 }
+
+// noTiers allows false alone, with the message of Kafka without tiered storage (LogConfig.validateRemoteStorageOnlyIfSystemEnabled).
+var noTiers = rule{valid: "false", check: func(_, value string) error {
+	if value != "false" {
+		return invalidf("Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage.")
+	}
+	return nil
+}}
 
 // gzipLevel is 1 to 9, or -1 for the library's default.
 var gzipLevel = rule{valid: "[1,...,9] or -1", check: func(name, value string) error {

@@ -103,9 +103,7 @@ var copyLags = map[string][]string{
 // configDiffers says why a value is judged otherwise than in Kafka.
 func configDiffers(name, value string) string {
 	switch {
-	case name == "remote.storage.enable" && strings.EqualFold(value, "true"):
-		return "Kafka refuses tiering where no tiered storage is set up; here it is without effect"
-	case slices.Contains(copyLags[name], value):
+	case slices.Contains(copyLags[name], value), strings.HasPrefix(name, "remote.log.") && strings.EqualFold(value, "true"):
 		return "nothing is copied to remote storage"
 	case name == "errors.deadletterqueue.group.enable" && strings.EqualFold(value, "true"):
 		return "there are no share groups"
@@ -153,7 +151,7 @@ func TestConfigs_Effects(t *testing.T) {
 	s := newSide(t, harness.StartDev(t).Bootstrap)
 	create := kmsg.NewPtrCreateTopicsRequest()
 	create.TimeoutMillis = 30_000
-	create.Topics = append(create.Topics, newTopic("configs", 1, "min.insync.replicas", "3", "flush.messages", "1", "remote.storage.enable", "true"))
+	create.Topics = append(create.Topics, newTopic("configs", 1, "min.insync.replicas", "3", "flush.messages", "1", "segment.bytes", "1048576"))
 	require.Zero(t, ask[*kmsg.CreateTopicsResponse](t, s.conn, create, 7).Topics[0].ErrorCode)
 	s.learn(t)
 	produce := func(spec batchSpec) string {

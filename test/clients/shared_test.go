@@ -6,13 +6,14 @@ import (
 	"github.com/freshet-io/freshet/test/harness"
 )
 
-// TestDifferential_OneKafka has all that asks only about topics of its own share one Apache Kafka: that takes longer to start
-// than some of them take.
+// TestDifferential_OneKafka runs comparisons that use topics and groups of their own against one Apache Kafka, whose start takes longer
+// than some of them.
 func TestDifferential_OneKafka(t *testing.T) {
 	t.Parallel()
 	kafka := harness.StartKafka(t, "log.cleaner.backoff.ms=100", "log.cleaner.dedupe.buffer.size=4194304")
 	for name, compare := range map[string]func(*testing.T, *harness.Kafka){
 		"configs":              compareConfigs,
+		"group configs":        compareGroupConfigs,
 		"cleaner":              compareCleaners,
 		"cleaner of processes": compareCleanersOfProcesses,
 	} {
