@@ -28,6 +28,7 @@ var clients = []client{
 	python("confluent-kafka", "2.0.2"),
 	python("confluent-kafka", "2.3.0"),
 	python("confluent-kafka", "2.6.1"),
+	python("confluent-kafka", "2.15.1"),
 	python("confluent-kafka", "2.16.1"),
 	python("kafka-python", "3.0.12"),
 	python("aiokafka", "0.14.0"),
@@ -37,7 +38,7 @@ var clients = []client{
 	golang("kafka-go", "github.com/segmentio/kafka-go", "0.4.51", map[string]string{
 		"regex": noRegex, "transactions": "begins and ends transactions, and cannot write in one",
 	}),
-	golang("franz-go", "github.com/twmb/franz-go", "1.22.2", nil),
+	golang("franz-go", "github.com/twmb/franz-go", "1.22.3", nil),
 	{name: "Apache Kafka for Java", version: "2.8.2"},
 	{name: "Apache Kafka for Java", version: "3.9.1"},
 	{name: "Apache Kafka for Java", version: kafkaproto.KafkaVersion},
