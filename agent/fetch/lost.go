@@ -39,7 +39,7 @@ const (
 // the window. An extent is lost if a second GET, for a plan that was looked up after the first 404, gets a 404 too.
 //
 // A partition with a lost extent gets KAFKA_STORAGE_ERROR, which clients retry without an error to the application.
-// Kafka 4.3's consumer (FetchCollector.handleInitializeErrors) requests metadata and fetches the partition again at once.
+// Kafka 4.4's consumer (FetchCollector.handleInitializeErrors) requests metadata and fetches the partition again at once.
 // librdkafka (rd_kafka_fetch_reply_handle_partition_error) requests metadata and waits for fetch.error.backoff.ms. So the
 // error must be rare: it does not end a fetch's wait, and a reader gets the error at most once per max wait (errorDue).
 type lost struct {

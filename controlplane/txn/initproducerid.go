@@ -11,7 +11,7 @@ import (
 	"github.com/freshet-io/freshet/metadata"
 )
 
-// InitProducerId, key 22, versions 0-5. Version 6 (two-phase commit, KIP-939) is unstable in Kafka 4.3.
+// InitProducerId, key 22, versions 0-5. Version 6 (two-phase commit, KIP-939) is unstable in Kafka 4.4.
 //
 //	2  is flexible
 //	3  names the producer id and epoch to go on with (KIP-360)

@@ -1,5 +1,5 @@
 // Package clean runs Clean jobs: it rewrites partitions of compacted topics so that each key keeps its latest record,
-// as Kafka's log cleaner does (4.3: Cleaner, CleanedTransactionMetadata, SkimpyOffsetMap, MemoryRecords.filterTo).
+// as Kafka's log cleaner does (4.4: Cleaner, CleanedTransactionMetadata, SkimpyOffsetMap, MemoryRecords.filterTo).
 //
 // A partition is read twice, from the store, batch by batch. The first pass goes over the dirty part alone, what was
 // written since the last cleaning, and notes for each key the offset of its last record. The second goes over all of the

@@ -22,9 +22,8 @@
 // Invariant: no partition is owned by two members at once, neither here (owners) nor as the members see it: what one is
 // told to use, no other was told to use without having reported, or been fenced, since.
 //
-// As in Kafka 4.3.1, a member that is to revoke still more partitions when it has revoked the first ones stays at its
-// epoch, and epoch 0 is taken from a member that is in the group, whatever its state. Later versions of Kafka may raise
-// the epoch in the first case.
+// As in Kafka 4.4.0, a member that must revoke more partitions after the first ones stays at its epoch
+// (CurrentAssignmentBuilder). A member of the group may send epoch 0 in any state.
 //
 // # What is durable
 //

@@ -48,7 +48,7 @@ type Decision struct {
 }
 
 // Due decides about one partition of a compacted topic, at a time in ms since the epoch. It costs the extents above the
-// cleaned ones. The rules are those of Kafka 4.3's LogCleanerManager:
+// cleaned ones. The rules are those of Kafka 4.4's LogCleanerManager:
 //
 //   - nothing at or above the last stable offset is cleaned (cleanableOffsets);
 //   - nothing from the first extent on whose largest timestamp is younger than min.compaction.lag.ms (KIP-58); records
