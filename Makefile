@@ -49,14 +49,20 @@ $(PROGRAMS): $(BIN)/%:
 	CGO_ENABLED=0 GOOS=$(word 1,$(subst -, ,$(*D))) GOARCH=$(word 2,$(subst -, ,$(*D))) \
 	  $(GO) build -buildvcs=false -ldflags '-s -w $(LDFLAGS)' -o $@ ./cmd/$(*F)
 
+PACK    = $(GO) -C tools/image run . --platform
+MACHINE = $(shell $(GO) env GOARCH)
 .PHONY: image
 image: $(STATIC) ## write bin/freshet-image.tar, an OCI archive of IMAGE (freshet:VERSION); PUSH=registry/name:tag pushes it too
-	@$(GO) -C tools/image run . --name '$(IMAGE)' --output '$(abspath $(BIN))/freshet-image.tar' $(if $(PUSH),--push '$(PUSH)') \
+	@$(GO) -C tools/image run . --name '$(IMAGE)' --output '$(abspath $(BIN))/freshet-image.tar' --directory /data $(if $(PUSH),--push '$(PUSH)') \
 	  --platform 'amd64=$(abspath $(BIN))/linux-amd64/freshet' --platform 'arm64=$(abspath $(BIN))/linux-arm64/freshet'
 
 .PHONY: release
 release: build-bench $(PROGRAMS) ## write archives for Linux and macOS, and SHA256SUMS, into bin/release (needs GNU tar)
 	@deploy/release '$(BIN)' '$(VERSION)' $(SYSTEMS)
+
+.PHONY: try-release
+try-release: release ## unpack the archive of this machine's system, and run it in an empty root directory (Linux; root or user namespaces)
+	@deploy/try-release '$(BIN)/release' 'freshet-$(VERSION)-linux-$(MACHINE)'
 
 .PHONY: cluster
 cluster: build ## run etcd, an S3 server, two control planes and three agents in two zones on this machine (docs/tutorial.md)
@@ -278,8 +284,6 @@ KUBE_VERSION = $(patsubst v%,%,$(shell cd tools/kube && $(GO) list -m -f '{{.Ver
 KUBE_LDFLAGS = -s -w -X k8s.io/component-base/version.gitVersion=v$(KUBE_VERSION) -X k8s.io/component-base/version.gitMajor=1 \
   -X k8s.io/component-base/version.gitMinor=$(word 2,$(subst ., ,$(KUBE_VERSION))) -X k8s.io/client-go/pkg/version.gitVersion=v$(KUBE_VERSION)
 IMAGES       = $(abspath $(BIN))/images
-PACK         = $(GO) -C tools/image run . --platform
-MACHINE      = $(shell $(GO) env GOARCH)
 .PHONY: kube
 kube: $(BIN)/linux-$(MACHINE)/freshet ## build what make e2e-kube needs: Kubernetes, Helm, and images of Freshet, etcd and an S3 server (10 minutes at first)
 	test/kube/cluster.sh install

@@ -22,13 +22,16 @@ import (
 )
 
 const (
-	// user is numeric, so that Kubernetes can prove runAsNonRoot. There is no /etc/passwd.
-	user = "65532:65532"
+	// uid is the user and the group of the image. They are numbers, so that Kubernetes can prove runAsNonRoot. The image has no /etc/passwd.
+	uid = 65532
 	// rootsPath is where Go programs look first.
 	rootsPath = "/etc/ssl/certs/ca-certificates.crt"
 	// gzipLevel is the usual one. The library's default is the fastest and largest.
 	gzipLevel = 6
 )
+
+// user is uid as images name it.
+var user = fmt.Sprintf("%d:%d", uid, uid)
 
 // created is the time of the image and of its files. A real time would give each build its own digest.
 var created = time.Unix(0, 0).UTC()
@@ -36,19 +39,20 @@ var created = time.Unix(0, 0).UTC()
 // machines are the supported architectures.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
-// file is a file of the image. Its content is data, or else that of the file source.
+// file is a file of the image, or a directory if its path ends in a slash. Its content is data, or else that of the file source.
 type file struct {
 	path   string
 	mode   int64
 	source string
 	data   []byte
+	owner  int // user and group
 }
 
-// build returns an index with one image for each architecture.
-func build(platforms map[string][]file, entrypoint string) (v1.ImageIndex, error) {
+// build returns an index with one image for each architecture. Its user owns directory, unless that is "".
+func build(platforms map[string][]file, entrypoint, directory string) (v1.ImageIndex, error) {
 	index := v1.ImageIndex(empty.Index)
 	for _, arch := range slices.Sorted(maps.Keys(platforms)) {
-		image, err := buildImage(arch, platforms[arch], entrypoint)
+		image, err := buildImage(arch, platforms[arch], entrypoint, directory)
 		if err != nil {
 			return nil, fmt.Errorf("image for %s: %w", arch, err)
 		}
@@ -59,7 +63,7 @@ func build(platforms map[string][]file, entrypoint string) (v1.ImageIndex, error
 	return index, nil
 }
 
-func buildImage(arch string, programs []file, entrypoint string) (v1.Image, error) {
+func buildImage(arch string, programs []file, entrypoint, directory string) (v1.Image, error) {
 	files := []file{{path: rootsPath, mode: 0o644, data: roots()}}
 	for _, f := range programs {
 		var err error
@@ -76,6 +80,9 @@ func buildImage(arch string, programs []file, entrypoint string) (v1.Image, erro
 	}
 	if !slices.ContainsFunc(programs, func(f file) bool { return f.path == entrypoint }) {
 		return nil, fmt.Errorf("--entrypoint %s is not among the image's programs", entrypoint)
+	}
+	if directory != "" {
+		files = append(files, file{path: directory + "/", mode: 0o755, owner: uid})
 	}
 	content, err := layerTar(files)
 	if err != nil {
@@ -114,8 +121,8 @@ func checkStatic(program []byte, machine elf.Machine) error {
 	return nil
 }
 
-// layerTar returns a tar with the files, sorted by path, and their directories. All belong to root and cannot be
-// written by others.
+// layerTar returns a tar with the files, sorted by path, and their directories. Everything belongs to root, except files with
+// another owner, and has no other writer than its owner.
 func layerTar(files []file) ([]byte, error) {
 	entries := map[string]file{}
 	for _, f := range files {
@@ -124,22 +131,20 @@ func layerTar(files []file) ([]byte, error) {
 		}
 		entries[f.path] = f
 	}
-	dirs := map[string]bool{}
 	for _, f := range files {
-		for dir := path.Dir(f.path); dir != "/"; dir = path.Dir(dir) {
-			if _, taken := entries[dir]; taken {
-				return nil, fmt.Errorf("%s is a file and a directory", dir)
+		for dir := path.Dir(strings.TrimSuffix(f.path, "/")); dir != "/"; dir = path.Dir(dir) {
+			if _, made := entries[dir+"/"]; !made {
+				entries[dir+"/"] = file{path: dir + "/", mode: 0o755}
 			}
-			dirs[dir] = true
 		}
-	}
-	for dir := range dirs {
-		entries[dir+"/"] = file{path: dir + "/", mode: 0o755}
 	}
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
-		if err := writeEntry(w, strings.TrimPrefix(name, "/"), entries[name].mode, entries[name].data); err != nil {
+		if _, taken := entries[strings.TrimSuffix(name, "/")]; taken && strings.HasSuffix(name, "/") {
+			return nil, fmt.Errorf("%s is a file and a directory", strings.TrimSuffix(name, "/"))
+		}
+		if err := writeEntry(w, entries[name]); err != nil {
 			return nil, err
 		}
 	}
@@ -149,15 +154,18 @@ func layerTar(files []file) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// writeEntry writes a file, or a directory if name ends in a slash.
-func writeEntry(w *tar.Writer, name string, mode int64, data []byte) error {
-	h := tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: mode, Size: int64(len(data)), ModTime: created, Format: tar.FormatUSTAR}
-	if strings.HasSuffix(name, "/") {
+// writeEntry writes a file or a directory.
+func writeEntry(w *tar.Writer, f file) error {
+	h := tar.Header{
+		Name: strings.TrimPrefix(f.path, "/"), Typeflag: tar.TypeReg, Mode: f.mode, Size: int64(len(f.data)), Uid: f.owner, Gid: f.owner,
+		ModTime: created, Format: tar.FormatUSTAR,
+	}
+	if strings.HasSuffix(f.path, "/") {
 		h.Typeflag = tar.TypeDir
 	}
 	if err := w.WriteHeader(&h); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return fmt.Errorf("%s: %w", f.path, err)
 	}
-	_, err := w.Write(data)
+	_, err := w.Write(f.data)
 	return err
 }

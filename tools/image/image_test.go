@@ -114,7 +114,7 @@ func TestBuild_FitsRestrictedContainers(t *testing.T) {
 	source := program(t, "etcd", elf.EM_X86_64)
 	index, err := build(map[string][]file{"amd64": {
 		{source: source, path: "/usr/local/bin/etcd", mode: 0o755}, {source: source, path: "/usr/local/bin/etcdctl", mode: 0o755},
-	}}, "")
+	}}, "", "/var/data")
 	require.NoError(t, err)
 	manifest, err := index.IndexManifest()
 	require.NoError(t, err)
@@ -137,12 +137,17 @@ func TestBuild_FitsRestrictedContainers(t *testing.T) {
 	modes := map[string]int64{}
 	for name, h := range headers {
 		modes[name] = h.Mode
-		require.Zero(t, h.Uid+h.Gid, name)
+		owner := 0
+		if name == "var/data/" {
+			owner = 65532
+		}
+		require.Equal(t, []int{owner, owner}, []int{h.Uid, h.Gid}, name)
 		require.Equal(t, int64(0), h.ModTime.Unix(), name)
 	}
 	require.Equal(t, map[string]int64{
 		"etc/": 0o755, "etc/ssl/": 0o755, "etc/ssl/certs/": 0o755, "etc/ssl/certs/ca-certificates.crt": 0o644,
 		"usr/": 0o755, "usr/local/": 0o755, "usr/local/bin/": 0o755, "usr/local/bin/etcd": 0o755, "usr/local/bin/etcdctl": 0o755,
+		"var/": 0o755, "var/data/": 0o755,
 	}, modes)
 	require.True(t, x509.NewCertPool().AppendCertsFromPEM(contents["etc/ssl/certs/ca-certificates.crt"]))
 	require.Greater(t, bytes.Count(contents["etc/ssl/certs/ca-certificates.crt"], []byte("BEGIN CERTIFICATE")), 100)
@@ -185,6 +190,8 @@ func TestRun_SaysWhatIsWrong(t *testing.T) {
 		"/a is a file and a directory":                          {"--platform", "amd64=" + static + ":/a", "--platform", "amd64=" + static + ":/a/b"},
 		"architecture of amd64, arm64":                          {"--platform", "mips=" + static},
 		"is not an absolute file path":                          {"--platform", "amd64=" + static + ":bin/x"},
+		`--directory: "data" is not an absolute path`:           {"--platform", "amd64=" + static, "--directory", "data"},
+		"/static is a file and a directory":                     {"--platform", "amd64=" + static, "--directory", "/static"},
 		"--platform is needed":                                  {},
 		"unknown argument":                                      {"freshet"},
 		"--name: tag can only contain":                          {"--platform", "amd64=" + static, "--name", "Freshet:a+b"},
@@ -197,11 +204,14 @@ func TestRun_SaysWhatIsWrong(t *testing.T) {
 	require.ErrorContains(t, run(t.Context(), []string{"--platform", "amd64=" + static}, io.Discard, io.Discard), "--name is needed")
 }
 
-// TestDockerfile_MakesTheSameImage compares what the Dockerfile and this program decide independently.
+// TestDockerfile_MakesTheSameImage compares the Dockerfile with the constants of this program and with make image.
 func TestDockerfile_MakesTheSameImage(t *testing.T) {
 	text, err := os.ReadFile("../../deploy/image/Dockerfile")
 	require.NoError(t, err)
-	for _, line := range []string{"FROM scratch", "USER " + user, "ENV PATH=/", "WORKDIR /", `ENTRYPOINT ["/freshet"]`} {
+	makefile, err := os.ReadFile("../../Makefile")
+	require.NoError(t, err)
+	require.True(t, bytes.Contains(makefile, []byte(" --directory /data ")), "make image has the directory of the Dockerfile")
+	for _, line := range []string{"FROM scratch", fmt.Sprintf("COPY --from=build --chown=%s /data /data", user), "USER " + user, "ENV PATH=/", "WORKDIR /", `ENTRYPOINT ["/freshet"]`} {
 		require.Contains(t, string(text), "\n"+line+"\n")
 	}
 	require.Contains(t, string(text), " "+rootsPath+"\n")

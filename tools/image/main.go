@@ -1,7 +1,7 @@
 // Command image writes container images of static programs without a container engine: one layer from scratch with the
 // programs and the certificate authorities to trust. The same input and the same version of Go give the same digest.
 //
-//	image --name freshet:v1 --platform amd64=FILE --platform arm64=FILE --output freshet.tar
+//	image --name freshet:v1 --platform amd64=FILE --platform arm64=FILE --directory /data --output freshet.tar
 //	image --name etcd:v3 --platform amd64=etcd:/usr/local/bin/etcd --platform amd64=etcdctl:/usr/local/bin/etcdctl --output etcd.tar
 package main
 
@@ -38,11 +38,12 @@ func main() {
 	}
 }
 
-// settings are what the command line says.
+// settings are the arguments of the command line.
 type settings struct {
 	name       string
 	platforms  map[string][]file // by architecture
 	entrypoint string
+	directory  string // "" for none
 	output     string
 	push       string
 }
@@ -55,6 +56,7 @@ func parse(args []string, usage io.Writer) (settings, error) {
 	f.Func("platform", "`ARCH=FILE[:PATH]`: a static Linux program and its path in the image, by default /<file name>; "+
 		"repeat it for more architectures and programs", s.addFile)
 	f.StringVar(&s.entrypoint, "entrypoint", "", "`path` of the entry point; by default the first program")
+	f.StringVar(&s.directory, "directory", "", "`path` of an empty directory that the image's user may write to")
 	f.StringVar(&s.output, "output", "", "`file` to write the OCI archive to")
 	f.StringVar(&s.push, "push", "", "`REGISTRY/NAME:TAG` to push the image to, with the credentials of docker login")
 	if err := f.Parse(args); err != nil {
@@ -69,6 +71,8 @@ func parse(args []string, usage io.Writer) (settings, error) {
 		return s, errors.New("--platform is needed, such as amd64=bin/freshet")
 	case s.output == "" && s.push == "":
 		return s, errors.New("--output or --push is needed")
+	case s.directory != "" && !absolute(s.directory):
+		return s, fmt.Errorf("--directory: %q is not an absolute path", s.directory)
 	}
 	return s, nil
 }
@@ -82,12 +86,15 @@ func (s *settings) addFile(value string) error {
 	if dest == "" {
 		dest = "/" + filepath.Base(source)
 	}
-	if dest == "/" || path.Clean(dest) != dest || !path.IsAbs(dest) {
+	if !absolute(dest) {
 		return fmt.Errorf("%q is not an absolute file path", dest)
 	}
 	s.platforms[arch] = append(s.platforms[arch], file{source: source, path: dest, mode: 0o755})
 	return nil
 }
+
+// absolute reports whether name is a clean absolute path below the root.
+func absolute(name string) bool { return name != "/" && path.Clean(name) == name && path.IsAbs(name) }
 
 // run builds the image, writes and pushes it, and prints its digest.
 func run(ctx context.Context, args []string, out, usage io.Writer) error {
@@ -106,7 +113,7 @@ func run(ctx context.Context, args []string, out, usage io.Writer) error {
 			return fmt.Errorf("--push %s: write it as REGISTRY/NAME:TAG: %w", s.push, err)
 		}
 	}
-	index, err := build(s.platforms, s.entrypoint)
+	index, err := build(s.platforms, s.entrypoint, s.directory)
 	if err != nil {
 		return err
 	}
