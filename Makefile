@@ -64,6 +64,11 @@ release: build-bench $(PROGRAMS) ## write archives for Linux and macOS, and SHA2
 try-release: release ## unpack the archive of this machine's system, and run it in an empty root directory (Linux; root or user namespaces)
 	@deploy/try-release '$(BIN)/release' 'freshet-$(VERSION)-linux-$(MACHINE)'
 
+.PHONY: contrib
+contrib: $(BIN)/linux-$(MACHINE)/freshet ## load an image into Docker or Podman, and run the tests of contrib/ with it (needs Java, Maven; 40 s)
+	@$(PACK) '$(MACHINE)=$(abspath $(BIN))/linux-$(MACHINE)/freshet' --directory /data --name freshet:contrib --output '$(abspath $(BIN))/contrib-image.tar'
+	@contrib/test.sh freshet:contrib '$(BIN)/contrib-image.tar'
+
 .PHONY: cluster
 cluster: build ## run etcd, an S3 server, two control planes and three agents in two zones on this machine (docs/tutorial.md)
 	mkdir -p $(BIN)/servers
