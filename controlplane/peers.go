@@ -86,7 +86,8 @@ func (p *peers) round(ctx context.Context) {
 
 // update compares the known replicas with the registered ones, and returns those to ask.
 func (p *peers) update(now time.Time) (registered []registration) {
-	registered = p.registry.others()
+	// A registration with this replica's own ID is of an earlier process, until its lease ends.
+	registered = slices.DeleteFunc(slices.Clone(p.registry.others()), func(r registration) bool { return r.id == p.registry.replica })
 	registered = registered[:min(len(registered), maxPeers)]
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -27,7 +27,7 @@ type watched struct {
 func watch(t *testing.T, fn func(w *watched)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &watched{peers: newPeers(&registry{address: "own:7050"}, "", nil)}
+		w := &watched{peers: newPeers(&registry{replica: "own", address: "own:7050"}, "", nil)}
 		w.ask = func(ctx context.Context, address string) (*api.ClockResponse, error) {
 			if err, ok := w.down.Load(address); ok {
 				return nil, err.(error)
@@ -93,6 +93,15 @@ func TestPeers_RemembersALostReplica(t *testing.T) {
 }
 
 // A replica that stops in good order gives its lease back at once, and is forgotten. Its requests fail before that.
+// A killed replica that runs again is not a peer of itself until the lease of its earlier process ends.
+func TestPeers_LeaveOutAnEarlierProcess(t *testing.T) {
+	watch(t, func(w *watched) {
+		w.down.Store("earlier:7050", errRefused)
+		w.register(registration{"own", "earlier:7050"}, registration{"r1", "r1:7050"})
+		require.Len(t, w.after(5*time.Second), 1)
+	})
+}
+
 func TestPeers_ForgetsALeavingReplica(t *testing.T) {
 	watch(t, func(w *watched) {
 		w.register(registration{"r1", "r1:7050"})

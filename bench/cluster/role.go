@@ -49,11 +49,18 @@ func runEtcd(ctx context.Context, spec string, out io.Writer) error {
 	if err := json.Unmarshal([]byte(spec), &role); err != nil {
 		return fmt.Errorf("decode role: %w", err)
 	}
-	etcd, err := etcdserver.Start(ctx, etcdserver.Config{Dir: role.Dir, QuotaBytes: etcdQuota, ClientListen: "127.0.0.1:0"}, zap.NewNop())
+	etcd, err := etcdserver.Start(ctx, etcdserver.Config{Dir: role.Dir, QuotaBytes: etcdQuota}, zap.NewNop())
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(out, etcd.Addr())
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("listen for etcd clients: %w", err)
+	}
+	fmt.Fprintln(out, l.Addr())
+	stop := context.AfterFunc(ctx, func() { l.Close() })
+	defer stop()
+	go etcd.Serve(l) //nolint:errcheck // ends with the listener, and Run ends with the member
 	return etcd.Run(ctx)
 }
 

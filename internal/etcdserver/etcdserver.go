@@ -1,22 +1,29 @@
-// Package etcdserver runs an etcd member inside this process, for `freshet dev`: one member, its data in a directory,
-// no port open unless one is asked for. It is tuned for what Freshet writes: values up to 256 KiB at up to 100 a second, of which at most the
-// log budget (512 MiB) is ever live.
+// Package etcdserver runs an etcd member inside this process, for `freshet dev`: one member with its data in a directory, and no port. It is
+// tuned for Freshet's log: values up to 256 KiB at up to 100 a second, of which at most the log budget (512 MiB) is ever live.
+//
+// The package starts etcd's server itself: etcd's package embed would add its HTTP gateway, tracing and log rotation, 45 packages.
 package etcdserver
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/url"
 	"os"
 	"path/filepath"
 	"time"
 
+	"go.etcd.io/bbolt"
+	"go.etcd.io/etcd/client/pkg/v3/types"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/config"
 	server "go.etcd.io/etcd/server/v3/etcdserver"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/membership"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
+	"go.etcd.io/etcd/server/v3/features"
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.uber.org/zap"
 )
@@ -36,7 +43,7 @@ type Config struct {
 	Dir string
 
 	// QuotaBytes is the backend size at which etcd refuses writes (NOSPACE). Default 2 GiB: four times the log
-	// budget, for what was trimmed but not yet compacted, and for fragmentation.
+	// budget, for trimmed entries that are not compacted yet, and for fragmentation.
 	QuotaBytes int64
 
 	// SnapshotCount entries are kept in memory between etcd's own snapshots, and CatchUpEntries beyond one. Default
@@ -44,16 +51,12 @@ type Config struct {
 	SnapshotCount  uint64
 	CatchUpEntries uint64
 
-	// ClientListen is the host:port at which others may use the member, without authentication: for benchmarks, where it
-	// is a process of its own. Default: nowhere.
-	ClientListen string
-
 	// StartTimeout bounds how long Start waits for the member to serve. Default 60 s: replaying a long log from a
 	// slow disk takes a while.
 	StartTimeout time.Duration
 }
 
-// ApplyDefaults fills in what is not set.
+// ApplyDefaults sets the defaults of zero fields.
 func (c *Config) ApplyDefaults() {
 	if c.QuotaBytes == 0 {
 		c.QuotaBytes = 2 << 30
@@ -79,9 +82,8 @@ func (c *Config) Validate() error {
 
 // Server is a running member.
 type Server struct {
-	etcd   *embed.Etcd
+	member *server.EtcdServer
 	client *clientv3.Client
-	failed <-chan error
 }
 
 // Start starts the member and returns when it serves reads and writes. It survives a kill at any moment: etcd syncs
@@ -94,34 +96,38 @@ func Start(ctx context.Context, cfg Config, log *zap.Logger) (*Server, error) {
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create etcd directory: %w", err)
 	}
-	etcd, err := startMember(embedConfig(cfg, quiet(log)))
+	member, err := startMember(serverConfig(cfg, quiet(log)))
 	if err != nil {
 		return nil, fmt.Errorf("start embedded etcd in %s: %w", cfg.Dir, err)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, cfg.StartTimeout, errors.New("embedded etcd did not get ready in time"))
 	defer cancel()
 	select {
-	case <-etcd.Server.ReadyNotify():
-	case err := <-etcd.Err():
-		etcd.Close()
-		return nil, fmt.Errorf("start embedded etcd in %s: %w", cfg.Dir, err)
+	case <-member.ReadyNotify():
+	case <-member.StopNotify():
+		return nil, fmt.Errorf("start embedded etcd in %s: the member ended", cfg.Dir)
 	case <-ctx.Done():
-		etcd.Close()
+		member.Stop()
 		return nil, context.Cause(ctx)
 	}
-	client := v3client.New(etcd.Server)
-	client.Maintenance = maintenance{client.Maintenance, etcd.Server}
-	return &Server{etcd: etcd, client: client, failed: etcd.Err()}, nil
+	client := v3client.New(member)
+	client.Maintenance = maintenance{client.Maintenance, member}
+	return &Server{member: member, client: client}, nil
 }
 
-// startMember is embed.StartEtcd, which panics when the disk is full, as an error.
-func startMember(cfg *embed.Config) (_ *embed.Etcd, err error) {
+// startMember starts a member. etcd panics when the disk is full, which startMember returns as an error.
+func startMember(cfg config.ServerConfig) (_ *server.EtcdServer, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%v", p)
 		}
 	}()
-	return embed.StartEtcd(cfg)
+	member, err := server.NewServer(cfg)
+	if err != nil {
+		return nil, err
+	}
+	member.Start()
+	return member, nil
 }
 
 // maintenance defragments without etcd's gRPC service around it: v3client builds that without the health server that
@@ -139,16 +145,17 @@ func (m maintenance) Defragment(context.Context, string) (*clientv3.DefragmentRe
 	return &clientv3.DefragmentResponse{}, nil
 }
 
-// Addr is where others reach the member, nil if nowhere.
-func (s *Server) Addr() net.Addr {
-	if len(s.etcd.Clients) == 0 {
-		return nil
-	}
-	return s.etcd.Clients[0].Addr()
-}
-
 // Client talks to the member by function calls. It is closed by Close.
 func (s *Server) Client() *clientv3.Client { return s.client }
+
+// Serve serves other processes on a listener, without authentication, until the listener is closed. Benchmarks run etcd as a process of its
+// own.
+func (s *Server) Serve(l net.Listener) error {
+	if err := v3rpc.Server(s.member, nil, nil).Serve(l); err != nil {
+		return fmt.Errorf("serve etcd: %w", err)
+	}
+	return nil
+}
 
 // Run waits until ctx ends or the member fails, then closes it.
 func (s *Server) Run(ctx context.Context) error {
@@ -156,8 +163,8 @@ func (s *Server) Run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil
-	case err := <-s.failed:
-		return fmt.Errorf("embedded etcd: %w", err)
+	case <-s.member.StopNotify():
+		return errors.New("embedded etcd ended")
 	}
 }
 
@@ -165,31 +172,28 @@ func (s *Server) Run(ctx context.Context) error {
 func (s *Server) Close() {
 	// The client holds no connection; its close only ends its watches and lease renewals, and cannot fail otherwise.
 	_ = s.client.Close()
-	s.etcd.Close()
+	s.member.Stop()
 }
 
-func embedConfig(cfg Config, log *zap.Logger) *embed.Config {
-	e := embed.NewConfig()
-	e.Name = "dev"
-	e.Dir = filepath.Clean(cfg.Dir)
-	e.QuotaBackendBytes = cfg.QuotaBytes
-	e.SnapshotCount = cfg.SnapshotCount
-	e.SnapshotCatchUpEntries = cfg.CatchUpEntries
-	// The owner decides when the log is compacted; etcd must not compact by itself.
-	e.AutoCompactionRetention = "0"
-	// One member elects itself: a short time-out makes that quick. It also bounds the shortest lease (1.5 times, rounded up
-	// to a second), far below the 5 s that are used. Each tick wakes the process, so there are as few as etcd allows: five
-	// to a time-out.
-	e.TickMs, e.ElectionMs = 40, 200
-	// Nobody else is in the cluster or, by default, calls from outside: no listener at all. The addresses advertised
-	// only fill the membership record.
-	nowhere := url.URL{Scheme: "http", Host: "127.0.0.1:0"}
-	e.ListenPeerUrls, e.ListenClientUrls = nil, nil
-	if cfg.ClientListen != "" {
-		e.ListenClientUrls = []url.URL{{Scheme: "http", Host: cfg.ClientListen}}
+// serverConfig has the defaults of etcd's package embed, except as noted.
+func serverConfig(cfg Config, log *zap.Logger) config.ServerConfig {
+	const name = "dev"
+	// No other member is in the cluster, and no client calls from outside. The addresses only fill the membership record.
+	nowhere := types.URLs{url.URL{Scheme: "http", Host: "127.0.0.1:0"}}
+	return config.ServerConfig{
+		Name: name, ClientURLs: nowhere, PeerURLs: nowhere, DataDir: filepath.Clean(cfg.Dir), NewCluster: true,
+		InitialPeerURLsMap: types.URLsMap{name: nowhere}, InitialClusterToken: "etcd-cluster", MaxLearners: membership.DefaultMaxLearners,
+		MaxSnapFiles: 5, MaxWALFiles: 5, SnapshotCount: cfg.SnapshotCount, SnapshotCatchUpEntries: cfg.CatchUpEntries,
+		// One member elects itself: a short time-out makes that quick. It also bounds the shortest lease (1.5 times, rounded up
+		// to a second), far below the 5 s that are used. Each tick wakes the process, so there are as few as etcd allows: five
+		// to a time-out.
+		TickMs: 40, ElectionTicks: 5, InitialElectionTickAdvance: true, PreVote: true, StrictReconfigCheck: true,
+		QuotaBackendBytes: cfg.QuotaBytes, BackendFreelistType: bbolt.FreelistMapType,
+		MaxTxnOps: 128, MaxRequestBytes: 3 << 19, MaxConcurrentStreams: math.MaxUint32,
+		AuthToken: "simple", BcryptCost: 10, TokenTTL: 300,
+		// The owner compacts the log, so there is no automatic compaction.
+		AutoCompactionMode: "periodic", CompactHashCheckTime: time.Minute, DowngradeCheckTime: 5 * time.Second,
+		WarningApplyDuration: 100 * time.Millisecond, WarningUnaryRequestDuration: 300 * time.Millisecond,
+		V2Deprecation: config.V2DeprDefault, ServerFeatureGate: features.NewDefaultServerFeatureGate(name, log), Metrics: "basic", Logger: log,
 	}
-	e.AdvertisePeerUrls, e.AdvertiseClientUrls = []url.URL{nowhere}, []url.URL{nowhere}
-	e.InitialCluster = e.InitialClusterFromName(e.Name)
-	e.ZapLoggerBuilder = embed.NewZapLoggerBuilder(log)
-	return e
 }

@@ -3,6 +3,7 @@ package etcdserver_test
 import (
 	"context"
 	"io/fs"
+	"net"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -83,21 +84,23 @@ func TestServer_ServesTransactionsLeasesAndWatches(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestServer_ListensIfAsked(t *testing.T) {
+func TestServer_ServesOtherProcesses(t *testing.T) {
 	s := start(t, t.TempDir())
-	require.Nil(t, s.Addr())
-	s.Close()
-	s, err := etcdserver.Start(t.Context(), etcdserver.Config{Dir: t.TempDir(), ClientListen: "127.0.0.1:0"}, zaptest.NewLogger(t))
-	require.NoError(t, err)
 	defer s.Close()
-	outside, err := clientv3.New(clientv3.Config{Endpoints: []string{s.Addr().String()}, DialTimeout: 20 * time.Second})
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	defer outside.Close()
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	outside, err := clientv3.New(clientv3.Config{Endpoints: []string{l.Addr().String()}, DialTimeout: 20 * time.Second})
+	require.NoError(t, err)
 	_, err = outside.Put(t.Context(), "log/1", "first")
 	require.NoError(t, err)
+	require.NoError(t, outside.Close())
 	got, err := s.Client().Get(t.Context(), "log/1")
 	require.NoError(t, err)
 	require.Equal(t, "first", string(got.Kvs[0].Value))
+	require.NoError(t, l.Close())
+	require.Error(t, <-served)
 }
 
 func TestServer_GivesFreeSpaceBack(t *testing.T) {

@@ -9,9 +9,8 @@ import (
 
 // beside are messages at warn and above that say nothing wrong about a member without listeners, users and peers.
 var beside = map[string]bool{
-	"Running http and grpc server on single port. This is not recommended for production.": true,
-	"simple token is not cryptographically signed":                                         true,
-	"failed to update cluster version":                                                     true, // closed in its first moments
+	"simple token is not cryptographically signed": true,
+	"failed to update cluster version":             true, // closed in its first moments
 	// A new member has written nothing yet from which to tell its schema.
 	"Failed to detect schema version":  true,
 	"failed to update storage version": true,
