@@ -16,6 +16,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/freshet-io/freshet/internal/wait"
 )
 
 var (
@@ -23,11 +25,17 @@ var (
 	ErrUnknown = errors.New("the availability zone could not be found out")
 	// ErrNone is returned if the platform answers that there is no zone.
 	ErrNone = errors.New("the platform names no availability zone")
+	// errNoAnswer is returned by a question that is worth repeating.
+	errNoAnswer = errors.New("no answer")
 )
 
-// timeout bounds each question: instance metadata answer within milliseconds where they exist, and nothing answers where
-// they do not.
-const timeout = 2 * time.Second
+const (
+	// timeout bounds each question: instance metadata answer within milliseconds where they exist, and nothing answers where
+	// they do not.
+	timeout = 2 * time.Second
+	// taskPatience bounds the questions about an ECS task. The endpoint answers 500 while the task's networking starts.
+	taskPatience = 8 * time.Second
+)
 
 // maxAnswer bounds an answer that is read, bytes.
 const maxAnswer = 1 << 20
@@ -117,8 +125,20 @@ func (d *Detector) instance(ctx context.Context) (string, error) {
 	return "", fmt.Errorf("%w: %w", ErrUnknown, errors.Join(said...))
 }
 
-// ecs reads AvailabilityZone of the task ("Amazon ECS task metadata endpoint version 4").
+// ecs reads AvailabilityZone of the task ("Amazon ECS task metadata endpoint version 4"). It repeats a question
+// without an answer until taskPatience is over.
 func (d *Detector) ecs(ctx context.Context, task string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, taskPatience)
+	defer cancel()
+	for pause := apiPause; ; pause *= 2 {
+		zone, err := d.task(ctx, task)
+		if !errors.Is(err, errNoAnswer) || wait.For(ctx, pause) != nil {
+			return zone, err
+		}
+	}
+}
+
+func (d *Detector) task(ctx context.Context, task string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var answer struct{ AvailabilityZone string }
@@ -184,9 +204,12 @@ func (d *Detector) get(ctx context.Context, url string, header http.Header, answ
 	}
 	resp, err := d.HTTP.Do(req)
 	if err != nil {
-		return fmt.Errorf("ask: %w", err)
+		return fmt.Errorf("%w: %w", errNoAnswer, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode >= http.StatusInternalServerError || resp.StatusCode == http.StatusTooManyRequests {
+		return fmt.Errorf("%w: ask %s: %s", errNoAnswer, url, resp.Status)
+	}
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("ask %s: %s", url, resp.Status)
 	}

@@ -3,6 +3,7 @@ package zone_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -85,4 +86,22 @@ func TestDetect_Unknown(t *testing.T) {
 	d.Getenv = func(string) string { return url }
 	_, err = d.Detect(t.Context())
 	require.ErrorIs(t, err, zone.ErrUnknown, "an old platform version")
+}
+
+// TestDetect_AsksAboutATaskAgain: ECS answers 500 while the networking of a task starts.
+func TestDetect_AsksAboutATaskAgain(t *testing.T) {
+	var asked atomic.Int32
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if asked.Add(1) < 3 {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		_, _ = w.Write([]byte(`{"AvailabilityZone":"eu-1a"}`))
+	}))
+	defer s.Close()
+	d := detector(t)
+	d.Getenv = func(string) string { return s.URL }
+	got, err := d.Detect(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "eu-1a", got)
 }
