@@ -1,8 +1,10 @@
 package kafka
 
 import (
+	"net"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -176,7 +178,7 @@ func (t *sharing) logDirs(out *kmsg.DescribeLogDirsResponse) {
 	}
 }
 
-// resources replaces agents' nodes by those that the client sees.
+// resources replaces agents' nodes by the nodes of the client's view.
 func (t *sharing) resources(out *kmsg.ListConfigResourcesResponse) {
 	all := out.ConfigResources
 	out.ConfigResources = nil
@@ -235,6 +237,17 @@ func (t *sharing) agentNodes() map[string]string {
 	return real
 }
 
+// advertised returns the load balancer's address of a node instead of an agent's.
+func (t *sharing) advertised(name, agent string) string {
+	listener, _, _ := strings.Cut(agent, "://")
+	for _, b := range t.view.brokers {
+		if nodeName(b.NodeID) == name {
+			return listener + "://" + net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
+		}
+	}
+	return listener + "://"
+}
+
 // configs restores the names that the client sent.
 func (t *sharing) configs(out *kmsg.DescribeConfigsResponse) {
 	shown := make(map[string]string, len(t.real))
@@ -250,12 +263,20 @@ func (t *sharing) configs(out *kmsg.DescribeConfigsResponse) {
 		r.ResourceName = name
 		for k := range r.Configs {
 			c := &r.Configs[k]
-			if c.Name != "broker.id" && c.Name != "node.id" {
+			value := name
+			switch c.Name {
+			case "broker.id", "node.id":
+			case "advertised.listeners":
+				if c.Value == nil {
+					continue
+				}
+				value = t.advertised(name, *c.Value)
+			default:
 				continue
 			}
-			c.Value = &name
+			c.Value = &value
 			for j := range c.ConfigSynonyms {
-				c.ConfigSynonyms[j].Value = &name
+				c.ConfigSynonyms[j].Value = &value
 			}
 		}
 	}

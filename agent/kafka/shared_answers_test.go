@@ -315,3 +315,24 @@ func TestProduce_SharedDraining(t *testing.T) {
 		})
 	}
 }
+
+// A client of a shared listener sees load balancers instead of agents, also in advertised.listeners ("The node's address for clients of
+// this listener"). The owner knows agents alone.
+func TestForward_SharedConfigsShowNoAddressOfAnAgent(t *testing.T) {
+	shared := nodeName(sharedFirst(t, "b") + 1)
+	in := kmsg.NewPtrDescribeConfigsRequest()
+	in.Resources = append(in.Resources, kmsg.DescribeConfigsRequestResource{ResourceType: kmsg.ConfigResourceTypeBroker, ResourceName: shared})
+	got := sharedForward[*kmsg.DescribeConfigsResponse](t, 4, in, func(client.Forward) kmsg.Response {
+		out, address := kmsg.NewPtrDescribeConfigsResponse(), "main://agent-31.private:9093"
+		out.Resources = append(out.Resources, kmsg.DescribeConfigsResponseResource{
+			ResourceType: kmsg.ConfigResourceTypeBroker, ResourceName: "31",
+			Configs: []kmsg.DescribeConfigsResponseResourceConfig{{Name: "advertised.listeners", Value: &address}},
+		})
+		return out
+	})
+	for _, c := range got.Resources[0].Configs {
+		if c.Value != nil {
+			require.NotContains(t, *c.Value, "agent-31.private", c.Name)
+		}
+	}
+}

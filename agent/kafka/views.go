@@ -20,6 +20,8 @@ const (
 	maxViews = 256
 	// maxViewTopics bounds the topics of a view whose assignment is kept; past it they are worked out anew.
 	maxViewTopics = 100_000
+	// maxViewNodes bounds the nodes of these topics, unless one topic alone has more: 64 MiB.
+	maxViewNodes = 16 << 20
 )
 
 // Views are the cluster as clients of a zone see it by a listener: the agents, and the nodes of each partition. A view is a pure
@@ -83,6 +85,7 @@ type zoneView struct {
 	mu struct {
 		sync.Mutex
 		placed map[id.Topic]placed
+		nodes  int // of these topics, at most
 	}
 }
 
@@ -153,9 +156,12 @@ func (v *zoneView) replicas(t *view.Topic) assign.Replicas {
 	v.mu.Lock()
 	known, ok := v.mu.placed[t.ID]
 	if !ok || known.topic.Partitions != t.Partitions || known.topic.ReplicationFactor != t.ReplicationFactor {
-		if len(v.mu.placed) >= maxViewTopics {
+		nodes := int(t.Partitions) * max(t.ReplicationFactor, 1+len(v.nodes.Others)+len(v.nodes.StandIns))
+		if len(v.mu.placed) >= maxViewTopics || v.mu.nodes+nodes > maxViewNodes {
 			clear(v.mu.placed)
+			v.mu.nodes = 0
 		}
+		v.mu.nodes += nodes
 		known = placed{t, sync.OnceValue(func() assign.Replicas { return v.nodes.Replicas(t.ID, t.Partitions, t.ReplicationFactor) })}
 		v.mu.placed[t.ID] = known
 	}

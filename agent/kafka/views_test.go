@@ -7,7 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/freshet-io/freshet/agent/edge"
+	"github.com/freshet-io/freshet/agent/view"
 	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/metadata/id"
 )
 
 // TestViews_ZonesWithoutAgentsShareAView: clients name any number of zones that do not exist. They all get one view, and the
@@ -55,6 +57,20 @@ func TestViews_NoAgentAtTheListener(t *testing.T) {
 	require.Same(t, v, views.of(c.Load(), &edge.Request{ClientID: "zone=x", Client: &edge.Client{Listener: "main"}}))
 	v = views.of(c.Load(), &edge.Request{ClientID: "zone=a", Client: &edge.Client{Listener: "other"}})
 	require.True(t, v.nodes.Home)
+}
+
+// TestViews_BoundsTheirNodes: a view keeps topics up to maxViewNodes nodes together, and at least one topic.
+func TestViews_BoundsTheirNodes(t *testing.T) {
+	c := catalogueOf(t)
+	v := NewViews(zonesOf(t, "a")).of(c.Load(), &edge.Request{Client: &edge.Client{Listener: "main"}})
+	for i, kept := range []int{1, 2, 1, 1} {
+		topic := &view.Topic{ID: id.Topic{byte(i)}, Partitions: 1, ReplicationFactor: maxViewNodes / 2}
+		if i == 3 {
+			topic.ReplicationFactor = 2 * maxViewNodes
+		}
+		require.NotEmpty(t, v.replicas(topic).Of(0))
+		require.Len(t, v.mu.placed, kept, "topic %d", i)
+	}
 }
 
 // TestViews_OldSnapshot: a request that looked before the membership changed gets the old view, and the newest one stays current.

@@ -271,6 +271,11 @@ func (s *Snapshot) remove(topic []byte) {
 	}
 	if named, ok := s.byName.Get(old.Name); ok && named.ID == old.ID {
 		s.byName.Delete(old.Name)
+		if t := internaltopic.ByName(old.Name); t != nil { // hidden by the other topic
+			if internal, ok := s.byID.Get(string(t.ID[:])); ok {
+				s.byName.Set(old.Name, internal)
+			}
+		}
 	}
 }
 

@@ -167,3 +167,18 @@ func TestCatalogue_ShowInternal(t *testing.T) {
 	own, _ := c.Load().TopicByName(internaltopic.Offsets.Name)
 	require.False(t, own.Internal)
 }
+
+// A topic of the owner with the name of an internal topic hides it (setInternal), for as long as it is there: the owner's own list
+// (admin.shownTopic, group.catalogue) shows the internal one again when the other was deleted.
+func TestCatalogue_InternalTopicComesBack(t *testing.T) {
+	c, yes := NewCatalogue(), true
+	c.ShowInternal()
+	c.OnCatalogue(&api.Catalogue{Index: 1, Full: true, OffsetsTopic: &yes})
+	other := topicMessage(9, internaltopic.Offsets.Name, 1)
+	c.OnCatalogue(&api.Catalogue{Index: 2, Topics: []*api.Topic{other}}) // freshet topic undelete --as __consumer_offsets
+	c.OnCatalogue(&api.Catalogue{Index: 3, DeletedTopics: [][]byte{other.Id}})
+	_, ok := c.Load().TopicByID(internaltopic.Offsets.ID)
+	require.True(t, ok)
+	_, ok = c.Load().TopicByName(internaltopic.Offsets.Name)
+	require.True(t, ok)
+}

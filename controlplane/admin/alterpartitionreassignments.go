@@ -3,12 +3,10 @@ package admin
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/freshet-io/freshet/internal/assign"
 	"github.com/freshet-io/freshet/metadata"
 )
 
@@ -26,26 +24,19 @@ func (c *call) alterPartitionAssignments(ctx context.Context, in *kmsg.AlterPart
 		var commands []metadata.Command
 		var places []int // in the answer, by command
 		_, err := c.owner.Read(func(s *metadata.State) {
-			view, nodes := viewOf(s, c.forward), nodesAt(s, c.forward.Listener)
+			view, nodes, named := viewOf(s, c.forward), nodesAt(s, c.forward.Listener), map[string]bool{}
 			for i, t := range in.Topics {
-				r := reassignment{name: t.Topic, nodes: nodes, otherFactor: in.AllowReplicationFactorChange}
+				r := reassignment{name: t.Topic, twice: named[t.Topic], nodes: nodes, otherFactor: in.AllowReplicationFactorChange}
+				named[t.Topic] = true
 				if topic, ok := s.TopicByName(t.Topic); ok {
-					r.topic, r.shown = topic, view.replicas(topic)
-					r.factor = r.newFactor(t.Partitions)
+					r.topic, r.factor = topic, int(topic.ReplicationFactor)
+					r.shown = view.shownReplicas(topic)
+					r.wanted = r.newFactor(t.Partitions)
 				}
-				answer := kmsg.NewAlterPartitionAssignmentsResponseTopic()
-				answer.Topic = t.Topic
-				sound := true
-				for _, p := range t.Partitions {
-					fault := r.check(p)
-					sound = sound && fault == nil
-					partition := kmsg.NewAlterPartitionAssignmentsResponseTopicPartition()
-					partition.Partition, partition.ErrorCode, partition.ErrorMessage = p.Partition, fault.code(), fault.text()
-					answer.Partitions = append(answer.Partitions, partition)
-				}
+				answer := r.answer(t.Partitions)
 				out.Topics = append(out.Topics, answer)
-				if sound && r.topic != nil && r.factor != int(r.topic.ReplicationFactor) {
-					commands, places = append(commands, &metadata.SetReplicationFactor{ID: r.topic.ID, Factor: int16(r.factor)}), append(places, i)
+				if r.wanted != r.factor && answer.Partitions[0].ErrorCode == 0 {
+					commands, places = append(commands, &metadata.SetReplicationFactor{ID: r.topic.ID, Factor: int16(r.wanted)}), append(places, i)
 				}
 			}
 		})
@@ -68,35 +59,54 @@ func (c *call) alterPartitionAssignments(ctx context.Context, in *kmsg.AlterPart
 // reassignment is the part of a request about one topic.
 type reassignment struct {
 	name        string
+	twice       bool            // whether the request has named the topic before
 	topic       *metadata.Topic // nil if there is none
-	shown       assign.Replicas // to the client
-	factor      int             // replication factor afterwards
+	factor      int             // the topic's replication factor
+	wanted      int             // the topic's replication factor afterwards
+	shown       int             // replicas of a partition that DescribeTopicPartitions shows: fewer than the factor if the view has fewer nodes
 	nodes       int             // of the cluster
 	otherFactor bool            // whether the request may change the factor
 }
 
-// newFactor returns the replication factor after the reassignment. The factor changes if the request names every partition, with the
+// newFactor returns the replication factor after the reassignment. The factor changes if the request names every partition once, with the
 // same number of replicas.
 func (r *reassignment) newFactor(partitions []kmsg.AlterPartitionAssignmentsRequestTopicPartition) int {
-	now, named := int(r.topic.ReplicationFactor), map[int32]bool{}
+	named := map[int32]bool{}
 	for _, p := range partitions {
-		if p.Partition < 0 || p.Partition >= r.topic.Partitions || len(p.Replicas) != len(partitions[0].Replicas) || r.stays(p) {
-			return now
+		if p.Partition < 0 || p.Partition >= r.topic.Partitions || len(p.Replicas) != len(partitions[0].Replicas) {
+			return r.factor
 		}
 		named[p.Partition] = true
 	}
-	if len(named) == 0 || len(named) != len(partitions) || len(named) != int(r.topic.Partitions) {
-		return now
+	if len(named) == 0 || len(named) != len(partitions) || len(named) != int(r.topic.Partitions) || r.stays(partitions[0].Replicas) {
+		return r.factor
 	}
 	return len(partitions[0].Replicas)
 }
 
-// stays reports whether a partition keeps its number of replicas: the factor, or the replicas that DescribeTopicPartitions shows, which
-// are fewer in a view with fewer nodes.
-func (r *reassignment) stays(p kmsg.AlterPartitionAssignmentsRequestTopicPartition) bool {
-	factor, shown := int(r.topic.ReplicationFactor), r.shown.Of(p.Partition)
-	return len(p.Replicas) == factor ||
-		slices.Equal(slices.Sorted(slices.Values(p.Replicas)), slices.Sorted(slices.Values(shown[:min(factor, len(shown))])))
+// stays reports whether a partition with these replicas keeps its number of replicas.
+func (r *reassignment) stays(replicas []int32) bool {
+	return len(replicas) == r.factor || len(replicas) == r.shown
+}
+
+// answer checks every partition. A fault of one refuses a change of the factor for all.
+func (r *reassignment) answer(partitions []kmsg.AlterPartitionAssignmentsRequestTopicPartition) kmsg.AlterPartitionAssignmentsResponseTopic {
+	out := kmsg.NewAlterPartitionAssignmentsResponseTopic()
+	out.Topic = r.name
+	faults, refused := make([]*apiError, len(partitions)), false
+	for i, p := range partitions {
+		faults[i] = r.check(p)
+		refused = refused || faults[i] != nil
+	}
+	for i, p := range partitions {
+		if refused && r.wanted != r.factor && faults[i] == nil {
+			faults[i] = failed(kerr.InvalidReplicationFactor, "The replication factor stays, since another partition of the topic was refused.")
+		}
+		partition := kmsg.NewAlterPartitionAssignmentsResponseTopicPartition()
+		partition.Partition, partition.ErrorCode, partition.ErrorMessage = p.Partition, faults[i].code(), faults[i].text()
+		out.Partitions = append(out.Partitions, partition)
+	}
+	return out
 }
 
 // check checks one partition's new replicas (ReplicationControlManager.alterPartitionReassignment).
@@ -104,6 +114,8 @@ func (r *reassignment) check(p kmsg.AlterPartitionAssignmentsRequestTopicPartiti
 	switch {
 	case r.topic == nil:
 		return failed(kerr.UnknownTopicOrPartition, "Unable to find a topic named "+r.name+".")
+	case r.twice:
+		return failed(kerr.InvalidRequest, "Duplicate topic name.")
 	case p.Partition < 0 || p.Partition >= r.topic.Partitions:
 		return failed(kerr.UnknownTopicOrPartition, fmt.Sprintf("Unable to find partition %s:%d.", r.name, p.Partition))
 	case p.Replicas == nil:
@@ -112,14 +124,14 @@ func (r *reassignment) check(p kmsg.AlterPartitionAssignmentsRequestTopicPartiti
 	if fault := checkReplicas(p.Replicas, len(p.Replicas)); fault != nil {
 		return fault
 	}
-	switch now := int(r.topic.ReplicationFactor); {
-	case r.stays(p):
+	switch {
+	case r.stays(p.Replicas):
 		return nil
 	case !r.otherFactor:
-		return failed(kerr.InvalidReplicationFactor, fmt.Sprintf("The replication factor is changed from %d to %d", now, len(p.Replicas)))
-	case len(p.Replicas) != r.factor:
+		return failed(kerr.InvalidReplicationFactor, fmt.Sprintf("The replication factor is changed from %d to %d", r.factor, len(p.Replicas)))
+	case len(p.Replicas) != r.wanted:
 		return failed(kerr.InvalidReplicationFactor, fmt.Sprintf("All partitions of topic %s have replication factor %d. A change must name "+
-			"all of them with the same number of replicas.", r.name, now))
+			"all of them with the same number of replicas.", r.name, r.factor))
 	}
-	return checkFactor(r.factor, r.nodes)
+	return checkFactor(r.wanted, r.nodes)
 }

@@ -32,7 +32,7 @@ type describedNode struct {
 	id       int32
 	rack     string
 	listener string // "" for the default listener
-	address  string // host:port, "" for a node that stands for a zone without agents
+	address  string // host:port at the client's listener; "" if there is none, as for a node that stands for a zone without agents
 	// autoCreate reports whether agents create topics that clients ask for.
 	autoCreate bool
 }

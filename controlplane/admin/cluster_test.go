@@ -87,9 +87,9 @@ func TestAlterPartitionReassignments(t *testing.T) {
 		}{
 			{0, []int32{2, 1, 3}, true, nil},
 			{0, []int32{77, 2, 1}, false, nil},
-			{0, []int32{1, 2}, true, nil}, // all nodes that the client sees
-			{0, []int32{77, 2}, true, kerr.InvalidReplicationFactor},
-			{0, []int32{77, 2}, false, kerr.InvalidReplicationFactor}, // of one of two partitions
+			{0, []int32{77, 2}, true, nil}, // as many as the client sees
+			{0, []int32{77}, true, kerr.InvalidReplicationFactor},
+			{0, []int32{77}, false, kerr.InvalidReplicationFactor}, // of one of two partitions
 			{0, nil, false, kerr.NoReassignmentInProgress},
 			{0, []int32{}, false, kerr.InvalidReplicaAssignment},
 			{0, []int32{1, 1}, false, kerr.InvalidReplicaAssignment},

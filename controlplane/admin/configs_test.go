@@ -83,7 +83,7 @@ func TestDescribeConfigs_ThatToolsRead(t *testing.T) {
 			"log.cleaner.enable", "log.retention.hours", "log.retention.ms",
 		}
 		shown := func(autoCreate bool, node string) (values []string) {
-			c.from = &api.Forward{AutoCreateTopics: autoCreate}
+			c.from = &api.Forward{AutoCreateTopics: &autoCreate}
 			for _, entry := range c.describe(version, kmsg.ConfigResourceTypeBroker, node, names...) {
 				value, _, _ := strings.Cut(entry, " ")
 				values = append(values, value)

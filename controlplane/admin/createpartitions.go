@@ -44,6 +44,7 @@ func (c *call) checkNewPartitions(in *kmsg.CreatePartitionsRequest) (names []str
 		count[t.Topic]++
 	}
 	_, err = c.owner.Read(func(s *metadata.State) {
+		view := viewOf(s, c.forward)
 		for i := range in.Topics {
 			t := &in.Topics[i]
 			if count[t.Topic] == 0 {
@@ -55,14 +56,14 @@ func (c *call) checkNewPartitions(in *kmsg.CreatePartitionsRequest) (names []str
 				commands, errs = append(commands, nil), append(errs, failed(kerr.InvalidRequest, "Duplicate topic name."))
 				continue
 			}
-			command, fault := newPartitions(s, t)
+			command, fault := newPartitions(s, &view, t)
 			commands, errs = append(commands, command), append(errs, fault)
 		}
 	})
 	return names, commands, errs, err
 }
 
-func newPartitions(s *metadata.State, t *kmsg.CreatePartitionsRequestTopic) (*metadata.CreatePartitions, *apiError) {
+func newPartitions(s *metadata.State, v *clientView, t *kmsg.CreatePartitionsRequestTopic) (*metadata.CreatePartitions, *apiError) {
 	if fault := fixed(s, t.Topic); fault != nil {
 		return nil, fault
 	}
@@ -88,7 +89,11 @@ func newPartitions(s *metadata.State, t *kmsg.CreatePartitionsRequestTopic) (*me
 				"assignment(s) were specified.", additional, len(t.Assignment)))
 		}
 		for _, a := range t.Assignment {
-			if fault := checkReplicas(a.Replicas, int(topic.ReplicationFactor)); fault != nil {
+			factor := int(topic.ReplicationFactor)
+			if shown := v.shownReplicas(topic); len(a.Replicas) == shown {
+				factor = shown // a tool assigns as many as it reads of the other partitions
+			}
+			if fault := checkReplicas(a.Replicas, factor); fault != nil {
 				return nil, fault
 			}
 		}

@@ -93,7 +93,8 @@ func (c *call) checkNewTopics(in *kmsg.CreateTopicsRequest) (topics []*metadata.
 		default:
 			topics[i], errs[i] = c.checkNewTopic(t, brokers, nodes)
 		}
-		if topics[i] == nil {
+		if errs[i] != nil {
+			topics[i] = nil
 			continue
 		}
 		collides[unified(name)] = name // for later ones of this request
@@ -119,7 +120,7 @@ func requested(in *kmsg.CreateTopicsRequest, name string) (found *kmsg.CreateTop
 	return found
 }
 
-// checkNewTopic checks everything but the name. nodes is the number of nodes of the cluster.
+// checkNewTopic checks everything but the name. nodes is the number of nodes of the cluster. The topic counts only without a fault.
 func (c *call) checkNewTopic(t *kmsg.CreateTopicsRequestTopic, brokers map[string]string, nodes int) (*metadata.CreateTopic, *apiError) {
 	configs, fault := newTopicConfigs(t.Configs)
 	if fault != nil {
@@ -132,7 +133,7 @@ func (c *call) checkNewTopic(t *kmsg.CreateTopicsRequestTopic, brokers map[strin
 		ID: newTopicID(), Name: t.Topic, Partitions: t.NumPartitions, ReplicationFactor: t.ReplicationFactor, Configs: configs,
 	}
 	if len(t.ReplicaAssignment) > 0 {
-		return n, assigned(n, t, nodes)
+		return n, assigned(n, t, nodes) // a fault voids the topic
 	}
 	switch {
 	case t.ReplicationFactor < -1 || t.ReplicationFactor == 0:

@@ -36,7 +36,9 @@ func (c *call) describeResource(s *metadata.State, in *kmsg.DescribeConfigsReque
 	out.Configs = []kmsg.DescribeConfigsResponseResourceConfig{}
 	d := configDescriber{
 		wanted: r.ConfigNames, synonyms: in.IncludeSynonyms, documentation: in.IncludeDocumentation,
-		brokers: s.Configs(metadata.ConfigBroker, ""), autoCreate: c.forward.AutoCreateTopics,
+		brokers: s.Configs(metadata.ConfigBroker, ""), listener: c.forward.Listener,
+		// Older agents do not tell it. Their default is true.
+		autoCreate: c.forward.AutoCreateTopics == nil || *c.forward.AutoCreateTopics,
 	}
 	var fault *apiError
 	switch r.ResourceType {
@@ -66,6 +68,7 @@ type configDescriber struct {
 	synonyms, documentation bool
 	brokers                 map[string]string // the cluster's defaults set by command
 	autoCreate              bool
+	listener                string // of the client
 	out                     []kmsg.DescribeConfigsResponseResourceConfig
 }
 
@@ -139,8 +142,9 @@ func (d *configDescriber) broker(a *APIs, s *metadata.State, name string) *apiEr
 		}
 		node = &describedNode{id: int32(number), rack: zone, autoCreate: d.autoCreate}
 		if member, ok := memberOf(s, node.id); ok {
-			at := member.Endpoints[slices.Index(member.NodeIDs, node.id)]
-			node.listener, node.address = at.Listener, net.JoinHostPort(at.Host, strconv.Itoa(int(at.Port)))
+			if at := member.Endpoints[slices.Index(member.NodeIDs, node.id)]; at.Listener == d.listener {
+				node.listener, node.address = at.Listener, net.JoinHostPort(at.Host, strconv.Itoa(int(at.Port)))
+			}
 		}
 	}
 	for _, c := range a.brokerConfigs(node) {

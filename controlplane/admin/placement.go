@@ -106,6 +106,11 @@ func (v *clientView) replicas(t *metadata.Topic) assign.Replicas {
 	return v.nodes.Replicas(t.ID, t.Partitions, int(t.ReplicationFactor))
 }
 
+// shownReplicas returns the number of replicas that DescribeTopicPartitions shows of each partition of a topic.
+func (v *clientView) shownReplicas(t *metadata.Topic) int {
+	return min(int(t.ReplicationFactor), len(v.nodes.Shown()))
+}
+
 // nodesAt returns the number of nodes of the whole cluster at one listener.
 func nodesAt(s *metadata.State, listener string) (n int) {
 	for info := range s.Sessions() {

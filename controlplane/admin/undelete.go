@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/freshet-io/freshet/internal/internaltopic"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/id"
 )
@@ -152,6 +153,7 @@ func chooseDeleted(s *metadata.State, topic, as string) (found metadata.DeletedT
 		}
 	}
 	_, taken := s.TopicByName(name)
+	taken = taken || internaltopic.ByName(name) != nil
 	other, clash := colliding(s, []string{name})[unified(name)]
 	switch {
 	case taken:

@@ -10,11 +10,12 @@
 package api
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 )
 
 const (
@@ -1512,8 +1513,8 @@ type Forward struct {
 	// Whether every agent knows the client's zone. The client is then shown other zones too. Unset by older agents: the owner looks for the
 	// zone in client_id and shows stand-ins.
 	ZoneKnown        *bool `protobuf:"varint,13,opt,name=zone_known,json=zoneKnown,proto3,oneof" json:"zone_known,omitempty"`
-	StandIns         bool  `protobuf:"varint,14,opt,name=stand_ins,json=standIns,proto3" json:"stand_ins,omitempty"`                           // the client's software takes nodes that stand for zones without agents; read with zone_known only
-	AutoCreateTopics bool  `protobuf:"varint,15,opt,name=auto_create_topics,json=autoCreateTopics,proto3" json:"auto_create_topics,omitempty"` // the agent creates topics that clients ask for
+	StandIns         bool  `protobuf:"varint,14,opt,name=stand_ins,json=standIns,proto3" json:"stand_ins,omitempty"`                                 // the client's software takes nodes that stand for zones without agents; read with zone_known only
+	AutoCreateTopics *bool `protobuf:"varint,15,opt,name=auto_create_topics,json=autoCreateTopics,proto3,oneof" json:"auto_create_topics,omitempty"` // the agent creates topics that clients ask for; unset by older agents
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -1647,8 +1648,8 @@ func (x *Forward) GetStandIns() bool {
 }
 
 func (x *Forward) GetAutoCreateTopics() bool {
-	if x != nil {
-		return x.AutoCreateTopics
+	if x != nil && x.AutoCreateTopics != nil {
+		return *x.AutoCreateTopics
 	}
 	return false
 }
@@ -3881,7 +3882,7 @@ const file_controlplane_proto_rawDesc = "" +
 	"partitions\"B\n" +
 	"\fPartitionRef\x12\x14\n" +
 	"\x05topic\x18\x01 \x01(\fR\x05topic\x12\x1c\n" +
-	"\tpartition\x18\x02 \x01(\x05R\tpartition\"\xb7\x03\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\"\xd3\x03\n" +
 	"\aForward\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x12\x17\n" +
 	"\aapi_key\x18\x02 \x01(\x05R\x06apiKey\x12\x1f\n" +
@@ -3901,9 +3902,10 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x05as_of\x18\f \x01(\x04R\x04asOf\x12\"\n" +
 	"\n" +
 	"zone_known\x18\r \x01(\bH\x00R\tzoneKnown\x88\x01\x01\x12\x1b\n" +
-	"\tstand_ins\x18\x0e \x01(\bR\bstandIns\x12,\n" +
-	"\x12auto_create_topics\x18\x0f \x01(\bR\x10autoCreateTopicsB\r\n" +
-	"\v_zone_known\"!\n" +
+	"\tstand_ins\x18\x0e \x01(\bR\bstandIns\x121\n" +
+	"\x12auto_create_topics\x18\x0f \x01(\bH\x01R\x10autoCreateTopics\x88\x01\x01B\r\n" +
+	"\v_zone_knownB\x15\n" +
+	"\x13_auto_create_topics\"!\n" +
 	"\x05Drain\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\"#\n" +
 	"\aGoodbye\x12\x18\n" +

@@ -113,7 +113,7 @@ func (s *Session) Forward(ctx context.Context, f Forward) ([]byte, error) {
 		Forward: &api.Forward{
 			ApiKey: int32(f.Key), ApiVersion: int32(f.Version), Body: bytes.Clone(f.Body), Principal: f.Principal,
 			ClientId: f.ClientID, Host: f.Host, Node: node, Zone: f.Zone, Connection: f.Connection, Listener: f.Listener,
-			AsOf: f.AsOf, ZoneKnown: &f.ZoneKnown, StandIns: f.StandIns, AutoCreateTopics: s.cfg.AutoCreateTopics,
+			AsOf: f.AsOf, ZoneKnown: &f.ZoneKnown, StandIns: f.StandIns, AutoCreateTopics: &s.cfg.AutoCreateTopics,
 		},
 	}}})
 	if err != nil {

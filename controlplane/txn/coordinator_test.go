@@ -3,6 +3,7 @@ package txn_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -500,6 +501,30 @@ func TestListTransactions_CoordinatorLists(t *testing.T) {
 			slices.Sort(listed)
 			require.Equal(c.t, tc.want, listed, "%+v", tc)
 		}
+	})
+}
+
+// Tools ask every node. So the cost of one answer must not be transactions times agents, or a list of all costs transactions times the
+// square of the agents.
+func TestListTransactions_OfManyAgents(t *testing.T) {
+	run(t, func(c *cluster) {
+		for i := range 1000 {
+			c.init(fmt.Sprint("x", i))
+		}
+		cost := func() uint64 {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			ask[*kmsg.ListTransactionsResponse](c, kmsg.NewPtrListTransactionsRequest(), 2)
+			runtime.ReadMemStats(&after)
+			return after.TotalAlloc - before.TotalAlloc
+		}
+		c.node = 2 // lists none
+		cost()
+		few := cost()
+		for i := range 500 {
+			c.propose(&metadata.OpenSession{Instance: fmt.Sprint(i), Zone: "a", Endpoints: []metadata.Endpoint{{Host: "h", Port: int32(i + 10)}}})
+		}
+		require.Less(c.t, cost(), 5*few+500*1000, "bytes allocated for an empty list, beside %d with two agents", few)
 	})
 }
 

@@ -45,11 +45,13 @@ func (c *call) listTransactions(_ context.Context, in *kmsg.ListTransactionsRequ
 	}
 	_, err := c.owner.ReadFrozen(func(s *metadata.State) {
 		own, shown := coordinators(s, c.forward)
+		node := int32(slices.IndexFunc(own.Nodes, func(nodes []assign.Node) bool { return nodes[0].ID == c.forward.Node }))
+		if shown && node < 0 {
+			return // only the first node of an agent coordinates
+		}
+		sessions := own.Sessions()
 		for t := range s.Transactions() {
-			if !f.takes(&t) {
-				continue
-			}
-			if n, _ := own.Coordinator(transactionKey, t.TransactionalID); !shown || n.ID == c.forward.Node {
+			if f.takes(&t) && (!shown || assign.Key(transactionKey, t.TransactionalID, sessions) == node) {
 				out.TransactionStates = append(out.TransactionStates, kmsg.ListTransactionsResponseTransactionState{
 					TransactionalID: t.TransactionalID, ProducerID: t.ProducerID, TransactionState: t.State.String(),
 				})

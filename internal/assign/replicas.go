@@ -26,14 +26,19 @@ func (g *Group) Add(id uint32, nodes []Node) {
 	g.Nodes = append(g.Nodes, nodes)
 }
 
-// Coordinator returns the node of a coordinator's key, which is the first of an agent. false means that the group has no agents. kind is
-// FindCoordinator's key type.
-func (g *Group) Coordinator(kind int8, key string) (Node, bool) {
+// Sessions returns the IDs of the agents, for Key.
+func (g *Group) Sessions() []uint32 {
 	sessions := make([]uint32, len(g.Agents))
 	for i, a := range g.Agents {
 		sessions[i] = a.ID
 	}
-	i := Key(byte(kind), key, sessions)
+	return sessions
+}
+
+// Coordinator returns the node of a coordinator's key, which is the first of an agent. false means that the group has no agents. kind is
+// FindCoordinator's key type.
+func (g *Group) Coordinator(kind int8, key string) (Node, bool) {
+	i := Key(byte(kind), key, g.Sessions())
 	if i < 0 {
 		return Node{}, false
 	}
@@ -107,9 +112,13 @@ func (v *View) Replicas(topic [16]byte, partitions int32, factor int) Replicas {
 	for i := range v.Others {
 		others[i] = Places(topic, partitions, v.Others[i].Agents)
 	}
-	rest := v.Shown()
-	r := Replicas{width: min(len(rest), max(factor, 1+len(v.Others)+len(v.StandIns)))}
+	shown := v.Shown()
+	r := Replicas{width: min(len(shown), max(factor, 1+len(v.Others)+len(v.StandIns)))}
 	r.nodes = make([]int32, 0, int(partitions)*r.width)
+	byZone := map[string][]Node{}
+	for _, n := range shown {
+		byZone[n.Zone] = append(byZone[n.Zone], n)
+	}
 	chosen := make([]Node, 0, r.width)
 	for p, at := range leaders {
 		nodes := v.Own.Nodes[at.Index]
@@ -125,11 +134,16 @@ func (v *View) Replicas(topic [16]byte, partitions int32, factor int) Replicas {
 			chosen = append(chosen, g.Nodes[0][0])
 		}
 		// The leader's agent first: its nodes come and go with the leader.
-		for i := range nodes {
-			chosen = fill(chosen, nodes[(int(at.Port)+1+i)%len(nodes)], factor)
+		zones := len(chosen)
+		for i := 1; i < len(nodes) && len(chosen) < factor; i++ {
+			chosen = fill(chosen, nodes[(int(at.Port)+i)%len(nodes)])
 		}
-		for i := 0; len(chosen) < factor && i < len(rest); i++ {
-			chosen = fill(chosen, rest[i], factor)
+		for i := 0; i < zones && len(chosen) < factor; i++ {
+			for _, n := range byZone[chosen[i].Zone] {
+				if chosen = fill(chosen, n); len(chosen) >= factor {
+					break
+				}
+			}
 		}
 		for i := range r.width {
 			if i < len(chosen) {
@@ -142,20 +156,12 @@ func (v *View) Replicas(topic [16]byte, partitions int32, factor int) Replicas {
 	return r
 }
 
-// fill appends a node to the replicas of a partition if they are fewer than the factor, and their zones include the node's.
-func fill(replicas []Node, n Node, factor int) []Node {
-	if len(replicas) >= factor {
-		return replicas
-	}
-	zone := false
+// fill appends a node to the replicas of a partition, unless the node is among them.
+func fill(replicas []Node, n Node) []Node {
 	for i := range replicas {
 		if replicas[i].ID == n.ID {
 			return replicas
 		}
-		zone = zone || replicas[i].Zone == n.Zone
-	}
-	if !zone {
-		return replicas
 	}
 	return append(replicas, n)
 }

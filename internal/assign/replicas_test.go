@@ -118,3 +118,22 @@ func TestReplicas_WithoutAgents(t *testing.T) {
 	require.EqualValues(t, NoNode, replicas.Leader(2))
 	require.Empty(t, v.Shown())
 }
+
+// BenchmarkReplicas_Factor compares the cost of factors 1 and 16 for a client without a zone: 300 agents of four ports in three zones.
+func BenchmarkReplicas_Factor(b *testing.B) {
+	v := View{}
+	for a := range int32(300) {
+		nodes := make([]Node, 4)
+		for i := range nodes {
+			nodes[i] = Node{ID: 4*a + int32(i) + 1, Zone: fmt.Sprintf("eu-central-1%c", 'a'+a/100)}
+		}
+		v.Own.Add(uint32(a+1), nodes)
+	}
+	for _, factor := range []int{1, 16} {
+		b.Run(fmt.Sprint("factor=", factor), func(b *testing.B) {
+			for b.Loop() {
+				v.Replicas([16]byte{1}, 100_000, factor)
+			}
+		})
+	}
+}
