@@ -119,49 +119,39 @@ func (v *View) Replicas(topic [16]byte, partitions int32, factor int) Replicas {
 	for _, n := range shown {
 		byZone[n.Zone] = append(byZone[n.Zone], n)
 	}
-	chosen := make([]Node, 0, r.width)
+	zones := make([]string, 0, r.width)
 	for p, at := range leaders {
 		nodes := v.Own.Nodes[at.Index]
-		leader := nodes[at.Port]
-		chosen = append(chosen[:0], leader)
+		leader, first := &nodes[at.Port], len(r.nodes)
+		r.nodes, zones = append(r.nodes, leader.ID), append(zones[:0], leader.Zone)
 		for i := range v.Others {
 			if g := &v.Others[i]; g.Zone != leader.Zone {
 				other := others[i][p]
-				chosen = append(chosen, g.Nodes[other.Index][other.Port])
+				r.nodes, zones = append(r.nodes, g.Nodes[other.Index][other.Port].ID), append(zones, g.Zone)
 			}
 		}
-		for _, g := range v.StandIns {
-			chosen = append(chosen, g.Nodes[0][0])
+		for i := range v.StandIns {
+			r.nodes = append(r.nodes, v.StandIns[i].Nodes[0][0].ID)
 		}
 		// The leader's agent first: its nodes come and go with the leader.
-		zones := len(chosen)
-		for i := 1; i < len(nodes) && len(chosen) < factor; i++ {
-			chosen = fill(chosen, nodes[(int(at.Port)+i)%len(nodes)])
+		for i := 1; i < len(nodes) && len(r.nodes)-first < factor; i++ {
+			r.fill(first, nodes[(int(at.Port)+i)%len(nodes)].ID)
 		}
-		for i := 0; i < zones && len(chosen) < factor; i++ {
-			for _, n := range byZone[chosen[i].Zone] {
-				if chosen = fill(chosen, n); len(chosen) >= factor {
-					break
-				}
+		for _, zone := range zones {
+			for i := 0; i < len(byZone[zone]) && len(r.nodes)-first < factor; i++ {
+				r.fill(first, byZone[zone][i].ID)
 			}
 		}
-		for i := range r.width {
-			if i < len(chosen) {
-				r.nodes = append(r.nodes, chosen[i].ID)
-			} else {
-				r.nodes = append(r.nodes, NoNode)
-			}
+		for len(r.nodes)-first < r.width {
+			r.nodes = append(r.nodes, NoNode)
 		}
 	}
 	return r
 }
 
-// fill appends a node to the replicas of a partition, unless the node is among them.
-func fill(replicas []Node, n Node) []Node {
-	for i := range replicas {
-		if replicas[i].ID == n.ID {
-			return replicas
-		}
+// fill appends a node to the partition that begins at first, unless the partition has the node.
+func (r *Replicas) fill(first int, node int32) {
+	if !slices.Contains(r.nodes[first:], node) {
+		r.nodes = append(r.nodes, node)
 	}
-	return append(replicas, n)
 }
