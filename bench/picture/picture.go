@@ -190,7 +190,7 @@ func (d *drawing) costs(freshet, kafka []point) {
 // latencies draws the second panel: for each setting a bar from the median to the 99th percentile.
 func (d *drawing) latencies(settings []setting) {
 	y := func(ms float64) float64 { return bottom - (bottom-top)*ms/maxLatency }
-	d.heading(leftOf2-44, "Time to the acknowledgement, ms", "10 MiB/s, models of the stores; below each its bill, USD a month")
+	d.heading(leftOf2-44, "Time to the acknowledgement, ms", "10 MiB/s, models of stores, no saved PUTs; below: USD a month")
 	for ms := 0.0; ms <= maxLatency; ms += 100 {
 		d.level(leftOf2, rightOf2, y(ms), fmt.Sprint(ms))
 	}

@@ -24,9 +24,11 @@ var elsewhere = map[string]evidence{
 	"make cluster":     {"Makefile", "\n\tdeploy/local/cluster.sh\n"}, // TestTutorial runs that
 	"make build-bench": {"Makefile", "\nbuild-bench: build"},          // all other bench targets begin with it
 	"make lostzone":    {"Makefile", "\nlostzone: build"},             // by hand: 8 minutes
+	"make contrib":     {"Makefile", "\ncontrib: "},                   // by hand: needs Docker or Podman
 	"make kube":        {"Makefile", "\ne2e-kube: kube"},
 	"make e2e-kube":    {"Makefile", "\ne2e-kube: kube"}, // by hand: root on Debian, 10 minutes
 	"go test ./test/ecosystem -args -against kafka": {"test/ecosystem/broker_test.go", `flag.String("against", "freshet"`}, // by hand: Apache Kafka instead of Freshet
+	"bin/freshet status":                            {"test/faults/status_test.go", `harness.Operate(t, c, "status")`},
 	"freshet-bench run":                             {"cmd/freshet-bench/run_test.go", `runLine(t, "run", "-d", driver`},
 	"bin/freshet-bench verify --transactions":       {"cmd/freshet-bench/verify_test.go", `[]string{"verify"}`},
 }
