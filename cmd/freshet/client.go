@@ -17,13 +17,16 @@ func bindClient(f *pflag.FlagSet, p *program.Program, c *cli.ClientConfig) {
 	bindFormat(f, p)
 	bindDataDir(f, &c.DataDir)
 	f.StringVar(&c.ClientID, "client-id", c.ClientID, "client id sent with every request; zone=<zone> in it prefers agents of that zone")
-	f.DurationVar(&c.Timeout, "timeout", c.Timeout, "bound for connecting and for each request")
+	f.DurationVar(&c.Timeout, "timeout", c.Timeout, timeoutHelp)
 	f.BoolVar(&c.TLS, "tls", c.TLS, "use TLS")
 	f.StringVar(&c.Files.CA, "tls-ca", c.Files.CA, "PEM file of certificates to trust instead of the system's; implies --tls")
 	f.StringVar(&c.Files.Cert, "tls-cert", c.Files.Cert, "PEM file of the client's certificate; implies --tls")
 	f.StringVar(&c.Files.Key, "tls-key", c.Files.Key, "PEM file of the client's key")
 	config.SetGroups(f, connection)
 }
+
+// timeoutHelp is the help of --timeout.
+const timeoutHelp = "maximum time from connecting to the last answer; for produce and consume, which run on, of each request"
 
 // bindDataDir adds the flag for the data directory of a freshet dev, for commands that find its addresses there.
 func bindDataDir(f *pflag.FlagSet, dir *string) {
@@ -156,6 +159,9 @@ func newTopicDescribe(p program.Program) *cobra.Command {
 	var c cli.TopicConfig
 	cmd := &cobra.Command{
 		Use: "describe TOPIC...", Short: "Show configs, partitions, offsets, size and age of topics", Args: program.Takes(1, -1, "one or more topics"),
+		Long: "Show configs, partitions, offsets, size and age of topics.\n\n" +
+			"\"records (at most)\" is the end offset less the first offset. A partition has fewer records if compaction removed some, or if\n" +
+			"transactions wrote to it: their markers take offsets too.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.Topics = args
 			return cli.DescribeTopics(cmd.Context(), c, p.Streams)

@@ -19,7 +19,7 @@ func bindOperator(f *pflag.FlagSet, p *program.Program, c *cli.OperatorConfig) {
 	bindFormat(f, p)
 	bindOperated(f, c)
 	bindDataDir(f, &c.DataDir)
-	f.DurationVar(&c.Timeout, "timeout", c.Timeout, "bound for each request")
+	f.DurationVar(&c.Timeout, "timeout", c.Timeout, timeoutHelp)
 	config.SetGroups(f, connection)
 }
 

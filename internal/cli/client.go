@@ -68,11 +68,12 @@ type ClientConfig struct {
 	Bootstrap []string       // host:port of one or more agents; Locate has the default
 	DataDir   string         // of a freshet dev on this machine, for the default of Bootstrap
 	ClientID  string         // as agents see it, may carry a zone (zone=a); default freshet-cli
-	Timeout   time.Duration  // for connecting and for each request; default 15 s
+	Timeout   time.Duration  // of a command that ends by itself, and of each request of other commands; default 15 s
 	TLS       bool           // use TLS with the system's trust store
 	Files     tlsfiles.Files // certificates of one's own choice; imply TLS
 
-	found string // the data directory by which Locate found Bootstrap
+	found    string        // the data directory by which Locate found Bootstrap
+	patience time.Duration // of the line about a missing answer, acknowledgement or record; default defaultPatience
 }
 
 // ApplyDefaults fills in fields that are not set.
@@ -82,6 +83,9 @@ func (c *ClientConfig) ApplyDefaults() {
 	}
 	if c.Timeout == 0 {
 		c.Timeout = 15 * time.Second
+	}
+	if c.patience == 0 {
+		c.patience = defaultPatience
 	}
 }
 
@@ -257,6 +261,11 @@ func explain(topic string, err error) error {
 	default:
 		return fmt.Errorf("topic %q: %w", topic, firstOf(err))
 	}
+}
+
+// failed returns the error of a request, with the first cause if the client library sent it to several agents.
+func failed(request string, err error) error {
+	return fmt.Errorf("%s: %w", request, firstOf(err))
 }
 
 // firstOf returns the first error of a request that the client library sent to several agents, and any other error as it is.

@@ -29,12 +29,7 @@ type ConsumeConfig struct {
 	Format        string // overrides PrintKey and KeySeparator; franz-go's record format, as in kcat
 	ReadCommitted bool   // leave out records of open and aborted transactions
 	Verbose       bool
-
-	patience time.Duration // time without a record before a line about the reason; default consumePatience
 }
-
-// consumePatience is the time without a first record after which `freshet consume` writes what it waits for.
-const consumePatience = 5 * time.Second
 
 // ApplyDefaults fills in fields that are not set.
 func (c *ConsumeConfig) ApplyDefaults() {
@@ -44,9 +39,6 @@ func (c *ConsumeConfig) ApplyDefaults() {
 	}
 	if c.KeySeparator == "" {
 		c.KeySeparator = "\t"
-	}
-	if c.patience == 0 {
-		c.patience = consumePatience
 	}
 	if c.Format == "" {
 		c.Format = "%v\n"
@@ -111,12 +103,20 @@ func Consume(ctx context.Context, c ConsumeConfig, s Streams) error {
 	if c.Group != "" {
 		opts = append(opts, k.groupOptions(from)...)
 	}
-	if k.client, err = c.dial(ctx, opts...); err != nil {
+	if err := c.Locate(ctx); err != nil {
+		return err
+	}
+	var heard failures
+	stopReport := c.reportSilence(s.Err, &heard)
+	defer stopReport()
+	if k.client, err = c.dial(ctx, append(opts, kgo.WithLogger(&heard))...); err != nil {
 		return err
 	}
 	defer k.client.CloseAllowingRebalance()
-	if err := k.assign(ctx); err != nil {
-		return err
+	err = k.assign(ctx)
+	stopReport()
+	if err != nil {
+		return c.late(err, &heard)
 	}
 	err = k.run(ctx)
 	if flushed := k.flush(); err == nil {

@@ -52,7 +52,7 @@ func (e *ends) saw(partition int32, offset int64) bool {
 func (e *ends) look(ctx context.Context, client *kgo.Client) error {
 	meta, err := kadm.NewClient(client).Metadata(ctx, e.topic)
 	if err != nil {
-		return fmt.Errorf("read metadata: %w", err)
+		return failed("read metadata", err)
 	}
 	topic := meta.Topics[e.topic]
 	for partition, p := range e.open {
@@ -90,7 +90,7 @@ func (e *ends) passed(ctx context.Context, client *kgo.Client, id kadm.TopicID, 
 func (e *ends) trimmed(ctx context.Context, client *kgo.Client, partition int32, p *end) (bool, error) {
 	starts, err := kadm.NewClient(client).ListStartOffsets(ctx, e.topic)
 	if err != nil {
-		return false, err
+		return false, failed("list start offsets", err)
 	}
 	start, ok := starts.Lookup(e.topic, partition)
 	if !ok || start.Err != nil {

@@ -129,7 +129,7 @@ func (k *consumer) over(ctx context.Context) (bool, error) {
 // settled tells whether each of the topic's partitions is a member's, and no rebalance is under way.
 func (k *consumer) settled(ctx context.Context) (bool, error) {
 	admin := kadm.NewClient(k.client)
-	listed, err := listGroups(ctx, admin, stableGroup)
+	listed, err := k.config.listGroups(ctx, admin, stableGroup)
 	if err != nil {
 		return false, err
 	}

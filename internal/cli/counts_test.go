@@ -106,7 +106,7 @@ func TestConsume_TellsWhatItWaitsFor(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	errs := once{cancel: cancel}
-	consume := ConsumeConfig{ClientConfig: ClientConfig{Bootstrap: cluster.ListenAddrs()}, Topic: "t", patience: 20 * time.Millisecond}
+	consume := ConsumeConfig{ClientConfig: ClientConfig{Bootstrap: cluster.ListenAddrs(), patience: 20 * time.Millisecond}, Topic: "t"}
 	require.NoError(t, Consume(ctx, consume, Streams{Out: io.Discard, Err: &errs}))
 	require.Equal(t, "freshet: no record for 20ms: waiting for new records in 3 partitions of topic t; --from earliest reads stored records too\n", errs.String())
 }
@@ -116,7 +116,7 @@ func TestConsumer_TellWait(t *testing.T) {
 	begin := time.Unix(100, 0)
 	tell := func(k consumer, after ...time.Duration) string {
 		var out strings.Builder
-		k.config.Topic, k.config.patience, k.began, k.errs = "t", consumePatience, begin, &out
+		k.config.Topic, k.config.patience, k.began, k.errs = "t", defaultPatience, begin, &out
 		for _, d := range after {
 			k.tellWait(begin.Add(d))
 		}

@@ -22,10 +22,6 @@ type GroupConfig struct {
 	Execute    bool     // reset-offsets: commit the offsets; otherwise they are only shown
 }
 
-func (c GroupConfig) admin(ctx context.Context) (*kadm.Client, error) {
-	return TopicConfig{ClientConfig: c.ClientConfig}.admin(ctx)
-}
-
 // The protocols of groups.
 const (
 	classicGroup  = "classic"
@@ -45,13 +41,11 @@ type listedGroup struct {
 
 // ListGroups writes the groups' names, protocols and states.
 func ListGroups(ctx context.Context, c GroupConfig, s Streams) error {
-	c.ApplyDefaults()
-	admin, err := c.admin(ctx)
-	if err != nil {
-		return err
-	}
-	defer admin.Close()
-	groups, err := listGroups(ctx, admin, c.States...)
+	return c.once(ctx, s, func(ctx context.Context, admin *kadm.Client) error { return c.list(ctx, admin, s) })
+}
+
+func (c GroupConfig) list(ctx context.Context, admin *kadm.Client, s Streams) error {
+	groups, err := c.listGroups(ctx, admin, c.States...)
 	if err != nil {
 		return err
 	}
@@ -65,14 +59,20 @@ func ListGroups(ctx context.Context, c GroupConfig, s Streams) error {
 	return w.Flush()
 }
 
-func listGroups(ctx context.Context, admin *kadm.Client, states ...string) ([]listedGroup, error) {
-	all, err := admin.ListGroups(ctx, states...)
+// listGroups asks every agent for its groups, patiently.
+func (c ClientConfig) listGroups(ctx context.Context, admin *kadm.Client, states ...string) ([]listedGroup, error) {
+	var all, consumers kadm.ListedGroups
+	err := c.patiently(ctx, func(ctx context.Context) (err error) {
+		if all, err = admin.ListGroups(ctx, states...); err != nil {
+			return failed("list groups", err)
+		}
+		if consumers, err = admin.ListGroupsByType(ctx, []string{consumerGroup}, states...); err != nil {
+			return failed("list groups of the consumer protocol", err)
+		}
+		return nil
+	})
 	if err != nil {
-		return nil, fmt.Errorf("list groups: %w", err)
-	}
-	consumers, err := admin.ListGroupsByType(ctx, []string{consumerGroup}, states...)
-	if err != nil {
-		return nil, fmt.Errorf("list groups of the consumer protocol: %w", err)
+		return nil, err
 	}
 	groups := make([]listedGroup, 0, len(all))
 	for _, g := range all.Sorted() {
@@ -87,15 +87,13 @@ func listGroups(ctx context.Context, admin *kadm.Client, states ...string) ([]li
 
 // DeleteGroups deletes the groups and says which.
 func DeleteGroups(ctx context.Context, c GroupConfig, s Streams) error {
-	c.ApplyDefaults()
-	admin, err := c.admin(ctx)
-	if err != nil {
-		return err
-	}
-	defer admin.Close()
+	return c.once(ctx, s, func(ctx context.Context, admin *kadm.Client) error { return c.delete(ctx, admin, s) })
+}
+
+func (c GroupConfig) delete(ctx context.Context, admin *kadm.Client, s Streams) error {
 	answers, err := admin.DeleteGroups(ctx, c.Groups...)
 	if err != nil {
-		return fmt.Errorf("delete groups: %w", err)
+		return failed("delete groups", err)
 	}
 	type deleted struct {
 		Group string `json:"group"`
@@ -121,6 +119,6 @@ func explainGroup(group string, err error) error {
 	case errors.Is(err, kerr.NonEmptyGroup):
 		return inWords(err, "group %q has members; stop its consumers first", group)
 	default:
-		return fmt.Errorf("group %q: %w", group, err)
+		return fmt.Errorf("group %q: %w", group, firstOf(err))
 	}
 }

@@ -43,13 +43,11 @@ type groupOffset struct {
 
 // DescribeGroups writes state, members, committed offsets and lag of groups.
 func DescribeGroups(ctx context.Context, c GroupConfig, s Streams) error {
-	c.ApplyDefaults()
-	admin, err := c.admin(ctx)
-	if err != nil {
-		return err
-	}
-	defer admin.Close()
-	listed, err := listGroups(ctx, admin)
+	return c.once(ctx, s, func(ctx context.Context, admin *kadm.Client) error { return c.describe(ctx, admin, s) })
+}
+
+func (c GroupConfig) describe(ctx context.Context, admin *kadm.Client, s Streams) error {
+	listed, err := c.listGroups(ctx, admin)
 	if err != nil {
 		return err
 	}
@@ -61,8 +59,8 @@ func DescribeGroups(ctx context.Context, c GroupConfig, s Streams) error {
 			faults = append(faults, explainGroup(name, kerr.GroupIDNotFound))
 			continue
 		}
-		g := describedGroup{listedGroup: listed[i], Members: []groupMember{}, Offsets: []groupOffset{}}
-		if err := g.fill(ctx, admin); err != nil {
+		g := describedGroup{listedGroup: listed[i]}
+		if err := c.patiently(ctx, func(ctx context.Context) error { return g.fill(ctx, admin) }); err != nil {
 			faults = append(faults, explainGroup(name, err))
 			continue
 		}
@@ -78,8 +76,9 @@ func DescribeGroups(ctx context.Context, c GroupConfig, s Streams) error {
 	return errors.Join(faults...)
 }
 
-// fill asks for all that a list does not say.
+// fill asks for the members and offsets of the group, and replaces those of an earlier call.
 func (g *describedGroup) fill(ctx context.Context, admin *kadm.Client) error {
+	g.Members, g.Offsets = []groupMember{}, []groupOffset{}
 	if err := g.fillMembers(ctx, admin); err != nil {
 		return err
 	}
@@ -129,7 +128,7 @@ func (g *describedGroup) member(id string, instance *string, client, host string
 func (g *describedGroup) offsets(ctx context.Context, admin *kadm.Client) error {
 	committed, err := admin.FetchOffsets(ctx, g.Group)
 	if err != nil {
-		return fmt.Errorf("fetch offsets: %w", err)
+		return failed("fetch offsets", err)
 	}
 	all := kadm.TopicsSet{}
 	committed.Each(func(o kadm.OffsetResponse) { all.Add(o.Topic, o.Partition) })
@@ -141,7 +140,7 @@ func (g *describedGroup) offsets(ctx context.Context, admin *kadm.Client) error 
 	}
 	ends, err := admin.ListEndOffsets(ctx, all.Topics()...)
 	if err != nil {
-		return fmt.Errorf("list end offsets: %w", err)
+		return failed("list end offsets", err)
 	}
 	for _, t := range all.Sorted() {
 		for _, p := range t.Partitions {

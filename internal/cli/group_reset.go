@@ -16,20 +16,18 @@ import (
 // ResetOffsets writes the plan of other offsets for a group, and commits them if that is asked for and the group has no members.
 // As kafka-consumer-groups.sh does, it only writes the plan without --execute.
 func ResetOffsets(ctx context.Context, c GroupConfig, s Streams) error {
-	c.ApplyDefaults()
 	to, err := parsePosition(c.To, "--to", time.Now())
 	if err != nil {
 		return err
 	}
-	admin, err := c.admin(ctx)
-	if err != nil {
-		return err
-	}
-	defer admin.Close()
+	return c.once(ctx, s, func(ctx context.Context, admin *kadm.Client) error { return c.reset(ctx, admin, to, s) })
+}
+
+func (c GroupConfig) reset(ctx context.Context, admin *kadm.Client, to position, s Streams) error {
 	group := c.Groups[0]
 	committed, err := admin.FetchOffsets(ctx, group)
 	if err != nil {
-		return explainGroup(group, fmt.Errorf("fetch offsets: %w", err))
+		return explainGroup(group, failed("fetch offsets", err))
 	}
 	topics := c.Topics
 	if len(topics) == 0 {
@@ -52,15 +50,11 @@ func ResetOffsets(ctx context.Context, c GroupConfig, s Streams) error {
 	return err
 }
 
-// target gives the offsets to commit: those of the position, within what the partitions have.
+// target returns the offsets to commit: the position in each partition, between the first and the end offset.
 func (c GroupConfig) target(ctx context.Context, admin *kadm.Client, to position, topics []string) (kadm.Offsets, error) {
-	starts, err := admin.ListStartOffsets(ctx, topics...)
-	if err = errors.Join(err, listed(starts)); err != nil {
-		return nil, fmt.Errorf("list start offsets: %w", err)
-	}
-	ends, err := admin.ListEndOffsets(ctx, topics...)
-	if err = errors.Join(err, listed(ends)); err != nil {
-		return nil, fmt.Errorf("list end offsets: %w", err)
+	starts, ends, err := c.bounds(ctx, admin, topics...)
+	if err = errors.Join(err, listed(starts), listed(ends)); err != nil {
+		return nil, err
 	}
 	at := starts
 	switch to.kind {
@@ -68,7 +62,7 @@ func (c GroupConfig) target(ctx context.Context, admin *kadm.Client, to position
 		at = ends
 	case atTime:
 		at, err = admin.ListOffsetsAfterMilli(ctx, to.value, topics...)
-		if err = errors.Join(err, listed(at)); err != nil {
+		if err = errors.Join(firstOf(err), listed(at)); err != nil {
 			return nil, fmt.Errorf("list offsets by time: %w", err)
 		}
 	case atEarliest, atOffset:
@@ -95,7 +89,7 @@ func (c GroupConfig) target(ctx context.Context, admin *kadm.Client, to position
 	return offsets, nil
 }
 
-// listed gives what could not be listed, by topic.
+// listed returns the errors of partitions.
 func listed(l kadm.ListedOffsets) error {
 	var faults []error
 	l.Each(func(o kadm.ListedOffset) {
@@ -111,7 +105,7 @@ func explainReset(group string, err error) error {
 	if errors.Is(err, kerr.UnknownMemberID) || errors.Is(err, kerr.IllegalGeneration) || errors.Is(err, kerr.RebalanceInProgress) {
 		return explainGroup(group, fmt.Errorf("%w: %w", kerr.NonEmptyGroup, err))
 	}
-	return explainGroup(group, fmt.Errorf("commit offsets: %w", err))
+	return explainGroup(group, failed("commit offsets", err))
 }
 
 // resetOffset is the change of one partition's committed offset.

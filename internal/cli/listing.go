@@ -9,8 +9,8 @@ import (
 )
 
 // listing asks the control plane for a list, which is the answer's field name, and writes the list: as a table of one row for
-// each item, or as the control plane's JSON.
-func listing[T any](ctx context.Context, c OperatorConfig, path, name, header string,
+// each item, or as the control plane's JSON. If the table is empty, empty follows on standard error.
+func listing[T any](ctx context.Context, c OperatorConfig, path, name, header, empty string,
 	row func(*tabwriter.Writer, *T), s Streams,
 ) error {
 	if err := c.complete(); err != nil {
@@ -36,5 +36,9 @@ func listing[T any](ctx context.Context, c OperatorConfig, path, name, header st
 		}
 		row(w, &item)
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil || len(raw) > 0 {
+		return err
+	}
+	_, err := fmt.Fprintln(s.Err, "freshet: "+empty)
+	return err
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -17,7 +16,7 @@ func TopicNames(ctx context.Context, c ClientConfig) ([]string, error) {
 	defer client.Close()
 	topics, err := kadm.NewClient(client).ListTopics(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("list topics: %w", err)
+		return nil, failed("list topics", err)
 	}
 	return topics.Names(), nil
 }
@@ -31,7 +30,7 @@ func GroupNames(ctx context.Context, c ClientConfig) ([]string, error) {
 	defer client.Close()
 	groups, err := kadm.NewClient(client).ListGroups(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("list groups: %w", err)
+		return nil, failed("list groups", err)
 	}
 	return groups.Groups(), nil
 }

@@ -25,7 +25,7 @@ type OperatorConfig struct {
 	VirtualCluster string
 	AgentKey       string
 	DataDir        string        // of a freshet dev on this machine, for the three above if ControlPlane is empty; default access.DefaultDir
-	Timeout        time.Duration // of each request; default 15 s
+	Timeout        time.Duration // of a request with all attempts; default 15 s
 
 	found string // the data directory that completed the addresses
 }
@@ -64,12 +64,14 @@ var (
 	errUnavailable = errors.New("control plane did not answer")
 )
 
-// ask asks one replica after the other until one answers. A change is handed to the next replica only if the one before was
-// not reached: one that has no answer may have made it.
+// ask asks one replica after the other until one answers, within Timeout. Each replica gets an equal share of the time that is left. A
+// change is handed to the next replica only if the replica before was not reached: a replica without an answer may have made the change.
 func (c *OperatorConfig) ask(ctx context.Context, method, path string, into any) error {
 	var faults []error
-	for _, replica := range c.ControlPlane {
-		err := c.askReplica(ctx, replica, method, path, into)
+	end := time.Now().Add(c.Timeout)
+	for i, replica := range c.ControlPlane {
+		share := time.Until(end) / time.Duration(len(c.ControlPlane)-i)
+		err := c.askReplica(ctx, replica, share, method, path, into)
 		again := errors.Is(err, errUnreachable) || method == http.MethodGet && errors.Is(err, errUnavailable)
 		if !again {
 			if errors.Is(err, errUnavailable) {
@@ -85,11 +87,11 @@ func (c *OperatorConfig) ask(ctx context.Context, method, path string, into any)
 	return errors.Join(faults...)
 }
 
-func (c *OperatorConfig) askReplica(ctx context.Context, replica, method, path string, into any) error {
+func (c *OperatorConfig) askReplica(ctx context.Context, replica string, timeout time.Duration, method, path string, into any) error {
 	if !strings.Contains(replica, "://") {
 		replica = "http://" + replica
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	target := strings.TrimSuffix(replica, "/") + "/v1/clusters/" + url.PathEscape(c.VirtualCluster) + path
 	request, err := http.NewRequestWithContext(ctx, method, target, nil)

@@ -30,8 +30,6 @@ type ProduceConfig struct {
 	Linger       time.Duration
 	MaxLine      int // longest line in bytes; default 16 MiB
 	Verbose      bool
-
-	patience time.Duration // default waitPatience
 }
 
 // ApplyDefaults fills in fields that are not set.
@@ -49,10 +47,10 @@ func (c *ProduceConfig) ApplyDefaults() {
 	if c.Linger == 0 {
 		c.Linger = 5 * time.Millisecond
 	}
-	if c.patience == 0 {
-		c.patience = waitPatience
-	}
 }
+
+// deliveryTimeout is the maximum time of a record from its line to its acknowledgement, as of Kafka's delivery.timeout.ms.
+const deliveryTimeout = 2 * time.Minute
 
 // codecs are the values of ProduceConfig.Compression.
 var codecs = map[string]kgo.CompressionCodec{
@@ -73,13 +71,19 @@ func Produce(ctx context.Context, c ProduceConfig, s Streams) error {
 	if err != nil {
 		return err
 	}
-	largest, err := c.largestBatch(ctx)
+	if err := c.Locate(ctx); err != nil {
+		return err
+	}
+	w := &waiting{topic: c.Topic, at: strings.Join(c.Bootstrap, ","), patience: c.patience, out: s.Err}
+	stopReport := c.reportSilence(s.Err, &w.failures)
+	defer stopReport()
+	largest, err := c.largestBatch(ctx, kgo.WithLogger(w))
 	if err != nil {
 		return err
 	}
-	w := &waiting{topic: c.Topic, patience: c.patience, out: s.Err}
 	opts = append(opts, kgo.ProducerBatchMaxBytes(largest), kgo.WithLogger(w))
 	client, err := c.dial(ctx, opts...)
+	stopReport()
 	if err != nil {
 		return err
 	}
@@ -118,6 +122,8 @@ func Produce(ctx context.Context, c ProduceConfig, s Streams) error {
 	switch {
 	case failed > 0 && stopped.Err() != nil:
 		return fmt.Errorf("stopped: %d of %s not acknowledged", failed, count(int64(acked+failed), "record"))
+	case errors.Is(first, kgo.ErrRecordTimeout):
+		return inWords(first, "%d of %s not acknowledged within %s: %s", failed, count(int64(acked+failed), "record"), deliveryTimeout, w.cause())
 	case first != nil:
 		return fmt.Errorf("%d of %s not acknowledged: %w", failed, count(int64(acked+failed), "record"), explainWrite(c.Topic, first))
 	case ctx.Err() != nil:
@@ -140,7 +146,7 @@ func (c *ProduceConfig) options() ([]kgo.Opt, error) {
 		kgo.AllowAutoTopicCreation(), // whether it happens is the cluster's to decide
 		kgo.ProducerBatchCompression(codec),
 		kgo.ProducerLinger(c.Linger),
-		kgo.RecordDeliveryTimeout(2 * time.Minute),
+		kgo.RecordDeliveryTimeout(deliveryTimeout),
 		kgo.UnknownTopicRetries(3),
 		kgo.MetadataMinAge(time.Second), // a refused batch is sent again after the next Metadata
 	}
@@ -170,8 +176,8 @@ const (
 )
 
 // largestBatch returns the topic's max.message.bytes; the default where there is no topic yet, or it may not be asked.
-func (c *ProduceConfig) largestBatch(ctx context.Context) (int32, error) {
-	client, err := c.dial(ctx)
+func (c *ProduceConfig) largestBatch(ctx context.Context, opts ...kgo.Opt) (int32, error) {
+	client, err := c.dial(ctx, opts...)
 	if err != nil {
 		return 0, err
 	}

@@ -3,39 +3,26 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"regexp"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-const (
-	// waitPatience is the time without an acknowledgement after which `freshet produce` says that it waits; twice as long if
-	// it has heard no reason yet.
-	waitPatience = 5 * time.Second
-	// waitEvery is the time between two such lines.
-	waitEvery = 30 * time.Second
-)
+// waitEvery is the time between two lines of `freshet produce` about records that are not acknowledged. The first line is due after
+// the patience, or after twice that time if no reason is known.
+const waitEvery = 30 * time.Second
 
-// waiting reports that records are not acknowledged, and why: the client retries without a word. The reason is in its log
-// alone, at the level of debugging, which is on only while records wait. It implements kgo.Logger.
+// waiting reports that records are not acknowledged, and why. Its logger listens only while records wait.
 type waiting struct {
+	failures
 	topic    string
+	at       string // the addresses of agents
 	patience time.Duration
 	out      io.Writer
-
-	listens atomic.Bool
-	mu      struct {
-		sync.Mutex
-		reason string
-	}
 
 	// Of watch alone.
 	acked  int
@@ -45,39 +32,8 @@ type waiting struct {
 	waited bool      // records waited when watch looked last
 }
 
-// Level implements kgo.Logger.
-func (w *waiting) Level() kgo.LogLevel {
-	if w.listens.Load() {
-		return kgo.LogLevelDebug
-	}
-	return kgo.LogLevelNone
-}
-
 // retried finds the error in the client's line on an answered produce request, "t[0{retrying@5,1(CODE: text)}]".
 var retried = regexp.MustCompile(`retrying@-?\d+,\d+\(([^)]*)`)
-
-// Log implements kgo.Logger. It keeps the newest reason for a retry.
-func (w *waiting) Log(_ kgo.LogLevel, message string, fields ...any) {
-	reason := ""
-	for i := 0; i+1 < len(fields); i += 2 {
-		switch value := fields[i+1].(type) {
-		case error:
-			if fields[i] == "err" && !errors.Is(value, context.Canceled) {
-				reason = value.Error()
-			}
-		case string:
-			if found := retried.FindStringSubmatch(value); message == "produced" && found != nil {
-				reason = found[1]
-			}
-		}
-	}
-	if reason == "" {
-		return
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.mu.reason = reason
-}
 
 // watch writes lines until ctx ends.
 func (w *waiting) watch(ctx context.Context, p *producer) {
@@ -122,15 +78,19 @@ func (w *waiting) note(now time.Time, acked int, records int64) string {
 	}
 	w.said, w.named = now, reason
 	return fmt.Sprintf("no record was acknowledged for %s (%s in flight); still trying: %s",
-		waited.Round(time.Second), count(records, "record"), cmp.Or(reason, "no answer came"))
+		waited.Round(time.Second), count(records, "record"), w.cause())
 }
 
 // reason returns the newest reason in the words of a user, "" if none is known.
 func (w *waiting) reason() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if strings.HasPrefix(w.mu.reason, kerr.KafkaStorageError.Message) {
+	reason := w.failures.reason()
+	if strings.HasPrefix(reason, kerr.KafkaStorageError.Message) {
 		return fmt.Sprintf("an agent cannot store records of topic %q in the object store; its log names the cause", w.topic)
 	}
-	return w.mu.reason
+	return reason
+}
+
+// cause returns the newest reason, or a line about the missing answer.
+func (w *waiting) cause() string {
+	return cmp.Or(w.reason(), "no answer came from "+w.at)
 }

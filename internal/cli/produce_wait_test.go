@@ -18,7 +18,7 @@ import (
 )
 
 func TestWaiting_Note(t *testing.T) {
-	w := waiting{topic: "t", patience: 10 * time.Second}
+	w := waiting{topic: "t", at: "host:9092", patience: 10 * time.Second}
 	begin := time.UnixMilli(0)
 	at := func(seconds, acked int, records int64) string {
 		return w.note(begin.Add(time.Duration(seconds)*time.Second), acked, records)
@@ -29,7 +29,7 @@ func TestWaiting_Note(t *testing.T) {
 	require.Empty(t, at(109, 0, 5))
 	require.Equal(t, kgo.LogLevelDebug, w.Level())
 	require.Empty(t, at(119, 0, 5), "no reason yet")
-	require.Equal(t, "no record was acknowledged for 20s (5 records in flight); still trying: no answer came", at(120, 0, 5))
+	require.Equal(t, "no record was acknowledged for 20s (5 records in flight); still trying: no answer came from host:9092", at(120, 0, 5))
 	w.Log(kgo.LogLevelDebug, "produced", "broker", "0", "to", "t[0{retrying@0,5(KAFKA_STORAGE_ERROR: Disk error.)}]")
 	require.Equal(t, `no record was acknowledged for 21s (1 record in flight); still trying: `+
 		`an agent cannot store records of topic "t" in the object store; its log names the cause`, at(121, 0, 1))
@@ -105,7 +105,7 @@ func TestProduce_SaysWhyItWaits(t *testing.T) {
 		_ = feed.Close()
 	}()
 	err = Produce(t.Context(), ProduceConfig{
-		ClientConfig: ClientConfig{Bootstrap: cluster.ListenAddrs()}, Topic: "t", Idempotent: true, patience: time.Second,
+		ClientConfig: ClientConfig{Bootstrap: cluster.ListenAddrs(), patience: time.Second}, Topic: "t", Idempotent: true,
 		Partition: -1,
 	}, Streams{In: in, Out: io.Discard, Err: &out})
 	require.NoError(t, err)

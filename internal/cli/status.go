@@ -91,7 +91,7 @@ func ShowStatus(ctx context.Context, c OperatorConfig, s Streams) error {
 	for i, replica := range c.ControlPlane {
 		asked.Go(func() {
 			a := &answers[i]
-			if a.err = c.askReplica(ctx, replica, http.MethodGet, "/status", &a.raw); a.err != nil {
+			if a.err = c.askReplica(ctx, replica, c.Timeout, http.MethodGet, "/status", &a.raw); a.err != nil {
 				return
 			}
 			whole, err := json.Marshal(a.raw)

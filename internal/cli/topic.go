@@ -31,32 +31,19 @@ type topicResult struct {
 	Partitions int32  `json:"partitions,omitempty"` // of a created topic
 }
 
-// admin returns a client for topic administration.
-func (c TopicConfig) admin(ctx context.Context) (*kadm.Client, error) {
-	client, err := c.dial(ctx)
-	if err != nil {
-		return nil, err
-	}
-	admin := kadm.NewClient(client)
-	admin.SetTimeoutMillis(int32(min(c.Timeout.Milliseconds(), 60_000)))
-	return admin, nil
-}
-
 // CreateTopics creates the topics and writes their names.
 func CreateTopics(ctx context.Context, c TopicConfig, s Streams) error {
-	c.ApplyDefaults()
 	configs, err := pairs("--topic-config", c.Configs)
 	if err != nil {
 		return err
 	}
-	admin, err := c.admin(ctx)
-	if err != nil {
-		return err
-	}
-	defer admin.Close()
+	return c.once(ctx, s, func(ctx context.Context, admin *kadm.Client) error { return c.create(ctx, admin, configs, s) })
+}
+
+func (c TopicConfig) create(ctx context.Context, admin *kadm.Client, configs map[string]*string, s Streams) error {
 	answers, err := admin.CreateTopics(ctx, c.Partitions, -1, configs, c.Topics...)
 	if err != nil {
-		return fmt.Errorf("create topics: %w", err)
+		return failed("create topics", err)
 	}
 	done := []topicResult{}
 	var faults []error
@@ -77,15 +64,13 @@ func CreateTopics(ctx context.Context, c TopicConfig, s Streams) error {
 
 // DeleteTopics deletes the topics and writes their names.
 func DeleteTopics(ctx context.Context, c TopicConfig, s Streams) error {
-	c.ApplyDefaults()
-	admin, err := c.admin(ctx)
-	if err != nil {
-		return err
-	}
-	defer admin.Close()
+	return c.once(ctx, s, func(ctx context.Context, admin *kadm.Client) error { return c.delete(ctx, admin, s) })
+}
+
+func (c TopicConfig) delete(ctx context.Context, admin *kadm.Client, s Streams) error {
 	answers, err := admin.DeleteTopics(ctx, c.Topics...)
 	if err != nil {
-		return fmt.Errorf("delete topics: %w", err)
+		return failed("delete topics", err)
 	}
 	done := []topicResult{}
 	var faults []error
@@ -107,7 +92,6 @@ func DeleteTopics(ctx context.Context, c TopicConfig, s Streams) error {
 
 // AlterTopics raises partition counts and changes configs.
 func AlterTopics(ctx context.Context, c TopicConfig, s Streams) error {
-	c.ApplyDefaults()
 	changes, err := c.configChanges()
 	if err != nil {
 		return err
@@ -115,16 +99,15 @@ func AlterTopics(ctx context.Context, c TopicConfig, s Streams) error {
 	if c.Partitions == 0 && len(changes) == 0 {
 		return usagef("nothing to alter: give --partitions, --topic-config or --delete-topic-config")
 	}
-	admin, err := c.admin(ctx)
-	if err != nil {
-		return err
-	}
-	defer admin.Close()
+	return c.once(ctx, s, func(ctx context.Context, admin *kadm.Client) error { return c.alter(ctx, admin, changes, s) })
+}
+
+func (c TopicConfig) alter(ctx context.Context, admin *kadm.Client, changes []kadm.AlterConfig, s Streams) error {
 	var faults []error
 	if c.Partitions != 0 {
 		answers, err := admin.UpdatePartitions(ctx, int(c.Partitions), c.Topics...)
 		if err != nil {
-			return fmt.Errorf("raise partition count: %w", err)
+			return failed("raise partition count", err)
 		}
 		for _, a := range answers.Sorted() {
 			faults = append(faults, answered(a.Topic, a.Err, a.ErrMessage))
@@ -133,7 +116,7 @@ func AlterTopics(ctx context.Context, c TopicConfig, s Streams) error {
 	if len(changes) > 0 {
 		answers, err := admin.AlterTopicConfigs(ctx, changes, c.Topics...)
 		if err != nil {
-			return fmt.Errorf("alter configs: %w", err)
+			return failed("alter configs", err)
 		}
 		for _, a := range answers {
 			faults = append(faults, answered(a.Name, a.Err, a.ErrMessage))

@@ -26,19 +26,17 @@ type listedTopic struct {
 
 // ListTopics writes the topics' names, partition counts, sizes and ages.
 func ListTopics(ctx context.Context, c TopicConfig, s Streams) error {
-	c.ApplyDefaults()
-	admin, err := c.admin(ctx)
-	if err != nil {
-		return err
-	}
-	defer admin.Close()
+	return c.once(ctx, s, func(ctx context.Context, admin *kadm.Client) error { return c.list(ctx, admin, s) })
+}
+
+func (c TopicConfig) list(ctx context.Context, admin *kadm.Client, s Streams) error {
 	list := admin.ListTopics
 	if c.Internal {
 		list = admin.ListTopicsWithInternal
 	}
 	topics, err := list(ctx)
 	if err != nil {
-		return fmt.Errorf("list topics: %w", err)
+		return failed("list topics", err)
 	}
 	facts := storedOf(ctx, admin, topics.TopicsSet(), s.Err)
 	listed := []listedTopic{}
@@ -83,15 +81,13 @@ type describedPartition struct {
 
 // DescribeTopics writes the topics' configs, and their partitions with offsets.
 func DescribeTopics(ctx context.Context, c TopicConfig, s Streams) error {
-	c.ApplyDefaults()
-	admin, err := c.admin(ctx)
-	if err != nil {
-		return err
-	}
-	defer admin.Close()
+	return c.once(ctx, s, func(ctx context.Context, admin *kadm.Client) error { return c.describe(ctx, admin, s) })
+}
+
+func (c TopicConfig) describe(ctx context.Context, admin *kadm.Client, s Streams) error {
 	meta, err := admin.Metadata(ctx, c.Topics...)
 	if err != nil {
-		return fmt.Errorf("read metadata: %w", err)
+		return failed("read metadata", err)
 	}
 	topics := []describedTopic{}
 	var faults []error
@@ -100,8 +96,10 @@ func DescribeTopics(ctx context.Context, c TopicConfig, s Streams) error {
 			faults = append(faults, explain(t.Topic, t.Err))
 			continue
 		}
-		d, err := describeTopic(ctx, admin, t, c.AllConfigs, s.Err)
-		topics, faults = append(topics, d), append(faults, err)
+		d, err := c.describeTopic(ctx, admin, t, s.Err)
+		if faults = append(faults, err); d != nil {
+			topics = append(topics, *d)
+		}
 	}
 	if s.json() {
 		faults = append(faults, s.writeJSON(topics))
@@ -113,22 +111,18 @@ func DescribeTopics(ctx context.Context, c TopicConfig, s Streams) error {
 	return errors.Join(faults...)
 }
 
-// describeTopic returns the facts that were found, even if it returns an error about others.
-func describeTopic(ctx context.Context, admin *kadm.Client, t kadm.TopicDetail, allConfigs bool, warn io.Writer) (describedTopic, error) {
-	d := describedTopic{
+// describeTopic returns nil if configs or offsets cannot be asked for. If a part of an answer is an error, it returns the other parts too.
+func (c TopicConfig) describeTopic(ctx context.Context, admin *kadm.Client, t kadm.TopicDetail, warn io.Writer) (*describedTopic, error) {
+	d := &describedTopic{
 		Topic: t.Topic, ID: base64.RawURLEncoding.EncodeToString(t.ID[:]), Configs: []topicConfigValue{}, Partitions: []describedPartition{},
 	}
 	configs, err := admin.DescribeTopicConfigs(ctx, t.Topic)
 	if err != nil {
-		return d, fmt.Errorf("describe configs: %w", err)
+		return nil, failed("describe configs", err)
 	}
-	starts, err := admin.ListStartOffsets(ctx, t.Topic)
+	starts, ends, err := c.bounds(ctx, admin, t.Topic)
 	if err != nil {
-		return d, fmt.Errorf("list start offsets: %w", err)
-	}
-	ends, err := admin.ListEndOffsets(ctx, t.Topic)
-	if err != nil {
-		return d, fmt.Errorf("list end offsets: %w", err)
+		return nil, err
 	}
 	facts := storedOf(ctx, admin, kadm.TopicDetails{t.Topic: t}.TopicsSet(), warn)[t.Topic]
 	d.stored = sumOf(slices.Collect(maps.Values(facts)))
@@ -138,7 +132,7 @@ func describeTopic(ctx context.Context, admin *kadm.Client, t kadm.TopicDetail, 
 		slices.SortFunc(r.Configs, func(a, b kadm.Config) int { return cmp.Compare(a.Key, b.Key) })
 		for _, cfg := range r.Configs {
 			isDefault := cfg.Source != kmsg.ConfigSourceDynamicTopicConfig
-			if allConfigs || !isDefault {
+			if c.AllConfigs || !isDefault {
 				d.Configs = append(d.Configs, topicConfigValue{cfg.Key, cfg.MaybeValue(), isDefault})
 			}
 		}
@@ -153,6 +147,20 @@ func describeTopic(ctx context.Context, admin *kadm.Client, t kadm.TopicDetail, 
 		})
 	}
 	return d, errors.Join(faults...)
+}
+
+// bounds returns the first and the end offsets of the topics' partitions.
+func (c ClientConfig) bounds(ctx context.Context, admin *kadm.Client, topics ...string) (starts, ends kadm.ListedOffsets, err error) {
+	err = c.patiently(ctx, func(ctx context.Context) (err error) {
+		if starts, err = admin.ListStartOffsets(ctx, topics...); err != nil {
+			return failed("list start offsets", err)
+		}
+		if ends, err = admin.ListEndOffsets(ctx, topics...); err != nil {
+			return failed("list end offsets", err)
+		}
+		return nil
+	})
+	return starts, ends, err
 }
 
 func (d *describedTopic) write(out io.Writer) error {

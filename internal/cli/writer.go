@@ -24,7 +24,7 @@ type writer struct {
 // ListWriters writes which agents of each zone write and which hand over to them, as a table or as the control plane's
 // JSON.
 func ListWriters(ctx context.Context, c OperatorConfig, s Streams) error {
-	return listing(ctx, c, "/writers", "agents", "ZONE\tAGENT\tPEER ADDRESS\tPRODUCED\tHEARD\tWRITES\tWRITER\tPUT SHARE",
+	return listing(ctx, c, "/writers", "agents", "ZONE\tAGENT\tPEER ADDRESS\tPRODUCED\tHEARD\tWRITES\tWRITER\tPUT SHARE", "no agent has reported yet",
 		func(w *tabwriter.Writer, a *writer) {
 			fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", cmp.Or(a.Zone, "(none)"), a.Session, cmp.Or(a.Peer, "-"),
 				rate(a.Rate), a.heard(), cmp.Or(a.Writes, "-"), a.writer(), a.share())

@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 )
 
-// zone is a zone as the control plane tells it.
+// zone is a zone in the control plane's answer.
 type zone struct {
 	Zone        string  `json:"zone"`
 	Desired     *int    `json:"desired_replicas"`
@@ -24,10 +24,11 @@ type zone struct {
 	} `json:"loads"`
 }
 
-// ListZones writes how busy zones are and how many agents they should have, as a table or as the control plane's JSON.
-// With agents the table has a line for each agent too.
+// ListZones writes the utilization of zones and the number of agents they should have, as a table or as the control plane's JSON.
+// With agents, the table has a line for each agent too.
 func ListZones(ctx context.Context, c OperatorConfig, agents bool, s Streams) error {
 	return listing(ctx, c, "/zones", "zones", "ZONE\tAGENTS\tDESIRED\tUTILIZATION\tLOAD\tCPU\tNETWORK\tBUFFERS\tPRODUCED",
+		"no agent has reported to the owner of the metadata yet; `freshet status` lists agents and faults",
 		func(w *tabwriter.Writer, z *zone) { z.print(w, agents) }, s)
 }
 
