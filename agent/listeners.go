@@ -27,13 +27,15 @@ type Address struct {
 	Port     int32 // 0: the port listened on
 }
 
-// String gives host:port, with the listener's name in front if it has one.
+// HostPort returns the address as clients take it.
+func (a Address) HostPort() string { return net.JoinHostPort(a.Host, strconv.Itoa(int(a.Port))) }
+
+// String returns host:port, with the listener's name in front if it has one.
 func (a Address) String() string {
-	address := net.JoinHostPort(a.Host, strconv.Itoa(int(a.Port)))
 	if a.Listener == "" {
-		return address
+		return a.HostPort()
 	}
-	return a.Listener + "=" + address
+	return a.Listener + "=" + a.HostPort()
 }
 
 // ParseListen reads where to listen: [name=]host:port, or [name=]host:first-last for several ports. It gives one Listen

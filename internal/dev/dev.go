@@ -124,7 +124,7 @@ func Run(ctx context.Context, cfg Config) error {
 		etcd.Close()
 		return err
 	}
-	found := access.Access{Kafka: a.Addresses()[0].String(), URL: "http://" + control.plane.HTTPAddr().String(), VirtualCluster: virtualCluster, Key: key}
+	found := access.Access{Kafka: a.Addresses()[0].HostPort(), URL: "http://" + control.plane.HTTPAddr().String(), VirtualCluster: virtualCluster, Key: key}
 	if err := found.Write(cfg.DataDir); err != nil {
 		a.Close()
 		control.plane.Close()
@@ -231,7 +231,7 @@ func greet(ctx context.Context, cfg Config, a *agent.Agent) error {
 	if err := a.Await(ctx); err != nil {
 		return nil //nolint:nilerr // ctx ended
 	}
-	bootstrap := a.Addresses()[0].String()
+	bootstrap := a.Addresses()[0].HostPort()
 	puts, why := a.PutBudget()
 	fmt.Fprintf(cfg.Out, `freshet is ready, bootstrap address %s
 try it:  seq 10 | %[2]s produce numbers -b %[1]s
