@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs a cluster of real processes on one machine: an etcd, an S3 server, two control planes, and three agents in two zones.
 #
-#	cluster.sh          start all, and stop all at Ctrl-C
+#	cluster.sh          start all, name each process that ends or starts later, and stop all at Ctrl-C
 #	cluster.sh NAME...  start processes again, for example after a kill
 #
 # NAME is etcd, store, control-1, control-2, or agent- with a zone and a number below 10: agent-a1, agent-a2, agent-b1, agent-b2 ...
@@ -31,6 +31,16 @@ running() {
 	*bin/freshet* | *bin/servers/*) ;;
 	*) return 1 ;;
 	esac
+}
+
+# alive fails with the end of the log if a process of these names does not run, for example because its port is taken.
+alive() {
+	for name in "$@"; do
+		running "$name" && continue
+		echo "$name ended at its start; the end of $dir/$name.log:" >&2
+		tail -n 3 "$dir/$name.log" >&2
+		exit 1
+	done
 }
 
 # start runs the rest of its arguments in the background under a name.
@@ -86,6 +96,7 @@ process() {
 ready() {
 	tries=0
 	until curl -sf -o /dev/null "$2"; do
+		alive "$1"
 		tries=$((tries + 1))
 		if [ $tries -gt 300 ]; then
 			echo "$1 is not ready after 30 s: see $dir/$1.log" >&2
@@ -136,10 +147,36 @@ for name in agent-a1 agent-a2 agent-b1; do process "$name"; done
 ready agent-a1 http://127.0.0.1:18010/readyz
 ready agent-a2 http://127.0.0.1:18020/readyz
 ready agent-b1 http://127.0.0.1:28010/readyz
-zones() { bin/freshet zone list --control-plane-http 127.0.0.1:18051,127.0.0.1:18052 --virtual-cluster main | wc -l; }
-while [ "$(zones)" -lt 3 ]; do sleep 0.2; done # a heading and two zones
+zones() { bin/freshet zone list --control-plane-http 127.0.0.1:18051,127.0.0.1:18052 --virtual-cluster main 2>/dev/null | wc -l; }
+all='etcd store control-1 control-2 agent-a1 agent-a2 agent-b1'
+while [ "$(zones)" -lt 3 ]; do # a heading and two zones
+	alive $all
+	sleep 0.2
+done
+alive $all # another process may have answered in the place of one
 cat <<EOF
 The cluster is ready. Kafka clients of zone a: 127.0.0.1:19210,127.0.0.1:19220. Clients of zone b: 127.0.0.1:29214.
 Logs and data are in $dir. Ctrl-C stops all processes; the data stay.
 EOF
-while :; do sleep 1; done
+
+# processes lists NAME:PID of the processes that run.
+processes() {
+	for file in "$dir"/*.pid; do
+		name=$(basename "$file" .pid)
+		if running "$name"; then echo "$name:$(cat "$file")"; fi
+	done
+}
+
+before=$(processes)
+while :; do
+	sleep 1
+	now=$(processes)
+	for p in $before; do
+		echo "$now" | grep -qx "$p" || echo "${p%:*} ended; its log is $dir/${p%:*}.log. To start it again: deploy/local/cluster.sh ${p%:*}"
+	done
+	for p in $now; do
+		echo "$before" | grep -qx "$p" || echo "${p%:*} started"
+	done
+	if [ -n "$before" ] && [ -z "$now" ]; then echo "no process is left. Ctrl-C ends this script; make cluster starts all again with the same data"; fi
+	before=$now
+done

@@ -37,7 +37,7 @@ func TestTutorial(t *testing.T) {
 		}
 	}
 	require.Equal(t, "make cluster\n", blocks[0].commands)
-	startTutorial(t, dir)
+	cluster := startTutorial(t, dir)
 	again, err := exec.CommandContext(t.Context(), filepath.Join(dir, "deploy/local/cluster.sh")).CombinedOutput()
 	require.Error(t, err, "a second cluster starts, or stops the first")
 	require.Contains(t, string(again), "a cluster runs already")
@@ -63,10 +63,12 @@ func TestTutorial(t *testing.T) {
 	}
 	require.NoError(t, in.Close())
 	require.NoError(t, shell.Wait())
+	require.Regexp(t, "(?m)^agent-a1 ended; its log is .*/agent-a1.log. To start it again: deploy/local/cluster.sh agent-a1$", cluster.String())
+	require.Regexp(t, "(?m)^agent-a3 started$", cluster.String())
 }
 
-// startTutorial runs deploy/local/cluster.sh until the test ends.
-func startTutorial(t *testing.T, dir string) {
+// startTutorial runs deploy/local/cluster.sh until the test ends, and returns its output.
+func startTutorial(t *testing.T, dir string) output {
 	t.Helper()
 	cluster := exec.Command(filepath.Join(dir, "deploy/local/cluster.sh")) //nolint:noctx // ends by SIGTERM
 	cluster.Dir = dir
@@ -95,6 +97,7 @@ func startTutorial(t *testing.T, dir string) {
 		}
 		return strings.Contains(out.String(), "The cluster is ready")
 	})
+	return out
 }
 
 // output is the output of a process and of processes that it leaves behind.
