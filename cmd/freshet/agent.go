@@ -83,8 +83,8 @@ const oneZoneHelp = "allow a directory bucket (S3 Express One Zone), which keeps
 // bindKafka adds the flags of what clients see.
 func bindKafka(f *pflag.FlagSet, s *agentSettings) {
 	f.Var(config.List(&s.Listen), "kafka-listen", "addresses for Kafka clients, [listener=]host:port or [listener=]host:first-last; each port is a broker to clients, "+
-		"which lets those that bound their requests per broker have more in flight")
-	f.Var(config.List(&s.Advertise), "advertise", "what clients are told to connect to: [listener=] and one host, or host:port for each port; "+
+		"which allows more requests in flight to clients with a bound per broker")
+	f.Var(config.List(&s.Advertise), "advertise", "addresses in Metadata, for clients to connect to: [listener=] and one host, or host:port for each port; "+
 		"{zone}, {hostname} and {ip} are filled in; if not given, the host listened on, or this machine's name")
 	f.Var(config.List(&s.SharedAdvertise), "shared-advertise", "load balancers in front of agents, one per zone, [listener]/[zone]=host:port or host:first-last with as many ports "+
 		"as the listener has, such as external/eu-1a=lb-a.example.com:9192-9195; clients of the listener see these nodes instead of agents; the same on all agents")

@@ -38,7 +38,7 @@ func newBundleInspect(p program.Program) *cobra.Command {
 		Use:   "inspect NAME...",
 		Short: "Check bundles and show their sections and batches",
 		Long: "Check bundles and show their sections and batches.\n\n" +
-			"Every checksum and length is checked, none of it against the metadata: a bundle tells about itself.",
+			"Every checksum and length is checked, none of it against the metadata: a bundle describes itself.",
 		Example: `  freshet bundle inspect data/objects/...
   freshet bundle inspect --bucket 's3://name/prefix?region=eu-central-1' KEY`,
 		Args: program.Takes(1, -1, "one or more bundles"),

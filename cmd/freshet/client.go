@@ -66,9 +66,9 @@ func newProduce(p program.Program) *cobra.Command {
 	f.VarP(config.Choice(&c.Compression, "none", "gzip", "snappy", "lz4", "zstd"), "compression", "z", "how batches are compressed")
 	f.Var(config.Choice(&c.Acks, "all", "1", "0"), "acks", "all and 1 wait until records are durable; 0 does not wait at all")
 	f.BoolVar(&c.Idempotent, "idempotent", c.Idempotent, "never write a record twice when retrying; needs --acks all")
-	f.DurationVar(&c.Linger, "linger", c.Linger, "wait so long for more lines to fill a batch")
+	f.DurationVar(&c.Linger, "linger", c.Linger, "time that a line waits for more lines to fill its batch")
 	f.Var(config.Size(&c.MaxLine), "max-line", "longest line taken")
-	f.BoolVarP(&c.Verbose, "verbose", "v", c.Verbose, "say on standard error how many records were acknowledged")
+	f.BoolVarP(&c.Verbose, "verbose", "v", c.Verbose, "write the number of acknowledged records to standard error")
 	cmd.ValidArgsFunction = names(&p, 1, topicsOf(&c.ClientConfig))
 	return cmd
 }
@@ -92,19 +92,19 @@ func newConsume(p program.Program) *cobra.Command {
 	}
 	f := cmd.Flags()
 	bindClient(f, &p, &c.ClientConfig)
-	f.StringVarP(&c.Group, "group", "G", c.Group, "join this consumer group: read the partitions that it gives, from its committed offsets on, and commit what was written, on exit too")
+	f.StringVarP(&c.Group, "group", "G", c.Group, "join this consumer group: read the partitions that it assigns, from its committed offsets on, and commit the offsets of written records, also on exit")
 	f.StringVar(&c.From, "from", c.From, "where to start: earliest, latest, an offset, a time (RFC 3339, or @ and milliseconds since the epoch), or how long ago, as 90m; "+
-		"with --group, in partitions that it has committed nothing of")
+		"with --group, in partitions without a committed offset")
 	f.Int32SliceVarP(&c.Partitions, "partition", "p", nil, "partitions to read, comma-separated; all if none are given")
-	f.IntVarP(&c.Count, "count", "n", c.Count, "stop after so many records; 0 is no limit")
+	f.IntVarP(&c.Count, "count", "n", c.Count, "maximum number of records; 0 means no limit")
 	f.BoolVarP(&c.ExitAtEnd, "exit-at-end", "e", c.ExitAtEnd, "stop at the end offsets at the start of the command; "+
-		"with --group, at the end offsets of each partition when the group assigns it, once it assigns no more")
+		"with --group, at the end offsets of each partition at its assignment, once the group assigns no more")
 	f.BoolVarP(&c.PrintKey, "print-key", "k", c.PrintKey, "write the key before the value")
 	f.StringVarP(&c.KeySeparator, "key-separator", "K", c.KeySeparator, "stands between key and value")
 	f.StringVarP(&c.Format, "format", "f", c.Format,
 		"how to write a record: %k key, %v value, %t topic, %p partition, %o offset, %d timestamp, %h{%k=%v } headers, \\n newline")
 	f.BoolVar(&c.ReadCommitted, "read-committed", c.ReadCommitted, "leave out records of open and aborted transactions")
-	f.BoolVarP(&c.Verbose, "verbose", "v", c.Verbose, "say on standard error how many records were read")
+	f.BoolVarP(&c.Verbose, "verbose", "v", c.Verbose, "write the number of records read to standard error")
 	cmd.ValidArgsFunction = names(&p, 1, topicsOf(&c.ClientConfig))
 	completeFlag(cmd, "group", names(&p, -1, groupsOf(&c.ClientConfig)))
 	return cmd
@@ -150,7 +150,7 @@ func newTopicList(p program.Program) *cobra.Command {
 	bindClient(cmd.Flags(), &p, &c.ClientConfig)
 	bindOperated(cmd.Flags(), &o)
 	config.SetGroups(cmd.Flags(), connection)
-	cmd.Flags().BoolVar(&deleted, "deleted", deleted, "list topics whose deletion can be taken back; asks the control plane, not an agent")
+	cmd.Flags().BoolVar(&deleted, "deleted", deleted, "list deleted topics that can be restored; asks the control plane, not an agent")
 	cmd.Flags().BoolVar(&c.Internal, "internal", c.Internal, "list internal topics too")
 	return cmd
 }

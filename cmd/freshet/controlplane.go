@@ -108,14 +108,14 @@ func (s *controlSettings) bindEtcd(f *pflag.FlagSet) {
 	f.StringVar(&s.etcdTLS.CA, "etcd-tls-ca", "", "PEM file of certificates to trust for etcd; implies --etcd-tls")
 	f.StringVar(&s.etcdTLS.Cert, "etcd-tls-cert", "", "PEM file of the certificate shown to etcd")
 	f.StringVar(&s.etcdTLS.Key, "etcd-tls-key", "", "PEM file of the key of --etcd-tls-cert")
-	f.BoolVar(&s.NoMaintenance, "no-etcd-maintenance", s.NoMaintenance, "leave compacting and defragmenting etcd to somebody else; it is meant to be Freshet's own")
+	f.BoolVar(&s.NoMaintenance, "no-etcd-maintenance", s.NoMaintenance, "do not compact and defragment etcd, for an etcd with maintenance of its own")
 }
 
 func (s *controlSettings) bindTimings(f *pflag.FlagSet) {
 	f.DurationVar(&s.Timing.Lease, "lease", s.Timing.Lease, "how long a dead owner keeps its virtual clusters; whole seconds")
 	f.DurationVar(&s.Timing.Renew, "lease-renew", s.Timing.Renew, "how often an owner renews")
-	f.DurationVar(&s.Timing.SelfFence, "self-fence", s.Timing.SelfFence, "an owner that could not renew for so long stops answering")
-	f.DurationVar(&s.Limits.SessionTimeout, "session-timeout", s.Limits.SessionTimeout, "an agent silent for so long is shut out: what it has not committed never will be")
+	f.DurationVar(&s.Timing.SelfFence, "self-fence", s.Timing.SelfFence, "time without a renewed lease after which an owner stops answering")
+	f.DurationVar(&s.Limits.SessionTimeout, "session-timeout", s.Limits.SessionTimeout, "time without a message after which an agent's session is closed; its uncommitted bundles are rejected")
 }
 
 func (s *controlSettings) bindLogBudget(f *pflag.FlagSet) {

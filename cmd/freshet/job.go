@@ -27,5 +27,5 @@ func newJobList(p program.Program) *cobra.Command {
 
 func bindJobs(f *pflag.FlagSet, s *job.Settings) {
 	f.BoolVar(&s.Off, "no-jobs", s.Off, "start no background jobs: nothing is compacted or cleaned")
-	f.DurationVar(&s.First.Age, "compact-after", s.First.Age, "compact what agents wrote when it is so old, however little it is")
+	f.DurationVar(&s.First.Age, "compact-after", s.First.Age, "age at which bundles of agents are compacted, even if they are few")
 }

@@ -44,7 +44,7 @@ func newTopicUndelete(p program.Program) *cobra.Command {
 		},
 	}
 	bindOperator(cmd.Flags(), &p, &c)
-	cmd.Flags().StringVar(&as, "as", "", "name to bring it back under, if its own was taken meanwhile")
+	cmd.Flags().StringVar(&as, "as", "", "name of the restored topic, if its own was taken meanwhile")
 	cmd.ValidArgsFunction = names(&p, 1, deletedOf(&c))
 	return cmd
 }

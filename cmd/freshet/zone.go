@@ -34,7 +34,7 @@ func newZoneWriters(p program.Program) *cobra.Command {
 	var c cli.OperatorConfig
 	cmd := &cobra.Command{
 		Use: "writers", Short: "List which agents of each zone write, and which hand over to them", Args: program.Takes(0, 0, "no arguments"),
-		Long: "List the agents of each zone with who writes what their clients send. Most of a zone's agents hand over to few writers,\n" +
+		Long: "List the agents of each zone, and the agent that writes the records of their clients. Most of a zone's agents hand over to few writers,\n" +
 			"so that the number of PUTs follows the bytes. The PUT share is a writer's part of the zone's --put-budget.",
 		Example: "  freshet zone writers --data-dir ./data\n" +
 			"  freshet zone writers --control-plane-http cp-1:8090,cp-2:8090 --virtual-cluster main",
