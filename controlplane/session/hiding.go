@@ -1,6 +1,7 @@
 package session
 
 import (
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -10,9 +11,8 @@ import (
 )
 
 const (
-	// hideAfter is how long an agent whose stream broke may take to come back before Metadata shows it no more. A process
-	// that is killed takes its stream with it, and clients would go on to be sent there until its session expires. One
-	// that lives is back in a tenth of that.
+	// hideAfter is the time that an agent whose stream broke has to come back before Metadata omits it. The stream of a process breaks
+	// when it is killed, and clients would be sent there until its session expires. A live process is back in a tenth of that.
 	hideAfter = time.Second
 	// showAfter is how long an agent that was hidden twice within hiddenAgain must be connected without a break before Metadata
 	// shows it again. Each change moves partitions, and the clients that use them.
@@ -22,8 +22,8 @@ const (
 	lookEvery = hideAfter / 4
 )
 
-// watchStreams hides agents whose stream with this owner broke, and shows those again that have come back. Their sessions
-// stay as they are (I9). An agent that this owner has not had a stream with yet may be on its way to it.
+// watchStreams hides agents whose stream with this owner broke or whose address a newer process has, and shows agents again that
+// come back. Their sessions stay as they are (I9). Any other agent without a stream since the tenure began may be on its way to the owner.
 func (t *tenure) watchStreams() {
 	t.every(lookEvery, func(now time.Time, late time.Duration) {
 		for _, c := range t.unseen(now, late) {
@@ -32,10 +32,10 @@ func (t *tenure) watchStreams() {
 	})
 }
 
-// unseen gives the sessions to hide or to show again. While no agent that clients are sent to is connected, nobody's time
-// runs: what broke then is rather the owner's network, or there is nobody to send clients to instead.
+// unseen returns the sessions to hide or to show again. While no agent that serves clients is connected, the time of lost streams does
+// not run: either the owner's network broke, or clients have no other agent.
 //
-// A hidden agent that comes back is shown at once, since networks heal. One that was hidden again is shown after showAfter, or at
+// A hidden agent that comes back is shown at once, since networks heal. An agent that was hidden again is shown after showAfter, or at
 // once if its zone has no other: its clients would use another zone meanwhile.
 func (t *tenure) unseen(now time.Time, late time.Duration) (changes []*metadata.HideSession) {
 	t.mu.Lock()
@@ -46,6 +46,7 @@ func (t *tenure) unseen(now time.Time, late time.Duration) (changes []*metadata.
 		others = others || here
 		zones[open.zone] = zones[open.zone] || here && !open.hidden
 	}
+	replaced := t.replaced()
 	for session, open := range t.mu.sessions {
 		connected := t.mu.agents[session] != nil
 		open.came = open.came.Add(late)
@@ -56,7 +57,7 @@ func (t *tenure) unseen(now time.Time, late time.Duration) (changes []*metadata.
 		default:
 			open.lost = now
 		}
-		gone := !connected && !open.lost.IsZero() && now.Sub(open.lost) >= hideAfter
+		gone := !connected && (replaced[session] || !open.lost.IsZero() && now.Sub(open.lost) >= hideAfter)
 		hide, show := gone && !open.hidden, connected && open.hidden
 		switch {
 		case !open.mayBeShown(), open.hiding, !hide && !show:
@@ -69,14 +70,39 @@ func (t *tenure) unseen(now time.Time, late time.Duration) (changes []*metadata.
 	return changes
 }
 
-// mayBeShown tells whether a session is one that clients are sent to unless it is hidden.
+// replaced returns the sessions without a stream whose addresses a newer connected session has: two processes cannot listen at one
+// address. Called with mu held.
+func (t *tenure) replaced() map[id.Session]bool {
+	if len(t.mu.agents) == len(t.mu.sessions) {
+		return nil
+	}
+	newest := make(map[metadata.Endpoint]id.Session, len(t.mu.agents)) // by first endpoint
+	for session := range t.mu.agents {
+		if open := t.mu.sessions[session]; open != nil && open.mayBeShown() && len(open.info.Endpoints) > 0 {
+			first := open.info.Endpoints[0]
+			newest[first] = max(newest[first], session)
+		}
+	}
+	replaced := map[id.Session]bool{}
+	for session, open := range t.mu.sessions {
+		if t.mu.agents[session] != nil || len(open.info.Endpoints) == 0 {
+			continue
+		}
+		if by := newest[open.info.Endpoints[0]]; by > session && slices.Equal(t.mu.sessions[by].info.Endpoints, open.info.Endpoints) {
+			replaced[session] = true
+		}
+	}
+	return replaced
+}
+
+// mayBeShown reports whether clients are sent to the session unless it is hidden.
 func (o *openSession) mayBeShown() bool { return o.serves && !o.draining && !o.closing }
 
-// hide brings a change into the log. What fails is tried again by the next look.
+// hide brings a change into the log. The next look repeats a failed change.
 func (t *tenure) hide(c *metadata.HideSession) {
 	change := "agent is shown to clients again"
 	if c.Hidden {
-		change = "agent is hidden from clients: it has no connection"
+		change = "agent is hidden from clients: it has no stream with the owner"
 	}
 	t.log.Info(change, zap.Uint32("session", uint32(c.Session)))
 	if _, err := t.propose(t.ctx, c); err == nil && c.Hidden {
@@ -89,7 +115,7 @@ func (t *tenure) hide(c *metadata.HideSession) {
 	}
 }
 
-// hiddenSessions gives the sessions that clients are not shown.
+// hiddenSessions returns the sessions that clients are not shown.
 func hiddenSessions(s *metadata.State) map[id.Session]bool {
 	hidden := make(map[id.Session]bool)
 	for info := range s.Sessions() {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/controlplane/client"
 	"github.com/freshet-io/freshet/metadata/id"
 )
@@ -147,6 +148,36 @@ func TestHiding_OnlyAgentOfItsZone(t *testing.T) {
 	})
 }
 
+// TestHiding_RestartedAgent kills a cluster and starts it again. A new owner shows the sessions of killed agents until new processes with
+// their addresses connect, and other sessions until they expire.
+func TestHiding_RestartedAgent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, n := newOwnedWorld(t)
+		at := func(host string) func(*client.Config) {
+			return func(c *client.Config) { c.Endpoints = []*api.Endpoint{{Host: host, Port: 9092}} }
+		}
+		other := w.start("r2")
+		a, b, c := w.join(at("a")), w.join(at("b")), w.join(at("c"))
+		old := []id.Session{a.ID(), b.ID(), c.ID()}
+		w.stop(n)
+		for _, killed := range []*agent{a, b, c} {
+			killed.leave()
+		}
+		w.waitFor("ownership", func() bool { return other.Owner() != nil })
+		sessions, _ := w.shown(other)
+		require.Equal(t, old, sessions)
+		newA, newB := w.join(at("a")), w.join(at("b"))
+		time.Sleep(time.Second)
+		sessions, _ = w.shown(other)
+		require.Equal(t, []id.Session{old[2], newA.ID(), newB.ID()}, sessions, "no process has the address of c")
+		require.False(t, w.closedSession(other, old[0]), "its commits in flight still count")
+		time.Sleep(6 * time.Second)
+		sessions, _ = w.shown(other)
+		require.Equal(t, []id.Session{newA.ID(), newB.ID()}, sessions)
+		w.end(other, newA, newB)
+	})
+}
+
 // TestHiding_NobodyLeft: an owner that has lost all agents at once hides none of them.
 func TestHiding_NobodyLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -169,8 +200,7 @@ func TestHiding_NobodyLeft(t *testing.T) {
 	})
 }
 
-// TestHiding_NewOwner: an owner that has just taken over hides nobody whom it has not met, whoever else is there, and
-// shows those whom the owner before had hidden when they come.
+// TestHiding_NewOwner checks that a new owner hides no agent before its first stream, and shows hidden agents when they come back.
 func TestHiding_NewOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, n := newOwnedWorld(t)

@@ -44,6 +44,7 @@ const (
 // world is one virtual cluster with replicas and agents in a bubble of synctest: real gRPC over memory.
 type world struct {
 	t      *testing.T
+	hosts  int // of agents, each with an address of its own
 	store  *memlog.Store
 	bucket *mem.Bucket
 	limits session.Limits
@@ -261,9 +262,10 @@ func (w *world) agent(adjust ...func(*client.Config)) *agent {
 		w: w, ended: make(chan error, 1), topics: map[string]*api.Topic{},
 		marks: map[id.TopicPartition]int64{}, extents: map[id.TopicPartition][]extent.Extent{},
 	}
+	w.hosts++
 	cfg := client.Config{
 		Replicas: w.addresses(), VirtualCluster: vcName, AgentKey: agentKey, Zone: "a", Version: "test",
-		Endpoints: []*api.Endpoint{{Host: "agent", Port: 9092}}, Handler: a, Dial: w.dial,
+		Endpoints: []*api.Endpoint{{Host: fmt.Sprintf("agent-%d", w.hosts), Port: 9092}}, Handler: a, Dial: w.dial,
 	}
 	for _, f := range adjust {
 		f(&cfg)
