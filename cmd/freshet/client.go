@@ -116,7 +116,7 @@ func newTopic(p program.Program) *cobra.Command {
 }
 
 func newTopicCreate(p program.Program) *cobra.Command {
-	c := cli.TopicConfig{Partitions: -1}
+	c := cli.TopicConfig{Partitions: -1, Replicas: -1}
 	cmd := &cobra.Command{
 		Use: "create TOPIC...", Short: "Create topics", Args: program.Takes(1, -1, "one or more topics"),
 		Example: "  freshet topic create lines --partitions 12 -c retention.ms=86400000",
@@ -128,6 +128,7 @@ func newTopicCreate(p program.Program) *cobra.Command {
 	f := cmd.Flags()
 	bindClient(f, &p, &c.ClientConfig)
 	f.Int32VarP(&c.Partitions, "partitions", "p", c.Partitions, "number of partitions; -1 takes the cluster's default")
+	f.Int16Var(&c.Replicas, "replication-factor", c.Replicas, "replication factor that tools read back; the object store replicates. -1 takes the default, 3")
 	f.StringArrayVarP(&c.Configs, "topic-config", "c", nil, "name=value topic config; may be repeated")
 	f.BoolVar(&c.IfNotExists, "if-not-exists", c.IfNotExists, "an existing topic is no error")
 	cmd.ValidArgsFunction = cobra.NoFileCompletions

@@ -17,6 +17,7 @@ type TopicConfig struct {
 	ClientConfig
 	Topics        []string
 	Partitions    int32    // create: -1 takes the cluster's default; alter: 0 leaves them
+	Replicas      int16    // create: replication factor, which tools read back; -1 takes the cluster's default
 	Configs       []string // name=value
 	DeleteConfigs []string // names that return to their default
 	IfNotExists   bool     // create: an existing topic is no error
@@ -41,7 +42,7 @@ func CreateTopics(ctx context.Context, c TopicConfig, s Streams) error {
 }
 
 func (c TopicConfig) create(ctx context.Context, admin *kadm.Client, configs map[string]*string, s Streams) error {
-	answers, err := admin.CreateTopics(ctx, c.Partitions, -1, configs, c.Topics...)
+	answers, err := admin.CreateTopics(ctx, c.Partitions, c.Replicas, configs, c.Topics...)
 	if err != nil {
 		return failed("create topics", err)
 	}
@@ -86,7 +87,7 @@ func (c TopicConfig) delete(ctx context.Context, admin *kadm.Client, s Streams) 
 			faults = append(faults, answered(a.Topic, a.Err, a.ErrMessage))
 		}
 	}
-	faults = append(faults, results(s, done, func(t topicResult) string { return "deleted topic " + t.Topic }))
+	faults = append(faults, results(s, done, func(t topicResult) string { return "deleted topic " + t.Topic + "; topic undelete brings it back while its records are kept" }))
 	return errors.Join(faults...)
 }
 

@@ -59,6 +59,8 @@ func (c TopicConfig) list(ctx context.Context, admin *kadm.Client, s Streams) er
 type describedTopic struct {
 	Topic string `json:"topic"`
 	ID    string `json:"id"` // as Kafka's tools write it
+	// Replicas is the number of nodes that Metadata names for each partition.
+	Replicas int `json:"replicas"`
 	stored
 	Configs    []topicConfigValue   `json:"configs"`
 	Partitions []describedPartition `json:"partitions"`
@@ -138,6 +140,7 @@ func (c TopicConfig) describeTopic(ctx context.Context, admin *kadm.Client, t ka
 		}
 	}
 	for _, p := range t.Partitions.Sorted() {
+		d.Replicas = max(d.Replicas, len(p.Replicas))
 		start, _ := starts.Lookup(t.Topic, p.Partition)
 		end, _ := ends.Lookup(t.Topic, p.Partition)
 		faults = append(faults, explain(t.Topic, cmp.Or(start.Err, end.Err)))
@@ -166,7 +169,7 @@ func (c ClientConfig) bounds(ctx context.Context, admin *kadm.Client, topics ...
 func (d *describedTopic) write(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	now := time.Now()
-	fmt.Fprintf(w, "topic %s, %s, %s, newest record: %s\n", d.Topic, count(int64(len(d.Partitions)), "partition"), d.size(), d.age(now))
+	fmt.Fprintf(w, "topic %s, %s, %s, %s, newest record: %s\n", d.Topic, count(int64(len(d.Partitions)), "partition"), count(int64(d.Replicas), "replica"), d.size(), d.age(now))
 	for _, c := range d.Configs {
 		fmt.Fprintf(w, "config %s=%s\n", c.Name, c.Value)
 	}
