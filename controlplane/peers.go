@@ -45,6 +45,7 @@ type peer struct {
 	began   time.Time // start of its process, by this machine's clock; zero: unknown
 	heard   time.Time // its last answer; when it was first seen if it has not answered yet
 	fault   string    // of the last question; "" if it was answered
+	refuses bool      // fault is a refusal of the key
 	gone    bool      // its lease has ended
 }
 
@@ -124,7 +125,7 @@ func (p *peers) note(address string, answer *api.ClockResponse, err error) {
 	if known == nil {
 		return
 	}
-	known.fault = ""
+	known.fault, known.refuses = "", false
 	if err != nil {
 		code := status.Code(err)
 		if code != codes.DeadlineExceeded { // else the silence says it
@@ -136,6 +137,7 @@ func (p *peers) note(address string, answer *api.ClockResponse, err error) {
 		if code == codes.Unavailable || code == codes.DeadlineExceeded || code == codes.Canceled {
 			return
 		}
+		known.refuses = code == codes.Unauthenticated || code == codes.PermissionDenied
 	} else {
 		known.version = answer.Version
 		if answer.UptimeMs != nil {
@@ -145,13 +147,30 @@ func (p *peers) note(address string, answer *api.ClockResponse, err error) {
 	known.heard = time.Now()
 }
 
-// list returns the known replicas by id.
+// restarted reports whether a process with the replica's ID began after the last answer of this one. The earlier process stays registered
+// until its lease ends. Called with mu held.
+func (p *peers) restarted(earlier *peer) bool {
+	for _, known := range p.mu.known {
+		if known.id == earlier.id && known.began.After(earlier.heard) && !known.gone {
+			return true
+		}
+	}
+	return false
+}
+
+// list returns the known replicas, but not an earlier process of a replica that runs again.
 func (p *peers) list(now time.Time) []operator.Replica {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	all := make([]operator.Replica, 0, len(p.mu.known))
 	for _, known := range p.mu.known {
-		r := operator.Replica{Replica: known.id, Address: known.address, Version: known.version, Silence: now.Sub(known.heard).Seconds(), Fault: known.fault}
+		if now.Sub(known.heard) >= peerPause+peerTimeout && p.restarted(known) {
+			continue
+		}
+		r := operator.Replica{
+			Replica: known.id, Address: known.address, Version: known.version, Silence: now.Sub(known.heard).Seconds(), Fault: known.fault,
+			Refuses: known.refuses && !known.gone,
+		}
 		if !known.began.IsZero() && known.fault == "" && !known.gone {
 			r.Uptime = ptr(now.Sub(known.began).Seconds())
 		}

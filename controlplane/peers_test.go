@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,7 +21,8 @@ import (
 // watched is a watch of replicas whose registrations and answers a test sets.
 type watched struct {
 	*peers
-	down sync.Map // errors by address
+	down   sync.Map     // errors by address
+	uptime atomic.Value // of all replicas, in ms
 }
 
 // watch runs fn beside a watch of the other replicas, with fake time.
@@ -28,11 +30,12 @@ func watch(t *testing.T, fn func(w *watched)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &watched{peers: newPeers(&registry{replica: "own", address: "own:7050"}, "", nil)}
+		w.uptime.Store(uint64(60_000))
 		w.ask = func(ctx context.Context, address string) (*api.ClockResponse, error) {
 			if err, ok := w.down.Load(address); ok {
 				return nil, err.(error)
 			}
-			return &api.ClockResponse{Version: "v1", UptimeMs: ptr(uint64(60_000))}, nil
+			return &api.ClockResponse{Version: "v1", UptimeMs: ptr(w.uptime.Load().(uint64))}, nil
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -92,7 +95,6 @@ func TestPeers_RemembersALostReplica(t *testing.T) {
 	})
 }
 
-// A replica that stops in good order gives its lease back at once, and is forgotten. Its requests fail before that.
 // A killed replica that runs again is not a peer of itself until the lease of its earlier process ends.
 func TestPeers_LeaveOutAnEarlierProcess(t *testing.T) {
 	watch(t, func(w *watched) {
@@ -102,6 +104,42 @@ func TestPeers_LeaveOutAnEarlierProcess(t *testing.T) {
 	})
 }
 
+// The entry of an earlier process goes with its lease: the replica that answers the status runs.
+func TestPeers_ForgetTheOwnPredecessor(t *testing.T) {
+	watch(t, func(w *watched) {
+		w.down.Store("earlier:7050", errRefused)
+		w.register(registration{"own", "earlier:7050"}, registration{"r2", "r2:7050"})
+		w.after(8 * time.Second)
+		w.register(registration{"r2", "r2:7050"})
+		require.NotContains(t, w.after(5*time.Second), "own")
+	})
+}
+
+// A replica that was killed and runs again at another address is no lost replica, although its earlier registration lasts for seconds.
+func TestPeers_LeaveOutAnEarlierProcessOfAnother(t *testing.T) {
+	watch(t, func(w *watched) {
+		earlier, later := registration{"r1", "r1:7050"}, registration{"r1", "elsewhere:7050"}
+		w.register(earlier)
+		w.after(2 * time.Minute)
+		w.down.Store("r1:7050", errRefused)
+		w.after(9 * time.Second)
+		w.uptime.Store(uint64(1000))
+		w.register(earlier, later)
+		w.after(3 * time.Second)
+		list := w.list(time.Now())
+		require.Len(t, list, 1)
+		require.Equal(t, "elsewhere:7050", list[0].Address)
+		require.Empty(t, list[0].Fault)
+
+		w.down.Store("elsewhere:7050", errSilent)
+		w.after(9 * time.Second)
+		list = w.list(time.Now())
+		require.Len(t, list, 1)
+		require.InDelta(t, 9, list[0].Silence, 2.1, "the later process is lost")
+	})
+}
+
+// A replica that stops in good order gives its lease back at once, and is forgotten. Its requests fail before that.
 func TestPeers_ForgetsALeavingReplica(t *testing.T) {
 	watch(t, func(w *watched) {
 		w.register(registration{"r1", "r1:7050"})
@@ -122,6 +160,8 @@ func TestPeers_HearsAnErrorOfARunningReplica(t *testing.T) {
 		all := w.after(20 * time.Second)
 		require.Less(t, all["r1"].Silence, 2.1)
 		require.Equal(t, "unknown or missing agent key", all["r1"].Fault)
+		require.True(t, all["r1"].Refuses)
+		require.False(t, all["r2"].Refuses)
 	})
 }
 

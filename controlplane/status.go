@@ -25,19 +25,23 @@ import (
 // side.
 const statusTimeout = 2 * time.Second
 
+// recent is the maximum age of answers that a further call reuses. It bounds the questions that a loop of calls causes.
+const recent = time.Second
+
 // statuses answers operators' questions for the status of virtual clusters.
 type statuses struct {
 	plane     *ControlPlane
 	began     time.Time // start of this replica
 	peers     *peers
 	forwarder *operator.Forwarder
-	looks     singleflight.Group // concurrent calls share one look at the surroundings
+	looks     singleflight.Group // concurrent calls share one look
+	looked    look               // the last one, written by looks
 }
 
-// surroundings are the answers of the other processes that a replica depends on.
-type surroundings struct {
-	etcd  []operator.EtcdMember
-	store operator.Store
+// look has the answers of etcd's members as of a time. Those of the other replicas are in peers.
+type look struct {
+	etcd []operator.EtcdMember
+	at   time.Time
 }
 
 // of returns the status of a virtual cluster. It takes little more than statusTimeout at most.
@@ -45,10 +49,8 @@ func (s *statuses) of(ctx context.Context, c *cluster) *operator.Status {
 	cfg := &s.plane.cfg
 	status := &operator.Status{VirtualCluster: c.name, Replica: cfg.ReplicaID, Agents: []session.AgentInfo{}, Findings: []operator.Finding{}}
 	var asked sync.WaitGroup
-	asked.Go(func() {
-		found := s.look()
-		status.Etcd, status.Store = found.etcd, found.store
-	})
+	asked.Go(func() { status.Etcd = s.shared().etcd })
+	asked.Go(func() { status.Store = s.store(ctx) })
 	var list *session.AgentList
 	var listFault error
 	asked.Go(func() { list, listFault = s.agents(ctx, c) })
@@ -119,25 +121,40 @@ func (s *statuses) findEtcd(status *operator.Status) (failed bool) {
 	return false
 }
 
-// look asks etcd's members, the object store and, beside their watch, the other replicas.
-func (s *statuses) look() surroundings {
-	shared, _, _ := s.looks.Do("", func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.Background(), statusTimeout) // no caller's context: it would end the look of all
-		defer cancel()
-		var found surroundings
-		var asked sync.WaitGroup
-		asked.Go(func() { s.peers.round(ctx) })
-		asked.Go(func() { found.etcd = s.plane.registry.health.members(ctx) })
-		asked.Go(func() {
-			found.store = operator.Store{Location: s.plane.cfg.BucketLocation, Address: open.Address(s.plane.cfg.BucketLocation)}
-			if fault := s.plane.store.Check(ctx); fault != nil {
-				found.store.Fault = fault.Error()
-			}
-		})
-		asked.Wait()
-		return found, nil
-	})
-	return shared.(surroundings)
+// shared returns a recent look. Concurrent calls share one.
+func (s *statuses) shared() look {
+	found, _, _ := s.looks.Do("", func() (any, error) { return s.look(), nil })
+	return found.(look)
+}
+
+// look asks etcd's members and, beside their watch, the other replicas. It returns the last look if that is recent. No caller's context
+// ends it, because callers share it.
+func (s *statuses) look() look {
+	if time.Since(s.looked.at) < recent {
+		return s.looked
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
+	defer cancel()
+	var found look
+	var asked sync.WaitGroup
+	asked.Go(func() { s.peers.round(ctx) })
+	asked.Go(func() { found.etcd = s.plane.registry.health.members(ctx) })
+	asked.Wait()
+	found.at = time.Now()
+	s.looked = found
+	return found
+}
+
+// store asks the object store, unless its last check is recent.
+func (s *statuses) store(ctx context.Context) operator.Store {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	location := s.plane.cfg.BucketLocation
+	answer := operator.Store{Location: location, Address: open.Address(location)}
+	if fault := s.plane.store.Check(ctx); fault != nil {
+		answer.Fault = fault.Error()
+	}
+	return answer
 }
 
 // members asks each member for its status, for at most memberTimeout.
@@ -176,10 +193,14 @@ func (h *etcdHealth) member(ctx context.Context, endpoint string) operator.EtcdM
 	return m
 }
 
-// agents returns the agents as the owner knows them, or the last list that this replica has. The error is returned without a list.
+// agents returns the agents as the owner knows them. If the last list is recent or the owner does not answer, agents returns the last
+// list that this replica has. The error is returned without a list.
 func (s *statuses) agents(ctx context.Context, c *cluster) (*session.AgentList, error) {
 	if list, ok := c.sessions.Agents(); ok {
 		return list, nil
+	}
+	if last := c.sessions.LastAgents(); last != nil && time.Since(last.At) < recent {
+		return last, nil
 	}
 	list, err := s.askOwner(ctx, c)
 	if err == nil {

@@ -38,7 +38,8 @@ type Replica struct {
 	Version string   `json:"version,omitempty"` // "" until the first answer, and of older replicas
 	Uptime  *float64 `json:"uptime_seconds,omitempty"`
 	Silence float64  `json:"silence_seconds"` // since its last answer, 0 for the answering replica
-	Fault   string   `json:"fault,omitempty"` // why the last question failed
+	Fault   string   `json:"fault,omitempty"` // error of the last question
+	Refuses bool     `json:"-"`               // Fault is a refusal of this replica's agent key
 }
 
 // EtcdMember is the answer of one etcd member.
@@ -87,7 +88,7 @@ func (s *Status) Add(kind, subject, text string) {
 	s.Findings = append(s.Findings, Finding{kind, subject, strings.ReplaceAll(text, "\n", "; ")})
 }
 
-// Find appends the findings about etcd's space, replicas and agents.
+// Find appends the findings about etcd's space, replicas and agents. An agent that drains has given notice, so its silence is no finding.
 func (s *Status) Find() {
 	for _, m := range s.Etcd {
 		if m.Allowed > 0 && float64(m.Used) >= fullShare*float64(m.Allowed) {
@@ -95,6 +96,10 @@ func (s *Status) Find() {
 		}
 	}
 	for _, r := range s.Replicas {
+		if r.Refuses {
+			s.Add(AboutReplica, r.Address, fmt.Sprintf("replica %s at %s refuses requests: %s", r.Replica, r.Address, r.Fault))
+			continue
+		}
 		if silence := seconds(r.Silence); silence >= replicaSilence {
 			text := fmt.Sprintf("replica %s at %s has not been heard of for %s", r.Replica, r.Address, words(silence))
 			if r.Fault != "" {
@@ -109,7 +114,7 @@ func (s *Status) Find() {
 	}
 	for _, a := range s.Agents {
 		silence := seconds(a.Silence)
-		if a.State != session.AgentStopped && silence < agentSilence {
+		if a.State == session.AgentDrains || a.State != session.AgentStopped && silence < agentSilence {
 			continue
 		}
 		zone := ""

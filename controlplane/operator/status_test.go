@@ -79,6 +79,10 @@ func TestStatus_Find(t *testing.T) {
 				"replica r2:7050 replica r2 at r2:7050 has not been heard of for 5 min: connection refused",
 			},
 		},
+		"a replica that refuses the key": {
+			operator.Status{AgentsAge: &age, Replicas: []operator.Replica{{Replica: "r1", Address: "r1:7050", Silence: 1, Fault: "unknown or missing agent key", Refuses: true}}},
+			[]string{"replica r1:7050 replica r1 at r1:7050 refuses requests: unknown or missing agent key"},
+		},
 		"silent agents": {
 			operator.Status{AgentsAge: &age, Agents: []session.AgentInfo{agent(1, "a", session.AgentHidden, 4), agent(2, "", session.AgentStopped, 8)}},
 			[]string{

@@ -147,7 +147,23 @@ func sessionAddress(info *metadata.SessionInfo) string {
 // lapsedSession is the closed session of an agent that stopped without closing it.
 type lapsedSession struct {
 	info  metadata.SessionInfo
-	heard time.Time // last sign of life, or the start of the tenure if an earlier owner closed the session
+	heard time.Time // last sign of life, or the time of closing if an earlier owner closed the session
+}
+
+// noteClosed keeps a session that an earlier owner closed within lapsedMemory. The state has the time of closing until the session's
+// orphans are swept, which is later. Called with mu held.
+func (t *tenure) noteClosed(s *metadata.State, info *metadata.SessionInfo) {
+	ended, ok := s.EndedWriter(info.ID)
+	if !ok {
+		return
+	}
+	closed := time.UnixMilli(ended.EndedMs)
+	if closed.After(t.began) { // the earlier owner's clock is ahead
+		closed = t.began
+	}
+	if t.began.Sub(closed) < lapsedMemory {
+		t.noteLapsed(info, closed)
+	}
 }
 
 // noteLapsed keeps the closed session of an agent that stopped. Beyond maxLapsed, the oldest session makes room. Called with mu held.

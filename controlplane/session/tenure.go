@@ -103,7 +103,7 @@ func (t *tenure) begin(s *metadata.State) {
 		case !info.Closed:
 			t.mu.sessions[info.ID] = t.newOpenSession(info)
 		case !info.Draining: // an agent that ends by itself drains first
-			t.noteLapsed(&info, t.began)
+			t.noteClosed(s, &info)
 		}
 	}
 }

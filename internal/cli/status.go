@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -61,9 +62,11 @@ type clusterStatus struct {
 		Load        *float64 `json:"load"`
 		Connections *uint32  `json:"connections"`
 	} `json:"agents"`
-	MoreAgents int       `json:"more_agents"`
+	MoreAgents int       `json:"more_agents"` // left out of Agents
 	AgentsAge  *float64  `json:"agents_age_seconds"`
 	Findings   []finding `json:"findings"`
+
+	older []string // addresses of control planes without a status
 }
 
 // finding is a fault in words.
@@ -80,8 +83,12 @@ type statusAnswer struct {
 	err    error
 }
 
-// ShowStatus asks all replicas for the status of the cluster and writes the answer of the replica that knows most, with the findings of
-// all of them. An address that does not answer is a finding. Errors: FindingsError; if no replica answers, the errors of all.
+// errOlder is the error of a control plane that has no route for the status.
+var errOlder = errors.New("an older version without status")
+
+// ShowStatus asks all replicas for the status of the cluster. It writes the answer of a replica that knows an owner, with the newest list
+// of agents and the findings of all replicas. An address that does not answer is a finding. Errors: FindingsError; if no replica
+// answers, the errors of all.
 func ShowStatus(ctx context.Context, c OperatorConfig, s Streams) error {
 	if err := c.complete(); err != nil {
 		return err
@@ -90,67 +97,131 @@ func ShowStatus(ctx context.Context, c OperatorConfig, s Streams) error {
 	var asked sync.WaitGroup
 	for i, replica := range c.ControlPlane {
 		asked.Go(func() {
-			a := &answers[i]
-			if a.err = c.askReplica(ctx, replica, c.Timeout, http.MethodGet, "/status", &a.raw); a.err != nil {
-				return
-			}
-			whole, err := json.Marshal(a.raw)
-			if a.err = err; err == nil {
-				a.err = json.Unmarshal(whole, &a.status)
-			}
+			answers[i] = c.askStatus(ctx, replica)
 		})
 	}
 	asked.Wait()
-	best, faults := -1, []error{}
-	for i := range answers {
-		if err := answers[i].err; err != nil {
+	best, newest := choose(answers)
+	if best == nil {
+		var faults []error
+		for i := range answers {
+			err := answers[i].err
+			if errors.Is(err, errOlder) {
+				err = fmt.Errorf("control plane at %s: %w", c.ControlPlane[i], err)
+			}
 			faults = append(faults, err)
-		} else if best < 0 || answers[i].status.knows() > answers[best].status.knows() {
-			best = i
 		}
-	}
-	if best < 0 {
 		err := errors.Join(faults...)
 		if c.found != "" && errors.Is(err, errUnreachable) {
 			return fmt.Errorf("%w; does freshet dev run on %s?", err, c.found)
 		}
 		return err
 	}
-	a := &answers[best]
-	a.merge(answers, c.ControlPlane)
-	if err := a.write(s); err != nil {
+	best.takeAgents(newest)
+	best.merge(answers, c.ControlPlane)
+	if err := best.write(s); err != nil {
 		return err
 	}
-	if n := len(a.status.Findings); n > 0 {
+	if n := len(best.status.Findings); n > 0 {
 		return &FindingsError{n}
 	}
 	return nil
 }
 
-// knows ranks answers: an owner counts more than agents, and agents more than nothing. Newer agents count more.
-func (s *clusterStatus) knows() (rank float64) {
-	if s.Owner != nil {
-		rank = 10
+// askStatus asks one replica. Its error is errOlder if the replica has other routes of a control plane, but not this one.
+func (c *OperatorConfig) askStatus(ctx context.Context, replica string) (a statusAnswer) {
+	a.err = c.askReplica(ctx, replica, c.Timeout, http.MethodGet, "/status", &a.raw)
+	var foreign *foreignError
+	if errors.As(a.err, &foreign) {
+		var deleted json.RawMessage
+		err := c.askReplica(ctx, replica, c.Timeout, http.MethodGet, "/deleted-topics", &deleted)
+		switch {
+		case err == nil || errors.Is(err, errUnavailable):
+			a.err = errOlder
+		case !errors.As(err, &foreign):
+			a.err = err
+		}
 	}
-	if s.AgentsAge != nil {
-		rank += 1 + 1/(1+*s.AgentsAge)
+	if a.err != nil {
+		return a
 	}
-	return rank
+	whole, err := json.Marshal(a.raw)
+	if err == nil {
+		err = json.Unmarshal(whole, &a.status)
+	}
+	if err == nil && a.status.VirtualCluster == "" {
+		err = errors.New("no status of a virtual cluster")
+	}
+	if err != nil {
+		a.err = fmt.Errorf("answer of %s: %w", replica, err)
+	}
+	return a
 }
 
-// merge adds the findings of the other replicas, but not those about the owner and agents: this replica knows most of them.
+// choose returns the first answer with an owner, or else the one with the newest agents, and the answer with the newest agents. The first
+// is nil if no replica answered, the second if no replica has a list of agents.
+func choose(answers []statusAnswer) (best, newest *statusAnswer) {
+	for i := range answers {
+		a := &answers[i]
+		if a.err != nil {
+			continue
+		}
+		if age := a.status.AgentsAge; age != nil && (newest == nil || *age < *newest.status.AgentsAge) {
+			newest = a
+		}
+		if best == nil || best.status.Owner == nil && a.status.Owner != nil {
+			best = a
+		}
+	}
+	if best != nil && best.status.Owner == nil && newest != nil {
+		best = newest
+	}
+	return best, newest
+}
+
+// takeAgents replaces the agents, and the findings about them, by those of another answer. from may be the same answer, or nil.
+func (a *statusAnswer) takeAgents(from *statusAnswer) {
+	if from == nil || from == a {
+		return
+	}
+	isAgent := func(f finding) bool { return f.Kind == aboutAgent }
+	a.status.Findings = slices.DeleteFunc(a.status.Findings, isAgent)
+	for _, f := range from.status.Findings {
+		if isAgent(f) {
+			a.status.Findings = append(a.status.Findings, f)
+		}
+	}
+	a.status.Agents, a.status.MoreAgents, a.status.AgentsAge = from.status.Agents, from.status.MoreAgents, from.status.AgentsAge
+	for _, field := range []string{"agents", "more_agents", "agents_age_seconds", "agents_fault"} {
+		delete(a.raw, field)
+		if value, ok := from.raw[field]; ok {
+			a.raw[field] = value
+		}
+	}
+}
+
+// Kinds of findings that merge takes from one replica only.
+const (
+	aboutOwner = "owner"
+	aboutAgent = "agent"
+)
+
+// merge adds the findings of the other replicas, but not those about the owner and agents, and notes the replicas of older versions.
 func (a *statusAnswer) merge(answers []statusAnswer, addresses []string) {
 	type about struct{ kind, subject string }
 	known := map[about]bool{}
 	all := []finding{}
 	add := func(f finding) {
-		if of := (about{f.Kind, f.Subject}); !known[of] || f.Kind == "agent" {
+		if of := (about{f.Kind, f.Subject}); !known[of] || f.Kind == aboutAgent {
 			known[of] = true
 			all = append(all, f)
 		}
 	}
 	for i := range answers {
-		if err := answers[i].err; err != nil {
+		switch err := answers[i].err; {
+		case errors.Is(err, errOlder):
+			a.status.older = append(a.status.older, addresses[i])
+		case err != nil:
 			add(finding{"control_plane", addresses[i], unanswered(addresses[i], err)})
 		}
 	}
@@ -159,7 +230,7 @@ func (a *statusAnswer) merge(answers []statusAnswer, addresses []string) {
 	}
 	for i := range answers {
 		for _, f := range answers[i].status.Findings {
-			if f.Kind != "owner" && f.Kind != "agent" {
+			if f.Kind != aboutOwner && f.Kind != aboutAgent {
 				add(f)
 			}
 		}
@@ -167,7 +238,7 @@ func (a *statusAnswer) merge(answers []statusAnswer, addresses []string) {
 	a.status.Findings = all
 }
 
-// unanswered describes the error of one replica.
+// unanswered returns the error of one replica in words.
 func unanswered(address string, err error) string {
 	var name *net.DNSError
 	var number syscall.Errno
@@ -202,6 +273,9 @@ func (a *statusAnswer) write(s Streams) error {
 func (s *clusterStatus) print(w *tabwriter.Writer) {
 	fmt.Fprintf(w, "Virtual cluster %s, as replica %s knows it\n\n", s.VirtualCluster, s.Replica)
 	s.printControlPlane(w)
+	for _, address := range s.older {
+		fmt.Fprintf(w, "Control plane at %s is of an older version without status\n", address)
+	}
 	fmt.Fprintf(w, "\nEtcd\n  MEMBER\tLATENCY\tUSED\tALLOWED\tSTATE\n")
 	for _, m := range s.Etcd {
 		if m.Fault != "" {
@@ -241,7 +315,7 @@ func (s *clusterStatus) printControlPlane(w *tabwriter.Writer) {
 		switch {
 		case r.Silence >= shownSilence:
 			state = "silent for " + span(r.Silence)
-		case s.Owner != nil && r.Replica == s.Owner.Replica:
+		case s.Owner != nil && r.Replica == s.Owner.Replica && r.Address == s.Owner.Address: // a killed process may have had the same ID
 			state = "owner"
 		}
 		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\n", r.Replica, r.Address, cmp.Or(r.Version, "-"), uptime(r.Uptime), state)

@@ -123,3 +123,67 @@ func TestShowStatus_MergesReplicas(t *testing.T) {
 	require.ErrorIs(t, err, errUnavailable)
 	require.NotErrorAs(t, err, &found)
 }
+
+// The listener at an address may answer with any JSON.
+func TestShowStatus_RefusesAnEmptyAnswer(t *testing.T) {
+	c := OperatorConfig{ControlPlane: []string{replicaSays(t, "null")}, VirtualCluster: "main", AgentKey: "k"}
+	var out bytes.Buffer
+	require.ErrorContains(t, ShowStatus(t.Context(), c, Streams{Out: &out, Format: FormatJSON}), "answer of "+c.ControlPlane[0]+": no status of a virtual cluster")
+	require.Empty(t, out.String())
+}
+
+// One replica still names an owner that died and has no agents. Another one has no owner and the last list of agents.
+func TestShowStatus_TakesOwnerAndAgentsOfDifferentReplicas(t *testing.T) {
+	knowsOwner := `{"virtual_cluster":"main","replica":"cp-1","owner":{"replica":"cp-9","address":"10.0.0.9:7050"},"replicas":[],"etcd":[],"object_store":{},
+	 "agents":[],"agents_age_seconds":null,"agents_fault":"ask the owner","findings":[{"kind":"agent","subject":"","text":"the agents are not known: ask the owner: does not answer"}]}`
+	knowsAgents := `{"virtual_cluster":"main","replica":"cp-0","owner":null,"replicas":[],"etcd":[],"object_store":{},
+	 "agents":[{"session":3,"zone":"a","address":"10.0.0.5:9092","state":"stopped","silence_seconds":9}],"agents_age_seconds":8,
+	 "findings":[{"kind":"agent","subject":"10.0.0.5:9092","text":"agent 3 of zone a at 10.0.0.5:9092 stopped answering 17 s ago"}]}`
+	c := OperatorConfig{ControlPlane: []string{replicaSays(t, knowsOwner), replicaSays(t, knowsAgents)}, VirtualCluster: "main", AgentKey: "k"}
+	var out bytes.Buffer
+	require.EqualError(t, ShowStatus(t.Context(), c, Streams{Out: &out}), "1 finding")
+	require.Contains(t, out.String(), "Control plane: replica cp-9 at 10.0.0.9:7050 is the owner\n")
+	require.Contains(t, out.String(), "Agents, as of 8s ago\n")
+	require.Contains(t, out.String(), "agent 3 of zone a at 10.0.0.5:9092 stopped answering 17 s ago\n")
+	require.NotContains(t, out.String(), "not known")
+
+	out.Reset()
+	require.EqualError(t, ShowStatus(t.Context(), c, Streams{Out: &out, Format: FormatJSON}), "1 finding")
+	var answer map[string]any
+	require.NoError(t, json.Unmarshal(out.Bytes(), &answer))
+	require.Equal(t, "cp-1", answer["replica"])
+	require.Len(t, answer["agents"], 1)
+	require.InDelta(t, 8, answer["agents_age_seconds"], 0)
+	require.NotContains(t, answer, "agents_fault")
+}
+
+// The registration of a killed process stays under its old address until the lease ends, beside the new one with the same ID.
+func TestShowStatus_OwnerByAddress(t *testing.T) {
+	restarted := strings.Replace(healthyStatus, `{"replica":"cp-1",`, `{"replica":"cp-0",`, 1)
+	c := OperatorConfig{ControlPlane: []string{replicaSays(t, restarted)}, VirtualCluster: "main", AgentKey: "k"}
+	var out bytes.Buffer
+	require.NoError(t, ShowStatus(t.Context(), c, Streams{Out: &out}))
+	require.Regexp(t, `cp-0 +10.0.0.1:7050 .*owner\n`, out.String())
+	require.Regexp(t, `cp-0 +10.0.0.2:7050 .*standby\n`, out.String())
+}
+
+// A control plane of an older version has no route for the status. It is no finding beside a replica that has one.
+func TestShowStatus_OlderReplica(t *testing.T) {
+	routes := http.NewServeMux()
+	routes.HandleFunc("GET /v1/clusters/main/deleted-topics", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"topics":[]}`)) })
+	older := httptest.NewServer(routes)
+	defer older.Close()
+	address := strings.TrimPrefix(older.URL, "http://")
+	c := OperatorConfig{ControlPlane: []string{address, replicaSays(t, healthyStatus)}, VirtualCluster: "main", AgentKey: "k"}
+	var out bytes.Buffer
+	require.NoError(t, ShowStatus(t.Context(), c, Streams{Out: &out}))
+	require.Contains(t, out.String(), "Findings: none")
+	require.Contains(t, out.String(), "\nControl plane at "+address+" is of an older version without status\n")
+	c.ControlPlane = c.ControlPlane[:1]
+	require.EqualError(t, ShowStatus(t.Context(), c, Streams{Out: &out}), "control plane at "+address+": an older version without status")
+
+	foreign := httptest.NewServer(http.NotFoundHandler())
+	defer foreign.Close()
+	c.ControlPlane = []string{strings.TrimPrefix(foreign.URL, "http://")}
+	require.ErrorContains(t, ShowStatus(t.Context(), c, Streams{Out: &out}), "speaks HTTP, but is no control plane's")
+}

@@ -31,11 +31,12 @@ type Watch struct {
 	}
 }
 
-// Bounds of the checks after the first success. Each is one GET, which happens only if Warning or Check is called: for Warning
-// at most 520,000 a month.
+// Bounds of the checks after the first success. Each is one GET, which happens only if Warning or Check is called: at most 520,000 a
+// month for Warning, and at most two a second for Check.
 const (
 	checkPause  = 5 * time.Second // between two checks
 	failedPause = time.Second     // after a failed check
+	recent      = time.Second     // maximum age of a check whose outcome Check returns
 	// startPatience is the time after the start in which the store may still be starting too.
 	startPatience = 10 * time.Second
 )
@@ -134,8 +135,9 @@ func (w *Watch) Warning() *Fault {
 	return w.mu.later
 }
 
-// Check returns the fault of the store, or nil if it works. It asks Run for a check and waits until one ends. If ctx ends first, the
-// store counts as silent. Before the first success, Check returns the last fault and does not wait.
+// Check returns the fault of the store, or nil if it works. If the last check is older than a second, Check asks Run for another one and
+// waits until it ends. If ctx ends first, the store counts as silent. Before the first success, Check returns the last fault and does
+// not wait.
 func (w *Watch) Check(ctx context.Context) *Fault {
 	began := time.Now()
 	select {
@@ -147,8 +149,11 @@ func (w *Watch) Check(ctx context.Context) *Fault {
 		return &Fault{Kind: "object store does not answer", Address: w.address, Since: w.began, Err: errSilent}
 	}
 	w.mu.Lock()
-	ended := w.mu.ended
+	ended, fault, checked := w.mu.ended, w.mu.later, w.mu.checked
 	w.mu.Unlock()
+	if began.Sub(checked) < recent {
+		return fault
+	}
 	w.want()
 	select {
 	case <-ended:

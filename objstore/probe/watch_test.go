@@ -209,7 +209,7 @@ func TestWatch_WarnsOfAStoreThatStops(t *testing.T) {
 	})
 }
 
-// Check waits for a GET of its own, and names a store without an answer when the caller's time is over.
+// Check waits for the end of a GET if the last one ended a second ago or earlier, and names a store without an answer when the caller's time is over.
 func TestWatch_Check(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := probe.NewWatch(probe.Reach, "10.0.0.1:9000", zap.NewNop())
@@ -229,17 +229,48 @@ func TestWatch_Check(t *testing.T) {
 		synctest.Wait()
 		require.Contains(t, check(), "object store at 10.0.0.1:9000 refuses access, 0 s")
 		<-w.Works()
+		time.Sleep(time.Second) // sleeps: the clock is fake
 		before := bucket.got
 		require.Empty(t, check())
 		require.Equal(t, before+1, bucket.got)
 
 		time.Sleep(time.Hour) // sleeps: the clock is fake
-		bucket.errs = slices.Repeat([]error{errHang}, 2)
+		bucket.errs = slices.Repeat([]error{errHang}, 3)
 		require.Equal(t, "object store at 10.0.0.1:9000 does not answer, 2 s", check(), "the GET takes three seconds")
 		require.Equal(t, "object store at 10.0.0.1:9000 does not answer, 3 s", check(), "it has ended")
-		require.Equal(t, "object store at 10.0.0.1:9000 does not answer, 5 s", check(), "the next one has begun")
+		require.Equal(t, "object store at 10.0.0.1:9000 does not answer, 3 s", check(), "the outcome of less than a second ago")
+		time.Sleep(1500 * time.Millisecond) // sleeps: the clock is fake
+		require.Equal(t, "object store at 10.0.0.1:9000 does not answer, 6 s", check(), "the next one has begun")
 		time.Sleep(time.Minute) // sleeps: the clock is fake
 		require.Empty(t, check(), "an earlier fault does not count")
+		cancel()
+		require.NoError(t, <-ended)
+	})
+}
+
+// Check reuses a GET that ended within the last second: each GET costs money, and an operator may ask for the status in a loop.
+func TestWatch_CheckReusesARecentGet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bucket := &reading{Bucket: mem.New()}
+		w := probe.NewWatch(probe.Reach, "10.0.0.1:9000", zap.NewNop())
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- w.Run(ctx, bucket) }()
+		<-w.Works()
+		for range 10 {
+			before := bucket.got
+			for range 100 {
+				require.Nil(t, w.Check(ctx))
+			}
+			require.LessOrEqual(t, bucket.got, before+1)
+			time.Sleep(time.Second) // sleeps: the clock is fake
+		}
+		require.Equal(t, 10, bucket.got, "one a second, with the start's")
+		bucket.errs = []error{objstore.ErrRefused}
+		for range 100 {
+			require.ErrorContains(t, w.Check(ctx), "refuses access")
+		}
+		require.Equal(t, 11, bucket.got)
 		cancel()
 		require.NoError(t, <-ended)
 	})
