@@ -87,7 +87,9 @@ func (c TopicConfig) delete(ctx context.Context, admin *kadm.Client, s Streams) 
 			faults = append(faults, answered(a.Topic, a.Err, a.ErrMessage))
 		}
 	}
-	faults = append(faults, results(s, done, func(t topicResult) string { return "deleted topic " + t.Topic + "; topic undelete brings it back while its records are kept" }))
+	faults = append(faults, results(s, done, func(t topicResult) string {
+		return "deleted topic " + t.Topic + "; topic undelete brings it back while its records are kept"
+	}))
 	return errors.Join(faults...)
 }
 
