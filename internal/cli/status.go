@@ -291,7 +291,11 @@ func (s *clusterStatus) print(w *tabwriter.Writer) {
 		}
 		fmt.Fprintf(w, "  %s\t%.1f ms\t%s\t%s\t%s\n", m.Address, 1000*m.Latency, sizeText(m.Used), allowed, state)
 	}
-	fmt.Fprintf(w, "\nObject store\n  BUCKET\tSTATE\n  %s\t%s\n\n", s.Store.Location, cmp.Or(s.Store.Fault, "works"))
+	store := "works"
+	if s.Store.Fault != "" {
+		store = "faulty, see the findings"
+	}
+	fmt.Fprintf(w, "\nObject store\n  BUCKET\tSTATE\n  %s\t%s\n\n", s.Store.Location, store)
 	s.printAgents(w)
 	if len(s.Findings) == 0 {
 		fmt.Fprintf(w, "\nFindings: none\n")
@@ -343,6 +347,9 @@ func (s *clusterStatus) printAgents(w *tabwriter.Writer) {
 		}
 		if a.Connections != nil {
 			connections = strconv.FormatUint(uint64(*a.Connections), 10)
+		}
+		if state == "hidden" {
+			state = "not shown to clients"
 		}
 		if a.Silence >= shownSilence {
 			state += ", silent for " + span(a.Silence)
