@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -18,6 +19,9 @@ const (
 	firstPort, lastPort = 10_000, 32_000
 	portBlock           = 200
 )
+
+// tutorialPorts are in the blocks that no test takes: TestTutorial runs deploy/local/cluster.sh, whose ports are fixed.
+var tutorialPorts = []int{12379, 17010, 17480, 18010, 19010, 19210, 27010, 28010, 29010, 29214}
 
 // ports are those of this process.
 var ports portBlocks
@@ -49,6 +53,9 @@ func (b *portBlocks) take() error {
 	}
 	for _, block := range rand.Perm((lastPort - firstPort) / portBlock) {
 		first := firstPort + block*portBlock
+		if slices.ContainsFunc(tutorialPorts, func(port int) bool { return port >= first && port < first+portBlock }) {
+			continue
+		}
 		lock, err := os.OpenFile(filepath.Join(dir, strconv.Itoa(first)), os.O_CREATE|os.O_RDWR, 0o644)
 		if err != nil {
 			return err

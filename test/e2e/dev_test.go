@@ -45,7 +45,7 @@ func TestDev_CommandLineRoundTrip(t *testing.T) {
 
 	described := cli("", "topic", "describe", "lines")
 	require.Contains(t, described, "topic lines")
-	require.Regexp(t, `^topic lines, 3 partitions, \d\S* (B|KiB), newest record: \d+[smh] ago\n`, described)
+	require.Regexp(t, `^topic lines, 3 partitions, 1 replica, \d\S* (B|KiB), newest record: \d+[smh] ago\n`, described)
 	require.Regexp(t, `(?m)^1 +\d+ +0 +1000 +1000 +[1-9]\S* (B|KiB) +\d+[smh] ago$`, described)
 	require.Regexp(t, `(?m)^2 +\d+ +0 +0 +0 +0 B +none$`, described)
 	cli("", "topic", "alter", "lines", "--partitions", "5", "-c", "retention.ms=1000000")
