@@ -143,9 +143,9 @@ func (b RecordBatch) SetBaseOffset(offset int64) {
 	binary.BigEndian.PutUint64(b[posBaseOffset:], uint64(offset))
 }
 
-// LogEpoch is the leader epoch of every batch that readers get. Logs are never truncated, so one epoch covers all offsets
-// of a partition, as an only entry in Kafka's LeaderEpochFileCache would. It is at or below every epoch in Metadata.
-const LogEpoch int32 = 0
+// LogEpoch is the leader epoch of every batch that readers get: unknown (RecordBatch.NO_PARTITION_LEADER_EPOCH). Consumers validate
+// a position by OffsetForLeaderEpoch only if its epoch is known (KIP-320). Logs are never truncated, so validation finds nothing.
+const LogEpoch int32 = -1
 
 // SetPartitionLeaderEpoch patches the leader epoch, which lies outside the CRC.
 func (b RecordBatch) SetPartitionLeaderEpoch(epoch int32) {

@@ -268,10 +268,10 @@ func TestDecompress_BombsAreBounded(t *testing.T) {
 	}
 }
 
-// TestAppendControlBatch holds the bytes that Kafka's MemoryRecords.withEndTransactionMarker gives.
+// TestAppendControlBatch holds the bytes that Kafka's MemoryRecords.withEndTransactionMarker gives, without a leader epoch.
 func TestAppendControlBatch(t *testing.T) {
 	const want = "0000000000000005" + // base offset
-		"00000042" + "00000000" + "02" + // length, leader epoch, magic
+		"00000042" + "ffffffff" + "02" + // length, leader epoch, magic
 		"%s" + "0030" + "00000000" + // checksum, attributes, last offset delta
 		"000000000000000a" + "000000000000000a" + // timestamps
 		"0000000000000007" + "0003" + "ffffffff" + "00000001" + // producer, sequence, count

@@ -32,9 +32,10 @@ type header struct {
 
 // appendHeader appends a batch header for size bytes of whole batch, its checksum not yet set.
 func (h header) append(dst []byte, size int) []byte {
+	leaderEpoch := LogEpoch
 	dst = binary.BigEndian.AppendUint64(dst, uint64(h.base))
 	dst = binary.BigEndian.AppendUint32(dst, uint32(size-lengthOverhead))
-	dst = binary.BigEndian.AppendUint32(dst, uint32(LogEpoch))
+	dst = binary.BigEndian.AppendUint32(dst, uint32(leaderEpoch))
 	dst = append(dst, 2)
 	dst = binary.BigEndian.AppendUint32(dst, 0)
 	dst = binary.BigEndian.AppendUint16(dst, uint16(h.attributes))

@@ -38,25 +38,22 @@ func TestMetadata_Epochs(t *testing.T) {
 }
 
 // TestFetch_ResentAfterAScaleEvent prints what a consumer sends anew when the membership changes: with another leader epoch,
-// a fetch session resends each partition, and the client validates each position once.
+// a fetch session resends each partition.
 func TestFetch_ResentAfterAScaleEvent(t *testing.T) {
 	const topics, partitions = 100, 100
-	fetched, validated := kmsg.NewPtrFetchRequest(), kmsg.NewPtrOffsetForLeaderEpochRequest()
+	fetched := kmsg.NewPtrFetchRequest()
 	fetched.SetVersion(17)
-	validated.SetVersion(4)
 	for i := range topics {
-		f, v := kmsg.NewFetchRequestTopic(), kmsg.NewOffsetForLeaderEpochRequestTopic()
-		f.TopicID, v.Topic = [16]byte{15: byte(i)}, "topic-"+strconv.Itoa(i)
+		f := kmsg.NewFetchRequestTopic()
+		f.TopicID = [16]byte{15: byte(i)}
 		for p := range int32(partitions) {
-			fp, vp := kmsg.NewFetchRequestTopicPartition(), kmsg.NewOffsetForLeaderEpochRequestTopicPartition()
+			fp := kmsg.NewFetchRequestTopicPartition()
 			fp.Partition, fp.CurrentLeaderEpoch, fp.PartitionMaxBytes = p, 8, 1<<20
-			vp.Partition, vp.CurrentLeaderEpoch, vp.LeaderEpoch = p, 8, 0
-			f.Partitions, v.Partitions = append(f.Partitions, fp), append(v.Partitions, vp)
+			f.Partitions = append(f.Partitions, fp)
 		}
-		fetched.Topics, validated.Topics = append(fetched.Topics, f), append(validated.Topics, v)
+		fetched.Topics = append(fetched.Topics, f)
 	}
-	t.Logf("%d partitions: Fetch %d bytes, OffsetForLeaderEpoch %d bytes", topics*partitions,
-		len(fetched.AppendTo(nil)), len(validated.AppendTo(nil)))
+	t.Logf("%d partitions: Fetch %d bytes", topics*partitions, len(fetched.AppendTo(nil)))
 }
 
 // TestMetadata_NodesStay: an agent more takes partitions from others, and no partition that stays gets another port.

@@ -18,7 +18,7 @@ import (
 // ListOffsets answers ListOffsets (key 2), versions 1 to 11.
 //
 //	2   isolation level, throttle time
-//	4   leader epochs (KIP-320); that of all batches is answered, see kafkaproto.LogEpoch and Departure
+//	4   leader epochs (KIP-320); the answer has none, see kafkaproto.LogEpoch and Departure
 //	5   OFFSET_NOT_AVAILABLE may be answered (KIP-207); it never is
 //	6   flexible
 //	7   timestamp -3, the record of the largest timestamp (KIP-734)
@@ -114,7 +114,7 @@ func (l *ListOffsets) answer(ctx context.Context, req *edge.Request, in *kmsg.Li
 // listed encodes one result; err was found before.
 func listed(partition int32, err *kerr.Error, r fetch.OffsetResult) kmsg.ListOffsetsResponseTopicPartition {
 	p := kmsg.NewListOffsetsResponseTopicPartition()
-	p.Partition, p.LeaderEpoch = partition, -1
+	p.Partition, p.LeaderEpoch = partition, kafkaproto.LogEpoch
 	if err == nil {
 		err = r.Err
 	}
@@ -123,9 +123,6 @@ func listed(partition int32, err *kerr.Error, r fetch.OffsetResult) kmsg.ListOff
 		return p
 	}
 	p.Offset, p.Timestamp = r.Offset, r.Timestamp
-	if r.Offset >= 0 {
-		p.LeaderEpoch = kafkaproto.LogEpoch
-	}
 	return p
 }
 

@@ -17,10 +17,10 @@ import (
 //	3  replica id
 //	4  flexible
 //
-// Logs are never truncated, so every epoch that a client asks about ends at the high watermark, as of now (I4): what
-// the client has read lies below it, and it reads on (SubscriptionState.maybeCompleteValidation). Batches have epoch
-// kafkaproto.LogEpoch, for which LeaderEpochFileCache.endOffsetFor answers the same; for a newer epoch Kafka answers
-// none, and clients reset their position.
+// Logs are never truncated, so every epoch ends at the high watermark as of now (I4). A client's position lies below, so the client
+// reads on (SubscriptionState.maybeCompleteValidation). Batches have no epoch (kafkaproto.LogEpoch), so consumers ask only about
+// epochs from elsewhere, such as an offset that a tool committed. For an epoch newer than its own, Kafka answers none, and clients reset
+// their position.
 type OffsetForLeaderEpoch struct {
 	catalogue *view.Catalogue
 	source    view.Prober

@@ -223,6 +223,7 @@ func (s *scene) phase(name string, k kind, hold time.Duration, happens func()) {
 	for _, g := range s.groups {
 		g.quiet(s.t, name, k)
 	}
+	require.Zero(s.t, s.fleet.validations(), "%s: consumers validate their positions", name)
 }
 
 // mark takes every producer's latencies since the last mark.

@@ -196,6 +196,20 @@ func (f *fleet) serves(agents ...int) {
 	})
 }
 
+// validations returns how often clients validated positions at the agents that run. A position has no leader epoch to validate: librdkafka
+// deadlocks if a broker leaves Metadata meanwhile (agent/fetch/DESIGN.md), and Java's classic consumer commits nothing meanwhile.
+func (f *fleet) validations() (sum float64) {
+	f.t.Helper()
+	for _, a := range f.Agents {
+		if a.Running() {
+			n, err := a.Metric("freshet_kafka_request_seconds_count", `api="OffsetForLeaderEpoch"`)
+			require.NoError(f.t, err)
+			sum += n
+		}
+	}
+	return sum
+}
+
 // running gives the addresses of the agents that there are.
 func (f *fleet) running() (addresses []string) {
 	for _, a := range f.Agents {

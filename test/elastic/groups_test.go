@@ -3,7 +3,6 @@ package elastic
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -53,11 +52,6 @@ func (g *group) givesUp() bool {
 	_, franzGo := g.family.(*franz)
 	return franzGo && g.kind == "classic" && g.zonesChanged > 0
 }
-
-// validates reports whether a rebalance may have the group's members read records again. Java's classic consumer commits no position
-// that it is validating (SubscriptionState.allConsumed, state AWAIT_VALIDATION). The Metadata that shows new racks, on which
-// it rejoins, also shows new leader epochs, on which it validates its positions.
-func (g *group) validates() bool { return g.followsRacks() && strings.HasPrefix(g.name, "java-") }
 
 // state is what changes when a group rebalances.
 type state struct {
@@ -203,7 +197,6 @@ func (g *group) quiet(t testing.TB, phase string, k kind) {
 		g.settle(t)
 		return
 	}
-	g.again = g.again || g.validates()
 	g.rebalances += before.since(now)
 	if !g.followsRacks() || g.rebalances > rackRebalances*g.newZones {
 		t.Errorf("group %s has rebalanced %d times; %d zones were new", g.name, g.rebalances, g.newZones)

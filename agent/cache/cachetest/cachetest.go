@@ -140,5 +140,5 @@ func Patched(raw []byte, base int64) []byte {
 
 func patch(raw []byte, base int64) {
 	binary.BigEndian.PutUint64(raw, uint64(base))
-	binary.BigEndian.PutUint32(raw[12:], uint32(kafkaproto.LogEpoch))
+	kafkaproto.RecordBatch(raw).SetPartitionLeaderEpoch(kafkaproto.LogEpoch)
 }

@@ -61,7 +61,7 @@ func newInput(e *Env, progress func(int64)) *input {
 	return &input{bucket: e.Bucket, prefix: e.Prefix, progress: progress, buf: bufio.NewReaderSize(nil, bufferBytes)}
 }
 
-// each calls do with every batch, its checksum compared, its base offset true and its leader epoch 0. The batch is
+// each calls do with every batch, its checksum compared, its base offset and leader epoch true. The batch is
 // valid until do returns. Markers come as the control batches they stand for. Errors: do's and the context's; those
 // of the store; *batchError. Errors of do that lie in the batch's records are to be a recordsError.
 func (in *input) each(ctx context.Context, exts []extent.Extent, do func(kafkaproto.RecordBatch) error) error {

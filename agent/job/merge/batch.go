@@ -35,7 +35,7 @@ func bad(format string, args ...any) error { return &errBatch{reason: fmt.Sprint
 
 func (s *batches) left() int64 { return int64(s.extent.Length) - s.at }
 
-// read gives the next batch in buf, or a larger buffer, with its true base offset and leader epoch 0. It changes nothing
+// read gives the next batch in buf, or a larger buffer, with its true base offset and leader epoch. It changes nothing
 // but the source if it fails. Errors: *errBatch; the source's.
 func (s *batches) read(buf []byte) (kafkaproto.RecordBatch, error) {
 	s.refused = 0

@@ -5,7 +5,7 @@
 // GET for the stretch of the object that the plan needs, read as slowly as the merge goes, with a bounded buffer.
 //
 //	what is read           what becomes of it
-//	batch of an extent     copied, its checksum compared, its base offset made true, its leader epoch 0
+//	batch of an extent     copied, its checksum compared, its base offset and leader epoch made true
 //	batch of no extent     skipped: it was not accepted, or is no longer of any partition
 //	marker extent          written as the control batch that it stands for
 //	offsets without batch  covered by the extents around them; a run without any batch by an empty batch
