@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime/debug"
+	"runtime/metrics"
 	"strconv"
 	"strings"
 	"sync"
@@ -93,7 +94,18 @@ func TestMemory_Fill(t *testing.T) {
 	t.Logf("limit %d MiB: VmHWM %d MiB; %d partitions, %d extents, %d producers, estimated at %d MiB; %.0f snapshots", c.Limit>>20, peak>>20,
 		load.Partitions, load.Extents, load.Producers, load.MemoryBytes()>>20, f.snapshots())
 	require.EqualValues(t, c.Partitions, load.Partitions, "every partition has records")
+	if cycle := limitedCycle(); cycle > 0 && peak >= c.Limit {
+		t.Skipf("other processes left the collector too little of the processors in cycle %d: the runtime lifts the limit then", cycle)
+	}
 	require.Less(t, peak, c.Limit)
+}
+
+// limitedCycle returns the newest cycle of the garbage collector that reached half of the processors' time, 0 for none. The runtime exceeds
+// the memory limit rather than collect for longer (runtime/debug.SetMemoryLimit).
+func limitedCycle() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/limiter/last-enabled:gc-cycle"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
 }
 
 // changeAtTheBound trims every partition and commits until the owner refuses, twice, with a snapshot after each time.
