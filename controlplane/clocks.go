@@ -65,12 +65,14 @@ func askReplica(ctx context.Context, address, key string, secure *tls.Config) (*
 type replicaServer struct {
 	api.UnimplementedReplicasServer
 	replica, version string
-	began            time.Time // start of this process
+	http             func() string // address of the HTTP side
+	began            time.Time     // start of this process
 }
 
 // Clock implements the service.
 func (s replicaServer) Clock(context.Context, *api.ClockRequest) (*api.ClockResponse, error) {
 	return &api.ClockResponse{
 		UnixMs: time.Now().UnixMilli(), Replica: s.replica, Version: s.version, UptimeMs: ptr(uint64(time.Since(s.began).Milliseconds())),
+		HttpAddress: s.http(),
 	}, nil
 }

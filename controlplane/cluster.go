@@ -30,6 +30,7 @@ import (
 	"github.com/freshet-io/freshet/metadata/metalog"
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
 	"github.com/freshet-io/freshet/objstore/marker"
+	"github.com/freshet-io/freshet/objstore/probe"
 )
 
 // cluster is one virtual cluster on this replica.
@@ -38,6 +39,7 @@ type cluster struct {
 	key       string // agent key, for calls to other replicas
 	cfg       *Config
 	registry  *registry
+	store     *probe.Watch
 	directory directory.Directory
 	sessions  *session.Cluster
 	jobs      *job.Planner
@@ -60,7 +62,7 @@ type stored struct {
 
 func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
 	built := &cluster{
-		name: vc.Name, key: vc.AgentKeys[0], cfg: &c.cfg, registry: c.registry, log: c.cfg.Log.With(zap.String("virtual_cluster", vc.Name)),
+		name: vc.Name, key: vc.AgentKeys[0], cfg: &c.cfg, registry: c.registry, store: c.store, log: c.cfg.Log.With(zap.String("virtual_cluster", vc.Name)),
 		directory: directory.Directory{Client: c.cfg.Etcd, Prefix: c.cfg.EtcdPrefix},
 		metrics:   prometheus.WrapRegistererWith(prometheus.Labels{"virtual_cluster": vc.Name}, c.cfg.Registry),
 	}
@@ -116,7 +118,7 @@ func (c *cluster) open(clusterID string) (*stored, error) {
 	s := &stored{}
 	s.bucket = &bucketCheck{
 		bucket: c.cfg.Bucket, gate: marker.NewGate(c.cfg.Bucket), location: c.cfg.BucketLocation, etcdPrefix: c.cfg.EtcdPrefix,
-		virtualCluster: c.name, log: c.log, metalog: metadataLog,
+		virtualCluster: c.name, log: c.log, metalog: metadataLog, failed: c.store.NoteFailure,
 		clusterID: func() string { return s.replica.ClusterID() }, owner: func() *owner.Owner { return s.replica.Owner() },
 	}
 	s.work, err = lifecycle.New(lifecycle.Config{

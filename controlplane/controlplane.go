@@ -111,7 +111,7 @@ func (c *ControlPlane) build(ctx context.Context) error {
 	}
 	c.grpc = grpc.NewServer(session.ServerOptions(keys, c.cfg.TLS, c.cfg.Log)...)
 	api.RegisterControlPlaneServer(c.grpc, session.NewServer(sides...))
-	api.RegisterReplicasServer(c.grpc, replicaServer{replica: c.cfg.ReplicaID, version: c.cfg.Version, began: c.statuses.began})
+	api.RegisterReplicasServer(c.grpc, replicaServer{replica: c.cfg.ReplicaID, version: c.cfg.Version, http: c.httpAddress, began: c.statuses.began})
 	api.RegisterOperatorsServer(c.grpc, operator.NewServer(operated))
 	if c.cfg.HTTPListen == "none" {
 		return nil
@@ -137,6 +137,19 @@ func (c *ControlPlane) HTTPAddr() net.Addr {
 		return nil
 	}
 	return c.http.Addr()
+}
+
+// httpAddress returns the host:port at which operators reach the HTTP side, "" without one. A listener at all addresses has the host of
+// the advertised address.
+func (c *ControlPlane) httpAddress() string {
+	if c.http == nil {
+		return ""
+	}
+	host, port, _ := net.SplitHostPort(c.http.Addr().String())
+	if advertise.Unspecified(host) {
+		host, _, _ = net.SplitHostPort(c.cfg.Advertise)
+	}
+	return net.JoinHostPort(host, port)
 }
 
 // Close gives the addresses back if Run never ran.

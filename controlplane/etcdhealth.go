@@ -62,12 +62,18 @@ func (h *etcdHealth) failed(ctx context.Context, err error) (starting bool) {
 
 // fault returns the failure of the last round with the time since the last answer, or nil.
 func (h *etcdHealth) fault() error {
+	_, fault := h.faultSince()
+	return fault
+}
+
+// faultSince returns the time of the last answer, and fault.
+func (h *etcdHealth) faultSince() (answered time.Time, fault error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.mu.fault == "" {
-		return nil
+		return h.mu.answered, nil
 	}
-	return fmt.Errorf("%s, %d s", h.mu.fault, int64(time.Since(h.mu.answered).Round(time.Second)/time.Second))
+	return h.mu.answered, fmt.Errorf("%s, %d s", h.mu.fault, int64(time.Since(h.mu.answered).Round(time.Second)/time.Second))
 }
 
 // silent reports whether a round of the registry is overdue. A tenure is lost then because etcd did not answer.
@@ -117,6 +123,8 @@ func (h *etcdHealth) diagnose(ctx context.Context, round error) string {
 		return "etcd at " + strings.Join(silent, ", ") + " does not answer"
 	case !led && slices.ContainsFunc(answers, func(a *clientv3.StatusResponse) bool { return a != nil }):
 		return "etcd at " + h.addresses() + " has no leader"
+	case etcdlog.TimedOut(round):
+		return "etcd at " + h.addresses() + " answers, and this replica waits for its lease"
 	}
 	return "etcd at " + h.addresses() + " refuses requests (" + grpcerr.Plain(round).Error() + ")"
 }

@@ -115,6 +115,11 @@ func TestEtcdHealth_NamesMembers(t *testing.T) {
 		require.Equal(t, want, newEtcdHealth(client, nil).diagnose(t.Context(), status.Error(codes.PermissionDenied, "etcdserver: permission denied")))
 		require.NoError(t, client.Close())
 	}
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{led}, Logger: zap.NewNop()})
+	require.NoError(t, err)
+	defer client.Close()
+	require.Equal(t, "etcd at "+led+" answers, and this replica waits for its lease",
+		newEtcdHealth(client, nil).diagnose(t.Context(), fmt.Errorf("lease for the replica's address: %w", context.DeadlineExceeded)))
 }
 
 // A certificate that one side does not accept is the cause.

@@ -56,8 +56,9 @@ type bucketCheck struct {
 	virtualCluster string
 	log            *zap.Logger
 	metalog        metalog.Log
-	clusterID      func() string       // of the state, "" before Bootstrap
-	owner          func() *owner.Owner // nil on other replicas
+	clusterID      func() string         // of the state, "" before Bootstrap
+	owner          func() *owner.Owner   // nil on other replicas
+	failed         func(began time.Time) // called after a request to the store without an answer; nil means nothing
 	fault          atomic.Pointer[error]
 	absent         atomic.Bool // the newest attempt found no marker, and could not decide whether to create one
 }
@@ -159,6 +160,7 @@ func (c *bucketCheck) attempt(ctx context.Context) (done bool, err error) {
 	if own == "" {
 		return false, nil
 	}
+	began := time.Now()
 	found, err := marker.Read(ctx, c.bucket, c.virtualCluster)
 	if errors.Is(err, objstore.ErrNotFound) {
 		var sure bool
@@ -173,6 +175,9 @@ func (c *bucketCheck) attempt(ctx context.Context) (done bool, err error) {
 		}
 	} else {
 		c.absent.Store(false)
+		if err != nil && c.failed != nil && !errors.Is(err, marker.ErrMalformed) && !errors.Is(err, marker.ErrNewer) {
+			c.failed(began)
+		}
 	}
 	if err != nil {
 		return false, c.named(err)

@@ -176,8 +176,9 @@ func ownerOf(t *testing.T, n int) (o *owner.Owner, keys []string) {
 // running is a check that runs in a bubble until the test ends.
 type running struct {
 	*bucketCheck
-	ended  chan error
-	logged *observer.ObservedLogs
+	ended    chan error
+	logged   *observer.ObservedLogs
+	failures atomic.Int64 // calls of failed
 }
 
 // checking runs a check on the owner, or with nil on another replica.
@@ -187,6 +188,7 @@ func checking(t *testing.T, bucket objstore.Bucket, o *owner.Owner, snapshots ..
 	var core zapcore.Core
 	core, r.logged = observer.New(zap.WarnLevel)
 	r.log, r.owner = zap.New(core), func() *owner.Owner { return o }
+	r.failed = func(time.Time) { r.failures.Add(1) }
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { r.ended <- r.run(ctx, works()) }()
 	t.Cleanup(cancel)
@@ -317,11 +319,12 @@ func TestBucketCheck_OutlivesAnUnusableMarker(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer func() (io.ReadCloser, error)
 		says   string
+		away   bool
 	}{
-		"empty":          {body(""), `--bucket s3://records: read clusters/main: malformed cluster-id object: it is empty: remove the object`},
-		"cut off":        {body(`{"form`), `malformed cluster-id object: unexpected end of JSON input: remove the object`},
-		"access refused": {fails(objstore.ErrRefused), "read clusters/main: object store refuses access"},
-		"throttled":      {fails(objstore.ErrThrottled), "read clusters/main: object store throttles"},
+		"empty":          {body(""), `--bucket s3://records: read clusters/main: malformed cluster-id object: it is empty: remove the object`, false},
+		"cut off":        {body(`{"form`), `malformed cluster-id object: unexpected end of JSON input: remove the object`, false},
+		"access refused": {fails(objstore.ErrRefused), "read clusters/main: object store refuses access", true},
+		"throttled":      {fails(objstore.ErrThrottled), "read clusters/main: object store throttles", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -335,6 +338,7 @@ func TestBucketCheck_OutlivesAnUnusableMarker(t *testing.T) {
 				require.ErrorContains(t, restarted.reason(metalog.Owner{}), c.says)
 				require.Len(t, owning.logged.All(), 1)
 				require.Len(t, restarted.logged.All(), 1)
+				require.Equal(t, c.away, owning.failures.Load() > 0, "reported to the watch of the store")
 				bucket.answer.Store(nil)
 				time.Sleep(markerRepeat)
 				require.True(t, restarted.marked())

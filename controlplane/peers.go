@@ -42,6 +42,7 @@ type peers struct {
 type peer struct {
 	registration
 	version string
+	http    string    // address of its HTTP side
 	began   time.Time // start of its process, by this machine's clock; zero: unknown
 	heard   time.Time // its last answer; when it was first seen if it has not answered yet
 	fault   string    // of the last question; "" if it was answered
@@ -139,7 +140,7 @@ func (p *peers) note(address string, answer *api.ClockResponse, err error) {
 		}
 		known.refuses = code == codes.Unauthenticated || code == codes.PermissionDenied
 	} else {
-		known.version = answer.Version
+		known.version, known.http = answer.Version, answer.HttpAddress
 		if answer.UptimeMs != nil {
 			known.began = time.Now().Add(-time.Duration(*answer.UptimeMs) * time.Millisecond)
 		}
@@ -168,7 +169,7 @@ func (p *peers) list(now time.Time) []operator.Replica {
 			continue
 		}
 		r := operator.Replica{
-			Replica: known.id, Address: known.address, Version: known.version, Silence: now.Sub(known.heard).Seconds(), Fault: known.fault,
+			Replica: known.id, Address: known.address, HTTP: known.http, Version: known.version, Silence: now.Sub(known.heard).Seconds(), Fault: known.fault,
 			Refuses: known.refuses && !known.gone,
 		}
 		if !known.began.IsZero() && known.fault == "" && !known.gone {

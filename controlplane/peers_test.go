@@ -35,7 +35,7 @@ func watch(t *testing.T, fn func(w *watched)) {
 			if err, ok := w.down.Load(address); ok {
 				return nil, err.(error)
 			}
-			return &api.ClockResponse{Version: "v1", UptimeMs: ptr(w.uptime.Load().(uint64))}, nil
+			return &api.ClockResponse{Version: "v1", HttpAddress: "h:8090", UptimeMs: ptr(w.uptime.Load().(uint64))}, nil
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -77,6 +77,7 @@ func TestPeers_RemembersALostReplica(t *testing.T) {
 		all = w.after(8 * time.Second)
 		require.InDelta(t, 9, all["r2"].Silence, 1.1)
 		require.Equal(t, "connection refused", all["r2"].Fault)
+		require.Equal(t, "h:8090", all["r2"].HTTP)
 		require.Nil(t, all["r2"].Uptime)
 		w.register(r1) // the lease has ended
 		all = w.after(time.Minute)

@@ -58,7 +58,7 @@ func (s *statuses) of(ctx context.Context, c *cluster) *operator.Status {
 
 	now := time.Now()
 	status.Replicas = append(s.peers.list(now), operator.Replica{
-		Replica: cfg.ReplicaID, Address: cfg.Advertise, Version: cfg.Version, Uptime: ptr(now.Sub(s.began).Seconds()),
+		Replica: cfg.ReplicaID, Address: cfg.Advertise, HTTP: s.plane.httpAddress(), Version: cfg.Version, Uptime: ptr(now.Sub(s.began).Seconds()),
 	})
 	slices.SortFunc(status.Replicas, func(a, b operator.Replica) int {
 		return cmp.Or(strings.Compare(a.Replica, b.Replica), strings.Compare(a.Address, b.Address))
@@ -76,24 +76,24 @@ func (s *statuses) of(ctx context.Context, c *cluster) *operator.Status {
 func (s *statuses) find(status *operator.Status, c *cluster) {
 	etcdFault := s.findEtcd(status)
 	if status.Store.Fault != "" {
-		status.Add(operator.AboutStore, status.Store.Address, status.Store.Fault)
+		status.Add(operator.AboutStore, status.Store.Address, status.Store.Fault, status.Store.Since)
 	}
 	owner, owned := c.located()
 	unready := s.plane.readyCluster(c)
-	self := "replica " + status.Replica + ": "
+	self, unknown := "replica "+status.Replica+": ", time.Time{}
 	switch {
 	case owned:
 		status.Owner = &operator.Owner{Replica: owner.Replica, Address: owner.Address}
 		if unready != nil {
-			status.Add(operator.AboutReplica, s.plane.cfg.Advertise, self+unready.Error())
+			status.Add(operator.AboutReplica, s.plane.cfg.Advertise, self+unready.Error(), unknown)
 		}
 	case unready == nil || etcdFault:
-		status.Add(operator.AboutOwner, c.name, "virtual cluster "+c.name+" has no owner")
+		status.Add(operator.AboutOwner, c.name, "virtual cluster "+c.name+" has no owner", unknown)
 	default:
-		status.Add(operator.AboutOwner, c.name, unready.Error())
+		status.Add(operator.AboutOwner, c.name, unready.Error(), unknown)
 	}
 	if warning := c.warning(); warning != "" {
-		status.Add(operator.AboutClock, s.plane.cfg.Advertise, self+warning)
+		status.Add(operator.AboutClock, s.plane.cfg.Advertise, self+warning, unknown)
 	}
 	status.Find()
 }
@@ -106,16 +106,16 @@ func (s *statuses) findEtcd(status *operator.Status) (failed bool) {
 			faulty = append(faulty, m.Address)
 		}
 	}
-	if fault := s.plane.registry.health.fault(); fault != nil {
+	if since, fault := s.plane.registry.health.faultSince(); fault != nil {
 		if len(faulty) == 0 {
 			faulty = []string{s.plane.registry.health.addresses()}
 		}
-		status.Add(operator.AboutEtcd, strings.Join(faulty, ", "), fault.Error())
+		status.Add(operator.AboutEtcd, strings.Join(faulty, ", "), fault.Error(), since)
 		return true
 	}
 	for _, m := range status.Etcd {
 		if m.Fault != "" {
-			status.Add(operator.AboutEtcd, m.Address, "etcd at "+m.Address+" "+m.Fault)
+			status.Add(operator.AboutEtcd, m.Address, "etcd at "+m.Address+" "+m.Fault, time.Time{})
 		}
 	}
 	return false
@@ -152,7 +152,7 @@ func (s *statuses) store(ctx context.Context) operator.Store {
 	location := s.plane.cfg.BucketLocation
 	answer := operator.Store{Location: location, Address: open.Address(location)}
 	if fault := s.plane.store.Check(ctx); fault != nil {
-		answer.Fault = fault.Error()
+		answer.Fault, answer.Since = fault.Error(), fault.Since
 	}
 	return answer
 }

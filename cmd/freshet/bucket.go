@@ -20,7 +20,7 @@ func newBucketShow(p program.Program) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&c.URL, "bucket", c.URL, bucketHelp)
 	cmd.Flags().StringVar(&c.VirtualCluster, "virtual-cluster", c.VirtualCluster, "name of the virtual cluster")
-	bindFormat(cmd.Flags(), &p)
+	program.BindFormat(cmd.Flags(), &p)
 	return cmd
 }
 
@@ -37,6 +37,6 @@ func newBucketMove(p program.Program) *cobra.Command {
 	cmd.Flags().StringVar(&c.URL, "from", c.URL, "the bucket that the virtual cluster was on, as --bucket of an agent")
 	cmd.Flags().StringVar(&c.To, "to", c.To, "the bucket that its objects were copied to")
 	cmd.Flags().StringVar(&c.VirtualCluster, "virtual-cluster", c.VirtualCluster, "name of the virtual cluster")
-	bindFormat(cmd.Flags(), &p)
+	program.BindFormat(cmd.Flags(), &p)
 	return cmd
 }

@@ -47,6 +47,7 @@ func newBundleInspect(p program.Program) *cobra.Command {
 			return cli.InspectBundles(cmd.Context(), c, p.Streams)
 		},
 	}
+	program.BindFormat(cmd.Flags(), &p)
 	cmd.Flags().StringVar(&c.BucketURL, "bucket", c.BucketURL, "bucket that the names are keys in, as for an agent; without it names are files")
 	return cmd
 }
@@ -64,7 +65,7 @@ func newBundleList(p program.Program) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&c.BucketURL, "bucket", c.BucketURL, bucketHelp)
-	bindFormat(cmd.Flags(), &p)
+	program.BindFormat(cmd.Flags(), &p)
 	cmd.Flags().StringVar(&c.Prefix, "prefix", c.Prefix, "list only keys that begin with this")
 	return cmd
 }

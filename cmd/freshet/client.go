@@ -14,7 +14,7 @@ import (
 func bindClient(f *pflag.FlagSet, p *program.Program, c *cli.ClientConfig) {
 	c.ApplyDefaults()
 	f.VarP(config.List(&c.Bootstrap), "bootstrap-server", "b", "host:port of one or more agents; if not given, the address of the freshet dev on --data-dir, or localhost:9092")
-	bindFormat(f, p)
+	program.BindFormat(f, p)
 	bindDataDir(f, &c.DataDir)
 	f.StringVar(&c.ClientID, "client-id", c.ClientID, "client id sent with every request; zone=<zone> in it prefers agents of that zone")
 	f.DurationVar(&c.Timeout, "timeout", c.Timeout, timeoutHelp)
@@ -31,13 +31,6 @@ const timeoutHelp = "maximum time from connecting to the last answer; for produc
 // bindDataDir adds the flag for the data directory of a freshet dev, for commands that find its addresses there.
 func bindDataDir(f *pflag.FlagSet, dir *string) {
 	f.StringVar(dir, "data-dir", *dir, "data directory of a freshet dev on this machine, for commands without an address; if not given, "+access.DefaultDir)
-}
-
-// bindFormat adds the flag for the format of a command's results.
-func bindFormat(f *pflag.FlagSet, p *program.Program) {
-	p.Streams.Format = cli.FormatText
-	f.VarP(config.Choice(&p.Streams.Format, cli.FormatText, cli.FormatJSON), "output", "o", "format of results on standard output")
-	config.CommandLineOnly(f, "output")
 }
 
 func newProduce(p program.Program) *cobra.Command {

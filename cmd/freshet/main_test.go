@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -33,6 +35,12 @@ func TestRun_Version(t *testing.T) {
 	code, out, errs = command(t, nil, "version")
 	require.Equal(t, program.ExitOK, code, errs)
 	require.Regexp(t, `^freshet \S+ go1\.\S+ \S+/\S+\n$`, out)
+	code, out, errs = command(t, nil, "version", "-o", "json")
+	require.Equal(t, program.ExitOK, code, errs)
+	var facts map[string]string
+	require.NoError(t, json.Unmarshal([]byte(out), &facts))
+	require.Equal(t, "freshet", facts["program"])
+	require.Equal(t, runtime.GOOS+"/"+runtime.GOARCH, facts["os"]+"/"+facts["arch"])
 }
 
 // TestRun_WrongSettingsEndTheStart: what would fail later, or never be told, ends the process with one line.
@@ -200,6 +208,10 @@ func TestHelp_ServersGroupTheirFlags(t *testing.T) {
 	require.NotContains(t, out, "--help\n")
 	_, out, _ = command(t, nil, "zone", "list", "--help")
 	require.Regexp(t, `(?s)\nFlags:\n  -o, --output .*--agents.*\nConnection:\n  --control-plane-http .*--data-dir `, out)
+	for _, name := range []string{"topic", "group", "job"} {
+		_, out, _ = command(t, nil, name, "--help")
+		require.Contains(t, out, "\n\nFlags of all commands:\n  --config", name)
+	}
 	_, out, _ = command(t, nil, "--help")
 	require.Regexp(t, `(?s)\nCommands:\n  dev .*\n  agent .*\n  topic .*\n  consume .*\n  version `, out)
 }

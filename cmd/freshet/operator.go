@@ -16,7 +16,7 @@ import (
 // bindOperator adds the flags of commands that ask the control plane.
 func bindOperator(f *pflag.FlagSet, p *program.Program, c *cli.OperatorConfig) {
 	c.ApplyDefaults()
-	bindFormat(f, p)
+	program.BindFormat(f, p)
 	bindOperated(f, c)
 	bindDataDir(f, &c.DataDir)
 	f.DurationVar(&c.Timeout, "timeout", c.Timeout, timeoutHelp)

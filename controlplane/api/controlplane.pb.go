@@ -441,9 +441,10 @@ type ClockResponse struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	UnixMs int64                  `protobuf:"varint,1,opt,name=unix_ms,json=unixMs,proto3" json:"unix_ms,omitempty"`
 	// The fields below are absent in answers of older replicas.
-	Replica       string  `protobuf:"bytes,2,opt,name=replica,proto3" json:"replica,omitempty"`                          // id of the answering replica
-	Version       string  `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`                          // of its software
-	UptimeMs      *uint64 `protobuf:"varint,4,opt,name=uptime_ms,json=uptimeMs,proto3,oneof" json:"uptime_ms,omitempty"` // since its process began
+	Replica       string  `protobuf:"bytes,2,opt,name=replica,proto3" json:"replica,omitempty"`                            // id of the answering replica
+	Version       string  `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`                            // of its software
+	UptimeMs      *uint64 `protobuf:"varint,4,opt,name=uptime_ms,json=uptimeMs,proto3,oneof" json:"uptime_ms,omitempty"`   // since its process began
+	HttpAddress   string  `protobuf:"bytes,5,opt,name=http_address,json=httpAddress,proto3" json:"http_address,omitempty"` // host:port of its HTTP side; "" if it has none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -504,6 +505,13 @@ func (x *ClockResponse) GetUptimeMs() uint64 {
 		return *x.UptimeMs
 	}
 	return 0
+}
+
+func (x *ClockResponse) GetHttpAddress() string {
+	if x != nil {
+		return x.HttpAddress
+	}
+	return ""
 }
 
 // ToOwner carries one or more items, batched while an earlier message is being written.
@@ -3803,12 +3811,13 @@ const file_controlplane_proto_rawDesc = "" +
 	"\rowner_replica\x18\x01 \x01(\tR\fownerReplica\x12#\n" +
 	"\rowner_address\x18\x02 \x01(\tR\fownerAddress\x12\x1a\n" +
 	"\breplicas\x18\x03 \x03(\tR\breplicas\"\x0e\n" +
-	"\fClockRequest\"\x8c\x01\n" +
+	"\fClockRequest\"\xaf\x01\n" +
 	"\rClockResponse\x12\x17\n" +
 	"\aunix_ms\x18\x01 \x01(\x03R\x06unixMs\x12\x18\n" +
 	"\areplica\x18\x02 \x01(\tR\areplica\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\tR\aversion\x12 \n" +
-	"\tuptime_ms\x18\x04 \x01(\x04H\x00R\buptimeMs\x88\x01\x01B\f\n" +
+	"\tuptime_ms\x18\x04 \x01(\x04H\x00R\buptimeMs\x88\x01\x01\x12!\n" +
+	"\fhttp_address\x18\x05 \x01(\tR\vhttpAddressB\f\n" +
 	"\n" +
 	"_uptime_ms\"C\n" +
 	"\aToOwner\x128\n" +

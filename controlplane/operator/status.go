@@ -35,7 +35,8 @@ type Owner struct {
 type Replica struct {
 	Replica string   `json:"replica"`
 	Address string   `json:"address"`
-	Version string   `json:"version,omitempty"` // "" until the first answer, and of older replicas
+	HTTP    string   `json:"http_address,omitempty"` // "" until the first answer, of older replicas, and without --http-listen
+	Version string   `json:"version,omitempty"`      // "" until the first answer, and of older replicas
 	Uptime  *float64 `json:"uptime_seconds,omitempty"`
 	Silence float64  `json:"silence_seconds"` // since its last answer, 0 for the answering replica
 	Fault   string   `json:"fault,omitempty"` // error of the last question
@@ -54,9 +55,10 @@ type EtcdMember struct {
 
 // Store is the object store.
 type Store struct {
-	Location string `json:"location"` // --bucket without secrets
-	Address  string `json:"address"`
-	Fault    string `json:"fault,omitempty"` // "" if it answered
+	Location string    `json:"location"` // --bucket without secrets
+	Address  string    `json:"address"`
+	Fault    string    `json:"fault,omitempty"` // "" if it answered
+	Since    time.Time `json:"-"`               // start of Fault
 }
 
 // Kinds of findings.
@@ -74,6 +76,8 @@ type Finding struct {
 	Kind    string `json:"kind"`
 	Subject string `json:"subject"` // address of the part, or name of the virtual cluster
 	Text    string `json:"text"`
+	// Since is the start of the fault by this replica's clock, to the second; absent if it is unknown.
+	Since time.Time `json:"since,omitzero"`
 }
 
 // Bounds of what Find takes for healthy.
@@ -83,33 +87,41 @@ const (
 	fullShare      = 0.9             // of an etcd member's quota
 )
 
-// Add appends a finding, in one line.
-func (s *Status) Add(kind, subject, text string) {
-	s.Findings = append(s.Findings, Finding{kind, subject, strings.ReplaceAll(text, "\n", "; ")})
+// Add appends a finding, in one line. since is the start of the fault, or zero.
+func (s *Status) Add(kind, subject, text string, since time.Time) {
+	if !since.IsZero() {
+		since = since.UTC().Truncate(time.Second)
+	}
+	s.Findings = append(s.Findings, Finding{kind, subject, strings.ReplaceAll(text, "\n", "; "), since})
 }
 
 // Find appends the findings about etcd's space, replicas and agents. An agent that drains has given notice, so its silence is no finding.
 func (s *Status) Find() {
+	now, unknown := time.Now(), time.Time{}
 	for _, m := range s.Etcd {
 		if m.Allowed > 0 && float64(m.Used) >= fullShare*float64(m.Allowed) {
-			s.Add(AboutEtcd, m.Address, fmt.Sprintf("etcd at %s uses %.0f%% of its space (--quota-backend-bytes)", m.Address, 100*float64(m.Used)/float64(m.Allowed)))
+			s.Add(AboutEtcd, m.Address, fmt.Sprintf("etcd at %s uses %.0f%% of its space (--quota-backend-bytes)", m.Address, 100*float64(m.Used)/float64(m.Allowed)), unknown)
 		}
 	}
 	for _, r := range s.Replicas {
 		if r.Refuses {
-			s.Add(AboutReplica, r.Address, fmt.Sprintf("replica %s at %s refuses requests: %s", r.Replica, r.Address, r.Fault))
+			s.Add(AboutReplica, r.Address, fmt.Sprintf("replica %s at %s refuses requests: %s", r.Replica, r.Address, r.Fault), unknown)
 			continue
 		}
 		if silence := seconds(r.Silence); silence >= replicaSilence {
-			text := fmt.Sprintf("replica %s at %s has not been heard of for %s", r.Replica, r.Address, words(silence))
+			at := r.Address
+			if r.HTTP != "" {
+				at += " and " + r.HTTP
+			}
+			text := fmt.Sprintf("replica %s at %s has not been heard of for %s", r.Replica, at, words(silence))
 			if r.Fault != "" {
 				text += ": " + r.Fault
 			}
-			s.Add(AboutReplica, r.Address, text)
+			s.Add(AboutReplica, r.Address, text, now.Add(-silence))
 		}
 	}
 	if s.AgentsAge == nil {
-		s.Add(AboutAgent, "", "the agents are not known: "+s.AgentsFault)
+		s.Add(AboutAgent, "", "the agents are not known: "+s.AgentsFault, unknown)
 		return
 	}
 	for _, a := range s.Agents {
@@ -121,7 +133,9 @@ func (s *Status) Find() {
 		if a.Zone != "" {
 			zone = " of zone " + a.Zone
 		}
-		s.Add(AboutAgent, a.Address, fmt.Sprintf("agent %d%s at %s stopped answering %s ago", a.Session, zone, a.Address, words(silence+seconds(*s.AgentsAge))))
+		silence += seconds(*s.AgentsAge)
+		text := fmt.Sprintf("agent %d%s at %s stopped answering %s ago", a.Session, zone, a.Address, words(silence))
+		s.Add(AboutAgent, a.Address, text, now.Add(-silence))
 	}
 }
 

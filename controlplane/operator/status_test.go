@@ -2,8 +2,10 @@ package operator_test
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -72,10 +74,10 @@ func TestStatus_Find(t *testing.T) {
 		},
 		"silent replicas": {
 			operator.Status{AgentsAge: &age, Replicas: []operator.Replica{
-				{Replica: "r1", Address: "r1:7050", Silence: 9.4}, {Replica: "r2", Address: "r2:7050", Silence: 300, Fault: "connection refused"},
+				{Replica: "r1", Address: "r1:7050", HTTP: "r1:8090", Silence: 9.4}, {Replica: "r2", Address: "r2:7050", Silence: 300, Fault: "connection refused"},
 			}},
 			[]string{
-				"replica r1:7050 replica r1 at r1:7050 has not been heard of for 9 s",
+				"replica r1:7050 replica r1 at r1:7050 and r1:8090 has not been heard of for 9 s",
 				"replica r2:7050 replica r2 at r2:7050 has not been heard of for 5 min: connection refused",
 			},
 		},
@@ -108,4 +110,16 @@ func TestStatus_Find(t *testing.T) {
 	s := operator.Status{AgentsAge: &old, Agents: []session.AgentInfo{agent(1, "a", session.AgentStopped, 5)}}
 	s.Find()
 	require.Equal(t, "agent 1 of zone a at h:9092 stopped answering 3 h ago", s.Findings[0].Text, "with the age of the list")
+	require.WithinDuration(t, time.Now().Add(-3*time.Hour-5*time.Second), s.Findings[0].Since, time.Minute)
+}
+
+// The start of a fault is to the second, and absent if it is unknown.
+func TestFinding_JSON(t *testing.T) {
+	var s operator.Status
+	s.Add(operator.AboutStore, "s:9000", "away\nfor long", time.Date(2026, 1, 2, 4, 4, 5, 6, time.FixedZone("", 3600)))
+	s.Add(operator.AboutOwner, "main", "no owner", time.Time{})
+	got, err := json.Marshal(s.Findings)
+	require.NoError(t, err)
+	require.JSONEq(t, `[{"kind":"object_store","subject":"s:9000","text":"away; for long","since":"2026-01-02T03:04:05Z"},
+		{"kind":"owner","subject":"main","text":"no owner"}]`, string(got))
 }

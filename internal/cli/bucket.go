@@ -53,7 +53,7 @@ type bucketResult struct {
 
 func (s Streams) writeBucket(b bucketResult, line func(bucketResult) string) error {
 	if s.json() {
-		return s.writeJSON(b)
+		return s.WriteJSON(b)
 	}
 	_, err := fmt.Fprintln(s.Out, line(b))
 	return err

@@ -15,15 +15,15 @@ import (
 	"github.com/freshet-io/freshet/objstore/open"
 )
 
-// BundleConfig is what `freshet bundle` commands are told.
+// BundleConfig has the settings of the `freshet bundle` commands.
 type BundleConfig struct {
 	BucketURL string   // "": Names are files
 	Names     []string // keys in the bucket, or files
 	Prefix    string   // list: only keys that begin with it
 }
 
-// InspectBundles writes what each bundle holds, section by section and batch by batch, having checked every checksum.
-// A bundle that is broken is an error, after what could be read of it was written.
+// InspectBundles checks every checksum of bundles and writes their sections and batches. A broken bundle is an error. Its readable part
+// is written too.
 func InspectBundles(ctx context.Context, c BundleConfig, s Streams) error {
 	source, err := c.source(ctx)
 	if err != nil {
@@ -31,29 +31,38 @@ func InspectBundles(ctx context.Context, c BundleConfig, s Streams) error {
 	}
 	defer source.close()
 	var faults []error
+	found := []inspectedBundle{}
 	for i, name := range c.Names {
-		if i > 0 {
+		if i > 0 && !s.json() {
 			fmt.Fprintln(s.Out)
 		}
-		if err := inspect(ctx, source, name, s.Out); err != nil {
+		description, err := inspect(ctx, source, name)
+		switch {
+		case description == nil:
+		case s.json():
+			found = append(found, inspectedOf(name, description, err))
+		default:
+			fmt.Fprintf(s.Out, "%s\n", name)
+			err = errors.Join(err, description.Print(s.Out))
+		}
+		if err != nil {
 			faults = append(faults, fmt.Errorf("%s: %w", name, err))
 		}
+	}
+	if s.json() {
+		faults = append(faults, s.WriteJSON(found))
 	}
 	return errors.Join(faults...)
 }
 
-func inspect(ctx context.Context, source bundleSource, name string, out io.Writer) error {
+// inspect returns the description of a bundle. A broken bundle may have a description and an error.
+func inspect(ctx context.Context, source bundleSource, name string) (*bundle.Description, error) {
 	r, size, err := source.open(ctx, name)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer r.Close()
-	description, err := bundle.Inspect(r, size)
-	if description == nil {
-		return err
-	}
-	fmt.Fprintf(out, "%s\n", name)
-	return errors.Join(err, description.Print(out))
+	return bundle.Inspect(r, size)
 }
 
 // ListBundles writes the objects of a bucket, one a line: size, time, key.
@@ -72,7 +81,7 @@ func ListBundles(ctx context.Context, c BundleConfig, s Streams) error {
 		}
 		switch {
 		case len(page) == 0 && s.json():
-			return s.writeJSON(objects)
+			return s.WriteJSON(objects)
 		case len(page) == 0:
 			return w.Flush()
 		}

@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -51,6 +52,26 @@ func TestInspectBundles(t *testing.T) {
 
 	err := cli.InspectBundles(t.Context(), cli.BundleConfig{Names: []string{broken, filepath.Join(dir, "absent")}}, cli.Streams{Out: &file})
 	require.ErrorContains(t, err, "broken: ")
+	file.Reset()
+	err = cli.InspectBundles(t.Context(), cli.BundleConfig{Names: []string{filepath.Join(dir, "a", "whole"), broken}}, cli.Streams{Out: &file, Format: cli.FormatJSON})
+	require.ErrorContains(t, err, "broken: ")
+	var found []struct {
+		Name, Fault string
+		Sections    []struct {
+			Batches []struct {
+				Records int
+				Intact  bool
+			}
+		}
+	}
+	require.NoError(t, json.Unmarshal(file.Bytes(), &found))
+	require.Equal(t, filepath.Join(dir, "a", "whole"), found[0].Name)
+	require.Empty(t, found[0].Fault)
+	require.Positive(t, found[0].Sections[0].Batches[0].Records)
+	require.True(t, found[0].Sections[0].Batches[0].Intact)
+	require.Contains(t, found[1].Fault, "checksum")
+
+	err = cli.InspectBundles(t.Context(), cli.BundleConfig{Names: []string{broken, filepath.Join(dir, "absent")}}, cli.Streams{Out: &file})
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 

@@ -109,9 +109,19 @@ func TestAnswered(t *testing.T) {
 func TestDial_SaysWhatToDoWhenNothingListens(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	c := ClientConfig{Bootstrap: []string{"127.0.0.1:1"}, Timeout: 2 * time.Second}
-	err := Consume(ctx, ConsumeConfig{ClientConfig: c, Topic: "t"}, Streams{Out: &bytes.Buffer{}})
-	require.ErrorContains(t, err, "nothing answers at 127.0.0.1:1: ")
+	c := ClientConfig{Bootstrap: []string{"127.0.0.1:1"}, Timeout: time.Second, patience: 100 * time.Millisecond}
+	for _, run := range []func(Streams) error{
+		func(s Streams) error { return Consume(ctx, ConsumeConfig{ClientConfig: c, Topic: "t"}, s) },
+		func(s Streams) error { return Produce(ctx, ProduceConfig{ClientConfig: c, Topic: "t"}, s) },
+	} {
+		var errs bytes.Buffer
+		require.ErrorContains(t, run(Streams{In: &bytes.Buffer{}, Out: &bytes.Buffer{}, Err: &errs}), "nothing answers at 127.0.0.1:1: ")
+		require.Contains(t, errs.String(), "freshet: no answer from 127.0.0.1:1 for 0.1 s; still trying: ")
+		require.Contains(t, errs.String(), "connection refused\n")
+	}
+	errs := &bytes.Buffer{}
+	require.ErrorContains(t, ListTopics(ctx, TopicConfig{ClientConfig: c}, Streams{Out: &bytes.Buffer{}, Err: errs}), "nothing answers at 127.0.0.1:1: ")
+	require.Empty(t, errs.String(), "other commands end at once")
 	c.Bootstrap = []string{defaultBootstrap}
 	require.ErrorContains(t, c.unreachable(&net.OpError{Op: "dial", Err: errors.New("refused")}), "nothing answers at localhost:9092; start `freshet dev`")
 }

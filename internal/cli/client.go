@@ -37,8 +37,8 @@ const (
 
 func (s Streams) json() bool { return s.Format == FormatJSON }
 
-// writeJSON writes a result as JSON with indentation.
-func (s Streams) writeJSON(v any) error {
+// WriteJSON writes a result as JSON with indentation.
+func (s Streams) WriteJSON(v any) error {
 	e := json.NewEncoder(s.Out)
 	e.SetIndent("", "  ")
 	if err := e.Encode(v); err != nil {
@@ -53,7 +53,7 @@ const defaultBootstrap = "localhost:9092"
 // results writes the results of a change: each as a line of text, or all as a JSON array.
 func results[T any](s Streams, done []T, line func(T) string) error {
 	if s.json() {
-		return s.writeJSON(done)
+		return s.WriteJSON(done)
 	}
 	for _, d := range done {
 		if _, err := fmt.Fprintln(s.Out, line(d)); err != nil {
@@ -73,6 +73,7 @@ type ClientConfig struct {
 	Files     tlsfiles.Files // certificates of one's own choice; imply TLS
 
 	found    string        // the data directory by which Locate found Bootstrap
+	persists bool          // dial repeats refused connections for Timeout
 	patience time.Duration // of the line about a missing answer, acknowledgement or record; default defaultPatience
 }
 
@@ -132,7 +133,11 @@ func (c ClientConfig) ping(ctx context.Context, client *kgo.Client, secured bool
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	look := func(ctx context.Context) error { return c.foreigners(ctx, secured) }
-	err := firstAnswer(ctx, client.Ping, look, client.Close)
+	ask := client.Ping
+	if c.persists {
+		ask = func(ctx context.Context) error { return c.patiently(ctx, client.Ping) }
+	}
+	err := firstAnswer(ctx, ask, look, client.Close)
 	if err != nil {
 		client.Close()
 	}

@@ -71,6 +71,7 @@ func escapeFormat(s string) string {
 func Consume(ctx context.Context, c ConsumeConfig, s Streams) error {
 	formatted := c.Format != "" || c.PrintKey
 	c.ApplyDefaults()
+	c.persists = true
 	from, err := parsePosition(c.From, "--from", time.Now())
 	if err != nil {
 		return err
@@ -91,7 +92,7 @@ func Consume(ctx context.Context, c ConsumeConfig, s Streams) error {
 		isolation = kgo.ReadCommitted()
 	}
 	k := &consumer{
-		config: c, from: from, format: format, json: s.json(), out: bufio.NewWriterSize(s.Out, 256<<10), errs: s.Err,
+		config: c, contact: &contact{}, from: from, format: format, json: s.json(), out: bufio.NewWriterSize(s.Out, 256<<10), errs: s.Err,
 		ends: ends{topic: c.Topic, committed: c.ReadCommitted, open: make(map[int32]*end)},
 	}
 	opts := []kgo.Opt{
@@ -106,10 +107,11 @@ func Consume(ctx context.Context, c ConsumeConfig, s Streams) error {
 	if err := c.Locate(ctx); err != nil {
 		return err
 	}
+	k.config = c
 	var heard failures
 	stopReport := c.reportSilence(s.Err, &heard)
 	defer stopReport()
-	if k.client, err = c.dial(ctx, append(opts, kgo.WithLogger(&heard))...); err != nil {
+	if k.client, err = c.dial(ctx, append(opts, kgo.WithLogger(&heard), kgo.WithHooks(k.contact))...); err != nil {
 		return err
 	}
 	defer k.client.CloseAllowingRebalance()
@@ -146,6 +148,7 @@ type consumer struct {
 	seen    []*kgo.Record // written since the output was flushed, or nothing to write; with a group
 	ends    ends          // with ExitAtEnd
 	stall   stall
+	contact *contact
 	began   time.Time // of run
 	told    bool      // the line about the reason to wait is written, or a record came
 
@@ -374,24 +377,21 @@ func (s *stall) note(err error, now time.Time, limit time.Duration) error {
 		return nil
 	}
 	s.since = now
-	return fmt.Errorf("nothing could be read for %s: %w", limit, err)
+	return fmt.Errorf("nothing could be read for %s: %w", durationText(limit), err)
 }
 
-// poll waits for records. It returns without any after endPause with ExitAtEnd, and when the line about the reason is due. kgo may
+// poll waits for records. It returns without any after endPause with ExitAtEnd, else when a line about the reason may be due. kgo may
 // return no fetches when partitions go while it waits, and holds no rebalance off then (Client.PollRecords): poll repeats the call.
 func (k *consumer) poll(ctx context.Context) kgo.Fetches {
-	var pause time.Duration
+	pause := k.config.patience
 	switch {
 	case k.config.ExitAtEnd:
 		pause = endPause
 	case !k.told:
 		pause = max(time.Millisecond, time.Until(k.began.Add(k.config.patience)))
 	}
-	if pause > 0 {
-		soon, cancel := context.WithTimeout(ctx, pause)
-		defer cancel()
-		ctx = soon
-	}
+	ctx, cancel := context.WithTimeout(ctx, pause)
+	defer cancel()
 	var fetches kgo.Fetches
 	for len(fetches) == 0 {
 		fetches = k.client.PollFetches(ctx)

@@ -122,7 +122,7 @@ func (k *consumer) over(ctx context.Context) (bool, error) {
 	if rest || time.Since(k.ended) < k.config.Timeout {
 		return rest, nil
 	}
-	fmt.Fprintf(k.errs, "freshet: group %s has not come to rest for %s, perhaps not all was read\n", k.config.Group, k.config.Timeout)
+	fmt.Fprintf(k.errs, "freshet: group %s has not come to rest for %s, perhaps not all was read\n", k.config.Group, durationText(k.config.Timeout))
 	return true, nil
 }
 

@@ -242,7 +242,7 @@ func TestConsumer_GroupComesToNoRest(t *testing.T) {
 	over, err = k.over(t.Context())
 	require.NoError(t, err)
 	require.True(t, over)
-	require.Equal(t, "freshet: group g has not come to rest for 15s, perhaps not all was read\n", told.String())
+	require.Equal(t, "freshet: group g has not come to rest for 15 s, perhaps not all was read\n", told.String())
 }
 
 // TestConsumer_KeepsTheFirstError: a rebalance that goes well does not make up for one that did not, whose partitions would be

@@ -2,11 +2,19 @@ package cli
 
 import (
 	"fmt"
+	"net"
+	"strings"
+	"sync"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// tellWait writes, once, the reason for which no record has come since run began.
+// tellWait writes, once, the reason for which no record has come since run began. If agents refuse connections, it writes that.
 func (k *consumer) tellWait(now time.Time) {
+	if k.tellSilence(now) {
+		return
+	}
 	if k.written > 0 {
 		k.told = true
 	}
@@ -14,7 +22,7 @@ func (k *consumer) tellWait(now time.Time) {
 		return
 	}
 	k.told = true
-	fmt.Fprintf(k.errs, "freshet: no record for %s: %s\n", k.config.patience, k.awaited())
+	fmt.Fprintf(k.errs, "freshet: no record for %s: %s\n", durationText(k.config.patience), k.awaited())
 }
 
 // awaited returns the event that the consumer waits for.
@@ -41,4 +49,56 @@ func (k *consumer) awaited() string {
 		reason += "; records of open transactions come when these are committed"
 	}
 	return reason
+}
+
+// contact keeps the time of the newest answer of an agent, and the error of connections that were refused since. It implements
+// kgo.HookBrokerConnect and kgo.HookBrokerRead.
+type contact struct {
+	mu struct {
+		sync.Mutex
+		answered time.Time
+		refused  error // nil after an answer
+	}
+	told bool // a line about refused connections is the newest; of the consumer alone
+}
+
+// OnBrokerConnect implements kgo.HookBrokerConnect.
+func (c *contact) OnBrokerConnect(_ kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
+	if err == nil || isEnd(err) {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.refused = err
+}
+
+// OnBrokerRead implements kgo.HookBrokerRead.
+func (c *contact) OnBrokerRead(_ kgo.BrokerMetadata, _ int16, _ int, _, _ time.Duration, err error) {
+	if err != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.answered, c.mu.refused = time.Now(), nil
+}
+
+// refused returns the error of refused connections if no agent has answered for the patience, else nil.
+func (c *contact) refused(now time.Time, patience time.Duration) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now.Sub(c.mu.answered) < patience {
+		return nil
+	}
+	return c.mu.refused
+}
+
+// tellSilence reports whether agents have refused connections for the patience. It writes one line about that, until the next answer.
+func (k *consumer) tellSilence(now time.Time) bool {
+	err := k.contact.refused(now, k.config.patience)
+	if err != nil && !k.contact.told {
+		fmt.Fprintf(k.errs, "freshet: no answer from %s for %s; still trying: %v\n",
+			strings.Join(k.config.Bootstrap, ","), durationText(k.config.patience), err)
+	}
+	k.contact.told = err != nil
+	return k.contact.told
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -111,7 +112,7 @@ func TestConsume_TellsWhatItWaitsFor(t *testing.T) {
 	errs := until{text: "no record", cancel: cancel} // on a slow machine, lines about silent agents come before
 	consume := ConsumeConfig{ClientConfig: ClientConfig{Bootstrap: cluster.ListenAddrs(), patience: 20 * time.Millisecond}, Topic: "t"}
 	require.NoError(t, Consume(ctx, consume, Streams{Out: io.Discard, Err: &errs}))
-	require.Contains(t, errs.String(), "freshet: no record for 20ms: waiting for new records in 3 partitions of topic t; --from earliest reads stored records too\n")
+	require.Contains(t, errs.String(), "freshet: no record for 0.02 s: waiting for new records in 3 partitions of topic t; --from earliest reads stored records too\n")
 }
 
 // TestConsumer_TellWait: the line comes once, when the time is over, if no record came, with the event that is missing.
@@ -119,11 +120,11 @@ func TestConsumer_TellWait(t *testing.T) {
 	begin := time.Unix(100, 0)
 	tell := func(k consumer, after ...time.Duration) string {
 		var out strings.Builder
-		k.config.Topic, k.config.patience, k.began, k.errs = "t", defaultPatience, begin, &out
+		k.config.Topic, k.config.patience, k.began, k.errs, k.contact = "t", defaultPatience, begin, &out, &contact{}
 		for _, d := range after {
 			k.tellWait(begin.Add(d))
 		}
-		return strings.TrimPrefix(out.String(), "freshet: no record for 5s: ")
+		return strings.TrimPrefix(out.String(), "freshet: no record for 5 s: ")
 	}
 	require.Empty(t, tell(consumer{}, 4*time.Second))
 	require.Empty(t, tell(consumer{written: 1}, 6*time.Second, 12*time.Second))
@@ -140,4 +141,27 @@ func TestConsumer_TellWait(t *testing.T) {
 	} {
 		require.Equal(t, want, tell(k, 5*time.Second, time.Minute))
 	}
+}
+
+// TestConsume_NamesAServerThatEnded: a consumer that read records goes on when its server ends, and names the address and the cause.
+func TestConsume_NamesAServerThatEnded(t *testing.T) {
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "t"))
+	require.NoError(t, err)
+	config := ClientConfig{Bootstrap: cluster.ListenAddrs(), patience: 200 * time.Millisecond}
+	require.NoError(t, Produce(t.Context(), ProduceConfig{ClientConfig: config, Topic: "t", Partition: -1},
+		Streams{In: strings.NewReader("a\n"), Out: io.Discard, Err: io.Discard}))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	out, told := onWrite(cluster.Close), &bytes.Buffer{}
+	errs := onWrite(cancel)
+	require.NoError(t, Consume(ctx, ConsumeConfig{ClientConfig: config, Topic: "t", From: "earliest"}, Streams{Out: out, Err: io.MultiWriter(told, errs)}))
+	require.Regexp(t, `^freshet: no answer from `+regexp.QuoteMeta(config.Bootstrap[0])+` for 0\.2 s; still trying: .*connection refused\n$`, told.String())
+}
+
+// onWrite calls a function with each write.
+type onWrite func()
+
+func (fn onWrite) Write(p []byte) (int, error) {
+	fn()
+	return len(p), nil
 }

@@ -50,9 +50,10 @@ func (c GroupConfig) list(ctx context.Context, admin *kadm.Client, s Streams) er
 		return err
 	}
 	if s.json() {
-		return s.writeJSON(groups)
+		return s.WriteJSON(groups)
 	}
 	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "GROUP\tPROTOCOL\tSTATE")
 	for _, g := range groups {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", g.Group, g.Protocol, g.State)
 	}

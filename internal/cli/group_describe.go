@@ -67,7 +67,7 @@ func (c GroupConfig) describe(ctx context.Context, admin *kadm.Client, s Streams
 		groups = append(groups, g)
 	}
 	if s.json() {
-		faults = append(faults, s.writeJSON(groups))
+		faults = append(faults, s.WriteJSON(groups))
 	} else {
 		for i := range groups {
 			faults = append(faults, groups[i].write(s.Out))

@@ -126,7 +126,7 @@ func writeReset(s Streams, before kadm.OffsetResponses, after kadm.Offsets) erro
 		changes = append(changes, c)
 	}
 	if s.json() {
-		return s.writeJSON(changes)
+		return s.WriteJSON(changes)
 	}
 	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "topic\tpartition\tbefore\tafter")

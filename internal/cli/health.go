@@ -42,7 +42,7 @@ func CheckHealth(ctx context.Context, target string, timeout time.Duration) erro
 	response, err := client.Do(request)
 	if err != nil {
 		if errors.Is(err, context.DeadlineExceeded) {
-			return fmt.Errorf("%s: no answer within %s", target, timeout)
+			return fmt.Errorf("%s: no answer within %s", target, durationText(timeout))
 		}
 		var failed *url.Error // repeats the method and the URL
 		if errors.As(err, &failed) {

@@ -62,7 +62,7 @@ func TestCheckHealth_IsBounded(t *testing.T) {
 		if begins {
 			require.EqualError(t, err, s.URL+": 503 Service Unavailable: starting")
 		} else {
-			require.EqualError(t, err, s.URL+": no answer within 200ms")
+			require.EqualError(t, err, s.URL+": no answer within 0.2 s")
 		}
 	}
 }

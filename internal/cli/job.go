@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"text/tabwriter"
-	"time"
 )
 
 // job is a background job as the control plane tells it.
@@ -28,8 +27,8 @@ type job struct {
 func ListJobs(ctx context.Context, c OperatorConfig, s Streams) error {
 	return listing(ctx, c, "/jobs", "jobs", "JOB\tSTATE\tKIND\tLEVEL\tRUNNER\tZONE\tAGE\tINPUTS\tBYTES\tDONE\tPARTITIONS\tREASON", "no job is open or ended recently",
 		func(w *tabwriter.Writer, j *job) {
-			fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%d\t%s\t%v\t%d\t%d\t%d\t%s\t%s\n", j.ID, j.State, j.Kind, j.Level, j.Runner, j.Zone,
-				time.Duration(j.Age*float64(time.Second)).Round(time.Second), j.Inputs, j.InputBytes, j.BytesDone, j.partitions(), j.Reason)
+			fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%d\t%s\t%s\t%d\t%d\t%d\t%s\t%s\n", j.ID, j.State, j.Kind, j.Level, j.Runner, j.Zone,
+				secondsText(j.Age), j.Inputs, j.InputBytes, j.BytesDone, j.partitions(), j.Reason)
 		}, s)
 }
 

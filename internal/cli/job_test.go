@@ -25,8 +25,8 @@ func TestListJobs(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, ListJobs(t.Context(), c, Streams{Out: &out}))
 	require.Equal(t, `JOB  STATE    KIND     LEVEL  RUNNER  ZONE  AGE  INPUTS  BYTES  DONE  PARTITIONS  REASON
-9    open     compact  1      3       a     5s   64      500    120   t-0 to t-7  
-8    aborted  clean    2      2             0s   0       0      0     c-0         why
+9    open     compact  1      3       a     4 s  64      500    120   t-0 to t-7  
+8    aborted  clean    2      2             0 s  0       0      0     c-0         why
 `, out.String())
 	out.Reset()
 	require.NoError(t, ListJobs(t.Context(), c, Streams{Out: &out, Format: FormatJSON}))

@@ -25,7 +25,7 @@ func listing[T any](ctx context.Context, c OperatorConfig, path, name, header, e
 		return fmt.Errorf("%s in the answer: %w", name, err)
 	}
 	if s.json() {
-		return s.writeJSON(raw)
+		return s.WriteJSON(raw)
 	}
 	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, header)

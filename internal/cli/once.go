@@ -49,7 +49,7 @@ func (c ClientConfig) late(err error, heard *failures) error {
 		return err
 	}
 	return inWords(err, "no complete answer from %s for %s (--timeout): %s; `freshet status` names faulty parts of the cluster",
-		strings.Join(c.Bootstrap, ","), c.Timeout, cmp.Or(heard.reason(), firstOf(err).Error()))
+		strings.Join(c.Bootstrap, ","), durationText(c.Timeout), cmp.Or(heard.reason(), firstOf(err).Error()))
 }
 
 // reportSilence writes one line if the cluster has not answered for the patience of c. The returned function ends the wait and,
@@ -65,7 +65,7 @@ func (c ClientConfig) reportSilence(out io.Writer, heard *failures) (stop func()
 		case <-done:
 		case <-timer.C:
 			fmt.Fprintf(out, "freshet: no answer from %s for %s; still trying: %s\n",
-				strings.Join(c.Bootstrap, ","), c.patience, cmp.Or(heard.reason(), "an agent that has no control plane, etcd or object store keeps requests waiting"))
+				strings.Join(c.Bootstrap, ","), durationText(c.patience), cmp.Or(heard.reason(), "an agent that has no control plane, etcd or object store keeps requests waiting"))
 		}
 	})
 	return sync.OnceFunc(func() {

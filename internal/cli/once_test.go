@@ -79,8 +79,8 @@ func TestClientConfig_Once(t *testing.T) {
 			err := run(ctx, c, Streams{Out: &out, Err: &errs})
 			require.NoError(t, ctx.Err(), "the command outlasts a minute")
 			require.ErrorIs(t, err, context.DeadlineExceeded, "the context of Timeout ends requests, before the client does")
-			require.ErrorContains(t, err, "no complete answer from "+c.Bootstrap[0]+" for 1s (--timeout): ")
-			require.Contains(t, errs.String(), "freshet: no answer from "+c.Bootstrap[0]+" for 100ms; still trying: ")
+			require.ErrorContains(t, err, "no complete answer from "+c.Bootstrap[0]+" for 1 s (--timeout): ")
+			require.Contains(t, errs.String(), "freshet: no answer from "+c.Bootstrap[0]+" for 0.1 s; still trying: ")
 			require.Empty(t, out.String())
 		})
 	}
@@ -92,7 +92,7 @@ func TestProduce_ReportsSilenceBeforeTheFirstRecord(t *testing.T) {
 	c := silentCluster(t, kmsg.DescribeConfigs)
 	out := lines{again: make(chan struct{})}
 	require.NoError(t, Produce(t.Context(), ProduceConfig{ClientConfig: c, Topic: "t", Partition: -1}, Streams{In: bytes.NewBufferString("one\n"), Out: io.Discard, Err: &out}))
-	require.Contains(t, out.String(), "freshet: no answer from "+c.Bootstrap[0]+" for 100ms; still trying: ")
+	require.Contains(t, out.String(), "freshet: no answer from "+c.Bootstrap[0]+" for 0.1 s; still trying: ")
 }
 
 // TestConsume_ReportsSilenceBeforeTheFirstFetch holds the request for the topic's partitions.
@@ -102,7 +102,7 @@ func TestConsume_ReportsSilenceBeforeTheFirstFetch(t *testing.T) {
 	var errs bytes.Buffer
 	err := Consume(t.Context(), ConsumeConfig{ClientConfig: c, Topic: "t"}, Streams{Out: io.Discard, Err: &errs})
 	require.ErrorContains(t, err, "no complete answer from "+c.Bootstrap[0])
-	require.Contains(t, errs.String(), "freshet: no answer from "+c.Bootstrap[0]+" for 100ms; still trying: ")
+	require.Contains(t, errs.String(), "freshet: no answer from "+c.Bootstrap[0]+" for 0.1 s; still trying: ")
 }
 
 func TestClientConfig_ReportSilence(t *testing.T) {
@@ -122,7 +122,7 @@ func TestClientConfig_ReportSilence(t *testing.T) {
 		heard.Log(0, "request failed", "err", kgo.ErrClientClosed)
 		time.Sleep(time.Minute) // sleeps: fake time
 		stop()
-		require.Equal(t, "freshet: no answer from a:1,b:2 for 5s; still trying: connection refused\n", out.String())
+		require.Equal(t, "freshet: no answer from a:1,b:2 for 5 s; still trying: connection refused\n", out.String())
 	})
 }
 
@@ -131,7 +131,7 @@ func TestClientConfig_Late(t *testing.T) {
 	c := ClientConfig{Bootstrap: []string{"a:1"}, Timeout: time.Second}
 	require.ErrorIs(t, c.late(kerr.TopicAuthorizationFailed, &failures{}), kerr.TopicAuthorizationFailed)
 	late := c.late(failed("list groups", &net.OpError{Op: "read", Err: context.DeadlineExceeded}), &failures{})
-	require.EqualError(t, late, "no complete answer from a:1 for 1s (--timeout): list groups: read: context deadline exceeded; "+
+	require.EqualError(t, late, "no complete answer from a:1 for 1 s (--timeout): list groups: read: context deadline exceeded; "+
 		"`freshet status` names faulty parts of the cluster")
 	require.ErrorIs(t, late, context.DeadlineExceeded)
 }

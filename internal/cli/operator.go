@@ -11,6 +11,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -84,7 +86,21 @@ func (c *OperatorConfig) ask(ctx context.Context, method, path string, into any)
 	if c.found != "" && errors.Is(errors.Join(faults...), errUnreachable) {
 		return fmt.Errorf("%w; does freshet dev run on %s?", faults[0], c.found)
 	}
-	return errors.Join(faults...)
+	return distinct(faults)
+}
+
+// outageSeconds matches the length of an outage, which differs between replicas.
+var outageSeconds = regexp.MustCompile(`, \d+ s\b`)
+
+// distinct joins the errors of replicas. Of errors with the same text, it takes the first.
+func distinct(faults []error) error {
+	said := map[string]bool{}
+	return errors.Join(slices.DeleteFunc(faults, func(err error) bool {
+		text := outageSeconds.ReplaceAllString(err.Error(), "")
+		again := said[text]
+		said[text] = true
+		return again
+	})...)
 }
 
 func (c *OperatorConfig) askReplica(ctx context.Context, replica string, timeout time.Duration, method, path string, into any) error {
@@ -167,20 +183,20 @@ func ListDeletedTopics(ctx context.Context, c OperatorConfig, s Streams) error {
 		return err
 	}
 	if s.json() {
-		return s.writeJSON(answer.Topics)
+		return s.WriteJSON(answer.Topics)
 	}
 	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
 	named := map[string]int{}
 	for _, t := range answer.Topics {
 		named[t.Name]++
 	}
+	fmt.Fprintln(w, "TOPIC\tPARTITIONS\tSIZE\tDELETED\tRESTORABLE UNTIL")
 	for _, t := range answer.Topics {
 		name := t.Name
 		if named[name] > 1 {
 			name += " (id " + t.ID + ")" // undelete and purge take the id
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\tdeleted %s\tuntil %s\n", name, count(int64(t.Partitions), "partition"),
-			sizeText(t.Bytes), t.Deleted.Format(time.RFC3339), t.Until.Format(time.RFC3339))
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", name, t.Partitions, sizeText(t.Bytes), t.Deleted.Format(time.RFC3339), t.Until.Format(time.RFC3339))
 	}
 	return w.Flush()
 }
@@ -286,7 +302,7 @@ func CutBundle(ctx context.Context, c OperatorConfig, name string, confirmed boo
 		return err
 	}
 	if s.json() {
-		return s.writeJSON(h)
+		return s.WriteJSON(h)
 	}
 	fmt.Fprintf(s.Out, "job %d rewrites %s and leaves out unreadable records; freshet job list shows when the job has ended\n", h.Job, what)
 	return nil

@@ -127,7 +127,7 @@ func TestListDeletedTopics_TellsTopicsOfOneNameApart(t *testing.T) {
 	c := cli.OperatorConfig{ControlPlane: []string{plane(t, http.StatusOK, body, new(string))}, VirtualCluster: "vc", AgentKey: "key"}
 	var out strings.Builder
 	require.NoError(t, cli.ListDeletedTopics(t.Context(), c, cli.Streams{Out: &out}))
-	require.Regexp(t, `^a \(id I1\)  1 partition  1.5 KiB .*\nb  .*\na \(id I3\)  1 partition`, out.String())
+	require.Regexp(t, `^TOPIC .*\na \(id I1\)  1           1.5 KiB .*\nb  .*\na \(id I3\)  1 `, out.String())
 }
 
 func TestOperator_ByDataDirectory(t *testing.T) {
@@ -144,5 +144,6 @@ func TestOperator_ByDataDirectory(t *testing.T) {
 	var out strings.Builder
 	require.NoError(t, cli.ListDeletedTopics(t.Context(), c, cli.Streams{Out: &out}))
 	require.Equal(t, "GET /v1/clusters/dev/deleted-topics", asked)
-	require.Equal(t, "t  1 partition  5 B  deleted 2026-01-01T00:00:00Z  until 2026-01-02T00:00:00Z\n", out.String())
+	require.Equal(t, "TOPIC  PARTITIONS  SIZE  DELETED               RESTORABLE UNTIL\n"+
+		"t      1           5 B   2026-01-01T00:00:00Z  2026-01-02T00:00:00Z\n", out.String())
 }

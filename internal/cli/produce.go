@@ -63,6 +63,7 @@ var codecs = map[string]kgo.CompressionCodec{
 // that was sent and not acknowledged.
 func Produce(ctx context.Context, c ProduceConfig, s Streams) error {
 	c.ApplyDefaults()
+	c.persists = true
 	opts, err := c.options()
 	if err != nil {
 		return err
@@ -112,7 +113,7 @@ func Produce(ctx context.Context, c ProduceConfig, s Streams) error {
 	p.open.Wait()
 	acked, failed, first := p.outcome()
 	if s.json() {
-		if err := s.writeJSON(produced{c.Topic, acked, failed}); err != nil {
+		if err := s.WriteJSON(produced{c.Topic, acked, failed}); err != nil {
 			return err
 		}
 	}
@@ -123,7 +124,7 @@ func Produce(ctx context.Context, c ProduceConfig, s Streams) error {
 	case failed > 0 && stopped.Err() != nil:
 		return fmt.Errorf("stopped: %d of %s not acknowledged", failed, count(int64(acked+failed), "record"))
 	case errors.Is(first, kgo.ErrRecordTimeout):
-		return inWords(first, "%d of %s not acknowledged within %s: %s", failed, count(int64(acked+failed), "record"), deliveryTimeout, w.cause())
+		return inWords(first, "%d of %s not acknowledged within %s: %s", failed, count(int64(acked+failed), "record"), durationText(deliveryTimeout), w.cause())
 	case first != nil:
 		return fmt.Errorf("%d of %s not acknowledged: %w", failed, count(int64(acked+failed), "record"), explainWrite(c.Topic, first))
 	case ctx.Err() != nil:

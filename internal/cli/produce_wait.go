@@ -78,7 +78,7 @@ func (w *waiting) note(now time.Time, acked int, records int64) string {
 	}
 	w.said, w.named = now, reason
 	return fmt.Sprintf("no record was acknowledged for %s (%s in flight); still trying: %s",
-		waited.Round(time.Second), count(records, "record"), w.cause())
+		ageText(waited), count(records, "record"), w.cause())
 }
 
 // reason returns the newest reason in the words of a user, "" if none is known.

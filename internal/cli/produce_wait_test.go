@@ -29,9 +29,9 @@ func TestWaiting_Note(t *testing.T) {
 	require.Empty(t, at(109, 0, 5))
 	require.Equal(t, kgo.LogLevelDebug, w.Level())
 	require.Empty(t, at(119, 0, 5), "no reason yet")
-	require.Equal(t, "no record was acknowledged for 20s (5 records in flight); still trying: no answer came from host:9092", at(120, 0, 5))
+	require.Equal(t, "no record was acknowledged for 20 s (5 records in flight); still trying: no answer came from host:9092", at(120, 0, 5))
 	w.Log(kgo.LogLevelDebug, "produced", "broker", "0", "to", "t[0{retrying@0,5(KAFKA_STORAGE_ERROR: Disk error.)}]")
-	require.Equal(t, `no record was acknowledged for 21s (1 record in flight); still trying: `+
+	require.Equal(t, `no record was acknowledged for 21 s (1 record in flight); still trying: `+
 		`an agent cannot store records of topic "t" in the object store; its log names the cause`, at(121, 0, 1))
 	require.Empty(t, at(150, 0, 1))
 	w.Log(kgo.LogLevelWarn, "unable to open connection", "err", errors.New("connection refused"))

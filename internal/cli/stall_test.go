@@ -17,7 +17,7 @@ func TestStall_TellsOfErrorsThatLast(t *testing.T) {
 	require.NoError(t, at(9*time.Second, broken))
 	err := at(10*time.Second, broken)
 	require.ErrorIs(t, err, broken)
-	require.EqualError(t, err, "nothing could be read for 10s: broken")
+	require.EqualError(t, err, "nothing could be read for 10 s: broken")
 	require.NoError(t, at(19*time.Second, broken), "said once in that time")
 	require.Error(t, at(20*time.Second, broken))
 }

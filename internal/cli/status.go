@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"text/tabwriter"
@@ -38,6 +39,7 @@ type clusterStatus struct {
 		Version string   `json:"version"`
 		Uptime  *float64 `json:"uptime_seconds"`
 		Silence float64  `json:"silence_seconds"`
+		HTTP    string   `json:"http_address"`
 	} `json:"replicas"`
 	Etcd []struct {
 		Address string  `json:"address"`
@@ -74,6 +76,8 @@ type finding struct {
 	Kind    string `json:"kind"`
 	Subject string `json:"subject"`
 	Text    string `json:"text"`
+	// Since is the start of the fault; zero if it is unknown.
+	Since time.Time `json:"since,omitzero"`
 }
 
 // statusAnswer is the answer of one replica.
@@ -111,7 +115,7 @@ func ShowStatus(ctx context.Context, c OperatorConfig, s Streams) error {
 			}
 			faults = append(faults, err)
 		}
-		err := errors.Join(faults...)
+		err := distinct(faults)
 		if c.found != "" && errors.Is(err, errUnreachable) {
 			return fmt.Errorf("%w; does freshet dev run on %s?", err, c.found)
 		}
@@ -200,29 +204,34 @@ func (a *statusAnswer) takeAgents(from *statusAnswer) {
 	}
 }
 
-// Kinds of findings that merge takes from one replica only.
+// Kinds of findings. merge takes those about the owner and agents from one replica only.
 const (
 	aboutOwner = "owner"
 	aboutAgent = "agent"
 )
 
-// merge adds the findings of the other replicas, but not those about the owner and agents, and notes the replicas of older versions.
+// merge adds the findings of the other replicas, but not those about the owner and agents, and notes the replicas of older versions. If
+// replicas describe the same fault, the one with the earliest start counts.
 func (a *statusAnswer) merge(answers []statusAnswer, addresses []string) {
 	type about struct{ kind, subject string }
-	known := map[about]bool{}
+	known := map[about]int{}
 	all := []finding{}
 	add := func(f finding) {
-		if of := (about{f.Kind, f.Subject}); !known[of] || f.Kind == aboutAgent {
-			known[of] = true
+		at, ok := known[about{f.Kind, f.Subject}]
+		switch {
+		case !ok || f.Kind == aboutAgent:
+			known[about{f.Kind, f.Subject}] = len(all)
 			all = append(all, f)
+		case !f.Since.IsZero() && f.Since.Before(all[at].Since):
+			all[at] = f
 		}
 	}
 	for i := range answers {
 		switch err := answers[i].err; {
 		case errors.Is(err, errOlder):
 			a.status.older = append(a.status.older, addresses[i])
-		case err != nil:
-			add(finding{"control_plane", addresses[i], unanswered(addresses[i], err)})
+		case err != nil && !silentReplica(answers, addresses[i]):
+			add(finding{Kind: "control_plane", Subject: addresses[i], Text: unanswered(addresses[i], err)})
 		}
 	}
 	for _, f := range a.status.Findings {
@@ -236,6 +245,21 @@ func (a *statusAnswer) merge(answers []statusAnswer, addresses []string) {
 		}
 	}
 	a.status.Findings = all
+}
+
+// silentReplica reports whether an answer says that the replica with this HTTP address is silent, which is a finding already.
+func silentReplica(answers []statusAnswer, address string) bool {
+	if _, after, ok := strings.Cut(address, "://"); ok {
+		address = strings.TrimSuffix(after, "/")
+	}
+	for i := range answers {
+		for _, r := range answers[i].status.Replicas {
+			if r.HTTP == address && r.Silence >= shownSilence {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // unanswered returns the error of one replica in words.
@@ -262,7 +286,7 @@ func (a *statusAnswer) write(s Streams) error {
 			return fmt.Errorf("write JSON: %w", err)
 		}
 		a.raw["findings"] = findings
-		return s.writeJSON(a.raw)
+		return s.WriteJSON(a.raw)
 	}
 	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
 	a.status.print(w)
@@ -295,7 +319,8 @@ func (s *clusterStatus) print(w *tabwriter.Writer) {
 	if s.Store.Fault != "" {
 		store = "faulty, see the findings"
 	}
-	fmt.Fprintf(w, "\nObject store\n  BUCKET\tSTATE\n  %s\t%s\n\n", s.Store.Location, store)
+	bucket, _, _ := strings.Cut(s.Store.Location, "?") // findings name the endpoint
+	fmt.Fprintf(w, "\nObject store\n  BUCKET\tSTATE\n  %s\t%s\n\n", bucket, store)
 	s.printAgents(w)
 	if len(s.Findings) == 0 {
 		fmt.Fprintf(w, "\nFindings: none\n")
@@ -318,7 +343,7 @@ func (s *clusterStatus) printControlPlane(w *tabwriter.Writer) {
 		state := "standby"
 		switch {
 		case r.Silence >= shownSilence:
-			state = "silent for " + span(r.Silence)
+			state = "silent for " + secondsText(r.Silence)
 		case s.Owner != nil && r.Replica == s.Owner.Replica && r.Address == s.Owner.Address: // a killed process may have had the same ID
 			state = "owner"
 		}
@@ -335,7 +360,7 @@ func (s *clusterStatus) printAgents(w *tabwriter.Writer) {
 		fmt.Fprintln(w, "Agents: not known")
 		return
 	case *s.AgentsAge >= shownSilence:
-		fmt.Fprintf(w, "Agents, as of %s ago\n", span(*s.AgentsAge))
+		fmt.Fprintf(w, "Agents, as of %s ago\n", secondsText(*s.AgentsAge))
 	default:
 		fmt.Fprintln(w, "Agents")
 	}
@@ -352,7 +377,7 @@ func (s *clusterStatus) printAgents(w *tabwriter.Writer) {
 			state = "not shown to clients"
 		}
 		if a.Silence >= shownSilence {
-			state += ", silent for " + span(a.Silence)
+			state += ", silent for " + secondsText(a.Silence)
 		}
 		fmt.Fprintf(w, "  %s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", cmp.Or(a.Zone, "(none)"), a.Session, a.Address, cmp.Or(a.Version, "-"),
 			uptime(a.Uptime), load, connections, state)
@@ -367,7 +392,5 @@ func uptime(seconds *float64) string {
 	if seconds == nil {
 		return "-"
 	}
-	return span(*seconds)
+	return secondsText(*seconds)
 }
-
-func span(seconds float64) string { return ageText(time.Duration(seconds * float64(time.Second))) }

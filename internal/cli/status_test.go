@@ -3,6 +3,8 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -45,7 +47,7 @@ func TestShowStatus_Healthy(t *testing.T) {
 
 Control plane: replica cp-0 at 10.0.0.1:7050 is the owner
   REPLICA  ADDRESS        VERSION  UPTIME  STATE
-  cp-0     10.0.0.1:7050  v1.2.0   3h      owner
+  cp-0     10.0.0.1:7050  v1.2.0   3 h     owner
   cp-1     10.0.0.2:7050  -        -       standby
 
 Etcd
@@ -54,12 +56,12 @@ Etcd
   10.0.0.2:2379  10.0 ms  20.0 KiB  -        follower
 
 Object store
-  BUCKET                            STATE
-  s3://records?region=eu-central-1  works
+  BUCKET        STATE
+  s3://records  works
 
 Agents
   ZONE    AGENT  ADDRESS        VERSION  UPTIME  LOAD  CONNECTIONS  STATE
-  a       3      10.0.0.5:9092  v1.2.0   42s     31%   12           serves
+  a       3      10.0.0.5:9092  v1.2.0   42 s    31%   12           serves
   (none)  4      10.0.0.6:9092  v1.1.0   -       -     -            serves
 
 Findings: none
@@ -108,7 +110,7 @@ func TestShowStatus_MergesReplicas(t *testing.T) {
 	}
 	require.NoError(t, json.Unmarshal(out.Bytes(), &answer))
 	require.Equal(t, "cp-0", answer.Replica)
-	require.Equal(t, finding{"control_plane", "127.0.0.1:1", "control plane at 127.0.0.1:1 does not answer (connection refused)"}, answer.Findings[0])
+	require.Equal(t, finding{Kind: "control_plane", Subject: "127.0.0.1:1", Text: "control plane at 127.0.0.1:1 does not answer (connection refused)"}, answer.Findings[0])
 
 	c.ControlPlane = c.ControlPlane[1:2]
 	out.Reset()
@@ -143,7 +145,7 @@ func TestShowStatus_TakesOwnerAndAgentsOfDifferentReplicas(t *testing.T) {
 	var out bytes.Buffer
 	require.EqualError(t, ShowStatus(t.Context(), c, Streams{Out: &out}), "1 finding")
 	require.Contains(t, out.String(), "Control plane: replica cp-9 at 10.0.0.9:7050 is the owner\n")
-	require.Contains(t, out.String(), "Agents, as of 8s ago\n")
+	require.Contains(t, out.String(), "Agents, as of 8 s ago\n")
 	require.Contains(t, out.String(), "agent 3 of zone a at 10.0.0.5:9092 stopped answering 17 s ago\n")
 	require.NotContains(t, out.String(), "not known")
 
@@ -186,4 +188,52 @@ func TestShowStatus_OlderReplica(t *testing.T) {
 	defer foreign.Close()
 	c.ControlPlane = []string{strings.TrimPrefix(foreign.URL, "http://")}
 	require.ErrorContains(t, ShowStatus(t.Context(), c, Streams{Out: &out}), "speaks HTTP, but is no control plane's")
+}
+
+// A dead control plane is one finding, by both of its addresses, and the replica that noticed the fault first dates it.
+func TestShowStatus_OneFindingOfADeadControlPlane(t *testing.T) {
+	answer := func(replica string, silence int, since string) string {
+		return fmt.Sprintf(`{"virtual_cluster":"main","replica":"%s","owner":{"replica":"cp-0","address":"10.0.0.1:7050"},"etcd":[],"object_store":{},"agents":[],
+		 "agents_age_seconds":0,"replicas":[{"replica":"cp-2","address":"10.0.0.3:7050","http_address":"127.0.0.1:1","silence_seconds":%d}],
+		 "findings":[{"kind":"replica","subject":"10.0.0.3:7050","text":"as %[1]s knows it","since":"%[3]s"}]}`, replica, silence, since)
+	}
+	c := OperatorConfig{
+		ControlPlane: []string{
+			replicaSays(t, answer("cp-0", 7, "2026-01-01T00:00:02Z")), replicaSays(t, answer("cp-1", 9, "2026-01-01T00:00:00Z")), "http://127.0.0.1:1/",
+		},
+		VirtualCluster: "main", AgentKey: "k",
+	}
+	var out bytes.Buffer
+	require.EqualError(t, ShowStatus(t.Context(), c, Streams{Out: &out, Format: FormatJSON}), "1 finding")
+	require.Contains(t, out.String(), `"text": "as cp-1 knows it"`)
+	require.Contains(t, out.String(), `"since": "2026-01-01T00:00:00Z"`)
+
+	c.ControlPlane[0], c.ControlPlane[1] = replicaSays(t, answer("cp-0", 2, "2026-01-01T00:00:02Z")), "127.0.0.1:2"
+	out.Reset()
+	require.EqualError(t, ShowStatus(t.Context(), c, Streams{Out: &out}), "3 findings", "it is not silent yet, and another address is unknown")
+}
+
+// Replicas that refuse a request for the same reason are one line.
+func TestOperator_EqualErrorsOnce(t *testing.T) {
+	refusing := func(status int, body string) string {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte(`{"error":"` + body + `"}`))
+		}))
+		t.Cleanup(server.Close)
+		return server.URL
+	}
+	ask := func(status int, bodies ...string) (shown, listed error) {
+		c := OperatorConfig{VirtualCluster: "main", AgentKey: "k"}
+		for _, body := range bodies {
+			c.ControlPlane = append(c.ControlPlane, refusing(status, body))
+		}
+		return ShowStatus(t.Context(), c, Streams{Out: io.Discard}), ListZones(t.Context(), c, false, Streams{Out: io.Discard, Err: io.Discard})
+	}
+	shown, listed := ask(http.StatusUnauthorized, "not its key", "not its key")
+	require.EqualError(t, shown, "not its key")
+	require.EqualError(t, listed, "not its key")
+	shown, listed = ask(http.StatusServiceUnavailable, "no owner (etcd at e:1 does not answer, 9 s)", "no owner (etcd at e:1 does not answer, 10 s)", "other")
+	require.EqualError(t, shown, "control plane did not answer: no owner (etcd at e:1 does not answer, 9 s)\ncontrol plane did not answer: other")
+	require.EqualError(t, listed, shown.Error())
 }

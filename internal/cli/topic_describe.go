@@ -45,12 +45,13 @@ func (c TopicConfig) list(ctx context.Context, admin *kadm.Client, s Streams) er
 		listed = append(listed, listedTopic{Topic: t.Topic, Internal: t.IsInternal, Partitions: len(t.Partitions), stored: sum})
 	}
 	if s.json() {
-		return s.writeJSON(listed)
+		return s.WriteJSON(listed)
 	}
 	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "TOPIC\tPARTITIONS\tSIZE\tNEWEST RECORD")
 	now := time.Now()
 	for _, t := range listed {
-		fmt.Fprintf(w, "%s\t%s\t%s\tnewest record: %s\n", t.Topic, count(int64(t.Partitions), "partition"), t.size(), t.age(now))
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", t.Topic, t.Partitions, t.size(), t.age(now))
 	}
 	return w.Flush()
 }
@@ -104,7 +105,7 @@ func (c TopicConfig) describe(ctx context.Context, admin *kadm.Client, s Streams
 		}
 	}
 	if s.json() {
-		faults = append(faults, s.writeJSON(topics))
+		faults = append(faults, s.WriteJSON(topics))
 	} else {
 		for i := range topics {
 			faults = append(faults, topics[i].write(s.Out))

@@ -70,19 +70,20 @@ func sizeText(n int64) string {
 	return strconv.FormatFloat(value, 'f', 1, 64) + " " + units[unit]
 }
 
-const day = 24 * time.Hour
-
-// ageText returns an age in seconds, minutes, hours or days. A record of the future has the age 0.
-func ageText(age time.Duration) string {
-	switch age = max(age, 0); {
-	case age < 2*time.Minute:
-		return fmt.Sprintf("%ds", age/time.Second)
-	case age < 2*time.Hour:
-		return fmt.Sprintf("%dm", age/time.Minute)
-	case age < 2*day:
-		return fmt.Sprintf("%dh", age/time.Hour)
+// unnamed returns an error if the size of a partition is missing.
+func unnamed(found map[string]map[int32]stored) error {
+	missing := int64(0)
+	for _, partitions := range found {
+		for _, p := range partitions {
+			if p.Bytes == nil {
+				missing++
+			}
+		}
 	}
-	return fmt.Sprintf("%dd", age/day)
+	if missing == 0 {
+		return nil
+	}
+	return fmt.Errorf("no agent answered for %s", count(missing, "partition"))
 }
 
 // storedOf asks for sizes and times of the topics' partitions. Sizes come from DescribeLogDirs, times from ListOffsets with the
@@ -119,6 +120,9 @@ func storedOf(ctx context.Context, admin *kadm.Client, topics kadm.TopicsSet, wa
 			})
 		})
 	})
+	if err == nil {
+		err = unnamed(found)
+	}
 	if err != nil {
 		fmt.Fprintf(warn, "freshet: sizes of topics are unknown: %v\n", firstOf(err))
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"text/tabwriter"
-	"time"
 )
 
 // writer is what one agent writes, as the control plane tells it.
@@ -31,12 +30,12 @@ func ListWriters(ctx context.Context, c OperatorConfig, s Streams) error {
 		}, s)
 }
 
-// heard tells when the agent last said its load.
+// heard returns the time since the agent last reported its load.
 func (a *writer) heard() string {
 	if a.Silence == nil {
 		return "never"
 	}
-	return time.Duration(*a.Silence * float64(time.Second)).Round(time.Second).String()
+	return secondsText(*a.Silence) + " ago"
 }
 
 // writer is the session of who writes; "-" while there is no plan.

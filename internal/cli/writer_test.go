@@ -24,10 +24,10 @@ func TestListWriters(t *testing.T) {
 	c := OperatorConfig{ControlPlane: []string{server.URL}, VirtualCluster: "main", AgentKey: "k"}
 	var out bytes.Buffer
 	require.NoError(t, ListWriters(t.Context(), c, Streams{Out: &out}))
-	require.Equal(t, `ZONE    AGENT  PEER ADDRESS  PRODUCED   HEARD  WRITES      WRITER  PUT SHARE
-(none)  4      -             0.0 MiB/s  never  -           -       -
-a       2      p:7070        1.0 MiB/s  1s     hands over  3       -
-a       3      q:7070        0.0 MiB/s  0s     writes      3       50%
+	require.Equal(t, `ZONE    AGENT  PEER ADDRESS  PRODUCED   HEARD    WRITES      WRITER  PUT SHARE
+(none)  4      -             0.0 MiB/s  never    -           -       -
+a       2      p:7070        1.0 MiB/s  0 s ago  hands over  3       -
+a       3      q:7070        0.0 MiB/s  0 s ago  writes      3       50%
 `, out.String())
 	out.Reset()
 	require.NoError(t, ListWriters(t.Context(), c, Streams{Out: &out, Format: FormatJSON}))

@@ -132,7 +132,7 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	// Stopped from last to first.
-	return service.Run(ctx, cfg.Log,
+	err = service.Run(ctx, cfg.Log,
 		service.Service{Name: "etcd", Run: etcd.Run},
 		service.Service{Name: "control plane", Run: control.plane.Run},
 		service.Service{Name: "agent", Run: func(ctx context.Context) error {
@@ -141,6 +141,10 @@ func Run(ctx context.Context, cfg Config) error {
 		}},
 		service.Service{Name: "greeting", Run: func(ctx context.Context) error { return greet(ctx, cfg, a) }},
 	)
+	if err == nil {
+		fmt.Fprintln(cfg.Out, "done")
+	}
+	return err
 }
 
 // prepare makes the data directory and fills in what depends on it.
@@ -226,11 +230,18 @@ func awaitOwner(ctx context.Context, plane *controlplane.ControlPlane) {
 	}
 }
 
-// greet prints the addresses of the agent, its PUT budget and the data directory once clients can be served, and waits for the end.
+// greet waits for the agent and introduces it. At the end, it begins the line that Run completes.
 func greet(ctx context.Context, cfg Config, a *agent.Agent) error {
-	if err := a.Await(ctx); err != nil {
-		return nil //nolint:nilerr // ctx ended
+	if a.Await(ctx) == nil {
+		introduce(cfg, a)
 	}
+	<-ctx.Done()
+	fmt.Fprint(cfg.Out, "stopping ... ")
+	return nil
+}
+
+// introduce prints the addresses of the agent, its PUT budget and the data directory.
+func introduce(cfg Config, a *agent.Agent) {
 	bootstrap := a.Addresses()[0].HostPort()
 	puts, why := a.PutBudget()
 	fmt.Fprintf(cfg.Out, `freshet is ready, bootstrap address %s
@@ -239,8 +250,6 @@ try it:  seq 10 | %[2]s produce numbers -b %[1]s
          kcat -b %[1]s -L
 http:    http://%[5]s/readyz and /metrics
 data:    %[6]s
-at most %[3]v PUTs a second while bundles are not full (--put-budget): %[4]s
+writes:  at most %[3]v PUTs a second, each with the waiting records of all topics; full bundles are extra (--put-budget; %[4]s)
 `, bootstrap, cfg.Program, puts, why, a.HTTPAddress(), cfg.DataDir)
-	<-ctx.Done()
-	return nil
 }

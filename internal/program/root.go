@@ -27,7 +27,8 @@ Commands:{{range .Commands}}{{if .IsAvailableCommand}}
   {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{with .LocalFlags | settings}}
 
 Flags:
-{{.}}{{end}}{{with .InheritedFlags | settings}}
+{{.}}{{else}}
+{{end}}{{with .InheritedFlags | settings}}
 Flags of all commands:
 {{.}}{{end}}{{if .HasAvailableSubCommands}}
 Use {{.CommandPath}} [command] --help for details of a command.{{end}}

@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/freshet-io/freshet/internal/cli"
 )
 
 // Version returns the version that the linker set (-X main.version), or else the version in the build info.
@@ -42,15 +44,22 @@ func buildVersion(info *debug.BuildInfo) string {
 	return revision + suffix
 }
 
-// versionCommand returns the command that prints the version line of a program.
+// versionCommand returns the command that shows the version of a program.
 func (p Program) versionCommand() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use: "version", Short: "Show the version", Args: Takes(0, 0, "no arguments"),
 		RunE: func(*cobra.Command, []string) error {
+			if p.Streams.Format == cli.FormatJSON {
+				return p.Streams.WriteJSON(map[string]string{
+					"program": p.Name, "version": p.Version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
+				})
+			}
 			_, err := fmt.Fprintln(p.Streams.Out, p.versionLine())
 			return err
 		},
 	}
+	BindFormat(cmd.Flags(), &p)
+	return cmd
 }
 
 func (p Program) versionLine() string {

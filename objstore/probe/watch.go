@@ -27,6 +27,7 @@ type Watch struct {
 		fault   *Fault        // of the last attempt before the first success; nil after it and before the first attempt
 		later   *Fault        // of the last check after the first success; nil if it succeeded
 		checked time.Time     // end of the last attempt or check
+		failing time.Time     // start of the first request that failed since the last check that succeeded; zero if none
 		ended   chan struct{} // closed and replaced at the end of each check
 	}
 }
@@ -95,8 +96,12 @@ func (w *Watch) check(ctx context.Context, bucket objstore.Bucket) {
 	w.mu.Lock()
 	before := w.mu.later
 	w.mu.later, w.mu.checked = nil, time.Now()
-	if err != nil {
-		w.mu.later = w.located(err, began, before)
+	if err == nil {
+		w.mu.failing = time.Time{}
+	} else {
+		w.fails(began)
+		w.mu.later = diagnose(err)
+		w.mu.later.Address, w.mu.later.Since = w.address, w.mu.failing
 	}
 	later := w.mu.later
 	close(w.mu.ended)
@@ -110,14 +115,20 @@ func (w *Watch) check(ctx context.Context, bucket objstore.Bucket) {
 	}
 }
 
-// located returns the Fault of an attempt that began at a time, in a row with the fault before, which may be nil.
-func (w *Watch) located(err error, began time.Time, before *Fault) *Fault {
-	f := diagnose(err)
-	f.Address, f.Since = w.address, began
-	if before != nil {
-		f.Since = before.Since
+// fails notes that a request which began at a time failed. mu is held.
+func (w *Watch) fails(began time.Time) {
+	if w.mu.failing.IsZero() || began.Before(w.mu.failing) {
+		w.mu.failing = began
 	}
-	return f
+}
+
+// NoteFailure notes that another request to the store failed, which began at a time after the first success. It asks Run for a check and
+// does not wait. If that check fails too, the fault began with the request.
+func (w *Watch) NoteFailure(began time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fails(began)
+	w.want()
 }
 
 // Warning returns the fault of the last check after the first success, or nil. It asks Run for a check if the last one is old, and does
@@ -162,7 +173,8 @@ func (w *Watch) Check(ctx context.Context) *Fault {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.mu.later == nil && w.mu.checked.Before(began) {
-		return &Fault{Kind: "object store does not answer", Address: w.address, Since: began, Err: errSilent}
+		w.fails(began)
+		return &Fault{Kind: "object store does not answer", Address: w.address, Since: w.mu.failing, Err: errSilent}
 	}
 	return w.mu.later
 }

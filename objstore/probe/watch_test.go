@@ -248,6 +248,38 @@ func TestWatch_Check(t *testing.T) {
 	})
 }
 
+// A fault began with the first failed request of another part of the process, unless a check has succeeded since.
+func TestWatch_NoteFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := probe.NewWatch(probe.Reach, "10.0.0.1:9000", zap.NewNop())
+		bucket := &reading{Bucket: mem.New()}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- w.Run(ctx, bucket) }()
+		<-w.Works()
+		time.Sleep(time.Hour) // sleeps: the clock is fake
+		before := bucket.got
+		w.NoteFailure(time.Now().Add(-3 * time.Second))
+		synctest.Wait()
+		require.Equal(t, before+1, bucket.got, "a check follows")
+		require.Nil(t, w.Check(ctx), "which succeeded")
+
+		time.Sleep(time.Hour) // sleeps: the clock is fake
+		bucket.errs = slices.Repeat([]error{errHang}, 9)
+		w.NoteFailure(time.Now().Add(-3 * time.Second))
+		short, stop := context.WithTimeout(ctx, time.Second)
+		require.EqualError(t, w.Check(short), "object store at 10.0.0.1:9000 does not answer, 4 s", "while the check waits")
+		stop()
+		time.Sleep(10 * time.Second) // sleeps: the clock is fake
+		w.NoteFailure(time.Now())
+		fault := w.Check(ctx)
+		require.EqualError(t, fault, "object store at 10.0.0.1:9000 does not answer, 17 s")
+		require.Equal(t, 17*time.Second, time.Since(fault.Since))
+		cancel()
+		require.NoError(t, <-ended)
+	})
+}
+
 // Check reuses a GET that ended within the last second: each GET costs money, and an operator may ask for the status in a loop.
 func TestWatch_CheckReusesARecentGet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

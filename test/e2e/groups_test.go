@@ -28,7 +28,8 @@ func TestDev_GroupCommands(t *testing.T) {
 		require.Equal(t, 1, r.Code, r.Err)
 		require.Contains(t, r.Err, want)
 	}
-	require.Empty(t, cli("", "group", "list"))
+	const header = "GROUP  PROTOCOL  STATE\n"
+	require.Equal(t, header, cli("", "group", "list"))
 	cli("", "topic", "create", "lines", "--partitions", "2")
 	cli(numbers(1, 100), "produce", "lines", "--partition", "1")
 
@@ -49,8 +50,8 @@ func TestDev_GroupCommands(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, joined.ErrorCode)
 
-	require.Regexp(t, `^new  consumer  \w+\nold  classic   Stable\n$`, cli("", "group", "list"))
-	require.Empty(t, cli("", "group", "list", "--state", "Empty,Dead"))
+	require.Regexp(t, `^GROUP  PROTOCOL  STATE\nnew    consumer  \w+\nold    classic   Stable\n$`, cli("", "group", "list"))
+	require.Equal(t, header, cli("", "group", "list", "--state", "Empty,Dead"))
 	described := cli("", "group", "describe", "old", "new")
 	require.Contains(t, described, "group old, classic protocol, Stable, assignor cooperative-sticky, 1 member\n")
 	require.Regexp(t, `(?m)^reader-\S+ +- +reader +127.0.0.1 +2$`, described)
@@ -68,7 +69,7 @@ func TestDev_GroupCommands(t *testing.T) {
 	refused(`group "old" has members`, "group", "reset-offsets", "old", "--execute", "--to", "earliest")
 
 	member.Close()
-	await(t, func() bool { return strings.Contains(cli("", "group", "list"), "old  classic   Empty") })
+	await(t, func() bool { return strings.Contains(cli("", "group", "list"), "old    classic   Empty") })
 	require.Contains(t, cli("", "group", "reset-offsets", "old", "--to", "40"), "lines  1          100     40")
 	require.Contains(t, cli("", "group", "describe", "old"), "lines  1          100        100         0")
 	require.NotContains(t, cli("", "group", "reset-offsets", "old", "--execute", "--to", "40", "--topic", "lines", "-p", "1"), "lines  0")

@@ -147,7 +147,7 @@ func TestSettings_AutoCreateTopics(t *testing.T) {
 	}
 	for name, address := range map[string]string{"dev": harness.StartDev(t).Bootstrap, "agent": cluster("--auto-create-topics=true")} {
 		harness.CLI(t, address, strings.NewReader("a\n"), "produce", "on")
-		require.Contains(t, harness.CLI(t, address, nil, "topic", "list"), "on  1 partition", name)
+		require.Contains(t, harness.CLI(t, address, nil, "topic", "list"), "on     1  ", name)
 	}
 	for name, address := range map[string]string{"dev": harness.StartDev(t, "--auto-create-topics=false").Bootstrap, "agent": cluster("--auto-create-topics=false")} {
 		r := harness.TryCLI(t, address, strings.NewReader("a\n"), "produce", "off")

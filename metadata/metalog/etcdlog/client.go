@@ -12,6 +12,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	grpcstatus "google.golang.org/grpc/status"
 )
@@ -57,6 +59,10 @@ const (
 	dialTimeout       = 2 * time.Second
 	pingInterval      = 10 * time.Second
 	connectionTimeout = 2 * time.Second
+	// reconnectPause bounds the pause between two attempts to connect to a member. gRPC's default is two minutes after a long outage.
+	reconnectPause = 2 * time.Second
+	// connectTimeout bounds one attempt. gRPC's default is 20 s.
+	connectTimeout = 5 * time.Second
 	// maxSendBytes leaves etcd to decide on its own request limit.
 	maxSendBytes = 16 << 20
 )
@@ -67,7 +73,17 @@ func NewClient(cfg ClientConfig) (*clientv3.Client, error) {
 	if len(cfg.Endpoints) == 0 {
 		return nil, errors.New("etcd client: no endpoints")
 	}
-	c, err := clientv3.New(clientv3.Config{
+	c, err := clientv3.New(configOf(cfg))
+	if err != nil {
+		return nil, fmt.Errorf("etcd client: %w", err)
+	}
+	return c, nil
+}
+
+func configOf(cfg ClientConfig) clientv3.Config {
+	reconnect := backoff.DefaultConfig
+	reconnect.MaxDelay = reconnectPause
+	return clientv3.Config{
 		Endpoints:            cfg.Endpoints,
 		TLS:                  cfg.TLS,
 		Username:             cfg.Username,
@@ -76,12 +92,9 @@ func NewClient(cfg ClientConfig) (*clientv3.Client, error) {
 		DialKeepAliveTime:    pingInterval,
 		DialKeepAliveTimeout: connectionTimeout,
 		MaxCallSendMsgSize:   maxSendBytes,
+		DialOptions:          []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: connectTimeout})},
 		Logger:               zap.NewNop(), // it would log each failed request, and callers log their own failures
-	})
-	if err != nil {
-		return nil, fmt.Errorf("etcd client: %w", err)
 	}
-	return c, nil
 }
 
 // MinQuota is the least backend quota that holds one virtual cluster's log budget (512 MiB) twice, once live and once
