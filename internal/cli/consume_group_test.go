@@ -41,7 +41,8 @@ func cluster(t *testing.T, partitions int32) (seeds kgo.Opt) {
 func member(t *testing.T, seeds kgo.Opt, opts ...kgo.Opt) *consumer {
 	t.Helper()
 	k := &consumer{
-		config: ConsumeConfig{Topic: "t", Group: "g", ExitAtEnd: true}, from: position{kind: atEarliest},
+		contact: &contact{},
+		config:  ConsumeConfig{Topic: "t", Group: "g", ExitAtEnd: true}, from: position{kind: atEarliest},
 		out: bufio.NewWriter(io.Discard), errs: io.Discard, ends: ends{topic: "t", open: make(map[int32]*end)},
 	}
 	k.config.ApplyDefaults()

@@ -70,10 +70,13 @@ func sizeText(n int64) string {
 	return strconv.FormatFloat(value, 'f', 1, 64) + " " + units[unit]
 }
 
-// unnamed returns an error if the size of a partition is missing.
+// unnamed returns an error if the size of a partition is missing. Kafka's internal topics (Topic.isInternal) hold nothing in the object store.
 func unnamed(found map[string]map[int32]stored) error {
 	missing := int64(0)
-	for _, partitions := range found {
+	for topic, partitions := range found {
+		if topic == "__consumer_offsets" || topic == "__transaction_state" {
+			continue
+		}
 		for _, p := range partitions {
 			if p.Bytes == nil {
 				missing++

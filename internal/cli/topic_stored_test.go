@@ -31,7 +31,7 @@ func TestSumOf(t *testing.T) {
 
 // TestListTopics_SizesUnknown: the reason for missing sizes is on standard error, and the topics are listed.
 func TestListTopics_SizesUnknown(t *testing.T) {
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(2, "t"))
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(2, "t"), kfake.SeedTopics(1, "__consumer_offsets"))
 	require.NoError(t, err)
 	defer cluster.Close()
 	var refused int16
@@ -45,6 +45,6 @@ func TestListTopics_SizesUnknown(t *testing.T) {
 		c := TopicConfig{ClientConfig: ClientConfig{Bootstrap: cluster.ListenAddrs()}}
 		require.NoError(t, ListTopics(t.Context(), c, Streams{Out: &out, Err: &errs}))
 		require.Contains(t, errs.String(), "freshet: sizes of topics are unknown: "+want)
-		require.Equal(t, "TOPIC  PARTITIONS  SIZE  NEWEST RECORD\nt      2           -     none\n", out.String())
+		require.Regexp(t, `(?m)^TOPIC +PARTITIONS +SIZE +NEWEST RECORD\n(.*\n)?t +2 +- +none$`, out.String())
 	}
 }
