@@ -324,6 +324,17 @@ lint: ## vet, linters, formatting
 	cd tools/image && $(LINT) run ./...
 	$(LINT) fmt --diff >/dev/null || { echo "not formatted: run make format"; exit 1; }
 
+CFN_LINT = $(BIN)/cfn-lint/bin/cfn-lint
+$(CFN_LINT): tools/deploy/requirements.txt
+	rm -rf $(BIN)/cfn-lint
+	python3 -m venv $(BIN)/cfn-lint
+	$(BIN)/cfn-lint/bin/pip install --quiet --disable-pip-version-check --no-deps --requirement $< || { rm -rf $(BIN)/cfn-lint; exit 1; }
+	touch $@
+
+.PHONY: lint-deploy
+lint-deploy: $(CFN_LINT) ## check the CloudFormation template of deploy/ecs with cfn-lint, and against the program's flags and ports (needs python3-venv)
+	FRESHET_CFN_LINT='$(abspath $(CFN_LINT))' $(GO) test -vet=off -count=1 ./deploy/ecs
+
 .PHONY: format
 format: ## format all Go files
 	$(LINT) fmt
