@@ -92,6 +92,7 @@ func checkTemplate(t *testing.T, text string) faults {
 		}
 		checkGroups(t, &f, s, resources)
 	}
+	checkWaits(&f, root)
 	checkStops(&f, root)
 	checkZones(&f, root)
 	slices.Sort(f)
@@ -190,6 +191,36 @@ func checkRole(f *faults, name string, p any) {
 			}
 		}
 	}
+}
+
+// checkWaits checks that tasks start after the endpoints that they use, and services after the listeners of their target groups.
+func checkWaits(f *faults, root object) {
+	for name, r := range root["Resources"].(object) {
+		r := r.(object)
+		of := regexp.MustCompile(`^Listener([ABC])\d$`).FindStringSubmatch(name)
+		switch {
+		case r["Type"] == "AWS::EC2::VPCEndpoint":
+			f.check(refers(get(root, "Resources", "Cluster", "Properties"), name), "Cluster does not wait for %s", name)
+		case of != nil:
+			f.check(refers(get(root, "Resources", "Service"+of[1], "Properties"), name), "Service%s does not wait for %s", of[1], name)
+		case r["Type"] == "AWS::ECS::Service" && name != "ControlPlaneService":
+			f.check(r["DependsOn"] == "ControlPlaneService", "%s does not wait for control planes", name)
+		}
+	}
+}
+
+// refers reports whether a value has a reference to a resource.
+func refers(value any, resource string) bool {
+	switch v := value.(type) {
+	case []any:
+		return slices.ContainsFunc(v, func(e any) bool { return refers(e, resource) })
+	case object:
+		if v["Ref"] == resource {
+			return true
+		}
+		return slices.ContainsFunc(slices.Collect(maps.Values(v)), func(e any) bool { return refers(e, resource) })
+	}
+	return false
 }
 
 // checkStops compares each allowed drain with its stopTimeout.

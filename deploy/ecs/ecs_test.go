@@ -48,6 +48,9 @@ func TestTemplate_FindsFaults(t *testing.T) {
 		{"{RetentionInDays: !Ref LogRetentionDays}", "{LogGroupClass: STANDARD}", "LogGroup: no retention"},
 		{"{Subnets: [!Ref SubnetB]", "{Subnets: [!Ref SubnetA]", "ServiceB differs"},
 		{"    Condition: BalancedC\n", "    Condition: Balanced\n", "BalancerC: condition"},
+		{"!Select [0, [!Ref TargetsB2, !Ref ListenerB2]]", "!Ref TargetsB2", "ServiceB does not wait for ListenerB2"},
+		{"!If [HasRouteTables, !Ref S3Endpoint, '']", "''", "Cluster does not wait for S3Endpoint"},
+		{"    DependsOn: ControlPlaneService\n", "", "ServiceA does not wait for control planes"},
 		{"Description: Freshet,", "Description: Freshet," + strings.Repeat(" ", maxTemplate-len(text)), "the template has"},
 	} {
 		t.Run(tc.want, func(t *testing.T) {
