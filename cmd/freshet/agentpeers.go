@@ -20,9 +20,9 @@ func bindPeers(f *pflag.FlagSet, s *agentSettings) {
 		"so that each object is read once in a zone; auto: "+peerListenDefault+" if --zone is given; none: share nothing")
 	f.StringVar(&s.Peers.Advertise, "peer-advertise", s.Peers.Advertise, "host or host:port that the other agents of the zone are told; {zone}, {hostname} and {ip} are "+
 		"filled in; if not given, the host listened on, or this machine's IP address, with TLS its name")
-	f.StringVar(&s.peerTLS.Cert, "peer-tls-cert", "", "PEM file of the certificate for other agents, shown when asking too; turns TLS on between agents, for all of a zone or none")
-	f.StringVar(&s.peerTLS.Key, "peer-tls-key", "", "PEM file of the key of --peer-tls-cert")
-	f.StringVar(&s.peerTLS.CA, "peer-tls-ca", "", "PEM file of certificates that other agents' certificates must be signed by; if not given, the system's, and they need show none to ask")
+	f.StringVar(&s.peerTLS.Cert, "peer-tls-cert", "", "PEM file or text of the certificate for other agents, shown when asking too; turns TLS on between agents, for all of a zone or none")
+	f.StringVar(&s.peerTLS.Key, "peer-tls-key", "", "PEM file or text of the key of --peer-tls-cert")
+	f.StringVar(&s.peerTLS.CA, "peer-tls-ca", "", "PEM file or text of certificates that other agents' certificates must be signed by; if not given, the system's, and they need show none to ask")
 }
 
 // completePeers turns words and files into what the agent takes.

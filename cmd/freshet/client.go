@@ -19,9 +19,9 @@ func bindClient(f *pflag.FlagSet, p *program.Program, c *cli.ClientConfig) {
 	f.StringVar(&c.ClientID, "client-id", c.ClientID, "client id sent with every request; zone=<zone> in it prefers agents of that zone")
 	f.DurationVar(&c.Timeout, "timeout", c.Timeout, timeoutHelp)
 	f.BoolVar(&c.TLS, "tls", c.TLS, "use TLS")
-	f.StringVar(&c.Files.CA, "tls-ca", c.Files.CA, "PEM file of certificates to trust instead of the system's; implies --tls")
-	f.StringVar(&c.Files.Cert, "tls-cert", c.Files.Cert, "PEM file of the client's certificate; implies --tls")
-	f.StringVar(&c.Files.Key, "tls-key", c.Files.Key, "PEM file of the client's key")
+	f.StringVar(&c.Files.CA, "tls-ca", c.Files.CA, "PEM file or text of certificates to trust instead of the system's; implies --tls")
+	f.StringVar(&c.Files.Cert, "tls-cert", c.Files.Cert, "PEM file or text of the client's certificate; implies --tls")
+	f.StringVar(&c.Files.Key, "tls-key", c.Files.Key, "PEM file or text of the client's key")
 	config.SetGroups(f, connection)
 }
 

@@ -80,10 +80,10 @@ func newControlPlane(p program.Program) *cobra.Command {
 	f.StringVar(&s.Advertise, "advertise", s.Advertise, "host:port at which agents and the other replicas reach --grpc-listen; "+
 		"{hostname} and {ip} are filled in; if not given, the host listened on, or this machine's IP address, with TLS its name")
 	f.StringVar(&s.HTTPListen, "http-listen", s.HTTPListen, "address of /livez, /readyz, /metrics and /debug/pprof; none for nowhere")
-	f.StringVar(&s.tls.Cert, "tls-cert", "", "PEM file of the certificate for agents; turns TLS on")
-	f.StringVar(&s.tls.Key, "tls-key", "", "PEM file of the key of --tls-cert")
-	f.StringVar(&s.tls.CA, "tls-client-ca", "", "PEM file of certificates that agents' certificates must be signed by")
-	f.StringVar(&s.replicaCA, "tls-replica-ca", "", "PEM file of certificates that other replicas' certificates must be signed by, for operators' calls that are forwarded to the owner. "+
+	f.StringVar(&s.tls.Cert, "tls-cert", "", "PEM file or text of the certificate for agents; turns TLS on")
+	f.StringVar(&s.tls.Key, "tls-key", "", "PEM file or text of the key of --tls-cert")
+	f.StringVar(&s.tls.CA, "tls-client-ca", "", "PEM file or text of certificates that agents' certificates must be signed by")
+	f.StringVar(&s.replicaCA, "tls-replica-ca", "", "PEM file or text of certificates that other replicas' certificates must be signed by, for operators' calls that are forwarded to the owner. "+
 		"With --tls-client-ca, --tls-cert is shown to them and must be valid for clients too; if not given, --tls-client-ca, else the system's")
 	f.Int32Var(&s.defaultPartitions, "default-partitions", s.defaultPartitions, defaultPartitionsHelp)
 	f.Var(config.Size(&s.MemoryLimit), "memory-limit", "memory to use; 0 is GOMEMLIMIT, else nine tenths of the container's limit or of the machine")
@@ -105,9 +105,9 @@ func (s *controlSettings) bindEtcd(f *pflag.FlagSet) {
 	f.StringVar(&s.etcd.Username, "etcd-username", "", "user to authenticate to etcd as")
 	f.StringVar(&s.etcd.Password, "etcd-password", "", "password of --etcd-username; better given in the environment")
 	f.BoolVar(&s.forceEtcdTLS, "etcd-tls", s.forceEtcdTLS, "use TLS to etcd")
-	f.StringVar(&s.etcdTLS.CA, "etcd-tls-ca", "", "PEM file of certificates to trust for etcd; implies --etcd-tls")
-	f.StringVar(&s.etcdTLS.Cert, "etcd-tls-cert", "", "PEM file of the certificate shown to etcd")
-	f.StringVar(&s.etcdTLS.Key, "etcd-tls-key", "", "PEM file of the key of --etcd-tls-cert")
+	f.StringVar(&s.etcdTLS.CA, "etcd-tls-ca", "", "PEM file or text of certificates to trust for etcd; implies --etcd-tls")
+	f.StringVar(&s.etcdTLS.Cert, "etcd-tls-cert", "", "PEM file or text of the certificate shown to etcd")
+	f.StringVar(&s.etcdTLS.Key, "etcd-tls-key", "", "PEM file or text of the key of --etcd-tls-cert")
 	f.BoolVar(&s.NoMaintenance, "no-etcd-maintenance", s.NoMaintenance, "do not compact and defragment etcd, for an etcd with maintenance of its own")
 }
 

@@ -1,5 +1,5 @@
-// Package tlsfiles makes TLS configurations of PEM files. Certificates are read again when their files change, so
-// that renewed ones need no restart; trusted authorities are read once.
+// Package tlsfiles makes TLS configurations of PEM files, or of PEM text. A certificate is read again when its files change, so
+// renewing it needs no restart. Trusted authorities, and text, are read once.
 package tlsfiles
 
 import (
@@ -8,24 +8,43 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
 )
 
-// Files names PEM files. Empty names are absent.
+// Files names PEM files. A name with a line "-----BEGIN ..." is PEM text instead of a file. Empty names are absent.
 type Files struct {
 	CA   string // certificates to trust
 	Cert string // own certificate, with intermediate ones after it
 	Key  string // its key
 }
 
-// recheck is how often a certificate's files are looked at, at most.
+// recheck is the least time between two looks at a certificate's files.
 const recheck = 10 * time.Second
 
-// Server gives the configuration of a listener: nil if no files are named. CA, if named, is what client certificates
-// are required to be signed by.
+// read returns the PEM text of a file, or of a name that is such text.
+func read(name string) ([]byte, error) {
+	if isText(name) {
+		return []byte(name), nil
+	}
+	return os.ReadFile(name)
+}
+
+// isText reports whether a name is PEM text. Text may be a key, so neither errors nor log lines have it.
+func isText(name string) bool { return strings.Contains(name, "-----BEGIN ") }
+
+// shown returns a name for errors and log lines.
+func shown(name string) string {
+	if isText(name) {
+		return "the PEM text"
+	}
+	return name
+}
+
+// Server returns the configuration of a listener, nil if no files are named. CA, if named, must have signed the clients' certificates.
 func (f Files) Server(log *zap.Logger) (*tls.Config, error) {
 	if f == (Files{}) {
 		return nil, nil //nolint:nilnil // no TLS is a value here, not a failure
@@ -50,7 +69,7 @@ func (f Files) Server(log *zap.Logger) (*tls.Config, error) {
 	return config, nil
 }
 
-// Client gives the configuration of a connection to a server: nil if no files are named and TLS is not forced. CA
+// Client returns the configuration of a connection to a server, nil if no files are named and TLS is not forced. CA
 // replaces the system's authorities.
 func (f Files) Client(force bool, log *zap.Logger) (*tls.Config, error) {
 	if f == (Files{}) && !force {
@@ -78,13 +97,13 @@ func (f Files) Client(force bool, log *zap.Logger) (*tls.Config, error) {
 }
 
 func pool(file string) (*x509.CertPool, error) {
-	pem, err := os.ReadFile(file)
+	pem, err := read(file)
 	if err != nil {
 		return nil, fmt.Errorf("read trusted certificates: %w", err)
 	}
 	p := x509.NewCertPool()
 	if !p.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("no certificate in %s", file)
+		return nil, fmt.Errorf("no certificate in %s", shown(file))
 	}
 	return p, nil
 }
@@ -105,16 +124,29 @@ type certificate struct {
 func newCertificate(cert, key string, log *zap.Logger) (*certificate, error) {
 	c := &certificate{cert: cert, key: key, log: log}
 	c.mu.checked, c.mu.modified = time.Now(), c.modified()
-	loaded, err := tls.LoadX509KeyPair(cert, key)
+	loaded, err := c.load()
 	if err != nil {
 		return nil, fmt.Errorf("read certificate: %w", err)
 	}
-	c.mu.loaded = &loaded
+	c.mu.loaded = loaded
 	return c, nil
 }
 
-// current gives the certificate, read anew if its files changed. Files that cannot be read (half replaced, say) leave
-// the one there is.
+func (c *certificate) load() (*tls.Certificate, error) {
+	cert, err := read(c.cert)
+	if err != nil {
+		return nil, err
+	}
+	key, err := read(c.key)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	return &pair, err
+}
+
+// current returns the certificate, read again if its files changed. If the files cannot be read (half replaced, say), current returns
+// the certificate as last read.
 func (c *certificate) current() *tls.Certificate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -127,28 +159,29 @@ func (c *certificate) current() *tls.Certificate {
 	if modified.Equal(c.mu.modified) {
 		return c.mu.loaded
 	}
-	loaded, err := tls.LoadX509KeyPair(c.cert, c.key)
+	loaded, err := c.load()
 	if err != nil {
-		c.log.Warn("changed certificate not taken", zap.String("file", c.cert), zap.Error(err))
+		c.log.Warn("changed certificate not taken", zap.String("file", shown(c.cert)), zap.Error(err))
 		return c.mu.loaded
 	}
-	c.mu.loaded, c.mu.modified = &loaded, modified
-	c.log.Info("certificate read again", zap.String("file", c.cert))
+	c.mu.loaded, c.mu.modified = loaded, modified
+	c.log.Info("certificate read again", zap.String("file", shown(c.cert)))
 	return c.mu.loaded
 }
 
-// modified is when the newer of the files was changed; zero if one is missing.
-func (c *certificate) modified() time.Time {
-	cert, err := os.Stat(c.cert)
-	if err != nil {
-		return time.Time{}
+// modified returns the time of change of the newer file, zero if one is missing. Text does not change.
+func (c *certificate) modified() (newest time.Time) {
+	for _, name := range []string{c.cert, c.key} {
+		if isText(name) {
+			continue
+		}
+		info, err := os.Stat(name)
+		if err != nil {
+			return time.Time{}
+		}
+		if info.ModTime().After(newest) {
+			newest = info.ModTime()
+		}
 	}
-	key, err := os.Stat(c.key)
-	if err != nil {
-		return time.Time{}
-	}
-	if key.ModTime().After(cert.ModTime()) {
-		return key.ModTime()
-	}
-	return cert.ModTime()
+	return newest
 }

@@ -112,3 +112,26 @@ func TestFiles_Faults(t *testing.T) {
 	_, err = tlsfiles.Files{CA: empty}.Client(false, zap.NewNop())
 	require.ErrorContains(t, err, "no certificate in")
 }
+
+func TestFiles_TextInPlaceOfFiles(t *testing.T) {
+	made := testservers.NewTLSFiles(t)
+	text := func(name string) string {
+		b, err := os.ReadFile(name)
+		require.NoError(t, err)
+		return string(b)
+	}
+	f := tlsfiles.Files{CA: text(made.CA), Cert: text(made.Cert), Key: text(made.Key)}
+	server, err := f.Server(zap.NewNop())
+	require.NoError(t, err)
+	client, err := f.Client(false, zap.NewNop())
+	require.NoError(t, err)
+	client.ServerName = "localhost"
+	require.NoError(t, handshake(t, server, client))
+
+	const secret = "-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n"
+	for _, wrong := range []tlsfiles.Files{{CA: secret}, {Cert: f.Cert, Key: secret}, {Cert: secret, Key: f.Key}, {Cert: made.Cert, Key: secret}} {
+		_, err := wrong.Client(false, zap.NewNop())
+		require.Error(t, err)
+		require.NotContains(t, err.Error(), "c2Vj")
+	}
+}
