@@ -20,7 +20,7 @@ export GOFLAGS := $(strip -trimpath $(filter-out -trimpath,$(shell $(GO) env GOF
 UNIT      = $(shell { $(GO) list ./... || echo ./go-list-failed; } | grep -v '/test/') ./test/removal
 PLAIN     = $(shell $(GO) list ./bench/... ./cmd/...)
 WAITING   = ./test/clients ./test/matrix ./test/ecosystem ./test/differential ./test/e2e ./test/zones ./test/chart ./test/elastic ./test/upgrade ./test/ecs ./test/soak
-MEASURING = $(shell $(GO) list ./test/... | grep -v -e '/test/sim' -e '/test/removal' -e '/test/kube' $(WAITING:./%=-e '/%$$'))
+MEASURING = $(shell $(GO) list ./test/... | grep -v -e '/test/sim' -e '/test/removal' -e '/test/kube' -e '/test/ecs/cluster' $(WAITING:./%=-e '/%$$'))
 # Vet is make lint's.
 TEST      = $(GO) test -vet=off -timeout 14m
 REAL      = FRESHET_BINARY=$(abspath $(BIN)/freshet) $(TEST) -count=1
@@ -307,16 +307,27 @@ kube: $(BIN)/linux-$(MACHINE)/freshet ## build what make e2e-kube needs: Kuberne
 e2e-kube: kube ## install the chart on a Kubernetes on this machine, scale and break it under stock clients (root on Debian, 10 minutes)
 	FRESHET_KUBE=1 $(GO) test -timeout 20m -count=1 -v ./test/kube
 
-# The overlay delays each PUT by 3 s and acknowledges its records meanwhile.
 .PHONY: e2e-kube-sabotage
-e2e-kube-sabotage: kube ## check that make e2e-kube notices agents that are killed at scale-down, and agents that acknowledge before their PUT
+e2e-kube-sabotage: kube $(BIN)/early-ack/freshet ## check that make e2e-kube notices agents that are killed at scale-down, and agents that acknowledge before their PUT
 	FRESHET_KUBE=kill $(GO) test -timeout 20m -count=1 -v ./test/kube
+	$(PACK) $(MACHINE)=$(abspath $(BIN))/early-ack/freshet --name registry.example.com/freshet:test --output $(IMAGES)/freshet.tar
+	FRESHET_KUBE=early-ack $(GO) test -timeout 20m -count=1 -v ./test/kube; code=$$?; rm $(IMAGES)/freshet.tar; exit $$code
+
+# The overlay delays each PUT by 3 s and acknowledges its records meanwhile.
+.PHONY: $(BIN)/early-ack/freshet
+$(BIN)/early-ack/freshet:
+	mkdir -p $(@D)
 	sed 's/err = \(b.s.w.cfg.Retry.Put(\)ctx\(.*\)/go func() { time.Sleep(3 * time.Second); _ = \1context.WithoutCancel(ctx)\2 }()/' agent/writer/sealed.go >$(BIN)/early-ack.go
 	! cmp -s agent/writer/sealed.go $(BIN)/early-ack.go
 	echo '{"Replace": {"agent/writer/sealed.go": "$(BIN)/early-ack.go"}}' >$(BIN)/early-ack.json
-	CGO_ENABLED=0 $(GO) build -overlay $(BIN)/early-ack.json -o $(BIN)/early-ack ./cmd/freshet
-	$(PACK) $(MACHINE)=$(abspath $(BIN))/early-ack:/freshet --name registry.example.com/freshet:test --output $(IMAGES)/freshet.tar
-	FRESHET_KUBE=early-ack $(GO) test -timeout 20m -count=1 -v ./test/kube; code=$$?; rm $(IMAGES)/freshet.tar; exit $$code
+	CGO_ENABLED=0 $(GO) build -overlay $(BIN)/early-ack.json -o $@ ./cmd/freshet
+
+ECS_PROGRAM = $(BIN)/$(if $(filter early-ack,$(BREAK)),early-ack,linux-$(MACHINE))/freshet
+.PHONY: e2e-ecs
+e2e-ecs: $(ECS_PROGRAM) ## deploy deploy/ecs on a stand-in of ECS, and scale, roll and stop its tasks under stock clients (root on Debian); BREAK=kill and BREAK=early-ack must fail
+	test/ecs/cluster/stack.sh install
+	$(PACK) $(MACHINE)=$(abspath $(ECS_PROGRAM)) --directory /data --name localhost/freshet:ecs --output $(abspath $(BIN))/ecs/image.tar
+	FRESHET_ECS=$(or $(BREAK),1) $(GO) test -timeout 15m -count=1 -v -artifacts -outputdir $(abspath $(BIN))/ecs ./test/ecs/cluster
 
 .PHONY: lint
 lint: ## vet, linters, formatting

@@ -15,6 +15,8 @@ if [ "$size" -gt "$most" ]; then
   exit 1
 fi
 
+. "$here/podman.sh"
+
 service=
 # stop_podman ends the service and removes its storage.
 stop_podman() {
@@ -22,39 +24,18 @@ stop_podman() {
     kill "$service" || true
     wait "$service" || true
   fi
-  podman system reset --force >/dev/null 2>&1 || true # Podman 4.3 exits with 125 after it has removed everything.
-  rm -rf "$dir"
+  podman_remove "$dir"
 }
 
-# podman_service starts Podman's service and waits for its socket. DOCKER_HOST names the socket.
+# podman_service starts Podman's service with the image.
 podman_service() {
   dir=$(mktemp -d)
   trap stop_podman EXIT
-  # A root without CAP_SYS_RESOURCE cannot raise limits, and crun needs cgroups that such a root may lack.
-  cat >"$dir/containers.conf" <<CONF
-[containers]
-default_ulimits = ["nofile=10000:10000", "nproc=1000:1000"]
-[engine]
-cgroup_manager = "cgroupfs"
-events_logger = "file"
-$(command -v runc >/dev/null && echo 'runtime = "runc"')
-CONF
-  cat >"$dir/storage.conf" <<CONF
-[storage]
-driver = "vfs"
-graphroot = "$dir/graph"
-runroot = "$dir/run"
-CONF
-  export CONTAINERS_CONF=$dir/containers.conf CONTAINERS_STORAGE_CONF=$dir/storage.conf DOCKER_HOST=unix://$dir/docker.sock
+  podman_settings "$dir"
   podman load --quiet -i "$archive"
   podman system service --time=0 "$DOCKER_HOST" &
   service=$!
-  for _ in $(seq 100); do
-    if [ -S "$dir/docker.sock" ]; then return; fi
-    sleep 0.1
-  done
-  echo "make contrib: Podman's service has not made its socket in 10 s" >&2
-  exit 1
+  podman_await
 }
 
 if command -v docker >/dev/null && docker version >/dev/null 2>&1; then

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/freshet-io/freshet/test/harness"
+	"github.com/freshet-io/freshet/test/stock"
 )
 
 // staysInZone checks that nothing of clients and agents crosses between the nodes any more once clients have refreshed their metadata.
@@ -40,7 +41,7 @@ func (s *scene) staysInZone() {
 	began, last := time.Now(), time.Now()
 	var before map[string]int64
 	var latest []string // flows that had bytes at the last count that changed
-	for time.Since(last) < quiet && time.Since(began) < refreshMs*time.Millisecond+4*quiet {
+	for time.Since(last) < quiet && time.Since(began) < stock.Refresh+4*quiet {
 		<-time.After(time.Second) // between two counts
 		now := s.crossing()
 		if maps.Equal(now, before) {

@@ -48,7 +48,7 @@ const (
 type scene struct {
 	*cluster
 	mode    string
-	clients []*client
+	clients []*stock.App
 	values  []string // set by upgrades so far
 	table   bytes.Buffer
 	found   []string // promises that were broken
@@ -152,16 +152,12 @@ func newScene(t *testing.T, mode string) *scene {
 	s.scale(0, "zone-2")
 	s.scale(2, "zone-1")
 	s.clients = newClients(t, s.cluster)
-	var groups []string
+	stock.Prepare(t, load, s.clients, options(s.cluster)...)
 	for _, c := range s.clients {
-		groups = append(groups, c.name)
+		c.Consume(t)
+		c.Produce(t)
 	}
-	prepare(t, s.cluster, groups...)
-	for _, c := range s.clients {
-		c.join(t)
-		c.write(t)
-	}
-	s.flows(time.Now())
+	stock.Flows(t, s.clients, time.Now())
 	return s
 }
 
@@ -197,20 +193,20 @@ func (s *scene) phase(name string, k kind, happens func()) {
 	s.t.Helper()
 	for _, c := range s.clients {
 		c.Mark(s.t)
-		c.again = c.again || k > joins || c.java && c.protocol == "classic" // Java's classic consumer may read again after a rebalance (docs/clients.md)
+		c.Again = c.Again || k > joins || c.Java && c.Protocol == "classic" // Java's classic consumer may read again after a rebalance (docs/clients.md)
 	}
 	began, closed := time.Now(), s.closed(k)
 	happens()
 	happened := time.Now()
-	for i, micros := range s.flows(time.Now()) {
+	for i, micros := range stock.Flows(s.t, s.clients, time.Now()) {
 		c := s.clients[i]
-		c.check(s.t)
-		top, median := longest(micros)
-		row := fmt.Sprintf("| %s | %s | %d | %d ms | %d ms |", name, c.name, len(micros), median.Milliseconds(), top.Milliseconds())
+		c.Check(s.t)
+		top, median := stock.Longest(micros)
+		row := fmt.Sprintf("| %s | %s | %d | %d ms | %d ms |", name, c.Name, len(micros), median.Milliseconds(), top.Milliseconds())
 		s.t.Log(row)
 		fmt.Fprintln(&s.table, row)
 		if k == clean && top > stallBound {
-			s.broken("%s: a record of %s took %s, more than %s", name, c.name, top, stallBound)
+			s.broken("%s: a record of %s took %s, more than %s", name, c.Name, top, stallBound)
 		}
 	}
 	if k <= joins {
@@ -232,48 +228,30 @@ func (s *scene) closed(k kind) float64 {
 	return s.sum(controlPlanes, 8090, "freshet_session_closed_total")
 }
 
-// flows waits until every record that was sent before a time is acknowledged, and returns each client's latencies since the last mark.
-func (s *scene) flows(sent time.Time) [][]int64 {
-	s.t.Helper()
-	all := make([][]int64, len(s.clients))
-	for i, c := range s.clients {
-		harness.Await(s.t, "records of "+c.name+" are acknowledged", func() bool {
-			m := c.Mark(s.t)
-			require.Empty(s.t, m.Failures, c.name)
-			all[i] = append(all[i], m.Micros...)
-			return len(all[i]) > 0 && m.Oldest < time.Since(sent).Microseconds()
-		})
-	}
-	return all
-}
-
-// finish stops the producers and compares what is stored with what they sent.
+// finish stops the producers and compares the stored records with the sent ones.
 func (s *scene) finish() *stock.Sent {
 	s.t.Helper()
-	all := stock.NewSent()
-	for _, c := range s.clients {
-		all.Add(s.t, c.name, c.Finish(s.t))
-	}
+	all := stock.FinishAll(s.t, s.clients)
 	s.awaitListed()
-	if err := all.Stored(s.t.Context(), topic, options(s.cluster)...); err != nil {
+	if err := all.Stored(s.t.Context(), load.Topic, options(s.cluster)...); err != nil {
 		s.broken("%v", err)
 	}
 	return all
 }
 
-// end compares what is stored and read with what was sent, before and after a reinstallation of the chart.
+// end compares the stored records and those read by groups with the sent ones, before and after a reinstallation of the chart.
 func (s *scene) end() {
 	s.t.Helper()
 	all := s.finish()
 	for _, c := range s.clients {
-		c.finish(s.t, all)
+		c.End(s.t, all)
 	}
 	s.helm("uninstall", "freshet", "--wait")
 	s.await(agents, 0)
 	s.helm(append([]string{"install", "freshet", chart, "--values", "values.yaml"}, s.values...)...)
 	s.rollout("statefulset/freshet-etcd", "statefulset/freshet-controlplane", "deployment/freshet-agent-zone-1", "deployment/freshet-agent-zone-2")
 	s.awaitListed()
-	require.NoError(s.t, all.Stored(s.t.Context(), topic, options(s.cluster)...))
+	require.NoError(s.t, all.Stored(s.t.Context(), load.Topic, options(s.cluster)...))
 	s.t.Logf("%d records, all there once and in order, also after a reinstallation, read by %d groups", all.Total(), len(s.clients))
 }
 
@@ -287,7 +265,7 @@ func (s *scene) awaitListed() {
 	harness.Await(s.t, "every agent that is shown answers", func() bool {
 		ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
 		defer cancel()
-		ends, err := kadm.NewClient(client).ListEndOffsets(ctx, topic)
+		ends, err := kadm.NewClient(client).ListEndOffsets(ctx, load.Topic)
 		return err == nil && ends.Error() == nil
 	})
 }
