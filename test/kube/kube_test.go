@@ -2,7 +2,6 @@ package kube
 
 import (
 	"bytes"
-	"context"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
@@ -11,10 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/freshet-io/freshet/test/harness"
 	"github.com/freshet-io/freshet/test/stock"
 )
 
@@ -232,7 +228,7 @@ func (s *scene) closed(k kind) float64 {
 func (s *scene) finish() *stock.Sent {
 	s.t.Helper()
 	all := stock.FinishAll(s.t, s.clients)
-	s.awaitListed()
+	stock.AwaitListed(s.t, load.Topic, options(s.cluster)...)
 	if err := all.Stored(s.t.Context(), load.Topic, options(s.cluster)...); err != nil {
 		s.broken("%v", err)
 	}
@@ -250,24 +246,9 @@ func (s *scene) end() {
 	s.await(agents, 0)
 	s.helm(append([]string{"install", "freshet", chart, "--values", "values.yaml"}, s.values...)...)
 	s.rollout("statefulset/freshet-etcd", "statefulset/freshet-controlplane", "deployment/freshet-agent-zone-1", "deployment/freshet-agent-zone-2")
-	s.awaitListed()
+	stock.AwaitListed(s.t, load.Topic, options(s.cluster)...)
 	require.NoError(s.t, all.Stored(s.t.Context(), load.Topic, options(s.cluster)...))
 	s.t.Logf("%d records, all there once and in order, also after a reinstallation, read by %d groups", all.Total(), len(s.clients))
-}
-
-// awaitListed waits until every agent that Metadata shows answers. Agents that ended together with the control plane are
-// shown until their sessions time out.
-func (s *scene) awaitListed() {
-	s.t.Helper()
-	client, err := kgo.NewClient(options(s.cluster)...)
-	require.NoError(s.t, err)
-	defer client.Close()
-	harness.Await(s.t, "every agent that is shown answers", func() bool {
-		ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
-		defer cancel()
-		ends, err := kadm.NewClient(client).ListEndOffsets(ctx, load.Topic)
-		return err == nil && ends.Error() == nil
-	})
 }
 
 func (s *scene) evict(name string) {

@@ -170,6 +170,21 @@ func FinishAll(t testing.TB, apps []*App) *Sent {
 	return all
 }
 
+// AwaitListed waits until every agent that Metadata shows answers. Agents that ended together with the control plane are shown until
+// their sessions time out.
+func AwaitListed(t testing.TB, topic string, options ...kgo.Opt) {
+	t.Helper()
+	client, err := kgo.NewClient(options...)
+	require.NoError(t, err)
+	defer client.Close()
+	harness.Await(t, "every agent that is shown answers", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		ends, err := kadm.NewClient(client).ListEndOffsets(ctx, topic)
+		return err == nil && ends.Error() == nil
+	})
+}
+
 // Longest returns the largest of some latencies in microseconds, and the median.
 func Longest(micros []int64) (top, median time.Duration) {
 	if len(micros) == 0 {

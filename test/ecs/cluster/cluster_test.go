@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"maps"
 	"net"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/freshet-io/freshet/test/harness"
@@ -259,7 +257,7 @@ func (s *scene) killAgents(zone string, n int) {
 func (s *scene) finish() {
 	s.t.Helper()
 	all := stock.FinishAll(s.t, s.apps)
-	s.awaitListed()
+	stock.AwaitListed(s.t, load.Topic, s.options()...)
 	if err := all.Stored(s.t.Context(), load.Topic, s.options()...); err != nil {
 		s.broken("%v", err)
 		return
@@ -271,18 +269,4 @@ func (s *scene) finish() {
 	if s.mode == whole {
 		require.GreaterOrEqual(s.t, all.Total(), least)
 	}
-}
-
-// awaitListed waits until every agent that Metadata shows answers.
-func (s *scene) awaitListed() {
-	s.t.Helper()
-	client, err := kgo.NewClient(s.options()...)
-	require.NoError(s.t, err)
-	defer client.Close()
-	harness.Await(s.t, "every agent that is shown answers", func() bool {
-		ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
-		defer cancel()
-		ends, err := kadm.NewClient(client).ListEndOffsets(ctx, load.Topic)
-		return err == nil && ends.Error() == nil
-	})
 }

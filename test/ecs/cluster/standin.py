@@ -1,5 +1,5 @@
-"""Runs ministack with two changes: CloudFormation keeps the secrets of containers, and each task is looked at once a second. Ten
-times a second keeps a core busy."""
+"""Runs ministack with three changes: CloudFormation keeps the secrets of containers, and each task is looked at once a second. Ten
+times a second keeps a core busy. A task is stable after three seconds, so that an end at start is seen before."""
 
 import sys
 import time
@@ -24,5 +24,6 @@ def sleep(seconds):
 
 
 provisioners._normalize_container_defs = container_definitions
+ecs._ECS_DEPLOYMENT_STEADY_DELAY = 3
 ecs.time = types.SimpleNamespace(**{**vars(time), "sleep": sleep})
 sys.exit(app.main())
