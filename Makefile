@@ -317,10 +317,10 @@ e2e-kube-sabotage: kube $(BIN)/early-ack/freshet ## check that make e2e-kube not
 .PHONY: $(BIN)/early-ack/freshet
 $(BIN)/early-ack/freshet:
 	mkdir -p $(@D)
-	sed 's/err = \(b.s.w.cfg.Retry.Put(\)ctx\(.*\)/go func() { time.Sleep(3 * time.Second); _ = \1context.WithoutCancel(ctx)\2 }()/' agent/writer/sealed.go >$(BIN)/early-ack.go
-	! cmp -s agent/writer/sealed.go $(BIN)/early-ack.go
-	echo '{"Replace": {"agent/writer/sealed.go": "$(BIN)/early-ack.go"}}' >$(BIN)/early-ack.json
-	CGO_ENABLED=0 $(GO) build -overlay $(BIN)/early-ack.json -o $@ ./cmd/freshet
+	sed 's/err = \(b.s.w.cfg.Retry.Put(\)ctx\(.*\)/go func() { time.Sleep(3 * time.Second); _ = \1context.WithoutCancel(ctx)\2 }()/' agent/writer/sealed.go >$(@D)/sealed.text
+	! cmp -s agent/writer/sealed.go $(@D)/sealed.text
+	echo '{"Replace": {"agent/writer/sealed.go": "$(@D)/sealed.text"}}' >$(@D)/overlay.json
+	CGO_ENABLED=0 $(GO) build -overlay $(@D)/overlay.json -o $@ ./cmd/freshet
 
 ECS_PROGRAM = $(BIN)/$(if $(filter early-ack,$(BREAK)),early-ack,linux-$(MACHINE))/freshet
 .PHONY: e2e-ecs

@@ -72,16 +72,7 @@ func (p Place) Dial(ctx context.Context, network, address string) (conn net.Conn
 	return conn, err
 }
 
-// Listen listens at an IP address and port as a process there does.
-func (p Place) Listen(ctx context.Context, network, address string) (l net.Listener, err error) {
-	err = p.enter(func() error {
-		l, err = new(net.ListenConfig).Listen(ctx, network, address)
-		return err
-	})
-	return l, err
-}
-
-// ListenPacket is Listen for datagrams.
+// ListenPacket receives datagrams at an IP address and port as a process there does.
 func (p Place) ListenPacket(ctx context.Context, network, address string) (c net.PacketConn, err error) {
 	err = p.enter(func() error {
 		c, err = new(net.ListenConfig).ListenPacket(ctx, network, address)
