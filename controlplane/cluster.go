@@ -27,6 +27,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/txn"
 	"github.com/freshet-io/freshet/controlplane/zonewriter"
 	"github.com/freshet-io/freshet/internal/brokerconfig"
+	"github.com/freshet-io/freshet/internal/pattern"
 	"github.com/freshet-io/freshet/metadata/metalog"
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
 	"github.com/freshet-io/freshet/objstore/marker"
@@ -78,7 +79,8 @@ func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
 	built.writers = zonewriter.New(zonewriter.Config{
 		Slows: func() bool { o := built.owner(); return o != nil && o.Slows() }, Log: built.log, Registerer: built.metrics,
 	})
-	groups := group.Config{Settings: group.SettingsOf(vc.Broker), Log: built.log, Registerer: built.metrics}
+	queue := new(pattern.Queue)
+	groups := group.Config{Settings: group.SettingsOf(vc.Broker), Log: built.log, Registerer: built.metrics, Patterns: queue}
 	built.sessions = session.NewCluster(session.ClusterConfig{
 		Name: vc.Name, BundlePrefix: BundlePrefix, Locator: built, Limits: c.cfg.Limits,
 		NewForwards: func(o *owner.Owner, spawn session.Spawn) session.Forwards {
@@ -87,7 +89,7 @@ func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
 			built.topics.Store(topics)
 			f.handle(topics)
 			f.handle(offsetslog.New(o))
-			f.handle(txn.New(txn.Config{MaxTimeout: vc.Broker.Duration(brokerconfig.TransactionMaxTimeoutMs), Log: built.log}, o))
+			f.handle(txn.New(txn.Config{MaxTimeout: vc.Broker.Duration(brokerconfig.TransactionMaxTimeoutMs), Log: built.log, Patterns: queue}, o))
 			if coordinator, err := group.New(groups, o, spawn); err == nil {
 				f.start(coordinator)
 			} else {

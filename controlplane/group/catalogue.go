@@ -5,6 +5,7 @@ import (
 
 	"github.com/tidwall/btree"
 
+	"github.com/freshet-io/freshet/controlplane/group/consumer"
 	"github.com/freshet-io/freshet/internal/internaltopic"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/id"
@@ -16,6 +17,7 @@ type catalogue struct {
 	names   btree.Map[string, topicInfo]
 	ids     btree.Map[string, string] // names by the 16 bytes of the id
 	version uint64                    // counts changes
+	resolve *patterns
 }
 
 type topicInfo struct {
@@ -24,8 +26,8 @@ type topicInfo struct {
 }
 
 // newCatalogue reads all topics.
-func newCatalogue(s *metadata.State) *catalogue {
-	c := new(catalogue)
+func newCatalogue(s *metadata.State, resolve *patterns) *catalogue {
+	c := &catalogue{resolve: resolve}
 	for t := range s.Topics() {
 		c.put(t)
 	}
@@ -71,7 +73,7 @@ func (c *catalogue) drop(topic id.Topic) bool {
 // changed returns the catalogue after topics were created, changed or deleted, or internal ones appeared or went. Without a change it
 // returns the receiver, which stays as it is.
 func (c *catalogue) changed(s *metadata.State, topics []id.Topic) *catalogue {
-	next := &catalogue{names: *c.names.Copy(), ids: *c.ids.Copy(), version: c.version + 1}
+	next := &catalogue{names: *c.names.Copy(), ids: *c.ids.Copy(), version: c.version + 1, resolve: c.resolve}
 	any := false
 	for _, topic := range topics {
 		if t, ok := s.Topic(topic); ok {
@@ -101,6 +103,11 @@ func (c *catalogue) TopicNames() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		c.names.Scan(func(name string, _ topicInfo) bool { return yield(name) })
 	}
+}
+
+// Matching returns the topics that an expression matches, as far as known.
+func (c *catalogue) Matching(expression string) consumer.Matches {
+	return c.resolve.matching(expression, c)
 }
 
 // Version differs whenever a topic came, went or got partitions since.

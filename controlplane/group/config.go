@@ -14,6 +14,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/group/classic"
 	"github.com/freshet-io/freshet/controlplane/group/consumer"
 	"github.com/freshet-io/freshet/internal/brokerconfig"
+	"github.com/freshet-io/freshet/internal/pattern"
 )
 
 // Settings are what Kafka's brokers have in their configuration about groups, under the names given. Zero fields take
@@ -127,11 +128,13 @@ type Config struct {
 	Settings   Settings
 	Log        *zap.Logger
 	Registerer prometheus.Registerer // default: a private one
+	Patterns   *pattern.Queue        // for regular expressions; default: one of its own
 }
 
 // ApplyDefaults sets what is zero to its default.
 func (c *Config) ApplyDefaults() {
 	c.Settings.ApplyDefaults()
 	c.Log = cmp.Or(c.Log, zap.NewNop())
+	c.Patterns = cmp.Or(c.Patterns, new(pattern.Queue))
 	c.Registerer = cmp.Or[prometheus.Registerer](c.Registerer, prometheus.NewRegistry())
 }

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -25,6 +26,21 @@ func (c *call) consumerGroupHeartbeat(in *kmsg.ConsumerGroupHeartbeatRequest) {
 		c.answer(consumerRefusal(in, err))
 		return
 	}
+	if in.SubscribedTopicRegex == nil || *in.SubscribedTopicRegex == "" {
+		c.consumerBeat(in)
+		return
+	}
+	c.patterns.prepare(*in.SubscribedTopicRegex, c.topics.Load(), func(err error) {
+		if err != nil {
+			c.fail(err)
+		} else if !c.spawn(func(context.Context) { c.consumerBeat(in) }) {
+			c.consumerBeat(in)
+		}
+	})
+}
+
+// consumerBeat answers a heartbeat whose regular expression, if it has one, is resolved.
+func (c *call) consumerBeat(in *kmsg.ConsumerGroupHeartbeatRequest) {
 	c.with(in.Group, func(g *group, now time.Time) step.Step {
 		reply := through[*kmsg.ConsumerGroupHeartbeatResponse](c, g)
 		switch {

@@ -46,6 +46,7 @@ type Coordinator struct {
 	overflow   overflow
 	completed  *completions
 	closed     atomic.Bool
+	patterns   *patterns
 	topics     atomic.Pointer[catalogue]
 	configs    atomic.Uint64 // counts changes of what is configured besides topics
 	groups     sync.Map      // of *group by name: those loaded, or being looked at
@@ -64,8 +65,9 @@ func New(cfg Config, o Owner, spawn session.Spawn) (*Coordinator, error) {
 		cfg:   cfg, owner: o, spawn: spawn, log: cfg.Log, metrics: newMetrics(cfg.Registerer), enqueueing: ended,
 		completed: newCompletions(), classic: cfg.Settings.classic(cfg.Log), consumer: cfg.Settings.consumer(cfg.Log),
 	}
-	if _, err := o.Read(func(s *metadata.State) { c.topics.Store(newCatalogue(s)) }); err != nil {
-		c.topics.Store(new(catalogue)) // the tenure is over before it began: everything will say so
+	c.patterns = newPatterns(cfg.Patterns, &c.closed)
+	if _, err := o.Read(func(s *metadata.State) { c.topics.Store(newCatalogue(s, c.patterns)) }); err != nil {
+		c.topics.Store(&catalogue{resolve: c.patterns}) // the tenure is over before it began: everything will say so
 	}
 	o.OnApply(c.applied)
 	spawn(c.run)

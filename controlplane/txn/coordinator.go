@@ -11,6 +11,7 @@ import (
 
 	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/controlplane/internal/forwarded"
+	"github.com/freshet-io/freshet/internal/pattern"
 	"github.com/freshet-io/freshet/metadata"
 )
 
@@ -22,8 +23,9 @@ type Config struct {
 	// MaxTimeout bounds the time-out that a producer may ask for; default DefaultMaxTimeout.
 	MaxTimeout time.Duration
 	// Now tells how long transactions have been open; nil: this machine's clock.
-	Now func() time.Time
-	Log *zap.Logger
+	Now      func() time.Time
+	Log      *zap.Logger
+	Patterns *pattern.Queue // for regular expressions; nil: one of its own
 }
 
 // ApplyDefaults sets what is zero to its default.
@@ -33,6 +35,7 @@ func (c *Config) ApplyDefaults() {
 		c.Now = time.Now
 	}
 	c.Log = cmp.Or(c.Log, zap.NewNop())
+	c.Patterns = cmp.Or(c.Patterns, new(pattern.Queue))
 }
 
 // Owner is what the APIs need of the owner of the virtual cluster (package owner).

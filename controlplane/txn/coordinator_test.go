@@ -570,3 +570,19 @@ func TestDescribeProducersAndWriteTxnMarkers(t *testing.T) {
 func id(t *metadata.Topic, partition int32) metadataid.TopicPartition {
 	return metadataid.TopicPartition{Topic: t.ID, Partition: partition}
 }
+
+// A hostile expression holds no processor beyond the end of its request.
+func TestListTransactions_SlowExpression(t *testing.T) {
+	run(t, func(c *cluster) {
+		c.init("x")
+		for pattern, want := range map[string]int16{
+			strings.Repeat("a", 1025):            kerr.InvalidRegularExpression.Code,
+			strings.Repeat("[a-z0-9]{0,900}", 2): 0,
+			strings.Repeat("a{1000}", 11):        kerr.InvalidRegularExpression.Code,
+		} {
+			in := kmsg.NewPtrListTransactionsRequest()
+			in.TransactionalIDPattern = &pattern
+			require.Equal(t, want, ask[*kmsg.ListTransactionsResponse](c, in, 2).ErrorCode, pattern)
+		}
+	})
+}

@@ -2,7 +2,6 @@ package txn
 
 import (
 	"context"
-	"regexp"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -26,18 +25,11 @@ var stateNames = []string{
 	"Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead", "PrepareEpochFence",
 }
 
-func (c *call) listTransactions(_ context.Context, in *kmsg.ListTransactionsRequest) (*kmsg.ListTransactionsResponse, error) {
+func (c *call) listTransactions(ctx context.Context, in *kmsg.ListTransactionsRequest) (*kmsg.ListTransactionsResponse, error) {
 	out := kmsg.NewPtrListTransactionsResponse()
 	out.UnknownStateFilters = []string{}
 	out.TransactionStates = []kmsg.ListTransactionsResponseTransactionState{}
 	f := filter{in: in, nowMs: c.cfg.Now().UnixMilli()}
-	if p := in.TransactionalIDPattern; p != nil && *p != "" {
-		var err error
-		if f.pattern, err = regexp.Compile(`\A(?:` + *p + `)\z`); err != nil {
-			out.ErrorCode = kerr.InvalidRegularExpression.Code
-			return out, nil //nolint:nilerr // the answer says it
-		}
-	}
 	for _, name := range in.StateFilters {
 		if !slices.Contains(stateNames, name) {
 			out.UnknownStateFilters = append(out.UnknownStateFilters, name)
@@ -58,14 +50,53 @@ func (c *call) listTransactions(_ context.Context, in *kmsg.ListTransactionsRequ
 			}
 		}
 	})
+	if p := in.TransactionalIDPattern; err == nil && p != nil && *p != "" {
+		err = c.match(ctx, *p, out)
+	}
 	return out, err
 }
 
-// filter is what a request wants of transactions.
+// match leaves the transactions in an answer whose transactional ID the expression matches. An invalid expression is the answer's error.
+// Errors: pattern.ErrBusy, and that of ctx.
+func (c *call) match(ctx context.Context, expression string, out *kmsg.ListTransactionsResponse) error {
+	states := out.TransactionStates
+	out.TransactionStates = []kmsg.ListTransactionsResponseTransactionState{}
+	ids := func(yield func(string) bool) {
+		for i := range states {
+			if ctx.Err() != nil || !yield(states[i].TransactionalID) {
+				return
+			}
+		}
+	}
+	type outcome struct {
+		matched []string
+		err     error
+	}
+	matched := make(chan outcome, 1)
+	err := c.cfg.Patterns.Match(expression, ids, func(ids []string, err error) { matched <- outcome{ids, err} })
+	if err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case o := <-matched:
+		if o.err != nil {
+			out.ErrorCode = kerr.InvalidRegularExpression.Code
+		}
+		for _, state := range states {
+			if len(o.matched) > 0 && o.matched[0] == state.TransactionalID {
+				out.TransactionStates, o.matched = append(out.TransactionStates, state), o.matched[1:]
+			}
+		}
+		return nil
+	}
+}
+
+// filter is what a request wants of transactions, without its expression.
 type filter struct {
-	in      *kmsg.ListTransactionsRequest
-	pattern *regexp.Regexp
-	nowMs   int64
+	in    *kmsg.ListTransactionsRequest
+	nowMs int64
 }
 
 func (f *filter) takes(t *metadata.TransactionInfo) bool {
@@ -78,7 +109,7 @@ func (f *filter) takes(t *metadata.TransactionInfo) bool {
 	case in.DurationFilterMillis >= 0 && f.nowMs-t.StartedMs <= in.DurationFilterMillis:
 		return false
 	}
-	return f.pattern == nil || f.pattern.MatchString(t.TransactionalID)
+	return true
 }
 
 // transactionKey is the key type of transactional IDs in FindCoordinator.

@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/freshet-io/freshet/internal/pattern"
 	"github.com/freshet-io/freshet/internal/topicconfig"
 )
 
@@ -88,13 +88,13 @@ type Subscription struct {
 
 type selector struct {
 	value   func(*Client) string
-	pattern *regexp.Regexp
+	pattern pattern.Pattern
 }
 
 // Matches tells whether the subscription is for the client.
 func (s *Subscription) Matches(c *Client) bool {
 	for _, m := range s.match {
-		if !m.pattern.MatchString(m.value(c)) {
+		if !m.pattern.Match(m.value(c)) {
 			return false
 		}
 	}
@@ -143,10 +143,10 @@ func (s *Subscription) addMatch(text string) error {
 	name, expression, ok := strings.Cut(text, "=")
 	value := selectors[strings.TrimSpace(name)]
 	expression = strings.TrimSpace(expression)
-	pattern, err := regexp.Compile("^(?:" + expression + ")$")
+	compiled, err := pattern.Compile(expression)
 	if !ok || value == nil || expression == "" || strings.Contains(expression, "=") || err != nil {
 		return topicconfig.Invalidf("Illegal client matching pattern: %s", text)
 	}
-	s.match = append(s.match, selector{value, pattern})
+	s.match = append(s.match, selector{value, compiled})
 	return nil
 }

@@ -2,11 +2,10 @@ package consumer
 
 import (
 	"fmt"
-	"iter"
-	"maps"
 	"strconv"
 	"strings"
 
+	"github.com/freshet-io/freshet/internal/pattern"
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
@@ -53,7 +52,17 @@ func (c *topics) TopicName(t id.Topic) (string, bool) {
 	return name, ok
 }
 
-func (c *topics) TopicNames() iter.Seq[string] { return maps.Keys(c.byName) }
+func (c *topics) Matching(expression string) Matches {
+	m := Matches{Known: true, Version: c.version}
+	var p pattern.Pattern
+	p, m.Err = pattern.Compile(expression)
+	for name := range c.byName {
+		if p.Match(name) {
+			m.Topics = append(m.Topics, name)
+		}
+	}
+	return m
+}
 
 func (c *topics) Version() uint64 { return c.version }
 

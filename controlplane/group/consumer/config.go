@@ -3,7 +3,6 @@ package consumer
 import (
 	"cmp"
 	"errors"
-	"iter"
 	"slices"
 	"time"
 
@@ -104,8 +103,17 @@ type Catalogue interface {
 	Topic(name string) (topic id.Topic, partitions int32, ok bool)
 	// TopicName is the name of a topic that exists.
 	TopicName(topic id.Topic) (name string, ok bool)
-	// TopicNames gives all topics' names, in any order.
-	TopicNames() iter.Seq[string]
+	// Matching returns the topics that a regular expression of RE2 matches as a whole, as far as known. If these are not of this version, or not
+	// known, a later call knows more.
+	Matching(expression string) Matches
 	// Version differs whenever a topic came, went or got partitions since.
 	Version() uint64
+}
+
+// Matches are the topics of a regular expression.
+type Matches struct {
+	Known   bool     // false: neither topics nor error are known yet
+	Version uint64   // of the catalogue
+	Topics  []string // in any order; must not be changed
+	Err     error    // the expression is invalid, and matches no topic; for clients
 }

@@ -51,9 +51,10 @@
 //
 // # Differences from Kafka
 //
-//   - A regular expression is resolved in the heartbeat that brings it, Kafka's in the background: the member has its
-//     partitions one heartbeat earlier. The least time between two resolutions, ten seconds, is Kafka's. There is no
-//     resolution every ten minutes, which serves changed permissions.
+//   - A heartbeat with a new regular expression is answered once the expression is resolved. Kafka answers first, so the member has its
+//     partitions one heartbeat earlier here. Later resolutions run in the background, as in Kafka. The least time between two, ten seconds, is
+//     Kafka's. There is no resolution every ten minutes, which serves changed permissions.
+//   - An expression has at most 1,024 bytes and 10,000 instructions (package pattern), else INVALID_REGULAR_EXPRESSION.
 //   - Expressions are Go's dialect of RE2, Kafka's are RE2/J's.
 //   - The target is made in the heartbeat that finds it due, as Kafka's without assignor offload.
 //   - Members that time out together raise the group epoch once.

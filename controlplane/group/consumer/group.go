@@ -94,7 +94,8 @@ func (g *Group) State() string {
 // ProtocolType is that of all groups of the consumer protocol.
 func (g *Group) ProtocolType() string { return "consumer" }
 
-// Subscribed tells whether a member subscribes to a topic: its offsets do not expire.
+// Subscribed reports whether a member subscribes to a topic, or may do so by an expression that is not resolved yet. Its offsets do not
+// expire then.
 func (g *Group) Subscribed(topic string) bool {
 	for _, m := range g.members {
 		if _, ok := slices.BinarySearch(m.topics, topic); ok {
@@ -102,7 +103,7 @@ func (g *Group) Subscribed(topic string) bool {
 		}
 	}
 	for _, e := range g.regex {
-		if e.matches(topic) {
+		if _, ok := slices.BinarySearch(e.topics, topic); ok || !e.resolved {
 			return true
 		}
 	}

@@ -73,7 +73,7 @@ func (g *Group) beat(now time.Time, c Client, req *kmsg.ConsumerGroupHeartbeatRe
 	}
 	m := e.next
 	m.update(c, req)
-	if err := g.checkRegex(m.regex); err != nil {
+	if err := g.checkRegex(m.regex, cat); err != nil {
 		return err
 	}
 	if e.found == nil {

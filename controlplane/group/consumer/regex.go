@@ -1,45 +1,25 @@
 package consumer
 
 import (
-	"regexp"
 	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// expression is a regular expression that members subscribe to (RE2, as Kafka's; it has to match a whole name).
+// expression is a regular expression that members subscribe to.
 type expression struct {
-	pattern  *regexp.Regexp // nil: it does not compile, and matches nothing
 	users    int
 	resolved bool
 	topics   []string // ascending; empty before it is resolved
 }
 
-func (x *expression) matches(topic string) bool {
-	if x.pattern == nil {
-		return false
-	}
-	at := x.pattern.FindStringIndex(topic)
-	return at != nil && at[0] == 0 && at[1] == len(topic)
-}
-
-// compile makes matches leftmost-longest: so the expression matches a whole name exactly if its match is the name.
-func compile(source string) (*regexp.Regexp, error) {
-	pattern, err := regexp.Compile(source)
-	if err != nil {
-		return nil, err
-	}
-	pattern.Longest()
-	return pattern, nil
-}
-
-// checkRegex refuses an expression that does not compile.
-func (g *Group) checkRegex(source string) *Error {
+// checkRegex refuses an invalid expression.
+func (g *Group) checkRegex(source string, cat Catalogue) *Error {
 	if source == "" || g.regex[source] != nil {
 		return nil
 	}
-	if _, err := compile(source); err != nil {
+	if err := cat.Matching(source).Err; err != nil {
 		return fault(kerr.InvalidRegularExpression, "SubscribedTopicRegex `%s` is not a valid regular expression: %v.", source, err)
 	}
 	return nil
@@ -52,7 +32,6 @@ func (g *Group) useRegex(source string) {
 	x := g.regex[source]
 	if x == nil {
 		x = &expression{}
-		x.pattern, _ = compile(source)
 		g.regex[source] = x
 		g.unresolved = true
 	}
@@ -69,7 +48,7 @@ func (g *Group) unuseRegex(source string) {
 	}
 }
 
-// regexesDue tells whether the expressions are to be resolved: one never was, or topics came or went since, and the
+// regexesDue reports whether the expressions are to be resolved: one never was, or topics came or went since, and the
 // last time is regexInterval ago. The first expression of a group does not wait.
 func (g *Group) regexesDue(now time.Time, cat Catalogue) bool {
 	if len(g.regex) == 0 || !g.unresolved && g.resolvedVersion == cat.Version() {
@@ -83,24 +62,28 @@ func (g *Group) regexesDue(now time.Time, cat Catalogue) bool {
 	return true
 }
 
-// resolve resolves all expressions if that is due. (TopicRegexResolver.resolveRegularExpressions)
+// resolve resolves the expressions if that is due, and reports whether their topics may differ. An expression stays due until the catalogue
+// knows its topics of the newest version. (TopicRegexResolver.resolveRegularExpressions)
 func (g *Group) resolve(now time.Time, cat Catalogue) bool {
 	if !g.regexesDue(now, cat) {
 		return false
 	}
-	for _, x := range g.regex {
-		x.resolved, x.topics = true, nil
-	}
-	for name := range cat.TopicNames() {
-		for _, x := range g.regex {
-			if x.matches(name) {
-				x.topics = append(x.topics, name)
-			}
+	changed, known, newest := false, true, true
+	for source, x := range g.regex {
+		m := cat.Matching(source)
+		if !m.Known {
+			known = false
+			continue
 		}
+		newest = newest && m.Version == cat.Version()
+		topics := slices.Sorted(slices.Values(m.Topics))
+		changed = changed || !x.resolved || !slices.Equal(x.topics, topics)
+		x.resolved, x.topics = true, topics
 	}
-	for _, x := range g.regex {
-		slices.Sort(x.topics)
+	g.unresolved = !known
+	if known && newest {
+		g.resolvedAt, g.resolvedVersion = now, cat.Version()
+		return true
 	}
-	g.unresolved, g.resolvedAt, g.resolvedVersion = false, now, cat.Version()
-	return true
+	return changed
 }

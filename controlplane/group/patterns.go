@@ -1,0 +1,128 @@
+package group
+
+import (
+	"iter"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/freshet-io/freshet/controlplane/group/consumer"
+	"github.com/freshet-io/freshet/internal/pattern"
+)
+
+const (
+	// maxResolutions bounds the expressions that patterns remembers.
+	maxResolutions = 1000
+	// maxResolvedNames bounds the topics of these, unless one expression alone has more. A name takes 16 bytes.
+	maxResolvedNames = 1_000_000
+)
+
+// patterns resolves groups' regular expressions to topics, on a queue of its own, since a hostile expression takes seconds. Safe for
+// concurrent use.
+type patterns struct {
+	queue  *pattern.Queue
+	closed *atomic.Bool // ends what runs
+
+	mu struct {
+		sync.Mutex
+		known map[string]*resolution // by expression
+		names int                    // topics of all known
+	}
+}
+
+// resolution is an expression's topics.
+type resolution struct {
+	consumer.Matches
+	running bool          // a newer one is being made
+	waiting []func(error) // for the one that is being made
+}
+
+func newPatterns(queue *pattern.Queue, closed *atomic.Bool) *patterns {
+	p := &patterns{queue: queue, closed: closed}
+	p.mu.known = make(map[string]*resolution)
+	return p
+}
+
+// matching returns an expression's topics as last resolved. If that was not with this catalogue, matching has the expression resolved anew.
+func (p *patterns) matching(source string, c *catalogue) consumer.Matches {
+	if len(source) > pattern.MaxBytes {
+		_, err := pattern.Compile(source)
+		return consumer.Matches{Known: true, Version: c.version, Err: err}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m, _ := p.look(source, c)
+	return m
+}
+
+// prepare has an expression resolved, and calls then, possibly on the queue's goroutine. A nil error means that matching knows its topics,
+// or that it is invalid. The error is pattern.ErrBusy.
+func (p *patterns) prepare(source string, c *catalogue, then func(error)) {
+	var err error
+	if len(source) <= pattern.MaxBytes {
+		var m consumer.Matches
+		p.mu.Lock()
+		m, err = p.look(source, c)
+		if !m.Known && err == nil {
+			r := p.mu.known[source]
+			r.waiting = append(r.waiting, then)
+			then = nil
+		}
+		p.mu.Unlock()
+	}
+	if then != nil {
+		then(err)
+	}
+}
+
+// look is matching. An error means that the expression is not being resolved. Called with mu held.
+func (p *patterns) look(source string, c *catalogue) (consumer.Matches, error) {
+	r := p.mu.known[source]
+	if r == nil {
+		r = &resolution{}
+	}
+	if r.running || r.Known && r.Version == c.version {
+		return r.Matches, nil
+	}
+	err := p.queue.Match(source, p.namesOf(c), func(topics []string, err error) {
+		p.finish(source, r, consumer.Matches{Known: true, Version: c.version, Topics: slices.Clip(topics), Err: err})
+	})
+	if err == nil {
+		r.running = true
+		p.mu.known[source] = r
+	}
+	return r.Matches, err
+}
+
+// namesOf returns the topics' names until the tenure ends.
+func (p *patterns) namesOf(c *catalogue) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for name := range c.TopicNames() {
+			if p.closed.Load() || !yield(name) {
+				return
+			}
+		}
+	}
+}
+
+// finish takes the outcome of a resolution, and forgets others beyond the bounds.
+func (p *patterns) finish(source string, r *resolution, m consumer.Matches) {
+	p.mu.Lock()
+	p.mu.names += len(m.Topics) - len(r.Topics)
+	r.Matches, r.running = m, false
+	waiting := r.waiting
+	r.waiting = nil
+	for other, old := range p.mu.known {
+		if len(p.mu.known) <= maxResolutions && p.mu.names <= maxResolvedNames {
+			break
+		}
+		if other != source && !old.running {
+			p.mu.names -= len(old.Topics)
+			delete(p.mu.known, other)
+		}
+	}
+	p.mu.Unlock()
+	for _, then := range waiting {
+		then(nil)
+	}
+}

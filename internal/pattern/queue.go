@@ -1,0 +1,131 @@
+package pattern
+
+import (
+	"cmp"
+	"errors"
+	"iter"
+	"sync"
+	"time"
+)
+
+const (
+	// MaxJobs bounds the jobs that a Queue holds.
+	MaxJobs = 1000
+	// MaxRun bounds the time that a job runs.
+	MaxRun = 10 * time.Second
+	// turn is the time after which the next job runs.
+	turn = 10 * time.Millisecond
+)
+
+var (
+	// ErrBusy is returned for a job beyond MaxJobs.
+	ErrBusy = errors.New("too many regular expressions wait to be matched")
+	// ErrTooSlow ends a job after MaxRun.
+	ErrTooSlow = errors.New("matching the regular expression takes too long")
+)
+
+// Queue matches patterns with names. Jobs that have not run yet go first, since most end in their first turn. The others take turns.
+// The zero value is a queue without jobs. Safe for concurrent use.
+type Queue struct {
+	maxRun time.Duration // 0 for MaxRun
+	mu     struct {
+		sync.Mutex
+		running    bool
+		jobs       int // also the one that runs
+		fresh      []*job
+		unfinished []*job
+	}
+}
+
+// job is an expression on its way over names.
+type job struct {
+	source string
+	names  iter.Seq[string]
+	done   func(matched []string, err error)
+
+	pattern Pattern
+	next    func() (string, bool)
+	stop    func()
+	matched []string
+	ran     time.Duration
+}
+
+// Match matches an expression with names, which must not change meanwhile. It calls done on the queue's goroutine with the names that
+// match, in their order, or with an error of Compile or ErrTooSlow. If Match returns an error (ErrBusy), it never calls done.
+func (q *Queue) Match(source string, names iter.Seq[string], done func(matched []string, err error)) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.mu.jobs >= MaxJobs {
+		return ErrBusy
+	}
+	q.mu.jobs++
+	q.mu.fresh = append(q.mu.fresh, &job{source: source, names: names, done: done})
+	if !q.mu.running {
+		q.mu.running = true
+		go q.run()
+	}
+	return nil
+}
+
+// run runs jobs until none is left.
+func (q *Queue) run() {
+	for j := q.take(nil); j != nil; {
+		var unfinished *job
+		if !j.run(cmp.Or(q.maxRun, MaxRun)) {
+			unfinished = j
+		}
+		j = q.take(unfinished)
+	}
+}
+
+// take returns the next job, nil if there is none. unfinished is the job that ran, nil if it has ended.
+func (q *Queue) take(unfinished *job) (next *job) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if unfinished != nil {
+		q.mu.unfinished = append(q.mu.unfinished, unfinished)
+	}
+	from := &q.mu.fresh
+	if len(*from) == 0 {
+		from = &q.mu.unfinished
+	}
+	if len(*from) > 0 {
+		next, *from = (*from)[0], (*from)[1:]
+	}
+	q.mu.jobs = len(q.mu.fresh) + len(q.mu.unfinished)
+	if next != nil {
+		q.mu.jobs++
+	}
+	q.mu.running = next != nil
+	return next
+}
+
+// run runs a job for a turn, and reports whether the job has ended.
+func (j *job) run(maxRun time.Duration) (ended bool) {
+	began := time.Now()
+	if j.next == nil {
+		var err error
+		if j.pattern, err = Compile(j.source); err != nil {
+			j.done(nil, err)
+			return true
+		}
+		j.next, j.stop = iter.Pull(j.names)
+	}
+	for time.Since(began) < turn {
+		name, more := j.next()
+		if !more {
+			j.stop()
+			j.done(j.matched, nil)
+			return true
+		}
+		if j.pattern.Match(name) {
+			j.matched = append(j.matched, name)
+		}
+	}
+	if j.ran += time.Since(began); j.ran >= maxRun {
+		j.stop()
+		j.done(nil, ErrTooSlow)
+		return true
+	}
+	return false
+}
