@@ -1,6 +1,8 @@
 package group
 
 import (
+	"cmp"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -24,7 +26,18 @@ const describeNotFoundSince = 6
 func (c *call) describeGroups(in *kmsg.DescribeGroupsRequest) {
 	out := kmsg.NewPtrDescribeGroupsResponse()
 	all := c.gather(out)
+	var size answerBytes
+	known := make(map[string]int, len(in.Groups)) // positions in the answer
 	for _, name := range in.Groups {
+		if at, twice := known[name]; twice {
+			if err := size.add(sizeOfDescribed(&out.Groups[at])); err != nil {
+				all.done(err)
+				return
+			}
+			out.Groups = append(out.Groups, out.Groups[at])
+			continue
+		}
+		known[name] = len(out.Groups)
 		var described kmsg.DescribeGroupsResponseGroup
 		err := all.ask(name, func(g *group) {
 			if g.classic != nil && g.classic.Stored() {
@@ -38,11 +51,11 @@ func (c *call) describeGroups(in *kmsg.DescribeGroupsRequest) {
 				described.ErrorCode, described.ErrorMessage = fault.Code, &fault.Message
 			}
 		})
-		if err != nil {
+		described.Group = name
+		if err = cmp.Or(err, size.add(sizeOfDescribed(&described))); err != nil {
 			all.done(err)
 			return
 		}
-		described.Group = name
 		if in.IncludeAuthorizedOperations && described.ErrorCode == 0 {
 			described.AuthorizedOperations = allGroupOperations
 		}
@@ -58,7 +71,18 @@ func (c *call) describeGroups(in *kmsg.DescribeGroupsRequest) {
 func (c *call) consumerGroupDescribe(in *kmsg.ConsumerGroupDescribeRequest) {
 	out := kmsg.NewPtrConsumerGroupDescribeResponse()
 	all := c.gather(out)
+	var size answerBytes
+	known := make(map[string]int, len(in.Groups)) // positions in the answer
 	for _, name := range in.Groups {
+		if at, twice := known[name]; twice {
+			if err := size.add(sizeOfConsumers(&out.Groups[at])); err != nil {
+				all.done(err)
+				return
+			}
+			out.Groups = append(out.Groups, out.Groups[at])
+			continue
+		}
+		known[name] = len(out.Groups)
 		described := kmsg.NewConsumerGroupDescribeResponseGroup()
 		if name == "" {
 			described.ErrorCode = kerr.InvalidGroupID.Code
@@ -73,11 +97,11 @@ func (c *call) consumerGroupDescribe(in *kmsg.ConsumerGroupDescribeRequest) {
 			fault := groupNotFound(g, "consumer")
 			described.ErrorCode, described.ErrorMessage = fault.Code, &fault.Message
 		})
-		if err != nil {
+		described.Group = name
+		if err = cmp.Or(err, size.add(sizeOfConsumers(&described))); err != nil {
 			all.done(err)
 			return
 		}
-		described.Group = name
 		if in.IncludeAuthorizedOperations && described.ErrorCode == 0 {
 			described.AuthorizedOperations = allGroupOperations
 		}

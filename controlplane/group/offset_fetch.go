@@ -1,6 +1,7 @@
 package group
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -22,7 +23,7 @@ import (
 //	10  has topic ids
 //
 // A partition of which a transaction has an offset pending is UNSTABLE_OFFSET_COMMIT where stable ones are required.
-// What was enqueued before the request may not be applied yet: whoever depends on it has not been told of it either.
+// A commit that was enqueued before the request may not be applied yet. Its client has no answer yet either.
 
 const (
 	fetchGroupsSince   = 8
@@ -32,13 +33,9 @@ const (
 func (c *call) offsetFetch(in *kmsg.OffsetFetchRequest) {
 	out := kmsg.NewPtrOffsetFetchResponse()
 	if in.Version >= fetchGroupsSince {
-		for i := range in.Groups {
-			g, err := c.fetchGroup(&in.Groups[i], in.RequireStable, in.Version >= fetchTopicIDsSince)
-			if err != nil {
-				c.fail(err)
-				return
-			}
-			out.Groups = append(out.Groups, g)
+		if err := c.fetchGroups(in, out); err != nil {
+			c.fail(err)
+			return
 		}
 		c.answer(out)
 		return
@@ -53,7 +50,7 @@ func (c *call) offsetFetch(in *kmsg.OffsetFetchRequest) {
 		topic.Topic, topic.Partitions = t.Topic, t.Partitions
 		one.Topics = append(one.Topics, topic)
 	}
-	g, err := c.fetchGroup(&one, in.RequireStable, false)
+	g, err := c.fetchGroup(&one, in.RequireStable, false, new(answerBytes))
 	if err != nil {
 		c.fail(err)
 		return
@@ -73,8 +70,40 @@ func (c *call) offsetFetch(in *kmsg.OffsetFetchRequest) {
 	c.answer(out)
 }
 
-// fetchGroup answers for one group.
-func (c *call) fetchGroup(in *kmsg.OffsetFetchRequestGroup, stable, byID bool) (kmsg.OffsetFetchResponseGroup, error) {
+// fetchGroups answers for several groups. All offsets of a group are read once, however often the request asks for them.
+func (c *call) fetchGroups(in *kmsg.OffsetFetchRequest, out *kmsg.OffsetFetchResponse) error {
+	type whole struct {
+		group, member string
+		epoch         int32
+	}
+	var size answerBytes
+	known := make(map[whole]kmsg.OffsetFetchResponseGroup)
+	for i := range in.Groups {
+		g := &in.Groups[i]
+		key := whole{group: g.Group, epoch: g.MemberEpoch}
+		if g.MemberID != nil {
+			key.member = *g.MemberID
+		}
+		answer, twice := known[key]
+		var err error
+		if twice = twice && g.Topics == nil; twice {
+			err = size.add(sizeOfOffsets(&answer))
+		} else {
+			answer, err = c.fetchGroup(g, in.RequireStable, in.Version >= fetchTopicIDsSince, &size)
+		}
+		if err != nil {
+			return err
+		}
+		if g.Topics == nil {
+			known[key] = answer
+		}
+		out.Groups = append(out.Groups, answer)
+	}
+	return nil
+}
+
+// fetchGroup answers for one group, whose bytes it adds to size.
+func (c *call) fetchGroup(in *kmsg.OffsetFetchRequestGroup, stable, byID bool, size *answerBytes) (kmsg.OffsetFetchResponseGroup, error) {
 	out := kmsg.NewOffsetFetchResponseGroup()
 	out.Group = in.Group
 	var readErr error
@@ -82,15 +111,17 @@ func (c *call) fetchGroup(in *kmsg.OffsetFetchRequestGroup, stable, byID bool) (
 		if out.ErrorCode = checkFetch(g, in); out.ErrorCode != 0 {
 			return step.Step{}
 		}
-		f := fetch{group: in.Group, stable: stable, byID: byID, topics: c.topics.Load()}
+		f := fetch{group: in.Group, stable: stable, byID: byID, topics: c.topics.Load(), size: size}
+		var tooLarge error
 		_, readErr = c.owner.Read(func(s *metadata.State) {
 			f.state = s
 			if in.Topics == nil {
-				out.Topics = f.all()
+				out.Topics, tooLarge = f.all()
 			} else {
-				out.Topics = f.named(in.Topics)
+				out.Topics, tooLarge = f.named(in.Topics)
 			}
 		})
+		readErr = cmp.Or(tooLarge, readErr)
 		return step.Step{}
 	})
 	return out, errors.Join(err, readErr)
@@ -116,10 +147,11 @@ type fetch struct {
 	group  string
 	stable bool
 	byID   bool
+	size   *answerBytes
 }
 
-// named gives the partitions asked for.
-func (f *fetch) named(in []kmsg.OffsetFetchRequestGroupTopic) []kmsg.OffsetFetchResponseGroupTopic {
+// named returns the partitions asked for. Its error is errAnswerTooLarge.
+func (f *fetch) named(in []kmsg.OffsetFetchRequestGroupTopic) ([]kmsg.OffsetFetchResponseGroupTopic, error) {
 	out := make([]kmsg.OffsetFetchResponseGroupTopic, 0, len(in))
 	for i := range in {
 		t := kmsg.NewOffsetFetchResponseGroupTopic()
@@ -130,16 +162,22 @@ func (f *fetch) named(in []kmsg.OffsetFetchRequestGroupTopic) []kmsg.OffsetFetch
 		} else {
 			topic, _, _ = f.topics.Topic(in[i].Topic)
 		}
+		if err := f.size.add(answerField + len(in[i].Topic)); err != nil {
+			return nil, err
+		}
 		for _, n := range in[i].Partitions {
 			p := f.partition(id.TopicPartition{Topic: topic, Partition: n})
 			if !known {
 				p.ErrorCode = kerr.UnknownTopicID.Code
 			}
+			if err := f.size.add(sizeOfOffset(&p)); err != nil {
+				return nil, err
+			}
 			t.Partitions = append(t.Partitions, p)
 		}
 		out = append(out, t)
 	}
-	return out
+	return out, nil
 }
 
 // partition gives one partition's offset, -1 if there is none.
@@ -154,8 +192,8 @@ func (f *fetch) partition(tp id.TopicPartition) kmsg.OffsetFetchResponseGroupTop
 	return storedOffset(tp.Partition, o)
 }
 
-// all gives every offset of the group.
-func (f *fetch) all() (out []kmsg.OffsetFetchResponseGroupTopic) {
+// all returns every offset of the group. Its error is errAnswerTooLarge.
+func (f *fetch) all() (out []kmsg.OffsetFetchResponseGroupTopic, err error) {
 	var last id.Topic
 	for tp, o := range f.state.Offsets(f.group) {
 		name, ok := f.topics.TopicName(tp.Topic)
@@ -172,10 +210,13 @@ func (f *fetch) all() (out []kmsg.OffsetFetchResponseGroupTopic) {
 		if f.unstable(tp) {
 			p = unstableOffset(tp.Partition)
 		}
+		if err := f.size.add(sizeOfOffset(&p)); err != nil {
+			return nil, err
+		}
 		t := &out[len(out)-1]
 		t.Partitions = append(t.Partitions, p)
 	}
-	return out
+	return out, nil
 }
 
 func (f *fetch) unstable(tp id.TopicPartition) bool {

@@ -97,8 +97,8 @@ type Limits struct {
 const (
 	// maxMessageBytes is the largest gRPC message taken or sent.
 	maxMessageBytes = 64 << 20
-	// maxAnswerBytes bounds the answer to a forwarded request: half of what a message and the default outbox hold.
-	maxAnswerBytes = 32 << 20
+	// MaxAnswerBytes bounds the answer to a forwarded request: half of what a message and the default outbox hold.
+	MaxAnswerBytes = 32 << 20
 	// batchBytes is about how much goes into one message.
 	batchBytes = 1 << 20
 	// maxLookupPartitions bounds one look-up.

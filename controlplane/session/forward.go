@@ -40,7 +40,7 @@ func (a *agent) forwardFault(f *api.Forward, err error) *api.Error {
 // answerForward sends an answer. One that fits no message must not end the stream, which would be asked again on the
 // next one: it is refused, which closes the one connection that asked.
 func (a *agent) answerForward(f *api.Forward, body []byte, e *api.Error) {
-	if len(body) > maxAnswerBytes {
+	if len(body) > MaxAnswerBytes {
 		a.t.log.Warn("answer too large to be sent", zap.Int32("api_key", f.ApiKey), zap.Int("bytes", len(body)))
 		body, e = nil, fault(api.Error_INVALID, "the answer is too large")
 	}
