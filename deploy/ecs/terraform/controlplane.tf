@@ -1,0 +1,127 @@
+resource "aws_iam_role" "control_plane" {
+  name_prefix        = "${var.name}-controlplane-"
+  assume_role_policy = local.assume
+}
+
+resource "aws_iam_role_policy" "control_plane" {
+  name = "records"
+  role = aws_iam_role.control_plane.name
+  policy = jsonencode({
+    Version = "2012-10-17"
+    Statement = [
+      {
+        Effect   = "Allow"
+        Action   = ["s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"]
+        Resource = "${local.bucket_arn}/${var.prefix}/*"
+      },
+      # IfExists: HEAD of the bucket, and 404 for an absent object, need the right without a prefix.
+      {
+        Effect    = "Allow"
+        Action    = "s3:ListBucket"
+        Resource  = local.bucket_arn
+        Condition = { StringLikeIfExists = { "s3:prefix" = "${var.prefix}/*" } }
+      },
+      # The action has no condition for the prefix.
+      { Effect = "Allow", Action = "s3:ListBucketMultipartUploads", Resource = local.bucket_arn },
+    ]
+  })
+}
+
+locals {
+  # --replica-id is the task's host name: an upgrade of the metadata's state waits 10 minutes for the names of the old tasks to expire.
+  control_plane_environment = merge({
+    FRESHET_ETCD            = join(",", var.etcd_endpoints)
+    FRESHET_ETCD_TLS        = tostring(var.etcd_tls)
+    FRESHET_BUCKET          = local.bucket_url
+    FRESHET_VIRTUAL_CLUSTER = var.virtual_cluster
+    FRESHET_LOG_FORMAT      = "json"
+  }, var.control_plane_environment)
+}
+
+resource "aws_ecs_task_definition" "control_plane" {
+  family                   = "${var.name}-controlplane"
+  requires_compatibilities = ["FARGATE"]
+  network_mode             = "awsvpc"
+  cpu                      = var.control_plane_cpu
+  memory                   = var.control_plane_memory
+  execution_role_arn       = aws_iam_role.execution.arn
+  task_role_arn            = aws_iam_role.control_plane.arn
+  # A roll-back needs the old revision.
+  skip_destroy = true
+
+  runtime_platform {
+    cpu_architecture        = var.architecture
+    operating_system_family = "LINUX"
+  }
+
+  container_definitions = jsonencode([{
+    name    = "controlplane"
+    image   = var.image
+    command = ["controlplane"]
+    # Nine tenths of it are --memory-limit.
+    memory                 = var.control_plane_memory
+    readonlyRootFilesystem = true
+    linuxParameters        = { capabilities = { drop = ["ALL"] } }
+    ulimits                = [{ name = "nofile", softLimit = 65536, hardLimit = 65536 }]
+    portMappings           = [for p in [7050, 8090] : { containerPort = p }]
+    environment            = [for k, v in local.control_plane_environment : { name = k, value = v }]
+    secrets                = [{ name = "FRESHET_AGENT_KEY", valueFrom = local.key }]
+    # Without owner, etcd or bucket /readyz is 503: a roll-out that breaks the control plane is rolled back.
+    healthCheck = {
+      command     = ["CMD", "/freshet", "health", "http://127.0.0.1:8090/readyz"]
+      interval    = 5
+      timeout     = 4
+      retries     = 10
+      startPeriod = 120
+    }
+    stopTimeout = 30
+    logConfiguration = {
+      logDriver = "awslogs"
+      options = {
+        "awslogs-group"         = aws_cloudwatch_log_group.this.name
+        "awslogs-region"        = local.region
+        "awslogs-stream-prefix" = "controlplane"
+        "mode"                  = "non-blocking"
+      }
+    }
+  }])
+}
+
+resource "aws_ecs_service" "control_plane" {
+  name            = "controlplane"
+  cluster         = aws_ecs_cluster.this.arn
+  task_definition = aws_ecs_task_definition.control_plane.arn
+  launch_type     = "FARGATE"
+  desired_count   = 2
+  # Agents start after ready control planes.
+  wait_for_steady_state = true
+
+  deployment_minimum_healthy_percent = 100
+  deployment_maximum_percent         = 200
+
+  deployment_circuit_breaker {
+    enable   = true
+    rollback = true
+  }
+
+  network_configuration {
+    subnets         = var.zones[*].subnet
+    security_groups = compact([aws_security_group.control_planes.id, var.etcd_client_group])
+  }
+
+  service_registries {
+    registry_arn = aws_service_discovery_service.control_plane.arn
+  }
+
+  # Tasks start after all that they use.
+  depends_on = [
+    aws_iam_role_policy.control_plane,
+    aws_iam_role_policy.execution,
+    aws_s3_bucket_public_access_block.records,
+    aws_secretsmanager_secret_version.agent_key,
+    aws_vpc_endpoint.gateway,
+    aws_vpc_endpoint.interface,
+    aws_vpc_security_group_egress_rule.this,
+    aws_vpc_security_group_ingress_rule.this,
+  ]
+}

@@ -1,0 +1,82 @@
+resource "aws_s3_bucket" "records" {
+  count = var.bucket == null ? 1 : 0
+
+  bucket_prefix = "${var.name}-"
+
+  lifecycle {
+    prevent_destroy = true
+  }
+}
+
+resource "aws_s3_bucket_server_side_encryption_configuration" "records" {
+  count = var.bucket == null ? 1 : 0
+
+  bucket = aws_s3_bucket.records[0].bucket
+
+  rule {
+    apply_server_side_encryption_by_default {
+      sse_algorithm = "AES256"
+    }
+  }
+}
+
+resource "aws_s3_bucket_ownership_controls" "records" {
+  count = var.bucket == null ? 1 : 0
+
+  bucket = aws_s3_bucket.records[0].bucket
+
+  rule {
+    object_ownership = "BucketOwnerEnforced"
+  }
+}
+
+resource "aws_s3_bucket_public_access_block" "records" {
+  count = var.bucket == null ? 1 : 0
+
+  bucket                  = aws_s3_bucket.records[0].bucket
+  block_public_acls       = true
+  block_public_policy     = true
+  ignore_public_acls      = true
+  restrict_public_buckets = true
+}
+
+# Freshet deletes its objects itself. A rule that deletes or moves objects loses records.
+resource "aws_s3_bucket_lifecycle_configuration" "records" {
+  count = var.bucket == null ? 1 : 0
+
+  bucket = aws_s3_bucket.records[0].bucket
+
+  rule {
+    id     = "unfinished-uploads"
+    status = "Enabled"
+
+    filter {}
+
+    abort_incomplete_multipart_upload {
+      days_after_initiation = 7
+    }
+  }
+}
+
+resource "aws_secretsmanager_secret" "agent_key" {
+  count = var.agent_key_secret_arn == null ? 1 : 0
+
+  name_prefix = "${var.name}-agent-key-"
+  description = "Key by which agents of Freshet authenticate to control planes"
+}
+
+# Each plan generates a key, and the state has none of them. Only a change of secret_string_wo_version stores one.
+ephemeral "random_password" "agent_key" {
+  count = var.agent_key_secret_arn == null ? 1 : 0
+
+  length  = 48
+  special = false
+}
+
+resource "aws_secretsmanager_secret_version" "agent_key" {
+  count = var.agent_key_secret_arn == null ? 1 : 0
+
+  secret_id                = aws_secretsmanager_secret.agent_key[0].arn
+  secret_string_wo         = ephemeral.random_password.agent_key[0].result
+  secret_string_wo_version = 1
+}
