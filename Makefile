@@ -333,18 +333,26 @@ e2e-ecs: $(ECS_PROGRAM) ## deploy deploy/ecs on a stand-in of ECS, and scale, ro
 lint: ## vet, linters, formatting
 	$(LINT) run ./...
 	cd tools/image && $(LINT) run ./...
+	cd tools/deploy && $(LINT) run ./...
 	$(LINT) fmt --diff >/dev/null || { echo "not formatted: run make format"; exit 1; }
 
-CFN_LINT = $(BIN)/cfn-lint/bin/cfn-lint
-$(CFN_LINT): tools/deploy/requirements.txt
-	rm -rf $(BIN)/cfn-lint
-	python3 -m venv $(BIN)/cfn-lint
-	$(BIN)/cfn-lint/bin/pip install --quiet --disable-pip-version-check --no-deps --requirement $< || { rm -rf $(BIN)/cfn-lint; exit 1; }
+# cfn-lint, and what awscheck.py reads: 280 MB.
+DEPLOY_TOOLS = $(BIN)/deploy-tools
+$(DEPLOY_TOOLS)/done: tools/deploy/requirements.txt
+	rm -rf $(DEPLOY_TOOLS)
+	python3 -m venv $(DEPLOY_TOOLS)
+	$(DEPLOY_TOOLS)/bin/pip install --quiet --disable-pip-version-check --no-compile --no-deps --requirement $<
 	touch $@
 
 .PHONY: lint-deploy
-lint-deploy: $(CFN_LINT) ## check the CloudFormation template of deploy/ecs with cfn-lint, and against the program's flags and ports (needs python3-venv)
-	FRESHET_CFN_LINT='$(abspath $(CFN_LINT))' $(GO) test -vet=off -count=1 ./deploy/ecs
+lint-deploy: $(DEPLOY_TOOLS)/done ## check the CloudFormation template and the Terraform module of deploy/ecs, and compare them (needs python3-venv)
+	$(GO) -C tools/deploy build -o $(abspath $(BIN))/render .
+	@failed=; run() { echo "$$*"; "$$@" || failed="$$failed; $$*"; }; \
+	run $(GO) -C tools/deploy test -vet=off -count=1 ./...; \
+	run env FRESHET_CFN_LINT='$(abspath $(DEPLOY_TOOLS))/bin/cfn-lint' FRESHET_RENDER='$(abspath $(BIN))/render' $(GO) test -vet=off -count=1 ./deploy/ecs; \
+	run $(DEPLOY_TOOLS)/bin/python -B tools/deploy/awscheck_test.py; \
+	run $(DEPLOY_TOOLS)/bin/python -B tools/deploy/awscheck.py $(wildcard deploy/ecs/terraform/*.tf deploy/ecs/terraform/examples/*/*.tf); \
+	if [ -n "$$failed" ]; then echo "make lint-deploy: FAILED$$failed"; false; fi
 
 .PHONY: format
 format: ## format all Go files

@@ -14,19 +14,20 @@ import (
 
 // computed are the attributes of each type to which the module may refer. A type has its ID or its ARN, so that no expression has the wrong one.
 var computed = map[string][]string{
-	"aws_cloudwatch_log_group":                    {"arn", "name"},
-	"aws_ecs_cluster":                             {"arn", "name"},
-	"aws_ecs_service":                             {"name"},
-	"aws_ecs_task_definition":                     {"arn"},
-	"aws_iam_role":                                {"arn", "name"},
-	"aws_lb":                                      {"arn", "dns_name"},
-	"aws_lb_target_group":                         {"arn"},
-	"aws_s3_bucket":                               {"bucket"},
-	"aws_secretsmanager_secret":                   {"arn"},
-	"aws_security_group":                          {"id"},
+	"aws_cloudwatch_log_group":  {"arn", "name"},
+	"aws_ecs_cluster":           {"arn", "name"},
+	"aws_ecs_service":           {"name"},
+	"aws_ecs_task_definition":   {"arn"},
+	"aws_iam_role":              {"arn", "name"},
+	"aws_lb":                    {"arn", "dns_name"},
+	"aws_lb_target_group":       {"arn"},
+	"aws_s3_bucket":             {"bucket"},
+	"aws_secretsmanager_secret": {"arn"},
+	"aws_security_group":        {"id"},
+	"random_password":           {"result"},
+
 	"aws_service_discovery_private_dns_namespace": {"id"},
 	"aws_service_discovery_service":               {"arn"},
-	"random_password":                             {"result"},
 }
 
 // instance is one of the instances of a block with count or for_each, or the only one.
