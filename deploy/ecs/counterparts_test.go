@@ -88,11 +88,11 @@ var counterparts = map[string]map[string]string{
 		"vpc_id": "VpcId", "vpc_endpoint_type": "VpcEndpointType", "service_name": "ServiceName", "private_dns_enabled": "PrivateDnsEnabled",
 		"route_table_ids/#": "RouteTableIds/#", "subnet_ids/#": "SubnetIds/#", "security_group_ids/#": "SecurityGroupIds/#",
 	},
-	"random_password": {"length": "GenerateSecretString/PasswordLength", "special": "GenerateSecretString/ExcludePunctuation"},
+	"aws_secretsmanager_random_password": {"password_length": "GenerateSecretString/PasswordLength", "exclude_punctuation": "GenerateSecretString/ExcludePunctuation"},
 }
 
 // wording are values that the two languages name differently.
-var wording = map[string]string{"internal=true": "internal", "special=false": "true"}
+var wording = map[string]string{"internal=true": "internal"}
 
 // names maps the addresses of the module's resources to the template's names.
 func names() map[string]string {
@@ -100,7 +100,7 @@ func names() map[string]string {
 		"aws_cloudwatch_log_group.this": "LogGroup", "aws_ecs_cluster.this": "Cluster", "aws_ecs_service.control_plane": "ControlPlaneService",
 		"aws_ecs_task_definition.control_plane": "ControlPlaneTask", "aws_iam_role.agent": "AgentRole", "aws_iam_role.control_plane": "ControlPlaneRole",
 		"aws_iam_role.execution": "ExecutionRole", "aws_s3_bucket.records[0]": "Records", "aws_secretsmanager_secret.agent_key[0]": "AgentKey",
-		"ephemeral.random_password.agent_key[0]": "AgentKey", "aws_security_group.agents": "Agents", "aws_security_group.balancers[0]": "BalancerGroup",
+		"ephemeral.aws_secretsmanager_random_password.agent_key[0]": "AgentKey", "aws_security_group.agents": "Agents", "aws_security_group.balancers[0]": "BalancerGroup",
 		"aws_security_group.control_planes": "ControlPlanes", "aws_security_group.endpoints[0]": "EndpointGroup",
 		"aws_service_discovery_private_dns_namespace.this": "Names", "aws_service_discovery_service.control_plane": "ControlPlaneName",
 		"aws_vpc_endpoint.gateway[0]": "S3Endpoint", `aws_vpc_endpoint.interface["ecr.api"]`: "EcrApiEndpoint",

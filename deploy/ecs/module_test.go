@@ -48,9 +48,9 @@ func TestParity_FindsFaults(t *testing.T) {
 		{`registry_arn = aws_service_discovery_service.agents[each.key].arn`, `registry_arn = aws_service_discovery_service.control_plane.arn`, "ServiceA: ServiceRegistries/0/RegistryArn"},
 		{"ttl  = 10", "ttl  = 60", "NameA: DnsConfig/DnsRecords/0/TTL"},
 		{"secret_string_wo         = ", "secret_string            = ", "the agent key is in the state"},
-		{"  length  = 48", "  length  = 8", "AgentKey: GenerateSecretString/PasswordLength"},
+		{"password_length     = 48", "password_length     = 8", "AgentKey: GenerateSecretString/PasswordLength"},
 		{`.${var.namespace}:8090"`, `.${var.namespace}:7050"`, "output control_plane_http"},
-		{"each.value.subnet]\n  security_groups  ", "var.zones[0].subnet]\n  security_groups  ", "BalancerB: Subnets/0"},
+		{"each.value.subnet_id]\n  security_groups  ", "var.zones[0].subnet_id]\n  security_groups  ", "BalancerB: Subnets/0"},
 		{"    enable   = true", "   enable   = true", "is not formatted"},
 		{"local.bucket_url", "local.bucket_urls", "no local.bucket_urls"},
 		{"aws_security_group.agents.id", "aws_security_group.agents.arn", "This object does not have an attribute named \"arn\""},
@@ -78,7 +78,7 @@ func TestModule_PlansWithoutIDs(t *testing.T) {
 // TestModule_RefusesVariables: the module refuses zones, networks and times that cannot work, and names the variable.
 func TestModule_RefusesVariables(t *testing.T) {
 	s := with(t, parse(t, source(t)), full)
-	zone := func(name, subnet, cidr string) object { return object{"name": name, "subnet": subnet, "cidr": cidr} }
+	zone := func(name, subnet, cidr string) object { return object{"name": name, "subnet_id": subnet, "cidr": cidr} }
 	a, network := zone("eu-1a", "subnet-0000000a", "10.0.1.0/24"), "client_cidrs must be IPv4 networks, as 10.0.0.0/16."
 	badCidr, badStop := "zones: cidr must be an IPv4 network, as 10.0.1.0/24.", "stop_timeout_seconds must be at least 2 more than drain_seconds, and at most 120."
 	badDrain := "drain_seconds must be a whole number from 5 to 110: Fargate stops a task after at most 120 s."

@@ -123,7 +123,7 @@ func variables(t *testing.T, s *stack) request {
 	zones, clientZones := []any{}, []any{}
 	for _, z := range []string{"A", "B", "C"} {
 		if p["Zone"+z] != "" {
-			zones = append(zones, object{"name": p["Zone"+z], "subnet": p["Subnet"+z], "cidr": p["Cidr"+z]})
+			zones = append(zones, object{"name": p["Zone"+z], "subnet_id": p["Subnet"+z], "cidr": p["Cidr"+z]})
 			data[fmt.Sprintf("aws_subnet.zone[%q]", p["Zone"+z])] = object{"availability_zone": p["Zone"+z], "cidr_block": p["Cidr"+z], "vpc_id": p["Vpc"]}
 		}
 	}
@@ -140,6 +140,6 @@ func variables(t *testing.T, s *stack) request {
 		"control_plane_cpu": number("ControlPlaneCpu"), "control_plane_memory": number("ControlPlaneMemory"),
 		"virtual_cluster": p["VirtualCluster"], "agent_key_secret_arn": null("AgentKeySecretArn"), "log_retention_days": number("LogRetentionDays"),
 		"bucket": null("Bucket"), "prefix": p["Prefix"], "bucket_options": p["BucketOptions"], "etcd_endpoints": list("EtcdEndpoints"),
-		"etcd_tls": p["EtcdTls"] == "true", "etcd_client_group": null("EtcdClientGroup"),
+		"etcd_tls": p["EtcdTls"] == "true", "etcd_security_group_id": null("EtcdClientGroup"),
 	}}
 }

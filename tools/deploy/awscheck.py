@@ -20,7 +20,7 @@ import hcl2
 PACKAGE = "cdktf_cdktf_provider_aws"
 # Arguments that Terraform knows in each resource. CDKTF has some of them in each class.
 META = {"connection", "count", "depends_on", "for_each", "lifecycle", "provider", "provisioner", "provisioners"}
-REFERENCE = re.compile(r"\b((?:data\.)?aws_\w+)\.(\w+)(?:\[[^]]*\])?\.(\w+)")
+REFERENCE = re.compile(r"\b((?:data\.|ephemeral\.)?aws_\w+)\.(\w+)(?:\[[^]]*\])?\.(\w+)")
 
 
 @dataclass
@@ -67,8 +67,12 @@ def argument(a: ast.arg, default: ast.expr | None, names: set[str]) -> Argument:
 
 @functools.cache
 def load_schema(block_type: str) -> Schema | None:
-    """Return the schema of aws_lb or data.aws_subnet, or None."""
-    kind = block_type.replace(".", "_") if block_type.startswith("data.") else block_type.removeprefix("aws_")
+    """Return the schema of aws_lb or data.aws_subnet, or None.
+
+    The package has no ephemeral resources. The provider's aws_secretsmanager_random_password has the arguments of the data source of that name.
+    """
+    _, dot, name = block_type.rpartition(".")
+    kind = "data_" + name if dot else name.removeprefix("aws_")
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None:
         sys.exit(f"awscheck: {PACKAGE} is not installed: tools/deploy/requirements.txt has its version")
@@ -107,7 +111,7 @@ def check(name: str, text: str) -> list[str]:
     """Return the faults of a file's text."""
     faults = []
     document = hcl2.loads(text)
-    for block, prefix in (("resource", ""), ("data", "data.")):
+    for block, prefix in (("resource", ""), ("data", "data."), ("ephemeral", "ephemeral.")):
         for entry in document.get(block, []):
             for quoted, by_name in entry.items():
                 if quoted.startswith("__"):

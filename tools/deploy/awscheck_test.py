@@ -31,6 +31,8 @@ PLANTED = [
     ("cluster.tf", "  id = each.value.subnet", "  subnet = each.value.subnet", "data.aws_subnet.zone: no argument or block subnet"),
     ("cluster.tf", "data.aws_region.current.region", "data.aws_region.current.regions", "data.aws_region.current has no attribute regions"),
     ("network.tf", "  vpc_id            = var.vpc_id\n", "", "aws_vpc_endpoint.gateway: vpc_id is missing"),
+    ("storage.tf", "  password_length ", "  length ", "ephemeral.aws_secretsmanager_random_password.agent_key: no argument or block length"),
+    ("storage.tf", "[0].random_password", "[0].result", "ephemeral.aws_secretsmanager_random_password.agent_key has no attribute result"),
     ("storage.tf", "  secret_string_wo  ", "  secret_string_write_only  ", "aws_secretsmanager_secret_version.agent_key: no argument or block secret_string_write_only"),
 ]
 

@@ -24,8 +24,8 @@ var computed = map[string][]string{
 	"aws_s3_bucket":             {"bucket"},
 	"aws_secretsmanager_secret": {"arn"},
 	"aws_security_group":        {"id"},
-	"random_password":           {"result"},
 
+	"aws_secretsmanager_random_password":          {"random_password"},
 	"aws_service_discovery_private_dns_namespace": {"id"},
 	"aws_service_discovery_service":               {"arn"},
 }

@@ -117,7 +117,7 @@ resource "aws_ecs_service" "agents" {
   }
 
   network_configuration {
-    subnets         = [each.value.subnet]
+    subnets         = [each.value.subnet_id]
     security_groups = [aws_security_group.agents.id]
   }
 

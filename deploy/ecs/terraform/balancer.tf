@@ -10,7 +10,7 @@ resource "aws_lb" "zone" {
   name_prefix                      = "kafka-"
   load_balancer_type               = "network"
   internal                         = true
-  subnets                          = [each.value.subnet]
+  subnets                          = [each.value.subnet_id]
   security_groups                  = [aws_security_group.balancers[0].id]
   enable_cross_zone_load_balancing = false
 }

@@ -6,12 +6,12 @@ data "aws_region" "current" {}
 data "aws_subnet" "zone" {
   for_each = local.zones
 
-  id = each.value.subnet
+  id = each.value.subnet_id
 
   lifecycle {
     postcondition {
       condition     = self.availability_zone == each.key && self.cidr_block == each.value.cidr && self.vpc_id == var.vpc_id
-      error_message = "zones: ${each.value.subnet} must be the subnet of vpc_id with zone ${each.key} and CIDR ${each.value.cidr}."
+      error_message = "zones: ${each.value.subnet_id} must be the subnet of vpc_id with zone ${each.key} and CIDR ${each.value.cidr}."
     }
   }
 }

@@ -105,8 +105,8 @@ resource "aws_ecs_service" "control_plane" {
   }
 
   network_configuration {
-    subnets         = var.zones[*].subnet
-    security_groups = compact([aws_security_group.control_planes.id, var.etcd_client_group])
+    subnets         = var.zones[*].subnet_id
+    security_groups = compact([aws_security_group.control_planes.id, var.etcd_security_group_id])
   }
 
   service_registries {

@@ -3,6 +3,7 @@ resource "aws_service_discovery_private_dns_namespace" "this" {
   vpc  = var.vpc_id
 }
 
+# The provider warns that failure_threshold is deprecated. Without it, each plan would replace the name.
 resource "aws_service_discovery_service" "control_plane" {
   name = "controlplane"
 

@@ -15,7 +15,7 @@ resource "aws_vpc_endpoint" "interface" {
   vpc_endpoint_type   = "Interface"
   service_name        = "com.amazonaws.${local.region}.${each.key}"
   private_dns_enabled = true
-  subnet_ids          = var.zones[*].subnet
+  subnet_ids          = var.zones[*].subnet_id
   security_group_ids  = [aws_security_group.endpoints[0].id]
 }
 

@@ -66,17 +66,17 @@ resource "aws_secretsmanager_secret" "agent_key" {
 }
 
 # Each plan generates a key, and the state has none of them. Only a change of secret_string_wo_version stores one.
-ephemeral "random_password" "agent_key" {
+ephemeral "aws_secretsmanager_random_password" "agent_key" {
   count = var.agent_key_secret_arn == null ? 1 : 0
 
-  length  = 48
-  special = false
+  password_length     = 48
+  exclude_punctuation = true
 }
 
 resource "aws_secretsmanager_secret_version" "agent_key" {
   count = var.agent_key_secret_arn == null ? 1 : 0
 
   secret_id                = aws_secretsmanager_secret.agent_key[0].arn
-  secret_string_wo         = ephemeral.random_password.agent_key[0].result
+  secret_string_wo         = ephemeral.aws_secretsmanager_random_password.agent_key[0].random_password
   secret_string_wo_version = 1
 }

@@ -19,9 +19,9 @@ variable "vpc_id" {
 variable "zones" {
   description = "Availability zones of agents: the name, as eu-central-1a, and the ID and CIDR of the subnet of the zone's tasks. Clients with addresses in the CIDR are clients of the zone."
   type = list(object({
-    name   = string
-    subnet = string
-    cidr   = string
+    name      = string
+    subnet_id = string
+    cidr      = string
   }))
 
   validation {
@@ -33,7 +33,7 @@ variable "zones" {
     error_message = "zones must have one subnet for each zone: a name is there twice."
   }
   validation {
-    condition     = length(distinct(var.zones[*].subnet)) == length(var.zones)
+    condition     = length(distinct(var.zones[*].subnet_id)) == length(var.zones)
     error_message = "zones must have a subnet of its own for each zone: a subnet is there twice."
   }
   validation {
@@ -321,7 +321,7 @@ variable "etcd_tls" {
   default     = true
 }
 
-variable "etcd_client_group" {
+variable "etcd_security_group_id" {
   description = "Security group that the etcd members admit at port 2379. Control planes join it. null if they admit the subnets."
   type        = string
   default     = null

@@ -3,13 +3,10 @@ terraform {
   required_version = ">= 1.11"
 
   required_providers {
+    # tools/deploy/awscheck.py checks against the schema of 6.25.0.
     aws = {
       source  = "hashicorp/aws"
-      version = ">= 6.0"
-    }
-    random = {
-      source  = "hashicorp/random"
-      version = ">= 3.7.1"
+      version = ">= 6.25, < 7.0"
     }
   }
 }

@@ -13,9 +13,9 @@ module "freshet" {
 
   vpc_id = "vpc-0123456789abcdef0"
   zones = [
-    { name = "eu-central-1a", subnet = "subnet-0123456789abcdef0", cidr = "10.0.1.0/24" },
-    { name = "eu-central-1b", subnet = "subnet-0123456789abcdef1", cidr = "10.0.2.0/24" },
-    { name = "eu-central-1c", subnet = "subnet-0123456789abcdef2", cidr = "10.0.3.0/24" },
+    { name = "eu-central-1a", subnet_id = "subnet-0123456789abcdef0", cidr = "10.0.1.0/24" },
+    { name = "eu-central-1b", subnet_id = "subnet-0123456789abcdef1", cidr = "10.0.2.0/24" },
+    { name = "eu-central-1c", subnet_id = "subnet-0123456789abcdef2", cidr = "10.0.3.0/24" },
   ]
   route_table_ids     = ["rtb-0123456789abcdef0"]
   interface_endpoints = true
@@ -28,8 +28,8 @@ module "freshet" {
   operator_cidrs = ["10.0.9.0/24"]
   load_balancers = true
 
-  etcd_endpoints    = ["etcd-1.internal:2379", "etcd-2.internal:2379", "etcd-3.internal:2379"]
-  etcd_client_group = "sg-0123456789abcdef0"
+  etcd_endpoints         = ["etcd-1.internal:2379", "etcd-2.internal:2379", "etcd-3.internal:2379"]
+  etcd_security_group_id = "sg-0123456789abcdef0"
 
   image              = "123456789012.dkr.ecr.eu-central-1.amazonaws.com/freshet:v1"
   ecr_repository_arn = "arn:aws:ecr:eu-central-1:123456789012:repository/freshet"
