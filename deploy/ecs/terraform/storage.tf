@@ -65,7 +65,7 @@ resource "aws_secretsmanager_secret" "agent_key" {
   description = "Key by which agents of Freshet authenticate to control planes"
 }
 
-# Each plan generates a key, and the state has none of them. Only a change of secret_string_wo_version stores one.
+# Every plan and apply generates a key, which neither plan nor state has. The secret gets one when it is made, and when secret_string_wo_version changes.
 ephemeral "aws_secretsmanager_random_password" "agent_key" {
   count = var.agent_key_secret_arn == null ? 1 : 0
 

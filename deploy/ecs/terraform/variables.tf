@@ -254,7 +254,7 @@ variable "virtual_cluster" {
 }
 
 variable "agent_key_secret_arn" {
-  description = "Secret with the key by which agents authenticate to control planes, encrypted by AWS's key of Secrets Manager. It must exist before the plan. null for a generated one."
+  description = "Secret with the key by which agents authenticate to control planes, encrypted by AWS's key of Secrets Manager. The secret must exist before the plan. null for a generated one."
   type        = string
   default     = null
 }
@@ -273,7 +273,7 @@ variable "log_retention_days" {
 # Storage.
 
 variable "bucket" {
-  description = "Name of an existing bucket in the region. null for one that the module makes."
+  description = "Name of a bucket in the region, which must exist before the plan. null for one that the module makes."
   type        = string
   default     = null
 
