@@ -20,7 +20,7 @@ export GOFLAGS := $(strip -trimpath $(filter-out -trimpath,$(shell $(GO) env GOF
 UNIT      = $(shell { $(GO) list ./... || echo ./go-list-failed; } | grep -v '/test/') ./test/removal
 PLAIN     = $(shell $(GO) list ./bench/... ./cmd/...)
 WAITING   = ./test/clients ./test/matrix ./test/ecosystem ./test/differential ./test/e2e ./test/zones ./test/chart ./test/elastic ./test/upgrade ./test/ecs ./test/soak
-MEASURING = $(shell $(GO) list ./test/... | grep -v -e '/test/sim' -e '/test/removal' -e '/test/kube' -e '/test/ecs/cluster' $(WAITING:./%=-e '/%$$'))
+MEASURING = $(shell $(GO) list ./test/... | grep -v -e '/test/sim' -e '/test/removal' -e '/test/kube' -e '/test/ecs/cluster' -e '/test/compose' $(WAITING:./%=-e '/%$$'))
 # Vet is make lint's.
 TEST      = $(GO) test -vet=off -timeout 14m
 REAL      = FRESHET_BINARY=$(abspath $(BIN)/freshet) $(TEST) -count=1
@@ -329,11 +329,18 @@ e2e-ecs: $(ECS_PROGRAM) ## deploy deploy/ecs on a stand-in of ECS, and scale, ro
 	$(PACK) $(MACHINE)=$(abspath $(ECS_PROGRAM)) --directory /data --name localhost/freshet:ecs --output $(abspath $(BIN))/ecs/image.tar
 	FRESHET_ECS=$(or $(BREAK),1) $(GO) test -timeout 15m -count=1 -v -artifacts -outputdir $(abspath $(BIN))/ecs ./test/ecs/cluster
 
+.PHONY: e2e-compose
+e2e-compose: $(BIN)/linux-$(MACHINE)/freshet ## run deploy/compose by podman-compose, and the commands of docs/compose.md under clients (root on Debian, 2 minutes)
+	test/compose/stack.sh install
+	$(PACK) $(MACHINE)=$(abspath $<) --directory /data --name localhost/freshet:compose --output $(abspath $(BIN))/compose/image.tar
+	FRESHET_COMPOSE=1 $(GO) test -timeout 10m -count=1 -v ./test/compose
+
 .PHONY: lint
 lint: ## vet, linters, formatting
 	$(LINT) run ./...
 	cd tools/image && $(LINT) run ./...
 	cd tools/deploy && $(LINT) run ./...
+	cd tools/compose && $(LINT) run ./...
 	$(LINT) fmt --diff >/dev/null || { echo "not formatted: run make format"; exit 1; }
 
 # cfn-lint, and what awscheck.py reads: 280 MB.
@@ -345,13 +352,14 @@ $(DEPLOY_TOOLS)/done: tools/deploy/requirements.txt
 	touch $@
 
 .PHONY: lint-deploy
-lint-deploy: $(DEPLOY_TOOLS)/done ## check the CloudFormation template and the Terraform module of deploy/ecs, and compare them (needs python3-venv)
+lint-deploy: $(DEPLOY_TOOLS)/done ## check deploy/ecs, whose template and Terraform module it compares, and deploy/compose (needs python3-venv)
 	$(GO) -C tools/deploy build -o $(abspath $(BIN))/render .
 	@failed=; run() { echo "$$*"; "$$@" || failed="$$failed; $$*"; }; \
 	run $(GO) -C tools/deploy test -vet=off -count=1 ./...; \
 	run env FRESHET_CFN_LINT='$(abspath $(DEPLOY_TOOLS))/bin/cfn-lint' FRESHET_RENDER='$(abspath $(BIN))/render' $(GO) test -vet=off -count=1 ./deploy/ecs; \
 	run $(DEPLOY_TOOLS)/bin/python -B tools/deploy/awscheck_test.py; \
 	run $(DEPLOY_TOOLS)/bin/python -B tools/deploy/awscheck.py $(wildcard deploy/ecs/terraform/*.tf deploy/ecs/terraform/examples/*/*.tf); \
+	run $(GO) -C tools/compose test -vet=off -count=1 ./...; \
 	if [ -n "$$failed" ]; then echo "make lint-deploy: FAILED$$failed"; false; fi
 
 .PHONY: format
