@@ -329,6 +329,12 @@ e2e-ecs: $(ECS_PROGRAM) ## deploy deploy/ecs on a stand-in of ECS, and scale, ro
 	$(PACK) $(MACHINE)=$(abspath $(ECS_PROGRAM)) --directory /data --name localhost/freshet:ecs --output $(abspath $(BIN))/ecs/image.tar
 	FRESHET_ECS=$(or $(BREAK),1) $(GO) test -timeout 15m -count=1 -v -artifacts -outputdir $(abspath $(BIN))/ecs ./test/ecs/cluster
 
+.PHONY: ecs-stand-in
+ecs-stand-in: $(BIN)/linux-$(MACHINE)/freshet ## deploy deploy/ecs on a stand-in of ECS, and leave it running until Ctrl-C (root on Debian; docs/ecs.md)
+	test/ecs/cluster/stack.sh install
+	$(PACK) $(MACHINE)=$(abspath $<) --directory /data --name localhost/freshet:ecs --output $(abspath $(BIN))/ecs/image.tar
+	FRESHET_ECS=stay $(GO) test -timeout 0 -count=1 -v ./test/ecs/cluster
+
 .PHONY: e2e-compose
 e2e-compose: $(BIN)/linux-$(MACHINE)/freshet ## run deploy/compose by podman-compose, and the commands of docs/compose.md under clients (root on Debian, 2 minutes)
 	test/compose/stack.sh install

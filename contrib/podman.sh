@@ -1,4 +1,5 @@
-# Podman's service with storage and settings of its own, as a Docker. contrib/test.sh and test/ecs/cluster/stack.sh source this file.
+# Podman's service with storage and settings of its own, as a Docker, and namespaces of its own. contrib/test.sh, test/ecs/cluster/stack.sh and
+# test/compose/stack.sh source this file.
 
 # podman_settings DIR [BACKEND DNS] writes the settings of a Podman whose state is in DIR, and exports their paths. BACKEND is the
 # network backend, and DNS the address of the containers' DNS server. Without them, Podman chooses.
@@ -39,4 +40,35 @@ podman_await() {
 podman_remove() {
   podman system reset --force >/dev/null 2>&1 || true # Podman 4.3 exits with 125 after it has removed everything.
   rm -rf "$1"
+}
+
+# enclose DIR makes network, mount and PID namespaces, and writes the ID of their first process into DIR/pid. All root's Podmans on a machine
+# share files below /run and locks in /dev/shm, so these are empty there. When the first process ends, the kernel ends all others. Until
+# then, it gives bridges a fixed MAC address, as udev does elsewhere: a bridge takes the lowest one of its ports otherwise, and a new container
+# cuts off the others for up to a minute.
+enclose() {
+  setsid unshare --net --mount --pid --fork --mount-proc bash -c '
+    mount -t tmpfs run /run && mount -t tmpfs shm /dev/shm && ip link set lo up && touch "$1" || exit
+    mac=02:00:00:00:00:01
+    ip monitor link | grep --line-buffered --only-matching "podman[0-9]*" | while read -r bridge; do
+      ip link show "$bridge" | grep -q $mac || ip link set "$bridge" address $mac
+    done' enclose "$1/enclosed" </dev/null >"$1/enclose.log" 2>&1 &
+  local pid=$!
+  for _ in $(seq 100); do
+    if [ -e "$1/enclosed" ]; then
+      tr -d ' ' <"/proc/$pid/task/$pid/children" >"$1/pid"
+      return
+    fi
+    sleep 0.1
+  done
+  echo "no namespaces: $(cat "$1/enclose.log")" >&2
+  return 1
+}
+
+# within DIR CMD runs a command in the namespaces, in the working directory of the caller.
+within() {
+  local first
+  first=$(cat "$1/pid")
+  shift
+  nsenter --target "$first" --net --mount --pid bash -c 'cd "$0" && exec "$@"' "$PWD" "$@"
 }

@@ -15,30 +15,6 @@ state=$dir/state
 . "$root/contrib/packages.sh"
 . "$root/deploy/compose/.env"
 
-# enclose makes network, mount and PID namespaces. All root's Podmans on a machine share files below /run and locks in /dev/shm, so these
-# are empty here. The first process waits for orphans; when it ends, the kernel ends all others. It also gives bridges a fixed MAC address, as
-# udev does elsewhere: a bridge takes the lowest one of its ports otherwise, and a new container would cut off the others from DNS.
-enclose() {
-  setsid unshare --net --mount --pid --fork --mount-proc bash -c '
-    mount -t tmpfs run /run && mount -t tmpfs shm /dev/shm && ip link set lo up && touch "$1" || exit
-    mac=02:00:00:00:00:01
-    ip monitor link | grep --line-buffered --only-matching "podman[0-9]*" | while read -r bridge; do
-      ip link show "$bridge" | grep -q $mac || ip link set "$bridge" address $mac
-    done' enclose "$state/enclosed" </dev/null >"$state/enclose.log" 2>&1 &
-  local pid=$!
-  for _ in $(seq 100); do
-    if [ -e "$state/enclosed" ]; then
-      tr -d ' ' <"/proc/$pid/task/$pid/children" >"$state/pid"
-      return
-    fi
-    sleep 0.1
-  done
-  echo "stack.sh: no namespaces: $(cat "$state/enclose.log")" >&2
-  return 1
-}
-
-within() { nsenter --target "$(cat "$state/pid")" --net --mount --pid "$@"; }
-
 install_all() {
   local missing=()
   want podman podman
@@ -73,7 +49,7 @@ pack() {
       install -D "$library" "$tree/$library"
     done
   done
-  tar -C "$tree" -c . | within podman import --quiet -c "ENTRYPOINT [\"$entry\"]" -c "CMD $cmd" -c 'ENV PATH=/usr/local/bin:/usr/bin' - "$name"
+  tar -C "$tree" -c . | within "$state" podman import --quiet -c "ENTRYPOINT [\"$entry\"]" -c "CMD $cmd" -c 'ENV PATH=/usr/local/bin:/usr/bin' - "$name"
   rm -r "$tree"
 }
 
@@ -83,20 +59,20 @@ up() {
   mkdir -p "$state/path"
   printf '#!/bin/sh\n[ "$1" = compose ] || exit 127\nshift\nexec "%s" "$@"\n' "$dir/python/bin/podman-compose" >"$state/path/docker"
   chmod +x "$state/path/docker"
-  enclose
+  enclose "$state"
   podman_settings "$state" netavark
   pack "$ETCD_IMAGE" [] "$1:/usr/local/bin/etcd" "$2:/usr/local/bin/etcdctl"
   pack "$STORE_IMAGE" [] "$3:/usr/local/bin/versitygw" "$(command -v busybox):/usr/bin/wget"
   pack "$BALANCER_IMAGE" '["-W", "-db", "-f", "/usr/local/etc/haproxy/haproxy.cfg"]' "$(command -v haproxy):/usr/local/sbin/haproxy"
   pack "$PROMETHEUS_IMAGE" [] "$(command -v prometheus):/bin/prometheus" "$(command -v busybox):/usr/bin/wget"
-  within podman load --quiet -i "$(realpath "$4")"
+  within "$state" podman load --quiet -i "$(realpath "$4")"
 }
 
 down() {
   [ -e "$state" ] || return 0
   if [ -s "$state/pid" ]; then
     podman_settings "$state" netavark
-    within podman rm --all --force --time 0 >/dev/null 2>&1 || true
+    within "$state" podman rm --all --force --time 0 >/dev/null 2>&1 || true
     kill -9 "$(cat "$state/pid")"
   fi
   rm -rf "$state"
@@ -107,7 +83,7 @@ install) install_all ;;
 up) shift; up "$@" ;;
 run)
   podman_settings "$state" netavark
-  PATH=$state/path:$PATH within bash -euo pipefail -c "cd '$root/deploy/compose'; $2"
+  PATH=$state/path:$PATH within "$state" bash -euo pipefail -c "cd '$root/deploy/compose'; $2"
   ;;
 down) down ;;
 *) sed -n '2,/^set /s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;

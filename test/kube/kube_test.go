@@ -189,7 +189,7 @@ func (s *scene) phase(name string, k kind, happens func()) {
 	s.t.Helper()
 	for _, c := range s.clients {
 		c.Mark(s.t)
-		c.Again = c.Again || k > joins || c.Java && c.Protocol == "classic" // Java's classic consumer may read again after a rebalance (docs/clients.md)
+		c.Again = c.Again || k > joins || c.Java && c.Protocol == "classic" // seen while batches had leader epochs; not tried since
 	}
 	began, closed := time.Now(), s.closed(k)
 	happens()

@@ -38,7 +38,7 @@ type App struct {
 	Protocol  string            // of its group
 	Java      bool              // its library is Java's, else librdkafka
 	Producer  map[string]string // further settings of its producer
-	Again     bool              // its group may read records again: all agents had gone, or partitions were validated at a rebalance
+	Again     bool              // its group may read records again, because all agents had gone or a member was lost
 }
 
 func (a *App) config(own map[string]string) map[string]string {

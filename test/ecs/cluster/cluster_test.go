@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -32,6 +33,7 @@ const (
 // Values of FRESHET_ECS. kill and early-ack break a promise on purpose: such a run must fail.
 const (
 	whole    = "1"
+	stay     = "stay"      // the deployed stack runs until Ctrl-C
 	kill     = "kill"      // agents end by SIGKILL before the count goes down
 	earlyAck = "early-ack" // agents acknowledge records before they have stored them: the image has to be of such a build
 )
@@ -55,8 +57,13 @@ func TestCluster(t *testing.T) {
 	if mode == "" {
 		t.Skip("needs root, Debian packages and an image: run make e2e-ecs")
 	}
-	require.Contains(t, []string{whole, kill, earlyAck}, mode, "FRESHET_ECS")
+	require.Contains(t, []string{whole, stay, kill, earlyAck}, mode, "FRESHET_ECS")
 	s := newScene(t, mode)
+	if mode == stay {
+		s.stay()
+		return
+	}
+	s.start()
 	a, b := zones[0], zones[1]
 	switch mode {
 	case kill:
@@ -89,7 +96,18 @@ func (s *scene) everything(a, b string) {
 	s.finish()
 }
 
-// newScene deploys the template with one agent in each zone, and starts the applications.
+// stay waits for Ctrl-C.
+func (s *scene) stay() {
+	s.t.Helper()
+	ctx, stop := signal.NotifyContext(s.t.Context(), os.Interrupt)
+	defer stop()
+	s.t.Logf(`the stack runs until Ctrl-C. In another terminal:
+	test/ecs/cluster/stack.sh aws ecs list-services --cluster %s
+	test/ecs/cluster/stack.sh run kcat -b %s.%s:9092 -L`, name, zones[0], domain)
+	<-ctx.Done()
+}
+
+// newScene deploys the template with one agent in each zone.
 func newScene(t *testing.T, mode string) *scene {
 	t.Helper()
 	archive, err := filepath.Abs("../../../bin/ecs/image.tar")
@@ -107,14 +125,19 @@ func newScene(t *testing.T, mode string) *scene {
 		s.counts[zone] = 1
 	}
 	t.Logf("the template is deployed and all tasks are ready in %s", time.Since(began).Round(time.Millisecond))
-	s.apps = newApps(t)
-	stock.Prepare(t, load, s.apps, s.options()...)
-	for _, a := range s.apps {
-		a.Consume(t)
-		a.Produce(t)
-	}
-	stock.Flows(t, s.apps, time.Now())
 	return s
+}
+
+// start starts the applications.
+func (s *scene) start() {
+	s.t.Helper()
+	s.apps = newApps(s.t)
+	stock.Prepare(s.t, load, s.apps, s.options()...)
+	for _, a := range s.apps {
+		a.Consume(s.t)
+		a.Produce(s.t)
+	}
+	stock.Flows(s.t, s.apps, time.Now())
 }
 
 // newApps starts the programs of all applications: Java and librdkafka, in each zone.
@@ -134,7 +157,6 @@ func newApps(t *testing.T) (all []*stock.App) {
 	}
 	for _, a := range all {
 		a.Load = load
-		a.Again = a.Java && a.Protocol == "classic" // Java's classic consumer may read again after a rebalance (docs/clients.md)
 	}
 	return all
 }

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# A stand-in of ECS and CloudFormation on this machine: ministack, which starts the containers of tasks by Podman. Both are in a
-# network namespace, whose address 10.99.0.1 tasks reach. Nothing in it has a route out of the machine. Needs root on Linux.
+# A stand-in of ECS and CloudFormation on this machine: ministack, which starts the containers of tasks by Podman. Both are in
+# namespaces of their own, whose address 10.99.0.1 tasks reach. Nothing in it has a route out of the machine. Needs root on Linux.
 #
 #   stack.sh install            install missing Debian packages, and Python packages into bin/ecs
 #   stack.sh up ARCHIVE         start both, with the image of an archive
 #   stack.sh down               stop both, and remove their state
 #   stack.sh aws ARGS           run the AWS CLI against the stand-in
 #   stack.sh podman ARGS        run Podman
+#   stack.sh run CMD            run a command in the namespaces, as a client there
 #   stack.sh logs               print what tasks have logged, also those that have ended
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
@@ -16,8 +17,6 @@ namespace=freshet-ecs
 address=10.99.0.1
 . "$root/contrib/podman.sh"
 . "$root/contrib/packages.sh"
-
-within() { nsenter --net="/run/netns/$namespace" "$@"; }
 
 install_all() {
   local missing=()
@@ -39,16 +38,15 @@ install_all() {
 launch() {
   local name=$1
   shift
-  nsenter --net="/run/netns/$namespace" setsid "$@" >"$state/$name.log" 2>&1 </dev/null &
-  echo $! >"$state/$name.pid"
+  within "$state" setsid "$@" >"$state/$name.log" 2>&1 </dev/null &
 }
 
 up() {
   [ ! -e "$state" ] || { echo "stack.sh: a stack runs already; stack.sh down removes it" >&2; return 1; }
   [ "$(id -u)" = 0 ] || { echo "stack.sh: a network namespace needs root" >&2; return 1; }
   mkdir -p "$state"
-  ip netns add $namespace
-  ip -n $namespace link set lo up
+  enclose "$state"
+  ip netns attach $namespace "$(cat "$state/pid")"
   ip -n $namespace addr add $address/32 dev lo
   printf 'nameserver %s\noptions timeout:1\n' $address >"$state/resolv.conf"
   mkdir -p "/etc/netns/$namespace" # of "ip netns exec"
@@ -57,10 +55,10 @@ up() {
   # ministack pulls the image of each task, and starts what is there if that fails. Podman would retry for 7 s.
   printf '[[registry]]\nlocation = "localhost"\nblocked = true\n' >"$state/registries.conf"
   export CONTAINERS_REGISTRIES_CONF=$state/registries.conf
-  within podman load --quiet -i "$1"
+  within "$state" podman load --quiet -i "$1"
   launch podman podman system service --time=0 "$DOCKER_HOST"
   podman_await
-  launch ministack env GATEWAY_PORT=4566 "$dir/python/bin/python" "$(dirname "${BASH_SOURCE[0]}")/standin.py"
+  launch ministack env GATEWAY_PORT=4566 "$dir/python/bin/python" "$root/test/ecs/cluster/standin.py"
   for _ in $(seq 300); do
     if aws sts get-caller-identity >/dev/null 2>&1; then return; fi
     sleep 0.1
@@ -71,18 +69,15 @@ up() {
 
 aws() {
   AWS_ENDPOINT_URL=http://127.0.0.1:4566 AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test AWS_DEFAULT_REGION=us-east-1 AWS_PAGER= \
-    within "$dir/python/bin/aws" "$@"
+    within "$state" "$dir/python/bin/aws" "$@"
 }
 
 down() {
   set +e
-  local name
-  for name in ministack podman; do
-    [ -e "$state/$name.pid" ] && kill -- "$(cat "$state/$name.pid")"
-  done
   podman_settings "$state" netavark $address
-  within podman rm --all --force --time 0 >/dev/null 2>&1
-  podman_remove "$state"
+  within "$state" podman rm --all --force --time 0 >/dev/null 2>&1
+  kill -9 "$(cat "$state/pid")"
+  rm -rf "$state"
   ip netns del $namespace
   rm -rf "/etc/netns/$namespace"
 }
@@ -92,7 +87,8 @@ install) install_all ;;
 up) up "$2" ;;
 down) down ;;
 aws) shift; aws "$@" ;;
-podman) shift; podman_settings "$state" netavark $address; within podman "$@" ;;
+podman) shift; podman_settings "$state" netavark $address; within "$state" podman "$@" ;;
+run) shift; nsenter --net="/run/netns/$namespace" unshare --mount bash -c 'mount --bind "$0" /etc/resolv.conf && exec "$@"' "$state/resolv.conf" "$@" ;;
 logs)
   for group in $(aws logs describe-log-groups --query 'logGroups[].logGroupName' --output text); do
     aws logs filter-log-events --log-group-name "$group" --query 'events[].[logStreamName, message]' --output text
