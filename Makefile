@@ -349,12 +349,12 @@ lint: ## vet, linters, formatting
 	cd tools/compose && $(LINT) run ./...
 	$(LINT) fmt --diff >/dev/null || { echo "not formatted: run make format"; exit 1; }
 
-# cfn-lint, and what awscheck.py reads: 280 MB.
-DEPLOY_TOOLS = $(BIN)/deploy-tools
-$(DEPLOY_TOOLS)/done: tools/deploy/requirements.txt
+# cfn-lint, and what awscheck.py reads: 280 MB, kept for all checkouts as test/harness keeps client libraries.
+DEPLOY_TOOLS = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/freshet-test/deploy-$(shell cksum <tools/deploy/requirements.txt | cut -d ' ' -f 1)
+$(DEPLOY_TOOLS)/done:
 	rm -rf $(DEPLOY_TOOLS)
 	python3 -m venv $(DEPLOY_TOOLS)
-	$(DEPLOY_TOOLS)/bin/pip install --quiet --disable-pip-version-check --no-compile --no-deps --requirement $<
+	$(DEPLOY_TOOLS)/bin/pip install --quiet --disable-pip-version-check --no-compile --no-deps --requirement tools/deploy/requirements.txt
 	touch $@
 
 .PHONY: lint-deploy
