@@ -1,6 +1,7 @@
 package group_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -150,4 +151,22 @@ func TestHostile_NewOwnerKeepsAssignmentOfACheapExpression(t *testing.T) {
 		}
 		require.Equal(t, before.Epoch, describeConsumers(w, "g").Epoch)
 	})
+}
+
+// Heartbeats that wait for one expression must not fill session.Limits.Forwards (4096), which all other requests of an agent share.
+func TestHostile_WaitingHeartbeatsAreBounded(t *testing.T) {
+	w := newWorld(t, quick)
+	defer func() { w.end() }()
+	longTopics(w, 500)
+	waiting := 0
+	var answers []func() (*kmsg.ConsumerGroupHeartbeatResponse, error)
+	for i := range 4096 {
+		answers = append(answers, send[*kmsg.ConsumerGroupHeartbeatResponse](w, subscribing(fmt.Sprint("h", i), "m", "[0-9]{4}-"+slowPattern), 1))
+	}
+	for _, answer := range answers {
+		if _, err := answer(); errors.Is(err, errNoAnswer) {
+			waiting++
+		}
+	}
+	require.Less(t, waiting, 4096, "no other request of these agents is taken")
 }
