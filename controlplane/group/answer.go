@@ -23,52 +23,31 @@ func (b *answerBytes) add(n int) error {
 	return nil
 }
 
-// answerField is the least size of a group, member or topic in an answer, in bytes.
+// answerField is the least size of a group or topic in an answer, in bytes.
 const answerField = 8
 
-func sizeOfDescribed(g *kmsg.DescribeGroupsResponseGroup) int {
-	n := answerField + len(g.Group)
-	for i := range g.Members {
-		m := &g.Members[i]
-		n += answerField + len(m.MemberID) + len(m.ClientID) + len(m.ClientHost) + len(m.ProtocolMetadata) + len(m.MemberAssignment)
-	}
-	return n
-}
-
-func sizeOfConsumers(g *kmsg.ConsumerGroupDescribeResponseGroup) int {
-	n := answerField + len(g.Group)
-	for i := range g.Members {
-		m := &g.Members[i]
-		n += answerField + len(m.MemberID) + len(m.ClientID) + len(m.ClientHost)
-		for _, t := range m.SubscribedTopics {
-			n += len(t)
-		}
-		for _, t := range m.Assignment.TopicPartitions {
-			n += answerField + len(t.Topic) + 4*len(t.Partitions)
-		}
-		for _, t := range m.TargetAssignment.TopicPartitions {
-			n += answerField + len(t.Topic) + 4*len(t.Partitions)
-		}
-	}
-	return n
-}
-
+// sizeOfOffset returns the memory of a partition while the answer is built, which is more than its encoded bytes.
 func sizeOfOffset(p *kmsg.OffsetFetchResponseGroupTopicPartition) int {
-	n := 4 + 8 + 4 + 2
+	n := 64
 	if p.Metadata != nil {
 		n += len(*p.Metadata)
 	}
 	return n
 }
 
-func sizeOfOffsets(g *kmsg.OffsetFetchResponseGroup) int {
-	n := answerField + len(g.Group)
-	for i := range g.Topics {
-		t := &g.Topics[i]
+func sizeOfOffsets(topics []kmsg.OffsetFetchResponseGroupTopic) (n int) {
+	for i := range topics {
+		t := &topics[i]
 		n += answerField + len(t.Topic)
 		for j := range t.Partitions {
 			n += sizeOfOffset(&t.Partitions[j])
 		}
 	}
 	return n
+}
+
+// encodedBytes returns the bytes of an answer.
+func encodedBytes(out kmsg.Response, version int16) int {
+	out.SetVersion(version)
+	return len(out.AppendTo(nil))
 }

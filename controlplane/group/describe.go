@@ -27,10 +27,10 @@ func (c *call) describeGroups(in *kmsg.DescribeGroupsRequest) {
 	out := kmsg.NewPtrDescribeGroupsResponse()
 	all := c.gather(out)
 	var size answerBytes
-	known := make(map[string]int, len(in.Groups)) // positions in the answer
+	known, sizes := make(map[string]int), make(map[string]int) // positions in the answer, and bytes, by name
 	for _, name := range in.Groups {
 		if at, twice := known[name]; twice {
-			if err := size.add(sizeOfDescribed(&out.Groups[at])); err != nil {
+			if err := size.add(sizes[name]); err != nil {
 				all.done(err)
 				return
 			}
@@ -52,7 +52,9 @@ func (c *call) describeGroups(in *kmsg.DescribeGroupsRequest) {
 			}
 		})
 		described.Group = name
-		if err = cmp.Or(err, size.add(sizeOfDescribed(&described))); err != nil {
+		one := kmsg.DescribeGroupsResponse{Groups: []kmsg.DescribeGroupsResponseGroup{described}}
+		sizes[name] = encodedBytes(&one, in.Version)
+		if err = cmp.Or(err, size.add(sizes[name])); err != nil {
 			all.done(err)
 			return
 		}
@@ -72,10 +74,10 @@ func (c *call) consumerGroupDescribe(in *kmsg.ConsumerGroupDescribeRequest) {
 	out := kmsg.NewPtrConsumerGroupDescribeResponse()
 	all := c.gather(out)
 	var size answerBytes
-	known := make(map[string]int, len(in.Groups)) // positions in the answer
+	known, sizes := make(map[string]int), make(map[string]int) // positions in the answer, and bytes, by name
 	for _, name := range in.Groups {
 		if at, twice := known[name]; twice {
-			if err := size.add(sizeOfConsumers(&out.Groups[at])); err != nil {
+			if err := size.add(sizes[name]); err != nil {
 				all.done(err)
 				return
 			}
@@ -98,7 +100,9 @@ func (c *call) consumerGroupDescribe(in *kmsg.ConsumerGroupDescribeRequest) {
 			described.ErrorCode, described.ErrorMessage = fault.Code, &fault.Message
 		})
 		described.Group = name
-		if err = cmp.Or(err, size.add(sizeOfConsumers(&described))); err != nil {
+		one := kmsg.ConsumerGroupDescribeResponse{Groups: []kmsg.ConsumerGroupDescribeResponseGroup{described}}
+		sizes[name] = encodedBytes(&one, in.Version)
+		if err = cmp.Or(err, size.add(sizes[name])); err != nil {
 			all.done(err)
 			return
 		}

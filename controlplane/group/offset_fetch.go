@@ -50,7 +50,7 @@ func (c *call) offsetFetch(in *kmsg.OffsetFetchRequest) {
 		topic.Topic, topic.Partitions = t.Topic, t.Partitions
 		one.Topics = append(one.Topics, topic)
 	}
-	g, err := c.fetchGroup(&one, in.RequireStable, false, new(answerBytes))
+	g, err := c.fetchGroup(&one, in.RequireStable, false, new(answerBytes), make(map[string][]kmsg.OffsetFetchResponseGroupTopic))
 	if err != nil {
 		c.fail(err)
 		return
@@ -72,43 +72,36 @@ func (c *call) offsetFetch(in *kmsg.OffsetFetchRequest) {
 
 // fetchGroups answers for several groups. All offsets of a group are read once, however often the request asks for them.
 func (c *call) fetchGroups(in *kmsg.OffsetFetchRequest, out *kmsg.OffsetFetchResponse) error {
-	type whole struct {
-		group, member string
-		epoch         int32
-	}
 	var size answerBytes
-	known := make(map[whole]kmsg.OffsetFetchResponseGroup)
+	known := make(map[string][]kmsg.OffsetFetchResponseGroupTopic)
 	for i := range in.Groups {
 		g := &in.Groups[i]
-		key := whole{group: g.Group, epoch: g.MemberEpoch}
-		if g.MemberID != nil {
-			key.member = *g.MemberID
-		}
-		answer, twice := known[key]
-		var err error
-		if twice = twice && g.Topics == nil; twice {
-			err = size.add(sizeOfOffsets(&answer))
-		} else {
-			answer, err = c.fetchGroup(g, in.RequireStable, in.Version >= fetchTopicIDsSince, &size)
-		}
+		answer, err := c.fetchGroup(g, in.RequireStable, in.Version >= fetchTopicIDsSince, &size, known)
 		if err != nil {
 			return err
-		}
-		if g.Topics == nil {
-			known[key] = answer
 		}
 		out.Groups = append(out.Groups, answer)
 	}
 	return nil
 }
 
-// fetchGroup answers for one group, whose bytes it adds to size.
-func (c *call) fetchGroup(in *kmsg.OffsetFetchRequestGroup, stable, byID bool, size *answerBytes) (kmsg.OffsetFetchResponseGroup, error) {
+// fetchGroup answers for one group, whose bytes it adds to size. known has all offsets of groups that were read before, by name.
+func (c *call) fetchGroup(
+	in *kmsg.OffsetFetchRequestGroup, stable, byID bool, size *answerBytes, known map[string][]kmsg.OffsetFetchResponseGroupTopic,
+) (kmsg.OffsetFetchResponseGroup, error) {
 	out := kmsg.NewOffsetFetchResponseGroup()
 	out.Group = in.Group
+	if err := size.add(answerField + len(in.Group)); err != nil {
+		return out, err
+	}
 	var readErr error
 	err := c.Coordinator.with(in.Group, func(g *group) step.Step {
 		if out.ErrorCode = checkFetch(g, in); out.ErrorCode != 0 {
+			return step.Step{}
+		}
+		if topics, read := known[in.Group]; read && in.Topics == nil {
+			out.Topics = topics
+			readErr = size.add(sizeOfOffsets(topics))
 			return step.Step{}
 		}
 		f := fetch{group: in.Group, stable: stable, byID: byID, topics: c.topics.Load(), size: size}
@@ -117,6 +110,7 @@ func (c *call) fetchGroup(in *kmsg.OffsetFetchRequestGroup, stable, byID bool, s
 			f.state = s
 			if in.Topics == nil {
 				out.Topics, tooLarge = f.all()
+				known[in.Group] = out.Topics
 			} else {
 				out.Topics, tooLarge = f.named(in.Topics)
 			}
@@ -204,6 +198,9 @@ func (f *fetch) all() (out []kmsg.OffsetFetchResponseGroupTopic, err error) {
 			last = tp.Topic
 			t := kmsg.NewOffsetFetchResponseGroupTopic()
 			t.Topic, t.TopicID = name, tp.Topic
+			if err := f.size.add(answerField + len(name)); err != nil {
+				return nil, err
+			}
 			out = append(out, t)
 		}
 		p := storedOffset(tp.Partition, o)

@@ -1,10 +1,12 @@
 package group
 
 import (
+	"errors"
 	"iter"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/freshet-io/freshet/controlplane/group/consumer"
 	"github.com/freshet-io/freshet/internal/pattern"
@@ -15,6 +17,10 @@ const (
 	maxResolutions = 1000
 	// maxResolvedNames bounds the topics of these, unless one expression alone has more. A name takes 16 bytes.
 	maxResolvedNames = 1_000_000
+	// maxWaiting bounds the heartbeats that wait for their expression, and maxWait the time that one waits. A heartbeat beyond either is answered
+	// first, as Kafka answers all. Its member has partitions once a later heartbeat finds the expression resolved.
+	maxWaiting = 256
+	maxWait    = time.Second
 )
 
 // patterns resolves groups' regular expressions to topics, on a queue of its own, since a hostile expression takes seconds. Safe for
@@ -25,16 +31,17 @@ type patterns struct {
 
 	mu struct {
 		sync.Mutex
-		known map[string]*resolution // by expression
-		names int                    // topics of all known
+		known   map[string]*resolution // by expression
+		names   int                    // topics of all known
+		waiting int                    // heartbeats
 	}
 }
 
 // resolution is an expression's topics.
 type resolution struct {
 	consumer.Matches
-	running bool          // a newer one is being made
-	waiting []func(error) // for the one that is being made
+	running bool     // a newer one is being made
+	waiting []func() // for the one that is being made
 }
 
 func newPatterns(queue *pattern.Queue, closed *atomic.Bool) *patterns {
@@ -55,17 +62,16 @@ func (p *patterns) matching(source string, c *catalogue) consumer.Matches {
 	return m
 }
 
-// prepare has an expression resolved, and calls then, possibly on the queue's goroutine. A nil error means that matching knows its topics,
-// or that it is invalid. The error is pattern.ErrBusy.
+// prepare has an expression resolved, and then calls then, on another goroutine if that takes time. then is called after maxWait at the latest.
+// The error is pattern.ErrBusy.
 func (p *patterns) prepare(source string, c *catalogue, then func(error)) {
 	var err error
 	if len(source) <= pattern.MaxBytes {
 		var m consumer.Matches
 		p.mu.Lock()
 		m, err = p.look(source, c)
-		if !m.Known && err == nil {
-			r := p.mu.known[source]
-			r.waiting = append(r.waiting, then)
+		if !m.Known && err == nil && p.mu.waiting < maxWaiting {
+			p.wait(p.mu.known[source], then)
 			then = nil
 		}
 		p.mu.Unlock()
@@ -73,6 +79,22 @@ func (p *patterns) prepare(source string, c *catalogue, then func(error)) {
 	if then != nil {
 		then(err)
 	}
+}
+
+// wait has then called when a resolution is made, or after maxWait. Called with mu held.
+func (p *patterns) wait(r *resolution, then func(error)) {
+	p.mu.waiting++
+	once := sync.OnceFunc(func() {
+		p.mu.Lock()
+		p.mu.waiting--
+		p.mu.Unlock()
+		then(nil)
+	})
+	timer := time.AfterFunc(maxWait, once)
+	r.waiting = append(r.waiting, func() {
+		timer.Stop()
+		once()
+	})
 }
 
 // look is matching. An error means that the expression is not being resolved. Called with mu held.
@@ -108,6 +130,9 @@ func (p *patterns) namesOf(c *catalogue) iter.Seq[string] {
 // finish takes the outcome of a resolution, and forgets others beyond the bounds.
 func (p *patterns) finish(source string, r *resolution, m consumer.Matches) {
 	p.mu.Lock()
+	if errors.Is(m.Err, pattern.ErrTooSlow) && r.Known && r.Err == nil {
+		m = r.Matches
+	}
 	p.mu.names += len(m.Topics) - len(r.Topics)
 	r.Matches, r.running = m, false
 	waiting := r.waiting
@@ -123,6 +148,6 @@ func (p *patterns) finish(source string, r *resolution, m consumer.Matches) {
 	}
 	p.mu.Unlock()
 	for _, then := range waiting {
-		then(nil)
+		then()
 	}
 }

@@ -13,6 +13,8 @@ const (
 	MaxJobs = 1000
 	// MaxRun bounds the time that a job runs.
 	MaxRun = 10 * time.Second
+	// MaxSteps bounds the instructions of a pattern times the bytes of a name. A match at the bound takes some 25 ms.
+	MaxSteps = 250 * MaxInstructions
 	// turn is the time after which the next job runs.
 	turn = 10 * time.Millisecond
 )
@@ -20,18 +22,19 @@ const (
 var (
 	// ErrBusy is returned for a job beyond MaxJobs.
 	ErrBusy = errors.New("too many regular expressions wait to be matched")
-	// ErrTooSlow ends a job after MaxRun.
+	// ErrTooSlow ends a job after MaxRun, or at a name that exceeds MaxSteps.
 	ErrTooSlow = errors.New("matching the regular expression takes too long")
 )
 
-// Queue matches patterns with names. Jobs that have not run yet go first, since most end in their first turn. The others take turns.
+// Queue matches patterns with names. Jobs that have not run yet have every other turn, since most end in their first one. The others take turns.
 // The zero value is a queue without jobs. Safe for concurrent use.
 type Queue struct {
 	maxRun time.Duration // 0 for MaxRun
 	mu     struct {
 		sync.Mutex
 		running    bool
-		jobs       int // also the one that runs
+		old        bool // an unfinished job has the next turn
+		jobs       int  // also the one that runs
 		fresh      []*job
 		unfinished []*job
 	}
@@ -85,8 +88,9 @@ func (q *Queue) take(unfinished *job) (next *job) {
 	if unfinished != nil {
 		q.mu.unfinished = append(q.mu.unfinished, unfinished)
 	}
+	q.mu.old = !q.mu.old
 	from := &q.mu.fresh
-	if len(*from) == 0 {
+	if len(q.mu.fresh) == 0 || q.mu.old && len(q.mu.unfinished) > 0 {
 		from = &q.mu.unfinished
 	}
 	if len(*from) > 0 {
@@ -116,6 +120,11 @@ func (j *job) run(maxRun time.Duration) (ended bool) {
 		if !more {
 			j.stop()
 			j.done(j.matched, nil)
+			return true
+		}
+		if j.pattern.Size()*len(name) > MaxSteps {
+			j.stop()
+			j.done(nil, ErrTooSlow)
 			return true
 		}
 		if j.pattern.Match(name) {

@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"sync"
@@ -30,7 +31,17 @@ func read(name string) ([]byte, error) {
 	if isText(name) {
 		return []byte(name), nil
 	}
-	return os.ReadFile(name)
+	text, err := os.ReadFile(name)
+	var fault *fs.PathError
+	if errors.As(err, &fault) && !isPath(name) {
+		return nil, fmt.Errorf("a value is neither PEM text nor the path of a file: %w", fault.Err)
+	}
+	return text, err
+}
+
+// isPath reports whether a name looks like a path. Damaged PEM text does not, so errors do not show it.
+func isPath(name string) bool {
+	return len(name) <= 1024 && !strings.Contains(name, "\n") && (strings.HasPrefix(name, "/") || strings.Contains(name, "."))
 }
 
 // isText reports whether a name is PEM text. Text may be a key, so neither errors nor log lines have it.
@@ -38,10 +49,10 @@ func isText(name string) bool { return strings.Contains(name, "-----BEGIN ") }
 
 // shown returns a name for errors and log lines.
 func shown(name string) string {
-	if isText(name) {
-		return "the PEM text"
+	if isPath(name) && !isText(name) {
+		return name
 	}
-	return name
+	return "the PEM text"
 }
 
 // Server returns the configuration of a listener, nil if no files are named. CA, if named, must have signed the clients' certificates.

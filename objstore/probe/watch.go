@@ -27,6 +27,7 @@ type Watch struct {
 		fault   *Fault        // of the last attempt before the first success; nil after it and before the first attempt
 		later   *Fault        // of the last check after the first success; nil if it succeeded
 		checked time.Time     // end of the last attempt or check
+		worked  time.Time     // start of the last check that succeeded
 		failing time.Time     // start of the first request that failed since the last check that succeeded; zero if none
 		ended   chan struct{} // closed and replaced at the end of each check
 	}
@@ -97,7 +98,7 @@ func (w *Watch) check(ctx context.Context, bucket objstore.Bucket) {
 	before := w.mu.later
 	w.mu.later, w.mu.checked = nil, time.Now()
 	if err == nil {
-		w.mu.failing = time.Time{}
+		w.mu.failing, w.mu.worked = time.Time{}, began
 	} else {
 		w.fails(began)
 		w.mu.later = diagnose(err)
@@ -115,8 +116,11 @@ func (w *Watch) check(ctx context.Context, bucket objstore.Bucket) {
 	}
 }
 
-// fails notes that a request which began at a time failed. mu is held.
+// fails notes that a request which began at a time failed. A fault does not begin before a check that succeeded. mu is held.
 func (w *Watch) fails(began time.Time) {
+	if began.Before(w.mu.worked) {
+		began = w.mu.worked
+	}
 	if w.mu.failing.IsZero() || began.Before(w.mu.failing) {
 		w.mu.failing = began
 	}

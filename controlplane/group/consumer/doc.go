@@ -51,8 +51,9 @@
 //
 // # Differences from Kafka
 //
-//   - A heartbeat with a new regular expression is answered once the expression is resolved. Kafka answers first, so the member has its
-//     partitions one heartbeat earlier here. Later resolutions run in the background, as in Kafka. The least time between two, ten seconds, is
+//   - A heartbeat with a new regular expression waits up to 1 s until the expression is resolved. Kafka answers first, so the member mostly has
+//     its partitions one heartbeat earlier here. Later resolutions run in the background, as in Kafka. While a new owner has not resolved all
+//     expressions of a group, assignments stay as they are. The least time between two, ten seconds, is
 //     Kafka's. There is no resolution every ten minutes, which serves changed permissions.
 //   - An expression has at most 1,024 bytes and 10,000 instructions (package pattern), else INVALID_REGULAR_EXPRESSION.
 //   - Expressions are Go's dialect of RE2, Kafka's are RE2/J's.

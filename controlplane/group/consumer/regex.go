@@ -11,6 +11,7 @@ import (
 type expression struct {
 	users    int
 	resolved bool
+	version  uint64   // of the catalogue that topics are of
 	topics   []string // ascending; empty before it is resolved
 }
 
@@ -62,28 +63,33 @@ func (g *Group) regexesDue(now time.Time, cat Catalogue) bool {
 	return true
 }
 
-// resolve resolves the expressions if that is due, and reports whether their topics may differ. An expression stays due until the catalogue
-// knows its topics of the newest version. (TopicRegexResolver.resolveRegularExpressions)
+// resolve takes the topics of the expressions from the catalogue if that is due, and reports whether any differ. An expression stays due until
+// the catalogue knows its topics of the newest version. (TopicRegexResolver.resolveRegularExpressions)
 func (g *Group) resolve(now time.Time, cat Catalogue) bool {
 	if !g.regexesDue(now, cat) {
 		return false
 	}
-	changed, known, newest := false, true, true
+	changed, newest := false, true
+	g.unresolved = false
 	for source, x := range g.regex {
 		m := cat.Matching(source)
-		if !m.Known {
-			known = false
+		newest = newest && m.Known && m.Version == cat.Version()
+		switch {
+		case !m.Known:
+			g.unresolved = g.unresolved || !x.resolved
+			continue
+		case x.resolved && (m.Err != nil || m.Version <= x.version): // an error may be ErrTooSlow of a busy machine
 			continue
 		}
-		newest = newest && m.Version == cat.Version()
 		topics := slices.Sorted(slices.Values(m.Topics))
 		changed = changed || !x.resolved || !slices.Equal(x.topics, topics)
-		x.resolved, x.topics = true, topics
+		x.resolved, x.version, x.topics = true, m.Version, topics
 	}
-	g.unresolved = !known
-	if known && newest {
-		g.resolvedAt, g.resolvedVersion = now, cat.Version()
-		return true
+	if newest {
+		g.resolvedVersion = cat.Version()
+	}
+	if newest || changed {
+		g.resolvedAt = now
 	}
 	return changed
 }

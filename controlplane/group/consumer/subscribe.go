@@ -35,7 +35,7 @@ func (e *entry) renamed() bool { return !slices.Equal(e.next.topics, e.before.to
 
 // settle puts the entry's member into the group and bumps the group epoch if the target depends on the change, or if the
 // catalogue changed. The assignor that most members ask for is part of that. A member whose new regular expression has yet to be resolved bumps nothing before it is, unless
-// eager. (GroupMetadataManager.maybeUpdateRegularExpressions, hasPreferredServerAssignorChanged, updateSubscriptionMetadata)
+// eager. While an expression is not resolved, as after a change of the owner, the catalogue is not compared. (GroupMetadataManager.maybeUpdateRegularExpressions, hasPreferredServerAssignorChanged, updateSubscriptionMetadata)
 func (g *Group) settle(now time.Time, cat Catalogue, e entry, eager bool) {
 	bump := e.renamed()
 	wished := !eager && e.next.assignor != e.before.assignor
@@ -59,7 +59,7 @@ func (g *Group) settle(now time.Time, cat Catalogue, e entry, eager bool) {
 		g.mark(e.next.id)
 	}
 	resolved := g.resolve(now, cat)
-	if bump || resolved || e.resubscribed() || !g.checked || g.version != cat.Version() || g.digest == unknown {
+	if !g.unresolved && (bump || resolved || e.resubscribed() || !g.checked || g.version != cat.Version() || g.digest == unknown) {
 		bump = g.review(cat) || bump
 	}
 	if bump {

@@ -12,10 +12,10 @@ import (
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
-// retarget makes a new target assignment if the group epoch calls for one and the last is old enough; the members get
-// there with their own heartbeats. (GroupMetadataManager.maybeUpdateTargetAssignment, TargetAssignmentBuilder)
+// retarget makes a new target assignment if the group epoch calls for one, the last is old enough, and all expressions are resolved. The
+// members get there with their own heartbeats. (GroupMetadataManager.maybeUpdateTargetAssignment, TargetAssignmentBuilder)
 func (g *Group) retarget(now time.Time, cat Catalogue) {
-	if g.assignmentEpoch >= g.epoch || !g.mayAssign(now) {
+	if g.assignmentEpoch >= g.epoch || g.unresolved || !g.mayAssign(now) {
 		return
 	}
 	name := g.preferredAssignor()

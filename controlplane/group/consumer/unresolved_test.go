@@ -27,21 +27,22 @@ func (c withMatches) Matching(source string) Matches {
 	return c.topics.Matching(source)
 }
 
-type hostileWorld struct {
+type costlyWorld struct {
 	t   *testing.T
 	cat withMatches
 	now time.Time
 	g   *Group
 }
 
-func newHostileWorld(t *testing.T) *hostileWorld {
-	w := &hostileWorld{t: t, cat: withMatches{topics: newTopics()}, now: time.UnixMilli(1_000_000)}
+func newCostlyWorld(t *testing.T) *costlyWorld {
+	t.Helper()
+	w := &costlyWorld{t: t, cat: withMatches{topics: newTopics()}, now: time.UnixMilli(1_000_000)}
 	w.g = New("g", Config{})
 	w.cat.set("app", 1)
 	return w
 }
 
-func (w *hostileWorld) beat(member string, epoch int32, expression *string) *kmsg.ConsumerGroupHeartbeatResponse {
+func (w *costlyWorld) beat(member string, epoch int32, expression *string) *kmsg.ConsumerGroupHeartbeatResponse {
 	in := kmsg.NewPtrConsumerGroupHeartbeatRequest()
 	in.Group, in.MemberID, in.MemberEpoch, in.SubscribedTopicRegex = "g", member, epoch, expression
 	if epoch == 0 {
@@ -57,8 +58,8 @@ func (w *hostileWorld) beat(member string, epoch int32, expression *string) *kms
 }
 
 // An expression that was resolved and is too slow on a busy machine later (pattern.ErrTooSlow) keeps its last topics.
-func TestHostile_TooSlowResolutionKeepsTheLastTopics(t *testing.T) {
-	w := newHostileWorld(t)
+func TestHeartbeat_TooSlowResolutionKeepsTheLastTopics(t *testing.T) {
+	w := newCostlyWorld(t)
 	x := "app.*"
 	out := w.beat("m", 0, &x)
 	require.Len(t, out.Assignment.Topics, 1)
@@ -74,8 +75,8 @@ func TestHostile_TooSlowResolutionKeepsTheLastTopics(t *testing.T) {
 }
 
 // While a new owner resolves an expression, its members keep their partitions and epoch.
-func TestHostile_UnknownExpressionKeepsAssignmentAtOwnerChange(t *testing.T) {
-	w := newHostileWorld(t)
+func TestHeartbeat_UnknownExpressionKeepsAssignmentAtOwnerChange(t *testing.T) {
+	w := newCostlyWorld(t)
 	x := "app.*"
 	out := w.beat("m", 0, &x)
 	require.Len(t, out.Assignment.Topics, 1)

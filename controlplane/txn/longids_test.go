@@ -11,7 +11,7 @@ import (
 )
 
 // A transactional ID of tens of kilobytes does not make one match take seconds: MaxRun and turns are checked between names only.
-func TestHostile_ListTransactionsOfLongIDs(t *testing.T) {
+func TestListTransactions_OfLongIDs(t *testing.T) {
 	run(t, func(c *cluster) {
 		c.init(strings.Repeat("a", 30_000))
 		expression := strings.Repeat("(?:a*b?){600}", 2) + "(?:a*b?){400}x"

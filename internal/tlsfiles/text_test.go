@@ -14,7 +14,7 @@ import (
 )
 
 // A key whose text is damaged, or in another form, is a secret still: errors have none of it.
-func TestHostile_TextThatIsNoPEMIsNotShown(t *testing.T) {
+func TestFiles_TextThatIsNoPEMIsNotShown(t *testing.T) {
 	made := testservers.NewTLSFiles(t)
 	key, err := os.ReadFile(made.Key)
 	require.NoError(t, err)
@@ -39,7 +39,7 @@ func TestHostile_TextThatIsNoPEMIsNotShown(t *testing.T) {
 }
 
 // A file whose path has the mark of PEM text is a file.
-func TestHostile_HalfTextHalfFile(t *testing.T) {
+func TestFiles_HalfTextHalfFile(t *testing.T) {
 	made := testservers.NewTLSFiles(t)
 	key, err := os.ReadFile(made.Key)
 	require.NoError(t, err)

@@ -15,7 +15,7 @@ import (
 )
 
 // A fault does not begin before a check that succeeded, even if a request from before that check fails later.
-func TestHostile_AFaultBeginsAfterTheLastSuccess(t *testing.T) {
+func TestWatch_AFaultBeginsAfterTheLastSuccess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := probe.NewWatch(probe.Reach, "10.0.0.1:9000", zap.NewNop())
 		bucket := &reading{Bucket: mem.New()}
