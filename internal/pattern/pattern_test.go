@@ -89,7 +89,7 @@ func TestCompile_Size(t *testing.T) {
 		}
 	}
 	compiled := 0
-	for range 2000 {
+	for range 400 {
 		source := draw(1 + r.IntN(5))
 		p, err := pattern.Compile(source)
 		if err != nil {
@@ -104,7 +104,7 @@ func TestCompile_Size(t *testing.T) {
 		name := []string{"", "a", "abc", "aaaa", "fa"}[r.IntN(5)]
 		require.Equal(t, regexp.MustCompile(`\A(?:`+source+`)\z`).MatchString(name), p.Match(name))
 	}
-	require.Greater(t, compiled, 1500)
+	require.Greater(t, compiled, 300)
 }
 
 // slow takes milliseconds for each of longNames.
