@@ -82,6 +82,7 @@ case ${1:-} in
 install) install_all ;;
 up) shift; up "$@" ;;
 run)
+  [ -s "$state/pid" ] || { echo "stack.sh: no stack runs; stack.sh up starts one" >&2; exit 1; }
   podman_settings "$state" netavark
   PATH=$state/path:$PATH within "$state" bash -euo pipefail -c "cd '$root/deploy/compose'; $2"
   ;;
