@@ -25,6 +25,7 @@ install_all() {
   want nft nftables
   want iptables iptables
   want ip iproute2
+  want kcat kcat
   [ -x /usr/lib/podman/netavark ] || missing+=(netavark aardvark-dns)
   python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv)
   install_missing
@@ -73,6 +74,7 @@ aws() {
 }
 
 down() {
+  [ -e "$state" ] || return 0
   set +e
   podman_settings "$state" netavark $address
   within "$state" podman rm --all --force --time 0 >/dev/null 2>&1
@@ -82,14 +84,18 @@ down() {
   rm -rf "/etc/netns/$namespace"
 }
 
+# need_stack fails if this checkout has no stack.
+need_stack() { [ -s "$state/pid" ] || { echo "stack.sh: no stack runs from this checkout; make ecs-stand-in starts one" >&2; return 1; }; }
+
 case ${1:-} in
 install) install_all ;;
 up) up "$2" ;;
 down) down ;;
-aws) shift; aws "$@" ;;
-podman) shift; podman_settings "$state" netavark $address; within "$state" podman "$@" ;;
-run) shift; nsenter --net="/run/netns/$namespace" unshare --mount bash -c 'mount --bind "$0" /etc/resolv.conf && exec "$@"' "$state/resolv.conf" "$@" ;;
+aws) need_stack; shift; aws "$@" ;;
+podman) need_stack; shift; podman_settings "$state" netavark $address; within "$state" podman "$@" ;;
+run) need_stack; shift; nsenter --net="/run/netns/$namespace" unshare --mount bash -c 'mount --bind "$0" /etc/resolv.conf && exec "$@"' "$state/resolv.conf" "$@" ;;
 logs)
+  need_stack
   for group in $(aws logs describe-log-groups --query 'logGroups[].logGroupName' --output text); do
     aws logs filter-log-events --log-group-name "$group" --query 'events[].[logStreamName, message]' --output text
   done
