@@ -333,7 +333,8 @@ e2e-ecs: $(ECS_PROGRAM) ## deploy deploy/ecs on a stand-in of ECS, and scale, ro
 ecs-stand-in: $(BIN)/linux-$(MACHINE)/freshet ## deploy deploy/ecs on a stand-in of ECS, and leave it running until Ctrl-C (root on Debian; docs/ecs.md)
 	test/ecs/cluster/stack.sh install
 	$(PACK) $(MACHINE)=$(abspath $<) --directory /data --name localhost/freshet:ecs --output $(abspath $(BIN))/ecs/image.tar
-	FRESHET_ECS=stay $(GO) test -timeout 0 -count=1 -v ./test/ecs/cluster
+	$(GO) test -c -o $(BIN)/ecs/cluster.test ./test/ecs/cluster
+	cd test/ecs/cluster && FRESHET_ECS=stay $(abspath $(BIN))/ecs/cluster.test -test.v
 
 .PHONY: e2e-compose
 e2e-compose: $(BIN)/linux-$(MACHINE)/freshet ## run deploy/compose by podman-compose, and the commands of docs/compose.md under clients (root on Debian, 2 minutes)

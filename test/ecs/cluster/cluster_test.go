@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"maps"
 	"net"
@@ -58,11 +59,13 @@ func TestCluster(t *testing.T) {
 		t.Skip("needs root, Debian packages and an image: run make e2e-ecs")
 	}
 	require.Contains(t, []string{whole, stay, kill, earlyAck}, mode, "FRESHET_ECS")
-	s := newScene(t, mode)
 	if mode == stay {
-		s.stay()
+		ctx, stop := signal.NotifyContext(t.Context(), os.Interrupt) // a start that is interrupted ends, and removes what it made
+		defer stop()
+		newScene(t, mode).stay(ctx)
 		return
 	}
+	s := newScene(t, mode)
 	s.start()
 	a, b := zones[0], zones[1]
 	switch mode {
@@ -96,11 +99,9 @@ func (s *scene) everything(a, b string) {
 	s.finish()
 }
 
-// stay waits for Ctrl-C.
-func (s *scene) stay() {
+// stay waits for Ctrl-C, which ends ctx.
+func (s *scene) stay(ctx context.Context) {
 	s.t.Helper()
-	ctx, stop := signal.NotifyContext(s.t.Context(), os.Interrupt)
-	defer stop()
 	s.t.Logf(`the stack runs until Ctrl-C. In another terminal:
 	test/ecs/cluster/stack.sh aws ecs list-services --cluster %s
 	test/ecs/cluster/stack.sh run kcat -b %s.%s:9092 -L`, name, zones[0], domain)
