@@ -139,7 +139,16 @@ func Run(ctx context.Context, cfg Config) error {
 			awaitOwner(ctx, control.plane)
 			return a.Run(ctx)
 		}},
-		service.Service{Name: "greeting", Run: func(ctx context.Context) error { return greet(ctx, cfg, a) }},
+		service.Service{Name: "greeting", Run: func(running context.Context) error {
+			if a.Await(running) == nil {
+				introduce(cfg, a)
+			}
+			<-running.Done()
+			if ctx.Err() != nil { // Ctrl-C; else a part has failed
+				fmt.Fprintln(cfg.Out, "stopping ...")
+			}
+			return nil
+		}},
 	)
 	if err == nil {
 		fmt.Fprintln(cfg.Out, "done")
@@ -228,16 +237,6 @@ func awaitOwner(ctx context.Context, plane *controlplane.ControlPlane) {
 			return
 		}
 	}
-}
-
-// greet waits for the agent and introduces it. At the end, it begins the line that Run completes.
-func greet(ctx context.Context, cfg Config, a *agent.Agent) error {
-	if a.Await(ctx) == nil {
-		introduce(cfg, a)
-	}
-	<-ctx.Done()
-	fmt.Fprint(cfg.Out, "stopping ... ")
-	return nil
 }
 
 // introduce prints the addresses of the agent, its PUT budget and the data directory.

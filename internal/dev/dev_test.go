@@ -36,7 +36,7 @@ func TestRun_NamedListener(t *testing.T) {
 	require.NoError(t, err)
 	stop()
 	rest, _ := io.ReadAll(lines)
-	require.Regexp(t, `(?s)\nwrites:  at most 50 PUTs a second, .*\nstopping \.\.\. done\n$`, string(rest))
+	require.Regexp(t, `(?s)\nwrites:  at most 50 PUTs a second, .*\nstopping \.\.\.\ndone\n$`, string(rest))
 	require.NoError(t, <-ended)
 	found, err := access.Read(cfg.DataDir)
 	require.NoError(t, err)
