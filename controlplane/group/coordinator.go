@@ -65,7 +65,7 @@ func New(cfg Config, o Owner, spawn session.Spawn) (*Coordinator, error) {
 		cfg:   cfg, owner: o, spawn: spawn, log: cfg.Log, metrics: newMetrics(cfg.Registerer), enqueueing: ended,
 		completed: newCompletions(), classic: cfg.Settings.classic(cfg.Log), consumer: cfg.Settings.consumer(cfg.Log),
 	}
-	c.patterns = newPatterns(cfg.Patterns, &c.closed)
+	c.patterns = newPatterns(cfg.Patterns)
 	if _, err := o.Read(func(s *metadata.State) { c.topics.Store(newCatalogue(s, c.patterns)) }); err != nil {
 		c.topics.Store(&catalogue{resolve: c.patterns}) // the tenure is over before it began: everything will say so
 	}
@@ -94,6 +94,7 @@ func (c *Coordinator) run(ctx context.Context) {
 	work.Go(func() { c.expireOffsets(ctx) })
 	<-ctx.Done()
 	c.closed.Store(true)
+	c.patterns.end()
 	for _, g := range c.groups.Range {
 		g.(*group).stop()
 	}

@@ -1,11 +1,10 @@
 package group
 
 import (
+	"context"
 	"errors"
-	"iter"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/freshet-io/freshet/controlplane/group/consumer"
@@ -26,8 +25,9 @@ const (
 // patterns resolves groups' regular expressions to topics, on a queue of its own, since a hostile expression takes seconds. Safe for
 // concurrent use.
 type patterns struct {
-	queue  *pattern.Queue
-	closed *atomic.Bool // ends what runs
+	queue *pattern.Queue
+	ctx   context.Context //nolint:containedctx // of the tenure
+	end   context.CancelFunc
 
 	mu struct {
 		sync.Mutex
@@ -44,8 +44,9 @@ type resolution struct {
 	waiting []func() // for the one that is being made
 }
 
-func newPatterns(queue *pattern.Queue, closed *atomic.Bool) *patterns {
-	p := &patterns{queue: queue, closed: closed}
+func newPatterns(queue *pattern.Queue) *patterns {
+	p := &patterns{queue: queue}
+	p.ctx, p.end = context.WithCancel(context.Background())
 	p.mu.known = make(map[string]*resolution)
 	return p
 }
@@ -106,7 +107,7 @@ func (p *patterns) look(source string, c *catalogue) (consumer.Matches, error) {
 	if r.running || r.Known && r.Version == c.version {
 		return r.Matches, nil
 	}
-	err := p.queue.Match(source, p.namesOf(c), func(topics []string, err error) {
+	err := p.queue.Match(p.ctx, source, c.TopicNames(), func(topics []string, err error) {
 		p.finish(source, r, consumer.Matches{Known: true, Version: c.version, Topics: slices.Clip(topics), Err: err})
 	})
 	if err == nil {
@@ -114,17 +115,6 @@ func (p *patterns) look(source string, c *catalogue) (consumer.Matches, error) {
 		p.mu.known[source] = r
 	}
 	return r.Matches, err
-}
-
-// namesOf returns the topics' names until the tenure ends.
-func (p *patterns) namesOf(c *catalogue) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for name := range c.TopicNames() {
-			if p.closed.Load() || !yield(name) {
-				return
-			}
-		}
-	}
 }
 
 // finish takes the outcome of a resolution, and forgets others beyond the bounds.

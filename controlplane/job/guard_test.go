@@ -3,6 +3,7 @@ package job_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -78,10 +79,12 @@ func TestClean_IsNotStartedUnderOtherConfigs(t *testing.T) {
 		r := w.own(a)
 		defer r.stop()
 		w.four(a, tp(topic, 0))
-		r.finish(r.next())
+		p := r.next()
+		synctest.Wait() // no round is under way
 		r.mu.Lock()
 		r.between = func() { w.configure(topic, "cleanup.policy", "delete") }
 		r.mu.Unlock()
+		r.finish(p)
 		require.Empty(t, r.rounds(3))
 		require.Empty(t, w.openJobs())
 	})

@@ -63,7 +63,7 @@ func (c *call) match(ctx context.Context, expression string, out *kmsg.ListTrans
 	out.TransactionStates = []kmsg.ListTransactionsResponseTransactionState{}
 	ids := func(yield func(string) bool) {
 		for i := range states {
-			if ctx.Err() != nil || !yield(states[i].TransactionalID) {
+			if !yield(states[i].TransactionalID) {
 				return
 			}
 		}
@@ -73,7 +73,7 @@ func (c *call) match(ctx context.Context, expression string, out *kmsg.ListTrans
 		err     error
 	}
 	matched := make(chan outcome, 1)
-	err := c.cfg.Patterns.Match(expression, ids, func(ids []string, err error) { matched <- outcome{ids, err} })
+	err := c.cfg.Patterns.Match(ctx, expression, ids, func(ids []string, err error) { matched <- outcome{ids, err} })
 	if err != nil {
 		return err
 	}
@@ -81,6 +81,9 @@ func (c *call) match(ctx context.Context, expression string, out *kmsg.ListTrans
 	case <-ctx.Done():
 		return ctx.Err()
 	case o := <-matched:
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		if o.err != nil {
 			out.ErrorCode = kerr.InvalidRegularExpression.Code
 		}

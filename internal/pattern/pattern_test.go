@@ -122,10 +122,10 @@ func TestQueue_OthersOvertakeASlowJob(t *testing.T) {
 	var q pattern.Queue
 	var stop atomic.Bool
 	ended := make(chan error, 1)
-	require.NoError(t, q.Match(slow, longNames(&stop), func(_ []string, err error) { ended <- err }))
+	require.NoError(t, q.Match(t.Context(), slow, longNames(&stop), func(_ []string, err error) { ended <- err }))
 	for range 20 {
 		matched := make(chan []string)
-		require.NoError(t, q.Match("b.?", slices.Values([]string{"a", "b", "bc", "bcd"}), func(m []string, err error) {
+		require.NoError(t, q.Match(t.Context(), "b.?", slices.Values([]string{"a", "b", "bc", "bcd"}), func(m []string, err error) {
 			require.NoError(t, err)
 			matched <- m
 		}))
@@ -139,7 +139,7 @@ func TestQueue_OthersOvertakeASlowJob(t *testing.T) {
 func TestQueue_EndsASlowJob(t *testing.T) {
 	q := pattern.NewQueue(100 * time.Millisecond)
 	ended := make(chan error, 1)
-	require.NoError(t, q.Match(slow, longNames(new(atomic.Bool)), func(_ []string, err error) { ended <- err }))
+	require.NoError(t, q.Match(t.Context(), slow, longNames(new(atomic.Bool)), func(_ []string, err error) { ended <- err }))
 	require.ErrorIs(t, <-ended, pattern.ErrTooSlow)
 }
 
@@ -152,18 +152,18 @@ func TestQueue_Bound(t *testing.T) {
 	}
 	take := func(m []string, _ error) { done <- m }
 	for range pattern.MaxJobs {
-		require.NoError(t, q.Match("a", held, take))
+		require.NoError(t, q.Match(t.Context(), "a", held, take))
 	}
-	require.ErrorIs(t, q.Match("a", held, take), pattern.ErrBusy)
+	require.ErrorIs(t, q.Match(t.Context(), "a", held, take), pattern.ErrBusy)
 	close(proceed)
 	for range pattern.MaxJobs {
 		require.Equal(t, []string{"a"}, <-done)
 	}
-	require.NoError(t, q.Match("[", held, func(_ []string, err error) {
+	require.NoError(t, q.Match(t.Context(), "[", held, func(_ []string, err error) {
 		require.Error(t, err)
 		done <- nil
 	}))
 	require.Nil(t, <-done)
-	require.NoError(t, q.Match("b", slices.Values([]string{"a", "b", "c"}), take))
+	require.NoError(t, q.Match(t.Context(), "b", slices.Values([]string{"a", "b", "c"}), take))
 	require.Equal(t, []string{"b"}, <-done)
 }

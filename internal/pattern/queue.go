@@ -2,6 +2,7 @@ package pattern
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"iter"
 	"sync"
@@ -42,6 +43,7 @@ type Queue struct {
 
 // job is an expression on its way over names.
 type job struct {
+	ctx    context.Context //nolint:containedctx // of the caller of Match
 	source string
 	names  iter.Seq[string]
 	done   func(matched []string, err error)
@@ -54,15 +56,15 @@ type job struct {
 }
 
 // Match matches an expression with names, which must not change meanwhile. It calls done on the queue's goroutine with the names that
-// match, in their order, or with an error of Compile or ErrTooSlow. If Match returns an error (ErrBusy), it never calls done.
-func (q *Queue) Match(source string, names iter.Seq[string], done func(matched []string, err error)) error {
+// match, in their order, or with an error of Compile, ErrTooSlow, or that of ctx. If Match returns an error (ErrBusy), it never calls done.
+func (q *Queue) Match(ctx context.Context, source string, names iter.Seq[string], done func(matched []string, err error)) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.mu.jobs >= MaxJobs {
 		return ErrBusy
 	}
 	q.mu.jobs++
-	q.mu.fresh = append(q.mu.fresh, &job{source: source, names: names, done: done})
+	q.mu.fresh = append(q.mu.fresh, &job{ctx: ctx, source: source, names: names, done: done})
 	if !q.mu.running {
 		q.mu.running = true
 		go q.run()
@@ -107,24 +109,26 @@ func (q *Queue) take(unfinished *job) (next *job) {
 // run runs a job for a turn, and reports whether the job has ended.
 func (j *job) run(maxRun time.Duration) (ended bool) {
 	began := time.Now()
+	if err := j.ctx.Err(); err != nil {
+		j.end(nil, err)
+		return true
+	}
 	if j.next == nil {
 		var err error
 		if j.pattern, err = Compile(j.source); err != nil {
-			j.done(nil, err)
+			j.end(nil, err)
 			return true
 		}
 		j.next, j.stop = iter.Pull(j.names)
 	}
-	for time.Since(began) < turn {
+	for time.Since(began) < turn && j.ctx.Err() == nil {
 		name, more := j.next()
 		if !more {
-			j.stop()
-			j.done(j.matched, nil)
+			j.end(j.matched, nil)
 			return true
 		}
 		if j.pattern.Size()*len(name) > MaxSteps {
-			j.stop()
-			j.done(nil, ErrTooSlow)
+			j.end(nil, ErrTooSlow)
 			return true
 		}
 		if j.pattern.Match(name) {
@@ -132,9 +136,15 @@ func (j *job) run(maxRun time.Duration) (ended bool) {
 		}
 	}
 	if j.ran += time.Since(began); j.ran >= maxRun {
-		j.stop()
-		j.done(nil, ErrTooSlow)
+		j.end(nil, ErrTooSlow)
 		return true
 	}
 	return false
+}
+
+func (j *job) end(matched []string, err error) {
+	if j.stop != nil {
+		j.stop()
+	}
+	j.done(matched, err)
 }
