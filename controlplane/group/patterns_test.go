@@ -30,22 +30,6 @@ func subscribing(group, member, expression string) *kmsg.ConsumerGroupHeartbeatR
 	return in
 }
 
-// While a hostile expression is resolved, other members are answered, also those with expressions of their own.
-func TestCoordinator_SlowExpressionDelaysNoOthers(t *testing.T) {
-	w := newWorld(t, quick)
-	defer func() { w.end() }()
-	longTopics(w, 500)
-	began := time.Now()
-	slow := send[*kmsg.ConsumerGroupHeartbeatResponse](w, subscribing("hostile", "m", "[0-9]{4}-"+slowPattern), 1)
-	require.Zero(t, ask[*kmsg.ConsumerGroupHeartbeatResponse](w, joining("plain", "m"), 1).ErrorCode)
-	out := ask[*kmsg.ConsumerGroupHeartbeatResponse](w, subscribing("other", "m", "[tu]"), 1)
-	require.Zero(t, out.ErrorCode)
-	require.Len(t, out.Assignment.Topics, 2)
-	t.Logf("answered after %s", time.Since(began))
-	_, err := slow()
-	require.ErrorIs(t, err, errNoAnswer, "the hostile expression is resolved within a moment")
-}
-
 // A new topic that an expression matches is assigned, though its resolution is made in the background.
 func TestCoordinator_ExpressionFindsNewTopics(t *testing.T) {
 	inWorld(t, quick, func(w *world) {
