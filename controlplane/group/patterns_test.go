@@ -13,17 +13,6 @@ import (
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
-// slowPattern has nearly 10,000 instructions and takes milliseconds for each of longTopics.
-var slowPattern = strings.Repeat("(?:a|b|a?){90}", 18) + "x"
-
-// longTopics creates topics with long names.
-func longTopics(w *world, n int) {
-	w.t.Helper()
-	for i := range n {
-		w.create(fmt.Sprintf("%04d-%s", i, strings.Repeat("a", 240)), 1)
-	}
-}
-
 func subscribing(group, member, expression string) *kmsg.ConsumerGroupHeartbeatRequest {
 	in := joining(group, member)
 	in.SubscribedTopicNames, in.SubscribedTopicRegex = nil, &expression

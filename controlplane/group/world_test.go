@@ -17,6 +17,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/group"
 	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/controlplane/replica"
+	"github.com/freshet-io/freshet/internal/pattern"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/metalog"
 	"github.com/freshet-io/freshet/metadata/metalog/memlog"
@@ -32,6 +33,7 @@ type world struct {
 	bucket   *mem.Bucket
 	settings group.Settings
 	tenures  int
+	patterns *pattern.Queue
 	stands   atomic.Pointer[time.Time] // what command time stands at, nil: it goes by the clock
 
 	*tenure
@@ -133,7 +135,7 @@ func inWorld(t *testing.T, settings group.Settings, fn func(w *world)) {
 
 func newWorld(t testing.TB, settings group.Settings) *world {
 	t.Helper()
-	w := &world{t: t, store: memlog.New(), bucket: mem.New(), settings: settings}
+	w := &world{t: t, store: memlog.New(), bucket: mem.New(), settings: settings, patterns: new(pattern.Queue)}
 	w.begin()
 	w.create("t", 3)
 	w.create("u", 1)
@@ -165,7 +167,7 @@ func (w *world) begin() {
 		OnOwner: func(o *owner.Owner) func() {
 			tn := &tenure{log: faults, owner: &faultyOwner{Owner: o}}
 			var err error
-			tn.coordinator, err = group.New(group.Config{Settings: w.settings}, tn.owner, func(fn func(context.Context)) bool {
+			tn.coordinator, err = group.New(group.Config{Settings: w.settings, Patterns: w.patterns}, tn.owner, func(fn func(context.Context)) bool {
 				if over.Err() != nil {
 					return false
 				}

@@ -176,7 +176,7 @@ func consumerGroups(t *testing.T, b broker, l tools) {
 	})
 }
 
-// joinLive gives two members of the group "live" that have read and committed all of t, one partition each.
+// joinLive returns two members of the group "live". They have read and committed all of t, one partition each.
 func joinLive(t *testing.T, b broker) []*kgo.Client {
 	t.Helper()
 	var live []*kgo.Client
@@ -187,7 +187,7 @@ func joinLive(t *testing.T, b broker) []*kgo.Client {
 	for _, c := range live {
 		go func() {
 			for ctx := t.Context(); ctx.Err() == nil && !c.PollFetches(ctx).IsClientClosed(); {
-				_ = c.CommitUncommittedOffsets(ctx) // what was committed is looked at
+				_ = c.CommitUncommittedOffsets(ctx) // the committed offsets are asserted
 			}
 		}()
 	}
@@ -196,6 +196,12 @@ func joinLive(t *testing.T, b broker) []*kgo.Client {
 		described, err := admin.DescribeGroups(within(t), "live")
 		if err != nil || described["live"].State != "Stable" || len(described["live"].Members) != 2 {
 			return false
+		}
+		for _, m := range described["live"].Members { // between its two steps, a cooperative rebalance is Stable as well
+			assigned, ok := m.Assigned.AsConsumer()
+			if !ok || len(assigned.Topics) != 1 || len(assigned.Topics[0].Partitions) != 1 {
+				return false
+			}
 		}
 		committed, err := admin.FetchOffsets(within(t), "live")
 		p0, _ := committed.Lookup("t", 0)
