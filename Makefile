@@ -13,12 +13,12 @@ PKGS     ?= ./...
 # Without paths in what is built, all checkouts share one compile cache.
 export GOFLAGS := $(strip -trimpath $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)))
 # UNIT      Packages outside test/, and test/removal. They need only Go.
-# PLAIN     The part of UNIT that runs benchmarks. make test runs it without the race detector, too slow for gigabytes.
+# PLAIN     The part of UNIT without the race detector: benchmarks, too slow with it, and checks of files on one goroutine.
 # WAITING   Packages with real processes that mostly wait. They run beside UNIT, which has the lower priority (nice).
 # MEASURING The other packages with real processes. They measure times, so they run alone, after test/sim.
 # The longest packages come first in each list.
 UNIT      = $(shell { $(GO) list ./... || echo ./go-list-failed; } | grep -v '/test/') ./test/removal
-PLAIN     = $(shell $(GO) list ./bench/... ./cmd/...)
+PLAIN     = $(shell $(GO) list ./bench/... ./cmd/... ./deploy/... ./internal/docs ./internal/lint)
 WAITING   = ./test/clients ./test/matrix ./test/ecosystem ./test/differential ./test/e2e ./test/zones ./test/chart ./test/elastic ./test/upgrade ./test/ecs ./test/soak
 MEASURING = $(shell $(GO) list ./test/... | grep -v -e '/test/sim' -e '/test/removal' -e '/test/kube' -e '/test/ecs/cluster' -e '/test/compose' $(WAITING:./%=-e '/%$$'))
 # Vet is make lint's.

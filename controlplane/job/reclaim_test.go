@@ -214,7 +214,7 @@ func TestReclaim_WhatIsNotWorthIt(t *testing.T) {
 				r := w.own(a)
 				defer r.stop()
 				if !test.due {
-					require.Empty(t, r.rounds(100))
+					require.Empty(t, r.rounds(20))
 					require.Zero(t, w.gauge("freshet_jobs_backlog_half_dead_bundles"))
 					return
 				}
