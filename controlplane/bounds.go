@@ -34,10 +34,7 @@ type Bounds struct {
 // state: first the copies of partitions that commits and trims change, then the rebuilt state, then the state read back. The rest is for
 // buffers and garbage.
 func (c *Config) Bounds() Bounds {
-	limit := c.MemoryLimit
-	if limit == 0 {
-		limit = debug.SetMemoryLimit(-1)
-	}
+	limit := c.memory()
 	b := Bounds{Extents: c.MaxExtents, PlannedExtents: c.MaxExtents, Producers: c.MaxProducers, QueueBytes: mostQueue}
 	if limit == math.MaxInt64 {
 		if b.Producers == 0 {
@@ -56,6 +53,14 @@ func (c *Config) Bounds() Bounds {
 		b.Producers = max(leastProducers, share/8/metadata.ProducerBytes)
 	}
 	return b
+}
+
+// memory returns the bytes that the process may take, math.MaxInt64 for no limit.
+func (c *Config) memory() int64 {
+	if c.MemoryLimit == 0 {
+		return debug.SetMemoryLimit(-1)
+	}
+	return c.MemoryLimit
 }
 
 // RuntimeMemory returns the limit to set for the Go runtime of a control plane with the given memory. The runtime counts neither

@@ -34,6 +34,7 @@ type ControlPlane struct {
 	http     *adminhttp.Server
 	registry *registry
 	clusters []*cluster
+	answers  *session.Answers // of all clusters
 	store    *probe.Watch
 	statuses *statuses
 }
@@ -88,6 +89,7 @@ func (c *ControlPlane) build(ctx context.Context) error {
 		},
 	}
 	c.cfg.Log = explaining(c.cfg.Log, c.registry.health.explain)
+	c.answers = session.NewAnswers(c.cfg.memory())
 	keys := session.Keys{}
 	operated := operator.Config{Open: keys.Open, Clusters: map[string]operator.Cluster{}, Forwarder: operator.NewForwarder(c.cfg.ReplicaTLS)}
 	c.statuses = &statuses{

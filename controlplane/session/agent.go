@@ -68,6 +68,7 @@ func (t *tenure) converse(stream rpcStream, hello *api.Hello, rest []*api.AgentI
 	defer context.AfterFunc(t.ctx, func() { cancel(context.Cause(t.ctx)) })()
 	a := t.newAgent(session, cancel)
 	a.protocol, a.instance = hello.Protocol, hello.Instance
+	defer a.out.close()
 	defer t.detach(a)
 	welcome, catalogue, refusal := t.welcome(a, protocol)
 	first := welcome
@@ -249,11 +250,13 @@ func (a *agent) send(ctx context.Context, stream rpcStream, catalogue iter.Seq[*
 
 func (a *agent) flush(stream rpcStream) error {
 	for {
-		items := a.out.take()
+		items, sent := a.out.take()
 		if len(items) == 0 {
 			return nil
 		}
-		if err := a.sendItems(stream, items); err != nil {
+		err := a.sendItems(stream, items)
+		sent()
+		if err != nil {
 			return err
 		}
 	}

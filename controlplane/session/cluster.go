@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/time/rate"
 
 	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/controlplane/owner"
@@ -18,6 +19,8 @@ type Cluster struct {
 	metrics *metrics
 	tenure  atomic.Pointer[tenure]
 	agents  atomic.Pointer[AgentList] // as of the end of the last tenure, or as another replica answered
+
+	refusals rate.Sometimes // log lines about refused answers
 }
 
 // NewCluster builds a Cluster without a tenure.
@@ -25,8 +28,10 @@ func NewCluster(cfg ClusterConfig) *Cluster {
 	cfg.Limits.ApplyDefaults()
 	cfg.Log = cmp.Or(cfg.Log, zap.NewNop())
 	cfg.Protocol = cmp.Or(cfg.Protocol, api.Protocol)
+	cfg.Answers = cmp.Or(cfg.Answers, NewAnswers(0))
 	return &Cluster{
 		cfg: cfg, log: cfg.Log.With(zap.String("virtual_cluster", cfg.Name)), metrics: newMetrics(cfg.Registerer, cfg.Name),
+		refusals: rate.Sometimes{Interval: time.Minute},
 	}
 }
 

@@ -64,6 +64,7 @@ type ClusterConfig struct {
 	Protocol uint32
 
 	Limits     Limits
+	Answers    *Answers // shared by the virtual clusters of a process; default: NewAnswers(0)
 	Log        *zap.Logger
 	Registerer prometheus.Registerer
 }
@@ -79,7 +80,7 @@ type Limits struct {
 	ParkTimeout time.Duration
 	// ProposeTimeout bounds the way of a session's own commands (open, drain, close) into the log; 10 s.
 	ProposeTimeout time.Duration
-	// OutboxBytes is how much may wait to be sent to one agent; beyond it the stream is cut. 64 MiB.
+	// OutboxBytes bounds the unsent items of one agent without answers to clients' requests. At the bound the stream is cut. 64 MiB.
 	OutboxBytes int
 	// HeldBytes and HeldCommits bound the commits of one session that wait for their turn or for the log; 64 MiB, 1024.
 	HeldBytes   int
@@ -97,7 +98,7 @@ type Limits struct {
 const (
 	// maxMessageBytes is the largest gRPC message taken or sent.
 	maxMessageBytes = 64 << 20
-	// MaxAnswerBytes bounds the answer to a forwarded request: half of what a message and the default outbox hold.
+	// MaxAnswerBytes bounds the answer to a forwarded request: half of a message's bound.
 	MaxAnswerBytes = 32 << 20
 	// batchBytes is about how much goes into one message.
 	batchBytes = 1 << 20

@@ -18,6 +18,12 @@
 //     subscription has neither gap nor double. The place is filled only after the fence was checked (I9).
 //   - A stamp of index i waits until the effects of i were announced.
 //
+// # Answers to clients
+//
+// Answers bounds their memory in all. A handler whose answer can be larger than its request counts the answer while building it
+// (AnswerOf). If the memory is taken, the handler ends with ErrAnswersFull before it has an effect, and the agent sends the request again.
+// Unsent answers never cut a stream.
+//
 // # Time
 //
 // An agent may bound a commit's time by this owner's steady clock, which stamps tell it of (late.go). A commit that is late is
@@ -31,5 +37,5 @@
 // # Locks
 //
 // In this order: the owner's state lock, tenure.mu, outbox.mu. Nothing is called out while tenure.mu is held except
-// outboxes, the table of loads and zone writers, which call nothing back.
+// outboxes, the table of loads and zone writers, which call nothing back. Answers has a lock of its own, behind all others.
 package session

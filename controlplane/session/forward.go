@@ -11,57 +11,72 @@ import (
 	"github.com/freshet-io/freshet/controlplane/api"
 )
 
-// forward hands a Kafka request to what answers it. Requests of one connection are begun one after the other, each when
-// the one before has its answer; those of different connections overlap.
+// forward hands a Kafka request to its handler. Requests of one connection are begun one after the other, each when the one before has its
+// answer. Requests of different connections overlap.
 func (a *agent) forward(ctx context.Context, f *api.Forward) {
 	if a.t.forwards == nil {
-		a.answerForward(f, nil, fault(api.Error_INVALID, "no API is served here"))
+		a.answerForward(f, nil, nil, fault(api.Error_INVALID, "no API is served here"))
 		return
 	}
 	if !a.forwards.add(ctx, f, a.t.cluster.waits(f.ApiKey)) {
-		a.answerForward(f, nil, fault(api.Error_UNAVAILABLE, "too many requests under way"))
+		a.answerForward(f, nil, nil, fault(api.Error_UNAVAILABLE, "too many requests under way"))
 	}
 }
 
-// waits tells whether an API's answers wait for what other clients do.
+// waits reports whether an API's answers wait for other clients.
 func (c *Cluster) waits(apiKey int32) bool { return c.cfg.Waits != nil && c.cfg.Waits(apiKey) }
 
 func (a *agent) forwardFault(f *api.Forward, err error) *api.Error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, ErrAnswerTooLarge):
+		a.refuseAnswer(f, boundAnswer, err)
+		return fault(api.Error_INVALID, err.Error())
 	case errors.Is(err, ErrBadRequest):
 		return fault(api.Error_INVALID, err.Error())
+	case errors.Is(err, ErrAnswersFull):
+		a.refuseAnswer(f, boundAnswers, err)
 	}
 	a.t.log.Debug("forwarded request not answered", zap.Int32("api_key", f.ApiKey), zap.Error(err))
 	return commandFault(err)
 }
 
-// answerForward sends an answer. One that fits no message must not end the stream, which would be asked again on the
-// next one: it is refused, which closes the one connection that asked.
-func (a *agent) answerForward(f *api.Forward, body []byte, e *api.Error) {
+// refuseAnswer counts an answer beyond a bound, and logs one a minute.
+func (a *agent) refuseAnswer(f *api.Forward, bound string, err error) {
+	a.t.metrics.refusedAnswers.WithLabelValues(bound).Inc()
+	a.t.cluster.refusals.Do(func() {
+		a.t.log.Warn("answer to a client refused at a bound; answers of this bound are logged once a minute", zap.String("bound", bound),
+			zap.Int32("api_key", f.ApiKey), zap.String("client_id", f.ClientId), zap.String("client_host", f.Host), zap.Error(err))
+	})
+}
+
+// answerForward sends an answer. An answer that fits no message must not end the stream, since the request would be sent again on the next
+// stream. It is refused, which closes the client's connection.
+func (a *agent) answerForward(f *api.Forward, answer *Answer, body []byte, e *api.Error) {
 	if len(body) > MaxAnswerBytes {
-		a.t.log.Warn("answer too large to be sent", zap.Int32("api_key", f.ApiKey), zap.Int("bytes", len(body)))
-		body, e = nil, fault(api.Error_INVALID, "the answer is too large")
+		body, e = nil, a.forwardFault(f, ErrAnswerTooLarge)
 	}
-	a.out.push(&api.OwnerItem{Item: &api.OwnerItem_Forward{Forward: &api.ForwardAnswer{Request: f.Request, Body: body, Error: e}}})
+	answer.set(len(body))
+	a.out.pushAnswer(answer, &api.OwnerItem{Item: &api.OwnerItem_Forward{Forward: &api.ForwardAnswer{Request: f.Request, Body: body, Error: e}}})
 }
 
 // forwardQueue keeps the order of one stream's forwarded requests: per connection one is under way and the others wait
-// for its answer. What is answered at once costs no goroutine.
+// for its answer. A request that is answered at once costs no goroutine.
 //
-// Two bounds: Limits.Waiting of requests whose answer waits for what other clients do (JoinGroup, SyncGroup), which may
-// be minutes, and Limits.Forwards of all others, so that members waiting for a rebalance never keep out the requests
-// that end it. Those behind a waiting one of their connection count among the others; an agent sends the next request
-// of a connection when it has the answer to the one before, so they are few.
+// Two bounds: Limits.Waiting of requests whose answer waits for other clients (JoinGroup, SyncGroup), which may be minutes, and
+// Limits.Forwards of all others, so that members waiting for a rebalance never keep out the requests that end it. A request behind a waiting
+// one of its connection counts among the others. An agent sends the next request of a connection when it has the answer to the one before,
+// so they are few.
 type forwardQueue struct {
 	limits Limits
 	start  func(ctx context.Context, f *api.Forward, reply func(body []byte, err error))
-	answer func(f *api.Forward, body []byte, err error)
+	answer func(f *api.Forward, answer *Answer, body []byte, err error)
 	spawn  func(func()) bool
+	bounds *Answers
 	mu     struct {
 		sync.Mutex
-		queues  map[uint64][]*forwarding // by connection, there while one is under way; the slice is what comes after
+		queues  map[uint64][]*forwarding // by connection, there while one is under way; the slice has the requests behind it
 		waiting int
 		others  int
 	}
@@ -69,13 +84,13 @@ type forwardQueue struct {
 
 // forwarding is one request on its way.
 type forwarding struct {
-	ctx   context.Context //nolint:containedctx // of the stream that it came by, for when its turn comes
+	ctx   context.Context //nolint:containedctx // of the request's stream, for when its turn comes
 	f     *api.Forward
 	waits bool
 	stage atomic.Int32
 }
 
-// Stages of a request under way. Whoever finds that the other side was there first goes on with the connection's next.
+// Stages of a request under way. The second of run and reply goes on with the connection's next.
 const (
 	starting int32 = iota // start has not returned, there is no answer
 	answered              // there is an answer, start has not returned
@@ -83,8 +98,10 @@ const (
 )
 
 func newForwardQueue(a *agent) *forwardQueue {
-	q := &forwardQueue{limits: a.t.limits, spawn: a.t.spawn}
-	q.answer = func(f *api.Forward, body []byte, err error) { a.answerForward(f, body, a.forwardFault(f, err)) }
+	q := &forwardQueue{limits: a.t.limits, spawn: a.t.spawn, bounds: a.t.cluster.cfg.Answers}
+	q.answer = func(f *api.Forward, answer *Answer, body []byte, err error) {
+		a.answerForward(f, answer, body, a.forwardFault(f, err))
+	}
 	if a.t.forwards != nil {
 		q.start = a.t.forwards.Start
 	}
@@ -102,7 +119,7 @@ func (q *forwardQueue) add(ctx context.Context, f *api.Forward, waits bool) bool
 	return ok
 }
 
-// enter counts a request; first tells that its connection has none under way.
+// enter counts a request. first reports whether its connection has no other under way.
 func (q *forwardQueue) enter(fw *forwarding) (first, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -120,7 +137,7 @@ func (q *forwardQueue) enter(fw *forwarding) (first, ok bool) {
 	return false, true
 }
 
-// count gives the number that a request counts in, and its bound. Called with mu held.
+// count returns the number that a request counts in, and its bound. Called with mu held.
 func (q *forwardQueue) count(fw *forwarding) (count *int, limit int) {
 	if fw.waits {
 		return &q.mu.waiting, q.limits.Waiting
@@ -135,7 +152,8 @@ func (q *forwardQueue) run(fw *forwarding) {
 			q.leave(fw)
 			return
 		}
-		q.start(fw.ctx, fw.f, q.reply(fw))
+		answer := &Answer{of: q.bounds}
+		q.start(context.WithValue(fw.ctx, answerKey{}, answer), fw.f, q.reply(fw, answer))
 		if fw.stage.CompareAndSwap(starting, started) {
 			return // reply goes on
 		}
@@ -143,11 +161,11 @@ func (q *forwardQueue) run(fw *forwarding) {
 	}
 }
 
-// reply gives the function that takes a request's answer, once. It may be called while locks of the one who answers
-// are held, so it begins nothing itself.
-func (q *forwardQueue) reply(fw *forwarding) func(body []byte, err error) {
+// reply returns the function that takes a request's answer, once. It may be called while locks of the handler are held, so it begins
+// nothing itself.
+func (q *forwardQueue) reply(fw *forwarding, answer *Answer) func(body []byte, err error) {
 	return func(body []byte, err error) {
-		q.answer(fw.f, body, err)
+		q.answer(fw.f, answer, body, err)
 		if fw.stage.CompareAndSwap(starting, answered) {
 			return // run goes on
 		}
@@ -157,7 +175,7 @@ func (q *forwardQueue) reply(fw *forwarding) func(body []byte, err error) {
 	}
 }
 
-// leave takes a request out and gives the connection's next.
+// leave takes a request out and returns the connection's next.
 func (q *forwardQueue) leave(fw *forwarding) *forwarding {
 	q.mu.Lock()
 	defer q.mu.Unlock()

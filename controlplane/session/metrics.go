@@ -22,7 +22,8 @@ type metrics struct {
 	messages  prometheus.Counter
 	items     prometheus.Counter
 
-	refusedLoads prometheus.Counter
+	refusedLoads   prometheus.Counter
+	refusedAnswers *prometheus.CounterVec
 }
 
 // Values of the reason label of cut streams.
@@ -30,6 +31,12 @@ const (
 	cutSlow     = "slow"
 	cutReplaced = "replaced"
 	cutEnded    = "owner_ended"
+)
+
+// Values of the bound label.
+const (
+	boundAnswer  = "one_answer"
+	boundAnswers = "all_answers"
 )
 
 // Values of the result label.
@@ -76,5 +83,7 @@ func newMetrics(r prometheus.Registerer, virtualCluster string) *metrics {
 		items:     counter("sent_items_total", "Items sent to agents, several to a message under load."),
 
 		refusedLoads: counter("refused_loads_total", "Reports of agents about their load that were not taken: impossible figures, or too many agents."),
+		refusedAnswers: vector("refused_answers_total",
+			"Answers to clients' requests that were not built: one of more than 32 MiB, which closes the connection, or one beyond the memory for all answers, which the agent asks for again.", "bound"),
 	}
 }

@@ -12,15 +12,15 @@ import (
 // errSlow ends the stream of an agent that does not take what it is sent.
 var errSlow = errors.New("the agent takes messages too slowly")
 
-// outbox holds what is to be sent to one agent, in order, bounded in bytes. It may be full of what was pushed: then
-// it stops taking anything and fails the stream, and the agent comes back and subscribes anew.
+// outbox holds the items for one agent, in order. Their bytes are bounded. At the bound the outbox drops its items, takes no more, and fails
+// the stream; the agent comes back and subscribes anew. Answers to forwarded requests do not count: Answers bounds them.
 type outbox struct {
 	limit int
 	mu    struct {
 		sync.Mutex
 		places []*place
 		bytes  int
-		full   bool
+		closed bool
 	}
 	signal chan struct{} // capacity 1: there may be something to send
 	over   func(error)   // called when the bound is passed
@@ -28,9 +28,18 @@ type outbox struct {
 
 // place is one position in an outbox.
 type place struct {
-	items []*api.OwnerItem
-	bytes int
-	open  bool // reserved, not filled yet
+	items  []*api.OwnerItem
+	bytes  int
+	answer *Answer // of a forwarded request; nil for other items
+	open   bool    // reserved, not filled yet
+}
+
+// counted returns the bytes that count in the outbox.
+func (p *place) counted() int {
+	if p.answer != nil {
+		return 0
+	}
+	return p.bytes
 }
 
 func newOutbox(limit int, over func(error)) *outbox {
@@ -42,33 +51,42 @@ func (o *outbox) push(items ...*api.OwnerItem) {
 	o.fill(o.reserve(), items...)
 }
 
+// pushAnswer appends the answer to a forwarded request. The bytes of answer are given back once the item is sent or dropped.
+func (o *outbox) pushAnswer(answer *Answer, item *api.OwnerItem) {
+	p := o.reserve()
+	p.answer = answer
+	o.fill(p, item)
+}
+
 // reserve appends a place whose content comes later. It must be filled.
 func (o *outbox) reserve() *place {
 	p := &place{open: true}
 	o.mu.Lock()
-	if !o.mu.full {
+	if !o.mu.closed {
 		o.mu.places = append(o.mu.places, p)
 	}
 	o.mu.Unlock()
 	return p
 }
 
-// fill gives a reserved place its content, which may be nothing.
+// fill fills a reserved place, possibly with nothing.
 func (o *outbox) fill(p *place, items ...*api.OwnerItem) {
 	size := 0
 	for _, item := range items {
 		size += proto.Size(item)
 	}
 	o.mu.Lock()
-	p.items, p.bytes, p.open = items, size, false
-	o.mu.bytes += size
-	over := o.mu.bytes > o.limit && !o.mu.full
-	if over {
-		o.mu.full = true
-		o.mu.places = nil
+	if o.mu.closed {
+		o.mu.Unlock()
+		p.answer.set(0)
+		return
 	}
+	p.items, p.bytes, p.open = items, size, false
+	o.mu.bytes += p.counted()
+	over := o.mu.bytes > o.limit
 	o.mu.Unlock()
 	if over {
+		o.close()
 		o.over(errSlow)
 		return
 	}
@@ -78,11 +96,24 @@ func (o *outbox) fill(p *place, items ...*api.OwnerItem) {
 	}
 }
 
-// take removes what can be sent next, about batchBytes of it.
-func (o *outbox) take() []*api.OwnerItem {
+// close drops the items, and all later ones.
+func (o *outbox) close() {
+	o.mu.Lock()
+	dropped := o.mu.places
+	o.mu.places, o.mu.closed = nil, true
+	o.mu.Unlock()
+	for _, p := range dropped {
+		if !p.open { // fill gives back the others
+			p.answer.set(0)
+		}
+	}
+}
+
+// take removes the next items that can be sent, about batchBytes of them. sent is to be called once they are sent.
+func (o *outbox) take() (items []*api.OwnerItem, sent func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	var items []*api.OwnerItem
+	var answers []*Answer
 	size := 0
 	for len(o.mu.places) > 0 && size < batchBytes {
 		p := o.mu.places[0]
@@ -90,10 +121,17 @@ func (o *outbox) take() []*api.OwnerItem {
 			break
 		}
 		items = append(items, p.items...)
+		if p.answer != nil {
+			answers = append(answers, p.answer)
+		}
 		size += p.bytes
+		o.mu.bytes -= p.counted()
 		o.mu.places[0] = nil
 		o.mu.places = o.mu.places[1:]
 	}
-	o.mu.bytes -= size
-	return items
+	return items, func() {
+		for _, a := range answers {
+			a.set(0)
+		}
+	}
 }

@@ -210,7 +210,7 @@ func TestAgent_AfterTheOwner(t *testing.T) {
 
 		a := tenure.newAgent(1, func(error) {})
 		a.lookup(&api.Lookup{Request: 7, Partitions: []*api.PartitionLookup{{Subscribe: true}}})
-		items := a.out.take()
+		items, _ := a.out.take()
 		require.Len(t, items, 1)
 		require.Equal(t, uint64(7), items[0].GetLookup().Request)
 		require.Equal(t, api.Error_UNAVAILABLE, items[0].GetLookup().Error.GetCode())
@@ -220,7 +220,7 @@ func TestAgent_AfterTheOwner(t *testing.T) {
 		b.Section(commit.Section{})
 		b.Batch(commit.Batch{Records: 1, Bytes: 100, ProducerID: 5, BaseSequence: 9})
 		a.commit(&api.Commit{Request: 8, Encoded: b.AppendTo(nil)})
-		items = a.out.take()
+		items, _ = a.out.take()
 		require.Len(t, items, 1, "a resubmission")
 		require.Equal(t, api.Error_UNAVAILABLE, items[0].GetCommit().Error.GetCode())
 		tenure.stop()

@@ -43,11 +43,12 @@ const (
 
 // world is one virtual cluster with replicas and agents in a bubble of synctest: real gRPC over memory.
 type world struct {
-	t      *testing.T
-	hosts  int // of agents, each with an address of its own
-	store  *memlog.Store
-	bucket *mem.Bucket
-	limits session.Limits
+	t       *testing.T
+	hosts   int // of agents, each with an address of its own
+	store   *memlog.Store
+	bucket  *mem.Bucket
+	limits  session.Limits
+	answers *session.Answers
 	// version of the state that all replicas support; nil: the newest.
 	version func() uint32
 	// forwards answers forwarded requests; nil: the admin APIs do.
@@ -120,7 +121,7 @@ func (w *world) start(name string) *node {
 	require.NoError(w.t, err)
 	n := &node{name: name, net: network, listen: bufconn.Listen(1 << 20), ended: make(chan error, 2)}
 	cluster := session.NewCluster(session.ClusterConfig{
-		Name: vcName, BundlePrefix: func(string) string { return "vc1/bundles/" }, Locator: locator{w, n}, Limits: w.limits,
+		Name: vcName, BundlePrefix: func(string) string { return "vc1/bundles/" }, Locator: locator{w, n}, Limits: w.limits, Answers: w.answers,
 		NewForwards: func(o *owner.Owner, spawn session.Spawn) session.Forwards {
 			if w.forwards != nil {
 				return w.forwards(o, spawn)
