@@ -1,20 +1,24 @@
 package edge
 
 import (
-	"container/list"
+	"cmp"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// While frames wait for memory, one that holds memory and stops arriving loses its connection: when it got nothing
-// for stallTimeout, or less than slowRate since it has had slowGrace. So the bytes that a half-sent frame holds come free
-// soon, however many they are, and one that does come at that rate has all the time it takes.
+// While frames wait for memory, a frame that holds memory and does not arrive loses its connection:
+//
+//   - if it brought no byte for stallTimeout, or less than slowRate (overRate for the frame beyond the limit) after slowGrace,
+//   - or if a frame of less than half its missing bytes has waited for evictAfter, all its waits together.
 const (
 	stallTimeout  = 2 * time.Second
 	slowGrace     = 5 * time.Second
 	slowRate      = 512 << 10 // bytes per second
+	overRate      = 4 << 20   // bytes per second
+	evictAfter    = time.Second
 	evictInterval = 250 * time.Millisecond
 )
 
@@ -23,39 +27,65 @@ var errStopped = errors.New("connection is closing")
 // freshShare: one in so many grants goes to a waiter that is not trusted, while there are both kinds.
 const freshShare = 4
 
-// budget bounds the bytes of frames. Waiters get memory in the order they came, but trusted ones before others:
-// connections that delivered frames of about that size before. So producers at work go on when memory comes free,
-// however many connections that never delivered anything stand in line.
+// budget bounds the memory of frames. The memory of a frame follows its bytes: its buffer is small at first, and asks for more when it is full.
+//
+// Trusted frames get memory before others: their connections delivered frames of about that size before. So producers at work
+// continue when memory is released, however many connections wait that never delivered anything. Among the trusted, and among the others, the
+// smallest frame is first.
+//
+// One frame at a time may exceed the limit. It never waits, so half-arrived frames never all wait for each other, and the frame that has waited
+// longest takes the place when it is free. The limit is exceeded by that frame at most.
 type budget struct {
 	limit int64
-	small int64        // frames of up to so many bytes never wait: a connection's own buffers take no less
+	small int64        // a buffer of up to so many bytes never waits: a connection's own buffers take no less
 	used  atomic.Int64 // changed under mu; read by metrics
 	m     *budgetMetrics
 
 	mu struct {
 		sync.Mutex
-		trusted  list.List // of *memoryWaiter, like fresh
-		fresh    list.List
+		trusted  []*memoryWaiter // smallest frame first, like fresh
+		fresh    []*memoryWaiter
 		turn     int // grants so far that passed over a fresh waiter, modulo freshShare
 		arriving map[*arrival]struct{}
-		looked   time.Time // when evictStalled last went through arriving
+		over     *arrival  // the frame that may exceed the limit
+		looked   time.Time // when evictLate last went through arriving
 	}
 }
 
 type memoryWaiter struct {
 	bytes   int64
 	arrival *arrival
+	since   time.Time
 	ready   chan struct{}
 }
 
-// arrival is a frame that has memory and whose bytes are still coming.
+// arrival is the memory of a frame, from its first buffer to its release.
 type arrival struct {
-	granted  time.Time
-	progress atomic.Int64 // UnixNano of the last bytes
-	received atomic.Int64 // bytes
+	size     int64        // memory of the whole frame
 	trusted  bool         // its connection has delivered such frames before
 	evict    func()       // closes the connection; must not block
-	evicted  bool
+	progress atomic.Int64 // UnixNano of the last bytes
+	received atomic.Int64 // bytes
+
+	// Guarded by the budget's mu.
+	held    int64
+	granted time.Time     // the time of its first buffer, and waited
+	waited  time.Duration // for memory
+	waiting bool
+	whole   bool
+	evicted bool
+}
+
+// missing returns the bytes that have not arrived.
+func (a *arrival) missing() int64 { return a.size - a.received.Load() }
+
+// late reports whether a frame has lost its right to memory for which others wait.
+func (a *arrival) late(now time.Time, rate float64) bool {
+	if a.waiting {
+		return false
+	}
+	due := int64((now.Sub(a.granted) - slowGrace).Seconds() * rate)
+	return now.Sub(time.Unix(0, a.progress.Load())) >= stallTimeout || a.received.Load() < due
 }
 
 func newBudget(limit int64, m *budgetMetrics) *budget {
@@ -64,7 +94,7 @@ func newBudget(limit int64, m *budgetMetrics) *budget {
 	return b
 }
 
-// usedBytes is what is held, for metrics, which come to be before the budget.
+// usedBytes returns the held bytes, for metrics, which are registered before the budget exists.
 func (b *budget) usedBytes() float64 {
 	if b == nil {
 		return 0
@@ -72,30 +102,33 @@ func (b *budget) usedBytes() float64 {
 	return float64(b.used.Load())
 }
 
-// reserve takes bytes of the budget for a frame that begins to arrive, waiting until they are there or stop is
-// closed. Give them back with release; tell the frame's arrival with arrived.
+// reserve takes bytes more for a frame, and waits for them until stop is closed. The error is errStopped. Call release in any case, and
+// arrived when the frame is whole.
 func (b *budget) reserve(stop <-chan struct{}, bytes int64, a *arrival) error {
 	b.mu.Lock()
-	if bytes <= b.small || b.waiting() == 0 && b.fits(bytes) {
-		b.grant(bytes, a)
+	now := time.Now()
+	if bytes <= b.small || a == b.mu.over || b.waiting() == 0 && b.fits(bytes) {
+		b.grant(a, bytes, now)
 		b.mu.Unlock()
 		return nil
 	}
-	w := &memoryWaiter{bytes: bytes, arrival: a, ready: make(chan struct{})}
-	element := b.line(a).PushBack(w)
-	b.admit() // it may be let in before those that came earlier
+	w := &memoryWaiter{bytes: bytes, arrival: a, since: now, ready: make(chan struct{})}
+	a.waiting = true
+	line := b.line(a)
+	at, _ := slices.BinarySearchFunc(*line, a.size+1, func(other *memoryWaiter, size int64) int { return cmp.Compare(other.arrival.size, size) })
+	*line = slices.Insert(*line, at, w) // behind earlier ones of its size
+	b.admit()
 	b.mu.Unlock()
 
-	began := time.Now()
 	b.m.waiting.Inc()
 	defer func() {
 		b.m.waiting.Dec()
-		b.m.waitSeconds.Add(time.Since(began).Seconds())
+		b.m.waitSeconds.Add(time.Since(w.since).Seconds())
 	}()
-	return b.wait(stop, w, element)
+	return b.wait(stop, w)
 }
 
-func (b *budget) wait(stop <-chan struct{}, w *memoryWaiter, element *list.Element) error {
+func (b *budget) wait(stop <-chan struct{}, w *memoryWaiter) error {
 	tick := time.NewTicker(evictInterval)
 	defer tick.Stop()
 	for {
@@ -103,107 +136,202 @@ func (b *budget) wait(stop <-chan struct{}, w *memoryWaiter, element *list.Eleme
 		case <-w.ready:
 			return nil
 		case now := <-tick.C:
-			b.evictStalled(now)
+			b.evictLate(now)
 		case <-stop:
 			b.mu.Lock()
 			defer b.mu.Unlock()
-			select {
-			case <-w.ready: // granted meanwhile
-				delete(b.mu.arriving, w.arrival)
-				b.used.Add(-w.bytes)
-			default:
-				b.line(w.arrival).Remove(element)
+			if w.arrival.waiting {
+				b.remove(w)
+				b.admit()
 			}
-			b.admit()
 			return errStopped
 		}
 	}
 }
 
-// fits: a frame larger than the whole budget fits when nothing else is held.
+// fits reports whether so many bytes more are within the limit, which the bytes of over do not count in.
 func (b *budget) fits(bytes int64) bool {
-	used := b.used.Load()
-	return used == 0 || used+bytes <= b.limit
+	used := b.used.Load() + bytes
+	if b.mu.over != nil {
+		used -= b.mu.over.held
+	}
+	return used <= b.limit
 }
 
-func (b *budget) grant(bytes int64, a *arrival) {
+// grant is called with mu held.
+func (b *budget) grant(a *arrival, bytes int64, now time.Time) {
 	b.used.Add(bytes)
-	a.granted = time.Now()
-	a.progress.Store(a.granted.UnixNano())
-	b.mu.arriving[a] = struct{}{}
+	a.held += bytes
+	if a.granted.IsZero() {
+		a.granted = now
+		b.mu.arriving[a] = struct{}{}
+	}
+	a.progress.Store(now.UnixNano())
 }
 
-// waiting is how many wait. Called with mu held.
-func (b *budget) waiting() int { return b.mu.trusted.Len() + b.mu.fresh.Len() }
+// waiting returns the number of waiters. Called with mu held.
+func (b *budget) waiting() int { return len(b.mu.trusted) + len(b.mu.fresh) }
 
-// line is where the frame waits.
-func (b *budget) line(a *arrival) *list.List {
+// line returns the waiters of a frame's kind.
+func (b *budget) line(a *arrival) *[]*memoryWaiter {
 	if a.trusted {
 		return &b.mu.trusted
 	}
 	return &b.mu.fresh
 }
 
-// admit grants waiters what has come free, in order. Called with mu held.
+// remove takes a waiter out of its line.
+func (b *budget) remove(w *memoryWaiter) {
+	line := b.line(w.arrival)
+	at := slices.Index(*line, w)
+	*line = slices.Delete(*line, at, at+1)
+	w.arrival.waiting = false
+}
+
+// admit grants waiters the free memory, in order. Called with mu held.
 func (b *budget) admit() {
+	if over := b.mu.over; over != nil && over.whole && b.used.Load() <= b.limit {
+		b.mu.over = nil
+	}
 	for b.waiting() > 0 {
-		line := &b.mu.trusted
-		both := line.Len() > 0 && b.mu.fresh.Len() > 0
-		if line.Len() == 0 || both && b.mu.turn == freshShare-1 {
-			line = &b.mu.fresh
+		w := b.next()
+		if w == nil {
+			if b.mu.over != nil {
+				return
+			}
+			w = b.oldest()
+			b.mu.over = w.arrival
 		}
-		w := line.Front().Value.(*memoryWaiter)
-		if !b.fits(w.bytes) {
-			return
-		}
-		line.Remove(line.Front())
-		if both {
+		if len(b.mu.trusted) > 0 && len(b.mu.fresh) > 0 {
 			b.mu.turn = (b.mu.turn + 1) % freshShare
 		}
-		b.grant(w.bytes, w.arrival)
+		b.remove(w)
+		now := time.Now()
+		waited := now.Sub(w.since)
+		w.arrival.waited += waited
+		if !w.arrival.granted.IsZero() {
+			w.arrival.granted = w.arrival.granted.Add(waited)
+		}
+		b.grant(w.arrival, w.bytes, now)
 		close(w.ready)
 	}
 }
 
-// arrived: the frame is whole, or never will be; it is no longer looked at for stalling.
+// lines returns the waiters by kind, the kind that is served next first.
+func (b *budget) lines() [2][]*memoryWaiter {
+	if b.mu.turn == freshShare-1 {
+		return [2][]*memoryWaiter{b.mu.fresh, b.mu.trusted}
+	}
+	return [2][]*memoryWaiter{b.mu.trusted, b.mu.fresh}
+}
+
+// next returns the first waiter if there is memory for it.
+func (b *budget) next() *memoryWaiter {
+	for _, line := range b.lines() {
+		if len(line) > 0 && b.fits(line[0].bytes) {
+			return line[0]
+		}
+	}
+	return nil
+}
+
+// oldest returns the waiter that has waited longest, of the kind that is served first.
+func (b *budget) oldest() *memoryWaiter {
+	for _, line := range b.lines() {
+		if len(line) > 0 {
+			return slices.MinFunc(line, func(v, w *memoryWaiter) int { return v.since.Compare(w.since) })
+		}
+	}
+	return nil
+}
+
+// arrived notes that a frame is whole. It is not evicted any more.
 func (b *budget) arrived(a *arrival) {
 	b.mu.Lock()
+	defer b.mu.Unlock()
+	a.whole = true
 	delete(b.mu.arriving, a)
-	b.mu.Unlock()
+	b.admit()
 }
 
-// force takes bytes without waiting, for the moment in which a growing frame has two buffers.
+// force takes bytes without waiting, for the moment in which a growing frame has two buffers. unforce returns them.
 func (b *budget) force(bytes int64) { b.used.Add(bytes) }
 
-// release gives bytes back.
-func (b *budget) release(bytes int64) {
+func (b *budget) unforce(bytes int64) {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.used.Add(-bytes)
 	b.admit()
-	b.mu.Unlock()
 }
 
-// evictStalled closes the connections of frames that hold memory others wait for and do not go on. Every waiter calls
-// it, so it goes through the frames at most once in evictInterval.
-func (b *budget) evictStalled(now time.Time) {
+// release returns a frame's memory.
+func (b *budget) release(a *arrival) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.used.Add(-a.held)
+	a.held = 0
+	delete(b.mu.arriving, a)
+	if b.mu.over == a {
+		b.mu.over = nil
+	}
+	b.admit()
+}
+
+// evictLate closes the connections of frames that hold memory for which others wait, and do not arrive. Every waiter calls it, so it runs at
+// most once in evictInterval.
+func (b *budget) evictLate(now time.Time) {
 	b.mu.Lock()
 	if now.Sub(b.mu.looked) < evictInterval {
 		b.mu.Unlock()
 		return
 	}
 	b.mu.looked = now
-	var stalled []*arrival
+	var late []*arrival
 	for a := range b.mu.arriving {
-		idle := now.Sub(time.Unix(0, a.progress.Load()))
-		due := int64((now.Sub(a.granted) - slowGrace).Seconds() * slowRate) // bytes
-		if !a.evicted && (idle >= stallTimeout || a.received.Load() < due) {
+		rate := float64(slowRate)
+		if a == b.mu.over {
+			rate = overRate
+		}
+		if !a.evicted && a.late(now, rate) {
 			a.evicted = true
-			stalled = append(stalled, a)
+			late = append(late, a)
 		}
 	}
+	late = append(late, b.larger(now)...)
 	b.mu.Unlock()
-	for _, a := range stalled {
+	for _, a := range late {
 		b.m.evicted.Inc()
 		a.evict()
 	}
+}
+
+// larger returns the frames to be evicted for a smaller one that has waited for evictAfter: those with the most missing bytes first, as many as
+// make room for it.
+func (b *budget) larger(now time.Time) (evicted []*arrival) {
+	for _, line := range b.lines() {
+		if len(line) == 0 || line[0].arrival.waited+now.Sub(line[0].since) < evictAfter {
+			continue
+		}
+		w := line[0]
+		need := b.used.Load() + w.bytes - b.limit
+		var larger []*arrival
+		for a := range b.mu.arriving {
+			switch {
+			case a.evicted || a == b.mu.over:
+				need -= a.held
+			case a.missing() > 2*w.arrival.size:
+				larger = append(larger, a)
+			}
+		}
+		slices.SortFunc(larger, func(a, c *arrival) int { return cmp.Compare(c.missing(), a.missing()) })
+		for _, a := range larger {
+			if need <= 0 {
+				break
+			}
+			need -= a.held
+			a.evicted = true
+			evicted = append(evicted, a)
+		}
+	}
+	return evicted
 }

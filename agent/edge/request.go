@@ -5,8 +5,8 @@
 // writer waits for the answers in the same order and writes them. Nothing else runs per request.
 //
 // Frame memory comes from two budgets, one for Produce and one for everything else, so that produces waiting for a
-// slow store never hold up heartbeats and fetches. A frame reserves its whole size before its body is read and its
-// buffer grows as bytes arrive. While somebody waits for memory, frames that stop arriving lose their connection.
+// slow store never hold up heartbeats and fetches. The memory of a frame follows its bytes, so a claimed size holds nothing. While
+// frames wait for memory, frames that arrive slowly lose their connection (budget).
 package edge
 
 import (
