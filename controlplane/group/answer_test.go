@@ -74,7 +74,7 @@ func TestDescribeGroups_NamesAGroupOftenInOneRequest(t *testing.T) {
 	inWorld(t, quick, func(w *world) {
 		m := &member{group: "g"}
 		join := m.joinRequest()
-		join.Protocols[0].Metadata = bytes.Repeat([]byte("m"), 1<<20)
+		join.Protocols[0].Metadata = bytes.Repeat([]byte("m"), 1<<20-100)
 		joined := ask[*kmsg.JoinGroupResponse](w, join, 3)
 		require.Zero(t, joined.ErrorCode)
 		sync := kmsg.NewPtrSyncGroupRequest()

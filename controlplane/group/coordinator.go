@@ -8,7 +8,9 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
 	"golang.org/x/time/rate"
@@ -40,6 +42,7 @@ type Coordinator struct {
 	log      *zap.Logger
 	metrics  *metrics
 	warns    *rate.Limiter // of failed writes: when the log is full, they fail for every group
+	refusals rate.Sometimes
 
 	// enqueueing is a context that has ended: Enqueue then refuses instead of waiting for space in the owner's queue.
 	enqueueing context.Context //nolint:containedctx // see above
@@ -48,7 +51,7 @@ type Coordinator struct {
 	closed     atomic.Bool
 	patterns   *patterns
 	topics     atomic.Pointer[catalogue]
-	configs    atomic.Uint64 // counts changes of what is configured besides topics
+	configs    atomic.Uint64 // counts changes of configs other than topics
 	groups     sync.Map      // of *group by name: those loaded, or being looked at
 }
 
@@ -61,8 +64,8 @@ func New(cfg Config, o Owner, spawn session.Spawn) (*Coordinator, error) {
 	ended, end := context.WithCancel(context.Background())
 	end()
 	c := &Coordinator{
-		warns: rate.NewLimiter(1, 5),
-		cfg:   cfg, owner: o, spawn: spawn, log: cfg.Log, metrics: newMetrics(cfg.Registerer), enqueueing: ended,
+		warns: rate.NewLimiter(1, 5), refusals: rate.Sometimes{Interval: time.Minute},
+		cfg: cfg, owner: o, spawn: spawn, log: cfg.Log, metrics: newMetrics(cfg.Registerer), enqueueing: ended,
 		completed: newCompletions(), classic: cfg.Settings.classic(cfg.Log), consumer: cfg.Settings.consumer(cfg.Log),
 	}
 	c.patterns = newPatterns(cfg.Patterns)
@@ -140,18 +143,45 @@ func (c *Coordinator) Start(_ context.Context, f *api.Forward, reply func(body [
 		return
 	}
 	in.SetVersion(int16(f.ApiVersion))
-	if err := in.ReadFrom(f.Body); err != nil {
-		reply(nil, fmt.Errorf("%w: %s: %w", session.ErrBadRequest, kmsg.NameForKey(int16(f.ApiKey)), err))
+	called := &call{Coordinator: c, forward: f, in: in, reply: reply}
+	if most, bounded := maxBody[int16(f.ApiKey)]; bounded && len(f.Body) > most {
+		c.refuse("request of a group member refused: it is too large", f, zap.Int("bytes", len(f.Body)), zap.Int("max_bytes", most))
+		called.answer(refusal(in, kerr.InvalidRequest.Code))
 		return
 	}
-	answer := func() { handle(&call{Coordinator: c, forward: f, in: in, reply: reply}, in) }
-	if walks[int16(f.ApiKey)] && c.spawn(func(context.Context) { answer() }) {
+	answer := func() {
+		if err := in.ReadFrom(f.Body); err != nil {
+			reply(nil, fmt.Errorf("%w: %s: %w", session.ErrBadRequest, kmsg.NameForKey(int16(f.ApiKey)), err))
+			return
+		}
+		handle(called, in)
+	}
+	if (walks[int16(f.ApiKey)] || len(f.Body) > smallBody) && c.spawn(func(context.Context) { answer() }) {
 		return
 	}
 	answer()
 }
 
-// walks are the APIs whose requests look at many groups or offsets: they must not hold up what comes by the same stream.
+// refuse logs, once a minute, a request beyond a bound.
+func (c *Coordinator) refuse(message string, f *api.Forward, fields ...zap.Field) {
+	c.refusals.Do(func() {
+		c.cfg.Log.Warn(message+" (logged once a minute)", append(fields, zap.Int32("api_key", f.ApiKey), zap.String("client_id", f.ClientId),
+			zap.String("client_host", f.Host), zap.String("principal", f.Principal))...)
+	})
+}
+
+// smallBody is the largest body, in bytes, that is decoded on the goroutine of its stream.
+const smallBody = 64 << 10
+
+// maxBody bounds the bodies, in bytes, of requests that groups keep a large part of. A JoinGroup has at most 1 MiB of protocols with their
+// metadata, and a SyncGroup as much as a group may have.
+var maxBody = map[int16]int{
+	int16(kmsg.JoinGroup):              classic.MaxMemberBytes + smallBody,
+	int16(kmsg.SyncGroup):              classic.MaxBytes + smallBody,
+	int16(kmsg.ConsumerGroupHeartbeat): 4 << 20,
+}
+
+// walks are the APIs whose requests look at many groups or offsets: they must not delay other requests of the same stream.
 var walks = map[int16]bool{
 	int16(kmsg.DescribeGroups):        true,
 	int16(kmsg.ListGroups):            true,

@@ -4,6 +4,7 @@ import "github.com/twmb/franz-go/pkg/kerr"
 
 // Kafka's error codes that a group answers with.
 var (
+	codeInvalidRequest       = kerr.InvalidRequest.Code
 	codeUnknownServer        = kerr.UnknownServerError.Code
 	codeCoordinatorLoading   = kerr.CoordinatorLoadInProgress.Code
 	codeCoordinatorGone      = kerr.CoordinatorNotAvailable.Code

@@ -25,6 +25,18 @@ const (
 	batchedLeaveSince        = 3 // LeaveGroup version (KIP-345)
 )
 
+// Bounds of a group. Apache Kafka has none but the size of a request.
+const (
+	// MaxProtocols bounds the protocols of a member.
+	MaxProtocols = 100
+	// MaxMemberBytes bounds the names and metadata of a member's protocols, and its assignment.
+	MaxMemberBytes = 1 << 20
+	// MaxBytes bounds these of all members together: the group's record is one command of the log, of at most 16 MiB.
+	MaxBytes = 14 << 20
+	// memberOverhead is added for each member.
+	memberOverhead = 128
+)
+
 // Config is what the groups of one coordinator share.
 type Config struct {
 	MinSession       time.Duration // group.min.session.timeout.ms; default DefaultMinSession

@@ -211,6 +211,7 @@ type roster struct {
 	instances map[string]string // of static members: instance id to member id
 	votes     map[string]int    // how many members know a protocol
 	joining   int               // members with a parked join
+	bytes     int               // protocols of all, and memberOverhead for each
 }
 
 func newRoster() roster {
@@ -234,6 +235,7 @@ func (r *roster) add(m *member) {
 		r.instances[*m.Instance] = m.ID
 	}
 	r.count(m.Protocols, 1)
+	r.bytes += memberOverhead
 }
 
 func (r *roster) remove(m *member) {
@@ -243,6 +245,7 @@ func (r *roster) remove(m *member) {
 		delete(r.instances, *m.Instance)
 	}
 	r.count(m.Protocols, -1)
+	r.bytes -= memberOverhead
 }
 
 // rename gives a member another id in the same place of the order.
@@ -255,6 +258,7 @@ func (r *roster) rename(m *member, id string) {
 
 // count adds by to what the protocols are known, each once.
 func (r *roster) count(protocols []Protocol, by int) {
+	r.bytes += by * protocolBytes(protocols)
 	for i, p := range protocols {
 		if slices.ContainsFunc(protocols[:i], func(q Protocol) bool { return q.Name == p.Name }) {
 			continue

@@ -14,8 +14,9 @@ func (g *Group) verify(t *testing.T) {
 	t.Helper()
 	require.Empty(t, g.out.Writes)
 	require.Empty(t, g.out.Answers)
-	joining := 0
+	joining, bytes := 0, 0
 	for _, m := range g.roster.list {
+		bytes += memberOverhead + protocolBytes(m.Protocols)
 		require.Same(t, m, g.roster.byID[m.ID])
 		require.NotContains(t, g.pending, m.ID)
 		if m.join != nil {
@@ -31,6 +32,7 @@ func (g *Group) verify(t *testing.T) {
 		}
 	}
 	require.Equal(t, joining, g.roster.joining)
+	require.Equal(t, bytes, g.roster.bytes)
 	require.Len(t, g.roster.byID, len(g.roster.list))
 	for _, id := range g.roster.instances {
 		require.Contains(t, g.roster.byID, id)

@@ -46,8 +46,12 @@ func (g *Group) Join(now time.Time, c Client, req *kmsg.JoinGroupRequest, reply 
 		g.refuseJoin(r, joinError(r.MemberID, codeInvalidGroup))
 	case r.sessionTimeout() < g.cfg.MinSession || r.sessionTimeout() > g.cfg.MaxSession:
 		g.refuseJoin(r, joinError(r.MemberID, codeInvalidSession))
+	case len(r.Protocols) > MaxProtocols || requestedBytes(r.Protocols) > MaxMemberBytes:
+		g.refuseJoin(r, joinError(r.MemberID, codeInvalidRequest))
 	case !g.stored && r.MemberID != "":
 		g.refuseJoin(r, joinError(r.MemberID, codeUnknownMember))
+	case !g.hasRoom(r):
+		g.refuseJoin(r, joinError(r.MemberID, codeGroupFull))
 	default:
 		g.join(r)
 	}
@@ -76,6 +80,15 @@ func (g *Group) join(r *joinRequest) {
 	if !g.stored {
 		g.create()
 	}
+}
+
+// hasRoom reports whether the group stays within MaxBytes.
+func (g *Group) hasRoom(r *joinRequest) bool {
+	bytes := g.roster.bytes + memberOverhead + requestedBytes(r.Protocols)
+	if m := g.roster.byID[r.MemberID]; m != nil {
+		bytes -= memberOverhead + protocolBytes(m.Protocols)
+	}
+	return bytes <= MaxBytes
 }
 
 // accepts is acceptJoiningMember: group.max.size. While a rebalance is prepared, only those that wait count, so that
@@ -153,7 +166,7 @@ func (g *Group) rejoin(r *joinRequest, m *member, why string) {
 	g.rebalanceOrComplete(why, r.reason(), zap.String("member", m.ID))
 }
 
-// update takes over what a join says of a member, and parks the join.
+// update takes over the protocols and time-outs of a join, and parks it.
 func (g *Group) update(r *joinRequest, m *member) {
 	g.roster.count(m.Protocols, -1)
 	m.Protocols = protocolsOf(r.Protocols)

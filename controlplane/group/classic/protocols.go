@@ -15,6 +15,22 @@ func protocolsOf(requested []kmsg.JoinGroupRequestProtocol) []Protocol {
 	return protocols
 }
 
+// requestedBytes returns the bytes of the protocols in a request.
+func requestedBytes(protocols []kmsg.JoinGroupRequestProtocol) (n int) {
+	for _, p := range protocols {
+		n += len(p.Name) + len(p.Metadata)
+	}
+	return n
+}
+
+// protocolBytes returns the bytes of a member's protocols.
+func protocolBytes(protocols []Protocol) (n int) {
+	for _, p := range protocols {
+		n += len(p.Name) + len(p.Metadata)
+	}
+	return n
+}
+
 // supports is ClassicGroup.supportsProtocols: whether a member of these protocols can be in the group, which is when all
 // members know at least one of them.
 func (g *Group) supports(protocolType string, protocols []kmsg.JoinGroupRequestProtocol) bool {

@@ -9,8 +9,8 @@ import (
 	"github.com/freshet-io/freshet/controlplane/group/step"
 )
 
-// Sync is SyncGroup v0-5: the leader of a generation gives the assignment, everybody gets their part of it. Those that ask
-// before the leader wait for it.
+// Sync is SyncGroup v0-5: the leader of a generation sends the assignment, and every member gets its part of it. Members that ask before the
+// leader wait for it.
 func (g *Group) Sync(now time.Time, _ Client, req *kmsg.SyncGroupRequest, reply func(*kmsg.SyncGroupResponse)) step.Step {
 	g.begin(now)
 	if code := g.validateSync(req); code != 0 {
@@ -21,6 +21,10 @@ func (g *Group) Sync(now time.Time, _ Client, req *kmsg.SyncGroupRequest, reply 
 	g.synced(m.ID)
 	if g.state == Stable {
 		g.replySync(req.Version, g.assignmentAnswer(m), reply)
+		return g.take()
+	}
+	if g.leader == m.ID && !g.fits(req.GroupAssignment) {
+		g.replySync(req.Version, syncError(codeUnknownServer), reply)
 		return g.take()
 	}
 	g.parkSync(m, req.Version, reply)
@@ -65,6 +69,19 @@ func (g *Group) synced(id string) {
 	if len(g.syncing) == 0 {
 		g.timers.sync = zeroTime
 	}
+}
+
+// fits reports whether the group stays within its bounds with an assignment. Kafka answers UNKNOWN_SERVER_ERROR to the leader of a group whose
+// record it cannot write (GroupMetadataManager.classicGroupSyncToClassicGroup).
+func (g *Group) fits(assignments []kmsg.SyncGroupRequestGroupAssignment) bool {
+	bytes := g.roster.bytes
+	for _, a := range assignments {
+		bytes += len(a.MemberAssignment)
+		if len(a.MemberAssignment) > MaxMemberBytes || bytes > MaxBytes {
+			return false
+		}
+	}
+	return true
 }
 
 // assign takes the leader's assignment. Members that it leaves out get none.
