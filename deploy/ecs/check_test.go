@@ -62,15 +62,16 @@ func checkTemplate(t *testing.T, text string) faults {
 	var f faults
 	f.check(len(text) < maxTemplate, "the template has %d bytes: CloudFormation takes less than %d without a bucket", len(text), maxTemplate)
 	root := parse(t, text)
-	for _, s := range []*stack{with(t, root), with(t, root, full)} {
+	for _, s := range []*stack{with(t, root), with(t, root, full), onEC2(t, root), onEC2(t, root, full)} {
 		resources := s.resources()
 		for _, name := range slices.Sorted(maps.Keys(resources)) {
 			r, p := resources[name], resources[name]["Properties"]
 			switch r["Type"] {
 			case "AWS::ECS::Service":
-				checkService(&f, name, p)
+				checkService(&f, s, name, p)
 			case "AWS::ECS::TaskDefinition":
 				checkTask(t, &f, name, p)
+				checkLaunch(&f, s, name, p)
 			case "AWS::ElasticLoadBalancingV2::LoadBalancer":
 				f.check(get(p, "Type") == "network", "%s: not a Network Load Balancer", name)
 				f.check(attributes(p, "LoadBalancerAttributes")["load_balancing.cross_zone.enabled"] == "false", "%s: crosses zones", name)
@@ -100,10 +101,16 @@ func checkTemplate(t *testing.T, text string) faults {
 }
 
 // checkService checks the properties of an ECS service.
-func checkService(f *faults, name string, p any) {
+func checkService(f *faults, s *stack, name string, p any) {
 	agents := name != "ControlPlaneService"
 	f.check((get(p, "DesiredCount") == nil) == agents, "%s: DesiredCount is for control planes alone", name)
-	f.check(get(p, "LaunchType") == "FARGATE", "%s: not on Fargate", name)
+	// Agents start after control planes, whose service waits for the cluster.
+	cluster := "kafka"
+	if !agents && s.instances == nil {
+		cluster = "<Cluster>"
+	}
+	f.check(get(p, "Cluster") == cluster, "%s: cluster", name)
+	checkPlacement(f, s, name, p)
 	d := get(p, "DeploymentConfiguration")
 	f.check(get(d, "MinimumHealthyPercent") == "100", "%s: MinimumHealthyPercent", name)
 	f.check(get(d, "MaximumPercent") == "200", "%s: MaximumPercent", name)
@@ -200,7 +207,7 @@ func checkWaits(f *faults, root object) {
 		of := regexp.MustCompile(`^Listener([ABC])\d$`).FindStringSubmatch(name)
 		switch {
 		case r["Type"] == "AWS::EC2::VPCEndpoint":
-			f.check(refers(get(root, "Resources", "Cluster", "Properties"), name), "Cluster does not wait for %s", name)
+			f.check(refers(get(root, "Resources", "ControlPlaneService", "Properties"), name), "ControlPlaneService does not wait for %s", name)
 		case of != nil:
 			f.check(refers(get(root, "Resources", "Service"+of[1], "Properties"), name), "Service%s does not wait for %s", of[1], name)
 		case r["Type"] == "AWS::ECS::Service" && name != "ControlPlaneService":
@@ -242,7 +249,7 @@ func checkStops(f *faults, root object) {
 // checkZones compares the resources of the zones B and C with those of A.
 func checkZones(f *faults, root object) {
 	resources := root["Resources"].(object)
-	of := regexp.MustCompile(`^(Name|Task|Service|Balancer|Targets|Listener)A(\d?)$`)
+	of := regexp.MustCompile(`^(Name|Task|Service|Balancer|Targets|Listener|Group|Provider)A(\d?)$`)
 	for name, r := range resources {
 		m := of.FindStringSubmatch(name)
 		if m == nil {
@@ -278,7 +285,7 @@ func rename(value any, from, to string) any {
 		}
 		return o
 	case string:
-		return regexp.MustCompile(`\b(Zone|Subnet|Name|Task|Service|Balancer|Targets|Listener)`+from+`(\d?)\b`).ReplaceAllString(v, "${1}"+to+"${2}")
+		return regexp.MustCompile(`\b(Zone|Subnet|Name|Task|Service|Balancer|Targets|Listener|Group|Provider)`+from+`(\d?)\b`).ReplaceAllString(v, "${1}"+to+"${2}")
 	}
 	return value
 }

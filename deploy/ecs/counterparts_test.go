@@ -5,9 +5,29 @@ import "fmt"
 // counterparts maps the arguments of each Terraform type to the properties of its CloudFormation type. The parts of a path are divided by slashes.
 // "#" is an index, and a final "*" is the rest. "" marks an argument without a counterpart.
 var counterparts = map[string]map[string]string{
+	"aws_autoscaling_group": {
+		"name_prefix": "", "min_size": "MinSize", "max_size": "MaxSize", "vpc_zone_identifier/#": "VPCZoneIdentifier/#",
+		"protect_from_scale_in": "NewInstancesProtectedFromScaleIn", "launch_template/0/id": "LaunchTemplate/LaunchTemplateId",
+		"launch_template/0/version": "LaunchTemplate/Version", "tag/#/value": "Tags/#/Value", "tag/#/propagate_at_launch": "Tags/#/PropagateAtLaunch",
+		// CloudFormation waits until the instances have ended.
+		"force_delete": "",
+	},
 	"aws_cloudwatch_log_group": {"name_prefix": "", "retention_in_days": "RetentionInDays"},
 	"aws_ecs_cluster":          {"name": "ClusterName"},
+	"aws_ecs_capacity_provider": {
+		"name": "Name",
+		"auto_scaling_group_provider/0/auto_scaling_group_arn":            "AutoScalingGroupProvider/AutoScalingGroupArn",
+		"auto_scaling_group_provider/0/managed_termination_protection":    "AutoScalingGroupProvider/ManagedTerminationProtection",
+		"auto_scaling_group_provider/0/managed_draining":                  "AutoScalingGroupProvider/ManagedDraining",
+		"auto_scaling_group_provider/0/managed_scaling/0/status":          "AutoScalingGroupProvider/ManagedScaling/Status",
+		"auto_scaling_group_provider/0/managed_scaling/0/target_capacity": "AutoScalingGroupProvider/ManagedScaling/TargetCapacity",
+	},
+	"aws_ecs_cluster_capacity_providers": {"cluster_name": "Cluster", "capacity_providers/#": "CapacityProviders/#"},
 	"aws_ecs_service": {
+		"capacity_provider_strategy/#/capacity_provider": "CapacityProviderStrategy/#/CapacityProvider",
+		"capacity_provider_strategy/#/weight":            "CapacityProviderStrategy/#/Weight",
+		"placement_constraints/#/type":                   "PlacementConstraints/#/Type",
+
 		"name": "ServiceName", "cluster": "Cluster", "task_definition": "TaskDefinition", "launch_type": "LaunchType", "desired_count": "DesiredCount",
 		// CloudFormation always waits.
 		"wait_for_steady_state":                     "",
@@ -31,9 +51,26 @@ var counterparts = map[string]map[string]string{
 		// CloudFormation keeps the old revision until the roll-out is over.
 		"skip_destroy": "",
 	},
-	"aws_iam_role": {"name_prefix": "", "assume_role_policy/*": "AssumeRolePolicyDocument/*"},
+	"aws_iam_instance_profile":       {"name_prefix": "", "role": "Roles/0"},
+	"aws_iam_role_policy_attachment": {"role": "of", "policy_arn": "ManagedPolicyArns/0"},
+	"aws_iam_role":                   {"name_prefix": "", "assume_role_policy/*": "AssumeRolePolicyDocument/*"},
 	"aws_iam_role_policy": {
 		"role": "of", "name": "Policies/0/PolicyName", "policy/*": "Policies/0/PolicyDocument/*",
+	},
+	"aws_launch_template": {
+		"name_prefix": "", "image_id": "LaunchTemplateData/ImageId", "instance_type": "LaunchTemplateData/InstanceType", "user_data": "LaunchTemplateData/UserData",
+		"iam_instance_profile/0/arn":                          "LaunchTemplateData/IamInstanceProfile/Arn",
+		"metadata_options/0/http_tokens":                      "LaunchTemplateData/MetadataOptions/HttpTokens",
+		"metadata_options/0/http_put_response_hop_limit":      "LaunchTemplateData/MetadataOptions/HttpPutResponseHopLimit",
+		"network_interfaces/#/device_index":                   "LaunchTemplateData/NetworkInterfaces/#/DeviceIndex",
+		"network_interfaces/#/associate_public_ip_address":    "LaunchTemplateData/NetworkInterfaces/#/AssociatePublicIpAddress",
+		"network_interfaces/#/delete_on_termination":          "LaunchTemplateData/NetworkInterfaces/#/DeleteOnTermination",
+		"network_interfaces/#/security_groups/0":              "LaunchTemplateData/NetworkInterfaces/#/Groups/0",
+		"block_device_mappings/#/device_name":                 "LaunchTemplateData/BlockDeviceMappings/#/DeviceName",
+		"block_device_mappings/#/ebs/0/volume_type":           "LaunchTemplateData/BlockDeviceMappings/#/Ebs/VolumeType",
+		"block_device_mappings/#/ebs/0/volume_size":           "LaunchTemplateData/BlockDeviceMappings/#/Ebs/VolumeSize",
+		"block_device_mappings/#/ebs/0/encrypted":             "LaunchTemplateData/BlockDeviceMappings/#/Ebs/Encrypted",
+		"block_device_mappings/#/ebs/0/delete_on_termination": "LaunchTemplateData/BlockDeviceMappings/#/Ebs/DeleteOnTermination",
 	},
 	"aws_lb": {
 		"name_prefix": "", "load_balancer_type": "Type", "internal": "Scheme", "subnets/#": "Subnets/#", "security_groups/#": "SecurityGroups/#",
@@ -106,10 +143,15 @@ func names() map[string]string {
 		"aws_vpc_endpoint.gateway[0]": "S3Endpoint", `aws_vpc_endpoint.interface["ecr.api"]`: "EcrApiEndpoint",
 		`aws_vpc_endpoint.interface["ecr.dkr"]`: "EcrDkrEndpoint", `aws_vpc_endpoint.interface["logs"]`: "LogsEndpoint",
 		`aws_vpc_endpoint.interface["secretsmanager"]`: "SecretsEndpoint",
+		// Of ec2.yaml.
+		"aws_ecs_cluster_capacity_providers.this[0]": "Providers", "aws_iam_instance_profile.this[0]": "Profile", "aws_iam_role.instance[0]": "InstanceRole",
+		"aws_launch_template.this[0]": "Template", "aws_security_group.instances[0]": "Instances", `aws_vpc_endpoint.interface["ecs"]`: "EcsEndpoint",
+		`aws_vpc_endpoint.interface["ecs-agent"]`: "EcsAgentEndpoint", `aws_vpc_endpoint.interface["ecs-telemetry"]`: "EcsTelemetryEndpoint",
 	}
 	for letter, zone := range map[string]string{"A": "eu-1a", "B": "eu-1b", "C": "eu-1c"} {
 		for address, name := range map[string]string{
 			"aws_ecs_service.agents": "Service", "aws_ecs_task_definition.agent": "Task", "aws_lb.zone": "Balancer", "aws_service_discovery_service.agents": "Name",
+			"aws_autoscaling_group.zone": "Group", "aws_ecs_capacity_provider.zone": "Provider",
 		} {
 			all[fmt.Sprintf("%s[%q]", address, zone)] = name + letter
 		}
@@ -132,4 +174,5 @@ var others = map[string]string{
 	"Bucket": "records", "BucketOptions": "&endpoint=http://10.0.0.9:9000", "Prefix": "team/freshet", "VirtualCluster": "other", "Namespace": "kafka.internal",
 	"AgentKeySecretArn": "arn:aws:secretsmanager:eu-1:123456789012:secret:key-AbCdEf", "Architecture": "ARM64", "AgentCpu": "4096", "AgentMemory": "8192",
 	"ControlPlaneCpu": "1024", "ControlPlaneMemory": "2048", "DrainSeconds": "100", "LogRetentionDays": "90", "EtcdTls": "false",
+	"InstanceType": "c7g.large", "MaxInstances": "6", "TargetCapacity": "80",
 }

@@ -94,6 +94,17 @@ func checkEtcdGroups(f *faults, resources map[string]object) {
 		"MemberRules from tcp 2379-2379 <Clients>", "MemberRules from tcp 2379-2379 <Members>", "MemberRules from tcp 2380-2380 <Members>",
 		"MemberRules to tcp 2379-2379 <Members>", "MemberRules to tcp 2380-2380 <Members>",
 	}
+	got := groupRulesOf(f, resources)
+	for _, r := range got {
+		f.check(slices.Contains(want, r), "open: %s", r)
+	}
+	for _, r := range want {
+		f.check(slices.Contains(got, r), "closed: %s", r)
+	}
+}
+
+// groupRulesOf returns the rules of all security groups, as "Clients to tcp 2379-2379 <Members>".
+func groupRulesOf(f *faults, resources map[string]object) []string {
 	var got []string
 	for name, r := range resources {
 		kind := r["Type"].(string)
@@ -110,12 +121,7 @@ func checkEtcdGroups(f *faults, resources map[string]object) {
 			}
 		}
 	}
-	for _, r := range got {
-		f.check(slices.Contains(want, r), "open: %s", r)
-	}
-	for _, r := range want {
-		f.check(slices.Contains(got, r), "closed: %s", r)
-	}
+	return got
 }
 
 // checkInstances checks the launch template, whose user data must write the unit of deploy/systemd.

@@ -33,6 +33,9 @@ func checkGroups(t *testing.T, f *faults, s *stack, resources map[string]object)
 			want = append(want, rule("BalancerGroup", "from", external, c))
 		}
 	}
+	if s.instances != nil && s.parameters["InterfaceEndpoints"] == "true" {
+		want = append(want, rule("EndpointGroup", "from", tls, "<Instances>"))
+	}
 	for _, c := range clients {
 		want = append(want, rule("AgentRules", "from", kafka, c))
 	}

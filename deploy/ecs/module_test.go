@@ -13,7 +13,7 @@ import (
 // TestParity_FindsFaults plants faults into copies of the module. Each must be found.
 func TestParity_FindsFaults(t *testing.T) {
 	renderer(t)
-	everything := with(t, parse(t, source(t)), full)
+	everything := with(t, parse(t, source(t)), full, etcdSecrets)
 	for _, tc := range []struct{ old, planted, want string }{
 		{`FRESHET_ADVERTISE       = "{ip}"`, `FRESHET_ADVERTISE       = "{id}"`, `TaskA: ContainerDefinitions/0/Environment/FRESHET_ADVERTISE/Value is "{ip}" in the template, "{id}" in the module`},
 		{`    "mode"                  = "non-blocking"`, `    "mode"                  = "blocking"`, "TaskC: ContainerDefinitions/0/LogConfiguration/Options/mode"},
@@ -21,6 +21,8 @@ func TestParity_FindsFaults(t *testing.T) {
 		{"readonlyRootFilesystem", "readOnlyRootFilesystem", "TaskB: ContainerDefinitions/0/ReadOnlyRootFilesystem is \"true\" in the module alone"},
 		{"7070, 8080] : {", "7070, 8081] : {", "TaskA: ContainerDefinitions/0/PortMappings/9/ContainerPort"},
 		{`command = ["agent"]`, `command = ["agent", "--zone=a"]`, "TaskA: ContainerDefinitions/0/Command/1"},
+		{"local.etcd_secrets) :", "{}) :", "ControlPlaneTask: ContainerDefinitions/0/Secrets/1/ValueFrom"},
+		{"Resource = [arn, var.etcd_key_secret_arn]", "Resource = arn", "ExecutionRole: Policies/0/PolicyDocument/Statement/3/Resource/0"},
 		{"var.drain_seconds + 10)\n", "30)\n", "TaskA: ContainerDefinitions/0/StopTimeout"},
 		{"retries     = 6", "retries     = 3", "TaskA: ContainerDefinitions/0/HealthCheck/Retries"},
 		{"rollback = true", "rollback = false", "ServiceA: DeploymentConfiguration/DeploymentCircuitBreaker/Rollback"},
@@ -61,9 +63,45 @@ func TestParity_FindsFaults(t *testing.T) {
 	}
 }
 
+// TestParity_FindsFaultsOnEC2 plants faults into copies of the module, whose tasks run on EC2. Each must be found.
+func TestParity_FindsFaultsOnEC2(t *testing.T) {
+	renderer(t)
+	everything := onEC2(t, parse(t, source(t)), full)
+	for _, tc := range []struct{ old, planted, want string }{
+		{`managed_draining               = "ENABLED"`, `managed_draining               = "DISABLED"`, "ProviderA: AutoScalingGroupProvider/ManagedDraining"},
+		{`managed_termination_protection = "ENABLED"`, `managed_termination_protection = "DISABLED"`, "ProviderB: AutoScalingGroupProvider/ManagedTerminationProtection"},
+		{`status          = "ENABLED"`, `status          = "DISABLED"`, "ProviderC: AutoScalingGroupProvider/ManagedScaling/Status"},
+		{"target_capacity = var.ec2.target_capacity", "target_capacity = 50", "ProviderA: AutoScalingGroupProvider/ManagedScaling/TargetCapacity"},
+		{"protect_from_scale_in = true", "protect_from_scale_in = false", "GroupA: NewInstancesProtectedFromScaleIn"},
+		{"vpc_zone_identifier   = [each.value.subnet_id]", "vpc_zone_identifier   = var.zones[*].subnet_id", "GroupB: VPCZoneIdentifier/1"},
+		{"min_size              = 0", "min_size              = 1", "GroupA: MinSize"},
+		{`"AmazonECSManaged"`, `"Managed"`, "GroupC: Tags/AmazonECSManaged/Value"},
+		{`["distinctInstance"]`, "[]", "ServiceA: PlacementConstraints/0/Type"},
+		{`var.ec2 == null ? "FARGATE" : null`, `"FARGATE"`, `ControlPlaneService: LaunchType is "FARGATE" in the module alone`},
+		{"[local.launch_type]", `["FARGATE"]`, "ControlPlaneTask: RequiresCompatibilities/0"},
+		{"for_each = var.ec2 == null ? [1] : []", "for_each = [1]", "TaskA: RuntimePlatform/CpuArchitecture is"},
+		{"aws_ecs_capacity_provider.zone[each.key].name", `"FARGATE"`, "ServiceB: CapacityProviderStrategy/0/CapacityProvider"},
+		{"  capacity_providers = [for z in var.zones : aws_ecs_capacity_provider.zone[z.name].name]", `  capacity_providers = ["FARGATE"]`, "Providers: CapacityProviders/0"},
+		{`http_tokens                 = "required"`, `http_tokens                 = "optional"`, "Template: LaunchTemplateData/MetadataOptions/HttpTokens"},
+		{"associate_public_ip_address = false", "associate_public_ip_address = true", "Template: LaunchTemplateData/NetworkInterfaces/0/AssociatePublicIpAddress"},
+		{"encrypted             = true", "encrypted             = false", "Template: LaunchTemplateData/BlockDeviceMappings/0/Ebs/Encrypted"},
+		{"BLOCK_IMDS=true", "BLOCK_IMDS=false", "Template: LaunchTemplateData/UserData"},
+		{`== "ARM64" ?`, `!= "ARM64" ?`, "Template: LaunchTemplateData/ImageId"},
+		{"service-role/AmazonEC2ContainerServiceforEC2Role", "AdministratorAccess", "InstanceRole: ManagedPolicyArns/0"},
+		{`"ecs-telemetry"]`, "]", "EcsTelemetryEndpoint is the template's alone"},
+		{`instances-services = { of = g, ports = [443, 443]`, `instances-services = { of = g, ports = [0, 65535]`, "Instances: Egress tcp 0 65535"},
+		{`group = g, description = "instances"`, `group = g, description = "EC2"`, "EndpointGroup: Ingress tcp 443 443  <Instances> instances"},
+		{"    aws_ecs_cluster_capacity_providers.this,\n", "", "aws_ecs_service.control_plane does not wait for aws_ecs_cluster_capacity_providers.this"},
+	} {
+		t.Run(tc.want, func(t *testing.T) {
+			require.Contains(t, strings.Join(checkParity(t, copied(t, tc.old, tc.planted), everything), "\n"), tc.want)
+		})
+	}
+}
+
 // TestModule_PlansWithoutIDs: before the first apply AWS has set nothing, and Terraform must know all instances of the module.
 func TestModule_PlansWithoutIDs(t *testing.T) {
-	req := variables(t, with(t, parse(t, source(t)), full))
+	req := variables(t, onEC2(t, parse(t, source(t)), full))
 	applied, err := render(t, moduleDir, req)
 	require.NoError(t, err)
 	req.Plan = true
@@ -110,10 +148,14 @@ func TestModule_RefusesVariables(t *testing.T) {
 			object{"agent_environment": object{"FRESHET_DRAIN_TIMEOUT": "90s"}},
 			"agent_environment must not set FRESHET_DRAIN_TIMEOUT and FRESHET_ZONE: drain_seconds and zones do.",
 		},
-		"etcd without port":     {object{"etcd_endpoints": []any{"etcd-1"}}, "etcd_endpoints must have at least one member, each with port 2379, as etcd-1.internal:2379."},
-		"no etcd":               {object{"etcd_endpoints": []any{}}, "etcd_endpoints must have at least one member, each with port 2379, as etcd-1.internal:2379."},
-		"a prefix with a slash": {object{"prefix": "freshet/"}, "prefix must be names with slashes between them, as team/freshet."},
-		"another architecture":  {object{"architecture": "arm64"}, "architecture must be X86_64 or ARM64."},
+		"etcd without port":         {object{"etcd_endpoints": []any{"etcd-1"}}, "etcd_endpoints must have at least one member, each with port 2379, as etcd-1.internal:2379."},
+		"no etcd":                   {object{"etcd_endpoints": []any{}}, "etcd_endpoints must have at least one member, each with port 2379, as etcd-1.internal:2379."},
+		"a prefix with a slash":     {object{"prefix": "freshet/"}, "prefix must be names with slashes between them, as team/freshet."},
+		"a key without certificate": {object{"etcd_key_secret_arn": secretArn("client.key")}, "etcd_cert_secret_arn and etcd_key_secret_arn belong together."},
+		"no instance type":          {object{"ec2": object{"instance_type": ""}}, "ec2: instance_type must be an instance type, as c7i.large."},
+		"one instance":              {object{"ec2": object{"instance_type": "c7i.large", "max_instances": 1}}, "ec2: max_instances must be from 2 to 1000."},
+		"more than all instances":   {object{"ec2": object{"instance_type": "c7i.large", "target_capacity": 101}}, "ec2: target_capacity must be from 1 to 100."},
+		"another architecture":      {object{"architecture": "arm64"}, "architecture must be X86_64 or ARM64."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			req := variables(t, s)
@@ -154,7 +196,7 @@ func TestExamples(t *testing.T) {
 		cidr := []string{"10.0.1.0/24", "10.0.2.0/24", "10.0.3.0/24"}[i]
 		data[`aws_subnet.zone["`+zone+`"]`] = object{"availability_zone": zone, "cidr_block": cidr, "vpc_id": "vpc-0123456789abcdef0"}
 	}
-	for name, services := range map[string]int{"one-zone": 2, "three-zones": 4} {
+	for name, services := range map[string]int{"ec2": 3, "one-zone": 2, "three-zones": 4} {
 		r, err := render(t, moduleDir, request{Data: data, Example: filepath.Join(moduleDir, "examples", name)})
 		require.NoError(t, err, name)
 		require.Empty(t, r.Refused)

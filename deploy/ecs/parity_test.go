@@ -1,6 +1,7 @@
 package ecs
 
 import (
+	"encoding/base64"
 	"fmt"
 	"maps"
 	"regexp"
@@ -23,7 +24,7 @@ func flatten(value any, path string, flat map[string]string) {
 		for i, e := range v {
 			of, _ := e.(object)
 			name := fmt.Sprint(i)
-			for _, key := range []string{"Key", "Name", "name"} {
+			for _, key := range []string{"Key", "Name", "name", "key"} {
 				if k, ok := of[key].(string); ok && (of["Value"] != nil || of["value"] != nil) {
 					name, of = k, maps.Clone(of)
 					delete(of, key)
@@ -91,8 +92,11 @@ var (
 func refer(names map[string]string, value string) string {
 	return address.ReplaceAllStringFunc(value, func(m string) string {
 		parts := address.FindStringSubmatch(m)
-		if parts[2] == "dns_name" {
+		switch parts[2] {
+		case "dns_name":
 			return "<" + names[parts[1]] + ".DNSName>"
+		case "latest_version":
+			return "<" + names[parts[1]] + ".LatestVersionNumber>"
 		}
 		return "<" + names[parts[1]] + ">"
 	})
@@ -112,6 +116,11 @@ func ofModule(f *faults, r *rendering) map[string]map[string]string {
 				f.check(err == nil, "%s: %s: %v", address, name, err)
 				res.Values[name] = document
 			}
+		}
+		if text, ok := res.Values["user_data"].(string); ok {
+			data, err := base64.StdEncoding.DecodeString(text)
+			f.check(err == nil, "%s: user_data: %v", address, err)
+			res.Values["user_data"] = string(data)
 		}
 		flat, properties := map[string]string{}, map[string]string{}
 		flatten(res.Values, "", flat)
@@ -163,9 +172,18 @@ func rules(to, properties map[string]string) {
 // merged are the template's names of two groups that the module makes one. Its rules are resources, so that Agents and ControlPlanes have them.
 var merged = strings.NewReplacer("AgentRules", "Agents", "ControlPlaneRules", "ControlPlanes")
 
-// ofTemplate returns the template's resources, with the values that AWS sets by default.
+// ofTemplate returns the resources of a stack and of its instances, with the values that AWS sets by default.
 func ofTemplate(s *stack) map[string]map[string]string {
 	all := map[string]map[string]string{}
+	addTemplate(all, s)
+	if s.instances != nil {
+		addTemplate(all, s.instances)
+	}
+	return all
+}
+
+// addTemplate adds the resources of one stack. EndpointGroup is in both templates, each with some of its rules.
+func addTemplate(all map[string]map[string]string, s *stack) {
 	for name, r := range s.resources() {
 		properties, into := r["Properties"].(object), merged.Replace(name)
 		if all[into] == nil {
@@ -183,6 +201,7 @@ func ofTemplate(s *stack) map[string]map[string]string {
 			if properties["DesiredCount"] == nil {
 				properties["DesiredCount"] = "1"
 			}
+			properties["Cluster"] = "<Cluster>"
 		case "AWS::ElasticLoadBalancingV2::TargetGroup":
 			properties["UnhealthyThresholdCount"] = "2"
 		}
@@ -195,7 +214,6 @@ func ofTemplate(s *stack) map[string]map[string]string {
 			all[into]["stays"] = "true"
 		}
 	}
-	return all
 }
 
 // groupRules moves the rules of a security group of the template from its properties.
@@ -244,6 +262,9 @@ func checkParity(t *testing.T, dir string, s *stack) faults {
 		want := ""
 		if condition, ok := get(s.root, "Outputs", other, "Condition").(string); !ok || s.condition(condition) {
 			want = attribute.ReplaceAllString(fmt.Sprint(s.eval(get(s.root, "Outputs", other, "Value"))), "<$1>")
+			if other == "ClusterName" {
+				want = "<Cluster>"
+			}
 		}
 		var parts []string
 		for _, e := range append(list(r.Outputs[name]), r.Outputs[name]) {
@@ -268,7 +289,8 @@ func checkModule(f *faults, r *rendering) {
 		switch {
 		case address == "aws_ecs_service.control_plane":
 			want = []string{
-				"aws_iam_role_policy.control_plane", "aws_iam_role_policy.execution", "aws_secretsmanager_secret_version.agent_key",
+				"aws_ecs_cluster_capacity_providers.this", "aws_iam_role_policy.control_plane", "aws_iam_role_policy.execution",
+				"aws_iam_role_policy_attachment.instance", "aws_secretsmanager_secret_version.agent_key",
 				"aws_vpc_endpoint.gateway", "aws_vpc_endpoint.interface", "aws_vpc_security_group_egress_rule.this", "aws_vpc_security_group_ingress_rule.this",
 			}
 		case !agents:
@@ -285,10 +307,17 @@ func checkModule(f *faults, r *rendering) {
 	}
 }
 
-// TestParity compares the module with the template: one zone with the defaults, three zones with everything, and other values than the defaults.
+// TestParity compares the module with the template: one zone with the defaults, three zones with everything, and other values than the defaults,
+// each on Fargate and on EC2.
 func TestParity(t *testing.T) {
 	root := parse(t, source(t))
-	for name, parameters := range map[string][]map[string]string{"one zone": nil, "three zones": {full}, "other values": {full, others}} {
-		t.Run(name, func(t *testing.T) { require.Empty(t, checkParity(t, moduleDir, with(t, root, parameters...))) })
+	for name, parameters := range map[string][]map[string]string{
+		"one zone": nil, "three zones": {full}, "other values": {full, others}, "an authority": {{"EtcdCaSecretArn": secretArn("ca.crt")}},
+		"an authority and a certificate": {full, etcdSecrets},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Empty(t, checkParity(t, moduleDir, with(t, root, parameters...)))
+			require.Empty(t, checkParity(t, moduleDir, onEC2(t, root, parameters...)))
+		})
 	}
 }

@@ -90,6 +90,20 @@ func copied(t *testing.T, old, planted string) string {
 	return dir
 }
 
+// instances returns the variable ec2.
+func instances(t *testing.T, s *stack) any {
+	t.Helper()
+	if s.instances == nil {
+		return nil
+	}
+	p := s.instances.parameters
+	greatest, err := strconv.Atoi(p["MaxInstances"])
+	require.NoError(t, err)
+	used, err := strconv.Atoi(p["TargetCapacity"])
+	require.NoError(t, err)
+	return object{"instance_type": p["InstanceType"], "max_instances": greatest, "target_capacity": used}
+}
+
 // variables returns the module's variables for the parameters of a stack, and the data sources of that AWS.
 func variables(t *testing.T, s *stack) request {
 	t.Helper()
@@ -140,6 +154,7 @@ func variables(t *testing.T, s *stack) request {
 		"control_plane_cpu": number("ControlPlaneCpu"), "control_plane_memory": number("ControlPlaneMemory"),
 		"virtual_cluster": p["VirtualCluster"], "agent_key_secret_arn": null("AgentKeySecretArn"), "log_retention_days": number("LogRetentionDays"),
 		"bucket": null("Bucket"), "prefix": p["Prefix"], "bucket_options": p["BucketOptions"], "etcd_endpoints": list("EtcdEndpoints"),
-		"etcd_tls": p["EtcdTls"] == "true", "etcd_security_group_id": null("EtcdClientGroup"),
+		"etcd_tls": p["EtcdTls"] == "true", "etcd_security_group_id": null("EtcdClientGroup"), "etcd_ca_secret_arn": null("EtcdCaSecretArn"),
+		"etcd_cert_secret_arn": null("EtcdCertSecretArn"), "etcd_key_secret_arn": null("EtcdKeySecretArn"), "ec2": instances(t, s),
 	}}
 }

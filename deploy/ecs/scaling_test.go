@@ -107,9 +107,9 @@ func TestScaling_HasTheMetric(t *testing.T) {
 	require.Contains(t, readFile(t, "../../docs/scaling.md"), "`freshet_zone_utilization_ratio`")
 }
 
-// TestReadme_NamesParametersOfEtcdAndScaling: README.md explains each parameter of both templates.
-func TestReadme_NamesParametersOfEtcdAndScaling(t *testing.T) {
-	for file, heading := range map[string]string{"etcd.yaml": "\n## etcd on EC2\n", "scaling.yaml": "\n## Scaling\n"} {
+// TestReadme_NamesParametersOfOthers: README.md explains each parameter of the other templates.
+func TestReadme_NamesParametersOfOthers(t *testing.T) {
+	for file, heading := range map[string]string{"ec2.yaml": "\n## EC2 instances\n", "etcd.yaml": "\n## etcd on EC2\n", "scaling.yaml": "\n## Scaling\n"} {
 		_, section, ok := strings.Cut(readFile(t, "README.md"), heading)
 		require.True(t, ok, heading)
 		section, _, _ = strings.Cut(section, "\n## ")
@@ -119,14 +119,14 @@ func TestReadme_NamesParametersOfEtcdAndScaling(t *testing.T) {
 	}
 }
 
-// TestCfnLint_OfEtcdAndScaling: cfn-lint accepts both templates, and refuses copies with a misspelt property.
-func TestCfnLint_OfEtcdAndScaling(t *testing.T) {
+// TestCfnLint_OfOthers: cfn-lint accepts the other templates, and refuses copies with a misspelt property.
+func TestCfnLint_OfOthers(t *testing.T) {
 	program := os.Getenv("FRESHET_CFN_LINT")
 	if program == "" {
 		t.Skip("FRESHET_CFN_LINT names no cfn-lint: run make lint-deploy")
 	}
 	args := []string{"--format", "json"}
-	misspelt := map[string]string{"etcd.yaml": "HttpTokens", "scaling.yaml": "ScaleInCooldown"}
+	misspelt := map[string]string{"ec2.yaml": "ManagedDraining", "etcd.yaml": "HttpTokens", "scaling.yaml": "ScaleInCooldown"}
 	copies := map[string]string{}
 	for file, property := range misspelt {
 		text, path := readFile(t, file), filepath.Join(t.TempDir(), file)

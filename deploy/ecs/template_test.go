@@ -80,6 +80,8 @@ type stack struct {
 	t          *testing.T
 	root       object
 	parameters map[string]string
+	// instances, if set, is the stack of ec2.yaml whose outputs this one imports.
+	instances *stack
 }
 
 // required are parameters without a default.
@@ -99,7 +101,7 @@ var full = map[string]string{
 // with returns a stack of the required parameters, the defaults, and more.
 func with(t *testing.T, root object, more ...map[string]string) *stack {
 	t.Helper()
-	s := &stack{t, root, map[string]string{
+	s := &stack{t: t, root: root, parameters: map[string]string{
 		"AWS::Region": "eu-1", "AWS::StackName": "kafka", "AWS::Partition": "aws", "AWS::AccountId": "1",
 	}}
 	for name, p := range root["Parameters"].(object) {
@@ -205,6 +207,8 @@ func (s *stack) call(function string, argument any) any {
 		return s.eval(a[2])
 	case "Fn::Sub":
 		return s.sub(argument)
+	case "Fn::ImportValue":
+		return s.imported(s.eval(argument).(string))
 	}
 	a := s.eval(argument).([]any)
 	switch function {
@@ -238,6 +242,27 @@ func (s *stack) call(function string, argument any) any {
 	}
 	require.Fail(s.t, "a function that this test does not know", function)
 	return nil
+}
+
+// imported returns the value of an export of the stack of ec2.yaml.
+func (s *stack) imported(name string) any {
+	s.t.Helper()
+	require.NotNil(s.t, s.instances, "import of %s", name)
+	value, ok := s.instances.exports()[name]
+	require.True(s.t, ok, "import of %s, which ec2.yaml does not export", name)
+	return value
+}
+
+// exports returns the exported outputs of the stack by name.
+func (s *stack) exports() map[string]any {
+	all := map[string]any{}
+	for _, o := range s.root["Outputs"].(object) {
+		condition, ok := get(o, "Condition").(string)
+		if name := get(o, "Export", "Name"); name != nil && (!ok || s.condition(condition)) {
+			all[s.eval(name).(string)] = s.eval(get(o, "Value"))
+		}
+	}
+	return all
 }
 
 // ref returns the value of a parameter, or the identifier of a resource.

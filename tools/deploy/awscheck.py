@@ -20,6 +20,8 @@ import hcl2
 PACKAGE = "cdktf_cdktf_provider_aws"
 # Arguments that Terraform knows in each resource. CDKTF has some of them in each class.
 META = {"connection", "count", "depends_on", "for_each", "lifecycle", "provider", "provisioner", "provisioners"}
+# A for_each of one element or none.
+AT_MOST_ONE = re.compile(r"\? \[1\] : \[\]\W*$")
 REFERENCE = re.compile(r"\b((?:data\.|ephemeral\.)?aws_\w+)\.(\w+)(?:\[[^]]*\])?\.(\w+)")
 
 
@@ -61,7 +63,8 @@ def parse_schema(source: str) -> Schema:
 
 def argument(a: ast.arg, default: ast.expr | None, names: set[str]) -> Argument:
     kind = ast.unparse(a.annotation)
-    nested = [n for n in re.findall(r"'(\w+)'", kind) if n in names]
+    # A class is quoted only if it comes later in the module.
+    nested = [n for n in re.findall(r"\w+", kind) if n in names]
     return Argument(default is None and a.arg not in META, nested[0] if nested else None, "Sequence" in kind)
 
 
@@ -88,8 +91,8 @@ def check_body(where: str, body: dict, name: str, schema: Schema) -> list[str]:
         for label, content in block.items():
             if isinstance(content, dict):
                 label = label.strip('"')
-                if label in known and not known[label].many:
-                    faults.append(f"{where}: {label} is taken once, so it cannot be dynamic")
+                if label in known and not known[label].many and not AT_MOST_ONE.search(str(content["for_each"])):
+                    faults.append(f"{where}: {label} is taken once, so its for_each must be CONDITION ? [1] : []")
                 present[label] = present.get(label, []) + content["content"]
     for key, value in present.items():
         if key not in known or key in META:

@@ -14,11 +14,15 @@ import (
 
 // computed are the attributes of each type to which the module may refer. A type has its ID or its ARN, so that no expression has the wrong one.
 var computed = map[string][]string{
+	"aws_autoscaling_group":     {"arn"},
 	"aws_cloudwatch_log_group":  {"arn", "name"},
+	"aws_ecs_capacity_provider": {"name"},
 	"aws_ecs_cluster":           {"arn", "name"},
 	"aws_ecs_service":           {"name"},
 	"aws_ecs_task_definition":   {"arn"},
+	"aws_iam_instance_profile":  {"arn"},
 	"aws_iam_role":              {"arn", "name"},
+	"aws_launch_template":       {"id", "latest_version"},
 	"aws_lb":                    {"arn", "dns_name"},
 	"aws_lb_target_group":       {"arn"},
 	"aws_s3_bucket":             {"bucket"},

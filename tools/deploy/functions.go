@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/base64"
 	"fmt"
 	"net"
 	"net/netip"
@@ -14,28 +15,29 @@ import (
 
 // functions are the functions of Terraform that the module uses.
 var functions = map[string]function.Function{
-	"alltrue":     allTrue,
-	"can":         tryfunc.CanFunc,
-	"cidrnetmask": cidrNetmask,
-	"cidrsubnet":  cidrSubnet,
-	"coalesce":    stdlib.CoalesceFunc,
-	"compact":     stdlib.CompactFunc,
-	"concat":      stdlib.ConcatFunc,
-	"contains":    stdlib.ContainsFunc,
-	"distinct":    stdlib.DistinctFunc,
-	"floor":       stdlib.FloorFunc,
-	"join":        stdlib.JoinFunc,
-	"jsonencode":  stdlib.JSONEncodeFunc,
-	"keys":        stdlib.KeysFunc,
-	"length":      stdlib.LengthFunc,
-	"merge":       stdlib.MergeFunc,
-	"range":       stdlib.RangeFunc,
-	"regex":       stdlib.RegexFunc,
-	"setproduct":  stdlib.SetProductFunc,
-	"startswith":  startsWith,
-	"toset":       stdlib.MakeToFunc(cty.Set(cty.DynamicPseudoType)),
-	"tostring":    stdlib.MakeToFunc(cty.String),
-	"try":         tryfunc.TryFunc,
+	"alltrue":      allTrue,
+	"base64encode": base64Encode,
+	"can":          tryfunc.CanFunc,
+	"cidrnetmask":  cidrNetmask,
+	"cidrsubnet":   cidrSubnet,
+	"coalesce":     stdlib.CoalesceFunc,
+	"compact":      stdlib.CompactFunc,
+	"concat":       stdlib.ConcatFunc,
+	"contains":     stdlib.ContainsFunc,
+	"distinct":     stdlib.DistinctFunc,
+	"floor":        stdlib.FloorFunc,
+	"join":         stdlib.JoinFunc,
+	"jsonencode":   stdlib.JSONEncodeFunc,
+	"keys":         stdlib.KeysFunc,
+	"length":       stdlib.LengthFunc,
+	"merge":        stdlib.MergeFunc,
+	"range":        stdlib.RangeFunc,
+	"regex":        stdlib.RegexFunc,
+	"setproduct":   stdlib.SetProductFunc,
+	"startswith":   startsWith,
+	"toset":        stdlib.MakeToFunc(cty.Set(cty.DynamicPseudoType)),
+	"tostring":     stdlib.MakeToFunc(cty.String),
+	"try":          tryfunc.TryFunc,
 }
 
 var allTrue = function.New(&function.Spec{
@@ -48,6 +50,14 @@ var allTrue = function.New(&function.Spec{
 			}
 		}
 		return cty.True, nil
+	},
+})
+
+var base64Encode = function.New(&function.Spec{
+	Params: []function.Parameter{{Name: "string", Type: cty.String}},
+	Type:   function.StaticReturnType(cty.String),
+	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+		return cty.StringVal(base64.StdEncoding.EncodeToString([]byte(args[0].AsString()))), nil
 	},
 })
 

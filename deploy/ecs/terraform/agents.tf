@@ -51,7 +51,7 @@ resource "aws_ecs_task_definition" "agent" {
   for_each = local.zones
 
   family                   = "${var.name}-agent-${each.key}"
-  requires_compatibilities = ["FARGATE"]
+  requires_compatibilities = [local.launch_type]
   network_mode             = "awsvpc"
   cpu                      = var.agent_cpu
   memory                   = var.agent_memory
@@ -60,9 +60,13 @@ resource "aws_ecs_task_definition" "agent" {
   # A roll-back needs the old revision.
   skip_destroy = true
 
-  runtime_platform {
-    cpu_architecture        = var.architecture
-    operating_system_family = "LINUX"
+  dynamic "runtime_platform" {
+    for_each = var.ec2 == null ? [1] : []
+
+    content {
+      cpu_architecture        = var.architecture
+      operating_system_family = "LINUX"
+    }
   }
 
   container_definitions = jsonencode([{
@@ -103,7 +107,7 @@ resource "aws_ecs_service" "agents" {
   name                  = "agent-${each.key}"
   cluster               = aws_ecs_cluster.this.arn
   task_definition       = aws_ecs_task_definition.agent[each.key].arn
-  launch_type           = "FARGATE"
+  launch_type           = var.ec2 == null ? "FARGATE" : null
   desired_count         = 1
   wait_for_steady_state = true
 
@@ -114,6 +118,23 @@ resource "aws_ecs_service" "agents" {
   deployment_circuit_breaker {
     enable   = true
     rollback = true
+  }
+
+  dynamic "capacity_provider_strategy" {
+    for_each = var.ec2 == null ? [] : [aws_ecs_capacity_provider.zone[each.key].name]
+
+    content {
+      capacity_provider = capacity_provider_strategy.value
+      weight            = 1
+    }
+  }
+
+  dynamic "placement_constraints" {
+    for_each = var.ec2 == null ? [] : ["distinctInstance"]
+
+    content {
+      type = placement_constraints.value
+    }
   }
 
   network_configuration {

@@ -19,6 +19,9 @@ data "aws_subnet" "zone" {
 locals {
   zones  = { for z in var.zones : z.name => z }
   region = data.aws_region.current.region
+  # The launch type of the tasks.
+  launch_type = var.ec2 == null ? "FARGATE" : "EC2"
+
   bucket = var.bucket == null ? aws_s3_bucket.records[0].bucket : var.bucket
   key    = var.agent_key_secret_arn == null ? aws_secretsmanager_secret.agent_key[0].arn : var.agent_key_secret_arn
 
@@ -63,6 +66,10 @@ resource "aws_iam_role_policy" "execution" {
         { Effect = "Allow", Action = ["logs:CreateLogStream", "logs:PutLogEvents"], Resource = "${aws_cloudwatch_log_group.this.arn}:*" },
         { Effect = "Allow", Action = "secretsmanager:GetSecretValue", Resource = local.key },
       ],
+      [for arn in [var.etcd_ca_secret_arn] : { Effect = "Allow", Action = "secretsmanager:GetSecretValue", Resource = arn } if arn != null],
+      [for arn in [var.etcd_cert_secret_arn] : {
+        Effect = "Allow", Action = "secretsmanager:GetSecretValue", Resource = [arn, var.etcd_key_secret_arn]
+      } if arn != null],
       # GetAuthorizationToken has no resource.
       [for s in [
         { Effect = "Allow", Action = ["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"], Resource = var.ecr_repository_arn },

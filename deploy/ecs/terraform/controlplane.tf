@@ -28,6 +28,12 @@ resource "aws_iam_role_policy" "control_plane" {
 }
 
 locals {
+  etcd_secrets = { for name, arn in {
+    FRESHET_ETCD_TLS_CA   = var.etcd_ca_secret_arn
+    FRESHET_ETCD_TLS_CERT = var.etcd_cert_secret_arn
+    FRESHET_ETCD_TLS_KEY  = var.etcd_key_secret_arn
+  } : name => arn if arn != null }
+
   # --replica-id is the task's host name: an upgrade of the metadata's state waits 10 minutes for the names of the old tasks to expire.
   control_plane_environment = merge({
     FRESHET_ETCD            = join(",", var.etcd_endpoints)
@@ -40,7 +46,7 @@ locals {
 
 resource "aws_ecs_task_definition" "control_plane" {
   family                   = "${var.name}-controlplane"
-  requires_compatibilities = ["FARGATE"]
+  requires_compatibilities = [local.launch_type]
   network_mode             = "awsvpc"
   cpu                      = var.control_plane_cpu
   memory                   = var.control_plane_memory
@@ -49,9 +55,13 @@ resource "aws_ecs_task_definition" "control_plane" {
   # A roll-back needs the old revision.
   skip_destroy = true
 
-  runtime_platform {
-    cpu_architecture        = var.architecture
-    operating_system_family = "LINUX"
+  dynamic "runtime_platform" {
+    for_each = var.ec2 == null ? [1] : []
+
+    content {
+      cpu_architecture        = var.architecture
+      operating_system_family = "LINUX"
+    }
   }
 
   container_definitions = jsonencode([{
@@ -65,7 +75,7 @@ resource "aws_ecs_task_definition" "control_plane" {
     ulimits                = [{ name = "nofile", softLimit = 65536, hardLimit = 65536 }]
     portMappings           = [for p in [7050, 8090] : { containerPort = p }]
     environment            = [for k, v in local.control_plane_environment : { name = k, value = v }]
-    secrets                = [{ name = "FRESHET_AGENT_KEY", valueFrom = local.key }]
+    secrets                = [for name, arn in merge({ FRESHET_AGENT_KEY = local.key }, local.etcd_secrets) : { name = name, valueFrom = arn }]
     # Without owner, etcd or bucket /readyz is 503: a roll-out that breaks the control plane is rolled back.
     healthCheck = {
       command     = ["CMD", "/freshet", "health", "http://127.0.0.1:8090/readyz"]
@@ -91,7 +101,7 @@ resource "aws_ecs_service" "control_plane" {
   name            = "controlplane"
   cluster         = aws_ecs_cluster.this.arn
   task_definition = aws_ecs_task_definition.control_plane.arn
-  launch_type     = "FARGATE"
+  launch_type     = var.ec2 == null ? "FARGATE" : null
   desired_count   = 2
   # Agents start after ready control planes.
   wait_for_steady_state = true
@@ -102,6 +112,23 @@ resource "aws_ecs_service" "control_plane" {
   deployment_circuit_breaker {
     enable   = true
     rollback = true
+  }
+
+  dynamic "capacity_provider_strategy" {
+    for_each = var.ec2 == null ? [] : [for z in var.zones : aws_ecs_capacity_provider.zone[z.name].name]
+
+    content {
+      capacity_provider = capacity_provider_strategy.value
+      weight            = 1
+    }
+  }
+
+  dynamic "placement_constraints" {
+    for_each = var.ec2 == null ? [] : ["distinctInstance"]
+
+    content {
+      type = placement_constraints.value
+    }
   }
 
   network_configuration {
@@ -115,8 +142,10 @@ resource "aws_ecs_service" "control_plane" {
 
   # Tasks start after all that they use.
   depends_on = [
+    aws_ecs_cluster_capacity_providers.this,
     aws_iam_role_policy.control_plane,
     aws_iam_role_policy.execution,
+    aws_iam_role_policy_attachment.instance,
     aws_s3_bucket_public_access_block.records,
     aws_secretsmanager_secret_version.agent_key,
     aws_vpc_endpoint.gateway,

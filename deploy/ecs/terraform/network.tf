@@ -9,7 +9,11 @@ resource "aws_vpc_endpoint" "gateway" {
 }
 
 resource "aws_vpc_endpoint" "interface" {
-  for_each = toset([for s in ["ecr.api", "ecr.dkr", "logs", "secretsmanager"] : s if var.interface_endpoints])
+  for_each = toset([for s in concat(
+    ["ecr.api", "ecr.dkr", "logs", "secretsmanager"],
+    # Of the instances.
+    [for s in ["ecs", "ecs-agent", "ecs-telemetry"] : s if var.ec2 != null],
+  ) : s if var.interface_endpoints])
 
   vpc_id              = var.vpc_id
   vpc_endpoint_type   = "Interface"
@@ -53,6 +57,7 @@ locals {
   planes    = aws_security_group.control_planes.id
   balancers = aws_security_group.balancers[*].id
   endpoints = aws_security_group.endpoints[*].id
+  instances = aws_security_group.instances[*].id
 
   # Rules by name: the group, the ports, and a network or a group at the other end.
   ingress = merge(
@@ -75,6 +80,9 @@ locals {
       endpoints-agents = { of = g, ports = [443, 443], cidr = null, group = local.agents, description = "agents" }
       endpoints-planes = { of = g, ports = [443, 443], cidr = null, group = local.planes, description = "control planes" }
     }]...),
+    merge([for g in local.instances : {
+      for e in local.endpoints : "endpoints-instances" => { of = e, ports = [443, 443], cidr = null, group = g, description = "instances" }
+    }]...),
   )
   egress = merge(
     {
@@ -88,6 +96,9 @@ locals {
     merge([for g in local.balancers : {
       balancers-agents = { of = g, ports = [9192, 9195], cidr = null, group = local.agents, description = "agents" }
       balancers-checks = { of = g, ports = [8080, 8080], cidr = null, group = local.agents, description = "health checks" }
+    }]...),
+    merge([for g in local.instances : {
+      instances-services = { of = g, ports = [443, 443], cidr = "0.0.0.0/0", group = null, description = "ECS, the registry, logs and secrets" }
     }]...),
   )
 }

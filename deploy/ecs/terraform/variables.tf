@@ -138,8 +138,31 @@ variable "ecr_repository_arn" {
   default     = null
 }
 
+variable "ec2" {
+  description = "EC2 instances for the tasks: the type, as c7i.large, the greatest number in a zone, and the percentage that is in use. null for Fargate. A cluster cannot change between the two."
+  type = object({
+    instance_type   = string
+    max_instances   = optional(number, 20)
+    target_capacity = optional(number, 100)
+  })
+  default = null
+
+  validation {
+    condition     = can(regex("^[a-z0-9-]+\\.[a-z0-9-]+$", var.ec2 == null ? "c7i.large" : var.ec2.instance_type))
+    error_message = "ec2: instance_type must be an instance type, as c7i.large."
+  }
+  validation {
+    condition     = try(var.ec2.max_instances, 20) >= 2 && try(var.ec2.max_instances, 20) <= 1000
+    error_message = "ec2: max_instances must be from 2 to 1000."
+  }
+  validation {
+    condition     = try(var.ec2.target_capacity, 100) >= 1 && try(var.ec2.target_capacity, 100) <= 100
+    error_message = "ec2: target_capacity must be from 1 to 100."
+  }
+}
+
 variable "architecture" {
-  description = "Architecture of the tasks: X86_64 or ARM64. The image has both."
+  description = "Architecture of the tasks, and of instance_type: X86_64 or ARM64. The image has both."
   type        = string
   default     = "X86_64"
 
@@ -316,9 +339,32 @@ variable "etcd_endpoints" {
 }
 
 variable "etcd_tls" {
-  description = "Whether etcd has TLS. A public authority must have signed its certificates."
+  description = "Whether etcd has TLS."
   type        = bool
   default     = true
+}
+
+variable "etcd_ca_secret_arn" {
+  description = "Secret with the PEM text of the authority of etcd's certificates. null for a public authority."
+  type        = string
+  default     = null
+}
+
+variable "etcd_cert_secret_arn" {
+  description = "Secret with the certificate that control planes show to etcd. Its secrets, and those below, are encrypted by AWS's key of Secrets Manager. null for none."
+  type        = string
+  default     = null
+}
+
+variable "etcd_key_secret_arn" {
+  description = "Secret with the key of the certificate in etcd_cert_secret_arn. null for none."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = (var.etcd_cert_secret_arn == null) == (var.etcd_key_secret_arn == null)
+    error_message = "etcd_cert_secret_arn and etcd_key_secret_arn belong together."
+  }
 }
 
 variable "etcd_security_group_id" {
