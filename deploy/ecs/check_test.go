@@ -266,7 +266,7 @@ func checkZones(f *faults, root object) {
 	}
 }
 
-// rename returns a value with the letter of a zone replaced. What all zones list, such as CIDRs, counts for nothing.
+// rename returns a value with the letter of a zone replaced. It ignores settings that list all zones, such as FRESHET_CLIENT_ZONES.
 func rename(value any, from, to string) any {
 	switch v := value.(type) {
 	case []any:

@@ -280,7 +280,7 @@ func checkParity(t *testing.T, dir string, s *stack) faults {
 	return slices.Compact(f)
 }
 
-// checkModule checks what the template has not: the ignored count, and the order of resources that no reference gives.
+// checkModule checks arguments without a counterpart: the ignored count, and the order of resources that no reference gives.
 func checkModule(f *faults, r *rendering) {
 	for address, res := range r.Resources {
 		agents := strings.HasPrefix(address, "aws_ecs_service.agents")
