@@ -1,27 +1,16 @@
 package group
 
 import (
-	"fmt"
-
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/freshet-io/freshet/controlplane/session"
+	"github.com/freshet-io/freshet/controlplane/internal/forwarded"
 )
 
-// errAnswerTooLarge is returned for an answer above session.MaxAnswerBytes. The client's connection is closed.
-var errAnswerTooLarge = fmt.Errorf("%w: the answer is too large", session.ErrBadRequest)
+// answerBytes counts the bytes of an answer while it is built.
+type answerBytes struct{ forwarded.AnswerBytes }
 
-// answerBytes counts the bytes of an answer while it is built, so that a request which names one group a thousand times is refused before
-// the answer exists.
-type answerBytes int
-
-// add counts n bytes. Its error is errAnswerTooLarge.
-func (b *answerBytes) add(n int) error {
-	if *b += answerBytes(n); *b > session.MaxAnswerBytes {
-		return errAnswerTooLarge
-	}
-	return nil
-}
+// add counts n bytes. Its error is forwarded.ErrAnswerTooLarge.
+func (b *answerBytes) add(n int) error { return b.Add(n) }
 
 // answerField is the least size of a group or topic in an answer, in bytes.
 const answerField = 8
@@ -47,7 +36,4 @@ func sizeOfOffsets(topics []kmsg.OffsetFetchResponseGroupTopic) (n int) {
 }
 
 // encodedBytes returns the bytes of an answer.
-func encodedBytes(out kmsg.Response, version int16) int {
-	out.SetVersion(version)
-	return len(out.AppendTo(nil))
-}
+func encodedBytes(out kmsg.Response, version int16) int { return forwarded.EncodedBytes(out, version) }

@@ -144,7 +144,7 @@ type fetch struct {
 	size   *answerBytes
 }
 
-// named returns the partitions asked for. Its error is errAnswerTooLarge.
+// named returns the partitions asked for. Its error is forwarded.ErrAnswerTooLarge.
 func (f *fetch) named(in []kmsg.OffsetFetchRequestGroupTopic) ([]kmsg.OffsetFetchResponseGroupTopic, error) {
 	out := make([]kmsg.OffsetFetchResponseGroupTopic, 0, len(in))
 	for i := range in {
@@ -186,7 +186,7 @@ func (f *fetch) partition(tp id.TopicPartition) kmsg.OffsetFetchResponseGroupTop
 	return storedOffset(tp.Partition, o)
 }
 
-// all returns every offset of the group. Its error is errAnswerTooLarge.
+// all returns every offset of the group. Its error is forwarded.ErrAnswerTooLarge.
 func (f *fetch) all() (out []kmsg.OffsetFetchResponseGroupTopic, err error) {
 	var last id.Topic
 	for tp, o := range f.state.Offsets(f.group) {
