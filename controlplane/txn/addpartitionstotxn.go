@@ -17,7 +17,8 @@ import (
 //	4  batches transactions, and may only verify that partitions are in them (KIP-890)
 //	5  may answer TRANSACTION_ABORTABLE
 //
-// One unknown partition fails its transaction's others with OPERATION_NOT_ATTEMPTED (KafkaApis).
+// One unknown partition fails its transaction's others with OPERATION_NOT_ATTEMPTED. A partition that the request names several times is
+// added and answered once (KafkaApis.handleAddPartitionsToTxnRequest).
 
 const (
 	fencedSinceAddPartitions = 2
@@ -31,6 +32,7 @@ func (c *call) addPartitionsToTxn(ctx context.Context, in *kmsg.AddPartitionsToT
 		for i, t := range in.Topics {
 			topics[i] = named{t.Topic, t.Partitions}
 		}
+		topics = merged(topics)
 		ref := c.ref(in.TransactionalID, in.ProducerID, in.ProducerEpoch, metadata.ProtocolOne)
 		results, err := c.addPartitions(ctx, ref, topics, in.Version)
 		out.Topics = partitionResults(topics, results)
@@ -54,6 +56,7 @@ func (c *call) addPartitionsOf(ctx context.Context, in *kmsg.AddPartitionsToTxnR
 	for i, t := range in.Topics {
 		topics[i] = named{t.Topic, t.Partitions}
 	}
+	topics = merged(topics)
 	var results []int16
 	ref := c.ref(in.TransactionalID, in.ProducerID, in.ProducerEpoch, metadata.ProtocolTwo)
 	if in.VerifyOnly {
@@ -76,7 +79,7 @@ func (c *call) addPartitionsOf(ctx context.Context, in *kmsg.AddPartitionsToTxnR
 	return out, err
 }
 
-// addPartitions adds partitions to a transaction and gives each one's error code.
+// addPartitions adds partitions to a transaction and returns the error code of each.
 func (c *call) addPartitions(ctx context.Context, ref metadata.TransactionRef, topics []named, version int16) ([]int16, error) {
 	r, err := c.resolve(topics)
 	switch {
@@ -98,8 +101,8 @@ func (c *call) addPartitions(ctx context.Context, ref metadata.TransactionRef, t
 	return codesOf(errs), nil
 }
 
-// verifyPartitions tells which partitions are in a transaction (TransactionCoordinator.
-// handleVerifyPartitionsInTransaction).
+// verifyPartitions returns the error code of each partition, 0 if it is in the transaction
+// (TransactionCoordinator.handleVerifyPartitionsInTransaction).
 func (c *call) verifyPartitions(ref metadata.TransactionRef, topics []named) ([]int16, error) {
 	r, err := c.resolve(topics)
 	switch {

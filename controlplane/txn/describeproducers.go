@@ -1,11 +1,13 @@
 package txn
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/freshet-io/freshet/controlplane/internal/forwarded"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/id"
 )
@@ -16,21 +18,41 @@ import (
 func (c *call) describeProducers(_ context.Context, in *kmsg.DescribeProducersRequest) (*kmsg.DescribeProducersResponse, error) {
 	out := kmsg.NewPtrDescribeProducersResponse()
 	out.Topics = []kmsg.DescribeProducersResponseTopic{}
+	var fault error
 	_, err := c.owner.ReadFrozen(func(s *metadata.State) { // a partition may have thousands of producers
+		d := producerDescriber{state: s, known: map[id.TopicPartition][]activeProducer{}}
 		for i := range in.Topics {
-			out.Topics = append(out.Topics, producersOf(s, &in.Topics[i]))
+			var t kmsg.DescribeProducersResponseTopic
+			if t, fault = d.topic(&in.Topics[i]); fault != nil {
+				return
+			}
+			out.Topics = append(out.Topics, t)
 		}
 	})
-	return out, err
+	return out, cmp.Or(err, fault)
 }
 
-func producersOf(s *metadata.State, in *kmsg.DescribeProducersRequestTopic) kmsg.DescribeProducersResponseTopic {
+type activeProducer = kmsg.DescribeProducersResponseTopicPartitionActiveProducer
+
+// minActiveProducer is the minimum size of a producer in an answer, in bytes.
+const minActiveProducer = 37
+
+// producerDescriber answers the topics of one request. A partition that the request names several times is read once and answered each
+// time (KafkaApis.handleDescribeProducersRequest).
+type producerDescriber struct {
+	state *metadata.State
+	known map[id.TopicPartition][]activeProducer
+	size  forwarded.AnswerBytes
+}
+
+// topic answers one topic. Its error is forwarded.ErrAnswerTooLarge.
+func (d *producerDescriber) topic(in *kmsg.DescribeProducersRequestTopic) (kmsg.DescribeProducersResponseTopic, error) {
 	out := kmsg.NewDescribeProducersResponseTopic()
 	out.Topic = in.Topic
-	topic, found := s.TopicByName(in.Topic)
+	topic, found := d.state.TopicByName(in.Topic)
 	for _, n := range in.Partitions {
 		p := kmsg.NewDescribeProducersResponseTopicPartition()
-		p.Partition, p.ActiveProducers = n, []kmsg.DescribeProducersResponseTopicPartitionActiveProducer{}
+		p.Partition, p.ActiveProducers = n, []activeProducer{}
 		switch {
 		case !found:
 			p.ErrorCode = kerr.UnknownTopicOrPartition.Code
@@ -38,23 +60,31 @@ func producersOf(s *metadata.State, in *kmsg.DescribeProducersRequestTopic) kmsg
 		case n < 0 || n >= topic.Partitions:
 			p.ErrorCode = kerr.UnknownTopicOrPartition.Code
 		default:
-			addProducers(s, id.TopicPartition{Topic: topic.ID, Partition: n}, &p)
+			p.ActiveProducers = d.producers(id.TopicPartition{Topic: topic.ID, Partition: n})
+			if err := d.size.Add(len(p.ActiveProducers) * minActiveProducer); err != nil {
+				return out, err
+			}
 		}
 		out.Partitions = append(out.Partitions, p)
 	}
-	return out
+	return out, nil
 }
 
-func addProducers(s *metadata.State, tp id.TopicPartition, p *kmsg.DescribeProducersResponseTopicPartition) {
-	producers, ok := s.Producers(tp)
-	if !ok {
-		return
+// producers returns the producers of a partition that exists.
+func (d *producerDescriber) producers(tp id.TopicPartition) []activeProducer {
+	if all, twice := d.known[tp]; twice {
+		return all
 	}
-	for info := range producers {
-		a := kmsg.NewDescribeProducersResponseTopicPartitionActiveProducer()
-		a.ProducerID, a.ProducerEpoch, a.LastSequence = info.ProducerID, int32(info.Epoch), info.LastSequence
-		a.LastTimestamp, a.CoordinatorEpoch = info.LastTimestampMs, info.CoordinatorEpoch
-		a.CurrentTxnStartOffset = info.TransactionStart
-		p.ActiveProducers = append(p.ActiveProducers, a)
+	all := []activeProducer{}
+	if producers, ok := d.state.Producers(tp); ok {
+		for info := range producers {
+			a := kmsg.NewDescribeProducersResponseTopicPartitionActiveProducer()
+			a.ProducerID, a.ProducerEpoch, a.LastSequence = info.ProducerID, int32(info.Epoch), info.LastSequence
+			a.LastTimestamp, a.CoordinatorEpoch = info.LastTimestampMs, info.CoordinatorEpoch
+			a.CurrentTxnStartOffset = info.TransactionStart
+			all = append(all, a)
+		}
 	}
+	d.known[tp] = all
+	return all
 }

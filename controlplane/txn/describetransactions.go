@@ -1,11 +1,13 @@
 package txn
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/freshet-io/freshet/controlplane/internal/forwarded"
 	"github.com/freshet-io/freshet/internal/internaltopic"
 	"github.com/freshet-io/freshet/metadata"
 )
@@ -14,8 +16,8 @@ import (
 //
 // Kafka lists the partition of __consumer_offsets that a group's offsets go to; tools read it, so it is listed here too.
 
-// manyTransactions is from how many on they are read from a frozen state. Below that it is not worth it: agents ask for
-// one with each transactional producer that they meet.
+// manyTransactions is the least number of transactional IDs that are read from a frozen state. Agents ask for one with each new
+// transactional producer, which costs less under the lock.
 const manyTransactions = 32
 
 func (c *call) describeTransactions(_ context.Context, in *kmsg.DescribeTransactionsRequest) (*kmsg.DescribeTransactionsResponse, error) {
@@ -25,12 +27,31 @@ func (c *call) describeTransactions(_ context.Context, in *kmsg.DescribeTransact
 	if len(in.TransactionalIDs) >= manyTransactions {
 		read = c.owner.ReadFrozen
 	}
+	var fault error
 	_, err := read(func(s *metadata.State) {
+		var size forwarded.AnswerBytes
+		known := map[string]describedTransaction{}
 		for _, name := range in.TransactionalIDs {
-			out.TransactionStates = append(out.TransactionStates, describeTransaction(s, name))
+			d, twice := known[name]
+			if !twice {
+				d.answer = describeTransaction(s, name)
+				one := kmsg.DescribeTransactionsResponse{TransactionStates: []kmsg.DescribeTransactionsResponseTransactionState{d.answer}}
+				d.bytes = forwarded.EncodedBytes(&one, in.Version)
+				known[name] = d
+			}
+			if fault = size.Add(d.bytes); fault != nil {
+				return
+			}
+			out.TransactionStates = append(out.TransactionStates, d.answer)
 		}
 	})
-	return out, err
+	return out, cmp.Or(err, fault)
+}
+
+// describedTransaction is the answer about one transactional ID, and its size.
+type describedTransaction struct {
+	answer kmsg.DescribeTransactionsResponseTransactionState
+	bytes  int
 }
 
 func describeTransaction(s *metadata.State, name string) kmsg.DescribeTransactionsResponseTransactionState {
@@ -47,7 +68,7 @@ func describeTransaction(s *metadata.State, name string) kmsg.DescribeTransactio
 	}
 	d.State, d.TimeoutMillis, d.StartTimestamp = t.State.String(), t.TimeoutMs, t.StartedMs
 	d.ProducerID, d.ProducerEpoch = t.ProducerID, t.Epoch
-	for _, tp := range t.Partitions {
+	for _, tp := range t.Partitions { // those of a topic stand together
 		if topic, ok := s.Topic(tp.Topic); ok {
 			addPartition(&d, topic.Name, tp.Partition)
 		}
@@ -58,12 +79,11 @@ func describeTransaction(s *metadata.State, name string) kmsg.DescribeTransactio
 	return d
 }
 
+// addPartition adds a partition to the last topic, or begins another topic.
 func addPartition(d *kmsg.DescribeTransactionsResponseTransactionState, topic string, partition int32) {
-	for i := range d.Topics {
-		if t := &d.Topics[i]; t.Topic == topic {
-			t.Partitions = append(t.Partitions, partition)
-			return
-		}
+	if n := len(d.Topics); n > 0 && d.Topics[n-1].Topic == topic {
+		d.Topics[n-1].Partitions = append(d.Topics[n-1].Partitions, partition)
+		return
 	}
 	t := kmsg.NewDescribeTransactionsResponseTransactionStateTopic()
 	t.Topic, t.Partitions = topic, []int32{partition}

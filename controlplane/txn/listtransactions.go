@@ -1,13 +1,16 @@
 package txn
 
 import (
+	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/freshet-io/freshet/controlplane/api"
+	"github.com/freshet-io/freshet/controlplane/internal/forwarded"
 	"github.com/freshet-io/freshet/internal/assign"
 	"github.com/freshet-io/freshet/metadata"
 )
@@ -20,7 +23,7 @@ import (
 // A node lists the transactions whose coordinator it is to the client (FindCoordinator), as in Kafka. Tools ask every broker and join the
 // answers; sarama asks the coordinator alone.
 
-// stateNames are those of Kafka's TransactionState; only four of them ever occur here.
+// stateNames are the names of Kafka's TransactionState. Freshet uses four of the states.
 var stateNames = []string{
 	"Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead", "PrepareEpochFence",
 }
@@ -29,32 +32,49 @@ func (c *call) listTransactions(ctx context.Context, in *kmsg.ListTransactionsRe
 	out := kmsg.NewPtrListTransactionsResponse()
 	out.UnknownStateFilters = []string{}
 	out.TransactionStates = []kmsg.ListTransactionsResponseTransactionState{}
-	f := filter{in: in, nowMs: c.cfg.Now().UnixMilli()}
+	f := newFilter(in, c.cfg.Now())
 	for _, name := range in.StateFilters {
-		if !slices.Contains(stateNames, name) {
+		if !slices.Contains(stateNames, name) && f.states[name] {
+			f.states[name] = false // answered once
 			out.UnknownStateFilters = append(out.UnknownStateFilters, name)
 		}
 	}
+	expression := ""
+	if p := in.TransactionalIDPattern; p != nil {
+		expression = *p
+	}
+	var fault error
 	_, err := c.owner.ReadFrozen(func(s *metadata.State) {
 		own, shown := coordinators(s, c.forward)
 		node := int32(slices.IndexFunc(own.Nodes, func(nodes []assign.Node) bool { return nodes[0].ID == c.forward.Node }))
 		if shown && node < 0 {
 			return // only the first node of an agent coordinates
 		}
+		var size forwarded.AnswerBytes
 		sessions := own.Sessions()
 		for t := range s.Transactions() {
 			if f.takes(&t) && (!shown || assign.Key(transactionKey, t.TransactionalID, sessions) == node) {
+				if expression == "" { // else fewer are answered
+					fault = size.Add(len(t.TransactionalID) + minTransaction)
+				}
+				if fault != nil {
+					return
+				}
 				out.TransactionStates = append(out.TransactionStates, kmsg.ListTransactionsResponseTransactionState{
 					TransactionalID: t.TransactionalID, ProducerID: t.ProducerID, TransactionState: t.State.String(),
 				})
 			}
 		}
 	})
-	if p := in.TransactionalIDPattern; err == nil && p != nil && *p != "" {
-		err = c.match(ctx, *p, out)
+	err = cmp.Or(err, fault)
+	if err == nil && expression != "" {
+		err = c.match(ctx, expression, out)
 	}
 	return out, err
 }
+
+// minTransaction is the minimum size of a transaction in an answer beside its ID, in bytes.
+const minTransaction = 16
 
 // match leaves the transactions in an answer whose transactional ID the expression matches. An invalid expression is the answer's error.
 // Errors: pattern.ErrBusy, and that of ctx.
@@ -96,18 +116,31 @@ func (c *call) match(ctx context.Context, expression string, out *kmsg.ListTrans
 	}
 }
 
-// filter is what a request wants of transactions, without its expression.
+// filter has the conditions of a request on transactions, without its expression.
 type filter struct {
-	in    *kmsg.ListTransactionsRequest
-	nowMs int64
+	in        *kmsg.ListTransactionsRequest
+	nowMs     int64
+	producers map[int64]bool
+	states    map[string]bool
+}
+
+func newFilter(in *kmsg.ListTransactionsRequest, now time.Time) filter {
+	f := filter{in: in, nowMs: now.UnixMilli(), producers: map[int64]bool{}, states: map[string]bool{}}
+	for _, id := range in.ProducerIDFilters {
+		f.producers[id] = true
+	}
+	for _, name := range in.StateFilters {
+		f.states[name] = true
+	}
+	return f
 }
 
 func (f *filter) takes(t *metadata.TransactionInfo) bool {
 	in := f.in
 	switch {
-	case len(in.ProducerIDFilters) > 0 && !slices.Contains(in.ProducerIDFilters, t.ProducerID):
+	case len(in.ProducerIDFilters) > 0 && !f.producers[t.ProducerID]:
 		return false
-	case len(in.StateFilters) > 0 && !slices.Contains(in.StateFilters, t.State.String()):
+	case len(in.StateFilters) > 0 && !f.states[t.State.String()]:
 		return false
 	case in.DurationFilterMillis >= 0 && f.nowMs-t.StartedMs <= in.DurationFilterMillis:
 		return false

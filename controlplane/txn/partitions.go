@@ -11,7 +11,29 @@ type named struct {
 	partitions []int32
 }
 
-// resolved is what became of named partitions: one entry each, in the request's order.
+// merged returns the topics in the request's order, each once with each of its partitions once.
+func merged(topics []named) []named {
+	type key struct {
+		topic     int
+		partition int32
+	}
+	out, places, seen := make([]named, 0, len(topics)), map[string]int{}, map[key]bool{}
+	for _, t := range topics {
+		at, twice := places[t.topic]
+		if !twice {
+			at = len(out)
+			places[t.topic], out = at, append(out, named{topic: t.topic})
+		}
+		for _, p := range t.partitions {
+			if k := (key{at, p}); !seen[k] {
+				seen[k], out[at].partitions = true, append(out[at].partitions, p)
+			}
+		}
+	}
+	return out
+}
+
+// resolved has the IDs of named partitions, one entry each, in the request's order.
 type resolved struct {
 	ids   []id.TopicPartition
 	known []bool // that the partition exists
