@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
@@ -21,24 +22,24 @@ import (
 type Config struct {
 	// DefaultPartitions is the partition count of topics created without one (num.partitions); default 1.
 	DefaultPartitions int32
-	// Broker is what the coordinators run with, shown as every broker's.
+	// Broker has the settings of the coordinators, which every broker shows as its configs.
 	Broker brokerconfig.Settings
-	// UndeleteMs is how long the deletion of a topic can be taken back; 0: not at all.
+	// UndeleteMs is the time in which the deletion of a topic can be undone. 0 means that no deletion can be undone.
 	UndeleteMs int64
 	Log        *zap.Logger
 }
 
-// ApplyDefaults sets what is zero to its default.
+// ApplyDefaults sets zero fields to their defaults.
 func (c *Config) ApplyDefaults() {
 	c.DefaultPartitions = cmp.Or(c.DefaultPartitions, 1)
 	c.Log = cmp.Or(c.Log, zap.NewNop())
 }
 
-// Owner is what the APIs need of the owner of the virtual cluster (package owner).
+// Owner is the owner of the virtual cluster (package owner).
 type Owner interface {
 	Enqueue(ctx context.Context, c metadata.Command) (*owner.Proposal, error)
 	Read(fn func(*metadata.State)) (index uint64, err error)
-	// ReadFrozen is for a fn that walks over many topics: commits go on meanwhile.
+	// ReadFrozen calls fn with a copy of the state, without a lock: commits go on while fn runs.
 	ReadFrozen(fn func(*metadata.State)) (index uint64, err error)
 }
 
@@ -46,11 +47,11 @@ type Owner interface {
 type APIs struct {
 	cfg   Config
 	owner Owner
-	// changes lets one request at a time look at the state and change it by what it saw.
+	// changes admits one request at a time that reads the state and changes it.
 	changes *semaphore.Weighted
 }
 
-// New gives the APIs under one owner.
+// New returns the APIs under one owner.
 func New(cfg Config, o Owner) *APIs {
 	cfg.ApplyDefaults()
 	return &APIs{cfg: cfg, owner: o, changes: semaphore.NewWeighted(1)}
@@ -84,15 +85,22 @@ var handlers = forwarded.Handlers[*call]{
 	int16(kmsg.ListConfigResources):        forwarded.On((*call).listConfigResources),
 }
 
-// Keys gives the API keys answered here.
+// Keys returns the API keys that APIs answer.
 func (*APIs) Keys() []int16 { return handlers.Keys() }
 
-// Handle answers a forwarded request with the response's body. Errors: as of forwarded.Handlers.
+// Handle returns the body of the response to a forwarded request. Errors are those of forwarded.Handlers.
 func (a *APIs) Handle(ctx context.Context, f *api.Forward) ([]byte, error) {
 	return handlers.Handle(ctx, &call{APIs: a, forward: f}, f)
 }
 
-// change runs fn alone among the requests that change something by what they read.
+// read calls fn with a frozen copy of the state. However many names a request has, commits go on.
+func (a *APIs) read(fn func(*metadata.State) error) error {
+	var fault error
+	_, err := a.owner.ReadFrozen(func(s *metadata.State) { fault = fn(s) })
+	return cmp.Or(err, fault)
+}
+
+// change runs fn alone among the requests that read the state and change it.
 func (a *APIs) change(ctx context.Context, fn func() error) error {
 	if err := a.changes.Acquire(ctx, 1); err != nil {
 		return fmt.Errorf("wait for another change: %w", err)
@@ -101,9 +109,19 @@ func (a *APIs) change(ctx context.Context, fn func() error) error {
 	return fn()
 }
 
+// maxChanges bounds the commands of one request, as Kafka's controller bounds the records of one operation
+// (QuorumController.MAX_RECORDS_PER_USER_OP).
+const maxChanges = 10_000
+
+// errTooManyChanges is the result of every command of a request with more than maxChanges.
+var errTooManyChanges = errors.New("too many changes in one request")
+
 // propose hands the commands to the log together and returns their results. A command that is refused at a bound of the metadata has
 // owner.ErrOverloaded as its result's error. After an error, the outcome of the commands is unknown.
 func (a *APIs) propose(ctx context.Context, commands ...metadata.Command) ([]metadata.Result, error) {
+	if len(commands) > maxChanges {
+		return slices.Repeat([]metadata.Result{{Err: errTooManyChanges}}, len(commands)), nil
+	}
 	proposals, results := make([]*owner.Proposal, len(commands)), make([]metadata.Result, len(commands))
 	for i, c := range commands {
 		var err error

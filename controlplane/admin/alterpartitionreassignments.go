@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/freshet-io/freshet/controlplane/internal/forwarded"
 	"github.com/freshet-io/freshet/metadata"
 )
 
@@ -23,7 +24,8 @@ func (c *call) alterPartitionAssignments(ctx context.Context, in *kmsg.AlterPart
 	err := c.change(ctx, func() error {
 		var commands []metadata.Command
 		var places []int // in the answer, by command
-		_, err := c.owner.Read(func(s *metadata.State) {
+		err := c.read(func(s *metadata.State) error {
+			var size forwarded.AnswerBytes
 			view, nodes, named := viewOf(s, c.forward), nodesAt(s, c.forward.Listener), map[string]bool{}
 			for i, t := range in.Topics {
 				r := reassignment{name: t.Topic, twice: named[t.Topic], nodes: nodes, otherFactor: in.AllowReplicationFactorChange}
@@ -33,12 +35,16 @@ func (c *call) alterPartitionAssignments(ctx context.Context, in *kmsg.AlterPart
 					r.shown = view.shownReplicas(topic)
 					r.wanted = r.newFactor(t.Partitions)
 				}
-				answer := r.answer(t.Partitions)
+				answer, err := r.answer(t.Partitions, &size)
+				if err != nil {
+					return err
+				}
 				out.Topics = append(out.Topics, answer)
 				if r.wanted != r.factor && answer.Partitions[0].ErrorCode == 0 {
 					commands, places = append(commands, &metadata.SetReplicationFactor{ID: r.topic.ID, Factor: int16(r.wanted)}), append(places, i)
 				}
 			}
+			return nil
 		})
 		if err != nil || len(commands) == 0 {
 			return err
@@ -89,13 +95,18 @@ func (r *reassignment) stays(replicas []int32) bool {
 	return len(replicas) == r.factor || len(replicas) == r.shown
 }
 
-// answer checks every partition. A fault of one refuses a change of the factor for all.
-func (r *reassignment) answer(partitions []kmsg.AlterPartitionAssignmentsRequestTopicPartition) kmsg.AlterPartitionAssignmentsResponseTopic {
+// answer checks every partition. A fault of one refuses a change of the factor for all. size counts the names and messages.
+func (r *reassignment) answer(
+	partitions []kmsg.AlterPartitionAssignmentsRequestTopicPartition, size *forwarded.AnswerBytes,
+) (kmsg.AlterPartitionAssignmentsResponseTopic, error) {
 	out := kmsg.NewAlterPartitionAssignmentsResponseTopic()
 	out.Topic = r.name
 	faults, refused := make([]*apiError, len(partitions)), false
 	for i, p := range partitions {
 		faults[i] = r.check(p)
+		if err := size.Add(faults[i].bytes()); err != nil {
+			return out, err
+		}
 		refused = refused || faults[i] != nil
 	}
 	for i, p := range partitions {
@@ -106,7 +117,7 @@ func (r *reassignment) answer(partitions []kmsg.AlterPartitionAssignmentsRequest
 		partition.Partition, partition.ErrorCode, partition.ErrorMessage = p.Partition, faults[i].code(), faults[i].text()
 		out.Partitions = append(out.Partitions, partition)
 	}
-	return out
+	return out, nil
 }
 
 // check checks one partition's new replicas (ReplicationControlManager.alterPartitionReassignment).

@@ -19,7 +19,7 @@ import (
 func (c *call) alterReplicaLogDirs(_ context.Context, in *kmsg.AlterReplicaLogDirsRequest) (*kmsg.AlterReplicaLogDirsResponse, error) {
 	out := kmsg.NewPtrAlterReplicaLogDirsResponse()
 	places := map[string]int{} // of topics in the answer
-	_, err := c.owner.Read(func(s *metadata.State) {
+	err := c.read(func(s *metadata.State) error {
 		for _, dir := range in.Dirs {
 			for _, t := range dir.Topics {
 				at, ok := places[t.Topic]
@@ -38,6 +38,7 @@ func (c *call) alterReplicaLogDirs(_ context.Context, in *kmsg.AlterReplicaLogDi
 				}
 			}
 		}
+		return nil
 	})
 	return out, err
 }

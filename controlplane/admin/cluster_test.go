@@ -44,16 +44,18 @@ func TestDeleteRecords(t *testing.T) {
 			}
 			var got []string
 			for _, topic := range ask[*kmsg.DeleteRecordsResponse](c, in, version).Topics {
-				p := topic.Partitions[0]
-				got = append(got, fmt.Sprintf("%s-%d %d %d", topic.Topic, p.Partition, p.LowWatermark, p.ErrorCode))
+				for _, p := range topic.Partitions {
+					got = append(got, fmt.Sprintf("%s-%d %d %d", topic.Topic, p.Partition, p.LowWatermark, p.ErrorCode))
+				}
 			}
 			return got
 		}
 		require.Equal(c.t, []string{"t-0 4 0", "t-1 10 0", "t-2 0 0"}, ask("t 0 4", "t 1 -1", "t 2 -1"))
 		require.Equal(c.t, []string{"t-0 4 0"}, ask("t 0 2"), "a log start never goes back")
 		require.Equal(c.t, []string{
-			"t-0 -1 1", "t-0 -1 1", "t-9 -1 3", "none-0 -1 3", "compacted-0 -1 44", "both-0 0 0",
-		}, ask("t 0 11", "t 0 -2", "t 9 0", "none 0 0", "compacted 0 0", "both 0 0"))
+			"t-0 -1 1", "t-1 -1 1", "t-9 -1 3", "none-0 -1 3", "compacted-0 -1 44", "both-0 0 0",
+		}, ask("t 0 11", "t 1 -2", "t 9 0", "none 0 0", "compacted 0 0", "both 0 0"))
+		require.Equal(c.t, []string{"t-0 6 0", "none-0 -1 3"}, ask("t 0 9", "none 0 0", "t 0 5", "none 0 0", "t 0 6"), "the last offset counts")
 	})
 }
 

@@ -19,7 +19,8 @@ import (
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
-// maxConfigValue is the longest value a config can have, in bytes.
+// maxConfigValue is the longest value that a config can have, in bytes. Appending to a list makes no longer one either
+// (ConfigurationControlManager.validateAlterConfig).
 const maxConfigValue = 1<<15 - 1
 
 // resource is a resource whose configs a request changes.
@@ -35,7 +36,7 @@ type configOp struct {
 	value *string
 }
 
-// configChange is what a request wants of one resource, and what becomes of it.
+// configChange is the change of one resource, and its outcome.
 type configChange struct {
 	resource
 	ops     []configOp
@@ -48,12 +49,13 @@ type configChange struct {
 func (c *call) changeConfigs(ctx context.Context, changes []*configChange, validateOnly bool) error {
 	markDuplicates(changes)
 	return c.change(ctx, func() error {
-		_, err := c.owner.Read(func(s *metadata.State) {
+		err := c.read(func(s *metadata.State) error {
 			for _, change := range changes {
 				if change.err == nil {
 					change.err = change.check(c.APIs, s)
 				}
 			}
+			return nil
 		})
 		if err != nil || validateOnly {
 			return err
@@ -112,7 +114,7 @@ func (ch *configChange) check(a *APIs, s *metadata.State) *apiError {
 	return nil
 }
 
-// checkForm checks what can be told without the state.
+// checkForm makes the checks that need no state.
 func (ch *configChange) checkForm() *apiError {
 	seen := map[string]bool{}
 	var null []string
@@ -125,8 +127,7 @@ func (ch *configChange) checkForm() *apiError {
 			null = append(null, op.name)
 		}
 		if op.value != nil && len(*op.value) > maxConfigValue {
-			return failed(kerr.InvalidConfig, "The configuration value cannot be added because it exceeds the maximum value size of "+
-				strconv.Itoa(maxConfigValue)+" bytes.")
+			return valueTooLong()
 		}
 	}
 	if len(null) > 0 {
@@ -135,7 +136,12 @@ func (ch *configChange) checkForm() *apiError {
 	return nil
 }
 
-// find gives the configs that the resource has now.
+func valueTooLong() *apiError {
+	return failed(kerr.InvalidConfig, "The configuration value cannot be added because it exceeds the maximum value size of "+
+		strconv.Itoa(maxConfigValue)+" bytes.")
+}
+
+// find returns the configs that the resource has now.
 func (ch *configChange) find(s *metadata.State) (before map[string]string, topic id.Topic, fault *apiError) {
 	switch ch.kind {
 	case kmsg.ConfigResourceTypeTopic:
@@ -209,24 +215,52 @@ func (ch *configChange) apply(op configOp, before, after, brokers map[string]str
 		if ok && d.Type != topicconfig.List || !ok {
 			return failed(kerr.InvalidConfig, fmt.Sprintf("Can't %s to key %s because its type is not LIST.", op.op, op.name))
 		}
-		list := topicconfig.SplitList(ch.current(d, before, brokers))
-		for _, element := range strings.Split(*op.value, ",") {
-			at := slices.Index(list, element)
-			switch {
-			case op.op == kmsg.IncrementalAlterConfigOpAppend && at < 0:
-				list = append(list, element)
-			case op.op == kmsg.IncrementalAlterConfigOpSubtract && at >= 0:
-				list = slices.Delete(list, at, at+1)
-			}
+		list, elements := topicconfig.SplitList(ch.current(d, before, brokers)), strings.Split(*op.value, ",")
+		if op.op == kmsg.IncrementalAlterConfigOpAppend {
+			list = appended(list, elements)
+		} else {
+			list = subtracted(list, elements)
 		}
 		after[op.name] = strings.Join(list, ",")
+		if len(after[op.name]) > maxConfigValue {
+			return valueTooLong()
+		}
 	default:
 		return failed(kerr.InvalidRequest, fmt.Sprintf("Unknown operations type %d", op.op))
 	}
 	return nil
 }
 
-// current is the value that elements are added to or taken from: the one set, else the default.
+// appended returns the list with the elements that it lacks.
+func appended(list, elements []string) []string {
+	there := make(map[string]bool, len(list)+len(elements))
+	for _, e := range list {
+		there[e] = true
+	}
+	for _, e := range elements {
+		if !there[e] {
+			there[e], list = true, append(list, e)
+		}
+	}
+	return list
+}
+
+// subtracted returns the list without the elements. Each element takes its first occurrence out.
+func subtracted(list, elements []string) []string {
+	out := make(map[string]int, len(elements)) // occurrences to take out
+	for _, e := range elements {
+		out[e]++
+	}
+	return slices.DeleteFunc(list, func(e string) bool {
+		if out[e] == 0 {
+			return false
+		}
+		out[e]--
+		return true
+	})
+}
+
+// current returns the value that elements are added to or taken from: the one set, else the default.
 func (ch *configChange) current(d *topicconfig.Def, before, brokers map[string]string) string {
 	if ch.kind == kmsg.ConfigResourceTypeBroker {
 		return topicconfig.Effective(nil, before, d.Name)
@@ -279,7 +313,7 @@ func (a *APIs) validateBroker(after map[string]string) *apiError {
 	return nil
 }
 
-// setConfigs gives the command that takes the resource from before to after; nil if they are equal.
+// setConfigs returns the command that takes the resource from before to after, or nil if they are equal.
 func setConfigs(r resource, topic id.Topic, before, after map[string]string) *metadata.SetConfigs {
 	if maps.Equal(before, after) {
 		return nil

@@ -37,14 +37,14 @@ func (c *call) createPartitions(ctx context.Context, in *kmsg.CreatePartitionsRe
 	return out, err
 }
 
-// checkNewPartitions gives, for each topic named, the command or why not.
+// checkNewPartitions returns the command or the error of each topic named.
 func (c *call) checkNewPartitions(in *kmsg.CreatePartitionsRequest) (names []string, commands []*metadata.CreatePartitions, errs []*apiError, err error) {
 	count := map[string]int{}
 	for _, t := range in.Topics {
 		count[t.Topic]++
 	}
-	_, err = c.owner.Read(func(s *metadata.State) {
-		view := viewOf(s, c.forward)
+	err = c.read(func(s *metadata.State) error {
+		view, left := viewOf(s, c.forward), int32(maxPartitionsPerRequest)
 		for i := range in.Topics {
 			t := &in.Topics[i]
 			if count[t.Topic] == 0 {
@@ -56,14 +56,16 @@ func (c *call) checkNewPartitions(in *kmsg.CreatePartitionsRequest) (names []str
 				commands, errs = append(commands, nil), append(errs, failed(kerr.InvalidRequest, "Duplicate topic name."))
 				continue
 			}
-			command, fault := newPartitions(s, &view, t)
+			command, fault := newPartitions(s, &view, t, &left)
 			commands, errs = append(commands, command), append(errs, fault)
 		}
+		return nil
 	})
 	return names, commands, errs, err
 }
 
-func newPartitions(s *metadata.State, v *clientView, t *kmsg.CreatePartitionsRequestTopic) (*metadata.CreatePartitions, *apiError) {
+// newPartitions checks one topic. It takes the new partitions from left, the partitions that the request may still create.
+func newPartitions(s *metadata.State, v *clientView, t *kmsg.CreatePartitionsRequestTopic, left *int32) (*metadata.CreatePartitions, *apiError) {
 	if fault := fixed(s, t.Topic); fault != nil {
 		return nil, fault
 	}
@@ -80,7 +82,7 @@ func newPartitions(s *metadata.State, v *clientView, t *kmsg.CreatePartitionsReq
 		return nil, failed(kerr.InvalidPartitions, fmt.Sprintf("A topic has at most %d partitions.", metadata.MaxPartitions))
 	}
 	additional := t.Count - topic.Partitions
-	if additional > maxPartitionsPerRequest {
+	if additional > *left {
 		return nil, failed(kerr.PolicyViolation, "Excessively large number of partitions per request.")
 	}
 	if t.Assignment != nil {
@@ -98,6 +100,7 @@ func newPartitions(s *metadata.State, v *clientView, t *kmsg.CreatePartitionsReq
 			}
 		}
 	}
+	*left -= additional
 	return &metadata.CreatePartitions{ID: topic.ID, Count: t.Count}, nil
 }
 

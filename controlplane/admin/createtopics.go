@@ -27,97 +27,96 @@ import (
 const maxPartitionsPerRequest = 10_000
 
 func (c *call) createTopics(ctx context.Context, in *kmsg.CreateTopicsRequest) (*kmsg.CreateTopicsResponse, error) {
-	out := kmsg.NewPtrCreateTopicsResponse()
-	err := c.change(ctx, func() error {
-		topics, brokers, errs, err := c.checkNewTopics(in)
-		if err != nil {
-			return err
-		}
-		if !in.ValidateOnly {
-			if err := c.proposeTopics(ctx, topics, errs); err != nil {
-				return err
+	topics := newTopics(in)
+	var brokers map[string]string // the cluster's config defaults
+	err := c.read(func(s *metadata.State) error {
+		brokers = s.Configs(metadata.ConfigBroker, "")
+		nodes := nodesAt(s, c.forward.Listener)
+		for i := range topics {
+			if t := &topics[i]; t.asked != nil {
+				t.command, t.err = c.checkNewTopic(t.asked, brokers, nodes)
 			}
-		}
-		out.ThrottleMillis = throttleMs(errs)
-		for i, name := range uniqueTopics(in) {
-			out.Topics = append(out.Topics, createdTopic(name, topics[i], brokers, errs[i]))
 		}
 		return nil
 	})
-	return out, err
-}
-
-// uniqueTopics gives the names in the request's order, each once.
-func uniqueTopics(in *kmsg.CreateTopicsRequest) []string {
-	var names []string
-	for i := range in.Topics {
-		if !slices.Contains(names, in.Topics[i].Topic) {
-			names = append(names, in.Topics[i].Topic)
-		}
+	if err != nil {
+		return nil, err
 	}
-	return names
-}
-
-// checkNewTopics gives, for each name of the request, the topic to create or why not. brokers are the cluster's
-// config defaults.
-func (c *call) checkNewTopics(in *kmsg.CreateTopicsRequest) (topics []*metadata.CreateTopic, brokers map[string]string, errs []*apiError, err error) {
-	names := uniqueTopics(in)
-	topics, errs = make([]*metadata.CreateTopic, len(names)), make([]*apiError, len(names))
-	exists, collides, nodes := map[string]bool{}, map[string]string{}, 0
-	_, err = c.owner.Read(func(s *metadata.State) {
-		for _, name := range names {
-			_, known := s.TopicByName(name)
-			exists[name] = known || internaltopic.ByName(name) != nil
+	err = c.change(ctx, func() error {
+		if err := c.read(func(s *metadata.State) error { checkNewNames(s, topics); return nil }); err != nil || in.ValidateOnly {
+			return err
 		}
-		collides = colliding(s, names)
-		brokers = s.Configs(metadata.ConfigBroker, "")
-		nodes = nodesAt(s, c.forward.Listener)
+		return c.proposeTopics(ctx, topics)
 	})
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
-	total := 0
-	for i, name := range names {
-		t := requested(in, name)
-		switch other, clash := collides[unified(name)]; {
-		case t == nil:
-			errs[i] = failed(kerr.InvalidRequest, "Duplicate topic name.")
-		case name == clusterMetadataTopic:
-			errs[i] = failed(kerr.InvalidRequest, "Creation of internal topic "+clusterMetadataTopic+" is prohibited.")
-		case exists[name]:
-			errs[i] = failed(kerr.TopicAlreadyExists, fmt.Sprintf("Topic '%s' already exists.", name))
-		case checkTopicName(name) != nil:
-			errs[i] = checkTopicName(name)
-		case clash && strings.ContainsAny(name, "._"):
-			errs[i] = failed(kerr.InvalidTopicException, fmt.Sprintf("Topic '%s' collides with existing topic: %s", name, other))
-		default:
-			topics[i], errs[i] = c.checkNewTopic(t, brokers, nodes)
-		}
-		if errs[i] != nil {
-			topics[i] = nil
-			continue
-		}
-		collides[unified(name)] = name // for later ones of this request
-		if total += int(topics[i].Partitions); total > maxPartitionsPerRequest {
-			total -= int(topics[i].Partitions)
-			topics[i], errs[i] = nil, failed(kerr.PolicyViolation, "Excessively large number of partitions per request.")
-		}
+	out := kmsg.NewPtrCreateTopicsResponse()
+	errs := make([]*apiError, len(topics))
+	for i := range topics {
+		errs[i] = topics[i].err
+		out.Topics = append(out.Topics, createdTopic(&topics[i], brokers))
 	}
-	return topics, brokers, errs, nil
+	out.ThrottleMillis = throttleMs(errs)
+	return out, nil
 }
 
-// requested finds the request's topic of a name; nil if there are several.
-func requested(in *kmsg.CreateTopicsRequest, name string) (found *kmsg.CreateTopicsRequestTopic) {
+// newTopic is one name of a request, and its outcome.
+type newTopic struct {
+	name    string
+	asked   *kmsg.CreateTopicsRequestTopic // nil if the request has the name several times
+	command *metadata.CreateTopic          // counts if err is nil
+	err     *apiError
+}
+
+// newTopics returns the names in the request's order, each once.
+func newTopics(in *kmsg.CreateTopicsRequest) []newTopic {
+	topics, known := make([]newTopic, 0, len(in.Topics)), make(map[string]int, len(in.Topics))
 	for i := range in.Topics {
-		if in.Topics[i].Topic != name {
+		t := &in.Topics[i]
+		if at, twice := known[t.Topic]; twice {
+			topics[at].asked = nil
 			continue
 		}
-		if found != nil {
-			return nil
-		}
-		found = &in.Topics[i]
+		known[t.Topic] = len(topics)
+		topics = append(topics, newTopic{name: t.Topic, asked: t})
 	}
-	return found
+	return topics
+}
+
+// checkNewNames checks the names against the state and each other, and bounds the partitions. An error about the name comes before
+// others.
+func checkNewNames(s *metadata.State, topics []newTopic) {
+	names := make([]string, len(topics))
+	for i := range topics {
+		names[i] = topics[i].name
+	}
+	collides, total := colliding(s, names), 0
+	for i := range topics {
+		t := &topics[i]
+		_, exists := s.TopicByName(t.name)
+		other, clash := collides[unified(t.name)]
+		switch {
+		case t.asked == nil:
+			t.err = failed(kerr.InvalidRequest, "Duplicate topic name.")
+		case t.name == clusterMetadataTopic:
+			t.err = failed(kerr.InvalidRequest, "Creation of internal topic "+clusterMetadataTopic+" is prohibited.")
+		case exists || internaltopic.ByName(t.name) != nil:
+			t.err = failed(kerr.TopicAlreadyExists, fmt.Sprintf("Topic '%s' already exists.", t.name))
+		case checkTopicName(t.name) != nil:
+			t.err = checkTopicName(t.name)
+		case clash && strings.ContainsAny(t.name, "._"):
+			t.err = failed(kerr.InvalidTopicException, fmt.Sprintf("Topic '%s' collides with existing topic: %s", t.name, other))
+		}
+		if t.err != nil {
+			continue
+		}
+		collides[unified(t.name)] = t.name // for later names of this request
+		if total += int(t.command.Partitions); total > maxPartitionsPerRequest {
+			total -= int(t.command.Partitions)
+			t.err = failed(kerr.PolicyViolation, "Excessively large number of partitions per request.")
+		}
+	}
 }
 
 // checkNewTopic checks everything but the name. nodes is the number of nodes of the cluster. The topic counts only without a fault.
@@ -249,26 +248,26 @@ func newTopicID() id.Topic {
 	}
 }
 
-// proposeTopics creates what passed the checks.
-func (c *call) proposeTopics(ctx context.Context, topics []*metadata.CreateTopic, errs []*apiError) error {
+// proposeTopics creates the topics without an error.
+func (c *call) proposeTopics(ctx context.Context, topics []newTopic) error {
 	var commands []metadata.Command
 	var places []int
-	for i, t := range topics {
-		if t != nil && errs[i] == nil {
-			commands, places = append(commands, t), append(places, i)
+	for i := range topics {
+		if topics[i].err == nil {
+			commands, places = append(commands, topics[i].command), append(places, i)
 		}
 	}
 	results, err := c.propose(ctx, commands...)
 	for i, r := range results {
-		errs[places[i]] = commandError(r.Err)
+		topics[places[i]].err = commandError(r.Err)
 	}
 	return err
 }
 
-func createdTopic(name string, t *metadata.CreateTopic, brokers map[string]string, fault *apiError) kmsg.CreateTopicsResponseTopic {
-	out := kmsg.NewCreateTopicsResponseTopic()
-	out.Topic, out.ErrorCode, out.ErrorMessage = name, fault.code(), fault.text()
-	if fault != nil {
+func createdTopic(n *newTopic, brokers map[string]string) kmsg.CreateTopicsResponseTopic {
+	out, t := kmsg.NewCreateTopicsResponseTopic(), n.command
+	out.Topic, out.ErrorCode, out.ErrorMessage = n.name, n.err.code(), n.err.text()
+	if n.err != nil {
 		return out
 	}
 	out.TopicID = t.ID

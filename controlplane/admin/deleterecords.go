@@ -16,45 +16,82 @@ import (
 //
 //	2  is flexible
 //
-// An offset of -1 is the high watermark. The log start is raised by one command for the whole request, however many
-// partitions. The agent that the request came by hears of it before the answer, in stream order; ListOffsets asks the
-// owner on every agent, so that no later answer shows an earlier log start (I4).
+// An offset of -1 is the high watermark. One command raises the log start of all partitions of the request. The agent that forwarded the
+// request is notified before the answer, in stream order; ListOffsets asks the owner on every agent, so that no later answer shows an
+// earlier log start (I4). A partition that the request names several times is answered once, and the last offset counts
+// (KafkaApis.handleDeleteRecordsRequest).
 
 // noLowWatermark stands in answers with an error (DeleteRecordsResponse.INVALID_LOW_WATERMARK).
 const noLowWatermark = -1
 
 func (c *call) deleteRecords(ctx context.Context, in *kmsg.DeleteRecordsRequest) (*kmsg.DeleteRecordsResponse, error) {
-	out := kmsg.NewPtrDeleteRecordsResponse()
-	var trims []metadata.Trim
-	var places []*kmsg.DeleteRecordsResponseTopicPartition
-	_, err := c.owner.Read(func(s *metadata.State) {
+	d := deletion{out: kmsg.NewPtrDeleteRecordsResponse(), topics: map[string]*deletedFrom{}}
+	err := c.read(func(s *metadata.State) error {
 		for i := range in.Topics {
-			t := kmsg.NewDeleteRecordsResponseTopic()
-			t.Topic = in.Topics[i].Topic
-			t.Partitions = make([]kmsg.DeleteRecordsResponseTopicPartition, len(in.Topics[i].Partitions))
-			topic, fault := deletable(s, t.Topic)
-			for j, p := range in.Topics[i].Partitions {
-				answer := &t.Partitions[j]
-				answer.Partition, answer.LowWatermark, answer.ErrorCode = p.Partition, noLowWatermark, fault.code()
-				if fault == nil {
-					trims = append(trims, metadata.Trim{Partition: id.TopicPartition{Topic: topic, Partition: p.Partition}, Offset: p.Offset})
-					places = append(places, answer)
-				}
-			}
-			out.Topics = append(out.Topics, t)
+			d.add(s, &in.Topics[i])
 		}
+		return nil
 	})
-	if err != nil || len(trims) == 0 {
-		return out, err
+	if err != nil || len(d.trims) == 0 {
+		return d.out, err
 	}
-	results, err := c.propose(ctx, &metadata.TrimPartitions{Trims: trims})
+	results, err := c.propose(ctx, &metadata.TrimPartitions{Trims: d.trims})
 	if err != nil {
 		return nil, err
 	}
 	for i, r := range results[0].Value.([]metadata.TrimResult) {
-		places[i].LowWatermark, places[i].ErrorCode = r.LogStart, trimError(r.Err)
+		p := &d.out.Topics[d.places[i].topic].Partitions[d.places[i].partition]
+		p.LowWatermark, p.ErrorCode = r.LogStart, trimError(r.Err)
 	}
-	return out, nil
+	return d.out, nil
+}
+
+// deletion gathers the answer and the trims of one request.
+type deletion struct {
+	out    *kmsg.DeleteRecordsResponse
+	topics map[string]*deletedFrom
+	trims  []metadata.Trim
+	places []deletedPlace // of the trims in the answer
+}
+
+type deletedPlace struct{ topic, partition int }
+
+// deletedFrom is one topic of the answer.
+type deletedFrom struct {
+	index      int // in the answer
+	id         id.Topic
+	fault      *apiError
+	partitions map[int32]int // index in the trims; with a fault, of no meaning
+}
+
+func (d *deletion) add(s *metadata.State, in *kmsg.DeleteRecordsRequestTopic) {
+	t := d.topics[in.Topic]
+	if t == nil {
+		t = &deletedFrom{index: len(d.out.Topics), partitions: map[int32]int{}}
+		t.id, t.fault = deletable(s, in.Topic)
+		d.topics[in.Topic] = t
+		answer := kmsg.NewDeleteRecordsResponseTopic()
+		answer.Topic = in.Topic
+		d.out.Topics = append(d.out.Topics, answer)
+	}
+	answer := &d.out.Topics[t.index]
+	for _, p := range in.Partitions {
+		at, twice := t.partitions[p.Partition]
+		if twice && t.fault == nil {
+			d.trims[at].Offset = p.Offset
+		}
+		if twice {
+			continue
+		}
+		t.partitions[p.Partition] = len(d.trims)
+		if t.fault == nil {
+			d.trims = append(d.trims, metadata.Trim{Partition: id.TopicPartition{Topic: t.id, Partition: p.Partition}, Offset: p.Offset})
+			d.places = append(d.places, deletedPlace{t.index, len(answer.Partitions)})
+		}
+		r := kmsg.NewDeleteRecordsResponseTopicPartition()
+		r.Partition, r.LowWatermark, r.ErrorCode = p.Partition, noLowWatermark, t.fault.code()
+		answer.Partitions = append(answer.Partitions, r)
+	}
 }
 
 // deletable finds a topic whose records may be deleted: not one that is compacted only (Partition.deleteRecordsOnLeader).

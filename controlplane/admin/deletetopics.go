@@ -29,7 +29,7 @@ func (c *call) deleteTopics(ctx context.Context, in *kmsg.DeleteTopicsRequest) (
 	out := kmsg.NewPtrDeleteTopicsResponse()
 	refs := topicRefs(in)
 	err := c.change(ctx, func() error {
-		if _, err := c.owner.Read(func(s *metadata.State) { resolve(s, refs) }); err != nil {
+		if err := c.read(func(s *metadata.State) error { resolve(s, refs); return nil }); err != nil {
 			return err
 		}
 		return c.proposeDeletes(ctx, refs)
@@ -42,7 +42,7 @@ func (c *call) deleteTopics(ctx context.Context, in *kmsg.DeleteTopicsRequest) (
 	return out, err
 }
 
-// topicRefs gives what the request names, each once, with an error where it is named twice or not properly.
+// topicRefs returns the topics of the request, each once, with an error if the request names one twice or by no valid reference.
 func topicRefs(in *kmsg.DeleteTopicsRequest) []*topicRef {
 	var refs []*topicRef
 	byName, byID := map[string]*topicRef{}, map[id.Topic]*topicRef{}

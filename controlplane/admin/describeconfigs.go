@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"net"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/freshet-io/freshet/controlplane/internal/forwarded"
 	"github.com/freshet-io/freshet/internal/topicconfig"
 	"github.com/freshet-io/freshet/metadata"
 )
@@ -22,12 +24,45 @@ import (
 
 func (c *call) describeConfigs(_ context.Context, in *kmsg.DescribeConfigsRequest) (*kmsg.DescribeConfigsResponse, error) {
 	out := kmsg.NewPtrDescribeConfigsResponse()
-	_, err := c.owner.Read(func(s *metadata.State) {
+	err := c.read(func(s *metadata.State) error {
+		var size forwarded.AnswerBytes
+		known := map[describedResource]described{}
 		for i := range in.Resources {
-			out.Resources = append(out.Resources, c.describeResource(s, in, &in.Resources[i]))
+			key := describedAs(&in.Resources[i])
+			d, twice := known[key]
+			if !twice {
+				d.answer = c.describeResource(s, in, &in.Resources[i])
+				d.bytes = forwarded.EncodedBytes(&kmsg.DescribeConfigsResponse{Resources: []kmsg.DescribeConfigsResponseResource{d.answer}}, in.Version)
+				known[key] = d
+			}
+			if err := size.Add(d.bytes); err != nil {
+				return err
+			}
+			out.Resources = append(out.Resources, d.answer)
 		}
+		return nil
 	})
 	return out, err
+}
+
+// describedResource identifies an element of a request. Equal elements have equal answers. Kafka answers each (ConfigHelper.describeConfigs).
+type describedResource struct {
+	resource
+	configs string // the wanted names, each after its length
+}
+
+// described is the answer to one element, and its size.
+type described struct {
+	answer kmsg.DescribeConfigsResponseResource
+	bytes  int
+}
+
+func describedAs(r *kmsg.DescribeConfigsRequestResource) describedResource {
+	var names []byte
+	for _, name := range r.ConfigNames {
+		names = append(binary.AppendUvarint(names, uint64(len(name))), name...)
+	}
+	return describedResource{resource{r.ResourceType, r.ResourceName}, string(names)}
 }
 
 func (c *call) describeResource(s *metadata.State, in *kmsg.DescribeConfigsRequest, r *kmsg.DescribeConfigsRequestResource) kmsg.DescribeConfigsResponseResource {
@@ -37,7 +72,7 @@ func (c *call) describeResource(s *metadata.State, in *kmsg.DescribeConfigsReque
 	d := configDescriber{
 		wanted: r.ConfigNames, synonyms: in.IncludeSynonyms, documentation: in.IncludeDocumentation,
 		brokers: s.Configs(metadata.ConfigBroker, ""), listener: c.forward.Listener,
-		// Older agents do not tell it. Their default is true.
+		// Older agents do not send it. Their default is true.
 		autoCreate: c.forward.AutoCreateTopics == nil || *c.forward.AutoCreateTopics,
 	}
 	var fault *apiError
@@ -99,7 +134,7 @@ func (d *configDescriber) topic(s *metadata.State, name string) *apiError {
 	return nil
 }
 
-// effectDoc says what setting a config does here.
+// effectDoc returns the effect of setting a config.
 func effectDoc(e topicconfig.Effect) string {
 	if e == topicconfig.Active {
 		return "Takes effect at once."
@@ -107,7 +142,7 @@ func effectDoc(e topicconfig.Effect) string {
 	return "Accepted without effect."
 }
 
-// brokerSynonyms gives where a topic config's default can come from, first what wins.
+// brokerSynonyms returns the sources of a topic config's default. The first one has effect.
 func (d *configDescriber) brokerSynonyms(def *topicconfig.Def) []kmsg.DescribeConfigsResponseResourceConfigConfigSynonym {
 	var synonyms []kmsg.DescribeConfigsResponseResourceConfigConfigSynonym
 	if def.Broker == "" {

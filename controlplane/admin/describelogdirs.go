@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/freshet-io/freshet/controlplane/internal/forwarded"
 	"github.com/freshet-io/freshet/internal/assign"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/id"
@@ -18,7 +19,8 @@ import (
 //	5  answers whether a directory is cordoned
 //
 // Tools ask every broker and add up. So each node answers for the partitions that it leads in the client's view, with
-// the bytes that the partition has in the object store, and the sum over nodes is what is stored.
+// the bytes that the partition has in the object store, and the sum over nodes is the bytes stored. A partition that the request names
+// several times is answered once (KafkaApis.handleDescribeLogDirsRequest).
 
 // logDir is the name of the one directory that every node shows.
 const logDir = "object-store"
@@ -28,33 +30,56 @@ func (c *call) describeLogDirs(_ context.Context, in *kmsg.DescribeLogDirsReques
 	dir := kmsg.NewDescribeLogDirsResponseDir()
 	dir.Dir, dir.TotalBytes, dir.UsableBytes = logDir, -1, -1
 	dir.Topics = []kmsg.DescribeLogDirsResponseDirTopic{}
-	_, err := c.owner.ReadFrozen(func(s *metadata.State) {
+	err := c.read(func(s *metadata.State) error {
 		view := viewOf(s, c.forward)
-		add := func(t *metadata.Topic, asked func(partition int32) bool) {
-			if sizes := c.partitionSizes(s, &view, t, asked); len(sizes) > 0 {
-				dt := kmsg.NewDescribeLogDirsResponseDirTopic()
-				dt.Topic, dt.Partitions = t.Name, sizes
-				dir.Topics = append(dir.Topics, dt)
+		var size forwarded.AnswerBytes
+		add := func(t *metadata.Topic, asked func(partition int32) bool) error {
+			sizes := c.partitionSizes(s, &view, t, asked)
+			if len(sizes) == 0 {
+				return nil
 			}
+			dt := kmsg.NewDescribeLogDirsResponseDirTopic()
+			dt.Topic, dt.Partitions = t.Name, sizes
+			dir.Topics = append(dir.Topics, dt)
+			return size.Add(len(t.Name) + len(sizes)*minLogDirPartition)
 		}
 		if in.Topics == nil {
 			for t := range s.Topics() {
-				add(t, func(int32) bool { return true })
-			}
-			return
-		}
-		for _, r := range in.Topics {
-			if t, ok := s.TopicByName(r.Topic); ok {
-				wanted := map[int32]bool{}
-				for _, p := range r.Partitions {
-					wanted[p] = true
+				if err := add(t, func(int32) bool { return true }); err != nil {
+					return err
 				}
-				add(t, func(partition int32) bool { return wanted[partition] })
+			}
+			return nil
+		}
+		names, wanted := askedPartitions(in)
+		for _, name := range names {
+			if t, ok := s.TopicByName(name); ok {
+				if err := add(t, func(partition int32) bool { return wanted[name][partition] }); err != nil {
+					return err
+				}
 			}
 		}
+		return nil
 	})
 	out.Dirs = append(out.Dirs, dir)
 	return out, err
+}
+
+// minLogDirPartition is the minimum size of a partition in an answer, in bytes.
+const minLogDirPartition = 21
+
+// askedPartitions returns the topics in the request's order, each once, and their partitions.
+func askedPartitions(in *kmsg.DescribeLogDirsRequest) (names []string, wanted map[string]map[int32]bool) {
+	wanted = map[string]map[int32]bool{}
+	for _, t := range in.Topics {
+		if wanted[t.Topic] == nil {
+			names, wanted[t.Topic] = append(names, t.Topic), map[int32]bool{}
+		}
+		for _, p := range t.Partitions {
+			wanted[t.Topic][p] = true
+		}
+	}
+	return names, wanted
 }
 
 // partitionSizes returns the requested partitions that the node leads, or all of them if no partition has a leader.

@@ -22,10 +22,11 @@ func (c *call) describeTopicPartitions(_ context.Context, in *kmsg.DescribeTopic
 	}
 	out := kmsg.NewPtrDescribeTopicPartitionsResponse()
 	out.Topics = []kmsg.DescribeTopicPartitionsResponseTopic{}
-	_, err := c.owner.Read(func(s *metadata.State) {
+	err := c.read(func(s *metadata.State) error {
 		p := partitionPage{out: out, left: max(1, min(maxResponsePartitions, int(in.ResponsePartitionLimit))), cursor: in.Cursor}
 		p.view = viewOf(s, c.forward)
 		p.fill(s, in)
+		return nil
 	})
 	return out, err
 }

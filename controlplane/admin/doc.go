@@ -12,6 +12,14 @@
 // Kafka's controller does. The changes of one request are handed to the log together, so that nearly always all or
 // none of them took effect.
 //
+// # Bounds
+//
+// A request has at most kafkaproto.MaxElements names, which may all be equal. The work for a name is done once. Kafka answers some names as
+// often as the request has them (DescribeConfigs), merges others (DescribeLogDirs, DeleteRecords), and refuses the rest (CreateTopics).
+// So do the handlers here. They count the bytes of an answer that can be larger than its request while they build it: above
+// session.MaxAnswerBytes the request is refused. One request makes at most maxChanges changes. Handlers whose work grows with the names
+// or the topics read a frozen state, so commits go on.
+//
 // # What has no meaning here
 //
 // Any agent serves any partition, and the object store replicates. So replica assignments are checked for form, and then only the number of

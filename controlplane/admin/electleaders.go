@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/freshet-io/freshet/controlplane/internal/forwarded"
 	"github.com/freshet-io/freshet/metadata"
 )
 
@@ -15,54 +16,78 @@ import (
 //	1  names the kind of election, answers a top-level error
 //	2  is flexible
 //
-// There are no elections: whoever is shown as leader is the one preferred. So the answer is that of a cluster where
-// every leader is (ReplicationControlManager.electLeaders): ELECTION_NOT_NEEDED for what is named, and for a request
-// about all partitions the topics, without partitions.
+// There are no elections: the leader shown is the preferred one. So the answer is that of a cluster where every leader is
+// (ReplicationControlManager.electLeaders): ELECTION_NOT_NEEDED for each partition named, and for a request about all partitions
+// the topics, without partitions.
 
 // maxElectionType is the largest kind: 0 preferred, 1 unclean.
 const maxElectionType = 1
 
 func (c *call) electLeaders(_ context.Context, in *kmsg.ElectLeadersRequest) (*kmsg.ElectLeadersResponse, error) {
 	out := kmsg.NewPtrElectLeadersResponse()
+	var size forwarded.AnswerBytes
+	add := func(in kmsg.ElectLeadersRequestTopic, result func(partition int32) *apiError) error {
+		t, err := electedTopic(in, &size, result)
+		out.Topics = append(out.Topics, t)
+		return err
+	}
 	if in.ElectionType < 0 || in.ElectionType > maxElectionType {
 		fault := failed(kerr.InvalidRequest, fmt.Sprintf("Unknown election type %d", in.ElectionType))
 		out.ErrorCode = fault.code()
 		for _, t := range in.Topics {
-			out.Topics = append(out.Topics, electedTopic(t, func(int32) *apiError { return fault }))
+			if err := add(t, func(int32) *apiError { return fault }); err != nil {
+				return nil, err
+			}
 		}
 		return out, nil
 	}
-	_, err := c.owner.ReadFrozen(func(s *metadata.State) {
+	err := c.read(func(s *metadata.State) error {
 		if in.Topics == nil {
 			for t := range s.Topics() {
-				out.Topics = append(out.Topics, electedTopic(kmsg.ElectLeadersRequestTopic{Topic: t.Name}, nil))
+				if err := add(kmsg.ElectLeadersRequestTopic{Topic: t.Name}, nil); err != nil {
+					return err
+				}
 			}
-			return
+			return nil
 		}
 		for _, t := range in.Topics {
 			topic, ok := s.TopicByName(t.Topic)
-			out.Topics = append(out.Topics, electedTopic(t, func(partition int32) *apiError {
+			absent := failed(kerr.UnknownTopicOrPartition, "No such topic as "+t.Topic)
+			err := add(t, func(partition int32) *apiError {
 				switch {
 				case !ok:
-					return failed(kerr.UnknownTopicOrPartition, "No such topic as "+t.Topic)
+					return absent
 				case partition < 0 || partition >= topic.Partitions:
 					return failed(kerr.UnknownTopicOrPartition, fmt.Sprintf("No such partition as %s-%d", t.Topic, partition))
 				}
 				return plain(kerr.ElectionNotNeeded)
-			}))
+			})
+			if err != nil {
+				return err
+			}
 		}
+		return nil
 	})
 	return out, err
 }
 
-func electedTopic(in kmsg.ElectLeadersRequestTopic, result func(partition int32) *apiError) kmsg.ElectLeadersResponseTopic {
+// electedTopic answers one topic. size counts the names and messages.
+func electedTopic(
+	in kmsg.ElectLeadersRequestTopic, size *forwarded.AnswerBytes, result func(partition int32) *apiError,
+) (kmsg.ElectLeadersResponseTopic, error) {
 	t := kmsg.NewElectLeadersResponseTopic()
 	t.Topic = in.Topic
+	if err := size.Add(len(t.Topic)); err != nil {
+		return t, err
+	}
 	for _, partition := range in.Partitions {
 		fault := result(partition)
+		if err := size.Add(fault.bytes()); err != nil {
+			return t, err
+		}
 		p := kmsg.NewElectLeadersResponseTopicPartition()
 		p.Partition, p.ErrorCode, p.ErrorMessage = partition, fault.code(), fault.text()
 		t.Partitions = append(t.Partitions, p)
 	}
-	return t
+	return t, nil
 }

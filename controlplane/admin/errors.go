@@ -37,6 +37,14 @@ func (e *apiError) text() *string {
 	return &e.message
 }
 
+// bytes returns the size of the message.
+func (e *apiError) bytes() int {
+	if e == nil {
+		return 0
+	}
+	return len(e.message)
+}
+
 // throttleMs returns the throttle time of an answer with these errors. Without one, Java's admin client repeats a creation at once after
 // THROTTLING_QUOTA_EXCEEDED (KafkaAdminClient.getCreateTopicsCall).
 func throttleMs(errs []*apiError) int32 {
@@ -62,6 +70,8 @@ func commandError(err error) *apiError {
 		return plain(kerr.InvalidReplicationFactor)
 	case errors.Is(err, metadata.ErrConfigsTooLarge):
 		return failed(kerr.InvalidConfig, err.Error())
+	case errors.Is(err, errTooManyChanges): // EventHandlerExceptionInfo
+		return failed(kerr.PolicyViolation, "Unable to perform excessively large batch operation.")
 	case errors.Is(err, owner.ErrOverloaded):
 		return failed(kerr.ThrottlingQuotaExceeded, err.Error())
 	default:

@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/freshet-io/freshet/controlplane/internal/forwarded"
 	"github.com/freshet-io/freshet/metadata"
 )
 
@@ -33,16 +34,20 @@ func (c *call) listConfigResources(_ context.Context, in *kmsg.ListConfigResourc
 		out.ErrorCode = kerr.UnsupportedVersion.Code
 		return out, nil
 	}
-	_, err := c.owner.ReadFrozen(func(s *metadata.State) {
+	err := c.read(func(s *metadata.State) (err error) {
+		var size forwarded.AnswerBytes
 		for _, t := range listedResources {
 			if slices.Contains(types, t) {
 				c.listResources(s, t, func(name string) {
-					r := kmsg.NewListConfigResourcesResponseConfigResource()
-					r.Name, r.Type = name, int8(t)
-					out.ConfigResources = append(out.ConfigResources, r)
+					if err = size.Add(len(name)); err == nil {
+						r := kmsg.NewListConfigResourcesResponseConfigResource()
+						r.Name, r.Type = name, int8(t)
+						out.ConfigResources = append(out.ConfigResources, r)
+					}
 				})
 			}
 		}
+		return err
 	})
 	return out, err
 }

@@ -15,6 +15,7 @@ import (
 type clientView struct {
 	epoch int32 // the membership version
 	nodes assign.View
+	shown int // number of nodes
 }
 
 // viewOf returns the view of the client that sent a request.
@@ -51,6 +52,7 @@ func viewOf(s *metadata.State, f *api.Forward) clientView {
 	if standIns {
 		v.standIn(s, f.Listener)
 	}
+	v.shown = len(v.nodes.Shown())
 	return v
 }
 
@@ -108,7 +110,7 @@ func (v *clientView) replicas(t *metadata.Topic) assign.Replicas {
 
 // shownReplicas returns the number of replicas that DescribeTopicPartitions shows of each partition of a topic.
 func (v *clientView) shownReplicas(t *metadata.Topic) int {
-	return min(int(t.ReplicationFactor), len(v.nodes.Shown()))
+	return min(int(t.ReplicationFactor), v.shown)
 }
 
 // nodesAt returns the number of nodes of the whole cluster at one listener.

@@ -203,13 +203,12 @@ func listOf(values ...string) rule {
 
 // distinct drops elements that are there already.
 func distinct(elements []string) []string {
-	var out []string
-	for _, e := range elements {
-		if !slices.Contains(out, e) {
-			out = append(out, e)
-		}
-	}
-	return out
+	there := make(map[string]bool, len(elements))
+	return slices.DeleteFunc(elements, func(e string) bool {
+		twice := there[e]
+		there[e] = true
+		return twice
+	})
 }
 
 var replicaPattern = regexp.MustCompile(`^([0-9]+:[0-9]+)?$`)
