@@ -48,6 +48,7 @@ type configChange struct {
 // changeConfigs checks and makes the changes, each resource by itself, and leaves the errors in them.
 func (c *call) changeConfigs(ctx context.Context, changes []*configChange, validateOnly bool) error {
 	markDuplicates(changes)
+	markSubscriptions(changes)
 	return c.change(ctx, func() error {
 		err := c.read(func(s *metadata.State) error {
 			for _, change := range changes {
@@ -84,6 +85,25 @@ func markDuplicates(changes []*configChange) {
 		if count[change.resource] > 1 {
 			change.err = failed(kerr.InvalidRequest, "Each resource must appear at most once.")
 		}
+	}
+}
+
+// maxSubscriptions bounds the client metrics subscriptions that one request changes. To compile the patterns of one takes up to 1 s.
+const maxSubscriptions = 10
+
+// markSubscriptions refuses the changes of subscriptions if there are too many.
+func markSubscriptions(changes []*configChange) {
+	var all []*configChange
+	for _, change := range changes {
+		if change.kind == kmsg.ConfigResourceTypeClientMetrics && change.err == nil {
+			all = append(all, change)
+		}
+	}
+	if len(all) <= maxSubscriptions {
+		return
+	}
+	for _, change := range all {
+		change.err = failed(kerr.PolicyViolation, fmt.Sprintf("A request changes at most %d client metrics subscriptions.", maxSubscriptions))
 	}
 }
 

@@ -145,14 +145,14 @@ func TestAlterPartitionReassignments_LongNameOfManyPartitions(t *testing.T) {
 func TestCreateTopics_ManyNames(t *testing.T) {
 	inCluster(t, func(c *cluster) {
 		in := kmsg.NewPtrCreateTopicsRequest()
-		names := make([]string, 250_000)
+		names := make([]string, 30_000)
 		for i := range names {
 			names[i] = strconv.Itoa(i)
 			in.Topics = append(in.Topics, kmsg.CreateTopicsRequestTopic{Topic: names[i], NumPartitions: 1, ReplicationFactor: 1})
 		}
 		in.ValidateOnly = true
 		var out *kmsg.CreateTopicsResponse
-		outpaces(c.t, 100, func() { set(names) }, func() { out = ask[*kmsg.CreateTopicsResponse](c, in, 7) })
+		outpaces(c.t, 300, func() { set(names) }, func() { out = ask[*kmsg.CreateTopicsResponse](c, in, 7) })
 		require.Len(c.t, out.Topics, len(names))
 		require.Zero(c.t, out.Topics[9_999].ErrorCode)
 		require.Equal(c.t, kerr.PolicyViolation.Code, out.Topics[10_000].ErrorCode)
@@ -167,7 +167,7 @@ func TestIncrementalAlterConfigs_ManyElements(t *testing.T) {
 			elements[i] = strconv.Itoa(i/10) + ":" + strconv.Itoa(i%10)
 		}
 		value := strings.Join(elements, ",")
-		const topics = 100
+		const topics = 40
 		in := kmsg.NewPtrIncrementalAlterConfigsRequest()
 		for i := range topics {
 			c.create(fmt.Sprint("t", i), 1)
@@ -180,7 +180,7 @@ func TestIncrementalAlterConfigs_ManyElements(t *testing.T) {
 			for i := range in.Resources {
 				in.Resources[i].Configs[0].Op = op
 			}
-			outpaces(c.t, 3000, func() { set(elements) }, func() {
+			outpaces(c.t, 1500, func() { set(elements) }, func() {
 				for _, r := range ask[*kmsg.IncrementalAlterConfigsResponse](c, in, 1).Resources {
 					require.Zero(c.t, r.ErrorCode, "%v", r.ErrorMessage)
 				}
@@ -189,7 +189,7 @@ func TestIncrementalAlterConfigs_ManyElements(t *testing.T) {
 			if op == kmsg.IncrementalAlterConfigOpSubtract {
 				want = ""
 			}
-			require.True(c.t, want == c.topic("t99").Configs["leader.replication.throttled.replicas"], "%v", op)
+			require.True(c.t, want == c.topic("t39").Configs["leader.replication.throttled.replicas"], "%v", op)
 		}
 	})
 }
@@ -241,6 +241,23 @@ func TestAlterConfigs_TooManyChanges(t *testing.T) {
 			}
 		})
 		require.NoError(c.t, err)
+	})
+}
+
+func TestAlterConfigs_TooManySubscriptions(t *testing.T) {
+	inCluster(t, func(c *cluster) {
+		in := kmsg.NewPtrIncrementalAlterConfigsRequest()
+		for i := range 11 {
+			in.Resources = append(in.Resources, kmsg.IncrementalAlterConfigsRequestResource{
+				ResourceType: kmsg.ConfigResourceTypeClientMetrics, ResourceName: strconv.Itoa(i),
+				Configs: []kmsg.IncrementalAlterConfigsRequestResourceConfig{{Name: "match", Value: ptr("client_id=a.*")}},
+			})
+		}
+		refused := ask[*kmsg.IncrementalAlterConfigsResponse](c, in, 1).Resources[10]
+		require.Equal(c.t, kerr.PolicyViolation.Code, refused.ErrorCode)
+		require.Equal(c.t, "A request changes at most 10 client metrics subscriptions.", *refused.ErrorMessage)
+		in.Resources = in.Resources[:10]
+		require.Zero(c.t, ask[*kmsg.IncrementalAlterConfigsResponse](c, in, 1).Resources[9].ErrorCode)
 	})
 }
 

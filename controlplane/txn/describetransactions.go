@@ -16,16 +16,12 @@ import (
 //
 // Kafka lists the partition of __consumer_offsets that a group's offsets go to; tools read it, so it is listed here too.
 
-// manyTransactions is the least number of transactional IDs that are read from a frozen state. Agents ask for one with each new
-// transactional producer, which costs less under the lock.
-const manyTransactions = 32
-
 func (c *call) describeTransactions(_ context.Context, in *kmsg.DescribeTransactionsRequest) (*kmsg.DescribeTransactionsResponse, error) {
 	out := kmsg.NewPtrDescribeTransactionsResponse()
 	out.TransactionStates = []kmsg.DescribeTransactionsResponseTransactionState{}
-	read := c.owner.Read
-	if len(in.TransactionalIDs) >= manyTransactions {
-		read = c.owner.ReadFrozen
+	read := c.owner.ReadFrozen
+	if len(in.TransactionalIDs) == 1 { // agents ask for one with each new transactional producer
+		read = c.owner.Read
 	}
 	var fault error
 	_, err := read(func(s *metadata.State) {

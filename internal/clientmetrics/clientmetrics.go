@@ -87,11 +87,12 @@ type Subscription struct {
 }
 
 type selector struct {
+	name    string
 	value   func(*Client) string
 	pattern pattern.Pattern
 }
 
-// Matches tells whether the subscription is for the client.
+// Matches reports whether the subscription is for the client.
 func (s *Subscription) Matches(c *Client) bool {
 	for _, m := range s.match {
 		if !m.pattern.Match(m.value(c)) {
@@ -102,7 +103,8 @@ func (s *Subscription) Matches(c *Client) bool {
 }
 
 // Parse checks the configs of a subscription, as Kafka's ClientMetricsConfigs does. Patterns are RE2 and match the whole
-// value. Errors carry Kafka's messages: ErrRequest or topicconfig.ErrInvalid.
+// value. Each name in a match has one pattern, which bounds the time and memory of a subscription. Errors carry Kafka's messages:
+// ErrRequest or topicconfig.ErrInvalid.
 func Parse(name string, configs map[string]string) (*Subscription, error) {
 	if name == "" {
 		return nil, &requestError{"Subscription name can't be empty"}
@@ -141,12 +143,16 @@ func (s *Subscription) setInterval(value string) error {
 
 func (s *Subscription) addMatch(text string) error {
 	name, expression, ok := strings.Cut(text, "=")
-	value := selectors[strings.TrimSpace(name)]
-	expression = strings.TrimSpace(expression)
-	compiled, err := pattern.Compile(expression)
-	if !ok || value == nil || expression == "" || strings.Contains(expression, "=") || err != nil {
+	name, expression = strings.TrimSpace(name), strings.TrimSpace(expression)
+	value := selectors[name]
+	twice := slices.ContainsFunc(s.match, func(m selector) bool { return m.name == name })
+	if !ok || value == nil || twice || expression == "" || strings.Contains(expression, "=") {
 		return topicconfig.Invalidf("Illegal client matching pattern: %s", text)
 	}
-	s.match = append(s.match, selector{value, compiled})
+	compiled, err := pattern.Compile(expression)
+	if err != nil {
+		return topicconfig.Invalidf("Illegal client matching pattern: %s", text)
+	}
+	s.match = append(s.match, selector{name, value, compiled})
 	return nil
 }

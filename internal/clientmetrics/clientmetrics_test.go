@@ -21,6 +21,7 @@ func TestParse(t *testing.T) {
 		{"s", "match", "client_id=", "Illegal client matching pattern: client_id=", topicconfig.ErrInvalid},
 		{"s", "match", "client_id=a=b", "Illegal client matching pattern: client_id=a=b", topicconfig.ErrInvalid},
 		{"s", "match", "bogus=x", "Illegal client matching pattern: bogus=x", topicconfig.ErrInvalid},
+		{"s", "match", "client_id=a,client_id=a", "Illegal client matching pattern: client_id=a", topicconfig.ErrInvalid},
 		{"s", "match", "client_id=[", "Illegal client matching pattern: client_id=[", topicconfig.ErrInvalid},
 		{"s", "bogus", "x", "Unknown client metrics configuration: bogus", ErrRequest},
 		{"", "metrics", "x", "Subscription name can't be empty", ErrRequest},
