@@ -52,10 +52,10 @@ func (c *call) createTopics(ctx context.Context, in *kmsg.CreateTopicsRequest) (
 		return nil, err
 	}
 	out := kmsg.NewPtrCreateTopicsResponse()
+	out.Topics = make([]kmsg.CreateTopicsResponseTopic, len(topics))
 	errs := make([]*apiError, len(topics))
 	for i := range topics {
-		errs[i] = topics[i].err
-		out.Topics = append(out.Topics, createdTopic(&topics[i], brokers))
+		out.Topics[i], errs[i] = createdTopic(&topics[i], brokers), topics[i].err
 	}
 	out.ThrottleMillis = throttleMs(errs)
 	return out, nil
