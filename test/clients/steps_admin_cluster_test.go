@@ -34,6 +34,11 @@ func deleteRecordSteps() []step {
 		deleteUpTo("delete all", "empty", 0, -1), deleteUpTo("delete up to a bad offset", "empty", 0, -2),
 		deleteUpTo("delete more than there is", "empty", 0, 1<<40), deleteUpTo("delete of no partition", "empty", 9, 0),
 		deleteUpTo("delete of no topic", "unknown", 0, 0), deleteUpTo("delete of a compacted topic", "compacted", 0, 0),
+		always("delete of a partition twice", func() kmsg.Request {
+			req := deleteRecords("empty", 0, 1<<40)
+			req.Topics = append(req.Topics, deleteRecords("unknown", 0, 0).Topics[0], deleteRecords("empty", 0, 0).Topics[0])
+			return req
+		}),
 		always("delete nothing", func() kmsg.Request { return kmsg.NewPtrDeleteRecordsRequest() }),
 		{name: "the log start", versions: from(kmsg.ListOffsets, 1), req: func(*side, int16) kmsg.Request { return listOffset("empty", 0, -2) }},
 		fetched,

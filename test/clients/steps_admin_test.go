@@ -2,6 +2,8 @@ package clients
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -236,6 +238,14 @@ func alterConfigSteps() []step {
 			return req
 		}}
 	}
+	const throttled = "leader.replication.throttled.replicas"
+	replicas := func(first int) string { // 32,000 bytes
+		var list []string
+		for i := range 4000 {
+			list = append(list, strconv.Itoa(first+i)+":1")
+		}
+		return strings.Join(list, ",")
+	}
 	operation := topic("no such operation", "plain", with(9, set("retention.ms", "1")))
 	operation.differs = map[string]string{`Resources\[plain\].ErrorCode`: clearerCode}
 	bogus := alter("unknown broker config", kmsg.ConfigResourceTypeBroker, "", set("bogus.config", "1"))
@@ -253,6 +263,9 @@ func alterConfigSteps() []step {
 		topic("append again", "plain", with(add, set("cleanup.policy", "compact"))),
 		topic("append what is not allowed", "plain", with(add, set("cleanup.policy", "keep"))),
 		topic("subtract", "plain", with(remove, set("cleanup.policy", "compact"))),
+		topic("append many", "plain", with(add, set(throttled, replicas(10_000)))),
+		topic("append beyond the longest value", "plain", with(add, set(throttled, replicas(20_000)))),
+		topic("subtract many", "plain", with(remove, set(throttled, replicas(10_001)))),
 		topic("append to a number", "plain", with(add, set("retention.ms", "1"))),
 		topic("delete", "plain", with(del, set("retention.ms", ""))),
 		topic("delete what is not set", "plain", with(del, set("flush.ms", ""))),

@@ -115,15 +115,17 @@ func clusterSteps() []step {
 	cursor.Topic, cursor.Partition = "plain", 1
 	foreign := kmsg.NewDescribeTopicPartitionsRequestCursor()
 	foreign.Topic, foreign.Partition = "read", -1
-	logDirs := func(topic string, partitions ...int32) func(*side, int16) kmsg.Request {
+	logDirsOf := func(topics ...kmsg.DescribeLogDirsRequestTopic) func(*side, int16) kmsg.Request {
 		return func(*side, int16) kmsg.Request {
 			req := kmsg.NewPtrDescribeLogDirsRequest()
-			t := kmsg.NewDescribeLogDirsRequestTopic()
-			t.Topic, t.Partitions = topic, partitions
-			req.Topics = append(req.Topics, t)
+			req.Topics = topics
 			return req
 		}
 	}
+	logDirs := func(topic string, partitions ...int32) func(*side, int16) kmsg.Request {
+		return logDirsOf(kmsg.DescribeLogDirsRequestTopic{Topic: topic, Partitions: partitions})
+	}
+	twice := kmsg.DescribeLogDirsRequestTopic{Topic: "plain", Partitions: []int32{0, 0}}
 	noVolume := map[string]string{`Dirs\[0\].(Total|Usable)Bytes`: "an object store has no size"}
 	return []step{
 		{name: "a producer id", req: initProducer(func(*kmsg.InitProducerIDRequest) {})},
@@ -151,6 +153,7 @@ func clusterSteps() []step {
 		{name: "partitions, bad cursor", req: partitions(2, &foreign, "plain", "read")},
 		{name: "partitions, no limit", req: partitions(0, nil, "plain")},
 		{name: "log dirs of a topic", req: logDirs("plain", 0), differs: noVolume},
+		{name: "log dirs of a topic twice", req: logDirsOf(twice, twice), differs: noVolume},
 		{name: "log dirs of no topic", req: logDirs("unknown", 0), differs: noVolume},
 		{name: "log dirs out of range", req: logDirs("plain", 9), differs: noVolume},
 	}

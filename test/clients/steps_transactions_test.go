@@ -252,6 +252,7 @@ func script() []act {
 		one("abort of nothing", func(p *party) kmsg.Request { return p.finish(p.name, p.id, p.epoch, false) }),
 		one("add an unknown topic", func(p *party) kmsg.Request { return p.addTo(p.name, p.id, p.epoch, "none", 0) }),
 		one("add an unknown partition and others", func(p *party) kmsg.Request { return p.addTo(p.name, p.id, p.epoch, "t", 0, 9, 1) }),
+		one("add unknown partitions twice", func(p *party) kmsg.Request { return p.addTo(p.name, p.id, p.epoch, "t", 0, 9, 0, 9) }),
 		one("add with another epoch", func(p *party) kmsg.Request { return p.addTo(p.name, p.id, p.epoch+5, "t", 0) }),
 		one("add with another producer", func(p *party) kmsg.Request { return p.addTo(p.name, p.id+1000, p.epoch, "t", 0) }),
 		one("add with another name", func(p *party) kmsg.Request { return p.addTo("nobody", p.id, p.epoch, "t", 0) }),
