@@ -17,6 +17,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/freshet-io/freshet/internal/connlimit"
 	"github.com/freshet-io/freshet/kafkaproto"
 )
 
@@ -26,8 +27,11 @@ const readBuffer = 4 << 10
 // lingerTimeout bounds how long a drained connection waits for its client to close.
 const lingerTimeout = time.Second
 
-// frameTimeout closes a connection that sends nothing for so long within a frame or TLS handshake.
+// frameTimeout closes a connection that sends nothing for so long within a frame.
 const frameTimeout = time.Minute
+
+// handshakeTimeout bounds a TLS handshake, from the accept on.
+const handshakeTimeout = 10 * time.Second
 
 // closeReason says why a connection was closed: a label of metrics.
 type closeReason string
@@ -37,6 +41,8 @@ const (
 	closeDrain       closeReason = "drain"         // this process stops
 	closeIdle        closeReason = "idle"          // no requests for IdleTimeout
 	closeAbroad      closeReason = "abroad"        // idle, and the client's own zone has agents
+	closeEvicted     closeReason = "evicted"       // made room for another connection
+	closeNoRequest   closeReason = "no_request"    // no request in time
 	closeStalled     closeReason = "stalled_frame" // a frame stopped arriving
 	closeSlowReader  closeReason = "slow_reader"   // the client does not take its answers
 	closeBadFrame    closeReason = "bad_frame"     // no Kafka frame
@@ -48,8 +54,8 @@ const (
 )
 
 var closeReasons = []closeReason{
-	closeClient, closeDrain, closeIdle, closeAbroad, closeStalled, closeSlowReader, closeBadFrame, closeUnsupported, closeHandler,
-	closePanic, closeHandshake, closeError,
+	closeClient, closeDrain, closeIdle, closeAbroad, closeEvicted, closeNoRequest, closeStalled, closeSlowReader, closeBadFrame, closeUnsupported,
+	closeHandler, closePanic, closeHandshake, closeError,
 }
 
 // overlaps reports whether requests of an API run side by side on one connection.
@@ -59,18 +65,21 @@ func overlaps(key int16) bool { return key == kafkaproto.KeyProduce }
 // Longer ones are read anew with each request.
 const maxKeptID = 1 << 10
 
-// conn is one client connection: a reader goroutine, which runs serve, and a writer goroutine.
+// conn is one client connection: a reader goroutine, which runs serve, and a writer goroutine. The writer and the read buffer
+// begin with the first frame, so that a silent connection takes little memory.
 //
 // It ends in one of two ways. stop lets the requests that were read be answered, then closes; abort closes at once
 // and ends ctx. Either closes the channel stopping, so that the reader never waits past it.
 type conn struct {
 	server *Server
 	client *Client
-	raw    net.Conn // the socket
-	nc     net.Conn // raw, or TLS over it
-	in     *bufio.Reader
+	raw    net.Conn      // the socket
+	nc     net.Conn      // raw, or TLS over it
+	in     *bufio.Reader // nil before the first frame
 	out    *output
+	writer chan struct{} // closed when the writer has ended; nil before the first frame
 	queue  *queue
+	place  *connlimit.Place
 
 	ctx      context.Context
 	cancel   context.CancelFunc
@@ -92,11 +101,6 @@ type conn struct {
 
 // serve runs the connection until it is closed.
 func (c *conn) serve() {
-	writer := make(chan struct{})
-	go func() {
-		defer close(writer)
-		c.write()
-	}()
 	reason := c.read()
 	if reason == closeDrain {
 		c.stop()
@@ -104,7 +108,9 @@ func (c *conn) serve() {
 		c.abort(reason)
 	}
 	c.queue.close()
-	<-writer
+	if c.writer != nil {
+		<-c.writer
+	}
 	c.setReason(closeDrain)
 	if !c.aborted.Load() {
 		c.linger()
@@ -128,7 +134,7 @@ func (c *conn) linger() {
 	_, _ = io.Copy(io.Discard, c.raw)
 }
 
-// stop ends reading; what was read is still answered.
+// stop ends reading. Requests that were read are still answered.
 func (c *conn) stop() {
 	c.stopOnce.Do(func() { close(c.stopping) })
 	_ = c.raw.SetReadDeadline(time.Unix(1, 0))
@@ -162,15 +168,19 @@ func (c *conn) read() (reason closeReason) {
 		if !c.queue.room(c.stopping) {
 			return closeDrain
 		}
-		c.waiting.Store(c.in.Buffered() == 0)
 		prefix, err := c.readPrefix()
-		c.waiting.Store(false)
 		if err != nil {
 			return c.readError(err)
+		}
+		if first {
+			c.begin()
 		}
 		if fault := c.refuse(prefix, first); fault != "" {
 			c.queue.push(item{key: prefix.Key, reason: fault})
 			return ""
+		}
+		if first {
+			c.place.Arriving()
 		}
 		if err := c.request(prefix); err != nil {
 			if !errors.Is(err, kafkaproto.ErrMalformed) {
@@ -189,7 +199,7 @@ func (c *conn) handshake() bool {
 	if !ok {
 		return true
 	}
-	ctx, cancel := context.WithTimeout(c.ctx, frameTimeout)
+	ctx, cancel := context.WithDeadline(c.ctx, c.accepted.Add(handshakeTimeout))
 	defer cancel()
 	err := t.HandshakeContext(ctx) // closes the connection when ctx ends
 	if err != nil {
@@ -198,16 +208,34 @@ func (c *conn) handshake() bool {
 	return err == nil
 }
 
+// begin starts the writer and makes the read buffer.
+func (c *conn) begin() {
+	c.in = bufio.NewReaderSize(c.nc, readBuffer)
+	c.writer = make(chan struct{})
+	go func() {
+		defer close(c.writer)
+		c.write()
+	}()
+}
+
+// readPrefix reads the beginning of the next frame. The first one is read without the buffer, which does not exist yet.
 func (c *conn) readPrefix() (kafkaproto.Prefix, error) {
 	var p [kafkaproto.PrefixSize]byte
-	if _, err := io.ReadFull(c.in, p[:]); err != nil {
+	var in io.Reader = c.nc
+	if c.in != nil {
+		in = c.in
+	}
+	c.waiting.Store(c.in == nil || c.in.Buffered() == 0)
+	_, err := io.ReadFull(in, p[:])
+	c.waiting.Store(false)
+	if err != nil {
 		return kafkaproto.Prefix{}, err
 	}
 	c.lastRead.Store(time.Now().UnixNano())
 	return kafkaproto.ParsePrefix(p), nil
 }
 
-// refuse looks at a frame before its body is read. It logs what is wrong and returns the reason, or "".
+// refuse checks a frame before its body is read. It logs a fault and returns the reason of the close, or "".
 func (c *conn) refuse(p kafkaproto.Prefix, first bool) closeReason {
 	switch {
 	case p.Size < kafkaproto.MinFrame || p.Size > c.server.cfg.MaxRequestBytes:
@@ -248,9 +276,13 @@ func (c *conn) request(p kafkaproto.Prefix) error {
 		f.release()
 		return err
 	}
+	if !c.place.Begin() { // the connection made room for another one
+		f.release()
+		return errStopped
+	}
 	id := c.clientID.Load()
 	if id == nil || string(header.ClientID) != *id {
-		// What is not UTF-8 is U+FFFD to Apache Kafka too (Readable.readString); the session with the owner takes text only.
+		// Bytes outside UTF-8 become U+FFFD, as in Apache Kafka (Readable.readString). The session with the owner takes text only.
 		text := strings.ToValidUTF8(string(header.ClientID), "\uFFFD")
 		id = &text
 		if len(text) <= maxKeptID {

@@ -77,16 +77,6 @@ func TestServer_VersionNotServedIsLoggedWithItsRemedy(t *testing.T) {
 	}
 }
 
-func TestServer_ConnectionLimit(t *testing.T) {
-	_, addr := startTCP(t, Config{Handler: echo, MaxConnections: 1})
-	c := dial(t, addr)
-	write(t, c, request(metadata, 1, "a"))
-	requireResponse(t, c, 1, "a")
-	requireClosed(t, dial(t, addr))
-	write(t, c, request(metadata, 2, "b"))
-	requireResponse(t, c, 2, "b")
-}
-
 func certificate(t *testing.T) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -347,6 +347,9 @@ func TestServer_Timeouts(t *testing.T) {
 		defer slow.Close()
 		write(t, stalled, half(1000, 10))
 		write(t, slow, request(fetch, 1, "x")) // and never reads
+		write(t, idle, request(fetch, 1, "x"))
+		_, _, err := readResponse(idle)
+		require.NoError(t, err)
 		<-time.After(time.Second)
 		require.EqualValues(t, 4<<20, s.UnsentBytes())
 		require.Len(t, s.connections(), 3)

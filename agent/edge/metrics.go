@@ -10,7 +10,7 @@ import (
 )
 
 type metrics struct {
-	accepted, refused           prometheus.Counter
+	accepted                    prometheus.Counter
 	closed                      map[closeReason]prometheus.Counter
 	requestBytes, responseBytes prometheus.Counter
 	seconds                     [kafkaproto.MaxKey + 1]prometheus.Observer // nil for APIs not served
@@ -40,7 +40,6 @@ func newMetrics(reg prometheus.Registerer, s *Server) *metrics {
 	}
 	m := &metrics{
 		accepted:      counter("connections_accepted_total", "Connections taken."),
-		refused:       counter("connections_refused_total", "Connections closed at once because there were too many."),
 		requestBytes:  counter("request_bytes_total", "Bytes of whole request frames."),
 		responseBytes: counter("response_bytes_total", "Bytes of response frames."),
 		closed:        make(map[closeReason]prometheus.Counter),

@@ -1,7 +1,6 @@
 package edge
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -15,6 +14,8 @@ import (
 
 	"go.uber.org/zap"
 	"golang.org/x/time/rate"
+
+	"github.com/freshet-io/freshet/internal/connlimit"
 )
 
 // sweepInterval is how often connections are looked at for time-outs; it bounds how late these take effect.
@@ -26,6 +27,7 @@ type Server struct {
 	m       *metrics
 	produce *budget
 	others  *budget
+	limit   *connlimit.Limit
 	unsent  atomic.Int64
 	nextID  atomic.Uint64
 	warns   *rate.Limiter
@@ -52,15 +54,20 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("kafka listener: %w", err)
 	}
+	limit := connlimit.New(connlimit.Config{
+		Server: "kafka", Max: cfg.MaxConnections, MaxPerAddress: cfg.MaxConnectionsPerIP,
+		Setting: "--max-connections", SettingPerAddress: "--max-connections-per-ip",
+		Log: cfg.Log, Prefix: "freshet_kafka_", Registerer: cfg.Registerer,
+	})
 	cfg.Listeners = slices.Clone(cfg.Listeners)
 	for i := range cfg.Listeners {
 		if l := &cfg.Listeners[i]; l.TLS != nil {
 			// One for all connections: it has the keys of the tickets that clients resume their sessions by.
-			l.TLS = l.TLS.Clone()
+			l.TLS = limit.TLS(l.TLS)
 			l.TLS.DynamicRecordSizingDisabled = true // answers are large, and already gathered to whole records
 		}
 	}
-	s := &Server{cfg: cfg, warns: rate.NewLimiter(1, 5), draining: make(chan struct{}), over: make(chan struct{})}
+	s := &Server{cfg: cfg, limit: limit, warns: rate.NewLimiter(1, 5), draining: make(chan struct{}), over: make(chan struct{})}
 	s.m = newMetrics(cfg.Registerer, s)
 	s.produce = newBudget(cfg.ProduceMemory, s.m.budget("produce"))
 	s.others = newBudget(cfg.OtherMemory, s.m.budget("other"))
@@ -155,22 +162,29 @@ func (s *Server) accept(ctx context.Context, socket net.Listener, l Listener) {
 	}
 }
 
-// admit starts a connection, unless there are too many.
+// admit starts a connection, unless a bound of connections refuses it.
 func (s *Server) admit(ctx context.Context, raw net.Conn, l Listener) {
 	c := s.newConn(ctx, raw, l)
+	c.place = s.limit.Admit(raw.RemoteAddr(), func(reason connlimit.Reason) {
+		if reason == connlimit.Silent {
+			c.abort(closeNoRequest)
+		} else {
+			c.abort(closeEvicted)
+		}
+	})
+	if c.place == nil {
+		c.abort(closeError)
+		return
+	}
 	s.mu.Lock()
 	ended := s.mu.closing || slices.Contains(s.mu.hungUp, l.Name) // accepted while its listener was being closed
-	tooMany := !ended && len(s.mu.conns) >= s.cfg.MaxConnections
-	if !ended && !tooMany {
+	if !ended {
 		s.mu.conns[c] = struct{}{}
 		s.wg.Add(1)
 	}
 	s.mu.Unlock()
-	if tooMany {
-		s.m.refused.Inc()
-		s.warn("connection refused: too many", c, zap.Int("max_connections", s.cfg.MaxConnections))
-	}
-	if ended || tooMany {
+	if ended {
+		c.place.Leave()
 		c.abort(closeError)
 		return
 	}
@@ -178,6 +192,7 @@ func (s *Server) admit(ctx context.Context, raw net.Conn, l Listener) {
 	go func() {
 		defer s.wg.Done()
 		c.serve()
+		c.place.Leave()
 		s.mu.Lock()
 		delete(s.mu.conns, c)
 		s.mu.Unlock()
@@ -201,9 +216,8 @@ func (s *Server) newConn(ctx context.Context, raw net.Conn, l Listener) *conn {
 	}
 	c.client.conn = c
 	if l.TLS != nil {
-		c.nc = tls.Server(raw, l.TLS)
+		c.nc = tls.Server(connlimit.InTurn(raw), l.TLS)
 	}
-	c.in = bufio.NewReaderSize(c.nc, readBuffer)
 	c.out = &output{to: c.nc, tls: l.TLS != nil}
 	c.ctx, c.cancel = context.WithCancel(ctx)
 	c.accepted = time.Now()
@@ -305,7 +319,7 @@ func (s *Server) connections() []*conn {
 	return slices.Collect(maps.Keys(s.mu.conns))
 }
 
-// drain ends the server: nothing new is read, what was read is answered, within DrainTimeout.
+// drain ends the server: it reads no further requests, and answers the requests that it has read within DrainTimeout.
 func (s *Server) drain() {
 	s.mu.Lock()
 	s.mu.closing = true

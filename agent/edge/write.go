@@ -38,6 +38,7 @@ func (c *conn) write() {
 		if ok {
 			c.send(it, &reply)
 		}
+		c.place.End()
 	}
 }
 
