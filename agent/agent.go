@@ -255,8 +255,9 @@ func (a *Agent) buildEdge(context.Context) error {
 	cfg := edge.Config{
 		Handler: handler, MaxRequestBytes: a.cfg.RequestMaxBytes, ProduceMemory: a.budgets.produceFrames,
 		OtherMemory: a.budgets.otherFrames, DrainTimeout: edgeDrainTimeout, Log: a.log.Named("edge"), Registerer: a.cfg.Registry,
-		Abroad: a.closesAbroad,
+		Abroad: a.closesAbroad, MaxConnections: a.cfg.EffectiveMaxConnections(), MaxConnectionsPerIP: a.cfg.MaxConnectionsPerIP,
 	}
+	a.cfg.warnOfFiles()
 	for i, socket := range a.sockets {
 		cfg.Listeners = append(cfg.Listeners, edge.Listener{Name: a.addresses[i].Listener, Socket: socket, TLS: a.cfg.KafkaTLS, PortIndex: i})
 	}

@@ -82,6 +82,12 @@ type Config struct {
 	MemoryLimit int64
 	// RequestMaxBytes is the largest Kafka request taken. Default 100 MiB.
 	RequestMaxBytes int32
+	// MaxConnections bounds the open connections of Kafka clients; 0 means EffectiveMaxConnections.
+	MaxConnections int
+	// MaxConnectionsPerIP bounds those of one address; 0 means no limit.
+	MaxConnectionsPerIP int
+	// OpenFiles is the process's limit of open files; 0 means unknown.
+	OpenFiles int64
 
 	// FlushBytes seals a bundle by size. Default 8 MiB.
 	FlushBytes int
@@ -188,6 +194,9 @@ func (c *Config) Validate() error {
 	}
 	if c.RequestMaxBytes < 1<<10 {
 		faults = append(faults, fmt.Errorf("request size limit of %d bytes (--request-max-bytes) is below 1 KiB", c.RequestMaxBytes))
+	}
+	if c.MaxConnections < 0 || c.MaxConnectionsPerIP < 0 {
+		faults = append(faults, errors.New("--max-connections and --max-connections-per-ip must not be negative"))
 	}
 	if c.FlushBytes < 64<<10 || int64(c.FlushBytes) > c.MemoryLimit/8 {
 		faults = append(faults, fmt.Errorf("flush size of %d bytes (--flush-bytes) is not between 64 KiB and an eighth of the memory limit", c.FlushBytes))

@@ -1,6 +1,12 @@
 package agent
 
-import "fmt"
+import (
+	"fmt"
+
+	"go.uber.org/zap"
+
+	"github.com/freshet-io/freshet/agent/edge"
+)
 
 // Shares of the memory limit, in percent. What is left is for the program itself and the garbage
 // collector. Write buffers are slabs of record bytes plus what waits to be copied into them: produce frames, and batches that
@@ -47,4 +53,36 @@ func divide(limit int64) (budgets, error) {
 		unsent:        share(unsentPercent),
 		jobs:          share(jobsPercent),
 	}, nil
+}
+
+// Shares of connections of Kafka clients, if MaxConnections is 0.
+const (
+	connectionsMemoryShare = 8 // one in so many bytes of the memory limit
+	connectionsFilesShare  = 4 // all open files but one in so many
+)
+
+// EffectiveMaxConnections returns MaxConnections. Its default is edge.DefaultMaxConnections, or fewer, so that idle connections take
+// at most an eighth of the memory limit, and three quarters of the open files.
+func (c *Config) EffectiveMaxConnections() int {
+	if c.MaxConnections > 0 {
+		return c.MaxConnections
+	}
+	most := min(edge.DefaultMaxConnections, c.MemoryLimit/connectionsMemoryShare/edge.IdleConnectionBytes)
+	if c.OpenFiles > 0 {
+		most = min(most, c.filesForConnections())
+	}
+	return int(max(most, 1))
+}
+
+// filesForConnections returns the share of the open files that connections of Kafka clients may take.
+func (c *Config) filesForConnections() int64 { return c.OpenFiles - c.OpenFiles/connectionsFilesShare }
+
+// warnOfFiles warns of a limit of open files that lowers the bound of connections, or is below it.
+func (c *Config) warnOfFiles() {
+	unlimited := *c
+	unlimited.OpenFiles = 0
+	if wanted := int64(unlimited.EffectiveMaxConnections()); c.OpenFiles > 0 && wanted > c.filesForConnections() {
+		c.Log.Warn("the limit of open files is low for the connections of Kafka clients: raise it (ulimit -n, LimitNOFILE) or lower --max-connections",
+			zap.Int64("open_files", c.OpenFiles), zap.Int64("connections_without_this_limit", wanted), zap.Int("max_connections", c.EffectiveMaxConnections()))
+	}
 }

@@ -4,6 +4,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/freshet-io/freshet/agent/edge"
 )
 
 func TestDivide(t *testing.T) {
@@ -19,4 +23,36 @@ func TestDivide(t *testing.T) {
 
 	_, err = divide(minMemory - 1)
 	require.ErrorContains(t, err, "below the least")
+}
+
+func TestConfig_EffectiveMaxConnections(t *testing.T) {
+	for _, c := range []struct {
+		set           int
+		memory, files int64
+		want          int
+	}{
+		{memory: 128 << 20, want: 1024},
+		{memory: 1 << 30, files: 1 << 20, want: 8192},
+		{memory: 8 << 30, want: edge.DefaultMaxConnections},
+		{memory: 8 << 30, files: 1024, want: 768},
+		{set: 50_000, memory: 128 << 20, files: 1024, want: 50_000},
+	} {
+		cfg := Config{MaxConnections: c.set, MemoryLimit: c.memory, OpenFiles: c.files}
+		require.Equal(t, c.want, cfg.EffectiveMaxConnections(), "%+v", c)
+	}
+}
+
+func TestConfig_WarnsOfFewOpenFiles(t *testing.T) {
+	for _, c := range []struct {
+		set   int
+		files int64
+		warns int
+	}{
+		{files: 1 << 20}, {files: 0}, {files: 8192, warns: 1}, {set: 7000, files: 8192, warns: 1}, {set: 6000, files: 8192},
+	} {
+		core, logs := observer.New(zap.WarnLevel)
+		cfg := Config{MaxConnections: c.set, MemoryLimit: 8 << 30, OpenFiles: c.files, Log: zap.New(core)}
+		cfg.warnOfFiles()
+		require.Equal(t, c.warns, logs.Len(), "%+v", c)
+	}
 }

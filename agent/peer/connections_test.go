@@ -6,10 +6,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -68,7 +68,7 @@ func TestServer_IdleConnectionsMakeWay(t *testing.T) {
 	for _, conn := range streams {
 		_ = conn.Close()
 	}
-	require.LessOrEqual(t, asked.server.connections.number(), limit)
+	require.LessOrEqual(t, asked.server.connections.Open(), limit)
 	_, err := conns[0].Read(make([]byte, 1))
 	require.ErrorIs(t, err, io.EOF, "the connection that is idle for the longest is closed")
 }
@@ -124,73 +124,26 @@ func TestServer_ReadsLeaveRoomForStreams(t *testing.T) {
 	reading.Wait()
 }
 
-// TestServer_ConnectionsWaitAtTheBound: without an idle connection a new one waits until another ends.
-func TestServer_ConnectionsWaitAtTheBound(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newConnections(2)
-		conns := make([]net.Conn, 4)
-		for i := range conns {
-			_, conns[i] = net.Pipe()
-		}
-		b.changed(conns[0], http.StateNew)
-		b.changed(conns[0], http.StateActive)
-		b.changed(conns[1], http.StateNew)
-		var admitted atomic.Int32
-		go func() {
-			for _, conn := range conns[2:] {
-				b.changed(conn, http.StateNew)
-				b.changed(conn, http.StateActive)
-				admitted.Add(1)
-			}
-		}()
-		synctest.Wait()
-		require.Zero(t, admitted.Load())
-		require.Equal(t, 2, b.number())
-		b.changed(conns[1], http.StateClosed)
-		synctest.Wait()
-		require.Equal(t, int32(1), admitted.Load())
-		b.changed(conns[0], http.StateIdle)
-		synctest.Wait()
-		require.Equal(t, int32(2), admitted.Load())
-		_, err := conns[0].Write(nil)
-		require.ErrorIs(t, err, io.ErrClosedPipe, "the idle one is closed")
-		for _, late := range []http.ConnState{http.StateActive, http.StateIdle, http.StateClosed} {
-			b.changed(conns[0], late)
-			require.Equal(t, 2, b.number(), late)
-		}
-		b.changed(conns[3], http.StateHijacked)
-		require.Equal(t, 1, b.number())
-
-		b.changed(conns[3], http.StateNew)
-		stopped := make(chan struct{})
-		go func() {
-			b.changed(conns[1], http.StateNew)
-			close(stopped)
-		}()
-		synctest.Wait()
-		require.Equal(t, 2, b.number())
-		b.stop()
-		<-stopped
-	})
-}
-
-// TestServer_StopsAtTheBound: a connection that waits to be accepted does not keep the server from stopping.
-func TestServer_StopsAtTheBound(t *testing.T) {
-	c := &cluster{t: t, bucket: &counted{Bucket: newBucket()}, next: 1, server: func(cfg *ServerConfig) { cfg.Connections = 1 }}
-	c.bucket.hold = func(ctx context.Context) error {
-		<-ctx.Done()
-		return ctx.Err()
-	}
+// TestServer_StrangersMakeWay: connections without a request, and connections without the key, keep no agent out.
+func TestServer_StrangersMakeWay(t *testing.T) {
+	const limit = 10
+	c := &cluster{t: t, bucket: &counted{Bucket: newBucket()}, next: 1, server: func(cfg *ServerConfig) { cfg.Connections = limit }}
 	asked, asker := c.start(testZone), c.start(testZone)
-	b := c.owned(asked, asker, written(900, 1))
-	for i := range 3 {
-		conn, r := c.dial(asker, asked, b)
-		require.NoError(t, r.Write(conn))
-		if i == 0 {
-			asked.await(t, 1, "freshet_peer_serving")
+	made, extents := c.bundle(c.owned(asked, asker, written(900, 1)), 1, 100)
+	kept := c.idle(asker, asked, made.ID)
+	for i := range 5 * limit {
+		conn, r := c.dial(asker, asked, made.ID)
+		r.Header.Del("Authorization")
+		if i%2 == 0 {
+			_ = r.Write(conn) // the server may have closed it
 		}
 	}
-	asked.stop()
+	c.read(asker, made, &extents[0])
+	asker.await(t, 1, "freshet_peer_requests_total", askedOK)
+	require.LessOrEqual(t, asked.server.connections.Open(), limit)
+	require.NoError(t, kept.SetReadDeadline(time.Now().Add(time.Millisecond)))
+	_, err := kept.Read(make([]byte, 1))
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded, "an agent's connection stays")
 }
 
 // TestZone_KeepsFewIdleConnections: many requests at once leave few connections to an agent behind.

@@ -56,8 +56,9 @@
 // connections and the 192 requests that a server answers at once. 1024 connections without TLS take 24 MiB. The buffers of
 // 256 idle connections take 9 MiB at the asking agent.
 //
-// At the bound a new connection replaces the one that has been idle for longest. So idle connections keep out neither reads
-// nor streams. Reads do not keep out streams either: a read beyond 192 is refused at once, and its connection becomes idle.
+// At the bound a new connection replaces a connection without a request with the key, else the one that has been idle for
+// longest, in the order of package internal/connlimit. So strangers and idle connections keep out neither reads nor streams. Reads
+// do not keep out streams either: a read beyond 192 is refused at once, and its connection becomes idle.
 //
 // Bytes may have been patched (package cache); the asker verifies and patches as if they came from the object store,
 // which changes nothing where it was done. What fails verification there is read from the object store.

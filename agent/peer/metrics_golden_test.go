@@ -9,6 +9,7 @@ import (
 func TestMetrics_Golden(t *testing.T) {
 	r := metrictest.NewRegistry()
 	newServerMetrics(r)
+	newConnections(ServerConfig{Registerer: r})
 	newZoneMetrics(r, func() float64 { return 0 })
 	r.Golden(t)
 }

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/freshet-io/freshet/agent/cache"
+	"github.com/freshet-io/freshet/internal/connlimit"
 )
 
 // Lender gives units to send: cache.Cache implements it.
@@ -43,8 +44,8 @@ type ServerConfig struct {
 	Upgrades map[string]Upgrade
 	// Requests bounds those answered at once, half as many more of catch-up reads; further ones are refused. Default 128.
 	Requests int
-	// Connections bounds the open connections without streams. At the bound a new connection replaces an idle one, or waits
-	// until a connection is idle. Default 1024: see Connections in the package comment.
+	// Connections bounds the open connections without streams. At the bound a new connection replaces one without a request in
+	// progress, in the order of package connlimit. Default 1024: see Connections in the package comment.
 	Connections int
 	// UnsentBytes bounds the units that are being sent, half as much more for catch-up reads; one unit at least.
 	// Default 64 MiB.
@@ -88,7 +89,7 @@ type Server struct {
 	metrics     *serverMetrics
 	requests    byClass
 	unsent      byClass
-	connections *connections
+	connections *connlimit.Limit
 	http        http.Server
 	socket      net.Listener
 	draining    atomic.Bool
@@ -102,17 +103,18 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, key: sha256.Sum256([]byte(cfg.Key)), metrics: newServerMetrics(cfg.Registerer),
-		requests: newByClass(int64(cfg.Requests)), unsent: newByClass(cfg.UnsentBytes), connections: newConnections(cfg.Connections),
+		requests: newByClass(int64(cfg.Requests)), unsent: newByClass(cfg.UnsentBytes), connections: newConnections(cfg),
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+bundlePath+"{session}/{n}", s.serve)
 	mux.HandleFunc("GET "+streamPath, s.upgrade)
 	s.http = http.Server{
-		Handler: mux, TLSConfig: cfg.TLS.Clone(), // the server writes to it
+		Handler: mux, TLSConfig: s.connections.TLS(cfg.TLS),
 		MaxHeaderBytes: maxHeaderBytes, ReadHeaderTimeout: headerTimeout,
 		WriteTimeout: cfg.WriteTimeout, IdleTimeout: idleTimeout,
-		ErrorLog: zap.NewStdLog(cfg.Log), ConnState: s.connections.changed,
+		ErrorLog: zap.NewStdLog(cfg.Log),
 	}
+	connlimit.Guard(&s.http, s.authorized)
 	return s, nil
 }
 
@@ -121,6 +123,16 @@ const (
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 2 * time.Minute
 )
+
+// maxAgents is the number of agents in the largest zone that the default bound of connections suffices for.
+const maxAgents = 200
+
+// newConnections returns the bound of the connections without streams. Package zonewriter bounds streams.
+func newConnections(cfg ServerConfig) *connlimit.Limit {
+	return connlimit.New(connlimit.Config{
+		Server: "peer", Max: cfg.Connections, FirstRequest: headerTimeout, Log: cfg.Log, Prefix: "freshet_peer_", Registerer: cfg.Registerer,
+	})
+}
 
 // Listen opens the address, so that a fault shows before anything else starts.
 func (s *Server) Listen(ctx context.Context) error {
@@ -134,7 +146,7 @@ func (s *Server) Listen(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listen for other agents on %s: %w", s.cfg.Address, err)
 	}
-	s.socket = socket
+	s.socket = s.connections.Listener(socket)
 	return nil
 }
 
@@ -162,7 +174,6 @@ func (s *Server) Run(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	s.draining.Store(true)
-	s.connections.stop()
 	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.StopTimeout)
 	defer cancel()
 	if err := s.http.Shutdown(stopCtx); err != nil {
@@ -232,11 +243,16 @@ func (b byClass) of(c cache.Class) *semaphore.Weighted {
 	return b.live
 }
 
-// refuse gives the status and the reason that a request is refused with before it is read, 0 if it is not.
-func (s *Server) refuse(r *http.Request) (status int, reason string) {
+// authorized reports whether a request has the key.
+func (s *Server) authorized(r *http.Request) bool {
 	key, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	sum := sha256.Sum256([]byte(key))
-	if subtle.ConstantTimeCompare(sum[:], s.key[:]) != 1 {
+	return subtle.ConstantTimeCompare(sum[:], s.key[:]) == 1
+}
+
+// refuse returns the status and the reason for refusing a request before it is read, or 0.
+func (s *Server) refuse(r *http.Request) (status int, reason string) {
+	if !s.authorized(r) {
 		return http.StatusUnauthorized, servedUnauthorized
 	}
 	cluster := s.cfg.Cluster()

@@ -98,6 +98,10 @@ func bindKafka(f *pflag.FlagSet, s *agentSettings) {
 	f.StringVar(&s.kafkaTLS.CA, "kafka-tls-client-ca", "", "PEM file or text of certificates that clients' certificates must be signed by")
 	f.StringVar(&s.HTTPListen, "http-listen", s.HTTPListen, "address of /livez, /readyz, /metrics and /debug/pprof")
 	f.Var(config.Size(&s.RequestMaxBytes), "request-max-bytes", "largest Kafka request taken")
+	f.IntVar(&s.MaxConnections, "max-connections", s.MaxConnections, "largest number of connections of Kafka clients, as Kafka's max.connections; at the bound a new one replaces one without a request "+
+		"in progress; 0 is 20,000, or fewer with less than 2.5 GiB of --memory-limit (8 for each MiB) or fewer than 26,667 open files (three quarters of them)")
+	f.IntVar(&s.MaxConnectionsPerIP, "max-connections-per-ip", s.MaxConnectionsPerIP, "largest number of connections of one client address, as Kafka's max.connections.per.ip; further ones are refused; "+
+		"an IPv6 address counts by its first 64 bits; 0 is no limit")
 	f.BoolVar(&s.AutoCreateTopics, "auto-create-topics", s.AutoCreateTopics, "create topics that clients ask about, with the cluster's defaults, as Kafka's auto.create.topics.enable does")
 }
 
@@ -126,7 +130,7 @@ func (s *agentSettings) run(cmd *cobra.Command, p program.Program) error {
 		return err
 	}
 	s.PodIP = os.Getenv("POD_IP")
-	s.MemoryLimit = memoryLimit(s.MemoryLimit, math.MaxInt64)
+	s.MemoryLimit, s.OpenFiles = memoryLimit(s.MemoryLimit, math.MaxInt64), openFiles()
 	if err := errors.Join(s.ExpandZoneListeners(), s.Validate()); err != nil {
 		return &cli.UsageError{Message: err.Error()}
 	}

@@ -74,7 +74,7 @@ func (s *agentSettings) runDev(cmd *cobra.Command, p program.Program, d dev.Conf
 	}
 	debug.SetMemoryLimit(controlplane.RuntimeMemory(limit))
 	d.ControlPlaneMemory = limit / 4
-	s.MemoryLimit = limit - d.ControlPlaneMemory
+	s.MemoryLimit, s.OpenFiles = limit-d.ControlPlaneMemory, openFiles()
 	s.Registry = newRegistry()
 	d.Agent = s.Config
 	if err := errors.Join(s.ValidateWriting(), d.Validate()); err != nil {

@@ -149,7 +149,8 @@ func InTurn(raw net.Conn) *Conn { return &Conn{Conn: raw} }
 type placeKey struct{}
 
 // Guard makes a server count the requests of its connections, which come from Listener. A connection stays fresh until valid
-// returns true for a request whose headers have arrived. A hijacked connection gives its place up. The server serves HTTP/1 alone.
+// returns true for a request whose headers have arrived. Its request ends with the handler, so that a client that has its
+// response finds the connection idle. A hijacked connection is not bounded any more. The server serves HTTP/1 alone.
 func Guard(s *http.Server, valid func(*http.Request) bool) {
 	handler := s.Handler
 	s.Protocols = new(http.Protocols)
@@ -158,19 +159,17 @@ func Guard(s *http.Server, valid func(*http.Request) bool) {
 		return context.WithValue(ctx, placeKey{}, PlaceOf(c.RemoteAddr()))
 	}
 	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if place, _ := r.Context().Value(placeKey{}).(*Place); place != nil && valid(r) && !place.Begin() {
-			panic(http.ErrAbortHandler) // the connection is closed
+		if place, _ := r.Context().Value(placeKey{}).(*Place); place != nil && valid(r) {
+			if !place.Begin() {
+				panic(http.ErrAbortHandler) // the connection is closed
+			}
+			defer place.End()
 		}
 		handler.ServeHTTP(w, r)
 	})
 	s.ConnState = func(c net.Conn, to http.ConnState) {
-		place := PlaceOf(c.RemoteAddr())
-		switch {
-		case place == nil:
-		case to == http.StateHijacked:
+		if place := PlaceOf(c.RemoteAddr()); place != nil && to == http.StateHijacked {
 			place.Leave()
-		case to == http.StateIdle && place.active.Load() > 0:
-			place.End()
 		}
 	}
 }
