@@ -8,9 +8,10 @@ import (
 	"github.com/freshet-io/freshet/agent/edge"
 )
 
-// Shares of the memory limit, in percent. What is left is for the program itself and the garbage
+// Shares of the memory limit, in percent. The rest is for the program itself and the garbage
 // collector. Write buffers are slabs of record bytes plus what waits to be copied into them: produce frames, and batches that
-// were compressed anew; the budgets of other frames and of background jobs come out of what is left.
+// were compressed anew; the budgets of other frames and of background jobs come out of the rest. So do
+// connections of Kafka clients.
 const (
 	liveCachePercent     = 40
 	slabsPercent         = 18
@@ -27,8 +28,8 @@ const minMemory = 128 << 20
 
 // budgets are the parts of the memory limit, bytes.
 type budgets struct {
-	live          int64 // cache of what was written or read at the live edge
-	catchUp       int64 // cache of what is read behind it
+	live          int64 // cache of bytes written or read at the live edge
+	catchUp       int64 // cache of bytes read behind it
 	slabs         int64 // record bytes between socket and object store
 	produceFrames int64 // produce requests not yet copied into slabs
 	recoded       int64 // batches compressed anew, not yet copied into slabs

@@ -111,7 +111,9 @@ func (c *ControlPlane) build(ctx context.Context) error {
 			keys[vc.Name] = append(keys[vc.Name], session.HashKey(key))
 		}
 	}
-	c.grpc = grpc.NewServer(session.ServerOptions(keys, c.cfg.TLS, c.cfg.Log)...)
+	unknown := newStrangers(maxStrangers, c.cfg.Log, c.cfg.Registry)
+	c.socket = unknown.Listener(c.socket)
+	c.grpc = grpc.NewServer(append(session.ServerOptions(keys, unknown.TLS(c.cfg.TLS), c.cfg.Log), unknown.options()...)...)
 	api.RegisterControlPlaneServer(c.grpc, session.NewServer(sides...))
 	api.RegisterReplicasServer(c.grpc, replicaServer{replica: c.cfg.ReplicaID, version: c.cfg.Version, http: c.httpAddress, began: c.statuses.began})
 	api.RegisterOperatorsServer(c.grpc, operator.NewServer(operated))

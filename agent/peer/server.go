@@ -52,13 +52,13 @@ type ServerConfig struct {
 	UnsentBytes int64
 	// WriteTimeout bounds the wait for an asker to take the next bytes, at most 256 KiB or a slab. Default 10 s.
 	WriteTimeout time.Duration
-	// StopTimeout bounds the sending of what was begun when the server is to stop. Default 500 ms.
+	// StopTimeout bounds the sending of the answers that have begun when the server stops. Default 500 ms.
 	StopTimeout time.Duration
 	Log         *zap.Logger
 	Registerer  prometheus.Registerer // nil: a private registry
 }
 
-// ApplyDefaults fills in what is zero.
+// ApplyDefaults sets fields that are zero to their defaults.
 func (c *ServerConfig) ApplyDefaults() {
 	c.Requests = cmp.Or(c.Requests, 128)
 	c.Connections = cmp.Or(c.Connections, 1024)

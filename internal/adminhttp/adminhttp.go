@@ -21,15 +21,20 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/zap"
 
+	"github.com/freshet-io/freshet/internal/connlimit"
 	"github.com/freshet-io/freshet/internal/service"
 )
 
 // Bounds of a connection. Profiles and traces take their time, so there is no bound on writing.
 const (
-	headerTimeout = 10 * time.Second
-	idleTimeout   = 2 * time.Minute
-	stopTimeout   = time.Second
+	headerTimeout  = 10 * time.Second
+	idleTimeout    = 2 * time.Minute
+	stopTimeout    = time.Second
+	maxHeaderBytes = 64 << 10
 )
+
+// maxConnections bounds the open connections: those of Prometheus, of probes and of operators' commands are a few.
+const maxConnections = 256
 
 // Config of a Server.
 type Config struct {
@@ -58,13 +63,14 @@ func (c *Config) warnings() []string {
 type Server struct {
 	cfg    Config
 	http   http.Server
+	limit  *connlimit.Limit
 	socket net.Listener
 	ending atomic.Bool
 }
 
 // New builds a Server. It does not listen yet.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg}
+	s := &Server{cfg: cfg, limit: connlimit.New(connlimit.Config{Server: "http", Max: maxConnections, FirstRequest: headerTimeout, Log: cfg.Log})}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
@@ -89,8 +95,10 @@ func New(cfg Config) *Server {
 		mux.Handle(pattern, h)
 	}
 	s.http = http.Server{
-		Handler: mux, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, ErrorLog: zap.NewStdLog(cfg.Log),
+		Handler: mux, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		ErrorLog: zap.NewStdLog(cfg.Log),
 	}
+	connlimit.Guard(&s.http, func(*http.Request) bool { return true })
 	return s
 }
 
@@ -105,7 +113,7 @@ func (s *Server) Listen(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listen for http on %s: %w", s.cfg.Address, err)
 	}
-	s.socket = socket
+	s.socket = s.limit.Listener(socket)
 	return nil
 }
 

@@ -29,6 +29,7 @@ var measured = []struct{ heading, dir string }{
 	{"Session with the owner (agent)", "controlplane/client"},
 	{"Object store (agent and control plane)", "objstore/meter"},
 	{"Hedging (agent)", "objstore/hedge"},
+	{"Connections without an agent key (control plane)", "controlplane"},
 	{"Agents' sessions (control plane, the owner)", "controlplane/session"},
 	{"Zone writers (control plane, the owner)", "controlplane/zonewriter"},
 	{"Size of zones (control plane, the owner)", "controlplane/scale"},
@@ -65,6 +66,7 @@ Both processes serve them at ` + "`/metrics`" + ` of their HTTP address, with Go
 | Does the metadata log get trimmed? | ` + "`freshet_replica_untrimmed_log_bytes`" + `; slowed at 256 MiB, refused at 512 MiB |
 | Does background work keep up? | ` + "`freshet_owner_metadata_share`" + `; slowed at 0.75, refused at 1 |
 | Do clients start too many producers? | ` + "`freshet_owner_producer_share`" + `: alert at 0.5; at 1 new producers are refused. ` + "`freshet_owner_producer_bytes`" + ` is their memory |
+| Do connections reach their bound? | ` + "`freshet_kafka_connections_refused_total`, `freshet_kafka_connections_evicted_total`" + ` by ` + "`reason`" + `; the log names address and setting |
 | Is memory short? | ` + "`freshet_kafka_request_memory_waiting`, `freshet_write_buffer_waits_total`, `freshet_fetch_shrunk_answers_total`" + ` |
 `)
 	for _, m := range measured {
