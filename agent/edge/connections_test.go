@@ -43,9 +43,16 @@ func onlyLinux(t *testing.T) {
 }
 
 // TestServer_SilentConnectionsKeepNoClientOut: ten times as many silent connections of one address as the bound allows close
-// no connection of clients at work, and another address is served.
+// no connection of clients at work, and another address is served. The address of the clients at work may be the same.
 func TestServer_SilentConnectionsKeepNoClientOut(t *testing.T) {
 	onlyLinux(t)
+	for name, from := range map[string]string{"of another address": crowd, "of the same address": workers} {
+		t.Run(name, func(t *testing.T) { silentConnections(t, from) })
+	}
+}
+
+func silentConnections(t *testing.T, from string) {
+	t.Helper()
 	const bound = 200
 	_, addr := startTCP(t, Config{Handler: echo, MaxConnections: bound})
 	working := make([]net.Conn, bound/2)
@@ -53,7 +60,7 @@ func TestServer_SilentConnectionsKeepNoClientOut(t *testing.T) {
 		working[i] = dialFrom(t, addr, workers)
 	}
 	for i := range 10 * bound {
-		dialFrom(t, addr, crowd)
+		dialFrom(t, addr, from)
 		if i%100 > 0 {
 			continue
 		}
