@@ -27,8 +27,9 @@ func (a *Agent) newHandler() (*kafka.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	answers := kafka.NewAnswers(a.cfg.MemoryLimit, func() { a.edge.Reclaim() })
 	metadata := kafka.MetadataConfig{
-		Catalogue: catalogue, Views: views, Prober: a.session, Log: log, Departure: a.departure, Registerer: a.cfg.Registry,
+		Catalogue: catalogue, Views: views, Prober: a.session, Log: log, Departure: a.departure, Registerer: a.cfg.Registry, Answers: answers,
 	}
 	if a.cfg.AutoCreateTopics {
 		metadata.Creator = kafka.NewAutoCreate(a.session, zones)
@@ -47,6 +48,7 @@ func (a *Agent) newHandler() (*kafka.Handler, error) {
 			}),
 		),
 		Forwarder: a.session, Prober: a.session, Zones: zones, Catalogue: catalogue, Views: views, Fault: a.ready, Left: a.left, Log: log,
+		Answers: answers,
 	})
 }
 

@@ -46,6 +46,7 @@ type forwarded struct {
 	catalogue *view.Catalogue
 	views     *Views      // nil: no listener is shared, and no client is abroad
 	left      func() bool // nil: never
+	answers   *Answers
 	log       *zap.Logger
 
 	redirected *recent // clients abroad
@@ -55,7 +56,7 @@ type forwarded struct {
 func newForwarded(key int16, cfg Config) *forwarded {
 	return &forwarded{
 		key: key, to: cfg.Forwarder, prober: cfg.Prober, zones: cfg.Zones, catalogue: cfg.Catalogue, views: cfg.Views,
-		left: cfg.Left, log: cfg.Log, redirected: newRedirects(), drained: newRedirects(),
+		left: cfg.Left, answers: cfg.Answers, log: cfg.Log, redirected: newRedirects(), drained: newRedirects(),
 	}
 }
 
@@ -79,9 +80,10 @@ func (f *forwarded) Start(ctx context.Context, req *edge.Request) func() edge.Re
 }
 
 func (f *forwarded) ask(ctx context.Context, req *edge.Request, forward forwardFunc) edge.Reply {
-	if waitsForOthers(req.Key) {
-		// Its frame would keep out, for minutes, the requests that it waits for: these forwards count in the client's
-		// own bound instead.
+	waits := waitsForOthers(req.Key)
+	if waits {
+		// For minutes, its frame would take memory from the requests for which it waits. It counts in the session's bound of such requests
+		// instead.
 		body := bytes.Clone(req.Body)
 		req.Release()
 		req.Body = body
@@ -89,15 +91,19 @@ func (f *forwarded) ask(ctx context.Context, req *edge.Request, forward forwardF
 	ctx, cancel := f.bound(ctx, req)
 	defer cancel()
 	out, shared := forwardOf(req, f.zones), f.sharing(req)
+	out.Waits = waits
 	if shared != nil {
 		shared.request(&out)
 	}
-	body, err := forward(ctx, out)
+	body, release, err := f.within(ctx, forward, out)
 	if err == nil && shared != nil {
 		body, err = shared.answer(body)
 	}
 	if err == nil {
-		return edge.Reply{Head: body}
+		return edge.Reply{Head: body, Release: release}
+	}
+	if release != nil {
+		release()
 	}
 	if !errors.Is(err, context.Canceled) {
 		f.log.Debug("forwarded request not answered", zap.Int16("api_key", req.Key), zap.Error(err))
@@ -110,6 +116,31 @@ func (f *forwarded) ask(ctx context.Context, req *edge.Request, forward forwardF
 		return edge.Reply{Close: true, Silent: true, Err: err}
 	}
 	return Answer(req, refusal)
+}
+
+// within forwards a request within the bounds of answers. release, if it is not nil, is to be called when the client has taken the answer.
+func (f *forwarded) within(ctx context.Context, forward forwardFunc, out client.Forward) (body []byte, release func(), err error) {
+	if !outgrow[kmsg.Key(f.key)] || f.answers == nil {
+		body, err = forward(ctx, out)
+		return body, nil, err
+	}
+	out.Room = askedAnswer
+	for {
+		if out.Room > 0 {
+			release, err = f.answers.reserve(ctx, out.Room)
+		} else {
+			release, err = f.answers.place(ctx)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		body, err = forward(ctx, out)
+		if !errors.Is(err, client.ErrLarge) {
+			return body, release, err
+		}
+		release()
+		out.Room = 0
+	}
 }
 
 // bound gives the context that a request is forwarded under: its connection's, but for lastWords.

@@ -60,6 +60,8 @@ type Config struct {
 	// Catalogue and Views answer for shared listeners and clients abroad. Nil disables both.
 	Catalogue *view.Catalogue
 	Views     *Views
+	// Answers bounds the memory of the control plane's answers. Nil means no bounds.
+	Answers *Answers
 	// Fault returns why the agent is not ready, for the log; nil while it is. Default: none is known.
 	Fault func() error
 	// Left reports whether this agent has left the membership while other agents remain. Members and consumers that only commit

@@ -54,6 +54,8 @@ type MetadataConfig struct {
 	Registerer prometheus.Registerer
 	// Departure notes the clients that refresh their metadata while the agent drains. Nil means none.
 	Departure *Departure
+	// Answers bounds the memory of answers that name topics. Lists of all topics are shared. Nil means no bounds.
+	Answers *Answers
 }
 
 // Metadata is key 3, versions 0-13.
@@ -138,7 +140,24 @@ func (m *Metadata) answer(ctx context.Context, req *edge.Request, in *kmsg.Metad
 	if all {
 		return edge.Reply{Head: m.cfg.Views.encodedTopics(in, s, zone)}
 	}
-	return Answer(req, metadataResponse(in, s, zone, topics, results))
+	release, err := m.cfg.Answers.reserve(ctx, sizeOf(results))
+	if err != nil {
+		return closed() // its client is gone
+	}
+	reply := Answer(req, metadataResponse(in, s, zone, topics, results))
+	reply.Release = release
+	return reply
+}
+
+// sizeOf returns about the bytes of an answer.
+func sizeOf(results []found) (n int) {
+	for _, r := range results {
+		n += 64
+		if r.topic != nil {
+			n += len(r.topic.Name) + 64*int(r.topic.Partitions)
+		}
+	}
+	return n
 }
 
 // ready gives the newest snapshot once there is one, or an empty one when the time is up.

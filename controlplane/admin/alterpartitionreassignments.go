@@ -7,7 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/freshet-io/freshet/controlplane/internal/forwarded"
+	"github.com/freshet-io/freshet/controlplane/session"
 	"github.com/freshet-io/freshet/metadata"
 )
 
@@ -25,7 +25,7 @@ func (c *call) alterPartitionAssignments(ctx context.Context, in *kmsg.AlterPart
 		var commands []metadata.Command
 		var places []int // in the answer, by command
 		err := c.read(func(s *metadata.State) error {
-			var size forwarded.AnswerBytes
+			size := session.AnswerOf(ctx)
 			view, nodes, named := viewOf(s, c.forward), nodesAt(s, c.forward.Listener), map[string]bool{}
 			for i, t := range in.Topics {
 				r := reassignment{name: t.Topic, twice: named[t.Topic], nodes: nodes, otherFactor: in.AllowReplicationFactorChange}
@@ -35,7 +35,7 @@ func (c *call) alterPartitionAssignments(ctx context.Context, in *kmsg.AlterPart
 					r.shown = view.shownReplicas(topic)
 					r.wanted = r.newFactor(t.Partitions)
 				}
-				answer, err := r.answer(t.Partitions, &size)
+				answer, err := r.answer(t.Partitions, size)
 				if err != nil {
 					return err
 				}
@@ -97,7 +97,7 @@ func (r *reassignment) stays(replicas []int32) bool {
 
 // answer checks every partition. A fault of one refuses a change of the factor for all. size counts the names and messages.
 func (r *reassignment) answer(
-	partitions []kmsg.AlterPartitionAssignmentsRequestTopicPartition, size *forwarded.AnswerBytes,
+	partitions []kmsg.AlterPartitionAssignmentsRequestTopicPartition, size *session.Answer,
 ) (kmsg.AlterPartitionAssignmentsResponseTopic, error) {
 	out := kmsg.NewAlterPartitionAssignmentsResponseTopic()
 	out.Topic = r.name

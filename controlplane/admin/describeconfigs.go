@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/freshet-io/freshet/controlplane/internal/forwarded"
+	"github.com/freshet-io/freshet/controlplane/session"
 	"github.com/freshet-io/freshet/internal/topicconfig"
 	"github.com/freshet-io/freshet/metadata"
 )
@@ -22,10 +23,10 @@ import (
 //	3  has documentation and types
 //	4  is flexible
 
-func (c *call) describeConfigs(_ context.Context, in *kmsg.DescribeConfigsRequest) (*kmsg.DescribeConfigsResponse, error) {
+func (c *call) describeConfigs(ctx context.Context, in *kmsg.DescribeConfigsRequest) (*kmsg.DescribeConfigsResponse, error) {
 	out := kmsg.NewPtrDescribeConfigsResponse()
 	err := c.read(func(s *metadata.State) error {
-		var size forwarded.AnswerBytes
+		size := session.AnswerOf(ctx)
 		known := map[describedResource]described{}
 		for i := range in.Resources {
 			key := describedAs(&in.Resources[i])

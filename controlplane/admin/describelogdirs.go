@@ -5,7 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/freshet-io/freshet/controlplane/internal/forwarded"
+	"github.com/freshet-io/freshet/controlplane/session"
 	"github.com/freshet-io/freshet/internal/assign"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/id"
@@ -25,14 +25,14 @@ import (
 // logDir is the name of the one directory that every node shows.
 const logDir = "object-store"
 
-func (c *call) describeLogDirs(_ context.Context, in *kmsg.DescribeLogDirsRequest) (*kmsg.DescribeLogDirsResponse, error) {
+func (c *call) describeLogDirs(ctx context.Context, in *kmsg.DescribeLogDirsRequest) (*kmsg.DescribeLogDirsResponse, error) {
 	out := kmsg.NewPtrDescribeLogDirsResponse()
 	dir := kmsg.NewDescribeLogDirsResponseDir()
 	dir.Dir, dir.TotalBytes, dir.UsableBytes = logDir, -1, -1
 	dir.Topics = []kmsg.DescribeLogDirsResponseDirTopic{}
 	err := c.read(func(s *metadata.State) error {
 		view := viewOf(s, c.forward)
-		var size forwarded.AnswerBytes
+		size := session.AnswerOf(ctx)
 		add := func(t *metadata.Topic, asked func(partition int32) bool) error {
 			sizes := c.partitionSizes(s, &view, t, asked)
 			if len(sizes) == 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/freshet-io/freshet/controlplane/internal/forwarded"
+	"github.com/freshet-io/freshet/controlplane/session"
 	"github.com/freshet-io/freshet/metadata"
 )
 
@@ -23,11 +23,11 @@ import (
 // maxElectionType is the largest kind: 0 preferred, 1 unclean.
 const maxElectionType = 1
 
-func (c *call) electLeaders(_ context.Context, in *kmsg.ElectLeadersRequest) (*kmsg.ElectLeadersResponse, error) {
+func (c *call) electLeaders(ctx context.Context, in *kmsg.ElectLeadersRequest) (*kmsg.ElectLeadersResponse, error) {
 	out := kmsg.NewPtrElectLeadersResponse()
-	var size forwarded.AnswerBytes
+	size := session.AnswerOf(ctx)
 	add := func(in kmsg.ElectLeadersRequestTopic, result func(partition int32) *apiError) error {
-		t, err := electedTopic(in, &size, result)
+		t, err := electedTopic(in, size, result)
 		out.Topics = append(out.Topics, t)
 		return err
 	}
@@ -73,7 +73,7 @@ func (c *call) electLeaders(_ context.Context, in *kmsg.ElectLeadersRequest) (*k
 
 // electedTopic answers one topic. size counts the names and messages.
 func electedTopic(
-	in kmsg.ElectLeadersRequestTopic, size *forwarded.AnswerBytes, result func(partition int32) *apiError,
+	in kmsg.ElectLeadersRequestTopic, size *session.Answer, result func(partition int32) *apiError,
 ) (kmsg.ElectLeadersResponseTopic, error) {
 	t := kmsg.NewElectLeadersResponseTopic()
 	t.Topic = in.Topic

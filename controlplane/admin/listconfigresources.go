@@ -8,7 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/freshet-io/freshet/controlplane/internal/forwarded"
+	"github.com/freshet-io/freshet/controlplane/session"
 	"github.com/freshet-io/freshet/metadata"
 )
 
@@ -19,7 +19,7 @@ import (
 //
 // Groups and client metrics subscriptions are resources while they have a config.
 
-func (c *call) listConfigResources(_ context.Context, in *kmsg.ListConfigResourcesRequest) (*kmsg.ListConfigResourcesResponse, error) {
+func (c *call) listConfigResources(ctx context.Context, in *kmsg.ListConfigResourcesRequest) (*kmsg.ListConfigResourcesResponse, error) {
 	out := kmsg.NewPtrListConfigResourcesResponse()
 	types := make([]kmsg.ConfigResourceType, 0, len(in.ResourceTypes))
 	for _, t := range in.ResourceTypes {
@@ -35,7 +35,7 @@ func (c *call) listConfigResources(_ context.Context, in *kmsg.ListConfigResourc
 		return out, nil
 	}
 	err := c.read(func(s *metadata.State) (err error) {
-		var size forwarded.AnswerBytes
+		size := session.AnswerOf(ctx)
 		for _, t := range listedResources {
 			if slices.Contains(types, t) {
 				c.listResources(s, t, func(name string) {

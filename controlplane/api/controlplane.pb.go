@@ -144,6 +144,7 @@ const (
 	Error_TIMED_OUT   Error_Code = 3
 	Error_THROTTLED   Error_Code = 4 // refused at a bound, which the message names
 	Error_LATE        Error_Code = 5 // the commit arrived after its until_ms and never entered the log
+	Error_LARGE       Error_Code = 6 // the answer is larger than the request's max_answer_bytes
 )
 
 // Enum value maps for Error_Code.
@@ -155,6 +156,7 @@ var (
 		3: "TIMED_OUT",
 		4: "THROTTLED",
 		5: "LATE",
+		6: "LARGE",
 	}
 	Error_Code_value = map[string]int32{
 		"UNSPECIFIED": 0,
@@ -163,6 +165,7 @@ var (
 		"TIMED_OUT":   3,
 		"THROTTLED":   4,
 		"LATE":        5,
+		"LARGE":       6,
 	}
 )
 
@@ -1522,8 +1525,10 @@ type Forward struct {
 	ZoneKnown        *bool `protobuf:"varint,13,opt,name=zone_known,json=zoneKnown,proto3,oneof" json:"zone_known,omitempty"`
 	StandIns         bool  `protobuf:"varint,14,opt,name=stand_ins,json=standIns,proto3" json:"stand_ins,omitempty"`                                 // the client's software takes nodes that stand for zones without agents; read with zone_known only
 	AutoCreateTopics *bool `protobuf:"varint,15,opt,name=auto_create_topics,json=autoCreateTopics,proto3,oneof" json:"auto_create_topics,omitempty"` // the agent creates topics that clients ask for; unset by older agents
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Bytes of the answer's body that the agent has room for; 0 means 32 MiB. A larger answer has the error LARGE instead.
+	MaxAnswerBytes uint32 `protobuf:"varint,16,opt,name=max_answer_bytes,json=maxAnswerBytes,proto3" json:"max_answer_bytes,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Forward) Reset() {
@@ -1659,6 +1664,13 @@ func (x *Forward) GetAutoCreateTopics() bool {
 		return *x.AutoCreateTopics
 	}
 	return false
+}
+
+func (x *Forward) GetMaxAnswerBytes() uint32 {
+	if x != nil {
+		return x.MaxAnswerBytes
+	}
+	return 0
 }
 
 // Drain takes the agent out of the membership; it goes on committing until Goodbye.
@@ -3890,7 +3902,7 @@ const file_controlplane_proto_rawDesc = "" +
 	"partitions\"B\n" +
 	"\fPartitionRef\x12\x14\n" +
 	"\x05topic\x18\x01 \x01(\fR\x05topic\x12\x1c\n" +
-	"\tpartition\x18\x02 \x01(\x05R\tpartition\"\xd3\x03\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\"\xfd\x03\n" +
 	"\aForward\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x12\x17\n" +
 	"\aapi_key\x18\x02 \x01(\x05R\x06apiKey\x12\x1f\n" +
@@ -3911,7 +3923,8 @@ const file_controlplane_proto_rawDesc = "" +
 	"\n" +
 	"zone_known\x18\r \x01(\bH\x00R\tzoneKnown\x88\x01\x01\x12\x1b\n" +
 	"\tstand_ins\x18\x0e \x01(\bR\bstandIns\x121\n" +
-	"\x12auto_create_topics\x18\x0f \x01(\bH\x01R\x10autoCreateTopics\x88\x01\x01B\r\n" +
+	"\x12auto_create_topics\x18\x0f \x01(\bH\x01R\x10autoCreateTopics\x88\x01\x01\x12(\n" +
+	"\x10max_answer_bytes\x18\x10 \x01(\rR\x0emaxAnswerBytesB\r\n" +
 	"\v_zone_knownB\x15\n" +
 	"\x13_auto_create_topics\"!\n" +
 	"\x05Drain\x12\x18\n" +
@@ -4073,17 +4086,18 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x05token\x18\x01 \x01(\x04R\x05token\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x15\n" +
 	"\x06now_ms\x18\x03 \x01(\x03R\x05nowMs\x12\x1b\n" +
-	"\tsteady_ms\x18\x04 \x01(\x04R\bsteadyMs\"\xb9\x01\n" +
+	"\tsteady_ms\x18\x04 \x01(\x04R\bsteadyMs\"\xc4\x01\n" +
 	"\x05Error\x127\n" +
 	"\x04code\x18\x01 \x01(\x0e2#.freshet.controlplane.v1.Error.CodeR\x04code\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"]\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"h\n" +
 	"\x04Code\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vUNAVAILABLE\x10\x01\x12\v\n" +
 	"\aINVALID\x10\x02\x12\r\n" +
 	"\tTIMED_OUT\x10\x03\x12\r\n" +
 	"\tTHROTTLED\x10\x04\x12\b\n" +
-	"\x04LATE\x10\x05\"\x8c\x01\n" +
+	"\x04LATE\x10\x05\x12\t\n" +
+	"\x05LARGE\x10\x06\"\x8c\x01\n" +
 	"\fCommitAnswer\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x12\x16\n" +
 	"\x06result\x18\x02 \x01(\fR\x06result\x12\x14\n" +

@@ -15,6 +15,7 @@ type call struct {
 	item   *api.AgentItem
 	weight int64
 	once   bool                 // not to be sent on a second stream
+	waits  bool                 // for other clients
 	until  time.Time            // of a commit: see Session.Commit
 	sent   bool                 // on some stream; guarded by Session.mu
 	done   chan struct{}        // closed when answer or err is set

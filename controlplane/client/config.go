@@ -53,7 +53,8 @@ type Config struct {
 	StreamTimeout time.Duration
 	// DialTimeout bounds Locate and the opening of a stream; default 2 s.
 	DialTimeout time.Duration
-	// MaxPendingBytes bounds unanswered calls, and once more unanswered forwarded requests; callers wait beyond it.
+	// MaxPendingBytes bounds unanswered calls, and once more unanswered forwarded requests; callers wait beyond it. It bounds once more the
+	// forwarded requests that wait for other clients, which are refused beyond it.
 	// Default 64 MiB.
 	MaxPendingBytes int64
 

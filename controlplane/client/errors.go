@@ -18,6 +18,8 @@ var (
 	ErrSessionClosed = errors.New("agent session closed")
 	// ErrLate: the commit came to the owner after its time. Neither it nor an earlier attempt took effect, and none will.
 	ErrLate = errors.New("the commit is late")
+	// ErrLarge is returned for an answer larger than Forward.Room.
+	ErrLarge = errors.New("the answer is larger than the room for it")
 	// ErrInvalid: the owner refused the call as malformed; repeating it gives the same answer.
 	ErrInvalid = errors.New("refused by the control plane")
 )
@@ -78,6 +80,8 @@ func callError(e *api.Error) error {
 		return fmt.Errorf("%w: %s", ErrThrottled, e.Message)
 	case api.Error_LATE:
 		return ErrLate
+	case api.Error_LARGE:
+		return ErrLarge
 	default:
 		return fmt.Errorf("%w: %s", ErrUnavailable, e.Message)
 	}

@@ -97,10 +97,14 @@ type Forward struct {
 	// Once: the request is not handed in again where the stream ended before its answer came, since the owner may have
 	// acted on it and would answer differently now. ErrUnavailable then tells of it at once.
 	Once bool
+	// Room is the number of bytes that the caller has room for in the answer's body; 0 for 32 MiB.
+	Room int
+	// Waits: the answer waits for other clients. The request then counts in a bound of its own, and Body is not copied: do not change it.
+	Waits bool
 }
 
-// Forward hands a Kafka request to the owner and gives the response's body, after its header. It waits for an owner
-// while there is none, as long as ctx allows. Errors: ErrUnavailable, ErrInvalid (a body that is too large, too).
+// Forward hands a Kafka request to the owner and returns the response's body, after its header. It waits for an owner
+// while there is none, as long as ctx allows. Errors: ErrUnavailable, ErrInvalid (a body that is too large, too), ErrLarge, ErrThrottled.
 func (s *Session) Forward(ctx context.Context, f Forward) ([]byte, error) {
 	if len(f.Body) > maxForwardBytes {
 		return nil, fmt.Errorf("%w: a request of %d bytes, at most %d", ErrInvalid, len(f.Body), maxForwardBytes)
@@ -109,11 +113,16 @@ func (s *Session) Forward(ctx context.Context, f Forward) ([]byte, error) {
 	if ids := s.NodeIDs(); f.Node >= 0 && f.Node < len(ids) {
 		node = ids[f.Node]
 	}
-	answer, err := s.submit(ctx, &call{weight: int64(len(f.Body)), once: f.Once, item: &api.AgentItem{Item: &api.AgentItem_Forward{
+	body := f.Body
+	if !f.Waits {
+		body = bytes.Clone(body)
+	}
+	answer, err := s.submit(ctx, &call{weight: int64(len(body)), once: f.Once, waits: f.Waits, item: &api.AgentItem{Item: &api.AgentItem_Forward{
 		Forward: &api.Forward{
-			ApiKey: int32(f.Key), ApiVersion: int32(f.Version), Body: bytes.Clone(f.Body), Principal: f.Principal,
+			ApiKey: int32(f.Key), ApiVersion: int32(f.Version), Body: body, Principal: f.Principal,
 			ClientId: f.ClientID, Host: f.Host, Node: node, Zone: f.Zone, Connection: f.Connection, Listener: f.Listener,
 			AsOf: f.AsOf, ZoneKnown: &f.ZoneKnown, StandIns: f.StandIns, AutoCreateTopics: &s.cfg.AutoCreateTopics,
+			MaxAnswerBytes: uint32(f.Room),
 		},
 	}}})
 	if err != nil {

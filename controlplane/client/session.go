@@ -51,9 +51,9 @@ type Session struct {
 	conns   *connections
 	// Unanswered calls are bounded by these. Members that wait for a rebalance must not keep commits waiting, so
 	// forwarded requests have a bound of their own.
-	budget, forwards *semaphore.Weighted
-	probes           prober
-	clock            ownerClock
+	budget, forwards, waits *semaphore.Weighted
+	probes                  prober
+	clock                   ownerClock
 
 	mu struct {
 		sync.Mutex
@@ -77,6 +77,7 @@ func New(cfg Config) (*Session, error) {
 	s := &Session{
 		cfg: cfg, log: cfg.Log, metrics: newMetrics(cfg.Registerer), conns: newConnections(cfg),
 		budget: semaphore.NewWeighted(cfg.MaxPendingBytes), forwards: semaphore.NewWeighted(cfg.MaxPendingBytes),
+		waits: semaphore.NewWeighted(cfg.MaxPendingBytes),
 	}
 	s.mu.calls.pending = map[uint64]*call{}
 	s.mu.opened = make(chan struct{})
@@ -263,7 +264,11 @@ func (s *Session) lastWelcome() *api.Welcome {
 func (s *Session) submit(ctx context.Context, c *call) (*api.OwnerItem, error) {
 	c.done = make(chan struct{})
 	c.weight = min(c.weight+callOverhead, s.cfg.MaxPendingBytes)
-	if err := s.budgetOf(c).Acquire(ctx, c.weight); err != nil {
+	if c.waits {
+		if !s.waits.TryAcquire(c.weight) {
+			return nil, fmt.Errorf("%w: the requests that wait for other clients have %d bytes", ErrThrottled, s.cfg.MaxPendingBytes)
+		}
+	} else if err := s.budgetOf(c).Acquire(ctx, c.weight); err != nil {
 		return nil, unavailable(ctx)
 	}
 	s.mu.Lock()
@@ -289,10 +294,14 @@ func (s *Session) submit(ctx context.Context, c *call) (*api.OwnerItem, error) {
 }
 
 func (s *Session) budgetOf(c *call) *semaphore.Weighted {
-	if c.item.GetForward() != nil {
+	switch {
+	case c.waits:
+		return s.waits
+	case c.item.GetForward() != nil:
 		return s.forwards
+	default:
+		return s.budget
 	}
-	return s.budget
 }
 
 // checkCommit tells whether the bytes begin as a commit of some session; the owner validates the rest.

@@ -6,12 +6,6 @@ import (
 	"github.com/freshet-io/freshet/controlplane/internal/forwarded"
 )
 
-// answerBytes counts the bytes of an answer while it is built.
-type answerBytes struct{ forwarded.AnswerBytes }
-
-// add counts n bytes. Its error is forwarded.ErrAnswerTooLarge.
-func (b *answerBytes) add(n int) error { return b.Add(n) }
-
 // answerField is the least size of a group or topic in an answer, in bytes.
 const answerField = 8
 

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 // call is one request being answered.
 type call struct {
 	*Coordinator
+	ctx     context.Context //nolint:containedctx // of the request
 	forward *api.Forward
 	in      kmsg.Request
 	reply   func(body []byte, err error)

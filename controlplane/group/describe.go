@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/freshet-io/freshet/controlplane/group/classic"
+	"github.com/freshet-io/freshet/controlplane/session"
 )
 
 // allGroupOperations is what an unrestricted principal may do with a group: the bits of READ, DELETE, DESCRIBE,
@@ -26,11 +27,11 @@ const describeNotFoundSince = 6
 func (c *call) describeGroups(in *kmsg.DescribeGroupsRequest) {
 	out := kmsg.NewPtrDescribeGroupsResponse()
 	all := c.gather(out)
-	var size answerBytes
+	size := session.AnswerOf(c.ctx)
 	known, sizes := make(map[string]int), make(map[string]int) // positions in the answer, and bytes, by name
 	for _, name := range in.Groups {
 		if at, twice := known[name]; twice {
-			if err := size.add(sizes[name]); err != nil {
+			if err := size.Add(sizes[name]); err != nil {
 				all.done(err)
 				return
 			}
@@ -54,7 +55,7 @@ func (c *call) describeGroups(in *kmsg.DescribeGroupsRequest) {
 		described.Group = name
 		one := kmsg.DescribeGroupsResponse{Groups: []kmsg.DescribeGroupsResponseGroup{described}}
 		sizes[name] = encodedBytes(&one, in.Version)
-		if err = cmp.Or(err, size.add(sizes[name])); err != nil {
+		if err = cmp.Or(err, size.Add(sizes[name])); err != nil {
 			all.done(err)
 			return
 		}
@@ -73,11 +74,11 @@ func (c *call) describeGroups(in *kmsg.DescribeGroupsRequest) {
 func (c *call) consumerGroupDescribe(in *kmsg.ConsumerGroupDescribeRequest) {
 	out := kmsg.NewPtrConsumerGroupDescribeResponse()
 	all := c.gather(out)
-	var size answerBytes
+	size := session.AnswerOf(c.ctx)
 	known, sizes := make(map[string]int), make(map[string]int) // positions in the answer, and bytes, by name
 	for _, name := range in.Groups {
 		if at, twice := known[name]; twice {
-			if err := size.add(sizes[name]); err != nil {
+			if err := size.Add(sizes[name]); err != nil {
 				all.done(err)
 				return
 			}
@@ -102,7 +103,7 @@ func (c *call) consumerGroupDescribe(in *kmsg.ConsumerGroupDescribeRequest) {
 		described.Group = name
 		one := kmsg.ConsumerGroupDescribeResponse{Groups: []kmsg.ConsumerGroupDescribeResponseGroup{described}}
 		sizes[name] = encodedBytes(&one, in.Version)
-		if err = cmp.Or(err, size.add(sizes[name])); err != nil {
+		if err = cmp.Or(err, size.Add(sizes[name])); err != nil {
 			all.done(err)
 			return
 		}

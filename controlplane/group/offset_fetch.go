@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/freshet-io/freshet/controlplane/group/step"
+	"github.com/freshet-io/freshet/controlplane/session"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/id"
 )
@@ -50,7 +51,7 @@ func (c *call) offsetFetch(in *kmsg.OffsetFetchRequest) {
 		topic.Topic, topic.Partitions = t.Topic, t.Partitions
 		one.Topics = append(one.Topics, topic)
 	}
-	g, err := c.fetchGroup(&one, in.RequireStable, false, new(answerBytes), make(map[string][]kmsg.OffsetFetchResponseGroupTopic))
+	g, err := c.fetchGroup(&one, in.RequireStable, false, session.AnswerOf(c.ctx), make(map[string][]kmsg.OffsetFetchResponseGroupTopic))
 	if err != nil {
 		c.fail(err)
 		return
@@ -72,11 +73,11 @@ func (c *call) offsetFetch(in *kmsg.OffsetFetchRequest) {
 
 // fetchGroups answers for several groups. All offsets of a group are read once, however often the request asks for them.
 func (c *call) fetchGroups(in *kmsg.OffsetFetchRequest, out *kmsg.OffsetFetchResponse) error {
-	var size answerBytes
+	size := session.AnswerOf(c.ctx)
 	known := make(map[string][]kmsg.OffsetFetchResponseGroupTopic)
 	for i := range in.Groups {
 		g := &in.Groups[i]
-		answer, err := c.fetchGroup(g, in.RequireStable, in.Version >= fetchTopicIDsSince, &size, known)
+		answer, err := c.fetchGroup(g, in.RequireStable, in.Version >= fetchTopicIDsSince, size, known)
 		if err != nil {
 			return err
 		}
@@ -87,11 +88,11 @@ func (c *call) fetchGroups(in *kmsg.OffsetFetchRequest, out *kmsg.OffsetFetchRes
 
 // fetchGroup answers for one group, whose bytes it adds to size. known has all offsets of groups that were read before, by name.
 func (c *call) fetchGroup(
-	in *kmsg.OffsetFetchRequestGroup, stable, byID bool, size *answerBytes, known map[string][]kmsg.OffsetFetchResponseGroupTopic,
+	in *kmsg.OffsetFetchRequestGroup, stable, byID bool, size *session.Answer, known map[string][]kmsg.OffsetFetchResponseGroupTopic,
 ) (kmsg.OffsetFetchResponseGroup, error) {
 	out := kmsg.NewOffsetFetchResponseGroup()
 	out.Group = in.Group
-	if err := size.add(answerField + len(in.Group)); err != nil {
+	if err := size.Add(answerField + len(in.Group)); err != nil {
 		return out, err
 	}
 	var readErr error
@@ -101,7 +102,7 @@ func (c *call) fetchGroup(
 		}
 		if topics, read := known[in.Group]; read && in.Topics == nil {
 			out.Topics = topics
-			readErr = size.add(sizeOfOffsets(topics))
+			readErr = size.Add(sizeOfOffsets(topics))
 			return step.Step{}
 		}
 		f := fetch{group: in.Group, stable: stable, byID: byID, topics: c.topics.Load(), size: size}
@@ -141,10 +142,10 @@ type fetch struct {
 	group  string
 	stable bool
 	byID   bool
-	size   *answerBytes
+	size   *session.Answer
 }
 
-// named returns the partitions asked for. Its error is forwarded.ErrAnswerTooLarge.
+// named returns the partitions asked for. Its error is that of session.Answer.Add.
 func (f *fetch) named(in []kmsg.OffsetFetchRequestGroupTopic) ([]kmsg.OffsetFetchResponseGroupTopic, error) {
 	out := make([]kmsg.OffsetFetchResponseGroupTopic, 0, len(in))
 	for i := range in {
@@ -156,7 +157,7 @@ func (f *fetch) named(in []kmsg.OffsetFetchRequestGroupTopic) ([]kmsg.OffsetFetc
 		} else {
 			topic, _, _ = f.topics.Topic(in[i].Topic)
 		}
-		if err := f.size.add(answerField + len(in[i].Topic)); err != nil {
+		if err := f.size.Add(answerField + len(in[i].Topic)); err != nil {
 			return nil, err
 		}
 		for _, n := range in[i].Partitions {
@@ -164,7 +165,7 @@ func (f *fetch) named(in []kmsg.OffsetFetchRequestGroupTopic) ([]kmsg.OffsetFetc
 			if !known {
 				p.ErrorCode = kerr.UnknownTopicID.Code
 			}
-			if err := f.size.add(sizeOfOffset(&p)); err != nil {
+			if err := f.size.Add(sizeOfOffset(&p)); err != nil {
 				return nil, err
 			}
 			t.Partitions = append(t.Partitions, p)
@@ -186,7 +187,7 @@ func (f *fetch) partition(tp id.TopicPartition) kmsg.OffsetFetchResponseGroupTop
 	return storedOffset(tp.Partition, o)
 }
 
-// all returns every offset of the group. Its error is forwarded.ErrAnswerTooLarge.
+// all returns every offset of the group. Its error is that of session.Answer.Add.
 func (f *fetch) all() (out []kmsg.OffsetFetchResponseGroupTopic, err error) {
 	var last id.Topic
 	for tp, o := range f.state.Offsets(f.group) {
@@ -198,7 +199,7 @@ func (f *fetch) all() (out []kmsg.OffsetFetchResponseGroupTopic, err error) {
 			last = tp.Topic
 			t := kmsg.NewOffsetFetchResponseGroupTopic()
 			t.Topic, t.TopicID = name, tp.Topic
-			if err := f.size.add(answerField + len(name)); err != nil {
+			if err := f.size.Add(answerField + len(name)); err != nil {
 				return nil, err
 			}
 			out = append(out, t)
@@ -207,7 +208,7 @@ func (f *fetch) all() (out []kmsg.OffsetFetchResponseGroupTopic, err error) {
 		if f.unstable(tp) {
 			p = unstableOffset(tp.Partition)
 		}
-		if err := f.size.add(sizeOfOffset(&p)); err != nil {
+		if err := f.size.Add(sizeOfOffset(&p)); err != nil {
 			return nil, err
 		}
 		t := &out[len(out)-1]

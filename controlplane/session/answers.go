@@ -20,6 +20,8 @@ const (
 var (
 	// ErrAnswerTooLarge is returned for an answer above MaxAnswerBytes. The client's connection is closed.
 	ErrAnswerTooLarge = fmt.Errorf("%w: the answer is too large", ErrBadRequest)
+	// ErrAnswerLarge is returned for an answer above the room that the agent has for it. The agent sends the request again when it has more.
+	ErrAnswerLarge = errors.New("the answer is larger than the agent's room for it")
 	// ErrAnswersFull is returned while other answers take the memory. The agent sends the request again.
 	ErrAnswersFull = errors.New("other answers take the memory for answers")
 )
@@ -52,8 +54,10 @@ func (b *Answers) Bytes() int {
 // Answer counts the bytes of one answer. The nil Answer counts nothing.
 type Answer struct {
 	of    *Answers
+	room  int // bytes that the agent takes; 0 for MaxAnswerBytes
 	bytes int
 	large bool
+	err   error // of Add; it stays
 }
 
 type answerKey struct{}
@@ -67,7 +71,8 @@ func AnswerOf(ctx context.Context) *Answer {
 	return &Answer{of: NewAnswers(0)}
 }
 
-// Add counts n more bytes, before they are built. Errors: ErrAnswerTooLarge, ErrAnswersFull; the handler then returns the error as its own.
+// Add counts n more bytes, before they are built. Errors: ErrAnswerTooLarge, ErrAnswerLarge, ErrAnswersFull. The handler returns the error as its
+// own. Each later call returns it again.
 func (a *Answer) Add(n int) error {
 	if a == nil {
 		return nil
@@ -75,14 +80,19 @@ func (a *Answer) Add(n int) error {
 	a.of.mu.Lock()
 	defer a.of.mu.Unlock()
 	switch size := a.bytes + n; {
+	case a.err != nil:
 	case size > MaxAnswerBytes:
-		return ErrAnswerTooLarge
+		a.err = ErrAnswerTooLarge
+	case a.room > 0 && size > a.room:
+		a.err = ErrAnswerLarge
 	case a.large:
 	case size > smallAnswer && a.of.mu.large >= a.of.places, size <= smallAnswer && a.of.mu.small+n > a.of.places*smallAnswers:
-		return ErrAnswersFull
+		a.err = ErrAnswersFull
 	}
-	a.resize(a.bytes + n)
-	return nil
+	if a.err == nil {
+		a.resize(a.bytes + n)
+	}
+	return a.err
 }
 
 // set replaces the counted bytes by the size of the encoded answer, which may take more than the bounds: a handler that does not count

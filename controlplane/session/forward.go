@@ -35,6 +35,8 @@ func (a *agent) forwardFault(f *api.Forward, err error) *api.Error {
 		return fault(api.Error_INVALID, err.Error())
 	case errors.Is(err, ErrBadRequest):
 		return fault(api.Error_INVALID, err.Error())
+	case errors.Is(err, ErrAnswerLarge):
+		return fault(api.Error_LARGE, err.Error())
 	case errors.Is(err, ErrAnswersFull):
 		a.refuseAnswer(f, boundAnswers, err)
 	}
@@ -54,8 +56,11 @@ func (a *agent) refuseAnswer(f *api.Forward, bound string, err error) {
 // answerForward sends an answer. An answer that fits no message must not end the stream, since the request would be sent again on the next
 // stream. It is refused, which closes the client's connection.
 func (a *agent) answerForward(f *api.Forward, answer *Answer, body []byte, e *api.Error) {
-	if len(body) > MaxAnswerBytes {
+	switch room := int(f.MaxAnswerBytes); {
+	case len(body) > MaxAnswerBytes:
 		body, e = nil, a.forwardFault(f, ErrAnswerTooLarge)
+	case room > 0 && len(body) > room:
+		body, e = nil, a.forwardFault(f, ErrAnswerLarge)
 	}
 	answer.set(len(body))
 	a.out.pushAnswer(answer, &api.OwnerItem{Item: &api.OwnerItem_Forward{Forward: &api.ForwardAnswer{Request: f.Request, Body: body, Error: e}}})
@@ -152,7 +157,7 @@ func (q *forwardQueue) run(fw *forwarding) {
 			q.leave(fw)
 			return
 		}
-		answer := &Answer{of: q.bounds}
+		answer := &Answer{of: q.bounds, room: int(fw.f.MaxAnswerBytes)}
 		q.start(context.WithValue(fw.ctx, answerKey{}, answer), fw.f, q.reply(fw, answer))
 		if fw.stage.CompareAndSwap(starting, started) {
 			return // reply goes on

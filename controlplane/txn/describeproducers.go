@@ -7,7 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/freshet-io/freshet/controlplane/internal/forwarded"
+	"github.com/freshet-io/freshet/controlplane/session"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/id"
 )
@@ -15,12 +15,12 @@ import (
 // DescribeProducers, key 61, version 0 (KIP-664). A partition's leader answers it in Kafka; here any agent forwards it,
 // since the producers' state is the state machine's.
 
-func (c *call) describeProducers(_ context.Context, in *kmsg.DescribeProducersRequest) (*kmsg.DescribeProducersResponse, error) {
+func (c *call) describeProducers(ctx context.Context, in *kmsg.DescribeProducersRequest) (*kmsg.DescribeProducersResponse, error) {
 	out := kmsg.NewPtrDescribeProducersResponse()
 	out.Topics = []kmsg.DescribeProducersResponseTopic{}
 	var fault error
 	_, err := c.owner.ReadFrozen(func(s *metadata.State) { // a partition may have thousands of producers
-		d := producerDescriber{state: s, known: map[id.TopicPartition][]activeProducer{}}
+		d := producerDescriber{state: s, known: map[id.TopicPartition][]activeProducer{}, size: session.AnswerOf(ctx)}
 		for i := range in.Topics {
 			var t kmsg.DescribeProducersResponseTopic
 			if t, fault = d.topic(&in.Topics[i]); fault != nil {
@@ -42,10 +42,10 @@ const minActiveProducer = 37
 type producerDescriber struct {
 	state *metadata.State
 	known map[id.TopicPartition][]activeProducer
-	size  forwarded.AnswerBytes
+	size  *session.Answer
 }
 
-// topic answers one topic. Its error is forwarded.ErrAnswerTooLarge.
+// topic answers one topic. Its error is that of session.Answer.Add.
 func (d *producerDescriber) topic(in *kmsg.DescribeProducersRequestTopic) (kmsg.DescribeProducersResponseTopic, error) {
 	out := kmsg.NewDescribeProducersResponseTopic()
 	out.Topic = in.Topic

@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/freshet-io/freshet/controlplane/internal/forwarded"
+	"github.com/freshet-io/freshet/controlplane/session"
 	"github.com/freshet-io/freshet/internal/internaltopic"
 	"github.com/freshet-io/freshet/metadata"
 )
@@ -16,7 +17,7 @@ import (
 //
 // Kafka lists the partition of __consumer_offsets that a group's offsets go to; tools read it, so it is listed here too.
 
-func (c *call) describeTransactions(_ context.Context, in *kmsg.DescribeTransactionsRequest) (*kmsg.DescribeTransactionsResponse, error) {
+func (c *call) describeTransactions(ctx context.Context, in *kmsg.DescribeTransactionsRequest) (*kmsg.DescribeTransactionsResponse, error) {
 	out := kmsg.NewPtrDescribeTransactionsResponse()
 	out.TransactionStates = []kmsg.DescribeTransactionsResponseTransactionState{}
 	read := c.owner.ReadFrozen
@@ -25,7 +26,7 @@ func (c *call) describeTransactions(_ context.Context, in *kmsg.DescribeTransact
 	}
 	var fault error
 	_, err := read(func(s *metadata.State) {
-		var size forwarded.AnswerBytes
+		size := session.AnswerOf(ctx)
 		known := map[string]describedTransaction{}
 		for _, name := range in.TransactionalIDs {
 			d, twice := known[name]

@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/freshet-io/freshet/controlplane/api"
-	"github.com/freshet-io/freshet/controlplane/internal/forwarded"
+	"github.com/freshet-io/freshet/controlplane/session"
 	"github.com/freshet-io/freshet/internal/assign"
 	"github.com/freshet-io/freshet/metadata"
 )
@@ -50,7 +50,7 @@ func (c *call) listTransactions(ctx context.Context, in *kmsg.ListTransactionsRe
 		if shown && node < 0 {
 			return // only the first node of an agent coordinates
 		}
-		var size forwarded.AnswerBytes
+		size := session.AnswerOf(ctx)
 		sessions := own.Sessions()
 		for t := range s.Transactions() {
 			if f.takes(&t) && (!shown || assign.Key(transactionKey, t.TransactionalID, sessions) == node) {

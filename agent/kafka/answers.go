@@ -1,0 +1,95 @@
+package kafka
+
+import (
+	"context"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"golang.org/x/sync/semaphore"
+)
+
+const (
+	// askedAnswer is the room that an answer of the control plane has at first, in bytes. A larger one is asked for again with a place.
+	askedAnswer = 256 << 10
+	// tinyAnswer is the largest answer that is not counted, in bytes. A socket's buffer takes it.
+	tinyAnswer = 64 << 10
+	// sharedPart is the part of the memory limit that answers without a place share.
+	sharedPart = 50
+	// memoryOfPlace is the memory limit, in bytes, for each place. A place takes an answer of any size (session.MaxAnswerBytes).
+	memoryOfPlace = 512 << 20
+	maxPlaces     = 4
+	reclaimEvery  = 250 * time.Millisecond
+)
+
+// Answers bounds the memory of answers without records, from before they exist until their clients have taken them. While an answer waits for
+// memory, clients that do not take theirs lose their connections. The nil Answers has no bounds.
+type Answers struct {
+	bytes   int64 // of shared
+	shared  *semaphore.Weighted
+	places  *semaphore.Weighted
+	reclaim func()
+}
+
+// NewAnswers returns the bounds for an agent with so many bytes of memory. reclaim closes connections that do not take their answers.
+func NewAnswers(memory int64, reclaim func()) *Answers {
+	bytes := max(memory/sharedPart, 4*askedAnswer)
+	return &Answers{
+		bytes: bytes, shared: semaphore.NewWeighted(bytes),
+		places: semaphore.NewWeighted(min(max(1, memory/memoryOfPlace), maxPlaces)), reclaim: reclaim,
+	}
+}
+
+// reserve waits until an answer of so many bytes may be built. Call release, if it is not nil, when the client has taken the answer. The error is
+// that of ctx.
+func (a *Answers) reserve(ctx context.Context, size int) (release func(), err error) {
+	if a == nil || size <= tinyAnswer {
+		return nil, nil
+	}
+	if int64(size) <= a.bytes/4 {
+		return a.acquire(ctx, a.shared, int64(size))
+	}
+	return a.place(ctx)
+}
+
+// place is reserve for an answer of any size.
+func (a *Answers) place(ctx context.Context) (release func(), err error) {
+	if a == nil {
+		return nil, nil
+	}
+	return a.acquire(ctx, a.places, 1)
+}
+
+func (a *Answers) acquire(ctx context.Context, of *semaphore.Weighted, n int64) (release func(), err error) {
+	release = func() { of.Release(n) }
+	if of.TryAcquire(n) {
+		return release, nil
+	}
+	acquired := make(chan error, 1)
+	go func() { acquired <- of.Acquire(ctx, n) }()
+	tick := time.NewTicker(reclaimEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-acquired:
+			return release, err
+		case <-tick.C:
+			a.reclaim()
+		}
+	}
+}
+
+// outgrow are the forwarded APIs whose answers can be far larger than their requests. None of these requests has an effect, so it can be sent
+// again for more room.
+var outgrow = map[kmsg.Key]bool{
+	kmsg.ConsumerGroupDescribe:   true,
+	kmsg.DescribeConfigs:         true,
+	kmsg.DescribeGroups:          true,
+	kmsg.DescribeLogDirs:         true,
+	kmsg.DescribeProducers:       true,
+	kmsg.DescribeTopicPartitions: true,
+	kmsg.DescribeTransactions:    true,
+	kmsg.ListConfigResources:     true,
+	kmsg.ListGroups:              true,
+	kmsg.ListTransactions:        true,
+	kmsg.OffsetFetch:             true,
+}
