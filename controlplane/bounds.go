@@ -10,6 +10,8 @@ import (
 const (
 	// leastProducers is the least default bound of active producers.
 	leastProducers = 1 << 16
+	// leastMembers is the least bound of the members of classic groups. It has room for one group of the maximum size.
+	leastMembers = 16 << 20
 	// leastQueue and mostQueue bound the commands that wait for the log. leastQueue has room for one command of the maximum size.
 	leastQueue, mostQueue = 17 << 20, 64 << 20
 )
@@ -26,6 +28,8 @@ type Bounds struct {
 	Producers int64
 	// QueueBytes bounds the commands that wait for the log.
 	QueueBytes int64
+	// MemberBytes bounds the protocols and metadata of the members of classic groups. 0 takes the coordinator's default.
+	MemberBytes int64
 }
 
 // Bounds returns the bounds of each virtual cluster.
@@ -45,6 +49,7 @@ func (c *Config) Bounds() Bounds {
 	share := limit / int64(max(1, len(c.VirtualClusters)))
 	b.Bytes = max(1, share/4)
 	b.QueueBytes = min(max(share/16, leastQueue), mostQueue)
+	b.MemberBytes = max(share/16, leastMembers)
 	if b.Extents == 0 {
 		b.Extents = max(1, b.Bytes/metadata.ExtentBytes)
 		b.PlannedExtents = max(1, b.Extents/2) // partitions and producers take memory too

@@ -80,7 +80,7 @@ func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
 		Slows: func() bool { o := built.owner(); return o != nil && o.Slows() }, Log: built.log, Registerer: built.metrics,
 	})
 	queue := new(pattern.Queue)
-	groups := group.Config{Settings: group.SettingsOf(vc.Broker), Log: built.log, Registerer: built.metrics, Patterns: queue}
+	groups := group.Config{Settings: group.SettingsOf(vc.Broker), Log: built.log, Registerer: built.metrics, Patterns: queue, MemberBytes: c.cfg.Bounds().MemberBytes}
 	built.sessions = session.NewCluster(session.ClusterConfig{
 		Name: vc.Name, BundlePrefix: BundlePrefix, Locator: built, Limits: c.cfg.Limits, Answers: c.answers,
 		NewForwards: func(o *owner.Owner, spawn session.Spawn) session.Forwards {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -83,5 +84,29 @@ func TestConsumerGroupHeartbeat_Bounds(t *testing.T) {
 			in.SubscribedTopicNames = append(in.SubscribedTopicNames, fmt.Sprintf("%0100d", i))
 		}
 		require.Equal(t, kerr.InvalidRequest.Code, ask[*kmsg.ConsumerGroupHeartbeatResponse](w, in, 1).ErrorCode)
+	})
+}
+
+// The members of all groups have a bound together. They leave it with their groups, also when a write fails.
+func TestJoinGroup_BoundOfAllGroups(t *testing.T) {
+	inWorld(t, quick, func(w *world) {
+		w.memberBytes = 3 << 20
+		w.changeOwner()
+		join := func(group string) *kmsg.JoinGroupResponse {
+			return ask[*kmsg.JoinGroupResponse](w, joinOf(group, 1, 1_000_000), 3)
+		}
+		var members []*kmsg.JoinGroupResponse
+		for i := range 3 {
+			members = append(members, join(fmt.Sprint("g", i)))
+			require.Zero(t, members[i].ErrorCode)
+		}
+		require.Equal(t, kerr.CoordinatorLoadInProgress.Code, join("g3").ErrorCode)
+		leave := kmsg.NewPtrLeaveGroupRequest()
+		leave.Group, leave.MemberID = "g0", members[0].MemberID
+		require.Zero(t, ask[*kmsg.LeaveGroupResponse](w, leave, 0).ErrorCode)
+		require.Zero(t, join("g3").ErrorCode)
+		require.Equal(t, kerr.CoordinatorLoadInProgress.Code, join("g4").ErrorCode)
+		time.Sleep(time.Minute) // sleeps: in the bubble, until sessions end
+		require.Zero(t, join("g4").ErrorCode)
 	})
 }

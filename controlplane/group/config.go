@@ -129,6 +129,8 @@ type Config struct {
 	Log        *zap.Logger
 	Registerer prometheus.Registerer // default: a private one
 	Patterns   *pattern.Queue        // for regular expressions; default: one of its own
+	// MemberBytes bounds the protocols and metadata of the members of all classic groups together; default 256 MiB.
+	MemberBytes int64
 }
 
 // ApplyDefaults sets what is zero to its default.
@@ -136,5 +138,6 @@ func (c *Config) ApplyDefaults() {
 	c.Settings.ApplyDefaults()
 	c.Log = cmp.Or(c.Log, zap.NewNop())
 	c.Patterns = cmp.Or(c.Patterns, new(pattern.Queue))
+	c.MemberBytes = cmp.Or(c.MemberBytes, 256<<20)
 	c.Registerer = cmp.Or[prometheus.Registerer](c.Registerer, prometheus.NewRegistry())
 }

@@ -68,6 +68,7 @@ func New(cfg Config, o Owner, spawn session.Spawn) (*Coordinator, error) {
 		cfg: cfg, owner: o, spawn: spawn, log: cfg.Log, metrics: newMetrics(cfg.Registerer), enqueueing: ended,
 		completed: newCompletions(), classic: cfg.Settings.classic(cfg.Log), consumer: cfg.Settings.consumer(cfg.Log),
 	}
+	c.classic.Budget = classic.NewBudget(cfg.MemberBytes)
 	c.patterns = newPatterns(cfg.Patterns)
 	if _, err := o.Read(func(s *metadata.State) { c.topics.Store(newCatalogue(s, c.patterns)) }); err != nil {
 		c.topics.Store(&catalogue{resolve: c.patterns}) // the tenure is over before it began: everything will say so
@@ -135,7 +136,7 @@ func Waits(apiKey int32) bool {
 
 // Start implements session.Forwards. The reply's error is session.ErrBadRequest if the request cannot be decoded;
 // any other means that there is no answer for now and that asking again is safe.
-func (c *Coordinator) Start(_ context.Context, f *api.Forward, reply func(body []byte, err error)) {
+func (c *Coordinator) Start(ctx context.Context, f *api.Forward, reply func(body []byte, err error)) {
 	handle := handlers[int16(f.ApiKey)]
 	in := kmsg.RequestForKey(int16(f.ApiKey))
 	if handle == nil || in == nil || f.ApiVersion < 0 || f.ApiVersion > int32(in.MaxVersion()) {
@@ -143,7 +144,7 @@ func (c *Coordinator) Start(_ context.Context, f *api.Forward, reply func(body [
 		return
 	}
 	in.SetVersion(int16(f.ApiVersion))
-	called := &call{Coordinator: c, forward: f, in: in, reply: reply}
+	called := &call{Coordinator: c, ctx: ctx, forward: f, in: in, reply: reply}
 	if most, bounded := maxBody[int16(f.ApiKey)]; bounded && len(f.Body) > most {
 		c.refuse("request of a group member refused: it is too large", f, zap.Int("bytes", len(f.Body)), zap.Int("max_bytes", most))
 		called.answer(refusal(in, kerr.InvalidRequest.Code))

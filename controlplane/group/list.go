@@ -1,6 +1,7 @@
 package group
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/controlplane/group/step"
+	"github.com/freshet-io/freshet/controlplane/session"
 	"github.com/freshet-io/freshet/metadata"
 )
 
@@ -23,24 +25,33 @@ import (
 func (c *call) listGroups(in *kmsg.ListGroupsRequest) {
 	out := kmsg.NewPtrListGroupsResponse()
 	all := c.gather(out)
+	states, types, size := filterOf(in.StatesFilter), filterOf(in.TypesFilter), session.AnswerOf(c.ctx)
 	all.done(c.eachStored(func(name string) error {
-		return all.ask(name, func(g *group) {
-			if l, ok := g.listed(); ok && matches(in.StatesFilter, l.GroupState) && matches(in.TypesFilter, l.GroupType) {
-				out.Groups = append(out.Groups, l)
+		var full error
+		err := all.ask(name, func(g *group) {
+			if l, ok := g.listed(); ok && states.takes(l.GroupState) && types.takes(l.GroupType) {
+				if full = size.Add(len(l.Group) + len(l.ProtocolType) + len(l.GroupState) + len(l.GroupType)); full == nil {
+					out.Groups = append(out.Groups, l)
+				}
 			}
 		})
+		return cmp.Or(err, full)
 	}))
 }
 
-// matches tells whether a filter lets a value through; an empty one lets all.
-func matches(filter []string, value string) bool {
-	for _, f := range filter {
-		if strings.EqualFold(strings.TrimSpace(f), value) {
-			return true
-		}
+// filter is a set of lower-case values. An empty one takes all.
+type filter map[string]bool
+
+// filterOf returns the filter of a request, whose values may have spaces around them and letters of either case (KafkaApis.handleListGroupsRequest).
+func filterOf(values []string) filter {
+	f := make(filter, len(values))
+	for _, v := range values {
+		f[strings.ToLower(strings.TrimSpace(v))] = true
 	}
-	return len(filter) == 0
+	return f
 }
+
+func (f filter) takes(value string) bool { return len(f) == 0 || f[strings.ToLower(value)] }
 
 // listed is the group's line in the list; false if it does not exist.
 func (g *group) listed() (kmsg.ListGroupsResponseGroup, bool) {
@@ -86,8 +97,8 @@ func groupNames(s *metadata.State, from string) []string {
 	return names
 }
 
-// loadAll loads every group at the begin of a tenure, so that the sessions of members that are gone end though nobody
-// asks for their group.
+// loadAll loads every group at the begin of a tenure, so that the sessions of lost members end without a
+// request about their group.
 func (c *Coordinator) loadAll(ctx context.Context) {
 	err := c.eachStored(func(name string) error {
 		if ctx.Err() != nil {

@@ -28,13 +28,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // world is a virtual cluster whose owner can change.
 type world struct {
-	t        testing.TB
-	store    *memlog.Store
-	bucket   *mem.Bucket
-	settings group.Settings
-	tenures  int
-	patterns *pattern.Queue
-	stands   atomic.Pointer[time.Time] // what command time stands at, nil: it goes by the clock
+	t           testing.TB
+	store       *memlog.Store
+	bucket      *mem.Bucket
+	settings    group.Settings
+	tenures     int
+	patterns    *pattern.Queue
+	memberBytes int64
+	stands      atomic.Pointer[time.Time] // what command time stands at, nil: it goes by the clock
 
 	*tenure
 }
@@ -167,7 +168,7 @@ func (w *world) begin() {
 		OnOwner: func(o *owner.Owner) func() {
 			tn := &tenure{log: faults, owner: &faultyOwner{Owner: o}}
 			var err error
-			tn.coordinator, err = group.New(group.Config{Settings: w.settings, Patterns: w.patterns}, tn.owner, func(fn func(context.Context)) bool {
+			tn.coordinator, err = group.New(group.Config{Settings: w.settings, Patterns: w.patterns, MemberBytes: w.memberBytes}, tn.owner, func(fn func(context.Context)) bool {
 				if over.Err() != nil {
 					return false
 				}

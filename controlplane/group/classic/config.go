@@ -50,6 +50,9 @@ type Config struct {
 	// prefix, a dash and a random UUID. No two calls may give the same id.
 	NewMemberID func(prefix string) string
 
+	// Budget is shared by the groups of a coordinator. Beyond it, a join is answered COORDINATOR_LOAD_IN_PROGRESS, and clients join again.
+	Budget *Budget
+
 	// Log is told of rebalances and lost members; nil for none.
 	Log *zap.Logger
 }

@@ -50,7 +50,7 @@ type Group struct {
 func New(id string, cfg Config) *Group {
 	return &Group{
 		id: id, cfg: cfg.WithDefaults(), state: Empty, previous: Dead,
-		roster: newRoster(), pending: map[string]time.Time{}, syncing: map[string]struct{}{},
+		roster: newRoster(cfg.Budget), pending: map[string]time.Time{}, syncing: map[string]struct{}{},
 	}
 }
 
@@ -201,6 +201,7 @@ func (g *Group) Release(code int16) step.Step {
 	g.previous, g.state = g.state, Dead
 	g.timers = timers{}
 	g.pending = map[string]time.Time{}
+	g.roster.leaveBudget()
 	return g.take()
 }
 
@@ -212,10 +213,11 @@ type roster struct {
 	votes     map[string]int    // how many members know a protocol
 	joining   int               // members with a parked join
 	bytes     int               // protocols of all, and memberOverhead for each
+	budget    *Budget           // has bytes; nil for none
 }
 
-func newRoster() roster {
-	return roster{byID: map[string]*member{}, instances: map[string]string{}, votes: map[string]int{}}
+func newRoster(b *Budget) roster {
+	return roster{budget: b, byID: map[string]*member{}, instances: map[string]string{}, votes: map[string]int{}}
 }
 
 func (r *roster) len() int { return len(r.list) }
@@ -235,7 +237,7 @@ func (r *roster) add(m *member) {
 		r.instances[*m.Instance] = m.ID
 	}
 	r.count(m.Protocols, 1)
-	r.bytes += memberOverhead
+	r.grow(memberOverhead)
 }
 
 func (r *roster) remove(m *member) {
@@ -245,7 +247,7 @@ func (r *roster) remove(m *member) {
 		delete(r.instances, *m.Instance)
 	}
 	r.count(m.Protocols, -1)
-	r.bytes -= memberOverhead
+	r.grow(-memberOverhead)
 }
 
 // rename gives a member another id in the same place of the order.
@@ -258,7 +260,7 @@ func (r *roster) rename(m *member, id string) {
 
 // count adds by to what the protocols are known, each once.
 func (r *roster) count(protocols []Protocol, by int) {
-	r.bytes += by * protocolBytes(protocols)
+	r.grow(by * protocolBytes(protocols))
 	for i, p := range protocols {
 		if slices.ContainsFunc(protocols[:i], func(q Protocol) bool { return q.Name == p.Name }) {
 			continue
@@ -267,6 +269,17 @@ func (r *roster) count(protocols []Protocol, by int) {
 			delete(r.votes, p.Name)
 		}
 	}
+}
+
+func (r *roster) grow(bytes int) {
+	r.bytes += bytes
+	r.budget.add(bytes)
+}
+
+// leaveBudget takes the roster out of its budget.
+func (r *roster) leaveBudget() {
+	r.budget.add(-r.bytes)
+	r.budget = nil
 }
 
 func (r *roster) allJoining() bool { return r.joining == len(r.list) }

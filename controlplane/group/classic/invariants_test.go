@@ -33,6 +33,9 @@ func (g *Group) verify(t *testing.T) {
 	}
 	require.Equal(t, joining, g.roster.joining)
 	require.Equal(t, bytes, g.roster.bytes)
+	if b := g.roster.budget; b != nil {
+		require.EqualValues(t, bytes, b.Used())
+	}
 	require.Len(t, g.roster.byID, len(g.roster.list))
 	for _, id := range g.roster.instances {
 		require.Contains(t, g.roster.byID, id)

@@ -50,8 +50,10 @@ func (g *Group) Join(now time.Time, c Client, req *kmsg.JoinGroupRequest, reply 
 		g.refuseJoin(r, joinError(r.MemberID, codeInvalidRequest))
 	case !g.stored && r.MemberID != "":
 		g.refuseJoin(r, joinError(r.MemberID, codeUnknownMember))
-	case !g.hasRoom(r):
+	case g.roster.bytes+g.growth(r) > MaxBytes:
 		g.refuseJoin(r, joinError(r.MemberID, codeGroupFull))
+	case !g.cfg.Budget.hasRoom(g.growth(r)):
+		g.refuseJoin(r, joinError(r.MemberID, codeCoordinatorLoading))
 	default:
 		g.join(r)
 	}
@@ -82,13 +84,13 @@ func (g *Group) join(r *joinRequest) {
 	}
 }
 
-// hasRoom reports whether the group stays within MaxBytes.
-func (g *Group) hasRoom(r *joinRequest) bool {
-	bytes := g.roster.bytes + memberOverhead + requestedBytes(r.Protocols)
+// growth returns the bytes that a join adds to the group.
+func (g *Group) growth(r *joinRequest) int {
+	bytes := memberOverhead + requestedBytes(r.Protocols)
 	if m := g.roster.byID[r.MemberID]; m != nil {
 		bytes -= memberOverhead + protocolBytes(m.Protocols)
 	}
-	return bytes <= MaxBytes
+	return bytes
 }
 
 // accepts is acceptJoiningMember: group.max.size. While a rebalance is prepared, only those that wait count, so that

@@ -1,0 +1,26 @@
+package classic
+
+import "sync/atomic"
+
+// Budget bounds the bytes of the members of all groups that share it, as MaxBytes bounds those of one. The nil Budget has no bound.
+type Budget struct {
+	limit int64
+	used  atomic.Int64
+}
+
+// NewBudget returns a budget of so many bytes.
+func NewBudget(limit int64) *Budget { return &Budget{limit: limit} }
+
+// Used returns the bytes of all members.
+func (b *Budget) Used() int64 { return b.used.Load() }
+
+// hasRoom reports whether so many bytes more are within the bound. A number below zero always is.
+func (b *Budget) hasRoom(bytes int) bool {
+	return b == nil || bytes <= 0 || b.used.Load()+int64(bytes) <= b.limit
+}
+
+func (b *Budget) add(bytes int) {
+	if b != nil {
+		b.used.Add(int64(bytes))
+	}
+}
