@@ -19,7 +19,7 @@ export GOFLAGS := $(strip -trimpath $(filter-out -trimpath,$(shell $(GO) env GOF
 # The longest packages come first in each list.
 UNIT      = $(shell { $(GO) list ./... || echo ./go-list-failed; } | grep -v '/test/') ./test/removal
 PLAIN     = $(shell $(GO) list ./bench/... ./cmd/... ./deploy/... ./internal/docs ./internal/lint)
-WAITING   = ./test/clients ./test/matrix ./test/ecosystem ./test/differential ./test/e2e ./test/zones ./test/chart ./test/elastic ./test/upgrade ./test/ecs ./test/soak
+WAITING   = ./test/clients ./test/matrix ./test/ecosystem ./test/differential ./test/e2e ./test/zones ./test/chart ./test/elastic ./test/upgrade ./test/ecs ./test/attacks ./test/soak
 MEASURING = $(shell $(GO) list ./test/... | grep -v -e '/test/sim' -e '/test/removal' -e '/test/kube' -e '/test/ecs/cluster' -e '/test/compose' $(WAITING:./%=-e '/%$$'))
 # Vet is make lint's.
 TEST      = $(GO) test -vet=off -timeout 14m
@@ -283,6 +283,10 @@ zones: ## count what goes between zones, each a network namespace that produces 
 .PHONY: lostzone
 lostzone: build ## let consumers of ten client versions lose their zone for good, and its agents one by one (8 minutes)
 	FRESHET_LOSTZONE=1 $(REAL) -v -run '^TestLostZone_' ./test/matrix -args -bounds
+
+.PHONY: attacks
+attacks: build ## have clients ask for as much as the protocol allows, and measure how long others wait and the peak memory (Linux; 4 minutes)
+	FRESHET_ATTACKS=1 $(REAL) -v -run '^TestAttacks$$' ./test/attacks
 
 # Programs and images for a Kubernetes on this machine. Images have the names under which they are pulled elsewhere.
 KUBE_VERSION = $(patsubst v%,%,$(shell cd tools/kube && $(GO) list -m -f '{{.Version}}' k8s.io/kubernetes))
