@@ -36,6 +36,14 @@ type ListOffsets struct {
 // maxListWait bounds a ListOffsets request whatever its time-out, below clients' request time-out.
 const maxListWait = 25 * time.Second
 
+// listWait returns the time that a request waits for its answer.
+func listWait(in *kmsg.ListOffsetsRequest) time.Duration {
+	if in.Version < 10 {
+		return maxListWait
+	}
+	return min(maxListWait, time.Duration(max(in.TimeoutMillis, 1))*time.Millisecond)
+}
+
 // NewListOffsets returns the handler. departure, if it is not nil, redirects clients while the agent drains.
 func NewListOffsets(catalogue *view.Catalogue, source view.Prober, offsets *fetch.Offsets, departure *Departure) (*ListOffsets, error) {
 	if catalogue == nil || source == nil || offsets == nil {
@@ -58,12 +66,8 @@ func (l *ListOffsets) Start(ctx context.Context, req *edge.Request) func() edge.
 }
 
 func (l *ListOffsets) answer(ctx context.Context, req *edge.Request, in *kmsg.ListOffsetsRequest) *kmsg.ListOffsetsResponse {
-	wait := maxListWait
-	if in.Version >= 10 {
-		wait = min(wait, time.Duration(max(in.TimeoutMillis, 1))*time.Millisecond)
-	}
 	connection := ctx
-	ctx, cancel := context.WithTimeout(ctx, wait)
+	ctx, cancel := context.WithTimeout(ctx, listWait(in))
 	defer cancel()
 	out := kmsg.NewPtrListOffsetsResponse()
 	var asked []namedPartition

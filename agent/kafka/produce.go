@@ -27,6 +27,14 @@ const (
 	produceFreshTimeout = 2 * time.Second
 )
 
+// produceWait returns the time that a request waits for its answer, from its arrival.
+func produceWait(in *kmsg.ProduceRequest) time.Duration {
+	if in.TimeoutMillis <= 0 {
+		return maxProduceTimeout
+	}
+	return min(time.Duration(in.TimeoutMillis)*time.Millisecond, maxProduceTimeout)
+}
+
 // BatchWriter takes record batches to the object store; writer.Writer implements it.
 type BatchWriter interface {
 	Add(ctx context.Context, batches []writer.Batch) *writer.Produce
@@ -96,11 +104,7 @@ func (p *Produce) Start(ctx context.Context, req *edge.Request) func() edge.Repl
 	if err := Decode(req, in); err != nil {
 		return Malformed(req, err)
 	}
-	timeout := maxProduceTimeout
-	if t := time.Duration(in.TimeoutMillis) * time.Millisecond; t > 0 {
-		timeout = min(t, timeout)
-	}
-	ctx, cancel := context.WithDeadline(ctx, req.Arrived.Add(timeout))
+	ctx, cancel := context.WithDeadline(ctx, req.Arrived.Add(produceWait(in)))
 	r := &produceRequest{api: p, req: req, in: in, now: p.cfg.Now()}
 	unstamp := r.askStamp(ctx)
 	r.prepare(ctx)

@@ -3,6 +3,7 @@ package admin_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 	"strconv"
@@ -306,5 +307,17 @@ func TestHandle_HoldsNoLock(t *testing.T) {
 			require.NoError(c.t, err)
 			require.Zero(c.t, w.reads, kmsg.NameForKey(key))
 		}
+	})
+}
+
+func TestDescribeTopicPartitions_Bound(t *testing.T) {
+	inCluster(t, func(c *cluster) {
+		c.create("many", 2100)
+		in := kmsg.NewPtrDescribeTopicPartitionsRequest()
+		in.Topics = []kmsg.DescribeTopicPartitionsRequestTopic{{Topic: "many"}}
+		in.ResponsePartitionLimit = math.MaxInt32
+		out := ask[*kmsg.DescribeTopicPartitionsResponse](c, in, 0)
+		require.Len(c.t, out.Topics[0].Partitions, 2000)
+		require.EqualValues(c.t, 2000, out.NextCursor.Partition)
 	})
 }
