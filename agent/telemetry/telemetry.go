@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -67,25 +68,27 @@ type Config struct {
 
 // Telemetry knows the clients of one agent and what they pushed. Safe for concurrent use.
 type Telemetry struct {
-	cfg     Config
-	metrics *metrics
-	mu      struct {
+	cfg         Config
+	metrics     *metrics
+	subscribing sync.Mutex // held by Subscribe while it compiles patterns
+	mu          struct {
 		sync.Mutex
-		subscriptions []*clientmetrics.Subscription
-		version       uint64 // of subscriptions
+		subscriptions []subscription // by name
+		version       uint64         // of subscriptions
+		unions        map[string][]string
 		clients       map[InstanceID]*client
 		heard         *list.List // of *client, the one heard of longest ago first
 		series        int        // of all clients
 	}
 }
 
-// client is one that asked what to push.
+// client is a client that asked for its subscription.
 type client struct {
 	id           InstanceID
 	name         string // id as label
 	label        string // client id as label
 	about        clientmetrics.Client
-	version      uint64 // of the subscriptions that the following is of
+	version      uint64 // of the subscriptions of the following fields
 	subscription int32
 	metrics      []string
 	interval     time.Duration
@@ -110,26 +113,60 @@ func New(cfg Config) *Telemetry {
 	}
 	cfg.Registerer = cmp.Or[prometheus.Registerer](cfg.Registerer, prometheus.NewRegistry())
 	t := &Telemetry{cfg: cfg, metrics: newMetrics(cfg.Registerer)}
-	t.mu.clients, t.mu.heard = map[InstanceID]*client{}, list.New()
+	t.mu.clients, t.mu.heard, t.mu.unions = map[InstanceID]*client{}, list.New(), map[string][]string{}
 	cfg.Registerer.MustRegister(t)
 	return t
 }
 
-// Subscribe replaces the subscriptions: configs by name, as of a version, which rises with every change; an equal one
-// is no change. A subscription that cannot be parsed, which the owner keeps out, asks for nothing.
+// Subscribe replaces the subscriptions: configs by name, as of a version, which rises with every change. An equal version
+// is no change. A subscription that cannot be parsed asks for nothing; the owner refuses such ones.
 func (t *Telemetry) Subscribe(version uint64, configs map[string]map[string]string) {
+	t.subscribing.Lock()
+	defer t.subscribing.Unlock()
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	if version <= t.mu.version {
+	known, old := t.mu.subscriptions, t.mu.version
+	t.mu.Unlock()
+	if version <= old {
 		return
 	}
-	var all []*clientmetrics.Subscription
-	for name, c := range configs {
-		if s, err := clientmetrics.Parse(name, c); err == nil {
-			all = append(all, s)
+	all := make([]subscription, 0, len(configs))
+	for _, name := range slices.Sorted(maps.Keys(configs)) {
+		parsed := subscription{name: name, configs: configs[name]}
+		i := slices.IndexFunc(known, func(k subscription) bool { return k.name == name && maps.Equal(k.configs, parsed.configs) })
+		if i >= 0 {
+			all = append(all, known[i])
+		} else if s, err := clientmetrics.Parse(name, parsed.configs); err == nil && len(all) < clientmetrics.MaxSubscriptions {
+			parsed.Subscription = s
+			all = append(all, parsed)
 		}
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.mu.subscriptions, t.mu.version = all, version
+	clear(t.mu.unions)
+}
+
+// subscription is a parsed subscription and its configs.
+type subscription struct {
+	*clientmetrics.Subscription
+	name    string
+	configs map[string]string
+}
+
+// maxUnions bounds the distinct lists of metrics that clients share.
+const maxUnions = 256
+
+// union returns a list of metrics that is shared by the clients with an equal one.
+func (t *Telemetry) union(metrics []string) []string {
+	key := strings.Join(metrics, ",")
+	if shared, ok := t.mu.unions[key]; ok {
+		return shared
+	}
+	if len(t.mu.unions) >= maxUnions {
+		clear(t.mu.unions)
+	}
+	t.mu.unions[key] = slices.Clip(metrics)
+	return t.mu.unions[key]
 }
 
 // Answer tells a client what to push.
@@ -201,8 +238,9 @@ func (t *Telemetry) client(id InstanceID, about clientmetrics.Client) *client {
 // subscribe finds what a client is to push: the union of the subscriptions that match it, at the shortest interval.
 func (t *Telemetry) subscribe(c *client) {
 	c.version, c.metrics, c.interval = t.mu.version, nil, clientmetrics.DefaultInterval
+	budget := clientmetrics.NewBudget()
 	for _, s := range t.mu.subscriptions {
-		if s.Matches(&c.about) {
+		if s.Matches(&c.about, budget) {
 			c.metrics = append(c.metrics, s.Metrics...)
 			c.interval = min(c.interval, s.Interval)
 		}
@@ -212,6 +250,7 @@ func (t *Telemetry) subscribe(c *client) {
 	if slices.Contains(c.metrics, clientmetrics.Every) {
 		c.metrics = []string{clientmetrics.Every}
 	}
+	c.metrics = t.union(c.metrics)
 	sum := crc32.New(crc32.MakeTable(crc32.Castagnoli))
 	_, _ = io.WriteString(sum, strings.Join(c.metrics, ",")) // a hash has no errors
 	_ = binary.Write(sum, binary.BigEndian, int64(c.interval))

@@ -226,3 +226,30 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// Clients with the same subscriptions share one list, also after a change of others. A subscription that stays is not compiled again.
+func TestTelemetry_SharesListsOfMetrics(t *testing.T) {
+	test(t, func(w *world) {
+		configs := map[string]map[string]string{"s": {"metrics": "org.,net."}, "a": {"metrics": "x", "match": "client_id=app"}}
+		w.Subscribe(2, configs)
+		kept := w.mu.subscriptions[0]
+		require.Equal(t, "a", kept.name)
+		a, err := w.Get(InstanceID{}, app)
+		require.NoError(t, err)
+		b, err := w.Get(InstanceID{}, app)
+		require.NoError(t, err)
+		require.Equal(t, []string{"net.", "org.", "x"}, a.Metrics)
+		require.Same(t, &a.Metrics[0], &b.Metrics[0])
+		configs["s"] = map[string]string{"metrics": "y"}
+		for i := range 100 {
+			configs[fmt.Sprint("t", i)] = map[string]string{"metrics": "z"}
+		}
+		w.Subscribe(3, configs)
+		require.Same(t, kept.Subscription, w.mu.subscriptions[0].Subscription)
+		require.Len(t, w.mu.subscriptions, clientmetrics.MaxSubscriptions)
+		for i := range 2 * maxUnions {
+			w.union([]string{fmt.Sprint(i)})
+		}
+		require.LessOrEqual(t, len(w.mu.unions), maxUnions)
+	})
+}

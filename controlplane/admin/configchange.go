@@ -51,9 +51,13 @@ func (c *call) changeConfigs(ctx context.Context, changes []*configChange, valid
 	markSubscriptions(changes)
 	return c.change(ctx, func() error {
 		err := c.read(func(s *metadata.State) error {
+			subscriptions := 0
+			for range s.ConfiguredNames(metadata.ConfigClientMetrics) {
+				subscriptions++
+			}
 			for _, change := range changes {
 				if change.err == nil {
-					change.err = change.check(c.APIs, s)
+					change.err = change.check(c.APIs, s, &subscriptions)
 				}
 			}
 			return nil
@@ -108,8 +112,8 @@ func markSubscriptions(changes []*configChange) {
 }
 
 // check finds the resource, applies the operations to its configs, validates the outcome, and leaves the command; no
-// command if nothing changes.
-func (ch *configChange) check(a *APIs, s *metadata.State) *apiError {
+// command if nothing changes. subscriptions is the number of client metrics subscriptions so far.
+func (ch *configChange) check(a *APIs, s *metadata.State, subscriptions *int) *apiError {
 	if fault := ch.checkForm(); fault != nil {
 		return fault
 	}
@@ -129,6 +133,12 @@ func (ch *configChange) check(a *APIs, s *metadata.State) *apiError {
 	}
 	if fault := ch.validate(a, after, brokers); fault != nil {
 		return fault
+	}
+	if ch.kind == kmsg.ConfigResourceTypeClientMetrics && len(before) == 0 && len(after) > 0 {
+		*subscriptions++
+		if *subscriptions > clientmetrics.MaxSubscriptions {
+			return failed(kerr.PolicyViolation, fmt.Sprintf("There are at most %d client metrics subscriptions.", clientmetrics.MaxSubscriptions))
+		}
 	}
 	ch.command = setConfigs(ch.resource, topic, before, after)
 	return nil

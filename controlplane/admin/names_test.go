@@ -262,6 +262,31 @@ func TestAlterConfigs_TooManySubscriptions(t *testing.T) {
 	})
 }
 
+func TestAlterConfigs_SubscriptionsInAll(t *testing.T) {
+	inCluster(t, func(c *cluster) {
+		set := func(from, to int) (codes []int16) {
+			in := kmsg.NewPtrIncrementalAlterConfigsRequest()
+			for i := from; i < to; i++ {
+				in.Resources = append(in.Resources, kmsg.IncrementalAlterConfigsRequestResource{
+					ResourceType: kmsg.ConfigResourceTypeClientMetrics, ResourceName: strconv.Itoa(i),
+					Configs: []kmsg.IncrementalAlterConfigsRequestResourceConfig{{Name: "interval.ms", Value: ptr(strconv.Itoa(1000 + from))}},
+				})
+			}
+			for _, r := range ask[*kmsg.IncrementalAlterConfigsResponse](c, in, 1).Resources {
+				codes = append(codes, r.ErrorCode)
+			}
+			return codes
+		}
+		for i := range 4 {
+			require.NotContains(c.t, set(10*i, 10*i+10), kerr.PolicyViolation.Code)
+		}
+		require.Zero(c.t, set(40, 45)[4])
+		codes := set(44, 51) // the first exists
+		require.Zero(c.t, codes[5], "the fiftieth")
+		require.Equal(c.t, kerr.PolicyViolation.Code, codes[6])
+	})
+}
+
 func TestCreatePartitions_OfManyTopics(t *testing.T) {
 	inCluster(t, func(c *cluster) {
 		in := kmsg.NewPtrCreatePartitionsRequest()

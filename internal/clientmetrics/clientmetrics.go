@@ -30,6 +30,14 @@ const (
 	DefaultInterval = 5 * time.Minute
 )
 
+// Bounds. Kafka has none.
+const (
+	// MaxSubscriptions bounds the subscriptions of a virtual cluster.
+	MaxSubscriptions = 50
+	// MaxMetrics bounds the metrics of a subscription.
+	MaxMetrics = 50
+)
+
 // Every is the metric name that asks for all metrics.
 const Every = "*"
 
@@ -92,10 +100,20 @@ type selector struct {
 	pattern pattern.Pattern
 }
 
-// Matches reports whether the subscription is for the client.
-func (s *Subscription) Matches(c *Client) bool {
+// Budget is the work that matching one client with all subscriptions may still take: instructions of a pattern times the bytes of a value.
+type Budget int
+
+// NewBudget returns the budget for a client. It takes some 25 ms.
+func NewBudget() *Budget {
+	b := Budget(pattern.MaxSteps)
+	return &b
+}
+
+// Matches reports whether the subscription is for the client. Once the budget is spent, no subscription with patterns is.
+func (s *Subscription) Matches(c *Client, b *Budget) bool {
 	for _, m := range s.match {
-		if !m.pattern.Match(m.value(c)) {
+		value := m.value(c)
+		if *b -= Budget(m.pattern.Size() * len(value)); *b < 0 || !m.pattern.Match(value) {
 			return false
 		}
 	}
@@ -115,6 +133,9 @@ func Parse(name string, configs map[string]string) (*Subscription, error) {
 		}
 	}
 	s := &Subscription{Metrics: topicconfig.SplitList(configs[Metrics]), Interval: DefaultInterval}
+	if len(s.Metrics) > MaxMetrics {
+		return nil, topicconfig.Invalidf("A subscription has at most %d metrics", MaxMetrics)
+	}
 	if value, set := configs[Interval]; set {
 		if err := s.setInterval(value); err != nil {
 			return nil, err

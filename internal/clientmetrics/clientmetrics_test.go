@@ -1,6 +1,8 @@
 package clientmetrics
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,10 +42,34 @@ func TestSubscription_Matches(t *testing.T) {
 	s, err := Parse("s", map[string]string{"match": "client_id=app-.*, client_software_name=java", "interval.ms": "1000"})
 	require.NoError(t, err)
 	require.Equal(t, time.Second, s.Interval)
-	require.True(t, s.Matches(&Client{ClientID: "app-1", SoftwareName: "java"}))
-	require.False(t, s.Matches(&Client{ClientID: "an-app-1", SoftwareName: "java"}), "the whole value")
-	require.False(t, s.Matches(&Client{ClientID: "app-1", SoftwareName: "librdkafka"}), "all patterns")
+	require.True(t, s.Matches(&Client{ClientID: "app-1", SoftwareName: "java"}, NewBudget()))
+	require.False(t, s.Matches(&Client{ClientID: "an-app-1", SoftwareName: "java"}, NewBudget()), "the whole value")
+	require.False(t, s.Matches(&Client{ClientID: "app-1", SoftwareName: "librdkafka"}, NewBudget()), "all patterns")
 	every, err := Parse("s", map[string]string{"metrics": "*"})
 	require.NoError(t, err)
-	require.True(t, every.Matches(&Client{}))
+	require.True(t, every.Matches(&Client{}, NewBudget()))
+}
+
+// Client IDs have up to 32 KiB, and a pattern up to 10,000 instructions: without a bound, one match takes seconds.
+func TestSubscription_MatchesWithinABudget(t *testing.T) {
+	slow, err := Parse("slow", map[string]string{"match": "client_id=" + strings.Repeat("(?:a|b|a?){90}", 18) + "x"})
+	require.NoError(t, err)
+	budget := NewBudget()
+	require.False(t, slow.Matches(&Client{ClientID: strings.Repeat("a", 32_000)}, budget))
+	require.Negative(t, *budget)
+	quick, err := Parse("quick", map[string]string{"match": "client_id=a"})
+	require.NoError(t, err)
+	require.False(t, quick.Matches(&Client{ClientID: "a"}, budget))
+	require.True(t, quick.Matches(&Client{ClientID: "a"}, NewBudget()))
+}
+
+func TestParse_BoundOfMetrics(t *testing.T) {
+	metrics := make([]string, MaxMetrics)
+	for i := range metrics {
+		metrics[i] = fmt.Sprint("m", i)
+	}
+	_, err := Parse("s", map[string]string{"metrics": strings.Join(metrics, ",")})
+	require.NoError(t, err)
+	_, err = Parse("s", map[string]string{"metrics": strings.Join(append(metrics, "one more"), ",")})
+	require.ErrorIs(t, err, topicconfig.ErrInvalid)
 }
