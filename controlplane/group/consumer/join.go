@@ -44,7 +44,7 @@ func (g *Group) join(now time.Time, c Client, req *kmsg.JoinGroupRequest, cat Ca
 	}
 	subscription, ok := readSubscription(req.Protocols[0].Metadata)
 	if !ok {
-		return fault(kerr.UnknownServerError, "Malformed subscription.")
+		return fault(kerr.InconsistentGroupProtocol, "Malformed subscription.")
 	}
 	e, err := g.enterClassic(name, req)
 	if err != nil {
