@@ -12,6 +12,8 @@ const (
 	leastProducers = 1 << 16
 	// leastMembers is the least bound of the members of classic groups. It has room for one group of the maximum size.
 	leastMembers = 16 << 20
+	// leastForwards is the least bound of the bodies of forwarded requests. It has room for one of the maximum size.
+	leastForwards = 64 << 20
 	// leastQueue and mostQueue bound the commands that wait for the log. leastQueue has room for one command of the maximum size.
 	leastQueue, mostQueue = 17 << 20, 64 << 20
 )
@@ -28,6 +30,8 @@ type Bounds struct {
 	Producers int64
 	// QueueBytes bounds the commands that wait for the log.
 	QueueBytes int64
+	// ForwardBytes bounds the bodies of the requests that agents forward. 0 takes the default of session.Limits.
+	ForwardBytes int64
 	// MemberBytes bounds the protocols and metadata of the members of classic groups. 0 takes the coordinator's default.
 	MemberBytes int64
 }
@@ -50,6 +54,7 @@ func (c *Config) Bounds() Bounds {
 	b.Bytes = max(1, share/4)
 	b.QueueBytes = min(max(share/16, leastQueue), mostQueue)
 	b.MemberBytes = max(share/16, leastMembers)
+	b.ForwardBytes = max(share/8, leastForwards)
 	if b.Extents == 0 {
 		b.Extents = max(1, b.Bytes/metadata.ExtentBytes)
 		b.PlannedExtents = max(1, b.Extents/2) // partitions and producers take memory too

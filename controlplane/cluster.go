@@ -81,8 +81,10 @@ func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
 	})
 	queue := new(pattern.Queue)
 	groups := group.Config{Settings: group.SettingsOf(vc.Broker), Log: built.log, Registerer: built.metrics, Patterns: queue, MemberBytes: c.cfg.Bounds().MemberBytes}
+	limits := c.cfg.Limits
+	limits.ForwardBytes = cmp.Or(limits.ForwardBytes, c.cfg.Bounds().ForwardBytes)
 	built.sessions = session.NewCluster(session.ClusterConfig{
-		Name: vc.Name, BundlePrefix: BundlePrefix, Locator: built, Limits: c.cfg.Limits, Answers: c.answers,
+		Name: vc.Name, BundlePrefix: BundlePrefix, Locator: built, Limits: limits, Answers: c.answers,
 		NewForwards: func(o *owner.Owner, spawn session.Spawn) session.Forwards {
 			f := newForwards(spawn)
 			topics := admin.New(admin.Config{DefaultPartitions: vc.DefaultPartitions, Broker: vc.Broker, UndeleteMs: c.cfg.Lifecycle.UndeleteMs(), Log: built.log}, o)

@@ -22,11 +22,11 @@ func TestConfig_Bounds(t *testing.T) {
 	for limit, want := range map[int64]Bounds{
 		24 << 30: {
 			Bytes: 3 << 30, Extents: (3 << 30) / metadata.ExtentBytes, PlannedExtents: (3 << 29) / metadata.ExtentBytes,
-			Producers: (12 << 27) / metadata.ProducerBytes, QueueBytes: mostQueue, MemberBytes: 12 << 26,
+			Producers: (12 << 27) / metadata.ProducerBytes, QueueBytes: mostQueue, MemberBytes: 12 << 26, ForwardBytes: 12 << 27,
 		},
 		120 << 20: {
 			Bytes: 15 << 20, Extents: (15 << 20) / metadata.ExtentBytes, PlannedExtents: (15 << 19) / metadata.ExtentBytes,
-			Producers: leastProducers, QueueBytes: leastQueue, MemberBytes: leastMembers,
+			Producers: leastProducers, QueueBytes: leastQueue, MemberBytes: leastMembers, ForwardBytes: leastForwards,
 		},
 	} {
 		debug.SetMemoryLimit(limit)
@@ -37,7 +37,7 @@ func TestConfig_Bounds(t *testing.T) {
 		two.MemoryLimit = 0
 	}
 	set := (&Config{MaxProducers: 5, MaxExtents: 7, MemoryLimit: 1 << 30}).Bounds()
-	require.Equal(t, Bounds{Bytes: 1 << 28, Extents: 7, PlannedExtents: 7, Producers: 5, QueueBytes: mostQueue, MemberBytes: 1 << 26}, set)
+	require.Equal(t, Bounds{Bytes: 1 << 28, Extents: 7, PlannedExtents: 7, Producers: 5, QueueBytes: mostQueue, MemberBytes: 1 << 26, ForwardBytes: 1 << 27}, set)
 }
 
 func TestConfig_Advertised(t *testing.T) {

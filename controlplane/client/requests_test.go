@@ -67,3 +67,23 @@ func TestForward_LeavesRoomForOthers(t *testing.T) {
 		require.True(t, s.forwards.TryAcquire(2*callOverhead))
 	})
 }
+
+// Requests that wait for other clients are refused at a bound of their own, and leave room for the requests that end their wait.
+func TestForward_WaitingOnesHaveABound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := notRun(t, 2*callOverhead)
+		ctx, cancel := context.WithCancel(t.Context())
+		for range 2 {
+			go func() { _, _ = s.Forward(ctx, Forward{Waits: true}) }()
+		}
+		synctest.Wait()
+		_, err := s.Forward(ctx, Forward{Waits: true})
+		require.ErrorIs(t, err, ErrThrottled)
+		go func() { _, _ = s.Forward(ctx, Forward{}) }()
+		synctest.Wait()
+		require.Len(t, s.mu.calls.pending, 3)
+		cancel()
+		synctest.Wait()
+		require.True(t, s.waits.TryAcquire(2*callOverhead))
+	})
+}

@@ -89,6 +89,9 @@ type Limits struct {
 	Parked int
 	// Subscriptions bounds the partitions that one stream gets notices of; 2^20.
 	Subscriptions int
+	// ForwardBytes bounds the bodies of the forwarded requests of one virtual cluster that are under way, over all agents, but for bodies of
+	// up to 4 KiB. Requests that wait for other clients take at most half of it. 256 MiB.
+	ForwardBytes int64
 	// Forwards bounds the forwarded requests of one stream that are under way, those that wait for other clients not
 	// counted; 4096. Waiting bounds those; 65536.
 	Forwards, Waiting int
@@ -123,6 +126,7 @@ func (l *Limits) ApplyDefaults() {
 	l.HeldCommits = cmp.Or(l.HeldCommits, 1024)
 	l.Parked = cmp.Or(l.Parked, 1<<16)
 	l.Subscriptions = cmp.Or(l.Subscriptions, 1<<20)
+	l.ForwardBytes = cmp.Or(l.ForwardBytes, 256<<20)
 	l.Forwards = cmp.Or(l.Forwards, 4096)
 	l.Waiting = cmp.Or(l.Waiting, 1<<16)
 }

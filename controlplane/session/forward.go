@@ -79,6 +79,7 @@ type forwardQueue struct {
 	answer func(f *api.Forward, answer *Answer, body []byte, err error)
 	spawn  func(func()) bool
 	bounds *Answers
+	bytes  *forwardBytes
 	mu     struct {
 		sync.Mutex
 		queues  map[uint64][]*forwarding // by connection, there while one is under way; the slice has the requests behind it
@@ -103,7 +104,7 @@ const (
 )
 
 func newForwardQueue(a *agent) *forwardQueue {
-	q := &forwardQueue{limits: a.t.limits, spawn: a.t.spawn, bounds: a.t.cluster.cfg.Answers}
+	q := &forwardQueue{limits: a.t.limits, spawn: a.t.spawn, bounds: a.t.cluster.cfg.Answers, bytes: &a.t.forwardBytes}
 	q.answer = func(f *api.Forward, answer *Answer, body []byte, err error) {
 		a.answerForward(f, answer, body, a.forwardFault(f, err))
 	}
@@ -128,11 +129,11 @@ func (q *forwardQueue) add(ctx context.Context, f *api.Forward, waits bool) bool
 func (q *forwardQueue) enter(fw *forwarding) (first, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if count, limit := q.count(fw); *count >= limit {
+	count, limit := q.count(fw)
+	if *count >= limit || !q.bytes.take(fw, q.limits.ForwardBytes) {
 		return false, false
-	} else {
-		*count++
 	}
+	*count++
 	queue, busy := q.mu.queues[fw.f.Connection]
 	if !busy {
 		q.mu.queues[fw.f.Connection] = nil
@@ -140,6 +141,54 @@ func (q *forwardQueue) enter(fw *forwarding) (first, ok bool) {
 	}
 	q.mu.queues[fw.f.Connection] = append(queue, fw)
 	return false, true
+}
+
+// drop takes a request out of the bounds. Called with mu held.
+func (q *forwardQueue) drop(fw *forwarding) {
+	count, _ := q.count(fw)
+	*count--
+	q.bytes.give(fw)
+}
+
+// smallForward is the largest body, in bytes, that does not count in Limits.ForwardBytes.
+const smallForward = 4 << 10
+
+// forwardBytes counts the bodies of a tenure's forwarded requests.
+type forwardBytes struct {
+	mu           sync.Mutex
+	all, waiting int64
+}
+
+// take counts a request, or returns false if there is no room for it.
+func (b *forwardBytes) take(fw *forwarding, limit int64) bool {
+	n := int64(len(fw.f.Body))
+	if n <= smallForward {
+		return true
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.all+n > limit || fw.waits && b.waiting+n > limit/2 {
+		return false
+	}
+	b.all += n
+	if fw.waits {
+		b.waiting += n
+	}
+	return true
+}
+
+// give takes a counted request out.
+func (b *forwardBytes) give(fw *forwarding) {
+	n := int64(len(fw.f.Body))
+	if n <= smallForward {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.all -= n
+	if fw.waits {
+		b.waiting -= n
+	}
 }
 
 // count returns the number that a request counts in, and its bound. Called with mu held.
@@ -184,13 +233,11 @@ func (q *forwardQueue) reply(fw *forwarding, answer *Answer) func(body []byte, e
 func (q *forwardQueue) leave(fw *forwarding) *forwarding {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	count, _ := q.count(fw)
-	*count--
+	q.drop(fw)
 	queue := q.mu.queues[fw.f.Connection]
 	if len(queue) == 0 || fw.ctx.Err() != nil { // when the stream has ended, its agent asks again on another
 		for _, dropped := range queue {
-			count, _ := q.count(dropped)
-			*count--
+			q.drop(dropped)
 		}
 		delete(q.mu.queues, fw.f.Connection)
 		return nil

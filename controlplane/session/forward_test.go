@@ -3,6 +3,7 @@ package session_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -123,7 +124,7 @@ func TestForwards_WaitingOnesLeaveRoom(t *testing.T) {
 		require.Equal(t, "i", <-held, "asked again, it finds room")
 		s.release("j1")
 		require.Equal(t, "j1", <-joins[0])
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // sleeps: in the bubble
 		require.Equal(t, []string{"j1", "j2", "p", "i", "j3"}, s.order())
 		s.release("j2")
 		s.release("j3")
@@ -180,5 +181,42 @@ func TestForwards_ParkedOnesMoveToTheNextOwner(t *testing.T) {
 		require.Equal(t, "a2", <-second)
 		a.leave()
 		w.stop(n[1])
+	})
+}
+
+// The bodies of requests have a bound over all agents. Requests that wait for other clients leave half of it to others, and small ones never wait.
+func TestForwards_BoundOfBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, n, a, s := scriptedWorld(t, session.Limits{ForwardBytes: 100_000}, "r1")
+		other := w.agent()
+		other.opened()
+		body := func(name string, size int) string { return name + strings.Repeat(".", size-len(name)) }
+		begun := func() (names []string) {
+			for _, b := range s.order() {
+				names = append(names, strings.TrimRight(b, "."))
+			}
+			return names
+		}
+		join := a.ask(int16(waitingKey), 1, body("j1", 50_000))
+		second := other.ask(int16(waitingKey), 1, body("j2", 5_000))
+		require.Equal(t, []string{"j1"}, begun(), "half of the bound is taken")
+		parked := other.ask(parkedKey, 2, body("p", 50_000))
+		held := a.ask(parkedKey, 3, body("h", 5_000))
+		require.Equal(t, body("small", 4096), <-a.ask(instantKey, 4, body("small", 4096)))
+		require.Equal(t, []string{"j1", "p", "small"}, begun())
+		s.release(body("p", 50_000))
+		require.Len(t, <-parked, 50_000)
+		time.Sleep(time.Second) // sleeps: in the bubble
+		require.Equal(t, []string{"j1", "p", "small", "h"}, begun(), "asked again")
+		s.release(body("j1", 50_000))
+		require.Len(t, <-join, 50_000)
+		time.Sleep(time.Second) // sleeps: in the bubble
+		s.release(body("j2", 5_000))
+		s.release(body("h", 5_000))
+		require.Len(t, <-second, 5_000)
+		require.Len(t, <-held, 5_000)
+		a.leave()
+		other.leave()
+		w.stop(n[0])
 	})
 }

@@ -34,6 +34,8 @@ type tenure struct {
 	cancel   context.CancelCauseFunc
 	work     sync.WaitGroup
 
+	forwardBytes forwardBytes
+
 	mu struct {
 		sync.Mutex
 		stopped   bool
