@@ -27,7 +27,7 @@ func (a *Agent) newHandler() (*kafka.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	answers := kafka.NewAnswers(a.cfg.MemoryLimit, func() { a.edge.Reclaim() })
+	answers := kafka.NewAnswers(a.cfg.MemoryLimit, func() { a.edge.Reclaim() }, a.cfg.Registry)
 	metadata := kafka.MetadataConfig{
 		Catalogue: catalogue, Views: views, Prober: a.session, Log: log, Departure: a.departure, Registerer: a.cfg.Registry, Answers: answers,
 	}

@@ -290,6 +290,7 @@ func (s *Server) Reclaim() {
 	}
 	for _, c := range s.connections() {
 		if writing := c.writing.Load(); writing != 0 && now.Sub(time.Unix(0, writing)) >= stallTimeout {
+			s.warn("connection closed: it does not take its answers, and others wait for the memory; raise --memory-limit if this happens without an attack", c)
 			c.abort(closeSlowReader)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"golang.org/x/sync/semaphore"
 )
@@ -28,14 +30,18 @@ type Answers struct {
 	shared  *semaphore.Weighted
 	places  *semaphore.Weighted
 	reclaim func()
+	waiting prometheus.Gauge
 }
 
 // NewAnswers returns the bounds for an agent with so many bytes of memory. reclaim closes connections that do not take their answers.
-func NewAnswers(memory int64, reclaim func()) *Answers {
+func NewAnswers(memory int64, reclaim func(), r prometheus.Registerer) *Answers {
 	bytes := max(memory/sharedPart, 4*askedAnswer)
 	return &Answers{
 		bytes: bytes, shared: semaphore.NewWeighted(bytes),
 		places: semaphore.NewWeighted(min(max(1, memory/memoryOfPlace), maxPlaces)), reclaim: reclaim,
+		waiting: promauto.With(r).NewGauge(prometheus.GaugeOpts{
+			Name: "freshet_kafka_answers_waiting", Help: "Requests that wait for the memory of their answer.",
+		}),
 	}
 }
 
@@ -64,6 +70,8 @@ func (a *Answers) acquire(ctx context.Context, of *semaphore.Weighted, n int64) 
 	if of.TryAcquire(n) {
 		return release, nil
 	}
+	a.waiting.Inc()
+	defer a.waiting.Dec()
 	acquired := make(chan error, 1)
 	go func() { acquired <- of.Acquire(ctx, n) }()
 	tick := time.NewTicker(reclaimEvery)

@@ -41,7 +41,7 @@ func TestAnswers_AreTakenBeforeOthersAreAskedFor(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				reclaims := 0
 				owner := &answeringOwner{size: c.size}
-				cfg := Config{Forwarder: owner, Answers: NewAnswers(512<<20, func() { reclaims++ })}
+				cfg := Config{Forwarder: owner, Answers: NewAnswers(512<<20, func() { reclaims++ }, nil)}
 				cfg.ApplyDefaults()
 				api := newForwarded(int16(kmsg.DescribeGroups), cfg)
 				answered := make(chan edge.Reply, 1000)
@@ -70,7 +70,7 @@ func TestAnswers_AreTakenBeforeOthersAreAskedFor(t *testing.T) {
 // A large answer is asked for twice. An API whose answers are no larger than its requests is asked once, without a bound.
 func TestAnswers_RoomOfARequest(t *testing.T) {
 	owner := &answeringOwner{size: 20 << 20}
-	cfg := Config{Forwarder: owner, Answers: NewAnswers(0, func() {})}
+	cfg := Config{Forwarder: owner, Answers: NewAnswers(0, func() {}, nil)}
 	cfg.ApplyDefaults()
 	reply := start(t, newForwarded(int16(kmsg.DescribeGroups), cfg), 4, kmsg.NewPtrDescribeGroupsRequest(), "")()
 	require.Equal(t, []int{askedAnswer, 0}, owner.asked)
@@ -83,7 +83,7 @@ func TestAnswers_RoomOfARequest(t *testing.T) {
 // A client that goes while its request waits takes no memory.
 func TestAnswers_WaitEndsWithTheClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := NewAnswers(0, func() {})
+		a := NewAnswers(0, func() {}, nil)
 		first, err := a.place(t.Context())
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

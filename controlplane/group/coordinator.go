@@ -146,7 +146,7 @@ func (c *Coordinator) Start(ctx context.Context, f *api.Forward, reply func(body
 	in.SetVersion(int16(f.ApiVersion))
 	called := &call{Coordinator: c, ctx: ctx, forward: f, in: in, reply: reply}
 	if most, bounded := maxBody[int16(f.ApiKey)]; bounded && len(f.Body) > most {
-		c.refuse("request of a group member refused: it is too large", f, zap.Int("bytes", len(f.Body)), zap.Int("max_bytes", most))
+		c.refuse(f, kerr.InvalidRequest, zap.Int("bytes", len(f.Body)), zap.Int("max_bytes", most))
 		called.answer(refusal(in, kerr.InvalidRequest.Code))
 		return
 	}
@@ -163,11 +163,19 @@ func (c *Coordinator) Start(ctx context.Context, f *api.Forward, reply func(body
 	answer()
 }
 
-// refuse logs, once a minute, a request beyond a bound.
-func (c *Coordinator) refuse(message string, f *api.Forward, fields ...zap.Field) {
+// boundErrors are the errors of members at a bound (docs/limits.md).
+var boundErrors = map[int16]*kerr.Error{
+	kerr.InvalidRequest.Code:            kerr.InvalidRequest,
+	kerr.GroupMaxSizeReached.Code:       kerr.GroupMaxSizeReached,
+	kerr.CoordinatorLoadInProgress.Code: kerr.CoordinatorLoadInProgress,
+}
+
+// refuse counts a request beyond a bound, and logs one a minute.
+func (c *Coordinator) refuse(f *api.Forward, with *kerr.Error, fields ...zap.Field) {
+	c.metrics.refused.WithLabelValues(with.Message).Inc()
 	c.refusals.Do(func() {
-		c.cfg.Log.Warn(message+" (logged once a minute)", append(fields, zap.Int32("api_key", f.ApiKey), zap.String("client_id", f.ClientId),
-			zap.String("client_host", f.Host), zap.String("principal", f.Principal))...)
+		c.cfg.Log.Warn("request of a group member refused at a bound (docs/limits.md); logged once a minute", append(fields, zap.String("error", with.Message),
+			zap.Int32("api_key", f.ApiKey), zap.String("client_id", f.ClientId), zap.String("client_host", f.Host), zap.String("principal", f.Principal))...)
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/controlplane/group/classic"
 	"github.com/freshet-io/freshet/controlplane/group/step"
@@ -33,7 +34,11 @@ func (c *call) joinGroup(in *kmsg.JoinGroupRequest) {
 		return
 	}
 	c.with(in.Group, func(g *group, now time.Time) step.Step {
-		reply := joinReply(through[*kmsg.JoinGroupResponse](c, g), in.Version)
+		reply := joinReply(through[*kmsg.JoinGroupResponse](c, g), in.Version, func(code int16) {
+			if with := boundErrors[code]; with != nil {
+				c.refuse(c.forward, with, zap.String("group", in.Group[:min(len(in.Group), 255)]))
+			}
+		})
 		if g.classic != nil {
 			return g.classic.Join(now, c.client(), in, reply)
 		}
@@ -50,9 +55,12 @@ func (c *call) joinGroup(in *kmsg.JoinGroupRequest) {
 	})
 }
 
-// joinReply has errors name no protocol: null from version 7 on, as in Kafka.
-func joinReply(reply func(*kmsg.JoinGroupResponse), version int16) func(*kmsg.JoinGroupResponse) {
+// joinReply has errors name no protocol: null from version 7 on, as in Kafka. It calls refused with each error.
+func joinReply(reply func(*kmsg.JoinGroupResponse), version int16, refused func(code int16)) func(*kmsg.JoinGroupResponse) {
 	return func(out *kmsg.JoinGroupResponse) {
+		if out.ErrorCode != 0 {
+			refused(out.ErrorCode)
+		}
 		if version >= joinProtocolTypeSince && out.ErrorCode != 0 {
 			out.Protocol = nil
 		}

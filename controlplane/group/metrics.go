@@ -13,6 +13,7 @@ type metrics struct {
 	failed    prometheus.Counter
 	committed prometheus.Counter
 	expired   prometheus.Counter
+	refused   *prometheus.CounterVec
 	groups    *groupsCollector
 }
 
@@ -25,7 +26,10 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		failed:    counter("write_failures_total", "Groups whose coordination began anew because a write failed."),
 		committed: counter("committed_offsets_total", "Offsets committed, those of transactions included."),
 		expired:   counter("expired_offsets_total", "Offsets deleted because their retention was over."),
-		groups:    promreg.Register(reg, newGroupsCollector()),
+		refused: promreg.Register(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "freshet_group_refused_requests_total", Help: "Requests of group members refused at a bound, by Kafka's error.",
+		}, []string{"error"})),
+		groups: promreg.Register(reg, newGroupsCollector()),
 	}
 }
 
