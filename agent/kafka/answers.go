@@ -8,6 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"golang.org/x/sync/semaphore"
+
+	"github.com/freshet-io/freshet/agent/edge"
 )
 
 const (
@@ -84,6 +86,66 @@ func (a *Answers) acquire(ctx context.Context, of *semaphore.Weighted, n int64) 
 			a.reclaim()
 		}
 	}
+}
+
+// largeRequest is the size of a request's body, in bytes, from which on its answer is counted by the body's size.
+const largeRequest = 16 << 10
+
+// growth returns the bytes of an answer for each byte of its request, at most. It is 0 for APIs that count their answers themselves or have
+// small ones, and for requests that wait for other clients.
+func growth(key int16) int {
+	switch k := kmsg.Key(key); {
+	case outgrow[k], waitsForOthers(key):
+		return 0
+	case k == kmsg.Produce, k == kmsg.Fetch, k == kmsg.Metadata, k == kmsg.PushTelemetry:
+		return 0
+	case k == kmsg.FindCoordinator:
+		return 40 // a key of one byte is answered with a host
+	default:
+		return 6
+	}
+}
+
+// within starts a request. A large one waits for the memory of its answer first.
+func (a *Answers) within(ctx context.Context, req *edge.Request, start func(context.Context, *edge.Request) func() edge.Reply) func() edge.Reply {
+	size := growth(req.Key) * len(req.Body)
+	if a == nil || size == 0 || len(req.Body) < largeRequest {
+		return start(ctx, req)
+	}
+	release, err := a.reserve(ctx, size)
+	if err != nil {
+		return closed // its client is gone
+	}
+	started := false
+	defer func() {
+		if !started {
+			release()
+		}
+	}()
+	wait := start(ctx, req)
+	started = true
+	return func() edge.Reply { return released(wait, release) }
+}
+
+// released waits for a reply and hands it the release of its memory. A panic releases the memory.
+func released(wait func() edge.Reply, release func()) edge.Reply {
+	answered := false
+	defer func() {
+		if !answered {
+			release()
+		}
+	}()
+	reply := wait()
+	answered = true
+	if own := reply.Release; own != nil {
+		mine := release
+		release = func() {
+			own()
+			mine()
+		}
+	}
+	reply.Release = release
+	return reply
 }
 
 // outgrow are the forwarded APIs whose answers can be far larger than their requests. None of these requests has an effect, so it can be sent

@@ -2,6 +2,9 @@ package kafka
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -95,4 +98,71 @@ func TestAnswers_WaitEndsWithTheClient(t *testing.T) {
 		require.NoError(t, err)
 		last()
 	})
+}
+
+// The answer about unknown topics has their names, which are up to 32 KiB each.
+func TestMetadata_CountsNamesOfUnknownTopics(t *testing.T) {
+	answers := NewAnswers(512<<20, func() {}, nil)
+	m := NewMetadata(MetadataConfig{Catalogue: catalogueOf(t), Views: NewViews(&Zones{own: "a"}), Prober: never(t), Answers: answers})
+	in := metadataRequest()
+	for i := range 300 {
+		topic := kmsg.NewMetadataRequestTopic()
+		topic.Topic = kmsg.StringPtr(fmt.Sprintf("%06d", i) + strings.Repeat("n", 32_000))
+		in.Topics = append(in.Topics, topic)
+	}
+	reply := start(t, m, 8, in, "")()
+	require.Greater(t, len(reply.Head), 300*32_000)
+	require.False(t, answers.places.TryAcquire(1))
+	reply.Release()
+	require.True(t, answers.places.TryAcquire(1))
+}
+
+// A large request of an API that the agent answers waits for the memory of its answer, and a small one does not.
+func TestHandler_CountsAnswersOfLargeRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answers := NewAnswers(512<<20, func() {}, nil)
+		find := NewFindCoordinator(catalogueOf(t), NewViews(&Zones{own: "a"}))
+		ask := func(keys int) func() edge.Reply {
+			in := kmsg.NewPtrFindCoordinatorRequest()
+			in.SetVersion(4)
+			in.CoordinatorKeys = slices.Repeat([]string{"g"}, keys)
+			return answers.within(t.Context(), &edge.Request{Key: in.Key(), Version: 4, Body: in.AppendTo(nil), Client: &edge.Client{}}, find.Start)
+		}
+		first := ask(250_000)()
+		require.Greater(t, len(first.Head), 2<<20)
+		second := make(chan edge.Reply)
+		go func() { second <- ask(250_000)() }()
+		synctest.Wait()
+		require.NotEmpty(t, ask(100)().Head)
+		require.Empty(t, second)
+		first.Release()
+		(<-second).Release()
+		require.True(t, answers.places.TryAcquire(1))
+	})
+}
+
+// A panic in a handler closes its connection (edge.conn.resolve). The memory of its answer is given back.
+func TestAnswers_AreReleasedByAPanic(t *testing.T) {
+	calls := 0
+	owner := forwarderFunc(func(context.Context, client.Forward) ([]byte, error) {
+		if calls++; calls == 1 {
+			return nil, client.ErrLarge
+		}
+		panic("a fault")
+	})
+	cfg := Config{Forwarder: owner, Answers: NewAnswers(512<<20, func() {}, nil)}
+	cfg.ApplyDefaults()
+	reply := start(t, newForwarded(int16(kmsg.DescribeGroups), cfg), 4, kmsg.NewPtrDescribeGroupsRequest(), "")
+	require.Panics(t, func() { reply() })
+	require.True(t, cfg.Answers.places.TryAcquire(1))
+	cfg.Answers.places.Release(1)
+	large := &edge.Request{Key: int16(kmsg.FindCoordinator), Body: make([]byte, 1<<20)}
+	for _, start := range []func(context.Context, *edge.Request) func() edge.Reply{
+		func(context.Context, *edge.Request) func() edge.Reply { panic("a fault in Start") },
+		func(context.Context, *edge.Request) func() edge.Reply { return func() edge.Reply { panic("a fault") } },
+	} {
+		require.Panics(t, func() { cfg.Answers.within(t.Context(), large, start)() })
+		require.True(t, cfg.Answers.places.TryAcquire(1))
+		cfg.Answers.places.Release(1)
+	}
 }

@@ -96,14 +96,18 @@ func (f *forwarded) ask(ctx context.Context, req *edge.Request, forward forwardF
 		shared.request(&out)
 	}
 	body, release, err := f.within(ctx, forward, out)
+	kept := false
+	defer func() { // also after a panic
+		if release != nil && !kept {
+			release()
+		}
+	}()
 	if err == nil && shared != nil {
 		body, err = shared.answer(body)
 	}
 	if err == nil {
+		kept = true
 		return edge.Reply{Head: body, Release: release}
-	}
-	if release != nil {
-		release()
 	}
 	if !errors.Is(err, context.Canceled) {
 		f.log.Debug("forwarded request not answered", zap.Int16("api_key", req.Key), zap.Error(err))
@@ -134,13 +138,26 @@ func (f *forwarded) within(ctx context.Context, forward forwardFunc, out client.
 		if err != nil {
 			return nil, nil, err
 		}
-		body, err = forward(ctx, out)
+		body, err = f.guarded(ctx, forward, out, release)
 		if !errors.Is(err, client.ErrLarge) {
 			return body, release, err
 		}
 		release()
 		out.Room = 0
 	}
+}
+
+// guarded forwards a request. A panic calls release.
+func (f *forwarded) guarded(ctx context.Context, forward forwardFunc, out client.Forward, release func()) (body []byte, err error) {
+	returned := false
+	defer func() {
+		if !returned {
+			release()
+		}
+	}()
+	body, err = forward(ctx, out)
+	returned = true
+	return body, err
 }
 
 // bound gives the context that a request is forwarded under: its connection's, but for lastWords.

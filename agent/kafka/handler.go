@@ -83,14 +83,15 @@ func (c *Config) ApplyDefaults() {
 
 // Handler dispatches requests to the API that answers them. It implements edge.Handler.
 type Handler struct {
-	apis [kafkaproto.MaxKey + 1]API
-	log  *zap.Logger
+	apis    [kafkaproto.MaxKey + 1]API
+	answers *Answers
+	log     *zap.Logger
 }
 
 // New builds a Handler. It fails if an API is missing, given twice, or not the agent's to answer.
 func New(cfg Config) (*Handler, error) {
 	cfg.ApplyDefaults()
-	h := &Handler{log: cfg.Log}
+	h := &Handler{answers: cfg.Answers, log: cfg.Log}
 	var errs []error
 	for _, api := range append([]API{apiVersionsOf(&cfg)}, cfg.APIs...) {
 		entry, ok := kafkaproto.Lookup(api.Key())
@@ -130,5 +131,5 @@ func (h *Handler) Start(ctx context.Context, req *edge.Request) func() edge.Repl
 			zap.Int16("api_version", req.Version), zap.String("client_id", req.ClientID))
 		return closed
 	}
-	return h.apis[req.Key].Start(ctx, req)
+	return h.answers.within(ctx, req, h.apis[req.Key].Start)
 }

@@ -140,7 +140,7 @@ func (m *Metadata) answer(ctx context.Context, req *edge.Request, in *kmsg.Metad
 	if all {
 		return edge.Reply{Head: m.cfg.Views.encodedTopics(in, s, zone)}
 	}
-	release, err := m.cfg.Answers.reserve(ctx, sizeOf(results))
+	release, err := m.cfg.Answers.reserve(ctx, sizeOf(topics, results))
 	if err != nil {
 		return closed() // its client is gone
 	}
@@ -150,9 +150,9 @@ func (m *Metadata) answer(ctx context.Context, req *edge.Request, in *kmsg.Metad
 }
 
 // sizeOf returns about the bytes of an answer.
-func sizeOf(results []found) (n int) {
-	for _, r := range results {
-		n += 64
+func sizeOf(topics []asked, results []found) (n int) {
+	for i, r := range results {
+		n += 64 + len(topics[i].name)
 		if r.topic != nil {
 			n += len(r.topic.Name) + 64*int(r.topic.Partitions)
 		}
