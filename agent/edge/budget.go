@@ -12,13 +12,15 @@ import (
 // While frames wait for memory, a frame that holds memory and does not arrive loses its connection:
 //
 //   - if it brought no byte for stallTimeout, or less than slowRate (overRate for the frame beyond the limit) after slowGrace,
-//   - or if a frame of less than half its missing bytes has waited for evictAfter, all its waits together.
+//   - or if it needs more than slowArrival for its missing bytes, and a frame of less than half of them has waited for evictAfter, all its waits
+//     together.
 const (
 	stallTimeout  = 2 * time.Second
 	slowGrace     = 5 * time.Second
 	slowRate      = 512 << 10 // bytes per second
 	overRate      = 4 << 20   // bytes per second
 	evictAfter    = time.Second
+	slowArrival   = 5 * time.Second
 	evictInterval = 250 * time.Millisecond
 )
 
@@ -59,6 +61,11 @@ type memoryWaiter struct {
 	ready   chan struct{}
 }
 
+// waited returns the time that the frame has waited for memory so far.
+func (w *memoryWaiter) waited(now time.Time) time.Duration {
+	return w.arrival.waited + now.Sub(w.since)
+}
+
 // arrival is the memory of a frame, from its first buffer to its release.
 type arrival struct {
 	size     int64        // memory of the whole frame
@@ -71,7 +78,7 @@ type arrival struct {
 	held    int64
 	granted time.Time     // the time of its first buffer, and waited
 	waited  time.Duration // for memory
-	waiting bool
+	waits   *memoryWaiter // nil: it does not wait
 	whole   bool
 	evicted bool
 }
@@ -81,11 +88,24 @@ func (a *arrival) missing() int64 { return a.size - a.received.Load() }
 
 // late reports whether a frame has lost its right to memory for which others wait.
 func (a *arrival) late(now time.Time, rate float64) bool {
-	if a.waiting {
+	if a.waits != nil {
 		return false
 	}
 	due := int64((now.Sub(a.granted) - slowGrace).Seconds() * rate)
 	return now.Sub(time.Unix(0, a.progress.Load())) >= stallTimeout || a.received.Load() < due
+}
+
+// slow reports whether a frame needs more than slowArrival for its missing bytes, at the rate so far.
+func (a *arrival) slow(now time.Time) bool {
+	if a.waits != nil {
+		now = a.waits.since
+	}
+	took := now.Sub(a.granted)
+	if took < evictInterval {
+		return false
+	}
+	received := max(1, a.received.Load())
+	return time.Duration(float64(took)/float64(received)*float64(a.missing())) > slowArrival
 }
 
 func newBudget(limit int64, m *budgetMetrics) *budget {
@@ -113,7 +133,7 @@ func (b *budget) reserve(stop <-chan struct{}, bytes int64, a *arrival) error {
 		return nil
 	}
 	w := &memoryWaiter{bytes: bytes, arrival: a, since: now, ready: make(chan struct{})}
-	a.waiting = true
+	a.waits = w
 	line := b.line(a)
 	at, _ := slices.BinarySearchFunc(*line, a.size+1, func(other *memoryWaiter, size int64) int { return cmp.Compare(other.arrival.size, size) })
 	*line = slices.Insert(*line, at, w) // behind earlier ones of its size
@@ -140,7 +160,7 @@ func (b *budget) wait(stop <-chan struct{}, w *memoryWaiter) error {
 		case <-stop:
 			b.mu.Lock()
 			defer b.mu.Unlock()
-			if w.arrival.waiting {
+			if w.arrival.waits != nil {
 				b.remove(w)
 				b.admit()
 			}
@@ -185,7 +205,7 @@ func (b *budget) remove(w *memoryWaiter) {
 	line := b.line(w.arrival)
 	at := slices.Index(*line, w)
 	*line = slices.Delete(*line, at, at+1)
-	w.arrival.waiting = false
+	w.arrival.waits = nil
 }
 
 // admit grants waiters the free memory, in order. Called with mu held.
@@ -235,11 +255,12 @@ func (b *budget) next() *memoryWaiter {
 	return nil
 }
 
-// oldest returns the waiter that has waited longest, of the kind that is served first.
+// oldest returns the waiter whose frame has waited longest, all its waits together, of the kind that is served first.
 func (b *budget) oldest() *memoryWaiter {
+	now := time.Now()
 	for _, line := range b.lines() {
 		if len(line) > 0 {
-			return slices.MinFunc(line, func(v, w *memoryWaiter) int { return v.since.Compare(w.since) })
+			return slices.MaxFunc(line, func(v, w *memoryWaiter) int { return cmp.Compare(v.waited(now), w.waited(now)) })
 		}
 	}
 	return nil
@@ -309,7 +330,7 @@ func (b *budget) evictLate(now time.Time) {
 // make room for it.
 func (b *budget) larger(now time.Time) (evicted []*arrival) {
 	for _, line := range b.lines() {
-		if len(line) == 0 || line[0].arrival.waited+now.Sub(line[0].since) < evictAfter {
+		if len(line) == 0 || line[0].waited(now) < evictAfter {
 			continue
 		}
 		w := line[0]
@@ -319,7 +340,7 @@ func (b *budget) larger(now time.Time) (evicted []*arrival) {
 			switch {
 			case a.evicted || a == b.mu.over:
 				need -= a.held
-			case a.missing() > 2*w.arrival.size:
+			case a.missing() > 2*w.arrival.size && a.slow(now):
 				larger = append(larger, a)
 			}
 		}

@@ -394,3 +394,58 @@ func TestServer_RequestsBehindAParkedFetchHoldNoMemory(t *testing.T) {
 		require.Zero(t, time.Since(began))
 	})
 }
+
+// 60 connections send frames of 1 MiB at 800 KB/s, a rate that is allowed. A client whose frame of 8 MiB arrives at 4 MB/s tries for a minute.
+func TestServer_LargeFrameIsServedWhileSmallerOnesCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, p, stop := start(t, Config{Handler: echo, ProduceMemory: 16 << 20})
+		defer stop()
+		over := make(chan struct{})
+		var all sync.WaitGroup
+		defer all.Wait()
+		defer close(over)
+		for range 60 {
+			all.Go(func() {
+				for {
+					c := p.dial()
+					_, err := c.Write(half(1<<20, 1))
+					for sent := 1; err == nil && sent+80<<10 < 1<<20; sent += 80 << 10 { // the end is not sent
+						select {
+						case <-over:
+							_ = c.Close()
+							return
+						case <-time.After(100 * time.Millisecond):
+						}
+						_, err = c.Write(make([]byte, 80<<10))
+					}
+					for err == nil { // until the connection is closed
+						_, err = c.Read(make([]byte, 1))
+					}
+					_ = c.Close()
+				}
+			})
+		}
+		<-time.After(10 * time.Second)
+		began, tries, served := time.Now(), 0, false
+		for ; !served && time.Since(began) < time.Minute; tries++ {
+			c := p.dial()
+			go func() {
+				frame := request(produce, 1, string(make([]byte, 8<<20)))
+				for len(frame) > 0 {
+					n := min(len(frame), 400<<10)
+					if _, err := c.Write(frame[:n]); err != nil {
+						return
+					}
+					frame = frame[n:]
+					<-time.After(100 * time.Millisecond)
+				}
+			}()
+			_, _, err := readResponse(c)
+			served = err == nil
+			_ = c.Close()
+		}
+		t.Logf("served after %s", time.Since(began))
+		require.True(t, served)
+		require.Equal(t, 1, tries, "a frame that arrives quickly is not closed for smaller ones")
+	})
+}
