@@ -43,7 +43,9 @@ const (
 	Fresh  Reason = "fresh"      // at the bound: no whole valid request yet
 	Idle   Reason = "idle"       // at the bound: no request in progress
 
-	Total   Reason = "total"   // at the bound: each other connection has a request in progress
+	Busy Reason = "busy" // at the bound: of an address with more than half of the connections, all with a request in progress
+
+	Total   Reason = "total"   // at the bound: no other connection makes room
 	Address Reason = "address" // at the bound for each address
 )
 
@@ -61,14 +63,15 @@ type Limit struct {
 		addresses map[netip.Addr]*address
 		fresh     crowd
 		idle      crowd
+		busy      crowd
 	}
 }
 
 // address is an address with open connections.
 type address struct {
-	key         netip.Addr
-	open        int
-	fresh, idle line
+	key               netip.Addr
+	open              int
+	fresh, idle, busy line
 }
 
 // state is the state of a Place.
@@ -140,10 +143,7 @@ func (l *Limit) enter(p *Place, key netip.Addr) (lost loss, refused Reason) {
 		return loss{}, Address
 	}
 	if l.mu.open >= l.cfg.Max {
-		if lost.place, lost.reason = l.mu.fresh.first(), Fresh; lost.place == nil {
-			lost.place, lost.reason = l.mu.idle.first(), Idle
-		}
-		if lost.place == nil {
+		if lost = l.victim(from); lost.place == nil {
 			return loss{}, Total
 		}
 		lost.key = lost.place.from.key
@@ -162,6 +162,31 @@ func (l *Limit) enter(p *Place, key netip.Addr) (lost loss, refused Reason) {
 	return lost, ""
 }
 
+// victim returns the connection that makes room for a new one of an address, which is nil if it has no other. An address never loses a
+// connection to one with more. The mutex is held.
+func (l *Limit) victim(of *address) loss {
+	var own address // without connections
+	if of == nil {
+		of = &own
+	}
+	for _, from := range []struct {
+		reason Reason
+		crowd  *crowd
+		own    *line
+	}{{Fresh, &l.mu.fresh, &of.fresh}, {Idle, &l.mu.idle, &of.idle}} {
+		if p := from.crowd.first(); p != nil && p.from.open >= of.open {
+			return loss{place: p, reason: from.reason}
+		}
+		if p := from.own.front; p != nil {
+			return loss{place: p, reason: from.reason}
+		}
+	}
+	if p := l.mu.busy.first(); p != nil && p.from != of && 2*p.from.busy.length > l.cfg.Max {
+		return loss{place: p, reason: Busy}
+	}
+	return loss{}
+}
+
 // move brings a place to another state, at the back of its line. The mutex is held.
 func (l *Limit) move(p *Place, to state) {
 	switch p.state {
@@ -171,7 +196,9 @@ func (l *Limit) move(p *Place, to state) {
 		}
 	case idle:
 		l.mu.idle.remove(&p.from.idle, p)
-	case busy, gone:
+	case busy:
+		l.mu.busy.remove(&p.from.busy, p)
+	case gone:
 	}
 	l.mu.order++
 	p.order, p.state = l.mu.order, to
@@ -180,7 +207,9 @@ func (l *Limit) move(p *Place, to state) {
 		l.mu.fresh.pushBack(&p.from.fresh, p)
 	case idle:
 		l.mu.idle.pushBack(&p.from.idle, p)
-	case busy, gone:
+	case busy:
+		l.mu.busy.pushBack(&p.from.busy, p)
+	case gone:
 	}
 }
 

@@ -1,6 +1,7 @@
 package connlimit
 
 import (
+	"fmt"
 	"net"
 	"slices"
 	"sync"
@@ -81,8 +82,8 @@ func TestLimit_OrderOfRefusal(t *testing.T) {
 			a.places[name].End()
 		}
 	}
-	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
-		require.True(t, a.connect(name, "10.0.0.6"))
+	for i, name := range []string{"a", "b", "c", "d", "e", "f"} {
+		require.True(t, a.connect(name, fmt.Sprint("10.0.1.", i)))
 		require.True(t, a.places[name].Begin())
 	}
 	require.Equal(t, []string{"fresh 2 fresh", "fresh 1 fresh", "fresh 3 fresh", "idle 3 idle", "idle 1 idle", "idle 2 idle"}, a.closed)
@@ -100,7 +101,9 @@ func TestLimit_OrderOfRefusal(t *testing.T) {
 
 // TestLimit_RequestsOverlap: a connection is idle once its last request has ended.
 func TestLimit_RequestsOverlap(t *testing.T) {
-	a := admit(Config{Max: 1})
+	a := admit(Config{Max: 2})
+	require.True(t, a.connect("other", "10.0.0.9"))
+	require.True(t, a.places["other"].Begin())
 	require.True(t, a.connect("a", "10.0.0.1"))
 	require.True(t, a.places["a"].Begin())
 	require.True(t, a.places["a"].Begin())
@@ -163,7 +166,7 @@ func TestLimit_LogsOnceAMinute(t *testing.T) {
 		delete(line, "connections")
 		require.Equal(t, map[string]any{
 			"server": "kafka", "reason": "fresh", "bound": int64(3), "address": "10.0.0.1", "connections_of_address": int64(2),
-			"closed_fresh": int64(3), "closed_idle": int64(0), "refused": int64(0), "setting": "--max-connections",
+			"closed_fresh": int64(3), "closed_idle": int64(0), "closed_busy": int64(0), "refused": int64(0), "setting": "--max-connections",
 		}, line)
 		a.end(t)
 	})
@@ -256,4 +259,28 @@ func BenchmarkLimit_AdmitAtTheBound(b *testing.B) {
 		i++
 		l.Admit(&net.TCPAddr{IP: net.IPv4(10, 1, byte(i>>8), byte(i))}, func(Reason) {})
 	}
+}
+
+// An address with more than half of the connections, all with a request in progress, leaves room for other addresses, and takes none of theirs.
+func TestLimit_BusyConnectionsOfOneAddressLeaveRoom(t *testing.T) {
+	a := admit(Config{Max: 10})
+	defer a.end(t)
+	require.True(t, a.connect("innocent", "10.0.0.1"))
+	require.True(t, a.places["innocent"].Begin())
+	a.places["innocent"].End()
+	for i := range 9 {
+		name := fmt.Sprint("busy ", i)
+		require.True(t, a.connect(name, "10.0.0.66"))
+		require.True(t, a.places[name].Begin())
+	}
+	require.False(t, a.connect("busy 9", "10.0.0.66"), "10.0.0.1 has one connection")
+	require.Empty(t, a.closed)
+	require.True(t, a.places["innocent"].Begin())
+	for i := range 4 {
+		name := fmt.Sprint("other ", i)
+		require.True(t, a.connect(name, fmt.Sprint("10.0.1.", i)))
+		require.True(t, a.places[name].Begin())
+	}
+	require.Equal(t, []string{"busy 0 busy", "busy 1 busy", "busy 2 busy", "busy 3 busy"}, a.closed)
+	require.False(t, a.connect("one more", "10.0.2.1"), "10.0.0.66 has half of the connections, and each has a request in progress")
 }

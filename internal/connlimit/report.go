@@ -24,8 +24,8 @@ func newMetrics(prefix string, registerer prometheus.Registerer) metrics {
 		return v
 	}
 	return metrics{
-		evicted: vector("connections_evicted_total", "Connections without a request in progress closed to make room, or for want of a first request, by reason.",
-			Fresh, Idle, Silent),
+		evicted: vector("connections_evicted_total", "Connections closed to make room, or for want of a first request, by reason.",
+			Fresh, Idle, Busy, Silent),
 		refused: vector("connections_refused_total", "Connections closed at once because a bound was reached, by reason.", Total, Address),
 	}
 }
@@ -56,7 +56,7 @@ func (l *Limit) warn(reason Reason, key netip.Addr) {
 	fields := []zap.Field{
 		zap.String("server", l.cfg.Server), zap.String("reason", string(reason)), zap.Int("bound", bound), zap.Int("connections", open),
 		zap.Stringer("address", key), zap.Int("connections_of_address", ofAddress),
-		zap.Int("closed_fresh", counts[Fresh]), zap.Int("closed_idle", counts[Idle]), zap.Int("refused", counts[Total]+counts[Address]),
+		zap.Int("closed_fresh", counts[Fresh]), zap.Int("closed_idle", counts[Idle]), zap.Int("closed_busy", counts[Busy]), zap.Int("refused", counts[Total]+counts[Address]),
 	}
 	if setting != "" {
 		fields = append(fields, zap.String("setting", setting))
