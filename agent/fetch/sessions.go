@@ -2,6 +2,8 @@ package fetch
 
 import (
 	"cmp"
+	"container/heap"
+	"container/list"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -10,9 +12,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kerr"
-
-	"github.com/freshet-io/freshet/agent/view"
-	"github.com/freshet-io/freshet/metadata/id"
 )
 
 // Session epochs with a meaning of their own (KIP-227, FetchMetadata).
@@ -23,45 +22,51 @@ const (
 
 // SessionsConfig bounds fetch sessions. Zero values mean the defaults.
 type SessionsConfig struct {
-	// Slots bounds the sessions open. Default 10000.
+	// Slots bounds the open sessions. Default 10000.
 	Slots int
-	// Partitions bounds the partitions in all sessions together. Default 1 million.
-	Partitions int
+	// Bytes bounds the memory of all sessions: 512 bytes for each, and 256 bytes and the topic's name for each
+	// partition. Default 256 MiB.
+	Bytes      int64
 	Registerer prometheus.Registerer // nil: a private registry
 }
 
-// ApplyDefaults fills in what is zero.
+// ApplyDefaults sets the default of each zero field.
 func (c *SessionsConfig) ApplyDefaults() {
 	c.Slots = cmp.Or(c.Slots, 10_000)
-	c.Partitions = cmp.Or(c.Partitions, 1_000_000)
+	c.Bytes = cmp.Or(c.Bytes, 256<<20)
 	c.Registerer = cmp.Or[prometheus.Registerer](c.Registerer, prometheus.NewRegistry())
 }
 
-// Validate gives all faults of the configuration, nil if there is none. Call it after ApplyDefaults.
+// Validate returns an error if a bound is negative. Call it after ApplyDefaults.
 func (c *SessionsConfig) Validate() error {
-	if c.Slots < 0 || c.Partitions < 0 {
+	if c.Slots < 0 || c.Bytes < 0 {
 		return errors.New("bounds of fetch sessions must be positive")
 	}
 	return nil
 }
 
-// Holder is who a session belongs to: it is no one else's to use.
+// Holder owns a session. Requests of other connections or principals do not find it.
 type Holder struct {
 	Connection uint64
 	Principal  string
 }
 
-// Sessions are the fetch sessions of this agent (KIP-227): what a client fetches, so that it only sends changes and
-// only gets changes. Ids are random. A session ends with its connection.
+// Sessions are the fetch sessions of this agent (KIP-227): the partitions that a client fetches, so that requests and
+// answers only have changes. IDs are random. A session ends with its connection, and each connection has at most one.
+//
+// Without a free slot, a new session evicts another one by the rules of Kafka's FetchSessionCacheShard.tryEvict. There
+// are no followers here, so no session is privileged. Each step is O(1), or O(log n) for the order by size.
 type Sessions struct {
 	cfg     SessionsConfig
 	metrics *metrics
 
 	mu struct {
 		sync.Mutex
-		open       map[int32]*Session
-		held       map[uint64]*Session // by connection, each has one; nil if it is closed
-		partitions int                 // in all of them
+		open      map[int32]*Session
+		held      map[uint64]*Session // by connection; nil if its session is closed
+		used      list.List           // of *Session, the least recently used first
+		evictable bySize              // sessions that were used evictAfter or more after they were opened
+		bytes     int64               // of all sessions
 	}
 }
 
@@ -77,40 +82,7 @@ func NewSessions(cfg SessionsConfig) (*Sessions, error) {
 	return s, nil
 }
 
-// Session is one fetch session. Its requests come by one connection, one after the other, so that nothing guards
-// what is in it but the fields named below.
-type Session struct {
-	ID       int32
-	holder   Holder
-	topicIDs bool // requests are of version 13 or later
-
-	epoch   int32
-	order   []*Tracked
-	tracked map[TopicKey]*Tracked
-
-	// Guarded by the lock of Sessions.
-	used time.Time
-	size int
-}
-
-// TopicKey names a partition as requests do: by topic id since version 13, by name before.
-type TopicKey struct {
-	ID        id.Topic
-	Name      string
-	Partition int32
-}
-
-// Tracked is one partition of a session: what to fetch, and what the client was last told.
-type Tracked struct {
-	Key      TopicKey
-	Offset   int64
-	MaxBytes int32
-	Epoch    int32 // of the leader that the client knows, -1 if it says none
-
-	marks view.Watermarks
-}
-
-// Get finds the session that an incremental request goes on with, at the request's epoch, and moves it to the next.
+// Get returns the session of an incremental request with the request's epoch, and moves it to the next epoch.
 func (s *Sessions) Get(sid, epoch int32, holder Holder, topicIDs bool) (*Session, *kerr.Error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,7 +95,7 @@ func (s *Sessions) Get(sid, epoch int32, holder Holder, topicIDs bool) (*Session
 	case session.topicIDs != topicIDs:
 		return nil, kerr.FetchSessionTopicIDError
 	}
-	session.used = time.Now()
+	s.touch(session)
 	session.epoch = nextEpoch(epoch)
 	return session, nil
 }
@@ -139,24 +111,18 @@ func nextEpoch(epoch int32) int32 {
 	return epoch + 1
 }
 
-// Open begins a session over the partitions, in their order, in place of the one that the connection has; nil if there
-// is no room for it. first says that the connection has had none before: Leave must be called when it ends.
+// Open opens a session for the partitions, in their order, in place of the connection's earlier session. It returns nil
+// if there is no room. first reports whether this is the connection's first session: Leave must be called when the
+// connection ends.
 func (s *Sessions) Open(holder Holder, topicIDs bool, partitions []*Tracked) (_ *Session, first bool) {
-	session := &Session{holder: holder, topicIDs: topicIDs, epoch: 1, tracked: make(map[TopicKey]*Tracked, len(partitions))}
-	for _, t := range partitions {
-		if session.tracked[t.Key] == nil {
-			session.tracked[t.Key] = t
-			session.order = append(session.order, t)
-		}
-	}
-	session.size, session.used = len(session.order), time.Now()
+	session := newSession(holder, topicIDs, partitions)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old, known := s.mu.held[holder.Connection]
 	if old != nil {
 		s.remove(old)
 	}
-	if !s.room(session.size) {
+	if !s.makeRoom(session) {
 		s.metrics.noSession.Inc()
 		return nil, false
 	}
@@ -165,12 +131,15 @@ func (s *Sessions) Open(holder Holder, topicIDs bool, partitions []*Tracked) (_ 
 	}
 	s.mu.open[session.ID] = session
 	s.mu.held[holder.Connection] = session
-	s.mu.partitions += session.size
+	s.mu.bytes += session.bytes
+	session.place = s.mu.used.PushBack(session)
+	session.opened = time.Now()
+	session.used = session.opened
 	s.metrics.sessions.Set(float64(len(s.mu.open)))
 	return session, !known
 }
 
-// Leave closes what a connection that ended had.
+// Leave closes the session of a connection that ended.
 func (s *Sessions) Leave(connection uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,37 +149,57 @@ func (s *Sessions) Leave(connection uint64) {
 	delete(s.mu.held, connection)
 }
 
-// evictAfter is how long a session must have been idle before another may take its slot (Kafka's
-// min.incremental.fetch.session.eviction.ms).
+// evictAfter is the time without a request after which a session is stale, and the age from which a larger session may
+// take its slot: Kafka's MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS.
 const evictAfter = 2 * time.Minute
 
-// room makes some, if it can, by closing the session that was idle for longest.
-func (s *Sessions) room(partitions int) bool {
-	if len(s.mu.open) < s.cfg.Slots && s.mu.partitions+partitions <= s.cfg.Partitions {
-		return true
-	}
-	var oldest *Session
-	for _, session := range s.mu.open {
-		if oldest == nil || session.used.Before(oldest.used) {
-			oldest = session
+// makeRoom evicts sessions until there is room for another one, and reports whether there is.
+//
+//   - Stale sessions go first, the least recently used one before others.
+//   - If none is stale, the new session takes the slot of the smallest session that is old enough and has fewer
+//     partitions. That rule is for slots alone: a large session must not evict a thousand small ones for their bytes.
+func (s *Sessions) makeRoom(session *Session) bool {
+	for {
+		slots, bytes := len(s.mu.open) < s.cfg.Slots, s.mu.bytes+session.bytes <= s.cfg.Bytes
+		if slots && bytes {
+			return true
 		}
+		var victim *Session
+		if oldest := s.mu.used.Front(); oldest != nil && time.Since(oldest.Value.(*Session).used) > evictAfter {
+			victim = oldest.Value.(*Session)
+		} else if bytes && len(s.mu.evictable) > 0 && s.mu.evictable[0].size < session.size {
+			victim = s.mu.evictable[0]
+		}
+		if victim == nil {
+			return false
+		}
+		s.metrics.evicted.Inc()
+		s.remove(victim)
 	}
-	if oldest == nil || time.Since(oldest.used) < evictAfter {
-		return false
-	}
-	s.metrics.evicted.Inc()
-	s.remove(oldest)
-	return len(s.mu.open) < s.cfg.Slots && s.mu.partitions+partitions <= s.cfg.Partitions
 }
 
+// touch notes a use of the session. Called with mu held.
+func (s *Sessions) touch(session *Session) {
+	session.used = time.Now()
+	s.mu.used.MoveToBack(session.place)
+	if session.rank < 0 && session.used.Sub(session.opened) > evictAfter {
+		heap.Push(&s.mu.evictable, session)
+	}
+}
+
+// remove closes an open session. Called with mu held.
 func (s *Sessions) remove(session *Session) {
 	delete(s.mu.open, session.ID)
 	s.mu.held[session.holder.Connection] = nil
-	s.mu.partitions -= session.size
+	s.mu.used.Remove(session.place)
+	if session.rank >= 0 {
+		heap.Remove(&s.mu.evictable, session.rank)
+	}
+	s.mu.bytes -= session.bytes
 	s.metrics.sessions.Set(float64(len(s.mu.open)))
 }
 
-// Close ends a session if it is the holder's.
+// Close closes a session of the holder.
 func (s *Sessions) Close(sid int32, holder Holder) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -219,39 +208,24 @@ func (s *Sessions) Close(sid int32, holder Holder) {
 	}
 }
 
-// Update adds, changes and forgets partitions. It reports false if the session would outgrow the bounds: it is closed
-// then.
+// Update adds, changes and forgets partitions. It closes the session and returns false if the session outgrows the bound
+// of bytes.
 func (s *Sessions) Update(session *Session, changed []*Tracked, forgotten []TopicKey) bool {
-	for _, t := range changed {
-		if old := session.tracked[t.Key]; old != nil {
-			old.Offset, old.MaxBytes, old.Epoch = t.Offset, t.MaxBytes, t.Epoch
-			continue
-		}
-		t.marks = noMarks // what it has is news
-		session.tracked[t.Key] = t
-		session.order = append(session.order, t)
-	}
-	for _, key := range forgotten {
-		delete(session.tracked, key)
-	}
-	if len(session.order) != len(session.tracked) {
-		kept := session.order[:0]
-		for _, t := range session.order {
-			if session.tracked[t.Key] == t {
-				kept = append(kept, t)
-			}
-		}
-		clear(session.order[len(kept):])
-		session.order = kept
-	}
+	bytes := session.change(changed, forgotten)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.open[session.ID] != session {
 		return true // evicted meanwhile; this request is answered still
 	}
-	s.mu.partitions += len(session.order) - session.size
-	session.size = len(session.order)
-	if s.mu.partitions > s.cfg.Partitions {
+	s.mu.bytes += bytes - session.bytes
+	session.bytes = bytes
+	if size := len(session.order); size != session.size {
+		session.size = size
+		if session.rank >= 0 {
+			heap.Fix(&s.mu.evictable, session.rank)
+		}
+	}
+	if s.mu.bytes > s.cfg.Bytes {
 		s.metrics.noSession.Inc()
 		s.remove(session)
 		return false
@@ -259,31 +233,34 @@ func (s *Sessions) Update(session *Session, changed []*Tracked, forgotten []Topi
 	return true
 }
 
-// Partitions are what the session fetches, in the order in which it is to be read. Not to be kept.
-func (s *Session) Partitions() []*Tracked { return s.order }
+// bySize is a heap of sessions, the smallest first. Session.rank is the index in it.
+type bySize []*Session
 
-// Told notes what a partition's answer tells the client and reports whether it is news: records, an error, or marks
-// that moved (FetchSession's CachedPartition).
-func (t *Tracked) Told(r *Result) bool {
-	if r.Err != nil {
-		t.marks = noMarks // told again when it is over
-		return true
-	}
-	news := r.Size > 0 || r.Marks.HighWatermark != t.marks.HighWatermark || r.Marks.LogStart != t.marks.LogStart
-	t.marks = r.Marks
-	return news
+// Len implements heap.Interface.
+func (b bySize) Len() int { return len(b) }
+
+// Less implements heap.Interface.
+func (b bySize) Less(i, j int) bool { return b[i].size < b[j].size }
+
+// Swap implements heap.Interface.
+func (b bySize) Swap(i, j int) {
+	b[i], b[j] = b[j], b[i]
+	b[i].rank, b[j].rank = i, j
 }
 
-// Rotate moves the partitions that brought records behind the others, so that all get their turn.
-func (s *Session) Rotate(brought func(i int) bool) {
-	moved := make([]*Tracked, 0, len(s.order))
-	kept := s.order[:0]
-	for i, t := range s.order {
-		if brought(i) {
-			moved = append(moved, t)
-		} else {
-			kept = append(kept, t)
-		}
-	}
-	s.order = append(kept, moved...)
+// Push implements heap.Interface.
+func (b *bySize) Push(x any) {
+	session := x.(*Session)
+	session.rank = len(*b)
+	*b = append(*b, session)
+}
+
+// Pop implements heap.Interface.
+func (b *bySize) Pop() any {
+	last := len(*b) - 1
+	session := (*b)[last]
+	(*b)[last] = nil
+	*b = (*b)[:last]
+	session.rank = -1
+	return session
 }
