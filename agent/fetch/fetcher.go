@@ -43,7 +43,7 @@ func New(cfg Config) (*Fetcher, error) {
 		cfg: cfg, warns: rate.NewLimiter(1, 5), ahead: newReadAhead(cfg.Bytes.ReadAhead()),
 		unsent: unsent{limit: cfg.UnsentBytes}, lost: newLost(cfg.Views.Invalidate, cfg.Log), drain: make(chan struct{}),
 	}
-	f.metrics = newMetrics(cfg.Registerer, func() float64 { return float64(f.unsent.held.Load()) }, f.lost.extents)
+	f.metrics = newMetrics(cfg.Registerer, func() float64 { return float64(f.unsent.held.Load()) }, f.ahead.count, f.lost.extents)
 	return f, nil
 }
 
@@ -59,6 +59,9 @@ func (f *Fetcher) Draining() bool {
 		return false
 	}
 }
+
+// Leave drops the read-ahead state of a reader that is gone.
+func (f *Fetcher) Leave(reader uint64) { f.ahead.leave(reader) }
 
 // Bounds of one fetch.
 const (

@@ -31,6 +31,12 @@ const (
 	reportEvery, reportBurst = 10 * time.Second, 20
 )
 
+// streamKey is one reader's stream of a partition.
+type streamKey struct {
+	reader    uint64
+	partition id.TopicPartition
+}
+
 // lost is the table of extents whose objects are missing although the metadata names them: something other than Freshet
 // deleted the objects. For lostFor, reads of such an extent fail without a GET or a look-up. After lostFor, one reader sends
 // one GET for all partitions of the bundle, and each partition is looked up once.

@@ -25,7 +25,7 @@ const (
 	resultError = "error"
 )
 
-func newMetrics(r prometheus.Registerer, held, lost func() float64) *metrics {
+func newMetrics(r prometheus.Registerer, held, places, lost func() float64) *metrics {
 	bytes := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "freshet_fetch_record_bytes_total", Help: "Record bytes answered, by class of read.",
 	}, []string{"class"})
@@ -52,6 +52,8 @@ func newMetrics(r prometheus.Registerer, held, lost func() float64) *metrics {
 	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "freshet_fetch_unsent_bytes", Help: "Record bytes of answers that are being read or not taken by clients yet.",
 	}, held), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "freshet_fetch_places", Help: "Partitions of open connections whose next fetch behind the live edge has a known place in an object; at most 50000.",
+	}, places), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "freshet_fetch_lost_extents",
 		Help: "Extents whose object is missing from the object store although the metadata names it, by partition and bundle. Counted if read in the last 2 minutes.",
 	}, lost))
@@ -68,7 +70,7 @@ func newSessionMetrics(r prometheus.Registerer) *metrics {
 			Name: "freshet_fetch_sessions_refused_total", Help: "Fetch sessions not opened because of their bounds.",
 		}),
 		evicted: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "freshet_fetch_sessions_evicted_total", Help: "Idle fetch sessions closed to make room.",
+			Name: "freshet_fetch_sessions_evicted_total", Help: "Fetch sessions evicted for new ones.",
 		}),
 	}
 	r.MustRegister(m.sessions, m.noSession, m.evicted)

@@ -9,7 +9,7 @@ import (
 func TestMetrics_Golden(t *testing.T) {
 	r := metrictest.NewRegistry()
 	none := func() float64 { return 0 }
-	newMetrics(r, none, none)
+	newMetrics(r, none, none, none)
 	newSessionMetrics(r)
 	r.Golden(t)
 }

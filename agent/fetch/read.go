@@ -102,7 +102,8 @@ func (r *reader) from() int64 { return max(r.partition.Offset, r.end) }
 // noteEnd remembers where a partition behind the live edge ended, for the next fetch.
 func (r *reader) noteEnd() {
 	if r.class == cache.CatchUp && r.result.Size > 0 {
-		r.f.ahead.note(r.req.Reader, r.partition, place{offset: r.end, bundle: r.at.bundle, position: r.at.position})
+		first := r.f.ahead.note(r.req.Reader, r.partition, place{offset: r.end, bundle: r.at.bundle, position: r.at.position})
+		r.resp.NewReader = r.resp.NewReader || first
 	}
 }
 

@@ -50,9 +50,11 @@ type Result struct {
 type Response struct {
 	Results []Result
 	Bytes   int // of all records
-	held    []*cache.Bytes
-	unsent  *unsent // where size is counted
-	size    int64
+	// NewReader is set if read-ahead state of the request's reader was created: call Fetcher.Leave when the reader is gone.
+	NewReader bool
+	held      []*cache.Bytes
+	unsent    *unsent // where size is counted
+	size      int64
 }
 
 // hold counts record bytes until Release.

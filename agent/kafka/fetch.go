@@ -86,6 +86,9 @@ func (f *Fetch) answer(ctx context.Context, req *edge.Request, in *kmsg.FetchReq
 		MinBytes: int(in.MinBytes), MaxBytes: int(in.MaxBytes), ReadCommitted: in.IsolationLevel == 1,
 		Partitions: s.partitions,
 	})
+	if resp.NewReader {
+		context.AfterFunc(ctx, func() { f.cfg.Fetcher.Leave(req.Client.ID) })
+	}
 	return encodeFetch(s.finish(in, resp, elsewhere), resp)
 }
 

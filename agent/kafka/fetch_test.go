@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -32,6 +33,7 @@ type readers struct {
 	list    *ListOffsets
 	epoch   *OffsetForLeaderEpoch
 	bundles uint64
+	metrics *prometheus.Registry // of the fetcher
 }
 
 type readViews struct {
@@ -43,7 +45,7 @@ type lateSource struct{ *viewtest.Session }
 
 func newReaders(t *testing.T) *readers {
 	t.Helper()
-	r := &readers{owner: viewtest.NewOwner(), bucket: mem.New()}
+	r := &readers{owner: viewtest.NewOwner(), bucket: mem.New(), metrics: prometheus.NewRegistry()}
 	r.owner.CreateTopic(id.Topic{1}, "a", 3)
 	src := &lateSource{}
 	views, err := view.NewPartitions(view.Config{Source: src})
@@ -53,7 +55,7 @@ func newReaders(t *testing.T) *readers {
 	src.Session = r.stream
 	store, err := cache.New(cache.Config{Bucket: r.bucket, Key: cachetest.Key})
 	require.NoError(t, err)
-	fetcher, err := fetch.New(fetch.Config{Views: views, Bytes: store})
+	fetcher, err := fetch.New(fetch.Config{Views: views, Bytes: store, Registerer: r.metrics})
 	require.NoError(t, err)
 	sessions, err := fetch.NewSessions(fetch.SessionsConfig{})
 	require.NoError(t, err)
@@ -93,7 +95,7 @@ func passTime(d time.Duration) { <-time.After(d) }
 // ask sends a request through a handler and decodes the reply.
 func ask[T kmsg.Response](t *testing.T, ctx context.Context, api API, connection uint64, in kmsg.Request) T {
 	t.Helper()
-	passTime(time.Millisecond) // of the bubble: requests arrive later than what was confirmed before them
+	passTime(time.Millisecond) // of the bubble: requests arrive after the confirmation of earlier ones
 	req := &edge.Request{
 		Key: in.Key(), Version: in.GetVersion(), Body: in.AppendTo(nil), Arrived: time.Now(),
 		Client: &edge.Client{ID: connection, Principal: "User:ANONYMOUS"},
@@ -164,7 +166,7 @@ func TestFetch_UnknownTopics(t *testing.T) {
 		require.Equal(t, kerr.UnknownTopicOrPartition.Code, code(byName))
 		require.Equal(t, kerr.UnknownTopicID.Code, code(byID))
 
-		// A topic that was just created elsewhere is known to who asks after that (I4).
+		// A request after the creation of a topic by another agent finds the topic (I4).
 		r.stream.Hold()
 		r.owner.CreateTopic(id.Topic{2}, "new", 1)
 		go func() {
@@ -241,6 +243,38 @@ func TestFetch_Session(t *testing.T) {
 		closed()
 		synctest.Wait()
 		require.Equal(t, kerr.FetchSessionIDNotFound.Code, fetch(1, sid, 1).ErrorCode, "a session ends with its connection")
+	})
+}
+
+// gauge returns the value of one of the fetcher's gauges.
+func (r *readers) gauge(t *testing.T, name string) float64 {
+	t.Helper()
+	families, err := r.metrics.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	t.Fatalf("no metric %s", name)
+	return 0
+}
+
+func TestFetch_PlacesEndWithTheConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReaders(t)
+		conn, closed := context.WithCancel(t.Context())
+		like := cachetest.Batch([]byte("value"), 1)
+		exts := cachetest.Compact(t, r.bucket, 1, 16<<20, cachetest.Section{
+			Partition: id.TopicPartition{Topic: id.Topic{1}}, Batches: [][]byte{cachetest.Stamped(like, 0), cachetest.Stamped(like, 1)},
+		})
+		r.owner.Append(id.TopicPartition{Topic: id.Topic{1}}, exts[0]...)
+		out := ask[*kmsg.FetchResponse](t, conn, r.fetch, 1, fetchRequest(13, 500, fetchPartition(0, 0)))
+		require.NotEmpty(t, out.Topics[0].Partitions[0].RecordBatches)
+		require.EqualValues(t, 1, r.gauge(t, "freshet_fetch_places"))
+		closed()
+		synctest.Wait()
+		require.Zero(t, r.gauge(t, "freshet_fetch_places"))
 	})
 }
 

@@ -1,8 +1,10 @@
 package kafka
 
 import (
+	"container/list"
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -12,24 +14,35 @@ import (
 	"github.com/freshet-io/freshet/agent/edge"
 )
 
-// maxKnownProducers bounds the producer ids whose transactional id is remembered, about 2 MiB. At the bound all are
-// forgotten, and each is asked for once more.
-const maxKnownProducers = 16384
+// maxKnownBytes bounds the memory of the producer IDs whose transactional ID is remembered: knownBytes and the transactional ID
+// each, so 16,384 of them with names of 64 bytes. Beyond, the least recently used producer IDs are forgotten, and the next
+// request of each asks the owner once.
+const (
+	maxKnownBytes = 4 << 20
+	knownBytes    = 192
+)
 
-// transactionalIDs knows which transactional id a producer id was given to, which never changes: producer ids are given
-// once. So one question for each producer is enough, and what is known holds without a control plane.
+// transactionalIDs remembers which transactional ID each producer ID was given to. That never changes, so one question for each
+// producer is enough, and the answer holds without a control plane.
 type transactionalIDs struct {
 	to Forwarder
 	mu struct {
 		sync.Mutex
-		of map[int64]string // by producer id
+		of    map[int64]*list.Element // by producer ID
+		used  list.List               // of *knownProducer, the least recently used first
+		bytes int
 	}
 }
 
-// check tells whether a producer id is the transactional id's, which is what Kafka's
-// TransactionCoordinator.handleVerifyPartitionsInTransaction checks: InvalidProducerIDMapping if it is not,
-// NotEnoughReplicas if the owner does not say (as AddPartitionsToTxnManager and ReplicaManager answer a coordinator that
-// cannot be asked).
+// knownProducer is a producer ID and the transactional ID that it was given to.
+type knownProducer struct {
+	id   int64
+	name string
+}
+
+// check returns InvalidProducerIDMapping if a producer ID was not given to the transactional ID, as Kafka's
+// TransactionCoordinator.handleVerifyPartitionsInTransaction does. It returns NotEnoughReplicas if the owner does not answer, as
+// AddPartitionsToTxnManager and ReplicaManager do if the coordinator does not.
 func (t *transactionalIDs) check(ctx context.Context, req *edge.Request, name string, producerID int64) error {
 	if known, ok := t.known(producerID); ok {
 		if known != name {
@@ -51,21 +64,34 @@ func (t *transactionalIDs) check(ctx context.Context, req *edge.Request, name st
 func (t *transactionalIDs) known(producerID int64) (name string, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	name, ok = t.mu.of[producerID]
-	return name, ok
+	e := t.mu.of[producerID]
+	if e == nil {
+		return "", false
+	}
+	t.mu.used.MoveToBack(e)
+	return e.Value.(*knownProducer).name, true
 }
 
 func (t *transactionalIDs) learn(producerID int64, name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.mu.of == nil || len(t.mu.of) >= maxKnownProducers {
-		t.mu.of = map[int64]string{}
+	if t.mu.of == nil {
+		t.mu.of = make(map[int64]*list.Element)
 	}
-	t.mu.of[producerID] = name
+	if t.mu.of[producerID] != nil { // two requests asked at once
+		return
+	}
+	t.mu.of[producerID] = t.mu.used.PushBack(&knownProducer{producerID, strings.Clone(name)})
+	t.mu.bytes += knownBytes + len(name)
+	for t.mu.bytes > maxKnownBytes {
+		oldest := t.mu.used.Remove(t.mu.used.Front()).(*knownProducer)
+		delete(t.mu.of, oldest.id)
+		t.mu.bytes -= knownBytes + len(oldest.name)
+	}
 }
 
-// ask gives the producer id that a transactional id has, -1 if there is no such transactional id. What the owner says is
-// as new as the request, so the producer's InitProducerId is in it.
+// ask returns the producer ID of a transactional ID, or -1 if the transactional ID does not exist. The owner's answer is no older
+// than the request, so it includes the producer's InitProducerId.
 func (t *transactionalIDs) ask(ctx context.Context, req *edge.Request, name string) (int64, error) {
 	in := kmsg.NewPtrDescribeTransactionsRequest()
 	in.TransactionalIDs = []string{name}
@@ -73,14 +99,14 @@ func (t *transactionalIDs) ask(ctx context.Context, req *edge.Request, name stri
 	f.Key, f.Version, f.Body = in.Key(), in.Version, in.AppendTo(nil)
 	body, err := t.to.Forward(ctx, f)
 	if err != nil {
-		return -1, fmt.Errorf("ask whose a producer is: %w", err)
+		return -1, fmt.Errorf("look up the producer of a transactional id: %w", err)
 	}
 	out := kmsg.NewPtrDescribeTransactionsResponse()
 	if err := out.ReadFrom(body); err != nil {
-		return -1, fmt.Errorf("ask whose a producer is: %w", err)
+		return -1, fmt.Errorf("look up the producer of a transactional id: %w", err)
 	}
 	if len(out.TransactionStates) != 1 {
-		return -1, fmt.Errorf("ask whose a producer is: %d answers", len(out.TransactionStates))
+		return -1, fmt.Errorf("look up the producer of a transactional id: %d answers", len(out.TransactionStates))
 	}
 	switch state := out.TransactionStates[0]; state.ErrorCode {
 	case 0:
@@ -88,12 +114,12 @@ func (t *transactionalIDs) ask(ctx context.Context, req *edge.Request, name stri
 	case kerr.TransactionalIDNotFound.Code:
 		return -1, nil
 	default:
-		return -1, fmt.Errorf("ask whose a producer is: %w", kerr.ErrorForCode(state.ErrorCode))
+		return -1, fmt.Errorf("look up the producer of a transactional id: %w", kerr.ErrorForCode(state.ErrorCode))
 	}
 }
 
-// checkProducer refuses the transactional batches if their producer, which is one, is not the transactional id's. It may
-// ask the owner, within produceFreshTimeout.
+// checkProducer refuses the transactional batches if their one producer ID is not the transactional ID's. It may ask the owner,
+// within produceFreshTimeout.
 func (r *produceRequest) checkProducer(ctx context.Context, producerID int64) {
 	ctx, cancel := context.WithTimeout(ctx, produceFreshTimeout)
 	defer cancel()

@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -107,13 +108,30 @@ func TestProduce_ProducerNotAskedForLong(t *testing.T) {
 	})
 }
 
+// TestTransactionalIDs_AreBounded: at the bound one producer ID is forgotten for each new one, the least recently used.
 func TestTransactionalIDs_AreBounded(t *testing.T) {
 	r := &produceRig{t: t, seq: &sequencer{state: metadata.New()}}
 	ids := transactionalIDs{to: forwarderFunc(r.describeTransactions)}
-	for p := range int64(maxKnownProducers + 1) {
-		ids.learn(p, "x")
+	name := strings.Repeat("x", 64)
+	const bound = maxKnownBytes / (knownBytes + 64)
+	for p := range int64(bound) {
+		ids.learn(p, name)
 	}
-	require.Len(t, ids.mu.of, 1)
-	err := ids.check(t.Context(), &edge.Request{Client: &edge.Client{}}, "x", 5)
-	require.ErrorIs(t, err, kerr.InvalidProducerIDMapping, "forgotten, and there is no such transactional id")
+	_, ok := ids.known(0) // used again, so 1 is the oldest
+	require.True(t, ok)
+	ids.learn(bound, name)
+	ids.learn(bound, name)
+	require.Len(t, ids.mu.of, bound)
+	for p, want := range map[int64]bool{0: true, 1: false, 2: true, bound: true} {
+		_, ok := ids.known(p)
+		require.Equal(t, want, ok, "producer ID %d", p)
+	}
+	err := ids.check(t.Context(), &edge.Request{Client: &edge.Client{}}, name, 1)
+	require.ErrorIs(t, err, kerr.InvalidProducerIDMapping, "forgotten, and there is no such transactional ID")
+	require.EqualValues(t, 1, r.described.Load())
+
+	ids.learn(bound+1, strings.Repeat("y", maxKnownBytes/2))
+	require.LessOrEqual(t, ids.mu.bytes, maxKnownBytes)
+	require.Len(t, ids.mu.of, ids.mu.used.Len())
+	require.Less(t, len(ids.mu.of), bound*3/4)
 }
