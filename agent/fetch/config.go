@@ -52,8 +52,8 @@ type Config struct {
 	UnsentBytes int64
 	// Pressed tells of another reason to shrink answers: what they pin in memory. Nil means never.
 	Pressed func() bool
-	// Reclaim is called, often, while fetches wait because answers hold too much: it is to get rid of clients that do
-	// not take theirs. Nil means nothing.
+	// Reclaim is called every 50 ms while fetches wait because answers hold too much. It closes the connections of clients
+	// that do not take their answers. Nil means that there is nothing to call.
 	Reclaim func()
 	// MaxBytes bounds an answer's record bytes, but for the first batch (Kafka's fetch.max.bytes). Default 55 MiB.
 	MaxBytes int

@@ -41,7 +41,7 @@ func New(cfg Config) (*Fetcher, error) {
 	}
 	f := &Fetcher{
 		cfg: cfg, warns: rate.NewLimiter(1, 5), ahead: newReadAhead(cfg.Bytes.ReadAhead()),
-		unsent: unsent{limit: cfg.UnsentBytes}, lost: newLost(cfg.Views.Invalidate, cfg.Log), drain: make(chan struct{}),
+		unsent: unsent{limit: cfg.UnsentBytes, reclaim: cfg.Reclaim}, lost: newLost(cfg.Views.Invalidate, cfg.Log), drain: make(chan struct{}),
 	}
 	f.metrics = newMetrics(cfg.Registerer, func() float64 { return float64(f.unsent.held.Load()) }, f.ahead.count, f.lost.extents)
 	return f, nil
@@ -347,12 +347,14 @@ func (a *attempt) confirm(ctx context.Context, timeout time.Duration) bool {
 func (a *attempt) answer(ctx context.Context) (done bool) {
 	ctx, cancel := context.WithTimeoutCause(ctx, a.f.cfg.ReadTimeout, errNotReady)
 	defer cancel()
-	if !a.f.unsent.await(ctx, a.f.cfg.Reclaim) {
+	read, ok := a.f.unsent.await(ctx)
+	if !ok {
 		a.f.metrics.noRoom.Inc()
 		a.refuseAll()
 		return true
 	}
 	gone := a.readAll(ctx)
+	read()
 	if gone && a.resp.Bytes == 0 && !a.failed() && ctx.Err() == nil {
 		if a.gone++; a.gone < maxGone {
 			return false

@@ -71,7 +71,7 @@ func (r *Response) Release() {
 	}
 	r.held = nil
 	if r.unsent != nil {
-		r.unsent.held.Add(-r.size)
+		r.unsent.release(r.size)
 		r.size = 0
 	}
 }
