@@ -236,13 +236,13 @@ func (a *Agent) buildRoute() {
 
 func (a *Agent) buildReader(context.Context) (err error) {
 	if a.listeners.partitions, err = view.NewPartitions(view.Config{
-		Source: a.session, Log: a.log.Named("view"), Registerer: a.cfg.Registry,
+		Source: a.session, MaxExtents: a.budgets.extents, Log: a.log.Named("view"), Registerer: a.cfg.Registry,
 	}); err != nil {
 		return err
 	}
 	a.fetcher, err = fetch.New(fetch.Config{
 		Views: a.listeners.partitions, Bytes: ownFirst{a.cache, a}, Internal: kafka.NewInternalReader(a.session), UnsentBytes: a.budgets.unsent, Pressed: a.pressed,
-		Reclaim: func() { a.edge.Reclaim() }, Log: a.log.Named("fetch"), Registerer: a.cfg.Registry,
+		RequestBytes: a.budgets.fetches, Reclaim: func() { a.edge.Reclaim() }, Log: a.log.Named("fetch"), Registerer: a.cfg.Registry,
 	})
 	return err
 }

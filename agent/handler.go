@@ -60,7 +60,7 @@ func (a *Agent) closesAbroad(client *edge.Client, clientID string) bool {
 // readAPIs are those that plan from the partition views.
 func (a *Agent) readAPIs() ([]kafka.API, error) {
 	catalogue := a.listeners.catalogue
-	sessions, err := fetch.NewSessions(fetch.SessionsConfig{Registerer: a.cfg.Registry})
+	sessions, err := fetch.NewSessions(fetch.SessionsConfig{Bytes: a.budgets.sessions, Registerer: a.cfg.Registry})
 	if err != nil {
 		return nil, err
 	}

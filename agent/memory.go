@@ -8,12 +8,26 @@ import (
 	"github.com/freshet-io/freshet/agent/edge"
 )
 
-// Shares of the memory limit, in percent. The rest is for the program itself and the garbage
-// collector. Write buffers are slabs of record bytes plus what waits to be copied into them: produce frames, and batches that
-// were compressed anew; the budgets of other frames and of background jobs come out of the rest. So do
-// connections of Kafka clients.
+// Shares of the memory limit, in percent. A tenth is left for the program, the garbage collector and the parts that have a
+// fixed bound:
+//
+//	decompression                8 MiB a CPU, twice, and one batch at a time with 128 MiB (recode)
+//	encoded Metadata answers     32 MiB (kafka, maxListBytes)
+//	placements of partitions     64 MiB for each view, which 100,000 partitions do not reach (kafka, maxViewNodes)
+//	places of sequential readers 12 MiB (fetch, maxPlaces)
+//	seek tables of objects       6 MiB (cache, maxSeeks)
+//	IDs of producers             4 MiB (kafka, maxKnownBytes)
+//	lost extents                 3 MiB (fetch)
+//	idle connections             an eighth of the limit (EffectiveMaxConnections)
+//
+// The bounds of the last list hold separately. An agent below 1 GiB exceeds its limit if clients reach several of them at once.
+// Bodies of forwarded requests have the bounds of the session with the owner (controlplane/client). Large batches from other
+// agents of the zone count as produce frames, and are bounded once more by that share.
+//
+// Write buffers are slabs of record bytes and the bytes that wait to be copied into slabs: produce frames, and batches that
+// were compressed anew.
 const (
-	liveCachePercent     = 40
+	liveCachePercent     = 34
 	slabsPercent         = 18
 	produceFramesPercent = 6
 	recodedPercent       = 1
@@ -21,24 +35,36 @@ const (
 	unsentPercent        = 10
 	otherFramesPercent   = 2
 	jobsPercent          = 3
+	fetchesPercent       = 3
+	sessionsPercent      = 1
+	extentsPercent       = 2
 )
 
-// minMemory is the least an agent can work with: room for a bundle being filled, one being put, and one being read.
+// minMemory is the minimum with which an agent works: a bundle being filled, one being put, and one being read.
 const minMemory = 128 << 20
 
-// budgets are the parts of the memory limit, bytes.
+// extentBytes is the memory of an extent in the window of a partition.
+const extentBytes = 56
+
+// maxExtents bounds the extents in memory for any limit.
+const maxExtents = 2_000_000
+
+// budgets are the parts of the memory limit, in bytes unless the field says otherwise.
 type budgets struct {
-	live          int64 // cache of bytes written or read at the live edge
-	catchUp       int64 // cache of bytes read behind it
+	live          int64 // cache of records written or read at the live edge
+	catchUp       int64 // cache of records read behind the live edge
 	slabs         int64 // record bytes between socket and object store
 	produceFrames int64 // produce requests not yet copied into slabs
 	recoded       int64 // batches compressed anew, not yet copied into slabs
 	otherFrames   int64 // all other requests
 	unsent        int64 // record bytes of answers that clients have not taken yet
 	jobs          int64 // background jobs: inputs, keys, parts of outputs
+	fetches       int64 // decoded fetches, until they are answered
+	sessions      int64 // fetch sessions
+	extents       int   // number of extents of recent bundles, for all partitions
 }
 
-// divide gives each part its share of the limit.
+// divide returns the shares of the limit.
 func divide(limit int64) (budgets, error) {
 	if limit < minMemory {
 		return budgets{}, fmt.Errorf("memory limit of %d bytes is below the least, %d", limit, minMemory)
@@ -53,6 +79,9 @@ func divide(limit int64) (budgets, error) {
 		otherFrames:   share(otherFramesPercent),
 		unsent:        share(unsentPercent),
 		jobs:          share(jobsPercent),
+		fetches:       share(fetchesPercent),
+		sessions:      share(sessionsPercent),
+		extents:       int(min(share(extentsPercent)/extentBytes, maxExtents)),
 	}, nil
 }
 

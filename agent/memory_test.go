@@ -14,15 +14,20 @@ func TestDivide(t *testing.T) {
 	b, err := divide(1000 << 20)
 	require.NoError(t, err)
 	require.Equal(t, budgets{
-		live: 400 << 20, catchUp: 100 << 20, slabs: 180 << 20, produceFrames: 60 << 20, recoded: 10 << 20, otherFrames: 20 << 20, unsent: 100 << 20,
-		jobs: 30 << 20,
+		live: 340 << 20, catchUp: 100 << 20, slabs: 180 << 20, produceFrames: 60 << 20, recoded: 10 << 20, otherFrames: 20 << 20, unsent: 100 << 20,
+		jobs: 30 << 20, fetches: 30 << 20, sessions: 10 << 20, extents: 20 << 20 / extentBytes,
 	}, b)
 	require.Equal(t, int64(250<<20), b.slabs+b.produceFrames+b.recoded, "write buffers are 25 % of the limit")
-	require.LessOrEqual(t, b.live+b.catchUp+b.slabs+b.produceFrames+b.recoded+b.otherFrames+b.unsent+b.jobs, int64(900<<20),
+	require.LessOrEqual(t, b.live+b.catchUp+b.slabs+b.produceFrames+b.recoded+b.otherFrames+b.unsent+b.jobs+
+		b.fetches+b.sessions+int64(b.extents)*extentBytes, int64(900<<20),
 		"at least a tenth is left for everything else")
 
 	_, err = divide(minMemory - 1)
 	require.ErrorContains(t, err, "below the least")
+
+	b, err = divide(64 << 30)
+	require.NoError(t, err)
+	require.Equal(t, maxExtents, b.extents)
 }
 
 func TestConfig_EffectiveMaxConnections(t *testing.T) {

@@ -50,6 +50,9 @@ type Config struct {
 	// UnsentBytes bounds the record bytes of answers that clients have not taken yet: beyond, answers shrink to the
 	// first batch; beyond twice as many, fetches wait. Default 64 MiB.
 	UnsentBytes int64
+	// RequestBytes bounds the memory of fetches from the decoding of the request to the answer. Beyond three quarters, fetches
+	// are answered without a wait for records. Default 64 MiB.
+	RequestBytes int64
 	// Pressed tells of another reason to shrink answers: what they pin in memory. Nil means never.
 	Pressed func() bool
 	// Reclaim is called every 50 ms while fetches wait because answers hold too much. It closes the connections of clients
@@ -71,6 +74,7 @@ func (c *Config) ApplyDefaults() {
 	c.AskTimeout = cmp.Or(c.AskTimeout, 2*time.Second)
 	c.ReadTimeout = cmp.Or(c.ReadTimeout, 20*time.Second)
 	c.UnsentBytes = cmp.Or(c.UnsentBytes, 64<<20)
+	c.RequestBytes = cmp.Or(c.RequestBytes, 64<<20)
 	if c.Pressed == nil {
 		c.Pressed = func() bool { return false }
 	}

@@ -21,6 +21,7 @@ const (
 // defaults: any agent serves any partition, and logs never diverge.
 type Answer struct {
 	Version       int16
+	ThrottleMs    int32 // time for which the client should not send
 	ErrorCode     int16 // since version 7
 	SessionID     int32 // since version 7
 	ReadCommitted bool  // lists of aborted transactions are there, if empty
@@ -65,7 +66,7 @@ func (a *Answer) sameTopic(i, j int) bool {
 // records are those of the results, not copied. It equals kmsg's encoding of the same response.
 func (a *Answer) Encode() (head []byte, tail net.Buffers) {
 	e := encoder{version: a.Version, buf: make([]byte, 0, a.sizeHint())}
-	e.int32(0) // throttle
+	e.int32(a.ThrottleMs)
 	if a.Version >= versionSession {
 		e.int16(a.ErrorCode)
 		e.int32(a.SessionID)

@@ -24,7 +24,7 @@ func sampleAnswer(version int16, readCommitted bool) Answer {
 		}
 		return PartitionAnswer{TopicID: id.Topic{topic}, Topic: name, Partition: partition, ErrorCode: code, Result: r}
 	}
-	return Answer{Version: version, ErrorCode: 70, SessionID: 12345, ReadCommitted: readCommitted, Partitions: []PartitionAnswer{
+	return Answer{Version: version, ThrottleMs: 100, ErrorCode: 70, SessionID: 12345, ReadCommitted: readCommitted, Partitions: []PartitionAnswer{
 		part(1, "a", 0, 0),
 		part(1, "a", 1, 0, "some", string(make([]byte, 200)), "records"),
 		part(2, "longer name", 7, 1),
@@ -54,7 +54,7 @@ func (p PartitionAnswer) with(r Result) PartitionAnswer {
 }
 
 func viaKmsg(a *Answer) []byte {
-	out := kmsg.FetchResponse{Version: a.Version, ErrorCode: a.ErrorCode, SessionID: a.SessionID}
+	out := kmsg.FetchResponse{Version: a.Version, ThrottleMillis: a.ThrottleMs, ErrorCode: a.ErrorCode, SessionID: a.SessionID}
 	for _, e := range a.Endpoints {
 		if a.Version >= 16 {
 			out.Brokers = append(out.Brokers, kmsg.FetchResponseBroker{NodeID: e.NodeID, Host: e.Host, Port: e.Port, Rack: e.Rack})

@@ -23,6 +23,7 @@ type Fetcher struct {
 	metrics *metrics
 	ahead   *readAhead
 	unsent  unsent
+	parked  *parked
 	lost    *lost
 	warns   *rate.Limiter // of failed reads
 	unsaid  atomic.Int64  // warnings not logged since the last one
@@ -42,7 +43,9 @@ func New(cfg Config) (*Fetcher, error) {
 	f := &Fetcher{
 		cfg: cfg, warns: rate.NewLimiter(1, 5), ahead: newReadAhead(cfg.Bytes.ReadAhead()),
 		unsent: unsent{limit: cfg.UnsentBytes, reclaim: cfg.Reclaim}, lost: newLost(cfg.Views.Invalidate, cfg.Log), drain: make(chan struct{}),
+		parked: newParked(cfg.RequestBytes),
 	}
+	f.parked.register(cfg.Registerer)
 	f.metrics = newMetrics(cfg.Registerer, func() float64 { return float64(f.unsent.held.Load()) }, f.ahead.count, f.lost.extents)
 	return f, nil
 }

@@ -32,7 +32,7 @@ import (
 //	18  high watermark of followers (KIP-1166)
 type Fetch struct{ cfg FetchConfig }
 
-// FetchConfig is what Fetch is made of.
+// FetchConfig has the parts of Fetch.
 type FetchConfig struct {
 	Catalogue *view.Catalogue
 	Source    view.Prober
@@ -42,8 +42,16 @@ type FetchConfig struct {
 	Departure *Departure
 }
 
-// freshTimeout bounds how long the owner is asked whether an unknown topic exists.
-const freshTimeout = 2 * time.Second
+// Bounds of one request.
+const (
+	// freshTimeout bounds the question to the owner whether an unknown topic exists.
+	freshTimeout = 2 * time.Second
+	// maxWait bounds the wait for records that a client asks for. Kafka has no bound; its clients wait 500 ms by default.
+	maxWait = 5 * time.Minute
+	// shortenedThrottle is the throttle time in an empty answer that was not waited for, so that the client does not come back
+	// at once (KIP-219).
+	shortenedThrottle = 100 * time.Millisecond
+)
 
 // NewFetch checks the configuration.
 func NewFetch(cfg FetchConfig) (*Fetch, error) {
@@ -56,43 +64,119 @@ func NewFetch(cfg FetchConfig) (*Fetch, error) {
 // Key implements API.
 func (*Fetch) Key() int16 { return int16(kmsg.Fetch) }
 
-// Start implements API.
+// Start implements API. The frame is released once the decoded request is charged. Without room for that, the frame stays until
+// the fetch has a turn, in which it is decoded again and answered without a wait for records.
 func (f *Fetch) Start(ctx context.Context, req *edge.Request) func() edge.Reply {
-	in := kmsg.NewPtrFetchRequest()
-	if err := Decode(req, in); err != nil {
+	in, err := decodeFetch(req)
+	if err != nil {
 		return Malformed(req, err)
 	}
-	if in.IsolationLevel < 0 || in.IsolationLevel > 1 {
-		return Malformed(req, fmt.Errorf("isolation level %d", in.IsolationLevel))
+	charge, bytes := f.cfg.Fetcher.Charge(), requestBytes(in, len(req.Body))
+	if charge.Park(bytes) {
+		req.Release()
+		return func() edge.Reply { return f.answer(ctx, req, in, &charge) }
 	}
-	req.Release()
-	return func() edge.Reply { return f.answer(ctx, req, in) }
+	return func() edge.Reply {
+		if err := charge.Resize(ctx, bytes); err != nil {
+			return disconnected(err)
+		}
+		in, err := decodeFetch(req)
+		if err != nil {
+			charge.Release()
+			return Malformed(req, err)()
+		}
+		req.Release()
+		return f.answer(ctx, req, in, &charge)
+	}
 }
 
-func (f *Fetch) answer(ctx context.Context, req *edge.Request, in *kmsg.FetchRequest) edge.Reply {
-	s, err := f.begin(ctx, req, in)
-	if err != nil {
-		return encodeFetch(&fetch.Answer{Version: in.Version, ErrorCode: err.Code}, nil)
+func decodeFetch(req *edge.Request) (*kmsg.FetchRequest, error) {
+	in := kmsg.NewPtrFetchRequest()
+	if err := Decode(req, in); err != nil {
+		return nil, err
+	}
+	if in.IsolationLevel < 0 || in.IsolationLevel > 1 {
+		return nil, fmt.Errorf("isolation level %d", in.IsolationLevel)
+	}
+	return in, nil
+}
+
+// Memory of a decoded request: its structs, and its tagged fields, which are maps. Their contents and names are as long as in the
+// frame.
+const (
+	topicBytes     = 128 // of a topic or a forgotten one
+	partitionBytes = 112
+	tagsBytes      = 512 // of a struct that has tagged fields
+	tagBytes       = 64
+)
+
+// requestBytes returns the memory of a decoded request and of the fetch of its partitions.
+func requestBytes(in *kmsg.FetchRequest, frame int) int64 {
+	n := fetch.BaseBytes + frame + tagsOf(&in.UnknownTags)
+	for i := range in.Topics {
+		t := &in.Topics[i]
+		n += topicBytes + tagsOf(&t.UnknownTags) + len(t.Partitions)*(partitionBytes+fetch.PartitionBytes)
+		for j := range t.Partitions {
+			n += tagsOf(&t.Partitions[j].UnknownTags)
+		}
+	}
+	for i := range in.ForgottenTopics {
+		t := &in.ForgottenTopics[i]
+		n += topicBytes + tagsOf(&t.UnknownTags) + len(t.Partitions)*partitionBytes
+	}
+	return int64(n)
+}
+
+func tagsOf(tags *kmsg.Tags) int {
+	if tags.Len() == 0 {
+		return 0
+	}
+	return tagsBytes + tagBytes*tags.Len()
+}
+
+// disconnected is the reply to a request whose connection ended.
+func disconnected(err error) edge.Reply { return edge.Reply{Close: true, Silent: true, Err: err} }
+
+// answer answers a decoded request, and releases the charge.
+func (f *Fetch) answer(ctx context.Context, req *edge.Request, in *kmsg.FetchRequest, charge *fetch.Charge) edge.Reply {
+	defer charge.Release()
+	s, kafkaErr := f.begin(ctx, req, in)
+	if kafkaErr != nil {
+		return encodeFetch(&fetch.Answer{Version: in.Version, ErrorCode: kafkaErr.Code}, nil)
+	}
+	if s.incremental { // the partitions are the session's, not the request's
+		in.Topics, in.ForgottenTopics = nil, nil
+		if err := charge.Resize(ctx, int64(fetch.BaseBytes+len(s.tracked)*fetch.PartitionBytes)); err != nil {
+			return disconnected(err)
+		}
 	}
 	f.resolve(ctx, in.Version, s)
-	if in.ReplicaID >= 0 || in.ReplicaState.ID >= 0 { // there are no followers, and nobody may act as one
+	if in.ReplicaID >= 0 || in.ReplicaState.ID >= 0 { // there are no followers, and no client may act as one
 		for i := range s.partitions {
 			s.partitions[i].Refused = kerr.TopicAuthorizationFailed
 		}
 	}
 	elsewhere := f.redirect(ctx, req, in.Version, s)
+	wait := min(time.Duration(max(in.MaxWaitMillis, 0))*time.Millisecond, maxWait)
+	if !charge.Waits() {
+		wait = 0
+	}
 	resp := f.cfg.Fetcher.Fetch(ctx, &fetch.Request{
-		Arrived: req.Arrived, Reader: req.Client.ID, MaxWait: time.Duration(max(in.MaxWaitMillis, 0)) * time.Millisecond,
+		Arrived: req.Arrived, Reader: req.Client.ID, MaxWait: wait,
 		MinBytes: int(in.MinBytes), MaxBytes: int(in.MaxBytes), ReadCommitted: in.IsolationLevel == 1,
 		Partitions: s.partitions,
 	})
 	if resp.NewReader {
 		context.AfterFunc(ctx, func() { f.cfg.Fetcher.Leave(req.Client.ID) })
 	}
-	return encodeFetch(s.finish(in, resp, elsewhere), resp)
+	a := s.finish(in, resp, elsewhere)
+	if !charge.Waits() && resp.Bytes == 0 && in.MaxWaitMillis > 0 {
+		a.ThrottleMs = int32(shortenedThrottle.Milliseconds())
+	}
+	return encodeFetch(a, resp)
 }
 
-// encodeFetch makes the reply, whose records stay held until it was written.
+// encodeFetch encodes the reply. The records are released once the reply is written.
 func encodeFetch(a *fetch.Answer, resp *fetch.Response) edge.Reply {
 	head, tail := a.Encode()
 	reply := edge.Reply{Head: head, Tail: tail}
@@ -110,10 +194,10 @@ func encodeFetch(a *fetch.Answer, resp *fetch.Response) edge.Reply {
 	return reply
 }
 
-// fetching is what one request fetches: within a session, or by itself.
+// fetching has the partitions of one request, within a session or without.
 type fetching struct {
-	session     *fetch.Session // nil: none
-	incremental bool           // only news is answered
+	session     *fetch.Session // nil if there is none
+	incremental bool           // the answer has only news
 	tracked     []*fetch.Tracked
 	partitions  []fetch.Partition // of tracked, in its order
 }
@@ -144,7 +228,7 @@ func (f *Fetch) begin(ctx context.Context, req *edge.Request, in *kmsg.FetchRequ
 		return nil, err
 	}
 	if !f.cfg.Sessions.Update(session, asked, forgotten(in, byID)) {
-		return nil, kerr.FetchSessionIDNotFound // it outgrew the bounds: the client begins anew
+		return nil, kerr.FetchSessionIDNotFound // the session outgrew the bounds; the client opens another one
 	}
 	if len(session.Partitions()) == 0 {
 		f.cfg.Sessions.Close(session.ID, holder)
@@ -186,7 +270,7 @@ func topicKey(byID bool, topic [16]byte, name string, partition int32) fetch.Top
 	return fetch.TopicKey{Name: name, Partition: partition}
 }
 
-// resolve finds the partitions' topics. What the catalogue does not know is asked for once (I4).
+// resolve finds the partitions' topics. It waits once for a fresh catalogue if a topic is unknown (I4).
 func (f *Fetch) resolve(ctx context.Context, version int16, s *fetching) {
 	s.partitions = make([]fetch.Partition, len(s.tracked))
 	missing := s.lookup(f.cfg.Catalogue.Load(), version)
@@ -207,7 +291,7 @@ func (f *Fetch) resolve(ctx context.Context, version int16, s *fetching) {
 	}
 }
 
-// lookup fills the partitions from a catalogue, those that it does not know refused.
+// lookup fills the partitions from a catalogue. Partitions unknown to the catalogue are refused.
 func (s *fetching) lookup(snapshot *view.Snapshot, version int16) (missing bool) {
 	var topic *view.Topic
 	var last fetch.TopicKey
@@ -239,7 +323,7 @@ func findTopic(snapshot *view.Snapshot, version int16, key fetch.TopicKey) (*vie
 	return snapshot.TopicByName(key.Name)
 }
 
-// finish makes the answer: everything, or what is news in a session that goes on.
+// finish makes the answer: all partitions, or only news if the request is incremental.
 func (s *fetching) finish(in *kmsg.FetchRequest, resp *fetch.Response, to elsewhere) *fetch.Answer {
 	a := &fetch.Answer{Version: in.Version, ReadCommitted: in.IsolationLevel == 1, Endpoints: to.endpoints}
 	if s.session != nil {
@@ -262,7 +346,7 @@ func (s *fetching) finish(in *kmsg.FetchRequest, resp *fetch.Response, to elsewh
 	return a
 }
 
-// fetchCode gives an error as the version knows it.
+// fetchCode returns the code of an error in a version.
 func fetchCode(version int16, err *kerr.Error) int16 {
 	if err == kerr.KafkaStorageError && version < 6 {
 		return kerr.NotLeaderForPartition.Code

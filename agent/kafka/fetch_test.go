@@ -3,10 +3,12 @@ package kafka
 import (
 	"bytes"
 	"context"
+	"math"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
@@ -45,6 +47,12 @@ type lateSource struct{ *viewtest.Session }
 
 func newReaders(t *testing.T) *readers {
 	t.Helper()
+	return readersOf(t, fetch.Config{})
+}
+
+// readersOf returns readers whose fetcher has bounds of its own.
+func readersOf(t *testing.T, cfg fetch.Config) *readers {
+	t.Helper()
 	r := &readers{owner: viewtest.NewOwner(), bucket: mem.New(), metrics: prometheus.NewRegistry()}
 	r.owner.CreateTopic(id.Topic{1}, "a", 3)
 	src := &lateSource{}
@@ -55,7 +63,8 @@ func newReaders(t *testing.T) *readers {
 	src.Session = r.stream
 	store, err := cache.New(cache.Config{Bucket: r.bucket, Key: cachetest.Key})
 	require.NoError(t, err)
-	fetcher, err := fetch.New(fetch.Config{Views: views, Bytes: store, Registerer: r.metrics})
+	cfg.Views, cfg.Bytes, cfg.Registerer = views, store, r.metrics
+	fetcher, err := fetch.New(cfg)
 	require.NoError(t, err)
 	sessions, err := fetch.NewSessions(fetch.SessionsConfig{})
 	require.NoError(t, err)
@@ -276,6 +285,122 @@ func TestFetch_PlacesEndWithTheConnection(t *testing.T) {
 		synctest.Wait()
 		require.Zero(t, r.gauge(t, "freshet_fetch_places"))
 	})
+}
+
+func TestFetch_MaxWaitIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReaders(t)
+		began := time.Now()
+		out := ask[*kmsg.FetchResponse](t, t.Context(), r.fetch, 1, fetchRequest(13, math.MaxInt32, fetchPartition(0, 0)))
+		require.Zero(t, out.Topics[0].Partitions[0].ErrorCode)
+		require.InDelta(t, maxWait.Seconds(), time.Since(began).Seconds(), 0.1)
+	})
+}
+
+// parkFetch starts a fetch that waits, and returns its answer.
+func parkFetch(t *testing.T, r *readers, connection uint64, in *kmsg.FetchRequest) <-chan *kmsg.FetchResponse {
+	t.Helper()
+	done := make(chan *kmsg.FetchResponse, 1)
+	go func() { done <- ask[*kmsg.FetchResponse](t, t.Context(), r.fetch, connection, in) }()
+	passTime(10 * time.Millisecond)
+	return done
+}
+
+// TestFetch_BeyondTheMemoryOfWaiting: fetches beyond the bound are answered at once, without errors.
+func TestFetch_BeyondTheMemoryOfWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one := fetchRequest(13, 60_000, fetchPartition(0, 0))
+		one.SessionEpoch = -1
+		cost := requestBytes(one, len(one.AppendTo(nil)))
+		r := readersOf(t, fetch.Config{RequestBytes: 3 * cost * 4 / 3})
+		var parked []<-chan *kmsg.FetchResponse
+		for n := range uint64(3) {
+			parked = append(parked, parkFetch(t, r, n, one))
+		}
+		require.EqualValues(t, 3*cost, r.gauge(t, "freshet_fetch_request_bytes"), "at the bound")
+		began := time.Now()
+		for n := range uint64(5) {
+			out := ask[*kmsg.FetchResponse](t, t.Context(), r.fetch, 10+n, one)
+			require.Zero(t, out.ErrorCode)
+			require.Zero(t, out.Topics[0].Partitions[0].ErrorCode)
+			require.EqualValues(t, 100, out.ThrottleMillis, "so that the client does not come back at once")
+		}
+		require.Less(t, time.Since(began), time.Second)
+		var crowd []<-chan *kmsg.FetchResponse
+		for n := range uint64(50) { // in turns
+			crowd = append(crowd, parkFetch(t, r, 100+n, one))
+		}
+		for _, done := range crowd {
+			require.Zero(t, (<-done).Topics[0].Partitions[0].ErrorCode)
+		}
+		require.Less(t, time.Since(began), 5*time.Second)
+
+		want := r.produce(t, 0, 1)
+		for _, done := range parked {
+			require.Equal(t, want, (<-done).Topics[0].Partitions[0].RecordBatches, "fetches that wait are not disturbed")
+		}
+		require.Zero(t, r.gauge(t, "freshet_fetch_request_bytes"))
+		parked = parked[:0]
+		waits := fetchRequest(13, 60_000, fetchPartition(0, 1))
+		waits.SessionEpoch = -1
+		for n := range uint64(3) {
+			parked = append(parked, parkFetch(t, r, n, waits))
+		}
+		out := ask[*kmsg.FetchResponse](t, t.Context(), r.fetch, 10, one)
+		require.Equal(t, want, out.Topics[0].Partitions[0].RecordBatches)
+		require.Zero(t, out.ThrottleMillis, "it has records")
+		for _, done := range parked {
+			require.Zero(t, (<-done).ThrottleMillis)
+		}
+	})
+}
+
+// TestFetch_SessionIsChargedWhileItWaits: the request names no partition, and the fetch has those of its session.
+func TestFetch_SessionIsChargedWhileItWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := readersOf(t, fetch.Config{RequestBytes: 8 << 10})
+		open := fetchRequest(13, 0, fetchPartition(0, 0), fetchPartition(1, 0), fetchPartition(2, 0))
+		open.SessionEpoch = 0
+		sid := ask[*kmsg.FetchResponse](t, t.Context(), r.fetch, 1, open).SessionID
+		require.NotZero(t, sid)
+		next := fetchRequest(13, 60_000)
+		next.SessionID, next.SessionEpoch = sid, 1
+		done := parkFetch(t, r, 1, next)
+		require.EqualValues(t, fetch.BaseBytes+3*fetch.PartitionBytes, r.gauge(t, "freshet_fetch_request_bytes"))
+		r.produce(t, 0, 1)
+		require.Zero(t, (<-done).ThrottleMillis)
+
+		var many []kmsg.FetchRequestTopicPartition
+		for n := range int32(20) {
+			many = append(many, fetchPartition(n, 1))
+		}
+		next = fetchRequest(13, 60_000, many...)
+		next.SessionID, next.SessionEpoch = sid, 2
+		ask[*kmsg.FetchResponse](t, t.Context(), r.fetch, 1, next)
+		next = fetchRequest(13, 60_000)
+		next.SessionID, next.SessionEpoch, next.MinBytes = sid, 3, 1<<20
+		began := time.Now()
+		out := ask[*kmsg.FetchResponse](t, t.Context(), r.fetch, 1, next)
+		require.Less(t, time.Since(began), time.Second, "too large to wait")
+		require.Zero(t, out.ErrorCode)
+	})
+}
+
+// TestRequestBytes compares the estimates with the structs that they stand for.
+func TestRequestBytes(t *testing.T) {
+	require.LessOrEqual(t, unsafe.Sizeof(kmsg.FetchRequestTopic{}), uintptr(topicBytes))
+	require.LessOrEqual(t, unsafe.Sizeof(kmsg.FetchRequestForgottenTopic{}), uintptr(topicBytes))
+	require.LessOrEqual(t, unsafe.Sizeof(kmsg.FetchRequestTopicPartition{}), uintptr(partitionBytes))
+	waiting := unsafe.Sizeof(fetch.Tracked{}) + unsafe.Sizeof(fetch.Partition{}) + unsafe.Sizeof(view.Want{}) + unsafe.Sizeof(view.Plan{}) +
+		unsafe.Sizeof(fetch.Result{}) + 8*unsafe.Sizeof(uintptr(0))
+	require.LessOrEqual(t, waiting, uintptr(fetch.PartitionBytes))
+
+	in := fetchRequest(13, 0, fetchPartition(0, 0), fetchPartition(1, 0))
+	in.ForgottenTopics = []kmsg.FetchRequestForgottenTopic{{Partitions: []int32{1, 2, 3}}}
+	plain := requestBytes(in, 0)
+	require.EqualValues(t, fetch.BaseBytes+2*topicBytes+5*partitionBytes+2*fetch.PartitionBytes, plain)
+	in.Topics[0].Partitions[0].UnknownTags.Set(9, []byte("x"))
+	require.EqualValues(t, plain+tagsBytes+tagBytes, requestBytes(in, 0))
 }
 
 // partitionsOf is the order in which a session is read.

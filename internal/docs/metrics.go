@@ -67,7 +67,7 @@ Both processes serve them at ` + "`/metrics`" + ` of their HTTP address, with Go
 | Does background work keep up? | ` + "`freshet_owner_metadata_share`" + `; slowed at 0.75, refused at 1 |
 | Do clients start too many producers? | ` + "`freshet_owner_producer_share`" + `: alert at 0.5; at 1 new producers are refused. ` + "`freshet_owner_producer_bytes`" + ` is their memory |
 | Do connections reach their bound? | ` + "`freshet_kafka_connections_refused_total`, `freshet_kafka_connections_evicted_total`" + ` by ` + "`reason`" + `; the log names address and setting |
-| Is memory short? | ` + "`freshet_kafka_request_memory_waiting`, `freshet_write_buffer_waits_total`, `freshet_fetch_shrunk_answers_total`" + ` |
+| Is memory short? | ` + "`freshet_kafka_request_memory_waiting`, `freshet_write_buffer_waits_total`, `freshet_fetch_shrunk_answers_total`, `freshet_fetch_shortened_total`" + ` |
 `)
 	for _, m := range measured {
 		golden, err := os.ReadFile(filepath.Join(root, m.dir, metrictest.File))
