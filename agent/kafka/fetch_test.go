@@ -3,6 +3,7 @@ package kafka
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"math"
 	"sync"
 	"testing"
@@ -45,13 +46,13 @@ type readViews struct {
 
 type lateSource struct{ *viewtest.Session }
 
-func newReaders(t *testing.T) *readers {
+func newReaders(t testing.TB) *readers {
 	t.Helper()
 	return readersOf(t, fetch.Config{})
 }
 
 // readersOf returns readers whose fetcher has bounds of its own.
-func readersOf(t *testing.T, cfg fetch.Config) *readers {
+func readersOf(t testing.TB, cfg fetch.Config) *readers {
 	t.Helper()
 	r := &readers{owner: viewtest.NewOwner(), bucket: mem.New(), metrics: prometheus.NewRegistry()}
 	r.owner.CreateTopic(id.Topic{1}, "a", 3)
@@ -86,7 +87,7 @@ func readersOf(t *testing.T, cfg fetch.Config) *readers {
 }
 
 // produce commits one bundle with one batch and gives it as readers see it.
-func (r *readers) produce(t *testing.T, partition int32, timestamps ...int64) []byte {
+func (r *readers) produce(t testing.TB, partition int32, timestamps ...int64) []byte {
 	t.Helper()
 	r.bundles++
 	b := cachetest.NewBundle(id.Bundle(r.bundles))
@@ -526,4 +527,32 @@ func TestOffsetForLeaderEpoch_NeverTruncates(t *testing.T) {
 			require.Equal(t, int64(-1), out.Topics[1].Partitions[0].EndOffset)
 		}
 	})
+}
+
+// BenchmarkFetch measures a fetch of records in memory, from the request's bytes to the reply.
+func BenchmarkFetch(b *testing.B) {
+	for _, partitions := range []int32{1, 100} {
+		b.Run(fmt.Sprintf("partitions=%d", partitions), func(b *testing.B) {
+			r := newReaders(b)
+			r.owner.CreateTopic(id.Topic{9}, "wide", partitions)
+			r.produce(b, 0, 1, 2)
+			in := fetchRequest(13, 0, fetchPartition(0, 0))
+			wide := kmsg.NewFetchRequestTopic()
+			wide.TopicID = id.Topic{9}
+			for p := range partitions {
+				wide.Partitions = append(wide.Partitions, fetchPartition(p, 0))
+			}
+			in.Topics = append(in.Topics, wide)
+			body, client := in.AppendTo(nil), &edge.Client{ID: 1, Principal: "User:ANONYMOUS"}
+			b.ReportAllocs()
+			for b.Loop() {
+				req := &edge.Request{Key: in.Key(), Version: in.Version, Body: body, Arrived: time.Now(), Client: client}
+				reply := r.fetch.Start(b.Context(), req)()
+				if len(reply.Tail) == 0 || reply.Close {
+					b.Fatal("no records")
+				}
+				reply.Release()
+			}
+		})
+	}
 }
