@@ -1,12 +1,14 @@
 package fetch
 
 import (
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -201,4 +203,76 @@ func TestSession_BytesOfNamesAndForgottenPartitions(t *testing.T) {
 	require.EqualValues(t, sessionBytes+10*trackedBytes+30, s.mu.bytes)
 	require.LessOrEqual(t, cap(session.order), 16)
 	require.Len(t, order(session), 10)
+}
+
+// TestSessions_RefusedWithoutAScan replaces all open sessions but the least recently used one by nil: a scan of them would panic.
+func TestSessions_RefusedWithoutAScan(t *testing.T) {
+	s := sessions(t, SessionsConfig{Slots: 1000})
+	for n := range uint64(1000) {
+		s.Open(Holder{Connection: n}, false, tracked("a"))
+	}
+	oldest := s.mu.used.Front().Value.(*Session)
+	for sid := range s.mu.open {
+		if sid != oldest.ID {
+			s.mu.open[sid] = nil
+		}
+	}
+	session, _ := s.Open(Holder{Connection: 1000}, false, tracked("a", "b"))
+	require.Nil(t, session)
+}
+
+// TestSessions_Invariants runs random requests and compares the sums and orders with the open sessions.
+func TestSessions_Invariants(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		random := rand.New(rand.NewPCG(1, 2))
+		s := sessions(t, SessionsConfig{Slots: 8, Bytes: 8*sessionBytes + 60*trackedBytes})
+		names := func() (some []string) {
+			for range random.IntN(20) {
+				some = append(some, strconv.Itoa(random.IntN(40)))
+			}
+			return some
+		}
+		for range 5000 {
+			holder := Holder{Connection: random.Uint64N(16)}
+			switch session := s.mu.held[holder.Connection]; {
+			case random.IntN(20) == 0:
+				s.Leave(holder.Connection)
+			case session == nil || random.IntN(5) == 0:
+				s.Open(holder, false, tracked(names()...))
+			default:
+				_, err := s.Get(session.ID, session.epoch, holder, false)
+				require.Nil(t, err)
+				var forgotten []TopicKey
+				for _, name := range names() {
+					forgotten = append(forgotten, TopicKey{Name: name})
+				}
+				s.Update(session, tracked(names()...), forgotten)
+			}
+			pass(time.Duration(random.IntN(40)) * time.Second)
+
+			bytes := int64(0)
+			for sid, session := range s.mu.open {
+				require.Equal(t, sid, session.ID)
+				require.Same(t, session, s.mu.held[session.holder.Connection])
+				require.Len(t, session.tracked, len(session.order))
+				require.Equal(t, session.size, len(session.order))
+				require.Equal(t, session.memory(), session.bytes)
+				if session.rank >= 0 {
+					require.Same(t, session, s.mu.evictable[session.rank])
+				}
+				bytes += session.bytes
+			}
+			require.Equal(t, bytes, s.mu.bytes)
+			require.LessOrEqual(t, bytes, s.cfg.Bytes)
+			require.LessOrEqual(t, len(s.mu.open), 8)
+			require.Equal(t, len(s.mu.open), s.mu.used.Len())
+			require.LessOrEqual(t, len(s.mu.evictable), len(s.mu.open))
+			last := time.Time{}
+			for e := s.mu.used.Front(); e != nil; e = e.Next() {
+				require.False(t, e.Value.(*Session).used.Before(last))
+				last = e.Value.(*Session).used
+			}
+		}
+		require.Positive(t, testutil.ToFloat64(s.metrics.evicted))
+	})
 }
