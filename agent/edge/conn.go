@@ -93,6 +93,7 @@ type conn struct {
 	waiting   atomic.Bool  // for the next request, with nothing unread
 	arriving  atomic.Bool  // within a frame or handshake that the client has to go on with
 	writing   atomic.Int64 // UnixNano when the write under way began; 0: none
+	due       atomic.Int64 // UnixNano by which a large answer without records has to be taken if others wait; 0: none
 
 	accepted time.Time
 	clientID atomic.Pointer[string] // of the last request, so that it is not allocated each time; nil before the first

@@ -281,7 +281,7 @@ func (c *conn) quiet(now time.Time, d time.Duration) bool {
 }
 
 // Reclaim closes the connections of clients that do not take their answers, because others wait for the memory that
-// those hold: clients that took less than writeChunk in stallTimeout. It may be called often.
+// those hold: clients that took less than writeChunk in stallTimeout, or a large answer without records too slowly. It may be called often.
 func (s *Server) Reclaim() {
 	now := time.Now()
 	last := s.reclaim.Load()
@@ -289,7 +289,8 @@ func (s *Server) Reclaim() {
 		return
 	}
 	for _, c := range s.connections() {
-		if writing := c.writing.Load(); writing != 0 && now.Sub(time.Unix(0, writing)) >= stallTimeout {
+		writing, due := c.writing.Load(), c.due.Load()
+		if writing != 0 && now.Sub(time.Unix(0, writing)) >= stallTimeout || due != 0 && now.UnixNano() > due {
 			s.warn("connection closed: it does not take its answers, and others wait for the memory; raise --memory-limit if this happens without an attack", c)
 			c.abort(closeSlowReader)
 		}

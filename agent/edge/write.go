@@ -13,6 +13,8 @@ import (
 const (
 	// writeChunk bounds one write call, so that a slow client's progress is seen between calls.
 	writeChunk = 1 << 20
+	// answerRate is the rate, in bytes per second, at which a large answer without records is to be taken while others wait for its memory.
+	answerRate = 8 << 20
 	// smallReply is up to what size pieces, and small answers, are copied together for one write.
 	smallReply = 4 << 10
 	// tlsRecord is the largest TLS record; smaller pieces are gathered to it.
@@ -81,6 +83,10 @@ func (c *conn) writeReply(it item, reply *Reply) error {
 		size := reply.size()
 		c.server.unsent.Add(int64(size))
 		defer c.server.unsent.Add(-int64(size))
+		if len(reply.Tail) == 0 && size > writeChunk {
+			c.due.Store(time.Now().Add(stallTimeout + time.Duration(float64(size)/answerRate*float64(time.Second))).UnixNano())
+			defer c.due.Store(0)
+		}
 		c.out.header = kafkaproto.AppendResponseHeader(c.out.header[:0], it.key, it.version, it.correlationID, size)
 		c.server.m.responseBytes.Add(float64(size + len(c.out.header)))
 		if err := c.out.write(c, reply.Head, reply.Tail); err != nil {

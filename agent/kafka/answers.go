@@ -10,10 +10,11 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/freshet-io/freshet/agent/edge"
+	"github.com/freshet-io/freshet/kafkaproto"
 )
 
 const (
-	// askedAnswer is the room that an answer of the control plane has at first, in bytes. A larger one is asked for again with a place.
+	// askedAnswer is the room that an answer of the control plane has at first, in bytes. A larger one is asked for again with more.
 	askedAnswer = 256 << 10
 	// tinyAnswer is the largest answer that is not counted, in bytes. A socket's buffer takes it.
 	tinyAnswer = 64 << 10
@@ -59,6 +60,9 @@ func (a *Answers) reserve(ctx context.Context, size int) (release func(), err er
 	return a.place(ctx)
 }
 
+// rooms returns the bytes for which an answer of unknown size is asked, one after the other while it is larger. 0 is any size: a place.
+func (a *Answers) rooms() [3]int { return [3]int{askedAnswer, int(a.bytes / 4), 0} }
+
 // place is reserve for an answer of any size.
 func (a *Answers) place(ctx context.Context) (release func(), err error) {
 	if a == nil {
@@ -88,33 +92,35 @@ func (a *Answers) acquire(ctx context.Context, of *semaphore.Weighted, n int64) 
 	}
 }
 
-// largeRequest is the size of a request's body, in bytes, from which on its answer is counted by the body's size.
-const largeRequest = 16 << 10
+const (
+	// largeRequest is the size of a request's body, in bytes, from which on its elements are counted.
+	largeRequest = 16 << 10
+	// memoryOfElement is about the memory of an array element of a request and of its part of the answer, in bytes.
+	memoryOfElement = 256
+)
 
-// growth returns the bytes of an answer for each byte of its request, at most. It is 0 for APIs that count their answers themselves or have
-// small ones, and for requests that wait for other clients.
-func growth(key int16) int {
-	switch k := kmsg.Key(key); {
-	case outgrow[k], waitsForOthers(key):
-		return 0
-	case k == kmsg.Produce, k == kmsg.Fetch, k == kmsg.Metadata, k == kmsg.PushTelemetry:
-		return 0
-	case k == kmsg.FindCoordinator:
-		return 40 // a key of one byte is answered with a host
+// counted reports whether the memory of an API's requests and answers follows from the elements of a request. The other APIs count it
+// themselves, or wait for other clients.
+func counted(key int16) bool {
+	switch k := kmsg.Key(key); k {
+	case kmsg.Fetch, kmsg.Metadata, kmsg.PushTelemetry:
+		return false
 	default:
-		return 6
+		return !outgrow[k] && !waitsForOthers(key)
 	}
 }
 
-// within starts a request. A large one waits for the memory of its answer first.
+// within starts a request. One with many elements waits for their memory and that of its answer first.
 func (a *Answers) within(ctx context.Context, req *edge.Request, start func(context.Context, *edge.Request) func() edge.Reply) func() edge.Reply {
-	size := growth(req.Key) * len(req.Body)
-	if a == nil || size == 0 || len(req.Body) < largeRequest {
+	if a == nil || len(req.Body) < largeRequest || !counted(req.Key) {
 		return start(ctx, req)
 	}
-	release, err := a.reserve(ctx, size)
+	release, err := a.reserve(ctx, memoryOfElement*kafkaproto.CountElements(req.Key, req.Version, req.Body))
 	if err != nil {
 		return closed // its client is gone
+	}
+	if release == nil {
+		return start(ctx, req)
 	}
 	started := false
 	defer func() {

@@ -128,23 +128,23 @@ func (f *forwarded) within(ctx context.Context, forward forwardFunc, out client.
 		body, err = forward(ctx, out)
 		return body, nil, err
 	}
-	out.Room = askedAnswer
-	for {
-		if out.Room > 0 {
-			release, err = f.answers.reserve(ctx, out.Room)
+	for _, room := range f.answers.rooms() {
+		if room > 0 {
+			release, err = f.answers.reserve(ctx, room)
 		} else {
 			release, err = f.answers.place(ctx)
 		}
 		if err != nil {
 			return nil, nil, err
 		}
+		out.Room = room
 		body, err = f.guarded(ctx, forward, out, release)
 		if !errors.Is(err, client.ErrLarge) {
 			return body, release, err
 		}
 		release()
-		out.Room = 0
 	}
+	return nil, nil, err
 }
 
 // guarded forwards a request. A panic calls release.

@@ -30,7 +30,7 @@ func (c *call) consumerGroupHeartbeat(in *kmsg.ConsumerGroupHeartbeatRequest) {
 		c.consumerBeat(in)
 		return
 	}
-	c.patterns.prepare(*in.SubscribedTopicRegex, c.topics.Load(), func(err error) {
+	c.patterns.prepare(c.forward.Host, *in.SubscribedTopicRegex, c.topics.Load(), func(err error) {
 		if err != nil {
 			c.fail(err)
 		} else if !c.spawn(func(context.Context) { c.consumerBeat(in) }) {

@@ -59,18 +59,18 @@ func (p *patterns) matching(source string, c *catalogue) consumer.Matches {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	m, _ := p.look(source, c)
+	m, _ := p.look("", source, c)
 	return m
 }
 
 // prepare has an expression resolved, and then calls then, on another goroutine if that takes time. then is called after maxWait at the latest.
 // The error is pattern.ErrBusy.
-func (p *patterns) prepare(source string, c *catalogue, then func(error)) {
+func (p *patterns) prepare(client, source string, c *catalogue, then func(error)) {
 	var err error
 	if len(source) <= pattern.MaxBytes {
 		var m consumer.Matches
 		p.mu.Lock()
-		m, err = p.look(source, c)
+		m, err = p.look(client, source, c)
 		if !m.Known && err == nil && p.mu.waiting < maxWaiting {
 			p.wait(p.mu.known[source], then)
 			then = nil
@@ -99,7 +99,7 @@ func (p *patterns) wait(r *resolution, then func(error)) {
 }
 
 // look is matching. An error means that the expression is not being resolved. Called with mu held.
-func (p *patterns) look(source string, c *catalogue) (consumer.Matches, error) {
+func (p *patterns) look(client, source string, c *catalogue) (consumer.Matches, error) {
 	r := p.mu.known[source]
 	if r == nil {
 		r = &resolution{}
@@ -107,7 +107,7 @@ func (p *patterns) look(source string, c *catalogue) (consumer.Matches, error) {
 	if r.running || r.Known && r.Version == c.version {
 		return r.Matches, nil
 	}
-	err := p.queue.Match(p.ctx, source, c.TopicNames(), func(topics []string, err error) {
+	err := p.queue.Match(p.ctx, client, source, c.TopicNames(), func(topics []string, err error) {
 		p.finish(source, r, consumer.Matches{Known: true, Version: c.version, Topics: slices.Clip(topics), Err: err})
 	})
 	if err == nil {
@@ -120,8 +120,8 @@ func (p *patterns) look(source string, c *catalogue) (consumer.Matches, error) {
 // finish takes the outcome of a resolution, and forgets others beyond the bounds.
 func (p *patterns) finish(source string, r *resolution, m consumer.Matches) {
 	p.mu.Lock()
-	if errors.Is(m.Err, pattern.ErrTooSlow) && r.Known && r.Err == nil {
-		m = r.Matches
+	if errors.Is(m.Err, pattern.ErrBusy) || errors.Is(m.Err, pattern.ErrTooSlow) && r.Known && r.Err == nil {
+		m = r.Matches // after ErrBusy, the next heartbeat has it resolved again
 	}
 	p.mu.names += len(m.Topics) - len(r.Topics)
 	r.Matches, r.running = m, false

@@ -118,7 +118,7 @@ func TestCoordinator_WaitingHeartbeatsAreBounded(t *testing.T) {
 	inWorld(t, quick, func(w *world) {
 		release := make(chan struct{})
 		defer close(release)
-		require.NoError(t, w.patterns.Match(t.Context(), "hostile", func(func(string) bool) { <-release }, func([]string, error) {}))
+		require.NoError(t, w.patterns.Match(t.Context(), "10.0.0.66", "hostile", func(func(string) bool) { <-release }, func([]string, error) {}))
 		var answers []func() (*kmsg.ConsumerGroupHeartbeatResponse, error)
 		for i := range 4096 {
 			answers = append(answers, send[*kmsg.ConsumerGroupHeartbeatResponse](w, subscribing(fmt.Sprint("h", i), "m", "u.*"), 1))

@@ -93,7 +93,7 @@ func (c *call) match(ctx context.Context, expression string, out *kmsg.ListTrans
 		err     error
 	}
 	matched := make(chan outcome, 1)
-	err := c.cfg.Patterns.Match(ctx, expression, ids, func(ids []string, err error) { matched <- outcome{ids, err} })
+	err := c.cfg.Patterns.Match(ctx, c.forward.Host, expression, ids, func(ids []string, err error) { matched <- outcome{ids, err} })
 	if err != nil {
 		return err
 	}

@@ -53,11 +53,11 @@ func TestPattern_UnfinishedJobIsNotStarvedByFreshOnes(t *testing.T) {
 	var feed func([]string, error)
 	feed = func([]string, error) { // one client with a request in flight on each of 64 connections
 		if !stop.Load() {
-			_ = q.Match(t.Context(), "a", slices.Values([]string{"a"}), feed)
+			_ = q.Match(t.Context(), "client", "a", slices.Values([]string{"a"}), feed)
 		}
 	}
 	done := make(chan struct{})
-	require.NoError(t, q.Match(t.Context(), "b", names, func([]string, error) { close(done) }))
+	require.NoError(t, q.Match(t.Context(), "client", "b", names, func([]string, error) { close(done) }))
 	for range 64 {
 		feed(nil, nil)
 	}

@@ -1,6 +1,8 @@
 package pattern_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"math/rand/v2"
@@ -122,10 +124,10 @@ func TestQueue_OthersOvertakeASlowJob(t *testing.T) {
 	var q pattern.Queue
 	var stop atomic.Bool
 	ended := make(chan error, 1)
-	require.NoError(t, q.Match(t.Context(), slow, longNames(&stop), func(_ []string, err error) { ended <- err }))
+	require.NoError(t, q.Match(t.Context(), "client", slow, longNames(&stop), func(_ []string, err error) { ended <- err }))
 	for range 20 {
 		matched := make(chan []string)
-		require.NoError(t, q.Match(t.Context(), "b.?", slices.Values([]string{"a", "b", "bc", "bcd"}), func(m []string, err error) {
+		require.NoError(t, q.Match(t.Context(), "client", "b.?", slices.Values([]string{"a", "b", "bc", "bcd"}), func(m []string, err error) {
 			require.NoError(t, err)
 			matched <- m
 		}))
@@ -139,7 +141,7 @@ func TestQueue_OthersOvertakeASlowJob(t *testing.T) {
 func TestQueue_EndsASlowJob(t *testing.T) {
 	q := pattern.NewQueue(100 * time.Millisecond)
 	ended := make(chan error, 1)
-	require.NoError(t, q.Match(t.Context(), slow, longNames(new(atomic.Bool)), func(_ []string, err error) { ended <- err }))
+	require.NoError(t, q.Match(t.Context(), "client", slow, longNames(new(atomic.Bool)), func(_ []string, err error) { ended <- err }))
 	require.ErrorIs(t, <-ended, pattern.ErrTooSlow)
 }
 
@@ -152,18 +154,73 @@ func TestQueue_Bound(t *testing.T) {
 	}
 	take := func(m []string, _ error) { done <- m }
 	for range pattern.MaxJobs {
-		require.NoError(t, q.Match(t.Context(), "a", held, take))
+		require.NoError(t, q.Match(t.Context(), "client", "a", held, take))
 	}
-	require.ErrorIs(t, q.Match(t.Context(), "a", held, take), pattern.ErrBusy)
+	require.ErrorIs(t, q.Match(t.Context(), "client", "a", held, take), pattern.ErrBusy)
 	close(proceed)
 	for range pattern.MaxJobs {
 		require.Equal(t, []string{"a"}, <-done)
 	}
-	require.NoError(t, q.Match(t.Context(), "[", held, func(_ []string, err error) {
+	require.NoError(t, q.Match(t.Context(), "client", "[", held, func(_ []string, err error) {
 		require.Error(t, err)
 		done <- nil
 	}))
 	require.Nil(t, <-done)
-	require.NoError(t, q.Match(t.Context(), "b", slices.Values([]string{"a", "b", "c"}), take))
+	require.NoError(t, q.Match(t.Context(), "client", "b", slices.Values([]string{"a", "b", "c"}), take))
 	require.Equal(t, []string{"b"}, <-done)
+}
+
+// One client's jobs leave room for others: first the unfinished ones, else the newest ones, end for them. Clients take turns.
+func TestQueue_LeavesRoomForOtherClients(t *testing.T) {
+	var q pattern.Queue
+	proceed, ended := make(chan struct{}), make(chan error, pattern.MaxJobs)
+	held := func(yield func(string) bool) {
+		<-proceed
+		yield("a")
+	}
+	hostile := func() error {
+		return q.Match(t.Context(), "hostile", "a", held, func(_ []string, err error) { ended <- err })
+	}
+	for range pattern.MaxJobs {
+		require.NoError(t, hostile())
+	}
+	require.ErrorIs(t, hostile(), pattern.ErrBusy)
+	done := make(chan int, 2)
+	for range 2 {
+		require.NoError(t, q.Match(t.Context(), "other", "a", slices.Values([]string{"a"}), func(m []string, _ error) { done <- len(ended) }))
+	}
+	close(proceed)
+	require.LessOrEqual(t, <-done, 4, "hostile jobs before it, two of which made room")
+	require.LessOrEqual(t, <-done, 5)
+	busy := 0
+	for range pattern.MaxJobs {
+		if errors.Is(<-ended, pattern.ErrBusy) {
+			busy++
+		}
+	}
+	require.Equal(t, 2, busy)
+}
+
+// At the bound, the unfinished job that has run longest ends.
+func TestQueue_EndsTheLongestJob(t *testing.T) {
+	var q pattern.Queue
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, pattern.MaxJobs)
+	var stop atomic.Bool
+	require.NoError(t, q.Match(ctx, "hostile", slow, longNames(&stop), func(_ []string, err error) { ended <- err }))
+	proceed, entered := make(chan struct{}), make(chan struct{})
+	held := func(yield func(string) bool) {
+		close(entered)
+		<-proceed
+		yield("a")
+	}
+	require.NoError(t, q.Match(ctx, "hostile", "a", held, func([]string, error) {}))
+	<-entered // so the first one is unfinished
+	for range pattern.MaxJobs - 2 {
+		require.NoError(t, q.Match(ctx, "hostile", "a", slices.Values([]string{"a"}), func([]string, error) {}))
+	}
+	require.NoError(t, q.Match(ctx, "hostile", "b", slices.Values([]string{"a"}), func([]string, error) {}))
+	close(proceed)
+	require.ErrorIs(t, <-ended, pattern.ErrTooSlow)
+	cancel()
 }
