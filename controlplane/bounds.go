@@ -34,16 +34,29 @@ type Bounds struct {
 	ForwardBytes int64
 	// MemberBytes bounds the protocols and metadata of the members of classic groups. 0 takes the coordinator's default.
 	MemberBytes int64
+	// Limits are the limits of the state. They are zero if there is no limit of the memory and none is configured.
+	Limits metadata.Limits
+}
+
+// limitedBytes is about the memory of one of each kind of metadata.Limits, in the state and in the coordinators.
+var limitedBytes = metadata.Limits{
+	metadata.LimitTopics:           1 << 10,
+	metadata.LimitPartitions:       metadata.PartitionBytes,
+	metadata.LimitGroups:           2 << 10,
+	metadata.LimitGroupMembers:     8 << 10, // with its subscription and its assignment
+	metadata.LimitTransactionalIDs: 768,
+	metadata.LimitOffsetBytes:      1,
+	metadata.LimitTextBytes:        1,
 }
 
 // Bounds returns the bounds of each virtual cluster.
 //
 // The state of every virtual cluster may take a quarter of its share of the memory. While a snapshot is taken there is a second
 // state: first the copies of partitions that commits and trims change, then the rebuilt state, then the state read back. The rest is for
-// buffers and garbage.
+// buffers and garbage. Each kind of metadata.Limits may take half of the state.
 func (c *Config) Bounds() Bounds {
 	limit := c.memory()
-	b := Bounds{Extents: c.MaxExtents, PlannedExtents: c.MaxExtents, Producers: c.MaxProducers, QueueBytes: mostQueue}
+	b := Bounds{Extents: c.MaxExtents, PlannedExtents: c.MaxExtents, Producers: c.MaxProducers, QueueBytes: mostQueue, Limits: c.StateLimits}
 	if limit == math.MaxInt64 {
 		if b.Producers == 0 {
 			b.Producers = metadata.MaxProducers
@@ -61,6 +74,11 @@ func (c *Config) Bounds() Bounds {
 	}
 	if b.Producers == 0 {
 		b.Producers = max(leastProducers, share/8/metadata.ProducerBytes)
+	}
+	for kind, each := range limitedBytes {
+		if b.Limits[kind] == 0 {
+			b.Limits[kind] = max(1, b.Bytes/2/each)
+		}
 	}
 	return b
 }

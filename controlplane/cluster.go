@@ -143,7 +143,7 @@ func (c *cluster) open(clusterID string) (*stored, error) {
 			SoftLogBytes: c.cfg.SoftLogBytes, HardLogBytes: c.cfg.HardLogBytes, QueueBytes: bounds.QueueBytes,
 			MaxExtents: bounds.Extents, MaxFresh: c.cfg.MaxFreshBundles, MaxBytes: bounds.Bytes,
 		},
-		Logger: c.log, Registerer: c.metrics, MaxProducers: bounds.Producers,
+		Logger: c.log, Registerer: c.metrics, MaxProducers: bounds.Producers, Limits: bounds.Limits,
 	})
 	if err != nil {
 		return nil, err

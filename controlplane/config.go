@@ -109,6 +109,9 @@ type Config struct {
 	// once per partition. Beyond it a new one is refused. Default: an eighth of MemoryLimit over the virtual
 	// clusters, metadata.ProducerBytes each, at least 65,536, or metadata.MaxProducers if there is no limit.
 	MaxProducers int64
+	// StateLimits are the limits of a virtual cluster's topics, groups and the like. 0 takes the number that needs half of the state's
+	// memory, which follows from MemoryLimit, or no limit if there is no MemoryLimit.
+	StateLimits metadata.Limits
 	// Lifecycle has the intervals of retention and of deletion; zero fields take the defaults.
 	Lifecycle lifecycle.Settings
 	// Jobs has the rules for planning and distributing background jobs; zero fields take the defaults.
@@ -172,6 +175,11 @@ func (c *Config) Validate() error {
 	}
 	if c.MaxProducers < 0 {
 		errs = append(errs, fmt.Errorf("bound of %d producers: must not be negative", c.MaxProducers))
+	}
+	for kind, limit := range c.StateLimits {
+		if limit < 0 {
+			errs = append(errs, fmt.Errorf("%s %d: must not be negative", metadata.LimitKind(kind).Setting(), limit))
+		}
 	}
 	if v := c.stateVersion(); v < metadata.MinVersion || v > metadata.MaxVersion {
 		errs = append(errs, fmt.Errorf("state version %d: this program knows %d to %d", v, metadata.MinVersion, metadata.MaxVersion))

@@ -23,10 +23,12 @@ func TestConfig_Bounds(t *testing.T) {
 		24 << 30: {
 			Bytes: 3 << 30, Extents: (3 << 30) / metadata.ExtentBytes, PlannedExtents: (3 << 29) / metadata.ExtentBytes,
 			Producers: (12 << 27) / metadata.ProducerBytes, QueueBytes: mostQueue, MemberBytes: 12 << 26, ForwardBytes: 12 << 27,
+			Limits: metadata.Limits{3 << 19, (3 << 29) / metadata.PartitionBytes, 3 << 18, 3 << 16, (3 << 29) / 768, 3 << 29, 3 << 29},
 		},
 		120 << 20: {
 			Bytes: 15 << 20, Extents: (15 << 20) / metadata.ExtentBytes, PlannedExtents: (15 << 19) / metadata.ExtentBytes,
 			Producers: leastProducers, QueueBytes: leastQueue, MemberBytes: leastMembers, ForwardBytes: leastForwards,
+			Limits: metadata.Limits{7680, (15 << 19) / metadata.PartitionBytes, 3840, 960, 10240, 15 << 19, 15 << 19},
 		},
 	} {
 		debug.SetMemoryLimit(limit)
@@ -36,8 +38,11 @@ func TestConfig_Bounds(t *testing.T) {
 		require.Equal(t, want, two.Bounds(), "memory limit %d", limit)
 		two.MemoryLimit = 0
 	}
-	set := (&Config{MaxProducers: 5, MaxExtents: 7, MemoryLimit: 1 << 30}).Bounds()
-	require.Equal(t, Bounds{Bytes: 1 << 28, Extents: 7, PlannedExtents: 7, Producers: 5, QueueBytes: mostQueue, MemberBytes: 1 << 26, ForwardBytes: 1 << 27}, set)
+	set := (&Config{MaxProducers: 5, MaxExtents: 7, StateLimits: metadata.Limits{1, 2, 3, 4, 5, 6, 7}, MemoryLimit: 1 << 30}).Bounds()
+	require.Equal(t, Bounds{
+		Bytes: 1 << 28, Extents: 7, PlannedExtents: 7, Producers: 5, QueueBytes: mostQueue, MemberBytes: 1 << 26, ForwardBytes: 1 << 27,
+		Limits: metadata.Limits{1, 2, 3, 4, 5, 6, 7},
+	}, set)
 }
 
 func TestConfig_Advertised(t *testing.T) {

@@ -2,7 +2,6 @@ package controlplane_test
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -17,12 +16,6 @@ import (
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
 	"github.com/freshet-io/freshet/objstore/mem"
 )
-
-// TestMain makes up another version of the state, which there is to rise to.
-func TestMain(m *testing.M) {
-	metadata.MaxVersion = metadata.MinVersion + 1
-	os.Exit(m.Run())
-}
 
 // TestControlPlane_RollingUpgrade: while a replica of an earlier program is there, or was a moment ago, the state keeps the
 // version that it can run, through restarts and owner changes; when the last one has been replaced it rises.

@@ -42,6 +42,7 @@ const (
 	kindStartJob
 	kindCompleteJob
 	kindAbortJob
+	kindSetLimits // from version 2 of the state on
 )
 
 // commands describes every command by its kind. To add a command:
@@ -87,6 +88,7 @@ var commands = [...]commandSpec{
 	kindStartJob:             withResult((*machine).startJob),
 	kindCompleteJob:          withResult((*machine).completeJob),
 	kindAbortJob:             withError((*machine).abortJob),
+	kindSetLimits:            withError((*machine).setLimits),
 }
 
 // commandSpec creates and applies the commands of one kind.
@@ -163,3 +165,4 @@ func (*DeleteOffsets) kind() commandKind        { return kindDeleteOffsets }
 func (*StartJob) kind() commandKind             { return kindStartJob }
 func (*CompleteJob) kind() commandKind          { return kindCompleteJob }
 func (*AbortJob) kind() commandKind             { return kindAbortJob }
+func (*SetLimits) kind() commandKind            { return kindSetLimits }

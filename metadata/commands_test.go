@@ -47,17 +47,42 @@ func goldenCommands() []Command {
 		},
 		&CompleteJob{Job: 300, Last: true, Outcome: []byte("outcome")},
 		&AbortJob{Job: 300},
+		&SetLimits{Limits{1, 300, 3, 4, 5, 6, 1 << 40}},
 	)
+}
+
+// goldenFiles returns the golden files of commands or records by the version of the state that has them. A new version gets a file of its
+// own, since files stay the same within a generation.
+func goldenFiles(name string) []string {
+	return []string{1: filepath.Join("testdata", name), 2: filepath.Join("testdata", name+"-2")}
+}
+
+// checkGolden compares the lines of commands or records with the golden files of their versions.
+func checkGolden(t *testing.T, name string, lines map[int]string) {
+	t.Helper()
+	for version, path := range goldenFiles(name)[1:] {
+		now := lines[version+1]
+		if *update {
+			require.NoError(t, os.WriteFile(path, []byte(now), 0o644))
+		}
+		want, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, string(want), now)
+	}
 }
 
 // Every command is in the log as testdata/commands says: its kind, the length of the rest, and its fields.
 func TestCommands_Golden(t *testing.T) {
 	seen := map[commandKind]bool{}
-	var now strings.Builder
+	now := map[int]string{}
 	for _, c := range goldenCommands() {
+		version := 1
+		if c.kind() >= kindSetLimits {
+			version = 2
+		}
 		seen[c.kind()] = true
 		p := AppendBatch(nil, &Batch{Commands: []Command{c}})
-		fmt.Fprintf(&now, "%-21s%02x %x %x\n", strings.TrimPrefix(fmt.Sprintf("%T", c), "*metadata."), p[3], p[4:len(p)-len(c.appendBody(nil))], c.appendBody(nil))
+		now[version] += fmt.Sprintf("%-21s%02x %x %x\n", strings.TrimPrefix(fmt.Sprintf("%T", c), "*metadata."), p[3], p[4:len(p)-len(c.appendBody(nil))], c.appendBody(nil))
 		parsed, err := ParseBatch(p)
 		require.NoError(t, err)
 		require.Equal(t, []Command{c}, parsed.Commands)
@@ -69,20 +94,18 @@ func TestCommands_Golden(t *testing.T) {
 	for kind := kindBootstrap; int(kind) < len(commands); kind++ {
 		require.True(t, seen[kind], "%T", commands[kind].create())
 	}
-	path := filepath.Join("testdata", "commands")
-	if *update {
-		require.NoError(t, os.WriteFile(path, []byte(now.String()), 0o644))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, string(want), now.String())
+	checkGolden(t, "commands", now)
 }
 
 // Every line of testdata/commands is a command that this program reads.
 func TestCommands_GoldenAreRead(t *testing.T) {
-	file, err := os.ReadFile(filepath.Join("testdata", "commands"))
-	require.NoError(t, err)
-	for line := range bytes.Lines(file) {
+	var all []byte
+	for _, path := range goldenFiles("commands")[1:] {
+		file, err := os.ReadFile(path)
+		require.NoError(t, err)
+		all = append(all, file...)
+	}
+	for line := range bytes.Lines(all) {
 		name, digits, _ := strings.Cut(string(line), " ")
 		p, err := hex.DecodeString(strings.Join(strings.Fields(digits), ""))
 		require.NoError(t, err, string(line))

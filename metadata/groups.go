@@ -41,7 +41,7 @@ func (s *machine) mutableGroup(name string) *groupEntry {
 	switch {
 	case !ok:
 		g = &groupEntry{gen: s.gen}
-		s.load.Other += g.weight(name)
+		s.weighGroup(name, g, 1)
 	case g.gen == s.gen:
 		return g
 	default:
@@ -54,12 +54,17 @@ func (s *machine) mutableGroup(name string) *groupEntry {
 // dropIfEmpty removes a group's entry if it is empty.
 func (s *machine) dropIfEmpty(name string, g *groupEntry) {
 	if g.empty() {
-		s.load.Other -= g.weight(name)
+		s.weighGroup(name, g, -1)
 		s.groups.Delete(name)
 	}
 }
 
 func (s *machine) updateGroup(c *UpdateGroup, _ *Effects) Result {
+	if c.Kind != GroupNone {
+		if err := s.allowsGroup(c.Group); err != nil {
+			return Result{Err: err}
+		}
+	}
 	g := s.mutableGroup(c.Group)
 	g.kind = c.Kind
 	if c.Head != nil {
@@ -113,7 +118,8 @@ func (s *machine) deleteGroup(c *DeleteGroup, _ *Effects) error {
 	if !ok {
 		return ErrUnknownGroup
 	}
-	s.load.Other -= g.weight(c.Group) + g.offsetsWeight()
+	s.weighGroup(c.Group, g, -1)
+	s.addOffsetBytes(-g.offsetsWeight())
 	return nil
 }
 
@@ -185,7 +191,7 @@ func (s *machine) sweepGroup(name string, g *groupEntry, steps *int) {
 	g = s.mutableGroup(name)
 	for _, key := range deleted {
 		t, _ := g.topics.Delete(key)
-		s.load.Other -= t.weight()
+		s.weighTopicOffsets(t, -1)
 	}
 	s.dropIfEmpty(name, g)
 }

@@ -16,7 +16,8 @@ const (
 )
 
 type (
-	// UpdateGroup stores the state of a group, in the coordinator's own format. It creates the group if there is none. Result: nil.
+	// UpdateGroup stores the state of a group, in the coordinator's own format. It creates the group if there is none.
+	// Result: nil or *LimitError.
 	UpdateGroup struct {
 		Group   string
 		Kind    GroupKind
@@ -29,8 +30,8 @@ type (
 	DeleteGroup struct{ Group string }
 
 	// CommitOffsets stores offsets that a group committed, at command time. With Transaction they are pending until
-	// the transaction ends. Result: Value is []error, one per offset (nil or ErrUnknownPartition); or Err of the
-	// transaction, and nothing was stored.
+	// the transaction ends. Result: Value is []error, one per offset (nil, ErrUnknownPartition or *LimitError). Or Err of the
+	// transaction, or *LimitError, and nothing was stored.
 	CommitOffsets struct {
 		Group       string
 		Transaction *TransactionRef // nil for a plain commit

@@ -26,6 +26,9 @@ type Load struct {
 	// Other is about the memory of everything but partitions, extents and producers.
 	Other int64
 
+	offsets int64 // of Other, the memory of offsets of groups; see LimitOffsetBytes
+	text    int64 // length of names and configs, without those of transactions; see LimitTextBytes
+
 	// Producers are the active producers, counted once per partition, and Resting those of which only the next sequence
 	// is kept. Those of topics whose deletion can be taken back count.
 	Producers, Resting int

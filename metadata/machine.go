@@ -49,6 +49,7 @@ type machine struct {
 	load   Load          // derived
 	counts producerCount // derived
 	bounds producerBounds
+	limits Limits
 
 	groups      btree.Map[string, *groupEntry] // by name; they and their topics are copied once per generation too
 	offsetSweep offsetCursor

@@ -61,7 +61,7 @@ func (s *machine) mutableOffsets(g *groupEntry, key string) *topicOffsets {
 	switch {
 	case !ok:
 		t = &topicOffsets{gen: s.gen, offsets: *btree.NewMap[int32, offset](offsetsDegree)}
-		s.load.Other += t.weight()
+		s.weighTopicOffsets(t, 1)
 	case t.gen == s.gen:
 		return t
 	default:
@@ -157,6 +157,11 @@ func (s *machine) commitOffsets(c *CommitOffsets, _ *Effects) Result {
 			errs[i] = ErrUnknownPartition
 			continue
 		}
+		if c.Transaction == nil {
+			if errs[i] = s.allowsCommit(c.Group, c.Offsets[i:i+1]); errs[i] != nil {
+				continue
+			}
+		}
 		if g == nil {
 			g = s.mutableGroup(c.Group)
 		}
@@ -214,7 +219,7 @@ func (s *machine) deleteOffset(g *groupEntry, tp id.TopicPartition, conditional 
 	t = s.mutableOffsets(g, key)
 	s.weighOffsets(t, func() { t.remove(tp.Partition) })
 	if t.empty() {
-		s.load.Other -= t.weight()
+		s.weighTopicOffsets(t, -1)
 		g.topics.Delete(key)
 	}
 }

@@ -111,7 +111,7 @@ func (s *machine) endPendingOffsets(group string, producerID int64, commit bool)
 			}
 		})
 		if t.empty() {
-			s.load.Other -= t.weight()
+			s.weighTopicOffsets(t, -1)
 			g.topics.Delete(key)
 		}
 	}

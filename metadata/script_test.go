@@ -97,6 +97,12 @@ func (w *world) run(t *testing.T, d *datadriven.TestData) string {
 		return w.apply(t, &Tick{})
 	case "bootstrap":
 		return w.apply(t, &Bootstrap{ClusterID: arg(d, "cluster")})
+	case "limits":
+		c := &SetLimits{}
+		for kind := range c.Limits {
+			c.Limits[kind] = num(t, d, LimitKind(kind).String(), 0)
+		}
+		return w.apply(t, c)
 	case "raise-version":
 		return w.apply(t, &RaiseVersion{Version: uint32(num(t, d, "version", 0))})
 	}
@@ -266,6 +272,13 @@ func (w *world) show(t *testing.T, d *datadriven.TestData) string {
 	case "show-topics":
 		for tp := range s.Topics() {
 			fmt.Fprintf(&b, "%s partitions %d replicas %d configs %v\n", tp.Name, tp.Partitions, tp.ReplicationFactor, tp.Configs)
+		}
+	case "show-limits":
+		limits, used := s.Limits()
+		for kind := range limits {
+			if limits[kind] > 0 {
+				fmt.Fprintf(&b, "%s: %d of %d\n", LimitKind(kind), used[kind], limits[kind])
+			}
 		}
 	case "show-configs":
 		fmt.Fprintf(&b, "%v\n", s.Configs(ConfigBroker, ""))

@@ -78,6 +78,7 @@ func (s *machine) encode(f *sectionWriter) (uint64, error) {
 	s.encodeJobs(f)
 	s.encodeEnded(f)
 	s.encodeProducerLimit(f)
+	s.encodeLimits(f)
 	s.cleanup.scan(func(t extent.Tree) bool {
 		f.buf = append(f.buf, byte(recordCleanup))
 		encodeExtents(f, &t)

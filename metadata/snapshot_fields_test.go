@@ -25,7 +25,7 @@ var outsideSnapshots = map[string]string{
 	"session.gen": "generation", "topic.gen": "generation", "partition.gen": "generation", "transaction.gen": "generation",
 	"group.gen": "generation", "offsets.gen": "generation", "topic.topic": "a record of its own", "open.first": "derived",
 	"topic.deletion": "a record of its own", "offsets.pendingCount": "derived", "offsets.pendingBytes": "derived", "offsets.noteBytes": "derived", "machine.transactions.bytes": "derived",
-	"machine.transactions.added": "derived", "transaction.groupBytes": "derived",
+	"machine.transactions.added": "derived", "machine.transactions.text": "derived", "transaction.groupBytes": "derived",
 }
 
 // tables are the fields that hold records, or values with a codec of their own.
@@ -47,6 +47,7 @@ func one() *machine {
 	s.sweep.topic, s.offsetSweep.group = "a", "g"
 	s.nextSession, s.nextProducerID = 10, 10
 	s.bounds.active = 7
+	s.limits = Limits{1, 2, 3, 4, 5, 6, 7}
 	s.configs.Set(configKey(ConfigBroker, "1"), map[string]string{"k": "v"})
 	s.gone.Set("gone", 1)
 	var left extent.Tree

@@ -9,7 +9,7 @@ import (
 // recordTag is the first byte of a snapshot record. Within a generation, no tag is given to another record.
 type recordTag uint8
 
-// The tags, in snapshot order. DESIGN.md lists the fields. A tag inserted in the middle renumbers the tags that follow, which raises
+// The tags, in snapshot order but for the last. DESIGN.md lists the fields. A tag inserted in the middle renumbers the tags that follow, which raises
 // generation.Number.
 const (
 	recordMeta recordTag = iota + 1
@@ -41,6 +41,7 @@ const (
 	recordEnded
 	recordProducerLimit
 	recordCleanup
+	recordLimits // before recordCleanup
 )
 
 // records describes every record by its tag. To add a record:
@@ -78,6 +79,7 @@ var records = [...]recordKind{
 	recordEnded:                 {"ended sessions and jobs", (*snapshotDecoder).readEnded},
 	recordProducerLimit:         {"bound of producers", (*snapshotDecoder).readProducerLimit},
 	recordCleanup:               {"extents to clean up", (*snapshotDecoder).beginCleanup},
+	recordLimits:                {"limits", (*snapshotDecoder).readLimits},
 }
 
 // recordKind is the name of a record in errors, and the decoder of its fields.

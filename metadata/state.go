@@ -14,7 +14,13 @@ const MinVersion uint32 = 1
 
 // MaxVersion is the newest version of the state machine that this program can run. A state's version rises when all replicas can
 // run the next one, so that Apply may do something else from a log entry on. Tests set it to run a version that does not exist.
-var MaxVersion uint32 = 1
+//
+//	1  the first one
+//	2  has limits (SetLimits)
+var MaxVersion = LimitsVersion
+
+// LimitsVersion is the version of the state from which on owners propose SetLimits.
+const LimitsVersion uint32 = 2
 
 // State is the state of one virtual cluster after some log entry. It is changed by Apply alone, on one goroutine.
 // Snapshot gives a frozen copy in O(number of tables), which other goroutines may read while Apply goes on.
@@ -59,6 +65,7 @@ type api interface {
 	CleaningUp() bool
 	CleanupExtents() int64
 	ProducerLimit() int64
+	Limits() (limits, used Limits)
 
 	EndedWriters() iter.Seq[EndedWriter]
 	EndedWriter(n id.Session) (EndedWriter, bool)

@@ -106,7 +106,8 @@ func (s *machine) mutableTopic(e *topicEntry) *topicEntry {
 
 // replaceTopic puts a changed topic in the place of the old one.
 func (s *machine) replaceTopic(e *topicEntry, t *Topic, fx *Effects) {
-	s.load.Other += t.weight() - e.topic.weight()
+	s.weighTopic(e.topic, -1)
+	s.weighTopic(t, 1)
 	s.mutableTopic(e).topic = t
 	fx.Topics = append(fx.Topics, t.ID)
 }
@@ -129,13 +130,16 @@ func (s *machine) createTopic(c *CreateTopic, fx *Effects) error {
 		return err
 	}
 	t := &Topic{ID: c.ID, Name: c.Name, Partitions: c.Partitions, ReplicationFactor: factor, Configs: maps.Clone(c.Configs), CreatedMs: s.now}
+	if err := s.allowsTopic(t); err != nil {
+		return err
+	}
 	e := &topicEntry{gen: s.gen, topic: t}
 	if _, ok := s.gone.Get(c.Name); ok {
 		e.earlier = s.nextProducerID
 	}
 	s.topics.Set(topicKey(c.ID), e)
 	s.names.Set(c.Name, c.ID)
-	s.load.Other += t.weight()
+	s.weighTopic(t, 1)
 	s.load.Empty += e.empty()
 	fx.Topics = append(fx.Topics, c.ID)
 	return nil
@@ -171,6 +175,9 @@ func (s *machine) createPartitions(c *CreatePartitions, fx *Effects) error {
 	}
 	if c.Count <= e.topic.Partitions || c.Count > MaxPartitions {
 		return ErrPartitionCount
+	}
+	if err := s.allows(LimitPartitions, int64(c.Count-e.topic.Partitions)); err != nil {
+		return err
 	}
 	t := *e.topic
 	s.load.Empty += int64(c.Count - t.Partitions)
@@ -212,6 +219,9 @@ func (s *machine) setConfigs(c *SetConfigs, fx *Effects) error {
 		if err := admitsConfigs(e.topic.Configs, t.Configs); err != nil {
 			return err
 		}
+		if err := s.allows(LimitTextBytes, t.text()-e.topic.text()); err != nil {
+			return err
+		}
 		s.replaceTopic(e, &t, fx)
 		if after, _ := s.CleanupConfigs(c.Topic); after != before {
 			s.endCleaningsOf(c.Topic)
@@ -224,7 +234,11 @@ func (s *machine) setConfigs(c *SetConfigs, fx *Effects) error {
 	if err := admitsConfigs(old, changed); err != nil {
 		return err
 	}
-	s.load.Other += resourceWeight(c.Name, changed) - resourceWeight(c.Name, old)
+	if err := s.allows(LimitTextBytes, resourceText(c.Name, changed)-resourceText(c.Name, old)); err != nil {
+		return err
+	}
+	s.weighResource(c.Name, old, -1)
+	s.weighResource(c.Name, changed, 1)
 	if len(changed) > 0 {
 		s.configs.Set(key, changed)
 	} else {

@@ -7,7 +7,7 @@ import (
 	"github.com/freshet-io/freshet/metadata/internal/wire"
 )
 
-// CreateTopic adds a topic. Result: nil, ErrTopicExists, ErrPartitionCount or ErrReplicationFactor.
+// CreateTopic adds a topic. Result: nil, ErrTopicExists, ErrPartitionCount, ErrReplicationFactor, ErrConfigsTooLarge or *LimitError.
 type CreateTopic struct {
 	ID         id.Topic
 	Name       string
@@ -85,7 +85,8 @@ func (c *PurgeTopics) readBody(w *wire.Reader) {
 	}
 }
 
-// CreatePartitions raises a topic's partition count to Count. Result: nil, ErrUnknownTopic, ErrPartitionCount.
+// CreatePartitions raises a topic's partition count to Count. Result: nil, ErrUnknownTopic, ErrPartitionCount or
+// *LimitError.
 type CreatePartitions struct {
 	ID    id.Topic
 	Count int32
@@ -110,7 +111,7 @@ func (c *SetReplicationFactor) appendBody(dst []byte) []byte {
 func (c *SetReplicationFactor) readBody(w *wire.Reader) { c.ID, c.Factor = readTopicID(w), w.Int16() }
 
 // SetConfigs changes configs of one resource: first Set, then Delete, whose keys return to their default. The
-// owner has validated names and values. Result: nil or ErrUnknownTopic.
+// owner has validated names and values. Result: nil, ErrUnknownTopic, ErrConfigsTooLarge or *LimitError.
 type SetConfigs struct {
 	Resource ConfigResource
 	Name     string   // of a broker (node id, "" = cluster default), group or client-metrics resource

@@ -104,7 +104,7 @@ func (s *machine) removeTopic(e *topicEntry) {
 	s.counts.add(e.counts, -1)
 	s.load.Partitions -= int64(e.partitions.Len())
 	s.load.Empty -= e.empty()
-	s.load.Other -= e.topic.weight()
+	s.weighTopic(e.topic, -1)
 	s.cleanup.push(cleanupItem{partitions: e.partitions.Copy()})
 	s.cleanup.bytes += e.counts.partitionBytes(e.partitions.Len())
 }
@@ -142,7 +142,8 @@ func (s *machine) undeleteTopic(c *UndeleteTopic, fx *Effects) error {
 		t := *e.topic
 		t.Name = name
 		_, gone := s.gone.Get(name)
-		s.load.Other += t.weight() - e.topic.weight()
+		s.weighTopic(e.topic, -1)
+		s.weighTopic(&t, 1)
 		e.topic, e.earlier = &t, 0
 		if gone || d.reused {
 			e.earlier = s.nextProducerID

@@ -55,6 +55,7 @@ type transactionTables struct {
 	names      btree.Map[string, int64]      // transactional id -> producer id; derived
 	due        *btree.BTreeG[transactionDue] // derived
 	bytes      int64                         // weight of all; derived
+	text       int64                         // length of all their names and those of their groups; derived
 	added      int64                         // partitions of all; derived
 }
 
@@ -71,7 +72,7 @@ func newTransactionTables() transactionTables {
 }
 
 func (t *transactionTables) snapshot() transactionTables {
-	return transactionTables{byProducer: *t.byProducer.Copy(), names: *t.names.Copy(), due: t.due.Copy(), bytes: t.bytes, added: t.added}
+	return transactionTables{byProducer: *t.byProducer.Copy(), names: *t.names.Copy(), due: t.due.Copy(), bytes: t.bytes, text: t.text, added: t.added}
 }
 
 // add puts a new or renumbered transaction in.

@@ -99,12 +99,15 @@ func (s *machine) addOffsets(c *AddOffsets, _ *Effects) Result {
 	return Result{Err: err}
 }
 
-// joinGroup makes a group part of a transaction, if it is not. Errors: ErrTransactionTooLarge.
+// joinGroup makes a group part of a transaction, if it is not. Errors: ErrTransactionTooLarge, *LimitError.
 func (s *machine) joinGroup(t *transaction, version int8, group string) error {
 	if _, in := t.group(group); in {
 		return nil
 	}
 	if err := s.admitsGroup(t, group); err != nil {
+		return err
+	}
+	if err := s.allows(LimitTextBytes, int64(len(group))); err != nil {
 		return err
 	}
 	s.changeTransaction(t, func(t *transaction) {
@@ -125,7 +128,7 @@ func (t *transaction) group(group string) (index uint64, ok bool) {
 // checkTransactionOffsets decides whether a transaction may commit offsets of a group, and if so makes the group part
 // of it: under ProtocolTwo implicitly, beginning the transaction if need be; under ProtocolOne it must have been added,
 // as far as the client knew. Errors: ErrUnknownTransaction, ErrFencedProducer, ErrInvalidTransactionState,
-// ErrTransactionTooLarge.
+// ErrTransactionTooLarge, *LimitError.
 func (s *machine) checkTransactionOffsets(c *CommitOffsets) error {
 	r := c.Transaction
 	t, err := s.named(r)
@@ -136,6 +139,9 @@ func (s *machine) checkTransactionOffsets(c *CommitOffsets) error {
 		return ErrInvalidTransactionState
 	}
 	if err := s.admitsPending(c); err != nil {
+		return err
+	}
+	if err := s.allowsCommit(c.Group, c.Offsets); err != nil {
 		return err
 	}
 	if r.Version >= ProtocolTwo {

@@ -67,6 +67,9 @@ func (t *transaction) mayContinue(c *InitTransaction) bool {
 
 // newTransaction makes a transactional id known.
 func (s *machine) newTransaction(c *InitTransaction) Result {
+	if err := s.allowsTransaction(c.TransactionalID); err != nil {
+		return Result{Err: err}
+	}
 	fresh := s.freshProducerID()
 	if fresh < 0 {
 		return Result{Err: ErrInvalidCount}

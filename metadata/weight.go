@@ -128,11 +128,11 @@ func (t *topicOffsets) weight() int64 {
 
 func (n *offsetNote) weight() int64 { return noteBytes + stringBytes(n.metadata) }
 
-// weighOffsets runs change, which modifies t, and adds the difference in weight to load.Other. t comes from mutableOffsets.
+// weighOffsets runs change, which modifies t, and adds the difference in weight to load. t comes from mutableOffsets.
 func (s *machine) weighOffsets(t *topicOffsets, change func()) {
 	before := t.weight()
 	change()
-	s.load.Other += t.weight() - before
+	s.addOffsetBytes(t.weight() - before)
 }
 
 func (t *transaction) weight() int64 {
@@ -149,23 +149,24 @@ func (t *transaction) weight() int64 {
 // weigh adds the transaction to the sums, multiplied by times: 1 when it is inserted, -1 when it is removed.
 func (t *transactionTables) weigh(x *transaction, times int64) {
 	t.bytes += times * x.weight()
+	t.text += times * x.text()
 	if x.partitions != nil {
 		t.added += times * int64(x.partitions.Len())
 	}
 }
 
-// countOther recomputes load.Partitions, load.Empty, load.Other and the sums of the transactions after a snapshot was read.
+// countOther recomputes load.Partitions, load.Empty, load.Other, load.offsets, load.text and the sums of the transactions after a snapshot was read.
 func (s *machine) countOther() {
-	s.load.Partitions, s.load.Empty, s.load.Other = 0, 0, 0
-	s.transactions.bytes, s.transactions.added = 0, 0
+	s.load.Partitions, s.load.Empty, s.load.Other, s.load.offsets, s.load.text = 0, 0, 0, 0, 0
+	s.transactions.bytes, s.transactions.added, s.transactions.text = 0, 0, 0
 	s.topics.Scan(func(_ string, e *topicEntry) bool {
 		s.load.Partitions += int64(e.partitions.Len())
 		s.load.Empty += e.empty()
-		s.load.Other += e.topic.weight()
+		s.weighTopic(e.topic, 1)
 		return true
 	})
 	s.configs.Scan(func(key string, m map[string]string) bool {
-		s.load.Other += resourceWeight(key[1:], m)
+		s.weighResource(key[1:], m, 1)
 		return true
 	})
 	s.gone.Scan(func(name string, _ int64) bool {
@@ -177,7 +178,8 @@ func (s *machine) countOther() {
 		return true
 	})
 	s.groups.Scan(func(name string, g *groupEntry) bool {
-		s.load.Other += g.weight(name) + g.offsetsWeight()
+		s.weighGroup(name, g, 1)
+		s.addOffsetBytes(g.offsetsWeight())
 		return true
 	})
 	s.transactions.byProducer.Scan(func(_ int64, t *transaction) bool {

@@ -24,6 +24,7 @@ import (
 	"github.com/freshet-io/freshet/internal/program"
 	"github.com/freshet-io/freshet/internal/spoken"
 	"github.com/freshet-io/freshet/internal/tlsfiles"
+	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
 	"github.com/freshet-io/freshet/objstore/meter"
@@ -90,6 +91,7 @@ func newControlPlane(p program.Program) *cobra.Command {
 	s.bindEtcd(f)
 	s.bindTimings(f)
 	s.bindLogBudget(f)
+	bindLimits(f, &s.StateLimits)
 	bindLifecycle(f, &s.Lifecycle)
 	bindJobs(f, &s.Jobs)
 	bindTarget(f, &s.Scale)
@@ -128,6 +130,23 @@ func (s *controlSettings) bindLogBudget(f *pflag.FlagSet) {
 	f.Int64Var(&s.MaxProducers, "max-producers", s.MaxProducers, "maximum of a virtual cluster's idempotent producers that wrote within 24 hours, counted once per partition; "+
 		"new ones are refused, retriably, at it; 0 takes an eighth of --memory-limit, 200 bytes each")
 	f.IntVar(&s.MaxFreshBundles, "max-fresh-bundles", s.MaxFreshBundles, "bound of a virtual cluster's bundles that were not compacted yet, with the same effect as --max-extents; 0 takes 100,000")
+}
+
+// bindLimits binds the limits of a virtual cluster.
+func bindLimits(f *pflag.FlagSet, limits *metadata.Limits) {
+	count := func(kind metadata.LimitKind, help string) {
+		f.Int64Var(&limits[kind], kind.Setting()[2:], limits[kind], help)
+	}
+	count(metadata.LimitTopics, "maximum topics of a virtual cluster, with deleted ones that can be undeleted; 0 takes what half of the virtual cluster's metadata memory holds, "+
+		"an eighth of --memory-limit, at 1 KiB each")
+	count(metadata.LimitPartitions, "maximum partitions of all topics of a virtual cluster; 0 is as for --max-topics, at 352 bytes each")
+	count(metadata.LimitGroups, "maximum consumer groups of a virtual cluster; 0 is as for --max-topics, at 2 KiB each")
+	count(metadata.LimitGroupMembers, "maximum members of a consumer group, on top of group.max.size and group.consumer.max.size; 0 is as for --max-topics, at 8 KiB each")
+	count(metadata.LimitTransactionalIDs, "maximum transactional IDs of a virtual cluster used within 7 days; 0 is as for --max-topics, at 768 bytes each")
+	f.Var(config.Size(&limits[metadata.LimitOffsetBytes]), metadata.LimitOffsetBytes.Setting()[2:],
+		"maximum memory of the offsets that the groups of a virtual cluster have committed, with their metadata; 0 is an eighth of --memory-limit")
+	f.Var(config.Size(&limits[metadata.LimitTextBytes]), metadata.LimitTextBytes.Setting()[2:],
+		"maximum length of configs, and of names of topics, groups and transactional IDs, of a virtual cluster together; 0 is an eighth of --memory-limit")
 }
 
 func (s *controlSettings) run(ctx context.Context, p program.Program) error {

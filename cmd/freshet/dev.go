@@ -54,6 +54,7 @@ func newDev(p program.Program) *cobra.Command {
 	bindLoad(f, &s.Config)
 	bindLifecycle(f, &d.Lifecycle)
 	bindJobs(f, &d.Jobs)
+	bindLimits(f, &d.StateLimits)
 	d.Broker.Bind(f)
 	program.BindLog(f, &s.log)
 	groupServer(f)

@@ -45,5 +45,6 @@ var serverGroups = []config.Group{
 	{Heading: "Ownership and metadata", Flags: []string{
 		"replica-id", "lease", "lease-renew", "self-fence", "session-timeout", "state-version", "snapshot-bytes", "snapshot-interval",
 		"log-soft-limit", "log-hard-limit", "max-extents", "max-producers", "max-fresh-bundles",
+		"max-topics", "max-partitions", "max-groups", "max-group-members", "max-transactional-ids", "max-offset-bytes", "max-text-bytes",
 	}},
 }

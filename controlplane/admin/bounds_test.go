@@ -58,3 +58,54 @@ func TestBounds_NamedInTheAnswer(t *testing.T) {
 		})
 	})
 }
+
+// TestLimits_AreAPolicy: at a limit of the state, new topics, partitions and configs are POLICY_VIOLATION, with the limit and its setting in the
+// message. A change without growth passes.
+func TestLimits_AreAPolicy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		runBounded(t, owner.Config{}, func(c *cluster) {
+			c.create("t", 1)
+			limits := metadata.Limits{metadata.LimitTopics: 2, metadata.LimitPartitions: 4, metadata.LimitTextBytes: 30}
+			c.propose(&metadata.SetLimits{Limits: limits})
+			refused := func(kind metadata.LimitKind, code int16, message *string) {
+				t.Helper()
+				require.Equal(t, kerr.PolicyViolation.Code, code)
+				require.Equal(t, (&metadata.LimitError{Kind: kind, Limit: limits[kind]}).Error(), *message)
+				require.Contains(t, *message, kind.Setting())
+			}
+			create := kmsg.NewPtrCreateTopicsRequest()
+			for _, name := range []string{"many", "one", "two"} {
+				partitions := map[string]int32{"many": 4, "one": 1, "two": 1}[name]
+				create.Topics = []kmsg.CreateTopicsRequestTopic{{Topic: name, NumPartitions: partitions, ReplicationFactor: 1}}
+				created := ask[*kmsg.CreateTopicsResponse](c, create, 7)
+				require.Zero(t, created.ThrottleMillis)
+				switch topic := created.Topics[0]; name {
+				case "many":
+					refused(metadata.LimitPartitions, topic.ErrorCode, topic.ErrorMessage)
+				case "one":
+					require.Zero(t, topic.ErrorCode)
+				case "two":
+					refused(metadata.LimitTopics, topic.ErrorCode, topic.ErrorMessage)
+				}
+			}
+
+			grow := kmsg.NewPtrCreatePartitionsRequest()
+			grow.Topics = []kmsg.CreatePartitionsRequestTopic{{Topic: "t", Count: 4}}
+			grown := ask[*kmsg.CreatePartitionsResponse](c, grow, 3).Topics[0]
+			refused(metadata.LimitPartitions, grown.ErrorCode, grown.ErrorMessage)
+
+			alter := func(value string) kmsg.IncrementalAlterConfigsResponseResource {
+				in := kmsg.NewPtrIncrementalAlterConfigsRequest()
+				in.Resources = []kmsg.IncrementalAlterConfigsRequestResource{{
+					ResourceType: kmsg.ConfigResourceTypeTopic, ResourceName: "t",
+					Configs: []kmsg.IncrementalAlterConfigsRequestResourceConfig{{Name: "retention.ms", Value: ptr(value)}},
+				}}
+				return ask[*kmsg.IncrementalAlterConfigsResponse](c, in, 1).Resources[0]
+			}
+			require.Zero(t, alter("1000000").ErrorCode)
+			require.Zero(t, alter("2000000").ErrorCode)
+			long := alter("200000000000000000")
+			refused(metadata.LimitTextBytes, long.ErrorCode, long.ErrorMessage)
+		})
+	})
+}

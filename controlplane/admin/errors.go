@@ -55,8 +55,10 @@ func throttleMs(errs []*apiError) int32 {
 }
 
 // commandError translates the error of a command. At a bound of the metadata it is THROTTLING_QUOTA_EXCEEDED, as if the client had
-// used up its quota of changes (KIP-599, ControllerMutationQuotaManager), in every version.
+// used up its quota of changes (KIP-599, ControllerMutationQuotaManager), in every version. At a limit of the state it is POLICY_VIOLATION,
+// as by a CreateTopicPolicy of the cluster (KIP-108): clients do not repeat it, and show its message.
 func commandError(err error) *apiError {
+	var limit *metadata.LimitError
 	switch {
 	case err == nil:
 		return nil
@@ -72,6 +74,8 @@ func commandError(err error) *apiError {
 		return failed(kerr.InvalidConfig, err.Error())
 	case errors.Is(err, errTooManyChanges): // EventHandlerExceptionInfo
 		return failed(kerr.PolicyViolation, "Unable to perform excessively large batch operation.")
+	case errors.As(err, &limit):
+		return failed(kerr.PolicyViolation, limit.Error())
 	case errors.Is(err, owner.ErrOverloaded):
 		return failed(kerr.ThrottlingQuotaExceeded, err.Error())
 	default:

@@ -55,6 +55,8 @@ type Config struct {
 
 	// MaxProducers is the bound of the state's active producers. Default metadata.MaxProducers.
 	MaxProducers int64
+	// Limits are the limits of the state. The owner proposes them once the state has metadata.LimitsVersion.
+	Limits metadata.Limits
 
 	Poll        time.Duration // how often ownership and tail are read: 100 ms
 	ReadBytes   int           // of log read at once: 4 MiB

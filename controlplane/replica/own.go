@@ -110,6 +110,9 @@ func (r *Replica) firstCommands(ctx context.Context) ([]metadata.Command, error)
 	} else if v > r.state.Version() {
 		first = append(first, &metadata.RaiseVersion{Version: v})
 	}
+	if limits, _ := r.state.Limits(); limits != r.cfg.Limits && max(r.cfg.Version(), r.state.Version()) >= metadata.LimitsVersion {
+		first = append(first, &metadata.SetLimits{Limits: r.cfg.Limits})
+	}
 	return first, nil
 }
 
@@ -147,7 +150,7 @@ func (r *Replica) resign(ctx context.Context, tenure metalog.Tenure) {
 const cleanupPause = 10 * time.Millisecond
 
 // tick proposes Ticks, which run time-driven rules, unless the clock cannot be trusted. It raises the state version once all
-// replicas support a higher one, and sets the configured bound of producers.
+// replicas support a higher one, and sets the configured bound of producers and limits.
 //
 // A Tick takes at most 4,096 extents of trimmed partitions and deleted topics from their bundles, in about a millisecond. While
 // extents are left, the next Tick follows cleanupPause after the last one was applied. That makes 40,000 extents a second or more
@@ -165,9 +168,11 @@ func (r *Replica) tick(ctx context.Context, own *owner.Owner) {
 		ticked := r.clock.near() && r.propose(ctx, own, &metadata.Tick{})
 		var version uint32
 		var producers int64
+		var limits metadata.Limits
 		var cleaning bool
 		if _, err := own.Read(func(s *metadata.State) {
 			version, producers, cleaning = s.Version(), s.ProducerLimit(), s.CleaningUp()
+			limits, _ = s.Limits()
 		}); err != nil {
 			continue
 		}
@@ -183,6 +188,9 @@ func (r *Replica) tick(ctx context.Context, own *owner.Owner) {
 		}
 		if producers != r.cfg.MaxProducers {
 			r.propose(ctx, own, &metadata.LimitProducers{Active: r.cfg.MaxProducers})
+		}
+		if limits != r.cfg.Limits && version >= metadata.LimitsVersion {
+			r.propose(ctx, own, &metadata.SetLimits{Limits: r.cfg.Limits})
 		}
 	}
 }

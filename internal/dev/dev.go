@@ -30,6 +30,7 @@ import (
 	"github.com/freshet-io/freshet/internal/brokerconfig"
 	"github.com/freshet-io/freshet/internal/etcdserver"
 	"github.com/freshet-io/freshet/internal/service"
+	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/objstore"
 	"github.com/freshet-io/freshet/objstore/open"
 )
@@ -62,6 +63,8 @@ type Config struct {
 	Lifecycle lifecycle.Settings
 	// Jobs is when background jobs are planned; zero fields take the defaults.
 	Jobs job.Settings
+	// StateLimits are the limits of the virtual cluster; zero fields follow from ControlPlaneMemory.
+	StateLimits metadata.Limits
 	// Out gets the lines for people: where it listens and how to try it with Program, this program as it was called.
 	Out     io.Writer
 	Program string
@@ -194,6 +197,7 @@ func startControlPlane(
 		Lifecycle:       cfg.Lifecycle,
 		Jobs:            cfg.Jobs,
 		MemoryLimit:     cfg.ControlPlaneMemory,
+		StateLimits:     cfg.StateLimits,
 
 		// The lock on the data directory proves that the process before this one is gone.
 		TakeOver: true,

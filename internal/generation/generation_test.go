@@ -27,7 +27,7 @@ var update = flag.Bool("update", false, "write testdata/golden anew: only where 
 
 // formats are the golden files of everything that is stored.
 var formats = []string{
-	"metadata/testdata/*.hex", "metadata/testdata/*.golden", "metadata/testdata/commands", "metadata/testdata/records",
+	"metadata/testdata/*.hex", "metadata/testdata/*.golden", "metadata/testdata/commands*", "metadata/testdata/records*",
 	"metadata/*/testdata/*.golden", "objstore/bundle/testdata/*.hex", "objstore/*/testdata/*.golden",
 }
 

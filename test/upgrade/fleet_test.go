@@ -52,7 +52,7 @@ func startFleet(t *testing.T, base string) *fleet {
 	f.Cluster = harness.StartCluster(t, harness.ClusterConfig{
 		Agents: 4, ControlPlanes: 3, Zones: []string{"a", "b"}, Binary: base,
 		AgentFlags:   []string{"--put-budget", "20"},
-		ControlFlags: []string{"--snapshot-bytes", "4KiB"},
+		ControlFlags: []string{"--snapshot-bytes", "4KiB", "--state-version", "1"}, // the base runs no other version
 	})
 	f.agents, f.replicas = make([]build, len(f.Agents)), make([]build, len(f.ControlPlanes))
 	return f
