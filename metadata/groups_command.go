@@ -31,7 +31,7 @@ type (
 
 	// CommitOffsets stores offsets that a group committed, at command time. With Transaction they are pending until
 	// the transaction ends. Result: Value is []error, one per offset (nil, ErrUnknownPartition or *LimitError). Or Err of the
-	// transaction, or *LimitError, and nothing was stored.
+	// transaction, and nothing was stored.
 	CommitOffsets struct {
 		Group       string
 		Transaction *TransactionRef // nil for a plain commit

@@ -1,6 +1,8 @@
 package metadata
 
 import (
+	"fmt"
+
 	"github.com/freshet-io/freshet/metadata/commit"
 	"github.com/freshet-io/freshet/metadata/id"
 )
@@ -99,7 +101,8 @@ func (s *machine) addOffsets(c *AddOffsets, _ *Effects) Result {
 	return Result{Err: err}
 }
 
-// joinGroup makes a group part of a transaction, if it is not. Errors: ErrTransactionTooLarge, *LimitError.
+// joinGroup makes a group part of a transaction, if it is not. Errors: ErrTransactionTooLarge, which wraps *LimitError at a limit
+// of the state.
 func (s *machine) joinGroup(t *transaction, version int8, group string) error {
 	if _, in := t.group(group); in {
 		return nil
@@ -108,7 +111,7 @@ func (s *machine) joinGroup(t *transaction, version int8, group string) error {
 		return err
 	}
 	if err := s.allows(LimitTextBytes, int64(len(group))); err != nil {
-		return err
+		return fmt.Errorf("%w: %w", ErrTransactionTooLarge, err)
 	}
 	s.changeTransaction(t, func(t *transaction) {
 		s.begin(t, version)
@@ -128,7 +131,7 @@ func (t *transaction) group(group string) (index uint64, ok bool) {
 // checkTransactionOffsets decides whether a transaction may commit offsets of a group, and if so makes the group part
 // of it: under ProtocolTwo implicitly, beginning the transaction if need be; under ProtocolOne it must have been added,
 // as far as the client knew. Errors: ErrUnknownTransaction, ErrFencedProducer, ErrInvalidTransactionState,
-// ErrTransactionTooLarge, *LimitError.
+// ErrTransactionTooLarge, which wraps *LimitError at a limit of the state.
 func (s *machine) checkTransactionOffsets(c *CommitOffsets) error {
 	r := c.Transaction
 	t, err := s.named(r)
@@ -142,7 +145,7 @@ func (s *machine) checkTransactionOffsets(c *CommitOffsets) error {
 		return err
 	}
 	if err := s.allowsCommit(c.Group, c.Offsets); err != nil {
-		return err
+		return fmt.Errorf("%w: %w", ErrTransactionTooLarge, err)
 	}
 	if r.Version >= ProtocolTwo {
 		return s.joinGroup(t, r.Version, c.Group)

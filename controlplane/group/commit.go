@@ -164,7 +164,11 @@ func (c *call) logCommit(g *group, cmd *metadata.CommitOffsets, all items, place
 			answer()
 		default:
 			for k, err := range result.Value.([]error) {
-				if err != nil {
+				var limit *metadata.LimitError
+				switch {
+				case errors.As(err, &limit):
+					all[places[k]].code = commitLimited(limit)
+				case err != nil:
 					all[places[k]].code = kerr.UnknownTopicOrPartition.Code
 				}
 			}

@@ -51,6 +51,7 @@ type Coordinator struct {
 	closed     atomic.Bool
 	patterns   *patterns
 	topics     atomic.Pointer[catalogue]
+	members    atomic.Int64  // metadata.LimitGroupMembers of the state
 	configs    atomic.Uint64 // counts changes of configs other than topics
 	groups     sync.Map      // of *group by name: those loaded, or being looked at
 }
@@ -69,8 +70,12 @@ func New(cfg Config, o Owner, spawn session.Spawn) (*Coordinator, error) {
 		completed: newCompletions(), classic: cfg.Settings.classic(cfg.Log), consumer: cfg.Settings.consumer(cfg.Log),
 	}
 	c.classic.Budget = classic.NewBudget(cfg.MemberBytes)
+	c.classic.MemberLimit, c.consumer.MemberLimit = c.members.Load, c.members.Load
 	c.patterns = newPatterns(cfg.Patterns)
-	if _, err := o.Read(func(s *metadata.State) { c.topics.Store(newCatalogue(s, c.patterns)) }); err != nil {
+	if _, err := o.Read(func(s *metadata.State) {
+		c.topics.Store(newCatalogue(s, c.patterns))
+		c.readLimits(s)
+	}); err != nil {
 		c.topics.Store(&catalogue{resolve: c.patterns}) // the tenure is over before it began: everything will say so
 	}
 	o.OnApply(c.applied)
@@ -80,12 +85,19 @@ func New(cfg Config, o Owner, spawn session.Spawn) (*Coordinator, error) {
 
 // applied is the owner's apply hook.
 func (c *Coordinator) applied(s *metadata.State, _ uint64, fx *metadata.Effects) {
+	c.readLimits(s)
 	if fx.Configs {
 		c.configs.Add(1)
 	}
 	if len(fx.Topics) > 0 || fx.Internal {
 		c.topics.Store(c.topics.Load().changed(s, fx.Topics))
 	}
+}
+
+// readLimits takes the limits of the state that the coordinator enforces.
+func (c *Coordinator) readLimits(s *metadata.State) {
+	limits, _ := s.Limits()
+	c.members.Store(limits[metadata.LimitGroupMembers])
 }
 
 // run does what the tenure needs besides requests, until it is over.

@@ -1,6 +1,8 @@
 package group
 
 import (
+	"errors"
+
 	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/controlplane/group/step"
@@ -117,7 +119,10 @@ func (g *group) flush() (ready []func()) {
 }
 
 // written takes the outcome of the write in flight.
-func (g *group) written(_ metadata.Result, err error) {
+func (g *group) written(result metadata.Result, err error) {
+	if err == nil {
+		err = result.Err // a limit of the state
+	}
 	g.mu.Lock()
 	ready := g.takeOutcome(err)
 	g.settle()
@@ -147,7 +152,8 @@ func give(answers []func()) {
 // abandon throws the machine away after a write failed: it knows what will never be. The next request loads the group
 // again. Whoever waits gets no answer, and is asked for again by the agent.
 func (g *group) abandon(err error) (ready []func()) {
-	if g.c.warns.Allow() {
+	var limit *metadata.LimitError
+	if !errors.As(err, &limit) && g.c.warns.Allow() { // the owner logs limits
 		g.c.log.Warn("group write failed, its coordination starts anew", zap.String("group", g.name), zap.Error(err))
 	}
 	g.c.metrics.failed.Inc()

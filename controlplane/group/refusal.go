@@ -3,7 +3,10 @@ package group
 import (
 	"fmt"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/freshet-io/freshet/metadata"
 )
 
 // refusal is the answer of a membership API with an error for the whole request, as GroupCoordinatorService fills it in.
@@ -37,4 +40,26 @@ func refusal(in kmsg.Request, code int16) kmsg.Response {
 	default:
 		panic(fmt.Sprintf("group: no refusal of %T", in))
 	}
+}
+
+// groupLimited is the code for a new group that a limit of the state refuses. Clients back off and try again, so they join once other groups
+// are gone. After COORDINATOR_NOT_AVAILABLE, the consumer protocol of Java's client would try again without backing off
+// (AbstractHeartbeatRequestManager.onErrorResponse).
+var groupLimited = kerr.CoordinatorLoadInProgress
+
+// limited is the refusal of a request whose group a limit of the state refuses. Java's client logs the message.
+func limited(in kmsg.Request, limit *metadata.LimitError) kmsg.Response {
+	out := refusal(in, groupLimited.Code)
+	if beat, ok := out.(*kmsg.ConsumerGroupHeartbeatResponse); ok {
+		beat.ErrorMessage = kmsg.StringPtr(limit.Error())
+	}
+	return out
+}
+
+// commitLimited returns the code for an offset that a limit of the state refuses. INVALID_COMMIT_OFFSET_SIZE is final for clients.
+func commitLimited(limit *metadata.LimitError) int16 {
+	if limit.Kind == metadata.LimitGroups {
+		return groupLimited.Code
+	}
+	return kerr.InvalidCommitOffsetSize.Code
 }

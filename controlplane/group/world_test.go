@@ -35,6 +35,7 @@ type world struct {
 	tenures     int
 	patterns    *pattern.Queue
 	memberBytes int64
+	limits      metadata.Limits           // of the owners to come
 	stands      atomic.Pointer[time.Time] // what command time stands at, nil: it goes by the clock
 
 	*tenure
@@ -164,7 +165,7 @@ func (w *world) begin() {
 	began := make(chan *tenure, 1)
 	r, err := replica.New(replica.Config{
 		Replica: name, Address: name + ":1", Log: log, Bucket: w.bucket, SnapshotPrefix: "s/", ClusterID: "the-cluster",
-		Owner: owner.Config{Now: w.now},
+		Owner: owner.Config{Now: w.now}, Limits: w.limits,
 		OnOwner: func(o *owner.Owner) func() {
 			tn := &tenure{log: faults, owner: &faultyOwner{Owner: o}}
 			var err error

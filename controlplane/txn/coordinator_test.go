@@ -586,3 +586,18 @@ func TestListTransactions_SlowExpression(t *testing.T) {
 		}
 	})
 }
+
+// A new transactional ID beyond the limit is refused for good. IDs that are known go on.
+func TestInitProducerID_Limit(t *testing.T) {
+	test(t, kmsg.InitProducerID, func(c *cluster, version int16) {
+		c.init("x")
+		c.propose(&metadata.SetLimits{Limits: metadata.Limits{metadata.LimitTransactionalIDs: 1}})
+		name := "y"
+		in := kmsg.NewPtrInitProducerIDRequest()
+		in.TransactionalID, in.TransactionTimeoutMillis = &name, 60_000
+		out := ask[*kmsg.InitProducerIDResponse](c, in, version)
+		require.Equal(c.t, kerr.PolicyViolation.Code, out.ErrorCode)
+		require.EqualValues(c.t, -1, out.ProducerID)
+		require.EqualValues(c.t, 1, c.init("x").epoch)
+	})
+}

@@ -23,7 +23,9 @@ var codes = []struct {
 	{metadata.ErrUnknownTopic, kerr.UnknownTopicOrPartition},
 }
 
-// code gives the Kafka error code of a command's error, 0 for nil.
+// code returns the Kafka error code of a command's error, 0 for nil. A new transactional ID beyond a limit of the state is POLICY_VIOLATION.
+// Java's client ends with its text (TransactionManager.InitProducerIdHandler). librdkafka tries again every 500 ms until the timeout of
+// init_transactions() (rd_kafka_idemp_check_error), as for every code that does not fence or deny the client.
 func code(err error) int16 {
 	if err == nil {
 		return 0
@@ -32,6 +34,10 @@ func code(err error) int16 {
 		if errors.Is(err, c.err) {
 			return c.code.Code
 		}
+	}
+	var limit *metadata.LimitError
+	if errors.As(err, &limit) {
+		return kerr.PolicyViolation.Code
 	}
 	return kerr.UnknownServerError.Code
 }

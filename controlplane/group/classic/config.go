@@ -43,6 +43,7 @@ type Config struct {
 	MaxSession       time.Duration // group.max.session.timeout.ms; default DefaultMaxSession
 	InitialDelay     time.Duration // group.initial.rebalance.delay.ms; 0 for none, there is no default
 	MaxSize          int           // group.max.size; 0 for no bound
+	MemberLimit      func() int64  // metadata.LimitGroupMembers of the state, 0 for no bound; nil is none
 	NewMemberTimeout time.Duration // how long a first join waits at most; default DefaultNewMemberTimeout
 	MaxPending       int           // ids given out and not yet joined with, a group; default DefaultMaxPending
 

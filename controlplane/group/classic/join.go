@@ -50,7 +50,7 @@ func (g *Group) Join(now time.Time, c Client, req *kmsg.JoinGroupRequest, reply 
 		g.refuseJoin(r, joinError(r.MemberID, codeInvalidRequest))
 	case !g.stored && r.MemberID != "":
 		g.refuseJoin(r, joinError(r.MemberID, codeUnknownMember))
-	case g.roster.bytes+g.growth(r) > MaxBytes:
+	case g.roster.bytes+g.growth(r) > MaxBytes, g.atLimit(r):
 		g.refuseJoin(r, joinError(r.MemberID, codeGroupFull))
 	case !g.cfg.Budget.hasRoom(g.growth(r)):
 		g.refuseJoin(r, joinError(r.MemberID, codeCoordinatorLoading))
@@ -91,6 +91,22 @@ func (g *Group) growth(r *joinRequest) int {
 		bytes -= memberOverhead + protocolBytes(m.Protocols)
 	}
 	return bytes
+}
+
+// atLimit reports whether the group has MemberLimit members and the request is of another one. Members of a group above its limit rejoin.
+func (g *Group) atLimit(r *joinRequest) bool {
+	if g.cfg.MemberLimit == nil {
+		return false
+	}
+	limit := g.cfg.MemberLimit()
+	if limit <= 0 || int64(g.roster.len()) < limit {
+		return false
+	}
+	_, known := g.roster.byID[r.MemberID]
+	if r.InstanceID != nil && !known {
+		_, known = g.roster.instances[*r.InstanceID]
+	}
+	return !known
 }
 
 // accepts is acceptJoiningMember: group.max.size. While a rebalance is prepared, only those that wait count, so that

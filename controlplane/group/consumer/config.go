@@ -45,8 +45,9 @@ type Config struct {
 	// AssignmentInterval is the least time between two computations of the target assignment; 0 for none, there is no
 	// default: DefaultAssignmentInterval is Kafka's.
 	AssignmentInterval time.Duration
-	MaxSize            int      // group.consumer.max.size; 0 for no bound
-	Assignors          []string // group.consumer.assignors, the default one first; default assignor.Names
+	MaxSize            int          // group.consumer.max.size; 0 for no bound
+	MemberLimit        func() int64 // metadata.LimitGroupMembers of the state, 0 for no bound; nil is none
+	Assignors          []string     // group.consumer.assignors, the default one first; default assignor.Names
 
 	Migration         Migration     // group.consumer.migration.policy
 	ClassicMaxSize    int           // group.max.size, for a downgrade; 0 for no bound

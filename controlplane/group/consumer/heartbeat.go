@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/controlplane/group/step"
+	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
@@ -137,7 +138,15 @@ func (g *Group) checkSize(name string, instance *string) *Error {
 		_, static := g.static[*instance]
 		known = known || static
 	}
-	if known || g.cfg.MaxSize <= 0 || len(g.members) < g.cfg.MaxSize {
+	if known {
+		return nil
+	}
+	if g.cfg.MemberLimit != nil {
+		if limit := g.cfg.MemberLimit(); limit > 0 && int64(len(g.members)) >= limit {
+			return fault(kerr.GroupMaxSizeReached, "%s", &metadata.LimitError{Kind: metadata.LimitGroupMembers, Limit: limit})
+		}
+	}
+	if g.cfg.MaxSize <= 0 || len(g.members) < g.cfg.MaxSize {
 		return nil
 	}
 	return fault(kerr.GroupMaxSizeReached, "The consumer group has reached its maximum capacity of %d members.", g.cfg.MaxSize)
