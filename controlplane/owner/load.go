@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/time/rate"
 
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/metalog"
@@ -47,6 +48,8 @@ type load struct {
 	warned float64
 	// crowded reports whether the warning about producers was logged. Only the apply goroutine uses it.
 	crowded bool
+	// limits bounds the warnings about limits of the state. Only the apply goroutine uses it.
+	limits rate.Sometimes
 }
 
 // share is a float64 that several goroutines use. 1 is the bound.
@@ -81,6 +84,7 @@ func (o *Owner) weigh() {
 	o.metrics.bundles.Set(float64(l.Bundles))
 	o.metrics.share.Set(share)
 	o.weighProducers(l, o.state.ProducerLimit())
+	o.weighLimits()
 	level := 0.0
 	switch {
 	case share >= slowFrom:

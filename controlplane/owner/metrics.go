@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/freshet-io/freshet/controlplane/internal/promreg"
+	"github.com/freshet-io/freshet/metadata"
 )
 
 type metrics struct {
@@ -25,10 +26,12 @@ type metrics struct {
 	crowding   prometheus.Gauge
 	slowed     prometheus.Counter
 	overloaded prometheus.Counter
+	limits     *limitMetrics
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
 	return &metrics{
+		limits: newLimitMetrics(reg),
 		groupSeconds: promreg.Register(reg, prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "freshet_owner_group_seconds",
 			Help:    "Time from taking a group of commands off the queue to answering it.",
@@ -84,4 +87,5 @@ func (m *metrics) forget() {
 	for _, g := range []prometheus.Gauge{m.extents, m.partitions, m.bytes, m.bundles, m.fresh, m.share, m.producers, m.resting, m.remembered, m.crowding} {
 		g.Set(0)
 	}
+	m.limits.set(metadata.Limits{}, metadata.Limits{})
 }

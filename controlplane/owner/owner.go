@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/time/rate"
 
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/metalog"
@@ -55,6 +56,7 @@ func New(cfg Config) (*Owner, error) {
 		cfg: cfg, queue: newQueue(cfg.QueueBytes), metrics: newMetrics(cfg.Registerer), done: make(chan struct{}),
 		state: cfg.State, next: cfg.Tenure.Tail() + 1, now: cfg.State.Now(),
 	}
+	o.load.limits = rate.Sometimes{Interval: limitWarnings}
 	if o.next <= cfg.State.Index() {
 		return nil, fmt.Errorf("owner: state at %d is past the log's tail %d", cfg.State.Index(), o.next-1)
 	}
