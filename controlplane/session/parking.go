@@ -9,6 +9,13 @@ import (
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
+const (
+	// maxParkedBytes bounds the memory of the parked resubmissions of a virtual cluster: their commits, and parkedWaitBytes for each batch
+	// that waits. Limits.Parked bounds their number.
+	maxParkedBytes  = 32 << 20
+	parkedWaitBytes = 128
+)
+
 // parking holds resubmissions whose batches wait for earlier ones of their producers, by the partitions that they
 // wait on, and by the producers of those in transactions: when such a transaction ends, the batch is late, though
 // nothing of it may ever have come to the partition. Guarded by tenure.mu.
@@ -16,6 +23,7 @@ type parking struct {
 	waiting   waiters[id.TopicPartition]
 	producers waiters[int64]
 	parked    map[*resubmission]struct{}
+	bytes     int64 // sum of their bytes
 }
 
 func newParking() parking {
@@ -50,8 +58,20 @@ type resubmission struct {
 	answer   answerFunc
 	deadline time.Time
 	timer    *time.Timer
-	outcome  outcome // of what was proposed so far
+	outcome  outcome // of the proposals so far
 	index    uint64
+	bytes    int64 // counted in maxParkedBytes while parked
+}
+
+// weigh returns the bytes that the resubmission takes while parked.
+func (p *resubmission) weigh() int64 {
+	waits := 0
+	p.outcome.walk(p.reader, func(_ id.TopicPartition, _ *commit.Run, o commit.Outcome) {
+		if o == commit.Gap {
+			waits++
+		}
+	})
+	return int64(len(p.encoded) + waits*parkedWaitBytes)
 }
 
 // resubmit takes a resubmission. answer is called once, at the latest after the park time-out.
@@ -91,14 +111,17 @@ func (p *resubmission) ready(s *metadata.State) bool {
 	return ready
 }
 
-// park adds the resubmission under each partition it waits on; false if the parking is full or its time is up (the
-// timer may have fired already). Takes mu.
+// park adds the resubmission under each partition it waits on. It returns false if the parking is full, or if the deadline is over (the
+// timer may have fired already). A resubmission that exceeds maxParkedBytes by itself has an empty parking for itself. Takes mu.
 func (t *tenure) park(p *resubmission) bool {
+	p.bytes = p.weigh()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.mu.parking.parked) >= t.limits.Parked || !time.Now().Before(p.deadline) {
+	full := len(t.mu.parking.parked) >= t.limits.Parked || t.mu.parking.bytes > 0 && t.mu.parking.bytes+p.bytes > maxParkedBytes
+	if full || !time.Now().Before(p.deadline) {
 		return false
 	}
+	t.mu.parking.bytes += p.bytes
 	t.mu.parking.parked[p] = struct{}{}
 	p.outcome.walk(p.reader, func(tp id.TopicPartition, run *commit.Run, o commit.Outcome) {
 		if o != commit.Gap {
@@ -126,6 +149,7 @@ func (t *tenure) remove(p *resubmission) bool {
 		return false
 	}
 	delete(t.mu.parking.parked, p)
+	t.mu.parking.bytes -= p.bytes
 	p.outcome.walk(p.reader, func(tp id.TopicPartition, run *commit.Run, _ commit.Outcome) {
 		t.mu.parking.waiting.remove(tp, p)
 		t.mu.parking.producers.remove(run.ProducerID, p)
@@ -162,7 +186,7 @@ func (t *tenure) wakeParked(s *metadata.State, fx *metadata.Effects) {
 	}
 }
 
-// attempt proposes the resubmission once, and answers or parks it again for what is still open.
+// attempt proposes the resubmission once, and answers it, or parks it again for the batches that are still open.
 func (t *tenure) attempt(p *resubmission) {
 	result, index, err := t.owner.Propose(t.ctx, &metadata.CommitBundle{Encoded: p.encoded})
 	if err == nil {
@@ -197,7 +221,7 @@ func (t *tenure) expire(p *resubmission) {
 	}
 }
 
-// conclude answers: a fault, or what is known of each batch, Gap where nothing is.
+// conclude answers with a fault, or with the known outcome of each batch, which is Gap where none is known.
 func (t *tenure) conclude(p *resubmission, f *api.Error) {
 	p.timer.Stop()
 	if f != nil {

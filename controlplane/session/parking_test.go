@@ -62,7 +62,7 @@ func TestParking_ResubmissionWaitsForTheMissingBatch(t *testing.T) {
 		answer := second.again(sub, late)
 		time.Sleep(time.Second)
 		require.Empty(t, answer, "parked while the first batch is missing")
-		_, err := first.submit(batch{tp: tp, producer: 8, sequence: 0}) // somebody else's batch wakes it for nothing
+		_, err := first.submit(batch{tp: tp, producer: 8, sequence: 0}) // another producer's batch wakes it in vain
 		require.NoError(t, err)
 		synctest.Wait()
 		require.Empty(t, answer)
@@ -101,7 +101,7 @@ func TestParking_EndsWithGapAfterTheTimeout(t *testing.T) {
 }
 
 // Two agents hold each other's missing batches: producer 1's batch 1 is on A and 2 on B, producer 2's the other way
-// round. What can go on goes on, so nobody waits for ever.
+// round. Each batch is committed once the one before it is, so both agents get answers.
 func TestParking_CrosswiseProducersDoNotDeadlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -201,4 +201,40 @@ func TestParking_EndOfTheTransactionRefuses(t *testing.T) {
 			w.stop(n)
 		})
 	}
+}
+
+// Resubmissions are parked up to a bound of their memory. Beyond it, a further one is answered Gap at once, and is parked again when there
+// is room.
+func TestParking_BoundsMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		n := w.start("r1")
+		tp := id.TopicPartition{Topic: w.topic(n, "t", 1)}
+		a := w.agent()
+		a.opened()
+		const batches, room = 60_000, 4 // at 128 bytes, 4 fit into 32 MiB with their commits
+		var answers []chan *commit.Result
+		for i := range room + 1 {
+			var late []batch
+			for producer := range batches {
+				late = append(late, batch{tp: tp, producer: int64(i*batches + producer), sequence: 1})
+			}
+			sub := a.gapped(late...)
+			answers = append(answers, a.again(sub, late...))
+		}
+		for _, answer := range answers[:room] {
+			require.Empty(t, answer, "parked")
+		}
+		require.NotEmpty(t, answers[room], "answered at once")
+		require.Equal(t, commit.Gap, outcomes(<-answers[room])[0])
+		for _, answer := range answers[:room] {
+			require.Equal(t, commit.Gap, outcomes(<-answer)[0], "timed out")
+		}
+		late := batch{tp: tp, producer: 1 << 40, sequence: 1}
+		answer := a.again(a.gapped(late), late)
+		require.Empty(t, answer, "there is room again")
+		<-answer
+		a.leave()
+		w.stop(n)
+	})
 }
