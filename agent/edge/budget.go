@@ -9,11 +9,12 @@ import (
 	"time"
 )
 
-// While frames wait for memory, a frame that holds memory and does not arrive loses its connection:
+// While frames wait for memory, an arriving frame that holds memory loses its connection in one of these cases:
 //
-//   - if it brought no byte for stallTimeout, or less than slowRate (overRate for the frame beyond the limit) after slowGrace,
-//   - or if it needs more than slowArrival for its missing bytes, and a frame of less than half of them has waited for evictAfter, all its waits
-//     together.
+//   - No byte has arrived for stallTimeout.
+//   - After slowGrace, its rate is below slowRate, or below overRate if it is the frame beyond the limit.
+//   - At its rate so far, the missing bytes need more than slowArrival, and a frame of less than half of these bytes has waited for evictAfter. The
+//     waits of a frame add up.
 const (
 	stallTimeout  = 2 * time.Second
 	slowGrace     = 5 * time.Second
@@ -26,31 +27,30 @@ const (
 
 var errStopped = errors.New("connection is closing")
 
-// freshShare: one in so many grants goes to a waiter that is not trusted, while there are both kinds.
+// freshShare is the number of grants of which one goes to a waiter that is not trusted, while both kinds wait.
 const freshShare = 4
 
-// budget bounds the memory of frames. The memory of a frame follows its bytes: its buffer is small at first, and asks for more when it is full.
+// budget bounds the memory of frames. The buffer of a frame is small at first, and reserves more memory each time that it is full.
 //
-// Trusted frames get memory before others: their connections delivered frames of about that size before. So producers at work
-// continue when memory is released, however many connections wait that never delivered anything. Among the trusted, and among the others, the
-// smallest frame is first.
+// A frame is trusted if its connection has delivered a frame of about its size before. Trusted frames get memory before fresh ones, so
+// active producers continue when memory is released, however many new connections wait. In each kind, the smallest frame is first.
 //
-// One frame at a time may exceed the limit. It never waits, so half-arrived frames never all wait for each other, and the frame that has waited
-// longest takes the place when it is free. The limit is exceeded by that frame at most.
+// One frame at a time may exceed the limit. That frame never waits, so a set of half-arrived frames cannot block itself. When its place is free, the
+// frame that has waited longest takes it.
 type budget struct {
 	limit int64
-	small int64        // a buffer of up to so many bytes never waits: a connection's own buffers take no less
+	small int64        // the largest reservation that never waits, in bytes: the own buffers of a connection take as much
 	used  atomic.Int64 // changed under mu; read by metrics
 	m     *budgetMetrics
 
 	mu struct {
 		sync.Mutex
 		trusted  []*memoryWaiter // smallest frame first, like fresh
-		fresh    []*memoryWaiter
-		turn     int // grants so far that passed over a fresh waiter, modulo freshShare
+		fresh    []*memoryWaiter // of frames that are not trusted
+		turn     int             // grants while both kinds waited, modulo freshShare
 		arriving map[*arrival]struct{}
 		over     *arrival  // the frame that may exceed the limit
-		looked   time.Time // when evictLate last went through arriving
+		looked   time.Time // the last time that evictLate examined arriving
 	}
 }
 
@@ -69,24 +69,24 @@ func (w *memoryWaiter) waited(now time.Time) time.Duration {
 // arrival is the memory of a frame, from its first buffer to its release.
 type arrival struct {
 	size     int64        // memory of the whole frame
-	trusted  bool         // its connection has delivered such frames before
+	trusted  bool         // see budget
 	evict    func()       // closes the connection; must not block
 	progress atomic.Int64 // UnixNano of the last bytes
 	received atomic.Int64 // bytes
 
 	// Guarded by the budget's mu.
 	held    int64
-	granted time.Time     // the time of its first buffer, and waited
-	waited  time.Duration // for memory
-	waits   *memoryWaiter // nil: it does not wait
-	whole   bool
-	evicted bool
+	granted time.Time     // the time of its first buffer, moved on by later waits
+	waited  time.Duration // the finished waits for memory, added up
+	waits   *memoryWaiter // nil if the frame does not wait
+	whole   bool          // all bytes have arrived
+	evicted bool          // evict was called or will be
 }
 
-// missing returns the bytes that have not arrived.
+// missing returns the number of bytes that have not arrived.
 func (a *arrival) missing() int64 { return a.size - a.received.Load() }
 
-// late reports whether a frame has lost its right to memory for which others wait.
+// late reports whether a frame stalls, or has arrived at less than rate (bytes per second) after slowGrace. A frame that waits for memory is not late.
 func (a *arrival) late(now time.Time, rate float64) bool {
 	if a.waits != nil {
 		return false
@@ -95,7 +95,7 @@ func (a *arrival) late(now time.Time, rate float64) bool {
 	return now.Sub(time.Unix(0, a.progress.Load())) >= stallTimeout || a.received.Load() < due
 }
 
-// slow reports whether a frame needs more than slowArrival for its missing bytes, at the rate so far.
+// slow reports whether a frame needs more than slowArrival for its missing bytes, at its rate so far.
 func (a *arrival) slow(now time.Time) bool {
 	if a.waits != nil {
 		now = a.waits.since
@@ -122,8 +122,8 @@ func (b *budget) usedBytes() float64 {
 	return float64(b.used.Load())
 }
 
-// reserve takes bytes more for a frame, and waits for them until stop is closed. The error is errStopped. Call release in any case, and
-// arrived when the frame is whole.
+// reserve adds bytes to the memory of a frame, and waits until they are free. It returns errStopped if stop is closed first. The caller calls arrived when
+// the frame is whole, and release in any case.
 func (b *budget) reserve(stop <-chan struct{}, bytes int64, a *arrival) error {
 	b.mu.Lock()
 	now := time.Now()
@@ -169,7 +169,7 @@ func (b *budget) wait(stop <-chan struct{}, w *memoryWaiter) error {
 	}
 }
 
-// fits reports whether so many bytes more are within the limit, which the bytes of over do not count in.
+// fits reports whether the limit has room for bytes more. The memory of the frame in over does not count. Called with mu held.
 func (b *budget) fits(bytes int64) bool {
 	used := b.used.Load() + bytes
 	if b.mu.over != nil {
@@ -178,7 +178,7 @@ func (b *budget) fits(bytes int64) bool {
 	return used <= b.limit
 }
 
-// grant is called with mu held.
+// grant adds bytes to the memory of a frame. Called with mu held.
 func (b *budget) grant(a *arrival, bytes int64, now time.Time) {
 	b.used.Add(bytes)
 	a.held += bytes
@@ -192,7 +192,7 @@ func (b *budget) grant(a *arrival, bytes int64, now time.Time) {
 // waiting returns the number of waiters. Called with mu held.
 func (b *budget) waiting() int { return len(b.mu.trusted) + len(b.mu.fresh) }
 
-// line returns the waiters of a frame's kind.
+// line returns the waiters of a frame's kind, trusted or fresh. Called with mu held.
 func (b *budget) line(a *arrival) *[]*memoryWaiter {
 	if a.trusted {
 		return &b.mu.trusted
@@ -200,7 +200,7 @@ func (b *budget) line(a *arrival) *[]*memoryWaiter {
 	return &b.mu.fresh
 }
 
-// remove takes a waiter out of its line.
+// remove takes a waiter out of its line. Called with mu held.
 func (b *budget) remove(w *memoryWaiter) {
 	line := b.line(w.arrival)
 	at := slices.Index(*line, w)
@@ -208,7 +208,7 @@ func (b *budget) remove(w *memoryWaiter) {
 	w.arrival.waits = nil
 }
 
-// admit grants waiters the free memory, in order. Called with mu held.
+// admit grants free memory to waiters, in their order. Called with mu held.
 func (b *budget) admit() {
 	if over := b.mu.over; over != nil && over.whole && b.used.Load() <= b.limit {
 		b.mu.over = nil
@@ -237,7 +237,7 @@ func (b *budget) admit() {
 	}
 }
 
-// lines returns the waiters by kind, the kind that is served next first.
+// lines returns the waiters of both kinds, first the kind that is served next. Called with mu held.
 func (b *budget) lines() [2][]*memoryWaiter {
 	if b.mu.turn == freshShare-1 {
 		return [2][]*memoryWaiter{b.mu.fresh, b.mu.trusted}
@@ -245,7 +245,7 @@ func (b *budget) lines() [2][]*memoryWaiter {
 	return [2][]*memoryWaiter{b.mu.trusted, b.mu.fresh}
 }
 
-// next returns the first waiter if there is memory for it.
+// next returns the first waiter of either kind whose bytes fit, or nil. Called with mu held.
 func (b *budget) next() *memoryWaiter {
 	for _, line := range b.lines() {
 		if len(line) > 0 && b.fits(line[0].bytes) {
@@ -255,7 +255,7 @@ func (b *budget) next() *memoryWaiter {
 	return nil
 }
 
-// oldest returns the waiter whose frame has waited longest, all its waits together, of the kind that is served first.
+// oldest returns the waiter whose frame has waited longest in all its waits, of the kind that is served next. Called with mu held.
 func (b *budget) oldest() *memoryWaiter {
 	now := time.Now()
 	for _, line := range b.lines() {
@@ -266,7 +266,7 @@ func (b *budget) oldest() *memoryWaiter {
 	return nil
 }
 
-// arrived notes that a frame is whole. It is not evicted any more.
+// arrived records that all bytes of a frame have arrived. The frame is not evicted any more.
 func (b *budget) arrived(a *arrival) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -275,7 +275,7 @@ func (b *budget) arrived(a *arrival) {
 	b.admit()
 }
 
-// force takes bytes without waiting, for the moment in which a growing frame has two buffers. unforce returns them.
+// force takes bytes without a wait, while a growing frame has its old and its new buffer. unforce returns them.
 func (b *budget) force(bytes int64) { b.used.Add(bytes) }
 
 func (b *budget) unforce(bytes int64) {
@@ -298,8 +298,8 @@ func (b *budget) release(a *arrival) {
 	b.admit()
 }
 
-// evictLate closes the connections of frames that hold memory for which others wait, and do not arrive. Every waiter calls it, so it runs at
-// most once in evictInterval.
+// evictLate closes the connections of frames that are late, or that larger returns. Every waiter calls it, so it returns at once if it has run
+// within evictInterval.
 func (b *budget) evictLate(now time.Time) {
 	b.mu.Lock()
 	if now.Sub(b.mu.looked) < evictInterval {
@@ -326,8 +326,8 @@ func (b *budget) evictLate(now time.Time) {
 	}
 }
 
-// larger returns the frames to be evicted for a smaller one that has waited for evictAfter: those with the most missing bytes first, as many as
-// make room for it.
+// larger returns the frames to evict for the first waiter of each kind, if that has waited for evictAfter. The frames are slow, and each misses more than
+// twice the bytes of the waiter's frame. It returns as many as make room, with the most missing bytes first. Called with mu held.
 func (b *budget) larger(now time.Time) (evicted []*arrival) {
 	for _, line := range b.lines() {
 		if len(line) == 0 || line[0].waited(now) < evictAfter {

@@ -14,29 +14,31 @@ import (
 )
 
 const (
-	// askedAnswer is the room that an answer of the control plane has at first, in bytes. A larger one is asked for again with more.
+	// askedAnswer is the maximum size, in bytes, of an answer that the agent asks the control plane for at first. If the answer is larger, the
+	// agent asks again with more room (rooms).
 	askedAnswer = 256 << 10
-	// tinyAnswer is the largest answer that is not counted, in bytes. A socket's buffer takes it.
+	// tinyAnswer is the size, in bytes, up to which answers are not counted. They fit the buffer of a socket.
 	tinyAnswer = 64 << 10
-	// sharedPart is the part of the memory limit that answers without a place share.
+	// sharedPart is the divisor of the memory limit that yields the bytes which answers without a place share: a fiftieth, 2 %.
 	sharedPart = 50
-	// memoryOfPlace is the memory limit, in bytes, for each place. A place takes an answer of any size (session.MaxAnswerBytes).
+	// memoryOfPlace is the part of the memory limit, in bytes, for which there is one place. A place holds one answer of any size, up to
+	// session.MaxAnswerBytes.
 	memoryOfPlace = 512 << 20
 	maxPlaces     = 4
 	reclaimEvery  = 250 * time.Millisecond
 )
 
-// Answers bounds the memory of answers without records, from before they exist until their clients have taken them. While an answer waits for
-// memory, clients that do not take theirs lose their connections. The nil Answers has no bounds.
+// Answers bounds the memory of answers without records. An answer is counted before it is built and until its client has taken it. While an answer waits
+// for memory, clients that do not take their answers lose their connections. A nil *Answers has no bounds.
 type Answers struct {
-	bytes   int64 // of shared
+	bytes   int64 // size of shared
 	shared  *semaphore.Weighted
 	places  *semaphore.Weighted
 	reclaim func()
 	waiting prometheus.Gauge
 }
 
-// NewAnswers returns the bounds for an agent with so many bytes of memory. reclaim closes connections that do not take their answers.
+// NewAnswers returns the bounds for an agent with a memory limit, in bytes. reclaim closes connections that do not take their answers.
 func NewAnswers(memory int64, reclaim func(), r prometheus.Registerer) *Answers {
 	bytes := max(memory/sharedPart, 4*askedAnswer)
 	return &Answers{
@@ -48,8 +50,8 @@ func NewAnswers(memory int64, reclaim func(), r prometheus.Registerer) *Answers 
 	}
 }
 
-// reserve waits until an answer of so many bytes may be built. Call release, if it is not nil, when the client has taken the answer. The error is
-// that of ctx.
+// reserve waits until an answer of size bytes may be built. The caller calls release, unless it is nil, when the client has taken the answer. reserve returns
+// the error of ctx if ctx ends first.
 func (a *Answers) reserve(ctx context.Context, size int) (release func(), err error) {
 	if a == nil || size <= tinyAnswer {
 		return nil, nil
@@ -60,7 +62,8 @@ func (a *Answers) reserve(ctx context.Context, size int) (release func(), err er
 	return a.place(ctx)
 }
 
-// rooms returns the bytes for which an answer of unknown size is asked, one after the other while it is larger. 0 is any size: a place.
+// rooms returns the maximum sizes, in bytes, with which the agent asks for an answer of unknown size, one after the other until the answer fits.
+// 0 means any size: the answer takes a place.
 func (a *Answers) rooms() [3]int { return [3]int{askedAnswer, int(a.bytes / 4), 0} }
 
 // place is reserve for an answer of any size.
@@ -93,14 +96,14 @@ func (a *Answers) acquire(ctx context.Context, of *semaphore.Weighted, n int64) 
 }
 
 const (
-	// largeRequest is the size of a request's body, in bytes, from which on its elements are counted.
+	// largeRequest is the minimum size, in bytes, of a request body whose elements within counts.
 	largeRequest = 16 << 10
-	// memoryOfElement is about the memory of an array element of a request and of its part of the answer, in bytes.
+	// memoryOfElement is the estimated memory of an array element of a request and of its part of the answer, in bytes.
 	memoryOfElement = 256
 )
 
-// counted reports whether the memory of an API's requests and answers follows from the elements of a request. The other APIs count it
-// themselves, or wait for other clients.
+// counted reports whether within estimates the memory of an API's requests and answers from the elements of the request. The other APIs count
+// their memory themselves, or wait for other clients.
 func counted(key int16) bool {
 	switch k := kmsg.Key(key); k {
 	case kmsg.Fetch, kmsg.Metadata, kmsg.PushTelemetry:
@@ -110,7 +113,8 @@ func counted(key int16) bool {
 	}
 }
 
-// within starts a request. One with many elements waits for their memory and that of its answer first.
+// within starts a request and returns the function that waits for its reply. A request of largeRequest bytes or more first waits for the memory
+// of its elements and of its answer.
 func (a *Answers) within(ctx context.Context, req *edge.Request, start func(context.Context, *edge.Request) func() edge.Reply) func() edge.Reply {
 	if a == nil || len(req.Body) < largeRequest || !counted(req.Key) {
 		return start(ctx, req)
@@ -133,7 +137,7 @@ func (a *Answers) within(ctx context.Context, req *edge.Request, start func(cont
 	return func() edge.Reply { return released(wait, release) }
 }
 
-// released waits for a reply and hands it the release of its memory. A panic releases the memory.
+// released waits for a reply, and makes release a part of the reply's Release. If wait panics, it calls release at once.
 func released(wait func() edge.Reply, release func()) edge.Reply {
 	answered := false
 	defer func() {
@@ -154,8 +158,8 @@ func released(wait func() edge.Reply, release func()) edge.Reply {
 	return reply
 }
 
-// outgrow are the forwarded APIs whose answers can be far larger than their requests. None of these requests has an effect, so it can be sent
-// again for more room.
+// outgrow is the set of forwarded APIs whose answers can be far larger than their requests. These requests change nothing, so the agent can send one again
+// with more room for its answer.
 var outgrow = map[kmsg.Key]bool{
 	kmsg.ConsumerGroupDescribe:   true,
 	kmsg.DescribeConfigs:         true,

@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	// smallAnswer is the largest answer, in bytes, that needs no place of MaxAnswerBytes.
+	// smallAnswer is the maximum size, in bytes, of an answer that needs no place.
 	smallAnswer = 1 << 20
-	// smallAnswers is the memory of all small answers, in bytes for each place.
+	// smallAnswers is the memory that small answers share, in bytes for each place.
 	smallAnswers = 16 << 20
-	// memoryOfPlace is the process memory, in bytes, for each place.
+	// memoryOfPlace is the part of the process memory, in bytes, for which there is one place.
 	memoryOfPlace = 512 << 20
 	maxPlaces     = 4
 )
@@ -20,50 +20,50 @@ const (
 var (
 	// ErrAnswerTooLarge is returned for an answer above MaxAnswerBytes. The client's connection is closed.
 	ErrAnswerTooLarge = fmt.Errorf("%w: the answer is too large", ErrBadRequest)
-	// ErrAnswerLarge is returned for an answer above the room that the agent has for it. The agent sends the request again when it has more.
+	// ErrAnswerLarge is returned for an answer above the room that the agent has for it. The agent sends the request again when it has more room.
 	ErrAnswerLarge = errors.New("the answer is larger than the agent's room for it")
-	// ErrAnswersFull is returned while other answers take the memory. The agent sends the request again.
+	// ErrAnswersFull is returned while other answers take the memory. The agent sends the request again after a pause.
 	ErrAnswersFull = errors.New("other answers take the memory for answers")
 )
 
-// Answers bounds the memory of answers to forwarded requests, from their first byte until the agent's stream has taken them. Small answers
-// share a part. A larger answer takes one of a few places, each of MaxAnswerBytes, so an answer that has begun to grow never waits for
-// another. Safe for concurrent use.
+// Answers bounds the memory of answers to forwarded requests, from their first byte until the agent's stream has taken them. Answers up to smallAnswer
+// share a number of bytes. A larger answer takes one of a few places, each for MaxAnswerBytes, so it never waits once it has begun to grow.
+// Answers is safe for concurrent use.
 type Answers struct {
 	places int
 	mu     struct {
 		sync.Mutex
 		small int // bytes
-		large int // places taken
+		large int // places in use
 	}
 }
 
-// NewAnswers returns the bounds for a process with so many bytes of memory: a place, and 16 MiB for small answers, for each 512 MiB; one at
-// least and four at most.
+// NewAnswers returns the bounds for a process with a memory limit, in bytes. Each 512 MiB yields a place and 16 MiB for small answers. There are one to four
+// places.
 func NewAnswers(memory int64) *Answers {
 	return &Answers{places: int(min(max(1, memory/memoryOfPlace), maxPlaces))}
 }
 
-// Bytes returns the bytes of answers, with MaxAnswerBytes for each large one.
+// Bytes returns the bytes of all answers. Each large answer counts as MaxAnswerBytes.
 func (b *Answers) Bytes() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.mu.small + b.mu.large*MaxAnswerBytes
 }
 
-// Answer counts the bytes of one answer. The nil Answer counts nothing.
+// Answer counts the bytes of one answer. A nil *Answer counts nothing.
 type Answer struct {
 	of    *Answers
 	room  int // bytes that the agent takes; 0 for MaxAnswerBytes
 	bytes int
 	large bool
-	err   error // of Add; it stays
+	err   error // the first error of Add, which later calls return again
 }
 
 type answerKey struct{}
 
-// AnswerOf returns the answer that a request's context is for, to be counted while it is built. Without one, as in a test of a handler, it
-// returns one with bounds of its own.
+// AnswerOf returns the Answer of a request's context. The handler counts the bytes of its answer there. If the context has none, as in a test of a handler,
+// AnswerOf returns an Answer with bounds of its own.
 func AnswerOf(ctx context.Context) *Answer {
 	if a, ok := ctx.Value(answerKey{}).(*Answer); ok {
 		return a
@@ -71,8 +71,8 @@ func AnswerOf(ctx context.Context) *Answer {
 	return &Answer{of: NewAnswers(0)}
 }
 
-// Add counts n more bytes, before they are built. Errors: ErrAnswerTooLarge, ErrAnswerLarge, ErrAnswersFull. The handler returns the error as its
-// own. Each later call returns it again.
+// Add counts n more bytes. The handler calls it before it builds them, and ends with its error: ErrAnswerTooLarge, ErrAnswerLarge or ErrAnswersFull. After
+// an error, each later call returns that error.
 func (a *Answer) Add(n int) error {
 	if a == nil {
 		return nil
@@ -95,8 +95,8 @@ func (a *Answer) Add(n int) error {
 	return a.err
 }
 
-// set replaces the counted bytes by the size of the encoded answer, which may take more than the bounds: a handler that does not count
-// answers with little more than its request has.
+// set replaces the counted bytes by n, the size of the encoded answer. It ignores the bounds, because a handler that does not call Add returns little more
+// than its request has.
 func (a *Answer) set(n int) {
 	if a == nil {
 		return
@@ -106,7 +106,7 @@ func (a *Answer) set(n int) {
 	a.resize(n)
 }
 
-// resize is called with the lock held.
+// resize sets the counted bytes to n. Called with the lock held.
 func (a *Answer) resize(n int) {
 	if a.large {
 		a.of.mu.large--

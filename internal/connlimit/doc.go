@@ -5,11 +5,15 @@
 //
 // # Order of refusal
 //
-// At the bound a new connection takes the place of another one, which is closed. The first of these that exists is closed:
+// At the bound, one connection is closed for each new one: the first of these that exists.
 //
 //  1. The oldest fresh connection of the address with most fresh connections.
 //  2. The connection idle for longest of the address with most idle connections.
-//  3. The new connection itself. A connection with a request in progress is never closed.
+//  3. The connection busy for longest (Busy) of another address, if more than half of the bound are connections of that address with a request in
+//     progress.
+//  4. The new connection itself.
+//
+// In steps 1 and 2 no address loses a connection to an address with more.
 //
 // Apache Kafka closes the least recently used connection of another listener only for the inter-broker listener (KIP-402,
 // SocketServer.ConnectionQuotas). On all other listeners its acceptor waits, so that one address can keep every other one out.

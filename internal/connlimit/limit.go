@@ -12,8 +12,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// DefaultFirstRequest is the default of Config.FirstRequest: Kafka clients give up a connection that is not set up in that
-// time (KIP-601, socket.connection.setup.timeout.max.ms).
+// DefaultFirstRequest is the default of Config.FirstRequest. Kafka clients give up a connection after the same time if it is not set up (KIP-601,
+// socket.connection.setup.timeout.max.ms).
 const DefaultFirstRequest = 30 * time.Second
 
 // Config is the configuration of a Limit.
@@ -22,19 +22,19 @@ type Config struct {
 	Server string
 	// Max bounds the open connections.
 	Max int
-	// MaxPerAddress bounds those of one address; 0 means no limit.
+	// MaxPerAddress bounds the open connections of one address; 0 means no limit.
 	MaxPerAddress int
 	// FirstRequest is the time that a connection has for its first request (Arriving or Begin), TLS handshake included. Default 30 s.
 	FirstRequest time.Duration
-	// Setting and SettingPerAddress name the settings of Max and MaxPerAddress in logs; "" means a fixed bound.
+	// Setting and SettingPerAddress are the names of the settings of Max and MaxPerAddress, for logs; "" means a fixed bound.
 	Setting, SettingPerAddress string
 	Log                        *zap.Logger
-	// Prefix begins the names of the metrics.
+	// Prefix is the prefix of the names of the metrics.
 	Prefix     string
-	Registerer prometheus.Registerer // nil: a private registry
+	Registerer prometheus.Registerer // nil means a private registry
 }
 
-// Reason names the cause of a close or a refusal: a label of metrics.
+// Reason is the cause of a close or a refusal, and a label of metrics.
 type Reason string
 
 // Reasons of closes, and of refusals.
@@ -43,7 +43,7 @@ const (
 	Fresh  Reason = "fresh"      // at the bound: no whole valid request yet
 	Idle   Reason = "idle"       // at the bound: no request in progress
 
-	Busy Reason = "busy" // at the bound: of an address with more than half of the connections, all with a request in progress
+	Busy Reason = "busy" // at the bound: a request in progress, and its address has more than Max/2 of these
 
 	Total   Reason = "total"   // at the bound: no other connection makes room
 	Address Reason = "address" // at the bound for each address
@@ -108,8 +108,8 @@ func New(cfg Config) *Limit {
 	return l
 }
 
-// Admit returns a place for a new connection, or nil if the connection is refused. At the bound another connection loses its
-// place. evict closes the connection of a place that is lost. It is called at most once, and must not block.
+// Admit returns a place for a new connection, or nil if the connection is refused. At the bound, another connection loses its
+// place. If the new connection loses its place later, evict is called to close it. evict is called at most once, and must not block.
 func (l *Limit) Admit(remote net.Addr, evict func(Reason)) *Place {
 	p := &Place{limit: l, evict: evict}
 	key := keyOf(remote)
@@ -134,7 +134,7 @@ type loss struct {
 	reason Reason
 }
 
-// enter enters a connection of an address. It returns the place lost, or the reason of a refusal.
+// enter gives p a place among the connections of an address. It returns the place that is lost for it, if any, or the reason of a refusal.
 func (l *Limit) enter(p *Place, key netip.Addr) (lost loss, refused Reason) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -162,8 +162,8 @@ func (l *Limit) enter(p *Place, key netip.Addr) (lost loss, refused Reason) {
 	return lost, ""
 }
 
-// victim returns the connection that makes room for a new one of an address, which is nil if it has no other. An address never loses a
-// connection to one with more. The mutex is held.
+// victim returns the connection that makes room for a new one of the address of, or no place. of is nil if the address has no connection yet. An address never
+// loses a fresh or idle connection to an address with more connections. Called with the mutex held.
 func (l *Limit) victim(of *address) loss {
 	var own address // without connections
 	if of == nil {
@@ -187,7 +187,7 @@ func (l *Limit) victim(of *address) loss {
 	return loss{}
 }
 
-// move brings a place to another state, at the back of its line. The mutex is held.
+// move moves a place to the back of the line of another state. Called with the mutex held.
 func (l *Limit) move(p *Place, to state) {
 	switch p.state {
 	case fresh:
@@ -213,7 +213,7 @@ func (l *Limit) move(p *Place, to state) {
 	}
 }
 
-// leave takes a place out of the limit. The mutex is held.
+// leave removes a place from the limit. Called with the mutex held.
 func (l *Limit) leave(p *Place) {
 	if p.state == gone {
 		return
@@ -241,11 +241,11 @@ func (p *Place) expire() {
 	}
 }
 
-// Arriving ends the time for the first request, whose beginning has arrived. The connection stays fresh.
+// Arriving stops the timer for the first request when its first bytes have arrived. The connection stays fresh.
 func (p *Place) Arriving() { p.timer.Stop() }
 
-// Begin reports whether a whole valid request may start. It must not if the connection has lost its place. Each request that
-// may start ends with End.
+// Begin reports whether a whole valid request may start. It returns false if the connection has lost its place. If it returns true, the caller calls End when
+// the request has ended.
 func (p *Place) Begin() bool {
 	if p.active.Add(1) > 1 {
 		return true // busy already
@@ -263,7 +263,7 @@ func (p *Place) Begin() bool {
 	return true
 }
 
-// End ends a request.
+// End records the end of a request that Begin admitted.
 func (p *Place) End() {
 	if p.active.Add(-1) > 0 {
 		return
@@ -300,8 +300,8 @@ func (l *Limit) Idle() (n int) {
 	return n
 }
 
-// keyOf returns the address by which a connection counts: an IPv4 address or the first 64 bits of an IPv6 address. Connections
-// without an IP address, which only tests have, count as one.
+// keyOf returns the address that a connection counts for: an IPv4 address, or the first 64 bits of an IPv6 address. Connections
+// without an IP address, which only tests have, all count for the zero Addr.
 func keyOf(remote net.Addr) netip.Addr {
 	tcp, ok := remote.(*net.TCPAddr)
 	if !ok {
