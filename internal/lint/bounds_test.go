@@ -15,14 +15,14 @@ import (
 var (
 	boundName   = regexp.MustCompile(`^(max|Max|most|Most)[A-Z]`)
 	boundInPage = regexp.MustCompile("`([a-z0-9/]+)\\.([A-Za-z0-9_]+)`")
-	// boundFolders are the folders of code that clients reach.
+	// boundFolders matches the folders of code that clients reach.
 	boundFolders = regexp.MustCompile(`^(agent|controlplane|metadata|kafkaproto|internal/(adminhttp|clientmetrics|connlimit|pattern))(/|$)`)
 )
 
 // limitColumns is the number of columns of a table of docs/limits.md. The last two name constants and tests.
 const limitColumns = 6
 
-// TestBounds_HaveTests checks that each row of docs/limits.md names tests that exist, and constants that exist.
+// TestBounds_HaveTests checks that each row of docs/limits.md names a test, and that all tests and constants in it exist.
 func TestBounds_HaveTests(t *testing.T) {
 	declared := map[string]bool{}
 	for _, s := range sources(t) {
@@ -48,8 +48,8 @@ func TestBounds_HaveTests(t *testing.T) {
 	}
 }
 
-// TestBounds_HaveRows checks that each constant whose name says that it is a bound is in docs/limits.md, or in testdata/bounds among those that
-// no client reaches.
+// TestBounds_HaveRows checks that each constant with the name of a bound (max, most) is in docs/limits.md, or in testdata/bounds if no client
+// reaches it. It checks neither figures nor bounds with other names.
 func TestBounds_HaveRows(t *testing.T) {
 	known := map[string]bool{}
 	for _, row := range limitRows(t) {
@@ -98,7 +98,7 @@ func limitRows(t *testing.T) (rows [][]string) {
 	return rows
 }
 
-// constants returns the names of a file's constants outside functions.
+// constants returns the names of the package-level constants of a file.
 func constants(s source) (names []string) {
 	for _, d := range s.file.Decls {
 		if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.CONST {

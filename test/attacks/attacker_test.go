@@ -17,7 +17,7 @@ import (
 // patience bounds one attack.
 const patience = 40 * time.Second
 
-// attacker is a connection that sends frames as it likes.
+// attacker is a connection that sends requests without waiting for answers. Answers stay unread until receive or ask reads them.
 type attacker struct {
 	t    *testing.T
 	conn net.Conn
@@ -34,14 +34,14 @@ func dial(t *testing.T, bootstrap string) *attacker {
 	return &attacker{t: t, conn: conn, in: bufio.NewReader(conn)}
 }
 
-// frame returns a request as it is sent.
+// frame returns the encoded frame of a request.
 func (a *attacker) frame(in kmsg.Request, version int16) []byte {
 	in.SetVersion(version)
 	a.next++
 	return kmsg.NewRequestFormatter(kmsg.FormatterClientID("attacker")).AppendRequest(nil, in, a.next)
 }
 
-// send sends a request. A closed connection is no error: it is one of the answers to an attack.
+// send sends a request. It ignores errors, because the server may close the connection of an attacker.
 func (a *attacker) send(in kmsg.Request, version int16) { _, _ = a.conn.Write(a.frame(in, version)) }
 
 // receive reads a response and returns its size, or false if the connection was closed.
@@ -55,7 +55,7 @@ func (a *attacker) receive() (size int, ok bool) {
 	return size, err == nil
 }
 
-// ask sends a request and decodes its response. It is for what an attack needs beforehand.
+// ask sends a request and decodes its response. It serves the preparation of attacks.
 func ask[Out kmsg.Response](a *attacker, in kmsg.Request, version int16) Out {
 	a.t.Helper()
 	a.send(in, version)
@@ -76,7 +76,8 @@ func ask[Out kmsg.Response](a *attacker, in kmsg.Request, version int16) Out {
 	return out.(Out)
 }
 
-// flood sends a request by so many connections at the same time and waits for the answers. It returns their sizes and the closed connections.
+// flood sends a request on many connections at the same time and waits for the answers. It returns the sizes of the answers and the number of closed
+// connections.
 func flood(t *testing.T, bootstrap string, connections int, in kmsg.Request, version int16) string {
 	t.Helper()
 	type outcome struct {

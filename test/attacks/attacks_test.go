@@ -17,24 +17,24 @@ import (
 	"github.com/freshet-io/freshet/test/harness"
 )
 
-// Bounds, and the memory that the process is given.
+// Memory limit of the process, and bounds of its peak memory and of the bystander's waits.
 const (
 	memoryLimit = 512 << 20
 	peakBound   = 640 << 20
 	answerBound = 10 * time.Second
-	wholeAfter  = 5 * time.Second
+	wholeAfter  = 5 * time.Second // pause between the attack and the last requests of the bystander
 )
 
-// attack is what one client does to the process at an address. It returns what became of its requests.
+// attack is an attack of one client. run and prepare get the bootstrap address; run returns the outcome of its requests, for the output.
 type attack struct {
 	name string
-	each bool // also in each run of make test
+	each bool // run by make test too
 	run  func(t *testing.T, bootstrap string) string
-	// prepare is what the attack needs beforehand; nil for nothing.
+	// prepare, if set, runs before the bystander starts.
 	prepare func(t *testing.T, bootstrap string)
 }
 
-// TestAttacks runs a third of the attacks, and all with FRESHET_ATTACKS=1 (make attacks).
+// TestAttacks runs the attacks that have each set. With FRESHET_ATTACKS=1 (make attacks) it runs all.
 func TestAttacks(t *testing.T) {
 	for _, a := range attacks {
 		t.Run(strings.ReplaceAll(a.name, " ", "_"), func(t *testing.T) {
@@ -61,7 +61,7 @@ func attackOne(t *testing.T, a attack) {
 	began := time.Now()
 	outcome := a.run(t, d.Bootstrap)
 	took := time.Since(began)
-	time.Sleep(wholeAfter) // sleeps: until service has to be whole
+	time.Sleep(wholeAfter) // sleeps: the pause before the last requests
 	whole := b.await(10)
 	longest := b.end()
 	peak := peakOf(t, d.PID())
@@ -78,7 +78,7 @@ func attackOne(t *testing.T, a attack) {
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 }
 
-// resetPeak sets the peak memory of a process to its present memory.
+// resetPeak sets the peak memory of a process to its current memory.
 func resetPeak(t *testing.T, pid int) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0))

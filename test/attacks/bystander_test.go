@@ -26,7 +26,7 @@ var kinds = []string{produces, fetches, heartbeats, metadata}
 
 const bystanders = "bystander" // the topic of bystanders
 
-// bystander is the other client. Each kind of its requests has a connection and a goroutine of its own.
+// bystander is the client that must be served during an attack. Each kind of its requests has its own connection and goroutine.
 type bystander struct {
 	t         *testing.T
 	bootstrap string
@@ -35,7 +35,7 @@ type bystander struct {
 
 	mu      sync.Mutex
 	longest map[string]time.Duration
-	begun   map[string]time.Time // of the request under way
+	begun   map[string]time.Time // start of the request in progress
 	done    map[string]int       // requests answered
 }
 
@@ -87,7 +87,7 @@ func watch(t *testing.T, bootstrap string) *bystander {
 	return b
 }
 
-// fetchOne waits for the record at a position, and moves it on.
+// fetchOne waits for the record at a position, and advances the position.
 func fetchOne(ctx context.Context, c *kgo.Client, position *int64) error {
 	c.AddConsumePartitions(map[string]map[int32]kgo.Offset{bystanders: {0: kgo.NewOffset().At(*position)}})
 	fetched := c.PollRecords(ctx, 1)
@@ -127,7 +127,7 @@ func (b *bystander) repeat(ctx context.Context, kind string, ask func(context.Co
 	}
 }
 
-// await waits until so many more requests of each kind are answered, and returns the time that it took.
+// await waits until a number of further requests of each kind are answered, and returns the time that this took.
 func (b *bystander) await(requests int) time.Duration {
 	b.t.Helper()
 	began := time.Now()
@@ -150,7 +150,7 @@ func (b *bystander) await(requests int) time.Duration {
 	return time.Since(began)
 }
 
-// end stops the bystander and returns the longest time of each kind, that of an unanswered request included.
+// end stops the bystander and returns the longest time of each kind. Unanswered requests count.
 func (b *bystander) end() map[string]time.Duration {
 	b.mu.Lock()
 	for kind, began := range b.begun {
@@ -162,7 +162,7 @@ func (b *bystander) end() map[string]time.Duration {
 	return b.longest
 }
 
-// describe returns times for a line of the output.
+// describe formats the times of the kinds for the output.
 func describe(longest map[string]time.Duration) string {
 	var parts []string
 	for _, kind := range kinds {
