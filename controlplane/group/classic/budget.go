@@ -2,7 +2,8 @@ package classic
 
 import "sync/atomic"
 
-// Budget bounds the bytes of the members of all groups that share it, as MaxBytes bounds those of one. The nil Budget has no bound.
+// Budget bounds the bytes of the members of all groups that share it, as MaxBytes bounds those of one. The first smallMember bytes of each member
+// do not count. The nil Budget has no bound.
 type Budget struct {
 	limit int64
 	used  atomic.Int64
@@ -18,6 +19,9 @@ func (b *Budget) Used() int64 { return b.used.Load() }
 func (b *Budget) hasRoom(bytes int) bool {
 	return b == nil || bytes <= 0 || b.used.Load()+int64(bytes) <= b.limit
 }
+
+// charge returns the bytes of a member that count in a Budget.
+func charge(bytes int) int { return max(0, bytes-smallMember) }
 
 func (b *Budget) add(bytes int) {
 	if b != nil {

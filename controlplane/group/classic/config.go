@@ -31,9 +31,13 @@ const (
 	MaxProtocols = 100
 	// MaxMemberBytes bounds the names and metadata of a member's protocols, and its assignment.
 	MaxMemberBytes = 1 << 20
+	// smallMember is the part of each member, in bytes, that does not count in a Budget, so that large members keep no small one out.
+	smallMember = 4 << 10
+	// maxMemberPrefix bounds the part of a client ID or instance ID, in bytes, that a new member ID begins with.
+	maxMemberPrefix = 255
 	// MaxBytes bounds these of all members together: the group's record is one command of the log, of at most 16 MiB.
 	MaxBytes = 14 << 20
-	// memberOverhead is added for each member.
+	// memberOverhead is added for each member, beside its strings, protocols and assignment.
 	memberOverhead = 128
 )
 

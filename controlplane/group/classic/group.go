@@ -212,8 +212,8 @@ type roster struct {
 	instances map[string]string // of static members: instance id to member id
 	votes     map[string]int    // how many members know a protocol
 	joining   int               // members with a parked join
-	bytes     int               // protocols of all, and memberOverhead for each
-	budget    *Budget           // has bytes; nil for none
+	bytes     int               // of all members (member.weight)
+	budget    *Budget           // nil for none
 }
 
 func newRoster(b *Budget) roster {
@@ -237,7 +237,7 @@ func (r *roster) add(m *member) {
 		r.instances[*m.Instance] = m.ID
 	}
 	r.count(m.Protocols, 1)
-	r.grow(memberOverhead)
+	r.weigh(m)
 }
 
 func (r *roster) remove(m *member) {
@@ -247,7 +247,9 @@ func (r *roster) remove(m *member) {
 		delete(r.instances, *m.Instance)
 	}
 	r.count(m.Protocols, -1)
-	r.grow(-memberOverhead)
+	r.bytes -= m.bytes
+	r.budget.add(-charge(m.bytes))
+	m.bytes = 0
 }
 
 // rename gives a member another id in the same place of the order.
@@ -256,11 +258,11 @@ func (r *roster) rename(m *member, id string) {
 	m.ID = id
 	r.byID[id] = m
 	r.instances[*m.Instance] = id
+	r.weigh(m)
 }
 
 // count adds by to what the protocols are known, each once.
 func (r *roster) count(protocols []Protocol, by int) {
-	r.grow(by * protocolBytes(protocols))
 	for i, p := range protocols {
 		if slices.ContainsFunc(protocols[:i], func(q Protocol) bool { return q.Name == p.Name }) {
 			continue
@@ -271,14 +273,19 @@ func (r *roster) count(protocols []Protocol, by int) {
 	}
 }
 
-func (r *roster) grow(bytes int) {
-	r.bytes += bytes
-	r.budget.add(bytes)
+// weigh counts a member anew, after a change.
+func (r *roster) weigh(m *member) {
+	bytes := m.weight()
+	r.bytes += bytes - m.bytes
+	r.budget.add(charge(bytes) - charge(m.bytes))
+	m.bytes = bytes
 }
 
 // leaveBudget takes the roster out of its budget.
 func (r *roster) leaveBudget() {
-	r.budget.add(-r.bytes)
+	for _, m := range r.list {
+		r.budget.add(-charge(m.bytes))
+	}
 	r.budget = nil
 }
 

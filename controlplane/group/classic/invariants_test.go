@@ -14,9 +14,10 @@ func (g *Group) verify(t *testing.T) {
 	t.Helper()
 	require.Empty(t, g.out.Writes)
 	require.Empty(t, g.out.Answers)
-	joining, bytes := 0, 0
+	joining, bytes, charged := 0, 0, 0
 	for _, m := range g.roster.list {
-		bytes += memberOverhead + protocolBytes(m.Protocols)
+		bytes += m.weight()
+		charged += charge(m.weight())
 		require.Same(t, m, g.roster.byID[m.ID])
 		require.NotContains(t, g.pending, m.ID)
 		if m.join != nil {
@@ -34,7 +35,7 @@ func (g *Group) verify(t *testing.T) {
 	require.Equal(t, joining, g.roster.joining)
 	require.Equal(t, bytes, g.roster.bytes)
 	if b := g.roster.budget; b != nil {
-		require.EqualValues(t, bytes, b.Used())
+		require.EqualValues(t, charged, b.Used())
 	}
 	require.Len(t, g.roster.byID, len(g.roster.list))
 	for _, id := range g.roster.instances {

@@ -1,6 +1,7 @@
 package classic
 
 import (
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -50,9 +51,9 @@ func (g *Group) Join(now time.Time, c Client, req *kmsg.JoinGroupRequest, reply 
 		g.refuseJoin(r, joinError(r.MemberID, codeInvalidRequest))
 	case !g.stored && r.MemberID != "":
 		g.refuseJoin(r, joinError(r.MemberID, codeUnknownMember))
-	case g.roster.bytes+g.growth(r) > MaxBytes, g.atLimit(r):
+	case g.growth(r) > MaxBytes, g.atLimit(r):
 		g.refuseJoin(r, joinError(r.MemberID, codeGroupFull))
-	case !g.cfg.Budget.hasRoom(g.growth(r)):
+	case !g.cfg.Budget.hasRoom(g.charge(r)):
 		g.refuseJoin(r, joinError(r.MemberID, codeCoordinatorLoading))
 	default:
 		g.join(r)
@@ -84,13 +85,33 @@ func (g *Group) join(r *joinRequest) {
 	}
 }
 
-// growth returns the bytes that a join adds to the group.
-func (g *Group) growth(r *joinRequest) int {
-	bytes := memberOverhead + requestedBytes(r.Protocols)
+// weights returns the bytes of a join's member before and after the join.
+func (g *Group) weights(r *joinRequest) (before, after int) {
 	if m := g.roster.byID[r.MemberID]; m != nil {
-		bytes -= memberOverhead + protocolBytes(m.Protocols)
+		return m.bytes, m.bytes - protocolBytes(m.Protocols) + requestedBytes(r.Protocols)
 	}
-	return bytes
+	joined := member{Member: Member{ID: r.client.ID, ClientID: r.client.ID, ClientHost: r.client.Host, Instance: r.InstanceID}}
+	return 0, joined.weight() + requestedBytes(r.Protocols)
+}
+
+// growth returns the bytes of the group after a join.
+func (g *Group) growth(r *joinRequest) int {
+	before, after := g.weights(r)
+	return g.roster.bytes + after - before
+}
+
+// charge returns the bytes that a join adds to the budget.
+func (g *Group) charge(r *joinRequest) int {
+	before, after := g.weights(r)
+	return charge(after) - charge(before)
+}
+
+// newMemberID returns an id that begins with the first bytes of a prefix. Client IDs have up to 32 KiB, and ids are kept before a member joins.
+func (g *Group) newMemberID(prefix string) string {
+	if len(prefix) > maxMemberPrefix {
+		prefix = strings.ToValidUTF8(prefix[:maxMemberPrefix], "")
+	}
+	return g.cfg.NewMemberID(prefix)
 }
 
 // atLimit reports whether the group has MemberLimit members and the request is of another one. Members of a group above its limit rejoin.
@@ -109,8 +130,8 @@ func (g *Group) atLimit(r *joinRequest) bool {
 	return !known
 }
 
-// accepts is acceptJoiningMember: group.max.size. While a rebalance is prepared, only those that wait count, so that
-// a group over its size loses those that rejoin last.
+// accepts is acceptJoiningMember: group.max.size. While a rebalance is prepared, only waiting members count, so that
+// a group over its size loses the members that rejoin last.
 func (g *Group) accepts(id string) bool {
 	if g.cfg.MaxSize == 0 {
 		return true
@@ -128,7 +149,7 @@ func (g *Group) accepts(id string) bool {
 
 func (g *Group) joinNew(r *joinRequest) {
 	if r.InstanceID != nil {
-		id := g.cfg.NewMemberID(*r.InstanceID)
+		id := g.newMemberID(*r.InstanceID)
 		if old, ok := g.roster.instances[*r.InstanceID]; ok {
 			g.replaceStatic(r, g.roster.byID[old], id)
 			return
@@ -137,7 +158,7 @@ func (g *Group) joinNew(r *joinRequest) {
 		return
 	}
 	if r.Version < requiresKnownMemberSince {
-		g.addMember(r, g.cfg.NewMemberID(r.client.ID))
+		g.addMember(r, g.newMemberID(r.client.ID))
 		return
 	}
 	if len(g.pending) >= g.cfg.MaxPending {
@@ -145,7 +166,7 @@ func (g *Group) joinNew(r *joinRequest) {
 		g.refuseJoin(r, joinError("", codeCoordinatorLoading))
 		return
 	}
-	id := g.cfg.NewMemberID(r.client.ID)
+	id := g.newMemberID(r.client.ID)
 	g.pending[id] = g.now.Add(r.sessionTimeout())
 	g.arm(g.pending[id])
 	g.refuseJoin(r, joinError(id, codeMemberIDRequired))
@@ -189,6 +210,7 @@ func (g *Group) update(r *joinRequest, m *member) {
 	g.roster.count(m.Protocols, -1)
 	m.Protocols = protocolsOf(r.Protocols)
 	g.roster.count(m.Protocols, 1)
+	g.roster.weigh(m)
 	m.RebalanceTimeout, m.SessionTimeout = r.rebalanceTimeout, r.sessionTimeout()
 	g.parkJoin(m, r.Version, r.reply)
 }

@@ -11,6 +11,7 @@ import (
 // member is a member with what of it is soft.
 type member struct {
 	Member
+	bytes   int       // weight as last counted in the roster
 	expires time.Time // when its session ends; zero if nothing ends it
 	fresh   bool      // its first join is parked; it can expire although it waits
 
@@ -18,6 +19,15 @@ type member struct {
 	sync func(*kmsg.SyncGroupResponse) // parked; nil if none
 
 	joinVersion, syncVersion int16
+}
+
+// weight returns about the bytes of the member.
+func (m *member) weight() int {
+	n := memberOverhead + len(m.ID) + len(m.ClientID) + len(m.ClientHost) + protocolBytes(m.Protocols) + len(m.Assignment)
+	if m.Instance != nil {
+		n += len(*m.Instance)
+	}
+	return n
 }
 
 // waits tells whether the coordinator owes the member an answer, so that no heartbeats are to be expected.

@@ -17,6 +17,7 @@ func (g *Group) prepareRebalance(why, reason string, fields ...zap.Field) {
 	if g.state == CompletingRebalance {
 		for _, m := range g.roster.list {
 			m.Assignment = nil
+			g.roster.weigh(m)
 			if g.answerSync(m, syncError(codeRebalanceInProgress)) {
 				g.renew(m)
 			}

@@ -23,9 +23,11 @@ func (g *Group) Sync(now time.Time, _ Client, req *kmsg.SyncGroupRequest, reply 
 		g.replySync(req.Version, g.assignmentAnswer(m), reply)
 		return g.take()
 	}
-	if g.leader == m.ID && !g.fits(req.GroupAssignment) {
-		g.replySync(req.Version, syncError(codeUnknownServer), reply)
-		return g.take()
+	if g.leader == m.ID {
+		if code := g.fits(req.GroupAssignment); code != 0 {
+			g.replySync(req.Version, syncError(code), reply)
+			return g.take()
+		}
 	}
 	g.parkSync(m, req.Version, reply)
 	if g.leader == m.ID {
@@ -71,17 +73,21 @@ func (g *Group) synced(id string) {
 	}
 }
 
-// fits reports whether the group stays within its bounds with an assignment. Kafka answers UNKNOWN_SERVER_ERROR to the leader of a group whose
-// record it cannot write (GroupMetadataManager.classicGroupSyncToClassicGroup).
-func (g *Group) fits(assignments []kmsg.SyncGroupRequestGroupAssignment) bool {
-	bytes := g.roster.bytes
+// fits returns the error of an assignment beyond a bound, 0 for none. Kafka answers UNKNOWN_SERVER_ERROR to the leader of a group whose record
+// it cannot write (GroupMetadataManager.classicGroupSyncToClassicGroup). At the bound of all groups, clients are to try again.
+func (g *Group) fits(assignments []kmsg.SyncGroupRequestGroupAssignment) (code int16) {
+	bytes, charged := g.roster.bytes, 0
 	for _, a := range assignments {
 		bytes += len(a.MemberAssignment)
+		charged += charge(len(a.MemberAssignment))
 		if len(a.MemberAssignment) > MaxMemberBytes || bytes > MaxBytes {
-			return false
+			return codeUnknownServer
 		}
 	}
-	return true
+	if !g.cfg.Budget.hasRoom(charged) {
+		return codeCoordinatorGone
+	}
+	return 0
 }
 
 // assign takes the leader's assignment. Members that it leaves out get none.
@@ -92,6 +98,7 @@ func (g *Group) assign(assignments []kmsg.SyncGroupRequestGroupAssignment) {
 	}
 	for _, m := range g.roster.list {
 		m.Assignment = given[m.ID]
+		g.roster.weigh(m)
 	}
 	g.transition(Stable)
 	g.log("group is stable", "", zap.Int("members", g.roster.len()), zap.String("leader", g.leader))
