@@ -140,6 +140,15 @@ func (s *machine) allowsGroup(name string) error {
 	return s.allows(LimitTextBytes, int64(len(name)))
 }
 
+// AllowsTransaction returns a *LimitError if InitTransaction would be refused for a new transactional ID. A refused command takes room in the
+// log, so it is better not proposed.
+func (s *machine) AllowsTransaction(transactionalID string) error {
+	if s.transaction(transactionalID) != nil {
+		return nil
+	}
+	return s.allowsTransaction(transactionalID)
+}
+
 // allowsTransaction checks the limits for a new transactional ID.
 func (s *machine) allowsTransaction(name string) error {
 	if err := s.allows(LimitTransactionalIDs, 1); err != nil {

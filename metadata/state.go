@@ -65,6 +65,7 @@ type api interface {
 	CleaningUp() bool
 	CleanupExtents() int64
 	ProducerLimit() int64
+	AllowsTransaction(transactionalID string) error
 	Limits() (limits, used Limits)
 
 	EndedWriters() iter.Seq[EndedWriter]

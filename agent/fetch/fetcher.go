@@ -43,7 +43,7 @@ func New(cfg Config) (*Fetcher, error) {
 	f := &Fetcher{
 		cfg: cfg, warns: rate.NewLimiter(1, 5), ahead: newReadAhead(cfg.Bytes.ReadAhead()),
 		unsent: unsent{limit: cfg.UnsentBytes, reclaim: cfg.Reclaim}, lost: newLost(cfg.Views.Invalidate, cfg.Log), drain: make(chan struct{}),
-		parked: newParked(cfg.RequestBytes),
+		parked: newParked(cfg.RequestBytes, cfg.Reclaim),
 	}
 	f.parked.register(cfg.Registerer)
 	f.metrics = newMetrics(cfg.Registerer, func() float64 { return float64(f.unsent.held.Load()) }, f.ahead.count, f.lost.extents)

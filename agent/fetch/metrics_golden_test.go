@@ -11,6 +11,6 @@ func TestMetrics_Golden(t *testing.T) {
 	none := func() float64 { return 0 }
 	newMetrics(r, none, none, none)
 	newSessionMetrics(r)
-	newParked(1).register(r)
+	newParked(1, nil).register(r)
 	r.Golden(t)
 }

@@ -3,12 +3,13 @@ package fetch
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/semaphore"
 )
 
-// parked bounds the memory of fetches from the decoding of the request to the answer. A fetch that finds no room does not wait
+// parked bounds the memory of fetches from the decoding of the request until the client has taken the answer. A fetch that finds no room does not wait
 // for records. It takes a turn, in which it is decoded and answered: turns are given in order, and have a bound of their own.
 type parked struct {
 	limit int64 // of fetches that may wait for records
@@ -16,14 +17,15 @@ type parked struct {
 
 	turnLimit int64 // of fetches in turns
 	turns     *semaphore.Weighted
+	reclaim   func() // closes connections that do not take their answers
 	shortened prometheus.Counter
 }
 
 // newParked divides the bound: a quarter is for turns.
-func newParked(limit int64) *parked {
+func newParked(limit int64, reclaim func()) *parked {
 	turns := max(limit/4, 1)
 	return &parked{
-		limit: limit - turns, turnLimit: turns, turns: semaphore.NewWeighted(turns), shortened: prometheus.NewCounter(prometheus.CounterOpts{
+		reclaim: reclaim, limit: limit - turns, turnLimit: turns, turns: semaphore.NewWeighted(turns), shortened: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "freshet_fetch_shortened_total", Help: "Fetches that did not wait for records because fetches that wait held too much memory.",
 		}),
 	}
@@ -68,11 +70,30 @@ func (c *Charge) Resize(ctx context.Context, bytes int64) error {
 	}
 	c.Release()
 	turn := max(min(bytes, c.p.turnLimit), 1)
-	if err := c.p.turns.Acquire(ctx, turn); err != nil {
+	if err := c.p.takeTurn(ctx, turn); err != nil {
 		return err
 	}
 	c.turn = turn
 	return nil
+}
+
+// takeTurn waits for a turn. Meanwhile, clients that do not take their answers lose their connections.
+func (p *parked) takeTurn(ctx context.Context, turn int64) error {
+	if p.turns.TryAcquire(turn) {
+		return nil
+	}
+	taken := make(chan error, 1)
+	go func() { taken <- p.turns.Acquire(ctx, turn) }()
+	tick := time.NewTicker(reclaimPause)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-taken:
+			return err
+		case <-tick.C:
+			p.reclaim()
+		}
+	}
 }
 
 // Waits reports whether the fetch may wait for records.

@@ -13,7 +13,7 @@ import (
 
 func TestCharge_Turns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &Fetcher{parked: newParked(400)}
+		f := &Fetcher{parked: newParked(400, func() {})}
 		parked := f.Charge()
 		require.True(t, parked.Park(300))
 		require.True(t, parked.Waits())
@@ -50,7 +50,7 @@ func TestCharge_Turns(t *testing.T) {
 func TestCharge_IsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit = 4000
-		f := &Fetcher{parked: newParked(limit)}
+		f := &Fetcher{parked: newParked(limit, func() {})}
 		var held, most atomic.Int64
 		var all sync.WaitGroup
 		for n := range 200 {

@@ -12,6 +12,7 @@ import (
 	"github.com/freshet-io/freshet/agent/edge"
 	"github.com/freshet-io/freshet/agent/fetch"
 	"github.com/freshet-io/freshet/agent/view"
+	"github.com/freshet-io/freshet/kafkaproto"
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
@@ -64,17 +65,37 @@ func NewFetch(cfg FetchConfig) (*Fetch, error) {
 // Key implements API.
 func (*Fetch) Key() int16 { return int16(kmsg.Fetch) }
 
-// Start implements API. The frame is released once the decoded request is charged. Without room for that, the frame stays until
-// the fetch has a turn, in which it is decoded again and answered without a wait for records.
+// Start implements API. The decoded request is charged, before it is decoded if it is large, until the client has taken the answer. The frame is
+// released then. Without room for the charge, the frame stays until the fetch has a turn, in which it is decoded and answered without a wait for
+// records.
 func (f *Fetch) Start(ctx context.Context, req *edge.Request) func() edge.Reply {
-	in, err := decodeFetch(req)
-	if err != nil {
-		return Malformed(req, err)
+	var in *kmsg.FetchRequest
+	var bytes int64
+	if len(req.Body) < largeRequest {
+		var err error
+		if in, err = decodeFetch(req); err != nil {
+			return Malformed(req, err)
+		}
+		bytes = requestBytes(in, len(req.Body))
+	} else {
+		elements := kafkaproto.CountElements(req.Key, req.Version, req.Body)
+		bytes = int64(fetch.BaseBytes + len(req.Body) + elements*(partitionBytes+fetch.PartitionBytes))
 	}
-	charge, bytes := f.cfg.Fetcher.Charge(), requestBytes(in, len(req.Body))
-	if charge.Park(bytes) {
+	charge := f.cfg.Fetcher.Charge()
+	parked := charge.Park(bytes)
+	answer := func(in *kmsg.FetchRequest) edge.Reply {
+		return released(func() edge.Reply { return f.answer(ctx, req, in, &charge) }, charge.Release)
+	}
+	if parked {
+		if in == nil {
+			var err error
+			if in, err = decodeFetch(req); err != nil {
+				charge.Release()
+				return Malformed(req, err)
+			}
+		}
 		req.Release()
-		return func() edge.Reply { return f.answer(ctx, req, in, &charge) }
+		return func() edge.Reply { return answer(in) }
 	}
 	return func() edge.Reply {
 		if err := charge.Resize(ctx, bytes); err != nil {
@@ -86,7 +107,7 @@ func (f *Fetch) Start(ctx context.Context, req *edge.Request) func() edge.Reply 
 			return Malformed(req, err)()
 		}
 		req.Release()
-		return f.answer(ctx, req, in, &charge)
+		return answer(in)
 	}
 }
 
@@ -137,9 +158,8 @@ func tagsOf(tags *kmsg.Tags) int {
 // disconnected is the reply to a request whose connection ended.
 func disconnected(err error) edge.Reply { return edge.Reply{Close: true, Silent: true, Err: err} }
 
-// answer answers a decoded request, and releases the charge.
+// answer answers a decoded request.
 func (f *Fetch) answer(ctx context.Context, req *edge.Request, in *kmsg.FetchRequest, charge *fetch.Charge) edge.Reply {
-	defer charge.Release()
 	s, kafkaErr := f.begin(ctx, req, in)
 	if kafkaErr != nil {
 		return encodeFetch(&fetch.Answer{Version: in.Version, ErrorCode: kafkaErr.Code}, nil)

@@ -38,6 +38,14 @@ func (c *call) initProducerID(ctx context.Context, in *kmsg.InitProducerIDReques
 		out.ErrorCode = kerr.InvalidTransactionTimeout.Code
 		return out, nil
 	}
+	var refused error
+	if _, err := c.owner.Read(func(s *metadata.State) { refused = s.AllowsTransaction(*in.TransactionalID) }); err != nil {
+		return nil, err
+	}
+	if refused != nil {
+		out.ErrorCode = codeFor(refused, in.Version, fencedSinceInit)
+		return out, nil
+	}
 	result, _, err := c.owner.Propose(ctx, &metadata.InitTransaction{
 		TransactionalID: *in.TransactionalID, TimeoutMs: in.TransactionTimeoutMillis,
 		ProducerID: in.ProducerID, ProducerEpoch: in.ProducerEpoch,

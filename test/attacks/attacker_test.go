@@ -27,7 +27,14 @@ type attacker struct {
 
 func dial(t *testing.T, bootstrap string) *attacker {
 	t.Helper()
-	conn, err := net.Dial("tcp", bootstrap)
+	return dialFrom(t, bootstrap, "127.0.0.1")
+}
+
+// dialFrom is dial from an address of its own, where the bound that an attack meets is shared by address.
+func dialFrom(t *testing.T, bootstrap, address string) *attacker {
+	t.Helper()
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
+	conn, err := dialer.Dial("tcp", bootstrap)
 	require.NoError(t, err)
 	require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
 	t.Cleanup(func() { _ = conn.Close() })

@@ -929,7 +929,7 @@ func slowExpressions(t *testing.T, bootstrap string) string {
 		return out, out.ErrorCode == 0 && out.Assignment != nil && len(out.Assignment.Topics) > 0
 	}
 	for i := range 1200 {
-		a := dial(t, bootstrap)
+		a := dialFrom(t, bootstrap, "127.0.0.2")
 		in := kmsg.NewPtrConsumerGroupHeartbeatRequest()
 		pattern := fmt.Sprintf("(?:%d|%s)x", i, strings.Repeat("(?:a|b|a?){90}", 18))
 		in.Group, in.MemberID, in.RebalanceTimeoutMillis = fmt.Sprintf("slow-%d", i), "m", 60_000
