@@ -44,7 +44,7 @@ func (c *call) initProducerID(ctx context.Context, in *kmsg.InitProducerIDReques
 	}
 	if refused != nil {
 		out.ErrorCode = codeFor(refused, in.Version, fencedSinceInit)
-		return out, nil
+		return out, nil //nolint:nilerr // the answer has it
 	}
 	result, _, err := c.owner.Propose(ctx, &metadata.InitTransaction{
 		TransactionalID: *in.TransactionalID, TimeoutMs: in.TransactionTimeoutMillis,
