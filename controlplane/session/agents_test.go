@@ -41,8 +41,6 @@ func TestCluster_Agents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.start("a")
-		_, ok := n.sessions.Agents()
-		require.False(t, ok, "no owner yet")
 		loaded := w.agent(at("loaded", &api.Load{Cpu: 0.2, Buffers: 0.4, Connections: proto.Uint32(7), UptimeMs: proto.Uint64(90_000)}))
 		older := w.agent(at("older", &api.Load{Cpu: 0.1})) // reports neither connections nor uptime
 		mute := w.agent(at("mute", nil))
