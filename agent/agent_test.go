@@ -104,7 +104,7 @@ func TestConfig_ValidateReportsAllFaults(t *testing.T) {
 	c.ApplyDefaults()
 	err := c.Validate()
 	for _, want := range []string{
-		"no virtual cluster", "no control-plane address", "no agent key", "no bucket", "memory limit", "nowhere",
+		"no control-plane address", "no agent key", "no bucket", "memory limit", "nowhere",
 		"request size limit", "flush size",
 	} {
 		require.ErrorContains(t, err, want)

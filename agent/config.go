@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/freshet-io/freshet/agent/kafka"
+	"github.com/freshet-io/freshet/internal/accesskey"
 	"github.com/freshet-io/freshet/internal/advertise"
 	"github.com/freshet-io/freshet/internal/zonename"
 	"github.com/freshet-io/freshet/metadata/id"
@@ -24,7 +25,7 @@ import (
 
 // Config is what an agent is made of. Zero fields get the defaults named.
 type Config struct {
-	// VirtualCluster is the one that this agent serves; required.
+	// VirtualCluster is the one that this agent serves, or "" for the one that the key opens.
 	VirtualCluster string
 	// Zone is the availability zone the agent runs in; it may be empty where there is only one. White space around it is no
 	// part of it.
@@ -34,7 +35,7 @@ type Config struct {
 
 	// ControlPlane are gRPC addresses (host:port) of control-plane replicas; one is enough to find the others.
 	ControlPlane []string
-	// AgentKey authenticates the agent to the control plane.
+	// AgentKey authenticates the agent to the control plane, and opens one virtual cluster.
 	AgentKey string
 	// ControlPlaneTLS secures the connection to the control plane; nil: plaintext.
 	ControlPlaneTLS *tls.Config
@@ -153,9 +154,6 @@ func (c *Config) zones() (*kafka.Zones, error) {
 // Validate reports all faults at once. What belongs to a part is checked by that part.
 func (c *Config) Validate() error {
 	var faults []error
-	if c.VirtualCluster == "" {
-		faults = append(faults, errors.New("no virtual cluster (--virtual-cluster)"))
-	}
 	if c.VirtualCluster != "" && !id.ValidVirtualCluster(c.VirtualCluster) {
 		faults = append(faults, fmt.Errorf("--virtual-cluster %q is no name of a virtual cluster: set it to 1 to %d of a-z A-Z 0-9 . _ -", c.VirtualCluster, id.MaxVirtualClusterName))
 	}
@@ -174,6 +172,9 @@ func (c *Config) Validate() error {
 	}
 	if c.AgentKey == "" {
 		faults = append(faults, errors.New("no agent key (--agent-key)"))
+	}
+	if _, err := accesskey.ClusterOf(c.AgentKey); err != nil {
+		faults = append(faults, fmt.Errorf("--agent-key %w", err))
 	}
 	if c.BucketURL == "" && c.Bucket == nil {
 		faults = append(faults, errors.New("no bucket (--bucket)"))

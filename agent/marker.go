@@ -44,13 +44,12 @@ var errNotCompared = errors.New("the bucket's cluster id has not been compared w
 //	refusal, or no marker        ends after markerPatience of misses
 //	any other error              read again                           read again after markerRepeat
 type ownership struct {
-	bucket         objstore.Bucket // below the gate
-	location       string          // of the bucket, for people
-	virtualCluster string
-	gate           *marker.Gate
-	log            *zap.Logger
-	read           chan struct{} // closed after the first read that found a marker or missed it
-	changed        chan struct{} // holds one item after expected was set
+	bucket   objstore.Bucket // below the gate
+	location string          // of the bucket, for people
+	gate     *marker.Gate
+	log      *zap.Logger
+	read     chan struct{} // closed after the first read that found a marker or missed it
+	changed  chan struct{} // holds one item after expected was set
 
 	// The fields below belong to run.
 	missing time.Time // of the first of consecutive misses, zero if the newest read was none
@@ -58,17 +57,28 @@ type ownership struct {
 
 	mu struct {
 		sync.Mutex
-		found    *marker.Marker // the newest one read, with an empty id after a miss while the gate is closed; nil before
-		expected string         // the control plane's cluster id, "" before the first Welcome or refusal
-		refused  bool           // the owner that sent expected refused the bucket
+		found *marker.Marker // the newest one read, with an empty id after a miss while the gate is closed; nil before
+		// virtualCluster names the marker. Without a setting it is "" before the first Welcome.
+		virtualCluster string
+		expected       string // the control plane's cluster id, "" before the first Welcome or refusal
+		refused        bool   // the owner that sent expected refused the bucket
 	}
 }
 
 func newOwnership(bucket objstore.Bucket, cfg *Config) *ownership {
-	return &ownership{
-		bucket: bucket, location: open.Redact(cfg.BucketURL), virtualCluster: cfg.VirtualCluster, gate: marker.NewGate(bucket),
+	o := &ownership{
+		bucket: bucket, location: open.Redact(cfg.BucketURL), gate: marker.NewGate(bucket),
 		log: cfg.Log.Named("store"), read: make(chan struct{}), changed: make(chan struct{}, 1),
 	}
+	o.mu.virtualCluster = cfg.VirtualCluster
+	return o
+}
+
+// name returns the name of the virtual cluster, "" while the control plane has not told it.
+func (o *ownership) name() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.mu.virtualCluster
 }
 
 // hello returns the bucket's cluster id for a Hello, or nil before the first read. Once the gate is open, the id stays the one of the
@@ -83,7 +93,14 @@ func (o *ownership) hello() *api.BucketMarker {
 }
 
 // onWelcome makes run compare the bucket with the cluster id of a Welcome.
-func (o *ownership) onWelcome(w *api.Welcome) { o.expect(w.GetClusterId(), false) }
+func (o *ownership) onWelcome(w *api.Welcome) {
+	if w.GetVirtualCluster() != "" {
+		o.mu.Lock()
+		o.mu.virtualCluster = w.GetVirtualCluster()
+		o.mu.Unlock()
+	}
+	o.expect(w.GetClusterId(), false)
+}
 
 // refused makes run compare the bucket with the cluster id of an owner that refused the bucket. It returns when the gate opens, or
 // after refusedPause.
@@ -128,7 +145,10 @@ func (o *ownership) run(ctx context.Context, works <-chan struct{}) error {
 		return nil
 	}
 	for {
-		settled, err := o.compare(ctx)
+		settled, err := true, error(nil)
+		if o.name() != "" {
+			settled, err = o.compare(ctx)
+		}
 		if err != nil {
 			return err
 		}
@@ -180,7 +200,7 @@ func (o *ownership) compare(ctx context.Context) (settled bool, err error) {
 func (o *ownership) look(ctx context.Context) (marker.Marker, error) {
 	ctx, cancel := context.WithTimeout(ctx, markerTimeout)
 	defer cancel()
-	return marker.Read(ctx, o.bucket, o.virtualCluster)
+	return marker.Read(ctx, o.bucket, o.name())
 }
 
 // note stores a marker for hello and returns the expected cluster id.
@@ -255,7 +275,7 @@ func (o *ownership) unfit(expected string, err error) error {
 // wrong returns the error of a bucket that is not the virtual cluster's, as an operator reads it.
 func (o *ownership) wrong(expected string, found marker.Marker) error {
 	return &marker.WrongError{
-		Location: o.location, VirtualCluster: o.virtualCluster, Found: found, Expected: expected,
+		Location: o.location, VirtualCluster: o.name(), Found: found, Expected: expected,
 		Holder: "the control plane", Remedy: "set --bucket to the control plane's",
 	}
 }

@@ -63,7 +63,13 @@ var unusable = map[string]answer{
 // comparing runs an ownership in a bubble until the test ends.
 func comparing(t *testing.T, bucket objstore.Bucket) (o *ownership, ended <-chan error) {
 	t.Helper()
-	o = newOwnership(bucket, &Config{VirtualCluster: "main", BucketURL: "s3://records/a?secret-key=hidden", Log: zap.NewNop()})
+	return comparingAs(t, bucket, "main")
+}
+
+// comparingAs is comparing with the name of a virtual cluster, or "" for an agent that has none.
+func comparingAs(t *testing.T, bucket objstore.Bucket, virtualCluster string) (o *ownership, ended <-chan error) {
+	t.Helper()
+	o = newOwnership(bucket, &Config{VirtualCluster: virtualCluster, BucketURL: "s3://records/a?secret-key=hidden", Log: zap.NewNop()})
 	works, done := make(chan struct{}), make(chan error, 1)
 	close(works)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -124,6 +130,30 @@ var wrongBuckets = map[string]struct {
 }
 
 // The control plane's id comes with a Welcome, or with a refusal if Hello named another id.
+// TestOwnership_WaitsForTheName: an agent without the name of its virtual cluster reads no marker before a Welcome has told the name.
+func TestOwnership_WaitsForTheName(t *testing.T) {
+	for name, found := range map[string]string{"own bucket": "id", "another cluster's bucket": "other"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				bucket := newScripted()
+				mark(t, bucket, marker.Marker{ClusterID: found})
+				gets := bucket.gets.Load()
+				o, ended := comparingAs(t, bucket, "")
+				time.Sleep(time.Hour)
+				require.Equal(t, gets, bucket.gets.Load())
+				require.Nil(t, o.hello())
+				o.onWelcome(&api.Welcome{ClusterId: "id", VirtualCluster: "main"})
+				synctest.Wait()
+				if found == "id" {
+					require.NoError(t, o.ready())
+					return
+				}
+				require.ErrorContains(t, <-ended, `holds virtual cluster "main" with cluster id other`)
+			})
+		})
+	}
+}
+
 func TestOwnership_EndsAtAnotherClustersBucket(t *testing.T) {
 	for name, c := range wrongBuckets {
 		for by, tell := range map[string]func(ctx context.Context, o *ownership){

@@ -1,12 +1,12 @@
 package agent
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/freshet-io/freshet/controlplane/client"
+	"github.com/freshet-io/freshet/internal/accesskey"
 	"github.com/freshet-io/freshet/objstore/marker"
 )
 
@@ -29,10 +29,10 @@ func (a *Agent) plainFault(err error) error {
 func (c *Config) refusal(r *client.RefusedError) error {
 	switch r.Refusal {
 	case client.UnknownKey:
-		sum := sha256.Sum256([]byte(c.AgentKey))
-		return fmt.Errorf("--agent-key (SHA-256 %x...) is unknown to the control plane at %s: set it to one of the control plane's --agent-key", sum[:4], r.Address)
+		return fmt.Errorf("--agent-key (SHA-256 %s...) is unknown to the control plane at %s: set it to one of the control plane's --agent-key",
+			accesskey.HashOf(c.AgentKey), r.Address)
 	case client.UnknownCluster:
-		return fmt.Errorf("--virtual-cluster %s is not served by the control plane at %s for this --agent-key: set it to one of the control plane's --virtual-cluster",
+		return fmt.Errorf("--virtual-cluster %s is not served by the control plane at %s for this --agent-key: remove it, or set it to the one that the key opens",
 			c.VirtualCluster, r.Address)
 	case client.SpeaksTLS:
 		return fmt.Errorf("--control-plane %s speaks TLS: set --control-plane-tls, or --control-plane-tls-ca to the certificates to trust", r.Address)

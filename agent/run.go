@@ -245,6 +245,9 @@ func (a *Agent) awaitStore(ctx context.Context) error {
 	default:
 		return ctx.Err()
 	}
+	if a.owned.name() == "" {
+		return ctx.Err() // only a Welcome names the marker
+	}
 	// The owner refuses an agent with another cluster's bucket before that has a session, if it is told in time.
 	select {
 	case <-a.owned.read:

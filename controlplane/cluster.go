@@ -38,6 +38,7 @@ import (
 type cluster struct {
 	name      string
 	key       string // agent key, for calls to other replicas
+	expected  string // cluster id in the agent keys, "" without one
 	cfg       *Config
 	registry  *registry
 	store     *probe.Watch
@@ -62,12 +63,15 @@ type stored struct {
 }
 
 func (c *ControlPlane) newCluster(vc VirtualCluster) (*cluster, error) {
+	expected, err := vc.clusterID()
+	if err != nil {
+		return nil, err
+	}
 	built := &cluster{
-		name: vc.Name, key: vc.AgentKeys[0], cfg: &c.cfg, registry: c.registry, store: c.store, log: c.cfg.Log.With(zap.String("virtual_cluster", vc.Name)),
+		name: vc.Name, key: vc.AgentKeys[0], expected: expected, cfg: &c.cfg, registry: c.registry, store: c.store, log: c.cfg.Log.With(zap.String("virtual_cluster", vc.Name)),
 		directory: directory.Directory{Client: c.cfg.Etcd, Prefix: c.cfg.EtcdPrefix},
 		metrics:   prometheus.WrapRegistererWith(prometheus.Labels{"virtual_cluster": vc.Name}, c.cfg.Registry),
 	}
-	var err error
 	built.jobs, err = job.New(job.Config{Settings: c.cfg.Jobs, MaxExtents: c.cfg.Bounds().PlannedExtents, StoreTime: c.cfg.Bucket.Now, Log: built.log, Registerer: built.metrics})
 	if err != nil {
 		return nil, err
@@ -272,6 +276,9 @@ const (
 	identifyPause   = 500 * time.Millisecond // between two
 )
 
+// errOtherCluster is returned for agent keys with the id of another cluster.
+var errOtherCluster = errors.New("keys of another cluster")
+
 // identify learns the cluster's id and opens what is stored under it. It repeats attempts that etcd does not answer, until ctx
 // ends, and then returns nil and no error.
 func (c *cluster) identify(ctx context.Context) (*stored, error) {
@@ -280,6 +287,11 @@ func (c *cluster) identify(ctx context.Context) (*stored, error) {
 		clusterID, err := c.directory.Resolve(attempt, c.name)
 		cancel()
 		switch {
+		case err == nil && c.expected != "" && clusterID != c.expected:
+			err = fmt.Errorf("agent keys are of cluster %s, but the cluster id is %s: %w: make a key with `freshet key create --cluster-id %s`",
+				c.expected, clusterID, errOtherCluster, clusterID)
+			c.log.Error("virtual cluster stops: its agent keys belong to another cluster", zap.Error(err))
+			return nil, err
 		case err == nil:
 			s, err := c.open(clusterID)
 			if err != nil {

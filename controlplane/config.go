@@ -17,6 +17,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/replica"
 	"github.com/freshet-io/freshet/controlplane/scale"
 	"github.com/freshet-io/freshet/controlplane/session"
+	"github.com/freshet-io/freshet/internal/accesskey"
 	"github.com/freshet-io/freshet/internal/advertise"
 	"github.com/freshet-io/freshet/internal/brokerconfig"
 	"github.com/freshet-io/freshet/metadata"
@@ -37,7 +38,7 @@ const (
 type VirtualCluster struct {
 	// Name is part of etcd keys and object keys: 1 to 249 characters of a-z A-Z 0-9 . _ -
 	Name string
-	// AgentKeys are the keys that its agents may use; at least one.
+	// AgentKeys are the keys of its agents, at least one. The virtual cluster does not start if one holds another cluster id (package accesskey).
 	AgentKeys []string
 	// DefaultPartitions is the partition count of topics created without one; default 1.
 	DefaultPartitions int32
@@ -205,13 +206,47 @@ func (c *Config) Validate() error {
 		if len(vc.AgentKeys) == 0 {
 			errs = append(errs, fmt.Errorf("virtual cluster %q has no agent key", vc.Name))
 		}
+		if _, err := vc.clusterID(); err != nil {
+			errs = append(errs, fmt.Errorf("virtual cluster %q: %w", vc.Name, err))
+		}
+	}
+	if _, err := c.keys(); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(append(errs, c.Lifecycle.Validate(), c.Jobs.Validate(), c.Scale.Validate())...)
+}
+
+// keys returns the agent keys of all virtual clusters. It returns an error for an empty key and for a key of two virtual clusters.
+func (c *Config) keys() (session.Keys, error) {
+	keys := session.Keys{}
+	for _, vc := range c.VirtualClusters {
 		for _, key := range vc.AgentKeys {
 			if key == "" {
-				errs = append(errs, fmt.Errorf("virtual cluster %q has an empty agent key", vc.Name))
+				return nil, fmt.Errorf("virtual cluster %q has an empty agent key", vc.Name)
+			}
+			if err := keys.Add(key, vc.Name); err != nil {
+				return nil, fmt.Errorf("virtual cluster %q, key with SHA-256 %s...: %w: give each a key of its own", vc.Name, accesskey.HashOf(key), err)
 			}
 		}
 	}
-	return errors.Join(append(errs, c.Lifecycle.Validate(), c.Jobs.Validate(), c.Scale.Validate())...)
+	return keys, nil
+}
+
+// clusterID returns the cluster id in the agent keys, or "" if none has one. It returns an error for a malformed key, and for keys of two
+// cluster ids.
+func (vc *VirtualCluster) clusterID() (string, error) {
+	common := ""
+	for _, key := range vc.AgentKeys {
+		clusterID, err := accesskey.ClusterOf(key)
+		switch {
+		case err != nil:
+			return "", fmt.Errorf("agent key %w", err)
+		case clusterID != "" && common != "" && clusterID != common:
+			return "", fmt.Errorf("agent keys of two clusters, %s and %s: remove those of the other cluster", common, clusterID)
+		}
+		common = cmp.Or(clusterID, common)
+	}
+	return common, nil
 }
 
 // validPrefix reports whether prefix is a valid prefix of the keys in etcd. It must not end with a slash: /freshet and /freshet/

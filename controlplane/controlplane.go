@@ -90,7 +90,10 @@ func (c *ControlPlane) build(ctx context.Context) error {
 	}
 	c.cfg.Log = explaining(c.cfg.Log, c.registry.health.explain)
 	c.answers = session.NewAnswers(c.cfg.memory())
-	keys := session.Keys{}
+	keys, err := c.cfg.keys()
+	if err != nil {
+		return err
+	}
 	operated := operator.Config{Open: keys.Open, Clusters: map[string]operator.Cluster{}, Forwarder: operator.NewForwarder(c.cfg.ReplicaTLS)}
 	c.statuses = &statuses{
 		plane: c, began: time.Now(), forwarder: operated.Forwarder,
@@ -107,9 +110,6 @@ func (c *ControlPlane) build(ctx context.Context) error {
 		calls := built.operator()
 		calls.Status = func(ctx context.Context) *operator.Status { return c.statuses.of(ctx, built) }
 		operated.Clusters[vc.Name] = calls
-		for _, key := range vc.AgentKeys {
-			keys[vc.Name] = append(keys[vc.Name], session.HashKey(key))
-		}
 	}
 	unknown := newStrangers(maxStrangers, c.cfg.Log, c.cfg.Registry)
 	c.socket = unknown.Listener(c.socket)

@@ -20,8 +20,10 @@ import (
 	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/controlplane/client"
 	"github.com/freshet-io/freshet/controlplane/directory"
+	"github.com/freshet-io/freshet/internal/accesskey"
 	"github.com/freshet-io/freshet/internal/brokerconfig"
 	"github.com/freshet-io/freshet/internal/etcdserver"
+	"github.com/freshet-io/freshet/metadata/id"
 	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
 	"github.com/freshet-io/freshet/objstore"
 	"github.com/freshet-io/freshet/objstore/marker"
@@ -159,7 +161,7 @@ func (r *running) stop(t *testing.T) {
 	require.NoError(t, <-r.ended)
 }
 
-// An ownership key that somebody put keeps a virtual cluster without an owner: readiness says so, and what to do.
+// An ownership key without a lease keeps a virtual cluster without an owner. Readiness names the key and the remedy.
 func TestControlPlane_NamesTheOwnershipKeyWithoutLease(t *testing.T) {
 	etcd := startEtcd(t)
 	clusterID, err := directory.Directory{Client: etcd.Client(), Prefix: etcdlog.DefaultPrefix}.Resolve(t.Context(), "one")
@@ -176,6 +178,48 @@ func TestControlPlane_NamesTheOwnershipKeyWithoutLease(t *testing.T) {
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return r.Ready() == nil }, time.Minute, 10*time.Millisecond)
 	r.stop(t)
+}
+
+// TestControlPlane_RefusesKeysOfAnotherCluster: a virtual cluster does not start with keys of another cluster id, and the others run.
+func TestControlPlane_RefusesKeysOfAnotherCluster(t *testing.T) {
+	etcd := startEtcd(t)
+	clusterID, err := directory.Directory{Client: etcd.Client(), Prefix: etcdlog.DefaultPrefix}.Resolve(t.Context(), "one")
+	require.NoError(t, err)
+	own, err := accesskey.NewAgent(clusterID)
+	require.NoError(t, err)
+	other, err := accesskey.NewAgent(id.NewCluster())
+	require.NoError(t, err)
+	for key, stops := range map[string]bool{own: false, other: true} {
+		r := startAs(t, etcd, mem.New(), "r1", func(c *controlplane.Config) { c.VirtualClusters[0].AgentKeys = []string{key, "free-form"} })
+		require.Eventually(t, func() bool { return r.Owned("two") }, time.Minute, 10*time.Millisecond)
+		if !stops {
+			require.Eventually(t, func() bool { return r.Ready() == nil }, time.Minute, 10*time.Millisecond)
+			r.stop(t)
+			continue
+		}
+		require.Eventually(t, func() bool { return strings.Contains(r.get(t, "/readyz"), "virtual cluster one: stopped") }, time.Minute, 10*time.Millisecond)
+		r.cancel()
+		require.ErrorContains(t, <-r.ended, "freshet key create --cluster-id "+clusterID)
+	}
+}
+
+func TestConfig_AgentKeys(t *testing.T) {
+	one, err := accesskey.NewAgent(id.NewCluster())
+	require.NoError(t, err)
+	two, err := accesskey.NewAgent(id.NewCluster())
+	require.NoError(t, err)
+	for fault, keys := range map[string][2][]string{
+		`virtual cluster "two", key with SHA-256 2c70e12b...: one agent key for two virtual clusters: give each a key of its own`: {{"key"}, {"key"}},
+		`virtual cluster "one": agent keys of two clusters`:                                                                       {{one, two}, {"k"}},
+		`virtual cluster "one": agent key ` + one[:12] + `... is no key: it has 76`:                                               {{one[:76]}, {"k"}},
+		`virtual cluster "two" has an empty agent key`:                                                                            {{"k"}, {""}},
+	} {
+		_, err := controlplane.New(controlplane.Config{VirtualClusters: []controlplane.VirtualCluster{
+			{Name: "one", AgentKeys: keys[0]}, {Name: "two", AgentKeys: keys[1]},
+		}})
+		require.ErrorContains(t, err, fault)
+		require.NotContains(t, err.Error(), one[30:])
+	}
 }
 
 // A replica with another bucket than the owner's, which neither has a marker nor is referred to yet, says which settings to compare.

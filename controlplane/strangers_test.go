@@ -17,6 +17,7 @@ import (
 
 	"github.com/freshet-io/freshet/controlplane/api"
 	"github.com/freshet-io/freshet/controlplane/session"
+	"github.com/freshet-io/freshet/internal/accesskey"
 	"github.com/freshet-io/freshet/internal/metrictest"
 )
 
@@ -26,7 +27,7 @@ func TestStrangers_KeepNoAgentOut(t *testing.T) {
 	s := newStrangers(most, zap.NewNop(), nil)
 	socket, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	keys := session.Keys{"vc": {session.HashKey("key")}}
+	keys := session.Keys{accesskey.HashOf("key"): "vc"}
 	server := grpc.NewServer(append(session.ServerOptions(keys, nil, zap.NewNop()), s.options()...)...)
 	api.RegisterReplicasServer(server, replicaServer{replica: "r1", http: func() string { return "" }})
 	served := make(chan error)

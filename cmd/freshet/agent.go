@@ -44,9 +44,9 @@ func newAgent(p program.Program) *cobra.Command {
 		Use:   "agent",
 		Short: "Run an agent: a stateless process that serves Kafka clients",
 		Long: "Run an agent: a stateless process that serves Kafka clients. Run as many as you like, in each availability zone.\n\n" +
-			"Needed are --bucket, --virtual-cluster, --control-plane and --agent-key, and --zone where there are several zones.\n" +
+			"Needed are --bucket, --control-plane and --agent-key, and --zone where there are several zones.\n" +
 			"/readyz says why an agent is not ready.",
-		Example: `  freshet agent --control-plane cp-1:7050,cp-2:7050 --agent-key "$KEY" --virtual-cluster main \
+		Example: `  freshet agent --control-plane cp-1:7050,cp-2:7050 --agent-key "$KEY" \
       --bucket 's3://name/prefix?region=eu-central-1' --zone eu-central-1a --advertise agent-1.internal`,
 		Args: program.Takes(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd, p) },
@@ -54,14 +54,14 @@ func newAgent(p program.Program) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&s.BucketURL, "bucket", s.BucketURL, bucketHelp)
 	f.BoolVar(&s.OneZoneDurability, "one-zone-durability", s.OneZoneDurability, oneZoneHelp)
-	f.StringVar(&s.VirtualCluster, "virtual-cluster", s.VirtualCluster, "name of the virtual cluster to serve")
+	f.StringVar(&s.VirtualCluster, "virtual-cluster", s.VirtualCluster, "name of the virtual cluster to serve; if not given, the one that the agent key opens")
 	f.StringVar(&s.Zone, "zone", s.Zone, "availability zone this agent runs in; auto: ask the platform (ECS task metadata, the node's label "+zone.ZoneLabel+
 		" in a Kubernetes pod with --node-name, instance metadata of AWS, GCP, Azure)")
 	f.StringVar(&s.nodeName, "node-name", s.nodeName, "Kubernetes node that runs the agent's pod, for --zone auto: spec.nodeName by the downward API. The pod's service account needs get on nodes")
 	f.StringVar(&s.defaultZone, "default-zone", s.defaultZone, "zone for --zone auto where the platform answers that there is none, as for a node without the label; if not given, the agent does not start there")
 	f.Var(config.List(&s.ControlPlane), "control-plane", "host:port of control-plane replicas; one is enough to find the others")
 	f.Var(config.List(&s.Roles), "roles", "work that the agent does: produce and fetch (clients are sent to it) and jobs (compaction in the background)")
-	f.StringVar(&s.AgentKey, "agent-key", s.AgentKey, "key that the control plane knows agents by; better given in the environment")
+	f.StringVar(&s.AgentKey, "agent-key", s.AgentKey, "key that opens a virtual cluster of the control plane; better given in the environment")
 	f.BoolVar(&s.forceTLS, "control-plane-tls", s.forceTLS, "use TLS to the control plane")
 	f.StringVar(&s.controlPlaneTLS.CA, "control-plane-tls-ca", "", "PEM file or text of certificates to trust for the control plane; implies --control-plane-tls")
 	f.StringVar(&s.controlPlaneTLS.Cert, "control-plane-tls-cert", "", "PEM file or text of the certificate shown to the control plane")

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -72,7 +73,7 @@ func newControlPlane(p program.Program) *cobra.Command {
 	f.StringVar(&s.bucketURL, "bucket", s.bucketURL, bucketHelp)
 	f.BoolVar(&s.oneZone, "one-zone-durability", s.oneZone, oneZoneHelp)
 	f.Var(config.List(&s.virtualClusters), "virtual-cluster", "names of the virtual clusters to serve")
-	f.Var(config.List(&s.agentKeys), "agent-key", "keys that agents may use, several while one is being replaced; better given in the environment")
+	f.Var(config.List(&s.agentKeys), "agent-key", "agent keys, each NAME=KEY with the virtual cluster that it opens, or KEY if there is one virtual cluster; several of one while it is being replaced; better given in the environment")
 	f.StringVar(&s.ReplicaID, "replica-id", s.ReplicaID, "name of this replica, unique and the same over restarts; if not given, the machine's name and the port of --grpc-listen. "+
 		"Set it where that name changes, as in a Deployment, and where several replicas on one machine take any port (0). "+
 		"In a StatefulSet the default is right")
@@ -219,9 +220,8 @@ func (s *controlSettings) complete(log *zap.Logger) error {
 	if len(s.virtualClusters) == 0 {
 		faults = append(faults, errors.New("--virtual-cluster is needed: set it to the names of the virtual clusters to serve"))
 	}
-	if len(s.agentKeys) == 0 {
-		faults = append(faults, errors.New("--agent-key is needed"))
-	}
+	keys, err := agentKeysOf(s.agentKeys, s.virtualClusters)
+	fault("--agent-key", err)
 	fault("timings", s.Timing.Validate())
 	fault("coordinators", s.broker.Validate())
 	s.ReplicaID = cmp.Or(s.ReplicaID, replicaID(s.GRPCListen))
@@ -230,10 +230,30 @@ func (s *controlSettings) complete(log *zap.Logger) error {
 			faults = append(faults, fmt.Errorf("--virtual-cluster %q is no name of a virtual cluster: set it to 1 to %d of a-z A-Z 0-9 . _ -", name, id.MaxVirtualClusterName))
 		}
 		s.VirtualClusters = append(s.VirtualClusters, controlplane.VirtualCluster{
-			Name: name, AgentKeys: s.agentKeys, DefaultPartitions: s.defaultPartitions, Broker: s.broker.Clone(),
+			Name: name, AgentKeys: keys[name], DefaultPartitions: s.defaultPartitions, Broker: s.broker.Clone(),
 		})
 	}
 	return errors.Join(faults...)
+}
+
+// agentKeysOf returns the keys of each virtual cluster. A key can hold an equals sign: it is a name's only behind the name of a virtual cluster.
+func agentKeysOf(given, virtualClusters []string) (map[string][]string, error) {
+	if len(given) == 0 {
+		return nil, errors.New("none is given")
+	}
+	keys := map[string][]string{}
+	for i, one := range given {
+		name, key, found := strings.Cut(one, "=")
+		switch {
+		case found && key != "" && slices.Contains(virtualClusters, name):
+		case len(virtualClusters) == 1:
+			name, key = virtualClusters[0], one
+		default:
+			return nil, fmt.Errorf("item %d opens no virtual cluster of --virtual-cluster: with several of them write each key as NAME=KEY", i+1)
+		}
+		keys[name] = append(keys[name], key)
+	}
+	return keys, nil
 }
 
 // replicaTLS is the client's side of the TLS that replicas serve.

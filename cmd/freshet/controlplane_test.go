@@ -22,3 +22,29 @@ func TestControlSettings_StartsWithoutEtcd(t *testing.T) {
 	require.NoError(t, s.checkEtcd(t.Context(), zap.New(core)))
 	require.Empty(t, logged.All())
 }
+
+func TestAgentKeysOf(t *testing.T) {
+	for _, tc := range []struct {
+		given, clusters []string
+		want            map[string][]string
+		fault           string
+	}{
+		{given: []string{"k", "l"}, clusters: []string{"main"}, want: map[string][]string{"main": {"k", "l"}}},
+		{given: []string{"main=k"}, clusters: []string{"main"}, want: map[string][]string{"main": {"k"}}},
+		{given: []string{"a2V5Cg=="}, clusters: []string{"main"}, want: map[string][]string{"main": {"a2V5Cg=="}}},
+		{given: []string{"main=", "other=k"}, clusters: []string{"main"}, want: map[string][]string{"main": {"main=", "other=k"}}},
+		{given: []string{"a=k", "b=l", "a=m=n"}, clusters: []string{"a", "b"}, want: map[string][]string{"a": {"k", "m=n"}, "b": {"l"}}},
+		{given: []string{"a=k", "l"}, clusters: []string{"a", "b"}, fault: "item 2 opens no virtual cluster of --virtual-cluster: with several of them write each key as NAME=KEY"},
+		{given: []string{"a=k", "c=l"}, clusters: []string{"a", "b"}, fault: "item 2 opens no virtual cluster of --virtual-cluster: with several of them write each key as NAME=KEY"},
+		{given: []string{"a=k"}, clusters: []string{"a", "b"}, want: map[string][]string{"a": {"k"}}}, // Config.Validate refuses b without a key
+		{clusters: []string{"main"}, fault: "none is given"},
+	} {
+		got, err := agentKeysOf(tc.given, tc.clusters)
+		if tc.fault != "" {
+			require.EqualError(t, err, tc.fault)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, tc.want, got)
+	}
+}

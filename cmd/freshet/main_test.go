@@ -154,7 +154,7 @@ func TestRun_OneFileServesAllCommands(t *testing.T) {
 // TestRun_PartsTellAllThatIsMissing: one run of a command is enough to see everything it needs.
 func TestRun_PartsTellAllThatIsMissing(t *testing.T) {
 	for name, wants := range map[string][]string{
-		"agent":        {"no virtual cluster", "no control-plane address", "no agent key", "no bucket", "request size limit"},
+		"agent":        {"no control-plane address", "no agent key", "no bucket", "request size limit"},
 		"controlplane": {"--etcd", "--bucket", "--virtual-cluster", "--agent-key", "renewal period", "group.consumer.session.timeout.ms must be"},
 		"dev":          {"group.consumer.session.timeout.ms must be"},
 	} {

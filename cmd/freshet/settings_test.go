@@ -19,7 +19,7 @@ import (
 // Command lines that lack nothing but what a test adds.
 func controlPlaneArgs(more ...string) []string {
 	return append([]string{
-		"controlplane", "--bucket", "mem://", "--agent-key", "k", "--virtual-cluster", "main", "--etcd", "127.0.0.1:1",
+		"controlplane", "--bucket", "mem://", "--agent-key", "main=k", "--virtual-cluster", "main", "--etcd", "127.0.0.1:1",
 		"--http-listen", "none", "--grpc-listen", "127.0.0.1:0", "--log-level", "error",
 	}, more...)
 }
@@ -59,11 +59,10 @@ func TestRun_InvalidSettingsAreNamed(t *testing.T) {
 		{agentArgs("--control-plane", "::1"), `--control-plane "::1"` + bracketed + `7050`},
 		{agentArgs("--control-plane", "cp-1"), `--control-plane "cp-1" has no port: write host:port, such as cp-1:7050`},
 
-		{controlPlaneArgs("--virtual-cluster", "a/b"), `--virtual-cluster "a/b"` + name},
-		{controlPlaneArgs("--virtual-cluster", ".."), `--virtual-cluster ".."` + name},
+		{controlPlaneArgs("--virtual-cluster", "a/b", "--agent-key", "a/b=k2"), `--virtual-cluster "a/b"` + name},
+		{controlPlaneArgs("--virtual-cluster", "..", "--agent-key", "..=k2"), `--virtual-cluster ".."` + name},
 		{controlPlaneArgs("--virtual-cluster", "ä"), `--virtual-cluster "ä"` + name},
 		{controlPlaneArgs("--virtual-cluster", long), `--virtual-cluster "` + long + `"` + name},
-		{agentArgs("--virtual-cluster", ""), `no virtual cluster (--virtual-cluster)`},
 		{agentArgs("--virtual-cluster", "ä"), `--virtual-cluster "ä"` + name},
 		{agentArgs("--virtual-cluster", long), `--virtual-cluster "` + long + `"` + name},
 		{agentArgs("--zone", long), `--zone: invalid zone name: "` + long + `" has 300 bytes: shorten it to 255`},

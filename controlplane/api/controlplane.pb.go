@@ -302,7 +302,7 @@ func (x *AskResponse) GetBody() []byte {
 
 type LocateRequest struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
-	VirtualCluster string                 `protobuf:"bytes,1,opt,name=virtual_cluster,json=virtualCluster,proto3" json:"virtual_cluster,omitempty"`
+	VirtualCluster string                 `protobuf:"bytes,1,opt,name=virtual_cluster,json=virtualCluster,proto3" json:"virtual_cluster,omitempty"` // empty: the one that the agent key opens
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -884,9 +884,9 @@ func (x *Endpoint) GetPort() int32 {
 // Welcome, and Refused are the same in every protocol: both sides compare their numbers by them.
 type Hello struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
-	Protocol       uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"` // the agent's, see Protocol in package api
-	VirtualCluster string                 `protobuf:"bytes,2,opt,name=virtual_cluster,json=virtualCluster,proto3" json:"virtual_cluster,omitempty"`
-	Instance       string                 `protobuf:"bytes,3,opt,name=instance,proto3" json:"instance,omitempty"` // random, one per process start and session
+	Protocol       uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`                                  // the agent's, see Protocol in package api
+	VirtualCluster string                 `protobuf:"bytes,2,opt,name=virtual_cluster,json=virtualCluster,proto3" json:"virtual_cluster,omitempty"` // empty: the one that the agent key opens
+	Instance       string                 `protobuf:"bytes,3,opt,name=instance,proto3" json:"instance,omitempty"`                                   // random, one per process start and session
 	Zone           string                 `protobuf:"bytes,4,opt,name=zone,proto3" json:"zone,omitempty"`
 	Endpoints      []*Endpoint            `protobuf:"bytes,5,rep,name=endpoints,proto3" json:"endpoints,omitempty"`
 	Version        string                 `protobuf:"bytes,6,opt,name=version,proto3" json:"version,omitempty"`
@@ -2386,18 +2386,19 @@ func (*OwnerItem_CancelJob) isOwnerItem_Item() {}
 func (*OwnerItem_ZoneWriter) isOwnerItem_Item() {}
 
 type Welcome struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Protocol      uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"` // of this stream: the lower one of the agent's and the owner's
-	Session       uint32                 `protobuf:"varint,2,opt,name=session,proto3" json:"session,omitempty"`
-	NodeIds       []int32                `protobuf:"varint,3,rep,packed,name=node_ids,json=nodeIds,proto3" json:"node_ids,omitempty"` // one per endpoint of Hello
-	ClusterId     string                 `protobuf:"bytes,4,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
-	Index         uint64                 `protobuf:"varint,5,opt,name=index,proto3" json:"index,omitempty"`                                  // log index of the state that the first Catalogue describes
-	NextN         uint32                 `protobuf:"varint,6,opt,name=next_n,json=nextN,proto3" json:"next_n,omitempty"`                     // the lowest unsettled n of this session
-	BundlePrefix  string                 `protobuf:"bytes,7,opt,name=bundle_prefix,json=bundlePrefix,proto3" json:"bundle_prefix,omitempty"` // of this virtual cluster's objects in the bucket
-	NowMs         int64                  `protobuf:"varint,8,opt,name=now_ms,json=nowMs,proto3" json:"now_ms,omitempty"`                     // the owner's clock
-	SteadyMs      uint64                 `protobuf:"varint,9,opt,name=steady_ms,json=steadyMs,proto3" json:"steady_ms,omitempty"`            // the owner's steady clock: time since its tenure began, plus 1 ms, so never 0
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Protocol       uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"` // of this stream: the lower one of the agent's and the owner's
+	Session        uint32                 `protobuf:"varint,2,opt,name=session,proto3" json:"session,omitempty"`
+	NodeIds        []int32                `protobuf:"varint,3,rep,packed,name=node_ids,json=nodeIds,proto3" json:"node_ids,omitempty"` // one per endpoint of Hello
+	ClusterId      string                 `protobuf:"bytes,4,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
+	Index          uint64                 `protobuf:"varint,5,opt,name=index,proto3" json:"index,omitempty"`                                         // log index of the state that the first Catalogue describes
+	NextN          uint32                 `protobuf:"varint,6,opt,name=next_n,json=nextN,proto3" json:"next_n,omitempty"`                            // the lowest unsettled n of this session
+	BundlePrefix   string                 `protobuf:"bytes,7,opt,name=bundle_prefix,json=bundlePrefix,proto3" json:"bundle_prefix,omitempty"`        // of this virtual cluster's objects in the bucket
+	NowMs          int64                  `protobuf:"varint,8,opt,name=now_ms,json=nowMs,proto3" json:"now_ms,omitempty"`                            // the owner's clock
+	SteadyMs       uint64                 `protobuf:"varint,9,opt,name=steady_ms,json=steadyMs,proto3" json:"steady_ms,omitempty"`                   // the owner's steady clock: time since its tenure began, plus 1 ms, so never 0
+	VirtualCluster string                 `protobuf:"bytes,10,opt,name=virtual_cluster,json=virtualCluster,proto3" json:"virtual_cluster,omitempty"` // name; empty from older owners
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Welcome) Reset() {
@@ -2491,6 +2492,13 @@ func (x *Welcome) GetSteadyMs() uint64 {
 		return x.SteadyMs
 	}
 	return 0
+}
+
+func (x *Welcome) GetVirtualCluster() string {
+	if x != nil {
+		return x.VirtualCluster
+	}
+	return ""
 }
 
 // ZoneWriter names the agent that writes the batches of this agent's clients. It holds until the next ZoneWriter, even without an owner.
@@ -3984,7 +3992,7 @@ const file_controlplane_proto_rawDesc = "" +
 	"cancel_job\x18\v \x01(\v2\".freshet.controlplane.v1.CancelJobH\x00R\tcancelJob\x12F\n" +
 	"\vzone_writer\x18\f \x01(\v2#.freshet.controlplane.v1.ZoneWriterH\x00R\n" +
 	"zoneWriterB\x06\n" +
-	"\x04item\"\xff\x01\n" +
+	"\x04item\"\xa8\x02\n" +
 	"\aWelcome\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x18\n" +
 	"\asession\x18\x02 \x01(\rR\asession\x12\x19\n" +
@@ -3995,7 +4003,9 @@ const file_controlplane_proto_rawDesc = "" +
 	"\x06next_n\x18\x06 \x01(\rR\x05nextN\x12#\n" +
 	"\rbundle_prefix\x18\a \x01(\tR\fbundlePrefix\x12\x15\n" +
 	"\x06now_ms\x18\b \x01(\x03R\x05nowMs\x12\x1b\n" +
-	"\tsteady_ms\x18\t \x01(\x04R\bsteadyMs\"h\n" +
+	"\tsteady_ms\x18\t \x01(\x04R\bsteadyMs\x12'\n" +
+	"\x0fvirtual_cluster\x18\n" +
+	" \x01(\tR\x0evirtualCluster\"h\n" +
 	"\n" +
 	"ZoneWriter\x12\x18\n" +
 	"\asession\x18\x01 \x01(\rR\asession\x12\x1b\n" +

@@ -18,7 +18,7 @@ import (
 type Config struct {
 	// Replicas are gRPC addresses (host:port) of control-plane replicas; one is enough to find the others.
 	Replicas []string
-	// VirtualCluster is the name of the virtual cluster this agent serves.
+	// VirtualCluster is the name of the virtual cluster that this agent serves, or "" for the one that the key opens. Welcome has the name.
 	VirtualCluster string
 	// AgentKey authenticates the agent (sent as a bearer token).
 	AgentKey string
@@ -94,9 +94,6 @@ func (c *Config) Validate() error {
 	var errs []error
 	if len(c.Replicas) == 0 {
 		errs = append(errs, errors.New("no control-plane address"))
-	}
-	if c.VirtualCluster == "" {
-		errs = append(errs, errors.New("no virtual cluster"))
 	}
 	if len(c.Endpoints) == 0 {
 		errs = append(errs, errors.New("no endpoint that clients reach the agent at"))

@@ -2,59 +2,60 @@ package session
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
+	"errors"
 	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"github.com/freshet-io/freshet/internal/accesskey"
 )
 
-// KeyHash is the SHA-256 of an agent key.
-type KeyHash [sha256.Size]byte
+// Keys has the hash of each agent key, with the name of the virtual cluster that the key opens.
+type Keys map[accesskey.Hash]string
 
-// HashKey gives the hash under which an agent key is kept.
-func HashKey(key string) KeyHash { return sha256.Sum256([]byte(key)) }
+// ErrKeyTaken is returned for a key of two virtual clusters.
+var ErrKeyTaken = errors.New("one agent key for two virtual clusters")
 
-// Keys are the agent keys of each virtual cluster, as hashes.
-type Keys map[string][]KeyHash
-
-// virtualClusters gives those that the key opens. Every known hash is compared, each in constant time.
-func (k Keys) virtualClusters(key string) map[string]bool {
-	given := HashKey(key)
-	opens := map[string]bool{}
-	for name, hashes := range k {
-		for i := range hashes {
-			if subtle.ConstantTimeCompare(given[:], hashes[i][:]) == 1 {
-				opens[name] = true
-			}
-		}
+// Add adds a key of a virtual cluster. It returns ErrKeyTaken if the key opens another one.
+func (k Keys) Add(key, virtualCluster string) error {
+	h := accesskey.HashOf(key)
+	if other, ok := k[h]; ok && other != virtualCluster {
+		return ErrKeyTaken
 	}
-	return opens
+	k[h] = virtualCluster
+	return nil
 }
 
-type opensKey struct{}
-
-// opens tells whether the call's key is one of the virtual cluster's.
-func opens(ctx context.Context, virtualCluster string) bool {
-	allowed, _ := ctx.Value(opensKey{}).(map[string]bool)
-	return allowed[virtualCluster]
+// Open reports whether a key opens the virtual cluster. The time of the look-up tells about hashes alone, and a hash does not lead to its key.
+func (k Keys) Open(virtualCluster, key string) bool {
+	opened, ok := k[accesskey.HashOf(key)]
+	return ok && opened == virtualCluster
 }
 
-// authenticate returns the call's context with what its key opens. Error: Unauthenticated.
+type openedKey struct{}
+
+// opened returns the virtual cluster that the key of a call opens. name is the one that the call names, or "" for whichever the key opens. ok
+// reports whether the two agree.
+func opened(ctx context.Context, name string) (virtualCluster string, ok bool) {
+	virtualCluster, ok = ctx.Value(openedKey{}).(string)
+	return virtualCluster, ok && (name == "" || name == virtualCluster)
+}
+
+// authenticate returns the call's context with the virtual cluster that its key opens. Error: Unauthenticated.
 func (k Keys) authenticate(ctx context.Context, header metadata.MD) (context.Context, error) {
+	text := "missing agent key"
 	for _, value := range header.Get("authorization") {
 		key, ok := strings.CutPrefix(value, "Bearer ")
 		if !ok {
 			continue
 		}
-		if allowed := k.virtualClusters(key); len(allowed) > 0 {
-			return context.WithValue(ctx, opensKey{}, allowed), nil
+		h := accesskey.HashOf(key)
+		if virtualCluster, ok := k[h]; ok {
+			return context.WithValue(ctx, openedKey{}, virtualCluster), nil
 		}
+		text = "unknown agent key (SHA-256 " + h.String() + "...)"
 	}
-	return ctx, status.Error(codes.Unauthenticated, "unknown or missing agent key")
+	return ctx, status.Error(codes.Unauthenticated, text)
 }
-
-// Open tells whether a key is one of the virtual cluster's.
-func (k Keys) Open(virtualCluster, key string) bool { return k.virtualClusters(key)[virtualCluster] }

@@ -62,10 +62,20 @@ func ServerOptions(keys Keys, secure *tls.Config, log *zap.Logger) []grpc.Server
 	}
 }
 
+// cluster returns the virtual cluster of a call. name is "" for the one that the call's key opens.
+func (s *Server) cluster(ctx context.Context, name string) (*Cluster, bool) {
+	name, ok := opened(ctx, name)
+	if !ok {
+		return nil, false
+	}
+	c, ok := s.clusters[name]
+	return c, ok
+}
+
 // Locate implements the service.
 func (s *Server) Locate(ctx context.Context, request *api.LocateRequest) (*api.LocateResponse, error) {
-	c, ok := s.clusters[request.VirtualCluster]
-	if !ok || !opens(ctx, request.VirtualCluster) {
+	c, ok := s.cluster(ctx, request.VirtualCluster)
+	if !ok {
 		return nil, status.Errorf(codes.PermissionDenied, "virtual cluster %q is not served for this key", request.VirtualCluster)
 	}
 	response := &api.LocateResponse{Replicas: c.cfg.Locator.Replicas()}
@@ -83,8 +93,8 @@ func (s *Server) Session(stream grpc.BidiStreamingServer[api.ToOwner, api.ToAgen
 	if err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
-	c, ok := s.clusters[hello.VirtualCluster]
-	if !ok || !opens(stream.Context(), hello.VirtualCluster) {
+	c, ok := s.cluster(stream.Context(), hello.VirtualCluster)
+	if !ok {
 		return refuse(stream, api.Refused_INVALID, fmt.Sprintf("virtual cluster %q is not served for this key", hello.VirtualCluster))
 	}
 	t := c.tenure.Load()

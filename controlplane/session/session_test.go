@@ -376,6 +376,20 @@ func TestSession_WrongKeyIsRefused(t *testing.T) {
 	})
 }
 
+// TestSession_KeyNamesTheVirtualCluster: an agent without the name of a virtual cluster gets the one that its key opens.
+func TestSession_KeyNamesTheVirtualCluster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, n := newOwnedWorld(t)
+		a := w.agent(func(c *client.Config) { c.VirtualCluster = "" })
+		a.opened()
+		a.mu.Lock()
+		require.Equal(t, vcName, a.cluster)
+		a.mu.Unlock()
+		a.leave()
+		w.end(n)
+	})
+}
+
 func TestSession_UnreachableControlPlaneIsUnavailable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

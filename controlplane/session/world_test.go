@@ -25,6 +25,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/owner"
 	"github.com/freshet-io/freshet/controlplane/replica"
 	"github.com/freshet-io/freshet/controlplane/session"
+	"github.com/freshet-io/freshet/internal/accesskey"
 	"github.com/freshet-io/freshet/metadata"
 	"github.com/freshet-io/freshet/metadata/commit"
 	"github.com/freshet-io/freshet/metadata/extent"
@@ -137,7 +138,7 @@ func (w *world) start(name string) *node {
 		Version: w.version,
 	})
 	require.NoError(w.t, err)
-	n.grpc = grpc.NewServer(session.ServerOptions(session.Keys{vcName: {session.HashKey(agentKey)}}, nil, zap.NewNop())...)
+	n.grpc = grpc.NewServer(session.ServerOptions(session.Keys{accesskey.HashOf(agentKey): vcName}, nil, zap.NewNop())...)
 	api.RegisterControlPlaneServer(n.grpc, session.NewServer(cluster))
 	ctx, cancel := context.WithCancel(context.Background())
 	n.cancel = cancel
@@ -252,6 +253,7 @@ type agent struct {
 	session  id.Session
 	welcomes int
 	protocol uint32 // of the newest stream
+	cluster  string // name of the virtual cluster, of the newest stream
 	closed   int
 
 	stall chan struct{} // while not nil, catalogues are not taken until it is closed
@@ -290,7 +292,7 @@ func (a *agent) OnWelcome(m *api.Welcome) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.welcomes++
-	a.protocol = m.Protocol
+	a.protocol, a.cluster = m.Protocol, m.VirtualCluster
 	if s := id.Session(m.Session); s != a.session {
 		a.session, a.n = s, m.NextN-1
 	}

@@ -10,7 +10,6 @@ package dev
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -24,13 +23,16 @@ import (
 
 	"github.com/freshet-io/freshet/agent"
 	"github.com/freshet-io/freshet/controlplane"
+	"github.com/freshet-io/freshet/controlplane/directory"
 	"github.com/freshet-io/freshet/controlplane/job"
 	"github.com/freshet-io/freshet/controlplane/lifecycle"
 	"github.com/freshet-io/freshet/internal/access"
+	"github.com/freshet-io/freshet/internal/accesskey"
 	"github.com/freshet-io/freshet/internal/brokerconfig"
 	"github.com/freshet-io/freshet/internal/etcdserver"
 	"github.com/freshet-io/freshet/internal/service"
 	"github.com/freshet-io/freshet/metadata"
+	"github.com/freshet-io/freshet/metadata/metalog/etcdlog"
 	"github.com/freshet-io/freshet/objstore"
 	"github.com/freshet-io/freshet/objstore/open"
 )
@@ -115,7 +117,11 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	key := rand.Text()
+	key, err := newKey(ctx, etcd)
+	if err != nil {
+		etcd.Close()
+		return err
+	}
 	control, err := startControlPlane(ctx, cfg, etcd, bucket, key)
 	if err != nil {
 		etcd.Close()
@@ -157,6 +163,15 @@ func Run(ctx context.Context, cfg Config) error {
 		fmt.Fprintln(cfg.Out, "done")
 	}
 	return err
+}
+
+// newKey returns an agent key that lives as long as this process.
+func newKey(ctx context.Context, etcd *etcdserver.Server) (string, error) {
+	clusterID, err := directory.Directory{Client: etcd.Client(), Prefix: etcdlog.DefaultPrefix}.Resolve(ctx, virtualCluster)
+	if err != nil {
+		return "", err
+	}
+	return accesskey.NewAgent(clusterID)
 }
 
 // prepare makes the data directory and fills in what depends on it.
@@ -214,7 +229,7 @@ func startControlPlane(
 
 func agentConfig(cfg Config, control *controlPlane, key string) agent.Config {
 	a := cfg.Agent
-	a.VirtualCluster, a.AgentKey = virtualCluster, key
+	a.AgentKey = key
 	a.ControlPlane = []string{control.plane.Addr().String()}
 	a.BucketURL = cfg.BucketURL
 	a.Log = cfg.Log.Named("agent")

@@ -20,6 +20,7 @@ import (
 	"github.com/freshet-io/freshet/controlplane/session"
 	"github.com/freshet-io/freshet/controlplane/txn"
 	"github.com/freshet-io/freshet/controlplane/zonewriter"
+	"github.com/freshet-io/freshet/internal/accesskey"
 	"github.com/freshet-io/freshet/metadata/metalog"
 	"github.com/freshet-io/freshet/metadata/metalog/memlog"
 )
@@ -103,7 +104,7 @@ func (c *cluster) startReplica(name string) *controlPlane {
 	}
 	p.replica, err = replica.New(cfg)
 	require.NoError(c.t, err)
-	p.server = grpc.NewServer(session.ServerOptions(session.Keys{vc: {session.HashKey(agentKey)}}, nil, zap.NewNop())...)
+	p.server = grpc.NewServer(session.ServerOptions(session.Keys{accesskey.HashOf(agentKey): vc}, nil, zap.NewNop())...)
 	api.RegisterControlPlaneServer(p.server, session.NewServer(sessions))
 	socket := c.net.listen(name)
 	ctx, cancel := context.WithCancel(context.Background())

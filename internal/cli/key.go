@@ -1,0 +1,34 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/freshet-io/freshet/internal/accesskey"
+)
+
+// KeyConfig has the settings of `freshet key create`.
+type KeyConfig struct{ ClusterID string }
+
+// keyResult is the result of `freshet key create`.
+type keyResult struct {
+	Key       string `json:"key"`
+	ClusterID string `json:"cluster_id"`
+	// Name is the beginning of the key's SHA-256, by which logs name the key.
+	Name string `json:"name"`
+}
+
+// CreateKey writes a new agent key. It is stored nowhere.
+func CreateKey(c KeyConfig, s Streams) error {
+	if c.ClusterID == "" {
+		return usagef("want --cluster-id: `freshet bucket show` prints it")
+	}
+	key, err := accesskey.NewAgent(c.ClusterID)
+	if err != nil {
+		return usagef("--cluster-id %v", err)
+	}
+	if s.json() {
+		return s.WriteJSON(keyResult{Key: key, ClusterID: c.ClusterID, Name: accesskey.HashOf(key).String()})
+	}
+	_, err = fmt.Fprintln(s.Out, key)
+	return err
+}

@@ -1,0 +1,36 @@
+package cli_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/freshet-io/freshet/internal/accesskey"
+	"github.com/freshet-io/freshet/internal/cli"
+)
+
+func TestCreateKey(t *testing.T) {
+	const clusterID = "0MP4Kxjfr8KpC_OLjGQtgg"
+	var out bytes.Buffer
+	require.NoError(t, cli.CreateKey(cli.KeyConfig{ClusterID: clusterID}, cli.Streams{Out: &out}))
+	got, err := accesskey.ClusterOf(strings.TrimSuffix(out.String(), "\n"))
+	require.NoError(t, err)
+	require.Equal(t, clusterID, got)
+
+	out.Reset()
+	require.NoError(t, cli.CreateKey(cli.KeyConfig{ClusterID: clusterID}, cli.Streams{Out: &out, Format: cli.FormatJSON}))
+	var made struct {
+		Key  string
+		Name string
+	}
+	require.NoError(t, json.Unmarshal(out.Bytes(), &made))
+	require.Equal(t, accesskey.HashOf(made.Key).String(), made.Name)
+
+	var usage *cli.UsageError
+	require.ErrorAs(t, cli.CreateKey(cli.KeyConfig{}, cli.Streams{}), &usage)
+	require.EqualError(t, cli.CreateKey(cli.KeyConfig{ClusterID: "main"}, cli.Streams{}),
+		`--cluster-id "main" is no cluster id: write the 22 characters that `+"`freshet bucket show` prints")
+}
