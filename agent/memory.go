@@ -13,7 +13,7 @@ import (
 //
 //	decompression                8 MiB a CPU, twice, and one batch at a time with 128 MiB (recode)
 //	encoded Metadata answers     32 MiB (kafka, maxListBytes)
-//	placements of partitions     64 MiB for each view, which 100,000 partitions do not reach (kafka, maxViewNodes)
+//	placements of partitions     64 MiB, which 100,000 partitions in one view do not reach (kafka, maxViewBytes)
 //	places of sequential readers 12 MiB (fetch, maxPlaces)
 //	seek tables of objects       6 MiB (cache, maxSeeks)
 //	IDs of producers             4 MiB (kafka, maxKnownBytes)

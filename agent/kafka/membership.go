@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"container/list"
 	"maps"
 	"slices"
 
@@ -16,6 +17,8 @@ type membership struct {
 	reached map[reach]struct{} // zones whose agents clients reach, by listener
 	shared  map[string]*sharedListener
 	views   map[viewKey]*zoneView
+	built   uint64 // number of views built
+	placed  placements
 }
 
 // reach is a zone and a listener by which clients reach an agent of it.
@@ -24,7 +27,7 @@ type reach struct{ zone, listener string }
 func (v *Views) newMembership(s *view.Snapshot) *membership {
 	m := &membership{
 		version: s.Version, members: s.Shown(), gone: s.Gone, shared: v.shared,
-		reached: make(map[reach]struct{}), views: make(map[viewKey]*zoneView),
+		reached: make(map[reach]struct{}), views: make(map[viewKey]*zoneView), placed: placements{kept: make(map[placementKey]*list.Element)},
 	}
 	for _, member := range m.members {
 		for i := range min(len(member.Endpoints), len(member.NodeIDs)) {

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"container/list"
 	"maps"
 	"slices"
 	"sync"
@@ -18,17 +19,17 @@ const (
 	// maxViews bounds the views kept of one membership: (zone, listener) pairs that clients asked from. All zones without
 	// agents count as one.
 	maxViews = 256
-	// maxViewTopics bounds the topics of a view whose assignment is kept; past it they are worked out anew.
-	maxViewTopics = 100_000
-	// maxViewNodes bounds the nodes of these topics, unless one topic alone has more: 64 MiB.
-	maxViewNodes = 16 << 20
+	// maxViewBytes bounds the memory of the placements that all views of a membership keep. One topic alone may take more.
+	maxViewBytes = 64 << 20
+	// placementBytes is the memory of a kept placement, without its nodes.
+	placementBytes = 400
 )
 
 // Views are the cluster as clients of a zone see it by a listener: the agents, and the nodes of each partition. A view is a pure
 // function of the membership, so all agents show the same.
 //
 // A client sees the agents of its zone, or all agents if the zone has none. If the zone is the same at every agent, the client also
-// sees one replica per other zone, to tell racks apart and to have brokers left when its zone loses all agents. A client whose
+// sees one replica per other zone, to distinguish racks and to keep brokers when its zone loses all agents. A client whose
 // software supports it sees stand-ins for zones without agents (standIns). A client of unknown zone is in the zone of each
 // agent that it reaches. It sees that zone's agents only: at another zone's agent its leaders would change. Further nodes of these
 // zones fill a topic's replicas up to its replication factor (assign.View).
@@ -59,7 +60,7 @@ func NewViews(zones *Zones) *Views {
 // Register shows the views' metrics. It is called before the first request, at most once.
 func (v *Views) Register(r prometheus.Registerer) { v.lists.encoded = newEncoded(r) }
 
-// of gives the view that a request's client has of a snapshot.
+// of returns the view of a snapshot for a request's client.
 func (v *Views) of(s *view.Snapshot, req *edge.Request) *zoneView {
 	key := v.key(s, req)
 	v.mu.Lock()
@@ -67,7 +68,7 @@ func (v *Views) of(s *view.Snapshot, req *edge.Request) *zoneView {
 	return v.membershipOf(s).view(key)
 }
 
-// key tells which view of a snapshot is a request's client's.
+// key returns the key of the view for a request's client.
 func (v *Views) key(s *view.Snapshot, req *edge.Request) viewKey {
 	zone, named := v.zones.Of(req)
 	return viewKey{
@@ -78,28 +79,18 @@ func (v *Views) key(s *view.Snapshot, req *edge.Request) viewKey {
 
 // zoneView is one membership as the clients of a zone see it by one listener. Its nodes never change.
 type zoneView struct {
-	epoch   int32 // leader epoch of all partitions
+	number  uint64 // unique in the membership
+	epoch   int32  // leader epoch of all partitions
 	nodes   assign.View
 	brokers []kmsg.MetadataResponseBroker
-
-	mu struct {
-		sync.Mutex
-		placed map[id.Topic]placed
-		nodes  int // of these topics, at most
-	}
-}
-
-// placed has the nodes of a topic's partitions.
-type placed struct {
-	topic    *view.Topic
-	replicas func() assign.Replicas // computed once
+	placed  *placements // of all views of the membership
 }
 
 func newZoneView(s *membership, key viewKey) *zoneView {
 	zones, all := s.groups(key.listener)
 	names := slices.Sorted(maps.Keys(zones))
-	v := &zoneView{epoch: view.LeaderEpoch(s.version)}
-	v.mu.placed = make(map[id.Topic]placed)
+	s.built++
+	v := &zoneView{number: s.built, epoch: view.LeaderEpoch(s.version), placed: &s.placed}
 	own, found := zones[key.zone]
 	if key.anyZone || !found {
 		own, found = all, false
@@ -143,7 +134,7 @@ func brokersOf(nodes []assign.Node) []kmsg.MetadataResponseBroker {
 	return brokers
 }
 
-// controller names a node to send admin requests to; any would do. -1 without agents.
+// controller returns the ID of a node that takes admin requests, as every node does. It returns -1 without agents.
 func (v *zoneView) controller() int32 {
 	if len(v.brokers) == 0 {
 		return -1
@@ -152,21 +143,49 @@ func (v *zoneView) controller() int32 {
 }
 
 // replicas returns the nodes of a topic's partitions.
-func (v *zoneView) replicas(t *view.Topic) assign.Replicas {
-	v.mu.Lock()
-	known, ok := v.mu.placed[t.ID]
-	if !ok || known.topic.Partitions != t.Partitions || known.topic.ReplicationFactor != t.ReplicationFactor {
-		nodes := int(t.Partitions) * max(t.ReplicationFactor, 1+len(v.nodes.Others)+len(v.nodes.StandIns))
-		if len(v.mu.placed) >= maxViewTopics || v.mu.nodes+nodes > maxViewNodes {
-			clear(v.mu.placed)
-			v.mu.nodes = 0
-		}
-		v.mu.nodes += nodes
-		known = placed{t, sync.OnceValue(func() assign.Replicas { return v.nodes.Replicas(t.ID, t.Partitions, t.ReplicationFactor) })}
-		v.mu.placed[t.ID] = known
+func (v *zoneView) replicas(t *view.Topic) assign.Replicas { return v.placed.of(v, t)() }
+
+// placements keeps the nodes of partitions for the views of a membership, up to maxViewBytes. The least recently used topics go first.
+type placements struct {
+	mu    sync.Mutex
+	kept  map[placementKey]*list.Element // of *placement
+	used  list.List                      // the least recently used first
+	bytes int
+}
+
+type placementKey struct {
+	view       uint64
+	topic      id.Topic
+	partitions int32
+	factor     int
+}
+
+type placement struct {
+	key      placementKey
+	bytes    int                    // at most
+	replicas func() assign.Replicas // computed once
+}
+
+// of returns a function for a topic's nodes, which computes them once for all callers, unless the topic is evicted.
+func (p *placements) of(v *zoneView, t *view.Topic) func() assign.Replicas {
+	key := placementKey{v.number, t.ID, t.Partitions, t.ReplicationFactor}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if at := p.kept[key]; at != nil {
+		p.used.MoveToBack(at)
+		return at.Value.(*placement).replicas
 	}
-	v.mu.Unlock()
-	return known.replicas()
+	width := max(t.ReplicationFactor, 1+len(v.nodes.Others)+len(v.nodes.StandIns))
+	added := &placement{key: key, bytes: placementBytes + 4*width*int(t.Partitions)}
+	added.replicas = sync.OnceValue(func() assign.Replicas { return v.nodes.Replicas(t.ID, t.Partitions, t.ReplicationFactor) })
+	p.bytes += added.bytes
+	for p.bytes > maxViewBytes && p.used.Len() > 0 {
+		oldest := p.used.Remove(p.used.Front()).(*placement)
+		delete(p.kept, oldest.key)
+		p.bytes -= oldest.bytes
+	}
+	p.kept[key] = p.used.PushBack(added)
+	return added.replicas
 }
 
 // exactly returns as many nodes of a partition as the topic's replication factor, if there are that many, the leader first. Admin clients

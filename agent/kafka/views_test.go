@@ -1,7 +1,9 @@
 package kafka
 
 import (
+	"encoding/binary"
 	"fmt"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,8 +14,8 @@ import (
 	"github.com/freshet-io/freshet/metadata/id"
 )
 
-// TestViews_ZonesWithoutAgentsShareAView: clients name any number of zones that do not exist. They all get one view, and the
-// views of zones with agents stay.
+// TestViews_ZonesWithoutAgentsShareAView has clients name 512 zones that do not exist. These clients get one view, and the views of zones
+// with agents stay.
 func TestViews_ZonesWithoutAgentsShareAView(t *testing.T) {
 	c := catalogueOf(t)
 	c.OnCatalogue(&api.Catalogue{Index: 3, Membership: &api.Membership{
@@ -40,7 +42,7 @@ func TestViews_ZonesWithoutAgentsShareAView(t *testing.T) {
 	require.Len(t, views.mu.current.views, 3)
 }
 
-// TestViews_NoAgentAtTheListener: a zone whose agents do not have the client's listener is one without agents there.
+// TestViews_NoAgentAtTheListener shows that a zone has no agents for a client if none of them has the client's listener.
 func TestViews_NoAgentAtTheListener(t *testing.T) {
 	c := catalogueOf(t)
 	elsewhere := member(1, "a")
@@ -59,21 +61,83 @@ func TestViews_NoAgentAtTheListener(t *testing.T) {
 	require.True(t, v.nodes.Home)
 }
 
-// TestViews_BoundsTheirNodes: a view keeps topics up to maxViewNodes nodes together, and at least one topic.
-func TestViews_BoundsTheirNodes(t *testing.T) {
+// TestViews_ShareABoundOfMemory shows the views of four zones with 75,000 topics each. Their placements take no more memory than maxViewBytes.
+func TestViews_ShareABoundOfMemory(t *testing.T) {
 	c := catalogueOf(t)
-	v := NewViews(zonesOf(t, "a")).of(c.Load(), &edge.Request{Client: &edge.Client{Listener: "main"}})
-	for i, kept := range []int{1, 2, 1, 1} {
-		topic := &view.Topic{ID: id.Topic{byte(i)}, Partitions: 1, ReplicationFactor: maxViewNodes / 2}
-		if i == 3 {
-			topic.ReplicationFactor = 2 * maxViewNodes
-		}
-		require.NotEmpty(t, v.replicas(topic).Of(0))
-		require.Len(t, v.mu.placed, kept, "topic %d", i)
+	zones := []string{"a", "b", "c", "d"}
+	membership := &api.Membership{Version: 8}
+	for i, zone := range zones {
+		membership.Members = append(membership.Members, member(uint32(i+1), zone))
 	}
+	c.OnCatalogue(&api.Catalogue{Index: 3, Membership: membership})
+	views := NewViews(zonesOf(t, "a"))
+	before := heap()
+	for _, zone := range zones {
+		v := views.of(c.Load(), &edge.Request{ClientID: "zone=" + zone, Client: &edge.Client{Listener: "main"}})
+		require.True(t, v.nodes.Home)
+		for i := range uint32(75_000) {
+			topic := &view.Topic{ID: id.Topic(binary.BigEndian.AppendUint32(make([]byte, 12), i)), Partitions: 1, ReplicationFactor: 3}
+			require.Len(t, v.replicas(topic).Of(0), len(zones))
+		}
+	}
+	kept := heap() - before
+	t.Logf("placements of 300,000 topics take %d KiB", kept>>10)
+	require.Less(t, kept, int64(maxViewBytes))
+	runtime.KeepAlive(views)
 }
 
-// TestViews_OldSnapshot: a request that looked before the membership changed gets the old view, and the newest one stays current.
+// TestPlacements_EvictTheLeastRecentlyUsed fills the bound exactly, exceeds it by one topic, and adds a topic that is larger than the bound.
+func TestPlacements_EvictTheLeastRecentlyUsed(t *testing.T) {
+	c := catalogueOf(t)
+	views := NewViews(zonesOf(t, "a"))
+	of := func(zone string) *zoneView {
+		return views.of(c.Load(), &edge.Request{ClientID: "zone=" + zone, Client: &edge.Client{Listener: "main"}})
+	}
+	a, b := of("a"), of("b")
+	use := func(v *zoneView, n byte, bytes int) {
+		t.Helper()
+		topic := &view.Topic{ID: id.Topic{n}, Partitions: 1, ReplicationFactor: (bytes - placementBytes) / 4}
+		require.NotEmpty(t, v.replicas(topic).Of(0))
+	}
+	kept := func() (topics []byte) {
+		placed := &views.mu.current.placed
+		bytes := 0
+		for e := placed.used.Front(); e != nil; e = e.Next() {
+			p := e.Value.(*placement)
+			require.Same(t, e, placed.kept[p.key])
+			topics, bytes = append(topics, p.key.topic[0]), bytes+p.bytes
+		}
+		require.Len(t, placed.kept, len(topics))
+		require.Equal(t, bytes, placed.bytes)
+		return topics
+	}
+	const quarter = maxViewBytes / 4
+	use(a, 1, quarter)
+	use(a, 2, quarter)
+	use(b, 3, quarter)
+	use(b, 4, quarter)
+	require.Equal(t, []byte{1, 2, 3, 4}, kept(), "at the bound")
+	use(a, 1, quarter)
+	use(b, 5, placementBytes+4)
+	require.Equal(t, []byte{3, 4, 1, 5}, kept(), "above the bound, over all views")
+	use(b, 1, quarter)
+	require.Equal(t, []byte{4, 1, 5, 1}, kept(), "each view has a placement of its own")
+	use(a, 6, 2*maxViewBytes)
+	require.Equal(t, []byte{6}, kept(), "one topic alone")
+	use(a, 7, quarter)
+	require.Equal(t, []byte{7}, kept())
+}
+
+// heap returns the bytes of live objects.
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// TestViews_OldSnapshot shows that a request with a snapshot from before a change of the membership gets the old view. The newest one
+// stays current.
 func TestViews_OldSnapshot(t *testing.T) {
 	c := catalogueOf(t)
 	views, old := NewViews(zonesOf(t, "a")), c.Load()
