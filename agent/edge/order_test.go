@@ -99,6 +99,55 @@ func TestServer_PipelineIsBounded(t *testing.T) {
 	})
 }
 
+// TestServer_ConnectionBytesAreBounded sends requests until the unanswered ones hold connectionBytes, or more with the last one. Further requests
+// are read when an answer releases memory.
+func TestServer_ConnectionBytesAreBounded(t *testing.T) {
+	const mib = 1 << 20
+	for name, c := range map[string]struct {
+		sizes []int // of the buffers of requests
+		taken int   // requests, until one is answered
+		next  int   // further requests then
+	}{
+		"at the bound":           {[]int{16 * mib, 16 * mib, 16 * mib, 16 * mib, mib, mib}, 4, 2},
+		"below the bound":        {[]int{16 * mib, 16 * mib, 16 * mib, 14 * mib, mib, mib, mib}, 6, 1},
+		"above it with one":      {[]int{16 * mib, 16 * mib, 16 * mib, 14 * mib, 20 * mib, mib}, 5, 0},
+		"one request larger yet": {[]int{80 * mib, mib}, 1, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				started, answer := make(chan int, len(c.sizes)), make(chan bool, 1)
+				_, p, stop := start(t, Config{Handler: handlerFunc(func(ctx context.Context, req *Request) func() Reply {
+					started <- len(req.Body)
+					return func() Reply {
+						select {
+						case <-answer:
+						case <-ctx.Done():
+						}
+						return Reply{Head: []byte("a")}
+					}
+				})})
+				defer stop()
+				conn := p.dial()
+				defer conn.Close()
+				go func() {
+					const header = 8 // bytes of the buffer before the body: correlation ID and client ID
+					for i, size := range c.sizes {
+						if _, err := conn.Write(request(produce, int32(i), string(make([]byte, size-header)))); err != nil {
+							return
+						}
+					}
+				}()
+				synctest.Wait()
+				require.Len(t, started, c.taken)
+				answer <- true
+				requireResponse(t, conn, 0, "a")
+				synctest.Wait()
+				require.Len(t, started, c.taken+c.next)
+			})
+		})
+	}
+}
+
 func TestServer_SilentAndClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		released := 0
