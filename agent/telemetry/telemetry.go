@@ -35,7 +35,7 @@ const (
 	// maxClientSeries and maxSeries bound the series of a client, and of all of them.
 	maxClientSeries = 512
 	maxSeries       = 16384
-	// maxAttributes bounds the attributes of a point, maxLabel the bytes of a label's value.
+	// maxAttributes bounds the attributes of a point, maxLabel the bytes of a label's value. All attributes of a point are one label.
 	maxAttributes = 16
 	maxLabel      = 256
 )
@@ -87,7 +87,6 @@ type client struct {
 	id           InstanceID
 	name         string // id as label
 	label        string // client id as label
-	about        clientmetrics.Client
 	version      uint64 // of the subscriptions of the following fields
 	subscription int32
 	metrics      []string
@@ -216,19 +215,18 @@ func (t *Telemetry) client(id InstanceID, about clientmetrics.Client) *client {
 	t.expire()
 	c := t.mu.clients[id]
 	if c == nil {
-		about.InstanceID = id.String()
-		c = &client{id: id, name: id.String(), label: label(about.ClientID), about: about, series: map[series]float64{}}
+		c = &client{id: id, name: id.String(), label: label(about.ClientID), series: map[series]float64{}}
 		c.at = t.mu.heard.PushBack(c)
 		t.mu.clients[id] = c
 		if len(t.mu.clients) > maxClients {
 			t.metrics.evicted.Inc()
 			t.forget(t.mu.heard.Front().Value.(*client))
 		}
-		t.subscribe(c)
+		t.subscribe(c, about)
 	}
 	if c.version != t.mu.version {
 		c.lastGet, c.lastPush, c.terminating = time.Time{}, time.Time{}, false
-		t.subscribe(c)
+		t.subscribe(c, about)
 	}
 	c.expires = t.cfg.Now().Add(max(minExpiry, 3*c.interval))
 	t.mu.heard.MoveToBack(c.at)
@@ -236,11 +234,12 @@ func (t *Telemetry) client(id InstanceID, about clientmetrics.Client) *client {
 }
 
 // subscribe finds what a client is to push: the union of the subscriptions that match it, at the shortest interval.
-func (t *Telemetry) subscribe(c *client) {
+func (t *Telemetry) subscribe(c *client, about clientmetrics.Client) {
+	about.InstanceID = c.name
 	c.version, c.metrics, c.interval = t.mu.version, nil, clientmetrics.DefaultInterval
 	budget := clientmetrics.NewBudget()
 	for _, s := range t.mu.subscriptions {
-		if s.Matches(&c.about, budget) {
+		if s.Matches(&about, budget) {
 			c.metrics = append(c.metrics, s.Metrics...)
 			c.interval = min(c.interval, s.Interval)
 		}
@@ -277,5 +276,10 @@ func (t *Telemetry) forget(c *client) {
 	delete(t.mu.clients, c.id)
 }
 
-// label bounds a label's value and makes it valid UTF-8.
-func label(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxLabel)], "") }
+// label returns the valid UTF-8 of the first maxLabel bytes of a string. It keeps no reference to a longer one.
+func label(s string) string {
+	if len(s) > maxLabel {
+		s = strings.Clone(s[:maxLabel])
+	}
+	return strings.ToValidUTF8(s, "")
+}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"math"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -41,7 +42,7 @@ func varint(number protowire.Number, v uint64) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(nil, number, protowire.VarintType), v)
 }
 
-// data is metrics data of these metrics.
+// data returns metrics data of these metrics.
 func data(metrics ...[]byte) []byte {
 	var all [][]byte
 	for _, m := range metrics {
@@ -84,7 +85,7 @@ func test(t *testing.T, fn func(w *world)) {
 	})
 }
 
-// shown gives the client metrics as "metric client{attributes} value".
+// shown returns the client metrics as "metric client{attributes} value".
 func (w *world) shown() []string {
 	w.t.Helper()
 	families, err := w.registry.Gather()
@@ -187,7 +188,7 @@ func TestTelemetry_RefusesBadPushes(t *testing.T) {
 	test(t, func(w *world) { require.ErrorIs(t, w.Push(Push{}, app), ErrTerminated, "no id") })
 }
 
-// bomb is little that becomes much.
+// bomb returns a small frame of zstd that inflates beyond maxInflated.
 func bomb(t *testing.T) []byte {
 	t.Helper()
 	w, err := zstd.NewWriter(nil)
@@ -206,13 +207,86 @@ func TestTelemetry_IsBounded(t *testing.T) {
 		time.Sleep(time.Second)
 		require.NoError(t, w.Push(Push{ID: a.ID, Subscription: a.Subscription, Metrics: data(metrics...)}, app))
 		require.Len(t, w.shown(), maxClientSeries)
+		for n, want := range map[int]int{maxPoints: maxPoints, maxPoints + 1: maxPoints} {
+			points, err := w.read(Push{Metrics: data(metrics[:n]...)})
+			require.NoError(t, err)
+			require.Len(t, points, want)
+		}
+		for range maxSeries / maxClientSeries {
+			b, err := w.Get(InstanceID{}, app)
+			require.NoError(t, err)
+			require.NoError(t, w.Push(Push{ID: b.ID, Subscription: b.Subscription, Metrics: data(metrics...)}, app))
+		}
+		require.Equal(t, maxSeries, w.mu.series, "the last client has none")
 		for range maxClients + 5 {
 			_, err := w.Get(InstanceID{}, app)
 			require.NoError(t, err)
 		}
 		require.Len(t, w.mu.clients, maxClients)
-		require.Empty(t, w.shown(), "the client heard of longest ago went, with its series")
+		require.Empty(t, w.shown(), "the least recently seen clients are forgotten, with their series")
 	})
+}
+
+// TestTelemetry_LabelsAreBounded pushes a point with as many attributes as are read, and with one more. Values of labels have their maximum length,
+// and one byte more.
+func TestTelemetry_LabelsAreBounded(t *testing.T) {
+	attributes := func(n int) (all []string) {
+		for i := range n {
+			all = append(all, fmt.Sprintf("a%02d=v", i))
+		}
+		return all
+	}
+	kept := strings.Join(attributes(maxAttributes), ",")
+	long := strings.Repeat("m", maxLabel)
+	for name, c := range map[string]struct {
+		client, metric string
+		attributes     []string
+		want           string
+	}{
+		"attributes at the bound":  {"app", "m", attributes(maxAttributes), "m app{" + kept + "} 1"},
+		"an attribute more":        {"app", "m", attributes(maxAttributes + 1), "m app{" + kept + "} 1"},
+		"labels at the bound":      {long, long, []string{"a=" + long[2:]}, long + " " + long + "{a=" + long[2:] + "} 1"},
+		"a byte more":              {long + "c", long + "m", []string{"a=" + long[1:]}, long + " " + long + "{a=" + long[2:] + "} 1"},
+		"a character of two bytes": {"app", long[1:] + "é", nil, long[1:] + " app{} 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test(t, func(w *world) {
+				about := clientmetrics.Client{ClientID: c.client}
+				a, err := w.Get(InstanceID{}, about)
+				require.NoError(t, err)
+				require.NoError(t, w.Push(Push{ID: a.ID, Subscription: a.Subscription, Metrics: data(gauge(c.metric, 1, c.attributes...))}, about))
+				require.Equal(t, []string{c.want}, w.shown())
+			})
+		})
+	}
+}
+
+// TestTelemetry_KeepsNoLongNames has 100 clients with IDs of 32 KiB push a metric whose name has 1 MiB. No more than their labels stays in memory.
+func TestTelemetry_KeepsNoLongNames(t *testing.T) {
+	test(t, func(w *world) {
+		before := heap()
+		const clients = 100
+		for i := range clients {
+			about := clientmetrics.Client{ClientID: strings.Repeat("c", 32<<10), SoftwareName: strings.Repeat("s", 32<<10)}
+			a, err := w.Get(InstanceID{}, about)
+			require.NoError(t, err)
+			name := gauge(fmt.Sprint(i, strings.Repeat("m", MaxBytes-1000)), 1)
+			require.NoError(t, w.Push(Push{ID: a.ID, Subscription: a.Subscription, Metrics: data(name)}, about))
+		}
+		require.Equal(t, clients, w.mu.series)
+		each := (heap() - before) / clients
+		t.Logf("%d bytes a client", each)
+		require.Less(t, each, int64(8<<10))
+		runtime.KeepAlive(w)
+	})
+}
+
+// heap returns the bytes of live objects.
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }
 
 func FuzzDecode(f *testing.F) {
