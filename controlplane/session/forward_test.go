@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -215,6 +216,46 @@ func TestForwards_BoundOfBytes(t *testing.T) {
 		s.release(body("h", 5_000))
 		require.Len(t, <-second, 5_000)
 		require.Len(t, <-held, 5_000)
+		a.leave()
+		other.leave()
+		w.stop(n[0])
+	})
+}
+
+// TestForwards_BoundsOfNumber fills both default bounds of an agent. The next request of each kind waits until an answer makes room, and requests of
+// another agent do not.
+func TestForwards_BoundsOfNumber(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var limits session.Limits
+		limits.ApplyDefaults()
+		require.Equal(t, 4096, limits.Forwards)
+		require.Equal(t, 65_536, limits.Waiting)
+		w, n, a, s := scriptedWorld(t, limits, "r1")
+		other := w.agent()
+		other.opened()
+		ctx, cancel := context.WithCancel(t.Context())
+		connections := uint64(0)
+		ask := func(a *agent, key int16, number int) {
+			for range number {
+				connections++
+				f := client.Forward{Key: key, Connection: connections, Body: fmt.Append(nil, connections)}
+				go func() { _, _ = a.Forward(ctx, f) }()
+			}
+			synctest.Wait()
+		}
+		ask(a, parkedKey, limits.Forwards+1)
+		require.Len(t, s.order(), limits.Forwards)
+		ask(a, int16(waitingKey), limits.Waiting+1)
+		require.Len(t, s.order(), limits.Forwards+limits.Waiting)
+		ask(other, parkedKey, 1)
+		ask(other, int16(waitingKey), 1)
+		begun := limits.Forwards + limits.Waiting + 2
+		require.Len(t, s.order(), begun)
+		s.release(s.order()[0])
+		s.release(s.order()[limits.Forwards])
+		w.waitFor("the requests beyond the bounds", func() bool { return len(s.order()) == begun+2 })
+		cancel()
+		synctest.Wait()
 		a.leave()
 		other.leave()
 		w.stop(n[0])
