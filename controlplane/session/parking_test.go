@@ -238,3 +238,28 @@ func TestParking_BoundsMemory(t *testing.T) {
 		w.stop(n)
 	})
 }
+
+// TestParking_BoundOfNumber parks as many resubmissions as the bound allows. A further one is answered Gap at once.
+func TestParking_BoundOfNumber(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.limits.Parked = 2
+		n := w.start("r1")
+		tp := id.TopicPartition{Topic: w.topic(n, "t", 1)}
+		a := w.agent()
+		a.opened()
+		var answers []chan *commit.Result
+		for producer := range int64(3) {
+			late := batch{tp: tp, producer: producer, sequence: 1}
+			answers = append(answers, a.again(a.gapped(late), late))
+		}
+		require.Empty(t, answers[0], "parked")
+		require.Empty(t, answers[1], "parked")
+		require.Len(t, answers[2], 1, "answered at once")
+		for _, answer := range answers {
+			require.Equal(t, []commit.Outcome{commit.Gap}, outcomes(<-answer))
+		}
+		a.leave()
+		w.stop(n)
+	})
+}
