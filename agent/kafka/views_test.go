@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"runtime"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -40,6 +41,30 @@ func TestViews_ZonesWithoutAgentsShareAView(t *testing.T) {
 		require.Same(t, v, of("zone="+zone))
 	}
 	require.Len(t, views.mu.current.views, 3)
+}
+
+// TestViews_AreBounded asks for the views of as many zones with agents as are kept, and of one zone more.
+func TestViews_AreBounded(t *testing.T) {
+	c := catalogueOf(t)
+	membership := &api.Membership{Version: 8}
+	for i := range uint32(maxViews + 1) {
+		membership.Members = append(membership.Members, member(i+1, strconv.Itoa(int(i))))
+	}
+	c.OnCatalogue(&api.Catalogue{Index: 3, Membership: membership})
+	views := NewViews(zonesOf(t, "a"))
+	of := func(zone int) *zoneView {
+		return views.of(c.Load(), &edge.Request{ClientID: "zone=" + strconv.Itoa(zone), Client: &edge.Client{Listener: "main"}})
+	}
+	first := of(0)
+	for zone := range maxViews {
+		require.True(t, of(zone).nodes.Home)
+	}
+	require.Same(t, first, of(0))
+	require.Len(t, views.mu.current.views, maxViews)
+	last := of(maxViews)
+	require.LessOrEqual(t, len(views.mu.current.views), maxViews)
+	require.Same(t, last, of(maxViews))
+	require.Equal(t, first.nodes, of(0).nodes, "built anew")
 }
 
 // TestViews_NoAgentAtTheListener shows that a zone has no agents for a client if none of them has the client's listener.
